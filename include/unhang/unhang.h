@@ -1,0 +1,52 @@
+// libunhang: evidence in, diagnosis out. The program is a thin user of this header.
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What failed, where, and errno; NULL is success. */
+struct uh_error;
+const char *uh_error_message(const struct uh_error *err);
+void uh_error_free(struct uh_error *err);
+
+/** One diagnosis of any number of sources. */
+struct uh_session;
+
+/** Receives one line for each thing that could not be read, and for each mistake in the user's knowledge files. */
+typedef void uh_problem_fn(void *ctx, const char *message);
+
+struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx);
+void uh_session_free(struct uh_session *s);
+
+/** A file, directory, archive, FIFO, journal file or /dev/kmsg; "-" is standard input. */
+void uh_session_add_path(struct uh_session *s, const char *path);
+/** The journal's kernel messages of boot 0 (this one), -1 (the one before), ... of the system under @root (NULL: this one). */
+void uh_session_add_journal(struct uh_session *s, const char *root, int boot);
+/** What a crash left under @root: pstore, kdump's dmesg. */
+void uh_session_add_crash_files(struct uh_session *s, const char *root);
+/** The newest incident of the system under @root: this boot and the ones before it, then crash files. */
+void uh_session_add_newest(struct uh_session *s, const char *root);
+/** After the last source. */
+void uh_session_end(struct uh_session *s);
+
+/** Sources that could be read; problems that were reported; incidents that were found. */
+unsigned uh_session_sources(const struct uh_session *s);
+unsigned uh_session_problems(const struct uh_session *s);
+unsigned uh_session_incidents(const struct uh_session *s);
+
+struct uh_report_options {
+	bool json;
+	bool all;     // every incident in full, not only the first
+	bool verbose; // every event and fact
+	bool colour;
+	unsigned width; // columns of the terminal; 0: 100
+};
+void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,121 @@
+#include "base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { ARENA_BLOCK = 16 << 10 };
+
+struct arena_block {
+	struct arena_block *below;
+	size_t used, size;
+	char bytes[] __attribute__((aligned(16)));
+};
+
+static void *mem_check(void *p)
+{
+	if (!p) {
+		static const char line[] = "unhang: out of memory\n";
+		if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+			_exit(2);
+		_exit(2);
+	}
+	return p;
+}
+
+void *mem_alloc(size_t size) { return mem_check(calloc(1, size ? size : 1)); }
+
+void *mem_grow(void *p, size_t old_size, size_t new_size)
+{
+	p = mem_check(realloc(p, new_size));
+	memset((char *)p + old_size, 0, new_size - old_size);
+	return p;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+	size = (size + 15) & ~(size_t)15;
+	if (!a->top || a->top->size - a->top->used < size) {
+		size_t room = size > ARENA_BLOCK ? size : ARENA_BLOCK;
+		struct arena_block *b = mem_alloc(sizeof(*b) + room);
+		b->below = a->top;
+		b->size = room;
+		a->top = b;
+		a->total += sizeof(*b) + room;
+	}
+	void *p = a->top->bytes + a->top->used;
+	a->top->used += size;
+	return p;
+}
+
+char *arena_z(struct arena *a, struct str s)
+{
+	char *p = arena_alloc(a, s.n + 1);
+	if (s.n)
+		memcpy(p, s.p, s.n);
+	return p;
+}
+
+struct str arena_str(struct arena *a, struct str s) { return (struct str){ arena_z(a, s), s.n }; }
+
+struct str arena_printf(struct arena *a, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	int n = vsnprintf(NULL, 0, format, ap);
+	va_end(ap);
+	char *p = arena_alloc(a, (size_t)n + 1);
+	va_start(ap, format);
+	vsnprintf(p, (size_t)n + 1, format, ap);
+	va_end(ap);
+	return (struct str){ p, (size_t)n };
+}
+
+void arena_free(struct arena *a)
+{
+	while (a->top) {
+		struct arena_block *b = a->top;
+		a->top = b->below;
+		free(b);
+	}
+	a->total = 0;
+}
+
+static void text_room(struct text *t, size_t more)
+{
+	if (t->cap - t->n > more)
+		return;
+	size_t cap = t->cap ? t->cap : 256;
+	while (cap - t->n <= more)
+		cap *= 2;
+	t->p = mem_check(realloc(t->p, cap));
+	t->cap = cap;
+}
+
+void text_add(struct text *t, struct str s)
+{
+	text_room(t, s.n);
+	if (s.n)
+		memcpy(t->p + t->n, s.p, s.n);
+	t->n += s.n;
+	t->p[t->n] = 0;
+}
+
+void text_printf(struct text *t, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	int n = vsnprintf(NULL, 0, format, ap);
+	va_end(ap);
+	text_room(t, (size_t)n);
+	va_start(ap, format);
+	vsnprintf(t->p + t->n, (size_t)n + 1, format, ap);
+	va_end(ap);
+	t->n += (size_t)n;
+}
+
+void text_free(struct text *t)
+{
+	free(t->p);
+	*t = (struct text){ 0 };
+}

@@ -1,0 +1,60 @@
+// Memory. An arena is freed as a whole; vectors and text buffers grow.
+//
+// unhang's memory is bounded by design (fixed numbers of incidents, events and facts), so an allocation that
+// fails means a machine that is out of memory: mem_alloc() then ends the program with one line and status 2.
+#pragma once
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "base/str.h"
+
+void *mem_alloc(size_t size); // zeroed
+void *mem_grow(void *p, size_t old_size, size_t new_size);
+
+struct arena {
+	struct arena_block *top;
+	size_t total;
+};
+
+void *arena_alloc(struct arena *a, size_t size); // zeroed
+struct str arena_str(struct arena *a, struct str s);
+/** NUL-terminated copy. */
+char *arena_z(struct arena *a, struct str s);
+struct str arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void arena_free(struct arena *a);
+
+// A growing array: struct { T *data; size_t len, cap; }
+#define VEC(T)                                                                                                         \
+	struct {                                                                                                       \
+		T *data;                                                                                               \
+		size_t len, cap;                                                                                       \
+	}
+#define vec_push(v, item)                                                                                              \
+	do {                                                                                                           \
+		if ((v)->len == (v)->cap) {                                                                            \
+			size_t _cap = (v)->cap ? 2 * (v)->cap : 8;                                                     \
+			(v)->data = mem_grow((v)->data, (v)->cap * sizeof(*(v)->data), _cap * sizeof(*(v)->data));      \
+			(v)->cap = _cap;                                                                               \
+		}                                                                                                      \
+		(v)->data[(v)->len++] = (item);                                                                        \
+	} while (0)
+#define vec_free(v)                                                                                                    \
+	do {                                                                                                           \
+		free((v)->data);                                                                                       \
+		(v)->data = NULL;                                                                                      \
+		(v)->len = (v)->cap = 0;                                                                               \
+	} while (0)
+
+// A growing text.
+struct text {
+	char *p;
+	size_t n, cap;
+};
+
+void text_add(struct text *t, struct str s);
+void text_printf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_free(struct text *t);
+static inline void text_clear(struct text *t) { t->n = 0; }
+static inline struct str text_str(const struct text *t) { return (struct str){ t->p, t->n }; }
+#define _cleanup_text_ __attribute__((cleanup(text_free)))

@@ -1,0 +1,128 @@
+#include "base/json.h"
+
+static void json_begin_value(struct json *j)
+{
+	if (j->after_key) {
+		j->after_key = false;
+		return;
+	}
+	if (j->comma)
+		fputc(',', j->out);
+	if (j->depth) {
+		fputc('\n', j->out);
+		for (unsigned i = 0; i < j->depth; i++)
+			fputs("  ", j->out);
+	}
+}
+
+void json_open(struct json *j, char bracket)
+{
+	json_begin_value(j);
+	fputc(bracket, j->out);
+	j->depth++;
+	j->comma = false;
+}
+
+void json_close(struct json *j, char bracket)
+{
+	j->depth--;
+	if (j->comma) {
+		fputc('\n', j->out);
+		for (unsigned i = 0; i < j->depth; i++)
+			fputs("  ", j->out);
+	}
+	fputc(bracket, j->out);
+	j->comma = true;
+	if (!j->depth)
+		fputc('\n', j->out);
+}
+
+/** Length of the UTF-8 sequence at the front of @s, or 0 where there is none. */
+static size_t utf8_length(struct str s)
+{
+	unsigned char c = (unsigned char)s.p[0];
+	size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+	if (!n || n > s.n)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if (((unsigned char)s.p[i] & 0xc0) != 0x80)
+			return 0;
+	unsigned char d = n > 1 ? (unsigned char)s.p[1] : 0;
+	if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) || (c == 0xf4 && d > 0x8f))
+		return 0;
+	return n;
+}
+
+static void json_text(FILE *out, struct str s)
+{
+	fputc('"', out);
+	while (s.n) {
+		unsigned char c = (unsigned char)s.p[0];
+		size_t n = utf8_length(s);
+		if (!n) {
+			fputs("\\ufffd", out);
+			n = 1;
+		} else if (c == '"' || c == '\\') {
+			fprintf(out, "\\%c", c);
+		} else if (c < 0x20 || c == 0x7f) {
+			fprintf(out, "\\u%04x", c);
+		} else {
+			fwrite(s.p, 1, n, out);
+		}
+		s = str_from(s, n);
+	}
+	fputc('"', out);
+}
+
+void json_key(struct json *j, const char *key)
+{
+	json_begin_value(j);
+	json_text(j->out, str_z(key));
+	fputs(": ", j->out);
+	j->after_key = true;
+	j->comma = true;
+}
+
+void json_str(struct json *j, struct str s)
+{
+	json_begin_value(j);
+	if (s.p)
+		json_text(j->out, s);
+	else
+		fputs("null", j->out);
+	j->comma = true;
+}
+
+void json_int(struct json *j, int64_t v)
+{
+	json_begin_value(j);
+	fprintf(j->out, "%lld", (long long)v);
+	j->comma = true;
+}
+
+void json_bool(struct json *j, bool v)
+{
+	json_begin_value(j);
+	fputs(v ? "true" : "false", j->out);
+	j->comma = true;
+}
+
+void json_null(struct json *j)
+{
+	json_begin_value(j);
+	fputs("null", j->out);
+	j->comma = true;
+}
+
+void json_decimal(struct json *j, double v, int digits)
+{
+	json_begin_value(j);
+	char number[64];
+	int n = snprintf(number, sizeof(number), "%.*f", digits, v);
+	while (n > 1 && digits && number[n - 1] == '0')
+		n--;
+	if (number[n - 1] == '.')
+		n--;
+	fwrite(number, 1, (size_t)n, j->out);
+	j->comma = true;
+}

@@ -1,0 +1,24 @@
+// A streaming JSON writer. Commas and indentation are its business; what nests is the caller's.
+#pragma once
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/str.h"
+
+struct json {
+	FILE *out;
+	unsigned depth;
+	bool comma, after_key;
+};
+
+void json_open(struct json *j, char bracket); // '{' or '['
+void json_close(struct json *j, char bracket);
+void json_key(struct json *j, const char *key);
+/** A string; bytes that are not UTF-8 become U+FFFD. NULL text is null. */
+void json_str(struct json *j, struct str s);
+void json_int(struct json *j, int64_t v);
+void json_bool(struct json *j, bool v);
+void json_null(struct json *j);
+/** At most @digits digits after the point. */
+void json_decimal(struct json *j, double v, int digits);

@@ -1,0 +1,135 @@
+#include "base/str.h"
+
+struct str str_trim(struct str s)
+{
+	while (s.n && char_space(s.p[0]))
+		s = str_from(s, 1);
+	while (s.n && char_space(s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
+ptrdiff_t str_find(struct str s, struct str needle)
+{
+	if (!needle.n)
+		return 0;
+	const char *hit = memmem(s.p, s.n, needle.p, needle.n);
+	return hit ? hit - s.p : -1;
+}
+
+int str_cmp(struct str a, struct str b)
+{
+	size_t n = a.n < b.n ? a.n : b.n;
+	int c = n ? memcmp(a.p, b.p, n) : 0;
+	return c ? c : (a.n > b.n) - (a.n < b.n);
+}
+
+struct str str_split(struct str *s, char sep)
+{
+	const char *hit = s->n ? memchr(s->p, sep, s->n) : NULL;
+	size_t n = hit ? (size_t)(hit - s->p) : s->n;
+	struct str head = str_cut(*s, n);
+	*s = str_from(*s, hit ? n + 1 : n);
+	return head;
+}
+
+struct str str_word(struct str *s)
+{
+	while (s->n && char_space(s->p[0]))
+		*s = str_from(*s, 1);
+	size_t n = 0;
+	while (n < s->n && !char_space(s->p[n]))
+		n++;
+	struct str word = str_cut(*s, n);
+	*s = str_from(*s, n);
+	return word;
+}
+
+bool str_glob(struct str pattern, struct str text)
+{
+	size_t p = 0, t = 0, star = SIZE_MAX, mark = 0;
+	while (t < text.n) {
+		if (p < pattern.n && pattern.p[p] == '*') {
+			star = p++;
+			mark = t;
+		} else if (p < pattern.n && pattern.p[p] == text.p[t]) {
+			p++;
+			t++;
+		} else if (star != SIZE_MAX) {
+			p = star + 1;
+			t = ++mark;
+		} else {
+			return false;
+		}
+	}
+	while (p < pattern.n && pattern.p[p] == '*')
+		p++;
+	return p == pattern.n;
+}
+
+bool str_hex(struct str s, uint64_t *ret_value)
+{
+	if (str_starts(s, S("0x")) || str_starts(s, S("0X")))
+		s = str_from(s, 2);
+	if (!s.n || s.n > 32)
+		return false;
+	uint64_t v = 0;
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+		if (!char_hex(c) || v >> 60)
+			return false;
+		v = v << 4 | (uint64_t)(char_digit(c) ? c - '0' : (c | 32) - 'a' + 10);
+	}
+	*ret_value = v;
+	return true;
+}
+
+bool str_number(struct str s, int64_t *ret_value)
+{
+	uint64_t u;
+	if (str_starts(s, S("0x"))) {
+		if (!str_hex(s, &u))
+			return false;
+		*ret_value = (int64_t)u;
+		return true;
+	}
+	bool minus = s.n && s.p[0] == '-';
+	if (s.n && (minus || s.p[0] == '+'))
+		s = str_from(s, 1);
+	if (!s.n || s.n > 18)
+		return false;
+	int64_t v = 0;
+	for (size_t i = 0; i < s.n; i++) {
+		if (!char_digit(s.p[i]))
+			return false;
+		v = v * 10 + (s.p[i] - '0');
+	}
+	*ret_value = minus ? -v : v;
+	return true;
+}
+
+static uint64_t version_part(struct str *s)
+{
+	uint64_t v = 0;
+	size_t n = 0;
+	while (n < s->n && n < 15 && char_digit(s->p[n]))
+		v = v * 10 + (uint64_t)(s->p[n++] - '0');
+	*s = str_from(*s, n);
+	return v;
+}
+
+int str_version_cmp(struct str a, struct str b)
+{
+	// Only the dotted numbers at the front count: what distributions append says nothing of the driver.
+	for (;;) {
+		uint64_t x = version_part(&a), y = version_part(&b);
+		if (x != y)
+			return x < y ? -1 : 1;
+		bool more_a = a.n > 1 && a.p[0] == '.' && char_digit(a.p[1]);
+		bool more_b = b.n > 1 && b.p[0] == '.' && char_digit(b.p[1]);
+		if (!more_a && !more_b)
+			return 0;
+		a = more_a ? str_from(a, 1) : S("");
+		b = more_b ? str_from(b, 1) : S("");
+	}
+}

@@ -1,0 +1,54 @@
+// String views: pointer and length, never owned, never NUL-terminated by promise.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct str {
+	const char *p;
+	size_t n;
+};
+
+#define S(literal) ((struct str){ (literal), sizeof(literal) - 1 })
+#define STR_FMT "%.*s"
+#define STR_ARG(s) ((int)(s).n), (s).p
+
+static inline struct str str_z(const char *z) { return (struct str){ z, z ? strlen(z) : 0 }; }
+static inline struct str str_from(struct str s, size_t at)
+{
+	return at >= s.n ? (struct str){ s.p + s.n, 0 } : (struct str){ s.p + at, s.n - at };
+}
+static inline struct str str_cut(struct str s, size_t n) { return (struct str){ s.p, n < s.n ? n : s.n }; }
+static inline bool str_eq(struct str a, struct str b) { return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)); }
+static inline bool str_is(struct str a, const char *z) { return str_eq(a, str_z(z)); }
+static inline bool str_starts(struct str s, struct str prefix)
+{
+	return s.n >= prefix.n && !memcmp(s.p, prefix.p, prefix.n);
+}
+static inline bool str_ends(struct str s, struct str suffix)
+{
+	return s.n >= suffix.n && !memcmp(s.p + s.n - suffix.n, suffix.p, suffix.n);
+}
+static inline bool char_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static inline bool char_digit(char c) { return c >= '0' && c <= '9'; }
+static inline bool char_hex(char c) { return char_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+static inline bool char_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+static inline bool char_word(char c) { return char_alpha(c) || char_digit(c) || c == '_'; }
+
+struct str str_trim(struct str s);
+/** Position of needle in s, or -1. */
+ptrdiff_t str_find(struct str s, struct str needle);
+int str_cmp(struct str a, struct str b);
+/** Takes the text before the next @sep off @s; the whole rest where there is none. */
+struct str str_split(struct str *s, char sep);
+/** Takes the next run of non-space characters off @s, and the white space before it. */
+struct str str_word(struct str *s);
+/** '*' in @pattern stands for any characters. */
+bool str_glob(struct str pattern, struct str text);
+/** A whole number, decimal or 0x hexadecimal, that is all of @s. */
+bool str_number(struct str s, int64_t *ret_value);
+bool str_hex(struct str s, uint64_t *ret_value);
+/** Dotted versions such as 6.17.9-arch1: compared number by number. */
+int str_version_cmp(struct str a, struct str b);

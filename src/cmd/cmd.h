@@ -1,0 +1,20 @@
+// What the subcommands share.
+#pragma once
+
+#include <stdbool.h>
+
+enum { EXIT_NOTHING_WRONG = 0, EXIT_INCIDENT = 1, EXIT_CANNOT = 2 };
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+};
+
+int cmd_explain(int argc, char **argv);
+int cmd_knowledge(int argc, char **argv);
+
+/** One line on stderr: `unhang: ...` */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** As uh_problem_fn. */
+void complain_line(void *ctx, const char *message);

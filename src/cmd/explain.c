@@ -1,0 +1,136 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "cmd/cmd.h"
+#include "unhang/unhang.h"
+
+static void usage(void)
+{
+	puts("usage: unhang explain [OPTION...] [PATH...]\n"
+	     "\n"
+	     "PATH is a kernel log in any form in which people have it, a directory or archive of such,\n"
+	     "a journal file, or - for standard input. Without PATH, the newest incident of this machine is\n"
+	     "explained: the journal of this boot and the ones before it, pstore, kdump's dmesg.\n"
+	     "\n"
+	     "  --journal     this boot's kernel messages from the journal\n"
+	     "  --boot N      those of boot N: 0 is this one, -1 the one before\n"
+	     "  --root DIR    the journal, pstore and kdump files of the system that is mounted at DIR\n"
+	     "  -a, --all     every incident in full, not only the most important one\n"
+	     "  -v, --verbose every event and fact, and how to take a remedy back\n"
+	     "  --json        for machines: the document of docs/diagnosis.schema.json\n"
+	     "  -h, --help    this text\n"
+	     "\n"
+	     "exit status: 0 no incident, 1 an incident, 2 nothing could be read");
+}
+
+struct explain {
+	struct uh_report_options report;
+	const char *root;
+	bool journal;
+	int boot;
+};
+
+static bool parse_boot(const char *text, int *ret)
+{
+	int64_t n;
+	if (!str_number(str_z(text), &n) || n > 0 || n < -10000)
+		return false;
+	*ret = (int)n;
+	return true;
+}
+
+/** -1: go on; else the exit status. */
+static int parse_options(int argc, char **argv, struct explain *e)
+{
+	static const struct option options[] = {
+		{ "journal", no_argument, NULL, 'j' },	{ "boot", required_argument, NULL, 'b' },
+		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
+		{ "verbose", no_argument, NULL, 'v' },	{ "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },	{ 0 },
+	};
+	int c;
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":avhb:", options, NULL)) != -1) {
+		switch (c) {
+		case 'j':
+			e->journal = true;
+			break;
+		case 'b':
+			e->journal = true;
+			if (!parse_boot(optarg, &e->boot)) {
+				complain("--boot wants 0, -1, -2, ..., not '%s'", optarg);
+				return EXIT_CANNOT;
+			}
+			break;
+		case 'r':
+			e->root = optarg;
+			break;
+		case 'a':
+			e->report.all = true;
+			break;
+		case 'v':
+			e->report.verbose = true;
+			break;
+		case 'J':
+			e->report.json = true;
+			break;
+		case 'h':
+			usage();
+			return EXIT_NOTHING_WRONG;
+		default:
+			complain("%s '%s'; unhang explain --help lists the options",
+				 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1]);
+			return EXIT_CANNOT;
+		}
+	}
+	return -1;
+}
+
+static void look_at_terminal(struct uh_report_options *o)
+{
+	struct winsize size;
+	const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM"), *columns = getenv("COLUMNS");
+	bool terminal = isatty(STDOUT_FILENO);
+	int64_t n;
+	o->colour = terminal && !(no_colour && *no_colour) && term && strcmp(term, "dumb");
+	if (terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
+		o->width = size.ws_col;
+	else if (columns && str_number(str_z(columns), &n) && n > 0 && n < 10000)
+		o->width = (unsigned)n;
+}
+
+int cmd_explain(int argc, char **argv)
+{
+	struct explain e = { 0 };
+	int status = parse_options(argc, argv, &e);
+	if (status >= 0)
+		return status;
+	look_at_terminal(&e.report);
+	struct uh_session *s = uh_session_new(complain_line, NULL);
+	if (e.journal)
+		uh_session_add_journal(s, e.root, e.boot);
+	else if (optind == argc)
+		uh_session_add_newest(s, e.root);
+	for (int i = optind; i < argc; i++)
+		uh_session_add_path(s, argv[i]);
+	uh_session_end(s);
+
+	// What could be read is explained; what could not has had its line on stderr.
+	bool read = uh_session_sources(s);
+	if (read || e.report.json)
+		uh_session_report(s, stdout, &e.report);
+	else if (!uh_session_problems(s))
+		complain("this machine has no journal, pstore or kdump log to explain; give a PATH");
+	status = !read ? EXIT_CANNOT : uh_session_incidents(s) ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
+	uh_session_free(s);
+	if (fflush(stdout) || ferror(stdout)) {
+		complain("standard output could not be written");
+		return EXIT_CANNOT;
+	}
+	return status;
+}

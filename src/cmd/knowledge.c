@@ -1,0 +1,305 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "evidence/line.h"
+#include "knowledge/know.h"
+
+static void usage(void)
+{
+	puts("usage: unhang knowledge [list [KIND]] [--json]   what is known, by kind\n"
+	     "       unhang knowledge show ID                  one block: an event, cause, remedy, signature, ...\n"
+	     "       unhang knowledge check FILE...            whether these files are right\n"
+	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
+	     "\n"
+	     "kinds: signature, event, cause, remedy, known-bad, action, part, class\n"
+	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
+	     "~/.config/unhang/knowledge.d.");
+}
+
+static void print_problem(void *ctx, const char *file, unsigned line, const char *message)
+{
+	(void)ctx;
+	fprintf(stderr, "%s:%u: %s\n", file, line, message);
+}
+
+// --- list and show ---
+
+struct listed {
+	const char *kind;
+	struct str id, text;
+	const char *file;
+	unsigned line;
+};
+
+typedef void listed_fn(void *ctx, const struct listed *l);
+
+#define EACH(vec, kind, label)                                                                                         \
+	for (size_t n = 0; n < (vec).len; n++) {                                                                       \
+		const struct listed one = { (kind), (vec).data[n]->head.id, (label), (vec).data[n]->head.file,          \
+					    (vec).data[n]->head.line };                                                \
+		fn(ctx, &one);                                                                                         \
+	}
+
+static void each_block(const struct know *k, listed_fn *fn, void *ctx)
+{
+	for (size_t n = 0; n < k->signatures.len; n++) {
+		const struct know_signature *s = k->signatures.data[n];
+		if (!s->ntemplates)
+			continue;
+		const struct listed one = { s->message ? "message" : "signature", s->head.id, s->templates[0]->text, s->head.file,
+					    s->head.line };
+		fn(ctx, &one);
+	}
+	EACH(k->events, "event", k->events.data[n]->title);
+	EACH(k->causes, "cause", k->causes.data[n]->title);
+	EACH(k->remedies, "remedy", k->remedies.data[n]->title);
+	EACH(k->bad, "known-bad", k->bad.data[n]->title);
+	EACH(k->actions, "action", k->actions.data[n]->text);
+	EACH(k->parts, "part", k->parts.data[n]->name);
+	for (size_t n = 0; n < k->classes.len; n++) {
+		const struct listed one = { "class", k->classes.data[n]->name, k->classes.data[n]->value, "classes.know", 0 };
+		fn(ctx, &one);
+	}
+}
+
+struct listing {
+	const char *kind; // NULL: all
+	struct json *json;
+	unsigned count;
+};
+
+static void list_one(void *ctx, const struct listed *l)
+{
+	struct listing *g = ctx;
+	if (g->kind ? strcmp(g->kind, l->kind) : !strcmp(l->kind, "message") || !strcmp(l->kind, "part"))
+		return;
+	g->count++;
+	if (!g->json) {
+		printf("%-10s %-32.*s " STR_FMT "\n", l->kind, STR_ARG(l->id), STR_ARG(str_cut(l->text, 110)));
+		return;
+	}
+	json_open(g->json, '{');
+	json_key(g->json, "kind");
+	json_str(g->json, str_z(l->kind));
+	json_key(g->json, "id");
+	json_str(g->json, l->id.n ? l->id : (struct str){ 0 });
+	json_key(g->json, "text");
+	json_str(g->json, l->text);
+	json_key(g->json, "file");
+	json_str(g->json, str_z(l->file));
+	json_key(g->json, "line");
+	json_int(g->json, l->line);
+	json_close(g->json, '}');
+}
+
+static int knowledge_list(const char *kind, bool as_json)
+{
+	struct know_problems problems = { .report = print_problem };
+	struct know *k = know_load(&problems);
+	struct json json = { .out = stdout };
+	struct listing g = { .kind = kind, .json = as_json ? &json : NULL };
+	if (as_json)
+		json_open(&json, '[');
+	each_block(k, list_one, &g);
+	if (as_json)
+		json_close(&json, ']');
+	know_free(k);
+	if (!g.count && kind) {
+		complain("there is no kind '%s'; unhang knowledge --help lists them", kind);
+		return EXIT_CANNOT;
+	}
+	return EXIT_NOTHING_WRONG;
+}
+
+struct showing {
+	struct str id;
+	unsigned found;
+};
+
+/** The block as it stands in its file: from its heading to the next one. */
+static void print_block(struct str text, unsigned line)
+{
+	for (unsigned n = 1; text.n; n++) {
+		struct str one = str_split(&text, '\n');
+		if (n < line)
+			continue;
+		if (n > line && one.n && one.p[0] != ' ' && one.p[0] != '\t' && one.p[0] != '#')
+			break;
+		if (n > line && one.n && one.p[0] == '#')
+			break;
+		printf(STR_FMT "\n", STR_ARG(one));
+	}
+}
+
+static void show_one(void *ctx, const struct listed *l)
+{
+	struct showing *s = ctx;
+	if (!str_eq(l->id, s->id))
+		return;
+	s->found++;
+	printf("# %s:%u\n", l->file, l->line);
+	for (const struct know_file *f = know_embedded; f->name; f++)
+		if (l->line && !strcmp(f->name, l->file))
+			print_block((struct str){ f->begin, (size_t)(f->end - f->begin) }, l->line);
+	if (!l->line || l->file[0] == '/')
+		printf("%s " STR_FMT "  " STR_FMT "\n", l->kind, STR_ARG(l->id), STR_ARG(l->text));
+}
+
+static int knowledge_show(const char *id)
+{
+	struct know_problems problems = { .report = print_problem };
+	struct know *k = know_load(&problems);
+	struct showing s = { .id = str_z(id) };
+	each_block(k, show_one, &s);
+	know_free(k);
+	if (!s.found) {
+		complain("nothing known is called '%s'; unhang knowledge list shows what is", id);
+		return EXIT_CANNOT;
+	}
+	return EXIT_NOTHING_WRONG;
+}
+
+// --- check ---
+
+static int knowledge_check(int argc, char **argv)
+{
+	int status = EXIT_NOTHING_WRONG;
+	for (int i = 0; i < argc; i++) {
+		_cleanup_close_ int fd = open(argv[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		struct stat st;
+		if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > 8 << 20) {
+			complain("%s: %s", argv[i], fd < 0 ? strerror(errno) : "not a file of at most 8 MB");
+			status = EXIT_CANNOT;
+			continue;
+		}
+		_cleanup_free_ char *bytes = mem_alloc((size_t)st.st_size + 1);
+		ssize_t n = read(fd, bytes, (size_t)st.st_size);
+		if (n < 0) {
+			complain("%s: %s", argv[i], strerror(errno));
+			status = EXIT_CANNOT;
+			continue;
+		}
+		struct know_problems problems = { .report = print_problem };
+		know_free(know_load_with(argv[i], (struct str){ bytes, (size_t)n }, &problems));
+		if (problems.count)
+			status = EXIT_CANNOT;
+		else
+			printf("%s: right\n", argv[i]);
+	}
+	return status;
+}
+
+// --- match ---
+
+static void match_json(struct json *j, unsigned line, const struct match *m)
+{
+	static const char *const levels[] = { "info", "warning", "error" };
+	json_open(j, '{');
+	json_key(j, "line");
+	json_int(j, line);
+	json_key(j, "signature");
+	json_str(j, m && match_signature(m)->head.id.n ? match_signature(m)->head.id : (struct str){ 0 });
+	if (m) {
+		const struct know_signature *s = match_signature(m);
+		json_key(j, "subsystem");
+		json_str(j, s->subsystem);
+		json_key(j, "level");
+		json_str(j, str_z(levels[s->level]));
+		json_key(j, "template");
+		json_str(j, m->template->text);
+		json_key(j, "facts");
+		json_open(j, '{');
+		for (size_t i = 0; i < m->ncaptures; i++) {
+			char name[64];
+			snprintf(name, sizeof(name), STR_FMT, STR_ARG(m->captures[i].piece->name));
+			if (!name[0])
+				continue;
+			json_key(j, name);
+			json_str(j, m->captures[i].text);
+		}
+		json_close(j, '}');
+	}
+	json_close(j, '}');
+}
+
+static void match_text(struct str line, const struct match *m)
+{
+	static const char *const levels[] = { "info", "warning", "error" };
+	printf(STR_FMT "\n", STR_ARG(line));
+	if (!m) {
+		printf("    not recognised\n");
+		return;
+	}
+	const struct know_signature *s = match_signature(m);
+	printf("    %-8.*s %-7s " STR_FMT "\n", STR_ARG(s->subsystem), levels[s->level],
+	       STR_ARG(s->head.id.n ? s->head.id : m->template->text));
+	for (size_t i = 0; i < m->ncaptures; i++)
+		if (m->captures[i].piece->name.n)
+			printf("        %-20.*s " STR_FMT "\n", STR_ARG(m->captures[i].piece->name), STR_ARG(m->captures[i].text));
+}
+
+static int knowledge_match(const char *path, bool as_json)
+{
+	_cleanup_fclose_ FILE *in = path && strcmp(path, "-") ? fopen(path, "re") : fdopen(dup(STDIN_FILENO), "r");
+	if (!in) {
+		complain("%s: %s", path, strerror(errno));
+		return EXIT_CANNOT;
+	}
+	struct know_problems problems = { .report = print_problem };
+	struct know *k = know_load(&problems);
+	struct json json = { .out = stdout };
+	_cleanup_free_ char *raw = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	if (as_json)
+		json_open(&json, '[');
+	for (unsigned number = 1; (n = getline(&raw, &cap, in)) >= 0; number++) {
+		char room[LINE_MAX_BYTES];
+		struct logline line = { 0 };
+		struct match m;
+		line_parse(k, line_clean((struct str){ raw, (size_t)n }, room), &line);
+		bool found = line_recognise(k, &line, &m);
+		if (as_json)
+			match_json(&json, number, found ? &m : NULL);
+		else
+			match_text(line.text, found ? &m : NULL);
+	}
+	if (as_json)
+		json_close(&json, ']');
+	know_free(k);
+	return EXIT_NOTHING_WRONG;
+}
+
+int cmd_knowledge(int argc, char **argv)
+{
+	bool json = false;
+	int n = 0;
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			usage();
+			return EXIT_NOTHING_WRONG;
+		}
+		if (!strcmp(argv[i], "--json"))
+			json = true;
+		else
+			argv[n++] = argv[i];
+	}
+	const char *verb = n ? argv[0] : "list";
+	if (!strcmp(verb, "list") && n <= 2)
+		return knowledge_list(n == 2 ? argv[1] : NULL, json);
+	if (!strcmp(verb, "show") && n == 2)
+		return knowledge_show(argv[1]);
+	if (!strcmp(verb, "check") && n > 1)
+		return knowledge_check(n - 1, argv + 1);
+	if (!strcmp(verb, "match") && n <= 2)
+		return knowledge_match(n == 2 ? argv[1] : NULL, json);
+	complain("unhang knowledge: see unhang knowledge --help");
+	return EXIT_CANNOT;
+}

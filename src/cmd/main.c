@@ -1,0 +1,66 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+
+static const struct command commands[] = {
+	{ "explain", cmd_explain, "evidence in, diagnosis out" },
+	{ "knowledge", cmd_knowledge, "list, show, check and try what is known" },
+};
+
+void complain(const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	fputs("unhang: ", stderr);
+	vfprintf(stderr, format, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+}
+
+void complain_line(void *ctx, const char *message)
+{
+	(void)ctx;
+	complain("%s", message);
+}
+
+static void usage(FILE *out)
+{
+	fputs("unhang: my AMD GPU hung or crashed; why, and how do I get going again?\n"
+	      "\n"
+	      "usage: unhang [COMMAND] [OPTION...] [PATH...]\n"
+	      "\n"
+	      "  unhang explain dmesg.txt      what happened, why, and what helps\n"
+	      "  dmesg | unhang explain -      the same from a pipe\n"
+	      "  unhang                        the newest incident of this machine\n"
+	      "\n"
+	      "commands:\n",
+	      out);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].summary);
+	fputs("\n"
+	      "unhang COMMAND --help says more; so does man unhang.\n"
+	      "exit status: 0 nothing wrong, 1 an incident was found, 2 unhang could not do what was asked\n",
+	      out);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
+		usage(stdout);
+		return EXIT_NOTHING_WRONG;
+	}
+	if (argc > 1 && !strcmp(argv[1], "--version")) {
+		puts("unhang " UNHANG_VERSION);
+		return EXIT_NOTHING_WRONG;
+	}
+	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	// `unhang` and `unhang --json` are about this machine.
+	if (argc == 1 || argv[1][0] == '-')
+		return cmd_explain(argc, argv);
+	complain("there is no command '%s'; unhang --help lists them", argv[1]);
+	return EXIT_CANNOT;
+}

@@ -1,0 +1,88 @@
+// What to do: with the machine now, against the cause, and to learn more.
+#include "diagnose/incident.h"
+
+enum { REMEDIES_MAX = 5, SPECULATIVE_MAX = 2 };
+
+static bool listed(const struct know_list *list, struct str word)
+{
+	for (; list; list = list->next)
+		if (str_eq(list->text, word))
+			return true;
+	return false;
+}
+
+static bool fits_also(const struct incident *i, const struct know_list *classes)
+{
+	for (size_t n = 0; n < i->also.len; n++)
+		if (listed(classes, i->also.data[n]))
+			return true;
+	return false;
+}
+
+static void find_known_bad(struct incident *i, const struct know *k, const struct fact_view *view)
+{
+	for (size_t n = 0; n < k->bad.len; n++) {
+		const struct know_bad *b = k->bad.data[n];
+		if ((listed(b->for_classes, i->cause->head.id) || fits_also(i, b->for_classes)) &&
+		    condition_eval(b->when, view) == TRUTH_YES)
+			vec_push(&i->known, b);
+	}
+	if (i->known.len && !i->before_log)
+		i->confidence = i->confidence + 8 > 97 ? 97 : i->confidence + 8;
+}
+
+static void add_remedies(struct incident *i, const struct know *k, const struct fact_view *view, bool for_cause, enum truth want,
+			 bool special)
+{
+	size_t added = 0;
+	for (size_t n = 0; n < k->remedies.len && i->remedies.len < REMEDIES_MAX; n++) {
+		const struct know_remedy *r = k->remedies.data[n];
+		bool fits = for_cause ? listed(r->for_classes, i->cause->head.id) :
+					!listed(r->for_classes, i->cause->head.id) && fits_also(i, r->for_classes);
+		if (!fits || (r->when != NULL) != special || condition_eval(r->when, view) != want)
+			continue;
+		if (r->unless && condition_eval(r->unless, view) == TRUTH_YES)
+			continue;
+		if (want == TRUTH_UNKNOWN && added++ >= SPECULATIVE_MAX)
+			break;
+		struct diag_remedy one = { r, want == TRUTH_YES };
+		vec_push(&i->remedies, one);
+	}
+}
+
+static void add_next(struct incident *i, struct str why, struct str run)
+{
+	struct diag_next step = { why, run };
+	vec_push(&i->next, step);
+}
+
+static void find_next_steps(struct incident *i)
+{
+	if (i->before_log)
+		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
+			 S("sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
+	for (const struct know_list *l = i->cause->next_steps; l; l = l->next) {
+		ptrdiff_t colons = str_find(l->text, S(" :: "));
+		if (colons >= 0)
+			add_next(i, str_cut(l->text, (size_t)colons), str_from(l->text, (size_t)colons + 4));
+	}
+	if (!i->log_has_boot && !i->before_log)
+		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
+			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang explain "
+			   "dmesg.txt"));
+}
+
+void incident_advise(struct incident *i, const struct know *k)
+{
+	const struct fact_view view = { incident_get, i };
+	find_known_bad(i, k, &view);
+	for (size_t n = 0; n < k->actions.len && !i->action; n++)
+		if (condition_eval(k->actions.data[n]->when, &view) == TRUTH_YES)
+			i->action = k->actions.data[n];
+	// First what is known to fit this very machine, then what fits everybody, last what fits if something is so.
+	add_remedies(i, k, &view, true, TRUTH_YES, true);
+	add_remedies(i, k, &view, true, TRUTH_YES, false);
+	add_remedies(i, k, &view, true, TRUTH_UNKNOWN, true);
+	add_remedies(i, k, &view, false, TRUTH_YES, true);
+	find_next_steps(i);
+}

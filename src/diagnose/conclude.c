@@ -1,0 +1,245 @@
+// From the events of a closed incident to its cause: what each event is evidence for, which one came first in the
+// chain, what role the others play, and how sure that is.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "diagnose/incident.h"
+
+enum { AFTERMATH_TIER = 80, UNEXPLAINED_TIER = 90, NOT_THE_CAUSE = 40 };
+
+const struct know_cause *event_cause(const struct know *k, const struct diag_event *e)
+{
+	const struct fact_view view = { diag_event_get, e };
+	for (size_t i = 0; i < k->causes.len; i++) {
+		const struct know_cause *c = k->causes.data[i];
+		for (const struct know_list *from = c->from; from; from = from->next)
+			if (str_eq(from->text, e->kind->head.id) && condition_eval(c->when, &view) == TRUTH_YES)
+				return c;
+	}
+	return NULL;
+}
+
+static void drop_unrelated(struct incident *i)
+{
+	size_t n = 0;
+	for (size_t k = 0; k < i->events.len; k++) {
+		struct diag_event *e = i->events.data[k];
+		if (!e->unrelated && (!e->kind->needs_frame || e->confirmed))
+			i->events.data[n++] = e;
+	}
+	i->events.len = n;
+}
+
+/** Lower is nearer to the first cause. Events inside a reset come after all others, whatever they are. */
+static int rank(const struct diag_event *e)
+{
+	bool inside = e->phase == PHASE_RESET && e->kind->in_reset != ROLE_CAUSE;
+	return e->cause->tier + (inside ? 1000 : 0);
+}
+
+static bool before(const struct diag_event *a, const struct diag_event *b)
+{
+	int x = rank(a), y = rank(b);
+	// Aftermath and the bare fact of a reset explain nothing where anything else is known.
+	if (a->cause->tier >= AFTERMATH_TIER || b->cause->tier >= AFTERMATH_TIER) {
+		x = a->cause->tier + (a->cause->tier >= AFTERMATH_TIER ? 2000 : 0);
+		y = b->cause->tier + (b->cause->tier >= AFTERMATH_TIER ? 2000 : 0);
+	}
+	return x < y;
+}
+
+static const struct diag_event *find_root(const struct incident *i)
+{
+	const struct diag_event *root = NULL;
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if (e->cause && (!root || before(e, root)))
+			root = e;
+	}
+	return root;
+}
+
+static bool same_process(const struct diag_event *a, const struct diag_event *b)
+{
+	const struct fact *x = diag_fact(a, "pid"), *y = diag_fact(b, "pid");
+	return !x || !y || str_eq(x->value, y->value);
+}
+
+static void assign_roles(struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		bool names_process = diag_fact(e, "process");
+		if (e == i->root)
+			e->role = ROLE_CAUSE;
+		else if (e->phase == PHASE_RESET)
+			e->role = e->kind->in_reset;
+		else if (e->phase == PHASE_PROBE && e->kind->in_reset == ROLE_ARTEFACT)
+			e->role = ROLE_ARTEFACT;
+		else if (i->reset_ended && e->cause && str_is(e->cause->head.id, "kernel-context-page-fault"))
+			e->role = ROLE_ARTEFACT;
+		else if (e->cause && str_eq(e->cause->head.id, i->cause->head.id))
+			e->role = ROLE_CAUSE;
+		else if (names_process && !same_process(e, i->root))
+			e->role = ROLE_BYSTANDER;
+		else
+			e->role = ROLE_EFFECT;
+	}
+}
+
+static void also_add(struct incident *i, struct str word)
+{
+	if (!word.n || str_eq(word, i->cause->head.id))
+		return;
+	for (size_t n = 0; n < i->also.len; n++)
+		if (str_eq(i->also.data[n], word))
+			return;
+	vec_push(&i->also, word);
+}
+
+static void collect_also(struct incident *i)
+{
+	unsigned resets = 0;
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		resets += str_is(e->kind->head.id, "reset-begin") ? e->count : 0;
+		also_add(i, e->kind->tag);
+		if (e->cause && e->role != ROLE_ARTEFACT && e->cause->tier < UNEXPLAINED_TIER)
+			also_add(i, e->cause->head.id);
+	}
+	if (resets > 2)
+		also_add(i, S("reset-loop"));
+}
+
+static void collect_processes(struct incident *i, const struct know *k)
+{
+	bool compute_stuck = false;
+	for (size_t n = 0; n < i->also.len; n++)
+		compute_stuck |= str_is(i->also.data[n], "kfd-queue-eviction-failed");
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		const struct fact *name = diag_fact(e, "process"), *pid = diag_fact(e, "pid");
+		bool known = !name;
+		for (size_t p = 0; p < i->processes.len && !known; p++)
+			known = str_eq(i->processes.data[p].name, name->value) &&
+				(!pid || str_eq(i->processes.data[p].pid, pid->value));
+		if (known)
+			continue;
+		struct diag_process p = { .name = name->value, .pid = pid ? pid->value : (struct str){ 0 } };
+		// The desktop is named because its drawing was late, not because it hung the GPU.
+		bool innocent = e->role == ROLE_BYSTANDER ||
+				(str_is(e->kind->head.id, "ring-timeout") && compute_stuck && know_is_desktop(k, name->value));
+		p.role = innocent ? "bystander" : e->role == ROLE_CAUSE ? "owner" : "victim";
+		vec_push(&i->processes, p);
+	}
+}
+
+/** Whether the log begins inside the reset, so that the cause is earlier than it. */
+static bool cause_is_before_log(const struct incident *i)
+{
+	if (i->root->cause->tier >= AFTERMATH_TIER)
+		return true;
+	if (i->reset_began || !i->reset_evidence)
+		return i->root->phase == PHASE_RESET && !i->reset_began;
+	return i->root->phase == PHASE_RESET || i->root->cause->tier >= 55;
+}
+
+static void weigh(struct incident *i)
+{
+	struct text why = { 0 };
+	int percent = i->cause->confidence;
+	const struct fact *agrees = diag_fact(i->root, "status_agrees"), *status = diag_fact(i->root, "fault_status");
+	if (agrees && str_is(agrees->value, "yes")) {
+		percent += 5;
+		text_printf(&why, "status " STR_FMT " decodes to the printed fields; ", STR_ARG(status->value));
+	} else if (agrees) {
+		percent -= 20;
+		text_printf(&why, "status " STR_FMT " does not decode to the printed fields; ", STR_ARG(status->value));
+	}
+	i->before_log = cause_is_before_log(i);
+	if (i->before_log) {
+		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
+		text_add(&why, S("this log begins after the cause; "));
+	} else if (i->root == i->events.data[0] || i->root->at.line <= i->events.data[0]->at.line) {
+		text_add(&why, i->log_has_boot ? S("nothing earlier since the boot points elsewhere; ") :
+						 S("nothing earlier is in this log; "));
+	} else {
+		text_add(&why, S("what the log has before it does not explain it; "));
+	}
+	if (!i->log_has_boot)
+		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
+	if (i->cause->tier < UNEXPLAINED_TIER && !i->before_log && i->events.len > 3)
+		percent += 3;
+	i->confidence = percent > 97 ? 97 : percent < 10 ? 10 : percent;
+	why.n = why.n > 2 ? why.n - 2 : 0;
+	i->sure = arena_str(&i->arena, text_str(&why));
+	text_free(&why);
+}
+
+static struct str fill(struct incident *i, struct str sentence, const struct fact_view *view)
+{
+	struct text out = { 0 };
+	phrase_fill(&out, sentence, view);
+	struct str s = arena_str(&i->arena, text_str(&out));
+	text_free(&out);
+	return s;
+}
+
+static void write_sentences(struct incident *i)
+{
+	const struct fact_view root = { diag_event_get, i->root };
+	const struct fact_view all = { incident_get, i };
+	i->title = fill(i, i->cause->title, &root);
+	i->explanation = fill(i, i->cause->explain, &all);
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		const struct fact_view view = { diag_event_get, e };
+		e->sentence = e->kind->say.n ? fill(i, e->kind->say, &view) : e->text;
+		if (!e->sentence.n)
+			e->sentence = e->text;
+	}
+}
+
+static uint64_t hash_add(uint64_t h, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3;
+	return (h ^ 0xff) * 0x100000001b3;
+}
+
+static void name_incident(struct incident *i)
+{
+	static const char *const same_fault[] = { "process", "fault_client", "rw", "mes_message", "ip_block", "kernel_name", "symbol" };
+	const uint64_t start = 0xcbf29ce484222325;
+	uint64_t print = hash_add(hash_add(start, i->cause->head.id), i->gpu.gfx);
+	for (size_t n = 0; n < sizeof(same_fault) / sizeof(same_fault[0]); n++) {
+		const struct fact *f = diag_fact(i->root, same_fault[n]);
+		print = hash_add(print, f ? f->value : S(""));
+	}
+	char when[64];
+	snprintf(when, sizeof(when), "%d %.6f", i->begin.clock, i->begin.seconds);
+	uint64_t id = hash_add(hash_add(hash_add(print, i->gpu.device), i->boot_id), str_z(when));
+	id = hash_add(id, i->root->text);
+	i->fingerprint = arena_printf(&i->arena, "%016llx", (unsigned long long)print);
+	i->id = arena_printf(&i->arena, "%016llx", (unsigned long long)id);
+}
+
+bool incident_conclude(struct incident *i, const struct know *k)
+{
+	drop_unrelated(i);
+	for (size_t n = 0; n < i->events.len; n++) {
+		fault_status_decode(i, i->events.data[n], k);
+		i->events.data[n]->cause = event_cause(k, i->events.data[n]);
+	}
+	i->root = find_root(i);
+	if (!i->root)
+		return false;
+	i->cause = i->root->cause;
+	assign_roles(i);
+	collect_also(i);
+	collect_processes(i, k);
+	weigh(i);
+	write_sentences(i);
+	name_incident(i);
+	return true;
+}

@@ -1,0 +1,447 @@
+#include "diagnose/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "diagnose/machine.h"
+
+enum {
+	OPEN_MAX = 32,	      // incidents that are open at once
+	EVENTS_MAX = 192,     // events that one incident keeps
+	EVENTS_PER_KIND = 12, // of which of one kind
+	GAP = 60,	      // seconds without news after which an incident is over
+	FIRST_CAUSE_TIER = 55, // causes below it begin something new after a completed reset
+	FRAME_LINES = 60,     // a stack trace is at most so long
+};
+
+struct engine {
+	const struct know *know;
+	struct incident_sink sink;
+	struct machine machine;
+	size_t nopen;
+	struct incident *open[OPEN_MAX];
+	struct stamp last;
+	struct str boot_id;
+	char boot_id_room[64];
+	bool new_source;
+	uint64_t opened;
+	struct incident *newest; // that took the newest event
+};
+
+struct engine *engine_new(const struct know *k, struct incident_sink sink)
+{
+	struct engine *g = mem_alloc(sizeof(*g));
+	g->know = k;
+	g->sink = sink;
+	return g;
+}
+
+void engine_free(struct engine *g)
+{
+	if (!g)
+		return;
+	for (size_t i = 0; i < g->nopen; i++)
+		incident_free(g->open[i]);
+	machine_clear(&g->machine);
+	free(g);
+}
+
+// --- opening and closing ---
+
+static void take_machine(struct engine *g, struct incident *i)
+{
+	for (size_t f = 0; f < g->machine.facts.len; f++) {
+		struct fact copy = g->machine.facts.data[f];
+		copy.name = arena_str(&i->arena, copy.name);
+		copy.value = arena_str(&i->arena, copy.value);
+		vec_push(&i->machine, copy);
+	}
+	i->log_has_boot = g->machine.has_boot;
+	// A log that names one GPU only can mean no other.
+	if (!i->gpu.device.n && g->machine.ngpus == 1 && g->machine.has_boot)
+		i->gpu.device = arena_str(&i->arena, g->machine.gpus[0].device);
+	for (size_t n = 0; n < g->machine.ngpus; n++) {
+		const struct machine_gpu *gpu = &g->machine.gpus[n];
+		if (gpu->part && str_eq(gpu->device, i->gpu.device)) {
+			i->gpu.name = gpu->part->name;
+			i->gpu.gfx = gpu->part->gfx;
+			i->gpu.apu = gpu->part->apu;
+		}
+	}
+}
+
+/** Whether events of the bus or the IOMMU are about a GPU is known only when all is read. */
+static void mark_gpu_path(struct engine *g, struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		const struct fact *bus = diag_fact(e, "pci_id"), *device = diag_fact(e, "iommu_device");
+		bool is_pcie = str_starts(e->kind->head.id, S("pcie-")), is_iommu = str_starts(e->kind->head.id, S("iommu-"));
+		if (!is_pcie && !is_iommu)
+			continue;
+		bool ours = machine_is_gpu(&g->machine, e->device) || (bus && know_is_bridge(g->know, bus->value)) ||
+			    (bus && str_starts(bus->value, S("1002:"))) ||
+			    (device && machine_is_gpu(&g->machine, device->value)) ||
+			    (str_is(e->kind->head.id, "pcie-link-down") && g->machine.ngpus);
+		// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
+		bool nameless = is_iommu && !g->machine.ngpus && !g->machine.has_boot;
+		if (ours || nameless)
+			diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
+		else
+			e->unrelated = true;
+	}
+}
+
+static void close_at(struct engine *g, size_t index)
+{
+	struct incident *i = g->open[index];
+	g->open[index] = g->open[--g->nopen];
+	if (g->newest == i)
+		g->newest = NULL;
+	i->open = false;
+	mark_gpu_path(g, i);
+	take_machine(g, i);
+	if (incident_conclude(i, g->know)) {
+		incident_advise(i, g->know);
+		g->sink.incident(g->sink.ctx, i);
+	} else {
+		incident_free(i);
+	}
+}
+
+/** In the order in which they were opened, so that the result does not depend on how they lie in memory. */
+static void close_all(struct engine *g)
+{
+	while (g->nopen) {
+		size_t first = 0;
+		for (size_t n = 1; n < g->nopen; n++)
+			if (g->open[n]->order < g->open[first]->order)
+				first = n;
+		close_at(g, first);
+	}
+}
+
+static bool later_than(struct stamp a, struct stamp b, double seconds)
+{
+	return a.clock == b.clock && a.clock != TIME_NONE && a.seconds - b.seconds > seconds;
+}
+
+static void close_old(struct engine *g, struct stamp now)
+{
+	for (size_t n = 0; n < g->nopen;) {
+		if (later_than(now, g->open[n]->end, g->open[n]->gap))
+			close_at(g, n);
+		else
+			n++;
+	}
+}
+
+static struct incident *open_new(struct engine *g, const struct event *e)
+{
+	if (g->nopen == OPEN_MAX) {
+		size_t oldest = 0;
+		for (size_t n = 1; n < g->nopen; n++)
+			if (g->open[n]->order < g->open[oldest]->order)
+				oldest = n;
+		close_at(g, oldest);
+	}
+	struct incident *i = mem_alloc(sizeof(*i));
+	i->open = true;
+	i->gap = GAP;
+	i->begin = i->end = e->time;
+	i->order = g->opened++;
+	i->boot_id = arena_str(&i->arena, g->boot_id);
+	g->open[g->nopen++] = i;
+	return i;
+}
+
+// --- to which incident an event belongs ---
+
+static bool names_gpu(const struct event *e) { return e->device.n && str_is(e->driver, "amdgpu"); }
+
+static struct incident *find_open(struct engine *g, const struct event *e)
+{
+	struct incident *nameless = NULL;
+	for (size_t n = 0; n < g->nopen; n++) {
+		struct incident *i = g->open[n];
+		if (names_gpu(e) && str_eq(i->gpu.device, e->device))
+			return i;
+		if (!i->gpu.device.n)
+			nameless = i;
+	}
+	if (names_gpu(e)) // lines without an address came before the first one with it
+		return nameless;
+	if (nameless)
+		return nameless;
+	if (g->newest)
+		return g->newest;
+	return g->nopen == 1 ? g->open[0] : NULL;
+}
+
+/** Whether this event begins something new although an incident of its GPU is open. */
+static bool begins_anew(const struct engine *g, const struct incident *i, const struct event *e)
+{
+	if (!i->reset_ended || !e->signature->event || e->signature->event->opens != OPENS_YES)
+		return false;
+	struct diag_event trial = { .kind = e->signature->event, .nfacts = e->nfacts, .facts = (struct fact *)e->facts };
+	const struct know_cause *cause = event_cause(g->know, &trial);
+	return cause && cause->tier < FIRST_CAUSE_TIER;
+}
+
+// --- taking an event in ---
+
+static void follow_phase(struct incident *i, struct str id)
+{
+	if (str_is(id, "reset-begin") || str_is(id, "ring-reset-begin")) {
+		i->phase = PHASE_RESET;
+		i->reset_began = true;
+		i->reset_ended = false;
+	} else if (str_is(id, "reset-succeeded") || str_is(id, "reset-failed") || str_is(id, "ring-reset-done")) {
+		i->reset_evidence = true;
+		i->phase = PHASE_RUN;
+		i->reset_ended = true;
+	} else if (str_is(id, "soft-reset-failed") || str_is(id, "reset-method") || str_is(id, "reset-hardware-done")) {
+		i->reset_evidence = true;
+		i->phase = PHASE_RESET;
+	}
+}
+
+static bool same_facts(const struct diag_event *a, const struct event *e)
+{
+	for (size_t n = 0; n < e->nfacts; n++) {
+		bool found = false;
+		for (size_t f = 0; f < a->nfacts && !found; f++)
+			found = str_eq(a->facts[f].name, e->facts[n].name) && str_eq(a->facts[f].value, e->facts[n].value);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static struct diag_event *add_event(struct engine *g, struct incident *i, const struct event *e, const struct know_event *kind)
+{
+	unsigned of_kind = 0;
+	struct diag_event *last = NULL;
+	for (size_t n = 0; n < i->events.len; n++) {
+		if (i->events.data[n]->kind == kind) {
+			last = i->events.data[n];
+			of_kind++;
+		}
+	}
+	i->dropping = false;
+	bool follow_ups = str_is(kind->head.id, "page-fault");
+	if (last && last->phase == i->phase && ((!follow_ups && same_facts(last, e)) || of_kind >= EVENTS_PER_KIND)) {
+		i->dropping = !same_facts(last, e) || follow_ups;
+		last->count++;
+		last->last = e->time;
+		return last;
+	}
+	if (i->events.len >= EVENTS_MAX) {
+		i->dropped++;
+		i->dropping = true;
+		return NULL;
+	}
+	struct diag_event *d = arena_alloc(&i->arena, sizeof(*d));
+	*d = (struct diag_event){ .kind = kind, .time = e->time, .last = e->time, .at = e->at, .count = 1, .detailed = true };
+	d->device = arena_str(&i->arena, e->device);
+	d->driver = arena_str(&i->arena, e->driver);
+	d->text = arena_str(&i->arena, str_cut(e->text, 240));
+	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device) : NULL;
+	d->phase = i->phase == PHASE_RUN && gpu && gpu->probing ? PHASE_PROBE : i->phase;
+	vec_push(&i->events, d);
+	return d;
+}
+
+static void add_facts(struct incident *i, struct diag_event *d, const struct event *e)
+{
+	for (size_t n = 0; n < e->nfacts; n++) {
+		const struct fact *f = &e->facts[n];
+		// "process  pid 0" says that it was the kernel's own job.
+		bool nobody = (str_is(f->name, "pid") || str_is(f->name, "tid")) && str_is(f->value, "0");
+		if (!nobody)
+			diag_set_fact(i, d, *f);
+	}
+	if (names_gpu(e) && !diag_fact(d, "pci") && pci_length(e->device))
+		diag_set_fact(i, d, (struct fact){ S("pci"), e->device, FACT_TEXT, e->at });
+}
+
+/** The newest event that these details can belong to: of its kinds, on its GPU, and without them so far. */
+static struct diag_event *find_detailed(struct incident *i, const struct event *e)
+{
+	for (size_t n = i->events.len; n-- > 0;) {
+		struct diag_event *d = i->events.data[n];
+		bool kind = false;
+		for (size_t k = 0; k < 4 && e->signature->details[k]; k++)
+			kind |= d->kind == e->signature->details[k];
+		if (!kind)
+			continue;
+		if (d->device.n && e->device.n && !str_eq(d->device, e->device))
+			continue;
+		for (size_t f = 0; f < e->nfacts; f++) {
+			char name[64];
+			snprintf(name, sizeof(name), STR_FMT, STR_ARG(e->facts[f].name));
+			if (diag_fact(d, name))
+				return NULL;
+		}
+		return later_than(e->time, d->last, 5) ? NULL : d;
+	}
+	return NULL;
+}
+
+static void take_detail(struct engine *g, struct incident *i, const struct event *e)
+{
+	if (i->dropping)
+		return;
+	struct diag_event *d = find_detailed(i, e);
+	if (!d)
+		d = add_event(g, i, e, e->signature->details[0]);
+	if (!d || i->dropping)
+		return;
+	if (!d->device.n)
+		d->device = arena_str(&i->arena, e->device);
+	add_facts(i, d, e);
+}
+
+static void take_event(struct engine *g, struct incident *i, const struct event *e)
+{
+	const struct know_event *kind = e->signature->event;
+	struct diag_event *d = add_event(g, i, e, kind);
+	// A counted repetition has its facts already.
+	if (d && d->count == 1)
+		add_facts(i, d, e);
+	if (kind->gap > i->gap)
+		i->gap = kind->gap;
+	follow_phase(i, kind->head.id);
+}
+
+/** A frame of the driver confirms that the oops or hung task before it is the driver's. */
+static void take_frame(struct engine *g, const struct event *e)
+{
+	for (size_t n = 0; n < g->nopen; n++) {
+		struct incident *i = g->open[n];
+		for (size_t k = i->events.len; k-- > 0;) {
+			struct diag_event *d = i->events.data[k];
+			if (!d->kind->needs_frame || e->at.source != d->at.source || e->at.line < d->at.line ||
+			    e->at.line > d->at.line + FRAME_LINES * d->count)
+				continue;
+			bool frame = str_is(e->signature->event->head.id, "driver-frame");
+			d->confirmed |= frame;
+			for (size_t f = 0; f < e->nfacts; f++) {
+				char name[64];
+				snprintf(name, sizeof(name), STR_FMT, STR_ARG(e->facts[f].name));
+				if (!diag_fact(d, name))
+					diag_set_fact(i, d, e->facts[f]);
+			}
+			return;
+		}
+	}
+}
+
+/** IOMMU faults while a GPU is being started are its boot picture, not an error. */
+static void mark_probe(struct engine *g, const struct event *e)
+{
+	for (size_t n = 0; n < g->nopen; n++) {
+		for (size_t k = 0; k < g->open[n]->events.len; k++) {
+			struct diag_event *d = g->open[n]->events.data[k];
+			if (str_starts(d->kind->head.id, S("iommu-")) && !later_than(e->time, d->last, 2))
+				d->phase = PHASE_PROBE;
+		}
+	}
+}
+
+static bool new_boot(const struct engine *g, const struct event *e)
+{
+	if (e->boot_id.n && g->boot_id.n && !str_eq(e->boot_id, g->boot_id))
+		return true;
+	if (e->signature->event && str_is(e->signature->event->head.id, "kernel-boot"))
+		return true;
+	// The kernel's clock only runs forward; printk of several CPUs may be some milliseconds out of order.
+	return e->time.clock == TIME_BOOT && g->last.clock == TIME_BOOT && e->time.seconds < g->last.seconds - 5;
+}
+
+static void begin_boot(struct engine *g, const struct event *e)
+{
+	close_all(g);
+	machine_clear(&g->machine);
+	const struct fact *marker = event_fact(e, "boot_id"); // `-- Boot 4f1c... --`
+	g->boot_id = str_cut(marker ? marker->value : e->boot_id, sizeof(g->boot_id_room));
+	memcpy(g->boot_id_room, g->boot_id.p ? g->boot_id.p : "", g->boot_id.n);
+	g->boot_id.p = g->boot_id_room;
+}
+
+void engine_source(struct engine *g) { g->new_source = true; }
+
+static void enter_source(struct engine *g, const struct event *e)
+{
+	g->new_source = false;
+	bool continues = e->time.clock == g->last.clock && e->time.clock != TIME_NONE && e->time.seconds >= g->last.seconds &&
+			 e->time.seconds - g->last.seconds <= GAP;
+	if (!continues)
+		begin_boot(g, e);
+}
+
+static void take_context(struct engine *g, const struct event *e)
+{
+	machine_note(&g->machine, g->know, e);
+	if (str_is(e->signature->event->head.id, "gpu-probe"))
+		mark_probe(g, e);
+}
+
+void engine_event(struct engine *g, const struct event *e)
+{
+	const struct know_signature *s = e->signature;
+	if (g->new_source)
+		enter_source(g, e);
+	if (new_boot(g, e))
+		begin_boot(g, e);
+	else if (e->boot_id.n && !g->boot_id.n)
+		begin_boot(g, e);
+	if (e->time.clock != TIME_NONE) {
+		g->last = e->time;
+		close_old(g, e->time);
+	}
+	if (names_gpu(e))
+		machine_gpu(&g->machine, e->device);
+	if (s->message)
+		return;
+	if (s->event && s->event->opens == OPENS_CONTEXT) {
+		take_context(g, e);
+		return;
+	}
+	if (s->event && (str_is(s->event->head.id, "driver-frame") || str_is(s->event->head.id, "oops-process"))) {
+		take_frame(g, e);
+		return;
+	}
+	struct incident *i = find_open(g, e);
+	if (i && begins_anew(g, i, e)) {
+		for (size_t n = 0; n < g->nopen; n++)
+			if (g->open[n] == i)
+				close_at(g, n);
+		i = NULL;
+	}
+	if (!i) {
+		if (s->event && s->event->opens != OPENS_YES)
+			return;
+		i = open_new(g, e);
+	}
+	if (!i->gpu.device.n && names_gpu(e))
+		i->gpu.device = arena_str(&i->arena, e->device);
+	if (e->time.clock != TIME_NONE) {
+		if (i->begin.clock == TIME_NONE)
+			i->begin = e->time;
+		i->end = e->time;
+	}
+	g->newest = i;
+	if (s->event)
+		take_event(g, i, e);
+	else
+		take_detail(g, i, e);
+}
+
+void engine_end(struct engine *g)
+{
+	close_all(g);
+	machine_clear(&g->machine);
+	g->boot_id = (struct str){ 0 };
+	g->last = (struct stamp){ 0 };
+}

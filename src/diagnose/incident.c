@@ -1,0 +1,115 @@
+#include "diagnose/incident.h"
+
+#include <stdlib.h>
+
+const struct fact *diag_fact(const struct diag_event *e, const char *name)
+{
+	for (size_t i = 0; i < e->nfacts; i++)
+		if (str_is(e->facts[i].name, name))
+			return &e->facts[i];
+	return NULL;
+}
+
+void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
+{
+	if (e->nfacts == e->facts_cap) {
+		size_t cap = e->facts_cap ? 2 * e->facts_cap : 8;
+		struct fact *grown = arena_alloc(&i->arena, cap * sizeof(*grown));
+		if (e->nfacts)
+			memcpy(grown, e->facts, e->nfacts * sizeof(*grown));
+		e->facts = grown;
+		e->facts_cap = cap;
+	}
+	fact.value = arena_str(&i->arena, fact.value);
+	e->facts[e->nfacts++] = fact;
+}
+
+bool diag_event_get(const void *event, struct str name, size_t index, struct str *ret_value)
+{
+	static const char *const phases[] = { "run", "probe", "reset" };
+	const struct diag_event *e = event;
+	if (str_is(name, "at")) {
+		*ret_value = str_z(phases[e->phase]);
+		return index == 0;
+	}
+	for (size_t i = 0; i < e->nfacts; i++) {
+		if (str_eq(e->facts[i].name, name) && !index--) {
+			*ret_value = e->facts[i].value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool one(struct str value, size_t index, struct str *ret_value)
+{
+	*ret_value = value;
+	return value.n && index == 0;
+}
+
+bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value)
+{
+	const struct incident *in = incident;
+	if (str_is(name, "class"))
+		return in->cause && one(in->cause->head.id, index, ret_value);
+	if (str_is(name, "gfx"))
+		return one(in->gpu.gfx, index, ret_value);
+	if (str_is(name, "part"))
+		return one(in->gpu.name, index, ret_value);
+	if (str_is(name, "apu"))
+		return in->gpu.gfx.n && one(in->gpu.apu ? S("yes") : S("no"), index, ret_value);
+	if (str_is(name, "also")) {
+		if (index >= in->also.len)
+			return false;
+		*ret_value = in->also.data[index];
+		return true;
+	}
+	if (str_is(name, "event")) {
+		if (index >= in->events.len)
+			return false;
+		*ret_value = in->events.data[index]->kind->head.id;
+		return true;
+	}
+	if (str_is(name, "event_reset"))
+		return in->reset_began && one(S("yes"), index, ret_value);
+	for (size_t i = 0; i < in->machine.len; i++) {
+		if (str_eq(in->machine.data[i].name, name) && !index--) {
+			*ret_value = in->machine.data[i].value;
+			return true;
+		}
+	}
+	// The root's facts first: they are what sentences about the incident mean.
+	if (in->root) {
+		if (diag_event_get(in->root, name, index, ret_value))
+			return true;
+		size_t skip;
+		for (skip = 0; diag_event_get(in->root, name, skip, ret_value); skip++)
+			;
+		index -= skip;
+	}
+	for (size_t i = 0; i < in->events.len; i++) {
+		const struct diag_event *e = in->events.data[i];
+		for (size_t f = 0; f < e->nfacts && e != in->root && !e->unrelated; f++) {
+			if (str_eq(e->facts[f].name, name) && !index--) {
+				*ret_value = e->facts[f].value;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+void incident_free(struct incident *i)
+{
+	if (!i)
+		return;
+	vec_free(&i->events);
+	vec_free(&i->machine);
+	vec_free(&i->also);
+	vec_free(&i->processes);
+	vec_free(&i->remedies);
+	vec_free(&i->known);
+	vec_free(&i->next);
+	arena_free(&i->arena);
+	free(i);
+}

@@ -1,0 +1,97 @@
+// An incident: the events that belong together, and what is concluded from them.
+#pragma once
+
+#include "base/arena.h"
+#include "evidence/event.h"
+#include "knowledge/know.h"
+
+/** Where in the life of the GPU an event stands. */
+enum phase { PHASE_RUN, PHASE_PROBE, PHASE_RESET };
+
+/** An event as an incident keeps it; one that repeats is counted. */
+struct diag_event {
+	const struct know_event *kind;
+	struct stamp time, last;
+	struct place at;
+	unsigned count;
+	struct str device, driver, text;
+	enum phase phase;
+	bool confirmed; // of events that need a frame of the driver behind them
+	bool detailed;	// the place for facts of follow-up lines is still open
+	size_t nfacts, facts_cap;
+	struct fact *facts;
+	// Concluded:
+	const struct know_cause *cause; // that it is evidence for
+	enum know_role role;
+	bool unrelated; // not about this GPU after all
+	struct str sentence;
+};
+
+struct diag_gpu {
+	struct str device; // PCI address, or what the log calls it
+	struct str name, gfx;
+	bool apu;
+};
+
+struct diag_process {
+	struct str name, pid;
+	const char *role; // owner, victim, bystander
+};
+
+struct diag_remedy {
+	const struct know_remedy *remedy;
+	bool certain; // its condition is known to hold
+};
+
+struct diag_next {
+	struct str why, run;
+};
+
+struct incident {
+	struct arena arena;
+	struct str id, fingerprint, boot_id;
+	bool open;
+	struct diag_gpu gpu;
+	struct stamp begin, end;
+	VEC(struct diag_event *) events;
+	unsigned dropped; // events beyond what an incident keeps
+	VEC(struct fact) machine; // kernel, firmware, parameters
+	bool log_has_boot;	  // the boot's own messages were seen
+	// Concluded:
+	const struct diag_event *root;
+	const struct know_cause *cause;
+	int confidence; // percent
+	bool before_log;
+	bool recovered;
+	struct str title, explanation, sure;
+	VEC(struct str) also;
+	const struct know_action *action;
+	VEC(struct diag_process) processes;
+	VEC(struct diag_remedy) remedies;
+	VEC(const struct know_bad *) known;
+	VEC(struct diag_next) next;
+	// While it is open:
+	enum phase phase;
+	bool reset_began, reset_ended, reset_evidence;
+	bool dropping; // the newest event was dropped: its follow-up lines are too
+	int gap;
+	uint64_t order; // of opening
+};
+
+/** The first fact of this name, or NULL. */
+const struct fact *diag_fact(const struct diag_event *e, const char *name);
+void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact);
+/** All facts of the incident, with what docs/KNOWLEDGE.md adds to them. */
+bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value);
+/** Facts of one event, with `at`. */
+bool diag_event_get(const void *event, struct str name, size_t index, struct str *ret_value);
+
+/** Decodes fault status registers, finds cause, roles, confidence. false: it is no incident. */
+bool incident_conclude(struct incident *i, const struct know *k);
+/** Adds action, remedies and next steps to a concluded incident. */
+void incident_advise(struct incident *i, const struct know *k);
+/** The cause that an event, as far as it is known, is evidence for; or NULL. */
+const struct know_cause *event_cause(const struct know *k, const struct diag_event *e);
+/** Fills in what a fault's status register says and its lines do not; false where they contradict each other. */
+bool fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k);
+void incident_free(struct incident *i);

@@ -1,0 +1,17 @@
+// The incidents of a diagnosis: the most important ones are kept, the others counted.
+#pragma once
+
+#include "diagnose/incident.h"
+
+enum { LEDGER_MAX = 400 };
+
+struct ledger {
+	VEC(struct incident *) incidents;
+	uint64_t omitted;
+};
+
+/** Takes @i over. */
+void ledger_add(struct ledger *l, struct incident *i);
+/** Most important first; of equal ones the newest. */
+void ledger_sort(struct ledger *l);
+void ledger_free(struct ledger *l);

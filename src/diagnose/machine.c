@@ -1,0 +1,107 @@
+#include "diagnose/machine.h"
+
+#include <stdlib.h>
+
+static void set(struct machine *m, struct str name, struct str value, enum fact_type type, struct place at)
+{
+	for (size_t i = 0; i < m->facts.len; i++) {
+		struct fact *f = &m->facts.data[i];
+		if (str_eq(f->name, name)) {
+			if (!str_eq(f->value, value))
+				f->value = arena_str(&m->arena, value);
+			return;
+		}
+	}
+	if (m->facts.len >= MACHINE_FACTS)
+		return;
+	struct fact fact = { arena_str(&m->arena, name), arena_str(&m->arena, value), type, at };
+	vec_push(&m->facts, fact);
+}
+
+/** `amdgpu.cwsr_enable=0 iommu=pt` becomes param.amdgpu.cwsr_enable and param.iommu. */
+static void note_parameters(struct machine *m, struct str line, struct place at)
+{
+	for (struct str word = str_word(&line); word.n; word = str_word(&line)) {
+		struct str value = word, name = str_split(&value, '=');
+		bool ours = str_starts(name, S("amdgpu.")) || str_starts(name, S("pcie_")) || str_is(name, "iommu") ||
+			    str_is(name, "amd_iommu") || str_starts(name, S("ttm.")) || str_starts(name, S("drm."));
+		if (!ours || name.n > 60)
+			continue;
+		struct text full = { 0 };
+		text_printf(&full, "param." STR_FMT, STR_ARG(name));
+		set(m, text_str(&full), value.n ? value : S("1"), FACT_TEXT, at);
+		text_free(&full);
+	}
+}
+
+struct machine_gpu *machine_gpu(struct machine *m, struct str device)
+{
+	if (!device.n)
+		return NULL;
+	for (size_t i = 0; i < m->ngpus; i++)
+		if (str_eq(m->gpus[i].device, device))
+			return &m->gpus[i];
+	if (m->ngpus == MACHINE_GPUS)
+		return NULL;
+	struct machine_gpu *g = &m->gpus[m->ngpus++];
+	*g = (struct machine_gpu){ .device = arena_str(&m->arena, device) };
+	return g;
+}
+
+bool machine_is_gpu(const struct machine *m, struct str device)
+{
+	for (size_t i = 0; i < m->ngpus; i++)
+		if (device.n && str_ends(m->gpus[i].device, device))
+			return true;
+	return false;
+}
+
+static void note_part(const struct know *k, struct machine_gpu *g, const struct event *e)
+{
+	const struct fact *vendor = event_fact(e, "vendor"), *device = event_fact(e, "device_id");
+	const struct fact *revision = event_fact(e, "revision");
+	uint64_t v, d, r;
+	if (!vendor || !device || !str_hex(vendor->value, &v) || v != 0x1002 || !str_hex(device->value, &d))
+		return;
+	const struct know_part *part = know_part(k, (unsigned)d, revision && str_hex(revision->value, &r) ? (int)r : -1);
+	if (part)
+		g->part = part;
+}
+
+void machine_note(struct machine *m, const struct know *k, const struct event *e)
+{
+	struct str id = e->signature->event->head.id;
+	if (str_is(id, "kernel-boot"))
+		m->has_boot = true;
+	if (str_is(id, "command-line")) {
+		const struct fact *line = event_fact(e, "cmdline");
+		if (line)
+			note_parameters(m, line->value, e->at);
+		return;
+	}
+	struct machine_gpu *g = str_is(e->driver, "amdgpu") ? machine_gpu(m, e->device) : NULL;
+	// `kfd: added device` names no address; it is clear only where there is one GPU.
+	if (!g && m->ngpus == 1)
+		g = &m->gpus[0];
+	if (g && str_is(id, "gpu-probe")) {
+		note_part(k, g, e);
+		g->probing = true;
+		g->probe = e->time;
+		return;
+	}
+	if (g && str_is(id, "gpu-ready")) {
+		g->probing = false;
+		return;
+	}
+	if (str_is(id, "benign") || str_is(id, "gpu-probe") || str_is(id, "gpu-ready"))
+		return;
+	for (size_t i = 0; i < e->nfacts; i++)
+		set(m, e->facts[i].name, e->facts[i].value, e->facts[i].type, e->facts[i].at);
+}
+
+void machine_clear(struct machine *m)
+{
+	vec_free(&m->facts);
+	arena_free(&m->arena);
+	*m = (struct machine){ 0 };
+}

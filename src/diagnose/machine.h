@@ -1,0 +1,31 @@
+// What the evidence says of the machine in one boot: kernel, parameters, firmware, GPUs.
+#pragma once
+
+#include "base/arena.h"
+#include "evidence/event.h"
+#include "knowledge/know.h"
+
+enum { MACHINE_GPUS = 64, MACHINE_FACTS = 256 };
+
+struct machine_gpu {
+	struct str device;
+	const struct know_part *part;
+	bool probing;
+	struct stamp probe;
+};
+
+struct machine {
+	struct arena arena;
+	bool has_boot; // the kernel's first messages were seen
+	size_t ngpus;
+	struct machine_gpu gpus[MACHINE_GPUS];
+	VEC(struct fact) facts;
+};
+
+/** Takes what a context event says. */
+void machine_note(struct machine *m, const struct know *k, const struct event *e);
+/** The GPU of this device, made where it is new; NULL where it is no GPU's or there are too many. */
+struct machine_gpu *machine_gpu(struct machine *m, struct str device);
+/** Whether a PCI address, with or without its domain, is that of a GPU. */
+bool machine_is_gpu(const struct machine *m, struct str device);
+void machine_clear(struct machine *m);

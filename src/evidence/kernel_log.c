@@ -1,0 +1,448 @@
+#include "evidence/kernel_log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "evidence/line.h"
+
+enum {
+	HOLD_TO_DECIDE = 256, // events by which the direction of a log is decided
+	HOLD_MAX = 16384,     // events of a log that runs backwards
+	JOIN_LINES = 3,	      // a wrapped line goes on over at most so many
+	EXPORT_LOOK_BACK = 4096,
+};
+
+enum order { ORDER_UNKNOWN, ORDER_FORWARD, ORDER_BACKWARD };
+
+struct log_reader {
+	const struct know *know;
+	struct event_sink sink;
+	unsigned source;
+	enum order order;
+	bool stamped;	     // this log has times, so a line without one continues another
+	bool have_base;	     // dmesg -H has named a minute
+	double base, elapsed; // for logs that print differences
+	double yearless_last, yearless_years; // a log that runs over new year
+	uint64_t lines, events;
+	uint64_t consumed; // offset behind the last line that was joined to another
+	struct arena arena; // of held events
+	VEC(struct event *) held;
+};
+
+struct log_reader *log_reader_new(const struct know *k, unsigned source, struct event_sink sink)
+{
+	struct log_reader *r = mem_alloc(sizeof(*r));
+	r->know = k;
+	r->source = source;
+	r->sink = sink;
+	return r;
+}
+
+void log_reader_live(struct log_reader *r) { r->order = ORDER_FORWARD; }
+uint64_t log_reader_lines(const struct log_reader *r) { return r->lines; }
+uint64_t log_reader_events(const struct log_reader *r) { return r->events; }
+
+void log_reader_free(struct log_reader *r)
+{
+	if (!r)
+		return;
+	vec_free(&r->held);
+	arena_free(&r->arena);
+	free(r);
+}
+
+// --- the direction of a log ---
+
+static struct event *event_copy(struct arena *a, const struct event *e)
+{
+	struct event *c = arena_alloc(a, offsetof(struct event, facts) + e->nfacts * sizeof(e->facts[0]));
+	memcpy(c, e, offsetof(struct event, facts) + e->nfacts * sizeof(e->facts[0]));
+	c->device = arena_str(a, e->device);
+	c->driver = arena_str(a, e->driver);
+	c->text = arena_str(a, e->text);
+	c->boot_id = arena_str(a, e->boot_id);
+	for (size_t i = 0; i < c->nfacts; i++)
+		c->facts[i].value = arena_str(a, e->facts[i].value);
+	return c;
+}
+
+static int sequence_rank(const struct know_sequence *s, struct str signature)
+{
+	int rank = 0;
+	for (const struct know_list *l = s->order; l; l = l->next, rank++)
+		if (str_eq(l->text, signature))
+			return rank;
+	return -1;
+}
+
+/** +1: @a stands before @b as the driver prints them; -1: behind; 0: it says nothing. */
+static int sequence_vote(const struct know *k, const struct event *a, const struct event *b)
+{
+	if (!str_eq(a->device, b->device))
+		return 0;
+	for (size_t i = 0; i < k->sequences.len; i++) {
+		int x = sequence_rank(k->sequences.data[i], a->signature->head.id);
+		int y = sequence_rank(k->sequences.data[i], b->signature->head.id);
+		// Neighbours only: a step of more than one may be the next round of the same messages.
+		if (x >= 0 && y >= 0 && abs(x - y) == 1)
+			return x < y ? 1 : -1;
+	}
+	return 0;
+}
+
+static enum order decide_order(const struct log_reader *r)
+{
+	int up = 0, down = 0, before = 0, behind = 0;
+	for (size_t i = 1; i < r->held.len; i++) {
+		const struct event *a = r->held.data[i - 1], *b = r->held.data[i];
+		if (a->time.clock == b->time.clock && a->time.clock != TIME_NONE) {
+			up += b->time.seconds > a->time.seconds;
+			down += b->time.seconds < a->time.seconds;
+		}
+		int vote = sequence_vote(r->know, a, b);
+		before += vote > 0;
+		behind += vote < 0;
+	}
+	if (up != down)
+		return down > up && down > 1 ? ORDER_BACKWARD : down > up && behind > before ? ORDER_BACKWARD : ORDER_FORWARD;
+	return behind > before ? ORDER_BACKWARD : ORDER_FORWARD;
+}
+
+static void release_held(struct log_reader *r)
+{
+	for (size_t i = 0; i < r->held.len; i++) {
+		size_t at = r->order == ORDER_BACKWARD ? r->held.len - 1 - i : i;
+		r->sink.event(r->sink.ctx, r->held.data[at]);
+	}
+	r->held.len = 0;
+	arena_free(&r->arena);
+}
+
+static void emit(struct log_reader *r, const struct event *e)
+{
+	r->events++;
+	if (r->order == ORDER_FORWARD) {
+		r->sink.event(r->sink.ctx, e);
+		return;
+	}
+	if (r->held.len < HOLD_MAX)
+		vec_push(&r->held, event_copy(&r->arena, e));
+	if (r->order == ORDER_UNKNOWN && r->held.len >= HOLD_TO_DECIDE) {
+		r->order = decide_order(r);
+		if (r->order == ORDER_FORWARD)
+			release_held(r);
+	}
+}
+
+void log_reader_end(struct log_reader *r)
+{
+	if (r->order == ORDER_UNKNOWN)
+		r->order = decide_order(r);
+	release_held(r);
+}
+
+// --- from a matched line to an event ---
+
+static void add_fact(struct event *e, struct str name, struct str value, enum fact_type type)
+{
+	if (e->nfacts < EVENT_FACTS && value.n)
+		e->facts[e->nfacts++] = (struct fact){ name, value, type, e->at };
+}
+
+/** Hexadecimal values get one form, so that they compare: 0x, lower case, no leading zeros. */
+static void add_code(struct event *e, struct str name, struct str value, char room[static 24])
+{
+	static const char digits[] = "0123456789abcdef";
+	uint64_t v = 0;
+	if (!str_is(value, "(nil)") && !str_hex(value, &v))
+		return;
+	char reversed[16];
+	size_t n = 0, at = 2;
+	do
+		reversed[n++] = digits[v & 15];
+	while (v >>= 4);
+	room[0] = '0';
+	room[1] = 'x';
+	while (n)
+		room[at++] = reversed[--n];
+	add_fact(e, name, (struct str){ room, at }, FACT_CODE);
+}
+
+static void add_capture(const struct know *k, struct event *e, const struct capture *c, char room[static 24])
+{
+	struct str name = c->piece->name, value = c->text;
+	int64_t number;
+	switch (c->piece->type) {
+	case VALUE_HEX:
+		add_code(e, name, value, room);
+		break;
+	case VALUE_INT:
+	case VALUE_NUM:
+		if (!str_number(value, &number))
+			break;
+		int n = snprintf(room, 24, "%lld", (long long)number);
+		add_fact(e, name, (struct str){ room, (size_t)n }, FACT_NUMBER);
+		break;
+	case VALUE_NAME: {
+		struct str named = str_number(value, &number) ? know_name(k, c->piece->table, number) : value;
+		add_fact(e, name, named, FACT_TEXT);
+		break;
+	}
+	default:
+		add_fact(e, name, value, FACT_TEXT);
+	}
+}
+
+static void make_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
+{
+	const struct know_signature *s = match_signature(m);
+	char rooms[TEMPLATE_VALUES][24];
+	struct event e;
+	e.signature = s;
+	e.time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	e.at = (struct place){ r->source, number };
+	e.device = line->device;
+	e.driver = line->driver;
+	e.text = str_from(line->message, m->begin);
+	e.boot_id = line->boot_id;
+	e.nfacts = 0;
+	for (size_t i = 0; i < m->ncaptures; i++)
+		if (m->captures[i].piece->name.n)
+			add_capture(r->know, &e, &m->captures[i], rooms[i]);
+	for (const struct know_pair *p = s->sets; p; p = p->next) {
+		int64_t number_value;
+		add_fact(&e, p->name, p->value,
+			 str_is(p->value, "true")		? FACT_TRUE :
+			 str_starts(p->value, S("0x"))		? FACT_CODE :
+			 str_number(p->value, &number_value) ? FACT_NUMBER :
+								  FACT_TEXT);
+	}
+	emit(r, &e);
+}
+
+// --- lines ---
+
+/** Turns differences and times without a year into times that can be compared. */
+static void settle_time(struct log_reader *r, struct stamps *s)
+{
+	if (!s->found)
+		return;
+	r->stamped = true;
+	if (s->delta) {
+		r->elapsed += s->best.seconds;
+		s->best = (struct stamp){ r->have_base ? TIME_YEARLESS : TIME_RELATIVE, r->base + r->elapsed };
+	} else if (s->best.clock == TIME_YEARLESS) {
+		const double year = 366 * 86400.0;
+		double seconds = s->best.seconds + r->yearless_years;
+		if (seconds < r->yearless_last - 300 * 86400.0) {
+			r->yearless_years += year;
+			seconds += year;
+		}
+		r->yearless_last = seconds;
+		s->best.seconds = r->base = seconds;
+		r->elapsed = 0;
+		r->have_base = true;
+	}
+}
+
+/** What stands before and behind a line in its window. */
+struct context {
+	const struct window *window;
+	size_t begin, end;
+	uint64_t offset; // of the window
+};
+
+static struct str raw_line(const struct window *w, size_t begin, size_t *ret_next)
+{
+	const char *after = memchr(w->bytes + begin, '\n', w->size - begin);
+	size_t end = after ? (size_t)(after - w->bytes) : w->size;
+	*ret_next = after ? end + 1 : w->size;
+	return (struct str){ w->bytes + begin, end - begin };
+}
+
+/** Whether @line is nothing but the driver's prefix: `amdgpu 0000:04:00.0:`, with the message on the next line. */
+static bool only_prefix(const struct logline *line)
+{
+	struct str rest = line->message;
+	while (rest.n) {
+		struct str word = str_word(&rest);
+		while (word.n && word.p[word.n - 1] == ':')
+			word.n--;
+		if (word.n && !str_eq(word, line->driver) && !str_eq(word, line->device) && !str_is(word, "amdgpu"))
+			return false;
+	}
+	return line->device.n;
+}
+
+/** Terminals break a line anywhere, forums at a space: both are tried. */
+static bool match_joined(struct log_reader *r, const struct logline *head, struct str tail, char *room,
+			 struct logline *ret_line, struct match *m)
+{
+	size_t at = head->text.n;
+	for (size_t glue = 0; glue < 2; glue++) {
+		if (at + glue + tail.n >= 2 * LINE_MAX_BYTES)
+			return false;
+		memcpy(room, head->text.p, at);
+		room[at] = ' ';
+		memcpy(room + at + glue, tail.p, tail.n);
+		struct logline joined = { .stamps = head->stamps, .boot_id = head->boot_id };
+		line_parse(r->know, (struct str){ room, at + glue + tail.n }, &joined);
+		size_t skipped = (size_t)(joined.message.p - room);
+		if (skipped > at || !line_recognise(r->know, &joined, m))
+			continue;
+		// Only a match that needs both parts is a reason to join them.
+		size_t border = at - skipped;
+		if (m->end > border && (m->begin < border || only_prefix(head))) {
+			*ret_line = joined;
+			return true;
+		}
+	}
+	return false;
+}
+
+/** Tries the following lines, up to the next one with a time, as the continuation of @line. */
+static bool try_continuation(struct log_reader *r, const struct context *c, const struct logline *line, char *room,
+			     struct logline *ret_line, struct match *m, size_t *ret_end)
+{
+	char tail_room[LINE_MAX_BYTES], clean[LINE_MAX_BYTES];
+	size_t tail_n = 0, at = c->end + 1;
+	for (int i = 0; i < JOIN_LINES && at < c->window->size; i++) {
+		size_t next;
+		struct str raw = raw_line(c->window, at, &next);
+		struct str text = str_trim(line_clean(raw, clean));
+		if (!text.n || stamps_read(r->know, text).found)
+			break;
+		if (tail_n + text.n + 1 >= sizeof(tail_room))
+			break;
+		if (i)
+			tail_room[tail_n++] = ' ';
+		memcpy(tail_room + tail_n, text.p, text.n);
+		tail_n += text.n;
+		if (match_joined(r, line, (struct str){ tail_room, tail_n }, room, ret_line, m)) {
+			*ret_end = next;
+			return true;
+		}
+		at = next;
+	}
+	return false;
+}
+
+/** The fields of a journal export record before its MESSAGE. */
+static void export_fields(const struct context *c, struct logline *line)
+{
+	const char *from = c->window->bytes + (c->begin > EXPORT_LOOK_BACK ? c->begin - EXPORT_LOOK_BACK : 0);
+	struct str before = { from, (size_t)(c->window->bytes + c->begin - from) };
+	for (ptrdiff_t blank; (blank = str_find(before, S("\n\n"))) >= 0;)
+		before = str_from(before, (size_t)blank + 2);
+	int64_t v;
+	while (before.n) {
+		struct str value = str_split(&before, '\n'), key = str_split(&value, '=');
+		if (str_is(key, "__MONOTONIC_TIMESTAMP") && str_number(value, &v)) {
+			line->stamps.best = (struct stamp){ TIME_BOOT, (double)v / 1e6 };
+			line->stamps.found = true;
+		} else if (str_is(key, "_BOOT_ID")) {
+			line->boot_id = value;
+		}
+	}
+}
+
+static void read_text(struct log_reader *r, struct logline *line, const struct context *c, uint64_t number)
+{
+	char joined_room[2 * LINE_MAX_BYTES];
+	struct logline joined;
+	struct match m;
+	size_t end;
+	settle_time(r, &line->stamps);
+	if (c && r->stamped && line->stamps.found && try_continuation(r, c, line, joined_room, &joined, &m, &end)) {
+		r->consumed = c->offset + end;
+		joined.stamps = line->stamps;
+		make_event(r, &joined, &m, number);
+		return;
+	}
+	if (line_recognise(r->know, line, &m))
+		make_event(r, line, &m, number);
+}
+
+/** A line without a time in a log with times: perhaps the rest of the one before, which was no candidate itself. */
+static bool read_as_rest(struct log_reader *r, const struct context *c, uint64_t number)
+{
+	if (!c->begin || c->begin < 2)
+		return false;
+	const struct window *w = c->window;
+	const char *start = memrchr(w->bytes, '\n', c->begin - 1);
+	size_t begin = start ? (size_t)(start - w->bytes) + 1 : 0;
+	if (c->offset + begin < r->consumed)
+		return false;
+	char clean[LINE_MAX_BYTES], joined_room[2 * LINE_MAX_BYTES];
+	struct logline before = { 0 }, joined;
+	struct context previous = { w, begin, c->begin - 1, c->offset };
+	struct match m;
+	size_t end;
+	line_parse(r->know, line_clean((struct str){ w->bytes + begin, c->begin - 1 - begin }, clean), &before);
+	if (!before.stamps.found || !try_continuation(r, &previous, &before, joined_room, &joined, &m, &end))
+		return false;
+	settle_time(r, &joined.stamps);
+	r->consumed = c->offset + end;
+	make_event(r, &joined, &m, number - 1);
+	return true;
+}
+
+static void read_candidate(struct log_reader *r, const struct context *c, uint64_t number)
+{
+	char clean[LINE_MAX_BYTES], unwrapped[LINE_MAX_BYTES], piece_room[LINE_MAX_BYTES];
+	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
+	struct logline line = { 0 };
+	if (raw.n && str_trim(str_cut(raw, 64)).n && str_trim(str_cut(raw, 64)).p[0] == '{' && line_unwrap(raw, unwrapped, &line)) {
+		struct str text = line.text;
+		while (text.n) {
+			struct logline one = line;
+			struct str piece = str_split(&text, '\n');
+			line_parse(r->know, line_clean(piece, piece_room), &one);
+			read_text(r, &one, NULL, number);
+		}
+		return;
+	}
+	struct str text = line_clean(raw, clean);
+	if (str_starts(text, S("MESSAGE=")))
+		export_fields(c, &line);
+	line_parse(r->know, text, &line);
+	if (r->stamped && !line.stamps.found && read_as_rest(r, c, number))
+		return;
+	read_text(r, &line, c, number);
+}
+
+void log_reader_window(struct log_reader *r, const struct window *w, uint64_t offset)
+{
+	for (size_t i = 0; i < w->candidates.len; i++) {
+		const struct candidate *cand = &w->candidates.data[i];
+		struct context c = { w, cand->begin, cand->end, offset };
+		if (offset + c.begin < r->consumed)
+			continue;
+		read_candidate(r, &c, r->lines + cand->line + 1);
+		if (r->consumed < offset + c.end)
+			r->consumed = offset + c.end;
+	}
+	r->lines += w->newlines;
+}
+
+void log_reader_line(struct log_reader *r, struct str raw, struct stamp time, struct str boot_id)
+{
+	char clean[LINE_MAX_BYTES];
+	struct logline line = { .boot_id = boot_id };
+	line.stamps.found = time.clock != TIME_NONE;
+	line.stamps.best = time;
+	r->lines++;
+	line_parse(r->know, line_clean(raw, clean), &line);
+	read_text(r, &line, NULL, r->lines);
+}
+
+bool log_needs_every_line(const struct know *k, struct str head)
+{
+	for (int i = 0; i < 200 && head.n; i++) {
+		char clean[LINE_MAX_BYTES];
+		struct str line = str_split(&head, '\n');
+		if (stamps_read(k, line_clean(line, clean)).delta)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,21 @@
+// The reader of kernel logs (and of anything that is written line by line): lines in, events out.
+#pragma once
+
+#include "evidence/event.h"
+#include "evidence/scan.h"
+
+struct log_reader;
+
+struct log_reader *log_reader_new(const struct know *k, unsigned source, struct event_sink sink);
+/** A log that arrives as it happens: its order is known, and nothing is held back. */
+void log_reader_live(struct log_reader *r);
+/** The candidates of the next window; @offset is where the window's first byte stands in the text. */
+void log_reader_window(struct log_reader *r, const struct window *w, uint64_t offset);
+/** One line with what its container knows of it (the journal). */
+void log_reader_line(struct log_reader *r, struct str line, struct stamp time, struct str boot_id);
+void log_reader_end(struct log_reader *r);
+/** Whether @head is a log that prints differences of time, so that no line may be skipped. */
+bool log_needs_every_line(const struct know *k, struct str head);
+uint64_t log_reader_lines(const struct log_reader *r);
+uint64_t log_reader_events(const struct log_reader *r);
+void log_reader_free(struct log_reader *r);

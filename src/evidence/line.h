@@ -1,0 +1,25 @@
+// One line of a log as people have it: with colours, quoting, wrapped in JSON.
+#pragma once
+
+#include "base/arena.h"
+#include "evidence/event.h"
+#include "evidence/stamp.h"
+
+struct logline {
+	struct str text; // clean: no escape sequences, no control characters
+	struct stamps stamps;
+	struct str message; // text after the stamps
+	struct str device, driver, module;
+	struct str boot_id, host;
+};
+
+enum { LINE_MAX_BYTES = 4096 };
+
+/** Cleans @raw into @room (LINE_MAX_BYTES). */
+struct str line_clean(struct str raw, char *room);
+/** Where @line is JSON around a log line, its text goes to @room and its times to @out; false where it is not. */
+bool line_unwrap(struct str line, char *room, struct logline *out);
+/** Fills all of @out but what line_unwrap() has filled. @clean must outlive it. */
+void line_parse(const struct know *k, struct str clean, struct logline *out);
+/** The message that @line holds, unless it is another driver's. */
+bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);

@@ -1,0 +1,314 @@
+// Sources are read in windows. Files that can be read at any place are read and scanned by several threads, each
+// with a window of its own; what the windows hold is consumed in order by the caller's thread. Files are read, not
+// mapped: a log that is truncated while it is mapped (logrotate's copytruncate) would kill the process.
+#include "evidence/reader.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "evidence/kernel_log.h"
+
+enum {
+	BEFORE = 8 << 10, // context: a line may have begun before its window, and go on behind it
+	BODY = 512 << 10,
+	AFTER = 16 << 10,
+	THREADS_MAX = 4,
+	SLOTS = 2 * THREADS_MAX + 2,
+	HEAD = 64 << 10,
+};
+
+struct evidence_reader {
+	const struct know *know;
+	struct event_sink sink;
+	struct scanner *scanner; // made when first needed
+	struct arena arena;
+	VEC(struct evidence *) evidence;
+	struct log_reader *records; // of the journal or kmsg that is being read
+};
+
+struct evidence_reader *evidence_reader_new(const struct know *k, struct event_sink sink)
+{
+	struct evidence_reader *r = mem_alloc(sizeof(*r));
+	r->know = k;
+	r->sink = sink;
+	return r;
+}
+
+void evidence_reader_free(struct evidence_reader *r)
+{
+	if (!r)
+		return;
+	log_reader_free(r->records);
+	scanner_free(r->scanner);
+	vec_free(&r->evidence);
+	arena_free(&r->arena);
+	free(r);
+}
+
+size_t evidence_count(const struct evidence_reader *r) { return r->evidence.len; }
+const struct evidence *evidence_at(const struct evidence_reader *r, size_t index) { return r->evidence.data[index]; }
+
+static struct evidence *evidence_add(struct evidence_reader *r, const char *name, const char *kind)
+{
+	struct evidence *e = arena_alloc(&r->arena, sizeof(*e));
+	*e = (struct evidence){ .id = (unsigned)r->evidence.len, .path = arena_str(&r->arena, str_z(name)), .kind = kind };
+	vec_push(&r->evidence, e);
+	return e;
+}
+
+// --- files, by several threads ---
+
+enum slot_state { SLOT_FREE, SLOT_DONE };
+
+struct slot {
+	enum slot_state state;
+	uint64_t offset; // of bytes[0]
+	char *bytes;
+	struct window window;
+	int failed; // errno
+};
+
+struct file_scan {
+	const struct evidence_reader *reader;
+	int fd;
+	uint64_t size, windows;
+	bool every;
+	pthread_mutex_t lock;
+	pthread_cond_t filled, emptied;
+	uint64_t next, consumed; // windows taken by a thread; windows given back
+	struct slot slots[SLOTS];
+};
+
+static void slot_fill(struct file_scan *f, struct slot *s, uint64_t index, struct scratch *scratch)
+{
+	uint64_t from = index * BODY;
+	size_t before = from < BEFORE ? (size_t)from : BEFORE;
+	size_t want = before + BODY + AFTER, have = 0;
+	s->offset = from - before;
+	s->failed = 0;
+	while (have < want) {
+		ssize_t n = pread(f->fd, s->bytes + have, want - have, (off_t)(s->offset + have));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			s->failed = errno;
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	}
+	struct window *w = &s->window;
+	w->bytes = s->bytes;
+	w->size = have;
+	w->from = before < have ? before : have;
+	w->to = before + BODY < have ? before + BODY : have;
+	scan_window(scratch, w, f->every);
+}
+
+static void *scan_thread(void *ctx)
+{
+	struct file_scan *f = ctx;
+	struct scratch *scratch = f->every ? NULL : scratch_new(f->reader->scanner);
+	pthread_mutex_lock(&f->lock);
+	while (f->next < f->windows) {
+		if (f->next >= f->consumed + SLOTS) {
+			pthread_cond_wait(&f->emptied, &f->lock);
+			continue;
+		}
+		uint64_t index = f->next++;
+		struct slot *s = &f->slots[index % SLOTS];
+		pthread_mutex_unlock(&f->lock);
+		slot_fill(f, s, index, scratch);
+		pthread_mutex_lock(&f->lock);
+		s->state = SLOT_DONE;
+		pthread_cond_signal(&f->filled);
+	}
+	pthread_mutex_unlock(&f->lock);
+	scratch_free(scratch);
+	return NULL;
+}
+
+static int consume_slots(struct file_scan *f, struct log_reader *log)
+{
+	int failed = 0;
+	for (uint64_t i = 0; i < f->windows; i++) {
+		struct slot *s = &f->slots[i % SLOTS];
+		pthread_mutex_lock(&f->lock);
+		while (s->state != SLOT_DONE)
+			pthread_cond_wait(&f->filled, &f->lock);
+		pthread_mutex_unlock(&f->lock);
+		if (s->failed && !failed)
+			failed = s->failed;
+		log_reader_window(log, &s->window, s->offset);
+		pthread_mutex_lock(&f->lock);
+		s->state = SLOT_FREE;
+		f->consumed++;
+		pthread_cond_broadcast(&f->emptied);
+		pthread_mutex_unlock(&f->lock);
+	}
+	return failed;
+}
+
+static unsigned thread_count(uint64_t windows)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t n = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (uint64_t)cores;
+	return (unsigned)(n < windows ? n : windows);
+}
+
+static struct uh_error *read_file(struct evidence_reader *r, struct source *s, struct log_reader *log, bool every)
+{
+	struct file_scan f = { .reader = r, .fd = s->fd, .size = s->size, .windows = (s->size + BODY - 1) / BODY, .every = every };
+	pthread_t threads[THREADS_MAX];
+	unsigned wanted = thread_count(f.windows), started = 0;
+	size_t slots = f.windows < SLOTS ? (size_t)f.windows : SLOTS;
+	for (size_t i = 0; i < slots; i++)
+		f.slots[i].bytes = mem_alloc(BEFORE + BODY + AFTER);
+	pthread_mutex_init(&f.lock, NULL);
+	pthread_cond_init(&f.filled, NULL);
+	pthread_cond_init(&f.emptied, NULL);
+	while (started < wanted && !pthread_create(&threads[started], NULL, scan_thread, &f))
+		started++;
+	struct uh_error *err = NULL;
+	if (!started) {
+		err = uh_error_new("%s: no thread could be started to read it", s->name);
+	} else {
+		int failed = consume_slots(&f, log);
+		if (failed)
+			err = uh_error_os(failed, "%s: not all of it could be read", s->name);
+	}
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+	for (size_t i = 0; i < slots; i++) {
+		free(f.slots[i].bytes);
+		vec_free(&f.slots[i].window.candidates);
+	}
+	pthread_cond_destroy(&f.filled);
+	pthread_cond_destroy(&f.emptied);
+	pthread_mutex_destroy(&f.lock);
+	return err;
+}
+
+// --- streams, window by window ---
+
+struct stream {
+	struct source *source;
+	char *bytes;
+	size_t have, from; // read so far; where the next window begins
+	uint64_t offset;   // of bytes[0]
+	bool ended;
+	struct uh_error *err;
+};
+
+static void stream_fill(struct stream *s, size_t upto)
+{
+	while (!s->ended && s->have < upto) {
+		ssize_t n = s->source->read(s->source, s->bytes + s->have, upto - s->have, &s->err);
+		if (n <= 0)
+			s->ended = true;
+		else
+			s->have += (size_t)n;
+	}
+}
+
+static void read_stream(struct evidence_reader *r, struct stream *s, struct log_reader *log, bool every)
+{
+	struct scratch *scratch = every ? NULL : scratch_new(r->scanner);
+	struct window w = { .bytes = s->bytes };
+	for (;;) {
+		stream_fill(s, s->from + BODY + AFTER);
+		w.size = s->have;
+		w.from = s->from;
+		w.to = s->ended && s->have <= s->from + BODY + AFTER ? s->have : s->from + BODY;
+		scan_window(scratch, &w, every);
+		log_reader_window(log, &w, s->offset);
+		if (w.to == s->have && s->ended)
+			break;
+		// Keep some of what was read as the context of what comes.
+		size_t keep = w.to < BEFORE ? w.to : BEFORE;
+		memmove(s->bytes, s->bytes + w.to - keep, s->have - w.to + keep);
+		s->offset += w.to - keep;
+		s->have -= w.to - keep;
+		s->from = keep;
+	}
+	vec_free(&w.candidates);
+	scratch_free(scratch);
+}
+
+/** Fills the head of @stream; what is wrong with it is the result. */
+static struct uh_error *read_head(struct source *s, struct stream *stream)
+{
+	if (s->fd >= 0) {
+		ssize_t n = pread(s->fd, stream->bytes, HEAD, 0);
+		if (n < 0)
+			return uh_error_os(errno, "%s", s->name);
+		stream->have = (size_t)n;
+		stream->ended = s->size <= HEAD;
+	} else {
+		stream_fill(stream, HEAD);
+	}
+	const char *binary = stream->have ? recognise_binary((struct str){ stream->bytes, stream->have }) : NULL;
+	if (stream->have && !binary)
+		return NULL;
+	uh_error_free(binary ? stream->err : NULL);
+	return binary	   ? uh_error_new("%s: %s, not a log", s->name, binary) :
+	       stream->err ? stream->err :
+			     uh_error_new("%s: there is nothing in it", s->name);
+}
+
+struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
+{
+	struct stream stream = { .source = s, .bytes = mem_alloc(BEFORE + BODY + AFTER) };
+	struct uh_error *err = read_head(s, &stream);
+	if (err) {
+		free(stream.bytes);
+		return err;
+	}
+	struct evidence *e = evidence_add(r, s->name, "text");
+	struct log_reader *log = log_reader_new(r->know, e->id, r->sink);
+	// A short text is matched line by line: that is done before the anchors are compiled.
+	bool every = stream.ended || log_needs_every_line(r->know, (struct str){ stream.bytes, stream.have });
+	if (!every && !r->scanner)
+		r->scanner = scanner_new(r->know);
+	if (s->fd >= 0 && !stream.ended) {
+		err = read_file(r, s, log, every);
+		e->bytes = s->size;
+	} else {
+		read_stream(r, &stream, log, every);
+		err = stream.err;
+		e->bytes = stream.offset + stream.have;
+	}
+	log_reader_end(log);
+	e->lines = log_reader_lines(log);
+	e->events = log_reader_events(log);
+	if (e->events)
+		e->kind = "kernel-log";
+	log_reader_free(log);
+	free(stream.bytes);
+	return err;
+}
+
+void evidence_record(struct evidence_reader *r, const char *name, const struct source_record *record)
+{
+	struct evidence *e = r->evidence.len ? r->evidence.data[r->evidence.len - 1] : NULL;
+	if (!name) {
+		log_reader_end(r->records);
+		e->lines = log_reader_lines(r->records);
+		e->events = log_reader_events(r->records);
+		log_reader_free(r->records);
+		r->records = NULL;
+	} else if (!record) {
+		e = evidence_add(r, name, "journal");
+		r->records = log_reader_new(r->know, e->id, r->sink);
+		log_reader_live(r->records);
+	} else {
+		struct stamp time = { 0 };
+		if (record->boot_seconds >= 0)
+			time = (struct stamp){ TIME_BOOT, record->boot_seconds };
+		else if (record->wall_seconds >= 0)
+			time = (struct stamp){ TIME_WALL, record->wall_seconds };
+		e->bytes += record->text.n + 1;
+		log_reader_line(r->records, record->text, time, record->boot_id);
+	}
+}

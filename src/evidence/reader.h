@@ -1,0 +1,29 @@
+// Evidence: a source whose kind is recognised by its content, and read by the reader for that kind.
+#pragma once
+
+#include "base/error.h"
+#include "evidence/event.h"
+#include "evidence/scan.h"
+#include "source/source.h"
+
+/** What was read of a source. */
+struct evidence {
+	unsigned id;
+	struct str path;
+	const char *kind; // kernel-log, journal, text
+	uint64_t bytes, lines, events;
+};
+
+struct evidence_reader; // reads source after source
+
+struct evidence_reader *evidence_reader_new(const struct know *k, struct event_sink sink);
+/** Reads @s to its end. What was read before an error counts. */
+struct uh_error *evidence_read(struct evidence_reader *r, struct source *s);
+/** As source_visitor.record() hands them over. */
+void evidence_record(struct evidence_reader *r, const char *name, const struct source_record *record);
+size_t evidence_count(const struct evidence_reader *r);
+const struct evidence *evidence_at(const struct evidence_reader *r, size_t index);
+void evidence_reader_free(struct evidence_reader *r);
+
+/** What the bytes at the front of a source are not: text. NULL where they are. */
+const char *recognise_binary(struct str head);

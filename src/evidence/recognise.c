@@ -1,0 +1,38 @@
+#include "evidence/reader.h"
+
+static const struct {
+	const char *bytes;
+	size_t size;
+	const char *what;
+} magics[] = {
+	{ "\x7f"
+	  "ELF",
+	  4, "an ELF file (a program, a library or a core)" },
+	{ "\x89PNG", 4, "a picture (PNG); paste the text of the log instead" },
+	{ "\xff\xd8\xff", 3, "a picture (JPEG); paste the text of the log instead" },
+	{ "%PDF", 4, "a PDF" },
+	{ "\xff\xfe", 2, "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8" },
+	{ "\xfe\xff", 2, "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8" },
+	{ "KDUMP   ", 8, "a kernel core; kdump's dmesg stands in the file beside it" },
+	{ "SQLite format 3", 15, "an SQLite database" },
+};
+
+const char *recognise_binary(struct str head)
+{
+	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+		if (str_starts(head, (struct str){ magics[i].bytes, magics[i].size }))
+			return magics[i].what;
+	// A log of a machine that lost power has runs of NULs; other control characters are rare in any text.
+	size_t control = 0, text = 0;
+	for (size_t i = 0; i < head.n; i++) {
+		unsigned char c = (unsigned char)head.p[i];
+		if (!c)
+			continue;
+		bool odd = c < 0x20 && c != '\t' && c != '\n' && c != '\r' && c != 0x1b && c != '\b' && c != '\f';
+		control += odd;
+		text += !odd;
+	}
+	if (!control && !text)
+		return "nothing but NUL bytes";
+	return control * 20 > control + text ? "not text" : NULL;
+}

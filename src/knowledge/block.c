@@ -1,0 +1,96 @@
+#include "knowledge/block.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void know_problem(struct know_problems *to, const char *file, unsigned line, const char *format, ...)
+{
+	struct text message = { 0 };
+	va_list ap;
+	va_start(ap, format);
+	char room[512];
+	vsnprintf(room, sizeof(room), format, ap);
+	va_end(ap);
+	text_add(&message, str_z(room));
+	to->count++;
+	if (to->report)
+		to->report(to->ctx, file, line, message.p);
+	text_free(&message);
+}
+
+static size_t indent_of(struct str line)
+{
+	size_t columns = 0;
+	for (size_t i = 0; i < line.n && (line.p[i] == ' ' || line.p[i] == '\t'); i++)
+		columns += line.p[i] == '\t' ? 8 - columns % 8 : 1;
+	return columns;
+}
+
+struct block_reader {
+	struct arena *arena;
+	struct know_problems *problems;
+	know_block_fn *fn;
+	void *ctx;
+	struct know_block block;
+	VEC(struct know_key) keys;
+	size_t key_indent;
+};
+
+static void reader_flush(struct block_reader *r)
+{
+	if (r->block.kind.n) {
+		r->block.keys = r->keys.data;
+		r->block.nkeys = r->keys.len;
+		r->fn(r->ctx, &r->block);
+	}
+	r->block.kind = (struct str){ 0 };
+	r->keys.len = 0;
+	r->key_indent = 0;
+}
+
+static void reader_key(struct block_reader *r, struct str line, size_t indent, unsigned number)
+{
+	if (!r->block.kind.n) {
+		know_problem(r->problems, r->block.file, number, "an indented line before the first block");
+		return;
+	}
+	struct know_key *last = r->keys.len ? &r->keys.data[r->keys.len - 1] : NULL;
+	if (last && indent > r->key_indent) {
+		last->value = arena_printf(r->arena, STR_FMT " " STR_FMT, STR_ARG(last->value), STR_ARG(str_trim(line)));
+		return;
+	}
+	r->key_indent = indent;
+	struct str rest = line;
+	struct know_key key = { .key = str_word(&rest), .line = number };
+	key.value = str_trim(rest);
+	vec_push(&r->keys, key);
+}
+
+void know_blocks(struct arena *arena, const char *file, struct str text, struct know_problems *problems,
+		 know_block_fn *fn, void *ctx)
+{
+	struct block_reader r = { .arena = arena, .problems = problems, .fn = fn, .ctx = ctx, .block.file = file };
+	unsigned number = 0;
+	while (text.n) {
+		struct str line = str_split(&text, '\n');
+		number++;
+		if (memchr(line.p, 0, line.n)) {
+			know_problem(problems, file, number, "a NUL byte; this is not a text file");
+			break;
+		}
+		struct str bare = str_trim(line);
+		if (!bare.n || bare.p[0] == '#')
+			continue;
+		size_t indent = indent_of(line);
+		if (indent) {
+			reader_key(&r, bare, indent, number);
+			continue;
+		}
+		reader_flush(&r);
+		r.block.kind = str_word(&bare);
+		r.block.id = str_trim(bare);
+		r.block.line = number;
+	}
+	reader_flush(&r);
+	vec_free(&r.keys);
+}

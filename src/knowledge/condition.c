@@ -1,0 +1,186 @@
+#include "knowledge/condition.h"
+
+enum op { OP_KNOWN, OP_NOT_KNOWN, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN };
+
+struct term {
+	enum op op;
+	struct str name, value;
+	struct term *next;
+};
+
+struct condition {
+	struct term *terms;
+	struct condition *next;
+};
+
+static const struct {
+	const char *text;
+	enum op op;
+} ops[] = { { "=", OP_EQ }, { "!=", OP_NE }, { "<", OP_LT }, { "<=", OP_LE },
+	    { ">", OP_GT }, { ">=", OP_GE }, { "in", OP_IN } };
+
+static bool term_parse(struct str text, struct term *t)
+{
+	struct str rest = text;
+	struct str first = str_word(&rest);
+	if (str_is(first, "no")) {
+		*t = (struct term){ .op = OP_NOT_KNOWN, .name = str_word(&rest) };
+		return t->name.n && !str_trim(rest).n;
+	}
+	*t = (struct term){ .op = OP_KNOWN, .name = first };
+	struct str op = str_word(&rest);
+	if (!op.n)
+		return first.n;
+	t->value = str_trim(rest);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		if (str_is(op, ops[i].text)) {
+			t->op = ops[i].op;
+			return t->value.n;
+		}
+	}
+	return false;
+}
+
+struct condition *condition_parse(struct arena *arena, struct condition *c, struct str text, const char *file,
+				  unsigned line, struct know_problems *problems)
+{
+	struct condition *made = arena_alloc(arena, sizeof(*made));
+	struct term **tail = &made->terms;
+	while (text.n) {
+		ptrdiff_t and = str_find(text, S(" and "));
+		struct str part = and < 0 ? text : str_cut(text, (size_t) and);
+		text = and < 0 ? S("") : str_from(text, (size_t) and + 5);
+		struct term *t = arena_alloc(arena, sizeof(*t));
+		if (!term_parse(str_trim(part), t)) {
+			know_problem(problems, file, line, "'" STR_FMT "' is not a condition (NAME OP VALUE)", STR_ARG(part));
+			return c;
+		}
+		*tail = t;
+		tail = &t->next;
+	}
+	if (!made->terms) {
+		know_problem(problems, file, line, "an empty condition");
+		return c;
+	}
+	made->next = c;
+	return made;
+}
+
+static bool looks_like_version(struct str s)
+{
+	return s.n > 2 && char_digit(s.p[0]) && memchr(s.p, '.', s.n) && !str_starts(s, S("0x"));
+}
+
+/** -1, 0 or 1; false where the two cannot be compared. */
+static bool compare(struct str have, struct str want, int *ret)
+{
+	int64_t x, y;
+	if (str_number(have, &x) && str_number(want, &y)) {
+		*ret = (x > y) - (x < y);
+		return true;
+	}
+	if (looks_like_version(have) || looks_like_version(want)) {
+		if (!have.n || !char_digit(have.p[0]) || !char_digit(want.p[0]))
+			return false;
+		*ret = str_version_cmp(have, want);
+		return true;
+	}
+	return false;
+}
+
+static bool equal(struct str have, struct str want)
+{
+	int c;
+	if (compare(have, want, &c))
+		return !c;
+	return str_glob(want, have);
+}
+
+static bool holds(enum op op, struct str have, struct str want)
+{
+	int c;
+	switch (op) {
+	case OP_EQ:
+	case OP_NE: // the caller turns it round
+		return equal(have, want);
+	case OP_IN:
+		for (struct str one = str_word(&want); one.n; one = str_word(&want))
+			if (equal(have, one))
+				return true;
+		return false;
+	default:
+		if (!compare(have, want, &c))
+			return false;
+		return op == OP_LT ? c < 0 : op == OP_LE ? c <= 0 : op == OP_GT ? c > 0 : c >= 0;
+	}
+}
+
+static enum truth term_eval(const struct term *t, const struct fact_view *view)
+{
+	struct str have, want = t->value;
+	bool known = view->get(view->ctx, t->name, 0, &have);
+	if (t->op == OP_KNOWN || t->op == OP_NOT_KNOWN)
+		return known == (t->op == OP_KNOWN) ? TRUTH_YES : TRUTH_NO;
+	if (want.p[0] == '$' && !view->get(view->ctx, str_from(want, 1), 0, &want))
+		return TRUTH_UNKNOWN;
+	if (!known)
+		return TRUTH_UNKNOWN;
+	bool any = false;
+	for (size_t i = 0; view->get(view->ctx, t->name, i, &have); i++)
+		any |= holds(t->op, have, want);
+	return any != (t->op == OP_NE) ? TRUTH_YES : TRUTH_NO;
+}
+
+enum truth condition_eval(const struct condition *c, const struct fact_view *view)
+{
+	if (!c)
+		return TRUTH_YES;
+	enum truth best = TRUTH_NO;
+	for (; c; c = c->next) {
+		enum truth all = TRUTH_YES;
+		for (const struct term *t = c->terms; t && all != TRUTH_NO; t = t->next) {
+			enum truth one = term_eval(t, view);
+			all = one < all ? one : all;
+		}
+		best = all > best ? all : best;
+	}
+	return best;
+}
+
+static bool phrase_one(struct text *out, struct str phrase, const struct fact_view *view)
+{
+	size_t start = out->n;
+	while (phrase.n) {
+		ptrdiff_t open = str_find(phrase, S("{"));
+		if (open < 0) {
+			text_add(out, phrase);
+			return true;
+		}
+		text_add(out, str_cut(phrase, (size_t)open));
+		phrase = str_from(phrase, (size_t)open + 1);
+		struct str name = str_split(&phrase, '}'), value;
+		if (!view->get(view->ctx, name, 0, &value)) {
+			out->n = start;
+			return false;
+		}
+		text_add(out, value);
+	}
+	return true;
+}
+
+void phrase_fill(struct text *out, struct str sentence, const struct fact_view *view)
+{
+	while (sentence.n) {
+		ptrdiff_t bar = str_find(sentence, S(" | "));
+		struct str phrase = bar < 0 ? sentence : str_cut(sentence, (size_t)bar);
+		sentence = bar < 0 ? S("") : str_from(sentence, (size_t)bar + 3);
+		size_t before = out->n;
+		// A phrase that begins with punctuation is glued to what stands before it.
+		if (before && phrase.n && !strchr(",.;:)", phrase.p[0]))
+			text_add(out, S(" "));
+		if (!phrase_one(out, phrase, view))
+			out->n = before;
+	}
+	if (out->p)
+		out->p[out->n] = 0;
+}

@@ -1,0 +1,25 @@
+// Conditions on facts, as knowledge files write them: `gfx = gfx1151 and fw_mes = 0x83`.
+#pragma once
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "knowledge/block.h"
+
+enum truth { TRUTH_NO, TRUTH_UNKNOWN, TRUTH_YES };
+
+/** The index-th value of a fact; false where there is none. */
+struct fact_view {
+	bool (*get)(const void *ctx, struct str name, size_t index, struct str *ret_value);
+	const void *ctx;
+};
+
+struct condition; // alternatives of terms
+
+/** Adds one line of alternatives to @c, which may be NULL at first. */
+struct condition *condition_parse(struct arena *arena, struct condition *c, struct str text, const char *file,
+				  unsigned line, struct know_problems *problems);
+/** No condition is true. */
+enum truth condition_eval(const struct condition *c, const struct fact_view *view);
+
+/** Fills a sentence: phrases between " | " whose {facts} are unknown are left out. */
+void phrase_fill(struct text *out, struct str sentence, const struct fact_view *view);

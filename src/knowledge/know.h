@@ -1,0 +1,158 @@
+// What is known: the blocks of the knowledge files, as the rest of the program uses them.
+#pragma once
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "knowledge/block.h"
+#include "knowledge/condition.h"
+#include "knowledge/template.h"
+
+enum know_level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
+enum know_opens { OPENS_LATER, OPENS_YES, OPENS_CONTEXT };
+enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };
+
+/** What every block has. */
+struct know_head {
+	struct str id;
+	const char *file;
+	unsigned line;
+};
+
+struct know_pair {
+	struct str name, value;
+	struct know_pair *next;
+};
+
+struct know_list {
+	struct str text;
+	struct know_list *next;
+};
+
+struct know_event {
+	struct know_head head;
+	struct str title, say, tag;
+	enum know_opens opens;
+	enum know_role in_reset;
+	bool needs_frame;
+	bool quiet; // only shown when every event is asked for
+	int gap; // seconds without news after which its incident is over
+	unsigned index; // position in know.events, for tables by event
+};
+
+struct know_signature {
+	struct know_head head;
+	const struct know_event *event; // that it reports; NULL for a message that is only recognised
+	struct know_list *detail_ids;	// events that it adds facts to, instead
+	const struct know_event *details[4];
+	struct str event_id, subsystem;
+	enum know_level level;
+	struct know_pair *sets;
+	struct template **templates;
+	size_t ntemplates;
+	bool message; // a one-line `message`, which any signature outweighs
+};
+
+struct know_cause {
+	struct know_head head;
+	struct know_list *from;
+	struct condition *when;
+	int tier, confidence, severity;
+	struct str title, explain, fault;
+	struct know_list *next_steps;
+};
+
+struct know_remedy {
+	struct know_head head;
+	struct know_list *for_classes, *steps;
+	struct condition *when, *unless;
+	struct str kind, title, undo, cost, risk, until, grade, source, condition_text;
+};
+
+struct know_bad {
+	struct know_head head;
+	struct know_list *for_classes;
+	struct condition *when;
+	struct str title, good, grade, source;
+};
+
+struct know_action {
+	struct know_head head;
+	struct condition *when;
+	struct str action, text;
+};
+
+struct know_names {
+	struct know_head head;
+	struct know_pair *names;
+};
+
+struct know_part {
+	struct know_head head;
+	unsigned device;
+	int revision; // -1: any
+	bool apu;
+	struct str gfx, name;
+};
+
+struct know_field {
+	struct str name;
+	unsigned high, low;
+	struct know_field *next;
+};
+
+struct know_register {
+	struct know_head head;
+	struct know_field *fields;
+};
+
+struct know_sequence {
+	struct know_head head;
+	struct know_list *order; // signature ids
+};
+
+struct know {
+	struct arena arena;
+	VEC(struct know_event *) events;
+	VEC(struct know_signature *) signatures;
+	VEC(struct know_cause *) causes;
+	VEC(struct know_remedy *) remedies;
+	VEC(struct know_bad *) bad;
+	VEC(struct know_action *) actions;
+	VEC(struct know_names *) names;
+	VEC(struct know_part *) parts;
+	VEC(struct know_pair *) bridges;
+	VEC(struct know_register *) registers;
+	VEC(struct know_sequence *) sequences;
+	VEC(struct know_pair *) classes; // name -> what it means
+	VEC(struct str) desktop;	     // programs that draw the desktop
+	VEC(struct know_pair *) months; // name -> number
+	VEC(struct str) anchors;
+	struct matcher *matcher;
+};
+
+/** The embedded files, then those of the machine and of the user. Problems in the latter are reported, not fatal. */
+struct know *know_load(struct know_problems *problems);
+/** The embedded files and @text as one more file: what `knowledge check` wants. */
+struct know *know_load_with(const char *file, struct str text, struct know_problems *problems);
+void know_free(struct know *k);
+
+const struct know_event *know_event(const struct know *k, struct str id);
+const struct know_register *know_register(const struct know *k, struct str id);
+const struct know_part *know_part(const struct know *k, unsigned device, int revision);
+/** Name of @number in the table @id; empty where there is none. */
+struct str know_name(const struct know *k, struct str id, int64_t number);
+/** Month 1 to 12 of a (localised, abbreviated) name, or 0. */
+int know_month(const struct know *k, struct str name);
+bool know_is_desktop(const struct know *k, struct str process);
+bool know_is_bridge(const struct know *k, struct str vendor_device);
+
+/** The best match in @line: a signature before a message, then the one with more text. */
+bool know_match(const struct know *k, struct str line, struct match *ret);
+static inline const struct know_signature *match_signature(const struct match *m) { return m->template->owner; }
+
+/** The knowledge files that are built in. */
+struct know_file {
+	const char *name;
+	const char *begin, *end;
+};
+extern const struct know_file know_embedded[];

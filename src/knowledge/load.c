@@ -1,0 +1,656 @@
+// From blocks to struct know. What a block may hold is a table here; docs/KNOWLEDGE.md is its text for people.
+#include "knowledge/know.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "knowledge/matcher.h"
+
+enum field_kind { FIELD_TEXT, FIELD_LIST, FIELD_WORDS, FIELD_WHEN, FIELD_NUMBER, FIELD_CHOICE, FIELD_FLAG, FIELD_SET, FIELD_MATCH };
+
+struct field {
+	const char *key;
+	enum field_kind kind;
+	size_t offset;
+	bool required;
+	const char *choices; // of a FIELD_CHOICE, or of the words of a FIELD_TEXT; separated by spaces
+};
+
+struct kind {
+	const char *name;
+	size_t size;
+	const struct field *fields;
+	void (*add)(struct know *k, void *object, struct know_problems *problems);
+};
+
+static const char subsystems[] = "ring mes smu psp ras display kfd memory reset init power pcie iommu irq media "
+				 "firmware kernel driver";
+static const char levels[] = "info warning error";
+
+#define AT(type, member) offsetof(struct type, member)
+
+static const struct field event_fields[] = {
+	{ "title", FIELD_TEXT, AT(know_event, title), .required = true },
+	{ "say", FIELD_TEXT, AT(know_event, say) },
+	{ "tag", FIELD_TEXT, AT(know_event, tag) },
+	{ "opens", FIELD_CHOICE, AT(know_event, opens), .choices = "later yes context" },
+	{ "in-reset", FIELD_CHOICE, AT(know_event, in_reset), .choices = "cause effect artefact" },
+	{ "needs-frame", FIELD_FLAG, AT(know_event, needs_frame) },
+	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
+	{ "gap", FIELD_NUMBER, AT(know_event, gap) },
+	{ 0 },
+};
+static const struct field signature_fields[] = {
+	{ "match", FIELD_MATCH, 0, .required = true },
+	{ "event", FIELD_TEXT, AT(know_signature, event_id) },
+	{ "detail", FIELD_WORDS, AT(know_signature, detail_ids) },
+	{ "subsystem", FIELD_TEXT, AT(know_signature, subsystem), .required = true, .choices = subsystems },
+	{ "level", FIELD_CHOICE, AT(know_signature, level), .required = true, .choices = levels },
+	{ "set", FIELD_SET, AT(know_signature, sets) },
+	{ 0 },
+};
+static const struct field cause_fields[] = {
+	{ "from", FIELD_WORDS, AT(know_cause, from), .required = true },
+	{ "when", FIELD_WHEN, AT(know_cause, when) },
+	{ "tier", FIELD_NUMBER, AT(know_cause, tier), .required = true },
+	{ "confidence", FIELD_NUMBER, AT(know_cause, confidence), .required = true },
+	{ "severity", FIELD_NUMBER, AT(know_cause, severity), .required = true },
+	{ "title", FIELD_TEXT, AT(know_cause, title), .required = true },
+	{ "explain", FIELD_TEXT, AT(know_cause, explain), .required = true },
+	{ "fault", FIELD_TEXT, AT(know_cause, fault), .required = true, .choices = "job node driver unknown" },
+	{ "next", FIELD_LIST, AT(know_cause, next_steps) },
+	{ 0 },
+};
+static const struct field remedy_fields[] = {
+	{ "for", FIELD_WORDS, AT(know_remedy, for_classes), .required = true },
+	{ "when", FIELD_WHEN, AT(know_remedy, when) },
+	{ "unless", FIELD_WHEN, AT(know_remedy, unless) },
+	{ "kind", FIELD_TEXT, AT(know_remedy, kind), .required = true, .choices = "cure workaround experiment" },
+	{ "title", FIELD_TEXT, AT(know_remedy, title), .required = true },
+	{ "do", FIELD_LIST, AT(know_remedy, steps), .required = true },
+	{ "undo", FIELD_TEXT, AT(know_remedy, undo) },
+	{ "cost", FIELD_TEXT, AT(know_remedy, cost) },
+	{ "risk", FIELD_TEXT, AT(know_remedy, risk) },
+	{ "until", FIELD_TEXT, AT(know_remedy, until) },
+	{ "grade", FIELD_TEXT, AT(know_remedy, grade), .required = true, .choices = "A B C" },
+	{ "source", FIELD_TEXT, AT(know_remedy, source), .required = true },
+	{ "if", FIELD_TEXT, AT(know_remedy, condition_text) },
+	{ 0 },
+};
+static const struct field bad_fields[] = {
+	{ "for", FIELD_WORDS, AT(know_bad, for_classes), .required = true },
+	{ "when", FIELD_WHEN, AT(know_bad, when), .required = true },
+	{ "title", FIELD_TEXT, AT(know_bad, title), .required = true },
+	{ "good", FIELD_TEXT, AT(know_bad, good) },
+	{ "grade", FIELD_TEXT, AT(know_bad, grade), .required = true, .choices = "A B C" },
+	{ "source", FIELD_TEXT, AT(know_bad, source), .required = true },
+	{ 0 },
+};
+static const struct field action_fields[] = {
+	{ "do", FIELD_TEXT, AT(know_action, action), .required = true,
+	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
+	{ "when", FIELD_WHEN, AT(know_action, when) },
+	{ "text", FIELD_TEXT, AT(know_action, text), .required = true },
+	{ 0 },
+};
+static const struct field sequence_fields[] = {
+	{ "order", FIELD_LIST, AT(know_sequence, order), .required = true },
+	{ 0 },
+};
+
+static bool list_has_word(const char *list, struct str word)
+{
+	struct str all = str_z(list);
+	for (struct str one = str_word(&all); one.n; one = str_word(&all))
+		if (str_eq(one, word))
+			return true;
+	return false;
+}
+
+static int choice_index(const char *list, struct str word)
+{
+	struct str all = str_z(list);
+	int i = 0;
+	for (struct str one = str_word(&all); one.n; one = str_word(&all), i++)
+		if (str_eq(one, word))
+			return i;
+	return -1;
+}
+
+static void list_append(struct arena *a, struct know_list **list, struct str text)
+{
+	while (*list)
+		list = &(*list)->next;
+	*list = arena_alloc(a, sizeof(**list));
+	(*list)->text = text;
+}
+
+static void pair_append(struct arena *a, struct know_pair **list, struct str name, struct str value)
+{
+	while (*list)
+		list = &(*list)->next;
+	*list = arena_alloc(a, sizeof(**list));
+	**list = (struct know_pair){ .name = name, .value = value };
+}
+
+static void signature_template(struct know *k, struct know_signature *s, struct str text, const char *file, unsigned line,
+			       struct know_problems *problems)
+{
+	struct template *t = template_parse(&k->arena, text, file, line, problems);
+	if (!t)
+		return;
+	t->owner = s;
+	if (!matcher_add(k->matcher, t)) {
+		know_problem(problems, file, line, "the message has no four characters in a row to find it by");
+		return;
+	}
+	struct template **grown = arena_alloc(&k->arena, (s->ntemplates + 1) * sizeof(*grown));
+	if (s->ntemplates)
+		memcpy(grown, s->templates, s->ntemplates * sizeof(*grown));
+	grown[s->ntemplates++] = t;
+	s->templates = grown;
+}
+
+struct loader {
+	struct know *know;
+	struct know_problems *problems;
+};
+
+static void field_set(struct loader *l, void *object, const struct field *f, const struct know_key *key, const char *file)
+{
+	struct know *k = l->know;
+	void *at = (char *)object + f->offset;
+	struct str value = key->value;
+	if (!value.n && f->kind != FIELD_MATCH) {
+		know_problem(l->problems, file, key->line, "'%s' has no value", f->key);
+		return;
+	}
+	int64_t number;
+	switch (f->kind) {
+	case FIELD_TEXT:
+		if (f->choices && !list_has_word(f->choices, value))
+			know_problem(l->problems, file, key->line, "'%s' is one of: %s", f->key, f->choices);
+		*(struct str *)at = value;
+		break;
+	case FIELD_LIST:
+		list_append(&k->arena, at, value);
+		break;
+	case FIELD_WORDS:
+		for (struct str one = str_word(&value); one.n; one = str_word(&value))
+			list_append(&k->arena, at, one);
+		break;
+	case FIELD_WHEN:
+		*(struct condition **)at =
+			condition_parse(&k->arena, *(struct condition **)at, value, file, key->line, l->problems);
+		break;
+	case FIELD_NUMBER:
+		if (!str_number(value, &number) || number < 0 || number > 1000)
+			know_problem(l->problems, file, key->line, "'%s' wants a number, not '" STR_FMT "'", f->key,
+				     STR_ARG(value));
+		else
+			*(int *)at = (int)number;
+		break;
+	case FIELD_CHOICE: {
+		int index = choice_index(f->choices, value);
+		if (index < 0)
+			know_problem(l->problems, file, key->line, "'%s' is one of: %s", f->key, f->choices);
+		else
+			*(int *)at = index;
+		break;
+	}
+	case FIELD_FLAG:
+		*(bool *)at = str_is(value, "yes");
+		if (!list_has_word("yes no", value))
+			know_problem(l->problems, file, key->line, "'%s' is yes or no", f->key);
+		break;
+	case FIELD_SET: {
+		struct str name = str_word(&value);
+		pair_append(&k->arena, at, name, str_trim(value));
+		if (!str_trim(value).n)
+			know_problem(l->problems, file, key->line, "'set' wants a name and a value");
+		break;
+	}
+	case FIELD_MATCH:
+		signature_template(k, object, value, file, key->line, l->problems);
+		break;
+	}
+}
+
+// Objects with the same id replace each other, so that a user's file can correct ours.
+#define ADD(vec, object)                                                                                               \
+	do {                                                                                                           \
+		typeof((vec)->data[0]) _o = (object);                                                                  \
+		size_t _i = 0;                                                                                         \
+		while (_i < (vec)->len && !str_eq((vec)->data[_i]->head.id, _o->head.id))                              \
+			_i++;                                                                                          \
+		if (_i < (vec)->len)                                                                                   \
+			(vec)->data[_i] = _o;                                                                          \
+		else                                                                                                   \
+			vec_push((vec), _o);                                                                           \
+	} while (0)
+
+static void add_event(struct know *k, void *object, struct know_problems *problems)
+{
+	(void)problems;
+	ADD(&k->events, (struct know_event *)object);
+}
+
+static void add_signature(struct know *k, void *object, struct know_problems *problems)
+{
+	struct know_signature *s = object;
+	if (!s->event_id.n == !s->detail_ids)
+		know_problem(problems, s->head.file, s->head.line, "a signature has either 'event' or 'detail'");
+	for (size_t i = 0; i < k->signatures.len; i++)
+		if (s->head.id.n && str_eq(k->signatures.data[i]->head.id, s->head.id))
+			k->signatures.data[i]->message = true; // the replaced one yields to the new one
+	vec_push(&k->signatures, s);
+}
+
+static void add_cause(struct know *k, void *object, struct know_problems *problems)
+{
+	(void)problems;
+	// A class may have several blocks: one for each event that is evidence for it.
+	vec_push(&k->causes, (struct know_cause *)object);
+}
+
+static void add_remedy(struct know *k, void *object, struct know_problems *problems)
+{
+	(void)problems;
+	ADD(&k->remedies, (struct know_remedy *)object);
+}
+
+static void add_bad(struct know *k, void *object, struct know_problems *problems)
+{
+	(void)problems;
+	ADD(&k->bad, (struct know_bad *)object);
+}
+
+static void add_action(struct know *k, void *object, struct know_problems *problems)
+{
+	(void)problems;
+	ADD(&k->actions, (struct know_action *)object);
+}
+
+static void add_sequence(struct know *k, void *object, struct know_problems *problems)
+{
+	(void)problems;
+	ADD(&k->sequences, (struct know_sequence *)object);
+}
+
+static const struct kind kinds[] = {
+	{ "event", sizeof(struct know_event), event_fields, add_event },
+	{ "signature", sizeof(struct know_signature), signature_fields, add_signature },
+	{ "cause", sizeof(struct know_cause), cause_fields, add_cause },
+	{ "remedy", sizeof(struct know_remedy), remedy_fields, add_remedy },
+	{ "known-bad", sizeof(struct know_bad), bad_fields, add_bad },
+	{ "action", sizeof(struct know_action), action_fields, add_action },
+	{ "sequence", sizeof(struct know_sequence), sequence_fields, add_sequence },
+};
+
+static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
+{
+	struct know_head *head = arena_alloc(&l->know->arena, kind->size);
+	*head = (struct know_head){ b->id, b->file, b->line };
+	if (kind->fields == event_fields)
+		((struct know_event *)head)->in_reset = ROLE_EFFECT;
+	unsigned before = l->problems->count;
+	uint64_t seen = 0;
+	if (!b->id.n || memchr(b->id.p, ' ', b->id.n))
+		know_problem(l->problems, b->file, b->line, "'%s' wants an id of one word", kind->name);
+	for (size_t i = 0; i < b->nkeys; i++) {
+		const struct field *f = kind->fields;
+		while (f->key && !str_is(b->keys[i].key, f->key))
+			f++;
+		if (!f->key) {
+			know_problem(l->problems, b->file, b->keys[i].line, "'%s' has no key '" STR_FMT "'", kind->name,
+				     STR_ARG(b->keys[i].key));
+			continue;
+		}
+		seen |= 1ull << (f - kind->fields);
+		field_set(l, head, f, &b->keys[i], b->file);
+	}
+	for (const struct field *f = kind->fields; f->key; f++)
+		if (f->required && !(seen >> (f - kind->fields) & 1))
+			know_problem(l->problems, b->file, b->line, "'" STR_FMT "' lacks '%s'", STR_ARG(b->id), f->key);
+	if (l->problems->count == before)
+		kind->add(l->know, head, l->problems);
+}
+
+static void load_message(struct loader *l, const struct know_block *b)
+{
+	struct str rest = b->id;
+	struct know_signature *s = arena_alloc(&l->know->arena, sizeof(*s));
+	*s = (struct know_signature){ .head = { .file = b->file, .line = b->line }, .message = true };
+	s->subsystem = str_word(&rest);
+	int level = choice_index(levels, str_word(&rest));
+	if (level < 0 || !list_has_word(subsystems, s->subsystem)) {
+		know_problem(l->problems, b->file, b->line, "a message is: message SUBSYSTEM LEVEL TEXT");
+		return;
+	}
+	s->level = (enum know_level)level;
+	signature_template(l->know, s, str_trim(rest), b->file, b->line, l->problems);
+	vec_push(&l->know->signatures, s);
+}
+
+static void load_part(struct loader *l, const struct know_block *b)
+{
+	struct str rest = b->id;
+	struct know_part *p = arena_alloc(&l->know->arena, sizeof(*p));
+	*p = (struct know_part){ .head = { b->id, b->file, b->line }, .revision = -1 };
+	uint64_t device, revision;
+	struct str word = str_word(&rest);
+	bool ok = str_hex(word, &device) && device < 0x10000;
+	word = str_word(&rest);
+	if (ok && word.n == 2 && str_hex(word, &revision)) {
+		p->revision = (int)revision;
+		word = str_word(&rest);
+	}
+	p->gfx = word;
+	rest = str_trim(rest);
+	if (str_starts(rest, S("apu "))) {
+		p->apu = true;
+		rest = str_trim(str_from(rest, 4));
+	}
+	p->name = rest;
+	if (!ok || !str_starts(p->gfx, S("gfx")) || !p->name.n) {
+		know_problem(l->problems, b->file, b->line, "a part is: part DEVICE [REVISION] GFX [apu] NAME");
+		return;
+	}
+	p->device = (unsigned)device;
+	vec_push(&l->know->parts, p);
+}
+
+/** A word and what it means; NULL and a problem where one is missing. */
+static struct know_pair *load_pair(struct loader *l, const struct know_block *b)
+{
+	struct know_pair *p = arena_alloc(&l->know->arena, sizeof(*p));
+	struct str rest = b->id;
+	p->name = str_word(&rest);
+	p->value = str_trim(rest);
+	if (p->value.n)
+		return p;
+	know_problem(l->problems, b->file, b->line, "'" STR_FMT "' wants a name and what it means", STR_ARG(b->kind));
+	return NULL;
+}
+
+static void load_bridge(struct loader *l, const struct know_block *b)
+{
+	struct know_pair *p = load_pair(l, b);
+	if (p)
+		vec_push(&l->know->bridges, p);
+}
+
+static void load_class(struct loader *l, const struct know_block *b)
+{
+	struct know_pair *p = load_pair(l, b);
+	if (p)
+		vec_push(&l->know->classes, p);
+}
+
+static void load_desktop(struct loader *l, const struct know_block *b)
+{
+	struct str rest = b->id;
+	for (struct str one = str_word(&rest); one.n; one = str_word(&rest))
+		vec_push(&l->know->desktop, one);
+}
+
+static void load_month(struct loader *l, const struct know_block *b)
+{
+	struct str rest = b->id, number = str_word(&rest);
+	int64_t n;
+	if (!str_number(number, &n) || n < 1 || n > 12) {
+		know_problem(l->problems, b->file, b->line, "a month is: month NUMBER NAMES");
+		return;
+	}
+	for (struct str one = str_word(&rest); one.n; one = str_word(&rest)) {
+		struct know_pair *p = arena_alloc(&l->know->arena, sizeof(*p));
+		*p = (struct know_pair){ .name = one, .value = number };
+		vec_push(&l->know->months, p);
+	}
+}
+
+static void load_anchor(struct loader *l, const struct know_block *b)
+{
+	if (b->id.n < 3)
+		know_problem(l->problems, b->file, b->line, "an anchor has at least three characters");
+	else
+		vec_push(&l->know->anchors, b->id);
+}
+
+static void load_names(struct loader *l, const struct know_block *b)
+{
+	struct know_names *n = arena_alloc(&l->know->arena, sizeof(*n));
+	n->head = (struct know_head){ b->id, b->file, b->line };
+	int64_t number;
+	for (size_t i = 0; i < b->nkeys; i++) {
+		if (!str_number(b->keys[i].key, &number) || !b->keys[i].value.n)
+			know_problem(l->problems, b->file, b->keys[i].line, "a line of names is: NUMBER NAME");
+		else
+			pair_append(&l->know->arena, &n->names, b->keys[i].key, b->keys[i].value);
+	}
+	ADD(&l->know->names, n);
+}
+
+static void load_register(struct loader *l, const struct know_block *b)
+{
+	struct know_register *r = arena_alloc(&l->know->arena, sizeof(*r));
+	r->head = (struct know_head){ b->id, b->file, b->line };
+	struct know_field **tail = &r->fields;
+	for (size_t i = 0; i < b->nkeys; i++) {
+		struct str low = b->keys[i].key, high = str_split(&low, ':');
+		int64_t h, o;
+		if (!str_number(high, &h) || !str_number(low.n ? low : high, &o) || h < o || o < 0 || h > 63) {
+			know_problem(l->problems, b->file, b->keys[i].line, "a field is: HIGH:LOW NAME");
+			continue;
+		}
+		*tail = arena_alloc(&l->know->arena, sizeof(**tail));
+		**tail = (struct know_field){ .name = b->keys[i].value, .high = (unsigned)h, .low = (unsigned)o };
+		tail = &(*tail)->next;
+	}
+	ADD(&l->know->registers, r);
+}
+
+static const struct {
+	const char *name;
+	void (*load)(struct loader *l, const struct know_block *b);
+} special_kinds[] = {
+	{ "message", load_message }, { "part", load_part },   { "bridge", load_bridge },	     { "month", load_month },
+	{ "anchor", load_anchor },   { "names", load_names }, { "register", load_register },
+	{ "class", load_class },     { "desktop", load_desktop },
+};
+
+static void load_block(void *ctx, const struct know_block *b)
+{
+	struct loader *l = ctx;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (str_is(b->kind, kinds[i].name)) {
+			load_fields(l, &kinds[i], b);
+			return;
+		}
+	}
+	for (size_t i = 0; i < sizeof(special_kinds) / sizeof(special_kinds[0]); i++) {
+		if (str_is(b->kind, special_kinds[i].name)) {
+			special_kinds[i].load(l, b);
+			return;
+		}
+	}
+	know_problem(l->problems, b->file, b->line, "unknown kind of block '" STR_FMT "'", STR_ARG(b->kind));
+}
+
+static void resolve_signature(struct know *k, struct know_signature *s, struct know_problems *problems)
+{
+	if (s->event_id.n) {
+		s->event = know_event(k, s->event_id);
+		if (!s->event)
+			know_problem(problems, s->head.file, s->head.line, "there is no event '" STR_FMT "'", STR_ARG(s->event_id));
+	}
+	size_t n = 0;
+	for (struct know_list *d = s->detail_ids; d && n < 4; d = d->next, n++) {
+		s->details[n] = know_event(k, d->text);
+		if (!s->details[n])
+			know_problem(problems, s->head.file, s->head.line, "there is no event '" STR_FMT "'", STR_ARG(d->text));
+	}
+	for (size_t t = 0; t < s->ntemplates; t++) {
+		for (size_t i = 0; i < s->templates[t]->npieces; i++) {
+			struct piece *piece = &s->templates[t]->pieces[i];
+			if (piece->type != VALUE_NAME)
+				continue;
+			size_t j = 0;
+			while (j < k->names.len && !str_eq(k->names.data[j]->head.id, piece->table))
+				j++;
+			if (j == k->names.len)
+				know_problem(problems, s->head.file, s->head.line,
+					     "'" STR_FMT "' is neither a type nor a table of names", STR_ARG(piece->table));
+		}
+	}
+}
+
+static void resolve_class(const struct know *k, const struct know_head *head, const struct know_list *classes,
+			  struct know_problems *problems)
+{
+	for (; classes; classes = classes->next) {
+		bool known = false;
+		for (size_t i = 0; i < k->classes.len && !known; i++)
+			known = str_eq(k->classes.data[i]->name, classes->text);
+		if (!known)
+			know_problem(problems, head->file, head->line, "there is no class or tag '" STR_FMT "'",
+				     STR_ARG(classes->text));
+	}
+}
+
+/** What one block says of another must exist. */
+static void resolve(struct know *k, struct know_problems *problems)
+{
+	for (size_t i = 0; i < k->events.len; i++)
+		k->events.data[i]->index = (unsigned)i;
+	for (size_t i = 0; i < k->signatures.len; i++)
+		resolve_signature(k, k->signatures.data[i], problems);
+	for (size_t i = 0; i < k->causes.len; i++) {
+		const struct know_list class = { .text = k->causes.data[i]->head.id };
+		resolve_class(k, &k->causes.data[i]->head, &class, problems);
+	}
+	for (size_t i = 0; i < k->causes.len; i++)
+		for (struct know_list *f = k->causes.data[i]->from; f; f = f->next)
+			if (!know_event(k, f->text))
+				know_problem(problems, k->causes.data[i]->head.file, k->causes.data[i]->head.line,
+					     "there is no event '" STR_FMT "'", STR_ARG(f->text));
+	for (size_t i = 0; i < k->remedies.len; i++)
+		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
+	for (size_t i = 0; i < k->bad.len; i++)
+		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
+}
+
+static void load_text(struct loader *l, const char *file, struct str text)
+{
+	know_blocks(&l->know->arena, file, text, l->problems, load_block, l);
+}
+
+static void load_file(struct loader *l, const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > 8 << 20) {
+		know_problem(l->problems, path, 0, "cannot be read as knowledge: %s",
+			     fd < 0 ? strerror(errno) : "not a file of at most 8 MB");
+		return;
+	}
+	char *bytes = arena_alloc(&l->know->arena, (size_t)st.st_size + 1);
+	ssize_t n = read(fd, bytes, (size_t)st.st_size);
+	if (n < 0)
+		know_problem(l->problems, path, 0, "%s", strerror(errno));
+	else
+		load_text(l, arena_z(&l->know->arena, str_z(path)), (struct str){ bytes, (size_t)n });
+}
+
+static int know_name_filter(const struct dirent *e) { return str_ends(str_z(e->d_name), S(".know")); }
+
+static void load_directory(struct loader *l, const char *directory)
+{
+	struct dirent **names;
+	int n = scandir(directory, &names, know_name_filter, alphasort);
+	for (int i = 0; i < n; i++) {
+		struct text path = { 0 };
+		text_printf(&path, "%s/%s", directory, names[i]->d_name);
+		load_file(l, path.p);
+		text_free(&path);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+}
+
+static void load_directories(struct loader *l)
+{
+	load_directory(l, "/etc/unhang/knowledge.d");
+	struct text path = { 0 };
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	if (config && *config)
+		text_printf(&path, "%s/unhang/knowledge.d", config);
+	else if (home)
+		text_printf(&path, "%s/.config/unhang/knowledge.d", home);
+	if (path.n)
+		load_directory(l, path.p);
+	text_free(&path);
+}
+
+static struct know *load_begin(struct loader *l, struct know_problems *problems)
+{
+	struct know *k = mem_alloc(sizeof(*k));
+	k->matcher = matcher_new();
+	*l = (struct loader){ k, problems };
+	for (const struct know_file *f = know_embedded; f->name; f++)
+		load_text(l, f->name, (struct str){ f->begin, (size_t)(f->end - f->begin) });
+	return k;
+}
+
+static struct know *load_end(struct loader *l)
+{
+	resolve(l->know, l->problems);
+	matcher_finish(l->know->matcher);
+	return l->know;
+}
+
+struct know *know_load(struct know_problems *problems)
+{
+	struct loader l;
+	load_begin(&l, problems);
+	load_directories(&l);
+	return load_end(&l);
+}
+
+struct know *know_load_with(const char *file, struct str text, struct know_problems *problems)
+{
+	struct loader l;
+	load_begin(&l, problems);
+	load_text(&l, file, text);
+	return load_end(&l);
+}
+
+void know_free(struct know *k)
+{
+	if (!k)
+		return;
+	matcher_free(k->matcher);
+	vec_free(&k->events);
+	vec_free(&k->signatures);
+	vec_free(&k->causes);
+	vec_free(&k->remedies);
+	vec_free(&k->bad);
+	vec_free(&k->actions);
+	vec_free(&k->names);
+	vec_free(&k->parts);
+	vec_free(&k->bridges);
+	vec_free(&k->registers);
+	vec_free(&k->sequences);
+	vec_free(&k->classes);
+	vec_free(&k->desktop);
+	vec_free(&k->months);
+	vec_free(&k->anchors);
+	arena_free(&k->arena);
+	free(k);
+}

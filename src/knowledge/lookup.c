@@ -1,0 +1,90 @@
+// Questions to what is known.
+#include "knowledge/know.h"
+
+#include "knowledge/matcher.h"
+
+const struct know_event *know_event(const struct know *k, struct str id)
+{
+	for (size_t i = 0; i < k->events.len; i++)
+		if (str_eq(k->events.data[i]->head.id, id))
+			return k->events.data[i];
+	return NULL;
+}
+
+const struct know_register *know_register(const struct know *k, struct str id)
+{
+	for (size_t i = 0; i < k->registers.len; i++)
+		if (str_eq(k->registers.data[i]->head.id, id))
+			return k->registers.data[i];
+	return NULL;
+}
+
+const struct know_part *know_part(const struct know *k, unsigned device, int revision)
+{
+	const struct know_part *any = NULL;
+	for (size_t i = 0; i < k->parts.len; i++) {
+		const struct know_part *p = k->parts.data[i];
+		if (p->device != device)
+			continue;
+		if (p->revision >= 0 && p->revision == revision)
+			return p;
+		if (p->revision < 0)
+			any = p;
+	}
+	return any;
+}
+
+struct str know_name(const struct know *k, struct str id, int64_t number)
+{
+	int64_t n;
+	for (size_t i = 0; i < k->names.len; i++) {
+		if (!str_eq(k->names.data[i]->head.id, id))
+			continue;
+		for (struct know_pair *p = k->names.data[i]->names; p; p = p->next)
+			if (str_number(p->name, &n) && n == number)
+				return p->value;
+	}
+	return (struct str){ 0 };
+}
+
+int know_month(const struct know *k, struct str name)
+{
+	int64_t n;
+	if (name.n && name.p[name.n - 1] == '.')
+		name.n--;
+	for (size_t i = 0; i < k->months.len; i++)
+		if (str_eq(k->months.data[i]->name, name) && str_number(k->months.data[i]->value, &n))
+			return (int)n;
+	return 0;
+}
+
+bool know_is_bridge(const struct know *k, struct str vendor_device)
+{
+	for (size_t i = 0; i < k->bridges.len; i++)
+		if (str_eq(k->bridges.data[i]->name, vendor_device))
+			return true;
+	return false;
+}
+
+bool know_is_desktop(const struct know *k, struct str process)
+{
+	for (size_t i = 0; i < k->desktop.len; i++)
+		if (str_eq(k->desktop.data[i], process))
+			return true;
+	return false;
+}
+
+static bool better_match(const struct match *now, const struct match *new)
+{
+	const struct know_signature *a = match_signature(now), *b = match_signature(new);
+	if (a->message != b->message)
+		return a->message;
+	if (now->template->weight != new->template->weight)
+		return new->template->weight > now->template->weight;
+	return new->begin < now->begin;
+}
+
+bool know_match(const struct know *k, struct str line, struct match *ret)
+{
+	return matcher_find(k->matcher, line, better_match, ret);
+}

@@ -1,0 +1,296 @@
+// The JSON of DESIGN.md; docs/diagnosis.schema.json describes it.
+#include "base/json.h"
+
+#include "report/report.h"
+
+static void text_or_null(struct json *j, const char *key, struct str value)
+{
+	json_key(j, key);
+	json_str(j, value.n ? value : (struct str){ 0 });
+}
+
+static void write_time(struct json *j, const char *key, struct stamp time)
+{
+	json_key(j, key);
+	if (time.clock == TIME_NONE)
+		json_null(j);
+	else
+		json_decimal(j, time.seconds, 6);
+}
+
+static void write_place(struct json *j, struct place at)
+{
+	json_key(j, "at");
+	json_open(j, '{');
+	json_key(j, "source");
+	json_int(j, at.source);
+	json_key(j, "line");
+	json_int(j, (int64_t)at.line);
+	json_close(j, '}');
+}
+
+static void write_fact(struct json *j, const struct fact *f, int64_t event)
+{
+	int64_t number;
+	json_open(j, '{');
+	json_key(j, "name");
+	json_str(j, f->name);
+	json_key(j, "value");
+	if (f->type == FACT_TRUE)
+		json_bool(j, true);
+	else if (f->type == FACT_NUMBER && str_number(f->value, &number))
+		json_int(j, number);
+	else
+		json_str(j, f->value);
+	json_key(j, "event");
+	if (event)
+		json_int(j, event);
+	else
+		json_null(j);
+	write_place(j, f->at);
+	json_close(j, '}');
+}
+
+static void write_facts(struct json *j, const struct incident *i)
+{
+	json_key(j, "facts");
+	json_open(j, '[');
+	for (size_t n = 0; n < i->machine.len; n++)
+		write_fact(j, &i->machine.data[n], 0);
+	for (size_t n = 0; n < i->events.len; n++)
+		for (size_t f = 0; f < i->events.data[n]->nfacts; f++)
+			write_fact(j, &i->events.data[n]->facts[f], (int64_t)n + 1);
+	json_close(j, ']');
+}
+
+static void write_gpus(struct json *j, const struct incident *i)
+{
+	json_key(j, "gpus");
+	json_open(j, '[');
+	json_open(j, '{');
+	text_or_null(j, "pci", pci_length(i->gpu.device) ? i->gpu.device : (struct str){ 0 });
+	text_or_null(j, "name", i->gpu.name);
+	text_or_null(j, "gfx", i->gpu.gfx);
+	text_or_null(j, "unique_id", (struct str){ 0 });
+	json_key(j, "role");
+	json_str(j, S("origin"));
+	json_close(j, '}');
+	json_close(j, ']');
+}
+
+static void write_cause(struct json *j, const struct incident *i)
+{
+	json_key(j, "cause");
+	json_open(j, '{');
+	json_key(j, "class");
+	json_str(j, i->cause->head.id);
+	json_key(j, "title");
+	json_str(j, i->title);
+	json_key(j, "confidence");
+	json_decimal(j, i->confidence / 100.0, 2);
+	json_key(j, "explanation");
+	json_str(j, i->explanation);
+	text_or_null(j, "evidence", i->sure);
+	json_key(j, "before_log");
+	json_bool(j, i->before_log);
+	json_close(j, '}');
+	json_key(j, "also");
+	json_open(j, '[');
+	for (size_t n = 0; n < i->also.len; n++)
+		json_str(j, i->also.data[n]);
+	json_close(j, ']');
+}
+
+static void write_processes(struct json *j, const struct incident *i)
+{
+	int64_t pid;
+	json_key(j, "processes");
+	json_open(j, '[');
+	for (size_t n = 0; n < i->processes.len; n++) {
+		json_open(j, '{');
+		json_key(j, "name");
+		json_str(j, i->processes.data[n].name);
+		json_key(j, "pid");
+		if (str_number(i->processes.data[n].pid, &pid))
+			json_int(j, pid);
+		else
+			json_null(j);
+		json_key(j, "role");
+		json_str(j, str_z(i->processes.data[n].role));
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static void on_begin(void *ctx, const struct diagnosis *d)
+{
+	(void)d;
+	struct json *j = ctx;
+	json_open(j, '{');
+	json_key(j, "schema");
+	json_str(j, S("unhang/diagnosis/1"));
+}
+
+static void on_open(void *ctx, enum report_list list, const struct incident *i)
+{
+	static const char *const keys[] = { "sources", "incidents", "timeline", "known", "remedies", "next" };
+	(void)i;
+	json_key(ctx, keys[list]);
+	json_open(ctx, '[');
+}
+
+static void on_close(void *ctx, enum report_list list, const struct incident *i)
+{
+	(void)list;
+	(void)i;
+	json_close(ctx, ']');
+}
+
+static void on_source(void *ctx, const struct evidence *e)
+{
+	struct json *j = ctx;
+	json_open(j, '{');
+	json_key(j, "id");
+	json_int(j, e->id);
+	json_key(j, "path");
+	json_str(j, e->path);
+	json_key(j, "kind");
+	json_str(j, str_z(e->kind));
+	json_key(j, "bytes");
+	json_int(j, (int64_t)e->bytes);
+	json_key(j, "lines");
+	json_int(j, (int64_t)e->lines);
+	json_close(j, '}');
+}
+
+static void on_incident(void *ctx, const struct incident *i)
+{
+	struct json *j = ctx;
+	json_open(j, '{');
+	json_key(j, "id");
+	json_str(j, i->id);
+	json_key(j, "fingerprint");
+	json_str(j, i->fingerprint);
+	json_key(j, "state");
+	json_str(j, i->open ? S("open") : S("closed"));
+	json_key(j, "host");
+	json_null(j);
+	text_or_null(j, "boot_id", i->boot_id);
+	write_gpus(j, i);
+	write_time(j, "begin", i->begin);
+	write_time(j, "end", i->end);
+	json_key(j, "clock");
+	json_str(j, str_z(clock_name(i->begin.clock)));
+	write_cause(j, i);
+	json_key(j, "action");
+	json_open(j, '{');
+	json_key(j, "do");
+	json_str(j, i->action->action);
+	json_key(j, "fault");
+	json_str(j, i->cause->fault);
+	json_key(j, "text");
+	json_str(j, i->action->text);
+	json_close(j, '}');
+	write_processes(j, i);
+	write_facts(j, i);
+}
+
+static void on_event(void *ctx, const struct diag_event *e, size_t id)
+{
+	struct json *j = ctx;
+	json_open(j, '{');
+	json_key(j, "id");
+	json_int(j, (int64_t)id);
+	write_time(j, "time", e->time);
+	json_key(j, "event");
+	json_str(j, e->kind->head.id);
+	json_key(j, "role");
+	json_str(j, str_z(role_name(e->role)));
+	json_key(j, "text");
+	json_str(j, e->sentence);
+	json_key(j, "count");
+	json_int(j, e->count);
+	write_time(j, "last", e->last);
+	write_place(j, e->at);
+	json_close(j, '}');
+}
+
+static void on_known(void *ctx, const struct know_bad *b)
+{
+	struct json *j = ctx;
+	json_open(j, '{');
+	json_key(j, "id");
+	json_str(j, b->head.id);
+	json_key(j, "title");
+	json_str(j, b->title);
+	text_or_null(j, "good", b->good);
+	json_key(j, "grade");
+	json_str(j, b->grade);
+	json_key(j, "source");
+	json_str(j, b->source);
+	json_close(j, '}');
+}
+
+static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
+{
+	(void)number;
+	struct json *j = ctx;
+	const struct know_remedy *k = r->remedy;
+	json_open(j, '{');
+	json_key(j, "id");
+	json_str(j, k->head.id);
+	json_key(j, "kind");
+	json_str(j, k->kind);
+	json_key(j, "title");
+	json_str(j, k->title);
+	json_key(j, "do");
+	json_open(j, '[');
+	for (const struct know_list *l = k->steps; l; l = l->next)
+		json_str(j, l->text);
+	json_close(j, ']');
+	text_or_null(j, "undo", k->undo);
+	text_or_null(j, "cost", k->cost);
+	text_or_null(j, "risk", k->risk);
+	json_key(j, "grade");
+	json_str(j, k->grade);
+	json_key(j, "source");
+	json_str(j, k->source);
+	text_or_null(j, "until", k->until);
+	text_or_null(j, "if", r->certain ? (struct str){ 0 } : k->condition_text);
+	json_close(j, '}');
+}
+
+static void on_next(void *ctx, const struct diag_next *n)
+{
+	struct json *j = ctx;
+	json_open(j, '{');
+	json_key(j, "why");
+	json_str(j, n->why);
+	json_key(j, "run");
+	json_str(j, n->run);
+	json_close(j, '}');
+}
+
+static void on_incident_end(void *ctx, const struct incident *i)
+{
+	(void)i;
+	json_close(ctx, '}');
+}
+
+static void on_end(void *ctx, const struct diagnosis *d)
+{
+	json_key(ctx, "omitted");
+	json_int(ctx, (int64_t)d->ledger->omitted);
+	json_close(ctx, '}');
+}
+
+void report_json(const struct diagnosis *d, FILE *out)
+{
+	static const struct report_writer writer = {
+		.begin = on_begin,	 .open = on_open,     .source = on_source, .incident = on_incident,
+		.event = on_event,	 .known = on_known,   .remedy = on_remedy, .next = on_next,
+		.close = on_close,	 .incident_end = on_incident_end, .end = on_end,
+	};
+	struct json json = { .out = out };
+	report_walk(d, &writer, &json);
+}

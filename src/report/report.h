@@ -1,0 +1,38 @@
+// One walk over a diagnosis; text and JSON are two ways to write down what it meets. A report decides nothing.
+#pragma once
+
+#include <stdio.h>
+
+#include "diagnose/ledger.h"
+#include "evidence/reader.h"
+#include "unhang/unhang.h"
+
+struct diagnosis {
+	const struct know *know;
+	const struct evidence_reader *evidence;
+	const struct ledger *ledger;
+};
+
+enum report_list { LIST_SOURCES, LIST_INCIDENTS, LIST_TIMELINE, LIST_KNOWN, LIST_REMEDIES, LIST_NEXT };
+
+/** What the walk meets. Lists are opened and closed also where they are empty; open() and close() get the incident of
+ * the lists inside one, and NULL for the two others. */
+struct report_writer {
+	void (*begin)(void *ctx, const struct diagnosis *d);
+	void (*open)(void *ctx, enum report_list list, const struct incident *i);
+	void (*source)(void *ctx, const struct evidence *e);
+	void (*incident)(void *ctx, const struct incident *i);
+	void (*event)(void *ctx, const struct diag_event *e, size_t id);
+	void (*known)(void *ctx, const struct know_bad *b);
+	void (*remedy)(void *ctx, const struct diag_remedy *r, size_t number);
+	void (*next)(void *ctx, const struct diag_next *n);
+	void (*close)(void *ctx, enum report_list list, const struct incident *i);
+	void (*incident_end)(void *ctx, const struct incident *i);
+	void (*end)(void *ctx, const struct diagnosis *d);
+};
+
+void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
+void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options);
+void report_json(const struct diagnosis *d, FILE *out);
+const char *role_name(enum know_role role);
+const char *clock_name(enum time_clock clock);

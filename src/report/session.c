@@ -1,0 +1,165 @@
+// A session ties the way of the data together: source, evidence, events, incidents, report.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "diagnose/engine.h"
+#include "report/report.h"
+
+enum { BOOTS_BACK = 5 };
+
+struct uh_session {
+	struct know *know;
+	struct evidence_reader *evidence;
+	struct engine *engine;
+	struct ledger ledger;
+	uh_problem_fn *problem;
+	void *ctx;
+	unsigned problems;
+};
+
+const char *uh_error_message(const struct uh_error *err) { return err->message; }
+
+static void session_problem(struct uh_session *s, const char *message)
+{
+	s->problems++;
+	if (s->problem)
+		s->problem(s->ctx, message);
+}
+
+static void on_knowledge_problem(void *ctx, const char *file, unsigned line, const char *message)
+{
+	struct uh_session *s = ctx;
+	struct text full = { 0 };
+	text_printf(&full, "%s:%u: %s", file, line, message);
+	// A mistake in a user's file is worth a line, but it is no source that could not be read.
+	if (s->problem)
+		s->problem(s->ctx, full.p);
+	text_free(&full);
+}
+
+static void on_event(void *ctx, const struct event *e) { engine_event(((struct uh_session *)ctx)->engine, e); }
+static void on_incident(void *ctx, struct incident *i) { ledger_add(&((struct uh_session *)ctx)->ledger, i); }
+
+static void on_problem(void *ctx, struct uh_error *err)
+{
+	session_problem(ctx, err->message);
+	uh_error_free(err);
+}
+
+static void on_visit(void *ctx, struct source *source)
+{
+	struct uh_session *s = ctx;
+	engine_source(s->engine);
+	struct uh_error *err = evidence_read(s->evidence, source);
+	if (err)
+		on_problem(s, err);
+}
+
+static void on_record(void *ctx, const char *name, const struct source_record *record)
+{
+	struct uh_session *s = ctx;
+	if (name && !record)
+		engine_source(s->engine);
+	evidence_record(s->evidence, name, record);
+}
+
+static struct source_visitor visitor(struct uh_session *s)
+{
+	return (struct source_visitor){ .visit = on_visit, .record = on_record, .problem = on_problem, .ctx = s };
+}
+
+struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
+{
+	struct uh_session *s = mem_alloc(sizeof(*s));
+	s->problem = problem;
+	s->ctx = ctx;
+	struct know_problems problems = { .report = on_knowledge_problem, .ctx = s };
+	s->know = know_load(&problems);
+	s->evidence = evidence_reader_new(s->know, (struct event_sink){ on_event, s });
+	s->engine = engine_new(s->know, (struct incident_sink){ on_incident, s });
+	return s;
+}
+
+void uh_session_free(struct uh_session *s)
+{
+	if (!s)
+		return;
+	engine_free(s->engine);
+	ledger_free(&s->ledger);
+	evidence_reader_free(s->evidence);
+	know_free(s->know);
+	free(s);
+}
+
+void uh_session_add_path(struct uh_session *s, const char *path)
+{
+	struct source_visitor v = visitor(s);
+	source_path(path, &v);
+}
+
+static char *journal_directory(const char *root)
+{
+	if (!root)
+		return NULL;
+	struct text directory = { 0 };
+	text_printf(&directory, "%s/var/log/journal", root);
+	return directory.p;
+}
+
+void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
+{
+	struct source_visitor v = visitor(s);
+	char *directory = journal_directory(root);
+	struct uh_error *err = source_journal(directory, boot, &v);
+	if (err)
+		on_problem(s, err);
+	free(directory);
+}
+
+void uh_session_add_crash_files(struct uh_session *s, const char *root)
+{
+	struct source_visitor v = visitor(s);
+	source_crash_files(root ? root : "", &v);
+}
+
+void uh_session_add_newest(struct uh_session *s, const char *root)
+{
+	struct source_visitor v = visitor(s);
+	char *directory = journal_directory(root);
+	int boots = source_journal_boots(directory);
+	free(directory);
+	// Without a journal, the running kernel's own buffer is what this machine has.
+	if (!boots && !root) {
+		struct uh_error *err = source_kmsg("/dev/kmsg", &v);
+		if (err)
+			on_problem(s, err);
+		engine_end(s->engine);
+	}
+	for (int back = 0; back < boots && back < BOOTS_BACK && !s->ledger.incidents.len; back++) {
+		uh_session_add_journal(s, root, -back);
+		engine_end(s->engine);
+	}
+	if (!s->ledger.incidents.len)
+		uh_session_add_crash_files(s, root);
+}
+
+void uh_session_end(struct uh_session *s)
+{
+	engine_end(s->engine);
+	ledger_sort(&s->ledger);
+}
+
+unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evidence_count(s->evidence); }
+unsigned uh_session_problems(const struct uh_session *s) { return s->problems; }
+unsigned uh_session_incidents(const struct uh_session *s) { return (unsigned)s->ledger.incidents.len; }
+
+void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options)
+{
+	const struct diagnosis d = { .know = s->know, .evidence = s->evidence, .ledger = &s->ledger };
+	if (options->json)
+		report_json(&d, out);
+	else
+		report_text(&d, out, options);
+}

@@ -1,0 +1,398 @@
+// The report for people: the first screen has the answer.
+#include <stdlib.h>
+
+#include "report/report.h"
+
+enum { LABEL = 8, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
+
+struct text_report {
+	FILE *out;
+	const struct uh_report_options *options;
+	const struct diagnosis *diagnosis;
+	size_t width;
+	size_t index; // of the incident
+	bool full;    // this incident is written in full
+	size_t rows;
+	const struct diag_event *held; // rows of the same kind are written as one
+	unsigned held_count;
+	size_t where_width;
+};
+
+// --- words, lines, colours ---
+
+static const char *paint(const struct text_report *t, const char *code) { return t->options->colour ? code : ""; }
+static const char *plain(const struct text_report *t) { return t->options->colour ? "\033[0m" : ""; }
+
+/** Columns that @s takes: characters, not bytes. */
+static size_t columns(struct str s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s.n; i++)
+		n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+	return n;
+}
+
+/** Evidence may hold anything; a terminal is only given what prints. */
+static void put(FILE *out, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		fputc((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f ? ' ' : s.p[i], out);
+}
+
+/** Writes @s over as many lines as it takes, each but the first after @indent spaces. */
+static void wrap(const struct text_report *t, struct str s, size_t indent, size_t column)
+{
+	bool first = true;
+	for (struct str word = str_word(&s); word.n; word = str_word(&s)) {
+		size_t n = columns(word);
+		if (!first && column + 1 + n > t->width) {
+			fprintf(t->out, "\n%*s", (int)indent, "");
+			column = indent;
+			first = true;
+		}
+		if (!first) {
+			fputc(' ', t->out);
+			column++;
+		}
+		put(t->out, word);
+		column += n;
+		first = false;
+	}
+	fputc('\n', t->out);
+}
+
+static void label(const struct text_report *t, const char *name, struct str s)
+{
+	fprintf(t->out, "%s%-*s%s", paint(t, "\033[1m"), LABEL, name, plain(t));
+	wrap(t, s, LABEL, LABEL);
+}
+
+static void put_time(const struct text_report *t, struct stamp time)
+{
+	int64_t day = (int64_t)time.seconds % 86400, ms = (int64_t)(time.seconds * 1000) % 1000;
+	if (time.clock == TIME_NONE)
+		fprintf(t->out, "%-12s", "-");
+	else if (time.clock == TIME_BOOT || time.clock == TIME_RELATIVE)
+		fprintf(t->out, "%-12.3f", time.seconds);
+	else if (ms)
+		fprintf(t->out, "%02d:%02d:%02d.%03d", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60), (int)ms);
+	else
+		fprintf(t->out, "%02d:%02d:%02d    ", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60));
+}
+
+static struct str machine_fact(const struct incident *i, const char *name)
+{
+	for (size_t n = 0; n < i->machine.len; n++)
+		if (str_is(i->machine.data[n].name, name))
+			return i->machine.data[n].value;
+	return (struct str){ 0 };
+}
+
+static struct str any_fact(const struct incident *i, const char *name)
+{
+	struct str last = { 0 };
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct fact *f = diag_fact(i->events.data[n], name);
+		if (f)
+			last = f->value;
+	}
+	return last;
+}
+
+// --- one incident ---
+
+/** The second line: which GPU, which kernel, how long, and how it ended. */
+static void put_summary(const struct text_report *t, const struct incident *i)
+{
+	struct text line = { 0 };
+	struct str kernel = machine_fact(i, "kernel"), method = any_fact(i, "reset_method");
+	struct str outcome = any_fact(i, "reset_outcome"), ring = any_fact(i, "ring_reset");
+	if (i->gpu.device.n)
+		text_add(&line, i->gpu.device);
+	else
+		text_add(&line, S("GPU not named in this log"));
+	if (i->gpu.name.n)
+		text_printf(&line, "  " STR_FMT " (" STR_FMT ")", STR_ARG(i->gpu.name), STR_ARG(i->gpu.gfx));
+	if (kernel.n)
+		text_printf(&line, "   kernel " STR_FMT, STR_ARG(kernel));
+	if (i->begin.clock != TIME_NONE && i->end.seconds > i->begin.seconds)
+		text_printf(&line, "   lasted %.1f s", i->end.seconds - i->begin.seconds);
+	if (method.n || outcome.n) {
+		text_printf(&line, "   reset: ");
+		if (method.n)
+			text_printf(&line, STR_FMT "%s", STR_ARG(method), outcome.n ? ", " : "");
+		text_add(&line, outcome.n ? outcome : S(", outcome not in this log"));
+		if (any_fact(i, "vram_lost").n)
+			text_add(&line, S("; VRAM lost"));
+	} else if (ring.n) {
+		text_printf(&line, "   ring reset: " STR_FMT, STR_ARG(ring));
+	} else if (i->reset_began) {
+		text_add(&line, S("   reset begun, outcome not in this log"));
+	}
+	put(t->out, text_str(&line));
+	fputc('\n', t->out);
+	text_free(&line);
+}
+
+static void put_action(const struct text_report *t, const struct incident *i)
+{
+	struct text line = { 0 };
+	text_printf(&line, STR_FMT "   Fault of: ", STR_ARG(i->action->text));
+	text_add(&line, str_is(i->cause->fault, "job")	    ? S("the job") :
+			str_is(i->cause->fault, "node")	    ? S("the node (hardware or set-up)") :
+			str_is(i->cause->fault, "driver") ? S("driver or firmware") :
+							      S("not known from this log"));
+	label(t, "Now", text_str(&line));
+	text_free(&line);
+	for (size_t n = 0; n < i->processes.len; n++) {
+		const struct diag_process *p = &i->processes.data[n];
+		if (str_is(str_z(p->role), "bystander")) {
+			struct text note = { 0 };
+			text_printf(&note, STR_FMT " (" STR_FMT ") is named in the log but is probably a bystander.", STR_ARG(p->name),
+				    STR_ARG(p->pid.n ? p->pid : S("?")));
+			label(t, "", text_str(&note));
+			text_free(&note);
+		}
+	}
+}
+
+static void on_incident(void *ctx, const struct incident *i)
+{
+	struct text_report *t = ctx;
+	t->full = !t->index || t->options->all || t->options->verbose;
+	t->rows = 0;
+	t->held = NULL;
+	if (!t->full)
+		return;
+	if (t->index)
+		fprintf(t->out, "\n");
+	fprintf(t->out, "%s", paint(t, "\033[1m"));
+	struct text title = { 0 };
+	text_printf(&title, STR_FMT ".", STR_ARG(i->title));
+	if (i->before_log)
+		text_printf(&title, " What led to it is earlier than this log.");
+	wrap(t, text_str(&title), 0, 0);
+	text_free(&title);
+	fprintf(t->out, "%s", plain(t));
+	put_summary(t, i);
+	put_action(t, i);
+	fputc('\n', t->out);
+}
+
+static void put_row(struct text_report *t)
+{
+	const struct diag_event *e = t->held;
+	static const char *const colours[] = { "\033[1;31m", "\033[33m", "\033[2m", "\033[36m" };
+	if (!e)
+		return;
+	t->held = NULL;
+	if (t->rows++ == ROWS_MAX && !t->options->verbose) {
+		fprintf(t->out, "%s\n", "...         more with --verbose");
+		return;
+	}
+	if (t->rows > ROWS_MAX && !t->options->verbose)
+		return;
+	put_time(t, e->time);
+	fprintf(t->out, " %s%-9s%s  %-18.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t), STR_ARG(e->kind->title));
+	struct text line = { 0 };
+	text_add(&line, e->sentence);
+	if (t->held_count > 1) {
+		text_printf(&line, " (%u times", t->held_count);
+		if (e->last.clock != TIME_NONE && e->last.seconds > e->time.seconds)
+			text_printf(&line, " in %.1f s", e->last.seconds - e->time.seconds);
+		text_add(&line, S(")"));
+	}
+	const struct evidence *source = evidence_at(t->diagnosis->evidence, e->at.source);
+	struct str path = source->path;
+	for (size_t n = path.n; n-- > 0;) {
+		if (path.p[n] == '/') {
+			path = str_from(path, n + 1);
+			break;
+		}
+	}
+	text_printf(&line, "  [" STR_FMT ":%llu]", STR_ARG(path), (unsigned long long)e->at.line);
+	wrap(t, text_str(&line), 42, 42);
+	text_free(&line);
+}
+
+static void on_event(void *ctx, const struct diag_event *e, size_t id)
+{
+	(void)id;
+	struct text_report *t = ctx;
+	if (!t->full || (e->kind->quiet && !t->options->verbose))
+		return;
+	bool same = t->held && !t->options->verbose && t->held->kind == e->kind && t->held->role == e->role &&
+		    t->rows < ROWS_MAX && str_eq(t->held->sentence, e->sentence);
+	if (same) {
+		t->held_count += e->count;
+		return;
+	}
+	put_row(t);
+	t->held = e;
+	t->held_count = e->count;
+	if (!t->options->verbose)
+		return;
+	put_row(t);
+	for (size_t n = 0; n < e->nfacts; n++)
+		fprintf(t->out, "%42s%-20.*s " STR_FMT "\n", "", STR_ARG(e->facts[n].name), STR_ARG(e->facts[n].value));
+}
+
+static void put_steps(const struct text_report *t, const struct know_remedy *r)
+{
+	for (const struct know_list *l = r->steps; l; l = l->next) {
+		fprintf(t->out, "%*s", LABEL + 3, "");
+		wrap(t, l->text, LABEL + 3, LABEL + 3);
+	}
+}
+
+static void put_extra(const struct text_report *t, const char *what, struct str text)
+{
+	if (!text.n)
+		return;
+	fprintf(t->out, "%*s%s: ", LABEL + 3, "", what);
+	wrap(t, text, LABEL + 3, LABEL + 5 + strlen(what));
+}
+
+static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
+{
+	struct text_report *t = ctx;
+	const struct know_remedy *k = r->remedy;
+	if (!t->full)
+		return;
+	fprintf(t->out, "%s%-*s%s", paint(t, "\033[1m"), LABEL, number == 1 ? "Do" : "", plain(t));
+	struct text line = { 0 };
+	text_printf(&line, "%zu. ", number);
+	if (!r->certain && k->condition_text.n)
+		text_printf(&line, "If " STR_FMT ": ", STR_ARG(k->condition_text));
+	text_printf(&line, STR_FMT "  [" STR_FMT ", grade " STR_FMT ", " STR_FMT "]", STR_ARG(k->title), STR_ARG(k->kind),
+		    STR_ARG(k->grade), STR_ARG(k->source));
+	wrap(t, text_str(&line), LABEL + 3, LABEL);
+	text_free(&line);
+	put_steps(t, k);
+	put_extra(t, "costs", k->cost);
+	if (t->options->verbose) {
+		put_extra(t, "risk", k->risk);
+		put_extra(t, "undo", k->undo);
+	}
+	put_extra(t, "not needed once", k->until);
+}
+
+static void on_known(void *ctx, const struct know_bad *b)
+{
+	struct text_report *t = ctx;
+	if (!t->full)
+		return;
+	struct text line = { 0 };
+	text_printf(&line, STR_FMT ". ", STR_ARG(b->title));
+	if (b->good.n)
+		text_printf(&line, "Good: " STR_FMT ".", STR_ARG(b->good));
+	text_printf(&line, "  [grade " STR_FMT ", " STR_FMT "]", STR_ARG(b->grade), STR_ARG(b->source));
+	label(t, "Known", text_str(&line));
+	text_free(&line);
+}
+
+static void on_next(void *ctx, const struct diag_next *n)
+{
+	struct text_report *t = ctx;
+	if (!t->full)
+		return;
+	struct text why = { 0 };
+	text_printf(&why, STR_FMT ":", STR_ARG(n->why));
+	label(t, "Next", text_str(&why));
+	// A command is never wrapped: it is there to be copied.
+	fprintf(t->out, "%*s", LABEL + 3, "");
+	put(t->out, n->run);
+	fputc('\n', t->out);
+	text_free(&why);
+}
+
+static void on_open(void *ctx, enum report_list list, const struct incident *i)
+{
+	(void)ctx;
+	(void)list;
+	(void)i;
+}
+
+static void on_close(void *ctx, enum report_list list, const struct incident *i)
+{
+	struct text_report *t = ctx;
+	if (list != LIST_TIMELINE || !t->full)
+		return;
+	put_row(t);
+	if (i->dropped)
+		fprintf(t->out, "... and %u more events\n", i->dropped);
+	fputc('\n', t->out);
+	label(t, "Why", i->explanation);
+	struct text sure = { 0 };
+	text_printf(&sure, "%d %%: " STR_FMT ".", i->confidence, STR_ARG(i->sure));
+	label(t, "Sure", text_str(&sure));
+	text_free(&sure);
+}
+
+static void on_incident_end(void *ctx, const struct incident *i)
+{
+	struct text_report *t = ctx;
+	size_t total = t->diagnosis->ledger->incidents.len;
+	t->index++;
+	if (t->full && t->options->verbose && i->machine.len) {
+		fprintf(t->out, "\n%s%-*s%s\n", paint(t, "\033[1m"), LABEL, "Machine", plain(t));
+		for (size_t n = 0; n < i->machine.len; n++)
+			fprintf(t->out, "%*s%-28.*s " STR_FMT "\n", LABEL, "", STR_ARG(i->machine.data[n].name),
+				STR_ARG(i->machine.data[n].value));
+	}
+	if (t->index == 1 && total > 1 && !t->options->all && !t->options->verbose)
+		fprintf(t->out, "\n%zu more incidents (--all shows them in full):\n", total - 1);
+	if (t->full)
+		return;
+	put_time(t, i->begin);
+	fprintf(t->out, "  %-13.*s ", STR_ARG(i->gpu.device.n ? i->gpu.device : S("-")));
+	wrap(t, i->title, 28, 28);
+}
+
+static void on_begin(void *ctx, const struct diagnosis *d)
+{
+	(void)ctx;
+	(void)d;
+}
+
+static void on_source(void *ctx, const struct evidence *e)
+{
+	(void)ctx;
+	(void)e;
+}
+
+static void on_end(void *ctx, const struct diagnosis *d)
+{
+	struct text_report *t = ctx;
+	uint64_t lines = 0, events = 0;
+	size_t sources = evidence_count(d->evidence);
+	for (size_t n = 0; n < sources; n++) {
+		lines += evidence_at(d->evidence, n)->lines;
+		events += evidence_at(d->evidence, n)->events;
+	}
+	if (d->ledger->omitted)
+		fprintf(t->out, "and %llu less important incidents that are not listed\n", (unsigned long long)d->ledger->omitted);
+	if (d->ledger->incidents.len || !sources)
+		return;
+	fprintf(t->out, "No AMD GPU incident found in ");
+	if (sources == 1)
+		put(t->out, evidence_at(d->evidence, 0)->path);
+	else
+		fprintf(t->out, "%zu sources", sources);
+	fprintf(t->out, " (%llu lines, %llu of them known messages).\n", (unsigned long long)lines, (unsigned long long)events);
+	if (!events)
+		fprintf(t->out, "Not one line of the amdgpu driver is in it. The hang may be in the previous boot: unhang explain --boot -1\n");
+}
+
+void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options)
+{
+	static const struct report_writer writer = {
+		.begin = on_begin, .open = on_open,   .source = on_source, .incident = on_incident,
+		.event = on_event, .known = on_known, .remedy = on_remedy, .next = on_next,
+		.close = on_close, .incident_end = on_incident_end, .end = on_end,
+	};
+	struct text_report t = { .out = out, .options = options, .diagnosis = d };
+	t.width = options->width ? options->width : WIDTH_DEFAULT;
+	t.width = t.width < WIDTH_MIN ? WIDTH_MIN : t.width > WIDTH_MAX ? WIDTH_MAX : t.width;
+	report_walk(d, &writer, &t);
+}

@@ -1,0 +1,68 @@
+// Archives and compressed files through libarchive; anything else passes as it is.
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "source/source.h"
+
+enum { BLOCK = 256 << 10, ENTRIES_MAX = 4096 };
+
+static ssize_t read_entry(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	struct archive *a = s->ctx;
+	ssize_t n = archive_read_data(a, buffer, size);
+	if (n < 0) {
+		*ret_err = uh_error_new("%s: %s", s->name, archive_error_string(a) ? archive_error_string(a) : "damaged");
+		return -1;
+	}
+	return n;
+}
+
+static struct archive *open_archive(int fd)
+{
+	struct archive *a = archive_read_new();
+	archive_read_support_filter_gzip(a);
+	archive_read_support_filter_xz(a);
+	archive_read_support_filter_zstd(a);
+	archive_read_support_filter_bzip2(a);
+	archive_read_support_filter_lz4(a);
+	archive_read_support_format_tar(a);
+	archive_read_support_format_zip(a);
+	archive_read_support_format_raw(a);
+	archive_read_support_format_empty(a);
+	archive_read_open_fd(a, fd, BLOCK);
+	return a;
+}
+
+void source_archive(const char *name, int fd, const struct source_visitor *v)
+{
+	struct archive *a = open_archive(fd);
+	struct archive_entry *entry;
+	int found = 0, status;
+	while ((status = archive_read_next_header(a, &entry)) == ARCHIVE_OK || status == ARCHIVE_WARN) {
+		if (found == ENTRIES_MAX) {
+			v->problem(v->ctx, uh_error_new("%s: more than %d members; the rest was not read", name, ENTRIES_MAX));
+			break;
+		}
+		found++;
+		bool raw = archive_format(a) == ARCHIVE_FORMAT_RAW;
+		if (!raw && archive_entry_filetype(entry) != AE_IFREG)
+			continue;
+		struct text member = { 0 };
+		text_printf(&member, "%s", name);
+		if (!raw)
+			text_printf(&member, "(%s)", archive_entry_pathname(entry) ? archive_entry_pathname(entry) : "?");
+		struct source s = { .name = member.p, .fd = -1, .read = read_entry, .ctx = a };
+		v->visit(v->ctx, &s);
+		text_free(&member);
+	}
+	if (status < ARCHIVE_WARN)
+		v->problem(v->ctx, uh_error_new("%s: %s", name, archive_error_string(a) ? archive_error_string(a) : "damaged"));
+	else if (!found)
+		v->problem(v->ctx, uh_error_new("%s: there is nothing in it", name));
+	archive_read_free(a);
+}

@@ -1,0 +1,51 @@
+// Where bytes come from: files, directories, archives, stdin, the journal, /dev/kmsg.
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+/** Bytes with a name. */
+struct source {
+	const char *name;
+	int fd;	       // a regular file that can be read at any place, from several threads; or -1
+	uint64_t size; // of that file
+	/** The next bytes; 0 at the end, -1 and *ret_err where reading failed. */
+	ssize_t (*read)(struct source *s, void *buffer, size_t size, struct uh_error **ret_err);
+	void *ctx; // of read()
+};
+
+/** A record of the journal, or of /dev/kmsg. */
+struct source_record {
+	struct str text, boot_id;
+	double boot_seconds; // < 0: unknown
+	double wall_seconds; // < 0: unknown
+};
+
+/** Who is given what is found. */
+struct source_visitor {
+	void (*visit)(void *ctx, struct source *s);
+	/** Records have no bytes of their own: one call with NULL begins a source, one with NULL name ends it. */
+	void (*record)(void *ctx, const char *name, const struct source_record *record);
+	/** What could not be read, and why. The error is given away. */
+	void (*problem)(void *ctx, struct uh_error *err);
+	void *ctx;
+};
+
+/** A file, directory, archive, FIFO, journal file or /dev/kmsg; `-` is standard input. */
+void source_path(const char *path, const struct source_visitor *v);
+
+/** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). NULL directory: this machine. */
+struct uh_error *source_journal(const char *directory, int boot, const struct source_visitor *v);
+struct uh_error *source_journal_file(const char *path, const struct source_visitor *v);
+/** Number of boots the journal knows, newest last; 0 where there is no journal. */
+int source_journal_boots(const char *directory);
+struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
+
+/** Bytes of the file system under @root that a crash leaves: pstore, kdump's dmesg. */
+void source_crash_files(const char *root, const struct source_visitor *v);
+
+/** An archive or a compressed file at @fd, or whatever else it is, as a stream. */
+void source_archive(const char *name, int fd, const struct source_visitor *v);
