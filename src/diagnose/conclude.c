@@ -78,7 +78,7 @@ static void assign_roles(struct incident *i)
 			e->role = ROLE_ARTEFACT;
 		else if (i->reset_ended && e->cause && str_is(e->cause->head.id, "kernel-context-page-fault"))
 			e->role = ROLE_ARTEFACT;
-		else if (e->cause && str_eq(e->cause->head.id, i->cause->head.id))
+		else if (e->cause == i->cause)
 			e->role = ROLE_CAUSE;
 		else if (names_process && !same_process(e, i->root))
 			e->role = ROLE_BYSTANDER;

@@ -12,6 +12,7 @@ enum {
 	GAP = 60,	      // seconds without news after which an incident is over
 	FIRST_CAUSE_TIER = 55, // causes below it begin something new after a completed reset
 	FRAME_LINES = 60,     // a stack trace is at most so long
+	NEAR_LINES = 8,	      // an oops so close behind an error of the driver is its own
 };
 
 struct engine {
@@ -26,6 +27,8 @@ struct engine {
 	bool new_source;
 	uint64_t opened;
 	struct incident *newest; // that took the newest event
+	struct stamp error_time; // of the driver's newest error
+	struct place error_at;
 };
 
 struct engine *engine_new(const struct know *k, struct incident_sink sink)
@@ -58,8 +61,12 @@ static void take_machine(struct engine *g, struct incident *i)
 	}
 	i->log_has_boot = g->machine.has_boot;
 	// A log that names one GPU only can mean no other.
-	if (!i->gpu.device.n && g->machine.ngpus == 1 && g->machine.has_boot)
+	if (!i->gpu.device.n && g->machine.ngpus == 1) {
 		i->gpu.device = arena_str(&i->arena, g->machine.gpus[0].device);
+		struct fact pci = { S("pci"), i->gpu.device, FACT_TEXT, g->machine.gpus[0].at };
+		if (pci_length(i->gpu.device))
+			vec_push(&i->machine, pci);
+	}
 	for (size_t n = 0; n < g->machine.ngpus; n++) {
 		const struct machine_gpu *gpu = &g->machine.gpus[n];
 		if (gpu->part && str_eq(gpu->device, i->gpu.device)) {
@@ -199,7 +206,7 @@ static void follow_phase(struct incident *i, struct str id)
 	} else if (str_is(id, "reset-succeeded") || str_is(id, "reset-failed") || str_is(id, "ring-reset-done")) {
 		i->reset_evidence = true;
 		i->phase = PHASE_RUN;
-		i->reset_ended = true;
+		i->reset_ended = !str_is(id, "reset-failed"); // what follows a failed one is still the same misery
 	} else if (str_is(id, "soft-reset-failed") || str_is(id, "reset-method") || str_is(id, "reset-hardware-done")) {
 		i->reset_evidence = true;
 		i->phase = PHASE_RESET;
@@ -246,7 +253,7 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	d->device = arena_str(&i->arena, e->device);
 	d->driver = arena_str(&i->arena, e->driver);
 	d->text = arena_str(&i->arena, str_cut(e->text, 240));
-	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device) : NULL;
+	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device, e->at) : NULL;
 	d->phase = i->phase == PHASE_RUN && gpu && gpu->probing ? PHASE_PROBE : i->phase;
 	vec_push(&i->events, d);
 	return d;
@@ -302,6 +309,12 @@ static void take_detail(struct engine *g, struct incident *i, const struct event
 	add_facts(i, d, e);
 }
 
+static bool error_just_before(const struct engine *g, const struct event *e)
+{
+	return g->error_at.line && g->error_at.source == e->at.source && e->at.line <= g->error_at.line + NEAR_LINES &&
+	       !later_than(e->time, g->error_time, 1);
+}
+
 static void take_event(struct engine *g, struct incident *i, const struct event *e)
 {
 	const struct know_event *kind = e->signature->event;
@@ -309,6 +322,8 @@ static void take_event(struct engine *g, struct incident *i, const struct event 
 	// A counted repetition has its facts already.
 	if (d && d->count == 1)
 		add_facts(i, d, e);
+	if (d && kind->needs_frame == FRAME_NEAR)
+		d->confirmed |= error_just_before(g, e);
 	if (kind->gap > i->gap)
 		i->gap = kind->gap;
 	follow_phase(i, kind->head.id);
@@ -353,7 +368,7 @@ static bool new_boot(const struct engine *g, const struct event *e)
 {
 	if (e->boot_id.n && g->boot_id.n && !str_eq(e->boot_id, g->boot_id))
 		return true;
-	if (e->signature->event && str_is(e->signature->event->head.id, "kernel-boot"))
+	if (e->signature && e->signature->event && str_is(e->signature->event->head.id, "kernel-boot"))
 		return true;
 	// The kernel's clock only runs forward; printk of several CPUs may be some milliseconds out of order.
 	return e->time.clock == TIME_BOOT && g->last.clock == TIME_BOOT && e->time.seconds < g->last.seconds - 5;
@@ -401,7 +416,13 @@ void engine_event(struct engine *g, const struct event *e)
 		close_old(g, e->time);
 	}
 	if (names_gpu(e))
-		machine_gpu(&g->machine, e->device);
+		machine_gpu(&g->machine, e->device, e->at);
+	if (!s)
+		return;
+	if (s->level == LEVEL_ERROR && !str_is(s->subsystem, "kernel")) {
+		g->error_time = e->time;
+		g->error_at = e->at;
+	}
 	if (s->message)
 		return;
 	if (s->event && s->event->opens == OPENS_CONTEXT) {

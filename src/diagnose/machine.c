@@ -34,7 +34,7 @@ static void note_parameters(struct machine *m, struct str line, struct place at)
 	}
 }
 
-struct machine_gpu *machine_gpu(struct machine *m, struct str device)
+struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct place at)
 {
 	if (!device.n)
 		return NULL;
@@ -44,7 +44,7 @@ struct machine_gpu *machine_gpu(struct machine *m, struct str device)
 	if (m->ngpus == MACHINE_GPUS)
 		return NULL;
 	struct machine_gpu *g = &m->gpus[m->ngpus++];
-	*g = (struct machine_gpu){ .device = arena_str(&m->arena, device) };
+	*g = (struct machine_gpu){ .device = arena_str(&m->arena, device), .at = at };
 	return g;
 }
 
@@ -79,7 +79,7 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 			note_parameters(m, line->value, e->at);
 		return;
 	}
-	struct machine_gpu *g = str_is(e->driver, "amdgpu") ? machine_gpu(m, e->device) : NULL;
+	struct machine_gpu *g = str_is(e->driver, "amdgpu") ? machine_gpu(m, e->device, e->at) : NULL;
 	// `kfd: added device` names no address; it is clear only where there is one GPU.
 	if (!g && m->ngpus == 1)
 		g = &m->gpus[0];

@@ -9,6 +9,7 @@ enum { MACHINE_GPUS = 64, MACHINE_FACTS = 256 };
 
 struct machine_gpu {
 	struct str device;
+	struct place at; // where it was named first
 	const struct know_part *part;
 	bool probing;
 	struct stamp probe;
@@ -25,7 +26,7 @@ struct machine {
 /** Takes what a context event says. */
 void machine_note(struct machine *m, const struct know *k, const struct event *e);
 /** The GPU of this device, made where it is new; NULL where it is no GPU's or there are too many. */
-struct machine_gpu *machine_gpu(struct machine *m, struct str device);
+struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct place at);
 /** Whether a PCI address, with or without its domain, is that of a GPU. */
 bool machine_is_gpu(const struct machine *m, struct str device);
 void machine_clear(struct machine *m);

@@ -35,7 +35,7 @@ struct fact {
 enum { EVENT_FACTS = TEMPLATE_VALUES + 8 };
 
 struct event {
-	const struct know_signature *signature;
+	const struct know_signature *signature; // NULL: a line that says no more than that amdgpu drives this device
 	struct stamp time;
 	struct place at;
 	struct str device;  // PCI address or FreeBSD's drmnN; empty where the line does not say

@@ -78,7 +78,7 @@ static int sequence_rank(const struct know_sequence *s, struct str signature)
 /** +1: @a stands before @b as the driver prints them; -1: behind; 0: it says nothing. */
 static int sequence_vote(const struct know *k, const struct event *a, const struct event *b)
 {
-	if (!str_eq(a->device, b->device))
+	if (!a->signature || !b->signature || !str_eq(a->device, b->device))
 		return 0;
 	for (size_t i = 0; i < k->sequences.len; i++) {
 		int x = sequence_rank(k->sequences.data[i], a->signature->head.id);
@@ -120,7 +120,7 @@ static void release_held(struct log_reader *r)
 
 static void emit(struct log_reader *r, const struct event *e)
 {
-	r->events++;
+	r->events += e->signature != NULL;
 	if (r->order == ORDER_FORWARD) {
 		r->sink.event(r->sink.ctx, e);
 		return;
@@ -193,19 +193,34 @@ static void add_capture(const struct know *k, struct event *e, const struct capt
 	}
 }
 
+/** An event without facts so far; not zeroed as a whole, because most of it is room for facts. */
+static void start_event(const struct log_reader *r, const struct logline *line, uint64_t number, struct event *e)
+{
+	e->signature = NULL;
+	e->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	e->at = (struct place){ r->source, number };
+	e->device = line->device;
+	e->driver = line->driver;
+	e->text = (struct str){ 0 };
+	e->boot_id = line->boot_id;
+	e->nfacts = 0;
+}
+
+static void make_sighting(struct log_reader *r, const struct logline *line, uint64_t number)
+{
+	struct event e;
+	start_event(r, line, number, &e);
+	emit(r, &e);
+}
+
 static void make_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
 {
 	const struct know_signature *s = match_signature(m);
 	char rooms[TEMPLATE_VALUES][24];
 	struct event e;
+	start_event(r, line, number, &e);
 	e.signature = s;
-	e.time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
-	e.at = (struct place){ r->source, number };
-	e.device = line->device;
-	e.driver = line->driver;
 	e.text = str_from(line->message, m->begin);
-	e.boot_id = line->boot_id;
-	e.nfacts = 0;
 	for (size_t i = 0; i < m->ncaptures; i++)
 		if (m->captures[i].piece->name.n)
 			add_capture(r->know, &e, &m->captures[i], rooms[i]);
@@ -361,6 +376,8 @@ static void read_text(struct log_reader *r, struct logline *line, const struct c
 	}
 	if (line_recognise(r->know, line, &m))
 		make_event(r, line, &m, number);
+	else if (line->device.n && str_is(line->driver, "amdgpu"))
+		make_sighting(r, line, number);
 }
 
 /** A line without a time in a log with times: perhaps the rest of the one before, which was no candidate itself. */

@@ -9,6 +9,7 @@
 
 enum know_level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
 enum know_opens { OPENS_LATER, OPENS_YES, OPENS_CONTEXT };
+enum know_frame { FRAME_NO, FRAME_YES, FRAME_NEAR };
 enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };
 
 /** What every block has. */
@@ -33,7 +34,7 @@ struct know_event {
 	struct str title, say, tag;
 	enum know_opens opens;
 	enum know_role in_reset;
-	bool needs_frame;
+	enum know_frame needs_frame;
 	bool quiet; // only shown when every event is asked for
 	int gap; // seconds without news after which its incident is over
 	unsigned index; // position in know.events, for tables by event

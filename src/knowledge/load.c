@@ -40,7 +40,7 @@ static const struct field event_fields[] = {
 	{ "tag", FIELD_TEXT, AT(know_event, tag) },
 	{ "opens", FIELD_CHOICE, AT(know_event, opens), .choices = "later yes context" },
 	{ "in-reset", FIELD_CHOICE, AT(know_event, in_reset), .choices = "cause effect artefact" },
-	{ "needs-frame", FIELD_FLAG, AT(know_event, needs_frame) },
+	{ "needs-frame", FIELD_CHOICE, AT(know_event, needs_frame), .choices = "no yes near" },
 	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
 	{ "gap", FIELD_NUMBER, AT(know_event, gap) },
 	{ 0 },

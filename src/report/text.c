@@ -3,7 +3,7 @@
 
 #include "report/report.h"
 
-enum { LABEL = 8, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
+enum { LABEL = 8, ROW_TEXT = 42, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
 
 struct text_report {
 	FILE *out;
@@ -193,7 +193,7 @@ static void put_row(struct text_report *t)
 	if (t->rows > ROWS_MAX && !t->options->verbose)
 		return;
 	put_time(t, e->time);
-	fprintf(t->out, " %s%-9s%s  %-18.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t), STR_ARG(e->kind->title));
+	fprintf(t->out, " %s%-9s%s  %-17.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t), STR_ARG(e->kind->title));
 	struct text line = { 0 };
 	text_add(&line, e->sentence);
 	if (t->held_count > 1) {
@@ -211,7 +211,7 @@ static void put_row(struct text_report *t)
 		}
 	}
 	text_printf(&line, "  [" STR_FMT ":%llu]", STR_ARG(path), (unsigned long long)e->at.line);
-	wrap(t, text_str(&line), 42, 42);
+	wrap(t, text_str(&line), ROW_TEXT, ROW_TEXT);
 	text_free(&line);
 }
 
@@ -234,7 +234,7 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 		return;
 	put_row(t);
 	for (size_t n = 0; n < e->nfacts; n++)
-		fprintf(t->out, "%42s%-20.*s " STR_FMT "\n", "", STR_ARG(e->facts[n].name), STR_ARG(e->facts[n].value));
+		fprintf(t->out, "%*s%-20.*s " STR_FMT "\n", ROW_TEXT, "", STR_ARG(e->facts[n].name), STR_ARG(e->facts[n].value));
 }
 
 static void put_steps(const struct text_report *t, const struct know_remedy *r)
