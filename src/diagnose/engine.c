@@ -83,11 +83,12 @@ static void mark_gpu_path(struct engine *g, struct incident *i)
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
 		const struct fact *bus = diag_fact(e, "pci_id"), *device = diag_fact(e, "iommu_device");
+		const struct fact *vendor = diag_fact(e, "apei_vendor");
 		bool is_pcie = str_starts(e->kind->head.id, S("pcie-")), is_iommu = str_starts(e->kind->head.id, S("iommu-"));
 		if (!is_pcie && !is_iommu)
 			continue;
 		bool ours = machine_is_gpu(&g->machine, e->device) || (bus && know_is_bridge(g->know, bus->value)) ||
-			    (bus && str_starts(bus->value, S("1002:"))) ||
+			    (bus && str_starts(bus->value, S("1002:"))) || (vendor && str_is(vendor->value, "0x1002")) ||
 			    (device && machine_is_gpu(&g->machine, device->value)) ||
 			    (str_is(e->kind->head.id, "pcie-link-down") && g->machine.ngpus);
 		// An excerpt that names no device at all: who shows it to us believes that it is the GPU.

@@ -11,13 +11,16 @@
 #include "evidence/kernel_log.h"
 
 enum {
-	BEFORE = 8 << 10, // context: a line may have begun before its window, and go on behind it
-	BODY = 512 << 10,
-	AFTER = 16 << 10,
+	BEFORE = 4 << 10, // context: a line may have begun before its window, and go on behind it
+	BODY = 256 << 10,
+	STREAM_BODY = 512 << 10,
+	AFTER = 8 << 10,
 	THREADS_MAX = 4,
 	SLOTS = 2 * THREADS_MAX + 2,
-	HEAD = 64 << 10,
+	HEAD = 256 << 10, // what is shorter is matched line by line
 };
+
+_Static_assert(HEAD <= BEFORE + STREAM_BODY + AFTER, "a stream's room holds its head");
 
 struct evidence_reader {
 	const struct know *know;
@@ -60,10 +63,8 @@ static struct evidence *evidence_add(struct evidence_reader *r, const char *name
 
 // --- files, by several threads ---
 
-enum slot_state { SLOT_FREE, SLOT_DONE };
-
 struct slot {
-	enum slot_state state;
+	bool done;
 	uint64_t offset; // of bytes[0]
 	char *bytes;
 	struct window window;
@@ -78,6 +79,7 @@ struct file_scan {
 	pthread_mutex_t lock;
 	pthread_cond_t filled, emptied;
 	uint64_t next, consumed; // windows taken by a thread; windows given back
+	bool consumer_waits;
 	struct slot slots[SLOTS];
 };
 
@@ -106,47 +108,64 @@ static void slot_fill(struct file_scan *f, struct slot *s, uint64_t index, struc
 	scan_window(scratch, w, f->every);
 }
 
+/** Takes the next window and fills its slot, with the lock held before and after. false: there is none to take. */
+static bool scan_next(struct file_scan *f, struct scratch *scratch)
+{
+	if (f->next >= f->windows || f->next >= f->consumed + SLOTS)
+		return false;
+	uint64_t index = f->next++;
+	struct slot *s = &f->slots[index % SLOTS];
+	pthread_mutex_unlock(&f->lock);
+	slot_fill(f, s, index, scratch);
+	pthread_mutex_lock(&f->lock);
+	s->done = true;
+	if (f->consumer_waits)
+		pthread_cond_signal(&f->filled);
+	return true;
+}
+
 static void *scan_thread(void *ctx)
 {
 	struct file_scan *f = ctx;
 	struct scratch *scratch = f->every ? NULL : scratch_new(f->reader->scanner);
 	pthread_mutex_lock(&f->lock);
-	while (f->next < f->windows) {
-		if (f->next >= f->consumed + SLOTS) {
+	while (f->next < f->windows)
+		if (!scan_next(f, scratch))
 			pthread_cond_wait(&f->emptied, &f->lock);
-			continue;
-		}
-		uint64_t index = f->next++;
-		struct slot *s = &f->slots[index % SLOTS];
-		pthread_mutex_unlock(&f->lock);
-		slot_fill(f, s, index, scratch);
-		pthread_mutex_lock(&f->lock);
-		s->state = SLOT_DONE;
-		pthread_cond_signal(&f->filled);
-	}
 	pthread_mutex_unlock(&f->lock);
 	scratch_free(scratch);
 	return NULL;
 }
 
+/** Hands the windows on in order; while the next one is not ready, it helps to scan. */
 static int consume_slots(struct file_scan *f, struct log_reader *log)
 {
 	int failed = 0;
+	struct scratch *scratch = f->every ? NULL : scratch_new(f->reader->scanner);
+	pthread_mutex_lock(&f->lock);
 	for (uint64_t i = 0; i < f->windows; i++) {
 		struct slot *s = &f->slots[i % SLOTS];
-		pthread_mutex_lock(&f->lock);
-		while (s->state != SLOT_DONE)
+		while (!s->done) {
+			if (scan_next(f, scratch))
+				continue;
+			f->consumer_waits = true;
 			pthread_cond_wait(&f->filled, &f->lock);
+			f->consumer_waits = false;
+		}
 		pthread_mutex_unlock(&f->lock);
 		if (s->failed && !failed)
 			failed = s->failed;
 		log_reader_window(log, &s->window, s->offset);
 		pthread_mutex_lock(&f->lock);
-		s->state = SLOT_FREE;
+		s->done = false;
 		f->consumed++;
-		pthread_cond_broadcast(&f->emptied);
-		pthread_mutex_unlock(&f->lock);
+		// A thread that waits for room is woken when there is room for some windows, not for one.
+		if (f->next - f->consumed <= SLOTS / 2)
+			pthread_cond_broadcast(&f->emptied);
 	}
+	pthread_cond_broadcast(&f->emptied);
+	pthread_mutex_unlock(&f->lock);
+	scratch_free(scratch);
 	return failed;
 }
 
@@ -161,23 +180,17 @@ static struct uh_error *read_file(struct evidence_reader *r, struct source *s, s
 {
 	struct file_scan f = { .reader = r, .fd = s->fd, .size = s->size, .windows = (s->size + BODY - 1) / BODY, .every = every };
 	pthread_t threads[THREADS_MAX];
-	unsigned wanted = thread_count(f.windows), started = 0;
+	unsigned helpers = thread_count(f.windows) - 1, started = 0;
 	size_t slots = f.windows < SLOTS ? (size_t)f.windows : SLOTS;
 	for (size_t i = 0; i < slots; i++)
 		f.slots[i].bytes = mem_alloc(BEFORE + BODY + AFTER);
 	pthread_mutex_init(&f.lock, NULL);
 	pthread_cond_init(&f.filled, NULL);
 	pthread_cond_init(&f.emptied, NULL);
-	while (started < wanted && !pthread_create(&threads[started], NULL, scan_thread, &f))
+	while (started < helpers && !pthread_create(&threads[started], NULL, scan_thread, &f))
 		started++;
-	struct uh_error *err = NULL;
-	if (!started) {
-		err = uh_error_new("%s: no thread could be started to read it", s->name);
-	} else {
-		int failed = consume_slots(&f, log);
-		if (failed)
-			err = uh_error_os(failed, "%s: not all of it could be read", s->name);
-	}
+	int failed = consume_slots(&f, log);
+	struct uh_error *err = failed ? uh_error_os(failed, "%s: not all of it could be read", s->name) : NULL;
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
 	for (size_t i = 0; i < slots; i++) {
@@ -217,10 +230,10 @@ static void read_stream(struct evidence_reader *r, struct stream *s, struct log_
 	struct scratch *scratch = every ? NULL : scratch_new(r->scanner);
 	struct window w = { .bytes = s->bytes };
 	for (;;) {
-		stream_fill(s, s->from + BODY + AFTER);
+		stream_fill(s, s->from + STREAM_BODY + AFTER);
 		w.size = s->have;
 		w.from = s->from;
-		w.to = s->ended && s->have <= s->from + BODY + AFTER ? s->have : s->from + BODY;
+		w.to = s->ended && s->have <= s->from + STREAM_BODY + AFTER ? s->have : s->from + STREAM_BODY;
 		scan_window(scratch, &w, every);
 		log_reader_window(log, &w, s->offset);
 		if (w.to == s->have && s->ended)
@@ -259,7 +272,7 @@ static struct uh_error *read_head(struct source *s, struct stream *stream)
 
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
-	struct stream stream = { .source = s, .bytes = mem_alloc(BEFORE + BODY + AFTER) };
+	struct stream stream = { .source = s, .bytes = mem_alloc(BEFORE + STREAM_BODY + AFTER) };
 	struct uh_error *err = read_head(s, &stream);
 	if (err) {
 		free(stream.bytes);

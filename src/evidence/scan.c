@@ -23,52 +23,79 @@ static bool covered(const struct know *k, const struct template *t)
 	return false;
 }
 
-/** The longest run without white space: a wrapped line breaks at white space first. */
-static struct str longest_run(const struct template *t)
+/** How common a character is in logs: letters by their frequency, a space most of all. */
+static unsigned commonness(char c)
+{
+	static const char by_frequency[] = "jqzxvkwybfgmpuhdclnrisoate ";
+	const char *at = c ? strchr(by_frequency, c) : NULL;
+	return at ? (unsigned)(at - by_frequency) + 4 : char_digit(c) ? 6 : 2;
+}
+
+/** Vectorscan tries the last characters of a literal first, so an anchor is cut behind its rarest ones. */
+static struct str telling_end(struct str anchor)
+{
+	enum { TAIL = 4 };
+	size_t best = anchor.n;
+	unsigned least = UINT32_MAX;
+	for (size_t end = TAIL; end <= anchor.n; end++) {
+		unsigned product = 1;
+		for (size_t i = end - TAIL; i < end; i++)
+			product *= commonness(anchor.p[i]);
+		if (product < least) {
+			least = product;
+			best = end;
+		}
+	}
+	return str_cut(anchor, best);
+}
+
+static struct str longest_literal(const struct template *t)
 {
 	struct str best = { 0 };
-	for (size_t i = 0; i < t->npieces; i++) {
-		struct str rest = t->pieces[i].literal;
-		for (struct str word = str_word(&rest); word.n; word = str_word(&rest))
-			if (word.n > best.n)
-				best = word;
-	}
-	return best;
+	for (size_t i = 0; i < t->npieces; i++)
+		if (t->pieces[i].literal.n > best.n)
+			best = t->pieces[i].literal;
+	return str_cut(best, ANCHOR_MAX);
+}
+
+struct literals {
+	VEC(const char *) texts;
+	VEC(size_t) sizes;
+	VEC(unsigned) flags;
+};
+
+static void literal_add(struct literals *l, struct str anchor)
+{
+	anchor = telling_end(anchor);
+	vec_push(&l->texts, anchor.p);
+	vec_push(&l->sizes, anchor.n);
+	vec_push(&l->flags, 0u);
 }
 
 struct scanner *scanner_new(const struct know *k)
 {
 	struct scanner *s = mem_alloc(sizeof(*s));
-	VEC(const char *) texts = { 0 };
-	VEC(size_t) sizes = { 0 };
-	VEC(unsigned) flags = { 0 };
-	for (size_t i = 0; i < k->anchors.len; i++) {
-		vec_push(&texts, k->anchors.data[i].p);
-		vec_push(&sizes, k->anchors.data[i].n);
-		vec_push(&flags, 0u);
-	}
-	// A one-line message is only looked for behind the driver's own prefix, which is an anchor.
+	struct literals l = { 0 };
+	for (size_t i = 0; i < k->anchors.len; i++)
+		literal_add(&l, k->anchors.data[i]);
+	// All others stand behind the driver's own prefix, which is an anchor.
 	for (size_t i = 0; i < k->signatures.len; i++) {
 		const struct know_signature *sig = k->signatures.data[i];
-		for (size_t t = 0; t < sig->ntemplates && !sig->message; t++) {
-			if (covered(k, sig->templates[t]))
-				continue;
-			struct str run = longest_run(sig->templates[t]);
-			vec_push(&texts, run.p);
-			vec_push(&sizes, run.n);
-			vec_push(&flags, 0u);
+		for (size_t t = 0; t < sig->ntemplates && sig->bare; t++) {
+			if (!covered(k, sig->templates[t]))
+				literal_add(&l, longest_literal(sig->templates[t]));
 		}
 	}
 	hs_compile_error_t *error = NULL;
-	if (hs_compile_lit_multi(texts.data, flags.data, NULL, sizes.data, (unsigned)texts.len, HS_MODE_BLOCK, NULL,
+	if (hs_compile_lit_multi(l.texts.data, l.flags.data, NULL, l.sizes.data, (unsigned)l.texts.len, HS_MODE_BLOCK, NULL,
 				 &s->database, &error) != HS_SUCCESS) {
 		// Without a database every line is a candidate: slower, never wrong.
 		hs_free_compile_error(error);
 		s->database = NULL;
 	}
-	vec_free(&texts);
-	vec_free(&sizes);
-	vec_free(&flags);
+	vec_free(&l.texts);
+	vec_free(&l.sizes);
+	vec_free(&l.flags);
 	return s;
 }
 
@@ -97,12 +124,25 @@ void scanner_free(struct scanner *s)
 	free(s);
 }
 
+enum { LANES = 64 };
+
 #if defined(__x86_64__)
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #endif
 static uint64_t count_newlines(const char *p, size_t n)
 {
 	uint64_t count = 0;
+	while (n >= LANES) {
+		// Counters of one byte, so that the loop stays one of bytes: added up before they can overflow.
+		uint8_t lanes[LANES] = { 0 };
+		size_t rounds = n / LANES < 255 ? n / LANES : 255;
+		for (size_t r = 0; r < rounds; r++, p += LANES)
+			for (size_t i = 0; i < LANES; i++)
+				lanes[i] = (uint8_t)(lanes[i] + (p[i] == '\n'));
+		for (size_t i = 0; i < LANES; i++)
+			count += lanes[i];
+		n -= rounds * LANES;
+	}
 	for (size_t i = 0; i < n; i++)
 		count += p[i] == '\n';
 	return count;

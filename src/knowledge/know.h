@@ -50,6 +50,7 @@ struct know_signature {
 	struct know_pair *sets;
 	struct template **templates;
 	size_t ntemplates;
+	bool bare;    // printed without the driver's prefix
 	bool message; // a one-line `message`, which any signature outweighs
 };
 

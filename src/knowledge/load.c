@@ -52,6 +52,7 @@ static const struct field signature_fields[] = {
 	{ "subsystem", FIELD_TEXT, AT(know_signature, subsystem), .required = true, .choices = subsystems },
 	{ "level", FIELD_CHOICE, AT(know_signature, level), .required = true, .choices = levels },
 	{ "set", FIELD_SET, AT(know_signature, sets) },
+	{ "bare", FIELD_FLAG, AT(know_signature, bare) },
 	{ 0 },
 };
 static const struct field cause_fields[] = {
@@ -550,6 +551,13 @@ static void load_text(struct loader *l, const char *file, struct str text)
 	know_blocks(&l->know->arena, file, text, l->problems, load_block, l);
 }
 
+/** The signatures of a user's file are looked for everywhere: who wrote them need not know of prefixes. */
+static void mark_bare(struct know *k, size_t from)
+{
+	for (size_t i = from; i < k->signatures.len; i++)
+		k->signatures.data[i]->bare = true;
+}
+
 static void load_file(struct loader *l, const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -561,10 +569,12 @@ static void load_file(struct loader *l, const char *path)
 	}
 	char *bytes = arena_alloc(&l->know->arena, (size_t)st.st_size + 1);
 	ssize_t n = read(fd, bytes, (size_t)st.st_size);
+	size_t before = l->know->signatures.len;
 	if (n < 0)
 		know_problem(l->problems, path, 0, "%s", strerror(errno));
 	else
 		load_text(l, arena_z(&l->know->arena, str_z(path)), (struct str){ bytes, (size_t)n });
+	mark_bare(l->know, before);
 }
 
 static int know_name_filter(const struct dirent *e) { return str_ends(str_z(e->d_name), S(".know")); }
