@@ -72,10 +72,9 @@ struct slot {
 };
 
 struct file_scan {
-	const struct evidence_reader *reader;
+	const struct scanner *scanner; // NULL: every line counts
 	int fd;
-	uint64_t size, windows;
-	bool every;
+	uint64_t windows;
 	pthread_mutex_t lock;
 	pthread_cond_t filled, emptied;
 	uint64_t next, consumed; // windows taken by a thread; windows given back
@@ -83,7 +82,7 @@ struct file_scan {
 	struct slot slots[SLOTS];
 };
 
-static void slot_fill(struct file_scan *f, struct slot *s, uint64_t index, struct scratch *scratch)
+static void slot_fill(struct file_scan *f, struct slot *s, uint64_t index)
 {
 	uint64_t from = index * BODY;
 	size_t before = from < BEFORE ? (size_t)from : BEFORE;
@@ -105,18 +104,18 @@ static void slot_fill(struct file_scan *f, struct slot *s, uint64_t index, struc
 	w->size = have;
 	w->from = before < have ? before : have;
 	w->to = before + BODY < have ? before + BODY : have;
-	scan_window(scratch, w, f->every);
+	scan_window(f->scanner, w);
 }
 
 /** Takes the next window and fills its slot, with the lock held before and after. false: there is none to take. */
-static bool scan_next(struct file_scan *f, struct scratch *scratch)
+static bool scan_next(struct file_scan *f)
 {
 	if (f->next >= f->windows || f->next >= f->consumed + SLOTS)
 		return false;
 	uint64_t index = f->next++;
 	struct slot *s = &f->slots[index % SLOTS];
 	pthread_mutex_unlock(&f->lock);
-	slot_fill(f, s, index, scratch);
+	slot_fill(f, s, index);
 	pthread_mutex_lock(&f->lock);
 	s->done = true;
 	if (f->consumer_waits)
@@ -127,13 +126,11 @@ static bool scan_next(struct file_scan *f, struct scratch *scratch)
 static void *scan_thread(void *ctx)
 {
 	struct file_scan *f = ctx;
-	struct scratch *scratch = f->every ? NULL : scratch_new(f->reader->scanner);
 	pthread_mutex_lock(&f->lock);
 	while (f->next < f->windows)
-		if (!scan_next(f, scratch))
+		if (!scan_next(f))
 			pthread_cond_wait(&f->emptied, &f->lock);
 	pthread_mutex_unlock(&f->lock);
-	scratch_free(scratch);
 	return NULL;
 }
 
@@ -141,12 +138,11 @@ static void *scan_thread(void *ctx)
 static int consume_slots(struct file_scan *f, struct log_reader *log)
 {
 	int failed = 0;
-	struct scratch *scratch = f->every ? NULL : scratch_new(f->reader->scanner);
 	pthread_mutex_lock(&f->lock);
 	for (uint64_t i = 0; i < f->windows; i++) {
 		struct slot *s = &f->slots[i % SLOTS];
 		while (!s->done) {
-			if (scan_next(f, scratch))
+			if (scan_next(f))
 				continue;
 			f->consumer_waits = true;
 			pthread_cond_wait(&f->filled, &f->lock);
@@ -165,7 +161,6 @@ static int consume_slots(struct file_scan *f, struct log_reader *log)
 	}
 	pthread_cond_broadcast(&f->emptied);
 	pthread_mutex_unlock(&f->lock);
-	scratch_free(scratch);
 	return failed;
 }
 
@@ -176,9 +171,9 @@ static unsigned thread_count(uint64_t windows)
 	return (unsigned)(n < windows ? n : windows);
 }
 
-static struct uh_error *read_file(struct evidence_reader *r, struct source *s, struct log_reader *log, bool every)
+static struct uh_error *read_file(const struct scanner *scanner, struct source *s, struct log_reader *log)
 {
-	struct file_scan f = { .reader = r, .fd = s->fd, .size = s->size, .windows = (s->size + BODY - 1) / BODY, .every = every };
+	struct file_scan f = { .scanner = scanner, .fd = s->fd, .windows = (s->size + BODY - 1) / BODY };
 	pthread_t threads[THREADS_MAX];
 	unsigned helpers = thread_count(f.windows) - 1, started = 0;
 	size_t slots = f.windows < SLOTS ? (size_t)f.windows : SLOTS;
@@ -225,16 +220,15 @@ static void stream_fill(struct stream *s, size_t upto)
 	}
 }
 
-static void read_stream(struct evidence_reader *r, struct stream *s, struct log_reader *log, bool every)
+static void read_stream(const struct scanner *scanner, struct stream *s, struct log_reader *log)
 {
-	struct scratch *scratch = every ? NULL : scratch_new(r->scanner);
 	struct window w = { .bytes = s->bytes };
 	for (;;) {
 		stream_fill(s, s->from + STREAM_BODY + AFTER);
 		w.size = s->have;
 		w.from = s->from;
 		w.to = s->ended && s->have <= s->from + STREAM_BODY + AFTER ? s->have : s->from + STREAM_BODY;
-		scan_window(scratch, &w, every);
+		scan_window(scanner, &w);
 		log_reader_window(log, &w, s->offset);
 		if (w.to == s->have && s->ended)
 			break;
@@ -246,7 +240,6 @@ static void read_stream(struct evidence_reader *r, struct stream *s, struct log_
 		s->from = keep;
 	}
 	vec_free(&w.candidates);
-	scratch_free(scratch);
 }
 
 /** Fills the head of @stream; what is wrong with it is the result. */
@@ -280,15 +273,16 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	}
 	struct evidence *e = evidence_add(r, s->name, "text");
 	struct log_reader *log = log_reader_new(r->know, e->id, r->sink);
-	// A short text is matched line by line: that is done before the anchors are compiled.
+	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool every = stream.ended || log_needs_every_line(r->know, (struct str){ stream.bytes, stream.have });
 	if (!every && !r->scanner)
 		r->scanner = scanner_new(r->know);
+	const struct scanner *scanner = every ? NULL : r->scanner;
 	if (s->fd >= 0 && !stream.ended) {
-		err = read_file(r, s, log, every);
+		err = read_file(scanner, s, log);
 		e->bytes = s->size;
 	} else {
-		read_stream(r, &stream, log, every);
+		read_stream(scanner, &stream, log);
 		err = stream.err;
 		e->bytes = stream.offset + stream.have;
 	}

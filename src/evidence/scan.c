@@ -1,18 +1,61 @@
+// Each anchor is looked for by its three rarest characters in a row, its fingerprint. Fingerprints lie in eight
+// buckets; two tables of sixteen bytes for each of the three characters say which buckets a half byte agrees with, so
+// that a vector of text is held against all anchors with six shuffles. What agrees is compared in full.
 #include "evidence/scan.h"
 
-#include <hs/hs.h>
 #include <stdlib.h>
 
-enum { ANCHOR_MAX = 64 };
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 3, BUCKETS = 8 };
+
+struct anchor {
+	struct str text;
+	size_t at; // of the fingerprint in the text
+};
 
 struct scanner {
-	hs_database_t *database;
+	size_t n;
+	struct anchor anchors[ANCHORS];
+	struct {
+		size_t n;
+		uint8_t anchors[ANCHORS];
+	} buckets[BUCKETS];
+	uint8_t low[PRINT][16], high[PRINT][16]; // by half byte: bits of the buckets that agree
 };
 
-struct scratch {
-	const struct scanner *scanner;
-	hs_scratch_t *space;
-};
+/** How common a character is in logs: letters by their frequency, a space most of all. */
+static unsigned commonness(char c)
+{
+	static const char by_frequency[] = "jqzxvkwybfgmpuhdclnrisoate ";
+	const char *at = c ? strchr(by_frequency, c) : NULL;
+	return at ? (unsigned)(at - by_frequency) + 4 : char_digit(c) ? 8 : 3;
+}
+
+static size_t rarest_print(struct str text)
+{
+	size_t best = 0;
+	unsigned least = UINT32_MAX;
+	for (size_t at = 0; at + PRINT <= text.n; at++) {
+		unsigned product = 1;
+		for (size_t i = at; i < at + PRINT; i++)
+			product *= commonness(text.p[i]);
+		if (product < least) {
+			least = product;
+			best = at;
+		}
+	}
+	return best;
+}
+
+static void add_anchor(struct scanner *s, struct str text)
+{
+	text = str_cut(text, ANCHOR_MAX);
+	if (s->n < ANCHORS && text.n >= PRINT)
+		s->anchors[s->n++] = (struct anchor){ text, rarest_print(text) };
+}
 
 static bool covered(const struct know *k, const struct template *t)
 {
@@ -23,106 +66,53 @@ static bool covered(const struct know *k, const struct template *t)
 	return false;
 }
 
-/** How common a character is in logs: letters by their frequency, a space most of all. */
-static unsigned commonness(char c)
-{
-	static const char by_frequency[] = "jqzxvkwybfgmpuhdclnrisoate ";
-	const char *at = c ? strchr(by_frequency, c) : NULL;
-	return at ? (unsigned)(at - by_frequency) + 4 : char_digit(c) ? 6 : 2;
-}
-
-/** Vectorscan tries the last characters of a literal first, so an anchor is cut behind its rarest ones. */
-static struct str telling_end(struct str anchor)
-{
-	enum { TAIL = 4 };
-	size_t best = anchor.n;
-	unsigned least = UINT32_MAX;
-	for (size_t end = TAIL; end <= anchor.n; end++) {
-		unsigned product = 1;
-		for (size_t i = end - TAIL; i < end; i++)
-			product *= commonness(anchor.p[i]);
-		if (product < least) {
-			least = product;
-			best = end;
-		}
-	}
-	return str_cut(anchor, best);
-}
-
 static struct str longest_literal(const struct template *t)
 {
 	struct str best = { 0 };
 	for (size_t i = 0; i < t->npieces; i++)
 		if (t->pieces[i].literal.n > best.n)
 			best = t->pieces[i].literal;
-	return str_cut(best, ANCHOR_MAX);
+	return best;
 }
 
-struct literals {
-	VEC(const char *) texts;
-	VEC(size_t) sizes;
-	VEC(unsigned) flags;
-};
-
-static void literal_add(struct literals *l, struct str anchor)
+static int by_print(const void *a, const void *b)
 {
-	anchor = telling_end(anchor);
-	vec_push(&l->texts, anchor.p);
-	vec_push(&l->sizes, anchor.n);
-	vec_push(&l->flags, 0u);
+	const struct anchor *x = a, *y = b;
+	return memcmp(x->text.p + x->at, y->text.p + y->at, PRINT);
+}
+
+/** Anchors with like fingerprints share a bucket: the less they differ, the less else agrees with them. */
+static void fill_buckets(struct scanner *s)
+{
+	qsort(s->anchors, s->n, sizeof(s->anchors[0]), by_print);
+	for (size_t n = 0; n < s->n; n++) {
+		size_t b = n * BUCKETS / s->n;
+		const unsigned char *print = (const unsigned char *)s->anchors[n].text.p + s->anchors[n].at;
+		s->buckets[b].anchors[s->buckets[b].n++] = (uint8_t)n;
+		for (size_t i = 0; i < PRINT; i++) {
+			s->low[i][print[i] & 15] |= (uint8_t)(1 << b);
+			s->high[i][print[i] >> 4] |= (uint8_t)(1 << b);
+		}
+	}
 }
 
 struct scanner *scanner_new(const struct know *k)
 {
 	struct scanner *s = mem_alloc(sizeof(*s));
-	struct literals l = { 0 };
 	for (size_t i = 0; i < k->anchors.len; i++)
-		literal_add(&l, k->anchors.data[i]);
+		add_anchor(s, k->anchors.data[i]);
 	// All others stand behind the driver's own prefix, which is an anchor.
 	for (size_t i = 0; i < k->signatures.len; i++) {
 		const struct know_signature *sig = k->signatures.data[i];
-		for (size_t t = 0; t < sig->ntemplates && sig->bare; t++) {
+		for (size_t t = 0; t < sig->ntemplates && sig->bare; t++)
 			if (!covered(k, sig->templates[t]))
-				literal_add(&l, longest_literal(sig->templates[t]));
-		}
+				add_anchor(s, longest_literal(sig->templates[t]));
 	}
-	hs_compile_error_t *error = NULL;
-	if (hs_compile_lit_multi(l.texts.data, l.flags.data, NULL, l.sizes.data, (unsigned)l.texts.len, HS_MODE_BLOCK, NULL,
-				 &s->database, &error) != HS_SUCCESS) {
-		// Without a database every line is a candidate: slower, never wrong.
-		hs_free_compile_error(error);
-		s->database = NULL;
-	}
-	vec_free(&l.texts);
-	vec_free(&l.sizes);
-	vec_free(&l.flags);
+	fill_buckets(s);
 	return s;
 }
 
-struct scratch *scratch_new(const struct scanner *s)
-{
-	struct scratch *t = mem_alloc(sizeof(*t));
-	t->scanner = s;
-	if (s->database && hs_alloc_scratch(s->database, &t->space) != HS_SUCCESS)
-		t->space = NULL;
-	return t;
-}
-
-void scratch_free(struct scratch *t)
-{
-	if (!t)
-		return;
-	hs_free_scratch(t->space);
-	free(t);
-}
-
-void scanner_free(struct scanner *s)
-{
-	if (!s)
-		return;
-	hs_free_database(s->database);
-	free(s);
-}
+void scanner_free(struct scanner *s) { free(s); }
 
 enum { LANES = 64 };
 
@@ -153,7 +143,6 @@ struct hits {
 	size_t counted; // newlines are counted up to here
 	uint64_t newlines;
 	size_t line_end; // of the newest candidate
-	size_t scanned_from;
 };
 
 static void add_line(struct hits *h, size_t begin, size_t end)
@@ -166,21 +155,91 @@ static void add_line(struct hits *h, size_t begin, size_t end)
 	vec_push(&w->candidates, c);
 }
 
-static int on_hit(unsigned id, unsigned long long from, unsigned long long to, unsigned flags, void *ctx)
+/** A fingerprint of one of @buckets agrees at @at: is it an anchor, and its line a new candidate? */
+static void check_hit(const struct scanner *s, struct hits *h, size_t at, unsigned buckets)
 {
-	(void)id;
-	(void)from;
-	(void)flags;
-	struct hits *h = ctx;
 	struct window *w = h->window;
-	size_t at = h->scanned_from + (size_t)to - 1;
-	if (at < w->from || at < h->line_end)
-		return 0;
-	const char *before = memrchr(w->bytes, '\n', at);
-	const char *after = memchr(w->bytes + at, '\n', w->size - at);
-	h->line_end = after ? (size_t)(after - w->bytes) : w->size;
-	add_line(h, before ? (size_t)(before - w->bytes) + 1 : 0, h->line_end);
-	return 0;
+	for (; buckets; buckets &= buckets - 1) {
+		unsigned b = (unsigned)__builtin_ctz(buckets);
+		for (size_t n = 0; n < s->buckets[b].n; n++) {
+			const struct anchor *a = &s->anchors[s->buckets[b].anchors[n]];
+			size_t begin = at - a->at, end = begin + a->text.n;
+			// An anchor belongs to the window in which it ends.
+			if (at < a->at || end > w->to || end <= w->from || begin < h->line_end ||
+			    memcmp(w->bytes + begin, a->text.p, a->text.n))
+				continue;
+			const char *before = memrchr(w->bytes, '\n', begin);
+			const char *after = memchr(w->bytes + end, '\n', w->size - end);
+			h->line_end = after ? (size_t)(after - w->bytes) : w->size;
+			add_line(h, before ? (size_t)(before - w->bytes) + 1 : 0, h->line_end);
+			return;
+		}
+	}
+}
+
+static void scan_plain(const struct scanner *s, struct hits *h, size_t from, size_t to)
+{
+	const unsigned char *p = (const unsigned char *)h->window->bytes;
+	for (size_t at = from; at + PRINT <= to; at++) {
+		unsigned agree = s->low[0][p[at] & 15] & s->high[0][p[at] >> 4];
+		if (!agree)
+			continue;
+		agree &= s->low[1][p[at + 1] & 15] & s->high[1][p[at + 1] >> 4] & s->low[2][p[at + 2] & 15] &
+			 s->high[2][p[at + 2] >> 4];
+		if (agree)
+			check_hit(s, h, at, agree);
+	}
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static __m256i agreement(__m256i text, __m256i low, __m256i high)
+{
+	const __m256i half = _mm256_set1_epi8(15);
+	__m256i lower = _mm256_and_si256(text, half), upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
+	return _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper));
+}
+
+__attribute__((target("avx2"))) static __m256i table(const uint8_t *bytes)
+{
+	return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes));
+}
+
+/** Returns where it stopped, less than a vector before @to. */
+__attribute__((target("avx2"))) static size_t scan_avx2(const struct scanner *s, struct hits *h, size_t from, size_t to)
+{
+	enum { WIDTH = 32 };
+	const char *p = h->window->bytes;
+	const __m256i low0 = table(s->low[0]), high0 = table(s->high[0]);
+	const __m256i low1 = table(s->low[1]), high1 = table(s->high[1]);
+	const __m256i low2 = table(s->low[2]), high2 = table(s->high[2]);
+	size_t at = from;
+	for (; at + WIDTH + PRINT <= to; at += WIDTH) {
+		__m256i agree = agreement(_mm256_loadu_si256((const __m256i *)(p + at)), low0, high0);
+		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 1)), low1, high1));
+		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 2)), low2, high2));
+		if (_mm256_testz_si256(agree, agree))
+			continue;
+		uint8_t lanes[WIDTH];
+		_mm256_storeu_si256((__m256i *)lanes, agree);
+		unsigned hits = ~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(agree, _mm256_setzero_si256()));
+		for (; hits; hits &= hits - 1) {
+			unsigned lane = (unsigned)__builtin_ctz(hits);
+			check_hit(s, h, at + lane, lanes[lane]);
+		}
+	}
+	return at;
+}
+#endif
+
+static void scan_anchors(const struct scanner *s, struct hits *h)
+{
+	struct window *w = h->window;
+	size_t at = w->from > ANCHOR_MAX ? w->from - ANCHOR_MAX : 0; // an anchor may begin in the window before this one
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2"))
+		at = scan_avx2(s, h, at, w->to);
+#endif
+	scan_plain(s, h, at, w->to);
 }
 
 static void scan_every(struct hits *h)
@@ -200,16 +259,13 @@ static void scan_every(struct hits *h)
 	}
 }
 
-void scan_window(struct scratch *t, struct window *w, bool every)
+void scan_window(const struct scanner *s, struct window *w)
 {
-	// An anchor may begin in the window before this one.
-	size_t early = w->from > ANCHOR_MAX ? w->from - ANCHOR_MAX : 0;
-	struct hits h = { .window = w, .counted = w->from, .scanned_from = early };
+	struct hits h = { .window = w, .counted = w->from };
 	w->candidates.len = 0;
-	bool scanned = !every && t && t->space &&
-		       hs_scan(t->scanner->database, w->bytes + early, (unsigned)(w->to - early), 0, t->space, on_hit,
-			       &h) == HS_SUCCESS;
-	if (!scanned)
+	if (s)
+		scan_anchors(s, &h);
+	else
 		scan_every(&h);
 	w->newlines = h.newlines + count_newlines(w->bytes + h.counted, w->to - h.counted);
 }

@@ -1,4 +1,5 @@
-// The fast scan: which lines of a text may matter at all. Vectorscan looks for a few anchors; see docs/DECISIONS.md.
+// The fast scan: which lines of a text may matter at all. It looks for a few anchors; why it is our own and not
+// Vectorscan is measured in docs/DECISIONS.md.
 #pragma once
 
 #include <stddef.h>
@@ -22,13 +23,10 @@ struct window {
 	uint64_t newlines; // in the own part
 };
 
-struct scanner; // compiled once, shared by threads
-struct scratch; // one for each thread
+struct scanner; // made once, shared by threads
 
 struct scanner *scanner_new(const struct know *k);
-struct scratch *scratch_new(const struct scanner *s);
-void scratch_free(struct scratch *t);
 void scanner_free(struct scanner *s);
 
-/** Fills candidates and newlines of @w. With @every, each line is a candidate. */
-void scan_window(struct scratch *t, struct window *w, bool every);
+/** Fills candidates and newlines of @w. Without a scanner, each line is a candidate. */
+void scan_window(const struct scanner *s, struct window *w);
