@@ -25,25 +25,25 @@ struct str arena_printf(struct arena *a, const char *format, ...) __attribute__(
 void arena_free(struct arena *a);
 
 // A growing array: struct { T *data; size_t len, cap; }
-#define VEC(T)                                                                                                         \
-	struct {                                                                                                       \
-		T *data;                                                                                               \
-		size_t len, cap;                                                                                       \
+#define VEC(T)                                                                                                                 \
+	struct {                                                                                                               \
+		T *data;                                                                                                       \
+		size_t len, cap;                                                                                               \
 	}
-#define vec_push(v, item)                                                                                              \
-	do {                                                                                                           \
-		if ((v)->len == (v)->cap) {                                                                            \
-			size_t _cap = (v)->cap ? 2 * (v)->cap : 8;                                                     \
-			(v)->data = mem_grow((v)->data, (v)->cap * sizeof(*(v)->data), _cap * sizeof(*(v)->data));      \
-			(v)->cap = _cap;                                                                               \
-		}                                                                                                      \
-		(v)->data[(v)->len++] = (item);                                                                        \
+#define vec_push(v, item)                                                                                                      \
+	do {                                                                                                                   \
+		if ((v)->len == (v)->cap) {                                                                                    \
+			size_t _cap = (v)->cap ? 2 * (v)->cap : 8;                                                             \
+			(v)->data = mem_grow((v)->data, (v)->cap * sizeof(*(v)->data), _cap * sizeof(*(v)->data));             \
+			(v)->cap = _cap;                                                                                       \
+		}                                                                                                              \
+		(v)->data[(v)->len++] = (item);                                                                                \
 	} while (0)
-#define vec_free(v)                                                                                                    \
-	do {                                                                                                           \
-		free((v)->data);                                                                                       \
-		(v)->data = NULL;                                                                                      \
-		(v)->len = (v)->cap = 0;                                                                               \
+#define vec_free(v)                                                                                                            \
+	do {                                                                                                                   \
+		free((v)->data);                                                                                               \
+		(v)->data = NULL;                                                                                              \
+		(v)->len = (v)->cap = 0;                                                                                       \
 	} while (0)
 
 // A growing text.

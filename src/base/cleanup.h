@@ -22,9 +22,9 @@ static inline void cleanup_fclose(FILE **f)
 #define _cleanup_close_ _cleanup_(cleanup_close)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 
-#define return_ptr(p)                                                                                                  \
-	do {                                                                                                           \
-		typeof(p) _p = (p);                                                                                    \
-		(p) = NULL;                                                                                            \
-		return _p;                                                                                             \
+#define return_ptr(p)                                                                                                          \
+	do {                                                                                                                   \
+		typeof(p) _p = (p);                                                                                            \
+		(p) = NULL;                                                                                                    \
+		return _p;                                                                                                     \
 	} while (0)

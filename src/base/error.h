@@ -2,7 +2,7 @@
 #pragma once
 
 struct uh_error {
-	int errnum;	 // 0 where no system call failed
+	int errnum;     // 0 where no system call failed
 	char message[]; // one line, without a newline
 };
 

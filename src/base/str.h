@@ -23,10 +23,7 @@ static inline struct str str_from(struct str s, size_t at)
 static inline struct str str_cut(struct str s, size_t n) { return (struct str){ s.p, n < s.n ? n : s.n }; }
 static inline bool str_eq(struct str a, struct str b) { return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)); }
 static inline bool str_is(struct str a, const char *z) { return str_eq(a, str_z(z)); }
-static inline bool str_starts(struct str s, struct str prefix)
-{
-	return s.n >= prefix.n && !memcmp(s.p, prefix.p, prefix.n);
-}
+static inline bool str_starts(struct str s, struct str prefix) { return s.n >= prefix.n && !memcmp(s.p, prefix.p, prefix.n); }
 static inline bool str_ends(struct str s, struct str suffix)
 {
 	return s.n >= suffix.n && !memcmp(s.p + s.n - suffix.n, suffix.p, suffix.n);

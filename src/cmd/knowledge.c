@@ -40,11 +40,11 @@ struct listed {
 
 typedef void listed_fn(void *ctx, const struct listed *l);
 
-#define EACH(vec, kind, label)                                                                                         \
-	for (size_t n = 0; n < (vec).len; n++) {                                                                       \
-		const struct listed one = { (kind), (vec).data[n]->head.id, (label), (vec).data[n]->head.file,          \
-					    (vec).data[n]->head.line };                                                \
-		fn(ctx, &one);                                                                                         \
+#define EACH(vec, kind, label)                                                                                                 \
+	for (size_t n = 0; n < (vec).len; n++) {                                                                               \
+		const struct listed one = { (kind), (vec).data[n]->head.id, (label), (vec).data[n]->head.file,                 \
+					    (vec).data[n]->head.line };                                                        \
+		fn(ctx, &one);                                                                                                 \
 	}
 
 static void each_block(const struct know *k, listed_fn *fn, void *ctx)
@@ -53,8 +53,8 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 		const struct know_signature *s = k->signatures.data[n];
 		if (!s->ntemplates)
 			continue;
-		const struct listed one = { s->message ? "message" : "signature", s->head.id, s->templates[0]->text, s->head.file,
-					    s->head.line };
+		const struct listed one = { s->message ? "message" : "signature", s->head.id, s->templates[0]->text,
+					    s->head.file, s->head.line };
 		fn(ctx, &one);
 	}
 	EACH(k->events, "event", k->events.data[n]->title);
@@ -242,7 +242,8 @@ static void match_text(struct str line, const struct match *m)
 	       STR_ARG(s->head.id.n ? s->head.id : m->template->text));
 	for (size_t i = 0; i < m->ncaptures; i++)
 		if (m->captures[i].piece->name.n)
-			printf("        %-20.*s " STR_FMT "\n", STR_ARG(m->captures[i].piece->name), STR_ARG(m->captures[i].text));
+			printf("        %-20.*s " STR_FMT "\n", STR_ARG(m->captures[i].piece->name),
+			       STR_ARG(m->captures[i].text));
 }
 
 static int knowledge_match(const char *path, bool as_json)

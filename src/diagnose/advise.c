@@ -31,8 +31,8 @@ static void find_known_bad(struct incident *i, const struct know *k, const struc
 		i->confidence = i->confidence + 8 > 97 ? 97 : i->confidence + 8;
 }
 
-static void add_remedies(struct incident *i, const struct know *k, const struct fact_view *view, bool for_cause, enum truth want,
-			 bool special)
+static void add_remedies(struct incident *i, const struct know *k, const struct fact_view *view, bool for_cause,
+			 enum truth want, bool special)
 {
 	size_t added = 0;
 	for (size_t n = 0; n < k->remedies.len && i->remedies.len < REMEDIES_MAX; n++) {
@@ -68,7 +68,8 @@ static void find_next_steps(struct incident *i)
 	}
 	if (!i->log_has_boot && !i->before_log)
 		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
-			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang explain "
+			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang "
+			   "explain "
 			   "dmesg.txt"));
 }
 
@@ -79,6 +80,10 @@ void incident_advise(struct incident *i, const struct know *k)
 	for (size_t n = 0; n < k->actions.len && !i->action; n++)
 		if (condition_eval(k->actions.data[n]->when, &view) == TRUTH_YES)
 			i->action = k->actions.data[n];
+	struct text now = { 0 };
+	phrase_fill(&now, i->action->text, &view);
+	i->action_text = arena_str(&i->arena, text_str(&now));
+	text_free(&now);
 	// First what is known to fit this very machine, then what fits everybody, last what fits if something is so.
 	add_remedies(i, k, &view, true, TRUTH_YES, true);
 	add_remedies(i, k, &view, true, TRUTH_YES, false);

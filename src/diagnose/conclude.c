@@ -48,11 +48,11 @@ static bool before(const struct diag_event *a, const struct diag_event *b)
 	return x < y;
 }
 
-static const struct diag_event *find_root(const struct incident *i)
+static struct diag_event *find_root(const struct incident *i)
 {
-	const struct diag_event *root = NULL;
+	struct diag_event *root = NULL;
 	for (size_t n = 0; n < i->events.len; n++) {
-		const struct diag_event *e = i->events.data[n];
+		struct diag_event *e = i->events.data[n];
 		if (e->cause && (!root || before(e, root)))
 			root = e;
 	}
@@ -134,6 +134,35 @@ static void collect_processes(struct incident *i, const struct know *k)
 	}
 }
 
+static void name_program(struct incident *i)
+{
+	i->program = S("the program");
+	for (size_t n = 0; n < i->processes.len; n++) {
+		const struct diag_process *p = &i->processes.data[n];
+		if (!str_is(str_z(p->role), "owner"))
+			continue;
+		i->program = p->pid.n ? arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(p->name), STR_ARG(p->pid)) :
+					p->name;
+		return;
+	}
+}
+
+/** A log that shows a reset but not its beginning begins inside it: empty faults before are its artefacts too. */
+static void extend_reset(struct incident *i)
+{
+	if (i->reset_began || !i->reset_evidence)
+		return;
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		const struct fact *vmid = diag_fact(e, "vmid"), *status = diag_fact(e, "fault_status");
+		if (e->phase == PHASE_RESET)
+			return;
+		if (e->phase == PHASE_RUN &&
+		    ((vmid && str_is(vmid->value, "0")) || (status && !vmid && str_is(status->value, "0x0"))))
+			e->phase = PHASE_RESET;
+	}
+}
+
 /** Whether the log begins inside the reset, so that the cause is earlier than it. */
 static bool cause_is_before_log(const struct incident *i)
 {
@@ -157,6 +186,7 @@ static void weigh(struct incident *i)
 		text_printf(&why, "status " STR_FMT " does not decode to the printed fields; ", STR_ARG(status->value));
 	}
 	i->before_log = cause_is_before_log(i);
+	i->fault = i->before_log ? S("unknown") : i->cause->fault;
 	if (i->before_log) {
 		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
 		text_add(&why, S("this log begins after the cause; "));
@@ -209,7 +239,8 @@ static uint64_t hash_add(uint64_t h, struct str s)
 
 static void name_incident(struct incident *i)
 {
-	static const char *const same_fault[] = { "process", "fault_client", "rw", "mes_message", "ip_block", "kernel_name", "symbol" };
+	static const char *const same_fault[] = { "process",  "fault_client", "rw",    "mes_message",
+						  "ip_block", "kernel_name",  "symbol" };
 	const uint64_t start = 0xcbf29ce484222325;
 	uint64_t print = hash_add(hash_add(start, i->cause->head.id), i->gpu.gfx);
 	for (size_t n = 0; n < sizeof(same_fault) / sizeof(same_fault[0]); n++) {
@@ -227,6 +258,7 @@ static void name_incident(struct incident *i)
 bool incident_conclude(struct incident *i, const struct know *k)
 {
 	drop_unrelated(i);
+	extend_reset(i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		fault_status_decode(i, i->events.data[n], k);
 		i->events.data[n]->cause = event_cause(k, i->events.data[n]);
@@ -238,7 +270,11 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	assign_roles(i);
 	collect_also(i);
 	collect_processes(i, k);
+	name_program(i);
 	weigh(i);
+	// What happened inside a reset did not lead to it.
+	if (i->before_log && i->root->phase == PHASE_RESET)
+		i->root->role = ROLE_EFFECT;
 	write_sentences(i);
 	name_incident(i);
 	return true;

@@ -6,13 +6,13 @@
 #include "diagnose/machine.h"
 
 enum {
-	OPEN_MAX = 32,	      // incidents that are open at once
-	EVENTS_MAX = 192,     // events that one incident keeps
-	EVENTS_PER_KIND = 12, // of which of one kind
-	GAP = 60,	      // seconds without news after which an incident is over
+	OPEN_MAX = 32,         // incidents that are open at once
+	EVENTS_MAX = 192,      // events that one incident keeps
+	EVENTS_PER_KIND = 12,  // of which of one kind
+	GAP = 60,              // seconds without news after which an incident is over
 	FIRST_CAUSE_TIER = 55, // causes below it begin something new after a completed reset
-	FRAME_LINES = 60,     // a stack trace is at most so long
-	NEAR_LINES = 8,	      // an oops so close behind an error of the driver is its own
+	FRAME_LINES = 60,      // a stack trace is at most so long
+	NEAR_LINES = 8,        // an oops so close behind an error of the driver is its own
 };
 
 struct engine {

@@ -13,8 +13,8 @@ static void set_code(struct incident *i, struct diag_event *e, struct str name, 
 /** What a zero register leaves of an event: its sub-lines only repeat the zero. */
 static void drop_empty_fields(struct diag_event *e)
 {
-	static const char *const fields[] = { "fault_client", "fault_client_id", "fault_client_detail", "more_faults",
-					      "walker_error", "permission_faults", "mapping_error",	    "rw" };
+	static const char *const fields[] = { "fault_client", "fault_client_id",   "fault_client_detail", "more_faults",
+					      "walker_error", "permission_faults", "mapping_error",       "rw" };
 	size_t n = 0;
 	for (size_t i = 0; i < e->nfacts; i++) {
 		bool empty = false;

@@ -52,6 +52,8 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 	const struct incident *in = incident;
 	if (str_is(name, "class"))
 		return in->cause && one(in->cause->head.id, index, ret_value);
+	if (str_is(name, "program"))
+		return one(in->program, index, ret_value);
 	if (str_is(name, "gfx"))
 		return one(in->gpu.gfx, index, ret_value);
 	if (str_is(name, "part"))

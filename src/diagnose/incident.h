@@ -17,7 +17,7 @@ struct diag_event {
 	struct str device, driver, text;
 	enum phase phase;
 	bool confirmed; // of events that need a frame of the driver behind them
-	bool detailed;	// the place for facts of follow-up lines is still open
+	bool detailed;  // the place for facts of follow-up lines is still open
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	// Concluded:
@@ -54,16 +54,18 @@ struct incident {
 	struct diag_gpu gpu;
 	struct stamp begin, end;
 	VEC(struct diag_event *) events;
-	unsigned dropped; // events beyond what an incident keeps
+	unsigned dropped;         // events beyond what an incident keeps
 	VEC(struct fact) machine; // kernel, firmware, parameters
-	bool log_has_boot;	  // the boot's own messages were seen
+	bool log_has_boot;        // the boot's own messages were seen
 	// Concluded:
-	const struct diag_event *root;
+	struct diag_event *root;
 	const struct know_cause *cause;
 	int confidence; // percent
 	bool before_log;
 	bool recovered;
-	struct str title, explanation, sure;
+	struct str title, explanation, sure, action_text;
+	struct str fault;   // job, node, driver or unknown
+	struct str program; // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;
 	VEC(struct diag_process) processes;

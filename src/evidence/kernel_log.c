@@ -8,7 +8,7 @@
 enum {
 	HOLD_TO_DECIDE = 256, // events by which the direction of a log is decided
 	HOLD_MAX = 16384,     // events of a log that runs backwards
-	JOIN_LINES = 3,	      // a wrapped line goes on over at most so many
+	JOIN_LINES = 3,       // a wrapped line goes on over at most so many
 	EXPORT_LOOK_BACK = 4096,
 };
 
@@ -19,12 +19,12 @@ struct log_reader {
 	struct event_sink sink;
 	unsigned source;
 	enum order order;
-	bool stamped;	     // this log has times, so a line without one continues another
-	bool have_base;	     // dmesg -H has named a minute
-	double base, elapsed; // for logs that print differences
+	bool stamped;                         // this log has times, so a line without one continues another
+	bool have_base;                       // dmesg -H has named a minute
+	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // a log that runs over new year
 	uint64_t lines, events;
-	uint64_t consumed; // offset behind the last line that was joined to another
+	uint64_t consumed;  // offset behind the last line that was joined to another
 	struct arena arena; // of held events
 	VEC(struct event *) held;
 };
@@ -227,10 +227,10 @@ static void make_event(struct log_reader *r, const struct logline *line, const s
 	for (const struct know_pair *p = s->sets; p; p = p->next) {
 		int64_t number_value;
 		add_fact(&e, p->name, p->value,
-			 str_is(p->value, "true")		? FACT_TRUE :
-			 str_starts(p->value, S("0x"))		? FACT_CODE :
+			 str_is(p->value, "true")            ? FACT_TRUE :
+			 str_starts(p->value, S("0x"))       ? FACT_CODE :
 			 str_number(p->value, &number_value) ? FACT_NUMBER :
-								  FACT_TEXT);
+							       FACT_TEXT);
 	}
 	emit(r, &e);
 }
@@ -324,6 +324,9 @@ static bool try_continuation(struct log_reader *r, const struct context *c, cons
 	for (int i = 0; i < JOIN_LINES && at < c->window->size; i++) {
 		size_t next;
 		struct str raw = raw_line(c->window, at, &next);
+		// A line that begins like this one has a time like this one: no need to read it.
+		if (raw.n >= 4 && c->end - c->begin >= 4 && !memcmp(raw.p, c->window->bytes + c->begin, 4))
+			break;
 		struct str text = str_trim(line_clean(raw, clean));
 		if (!text.n || stamps_read(r->know, text).found)
 			break;
@@ -409,7 +412,8 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 	char clean[LINE_MAX_BYTES], unwrapped[LINE_MAX_BYTES], piece_room[LINE_MAX_BYTES];
 	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
 	struct logline line = { 0 };
-	if (raw.n && str_trim(str_cut(raw, 64)).n && str_trim(str_cut(raw, 64)).p[0] == '{' && line_unwrap(raw, unwrapped, &line)) {
+	if (raw.n && str_trim(str_cut(raw, 64)).n && str_trim(str_cut(raw, 64)).p[0] == '{' &&
+	    line_unwrap(raw, unwrapped, &line)) {
 		struct str text = line.text;
 		while (text.n) {
 			struct logline one = line;

@@ -14,13 +14,33 @@ static size_t escape_length(struct str s)
 	return 2;
 }
 
+static bool is_clean(struct str raw)
+{
+	unsigned odd = 0;
+	for (size_t i = 0; i < raw.n; i++)
+		odd |= (unsigned char)raw.p[i] - 0x20u > 0x7eu - 0x20u;
+	return !odd && raw.n < LINE_MAX_BYTES;
+}
+
+static struct str trim_end(struct str s)
+{
+	while (s.n && char_space(s.p[s.n - 1]))
+		s.n--;
+	return s;
+}
+
 struct str line_clean(struct str raw, char *room)
 {
+	if (is_clean(raw))
+		return trim_end(raw);
 	static const struct {
 		const char *utf8;
 		char ascii;
-	} folded[] = { { "\xe2\x80\x99", '\'' }, { "\xe2\x80\x98", '\'' }, { "\xe2\x80\x9c", '"' },
-		       { "\xe2\x80\x9d", '"' },	 { "\xc2\xa0", ' ' } };
+	} folded[] = { { "\xe2\x80\x99", '\'' },
+		       { "\xe2\x80\x98", '\'' },
+		       { "\xe2\x80\x9c", '"' },
+		       { "\xe2\x80\x9d", '"' },
+		       { "\xc2\xa0", ' ' } };
 	size_t n = 0;
 	while (raw.n && n < LINE_MAX_BYTES - 1) {
 		size_t skip = escape_length(raw);
@@ -41,9 +61,7 @@ struct str line_clean(struct str raw, char *room)
 		room[n++] = (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
 		raw = str_from(raw, skip);
 	}
-	while (n && char_space(room[n - 1]))
-		n--;
-	return (struct str){ room, n };
+	return trim_end((struct str){ room, n });
 }
 
 static int hex_value(char c) { return char_digit(c) ? c - '0' : (c | 32) - 'a' + 10; }
@@ -231,16 +249,30 @@ static bool is_one_of(struct str word, const char *const *list)
 }
 
 /** Whether the line is another driver's, so that a message of amdgpu's form in it is not amdgpu's. */
-static bool foreign(const struct logline *line, const struct know_signature *s)
+static bool is_foreign(const struct logline *line)
 {
-	static const char *const shared[] = { "pcie", "iommu", "kernel", NULL };
-	static const char *const ours[] = { "amdgpu",	"drm",	 "drm_kms_helper", "gpu_sched", "ttm",
-					    "amdttm",	"amdkcl", "amd_sched",	   "amdkfd",	NULL };
-	if (is_one_of(s->subsystem, shared))
-		return false;
+	static const char *const ours[] = { "amdgpu", "drm",	"drm_kms_helper", "gpu_sched", "ttm",
+					    "amdttm", "amdkcl", "amd_sched",	  "amdkfd",    NULL };
 	if (line->module.n && !is_one_of(line->module, ours) && !str_starts(line->module, S("amdgpu")))
 		return true;
 	return line->driver.n && str_starts(line->message, line->driver) && !str_is(line->driver, "amdgpu");
+}
+
+/** What every driver's devices share: the bus, the IOMMU, the kernel itself. */
+static bool is_shared(const struct know_signature *s)
+{
+	static const char *const shared[] = { "pcie", "iommu", "kernel", NULL };
+	return is_one_of(s->subsystem, shared);
+}
+
+/** Quickly, because machines with other GPUs have many such lines. */
+static bool mentions_bus(struct str message)
+{
+	static const char *const words[] = { "PCIe", "AMD-Vi", "AER", "error status/mask", "pciehp" };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (str_find(message, str_z(words[i])) >= 0)
+			return true;
+	return false;
 }
 
 /** Whether the driver is named before the message. */
@@ -257,7 +289,10 @@ static bool has_driver_prefix(const struct logline *line, size_t message_at)
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret)
 {
 	enum { TELLING = 24 }; // characters by which a message is the driver's even without its prefix
-	if (!know_match(k, line->message, ret) || foreign(line, match_signature(ret)))
+	bool foreign = is_foreign(line);
+	if (foreign && !mentions_bus(line->message))
+		return false;
+	if (!know_match(k, line->message, ret) || (foreign && !is_shared(match_signature(ret))))
 		return false;
 	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);
 }

@@ -15,7 +15,7 @@ struct logline {
 
 enum { LINE_MAX_BYTES = 4096 };
 
-/** Cleans @raw into @room (LINE_MAX_BYTES). */
+/** @raw itself where it is clean, else a clean copy in @room (LINE_MAX_BYTES). */
 struct str line_clean(struct str raw, char *room);
 /** Where @line is JSON around a log line, its text goes to @room and its times to @out; false where it is not. */
 bool line_unwrap(struct str line, char *room, struct logline *out);

@@ -258,7 +258,7 @@ static struct uh_error *read_head(struct source *s, struct stream *stream)
 	if (stream->have && !binary)
 		return NULL;
 	uh_error_free(binary ? stream->err : NULL);
-	return binary	   ? uh_error_new("%s: %s, not a log", s->name, binary) :
+	return binary      ? uh_error_new("%s: %s, not a log", s->name, binary) :
 	       stream->err ? stream->err :
 			     uh_error_new("%s: there is nothing in it", s->name);
 }

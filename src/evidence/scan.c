@@ -119,7 +119,8 @@ enum { LANES = 64 };
 #if defined(__x86_64__)
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #endif
-static uint64_t count_newlines(const char *p, size_t n)
+static uint64_t
+count_newlines(const char *p, size_t n)
 {
 	uint64_t count = 0;
 	while (n >= LANES) {

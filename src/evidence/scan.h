@@ -11,7 +11,7 @@
 /** A line that may matter. */
 struct candidate {
 	uint32_t begin, end; // in the window
-	uint32_t line;	     // newlines before it in the window's own part
+	uint32_t line;       // newlines before it in the window's own part
 };
 
 /** A part of a text with some of what stands before and after it. */

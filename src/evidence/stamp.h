@@ -6,8 +6,8 @@
 struct stamps {
 	bool found;
 	struct stamp best; // the kernel's own clock where the line has it, else what it has
-	bool delta;	   // [  +0.088166]: best.seconds is a difference
-	size_t end;	   // where the rest of the line begins
+	bool delta;        // [  +0.088166]: best.seconds is a difference
+	size_t end;        // where the rest of the line begins
 };
 
 /** Reads all stamps, host names and tags at the front of @line. */

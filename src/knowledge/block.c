@@ -66,8 +66,8 @@ static void reader_key(struct block_reader *r, struct str line, size_t indent, u
 	vec_push(&r->keys, key);
 }
 
-void know_blocks(struct arena *arena, const char *file, struct str text, struct know_problems *problems,
-		 know_block_fn *fn, void *ctx)
+void know_blocks(struct arena *arena, const char *file, struct str text, struct know_problems *problems, know_block_fn *fn,
+		 void *ctx)
 {
 	struct block_reader r = { .arena = arena, .problems = problems, .fn = fn, .ctx = ctx, .block.file = file };
 	unsigned number = 0;

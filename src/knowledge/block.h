@@ -29,5 +29,5 @@ void know_problem(struct know_problems *to, const char *file, unsigned line, con
 typedef void know_block_fn(void *ctx, const struct know_block *block);
 
 /** Reads @text and hands over each block. @text and @file must live as long as @arena. */
-void know_blocks(struct arena *arena, const char *file, struct str text, struct know_problems *problems,
-		 know_block_fn *fn, void *ctx);
+void know_blocks(struct arena *arena, const char *file, struct str text, struct know_problems *problems, know_block_fn *fn,
+		 void *ctx);

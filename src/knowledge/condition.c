@@ -16,8 +16,9 @@ struct condition {
 static const struct {
 	const char *text;
 	enum op op;
-} ops[] = { { "=", OP_EQ }, { "!=", OP_NE }, { "<", OP_LT }, { "<=", OP_LE },
-	    { ">", OP_GT }, { ">=", OP_GE }, { "in", OP_IN } };
+} ops[] = {
+	{ "=", OP_EQ }, { "!=", OP_NE }, { "<", OP_LT }, { "<=", OP_LE }, { ">", OP_GT }, { ">=", OP_GE }, { "in", OP_IN }
+};
 
 static bool term_parse(struct str text, struct term *t)
 {
@@ -41,15 +42,15 @@ static bool term_parse(struct str text, struct term *t)
 	return false;
 }
 
-struct condition *condition_parse(struct arena *arena, struct condition *c, struct str text, const char *file,
-				  unsigned line, struct know_problems *problems)
+struct condition *condition_parse(struct arena *arena, struct condition *c, struct str text, const char *file, unsigned line,
+				  struct know_problems *problems)
 {
 	struct condition *made = arena_alloc(arena, sizeof(*made));
 	struct term **tail = &made->terms;
 	while (text.n) {
 		ptrdiff_t and = str_find(text, S(" and "));
 		struct str part = and < 0 ? text : str_cut(text, (size_t) and);
-		text = and < 0 ? S("") : str_from(text, (size_t) and + 5);
+		text = and < 0 ? S("") : str_from(text, (size_t) and +5);
 		struct term *t = arena_alloc(arena, sizeof(*t));
 		if (!term_parse(str_trim(part), t)) {
 			know_problem(problems, file, line, "'" STR_FMT "' is not a condition (NAME OP VALUE)", STR_ARG(part));
@@ -175,6 +176,9 @@ void phrase_fill(struct text *out, struct str sentence, const struct fact_view *
 		struct str phrase = bar < 0 ? sentence : str_cut(sentence, (size_t)bar);
 		sentence = bar < 0 ? S("") : str_from(sentence, (size_t)bar + 3);
 		size_t before = out->n;
+		// Nothing to hang on to: a phrase that comes first loses its comma.
+		while (!before && phrase.n && strchr(",.;: ", phrase.p[0]))
+			phrase = str_from(phrase, 1);
 		// A phrase that begins with punctuation is glued to what stands before it.
 		if (before && phrase.n && !strchr(",.;:)", phrase.p[0]))
 			text_add(out, S(" "));

@@ -16,8 +16,8 @@ struct fact_view {
 struct condition; // alternatives of terms
 
 /** Adds one line of alternatives to @c, which may be NULL at first. */
-struct condition *condition_parse(struct arena *arena, struct condition *c, struct str text, const char *file,
-				  unsigned line, struct know_problems *problems);
+struct condition *condition_parse(struct arena *arena, struct condition *c, struct str text, const char *file, unsigned line,
+				  struct know_problems *problems);
 /** No condition is true. */
 enum truth condition_eval(const struct condition *c, const struct fact_view *view);
 

@@ -35,15 +35,15 @@ struct know_event {
 	enum know_opens opens;
 	enum know_role in_reset;
 	enum know_frame needs_frame;
-	bool quiet; // only shown when every event is asked for
-	int gap; // seconds without news after which its incident is over
-	unsigned index; // position in know.events, for tables by event
+	bool once;      // several messages report the same thing
+	bool quiet;     // only shown when every event is asked for
+	int gap;        // seconds without news after which its incident is over
 };
 
 struct know_signature {
 	struct know_head head;
 	const struct know_event *event; // that it reports; NULL for a message that is only recognised
-	struct know_list *detail_ids;	// events that it adds facts to, instead
+	struct know_list *detail_ids;   // events that it adds facts to, instead
 	const struct know_event *details[4];
 	struct str event_id, subsystem;
 	enum know_level level;
@@ -126,8 +126,8 @@ struct know {
 	VEC(struct know_register *) registers;
 	VEC(struct know_sequence *) sequences;
 	VEC(struct know_pair *) classes; // name -> what it means
-	VEC(struct str) desktop;	     // programs that draw the desktop
-	VEC(struct know_pair *) months; // name -> number
+	VEC(struct str) desktop;         // programs that draw the desktop
+	VEC(struct know_pair *) months;  // name -> number
 	VEC(struct str) anchors;
 	struct matcher *matcher;
 };

@@ -11,7 +11,17 @@
 #include "base/cleanup.h"
 #include "knowledge/matcher.h"
 
-enum field_kind { FIELD_TEXT, FIELD_LIST, FIELD_WORDS, FIELD_WHEN, FIELD_NUMBER, FIELD_CHOICE, FIELD_FLAG, FIELD_SET, FIELD_MATCH };
+enum field_kind {
+	FIELD_TEXT,
+	FIELD_LIST,
+	FIELD_WORDS,
+	FIELD_WHEN,
+	FIELD_NUMBER,
+	FIELD_CHOICE,
+	FIELD_FLAG,
+	FIELD_SET,
+	FIELD_MATCH
+};
 
 struct field {
 	const char *key;
@@ -41,6 +51,7 @@ static const struct field event_fields[] = {
 	{ "opens", FIELD_CHOICE, AT(know_event, opens), .choices = "later yes context" },
 	{ "in-reset", FIELD_CHOICE, AT(know_event, in_reset), .choices = "cause effect artefact" },
 	{ "needs-frame", FIELD_CHOICE, AT(know_event, needs_frame), .choices = "no yes near" },
+	{ "once", FIELD_FLAG, AT(know_event, once) },
 	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
 	{ "gap", FIELD_NUMBER, AT(know_event, gap) },
 	{ 0 },
@@ -223,16 +234,16 @@ static void field_set(struct loader *l, void *object, const struct field *f, con
 }
 
 // Objects with the same id replace each other, so that a user's file can correct ours.
-#define ADD(vec, object)                                                                                               \
-	do {                                                                                                           \
-		typeof((vec)->data[0]) _o = (object);                                                                  \
-		size_t _i = 0;                                                                                         \
-		while (_i < (vec)->len && !str_eq((vec)->data[_i]->head.id, _o->head.id))                              \
-			_i++;                                                                                          \
-		if (_i < (vec)->len)                                                                                   \
-			(vec)->data[_i] = _o;                                                                          \
-		else                                                                                                   \
-			vec_push((vec), _o);                                                                           \
+#define ADD(vec, object)                                                                                                       \
+	do {                                                                                                                   \
+		typeof((vec)->data[0]) _o = (object);                                                                          \
+		size_t _i = 0;                                                                                                 \
+		while (_i < (vec)->len && !str_eq((vec)->data[_i]->head.id, _o->head.id))                                      \
+			_i++;                                                                                                  \
+		if (_i < (vec)->len)                                                                                           \
+			(vec)->data[_i] = _o;                                                                                  \
+		else                                                                                                           \
+			vec_push((vec), _o);                                                                                   \
 	} while (0)
 
 static void add_event(struct know *k, void *object, struct know_problems *problems)
@@ -460,9 +471,9 @@ static const struct {
 	const char *name;
 	void (*load)(struct loader *l, const struct know_block *b);
 } special_kinds[] = {
-	{ "message", load_message }, { "part", load_part },   { "bridge", load_bridge },	     { "month", load_month },
-	{ "anchor", load_anchor },   { "names", load_names }, { "register", load_register },
-	{ "class", load_class },     { "desktop", load_desktop },
+	{ "message", load_message },   { "part", load_part },     { "bridge", load_bridge },
+	{ "month", load_month },       { "anchor", load_anchor }, { "names", load_names },
+	{ "register", load_register }, { "class", load_class },   { "desktop", load_desktop },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -488,7 +499,8 @@ static void resolve_signature(struct know *k, struct know_signature *s, struct k
 	if (s->event_id.n) {
 		s->event = know_event(k, s->event_id);
 		if (!s->event)
-			know_problem(problems, s->head.file, s->head.line, "there is no event '" STR_FMT "'", STR_ARG(s->event_id));
+			know_problem(problems, s->head.file, s->head.line, "there is no event '" STR_FMT "'",
+				     STR_ARG(s->event_id));
 	}
 	size_t n = 0;
 	for (struct know_list *d = s->detail_ids; d && n < 4; d = d->next, n++) {
@@ -524,11 +536,16 @@ static void resolve_class(const struct know *k, const struct know_head *head, co
 	}
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return str_cmp((*(struct know_pair *const *)a)->name, (*(struct know_pair *const *)b)->name);
+}
+
 /** What one block says of another must exist. */
 static void resolve(struct know *k, struct know_problems *problems)
 {
-	for (size_t i = 0; i < k->events.len; i++)
-		k->events.data[i]->index = (unsigned)i;
+	if (k->months.len)
+		qsort(k->months.data, k->months.len, sizeof(k->months.data[0]), by_name);
 	for (size_t i = 0; i < k->signatures.len; i++)
 		resolve_signature(k, k->signatures.data[i], problems);
 	for (size_t i = 0; i < k->causes.len; i++) {

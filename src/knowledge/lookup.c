@@ -52,9 +52,17 @@ int know_month(const struct know *k, struct str name)
 	int64_t n;
 	if (name.n && name.p[name.n - 1] == '.')
 		name.n--;
-	for (size_t i = 0; i < k->months.len; i++)
-		if (str_eq(k->months.data[i]->name, name) && str_number(k->months.data[i]->value, &n))
-			return (int)n;
+	size_t low = 0, high = k->months.len;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		int c = str_cmp(k->months.data[middle]->name, name);
+		if (!c)
+			return str_number(k->months.data[middle]->value, &n) ? (int)n : 0;
+		if (c < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
 	return 0;
 }
 

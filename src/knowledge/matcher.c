@@ -1,10 +1,10 @@
 // Every template is found by one of its own four-character sequences, the rarest among all templates. A line is
-// walked once; a bitmap of 8 KiB says at nearly every position that no template has these four characters.
+// walked once; a bitmap of 32 KiB says at nearly every position that no template has these four characters.
 #include "knowledge/matcher.h"
 
 #include <stdlib.h>
 
-enum { GRAM = 4, MAP_BITS = 16, LOOK_BACK = 256 };
+enum { GRAM = 4, MAP_BITS = 18, HEAD_BITS = 14, LOOK_BACK = 256 };
 
 struct entry {
 	uint32_t gram;
@@ -16,7 +16,7 @@ struct entry {
 struct matcher {
 	VEC(struct entry) entries;
 	VEC(struct template *) templates;
-	uint32_t heads[1 << MAP_BITS]; // index + 1 of the first entry
+	uint32_t heads[1 << HEAD_BITS]; // index + 1 of the first entry
 	uint64_t map[(1 << MAP_BITS) / 64];
 };
 
@@ -27,7 +27,9 @@ static uint32_t gram_at(const char *p)
 	return g;
 }
 
-static uint32_t gram_slot(uint32_t gram) { return gram * 2654435761u >> (32 - MAP_BITS); }
+static uint32_t gram_hash(uint32_t gram) { return gram * 2654435761u; }
+static uint32_t gram_bit(uint32_t hash) { return hash >> (32 - MAP_BITS); }
+static uint32_t gram_slot(uint32_t hash) { return hash >> (32 - HEAD_BITS); }
 
 /** White space in a message matches any white space, a gram only one: so a gram has none if it can be helped. */
 static bool gram_has_space(const char *p) { return memchr(p, ' ', GRAM); }
@@ -52,7 +54,7 @@ static void count_grams(struct matcher *m)
 		const struct template *t = m->templates.data[k];
 		for (size_t i = 0; i < t->npieces; i++)
 			for (size_t o = 0; o + GRAM <= t->pieces[i].literal.n; o++)
-				m->heads[gram_slot(gram_at(t->pieces[i].literal.p + o))]++;
+				m->heads[gram_slot(gram_hash(gram_at(t->pieces[i].literal.p + o)))]++;
 	}
 }
 
@@ -63,9 +65,8 @@ static struct entry choose_gram(const struct matcher *m, const struct template *
 	for (size_t i = 0; i < t->npieces; i++) {
 		struct str literal = t->pieces[i].literal;
 		for (size_t o = 0; o + GRAM <= literal.n; o++) {
-			// Behind a value or a space the start has to be searched for, which costs more than a rarer gram wins.
-			bool fixed = i == 0 && !memchr(literal.p, ' ', o);
-			uint64_t cost = (uint64_t)m->heads[gram_slot(gram_at(literal.p + o))] * (fixed ? 1 : 4);
+			// Behind a value the start has to be searched for, which costs more than a rarer gram wins.
+			uint64_t cost = (uint64_t)m->heads[gram_slot(gram_hash(gram_at(literal.p + o)))] * (i ? 16 : 1);
 			if (gram_has_space(literal.p + o))
 				cost += UINT32_MAX;
 			if (cost < best_cost) {
@@ -88,42 +89,53 @@ void matcher_finish(struct matcher *m)
 		vec_push(&m->entries, choose_gram(m, m->templates.data[k]));
 	memset(m->heads, 0, sizeof(m->heads));
 	for (size_t k = 0; k < m->entries.len; k++) {
-		uint32_t slot = gram_slot(m->entries.data[k].gram);
+		uint32_t hash = gram_hash(m->entries.data[k].gram), slot = gram_slot(hash), bit = gram_bit(hash);
 		m->entries.data[k].next = m->heads[slot];
 		m->heads[slot] = (uint32_t)k + 1;
-		m->map[slot / 64] |= 1ull << slot % 64;
+		m->map[bit / 64] |= 1ull << bit % 64;
 	}
 }
 
-/** Tries the starts from which the gram at @at could have been reached. */
-static bool entry_match(const struct entry *e, struct str line, size_t at, struct match *ret)
+static bool has_wide_space(struct str line)
 {
-	const struct piece *first = &e->template->pieces[0];
-	if (e->piece == 0 && !memchr(first->literal.p, ' ', e->offset))
-		return at >= e->offset && template_match(e->template, line, at - e->offset, ret);
+	for (size_t i = 0; i + 1 < line.n; i++)
+		if (char_space(line.p[i]) && char_space(line.p[i + 1]))
+			return true;
+	return false;
+}
+
+/** Tries the starts from which the gram at @at could have been reached. */
+static bool entry_match(const struct entry *e, struct str line, bool wide, size_t at, struct match *ret)
+{
+	struct str first = e->template->pieces[0].literal;
 	size_t floor = at > LOOK_BACK ? at - LOOK_BACK : 0;
-	char want = first->literal.n ? first->literal.p[0] : 0;
+	if (e->piece == 0) {
+		if (at >= e->offset && template_match(e->template, line, at - e->offset, ret))
+			return true;
+		// One space in the message may be several in the line: only then can it begin elsewhere.
+		if (!wide || !memchr(first.p, ' ', e->offset))
+			return false;
+	}
 	for (size_t start = at + 1; start-- > floor;) {
-		if (want && want != ' ' && line.p[start] != want)
-			continue;
-		if (template_match(e->template, line, start, ret))
+		bool possible = first.n ? first.p[0] == ' ' || line.p[start] == first.p[0] : !start || char_space(line.p[start - 1]);
+		if (possible && template_match(e->template, line, start, ret))
 			return true;
 	}
 	return false;
 }
 
-bool matcher_find(const struct matcher *m, struct str line,
-		  bool (*better)(const struct match *now, const struct match *new), struct match *ret)
+bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const struct match *now, const struct match *new),
+		  struct match *ret)
 {
-	bool found = false;
+	bool found = false, wide = has_wide_space(line);
 	struct match trial;
 	for (size_t at = 0; at + GRAM <= line.n; at++) {
-		uint32_t gram = gram_at(line.p + at), slot = gram_slot(gram);
-		if (!(m->map[slot / 64] >> slot % 64 & 1))
+		uint32_t gram = gram_at(line.p + at), hash = gram_hash(gram), bit = gram_bit(hash);
+		if (!(m->map[bit / 64] >> bit % 64 & 1))
 			continue;
-		for (uint32_t k = m->heads[slot]; k; k = m->entries.data[k - 1].next) {
+		for (uint32_t k = m->heads[gram_slot(hash)]; k; k = m->entries.data[k - 1].next) {
 			const struct entry *e = &m->entries.data[k - 1];
-			if (e->gram != gram || !entry_match(e, line, at, &trial))
+			if (e->gram != gram || !entry_match(e, line, wide, at, &trial))
 				continue;
 			if (!found || better(ret, &trial))
 				*ret = trial;

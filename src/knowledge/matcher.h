@@ -12,6 +12,6 @@ bool matcher_add(struct matcher *m, struct template *t);
 /** After the last matcher_add(). */
 void matcher_finish(struct matcher *m);
 /** Calls @better for each match; it returns true to keep the new one. */
-bool matcher_find(const struct matcher *m, struct str line,
-		  bool (*better)(const struct match *now, const struct match *new), struct match *ret);
+bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const struct match *now, const struct match *new),
+		  struct match *ret);
 void matcher_free(struct matcher *m);

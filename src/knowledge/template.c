@@ -6,8 +6,8 @@ static const struct {
 	const char *name;
 	enum value_type type;
 } type_names[] = {
-	{ "word", VALUE_WORD }, { "int", VALUE_INT },	{ "hex", VALUE_HEX },
-	{ "num", VALUE_NUM },	{ "text", VALUE_TEXT }, { "pci", VALUE_PCI },
+	{ "word", VALUE_WORD }, { "int", VALUE_INT },   { "hex", VALUE_HEX },
+	{ "num", VALUE_NUM },   { "text", VALUE_TEXT }, { "pci", VALUE_PCI },
 };
 
 static bool value_parse(struct str inside, struct piece *piece)

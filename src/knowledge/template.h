@@ -10,12 +10,13 @@ enum value_type { VALUE_NONE, VALUE_WORD, VALUE_INT, VALUE_HEX, VALUE_NUM, VALUE
 /** Literal text, and the value after it. */
 struct piece {
 	struct str literal;
-	struct str name; // empty: nobody needs it
+	struct str name;  // empty: nobody needs it
 	struct str table; // of VALUE_NAME
 	enum value_type type;
 };
 
-struct template {
+struct template
+{
 	struct str text; // as it stands in the file
 	struct piece *pieces;
 	size_t npieces;

@@ -187,9 +187,9 @@ static void on_incident(void *ctx, const struct incident *i)
 	json_key(j, "do");
 	json_str(j, i->action->action);
 	json_key(j, "fault");
-	json_str(j, i->cause->fault);
+	json_str(j, i->fault);
 	json_key(j, "text");
-	json_str(j, i->action->text);
+	json_str(j, i->action_text);
 	json_close(j, '}');
 	write_processes(j, i);
 	write_facts(j, i);
@@ -287,9 +287,17 @@ static void on_end(void *ctx, const struct diagnosis *d)
 void report_json(const struct diagnosis *d, FILE *out)
 {
 	static const struct report_writer writer = {
-		.begin = on_begin,	 .open = on_open,     .source = on_source, .incident = on_incident,
-		.event = on_event,	 .known = on_known,   .remedy = on_remedy, .next = on_next,
-		.close = on_close,	 .incident_end = on_incident_end, .end = on_end,
+		.begin = on_begin,
+		.open = on_open,
+		.source = on_source,
+		.incident = on_incident,
+		.event = on_event,
+		.known = on_known,
+		.remedy = on_remedy,
+		.next = on_next,
+		.close = on_close,
+		.incident_end = on_incident_end,
+		.end = on_end,
 	};
 	struct json json = { .out = out };
 	report_walk(d, &writer, &json);

@@ -134,25 +134,27 @@ static void put_summary(const struct text_report *t, const struct incident *i)
 	text_free(&line);
 }
 
+static struct str blame(struct str fault)
+{
+	return str_is(fault, "job")    ? S("the job's") :
+	       str_is(fault, "node")   ? S("the node's (hardware or set-up)") :
+	       str_is(fault, "driver") ? S("the driver's or firmware's") :
+					 S("not known from this log");
+}
+
 static void put_action(const struct text_report *t, const struct incident *i)
 {
-	struct text line = { 0 };
-	text_printf(&line, STR_FMT "   Fault of: ", STR_ARG(i->action->text));
-	text_add(&line, str_is(i->cause->fault, "job")	    ? S("the job") :
-			str_is(i->cause->fault, "node")	    ? S("the node (hardware or set-up)") :
-			str_is(i->cause->fault, "driver") ? S("driver or firmware") :
-							      S("not known from this log"));
-	label(t, "Now", text_str(&line));
-	text_free(&line);
+	label(t, "Now", i->action_text);
+	label(t, "Fault", blame(i->fault));
 	for (size_t n = 0; n < i->processes.len; n++) {
 		const struct diag_process *p = &i->processes.data[n];
-		if (str_is(str_z(p->role), "bystander")) {
-			struct text note = { 0 };
-			text_printf(&note, STR_FMT " (" STR_FMT ") is named in the log but is probably a bystander.", STR_ARG(p->name),
-				    STR_ARG(p->pid.n ? p->pid : S("?")));
-			label(t, "", text_str(&note));
-			text_free(&note);
-		}
+		if (!str_is(str_z(p->role), "bystander"))
+			continue;
+		struct text note = { 0 };
+		text_printf(&note, STR_FMT " (" STR_FMT ") is named in the log but is probably a bystander.", STR_ARG(p->name),
+			    STR_ARG(p->pid.n ? p->pid : S("?")));
+		label(t, "", text_str(&note));
+		text_free(&note);
 	}
 }
 
@@ -179,6 +181,13 @@ static void on_incident(void *ctx, const struct incident *i)
 	fputc('\n', t->out);
 }
 
+static struct str file_name(const struct text_report *t, unsigned source)
+{
+	struct str path = evidence_at(t->diagnosis->evidence, source)->path;
+	const char *slash = memrchr(path.p, '/', path.n);
+	return slash ? str_from(path, (size_t)(slash - path.p) + 1) : path;
+}
+
 static void put_row(struct text_report *t)
 {
 	const struct diag_event *e = t->held;
@@ -193,24 +202,20 @@ static void put_row(struct text_report *t)
 	if (t->rows > ROWS_MAX && !t->options->verbose)
 		return;
 	put_time(t, e->time);
-	fprintf(t->out, " %s%-9s%s  %-17.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t), STR_ARG(e->kind->title));
+	fprintf(t->out, " %s%-9s%s  %-17.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t),
+		STR_ARG(e->kind->title));
 	struct text line = { 0 };
 	text_add(&line, e->sentence);
-	if (t->held_count > 1) {
+	if (t->held_count > 1 && !e->kind->once) {
 		text_printf(&line, " (%u times", t->held_count);
-		if (e->last.clock != TIME_NONE && e->last.seconds > e->time.seconds)
+		if (e->last.clock != TIME_NONE && e->last.seconds > e->time.seconds + 0.05)
 			text_printf(&line, " in %.1f s", e->last.seconds - e->time.seconds);
 		text_add(&line, S(")"));
 	}
-	const struct evidence *source = evidence_at(t->diagnosis->evidence, e->at.source);
-	struct str path = source->path;
-	for (size_t n = path.n; n-- > 0;) {
-		if (path.p[n] == '/') {
-			path = str_from(path, n + 1);
-			break;
-		}
-	}
-	text_printf(&line, "  [" STR_FMT ":%llu]", STR_ARG(path), (unsigned long long)e->at.line);
+	if (evidence_count(t->diagnosis->evidence) == 1)
+		text_printf(&line, " [line %llu]", (unsigned long long)e->at.line);
+	else
+		text_printf(&line, " [" STR_FMT ":%llu]", STR_ARG(file_name(t, e->at.source)), (unsigned long long)e->at.line);
 	wrap(t, text_str(&line), ROW_TEXT, ROW_TEXT);
 	text_free(&line);
 }
@@ -219,7 +224,7 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 {
 	(void)id;
 	struct text_report *t = ctx;
-	if (!t->full || (e->kind->quiet && !t->options->verbose))
+	if (!t->full || (e->kind->quiet && e->role != ROLE_CAUSE && !t->options->verbose))
 		return;
 	bool same = t->held && !t->options->verbose && t->held->kind == e->kind && t->held->role == e->role &&
 		    t->rows < ROWS_MAX && str_eq(t->held->sentence, e->sentence);
@@ -234,7 +239,8 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 		return;
 	put_row(t);
 	for (size_t n = 0; n < e->nfacts; n++)
-		fprintf(t->out, "%*s%-20.*s " STR_FMT "\n", ROW_TEXT, "", STR_ARG(e->facts[n].name), STR_ARG(e->facts[n].value));
+		fprintf(t->out, "%*s%-20.*s " STR_FMT "\n", ROW_TEXT, "", STR_ARG(e->facts[n].name),
+			STR_ARG(e->facts[n].value));
 }
 
 static void put_steps(const struct text_report *t, const struct know_remedy *r)
@@ -371,7 +377,8 @@ static void on_end(void *ctx, const struct diagnosis *d)
 		events += evidence_at(d->evidence, n)->events;
 	}
 	if (d->ledger->omitted)
-		fprintf(t->out, "and %llu less important incidents that are not listed\n", (unsigned long long)d->ledger->omitted);
+		fprintf(t->out, "and %llu less important incidents that are not listed\n",
+			(unsigned long long)d->ledger->omitted);
 	if (d->ledger->incidents.len || !sources)
 		return;
 	fprintf(t->out, "No AMD GPU incident found in ");
@@ -381,15 +388,24 @@ static void on_end(void *ctx, const struct diagnosis *d)
 		fprintf(t->out, "%zu sources", sources);
 	fprintf(t->out, " (%llu lines, %llu of them known messages).\n", (unsigned long long)lines, (unsigned long long)events);
 	if (!events)
-		fprintf(t->out, "Not one line of the amdgpu driver is in it. The hang may be in the previous boot: unhang explain --boot -1\n");
+		fprintf(t->out, "Not one line of the amdgpu driver is in it. The hang may be in the previous boot: unhang "
+				"explain --boot -1\n");
 }
 
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options)
 {
 	static const struct report_writer writer = {
-		.begin = on_begin, .open = on_open,   .source = on_source, .incident = on_incident,
-		.event = on_event, .known = on_known, .remedy = on_remedy, .next = on_next,
-		.close = on_close, .incident_end = on_incident_end, .end = on_end,
+		.begin = on_begin,
+		.open = on_open,
+		.source = on_source,
+		.incident = on_incident,
+		.event = on_event,
+		.known = on_known,
+		.remedy = on_remedy,
+		.next = on_next,
+		.close = on_close,
+		.incident_end = on_incident_end,
+		.end = on_end,
 	};
 	struct text_report t = { .out = out, .options = options, .diagnosis = d };
 	t.width = options->width ? options->width : WIDTH_DEFAULT;

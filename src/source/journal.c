@@ -164,8 +164,9 @@ static struct uh_error *journal_one_boot(const struct journal_api *api, sd_journ
 	sd_id128_t boots[BOOTS_MAX];
 	size_t n = journal_boot_list(api, j, boots, BOOTS_MAX);
 	if (!n)
-		return uh_error_new("the journal holds no kernel messages that this user may read; try as root, or with the group "
-				    "systemd-journal");
+		return uh_error_new(
+			"the journal holds no kernel messages that this user may read; try as root, or with the group "
+			"systemd-journal");
 	if (boot > 0 || (size_t)-boot >= n)
 		return uh_error_new("the journal knows %zu boots; there is no boot %d", n, boot);
 	struct text match = { 0 };

@@ -43,9 +43,10 @@ static ssize_t read_fifo(struct source *s, void *buffer, size_t size, struct uh_
 	struct pollfd wait = { .fd = f->fd, .events = POLLIN };
 	int ready = poll(&wait, 1, f->seen ? FIFO_NEXT_MS : FIFO_FIRST_MS);
 	if (ready == 0) {
-		*ret_err = uh_error_new(f->seen ? "%s: nothing more came through this FIFO for 10 s; what came before was read" :
-						  "%s: nobody writes to this FIFO",
-					s->name);
+		*ret_err =
+			uh_error_new(f->seen ? "%s: nothing more came through this FIFO for 10 s; what came before was read" :
+					       "%s: nobody writes to this FIFO",
+				     s->name);
 		return -1;
 	}
 	ssize_t n = read(f->fd, buffer, size);
@@ -110,9 +111,16 @@ static bool is_archive(struct str head)
 		const char *bytes;
 		size_t size, at;
 	} magics[] = {
-		{ "\x1f\x8b", 2, 0 },	   { "\xfd" "7zXZ", 5, 0 },	{ "\x28\xb5\x2f\xfd", 4, 0 },
-		{ "BZh", 3, 0 },	   { "\x04\x22\x4d\x18", 4, 0 }, { "PK\x03\x04", 4, 0 },
-		{ "ustar", 5, 257 },	   { "7z\xbc\xaf\x27\x1c", 6, 0 },
+		{ "\x1f\x8b", 2, 0 },
+		{ "\xfd"
+		  "7zXZ",
+		  5, 0 },
+		{ "\x28\xb5\x2f\xfd", 4, 0 },
+		{ "BZh", 3, 0 },
+		{ "\x04\x22\x4d\x18", 4, 0 },
+		{ "PK\x03\x04", 4, 0 },
+		{ "ustar", 5, 257 },
+		{ "7z\xbc\xaf\x27\x1c", 6, 0 },
 	};
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
 		if (str_starts(str_from(head, magics[i].at), (struct str){ magics[i].bytes, magics[i].size }))
@@ -136,7 +144,9 @@ static void regular_file(const char *path, int fd, const struct stat *st, const 
 	} else if (is_archive(start)) {
 		source_archive(path, fd, v);
 	} else {
-		struct source s = { .name = path, .fd = st->st_size ? fd : -1, .size = (uint64_t)st->st_size, .read = read_fd, .ctx = &fd };
+		struct source s = {
+			.name = path, .fd = st->st_size ? fd : -1, .size = (uint64_t)st->st_size, .read = read_fd, .ctx = &fd
+		};
 		v->visit(v->ctx, &s);
 	}
 }
@@ -156,8 +166,9 @@ static void path_walk(const char *path, int depth, const struct source_visitor *
 		return;
 	}
 	if (acting && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
-		v->problem(v->ctx, uh_error_new("%s: a file of %s; reading such files may act on the driver, so it was not read",
-						path, acting));
+		v->problem(v->ctx,
+			   uh_error_new("%s: a file of %s; reading such files may act on the driver, so it was not read", path,
+					acting));
 		return;
 	}
 	if (S_ISDIR(st.st_mode)) {

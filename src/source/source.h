@@ -10,7 +10,7 @@
 /** Bytes with a name. */
 struct source {
 	const char *name;
-	int fd;	       // a regular file that can be read at any place, from several threads; or -1
+	int fd;        // a regular file that can be read at any place, from several threads; or -1
 	uint64_t size; // of that file
 	/** The next bytes; 0 at the end, -1 and *ret_err where reading failed. */
 	ssize_t (*read)(struct source *s, void *buffer, size_t size, struct uh_error **ret_err);

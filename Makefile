@@ -1,0 +1,44 @@
+# unhang's two commands for a fresh machine are `make demo` and `make test`.
+
+BUILD ?= build
+SANITIZED ?= build/sanitized
+FUZZ ?= build/fuzz
+FUZZ_SECONDS ?= 600
+
+.PHONY: build demo test bench fuzz install clean
+
+build:
+	@tools/install-packages build
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
+	@ninja -C $(BUILD) unhang
+
+demo: build
+	@echo; echo '$$ unhang explain docs/sample-dmesg.txt'
+	@$(BUILD)/unhang explain docs/sample-dmesg.txt || test $$? = 1
+
+# Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
+test:
+	@tools/install-packages build test
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
+	@test -f $(SANITIZED)/build.ninja || meson setup $(SANITIZED) -Dbuildtype=debugoptimized \
+		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@ninja -C $(BUILD) && ninja -C $(SANITIZED)
+	@tools/build-fuzzers $(FUZZ)
+	@tests/run $(BUILD) $(SANITIZED) -- $(FUZZ)
+
+bench:
+	@tools/install-packages build bench
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
+	@ninja -C $(BUILD) unhang
+	@bench/run $(BUILD)/unhang
+
+fuzz:
+	@tools/install-packages build test
+	@tools/build-fuzzers $(FUZZ)
+	@tests/fuzz $(FUZZ) --seconds $(FUZZ_SECONDS)
+
+install: build
+	@meson install -C $(BUILD) --no-rebuild
+
+clean:
+	rm -rf $(BUILD)
