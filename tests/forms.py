@@ -113,12 +113,12 @@ class Form:
 
 
 def written(messages, write, before=(), after=()):
-    """@write turns a message into one or several lines; the message stands in the first of them that it does not indent
-    with None."""
+    """@write turns a message into one or several lines."""
     out, lines = list(before), []
     for message in messages:
         lines.append(len(out) + 1)
-        out += [write(message)] if isinstance(write(message), str) else write(message)
+        rows = write(message)
+        out += [rows] if isinstance(rows, str) else rows
     out += list(after)
     return Form("\n".join(out) + "\n", lines)
 
@@ -264,10 +264,15 @@ def fenced(form, before, after):
 
 # --- what is checked ---
 
-def check(answer, incident, found, form, precision=0.001, has_time=True, knows_boot=True, device=True, offset=0):
-    """Complaints about one incident of an answer."""
+def check(incident, found, form, precision=0.001, has_time=True, knows_boot=True, device=True, offset=0, rows=1):
+    """Complaints about one incident of an answer. In wrapped forms a message takes up to @rows lines, and stands in the one
+    that holds its first word behind the prefix."""
     wrong = []
     where = {m.key: form.lines[offset + n] for n, m in enumerate(incident.messages)}
+
+    def stands(what, line, key):
+        if not where[key] <= line < where[key] + rows:
+            wrong.append(f"{what} stands in line {where[key]}, not {line}")
 
     def same(what, got, wanted):
         if got != wanted:
@@ -277,7 +282,8 @@ def check(answer, incident, found, form, precision=0.001, has_time=True, knows_b
     wanted = incident.timeline()
     same("roles", found.roles, [(event, role) for event, role, _ in wanted])
     if found.roles == [(event, role) for event, role, _ in wanted]:
-        same("lines", [e["at"]["line"] for e in found.timeline], [where[key] for _, _, key in wanted])
+        for event, (_, _, key) in zip(found.timeline, wanted):
+            stands(event["event"], event["at"]["line"], key)
         for name, value, row, key in incident.facts():
             facts = [f for f in found.data["facts"] if f["name"] == name and f["event"] == row + 1]
             if name == "pci" and not device:
@@ -285,14 +291,17 @@ def check(answer, incident, found, form, precision=0.001, has_time=True, knows_b
                 continue
             same(name, [f["value"] for f in facts], [value])
             if facts:
-                same(f"line of {name}", facts[0]["at"]["line"], where[key])
+                stands(name, facts[0]["at"]["line"], key)
     gpu = found.data["gpus"][0] if found.data["gpus"] else {"pci": None, "gfx": None, "name": None}
     same("gpu", gpu["pci"], incident.device if device else None)
     if knows_boot:
         same("part", (gpu["gfx"], gpu["name"]), ("gfx1100", "Radeon RX 7900 XTX"))
         same("kernel", found.value("kernel"), "6.12.48+deb13-amd64")
+    times = [e["time"] for e in found.timeline]
     if not has_time:
         same("begin", found.data["begin"], None)
+    elif None in times or times != sorted(times):
+        wrong.append(f"times {times}")
     elif found.duration is None or abs(found.duration - incident.duration) > precision:
         wrong.append(f"duration {found.duration}, not {incident.duration} within {precision}")
     if found.cause["before_log"]:
@@ -341,14 +350,14 @@ def forms():
     yield "JSON of a log collector", written(log, lambda m: json.dumps({"level": "error", "ts": epoch(m), "message": raw(m), "host": {"name": "box"}})), {}
     yield "FreeBSD", written(incident.messages, freebsd), dict(precision=1.001, knows_boot=False, device=False, no_boot=True)
     for name, write in (("dmesg", raw), ("journalctl", lambda m: f"{short(m.wall())} box kernel: {m.text}")):
-        precision = {} if name == "dmesg" else second
+        precision = dict(rows=3, **({} if name == "dmesg" else second))
         yield f"{name}, wrapped at 80 columns", written(log, mid_word(write)), precision
         yield f"{name}, wrapped at 60 columns", written(log, mid_word(write, 60)), precision
         yield f"{name}, wrapped at spaces", written(log, at_spaces(write)), precision
         yield f"{name}, wrapped at spaces and indented", written(log, at_spaces(write, 72, "    ")), precision
     yield "quoted", each_line(written(log, raw), lambda line: f"> {line}\n"), {}
     yield "quoted twice", each_line(written(log, raw), lambda line: f"> > {line}\n"), {}
-    yield "quoted and wrapped", each_line(written(log, at_spaces(raw, 76)), lambda line: f"> {line}\n"), {}
+    yield "quoted and wrapped", each_line(written(log, at_spaces(raw, 76)), lambda line: f"> {line}\n"), dict(rows=3)
     yield "indented", each_line(written(log, raw), lambda line: f"    {line}\n"), {}
     yield "in a fence", fenced(written(log, raw), ["# My GPU hangs", "", "Here is my dmesg:", "```"], ["```", "Any ideas?"]), {}
     yield "in a fence, on one line with it", each_line(written(log, raw), lambda line: f"`{line}`\n"), {}
@@ -380,7 +389,7 @@ def test_forms(t, unhang):
         offset = 0 if options.pop("no_boot", False) else len(boot)
         answer = unhang.explain_text(form.data)
         wrong = answer.complaints + [f"{len(answer.incidents)} incidents: {answer.classes}"] * (len(answer.incidents) != 1)
-        t.no_complaints(wrong + check(answer, incident, answer.first, form, offset=offset, **options), name)
+        t.no_complaints(wrong + check(incident, answer.first, form, offset=offset, **options), name)
 
 
 def test_equal_seconds(t, unhang):
@@ -430,9 +439,6 @@ def test_boots(t, unhang):
     def in_order(answer):
         return sorted(answer.incidents, key=lambda i: i.timeline[0]["at"]["line"])
 
-    def marked(write):
-        return lambda number: lambda m: write(m, number)
-
     ways = {
         "dmesg after dmesg": (lambda n: raw, True, lambda n: []),
         "dmesg after dmesg without the boots' messages": (lambda n: raw, False, lambda n: []),
@@ -455,7 +461,7 @@ def test_boots(t, unhang):
                 wrong.append(f"{len(answer.incidents)} incidents: {answer.classes}")
             for number, (incident, found) in enumerate(zip(incidents, in_order(answer))):
                 wrong += [f"boot {number + 1}: {w}" for w in
-                          check(answer, incident, found, Form("", lines[number]), precision=1.001, knows_boot=with_boot)]
+                          check(incident, found, Form("", lines[number]), precision=1.001, knows_boot=with_boot)]
             if "json" in name and [i.data["boot_id"] for i in in_order(answer)] != list(BOOT_IDS[:count]):
                 wrong.append(f"boot ids {[i.data['boot_id'] for i in in_order(answer)]}")
             t.no_complaints(wrong, f"{count} boots in one file: {name}")
@@ -484,7 +490,7 @@ def test_containers(t, unhang):
     answers += [("a directory", unhang.explain(unhang.directory / "folder")), ("standard input", unhang.explain("-", stdin=form.data))]
     for name, answer in answers:
         wrong = answer.complaints + [f"{len(answer.incidents)} incidents, {answer.stderr}"] * (len(answer.incidents) != 1)
-        wrong += check(answer, incident, answer.first, form, offset=len(boot))
+        wrong += check(incident, answer.first, form, offset=len(boot))
         sources = [(s["bytes"], s["lines"], s["kind"]) for s in answer.document["sources"]]
         if sources != [(len(form.data), form.data.count(b"\n"), "kernel-log")]:
             wrong.append(f"sources {sources}")
@@ -501,7 +507,7 @@ def test_large(t, unhang):
         form = written(incident.messages, wrap or raw, before=head, after=["[46000.000000] wlan0: deauthenticated"] * 1000)
         answer = unhang.explain_text(form.data)
         wrong = answer.complaints + [f"{len(answer.incidents)} incidents"] * (len(answer.incidents) != 1)
-        t.no_complaints(wrong + check(answer, incident, answer.first, form),
+        t.no_complaints(wrong + check(incident, answer.first, form, rows=2 if wrap else 1),
                         f"behind {megabytes} MB of other lines" + (", wrapped" if wrap else ""))
     # The borders of windows lie at multiples of 256 KiB: let one fall on each line of the incident in turn.
     size = len(written(incident.messages, raw).data)
@@ -516,7 +522,7 @@ def test_large(t, unhang):
         form = written(incident.messages, raw, before=lines, after=[filler] * 4000)
         answer = unhang.explain_text(form.data)
         wrong = answer.complaints + [f"{len(answer.incidents)} incidents"] * (len(answer.incidents) != 1)
-        t.no_complaints(wrong + check(answer, incident, answer.first, form), f"{shift} bytes before the border of a window")
+        t.no_complaints(wrong + check(incident, answer.first, form), f"{shift} bytes before the border of a window")
 
 
 def test_months(t, unhang):
@@ -550,7 +556,7 @@ def test_new_year(t, unhang):
         m.time = base + m.time - BEGIN
     form = written(incident.messages, lambda m: f"{short(m.wall())} box kernel: {m.text}")
     answer = unhang.explain_text(form.data)
-    t.no_complaints(answer.complaints + check(answer, incident, answer.first, form, precision=1.001, knows_boot=False), "over new year, without years")
+    t.no_complaints(answer.complaints + check(incident, answer.first, form, precision=1.001, knows_boot=False), "over new year, without years")
 
 
 def main():

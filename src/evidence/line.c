@@ -268,7 +268,7 @@ static bool is_shared(const struct know_signature *s)
 /** Quickly, because machines with other GPUs have many such lines. */
 static bool mentions_bus(struct str message)
 {
-	static const char *const words[] = { "PCIe", "AMD-Vi", "AER", "error status/mask", "pciehp" };
+	static const char *const words[] = { "pcieport", "PCIe", "AMD-Vi" };
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_find(message, str_z(words[i])) >= 0)
 			return true;

@@ -199,40 +199,38 @@ void source_path(const char *path, const struct source_visitor *v)
 		path_walk(path, 0, v);
 }
 
+/** Every file that is a dmesg by its name, in @directory and the ones in it. */
+static void crash_directory(const char *directory, int depth, const struct source_visitor *v)
+{
+	struct dirent **names;
+	int n = scandir(directory, &names, not_dots, alphasort);
+	for (int i = 0; i < n; i++) {
+		struct text path = { 0 };
+		text_printf(&path, "%s/%s", directory, names[i]->d_name);
+		// pstore's own files are plain copies of what the crash left; reading them changes nothing.
+		_cleanup_close_ int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+		struct stat st;
+		if (fd >= 0 && !fstat(fd, &st)) {
+			if (S_ISDIR(st.st_mode) && depth)
+				crash_directory(path.p, depth - 1, v);
+			else if (S_ISREG(st.st_mode) && strstr(names[i]->d_name, "dmesg"))
+				regular_file(path.p, fd, &st, v);
+		}
+		text_free(&path);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+}
+
 void source_crash_files(const char *root, const struct source_visitor *v)
 {
 	// systemd-pstore empties /sys/fs/pstore into /var/lib; kdump writes beside its vmcore.
 	static const char *const places[] = { "/var/lib/systemd/pstore", "/sys/fs/pstore", "/var/crash" };
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		struct text directory = { 0 };
-		struct dirent **names;
 		text_printf(&directory, "%s%s", root, places[i]);
-		int n = scandir(directory.p, &names, not_dots, alphasort);
-		for (int k = 0; k < n; k++) {
-			struct text path = { 0 };
-			struct stat st;
-			text_printf(&path, "%s/%s", directory.p, names[k]->d_name);
-			bool dmesg = strstr(names[k]->d_name, "dmesg");
-			if (!stat(path.p, &st) && S_ISDIR(st.st_mode)) {
-				static const char *const inside[] = { "vmcore-dmesg.txt", "dmesg.txt", "dmesg" };
-				for (size_t j = 0; j < 3; j++) {
-					struct text file = { 0 };
-					text_printf(&file, "%s/%s", path.p, inside[j]);
-					if (!access(file.p, R_OK))
-						source_path(file.p, v);
-					text_free(&file);
-				}
-			} else if (dmesg) {
-				_cleanup_close_ int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-				// pstore's own files are plain copies of what the crash left; reading them changes nothing.
-				if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode))
-					regular_file(path.p, fd, &st, v);
-			}
-			text_free(&path);
-			free(names[k]);
-		}
-		if (n >= 0)
-			free(names);
+		crash_directory(directory.p, 2, v);
 		text_free(&directory);
 	}
 }

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""The journal, with files that systemd-journal-remote makes: journal.py UNHANG"""
+import os
+import subprocess
+import sys
+
+from tap import Tap, Unhang
+
+REMOTE = '/lib/systemd/systemd-journal-remote'
+BOOTS = ['%032x' % n for n in (0x1111, 0x2222, 0x3333)]
+HANG = [
+    'amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102',
+    'amdgpu 0000:03:00.0: amdgpu:  Process blender pid 777 thread blender:cs0 pid 778',
+    'amdgpu 0000:03:00.0: amdgpu: GPU reset begin!',
+    'amdgpu 0000:03:00.0: amdgpu: MODE1 reset',
+    'amdgpu 0000:03:00.0: amdgpu: GPU reset(1) succeeded!',
+]
+SMU = ["amdgpu 0000:03:00.0: amdgpu: SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x00000012 SMN_C2PMSG_82:0x00000005"]
+START = 1_700_000_000_000_000
+
+
+def record(number, boot, message, transport='kernel'):
+    usec = 5_000_000 + number * 100_000
+    fields = {
+        '__REALTIME_TIMESTAMP': START + boot * 3_600_000_000 + usec, '__MONOTONIC_TIMESTAMP': usec, '_BOOT_ID': BOOTS[boot],
+        '_TRANSPORT': transport, '_SOURCE_MONOTONIC_TIMESTAMP': usec - 500, 'PRIORITY': 3, '_HOSTNAME': 'node1', 'MESSAGE': message,
+    }
+    return ''.join(f'{key}={value}\n' for key, value in fields.items()) + '\n'
+
+
+def make_journal(directory, boots):
+    directory.mkdir(parents=True)
+    text = ''.join(record(n, boot, message, transport) for boot, messages in boots
+                   for n, (message, transport) in enumerate(messages))
+    subprocess.run([REMOTE, '-o', directory / 'system.journal', '-'], input=text.encode(), check=True, capture_output=True)
+    return directory / 'system.journal'
+
+
+def kernel(messages):
+    return [(message, 'kernel') for message in messages]
+
+
+def main():
+    unhang, tap = Unhang(sys.argv[1]), Tap()
+    if not os.path.exists(REMOTE):
+        tap.skip('journal', 'systemd-journal-remote is not installed')
+        tap.end()
+    root = unhang.directory / 'root'
+    quiet = kernel(['Linux version 6.12.1 (gcc)', 'usb 1-1: new device'])
+    journal = make_journal(root / 'var/log/journal', [(0, kernel(SMU)), (1, quiet + kernel(HANG)), (2, quiet)])
+
+    newest = unhang.explain('--root', root)
+    tap.no_complaints(newest.complaints, 'the answer is a right document')
+    tap.same(newest.classes, ['gfx-ring-timeout'], 'the newest incident over the last boots is that of the boot before')
+    tap.same(newest.first.data.get('boot_id'), BOOTS[1], 'its boot is named')
+    tap.same([newest.first.value(name) for name in ('kernel', 'process', 'pid')], ['6.12.1', 'blender', 777],
+             'kernel and process are those of that boot')
+    tap.same(newest.first.data['begin'], 5.1995, "times are the kernel's own, not those of journald")
+
+    tap.same(unhang.explain('--root', root, '--boot', '0').classes, [], 'this boot has none')
+    tap.same(unhang.explain('--root', root, '--boot', '-2').classes, ['smu-unresponsive'], 'an older boot by its number')
+    run = unhang.run('explain', '--root', root, '--boot', '-3')
+    tap.ok(run.returncode == 2 and b'3 boots' in run.stderr and run.stderr.count(b'\n') == 1, 'a boot that is not there is named', run.stderr)
+
+    tap.same(sorted(i.data['boot_id'] for i in unhang.explain(journal).incidents), BOOTS[:2], 'a journal file holds all boots')
+    printed = make_journal(unhang.directory / 'printed', [(0, [(message, 'stdout') for message in HANG])])
+    tap.same(unhang.explain(printed).classes, [], 'what a program prints is not the kernel')
+
+    log = ''.join(f'<3>[  100.{n:06}] {message}\n' for n, message in enumerate(HANG))
+    for name, place in (('pstore', 'var/lib/systemd/pstore/1700000000/dmesg.txt'), ('kdump', 'var/crash/202611150300/dmesg.202611150300'),
+                        ('kdump of Fedora', 'var/crash/127.0.0.1-2026-11-15-03:00:00/vmcore-dmesg.txt')):
+        unhang.write(f'{name}/{place}', log)
+        tap.same(unhang.explain('--root', unhang.directory / name).classes, ['gfx-ring-timeout'], f'{name} is read where there is no journal')
+    (unhang.directory / 'bare').mkdir()
+    run = unhang.run('explain', '--root', unhang.directory / 'bare')
+    tap.ok(run.returncode == 2 and run.stderr.count(b'\n') == 1, 'a machine without any log gets one line', run.stderr)
+    tap.end()
+
+
+main()

@@ -1,0 +1,254 @@
+// The small parts: strings, versions, templates, conditions, sentences, JSON.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "knowledge/condition.h"
+#include "knowledge/know.h"
+#include "knowledge/template.h"
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		bool ok;
+		int64_t value;
+	} cases[] = {
+		{ "0", true, 0 },	  { "-110", true, -110 },
+		{ "0x1f", true, 31 },	  { "", false, 0 },
+		{ "0x", false, 0 },	  { "12a", false, 0 },
+		{ "-", false, 0 },	  { "99999999999999999999", false, 0 },
+		{ "+7", true, 7 },	  { "0xffffffffffffffff", true, -1 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int64_t value = 0;
+		assert_int_equal(str_number(str_z(cases[i].text), &value), cases[i].ok);
+		if (cases[i].ok)
+			assert_int_equal(value, cases[i].value);
+	}
+}
+
+static void test_versions(void **state)
+{
+	(void)state;
+	assert_true(str_version_cmp(S("6.8.0-90-generic"), S("6.17.9")) < 0);
+	assert_true(str_version_cmp(S("7.0"), S("6.18.22-lts")) > 0);
+	assert_int_equal(str_version_cmp(S("6.12"), S("6.12.0")), 0);
+	assert_true(str_version_cmp(S("6.12.1"), S("6.12")) > 0);
+	assert_int_equal(str_version_cmp(S("6.17.5-arch1-1"), S("6.17.5")), 0);
+}
+
+static void test_globs(void **state)
+{
+	(void)state;
+	assert_true(str_glob(S("sdma*"), S("sdma0")));
+	assert_false(str_glob(S("sdma*"), S("gfx_0.0.0")));
+	assert_true(str_glob(S("*6.17.0-14-generic*"), S("6.17.0-14-generic")));
+	assert_true(str_glob(S("a*b*c"), S("aXbYbZc")));
+	assert_false(str_glob(S("a*b*c"), S("aXbYbZ")));
+	assert_true(str_glob(S("*"), S("")));
+}
+
+struct fixture {
+	struct arena arena;
+	struct know_problems problems;
+};
+
+static int set_up(void **state)
+{
+	*state = calloc(1, sizeof(struct fixture));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+	arena_free(&f->arena);
+	free(f);
+	return 0;
+}
+
+static bool matches(struct fixture *f, const char *text, const char *line, struct match *m)
+{
+	struct template *t = template_parse(&f->arena, str_z(text), "test", 1, &f->problems);
+	assert_non_null(t);
+	struct str s = str_z(line);
+	for (size_t at = 0; at < s.n; at++)
+		if (template_match(t, s, at, m))
+			return true;
+	return false;
+}
+
+static void assert_capture(const struct match *m, size_t index, const char *text)
+{
+	assert_true(index < m->ncaptures);
+	assert_int_equal(m->captures[index].text.n, strlen(text));
+	assert_memory_equal(m->captures[index].text.p, text, strlen(text));
+}
+
+static void test_templates(void **state)
+{
+	struct fixture *f = *state;
+	struct match m;
+	const char *timeout = "ring {ring} timeout, signaled seq={a:int}, emitted seq={b:int}";
+	assert_true(matches(f, timeout, "amdgpu: ring gfx_0.0.0 timeout, signaled seq=12, emitted seq=15", &m));
+	assert_capture(&m, 0, "gfx_0.0.0");
+	assert_capture(&m, 2, "15");
+	// A message begins at the beginning of a word.
+	assert_false(matches(f, timeout, "string x timeout, signaled seq=1, emitted seq=2", &m));
+	// White space is any white space; an empty text is nothing.
+	assert_true(matches(f, "process {p:text} pid {n:int}", "process  pid 7", &m));
+	assert_capture(&m, 0, "");
+	assert_true(matches(f, "process {p:text} pid {n:int}", "process\tMain Thread  pid 7", &m));
+	assert_capture(&m, 0, "Main Thread");
+	// A word gives back what the text behind it needs.
+	assert_true(matches(f, "block <{b}> failed {e:int}", "hw_init of IP block <gfx_v11_0> failed -110", &m));
+	assert_capture(&m, 0, "gfx_v11_0");
+	assert_capture(&m, 1, "-110");
+	assert_true(matches(f, "on address {a:hex}", "on address (nil). Reason", &m));
+	assert_true(matches(f, "{p}[{n:int}]: segfault", "kernel: tokio-rt-worker[3976]: segfault at 0", &m));
+	assert_capture(&m, 0, "tokio-rt-worker");
+	assert_true(matches(f, "{{literal}} {x}", "{literal} yes", &m));
+}
+
+static void test_bad_templates(void **state)
+{
+	struct fixture *f = *state;
+	assert_null(template_parse(&f->arena, S("a {b"), "test", 1, &f->problems));
+	assert_null(template_parse(&f->arena, S("text {a}{b}"), "test", 1, &f->problems));
+	assert_null(template_parse(&f->arena, S("{a}"), "test", 1, &f->problems));
+	assert_null(template_parse(&f->arena, S("some text {bad name}"), "test", 1, &f->problems));
+	assert_int_equal(f->problems.count, 4);
+}
+
+/** Facts `gfx`, `kernel`, `ring` twice. */
+static bool test_facts(const void *ctx, struct str name, size_t index, struct str *ret)
+{
+	static const struct {
+		const char *name, *value;
+	} facts[] = { { "gfx", "gfx1151" }, { "kernel", "6.17.8-arch" }, { "ring", "gfx" }, { "ring", "sdma0" }, { "fw", "0x83" }, { "low", "0x3000" } };
+	(void)ctx;
+	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+		if (str_is(name, facts[i].name) && !index--) {
+			*ret = str_z(facts[i].value);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void test_conditions(void **state)
+{
+	struct fixture *f = *state;
+	const struct fact_view view = { test_facts, NULL };
+	static const struct {
+		const char *text;
+		enum truth truth;
+	} cases[] = {
+		{ "gfx = gfx1151", TRUTH_YES },
+		{ "gfx = gfx1100", TRUTH_NO },
+		{ "gfx in gfx1103 gfx115*", TRUTH_YES },
+		{ "kernel < 6.17.9", TRUTH_YES },
+		{ "kernel >= 7.0", TRUTH_NO },
+		{ "fw = 131", TRUTH_YES },
+		{ "low < 0x100000", TRUTH_YES },
+		{ "ring = sdma*", TRUTH_YES },
+		{ "ring != sdma0", TRUTH_NO },
+		{ "rocm < 7.2", TRUTH_UNKNOWN },
+		{ "gfx = gfx1151 and rocm < 7.2", TRUTH_UNKNOWN },
+		{ "gfx = gfx1100 and rocm < 7.2", TRUTH_NO },
+		{ "no rocm", TRUTH_YES },
+		{ "gfx", TRUTH_YES },
+		{ "gfx = $gfx", TRUTH_YES },
+		{ "gfx = $rocm", TRUTH_UNKNOWN },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct condition *c = condition_parse(&f->arena, NULL, str_z(cases[i].text), "test", 1, &f->problems);
+		if (condition_eval(c, &view) != cases[i].truth)
+			fail_msg("%s", cases[i].text);
+	}
+	// Several lines are alternatives.
+	struct condition *c = condition_parse(&f->arena, NULL, S("gfx = gfx1100"), "test", 1, &f->problems);
+	c = condition_parse(&f->arena, c, S("kernel < 7.0"), "test", 2, &f->problems);
+	assert_int_equal(condition_eval(c, &view), TRUTH_YES);
+	assert_int_equal(f->problems.count, 0);
+	condition_parse(&f->arena, NULL, S("gfx is gfx1100"), "test", 3, &f->problems);
+	condition_parse(&f->arena, NULL, S("gfx ="), "test", 4, &f->problems);
+	assert_int_equal(f->problems.count, 2);
+}
+
+static void test_sentences(void **state)
+{
+	(void)state;
+	const struct fact_view view = { test_facts, NULL };
+	static const struct {
+		const char *sentence, *filled;
+	} cases[] = {
+		{ "ring {ring} | , kernel {kernel} | of {process}", "ring gfx, kernel 6.17.8-arch" },
+		{ "{process} | , status {fw}", "status 0x83" },
+		{ "{process}", "" },
+		{ "plain", "plain" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct text out = { 0 };
+		phrase_fill(&out, str_z(cases[i].sentence), &view);
+		assert_string_equal(out.p ? out.p : "", cases[i].filled);
+		text_free(&out);
+	}
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	struct json j = { .out = out };
+	json_open(&j, '[');
+	json_str(&j, (struct str){ "a\"\\\x01\xff\xc3\xa9\xed\xa0\x80", 10 });
+	json_str(&j, (struct str){ 0 });
+	json_decimal(&j, 45755.10331, 6);
+	json_decimal(&j, 3, 6);
+	json_int(&j, -1);
+	json_close(&j, ']');
+	fclose(out);
+	assert_string_equal(text, "[\n  \"a\\\"\\\\\\u0001\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\",\n  null,\n  45755.10331,\n  3,\n  -1\n]\n");
+	free(text);
+}
+
+/** A user's block replaces ours, and its signature wins over ours. */
+static void test_replacement(void **state)
+{
+	(void)state;
+	struct know_problems problems = { 0 };
+	struct know *k = know_load_with("user.know",
+					S("signature ring-timeout\n  event soft-recovered\n  subsystem ring\n  level error\n"
+					  "  match ring {ring} timeout, signaled seq={seq_signaled:int}, emitted seq={seq_emitted:int}\n"),
+					&problems);
+	struct match m;
+	assert_int_equal(problems.count, 0);
+	assert_true(know_match(k, S("ring gfx timeout, signaled seq=1, emitted seq=2"), &m));
+	assert_true(str_is(match_signature(&m)->event->head.id, "soft-recovered"));
+	know_free(k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_globs),
+		cmocka_unit_test_setup_teardown(test_templates, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_bad_templates, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_conditions, set_up, tear_down),
+		cmocka_unit_test(test_sentences),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_replacement),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
