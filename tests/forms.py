@@ -339,6 +339,7 @@ def forms():
     yield "journalctl -o short-full", written(log, lambda m: f"{m.wall():%a %Y-%m-%d %H:%M:%S} CEST box kernel: {m.text}"), second
     yield "journalctl -o short-monotonic", written(log, lambda m: f"[{m.time:12.6f}] box kernel: {m.text}"), {}
     yield "journalctl -o short-unix", written(log, lambda m: f"{epoch(m):.6f} box kernel: {m.text}"), {}
+    yield "journalctl -o short-delta", written(log, lambda m: f"[{m.time:12.6f} <    0.000011 >] box kernel: {m.text}"), {}
     yield "journalctl -o cat", written(log, lambda m: m.text), dict(has_time=False)
     yield "journalctl -o json", written(log, journal_json), {}
     yield "journalctl -o export", journal_export(log), {}

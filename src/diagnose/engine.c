@@ -303,7 +303,8 @@ static void take_detail(struct engine *g, struct incident *i, const struct event
 	struct diag_event *d = find_detailed(i, e);
 	if (!d)
 		d = add_event(g, i, e, e->signature->details[0]);
-	if (!d || i->dropping)
+	// A repetition that was only counted has its facts already.
+	if (!d || i->dropping || d->count > 1)
 		return;
 	if (!d->device.n)
 		d->device = arena_str(&i->arena, e->device);

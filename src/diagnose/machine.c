@@ -2,19 +2,37 @@
 
 #include <stdlib.h>
 
+enum { VALUE_MAX = 256 };
+
+/** Values that change leave their old text behind; now and then what is in use moves to fresh memory. */
+static void compact(struct machine *m)
+{
+	struct arena fresh = { 0 };
+	for (size_t i = 0; i < m->facts.len; i++) {
+		m->facts.data[i].name = arena_str(&fresh, m->facts.data[i].name);
+		m->facts.data[i].value = arena_str(&fresh, m->facts.data[i].value);
+	}
+	for (size_t i = 0; i < m->ngpus; i++)
+		m->gpus[i].device = arena_str(&fresh, m->gpus[i].device);
+	arena_free(&m->arena);
+	m->arena = fresh;
+}
+
 static void set(struct machine *m, struct str name, struct str value, enum fact_type type, struct place at)
 {
 	for (size_t i = 0; i < m->facts.len; i++) {
 		struct fact *f = &m->facts.data[i];
 		if (str_eq(f->name, name)) {
 			if (!str_eq(f->value, value))
-				f->value = arena_str(&m->arena, value);
+				f->value = arena_str(&m->arena, str_cut(value, VALUE_MAX));
+			if (m->arena.total > MACHINE_BYTES)
+				compact(m);
 			return;
 		}
 	}
 	if (m->facts.len >= MACHINE_FACTS)
 		return;
-	struct fact fact = { arena_str(&m->arena, name), arena_str(&m->arena, value), type, at };
+	struct fact fact = { arena_str(&m->arena, name), arena_str(&m->arena, str_cut(value, VALUE_MAX)), type, at };
 	vec_push(&m->facts, fact);
 }
 

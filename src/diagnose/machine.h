@@ -5,7 +5,7 @@
 #include "evidence/event.h"
 #include "knowledge/know.h"
 
-enum { MACHINE_GPUS = 64, MACHINE_FACTS = 256 };
+enum { MACHINE_GPUS = 64, MACHINE_FACTS = 256, MACHINE_BYTES = 256 << 10 };
 
 struct machine_gpu {
 	struct str device;

@@ -1,5 +1,7 @@
 #include "evidence/stamp.h"
 
+enum { DIGITS_MAX = 15 }; // more are no time
+
 struct cursor {
 	struct str s;
 	size_t at;
@@ -242,7 +244,7 @@ static bool eat_kmsg(struct cursor *c, struct stamp *ret)
 		size_t from = t.at;
 		for (; char_digit(peek(&t)); t.at++)
 			v[i] = v[i] * 10 + (peek(&t) - '0');
-		if (t.at == from || !eat(&t, ','))
+		if (t.at == from || t.at - from > DIGITS_MAX || !eat(&t, ','))
 			return false;
 	}
 	while (!at_end(&t) && peek(&t) != ';' && !char_space(peek(&t)))

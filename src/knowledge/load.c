@@ -157,10 +157,6 @@ static void signature_template(struct know *k, struct know_signature *s, struct 
 	if (!t)
 		return;
 	t->owner = s;
-	if (!matcher_add(k->matcher, t)) {
-		know_problem(problems, file, line, "the message has no four characters in a row to find it by");
-		return;
-	}
 	struct template **grown = arena_alloc(&k->arena, (s->ntemplates + 1) * sizeof(*grown));
 	if (s->ntemplates)
 		memcpy(grown, s->templates, s->ntemplates * sizeof(*grown));
@@ -257,10 +253,7 @@ static void add_signature(struct know *k, void *object, struct know_problems *pr
 	struct know_signature *s = object;
 	if (!s->event_id.n == !s->detail_ids)
 		know_problem(problems, s->head.file, s->head.line, "a signature has either 'event' or 'detail'");
-	for (size_t i = 0; i < k->signatures.len; i++)
-		if (s->head.id.n && str_eq(k->signatures.data[i]->head.id, s->head.id))
-			k->signatures.data[i]->message = true; // the replaced one yields to the new one
-	vec_push(&k->signatures, s);
+	ADD(&k->signatures, s);
 }
 
 static void add_cause(struct know *k, void *object, struct know_problems *problems)
@@ -494,33 +487,42 @@ static void load_block(void *ctx, const struct know_block *b)
 	know_problem(l->problems, b->file, b->line, "unknown kind of block '" STR_FMT "'", STR_ARG(b->kind));
 }
 
+static bool has_names(const struct know *k, struct str id)
+{
+	for (size_t i = 0; i < k->names.len; i++)
+		if (str_eq(k->names.data[i]->head.id, id))
+			return true;
+	return false;
+}
+
+static const struct know_event *resolve_event(struct know *k, const struct know_head *head, struct str id,
+					      struct know_problems *problems)
+{
+	const struct know_event *event = know_event(k, id);
+	if (!event)
+		know_problem(problems, head->file, head->line, "there is no event '" STR_FMT "'", STR_ARG(id));
+	return event;
+}
+
+/** A signature that refers to nothing that does not exist is given to the matcher. */
 static void resolve_signature(struct know *k, struct know_signature *s, struct know_problems *problems)
 {
-	if (s->event_id.n) {
-		s->event = know_event(k, s->event_id);
-		if (!s->event)
-			know_problem(problems, s->head.file, s->head.line, "there is no event '" STR_FMT "'",
-				     STR_ARG(s->event_id));
-	}
+	unsigned before = problems->count;
+	if (s->event_id.n)
+		s->event = resolve_event(k, &s->head, s->event_id, problems);
 	size_t n = 0;
-	for (struct know_list *d = s->detail_ids; d && n < 4; d = d->next, n++) {
-		s->details[n] = know_event(k, d->text);
-		if (!s->details[n])
-			know_problem(problems, s->head.file, s->head.line, "there is no event '" STR_FMT "'", STR_ARG(d->text));
-	}
-	for (size_t t = 0; t < s->ntemplates; t++) {
-		for (size_t i = 0; i < s->templates[t]->npieces; i++) {
-			struct piece *piece = &s->templates[t]->pieces[i];
-			if (piece->type != VALUE_NAME)
-				continue;
-			size_t j = 0;
-			while (j < k->names.len && !str_eq(k->names.data[j]->head.id, piece->table))
-				j++;
-			if (j == k->names.len)
-				know_problem(problems, s->head.file, s->head.line,
-					     "'" STR_FMT "' is neither a type nor a table of names", STR_ARG(piece->table));
-		}
-	}
+	for (struct know_list *d = s->detail_ids; d && n < 4; d = d->next)
+		s->details[n++] = resolve_event(k, &s->head, d->text, problems);
+	for (size_t t = 0; t < s->ntemplates; t++)
+		for (size_t i = 0; i < s->templates[t]->npieces; i++)
+			if (s->templates[t]->pieces[i].type == VALUE_NAME && !has_names(k, s->templates[t]->pieces[i].table))
+				know_problem(problems, s->head.file, s->templates[t]->line,
+					     "'" STR_FMT "' is neither a type nor a table of names",
+					     STR_ARG(s->templates[t]->pieces[i].table));
+	for (size_t t = 0; t < s->ntemplates && problems->count == before; t++)
+		if (!matcher_add(k->matcher, s->templates[t]))
+			know_problem(problems, s->head.file, s->templates[t]->line,
+				     "the message has no four characters in a row to find it by");
 }
 
 static void resolve_class(const struct know *k, const struct know_head *head, const struct know_list *classes,
@@ -554,9 +556,7 @@ static void resolve(struct know *k, struct know_problems *problems)
 	}
 	for (size_t i = 0; i < k->causes.len; i++)
 		for (struct know_list *f = k->causes.data[i]->from; f; f = f->next)
-			if (!know_event(k, f->text))
-				know_problem(problems, k->causes.data[i]->head.file, k->causes.data[i]->head.line,
-					     "there is no event '" STR_FMT "'", STR_ARG(f->text));
+			resolve_event(k, &k->causes.data[i]->head, f->text, problems);
 	for (size_t i = 0; i < k->remedies.len; i++)
 		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)

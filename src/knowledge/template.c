@@ -86,7 +86,7 @@ struct template *template_parse(struct arena *arena, struct str text, const char
 		return NULL;
 	}
 	struct template *t = arena_alloc(arena, sizeof(*t));
-	*t = (struct template){ .text = text, .npieces = n, .weight = weight };
+	*t = (struct template){ .text = text, .line = line, .npieces = n, .weight = weight };
 	t->pieces = arena_alloc(arena, n * sizeof(*pieces));
 	memcpy(t->pieces, pieces, n * sizeof(*pieces));
 	return t;

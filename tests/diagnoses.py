@@ -1,0 +1,558 @@
+#!/usr/bin/env python3
+"""Short incidents in the driver's formats and what must be said of them: class, facts, roles, action, fault; then the rules
+by which causes are told from effects, remedies, logs in which nothing is wrong, and the user's own knowledge."""
+import re
+import sys
+
+import tap
+
+GPU = "0000:03:00.0"
+
+
+def log(text):
+    """Lines are `SECONDS MESSAGE`; `@` stands for the driver's prefix, `%` for drm's."""
+    out = []
+    for line in text.strip("\n").splitlines():
+        time, message = line.strip().split(" ", 1)
+        message = re.sub(r"^@ ", f"amdgpu {GPU}: amdgpu: ", message)
+        message = re.sub(r"^%(\w+) ", r"[drm:\1 [amdgpu]] *ERROR* ", message)
+        out.append(f"[{float(time):12.6f}] {message}")
+    return "\n".join(out) + "\n"
+
+
+def boot(ids="0x1002:0x744C 0x1DA2:0xE471 0xC8", kernel="6.12.48-amd64", parameters="quiet"):
+    return log(f"""
+0.0 Linux version {kernel} (builder@host) (gcc 14.2.0) #1 SMP PREEMPT_DYNAMIC
+0.0 Command line: BOOT_IMAGE=/vmlinuz root=/dev/sda2 ro {parameters}
+3.1 amdgpu {GPU}: enabling device (0006 -> 0007)
+3.2 @ initializing kernel modesetting (IP DISCOVERY {ids}).
+4.0 @ SMU is initialized successfully!
+4.2 [drm] Initialized amdgpu 3.61.0 for {GPU} on minor 1
+""")
+
+
+def fault(time, address, status, vmid=4, client=None, process="python", pid=4242, hub="gfxhub", ih=10, fields=True):
+    """A page fault with its sub-lines, whose fields are those of the status word."""
+    from_status = {"client": f"{client or 'TCP'} ({status >> 9 & 0x1ff:#x})", "more": status & 1, "walker": status >> 1 & 7,
+                   "permission": status >> 4 & 15, "mapping": status >> 8 & 1, "rw": status >> 18 & 1}
+    out = f"{time} @ [{hub}] page fault (src_id:0 ring:24 vmid:{vmid} pasid:{32770 if vmid else 0})\n"
+    if vmid:
+        out += f"{time} @  in process {process} pid {pid} thread {process} pid {pid})\n"
+    out += f"{time} @   in page starting at address 0x{address:016x} from client {ih}\n"
+    out += f"{time} @ {'GC' if hub == 'gfxhub' else 'MM'}VM_L2_PROTECTION_FAULT_STATUS:0x{status:08X}\n"
+    if fields:
+        out += (f"{time} @ \t Faulty UTCL2 client ID: {from_status['client']}\n{time} @ \t MORE_FAULTS: {from_status['more']:#x}\n"
+                f"{time} @ \t WALKER_ERROR: {from_status['walker']:#x}\n{time} @ \t PERMISSION_FAULTS: {from_status['permission']:#x}\n"
+                f"{time} @ \t MAPPING_ERROR: {from_status['mapping']:#x}\n{time} @ \t RW: {from_status['rw']:#x}\n")
+    return out
+
+
+def status_of(client, permission, rw=0, walker=0, mapping=0, vmid=4, more=1):
+    return more | walker << 1 | permission << 4 | mapping << 8 | client << 9 | rw << 18 | vmid << 20
+
+
+def reset(time, method="MODE1", outcome="succeeded", vram_lost=False):
+    lines = f"{time} @ GPU reset begin!\n{time + 0.4} @ {method} reset\n"
+    if outcome == "succeeded":
+        lines += f"{time + 0.9} @ GPU reset succeeded, trying to resume\n"
+        lines += f"{time + 1.0} [drm] VRAM is lost due to GPU reset!\n" * vram_lost
+        lines += f"{time + 1.5} @ GPU reset(1) succeeded!\n"
+    else:
+        lines += f"{time + 1.5} @ GPU reset(1) failed\n{time + 1.6} @ GPU reset end with ret = -62\n{time + 1.7} @ GPU Recovery Failed: -62\n"
+    return lines
+
+
+def ring_timeout(time, ring="gfx_0.0.0", signaled=1000, emitted=1002, process="game.exe", pid=900):
+    return (f"{time} @ ring {ring} timeout, signaled seq={signaled}, emitted seq={emitted}\n"
+            f"{time} @ Process information: process {process} pid {pid} thread {process[:9]}:cs0 pid {pid + 1}\n")
+
+
+# name: log, and what must be said. A role of an event stands for all events of this kind.
+CASES = {
+    "graphics ring, reset": dict(
+        log=ring_timeout(100.5) + reset(100.6), cls="gfx-ring-timeout", do="restart-session", fault="unknown",
+        facts=dict(ring="gfx_0.0.0", seq_signaled=1000, seq_emitted=1002, process="game.exe", pid=900, reset_method="MODE1",
+                   reset_outcome="succeeded", pci=GPU),
+        roles={"ring-timeout": "cause", "reset-begin": "effect", "reset-succeeded": "effect"}),
+    "graphics ring, soft recovery": dict(
+        log="88.1 @ ring gfx_0.0.0 timeout, but soft recovered", cls="gfx-ring-timeout", do="restart-program",
+        facts=dict(ring="gfx_0.0.0"), roles={"soft-recovered": "cause"}),
+    "graphics ring, reset alone": dict(
+        log=ring_timeout(50.0) + "50.1 @ Starting gfx_0.0.0 ring reset\n50.2 @ Ring gfx_0.0.0 reset succeeded", cls="gfx-ring-timeout",
+        do="restart-program", facts=dict(ring="gfx_0.0.0", ring_reset="succeeded"), roles={"ring-timeout": "cause", "ring-reset-done": "effect"}),
+    "graphics ring, VRAM lost": dict(
+        log=ring_timeout(50.0) + reset(50.5, vram_lost=True), cls="gfx-ring-timeout", do="restart-session",
+        facts=dict(vram_lost=True), also=["vram-lost"]),
+    "compute ring": dict(
+        log=ring_timeout(60.0, "comp_1.0.1", 10, 11, "ollama", 71) + reset(60.1), cls="compute-ring-timeout", fault="job",
+        do="restart-session", facts=dict(ring="comp_1.0.1", process="ollama", pid=71), roles={"ring-timeout": "cause"}),
+    "copy ring of the kernel": dict(
+        log="70.0 @ ring sdma0 timeout, signaled seq=500, emitted seq=503\n70.0 @ Process information: process  pid 0 thread  pid 0\n" + reset(70.1),
+        cls="sdma-ring-timeout", do="restart-session", facts=dict(ring="sdma0", seq_emitted=503, process=None, pid=None), roles={"ring-timeout": "cause"}),
+    "page queue of a Vega": dict(log="70.0 %amdgpu_job_timedout ring page0 timeout, signaled seq=5, emitted seq=9", cls="sdma-ring-timeout", facts=dict(ring="page0")),
+    "video decoder": dict(
+        log=ring_timeout(70.0, "vcn_unified_0", 7, 8, "mpv", 33), cls="video-engine-timeout", facts=dict(ring="vcn_unified_0", process="mpv"),
+        roles={"ring-timeout": "cause"}),
+    "video, JPEG": dict(log=ring_timeout(70.0, "jpeg_dec_0", 7, 8), cls="video-engine-timeout", facts=dict(ring="jpeg_dec_0")),
+    "reset failed": dict(
+        log=reset(10.0, outcome="failed"), cls="gpu-reset-failed", do="reboot", facts=dict(reset_outcome="failed"), roles={"reset-failed": "cause"}),
+    "recovery switched off": dict(
+        log="10.0 @ GPU recovery disabled.", cls="gpu-reset-failed", do="reboot", roles={"recovery-disabled": "cause"}),
+    "block dead after the reset": dict(
+        log="10.0 @ GPU reset(3) succeeded!\n10.1 amdgpu 0000:03:00.0: [drm:amdgpu_ib_ring_tests [amdgpu]] *ERROR* IB test failed on gfx_0.0.0 (-110).\n10.2 %amdgpu_device_delayed_init_work_handler ib ring test failed (-110).",
+        cls="gpu-reset-failed", roles={"block-failed": "cause"}),
+    "contexts lost": dict(
+        log="10.0 %amdgpu_cs_ioctl Failed to initialize parser -125!\n10.1 %amdgpu_cs_ioctl Failed to initialize parser -125!",
+        cls="context-lost-after-reset", do="restart-program", before_log=True, facts=dict(error=-125), roles={"context-lost": "cause"}),
+    "MES silent": dict(
+        log="10.0 @ MES failed to respond to msg=ADD_QUEUE\n10.1 @ failed to add hardware queue to MES, doorbell=0x1a04\n10.1 @ MES might be in unrecoverable state, issue a GPU reset\n" + reset(10.2),
+        cls="mes-unresponsive", fault="driver", do="restart-session", facts=dict(mes_message="ADD_QUEUE", doorbell="0x1a04"),
+        roles={"mes-timeout": "cause", "reset-begin": "effect"}),
+    "MES silent and not reset": dict(log="10.0 @ MES failed to respond to msg=SUSPEND\n13.0 @ failed to suspend all gangs", cls="mes-unresponsive", do="reboot"),
+    "HWS": dict(
+        log="10.0 @ qcm fence wait loop timeout expired\n10.0 @ The cp might be in an unrecoverable state due to an unsuccessful queues preemption\n10.1 @ Failed to evict process queues\n" + reset(10.2, "BACO"),
+        cls="hws-queue-preemption-failed", do="restart-session", facts=dict(reset_method="BACO"), also=["kfd-queue-eviction-failed"], roles={"hws-timeout": "cause"}),
+    "HWS refuses a queue": dict(
+        log="10.0 amdgpu: Pasid 0x8001 DQM create queue type 0 failed. ret -62", cls="hws-queue-preemption-failed", facts=dict(pasid=0x8001, error=-62)),
+    "SMU": dict(
+        log="10.0 @ SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x00000032 SMN_C2PMSG_82:0x00000000\n15.0 @ Failed to disable gfxoff!",
+        cls="smu-unresponsive", fault="driver", do="reboot", facts=dict(smu_message="0x32"), also=["gfxoff-hang"], roles={"smu-timeout": "cause"}),
+    "GFXOFF": dict(log="10.0 @ Failed to enable gfxoff!", cls="smu-unresponsive", also=["gfxoff-hang"], roles={"gfxoff-failed": "cause"}),
+    "display controller": dict(
+        log="10.0 [drm:dc_dmub_srv_log_diagnostic_data [amdgpu]] *ERROR* dc_dmub_srv_log_diagnostic_data: DMCUB error - collecting diagnostic data\n10.2 [drm:dc_dmub_srv_wait_for_idle [amdgpu]] *ERROR* Error waiting for DMUB idle: status=3",
+        cls="display-engine-hang", do="restart-session", fault="driver", roles={"dmub-error": "cause"}),
+    "display flip": dict(
+        log="10.0 amdgpu 0000:03:00.0: [drm] *ERROR* [CRTC:76:crtc-0] flip_done timed out\n20.2 amdgpu 0000:03:00.0: [drm] *ERROR* [CRTC:76:crtc-0] commit wait timed out",
+        cls="display-engine-hang", roles={"display-timeout": "cause"}),
+    "page fault, not mapped": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(8, 3)), cls="gpu-page-fault-unmapped", fault="job", do="restart-program",
+        facts=dict(process="python", pid=4242, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", hub="gfxhub",
+                   vmid=4, pasid=32770, rw="read", permission_faults="0x3", walker_error="0x0", mapping_error="0x0"),
+        roles={"page-fault": "cause"}),
+    "page fault, data cache of the scalar unit": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0xa, 3), client="SQC (data)"), cls="gpu-page-fault-unmapped",
+        facts=dict(fault_client="SQC", fault_client_detail="data")),
+    "page fault, write": dict(log=fault(10.0, 0x7f0000001000, status_of(8, 5, rw=1)), cls="gpu-page-fault-unmapped", facts=dict(rw="write", permission_faults="0x5")),
+    "null pointer": dict(
+        log=fault(10.0, 0x3000, status_of(8, 5, rw=1)), cls="gpu-null-pointer-fault", fault="job", do="restart-program",
+        facts=dict(fault_address="0x3000", rw="write"), roles={"page-fault": "cause"}),
+    "write to a read-only page": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(8, 4, rw=1)), cls="gpu-page-fault-readonly-write", fault="job",
+        facts=dict(permission_faults="0x4", rw="write"), roles={"page-fault": "cause"}),
+    "copy engine's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0xd, 3), client="SDMA0"), cls="gpu-page-fault-copy-engine", facts=dict(fault_client="SDMA0")),
+    "memory hub's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0, 3), client="MP0", hub="mmhub", ih=18), cls="gpu-page-fault-copy-engine", facts=dict(hub="mmhub")),
+    "command processor's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(4, 3, walker=1, mapping=1), client="CPF"), cls="cp-fetch-page-fault", fault="driver",
+        facts=dict(fault_client="CPF", mapping_error="0x1", walker_error="0x1")),
+    "driver's own page fault": dict(
+        log=boot() + log(fault(30.0, 0x800000000, status_of(5, 5, vmid=0), vmid=0, client="CPC")), raw=True,
+        cls="kernel-context-page-fault", facts=dict(vmid=0, fault_client="CPC", process=None), roles={"page-fault": "cause"}),
+    "page fault of a Polaris": dict(
+        log="10.0 @ GPU fault detected: 146 0x0d8c480c\n10.0 @  for process blender pid 500 thread blender:cs0 pid 501\n10.0 @   VM_CONTEXT1_PROTECTION_FAULT_ADDR   0x0010A000\n"
+            "10.0 @   VM_CONTEXT1_PROTECTION_FAULT_STATUS 0x0C04800C\n10.0 @ VM fault (0x0c, vmid 6, pasid 32769) at page 1089536, read from 'TC4' (0x54433400) (72)",
+        cls="gpu-page-fault-unmapped", facts=dict(process="blender", pid=500, fault_page=1089536, fault_client="TC4", vmid=6, rw="read")),
+    "illegal packet": dict(
+        log="10.0 %gfx_v11_0_priv_reg_irq Illegal register access in command stream\n" + reset(10.1), cls="illegal-opcode-or-instruction", fault="job",
+        roles={"illegal-opcode": "cause", "reset-begin": "effect"}),
+    "illegal opcode": dict(log="10.0 %gfx_v11_0_bad_op_irq Illegal opcode in command stream", cls="illegal-opcode-or-instruction", do="restart-program"),
+    "wave with an error": dict(
+        log="10.0 amdgpu: sq_intr: error, se 2, data 0x1234, sa 0, priv 0, wave_id 3, simd_id 1, wgp_id 4, err_type 1", cls="illegal-opcode-or-instruction",
+        roles={"wave-error": "cause"}),
+    "RAS, ATHUB": dict(
+        log="10.0 @ uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n" + reset(10.1), cls="ras-uncorrectable-error", fault="node", do="replace",
+        facts=dict(ras_event="ERREVENT_ATHUB_INTERRUPT"), roles={"ras-uncorrectable": "cause", "reset-begin": "effect"}),
+    "RAS, memory": dict(
+        log="10.0 @ {17}[Hardware Error]: socket: 0, die: 0, 2 new uncorrectable hardware errors detected in umc block\n10.1 @ {17}[Hardware Error]: 2 uncorrectable hardware errors detected in total in umc block",
+        cls="ras-uncorrectable-error", fault="node", do="replace"),
+    "RAS, poison": dict(
+        log="10.0 @ GPU reset for gfx RAS poison consumption is issued!\n" + reset(10.1), cls="ras-uncorrectable-error", roles={"ras-poison": "cause"}),
+    "PCIe, fatal": dict(
+        log="9.0 @ SMU is initialized successfully!\n10.0 pcieport 0000:00:01.1: AER: Uncorrectable (Fatal) error message received from 0000:03:00.0\n"
+            "10.0 amdgpu 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, (Requester ID)\n"
+            "10.0 amdgpu 0000:03:00.0:   device [1002:744c] error status/mask=00004000/00000000\n10.0 amdgpu 0000:03:00.0:    [14] CmpltTO                (First)",
+        cls="pcie-link-errors", fault="node", do="power-cycle", facts=dict(aer_severity="Uncorrectable"), roles={"pcie-error": "cause"}),
+    "PCIe, repaired": dict(
+        log="9.0 @ SMU is initialized successfully!\n10.0 amdgpu 0000:03:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)\n"
+            "10.0 amdgpu 0000:03:00.0:   device [1002:744c] error status/mask=00000001/0000e000\n10.0 amdgpu 0000:03:00.0:    [ 0] RxErr                  (First)",
+        cls="pcie-link-errors", facts=dict(aer_severity="Correctable")),
+    "link down": dict(
+        log="9.0 @ SMU is initialized successfully!\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Link Down\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Card not present",
+        cls="pcie-link-errors", do="power-cycle", roles={"pcie-link-down": "cause"}),
+    "off the bus": dict(
+        log="10.0 @ device lost from bus!", cls="gpu-off-bus", fault="node", do="power-cycle", roles={"gpu-off-bus": "cause"}),
+    "off the bus, seen by the SMU": dict(
+        log="10.0 @ SMU: I'm not done with your previous command: SMN_C2PMSG_66:0xFFFFFFFF SMN_C2PMSG_82:0xFFFFFFFF\n", cls="gpu-off-bus"),
+    "IOMMU": dict(
+        log="9.0 @ SMU is initialized successfully!\n90.0 amdgpu 0000:03:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0010 address=0xfe100000 flags=0x0020]",
+        cls="iommu-dma-fault", fault="driver", facts=dict(iommu_address="0xfe100000"), roles={"iommu-fault": "cause"}),
+    "lost interrupts": dict(
+        log="10.0 [drm] Fence fallback timer expired on ring sdma0\n11.0 [drm] Fence fallback timer expired on ring gfx_0.0.0", cls="interrupt-delivery-problem",
+        do="nothing", facts=dict(ring="sdma0"), roles={"interrupt-lost": "cause"}),
+    "interrupt flood": dict(log="10.0 @ IH ring buffer overflow (0x00001000, 0x00000FE0, 0x00001020)", cls="interrupt-delivery-problem"),
+    "start failed": dict(
+        log="3.0 @ initializing kernel modesetting (IP DISCOVERY 0x1002:0x744C 0x1DA2:0xE471 0xC8).\n4.0 @ hw_init of IP block <psp> failed -22\n4.0 @ amdgpu_device_ip_init failed\n4.0 @ Fatal error during GPU init\n4.1 amdgpu 0000:03:00.0: probe with driver amdgpu failed with error -22",
+        cls="gpu-init-failed", do="reboot", fault="node", facts=dict(ip_block="psp", error=-22)),
+    "firmware missing": dict(
+        log="3.0 amdgpu 0000:03:00.0: Direct firmware load for amdgpu/gc_11_0_0_mes.bin failed with error -2\n3.1 @ Fatal error during GPU init",
+        cls="gpu-init-failed", facts=dict(firmware="amdgpu/gc_11_0_0_mes.bin", error=-2)),
+    "no atomics": dict(
+        log="5.0 kfd kfd: amdgpu: skipped device 1002:7300, PCI rejects atomics 730<0", cls="kfd-unavailable", do="nothing", fault="node", facts=dict(kfd_device="1002:7300")),
+    "resume failed": dict(
+        log="5000.0 PM: suspend entry (deep)\n5010.0 @ resume of IP block <gfx_v11_0> failed -110\n5010.0 @ amdgpu_device_ip_resume failed (-110).\n5010.1 amdgpu 0000:03:00.0: PM: failed to resume async: error -110",
+        cls="suspend-resume-failure", do="reboot", fault="driver", facts=dict(ip_block="gfx_v11_0", error=-110), roles={"resume-failed": "cause"}),
+    "oops in the driver": dict(
+        log="10.0 BUG: kernel NULL pointer dereference, address: 0000000000000018\n10.0 CPU: 3 UID: 1000 PID: 77 Comm: vulkaninfo Not tainted 6.12.48 #1\n10.0 RIP: 0010:amdgpu_vm_bo_update+0x2d/0x710 [amdgpu]",
+        cls="kernel-driver-oops", do="reboot", fault="driver", roles={"driver-oops": "cause"}),
+    "task stuck in the driver": dict(
+        log="200.0 INFO: task kworker/u64:2:311 blocked for more than 120 seconds.\n200.0 Call Trace:\n200.0  <TASK>\n200.0  schedule+0x2d/0xd0\n200.0  dma_fence_default_wait+0x1c3/0x230\n200.0  amdgpu_sync_wait+0x7b/0x160 [amdgpu]",
+        cls="driver-deadlock-hung-task", do="reboot", facts=dict(blocked_seconds=120), roles={"hung-task": "cause"}),
+    "GPU memory full": dict(
+        log="10.0 %amdgpu_cs_ioctl Not enough memory for command submission!\n10.1 %amdgpu_cs_ioctl Not enough memory for command submission!", cls="vram-exhaustion",
+        fault="job", do="restart-program", roles={"out-of-vram": "cause"}),
+    "host memory full": dict(
+        log="10.0 oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/user.slice,task=python3,pid=4711,uid=1000\n10.1 Out of memory: Killed process 4711 (python3) total-vm:90000kB, anon-rss:80000kB\n11.0 @ Freeing queue vital buffer 0x7f0000000000, queue evicted",
+        cls="host-oom", fault="job", do="restart-program", facts=dict(process="python3", pid=4711), roles={"host-oom": "cause"}),
+    "too hot": dict(
+        log="10.0 @ ERROR: GPU over temperature range(SW CTF) detected!\n10.0 @ ERROR: System is going to shutdown due to GPU SW CTF!", cls="thermal-shutdown",
+        fault="node", do="power-cycle"),
+    "virtual function without its host": dict(log="10.0 @ Doesn't get msg:1 from pf, error=-62\n10.1 @ VF exclusive mode timeout", cls="sriov-world-switch-timeout", do="reset"),
+    "virtualisation host": dict(log="10.0 gim error:(wait_cmd_complete:2369) wait_cmd_complete -- time out after 0.003 seconds", cls="sriov-world-switch-timeout"),
+    "reset without a reason": dict(
+        log="10.0 @ GPU reset begin!\n10.1 @ MODE1 reset\n11.5 @ GPU reset(1) succeeded!", cls="gpu-reset-unexplained", before_log=True, do="restart-session"),
+}
+
+
+def test_cases(t, unhang):
+    for name, case in CASES.items():
+        text = case["log"] if case.get("raw") else log(case["log"])
+        answer = unhang.explain_text(text)
+        found = answer.first
+        wrong = list(answer.complaints)
+
+        def same(what, got, wanted):
+            if got != wanted:
+                wrong.append(f"{what}: {got!r}, not {wanted!r}")
+
+        same("classes", answer.classes, [case["cls"]])
+        for fact, value in case.get("facts", {}).items():
+            if value is None:
+                same(fact, found.values(fact), [])
+            elif value not in found.values(fact):
+                wrong.append(f"{fact}: {found.values(fact)!r}, not {value!r}")
+        for event, role in case.get("roles", {}).items():
+            same(f"role of {event}", {e["role"] for e in found.events(event)}, {role})
+        for word in case.get("also", []):
+            if word not in found.data["also"]:
+                wrong.append(f"also: {found.data['also']}, without {word}")
+        for what, key in (("do", "do"), ("fault", "fault")):
+            if what in case:
+                same(f"action.{what}", found.data["action"][key], case[what])
+        if "before_log" in case:
+            same("before_log", found.cause["before_log"], case["before_log"])
+        t.no_complaints(wrong, name)
+    shown = {case["cls"] for case in CASES.values()}
+    # What only user space prints, or what has no line of its own in a kernel log.
+    elsewhere = {"long-running-dispatch-timeout", "memory-aperture-violation", "hsa-queue-exception", "gpu-hang-hw-exception", "collective-timeout", "wrong-isa"}
+    caused = set(re.findall(rb"^cause +(\S+)", unhang.run("knowledge", "list", "cause").stdout, re.M))
+    missing = {c.decode() for c in caused} - shown - elsewhere
+    t.same(sorted(missing), [], "each class that has a cause has an incident here")
+
+
+# --- rules ---
+
+def one(t, unhang, name, text, raw=False):
+    answer = unhang.explain_text(text if raw else log(text))
+    t.no_complaints(answer.complaints, f"{name}: well-formed")
+    return answer
+
+
+def test_fault_status(t, unhang):
+    a = one(t, unhang, "status without sub-lines", fault(10, 0x7f0000001000, status_of(8, 5, rw=1, walker=2), fields=False)).first
+    t.same({n: a.values(n) for n in ("fault_client", "permission_faults", "rw", "walker_error", "mapping_error")},
+           {"fault_client": ["TCP"], "permission_faults": ["0x5"], "rw": ["write"], "walker_error": ["0x2"], "mapping_error": ["0x0"]}, "the status word fills in what the lines do not say")
+    line = a.fact("fault_status")["at"]["line"]
+    t.same([a.fact(n)["at"]["line"] for n in ("fault_client", "rw") if a.fact(n)], [line, line], "decoded facts stand at the status line")
+    agreeing = one(t, unhang, "agreeing", fault(10, 0x7f0000001000, status_of(8, 3))).first
+    text = fault(10, 0x7f0000001000, status_of(8, 3)).replace("PERMISSION_FAULTS: 0x3", "PERMISSION_FAULTS: 0x5").replace("RW: 0x0", "RW: 0x1")
+    against = one(t, unhang, "contradicting", text).first
+    t.ok(against.cause["confidence"] < agreeing.cause["confidence"] - 0.1, "sub-lines that contradict the status word lower the confidence",
+         f"{against.cause['confidence']} against {agreeing.cause['confidence']}")
+    t.same(against.values("permission_faults"), ["0x5"], "what is printed stays")
+    zero = one(t, unhang, "zero", fault(10, 0x7f0000001000, 0, client="CB/DB")).first
+    t.same({n: zero.values(n) for n in ("fault_client", "permission_faults", "rw", "fault_status")},
+           {"fault_client": [], "permission_faults": [], "rw": [], "fault_status": ["0x0"]}, "a zero status is no client, no direction")
+    t.same(zero.cls, "gpu-page-fault-unmapped", "a zero status of a program's VMID is still a fault")
+    vmids = one(t, unhang, "VMID", fault(10, 0x7f0000001000, status_of(8, 3, vmid=9), vmid=4)).first
+    t.same((vmids.values("vmid"), vmids.cause["confidence"]), ([4], agreeing.cause["confidence"]), "the printed VMID counts, another one in the status word is no contradiction")
+    two = one(t, unhang, "two faults", fault(10, 0x7f0000001000, status_of(8, 3)) + fault(10.1, 0x7f0000009000, status_of(8, 5, rw=1), vmid=5, process="other", pid=7)).first
+    t.same([[two.values(n, e["id"]) for n in ("fault_address", "rw", "process")] for e in two.events("page-fault")],
+           [[["0x7f0000001000"], ["read"], ["python"]], [["0x7f0000009000"], ["write"], ["other"]]], "two faults do not mix their facts")
+
+
+def test_precedence(t, unhang):
+    for old, wanted in (("MES failed to response msg=3", "REMOVE_QUEUE"), ("MES failed to respond to msg=14", "MISC"), ("MES failed to response msg=20", "INVALIDATE_TLBS"),
+                        ("MES(1) failed to respond to msg=INVALIDATE_TLBS", "INVALIDATE_TLBS"), ("MES failed to respond to msg=MISC (WAIT_REG_MEM)", "MISC")):
+        t.same(one(t, unhang, old, f"10 @ {old}").first.value("mes_message"), wanted, f"{old} is {wanted}")
+    a = one(t, unhang, "fault in a reset", ring_timeout(10.0) + "10.1 @ GPU reset begin!\n" + fault(10.3, 0, status_of(5, 5, vmid=0), vmid=0, client="CPC") + "10.4 @ MODE1 reset\n11.5 @ GPU reset(1) succeeded!").first
+    t.same((a.cls, a.events("page-fault")[0]["role"] if a.events("page-fault") else None), ("gfx-ring-timeout", "artefact"), "a VMID 0 fault inside a reset is an artefact")
+    a = one(t, unhang, "opcode in a reset", ring_timeout(10.0) + "10.1 @ Starting gfx_0.0.0 ring reset\n10.10007 %gfx_v11_0_bad_op_irq Illegal opcode in command stream\n10.3 @ Ring gfx_0.0.0 reset succeeded").first
+    t.same((a.cls, [e["role"] for e in a.events("illegal-opcode")]), ("gfx-ring-timeout", ["artefact"]), "an illegal opcode inside a ring reset is an artefact")
+    a = one(t, unhang, "MES after ring", ring_timeout(10.0) + "10.2 @ MES failed to respond to msg=RESET\n10.3 @ reset via MES failed and try pipe reset -110\n10.4 @ Ring gfx_0.0.0 reset failed\n" + reset(10.5)).first
+    t.same((a.cls, [e["role"] for e in a.events("mes-timeout")]), ("gfx-ring-timeout", ["effect"]), "a MES failure after a ring timeout is its effect")
+    t.ok("mes-unresponsive" in a.data["also"] and "ring-reset-failed-escalation" in a.data["also"], "what the effects were is in also", a.data["also"])
+    a = one(t, unhang, "fault then ring", fault(10.0, 0x7f0000001000, status_of(8, 3), process="train", pid=55) + ring_timeout(20.2, process="gnome-shell", pid=2100) + reset(20.5)).first
+    t.same((a.cls, [e["role"] for e in a.events("page-fault")]), ("gpu-page-fault-unmapped", ["cause"]), "a page fault 10 s before a ring timeout is its cause")
+    t.same([p["role"] for p in a.data["processes"] if p["name"] == "gnome-shell"], ["bystander"], "the compositor that the ring timeout names is a bystander")
+    t.same([p["role"] for p in a.data["processes"] if p["name"] == "train"], ["owner"], "the process of the fault is the owner")
+    a = one(t, unhang, "SMU then ring", "10.0 @ SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x00000012 SMN_C2PMSG_82:0x00000005\n" + ring_timeout(20.0) + reset(20.5)).first
+    t.same((a.cls, [e["role"] for e in a.events("ring-timeout")][:1]), ("smu-unresponsive", ["bystander"] if a.events("ring-timeout", "bystander") else ["effect"]), "an SMU that stopped before a ring timeout is its cause")
+    a = one(t, unhang, "SMU in a reset", ring_timeout(10.0) + "10.1 @ GPU reset begin!\n10.4 @ SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x00000012 SMN_C2PMSG_82:0x00000005\n11.0 @ MODE1 reset\n12.0 @ GPU reset(1) succeeded!").first
+    t.same((a.cls, [e["role"] for e in a.events("smu-timeout")]), ("gfx-ring-timeout", ["effect"]), "an SMU that stops inside the reset is an effect")
+    a = one(t, unhang, "equal numbers", ring_timeout(10.0, signaled=77, emitted=77)).first
+    t.same(a.cls, "interrupt-delivery-problem", "signaled = emitted: nothing was outstanding")
+    a = one(t, unhang, "RAS and fault", "10.0 @ uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n" + fault(10.2, 0x7f0000001000, status_of(8, 3)) + reset(10.5)).first
+    t.same(a.cls, "ras-uncorrectable-error", "a hardware error explains the fault after it")
+    a = one(t, unhang, "hive", "10.0 @ ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n" + "10.1 @ GPU reset begin!\n10.2 @ MES failed to respond to msg=REMOVE_QUEUE\n10.3 @ failed to unmap legacy queue\n10.6 @ MODE1 reset\n11 @ GPU reset(1) succeeded!").first
+    t.same([e["role"] for e in a.events("mes-timeout") + a.events("mes-queue-failed")], ["effect", "effect"], "MES inside a reset is an effect")
+
+
+def test_incidents(t, unhang):
+    a = one(t, unhang, "inside a reset", "10.0 @ soft reset failed, will fallback to full reset!\n10.1 @ MODE1 reset\n" + fault(10.2, 0, 0, vmid=0) + "10.3 @ MES failed to respond to msg=REMOVE_QUEUE\n11.0 @ GPU reset succeeded, trying to resume\n11.5 @ GPU reset(1) succeeded!")
+    t.same(a.first.cause["before_log"], True, "a log that begins inside a reset: the cause is earlier")
+    t.ok(a.first.data["next"] and "journalctl" in a.first.data["next"][0]["run"], "and the next step says how to get it", a.first.data["next"])
+    t.ok(a.first.cause["confidence"] <= 0.4, "and it is not sure", a.first.cause["confidence"])
+    t.same({e["role"] for e in a.first.events("page-fault")}, {"artefact"}, "and the empty fault inside is an artefact")
+    text = log(ring_timeout(100.0) + ring_timeout(161.5, process="second", pid=901))
+    t.same(len(unhang.explain_text(text).incidents), 2, "more than 60 s without news: two incidents")
+    text = log(ring_timeout(100.0) + ring_timeout(155.0, process="second", pid=901))
+    t.same(len(unhang.explain_text(text).incidents), 1, "less than 60 s: one incident")
+    text = log(ring_timeout(100.0) + reset(100.2) + fault(110.0, 0x7f0000001000, status_of(8, 3)))
+    a = unhang.explain_text(text)
+    t.same(sorted(a.classes), ["gfx-ring-timeout", "gpu-page-fault-unmapped"], "a completed reset: what comes after it is another incident")
+    text = log(ring_timeout(100.0) + reset(100.2) + "104.0 %amdgpu_cs_ioctl Failed to initialize parser -125!")
+    t.same(unhang.explain_text(text).classes, ["gfx-ring-timeout"], "but the contexts that it lost belong to it")
+    text = log("".join(reset(100.0 + 5 * n) for n in range(4)))
+    a = unhang.explain_text(text)
+    t.ok(any("reset-loop" in i.data["also"] for i in a.incidents) or len(a.incidents) > 1, "resets one after the other", a.classes)
+    again = unhang.explain_text(log(fault(10, 0x7f0000001000, status_of(8, 3)))).first.data
+    other = unhang.explain_text(log(fault(99, 0x7f0000008000, status_of(8, 3)))).first.data
+    t.ok(again["fingerprint"] == other["fingerprint"] and again["id"] != other["id"], "the same fault again: another id, the same fingerprint", (again, other))
+    text = log(fault(10, 0x7f0000001000, status_of(8, 3)))
+    t.same(unhang.explain_text(text).stdout, unhang.explain_text(text).stdout, "the same input gives the same output")
+    text = "".join(log(f"{10 + n / 1000} @ MES failed to respond to msg=REMOVE_QUEUE") for n in range(500))
+    a = unhang.explain_text(text).first
+    t.same([(e["event"], e["count"]) for e in a.timeline], [("mes-timeout", 500)], "repetitions are counted")
+
+
+def test_remedies(t, unhang):
+    mes = "500 @ MES failed to respond to msg=REMOVE_QUEUE\n500.1 @ failed to remove hardware queue from MES, doorbell=0x1000"
+    halo = one(t, unhang, "Strix Halo", boot("0x1002:0x1586 0x1002:0x1586 0xC1") + log(mes), raw=True).first
+    t.same(halo.data["gpus"][0]["gfx"], "gfx1151", "the part is known from the boot's messages")
+    t.ok("cwsr-off" in halo.remedies, "CWSR off is offered for gfx1151", halo.remedies)
+    navi = one(t, unhang, "Navi 31", boot() + log(mes), raw=True).first
+    t.ok("cwsr-off" not in navi.remedies, "but not for gfx1100", navi.remedies)
+    off = one(t, unhang, "already off", boot("0x1002:0x1586 0x1002:0x1586 0xC1", parameters="amdgpu.cwsr_enable=0") + log(mes), raw=True).first
+    t.ok("cwsr-off" not in off.remedies, "nor where it is off already", off.remedies)
+    t.same(off.value("param.amdgpu.cwsr_enable"), "0", "parameters of the command line are facts")
+    firmware = "MES_KIQ feature version: 6, firmware version: 0x0000006c\nMES feature version: 1, firmware version: 0x00000083\n"
+    for where, text in (("before", boot("0x1002:0x1586 0x1002:0x1586 0xC1") + firmware + log(mes)), ("behind", boot("0x1002:0x1586 0x1002:0x1586 0xC1") + log(mes) + firmware)):
+        bad = one(t, unhang, f"firmware info {where} the incident", text, raw=True).first
+        t.same(bad.known, ["mes-83-gfx1151"], f"MES 0x83 on gfx1151 is known to be bad, firmware info {where} the incident")
+        t.ok("mes-80-gfx1151" in bad.remedies and "cwsr-off" not in bad.remedies, f"and its own remedy is offered, firmware info {where} the incident", bad.remedies)
+        t.ok(bad.cause["confidence"] >= halo.cause["confidence"], "and it makes the cause surer", bad.cause)
+    good = one(t, unhang, "MES 0x83 on another part", boot() + firmware + log(mes), raw=True).first
+    t.same(good.known, [], "the same number on gfx1100 says nothing")
+    wrong = []
+    for name, case in CASES.items():
+        for i in unhang.explain_text(case["log"] if case.get("raw") else log(case["log"])).incidents:
+            wrong += [f"{name}: {r['id']}" for r in i.data["remedies"] if not (r["grade"] and r["source"] and r["do"] and r["title"])]
+            wrong += [f"{name}: no next step"] * (not i.data["next"])
+    t.no_complaints(wrong, "every remedy has steps, grade and source; every incident has a next step")
+
+
+# --- nothing wrong ---
+
+QUIET = {
+    "healthy boot": boot() + log("""
+4.3 @ RAS: optional ras ta ucode is not available
+4.3 @ SECUREDISPLAY: optional securedisplay ta ucode is not available
+4.4 @ smu driver if version = 0x0000003d, smu fw if version = 0x00000040, smu fw program = 0, smu fw version = 0x004e8300 (78.131.0)
+4.4 @ SMU driver if version not matched
+4.6 [drm] Display Core v3.2.301 initialized on DCN 3.2
+4.7 @ ring gfx_0.0.0 uses VM inv eng 0 on hub 0
+4.7 @ ring sdma0 uses VM inv eng 12 on hub 0
+4.8 amdgpu 0000:03:00.0: [drm] Cannot find any crtc or sizes
+5.0 @ Runtime PM not available
+60.0 amdgpu: Evicting PASID 0x8002 queues"""),
+    "SMU interface alone": log("4.4 @ SMU driver if version not matched"),
+    "Intel": log("""
+10.0 i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dffffb, in chrome [900]
+10.1 i915 0000:00:02.0: [drm] Resetting chip for stopped heartbeat on rcs0
+10.2 i915 0000:00:02.0: [drm] *ERROR* [CRTC:80:pipe A] flip_done timed out
+10.3 xe 0000:03:00.0: [drm] GT0: Timedout job: seqno=4294967169, lrc_seqno=4294967169, guc_id=2, flags=0x0"""),
+    "NVIDIA": log("""
+10.0 NVRM: Xid (PCI:0000:01:00): 79, pid=900, name=python, GPU has fallen off the bus.
+10.0 NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.
+10.1 nouveau 0000:01:00.0: fifo: fault 00 [VIRT_READ] at 0000000000000000 engine 40 [gr] client 04 [GPC1/TPC0] reason 02 [PTE] on channel 5
+10.2 [drm:nv_drm_atomic_commit [nvidia_drm]] *ERROR* [nvidia-drm] [GPU ID 0x00000100] Flip event timeout on head 0"""),
+    "Radeon, the old driver": log("10.0 radeon 0000:01:00.0: ring 0 stalled for more than 10240msec\n10.1 radeon 0000:01:00.0: GPU lockup (current fence id 0x1 last fence id 0x2 on ring 0)"),
+    "AER of a network card": boot() + log("""
+50.0 pcieport 0000:00:1c.0: AER: Correctable error message received from 0000:05:00.0
+50.0 igb 0000:05:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)
+50.0 igb 0000:05:00.0:   device [8086:1533] error status/mask=00000001/00002000
+50.0 igb 0000:05:00.0:    [ 0] RxErr                  (First)"""),
+    "fatal AER of a disk": boot() + log("""
+50.0 nvme 0000:06:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer, (Requester ID)
+50.0 nvme 0000:06:00.0:   device [144d:a80a] error status/mask=00004000/00000000"""),
+    "task stuck in NFS": boot() + log("""
+300.0 INFO: task rsync:4455 blocked for more than 120 seconds.
+300.0       Not tainted 6.12.48-amd64 #1
+300.0 Call Trace:
+300.0  <TASK>
+300.0  __schedule+0x3f5/0x1a70
+300.0  rpc_wait_bit_killable+0x11/0x70 [sunrpc]
+300.0  nfs_wait_bit_killable+0x1f/0x60 [nfs]"""),
+    "oops in another driver": boot() + log("""
+300.0 BUG: kernel NULL pointer dereference, address: 0000000000000018
+300.0 CPU: 3 UID: 0 PID: 77 Comm: kworker/3:1 Tainted: G           OE      6.12.48 #1
+300.0 RIP: 0010:iwl_mvm_rx+0x2d/0x710 [iwlmvm]
+300.0 Call Trace:
+300.0  iwl_pcie_rx_handle+0x1a/0x30 [iwlwifi]"""),
+    "IOMMU fault of a USB controller": boot() + log("50.0 xhci_hcd 0000:0e:00.3: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x001a address=0xdead0000 flags=0x0000]\n"
+                                                     "50.1 AMD-Vi: Event logged [IO_PAGE_FAULT device=0e:00.3 domain=0x001a address=0xdead0000 flags=0x0000]"),
+    "IOMMU faults while the GPU starts": log(f"""
+0.0 Linux version 6.12.48-amd64 (builder@host) #1 SMP
+0.9 AMD-Vi: Event logged [IO_PAGE_FAULT device=03:00.0 domain=0x0000 address=0x9f000000 flags=0x0020]
+1.0 amdgpu {GPU}: enabling device (0006 -> 0007)
+1.1 @ initializing kernel modesetting (IP DISCOVERY 0x1002:0x744C 0x1DA2:0xE471 0xC8).
+2.0 @ SMU is initialized successfully!"""),
+    "RAS count that is no count": log("10.0 @ 1048560 uncorrectable hardware errors detected in total in umc block"),
+    "words in a program's output": log("10.0 audit: comm=\"grep\" looking for ring timeout in old logs\n11.0 my-app[12]: request timeout, but recovered; queue reset"),
+    "prose": "I have a problem with my GPU. It sometimes hangs, and then a GPU reset does not help.\nThe manual says: a page fault is an access to memory that is not mapped.\n",
+}
+
+
+def test_quiet(t, unhang):
+    for name, text in QUIET.items():
+        answer = unhang.explain_text(text)
+        t.no_complaints(answer.complaints + [f"{i.cls}: {i.timeline}" for i in answer.incidents] + [f"status {answer.status}"] * (answer.status != 0), f"quiet: {name}")
+
+
+# --- the user's own knowledge ---
+
+OWN = """
+class house-alarm  the house is on fire
+event fire
+    title  fire
+    say    room {room} burns | at {degrees} degrees
+    opens  yes
+signature fire-alarm
+    event      fire
+    subsystem  driver
+    level      error
+    match      smoke detector in {room} reports {degrees:int} C
+cause house-alarm
+    from       fire
+    when       degrees > 60
+    tier       1
+    confidence 90
+    severity   5
+    fault      node
+    title      The {room} is on fire
+    explain    Leave.
+    next       Look :: cat /dev/smoke
+"""
+
+
+def test_user_knowledge(t, unhang):
+    line = "[  100.000000] smoke detector in kitchen reports 71 C\n"
+    t.same(unhang.explain_text(line).classes, [], "what nobody knows is not found")
+    unhang.know("own.know", OWN)
+    answer = unhang.explain_text(line)
+    t.no_complaints(answer.complaints, "own knowledge: well-formed")
+    t.same((answer.stderr, answer.classes, answer.first.value("room"), answer.first.value("degrees")), ("", ["house-alarm"], "kitchen", 71), "own signature, event and cause are found")
+    t.same(answer.first.cause.get("title"), "The kitchen is on fire", "with their title")
+    t.same(unhang.explain_text(line.replace("71", "20")).classes, [], "and their condition")
+    filler = "[    5.000000] usb 1-4: new high-speed USB device number 9 using xhci_hcd\n"
+    big = filler * 20000 + line + filler * 2000
+    answer = unhang.explain_text(big)
+    t.same((answer.classes, [e["at"]["line"] for e in answer.first.timeline]), (["house-alarm"], [20001]), f"also in {len(big) // 1000000} MB, where only anchors are looked for")
+    answer = unhang.explain("-", stdin=big)
+    t.same(answer.classes, ["house-alarm"], "and from a pipe")
+    own_ring = OWN.replace("class house-alarm  the house is on fire\n", "") + "cause gfx-ring-timeout\n    from ring-timeout\n    tier 40\n    confidence 99\n    severity 1\n    fault node\n    title Mine\n    explain Mine.\n"
+    unhang.know("own.know", OWN + "signature ring-timeout\n    event fire\n    subsystem ring\n    level error\n    match ring {room} timeout, signaled seq={}\n    match ring {room} timeout, signaled\n")
+    del own_ring
+    ring = unhang.explain_text(log("10.0 @ ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2"))
+    t.same([e["event"] for e in ring.first.timeline] or ring.classes, [], "a later block with the same id replaces the earlier one") if not ring.incidents else \
+        t.same([e["event"] for e in ring.first.timeline], ["fire"], "a later block with the same id replaces the earlier one")
+    broken = OWN + "\nsignature bad\n    event no-such-event\n    subsystem driver\n    level error\n    match x {y:nonsense} z\n"
+    path = unhang.know("own.know", broken)
+    first = broken[:broken.index("signature bad")].count("\n") + 1
+    answer = unhang.explain_text(line)
+    t.ok(re.search(rf"{re.escape(str(path))}:({first}|{first + 1}|{first + 4}|{first + 2})\b", answer.stderr), "a mistake in an own file is told with its line", answer.stderr)
+    t.same(answer.classes, ["house-alarm"], "and the rest of the file counts")
+    t.same(unhang.explain_text(log(fault(10.0, 0x7f0000001000, status_of(8, 3)))).classes, ["gpu-page-fault-unmapped"], "and everything else works")
+    unhang.know("own.know", "\x00\xff not a knowledge file at all {{{\n  \t match match\n")
+    answer = unhang.explain_text(log(fault(10.0, 0x7f0000001000, status_of(8, 3))))
+    t.ok(answer.classes == ["gpu-page-fault-unmapped"] and ":1:" in answer.stderr, "nor does rubbish in an own file stop it", answer.stderr)
+    path.unlink()
+
+
+def test_check(t, unhang):
+    good = unhang.write("good.know", OWN)
+    run = unhang.run("knowledge", "check", good)
+    t.ok(run.returncode == 0 and not run.stderr, "knowledge check: a good file", run.stderr)
+    bad = {
+        "unknown kind": ("thing x\n    match y\n", 1),
+        "unknown key": ("event fire\n    title fire\n    colour red\n", 3),
+        "unknown event": ("\nsignature s\n    event nothing\n    subsystem ring\n    level error\n    match abc def\n", 3),
+        "unknown type": ("signature s\n    event ring-timeout\n    subsystem ring\n    level error\n    match abc {x:float} def\n", 5),
+        "brace that is not closed": ("signature s\n    event ring-timeout\n    subsystem ring\n    level error\n    match abc {x def\n", 5),
+        "unknown class": ("remedy r\n    kind cure\n    title t\n    for no-such-class\n    do x\n    grade A\n    source s\n", 4),
+        "bad condition": ("remedy r\n    kind cure\n    title t\n    for gfx-ring-timeout\n    when gfx = = 3 <\n    do x\n    grade A\n    source s\n", 5),
+        "remedy without a source": ("remedy r\n    kind cure\n    title t\n    for gfx-ring-timeout\n    do x\n    grade A\n", 1),
+        "bad level": ("signature s\n    event ring-timeout\n    subsystem ring\n    level horrible\n    match abc def\n", 4),
+        "key outside of a block": ("    match abc\n", 1),
+        "bad grade": ("remedy r\n    kind cure\n    title t\n    for gfx-ring-timeout\n    do x\n    grade Z\n    source s\n", 6),
+    }
+    for name, (text, line) in bad.items():
+        path = unhang.write("bad.know", text)
+        run = unhang.run("knowledge", "check", path)
+        stderr = run.stderr.decode(errors="replace")
+        lines = [int(n) for n in re.findall(rf"^{re.escape(str(path))}:(\d+): .", stderr, re.M)]
+        t.ok(run.returncode == tap.CANNOT and line in lines, f"knowledge check: {name}", f"status {run.returncode}, wanted line {line}\n{stderr}")
+    run = unhang.run("knowledge", "check", unhang.directory / "absent.know")
+    t.ok(run.returncode == tap.CANNOT and b"absent.know" in run.stderr, "knowledge check: a file that is not there", run.stderr)
+    run = unhang.run("knowledge", "check", good, unhang.write("bad.know", bad["unknown kind"][0]))
+    t.ok(run.returncode == tap.CANNOT, "knowledge check: one of two files is bad", run.stdout)
+
+
+def test_text_report(t, unhang):
+    """The first screen: what happened, where, what to do, and where it stands."""
+    path = unhang.write("dmesg.txt", boot() + log(fault(45755.103, 0x7f3a00001000, status_of(8, 3)) + "45766.6 @ MES failed to respond to msg=REMOVE_QUEUE\n" + reset(45767.0)))
+    run = unhang.run("explain", path)
+    text = run.stdout.decode()
+    t.same(run.returncode, 1, "text: status 1 with an incident")
+    for want in ("python", "4242", "0x7f3a00001000", GPU, "Radeon RX 7900 XTX", "MODE1", "dmesg.txt:7", "cause", "effect", "Now", "Why", "Sure", "Next", "REMOVE_QUEUE"):
+        t.ok(want in text, f"text: {want}", text)
+    t.ok("\x1b" not in text, "text: no colours where there is no terminal", text)
+    hostile = unhang.write("hostile.txt", log("10.0 @ Process information: process \x1b]0;evil\x07\x1b[31mred pid 7 thread x pid 8\n10.1 @ ring gfx\x1b[2J_0 timeout, signaled seq=1, emitted seq=2"))
+    run = unhang.run("explain", "--verbose", hostile)
+    t.ok(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", run.stdout), "text: escape sequences of the evidence do not reach the terminal", run.stdout)
+    run = unhang.run("explain", unhang.directory / "nowhere.txt", path)
+    t.ok(run.returncode == 1 and b"nowhere.txt" in run.stderr and b"Page" in run.stdout or b"memory" in run.stdout, "one source that is not there: a line for it, and the diagnosis of the other", run.stderr)
+    run = unhang.run("explain", unhang.directory / "nowhere.txt")
+    t.ok(run.returncode == tap.CANNOT and run.stderr.count(b"\n") == 1, "no source at all: status 2 and one line", run.stderr)
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_quiet, test_user_knowledge, test_check, test_text_report):
+        test(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
