@@ -166,8 +166,8 @@ class Incident:
         for fact in self.data["facts"]:
             if fact["event"] is not None and fact["event"] not in ids:
                 wrong.append(f"fact {fact['name']} belongs to event {fact['event']}, which is not in the timeline")
-        if not any(e["role"] == "cause" for e in self.timeline):
-            wrong.append("no event of the timeline has the role of the cause")
+        if not self.cause["before_log"] and not any(e["role"] == "cause" for e in self.timeline):
+            wrong.append("no event of the timeline has the role of the cause, and the cause is not earlier than the log")
         for remedy in self.data["remedies"]:
             if not remedy["grade"] or not remedy["source"] or not remedy["do"]:
                 wrong.append(f"remedy {remedy['id']} lacks its grade, source or steps")

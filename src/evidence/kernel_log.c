@@ -24,6 +24,7 @@ struct log_reader {
 	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // a log that runs over new year
 	uint64_t lines, events;
+	size_t wrap_width;  // at which a terminal has broken the lines of this log; 0: it has not
 	uint64_t consumed;  // offset behind the last line that was joined to another
 	struct arena arena; // of held events
 	VEC(struct event *) held;
@@ -289,60 +290,74 @@ static bool only_prefix(const struct logline *line)
 	return line->device.n;
 }
 
-/** Terminals break a line anywhere, forums at a space: both are tried. */
-static bool match_joined(struct log_reader *r, const struct logline *head, struct str tail, char *room,
-			 struct logline *ret_line, struct match *m)
+/** The line that @head and @tail make with a space between them, or without. */
+static bool match_glued(struct log_reader *r, const struct logline *head, struct str tail, bool space, char *room,
+			struct logline *ret_line, struct match *m)
 {
 	size_t at = head->text.n;
-	for (size_t glue = 0; glue < 2; glue++) {
-		if (at + glue + tail.n >= 2 * LINE_MAX_BYTES)
-			return false;
-		memcpy(room, head->text.p, at);
-		room[at] = ' ';
-		memcpy(room + at + glue, tail.p, tail.n);
-		struct logline joined = { .stamps = head->stamps, .boot_id = head->boot_id };
-		line_parse(r->know, (struct str){ room, at + glue + tail.n }, &joined);
-		size_t skipped = (size_t)(joined.message.p - room);
-		if (skipped > at || !line_recognise(r->know, &joined, m))
-			continue;
-		// Only a match that needs both parts is a reason to join them.
-		size_t border = at - skipped;
-		if (m->end > border && (m->begin < border || only_prefix(head))) {
-			*ret_line = joined;
-			return true;
-		}
-	}
-	return false;
+	if (at + 1 + tail.n >= 2 * LINE_MAX_BYTES)
+		return false;
+	memcpy(room, head->text.p, at);
+	room[at] = ' ';
+	memcpy(room + at + space, tail.p, tail.n);
+	*ret_line = (struct logline){ .stamps = head->stamps, .boot_id = head->boot_id };
+	line_parse(r->know, (struct str){ room, at + space + tail.n }, ret_line);
+	size_t skipped = (size_t)(ret_line->message.p - room);
+	if (skipped > at || !line_recognise(r->know, ret_line, m))
+		return false;
+	// Only a match that needs both parts is a reason to join them.
+	size_t border = at - skipped;
+	return m->end > border && (m->begin < border || only_prefix(head));
+}
+
+/** Terminals break a line anywhere, at one and the same width; people and forums break it at a space. */
+static bool match_joined(struct log_reader *r, const struct context *c, const struct logline *head, struct str tail, bool indented,
+			 char *room, struct logline *ret_line, struct match *m)
+{
+	bool hard = r->wrap_width && c->end - c->begin == r->wrap_width && !indented;
+	if (match_glued(r, head, tail, !hard, room, ret_line, m))
+		return true;
+	return !indented && match_glued(r, head, tail, hard, room, ret_line, m);
 }
 
 /** Tries the following lines, up to the next one with a time, as the continuation of @line. */
 static bool try_continuation(struct log_reader *r, const struct context *c, const struct logline *line, char *room,
 			     struct logline *ret_line, struct match *m, size_t *ret_end)
 {
-	char tail_room[LINE_MAX_BYTES], clean[LINE_MAX_BYTES];
-	size_t tail_n = 0, at = c->end + 1;
+	char tail_room[LINE_MAX_BYTES], clean[LINE_MAX_BYTES], trial_room[2 * LINE_MAX_BYTES];
+	size_t tail_n = 0, at = c->end + 1, width = c->end - c->begin;
+	bool found = false;
 	for (int i = 0; i < JOIN_LINES && at < c->window->size; i++) {
 		size_t next;
 		struct str raw = raw_line(c->window, at, &next);
 		// A line that begins like this one has a time like this one: no need to read it.
 		if (raw.n >= 4 && c->end - c->begin >= 4 && !memcmp(raw.p, c->window->bytes + c->begin, 4))
 			break;
-		struct str text = str_trim(line_clean(raw, clean));
-		if (!text.n || stamps_read(r->know, text).found)
+		struct str text = line_clean(raw, clean), unquoted = quoting_skip(text);
+		if (!unquoted.n || stamps_read(r->know, text).found || tail_n + unquoted.n + 1 >= sizeof(tail_room))
 			break;
-		if (tail_n + text.n + 1 >= sizeof(tail_room))
-			break;
-		if (i)
+		if (i && width != r->wrap_width)
 			tail_room[tail_n++] = ' ';
-		memcpy(tail_room + tail_n, text.p, text.n);
-		tail_n += text.n;
-		if (match_joined(r, line, (struct str){ tail_room, tail_n }, room, ret_line, m)) {
+		memcpy(tail_room + tail_n, unquoted.p, unquoted.n);
+		tail_n += unquoted.n;
+		width = raw.n;
+		struct logline trial;
+		struct match trial_match;
+		bool indented = text.n && text.p[0] == ' ';
+		if (match_joined(r, c, line, (struct str){ tail_room, tail_n }, indented, trial_room, &trial, &trial_match) &&
+		    (!found || trial_match.template->weight > m->template->weight)) {
+			// What was found points into the room of the trial.
+			memcpy(room, trial_room, trial.text.n);
+			ptrdiff_t moved = room - trial_room;
+			*ret_line = trial;
+			*m = trial_match;
+			line_move(ret_line, m, moved);
 			*ret_end = next;
-			return true;
+			found = true;
 		}
 		at = next;
 	}
-	return false;
+	return found;
 }
 
 /** The fields of a journal export record before its MESSAGE. */
@@ -383,27 +398,54 @@ static void read_text(struct log_reader *r, struct logline *line, const struct c
 		make_sighting(r, line, number);
 }
 
-/** A line without a time in a log with times: perhaps the rest of the one before, which was no candidate itself. */
-static bool read_as_rest(struct log_reader *r, const struct context *c, uint64_t number)
+/** The last line with a time before this one, if it is at most some lines away. */
+static bool find_stamped_before(struct log_reader *r, const struct context *c, char *room, struct logline *ret_line,
+				struct context *ret_context)
 {
-	if (!c->begin || c->begin < 2)
-		return false;
 	const struct window *w = c->window;
-	const char *start = memrchr(w->bytes, '\n', c->begin - 1);
-	size_t begin = start ? (size_t)(start - w->bytes) + 1 : 0;
-	if (c->offset + begin < r->consumed)
-		return false;
+	size_t end = c->begin;
+	for (int i = 0; i < JOIN_LINES && end > 1; i++) {
+		const char *newline = memrchr(w->bytes, '\n', end - 1);
+		size_t begin = newline ? (size_t)(newline - w->bytes) + 1 : 0;
+		*ret_line = (struct logline){ 0 };
+		line_parse(r->know, line_clean((struct str){ w->bytes + begin, end - 1 - begin }, room), ret_line);
+		*ret_context = (struct context){ w, begin, end - 1, c->offset };
+		if (ret_line->stamps.found)
+			return true;
+		end = begin;
+	}
+	return false;
+}
+
+/** A line without a time in a log with times is the rest of one before it: of its message, or at least of its time. */
+static bool read_as_rest(struct log_reader *r, const struct context *c, struct logline *line, uint64_t number)
+{
 	char clean[LINE_MAX_BYTES], joined_room[2 * LINE_MAX_BYTES];
-	struct logline before = { 0 }, joined;
-	struct context previous = { w, begin, c->begin - 1, c->offset };
+	struct logline before, joined;
+	struct context previous;
 	struct match m;
 	size_t end;
-	line_parse(r->know, line_clean((struct str){ w->bytes + begin, c->begin - 1 - begin }, clean), &before);
-	if (!before.stamps.found || !try_continuation(r, &previous, &before, joined_room, &joined, &m, &end))
+	if (!find_stamped_before(r, c, clean, &before, &previous))
 		return false;
-	settle_time(r, &joined.stamps);
-	r->consumed = c->offset + end;
-	make_event(r, &joined, &m, number - 1);
+	if (before.stamps.delta) // it was added up when that line was read
+		before.stamps.best = (struct stamp){ r->have_base ? TIME_YEARLESS : TIME_RELATIVE, r->base + r->elapsed };
+	else
+		settle_time(r, &before.stamps);
+	if (c->offset + previous.begin >= r->consumed && try_continuation(r, &previous, &before, joined_room, &joined, &m, &end) &&
+	    c->offset + end > c->offset + c->begin) {
+		r->consumed = c->offset + end;
+		make_event(r, &joined, &m, number - 1);
+		return true;
+	}
+	line->stamps = before.stamps;
+	if (!line_recognise(r->know, line, &m))
+		return false;
+	// Names that point into the other line live as long as this call.
+	if (!line->device.n) {
+		line->device = before.device;
+		line->driver = before.driver;
+	}
+	make_event(r, line, &m, number);
 	return true;
 }
 
@@ -412,8 +454,7 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 	char clean[LINE_MAX_BYTES], unwrapped[LINE_MAX_BYTES], piece_room[LINE_MAX_BYTES];
 	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
 	struct logline line = { 0 };
-	if (raw.n && str_trim(str_cut(raw, 64)).n && str_trim(str_cut(raw, 64)).p[0] == '{' &&
-	    line_unwrap(raw, unwrapped, &line)) {
+	if (str_starts(str_trim(str_cut(raw, 64)), S("{")) && line_unwrap(raw, unwrapped, &line)) {
 		struct str text = line.text;
 		while (text.n) {
 			struct logline one = line;
@@ -424,10 +465,14 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 		return;
 	}
 	struct str text = line_clean(raw, clean);
-	if (str_starts(text, S("MESSAGE=")))
+	if (str_starts(text, S("MESSAGE="))) {
 		export_fields(c, &line);
+		line_parse(r->know, str_from(text, 8), &line);
+		read_text(r, &line, NULL, number);
+		return;
+	}
 	line_parse(r->know, text, &line);
-	if (r->stamped && !line.stamps.found && read_as_rest(r, c, number))
+	if (r->stamped && !line.stamps.found && read_as_rest(r, c, &line, number))
 		return;
 	read_text(r, &line, c, number);
 }
@@ -457,13 +502,30 @@ void log_reader_line(struct log_reader *r, struct str raw, struct stamp time, st
 	read_text(r, &line, NULL, r->lines);
 }
 
-bool log_needs_every_line(const struct know *k, struct str head)
+bool log_reader_look(struct log_reader *r, struct str head)
 {
-	for (int i = 0; i < 200 && head.n; i++) {
+	enum { LINES = 400 };
+	size_t widths[LINES], n = 0, most = 0;
+	size_t before = 0;
+	bool delta = false, was_stamped = false;
+	for (int i = 0; i < LINES && head.n; i++) {
 		char clean[LINE_MAX_BYTES];
 		struct str line = str_split(&head, '\n');
-		if (stamps_read(k, line_clean(line, clean)).delta)
-			return true;
+		struct stamps stamps = stamps_read(r->know, line_clean(line, clean));
+		delta |= stamps.delta;
+		if (was_stamped && !stamps.found && line.n)
+			widths[n++] = before;
+		was_stamped = stamps.found;
+		before = line.n;
 	}
-	return false;
+	for (size_t i = 0; i < n; i++) {
+		size_t same = 0;
+		for (size_t k = 0; k < n; k++)
+			same += widths[k] == widths[i];
+		if (same > most && same * 2 > n && same > 1) {
+			most = same;
+			r->wrap_width = widths[i];
+		}
+	}
+	return delta;
 }

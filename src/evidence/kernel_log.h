@@ -14,8 +14,9 @@ void log_reader_window(struct log_reader *r, const struct window *w, uint64_t of
 /** One line with what its container knows of it (the journal). */
 void log_reader_line(struct log_reader *r, struct str line, struct stamp time, struct str boot_id);
 void log_reader_end(struct log_reader *r);
-/** Whether @head is a log that prints differences of time, so that no line may be skipped. */
-bool log_needs_every_line(const struct know *k, struct str head);
+/** Looks at the first lines for what must be known before any is read. true: the log prints differences of time, so that
+ * no line may be skipped. */
+bool log_reader_look(struct log_reader *r, struct str head);
 uint64_t log_reader_lines(const struct log_reader *r);
 uint64_t log_reader_events(const struct log_reader *r);
 void log_reader_free(struct log_reader *r);

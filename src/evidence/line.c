@@ -296,3 +296,20 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 		return false;
 	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);
 }
+
+static void move(struct str *s, ptrdiff_t distance)
+{
+	if (s->n)
+		s->p += distance;
+}
+
+void line_move(struct logline *line, struct match *m, ptrdiff_t distance)
+{
+	move(&line->text, distance);
+	move(&line->message, distance);
+	move(&line->device, distance);
+	move(&line->driver, distance);
+	move(&line->module, distance);
+	for (size_t i = 0; i < m->ncaptures; i++)
+		move(&m->captures[i].text, distance);
+}

@@ -23,3 +23,5 @@ bool line_unwrap(struct str line, char *room, struct logline *out);
 void line_parse(const struct know *k, struct str clean, struct logline *out);
 /** The message that @line holds, unless it is another driver's. */
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
+/** After the bytes that @line and @m point into have been moved by @distance. */
+void line_move(struct logline *line, struct match *m, ptrdiff_t distance);

@@ -274,7 +274,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	struct evidence *e = evidence_add(r, s->name, "text");
 	struct log_reader *log = log_reader_new(r->know, e->id, r->sink);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
-	bool every = stream.ended || log_needs_every_line(r->know, (struct str){ stream.bytes, stream.have });
+	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have }), every = stream.ended || differences;
 	if (!every && !r->scanner)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;

@@ -145,8 +145,9 @@ static bool eat_words(const struct know *k, struct cursor *c, size_t max_words, 
 			letters &= char_alpha(word.p[i]) || (unsigned char)word.p[i] >= 0x80 || word.p[i] == '.';
 		if (!letters)
 			return false;
-		if (!month)
-			month = know_month(k, word);
+		// `mar. janv. 7`: the word next to the day is the month, the one before it a weekday.
+		int named = know_month(k, word);
+		month = named ? named : month;
 		t.at += word.n;
 	}
 	if (clock < 0 || !day || day > 31)
@@ -189,12 +190,16 @@ static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *o
 	if (t.at > from && (peek(&t) == '.' || peek(&t) == ',')) {
 		seconds += eat_fraction(&t);
 		skip_spaces(&t);
+		if (peek(&t) == '<') // dmesg -d, journalctl -o short-delta: the difference stands beside it
+			while (!at_end(&t) && peek(&t) != ']')
+				t.at++;
 		if (!eat(&t, ']'))
 			return false;
 		stamp = (struct stamp){ delta ? TIME_RELATIVE : TIME_BOOT, seconds };
 	} else {
 		t.at = from;
-		if (peek(&t) == 'T' || peek(&t) == 'C') { // printk's caller: [  T1234]
+		bool digit_follows = t.at + 1 < t.s.n && char_digit(t.s.p[t.at + 1]);
+		if ((peek(&t) == 'T' || peek(&t) == 'C') && digit_follows) { // printk's caller: [  T1234]
 			int id;
 			t.at++;
 			if (!eat_digits(&t, 1, 9, &id) || !eat(&t, ']'))
@@ -256,6 +261,44 @@ static bool eat_kmsg(struct cursor *c, struct stamp *ret)
 	return true;
 }
 
+/** dmesg --decode: `kern  :err   : [` */
+static void skip_facility(struct cursor *c)
+{
+	struct cursor t = *c;
+	for (int i = 0; i < 2; i++) {
+		size_t from = t.at;
+		while (char_alpha(peek(&t)))
+			t.at++;
+		if (t.at == from)
+			return;
+		skip_spaces(&t);
+		if (!eat(&t, ':'))
+			return;
+	}
+	skip_spaces(&t);
+	if (peek(&t) == '[')
+		*c = t;
+}
+
+/** journalctl -o short-full: `Thu 2026-09-10 14:36:15 UTC` */
+static bool eat_full(struct cursor *c, struct stamp *ret)
+{
+	struct cursor t = *c;
+	size_t letters = 0;
+	while (t.at < t.s.n && !char_space(peek(&t)) && !char_digit(peek(&t)) && letters < 16) {
+		t.at++;
+		letters++;
+	}
+	if (!letters || !eat(&t, ' ') || !eat_iso(&t, ret))
+		return false;
+	if (str_starts(rest(&t), S(" UTC "))) {
+		t.at += 4;
+		ret->clock = TIME_WALL;
+	}
+	*c = t;
+	return true;
+}
+
 static void skip_quoting(struct cursor *c)
 {
 	while (char_space(peek(c)) || peek(c) == '>' || peek(c) == '|' || peek(c) == '`' || peek(c) == '*')
@@ -264,6 +307,7 @@ static void skip_quoting(struct cursor *c)
 	struct cursor t = *c;
 	if (eat(&t, '<') && eat_digits(&t, 1, 3, &priority) && eat(&t, '>'))
 		*c = t;
+	skip_facility(c);
 }
 
 /** What may stand between a time and the message: a container's stream, a host, `kernel:`. */
@@ -291,7 +335,7 @@ struct stamps stamps_read(const struct know *k, struct str line)
 		if (peek(&c) == '[') {
 			if (!eat_bracket(k, &c, &out))
 				break;
-		} else if (eat_iso(&c, &stamp) || eat_kmsg(&c, &stamp) || eat_unix(&c, &stamp) ||
+		} else if (eat_iso(&c, &stamp) || (!out.found && eat_full(&c, &stamp)) || eat_kmsg(&c, &stamp) || eat_unix(&c, &stamp) ||
 			   (!out.found && eat_words(k, &c, 4, &stamp))) {
 			if (!out.found || stamp.clock == TIME_BOOT)
 				out.best = stamp;
@@ -306,4 +350,11 @@ struct stamps stamps_read(const struct know *k, struct str line)
 	}
 	out.end = c.at;
 	return out;
+}
+
+struct str quoting_skip(struct str line)
+{
+	struct cursor c = { line, 0 };
+	skip_quoting(&c);
+	return rest(&c);
 }

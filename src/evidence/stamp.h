@@ -12,3 +12,5 @@ struct stamps {
 
 /** Reads all stamps, host names and tags at the front of @line. */
 struct stamps stamps_read(const struct know *k, struct str line);
+/** @line without the marks of quoting (`> `, `| `) at its front. */
+struct str quoting_skip(struct str line);

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""The rules of the house: who may include whom, no mutable globals, every command documented, every knowledge file right."""
+import re
+import shutil
+import subprocess
+import sys
+
+import tap
+
+TOP = tap.HERE / ".."
+# A folder under src/ includes only from folders above it in this list, and from itself.
+FOLDERS = ["base", "knowledge", "source", "code", "gpu", "evidence", "diagnose", "report", "capture", "store", "job", "serve", "fleet", "cmd"]
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:src/)?([a-z_]+)/([^">]+)[">]', re.M)
+# Mutable data at file scope that is allowed, with the reason.
+ALLOWED_GLOBALS = {}
+
+
+def test_includes(t):
+    wrong = []
+    for path in sorted((TOP / "src").rglob("*.[ch]")):
+        folder = path.relative_to(TOP / "src").parts[0]
+        if folder not in FOLDERS:
+            wrong.append(f"src/{folder}: not a folder of DESIGN.md")
+            continue
+        text = path.read_text()
+        for match in INCLUDE.finditer(text):
+            other = match.group(1)
+            if other in FOLDERS and FOLDERS.index(other) > FOLDERS.index(folder):
+                wrong.append(f"{path.relative_to(TOP)} includes {other}/{match.group(2)}, which stands below {folder}")
+        if re.search(r'#\s*include\s*"\.\./', text):
+            wrong.append(f"{path.relative_to(TOP)} includes by a path with ..")
+    t.no_complaints(wrong, "a folder includes only from folders above it")
+    headers = [p for p in sorted((TOP / "src").rglob("*.h")) if "#pragma once" not in p.read_text()]
+    t.same([str(p.relative_to(TOP)) for p in headers], [], "every header can be included twice")
+
+
+def archives(binary):
+    """libunhang.a beside the binary, or below its directory."""
+    return sorted(binary.parent.glob("libunhang*.a")) or sorted(binary.parent.rglob("libunhang*.a"))
+
+
+def test_globals(t, binary):
+    libraries = archives(binary)
+    if not libraries or not shutil.which("nm"):
+        t.skip("no mutable globals", "no libunhang.a beside the binary, or no nm")
+        return
+    out = subprocess.run(["nm", "--format=sysv", str(libraries[0])], capture_output=True, text=True).stdout
+    wrong, seen = [], 0
+    for line in out.splitlines():
+        # A thin archive's members, their symbols: name|value|class|type|size|line|section
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) != 7 or fields[3] not in ("OBJECT", "TLS", "COMMON"):
+            continue
+        seen += 1
+        name, section = fields[0], fields[6]
+        instrumented = name.startswith(("__asan", "__gcov", "__llvm", "__prof", "__sancov", "__odr_asan", ".L")) or "asan" in section or "ubsan" in section.lower()
+        # .data.rel.ro is written once by the dynamic linker, before the program runs.
+        mutable = section.startswith((".bss", ".data", ".tbss", ".tdata", "*COM*")) and not section.startswith(".data.rel.ro")
+        if mutable and not instrumented and not name.startswith("__") and name not in ALLOWED_GLOBALS and not re.match(r"\.?L?ubsan|^\.Lubsan", name):
+            wrong.append(f"{name} in {section}")
+    t.ok(seen, "nm shows the library's data", out[:500])
+    if sanitised(out):
+        t.skip("no mutable globals", "a build with sanitisers has its own")
+        return
+    t.no_complaints(wrong, "no mutable globals")
+
+
+def sanitised(nm_output):
+    return "__asan_" in nm_output or "__ubsan_" in nm_output or "__sanitizer_cov" in nm_output or "__tsan_" in nm_output
+
+
+def commands(unhang):
+    """The subcommands as `unhang --help` lists them."""
+    text = unhang.run("--help").stdout.decode()
+    listed = re.search(r"^commands:\n((?:  \S.*\n)+)", text, re.M)
+    return re.findall(r"^  ([a-z]+) ", listed.group(1), re.M) if listed else []
+
+
+def test_commands(t, unhang):
+    names = commands(unhang)
+    t.ok("explain" in names and "knowledge" in names, "unhang --help lists the commands", names)
+    man, completion = TOP / "man" / "unhang.1", TOP / "completion" / "unhang"
+    for name in names:
+        run = unhang.run(name, "--help")
+        text = run.stdout.decode()
+        t.ok(run.returncode == 0 and f"unhang {name}" in text and not run.stderr, f"{name} --help", f"status {run.returncode}: {text}{run.stderr}")
+        options = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))
+        for what, path in (("man page", man), ("completion", completion)):
+            if not path.exists():
+                t.skip(f"{name} is in the {what}", f"there is no {path.name} yet")
+                continue
+            words = path.read_text().replace("\\-", "-")
+            absent = [word for word in [name, *options] if not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", words)]
+            t.same(absent, [], f"{name} and its options are in the {what}")
+    run = unhang.run("no-such-command")
+    t.ok(run.returncode == tap.CANNOT and run.stderr.count(b"\n") == 1, "a command that there is not: status 2 and one line", run.stderr)
+    for name in names:
+        run = unhang.run(name, "--no-such-option")
+        t.ok(run.returncode == tap.CANNOT and run.stderr.count(b"\n") == 1, f"{name}: an option that there is not: status 2 and one line", f"{run.returncode}: {run.stderr}")
+
+
+def test_knowledge(t, unhang):
+    files = sorted((TOP / "knowledge").glob("*.know"))
+    t.ok(len(files) > 5, "there are knowledge files", files)
+    for path in files:
+        run = unhang.run("knowledge", "check", path)
+        t.ok(run.returncode == 0 and not run.stderr, f"knowledge/{path.name} is right", run.stderr.decode())
+    built = (TOP / "meson.build").read_text()
+    t.same([p.name for p in files if f"knowledge/{p.name}" not in built], [], "every knowledge file is built in")
+    run = unhang.run("knowledge", "list")
+    t.ok(run.returncode == 0 and not run.stderr, "what is built in loads without a complaint", run.stderr.decode())
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    test_includes(t)
+    test_globals(t, tap.pathlib.Path(unhang.binary))
+    test_commands(t, unhang)
+    test_knowledge(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
