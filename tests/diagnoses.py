@@ -164,8 +164,13 @@ CASES = {
         log="10.0 @ uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n" + reset(10.1), cls="ras-uncorrectable-error", fault="node", do="replace",
         facts=dict(ras_event="ERREVENT_ATHUB_INTERRUPT"), roles={"ras-uncorrectable": "cause", "reset-begin": "effect"}),
     "RAS, memory": dict(
-        log="10.0 @ {17}[Hardware Error]: socket: 0, die: 0, 2 new uncorrectable hardware errors detected in umc block\n10.1 @ {17}[Hardware Error]: 2 uncorrectable hardware errors detected in total in umc block",
-        cls="ras-uncorrectable-error", fault="node", do="replace"),
+        log=f"10.0 amdgpu {GPU}: {{17}}socket: 0, die: 0, 2 new uncorrectable hardware errors detected in umc block\n10.1 amdgpu {GPU}: {{17}}socket: 0, die: 0, 2 uncorrectable hardware errors detected in total in umc block",
+        cls="ras-uncorrectable-error", fault="node", do="replace", facts=dict(ras_count=2, ras_block="umc")),
+    "RAS, memory of a single die": dict(
+        log=f"10.0 amdgpu {GPU}: {{18}}2 uncorrectable hardware errors detected in umc block", cls="ras-uncorrectable-error", do="replace", facts=dict(ras_count=2)),
+    "MODE2 fails": dict(
+        log=ring_timeout(10.0) + "10.1 @ GPU reset begin!\n10.2 @ GPU mode2 reset\n12.0 @ GPU mode2 reset failed", cls="gfx-ring-timeout", do="reboot",
+        facts=dict(reset_outcome="failed", reset_method="MODE2")),
     "RAS, poison": dict(
         log="10.0 @ GPU reset for gfx RAS poison consumption is issued!\n" + reset(10.1), cls="ras-uncorrectable-error", roles={"ras-poison": "cause"}),
     "PCIe, fatal": dict(
@@ -272,8 +277,7 @@ def test_fault_status(t, unhang):
     a = one(t, unhang, "status without sub-lines", fault(10, 0x7f0000001000, status_of(8, 5, rw=1, walker=2), fields=False)).first
     t.same({n: a.values(n) for n in ("fault_client", "permission_faults", "rw", "walker_error", "mapping_error")},
            {"fault_client": ["TCP"], "permission_faults": ["0x5"], "rw": ["write"], "walker_error": ["0x2"], "mapping_error": ["0x0"]}, "the status word fills in what the lines do not say")
-    line = a.fact("fault_status")["at"]["line"]
-    t.same([a.fact(n)["at"]["line"] for n in ("fault_client", "rw") if a.fact(n)], [line, line], "decoded facts stand at the status line")
+    t.same([a.line(n) for n in ("fault_status", "fault_client", "rw")], [4, 4, 4], "decoded facts stand at the status line")
     agreeing = one(t, unhang, "agreeing", fault(10, 0x7f0000001000, status_of(8, 3))).first
     text = fault(10, 0x7f0000001000, status_of(8, 3)).replace("PERMISSION_FAULTS: 0x3", "PERMISSION_FAULTS: 0x5").replace("RW: 0x0", "RW: 0x1")
     against = one(t, unhang, "contradicting", text).first

@@ -100,15 +100,18 @@ class Answer:
         self.stderr = run.stderr.decode(errors="replace")
         self.stdout = run.stdout
         self.complaints = []
+        self.document = {"sources": [], "incidents": []}
         try:
-            self.document = json.loads(run.stdout)
+            document = json.loads(run.stdout)
         except ValueError as problem:
-            self.document = {"sources": [], "incidents": []}
             self.complaints.append(f"no JSON: {problem}; exit status {self.status}; {self.stderr[-300:]}")
             return
-        for error in sorted(VALIDATOR.iter_errors(self.document), key=str)[:5]:
+        for error in sorted(VALIDATOR.iter_errors(document), key=str)[:5]:
             where = "/".join(map(str, error.absolute_path))
             self.complaints.append(f"against the schema at {where}: {error.message[:200]}")
+        if self.complaints:
+            return  # what has not the right form is not looked at
+        self.document = document
         if self.status != (1 if self.document["incidents"] else 0) and self.document["sources"]:
             self.complaints.append(f"exit status {self.status} with {len(self.document['incidents'])} incidents")
         self.complaints += [problem for i in self.incidents for problem in i.complaints()]
@@ -126,8 +129,8 @@ class Answer:
         return self.incidents[0] if self.incidents else Incident(NOTHING)
 
 
-NOTHING = {"cause": {"class": None, "confidence": 0, "before_log": None}, "also": [], "gpus": [], "facts": [], "timeline": [],
-           "action": {"do": None, "fault": None}, "remedies": [], "known": [], "next": [], "processes": [],
+NOTHING = {"cause": {"class": None, "title": None, "confidence": 0, "before_log": None}, "also": [], "gpus": [], "facts": [], "timeline": [],
+           "action": {"do": None, "fault": None}, "remedies": [], "known": [], "next": [], "processes": [], "id": None, "fingerprint": None,
            "begin": None, "end": None, "clock": "none"}
 
 
@@ -151,6 +154,11 @@ class Incident:
 
     def fact(self, name):
         return next((f for f in self.data["facts"] if f["name"] == name), None)
+
+    def line(self, name):
+        """Where the first fact of this name was read."""
+        fact = self.fact(name)
+        return fact["at"]["line"] if fact else None
 
     def events(self, kind, role=None):
         return [e for e in self.timeline if e["event"] == kind and role in (None, e["role"])]

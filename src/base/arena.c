@@ -101,17 +101,23 @@ void text_add(struct text *t, struct str s)
 	t->p[t->n] = 0;
 }
 
+void text_vprintf(struct text *t, const char *format, va_list ap)
+{
+	va_list again;
+	va_copy(again, ap);
+	int n = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	text_room(t, (size_t)n);
+	vsnprintf(t->p + t->n, (size_t)n + 1, format, ap);
+	t->n += (size_t)n;
+}
+
 void text_printf(struct text *t, const char *format, ...)
 {
 	va_list ap;
 	va_start(ap, format);
-	int n = vsnprintf(NULL, 0, format, ap);
+	text_vprintf(t, format, ap);
 	va_end(ap);
-	text_room(t, (size_t)n);
-	va_start(ap, format);
-	vsnprintf(t->p + t->n, (size_t)n + 1, format, ap);
-	va_end(ap);
-	t->n += (size_t)n;
 }
 
 void text_free(struct text *t)

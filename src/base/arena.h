@@ -54,6 +54,7 @@ struct text {
 
 void text_add(struct text *t, struct str s);
 void text_printf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_vprintf(struct text *t, const char *format, va_list ap);
 void text_free(struct text *t);
 static inline void text_clear(struct text *t) { t->n = 0; }
 static inline struct str text_str(const struct text *t) { return (struct str){ t->p, t->n }; }

@@ -1,5 +1,7 @@
 #include "base/json.h"
 
+#include "base/print.h"
+
 static void json_begin_value(struct json *j)
 {
 	if (j->after_key) {
@@ -35,22 +37,6 @@ void json_close(struct json *j, char bracket)
 	j->comma = true;
 	if (!j->depth)
 		fputc('\n', j->out);
-}
-
-/** Length of the UTF-8 sequence at the front of @s, or 0 where there is none. */
-static size_t utf8_length(struct str s)
-{
-	unsigned char c = (unsigned char)s.p[0];
-	size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : (c & 0xf0) == 0xe0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-	if (!n || n > s.n)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if (((unsigned char)s.p[i] & 0xc0) != 0x80)
-			return 0;
-	unsigned char d = n > 1 ? (unsigned char)s.p[1] : 0;
-	if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) || (c == 0xf4 && d > 0x8f))
-		return 0;
-	return n;
 }
 
 static void json_text(FILE *out, struct str s)

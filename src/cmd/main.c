@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/print.h"
 #include "cmd/cmd.h"
 
 static const struct command commands[] = {
@@ -11,12 +13,15 @@ static const struct command commands[] = {
 
 void complain(const char *format, ...)
 {
+	struct text line = { 0 };
 	va_list ap;
 	va_start(ap, format);
-	fputs("unhang: ", stderr);
-	vfprintf(stderr, format, ap);
-	fputc('\n', stderr);
+	text_vprintf(&line, format, ap);
 	va_end(ap);
+	fputs("unhang: ", stderr);
+	print_safe(stderr, text_str(&line)); // names of files and members of archives are evidence too
+	fputc('\n', stderr);
+	text_free(&line);
 }
 
 void complain_line(void *ctx, const char *message)

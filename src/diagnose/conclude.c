@@ -67,10 +67,12 @@ static bool same_process(const struct diag_event *a, const struct diag_event *b)
 
 static void assign_roles(struct incident *i)
 {
+	bool before_root = true;
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
 		bool names_process = diag_fact(e, "process");
-		if (e == i->root)
+		before_root &= e != i->root;
+		if (e == i->root || (before_root && e->cause == i->cause))
 			e->role = ROLE_CAUSE;
 		else if (e->phase == PHASE_RESET)
 			e->role = e->kind->in_reset;

@@ -52,17 +52,27 @@ static void note_parameters(struct machine *m, struct str line, struct place at)
 	}
 }
 
-struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct place at)
+static struct machine_gpu *find_or_add(struct machine *m, struct str device, struct place at)
 {
-	if (!device.n)
-		return NULL;
 	for (size_t i = 0; i < m->ngpus; i++)
 		if (str_eq(m->gpus[i].device, device))
 			return &m->gpus[i];
-	if (m->ngpus == MACHINE_GPUS)
+	if (!device.n || m->ngpus == MACHINE_GPUS)
 		return NULL;
 	struct machine_gpu *g = &m->gpus[m->ngpus++];
 	*g = (struct machine_gpu){ .device = arena_str(&m->arena, device), .at = at };
+	return g;
+}
+
+struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct place at)
+{
+	struct machine_gpu *g = find_or_add(m, device, at);
+	if (g && !g->part && m->unnamed) {
+		g->part = m->unnamed;
+		m->unnamed = NULL;
+	}
+	if (g)
+		m->named = g;
 	return g;
 }
 
@@ -74,16 +84,28 @@ bool machine_is_gpu(const struct machine *m, struct str device)
 	return false;
 }
 
-static void note_part(const struct know *k, struct machine_gpu *g, const struct event *e)
+static const struct know_part *find_part(const struct know *k, const struct event *e)
 {
 	const struct fact *vendor = event_fact(e, "vendor"), *device = event_fact(e, "device_id");
 	const struct fact *revision = event_fact(e, "revision");
 	uint64_t v, d, r;
 	if (!vendor || !device || !str_hex(vendor->value, &v) || v != 0x1002 || !str_hex(device->value, &d))
+		return NULL;
+	return know_part(k, (unsigned)d, revision && str_hex(revision->value, &r) ? (int)r : -1);
+}
+
+static void note_probe(struct machine *m, const struct know *k, struct machine_gpu *g, const struct event *e)
+{
+	const struct know_part *part = find_part(k, e);
+	if (!g && m->named && !m->named->part)
+		g = m->named;
+	if (!g) {
+		m->unnamed = part ? part : m->unnamed;
 		return;
-	const struct know_part *part = know_part(k, (unsigned)d, revision && str_hex(revision->value, &r) ? (int)r : -1);
+	}
 	if (part)
 		g->part = part;
+	g->probing = true;
 }
 
 void machine_note(struct machine *m, const struct know *k, const struct event *e)
@@ -98,19 +120,10 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 		return;
 	}
 	struct machine_gpu *g = str_is(e->driver, "amdgpu") ? machine_gpu(m, e->device, e->at) : NULL;
-	// `kfd: added device` names no address; it is clear only where there is one GPU.
-	if (!g && m->ngpus == 1)
-		g = &m->gpus[0];
-	if (g && str_is(id, "gpu-probe")) {
-		note_part(k, g, e);
-		g->probing = true;
-		g->probe = e->time;
-		return;
-	}
-	if (g && str_is(id, "gpu-ready")) {
-		g->probing = false;
-		return;
-	}
+	if (str_is(id, "gpu-probe"))
+		note_probe(m, k, g, e);
+	else if (str_is(id, "gpu-ready") && (g || m->named))
+		(g ? g : m->named)->probing = false;
 	if (str_is(id, "benign") || str_is(id, "gpu-probe") || str_is(id, "gpu-ready"))
 		return;
 	for (size_t i = 0; i < e->nfacts; i++)

@@ -12,7 +12,6 @@ struct machine_gpu {
 	struct place at; // where it was named first
 	const struct know_part *part;
 	bool probing;
-	struct stamp probe;
 };
 
 struct machine {
@@ -20,6 +19,8 @@ struct machine {
 	bool has_boot; // the kernel's first messages were seen
 	size_t ngpus;
 	struct machine_gpu gpus[MACHINE_GPUS];
+	struct machine_gpu *named;	// by the newest line with an address
+	const struct know_part *unnamed; // from a line without an address (before 6.13): that of the next GPU that is named
 	VEC(struct fact) facts;
 };
 

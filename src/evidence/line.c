@@ -278,7 +278,7 @@ static bool mentions_bus(struct str message)
 /** Whether the driver is named before the message. */
 static bool has_driver_prefix(const struct logline *line, size_t message_at)
 {
-	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn" };
+	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "*ERROR*" };
 	struct str before = str_cut(line->message, message_at + 4);
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		if (str_find(before, str_z(marks[i])) >= 0)

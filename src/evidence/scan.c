@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 3, BUCKETS = 8 };
+enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 3, BUCKETS = 8, LONG_LINE = 4000 };
 
 struct anchor {
 	struct str text;
@@ -156,6 +156,23 @@ static void add_line(struct hits *h, size_t begin, size_t end)
 	vec_push(&w->candidates, c);
 }
 
+/** The line in which an anchor stands; of a very long one, the part around the anchor. */
+static void add_line_around(struct hits *h, size_t begin, size_t end)
+{
+	const struct window *w = h->window;
+	const char *before = memrchr(w->bytes, '\n', begin), *after = memchr(w->bytes + end, '\n', w->size - end);
+	size_t line_begin = before ? (size_t)(before - w->bytes) + 1 : 0;
+	size_t line_end = after ? (size_t)(after - w->bytes) : w->size;
+	if (line_end - line_begin > LONG_LINE) {
+		size_t least = begin > LONG_LINE / 4 ? begin - LONG_LINE / 4 : 0;
+		line_begin = line_begin > least ? line_begin : least;
+		line_begin = line_begin > h->line_end ? line_begin : h->line_end;
+		line_end = line_end < line_begin + LONG_LINE ? line_end : line_begin + LONG_LINE;
+	}
+	h->line_end = line_end;
+	add_line(h, line_begin, line_end);
+}
+
 /** A fingerprint of one of @buckets agrees at @at: is it an anchor, and its line a new candidate? */
 static void check_hit(const struct scanner *s, struct hits *h, size_t at, unsigned buckets)
 {
@@ -169,10 +186,7 @@ static void check_hit(const struct scanner *s, struct hits *h, size_t at, unsign
 			if (at < a->at || end > w->to || end <= w->from || begin < h->line_end ||
 			    memcmp(w->bytes + begin, a->text.p, a->text.n))
 				continue;
-			const char *before = memrchr(w->bytes, '\n', begin);
-			const char *after = memchr(w->bytes + end, '\n', w->size - end);
-			h->line_end = after ? (size_t)(after - w->bytes) : w->size;
-			add_line(h, before ? (size_t)(before - w->bytes) + 1 : 0, h->line_end);
+			add_line_around(h, begin, end);
 			return;
 		}
 	}
@@ -255,6 +269,8 @@ static void scan_every(struct hits *h)
 	while (at < w->to) {
 		const char *after = memchr(w->bytes + at, '\n', w->size - at);
 		size_t end = after ? (size_t)(after - w->bytes) : w->size;
+		for (; end - at > LONG_LINE; at += LONG_LINE)
+			add_line(h, at, at + LONG_LINE);
 		add_line(h, at, end);
 		at = end + 1;
 	}

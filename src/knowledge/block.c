@@ -8,10 +8,8 @@ void know_problem(struct know_problems *to, const char *file, unsigned line, con
 	struct text message = { 0 };
 	va_list ap;
 	va_start(ap, format);
-	char room[512];
-	vsnprintf(room, sizeof(room), format, ap);
+	text_vprintf(&message, format, ap);
 	va_end(ap);
-	text_add(&message, str_z(room));
 	to->count++;
 	if (to->report)
 		to->report(to->ctx, file, line, message.p);

@@ -117,7 +117,7 @@ static bool entry_match(const struct entry *e, struct str line, bool wide, size_
 			return false;
 	}
 	for (size_t start = at + 1; start-- > floor;) {
-		bool possible = first.n ? first.p[0] == ' ' || line.p[start] == first.p[0] : !start || char_space(line.p[start - 1]);
+		bool possible = !first.n || first.p[0] == ' ' || line.p[start] == first.p[0];
 		if (possible && template_match(e->template, line, start, ret))
 			return true;
 	}

@@ -227,11 +227,19 @@ static bool match_from(const struct template *t, size_t index, struct str line, 
 	return match_value(t, index, line, after, m);
 }
 
+bool template_may_begin(struct str literal, struct str line, size_t at)
+{
+	char before = at ? line.p[at - 1] : ' ';
+	if (literal.n)
+		return !char_word(literal.p[0]) || !char_word(before);
+	// A value takes the whole word; `{1}` is the number of a RAS event, glued to its message.
+	return char_space(before) || before == '}';
+}
+
 bool template_match(const struct template *t, struct str line, size_t at, struct match *ret)
 {
 	const struct piece *first = &t->pieces[0];
-	char before = at ? line.p[at - 1] : ' ';
-	if (first->literal.n ? char_word(first->literal.p[0]) && char_word(before) : !char_space(before))
+	if (!template_may_begin(first->literal, line, at))
 		return false;
 	ret->template = t;
 	ret->begin = at;

@@ -43,6 +43,8 @@ struct match {
 /** NULL and a problem where @text is no template. */
 struct template *template_parse(struct arena *arena, struct str text, const char *file, unsigned line,
 				struct know_problems *problems);
+/** Whether a message whose first text is @literal (empty: a value) may begin at @at. */
+bool template_may_begin(struct str literal, struct str line, size_t at);
 /** Whether @t matches @line from @at on. */
 bool template_match(const struct template *t, struct str line, size_t at, struct match *ret);
 /** Length of the PCI address at the front of @s, or 0. */

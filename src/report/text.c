@@ -1,6 +1,7 @@
 // The report for people: the first screen has the answer.
 #include <stdlib.h>
 
+#include "base/print.h"
 #include "report/report.h"
 
 enum { LABEL = 8, ROW_TEXT = 42, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
@@ -32,13 +33,6 @@ static size_t columns(struct str s)
 	return n;
 }
 
-/** Evidence may hold anything; a terminal is only given what prints. */
-static void put(FILE *out, struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		fputc((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f ? ' ' : s.p[i], out);
-}
-
 /** Writes @s over as many lines as it takes, each but the first after @indent spaces. */
 static void wrap(const struct text_report *t, struct str s, size_t indent, size_t column)
 {
@@ -54,7 +48,7 @@ static void wrap(const struct text_report *t, struct str s, size_t indent, size_
 			fputc(' ', t->out);
 			column++;
 		}
-		put(t->out, word);
+		print_safe(t->out, word);
 		column += n;
 		first = false;
 	}
@@ -129,7 +123,7 @@ static void put_summary(const struct text_report *t, const struct incident *i)
 	} else if (i->reset_began) {
 		text_add(&line, S("   reset begun, outcome not in this log"));
 	}
-	put(t->out, text_str(&line));
+	print_safe(t->out, text_str(&line));
 	fputc('\n', t->out);
 	text_free(&line);
 }
@@ -307,7 +301,7 @@ static void on_next(void *ctx, const struct diag_next *n)
 	label(t, "Next", text_str(&why));
 	// A command is never wrapped: it is there to be copied.
 	fprintf(t->out, "%*s", LABEL + 3, "");
-	put(t->out, n->run);
+	print_safe(t->out, n->run);
 	fputc('\n', t->out);
 	text_free(&why);
 }
@@ -383,7 +377,7 @@ static void on_end(void *ctx, const struct diagnosis *d)
 		return;
 	fprintf(t->out, "No AMD GPU incident found in ");
 	if (sources == 1)
-		put(t->out, evidence_at(d->evidence, 0)->path);
+		print_safe(t->out, evidence_at(d->evidence, 0)->path);
 	else
 		fprintf(t->out, "%zu sources", sources);
 	fprintf(t->out, " (%llu lines, %llu of them known messages).\n", (unsigned long long)lines, (unsigned long long)events);

@@ -11,11 +11,18 @@
 
 enum { BLOCK = 256 << 10, ENTRIES_MAX = 4096 };
 
+struct member {
+	struct archive *archive;
+	bool damaged;
+};
+
 static ssize_t read_entry(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
 {
-	struct archive *a = s->ctx;
+	struct member *m = s->ctx;
+	struct archive *a = m->archive;
 	ssize_t n = archive_read_data(a, buffer, size);
 	if (n < 0) {
+		m->damaged = true;
 		*ret_err = uh_error_new("%s: %s", s->name, archive_error_string(a) ? archive_error_string(a) : "damaged");
 		return -1;
 	}
@@ -42,6 +49,7 @@ void source_archive(const char *name, int fd, const struct source_visitor *v)
 {
 	struct archive *a = open_archive(fd);
 	struct archive_entry *entry;
+	struct member m = { .archive = a };
 	int found = 0, status;
 	while ((status = archive_read_next_header(a, &entry)) == ARCHIVE_OK || status == ARCHIVE_WARN) {
 		if (found == ENTRIES_MAX) {
@@ -56,9 +64,11 @@ void source_archive(const char *name, int fd, const struct source_visitor *v)
 		text_printf(&member, "%s", name);
 		if (!raw)
 			text_printf(&member, "(%s)", archive_entry_pathname(entry) ? archive_entry_pathname(entry) : "?");
-		struct source s = { .name = member.p, .fd = -1, .read = read_entry, .ctx = a };
+		struct source s = { .name = member.p, .fd = -1, .read = read_entry, .ctx = &m };
 		v->visit(v->ctx, &s);
 		text_free(&member);
+		if (m.damaged) // said already; what follows in the archive is lost with it
+			break;
 	}
 	if (status < ARCHIVE_WARN)
 		v->problem(v->ctx, uh_error_new("%s: %s", name, archive_error_string(a) ? archive_error_string(a) : "damaged"));
