@@ -226,9 +226,11 @@ def slow_lines():
     lines = [(piece * 4096)[:4090] for piece in pieces]
     rng = random.Random(3)
     lines += [b"".join(rng.choices(pieces, k=100))[:4090] for _ in range(40)]
-    lines += [b"a dclk Fa " * 409] * 60  # a message that begins with a text of any length
     tap.ends(Run("explain", write("slow.log", b"\n".join(lines) + b"\n")), [0, 1], "lines with very many beginnings of messages")
     tap.ends(Run("explain", write("slow.log", stamped(lines))), [0, 1], "the same with times")
+    # Messages that begin with a text of any length, and messages with spaces.
+    for name, line in ("texts", b"amdgpu: " + b"a dclk Fa " * 400), ("spaces", b"amdgpu: Process information: process" + b" " * 4000 + b"x"):
+        tap.ends(Run("explain", write("slow.log", (line + b"\n") * 400)), [0, 1], f"400 slow lines, {name}")
 
 
 def terminal():

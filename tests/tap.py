@@ -129,7 +129,7 @@ class Answer:
         return self.incidents[0] if self.incidents else Incident(NOTHING)
 
 
-NOTHING = {"cause": {"class": None, "title": None, "confidence": 0, "before_log": None}, "also": [], "gpus": [], "facts": [], "timeline": [],
+NOTHING = {"cause": {"class": None, "title": None, "confidence": 0, "before_log": None}, "also": [], "gpus": [{"pci": None, "name": None, "gfx": None}], "facts": [], "timeline": [],
            "action": {"do": None, "fault": None}, "remedies": [], "known": [], "next": [], "processes": [], "id": None, "fingerprint": None,
            "begin": None, "end": None, "clock": "none"}
 

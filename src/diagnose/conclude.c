@@ -217,6 +217,17 @@ static struct str fill(struct incident *i, struct str sentence, const struct fac
 	return s;
 }
 
+static void name_process(struct incident *i, struct diag_event *e)
+{
+	const struct fact *name = diag_fact(e, "process"), *pid = diag_fact(e, "pid");
+	if (name && pid)
+		e->who = arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(name->value), STR_ARG(pid->value));
+	else if (pid && !diag_fact(e, "task"))
+		e->who = arena_printf(&i->arena, "process " STR_FMT, STR_ARG(pid->value));
+	else if (name)
+		e->who = name->value;
+}
+
 static void write_sentences(struct incident *i)
 {
 	const struct fact_view root = { diag_event_get, i->root };
@@ -263,6 +274,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	extend_reset(i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		fault_status_decode(i, i->events.data[n], k);
+		name_process(i, i->events.data[n]);
 		i->events.data[n]->cause = event_cause(k, i->events.data[n]);
 	}
 	i->root = find_root(i);

@@ -85,6 +85,8 @@ static void mark_gpu_path(struct engine *g, struct incident *i)
 		const struct fact *bus = diag_fact(e, "pci_id"), *device = diag_fact(e, "iommu_device");
 		const struct fact *vendor = diag_fact(e, "apei_vendor");
 		bool is_pcie = str_starts(e->kind->head.id, S("pcie-")), is_iommu = str_starts(e->kind->head.id, S("iommu-"));
+		if (e->kind->needs_gpu && !g->machine.ngpus && g->machine.has_boot)
+			e->unrelated = true;
 		if (!is_pcie && !is_iommu)
 			continue;
 		bool ours = machine_is_gpu(&g->machine, e->device) || (bus && know_is_bridge(g->know, bus->value)) ||
@@ -92,7 +94,7 @@ static void mark_gpu_path(struct engine *g, struct incident *i)
 			    (device && machine_is_gpu(&g->machine, device->value)) ||
 			    (str_is(e->kind->head.id, "pcie-link-down") && g->machine.ngpus);
 		// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
-		bool nameless = is_iommu && !g->machine.ngpus && !g->machine.has_boot;
+		bool nameless = is_iommu && !e->driver.n && !g->machine.ngpus && !g->machine.has_boot;
 		if (ours || nameless)
 			diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
 		else
@@ -255,7 +257,10 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	d->driver = arena_str(&i->arena, e->driver);
 	d->text = arena_str(&i->arena, str_cut(e->text, 240));
 	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device, e->at) : NULL;
-	d->phase = i->phase == PHASE_RUN && gpu && gpu->probing ? PHASE_PROBE : i->phase;
+	d->phase = i->phase != PHASE_RUN   ? i->phase :
+		   g->machine.sleeping	   ? PHASE_SLEEP :
+		   gpu && gpu->probing ? PHASE_PROBE :
+					   PHASE_RUN;
 	vec_push(&i->events, d);
 	return d;
 }
@@ -317,9 +322,21 @@ static bool error_just_before(const struct engine *g, const struct event *e)
 	       !later_than(e->time, g->error_time, 1);
 }
 
+static bool has_hang(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->kind->hang)
+			return true;
+	return false;
+}
+
 static void take_event(struct engine *g, struct incident *i, const struct event *e)
 {
 	const struct know_event *kind = e->signature->event;
+	if (kind->means_reset && i->phase == PHASE_RUN && !g->machine.sleeping && has_hang(i)) {
+		i->phase = PHASE_RESET;
+		i->reset_began = true;
+	}
 	struct diag_event *d = add_event(g, i, e, kind);
 	// A counted repetition has its facts already.
 	if (d && d->count == 1)
@@ -366,6 +383,18 @@ static void mark_probe(struct engine *g, const struct event *e)
 	}
 }
 
+/** A firmware file that was missing was none that mattered if the GPU started all the same. */
+static void mark_ready(struct engine *g, const struct event *e)
+{
+	for (size_t n = 0; n < g->nopen; n++) {
+		for (size_t k = 0; k < g->open[n]->events.len; k++) {
+			struct diag_event *d = g->open[n]->events.data[k];
+			if (str_is(d->kind->head.id, "firmware-missing") && (!d->device.n || !e->device.n || str_eq(d->device, e->device)))
+				d->unrelated = true;
+		}
+	}
+}
+
 static bool new_boot(const struct engine *g, const struct event *e)
 {
 	if (e->boot_id.n && g->boot_id.n && !str_eq(e->boot_id, g->boot_id))
@@ -402,6 +431,8 @@ static void take_context(struct engine *g, const struct event *e)
 	machine_note(&g->machine, g->know, e);
 	if (str_is(e->signature->event->head.id, "gpu-probe"))
 		mark_probe(g, e);
+	else if (str_is(e->signature->event->head.id, "gpu-ready"))
+		mark_ready(g, e);
 }
 
 void engine_event(struct engine *g, const struct event *e)

@@ -26,11 +26,15 @@ void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
 
 bool diag_event_get(const void *event, struct str name, size_t index, struct str *ret_value)
 {
-	static const char *const phases[] = { "run", "probe", "reset" };
+	static const char *const phases[] = { "run", "probe", "reset", "sleep" };
 	const struct diag_event *e = event;
 	if (str_is(name, "at")) {
 		*ret_value = str_z(phases[e->phase]);
 		return index == 0;
+	}
+	if (str_is(name, "who")) {
+		*ret_value = e->who;
+		return index == 0 && e->who.n;
 	}
 	for (size_t i = 0; i < e->nfacts; i++) {
 		if (str_eq(e->facts[i].name, name) && !index--) {

@@ -6,7 +6,7 @@
 #include "knowledge/know.h"
 
 /** Where in the life of the GPU an event stands. */
-enum phase { PHASE_RUN, PHASE_PROBE, PHASE_RESET };
+enum phase { PHASE_RUN, PHASE_PROBE, PHASE_RESET, PHASE_SLEEP };
 
 /** An event as an incident keeps it; one that repeats is counted. */
 struct diag_event {
@@ -24,6 +24,7 @@ struct diag_event {
 	const struct know_cause *cause; // that it is evidence for
 	enum know_role role;
 	bool unrelated; // not about this GPU after all
+	struct str who; // `python (4242)`
 	struct str sentence;
 };
 

@@ -17,6 +17,7 @@ struct machine_gpu {
 struct machine {
 	struct arena arena;
 	bool has_boot; // the kernel's first messages were seen
+	bool sleeping; // between the system's going to sleep and its being awake again
 	size_t ngpus;
 	struct machine_gpu gpus[MACHINE_GPUS];
 	struct machine_gpu *named;	// by the newest line with an address

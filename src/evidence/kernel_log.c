@@ -369,7 +369,7 @@ static void export_fields(const struct context *c, struct logline *line)
 		before = str_from(before, (size_t)blank + 2);
 	int64_t v;
 	while (before.n) {
-		struct str value = str_split(&before, '\n'), key = str_split(&value, '=');
+		struct str value = str_trim(str_split(&before, '\n')), key = str_split(&value, '=');
 		if (str_is(key, "__MONOTONIC_TIMESTAMP") && str_number(value, &v)) {
 			line->stamps.best = (struct stamp){ TIME_BOOT, (double)v / 1e6 };
 			line->stamps.found = true;
@@ -454,7 +454,9 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 	char clean[LINE_MAX_BYTES], unwrapped[LINE_MAX_BYTES], piece_room[LINE_MAX_BYTES];
 	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
 	struct logline line = { 0 };
-	if (str_starts(str_trim(str_cut(raw, 64)), S("{")) && line_unwrap(raw, unwrapped, &line)) {
+	// journalctl -o json-sse and json-seq put something before the object.
+	struct str object = str_starts(raw, S("data: ")) ? str_from(raw, 6) : str_starts(raw, S("\x1e")) ? str_from(raw, 1) : raw;
+	if (str_starts(str_trim(str_cut(object, 64)), S("{")) && line_unwrap(object, unwrapped, &line)) {
 		struct str text = line.text;
 		while (text.n) {
 			struct logline one = line;
@@ -464,10 +466,10 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 		}
 		return;
 	}
-	struct str text = line_clean(raw, clean);
-	if (str_starts(text, S("MESSAGE="))) {
+	struct str text = line_clean(raw, clean), message = str_trim(text);
+	if (str_starts(message, S("MESSAGE="))) { // journalctl -o export; indented: -o verbose
 		export_fields(c, &line);
-		line_parse(r->know, str_from(text, 8), &line);
+		line_parse(r->know, str_from(message, 8), &line);
 		read_text(r, &line, NULL, number);
 		return;
 	}

@@ -179,10 +179,7 @@ bool line_unwrap(struct str line, char *room, struct logline *out)
 	return true;
 }
 
-static bool starts_word(struct str s, size_t at)
-{
-	return at == 0 || char_space(s.p[at - 1]) || s.p[at - 1] == '[' || s.p[at - 1] == '(' || s.p[at - 1] == '=';
-}
+static bool starts_word(struct str s, size_t at) { return at == 0 || char_space(s.p[at - 1]); }
 
 /** The first `driver 0000:03:00.0` of the message, or FreeBSD's drmn0. */
 static void find_device(struct str s, struct logline *out)
@@ -278,7 +275,7 @@ static bool mentions_bus(struct str message)
 /** Whether the driver is named before the message. */
 static bool has_driver_prefix(const struct logline *line, size_t message_at)
 {
-	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "*ERROR*" };
+	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "drm_sched" };
 	struct str before = str_cut(line->message, message_at + 4);
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		if (str_find(before, str_z(marks[i])) >= 0)

@@ -140,9 +140,12 @@ static bool eat_words(const struct know *k, struct cursor *c, size_t max_words, 
 			continue;
 		}
 		struct str line = rest(&t), word = str_word(&line);
-		bool letters = word.n && word.n < 16;
+		bool letters = word.n && word.n < 16, wide = false;
 		for (size_t i = 0; i < word.n; i++)
-			letters &= char_alpha(word.p[i]) || (unsigned char)word.p[i] >= 0x80 || word.p[i] == '.';
+			wide |= (unsigned char)word.p[i] >= 0x80;
+		for (size_t i = 0; i < word.n; i++) // `12月` has digits in it
+			letters &= char_alpha(word.p[i]) || (unsigned char)word.p[i] >= 0x80 || strchr(".,", word.p[i]) ||
+				   (wide && char_digit(word.p[i]));
 		if (!letters)
 			return false;
 		// `mar. janv. 7`: the word next to the day is the month, the one before it a weekday.
@@ -212,6 +215,7 @@ static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *o
 		while (peek(&t) != ']' && !at_end(&t))
 			t.at++;
 		eat(&t, ']');
+		eat(&t, ':');
 	}
 	// The kernel's own clock is the finest; it wins over one that a terminal or syslog put before it.
 	if (!out->found || stamp.clock == TIME_BOOT)
@@ -274,8 +278,8 @@ static void skip_facility(struct cursor *c)
 		skip_spaces(&t);
 		if (!eat(&t, ':'))
 			return;
+		skip_spaces(&t);
 	}
-	skip_spaces(&t);
 	if (peek(&t) == '[')
 		*c = t;
 }
@@ -301,12 +305,25 @@ static bool eat_full(struct cursor *c, struct stamp *ret)
 
 static void skip_quoting(struct cursor *c)
 {
-	while (char_space(peek(c)) || peek(c) == '>' || peek(c) == '|' || peek(c) == '`' || peek(c) == '*')
-		c->at++;
-	int priority;
+	static const char bar[] = "\xe2\x94\x82"; // a box that a terminal program draws
+	for (;;) {
+		if (str_starts(rest(c), str_z(bar)))
+			c->at += strlen(bar);
+		else if (char_space(peek(c)) || (peek(c) && strchr(">|`*", peek(c))))
+			c->at++;
+		else
+			break;
+	}
+	int number;
 	struct cursor t = *c;
-	if (eat(&t, '<') && eat_digits(&t, 1, 3, &priority) && eat(&t, '>'))
+	if (eat_digits(&t, 1, 9, &number) && eat(&t, ':') && (peek(&t) == '[' || char_alpha(peek(&t)))) // grep -n
 		*c = t;
+	t = *c;
+	if (eat(&t, '<') && eat_digits(&t, 1, 3, &number) && eat(&t, '>')) {
+		if (str_starts(rest(&t), S("1 "))) // RFC 5424
+			t.at += 2;
+		*c = t;
+	}
 	skip_facility(c);
 }
 

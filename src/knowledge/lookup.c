@@ -50,7 +50,7 @@ struct str know_name(const struct know *k, struct str id, int64_t number)
 int know_month(const struct know *k, struct str name)
 {
 	int64_t n;
-	if (name.n && name.p[name.n - 1] == '.')
+	if (name.n && (name.p[name.n - 1] == '.' || name.p[name.n - 1] == ','))
 		name.n--;
 	size_t low = 0, high = k->months.len;
 	while (low < high) {

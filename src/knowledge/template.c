@@ -194,6 +194,9 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 			if (take(t, index, line, at, end, m))
 				return true;
 		return false;
+	case VALUE_NAME:
+		end = digits(line, at, char_word);
+		return end > at && take(t, index, line, at, end, m);
 	default:
 		end = word_end(line, at);
 		if (last) {

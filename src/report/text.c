@@ -74,14 +74,6 @@ static void put_time(const struct text_report *t, struct stamp time)
 		fprintf(t->out, "%02d:%02d:%02d    ", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60));
 }
 
-static struct str machine_fact(const struct incident *i, const char *name)
-{
-	for (size_t n = 0; n < i->machine.len; n++)
-		if (str_is(i->machine.data[n].name, name))
-			return i->machine.data[n].value;
-	return (struct str){ 0 };
-}
-
 static struct str any_fact(const struct incident *i, const char *name)
 {
 	struct str last = { 0 };
@@ -99,8 +91,9 @@ static struct str any_fact(const struct incident *i, const char *name)
 static void put_summary(const struct text_report *t, const struct incident *i)
 {
 	struct text line = { 0 };
-	struct str kernel = machine_fact(i, "kernel"), method = any_fact(i, "reset_method");
+	struct str kernel = { 0 }, method = any_fact(i, "reset_method");
 	struct str outcome = any_fact(i, "reset_outcome"), ring = any_fact(i, "ring_reset");
+	incident_get(i, S("kernel"), 0, &kernel);
 	if (i->gpu.device.n)
 		text_add(&line, i->gpu.device);
 	else
