@@ -14,7 +14,7 @@ static void check_problem(void *ctx, const char *file, unsigned line, const char
 		abort();
 }
 
-static bool get_nothing(const void *ctx, struct str name, size_t index, struct str *ret_value)
+static bool name_is_value(const void *ctx, struct str name, size_t index, struct str *ret_value)
 {
 	(void)ctx;
 	*ret_value = name;
@@ -30,13 +30,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct know_problems problems = { .report = check_problem, .ctx = &lines };
 	struct know *k = know_load_with("fuzz.know", text, &problems);
 
-	const struct fact_view view = { .get = get_nothing };
+	const struct fact_view view = { .get = name_is_value };
 	struct text sentence = { 0 };
-	for (size_t i = 0; i < k->causes.len; i++)
-		if (!strcmp(k->causes.data[i]->head.file, "fuzz.know")) {
-			condition_eval(k->causes.data[i]->when, &view);
-			phrase_fill(&sentence, k->causes.data[i]->explain, &view);
-		}
+	for (size_t i = 0; i < k->causes.len; i++) {
+		const struct know_cause *c = k->causes.data[i];
+		if (strcmp(c->head.file, "fuzz.know"))
+			continue;
+		condition_eval(c->when, &view);
+		phrase_fill(&sentence, c->explain, &view);
+	}
 	text_free(&sentence);
 	struct match m;
 	know_match(k, str_cut(text, 4096), &m);

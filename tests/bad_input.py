@@ -221,15 +221,16 @@ def numbers():
 
 def slow_lines():
     """Lines on which templates with several values could be tried in very many ways."""
-    pieces = [b"in process a pid 1 thread ", b"Process a pid ", b"[gfxhub] page fault (src_id:1 ring:1 vmid:1 pasid:1, for process ",
-              b" pid 1 thread a pid", b"PCIe Bus Error: severity=a, type=", b"gim error:(", b"amdgpu amdgpu: "]
+    pieces = [b"in process a pid 1 thread ", b"Process a pid ",
+              b"[gfxhub] page fault (src_id:1 ring:1 vmid:1 pasid:1, for process ", b" pid 1 thread a pid", b"PCIe Bus Error: severity=a, type=", b"gim error:(", b"amdgpu amdgpu: "]
     lines = [(piece * 4096)[:4090] for piece in pieces]
     rng = random.Random(3)
     lines += [b"".join(rng.choices(pieces, k=100))[:4090] for _ in range(40)]
     tap.ends(Run("explain", write("slow.log", b"\n".join(lines) + b"\n")), [0, 1], "lines with very many beginnings of messages")
     tap.ends(Run("explain", write("slow.log", stamped(lines))), [0, 1], "the same with times")
     # Messages that begin with a text of any length, and messages with spaces.
-    for name, line in ("texts", b"amdgpu: " + b"a dclk Fa " * 400), ("spaces", b"amdgpu: Process information: process" + b" " * 4000 + b"x"):
+    for name, line in (("texts", b"amdgpu: " + b"a dclk Fa " * 400),
+                       ("spaces", b"amdgpu: Process information: process" + b" " * 4000 + b"x")):
         tap.ends(Run("explain", write("slow.log", (line + b"\n") * 400)), [0, 1], f"400 slow lines, {name}")
 
 
@@ -305,6 +306,20 @@ def tar_of_many():
         member.type = tarfile.DIRTYPE
         tar.addfile(member)
     tap.ends(Run("explain", write("nothing.tar", packed.getvalue())), [2], "a tar with a directory only", 1, ["nothing.tar"])
+
+
+def tar_with_hole():
+    """Two kilobytes that say they are a log of four terabytes: a GNU sparse member, nearly all of it a hole."""
+    number = lambda n: tarfile.itn(n, 12, tarfile.GNU_FORMAT)
+    member = tarfile.TarInfo("big.log")
+    member.type, member.size = tarfile.GNUTYPE_SPARSE, 512
+    head = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    head[386:434] = number(0) + number(512) + number(4 << 40) + number(0)
+    head[483:495] = number(4 << 40)
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    run = Run("explain", write("hole.tar", bytes(head) + RING_LOG.ljust(512, b"\n") + bytes(1024)))
+    tap.ends(run, [1], "a tar whose member has a hole of 4 TB")
 
 
 # --- what a path may be ---
@@ -422,11 +437,13 @@ def command_line():
     for arguments, named in (
         (["explain", "--bogus"], "--bogus"), (["explain", "-z"], "-z"), (["explain", "-zq"], "z"), (["explain", "-vz"], "z"),
         (["--bogus"], "--bogus"), (["frobnicate"], "frobnicate"), ([""], "''"), (["explain", "--boot"], "--boot"),
-        (["explain", "--boot", "abc"], "abc"), (["explain", "--boot", "1"], "1"), (["explain", "--boot=-99999999999999999999"], "-9999"),
+        (["explain", "--boot", "abc"], "abc"), (["explain", "--boot", "1"], "1"),
+        (["explain", "--boot=-99999999999999999999"], "-9999"),
         (["explain", "--json=3"], "--json"), (["knowledge", "frobnicate"], "knowledge"), (["knowledge", "show"], "knowledge"),
         (["knowledge", "show", "no-such-thing"], "no-such-thing"), (["knowledge", "list", "no-such-kind"], "no-such-kind"),
         (["knowledge", "--bogus"], "knowledge"), (["knowledge", "match", "/no/such.log"], "/no/such.log"),
-        (["knowledge", "match", ROOM], ROOM), (["knowledge", "check", ROOM], ROOM), (["knowledge", "check", "/dev/zero"], "/dev/zero"),
+        (["knowledge", "match", ROOM], ROOM), (["knowledge", "check", ROOM], ROOM),
+        (["knowledge", "check", "/dev/zero"], "/dev/zero"),
     ):
         tap.ends(Run(*arguments), [2], " ".join(["unhang", *arguments]).replace(ROOM, "DIRECTORY"), 1, [named])
 
@@ -479,8 +496,8 @@ def shrinking_file():
 
 
 def main():
-    for test in (long_line, not_logs, nuls, broken_utf8, numbers, slow_lines, terminal, truncated_archives, tar_of_many, paths,
-                 forbidden, permissions, fifos, standard_streams, command_line, user_knowledge, shrinking_file):
+    for test in (long_line, not_logs, nuls, broken_utf8, numbers, slow_lines, terminal, truncated_archives, tar_of_many,
+                 tar_with_hole, paths, forbidden, permissions, fifos, standard_streams, command_line, user_knowledge, shrinking_file):
         began = time.monotonic()
         test()
         print(f"# {test.__name__}: {time.monotonic() - began:.1f} s", flush=True)

@@ -24,19 +24,18 @@ enum { MANY = 1000000 };
 
 #define GPU "amdgpu 0000:03:00.0: amdgpu: "
 
-static const char sample_log[] =
-	"[    0.000000] Linux version 6.12.0-1-amd64 (builder@host) #1 SMP\n"
-	"[  100.000001] " GPU "[gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)\n"
-	"[  100.000002] " GPU " in process train pid 4242 thread train pid 4242)\n"
-	"[  100.000003] " GPU "  in page starting at address 0x00007f0011220000 from client 10\n"
-	"[  100.000004] " GPU "GCVM_L2_PROTECTION_FAULT_STATUS:0x00301031\n"
-	"[  100.000005] " GPU "\t Faulty UTCL2 client ID: TCP (0x8)\n"
-	"[  100.000006] " GPU "\t RW: 0x0\n"
-	"[  110.000000] " GPU "ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102\n"
-	"[  110.000001] " GPU "Process information: process train pid 4242 thread train:cs0 pid 4250\n"
-	"[  110.000002] " GPU "GPU reset begin!\n"
-	"[  110.500000] " GPU "GPU reset succeeded, trying to resume\n"
-	"[  500.000000] " GPU "ring sdma0 timeout, signaled seq=7, emitted seq=9\n";
+static const char sample_log[] = "[    0.000000] Linux version 6.12.0-1-amd64 (builder@host) #1 SMP\n"
+				 "[  100.000001] " GPU "[gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)\n"
+				 "[  100.000002] " GPU " in process train pid 4242 thread train pid 4242)\n"
+				 "[  100.000003] " GPU "  in page starting at address 0x00007f0011220000 from client 10\n"
+				 "[  100.000004] " GPU "GCVM_L2_PROTECTION_FAULT_STATUS:0x00301031\n"
+				 "[  100.000005] " GPU "\t Faulty UTCL2 client ID: TCP (0x8)\n"
+				 "[  100.000006] " GPU "\t RW: 0x0\n"
+				 "[  110.000000] " GPU "ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102\n"
+				 "[  110.000001] " GPU "Process information: process train pid 4242 thread train:cs0 pid 4250\n"
+				 "[  110.000002] " GPU "GPU reset begin!\n"
+				 "[  110.500000] " GPU "GPU reset succeeded, trying to resume\n"
+				 "[  500.000000] " GPU "ring sdma0 timeout, signaled seq=7, emitted seq=9\n";
 
 static const char sample_knowledge[] = "# a comment\n"
 				       "event odd-event\n"
@@ -189,7 +188,8 @@ static void test_phrase(void **state)
 
 // --- templates ---
 
-static const char odd_template[] = "ring {ring} timeout, {a:text} seq={b:int}, at {c:hex} of {d:num} on {e:pci} {{in}} {f:text}";
+static const char odd_template[] =
+	"ring {ring} timeout, {a:text} seq={b:int}, at {c:hex} of {d:num} on {e:pci} {{in}} {f:text}";
 static const char odd_line[] = "x ring gfx_0.0.0  timeout, signaled seq=-7, at 0x1F of 0x10 on 0000:03:00.0 {in} 1 2";
 
 static void check_match(const struct match *m, struct str line)
@@ -265,8 +265,8 @@ static void test_backtracking(void **state)
 	(void)state;
 	struct arena arena = { 0 };
 	struct know_problems problems = { 0 };
-	struct template *t = template_parse(&arena, S("some {a:text} b{b:text} b{c:text} b{d:text} b{e:text} bend"), "sample.know",
-					    1, &problems);
+	struct template *t = template_parse(&arena, S("some {a:text} b{b:text} b{c:text} b{d:text} b{e:text} bend"),
+					    "sample.know", 1, &problems);
 	char line[LINE_MAX_BYTES];
 	struct match m;
 	memcpy(line, "some", 4);
@@ -362,7 +362,8 @@ static void try_unwrap(void *ctx, struct str line)
 static void test_unwrap(void **state)
 {
 	(void)state;
-	each_damage(S("{\"__REALTIME_TIMESTAMP\" : \"1753351680123456\", \"_BOOT_ID\":\"4f1c\", \"_SOURCE_MONOTONIC_TIMESTAMP\":\"77\","
+	each_damage(S("{\"__REALTIME_TIMESTAMP\" : \"1753351680123456\", \"_BOOT_ID\":\"4f1c\", "
+		      "\"_SOURCE_MONOTONIC_TIMESTAMP\":\"77\","
 		      "\"n\": [1, {\"a\":2}], \"MESSAGE\":\"a\\n\\u0041\\u2019\\\"\\\\b\" }"),
 		    1, try_unwrap, NULL);
 	char line[3 * LINE_MAX_BYTES];
@@ -467,7 +468,8 @@ static void try_window(void *ctx, struct str bytes)
 		struct window w = { .bytes = bytes.p, .size = bytes.n, .from = bytes.n / 3, .to = bytes.n - bytes.n / 4 };
 		scan_window(every ? NULL : s->scanner, &w);
 		for (size_t i = 0; i < w.candidates.len; i++)
-			assert_true(w.candidates.data[i].begin <= w.candidates.data[i].end && w.candidates.data[i].end <= bytes.n);
+			assert_true(w.candidates.data[i].begin <= w.candidates.data[i].end &&
+				    w.candidates.data[i].end <= bytes.n);
 		log_reader_window(log, &w, 0);
 		log_reader_end(log);
 		log_reader_free(log);
@@ -617,7 +619,8 @@ static void test_detail_memory(void **state)
 {
 	struct samples s = { 0 };
 	read_samples(&s, *state,
-		     S("amdgpu 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, (Requester ID)\n"
+		     S("amdgpu 0000:03:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, "
+		       "(Requester ID)\n"
 		       "amdgpu 0000:03:00.0:   device [1002:744c] error status/mask=00004000/00000000\n"));
 	feed_many(*state, &s, false, 1, 0.01);
 	arena_free(&s.arena);
@@ -627,8 +630,9 @@ static void test_machine_memory(void **state)
 {
 	struct samples s = { 0 };
 	struct machine m = { 0 };
-	read_samples(&s, *state, S("Linux version 6.12.0-1-amd64 (builder@host) #1 SMP\n"
-				   "Command line: root=/dev/sda1 amdgpu.lockup_timeout=1000 iommu=pt\n"));
+	read_samples(&s, *state,
+		     S("Linux version 6.12.0-1-amd64 (builder@host) #1 SMP\n"
+		       "Command line: root=/dev/sda1 amdgpu.lockup_timeout=1000 iommu=pt\n"));
 	for (unsigned n = 0; n < MANY; n++) {
 		struct event e = s.events[n % s.n];
 		char room[64];
@@ -660,7 +664,8 @@ static void test_wrong_signature(void **state)
 		"signature mine\n match my own odd message {n:int}\n subsystem ring\n event ring-timeout\n",
 		"signature mine\n match my own odd message {n:int}\n subsystem ring\n level error\n event no-such-event\n",
 		"signature mine\n match my own odd message {n:int}\n subsystem ring\n level error\n detail no-such-event\n",
-		"signature mine\n match my own odd message {n:no-such-table}\n subsystem ring\n level error\n event ring-timeout\n",
+		"signature mine\n match my own odd message {n:no-such-table}\n subsystem ring\n level error\n event "
+		"ring-timeout\n",
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -688,12 +693,15 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_blocks),	      cmocka_unit_test(test_load),	    cmocka_unit_test(test_condition),
-		cmocka_unit_test(test_phrase),	      cmocka_unit_test(test_template),	    cmocka_unit_test(test_many_values),
-		cmocka_unit_test(test_backtracking),  cmocka_unit_test(test_stamps),	    cmocka_unit_test(test_long_stamps),
-		cmocka_unit_test(test_clean),	      cmocka_unit_test(test_unwrap),	    cmocka_unit_test(test_log),
-		cmocka_unit_test(test_window),	      cmocka_unit_test(test_one_by_one),    cmocka_unit_test(test_engine_memory),
-		cmocka_unit_test(test_detail_memory), cmocka_unit_test(test_machine_memory), cmocka_unit_test(test_wrong_signature),
+		cmocka_unit_test(test_blocks),         cmocka_unit_test(test_load),
+		cmocka_unit_test(test_condition),      cmocka_unit_test(test_phrase),
+		cmocka_unit_test(test_template),       cmocka_unit_test(test_many_values),
+		cmocka_unit_test(test_backtracking),   cmocka_unit_test(test_stamps),
+		cmocka_unit_test(test_long_stamps),    cmocka_unit_test(test_clean),
+		cmocka_unit_test(test_unwrap),         cmocka_unit_test(test_log),
+		cmocka_unit_test(test_window),         cmocka_unit_test(test_one_by_one),
+		cmocka_unit_test(test_engine_memory),  cmocka_unit_test(test_detail_memory),
+		cmocka_unit_test(test_machine_memory), cmocka_unit_test(test_wrong_signature),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

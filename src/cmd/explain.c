@@ -83,8 +83,11 @@ static int parse_options(int argc, char **argv, struct explain *e)
 			usage();
 			return EXIT_NOTHING_WRONG;
 		default:
-			complain("%s '%s'; unhang explain --help lists the options",
-				 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1]);
+			if (c == '?' && optopt)
+				complain("there is no option '-%c'; unhang explain --help lists the options", optopt);
+			else
+				complain("%s '%s'; unhang explain --help lists the options",
+					 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1]);
 			return EXIT_CANNOT;
 		}
 	}
@@ -128,9 +131,5 @@ int cmd_explain(int argc, char **argv)
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH");
 	status = !read ? EXIT_CANNOT : uh_session_incidents(s) ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
 	uh_session_free(s);
-	if (fflush(stdout) || ferror(stdout)) {
-		complain("standard output could not be written");
-		return EXIT_CANNOT;
-	}
 	return status;
 }

@@ -7,9 +7,11 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/print.h"
 #include "cmd/cmd.h"
 #include "evidence/line.h"
 #include "knowledge/know.h"
+#include "source/source.h"
 
 static void usage(void)
 {
@@ -232,50 +234,106 @@ static void match_json(struct json *j, unsigned line, const struct match *m)
 static void match_text(struct str line, const struct match *m)
 {
 	static const char *const levels[] = { "info", "warning", "error" };
-	printf(STR_FMT "\n", STR_ARG(line));
+	print_safe(stdout, line);
 	if (!m) {
-		printf("    not recognised\n");
+		printf("\n    not recognised\n");
 		return;
 	}
 	const struct know_signature *s = match_signature(m);
-	printf("    %-8.*s %-7s " STR_FMT "\n", STR_ARG(s->subsystem), levels[s->level],
+	printf("\n    %-8.*s %-7s " STR_FMT "\n", STR_ARG(s->subsystem), levels[s->level],
 	       STR_ARG(s->head.id.n ? s->head.id : m->template->text));
-	for (size_t i = 0; i < m->ncaptures; i++)
-		if (m->captures[i].piece->name.n)
-			printf("        %-20.*s " STR_FMT "\n", STR_ARG(m->captures[i].piece->name),
-			       STR_ARG(m->captures[i].text));
+	for (size_t i = 0; i < m->ncaptures; i++) {
+		if (!m->captures[i].piece->name.n)
+			continue;
+		printf("        %-20.*s ", STR_ARG(m->captures[i].piece->name));
+		print_safe(stdout, m->captures[i].text);
+		putchar('\n');
+	}
+}
+
+struct matching {
+	struct know *know;
+	struct json *json; // NULL: text
+	unsigned number;
+	bool failed;
+};
+
+static void match_line(struct matching *g, struct str raw)
+{
+	char room[LINE_MAX_BYTES];
+	struct logline line = { 0 };
+	struct match m;
+	g->number++;
+	line_parse(g->know, line_clean(raw, room), &line);
+	bool found = line_recognise(g->know, &line, &m);
+	if (g->json)
+		match_json(g->json, g->number, found ? &m : NULL);
+	else
+		match_text(line.text, found ? &m : NULL);
+}
+
+/** Lines of a stream; of one that is longer than anything that is recognised, the front. */
+static void match_source(void *ctx, struct source *s)
+{
+	enum { ROOM = 64 << 10 };
+	struct matching *g = ctx;
+	struct uh_error *err = NULL;
+	_cleanup_free_ char *bytes = mem_alloc(ROOM);
+	size_t have = 0;
+	for (;;) {
+		ssize_t n = s->read(s, bytes + have, ROOM - have, &err);
+		if (n > 0)
+			have += (size_t)n;
+		struct str text = { bytes, have };
+		while (memchr(text.p, '\n', text.n))
+			match_line(g, str_split(&text, '\n'));
+		if (text.n && (n <= 0 || text.n == ROOM)) {
+			match_line(g, text);
+			text.n = 0;
+		}
+		memmove(bytes, text.p, text.n);
+		have = text.n;
+		if (n <= 0)
+			break;
+	}
+	if (err) {
+		complain("%s", err->message);
+		g->failed = true;
+		uh_error_free(err);
+	}
+}
+
+static void match_problem(void *ctx, struct uh_error *err)
+{
+	complain("%s", err->message);
+	((struct matching *)ctx)->failed = true;
+	uh_error_free(err);
+}
+
+static void match_record(void *ctx, const char *name, const struct source_record *record)
+{
+	if (name && record)
+		match_line(ctx, record->text);
 }
 
 static int knowledge_match(const char *path, bool as_json)
 {
-	_cleanup_fclose_ FILE *in = path && strcmp(path, "-") ? fopen(path, "re") : fdopen(dup(STDIN_FILENO), "r");
-	if (!in) {
-		complain("%s: %s", path, strerror(errno));
+	struct stat st;
+	if (path && !stat(path, &st) && S_ISDIR(st.st_mode)) {
+		complain("%s: a directory; one file is matched at a time", path);
 		return EXIT_CANNOT;
 	}
 	struct know_problems problems = { .report = print_problem };
-	struct know *k = know_load(&problems);
 	struct json json = { .out = stdout };
-	_cleanup_free_ char *raw = NULL;
-	size_t cap = 0;
-	ssize_t n;
+	struct matching g = { .know = know_load(&problems), .json = as_json ? &json : NULL };
+	const struct source_visitor v = { match_source, match_record, match_problem, &g };
 	if (as_json)
 		json_open(&json, '[');
-	for (unsigned number = 1; (n = getline(&raw, &cap, in)) >= 0; number++) {
-		char room[LINE_MAX_BYTES];
-		struct logline line = { 0 };
-		struct match m;
-		line_parse(k, line_clean((struct str){ raw, (size_t)n }, room), &line);
-		bool found = line_recognise(k, &line, &m);
-		if (as_json)
-			match_json(&json, number, found ? &m : NULL);
-		else
-			match_text(line.text, found ? &m : NULL);
-	}
+	source_path(path ? path : "-", &v);
 	if (as_json)
 		json_close(&json, ']');
-	know_free(k);
-	return EXIT_NOTHING_WRONG;
+	know_free(g.know);
+	return g.failed ? EXIT_CANNOT : EXIT_NOTHING_WRONG;
 }
 
 int cmd_knowledge(int argc, char **argv)

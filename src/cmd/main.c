@@ -50,22 +50,31 @@ static void usage(FILE *out)
 	      out);
 }
 
+/** An answer that nobody got is no answer. */
+static int written(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	complain("standard output could not be written");
+	return EXIT_CANNOT;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
 		usage(stdout);
-		return EXIT_NOTHING_WRONG;
+		return written(EXIT_NOTHING_WRONG);
 	}
 	if (argc > 1 && !strcmp(argv[1], "--version")) {
 		puts("unhang " UNHANG_VERSION);
-		return EXIT_NOTHING_WRONG;
+		return written(EXIT_NOTHING_WRONG);
 	}
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+			return written(commands[i].run(argc - 1, argv + 1));
 	// `unhang` and `unhang --json` are about this machine.
 	if (argc == 1 || argv[1][0] == '-')
-		return cmd_explain(argc, argv);
+		return written(cmd_explain(argc, argv));
 	complain("there is no command '%s'; unhang --help lists them", argv[1]);
 	return EXIT_CANNOT;
 }

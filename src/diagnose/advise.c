@@ -75,11 +75,15 @@ static void find_next_steps(struct incident *i)
 
 void incident_advise(struct incident *i, const struct know *k)
 {
+	// A user may have replaced the block that fits always.
+	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "What to do is not known.", 24 } };
 	const struct fact_view view = { incident_get, i };
 	find_known_bad(i, k, &view);
 	for (size_t n = 0; n < k->actions.len && !i->action; n++)
 		if (condition_eval(k->actions.data[n]->when, &view) == TRUTH_YES)
 			i->action = k->actions.data[n];
+	if (!i->action)
+		i->action = &none;
 	struct text now = { 0 };
 	phrase_fill(&now, i->action->text, &view);
 	i->action_text = arena_str(&i->arena, text_str(&now));

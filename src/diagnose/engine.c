@@ -12,7 +12,8 @@ enum {
 	GAP = 60,              // seconds without news after which an incident is over
 	FIRST_CAUSE_TIER = 55, // causes below it begin something new after a completed reset
 	FRAME_LINES = 60,      // a stack trace is at most so long
-	NEAR_LINES = 8,        // an oops so close behind an error of the driver is its own
+	SLEEP_SECONDS = 60,
+	NEAR_LINES = 8, // an oops so close behind an error of the driver is its own
 };
 
 struct engine {
@@ -29,6 +30,8 @@ struct engine {
 	struct incident *newest; // that took the newest event
 	struct stamp error_time; // of the driver's newest error
 	struct place error_at;
+	struct place frame_at; // of the newest frame of the driver
+	uint64_t boots;
 };
 
 struct engine *engine_new(const struct know *k, struct incident_sink sink)
@@ -160,6 +163,7 @@ static struct incident *open_new(struct engine *g, const struct event *e)
 	i->gap = GAP;
 	i->begin = i->end = e->time;
 	i->order = g->opened++;
+	i->boot = g->boots;
 	i->boot_id = arena_str(&i->arena, g->boot_id);
 	g->open[g->nopen++] = i;
 	return i;
@@ -228,6 +232,12 @@ static bool same_facts(const struct diag_event *a, const struct event *e)
 	return true;
 }
 
+/** The kernel's clock stands still while the system sleeps, so that going to sleep and waking up lie close together. */
+static bool is_sleeping(const struct engine *g, const struct event *e)
+{
+	return g->machine.sleeping && !later_than(e->time, g->machine.slept, SLEEP_SECONDS);
+}
+
 static struct diag_event *add_event(struct engine *g, struct incident *i, const struct event *e, const struct know_event *kind)
 {
 	unsigned of_kind = 0;
@@ -257,9 +267,9 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	d->driver = arena_str(&i->arena, e->driver);
 	d->text = arena_str(&i->arena, str_cut(e->text, 240));
 	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device, e->at) : NULL;
-	d->phase = i->phase != PHASE_RUN   ? i->phase :
-		   g->machine.sleeping	   ? PHASE_SLEEP :
-		   gpu && gpu->probing ? PHASE_PROBE :
+	d->phase = i->phase != PHASE_RUN ? i->phase :
+		   is_sleeping(g, e)     ? PHASE_SLEEP :
+		   gpu && gpu->probing   ? PHASE_PROBE :
 					   PHASE_RUN;
 	vec_push(&i->events, d);
 	return d;
@@ -318,6 +328,9 @@ static void take_detail(struct engine *g, struct incident *i, const struct event
 
 static bool error_just_before(const struct engine *g, const struct event *e)
 {
+	// An oops prints its frame before the panic that follows from it.
+	if (g->frame_at.line && g->frame_at.source == e->at.source && e->at.line <= g->frame_at.line + FRAME_LINES)
+		return true;
 	return g->error_at.line && g->error_at.source == e->at.source && e->at.line <= g->error_at.line + NEAR_LINES &&
 	       !later_than(e->time, g->error_time, 1);
 }
@@ -333,7 +346,7 @@ static bool has_hang(const struct incident *i)
 static void take_event(struct engine *g, struct incident *i, const struct event *e)
 {
 	const struct know_event *kind = e->signature->event;
-	if (kind->means_reset && i->phase == PHASE_RUN && !g->machine.sleeping && has_hang(i)) {
+	if (kind->means_reset && i->phase == PHASE_RUN && !is_sleeping(g, e) && has_hang(i)) {
 		i->phase = PHASE_RESET;
 		i->reset_began = true;
 	}
@@ -351,6 +364,8 @@ static void take_event(struct engine *g, struct incident *i, const struct event 
 /** A frame of the driver confirms that the oops or hung task before it is the driver's. */
 static void take_frame(struct engine *g, const struct event *e)
 {
+	if (str_is(e->signature->event->head.id, "driver-frame"))
+		g->frame_at = e->at;
 	for (size_t n = 0; n < g->nopen; n++) {
 		struct incident *i = g->open[n];
 		for (size_t k = i->events.len; k-- > 0;) {
@@ -389,7 +404,8 @@ static void mark_ready(struct engine *g, const struct event *e)
 	for (size_t n = 0; n < g->nopen; n++) {
 		for (size_t k = 0; k < g->open[n]->events.len; k++) {
 			struct diag_event *d = g->open[n]->events.data[k];
-			if (str_is(d->kind->head.id, "firmware-missing") && (!d->device.n || !e->device.n || str_eq(d->device, e->device)))
+			if (str_is(d->kind->head.id, "firmware-missing") &&
+			    (!d->device.n || !e->device.n || str_eq(d->device, e->device)))
 				d->unrelated = true;
 		}
 	}
@@ -408,6 +424,8 @@ static bool new_boot(const struct engine *g, const struct event *e)
 static void begin_boot(struct engine *g, const struct event *e)
 {
 	close_all(g);
+	g->boots++;
+	g->frame_at = g->error_at = (struct place){ 0 };
 	machine_clear(&g->machine);
 	const struct fact *marker = event_fact(e, "boot_id"); // `-- Boot 4f1c... --`
 	g->boot_id = str_cut(marker ? marker->value : e->boot_id, sizeof(g->boot_id_room));
@@ -498,4 +516,5 @@ void engine_end(struct engine *g)
 	machine_clear(&g->machine);
 	g->boot_id = (struct str){ 0 };
 	g->last = (struct stamp){ 0 };
+	g->boots++;
 }

@@ -79,6 +79,7 @@ struct incident {
 	bool dropping; // the newest event was dropped: its follow-up lines are too
 	int gap;
 	uint64_t order; // of opening
+	uint64_t boot;  // the how manieth boot of the evidence
 };
 
 /** The first fact of this name, or NULL. */

@@ -7,7 +7,9 @@ static int compare(const void *a, const void *b)
 	const struct incident *x = *(struct incident *const *)a, *y = *(struct incident *const *)b;
 	if (x->cause->severity != y->cause->severity)
 		return y->cause->severity - x->cause->severity;
-	return x->order > y->order ? -1 : x->order < y->order;
+	if (x->boot != y->boot)
+		return x->boot > y->boot ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
 }
 
 void ledger_sort(struct ledger *l)

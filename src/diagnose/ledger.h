@@ -12,6 +12,6 @@ struct ledger {
 
 /** Takes @i over. */
 void ledger_add(struct ledger *l, struct incident *i);
-/** Most important first; of equal ones the newest. */
+/** Most important first; of equal ones those of the newest boot, and of these the first: it may have led to the others. */
 void ledger_sort(struct ledger *l);
 void ledger_free(struct ledger *l);

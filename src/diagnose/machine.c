@@ -113,8 +113,10 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 	struct str id = e->signature->event->head.id;
 	if (str_is(id, "kernel-boot"))
 		m->has_boot = true;
-	if (str_is(id, "suspend-entry") || str_is(id, "suspend-exit"))
+	if (str_is(id, "suspend-entry") || str_is(id, "suspend-exit")) {
 		m->sleeping = str_is(id, "suspend-entry");
+		m->slept = e->time;
+	}
 	if (str_is(id, "command-line")) {
 		const struct fact *line = event_fact(e, "cmdline");
 		if (line)
@@ -122,9 +124,9 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 		return;
 	}
 	const struct fact *named = event_fact(e, "pci"); // `Initialized amdgpu ... for 0000:03:00.0`
-	struct machine_gpu *g = named			      ? machine_gpu(m, named->value, e->at) :
+	struct machine_gpu *g = named                       ? machine_gpu(m, named->value, e->at) :
 				str_is(e->driver, "amdgpu") ? machine_gpu(m, e->device, e->at) :
-								NULL;
+							      NULL;
 	if (str_is(id, "gpu-probe"))
 		note_probe(m, k, g, e);
 	else if (str_is(id, "gpu-ready") && (g || m->named))

@@ -16,11 +16,12 @@ struct machine_gpu {
 
 struct machine {
 	struct arena arena;
-	bool has_boot; // the kernel's first messages were seen
-	bool sleeping; // between the system's going to sleep and its being awake again
+	bool has_boot;      // the kernel's first messages were seen
+	bool sleeping;      // between the system's going to sleep and its being awake again
+	struct stamp slept; // the newest sign of it
 	size_t ngpus;
 	struct machine_gpu gpus[MACHINE_GPUS];
-	struct machine_gpu *named;	// by the newest line with an address
+	struct machine_gpu *named;       // by the newest line with an address
 	const struct know_part *unnamed; // from a line without an address (before 6.13): that of the next GPU that is named
 	VEC(struct fact) facts;
 };

@@ -311,8 +311,8 @@ static bool match_glued(struct log_reader *r, const struct logline *head, struct
 }
 
 /** Terminals break a line anywhere, at one and the same width; people and forums break it at a space. */
-static bool match_joined(struct log_reader *r, const struct context *c, const struct logline *head, struct str tail, bool indented,
-			 char *room, struct logline *ret_line, struct match *m)
+static bool match_joined(struct log_reader *r, const struct context *c, const struct logline *head, struct str tail,
+			 bool indented, char *room, struct logline *ret_line, struct match *m)
 {
 	bool hard = r->wrap_width && c->end - c->begin == r->wrap_width && !indented;
 	if (match_glued(r, head, tail, !hard, room, ret_line, m))
@@ -431,8 +431,8 @@ static bool read_as_rest(struct log_reader *r, const struct context *c, struct l
 		before.stamps.best = (struct stamp){ r->have_base ? TIME_YEARLESS : TIME_RELATIVE, r->base + r->elapsed };
 	else
 		settle_time(r, &before.stamps);
-	if (c->offset + previous.begin >= r->consumed && try_continuation(r, &previous, &before, joined_room, &joined, &m, &end) &&
-	    c->offset + end > c->offset + c->begin) {
+	if (c->offset + previous.begin >= r->consumed &&
+	    try_continuation(r, &previous, &before, joined_room, &joined, &m, &end) && c->offset + end > c->offset + c->begin) {
 		r->consumed = c->offset + end;
 		make_event(r, &joined, &m, number - 1);
 		return true;
@@ -455,7 +455,9 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
 	struct logline line = { 0 };
 	// journalctl -o json-sse and json-seq put something before the object.
-	struct str object = str_starts(raw, S("data: ")) ? str_from(raw, 6) : str_starts(raw, S("\x1e")) ? str_from(raw, 1) : raw;
+	struct str object = str_starts(raw, S("data: ")) ? str_from(raw, 6) :
+			    str_starts(raw, S("\x1e"))   ? str_from(raw, 1) :
+							   raw;
 	if (str_starts(str_trim(str_cut(object, 64)), S("{")) && line_unwrap(object, unwrapped, &line)) {
 		struct str text = line.text;
 		while (text.n) {

@@ -248,11 +248,17 @@ static bool is_one_of(struct str word, const char *const *list)
 /** Whether the line is another driver's, so that a message of amdgpu's form in it is not amdgpu's. */
 static bool is_foreign(const struct logline *line)
 {
-	static const char *const ours[] = { "amdgpu", "drm",	"drm_kms_helper", "gpu_sched", "ttm",
-					    "amdttm", "amdkcl", "amd_sched",	  "amdkfd",    NULL };
+	static const char *const ours[] = { "amdgpu", "drm",    "drm_kms_helper", "gpu_sched", "ttm",
+					    "amdttm", "amdkcl", "amd_sched",      "amdkfd",    NULL };
 	if (line->module.n && !is_one_of(line->module, ours) && !str_starts(line->module, S("amdgpu")))
 		return true;
-	return line->driver.n && str_starts(line->message, line->driver) && !str_is(line->driver, "amdgpu");
+	if (line->driver.n && str_starts(line->message, line->driver))
+		return !str_is(line->driver, "amdgpu");
+	// `usb 2-2: [drm] ...`: a device that is on no PCI bus.
+	ptrdiff_t drm = str_find(line->message, S(": [drm]"));
+	struct str device = drm > 0 ? str_cut(line->message, (size_t)drm) : S("");
+	return device.n && device.n < 40 && str_find(device, S("amdgpu")) < 0 && str_find(device, S("kernel")) < 0 &&
+	       str_find(device, S("drmn")) < 0;
 }
 
 /** What every driver's devices share: the bus, the IOMMU, the kernel itself. */
@@ -275,7 +281,7 @@ static bool mentions_bus(struct str message)
 /** Whether the driver is named before the message. */
 static bool has_driver_prefix(const struct logline *line, size_t message_at)
 {
-	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "drm_sched" };
+	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "*ERROR* drm_" };
 	struct str before = str_cut(line->message, message_at + 4);
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		if (str_find(before, str_z(marks[i])) >= 0)

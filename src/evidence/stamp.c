@@ -352,8 +352,8 @@ struct stamps stamps_read(const struct know *k, struct str line)
 		if (peek(&c) == '[') {
 			if (!eat_bracket(k, &c, &out))
 				break;
-		} else if (eat_iso(&c, &stamp) || (!out.found && eat_full(&c, &stamp)) || eat_kmsg(&c, &stamp) || eat_unix(&c, &stamp) ||
-			   (!out.found && eat_words(k, &c, 4, &stamp))) {
+		} else if (eat_iso(&c, &stamp) || (!out.found && eat_full(&c, &stamp)) || eat_kmsg(&c, &stamp) ||
+			   eat_unix(&c, &stamp) || (!out.found && eat_words(k, &c, 4, &stamp))) {
 			if (!out.found || stamp.clock == TIME_BOOT)
 				out.best = stamp;
 			out.found = true;

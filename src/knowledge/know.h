@@ -36,9 +36,9 @@ struct know_event {
 	enum know_role in_reset;
 	enum know_frame needs_frame;
 	bool hang, means_reset, needs_gpu;
-	bool once;      // several messages report the same thing
-	bool quiet;     // only shown when every event is asked for
-	int gap;        // seconds without news after which its incident is over
+	bool once;  // several messages report the same thing
+	bool quiet; // only shown when every event is asked for
+	int gap;    // seconds without news after which its incident is over
 };
 
 struct know_signature {

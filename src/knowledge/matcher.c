@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { GRAM = 4, MAP_BITS = 18, HEAD_BITS = 14, LOOK_BACK = 256 };
+enum { GRAM = 4, MAP_BITS = 18, HEAD_BITS = 14, LOOK_BACK = 256, LINE_STEPS = 50000 };
 
 struct entry {
 	uint32_t gram;
@@ -104,21 +104,30 @@ static bool has_wide_space(struct str line)
 	return false;
 }
 
+/** @budget is shared by all tries on a line, so that no line can keep the matcher busy for long. */
+static bool try_at(const struct entry *e, struct str line, size_t start, unsigned *budget, struct match *ret)
+{
+	ret->steps = 0;
+	bool found = template_match(e->template, line, start, ret);
+	*budget -= ret->steps < *budget ? ret->steps : *budget;
+	return found;
+}
+
 /** Tries the starts from which the gram at @at could have been reached. */
-static bool entry_match(const struct entry *e, struct str line, bool wide, size_t at, struct match *ret)
+static bool entry_match(const struct entry *e, struct str line, bool wide, size_t at, unsigned *budget, struct match *ret)
 {
 	struct str first = e->template->pieces[0].literal;
 	size_t floor = at > LOOK_BACK ? at - LOOK_BACK : 0;
 	if (e->piece == 0) {
-		if (at >= e->offset && template_match(e->template, line, at - e->offset, ret))
+		if (at >= e->offset && try_at(e, line, at - e->offset, budget, ret))
 			return true;
 		// One space in the message may be several in the line: only then can it begin elsewhere.
 		if (!wide || !memchr(first.p, ' ', e->offset))
 			return false;
 	}
-	for (size_t start = at + 1; start-- > floor;) {
+	for (size_t start = at + 1; start-- > floor && *budget;) {
 		bool possible = !first.n || first.p[0] == ' ' || line.p[start] == first.p[0];
-		if (possible && template_match(e->template, line, start, ret))
+		if (possible && try_at(e, line, start, budget, ret))
 			return true;
 	}
 	return false;
@@ -129,13 +138,14 @@ bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const
 {
 	bool found = false, wide = has_wide_space(line);
 	struct match trial;
-	for (size_t at = 0; at + GRAM <= line.n; at++) {
+	unsigned budget = LINE_STEPS;
+	for (size_t at = 0; at + GRAM <= line.n && budget; at++) {
 		uint32_t gram = gram_at(line.p + at), hash = gram_hash(gram), bit = gram_bit(hash);
 		if (!(m->map[bit / 64] >> bit % 64 & 1))
 			continue;
 		for (uint32_t k = m->heads[gram_slot(hash)]; k; k = m->entries.data[k - 1].next) {
 			const struct entry *e = &m->entries.data[k - 1];
-			if (e->gram != gram || !entry_match(e, line, wide, at, &trial))
+			if (e->gram != gram || !entry_match(e, line, wide, at, &budget, &trial))
 				continue;
 			if (!found || better(ret, &trial))
 				*ret = trial;

@@ -18,7 +18,7 @@ struct piece {
 struct template
 {
 	struct str text; // as it stands in the file
-	unsigned line;	 // there
+	unsigned line;   // there
 	struct piece *pieces;
 	size_t npieces;
 	size_t weight; // characters of literal text: the heavier of two matches is the better one

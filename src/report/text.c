@@ -207,6 +207,13 @@ static void put_row(struct text_report *t)
 	text_free(&line);
 }
 
+static void put_fact(const struct text_report *t, int indent, const struct fact *f)
+{
+	fprintf(t->out, "%*s%-24.*s ", indent, "", STR_ARG(f->name));
+	print_safe(t->out, f->value);
+	fputc('\n', t->out);
+}
+
 static void on_event(void *ctx, const struct diag_event *e, size_t id)
 {
 	(void)id;
@@ -226,8 +233,7 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 		return;
 	put_row(t);
 	for (size_t n = 0; n < e->nfacts; n++)
-		fprintf(t->out, "%*s%-20.*s " STR_FMT "\n", ROW_TEXT, "", STR_ARG(e->facts[n].name),
-			STR_ARG(e->facts[n].value));
+		put_fact(t, ROW_TEXT, &e->facts[n]);
 }
 
 static void put_steps(const struct text_report *t, const struct know_remedy *r)
@@ -330,8 +336,7 @@ static void on_incident_end(void *ctx, const struct incident *i)
 	if (t->full && t->options->verbose && i->machine.len) {
 		fprintf(t->out, "\n%s%-*s%s\n", paint(t, "\033[1m"), LABEL, "Machine", plain(t));
 		for (size_t n = 0; n < i->machine.len; n++)
-			fprintf(t->out, "%*s%-28.*s " STR_FMT "\n", LABEL, "", STR_ARG(i->machine.data[n].name),
-				STR_ARG(i->machine.data[n].value));
+			put_fact(t, LABEL, &i->machine.data[n]);
 	}
 	if (t->index == 1 && total > 1 && !t->options->all && !t->options->verbose)
 		fprintf(t->out, "\n%zu more incidents (--all shows them in full):\n", total - 1);

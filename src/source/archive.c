@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -29,6 +30,7 @@ static ssize_t read_entry(struct source *s, void *buffer, size_t size, struct uh
 	return n;
 }
 
+/** NULL where the descriptor cannot even be read. */
 static struct archive *open_archive(int fd)
 {
 	struct archive *a = archive_read_new();
@@ -41,13 +43,20 @@ static struct archive *open_archive(int fd)
 	archive_read_support_format_zip(a);
 	archive_read_support_format_raw(a);
 	archive_read_support_format_empty(a);
-	archive_read_open_fd(a, fd, BLOCK);
-	return a;
+	if (archive_read_open_fd(a, fd, BLOCK) == ARCHIVE_OK)
+		return a;
+	archive_read_free(a);
+	return NULL;
 }
 
 void source_archive(const char *name, int fd, const struct source_visitor *v)
 {
 	struct archive *a = open_archive(fd);
+	if (!a) {
+		v->problem(v->ctx,
+			   uh_error_new("%s: cannot be read%s", name, strcmp(name, "-") ? "" : "; standard input is closed"));
+		return;
+	}
 	struct archive_entry *entry;
 	struct member m = { .archive = a };
 	int found = 0, status;
@@ -56,10 +65,10 @@ void source_archive(const char *name, int fd, const struct source_visitor *v)
 			v->problem(v->ctx, uh_error_new("%s: more than %d members; the rest was not read", name, ENTRIES_MAX));
 			break;
 		}
-		found++;
 		bool raw = archive_format(a) == ARCHIVE_FORMAT_RAW;
 		if (!raw && archive_entry_filetype(entry) != AE_IFREG)
 			continue;
+		found++;
 		struct text member = { 0 };
 		text_printf(&member, "%s", name);
 		if (!raw)

@@ -90,19 +90,22 @@ static void directory_walk(const char *path, int depth, const struct source_visi
 		v->problem(v->ctx, uh_error_os(errno, "%s", path));
 		return;
 	}
-	if (!n)
-		v->problem(v->ctx, uh_error_new("%s: the directory is empty", path));
+	bool any = false;
 	for (int i = 0; i < n; i++) {
 		struct text below = { 0 };
 		text_printf(&below, "%s%s%s", path, str_ends(str_z(path), S("/")) ? "" : "/", names[i]->d_name);
 		struct stat st;
 		// Links are not followed inside a directory: they may lead round in circles, or out of a bundle.
-		if (!lstat(below.p, &st) && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+		if (!lstat(below.p, &st) && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+			any = true;
 			path_walk(below.p, depth + 1, v);
+		}
 		text_free(&below);
 		free(names[i]);
 	}
 	free(names);
+	if (!any)
+		v->problem(v->ctx, uh_error_new("%s: there is no file in this directory", path));
 }
 
 static bool is_archive(struct str head)
