@@ -83,7 +83,7 @@ static int parse_options(int argc, char **argv, struct explain *e)
 			usage();
 			return EXIT_NOTHING_WRONG;
 		default:
-			if (c == '?' && optopt)
+			if (c == '?' && optopt && strncmp(argv[optind - 1], "--", 2))
 				complain("there is no option '-%c'; unhang explain --help lists the options", optopt);
 			else
 				complain("%s '%s'; unhang explain --help lists the options",

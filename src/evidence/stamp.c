@@ -309,7 +309,7 @@ static void skip_quoting(struct cursor *c)
 	for (;;) {
 		if (str_starts(rest(c), str_z(bar)))
 			c->at += strlen(bar);
-		else if (char_space(peek(c)) || (peek(c) && strchr(">|`*", peek(c))))
+		else if (char_space(peek(c)) || (peek(c) && strchr(">|`", peek(c))) || str_starts(rest(c), S("* ")))
 			c->at++;
 		else
 			break;

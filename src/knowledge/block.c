@@ -31,11 +31,20 @@ struct block_reader {
 	void *ctx;
 	struct know_block block;
 	VEC(struct know_key) keys;
+	struct text value; // of the newest key, which may go on over more lines
 	size_t key_indent;
 };
 
+static void reader_end_key(struct block_reader *r)
+{
+	if (r->keys.len)
+		r->keys.data[r->keys.len - 1].value = arena_str(r->arena, text_str(&r->value));
+	text_clear(&r->value);
+}
+
 static void reader_flush(struct block_reader *r)
 {
+	reader_end_key(r);
 	if (r->block.kind.n) {
 		r->block.keys = r->keys.data;
 		r->block.nkeys = r->keys.len;
@@ -52,15 +61,16 @@ static void reader_key(struct block_reader *r, struct str line, size_t indent, u
 		know_problem(r->problems, r->block.file, number, "an indented line before the first block");
 		return;
 	}
-	struct know_key *last = r->keys.len ? &r->keys.data[r->keys.len - 1] : NULL;
-	if (last && indent > r->key_indent) {
-		last->value = arena_printf(r->arena, STR_FMT " " STR_FMT, STR_ARG(last->value), STR_ARG(str_trim(line)));
+	if (r->keys.len && indent > r->key_indent) {
+		text_add(&r->value, S(" "));
+		text_add(&r->value, str_trim(line));
 		return;
 	}
+	reader_end_key(r);
 	r->key_indent = indent;
 	struct str rest = line;
 	struct know_key key = { .key = str_word(&rest), .line = number };
-	key.value = str_trim(rest);
+	text_add(&r->value, str_trim(rest));
 	vec_push(&r->keys, key);
 }
 
@@ -90,5 +100,6 @@ void know_blocks(struct arena *arena, const char *file, struct str text, struct 
 		r.block.line = number;
 	}
 	reader_flush(&r);
+	text_free(&r.value);
 	vec_free(&r.keys);
 }

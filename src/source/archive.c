@@ -14,20 +14,33 @@ enum { BLOCK = 256 << 10, ENTRIES_MAX = 4096 };
 
 struct member {
 	struct archive *archive;
+	struct str block; // what of the newest block has not been handed on
 	bool damaged;
 };
 
+/** Block by block: what a sparse file does not hold is left out, and not handed on as terabytes of zeros. */
 static ssize_t read_entry(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
 {
 	struct member *m = s->ctx;
-	struct archive *a = m->archive;
-	ssize_t n = archive_read_data(a, buffer, size);
-	if (n < 0) {
-		m->damaged = true;
-		*ret_err = uh_error_new("%s: %s", s->name, archive_error_string(a) ? archive_error_string(a) : "damaged");
-		return -1;
+	while (!m->block.n) {
+		const void *bytes;
+		la_int64_t offset;
+		int status = archive_read_data_block(m->archive, &bytes, &m->block.n, &offset);
+		if (status == ARCHIVE_EOF)
+			return 0;
+		if (status < ARCHIVE_WARN) {
+			const char *why = archive_error_string(m->archive);
+			m->damaged = true;
+			m->block.n = 0;
+			*ret_err = uh_error_new("%s: %s", s->name, why ? why : "damaged");
+			return -1;
+		}
+		m->block.p = bytes;
 	}
-	return n;
+	struct str part = str_cut(m->block, size);
+	memcpy(buffer, part.p, part.n);
+	m->block = str_from(m->block, part.n);
+	return (ssize_t)part.n;
 }
 
 /** NULL where the descriptor cannot even be read. */
@@ -73,6 +86,7 @@ void source_archive(const char *name, int fd, const struct source_visitor *v)
 		text_printf(&member, "%s", name);
 		if (!raw)
 			text_printf(&member, "(%s)", archive_entry_pathname(entry) ? archive_entry_pathname(entry) : "?");
+		m.block = (struct str){ 0 };
 		struct source s = { .name = member.p, .fd = -1, .read = read_entry, .ctx = &m };
 		v->visit(v->ctx, &s);
 		text_free(&member);
