@@ -222,7 +222,8 @@ def numbers():
 def slow_lines():
     """Lines on which templates with several values could be tried in very many ways."""
     pieces = [b"in process a pid 1 thread ", b"Process a pid ",
-              b"[gfxhub] page fault (src_id:1 ring:1 vmid:1 pasid:1, for process ", b" pid 1 thread a pid", b"PCIe Bus Error: severity=a, type=", b"gim error:(", b"amdgpu amdgpu: "]
+              b"[gfxhub] page fault (src_id:1 ring:1 vmid:1 pasid:1, for process ", b" pid 1 thread a pid",
+              b"PCIe Bus Error: severity=a, type=", b"gim error:(", b"amdgpu amdgpu: "]
     lines = [(piece * 4096)[:4090] for piece in pieces]
     rng = random.Random(3)
     lines += [b"".join(rng.choices(pieces, k=100))[:4090] for _ in range(40)]

@@ -180,6 +180,8 @@ static void weigh(struct incident *i)
 	struct text why = { 0 };
 	int percent = i->cause->confidence;
 	const struct fact *agrees = diag_fact(i->root, "status_agrees"), *status = diag_fact(i->root, "fault_status");
+	if (!status)
+		agrees = NULL;
 	if (agrees && str_is(agrees->value, "yes")) {
 		percent += 5;
 		text_printf(&why, "status " STR_FMT " decodes to the printed fields; ", STR_ARG(status->value));

@@ -413,7 +413,7 @@ static void mark_ready(struct engine *g, const struct event *e)
 
 static bool new_boot(const struct engine *g, const struct event *e)
 {
-	if (e->boot_id.n && g->boot_id.n && !str_eq(e->boot_id, g->boot_id))
+	if (e->boot_id.n && g->boot_id.n && !str_eq(str_cut(e->boot_id, sizeof(g->boot_id_room)), g->boot_id))
 		return true;
 	if (e->signature && e->signature->event && str_is(e->signature->event->head.id, "kernel-boot"))
 		return true;

@@ -8,7 +8,8 @@
 enum {
 	HOLD_TO_DECIDE = 256, // events by which the direction of a log is decided
 	HOLD_MAX = 16384,     // events of a log that runs backwards
-	JOIN_LINES = 3,       // a wrapped line goes on over at most so many
+	HELD_TEXT = 240,
+	JOIN_LINES = 3, // a wrapped line goes on over at most so many
 	EXPORT_LOOK_BACK = 4096,
 };
 
@@ -23,7 +24,7 @@ struct log_reader {
 	bool have_base;                       // dmesg -H has named a minute
 	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // a log that runs over new year
-	uint64_t lines, events;
+	uint64_t lines, events, lost;
 	size_t wrap_width;  // at which a terminal has broken the lines of this log; 0: it has not
 	uint64_t consumed;  // offset behind the last line that was joined to another
 	struct arena arena; // of held events
@@ -42,6 +43,7 @@ struct log_reader *log_reader_new(const struct know *k, unsigned source, struct 
 void log_reader_live(struct log_reader *r) { r->order = ORDER_FORWARD; }
 uint64_t log_reader_lines(const struct log_reader *r) { return r->lines; }
 uint64_t log_reader_events(const struct log_reader *r) { return r->events; }
+uint64_t log_reader_lost(const struct log_reader *r) { return r->lost; }
 
 void log_reader_free(struct log_reader *r)
 {
@@ -60,7 +62,7 @@ static struct event *event_copy(struct arena *a, const struct event *e)
 	memcpy(c, e, offsetof(struct event, facts) + e->nfacts * sizeof(e->facts[0]));
 	c->device = arena_str(a, e->device);
 	c->driver = arena_str(a, e->driver);
-	c->text = arena_str(a, e->text);
+	c->text = arena_str(a, str_cut(e->text, HELD_TEXT));
 	c->boot_id = arena_str(a, e->boot_id);
 	for (size_t i = 0; i < c->nfacts; i++)
 		c->facts[i].value = arena_str(a, e->facts[i].value);
@@ -128,6 +130,8 @@ static void emit(struct log_reader *r, const struct event *e)
 	}
 	if (r->held.len < HOLD_MAX)
 		vec_push(&r->held, event_copy(&r->arena, e));
+	else
+		r->lost++;
 	if (r->order == ORDER_UNKNOWN && r->held.len >= HOLD_TO_DECIDE) {
 		r->order = decide_order(r);
 		if (r->order == ORDER_FORWARD)

@@ -291,6 +291,9 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	e->events = log_reader_events(log);
 	if (e->events)
 		e->kind = "kernel-log";
+	if (!err && log_reader_lost(log))
+		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
+				   s->name, (unsigned long long)log_reader_lost(log), s->name);
 	log_reader_free(log);
 	free(stream.bytes);
 	return err;

@@ -18,6 +18,7 @@ struct anchor {
 
 struct scanner {
 	size_t n;
+	bool incomplete; // more is to be looked for than fits: every line counts
 	struct anchor anchors[ANCHORS];
 	struct {
 		size_t n;
@@ -55,6 +56,8 @@ static void add_anchor(struct scanner *s, struct str text)
 	text = str_cut(text, ANCHOR_MAX);
 	if (s->n < ANCHORS && text.n >= PRINT)
 		s->anchors[s->n++] = (struct anchor){ text, rarest_print(text) };
+	else
+		s->incomplete = true;
 }
 
 static bool covered(const struct know *k, const struct template *t)
@@ -280,7 +283,7 @@ void scan_window(const struct scanner *s, struct window *w)
 {
 	struct hits h = { .window = w, .counted = w->from };
 	w->candidates.len = 0;
-	if (s)
+	if (s && !s->incomplete)
 		scan_anchors(s, &h);
 	else
 		scan_every(&h);

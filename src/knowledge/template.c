@@ -60,15 +60,15 @@ struct template *template_parse(struct arena *arena, struct str text, const char
 	size_t n = 0, weight = 0;
 	struct str rest = text;
 	while (rest.n) {
-		if (n == TEMPLATE_VALUES) {
-			know_problem(problems, file, line, "more than %d values in one message", TEMPLATE_VALUES);
-			return NULL;
-		}
 		struct piece *piece = &pieces[n++];
 		piece->literal = literal_take(arena, &rest);
 		weight += piece->literal.n;
 		if (!rest.n)
 			break;
+		if (n > TEMPLATE_VALUES) {
+			know_problem(problems, file, line, "more than %d values in one message", TEMPLATE_VALUES);
+			return NULL;
+		}
 		ptrdiff_t close = str_find(rest, S("}"));
 		if (close < 0 || !value_parse(str_cut(str_from(rest, 1), (size_t)close - 1), piece)) {
 			know_problem(problems, file, line, "a value is {name} or {name:type}; see '" STR_FMT "'",

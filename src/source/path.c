@@ -183,14 +183,16 @@ static void path_walk(const char *path, int depth, const struct source_visitor *
 		return;
 	}
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0) {
+	if (fd < 0 || fstat(fd, &st)) {
 		v->problem(v->ctx, uh_error_os(errno, "%s", path));
 	} else if (S_ISFIFO(st.st_mode)) {
 		struct fifo f = { .fd = fd };
 		struct source s = { .name = path, .fd = -1, .read = read_fifo, .ctx = &f };
 		v->visit(v->ctx, &s);
-	} else {
+	} else if (S_ISREG(st.st_mode)) {
 		regular_file(path, fd, &st, v);
+	} else {
+		v->problem(v->ctx, uh_error_new("%s: has changed its kind while it was opened", path));
 	}
 }
 
