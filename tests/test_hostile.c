@@ -140,7 +140,7 @@ static void try_load(void *ctx, struct str text)
 static void test_load(void **state)
 {
 	(void)state;
-	// The whole knowledge is loaded each time: every byte is cut and changed in some trial, not each in all ways.
+	// The whole knowledge is loaded each time, so that only every seventh byte is cut and changed.
 	each_damage(S(sample_knowledge), 7, try_load, NULL);
 }
 

@@ -137,12 +137,14 @@ static int choice_index(const char *list, struct str word)
 	return -1;
 }
 
-static void list_append(struct arena *a, struct know_list **list, struct str text)
+/** Appends to the list whose end is at or behind @list; returns the new end, so that many words cost no more than few. */
+static struct know_list **list_append(struct arena *a, struct know_list **list, struct str text)
 {
 	while (*list)
 		list = &(*list)->next;
 	*list = arena_alloc(a, sizeof(**list));
 	(*list)->text = text;
+	return &(*list)->next;
 }
 
 static void pair_append(struct arena *a, struct know_pair **list, struct str name, struct str value)
@@ -191,10 +193,12 @@ static void field_set(struct loader *l, void *object, const struct field *f, con
 	case FIELD_LIST:
 		list_append(&k->arena, at, value);
 		break;
-	case FIELD_WORDS:
+	case FIELD_WORDS: {
+		struct know_list **end = at;
 		for (struct str one = str_word(&value); one.n; one = str_word(&value))
-			list_append(&k->arena, at, one);
+			end = list_append(&k->arena, end, one);
 		break;
+	}
 	case FIELD_WHEN:
 		*(struct condition **)at =
 			condition_parse(&k->arena, *(struct condition **)at, value, file, key->line, l->problems);
