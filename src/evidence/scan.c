@@ -1,6 +1,6 @@
-// Each anchor is looked for by its three rarest characters in a row, its fingerprint. Fingerprints lie in eight
-// buckets; two tables of sixteen bytes for each of the three characters say which buckets a half byte agrees with, so
-// that a vector of text is held against all anchors with six shuffles. What agrees is compared in full.
+// Each anchor is looked for by its four rarest characters in a row, its fingerprint. Fingerprints lie in eight
+// buckets; two tables of sixteen bytes for each of the four characters say which buckets a half byte agrees with, so
+// that a vector of text is held against all anchors with eight shuffles. What agrees is compared in full.
 #include "evidence/scan.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 3, BUCKETS = 8, LONG_LINE = 4000 };
+enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 4, PRINT_MIN = 3, BUCKETS = 8, LONG_LINE = 4000 };
 
 struct anchor {
 	struct str text;
@@ -32,7 +32,7 @@ static unsigned commonness(char c)
 {
 	static const char by_frequency[] = "jqzxvkwybfgmpuhdclnrisoate ";
 	const char *at = c ? strchr(by_frequency, c) : NULL;
-	return at ? (unsigned)(at - by_frequency) + 4 : char_digit(c) ? 8 : 3;
+	return at ? (unsigned)(at - by_frequency) + 4 : char_alpha(c) ? 5 : 14;
 }
 
 static size_t rarest_print(struct str text)
@@ -54,7 +54,7 @@ static size_t rarest_print(struct str text)
 static void add_anchor(struct scanner *s, struct str text)
 {
 	text = str_cut(text, ANCHOR_MAX);
-	if (s->n < ANCHORS && text.n >= PRINT)
+	if (s->n < ANCHORS && text.n >= PRINT_MIN)
 		s->anchors[s->n++] = (struct anchor){ text, rarest_print(text) };
 	else
 		s->incomplete = true;
@@ -78,25 +78,41 @@ static struct str longest_literal(const struct template *t)
 	return best;
 }
 
+static struct str print_of(const struct anchor *a) { return str_cut(str_from(a->text, a->at), PRINT); }
+
+/** Short ones first, then by fingerprint. */
 static int by_print(const void *a, const void *b)
 {
-	const struct anchor *x = a, *y = b;
-	return memcmp(x->text.p + x->at, y->text.p + y->at, PRINT);
+	struct str x = print_of(a), y = print_of(b);
+	return (x.n < PRINT) != (y.n < PRINT) ? (x.n < PRINT ? -1 : 1) : str_cmp(x, y);
 }
 
-/** Anchors with like fingerprints share a bucket: the less they differ, the less else agrees with them. */
-static void fill_buckets(struct scanner *s)
+static void fill_bucket(struct scanner *s, size_t b, size_t n)
 {
-	qsort(s->anchors, s->n, sizeof(s->anchors[0]), by_print);
-	for (size_t n = 0; n < s->n; n++) {
-		size_t b = n * BUCKETS / s->n;
-		const unsigned char *print = (const unsigned char *)s->anchors[n].text.p + s->anchors[n].at;
-		s->buckets[b].anchors[s->buckets[b].n++] = (uint8_t)n;
-		for (size_t i = 0; i < PRINT; i++) {
-			s->low[i][print[i] & 15] |= (uint8_t)(1 << b);
-			s->high[i][print[i] >> 4] |= (uint8_t)(1 << b);
+	struct str print = print_of(&s->anchors[n]);
+	s->buckets[b].anchors[s->buckets[b].n++] = (uint8_t)n;
+	for (size_t i = 0; i < PRINT; i++) {
+		bool any = i >= print.n; // behind the end of a short one anything may stand
+		unsigned char c = any ? 0 : (unsigned char)print.p[i];
+		for (unsigned half = 0; half < 16; half++) {
+			s->low[i][half] |= (uint8_t)((any || half == (c & 15u)) << b);
+			s->high[i][half] |= (uint8_t)((any || half == c >> 4u) << b);
 		}
 	}
+}
+
+/** Anchors with like fingerprints share a bucket: the less they differ, the less else agrees with them. One that is
+ * shorter than a fingerprint agrees with much, so that it has a bucket of its own. */
+static void fill_buckets(struct scanner *s)
+{
+	size_t short_ones = 0;
+	qsort(s->anchors, s->n, sizeof(s->anchors[0]), by_print);
+	while (short_ones < s->n && short_ones < BUCKETS / 2 && print_of(&s->anchors[short_ones]).n < PRINT)
+		short_ones++;
+	for (size_t n = 0; n < s->n; n++)
+		fill_bucket(s,
+			    n < short_ones ? n : short_ones + (n - short_ones) * (BUCKETS - short_ones) / (s->n - short_ones),
+			    n);
 }
 
 struct scanner *scanner_new(const struct know *k)
@@ -198,12 +214,12 @@ static void check_hit(const struct scanner *s, struct hits *h, size_t at, unsign
 static void scan_plain(const struct scanner *s, struct hits *h, size_t from, size_t to)
 {
 	const unsigned char *p = (const unsigned char *)h->window->bytes;
-	for (size_t at = from; at + PRINT <= to; at++) {
+	for (size_t at = from; at + PRINT_MIN <= to; at++) {
 		unsigned agree = s->low[0][p[at] & 15] & s->high[0][p[at] >> 4];
 		if (!agree)
 			continue;
-		agree &= s->low[1][p[at + 1] & 15] & s->high[1][p[at + 1] >> 4] & s->low[2][p[at + 2] & 15] &
-			 s->high[2][p[at + 2] >> 4];
+		for (size_t i = 1; i < PRINT && at + i < to; i++)
+			agree &= s->low[i][p[at + i] & 15] & s->high[i][p[at + i] >> 4];
 		if (agree)
 			check_hit(s, h, at, agree);
 	}
@@ -230,11 +246,13 @@ __attribute__((target("avx2"))) static size_t scan_avx2(const struct scanner *s,
 	const __m256i low0 = table(s->low[0]), high0 = table(s->high[0]);
 	const __m256i low1 = table(s->low[1]), high1 = table(s->high[1]);
 	const __m256i low2 = table(s->low[2]), high2 = table(s->high[2]);
+	const __m256i low3 = table(s->low[3]), high3 = table(s->high[3]);
 	size_t at = from;
 	for (; at + WIDTH + PRINT <= to; at += WIDTH) {
 		__m256i agree = agreement(_mm256_loadu_si256((const __m256i *)(p + at)), low0, high0);
 		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 1)), low1, high1));
 		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 2)), low2, high2));
+		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 3)), low3, high3));
 		if (_mm256_testz_si256(agree, agree))
 			continue;
 		uint8_t lanes[WIDTH];
