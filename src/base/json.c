@@ -79,6 +79,12 @@ void json_str(struct json *j, struct str s)
 	j->comma = true;
 }
 
+void json_field(struct json *j, const char *key, struct str value)
+{
+	json_key(j, key);
+	json_str(j, value);
+}
+
 void json_int(struct json *j, int64_t v)
 {
 	json_begin_value(j);

@@ -17,6 +17,8 @@ void json_close(struct json *j, char bracket);
 void json_key(struct json *j, const char *key);
 /** A string; bytes that are not UTF-8 become U+FFFD. NULL text is null. */
 void json_str(struct json *j, struct str s);
+/** A key and its string. */
+void json_field(struct json *j, const char *key, struct str value);
 void json_int(struct json *j, int64_t v);
 void json_bool(struct json *j, bool v);
 void json_null(struct json *j);

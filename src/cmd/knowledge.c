@@ -88,14 +88,10 @@ static void list_one(void *ctx, const struct listed *l)
 		return;
 	}
 	json_open(g->json, '{');
-	json_key(g->json, "kind");
-	json_str(g->json, str_z(l->kind));
-	json_key(g->json, "id");
-	json_str(g->json, l->id.n ? l->id : (struct str){ 0 });
-	json_key(g->json, "text");
-	json_str(g->json, l->text);
-	json_key(g->json, "file");
-	json_str(g->json, str_z(l->file));
+	json_field(g->json, "kind", str_z(l->kind));
+	json_field(g->json, "id", l->id.n ? l->id : (struct str){ 0 });
+	json_field(g->json, "text", l->text);
+	json_field(g->json, "file", str_z(l->file));
 	json_key(g->json, "line");
 	json_int(g->json, l->line);
 	json_close(g->json, '}');
@@ -206,16 +202,12 @@ static void match_json(struct json *j, unsigned line, const struct match *m)
 	json_open(j, '{');
 	json_key(j, "line");
 	json_int(j, line);
-	json_key(j, "signature");
-	json_str(j, m && match_signature(m)->head.id.n ? match_signature(m)->head.id : (struct str){ 0 });
+	json_field(j, "signature", m && match_signature(m)->head.id.n ? match_signature(m)->head.id : (struct str){ 0 });
 	if (m) {
 		const struct know_signature *s = match_signature(m);
-		json_key(j, "subsystem");
-		json_str(j, s->subsystem);
-		json_key(j, "level");
-		json_str(j, str_z(levels[s->level]));
-		json_key(j, "template");
-		json_str(j, m->template->text);
+		json_field(j, "subsystem", s->subsystem);
+		json_field(j, "level", str_z(levels[s->level]));
+		json_field(j, "template", m->template->text);
 		json_key(j, "facts");
 		json_open(j, '{');
 		for (size_t i = 0; i < m->ncaptures; i++) {

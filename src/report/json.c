@@ -5,8 +5,7 @@
 
 static void text_or_null(struct json *j, const char *key, struct str value)
 {
-	json_key(j, key);
-	json_str(j, value.n ? value : (struct str){ 0 });
+	json_field(j, key, value.n ? value : (struct str){ 0 });
 }
 
 static void write_time(struct json *j, const char *key, struct stamp time)
@@ -33,8 +32,7 @@ static void write_fact(struct json *j, const struct fact *f, int64_t event)
 {
 	int64_t number;
 	json_open(j, '{');
-	json_key(j, "name");
-	json_str(j, f->name);
+	json_field(j, "name", f->name);
 	json_key(j, "value");
 	if (f->type == FACT_TRUE)
 		json_bool(j, true);
@@ -72,8 +70,7 @@ static void write_gpus(struct json *j, const struct incident *i)
 	text_or_null(j, "name", i->gpu.name);
 	text_or_null(j, "gfx", i->gpu.gfx);
 	text_or_null(j, "unique_id", (struct str){ 0 });
-	json_key(j, "role");
-	json_str(j, S("origin"));
+	json_field(j, "role", S("origin"));
 	json_close(j, '}');
 	json_close(j, ']');
 }
@@ -82,14 +79,11 @@ static void write_cause(struct json *j, const struct incident *i)
 {
 	json_key(j, "cause");
 	json_open(j, '{');
-	json_key(j, "class");
-	json_str(j, i->cause->head.id);
-	json_key(j, "title");
-	json_str(j, i->title);
+	json_field(j, "class", i->cause->head.id);
+	json_field(j, "title", i->title);
 	json_key(j, "confidence");
 	json_decimal(j, i->confidence / 100.0, 2);
-	json_key(j, "explanation");
-	json_str(j, i->explanation);
+	json_field(j, "explanation", i->explanation);
 	text_or_null(j, "evidence", i->sure);
 	json_key(j, "before_log");
 	json_bool(j, i->before_log);
@@ -108,15 +102,13 @@ static void write_processes(struct json *j, const struct incident *i)
 	json_open(j, '[');
 	for (size_t n = 0; n < i->processes.len; n++) {
 		json_open(j, '{');
-		json_key(j, "name");
-		json_str(j, i->processes.data[n].name);
+		json_field(j, "name", i->processes.data[n].name);
 		json_key(j, "pid");
 		if (str_number(i->processes.data[n].pid, &pid))
 			json_int(j, pid);
 		else
 			json_null(j);
-		json_key(j, "role");
-		json_str(j, str_z(i->processes.data[n].role));
+		json_field(j, "role", str_z(i->processes.data[n].role));
 		json_close(j, '}');
 	}
 	json_close(j, ']');
@@ -127,8 +119,7 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	(void)d;
 	struct json *j = ctx;
 	json_open(j, '{');
-	json_key(j, "schema");
-	json_str(j, S("unhang/diagnosis/1"));
+	json_field(j, "schema", S("unhang/diagnosis/1"));
 }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
@@ -152,10 +143,8 @@ static void on_source(void *ctx, const struct evidence *e)
 	json_open(j, '{');
 	json_key(j, "id");
 	json_int(j, e->id);
-	json_key(j, "path");
-	json_str(j, e->path);
-	json_key(j, "kind");
-	json_str(j, str_z(e->kind));
+	json_field(j, "path", e->path);
+	json_field(j, "kind", str_z(e->kind));
 	json_key(j, "bytes");
 	json_int(j, (int64_t)e->bytes);
 	json_key(j, "lines");
@@ -167,29 +156,22 @@ static void on_incident(void *ctx, const struct incident *i)
 {
 	struct json *j = ctx;
 	json_open(j, '{');
-	json_key(j, "id");
-	json_str(j, i->id);
-	json_key(j, "fingerprint");
-	json_str(j, i->fingerprint);
-	json_key(j, "state");
-	json_str(j, i->open ? S("open") : S("closed"));
+	json_field(j, "id", i->id);
+	json_field(j, "fingerprint", i->fingerprint);
+	json_field(j, "state", i->open ? S("open") : S("closed"));
 	json_key(j, "host");
 	json_null(j);
 	text_or_null(j, "boot_id", i->boot_id);
 	write_gpus(j, i);
 	write_time(j, "begin", i->begin);
 	write_time(j, "end", i->end);
-	json_key(j, "clock");
-	json_str(j, str_z(clock_name(i->begin.clock)));
+	json_field(j, "clock", str_z(clock_name(i->begin.clock)));
 	write_cause(j, i);
 	json_key(j, "action");
 	json_open(j, '{');
-	json_key(j, "do");
-	json_str(j, i->action->action);
-	json_key(j, "fault");
-	json_str(j, i->fault);
-	json_key(j, "text");
-	json_str(j, i->action_text);
+	json_field(j, "do", i->action->action);
+	json_field(j, "fault", i->fault);
+	json_field(j, "text", i->action_text);
 	json_close(j, '}');
 	write_processes(j, i);
 	write_facts(j, i);
@@ -202,12 +184,9 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 	json_key(j, "id");
 	json_int(j, (int64_t)id);
 	write_time(j, "time", e->time);
-	json_key(j, "event");
-	json_str(j, e->kind->head.id);
-	json_key(j, "role");
-	json_str(j, str_z(role_name(e->role)));
-	json_key(j, "text");
-	json_str(j, e->sentence);
+	json_field(j, "event", e->kind->head.id);
+	json_field(j, "role", str_z(role_name(e->role)));
+	json_field(j, "text", e->sentence);
 	json_key(j, "count");
 	json_int(j, e->count);
 	write_time(j, "last", e->last);
@@ -219,15 +198,11 @@ static void on_known(void *ctx, const struct know_bad *b)
 {
 	struct json *j = ctx;
 	json_open(j, '{');
-	json_key(j, "id");
-	json_str(j, b->head.id);
-	json_key(j, "title");
-	json_str(j, b->title);
+	json_field(j, "id", b->head.id);
+	json_field(j, "title", b->title);
 	text_or_null(j, "good", b->good);
-	json_key(j, "grade");
-	json_str(j, b->grade);
-	json_key(j, "source");
-	json_str(j, b->source);
+	json_field(j, "grade", b->grade);
+	json_field(j, "source", b->source);
 	json_close(j, '}');
 }
 
@@ -237,12 +212,9 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	struct json *j = ctx;
 	const struct know_remedy *k = r->remedy;
 	json_open(j, '{');
-	json_key(j, "id");
-	json_str(j, k->head.id);
-	json_key(j, "kind");
-	json_str(j, k->kind);
-	json_key(j, "title");
-	json_str(j, k->title);
+	json_field(j, "id", k->head.id);
+	json_field(j, "kind", k->kind);
+	json_field(j, "title", k->title);
 	json_key(j, "do");
 	json_open(j, '[');
 	for (const struct know_list *l = k->steps; l; l = l->next)
@@ -251,10 +223,8 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	text_or_null(j, "undo", k->undo);
 	text_or_null(j, "cost", k->cost);
 	text_or_null(j, "risk", k->risk);
-	json_key(j, "grade");
-	json_str(j, k->grade);
-	json_key(j, "source");
-	json_str(j, k->source);
+	json_field(j, "grade", k->grade);
+	json_field(j, "source", k->source);
 	text_or_null(j, "until", k->until);
 	text_or_null(j, "if", r->certain ? (struct str){ 0 } : k->condition_text);
 	json_close(j, '}');
@@ -264,10 +234,8 @@ static void on_next(void *ctx, const struct diag_next *n)
 {
 	struct json *j = ctx;
 	json_open(j, '{');
-	json_key(j, "why");
-	json_str(j, n->why);
-	json_key(j, "run");
-	json_str(j, n->run);
+	json_field(j, "why", n->why);
+	json_field(j, "run", n->run);
 	json_close(j, '}');
 }
 
