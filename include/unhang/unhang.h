@@ -19,7 +19,11 @@ struct uh_session;
 /** Receives one line for each thing that could not be read, and for each mistake in the user's knowledge files. */
 typedef void uh_problem_fn(void *ctx, const char *message);
 
+/** How far a large source is read; @done equals @total when it is. Called some times a second at most. */
+typedef void uh_progress_fn(void *ctx, const char *name, unsigned long long done, unsigned long long total);
+
 struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx);
+void uh_session_on_progress(struct uh_session *s, uh_progress_fn *progress, void *ctx);
 void uh_session_free(struct uh_session *s);
 
 /** A file, directory, archive, FIFO, journal file or /dev/kmsg; "-" is standard input. */

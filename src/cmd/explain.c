@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/print.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
 #include "unhang/unhang.h"
@@ -107,6 +109,29 @@ static void look_at_terminal(struct uh_report_options *o)
 		o->width = (unsigned)n;
 }
 
+struct progress {
+	struct timespec begin;
+	bool shown;
+};
+
+/** After a second, a line that is overwritten and wiped in the end. */
+static void show_progress(void *ctx, const char *name, unsigned long long done, unsigned long long total)
+{
+	struct progress *p = ctx;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	double seconds = (double)(now.tv_sec - p->begin.tv_sec) + (double)(now.tv_nsec - p->begin.tv_nsec) / 1e9;
+	if (done < total && seconds > 1) {
+		fprintf(stderr, "\r\033[Kreading ");
+		print_safe(stderr, str_z(name));
+		fprintf(stderr, "  %llu %%", done * 100 / total);
+		p->shown = true;
+	} else if (done == total && p->shown) {
+		fputs("\r\033[K", stderr);
+		p->shown = false;
+	}
+}
+
 int cmd_explain(int argc, char **argv)
 {
 	struct explain e = { 0 };
@@ -115,6 +140,10 @@ int cmd_explain(int argc, char **argv)
 		return status;
 	look_at_terminal(&e.report);
 	struct uh_session *s = uh_session_new(complain_line, NULL);
+	struct progress progress = { 0 };
+	clock_gettime(CLOCK_MONOTONIC, &progress.begin);
+	if (isatty(STDERR_FILENO))
+		uh_session_on_progress(s, show_progress, &progress);
 	if (e.journal)
 		uh_session_add_journal(s, e.root, e.boot);
 	else if (optind == argc)

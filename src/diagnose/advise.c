@@ -56,16 +56,14 @@ static void add_next(struct incident *i, struct str why, struct str run)
 	vec_push(&i->next, step);
 }
 
-static void find_next_steps(struct incident *i)
+static void find_next_steps(struct incident *i, const struct fact_view *view)
 {
 	if (i->before_log)
 		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
 			 S("sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
-	for (const struct know_list *l = i->cause->next_steps; l; l = l->next) {
-		ptrdiff_t colons = str_find(l->text, S(" :: "));
-		if (colons >= 0)
-			add_next(i, str_cut(l->text, (size_t)colons), str_from(l->text, (size_t)colons + 4));
-	}
+	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
+		if (condition_eval(n->when, view) != TRUTH_NO)
+			add_next(i, n->why, n->run);
 	if (!i->log_has_boot && !i->before_log)
 		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
 			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang "
@@ -93,5 +91,5 @@ void incident_advise(struct incident *i, const struct know *k)
 	add_remedies(i, k, &view, true, TRUTH_YES, false);
 	add_remedies(i, k, &view, true, TRUTH_UNKNOWN, true);
 	add_remedies(i, k, &view, false, TRUTH_YES, true);
-	find_next_steps(i);
+	find_next_steps(i, &view);
 }

@@ -149,6 +149,16 @@ static void name_program(struct incident *i)
 	}
 }
 
+static void judge_graphics(struct incident *i, const struct know *k)
+{
+	const struct fact *thread = diag_fact(i->root, "thread"), *process = diag_fact(i->root, "process");
+	if (!thread && !process)
+		return;
+	bool yes = (thread && know_is_graphics(k, thread->value)) || (process && know_is_graphics(k, process->value)) ||
+		   (process && know_is_desktop(k, process->value));
+	i->graphics = yes ? S("yes") : S("no");
+}
+
 /** A log that shows a reset but not its beginning begins inside it: empty faults before are its artefacts too. */
 static void extend_reset(struct incident *i)
 {
@@ -287,6 +297,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	collect_also(i);
 	collect_processes(i, k);
 	name_program(i);
+	judge_graphics(i, k);
 	weigh(i);
 	// What happened inside a reset did not lead to it.
 	if (i->before_log && i->root->phase == PHASE_RESET)

@@ -58,6 +58,8 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 		return in->cause && one(in->cause->head.id, index, ret_value);
 	if (str_is(name, "program"))
 		return one(in->program, index, ret_value);
+	if (str_is(name, "graphics"))
+		return one(in->graphics, index, ret_value);
 	if (str_is(name, "gfx"))
 		return one(in->gpu.gfx, index, ret_value);
 	if (str_is(name, "part"))

@@ -65,8 +65,9 @@ struct incident {
 	bool before_log;
 	bool recovered;
 	struct str title, explanation, sure, action_text;
-	struct str fault;   // job, node, driver or unknown
-	struct str program; // whose job it was: `python (4242)`, or `the program`
+	struct str graphics; // yes or no: whether a graphics program's job; empty: not known
+	struct str fault;    // job, node, driver or unknown
+	struct str program;  // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;
 	VEC(struct diag_process) processes;

@@ -15,6 +15,7 @@ enum {
 	BODY = 256 << 10,
 	STREAM_BODY = 512 << 10,
 	AFTER = 8 << 10,
+	PROGRESS_WINDOWS = 1024,
 	THREADS_MAX = 4,
 	SLOTS = 2 * THREADS_MAX + 2,
 	HEAD = 256 << 10, // what is shorter is matched line by line
@@ -29,6 +30,8 @@ struct evidence_reader {
 	struct arena arena;
 	VEC(struct evidence *) evidence;
 	struct log_reader *records; // of the journal or kmsg that is being read
+	void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total);
+	void *progress_ctx;
 };
 
 struct evidence_reader *evidence_reader_new(const struct know *k, struct event_sink sink)
@@ -48,6 +51,14 @@ void evidence_reader_free(struct evidence_reader *r)
 	vec_free(&r->evidence);
 	arena_free(&r->arena);
 	free(r);
+}
+
+void evidence_on_progress(struct evidence_reader *r,
+			  void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total),
+			  void *ctx)
+{
+	r->progress = progress;
+	r->progress_ctx = ctx;
 }
 
 size_t evidence_count(const struct evidence_reader *r) { return r->evidence.len; }
@@ -135,7 +146,8 @@ static void *scan_thread(void *ctx)
 }
 
 /** Hands the windows on in order; while the next one is not ready, it helps to scan. */
-static int consume_slots(struct file_scan *f, struct log_reader *log)
+static int consume_slots(struct file_scan *f, const struct evidence_reader *r, const struct source *source,
+			 struct log_reader *log)
 {
 	int failed = 0;
 	pthread_mutex_lock(&f->lock);
@@ -152,6 +164,8 @@ static int consume_slots(struct file_scan *f, struct log_reader *log)
 		if (s->failed && !failed)
 			failed = s->failed;
 		log_reader_window(log, &s->window, s->offset);
+		if (r->progress && (i % PROGRESS_WINDOWS == 0 || i + 1 == f->windows))
+			r->progress(r->progress_ctx, source->name, i + 1, f->windows);
 		pthread_mutex_lock(&f->lock);
 		s->done = false;
 		f->consumed++;
@@ -171,7 +185,8 @@ static unsigned thread_count(uint64_t windows)
 	return (unsigned)(n < windows ? n : windows);
 }
 
-static struct uh_error *read_file(const struct scanner *scanner, struct source *s, struct log_reader *log)
+static struct uh_error *read_file(const struct evidence_reader *r, const struct scanner *scanner, struct source *s,
+				  struct log_reader *log)
 {
 	struct file_scan f = { .scanner = scanner, .fd = s->fd, .windows = (s->size + BODY - 1) / BODY };
 	pthread_t threads[THREADS_MAX];
@@ -184,7 +199,7 @@ static struct uh_error *read_file(const struct scanner *scanner, struct source *
 	pthread_cond_init(&f.emptied, NULL);
 	while (started < helpers && !pthread_create(&threads[started], NULL, scan_thread, &f))
 		started++;
-	int failed = consume_slots(&f, log);
+	int failed = consume_slots(&f, r, s, log);
 	struct uh_error *err = failed ? uh_error_os(failed, "%s: not all of it could be read", s->name) : NULL;
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
@@ -279,7 +294,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;
 	if (s->fd >= 0 && !stream.ended) {
-		err = read_file(scanner, s, log);
+		err = read_file(r, scanner, s, log);
 		e->bytes = s->size;
 	} else {
 		read_stream(scanner, &stream, log);

@@ -17,6 +17,10 @@ struct evidence {
 struct evidence_reader; // reads source after source
 
 struct evidence_reader *evidence_reader_new(const struct know *k, struct event_sink sink);
+/** Told how far a large file is read. */
+void evidence_on_progress(struct evidence_reader *r,
+			  void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total),
+			  void *ctx);
 /** Reads @s to its end. What was read before an error counts. */
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s);
 /** As source_visitor.record() hands them over. */

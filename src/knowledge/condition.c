@@ -169,6 +169,18 @@ static bool phrase_one(struct text *out, struct str phrase, const struct fact_vi
 	return true;
 }
 
+/** The first of the alternatives between " || " whose facts are all known. */
+static bool phrase_any(struct text *out, struct str alternatives, const struct fact_view *view)
+{
+	while (alternatives.n) {
+		ptrdiff_t bars = str_find(alternatives, S(" || "));
+		if (phrase_one(out, bars < 0 ? alternatives : str_cut(alternatives, (size_t)bars), view))
+			return true;
+		alternatives = bars < 0 ? S("") : str_from(alternatives, (size_t)bars + 4);
+	}
+	return false;
+}
+
 void phrase_fill(struct text *out, struct str sentence, const struct fact_view *view)
 {
 	while (sentence.n) {
@@ -182,7 +194,7 @@ void phrase_fill(struct text *out, struct str sentence, const struct fact_view *
 		// A phrase that begins with punctuation is glued to what stands before it.
 		if (before && phrase.n && !strchr(",.;:)", phrase.p[0]))
 			text_add(out, S(" "));
-		if (!phrase_one(out, phrase, view))
+		if (!phrase_any(out, phrase, view))
 			out->n = before;
 	}
 	if (out->p)

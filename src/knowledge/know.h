@@ -55,13 +55,20 @@ struct know_signature {
 	bool message; // a one-line `message`, which any signature outweighs
 };
 
+/** What to run to learn more. */
+struct know_next {
+	struct str why, run;
+	struct condition *when;
+	struct know_next *next;
+};
+
 struct know_cause {
 	struct know_head head;
 	struct know_list *from;
 	struct condition *when;
 	int tier, confidence, severity;
 	struct str title, explain, fault;
-	struct know_list *next_steps;
+	struct know_next *next_steps;
 };
 
 struct know_remedy {
@@ -113,6 +120,11 @@ struct know_sequence {
 	struct know_list *order; // signature ids
 };
 
+struct know_words {
+	struct str *data;
+	size_t len, cap;
+};
+
 struct know {
 	struct arena arena;
 	VEC(struct know_event *) events;
@@ -127,7 +139,8 @@ struct know {
 	VEC(struct know_register *) registers;
 	VEC(struct know_sequence *) sequences;
 	VEC(struct know_pair *) classes; // name -> what it means
-	VEC(struct str) desktop;         // programs that draw the desktop
+	struct know_words desktop;       // programs that draw the desktop
+	struct know_words graphics;      // patterns of threads and programs that submit graphics work
 	VEC(struct know_pair *) months;  // name -> number
 	VEC(struct str) anchors;
 	struct matcher *matcher;
@@ -146,6 +159,8 @@ const struct know_part *know_part(const struct know *k, unsigned device, int rev
 struct str know_name(const struct know *k, struct str id, int64_t number);
 /** Month 1 to 12 of a (localised, abbreviated) name, or 0. */
 int know_month(const struct know *k, struct str name);
+/** Whether a thread or program of this name submits graphics work. */
+bool know_is_graphics(const struct know *k, struct str name);
 bool know_is_desktop(const struct know *k, struct str process);
 bool know_is_bridge(const struct know *k, struct str vendor_device);
 

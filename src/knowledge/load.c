@@ -20,6 +20,7 @@ enum field_kind {
 	FIELD_CHOICE,
 	FIELD_FLAG,
 	FIELD_SET,
+	FIELD_NEXT,
 	FIELD_MATCH
 };
 
@@ -78,7 +79,7 @@ static const struct field cause_fields[] = {
 	{ "title", FIELD_TEXT, AT(know_cause, title), .required = true },
 	{ "explain", FIELD_TEXT, AT(know_cause, explain), .required = true },
 	{ "fault", FIELD_TEXT, AT(know_cause, fault), .required = true, .choices = "job node driver unknown" },
-	{ "next", FIELD_LIST, AT(know_cause, next_steps) },
+	{ "next", FIELD_NEXT, AT(know_cause, next_steps) },
 	{ 0 },
 };
 static const struct field remedy_fields[] = {
@@ -174,6 +175,28 @@ struct loader {
 	struct know_problems *problems;
 };
 
+/** WHY :: COMMAND [:: CONDITION] */
+static void next_append(struct loader *l, struct know_next **list, struct str text, const char *file, unsigned line)
+{
+	struct str parts[3] = { 0 };
+	for (size_t n = 0; n < 3 && text.n; n++) {
+		ptrdiff_t colons = n < 2 ? str_find(text, S(" :: ")) : -1;
+		parts[n] = colons < 0 ? text : str_cut(text, (size_t)colons);
+		text = colons < 0 ? S("") : str_from(text, (size_t)colons + 4);
+	}
+	if (!parts[1].n) {
+		know_problem(l->problems, file, line, "'next' is: WHY :: COMMAND, or WHY :: COMMAND :: CONDITION");
+		return;
+	}
+	while (*list)
+		list = &(*list)->next;
+	*list = arena_alloc(&l->know->arena, sizeof(**list));
+	(*list)->why = parts[0];
+	(*list)->run = parts[1];
+	if (parts[2].n)
+		(*list)->when = condition_parse(&l->know->arena, NULL, parts[2], file, line, l->problems);
+}
+
 static void field_set(struct loader *l, void *object, const struct field *f, const struct know_key *key, const char *file)
 {
 	struct know *k = l->know;
@@ -230,6 +253,9 @@ static void field_set(struct loader *l, void *object, const struct field *f, con
 			know_problem(l->problems, file, key->line, "'set' wants a name and a value");
 		break;
 	}
+	case FIELD_NEXT:
+		next_append(l, at, value, file, key->line);
+		break;
 	case FIELD_MATCH:
 		signature_template(k, object, value, file, key->line, l->problems);
 		break;
@@ -404,12 +430,15 @@ static void load_class(struct loader *l, const struct know_block *b)
 		vec_push(&l->know->classes, p);
 }
 
-static void load_desktop(struct loader *l, const struct know_block *b)
+static void load_words(const struct know_block *b, struct know_words *words)
 {
 	struct str rest = b->id;
 	for (struct str one = str_word(&rest); one.n; one = str_word(&rest))
-		vec_push(&l->know->desktop, one);
+		vec_push(words, one);
 }
+
+static void load_desktop(struct loader *l, const struct know_block *b) { load_words(b, &l->know->desktop); }
+static void load_graphics(struct loader *l, const struct know_block *b) { load_words(b, &l->know->graphics); }
 
 static void load_month(struct loader *l, const struct know_block *b)
 {
@@ -471,9 +500,9 @@ static const struct {
 	const char *name;
 	void (*load)(struct loader *l, const struct know_block *b);
 } special_kinds[] = {
-	{ "message", load_message },   { "part", load_part },     { "bridge", load_bridge },
-	{ "month", load_month },       { "anchor", load_anchor }, { "names", load_names },
-	{ "register", load_register }, { "class", load_class },   { "desktop", load_desktop },
+	{ "message", load_message }, { "part", load_part },         { "bridge", load_bridge },     { "month", load_month },
+	{ "anchor", load_anchor },   { "names", load_names },       { "register", load_register }, { "class", load_class },
+	{ "desktop", load_desktop }, { "graphics", load_graphics },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -683,6 +712,7 @@ void know_free(struct know *k)
 	vec_free(&k->sequences);
 	vec_free(&k->classes);
 	vec_free(&k->desktop);
+	vec_free(&k->graphics);
 	vec_free(&k->months);
 	vec_free(&k->anchors);
 	arena_free(&k->arena);

@@ -74,6 +74,14 @@ bool know_is_bridge(const struct know *k, struct str vendor_device)
 	return false;
 }
 
+bool know_is_graphics(const struct know *k, struct str name)
+{
+	for (size_t i = 0; i < k->graphics.len; i++)
+		if (str_glob(k->graphics.data[i], name))
+			return true;
+	return false;
+}
+
 bool know_is_desktop(const struct know *k, struct str process)
 {
 	for (size_t i = 0; i < k->desktop.len; i++)

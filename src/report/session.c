@@ -82,6 +82,11 @@ struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
 	return s;
 }
 
+void uh_session_on_progress(struct uh_session *s, uh_progress_fn *progress, void *ctx)
+{
+	evidence_on_progress(s->evidence, progress, ctx);
+}
+
 void uh_session_free(struct uh_session *s)
 {
 	if (!s)

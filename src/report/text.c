@@ -4,7 +4,7 @@
 #include "base/print.h"
 #include "report/report.h"
 
-enum { LABEL = 8, ROW_TEXT = 42, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
+enum { LABEL = 8, ROW_TEXT = 50, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
 
 struct text_report {
 	FILE *out;
@@ -16,7 +16,7 @@ struct text_report {
 	size_t rows;
 	const struct diag_event *held; // rows of the same kind are written as one
 	unsigned held_count;
-	size_t where_width;
+	struct stamp begin; // of the incident
 };
 
 // --- words, lines, colours ---
@@ -151,6 +151,7 @@ static void on_incident(void *ctx, const struct incident *i)
 	t->full = !t->index || t->options->all || t->options->verbose;
 	t->rows = 0;
 	t->held = NULL;
+	t->begin = i->begin;
 	if (!t->full)
 		return;
 	if (t->index)
@@ -166,6 +167,16 @@ static void on_incident(void *ctx, const struct incident *i)
 	put_summary(t, i);
 	put_action(t, i);
 	fputc('\n', t->out);
+}
+
+/** How long after the incident began. */
+static void put_elapsed(const struct text_report *t, struct stamp time)
+{
+	char text[16] = "";
+	double seconds = time.seconds - t->begin.seconds;
+	if (time.clock == t->begin.clock && time.clock != TIME_NONE && seconds >= 0.001)
+		snprintf(text, sizeof(text), seconds < 100 ? "+%.3g s" : "+%.0f s", seconds);
+	fprintf(t->out, " %-8s ", text);
 }
 
 static struct str file_name(const struct text_report *t, unsigned source)
@@ -189,7 +200,8 @@ static void put_row(struct text_report *t)
 	if (t->rows > ROWS_MAX && !t->options->verbose)
 		return;
 	put_time(t, e->time);
-	fprintf(t->out, " %s%-9s%s  %-17.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t),
+	put_elapsed(t, e->time);
+	fprintf(t->out, "%s%-9s%s  %-17.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t),
 		STR_ARG(e->kind->title));
 	struct text line = { 0 };
 	text_add(&line, e->sentence);
