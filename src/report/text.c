@@ -4,7 +4,7 @@
 #include "base/print.h"
 #include "report/report.h"
 
-enum { LABEL = 8, ROW_TEXT = 50, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
+enum { LABEL = 8, ROW_TEXT = 53, TITLE = 19, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
 
 struct text_report {
 	FILE *out;
@@ -87,38 +87,57 @@ static struct str any_fact(const struct incident *i, const char *name)
 
 // --- one incident ---
 
+/** One part of the second line, on a new line where it does not fit any more. */
+static void put_part(const struct text_report *t, size_t *column, const struct text *part)
+{
+	size_t n = columns(text_str(part));
+	if (*column && *column + 3 + n > t->width) {
+		fputs("\n  ", t->out);
+		*column = 2;
+	} else if (*column) {
+		fputs("   ", t->out);
+		*column += 3;
+	}
+	print_safe(t->out, text_str(part));
+	*column += n;
+}
+
+static void reset_part(const struct incident *i, struct text *part)
+{
+	struct str method = any_fact(i, "reset_method"), outcome = any_fact(i, "reset_outcome"),
+		   ring = any_fact(i, "ring_reset");
+	if (method.n || outcome.n) {
+		text_printf(part, "reset: " STR_FMT "%s", STR_ARG(method), method.n ? ", " : "");
+		text_add(part, outcome.n ? outcome : S("outcome not in this log"));
+		if (any_fact(i, "vram_lost").n)
+			text_add(part, S("; VRAM lost"));
+	} else if (ring.n) {
+		text_printf(part, "ring reset: " STR_FMT, STR_ARG(ring));
+	} else if (i->reset_began) {
+		text_add(part, S("reset begun, outcome not in this log"));
+	}
+}
+
 /** The second line: which GPU, which kernel, how long, and how it ended. */
 static void put_summary(const struct text_report *t, const struct incident *i)
 {
-	struct text line = { 0 };
-	struct str kernel = { 0 }, method = any_fact(i, "reset_method");
-	struct str outcome = any_fact(i, "reset_outcome"), ring = any_fact(i, "ring_reset");
-	incident_get(i, S("kernel"), 0, &kernel);
-	if (i->gpu.device.n)
-		text_add(&line, i->gpu.device);
-	else
-		text_add(&line, S("GPU not named in this log"));
+	struct text parts[4] = { 0 };
+	struct str kernel = { 0 };
+	text_add(&parts[0], i->gpu.device.n ? i->gpu.device : S("GPU not named in this log"));
 	if (i->gpu.name.n)
-		text_printf(&line, "  " STR_FMT " (" STR_FMT ")", STR_ARG(i->gpu.name), STR_ARG(i->gpu.gfx));
-	if (kernel.n)
-		text_printf(&line, "   kernel " STR_FMT, STR_ARG(kernel));
+		text_printf(&parts[0], "  " STR_FMT " (" STR_FMT ")", STR_ARG(i->gpu.name), STR_ARG(i->gpu.gfx));
+	if (incident_get(i, S("kernel"), 0, &kernel))
+		text_printf(&parts[1], "kernel " STR_FMT, STR_ARG(kernel));
 	if (i->begin.clock != TIME_NONE && i->end.seconds > i->begin.seconds)
-		text_printf(&line, "   lasted %.1f s", i->end.seconds - i->begin.seconds);
-	if (method.n || outcome.n) {
-		text_printf(&line, "   reset: ");
-		if (method.n)
-			text_printf(&line, STR_FMT "%s", STR_ARG(method), outcome.n ? ", " : "");
-		text_add(&line, outcome.n ? outcome : S(", outcome not in this log"));
-		if (any_fact(i, "vram_lost").n)
-			text_add(&line, S("; VRAM lost"));
-	} else if (ring.n) {
-		text_printf(&line, "   ring reset: " STR_FMT, STR_ARG(ring));
-	} else if (i->reset_began) {
-		text_add(&line, S("   reset begun, outcome not in this log"));
+		text_printf(&parts[2], "lasted %.1f s", i->end.seconds - i->begin.seconds);
+	reset_part(i, &parts[3]);
+	size_t column = 0;
+	for (size_t n = 0; n < sizeof(parts) / sizeof(parts[0]); n++) {
+		if (parts[n].n)
+			put_part(t, &column, &parts[n]);
+		text_free(&parts[n]);
 	}
-	print_safe(t->out, text_str(&line));
 	fputc('\n', t->out);
-	text_free(&line);
 }
 
 static struct str blame(struct str fault)
@@ -201,7 +220,7 @@ static void put_row(struct text_report *t)
 		return;
 	put_time(t, e->time);
 	put_elapsed(t, e->time);
-	fprintf(t->out, "%s%-9s%s  %-17.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t),
+	fprintf(t->out, "%s%-9s%s  %-*.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t), TITLE,
 		STR_ARG(e->kind->title));
 	struct text line = { 0 };
 	text_add(&line, e->sentence);
