@@ -54,57 +54,6 @@ void engine_free(struct engine *g)
 
 // --- opening and closing ---
 
-static void take_machine(struct engine *g, struct incident *i)
-{
-	for (size_t f = 0; f < g->machine.facts.len; f++) {
-		struct fact copy = g->machine.facts.data[f];
-		copy.name = arena_str(&i->arena, copy.name);
-		copy.value = arena_str(&i->arena, copy.value);
-		vec_push(&i->machine, copy);
-	}
-	i->log_has_boot = g->machine.has_boot;
-	// A log that names one GPU only can mean no other.
-	if (!i->gpu.device.n && g->machine.ngpus == 1) {
-		i->gpu.device = arena_str(&i->arena, g->machine.gpus[0].device);
-		struct fact pci = { S("pci"), i->gpu.device, FACT_TEXT, g->machine.gpus[0].at };
-		if (pci_length(i->gpu.device))
-			vec_push(&i->machine, pci);
-	}
-	for (size_t n = 0; n < g->machine.ngpus; n++) {
-		const struct machine_gpu *gpu = &g->machine.gpus[n];
-		if (gpu->part && str_eq(gpu->device, i->gpu.device)) {
-			i->gpu.name = gpu->part->name;
-			i->gpu.gfx = gpu->part->gfx;
-			i->gpu.apu = gpu->part->apu;
-		}
-	}
-}
-
-/** Whether events of the bus or the IOMMU are about a GPU is known only when all is read. */
-static void mark_gpu_path(struct engine *g, struct incident *i)
-{
-	for (size_t n = 0; n < i->events.len; n++) {
-		struct diag_event *e = i->events.data[n];
-		const struct fact *bus = diag_fact(e, "pci_id"), *device = diag_fact(e, "iommu_device");
-		const struct fact *vendor = diag_fact(e, "apei_vendor");
-		bool is_pcie = str_starts(e->kind->head.id, S("pcie-")), is_iommu = str_starts(e->kind->head.id, S("iommu-"));
-		if (e->kind->needs_gpu && !g->machine.ngpus && g->machine.has_boot)
-			e->unrelated = true;
-		if (!is_pcie && !is_iommu)
-			continue;
-		bool ours = machine_is_gpu(&g->machine, e->device) || (bus && know_is_bridge(g->know, bus->value)) ||
-			    (bus && str_starts(bus->value, S("1002:"))) || (vendor && str_is(vendor->value, "0x1002")) ||
-			    (device && machine_is_gpu(&g->machine, device->value)) ||
-			    (str_is(e->kind->head.id, "pcie-link-down") && g->machine.ngpus);
-		// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
-		bool nameless = is_iommu && !e->driver.n && !g->machine.ngpus && !g->machine.has_boot;
-		if (ours || nameless)
-			diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
-		else
-			e->unrelated = true;
-	}
-}
-
 static void close_at(struct engine *g, size_t index)
 {
 	struct incident *i = g->open[index];
@@ -112,8 +61,7 @@ static void close_at(struct engine *g, size_t index)
 	if (g->newest == i)
 		g->newest = NULL;
 	i->open = false;
-	mark_gpu_path(g, i);
-	take_machine(g, i);
+	incident_attribute(i, g->know, &g->machine);
 	if (incident_conclude(i, g->know)) {
 		incident_advise(i, g->know);
 		g->sink.incident(g->sink.ctx, i);
@@ -453,14 +401,12 @@ static void take_context(struct engine *g, const struct event *e)
 		mark_ready(g, e);
 }
 
-void engine_event(struct engine *g, const struct event *e)
+/** What concerns boots, clocks and the machine; with it old incidents end. */
+static void follow_machine(struct engine *g, const struct event *e)
 {
-	const struct know_signature *s = e->signature;
 	if (g->new_source)
 		enter_source(g, e);
-	if (new_boot(g, e))
-		begin_boot(g, e);
-	else if (e->boot_id.n && !g->boot_id.n)
+	if (new_boot(g, e) || (e->boot_id.n && !g->boot_id.n))
 		begin_boot(g, e);
 	if (e->time.clock != TIME_NONE) {
 		g->last = e->time;
@@ -468,13 +414,41 @@ void engine_event(struct engine *g, const struct event *e)
 	}
 	if (names_gpu(e))
 		machine_gpu(&g->machine, e->device, e->at);
-	if (!s)
-		return;
-	if (s->level == LEVEL_ERROR && !str_is(s->subsystem, "kernel")) {
+	if (e->signature && e->signature->level == LEVEL_ERROR && !str_is(e->signature->subsystem, "kernel")) {
 		g->error_time = e->time;
 		g->error_at = e->at;
 	}
-	if (s->message)
+}
+
+/** The open incident that @e belongs to; a new one where it begins one; NULL where it does neither. */
+static struct incident *incident_for(struct engine *g, const struct event *e)
+{
+	struct incident *i = find_open(g, e);
+	if (i && begins_anew(g, i, e)) {
+		for (size_t n = 0; n < g->nopen; n++)
+			if (g->open[n] == i)
+				close_at(g, n);
+		i = NULL;
+	}
+	if (!i && e->signature->event && e->signature->event->opens != OPENS_YES)
+		return NULL;
+	if (!i)
+		i = open_new(g, e);
+	if (!i->gpu.device.n && names_gpu(e))
+		i->gpu.device = arena_str(&i->arena, e->device);
+	if (e->time.clock != TIME_NONE) {
+		if (i->begin.clock == TIME_NONE)
+			i->begin = e->time;
+		i->end = e->time;
+	}
+	return i;
+}
+
+void engine_event(struct engine *g, const struct event *e)
+{
+	const struct know_signature *s = e->signature;
+	follow_machine(g, e);
+	if (!s || s->message)
 		return;
 	if (s->event && s->event->opens == OPENS_CONTEXT) {
 		take_context(g, e);
@@ -484,25 +458,9 @@ void engine_event(struct engine *g, const struct event *e)
 		take_frame(g, e);
 		return;
 	}
-	struct incident *i = find_open(g, e);
-	if (i && begins_anew(g, i, e)) {
-		for (size_t n = 0; n < g->nopen; n++)
-			if (g->open[n] == i)
-				close_at(g, n);
-		i = NULL;
-	}
-	if (!i) {
-		if (s->event && s->event->opens != OPENS_YES)
-			return;
-		i = open_new(g, e);
-	}
-	if (!i->gpu.device.n && names_gpu(e))
-		i->gpu.device = arena_str(&i->arena, e->device);
-	if (e->time.clock != TIME_NONE) {
-		if (i->begin.clock == TIME_NONE)
-			i->begin = e->time;
-		i->end = e->time;
-	}
+	struct incident *i = incident_for(g, e);
+	if (!i)
+		return;
 	g->newest = i;
 	if (s->event)
 		take_event(g, i, e);

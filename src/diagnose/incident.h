@@ -91,6 +91,9 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 /** Facts of one event, with `at`. */
 bool diag_event_get(const void *event, struct str name, size_t index, struct str *ret_value);
 
+struct machine;
+/** Which GPU of which machine it is about; events of the bus that are about another device are marked as unrelated. */
+void incident_attribute(struct incident *i, const struct know *k, const struct machine *m);
 /** Decodes fault status registers, finds cause, roles, confidence. false: it is no incident. */
 bool incident_conclude(struct incident *i, const struct know *k);
 /** Adds action, remedies and next steps to a concluded incident. */

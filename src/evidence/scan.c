@@ -136,7 +136,7 @@ void scanner_free(struct scanner *s) { free(s); }
 enum { LANES = 64 };
 
 #if defined(__x86_64__)
-__attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+__attribute__((target_clones("avx2", "default")))
 #endif
 static uint64_t
 count_newlines(const char *p, size_t n)

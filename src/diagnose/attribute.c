@@ -1,0 +1,68 @@
+// Which GPU of which machine an incident is about. That is known only when it closes: a log may name the GPU last.
+#include "diagnose/incident.h"
+
+#include <stdlib.h>
+
+#include "diagnose/machine.h"
+
+static void name_gpu(struct incident *i, const struct machine *m)
+{
+	// A log that names one GPU only can mean no other.
+	if (!i->gpu.device.n && m->ngpus == 1) {
+		i->gpu.device = arena_str(&i->arena, m->gpus[0].device);
+		struct fact pci = { S("pci"), i->gpu.device, FACT_TEXT, m->gpus[0].at };
+		if (pci_length(i->gpu.device))
+			vec_push(&i->machine, pci);
+	}
+	for (size_t n = 0; n < m->ngpus; n++) {
+		const struct machine_gpu *gpu = &m->gpus[n];
+		if (gpu->part && str_eq(gpu->device, i->gpu.device)) {
+			i->gpu.name = gpu->part->name;
+			i->gpu.gfx = gpu->part->gfx;
+			i->gpu.apu = gpu->part->apu;
+		}
+	}
+}
+
+/** Whether an event of the bus or the IOMMU is about a GPU. */
+static bool concerns_gpu(const struct diag_event *e, const struct know *k, const struct machine *m)
+{
+	const struct fact *bus = diag_fact(e, "pci_id"), *device = diag_fact(e, "iommu_device");
+	const struct fact *vendor = diag_fact(e, "apei_vendor");
+	if (machine_is_gpu(m, e->device) || (device && machine_is_gpu(m, device->value)))
+		return true;
+	if (bus && (know_is_bridge(k, bus->value) || str_starts(bus->value, S("1002:"))))
+		return true;
+	if (vendor && str_is(vendor->value, "0x1002"))
+		return true;
+	if (str_is(e->kind->head.id, "pcie-link-down"))
+		return m->ngpus;
+	// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
+	return str_starts(e->kind->head.id, S("iommu-")) && !e->driver.n && !m->ngpus && !m->has_boot;
+}
+
+static void judge_event(struct incident *i, struct diag_event *e, const struct know *k, const struct machine *m)
+{
+	if (e->kind->needs_gpu && !m->ngpus && m->has_boot)
+		e->unrelated = true;
+	if (!str_starts(e->kind->head.id, S("pcie-")) && !str_starts(e->kind->head.id, S("iommu-")))
+		return;
+	if (concerns_gpu(e, k, m))
+		diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
+	else
+		e->unrelated = true;
+}
+
+void incident_attribute(struct incident *i, const struct know *k, const struct machine *m)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		judge_event(i, i->events.data[n], k, m);
+	for (size_t n = 0; n < m->facts.len; n++) {
+		struct fact copy = m->facts.data[n];
+		copy.name = arena_str(&i->arena, copy.name);
+		copy.value = arena_str(&i->arena, copy.value);
+		vec_push(&i->machine, copy);
+	}
+	i->log_has_boot = m->has_boot;
+	name_gpu(i, m);
+}
