@@ -324,7 +324,7 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 		log_reader_free(r->records);
 		r->records = NULL;
 	} else if (!record) {
-		e = evidence_add(r, name, "journal");
+		e = evidence_add(r, name, "kernel-log");
 		r->records = log_reader_new(r->know, e->id, r->sink);
 		log_reader_live(r->records);
 	} else {

@@ -10,7 +10,7 @@
 struct evidence {
 	unsigned id;
 	struct str path;
-	const char *kind; // kernel-log, journal, text
+	const char *kind; // kernel-log, or text where nothing of one was found in it
 	uint64_t bytes, lines, events;
 };
 
