@@ -18,6 +18,7 @@ enum {
 
 struct engine {
 	const struct know *know;
+	const struct know_event *message; // what a message is that has no event of its own
 	struct incident_sink sink;
 	struct machine machine;
 	size_t nopen;
@@ -38,6 +39,7 @@ struct engine *engine_new(const struct know *k, struct incident_sink sink)
 {
 	struct engine *g = mem_alloc(sizeof(*g));
 	g->know = k;
+	g->message = know_event(k, S("driver-message"));
 	g->sink = sink;
 	return g;
 }
@@ -444,12 +446,29 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 	return i;
 }
 
+/** It stands beside what else happened, but neither begins an incident nor prolongs one. */
+static void take_message(struct engine *g, const struct event *e)
+{
+	struct incident *i = g->message && e->signature->level != LEVEL_INFO ? find_open(g, e) : NULL;
+	if (!i)
+		return;
+	bool dropping = i->dropping; // what follows may still belong to an event before this message
+	struct diag_event *d = add_event(g, i, e, g->message);
+	if (d && d->count == 1)
+		add_facts(i, d, e);
+	i->dropping = dropping;
+}
+
 void engine_event(struct engine *g, const struct event *e)
 {
 	const struct know_signature *s = e->signature;
 	follow_machine(g, e);
-	if (!s || s->message)
+	if (!s)
 		return;
+	if (s->message) {
+		take_message(g, e);
+		return;
+	}
 	if (s->event && s->event->opens == OPENS_CONTEXT) {
 		take_context(g, e);
 		return;

@@ -14,6 +14,7 @@ struct text_report {
 	size_t index; // of the incident
 	bool full;    // this incident is written in full
 	size_t rows;
+	size_t quiet;                  // events that are not shown
 	const struct diag_event *held; // rows of the same kind are written as one
 	unsigned held_count;
 	struct stamp begin; // of the incident
@@ -169,6 +170,7 @@ static void on_incident(void *ctx, const struct incident *i)
 	struct text_report *t = ctx;
 	t->full = !t->index || t->options->all || t->options->verbose;
 	t->rows = 0;
+	t->quiet = 0;
 	t->held = NULL;
 	t->begin = i->begin;
 	if (!t->full)
@@ -249,7 +251,11 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 {
 	(void)id;
 	struct text_report *t = ctx;
-	if (!t->full || (e->kind->quiet && e->role != ROLE_CAUSE && !t->options->verbose))
+	if (t->full && e->kind->quiet && e->role != ROLE_CAUSE && !t->options->verbose) {
+		t->quiet++;
+		return;
+	}
+	if (!t->full)
 		return;
 	bool same = t->held && !t->options->verbose && t->held->kind == e->kind && t->held->role == e->role &&
 		    t->rows < ROWS_MAX && str_eq(t->held->sentence, e->sentence);
@@ -349,8 +355,10 @@ static void on_close(void *ctx, enum report_list list, const struct incident *i)
 	if (list != LIST_TIMELINE || !t->full)
 		return;
 	put_row(t);
+	if (t->quiet)
+		fprintf(t->out, "and %zu less important ones (--verbose)\n", t->quiet);
 	if (i->dropped)
-		fprintf(t->out, "... and %u more events\n", i->dropped);
+		fprintf(t->out, "and %u more of which only the number was kept\n", i->dropped);
 	fputc('\n', t->out);
 	label(t, "Why", i->explanation);
 	struct text sure = { 0 };
