@@ -57,12 +57,15 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 {
 	for (size_t n = 0; n < i->events.len; n++)
 		judge_event(i, i->events.data[n], k, m);
+	i->log_has_boot = m->has_boot;
+	name_gpu(i, m);
 	for (size_t n = 0; n < m->facts.len; n++) {
-		struct fact copy = m->facts.data[n];
+		// The firmware of another GPU says nothing about this one.
+		if (m->facts.data[n].device.n && i->gpu.device.n && !str_eq(m->facts.data[n].device, i->gpu.device))
+			continue;
+		struct fact copy = m->facts.data[n].fact;
 		copy.name = arena_str(&i->arena, copy.name);
 		copy.value = arena_str(&i->arena, copy.value);
 		vec_push(&i->machine, copy);
 	}
-	i->log_has_boot = m->has_boot;
-	name_gpu(i, m);
 }

@@ -33,6 +33,7 @@ struct engine {
 	struct place error_at;
 	struct place frame_at; // of the newest frame of the driver
 	uint64_t boots;
+	bool marked; // nothing came yet after the marker of a boot
 };
 
 struct engine *engine_new(const struct know *k, struct incident_sink sink)
@@ -188,9 +189,18 @@ static bool is_sleeping(const struct engine *g, const struct event *e)
 	return g->machine.sleeping && !later_than(e->time, g->machine.slept, SLEEP_SECONDS);
 }
 
+static enum phase phase_of(struct engine *g, const struct incident *i, const struct event *e)
+{
+	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device, e->at) : NULL;
+	if (i->phase != PHASE_RUN)
+		return i->phase;
+	return is_sleeping(g, e) ? PHASE_SLEEP : gpu && gpu->probing ? PHASE_PROBE : PHASE_RUN;
+}
+
 static struct diag_event *add_event(struct engine *g, struct incident *i, const struct event *e, const struct know_event *kind)
 {
 	unsigned of_kind = 0;
+	enum phase phase = phase_of(g, i, e);
 	struct diag_event *last = NULL;
 	for (size_t n = 0; n < i->events.len; n++) {
 		if (i->events.data[n]->kind == kind) {
@@ -200,7 +210,7 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	}
 	i->dropping = false;
 	bool follow_ups = str_is(kind->head.id, "page-fault");
-	if (last && last->phase == i->phase && ((!follow_ups && same_facts(last, e)) || of_kind >= EVENTS_PER_KIND)) {
+	if (last && last->phase == phase && ((!follow_ups && same_facts(last, e)) || of_kind >= EVENTS_PER_KIND)) {
 		i->dropping = !same_facts(last, e) || follow_ups;
 		last->count++;
 		last->last = e->time;
@@ -212,15 +222,11 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 		return NULL;
 	}
 	struct diag_event *d = arena_alloc(&i->arena, sizeof(*d));
-	*d = (struct diag_event){ .kind = kind, .time = e->time, .last = e->time, .at = e->at, .count = 1, .detailed = true };
+	*d = (struct diag_event){ .kind = kind, .time = e->time, .last = e->time, .at = e->at, .count = 1 };
 	d->device = arena_str(&i->arena, e->device);
 	d->driver = arena_str(&i->arena, e->driver);
 	d->text = arena_str(&i->arena, str_cut(e->text, 240));
-	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device, e->at) : NULL;
-	d->phase = i->phase != PHASE_RUN ? i->phase :
-		   is_sleeping(g, e)     ? PHASE_SLEEP :
-		   gpu && gpu->probing   ? PHASE_PROBE :
-					   PHASE_RUN;
+	d->phase = phase;
 	vec_push(&i->events, d);
 	return d;
 }
@@ -373,6 +379,11 @@ static bool new_boot(const struct engine *g, const struct event *e)
 
 static void begin_boot(struct engine *g, const struct event *e)
 {
+	// `-- Boot 4f1c... --` and the kernel's own first line are one boot.
+	bool same = g->marked && !e->boot_id.n;
+	g->marked = false;
+	if (same)
+		return;
 	close_all(g);
 	g->boots++;
 	g->frame_at = g->error_at = (struct place){ 0 };
@@ -381,6 +392,7 @@ static void begin_boot(struct engine *g, const struct event *e)
 	g->boot_id = str_cut(marker ? marker->value : e->boot_id, sizeof(g->boot_id_room));
 	memcpy(g->boot_id_room, g->boot_id.p ? g->boot_id.p : "", g->boot_id.n);
 	g->boot_id.p = g->boot_id_room;
+	g->marked = marker != NULL;
 }
 
 void engine_source(struct engine *g) { g->new_source = true; }
@@ -463,6 +475,7 @@ void engine_event(struct engine *g, const struct event *e)
 {
 	const struct know_signature *s = e->signature;
 	follow_machine(g, e);
+	g->marked &= s && s->event && str_is(s->event->head.id, "kernel-boot");
 	if (!s)
 		return;
 	if (s->message) {

@@ -9,8 +9,10 @@ static void compact(struct machine *m)
 {
 	struct arena fresh = { 0 };
 	for (size_t i = 0; i < m->facts.len; i++) {
-		m->facts.data[i].name = arena_str(&fresh, m->facts.data[i].name);
-		m->facts.data[i].value = arena_str(&fresh, m->facts.data[i].value);
+		struct machine_fact *f = &m->facts.data[i];
+		f->fact.name = arena_str(&fresh, f->fact.name);
+		f->fact.value = arena_str(&fresh, f->fact.value);
+		f->device = arena_str(&fresh, f->device);
 	}
 	for (size_t i = 0; i < m->ngpus; i++)
 		m->gpus[i].device = arena_str(&fresh, m->gpus[i].device);
@@ -18,21 +20,27 @@ static void compact(struct machine *m)
 	m->arena = fresh;
 }
 
-static void set(struct machine *m, struct str name, struct str value, enum fact_type type, struct place at)
+static void set(struct machine *m, struct str device, struct fact new)
 {
+	new.value = str_cut(new.value, VALUE_MAX);
 	for (size_t i = 0; i < m->facts.len; i++) {
-		struct fact *f = &m->facts.data[i];
-		if (str_eq(f->name, name)) {
-			if (!str_eq(f->value, value))
-				f->value = arena_str(&m->arena, str_cut(value, VALUE_MAX));
-			if (m->arena.total > MACHINE_BYTES)
-				compact(m);
-			return;
+		struct fact *f = &m->facts.data[i].fact;
+		if (!str_eq(f->name, new.name) || !str_eq(m->facts.data[i].device, device))
+			continue;
+		if (!str_eq(f->value, new.value)) {
+			f->value = arena_str(&m->arena, new.value);
+			f->type = new.type;
+			f->at = new.at;
 		}
+		if (m->arena.total > MACHINE_BYTES)
+			compact(m);
+		return;
 	}
 	if (m->facts.len >= MACHINE_FACTS)
 		return;
-	struct fact fact = { arena_str(&m->arena, name), arena_str(&m->arena, str_cut(value, VALUE_MAX)), type, at };
+	struct machine_fact fact = { new, arena_str(&m->arena, device) };
+	fact.fact.name = arena_str(&m->arena, new.name);
+	fact.fact.value = arena_str(&m->arena, new.value);
 	vec_push(&m->facts, fact);
 }
 
@@ -47,7 +55,7 @@ static void note_parameters(struct machine *m, struct str line, struct place at)
 			continue;
 		struct text full = { 0 };
 		text_printf(&full, "param." STR_FMT, STR_ARG(name));
-		set(m, text_str(&full), value.n ? value : S("1"), FACT_TEXT, at);
+		set(m, S(""), (struct fact){ text_str(&full), value.n ? value : S("1"), FACT_TEXT, at });
 		text_free(&full);
 	}
 }
@@ -134,7 +142,7 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 	if (str_is(id, "benign") || str_is(id, "gpu-probe") || str_is(id, "gpu-ready"))
 		return;
 	for (size_t i = 0; i < e->nfacts; i++)
-		set(m, e->facts[i].name, e->facts[i].value, e->facts[i].type, e->facts[i].at);
+		set(m, g ? g->device : S(""), e->facts[i]);
 }
 
 void machine_clear(struct machine *m)

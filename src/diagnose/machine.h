@@ -14,6 +14,12 @@ struct machine_gpu {
 	bool probing;
 };
 
+/** A fact about the machine, or about one of its GPUs. */
+struct machine_fact {
+	struct fact fact;
+	struct str device; // empty: the machine
+};
+
 struct machine {
 	struct arena arena;
 	bool has_boot;      // the kernel's first messages were seen
@@ -23,7 +29,7 @@ struct machine {
 	struct machine_gpu gpus[MACHINE_GPUS];
 	struct machine_gpu *named;       // by the newest line with an address
 	const struct know_part *unnamed; // from a line without an address (before 6.13): that of the next GPU that is named
-	VEC(struct fact) facts;
+	VEC(struct machine_fact) facts;
 };
 
 /** Takes what a context event says. */

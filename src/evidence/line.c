@@ -310,8 +310,9 @@ void line_move(struct logline *line, struct match *m, ptrdiff_t distance)
 {
 	move(&line->text, distance);
 	move(&line->message, distance);
+	if (!str_starts(line->device, S("drmn"))) // whose driver is not named in the line
+		move(&line->driver, distance);
 	move(&line->device, distance);
-	move(&line->driver, distance);
 	move(&line->module, distance);
 	for (size_t i = 0; i < m->ncaptures; i++)
 		move(&m->captures[i].text, distance);

@@ -168,7 +168,8 @@ struct hits {
 static void add_line(struct hits *h, size_t begin, size_t end)
 {
 	struct window *w = h->window;
-	size_t upto = begin > w->from ? begin : w->from;
+	// A piece of a long line may begin behind the window's own part.
+	size_t upto = begin > w->to ? w->to : begin > w->from ? begin : w->from;
 	h->newlines += count_newlines(w->bytes + h->counted, upto - h->counted);
 	h->counted = upto;
 	struct candidate c = { (uint32_t)begin, (uint32_t)end, (uint32_t)h->newlines };

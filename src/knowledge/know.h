@@ -130,6 +130,7 @@ struct know {
 	VEC(struct know_event *) events;
 	VEC(struct know_signature *) signatures;
 	VEC(struct know_cause *) causes;
+	size_t user_causes; // so many of them, the first ones, are from the user's files
 	VEC(struct know_remedy *) remedies;
 	VEC(struct know_bad *) bad;
 	VEC(struct know_action *) actions;

@@ -32,11 +32,17 @@ struct field {
 	const char *choices; // of a FIELD_CHOICE, or of the words of a FIELD_TEXT; separated by spaces
 };
 
+struct loader {
+	struct know *know;
+	struct know_problems *problems;
+	bool user; // the file is not one of ours
+};
+
 struct kind {
 	const char *name;
 	size_t size;
 	const struct field *fields;
-	void (*add)(struct know *k, void *object, struct know_problems *problems);
+	void (*add)(struct loader *l, void *object);
 };
 
 static const char subsystems[] = "ring mes smu psp ras display kfd memory reset init power pcie iommu irq media "
@@ -170,11 +176,6 @@ static void signature_template(struct know *k, struct know_signature *s, struct 
 	s->templates = grown;
 }
 
-struct loader {
-	struct know *know;
-	struct know_problems *problems;
-};
-
 /** WHY :: COMMAND [:: CONDITION] */
 static void next_append(struct loader *l, struct know_next **list, struct str text, const char *file, unsigned line)
 {
@@ -275,50 +276,37 @@ static void field_set(struct loader *l, void *object, const struct field *f, con
 			vec_push((vec), _o);                                                                                   \
 	} while (0)
 
-static void add_event(struct know *k, void *object, struct know_problems *problems)
-{
-	(void)problems;
-	ADD(&k->events, (struct know_event *)object);
-}
+static void add_event(struct loader *l, void *object) { ADD(&l->know->events, (struct know_event *)object); }
 
-static void add_signature(struct know *k, void *object, struct know_problems *problems)
+static void add_signature(struct loader *l, void *object)
 {
 	struct know_signature *s = object;
 	if (!s->event_id.n == !s->detail_ids)
-		know_problem(problems, s->head.file, s->head.line, "a signature has either 'event' or 'detail'");
-	ADD(&k->signatures, s);
+		know_problem(l->problems, s->head.file, s->head.line, "a signature has either 'event' or 'detail'");
+	// Those of a user's file are looked for everywhere: who wrote them need not know of prefixes.
+	s->bare |= l->user;
+	ADD(&l->know->signatures, s);
 }
 
-static void add_cause(struct know *k, void *object, struct know_problems *problems)
+static void add_cause(struct loader *l, void *object)
 {
-	(void)problems;
-	// A class may have several blocks: one for each event that is evidence for it.
+	// A class may have several blocks, and the first that fits is taken: so a user's stand before ours.
+	struct know *k = l->know;
 	vec_push(&k->causes, (struct know_cause *)object);
+	if (!l->user)
+		return;
+	memmove(k->causes.data + k->user_causes + 1, k->causes.data + k->user_causes,
+		(k->causes.len - 1 - k->user_causes) * sizeof(k->causes.data[0]));
+	k->causes.data[k->user_causes++] = object;
 }
 
-static void add_remedy(struct know *k, void *object, struct know_problems *problems)
-{
-	(void)problems;
-	ADD(&k->remedies, (struct know_remedy *)object);
-}
+static void add_remedy(struct loader *l, void *object) { ADD(&l->know->remedies, (struct know_remedy *)object); }
 
-static void add_bad(struct know *k, void *object, struct know_problems *problems)
-{
-	(void)problems;
-	ADD(&k->bad, (struct know_bad *)object);
-}
+static void add_bad(struct loader *l, void *object) { ADD(&l->know->bad, (struct know_bad *)object); }
 
-static void add_action(struct know *k, void *object, struct know_problems *problems)
-{
-	(void)problems;
-	ADD(&k->actions, (struct know_action *)object);
-}
+static void add_action(struct loader *l, void *object) { ADD(&l->know->actions, (struct know_action *)object); }
 
-static void add_sequence(struct know *k, void *object, struct know_problems *problems)
-{
-	(void)problems;
-	ADD(&k->sequences, (struct know_sequence *)object);
-}
+static void add_sequence(struct loader *l, void *object) { ADD(&l->know->sequences, (struct know_sequence *)object); }
 
 static const struct kind kinds[] = {
 	{ "event", sizeof(struct know_event), event_fields, add_event },
@@ -356,7 +344,7 @@ static void load_fields(struct loader *l, const struct kind *kind, const struct 
 		if (f->required && !(seen >> (f - kind->fields) & 1))
 			know_problem(l->problems, b->file, b->line, "'" STR_FMT "' lacks '%s'", STR_ARG(b->id), f->key);
 	if (l->problems->count == before)
-		kind->add(l->know, head, l->problems);
+		kind->add(l, head);
 }
 
 static void load_message(struct loader *l, const struct know_block *b)
@@ -371,6 +359,7 @@ static void load_message(struct loader *l, const struct know_block *b)
 		return;
 	}
 	s->level = (enum know_level)level;
+	s->bare = l->user;
 	signature_template(l->know, s, str_trim(rest), b->file, b->line, l->problems);
 	vec_push(&l->know->signatures, s);
 }
@@ -604,13 +593,6 @@ static void load_text(struct loader *l, const char *file, struct str text)
 	know_blocks(&l->know->arena, file, text, l->problems, load_block, l);
 }
 
-/** The signatures of a user's file are looked for everywhere: who wrote them need not know of prefixes. */
-static void mark_bare(struct know *k, size_t from)
-{
-	for (size_t i = from; i < k->signatures.len; i++)
-		k->signatures.data[i]->bare = true;
-}
-
 static void load_file(struct loader *l, const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -622,12 +604,10 @@ static void load_file(struct loader *l, const char *path)
 	}
 	char *bytes = arena_alloc(&l->know->arena, (size_t)st.st_size + 1);
 	ssize_t n = read(fd, bytes, (size_t)st.st_size);
-	size_t before = l->know->signatures.len;
 	if (n < 0)
 		know_problem(l->problems, path, 0, "%s", strerror(errno));
 	else
 		load_text(l, arena_z(&l->know->arena, str_z(path)), (struct str){ bytes, (size_t)n });
-	mark_bare(l->know, before);
 }
 
 static int know_name_filter(const struct dirent *e) { return str_ends(str_z(e->d_name), S(".know")); }
@@ -665,7 +645,7 @@ static struct know *load_begin(struct loader *l, struct know_problems *problems)
 {
 	struct know *k = mem_alloc(sizeof(*k));
 	k->matcher = matcher_new();
-	*l = (struct loader){ k, problems };
+	*l = (struct loader){ .know = k, .problems = problems };
 	for (const struct know_file *f = know_embedded; f->name; f++)
 		load_text(l, f->name, (struct str){ f->begin, (size_t)(f->end - f->begin) });
 	return k;
@@ -682,6 +662,7 @@ struct know *know_load(struct know_problems *problems)
 {
 	struct loader l;
 	load_begin(&l, problems);
+	l.user = true;
 	load_directories(&l);
 	return load_end(&l);
 }
@@ -690,6 +671,7 @@ struct know *know_load_with(const char *file, struct str text, struct know_probl
 {
 	struct loader l;
 	load_begin(&l, problems);
+	l.user = true;
 	load_text(&l, file, text);
 	return load_end(&l);
 }
