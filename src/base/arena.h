@@ -58,4 +58,3 @@ void text_vprintf(struct text *t, const char *format, va_list ap);
 void text_free(struct text *t);
 static inline void text_clear(struct text *t) { t->n = 0; }
 static inline struct str text_str(const struct text *t) { return (struct str){ t->p, t->n }; }
-#define _cleanup_text_ __attribute__((cleanup(text_free)))

@@ -1,7 +1,6 @@
 // Scope guards: what a function acquires is released on every way out of it.
 #pragma once
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,20 +10,7 @@ static inline void cleanup_close(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 }
-static inline void cleanup_fclose(FILE **f)
-{
-	if (*f)
-		fclose(*f);
-}
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _cleanup_free_ _cleanup_(cleanup_free)
 #define _cleanup_close_ _cleanup_(cleanup_close)
-#define _cleanup_fclose_ _cleanup_(cleanup_fclose)
-
-#define return_ptr(p)                                                                                                          \
-	do {                                                                                                                   \
-		typeof(p) _p = (p);                                                                                            \
-		(p) = NULL;                                                                                                    \
-		return _p;                                                                                                     \
-	} while (0)

@@ -42,4 +42,5 @@ struct uh_error *uh_error_os(int errnum, const char *format, ...)
 	return err;
 }
 
+const char *uh_error_message(const struct uh_error *err) { return err->message; }
 void uh_error_free(struct uh_error *err) { free(err); }

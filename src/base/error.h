@@ -9,6 +9,7 @@ struct uh_error {
 struct uh_error *uh_error_new(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** As uh_error_new(), with ": " and the text of errnum appended. */
 struct uh_error *uh_error_os(int errnum, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *uh_error_message(const struct uh_error *err);
 void uh_error_free(struct uh_error *err);
 
 static inline void cleanup_error(struct uh_error **err) { uh_error_free(*err); }

@@ -20,7 +20,7 @@ static void usage(void)
 	     "explained: the journal of this boot and the ones before it, pstore, kdump's dmesg.\n"
 	     "\n"
 	     "  --journal     this boot's kernel messages from the journal\n"
-	     "  --boot N      those of boot N: 0 is this one, -1 the one before\n"
+	     "  -b, --boot N  those of boot N: 0 is this one, -1 the one before\n"
 	     "  --root DIR    the journal, pstore and kdump files of the system that is mounted at DIR\n"
 	     "  -a, --all     every incident in full, not only the most important one\n"
 	     "  -v, --verbose every event and fact, and how to take a remedy back\n"

@@ -20,7 +20,7 @@ static void usage(void)
 	     "       unhang knowledge check FILE...            whether these files are right\n"
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
 	     "\n"
-	     "kinds: signature, event, cause, remedy, known-bad, action, part, class\n"
+	     "kinds: signature, message, event, cause, remedy, known-bad, action, part, class\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d.");
 }

@@ -58,7 +58,7 @@ static void add_next(struct incident *i, struct str why, struct str run)
 
 static void find_next_steps(struct incident *i, const struct fact_view *view)
 {
-	if (i->before_log)
+	if (i->before_log && !i->log_has_boot)
 		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
 			 S("sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
 	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)

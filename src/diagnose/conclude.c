@@ -19,6 +19,21 @@ const struct know_cause *event_cause(const struct know *k, const struct diag_eve
 	return NULL;
 }
 
+/** Begin and end by the first @n events, which are those that stay. */
+static void take_times(struct incident *i, size_t n)
+{
+	i->begin = i->end = (struct stamp){ 0 };
+	for (size_t k = 0; k < n; k++) {
+		const struct diag_event *e = i->events.data[k];
+		if (e->time.clock == TIME_NONE)
+			continue;
+		if (i->begin.clock == TIME_NONE)
+			i->begin = e->time;
+		if (e->last.clock == i->begin.clock && (i->end.clock == TIME_NONE || e->last.seconds > i->end.seconds))
+			i->end = e->last;
+	}
+}
+
 static void drop_unrelated(struct incident *i)
 {
 	size_t n = 0;
@@ -27,6 +42,8 @@ static void drop_unrelated(struct incident *i)
 		if (!e->unrelated && (!e->kind->needs_frame || e->confirmed))
 			i->events.data[n++] = e;
 	}
+	if (n && n < i->events.len)
+		take_times(i, n);
 	i->events.len = n;
 }
 
@@ -203,7 +220,8 @@ static void weigh(struct incident *i)
 	i->fault = i->before_log ? S("unknown") : i->cause->fault;
 	if (i->before_log) {
 		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
-		text_add(&why, S("this log begins after the cause; "));
+		text_add(&why, i->log_has_boot ? S("the log of this boot does not show what led to it; ") :
+						 S("this log begins after the cause; "));
 	} else if (i->root == i->events.data[0] || i->root->at.line <= i->events.data[0]->at.line) {
 		text_add(&why, i->log_has_boot ? S("nothing earlier since the boot points elsewhere; ") :
 						 S("nothing earlier is in this log; "));

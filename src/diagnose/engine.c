@@ -397,13 +397,15 @@ static void begin_boot(struct engine *g, const struct event *e)
 
 void engine_source(struct engine *g) { g->new_source = true; }
 
-static void enter_source(struct engine *g, const struct event *e)
+/** Whether it began a boot. */
+static bool enter_source(struct engine *g, const struct event *e)
 {
 	g->new_source = false;
 	bool continues = e->time.clock == g->last.clock && e->time.clock != TIME_NONE && e->time.seconds >= g->last.seconds &&
 			 e->time.seconds - g->last.seconds <= GAP;
 	if (!continues)
 		begin_boot(g, e);
+	return !continues;
 }
 
 static void take_context(struct engine *g, const struct event *e)
@@ -418,9 +420,8 @@ static void take_context(struct engine *g, const struct event *e)
 /** What concerns boots, clocks and the machine; with it old incidents end. */
 static void follow_machine(struct engine *g, const struct event *e)
 {
-	if (g->new_source)
-		enter_source(g, e);
-	if (new_boot(g, e) || (e->boot_id.n && !g->boot_id.n))
+	bool began = g->new_source && enter_source(g, e);
+	if (!began && (new_boot(g, e) || (e->boot_id.n && !g->boot_id.n)))
 		begin_boot(g, e);
 	if (e->time.clock != TIME_NONE) {
 		g->last = e->time;

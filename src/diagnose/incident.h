@@ -17,7 +17,6 @@ struct diag_event {
 	struct str device, driver, text;
 	enum phase phase;
 	bool confirmed; // of events that need a frame of the driver behind them
-	bool detailed;  // the place for facts of follow-up lines is still open
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	// Concluded:
@@ -63,7 +62,6 @@ struct incident {
 	const struct know_cause *cause;
 	int confidence; // percent
 	bool before_log;
-	bool recovered;
 	struct str title, explanation, sure, action_text;
 	struct str graphics; // yes or no: whether a graphics program's job; empty: not known
 	struct str fault;    // job, node, driver or unknown

@@ -16,18 +16,17 @@ void ledger_sort(struct ledger *l)
 {
 	if (l->incidents.len)
 		qsort(l->incidents.data, l->incidents.len, sizeof(l->incidents.data[0]), compare);
+	while (l->incidents.len > LEDGER_MAX) {
+		incident_free(l->incidents.data[--l->incidents.len]);
+		l->omitted++;
+	}
 }
 
 void ledger_add(struct ledger *l, struct incident *i)
 {
 	vec_push(&l->incidents, i);
-	if (l->incidents.len < 2 * LEDGER_MAX)
-		return;
-	ledger_sort(l);
-	while (l->incidents.len > LEDGER_MAX) {
-		incident_free(l->incidents.data[--l->incidents.len]);
-		l->omitted++;
-	}
+	if (l->incidents.len == 2 * LEDGER_MAX)
+		ledger_sort(l);
 }
 
 void ledger_free(struct ledger *l)

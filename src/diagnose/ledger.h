@@ -12,6 +12,7 @@ struct ledger {
 
 /** Takes @i over. */
 void ledger_add(struct ledger *l, struct incident *i);
-/** Most important first; of equal ones those of the newest boot, and of these the first: it may have led to the others. */
+/** Most important first; of equal ones those of the newest boot, and of these the first: it may have led to the others.
+ * What is beyond LEDGER_MAX is only counted. */
 void ledger_sort(struct ledger *l);
 void ledger_free(struct ledger *l);

@@ -283,7 +283,10 @@ static struct str raw_line(const struct window *w, size_t begin, size_t *ret_nex
 /** Whether @line is nothing but the driver's prefix: `amdgpu 0000:04:00.0:`, with the message on the next line. */
 static bool only_prefix(const struct logline *line)
 {
-	struct str rest = line->message;
+	struct str rest = line->message, whole = str_trim(rest);
+	// `[drm:amdgpu_job_timedout` with the rest of its bracket on the next line
+	if (str_starts(whole, S("[drm:")) && str_find(whole, S("]")) < 0)
+		return true;
 	while (rest.n) {
 		struct str word = str_word(&rest);
 		while (word.n && word.p[word.n - 1] == ':')
@@ -438,7 +441,9 @@ static bool read_as_rest(struct log_reader *r, const struct context *c, struct l
 	if (c->offset + previous.begin >= r->consumed &&
 	    try_continuation(r, &previous, &before, joined_room, &joined, &m, &end) && c->offset + end > c->offset + c->begin) {
 		r->consumed = c->offset + end;
-		make_event(r, &joined, &m, number - 1);
+		for (size_t at = previous.begin; at < c->begin; at++)
+			number -= c->window->bytes[at] == '\n';
+		make_event(r, &joined, &m, number);
 		return true;
 	}
 	line->stamps = before.stamps;
@@ -521,6 +526,7 @@ bool log_reader_look(struct log_reader *r, struct str head)
 		struct str line = str_split(&head, '\n');
 		struct stamps stamps = stamps_read(r->know, line_clean(line, clean));
 		delta |= stamps.delta;
+		r->stamped |= stamps.found;
 		if (was_stamped && !stamps.found && line.n)
 			widths[n++] = before;
 		was_stamped = stamps.found;

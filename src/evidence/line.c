@@ -136,8 +136,6 @@ static void unwrap_field(struct str key, struct str value, struct str *text, str
 		out->stamps.found = true;
 	} else if (str_is(key, "_BOOT_ID")) {
 		out->boot_id = value;
-	} else if (str_is(key, "_HOSTNAME")) {
-		out->host = value;
 	} else {
 		for (size_t i = 0; i < sizeof(text_keys) / sizeof(text_keys[0]); i++)
 			if (str_is(key, text_keys[i]) && value.n > text->n)
@@ -282,7 +280,8 @@ static bool mentions_bus(struct str message)
 static bool has_driver_prefix(const struct logline *line, size_t message_at)
 {
 	static const char *const marks[] = { "amdgpu", "[drm", "kfd", "drmn", "*ERROR* drm_" };
-	struct str before = str_cut(line->message, message_at + 4);
+	enum { OVERLAP = 4 }; // a message may begin with the driver's own word, `drm_sched...`
+	struct str before = str_cut(line->message, message_at + OVERLAP);
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		if (str_find(before, str_z(marks[i])) >= 0)
 			return true;

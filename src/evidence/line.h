@@ -10,7 +10,7 @@ struct logline {
 	struct stamps stamps;
 	struct str message; // text after the stamps
 	struct str device, driver, module;
-	struct str boot_id, host;
+	struct str boot_id;
 };
 
 enum { LINE_MAX_BYTES = 4096 };

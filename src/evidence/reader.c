@@ -261,10 +261,13 @@ static void read_stream(const struct scanner *scanner, struct stream *s, struct 
 static struct uh_error *read_head(struct source *s, struct stream *stream)
 {
 	if (s->fd >= 0) {
-		ssize_t n = pread(s->fd, stream->bytes, HEAD, 0);
-		if (n < 0)
-			return uh_error_os(errno, "%s", s->name);
-		stream->have = (size_t)n;
+		ssize_t n;
+		while (stream->have < HEAD &&
+		       (n = pread(s->fd, stream->bytes + stream->have, HEAD - stream->have, (off_t)stream->have)) != 0) {
+			if (n < 0 && errno != EINTR)
+				return uh_error_os(errno, "%s", s->name);
+			stream->have += n > 0 ? (size_t)n : 0;
+		}
 		stream->ended = s->size <= HEAD;
 	} else {
 		stream_fill(stream, HEAD);

@@ -19,8 +19,6 @@ struct uh_session {
 	unsigned problems;
 };
 
-const char *uh_error_message(const struct uh_error *err) { return err->message; }
-
 static void session_problem(struct uh_session *s, const char *message)
 {
 	s->problems++;

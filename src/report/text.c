@@ -17,6 +17,7 @@ struct text_report {
 	size_t quiet;                  // events that are not shown
 	const struct diag_event *held; // rows of the same kind are written as one
 	unsigned held_count;
+	struct stamp held_last;
 	struct stamp begin; // of the incident
 };
 
@@ -181,7 +182,8 @@ static void on_incident(void *ctx, const struct incident *i)
 	struct text title = { 0 };
 	text_printf(&title, STR_FMT ".", STR_ARG(i->title));
 	if (i->before_log)
-		text_printf(&title, " What led to it is earlier than this log.");
+		text_printf(&title, i->log_has_boot ? " What led to it is not in the log." :
+						      " What led to it is earlier than this log.");
 	wrap(t, text_str(&title), 0, 0);
 	text_free(&title);
 	fprintf(t->out, "%s", plain(t));
@@ -228,8 +230,8 @@ static void put_row(struct text_report *t)
 	text_add(&line, e->sentence);
 	if (t->held_count > 1 && !e->kind->once) {
 		text_printf(&line, " (%u times", t->held_count);
-		if (e->last.clock != TIME_NONE && e->last.seconds > e->time.seconds + 0.05)
-			text_printf(&line, " in %.1f s", e->last.seconds - e->time.seconds);
+		if (t->held_last.clock == e->time.clock && t->held_last.seconds > e->time.seconds + 0.05)
+			text_printf(&line, " in %.1f s", t->held_last.seconds - e->time.seconds);
 		text_add(&line, S(")"));
 	}
 	if (evidence_count(t->diagnosis->evidence) == 1)
@@ -261,11 +263,13 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 		    t->rows < ROWS_MAX && str_eq(t->held->sentence, e->sentence);
 	if (same) {
 		t->held_count += e->count;
+		t->held_last = e->last;
 		return;
 	}
 	put_row(t);
 	t->held = e;
 	t->held_count = e->count;
+	t->held_last = e->last;
 	if (!t->options->verbose)
 		return;
 	put_row(t);

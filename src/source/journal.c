@@ -116,8 +116,9 @@ static size_t journal_boot_list(const struct journal_api *api, sd_journal *j, sd
 		sd_id128_t boot;
 		if (api->get_monotonic(j, &usec, &boot) < 0)
 			break;
-		if (!n || memcmp(&boots[n - 1], &boot, sizeof(boot)))
-			boots[n++] = boot;
+		if (n && !memcmp(&boots[n - 1], &boot, sizeof(boot)))
+			break; // it does not go back any further
+		boots[n++] = boot;
 		// To the first message of this boot, then one back.
 		api->seek_monotonic(j, boot, 0);
 		if (api->next(j) <= 0)

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "source/source.h"
 
-enum { DEPTH_MAX = 8, FIFO_FIRST_MS = 3000, FIFO_NEXT_MS = 10000 };
+enum { DEPTH_MAX = 8, FIFO_MS = 10000 };
 
 static void path_walk(const char *path, int depth, const struct source_visitor *v);
 
@@ -41,11 +41,14 @@ static ssize_t read_fifo(struct source *s, void *buffer, size_t size, struct uh_
 {
 	struct fifo *f = s->ctx;
 	struct pollfd wait = { .fd = f->fd, .events = POLLIN };
-	int ready = poll(&wait, 1, f->seen ? FIFO_NEXT_MS : FIFO_FIRST_MS);
+	int ready;
+	do
+		ready = poll(&wait, 1, FIFO_MS);
+	while (ready < 0 && errno == EINTR);
 	if (ready == 0) {
 		*ret_err =
 			uh_error_new(f->seen ? "%s: nothing more came through this FIFO for 10 s; what came before was read" :
-					       "%s: nobody writes to this FIFO",
+					       "%s: nothing came through this FIFO for 10 s",
 				     s->name);
 		return -1;
 	}
@@ -123,7 +126,6 @@ static bool is_archive(struct str head)
 		{ "\x04\x22\x4d\x18", 4, 0 },
 		{ "PK\x03\x04", 4, 0 },
 		{ "ustar", 5, 257 },
-		{ "7z\xbc\xaf\x27\x1c", 6, 0 },
 	};
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
 		if (str_starts(str_from(head, magics[i].at), (struct str){ magics[i].bytes, magics[i].size }))
