@@ -377,6 +377,48 @@ def test_remedies(t, unhang):
     t.no_complaints(wrong, "every remedy has steps, grade and source; every incident has a next step")
 
 
+def test_edges(t, unhang):
+    """What reviews and other people's logs once broke."""
+    start = "0.0 Linux version 6.12.48-amd64 (builder@host) #1 SMP\n"
+    hang = "50.0 @ ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n51.0 @ GPU reset begin!\n52.0 @ GPU reset(1) succeeded!\n"
+
+    # A log of differences is read line by line, in windows of 256 KiB: let a line of 9,000 bytes lie across their border.
+    line = "[  +0.000001] usb 1-1: nothing of interest\n"
+    for shift in (100, 4100, 8200):
+        filler = line * ((256 * 1024 - shift) // len(line))
+        text = filler + "[  +0.000001] " + "x" * 9000 + "\n" + line * 6000 + log(hang).replace("[   50.000000]", "[  +0.000001]")
+        t.same(unhang.explain_text(text).classes, ["gfx-ring-timeout"], f"a long line {shift} bytes before a border")
+
+    bsd = "[100.5] drmn0: [gfxhub] page fault (src_id:0 ring:24 vmid:3\npasid:32770, for process X pid 7 thread X pid 7)\n[101.5] [drm] done\n"
+    t.same(unhang.explain_text(bsd).first.values("pid"), [7], "a wrapped line of FreeBSD's")
+
+    busy = "".join(f"{5 + n / 100} @ SMU: I'm not done with your previous command: SMN_C2PMSG_66:0x00000012 SMN_C2PMSG_82:0x{n:08x}\n" for n in range(300))
+    probe = start + "3.0 @ initializing kernel modesetting (IP DISCOVERY 0x1002:0x744C 0x1DA2:0xE471 0xC8).\n"
+    many = unhang.explain_text(log(probe + busy + "9.0 @ GPU reset begin!\n9.5 @ GPU reset(1) failed\n")).first
+    t.same((many.value("reset_outcome"), many.data["action"]["do"]), ("failed", "reboot"), "300 repetitions while the driver starts do not push the outcome out")
+
+    other = "0000:43:00.0"
+    firmware = ("4.0 @ smu driver if version = 0x3d, smu fw if version = 0x3f, smu fw program = 0, smu fw version = 0x004e7e00 (78.126.0)\n"
+                f"4.1 amdgpu {other}: amdgpu: smu driver if version = 0x04, smu fw if version = 0x05, smu fw program = 0, smu fw version = 0x00545000 (84.80.0)\n")
+    t.same(unhang.explain_text(log(start + firmware + hang)).first.values("fw_smu"), ["0x4e7e00"], "the firmware of another GPU is not this one's")
+
+    quiet = "10.0 pcieport 0000:00:01.2: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)\n10.1 pcieport 0000:00:01.2:   device [1022:1483] error status/mask=00000001/00006000\n"
+    t.same(unhang.explain_text(log(start + quiet + hang)).first.duration, 2, "an error of another device does not make the incident longer")
+
+    whole = unhang.explain_text(log(start + "50.0 @ GPU reset begin!\n51.0 @ GPU reset(1) succeeded!\n")).first
+    t.ok(not any("-b -1" in n["run"] for n in whole.data["next"]), "where the whole boot is in the log, nobody is sent to look for it", whole.data["next"])
+
+    marked = "-- Boot 0123456789abcdef0123456789abcdef --\n" + log(start + hang)
+    t.same(unhang.explain_text(marked).first.data.get("boot_id"), "0123456789abcdef0123456789abcdef", "the boot's id of journalctl's marker")
+
+    unhang.know("mine.know", "cause gfx-ring-timeout\n  from ring-timeout\n  tier 40\n  confidence 50\n  severity 3\n  fault job\n  title Mine\n  explain Mine.\n")
+    t.same(unhang.explain_text(log(hang)).first.cause["title"], "Mine", "a user's cause is tried before ours")
+    unhang.know("mine.know", "")
+
+    reset = "50.0 @ MODE1 reset\n51.0 @ SMU is resumed successfully!\n"
+    t.same(unhang.explain_text(log("49.0 PM: suspend entry (deep)\n" + reset + "52.0 PM: suspend exit\n")).classes, [], "a reset that belongs to sleeping is none")
+
+
 def test_machine(t, unhang):
     """Which GPU a line without an address means. Until 6.13 the driver named the part on such a line."""
     start = "0.0 Linux version 6.12.48-amd64 (builder@host) #1 SMP\n"
@@ -578,7 +620,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_machine, test_quiet, test_user_knowledge, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_user_knowledge, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

@@ -36,6 +36,15 @@ static void set_client_name(struct incident *i, struct diag_event *e, const stru
 		diag_set_fact(i, e, (struct fact){ S("fault_client"), name, FACT_TEXT, at });
 }
 
+/** Where the line with the VMID is missing, the register's is what there is. */
+static void set_vmid(struct incident *i, struct diag_event *e, uint64_t vmid, struct place at)
+{
+	char text[8];
+	int n = snprintf(text, sizeof(text), "%u", (unsigned)(vmid & 15));
+	if (!diag_fact(e, "vmid"))
+		diag_set_fact(i, e, (struct fact){ S("vmid"), { text, (size_t)n }, FACT_NUMBER, at });
+}
+
 /** In words what the permission bits and the direction say. */
 static void set_meaning(struct incident *i, struct diag_event *e, uint64_t permissions, struct place at)
 {
@@ -81,7 +90,9 @@ bool fault_status_decode(struct incident *i, struct diag_event *e, const struct 
 		// The VMID in the register may be that of another fault: the printed one counts.
 		if (have && str_hex(have->value, &printed))
 			agrees &= printed == field;
-		else if (!have && !str_is(f->name, "status_vmid"))
+		else if (str_is(f->name, "status_vmid"))
+			set_vmid(i, e, field, at);
+		else if (!have)
 			set_code(i, e, f->name, field, at);
 	}
 	diag_set_fact(i, e, (struct fact){ S("status_agrees"), agrees ? S("yes") : S("no"), FACT_TEXT, at });
