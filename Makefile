@@ -20,8 +20,9 @@ demo: build
 test:
 	@tools/install-packages build test
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
+	@meson configure $(BUILD) -Dtests=true
 	@test -f $(SANITIZED)/build.ninja || meson setup $(SANITIZED) -Dbuildtype=debugoptimized \
-		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=true >/dev/null
 	@ninja -C $(BUILD) && ninja -C $(SANITIZED)
 	@tools/build-fuzzers $(FUZZ)
 	@tests/run $(BUILD) $(SANITIZED) -- $(FUZZ)
