@@ -473,12 +473,12 @@ def test_containers(t, unhang):
     incident, boot = Incident(), boot_part()
     form = written(boot + incident.messages, raw)
 
-    def tar(mode):
+    def tar(mode, data=form.data):
         room = io.BytesIO()
         with tarfile.open(fileobj=room, mode=mode) as archive:
             info = tarfile.TarInfo("var/log/dmesg")
-            info.size = len(form.data)
-            archive.addfile(info, io.BytesIO(form.data))
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
         return room.getvalue()
 
     zipped = io.BytesIO()
@@ -486,7 +486,8 @@ def test_containers(t, unhang):
         archive.writestr("dmesg.txt", form.data)
     answers = [(name, unhang.explain_text(data, name)) for name, data in (
         ("log.gz", gzip.compress(form.data)), ("log.xz", lzma.compress(form.data)), ("log.bz2", bz2.compress(form.data)),
-        ("log.tar", tar("w")), ("log.tar.gz", tar("w:gz")), ("log.tar.xz", tar("w:xz")), ("log.zip", zipped.getvalue()))]
+        ("log.tar", tar("w")), ("log.tar.gz", tar("w:gz")), ("log.tar.xz", tar("w:xz")), ("log.zip", zipped.getvalue()),
+        ("log.gz in a tar", tar("w", gzip.compress(form.data))), ("a tar.xz in a tar.gz", tar("w:gz", tar("w:xz"))))]
     unhang.write("folder/sub/kern.log", form.data)
     answers += [("a directory", unhang.explain(unhang.directory / "folder")), ("standard input", unhang.explain("-", stdin=form.data))]
     for name, answer in answers:

@@ -82,6 +82,9 @@ def test_commands(t, unhang):
     names = commands(unhang)
     t.ok("explain" in names and "knowledge" in names, "unhang --help lists the commands", names)
     man, completion = TOP / "man" / "unhang.1", TOP / "completion" / "unhang"
+    if shutil.which("mandoc") and man.exists():
+        lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", man], capture_output=True, text=True)
+        t.same(lint.stdout, "", "the man page is well formed")
     for name in names:
         run = unhang.run(name, "--help")
         text = run.stdout.decode()

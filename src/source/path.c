@@ -111,28 +111,6 @@ static void directory_walk(const char *path, int depth, const struct source_visi
 		v->problem(v->ctx, uh_error_new("%s: there is no file in this directory", path));
 }
 
-static bool is_archive(struct str head)
-{
-	static const struct {
-		const char *bytes;
-		size_t size, at;
-	} magics[] = {
-		{ "\x1f\x8b", 2, 0 },
-		{ "\xfd"
-		  "7zXZ",
-		  5, 0 },
-		{ "\x28\xb5\x2f\xfd", 4, 0 },
-		{ "BZh", 3, 0 },
-		{ "\x04\x22\x4d\x18", 4, 0 },
-		{ "PK\x03\x04", 4, 0 },
-		{ "ustar", 5, 257 },
-	};
-	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
-		if (str_starts(str_from(head, magics[i].at), (struct str){ magics[i].bytes, magics[i].size }))
-			return true;
-	return false;
-}
-
 static void regular_file(const char *path, int fd, const struct stat *st, const struct source_visitor *v)
 {
 	char head[512];
@@ -146,7 +124,7 @@ static void regular_file(const char *path, int fd, const struct stat *st, const 
 		struct uh_error *err = source_journal_file(path, v);
 		if (err)
 			v->problem(v->ctx, err);
-	} else if (is_archive(start)) {
+	} else if (source_is_archive(start)) {
 		source_archive(path, fd, v);
 	} else {
 		struct source s = {

@@ -47,5 +47,7 @@ struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
 /** Bytes of the file system under @root that a crash leaves: pstore, kdump's dmesg. */
 void source_crash_files(const char *root, const struct source_visitor *v);
 
+/** Whether a file that begins so is an archive or compressed. */
+bool source_is_archive(struct str head);
 /** An archive or a compressed file at @fd, or whatever else it is, as a stream. */
 void source_archive(const char *name, int fd, const struct source_visitor *v);
