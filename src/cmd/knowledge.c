@@ -128,9 +128,7 @@ static void print_block(struct str text, unsigned line)
 		struct str one = str_split(&text, '\n');
 		if (n < line)
 			continue;
-		if (n > line && one.n && one.p[0] != ' ' && one.p[0] != '\t' && one.p[0] != '#')
-			break;
-		if (n > line && one.n && one.p[0] == '#')
+		if (n > line && one.n && !char_space(one.p[0]))
 			break;
 		printf(STR_FMT "\n", STR_ARG(one));
 	}
@@ -196,9 +194,14 @@ static int knowledge_check(int argc, char **argv)
 
 // --- match ---
 
+static const char *level_name(enum know_level level)
+{
+	static const char *const names[] = { "info", "warning", "error" };
+	return names[level];
+}
+
 static void match_json(struct json *j, unsigned line, const struct match *m)
 {
-	static const char *const levels[] = { "info", "warning", "error" };
 	json_open(j, '{');
 	json_key(j, "line");
 	json_int(j, line);
@@ -206,7 +209,7 @@ static void match_json(struct json *j, unsigned line, const struct match *m)
 	if (m) {
 		const struct know_signature *s = match_signature(m);
 		json_field(j, "subsystem", s->subsystem);
-		json_field(j, "level", str_z(levels[s->level]));
+		json_field(j, "level", str_z(level_name(s->level)));
 		json_field(j, "template", m->template->text);
 		json_key(j, "facts");
 		json_open(j, '{');
@@ -225,14 +228,13 @@ static void match_json(struct json *j, unsigned line, const struct match *m)
 
 static void match_text(struct str line, const struct match *m)
 {
-	static const char *const levels[] = { "info", "warning", "error" };
 	print_safe(stdout, line);
 	if (!m) {
 		printf("\n    not recognised\n");
 		return;
 	}
 	const struct know_signature *s = match_signature(m);
-	printf("\n    %-8.*s %-7s " STR_FMT "\n", STR_ARG(s->subsystem), levels[s->level],
+	printf("\n    %-8.*s %-7s " STR_FMT "\n", STR_ARG(s->subsystem), level_name(s->level),
 	       STR_ARG(s->head.id.n ? s->head.id : m->template->text));
 	for (size_t i = 0; i < m->ncaptures; i++) {
 		if (!m->captures[i].piece->name.n)

@@ -1,6 +1,5 @@
 #include "diagnose/engine.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "diagnose/machine.h"
@@ -73,16 +72,20 @@ static void close_at(struct engine *g, size_t index)
 	}
 }
 
+static void close_oldest(struct engine *g)
+{
+	size_t oldest = 0;
+	for (size_t n = 1; n < g->nopen; n++)
+		if (g->open[n]->order < g->open[oldest]->order)
+			oldest = n;
+	close_at(g, oldest);
+}
+
 /** In the order in which they were opened, so that the result does not depend on how they lie in memory. */
 static void close_all(struct engine *g)
 {
-	while (g->nopen) {
-		size_t first = 0;
-		for (size_t n = 1; n < g->nopen; n++)
-			if (g->open[n]->order < g->open[first]->order)
-				first = n;
-		close_at(g, first);
-	}
+	while (g->nopen)
+		close_oldest(g);
 }
 
 static bool later_than(struct stamp a, struct stamp b, double seconds)
@@ -102,13 +105,8 @@ static void close_old(struct engine *g, struct stamp now)
 
 static struct incident *open_new(struct engine *g, const struct event *e)
 {
-	if (g->nopen == OPEN_MAX) {
-		size_t oldest = 0;
-		for (size_t n = 1; n < g->nopen; n++)
-			if (g->open[n]->order < g->open[oldest]->order)
-				oldest = n;
-		close_at(g, oldest);
-	}
+	if (g->nopen == OPEN_MAX)
+		close_oldest(g);
 	struct incident *i = mem_alloc(sizeof(*i));
 	i->open = true;
 	i->gap = GAP;
@@ -256,12 +254,9 @@ static struct diag_event *find_detailed(struct incident *i, const struct event *
 			continue;
 		if (d->device.n && e->device.n && !str_eq(d->device, e->device))
 			continue;
-		for (size_t f = 0; f < e->nfacts; f++) {
-			char name[64];
-			snprintf(name, sizeof(name), STR_FMT, STR_ARG(e->facts[f].name));
-			if (diag_fact(d, name))
+		for (size_t f = 0; f < e->nfacts; f++)
+			if (diag_find(d, e->facts[f].name))
 				return NULL;
-		}
 		return later_than(e->time, d->last, 5) ? NULL : d;
 	}
 	return NULL;
@@ -331,12 +326,9 @@ static void take_frame(struct engine *g, const struct event *e)
 				continue;
 			bool frame = str_is(e->signature->event->head.id, "driver-frame");
 			d->confirmed |= frame;
-			for (size_t f = 0; f < e->nfacts; f++) {
-				char name[64];
-				snprintf(name, sizeof(name), STR_FMT, STR_ARG(e->facts[f].name));
-				if (!diag_fact(d, name))
+			for (size_t f = 0; f < e->nfacts; f++)
+				if (!diag_find(d, e->facts[f].name))
 					diag_set_fact(i, d, e->facts[f]);
-			}
 			return;
 		}
 	}

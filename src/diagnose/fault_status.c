@@ -57,24 +57,22 @@ static void set_meaning(struct incident *i, struct diag_event *e, uint64_t permi
 		diag_set_fact(i, e, (struct fact){ S("fault_meaning"), meaning, FACT_TEXT, at });
 }
 
-bool fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k)
+void fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k)
 {
 	const struct fact *status = diag_fact(e, "fault_status"), *which = diag_fact(e, "fault_register");
 	const struct know_register *r = which ? know_register(k, which->value) : NULL;
 	uint64_t value, printed;
 	if (!status || !r || !str_hex(status->value, &value))
-		return true;
+		return;
 	struct place at = status->at;
 	if (!value) {
 		drop_empty_fields(e);
-		return true;
+		return;
 	}
 	bool agrees = true;
 	for (const struct know_field *f = r->fields; f; f = f->next) {
 		uint64_t field = value >> f->low & ((2ull << (f->high - f->low)) - 1);
-		char name[64];
-		snprintf(name, sizeof(name), STR_FMT, STR_ARG(f->name));
-		const struct fact *have = diag_fact(e, name);
+		const struct fact *have = diag_find(e, f->name);
 		if (str_is(f->name, "rw")) {
 			struct str direction = know_name(k, S("rw"), (int64_t)field);
 			if (have)
@@ -96,5 +94,4 @@ bool fault_status_decode(struct incident *i, struct diag_event *e, const struct 
 			set_code(i, e, f->name, field, at);
 	}
 	diag_set_fact(i, e, (struct fact){ S("status_agrees"), agrees ? S("yes") : S("no"), FACT_TEXT, at });
-	return agrees;
 }

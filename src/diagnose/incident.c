@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
-const struct fact *diag_fact(const struct diag_event *e, const char *name)
+const struct fact *diag_find(const struct diag_event *e, struct str name)
 {
 	for (size_t i = 0; i < e->nfacts; i++)
-		if (str_is(e->facts[i].name, name))
+		if (str_eq(e->facts[i].name, name))
 			return &e->facts[i];
 	return NULL;
 }

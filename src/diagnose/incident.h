@@ -82,7 +82,8 @@ struct incident {
 };
 
 /** The first fact of this name, or NULL. */
-const struct fact *diag_fact(const struct diag_event *e, const char *name);
+const struct fact *diag_find(const struct diag_event *e, struct str name);
+static inline const struct fact *diag_fact(const struct diag_event *e, const char *name) { return diag_find(e, str_z(name)); }
 void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact);
 /** All facts of the incident, with what docs/KNOWLEDGE.md adds to them. */
 bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value);
@@ -98,6 +99,6 @@ bool incident_conclude(struct incident *i, const struct know *k);
 void incident_advise(struct incident *i, const struct know *k);
 /** The cause that an event, as far as it is known, is evidence for; or NULL. */
 const struct know_cause *event_cause(const struct know *k, const struct diag_event *e);
-/** Fills in what a fault's status register says and its lines do not; false where they contradict each other. */
-bool fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k);
+/** Fills in what a fault's status register says and its lines do not, and whether the two agree. */
+void fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k);
 void incident_free(struct incident *i);

@@ -107,7 +107,6 @@ static bool has_wide_space(struct str line)
 /** @budget is shared by all tries on a line, so that no line can keep the matcher busy for long. */
 static bool try_at(const struct entry *e, struct str line, size_t start, unsigned *budget, struct match *ret)
 {
-	ret->steps = 0;
 	bool found = template_match(e->template, line, start, ret);
 	*budget -= ret->steps < *budget ? ret->steps : *budget;
 	return found;

@@ -242,11 +242,11 @@ bool template_may_begin(struct str literal, struct str line, size_t at)
 bool template_match(const struct template *t, struct str line, size_t at, struct match *ret)
 {
 	const struct piece *first = &t->pieces[0];
+	ret->steps = 0;
 	if (!template_may_begin(first->literal, line, at))
 		return false;
 	ret->template = t;
 	ret->begin = at;
-	ret->steps = 0;
 	ret->ncaptures = 0;
 	return match_from(t, 0, line, at, ret);
 }
