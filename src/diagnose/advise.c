@@ -56,6 +56,49 @@ static void add_next(struct incident *i, struct str why, struct str run)
 	vec_push(&i->next, step);
 }
 
+static bool is_fact_name(struct str s)
+{
+	for (size_t n = 0; n < s.n; n++)
+		if (!(s.p[n] >= 'a' && s.p[n] <= 'z') && s.p[n] != '_')
+			return false;
+	return s.n;
+}
+
+/** Evidence is hostile, and commands are there to be copied: only what no shell reads as more than a word may enter one. */
+static bool is_plain_word(struct str s)
+{
+	for (size_t n = 0; n < s.n; n++)
+		if (!char_word(s.p[n]) && !strchr("./:-", s.p[n]))
+			return false;
+	return s.n && s.p[0] != '-';
+}
+
+/** {pid} in a command becomes the pid, or PID where it is not known; other braces are the shell's. */
+static struct str command_fill(struct incident *i, struct str command, const struct fact_view *view)
+{
+	struct text out = { 0 };
+	while (command.n) {
+		ptrdiff_t open = str_find(command, S("{"));
+		ptrdiff_t close = open < 0 ? -1 : str_find(str_from(command, (size_t)open), S("}"));
+		if (close < 0)
+			break;
+		struct str name = { command.p + open + 1, (size_t)close - 1 }, value;
+		text_add(&out, str_cut(command, (size_t)open));
+		if (!is_fact_name(name))
+			text_add(&out, (struct str){ command.p + open, (size_t)close + 1 });
+		else if (view->get(view->ctx, name, 0, &value) && is_plain_word(value))
+			text_add(&out, value);
+		else
+			for (size_t n = 0; n < name.n; n++)
+				text_printf(&out, "%c", name.p[n] == '_' ? '_' : name.p[n] - 32);
+		command = str_from(command, (size_t)(open + close) + 1);
+	}
+	text_add(&out, command);
+	struct str filled = arena_str(&i->arena, text_str(&out));
+	text_free(&out);
+	return filled;
+}
+
 static void find_next_steps(struct incident *i, const struct fact_view *view)
 {
 	if (i->before_log && !i->log_has_boot)
@@ -63,7 +106,7 @@ static void find_next_steps(struct incident *i, const struct fact_view *view)
 			 S("sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
 	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
 		if (condition_eval(n->when, view) != TRUTH_NO)
-			add_next(i, n->why, n->run);
+			add_next(i, n->why, command_fill(i, n->run, view));
 	if (!i->log_has_boot && !i->before_log)
 		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
 			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang "

@@ -1,6 +1,7 @@
 // What a reader of evidence hands on: events with facts, each with the place where it was read.
 #pragma once
 
+#include "base/arena.h"
 #include "base/str.h"
 #include "knowledge/know.h"
 
@@ -32,7 +33,17 @@ struct fact {
 	struct place at;
 };
 
-enum { EVENT_FACTS = TEMPLATE_VALUES + 8 };
+/** Numbers under a name, as a dump holds them: a register with its lanes, a ring, a buffer. */
+struct values {
+	struct str group; // what it is one of: `vector`, `gfx_v11_0`, `ring gfx_0.0.0`
+	struct str name;
+	unsigned digits;  // hexadecimal digits of each number
+	uint64_t address; // of memory; 0 where it has none
+	size_t n;
+	const uint64_t *data;
+};
+
+enum { EVENT_FACTS = TEMPLATE_VALUES + 16 };
 
 struct event {
 	const struct know_signature *signature; // NULL: a line that says no more than that amdgpu drives this device
@@ -42,17 +53,24 @@ struct event {
 	struct str driver;  // the driver that the line names beside the device
 	struct str text;    // the line, from the message on
 	struct str boot_id; // where the evidence has one
+	size_t nvalues;
+	const struct values *values;
 	size_t nfacts;
 	struct fact facts[EVENT_FACTS];
 };
 
-static inline const struct fact *event_fact(const struct event *e, const char *name)
-{
-	for (size_t i = 0; i < e->nfacts; i++)
-		if (str_is(e->facts[i].name, name))
-			return &e->facts[i];
-	return NULL;
-}
+/** The first fact of this name, or NULL. */
+const struct fact *event_fact(const struct event *e, const char *name);
+/** An empty value is no fact. Neither name nor value is copied. */
+void event_add(struct event *e, struct str name, struct str value, enum fact_type type);
+/** Hexadecimal values get one form, so that they compare: 0x, lower case, no leading zeros. */
+struct str code_text(uint64_t value, char room[static 24]);
+/** The same with memory of their own in @a. */
+void event_add_text(struct event *e, struct arena *a, const char *name, struct str value);
+void event_add_number(struct event *e, struct arena *a, const char *name, int64_t value);
+void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t value);
+
+struct values *values_copy(struct arena *a, const struct values *v, size_t n);
 
 struct event_sink {
 	void (*event)(void *ctx, const struct event *e);

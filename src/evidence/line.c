@@ -226,11 +226,20 @@ static void find_module(struct str s, struct logline *out)
 
 void line_parse(const struct know *k, struct str clean, struct logline *out)
 {
-	struct stamps stamps = stamps_read(k, clean);
-	if (!out->stamps.found)
-		out->stamps = stamps;
-	out->text = clean;
-	out->message = str_from(clean, stamps.end);
+	enum { PREFIXES = 3 };
+	out->text = out->message = clean;
+	// Times and the names of who wrote it stand in any order.
+	for (int i = 0; i < PREFIXES; i++) {
+		struct stamps stamps = stamps_read(k, out->message);
+		if (!out->stamps.found)
+			out->stamps = stamps;
+		prefix_in_bracket(stamps.inside, &out->writer);
+		out->message = str_from(out->message, stamps.end);
+		size_t prefix = prefix_read(out->message, &out->writer);
+		out->message = str_from(out->message, prefix);
+		if (!prefix)
+			break;
+	}
 	find_device(out->message, out);
 	find_module(out->message, out);
 }
@@ -313,6 +322,10 @@ void line_move(struct logline *line, struct match *m, ptrdiff_t distance)
 		move(&line->driver, distance);
 	move(&line->device, distance);
 	move(&line->module, distance);
+	move(&line->writer.rank, distance);
+	move(&line->writer.worker, distance);
+	move(&line->writer.pid, distance);
+	move(&line->writer.host, distance);
 	for (size_t i = 0; i < m->ncaptures; i++)
 		move(&m->captures[i].text, distance);
 }

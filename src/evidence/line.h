@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "evidence/event.h"
+#include "evidence/prefix.h"
 #include "evidence/stamp.h"
 
 struct logline {
@@ -11,6 +12,7 @@ struct logline {
 	struct str message; // text after the stamps
 	struct str device, driver, module;
 	struct str boot_id;
+	struct writer writer;
 };
 
 enum { LINE_MAX_BYTES = 4096 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "evidence/kernel_log.h"
+#include "evidence/log.h"
 
 enum {
 	BEFORE = 4 << 10, // context: a line may have begun before its window, and go on behind it
@@ -307,8 +307,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	log_reader_end(log);
 	e->lines = log_reader_lines(log);
 	e->events = log_reader_events(log);
-	if (e->events)
-		e->kind = "kernel-log";
+	e->kind = log_reader_kind(log);
 	if (!err && log_reader_lost(log))
 		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
 				   s->name, (unsigned long long)log_reader_lost(log), s->name);

@@ -1,3 +1,5 @@
+// What a text or a file is, by its content.
+#include "evidence/artefact.h"
 #include "evidence/reader.h"
 
 static const struct {
@@ -35,4 +37,32 @@ const char *recognise_binary(struct str head)
 	if (!control && !text)
 		return "nothing but NUL bytes";
 	return control * 20 > control + text ? "not text" : NULL;
+}
+
+extern const struct artefact_reader debug_agent_reader, devcoredump_reader, rocgdb_reader;
+
+static const struct artefact_reader *const artefacts[] = {
+	&debug_agent_reader,
+	&rocgdb_reader,
+	&devcoredump_reader,
+};
+
+const struct artefact_reader *recognise_artefact(struct str line)
+{
+	for (size_t i = 0; i < sizeof(artefacts) / sizeof(artefacts[0]); i++)
+		if (artefacts[i]->begins(line))
+			return artefacts[i];
+	return NULL;
+}
+
+bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret)
+{
+	ret->signature = know_signature(out->know, str_z(id));
+	ret->time = (struct stamp){ 0 };
+	ret->at = at;
+	ret->device = ret->driver = ret->text = ret->boot_id = (struct str){ 0 };
+	ret->nvalues = 0;
+	ret->values = NULL;
+	ret->nfacts = 0;
+	return ret->signature;
 }

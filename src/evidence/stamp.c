@@ -178,6 +178,27 @@ static bool eat_minute(const struct know *k, struct cursor *c, struct stamp *ret
 	return true;
 }
 
+/** glog, as torch prints it: E0902 15:15:33.626000, E626 06:28:12.903881913 */
+static bool eat_glog(struct cursor *c, struct stamp *ret)
+{
+	struct cursor t = *c;
+	int date;
+	double clock;
+	if (!peek(&t) || !strchr("IWEF", peek(&t)))
+		return false;
+	t.at++;
+	size_t from = t.at;
+	if (!eat_digits(&t, 3, 4, &date) || !eat(&t, ' ') || !eat_clock(&t, &clock))
+		return false;
+	// Before October torch prints the month with one digit.
+	int month = date / 100, day = date % 100;
+	if (month < 1 || month > 12 || day < 1 || day > 31 || t.at - from < 11)
+		return false;
+	*ret = (struct stamp){ TIME_YEARLESS, yearless(month, day, clock) };
+	*c = t;
+	return true;
+}
+
 /** What stands between '[' and ']', where it is a time. */
 static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *out)
 {
@@ -210,10 +231,13 @@ static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *o
 			*c = t;
 			return true;
 		}
-		if (!eat_iso(&t, &stamp) && !eat_minute(k, &t, &stamp) && !eat_words(k, &t, 5, &stamp))
+		if (!eat_iso(&t, &stamp) && !eat_minute(k, &t, &stamp) && !eat_glog(&t, &stamp) &&
+		    !eat_words(k, &t, 5, &stamp))
 			return false;
+		size_t tail = t.at;
 		while (peek(&t) != ']' && !at_end(&t))
 			t.at++;
+		out->inside = (struct str){ t.s.p + tail, t.at - tail };
 		eat(&t, ']');
 		eat(&t, ':');
 	}
@@ -303,6 +327,70 @@ static bool eat_full(struct cursor *c, struct stamp *ret)
 	return true;
 }
 
+/** vLLM: `ERROR 02-24 02:40:51 ` */
+static bool eat_level(struct cursor *c, struct stamp *ret)
+{
+	static const char *const levels[] = { "INFO ", "WARNING ", "ERROR ", "DEBUG ", "CRITICAL " };
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+		struct cursor t = *c;
+		int month, day;
+		double clock;
+		if (!str_starts(rest(&t), str_z(levels[i])))
+			continue;
+		t.at += strlen(levels[i]);
+		if (!eat_digits(&t, 2, 2, &month) || !eat(&t, '-') || !eat_digits(&t, 2, 2, &day) || !eat(&t, ' ') ||
+		    !eat_clock(&t, &clock) || month < 1 || month > 12 || day < 1 || day > 31)
+			return false;
+		*ret = (struct stamp){ TIME_YEARLESS, yearless(month, day, clock) };
+		*c = t;
+		return true;
+	}
+	return false;
+}
+
+/** HIP's own log prints the kernel's monotonic clock: `:0:rocdevice.cpp            :2673: 1263352162 us: ` */
+static bool eat_hip(struct cursor *c, struct stamp *ret)
+{
+	struct cursor t = *c;
+	int level;
+	if (!eat(&t, ':') || !eat_digits(&t, 1, 1, &level) || !eat(&t, ':'))
+		return false;
+	ptrdiff_t colon = str_find(str_cut(rest(&t), 60), S(":"));
+	if (colon < 0)
+		return false;
+	t.at += (size_t)colon + 1;
+	while (char_digit(peek(&t)) || peek(&t) == ' ')
+		t.at++;
+	if (!eat(&t, ':'))
+		return false;
+	skip_spaces(&t);
+	double us = 0;
+	size_t from = t.at;
+	for (; char_digit(peek(&t)) && t.at - from < DIGITS_MAX; t.at++)
+		us = us * 10 + (peek(&t) - '0');
+	if (t.at == from || !str_starts(rest(&t), S(" us:")))
+		return false;
+	t.at += 4;
+	*ret = (struct stamp){ TIME_BOOT, us / 1e6 };
+	*c = t;
+	return true;
+}
+
+/** logfmt (ollama): time=2025-09-01T12:00:00.000-07:00 */
+static bool eat_logfmt(struct cursor *c, struct stamp *ret)
+{
+	struct cursor t = *c;
+	if (!str_starts(rest(&t), S("time=")))
+		return false;
+	t.at += 5;
+	eat(&t, '"');
+	if (!eat_iso(&t, ret))
+		return false;
+	eat(&t, '"');
+	*c = t;
+	return true;
+}
+
 static void skip_quoting(struct cursor *c)
 {
 	static const char bar[] = "\xe2\x94\x82"; // a box that a terminal program draws
@@ -353,7 +441,8 @@ struct stamps stamps_read(const struct know *k, struct str line)
 			if (!eat_bracket(k, &c, &out))
 				break;
 		} else if (eat_iso(&c, &stamp) || (!out.found && eat_full(&c, &stamp)) || eat_kmsg(&c, &stamp) ||
-			   eat_unix(&c, &stamp) || (!out.found && eat_words(k, &c, 4, &stamp))) {
+			   eat_unix(&c, &stamp) || eat_glog(&c, &stamp) || eat_level(&c, &stamp) || eat_hip(&c, &stamp) ||
+			   eat_logfmt(&c, &stamp) || (!out.found && eat_words(k, &c, 4, &stamp))) {
 			if (!out.found || stamp.clock == TIME_BOOT)
 				out.best = stamp;
 			out.found = true;

@@ -36,7 +36,9 @@ struct know_event {
 	enum know_role in_reset;
 	enum know_frame needs_frame;
 	bool hang, means_reset, needs_gpu;
+	int keep;   // so many of them an incident keeps
 	bool once;  // several messages report the same thing
+	bool note;  // said by itself, also where there is no incident
 	bool quiet; // only shown when every event is asked for
 	int gap;    // seconds without news after which its incident is over
 };
@@ -51,6 +53,8 @@ struct know_signature {
 	struct know_pair *sets;
 	struct template **templates;
 	size_t ntemplates;
+	struct str reader; // of the artefact that reports it, where no message does
+	bool program; // of a program, not of the kernel
 	bool bare;    // printed without the driver's prefix
 	bool message; // a one-line `message`, which any signature outweighs
 };
@@ -154,6 +158,7 @@ struct know *know_load_with(const char *file, struct str text, struct know_probl
 void know_free(struct know *k);
 
 const struct know_event *know_event(const struct know *k, struct str id);
+const struct know_signature *know_signature(const struct know *k, struct str id);
 const struct know_register *know_register(const struct know *k, struct str id);
 const struct know_part *know_part(const struct know *k, unsigned device, int revision);
 /** Name of @number in the table @id; empty where there is none. */

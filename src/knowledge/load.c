@@ -46,7 +46,8 @@ struct kind {
 };
 
 static const char subsystems[] = "ring mes smu psp ras display kfd memory reset init power pcie iommu irq media "
-				 "firmware kernel driver";
+				 "firmware kernel driver hsa hip collective framework container debugger";
+static const char program_subsystems[] = "hsa hip collective framework container debugger";
 static const char levels[] = "info warning error";
 
 #define AT(type, member) offsetof(struct type, member)
@@ -63,11 +64,14 @@ static const struct field event_fields[] = {
 	{ "needs-gpu", FIELD_FLAG, AT(know_event, needs_gpu) },
 	{ "once", FIELD_FLAG, AT(know_event, once) },
 	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
+	{ "note", FIELD_FLAG, AT(know_event, note) },
 	{ "gap", FIELD_NUMBER, AT(know_event, gap) },
+	{ "keep", FIELD_NUMBER, AT(know_event, keep) },
 	{ 0 },
 };
 static const struct field signature_fields[] = {
-	{ "match", FIELD_MATCH, 0, .required = true },
+	{ "match", FIELD_MATCH, 0 },
+	{ "reader", FIELD_TEXT, AT(know_signature, reader) },
 	{ "event", FIELD_TEXT, AT(know_signature, event_id) },
 	{ "detail", FIELD_WORDS, AT(know_signature, detail_ids) },
 	{ "subsystem", FIELD_TEXT, AT(know_signature, subsystem), .required = true, .choices = subsystems },
@@ -283,6 +287,10 @@ static void add_signature(struct loader *l, void *object)
 	struct know_signature *s = object;
 	if (!s->event_id.n == !s->detail_ids)
 		know_problem(l->problems, s->head.file, s->head.line, "a signature has either 'event' or 'detail'");
+	if (!s->ntemplates == !s->reader.n)
+		know_problem(l->problems, s->head.file, s->head.line, "'" STR_FMT "' has either 'match' or 'reader'",
+			     STR_ARG(s->head.id));
+	s->program = list_has_word(program_subsystems, s->subsystem);
 	// Those of a user's file are looked for everywhere: who wrote them need not know of prefixes.
 	s->bare |= l->user;
 	ADD(&l->know->signatures, s);

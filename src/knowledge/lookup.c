@@ -11,6 +11,14 @@ const struct know_event *know_event(const struct know *k, struct str id)
 	return NULL;
 }
 
+const struct know_signature *know_signature(const struct know *k, struct str id)
+{
+	for (size_t i = 0; i < k->signatures.len; i++)
+		if (str_eq(k->signatures.data[i]->head.id, id))
+			return k->signatures.data[i];
+	return NULL;
+}
+
 const struct know_register *know_register(const struct know *k, struct str id)
 {
 	for (size_t i = 0; i < k->registers.len; i++)

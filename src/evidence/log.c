@@ -1,9 +1,9 @@
-#include "evidence/kernel_log.h"
+#include "evidence/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "evidence/line.h"
+#include "evidence/artefact.h"
 
 enum {
 	HOLD_TO_DECIDE = 256, // events by which the direction of a log is decided
@@ -11,6 +11,8 @@ enum {
 	HELD_TEXT = 240,
 	JOIN_LINES = 3, // a wrapped line goes on over at most so many
 	EXPORT_LOOK_BACK = 4096,
+	WRITER_LINES = 4, // whose output stands so close before a fault
+	OUTPUT_TEXT = 120,
 };
 
 enum order { ORDER_UNKNOWN, ORDER_FORWARD, ORDER_BACKWARD };
@@ -25,6 +27,11 @@ struct log_reader {
 	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // a log that runs over new year
 	uint64_t lines, events, lost;
+	const struct artefact_reader *artefact; // that is open
+	void *artefact_self;
+	unsigned strangers; // lines in a row that are none of it
+	const char *kind;   // of the artefact that was read
+	bool driver_lines;  // lines of the kernel's driver were seen
 	size_t wrap_width;  // at which a terminal has broken the lines of this log; 0: it has not
 	uint64_t consumed;  // offset behind the last line that was joined to another
 	struct arena arena; // of held events
@@ -45,10 +52,25 @@ uint64_t log_reader_lines(const struct log_reader *r) { return r->lines; }
 uint64_t log_reader_events(const struct log_reader *r) { return r->events; }
 uint64_t log_reader_lost(const struct log_reader *r) { return r->lost; }
 
+const char *log_reader_kind(const struct log_reader *r)
+{
+	return r->kind ? r->kind : !r->events ? "text" : r->driver_lines ? "kernel-log" : "application-log";
+}
+
+static void close_artefact(struct log_reader *r)
+{
+	if (r->artefact)
+		r->artefact->close(r->artefact_self);
+	r->artefact = NULL;
+	r->artefact_self = NULL;
+	r->strangers = 0;
+}
+
 void log_reader_free(struct log_reader *r)
 {
 	if (!r)
 		return;
+	close_artefact(r);
 	vec_free(&r->held);
 	arena_free(&r->arena);
 	free(r);
@@ -66,6 +88,7 @@ static struct event *event_copy(struct arena *a, const struct event *e)
 	c->boot_id = arena_str(a, e->boot_id);
 	for (size_t i = 0; i < c->nfacts; i++)
 		c->facts[i].value = arena_str(a, e->facts[i].value);
+	c->values = values_copy(a, e->values, e->nvalues);
 	return c;
 }
 
@@ -121,6 +144,9 @@ static void release_held(struct log_reader *r)
 	arena_free(&r->arena);
 }
 
+/** As the readers of artefacts call it. */
+static void emit_from_artefact(void *ctx, const struct event *e);
+
 static void emit(struct log_reader *r, const struct event *e)
 {
 	r->events += e->signature != NULL;
@@ -141,60 +167,41 @@ static void emit(struct log_reader *r, const struct event *e)
 
 void log_reader_end(struct log_reader *r)
 {
+	close_artefact(r);
 	if (r->order == ORDER_UNKNOWN)
 		r->order = decide_order(r);
 	release_held(r);
 }
 
+static void emit_from_artefact(void *ctx, const struct event *e) { emit(ctx, e); }
+
 // --- from a matched line to an event ---
-
-static void add_fact(struct event *e, struct str name, struct str value, enum fact_type type)
-{
-	if (e->nfacts < EVENT_FACTS && value.n)
-		e->facts[e->nfacts++] = (struct fact){ name, value, type, e->at };
-}
-
-/** Hexadecimal values get one form, so that they compare: 0x, lower case, no leading zeros. */
-static void add_code(struct event *e, struct str name, struct str value, char room[static 24])
-{
-	static const char digits[] = "0123456789abcdef";
-	uint64_t v = 0;
-	if (!str_is(value, "(nil)") && !str_hex(value, &v))
-		return;
-	char reversed[16];
-	size_t n = 0, at = 2;
-	do
-		reversed[n++] = digits[v & 15];
-	while (v >>= 4);
-	room[0] = '0';
-	room[1] = 'x';
-	while (n)
-		room[at++] = reversed[--n];
-	add_fact(e, name, (struct str){ room, at }, FACT_CODE);
-}
 
 static void add_capture(const struct know *k, struct event *e, const struct capture *c, char room[static 24])
 {
 	struct str name = c->piece->name, value = c->text;
 	int64_t number;
 	switch (c->piece->type) {
-	case VALUE_HEX:
-		add_code(e, name, value, room);
+	case VALUE_HEX: {
+		uint64_t code = 0;
+		if (str_is(value, "(nil)") || str_hex(value, &code))
+			event_add(e, name, code_text(code, room), FACT_CODE);
 		break;
+	}
 	case VALUE_INT:
 	case VALUE_NUM:
 		if (!str_number(value, &number))
 			break;
 		int n = snprintf(room, 24, "%lld", (long long)number);
-		add_fact(e, name, (struct str){ room, (size_t)n }, FACT_NUMBER);
+		event_add(e, name, (struct str){ room, (size_t)n }, FACT_NUMBER);
 		break;
 	case VALUE_NAME: {
 		struct str named = str_number(value, &number) ? know_name(k, c->piece->table, number) : value;
-		add_fact(e, name, named, FACT_TEXT);
+		event_add(e, name, named, FACT_TEXT);
 		break;
 	}
 	default:
-		add_fact(e, name, value, FACT_TEXT);
+		event_add(e, name, value, FACT_TEXT);
 	}
 }
 
@@ -208,7 +215,21 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->driver = line->driver;
 	e->text = (struct str){ 0 };
 	e->boot_id = line->boot_id;
+	e->nvalues = 0;
+	e->values = NULL;
 	e->nfacts = 0;
+}
+
+/** Who wrote the line is a fact of what happens in a program; the kernel's messages name their process themselves. */
+static void add_writer(struct event *e, const struct writer *w)
+{
+	static const char *const names[] = { "rank", "worker", "pid", "host" };
+	const struct str values[] = { w->rank, w->worker, w->pid, w->host };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		int64_t number;
+		if (!event_fact(e, names[i]))
+			event_add(e, str_z(names[i]), values[i], str_number(values[i], &number) ? FACT_NUMBER : FACT_TEXT);
+	}
 }
 
 static void make_sighting(struct log_reader *r, const struct logline *line, uint64_t number)
@@ -231,12 +252,16 @@ static void make_event(struct log_reader *r, const struct logline *line, const s
 			add_capture(r->know, &e, &m->captures[i], rooms[i]);
 	for (const struct know_pair *p = s->sets; p; p = p->next) {
 		int64_t number_value;
-		add_fact(&e, p->name, p->value,
+		event_add(&e, p->name, p->value,
 			 str_is(p->value, "true")            ? FACT_TRUE :
 			 str_starts(p->value, S("0x"))       ? FACT_CODE :
 			 str_number(p->value, &number_value) ? FACT_NUMBER :
 							       FACT_TEXT);
 	}
+	if (s->program)
+		add_writer(&e, &line->writer);
+	else
+		r->driver_lines = true;
 	emit(r, &e);
 }
 
@@ -386,23 +411,79 @@ static void export_fields(const struct context *c, struct logline *line)
 	}
 }
 
+/** A runtime's last words carry no prefix; the line just before them tells which process wrote last. */
+static void tell_last_output(struct log_reader *r, const struct context *c, uint64_t number)
+{
+	const struct artefact_output out = { r->know, r->source, { emit_from_artefact, r } };
+	size_t end = c->begin;
+	for (unsigned i = 0; i < WRITER_LINES && end > 1; i++) {
+		char clean[LINE_MAX_BYTES];
+		const char *newline = memrchr(c->window->bytes, '\n', end - 1);
+		size_t begin = newline ? (size_t)(newline - c->window->bytes) + 1 : 0;
+		struct logline before = { 0 };
+		struct event e;
+		line_parse(r->know, line_clean((struct str){ c->window->bytes + begin, end - 1 - begin }, clean), &before);
+		end = begin;
+		if (!before.writer.pid.n && !before.writer.rank.n && !before.writer.worker.n)
+			continue;
+		if (!artefact_event(&out, "last-output", (struct place){ r->source, number - i - 1 }, &e))
+			return;
+		add_writer(&e, &before.writer);
+		event_add(&e, S("output"), str_cut(before.message, OUTPUT_TEXT), FACT_TEXT);
+		settle_time(r, &before.stamps);
+		e.time = before.stamps.found ? before.stamps.best : e.time;
+		e.text = before.message;
+		emit(r, &e);
+		return;
+	}
+}
+
+/** An event whose line does not say whose it is. */
+static bool lacks_writer(const struct logline *line, const struct match *m)
+{
+	const struct know_signature *s = match_signature(m);
+	return s->program && s->event && s->event->opens == OPENS_YES && !line->writer.pid.n && !line->writer.rank.n &&
+	       !line->writer.worker.n;
+}
+
+/** The event of a line, and whose it may be. */
+static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct context *c,
+			       uint64_t number)
+{
+	make_event(r, line, m, number);
+	if (c && lacks_writer(line, m))
+		tell_last_output(r, c, number);
+}
+
+/** Programs print whole lines: what follows one of theirs is another's, unless a terminal has broken it. */
+static bool gains_by_joining(const struct log_reader *r, const struct context *c, const struct match *alone,
+			     const struct match *joined)
+{
+	bool broken = r->wrap_width && c->end - c->begin == r->wrap_width;
+	return !match_signature(alone)->program || broken || joined->template->weight > alone->template->weight;
+}
+
 static void read_text(struct log_reader *r, struct logline *line, const struct context *c, uint64_t number)
 {
 	char joined_room[2 * LINE_MAX_BYTES];
 	struct logline joined;
 	struct match m;
 	size_t end;
+	struct match alone;
 	settle_time(r, &line->stamps);
-	if (c && r->stamped && line->stamps.found && try_continuation(r, c, line, joined_room, &joined, &m, &end)) {
+	bool known = line_recognise(r->know, line, &alone);
+	if (c && r->stamped && line->stamps.found && try_continuation(r, c, line, joined_room, &joined, &m, &end) &&
+	    (!known || gains_by_joining(r, c, &alone, &m))) {
 		r->consumed = c->offset + end;
 		joined.stamps = line->stamps;
 		make_event(r, &joined, &m, number);
 		return;
 	}
-	if (line_recognise(r->know, line, &m))
-		make_event(r, line, &m, number);
-	else if (line->device.n && str_is(line->driver, "amdgpu"))
+	if (known)
+		make_log_event(r, line, &alone, c, number);
+	else if (line->device.n && str_is(line->driver, "amdgpu")) {
 		make_sighting(r, line, number);
+	}
 }
 
 /** The last line with a time before this one, if it is at most some lines away. */
@@ -438,6 +519,12 @@ static bool read_as_rest(struct log_reader *r, const struct context *c, struct l
 		before.stamps.best = (struct stamp){ r->have_base ? TIME_YEARLESS : TIME_RELATIVE, r->base + r->elapsed };
 	else
 		settle_time(r, &before.stamps);
+	bool known = line_recognise(r->know, line, &m);
+	if (known && match_signature(&m)->program) {
+		line->stamps = before.stamps;
+		make_log_event(r, line, &m, c, number);
+		return true;
+	}
 	if (c->offset + previous.begin >= r->consumed &&
 	    try_continuation(r, &previous, &before, joined_room, &joined, &m, &end) && c->offset + end > c->offset + c->begin) {
 		r->consumed = c->offset + end;
@@ -490,16 +577,78 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 	read_text(r, &line, c, number);
 }
 
+/** Whether the line at @c is one of an artefact. */
+static bool artefact_line(struct log_reader *r, const struct context *c, uint64_t number)
+{
+	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
+	char clean[LINE_MAX_BYTES];
+	struct logline line = { 0 };
+	struct place at = { r->source, number };
+	// Most lines begin nothing, so that it is asked before the line is taken apart.
+	if (!r->artefact && !recognise_artefact(raw))
+		return false;
+	line_parse(r->know, line_clean(raw, clean), &line);
+	if (r->artefact && r->artefact->line(r->artefact_self, &line, at)) {
+		r->strangers = 0;
+		return true;
+	}
+	const struct artefact_reader *begins = recognise_artefact(line.text);
+	begins = begins ? begins : recognise_artefact(line.message);
+	if (!begins) {
+		if (r->artefact && ++r->strangers > r->artefact->patience)
+			close_artefact(r);
+		return false;
+	}
+	close_artefact(r);
+	const struct artefact_output out = { r->know, r->source, { emit_from_artefact, r } };
+	r->artefact = begins;
+	r->artefact_self = begins->open(&out);
+	r->kind = begins->kind;
+	return begins->line(r->artefact_self, &line, at);
+}
+
+/** Takes every line from @begin on, until the artefact that is open ends or the window does; returns where. */
+static size_t walk_artefact(struct log_reader *r, const struct window *w, size_t begin, uint64_t line, uint64_t offset)
+{
+	while (begin < w->to && r->artefact) {
+		size_t next;
+		struct str raw = raw_line(w, begin, &next);
+		struct context c = { w, begin, begin + raw.n, offset };
+		if (offset + begin >= r->consumed && !artefact_line(r, &c, r->lines + line + 1))
+			read_candidate(r, &c, r->lines + line + 1);
+		line++;
+		begin = next;
+	}
+	return begin;
+}
+
+/** Where the first line begins that is this window's business. */
+static size_t first_line(const struct window *w, uint64_t *ret_line)
+{
+	*ret_line = 0;
+	if (!w->from || w->bytes[w->from - 1] == '\n')
+		return w->from;
+	const char *next = memchr(w->bytes + w->from, '\n', w->size - w->from);
+	*ret_line = 1;
+	return next ? (size_t)(next - w->bytes) + 1 : w->size;
+}
+
 void log_reader_window(struct log_reader *r, const struct window *w, uint64_t offset)
 {
+	uint64_t line;
+	size_t done = first_line(w, &line);
+	done = r->artefact ? walk_artefact(r, w, done, line, offset) : 0;
 	for (size_t i = 0; i < w->candidates.len; i++) {
 		const struct candidate *cand = &w->candidates.data[i];
 		struct context c = { w, cand->begin, cand->end, offset };
-		if (offset + c.begin < r->consumed)
+		if (offset + c.begin < r->consumed || c.begin < done)
 			continue;
-		read_candidate(r, &c, r->lines + cand->line + 1);
+		if (!artefact_line(r, &c, r->lines + cand->line + 1))
+			read_candidate(r, &c, r->lines + cand->line + 1);
 		if (r->consumed < offset + c.end)
 			r->consumed = offset + c.end;
+		if (r->artefact)
+			done = walk_artefact(r, w, c.end + 1, cand->line + 1, offset);
 	}
 	r->lines += w->newlines;
 }

@@ -1,4 +1,4 @@
-// The reader of kernel logs (and of anything that is written line by line): lines in, events out.
+// The reader of logs, the kernel's and those of programs: lines in, events out.
 #pragma once
 
 #include "evidence/event.h"
@@ -19,6 +19,8 @@ void log_reader_end(struct log_reader *r);
 bool log_reader_look(struct log_reader *r, struct str head);
 uint64_t log_reader_lines(const struct log_reader *r);
 uint64_t log_reader_events(const struct log_reader *r);
+/** What was read, as in "sources". */
+const char *log_reader_kind(const struct log_reader *r);
 /** Events of a log that runs backwards for which there was no room: the oldest ones. */
 uint64_t log_reader_lost(const struct log_reader *r);
 void log_reader_free(struct log_reader *r);

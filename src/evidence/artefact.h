@@ -1,0 +1,45 @@
+// Artefacts inside a text: a wave dump, a debugger's transcript, a driver's file. Each has a reader of its own, in a
+// file of its own; recognise.c lists them. The log reader gives every line to the artefact that is open; a line that the
+// artefact does not take is a log line like any other, because several processes write into one log.
+#pragma once
+
+#include "evidence/event.h"
+#include "evidence/line.h"
+
+/** Where an artefact puts what it finds. */
+struct artefact_output {
+	const struct know *know;
+	unsigned source;
+	struct event_sink sink;
+};
+
+struct artefact_reader {
+	const char *kind; // as in "sources"
+	/** Whether the artefact begins with this line. It may be asked of every line of a text. */
+	bool (*begins)(struct str line);
+	void *(*open)(const struct artefact_output *out);
+	/** Whether the line is of the artefact. The first line it gets is the one with which it begins. */
+	bool (*line)(void *self, const struct logline *line, struct place at);
+	/** Hands on what is left and frees @self. */
+	void (*close)(void *self);
+	unsigned patience; // so many lines of others may stand between its own
+};
+
+/** The reader of the artefact that begins with this line, or NULL. */
+const struct artefact_reader *recognise_artefact(struct str line);
+
+/** An event of the signature @id, which names its reader; false where the user has taken the signature away. */
+bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret);
+
+/** A whole file of JSON, parsed; its readers are listed in document.c. */
+struct json_t;
+struct document_reader {
+	const char *kind;
+	/** false where it is none of this reader's. */
+	bool (*read)(const struct artefact_output *out, const struct json_t *root);
+};
+
+/** Whether a file that begins so may be a document, so that it is worth reading as a whole. */
+bool document_begins(struct str head);
+/** The kind of the document that @bytes is, after its events were handed on; NULL where it is none. */
+const char *document_read(const struct artefact_output *out, struct str bytes);

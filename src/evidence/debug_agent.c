@@ -1,0 +1,526 @@
+// Wave dumps of rocm-debug-agent: one block for each wave, of any number. Waves that stopped at the same place for the same
+// reason are one group; the registers, local memory and disassembly of its first wave are kept.
+//
+//   wave_1: pc=0x7fd4f100d0e8 (kernel_code_entry=0x… <name>) (stopped, reason: ASSERT_TRAP)
+//   vector registers:
+//               v0: [0] 00000000 [1] …
+//   Local memory content:
+//       0x0000: 22222222 11111111 …
+//   Disassembly for function name:
+//    => 0x7fd4f100d0e8 <+232>:    s_trap 2
+#include <stdlib.h>
+
+#include "evidence/artefact.h"
+
+enum {
+	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
+	GROUPS_MAX = 256,
+	TOLD_MAX = 12,
+	HEADER_LINES = 40, // over which a kernel's name may be wrapped
+	NAME_BYTES = 2048,
+	REGISTERS_MAX = 1024,
+	LANES = 64,
+	LOCAL_WORDS = 16384,
+	WINDOW_LINES = 48,
+};
+
+struct wave_register {
+	struct str group, name;
+	unsigned digits;
+	size_t n; // lanes, or 1
+	uint64_t data[];
+};
+
+/** What the agent disassembled around a pc. */
+struct window_of_code {
+	uint64_t pc, begin; // of the marked instruction, of the function
+	struct str function, uri, instruction, before, source_file, source_line;
+};
+
+struct wave {
+	struct arena arena;
+	struct str id, kernel, reason;
+	uint64_t pc, entry;
+	struct place at;
+	struct stamp time;
+	struct writer writer;
+	VEC(struct wave_register *) registers;
+	VEC(uint64_t) local;
+	struct window_of_code code;
+};
+
+struct group {
+	struct wave *first;
+	unsigned count;
+	bool full;
+};
+
+enum section { SECTION_NONE, SECTION_HEADER, SECTION_REGISTERS, SECTION_LOCAL, SECTION_CODE };
+
+struct debug_agent {
+	struct artefact_output out;
+	enum section section;
+	unsigned header_lines;
+	struct text header;
+	struct str register_group;
+	char group_room[24];
+	struct wave *wave; // that is being read
+	struct arena code_arena;
+	struct window_of_code stray; // a disassembly that stands before the waves
+	bool in_stray;
+	unsigned code_lines;
+	struct wave_register *open_register; // whose lanes go on in the next line
+	VEC(struct group) groups;
+	unsigned beyond; // waves of groups for which there was no room
+};
+
+/** Where `wave_12: pc=` begins; -1 where it does not. */
+static ptrdiff_t find_header(struct str line)
+{
+	struct str rest = line;
+	for (ptrdiff_t at; (at = str_find(rest, S("wave_"))) >= 0; rest = str_from(rest, (size_t)at + 5)) {
+		size_t begin = (size_t)(rest.p - line.p) + (size_t)at, n = begin + 5;
+		while (n < line.n && char_digit(line.p[n]))
+			n++;
+		if (n > begin + 5 && str_starts(str_from(line, n), S(": pc=")) && (!begin || !char_word(line.p[begin - 1])))
+			return (ptrdiff_t)begin;
+	}
+	return -1;
+}
+
+static bool debug_agent_begins(struct str line)
+{
+	return find_header(line) >= 0 || str_find(line, S("Disassembly for function ")) >= 0;
+}
+
+static void *debug_agent_open(const struct artefact_output *out)
+{
+	struct debug_agent *d = mem_alloc(sizeof(*d));
+	d->out = *out;
+	return d;
+}
+
+// --- groups ---
+
+static void wave_free(struct wave *w)
+{
+	if (!w)
+		return;
+	vec_free(&w->registers);
+	vec_free(&w->local);
+	arena_free(&w->arena);
+	free(w);
+}
+
+static void wave_end(struct debug_agent *d)
+{
+	struct wave *w = d->wave;
+	d->wave = NULL;
+	d->open_register = NULL;
+	if (!w)
+		return;
+	for (size_t i = 0; i < d->groups.len; i++) {
+		struct wave *f = d->groups.data[i].first;
+		if (f->pc == w->pc && str_eq(f->reason, w->reason) && str_eq(f->kernel, w->kernel)) {
+			d->groups.data[i].count++;
+			wave_free(w);
+			return;
+		}
+	}
+	if (d->groups.len == GROUPS_MAX) {
+		d->beyond++;
+		wave_free(w);
+		return;
+	}
+	struct group g = { w, 1, d->groups.len < GROUPS_FULL };
+	if (!g.full) {
+		vec_free(&w->registers);
+		vec_free(&w->local);
+	}
+	vec_push(&d->groups, g);
+}
+
+// --- the header ---
+
+static bool header_is_whole(struct str header)
+{
+	ptrdiff_t stopped = str_find(header, S("(stopped"));
+	return (stopped >= 0 && str_find(str_from(header, (size_t)stopped), S(")")) >= 0) || str_find(header, S("(running)")) >= 0;
+}
+
+/** Takes `key=0x...` apart. */
+static bool hex_behind(struct str s, struct str key, uint64_t *ret)
+{
+	ptrdiff_t at = str_find(s, key);
+	if (at < 0)
+		return false;
+	struct str rest = str_from(s, (size_t)at + key.n), word = str_word(&rest);
+	size_t n = str_starts(word, S("0x")) ? 2 : 0;
+	while (n < word.n && char_hex(word.p[n]))
+		n++;
+	return str_hex(str_cut(word, n), ret);
+}
+
+static struct str kernel_of(struct str header)
+{
+	ptrdiff_t entry = str_find(header, S("kernel_code_entry="));
+	ptrdiff_t open = entry < 0 ? -1 : str_find(str_from(header, (size_t)entry), S("<"));
+	if (open < 0)
+		return (struct str){ 0 };
+	struct str name = str_from(header, (size_t)entry + (size_t)open + 1);
+	static const char *const ends[] = { ">) (stopped", ">) (running", ">, kernargs", ") (stopped", ") (running" };
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		ptrdiff_t end = str_find(name, str_z(ends[i]));
+		if (end >= 0)
+			return str_trim(str_cut(name, (size_t)end));
+	}
+	return str_trim(name);
+}
+
+static struct str reason_of(struct str header)
+{
+	ptrdiff_t at = str_find(header, S("reason: "));
+	if (at < 0)
+		return (struct str){ 0 };
+	struct str reason = str_from(header, (size_t)at + 8);
+	return str_trim(str_split(&reason, ')'));
+}
+
+static void header_end(struct debug_agent *d)
+{
+	struct wave *w = d->wave;
+	struct str header = text_str(&d->header);
+	struct str id = str_from(header, 5);
+	w->id = arena_str(&w->arena, str_split(&id, ':'));
+	hex_behind(header, S("pc="), &w->pc);
+	hex_behind(header, S("kernel_code_entry="), &w->entry);
+	w->kernel = arena_str(&w->arena, str_cut(kernel_of(header), NAME_BYTES));
+	w->reason = arena_str(&w->arena, str_cut(reason_of(header), 256));
+	d->section = SECTION_REGISTERS;
+}
+
+static void header_begin(struct debug_agent *d, const struct logline *line, struct str header, struct place at)
+{
+	wave_end(d);
+	d->wave = mem_alloc(sizeof(*d->wave));
+	d->wave->at = at;
+	d->wave->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	struct arena *a = &d->wave->arena;
+	d->wave->writer = (struct writer){ arena_str(a, line->writer.rank), arena_str(a, line->writer.worker),
+					   arena_str(a, line->writer.pid), arena_str(a, line->writer.host) };
+	text_clear(&d->header);
+	text_add(&d->header, header);
+	d->section = SECTION_HEADER;
+	d->header_lines = 1;
+	d->register_group = S("");
+	if (header_is_whole(header))
+		header_end(d);
+}
+
+/** A name that was wrapped goes on: joined without a space where one could not stand. */
+static bool header_line(struct debug_agent *d, struct str text)
+{
+	if (!text.n || d->header_lines++ > HEADER_LINES || d->header.n + text.n > 2 * NAME_BYTES) {
+		header_end(d);
+		return !text.n;
+	}
+	// What follows a header that was cut is its registers.
+	if (str_ends(text, S("registers:"))) {
+		header_end(d);
+		return false;
+	}
+	char last = d->header.p[d->header.n - 1];
+	if (last != '<' && last != '(' && last != ':')
+		text_add(&d->header, S(" "));
+	text_add(&d->header, text);
+	if (header_is_whole(text_str(&d->header)))
+		header_end(d);
+	return true;
+}
+
+// --- registers ---
+
+static struct wave_register *add_register(struct debug_agent *d, struct str name)
+{
+	struct wave *w = d->wave;
+	if (w->registers.len >= REGISTERS_MAX || name.n > 24)
+		return NULL;
+	struct wave_register *r = arena_alloc(&w->arena, sizeof(*r) + sizeof(r->data[0]));
+	r->group = arena_str(&w->arena, d->register_group);
+	r->name = arena_str(&w->arena, name);
+	vec_push(&w->registers, r);
+	return r;
+}
+
+/** A register gets its lanes one by one; the agent prints them all, but people cut them out. */
+static struct wave_register *set_lane(struct debug_agent *d, struct wave_register *r, uint64_t lane, uint64_t value)
+{
+	struct wave *w = d->wave;
+	if (lane >= LANES)
+		return r;
+	if (r->n <= 1 && w->registers.len) {
+		struct wave_register *wide = arena_alloc(&w->arena, sizeof(*r) + LANES * sizeof(r->data[0]));
+		*wide = (struct wave_register){ .group = r->group, .name = r->name, .digits = 8 };
+		for (size_t i = 0; i < LANES; i++)
+			wide->data[i] = UINT64_MAX; // not in the dump
+		w->registers.data[w->registers.len - 1] = wide;
+		r = wide;
+		r->n = 2;
+	}
+	r->data[lane] = value;
+	if (lane >= r->n)
+		r->n = (size_t)lane + 1;
+	return r;
+}
+
+/** `s0: ffffffff  s1: 00000000` or `v0: [0] 95f02814 [1] 95f02818`; false where nothing of it is a register. */
+static bool register_line(struct debug_agent *d, struct str text)
+{
+	bool any = false;
+	uint64_t lane = UINT64_MAX, value;
+	struct wave_register *r = text.n && text.p[0] == '[' ? d->open_register : NULL;
+	for (struct str word = str_word(&text); word.n; word = str_word(&text)) {
+		if (word.n > 1 && word.p[word.n - 1] == ':') {
+			r = add_register(d, str_cut(word, word.n - 1));
+			lane = UINT64_MAX;
+		} else if (word.p[0] == '[') {
+			struct str number = str_cut(str_from(word, 1), word.n - 2);
+			int64_t index;
+			lane = word.n > 2 && str_number(number, &index) && index >= 0 ? (uint64_t)index : UINT64_MAX;
+		} else if (r && word.n <= 16 && str_hex(word, &value)) {
+			any = true;
+			if (lane != UINT64_MAX) {
+				r = set_lane(d, r, lane, value);
+			} else {
+				r->data[0] = value;
+				r->digits = (unsigned)word.n;
+				r->n = 1;
+				r = NULL;
+			}
+		} else if (!any && !r) {
+			return false;
+		}
+	}
+	d->open_register = r && r->n > 1 ? r : NULL;
+	return any;
+}
+
+static bool local_line(struct debug_agent *d, struct str text)
+{
+	struct str word = str_word(&text);
+	uint64_t offset, value;
+	if (!str_starts(word, S("0x")) || !str_ends(word, S(":")) || !str_hex(str_cut(word, word.n - 1), &offset))
+		return false;
+	for (word = str_word(&text); word.n; word = str_word(&text))
+		if (str_hex(word, &value) && d->wave->local.len < LOCAL_WORDS)
+			vec_push(&d->wave->local, value);
+	return true;
+}
+
+// --- disassembly ---
+
+static void code_begin(struct debug_agent *d, struct str name)
+{
+	struct arena *a = d->wave ? &d->wave->arena : &d->code_arena;
+	struct window_of_code *c = d->wave ? &d->wave->code : &d->stray;
+	if (!d->wave)
+		arena_free(&d->code_arena);
+	*c = (struct window_of_code){ .function = arena_str(a, str_cut(name, NAME_BYTES)) };
+	d->in_stray = !d->wave;
+	d->section = SECTION_CODE;
+	d->code_lines = 0;
+}
+
+/** `=> 0x7fd4f100d0e8 <+232>:    s_trap 2` */
+static void code_instruction(struct window_of_code *c, struct arena *a, struct str text, bool marked)
+{
+	struct str rest = text, address = str_word(&rest), offset = str_word(&rest);
+	uint64_t pc;
+	int64_t distance;
+	if (!str_hex(str_ends(address, S(":")) ? str_cut(address, address.n - 1) : address, &pc))
+		return;
+	if (!str_starts(offset, S("<+")))
+		rest = str_from(text, address.n);
+	struct str instruction = arena_str(a, str_cut(str_trim(rest), 160));
+	if (!marked) {
+		if (!c->pc)
+			c->before = instruction;
+		return;
+	}
+	c->pc = pc;
+	c->instruction = instruction;
+	struct str number = str_from(offset, 2);
+	if (str_starts(offset, S("<+")) && str_number(str_split(&number, '>'), &distance) && distance >= 0 && (uint64_t)distance < pc)
+		c->begin = pc - (uint64_t)distance;
+}
+
+static bool code_line(struct debug_agent *d, struct str text)
+{
+	struct arena *a = d->in_stray ? &d->code_arena : &d->wave->arena;
+	struct window_of_code *c = d->in_stray ? &d->stray : &d->wave->code;
+	if (d->code_lines++ > WINDOW_LINES || str_starts(text, S("End of disassembly"))) {
+		d->section = SECTION_NONE;
+		return str_starts(text, S("End of"));
+	}
+	if (str_starts(text, S("code object: ")))
+		c->uri = arena_str(a, str_cut(str_from(text, 13), 512));
+	else if (str_starts(text, S("=> ")))
+		code_instruction(c, a, str_from(text, 3), true);
+	else if (str_starts(text, S("0x")))
+		code_instruction(c, a, text, false);
+	else if (str_starts(text, S("loaded at: ")) || !text.n)
+		return true;
+	else if (str_starts(text, S("/")) && str_ends(text, S(":")) && !c->pc)
+		c->source_file = arena_str(a, str_cut(text, text.n - 1));
+	else if (text.n && char_digit(text.p[0]) && c->source_file.n && !c->pc)
+		c->source_line = arena_str(a, str_word(&text));
+	else
+		return false;
+	return true;
+}
+
+// --- lines ---
+
+static bool debug_agent_line(void *self, const struct logline *line, struct place at)
+{
+	struct debug_agent *d = self;
+	struct str text = str_trim(line->message);
+	ptrdiff_t header = find_header(line->message);
+	if (header >= 0) {
+		header_begin(d, line, str_from(line->message, (size_t)header), at);
+		return true;
+	}
+	if (d->section == SECTION_HEADER && header_line(d, text))
+		return true;
+	ptrdiff_t code = str_find(text, S("Disassembly for function "));
+	if (code >= 0) {
+		struct str name = str_from(text, (size_t)code + 25);
+		code_begin(d, str_ends(name, S(":")) ? str_cut(name, name.n - 1) : name);
+		return true;
+	}
+	if (str_starts(text, S("----------")) || !text.n)
+		return true;
+	if (d->section == SECTION_CODE && code_line(d, text))
+		return true;
+	if (str_starts(text, S("=> 0x")) && d->wave) { // an excerpt without the line before it
+		code_instruction(&d->wave->code, &d->wave->arena, str_from(text, 3), true);
+		return true;
+	}
+	if (!d->wave)
+		return false;
+	if (str_ends(text, S(" registers:")) && text.n < sizeof(d->group_room) + 11) {
+		memcpy(d->group_room, text.p, text.n - 11);
+		d->register_group = (struct str){ d->group_room, text.n - 11 };
+		d->section = SECTION_REGISTERS;
+		d->open_register = NULL;
+		return true;
+	}
+	if (str_starts(text, S("Local memory content"))) {
+		d->section = SECTION_LOCAL;
+		return true;
+	}
+	return (d->section == SECTION_REGISTERS && register_line(d, text)) || (d->section == SECTION_LOCAL && local_line(d, text));
+}
+
+// --- what is handed on ---
+
+static void add_values(struct wave *w, struct event *e)
+{
+	size_t n = w->registers.len + (w->local.len > 0);
+	struct values *v = arena_alloc(&w->arena, n * sizeof(*v) + 1);
+	for (size_t i = 0; i < w->registers.len; i++) {
+		const struct wave_register *r = w->registers.data[i];
+		v[i] = (struct values){ .group = r->group, .name = r->name, .digits = r->digits, .n = r->n, .data = r->data };
+	}
+	if (w->local.len)
+		v[n - 1] = (struct values){ .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len,
+					    .data = w->local.data };
+	e->values = v;
+	e->nvalues = n;
+}
+
+/** The stray disassembly is of this wave's function where its pc lies in it. */
+static const struct window_of_code *code_for(const struct debug_agent *d, const struct wave *w)
+{
+	if (w->code.function.n || w->code.pc)
+		return &w->code;
+	bool inside = d->stray.begin && w->pc >= d->stray.begin && w->pc < d->stray.pc + 256;
+	return inside ? &d->stray : &w->code;
+}
+
+static void tell_group(struct debug_agent *d, const struct group *g)
+{
+	struct wave *w = g->first;
+	struct event e;
+	const struct window_of_code *c = code_for(d, w);
+	if (!artefact_event(&d->out, w->reason.n ? "waves-stopped" : "waves-running", w->at, &e))
+		return;
+	e.time = w->time;
+	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->pc);
+	event_add_text(&e, &w->arena, "stop_reason", w->reason);
+	if (w->pc)
+		event_add_code(&e, &w->arena, "pc", w->pc);
+	event_add_text(&e, &w->arena, "kernel_name", w->kernel.n ? w->kernel : c->function);
+	event_add_number(&e, &w->arena, "waves", g->count);
+	event_add_text(&e, &w->arena, "wave", w->id);
+	event_add_text(&e, &w->arena, "code_object", c->uri);
+	event_add_text(&e, &w->arena, "source_file", c->source_file);
+	event_add_text(&e, &w->arena, "source_line", c->source_line);
+	if (c->pc && c != &d->stray) {
+		event_add_text(&e, &w->arena, "instruction", c->instruction);
+		event_add_text(&e, &w->arena, "instruction_before", c->before);
+	}
+	event_add_text(&e, &w->arena, "rank", w->writer.rank);
+	event_add_text(&e, &w->arena, "worker", w->writer.worker);
+	if (g->full)
+		add_values(w, &e);
+	d->out.sink.event(d->out.sink.ctx, &e);
+}
+
+/** Stopped ones first, then the larger groups. */
+static int by_weight(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+	if (!x->first->reason.n != !y->first->reason.n)
+		return x->first->reason.n ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return x->first->at.line < y->first->at.line ? -1 : x->first->at.line > y->first->at.line;
+}
+
+static void debug_agent_close(void *self)
+{
+	struct debug_agent *d = self;
+	if (d->section == SECTION_HEADER)
+		header_end(d);
+	wave_end(d);
+	if (d->groups.len)
+		qsort(d->groups.data, d->groups.len, sizeof(d->groups.data[0]), by_weight);
+	for (size_t i = 0; i < d->groups.len && i < TOLD_MAX; i++)
+		tell_group(d, &d->groups.data[i]);
+	unsigned rest = d->beyond;
+	for (size_t i = TOLD_MAX; i < d->groups.len; i++)
+		rest += d->groups.data[i].count;
+	struct event e;
+	if (rest && artefact_event(&d->out, "waves-more", d->groups.data[0].first->at, &e)) {
+		struct arena arena = { 0 };
+		event_add_number(&e, &arena, "waves", rest);
+		d->out.sink.event(d->out.sink.ctx, &e);
+		arena_free(&arena);
+	}
+	for (size_t i = 0; i < d->groups.len; i++)
+		wave_free(d->groups.data[i].first);
+	vec_free(&d->groups);
+	arena_free(&d->code_arena);
+	text_free(&d->header);
+	free(d);
+}
+
+const struct artefact_reader debug_agent_reader = {
+	.kind = "debug-agent",
+	.begins = debug_agent_begins,
+	.open = debug_agent_open,
+	.line = debug_agent_line,
+	.close = debug_agent_close,
+	.patience = 40,
+};

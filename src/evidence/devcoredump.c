@@ -1,0 +1,382 @@
+// The driver's own dump of a hung GPU (/sys/class/drm/cardN/device/devcoredump/data), of 6.12 and of 7.x: who, which ring,
+// which firmware, the last page fault, the registers of every block, the rings and the job's command buffers (IBs).
+#include <stdlib.h>
+
+#include "evidence/artefact.h"
+
+enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96, FIRMWARE_MAX = 48 };
+
+struct words {
+	struct str group, name;
+	uint64_t address;
+	bool ring; // lines of offset and value, not of a value alone
+	VEC(uint64_t) data;
+};
+
+struct devcoredump {
+	struct artefact_output out;
+	struct arena arena;
+	struct place at;
+	struct stamp time;
+	bool header; // the file's own first lines were seen
+	struct str kernel, process, pid, thread, tid, ring, ip_type, vmid, pasid;
+	struct str device, revision;
+	struct str block; // `gfx_v11_0`
+	struct str queue; // of the registers of one queue
+	bool fault_seen;
+	struct place fault_at;
+	struct str fault_hub;
+	uint64_t fault_address, fault_status, latched_status;
+	bool latched;
+	struct place latched_at;
+	bool vram_lost;
+	VEC(struct values) registers;
+	VEC(struct words) dumps;
+	size_t words;
+	struct words *open_dump;
+};
+
+static bool devcoredump_begins(struct str line)
+{
+	return str_find(line, S("AMDGPU Device Coredump ****")) >= 0 || str_find(line, S("Ring timed out details")) >= 0 ||
+	       str_find(line, S("Page fault observed")) >= 0 || str_find(line, S("Protection fault status register: 0x")) >= 0;
+}
+
+static void *devcoredump_open(const struct artefact_output *out)
+{
+	struct devcoredump *d = mem_alloc(sizeof(*d));
+	d->out = *out;
+	return d;
+}
+
+static bool behind(struct str line, struct str key, struct str *ret)
+{
+	if (!str_starts(line, key))
+		return false;
+	*ret = str_trim(str_from(line, key.n));
+	return true;
+}
+
+static void keep(struct devcoredump *d, struct str *to, struct str value)
+{
+	*to = arena_str(&d->arena, str_cut(str_trim(value), 256));
+}
+
+/** `python3 PID: 20417`, or `python3 TGID: 20417 thread: python3:cs0 PID: 20431` */
+static void process_line(struct devcoredump *d, struct str text)
+{
+	ptrdiff_t group = str_find(text, S(" TGID: ")), pid = str_find(text, S(" PID: ")), thread = str_find(text, S(" thread: "));
+	struct str rest;
+	if (group < 0 && pid < 0)
+		return;
+	keep(d, &d->process, str_cut(text, (size_t)(group >= 0 ? group : pid)));
+	rest = str_from(text, (size_t)(group >= 0 ? group + 7 : pid + 6));
+	keep(d, &d->pid, str_word(&rest));
+	if (thread >= 0 && pid > thread) {
+		keep(d, &d->thread, str_cut(str_from(text, (size_t)thread + 9), (size_t)(pid - thread) - 9));
+		rest = str_from(text, (size_t)pid + 6);
+		keep(d, &d->tid, str_word(&rest));
+	}
+}
+
+/** `ME feature version: 35, fw version: 0x00000902`; two blocks say `firmware version` */
+static bool firmware_line(struct devcoredump *d, struct str text, struct place at)
+{
+	ptrdiff_t feature = str_find(text, S(" feature version: "));
+	struct str rest;
+	uint64_t version;
+	if (feature <= 0)
+		return false;
+	ptrdiff_t firmware = str_find(text, S("fw version: "));
+	rest = str_from(text, firmware >= 0 ? (size_t)firmware + 12 : 0);
+	if (firmware < 0) {
+		firmware = str_find(text, S("firmware version: "));
+		rest = str_from(text, firmware >= 0 ? (size_t)firmware + 18 : text.n);
+	}
+	struct event e;
+	if (firmware < 0 || !str_hex(str_word(&rest), &version) || !version ||
+	    !artefact_event(&d->out, "devcoredump-firmware", at, &e))
+		return firmware >= 0;
+	struct str block = str_cut(text, (size_t)feature);
+	struct text name = { 0 };
+	text_add(&name, S("fw_"));
+	for (size_t i = 0; i < block.n && i < 24; i++) {
+		char c = block.p[i] == ' ' ? '_' : block.p[i] >= 'A' && block.p[i] <= 'Z' ? (char)(block.p[i] + 32) : block.p[i];
+		text_add(&name, (struct str){ &c, 1 });
+	}
+	event_add_code(&e, &d->arena, arena_z(&d->arena, text_str(&name)), version);
+	d->out.sink.event(d->out.sink.ctx, &e);
+	text_free(&name);
+	return true;
+}
+
+static void latch_fault(struct devcoredump *d, struct str name, uint64_t value, struct place at)
+{
+	bool status = str_find(name, S("VM_L2_PROTECTION_FAULT_STATUS")) >= 0 && !str_ends(name, S("HI32"));
+	if (!status || !value || value == UINT32_MAX || d->latched)
+		return;
+	d->latched = true;
+	d->latched_status = value;
+	d->latched_at = at;
+}
+
+/** `regGRBM_STATUS                                      0x00003028` */
+static bool register_line(struct devcoredump *d, struct str text, struct place at)
+{
+	struct str rest = text, name = str_word(&rest), number = str_word(&rest);
+	uint64_t value;
+	bool named = str_starts(name, S("reg")) || str_starts(name, S("mm")) || str_starts(name, S("ix"));
+	if (!named || name.n > NAME_BYTES || !str_starts(number, S("0x")) || !str_hex(number, &value) || str_trim(rest).n)
+		return false;
+	latch_fault(d, name, value, at);
+	if (d->registers.len >= REGISTERS_MAX)
+		return true;
+	uint64_t *data = arena_alloc(&d->arena, sizeof(*data));
+	*data = value;
+	struct values v = { .group = d->block, .name = arena_str(&d->arena, name), .digits = 8, .n = 1, .data = data };
+	if (d->queue.n)
+		v.group = arena_printf(&d->arena, STR_FMT " " STR_FMT, STR_ARG(d->block), STR_ARG(d->queue));
+	vec_push(&d->registers, v);
+	return true;
+}
+
+static void dump_begin(struct devcoredump *d, const char *group, struct str name, uint64_t address, bool ring)
+{
+	struct words w = { .group = str_z(group), .name = arena_str(&d->arena, str_cut(name, NAME_BYTES)), .address = address,
+			   .ring = ring };
+	vec_push(&d->dumps, w);
+	d->open_dump = &d->dumps.data[d->dumps.len - 1];
+}
+
+/** `0x20    0xc0023f00` of a ring, `0xc0012800` of an IB */
+static bool word_line(struct devcoredump *d, struct str text)
+{
+	struct str rest = text, first = str_word(&rest), second = str_word(&rest);
+	uint64_t value;
+	if (!d->open_dump || !str_starts(first, S("0x")) || str_trim(rest).n || (second.n > 0) != d->open_dump->ring)
+		return false;
+	if (!str_hex(second.n ? second : first, &value))
+		return false;
+	if (d->words < WORDS_MAX) {
+		d->words++;
+		vec_push(&d->open_dump->data, value);
+	}
+	return true;
+}
+
+/** `IB #0 0x800002c10000 16 dw` */
+static bool ib_line(struct devcoredump *d, struct str text)
+{
+	struct str rest;
+	uint64_t address;
+	if (!behind(text, S("IB #"), &rest))
+		return false;
+	struct str number = str_word(&rest), where = str_word(&rest);
+	if (!str_hex(where, &address))
+		return false;
+	dump_begin(d, "ib", number, address, false);
+	return true;
+}
+
+static bool ring_line(struct devcoredump *d, struct str text)
+{
+	struct str rest;
+	if (behind(text, S("ring name: "), &rest)) {
+		dump_begin(d, "ring", rest, 0, true);
+		return true;
+	}
+	return d->open_dump && (str_starts(text, S("Rptr: ")) || str_starts(text, S("Ring size in dwords")) ||
+				str_starts(text, S("Ring contents")) || str_starts(text, S("Offset")));
+}
+
+static bool fault_line(struct devcoredump *d, struct str text, struct place at)
+{
+	struct str rest;
+	ptrdiff_t observed = str_find(text, S("] Page fault observed"));
+	if (observed > 0 && text.p[0] == '[') {
+		d->fault_seen = true;
+		d->fault_at = at;
+		keep(d, &d->fault_hub, str_cut(str_from(text, 1), (size_t)observed - 1));
+	} else if (behind(text, S("Faulty page starting at address:"), &rest)) {
+		str_hex(str_word(&rest), &d->fault_address);
+	} else if (behind(text, S("Protection fault status register:"), &rest)) {
+		str_hex(str_word(&rest), &d->fault_status);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool header_line(struct devcoredump *d, struct str text)
+{
+	struct str rest;
+	if (behind(text, S("kernel: "), &rest))
+		keep(d, &d->kernel, rest);
+	else if (behind(text, S("process_name: "), &rest))
+		process_line(d, rest);
+	else if (behind(text, S("pasid: "), &rest))
+		keep(d, &d->pasid, rest);
+	else if (behind(text, S("vmid: "), &rest))
+		keep(d, &d->vmid, rest);
+	else if (behind(text, S("SOC Device id: "), &rest))
+		keep(d, &d->device, rest);
+	else if (behind(text, S("SOC PCI Revision id: "), &rest))
+		keep(d, &d->revision, rest);
+	else if (behind(text, S("IP: "), &rest)) {
+		keep(d, &d->block, rest);
+		d->queue = (struct str){ 0 };
+	} else if (str_starts(text, S("mec ")) || str_starts(text, S("me ")))
+		keep(d, &d->queue, text);
+	else if (behind(text, S("IP Type: "), &rest)) {
+		keep(d, &d->ip_type, str_word(&rest));
+		struct str name;
+		if (behind(str_trim(rest), S("Ring Name: "), &name))
+			keep(d, &d->ring, name);
+	} else if (str_find(text, S("VRAM is lost due to GPU reset")) >= 0)
+		d->vram_lost = true;
+	else
+		return false;
+	return true;
+}
+
+/** Words by which a line belongs to the file although it says nothing that is kept. */
+static bool is_furniture(struct str text)
+{
+	static const char *const begins[] = { "****",	"version: ", "module: ", "SOC ",     "real vram", "visible vram", "gtt size", "GDS ",
+					      "gds: ",	"HW IP",     "HWIP: ",	 "IP Firmw", "IP Dump",	  "num_",	  "die ",     "hw_id ",
+					      "instance", "major ",  "minor ",	 "revision", "harvest",	  "base_addr",	  "Ring ",    "VRAM ",
+					      "VBIOS",	"Inactive",  "vbios",	 "name: ",   "pn ",	  "ver_str",	  "date",     "Active ",
+					      "time: " };
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (str_starts(text, str_z(begins[i])))
+			return true;
+	return !text.n;
+}
+
+static bool devcoredump_line(void *self, const struct logline *line, struct place at)
+{
+	struct devcoredump *d = self;
+	struct str text = str_trim(line->message), rest;
+	if (!d->at.line) {
+		d->at = at;
+		d->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	}
+	if (str_find(text, S("AMDGPU Device Coredump ****")) >= 0) {
+		d->header = true;
+		return true;
+	}
+	double seconds;
+	char number[32];
+	if (d->header && behind(text, S("time: "), &rest) && rest.n < sizeof(number)) {
+		memcpy(number, rest.p, rest.n);
+		number[rest.n] = 0;
+		seconds = strtod(number, NULL);
+		if (seconds > 0 && seconds < 1e10)
+			d->time = (struct stamp){ TIME_BOOT, seconds };
+		return true;
+	}
+	return fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
+	       register_line(d, text, at) || header_line(d, text) || firmware_line(d, text, at) || is_furniture(text);
+}
+
+// --- what is handed on ---
+
+static void tell_machine(struct devcoredump *d)
+{
+	struct event e;
+	int64_t id, revision = 0;
+	if (d->kernel.n && artefact_event(&d->out, "devcoredump-kernel", d->at, &e)) {
+		event_add(&e, S("kernel"), d->kernel, FACT_TEXT);
+		d->out.sink.event(d->out.sink.ctx, &e);
+	}
+	if (str_number(d->device, &id) && artefact_event(&d->out, "devcoredump-part", d->at, &e)) {
+		event_add_code(&e, &d->arena, "vendor", 0x1002);
+		event_add_code(&e, &d->arena, "device_id", (uint64_t)id);
+		if (str_number(d->revision, &revision))
+			event_add_code(&e, &d->arena, "revision", (uint64_t)revision);
+		d->out.sink.event(d->out.sink.ctx, &e);
+	}
+}
+
+static void add_values(struct devcoredump *d, struct event *e)
+{
+	for (size_t i = 0; i < d->dumps.len; i++) {
+		const struct words *w = &d->dumps.data[i];
+		struct values v = { .group = w->group, .name = w->name, .digits = 8, .address = w->address, .n = w->data.len,
+				    .data = w->data.data };
+		vec_push(&d->registers, v);
+	}
+	e->values = d->registers.data;
+	e->nvalues = d->registers.len;
+}
+
+static void add_process(struct devcoredump *d, struct event *e)
+{
+	int64_t pid;
+	bool known = str_number(d->pid, &pid) && pid > 0;
+	event_add(e, S("process"), known ? d->process : (struct str){ 0 }, FACT_TEXT);
+	event_add(e, S("pid"), known ? d->pid : (struct str){ 0 }, FACT_NUMBER);
+	event_add(e, S("thread"), d->thread, FACT_TEXT);
+	event_add(e, S("tid"), d->tid, FACT_NUMBER);
+}
+
+static void tell_dump(struct devcoredump *d)
+{
+	struct event e;
+	if (!artefact_event(&d->out, d->ring.n ? "devcoredump-ring" : "devcoredump-state", d->at, &e))
+		return;
+	e.time = d->time;
+	e.text = S("AMDGPU Device Coredump");
+	event_add(&e, S("ring"), d->ring, FACT_TEXT);
+	add_process(d, &e);
+	event_add_number(&e, &d->arena, "registers", (int64_t)d->registers.len);
+	if (d->vram_lost)
+		event_add(&e, S("vram_lost"), S("true"), FACT_TRUE);
+	add_values(d, &e);
+	d->out.sink.event(d->out.sink.ctx, &e);
+}
+
+/** A record of zeros is none; what the fault register still holds is. */
+static void tell_fault(struct devcoredump *d)
+{
+	struct event e;
+	bool record = d->fault_seen && (d->fault_address || d->fault_status);
+	if (!record && !d->latched)
+		return;
+	if (!artefact_event(&d->out, "devcoredump-fault", record ? d->fault_at : d->latched_at, &e))
+		return;
+	e.time = d->time;
+	event_add(&e, S("hub"), record ? d->fault_hub : S("gfxhub"), FACT_TEXT);
+	if (record && d->fault_address)
+		event_add_code(&e, &d->arena, "fault_address", d->fault_address);
+	uint64_t status = record && d->fault_status ? d->fault_status : d->latched_status;
+	if (status)
+		event_add_code(&e, &d->arena, "fault_status", status);
+	event_add(&e, S("vmid"), d->vmid, FACT_NUMBER);
+	event_add(&e, S("pasid"), d->pasid, FACT_NUMBER);
+	add_process(d, &e);
+	d->out.sink.event(d->out.sink.ctx, &e);
+}
+
+static void devcoredump_close(void *self)
+{
+	struct devcoredump *d = self;
+	tell_machine(d);
+	tell_fault(d);
+	tell_dump(d);
+	for (size_t i = 0; i < d->dumps.len; i++)
+		vec_free(&d->dumps.data[i].data);
+	vec_free(&d->dumps);
+	vec_free(&d->registers);
+	arena_free(&d->arena);
+	free(d);
+}
+
+const struct artefact_reader devcoredump_reader = {
+	.kind = "devcoredump",
+	.begins = devcoredump_begins,
+	.open = devcoredump_open,
+	.line = devcoredump_line,
+	.close = devcoredump_close,
+	.patience = 200,
+};

@@ -1,0 +1,61 @@
+#include "evidence/event.h"
+
+const struct fact *event_fact(const struct event *e, const char *name)
+{
+	for (size_t i = 0; i < e->nfacts; i++)
+		if (str_is(e->facts[i].name, name))
+			return &e->facts[i];
+	return NULL;
+}
+
+void event_add(struct event *e, struct str name, struct str value, enum fact_type type)
+{
+	if (e->nfacts < EVENT_FACTS && value.n)
+		e->facts[e->nfacts++] = (struct fact){ name, value, type, e->at };
+}
+
+struct str code_text(uint64_t value, char room[static 24])
+{
+	static const char digits[] = "0123456789abcdef";
+	char reversed[16];
+	size_t n = 0, at = 2;
+	do
+		reversed[n++] = digits[value & 15];
+	while (value >>= 4);
+	room[0] = '0';
+	room[1] = 'x';
+	while (n)
+		room[at++] = reversed[--n];
+	return (struct str){ room, at };
+}
+
+void event_add_text(struct event *e, struct arena *a, const char *name, struct str value)
+{
+	event_add(e, str_z(name), arena_str(a, value), FACT_TEXT);
+}
+
+void event_add_number(struct event *e, struct arena *a, const char *name, int64_t value)
+{
+	event_add(e, str_z(name), arena_printf(a, "%lld", (long long)value), FACT_NUMBER);
+}
+
+void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t value)
+{
+	char room[24];
+	event_add(e, str_z(name), arena_str(a, code_text(value, room)), FACT_CODE);
+}
+
+struct values *values_copy(struct arena *a, const struct values *v, size_t n)
+{
+	struct values *copy = n ? arena_alloc(a, n * sizeof(*copy)) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *data = arena_alloc(a, v[i].n * sizeof(*data));
+		if (v[i].n)
+			memcpy(data, v[i].data, v[i].n * sizeof(*data));
+		copy[i] = v[i];
+		copy[i].group = arena_str(a, v[i].group);
+		copy[i].name = arena_str(a, v[i].name);
+		copy[i].data = data;
+	}
+	return copy;
+}

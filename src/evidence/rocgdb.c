@@ -1,0 +1,341 @@
+// Transcripts of rocgdb: the tables of `info agents`, `info queues`, `info dispatches` and `info threads`, and stops of waves.
+//
+//   * 1    AMDGPU Dispatch 1:2:1 (PKID 0) [256,1,1] [128,1,1] B|Aa|Ra saxpy(int, float const*)
+//     25   AMDGPU Queue 1:25 (QID 3)  HSA          2569549 2569550 1048576  0x00007e4bc5a00000
+//   * 6    AMDGPU Wave 1:2:1:1 (31,0,0)/1 "crux"     0x00007fffed2b8b18 in crux_p1sin (...) at crux.cu:7
+//   Thread 6 "crux" received signal SIGSEGV, Segmentation fault.
+//   [Switching to thread 6, lane 1 (AMDGPU Lane 1:2:1:1/1 (31,0,0)[0,0,1])]
+#include <stdlib.h>
+
+#include "evidence/artefact.h"
+
+enum { DISPATCHES_MAX = 64, QUEUES_MAX = 64, PLACES_MAX = 24, NAME_BYTES = 2048, GPUS_MAX = 64 };
+
+/** Waves that are at the same place. */
+struct wave_place {
+	struct str where, kernel, source;
+	uint64_t pc;
+	unsigned count;
+	struct place at;
+};
+
+struct rocgdb {
+	struct artefact_output out;
+	struct arena arena;
+	size_t dispatches, queues, pending, agents;
+	VEC(struct wave_place) places;
+	bool no_dispatches, no_queues, no_agents;
+	struct place empty_at;
+	bool stopped; // a signal was reported, and the stop is not yet told
+	bool on_wave; // the thread that stopped is a wave
+	bool imprecise;
+	struct str signal, program;
+	struct place stop_at;
+	struct stamp time;
+};
+
+static const char *const marks[] = { "AMDGPU Dispatch ",          "AMDGPU Queue ",       "AMDGPU Agent (",
+				     "AMDGPU Wave ",              "AMDGPU Lane ",        "No dispatches are currently active",
+				     "No queues are currently ac", "No agents are currently" };
+
+static bool rocgdb_begins(struct str line)
+{
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (str_find(line, str_z(marks[i])) >= 0)
+			return true;
+	ptrdiff_t signal = str_find(line, S("\" received signal SIG"));
+	return signal >= 0 && str_find(str_cut(line, (size_t)signal), S("Thread ")) >= 0;
+}
+
+static void *rocgdb_open(const struct artefact_output *out)
+{
+	struct rocgdb *g = mem_alloc(sizeof(*g));
+	g->out = *out;
+	return g;
+}
+
+static struct str keep(struct rocgdb *g, struct str s) { return arena_str(&g->arena, str_cut(s, NAME_BYTES)); }
+
+static bool behind(struct str line, const char *mark, struct str *ret)
+{
+	ptrdiff_t at = str_find(line, str_z(mark));
+	if (at < 0)
+		return false;
+	*ret = str_from(line, (size_t)at + strlen(mark));
+	return true;
+}
+
+static bool start(struct rocgdb *g, const char *signature, const struct logline *line, struct place at, struct event *e)
+{
+	if (!artefact_event(&g->out, signature, at, e))
+		return false;
+	e->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	e->text = str_trim(line->message);
+	return true;
+}
+
+static void tell(struct rocgdb *g, const struct event *e) { g->out.sink.event(g->out.sink.ctx, e); }
+
+// --- tables ---
+
+/** A fence that orders both what came before and what comes after: `B|Aa|Ra`. */
+static bool is_full_fence(struct str fence)
+{
+	bool acquire = str_find(fence, S("Aa")) >= 0 || str_find(fence, S("As")) >= 0;
+	bool release = str_find(fence, S("Ra")) >= 0 || str_find(fence, S("Rs")) >= 0;
+	return str_starts(fence, S("B|")) && acquire && release;
+}
+
+static struct str bracketed(struct str *rest)
+{
+	*rest = str_trim(*rest);
+	if (!rest->n || rest->p[0] != '[')
+		return (struct str){ 0 };
+	struct str s = str_split(rest, ']');
+	return str_from(s, 1);
+}
+
+static void dispatch_row(struct rocgdb *g, struct str row, const struct logline *line, struct place at)
+{
+	struct str rest = row, id = str_word(&rest), packet = { 0 };
+	struct event e;
+	if (g->dispatches++ >= DISPATCHES_MAX || !start(g, "rocgdb-dispatch", line, at, &e))
+		return;
+	// agent:queue:dispatch
+	ptrdiff_t last = -1;
+	for (size_t i = 0; i < id.n; i++)
+		if (id.p[i] == ':')
+			last = (ptrdiff_t)i;
+	if (behind(rest, "(PKID ", &packet))
+		rest = packet, packet = str_split(&rest, ')');
+	struct str grid = bracketed(&rest), group = bracketed(&rest), fence = str_word(&rest);
+	rest = str_trim(rest);
+	if (str_starts(rest, S("Shared("))) // -full: address spaces, descriptor, arguments and signal come first
+		for (int i = 0; i < 5; i++)
+			str_word(&rest);
+	event_add_text(&e, &g->arena, "dispatch", id);
+	event_add_text(&e, &g->arena, "queue", last > 0 ? str_cut(id, (size_t)last) : id);
+	event_add_text(&e, &g->arena, "packet", packet);
+	event_add_text(&e, &g->arena, "grid", grid);
+	event_add_text(&e, &g->arena, "workgroup", group);
+	event_add_text(&e, &g->arena, "fence", fence);
+	if (is_full_fence(fence))
+		event_add(&e, S("full_fence"), S("yes"), FACT_TEXT);
+	event_add_text(&e, &g->arena, "kernel_name", str_cut(str_trim(rest), NAME_BYTES));
+	tell(g, &e);
+}
+
+static void queue_row(struct rocgdb *g, struct str row, const struct logline *line, struct place at)
+{
+	struct str rest = row, id = str_word(&rest), qid = { 0 };
+	int64_t read, write;
+	g->queues++;
+	if (behind(rest, "(QID ", &qid))
+		rest = qid, qid = str_split(&rest, ')');
+	struct str type = str_word(&rest), first = str_word(&rest), second = str_word(&rest);
+	// Copy queues have no indices of their own.
+	if (!str_is(type, "HSA") || !str_number(first, &read) || !str_number(second, &write) || write <= read)
+		return;
+	struct event e;
+	if (g->pending++ >= QUEUES_MAX || !start(g, "rocgdb-queue", line, at, &e))
+		return;
+	event_add_text(&e, &g->arena, "queue", id);
+	event_add_text(&e, &g->arena, "queue_id", qid);
+	event_add_number(&e, &g->arena, "read_index", read);
+	event_add_number(&e, &g->arena, "write_index", write);
+	event_add_number(&e, &g->arena, "pending", write - read);
+	tell(g, &e);
+}
+
+/** Columns of `info agents`: the location is the last, the architecture stands behind the id. */
+static void agent_row(struct rocgdb *g, struct str row, const struct logline *line, struct place at)
+{
+	struct str rest = row, word, last = { 0 };
+	struct event e;
+	if (g->agents++ >= GPUS_MAX || !start(g, "rocgdb-agent", line, at, &e))
+		return;
+	str_split(&rest, ')');
+	struct str gfx = str_word(&rest);
+	for (word = str_word(&rest); word.n; word = str_word(&rest))
+		last = word;
+	if (pci_length(last))
+		event_add(&e, S("pci"), last.n == 7 ? arena_printf(&g->arena, "0000:" STR_FMT, STR_ARG(last)) : keep(g, last),
+			  FACT_TEXT);
+	event_add_text(&e, &g->arena, "gfx", gfx);
+	tell(g, &e);
+}
+
+/** The function, its pc and its source of `0x... in kern (n=3) at saxpy.cpp:57`, or of `kern () at saxpy.cpp:7`. */
+static void parse_frame(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source)
+{
+	struct str rest = str_trim(frame), word = rest, first = str_word(&word);
+	*ret_pc = 0;
+	if (str_starts(first, S("0x")) && str_hex(first, ret_pc)) {
+		rest = str_trim(word);
+		if (str_starts(rest, S("in ")))
+			rest = str_from(rest, 3);
+	}
+	ptrdiff_t open = str_find(rest, S(" ("));
+	*ret_function = str_trim(open < 0 ? rest : str_cut(rest, (size_t)open));
+	*ret_source = (struct str){ 0 };
+	for (ptrdiff_t at; (at = str_find(rest, S(" at "))) >= 0; rest = str_from(rest, (size_t)at + 4)) {
+		struct str after = str_from(rest, (size_t)at + 4), name = str_word(&after);
+		if (str_find(name, S(":")) > 0)
+			*ret_source = name;
+	}
+}
+
+/** `1:2:1:1 (31,0,0)/1 "crux"     FRAME` */
+static void wave_row(struct rocgdb *g, struct str row, struct place at)
+{
+	ptrdiff_t open = str_find(row, S("\""));
+	if (open < 0)
+		return;
+	struct str frame = str_from(row, (size_t)open + 1);
+	str_split(&frame, '"');
+	struct wave_place p = { .count = 1, .at = at };
+	parse_frame(frame, &p.pc, &p.kernel, &p.source);
+	for (size_t i = 0; i < g->places.len; i++) {
+		struct wave_place *have = &g->places.data[i];
+		if (have->pc == p.pc && str_eq(have->kernel, str_cut(p.kernel, NAME_BYTES)) && str_eq(have->source, p.source)) {
+			have->count++;
+			return;
+		}
+	}
+	if (g->places.len == PLACES_MAX)
+		return;
+	p.kernel = keep(g, p.kernel);
+	p.source = keep(g, p.source);
+	vec_push(&g->places, p);
+}
+
+// --- stops ---
+
+static void signal_line(struct rocgdb *g, struct str line, struct place at)
+{
+	struct str rest, name;
+	behind(line, "received signal ", &rest);
+	g->signal = keep(g, str_split(&rest, ','));
+	if (behind(line, "Thread ", &name) && behind(name, "\"", &name))
+		g->program = keep(g, str_split(&name, '"'));
+	g->stopped = true;
+	g->on_wave = g->imprecise = false;
+	g->stop_at = at;
+}
+
+static bool looks_like_frame(struct str text)
+{
+	return str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0;
+}
+
+static void stop_frame(struct rocgdb *g, const struct logline *line, struct str frame)
+{
+	struct event e;
+	uint64_t pc;
+	struct str function, source;
+	g->stopped = false;
+	if (!g->on_wave || !start(g, "rocgdb-signal", line, g->stop_at, &e))
+		return;
+	parse_frame(frame, &pc, &function, &source);
+	event_add_text(&e, &g->arena, "signal", g->signal);
+	event_add_text(&e, &g->arena, "process", g->program);
+	if (pc)
+		event_add_code(&e, &g->arena, "pc", pc);
+	event_add_text(&e, &g->arena, "kernel_name", str_cut(function, NAME_BYTES));
+	event_add_text(&e, &g->arena, "source_line", source);
+	if (str_find(frame, S("private_lane#")) >= 0)
+		event_add(&e, S("private_memory"), S("unreadable"), FACT_TEXT);
+	event_add(&e, S("precise"), g->imprecise ? S("no") : S("unknown"), FACT_TEXT);
+	tell(g, &e);
+}
+
+// --- lines ---
+
+static bool empty_line(struct rocgdb *g, struct str text, struct place at)
+{
+	bool dispatches = str_find(text, S("No dispatches are currently active")) >= 0;
+	bool queues = str_find(text, S("No queues are currently active")) >= 0;
+	bool agents = str_find(text, S("No agents are currently active")) >= 0;
+	if (dispatches || queues || agents)
+		g->empty_at = at;
+	g->no_dispatches |= dispatches;
+	g->no_queues |= queues;
+	g->no_agents |= agents;
+	return dispatches || queues || agents;
+}
+
+static bool rocgdb_line(void *self, const struct logline *line, struct place at)
+{
+	struct rocgdb *g = self;
+	struct str text = str_trim(line->message), row;
+	if (str_find(text, S("\" received signal SIG")) >= 0)
+		signal_line(g, text, at);
+	if (str_find(text, S("[Switching to ")) >= 0 && str_find(text, S("(AMDGPU ")) >= 0) {
+		g->on_wave |= g->stopped;
+		return true;
+	}
+	if (str_find(text, S("recise memory violation signal reporting is not enabled")) >= 0) {
+		g->imprecise = true;
+		return true;
+	}
+	if (g->stopped && looks_like_frame(text)) {
+		stop_frame(g, line, text);
+		return true;
+	}
+	if (g->stopped && str_find(text, S("\" received signal SIG")) >= 0)
+		return true;
+	if (behind(text, "AMDGPU Dispatch ", &row))
+		dispatch_row(g, row, line, at);
+	else if (behind(text, "AMDGPU Queue ", &row))
+		queue_row(g, row, line, at);
+	else if (behind(text, "AMDGPU Agent (", &row))
+		agent_row(g, row, line, at);
+	else if (behind(text, "AMDGPU Wave ", &row))
+		wave_row(g, row, at);
+	else if (behind(text, "AMDGPU Lane ", &row) || empty_line(g, text, at))
+		return true;
+	else
+		return str_starts(text, S("(gdb)")) || str_starts(text, S("Id ")) || str_starts(text, S("===")) ||
+		       str_starts(text, S("location may not be accurate"));
+	return true;
+}
+
+static void tell_waves(struct rocgdb *g)
+{
+	for (size_t i = 0; i < g->places.len; i++) {
+		const struct wave_place *p = &g->places.data[i];
+		struct event e;
+		if (!artefact_event(&g->out, "rocgdb-waves", p->at, &e))
+			return;
+		event_add_number(&e, &g->arena, "waves", p->count);
+		if (p->pc)
+			event_add_code(&e, &g->arena, "pc", p->pc);
+		event_add_text(&e, &g->arena, "kernel_name", p->kernel);
+		event_add_text(&e, &g->arena, "source_line", p->source);
+		tell(g, &e);
+	}
+}
+
+static void rocgdb_close(void *self)
+{
+	struct rocgdb *g = self;
+	struct event e;
+	tell_waves(g);
+	bool empty = (g->no_dispatches || g->no_queues || g->no_agents) && !g->dispatches && !g->pending;
+	if (empty && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {
+		event_add(&e, S("debugger_sees"), g->agents ? S("agents") : S("nothing"), FACT_TEXT);
+		tell(g, &e);
+	}
+	vec_free(&g->places);
+	arena_free(&g->arena);
+	free(g);
+}
+
+const struct artefact_reader rocgdb_reader = {
+	.kind = "rocgdb",
+	.begins = rocgdb_begins,
+	.open = rocgdb_open,
+	.line = rocgdb_line,
+	.close = rocgdb_close,
+	.patience = 60,
+};
