@@ -53,10 +53,31 @@ static void judge_event(struct incident *i, struct diag_event *e, const struct k
 		e->unrelated = true;
 }
 
+static bool machine_says(const struct machine *m, const char *name)
+{
+	for (size_t n = 0; n < m->facts.len; n++)
+		if (str_is(m->facts.data[n].fact.name, name))
+			return true;
+	return false;
+}
+
+/** What NVIDIA's software prints too counts unless it is NVIDIA's that printed it. */
+static void judge_vendor(struct incident *i, const struct machine *m)
+{
+	i->vendor_known = machine_says(m, "vendor_amd") || m->ngpus;
+	for (size_t n = 0; n < i->events.len; n++)
+		i->vendor_known |= !i->events.data[n]->kind->any_vendor || diag_fact(i->events.data[n], "vendor_amd");
+	if (i->vendor_known || !machine_says(m, "vendor_nvidia"))
+		return;
+	for (size_t n = 0; n < i->events.len; n++)
+		i->events.data[n]->unrelated = true;
+}
+
 void incident_attribute(struct incident *i, const struct know *k, const struct machine *m)
 {
 	for (size_t n = 0; n < i->events.len; n++)
 		judge_event(i, i->events.data[n], k, m);
+	judge_vendor(i, m);
 	i->log_has_boot = m->has_boot;
 	name_gpu(i, m);
 	for (size_t n = 0; n < m->facts.len; n++) {

@@ -305,6 +305,10 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	for (size_t n = 0; n < i->events.len; n++) {
 		fault_status_decode(i, i->events.data[n], k);
 		name_process(i, i->events.data[n]);
+		kernels_explain(i, i->events.data[n], k);
+	}
+	waves_explain(i);
+	for (size_t n = 0; n < i->events.len; n++) {
 		i->events.data[n]->cause = event_cause(k, i->events.data[n]);
 	}
 	i->root = find_root(i);

@@ -12,6 +12,7 @@ enum {
 	FIRST_CAUSE_TIER = 55, // causes below it begin something new after a completed reset
 	FRAME_LINES = 60,      // a stack trace is at most so long
 	SLEEP_SECONDS = 60,
+	VALUE_BYTES = 16 << 20, // of registers and memory that one incident keeps
 	NEAR_LINES = 8, // an oops so close behind an error of the driver is its own
 };
 
@@ -195,6 +196,18 @@ static enum phase phase_of(struct engine *g, const struct incident *i, const str
 	return is_sleeping(g, e) ? PHASE_SLEEP : gpu && gpu->probing ? PHASE_PROBE : PHASE_RUN;
 }
 
+static void keep_values(struct incident *i, struct diag_event *d, const struct event *e)
+{
+	size_t bytes = 0;
+	for (size_t n = 0; n < e->nvalues; n++)
+		bytes += sizeof(e->values[n]) + e->values[n].n * sizeof(e->values[n].data[0]);
+	if (i->value_bytes + bytes > VALUE_BYTES)
+		return;
+	i->value_bytes += bytes;
+	d->values = values_copy(&i->arena, e->values, e->nvalues);
+	d->nvalues = e->nvalues;
+}
+
 static struct diag_event *add_event(struct engine *g, struct incident *i, const struct event *e, const struct know_event *kind)
 {
 	unsigned of_kind = 0;
@@ -208,7 +221,7 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	}
 	i->dropping = false;
 	bool follow_ups = str_is(kind->head.id, "page-fault");
-	if (last && last->phase == phase && ((!follow_ups && same_facts(last, e)) || of_kind >= EVENTS_PER_KIND)) {
+	if (last && last->phase == phase && ((!follow_ups && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
 		i->dropping = !same_facts(last, e) || follow_ups;
 		last->count++;
 		last->last = e->time;
@@ -225,6 +238,7 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	d->driver = arena_str(&i->arena, e->driver);
 	d->text = arena_str(&i->arena, str_cut(e->text, 240));
 	d->phase = phase;
+	keep_values(i, d, e);
 	vec_push(&i->events, d);
 	return d;
 }

@@ -24,6 +24,13 @@ void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
 	e->facts[e->nfacts++] = fact;
 }
 
+void diag_set_note(struct incident *i, struct diag_event *e, const char *name, struct str text)
+{
+	struct diag_note *note = arena_alloc(&i->arena, sizeof(*note));
+	*note = (struct diag_note){ str_z(name), arena_str(&i->arena, text), e->notes };
+	e->notes = note;
+}
+
 bool diag_event_get(const void *event, struct str name, size_t index, struct str *ret_value)
 {
 	static const char *const phases[] = { "run", "probe", "reset", "sleep" };
@@ -39,6 +46,12 @@ bool diag_event_get(const void *event, struct str name, size_t index, struct str
 	for (size_t i = 0; i < e->nfacts; i++) {
 		if (str_eq(e->facts[i].name, name) && !index--) {
 			*ret_value = e->facts[i].value;
+			return true;
+		}
+	}
+	for (const struct diag_note *n = e->notes; n; n = n->next) {
+		if (str_eq(n->name, name) && !index--) {
+			*ret_value = n->text;
 			return true;
 		}
 	}

@@ -19,12 +19,21 @@ struct diag_event {
 	bool confirmed; // of events that need a frame of the driver behind them
 	size_t nfacts, facts_cap;
 	struct fact *facts;
+	size_t nvalues;
+	struct values *values; // registers and memory
 	// Concluded:
 	const struct know_cause *cause; // that it is evidence for
 	enum know_role role;
 	bool unrelated; // not about this GPU after all
 	struct str who; // `python (4242)`
 	struct str sentence;
+	struct diag_note *notes;
+};
+
+/** A sentence about an event that explanations may use; it is no fact. */
+struct diag_note {
+	struct str name, text;
+	struct diag_note *next;
 };
 
 struct diag_gpu {
@@ -57,6 +66,7 @@ struct incident {
 	unsigned dropped;         // events beyond what an incident keeps
 	VEC(struct fact) machine; // kernel, firmware, parameters
 	bool log_has_boot;        // the boot's own messages were seen
+	bool vendor_known;        // something says that the GPU is AMD's
 	// Concluded:
 	struct diag_event *root;
 	const struct know_cause *cause;
@@ -77,6 +87,7 @@ struct incident {
 	bool reset_began, reset_ended, reset_evidence;
 	bool dropping; // the newest event was dropped: its follow-up lines are too
 	int gap;
+	size_t value_bytes; // of registers and memory that are kept
 	uint64_t order; // of opening
 	uint64_t boot;  // the how manieth boot of the evidence
 };
@@ -85,6 +96,7 @@ struct incident {
 const struct fact *diag_find(const struct diag_event *e, struct str name);
 static inline const struct fact *diag_fact(const struct diag_event *e, const char *name) { return diag_find(e, str_z(name)); }
 void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact);
+void diag_set_note(struct incident *i, struct diag_event *e, const char *name, struct str text);
 /** All facts of the incident, with what docs/KNOWLEDGE.md adds to them. */
 bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value);
 /** Facts of one event, with `at`. */
@@ -101,4 +113,8 @@ void incident_advise(struct incident *i, const struct know *k);
 const struct know_cause *event_cause(const struct know *k, const struct diag_event *e);
 /** Fills in what a fault's status register says and its lines do not, and whether the two agree. */
 void fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k);
+/** What the kernel that an event names is: operation, library, what mostly makes it fail. */
+void kernels_explain(struct incident *i, struct diag_event *e, const struct know *k);
+/** Which lanes of stopped waves were active, and which are out of step. */
+void waves_explain(struct incident *i);
 void incident_free(struct incident *i);

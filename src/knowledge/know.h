@@ -38,6 +38,7 @@ struct know_event {
 	bool hang, means_reset, needs_gpu;
 	int keep;   // so many of them an incident keeps
 	bool once;  // several messages report the same thing
+	bool any_vendor; // NVIDIA's software prints the same
 	bool note;  // said by itself, also where there is no incident
 	bool quiet; // only shown when every event is asked for
 	int gap;    // seconds without news after which its incident is over
@@ -95,6 +96,15 @@ struct know_action {
 	struct str action, text;
 };
 
+/** A GPU kernel by a fragment of its name, and what it does. */
+struct know_kernel {
+	struct know_head head;
+	struct know_list *names;
+	struct str library, operation, source, wrapper, asserts, issue;
+	struct str on_assert, on_fault, on_illegal, on_hang; // what mostly makes it fail so
+	bool workspace; // it counts in memory that others may share
+};
+
 struct know_names {
 	struct know_head head;
 	struct know_pair *names;
@@ -138,6 +148,7 @@ struct know {
 	VEC(struct know_remedy *) remedies;
 	VEC(struct know_bad *) bad;
 	VEC(struct know_action *) actions;
+	VEC(struct know_kernel *) kernels;
 	VEC(struct know_names *) names;
 	VEC(struct know_part *) parts;
 	VEC(struct know_pair *) bridges;

@@ -65,6 +65,7 @@ static const struct field event_fields[] = {
 	{ "once", FIELD_FLAG, AT(know_event, once) },
 	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
 	{ "note", FIELD_FLAG, AT(know_event, note) },
+	{ "any-vendor", FIELD_FLAG, AT(know_event, any_vendor) },
 	{ "gap", FIELD_NUMBER, AT(know_event, gap) },
 	{ "keep", FIELD_NUMBER, AT(know_event, keep) },
 	{ 0 },
@@ -122,6 +123,21 @@ static const struct field action_fields[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", FIELD_WHEN, AT(know_action, when) },
 	{ "text", FIELD_TEXT, AT(know_action, text), .required = true },
+	{ 0 },
+};
+static const struct field kernel_fields[] = {
+	{ "name", FIELD_LIST, AT(know_kernel, names), .required = true },
+	{ "library", FIELD_TEXT, AT(know_kernel, library), .required = true },
+	{ "operation", FIELD_TEXT, AT(know_kernel, operation), .required = true },
+	{ "source", FIELD_TEXT, AT(know_kernel, source) },
+	{ "wrapper", FIELD_TEXT, AT(know_kernel, wrapper) },
+	{ "asserts", FIELD_TEXT, AT(know_kernel, asserts) },
+	{ "on-assert", FIELD_TEXT, AT(know_kernel, on_assert) },
+	{ "on-fault", FIELD_TEXT, AT(know_kernel, on_fault) },
+	{ "on-illegal", FIELD_TEXT, AT(know_kernel, on_illegal) },
+	{ "on-hang", FIELD_TEXT, AT(know_kernel, on_hang) },
+	{ "workspace", FIELD_FLAG, AT(know_kernel, workspace) },
+	{ "issue", FIELD_TEXT, AT(know_kernel, issue) },
 	{ 0 },
 };
 static const struct field sequence_fields[] = {
@@ -314,6 +330,8 @@ static void add_bad(struct loader *l, void *object) { ADD(&l->know->bad, (struct
 
 static void add_action(struct loader *l, void *object) { ADD(&l->know->actions, (struct know_action *)object); }
 
+static void add_kernel(struct loader *l, void *object) { ADD(&l->know->kernels, (struct know_kernel *)object); }
+
 static void add_sequence(struct loader *l, void *object) { ADD(&l->know->sequences, (struct know_sequence *)object); }
 
 static const struct kind kinds[] = {
@@ -323,6 +341,7 @@ static const struct kind kinds[] = {
 	{ "remedy", sizeof(struct know_remedy), remedy_fields, add_remedy },
 	{ "known-bad", sizeof(struct know_bad), bad_fields, add_bad },
 	{ "action", sizeof(struct know_action), action_fields, add_action },
+	{ "kernel", sizeof(struct know_kernel), kernel_fields, add_kernel },
 	{ "sequence", sizeof(struct know_sequence), sequence_fields, add_sequence },
 };
 
@@ -695,6 +714,7 @@ void know_free(struct know *k)
 	vec_free(&k->remedies);
 	vec_free(&k->bad);
 	vec_free(&k->actions);
+	vec_free(&k->kernels);
 	vec_free(&k->names);
 	vec_free(&k->parts);
 	vec_free(&k->bridges);
