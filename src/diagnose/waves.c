@@ -74,7 +74,7 @@ static bool find_step(const struct values *v, uint64_t mask, uint32_t *ret_step,
 /** The upper half of addresses and of 64-bit numbers stands in the next register. */
 static void judge_width(const struct diag_event *e, struct pattern *p)
 {
-	char next[16];
+	char next[24];
 	int64_t number;
 	if (!str_number(str_from(p->v->name, 1), &number))
 		return;

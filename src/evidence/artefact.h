@@ -11,6 +11,8 @@ struct artefact_output {
 	const struct know *know;
 	unsigned source;
 	struct event_sink sink;
+	struct str name; // of the source
+	uint64_t line;   // of a document
 };
 
 struct artefact_reader {
@@ -30,6 +32,9 @@ const struct artefact_reader *recognise_artefact(struct str line);
 
 /** An event of the signature @id, which names its reader; false where the user has taken the signature away. */
 bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret);
+
+/** `ME feature version: 35, fw version: 0x902`, as two of the driver's files print it: the event of a firmware's version. */
+bool firmware_line(const struct artefact_output *out, struct arena *a, struct str text, struct place at);
 
 /** A whole file of JSON, parsed; its readers are listed in document.c. */
 struct json_t;

@@ -4,7 +4,7 @@
 
 #include "evidence/artefact.h"
 
-enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96, FIRMWARE_MAX = 48 };
+enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96 };
 
 struct words {
 	struct str group, name;
@@ -77,37 +77,6 @@ static void process_line(struct devcoredump *d, struct str text)
 		rest = str_from(text, (size_t)pid + 6);
 		keep(d, &d->tid, str_word(&rest));
 	}
-}
-
-/** `ME feature version: 35, fw version: 0x00000902`; two blocks say `firmware version` */
-static bool firmware_line(struct devcoredump *d, struct str text, struct place at)
-{
-	ptrdiff_t feature = str_find(text, S(" feature version: "));
-	struct str rest;
-	uint64_t version;
-	if (feature <= 0)
-		return false;
-	ptrdiff_t firmware = str_find(text, S("fw version: "));
-	rest = str_from(text, firmware >= 0 ? (size_t)firmware + 12 : 0);
-	if (firmware < 0) {
-		firmware = str_find(text, S("firmware version: "));
-		rest = str_from(text, firmware >= 0 ? (size_t)firmware + 18 : text.n);
-	}
-	struct event e;
-	if (firmware < 0 || !str_hex(str_word(&rest), &version) || !version ||
-	    !artefact_event(&d->out, "devcoredump-firmware", at, &e))
-		return firmware >= 0;
-	struct str block = str_cut(text, (size_t)feature);
-	struct text name = { 0 };
-	text_add(&name, S("fw_"));
-	for (size_t i = 0; i < block.n && i < 24; i++) {
-		char c = block.p[i] == ' ' ? '_' : block.p[i] >= 'A' && block.p[i] <= 'Z' ? (char)(block.p[i] + 32) : block.p[i];
-		text_add(&name, (struct str){ &c, 1 });
-	}
-	event_add_code(&e, &d->arena, arena_z(&d->arena, text_str(&name)), version);
-	d->out.sink.event(d->out.sink.ctx, &e);
-	text_free(&name);
-	return true;
 }
 
 static void latch_fault(struct devcoredump *d, struct str name, uint64_t value, struct place at)
@@ -276,7 +245,7 @@ static bool devcoredump_line(void *self, const struct logline *line, struct plac
 		return true;
 	}
 	return fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
-	       register_line(d, text, at) || header_line(d, text) || firmware_line(d, text, at) || is_furniture(text);
+	       register_line(d, text, at) || header_line(d, text) || firmware_line(&d->out, &d->arena, text, at) || is_furniture(text);
 }
 
 // --- what is handed on ---

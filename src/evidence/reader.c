@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "evidence/artefact.h"
 #include "evidence/log.h"
 
 enum {
@@ -19,6 +20,7 @@ enum {
 	THREADS_MAX = 4,
 	SLOTS = 2 * THREADS_MAX + 2,
 	HEAD = 256 << 10, // what is shorter is matched line by line
+	DOCUMENT_MAX = 256 << 20,
 };
 
 _Static_assert(HEAD <= BEFORE + STREAM_BODY + AFTER, "a stream's room holds its head");
@@ -215,6 +217,12 @@ static struct uh_error *read_file(const struct evidence_reader *r, const struct 
 
 // --- streams, window by window ---
 
+/** A sink that counts what goes through it. */
+struct counted {
+	struct event_sink sink;
+	uint64_t events;
+};
+
 struct stream {
 	struct source *source;
 	char *bytes;
@@ -281,6 +289,52 @@ static struct uh_error *read_head(struct source *s, struct stream *stream)
 			     uh_error_new("%s: there is nothing in it", s->name);
 }
 
+static void count_event(void *ctx, const struct event *e)
+{
+	struct counted *c = ctx;
+	c->events++;
+	c->sink.event(c->sink.ctx, e);
+}
+
+/** The whole of a source whose head is in @stream; false where it is larger than a document may be. */
+static bool read_whole(struct source *s, struct stream *stream, struct text *out)
+{
+	text_add(out, (struct str){ stream->bytes, stream->have });
+	if (stream->ended)
+		return true;
+	if (s->fd < 0 || s->size > DOCUMENT_MAX)
+		return false;
+	char *room = mem_alloc(BODY);
+	for (ssize_t n; (n = pread(s->fd, room, BODY, (off_t)out->n)) > 0 && out->n < DOCUMENT_MAX;)
+		text_add(out, (struct str){ room, (size_t)n });
+	free(room);
+	return true;
+}
+
+/** Whether the source was a document of JSON that one of our readers knows. */
+static bool read_document(struct evidence_reader *r, struct source *s, struct stream *stream, struct evidence *e)
+{
+	struct text whole = { 0 };
+	const char *kind = NULL;
+	if (!document_begins((struct str){ stream->bytes, stream->have }))
+		return false;
+	if (read_whole(s, stream, &whole)) {
+		struct counted c = { r->sink, 0 };
+		const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1 };
+		kind = document_read(&out, text_str(&whole));
+		e->events = c.events;
+		e->bytes = whole.n;
+		for (size_t i = 0; i < whole.n; i++)
+			e->lines += whole.p[i] == '\n';
+	}
+	text_free(&whole);
+	if (kind)
+		e->kind = kind;
+	else
+		e->lines = 0;
+	return kind;
+}
+
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
 	struct stream stream = { .source = s, .bytes = mem_alloc(BEFORE + STREAM_BODY + AFTER) };
@@ -290,6 +344,10 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		return err;
 	}
 	struct evidence *e = evidence_add(r, s->name, "text");
+	if (read_document(r, s, &stream, e)) {
+		free(stream.bytes);
+		return NULL;
+	}
 	struct log_reader *log = log_reader_new(r->know, e->id, r->sink);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have }), every = stream.ended || differences;

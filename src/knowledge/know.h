@@ -154,6 +154,7 @@ struct know {
 	VEC(struct know_pair *) bridges;
 	VEC(struct know_register *) registers;
 	VEC(struct know_sequence *) sequences;
+	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) classes; // name -> what it means
 	struct know_words desktop;       // programs that draw the desktop
 	struct know_words graphics;      // patterns of threads and programs that submit graphics work

@@ -446,6 +446,15 @@ static void load_class(struct loader *l, const struct know_block *b)
 		vec_push(&l->know->classes, p);
 }
 
+static void load_frame(struct loader *l, const struct know_block *b)
+{
+	struct know_pair *p = load_pair(l, b);
+	if (p && !list_has_word("background peer waits", p->name))
+		know_problem(l->problems, b->file, b->line, "a frame is: frame background|peer|waits PART-OF-ITS-NAME");
+	else if (p)
+		vec_push(&l->know->frames, p);
+}
+
 static void load_words(const struct know_block *b, struct know_words *words)
 {
 	struct str rest = b->id;
@@ -518,7 +527,7 @@ static const struct {
 } special_kinds[] = {
 	{ "message", load_message }, { "part", load_part },         { "bridge", load_bridge },     { "month", load_month },
 	{ "anchor", load_anchor },   { "names", load_names },       { "register", load_register }, { "class", load_class },
-	{ "desktop", load_desktop }, { "graphics", load_graphics },
+	{ "desktop", load_desktop }, { "graphics", load_graphics }, { "frame", load_frame },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -720,6 +729,7 @@ void know_free(struct know *k)
 	vec_free(&k->bridges);
 	vec_free(&k->registers);
 	vec_free(&k->sequences);
+	vec_free(&k->frames);
 	vec_free(&k->classes);
 	vec_free(&k->desktop);
 	vec_free(&k->graphics);

@@ -1,0 +1,214 @@
+// Logs that SGLang and FlashInfer write at the border of each kernel call (SGLANG_KERNEL_API_LOGLEVEL, FLASHINFER_LOGLEVEL):
+// the last call before the end, its tensors, and the values in them that are no numbers; and the metadata of their dumps.
+//
+//   [2026-03-12 14:15:02] SGLang Kernel API Call: RMSNorm.forward
+//   Positional input arguments:
+//     arg[0]=Tensor(
+//         shape=(64, 7168)
+//         nan_count=0
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "evidence/artefact.h"
+
+enum { CALLS_MAX = 64, SHAPES_BYTES = 600, NAME_BYTES = 160 };
+
+/** A call that has begun. */
+struct call {
+	struct str name, shapes, dump, exception;
+	struct place at;
+	struct stamp time;
+	struct writer writer;
+	int64_t nan, inf;
+	bool returned, poisoned;
+};
+
+struct kernel_api {
+	struct artefact_output out;
+	struct arena arena;
+	struct call call; // the newest
+	bool has_call;
+	bool outputs; // its results are being printed
+	bool tells_end; // the level at which ends of calls are printed
+	struct text shapes;
+	struct str dtype;
+	uint64_t calls;
+};
+
+static const char *const marks[] = { "SGLang Kernel API Call: ", "FlashInfer API Call: " };
+
+static bool find_call(struct str line, struct str *ret_name)
+{
+	for (size_t i = 0; i < 2; i++) {
+		ptrdiff_t at = str_find(line, str_z(marks[i]));
+		if (at >= 0) {
+			*ret_name = str_trim(str_from(line, (size_t)at + strlen(marks[i])));
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool kernel_api_begins(struct str line)
+{
+	struct str name;
+	return find_call(line, &name);
+}
+
+static void *kernel_api_open(const struct artefact_output *out)
+{
+	struct kernel_api *k = mem_alloc(sizeof(*k));
+	k->out = *out;
+	return k;
+}
+
+static void begin_call(struct kernel_api *k, const struct logline *line, struct str name, struct place at)
+{
+	struct str dump = k->has_call ? (struct str){ 0 } : k->call.dump; // FlashInfer names the dump before the call
+	arena_free(&k->arena);
+	k->call = (struct call){ .name = arena_str(&k->arena, str_cut(name, NAME_BYTES)), .at = at, .dump = arena_str(&k->arena, dump) };
+	k->call.time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	k->call.writer.rank = arena_str(&k->arena, line->writer.rank);
+	k->call.writer.pid = arena_str(&k->arena, line->writer.pid);
+	k->has_call = true;
+	k->outputs = false;
+	k->calls++;
+	text_clear(&k->shapes);
+}
+
+static bool behind(struct str text, const char *key, struct str *ret)
+{
+	if (!str_starts(text, str_z(key)))
+		return false;
+	*ret = str_trim(str_from(text, strlen(key)));
+	return true;
+}
+
+/** Whether @text is a line of the block that follows a call. */
+static bool is_block_line(struct str text)
+{
+	static const char *const begins[] = { "arg[", "return", "Positional input", "Keyword input", "Default param", "Tensor(", "shape=", "dtype=",
+					      "device=", "requires_grad=", "is_contiguous=", "stride=", "min=", "max=", "mean=", "nan_count=",
+					      "inf_count=", "statistics=", "repr=", ")", "[", "Output", "Dumped ", "====", "----", "Warning:", "<" };
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+		if (str_starts(text, str_z(begins[i])))
+			return true;
+	return !text.n;
+}
+
+static bool kernel_api_line(void *self, const struct logline *line, struct place at)
+{
+	struct kernel_api *k = self;
+	struct str text = str_trim(line->message), rest;
+	int64_t n;
+	if (find_call(text, &rest)) {
+		begin_call(k, line, rest, at);
+		return true;
+	}
+	ptrdiff_t exception = str_find(text, S("API Exception: "));
+	if (exception >= 0) {
+		k->call.exception = arena_str(&k->arena, str_cut(str_from(text, (size_t)exception + 15), 240));
+		return true;
+	}
+	if (behind(text, "Output", &rest)) {
+		k->outputs = k->call.returned = k->tells_end = true;
+	} else if (behind(text, "Dumped inputs to: ", &rest)) {
+		k->has_call &= !k->call.returned;
+		k->call.dump = arena_str(&k->arena, str_cut(rest, 400));
+	} else if (behind(text, "shape=", &rest) && !k->outputs && k->shapes.n < SHAPES_BYTES) {
+		text_printf(&k->shapes, "%s" STR_FMT, k->shapes.n ? " " : "", STR_ARG(rest));
+	} else if (behind(text, "dtype=torch.", &rest) && !k->outputs && k->shapes.n && k->shapes.n < SHAPES_BYTES) {
+		text_printf(&k->shapes, ":" STR_FMT, STR_ARG(str_cut(rest, 20)));
+	} else if (behind(text, "nan_count=", &rest) && !k->outputs && str_number(rest, &n)) {
+		k->call.nan += n;
+	} else if (behind(text, "inf_count=", &rest) && !k->outputs && str_number(rest, &n)) {
+		k->call.inf += n;
+	} else if (str_starts(text, S("statistics=[unavailable"))) {
+		k->call.poisoned = true;
+	} else {
+		return is_block_line(text);
+	}
+	return true;
+}
+
+static void add_call(struct event *e, struct arena *a, struct str name, struct str shapes, struct str dump)
+{
+	event_add_text(e, a, "api_call", name);
+	event_add_text(e, a, "shapes", shapes);
+	event_add_text(e, a, "dump", dump);
+}
+
+static void kernel_api_close(void *self)
+{
+	struct kernel_api *k = self;
+	const struct call *c = &k->call;
+	struct event e;
+	if (k->has_call && artefact_event(&k->out, "api-last-call", c->at, &e)) {
+		e.time = c->time;
+		add_call(&e, &k->arena, c->name, text_str(&k->shapes), c->dump);
+		event_add(&e, S("rank"), c->writer.rank, FACT_NUMBER);
+		event_add(&e, S("pid"), c->writer.pid, FACT_NUMBER);
+		event_add(&e, S("api_returned"), c->returned ? S("yes") : k->tells_end ? S("no") : S("unknown"), FACT_TEXT);
+		event_add(&e, S("exception"), c->exception, FACT_TEXT);
+		if (c->nan || c->inf) {
+			event_add_number(&e, &k->arena, "nan_count", c->nan);
+			event_add_number(&e, &k->arena, "inf_count", c->inf);
+		}
+		if (c->poisoned)
+			event_add(&e, S("api_poisoned"), S("yes"), FACT_TEXT);
+		event_add_number(&e, &k->arena, "api_calls", (int64_t)k->calls);
+		k->out.sink.event(k->out.sink.ctx, &e);
+	}
+	text_free(&k->shapes);
+	arena_free(&k->arena);
+	free(k);
+}
+
+const struct artefact_reader kernel_api_reader = {
+	.kind = "kernel-api-log",
+	.begins = kernel_api_begins,
+	.open = kernel_api_open,
+	.line = kernel_api_line,
+	.close = kernel_api_close,
+	.patience = UINT32_MAX, // such a log has lines of everything else between its calls
+};
+
+// --- metadata of a dump ---
+
+static struct str text_of(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+	return s ? str_z(s) : (struct str){ 0 };
+}
+
+static bool kernel_api_document_read(const struct artefact_output *out, const json_t *root)
+{
+	struct str name = text_of(root, "function_name"), status = text_of(root, "execution_status");
+	struct event e;
+	if (!name.n || !status.n)
+		return false;
+	// A call that ended says nothing; of a file with one line for each state the last one counts.
+	if (!artefact_event(out, str_is(status, "inputs_saved") ? "api-dump-open" : "api-dump-closed", (struct place){ out->source, out->line }, &e))
+		return true;
+	struct arena a = { 0 };
+	struct text shapes = { 0 };
+	const char *key;
+	json_t *tensor;
+	json_object_foreach(json_object_get(root, "tensor_details"), key, tensor) {
+		char *shape = json_dumps(json_object_get(tensor, "shape"), JSON_COMPACT);
+		if (shape && shapes.n < SHAPES_BYTES)
+			text_printf(&shapes, "%s%s:%s", shapes.n ? " " : "", shape, json_string_value(json_object_get(tensor, "dtype")) ? json_string_value(json_object_get(tensor, "dtype")) : "?");
+		free(shape);
+	}
+	add_call(&e, &a, str_cut(name, NAME_BYTES), text_str(&shapes), str_cut(text_of(root, "dump_dir"), 400));
+	event_add_text(&e, &a, "execution_status", status);
+	json_int_t pid = json_integer_value(json_object_get(root, "process_id"));
+	if (pid > 0)
+		event_add_number(&e, &a, "pid", pid);
+	out->sink.event(out->sink.ctx, &e);
+	text_free(&shapes);
+	arena_free(&a);
+	return true;
+}
+
+const struct document_reader kernel_api_document = { "kernel-api-dump", kernel_api_document_read };

@@ -1,0 +1,251 @@
+// Stacks of host threads: py-spy's dumps, Python's faulthandler, gdb's backtraces. What a frame means is in
+// knowledge/frames.know.
+//
+//   Process 4242: python train.py              Current thread 0x00007f... (most recent call first):
+//   Thread 4242 (active): "MainThread"           File "train.py", line 141 in train_step
+//       synchronize (torch/cuda/__init__.py:954)
+//                                              Thread 1 (Thread 0x7f... (LWP 5853) "python"):
+//                                              #0  0x00007f... in hipStreamSynchronize () from /opt/rocm/lib/libamdhip64.so
+#include <stdlib.h>
+
+#include "evidence/artefact.h"
+
+enum { FRAME_BYTES = 200, TOLD_MAX = 24 };
+
+enum form { FORM_NONE, FORM_PYSPY, FORM_FAULTHANDLER, FORM_GDB };
+
+struct stacks {
+	struct artefact_output out;
+	struct arena arena;
+	enum form form;
+	struct str pid, program; // of the process
+	struct str thread;       // name of the thread
+	struct place at;
+	struct stamp time;
+	bool background;
+	struct str waits_in, peer_in, python_frame;
+	size_t frames;
+	size_t told;
+};
+
+/** `Thread 4242 (active+gil)` of py-spy */
+static bool is_pyspy_thread(struct str line, struct str *ret_name)
+{
+	struct str rest = line, number;
+	if (!str_starts(rest, S("Thread ")))
+		return false;
+	rest = str_from(rest, 7);
+	number = str_word(&rest);
+	rest = str_trim(rest);
+	if (!number.n || (!char_digit(number.p[0])) ||
+	    !(str_starts(rest, S("(active")) || str_starts(rest, S("(idle"))))
+		return false;
+	ptrdiff_t open = str_find(rest, S("\""));
+	*ret_name = open < 0 ? (struct str){ 0 } : str_from(rest, (size_t)open + 1);
+	*ret_name = str_split(ret_name, '"');
+	return true;
+}
+
+/** `Thread 1 (Thread 0x7f02e52b4740 (LWP 5853) "python"):` */
+static bool is_gdb_thread(struct str line, struct str *ret_name)
+{
+	ptrdiff_t lwp = str_find(line, S("(LWP "));
+	if (!str_starts(line, S("Thread ")) || lwp < 0 || !str_ends(line, S(":")))
+		return false;
+	ptrdiff_t open = str_find(line, S("\""));
+	struct str rest = str_from(line, open >= 0 ? (size_t)open + 1 : (size_t)lwp + 5);
+	*ret_name = open >= 0 ? str_split(&rest, '"') : str_cut(str_split(&rest, ')'), 0);
+	return true;
+}
+
+static bool is_gdb_frame(struct str line)
+{
+	size_t n = 1;
+	if (!line.n || line.p[0] != '#')
+		return false;
+	while (n < line.n && char_digit(line.p[n]))
+		n++;
+	return n > 1 && n + 1 < line.n && line.p[n] == ' ' && (str_find(line, S(" in ")) > 0 || str_find(line, S("(")) > 0);
+}
+
+static bool stacks_begins(struct str line)
+{
+	struct str text = str_trim(line), name;
+	return is_pyspy_thread(text, &name) || is_gdb_thread(text, &name) ||
+	       (str_find(text, S("hread 0x")) >= 0 && str_ends(text, S("(most recent call first):"))) ||
+	       (str_starts(text, S("#0 ")) && is_gdb_frame(text)) ||
+	       (str_starts(text, S("Process ")) && str_find(text, S(": ")) > 0 && char_digit(text.p[8]));
+}
+
+static void *stacks_open(const struct artefact_output *out)
+{
+	struct stacks *s = mem_alloc(sizeof(*s));
+	s->out = *out;
+	return s;
+}
+
+// --- what is handed on ---
+
+static void tell_thread(struct stacks *s)
+{
+	struct str where = s->peer_in.n ? s->peer_in : s->waits_in;
+	struct event e;
+	if (!s->background && where.n && s->frames > 1 && s->told < TOLD_MAX &&
+	    artefact_event(&s->out, s->peer_in.n ? "stack-waits-peer" : "stack-waits", s->at, &e)) {
+		int64_t pid;
+		s->told++;
+		e.time = s->time;
+		event_add(&e, S("waits_in"), where, FACT_TEXT);
+		event_add(&e, S("thread"), s->thread, FACT_TEXT);
+		event_add(&e, S("pid"), s->pid, str_number(s->pid, &pid) ? FACT_NUMBER : FACT_TEXT);
+		event_add(&e, S("process"), s->program, FACT_TEXT);
+		event_add(&e, S("python_frame"), s->python_frame, FACT_TEXT);
+		s->out.sink.event(s->out.sink.ctx, &e);
+	}
+	s->background = false;
+	s->waits_in = s->peer_in = s->python_frame = s->thread = (struct str){ 0 };
+	s->frames = 0;
+}
+
+static void begin_thread(struct stacks *s, const struct logline *line, struct str name, struct place at, enum form form)
+{
+	tell_thread(s);
+	s->form = form;
+	s->thread = arena_str(&s->arena, str_cut(name, 64));
+	s->at = at;
+	s->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+}
+
+// --- frames ---
+
+/** The function alone: no address, no arguments, no library. */
+static struct str function_of(struct str frame)
+{
+	ptrdiff_t in = str_find(frame, S(" in "));
+	if (frame.n && frame.p[0] == '#') {
+		struct str rest = frame;
+		str_word(&rest);
+		frame = str_trim(rest);
+		in = str_find(frame, S(" in "));
+		if (str_starts(frame, S("0x")) && in >= 0)
+			frame = str_from(frame, (size_t)in + 4);
+	}
+	ptrdiff_t open = str_find(frame, S(" ("));
+	frame = open > 0 ? str_cut(frame, (size_t)open) : frame;
+	open = str_find(frame, S("("));
+	return open > 0 ? str_cut(frame, (size_t)open) : frame;
+}
+
+static void take_frame(struct stacks *s, struct str frame, struct str python)
+{
+	s->frames++;
+	for (size_t i = 0; i < s->out.know->frames.len; i++) {
+		const struct know_pair *f = s->out.know->frames.data[i];
+		if (str_find(frame, f->value) < 0)
+			continue;
+		struct str function = arena_str(&s->arena, str_cut(function_of(frame), FRAME_BYTES));
+		if (str_is(f->name, "background"))
+			s->background = true;
+		else if (str_is(f->name, "peer") && !s->peer_in.n)
+			s->peer_in = function;
+		else if (str_is(f->name, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0))
+			s->waits_in = function; // the call that the program made says more than what waits below it
+		break;
+	}
+	// The first frame that is the user's own.
+	bool library = str_find(python, S("torch/")) >= 0 || str_find(python, S("site-packages")) >= 0 ||
+		       str_find(python, S("dist-packages")) >= 0 || str_find(python, S("threading.py")) >= 0;
+	if (python.n && !library && !s->python_frame.n)
+		s->python_frame = arena_str(&s->arena, str_cut(python, FRAME_BYTES));
+}
+
+/** `    synchronize (torch/cuda/__init__.py:954)` */
+static bool pyspy_frame(struct stacks *s, struct str text)
+{
+	ptrdiff_t open = str_find(text, S(" ("));
+	if (open <= 0 || !str_ends(text, S(")")))
+		return false;
+	bool python = str_find(text, S(".py:")) >= 0 || str_find(text, S("<string>")) >= 0;
+	take_frame(s, text, python ? text : (struct str){ 0 });
+	return true;
+}
+
+/** `  File "train.py", line 141 in train_step` */
+static bool faulthandler_frame(struct stacks *s, struct str text)
+{
+	if (!str_starts(text, S("File \"")))
+		return false;
+	ptrdiff_t line = str_find(text, S("\", line ")), in = str_find(text, S(" in "));
+	if (line < 0 || in < line)
+		return true;
+	struct str file = str_cut(str_from(text, 6), (size_t)line - 6);
+	struct str number = str_cut(str_from(text, (size_t)line + 8), (size_t)(in - line) - 8);
+	struct str name = str_from(text, (size_t)in + 4);
+	// As py-spy writes it, so that one table of frames serves both.
+	ptrdiff_t torch = str_find(file, S("/torch/"));
+	struct str from = torch >= 0 ? str_from(file, (size_t)torch + 1) : file;
+	struct str frame = arena_printf(&s->arena, STR_FMT " (" STR_FMT ":" STR_FMT ")", STR_ARG(str_cut(name, 80)), STR_ARG(str_cut(from, 100)),
+					STR_ARG(str_cut(number, 10)));
+	take_frame(s, frame, frame);
+	return true;
+}
+
+static bool process_line(struct stacks *s, struct str text)
+{
+	struct str rest = text;
+	if (!str_starts(text, S("Process ")))
+		return false;
+	rest = str_from(rest, 8);
+	struct str number = str_split(&rest, ':');
+	int64_t pid;
+	if (!str_number(number, &pid) || pid < 1)
+		return false;
+	tell_thread(s);
+	s->pid = arena_str(&s->arena, number);
+	struct str command = str_trim(rest), name = str_word(&command);
+	const char *slash = memrchr(name.p, '/', name.n);
+	s->program = arena_str(&s->arena, str_cut(slash ? str_from(name, (size_t)(slash - name.p) + 1) : name, 64));
+	return true;
+}
+
+static bool stacks_line(void *self, const struct logline *line, struct place at)
+{
+	struct stacks *s = self;
+	struct str text = str_trim(line->message), name;
+	if (process_line(s, text))
+		return true;
+	if (is_pyspy_thread(text, &name))
+		begin_thread(s, line, name, at, FORM_PYSPY);
+	else if (is_gdb_thread(text, &name))
+		begin_thread(s, line, name, at, FORM_GDB);
+	else if (str_find(text, S("hread 0x")) >= 0 && str_ends(text, S("(most recent call first):")))
+		begin_thread(s, line, str_starts(text, S("Current")) ? S("the current thread") : S("a thread"), at, FORM_FAULTHANDLER);
+	else if (is_gdb_frame(text)) {
+		if (str_starts(text, S("#0 ")) && (s->form != FORM_GDB || s->frames))
+			begin_thread(s, line, S(""), at, FORM_GDB);
+		take_frame(s, text, (struct str){ 0 });
+	} else if (s->form == FORM_PYSPY)
+		return pyspy_frame(s, text) || str_starts(text, S("Python v")) || !text.n;
+	else if (s->form == FORM_FAULTHANDLER)
+		return faulthandler_frame(s, text) || !text.n;
+	else
+		return str_starts(text, S("at ")) || str_starts(text, S("from ")) || str_starts(text, S("Python v")) || !text.n;
+	return true;
+}
+
+static void stacks_close(void *self)
+{
+	struct stacks *s = self;
+	tell_thread(s);
+	arena_free(&s->arena);
+	free(s);
+}
+
+const struct artefact_reader stacks_reader = {
+	.kind = "stacks",
+	.begins = stacks_begins,
+	.open = stacks_open,
+	.line = stacks_line,
+	.close = stacks_close,
+	.patience = 12,
+};
