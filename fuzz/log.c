@@ -35,11 +35,10 @@ static void on_incident(void *ctx, struct incident *i) { ledger_add(ctx, i); }
 static char *explain(const struct know *k, struct str bytes, size_t step, size_t *ret_size)
 {
 	struct ledger ledger = { 0 };
-	struct engine *engine = engine_new(k, (struct incident_sink){ on_incident, &ledger });
+	struct engine *engine = engine_new(k, (struct incident_sink){ .incident = on_incident, .ctx = &ledger });
 	struct evidence_reader *reader = evidence_reader_new(k, (struct event_sink){ on_event, engine });
 	struct memory memory = { bytes, step };
 	struct source source = { .name = "fuzz.log", .fd = -1, .read = read_memory, .ctx = &memory };
-	engine_source(engine);
 	uh_error_free(evidence_read(reader, &source));
 	engine_end(engine);
 	ledger_sort(&ledger);

@@ -405,9 +405,8 @@ static void keep_incident(void *ctx, struct incident *i) { ledger_add(&((struct 
 
 static void reading_begin(struct reading *r, const struct know *k)
 {
-	*r = (struct reading){ .engine = engine_new(k, (struct incident_sink){ keep_incident, r }) };
+	*r = (struct reading){ .engine = engine_new(k, (struct incident_sink){ .incident = keep_incident, .ctx = r }) };
 	r->reader = evidence_reader_new(k, (struct event_sink){ feed_event, r });
-	engine_source(r->engine);
 }
 
 static void reading_end(struct reading *r)
@@ -580,7 +579,7 @@ static void check_incident(void *ctx, struct incident *i)
 static void feed_many(const struct know *k, struct samples *s, bool change, unsigned gpus, double pause)
 {
 	struct ledger ledger = { 0 };
-	struct engine *g = engine_new(k, (struct incident_sink){ check_incident, &ledger });
+	struct engine *g = engine_new(k, (struct incident_sink){ .incident = check_incident, .ctx = &ledger });
 	double seconds = 1;
 	for (unsigned n = 0; n < MANY; n++) {
 		struct event e = s->events[n % s->n];

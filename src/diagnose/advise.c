@@ -119,6 +119,8 @@ void incident_advise(struct incident *i, const struct know *k)
 	// A user may have replaced the block that fits always.
 	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "What to do is not known.", 24 } };
 	const struct fact_view view = { incident_get, i };
+	i->action = NULL;
+	i->remedies.len = i->known.len = i->next.len = 0;
 	find_known_bad(i, k, &view);
 	for (size_t n = 0; n < k->actions.len && !i->action; n++)
 		if (condition_eval(k->actions.data[n]->when, &view) == TRUTH_YES)

@@ -14,6 +14,11 @@ static void name_gpu(struct incident *i, const struct machine *m)
 		if (pci_length(i->gpu.device))
 			vec_push(&i->machine, pci);
 	}
+	if (!m->ngpus && m->unnamed && !i->gpu.name.n) { // a device core names the part, not the address
+		i->gpu.name = m->unnamed->name;
+		i->gpu.gfx = m->unnamed->gfx;
+		i->gpu.apu = m->unnamed->apu;
+	}
 	for (size_t n = 0; n < m->ngpus; n++) {
 		const struct machine_gpu *gpu = &m->gpus[n];
 		if (gpu->part && str_eq(gpu->device, i->gpu.device)) {
@@ -73,12 +78,52 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 		i->events.data[n]->unrelated = true;
 }
 
+/** Which GPU a program means by node-4. */
+static void name_nodes(struct incident *i, const struct machine *m)
+{
+	struct str only = { 0 };
+	bool several = false;
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		const struct fact *node = diag_fact(e, "gpu_node");
+		int64_t number;
+		struct str pci = node && str_number(node->value, &number) ? machine_node(m, number) : (struct str){ 0 };
+		if (!pci.n)
+			continue;
+		several |= only.n && !str_eq(only, pci);
+		only = pci;
+		if (!diag_fact(e, "node_pci"))
+			diag_set_fact(i, e, (struct fact){ S("node_pci"), pci, FACT_TEXT, e->at });
+	}
+	if (only.n && !several && !i->gpu.device.n)
+		i->gpu.device = arena_str(&i->arena, only);
+}
+
+void incident_complete(struct incident *i, const struct machine *m)
+{
+	name_nodes(i, m);
+	name_gpu(i, m);
+	for (size_t n = 0; n < m->facts.len; n++) {
+		const struct machine_fact *f = &m->facts.data[n];
+		bool known = !f->fact.value.n || str_starts(f->fact.name, S("vendor_"));
+		for (size_t o = 0; o < i->machine.len && !known; o++)
+			known = str_eq(i->machine.data[o].name, f->fact.name);
+		if (known || (f->device.n && i->gpu.device.n && !str_eq(f->device, i->gpu.device)))
+			continue;
+		struct fact copy = f->fact;
+		copy.name = arena_str(&i->arena, copy.name);
+		copy.value = arena_str(&i->arena, copy.value);
+		vec_push(&i->machine, copy);
+	}
+}
+
 void incident_attribute(struct incident *i, const struct know *k, const struct machine *m)
 {
 	for (size_t n = 0; n < i->events.len; n++)
 		judge_event(i, i->events.data[n], k, m);
 	judge_vendor(i, m);
 	i->log_has_boot = m->has_boot;
+	name_nodes(i, m);
 	name_gpu(i, m);
 	for (size_t n = 0; n < m->facts.len; n++) {
 		// The firmware of another GPU says nothing about this one.

@@ -202,6 +202,14 @@ static bool cause_is_before_log(const struct incident *i)
 	return i->root->phase == PHASE_RESET || i->root->cause->tier >= 55;
 }
 
+static bool has_kernel_events(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (!i->events.data[n]->program)
+			return true;
+	return false;
+}
+
 static void weigh(struct incident *i)
 {
 	struct text why = { 0 };
@@ -216,6 +224,12 @@ static void weigh(struct incident *i)
 		percent -= 20;
 		text_printf(&why, "status " STR_FMT " does not decode to the printed fields; ", STR_ARG(status->value));
 	}
+	if (i->joined_by.n)
+		text_printf(&why, STR_FMT "; ", STR_ARG(i->joined_by));
+	if (!i->vendor_known) {
+		percent -= 15;
+		text_add(&why, S("nothing in it says that the GPU is AMD's; "));
+	}
 	i->before_log = cause_is_before_log(i);
 	i->fault = i->before_log ? S("unknown") : i->cause->fault;
 	if (i->before_log) {
@@ -228,7 +242,9 @@ static void weigh(struct incident *i)
 	} else {
 		text_add(&why, S("what the log has before it does not explain it; "));
 	}
-	if (!i->log_has_boot)
+	if (!has_kernel_events(i))
+		text_add(&why, S("the kernel's log of that time is not among the evidence; "));
+	else if (!i->log_has_boot)
 		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
 	if (i->cause->tier < UNEXPLAINED_TIER && !i->before_log && i->events.len > 3)
 		percent += 3;
@@ -262,8 +278,10 @@ static void write_sentences(struct incident *i)
 {
 	const struct fact_view root = { diag_event_get, i->root };
 	const struct fact_view all = { incident_get, i };
-	i->title = fill(i, i->cause->title, &root);
-	i->explanation = fill(i, i->cause->explain, &all);
+	if (i->root) {
+		i->title = fill(i, i->cause->title, &root);
+		i->explanation = fill(i, i->cause->explain, &all);
+	}
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
 		const struct fact_view view = { diag_event_get, e };
@@ -298,25 +316,52 @@ static void name_incident(struct incident *i)
 	i->id = arena_printf(&i->arena, "%016llx", (unsigned long long)id);
 }
 
+/** What an earlier conclusion left. */
+static void forget_conclusion(struct incident *i)
+{
+	i->root = NULL;
+	i->cause = NULL;
+	i->action = NULL;
+	i->also.len = i->processes.len = i->ranks.len = i->remedies.len = i->known.len = i->next.len = 0;
+	if (i->events.len)
+		take_times(i, i->events.len);
+}
+
+/** What an exit code means, where it is known. */
+static void explain_exit(struct incident *i, struct diag_event *e, const struct know *k)
+{
+	const struct fact *code = diag_fact(e, "exit_code");
+	int64_t number;
+	struct str meaning = code && str_number(code->value, &number) ? know_name(k, S("exit-code"), number) : (struct str){ 0 };
+	if (meaning.n && !diag_fact(e, "exit_meaning"))
+		diag_set_fact(i, e, (struct fact){ S("exit_meaning"), meaning, FACT_TEXT, code->at });
+}
+
 bool incident_conclude(struct incident *i, const struct know *k)
 {
+	forget_conclusion(i);
 	drop_unrelated(i);
 	extend_reset(i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		fault_status_decode(i, i->events.data[n], k);
 		name_process(i, i->events.data[n]);
 		kernels_explain(i, i->events.data[n], k);
+		explain_exit(i, i->events.data[n], k);
 	}
 	waves_explain(i);
+	dispatches_explain(i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		i->events.data[n]->cause = event_cause(k, i->events.data[n]);
 	}
 	i->root = find_root(i);
-	if (!i->root)
+	if (!i->root) {
+		write_sentences(i);
 		return false;
+	}
 	i->cause = i->root->cause;
 	assign_roles(i);
 	collect_also(i);
+	ranks_explain(i);
 	collect_processes(i, k);
 	name_program(i);
 	judge_graphics(i, k);

@@ -26,7 +26,6 @@ struct engine {
 	struct stamp last;
 	struct str boot_id;
 	char boot_id_room[64];
-	bool new_source;
 	uint64_t opened;
 	struct incident *newest; // that took the newest event
 	struct stamp error_time; // of the driver's newest error
@@ -65,12 +64,18 @@ static void close_at(struct engine *g, size_t index)
 		g->newest = NULL;
 	i->open = false;
 	incident_attribute(i, g->know, &g->machine);
-	if (incident_conclude(i, g->know)) {
-		incident_advise(i, g->know);
+	incident_conclude(i, g->know);
+	if (i->events.len)
 		g->sink.incident(g->sink.ctx, i);
-	} else {
+	else
 		incident_free(i);
-	}
+}
+
+static void forget_machine(struct engine *g)
+{
+	if (g->sink.machine)
+		g->sink.machine(g->sink.ctx, &g->machine);
+	machine_clear(&g->machine);
 }
 
 static void close_oldest(struct engine *g)
@@ -238,6 +243,7 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	d->driver = arena_str(&i->arena, e->driver);
 	d->text = arena_str(&i->arena, str_cut(e->text, 240));
 	d->phase = phase;
+	d->program = e->signature->program;
 	keep_values(i, d, e);
 	vec_push(&i->events, d);
 	return d;
@@ -393,25 +399,12 @@ static void begin_boot(struct engine *g, const struct event *e)
 	close_all(g);
 	g->boots++;
 	g->frame_at = g->error_at = (struct place){ 0 };
-	machine_clear(&g->machine);
+	forget_machine(g);
 	const struct fact *marker = event_fact(e, "boot_id"); // `-- Boot 4f1c... --`
 	g->boot_id = str_cut(marker ? marker->value : e->boot_id, sizeof(g->boot_id_room));
 	memcpy(g->boot_id_room, g->boot_id.p ? g->boot_id.p : "", g->boot_id.n);
 	g->boot_id.p = g->boot_id_room;
 	g->marked = marker != NULL;
-}
-
-void engine_source(struct engine *g) { g->new_source = true; }
-
-/** Whether it began a boot. */
-static bool enter_source(struct engine *g, const struct event *e)
-{
-	g->new_source = false;
-	bool continues = e->time.clock == g->last.clock && e->time.clock != TIME_NONE && e->time.seconds >= g->last.seconds &&
-			 e->time.seconds - g->last.seconds <= GAP;
-	if (!continues)
-		begin_boot(g, e);
-	return !continues;
 }
 
 static void take_context(struct engine *g, const struct event *e)
@@ -426,8 +419,7 @@ static void take_context(struct engine *g, const struct event *e)
 /** What concerns boots, clocks and the machine; with it old incidents end. */
 static void follow_machine(struct engine *g, const struct event *e)
 {
-	bool began = g->new_source && enter_source(g, e);
-	if (!began && (new_boot(g, e) || (e->boot_id.n && !g->boot_id.n)))
+	if (new_boot(g, e) || (e->boot_id.n && !g->boot_id.n))
 		begin_boot(g, e);
 	if (e->time.clock != TIME_NONE) {
 		g->last = e->time;
@@ -489,6 +481,8 @@ void engine_event(struct engine *g, const struct event *e)
 		take_message(g, e);
 		return;
 	}
+	if (s->event && s->event->note && g->sink.note)
+		g->sink.note(g->sink.ctx, e);
 	if (s->event && s->event->opens == OPENS_CONTEXT) {
 		take_context(g, e);
 		return;
@@ -510,7 +504,7 @@ void engine_event(struct engine *g, const struct event *e)
 void engine_end(struct engine *g)
 {
 	close_all(g);
-	machine_clear(&g->machine);
+	forget_machine(g);
 	g->boot_id = (struct str){ 0 };
 	g->last = (struct stamp){ 0 };
 	g->boots++;

@@ -62,7 +62,7 @@ void fault_status_decode(struct incident *i, struct diag_event *e, const struct 
 	const struct fact *status = diag_fact(e, "fault_status"), *which = diag_fact(e, "fault_register");
 	const struct know_register *r = which ? know_register(k, which->value) : NULL;
 	uint64_t value, printed;
-	if (!status || !r || !str_hex(status->value, &value))
+	if (!status || !r || !str_hex(status->value, &value) || diag_fact(e, "status_agrees"))
 		return;
 	struct place at = status->at;
 	if (!value) {

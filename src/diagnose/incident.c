@@ -64,6 +64,23 @@ static bool one(struct str value, size_t index, struct str *ret_value)
 	return value.n && index == 0;
 }
 
+/** The index-th kind of evidence that the diagnosis does not have. */
+static bool evidence_lacks(const struct incident *in, size_t index, struct str *ret_value)
+{
+	static const char *const kinds[] = { "kernel-log", "debug-agent", "rocgdb", "flight-recorder", "stacks", "devcoredump", "inventory",
+					     "container", "kernel-api-log", "application-log" };
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		bool have = false;
+		for (size_t n = 0; n < in->nevidence; n++)
+			have |= str_is(in->evidence[n], kinds[i]);
+		if (!have && !index--) {
+			*ret_value = str_z(kinds[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
 bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value)
 {
 	const struct incident *in = incident;
@@ -89,6 +106,14 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 		if (index >= in->events.len)
 			return false;
 		*ret_value = in->events.data[index]->kind->head.id;
+		return true;
+	}
+	if (str_is(name, "evidence_lacks"))
+		return evidence_lacks(in, index, ret_value);
+	if (str_is(name, "evidence")) {
+		if (index >= in->nevidence)
+			return false;
+		*ret_value = in->evidence[index];
 		return true;
 	}
 	if (str_is(name, "event_reset"))
@@ -126,6 +151,8 @@ void incident_free(struct incident *i)
 		return;
 	vec_free(&i->events);
 	vec_free(&i->machine);
+	vec_free(&i->other_gpus);
+	vec_free(&i->ranks);
 	vec_free(&i->also);
 	vec_free(&i->processes);
 	vec_free(&i->remedies);

@@ -16,6 +16,7 @@ struct diag_event {
 	unsigned count;
 	struct str device, driver, text;
 	enum phase phase;
+	bool program;   // a program reported it, not the kernel
 	bool confirmed; // of events that need a frame of the driver behind them
 	size_t nfacts, facts_cap;
 	struct fact *facts;
@@ -47,6 +48,15 @@ struct diag_process {
 	const char *role; // owner, victim, bystander
 };
 
+/** One process of a job, as far as its reports tell. */
+struct diag_rank {
+	struct str who, group; // what it is told from others by; its process group
+	struct str rank, worker, pid, node, collective;
+	int64_t seq, enqueued, completed; // of its collective operations; -1: not known
+	const struct diag_event *first;
+	const char *role; // first, victim; NULL: not known
+};
+
 struct diag_remedy {
 	const struct know_remedy *remedy;
 	bool certain; // its condition is known to hold
@@ -61,12 +71,17 @@ struct incident {
 	struct str id, fingerprint, boot_id;
 	bool open;
 	struct diag_gpu gpu;
+	VEC(struct diag_gpu) other_gpus; // of an incident on several
 	struct stamp begin, end;
 	VEC(struct diag_event *) events;
 	unsigned dropped;         // events beyond what an incident keeps
 	VEC(struct fact) machine; // kernel, firmware, parameters
 	bool log_has_boot;        // the boot's own messages were seen
 	bool vendor_known;        // something says that the GPU is AMD's
+	bool joined;              // of several sources
+	struct str joined_by;     // what brought their clocks together
+	const struct str *evidence; // kinds of all sources of the diagnosis
+	size_t nevidence;
 	// Concluded:
 	struct diag_event *root;
 	const struct know_cause *cause;
@@ -78,6 +93,7 @@ struct incident {
 	struct str program;  // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;
+	VEC(struct diag_rank) ranks;
 	VEC(struct diag_process) processes;
 	VEC(struct diag_remedy) remedies;
 	VEC(const struct know_bad *) known;
@@ -105,7 +121,8 @@ bool diag_event_get(const void *event, struct str name, size_t index, struct str
 struct machine;
 /** Which GPU of which machine it is about; events of the bus that are about another device are marked as unrelated. */
 void incident_attribute(struct incident *i, const struct know *k, const struct machine *m);
-/** Decodes fault status registers, finds cause, roles, confidence. false: it is no incident. */
+/** Decodes fault status registers, finds cause, roles, confidence. false: it is no incident. It may be called again after more
+ * events were joined to it. */
 bool incident_conclude(struct incident *i, const struct know *k);
 /** Adds action, remedies and next steps to a concluded incident. */
 void incident_advise(struct incident *i, const struct know *k);
@@ -117,4 +134,10 @@ void fault_status_decode(struct incident *i, struct diag_event *e, const struct 
 void kernels_explain(struct incident *i, struct diag_event *e, const struct know *k);
 /** Which lanes of stopped waves were active, and which are out of step. */
 void waves_explain(struct incident *i);
+/** Which kernels in flight wait for each other, or do not end. */
+void dispatches_explain(struct incident *i);
+/** Which process of a job went first, and which lags. */
+void ranks_explain(struct incident *i);
+/** Takes what other sources say of the machine. */
+void incident_complete(struct incident *i, const struct machine *m);
 void incident_free(struct incident *i);

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "diagnose/join.h"
+
 static int compare(const void *a, const void *b)
 {
 	const struct incident *x = *(struct incident *const *)a, *y = *(struct incident *const *)b;
@@ -24,13 +26,51 @@ void ledger_sort(struct ledger *l)
 
 void ledger_add(struct ledger *l, struct incident *i)
 {
+	if (!i->cause) {
+		if (l->seen.len < SEEN_MAX)
+			vec_push(&l->seen, i);
+		else
+			incident_free(i);
+		return;
+	}
 	vec_push(&l->incidents, i);
 	if (l->incidents.len == 2 * LEDGER_MAX)
 		ledger_sort(l);
 }
 
+static void sort_out(struct ledger *l, struct incident **list, size_t n)
+{
+	l->incidents.len = l->seen.len = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (list[i]->cause)
+			vec_push(&l->incidents, list[i]);
+		else
+			vec_push(&l->seen, list[i]);
+	}
+}
+
+void ledger_join(struct ledger *l, const struct know *k, const struct machine *m)
+{
+	size_t n = l->incidents.len + l->seen.len, at = 0;
+	struct incident **all = mem_alloc((n + 1) * sizeof(struct incident *));
+	for (size_t i = 0; i < l->incidents.len; i++)
+		all[at++] = l->incidents.data[i];
+	for (size_t i = 0; i < l->seen.len; i++)
+		all[at++] = l->seen.data[i];
+	n = incidents_join(all, n);
+	for (size_t i = 0; i < n; i++) {
+		incident_complete(all[i], m);
+		incident_conclude(all[i], k);
+	}
+	sort_out(l, all, n);
+	free(all);
+}
+
 void ledger_free(struct ledger *l)
 {
+	for (size_t n = 0; n < l->seen.len; n++)
+		incident_free(l->seen.data[n]);
+	vec_free(&l->seen);
 	for (size_t n = 0; n < l->incidents.len; n++)
 		incident_free(l->incidents.data[n]);
 	vec_free(&l->incidents);

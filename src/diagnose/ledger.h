@@ -5,13 +5,18 @@
 
 enum { LEDGER_MAX = 400 };
 
+enum { SEEN_MAX = 256 };
+
 struct ledger {
 	VEC(struct incident *) incidents;
+	VEC(struct incident *) seen; // events that are no incident by themselves
 	uint64_t omitted;
 };
 
 /** Takes @i over. */
 void ledger_add(struct ledger *l, struct incident *i);
+/** Joins what several sources say of one failure, and concludes it anew. */
+void ledger_join(struct ledger *l, const struct know *k, const struct machine *m);
 /** Most important first; of equal ones those of the newest boot, and of these the first: it may have led to the others.
  * What is beyond LEDGER_MAX is only counted. */
 void ledger_sort(struct ledger *l);

@@ -116,6 +116,51 @@ static void note_probe(struct machine *m, const struct know *k, struct machine_g
 	g->probing = true;
 }
 
+struct str machine_node(const struct machine *m, int64_t node)
+{
+	for (size_t i = 0; i < m->ngpus && node > 0; i++)
+		if (m->gpus[i].node == node)
+			return m->gpus[i].device;
+	return (struct str){ 0 };
+}
+
+/** busId of RCCL: domain, bus, device and function as one hexadecimal number. */
+static void note_rank(struct machine *m, const struct event *e)
+{
+	const struct fact *bus = event_fact(e, "bus_id"), *rank = event_fact(e, "rank");
+	uint64_t id;
+	if (!bus || !rank || !str_hex(bus->value, &id) || id > 0xfffffffff)
+		return;
+	struct text name = { 0 }, pci = { 0 };
+	text_printf(&name, "rank." STR_FMT, STR_ARG(rank->value));
+	text_printf(&pci, "%04x:%02x:%02x.%x", (unsigned)(id >> 20), (unsigned)(id >> 12 & 0xff), (unsigned)(id >> 4 & 0xff), (unsigned)(id & 15));
+	set(m, S(""), (struct fact){ text_str(&name), text_str(&pci), FACT_TEXT, e->at });
+	text_free(&name);
+	text_free(&pci);
+}
+
+void machine_merge(struct machine *m, const struct machine *from)
+{
+	for (size_t i = 0; i < from->ngpus; i++) {
+		struct machine_gpu *g = find_or_add(m, from->gpus[i].device, from->gpus[i].at);
+		if (!g)
+			continue;
+		g->part = g->part ? g->part : from->gpus[i].part;
+		g->node = g->node ? g->node : from->gpus[i].node;
+	}
+	for (size_t i = 0; i < from->facts.len; i++) {
+		const struct machine_fact *f = &from->facts.data[i];
+		struct machine_fact *have = NULL;
+		for (size_t n = 0; n < m->facts.len && !have; n++)
+			if (str_eq(m->facts.data[n].fact.name, f->fact.name) && str_eq(m->facts.data[n].device, f->device))
+				have = &m->facts.data[n];
+		if (!have)
+			set(m, f->device, f->fact);
+		else if (!str_eq(have->fact.value, f->fact.value))
+			have->fact.value = (struct str){ 0 };
+	}
+}
+
 void machine_note(struct machine *m, const struct know *k, const struct event *e)
 {
 	struct str id = e->signature->event->head.id;
@@ -131,10 +176,25 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 			note_parameters(m, line->value, e->at);
 		return;
 	}
+	if (str_is(id, "rank-gpu")) {
+		note_rank(m, e);
+		return;
+	}
 	const struct fact *named = event_fact(e, "pci"); // `Initialized amdgpu ... for 0000:03:00.0`
 	struct machine_gpu *g = named                       ? machine_gpu(m, named->value, e->at) :
 				str_is(e->driver, "amdgpu") ? machine_gpu(m, e->device, e->at) :
 							      NULL;
+	if (str_is(id, "gpu-identity")) {
+		const struct fact *node = event_fact(e, "gpu_node");
+		const struct know_part *part = find_part(k, e);
+		if (g && node)
+			str_number(node->value, &g->node);
+		if (g && part)
+			g->part = part;
+		else if (part && !m->ngpus)
+			m->unnamed = part;
+		return;
+	}
 	if (str_is(id, "gpu-probe"))
 		note_probe(m, k, g, e);
 	else if (str_is(id, "gpu-ready") && (g || m->named))

@@ -11,6 +11,7 @@ struct machine_gpu {
 	struct str device;
 	struct place at; // where it was named first
 	const struct know_part *part;
+	int64_t node; // of the HSA runtime; 0: not known, because node 0 is the CPU
 	bool probing;
 };
 
@@ -38,4 +39,8 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct place at);
 /** Whether a PCI address, with or without its domain, is that of a GPU. */
 bool machine_is_gpu(const struct machine *m, struct str device);
+/** The PCI address of an HSA node; empty where it is not known. */
+struct str machine_node(const struct machine *m, int64_t node);
+/** Adds what another source says; a fact on which they differ is none. */
+void machine_merge(struct machine *m, const struct machine *from);
 void machine_clear(struct machine *m);

@@ -64,5 +64,7 @@ bool artefact_event(const struct artefact_output *out, const char *id, struct pl
 	ret->nvalues = 0;
 	ret->values = NULL;
 	ret->nfacts = 0;
+	for (const struct know_pair *p = ret->signature ? ret->signature->sets : NULL; p; p = p->next)
+		event_add(ret, p->name, p->value, FACT_TEXT);
 	return ret->signature;
 }

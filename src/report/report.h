@@ -7,10 +7,18 @@
 #include "evidence/reader.h"
 #include "unhang/unhang.h"
 
+/** Something that is said by itself. */
+struct note {
+	struct str event, text;
+	struct place at;
+};
+
 struct diagnosis {
 	const struct know *know;
 	const struct evidence_reader *evidence;
 	const struct ledger *ledger;
+	const struct note *notes;
+	size_t nnotes;
 };
 
 enum report_list { LIST_SOURCES, LIST_INCIDENTS, LIST_TIMELINE, LIST_KNOWN, LIST_REMEDIES, LIST_NEXT };

@@ -5,15 +5,20 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "diagnose/engine.h"
+#include "diagnose/machine.h"
 #include "report/report.h"
 
-enum { BOOTS_BACK = 5 };
+enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
 
 struct uh_session {
 	struct know *know;
 	struct evidence_reader *evidence;
 	struct engine *engine;
 	struct ledger ledger;
+	struct machine machine; // what all sources together say of it
+	struct arena arena;
+	VEC(struct str) kinds; // of evidence
+	VEC(struct note) notes;
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
@@ -40,6 +45,31 @@ static void on_knowledge_problem(void *ctx, const char *file, unsigned line, con
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct uh_session *)ctx)->engine, e); }
 static void on_incident(void *ctx, struct incident *i) { ledger_add(&((struct uh_session *)ctx)->ledger, i); }
 
+static void on_machine(void *ctx, const struct machine *m) { machine_merge(&((struct uh_session *)ctx)->machine, m); }
+
+static bool event_get(const void *event, struct str name, size_t index, struct str *ret_value)
+{
+	const struct fact *f = NULL;
+	const struct event *e = event;
+	for (size_t i = 0; i < e->nfacts && !f; i++)
+		if (str_eq(e->facts[i].name, name) && !index--)
+			f = &e->facts[i];
+	*ret_value = f ? f->value : (struct str){ 0 };
+	return f;
+}
+
+static void on_note(void *ctx, const struct event *e)
+{
+	struct uh_session *s = ctx;
+	const struct fact_view view = { event_get, e };
+	struct text text = { 0 };
+	phrase_fill(&text, e->signature->event->say, &view);
+	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at };
+	if (s->notes.len < NOTES_MAX)
+		vec_push(&s->notes, note);
+	text_free(&text);
+}
+
 static void on_problem(void *ctx, struct uh_error *err)
 {
 	session_problem(ctx, err->message);
@@ -49,7 +79,7 @@ static void on_problem(void *ctx, struct uh_error *err)
 static void on_visit(void *ctx, struct source *source)
 {
 	struct uh_session *s = ctx;
-	engine_source(s->engine);
+	engine_end(s->engine);
 	struct uh_error *err = evidence_read(s->evidence, source);
 	if (err)
 		on_problem(s, err);
@@ -59,7 +89,7 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 {
 	struct uh_session *s = ctx;
 	if (name && !record)
-		engine_source(s->engine);
+		engine_end(s->engine);
 	evidence_record(s->evidence, name, record);
 }
 
@@ -76,7 +106,7 @@ struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
 	struct know_problems problems = { .report = on_knowledge_problem, .ctx = s };
 	s->know = know_load(&problems);
 	s->evidence = evidence_reader_new(s->know, (struct event_sink){ on_event, s });
-	s->engine = engine_new(s->know, (struct incident_sink){ on_incident, s });
+	s->engine = engine_new(s->know, (struct incident_sink){ on_incident, on_machine, on_note, s });
 	return s;
 }
 
@@ -91,6 +121,10 @@ void uh_session_free(struct uh_session *s)
 		return;
 	engine_free(s->engine);
 	ledger_free(&s->ledger);
+	machine_clear(&s->machine);
+	vec_free(&s->kinds);
+	vec_free(&s->notes);
+	arena_free(&s->arena);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
 	free(s);
@@ -151,7 +185,17 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
+	for (size_t n = 0; n < evidence_count(s->evidence); n++)
+		vec_push(&s->kinds, str_z(evidence_at(s->evidence, n)->kind));
+	if (evidence_count(s->evidence) > 1)
+		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
+		struct incident *i = s->ledger.incidents.data[n];
+		i->evidence = s->kinds.data;
+		i->nevidence = s->kinds.len;
+		incident_advise(i, s->know);
+	}
 }
 
 unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evidence_count(s->evidence); }
@@ -160,7 +204,7 @@ unsigned uh_session_incidents(const struct uh_session *s) { return (unsigned)s->
 
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options)
 {
-	const struct diagnosis d = { .know = s->know, .evidence = s->evidence, .ledger = &s->ledger };
+	const struct diagnosis d = { .know = s->know, .evidence = s->evidence, .ledger = &s->ledger, .notes = s->notes.data, .nnotes = s->notes.len };
 	if (options->json)
 		report_json(&d, out);
 	else

@@ -1,0 +1,56 @@
+// Kernels that a debugger saw in flight: which of them wait for each other in one workspace, and which do not come to
+// an end.
+#include "diagnose/incident.h"
+
+static bool is_kind(const struct diag_event *e, const char *kind) { return str_is(e->kind->head.id, kind); }
+
+static struct str fact_of(const struct diag_event *e, const char *name)
+{
+	const struct fact *f = diag_fact(e, name);
+	return f ? f->value : (struct str){ 0 };
+}
+
+static void mark(struct incident *i, struct diag_event *e, const char *name)
+{
+	if (!diag_fact(e, name))
+		diag_set_fact(i, e, (struct fact){ str_z(name), S("yes"), FACT_TEXT, e->at });
+}
+
+static bool counts_in_workspace(const struct diag_event *e)
+{
+	return is_kind(e, "dispatch") && str_is(fact_of(e, "workspace"), "shared") && diag_fact(e, "full_fence");
+}
+
+/** Two that count in a shared workspace, on different queues, each with a full fence. */
+static void find_deadlock(struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *a = i->events.data[n];
+		for (size_t m = n + 1; m < i->events.len && counts_in_workspace(a); m++) {
+			struct diag_event *b = i->events.data[m];
+			if (!counts_in_workspace(b) || str_eq(fact_of(a, "queue"), fact_of(b, "queue")))
+				continue;
+			mark(i, a, "shared_workspace");
+			mark(i, b, "shared_workspace");
+		}
+	}
+}
+
+/** A kernel whose queue waits behind it while a thread waits for the GPU does not come to its end. */
+static void find_stall(struct incident *i)
+{
+	bool host_waits = false, queue_waits = false;
+	for (size_t n = 0; n < i->events.len; n++) {
+		host_waits |= is_kind(i->events.data[n], "host-waits") || is_kind(i->events.data[n], "server-stuck");
+		queue_waits |= is_kind(i->events.data[n], "queue-pending");
+	}
+	for (size_t n = 0; n < i->events.len && (host_waits || queue_waits); n++)
+		if (is_kind(i->events.data[n], "dispatch"))
+			mark(i, i->events.data[n], "stalled");
+}
+
+void dispatches_explain(struct incident *i)
+{
+	find_deadlock(i);
+	find_stall(i);
+}

@@ -1,0 +1,247 @@
+// What the processes of one job say together: which went first, whether all mean one GPU or every GPU failed at once,
+// and which rank is behind the others in their collective operations.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "diagnose/incident.h"
+
+enum { RANKS_SHOWN = 8 };
+
+/** Every GPU within so many seconds is one and the same bug, not one after the other. */
+static const double at_once = 0.5;
+
+static struct str fact_of(const struct diag_event *e, const char *name)
+{
+	const struct fact *f = diag_fact(e, name);
+	return f ? f->value : (struct str){ 0 };
+}
+
+/** By what the events of one process are told from those of another. */
+static struct str identity(const struct diag_event *e)
+{
+	static const char *const names[] = { "rank", "group_rank", "worker", "agent", "pid" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct str value = fact_of(e, names[i]);
+		if (value.n)
+			return value;
+	}
+	return (struct str){ 0 };
+}
+
+static bool speaks_for_rank(const struct diag_event *e)
+{
+	static const char *const kinds[] = { "hsa-memory-fault", "hsa-hang", "hsa-queue-error", "hip-fault", "hip-assert", "hip-launch-failed",
+					     "collective-timeout", "collective-status", "flight-trace", "hip-out-of-memory", "waves-stopped" };
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (str_is(e->kind->head.id, kinds[i]))
+			return identity(e).n;
+	return false;
+}
+
+static struct diag_rank *rank_for(struct incident *i, const struct diag_event *e)
+{
+	struct str who = identity(e), group = fact_of(e, "group");
+	for (size_t n = 0; n < i->ranks.len; n++)
+		if (str_eq(i->ranks.data[n].who, who) && str_eq(i->ranks.data[n].group, group))
+			return &i->ranks.data[n];
+	struct diag_rank r = { .who = who, .group = group, .first = e, .enqueued = -1, .completed = -1, .seq = -1 };
+	vec_push(&i->ranks, r);
+	return &i->ranks.data[i->ranks.len - 1];
+}
+
+static void take_number(const struct diag_event *e, const char *name, int64_t *to, bool largest)
+{
+	int64_t n;
+	if (str_number(fact_of(e, name), &n) && (*to < 0 || (largest ? n > *to : n < *to)))
+		*to = n;
+}
+
+static void take_event(struct incident *i, const struct diag_event *e)
+{
+	struct diag_rank *r = rank_for(i, e);
+	r->rank = r->rank.n ? r->rank : fact_of(e, "rank").n ? fact_of(e, "rank") : fact_of(e, "group_rank");
+	r->pid = r->pid.n ? r->pid : fact_of(e, "pid");
+	r->worker = r->worker.n ? r->worker : fact_of(e, "worker");
+	r->node = r->node.n ? r->node : fact_of(e, "gpu_node");
+	r->collective = r->collective.n ? r->collective : fact_of(e, "collective");
+	take_number(e, "seq", &r->seq, false);
+	take_number(e, "enqueued", &r->enqueued, true);
+	take_number(e, "completed", &r->completed, true);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct diag_rank *x = a, *y = b;
+	int64_t m, n;
+	if (str_number(x->who, &m) && str_number(y->who, &n) && m != n)
+		return m < n ? -1 : 1;
+	int order = str_cmp(x->group, y->group);
+	return order ? order : str_cmp(x->who, y->who);
+}
+
+static bool same_clock(struct stamp a, struct stamp b) { return a.clock == b.clock && a.clock != TIME_NONE; }
+
+static struct str name_of(struct incident *i, const struct diag_rank *r)
+{
+	if (r->rank.n)
+		return arena_printf(&i->arena, "rank " STR_FMT, STR_ARG(r->rank));
+	if (r->worker.n)
+		return r->worker;
+	if (r->node.n)
+		return arena_printf(&i->arena, "the process of node-" STR_FMT, STR_ARG(r->node));
+	return arena_printf(&i->arena, "process " STR_FMT, STR_ARG(r->who));
+}
+
+// --- faults ---
+
+static bool is_fault(const struct diag_rank *r) { return r->seq < 0 && r->enqueued < 0 && r->completed < 0; }
+
+static bool listed(const struct text *list, struct str word)
+{
+	struct str all = text_str(list);
+	for (struct str one = str_word(&all); one.n; one = str_word(&all))
+		if (str_eq(one, word))
+			return true;
+	return false;
+}
+
+/** The first of the faulting ranks by time; NULL where their times do not tell. */
+static struct diag_rank *first_to_fault(struct incident *i, double *ret_span, double *ret_lead)
+{
+	struct diag_rank *first = NULL;
+	double last = 0, second = -1;
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		struct diag_rank *r = &i->ranks.data[n];
+		if (!is_fault(r))
+			continue;
+		if (r->first->time.clock == TIME_NONE || (first && !same_clock(r->first->time, first->first->time)))
+			return NULL;
+		if (!first || r->first->time.seconds < first->first->time.seconds)
+			first = r;
+		last = r->first->time.seconds > last ? r->first->time.seconds : last;
+	}
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		const struct diag_rank *r = &i->ranks.data[n];
+		if (is_fault(r) && r != first && (second < 0 || r->first->time.seconds < second))
+			second = r->first->time.seconds;
+	}
+	if (first) {
+		*ret_span = last - first->first->time.seconds;
+		*ret_lead = second < 0 ? 0 : second - first->first->time.seconds;
+	}
+	return first;
+}
+
+static void judge_faults(struct incident *i, struct text *note)
+{
+	struct text nodes = { 0 };
+	size_t faults = 0, distinct = 0;
+	double span = 0, lead = 0;
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		const struct diag_rank *r = &i->ranks.data[n];
+		faults += is_fault(r);
+		if (is_fault(r) && r->node.n && !listed(&nodes, r->node)) {
+			text_printf(&nodes, "%s" STR_FMT, nodes.n ? " " : "", STR_ARG(r->node));
+			distinct++;
+		}
+	}
+	struct diag_rank *first = first_to_fault(i, &span, &lead);
+	if (faults > 1 && distinct == 1)
+		text_printf(note, "All %zu processes name the same GPU (node-" STR_FMT "): look at that GPU, not at their code. ", faults,
+			    STR_ARG(text_str(&nodes)));
+	else if (distinct > 1 && first && span <= at_once)
+		text_printf(note, "%zu GPUs (nodes " STR_FMT ") failed within %.0f ms: the same bug on all of them, not one bad GPU. ", distinct,
+			    STR_ARG(text_str(&nodes)), span * 1000);
+	else if (distinct > 2 && !first)
+		text_printf(note, "%zu GPUs failed (nodes " STR_FMT ") and nothing tells which first: a bug that all ranks share is likelier than so "
+				  "many bad GPUs. ",
+			    distinct, STR_ARG(text_str(&nodes)));
+	if (faults > 1 && first && (span > at_once || distinct < 2) && lead > 0) {
+		struct str name = name_of(i, first);
+		text_printf(note, "The first was " STR_FMT ", %.3g s before the next; what the others report may follow from it. ", STR_ARG(name), lead);
+		for (size_t n = 0; n < i->ranks.len; n++)
+			i->ranks.data[n].role = &i->ranks.data[n] == first ? "first" : "victim";
+	} else if (first && faults > 1) {
+		first->role = "first";
+	}
+	text_free(&nodes);
+}
+
+// --- collectives ---
+
+static int64_t progress_of(const struct diag_rank *r)
+{
+	return r->enqueued >= 0 ? r->enqueued : r->seq;
+}
+
+/** Ranks of one group that are behind the others. */
+static void judge_group(struct incident *i, struct str group, struct text *note)
+{
+	int64_t low = INT64_MAX, high = -1, highest_rank = -1, number;
+	size_t waiting = 0, numbered = 0;
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		const struct diag_rank *r = &i->ranks.data[n];
+		if (!str_eq(r->group, group) || progress_of(r) < 0)
+			continue;
+		waiting++;
+		low = progress_of(r) < low ? progress_of(r) : low;
+		high = progress_of(r) > high ? progress_of(r) : high;
+		if (str_number(r->rank, &number)) {
+			numbered++;
+			highest_rank = number > highest_rank ? number : highest_rank;
+		}
+	}
+	if (waiting < 2)
+		return;
+	if (low == high) {
+		text_printf(note, "All %zu ranks that report stand at the same operation (number %lld): none of them lags", waiting, (long long)low);
+		if (numbered == waiting && highest_rank + 1 > (int64_t)waiting)
+			text_printf(note, ", but a rank that reports nothing is missing: it died or hangs elsewhere. ");
+		else
+			text_printf(note, ", so that the link, the network or a GPU inside the operation is to blame. ");
+		return;
+	}
+	struct text behind = { 0 };
+	size_t n_behind = 0;
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		struct diag_rank *r = &i->ranks.data[n];
+		if (!str_eq(r->group, group) || progress_of(r) < 0)
+			continue;
+		r->role = progress_of(r) == low ? "first" : "victim";
+		if (progress_of(r) == low && n_behind++ < RANKS_SHOWN)
+			text_printf(&behind, "%s" STR_FMT, behind.n ? ", " : "", STR_ARG(r->who));
+	}
+	text_printf(note, "The ranks are out of step: rank%s " STR_FMT " stand%s at operation %lld, others at %lld. What lags is the cause, the others wait "
+			  "for it. ",
+		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "" : "s", (long long)low, (long long)high);
+	if (i->root && !diag_fact(i->root, "lagging_ranks"))
+		diag_set_fact(i, i->root, (struct fact){ S("lagging_ranks"), text_str(&behind), FACT_TEXT, i->root->at });
+	text_free(&behind);
+}
+
+static void judge_collectives(struct incident *i, struct text *note)
+{
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		bool seen = false;
+		for (size_t m = 0; m < n; m++)
+			seen |= str_eq(i->ranks.data[m].group, i->ranks.data[n].group);
+		if (!seen)
+			judge_group(i, i->ranks.data[n].group, note);
+	}
+}
+
+void ranks_explain(struct incident *i)
+{
+	struct text note = { 0 };
+	i->ranks.len = 0;
+	for (size_t n = 0; n < i->events.len; n++)
+		if (speaks_for_rank(i->events.data[n]))
+			take_event(i, i->events.data[n]);
+	if (i->ranks.len > 1)
+		qsort(i->ranks.data, i->ranks.len, sizeof(i->ranks.data[0]), by_rank);
+	judge_faults(i, &note);
+	judge_collectives(i, &note);
+	if (note.n > 1)
+		diag_set_note(i, i->root, "ranks_note", (struct str){ note.p, note.n - 1 });
+	text_free(&note);
+}
