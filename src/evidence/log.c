@@ -86,8 +86,10 @@ static struct event *event_copy(struct arena *a, const struct event *e)
 	c->driver = arena_str(a, e->driver);
 	c->text = arena_str(a, str_cut(e->text, HELD_TEXT));
 	c->boot_id = arena_str(a, e->boot_id);
-	for (size_t i = 0; i < c->nfacts; i++)
+	for (size_t i = 0; i < c->nfacts; i++) {
+		c->facts[i].name = arena_str(a, e->facts[i].name);
 		c->facts[i].value = arena_str(a, e->facts[i].value);
+	}
 	c->values = values_copy(a, e->values, e->nvalues);
 	return c;
 }

@@ -1,6 +1,7 @@
-// Each anchor is looked for by its four rarest characters in a row, its fingerprint. Fingerprints lie in eight
-// buckets; two tables of sixteen bytes for each of the four characters say which buckets a half byte agrees with, so
-// that a vector of text is held against all anchors with eight shuffles. What agrees is compared in full.
+// Each anchor is looked for by its four rarest characters in a row, its fingerprint. Fingerprints lie in sixteen
+// buckets; tables of sixteen bytes for each of the four characters say which buckets a half byte agrees with, so
+// that a vector of text is held against all anchors with sixteen shuffles. What agrees, and is a fingerprint by a
+// hash of its four characters too, is compared in full.
 #include "evidence/scan.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 4, PRINT_MIN = 3, BUCKETS = 8, LONG_LINE = 4000 };
+enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 4, PRINT_MIN = 3, BUCKETS = 16, HALVES = 2, HASH_BITS = 12, LONG_LINE = 4000 };
 
 struct anchor {
 	struct str text;
@@ -24,8 +25,17 @@ struct scanner {
 		size_t n;
 		uint8_t anchors[ANCHORS];
 	} buckets[BUCKETS];
-	uint8_t low[PRINT][16], high[PRINT][16]; // by half byte: bits of the buckets that agree
+	uint8_t low[HALVES][PRINT][16], high[HALVES][PRINT][16]; // by half byte: bits of the eight buckets that agree
+	unsigned short_buckets;                                  // bits of those with anchors that no hash can tell
+	uint8_t hashes[(1 << HASH_BITS) / 8];                    // of all fingerprints
 };
+
+static unsigned hash_of(const char *p)
+{
+	uint32_t v;
+	memcpy(&v, p, sizeof(v));
+	return v * 0x9e3779b1u >> (32 - HASH_BITS);
+}
 
 /** How common a character is in logs: letters by their frequency, a space most of all. */
 static unsigned commonness(char c)
@@ -35,14 +45,28 @@ static unsigned commonness(char c)
 	return at ? (unsigned)(at - by_frequency) + 4 : char_alpha(c) ? 5 : 14;
 }
 
+/** What stands in every log, so that a fingerprint from it would agree all the time. */
+static const char common_words[] =
+	"kernel: from device network active collective connection session service started process running error warning message "
+	"version memory request response user time info debug level source server client container module status value name "
+	"detected received failed loaded found after before between through while system driver Starting Stopped Finished "
+	"INFO 02-24 02:40:51 [engine.py:123] Avg prompt throughput: 0.0 tokens/s, Running: 12 reqs, Waiting: 3 reqs, cache usage: "
+	"Jul 24 12:28:27 host systemd[1]: Started Session of User root. sshd[812]: Accepted publickey for port ssh2: SHA256: audit: "
+	"type=1400 apparmor=\"DENIED\" operation=\"open\" GET /api/v1/items HTTP/1.1\" 200 512 POST 127.0.0.1 mounted filesystem with "
+	"ordered data mode. state change: new full-speed USB number using dhcp lease interface eth0 link becomes ready (queue active) "
+	"level=info msg=\"ignoring event\" CMD (command -v > /dev/null && ) step loss lr grad norm epoch train iter batch it/s]";
+
 static size_t rarest_print(struct str text)
 {
+	const struct str words = str_z(common_words);
 	size_t best = 0;
 	unsigned least = UINT32_MAX;
 	for (size_t at = 0; at + PRINT <= text.n; at++) {
 		unsigned product = 1;
 		for (size_t i = at; i < at + PRINT; i++)
 			product *= commonness(text.p[i]);
+		if (str_find(words, str_cut(str_from(text, at), PRINT)) >= 0)
+			product *= 16;
 		if (product < least) {
 			least = product;
 			best = at;
@@ -80,11 +104,58 @@ static struct str longest_literal(const struct template *t)
 
 static struct str print_of(const struct anchor *a) { return str_cut(str_from(a->text, a->at), PRINT); }
 
-/** Short ones first, then by fingerprint. */
-static int by_print(const void *a, const void *b)
+/** How often a character stands in a log, roughly. */
+static double share(unsigned char c)
 {
-	struct str x = print_of(a), y = print_of(b);
-	return (x.n < PRINT) != (y.n < PRINT) ? (x.n < PRINT ? -1 : 1) : str_cmp(x, y);
+	if (c == ' ')
+		return 0.12;
+	if (char_digit((char)c))
+		return 0.018;
+	if (c >= 'a' && c <= 'z')
+		return 0.6 * commonness((char)c) * commonness((char)c) / 8200;
+	return c > ' ' && c < 0x7f ? char_alpha((char)c) ? 0.004 : 0.007 : 0.0002;
+}
+
+/** What a bucket agrees with: for each of the four characters, which half bytes. */
+struct sieve {
+	uint16_t low[PRINT], high[PRINT];
+};
+
+static struct sieve sieve_with(struct sieve s, struct str print)
+{
+	for (size_t i = 0; i < PRINT; i++) {
+		unsigned char c = i < print.n ? (unsigned char)print.p[i] : 0;
+		s.low[i] |= i < print.n ? (uint16_t)(1u << (c & 15)) : UINT16_MAX;
+		s.high[i] |= i < print.n ? (uint16_t)(1u << (c >> 4)) : UINT16_MAX;
+	}
+	return s;
+}
+
+static bool sieve_takes(const struct sieve *s, const char *p)
+{
+	for (size_t i = 0; i < PRINT; i++) {
+		unsigned char c = (unsigned char)p[i];
+		if (!(s->low[i] >> (c & 15) & 1) || !(s->high[i] >> (c >> 4) & 1))
+			return false;
+	}
+	return true;
+}
+
+/** How much of a log agrees with it: of these words, and of any others. */
+static double sieve_share(const struct sieve *s)
+{
+	size_t agrees = 0;
+	for (size_t at = 0; at + PRINT < sizeof(common_words); at++)
+		agrees += sieve_takes(s, common_words + at);
+	double product = 1;
+	for (size_t i = 0; i < PRINT; i++) {
+		double sum = 0;
+		for (unsigned c = 0; c < 128; c++)
+			if (s->low[i] >> (c & 15) & 1 && s->high[i] >> (c >> 4) & 1)
+				sum += share((unsigned char)c);
+		product *= sum;
+	}
+	return product + (double)agrees / (double)sizeof(common_words);
 }
 
 static void fill_bucket(struct scanner *s, size_t b, size_t n)
@@ -95,24 +166,40 @@ static void fill_bucket(struct scanner *s, size_t b, size_t n)
 		bool any = i >= print.n; // behind the end of a short one anything may stand
 		unsigned char c = any ? 0 : (unsigned char)print.p[i];
 		for (unsigned half = 0; half < 16; half++) {
-			s->low[i][half] |= (uint8_t)((any || half == (c & 15u)) << b);
-			s->high[i][half] |= (uint8_t)((any || half == c >> 4u) << b);
+			s->low[b / 8][i][half] |= (uint8_t)((any || half == (c & 15u)) << b % 8);
+			s->high[b / 8][i][half] |= (uint8_t)((any || half == c >> 4u) << b % 8);
 		}
 	}
+	if (print.n < PRINT) {
+		s->short_buckets |= 1u << b;
+		return;
+	}
+	unsigned hash = hash_of(print.p);
+	s->hashes[hash / 8] |= (uint8_t)(1u << hash % 8);
 }
 
-/** Anchors with like fingerprints share a bucket: the less they differ, the less else agrees with them. One that is
- * shorter than a fingerprint agrees with much, so that it has a bucket of its own. */
+/** Each goes to the bucket that agrees with the least more for it. */
 static void fill_buckets(struct scanner *s)
 {
-	size_t short_ones = 0;
-	qsort(s->anchors, s->n, sizeof(s->anchors[0]), by_print);
-	while (short_ones < s->n && short_ones < BUCKETS / 2 && print_of(&s->anchors[short_ones]).n < PRINT)
-		short_ones++;
-	for (size_t n = 0; n < s->n; n++)
-		fill_bucket(s,
-			    n < short_ones ? n : short_ones + (n - short_ones) * (BUCKETS - short_ones) / (s->n - short_ones),
-			    n);
+	struct sieve sieves[BUCKETS] = { 0 };
+	double shares[BUCKETS] = { 0 };
+	for (size_t n = 0; n < s->n; n++) {
+		struct str print = print_of(&s->anchors[n]);
+		size_t best = 0;
+		double least = 0, best_share = 0;
+		for (size_t b = 0; b < BUCKETS; b++) {
+			struct sieve with = sieve_with(sieves[b], print);
+			double after = sieve_share(&with);
+			if (!b || after - shares[b] < least) {
+				least = after - shares[b];
+				best_share = after;
+				best = b;
+			}
+		}
+		sieves[best] = sieve_with(sieves[best], print);
+		shares[best] = best_share;
+		fill_bucket(s, best, n);
+	}
 }
 
 struct scanner *scanner_new(const struct know *k)
@@ -197,6 +284,9 @@ static void add_line_around(struct hits *h, size_t begin, size_t end)
 static void check_hit(const struct scanner *s, struct hits *h, size_t at, unsigned buckets)
 {
 	struct window *w = h->window;
+	unsigned hash = at + PRINT <= w->size ? hash_of(w->bytes + at) : 0;
+	if (at + PRINT > w->size || !(s->hashes[hash / 8] >> hash % 8 & 1))
+		buckets &= s->short_buckets;
 	for (; buckets; buckets &= buckets - 1) {
 		unsigned b = (unsigned)__builtin_ctz(buckets);
 		for (size_t n = 0; n < s->buckets[b].n; n++) {
@@ -216,24 +306,18 @@ static void scan_plain(const struct scanner *s, struct hits *h, size_t from, siz
 {
 	const unsigned char *p = (const unsigned char *)h->window->bytes;
 	for (size_t at = from; at + PRINT_MIN <= to; at++) {
-		unsigned agree = s->low[0][p[at] & 15] & s->high[0][p[at] >> 4];
-		if (!agree)
-			continue;
-		for (size_t i = 1; i < PRINT && at + i < to; i++)
-			agree &= s->low[i][p[at + i] & 15] & s->high[i][p[at + i] >> 4];
-		if (agree)
-			check_hit(s, h, at, agree);
+		unsigned agree[HALVES];
+		for (unsigned n = 0; n < HALVES; n++) {
+			agree[n] = s->low[n][0][p[at] & 15] & s->high[n][0][p[at] >> 4];
+			for (size_t i = 1; i < PRINT && at + i < to && agree[n]; i++)
+				agree[n] &= s->low[n][i][p[at + i] & 15] & s->high[n][i][p[at + i] >> 4];
+		}
+		if (agree[0] | agree[1])
+			check_hit(s, h, at, agree[0] | agree[1] << 8);
 	}
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static __m256i agreement(__m256i text, __m256i low, __m256i high)
-{
-	const __m256i half = _mm256_set1_epi8(15);
-	__m256i lower = _mm256_and_si256(text, half), upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
-	return _mm256_and_si256(_mm256_shuffle_epi8(low, lower), _mm256_shuffle_epi8(high, upper));
-}
-
 __attribute__((target("avx2"))) static __m256i table(const uint8_t *bytes)
 {
 	return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes));
@@ -244,24 +328,73 @@ __attribute__((target("avx2"))) static size_t scan_avx2(const struct scanner *s,
 {
 	enum { WIDTH = 32 };
 	const char *p = h->window->bytes;
-	const __m256i low0 = table(s->low[0]), high0 = table(s->high[0]);
-	const __m256i low1 = table(s->low[1]), high1 = table(s->high[1]);
-	const __m256i low2 = table(s->low[2]), high2 = table(s->high[2]);
-	const __m256i low3 = table(s->low[3]), high3 = table(s->high[3]);
+	const __m256i half = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
+	__m256i low[HALVES][PRINT], high[HALVES][PRINT];
+	for (unsigned n = 0; n < HALVES; n++) {
+		for (unsigned i = 0; i < PRINT; i++) {
+			low[n][i] = table(s->low[n][i]);
+			high[n][i] = table(s->high[n][i]);
+		}
+	}
 	size_t at = from;
 	for (; at + WIDTH + PRINT <= to; at += WIDTH) {
-		__m256i agree = agreement(_mm256_loadu_si256((const __m256i *)(p + at)), low0, high0);
-		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 1)), low1, high1));
-		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 2)), low2, high2));
-		agree = _mm256_and_si256(agree, agreement(_mm256_loadu_si256((const __m256i *)(p + at + 3)), low3, high3));
-		if (_mm256_testz_si256(agree, agree))
+		__m256i a = _mm256_set1_epi8(-1), b = a;
+#pragma GCC unroll 4
+		for (unsigned i = 0; i < PRINT; i++) {
+			__m256i text = _mm256_loadu_si256((const __m256i *)(p + at + i));
+			__m256i lower = _mm256_and_si256(text, half), upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
+			a = _mm256_and_si256(a, _mm256_and_si256(_mm256_shuffle_epi8(low[0][i], lower), _mm256_shuffle_epi8(high[0][i], upper)));
+			b = _mm256_and_si256(b, _mm256_and_si256(_mm256_shuffle_epi8(low[1][i], lower), _mm256_shuffle_epi8(high[1][i], upper)));
+		}
+		__m256i any = _mm256_or_si256(a, b);
+		if (_mm256_testz_si256(any, any))
 			continue;
-		uint8_t lanes[WIDTH];
-		_mm256_storeu_si256((__m256i *)lanes, agree);
-		unsigned hits = ~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(agree, _mm256_setzero_si256()));
+		uint8_t first[WIDTH], second[WIDTH];
+		_mm256_storeu_si256((__m256i *)first, a);
+		_mm256_storeu_si256((__m256i *)second, b);
+		unsigned hits = ~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(any, zero));
 		for (; hits; hits &= hits - 1) {
 			unsigned lane = (unsigned)__builtin_ctz(hits);
-			check_hit(s, h, at + lane, lanes[lane]);
+			check_hit(s, h, at + lane, first[lane] | (unsigned)second[lane] << 8);
+		}
+	}
+	return at;
+}
+#endif
+
+#if defined(__x86_64__)
+/** The same, twice as wide. */
+__attribute__((target("avx512bw"))) static size_t scan_avx512(const struct scanner *s, struct hits *h, size_t from, size_t to)
+{
+	enum { WIDTH = 64 };
+	const char *p = h->window->bytes;
+	const __m512i half = _mm512_set1_epi8(15);
+	__m512i low[HALVES][PRINT], high[HALVES][PRINT];
+	for (unsigned n = 0; n < HALVES; n++) {
+		for (unsigned i = 0; i < PRINT; i++) {
+			low[n][i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->low[n][i]));
+			high[n][i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->high[n][i]));
+		}
+	}
+	size_t at = from;
+	for (; at + WIDTH + PRINT <= to; at += WIDTH) {
+		__m512i a = _mm512_set1_epi8(-1), b = a;
+#pragma GCC unroll 4
+		for (unsigned i = 0; i < PRINT; i++) {
+			__m512i text = _mm512_loadu_si512(p + at + i);
+			__m512i lower = _mm512_and_si512(text, half), upper = _mm512_and_si512(_mm512_srli_epi16(text, 4), half);
+			a = _mm512_and_si512(a, _mm512_and_si512(_mm512_shuffle_epi8(low[0][i], lower), _mm512_shuffle_epi8(high[0][i], upper)));
+			b = _mm512_and_si512(b, _mm512_and_si512(_mm512_shuffle_epi8(low[1][i], lower), _mm512_shuffle_epi8(high[1][i], upper)));
+		}
+		uint64_t hits = _mm512_test_epi8_mask(a, a) | _mm512_test_epi8_mask(b, b);
+		if (!hits)
+			continue;
+		uint8_t first[WIDTH], second[WIDTH];
+		_mm512_storeu_si512(first, a);
+		_mm512_storeu_si512(second, b);
+		for (; hits; hits &= hits - 1) {
+			unsigned lane = (unsigned)__builtin_ctzll(hits);
+			check_hit(s, h, at + lane, first[lane] | (unsigned)second[lane] << 8);
 		}
 	}
 	return at;
@@ -273,7 +406,9 @@ static void scan_anchors(const struct scanner *s, struct hits *h)
 	struct window *w = h->window;
 	size_t at = w->from > ANCHOR_MAX ? w->from - ANCHOR_MAX : 0; // an anchor may begin in the window before this one
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2"))
+	if (__builtin_cpu_supports("avx512bw"))
+		at = scan_avx512(s, h, at, w->to);
+	else if (__builtin_cpu_supports("avx2"))
 		at = scan_avx2(s, h, at, w->to);
 #endif
 	scan_plain(s, h, at, w->to);
