@@ -332,7 +332,8 @@ static void explain_exit(struct incident *i, struct diag_event *e, const struct 
 {
 	const struct fact *code = diag_fact(e, "exit_code");
 	int64_t number;
-	struct str meaning = code && str_number(code->value, &number) ? know_name(k, S("exit-code"), number) : (struct str){ 0 };
+	struct str meaning =
+		code && str_number(code->value, &number) ? know_name(k, S("exit-code"), number) : (struct str){ 0 };
 	if (meaning.n && !diag_fact(e, "exit_meaning"))
 		diag_set_fact(i, e, (struct fact){ S("exit_meaning"), meaning, FACT_TEXT, code->at });
 }

@@ -13,7 +13,7 @@ enum {
 	FRAME_LINES = 60,      // a stack trace is at most so long
 	SLEEP_SECONDS = 60,
 	VALUE_BYTES = 16 << 20, // of registers and memory that one incident keeps
-	NEAR_LINES = 8, // an oops so close behind an error of the driver is its own
+	NEAR_LINES = 8,         // an oops so close behind an error of the driver is its own
 };
 
 struct engine {
@@ -226,7 +226,8 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	}
 	i->dropping = false;
 	bool follow_ups = str_is(kind->head.id, "page-fault");
-	if (last && last->phase == phase && ((!follow_ups && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
+	if (last && last->phase == phase &&
+	    ((!follow_ups && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
 		i->dropping = !same_facts(last, e) || follow_ups;
 		last->count++;
 		last->last = e->time;

@@ -20,6 +20,7 @@ void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
 		e->facts = grown;
 		e->facts_cap = cap;
 	}
+	fact.name = arena_str(&i->arena, fact.name);
 	fact.value = arena_str(&i->arena, fact.value);
 	e->facts[e->nfacts++] = fact;
 }
@@ -67,8 +68,8 @@ static bool one(struct str value, size_t index, struct str *ret_value)
 /** The index-th kind of evidence that the diagnosis does not have. */
 static bool evidence_lacks(const struct incident *in, size_t index, struct str *ret_value)
 {
-	static const char *const kinds[] = { "kernel-log", "debug-agent", "rocgdb", "flight-recorder", "stacks", "devcoredump", "inventory",
-					     "container", "kernel-api-log", "application-log" };
+	static const char *const kinds[] = { "kernel-log",  "debug-agent", "rocgdb",    "flight-recorder", "stacks",
+					     "devcoredump", "inventory",   "container", "kernel-api-log",  "application-log" };
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		bool have = false;
 		for (size_t n = 0; n < in->nevidence; n++)

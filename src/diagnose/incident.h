@@ -74,12 +74,12 @@ struct incident {
 	VEC(struct diag_gpu) other_gpus; // of an incident on several
 	struct stamp begin, end;
 	VEC(struct diag_event *) events;
-	unsigned dropped;         // events beyond what an incident keeps
-	VEC(struct fact) machine; // kernel, firmware, parameters
-	bool log_has_boot;        // the boot's own messages were seen
-	bool vendor_known;        // something says that the GPU is AMD's
-	bool joined;              // of several sources
-	struct str joined_by;     // what brought their clocks together
+	unsigned dropped;           // events beyond what an incident keeps
+	VEC(struct fact) machine;   // kernel, firmware, parameters
+	bool log_has_boot;          // the boot's own messages were seen
+	bool vendor_known;          // something says that the GPU is AMD's
+	bool joined;                // of several sources
+	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;
 	// Concluded:
@@ -104,8 +104,8 @@ struct incident {
 	bool dropping; // the newest event was dropped: its follow-up lines are too
 	int gap;
 	size_t value_bytes; // of registers and memory that are kept
-	uint64_t order; // of opening
-	uint64_t boot;  // the how manieth boot of the evidence
+	uint64_t order;     // of opening
+	uint64_t boot;      // the how manieth boot of the evidence
 };
 
 /** The first fact of this name, or NULL. */

@@ -47,7 +47,8 @@ static bool page_of(const struct diag_event *e, uint64_t *ret)
 }
 
 /** The events of both that report the same fault. */
-static bool share_fault(const struct incident *a, const struct incident *b, const struct diag_event **ret_a, const struct diag_event **ret_b)
+static bool share_fault(const struct incident *a, const struct incident *b, const struct diag_event **ret_a,
+			const struct diag_event **ret_b)
 {
 	uint64_t x, y;
 	for (size_t n = 0; n < a->events.len; n++)
@@ -105,8 +106,8 @@ static bool tells_of_hang(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct str id = i->events.data[n]->kind->head.id;
-		if (str_is(id, "hsa-hang") || str_is(id, "hip-context-lost") || str_is(id, "hip-launch-failed") || str_is(id, "gl-reset") ||
-		    str_is(id, "host-waits") || str_is(id, "gpu-state"))
+		if (str_is(id, "hsa-hang") || str_is(id, "hip-context-lost") || str_is(id, "hip-launch-failed") ||
+		    str_is(id, "gl-reset") || str_is(id, "host-waits") || str_is(id, "gpu-state"))
 			return true;
 	}
 	return false;
@@ -141,7 +142,8 @@ static bool belong(const struct part *a, const struct part *b, size_t kernels)
 	if (a->kernel && b->kernel)
 		return kernel_and_kernel(a->incident, b->incident);
 	if (a->kernel || b->kernel)
-		return program_and_kernel(a->kernel ? b->incident : a->incident, a->kernel ? a->incident : b->incident, kernels == 1);
+		return program_and_kernel(a->kernel ? b->incident : a->incident, a->kernel ? a->incident : b->incident,
+					  kernels == 1);
 	double apart = distance(a->incident, b->incident);
 	return apart < 0 || apart <= JOB_SECONDS;
 }
@@ -161,7 +163,8 @@ static void unite(struct part *parts, size_t n, size_t a, size_t b)
 static void align(struct incident *to, struct incident *from)
 {
 	const struct diag_event *x, *y;
-	if (!share_fault(to, from, &x, &y) || x->time.clock == TIME_NONE || y->time.clock == TIME_NONE || x->time.clock == y->time.clock)
+	if (!share_fault(to, from, &x, &y) || x->time.clock == TIME_NONE || y->time.clock == TIME_NONE ||
+	    x->time.clock == y->time.clock)
 		return;
 	enum time_clock clock = y->time.clock;
 	double shift = x->time.seconds - y->time.seconds;
@@ -174,7 +177,8 @@ static void align(struct incident *to, struct incident *from)
 			e->last = (struct stamp){ time.clock, e->last.seconds + shift };
 	}
 	struct str address = fact_of(x, "fault_address");
-	to->joined_by = arena_printf(&to->arena, "the fault at " STR_FMT " stands in both logs and brings their clocks together", STR_ARG(address));
+	to->joined_by = arena_printf(
+		&to->arena, "the fault at " STR_FMT " stands in both logs and brings their clocks together", STR_ARG(address));
 }
 
 // --- one incident ---
@@ -182,7 +186,8 @@ static void align(struct incident *to, struct incident *from)
 static bool same_event(const struct diag_event *a, const struct diag_event *b)
 {
 	if (a->kind != b->kind || a->at.source == b->at.source || a->time.clock != b->time.clock || a->nfacts != b->nfacts ||
-	    a->time.seconds < b->time.seconds - 0.001 || a->time.seconds > b->time.seconds + 0.001 || a->time.clock == TIME_NONE)
+	    a->time.seconds < b->time.seconds - 0.001 || a->time.seconds > b->time.seconds + 0.001 ||
+	    a->time.clock == TIME_NONE)
 		return false;
 	for (size_t n = 0; n < a->nfacts; n++)
 		if (!str_eq(a->facts[n].value, b->facts[n].value))

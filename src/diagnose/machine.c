@@ -133,7 +133,8 @@ static void note_rank(struct machine *m, const struct event *e)
 		return;
 	struct text name = { 0 }, pci = { 0 };
 	text_printf(&name, "rank." STR_FMT, STR_ARG(rank->value));
-	text_printf(&pci, "%04x:%02x:%02x.%x", (unsigned)(id >> 20), (unsigned)(id >> 12 & 0xff), (unsigned)(id >> 4 & 0xff), (unsigned)(id & 15));
+	text_printf(&pci, "%04x:%02x:%02x.%x", (unsigned)(id >> 20), (unsigned)(id >> 12 & 0xff), (unsigned)(id >> 4 & 0xff),
+		    (unsigned)(id & 15));
 	set(m, S(""), (struct fact){ text_str(&name), text_str(&pci), FACT_TEXT, e->at });
 	text_free(&name);
 	text_free(&pci);

@@ -30,8 +30,9 @@ static struct str identity(const struct diag_event *e)
 
 static bool speaks_for_rank(const struct diag_event *e)
 {
-	static const char *const kinds[] = { "hsa-memory-fault", "hsa-hang", "hsa-queue-error", "hip-fault", "hip-assert", "hip-launch-failed",
-					     "collective-timeout", "collective-status", "flight-trace", "hip-out-of-memory", "waves-stopped" };
+	static const char *const kinds[] = { "hsa-memory-fault", "hsa-hang",          "hsa-queue-error",    "hip-fault",
+					     "hip-assert",       "hip-launch-failed", "collective-timeout", "collective-status",
+					     "flight-trace",     "hip-out-of-memory", "waves-stopped" };
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (str_is(e->kind->head.id, kinds[i]))
 			return identity(e).n;
@@ -147,18 +148,25 @@ static void judge_faults(struct incident *i, struct text *note)
 	}
 	struct diag_rank *first = first_to_fault(i, &span, &lead);
 	if (faults > 1 && distinct == 1)
-		text_printf(note, "All %zu processes name the same GPU (node-" STR_FMT "): look at that GPU, not at their code. ", faults,
-			    STR_ARG(text_str(&nodes)));
+		text_printf(note,
+			    "All %zu processes name the same GPU (node-" STR_FMT "): look at that GPU, not at their code. ",
+			    faults, STR_ARG(text_str(&nodes)));
 	else if (distinct > 1 && first && span <= at_once)
-		text_printf(note, "%zu GPUs (nodes " STR_FMT ") failed within %.0f ms: the same bug on all of them, not one bad GPU. ", distinct,
-			    STR_ARG(text_str(&nodes)), span * 1000);
+		text_printf(note,
+			    "%zu GPUs (nodes " STR_FMT
+			    ") failed within %.0f ms: the same bug on all of them, not one bad GPU. ",
+			    distinct, STR_ARG(text_str(&nodes)), span * 1000);
 	else if (distinct > 2 && !first)
-		text_printf(note, "%zu GPUs failed (nodes " STR_FMT ") and nothing tells which first: a bug that all ranks share is likelier than so "
-				  "many bad GPUs. ",
+		text_printf(note,
+			    "%zu GPUs failed (nodes " STR_FMT
+			    ") and nothing tells which first: a bug that all ranks share is likelier than so "
+			    "many bad GPUs. ",
 			    distinct, STR_ARG(text_str(&nodes)));
 	if (faults > 1 && first && (span > at_once || distinct < 2) && lead > 0) {
 		struct str name = name_of(i, first);
-		text_printf(note, "The first was " STR_FMT ", %.3g s before the next; what the others report may follow from it. ", STR_ARG(name), lead);
+		text_printf(note,
+			    "The first was " STR_FMT ", %.3g s before the next; what the others report may follow from it. ",
+			    STR_ARG(name), lead);
 		for (size_t n = 0; n < i->ranks.len; n++)
 			i->ranks.data[n].role = &i->ranks.data[n] == first ? "first" : "victim";
 	} else if (first && faults > 1) {
@@ -169,10 +177,7 @@ static void judge_faults(struct incident *i, struct text *note)
 
 // --- collectives ---
 
-static int64_t progress_of(const struct diag_rank *r)
-{
-	return r->enqueued >= 0 ? r->enqueued : r->seq;
-}
+static int64_t progress_of(const struct diag_rank *r) { return r->enqueued >= 0 ? r->enqueued : r->seq; }
 
 /** Ranks of one group that are behind the others. */
 static void judge_group(struct incident *i, struct str group, struct text *note)
@@ -194,7 +199,8 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 	if (waiting < 2)
 		return;
 	if (low == high) {
-		text_printf(note, "All %zu ranks that report stand at the same operation (number %lld): none of them lags", waiting, (long long)low);
+		text_printf(note, "All %zu ranks that report stand at the same operation (number %lld): none of them lags",
+			    waiting, (long long)low);
 		if (numbered == waiting && highest_rank + 1 > (int64_t)waiting)
 			text_printf(note, ", but a rank that reports nothing is missing: it died or hangs elsewhere. ");
 		else
@@ -211,9 +217,12 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 		if (progress_of(r) == low && n_behind++ < RANKS_SHOWN)
 			text_printf(&behind, "%s" STR_FMT, behind.n ? ", " : "", STR_ARG(r->who));
 	}
-	text_printf(note, "The ranks are out of step: rank%s " STR_FMT " stand%s at operation %lld, others at %lld. What lags is the cause, the others wait "
-			  "for it. ",
-		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "" : "s", (long long)low, (long long)high);
+	text_printf(note,
+		    "The ranks are out of step: rank%s " STR_FMT
+		    " stand%s at operation %lld, others at %lld. What lags is the cause, the others wait "
+		    "for it. ",
+		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "" : "s", (long long)low,
+		    (long long)high);
 	if (i->root && !diag_fact(i->root, "lagging_ranks"))
 		diag_set_fact(i, i->root, (struct fact){ S("lagging_ranks"), text_str(&behind), FACT_TEXT, i->root->at });
 	text_free(&behind);

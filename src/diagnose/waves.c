@@ -42,10 +42,10 @@ struct pattern {
 	bool stepped; // value = base + lane * step; else they only share a range
 	uint32_t step, base;
 	uint32_t low, high;
-	unsigned fit;   // lanes that agree
-	uint64_t odd;   // active lanes that do not
-	bool address;   // the lower half of a 64-bit address
-	bool wide;      // the lower half of a 64-bit number
+	unsigned fit; // lanes that agree
+	uint64_t odd; // active lanes that do not
+	bool address; // the lower half of a 64-bit address
+	bool wide;    // the lower half of a 64-bit number
 };
 
 static bool has(const struct values *v, unsigned lane) { return lane < v->n && v->data[lane] != missing; }
@@ -186,8 +186,10 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct patt
 	struct str lanes = lane_list(&i->arena, p->odd);
 	struct str values = shown_values(&i->arena, p, p->odd);
 	diag_set_fact(i, e, (struct fact){ S("odd_register"), p->v->name, FACT_TEXT, e->at });
-	diag_set_fact(i, e, (struct fact){ S("odd_lanes"), arena_printf(&i->arena, "lane%s " STR_FMT, bits(p->odd) > 1 ? "s" : "", STR_ARG(lanes)),
-					   FACT_TEXT, e->at });
+	diag_set_fact(i, e,
+		      (struct fact){ S("odd_lanes"),
+				     arena_printf(&i->arena, "lane%s " STR_FMT, bits(p->odd) > 1 ? "s" : "", STR_ARG(lanes)),
+				     FACT_TEXT, e->at });
 	diag_set_fact(i, e, (struct fact){ S("odd_values"), values, FACT_TEXT, e->at });
 	struct text note = { 0 };
 	text_printf(&note, "In register " STR_FMT " the other lanes ", STR_ARG(p->v->name));
@@ -212,7 +214,8 @@ static void find_odd_lanes(struct incident *i, struct diag_event *e, uint64_t ac
 	for (size_t n = 0; n < e->nvalues; n++) {
 		const struct values *v = &e->values[n];
 		struct pattern p;
-		if (v->n < 2 || v->name.n < 2 || v->name.p[0] != 'v' || !char_digit(v->name.p[1]) || !find_pattern(e, v, active, &p))
+		if (v->n < 2 || v->name.n < 2 || v->name.p[0] != 'v' || !char_digit(v->name.p[1]) ||
+		    !find_pattern(e, v, active, &p))
 			continue;
 		if (!best.v || likeness(&p) > likeness(&best))
 			best = p;
@@ -227,13 +230,15 @@ static void judge_pc(struct incident *i, struct diag_event *e, const char *reaso
 	const struct fact *instruction = diag_fact(e, "instruction");
 	struct text note = { 0 };
 	if (strstr(reason, "ASSERT") && instruction && str_starts(instruction->value, S("s_endpgm")))
-		text_printf(&note, "The pc stands on s_endpgm because the trap is the instruction before it (s_trap 2; s_endpgm): the "
-				   "condition was tested some instructions earlier.");
+		text_printf(&note,
+			    "The pc stands on s_endpgm because the trap is the instruction before it (s_trap 2; s_endpgm): the "
+			    "condition was tested some instructions earlier.");
 	else if (strstr(reason, "ASSERT"))
 		text_printf(&note, "The pc stands behind the trap: the condition was tested some instructions earlier.");
 	else if (strstr(reason, "MEMORY") || strstr(reason, "SIGSEGV")) {
-		text_printf(&note, "Unless the run asked for precise memory reports, the pc is imprecise: the access was issued some "
-				   "instructions earlier");
+		text_printf(&note,
+			    "Unless the run asked for precise memory reports, the pc is imprecise: the access was issued some "
+			    "instructions earlier");
 		if (instruction && str_starts(instruction->value, S("s_waitcnt")))
 			text_printf(&note, ", and s_waitcnt is where a wave waits for it");
 		if (places > 1)

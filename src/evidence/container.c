@@ -25,10 +25,7 @@ static void set_time(const struct artefact_output *out, struct event *e, struct 
 		e->time = s.best;
 }
 
-static void add_exit(struct event *e, struct arena *a, json_int_t code)
-{
-	event_add_number(e, a, "exit_code", code);
-}
+static void add_exit(struct event *e, struct arena *a, json_int_t code) { event_add_number(e, a, "exit_code", code); }
 
 /** A container that runs, was only created or ended well says nothing. */
 static void tell(const struct artefact_output *out, struct event *e) { out->sink.event(out->sink.ctx, e); }

@@ -145,7 +145,8 @@ static void wave_end(struct debug_agent *d)
 static bool header_is_whole(struct str header)
 {
 	ptrdiff_t stopped = str_find(header, S("(stopped"));
-	return (stopped >= 0 && str_find(str_from(header, (size_t)stopped), S(")")) >= 0) || str_find(header, S("(running)")) >= 0;
+	return (stopped >= 0 && str_find(str_from(header, (size_t)stopped), S(")")) >= 0) ||
+	       str_find(header, S("(running)")) >= 0;
 }
 
 /** Takes `key=0x...` apart. */
@@ -350,7 +351,8 @@ static void code_instruction(struct window_of_code *c, struct arena *a, struct s
 	c->pc = pc;
 	c->instruction = instruction;
 	struct str number = str_from(offset, 2);
-	if (str_starts(offset, S("<+")) && str_number(str_split(&number, '>'), &distance) && distance >= 0 && (uint64_t)distance < pc)
+	if (str_starts(offset, S("<+")) && str_number(str_split(&number, '>'), &distance) && distance >= 0 &&
+	    (uint64_t)distance < pc)
 		c->begin = pc - (uint64_t)distance;
 }
 
@@ -419,7 +421,8 @@ static bool debug_agent_line(void *self, const struct logline *line, struct plac
 		d->section = SECTION_LOCAL;
 		return true;
 	}
-	return (d->section == SECTION_REGISTERS && register_line(d, text)) || (d->section == SECTION_LOCAL && local_line(d, text));
+	return (d->section == SECTION_REGISTERS && register_line(d, text)) ||
+	       (d->section == SECTION_LOCAL && local_line(d, text));
 }
 
 // --- what is handed on ---
@@ -433,8 +436,9 @@ static void add_values(struct wave *w, struct event *e)
 		v[i] = (struct values){ .group = r->group, .name = r->name, .digits = r->digits, .n = r->n, .data = r->data };
 	}
 	if (w->local.len)
-		v[n - 1] = (struct values){ .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len,
-					    .data = w->local.data };
+		v[n - 1] = (struct values){
+			.group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data
+		};
 	e->values = v;
 	e->nvalues = n;
 }

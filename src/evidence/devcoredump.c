@@ -65,7 +65,8 @@ static void keep(struct devcoredump *d, struct str *to, struct str value)
 /** `python3 PID: 20417`, or `python3 TGID: 20417 thread: python3:cs0 PID: 20431` */
 static void process_line(struct devcoredump *d, struct str text)
 {
-	ptrdiff_t group = str_find(text, S(" TGID: ")), pid = str_find(text, S(" PID: ")), thread = str_find(text, S(" thread: "));
+	ptrdiff_t group = str_find(text, S(" TGID: ")), pid = str_find(text, S(" PID: ")),
+		  thread = str_find(text, S(" thread: "));
 	struct str rest;
 	if (group < 0 && pid < 0)
 		return;
@@ -111,8 +112,9 @@ static bool register_line(struct devcoredump *d, struct str text, struct place a
 
 static void dump_begin(struct devcoredump *d, const char *group, struct str name, uint64_t address, bool ring)
 {
-	struct words w = { .group = str_z(group), .name = arena_str(&d->arena, str_cut(name, NAME_BYTES)), .address = address,
-			   .ring = ring };
+	struct words w = {
+		.group = str_z(group), .name = arena_str(&d->arena, str_cut(name, NAME_BYTES)), .address = address, .ring = ring
+	};
 	vec_push(&d->dumps, w);
 	d->open_dump = &d->dumps.data[d->dumps.len - 1];
 }
@@ -211,11 +213,12 @@ static bool header_line(struct devcoredump *d, struct str text)
 /** Words by which a line belongs to the file although it says nothing that is kept. */
 static bool is_furniture(struct str text)
 {
-	static const char *const begins[] = { "****",	"version: ", "module: ", "SOC ",     "real vram", "visible vram", "gtt size", "GDS ",
-					      "gds: ",	"HW IP",     "HWIP: ",	 "IP Firmw", "IP Dump",	  "num_",	  "die ",     "hw_id ",
-					      "instance", "major ",  "minor ",	 "revision", "harvest",	  "base_addr",	  "Ring ",    "VRAM ",
-					      "VBIOS",	"Inactive",  "vbios",	 "name: ",   "pn ",	  "ver_str",	  "date",     "Active ",
-					      "time: " };
+	static const char *const begins[] = { "****",     "version: ", "module: ", "SOC ",      "real vram", "visible vram",
+					      "gtt size", "GDS ",      "gds: ",    "HW IP",     "HWIP: ",    "IP Firmw",
+					      "IP Dump",  "num_",      "die ",     "hw_id ",    "instance",  "major ",
+					      "minor ",   "revision",  "harvest",  "base_addr", "Ring ",     "VRAM ",
+					      "VBIOS",    "Inactive",  "vbios",    "name: ",    "pn ",       "ver_str",
+					      "date",     "Active ",   "time: " };
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		if (str_starts(text, str_z(begins[i])))
 			return true;
@@ -245,7 +248,8 @@ static bool devcoredump_line(void *self, const struct logline *line, struct plac
 		return true;
 	}
 	return fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
-	       register_line(d, text, at) || header_line(d, text) || firmware_line(&d->out, &d->arena, text, at) || is_furniture(text);
+	       register_line(d, text, at) || header_line(d, text) || firmware_line(&d->out, &d->arena, text, at) ||
+	       is_furniture(text);
 }
 
 // --- what is handed on ---
@@ -271,7 +275,11 @@ static void add_values(struct devcoredump *d, struct event *e)
 {
 	for (size_t i = 0; i < d->dumps.len; i++) {
 		const struct words *w = &d->dumps.data[i];
-		struct values v = { .group = w->group, .name = w->name, .digits = 8, .address = w->address, .n = w->data.len,
+		struct values v = { .group = w->group,
+				    .name = w->name,
+				    .digits = 8,
+				    .address = w->address,
+				    .n = w->data.len,
 				    .data = w->data.data };
 		vec_push(&d->registers, v);
 	}

@@ -14,8 +14,9 @@ static const struct document_reader *const documents[] = {
 };
 
 /** Keys that one of our documents has near its beginning. */
-static const char *const keys[] = { "\"State\"",   "\"Id\"",		"\"containerStatuses\"", "\"kind\"",	"\"apiVersion\"", "\"entries\"",
-				    "\"pg_config\"", "\"comm_lib_version\"", "\"function_name\"", "\"pg_status\"", "\"nccl_version\"" };
+static const char *const keys[] = { "\"State\"",         "\"Id\"",        "\"containerStatuses\"", "\"kind\"",
+				    "\"apiVersion\"",    "\"entries\"",   "\"pg_config\"",         "\"comm_lib_version\"",
+				    "\"function_name\"", "\"pg_status\"", "\"nccl_version\"" };
 
 bool document_begins(struct str head)
 {

@@ -22,8 +22,8 @@ struct inventory {
 	char rocm[24], driver[32];
 };
 
-static const char *const begins[] = { "HSA System Attributes", "ROCm System Management Interface", "| AMD-SMI ", "AMDSMI Tool: ",
-				      "HSA Agents" };
+static const char *const begins[] = { "HSA System Attributes", "ROCm System Management Interface", "| AMD-SMI ",
+				      "AMDSMI Tool: ", "HSA Agents" };
 
 static bool is_gpu_line(struct str text)
 {
@@ -74,8 +74,8 @@ static void tell_gpu(struct inventory *v)
 			event_add_text(&e, &a, "pci", str_z(g->pci));
 		else if (g->has_bdf) // rocminfo prints bus, device and function as one number, without the domain
 			event_add(&e, S("pci"),
-				  arena_printf(&a, "0000:%02x:%02x.%x", (unsigned)(g->bdf >> 8 & 0xff), (unsigned)(g->bdf >> 3 & 0x1f),
-					       (unsigned)(g->bdf & 7)),
+				  arena_printf(&a, "0000:%02x:%02x.%x", (unsigned)(g->bdf >> 8 & 0xff),
+					       (unsigned)(g->bdf >> 3 & 0x1f), (unsigned)(g->bdf & 7)),
 				  FACT_TEXT);
 		if (g->node >= 0)
 			event_add_number(&e, &a, "gpu_node", g->node);
@@ -233,8 +233,8 @@ static bool inventory_line(void *self, const struct logline *line, struct place 
 	if (rocminfo_line(v, text, at) || smi_line(v, text, at) || old_smi_line(v, text, at))
 		return true;
 	// Tables and fields that say nothing that is kept, but are of it: `KEY: value`, rules, rows.
-	return !text.n || strchr("=*|+-", text.p[0]) || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) || char_digit(text.p[0]) ||
-	       str_starts(text, S("Device ")) || str_starts(text, S("Agent"));
+	return !text.n || strchr("=*|+-", text.p[0]) || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) ||
+	       char_digit(text.p[0]) || str_starts(text, S("Device ")) || str_starts(text, S("Agent"));
 }
 
 static void inventory_close(void *self)

@@ -28,7 +28,7 @@ struct kernel_api {
 	struct arena arena;
 	struct call call; // the newest
 	bool has_call;
-	bool outputs; // its results are being printed
+	bool outputs;   // its results are being printed
 	bool tells_end; // the level at which ends of calls are printed
 	struct text shapes;
 	struct str dtype;
@@ -66,7 +66,9 @@ static void begin_call(struct kernel_api *k, const struct logline *line, struct 
 {
 	struct str dump = k->has_call ? (struct str){ 0 } : k->call.dump; // FlashInfer names the dump before the call
 	arena_free(&k->arena);
-	k->call = (struct call){ .name = arena_str(&k->arena, str_cut(name, NAME_BYTES)), .at = at, .dump = arena_str(&k->arena, dump) };
+	k->call = (struct call){ .name = arena_str(&k->arena, str_cut(name, NAME_BYTES)),
+				 .at = at,
+				 .dump = arena_str(&k->arena, dump) };
 	k->call.time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
 	k->call.writer.rank = arena_str(&k->arena, line->writer.rank);
 	k->call.writer.pid = arena_str(&k->arena, line->writer.pid);
@@ -87,9 +89,33 @@ static bool behind(struct str text, const char *key, struct str *ret)
 /** Whether @text is a line of the block that follows a call. */
 static bool is_block_line(struct str text)
 {
-	static const char *const begins[] = { "arg[", "return", "Positional input", "Keyword input", "Default param", "Tensor(", "shape=", "dtype=",
-					      "device=", "requires_grad=", "is_contiguous=", "stride=", "min=", "max=", "mean=", "nan_count=",
-					      "inf_count=", "statistics=", "repr=", ")", "[", "Output", "Dumped ", "====", "----", "Warning:", "<" };
+	static const char *const begins[] = { "arg[",
+					      "return",
+					      "Positional input",
+					      "Keyword input",
+					      "Default param",
+					      "Tensor(",
+					      "shape=",
+					      "dtype=",
+					      "device=",
+					      "requires_grad=",
+					      "is_contiguous=",
+					      "stride=",
+					      "min=",
+					      "max=",
+					      "mean=",
+					      "nan_count=",
+					      "inf_count=",
+					      "statistics=",
+					      "repr=",
+					      ")",
+					      "[",
+					      "Output",
+					      "Dumped ",
+					      "====",
+					      "----",
+					      "Warning:",
+					      "<" };
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		if (str_starts(text, str_z(begins[i])))
 			return true;
@@ -188,16 +214,21 @@ static bool kernel_api_document_read(const struct artefact_output *out, const js
 	if (!name.n || !status.n)
 		return false;
 	// A call that ended says nothing; of a file with one line for each state the last one counts.
-	if (!artefact_event(out, str_is(status, "inputs_saved") ? "api-dump-open" : "api-dump-closed", (struct place){ out->source, out->line }, &e))
+	if (!artefact_event(out, str_is(status, "inputs_saved") ? "api-dump-open" : "api-dump-closed",
+			    (struct place){ out->source, out->line }, &e))
 		return true;
 	struct arena a = { 0 };
 	struct text shapes = { 0 };
 	const char *key;
 	json_t *tensor;
-	json_object_foreach(json_object_get(root, "tensor_details"), key, tensor) {
+	json_object_foreach(json_object_get(root, "tensor_details"), key, tensor)
+	{
 		char *shape = json_dumps(json_object_get(tensor, "shape"), JSON_COMPACT);
 		if (shape && shapes.n < SHAPES_BYTES)
-			text_printf(&shapes, "%s%s:%s", shapes.n ? " " : "", shape, json_string_value(json_object_get(tensor, "dtype")) ? json_string_value(json_object_get(tensor, "dtype")) : "?");
+			text_printf(&shapes, "%s%s:%s", shapes.n ? " " : "", shape,
+				    json_string_value(json_object_get(tensor, "dtype")) ?
+					    json_string_value(json_object_get(tensor, "dtype")) :
+					    "?");
 		free(shape);
 	}
 	add_call(&e, &a, str_cut(name, NAME_BYTES), text_str(&shapes), str_cut(text_of(root, "dump_dir"), 400));

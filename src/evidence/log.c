@@ -13,6 +13,7 @@ enum {
 	EXPORT_LOOK_BACK = 4096,
 	WRITER_LINES = 4, // whose output stands so close before a fault
 	OUTPUT_TEXT = 120,
+	KINDS = 6,
 };
 
 enum order { ORDER_UNKNOWN, ORDER_FORWARD, ORDER_BACKWARD };
@@ -30,11 +31,12 @@ struct log_reader {
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
 	unsigned strangers; // lines in a row that are none of it
-	const char *kind;   // of the artefact that was read
-	bool driver_lines;  // lines of the kernel's driver were seen
-	size_t wrap_width;  // at which a terminal has broken the lines of this log; 0: it has not
-	uint64_t consumed;  // offset behind the last line that was joined to another
-	struct arena arena; // of held events
+	size_t nkinds;
+	const char *kinds[KINDS];         // of the artefacts that were read
+	bool driver_lines, program_lines; // of the kernel's driver, of programs
+	size_t wrap_width;                // at which a terminal has broken the lines of this log; 0: it has not
+	uint64_t consumed;                // offset behind the last line that was joined to another
+	struct arena arena;               // of held events
 	VEC(struct event *) held;
 };
 
@@ -52,9 +54,25 @@ uint64_t log_reader_lines(const struct log_reader *r) { return r->lines; }
 uint64_t log_reader_events(const struct log_reader *r) { return r->events; }
 uint64_t log_reader_lost(const struct log_reader *r) { return r->lost; }
 
-const char *log_reader_kind(const struct log_reader *r)
+size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t room)
 {
-	return r->kind ? r->kind : !r->events ? "text" : r->driver_lines ? "kernel-log" : "application-log";
+	size_t n = 0;
+	if (r->driver_lines)
+		ret[n++] = "kernel-log";
+	for (size_t i = 0; i < r->nkinds && n < room; i++)
+		ret[n++] = r->kinds[i];
+	if (r->program_lines && n < room)
+		ret[n++] = "application-log";
+	return n;
+}
+
+static void note_kind(struct log_reader *r, const char *kind)
+{
+	for (size_t i = 0; i < r->nkinds; i++)
+		if (!strcmp(r->kinds[i], kind))
+			return;
+	if (r->nkinds < KINDS)
+		r->kinds[r->nkinds++] = kind;
 }
 
 static void close_artefact(struct log_reader *r)
@@ -255,15 +273,15 @@ static void make_event(struct log_reader *r, const struct logline *line, const s
 	for (const struct know_pair *p = s->sets; p; p = p->next) {
 		int64_t number_value;
 		event_add(&e, p->name, p->value,
-			 str_is(p->value, "true")            ? FACT_TRUE :
-			 str_starts(p->value, S("0x"))       ? FACT_CODE :
-			 str_number(p->value, &number_value) ? FACT_NUMBER :
-							       FACT_TEXT);
+			  str_is(p->value, "true")            ? FACT_TRUE :
+			  str_starts(p->value, S("0x"))       ? FACT_CODE :
+			  str_number(p->value, &number_value) ? FACT_NUMBER :
+								FACT_TEXT);
 	}
 	if (s->program)
 		add_writer(&e, &line->writer);
-	else
-		r->driver_lines = true;
+	r->program_lines |= s->program && s->level == LEVEL_ERROR;
+	r->driver_lines |= !s->program;
 	emit(r, &e);
 }
 
@@ -450,7 +468,7 @@ static bool lacks_writer(const struct logline *line, const struct match *m)
 
 /** The event of a line, and whose it may be. */
 static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct context *c,
-			       uint64_t number)
+			   uint64_t number)
 {
 	make_event(r, line, m, number);
 	if (c && lacks_writer(line, m))
@@ -605,7 +623,7 @@ static bool artefact_line(struct log_reader *r, const struct context *c, uint64_
 	const struct artefact_output out = { r->know, r->source, { emit_from_artefact, r } };
 	r->artefact = begins;
 	r->artefact_self = begins->open(&out);
-	r->kind = begins->kind;
+	note_kind(r, begins->kind);
 	return begins->line(r->artefact_self, &line, at);
 }
 

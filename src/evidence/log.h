@@ -19,8 +19,8 @@ void log_reader_end(struct log_reader *r);
 bool log_reader_look(struct log_reader *r, struct str head);
 uint64_t log_reader_lines(const struct log_reader *r);
 uint64_t log_reader_events(const struct log_reader *r);
-/** What was read, as in "sources". */
-const char *log_reader_kind(const struct log_reader *r);
+/** What was read, the most telling first; returns how many kinds. */
+size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t room);
 /** Events of a log that runs backwards for which there was no room: the oldest ones. */
 uint64_t log_reader_lost(const struct log_reader *r);
 void log_reader_free(struct log_reader *r);

@@ -289,6 +289,12 @@ static struct uh_error *read_head(struct source *s, struct stream *stream)
 			     uh_error_new("%s: there is nothing in it", s->name);
 }
 
+static void take_kinds(struct evidence *e, const struct log_reader *log)
+{
+	e->nkinds = log_reader_kinds(log, e->kinds, EVIDENCE_KINDS);
+	e->kind = e->nkinds ? e->kinds[0] : "text";
+}
+
 static void count_event(void *ctx, const struct event *e)
 {
 	struct counted *c = ctx;
@@ -320,7 +326,9 @@ static bool read_document(struct evidence_reader *r, struct source *s, struct st
 		return false;
 	if (read_whole(s, stream, &whole)) {
 		struct counted c = { r->sink, 0 };
-		const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1 };
+		const struct artefact_output out = {
+			.know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1
+		};
 		kind = document_read(&out, text_str(&whole));
 		e->events = c.events;
 		e->bytes = whole.n;
@@ -329,7 +337,7 @@ static bool read_document(struct evidence_reader *r, struct source *s, struct st
 	}
 	text_free(&whole);
 	if (kind)
-		e->kind = kind;
+		e->kind = e->kinds[e->nkinds++] = kind;
 	else
 		e->lines = 0;
 	return kind;
@@ -365,7 +373,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	log_reader_end(log);
 	e->lines = log_reader_lines(log);
 	e->events = log_reader_events(log);
-	e->kind = log_reader_kind(log);
+	take_kinds(e, log);
 	if (!err && log_reader_lost(log))
 		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
 				   s->name, (unsigned long long)log_reader_lost(log), s->name);
@@ -381,6 +389,7 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 		log_reader_end(r->records);
 		e->lines = log_reader_lines(r->records);
 		e->events = log_reader_events(r->records);
+		e->kinds[e->nkinds++] = e->kind;
 		log_reader_free(r->records);
 		r->records = NULL;
 	} else if (!record) {

@@ -6,11 +6,15 @@
 #include "evidence/scan.h"
 #include "source/source.h"
 
+enum { EVIDENCE_KINDS = 8 };
+
 /** What was read of a source. */
 struct evidence {
 	unsigned id;
 	struct str path;
-	const char *kind; // kernel-log, or text where nothing of one was found in it
+	const char *kind; // what it is: kernel-log, application-log, debug-agent, ...; text where nothing known is in it
+	size_t nkinds;    // all that is in it
+	const char *kinds[EVIDENCE_KINDS];
 	uint64_t bytes, lines, events;
 };
 

@@ -34,9 +34,14 @@ struct rocgdb {
 	struct stamp time;
 };
 
-static const char *const marks[] = { "AMDGPU Dispatch ",          "AMDGPU Queue ",       "AMDGPU Agent (",
-				     "AMDGPU Wave ",              "AMDGPU Lane ",        "No dispatches are currently active",
-				     "No queues are currently ac", "No agents are currently" };
+static const char *const marks[] = { "AMDGPU Dispatch ",
+				     "AMDGPU Queue ",
+				     "AMDGPU Agent (",
+				     "AMDGPU Wave ",
+				     "AMDGPU Lane ",
+				     "No dispatches are currently active",
+				     "No queues are currently ac",
+				     "No agents are currently" };
 
 static bool rocgdb_begins(struct str line)
 {
@@ -223,10 +228,7 @@ static void signal_line(struct rocgdb *g, struct str line, struct place at)
 	g->stop_at = at;
 }
 
-static bool looks_like_frame(struct str text)
-{
-	return str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0;
-}
+static bool looks_like_frame(struct str text) { return str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0; }
 
 static void stop_frame(struct rocgdb *g, const struct logline *line, struct str frame)
 {

@@ -47,14 +47,20 @@ static unsigned commonness(char c)
 
 /** What stands in every log, so that a fingerprint from it would agree all the time. */
 static const char common_words[] =
-	"kernel: from device network active collective connection session service started process running error warning message "
+	"kernel: from device network active collective connection session service started process running error warning "
+	"message "
 	"version memory request response user time info debug level source server client container module status value name "
 	"detected received failed loaded found after before between through while system driver Starting Stopped Finished "
-	"INFO 02-24 02:40:51 [engine.py:123] Avg prompt throughput: 0.0 tokens/s, Running: 12 reqs, Waiting: 3 reqs, cache usage: "
-	"Jul 24 12:28:27 host systemd[1]: Started Session of User root. sshd[812]: Accepted publickey for port ssh2: SHA256: audit: "
-	"type=1400 apparmor=\"DENIED\" operation=\"open\" GET /api/v1/items HTTP/1.1\" 200 512 POST 127.0.0.1 mounted filesystem with "
-	"ordered data mode. state change: new full-speed USB number using dhcp lease interface eth0 link becomes ready (queue active) "
-	"level=info msg=\"ignoring event\" CMD (command -v > /dev/null && ) step loss lr grad norm epoch train iter batch it/s]";
+	"INFO 02-24 02:40:51 [engine.py:123] Avg prompt throughput: 0.0 tokens/s, Running: 12 reqs, Waiting: 3 reqs, cache "
+	"usage: "
+	"Jul 24 12:28:27 host systemd[1]: Started Session of User root. sshd[812]: Accepted publickey for port ssh2: SHA256: "
+	"audit: "
+	"type=1400 apparmor=\"DENIED\" operation=\"open\" GET /api/v1/items HTTP/1.1\" 200 512 POST 127.0.0.1 mounted "
+	"filesystem with "
+	"ordered data mode. state change: new full-speed USB number using dhcp lease interface eth0 link becomes ready (queue "
+	"active) "
+	"level=info msg=\"ignoring event\" CMD (command -v > /dev/null && ) step loss lr grad norm epoch train iter batch "
+	"it/s]";
 
 static size_t rarest_print(struct str text)
 {
@@ -342,9 +348,12 @@ __attribute__((target("avx2"))) static size_t scan_avx2(const struct scanner *s,
 #pragma GCC unroll 4
 		for (unsigned i = 0; i < PRINT; i++) {
 			__m256i text = _mm256_loadu_si256((const __m256i *)(p + at + i));
-			__m256i lower = _mm256_and_si256(text, half), upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
-			a = _mm256_and_si256(a, _mm256_and_si256(_mm256_shuffle_epi8(low[0][i], lower), _mm256_shuffle_epi8(high[0][i], upper)));
-			b = _mm256_and_si256(b, _mm256_and_si256(_mm256_shuffle_epi8(low[1][i], lower), _mm256_shuffle_epi8(high[1][i], upper)));
+			__m256i lower = _mm256_and_si256(text, half),
+				upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
+			a = _mm256_and_si256(a, _mm256_and_si256(_mm256_shuffle_epi8(low[0][i], lower),
+								 _mm256_shuffle_epi8(high[0][i], upper)));
+			b = _mm256_and_si256(b, _mm256_and_si256(_mm256_shuffle_epi8(low[1][i], lower),
+								 _mm256_shuffle_epi8(high[1][i], upper)));
 		}
 		__m256i any = _mm256_or_si256(a, b);
 		if (_mm256_testz_si256(any, any))
@@ -382,9 +391,12 @@ __attribute__((target("avx512bw"))) static size_t scan_avx512(const struct scann
 #pragma GCC unroll 4
 		for (unsigned i = 0; i < PRINT; i++) {
 			__m512i text = _mm512_loadu_si512(p + at + i);
-			__m512i lower = _mm512_and_si512(text, half), upper = _mm512_and_si512(_mm512_srli_epi16(text, 4), half);
-			a = _mm512_and_si512(a, _mm512_and_si512(_mm512_shuffle_epi8(low[0][i], lower), _mm512_shuffle_epi8(high[0][i], upper)));
-			b = _mm512_and_si512(b, _mm512_and_si512(_mm512_shuffle_epi8(low[1][i], lower), _mm512_shuffle_epi8(high[1][i], upper)));
+			__m512i lower = _mm512_and_si512(text, half),
+				upper = _mm512_and_si512(_mm512_srli_epi16(text, 4), half);
+			a = _mm512_and_si512(a, _mm512_and_si512(_mm512_shuffle_epi8(low[0][i], lower),
+								 _mm512_shuffle_epi8(high[0][i], upper)));
+			b = _mm512_and_si512(b, _mm512_and_si512(_mm512_shuffle_epi8(low[1][i], lower),
+								 _mm512_shuffle_epi8(high[1][i], upper)));
 		}
 		uint64_t hits = _mm512_test_epi8_mask(a, a) | _mm512_test_epi8_mask(b, b);
 		if (!hits)

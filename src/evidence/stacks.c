@@ -37,8 +37,7 @@ static bool is_pyspy_thread(struct str line, struct str *ret_name)
 	rest = str_from(rest, 7);
 	number = str_word(&rest);
 	rest = str_trim(rest);
-	if (!number.n || (!char_digit(number.p[0])) ||
-	    !(str_starts(rest, S("(active")) || str_starts(rest, S("(idle"))))
+	if (!number.n || (!char_digit(number.p[0])) || !(str_starts(rest, S("(active")) || str_starts(rest, S("(idle"))))
 		return false;
 	ptrdiff_t open = str_find(rest, S("\""));
 	*ret_name = open < 0 ? (struct str){ 0 } : str_from(rest, (size_t)open + 1);
@@ -184,8 +183,8 @@ static bool faulthandler_frame(struct stacks *s, struct str text)
 	// As py-spy writes it, so that one table of frames serves both.
 	ptrdiff_t torch = str_find(file, S("/torch/"));
 	struct str from = torch >= 0 ? str_from(file, (size_t)torch + 1) : file;
-	struct str frame = arena_printf(&s->arena, STR_FMT " (" STR_FMT ":" STR_FMT ")", STR_ARG(str_cut(name, 80)), STR_ARG(str_cut(from, 100)),
-					STR_ARG(str_cut(number, 10)));
+	struct str frame = arena_printf(&s->arena, STR_FMT " (" STR_FMT ":" STR_FMT ")", STR_ARG(str_cut(name, 80)),
+					STR_ARG(str_cut(from, 100)), STR_ARG(str_cut(number, 10)));
 	take_frame(s, frame, frame);
 	return true;
 }
@@ -219,7 +218,8 @@ static bool stacks_line(void *self, const struct logline *line, struct place at)
 	else if (is_gdb_thread(text, &name))
 		begin_thread(s, line, name, at, FORM_GDB);
 	else if (str_find(text, S("hread 0x")) >= 0 && str_ends(text, S("(most recent call first):")))
-		begin_thread(s, line, str_starts(text, S("Current")) ? S("the current thread") : S("a thread"), at, FORM_FAULTHANDLER);
+		begin_thread(s, line, str_starts(text, S("Current")) ? S("the current thread") : S("a thread"), at,
+			     FORM_FAULTHANDLER);
 	else if (is_gdb_frame(text)) {
 		if (str_starts(text, S("#0 ")) && (s->form != FORM_GDB || s->frames))
 			begin_thread(s, line, S(""), at, FORM_GDB);

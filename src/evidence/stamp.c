@@ -231,8 +231,7 @@ static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *o
 			*c = t;
 			return true;
 		}
-		if (!eat_iso(&t, &stamp) && !eat_minute(k, &t, &stamp) && !eat_glog(&t, &stamp) &&
-		    !eat_words(k, &t, 5, &stamp))
+		if (!eat_iso(&t, &stamp) && !eat_minute(k, &t, &stamp) && !eat_glog(&t, &stamp) && !eat_words(k, &t, 5, &stamp))
 			return false;
 		size_t tail = t.at;
 		while (peek(&t) != ']' && !at_end(&t))

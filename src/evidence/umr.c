@@ -34,8 +34,8 @@ struct umr {
 /** `se0.sa0.wgp3.simd1.wave0`, `se0.sh0.cu0.simd0.wave0` */
 static bool is_wave(struct str text)
 {
-	return text.n < 48 && str_starts(text, S("se")) && text.n > 3 && char_digit(text.p[2]) && str_find(text, S(".simd")) > 0 &&
-	       str_find(text, S(".wave")) > 0;
+	return text.n < 48 && str_starts(text, S("se")) && text.n > 3 && char_digit(text.p[2]) &&
+	       str_find(text, S(".simd")) > 0 && str_find(text, S(".wave")) > 0;
 }
 
 /** `gfx1100.regCP_RB_BASE => 0xff0068d0` */
@@ -131,7 +131,10 @@ static void keep_register(struct umr *u, struct str block, struct str name, uint
 		return;
 	uint64_t *data = arena_alloc(&u->arena, sizeof(*data));
 	*data = value;
-	struct values v = { .group = arena_str(&u->arena, block), .name = arena_str(&u->arena, str_cut(name, 96)), .digits = 8, .n = 1,
+	struct values v = { .group = arena_str(&u->arena, block),
+			    .name = arena_str(&u->arena, str_cut(name, 96)),
+			    .digits = 8,
+			    .n = 1,
 			    .data = data };
 	vec_push(&u->registers, v);
 }
@@ -167,9 +170,10 @@ static bool umr_line(void *self, const struct logline *line, struct place at)
 		u->wave_at = at;
 	}
 	// Bits, SGPRs and rules between them.
-	return wave_cells(u, text) || str_find(text, S(" | ")) > 0 || str_starts(text, S(">SGPRS")) || str_starts(text, S(">VGPRS")) ||
-	       str_starts(text, S("Main Registers")) || str_starts(text, S("Register Bits")) || str_starts(text, S("-----")) ||
-	       str_starts(text, S("ixSQ_WAVE")) || str_starts(text, S("[")) || str_starts(text, S("|")) || !text.n;
+	return wave_cells(u, text) || str_find(text, S(" | ")) > 0 || str_starts(text, S(">SGPRS")) ||
+	       str_starts(text, S(">VGPRS")) || str_starts(text, S("Main Registers")) || str_starts(text, S("Register Bits")) ||
+	       str_starts(text, S("-----")) || str_starts(text, S("ixSQ_WAVE")) || str_starts(text, S("[")) ||
+	       str_starts(text, S("|")) || !text.n;
 }
 
 static void tell_waves(struct umr *u)
@@ -193,7 +197,9 @@ static void umr_close(void *self)
 	struct event e;
 	end_wave(u);
 	if (u->ring_words.len) {
-		struct values v = { .group = S("ring"), .name = u->ring, .digits = 8, .n = u->ring_words.len, .data = u->ring_words.data };
+		struct values v = {
+			.group = S("ring"), .name = u->ring, .digits = 8, .n = u->ring_words.len, .data = u->ring_words.data
+		};
 		vec_push(&u->registers, v);
 	}
 	if (u->registers.len && artefact_event(&u->out, "umr-state", u->at, &e)) {

@@ -36,12 +36,12 @@ struct know_event {
 	enum know_role in_reset;
 	enum know_frame needs_frame;
 	bool hang, means_reset, needs_gpu;
-	int keep;   // so many of them an incident keeps
-	bool once;  // several messages report the same thing
+	int keep;        // so many of them an incident keeps
+	bool once;       // several messages report the same thing
 	bool any_vendor; // NVIDIA's software prints the same
-	bool note;  // said by itself, also where there is no incident
-	bool quiet; // only shown when every event is asked for
-	int gap;    // seconds without news after which its incident is over
+	bool note;       // said by itself, also where there is no incident
+	bool quiet;      // only shown when every event is asked for
+	int gap;         // seconds without news after which its incident is over
 };
 
 struct know_signature {
@@ -55,9 +55,9 @@ struct know_signature {
 	struct template **templates;
 	size_t ntemplates;
 	struct str reader; // of the artefact that reports it, where no message does
-	bool program; // of a program, not of the kernel
-	bool bare;    // printed without the driver's prefix
-	bool message; // a one-line `message`, which any signature outweighs
+	bool program;      // of a program, not of the kernel
+	bool bare;         // printed without the driver's prefix
+	bool message;      // a one-line `message`, which any signature outweighs
 };
 
 /** What to run to learn more. */
@@ -102,7 +102,7 @@ struct know_kernel {
 	struct know_list *names;
 	struct str library, operation, source, wrapper, asserts, issue;
 	struct str on_assert, on_fault, on_illegal, on_hang; // what mostly makes it fail so
-	bool workspace; // it counts in memory that others may share
+	bool workspace;                                      // it counts in memory that others may share
 };
 
 struct know_names {

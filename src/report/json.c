@@ -61,17 +61,92 @@ static void write_facts(struct json *j, const struct incident *i)
 	json_close(j, ']');
 }
 
+static void write_gpu(struct json *j, const struct diag_gpu *gpu, struct str role)
+{
+	json_open(j, '{');
+	text_or_null(j, "pci", pci_length(gpu->device) ? gpu->device : (struct str){ 0 });
+	text_or_null(j, "name", gpu->name);
+	text_or_null(j, "gfx", gpu->gfx);
+	text_or_null(j, "unique_id", (struct str){ 0 });
+	json_field(j, "role", role);
+	json_close(j, '}');
+}
+
 static void write_gpus(struct json *j, const struct incident *i)
 {
 	json_key(j, "gpus");
 	json_open(j, '[');
+	write_gpu(j, &i->gpu, S("origin"));
+	for (size_t n = 0; n < i->other_gpus.len; n++)
+		write_gpu(j, &i->other_gpus.data[n], S("affected"));
+	json_close(j, ']');
+}
+
+static void number_or_null(struct json *j, const char *key, int64_t value)
+{
+	json_key(j, key);
+	if (value < 0)
+		json_null(j);
+	else
+		json_int(j, value);
+}
+
+static void write_ranks(struct json *j, const struct incident *i)
+{
+	int64_t number;
+	json_key(j, "ranks");
+	json_open(j, '[');
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		const struct diag_rank *r = &i->ranks.data[n];
+		json_open(j, '{');
+		number_or_null(j, "rank", str_number(r->rank, &number) ? number : -1);
+		text_or_null(j, "worker", r->worker);
+		number_or_null(j, "pid", str_number(r->pid, &number) ? number : -1);
+		number_or_null(j, "gpu_node", str_number(r->node, &number) ? number : -1);
+		text_or_null(j, "group", r->group);
+		text_or_null(j, "collective", r->collective);
+		number_or_null(j, "seq", r->seq);
+		number_or_null(j, "enqueued", r->enqueued);
+		number_or_null(j, "completed", r->completed);
+		write_time(j, "time", r->first->time);
+		text_or_null(j, "role", str_z(r->role));
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+/** Registers, rings and memory, as the evidence holds them. */
+static void write_values(struct json *j, const struct values *v, size_t event)
+{
+	enum { NUMBERS_MAX = 4096 };
+	char room[24];
 	json_open(j, '{');
-	text_or_null(j, "pci", pci_length(i->gpu.device) ? i->gpu.device : (struct str){ 0 });
-	text_or_null(j, "name", i->gpu.name);
-	text_or_null(j, "gfx", i->gpu.gfx);
-	text_or_null(j, "unique_id", (struct str){ 0 });
-	json_field(j, "role", S("origin"));
+	json_key(j, "event");
+	json_int(j, (int64_t)event);
+	text_or_null(j, "group", v->group);
+	json_field(j, "name", v->name);
+	text_or_null(j, "address", v->address ? code_text(v->address, room) : (struct str){ 0 });
+	json_key(j, "count");
+	json_int(j, (int64_t)v->n);
+	json_key(j, "values");
+	json_open(j, '[');
+	for (size_t n = 0; n < v->n && n < NUMBERS_MAX; n++) {
+		if (v->n > 1 && v->data[n] == UINT64_MAX)
+			json_null(j); // a lane that the dump does not have
+		else
+			json_str(j, code_text(v->data[n], room));
+	}
+	json_close(j, ']');
 	json_close(j, '}');
+}
+
+static void write_dumps(struct json *j, const struct incident *i)
+{
+	json_key(j, "dumps");
+	json_open(j, '[');
+	for (size_t n = 0; n < i->events.len; n++)
+		for (size_t v = 0; v < i->events.data[n]->nvalues; v++)
+			write_values(j, &i->events.data[n]->values[v], n + 1);
 	json_close(j, ']');
 }
 
@@ -124,7 +199,7 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
-	static const char *const keys[] = { "sources", "incidents", "timeline", "known", "remedies", "next" };
+	static const char *const keys[] = { "sources", "incidents", "timeline", "known", "remedies", "next", "notes" };
 	(void)i;
 	json_key(ctx, keys[list]);
 	json_open(ctx, '[');
@@ -145,6 +220,11 @@ static void on_source(void *ctx, const struct evidence *e)
 	json_int(j, e->id);
 	json_field(j, "path", e->path);
 	json_field(j, "kind", str_z(e->kind));
+	json_key(j, "contains");
+	json_open(j, '[');
+	for (size_t n = 0; n < e->nkinds; n++)
+		json_str(j, str_z(e->kinds[n]));
+	json_close(j, ']');
 	json_key(j, "bytes");
 	json_int(j, (int64_t)e->bytes);
 	json_key(j, "lines");
@@ -174,7 +254,9 @@ static void on_incident(void *ctx, const struct incident *i)
 	json_field(j, "text", i->action_text);
 	json_close(j, '}');
 	write_processes(j, i);
+	write_ranks(j, i);
 	write_facts(j, i);
+	write_dumps(j, i);
 }
 
 static void on_event(void *ctx, const struct diag_event *e, size_t id)
@@ -239,6 +321,16 @@ static void on_next(void *ctx, const struct diag_next *n)
 	json_close(j, '}');
 }
 
+static void on_note(void *ctx, const struct note *n)
+{
+	struct json *j = ctx;
+	json_open(j, '{');
+	json_field(j, "event", n->event);
+	json_field(j, "text", n->text);
+	write_place(j, n->at);
+	json_close(j, '}');
+}
+
 static void on_incident_end(void *ctx, const struct incident *i)
 {
 	(void)i;
@@ -263,6 +355,7 @@ void report_json(const struct diagnosis *d, FILE *out)
 		.known = on_known,
 		.remedy = on_remedy,
 		.next = on_next,
+		.note = on_note,
 		.close = on_close,
 		.incident_end = on_incident_end,
 		.end = on_end,

@@ -186,7 +186,8 @@ void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
 	for (size_t n = 0; n < evidence_count(s->evidence); n++)
-		vec_push(&s->kinds, str_z(evidence_at(s->evidence, n)->kind));
+		for (size_t k = 0; k < evidence_at(s->evidence, n)->nkinds; k++)
+			vec_push(&s->kinds, str_z(evidence_at(s->evidence, n)->kinds[k]));
 	if (evidence_count(s->evidence) > 1)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
@@ -204,7 +205,9 @@ unsigned uh_session_incidents(const struct uh_session *s) { return (unsigned)s->
 
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options)
 {
-	const struct diagnosis d = { .know = s->know, .evidence = s->evidence, .ledger = &s->ledger, .notes = s->notes.data, .nnotes = s->notes.len };
+	const struct diagnosis d = {
+		.know = s->know, .evidence = s->evidence, .ledger = &s->ledger, .notes = s->notes.data, .nnotes = s->notes.len
+	};
 	if (options->json)
 		report_json(&d, out);
 	else

@@ -14,6 +14,7 @@ struct text_report {
 	size_t index; // of the incident
 	bool full;    // this incident is written in full
 	size_t rows;
+	size_t noted;
 	size_t quiet;                  // events that are not shown
 	const struct diag_event *held; // rows of the same kind are written as one
 	unsigned held_count;
@@ -209,6 +210,15 @@ static struct str file_name(const struct text_report *t, unsigned source)
 	return slash ? str_from(path, (size_t)(slash - path.p) + 1) : path;
 }
 
+/** Where a row was read. */
+static void add_place(const struct text_report *t, struct text *line, struct place at)
+{
+	if (evidence_count(t->diagnosis->evidence) == 1)
+		text_printf(line, " [line %llu]", (unsigned long long)at.line);
+	else
+		text_printf(line, " [" STR_FMT ":%llu]", STR_ARG(file_name(t, at.source)), (unsigned long long)at.line);
+}
+
 static void put_row(struct text_report *t)
 {
 	const struct diag_event *e = t->held;
@@ -234,10 +244,7 @@ static void put_row(struct text_report *t)
 			text_printf(&line, " in %.1f s", t->held_last.seconds - e->time.seconds);
 		text_add(&line, S(")"));
 	}
-	if (evidence_count(t->diagnosis->evidence) == 1)
-		text_printf(&line, " [line %llu]", (unsigned long long)e->at.line);
-	else
-		text_printf(&line, " [" STR_FMT ":%llu]", STR_ARG(file_name(t, e->at.source)), (unsigned long long)e->at.line);
+	add_place(t, &line, e->at);
 	wrap(t, text_str(&line), ROW_TEXT, ROW_TEXT);
 	text_free(&line);
 }
@@ -346,11 +353,52 @@ static void on_next(void *ctx, const struct diag_next *n)
 	text_free(&why);
 }
 
+static void on_note(void *ctx, const struct note *n)
+{
+	struct text_report *t = ctx;
+	struct text line = { 0 };
+	// Beside an incident only what is said by itself; without one also what was seen.
+	if (t->index && (n < t->diagnosis->notes || n >= t->diagnosis->notes + t->diagnosis->nnotes) && !t->options->verbose)
+		return;
+	text_add(&line, n->text);
+	add_place(t, &line, n->at);
+	if (!t->noted++ && t->index)
+		fputc('\n', t->out);
+	label(t, t->index ? "Note" : "Seen", text_str(&line));
+	text_free(&line);
+}
+
+/** Where no incident was found, what was read. */
+static void put_nothing_found(const struct text_report *t)
+{
+	const struct diagnosis *d = t->diagnosis;
+	uint64_t lines = 0, events = 0;
+	size_t sources = evidence_count(d->evidence);
+	for (size_t n = 0; n < sources; n++) {
+		lines += evidence_at(d->evidence, n)->lines;
+		events += evidence_at(d->evidence, n)->events;
+	}
+	if (d->ledger->omitted)
+		fprintf(t->out, "and %llu less important incidents that are not listed\n",
+			(unsigned long long)d->ledger->omitted);
+	if (d->ledger->incidents.len || !sources)
+		return;
+	fprintf(t->out, "No AMD GPU incident found in ");
+	if (sources == 1)
+		print_safe(t->out, evidence_at(d->evidence, 0)->path);
+	else
+		fprintf(t->out, "%zu sources", sources);
+	fprintf(t->out, " (%llu lines, %llu of them known messages).\n", (unsigned long long)lines, (unsigned long long)events);
+	if (!events)
+		fprintf(t->out, "Not one line of the amdgpu driver is in it. The hang may be in the previous boot: unhang "
+				"explain --boot -1\n");
+}
+
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
-	(void)ctx;
-	(void)list;
 	(void)i;
+	if (list == LIST_NOTES)
+		put_nothing_found(ctx);
 }
 
 static void on_close(void *ctx, enum report_list list, const struct incident *i)
@@ -404,27 +452,8 @@ static void on_source(void *ctx, const struct evidence *e)
 
 static void on_end(void *ctx, const struct diagnosis *d)
 {
-	struct text_report *t = ctx;
-	uint64_t lines = 0, events = 0;
-	size_t sources = evidence_count(d->evidence);
-	for (size_t n = 0; n < sources; n++) {
-		lines += evidence_at(d->evidence, n)->lines;
-		events += evidence_at(d->evidence, n)->events;
-	}
-	if (d->ledger->omitted)
-		fprintf(t->out, "and %llu less important incidents that are not listed\n",
-			(unsigned long long)d->ledger->omitted);
-	if (d->ledger->incidents.len || !sources)
-		return;
-	fprintf(t->out, "No AMD GPU incident found in ");
-	if (sources == 1)
-		print_safe(t->out, evidence_at(d->evidence, 0)->path);
-	else
-		fprintf(t->out, "%zu sources", sources);
-	fprintf(t->out, " (%llu lines, %llu of them known messages).\n", (unsigned long long)lines, (unsigned long long)events);
-	if (!events)
-		fprintf(t->out, "Not one line of the amdgpu driver is in it. The hang may be in the previous boot: unhang "
-				"explain --boot -1\n");
+	(void)ctx;
+	(void)d;
 }
 
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options)
@@ -438,6 +467,7 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 		.known = on_known,
 		.remedy = on_remedy,
 		.next = on_next,
+		.note = on_note,
 		.close = on_close,
 		.incident_end = on_incident_end,
 		.end = on_end,

@@ -34,6 +34,26 @@ static void walk_incident(const struct incident *i, const struct report_writer *
 	w->incident_end(ctx, i);
 }
 
+/** What is said by itself, and what was seen but is no failure of a GPU. */
+static void walk_notes(const struct diagnosis *d, const struct report_writer *w, void *ctx)
+{
+	enum { SEEN = 24 };
+	size_t told = 0;
+	for (size_t n = 0; n < d->nnotes; n++)
+		w->note(ctx, &d->notes[n]);
+	for (size_t n = 0; n < d->ledger->seen.len; n++) {
+		const struct incident *i = d->ledger->seen.data[n];
+		for (size_t k = 0; k < i->events.len && told < SEEN; k++) {
+			const struct diag_event *e = i->events.data[k];
+			struct note note = { e->kind->head.id, e->sentence, e->at };
+			if (!e->kind->quiet && e->sentence.n) {
+				w->note(ctx, &note);
+				told++;
+			}
+		}
+	}
+}
+
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx)
 {
 	w->begin(ctx, d);
@@ -45,5 +65,8 @@ void report_walk(const struct diagnosis *d, const struct report_writer *w, void 
 	for (size_t n = 0; n < d->ledger->incidents.len; n++)
 		walk_incident(d->ledger->incidents.data[n], w, ctx);
 	w->close(ctx, LIST_INCIDENTS, NULL);
+	w->open(ctx, LIST_NOTES, NULL);
+	walk_notes(d, w, ctx);
+	w->close(ctx, LIST_NOTES, NULL);
 	w->end(ctx, d);
 }
