@@ -288,7 +288,7 @@ static void take_detail(struct engine *g, struct incident *i, const struct event
 	if (i->dropping)
 		return;
 	struct diag_event *d = find_detailed(i, e);
-	if (!d)
+	if (!d && !e->signature->program)
 		d = add_event(g, i, e, e->signature->details[0]);
 	// A repetition that was only counted has its facts already.
 	if (!d || i->dropping || d->count > 1)
@@ -444,7 +444,9 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 				close_at(g, n);
 		i = NULL;
 	}
-	if (!i && e->signature->event && e->signature->event->opens != OPENS_YES)
+	// What adds to another message of a program says nothing alone; the kernel's logs may begin in the middle.
+	bool begins = e->signature->event ? e->signature->event->opens == OPENS_YES : !e->signature->program;
+	if (!i && !begins)
 		return NULL;
 	if (!i)
 		i = open_new(g, e);

@@ -4,7 +4,7 @@
 
 #include "diagnose/incident.h"
 
-enum { LANES = 64, PATTERN_MIN = 8, SHOWN = 6 };
+enum { LANES = 64, PATTERN_MIN = 8, FEWEST = 3, SHOWN = 6 }; // people cut most lanes out
 
 static const uint64_t missing = UINT64_MAX; // a lane that the dump does not have
 
@@ -101,6 +101,8 @@ static uint64_t known_lanes(const struct values *v)
 	return mask;
 }
 
+static uint64_t lanes_upto(size_t n) { return n >= LANES ? UINT64_MAX : (1ull << n) - 1; }
+
 static unsigned bits(uint64_t mask) { return (unsigned)__builtin_popcountll(mask); }
 
 /** Whether most lanes of @v follow a pattern that active ones break. The lanes that stopped are compared with those that
@@ -108,11 +110,11 @@ static unsigned bits(uint64_t mask) { return (unsigned)__builtin_popcountll(mask
 static bool find_pattern(const struct diag_event *e, const struct values *v, uint64_t active, struct pattern *p)
 {
 	uint64_t known = known_lanes(v), others = known & ~active, judged = known & active;
-	bool all_active = bits(others) < PATTERN_MIN;
+	bool all_active = bits(~active & (known | lanes_upto(v->n))) < PATTERN_MIN;
 	*p = (struct pattern){ .v = v };
 	if (all_active)
 		others = known;
-	if (bits(others) < (all_active ? 2 * PATTERN_MIN : 4) || !judged)
+	if (bits(others) < (all_active ? 2 * PATTERN_MIN : FEWEST) || !judged)
 		return false;
 	p->stepped = find_step(v, others, &p->step, &p->base);
 	for (unsigned lane = 0; lane < LANES && p->stepped; lane++) {
@@ -257,7 +259,10 @@ void waves_explain(struct incident *i)
 		places += diag_fact(i->events.data[n], "stop_reason") && diag_fact(i->events.data[n], "pc");
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
-		const struct fact *reason = diag_fact(e, "stop_reason");
+		const struct fact *reason = diag_fact(e, "stop_reason"), *count = diag_fact(e, "waves");
+		if (count)
+			diag_set_note(i, e, "wave_count",
+				      arena_printf(&i->arena, STR_FMT " wave%s", STR_ARG(count->value), str_is(count->value, "1") ? "" : "s"));
 		if (!reason)
 			reason = diag_fact(e, "signal");
 		if (!reason || !diag_fact(e, "pc") || diag_fact(e, "lanes"))

@@ -8,6 +8,14 @@
 //       0x0000: 22222222 11111111 …
 //   Disassembly for function name:
 //    => 0x7fd4f100d0e8 <+232>:    s_trap 2
+//
+// The first generation (ROCm 1.9 to 3.5) counted the waves itself:
+//
+//   64 wavefront(s) found in @PC: 0x00007F63364042EC
+//      EXEC: 0xFFFFFFFFFFFFFFFF
+//        s0: 0x3B6D8000    s1: 0x00007F64
+//   Lane 0x0
+//        v0: 0x0000000C    v1: 0x3B670000
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
@@ -44,6 +52,8 @@ struct wave {
 	struct place at;
 	struct stamp time;
 	struct writer writer;
+	unsigned count; // the old agent prints one wave for many
+	bool old;
 	VEC(struct wave_register *) registers;
 	VEC(uint64_t) local;
 	struct window_of_code code;
@@ -69,6 +79,7 @@ struct debug_agent {
 	struct window_of_code stray; // a disassembly that stands before the waves
 	bool in_stray;
 	unsigned code_lines;
+	uint64_t lane;                       // of the old agent's registers
 	struct wave_register *open_register; // whose lanes go on in the next line
 	VEC(struct group) groups;
 	unsigned beyond; // waves of groups for which there was no room
@@ -88,9 +99,22 @@ static ptrdiff_t find_header(struct str line)
 	return -1;
 }
 
+/** `64 wavefront(s) found in @PC: 0x00007F63364042EC` */
+static bool old_header(struct str line, int64_t *ret_count, uint64_t *ret_pc)
+{
+	struct str rest = str_trim(line), count = str_word(&rest);
+	ptrdiff_t pc = str_find(rest, S("@PC: 0x"));
+	if (!str_starts(str_trim(rest), S("wavefront(s) found in")) || pc < 0 || !str_number(count, ret_count) || *ret_count < 1)
+		return false;
+	rest = str_from(rest, (size_t)pc + 5);
+	return *ret_count < INT32_MAX && str_hex(str_word(&rest), ret_pc);
+}
+
 static bool debug_agent_begins(struct str line)
 {
-	return find_header(line) >= 0 || str_find(line, S("Disassembly for function ")) >= 0;
+	int64_t count;
+	uint64_t pc;
+	return find_header(line) >= 0 || old_header(line, &count, &pc) || str_find(line, S("Disassembly for function ")) >= 0;
 }
 
 static void *debug_agent_open(const struct artefact_output *out)
@@ -122,17 +146,17 @@ static void wave_end(struct debug_agent *d)
 	for (size_t i = 0; i < d->groups.len; i++) {
 		struct wave *f = d->groups.data[i].first;
 		if (f->pc == w->pc && str_eq(f->reason, w->reason) && str_eq(f->kernel, w->kernel)) {
-			d->groups.data[i].count++;
+			d->groups.data[i].count += w->count;
 			wave_free(w);
 			return;
 		}
 	}
 	if (d->groups.len == GROUPS_MAX) {
-		d->beyond++;
+		d->beyond += w->count;
 		wave_free(w);
 		return;
 	}
-	struct group g = { w, 1, d->groups.len < GROUPS_FULL };
+	struct group g = { w, w->count, d->groups.len < GROUPS_FULL };
 	if (!g.full) {
 		vec_free(&w->registers);
 		vec_free(&w->local);
@@ -200,15 +224,37 @@ static void header_end(struct debug_agent *d)
 	d->section = SECTION_REGISTERS;
 }
 
-static void header_begin(struct debug_agent *d, const struct logline *line, struct str header, struct place at)
+static void wave_begin(struct debug_agent *d, const struct logline *line, struct place at)
 {
 	wave_end(d);
 	d->wave = mem_alloc(sizeof(*d->wave));
+	d->wave->count = 1;
 	d->wave->at = at;
 	d->wave->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
 	struct arena *a = &d->wave->arena;
 	d->wave->writer = (struct writer){ arena_str(a, line->writer.rank), arena_str(a, line->writer.worker),
 					   arena_str(a, line->writer.pid), arena_str(a, line->writer.host) };
+	d->lane = UINT64_MAX;
+}
+
+static bool old_header_begin(struct debug_agent *d, const struct logline *line, struct place at)
+{
+	int64_t count;
+	uint64_t pc;
+	if (!old_header(line->message, &count, &pc))
+		return false;
+	wave_begin(d, line, at);
+	d->wave->count = (unsigned)count;
+	d->wave->pc = pc;
+	d->wave->old = true;
+	d->section = SECTION_REGISTERS;
+	d->register_group = S("scalar");
+	return true;
+}
+
+static void header_begin(struct debug_agent *d, const struct logline *line, struct str header, struct place at)
+{
+	wave_begin(d, line, at);
 	text_clear(&d->header);
 	text_add(&d->header, header);
 	d->section = SECTION_HEADER;
@@ -272,6 +318,63 @@ static struct wave_register *set_lane(struct debug_agent *d, struct wave_registe
 	if (lane >= r->n)
 		r->n = (size_t)lane + 1;
 	return r;
+}
+
+/** The old agent prints all vector registers of a lane, then those of the next. */
+static void old_vector(struct debug_agent *d, struct str name, uint64_t value)
+{
+	struct wave *w = d->wave;
+	for (size_t n = 0; n < w->registers.len; n++) {
+		if (!str_eq(w->registers.data[n]->name, name))
+			continue;
+		// set_lane() widens the newest register only.
+		struct wave_register *last = w->registers.data[w->registers.len - 1];
+		w->registers.data[w->registers.len - 1] = w->registers.data[n];
+		w->registers.data[n] = last;
+		set_lane(d, w->registers.data[w->registers.len - 1], d->lane, value);
+		last = w->registers.data[w->registers.len - 1];
+		w->registers.data[w->registers.len - 1] = w->registers.data[n];
+		w->registers.data[n] = last;
+		return;
+	}
+	struct wave_register *r = add_register(d, name);
+	if (r)
+		set_lane(d, r, d->lane, value);
+}
+
+static bool old_line(struct debug_agent *d, struct str text)
+{
+	struct str rest = text, word = str_word(&rest);
+	uint64_t value;
+	if (str_is(word, "Lane")) {
+		if (!str_hex(str_trim(rest), &d->lane))
+			d->lane = UINT64_MAX;
+		d->register_group = S("vector");
+		return true;
+	}
+	bool any = false;
+	for (; word.n; word = str_word(&rest)) {
+		struct str number = str_word(&rest);
+		if (!str_ends(word, S(":")) || !str_hex(number, &value))
+			return any;
+		char lower[24];
+		size_t n = word.n - 1 < sizeof(lower) ? word.n - 1 : sizeof(lower);
+		for (size_t i = 0; i < n; i++) // EXEC, TRAPSTS
+			lower[i] = (char)(word.p[i] >= 'A' && word.p[i] <= 'Z' ? word.p[i] + 32 : word.p[i]);
+		struct str name = { lower, n };
+		any = true;
+		if (d->lane < LANES) {
+			old_vector(d, name, value);
+			continue;
+		}
+		struct wave_register *r = add_register(d, name);
+		if (r) {
+			r->data[0] = value;
+			r->digits = (unsigned)(number.n > 2 ? number.n - 2 : 1);
+			r->n = 1;
+		}
+	}
+	return any;
 }
 
 /** `s0: ffffffff  s1: 00000000` or `v0: [0] 95f02814 [1] 95f02818`; false where nothing of it is a register. */
@@ -392,6 +495,10 @@ static bool debug_agent_line(void *self, const struct logline *line, struct plac
 		header_begin(d, line, str_from(line->message, (size_t)header), at);
 		return true;
 	}
+	if (old_header_begin(d, line, at))
+		return true;
+	if (d->wave && d->wave->old && (old_line(d, text) || str_starts(text, S("printing the first"))))
+		return true;
 	if (d->section == SECTION_HEADER && header_line(d, text))
 		return true;
 	ptrdiff_t code = str_find(text, S("Disassembly for function "));
@@ -457,7 +564,7 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 	struct wave *w = g->first;
 	struct event e;
 	const struct window_of_code *c = code_for(d, w);
-	if (!artefact_event(&d->out, w->reason.n ? "waves-stopped" : "waves-running", w->at, &e))
+	if (!artefact_event(&d->out, w->reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
 		return;
 	e.time = w->time;
 	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->pc);

@@ -278,7 +278,7 @@ static void make_event(struct log_reader *r, const struct logline *line, const s
 			  str_number(p->value, &number_value) ? FACT_NUMBER :
 								FACT_TEXT);
 	}
-	if (s->program)
+	if (s->program && s->event)
 		add_writer(&e, &line->writer);
 	r->program_lines |= s->program && s->level == LEVEL_ERROR;
 	r->driver_lines |= !s->program;

@@ -87,6 +87,10 @@ static size_t read_bracket(struct str line, struct writer *w)
 		end += end < line.n && line.p[end] == ':';
 		return with_space(line, end);
 	}
+	if (str_starts(inside, S("pid:"))) { // HIP's own log: `[pid:196431 tid:0x7f2301dff640]`
+		w->pid = str_cut(str_from(inside, 4), digits(str_from(inside, 4)));
+		return w->pid.n ? with_space(line, end) : 0;
+	}
 	size_t job = digits(inside);
 	if (job && job < inside.n && inside.p[job] == ',' && end < line.n && line.p[end] == '<') { // mpirun --tag-output
 		struct str number = str_from(inside, job + 1);
@@ -109,8 +113,34 @@ static size_t read_task(struct str line, struct writer *w)
 	size_t n = digits(line);
 	if (!n || n > 5 || n + 1 >= line.n || line.p[n] != ':' || line.p[n + 1] != ' ')
 		return 0;
+	// Older logs of HIP have the process there: `21870: [tid:0x7f6733eff640] `
+	if (str_starts(str_from(line, n + 2), S("[tid:"))) {
+		ptrdiff_t close = str_find(str_cut(line, 2 * NAME_MAX_BYTES), S("] "));
+		w->pid = str_cut(line, n);
+		return with_space(line, close > 0 ? (size_t)close + 1 : n + 1);
+	}
 	w->rank = str_cut(line, n);
 	return with_space(line, n + 1);
+}
+
+/** syslog: `host ollama[51180]: ` */
+static size_t read_syslog(struct str line, struct writer *w)
+{
+	size_t at = 0;
+	for (int words = 0; words < 2; words++) {
+		size_t n = name_length(str_from(line, at), "-.:/");
+		struct str name = str_cut(str_from(line, at), n), rest = str_from(line, at + n);
+		size_t number = rest.n && rest.p[0] == '[' ? digits(str_from(rest, 1)) : 0;
+		if (n && number && str_starts(str_from(rest, number + 1), S("]: "))) {
+			w->worker = name;
+			w->pid = str_cut(str_from(rest, 1), number);
+			return with_space(line, at + n + number + 3);
+		}
+		if (!n || !rest.n || rest.p[0] != ' ')
+			return 0;
+		at = with_space(line, at + n);
+	}
+	return 0;
 }
 
 /** docker compose: `vllm-1  | ` */
@@ -122,6 +152,17 @@ static size_t read_service(struct str line, struct writer *w)
 		return 0;
 	w->worker = str_cut(line, n);
 	return with_space(line, bar + 1);
+}
+
+/** `brax.0 [stderr] ` */
+static size_t read_stream(struct str line, struct writer *w)
+{
+	size_t n = name_length(line, "-./");
+	struct str rest = str_from(line, n);
+	if (!n || (!str_starts(rest, S(" [stderr] ")) && !str_starts(rest, S(" [stdout] "))))
+		return 0;
+	w->worker = str_cut(line, n);
+	return with_space(line, n + 10);
 }
 
 /** NCCL and RCCL: `host:11143:11150 [0] `, with a time or not */
@@ -149,8 +190,9 @@ static size_t read_nccl(struct str line, struct writer *w)
 
 size_t prefix_read(struct str line, struct writer *w)
 {
-	static size_t (*const forms[])(struct str, struct writer *) = { read_worker, read_bracket, read_task, read_service,
-									read_nccl };
+	static size_t (*const forms[])(struct str, struct writer *) = { read_worker,  read_bracket, read_task,
+									read_service, read_stream,  read_nccl,
+									read_syslog };
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		size_t n = forms[i](line, w);
 		if (n)

@@ -22,7 +22,7 @@ struct stacks {
 	struct str thread;       // name of the thread
 	struct place at;
 	struct stamp time;
-	bool background;
+	bool background, nvidia;
 	struct str waits_in, peer_in, python_frame;
 	size_t frames;
 	size_t told;
@@ -145,11 +145,14 @@ static void take_frame(struct stacks *s, struct str frame, struct str python)
 		struct str function = arena_str(&s->arena, str_cut(function_of(frame), FRAME_BYTES));
 		if (str_is(f->name, "background"))
 			s->background = true;
+		else if (str_is(f->name, "nvidia"))
+			s->nvidia = true;
 		else if (str_is(f->name, "peer") && !s->peer_in.n)
 			s->peer_in = function;
 		else if (str_is(f->name, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0))
 			s->waits_in = function; // the call that the program made says more than what waits below it
-		break;
+		if (!s->nvidia)
+			break;
 	}
 	// The first frame that is the user's own.
 	bool library = str_find(python, S("torch/")) >= 0 || str_find(python, S("site-packages")) >= 0 ||
@@ -236,7 +239,10 @@ static bool stacks_line(void *self, const struct logline *line, struct place at)
 static void stacks_close(void *self)
 {
 	struct stacks *s = self;
+	struct event e;
 	tell_thread(s);
+	if (s->nvidia && artefact_event(&s->out, "stack-nvidia", s->at, &e))
+		s->out.sink.event(s->out.sink.ctx, &e);
 	arena_free(&s->arena);
 	free(s);
 }

@@ -449,8 +449,8 @@ static void load_class(struct loader *l, const struct know_block *b)
 static void load_frame(struct loader *l, const struct know_block *b)
 {
 	struct know_pair *p = load_pair(l, b);
-	if (p && !list_has_word("background peer waits", p->name))
-		know_problem(l->problems, b->file, b->line, "a frame is: frame background|peer|waits PART-OF-ITS-NAME");
+	if (p && !list_has_word("background peer waits nvidia", p->name))
+		know_problem(l->problems, b->file, b->line, "a frame is: frame background|peer|waits|nvidia PART-OF-ITS-NAME");
 	else if (p)
 		vec_push(&l->know->frames, p);
 }
