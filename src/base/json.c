@@ -17,7 +17,7 @@ static void json_begin_value(struct json *j)
 	}
 }
 
-void json_open(struct json *j, char bracket)
+void jw_open(struct json *j, char bracket)
 {
 	json_begin_value(j);
 	fputc(bracket, j->out);
@@ -25,7 +25,7 @@ void json_open(struct json *j, char bracket)
 	j->comma = false;
 }
 
-void json_close(struct json *j, char bracket)
+void jw_close(struct json *j, char bracket)
 {
 	j->depth--;
 	if (j->comma) {
@@ -60,7 +60,7 @@ static void json_text(FILE *out, struct str s)
 	fputc('"', out);
 }
 
-void json_key(struct json *j, const char *key)
+void jw_key(struct json *j, const char *key)
 {
 	json_begin_value(j);
 	json_text(j->out, str_z(key));
@@ -69,7 +69,7 @@ void json_key(struct json *j, const char *key)
 	j->comma = true;
 }
 
-void json_str(struct json *j, struct str s)
+void jw_str(struct json *j, struct str s)
 {
 	json_begin_value(j);
 	if (s.p)
@@ -79,34 +79,34 @@ void json_str(struct json *j, struct str s)
 	j->comma = true;
 }
 
-void json_field(struct json *j, const char *key, struct str value)
+void jw_field(struct json *j, const char *key, struct str value)
 {
-	json_key(j, key);
-	json_str(j, value);
+	jw_key(j, key);
+	jw_str(j, value);
 }
 
-void json_int(struct json *j, int64_t v)
+void jw_int(struct json *j, int64_t v)
 {
 	json_begin_value(j);
 	fprintf(j->out, "%lld", (long long)v);
 	j->comma = true;
 }
 
-void json_bool(struct json *j, bool v)
+void jw_bool(struct json *j, bool v)
 {
 	json_begin_value(j);
 	fputs(v ? "true" : "false", j->out);
 	j->comma = true;
 }
 
-void json_null(struct json *j)
+void jw_null(struct json *j)
 {
 	json_begin_value(j);
 	fputs("null", j->out);
 	j->comma = true;
 }
 
-void json_decimal(struct json *j, double v, int digits)
+void jw_decimal(struct json *j, double v, int digits)
 {
 	json_begin_value(j);
 	char number[64];

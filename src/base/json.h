@@ -12,15 +12,15 @@ struct json {
 	bool comma, after_key;
 };
 
-void json_open(struct json *j, char bracket); // '{' or '['
-void json_close(struct json *j, char bracket);
-void json_key(struct json *j, const char *key);
+void jw_open(struct json *j, char bracket); // '{' or '['
+void jw_close(struct json *j, char bracket);
+void jw_key(struct json *j, const char *key);
 /** A string; bytes that are not UTF-8 become U+FFFD. NULL text is null. */
-void json_str(struct json *j, struct str s);
+void jw_str(struct json *j, struct str s);
 /** A key and its string. */
-void json_field(struct json *j, const char *key, struct str value);
-void json_int(struct json *j, int64_t v);
-void json_bool(struct json *j, bool v);
-void json_null(struct json *j);
+void jw_field(struct json *j, const char *key, struct str value);
+void jw_int(struct json *j, int64_t v);
+void jw_bool(struct json *j, bool v);
+void jw_null(struct json *j);
 /** At most @digits digits after the point. */
-void json_decimal(struct json *j, double v, int digits);
+void jw_decimal(struct json *j, double v, int digits);

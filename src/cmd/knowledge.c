@@ -87,14 +87,14 @@ static void list_one(void *ctx, const struct listed *l)
 		printf("%-10s %-32.*s " STR_FMT "\n", l->kind, STR_ARG(l->id), STR_ARG(str_cut(l->text, 110)));
 		return;
 	}
-	json_open(g->json, '{');
-	json_field(g->json, "kind", str_z(l->kind));
-	json_field(g->json, "id", l->id.n ? l->id : (struct str){ 0 });
-	json_field(g->json, "text", l->text);
-	json_field(g->json, "file", str_z(l->file));
-	json_key(g->json, "line");
-	json_int(g->json, l->line);
-	json_close(g->json, '}');
+	jw_open(g->json, '{');
+	jw_field(g->json, "kind", str_z(l->kind));
+	jw_field(g->json, "id", l->id.n ? l->id : (struct str){ 0 });
+	jw_field(g->json, "text", l->text);
+	jw_field(g->json, "file", str_z(l->file));
+	jw_key(g->json, "line");
+	jw_int(g->json, l->line);
+	jw_close(g->json, '}');
 }
 
 static int knowledge_list(const char *kind, bool as_json)
@@ -104,10 +104,10 @@ static int knowledge_list(const char *kind, bool as_json)
 	struct json json = { .out = stdout };
 	struct listing g = { .kind = kind, .json = as_json ? &json : NULL };
 	if (as_json)
-		json_open(&json, '[');
+		jw_open(&json, '[');
 	each_block(k, list_one, &g);
 	if (as_json)
-		json_close(&json, ']');
+		jw_close(&json, ']');
 	know_free(k);
 	if (!g.count && kind) {
 		complain("there is no kind '%s'; unhang knowledge --help lists them", kind);
@@ -202,28 +202,28 @@ static const char *level_name(enum know_level level)
 
 static void match_json(struct json *j, unsigned line, const struct match *m)
 {
-	json_open(j, '{');
-	json_key(j, "line");
-	json_int(j, line);
-	json_field(j, "signature", m && match_signature(m)->head.id.n ? match_signature(m)->head.id : (struct str){ 0 });
+	jw_open(j, '{');
+	jw_key(j, "line");
+	jw_int(j, line);
+	jw_field(j, "signature", m && match_signature(m)->head.id.n ? match_signature(m)->head.id : (struct str){ 0 });
 	if (m) {
 		const struct know_signature *s = match_signature(m);
-		json_field(j, "subsystem", s->subsystem);
-		json_field(j, "level", str_z(level_name(s->level)));
-		json_field(j, "template", m->template->text);
-		json_key(j, "facts");
-		json_open(j, '{');
+		jw_field(j, "subsystem", s->subsystem);
+		jw_field(j, "level", str_z(level_name(s->level)));
+		jw_field(j, "template", m->template->text);
+		jw_key(j, "facts");
+		jw_open(j, '{');
 		for (size_t i = 0; i < m->ncaptures; i++) {
 			char name[64];
 			snprintf(name, sizeof(name), STR_FMT, STR_ARG(m->captures[i].piece->name));
 			if (!name[0])
 				continue;
-			json_key(j, name);
-			json_str(j, m->captures[i].text);
+			jw_key(j, name);
+			jw_str(j, m->captures[i].text);
 		}
-		json_close(j, '}');
+		jw_close(j, '}');
 	}
-	json_close(j, '}');
+	jw_close(j, '}');
 }
 
 static void match_text(struct str line, const struct match *m)
@@ -322,10 +322,10 @@ static int knowledge_match(const char *path, bool as_json)
 	struct matching g = { .know = know_load(&problems), .json = as_json ? &json : NULL };
 	const struct source_visitor v = { match_source, match_record, match_problem, &g };
 	if (as_json)
-		json_open(&json, '[');
+		jw_open(&json, '[');
 	source_path(path ? path : "-", &v);
 	if (as_json)
-		json_close(&json, ']');
+		jw_close(&json, ']');
 	know_free(g.know);
 	return g.failed ? EXIT_CANNOT : EXIT_NOTHING_WRONG;
 }

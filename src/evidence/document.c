@@ -1,9 +1,10 @@
-// Files that are one JSON document: parsed once, then offered to each of their readers. The parser is jansson: it
+// Files that are one document of JSON (or a pickle of the same): parsed once, then offered to each of their readers. The parser is jansson: it
 // bounds its depth and takes pointer and length (docs/DECISIONS.md).
 #include <jansson.h>
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "evidence/pickle.h"
 
 extern const struct document_reader container_document, flight_recorder_document, kernel_api_document;
 
@@ -20,6 +21,8 @@ static const char *const keys[] = { "\"State\"",         "\"Id\"",        "\"con
 
 bool document_begins(struct str head)
 {
+	if (pickle_begins(head))
+		return true;
 	head = str_trim(head);
 	if (!head.n || (head.p[0] != '{' && head.p[0] != '['))
 		return false;
@@ -57,7 +60,7 @@ static const char *read_last_line(const struct artefact_output *out, struct str 
 
 const char *document_read(const struct artefact_output *out, struct str bytes)
 {
-	json_t *root = json_loadb(bytes.p, bytes.n, 0, NULL);
+	json_t *root = pickle_begins(bytes) ? pickle_load(bytes) : json_loadb(bytes.p, bytes.n, 0, NULL);
 	if (!root)
 		return read_last_line(out, bytes);
 	const char *kind = offer(out, root);

@@ -1,4 +1,4 @@
-// torch's Flight Recorder: what one rank enqueued last in each of its process groups, and what did not end. The file does
+// torch's Flight Recorder, as JSON or as the pickle that torch writes: what one rank enqueued last in each of its process groups, and what did not end. The file does
 // not say whose it is: its rank is the number at the end of its name (nccl_trace_rank_3, with or without .json).
 #include <jansson.h>
 #include <stdlib.h>

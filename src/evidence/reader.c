@@ -280,7 +280,8 @@ static struct uh_error *read_head(struct source *s, struct stream *stream)
 	} else {
 		stream_fill(stream, HEAD);
 	}
-	const char *binary = stream->have ? recognise_binary((struct str){ stream->bytes, stream->have }) : NULL;
+	struct str head = { stream->bytes, stream->have };
+	const char *binary = stream->have && !document_begins(head) ? recognise_binary(head) : NULL;
 	if (stream->have && !binary)
 		return NULL;
 	uh_error_free(binary ? stream->err : NULL);

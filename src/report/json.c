@@ -5,100 +5,100 @@
 
 static void text_or_null(struct json *j, const char *key, struct str value)
 {
-	json_field(j, key, value.n ? value : (struct str){ 0 });
+	jw_field(j, key, value.n ? value : (struct str){ 0 });
 }
 
 static void write_time(struct json *j, const char *key, struct stamp time)
 {
-	json_key(j, key);
+	jw_key(j, key);
 	if (time.clock == TIME_NONE)
-		json_null(j);
+		jw_null(j);
 	else
-		json_decimal(j, time.seconds, 6);
+		jw_decimal(j, time.seconds, 6);
 }
 
 static void write_place(struct json *j, struct place at)
 {
-	json_key(j, "at");
-	json_open(j, '{');
-	json_key(j, "source");
-	json_int(j, at.source);
-	json_key(j, "line");
-	json_int(j, (int64_t)at.line);
-	json_close(j, '}');
+	jw_key(j, "at");
+	jw_open(j, '{');
+	jw_key(j, "source");
+	jw_int(j, at.source);
+	jw_key(j, "line");
+	jw_int(j, (int64_t)at.line);
+	jw_close(j, '}');
 }
 
 static void write_fact(struct json *j, const struct fact *f, int64_t event)
 {
 	int64_t number;
-	json_open(j, '{');
-	json_field(j, "name", f->name);
-	json_key(j, "value");
+	jw_open(j, '{');
+	jw_field(j, "name", f->name);
+	jw_key(j, "value");
 	if (f->type == FACT_TRUE)
-		json_bool(j, true);
+		jw_bool(j, true);
 	else if (f->type == FACT_NUMBER && str_number(f->value, &number))
-		json_int(j, number);
+		jw_int(j, number);
 	else
-		json_str(j, f->value);
-	json_key(j, "event");
+		jw_str(j, f->value);
+	jw_key(j, "event");
 	if (event)
-		json_int(j, event);
+		jw_int(j, event);
 	else
-		json_null(j);
+		jw_null(j);
 	write_place(j, f->at);
-	json_close(j, '}');
+	jw_close(j, '}');
 }
 
 static void write_facts(struct json *j, const struct incident *i)
 {
-	json_key(j, "facts");
-	json_open(j, '[');
+	jw_key(j, "facts");
+	jw_open(j, '[');
 	for (size_t n = 0; n < i->machine.len; n++)
 		write_fact(j, &i->machine.data[n], 0);
 	for (size_t n = 0; n < i->events.len; n++)
 		for (size_t f = 0; f < i->events.data[n]->nfacts; f++)
 			write_fact(j, &i->events.data[n]->facts[f], (int64_t)n + 1);
-	json_close(j, ']');
+	jw_close(j, ']');
 }
 
 static void write_gpu(struct json *j, const struct diag_gpu *gpu, struct str role)
 {
-	json_open(j, '{');
+	jw_open(j, '{');
 	text_or_null(j, "pci", pci_length(gpu->device) ? gpu->device : (struct str){ 0 });
 	text_or_null(j, "name", gpu->name);
 	text_or_null(j, "gfx", gpu->gfx);
 	text_or_null(j, "unique_id", (struct str){ 0 });
-	json_field(j, "role", role);
-	json_close(j, '}');
+	jw_field(j, "role", role);
+	jw_close(j, '}');
 }
 
 static void write_gpus(struct json *j, const struct incident *i)
 {
-	json_key(j, "gpus");
-	json_open(j, '[');
+	jw_key(j, "gpus");
+	jw_open(j, '[');
 	write_gpu(j, &i->gpu, S("origin"));
 	for (size_t n = 0; n < i->other_gpus.len; n++)
 		write_gpu(j, &i->other_gpus.data[n], S("affected"));
-	json_close(j, ']');
+	jw_close(j, ']');
 }
 
 static void number_or_null(struct json *j, const char *key, int64_t value)
 {
-	json_key(j, key);
+	jw_key(j, key);
 	if (value < 0)
-		json_null(j);
+		jw_null(j);
 	else
-		json_int(j, value);
+		jw_int(j, value);
 }
 
 static void write_ranks(struct json *j, const struct incident *i)
 {
 	int64_t number;
-	json_key(j, "ranks");
-	json_open(j, '[');
+	jw_key(j, "ranks");
+	jw_open(j, '[');
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct diag_rank *r = &i->ranks.data[n];
-		json_open(j, '{');
+		jw_open(j, '{');
 		number_or_null(j, "rank", str_number(r->rank, &number) ? number : -1);
 		text_or_null(j, "worker", r->worker);
 		number_or_null(j, "pid", str_number(r->pid, &number) ? number : -1);
@@ -110,9 +110,9 @@ static void write_ranks(struct json *j, const struct incident *i)
 		number_or_null(j, "completed", r->completed);
 		write_time(j, "time", r->first->time);
 		text_or_null(j, "role", str_z(r->role));
-		json_close(j, '}');
+		jw_close(j, '}');
 	}
-	json_close(j, ']');
+	jw_close(j, ']');
 }
 
 /** Registers, rings and memory, as the evidence holds them. */
@@ -120,139 +120,139 @@ static void write_values(struct json *j, const struct values *v, size_t event)
 {
 	enum { NUMBERS_MAX = 4096 };
 	char room[24];
-	json_open(j, '{');
-	json_key(j, "event");
-	json_int(j, (int64_t)event);
+	jw_open(j, '{');
+	jw_key(j, "event");
+	jw_int(j, (int64_t)event);
 	text_or_null(j, "group", v->group);
-	json_field(j, "name", v->name);
+	jw_field(j, "name", v->name);
 	text_or_null(j, "address", v->address ? code_text(v->address, room) : (struct str){ 0 });
-	json_key(j, "count");
-	json_int(j, (int64_t)v->n);
-	json_key(j, "values");
-	json_open(j, '[');
+	jw_key(j, "count");
+	jw_int(j, (int64_t)v->n);
+	jw_key(j, "values");
+	jw_open(j, '[');
 	for (size_t n = 0; n < v->n && n < NUMBERS_MAX; n++) {
 		if (v->n > 1 && v->data[n] == UINT64_MAX)
-			json_null(j); // a lane that the dump does not have
+			jw_null(j); // a lane that the dump does not have
 		else
-			json_str(j, code_text(v->data[n], room));
+			jw_str(j, code_text(v->data[n], room));
 	}
-	json_close(j, ']');
-	json_close(j, '}');
+	jw_close(j, ']');
+	jw_close(j, '}');
 }
 
 static void write_dumps(struct json *j, const struct incident *i)
 {
-	json_key(j, "dumps");
-	json_open(j, '[');
+	jw_key(j, "dumps");
+	jw_open(j, '[');
 	for (size_t n = 0; n < i->events.len; n++)
 		for (size_t v = 0; v < i->events.data[n]->nvalues; v++)
 			write_values(j, &i->events.data[n]->values[v], n + 1);
-	json_close(j, ']');
+	jw_close(j, ']');
 }
 
 static void write_cause(struct json *j, const struct incident *i)
 {
-	json_key(j, "cause");
-	json_open(j, '{');
-	json_field(j, "class", i->cause->head.id);
-	json_field(j, "title", i->title);
-	json_key(j, "confidence");
-	json_decimal(j, i->confidence / 100.0, 2);
-	json_field(j, "explanation", i->explanation);
+	jw_key(j, "cause");
+	jw_open(j, '{');
+	jw_field(j, "class", i->cause->head.id);
+	jw_field(j, "title", i->title);
+	jw_key(j, "confidence");
+	jw_decimal(j, i->confidence / 100.0, 2);
+	jw_field(j, "explanation", i->explanation);
 	text_or_null(j, "evidence", i->sure);
-	json_key(j, "before_log");
-	json_bool(j, i->before_log);
-	json_close(j, '}');
-	json_key(j, "also");
-	json_open(j, '[');
+	jw_key(j, "before_log");
+	jw_bool(j, i->before_log);
+	jw_close(j, '}');
+	jw_key(j, "also");
+	jw_open(j, '[');
 	for (size_t n = 0; n < i->also.len; n++)
-		json_str(j, i->also.data[n]);
-	json_close(j, ']');
+		jw_str(j, i->also.data[n]);
+	jw_close(j, ']');
 }
 
 static void write_processes(struct json *j, const struct incident *i)
 {
 	int64_t pid;
-	json_key(j, "processes");
-	json_open(j, '[');
+	jw_key(j, "processes");
+	jw_open(j, '[');
 	for (size_t n = 0; n < i->processes.len; n++) {
-		json_open(j, '{');
-		json_field(j, "name", i->processes.data[n].name);
-		json_key(j, "pid");
+		jw_open(j, '{');
+		jw_field(j, "name", i->processes.data[n].name);
+		jw_key(j, "pid");
 		if (str_number(i->processes.data[n].pid, &pid))
-			json_int(j, pid);
+			jw_int(j, pid);
 		else
-			json_null(j);
-		json_field(j, "role", str_z(i->processes.data[n].role));
-		json_close(j, '}');
+			jw_null(j);
+		jw_field(j, "role", str_z(i->processes.data[n].role));
+		jw_close(j, '}');
 	}
-	json_close(j, ']');
+	jw_close(j, ']');
 }
 
 static void on_begin(void *ctx, const struct diagnosis *d)
 {
 	(void)d;
 	struct json *j = ctx;
-	json_open(j, '{');
-	json_field(j, "schema", S("unhang/diagnosis/1"));
+	jw_open(j, '{');
+	jw_field(j, "schema", S("unhang/diagnosis/1"));
 }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
 	static const char *const keys[] = { "sources", "incidents", "timeline", "known", "remedies", "next", "notes" };
 	(void)i;
-	json_key(ctx, keys[list]);
-	json_open(ctx, '[');
+	jw_key(ctx, keys[list]);
+	jw_open(ctx, '[');
 }
 
 static void on_close(void *ctx, enum report_list list, const struct incident *i)
 {
 	(void)list;
 	(void)i;
-	json_close(ctx, ']');
+	jw_close(ctx, ']');
 }
 
 static void on_source(void *ctx, const struct evidence *e)
 {
 	struct json *j = ctx;
-	json_open(j, '{');
-	json_key(j, "id");
-	json_int(j, e->id);
-	json_field(j, "path", e->path);
-	json_field(j, "kind", str_z(e->kind));
-	json_key(j, "contains");
-	json_open(j, '[');
+	jw_open(j, '{');
+	jw_key(j, "id");
+	jw_int(j, e->id);
+	jw_field(j, "path", e->path);
+	jw_field(j, "kind", str_z(e->kind));
+	jw_key(j, "contains");
+	jw_open(j, '[');
 	for (size_t n = 0; n < e->nkinds; n++)
-		json_str(j, str_z(e->kinds[n]));
-	json_close(j, ']');
-	json_key(j, "bytes");
-	json_int(j, (int64_t)e->bytes);
-	json_key(j, "lines");
-	json_int(j, (int64_t)e->lines);
-	json_close(j, '}');
+		jw_str(j, str_z(e->kinds[n]));
+	jw_close(j, ']');
+	jw_key(j, "bytes");
+	jw_int(j, (int64_t)e->bytes);
+	jw_key(j, "lines");
+	jw_int(j, (int64_t)e->lines);
+	jw_close(j, '}');
 }
 
 static void on_incident(void *ctx, const struct incident *i)
 {
 	struct json *j = ctx;
-	json_open(j, '{');
-	json_field(j, "id", i->id);
-	json_field(j, "fingerprint", i->fingerprint);
-	json_field(j, "state", i->open ? S("open") : S("closed"));
-	json_key(j, "host");
-	json_null(j);
+	jw_open(j, '{');
+	jw_field(j, "id", i->id);
+	jw_field(j, "fingerprint", i->fingerprint);
+	jw_field(j, "state", i->open ? S("open") : S("closed"));
+	jw_key(j, "host");
+	jw_null(j);
 	text_or_null(j, "boot_id", i->boot_id);
 	write_gpus(j, i);
 	write_time(j, "begin", i->begin);
 	write_time(j, "end", i->end);
-	json_field(j, "clock", str_z(clock_name(i->begin.clock)));
+	jw_field(j, "clock", str_z(clock_name(i->begin.clock)));
 	write_cause(j, i);
-	json_key(j, "action");
-	json_open(j, '{');
-	json_field(j, "do", i->action->action);
-	json_field(j, "fault", i->fault);
-	json_field(j, "text", i->action_text);
-	json_close(j, '}');
+	jw_key(j, "action");
+	jw_open(j, '{');
+	jw_field(j, "do", i->action->action);
+	jw_field(j, "fault", i->fault);
+	jw_field(j, "text", i->action_text);
+	jw_close(j, '}');
 	write_processes(j, i);
 	write_ranks(j, i);
 	write_facts(j, i);
@@ -262,30 +262,30 @@ static void on_incident(void *ctx, const struct incident *i)
 static void on_event(void *ctx, const struct diag_event *e, size_t id)
 {
 	struct json *j = ctx;
-	json_open(j, '{');
-	json_key(j, "id");
-	json_int(j, (int64_t)id);
+	jw_open(j, '{');
+	jw_key(j, "id");
+	jw_int(j, (int64_t)id);
 	write_time(j, "time", e->time);
-	json_field(j, "event", e->kind->head.id);
-	json_field(j, "role", str_z(role_name(e->role)));
-	json_field(j, "text", e->sentence);
-	json_key(j, "count");
-	json_int(j, e->count);
+	jw_field(j, "event", e->kind->head.id);
+	jw_field(j, "role", str_z(role_name(e->role)));
+	jw_field(j, "text", e->sentence);
+	jw_key(j, "count");
+	jw_int(j, e->count);
 	write_time(j, "last", e->last);
 	write_place(j, e->at);
-	json_close(j, '}');
+	jw_close(j, '}');
 }
 
 static void on_known(void *ctx, const struct know_bad *b)
 {
 	struct json *j = ctx;
-	json_open(j, '{');
-	json_field(j, "id", b->head.id);
-	json_field(j, "title", b->title);
+	jw_open(j, '{');
+	jw_field(j, "id", b->head.id);
+	jw_field(j, "title", b->title);
 	text_or_null(j, "good", b->good);
-	json_field(j, "grade", b->grade);
-	json_field(j, "source", b->source);
-	json_close(j, '}');
+	jw_field(j, "grade", b->grade);
+	jw_field(j, "source", b->source);
+	jw_close(j, '}');
 }
 
 static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
@@ -293,55 +293,55 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	(void)number;
 	struct json *j = ctx;
 	const struct know_remedy *k = r->remedy;
-	json_open(j, '{');
-	json_field(j, "id", k->head.id);
-	json_field(j, "kind", k->kind);
-	json_field(j, "title", k->title);
-	json_key(j, "do");
-	json_open(j, '[');
+	jw_open(j, '{');
+	jw_field(j, "id", k->head.id);
+	jw_field(j, "kind", k->kind);
+	jw_field(j, "title", k->title);
+	jw_key(j, "do");
+	jw_open(j, '[');
 	for (const struct know_list *l = k->steps; l; l = l->next)
-		json_str(j, l->text);
-	json_close(j, ']');
+		jw_str(j, l->text);
+	jw_close(j, ']');
 	text_or_null(j, "undo", k->undo);
 	text_or_null(j, "cost", k->cost);
 	text_or_null(j, "risk", k->risk);
-	json_field(j, "grade", k->grade);
-	json_field(j, "source", k->source);
+	jw_field(j, "grade", k->grade);
+	jw_field(j, "source", k->source);
 	text_or_null(j, "until", k->until);
 	text_or_null(j, "if", r->certain ? (struct str){ 0 } : k->condition_text);
-	json_close(j, '}');
+	jw_close(j, '}');
 }
 
 static void on_next(void *ctx, const struct diag_next *n)
 {
 	struct json *j = ctx;
-	json_open(j, '{');
-	json_field(j, "why", n->why);
-	json_field(j, "run", n->run);
-	json_close(j, '}');
+	jw_open(j, '{');
+	jw_field(j, "why", n->why);
+	jw_field(j, "run", n->run);
+	jw_close(j, '}');
 }
 
 static void on_note(void *ctx, const struct note *n)
 {
 	struct json *j = ctx;
-	json_open(j, '{');
-	json_field(j, "event", n->event);
-	json_field(j, "text", n->text);
+	jw_open(j, '{');
+	jw_field(j, "event", n->event);
+	jw_field(j, "text", n->text);
 	write_place(j, n->at);
-	json_close(j, '}');
+	jw_close(j, '}');
 }
 
 static void on_incident_end(void *ctx, const struct incident *i)
 {
 	(void)i;
-	json_close(ctx, '}');
+	jw_close(ctx, '}');
 }
 
 static void on_end(void *ctx, const struct diagnosis *d)
 {
-	json_key(ctx, "omitted");
-	json_int(ctx, (int64_t)d->ledger->omitted);
-	json_close(ctx, '}');
+	jw_key(ctx, "omitted");
+	jw_int(ctx, (int64_t)d->ledger->omitted);
+	jw_close(ctx, '}');
 }
 
 void report_json(const struct diagnosis *d, FILE *out)
