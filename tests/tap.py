@@ -64,7 +64,7 @@ class Unhang:
         self.directory = pathlib.Path(self.room.name)
         self.config = self.directory / "config"
         self.environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(self.directory),
-                            "XDG_CONFIG_HOME": str(self.config), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+                            "XDG_CONFIG_HOME": str(self.config), "LC_ALL": "C.UTF-8", "TZ": "UTC", "UNHANG_CONTAINER": "no"}
         for name, value in os.environ.items():
             if name.endswith("SAN_OPTIONS"):
                 self.environment[name] = value

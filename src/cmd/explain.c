@@ -15,9 +15,12 @@ static void usage(void)
 {
 	puts("usage: unhang explain [OPTION...] [PATH...]\n"
 	     "\n"
-	     "PATH is a kernel log in any form in which people have it, a directory or archive of such,\n"
-	     "a journal file, or - for standard input. Without PATH, the newest incident of this machine is\n"
-	     "explained: the journal of this boot and the ones before it, pstore, kdump's dmesg.\n"
+	     "PATH is evidence in any form in which people have it: a kernel log, the log of a server or of a rank,\n"
+	     "a wave dump of rocm-debug-agent, a rocgdb transcript, a device core, stacks (py-spy, gdb), a Flight\n"
+	     "Recorder trace, `docker inspect` or a pod's JSON, output of umr, rocminfo, amd-smi; a directory or\n"
+	     "archive of such, a journal file, or - for standard input. Several are explained together, in any order.\n"
+	     "Without PATH, the newest incident of this machine is explained: the journal of this boot and the ones\n"
+	     "before it, pstore, kdump's dmesg.\n"
 	     "\n"
 	     "  --journal     this boot's kernel messages from the journal\n"
 	     "  -b, --boot N  those of boot N: 0 is this one, -1 the one before\n"
@@ -132,6 +135,8 @@ static void show_progress(void *ctx, const char *name, unsigned long long done, 
 	}
 }
 
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
 int cmd_explain(int argc, char **argv)
 {
 	struct explain e = { 0 };
@@ -148,6 +153,8 @@ int cmd_explain(int argc, char **argv)
 		uh_session_add_journal(s, e.root, e.boot);
 	else if (optind == argc)
 		uh_session_add_newest(s, e.root);
+	// The order in which they were typed must not matter, not even for the numbers of the sources.
+	qsort(argv + optind, (size_t)(argc - optind), sizeof(*argv), by_name);
 	for (int i = optind; i < argc; i++)
 		uh_session_add_path(s, argv[i]);
 	uh_session_end(s);
@@ -157,7 +164,8 @@ int cmd_explain(int argc, char **argv)
 	if (read || e.report.json)
 		uh_session_report(s, stdout, &e.report);
 	else if (!uh_session_problems(s))
-		complain("this machine has no journal, pstore or kdump log to explain; give a PATH");
+		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the kernel's log is "
+			 "the host's)");
 	status = !read ? EXIT_CANNOT : uh_session_incidents(s) ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
 	uh_session_free(s);
 	return status;

@@ -20,7 +20,7 @@ static void usage(void)
 	     "       unhang knowledge check FILE...            whether these files are right\n"
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
 	     "\n"
-	     "kinds: signature, message, event, cause, remedy, known-bad, action, part, class\n"
+	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, part, class\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d.");
 }
@@ -53,10 +53,8 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 {
 	for (size_t n = 0; n < k->signatures.len; n++) {
 		const struct know_signature *s = k->signatures.data[n];
-		if (!s->ntemplates)
-			continue;
-		const struct listed one = { s->message ? "message" : "signature", s->head.id, s->templates[0]->text,
-					    s->head.file, s->head.line };
+		const struct listed one = { s->message ? "message" : "signature", s->head.id,
+					    s->ntemplates ? s->templates[0]->text : s->reader, s->head.file, s->head.line };
 		fn(ctx, &one);
 	}
 	EACH(k->events, "event", k->events.data[n]->title);
@@ -64,6 +62,7 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->remedies, "remedy", k->remedies.data[n]->title);
 	EACH(k->bad, "known-bad", k->bad.data[n]->title);
 	EACH(k->actions, "action", k->actions.data[n]->text);
+	EACH(k->kernels, "kernel", k->kernels.data[n]->operation);
 	EACH(k->parts, "part", k->parts.data[n]->name);
 	for (size_t n = 0; n < k->classes.len; n++) {
 		const struct listed one = { "class", k->classes.data[n]->name, k->classes.data[n]->value, "classes.know", 0 };

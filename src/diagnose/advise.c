@@ -107,7 +107,10 @@ static void find_next_steps(struct incident *i, const struct fact_view *view)
 	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
 		if (condition_eval(n->when, view) != TRUTH_NO)
 			add_next(i, n->why, command_fill(i, n->run, view));
-	if (!i->log_has_boot && !i->before_log)
+	bool kernel = false;
+	for (size_t n = 0; n < i->events.len; n++)
+		kernel |= !i->events.data[n]->program;
+	if (!i->log_has_boot && !i->before_log && kernel)
 		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
 			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang "
 			   "explain "

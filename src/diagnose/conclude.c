@@ -338,10 +338,27 @@ static void explain_exit(struct incident *i, struct diag_event *e, const struct 
 		diag_set_fact(i, e, (struct fact){ S("exit_meaning"), meaning, FACT_TEXT, code->at });
 }
 
+/** Programs write into one log as they come to it; where all their times can be compared, these tell the order. */
+static void sort_programs(struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (!i->events.data[n]->program || i->events.data[n]->time.clock != i->events.data[0]->time.clock ||
+		    i->events.data[n]->time.clock == TIME_NONE)
+			return;
+	for (size_t n = 1; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		size_t at = n;
+		for (; at && i->events.data[at - 1]->time.seconds > e->time.seconds; at--)
+			i->events.data[at] = i->events.data[at - 1];
+		i->events.data[at] = e;
+	}
+}
+
 bool incident_conclude(struct incident *i, const struct know *k)
 {
 	forget_conclusion(i);
 	drop_unrelated(i);
+	sort_programs(i);
 	extend_reset(i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		fault_status_decode(i, i->events.data[n], k);

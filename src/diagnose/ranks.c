@@ -97,13 +97,31 @@ static struct str name_of(struct incident *i, const struct diag_rank *r)
 
 static bool is_fault(const struct diag_rank *r) { return r->seq < 0 && r->enqueued < 0 && r->completed < 0; }
 
-static bool listed(const struct text *list, struct str word)
+enum { NODES_MAX = 64 };
+
+static int by_number(const void *a, const void *b)
 {
-	struct str all = text_str(list);
-	for (struct str one = str_word(&all); one.n; one = str_word(&all))
-		if (str_eq(one, word))
-			return true;
-	return false;
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/** The GPUs that faulting ranks name, in order; returns how many. */
+static size_t faulting_nodes(const struct incident *i, struct text *ret_list)
+{
+	int64_t nodes[NODES_MAX];
+	size_t count = 0;
+	for (size_t n = 0; n < i->ranks.len; n++) {
+		int64_t node;
+		bool known = !is_fault(&i->ranks.data[n]) || !str_number(i->ranks.data[n].node, &node) || count == NODES_MAX;
+		for (size_t m = 0; m < count && !known; m++)
+			known = nodes[m] == node;
+		if (!known)
+			nodes[count++] = node;
+	}
+	qsort(nodes, count, sizeof(nodes[0]), by_number);
+	for (size_t n = 0; n < count; n++)
+		text_printf(ret_list, "%s%lld", n ? ", " : "", (long long)nodes[n]);
+	return count;
 }
 
 /** The first of the faulting ranks by time; NULL where their times do not tell. */
@@ -136,16 +154,10 @@ static struct diag_rank *first_to_fault(struct incident *i, double *ret_span, do
 static void judge_faults(struct incident *i, struct text *note)
 {
 	struct text nodes = { 0 };
-	size_t faults = 0, distinct = 0;
+	size_t faults = 0, distinct = faulting_nodes(i, &nodes);
 	double span = 0, lead = 0;
-	for (size_t n = 0; n < i->ranks.len; n++) {
-		const struct diag_rank *r = &i->ranks.data[n];
-		faults += is_fault(r);
-		if (is_fault(r) && r->node.n && !listed(&nodes, r->node)) {
-			text_printf(&nodes, "%s" STR_FMT, nodes.n ? " " : "", STR_ARG(r->node));
-			distinct++;
-		}
-	}
+	for (size_t n = 0; n < i->ranks.len; n++)
+		faults += is_fault(&i->ranks.data[n]);
 	struct diag_rank *first = first_to_fault(i, &span, &lead);
 	if (faults > 1 && distinct == 1)
 		text_printf(note,

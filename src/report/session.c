@@ -182,12 +182,34 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		uh_session_add_crash_files(s, root);
 }
 
+static bool has_kind(const struct uh_session *s, const char *kind)
+{
+	for (size_t n = 0; n < s->kinds.len; n++)
+		if (str_is(s->kinds.data[n], kind))
+			return true;
+	return false;
+}
+
+/** In a container half of the story is out of reach. */
+static void say_what_the_host_has(struct uh_session *s)
+{
+	if (has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX || !source_in_container())
+		return;
+	struct note note = { S("container"),
+			     S("unhang runs in a container. Only the host has the kernel's log (GPU resets, page faults, the OOM killer), "
+			       "the driver's files and device cores. On the host: sudo journalctl -k -b -o short-monotonic > kernel.txt, "
+			       "then explain it together with this."),
+			     { 0, 1 } };
+	vec_push(&s->notes, note);
+}
+
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
 	for (size_t n = 0; n < evidence_count(s->evidence); n++)
 		for (size_t k = 0; k < evidence_at(s->evidence, n)->nkinds; k++)
 			vec_push(&s->kinds, str_z(evidence_at(s->evidence, n)->kinds[k]));
+	say_what_the_host_has(s);
 	if (evidence_count(s->evidence) > 1)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);

@@ -124,9 +124,17 @@ static void reset_part(const struct incident *i, struct text *part)
 /** The second line: which GPU, which kernel, how long, and how it ended. */
 static void put_summary(const struct text_report *t, const struct incident *i)
 {
-	struct text parts[4] = { 0 };
+	struct text parts[5] = { 0 };
 	struct str kernel = { 0 };
-	text_add(&parts[0], i->gpu.device.n ? i->gpu.device : S("GPU not named in this log"));
+	const struct fact *node = i->root ? diag_fact(i->root, "gpu_node") : NULL;
+	if (i->gpu.device.n)
+		text_add(&parts[0], i->gpu.device);
+	else if (node)
+		text_printf(&parts[0], "GPU node-" STR_FMT, STR_ARG(node->value));
+	else if (!i->gpu.name.n)
+		text_add(&parts[0], S("GPU not named in this log"));
+	if (i->other_gpus.len)
+		text_printf(&parts[0], " and %zu more", i->other_gpus.len);
 	if (i->gpu.name.n)
 		text_printf(&parts[0], "  " STR_FMT " (" STR_FMT ")", STR_ARG(i->gpu.name), STR_ARG(i->gpu.gfx));
 	if (incident_get(i, S("kernel"), 0, &kernel))
@@ -134,6 +142,8 @@ static void put_summary(const struct text_report *t, const struct incident *i)
 	if (i->begin.clock != TIME_NONE && i->end.seconds > i->begin.seconds)
 		text_printf(&parts[2], "lasted %.1f s", i->end.seconds - i->begin.seconds);
 	reset_part(i, &parts[3]);
+	if (i->ranks.len > 1)
+		text_printf(&parts[4], "%zu processes", i->ranks.len);
 	size_t column = 0;
 	for (size_t n = 0; n < sizeof(parts) / sizeof(parts[0]); n++) {
 		if (parts[n].n)
@@ -199,7 +209,7 @@ static void put_elapsed(const struct text_report *t, struct stamp time)
 	char text[16] = "";
 	double seconds = time.seconds - t->begin.seconds;
 	if (time.clock == t->begin.clock && time.clock != TIME_NONE && seconds >= 0.001)
-		snprintf(text, sizeof(text), seconds < 100 ? "+%.3g s" : "+%.0f s", seconds);
+		snprintf(text, sizeof(text), seconds < 1 ? "+%.0f ms" : seconds < 100 ? "+%.3g s" : "+%.0f s", seconds < 1 ? seconds * 1000 : seconds);
 	fprintf(t->out, " %-8s ", text);
 }
 

@@ -47,6 +47,10 @@ struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
 /** Bytes of the file system under @root that a crash leaves: pstore, kdump's dmesg. */
 void source_crash_files(const char *root, const struct source_visitor *v);
 
+/** Whether this is a container, so that the kernel's log and the driver's files are the host's. UNHANG_CONTAINER=yes or no
+ * says it instead. */
+bool source_in_container(void);
+
 /** Whether a file that begins so is an archive or compressed. */
 bool source_is_archive(struct str head);
 /** An archive or a compressed file at @fd, or whatever else it is, as a stream. */

@@ -1,0 +1,28 @@
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "source/source.h"
+
+static bool file_says(const char *path, const char *const *words)
+{
+	char text[4096];
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+	for (; n > 0 && *words; words++)
+		if (str_find((struct str){ text, (size_t)n }, str_z(*words)) >= 0)
+			return true;
+	return false;
+}
+
+bool source_in_container(void)
+{
+	static const char *const cgroups[] = { "docker", "kubepods", "libpod", "containerd", "/lxc", NULL };
+	const char *said = getenv("UNHANG_CONTAINER"), *container = getenv("container");
+	if (said && *said)
+		return !strcmp(said, "yes");
+	return (container && *container) || !access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK) ||
+	       file_says("/proc/1/cgroup", cgroups);
+}
