@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 4, PRINT_MIN = 3, BUCKETS = 16, HALVES = 2, HASH_BITS = 12, LONG_LINE = 4000 };
+enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 4, PRINT_MIN = 3, BUCKETS = 16, HALVES = 2, HASH_BITS = 16, LONG_LINE = 4000 };
 
 struct anchor {
 	struct str text;
@@ -18,7 +18,7 @@ struct anchor {
 };
 
 struct scanner {
-	size_t n;
+	size_t n, nshort;
 	bool incomplete; // more is to be looked for than fits: every line counts
 	struct anchor anchors[ANCHORS];
 	struct {
@@ -60,7 +60,8 @@ static const char common_words[] =
 	"ordered data mode. state change: new full-speed USB number using dhcp lease interface eth0 link becomes ready (queue "
 	"active) "
 	"level=info msg=\"ignoring event\" CMD (command -v > /dev/null && ) step loss lr grad norm epoch train iter batch "
-	"it/s]";
+	"it/s] (EngineCore_DP0 pid=4281) (Worker_TP2 pid=4283) GPU KV cache usage: Scheduled scheduler prefill batch Capturing CUDA "
+	"graphs [aiter] type hints torch.Tensor dropout_p: float NCCL INFO Channel via P2P/direct pointer";
 
 static size_t rarest_print(struct str text)
 {
@@ -83,8 +84,10 @@ static size_t rarest_print(struct str text)
 
 static void add_anchor(struct scanner *s, struct str text)
 {
+	enum { SHORT_MAX = BUCKETS / 2 };
 	text = str_cut(text, ANCHOR_MAX);
-	if (s->n < ANCHORS && text.n >= PRINT_MIN)
+	s->nshort += text.n < PRINT;
+	if (s->n < ANCHORS && text.n >= PRINT_MIN && s->nshort <= SHORT_MAX)
 		s->anchors[s->n++] = (struct anchor){ text, rarest_print(text) };
 	else
 		s->incomplete = true;
@@ -184,19 +187,26 @@ static void fill_bucket(struct scanner *s, size_t b, size_t n)
 	s->hashes[hash / 8] |= (uint8_t)(1u << hash % 8);
 }
 
-/** Each goes to the bucket that agrees with the least more for it. */
+/** Each goes to the bucket that agrees with the least more for it. One that is shorter than a fingerprint agrees with much and
+ * has no hash, so that it has a bucket of its own. */
 static void fill_buckets(struct scanner *s)
 {
 	struct sieve sieves[BUCKETS] = { 0 };
 	double shares[BUCKETS] = { 0 };
+	size_t own = 0;
+	for (size_t n = 0; n < s->n; n++)
+		if (print_of(&s->anchors[n]).n < PRINT)
+			fill_bucket(s, own++, n);
 	for (size_t n = 0; n < s->n; n++) {
 		struct str print = print_of(&s->anchors[n]);
-		size_t best = 0;
+		size_t best = own;
 		double least = 0, best_share = 0;
-		for (size_t b = 0; b < BUCKETS; b++) {
+		if (print.n < PRINT)
+			continue;
+		for (size_t b = own; b < BUCKETS; b++) {
 			struct sieve with = sieve_with(sieves[b], print);
 			double after = sieve_share(&with);
-			if (!b || after - shares[b] < least) {
+			if (b == own || after - shares[b] < least) {
 				least = after - shares[b];
 				best_share = after;
 				best = b;
