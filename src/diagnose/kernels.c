@@ -137,8 +137,7 @@ static void explain_operation(struct incident *i, struct diag_event *e, const st
 {
 	struct text note = { 0 };
 	struct str usual = usual_cause(k, e);
-	text_printf(&note, "The kernel is %s" STR_FMT " of " STR_FMT ".", str_starts(k->operation, S("a ")) ? "" : "",
-		    STR_ARG(k->operation), STR_ARG(k->library));
+	text_printf(&note, "The kernel is " STR_FMT " of " STR_FMT ".", STR_ARG(k->operation), STR_ARG(k->library));
 	if (k->asserts.n && usual.p == k->on_assert.p)
 		text_printf(&note, " It checks: " STR_FMT ".", STR_ARG(k->asserts));
 	if (usual.n)
@@ -168,9 +167,10 @@ void kernels_explain(struct incident *i, struct diag_event *e, const struct know
 		return;
 	struct str size = opaque_size(name);
 	add(i, e, "library", known->library);
-	add(i, e, "operation",
-	    size.n ? arena_printf(&i->arena, STR_FMT " on a " STR_FMT "-byte type", STR_ARG(known->operation), STR_ARG(size)) :
-		     known->operation);
+	if (!known->generic)
+		add(i, e, "operation",
+		    size.n ? arena_printf(&i->arena, STR_FMT " on a " STR_FMT "-byte type", STR_ARG(known->operation), STR_ARG(size)) :
+			     known->operation);
 	add(i, e, "workspace", known->workspace ? S("shared") : S(""));
 	explain_operation(i, e, known);
 }

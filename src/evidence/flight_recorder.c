@@ -65,9 +65,21 @@ static void take_entry(struct group *g, const json_t *entry)
 	}
 }
 
+/** `nccl:_all_gather_base` is all_gather to its user. */
+static struct str plain_operation(const char *name)
+{
+	struct str s = str_z(name);
+	ptrdiff_t colon = str_find(s, S(":"));
+	s = str_from(s, colon < 0 ? 0 : (size_t)colon + 1);
+	s = str_from(s, str_starts(s, S("_")));
+	return str_ends(s, S("_base")) ? str_cut(s, s.n - 5) : s;
+}
+
 /** The digits at the end of a file's name, before an extension. */
 static struct str rank_of(struct str name)
 {
+	if (str_ends(name, S(")"))) // in an archive
+		name.n--;
 	if (str_ends(name, S(".json")))
 		name.n -= 5;
 	size_t n = name.n;
@@ -91,10 +103,10 @@ static void tell_group(const struct artefact_output *out, const struct group *g,
 	event_add_number(&e, &a, "completed", g->completed);
 	if (g->pending >= 0) {
 		event_add_number(&e, &a, "pending_seq", g->pending);
-		event_add_text(&e, &a, "collective", str_z(g->operation));
+		event_add_text(&e, &a, "collective", plain_operation(g->operation));
 		event_add_text(&e, &a, "state", str_z(g->state));
 	} else {
-		event_add_text(&e, &a, "collective", str_z(g->last ? g->last : ""));
+		event_add_text(&e, &a, "collective", plain_operation(g->last ? g->last : ""));
 	}
 	out->sink.event(out->sink.ctx, &e);
 	arena_free(&a);

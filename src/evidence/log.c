@@ -11,6 +11,7 @@ enum {
 	HELD_TEXT = 240,
 	JOIN_LINES = 3, // a wrapped line goes on over at most so many
 	EXPORT_LOOK_BACK = 4096,
+	TRACEBACK_LINES = 100, // between a program's last time and its error
 	WRITER_LINES = 4, // whose output stands so close before a fault
 	OUTPUT_TEXT = 120,
 	KINDS = 6,
@@ -59,9 +60,13 @@ size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t roo
 	size_t n = 0;
 	if (r->driver_lines)
 		ret[n++] = "kernel-log";
+	// A server's log with a stack in it is still a server's log.
+	bool log_first = r->program_lines && r->nkinds == 1 && !strcmp(r->kinds[0], "stacks");
+	if (log_first && n < room)
+		ret[n++] = "application-log";
 	for (size_t i = 0; i < r->nkinds && n < room; i++)
 		ret[n++] = r->kinds[i];
-	if (r->program_lines && n < room)
+	if (r->program_lines && !log_first && n < room)
 		ret[n++] = "application-log";
 	return n;
 }
@@ -278,7 +283,7 @@ static void make_event(struct log_reader *r, const struct logline *line, const s
 			  str_number(p->value, &number_value) ? FACT_NUMBER :
 								FACT_TEXT);
 	}
-	if (s->program && s->event)
+	if (s->program && s->event && !s->of_other)
 		add_writer(&e, &line->writer);
 	r->program_lines |= s->program && s->level == LEVEL_ERROR;
 	r->driver_lines |= !s->program;
@@ -462,7 +467,7 @@ static void tell_last_output(struct log_reader *r, const struct context *c, uint
 static bool lacks_writer(const struct logline *line, const struct match *m)
 {
 	const struct know_signature *s = match_signature(m);
-	return s->program && s->event && s->event->opens == OPENS_YES && !line->writer.pid.n && !line->writer.rank.n &&
+	return s->program && s->event && s->event->opens == OPENS_YES && !s->of_other && !line->writer.pid.n && !line->writer.rank.n &&
 	       !line->writer.worker.n;
 }
 
@@ -506,13 +511,13 @@ static void read_text(struct log_reader *r, struct logline *line, const struct c
 	}
 }
 
-/** The last line with a time before this one, if it is at most some lines away. */
-static bool find_stamped_before(struct log_reader *r, const struct context *c, char *room, struct logline *ret_line,
+/** The last line with a time before this one, if it is at most @lines away. */
+static bool find_stamped_before(struct log_reader *r, const struct context *c, int lines, char *room, struct logline *ret_line,
 				struct context *ret_context)
 {
 	const struct window *w = c->window;
 	size_t end = c->begin;
-	for (int i = 0; i < JOIN_LINES && end > 1; i++) {
+	for (int i = 0; i < lines && end > 1; i++) {
 		const char *newline = memrchr(w->bytes, '\n', end - 1);
 		size_t begin = newline ? (size_t)(newline - w->bytes) + 1 : 0;
 		*ret_line = (struct logline){ 0 };
@@ -533,14 +538,14 @@ static bool read_as_rest(struct log_reader *r, const struct context *c, struct l
 	struct context previous;
 	struct match m;
 	size_t end;
-	if (!find_stamped_before(r, c, clean, &before, &previous))
+	bool known = line_recognise(r->know, line, &m), program = known && match_signature(&m)->program;
+	if (!find_stamped_before(r, c, program ? TRACEBACK_LINES : JOIN_LINES, clean, &before, &previous))
 		return false;
 	if (before.stamps.delta) // it was added up when that line was read
 		before.stamps.best = (struct stamp){ r->have_base ? TIME_YEARLESS : TIME_RELATIVE, r->base + r->elapsed };
 	else
 		settle_time(r, &before.stamps);
-	bool known = line_recognise(r->know, line, &m);
-	if (known && match_signature(&m)->program) {
+	if (program) {
 		line->stamps = before.stamps;
 		make_log_event(r, line, &m, c, number);
 		return true;

@@ -423,7 +423,10 @@ static void skip_tags(struct cursor *c)
 		if (str_starts(rest(c), str_z(streams[i])))
 			c->at += strlen(streams[i]);
 	ptrdiff_t kernel = str_find(str_cut(rest(c), 90), S("kernel: "));
-	if (kernel == 0 || (kernel > 0 && c->s.p[c->at + (size_t)kernel - 1] == ' '))
+	// A host's name may stand before it, not half a sentence.
+	struct str before = str_cut(rest(c), kernel > 0 ? (size_t)kernel : 0);
+	if (kernel == 0 || (kernel > 0 && c->s.p[c->at + (size_t)kernel - 1] == ' ' && !memchr(before.p, '[', before.n) &&
+			    !memchr(before.p, ',', before.n)))
 		c->at += (size_t)kernel + 8;
 	skip_spaces(c);
 }

@@ -31,7 +31,7 @@ struct know_list {
 
 struct know_event {
 	struct know_head head;
-	struct str title, say, tag;
+	struct str title, say, many, tag;
 	enum know_opens opens;
 	enum know_role in_reset;
 	enum know_frame needs_frame;
@@ -56,6 +56,7 @@ struct know_signature {
 	size_t ntemplates;
 	struct str reader; // of the artefact that reports it, where no message does
 	bool program;      // of a program, not of the kernel
+	int of_other;      // it tells of another process than the one that wrote it
 	bool bare;         // printed without the driver's prefix
 	bool message;      // a one-line `message`, which any signature outweighs
 };
@@ -103,6 +104,7 @@ struct know_kernel {
 	struct str library, operation, source, wrapper, asserts, issue;
 	struct str on_assert, on_fault, on_illegal, on_hang; // what mostly makes it fail so
 	bool workspace;                                      // it counts in memory that others may share
+	bool generic; // no more is known than whose kernel it is
 };
 
 struct know_names {

@@ -55,6 +55,7 @@ static const char levels[] = "info warning error";
 static const struct field event_fields[] = {
 	{ "title", FIELD_TEXT, AT(know_event, title), .required = true },
 	{ "say", FIELD_TEXT, AT(know_event, say) },
+	{ "many", FIELD_TEXT, AT(know_event, many) },
 	{ "tag", FIELD_TEXT, AT(know_event, tag) },
 	{ "opens", FIELD_CHOICE, AT(know_event, opens), .choices = "later yes context" },
 	{ "in-reset", FIELD_CHOICE, AT(know_event, in_reset), .choices = "cause effect artefact" },
@@ -79,6 +80,7 @@ static const struct field signature_fields[] = {
 	{ "level", FIELD_CHOICE, AT(know_signature, level), .required = true, .choices = levels },
 	{ "set", FIELD_SET, AT(know_signature, sets) },
 	{ "bare", FIELD_FLAG, AT(know_signature, bare) },
+	{ "of-writer", FIELD_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
 	{ 0 },
 };
 static const struct field cause_fields[] = {
@@ -137,6 +139,7 @@ static const struct field kernel_fields[] = {
 	{ "on-illegal", FIELD_TEXT, AT(know_kernel, on_illegal) },
 	{ "on-hang", FIELD_TEXT, AT(know_kernel, on_hang) },
 	{ "workspace", FIELD_FLAG, AT(know_kernel, workspace) },
+	{ "generic", FIELD_FLAG, AT(know_kernel, generic) },
 	{ "issue", FIELD_TEXT, AT(know_kernel, issue) },
 	{ 0 },
 };

@@ -216,6 +216,10 @@ static void put_elapsed(const struct text_report *t, struct stamp time)
 static struct str file_name(const struct text_report *t, unsigned source)
 {
 	struct str path = evidence_at(t->diagnosis->evidence, source)->path;
+	if (str_ends(path, S(")"))) { // `logs.tar.gz(dir/dmesg.txt)`
+		const char *open = memrchr(path.p, '(', path.n);
+		path = open ? str_cut(str_from(path, (size_t)(open - path.p) + 1), (size_t)(path.p + path.n - open) - 2) : path;
+	}
 	const char *slash = memrchr(path.p, '/', path.n);
 	return slash ? str_from(path, (size_t)(slash - path.p) + 1) : path;
 }
@@ -398,9 +402,10 @@ static void put_nothing_found(const struct text_report *t)
 		print_safe(t->out, evidence_at(d->evidence, 0)->path);
 	else
 		fprintf(t->out, "%zu sources", sources);
-	fprintf(t->out, " (%llu lines, %llu of them known messages).\n", (unsigned long long)lines, (unsigned long long)events);
+	fprintf(t->out, " (%llu line%s, %llu known message%s).\n", (unsigned long long)lines, lines == 1 ? "" : "s",
+		(unsigned long long)events, events == 1 ? "" : "s");
 	if (!events)
-		fprintf(t->out, "Not one line of the amdgpu driver is in it. The hang may be in the previous boot: unhang "
+		fprintf(t->out, "Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "
 				"explain --boot -1\n");
 }
 
@@ -418,7 +423,7 @@ static void on_close(void *ctx, enum report_list list, const struct incident *i)
 		return;
 	put_row(t);
 	if (t->quiet)
-		fprintf(t->out, "and %zu less important ones (--verbose)\n", t->quiet);
+		fprintf(t->out, "and %zu less important %s (--verbose)\n", t->quiet, t->quiet > 1 ? "ones" : "one");
 	if (i->dropped)
 		fprintf(t->out, "and %u more of which only the number was kept\n", i->dropped);
 	fputc('\n', t->out);
@@ -440,7 +445,7 @@ static void on_incident_end(void *ctx, const struct incident *i)
 			put_fact(t, LABEL, &i->machine.data[n]);
 	}
 	if (t->index == 1 && total > 1 && !t->options->all && !t->options->verbose)
-		fprintf(t->out, "\n%zu more incidents (--all shows them in full):\n", total - 1);
+		fprintf(t->out, "\n%zu more incident%s (--all shows %s in full):\n", total - 1, total > 2 ? "s" : "", total > 2 ? "them" : "it");
 	if (t->full)
 		return;
 	put_time(t, i->begin);
