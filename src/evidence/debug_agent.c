@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "evidence/lanes.h"
 
 enum {
 	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
@@ -27,7 +28,6 @@ enum {
 	HEADER_LINES = 40, // over which a kernel's name may be wrapped
 	NAME_BYTES = 2048,
 	REGISTERS_MAX = 1024,
-	LANES = 64,
 	LOCAL_WORDS = 16384,
 	WINDOW_LINES = 48,
 };
@@ -60,9 +60,9 @@ struct wave {
 };
 
 struct group {
-	struct wave *first;
+	struct wave *first; // or the first in which lanes are out of step
 	unsigned count;
-	bool full;
+	bool full, telling;
 };
 
 enum section { SECTION_NONE, SECTION_HEADER, SECTION_REGISTERS, SECTION_LOCAL, SECTION_CODE };
@@ -136,6 +136,47 @@ static void wave_free(struct wave *w)
 	free(w);
 }
 
+static void add_values(struct wave *w, struct event *e)
+{
+	size_t n = w->registers.len + (w->local.len > 0);
+	struct values *v = arena_alloc(&w->arena, n * sizeof(*v) + 1);
+	for (size_t i = 0; i < w->registers.len; i++) {
+		const struct wave_register *r = w->registers.data[i];
+		v[i] = (struct values){ .group = r->group, .name = r->name, .digits = r->digits, .n = r->n, .data = r->data };
+	}
+	if (w->local.len)
+		v[n - 1] = (struct values){
+			.group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data
+		};
+	e->values = v;
+	e->nvalues = n;
+}
+
+/** Whether lanes of the wave are out of step: of many waves that failed the same check, such a one tells why. */
+static bool is_telling(struct wave *w)
+{
+	struct event e;
+	struct lane_pattern odd;
+	if (str_find(w->reason, S("ASSERT")) < 0)
+		return false;
+	add_values(w, &e);
+	const struct values *exec = values_find(e.values, e.nvalues, "exec");
+	return exec && exec->n && lanes_find_odd(e.values, e.nvalues, exec->data[0], &odd);
+}
+
+/** One more wave of the group; it takes the place of the first where it tells more. */
+static void join_group(struct group *g, struct wave *w)
+{
+	g->count += w->count;
+	if (g->full && !g->telling && is_telling(w)) {
+		struct wave *old = g->first;
+		g->first = w;
+		g->telling = true;
+		w = old;
+	}
+	wave_free(w);
+}
+
 static void wave_end(struct debug_agent *d)
 {
 	struct wave *w = d->wave;
@@ -146,8 +187,7 @@ static void wave_end(struct debug_agent *d)
 	for (size_t i = 0; i < d->groups.len; i++) {
 		struct wave *f = d->groups.data[i].first;
 		if (f->pc == w->pc && str_eq(f->reason, w->reason) && str_eq(f->kernel, w->kernel)) {
-			d->groups.data[i].count += w->count;
-			wave_free(w);
+			join_group(&d->groups.data[i], w);
 			return;
 		}
 	}
@@ -156,7 +196,8 @@ static void wave_end(struct debug_agent *d)
 		wave_free(w);
 		return;
 	}
-	struct group g = { w, w->count, d->groups.len < GROUPS_FULL };
+	struct group g = { w, w->count, d->groups.len < GROUPS_FULL, false };
+	g.telling = g.full && is_telling(w);
 	if (!g.full) {
 		vec_free(&w->registers);
 		vec_free(&w->local);
@@ -533,22 +574,6 @@ static bool debug_agent_line(void *self, const struct logline *line, struct plac
 }
 
 // --- what is handed on ---
-
-static void add_values(struct wave *w, struct event *e)
-{
-	size_t n = w->registers.len + (w->local.len > 0);
-	struct values *v = arena_alloc(&w->arena, n * sizeof(*v) + 1);
-	for (size_t i = 0; i < w->registers.len; i++) {
-		const struct wave_register *r = w->registers.data[i];
-		v[i] = (struct values){ .group = r->group, .name = r->name, .digits = r->digits, .n = r->n, .data = r->data };
-	}
-	if (w->local.len)
-		v[n - 1] = (struct values){
-			.group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data
-		};
-	e->values = v;
-	e->nvalues = n;
-}
 
 /** The stray disassembly is of this wave's function where its pc lies in it. */
 static const struct window_of_code *code_for(const struct debug_agent *d, const struct wave *w)
