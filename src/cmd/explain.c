@@ -164,7 +164,8 @@ int cmd_explain(int argc, char **argv)
 	if (read || e.report.json)
 		uh_session_report(s, stdout, &e.report);
 	else if (!uh_session_problems(s))
-		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the kernel's log is "
+		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
+			 "kernel's log is "
 			 "the host's)");
 	status = !read ? EXIT_CANNOT : uh_session_incidents(s) ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
 	uh_session_free(s);

@@ -25,6 +25,9 @@ static void name_gpu(struct incident *i, const struct machine *m)
 			i->gpu.name = gpu->part->name;
 			i->gpu.gfx = gpu->part->gfx;
 			i->gpu.apu = gpu->part->apu;
+		} else if (str_eq(gpu->device, i->gpu.device) && !i->gpu.gfx.n) {
+			i->gpu.name = arena_str(&i->arena, gpu->name);
+			i->gpu.gfx = arena_str(&i->arena, gpu->gfx);
 		}
 	}
 }
@@ -78,6 +81,18 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 		i->events.data[n]->unrelated = true;
 }
 
+/** The GPU of a rank, where RCCL has said so when it started. */
+static struct str rank_pci(const struct machine *m, const struct diag_event *e)
+{
+	const struct fact *rank = diag_fact(e, "rank");
+	for (size_t n = 0; n < m->facts.len && rank; n++) {
+		struct str name = m->facts.data[n].fact.name;
+		if (str_starts(name, S("rank.")) && str_eq(str_from(name, 5), rank->value))
+			return m->facts.data[n].fact.value;
+	}
+	return (struct str){ 0 };
+}
+
 /** Which GPU a program means by node-4. */
 static void name_nodes(struct incident *i, const struct machine *m)
 {
@@ -88,6 +103,7 @@ static void name_nodes(struct incident *i, const struct machine *m)
 		const struct fact *node = diag_fact(e, "gpu_node");
 		int64_t number;
 		struct str pci = node && str_number(node->value, &number) ? machine_node(m, number) : (struct str){ 0 };
+		pci = pci.n ? pci : rank_pci(m, e);
 		if (!pci.n)
 			continue;
 		several |= only.n && !str_eq(only, pci);

@@ -153,12 +153,33 @@ static void collect_processes(struct incident *i, const struct know *k)
 	}
 }
 
+/** The fault names no kernel, but a dump of its waves does. */
+static void borrow_kernel(struct incident *i)
+{
+	static const char *const names[] = { "kernel_short", "operation", "operation_note", "pc_note" };
+	if (diag_fact(i->root, "kernel_name"))
+		return;
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		if (!diag_fact(e, "kernel_short") || !diag_fact(e, "stop_reason"))
+			continue;
+		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+			struct str value;
+			if (diag_event_get(e, str_z(names[k]), 0, &value))
+				diag_set_note(i, i->root, names[k], value);
+		}
+		return;
+	}
+}
+
 static void name_program(struct incident *i)
 {
-	i->program = S("the program");
+	// One rank of a job is not restarted alone.
+	bool job = i->ranks.len > 1 || diag_fact(i->root, "rank") || diag_fact(i->root, "worker");
+	i->program = job ? S("the job") : S("the program");
 	for (size_t n = 0; n < i->processes.len; n++) {
 		const struct diag_process *p = &i->processes.data[n];
-		if (!str_is(str_z(p->role), "owner"))
+		if (!str_is(str_z(p->role), "owner") || job)
 			continue;
 		i->program = p->pid.n ? arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(p->name), STR_ARG(p->pid)) :
 					p->name;
@@ -286,6 +307,7 @@ static void write_sentences(struct incident *i)
 		struct diag_event *e = i->events.data[n];
 		const struct fact_view view = { diag_event_get, e };
 		e->sentence = e->kind->say.n ? fill(i, e->kind->say, &view) : e->text;
+		e->many = e->kind->many.n ? fill(i, e->kind->many, &view) : (struct str){ 0 };
 		if (!e->sentence.n)
 			e->sentence = e->text;
 	}
@@ -354,6 +376,22 @@ static void sort_programs(struct incident *i)
 	}
 }
 
+/** Where no event has a time, what explains the others stands before them. */
+static void put_causes_first(struct incident *i)
+{
+	size_t causes = 0;
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->time.clock != TIME_NONE || !i->events.data[n]->program)
+			return;
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		if (e->role != ROLE_CAUSE)
+			continue;
+		memmove(i->events.data + causes + 1, i->events.data + causes, (n - causes) * sizeof(i->events.data[0]));
+		i->events.data[causes++] = e;
+	}
+}
+
 bool incident_conclude(struct incident *i, const struct know *k)
 {
 	forget_conclusion(i);
@@ -379,6 +417,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	i->cause = i->root->cause;
 	assign_roles(i);
 	collect_also(i);
+	borrow_kernel(i);
 	ranks_explain(i);
 	collect_processes(i, k);
 	name_program(i);
@@ -388,6 +427,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	if (i->before_log && i->root->phase == PHASE_RESET)
 		i->root->role = ROLE_EFFECT;
 	write_sentences(i);
+	put_causes_first(i);
 	name_incident(i);
 	return true;
 }

@@ -28,6 +28,7 @@ struct diag_event {
 	bool unrelated; // not about this GPU after all
 	struct str who; // `python (4242)`
 	struct str sentence;
+	struct str many; // the same for several ranks or processes at once
 	struct diag_note *notes;
 };
 

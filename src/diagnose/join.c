@@ -88,6 +88,22 @@ static double distance(const struct incident *a, const struct incident *b)
 	return least;
 }
 
+static enum time_clock clock_of(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->time.clock != TIME_NONE)
+			return i->events.data[n]->time.clock;
+	return TIME_NONE;
+}
+
+static bool has_times(const struct incident *i) { return clock_of(i) != TIME_NONE; }
+
+/** Calendars of different exactness may mean the same hour; the kernel's clock and a calendar tell nothing of each other. */
+static bool same_kind_of_clock(const struct incident *a, const struct incident *b)
+{
+	return (clock_of(a) == TIME_BOOT) == (clock_of(b) == TIME_BOOT);
+}
+
 static bool share_source(const struct incident *a, const struct incident *b)
 {
 	return a->events.data[0]->at.source == b->events.data[0]->at.source;
@@ -97,7 +113,8 @@ static bool share_source(const struct incident *a, const struct incident *b)
 static bool has_reset(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->kind->hang || str_starts(i->events.data[n]->kind->head.id, S("reset-")))
+		if (i->events.data[n]->kind->hang || str_starts(i->events.data[n]->kind->head.id, S("reset-")) ||
+		    str_starts(i->events.data[n]->kind->head.id, S("ras-")))
 			return true;
 	return false;
 }
@@ -106,8 +123,9 @@ static bool tells_of_hang(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct str id = i->events.data[n]->kind->head.id;
-		if (str_is(id, "hsa-hang") || str_is(id, "hip-context-lost") || str_is(id, "hip-launch-failed") ||
-		    str_is(id, "gl-reset") || str_is(id, "host-waits") || str_is(id, "gpu-state"))
+		if (str_is(id, "hsa-hang") || str_is(id, "hsa-ecc") || str_is(id, "hip-context-lost") ||
+		    str_is(id, "hip-launch-failed") || str_is(id, "gl-reset") || str_is(id, "host-waits") ||
+		    str_is(id, "gpu-state"))
 			return true;
 	}
 	return false;
@@ -145,7 +163,20 @@ static bool belong(const struct part *a, const struct part *b, size_t kernels)
 		return program_and_kernel(a->kernel ? b->incident : a->incident, a->kernel ? a->incident : b->incident,
 					  kernels == 1);
 	double apart = distance(a->incident, b->incident);
-	return apart < 0 || apart <= JOB_SECONDS;
+	if (apart >= 0 || share_process(a->incident, b->incident))
+		return apart <= JOB_SECONDS;
+	// Dumps and stacks have no times: they are given because they belong to the rest.
+	return !has_times(a->incident) || !has_times(b->incident) || same_kind_of_clock(a->incident, b->incident);
+}
+
+/** Whether nothing in the two groups lies so far apart that it cannot be one failure. */
+static bool times_fit(const struct part *parts, size_t n, size_t a, size_t b)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t m = 0; m < n && parts[i].group == parts[a].group; m++)
+			if (parts[m].group == parts[b].group && distance(parts[i].incident, parts[m].incident) > JOB_SECONDS)
+				return false;
+	return true;
 }
 
 static void unite(struct part *parts, size_t n, size_t a, size_t b)
@@ -316,7 +347,8 @@ size_t incidents_join(struct incident **list, size_t n)
 		parts[i].group = i;
 	for (size_t i = 0; i < n; i++)
 		for (size_t m = i + 1; m < n; m++)
-			if (parts[i].group != parts[m].group && belong(&parts[i], &parts[m], kernels))
+			if (parts[i].group != parts[m].group && belong(&parts[i], &parts[m], kernels) &&
+			    times_fit(parts, n, i, m))
 				unite(parts, n, i, m);
 	size_t left = 0;
 	for (size_t i = 0; i < n; i++) {

@@ -169,7 +169,8 @@ void kernels_explain(struct incident *i, struct diag_event *e, const struct know
 	add(i, e, "library", known->library);
 	if (!known->generic)
 		add(i, e, "operation",
-		    size.n ? arena_printf(&i->arena, STR_FMT " on a " STR_FMT "-byte type", STR_ARG(known->operation), STR_ARG(size)) :
+		    size.n ? arena_printf(&i->arena, STR_FMT " on a " STR_FMT "-byte type", STR_ARG(known->operation),
+					  STR_ARG(size)) :
 			     known->operation);
 	add(i, e, "workspace", known->workspace ? S("shared") : S(""));
 	explain_operation(i, e, known);

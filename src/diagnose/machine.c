@@ -14,8 +14,11 @@ static void compact(struct machine *m)
 		f->fact.value = arena_str(&fresh, f->fact.value);
 		f->device = arena_str(&fresh, f->device);
 	}
-	for (size_t i = 0; i < m->ngpus; i++)
+	for (size_t i = 0; i < m->ngpus; i++) {
 		m->gpus[i].device = arena_str(&fresh, m->gpus[i].device);
+		m->gpus[i].gfx = arena_str(&fresh, m->gpus[i].gfx);
+		m->gpus[i].name = arena_str(&fresh, m->gpus[i].name);
+	}
 	arena_free(&m->arena);
 	m->arena = fresh;
 }
@@ -148,6 +151,8 @@ void machine_merge(struct machine *m, const struct machine *from)
 			continue;
 		g->part = g->part ? g->part : from->gpus[i].part;
 		g->node = g->node ? g->node : from->gpus[i].node;
+		g->gfx = g->gfx.n ? g->gfx : arena_str(&m->arena, from->gpus[i].gfx);
+		g->name = g->name.n ? g->name : arena_str(&m->arena, from->gpus[i].name);
 	}
 	for (size_t i = 0; i < from->facts.len; i++) {
 		const struct machine_fact *f = &from->facts.data[i];
@@ -188,6 +193,11 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 	if (str_is(id, "gpu-identity")) {
 		const struct fact *node = event_fact(e, "gpu_node");
 		const struct know_part *part = find_part(k, e);
+		const struct fact *gfx = event_fact(e, "gfx"), *name = event_fact(e, "gpu_name");
+		if (g && gfx && !g->gfx.n)
+			g->gfx = arena_str(&m->arena, gfx->value);
+		if (g && name && !g->name.n)
+			g->name = arena_str(&m->arena, name->value);
 		if (g && node)
 			str_number(node->value, &g->node);
 		if (g && part)

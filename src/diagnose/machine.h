@@ -11,7 +11,8 @@ struct machine_gpu {
 	struct str device;
 	struct place at; // where it was named first
 	const struct know_part *part;
-	int64_t node; // of the HSA runtime; 0: not known, because node 0 is the CPU
+	struct str gfx, name; // where no part is known
+	int64_t node;         // of the HSA runtime; 0: not known, because node 0 is the CPU
 	bool probing;
 };
 

@@ -251,6 +251,22 @@ static void judge_collectives(struct incident *i, struct text *note)
 	}
 }
 
+/** What lags or failed first is the cause; the events of the others follow from it. */
+static void assign_roles(struct incident *i)
+{
+	bool any_first = false;
+	for (size_t n = 0; n < i->ranks.len; n++)
+		any_first |= i->ranks.data[n].role && !strcmp(i->ranks.data[n].role, "first");
+	for (size_t n = 0; n < i->events.len && any_first; n++) {
+		struct diag_event *e = i->events.data[n];
+		const struct diag_rank *r = speaks_for_rank(e) ? rank_for(i, e) : NULL;
+		if (r && r->role && (e->role == ROLE_CAUSE || e->role == ROLE_EFFECT) && e->cause == i->cause)
+			e->role = strcmp(r->role, "first") ? ROLE_EFFECT : ROLE_CAUSE;
+		else if (r && r->role && !strcmp(r->role, "first") && progress_of(r) >= 0 && !e->cause)
+			e->role = ROLE_CAUSE; // its trace has nothing pending: that is what is wrong with it
+	}
+}
+
 void ranks_explain(struct incident *i)
 {
 	struct text note = { 0 };
@@ -262,6 +278,7 @@ void ranks_explain(struct incident *i)
 		qsort(i->ranks.data, i->ranks.len, sizeof(i->ranks.data[0]), by_rank);
 	judge_faults(i, &note);
 	judge_collectives(i, &note);
+	assign_roles(i);
 	if (note.n > 1)
 		diag_set_note(i, i->root, "ranks_note", (struct str){ note.p, note.n - 1 });
 	text_free(&note);

@@ -57,7 +57,8 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct lane
 	diag_set_fact(i, e, (struct fact){ S("odd_register"), p->v->name, FACT_TEXT, e->at });
 	diag_set_fact(i, e,
 		      (struct fact){ S("odd_lanes"),
-				     arena_printf(&i->arena, "lane%s " STR_FMT, __builtin_popcountll(p->odd) > 1 ? "s" : "", STR_ARG(lanes)),
+				     arena_printf(&i->arena, "lane%s " STR_FMT, __builtin_popcountll(p->odd) > 1 ? "s" : "",
+						  STR_ARG(lanes)),
 				     FACT_TEXT, e->at });
 	diag_set_fact(i, e, (struct fact){ S("odd_values"), values, FACT_TEXT, e->at });
 	struct text note = { 0 };
@@ -120,7 +121,8 @@ void waves_explain(struct incident *i)
 		const struct fact *reason = diag_fact(e, "stop_reason"), *count = diag_fact(e, "waves");
 		if (count)
 			diag_set_note(i, e, "wave_count",
-				      arena_printf(&i->arena, STR_FMT " wave%s", STR_ARG(count->value), str_is(count->value, "1") ? "" : "s"));
+				      arena_printf(&i->arena, STR_FMT " wave%s", STR_ARG(count->value),
+						   str_is(count->value, "1") ? "" : "s"));
 		if (!reason)
 			reason = diag_fact(e, "signal");
 		if (!reason || !diag_fact(e, "pc") || diag_fact(e, "lanes"))

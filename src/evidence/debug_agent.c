@@ -104,7 +104,8 @@ static bool old_header(struct str line, int64_t *ret_count, uint64_t *ret_pc)
 {
 	struct str rest = str_trim(line), count = str_word(&rest);
 	ptrdiff_t pc = str_find(rest, S("@PC: 0x"));
-	if (!str_starts(str_trim(rest), S("wavefront(s) found in")) || pc < 0 || !str_number(count, ret_count) || *ret_count < 1)
+	if (!str_starts(str_trim(rest), S("wavefront(s) found in")) || pc < 0 || !str_number(count, ret_count) ||
+	    *ret_count < 1)
 		return false;
 	rest = str_from(rest, (size_t)pc + 5);
 	return *ret_count < INT32_MAX && str_hex(str_word(&rest), ret_pc);

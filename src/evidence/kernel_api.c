@@ -11,7 +11,7 @@
 
 #include "evidence/artefact.h"
 
-enum { CALLS_MAX = 64, SHAPES_BYTES = 600, NAME_BYTES = 160 };
+enum { SHAPES_BYTES = 600, NAME_BYTES = 160, ODD_INDEX = 1000000 };
 
 /** A call that has begun. */
 struct call {
@@ -20,6 +20,7 @@ struct call {
 	struct stamp time;
 	struct writer writer;
 	int64_t nan, inf;
+	struct str odd_range; // of an integer argument
 	bool returned, poisoned;
 };
 
@@ -31,7 +32,8 @@ struct kernel_api {
 	bool outputs;   // its results are being printed
 	bool tells_end; // the level at which ends of calls are printed
 	struct text shapes;
-	struct str dtype;
+	bool integers; // the tensor that is being printed holds integers
+	char low[24];
 	uint64_t calls;
 };
 
@@ -144,7 +146,19 @@ static bool kernel_api_line(void *self, const struct logline *line, struct place
 	} else if (behind(text, "shape=", &rest) && !k->outputs && k->shapes.n < SHAPES_BYTES) {
 		text_printf(&k->shapes, "%s" STR_FMT, k->shapes.n ? " " : "", STR_ARG(rest));
 	} else if (behind(text, "dtype=torch.", &rest) && !k->outputs && k->shapes.n && k->shapes.n < SHAPES_BYTES) {
+		k->integers = str_starts(rest, S("int"));
 		text_printf(&k->shapes, ":" STR_FMT, STR_ARG(str_cut(rest, 20)));
+	} else if (behind(text, "min=", &rest) && rest.n < sizeof(k->low)) {
+		memcpy(k->low, rest.p, rest.n);
+		k->low[rest.n] = 0;
+	} else if (behind(text, "max=", &rest) && k->integers && !k->outputs && !k->call.odd_range.n) {
+		double high = strtod(k->low, NULL), top = 0;
+		char number[24] = "";
+		memcpy(number, rest.p, rest.n < sizeof(number) ? rest.n : sizeof(number) - 1);
+		top = strtod(number, NULL);
+		// Ids and offsets that no table of a model reaches, or that wrapped round.
+		if (high < -1 || top > ODD_INDEX)
+			k->call.odd_range = arena_printf(&k->arena, "%s to %s", k->low, number);
 	} else if (behind(text, "nan_count=", &rest) && !k->outputs && str_number(rest, &n)) {
 		k->call.nan += n;
 	} else if (behind(text, "inf_count=", &rest) && !k->outputs && str_number(rest, &n)) {
@@ -180,6 +194,7 @@ static void kernel_api_close(void *self)
 			event_add_number(&e, &k->arena, "nan_count", c->nan);
 			event_add_number(&e, &k->arena, "inf_count", c->inf);
 		}
+		event_add(&e, S("odd_range"), c->odd_range, FACT_TEXT);
 		if (c->poisoned)
 			event_add(&e, S("api_poisoned"), S("yes"), FACT_TEXT);
 		event_add_number(&e, &k->arena, "api_calls", (int64_t)k->calls);

@@ -12,7 +12,7 @@ enum {
 	JOIN_LINES = 3, // a wrapped line goes on over at most so many
 	EXPORT_LOOK_BACK = 4096,
 	TRACEBACK_LINES = 100, // between a program's last time and its error
-	WRITER_LINES = 4, // whose output stands so close before a fault
+	WRITER_LINES = 4,      // whose output stands so close before a fault
 	OUTPUT_TEXT = 120,
 	KINDS = 6,
 };
@@ -467,8 +467,8 @@ static void tell_last_output(struct log_reader *r, const struct context *c, uint
 static bool lacks_writer(const struct logline *line, const struct match *m)
 {
 	const struct know_signature *s = match_signature(m);
-	return s->program && s->event && s->event->opens == OPENS_YES && !s->of_other && !line->writer.pid.n && !line->writer.rank.n &&
-	       !line->writer.worker.n;
+	return s->program && s->event && s->event->opens == OPENS_YES && !s->of_other && !line->writer.pid.n &&
+	       !line->writer.rank.n && !line->writer.worker.n;
 }
 
 /** The event of a line, and whose it may be. */

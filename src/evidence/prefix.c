@@ -190,9 +190,8 @@ static size_t read_nccl(struct str line, struct writer *w)
 
 size_t prefix_read(struct str line, struct writer *w)
 {
-	static size_t (*const forms[])(struct str, struct writer *) = { read_worker,  read_bracket, read_task,
-									read_service, read_stream,  read_nccl,
-									read_syslog };
+	static size_t (*const forms[])(struct str, struct writer *) = { read_worker, read_bracket, read_task,  read_service,
+									read_stream, read_nccl,    read_syslog };
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		size_t n = forms[i](line, w);
 		if (n)

@@ -161,12 +161,19 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 		return;
 	str_split(&rest, ')');
 	struct str gfx = str_word(&rest);
+	struct str name = str_trim(rest);
 	for (word = str_word(&rest); word.n; word = str_word(&rest))
 		last = word;
+	// Before the location stand two numbers, before these the name.
+	for (int i = 0; i < 3; i++) {
+		const char *space = name.n ? memrchr(name.p, ' ', name.n) : NULL;
+		name = str_trim(str_cut(name, space ? (size_t)(space - name.p) : 0));
+	}
 	if (pci_length(last))
 		event_add(&e, S("pci"), last.n == 7 ? arena_printf(&g->arena, "0000:" STR_FMT, STR_ARG(last)) : keep(g, last),
 			  FACT_TEXT);
 	event_add_text(&e, &g->arena, "gfx", gfx);
+	event_add_text(&e, &g->arena, "gpu_name", str_cut(name, 64));
 	tell(g, &e);
 }
 

@@ -60,7 +60,8 @@ static const char common_words[] =
 	"ordered data mode. state change: new full-speed USB number using dhcp lease interface eth0 link becomes ready (queue "
 	"active) "
 	"level=info msg=\"ignoring event\" CMD (command -v > /dev/null && ) step loss lr grad norm epoch train iter batch "
-	"it/s] (EngineCore_DP0 pid=4281) (Worker_TP2 pid=4283) GPU KV cache usage: Scheduled scheduler prefill batch Capturing CUDA "
+	"it/s] (EngineCore_DP0 pid=4281) (Worker_TP2 pid=4283) GPU KV cache usage: Scheduled scheduler prefill batch Capturing "
+	"CUDA "
 	"graphs [aiter] type hints torch.Tensor dropout_p: float NCCL INFO Channel via P2P/direct pointer";
 
 static size_t rarest_print(struct str text)

@@ -104,7 +104,7 @@ struct know_kernel {
 	struct str library, operation, source, wrapper, asserts, issue;
 	struct str on_assert, on_fault, on_illegal, on_hang; // what mostly makes it fail so
 	bool workspace;                                      // it counts in memory that others may share
-	bool generic; // no more is known than whose kernel it is
+	bool generic;                                        // no more is known than whose kernel it is
 };
 
 struct know_names {

@@ -195,11 +195,13 @@ static void say_what_the_host_has(struct uh_session *s)
 {
 	if (has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX || !source_in_container())
 		return;
-	struct note note = { S("container"),
-			     S("unhang runs in a container. Only the host has the kernel's log (GPU resets, page faults, the OOM killer), "
-			       "the driver's files and device cores. On the host: sudo journalctl -k -b -o short-monotonic > kernel.txt, "
-			       "then explain it together with this."),
-			     { 0, 1 } };
+	struct note note = {
+		S("container"),
+		S("unhang runs in a container. Only the host has the kernel's log (GPU resets, page faults, the OOM killer), "
+		  "the driver's files and device cores. On the host: sudo journalctl -k -b -o short-monotonic > kernel.txt, "
+		  "then explain it together with this."),
+		{ 0, 1 }
+	};
 	vec_push(&s->notes, note);
 }
 

@@ -209,7 +209,11 @@ static void put_elapsed(const struct text_report *t, struct stamp time)
 	char text[16] = "";
 	double seconds = time.seconds - t->begin.seconds;
 	if (time.clock == t->begin.clock && time.clock != TIME_NONE && seconds >= 0.001)
-		snprintf(text, sizeof(text), seconds < 1 ? "+%.0f ms" : seconds < 100 ? "+%.3g s" : "+%.0f s", seconds < 1 ? seconds * 1000 : seconds);
+		snprintf(text, sizeof(text),
+			 seconds < 1   ? "+%.0f ms" :
+			 seconds < 100 ? "+%.3g s" :
+					 "+%.0f s",
+			 seconds < 1 ? seconds * 1000 : seconds);
 	fprintf(t->out, " %-8s ", text);
 }
 
@@ -405,8 +409,9 @@ static void put_nothing_found(const struct text_report *t)
 	fprintf(t->out, " (%llu line%s, %llu known message%s).\n", (unsigned long long)lines, lines == 1 ? "" : "s",
 		(unsigned long long)events, events == 1 ? "" : "s");
 	if (!events)
-		fprintf(t->out, "Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "
-				"explain --boot -1\n");
+		fprintf(t->out,
+			"Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "
+			"explain --boot -1\n");
 }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
@@ -445,7 +450,8 @@ static void on_incident_end(void *ctx, const struct incident *i)
 			put_fact(t, LABEL, &i->machine.data[n]);
 	}
 	if (t->index == 1 && total > 1 && !t->options->all && !t->options->verbose)
-		fprintf(t->out, "\n%zu more incident%s (--all shows %s in full):\n", total - 1, total > 2 ? "s" : "", total > 2 ? "them" : "it");
+		fprintf(t->out, "\n%zu more incident%s (--all shows %s in full):\n", total - 1, total > 2 ? "s" : "",
+			total > 2 ? "them" : "it");
 	if (t->full)
 		return;
 	put_time(t, i->begin);
