@@ -156,12 +156,13 @@ static void collect_processes(struct incident *i, const struct know *k)
 /** The fault names no kernel, but a dump of its waves does. */
 static void borrow_kernel(struct incident *i)
 {
-	static const char *const names[] = { "kernel_short", "operation", "operation_note", "pc_note" };
+	static const char *const names[] = { "kernel_short", "operation", "operation_note", "pc_note", "api_call" };
 	if (diag_fact(i->root, "kernel_name"))
 		return;
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
-		if (!diag_fact(e, "kernel_short") || !diag_fact(e, "stop_reason"))
+		bool stopped = diag_fact(e, "kernel_short") && diag_fact(e, "stop_reason");
+		if (e == i->root || (!stopped && !diag_fact(e, "api_call")))
 			continue;
 		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
 			struct str value;

@@ -153,9 +153,29 @@ static bool kernel_and_kernel(const struct incident *a, const struct incident *b
 	return apart >= 0 && apart <= SAME_SECONDS;
 }
 
+static bool is_fault_class(struct str class)
+{
+	return str_starts(class, S("gpu-page-fault")) || str_is(class, "gpu-null-pointer-fault");
+}
+
+/** Whether each has a cause of its own that does not explain the other's. */
+static bool different_causes(const struct incident *a, const struct incident *b)
+{
+	enum { SYMPTOM_TIER = 50 };
+	if (!a->cause || !b->cause || a->cause->tier >= SYMPTOM_TIER || b->cause->tier >= SYMPTOM_TIER)
+		return false;
+	struct str x = a->cause->head.id, y = b->cause->head.id;
+	return !str_eq(x, y) && !(is_fault_class(x) && is_fault_class(y));
+}
+
 static bool belong(const struct part *a, const struct part *b, size_t kernels)
 {
+	const struct diag_event *x, *y;
 	if (share_source(a->incident, b->incident))
+		return false;
+	if (share_fault(a->incident, b->incident, &x, &y))
+		return distance(a->incident, b->incident) <= JOB_SECONDS;
+	if (different_causes(a->incident, b->incident) && !share_process(a->incident, b->incident))
 		return false;
 	if (a->kernel && b->kernel)
 		return kernel_and_kernel(a->incident, b->incident);

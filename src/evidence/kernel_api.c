@@ -152,13 +152,13 @@ static bool kernel_api_line(void *self, const struct logline *line, struct place
 		memcpy(k->low, rest.p, rest.n);
 		k->low[rest.n] = 0;
 	} else if (behind(text, "max=", &rest) && k->integers && !k->outputs && !k->call.odd_range.n) {
-		double high = strtod(k->low, NULL), top = 0;
+		double low = strtod(k->low, NULL), top = 0;
 		char number[24] = "";
 		memcpy(number, rest.p, rest.n < sizeof(number) ? rest.n : sizeof(number) - 1);
 		top = strtod(number, NULL);
 		// Ids and offsets that no table of a model reaches, or that wrapped round.
-		if (high < -1 || top > ODD_INDEX)
-			k->call.odd_range = arena_printf(&k->arena, "%s to %s", k->low, number);
+		if (low < -1 || top > ODD_INDEX)
+			k->call.odd_range = arena_printf(&k->arena, "%.0f to %.0f", low, top);
 	} else if (behind(text, "nan_count=", &rest) && !k->outputs && str_number(rest, &n)) {
 		k->call.nan += n;
 	} else if (behind(text, "inf_count=", &rest) && !k->outputs && str_number(rest, &n)) {

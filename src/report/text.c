@@ -17,6 +17,7 @@ struct text_report {
 	size_t noted;
 	size_t quiet;                  // events that are not shown
 	const struct diag_event *held; // rows of the same kind are written as one
+	struct text held_who;          // ranks or processes of which one row tells
 	unsigned held_count;
 	struct stamp held_last;
 	struct stamp begin; // of the incident
@@ -237,6 +238,50 @@ static void add_place(const struct text_report *t, struct text *line, struct pla
 		text_printf(line, " [" STR_FMT ":%llu]", STR_ARG(file_name(t, at.source)), (unsigned long long)at.line);
 }
 
+/** By what the process of an event is told from others. */
+static struct str who_of(const struct diag_event *e, const char **ret_word)
+{
+	static const char *const names[][2] = { { "rank", "rank" }, { "group_rank", "rank" }, { "pid", "process" } };
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+		const struct fact *f = diag_fact(e, names[n][0]);
+		if (f) {
+			*ret_word = names[n][1];
+			return f->value;
+		}
+	}
+	return (struct str){ 0 };
+}
+
+/** `ranks 0-10, 12, 13: waited in vain ...` */
+static void put_many(const struct text_report *t, struct text *line, const struct diag_event *e)
+{
+	enum { SHOWN = 256 };
+	int64_t numbers[SHOWN];
+	size_t n = 0;
+	const char *word = "process";
+	struct str all = text_str(&t->held_who);
+	who_of(e, &word);
+	for (struct str one = str_word(&all); one.n && n < SHOWN; one = str_word(&all))
+		n += str_number(one, &numbers[n]);
+	for (size_t i = 1; i < n; i++) // few, and nearly in order
+		for (size_t k = i; k && numbers[k - 1] > numbers[k]; k--) {
+			int64_t swap = numbers[k];
+			numbers[k] = numbers[k - 1];
+			numbers[k - 1] = swap;
+		}
+	text_printf(line, "%s ", strcmp(word, "rank") ? "processes" : "ranks");
+	for (size_t i = 0; i < n; i++) {
+		size_t last = i;
+		while (last + 1 < n && numbers[last + 1] <= numbers[last] + 1)
+			last++;
+		text_printf(line, "%s%lld", i ? ", " : "", (long long)numbers[i]);
+		if (numbers[last] > numbers[i])
+			text_printf(line, "%s%lld", numbers[last] == numbers[i] + 1 ? ", " : "-", (long long)numbers[last]);
+		i = last;
+	}
+	text_printf(line, " " STR_FMT, STR_ARG(e->many));
+}
+
 static void put_row(struct text_report *t)
 {
 	const struct diag_event *e = t->held;
@@ -255,8 +300,11 @@ static void put_row(struct text_report *t)
 	fprintf(t->out, "%s%-9s%s  %-*.*s ", paint(t, colours[e->role]), role_name(e->role), plain(t), TITLE,
 		STR_ARG(e->kind->title));
 	struct text line = { 0 };
-	text_add(&line, e->sentence);
-	if (t->held_count > 1 && !e->kind->once) {
+	if (t->held_who.n)
+		put_many(t, &line, e);
+	else
+		text_add(&line, e->sentence);
+	if (t->held_count > 1 && !e->kind->once && !t->held_who.n) {
 		text_printf(&line, " (%u times", t->held_count);
 		if (t->held_last.clock == e->time.clock && t->held_last.seconds > e->time.seconds + 0.05)
 			text_printf(&line, " in %.1f s", t->held_last.seconds - e->time.seconds);
@@ -291,7 +339,17 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 		t->held_last = e->last;
 		return;
 	}
+	const char *word;
+	if (t->held && !t->options->verbose && t->held->kind == e->kind && t->held->role == e->role && e->many.n &&
+	    str_eq(t->held->many, e->many) && who_of(e, &word).n && who_of(t->held, &word).n) {
+		if (!t->held_who.n)
+			text_add(&t->held_who, who_of(t->held, &word));
+		text_printf(&t->held_who, " " STR_FMT, STR_ARG(who_of(e, &word)));
+		t->held_last = e->last;
+		return;
+	}
 	put_row(t);
+	text_clear(&t->held_who);
 	t->held = e;
 	t->held_count = e->count;
 	t->held_last = e->last;
@@ -497,4 +555,5 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 	t.width = options->width ? options->width : WIDTH_DEFAULT;
 	t.width = t.width < WIDTH_MIN ? WIDTH_MIN : t.width > WIDTH_MAX ? WIDTH_MAX : t.width;
 	report_walk(d, &writer, &t);
+	text_free(&t.held_who);
 }

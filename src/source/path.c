@@ -107,7 +107,7 @@ static void directory_walk(const char *path, int depth, const struct source_visi
 		free(names[i]);
 	}
 	free(names);
-	if (!any)
+	if (!any && !depth) // one inside another is no news
 		v->problem(v->ctx, uh_error_new("%s: there is no file in this directory", path));
 }
 
