@@ -189,13 +189,21 @@ static bool belong(const struct part *a, const struct part *b, size_t kernels)
 	return !has_times(a->incident) || !has_times(b->incident) || same_kind_of_clock(a->incident, b->incident);
 }
 
-/** Whether nothing in the two groups lies so far apart that it cannot be one failure. */
-static bool times_fit(const struct part *parts, size_t n, size_t a, size_t b)
+/** Whether nothing in the two groups lies so far apart, or has such a cause of its own, that it cannot be one failure. */
+static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
 {
-	for (size_t i = 0; i < n; i++)
-		for (size_t m = 0; m < n && parts[i].group == parts[a].group; m++)
-			if (parts[m].group == parts[b].group && distance(parts[i].incident, parts[m].incident) > JOB_SECONDS)
+	for (size_t i = 0; i < n; i++) {
+		for (size_t m = 0; m < n && parts[i].group == parts[a].group; m++) {
+			const struct incident *x = parts[i].incident, *y = parts[m].incident;
+			const struct diag_event *e, *f;
+			if (parts[m].group != parts[b].group)
+				continue;
+			if (distance(x, y) > JOB_SECONDS)
 				return false;
+			if (different_causes(x, y) && !share_process(x, y) && !share_fault(x, y, &e, &f))
+				return false;
+		}
+	}
 	return true;
 }
 
@@ -210,23 +218,50 @@ static void unite(struct part *parts, size_t n, size_t a, size_t b)
 
 // --- one clock ---
 
+static void shift_times(struct incident *i, enum time_clock from, enum time_clock to, double shift)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		if (e->time.clock == from)
+			e->time = (struct stamp){ to, e->time.seconds + shift };
+		if (e->last.clock == from)
+			e->last = (struct stamp){ to, e->last.seconds + shift };
+	}
+}
+
+static const struct diag_event *first_timed(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->time.clock != TIME_NONE)
+			return i->events.data[n];
+	return NULL;
+}
+
+static bool is_calendar(enum time_clock clock) { return clock == TIME_WALL || clock == TIME_LOCAL || clock == TIME_YEARLESS; }
+
+/** Calendars that differ in their zone, or in that one prints no year: by whole quarters of an hour. */
+static void align_calendars(struct incident *to, struct incident *from)
+{
+	enum { QUARTER = 900, NEAR = 300 };
+	const struct diag_event *x = first_timed(to), *y = first_timed(from);
+	if (!x || !y || x->time.clock == y->time.clock || !is_calendar(x->time.clock) || !is_calendar(y->time.clock))
+		return;
+	double apart = x->time.seconds - y->time.seconds;
+	double shift = (double)(int64_t)(apart / QUARTER + (apart < 0 ? -0.5 : 0.5)) * QUARTER;
+	if (apart - shift > -NEAR && apart - shift < NEAR)
+		shift_times(from, y->time.clock, x->time.clock, shift);
+}
+
 /** Brings the times of @from to the clock of @to, by a fault that both report. */
 static void align(struct incident *to, struct incident *from)
 {
 	const struct diag_event *x, *y;
 	if (!share_fault(to, from, &x, &y) || x->time.clock == TIME_NONE || y->time.clock == TIME_NONE ||
-	    x->time.clock == y->time.clock)
+	    x->time.clock == y->time.clock) {
+		align_calendars(to, from);
 		return;
-	enum time_clock clock = y->time.clock;
-	double shift = x->time.seconds - y->time.seconds;
-	struct stamp time = x->time;
-	for (size_t n = 0; n < from->events.len; n++) {
-		struct diag_event *e = from->events.data[n];
-		if (e->time.clock == clock)
-			e->time = (struct stamp){ time.clock, e->time.seconds + shift };
-		if (e->last.clock == clock)
-			e->last = (struct stamp){ time.clock, e->last.seconds + shift };
 	}
+	shift_times(from, y->time.clock, x->time.clock, x->time.seconds - y->time.seconds);
 	struct str address = fact_of(x, "fault_address");
 	to->joined_by = arena_printf(
 		&to->arena, "the fault at " STR_FMT " stands in both logs and brings their clocks together", STR_ARG(address));
@@ -354,6 +389,21 @@ static size_t count_kernels(const struct part *parts, size_t n)
 	return count;
 }
 
+/** What shares a fault or a process first: the rest then has less to choose from. */
+static void join_parts(struct part *parts, size_t n, size_t kernels, bool strong)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (size_t m = i + 1; m < n; m++) {
+			const struct incident *a = parts[i].incident, *b = parts[m].incident;
+			const struct diag_event *x, *y;
+			if (parts[i].group == parts[m].group || (strong && !share_fault(a, b, &x, &y) && !share_process(a, b)))
+				continue;
+			if (belong(&parts[i], &parts[m], kernels) && groups_fit(parts, n, i, m))
+				unite(parts, n, i, m);
+		}
+	}
+}
+
 size_t incidents_join(struct incident **list, size_t n)
 {
 	struct part *parts = mem_alloc((n + 1) * sizeof(*parts));
@@ -365,11 +415,8 @@ size_t incidents_join(struct incident **list, size_t n)
 	size_t kernels = count_kernels(parts, n);
 	for (size_t i = 0; i < n; i++)
 		parts[i].group = i;
-	for (size_t i = 0; i < n; i++)
-		for (size_t m = i + 1; m < n; m++)
-			if (parts[i].group != parts[m].group && belong(&parts[i], &parts[m], kernels) &&
-			    times_fit(parts, n, i, m))
-				unite(parts, n, i, m);
+	join_parts(parts, n, kernels, true);
+	join_parts(parts, n, kernels, false);
 	size_t left = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (parts[i].group == i) {
