@@ -229,22 +229,22 @@ static void shift_times(struct incident *i, enum time_clock from, enum time_cloc
 	}
 }
 
-static const struct diag_event *first_timed(const struct incident *i)
+static bool is_calendar(enum time_clock clock) { return clock == TIME_WALL || clock == TIME_LOCAL || clock == TIME_YEARLESS; }
+
+static const struct diag_event *first_calendar(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->time.clock != TIME_NONE)
+		if (is_calendar(i->events.data[n]->time.clock))
 			return i->events.data[n];
 	return NULL;
 }
-
-static bool is_calendar(enum time_clock clock) { return clock == TIME_WALL || clock == TIME_LOCAL || clock == TIME_YEARLESS; }
 
 /** Calendars that differ in their zone, or in that one prints no year: by whole quarters of an hour. */
 static void align_calendars(struct incident *to, struct incident *from)
 {
 	enum { QUARTER = 900, NEAR = 300 };
-	const struct diag_event *x = first_timed(to), *y = first_timed(from);
-	if (!x || !y || x->time.clock == y->time.clock || !is_calendar(x->time.clock) || !is_calendar(y->time.clock))
+	const struct diag_event *x = first_calendar(to), *y = first_calendar(from);
+	if (!x || !y || x->time.clock == y->time.clock)
 		return;
 	double apart = x->time.seconds - y->time.seconds;
 	double shift = (double)(int64_t)(apart / QUARTER + (apart < 0 ? -0.5 : 0.5)) * QUARTER;
