@@ -13,6 +13,8 @@ ptrdiff_t str_find(struct str s, struct str needle)
 {
 	if (!needle.n)
 		return 0;
+	if (s.n < needle.n)
+		return -1;
 	const char *hit = memmem(s.p, s.n, needle.p, needle.n);
 	return hit ? hit - s.p : -1;
 }

@@ -18,7 +18,9 @@ struct str {
 static inline struct str str_z(const char *z) { return (struct str){ z, z ? strlen(z) : 0 }; }
 static inline struct str str_from(struct str s, size_t at)
 {
-	return at >= s.n ? (struct str){ s.p + s.n, 0 } : (struct str){ s.p + at, s.n - at };
+	if (at >= s.n)
+		return (struct str){ s.n ? s.p + s.n : s.p, 0 };
+	return (struct str){ s.p + at, s.n - at };
 }
 static inline struct str str_cut(struct str s, size_t n) { return (struct str){ s.p, n < s.n ? n : s.n }; }
 static inline bool str_eq(struct str a, struct str b) { return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n)); }

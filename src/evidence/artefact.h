@@ -34,7 +34,7 @@ const struct artefact_reader *recognise_artefact(struct str line);
 bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret);
 
 /** `ME feature version: 35, fw version: 0x902`, as two of the driver's files print it: the event of a firmware's version. */
-bool firmware_line(const struct artefact_output *out, struct arena *a, struct str text, struct place at);
+bool firmware_line(const struct artefact_output *out, struct str text, struct place at);
 
 /** A whole file of JSON, parsed; its readers are listed in document.c. */
 struct json_t;

@@ -28,6 +28,7 @@ enum {
 	HEADER_LINES = 40, // over which a kernel's name may be wrapped
 	NAME_BYTES = 2048,
 	REGISTERS_MAX = 1024,
+	WAVE_BYTES = 2 << 20,
 	LOCAL_WORDS = 16384,
 	WINDOW_LINES = 48,
 };
@@ -178,6 +179,33 @@ static void join_group(struct group *g, struct wave *w)
 	wave_free(w);
 }
 
+/** The wave without its registers and memory; @w is freed. */
+static struct wave *strip_wave(struct wave *w)
+{
+	struct wave *s = mem_alloc(sizeof(*s));
+	struct arena *a = &s->arena;
+	s->id = arena_str(a, w->id);
+	s->kernel = arena_str(a, w->kernel);
+	s->reason = arena_str(a, w->reason);
+	s->pc = w->pc;
+	s->entry = w->entry;
+	s->at = w->at;
+	s->time = w->time;
+	s->count = w->count;
+	s->old = w->old;
+	s->code = w->code;
+	s->code.function = arena_str(a, w->code.function);
+	s->code.uri = arena_str(a, w->code.uri);
+	s->code.instruction = arena_str(a, w->code.instruction);
+	s->code.before = arena_str(a, w->code.before);
+	s->code.source_file = arena_str(a, w->code.source_file);
+	s->code.source_line = arena_str(a, w->code.source_line);
+	s->writer = (struct writer){ arena_str(a, w->writer.rank), arena_str(a, w->writer.worker), arena_str(a, w->writer.pid),
+				     arena_str(a, w->writer.host) };
+	wave_free(w);
+	return s;
+}
+
 static void wave_end(struct debug_agent *d)
 {
 	struct wave *w = d->wave;
@@ -199,10 +227,8 @@ static void wave_end(struct debug_agent *d)
 	}
 	struct group g = { w, w->count, d->groups.len < GROUPS_FULL, false };
 	g.telling = g.full && is_telling(w);
-	if (!g.full) {
-		vec_free(&w->registers);
-		vec_free(&w->local);
-	}
+	if (!g.full)
+		g.first = strip_wave(w);
 	vec_push(&d->groups, g);
 }
 
@@ -332,7 +358,7 @@ static bool header_line(struct debug_agent *d, struct str text)
 static struct wave_register *add_register(struct debug_agent *d, struct str name)
 {
 	struct wave *w = d->wave;
-	if (w->registers.len >= REGISTERS_MAX || name.n > 24)
+	if (w->registers.len >= REGISTERS_MAX || name.n > 24 || w->arena.total > WAVE_BYTES)
 		return NULL;
 	struct wave_register *r = arena_alloc(&w->arena, sizeof(*r) + sizeof(r->data[0]));
 	r->group = arena_str(&w->arena, d->register_group);
@@ -509,6 +535,8 @@ static bool code_line(struct debug_agent *d, struct str text)
 		d->section = SECTION_NONE;
 		return str_starts(text, S("End of"));
 	}
+	if (a->total > WAVE_BYTES)
+		return true;
 	if (str_starts(text, S("code object: ")))
 		c->uri = arena_str(a, str_cut(str_from(text, 13), 512));
 	else if (str_starts(text, S("=> ")))

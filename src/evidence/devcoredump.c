@@ -4,7 +4,7 @@
 
 #include "evidence/artefact.h"
 
-enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96 };
+enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96, DUMPS_MAX = 256, KEPT_BYTES = 16 << 20 };
 
 struct words {
 	struct str group, name;
@@ -59,7 +59,8 @@ static bool behind(struct str line, struct str key, struct str *ret)
 
 static void keep(struct devcoredump *d, struct str *to, struct str value)
 {
-	*to = arena_str(&d->arena, str_cut(str_trim(value), 256));
+	if (d->arena.total < KEPT_BYTES)
+		*to = arena_str(&d->arena, str_cut(str_trim(value), 256));
 }
 
 /** `python3 PID: 20417`, or `python3 TGID: 20417 thread: python3:cs0 PID: 20431` */
@@ -112,6 +113,9 @@ static bool register_line(struct devcoredump *d, struct str text, struct place a
 
 static void dump_begin(struct devcoredump *d, const char *group, struct str name, uint64_t address, bool ring)
 {
+	d->open_dump = NULL;
+	if (d->dumps.len == DUMPS_MAX)
+		return;
 	struct words w = {
 		.group = str_z(group), .name = arena_str(&d->arena, str_cut(name, NAME_BYTES)), .address = address, .ring = ring
 	};
@@ -248,8 +252,7 @@ static bool devcoredump_line(void *self, const struct logline *line, struct plac
 		return true;
 	}
 	return fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
-	       register_line(d, text, at) || header_line(d, text) || firmware_line(&d->out, &d->arena, text, at) ||
-	       is_furniture(text);
+	       register_line(d, text, at) || header_line(d, text) || firmware_line(&d->out, text, at) || is_furniture(text);
 }
 
 // --- what is handed on ---

@@ -126,10 +126,9 @@ const struct artefact_reader fence_info_reader = {
 
 struct firmware_info {
 	struct artefact_output out;
-	struct arena arena;
 };
 
-bool firmware_line(const struct artefact_output *out, struct arena *a, struct str text, struct place at)
+bool firmware_line(const struct artefact_output *out, struct str text, struct place at)
 {
 	ptrdiff_t feature = str_find(text, S(" feature version: "));
 	ptrdiff_t firmware = str_find(text, S("fw version: "));
@@ -147,8 +146,10 @@ bool firmware_line(const struct artefact_output *out, struct arena *a, struct st
 		char c = text.p[i];
 		name[3 + i] = c == ' ' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 	}
-	event_add_code(&e, a, arena_z(a, str_z(name)), version);
+	struct arena arena = { 0 };
+	event_add_code(&e, &arena, name, version);
 	out->sink.event(out->sink.ctx, &e);
+	arena_free(&arena);
 	return true;
 }
 
@@ -168,15 +169,10 @@ static bool firmware_info_line(void *self, const struct logline *line, struct pl
 {
 	struct firmware_info *f = self;
 	struct str text = str_trim(line->message);
-	return firmware_line(&f->out, &f->arena, text, at) || str_starts(text, S("VBIOS version"));
+	return firmware_line(&f->out, text, at) || str_starts(text, S("VBIOS version"));
 }
 
-static void firmware_info_close(void *self)
-{
-	struct firmware_info *f = self;
-	arena_free(&f->arena);
-	free(f);
-}
+static void firmware_info_close(void *self) { free(self); }
 
 const struct artefact_reader firmware_info_reader = {
 	.kind = "firmware-info",

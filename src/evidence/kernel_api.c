@@ -15,7 +15,7 @@ enum { SHAPES_BYTES = 600, NAME_BYTES = 160, ODD_INDEX = 1000000 };
 
 /** A call that has begun. */
 struct call {
-	struct str name, shapes, dump, exception;
+	struct str name, exception;
 	struct place at;
 	struct stamp time;
 	struct writer writer;
@@ -32,7 +32,8 @@ struct kernel_api {
 	bool outputs;   // its results are being printed
 	bool tells_end; // the level at which ends of calls are printed
 	struct text shapes;
-	bool integers; // the tensor that is being printed holds integers
+	char dump[400]; // where the inputs were saved
+	bool integers;  // the tensor that is being printed holds integers
 	char low[24];
 	uint64_t calls;
 };
@@ -66,11 +67,10 @@ static void *kernel_api_open(const struct artefact_output *out)
 
 static void begin_call(struct kernel_api *k, const struct logline *line, struct str name, struct place at)
 {
-	struct str dump = k->has_call ? (struct str){ 0 } : k->call.dump; // FlashInfer names the dump before the call
+	if (k->has_call) // FlashInfer names the dump before the call
+		k->dump[0] = 0;
 	arena_free(&k->arena);
-	k->call = (struct call){ .name = arena_str(&k->arena, str_cut(name, NAME_BYTES)),
-				 .at = at,
-				 .dump = arena_str(&k->arena, dump) };
+	k->call = (struct call){ .name = arena_str(&k->arena, str_cut(name, NAME_BYTES)), .at = at };
 	k->call.time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
 	k->call.writer.rank = arena_str(&k->arena, line->writer.rank);
 	k->call.writer.pid = arena_str(&k->arena, line->writer.pid);
@@ -124,6 +124,12 @@ static bool is_block_line(struct str text)
 	return !text.n;
 }
 
+static void add_count(int64_t *sum, int64_t n)
+{
+	if (n > 0 && *sum < INT64_MAX - n)
+		*sum += n;
+}
+
 static bool kernel_api_line(void *self, const struct logline *line, struct place at)
 {
 	struct kernel_api *k = self;
@@ -135,14 +141,17 @@ static bool kernel_api_line(void *self, const struct logline *line, struct place
 	}
 	ptrdiff_t exception = str_find(text, S("API Exception: "));
 	if (exception >= 0) {
-		k->call.exception = arena_str(&k->arena, str_cut(str_from(text, (size_t)exception + 15), 240));
+		if (!k->call.exception.n)
+			k->call.exception = arena_str(&k->arena, str_cut(str_from(text, (size_t)exception + 15), 240));
 		return true;
 	}
 	if (behind(text, "Output", &rest)) {
 		k->outputs = k->call.returned = k->tells_end = true;
 	} else if (behind(text, "Dumped inputs to: ", &rest)) {
 		k->has_call &= !k->call.returned;
-		k->call.dump = arena_str(&k->arena, str_cut(rest, 400));
+		rest = str_cut(rest, sizeof(k->dump) - 1);
+		memcpy(k->dump, rest.p, rest.n);
+		k->dump[rest.n] = 0;
 	} else if (behind(text, "shape=", &rest) && !k->outputs && k->shapes.n < SHAPES_BYTES) {
 		text_printf(&k->shapes, "%s" STR_FMT, k->shapes.n ? " " : "", STR_ARG(rest));
 	} else if (behind(text, "dtype=torch.", &rest) && !k->outputs && k->shapes.n && k->shapes.n < SHAPES_BYTES) {
@@ -160,9 +169,9 @@ static bool kernel_api_line(void *self, const struct logline *line, struct place
 		if (low < -1 || top > ODD_INDEX)
 			k->call.odd_range = arena_printf(&k->arena, "%.0f to %.0f", low, top);
 	} else if (behind(text, "nan_count=", &rest) && !k->outputs && str_number(rest, &n)) {
-		k->call.nan += n;
+		add_count(&k->call.nan, n);
 	} else if (behind(text, "inf_count=", &rest) && !k->outputs && str_number(rest, &n)) {
-		k->call.inf += n;
+		add_count(&k->call.inf, n);
 	} else if (str_starts(text, S("statistics=[unavailable"))) {
 		k->call.poisoned = true;
 	} else {
@@ -185,7 +194,7 @@ static void kernel_api_close(void *self)
 	struct event e;
 	if (k->has_call && artefact_event(&k->out, "api-last-call", c->at, &e)) {
 		e.time = c->time;
-		add_call(&e, &k->arena, c->name, text_str(&k->shapes), c->dump);
+		add_call(&e, &k->arena, c->name, text_str(&k->shapes), str_z(k->dump));
 		event_add(&e, S("rank"), c->writer.rank, FACT_NUMBER);
 		event_add(&e, S("pid"), c->writer.pid, FACT_NUMBER);
 		event_add(&e, S("api_returned"), c->returned ? S("yes") : k->tells_end ? S("no") : S("unknown"), FACT_TEXT);
@@ -222,6 +231,16 @@ static struct str text_of(const json_t *object, const char *key)
 	return s ? str_z(s) : (struct str){ 0 };
 }
 
+/** `[16, 4096]:torch.bfloat16` */
+static void add_shape(struct text *out, const json_t *shape, const char *type)
+{
+	enum { DIMENSIONS_MAX = 16 };
+	text_printf(out, "%s[", out->n ? " " : "");
+	for (size_t n = 0; n < json_array_size(shape) && n < DIMENSIONS_MAX; n++)
+		text_printf(out, "%s%lld", n ? ", " : "", (long long)json_integer_value(json_array_get(shape, n)));
+	text_printf(out, "]:%.40s", type);
+}
+
 static bool kernel_api_document_read(const struct artefact_output *out, const json_t *root)
 {
 	struct str name = text_of(root, "function_name"), status = text_of(root, "execution_status");
@@ -238,13 +257,10 @@ static bool kernel_api_document_read(const struct artefact_output *out, const js
 	json_t *tensor;
 	json_object_foreach(json_object_get(root, "tensor_details"), key, tensor)
 	{
-		char *shape = json_dumps(json_object_get(tensor, "shape"), JSON_COMPACT);
-		if (shape && shapes.n < SHAPES_BYTES)
-			text_printf(&shapes, "%s%s:%s", shapes.n ? " " : "", shape,
-				    json_string_value(json_object_get(tensor, "dtype")) ?
-					    json_string_value(json_object_get(tensor, "dtype")) :
-					    "?");
-		free(shape);
+		const char *type = json_string_value(json_object_get(tensor, "dtype"));
+		if (shapes.n >= SHAPES_BYTES)
+			break;
+		add_shape(&shapes, json_object_get(tensor, "shape"), type ? type : "?");
 	}
 	add_call(&e, &a, str_cut(name, NAME_BYTES), text_str(&shapes), str_cut(text_of(root, "dump_dir"), 400));
 	event_add_text(&e, &a, "execution_status", status);

@@ -4,14 +4,19 @@
 
 #include "base/arena.h"
 
-enum { STACK_MAX = 1 << 20, MEMO_MAX = 1 << 20, COPIES_MAX = 1 << 16, TEXT_MAX = 1 << 20 };
+enum { STACK_MAX = 1 << 20, MEMO_MAX = 1 << 20, COPIED_MAX = 1 << 20, TEXT_MAX = 1 << 20, DEPTH_MAX = 64 };
+
+struct slot {
+	json_t *item;   // NULL is a mark
+	unsigned depth; // to which containers are nested in it
+};
 
 struct pickle {
 	struct str s;
 	size_t at;
-	VEC(json_t *) stack; // NULL is a mark
-	VEC(json_t *) memo;
-	unsigned copies;
+	VEC(struct slot) stack;
+	VEC(struct slot) memo;
+	size_t copied; // members of what was fetched again
 };
 
 bool pickle_begins(struct str head)
@@ -34,7 +39,7 @@ static bool take_number(struct pickle *p, size_t size, uint64_t *ret)
 }
 
 /** Takes @item over; NULL is a failure. */
-static bool push(struct pickle *p, json_t *item)
+static bool push_deep(struct pickle *p, json_t *item, unsigned depth)
 {
 	if (!item)
 		return false;
@@ -42,11 +47,12 @@ static bool push(struct pickle *p, json_t *item)
 		json_decref(item);
 		return false;
 	}
-	vec_push(&p->stack, item);
+	struct slot slot = { item, depth };
+	vec_push(&p->stack, slot);
 	return true;
 }
 
-static json_t *top(const struct pickle *p) { return p->stack.len ? p->stack.data[p->stack.len - 1] : NULL; }
+static bool push(struct pickle *p, json_t *item) { return push_deep(p, item, json_is_array(item) || json_is_object(item)); }
 
 static bool push_text(struct pickle *p, size_t size_bytes)
 {
@@ -89,41 +95,67 @@ static bool push_float(struct pickle *p)
 static size_t find_mark(const struct pickle *p)
 {
 	for (size_t n = p->stack.len; n-- > 0;)
-		if (!p->stack.data[n])
+		if (!p->stack.data[n].item)
 			return n + 1;
 	return SIZE_MAX;
 }
 
+/** Data is freed by descending into it, so that it must not be nested without end: the depth of a container that holds the items
+ * from @from on; 0 where it would be too deep. */
+static unsigned depth_around(const struct pickle *p, size_t from, unsigned own)
+{
+	unsigned deepest = own ? own - 1 : 0;
+	for (size_t n = from; n < p->stack.len; n++)
+		deepest = p->stack.data[n].depth > deepest ? p->stack.data[n].depth : deepest;
+	return deepest < DEPTH_MAX ? deepest + 1 : 0;
+}
+
 static bool make_tuple(struct pickle *p, size_t from, bool marked)
 {
-	if (from > p->stack.len)
+	unsigned depth = from <= p->stack.len ? depth_around(p, from, 0) : 0;
+	if (!depth)
 		return false;
 	json_t *array = json_array();
 	bool good = true;
 	for (size_t n = from; n < p->stack.len; n++) {
-		good &= p->stack.data[n] != NULL;
-		if (p->stack.data[n])
-			json_array_append_new(array, p->stack.data[n]);
+		good &= p->stack.data[n].item != NULL;
+		if (p->stack.data[n].item)
+			json_array_append_new(array, p->stack.data[n].item);
 	}
 	p->stack.len = from - marked;
 	if (good)
-		return push(p, array);
+		return push_deep(p, array, depth);
 	json_decref(array);
 	return false;
 }
 
+/** The container into which the items from @from on go, if all of them may; NULL and the items gone where not. */
+static struct slot *container_for(struct pickle *p, size_t from, bool marked)
+{
+	struct slot *slot = from > marked && from <= p->stack.len ? &p->stack.data[from - 1 - marked] : NULL;
+	unsigned depth = slot && slot->item ? depth_around(p, from, slot->depth) : 0;
+	bool good = depth;
+	for (size_t n = from; n < p->stack.len; n++)
+		good &= p->stack.data[n].item != NULL;
+	if (good)
+		slot->depth = depth;
+	return good ? slot : NULL;
+}
+
+static void drop_from(struct pickle *p, size_t from, bool marked, bool taken)
+{
+	for (size_t n = from; n < p->stack.len && !taken; n++)
+		json_decref(p->stack.data[n].item);
+	p->stack.len = from - marked;
+}
+
 static bool append_from(struct pickle *p, size_t from, bool marked)
 {
-	json_t *list = from > marked && from <= p->stack.len ? p->stack.data[from - 1 - marked] : NULL;
-	bool good = json_is_array(list);
-	for (size_t n = from; n < p->stack.len; n++) {
-		good &= p->stack.data[n] != NULL;
-		if (good)
-			json_array_append_new(list, p->stack.data[n]);
-		else
-			json_decref(p->stack.data[n]);
-	}
-	p->stack.len = from <= p->stack.len ? from - (marked && from) : p->stack.len;
+	struct slot *list = container_for(p, from, marked);
+	bool good = list && json_is_array(list->item);
+	for (size_t n = from; n < p->stack.len && good; n++)
+		json_array_append_new(list->item, p->stack.data[n].item);
+	drop_from(p, from, marked, good);
 	return good;
 }
 
@@ -131,7 +163,7 @@ static void set_item(json_t *dict, json_t *key, json_t *value)
 {
 	char number[32];
 	if (json_is_string(key)) {
-		json_object_setn_new(dict, json_string_value(key), json_string_length(key), value);
+		json_object_set_new(dict, json_string_value(key), value);
 	} else if (json_is_integer(key)) {
 		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(key));
 		json_object_set_new(dict, number, value);
@@ -143,46 +175,61 @@ static void set_item(json_t *dict, json_t *key, json_t *value)
 
 static bool set_from(struct pickle *p, size_t from, bool marked)
 {
-	json_t *dict = from > marked && from <= p->stack.len ? p->stack.data[from - 1 - marked] : NULL;
-	bool good = json_is_object(dict) && (p->stack.len - from) % 2 == 0;
-	for (size_t n = from; n < p->stack.len; n++)
-		good &= p->stack.data[n] != NULL;
-	for (size_t n = from; n < p->stack.len; n += good ? 2 : 1) {
-		if (good)
-			set_item(dict, p->stack.data[n], p->stack.data[n + 1]);
-		else
-			json_decref(p->stack.data[n]);
-	}
-	p->stack.len = from <= p->stack.len ? from - (marked && from) : p->stack.len;
+	struct slot *dict = container_for(p, from, marked);
+	bool good = dict && json_is_object(dict->item) && (p->stack.len - from) % 2 == 0;
+	for (size_t n = from; n < p->stack.len && good; n += 2)
+		set_item(dict->item, p->stack.data[n].item, p->stack.data[n + 1].item);
+	drop_from(p, from, marked, good);
 	return good;
 }
 
 static bool memo_put(struct pickle *p, uint64_t index)
 {
-	if (index > p->memo.len || index >= MEMO_MAX || !top(p))
+	struct slot top = p->stack.len ? p->stack.data[p->stack.len - 1] : (struct slot){ 0 }, none = { 0 };
+	if (index > p->memo.len || index >= MEMO_MAX || !top.item)
 		return false;
 	if (index == p->memo.len)
-		vec_push(&p->memo, NULL);
-	json_decref(p->memo.data[index]);
-	p->memo.data[index] = json_incref(top(p));
+		vec_push(&p->memo, none);
+	json_decref(p->memo.data[index].item);
+	p->memo.data[index] = (struct slot){ json_incref(top.item), 0 };
 	return true;
 }
 
-/** What is fetched again is copied: data that contains itself would never end. */
+static bool holds_containers(const json_t *item)
+{
+	const char *key;
+	json_t *child;
+	size_t index;
+	json_array_foreach(item, index, child)
+	{
+		if (json_is_array(child) || json_is_object(child))
+			return true;
+	}
+	json_object_foreach((json_t *)item, key, child)
+	{
+		if (json_is_array(child) || json_is_object(child))
+			return true;
+	}
+	return false;
+}
+
+/** What is fetched again is copied, and only where it is flat: data that contains itself would never end. */
 static bool memo_get(struct pickle *p, uint64_t index)
 {
-	json_t *item = index < p->memo.len ? p->memo.data[index] : NULL;
+	json_t *item = index < p->memo.len ? p->memo.data[index].item : NULL;
 	if (!item)
 		return false;
 	if (!json_is_array(item) && !json_is_object(item))
 		return push(p, json_incref(item));
-	if (p->copies++ >= COPIES_MAX || json_array_size(item) + json_object_size(item) > 4096)
+	p->copied += 1 + json_array_size(item) + json_object_size(item);
+	if (p->copied > COPIED_MAX || holds_containers(item))
 		return false;
 	return push(p, json_copy(item));
 }
 
 static bool step(struct pickle *p, unsigned char op)
 {
+	const struct slot mark_slot = { 0 };
 	uint64_t v;
 	size_t mark;
 	switch (op) {
@@ -193,7 +240,7 @@ static bool step(struct pickle *p, unsigned char op)
 	case '(':
 		if (p->stack.len >= STACK_MAX)
 			return false;
-		vec_push(&p->stack, NULL);
+		vec_push(&p->stack, mark_slot);
 		return true;
 	case '}':
 		return push(p, json_object());
@@ -268,11 +315,11 @@ json_t *pickle_load(struct str bytes)
 		ended = op == '.';
 		good = ended || step(&p, op);
 	}
-	json_t *result = good && ended && p.stack.len == 1 ? json_incref(p.stack.data[0]) : NULL;
+	json_t *result = good && ended && p.stack.len == 1 ? json_incref(p.stack.data[0].item) : NULL;
 	for (size_t n = 0; n < p.stack.len; n++)
-		json_decref(p.stack.data[n]);
+		json_decref(p.stack.data[n].item);
 	for (size_t n = 0; n < p.memo.len; n++)
-		json_decref(p.memo.data[n]);
+		json_decref(p.memo.data[n].item);
 	vec_free(&p.stack);
 	vec_free(&p.memo);
 	return result;

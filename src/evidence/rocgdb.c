@@ -9,7 +9,7 @@
 
 #include "evidence/artefact.h"
 
-enum { DISPATCHES_MAX = 64, QUEUES_MAX = 64, PLACES_MAX = 24, NAME_BYTES = 2048, GPUS_MAX = 64 };
+enum { DISPATCHES_MAX = 64, QUEUES_MAX = 64, PLACES_MAX = 24, NAME_BYTES = 2048, GPUS_MAX = 64, KEPT_BYTES = 8 << 20 };
 
 /** Waves that are at the same place. */
 struct wave_place {
@@ -59,7 +59,11 @@ static void *rocgdb_open(const struct artefact_output *out)
 	return g;
 }
 
-static struct str keep(struct rocgdb *g, struct str s) { return arena_str(&g->arena, str_cut(s, NAME_BYTES)); }
+/** Of a transcript that goes on for ever the beginning is kept. */
+static struct str keep(struct rocgdb *g, struct str s)
+{
+	return g->arena.total < KEPT_BYTES ? arena_str(&g->arena, str_cut(s, NAME_BYTES)) : (struct str){ 0 };
+}
 
 static bool behind(struct str line, const char *mark, struct str *ret)
 {
@@ -139,7 +143,7 @@ static void queue_row(struct rocgdb *g, struct str row, const struct logline *li
 		rest = qid, qid = str_split(&rest, ')');
 	struct str type = str_word(&rest), first = str_word(&rest), second = str_word(&rest);
 	// Copy queues have no indices of their own.
-	if (!str_is(type, "HSA") || !str_number(first, &read) || !str_number(second, &write) || write <= read)
+	if (!str_is(type, "HSA") || !str_number(first, &read) || !str_number(second, &write) || read < 0 || write <= read)
 		return;
 	struct event e;
 	if (g->pending++ >= QUEUES_MAX || !start(g, "rocgdb-queue", line, at, &e))
@@ -243,7 +247,7 @@ static void stop_frame(struct rocgdb *g, const struct logline *line, struct str 
 	uint64_t pc;
 	struct str function, source;
 	g->stopped = false;
-	if (!g->on_wave || !start(g, "rocgdb-signal", line, g->stop_at, &e))
+	if (!g->on_wave || g->arena.total > KEPT_BYTES || !start(g, "rocgdb-signal", line, g->stop_at, &e))
 		return;
 	parse_frame(frame, &pc, &function, &source);
 	event_add_text(&e, &g->arena, "signal", g->signal);

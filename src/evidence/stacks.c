@@ -6,11 +6,12 @@
 //       synchronize (torch/cuda/__init__.py:954)
 //                                              Thread 1 (Thread 0x7f... (LWP 5853) "python"):
 //                                              #0  0x00007f... in hipStreamSynchronize () from /opt/rocm/lib/libamdhip64.so
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
 
-enum { FRAME_BYTES = 200, TOLD_MAX = 24 };
+enum { FRAME_BYTES = 200, TOLD_MAX = 24, KEPT_BYTES = 64 << 10 };
 
 enum form { FORM_NONE, FORM_PYSPY, FORM_FAULTHANDLER, FORM_GDB };
 
@@ -18,8 +19,8 @@ struct stacks {
 	struct artefact_output out;
 	struct arena arena;
 	enum form form;
-	struct str pid, program; // of the process
-	struct str thread;       // name of the thread
+	char pid[16], program[64]; // of the process
+	struct str thread;         // name of the thread
 	struct place at;
 	struct stamp time;
 	bool background, nvidia;
@@ -96,14 +97,15 @@ static void tell_thread(struct stacks *s)
 		e.time = s->time;
 		event_add(&e, S("waits_in"), where, FACT_TEXT);
 		event_add(&e, S("thread"), s->thread, FACT_TEXT);
-		event_add(&e, S("pid"), s->pid, str_number(s->pid, &pid) ? FACT_NUMBER : FACT_TEXT);
-		event_add(&e, S("process"), s->program, FACT_TEXT);
+		event_add(&e, S("pid"), str_z(s->pid), str_number(str_z(s->pid), &pid) ? FACT_NUMBER : FACT_TEXT);
+		event_add(&e, S("process"), str_z(s->program), FACT_TEXT);
 		event_add(&e, S("python_frame"), s->python_frame, FACT_TEXT);
 		s->out.sink.event(s->out.sink.ctx, &e);
 	}
 	s->background = false;
 	s->waits_in = s->peer_in = s->python_frame = s->thread = (struct str){ 0 };
 	s->frames = 0;
+	arena_free(&s->arena);
 }
 
 static void begin_thread(struct stacks *s, const struct logline *line, struct str name, struct place at, enum form form)
@@ -138,19 +140,20 @@ static struct str function_of(struct str frame)
 static void take_frame(struct stacks *s, struct str frame, struct str python)
 {
 	s->frames++;
-	for (size_t i = 0; i < s->out.know->frames.len; i++) {
+	for (size_t i = 0; i < s->out.know->frames.len && s->arena.total < KEPT_BYTES; i++) {
 		const struct know_pair *f = s->out.know->frames.data[i];
 		if (str_find(frame, f->value) < 0)
 			continue;
-		struct str function = arena_str(&s->arena, str_cut(function_of(frame), FRAME_BYTES));
+		struct str function = str_cut(function_of(frame), FRAME_BYTES);
 		if (str_is(f->name, "background"))
 			s->background = true;
 		else if (str_is(f->name, "nvidia"))
 			s->nvidia = true;
 		else if (str_is(f->name, "peer") && !s->peer_in.n)
-			s->peer_in = function;
+			s->peer_in = arena_str(&s->arena, function);
 		else if (str_is(f->name, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0))
-			s->waits_in = function; // the call that the program made says more than what waits below it
+			s->waits_in =
+				arena_str(&s->arena, function); // the program's own call says more than what waits below it
 		if (!s->nvidia)
 			break;
 	}
@@ -186,10 +189,19 @@ static bool faulthandler_frame(struct stacks *s, struct str text)
 	// As py-spy writes it, so that one table of frames serves both.
 	ptrdiff_t torch = str_find(file, S("/torch/"));
 	struct str from = torch >= 0 ? str_from(file, (size_t)torch + 1) : file;
-	struct str frame = arena_printf(&s->arena, STR_FMT " (" STR_FMT ":" STR_FMT ")", STR_ARG(str_cut(name, 80)),
-					STR_ARG(str_cut(from, 100)), STR_ARG(str_cut(number, 10)));
+	char room[256];
+	int n = snprintf(room, sizeof(room), STR_FMT " (" STR_FMT ":" STR_FMT ")", STR_ARG(str_cut(name, 80)),
+			 STR_ARG(str_cut(from, 100)), STR_ARG(str_cut(number, 10)));
+	struct str frame = { room, n > 0 ? (size_t)n : 0 };
 	take_frame(s, frame, frame);
 	return true;
+}
+
+static void set(char *room, size_t size, struct str value)
+{
+	value = str_cut(value, size - 1);
+	memcpy(room, value.p, value.n);
+	room[value.n] = 0;
 }
 
 static bool process_line(struct stacks *s, struct str text)
@@ -203,10 +215,10 @@ static bool process_line(struct stacks *s, struct str text)
 	if (!str_number(number, &pid) || pid < 1)
 		return false;
 	tell_thread(s);
-	s->pid = arena_str(&s->arena, number);
+	set(s->pid, sizeof(s->pid), number);
 	struct str command = str_trim(rest), name = str_word(&command);
 	const char *slash = memrchr(name.p, '/', name.n);
-	s->program = arena_str(&s->arena, str_cut(slash ? str_from(name, (size_t)(slash - name.p) + 1) : name, 64));
+	set(s->program, sizeof(s->program), slash ? str_from(name, (size_t)(slash - name.p) + 1) : name);
 	return true;
 }
 
