@@ -42,6 +42,8 @@ static char *explain(const struct know *k, struct str bytes, size_t step, size_t
 	uh_error_free(evidence_read(reader, &source));
 	engine_end(engine);
 	ledger_sort(&ledger);
+	for (size_t i = 0; i < ledger.incidents.len; i++)
+		incident_advise(ledger.incidents.data[i], k);
 
 	char *report = NULL;
 	FILE *out = open_memstream(&report, ret_size);

@@ -258,8 +258,9 @@ def test_cases(t, unhang):
             same("before_log", found.cause["before_log"], case["before_log"])
         t.no_complaints(wrong, name)
     shown = {case["cls"] for case in CASES.values()}
-    # What only user space prints, or what has no line of its own in a kernel log.
-    elsewhere = {"long-running-dispatch-timeout", "memory-aperture-violation", "hsa-queue-exception", "gpu-hang-hw-exception", "collective-timeout", "wrong-isa"}
+    # What only user space prints (programs.py and artefacts.py have it), or what has no line of its own in a kernel log.
+    elsewhere = {"long-running-dispatch-timeout", "memory-aperture-violation", "hsa-queue-exception", "gpu-hang-hw-exception", "collective-timeout", "wrong-isa",
+                 "silent-hang", "workspace-deadlock"}
     caused = set(re.findall(rb"^cause +(\S+)", unhang.run("knowledge", "list", "cause").stdout, re.M))
     missing = {c.decode() for c in caused} - shown - elsewhere
     t.same(sorted(missing), [], "each class that has a cause has an incident here")

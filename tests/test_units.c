@@ -19,11 +19,11 @@ static void test_numbers(void **state)
 		bool ok;
 		int64_t value;
 	} cases[] = {
-		{ "0", true, 0 },	  { "-110", true, -110 },
-		{ "0x1f", true, 31 },	  { "", false, 0 },
-		{ "0x", false, 0 },	  { "12a", false, 0 },
-		{ "-", false, 0 },	  { "99999999999999999999", false, 0 },
-		{ "+7", true, 7 },	  { "0xffffffffffffffff", true, -1 },
+		{ "0", true, 0 },     { "-110", true, -110 },
+		{ "0x1f", true, 31 }, { "", false, 0 },
+		{ "0x", false, 0 },   { "12a", false, 0 },
+		{ "-", false, 0 },    { "99999999999999999999", false, 0 },
+		{ "+7", true, 7 },    { "0xffffffffffffffff", true, -1 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int64_t value = 0;
@@ -131,7 +131,8 @@ static bool test_facts(const void *ctx, struct str name, size_t index, struct st
 {
 	static const struct {
 		const char *name, *value;
-	} facts[] = { { "gfx", "gfx1151" }, { "kernel", "6.17.8-arch" }, { "ring", "gfx" }, { "ring", "sdma0" }, { "fw", "0x83" }, { "low", "0x3000" } };
+	} facts[] = { { "gfx", "gfx1151" }, { "kernel", "6.17.8-arch" }, { "ring", "gfx" }, { "ring", "sdma0" },
+		      { "fw", "0x83" },     { "low", "0x3000" } };
 	(void)ctx;
 	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
 		if (str_is(name, facts[i].name) && !index--) {
@@ -217,7 +218,9 @@ static void test_json(void **state)
 	jw_int(&j, -1);
 	jw_close(&j, ']');
 	fclose(out);
-	assert_string_equal(text, "[\n  \"a\\\"\\\\\\u0001\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\",\n  null,\n  45755.10331,\n  3,\n  -1\n]\n");
+	assert_string_equal(
+		text,
+		"[\n  \"a\\\"\\\\\\u0001\\ufffd\xc3\xa9\\ufffd\\ufffd\\ufffd\",\n  null,\n  45755.10331,\n  3,\n  -1\n]\n");
 	free(text);
 }
 
@@ -226,10 +229,11 @@ static void test_replacement(void **state)
 {
 	(void)state;
 	struct know_problems problems = { 0 };
-	struct know *k = know_load_with("user.know",
-					S("signature ring-timeout\n  event soft-recovered\n  subsystem ring\n  level error\n"
-					  "  match ring {ring} timeout, signaled seq={seq_signaled:int}, emitted seq={seq_emitted:int}\n"),
-					&problems);
+	struct know *k = know_load_with(
+		"user.know",
+		S("signature ring-timeout\n  event soft-recovered\n  subsystem ring\n  level error\n"
+		  "  match ring {ring} timeout, signaled seq={seq_signaled:int}, emitted seq={seq_emitted:int}\n"),
+		&problems);
 	struct match m;
 	assert_int_equal(problems.count, 0);
 	assert_true(know_match(k, S("ring gfx timeout, signaled seq=1, emitted seq=2"), &m));

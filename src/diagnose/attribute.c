@@ -5,10 +5,22 @@
 
 #include "diagnose/machine.h"
 
+/** Whether programs name another GPU than the one of @node. */
+static bool means_other_node(const struct incident *i, int64_t node)
+{
+	int64_t named;
+	for (size_t n = 0; n < i->events.len && node; n++) {
+		const struct fact *f = diag_fact(i->events.data[n], "gpu_node");
+		if (f && str_number(f->value, &named) && named != node)
+			return true;
+	}
+	return false;
+}
+
 static void name_gpu(struct incident *i, const struct machine *m)
 {
 	// A log that names one GPU only can mean no other.
-	if (!i->gpu.device.n && m->ngpus == 1) {
+	if (!i->gpu.device.n && m->ngpus == 1 && !means_other_node(i, m->gpus[0].node)) {
 		i->gpu.device = arena_str(&i->arena, m->gpus[0].device);
 		struct fact pci = { S("pci"), i->gpu.device, FACT_TEXT, m->gpus[0].at };
 		if (pci_length(i->gpu.device))
@@ -74,7 +86,8 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 {
 	i->vendor_known = machine_says(m, "vendor_amd") || m->ngpus;
 	for (size_t n = 0; n < i->events.len; n++)
-		i->vendor_known |= !i->events.data[n]->kind->any_vendor || diag_fact(i->events.data[n], "vendor_amd");
+		i->vendor_known |= (!i->events.data[n]->kind->any_vendor && i->events.data[n]->kind->opens == OPENS_YES) ||
+				   diag_fact(i->events.data[n], "vendor_amd");
 	if (i->vendor_known || !machine_says(m, "vendor_nvidia"))
 		return;
 	for (size_t n = 0; n < i->events.len; n++)

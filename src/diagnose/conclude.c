@@ -399,6 +399,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	drop_unrelated(i);
 	sort_programs(i);
 	extend_reset(i);
+	packets_name(i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		fault_status_decode(i, i->events.data[n], k);
 		name_process(i, i->events.data[n]);
@@ -420,6 +421,9 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	collect_also(i);
 	borrow_kernel(i);
 	ranks_explain(i);
+	const struct fact *host = diag_fact(i->root, "host");
+	if (!i->host.n && host)
+		i->host = host->value;
 	collect_processes(i, k);
 	name_program(i);
 	judge_graphics(i, k);

@@ -49,6 +49,17 @@ static void find_stall(struct incident *i)
 			mark(i, i->events.data[n], "stalled");
 }
 
+/** The runtime prints a packet's kernel on the line before the packet. */
+void packets_name(struct incident *i)
+{
+	for (size_t n = 1; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n], *before = i->events.data[n - 1];
+		const struct fact *name = diag_fact(before, "kernel_name");
+		if (is_kind(e, "aql-dump") && is_kind(before, "aql-kernel") && name && !diag_fact(e, "kernel_name"))
+			diag_set_fact(i, e, *name);
+	}
+}
+
 void dispatches_explain(struct incident *i)
 {
 	find_deadlock(i);

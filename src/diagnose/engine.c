@@ -457,6 +457,8 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 			i->begin = e->time;
 		i->end = e->time;
 	}
+	if (!i->host.n)
+		i->host = arena_str(&i->arena, e->host);
 	return i;
 }
 

@@ -69,7 +69,7 @@ struct diag_next {
 
 struct incident {
 	struct arena arena;
-	struct str id, fingerprint, boot_id;
+	struct str id, fingerprint, boot_id, host;
 	bool open;
 	struct diag_gpu gpu;
 	VEC(struct diag_gpu) other_gpus; // of an incident on several
@@ -137,6 +137,8 @@ void kernels_explain(struct incident *i, struct diag_event *e, const struct know
 void waves_explain(struct incident *i);
 /** Which kernels in flight wait for each other, or do not end. */
 void dispatches_explain(struct incident *i);
+/** Gives the packets that a runtime dumped the names of their kernels. */
+void packets_name(struct incident *i);
 /** Which process of a job went first, and which lags. */
 void ranks_explain(struct incident *i);
 /** Takes what other sources say of the machine. */

@@ -4,14 +4,33 @@
 #include "diagnose/join.h"
 
 #include <stdlib.h>
+#include <time.h>
 
-enum { PAGE_SHIFT = 12, SMALLEST_ADDRESS = 1 << 20, JOB_SECONDS = 1200, SAME_SECONDS = 60 };
+enum {
+	PAGE_SHIFT = 12,
+	SMALLEST_ADDRESS = 1 << 20,
+	JOB_SECONDS = 1200, // between what went first in a job and what its last rank reports
+	SAME_SECONDS = 60,
+	ZONE_SECONDS = 14 * 3600,
+	DAY_SECONDS = 24 * 3600,
+	CLOCKS = TIME_RELATIVE + 1,
+	KEYS_MAX = 64,
+	SYMPTOM_TIER = 50,
+};
+
+struct range {
+	bool known;
+	double low, high;
+};
 
 /** An incident, or what is left of one that had no cause, while it is decided where it belongs. */
 struct part {
 	struct incident *incident;
 	size_t group; // the smallest index of those it belongs to
-	bool kernel, program;
+	bool kernel;
+	struct range times[CLOCKS];
+	size_t npages, npids;
+	uint64_t pages[KEYS_MAX], pids[KEYS_MAX];
 };
 
 static struct str fact_of(const struct diag_event *e, const char *name)
@@ -35,7 +54,7 @@ static int by_content(const void *a, const void *b)
 	return order ? order : e->at.line < f->at.line ? -1 : e->at.line > f->at.line;
 }
 
-// --- what belongs together ---
+// --- what is known of a part ---
 
 static bool page_of(const struct diag_event *e, uint64_t *ret)
 {
@@ -46,70 +65,124 @@ static bool page_of(const struct diag_event *e, uint64_t *ret)
 	return true;
 }
 
-/** The events of both that report the same fault. */
-static bool share_fault(const struct incident *a, const struct incident *b, const struct diag_event **ret_a,
-			const struct diag_event **ret_b)
+static void add_key(uint64_t *keys, size_t *n, uint64_t key)
 {
-	uint64_t x, y;
-	for (size_t n = 0; n < a->events.len; n++)
-		for (size_t m = 0; m < b->events.len && page_of(a->events.data[n], &x); m++)
-			if (page_of(b->events.data[m], &y) && x == y) {
-				*ret_a = a->events.data[n];
-				*ret_b = b->events.data[m];
+	for (size_t i = 0; i < *n; i++)
+		if (keys[i] == key)
+			return;
+	if (*n < KEYS_MAX)
+		keys[(*n)++] = key;
+}
+
+static bool share_key(const uint64_t *a, size_t n, const uint64_t *b, size_t m)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < m; k++)
+			if (a[i] == b[k])
 				return true;
-			}
 	return false;
 }
 
-static bool share_process(const struct incident *a, const struct incident *b)
+static void describe(struct part *p)
 {
-	for (size_t n = 0; n < a->events.len; n++)
-		for (size_t m = 0; m < b->events.len; m++) {
-			struct str pid = fact_of(a->events.data[n], "pid");
-			if (pid.n > 2 && str_eq(pid, fact_of(b->events.data[m], "pid")))
-				return true;
-		}
-	return false;
+	for (size_t n = 0; n < p->incident->events.len; n++) {
+		const struct diag_event *e = p->incident->events.data[n];
+		struct range *r = &p->times[e->time.clock];
+		uint64_t page;
+		int64_t pid;
+		if (!r->known || e->time.seconds < r->low)
+			r->low = e->time.seconds;
+		if (!r->known || e->time.seconds > r->high)
+			r->high = e->time.seconds;
+		r->known = true;
+		if (page_of(e, &page))
+			add_key(p->pages, &p->npages, page);
+		if (str_number(fact_of(e, "pid"), &pid) && pid > 99) // small ones are the same in every container
+			add_key(p->pids, &p->npids, (uint64_t)pid);
+		p->kernel |= !e->program;
+	}
 }
 
-/** The distance of two incidents in seconds; -1 where their clocks cannot be compared. */
-static double distance(const struct incident *a, const struct incident *b)
+static bool share_fault(const struct part *a, const struct part *b)
+{
+	return share_key(a->pages, a->npages, b->pages, b->npages);
+}
+static bool share_process(const struct part *a, const struct part *b)
+{
+	return share_key(a->pids, a->npids, b->pids, b->npids);
+}
+
+static bool share_source(const struct part *a, const struct part *b)
+{
+	return a->incident->events.data[0]->at.source == b->incident->events.data[0]->at.source;
+}
+
+/** Known to be of different machines. */
+static bool other_host(const struct part *a, const struct part *b)
+{
+	struct str x = a->incident->host, y = b->incident->host;
+	return x.n && y.n && !str_eq(x, y);
+}
+
+// --- how far apart ---
+
+static bool is_calendar(enum time_clock clock) { return clock == TIME_WALL || clock == TIME_LOCAL || clock == TIME_YEARLESS; }
+
+static double gap(struct range a, struct range b)
+{
+	return a.low > b.high ? a.low - b.high : b.low > a.high ? b.low - a.high : 0;
+}
+
+/** Seconds since the year began, which is all that some logs print. */
+static struct range in_year(struct range r)
+{
+	time_t seconds = (time_t)r.low;
+	struct tm tm;
+	if (!gmtime_r(&seconds, &tm))
+		return r;
+	double begin = r.low - (tm.tm_yday * 86400.0 + tm.tm_hour * 3600.0 + tm.tm_min * 60.0 + tm.tm_sec);
+	return (struct range){ true, r.low - begin, r.high - begin };
+}
+
+/** Calendars of different exactness: what a zone, or a leap day, may explain is no distance. */
+static double calendar_gap(struct range a, enum time_clock x, struct range b, enum time_clock y)
+{
+	bool yearless = x == TIME_YEARLESS || y == TIME_YEARLESS;
+	if (yearless && x != TIME_YEARLESS)
+		a = in_year(a);
+	if (yearless && y != TIME_YEARLESS)
+		b = in_year(b);
+	double slack = ZONE_SECONDS + (yearless ? DAY_SECONDS : 0), apart = gap(a, b);
+	return apart <= slack ? 0 : apart;
+}
+
+/** The distance in seconds; -1 where the clocks cannot be compared. */
+static double distance(const struct part *a, const struct part *b)
 {
 	double least = -1;
-	for (size_t n = 0; n < a->events.len; n++) {
-		for (size_t m = 0; m < b->events.len; m++) {
-			struct stamp x = a->events.data[n]->time, y = b->events.data[m]->time;
-			if (x.clock != y.clock || x.clock == TIME_NONE || x.clock == TIME_RELATIVE)
+	for (int x = TIME_BOOT; x < TIME_RELATIVE; x++) {
+		for (int y = TIME_BOOT; y < TIME_RELATIVE; y++) {
+			if (!a->times[x].known || !b->times[y].known || (x != y && (!is_calendar(x) || !is_calendar(y))))
 				continue;
-			double d = x.seconds < y.seconds ? y.seconds - x.seconds : x.seconds - y.seconds;
-			least = least < 0 || d < least ? d : least;
+			double apart = x == y ? gap(a->times[x], b->times[y]) :
+						calendar_gap(a->times[x], (enum time_clock)x, b->times[y], (enum time_clock)y);
+			least = least < 0 || apart < least ? apart : least;
 		}
 	}
 	return least;
 }
 
-static enum time_clock clock_of(const struct incident *i)
+static bool has_times(const struct part *p)
 {
-	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->time.clock != TIME_NONE)
-			return i->events.data[n]->time.clock;
-	return TIME_NONE;
+	for (int x = TIME_BOOT; x < CLOCKS; x++)
+		if (p->times[x].known)
+			return true;
+	return false;
 }
 
-static bool has_times(const struct incident *i) { return clock_of(i) != TIME_NONE; }
+// --- what belongs together ---
 
-/** Calendars of different exactness may mean the same hour; the kernel's clock and a calendar tell nothing of each other. */
-static bool same_kind_of_clock(const struct incident *a, const struct incident *b)
-{
-	return (clock_of(a) == TIME_BOOT) == (clock_of(b) == TIME_BOOT);
-}
-
-static bool share_source(const struct incident *a, const struct incident *b)
-{
-	return a->events.data[0]->at.source == b->events.data[0]->at.source;
-}
-
-/** Whether the driver reset a GPU in it, which is what programs are told as a hang. */
+/** Whether the driver reset a GPU in it, or counted an error, which is what programs are told as a hang. */
 static bool has_reset(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++)
@@ -121,36 +194,18 @@ static bool has_reset(const struct incident *i)
 
 static bool tells_of_hang(const struct incident *i)
 {
-	for (size_t n = 0; n < i->events.len; n++) {
-		struct str id = i->events.data[n]->kind->head.id;
-		if (str_is(id, "hsa-hang") || str_is(id, "hsa-ecc") || str_is(id, "hip-context-lost") ||
-		    str_is(id, "hip-launch-failed") || str_is(id, "gl-reset") || str_is(id, "host-waits") ||
-		    str_is(id, "gpu-state"))
-			return true;
-	}
+	static const char *const kinds[] = { "hsa-hang",   "hsa-ecc",   "hip-context-lost", "hip-launch-failed", "gl-reset",
+					     "host-waits", "gpu-state", "waves-seen",       "fence-pending",     "radv-hang" };
+	for (size_t n = 0; n < i->events.len; n++)
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+			if (str_is(i->events.data[n]->kind->head.id, kinds[k]))
+				return true;
 	return false;
 }
 
-/** Of what programs report and the kernel's own: @only where the kernel's log has but one incident that it can mean. */
-static bool program_and_kernel(const struct incident *program, const struct incident *kernel, bool only)
+static bool same_class(const struct incident *a, const struct incident *b)
 {
-	const struct diag_event *x, *y;
-	double apart = distance(program, kernel);
-	if (apart > JOB_SECONDS)
-		return false;
-	if (share_fault(program, kernel, &x, &y) || share_process(program, kernel))
-		return true;
-	return only && ((has_reset(kernel) && tells_of_hang(program)) || (apart >= 0 && apart <= SAME_SECONDS));
-}
-
-static bool kernel_and_kernel(const struct incident *a, const struct incident *b)
-{
-	double apart = distance(a, b);
-	if (a->boot_id.n && b->boot_id.n && !str_eq(a->boot_id, b->boot_id))
-		return false;
-	if (a->gpu.device.n && b->gpu.device.n && !str_eq(a->gpu.device, b->gpu.device))
-		return false;
-	return apart >= 0 && apart <= SAME_SECONDS;
+	return a->cause && b->cause && str_eq(a->cause->head.id, b->cause->head.id);
 }
 
 static bool is_fault_class(struct str class)
@@ -161,32 +216,65 @@ static bool is_fault_class(struct str class)
 /** Whether each has a cause of its own that does not explain the other's. */
 static bool different_causes(const struct incident *a, const struct incident *b)
 {
-	enum { SYMPTOM_TIER = 50 };
 	if (!a->cause || !b->cause || a->cause->tier >= SYMPTOM_TIER || b->cause->tier >= SYMPTOM_TIER)
 		return false;
-	struct str x = a->cause->head.id, y = b->cause->head.id;
-	return !str_eq(x, y) && !(is_fault_class(x) && is_fault_class(y));
+	return !same_class(a, b) && !(is_fault_class(a->cause->head.id) && is_fault_class(b->cause->head.id));
+}
+
+/** Of what programs report and the kernel's own: @only where the kernel's log has but one incident that it can mean. */
+static bool program_and_kernel(const struct part *program, const struct part *kernel, bool only)
+{
+	double apart = distance(program, kernel);
+	if (apart > JOB_SECONDS || other_host(program, kernel))
+		return false;
+	if (share_process(program, kernel))
+		return true;
+	// Two faults of different addresses are two faults.
+	if (same_class(program->incident, kernel->incident) && !(program->npages && kernel->npages))
+		return true;
+	return only &&
+	       ((has_reset(kernel->incident) && tells_of_hang(program->incident)) || (apart >= 0 && apart <= SAME_SECONDS));
+}
+
+static bool kernel_and_kernel(const struct part *a, const struct part *b)
+{
+	const struct incident *x = a->incident, *y = b->incident;
+	double apart = distance(a, b);
+	if (other_host(a, b) || (x->boot_id.n && y->boot_id.n && !str_eq(x->boot_id, y->boot_id)))
+		return false;
+	if (x->gpu.device.n && y->gpu.device.n && !str_eq(x->gpu.device, y->gpu.device))
+		return false;
+	return apart >= 0 && apart <= SAME_SECONDS;
+}
+
+/** The ranks that are left give up some minutes after what stopped the first, in the same log. */
+static bool is_aftermath(const struct part *a, const struct part *b)
+{
+	const struct incident *x = a->incident, *y = b->incident;
+	double apart = distance(a, b);
+	if (!x->cause || !y->cause || a->kernel || b->kernel || apart < 0 || apart > JOB_SECONDS)
+		return false;
+	bool first = str_is(x->cause->head.id, "collective-timeout"), second = str_is(y->cause->head.id, "collective-timeout");
+	return first != second;
 }
 
 static bool belong(const struct part *a, const struct part *b, size_t kernels)
 {
-	const struct diag_event *x, *y;
-	if (share_source(a->incident, b->incident))
-		return false;
-	if (share_fault(a->incident, b->incident, &x, &y))
-		return distance(a->incident, b->incident) <= JOB_SECONDS;
-	if (different_causes(a->incident, b->incident) && !share_process(a->incident, b->incident))
+	double apart = distance(a, b);
+	if (share_source(a, b))
+		return is_aftermath(a, b);
+	if (share_fault(a, b))
+		return apart <= JOB_SECONDS;
+	if (different_causes(a->incident, b->incident) && !share_process(a, b))
 		return false;
 	if (a->kernel && b->kernel)
-		return kernel_and_kernel(a->incident, b->incident);
+		return kernel_and_kernel(a, b);
 	if (a->kernel || b->kernel)
-		return program_and_kernel(a->kernel ? b->incident : a->incident, a->kernel ? a->incident : b->incident,
-					  kernels == 1);
-	double apart = distance(a->incident, b->incident);
-	if (apart >= 0 || share_process(a->incident, b->incident))
+		return program_and_kernel(a->kernel ? b : a, a->kernel ? a : b, kernels == 1);
+	if (apart >= 0 || share_process(a, b))
 		return apart <= JOB_SECONDS;
 	// Dumps and stacks have no times: they are given because they belong to the rest.
-	return !has_times(a->incident) || !has_times(b->incident) || same_kind_of_clock(a->incident, b->incident);
+	return !has_times(a) || !has_times(b);
 }
 
 /** Whether nothing in the two groups lies so far apart, or has such a cause of its own, that it cannot be one failure. */
@@ -194,13 +282,12 @@ static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
 {
 	for (size_t i = 0; i < n; i++) {
 		for (size_t m = 0; m < n && parts[i].group == parts[a].group; m++) {
-			const struct incident *x = parts[i].incident, *y = parts[m].incident;
-			const struct diag_event *e, *f;
-			if (parts[m].group != parts[b].group)
+			const struct part *x = &parts[i], *y = &parts[m];
+			if (y->group != parts[b].group)
 				continue;
 			if (distance(x, y) > JOB_SECONDS)
 				return false;
-			if (different_causes(x, y) && !share_process(x, y) && !share_fault(x, y, &e, &f))
+			if (different_causes(x->incident, y->incident) && !share_process(x, y) && !share_fault(x, y))
 				return false;
 		}
 	}
@@ -229,51 +316,92 @@ static void shift_times(struct incident *i, enum time_clock from, enum time_cloc
 	}
 }
 
-static bool is_calendar(enum time_clock clock) { return clock == TIME_WALL || clock == TIME_LOCAL || clock == TIME_YEARLESS; }
+/** How the times of one clock become those of another, once a fault that both report has told. */
+struct bridge {
+	enum time_clock from, to;
+	double shift;
+};
 
-static const struct diag_event *first_calendar(const struct incident *i)
+static const struct diag_event *first_of(const struct incident *i, bool (*wanted)(enum time_clock))
 {
 	for (size_t n = 0; n < i->events.len; n++)
-		if (is_calendar(i->events.data[n]->time.clock))
+		if (wanted(i->events.data[n]->time.clock))
 			return i->events.data[n];
 	return NULL;
 }
 
-/** Calendars that differ in their zone, or in that one prints no year: by whole quarters of an hour. */
-static void align_calendars(struct incident *to, struct incident *from)
+/** Whole quarters of an hour, by which zones differ, if that brings two times close to each other; else 0 and false. */
+static bool zone_shift(double apart, double *ret)
 {
 	enum { QUARTER = 900, NEAR = 300 };
-	const struct diag_event *x = first_calendar(to), *y = first_calendar(from);
-	if (!x || !y || x->time.clock == y->time.clock)
-		return;
-	double apart = x->time.seconds - y->time.seconds;
-	double shift = (double)(int64_t)(apart / QUARTER + (apart < 0 ? -0.5 : 0.5)) * QUARTER;
-	if (apart - shift > -NEAR && apart - shift < NEAR)
+	*ret = (double)(int64_t)(apart / QUARTER + (apart < 0 ? -0.5 : 0.5)) * QUARTER;
+	return apart - *ret > -NEAR && apart - *ret < NEAR;
+}
+
+/** Calendars that differ in their zone, or in that one prints no year. */
+static void align_calendars(struct incident *to, struct incident *from)
+{
+	const struct diag_event *x = first_of(to, is_calendar), *y = first_of(from, is_calendar);
+	double shift;
+	if (x && y && x->time.clock != y->time.clock && zone_shift(x->time.seconds - y->time.seconds, &shift))
 		shift_times(from, y->time.clock, x->time.clock, shift);
 }
 
-/** Brings the times of @from to the clock of @to, by a fault that both report. */
-static void align(struct incident *to, struct incident *from)
+/** The events of both that report the same fault, with times of different clocks. */
+static bool common_fault(const struct incident *a, const struct incident *b, const struct diag_event **ret_a,
+			 const struct diag_event **ret_b)
+{
+	uint64_t x, y;
+	for (size_t n = 0; n < a->events.len; n++) {
+		const struct diag_event *e = a->events.data[n];
+		for (size_t m = 0; m < b->events.len && page_of(e, &x); m++) {
+			const struct diag_event *f = b->events.data[m];
+			if (page_of(f, &y) && x == y && e->time.clock != TIME_NONE && f->time.clock != TIME_NONE &&
+			    e->time.clock != f->time.clock) {
+				*ret_a = e;
+				*ret_b = f;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/** Brings the times of @from to the clock of @to: by a fault that both report, by one that another log reported, or as calendars. */
+static void align(struct incident *to, struct incident *from, struct bridge *bridge)
 {
 	const struct diag_event *x, *y;
-	if (!share_fault(to, from, &x, &y) || x->time.clock == TIME_NONE || y->time.clock == TIME_NONE ||
-	    x->time.clock == y->time.clock) {
-		align_calendars(to, from);
-		return;
+	if (common_fault(to, from, &x, &y)) {
+		*bridge = (struct bridge){ y->time.clock, x->time.clock, x->time.seconds - y->time.seconds };
+		struct str address = fact_of(x, "fault_address");
+		to->joined_by = arena_printf(&to->arena,
+					     "the fault at " STR_FMT " stands in both logs and brings their clocks together",
+					     STR_ARG(address));
 	}
-	shift_times(from, y->time.clock, x->time.clock, x->time.seconds - y->time.seconds);
-	struct str address = fact_of(x, "fault_address");
-	to->joined_by = arena_printf(
-		&to->arena, "the fault at " STR_FMT " stands in both logs and brings their clocks together", STR_ARG(address));
+	y = first_of(from, is_calendar);
+	double zone = 0;
+	if (bridge->from == TIME_NONE) {
+		align_calendars(to, from);
+	} else if (y && is_calendar(bridge->from) && to->events.len) {
+		double there = to->events.data[0]->time.seconds - bridge->shift;
+		if (y->time.clock != bridge->from && !zone_shift(there - y->time.seconds, &zone))
+			return;
+		shift_times(from, y->time.clock, bridge->to, bridge->shift + zone);
+	} else {
+		shift_times(from, bridge->from, bridge->to, bridge->shift);
+	}
 }
 
 // --- one incident ---
 
+/** The same line in two sources: a log that was given twice, or that two services wrote. */
 static bool same_event(const struct diag_event *a, const struct diag_event *b)
 {
-	if (a->kind != b->kind || a->at.source == b->at.source || a->time.clock != b->time.clock || a->nfacts != b->nfacts ||
-	    a->time.seconds < b->time.seconds - 0.001 || a->time.seconds > b->time.seconds + 0.001 ||
-	    a->time.clock == TIME_NONE)
+	if (a->kind != b->kind || a->at.source == b->at.source || a->time.clock != b->time.clock || a->nfacts != b->nfacts)
+		return false;
+	bool untimed = a->time.clock == TIME_NONE;
+	if (untimed ? a->at.line != b->at.line || !str_eq(a->text, b->text) :
+		      a->time.seconds < b->time.seconds - 0.001 || a->time.seconds > b->time.seconds + 0.001)
 		return false;
 	for (size_t n = 0; n < a->nfacts; n++)
 		if (!str_eq(a->facts[n].value, b->facts[n].value))
@@ -354,9 +482,9 @@ static void add_machine(struct incident *to, const struct incident *from)
 	}
 }
 
-static void merge(struct incident *to, struct incident *from)
+static void merge(struct incident *to, struct incident *from, struct bridge *bridge)
 {
-	align(to, from);
+	align(to, from, bridge);
 	for (size_t n = 0; n < from->events.len; n++)
 		insert(to, from->events.data[n]);
 	add_gpu(to, &from->gpu);
@@ -367,17 +495,11 @@ static void merge(struct incident *to, struct incident *from)
 	to->reset_evidence |= from->reset_evidence;
 	to->log_has_boot |= from->log_has_boot;
 	to->vendor_known |= from->vendor_known;
+	if (!to->host.n)
+		to->host = arena_str(&to->arena, from->host);
 	if (!to->boot_id.n)
 		to->boot_id = arena_str(&to->arena, from->boot_id);
 	incident_free(from);
-}
-
-static bool is_kernel(const struct incident *i)
-{
-	for (size_t n = 0; n < i->events.len; n++)
-		if (!i->events.data[n]->program)
-			return true;
-	return false;
 }
 
 /** How many incidents of the kernel's a program's report could mean. */
@@ -394,12 +516,26 @@ static void join_parts(struct part *parts, size_t n, size_t kernels, bool strong
 {
 	for (size_t i = 0; i < n; i++) {
 		for (size_t m = i + 1; m < n; m++) {
-			const struct incident *a = parts[i].incident, *b = parts[m].incident;
-			const struct diag_event *x, *y;
-			if (parts[i].group == parts[m].group || (strong && !share_fault(a, b, &x, &y) && !share_process(a, b)))
+			const struct part *a = &parts[i], *b = &parts[m];
+			if (a->group == b->group || (strong && !share_fault(a, b) && !share_process(a, b)))
 				continue;
 			if (belong(&parts[i], &parts[m], kernels) && groups_fit(parts, n, i, m))
 				unite(parts, n, i, m);
+		}
+	}
+}
+
+/** Those that share a fault with the group's first come first: by them the others' clocks are known. */
+static void merge_group(struct part *parts, size_t n, size_t first)
+{
+	struct bridge bridge = { 0 };
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = first + 1; i < n; i++) {
+			if (parts[i].group != first || !parts[i].incident || share_fault(&parts[first], &parts[i]) != !round)
+				continue;
+			merge(parts[first].incident, parts[i].incident, &bridge);
+			parts[i].incident = NULL;
+			parts[first].incident->joined = true;
 		}
 	}
 }
@@ -408,8 +544,8 @@ size_t incidents_join(struct incident **list, size_t n)
 {
 	struct part *parts = mem_alloc((n + 1) * sizeof(*parts));
 	for (size_t i = 0; i < n; i++) {
-		bool kernel = is_kernel(list[i]);
-		parts[i] = (struct part){ .incident = list[i], .kernel = kernel };
+		parts[i].incident = list[i];
+		describe(&parts[i]);
 	}
 	qsort(parts, n, sizeof(*parts), by_content);
 	size_t kernels = count_kernels(parts, n);
@@ -419,12 +555,10 @@ size_t incidents_join(struct incident **list, size_t n)
 	join_parts(parts, n, kernels, false);
 	size_t left = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (parts[i].group == i) {
-			list[left++] = parts[i].incident;
+		if (parts[i].group != i)
 			continue;
-		}
-		merge(parts[parts[i].group].incident, parts[i].incident);
-		parts[parts[i].group].incident->joined = true;
+		merge_group(parts, n, i);
+		list[left++] = parts[i].incident;
 	}
 	free(parts);
 	return left;

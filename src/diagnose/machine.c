@@ -139,6 +139,9 @@ static void note_rank(struct machine *m, const struct event *e)
 	text_printf(&pci, "%04x:%02x:%02x.%x", (unsigned)(id >> 20), (unsigned)(id >> 12 & 0xff), (unsigned)(id >> 4 & 0xff),
 		    (unsigned)(id & 15));
 	set(m, S(""), (struct fact){ text_str(&name), text_str(&pci), FACT_TEXT, e->at });
+	const struct fact *nranks = event_fact(e, "nranks");
+	if (nranks)
+		set(m, S(""), (struct fact){ S("nranks"), nranks->value, FACT_NUMBER, e->at });
 	text_free(&name);
 	text_free(&pci);
 }

@@ -43,8 +43,12 @@ static struct diag_rank *rank_for(struct incident *i, const struct diag_event *e
 {
 	struct str who = identity(e), group = fact_of(e, "group");
 	for (size_t n = 0; n < i->ranks.len; n++)
-		if (str_eq(i->ranks.data[n].who, who) && str_eq(i->ranks.data[n].group, group))
+		if (str_eq(i->ranks.data[n].who, who) &&
+		    (!group.n || !i->ranks.data[n].group.n || str_eq(i->ranks.data[n].group, group))) {
+			if (group.n)
+				i->ranks.data[n].group = group;
 			return &i->ranks.data[n];
+		}
 	struct diag_rank r = { .who = who, .group = group, .first = e, .enqueued = -1, .completed = -1, .seq = -1 };
 	vec_push(&i->ranks, r);
 	return &i->ranks.data[i->ranks.len - 1];
@@ -211,12 +215,17 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 	if (waiting < 2)
 		return;
 	if (low == high) {
+		struct str all;
+		int64_t ranks = incident_get(i, S("nranks"), 0, &all) && str_number(all, &number) ? number : highest_rank + 1;
 		text_printf(note, "All %zu ranks that report stand at the same operation (number %lld): none of them lags",
 			    waiting, (long long)low);
-		if (numbered == waiting && highest_rank + 1 > (int64_t)waiting)
-			text_printf(note, ", but a rank that reports nothing is missing: it died or hangs elsewhere. ");
+		if (numbered == waiting && ranks > (int64_t)waiting)
+			text_printf(note, ", but %lld of %lld ranks are missing from the reports: look there first. ",
+				    (long long)(ranks - (int64_t)waiting), (long long)ranks);
 		else
-			text_printf(note, ", so that the link, the network or a GPU inside the operation is to blame. ");
+			text_printf(note,
+				    ". Then a link, the network or a GPU inside the operation does not move, or a rank that "
+				    "is not in this evidence. ");
 		return;
 	}
 	struct text behind = { 0 };
@@ -242,8 +251,12 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 
 static void judge_collectives(struct incident *i, struct text *note)
 {
+	// Numbers count within a group: where groups are named, lines without one are left out.
+	bool named = false;
+	for (size_t n = 0; n < i->ranks.len; n++)
+		named |= i->ranks.data[n].group.n && progress_of(&i->ranks.data[n]) >= 0;
 	for (size_t n = 0; n < i->ranks.len; n++) {
-		bool seen = false;
+		bool seen = named && !i->ranks.data[n].group.n;
 		for (size_t m = 0; m < n; m++)
 			seen |= str_eq(i->ranks.data[m].group, i->ranks.data[n].group);
 		if (!seen)

@@ -497,6 +497,8 @@ static void code_begin(struct debug_agent *d, struct str name)
 	struct window_of_code *c = d->wave ? &d->wave->code : &d->stray;
 	if (!d->wave)
 		arena_free(&d->code_arena);
+	if (a->total > WAVE_BYTES)
+		return;
 	*c = (struct window_of_code){ .function = arena_str(a, str_cut(name, NAME_BYTES)) };
 	d->in_stray = !d->wave;
 	d->section = SECTION_CODE;
@@ -559,7 +561,9 @@ static bool code_line(struct debug_agent *d, struct str text)
 static bool debug_agent_line(void *self, const struct logline *line, struct place at)
 {
 	struct debug_agent *d = self;
-	struct str text = str_trim(line->message);
+	// A name that was wrapped may begin with `>`, which is no mark of quoting here.
+	bool prefixed = line->stamps.found || line->writer.rank.n || line->writer.worker.n || line->writer.pid.n;
+	struct str text = str_trim(prefixed ? line->message : line->text);
 	ptrdiff_t header = find_header(line->message);
 	if (header >= 0) {
 		header_begin(d, line, str_from(line->message, (size_t)header), at);
@@ -582,7 +586,8 @@ static bool debug_agent_line(void *self, const struct logline *line, struct plac
 	if (d->section == SECTION_CODE && code_line(d, text))
 		return true;
 	if (str_starts(text, S("=> 0x")) && d->wave) { // an excerpt without the line before it
-		code_instruction(&d->wave->code, &d->wave->arena, str_from(text, 3), true);
+		if (d->wave->arena.total < WAVE_BYTES)
+			code_instruction(&d->wave->code, &d->wave->arena, str_from(text, 3), true);
 		return true;
 	}
 	if (!d->wave)
@@ -635,7 +640,8 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 		event_add_text(&e, &w->arena, "instruction", c->instruction);
 		event_add_text(&e, &w->arena, "instruction_before", c->before);
 	}
-	event_add_text(&e, &w->arena, "rank", w->writer.rank);
+	int64_t rank;
+	event_add(&e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
 	event_add_text(&e, &w->arena, "worker", w->writer.worker);
 	if (g->full)
 		add_values(w, &e);

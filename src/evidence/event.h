@@ -53,6 +53,7 @@ struct event {
 	struct str driver;  // the driver that the line names beside the device
 	struct str text;    // the line, from the message on
 	struct str boot_id; // where the evidence has one
+	struct str host;    // whose log it is, where the line says so
 	size_t nvalues;
 	const struct values *values;
 	size_t nfacts;

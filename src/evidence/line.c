@@ -134,6 +134,8 @@ static void unwrap_field(struct str key, struct str value, struct str *text, str
 		if (out->stamps.best.clock != TIME_BOOT || key.p[1] == 'S')
 			out->stamps.best = (struct stamp){ TIME_BOOT, seconds };
 		out->stamps.found = true;
+	} else if (str_is(key, "time") || str_is(key, "timestamp") || str_is(key, "@timestamp") || str_is(key, "ts")) {
+		out->time_text = value;
 	} else if (str_is(key, "_BOOT_ID")) {
 		out->boot_id = value;
 	} else {
@@ -226,7 +228,7 @@ static void find_module(struct str s, struct logline *out)
 
 void line_parse(const struct know *k, struct str clean, struct logline *out)
 {
-	enum { PREFIXES = 3 };
+	enum { PREFIXES = 6 };
 	out->text = out->message = clean;
 	// Times and the names of who wrote it stand in any order.
 	for (int i = 0; i < PREFIXES; i++) {

@@ -13,6 +13,7 @@ struct logline {
 	struct str device, driver, module;
 	struct str boot_id;
 	struct writer writer;
+	struct str time_text; // of JSON around the line
 };
 
 enum { LINE_MAX_BYTES = 4096 };

@@ -109,6 +109,7 @@ static struct event *event_copy(struct arena *a, const struct event *e)
 	c->driver = arena_str(a, e->driver);
 	c->text = arena_str(a, str_cut(e->text, HELD_TEXT));
 	c->boot_id = arena_str(a, e->boot_id);
+	c->host = arena_str(a, e->host);
 	for (size_t i = 0; i < c->nfacts; i++) {
 		c->facts[i].name = arena_str(a, e->facts[i].name);
 		c->facts[i].value = arena_str(a, e->facts[i].value);
@@ -240,6 +241,7 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->driver = line->driver;
 	e->text = (struct str){ 0 };
 	e->boot_id = line->boot_id;
+	e->host = line->stamps.host;
 	e->nvalues = 0;
 	e->values = NULL;
 	e->nfacts = 0;
@@ -581,6 +583,10 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 							   raw;
 	if (str_starts(str_trim(str_cut(object, 64)), S("{")) && line_unwrap(object, unwrapped, &line)) {
 		struct str text = line.text;
+		if (!line.stamps.found && line.time_text.n) {
+			line.stamps = stamps_read(r->know, line.time_text);
+			line.stamps.end = 0;
+		}
 		while (text.n) {
 			struct logline one = line;
 			struct str piece = str_split(&text, '\n');

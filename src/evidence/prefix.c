@@ -59,6 +59,12 @@ static size_t read_worker(struct str line, struct writer *w)
 	if (!pid.n)
 		return 0;
 	struct str name = str_trim(str_cut(inside, (size_t)at));
+	ptrdiff_t rank = str_find(name, S(" rank="));
+	if (rank > 0) { // (VllmWorker rank=3 pid=812)
+		struct str number = str_from(name, (size_t)rank + 6);
+		w->rank = str_cut(number, digits(number));
+		name = str_cut(name, (size_t)rank);
+	}
 	ptrdiff_t ip = str_find(inside, S("ip="));
 	w->pid = pid;
 	w->worker = name.n ? name : w->worker;
@@ -188,8 +194,22 @@ static size_t read_nccl(struct str line, struct writer *w)
 	return with_space(line, at + (size_t)close + 1);
 }
 
+/** A colour whose escape character was lost: `[1;36m` */
+static size_t read_colour(struct str line)
+{
+	size_t n = 1;
+	if (!line.n || line.p[0] != '[')
+		return 0;
+	while (n < line.n && n < 12 && (char_digit(line.p[n]) || line.p[n] == ';'))
+		n++;
+	return n > 1 && n < line.n && line.p[n] == 'm' ? n + 1 : 0;
+}
+
 size_t prefix_read(struct str line, struct writer *w)
 {
+	size_t colour = read_colour(line);
+	if (colour)
+		return colour;
 	static size_t (*const forms[])(struct str, struct writer *) = { read_worker, read_bracket, read_task,  read_service,
 									read_stream, read_nccl,    read_syslog };
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {

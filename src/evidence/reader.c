@@ -303,45 +303,64 @@ static void count_event(void *ctx, const struct event *e)
 	c->sink.event(c->sink.ctx, e);
 }
 
-/** The whole of a source whose head is in @stream; false where it is larger than a document may be. */
-static bool read_whole(struct source *s, struct stream *stream, struct text *out)
+/** What was read ahead of a stream, and then the stream itself. */
+struct read_ahead {
+	struct source source;
+	struct source *rest;
+	struct text bytes;
+	size_t at;
+};
+
+static ssize_t read_again(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
 {
-	text_add(out, (struct str){ stream->bytes, stream->have });
-	if (stream->ended)
-		return true;
-	if (s->fd < 0 || s->size > DOCUMENT_MAX)
-		return false;
-	char *room = mem_alloc(BODY);
-	for (ssize_t n; (n = pread(s->fd, room, BODY, (off_t)out->n)) > 0 && out->n < DOCUMENT_MAX;)
-		text_add(out, (struct str){ room, (size_t)n });
-	free(room);
-	return true;
+	struct read_ahead *a = source->ctx;
+	if (a->at >= a->bytes.n)
+		return a->rest->read(a->rest, buffer, size, ret_err);
+	size_t n = a->bytes.n - a->at < size ? a->bytes.n - a->at : size;
+	memcpy(buffer, a->bytes.p + a->at, n);
+	a->at += n;
+	return (ssize_t)n;
 }
 
-/** Whether the source was a document of JSON that one of our readers knows. */
-static bool read_document(struct evidence_reader *r, struct source *s, struct stream *stream, struct evidence *e)
+/** The whole of a source whose head is in @stream, as far as a document may be long. */
+static void read_whole(struct source *s, struct stream *stream, struct text *out)
 {
-	struct text whole = { 0 };
-	const char *kind = NULL;
+	text_add(out, (struct str){ stream->bytes, stream->have });
+	char *room = stream->ended ? NULL : mem_alloc(BODY);
+	while (!stream->ended && out->n < DOCUMENT_MAX) {
+		ssize_t n = s->fd >= 0 ? pread(s->fd, room, BODY, (off_t)out->n) : s->read(s, room, BODY, &stream->err);
+		if (n <= 0)
+			break;
+		text_add(out, (struct str){ room, (size_t)n });
+	}
+	free(room);
+}
+
+/** Whether the source was a document of JSON that one of our readers knows. If not, what was read ahead of a stream is in @ahead. */
+static bool read_document(struct evidence_reader *r, struct source *s, struct stream *stream, struct evidence *e,
+			  struct read_ahead *ahead)
+{
 	if (!document_begins((struct str){ stream->bytes, stream->have }))
 		return false;
-	if (read_whole(s, stream, &whole)) {
-		struct counted c = { r->sink, 0 };
-		const struct artefact_output out = {
-			.know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1
-		};
-		kind = document_read(&out, text_str(&whole));
-		e->events = c.events;
-		e->bytes = whole.n;
-		for (size_t i = 0; i < whole.n; i++)
-			e->lines += whole.p[i] == '\n';
+	read_whole(s, stream, &ahead->bytes);
+	struct counted c = { r->sink, 0 };
+	const struct artefact_output out = {
+		.know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1
+	};
+	const char *kind = document_read(&out, text_str(&ahead->bytes));
+	if (!kind) {
+		ahead->at = stream->have;
+		ahead->rest = s;
+		ahead->source = (struct source){ .name = s->name, .fd = -1, .read = read_again, .ctx = ahead };
+		stream->source = &ahead->source;
+		return false;
 	}
-	text_free(&whole);
-	if (kind)
-		e->kind = e->kinds[e->nkinds++] = kind;
-	else
-		e->lines = 0;
-	return kind;
+	e->events = c.events;
+	e->bytes = ahead->bytes.n;
+	for (size_t i = 0; i < ahead->bytes.n; i++)
+		e->lines += ahead->bytes.p[i] == '\n';
+	e->kind = e->kinds[e->nkinds++] = kind;
+	return true;
 }
 
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
@@ -353,9 +372,11 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		return err;
 	}
 	struct evidence *e = evidence_add(r, s->name, "text");
-	if (read_document(r, s, &stream, e)) {
+	struct read_ahead ahead = { 0 };
+	if (read_document(r, s, &stream, e, &ahead)) {
+		text_free(&ahead.bytes);
 		free(stream.bytes);
-		return NULL;
+		return stream.err;
 	}
 	struct log_reader *log = log_reader_new(r->know, e->id, r->sink);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
@@ -379,6 +400,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
 				   s->name, (unsigned long long)log_reader_lost(log), s->name);
 	log_reader_free(log);
+	text_free(&ahead.bytes);
 	free(stream.bytes);
 	return err;
 }

@@ -212,7 +212,11 @@ static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *o
 	while (char_digit(peek(&t)) && t.at - from < 12)
 		seconds = seconds * 10 + (t.s.p[t.at++] - '0');
 	if (t.at > from && (peek(&t) == '.' || peek(&t) == ',')) {
+		size_t fraction = t.at;
+		bool comma = peek(&t) == ',';
 		seconds += eat_fraction(&t);
+		if (comma && t.at - fraction < 7) // a decimal comma stands before microseconds; `[1,6]` is something else
+			return false;
 		skip_spaces(&t);
 		if (peek(&t) == '<') // dmesg -d, journalctl -o short-delta: the difference stands beside it
 			while (!at_end(&t) && peek(&t) != ']')
@@ -367,6 +371,8 @@ static bool eat_hip(struct cursor *c, struct stamp *ret)
 	size_t from = t.at;
 	for (; char_digit(peek(&t)) && t.at - from < DIGITS_MAX; t.at++)
 		us = us * 10 + (peek(&t) - '0');
+	if (t.at > from)
+		eat(&t, 'd'); // ROCm 6.3 prints it behind the number
 	if (t.at == from || !str_starts(rest(&t), S(" us:")))
 		return false;
 	t.at += 4;
@@ -415,7 +421,7 @@ static void skip_quoting(struct cursor *c)
 }
 
 /** What may stand between a time and the message: a container's stream, a host, `kernel:`. */
-static void skip_tags(struct cursor *c)
+static void skip_tags(struct cursor *c, struct str *ret_host)
 {
 	static const char *const streams[] = { "stderr F ", "stdout F ", "stderr P ", "stdout P " };
 	skip_spaces(c);
@@ -426,8 +432,12 @@ static void skip_tags(struct cursor *c)
 	// A host's name may stand before it, not half a sentence.
 	struct str before = str_cut(rest(c), kernel > 0 ? (size_t)kernel : 0);
 	if (kernel == 0 || (kernel > 0 && c->s.p[c->at + (size_t)kernel - 1] == ' ' && !memchr(before.p, '[', before.n) &&
-			    !memchr(before.p, ',', before.n)))
+			    !memchr(before.p, ',', before.n))) {
+		struct str host = before;
+		if (before.n)
+			*ret_host = str_word(&host);
 		c->at += (size_t)kernel + 8;
+	}
 	skip_spaces(c);
 }
 
@@ -454,7 +464,7 @@ struct stamps stamps_read(const struct know *k, struct str line)
 		} else {
 			break;
 		}
-		skip_tags(&c);
+		skip_tags(&c, &out.host);
 	}
 	out.end = c.at;
 	return out;

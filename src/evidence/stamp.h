@@ -8,6 +8,7 @@ struct stamps {
 	struct stamp best; // the kernel's own clock where the line has it, else what it has
 	bool delta;        // [  +0.088166]: best.seconds is a difference
 	struct str inside; // what stands behind a time in its bracket: `TP2`, a source file
+	struct str host;   // that syslog names
 	size_t end;        // where the rest of the line begins
 };
 

@@ -239,8 +239,7 @@ static void on_incident(void *ctx, const struct incident *i)
 	jw_field(j, "id", i->id);
 	jw_field(j, "fingerprint", i->fingerprint);
 	jw_field(j, "state", i->open ? S("open") : S("closed"));
-	jw_key(j, "host");
-	jw_null(j);
+	text_or_null(j, "host", i->host);
 	text_or_null(j, "boot_id", i->boot_id);
 	write_gpus(j, i);
 	write_time(j, "begin", i->begin);

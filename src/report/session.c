@@ -212,7 +212,7 @@ void uh_session_end(struct uh_session *s)
 		for (size_t k = 0; k < evidence_at(s->evidence, n)->nkinds; k++)
 			vec_push(&s->kinds, str_z(evidence_at(s->evidence, n)->kinds[k]));
 	say_what_the_host_has(s);
-	if (evidence_count(s->evidence) > 1)
+	if (evidence_count(s->evidence) > 1 || s->ledger.incidents.len > 1)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {

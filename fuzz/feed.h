@@ -1,0 +1,74 @@
+// What the fuzz targets and the tests of the readers share: lines into a reader, and what must be true of each event.
+#pragma once
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "evidence/artefact.h"
+
+/** Reads every byte, so that AddressSanitizer sees what is no longer there. */
+static inline bool feed_readable(struct str s)
+{
+	unsigned sum = 0;
+	for (size_t i = 0; i < s.n; i++)
+		sum += (unsigned char)s.p[i];
+	return sum <= s.n * 255;
+}
+
+/** What is wrong with the event, or NULL. */
+static inline const char *feed_complaint(const struct event *e)
+{
+	if (!e->signature)
+		return "no signature";
+	if (!isfinite(e->time.seconds))
+		return "no time";
+	if (e->nfacts > EVENT_FACTS)
+		return "too many facts";
+	if (!feed_readable(e->device) || !feed_readable(e->driver) || !feed_readable(e->text) || !feed_readable(e->boot_id))
+		return "a text";
+	for (size_t i = 0; i < e->nfacts; i++) {
+		const struct fact *f = &e->facts[i];
+		if (!f->name.n || !f->value.n || !feed_readable(f->name) || !feed_readable(f->value))
+			return "a fact without name or value";
+		if (f->type > FACT_TRUE)
+			return "a fact of no type";
+	}
+	if (e->nvalues && !e->values)
+		return "values that are not there";
+	for (size_t i = 0; i < e->nvalues; i++) {
+		const struct values *v = &e->values[i];
+		uint64_t sum = 0;
+		if (v->n && !v->data)
+			return "values without data";
+		if (!v->name.n || !feed_readable(v->name) || !feed_readable(v->group))
+			return "values without a name";
+		for (size_t n = 0; n < v->n; n++)
+			sum |= v->data[n];
+		if (v->digits > 16 || (v->n && !v->digits && sum))
+			return "values without digits";
+	}
+	return NULL;
+}
+
+/** A line as the log reader hands it on; its bytes have exactly its size, and are gone after the call. */
+static inline bool feed_line(const struct artefact_reader *r, void *self, const struct know *k, struct str raw, struct place at)
+{
+	char room[LINE_MAX_BYTES];
+	struct str clean = line_clean(raw, room);
+	char *copy = malloc(clean.n + !clean.n);
+	if (clean.n)
+		memcpy(copy, clean.p, clean.n);
+	struct logline line = { 0 };
+	line_parse(k, (struct str){ copy, clean.n }, &line);
+	bool taken = r->line(self, &line, at);
+	free(copy);
+	return taken;
+}
+
+static inline void feed_lines(const struct artefact_reader *r, const struct artefact_output *out, struct str text)
+{
+	void *self = r->open(out);
+	for (uint64_t n = 1; text.n; n++)
+		feed_line(r, self, out->know, str_split(&text, '\n'), (struct place){ out->source, n });
+	r->close(self);
+}
