@@ -361,17 +361,28 @@ static void explain_exit(struct incident *i, struct diag_event *e, const struct 
 		diag_set_fact(i, e, (struct fact){ S("exit_meaning"), meaning, FACT_TEXT, code->at });
 }
 
-/** Programs write into one log as they come to it; where all their times can be compared, these tell the order. */
+/** Whether @a stands behind @b: by time, or by the line where the times cannot be compared. */
+static bool stands_behind(const struct diag_event *a, const struct diag_event *b, bool by_time)
+{
+	return by_time ? a->time.seconds > b->time.seconds : a->at.line > b->at.line;
+}
+
+/** Programs write into one log as they come to it, and a dump is told when its last line was read: times give the order, or lines
+ * where all stand in one text. */
 static void sort_programs(struct incident *i)
 {
-	for (size_t n = 0; n < i->events.len; n++)
-		if (!i->events.data[n]->program || i->events.data[n]->time.clock != i->events.data[0]->time.clock ||
-		    i->events.data[n]->time.clock == TIME_NONE)
+	bool by_time = true, by_line = true;
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n], *first = i->events.data[0];
+		if (!e->program)
 			return;
-	for (size_t n = 1; n < i->events.len; n++) {
+		by_time &= e->time.clock == first->time.clock && e->time.clock != TIME_NONE;
+		by_line &= e->at.source == first->at.source;
+	}
+	for (size_t n = 1; n < i->events.len && (by_time || by_line); n++) {
 		struct diag_event *e = i->events.data[n];
 		size_t at = n;
-		for (; at && i->events.data[at - 1]->time.seconds > e->time.seconds; at--)
+		for (; at && stands_behind(i->events.data[at - 1], e, by_time); at--)
 			i->events.data[at] = i->events.data[at - 1];
 		i->events.data[at] = e;
 	}

@@ -10,6 +10,17 @@ const struct fact *diag_find(const struct diag_event *e, struct str name)
 	return NULL;
 }
 
+/** Names are few and recur: each is kept once. */
+static struct str own_name(struct incident *i, struct str name)
+{
+	for (size_t n = 0; n < i->names.len; n++)
+		if (str_eq(i->names.data[n], name))
+			return i->names.data[n];
+	struct str own = arena_str(&i->arena, name);
+	vec_push(&i->names, own);
+	return own;
+}
+
 void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
 {
 	if (e->nfacts == e->facts_cap) {
@@ -20,7 +31,7 @@ void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
 		e->facts = grown;
 		e->facts_cap = cap;
 	}
-	fact.name = arena_str(&i->arena, fact.name);
+	fact.name = own_name(i, fact.name);
 	fact.value = arena_str(&i->arena, fact.value);
 	e->facts[e->nfacts++] = fact;
 }
@@ -151,6 +162,7 @@ void incident_free(struct incident *i)
 	if (!i)
 		return;
 	vec_free(&i->events);
+	vec_free(&i->names);
 	vec_free(&i->machine);
 	vec_free(&i->other_gpus);
 	vec_free(&i->ranks);

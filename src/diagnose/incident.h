@@ -76,6 +76,7 @@ struct incident {
 	struct stamp begin, end;
 	VEC(struct diag_event *) events;
 	unsigned dropped;           // events beyond what an incident keeps
+	VEC(struct str) names;      // of facts
 	VEC(struct fact) machine;   // kernel, firmware, parameters
 	bool log_has_boot;          // the boot's own messages were seen
 	bool vendor_known;          // something says that the GPU is AMD's

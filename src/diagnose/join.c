@@ -450,20 +450,26 @@ static void insert(struct incident *to, const struct diag_event *e)
 	to->events.data[at] = copy_event(to, e);
 }
 
+static struct diag_gpu copy_gpu(struct incident *to, const struct diag_gpu *gpu)
+{
+	return (struct diag_gpu){ .device = arena_str(&to->arena, gpu->device),
+				  .name = arena_str(&to->arena, gpu->name),
+				  .gfx = arena_str(&to->arena, gpu->gfx),
+				  .apu = gpu->apu };
+}
+
 static void add_gpu(struct incident *to, const struct diag_gpu *gpu)
 {
 	if (!gpu->device.n || str_eq(gpu->device, to->gpu.device))
 		return;
 	if (!to->gpu.device.n) {
-		to->gpu = *gpu;
-		to->gpu.device = arena_str(&to->arena, gpu->device);
+		to->gpu = copy_gpu(to, gpu);
 		return;
 	}
 	for (size_t n = 0; n < to->other_gpus.len; n++)
 		if (str_eq(to->other_gpus.data[n].device, gpu->device))
 			return;
-	struct diag_gpu copy = *gpu;
-	copy.device = arena_str(&to->arena, gpu->device);
+	struct diag_gpu copy = copy_gpu(to, gpu);
 	vec_push(&to->other_gpus, copy);
 }
 

@@ -39,7 +39,7 @@ static void judge_width(const struct values *all, size_t n, struct lane_pattern 
 {
 	char next[24];
 	int64_t number;
-	if (!str_number(str_from(p->v->name, 1), &number))
+	if (!str_number(str_from(p->v->name, 1), &number) || number < 0 || number > 1023)
 		return;
 	snprintf(next, sizeof(next), "v%lld", (long long)number + 1);
 	const struct values *upper = values_find(all, n, next);

@@ -31,7 +31,8 @@ struct log_reader {
 	uint64_t lines, events, lost;
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
-	unsigned strangers; // lines in a row that are none of it
+	struct stamp artefact_time; // of the line before it
+	unsigned strangers;         // lines in a row that are none of it
 	size_t nkinds;
 	const char *kinds[KINDS];         // of the artefacts that were read
 	bool driver_lines, program_lines; // of the kernel's driver, of programs
@@ -608,6 +609,21 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 	read_text(r, &line, c, number);
 }
 
+/** A dump has no times; it happened after the last line before it that has one. */
+static void find_artefact_time(struct log_reader *r, const struct context *c, struct logline *line)
+{
+	char clean[LINE_MAX_BYTES];
+	struct logline before;
+	struct context previous;
+	r->artefact_time = (struct stamp){ 0 };
+	if (line->stamps.found || !r->stamped || !find_stamped_before(r, c, TRACEBACK_LINES, clean, &before, &previous) ||
+	    before.stamps.delta)
+		return;
+	settle_time(r, &before.stamps);
+	r->artefact_time = line->stamps.best = before.stamps.best;
+	line->stamps.found = line->stamps.borrowed = true;
+}
+
 /** Whether the line at @c is one of an artefact. */
 static bool artefact_line(struct log_reader *r, const struct context *c, uint64_t number)
 {
@@ -619,6 +635,10 @@ static bool artefact_line(struct log_reader *r, const struct context *c, uint64_
 	if (!r->artefact && !recognise_artefact(raw))
 		return false;
 	line_parse(r->know, line_clean(raw, clean), &line);
+	if (!line.stamps.found && r->artefact && r->artefact_time.clock != TIME_NONE) {
+		line.stamps.best = r->artefact_time;
+		line.stamps.found = line.stamps.borrowed = true;
+	}
 	if (r->artefact && r->artefact->line(r->artefact_self, &line, at)) {
 		r->strangers = 0;
 		return true;
@@ -631,6 +651,7 @@ static bool artefact_line(struct log_reader *r, const struct context *c, uint64_
 		return false;
 	}
 	close_artefact(r);
+	find_artefact_time(r, c, &line);
 	const struct artefact_output out = { r->know, r->source, { emit_from_artefact, r } };
 	r->artefact = begins;
 	r->artefact_self = begins->open(&out);

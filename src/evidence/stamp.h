@@ -6,6 +6,7 @@
 struct stamps {
 	bool found;
 	struct stamp best; // the kernel's own clock where the line has it, else what it has
+	bool borrowed;     // it is the time of a line before this one
 	bool delta;        // [  +0.088166]: best.seconds is a difference
 	struct str inside; // what stands behind a time in its bracket: `TP2`, a source file
 	struct str host;   // that syslog names
