@@ -457,7 +457,7 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 			i->begin = e->time;
 		i->end = e->time;
 	}
-	if (!i->host.n)
+	if (!i->host.n && e->host.n)
 		i->host = arena_str(&i->arena, e->host);
 	return i;
 }
