@@ -562,7 +562,8 @@ static bool debug_agent_line(void *self, const struct logline *line, struct plac
 {
 	struct debug_agent *d = self;
 	// A name that was wrapped may begin with `>`, which is no mark of quoting here.
-	bool prefixed = (line->stamps.found && !line->stamps.borrowed) || line->writer.rank.n || line->writer.worker.n || line->writer.pid.n;
+	bool prefixed = (line->stamps.found && !line->stamps.borrowed) || line->writer.rank.n || line->writer.worker.n ||
+			line->writer.pid.n;
 	struct str text = str_trim(prefixed ? line->message : line->text);
 	ptrdiff_t header = find_header(line->message);
 	if (header >= 0) {

@@ -21,8 +21,9 @@ struct devcoredump {
 	bool header; // the file's own first lines were seen
 	struct str kernel, process, pid, thread, tid, ring, ip_type, vmid, pasid;
 	struct str device, revision;
-	struct str block; // `gfx_v11_0`
-	struct str queue; // of the registers of one queue
+	struct str discovered; // the block of the discovery section
+	struct str block;      // `gfx_v11_0`
+	struct str queue;      // of the registers of one queue
 	bool fault_seen;
 	struct place fault_at;
 	struct str fault_hub;
@@ -182,6 +183,84 @@ static bool fault_line(struct devcoredump *d, struct str text, struct place at)
 	return true;
 }
 
+/** `HWIP: GC[1][0]: v11.0.0.0.0` becomes ip.gc = 11.0.0 */
+static bool block_version(struct devcoredump *d, struct str text, struct place at)
+{
+	struct str rest, version;
+	if (!behind(text, S("HWIP: "), &rest))
+		return false;
+	struct str name = str_split(&rest, '[');
+	ptrdiff_t v = str_find(rest, S(": v"));
+	struct event e;
+	if (v < 0 || !name.n || name.n > 24 || !artefact_event(&d->out, "devcoredump-soc", at, &e))
+		return true;
+	version = str_trim(str_from(rest, (size_t)v + 3));
+	while (str_ends(version, S(".0.0")) && version.n > 6)
+		version.n -= 4;
+	char fact[32] = "ip.";
+	for (size_t i = 0; i < name.n; i++)
+		fact[3 + i] = (char)(name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] + 32 :
+				     name.p[i] == '/'                     ? '_' :
+									    name.p[i]);
+	event_add(&e, str_z(fact), str_cut(version, 24), FACT_TEXT);
+	d->out.sink.event(d->out.sink.ctx, &e);
+	return true;
+}
+
+/** Sizes and names that say what the GPU is: each is a fact of the machine. */
+static bool soc_line(struct devcoredump *d, struct str text, struct place at)
+{
+	static const char *const fields[][2] = {
+		{ "real vram size: ", "vram_bytes" },
+		{ "visible vram size: ", "visible_vram_bytes" },
+		{ "gtt size: ", "gtt_bytes" },
+		{ "SOC Family: ", "soc_family" },
+		{ "SOC Revision id: ", "soc_revision" },
+		{ "vbios name     : ", "vbios_name" },
+		{ "vbios pn       : ", "vbios_part" },
+		{ "vbios ver_str  : ", "vbios_version" },
+		{ "vbios date     : ", "vbios_date" },
+		{ "name: ", "vbios_name" },
+		{ "pn: ", "vbios_part" },
+	};
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct str value;
+		struct event e;
+		int64_t number;
+		if (!behind(text, str_z(fields[i][0]), &value))
+			continue;
+		if (value.n && artefact_event(&d->out, "devcoredump-soc", at, &e)) {
+			event_add(&e, str_z(fields[i][1]), str_cut(value, 80),
+				  str_number(value, &number) ? FACT_NUMBER : FACT_TEXT);
+			d->out.sink.event(d->out.sink.ctx, &e);
+		}
+		return true;
+	}
+	return block_version(d, text, at);
+}
+
+/** The section of IP discovery says at which offsets the registers of a block begin. */
+static bool discovery_line(struct devcoredump *d, struct str text)
+{
+	struct str rest;
+	uint64_t address;
+	if (behind(text, S("hw_id "), &rest)) {
+		str_word(&rest);
+		keep(d, &d->discovered, rest);
+		return true;
+	}
+	if (!d->discovered.n || !behind(text, S("base_addr["), &rest))
+		return false;
+	str_split(&rest, ']');
+	if (str_hex(str_trim(rest), &address) && d->registers.len < REGISTERS_MAX) {
+		uint64_t *data = arena_alloc(&d->arena, sizeof(*data));
+		*data = address;
+		struct values v = { .group = S("ip-base"), .name = d->discovered, .digits = 8, .n = 1, .data = data };
+		vec_push(&d->registers, v);
+	}
+	return true;
+}
+
 static bool header_line(struct devcoredump *d, struct str text)
 {
 	struct str rest;
@@ -252,7 +331,8 @@ static bool devcoredump_line(void *self, const struct logline *line, struct plac
 		return true;
 	}
 	return fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
-	       register_line(d, text, at) || header_line(d, text) || firmware_line(&d->out, text, at) || is_furniture(text);
+	       register_line(d, text, at) || discovery_line(d, text) || soc_line(d, text, at) || header_line(d, text) ||
+	       firmware_line(&d->out, text, at) || is_furniture(text);
 }
 
 // --- what is handed on ---

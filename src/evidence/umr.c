@@ -9,7 +9,9 @@
 
 #include "evidence/artefact.h"
 
-enum { PLACES_MAX = 64, REGISTERS_MAX = 8192, UNREADABLE = 0xbebebeef };
+enum { PLACES_MAX = 64, REGISTERS_MAX = 8192, WORDS_MAX = 1 << 18 };
+
+static const uint64_t unreadable = 0xbebebeef;
 
 struct umr_place {
 	uint64_t pc;
@@ -28,7 +30,7 @@ struct umr {
 	VEC(struct values) registers;
 	struct str ring;
 	VEC(uint64_t) ring_words;
-	int64_t rptr, wptr;
+	size_t words; // of rings that have ended
 };
 
 /** `se0.sa0.wgp3.simd1.wave0`, `se0.sh0.cu0.simd0.wave0` */
@@ -53,6 +55,21 @@ static bool register_of(struct str text, struct str *ret_block, struct str *ret_
 	return named && str_hex(str_word(&rest), ret_value);
 }
 
+/** `[0x0@0x00001800 + 0x011c]   [        0xc0023f00]    Opcode 0x3f ...` of `-RS` and of decoded IBs */
+static bool stream_word(struct str text, struct str *ret_where, uint64_t *ret_value)
+{
+	ptrdiff_t close = str_find(str_cut(text, 64), S("]"));
+	if (!str_starts(text, S("[0x")) || close < 0 || str_find(str_cut(text, (size_t)close), S("@0x")) < 0)
+		return false;
+	struct str rest = str_trim(str_from(text, (size_t)close + 1));
+	ptrdiff_t plus = str_find(text, S(" + "));
+	*ret_where = str_cut(str_from(text, 1), plus > 1 && plus < close ? (size_t)plus - 1 : 0);
+	if (!str_starts(rest, S("[")))
+		return false;
+	rest = str_from(rest, 1);
+	return str_hex(str_trim(str_split(&rest, ']')), ret_value);
+}
+
 /** `polaris11.gfx.ring[ 512] == 0xc0032200` */
 static bool ring_word(struct str text, struct str *ret_ring, uint64_t *ret_value)
 {
@@ -70,14 +87,13 @@ static bool umr_begins(struct str line)
 	struct str text = str_trim(line), a, b;
 	uint64_t value;
 	return is_wave(text) || register_of(text, &a, &b, &value) || ring_word(text, &a, &value) ||
-	       str_find(text, S("ixSQ_WAVE_STATUS: ")) >= 0;
+	       stream_word(text, &a, &value) || str_find(text, S("ixSQ_WAVE_STATUS: ")) >= 0;
 }
 
 static void *umr_open(const struct artefact_output *out)
 {
 	struct umr *u = mem_alloc(sizeof(*u));
 	u->out = *out;
-	u->rptr = u->wptr = -1;
 	return u;
 }
 
@@ -111,7 +127,7 @@ static bool wave_cells(struct umr *u, struct str text)
 		if (!str_hex(str_trim(cell), &value) || !str_starts(name, S("ixSQ_WAVE_")))
 			continue;
 		any = true;
-		if (value == UNREADABLE)
+		if (value == unreadable)
 			continue;
 		if (str_is(name, "ixSQ_WAVE_PC_LO")) {
 			u->pc_low = value;
@@ -123,6 +139,21 @@ static bool wave_cells(struct umr *u, struct str text)
 		}
 	}
 	return any;
+}
+
+/** What was read of a ring or an IB, kept under its name. */
+static void end_ring(struct umr *u)
+{
+	if (!u->ring_words.len)
+		return;
+	if (u->registers.len < REGISTERS_MAX) {
+		uint64_t *data = arena_alloc(&u->arena, u->ring_words.len * sizeof(*data));
+		memcpy(data, u->ring_words.data, u->ring_words.len * sizeof(*data));
+		struct values v = { .group = S("ring"), .name = u->ring, .digits = 8, .n = u->ring_words.len, .data = data };
+		vec_push(&u->registers, v);
+	}
+	u->words += u->ring_words.len;
+	u->ring_words.len = 0;
 }
 
 static void keep_register(struct umr *u, struct str block, struct str name, uint64_t value)
@@ -158,10 +189,12 @@ static bool umr_line(void *self, const struct logline *line, struct place at)
 		keep_register(u, block, name, value);
 		return true;
 	}
-	if (ring_word(text, &name, &value)) {
-		if (!u->ring.n)
+	if (ring_word(text, &name, &value) || stream_word(text, &name, &value)) {
+		if (!str_eq(u->ring, str_cut(name, 64))) { // another ring, or the IB that one calls
+			end_ring(u);
 			u->ring = arena_str(&u->arena, str_cut(name, 64));
-		if (u->ring_words.len < 1 << 18)
+		}
+		if (u->words + u->ring_words.len < WORDS_MAX)
 			vec_push(&u->ring_words, value);
 		return true;
 	}
@@ -196,12 +229,7 @@ static void umr_close(void *self)
 	struct umr *u = self;
 	struct event e;
 	end_wave(u);
-	if (u->ring_words.len) {
-		struct values v = {
-			.group = S("ring"), .name = u->ring, .digits = 8, .n = u->ring_words.len, .data = u->ring_words.data
-		};
-		vec_push(&u->registers, v);
-	}
+	end_ring(u);
 	if (u->registers.len && artefact_event(&u->out, "umr-state", u->at, &e)) {
 		event_add_number(&e, &u->arena, "registers", (int64_t)u->registers.len);
 		e.values = u->registers.data;
