@@ -88,7 +88,10 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 	for (size_t n = 0; n < i->events.len; n++)
 		i->vendor_known |= (!i->events.data[n]->kind->any_vendor && i->events.data[n]->kind->opens == OPENS_YES) ||
 				   diag_fact(i->events.data[n], "vendor_amd");
-	if (i->vendor_known || !machine_says(m, "vendor_nvidia"))
+	bool nvidia = machine_says(m, "vendor_nvidia");
+	for (size_t n = 0; n < i->events.len; n++)
+		nvidia |= diag_fact(i->events.data[n], "vendor_nvidia") != NULL;
+	if (i->vendor_known || !nvidia)
 		return;
 	for (size_t n = 0; n < i->events.len; n++)
 		i->events.data[n]->unrelated = true;

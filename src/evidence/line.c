@@ -299,13 +299,25 @@ static bool has_driver_prefix(const struct logline *line, size_t message_at)
 	return false;
 }
 
+/** A name alone may stand in documentation, or in what somebody asks a model. */
+static bool speaks_of_error(struct str text)
+{
+	static const char *const words[] = { "rror:",    "rror ", "RROR",      "ailed", "FAILED", "bort",      "eturned",
+					     "xception", "!!!",   "terminate", "rror(", "rror'",  "rror code", "fatal" };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (str_find(text, str_z(words[i])) >= 0)
+			return true;
+	return false;
+}
+
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret)
 {
 	enum { TELLING = 24 }; // characters by which a message is the driver's even without its prefix
 	bool foreign = is_foreign(line);
 	if (foreign && !mentions_bus(line->message))
 		return false;
-	if (!know_match(k, line->message, ret) || (foreign && !is_shared(match_signature(ret))))
+	if (!know_match(k, line->message, ret) || (match_signature(ret)->beside.n && !speaks_of_error(line->text)) ||
+	    (foreign && !is_shared(match_signature(ret))))
 		return false;
 	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);
 }

@@ -267,6 +267,16 @@ static void make_sighting(struct log_reader *r, const struct logline *line, uint
 	emit(r, &e);
 }
 
+/** Whose software it is, where the line says so beside its message. */
+static void add_vendor(const struct know *k, struct event *e, struct str message)
+{
+	for (size_t i = 0; i < k->vendors.len; i++) {
+		const struct know_pair *v = k->vendors.data[i];
+		if (str_find(message, v->value) >= 0 && !event_fact(e, "vendor_amd") && !event_fact(e, "vendor_nvidia"))
+			event_add(e, v->name, S("yes"), FACT_TEXT);
+	}
+}
+
 static void make_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
 {
 	const struct know_signature *s = match_signature(m);
@@ -288,6 +298,8 @@ static void make_event(struct log_reader *r, const struct logline *line, const s
 	}
 	if (s->program && s->event && !s->of_other)
 		add_writer(&e, &line->writer);
+	if (s->event && s->event->any_vendor)
+		add_vendor(r->know, &e, line->message);
 	r->program_lines |= s->program && s->level == LEVEL_ERROR;
 	r->driver_lines |= !s->program;
 	emit(r, &e);

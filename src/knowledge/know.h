@@ -57,6 +57,7 @@ struct know_signature {
 	struct str reader; // of the artefact that reports it, where no message does
 	bool program;      // of a program, not of the kernel
 	int of_other;      // it tells of another process than the one that wrote it
+	struct str beside; // it counts only where the line speaks of an error
 	bool bare;         // printed without the driver's prefix
 	bool message;      // a one-line `message`, which any signature outweighs
 };
@@ -157,6 +158,7 @@ struct know {
 	VEC(struct know_register *) registers;
 	VEC(struct know_sequence *) sequences;
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
+	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
 	VEC(struct know_pair *) classes; // name -> what it means
 	struct know_words desktop;       // programs that draw the desktop
 	struct know_words graphics;      // patterns of threads and programs that submit graphics work

@@ -80,6 +80,7 @@ static const struct field signature_fields[] = {
 	{ "level", FIELD_CHOICE, AT(know_signature, level), .required = true, .choices = levels },
 	{ "set", FIELD_SET, AT(know_signature, sets) },
 	{ "bare", FIELD_FLAG, AT(know_signature, bare) },
+	{ "beside", FIELD_TEXT, AT(know_signature, beside), .choices = "error" },
 	{ "of-writer", FIELD_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
 	{ 0 },
 };
@@ -449,6 +450,21 @@ static void load_class(struct loader *l, const struct know_block *b)
 		vec_push(&l->know->classes, p);
 }
 
+/** vendor amd|nvidia WORD */
+static void load_vendor(struct loader *l, const struct know_block *b)
+{
+	struct know_pair *p = load_pair(l, b);
+	if (!p)
+		return;
+	if (str_is(p->name, "amd"))
+		p->name = S("vendor_amd");
+	else if (str_is(p->name, "nvidia"))
+		p->name = S("vendor_nvidia");
+	else
+		know_problem(l->problems, b->file, b->line, "a vendor is: vendor amd|nvidia WORD");
+	vec_push(&l->know->vendors, p);
+}
+
 static void load_frame(struct loader *l, const struct know_block *b)
 {
 	struct know_pair *p = load_pair(l, b);
@@ -530,7 +546,7 @@ static const struct {
 } special_kinds[] = {
 	{ "message", load_message }, { "part", load_part },         { "bridge", load_bridge },     { "month", load_month },
 	{ "anchor", load_anchor },   { "names", load_names },       { "register", load_register }, { "class", load_class },
-	{ "desktop", load_desktop }, { "graphics", load_graphics }, { "frame", load_frame },
+	{ "desktop", load_desktop }, { "graphics", load_graphics }, { "frame", load_frame },       { "vendor", load_vendor },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -733,6 +749,7 @@ void know_free(struct know *k)
 	vec_free(&k->registers);
 	vec_free(&k->sequences);
 	vec_free(&k->frames);
+	vec_free(&k->vendors);
 	vec_free(&k->classes);
 	vec_free(&k->desktop);
 	vec_free(&k->graphics);
