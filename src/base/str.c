@@ -47,6 +47,22 @@ struct str str_word(struct str *s)
 	return word;
 }
 
+bool str_behind(struct str s, struct str prefix, struct str *ret_rest)
+{
+	if (!str_starts(s, prefix))
+		return false;
+	*ret_rest = str_trim(str_from(s, prefix.n));
+	return true;
+}
+
+void str_copy(char *room, size_t size, struct str s)
+{
+	s = str_cut(s, size - 1);
+	if (s.n)
+		memcpy(room, s.p, s.n);
+	room[s.n] = 0;
+}
+
 bool str_glob(struct str pattern, struct str text)
 {
 	size_t p = 0, t = 0, star = SIZE_MAX, mark = 0;

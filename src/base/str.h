@@ -44,6 +44,10 @@ int str_cmp(struct str a, struct str b);
 struct str str_split(struct str *s, char sep);
 /** Takes the next run of non-space characters off @s, and the white space before it. */
 struct str str_word(struct str *s);
+/** Whether @s begins with @prefix; then what follows it, without white space around it. */
+bool str_behind(struct str s, struct str prefix, struct str *ret_rest);
+/** NUL-terminated, cut to what fits into @room. */
+void str_copy(char *room, size_t size, struct str s);
 /** '*' in @pattern stands for any characters. */
 bool str_glob(struct str pattern, struct str text);
 /** A whole number, decimal or 0x hexadecimal, that is all of @s. */

@@ -142,10 +142,7 @@ void incident_complete(struct incident *i, const struct machine *m)
 			known = str_eq(i->machine.data[o].name, f->fact.name);
 		if (known || (f->device.n && i->gpu.device.n && !str_eq(f->device, i->gpu.device)))
 			continue;
-		struct fact copy = f->fact;
-		copy.name = arena_str(&i->arena, copy.name);
-		copy.value = arena_str(&i->arena, copy.value);
-		vec_push(&i->machine, copy);
+		incident_add_machine(i, f->fact);
 	}
 }
 
@@ -161,9 +158,6 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 		// The firmware of another GPU says nothing about this one.
 		if (m->facts.data[n].device.n && i->gpu.device.n && !str_eq(m->facts.data[n].device, i->gpu.device))
 			continue;
-		struct fact copy = m->facts.data[n].fact;
-		copy.name = arena_str(&i->arena, copy.name);
-		copy.value = arena_str(&i->arena, copy.value);
-		vec_push(&i->machine, copy);
+		incident_add_machine(i, m->facts.data[n].fact);
 	}
 }

@@ -419,9 +419,8 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	}
 	waves_explain(i);
 	dispatches_explain(i);
-	for (size_t n = 0; n < i->events.len; n++) {
+	for (size_t n = 0; n < i->events.len; n++)
 		i->events.data[n]->cause = event_cause(k, i->events.data[n]);
-	}
 	i->root = find_root(i);
 	if (!i->root) {
 		write_sentences(i);

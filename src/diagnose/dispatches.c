@@ -4,12 +4,6 @@
 
 static bool is_kind(const struct diag_event *e, const char *kind) { return str_is(e->kind->head.id, kind); }
 
-static struct str fact_of(const struct diag_event *e, const char *name)
-{
-	const struct fact *f = diag_fact(e, name);
-	return f ? f->value : (struct str){ 0 };
-}
-
 static void mark(struct incident *i, struct diag_event *e, const char *name)
 {
 	if (!diag_fact(e, name))
@@ -18,7 +12,7 @@ static void mark(struct incident *i, struct diag_event *e, const char *name)
 
 static bool counts_in_workspace(const struct diag_event *e)
 {
-	return is_kind(e, "dispatch") && str_is(fact_of(e, "workspace"), "shared") && diag_fact(e, "full_fence");
+	return is_kind(e, "dispatch") && str_is(diag_value(e, "workspace"), "shared") && diag_fact(e, "full_fence");
 }
 
 /** Two that count in a shared workspace, on different queues, each with a full fence. */
@@ -28,7 +22,7 @@ static void find_deadlock(struct incident *i)
 		struct diag_event *a = i->events.data[n];
 		for (size_t m = n + 1; m < i->events.len && counts_in_workspace(a); m++) {
 			struct diag_event *b = i->events.data[m];
-			if (!counts_in_workspace(b) || str_eq(fact_of(a, "queue"), fact_of(b, "queue")))
+			if (!counts_in_workspace(b) || str_eq(diag_value(a, "queue"), diag_value(b, "queue")))
 				continue;
 			mark(i, a, "shared_workspace");
 			mark(i, b, "shared_workspace");

@@ -21,6 +21,12 @@ static struct str own_name(struct incident *i, struct str name)
 	return own;
 }
 
+struct str diag_value(const struct diag_event *e, const char *name)
+{
+	const struct fact *f = diag_fact(e, name);
+	return f ? f->value : (struct str){ 0 };
+}
+
 void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
 {
 	if (e->nfacts == e->facts_cap) {
@@ -34,6 +40,13 @@ void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact)
 	fact.name = own_name(i, fact.name);
 	fact.value = arena_str(&i->arena, fact.value);
 	e->facts[e->nfacts++] = fact;
+}
+
+void incident_add_machine(struct incident *i, struct fact fact)
+{
+	fact.name = arena_str(&i->arena, fact.name);
+	fact.value = arena_str(&i->arena, fact.value);
+	vec_push(&i->machine, fact);
 }
 
 void diag_set_note(struct incident *i, struct diag_event *e, const char *name, struct str text)

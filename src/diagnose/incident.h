@@ -113,8 +113,12 @@ struct incident {
 /** The first fact of this name, or NULL. */
 const struct fact *diag_find(const struct diag_event *e, struct str name);
 static inline const struct fact *diag_fact(const struct diag_event *e, const char *name) { return diag_find(e, str_z(name)); }
+/** Its value; empty where there is none. */
+struct str diag_value(const struct diag_event *e, const char *name);
 void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact);
 void diag_set_note(struct incident *i, struct diag_event *e, const char *name, struct str text);
+/** Adds a fact of the machine. */
+void incident_add_machine(struct incident *i, struct fact fact);
 /** All facts of the incident, with what docs/KNOWLEDGE.md adds to them. */
 bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value);
 /** Facts of one event, with `at`. */

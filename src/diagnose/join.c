@@ -1,6 +1,6 @@
 // What several sources say of one failure becomes one incident: the kernel's log, the logs of the ranks, a debugger's
-// transcript. Two incidents belong together where they share a fault's address or a process; what programs report belongs to one job unless
-// its times say otherwise. The order in which the sources were given has no part in it.
+// transcript. Two incidents belong together where they share a fault's address or a process; what programs report belongs
+// to one job unless its times say otherwise. The order in which the sources were given has no part in it.
 #include "diagnose/join.h"
 
 #include <stdlib.h>
@@ -33,12 +33,6 @@ struct part {
 	uint64_t pages[KEYS_MAX], pids[KEYS_MAX];
 };
 
-static struct str fact_of(const struct diag_event *e, const char *name)
-{
-	const struct fact *f = diag_fact(e, name);
-	return f ? f->value : (struct str){ 0 };
-}
-
 /** Independent of where the source stood on the command line. */
 static int by_content(const void *a, const void *b)
 {
@@ -59,7 +53,7 @@ static int by_content(const void *a, const void *b)
 static bool page_of(const struct diag_event *e, uint64_t *ret)
 {
 	uint64_t address;
-	if (!str_hex(fact_of(e, "fault_address"), &address) || address < SMALLEST_ADDRESS)
+	if (!str_hex(diag_value(e, "fault_address"), &address) || address < SMALLEST_ADDRESS)
 		return false;
 	*ret = address >> PAGE_SHIFT;
 	return true;
@@ -97,7 +91,7 @@ static void describe(struct part *p)
 		r->known = true;
 		if (page_of(e, &page))
 			add_key(p->pages, &p->npages, page);
-		if (str_number(fact_of(e, "pid"), &pid) && pid > 99) // small ones are the same in every container
+		if (str_number(diag_value(e, "pid"), &pid) && pid > 99) // small ones are the same in every container
 			add_key(p->pids, &p->npids, (uint64_t)pid);
 		p->kernel |= !e->program;
 	}
@@ -373,7 +367,7 @@ static void align(struct incident *to, struct incident *from, struct bridge *bri
 	const struct diag_event *x, *y;
 	if (common_fault(to, from, &x, &y)) {
 		*bridge = (struct bridge){ y->time.clock, x->time.clock, x->time.seconds - y->time.seconds };
-		struct str address = fact_of(x, "fault_address");
+		struct str address = diag_value(x, "fault_address");
 		to->joined_by = arena_printf(&to->arena,
 					     "the fault at " STR_FMT " stands in both logs and brings their clocks together",
 					     STR_ARG(address));
@@ -479,12 +473,8 @@ static void add_machine(struct incident *to, const struct incident *from)
 		bool known = false;
 		for (size_t m = 0; m < to->machine.len && !known; m++)
 			known = str_eq(to->machine.data[m].name, from->machine.data[n].name);
-		if (known)
-			continue;
-		struct fact copy = from->machine.data[n];
-		copy.name = arena_str(&to->arena, copy.name);
-		copy.value = arena_str(&to->arena, copy.value);
-		vec_push(&to->machine, copy);
+		if (!known)
+			incident_add_machine(to, from->machine.data[n]);
 	}
 }
 

@@ -10,18 +10,12 @@ enum { RANKS_SHOWN = 8 };
 /** Every GPU within so many seconds is one and the same bug, not one after the other. */
 static const double at_once = 0.5;
 
-static struct str fact_of(const struct diag_event *e, const char *name)
-{
-	const struct fact *f = diag_fact(e, name);
-	return f ? f->value : (struct str){ 0 };
-}
-
 /** By what the events of one process are told from those of another. */
 static struct str identity(const struct diag_event *e)
 {
 	static const char *const names[] = { "rank", "group_rank", "worker", "agent", "pid" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct str value = fact_of(e, names[i]);
+		struct str value = diag_value(e, names[i]);
 		if (value.n)
 			return value;
 	}
@@ -41,7 +35,7 @@ static bool speaks_for_rank(const struct diag_event *e)
 
 static struct diag_rank *rank_for(struct incident *i, const struct diag_event *e)
 {
-	struct str who = identity(e), group = fact_of(e, "group");
+	struct str who = identity(e), group = diag_value(e, "group");
 	for (size_t n = 0; n < i->ranks.len; n++)
 		if (str_eq(i->ranks.data[n].who, who) &&
 		    (!group.n || !i->ranks.data[n].group.n || str_eq(i->ranks.data[n].group, group))) {
@@ -57,18 +51,18 @@ static struct diag_rank *rank_for(struct incident *i, const struct diag_event *e
 static void take_number(const struct diag_event *e, const char *name, int64_t *to, bool largest)
 {
 	int64_t n;
-	if (str_number(fact_of(e, name), &n) && (*to < 0 || (largest ? n > *to : n < *to)))
+	if (str_number(diag_value(e, name), &n) && (*to < 0 || (largest ? n > *to : n < *to)))
 		*to = n;
 }
 
 static void take_event(struct incident *i, const struct diag_event *e)
 {
 	struct diag_rank *r = rank_for(i, e);
-	r->rank = r->rank.n ? r->rank : fact_of(e, "rank").n ? fact_of(e, "rank") : fact_of(e, "group_rank");
-	r->pid = r->pid.n ? r->pid : fact_of(e, "pid");
-	r->worker = r->worker.n ? r->worker : fact_of(e, "worker");
-	r->node = r->node.n ? r->node : fact_of(e, "gpu_node");
-	r->collective = r->collective.n ? r->collective : fact_of(e, "collective");
+	r->rank = r->rank.n ? r->rank : diag_value(e, "rank").n ? diag_value(e, "rank") : diag_value(e, "group_rank");
+	r->pid = r->pid.n ? r->pid : diag_value(e, "pid");
+	r->worker = r->worker.n ? r->worker : diag_value(e, "worker");
+	r->node = r->node.n ? r->node : diag_value(e, "gpu_node");
+	r->collective = r->collective.n ? r->collective : diag_value(e, "collective");
 	take_number(e, "seq", &r->seq, false);
 	take_number(e, "enqueued", &r->enqueued, true);
 	take_number(e, "completed", &r->completed, true);

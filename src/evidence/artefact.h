@@ -33,6 +33,9 @@ const struct artefact_reader *recognise_artefact(struct str line);
 /** An event of the signature @id, which names its reader; false where the user has taken the signature away. */
 bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret);
 
+/** Hands an event on. */
+void artefact_tell(const struct artefact_output *out, const struct event *e);
+
 /** `ME feature version: 35, fw version: 0x902`, as two of the driver's files print it: the event of a firmware's version. */
 bool firmware_line(const struct artefact_output *out, struct str text, struct place at);
 

@@ -1,15 +1,7 @@
 // How a container ended: `docker inspect`, `podman inspect`, `kubectl get pod -o json`.
-#include <jansson.h>
-#include <stdlib.h>
-
 #include "evidence/artefact.h"
+#include "evidence/document.h"
 #include "evidence/stamp.h"
-
-static struct str text_of(const json_t *object, const char *key)
-{
-	const json_t *value = json_object_get(object, key);
-	return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) } : (struct str){ 0 };
-}
 
 static bool number_of(const json_t *object, const char *key, json_int_t *ret)
 {
@@ -25,11 +17,7 @@ static void set_time(const struct artefact_output *out, struct event *e, struct 
 		e->time = s.best;
 }
 
-static void add_exit(struct event *e, struct arena *a, json_int_t code) { event_add_number(e, a, "exit_code", code); }
-
 /** A container that runs, was only created or ended well says nothing. */
-static void tell(const struct artefact_output *out, struct event *e) { out->sink.event(out->sink.ctx, e); }
-
 static bool docker_one(const struct artefact_output *out, const json_t *c)
 {
 	const json_t *state = json_object_get(c, "State"), *host = json_object_get(c, "HostConfig");
@@ -42,16 +30,16 @@ static bool docker_one(const struct artefact_output *out, const json_t *c)
 	    !artefact_event(out, "container-exit", (struct place){ out->source, out->line }, &e))
 		return true;
 	struct arena a = { 0 };
-	struct str name = text_of(c, "Name");
-	set_time(out, &e, text_of(state, "FinishedAt"));
+	struct str name = document_text(c, "Name");
+	set_time(out, &e, document_text(state, "FinishedAt"));
 	event_add_text(&e, &a, "container", str_starts(name, S("/")) ? str_from(name, 1) : name);
-	add_exit(&e, &a, code);
+	event_add_number(&e, &a, "exit_code", code);
 	event_add(&e, S("oom_killed"), oom ? S("true") : S("false"), FACT_TEXT);
-	event_add_text(&e, &a, "exit_text", str_cut(text_of(state, "Error"), 200));
+	event_add_text(&e, &a, "exit_text", str_cut(document_text(state, "Error"), 200));
 	if (number_of(host, "Memory", &memory) && memory > 0)
 		event_add_number(&e, &a, "memory_limit", memory);
-	event_add_text(&e, &a, "image", text_of(json_object_get(c, "Config"), "Image"));
-	tell(out, &e);
+	event_add_text(&e, &a, "image", document_text(json_object_get(c, "Config"), "Image"));
+	artefact_tell(out, &e);
 	arena_free(&a);
 	return true;
 }
@@ -61,31 +49,31 @@ static void pod_state(const struct artefact_output *out, const json_t *pod, cons
 	struct event e;
 	struct arena a = { 0 };
 	json_int_t code, signal;
-	struct str reason = text_of(ended, "reason");
+	struct str reason = document_text(ended, "reason");
 	bool oom = str_is(reason, "OOMKilled");
 	if (!number_of(ended, "exitCode", &code) || (!code && !oom) ||
 	    !artefact_event(out, "container-exit", (struct place){ out->source, out->line }, &e))
 		return;
-	set_time(out, &e, text_of(ended, "finishedAt"));
+	set_time(out, &e, document_text(ended, "finishedAt"));
 	event_add(&e, S("container"),
-		  arena_printf(&a, STR_FMT "/" STR_FMT, STR_ARG(text_of(json_object_get(pod, "metadata"), "name")),
-			       STR_ARG(text_of(status, "name"))),
+		  arena_printf(&a, STR_FMT "/" STR_FMT, STR_ARG(document_text(json_object_get(pod, "metadata"), "name")),
+			       STR_ARG(document_text(status, "name"))),
 		  FACT_TEXT);
-	add_exit(&e, &a, code);
+	event_add_number(&e, &a, "exit_code", code);
 	if (number_of(ended, "signal", &signal) && signal)
 		event_add_number(&e, &a, "signal_number", signal);
 	event_add(&e, S("oom_killed"), oom ? S("true") : S("false"), FACT_TEXT);
 	if (!oom)
-		event_add_text(&e, &a, "exit_text", str_is(reason, "Error") ? text_of(ended, "message") : reason);
-	event_add_text(&e, &a, "host", text_of(json_object_get(pod, "spec"), "nodeName"));
-	event_add_text(&e, &a, "image", text_of(status, "image"));
-	tell(out, &e);
+		event_add_text(&e, &a, "exit_text", str_is(reason, "Error") ? document_text(ended, "message") : reason);
+	event_add_text(&e, &a, "host", document_text(json_object_get(pod, "spec"), "nodeName"));
+	event_add_text(&e, &a, "image", document_text(status, "image"));
+	artefact_tell(out, &e);
 	arena_free(&a);
 }
 
 static bool pod_one(const struct artefact_output *out, const json_t *pod)
 {
-	if (!str_is(text_of(pod, "kind"), "Pod"))
+	if (!str_is(document_text(pod, "kind"), "Pod"))
 		return false;
 	const json_t *statuses = json_object_get(json_object_get(pod, "status"), "containerStatuses");
 	for (size_t i = 0; i < json_array_size(statuses); i++) {

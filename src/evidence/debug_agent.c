@@ -179,6 +179,11 @@ static void join_group(struct group *g, struct wave *w)
 	wave_free(w);
 }
 
+static struct writer writer_copy(struct arena *a, const struct writer *w)
+{
+	return (struct writer){ arena_str(a, w->rank), arena_str(a, w->worker), arena_str(a, w->pid), arena_str(a, w->host) };
+}
+
 /** The wave without its registers and memory; @w is freed. */
 static struct wave *strip_wave(struct wave *w)
 {
@@ -200,8 +205,7 @@ static struct wave *strip_wave(struct wave *w)
 	s->code.before = arena_str(a, w->code.before);
 	s->code.source_file = arena_str(a, w->code.source_file);
 	s->code.source_line = arena_str(a, w->code.source_line);
-	s->writer = (struct writer){ arena_str(a, w->writer.rank), arena_str(a, w->writer.worker), arena_str(a, w->writer.pid),
-				     arena_str(a, w->writer.host) };
+	s->writer = writer_copy(a, &w->writer);
 	wave_free(w);
 	return s;
 }
@@ -298,10 +302,8 @@ static void wave_begin(struct debug_agent *d, const struct logline *line, struct
 	d->wave = mem_alloc(sizeof(*d->wave));
 	d->wave->count = 1;
 	d->wave->at = at;
-	d->wave->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
-	struct arena *a = &d->wave->arena;
-	d->wave->writer = (struct writer){ arena_str(a, line->writer.rank), arena_str(a, line->writer.worker),
-					   arena_str(a, line->writer.pid), arena_str(a, line->writer.host) };
+	d->wave->time = line_time(line);
+	d->wave->writer = writer_copy(&d->wave->arena, &line->writer);
 	d->lane = UINT64_MAX;
 }
 
@@ -646,7 +648,7 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 	event_add_text(&e, &w->arena, "worker", w->writer.worker);
 	if (g->full)
 		add_values(w, &e);
-	d->out.sink.event(d->out.sink.ctx, &e);
+	artefact_tell(&d->out, &e);
 }
 
 /** Stopped ones first, then the larger groups. */
@@ -677,7 +679,7 @@ static void debug_agent_close(void *self)
 	if (rest && artefact_event(&d->out, "waves-more", d->groups.data[0].first->at, &e)) {
 		struct arena arena = { 0 };
 		event_add_number(&e, &arena, "waves", rest);
-		d->out.sink.event(d->out.sink.ctx, &e);
+		artefact_tell(&d->out, &e);
 		arena_free(&arena);
 	}
 	for (size_t i = 0; i < d->groups.len; i++)

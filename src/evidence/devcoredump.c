@@ -50,14 +50,6 @@ static void *devcoredump_open(const struct artefact_output *out)
 	return d;
 }
 
-static bool behind(struct str line, struct str key, struct str *ret)
-{
-	if (!str_starts(line, key))
-		return false;
-	*ret = str_trim(str_from(line, key.n));
-	return true;
-}
-
 static void keep(struct devcoredump *d, struct str *to, struct str value)
 {
 	if (d->arena.total < KEPT_BYTES)
@@ -145,7 +137,7 @@ static bool ib_line(struct devcoredump *d, struct str text)
 {
 	struct str rest;
 	uint64_t address;
-	if (!behind(text, S("IB #"), &rest))
+	if (!str_behind(text, S("IB #"), &rest))
 		return false;
 	struct str number = str_word(&rest), where = str_word(&rest);
 	if (!str_hex(where, &address))
@@ -157,7 +149,7 @@ static bool ib_line(struct devcoredump *d, struct str text)
 static bool ring_line(struct devcoredump *d, struct str text)
 {
 	struct str rest;
-	if (behind(text, S("ring name: "), &rest)) {
+	if (str_behind(text, S("ring name: "), &rest)) {
 		dump_begin(d, "ring", rest, 0, true);
 		return true;
 	}
@@ -173,9 +165,9 @@ static bool fault_line(struct devcoredump *d, struct str text, struct place at)
 		d->fault_seen = true;
 		d->fault_at = at;
 		keep(d, &d->fault_hub, str_cut(str_from(text, 1), (size_t)observed - 1));
-	} else if (behind(text, S("Faulty page starting at address:"), &rest)) {
+	} else if (str_behind(text, S("Faulty page starting at address:"), &rest)) {
 		str_hex(str_word(&rest), &d->fault_address);
-	} else if (behind(text, S("Protection fault status register:"), &rest)) {
+	} else if (str_behind(text, S("Protection fault status register:"), &rest)) {
 		str_hex(str_word(&rest), &d->fault_status);
 	} else {
 		return false;
@@ -187,7 +179,7 @@ static bool fault_line(struct devcoredump *d, struct str text, struct place at)
 static bool block_version(struct devcoredump *d, struct str text, struct place at)
 {
 	struct str rest, version;
-	if (!behind(text, S("HWIP: "), &rest))
+	if (!str_behind(text, S("HWIP: "), &rest))
 		return false;
 	struct str name = str_split(&rest, '[');
 	ptrdiff_t v = str_find(rest, S(": v"));
@@ -203,7 +195,7 @@ static bool block_version(struct devcoredump *d, struct str text, struct place a
 				     name.p[i] == '/'                     ? '_' :
 									    name.p[i]);
 	event_add(&e, str_z(fact), str_cut(version, 24), FACT_TEXT);
-	d->out.sink.event(d->out.sink.ctx, &e);
+	artefact_tell(&d->out, &e);
 	return true;
 }
 
@@ -227,12 +219,12 @@ static bool soc_line(struct devcoredump *d, struct str text, struct place at)
 		struct str value;
 		struct event e;
 		int64_t number;
-		if (!behind(text, str_z(fields[i][0]), &value))
+		if (!str_behind(text, str_z(fields[i][0]), &value))
 			continue;
 		if (value.n && artefact_event(&d->out, "devcoredump-soc", at, &e)) {
 			event_add(&e, str_z(fields[i][1]), str_cut(value, 80),
 				  str_number(value, &number) ? FACT_NUMBER : FACT_TEXT);
-			d->out.sink.event(d->out.sink.ctx, &e);
+			artefact_tell(&d->out, &e);
 		}
 		return true;
 	}
@@ -244,12 +236,12 @@ static bool discovery_line(struct devcoredump *d, struct str text)
 {
 	struct str rest;
 	uint64_t address;
-	if (behind(text, S("hw_id "), &rest)) {
+	if (str_behind(text, S("hw_id "), &rest)) {
 		str_word(&rest);
 		keep(d, &d->discovered, rest);
 		return true;
 	}
-	if (!d->discovered.n || !behind(text, S("base_addr["), &rest))
+	if (!d->discovered.n || !str_behind(text, S("base_addr["), &rest))
 		return false;
 	str_split(&rest, ']');
 	if (str_hex(str_trim(rest), &address) && d->registers.len < REGISTERS_MAX) {
@@ -264,27 +256,27 @@ static bool discovery_line(struct devcoredump *d, struct str text)
 static bool header_line(struct devcoredump *d, struct str text)
 {
 	struct str rest;
-	if (behind(text, S("kernel: "), &rest))
+	if (str_behind(text, S("kernel: "), &rest))
 		keep(d, &d->kernel, rest);
-	else if (behind(text, S("process_name: "), &rest))
+	else if (str_behind(text, S("process_name: "), &rest))
 		process_line(d, rest);
-	else if (behind(text, S("pasid: "), &rest))
+	else if (str_behind(text, S("pasid: "), &rest))
 		keep(d, &d->pasid, rest);
-	else if (behind(text, S("vmid: "), &rest))
+	else if (str_behind(text, S("vmid: "), &rest))
 		keep(d, &d->vmid, rest);
-	else if (behind(text, S("SOC Device id: "), &rest))
+	else if (str_behind(text, S("SOC Device id: "), &rest))
 		keep(d, &d->device, rest);
-	else if (behind(text, S("SOC PCI Revision id: "), &rest))
+	else if (str_behind(text, S("SOC PCI Revision id: "), &rest))
 		keep(d, &d->revision, rest);
-	else if (behind(text, S("IP: "), &rest)) {
+	else if (str_behind(text, S("IP: "), &rest)) {
 		keep(d, &d->block, rest);
 		d->queue = (struct str){ 0 };
 	} else if (str_starts(text, S("mec ")) || str_starts(text, S("me ")))
 		keep(d, &d->queue, text);
-	else if (behind(text, S("IP Type: "), &rest)) {
+	else if (str_behind(text, S("IP Type: "), &rest)) {
 		keep(d, &d->ip_type, str_word(&rest));
 		struct str name;
-		if (behind(str_trim(rest), S("Ring Name: "), &name))
+		if (str_behind(str_trim(rest), S("Ring Name: "), &name))
 			keep(d, &d->ring, name);
 	} else if (str_find(text, S("VRAM is lost due to GPU reset")) >= 0)
 		d->vram_lost = true;
@@ -314,18 +306,16 @@ static bool devcoredump_line(void *self, const struct logline *line, struct plac
 	struct str text = str_trim(line->message), rest;
 	if (!d->at.line) {
 		d->at = at;
-		d->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+		d->time = line_time(line);
 	}
 	if (str_find(text, S("AMDGPU Device Coredump ****")) >= 0) {
 		d->header = true;
 		return true;
 	}
-	double seconds;
 	char number[32];
-	if (d->header && behind(text, S("time: "), &rest) && rest.n < sizeof(number)) {
-		memcpy(number, rest.p, rest.n);
-		number[rest.n] = 0;
-		seconds = strtod(number, NULL);
+	if (d->header && str_behind(text, S("time: "), &rest) && rest.n < sizeof(number)) {
+		str_copy(number, sizeof(number), rest);
+		double seconds = strtod(number, NULL);
 		if (seconds > 0 && seconds < 1e10)
 			d->time = (struct stamp){ TIME_BOOT, seconds };
 		return true;
@@ -343,14 +333,14 @@ static void tell_machine(struct devcoredump *d)
 	int64_t id, revision = 0;
 	if (d->kernel.n && artefact_event(&d->out, "devcoredump-kernel", d->at, &e)) {
 		event_add(&e, S("kernel"), d->kernel, FACT_TEXT);
-		d->out.sink.event(d->out.sink.ctx, &e);
+		artefact_tell(&d->out, &e);
 	}
 	if (str_number(d->device, &id) && artefact_event(&d->out, "devcoredump-part", d->at, &e)) {
 		event_add_code(&e, &d->arena, "vendor", 0x1002);
 		event_add_code(&e, &d->arena, "device_id", (uint64_t)id);
 		if (str_number(d->revision, &revision))
 			event_add_code(&e, &d->arena, "revision", (uint64_t)revision);
-		d->out.sink.event(d->out.sink.ctx, &e);
+		artefact_tell(&d->out, &e);
 	}
 }
 
@@ -393,7 +383,7 @@ static void tell_dump(struct devcoredump *d)
 	if (d->vram_lost)
 		event_add(&e, S("vram_lost"), S("true"), FACT_TRUE);
 	add_values(d, &e);
-	d->out.sink.event(d->out.sink.ctx, &e);
+	artefact_tell(&d->out, &e);
 }
 
 /** A record of zeros is none; what the fault register still holds is. */
@@ -415,7 +405,7 @@ static void tell_fault(struct devcoredump *d)
 	event_add(&e, S("vmid"), d->vmid, FACT_NUMBER);
 	event_add(&e, S("pasid"), d->pasid, FACT_NUMBER);
 	add_process(d, &e);
-	d->out.sink.event(d->out.sink.ctx, &e);
+	artefact_tell(&d->out, &e);
 }
 
 static void devcoredump_close(void *self)

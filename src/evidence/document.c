@@ -1,7 +1,6 @@
-// Files that are one document of JSON (or a pickle of the same): parsed once, then offered to each of their readers. The parser is jansson: it
-// bounds its depth and takes pointer and length (docs/DECISIONS.md).
-#include <jansson.h>
-#include <stdlib.h>
+// Files that are one document of JSON (or a pickle of the same): parsed once, then offered to each of their readers. The
+// parser is jansson: it bounds its depth and takes pointer and length (docs/DECISIONS.md).
+#include "evidence/document.h"
 
 #include "evidence/artefact.h"
 #include "evidence/pickle.h"
@@ -30,6 +29,12 @@ bool document_begins(struct str head)
 		if (str_find(str_cut(head, 16384), str_z(keys[i])) >= 0)
 			return true;
 	return false;
+}
+
+struct str document_text(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+	return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) } : (struct str){ 0 };
 }
 
 static const char *offer(const struct artefact_output *out, const json_t *root)

@@ -73,8 +73,7 @@ static bool fence_info_line(void *self, const struct logline *line, struct place
 		end_ring(f);
 		f->now = (struct ring_fences){ .at = at };
 		f->field = 0;
-		name = str_cut(name, sizeof(f->now.name) - 1);
-		memcpy(f->now.name, name.p, name.n);
+		str_copy(f->now.name, sizeof(f->now.name), name);
 		return true;
 	}
 	if (!str_starts(text, S("Last ")))
@@ -100,7 +99,7 @@ static void tell_ring(struct fence_info *f, const struct ring_fences *r)
 	event_add_text(&e, &f->arena, "ring", str_z(r->name));
 	event_add_code(&e, &f->arena, "fence_signaled", r->signaled);
 	event_add_code(&e, &f->arena, "fence_emitted", r->emitted);
-	f->out.sink.event(f->out.sink.ctx, &e);
+	artefact_tell(&f->out, &e);
 }
 
 static void fence_info_close(void *self)
@@ -148,7 +147,7 @@ bool firmware_line(const struct artefact_output *out, struct str text, struct pl
 	}
 	struct arena arena = { 0 };
 	event_add_code(&e, &arena, name, version);
-	out->sink.event(out->sink.ctx, &e);
+	artefact_tell(out, &e);
 	arena_free(&arena);
 	return true;
 }

@@ -1,5 +1,6 @@
-// torch's Flight Recorder, as JSON or as the pickle that torch writes: what one rank enqueued last in each of its process groups, and what did not end. The file does
-// not say whose it is: its rank is the number at the end of its name (nccl_trace_rank_3, with or without .json).
+// torch's Flight Recorder, as JSON or as the pickle that torch writes: what one rank enqueued last in each of its process
+// groups, and what did not end. The file does not say whose it is: its rank is the number at the end of its name
+// (nccl_trace_rank_3, with or without .json).
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -108,7 +109,7 @@ static void tell_group(const struct artefact_output *out, const struct group *g,
 	} else {
 		event_add_text(&e, &a, "collective", plain_operation(g->last ? g->last : ""));
 	}
-	out->sink.event(out->sink.ctx, &e);
+	artefact_tell(out, &e);
 	arena_free(&a);
 }
 

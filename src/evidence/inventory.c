@@ -4,8 +4,6 @@
 
 #include "evidence/artefact.h"
 
-enum { GPUS_MAX = 64 };
-
 struct inventory_gpu {
 	int64_t node, index;
 	uint64_t chip, bdf;
@@ -46,22 +44,6 @@ static void *inventory_open(const struct artefact_output *out)
 	return v;
 }
 
-static bool field(struct str text, const char *key, struct str *ret)
-{
-	size_t n = strlen(key);
-	if (!str_starts(text, str_z(key)))
-		return false;
-	*ret = str_trim(str_from(text, n));
-	return true;
-}
-
-static void set(char *room, size_t size, struct str value)
-{
-	value = str_cut(value, size - 1);
-	memcpy(room, value.p, value.n);
-	room[value.n] = 0;
-}
-
 // --- one GPU ---
 
 static void tell_gpu(struct inventory *v)
@@ -84,12 +66,12 @@ static void tell_gpu(struct inventory *v)
 			event_add_code(&e, &a, "device_id", g->chip);
 		}
 		event_add_text(&e, &a, "gfx", str_z(g->gfx));
-		v->out.sink.event(v->out.sink.ctx, &e);
+		artefact_tell(&v->out, &e);
 	}
 	if (v->open && g->uncorrectable > 0 && artefact_event(&v->out, "inventory-ecc", v->at, &e)) {
 		event_add_number(&e, &a, "ras_count", g->uncorrectable);
 		event_add_text(&e, &a, "pci", str_z(g->pci));
-		v->out.sink.event(v->out.sink.ctx, &e);
+		artefact_tell(&v->out, &e);
 	}
 	arena_free(&a);
 }
@@ -109,7 +91,7 @@ static void tell_software(struct inventory *v)
 	if ((v->rocm[0] || v->driver[0]) && artefact_event(&v->out, "inventory-software", v->at, &e)) {
 		event_add_text(&e, &a, "rocm", str_z(v->rocm));
 		event_add_text(&e, &a, "driver", str_z(v->driver));
-		v->out.sink.event(v->out.sink.ctx, &e);
+		artefact_tell(&v->out, &e);
 	}
 	arena_free(&a);
 }
@@ -133,15 +115,15 @@ static bool rocminfo_line(struct inventory *v, struct str text, struct place at)
 		begin_gpu(v, at);
 		return true;
 	}
-	if (field(text, "Name: ", &value) && str_starts(value, S("gfx")))
-		set(v->now.gfx, sizeof(v->now.gfx), value);
-	else if (field(text, "Node: ", &value))
+	if (str_behind(text, S("Name: "), &value) && str_starts(value, S("gfx")))
+		str_copy(v->now.gfx, sizeof(v->now.gfx), value);
+	else if (str_behind(text, S("Node: "), &value))
 		v->now.node = (int64_t)first_number(value);
-	else if (field(text, "Device Type: ", &value))
+	else if (str_behind(text, S("Device Type: "), &value))
 		v->now.gpu = str_starts(value, S("GPU"));
-	else if (field(text, "Chip ID: ", &value))
+	else if (str_behind(text, S("Chip ID: "), &value))
 		v->now.chip = first_number(value);
-	else if (field(text, "BDFID: ", &value)) {
+	else if (str_behind(text, S("BDFID: "), &value)) {
 		v->now.bdf = first_number(value);
 		v->now.has_bdf = v->now.bdf > 0;
 	} else
@@ -159,15 +141,15 @@ static bool smi_line(struct inventory *v, struct str text, struct place at)
 		v->now.gpu = true;
 		return true;
 	}
-	if (field(text, "BDF: ", &value) && pci_length(value))
-		set(v->now.pci, sizeof(v->now.pci), str_cut(value, pci_length(value)));
-	else if (field(text, "NODE_ID: ", &value) && str_number(value, &n))
+	if (str_behind(text, S("BDF: "), &value) && pci_length(value))
+		str_copy(v->now.pci, sizeof(v->now.pci), str_cut(value, pci_length(value)));
+	else if (str_behind(text, S("NODE_ID: "), &value) && str_number(value, &n))
 		v->now.node = n;
-	else if (field(text, "DEVICE_ID: ", &value))
+	else if (str_behind(text, S("DEVICE_ID: "), &value))
 		v->now.chip = first_number(value);
-	else if (field(text, "TARGET_GRAPHICS_VERSION: ", &value))
-		set(v->now.gfx, sizeof(v->now.gfx), value);
-	else if (field(text, "TOTAL_UNCORRECTABLE_COUNT: ", &value) && str_number(value, &n))
+	else if (str_behind(text, S("TARGET_GRAPHICS_VERSION: "), &value))
+		str_copy(v->now.gfx, sizeof(v->now.gfx), value);
+	else if (str_behind(text, S("TOTAL_UNCORRECTABLE_COUNT: "), &value) && str_number(value, &n))
 		v->now.uncorrectable = n;
 	else
 		return false;
@@ -192,13 +174,13 @@ static bool old_smi_line(struct inventory *v, struct str text, struct place at)
 	}
 	str_split(&rest, ':');
 	rest = str_trim(rest);
-	if (field(rest, "Node ID:", &value) && str_number(value, &n))
+	if (str_behind(rest, S("Node ID:"), &value) && str_number(value, &n))
 		v->now.node = n;
-	else if (field(rest, "PCI Bus:", &value) && pci_length(value))
-		set(v->now.pci, sizeof(v->now.pci), str_cut(value, pci_length(value)));
-	else if (field(rest, "GFX Version:", &value))
-		set(v->now.gfx, sizeof(v->now.gfx), value);
-	else if (field(rest, "Card Model:", &value))
+	else if (str_behind(rest, S("PCI Bus:"), &value) && pci_length(value))
+		str_copy(v->now.pci, sizeof(v->now.pci), str_cut(value, pci_length(value)));
+	else if (str_behind(rest, S("GFX Version:"), &value))
+		str_copy(v->now.gfx, sizeof(v->now.gfx), value);
+	else if (str_behind(rest, S("Card Model:"), &value))
 		v->now.chip = first_number(value);
 	return true;
 }
@@ -211,7 +193,7 @@ static void version(struct str text, const char *key, char *room, size_t size)
 		return;
 	struct str rest = str_from(text, (size_t)at + strlen(key)), word = str_word(&rest);
 	if (word.n && char_digit(word.p[0]))
-		set(room, size, word);
+		str_copy(room, size, word);
 }
 
 static bool inventory_line(void *self, const struct logline *line, struct place at)
@@ -227,7 +209,7 @@ static bool inventory_line(void *self, const struct logline *line, struct place 
 	if (str_starts(text, S("| ")) && pci_length(str_from(text, 2)) == 12) {
 		begin_gpu(v, at);
 		v->now.gpu = true;
-		set(v->now.pci, sizeof(v->now.pci), str_cut(str_from(text, 2), 12));
+		str_copy(v->now.pci, sizeof(v->now.pci), str_cut(str_from(text, 2), 12));
 		return true;
 	}
 	if (rocminfo_line(v, text, at) || smi_line(v, text, at) || old_smi_line(v, text, at))

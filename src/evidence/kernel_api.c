@@ -6,10 +6,10 @@
 //     arg[0]=Tensor(
 //         shape=(64, 7168)
 //         nan_count=0
-#include <jansson.h>
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "evidence/document.h"
 
 enum { SHAPES_BYTES = 600, NAME_BYTES = 160, ODD_INDEX = 1000000 };
 
@@ -71,21 +71,13 @@ static void begin_call(struct kernel_api *k, const struct logline *line, struct 
 		k->dump[0] = 0;
 	arena_free(&k->arena);
 	k->call = (struct call){ .name = arena_str(&k->arena, str_cut(name, NAME_BYTES)), .at = at };
-	k->call.time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	k->call.time = line_time(line);
 	k->call.writer.rank = arena_str(&k->arena, line->writer.rank);
 	k->call.writer.pid = arena_str(&k->arena, line->writer.pid);
 	k->has_call = true;
 	k->outputs = false;
 	k->calls++;
 	text_clear(&k->shapes);
-}
-
-static bool behind(struct str text, const char *key, struct str *ret)
-{
-	if (!str_starts(text, str_z(key)))
-		return false;
-	*ret = str_trim(str_from(text, strlen(key)));
-	return true;
 }
 
 /** Whether @text is a line of the block that follows a call. */
@@ -145,32 +137,28 @@ static bool kernel_api_line(void *self, const struct logline *line, struct place
 			k->call.exception = arena_str(&k->arena, str_cut(str_from(text, (size_t)exception + 15), 240));
 		return true;
 	}
-	if (behind(text, "Output", &rest)) {
+	if (str_behind(text, S("Output"), &rest)) {
 		k->outputs = k->call.returned = k->tells_end = true;
-	} else if (behind(text, "Dumped inputs to: ", &rest)) {
+	} else if (str_behind(text, S("Dumped inputs to: "), &rest)) {
 		k->has_call &= !k->call.returned;
-		rest = str_cut(rest, sizeof(k->dump) - 1);
-		memcpy(k->dump, rest.p, rest.n);
-		k->dump[rest.n] = 0;
-	} else if (behind(text, "shape=", &rest) && !k->outputs && k->shapes.n < SHAPES_BYTES) {
+		str_copy(k->dump, sizeof(k->dump), rest);
+	} else if (str_behind(text, S("shape="), &rest) && !k->outputs && k->shapes.n < SHAPES_BYTES) {
 		text_printf(&k->shapes, "%s" STR_FMT, k->shapes.n ? " " : "", STR_ARG(rest));
-	} else if (behind(text, "dtype=torch.", &rest) && !k->outputs && k->shapes.n && k->shapes.n < SHAPES_BYTES) {
+	} else if (str_behind(text, S("dtype=torch."), &rest) && !k->outputs && k->shapes.n && k->shapes.n < SHAPES_BYTES) {
 		k->integers = str_starts(rest, S("int"));
 		text_printf(&k->shapes, ":" STR_FMT, STR_ARG(str_cut(rest, 20)));
-	} else if (behind(text, "min=", &rest) && rest.n < sizeof(k->low)) {
-		memcpy(k->low, rest.p, rest.n);
-		k->low[rest.n] = 0;
-	} else if (behind(text, "max=", &rest) && k->integers && !k->outputs && !k->call.odd_range.n) {
-		double low = strtod(k->low, NULL), top = 0;
-		char number[24] = "";
-		memcpy(number, rest.p, rest.n < sizeof(number) ? rest.n : sizeof(number) - 1);
-		top = strtod(number, NULL);
+	} else if (str_behind(text, S("min="), &rest) && rest.n < sizeof(k->low)) {
+		str_copy(k->low, sizeof(k->low), rest);
+	} else if (str_behind(text, S("max="), &rest) && k->integers && !k->outputs && !k->call.odd_range.n) {
+		char number[24];
+		str_copy(number, sizeof(number), rest);
+		double low = strtod(k->low, NULL), top = strtod(number, NULL);
 		// Ids and offsets that no table of a model reaches, or that wrapped round.
 		if (low < -1 || top > ODD_INDEX)
 			k->call.odd_range = arena_printf(&k->arena, "%.0f to %.0f", low, top);
-	} else if (behind(text, "nan_count=", &rest) && !k->outputs && str_number(rest, &n)) {
+	} else if (str_behind(text, S("nan_count="), &rest) && !k->outputs && str_number(rest, &n)) {
 		add_count(&k->call.nan, n);
-	} else if (behind(text, "inf_count=", &rest) && !k->outputs && str_number(rest, &n)) {
+	} else if (str_behind(text, S("inf_count="), &rest) && !k->outputs && str_number(rest, &n)) {
 		add_count(&k->call.inf, n);
 	} else if (str_starts(text, S("statistics=[unavailable"))) {
 		k->call.poisoned = true;
@@ -207,7 +195,7 @@ static void kernel_api_close(void *self)
 		if (c->poisoned)
 			event_add(&e, S("api_poisoned"), S("yes"), FACT_TEXT);
 		event_add_number(&e, &k->arena, "api_calls", (int64_t)k->calls);
-		k->out.sink.event(k->out.sink.ctx, &e);
+		artefact_tell(&k->out, &e);
 	}
 	text_free(&k->shapes);
 	arena_free(&k->arena);
@@ -225,12 +213,6 @@ const struct artefact_reader kernel_api_reader = {
 
 // --- metadata of a dump ---
 
-static struct str text_of(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-	return s ? str_z(s) : (struct str){ 0 };
-}
-
 /** `[16, 4096]:torch.bfloat16` */
 static void add_shape(struct text *out, const json_t *shape, const char *type)
 {
@@ -243,7 +225,7 @@ static void add_shape(struct text *out, const json_t *shape, const char *type)
 
 static bool kernel_api_document_read(const struct artefact_output *out, const json_t *root)
 {
-	struct str name = text_of(root, "function_name"), status = text_of(root, "execution_status");
+	struct str name = document_text(root, "function_name"), status = document_text(root, "execution_status");
 	struct event e;
 	if (!name.n || !status.n)
 		return false;
@@ -262,12 +244,12 @@ static bool kernel_api_document_read(const struct artefact_output *out, const js
 			break;
 		add_shape(&shapes, json_object_get(tensor, "shape"), type ? type : "?");
 	}
-	add_call(&e, &a, str_cut(name, NAME_BYTES), text_str(&shapes), str_cut(text_of(root, "dump_dir"), 400));
+	add_call(&e, &a, str_cut(name, NAME_BYTES), text_str(&shapes), str_cut(document_text(root, "dump_dir"), 400));
 	event_add_text(&e, &a, "execution_status", status);
 	json_int_t pid = json_integer_value(json_object_get(root, "process_id"));
 	if (pid > 0)
 		event_add_number(&e, &a, "pid", pid);
-	out->sink.event(out->sink.ctx, &e);
+	artefact_tell(out, &e);
 	text_free(&shapes);
 	arena_free(&a);
 	return true;

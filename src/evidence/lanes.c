@@ -34,8 +34,8 @@ static bool find_step(const struct values *v, uint64_t mask, uint32_t *ret_step,
 	return pairs && best;
 }
 
-/** The upper half of addresses and of 64-bit numbers stands in the next register. */
-static void judge_width(const struct values *all, size_t n, struct lane_pattern *p)
+/** The upper half of an address stands in the next register. */
+static void judge_address(const struct values *all, size_t n, struct lane_pattern *p)
 {
 	char next[24];
 	int64_t number;
@@ -43,17 +43,15 @@ static void judge_width(const struct values *all, size_t n, struct lane_pattern 
 		return;
 	snprintf(next, sizeof(next), "v%lld", (long long)number + 1);
 	const struct values *upper = values_find(all, n, next);
-	unsigned same = 0, lanes = 0, small = 0;
+	unsigned same = 0, lanes = 0;
 	for (unsigned lane = 0; upper && lane < LANES; lane++) {
 		if (!lane_known(upper, lane))
 			continue;
 		uint32_t value = (uint32_t)upper->data[lane];
 		lanes++;
 		same += value >= 0x10 && value <= 0xffff;
-		small += value == 0 || value == UINT32_MAX;
 	}
 	p->address = lanes && same * 4 >= lanes * 3;
-	p->wide = lanes && small == lanes;
 }
 
 static uint64_t known_lanes(const struct values *v)
@@ -86,7 +84,7 @@ static bool find_pattern(const struct values *all, size_t n, const struct values
 		if ((judged >> lane & 1) && !agrees)
 			p->odd |= 1ull << lane;
 	}
-	judge_width(all, n, p);
+	judge_address(all, n, p);
 	// Nearly all of the others agree, and something breaks it.
 	if (p->stepped && p->fit * 10 >= bits(others) * 9)
 		return p->odd && (!all_active || bits(p->odd) * 4 <= bits(known));

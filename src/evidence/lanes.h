@@ -14,7 +14,6 @@ struct lane_pattern {
 	unsigned fit; // lanes that agree
 	uint64_t odd; // active lanes that do not
 	bool address; // the lower half of a 64-bit address
-	bool wide;    // the lower half of a 64-bit number
 };
 
 /** A lane that the dump does not have is UINT64_MAX. */

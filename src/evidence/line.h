@@ -18,6 +18,12 @@ struct logline {
 
 enum { LINE_MAX_BYTES = 4096 };
 
+/** The time of a line, of no clock where it has none. */
+static inline struct stamp line_time(const struct logline *line)
+{
+	return line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+}
+
 /** @raw itself where it is clean, else a clean copy in @room (LINE_MAX_BYTES). */
 struct str line_clean(struct str raw, char *room);
 /** Where @line is JSON around a log line, its text goes to @room and its times to @out; false where it is not. */

@@ -171,9 +171,6 @@ static void release_held(struct log_reader *r)
 	arena_free(&r->arena);
 }
 
-/** As the readers of artefacts call it. */
-static void emit_from_artefact(void *ctx, const struct event *e);
-
 static void emit(struct log_reader *r, const struct event *e)
 {
 	r->events += e->signature != NULL;
@@ -192,6 +189,9 @@ static void emit(struct log_reader *r, const struct event *e)
 	}
 }
 
+/** As the readers of artefacts call it. */
+static void emit_from_artefact(void *ctx, const struct event *e) { emit(ctx, e); }
+
 void log_reader_end(struct log_reader *r)
 {
 	close_artefact(r);
@@ -199,8 +199,6 @@ void log_reader_end(struct log_reader *r)
 		r->order = decide_order(r);
 	release_held(r);
 }
-
-static void emit_from_artefact(void *ctx, const struct event *e) { emit(ctx, e); }
 
 // --- from a matched line to an event ---
 
@@ -236,7 +234,7 @@ static void add_capture(const struct know *k, struct event *e, const struct capt
 static void start_event(const struct log_reader *r, const struct logline *line, uint64_t number, struct event *e)
 {
 	e->signature = NULL;
-	e->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	e->time = line_time(line);
 	e->at = (struct place){ r->source, number };
 	e->device = line->device;
 	e->driver = line->driver;

@@ -68,3 +68,5 @@ bool artefact_event(const struct artefact_output *out, const char *id, struct pl
 		event_add(ret, p->name, p->value, FACT_TEXT);
 	return ret->signature;
 }
+
+void artefact_tell(const struct artefact_output *out, const struct event *e) { out->sink.event(out->sink.ctx, e); }

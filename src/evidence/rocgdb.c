@@ -13,7 +13,7 @@ enum { DISPATCHES_MAX = 64, QUEUES_MAX = 64, PLACES_MAX = 24, NAME_BYTES = 2048,
 
 /** Waves that are at the same place. */
 struct wave_place {
-	struct str where, kernel, source;
+	struct str kernel, source;
 	uint64_t pc;
 	unsigned count;
 	struct place at;
@@ -65,7 +65,8 @@ static struct str keep(struct rocgdb *g, struct str s)
 	return g->arena.total < KEPT_BYTES ? arena_str(&g->arena, str_cut(s, NAME_BYTES)) : (struct str){ 0 };
 }
 
-static bool behind(struct str line, const char *mark, struct str *ret)
+/** What follows @mark, wherever that stands in @line. */
+static bool find_behind(struct str line, const char *mark, struct str *ret)
 {
 	ptrdiff_t at = str_find(line, str_z(mark));
 	if (at < 0)
@@ -78,12 +79,10 @@ static bool start(struct rocgdb *g, const char *signature, const struct logline 
 {
 	if (!artefact_event(&g->out, signature, at, e))
 		return false;
-	e->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	e->time = line_time(line);
 	e->text = str_trim(line->message);
 	return true;
 }
-
-static void tell(struct rocgdb *g, const struct event *e) { g->out.sink.event(g->out.sink.ctx, e); }
 
 // --- tables ---
 
@@ -115,7 +114,7 @@ static void dispatch_row(struct rocgdb *g, struct str row, const struct logline 
 	for (size_t i = 0; i < id.n; i++)
 		if (id.p[i] == ':')
 			last = (ptrdiff_t)i;
-	if (behind(rest, "(PKID ", &packet))
+	if (find_behind(rest, "(PKID ", &packet))
 		rest = packet, packet = str_split(&rest, ')');
 	struct str grid = bracketed(&rest), group = bracketed(&rest), fence = str_word(&rest);
 	rest = str_trim(rest);
@@ -131,7 +130,7 @@ static void dispatch_row(struct rocgdb *g, struct str row, const struct logline 
 	if (is_full_fence(fence))
 		event_add(&e, S("full_fence"), S("yes"), FACT_TEXT);
 	event_add_text(&e, &g->arena, "kernel_name", str_cut(str_trim(rest), NAME_BYTES));
-	tell(g, &e);
+	artefact_tell(&g->out, &e);
 }
 
 static void queue_row(struct rocgdb *g, struct str row, const struct logline *line, struct place at)
@@ -139,7 +138,7 @@ static void queue_row(struct rocgdb *g, struct str row, const struct logline *li
 	struct str rest = row, id = str_word(&rest), qid = { 0 };
 	int64_t read, write;
 	g->queues++;
-	if (behind(rest, "(QID ", &qid))
+	if (find_behind(rest, "(QID ", &qid))
 		rest = qid, qid = str_split(&rest, ')');
 	struct str type = str_word(&rest), first = str_word(&rest), second = str_word(&rest);
 	// Copy queues have no indices of their own.
@@ -153,7 +152,7 @@ static void queue_row(struct rocgdb *g, struct str row, const struct logline *li
 	event_add_number(&e, &g->arena, "read_index", read);
 	event_add_number(&e, &g->arena, "write_index", write);
 	event_add_number(&e, &g->arena, "pending", write - read);
-	tell(g, &e);
+	artefact_tell(&g->out, &e);
 }
 
 /** Columns of `info agents`: the location is the last, the architecture stands behind the id. */
@@ -178,7 +177,7 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 			  FACT_TEXT);
 	event_add_text(&e, &g->arena, "gfx", gfx);
 	event_add_text(&e, &g->arena, "gpu_name", str_cut(name, 64));
-	tell(g, &e);
+	artefact_tell(&g->out, &e);
 }
 
 /** The function, its pc and its source of `0x... in kern (n=3) at saxpy.cpp:57`, or of `kern () at saxpy.cpp:7`. */
@@ -230,9 +229,9 @@ static void wave_row(struct rocgdb *g, struct str row, struct place at)
 static void signal_line(struct rocgdb *g, struct str line, struct place at)
 {
 	struct str rest, name;
-	behind(line, "received signal ", &rest);
+	find_behind(line, "received signal ", &rest);
 	g->signal = keep(g, str_split(&rest, ','));
-	if (behind(line, "Thread ", &name) && behind(name, "\"", &name))
+	if (find_behind(line, "Thread ", &name) && find_behind(name, "\"", &name))
 		g->program = keep(g, str_split(&name, '"'));
 	g->stopped = true;
 	g->on_wave = g->imprecise = false;
@@ -259,7 +258,7 @@ static void stop_frame(struct rocgdb *g, const struct logline *line, struct str 
 	if (str_find(frame, S("private_lane#")) >= 0)
 		event_add(&e, S("private_memory"), S("unreadable"), FACT_TEXT);
 	event_add(&e, S("precise"), g->imprecise ? S("no") : S("unknown"), FACT_TEXT);
-	tell(g, &e);
+	artefact_tell(&g->out, &e);
 }
 
 // --- lines ---
@@ -297,15 +296,15 @@ static bool rocgdb_line(void *self, const struct logline *line, struct place at)
 	}
 	if (g->stopped && str_find(text, S("\" received signal SIG")) >= 0)
 		return true;
-	if (behind(text, "AMDGPU Dispatch ", &row))
+	if (find_behind(text, "AMDGPU Dispatch ", &row))
 		dispatch_row(g, row, line, at);
-	else if (behind(text, "AMDGPU Queue ", &row))
+	else if (find_behind(text, "AMDGPU Queue ", &row))
 		queue_row(g, row, line, at);
-	else if (behind(text, "AMDGPU Agent (", &row))
+	else if (find_behind(text, "AMDGPU Agent (", &row))
 		agent_row(g, row, line, at);
-	else if (behind(text, "AMDGPU Wave ", &row))
+	else if (find_behind(text, "AMDGPU Wave ", &row))
 		wave_row(g, row, at);
-	else if (behind(text, "AMDGPU Lane ", &row) || empty_line(g, text, at))
+	else if (find_behind(text, "AMDGPU Lane ", &row) || empty_line(g, text, at))
 		return true;
 	else
 		return str_starts(text, S("(gdb)")) || str_starts(text, S("Id ")) || str_starts(text, S("===")) ||
@@ -325,7 +324,7 @@ static void tell_waves(struct rocgdb *g)
 			event_add_code(&e, &g->arena, "pc", p->pc);
 		event_add_text(&e, &g->arena, "kernel_name", p->kernel);
 		event_add_text(&e, &g->arena, "source_line", p->source);
-		tell(g, &e);
+		artefact_tell(&g->out, &e);
 	}
 }
 
@@ -337,7 +336,7 @@ static void rocgdb_close(void *self)
 	bool empty = (g->no_dispatches || g->no_queues || g->no_agents) && !g->dispatches && !g->pending;
 	if (empty && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {
 		event_add(&e, S("debugger_sees"), g->agents ? S("agents") : S("nothing"), FACT_TEXT);
-		tell(g, &e);
+		artefact_tell(&g->out, &e);
 	}
 	vec_free(&g->places);
 	arena_free(&g->arena);

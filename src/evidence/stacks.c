@@ -100,7 +100,7 @@ static void tell_thread(struct stacks *s)
 		event_add(&e, S("pid"), str_z(s->pid), str_number(str_z(s->pid), &pid) ? FACT_NUMBER : FACT_TEXT);
 		event_add(&e, S("process"), str_z(s->program), FACT_TEXT);
 		event_add(&e, S("python_frame"), s->python_frame, FACT_TEXT);
-		s->out.sink.event(s->out.sink.ctx, &e);
+		artefact_tell(&s->out, &e);
 	}
 	s->background = false;
 	s->waits_in = s->peer_in = s->python_frame = s->thread = (struct str){ 0 };
@@ -114,7 +114,7 @@ static void begin_thread(struct stacks *s, const struct logline *line, struct st
 	s->form = form;
 	s->thread = arena_str(&s->arena, str_cut(name, 64));
 	s->at = at;
-	s->time = line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
+	s->time = line_time(line);
 }
 
 // --- frames ---
@@ -197,13 +197,6 @@ static bool faulthandler_frame(struct stacks *s, struct str text)
 	return true;
 }
 
-static void set(char *room, size_t size, struct str value)
-{
-	value = str_cut(value, size - 1);
-	memcpy(room, value.p, value.n);
-	room[value.n] = 0;
-}
-
 static bool process_line(struct stacks *s, struct str text)
 {
 	struct str rest = text;
@@ -215,10 +208,10 @@ static bool process_line(struct stacks *s, struct str text)
 	if (!str_number(number, &pid) || pid < 1)
 		return false;
 	tell_thread(s);
-	set(s->pid, sizeof(s->pid), number);
+	str_copy(s->pid, sizeof(s->pid), number);
 	struct str command = str_trim(rest), name = str_word(&command);
 	const char *slash = memrchr(name.p, '/', name.n);
-	set(s->program, sizeof(s->program), slash ? str_from(name, (size_t)(slash - name.p) + 1) : name);
+	str_copy(s->program, sizeof(s->program), slash ? str_from(name, (size_t)(slash - name.p) + 1) : name);
 	return true;
 }
 
@@ -254,7 +247,7 @@ static void stacks_close(void *self)
 	struct event e;
 	tell_thread(s);
 	if (s->nvidia && artefact_event(&s->out, "stack-nvidia", s->at, &e))
-		s->out.sink.event(s->out.sink.ctx, &e);
+		artefact_tell(&s->out, &e);
 	arena_free(&s->arena);
 	free(s);
 }

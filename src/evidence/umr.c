@@ -220,7 +220,7 @@ static void tell_waves(struct umr *u)
 		event_add_code(&e, &u->arena, "pc", p->pc);
 		if (p->halted)
 			event_add_number(&e, &u->arena, "halted", p->halted);
-		u->out.sink.event(u->out.sink.ctx, &e);
+		artefact_tell(&u->out, &e);
 	}
 }
 
@@ -234,7 +234,7 @@ static void umr_close(void *self)
 		event_add_number(&e, &u->arena, "registers", (int64_t)u->registers.len);
 		e.values = u->registers.data;
 		e.nvalues = u->registers.len;
-		u->out.sink.event(u->out.sink.ctx, &e);
+		artefact_tell(&u->out, &e);
 	}
 	tell_waves(u);
 	vec_free(&u->places);
