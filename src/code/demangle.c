@@ -2,8 +2,16 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { NAME_BYTES = 4096 }; // longer ones are no names
+#include "base/child.h"
+
+enum {
+	NAME_BYTES = 4096, // longer ones are no names
+	PLAIN_BYTES = 64 << 10,
+	CHILD_MS = 2000,
+	REFERENCES_SAFE = 16, // to parts of a name; each may double what it is written out to
+};
 
 typedef char *demangle_fn(const char *name, char *buffer, size_t *length, int *status);
 
@@ -36,6 +44,50 @@ static void swap_types(struct text *out, struct str name, const char *const (*pa
 	}
 }
 
+/** How often the name refers back to a part of itself. */
+static size_t references(struct str name)
+{
+	size_t count = 0;
+	for (size_t i = 0; i + 1 < name.n; i++)
+		count += (name.p[i] == 'S' || name.p[i] == 'T') && (name.p[i + 1] == '_' || char_digit(name.p[i + 1]));
+	return count;
+}
+
+struct mangled {
+	demangle_fn *fn;
+	const char *name;
+};
+
+static void demangle_to(int fd, const void *ctx)
+{
+	const struct mangled *m = ctx;
+	int status = -1;
+	char *plain = m->fn(m->name, NULL, NULL, &status);
+	size_t n = plain && !status ? strlen(plain) : 0, at = 0;
+	while (at < n) {
+		ssize_t written = write(fd, plain + at, n - at);
+		if (written <= 0)
+			break;
+		at += (size_t)written;
+	}
+	free(plain);
+}
+
+/** Few references cannot grow far; a name with many may be written to grow without end, so that a child with a deadline tries it. */
+static void demangle_name(const struct mangled *m, struct text *out)
+{
+	if (references(str_z(m->name)) > REFERENCES_SAFE) {
+		if (!child_run(demangle_to, m, CHILD_MS, PLAIN_BYTES, out))
+			text_clear(out);
+		return;
+	}
+	int status = -1;
+	char *plain = m->fn(m->name, NULL, NULL, &status);
+	if (plain && !status)
+		text_add(out, str_z(plain));
+	free(plain);
+}
+
 struct str demangle(struct arena *a, struct str name)
 {
 	static const char *const known[][2] = { { "DF16b", "Dd" }, { "DF16_", "De" } };
@@ -43,18 +95,15 @@ struct str demangle(struct arena *a, struct str name)
 	name = strip_suffix(name);
 	if (!str_starts(name, S("_Z")) || name.n > NAME_BYTES)
 		return name;
-	demangle_fn *fn = find_demangler();
-	if (!fn)
-		return name;
-	int status = -1;
-	struct text mangled = { 0 }, out = { 0 };
+	struct text mangled = { 0 }, plain = { 0 }, out = { 0 };
 	swap_types(&mangled, name, known, 2);
-	char *plain = fn(arena_z(a, text_str(&mangled)), NULL, NULL, &status);
-	if (plain && !status)
-		swap_types(&out, str_z(plain), plain_names, 2);
+	const struct mangled m = { find_demangler(), arena_z(a, text_str(&mangled)) };
+	if (m.fn)
+		demangle_name(&m, &plain);
+	swap_types(&out, text_str(&plain), plain_names, 2);
 	struct str result = out.n ? arena_str(a, text_str(&out)) : name;
-	free(plain);
 	text_free(&mangled);
+	text_free(&plain);
 	text_free(&out);
 	return result;
 }

@@ -258,7 +258,8 @@ static void weigh(struct incident *i)
 		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
 		text_add(&why, i->log_has_boot ? S("the log of this boot does not show what led to it; ") :
 						 S("this log begins after the cause; "));
-	} else if (i->root == i->events.data[0] || i->root->at.line <= i->events.data[0]->at.line) {
+	} else if (i->root == i->events.data[0] ||
+		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
 		text_add(&why, i->log_has_boot ? S("nothing earlier since the boot points elsewhere; ") :
 						 S("nothing earlier is in this log; "));
 	} else {
@@ -348,6 +349,15 @@ static void forget_conclusion(struct incident *i)
 	i->also.len = i->processes.len = i->ranks.len = i->remedies.len = i->known.len = i->next.len = 0;
 	if (i->events.len)
 		take_times(i, i->events.len);
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		size_t kept = 0;
+		for (size_t f = 0; f < e->nfacts; f++)
+			if (!e->facts[f].concluded)
+				e->facts[kept++] = e->facts[f];
+		e->nfacts = kept;
+		e->notes = NULL;
+	}
 }
 
 /** What an exit code means, where it is known. */
@@ -357,8 +367,7 @@ static void explain_exit(struct incident *i, struct diag_event *e, const struct 
 	int64_t number;
 	struct str meaning =
 		code && str_number(code->value, &number) ? know_name(k, S("exit-code"), number) : (struct str){ 0 };
-	if (meaning.n && !diag_fact(e, "exit_meaning"))
-		diag_set_fact(i, e, (struct fact){ S("exit_meaning"), meaning, FACT_TEXT, code->at });
+	diag_conclude(i, e, "exit_meaning", meaning);
 }
 
 /** Whether @a stands behind @b: by time, or by the line where the times cannot be compared. */

@@ -4,11 +4,7 @@
 
 static bool is_kind(const struct diag_event *e, const char *kind) { return str_is(e->kind->head.id, kind); }
 
-static void mark(struct incident *i, struct diag_event *e, const char *name)
-{
-	if (!diag_fact(e, name))
-		diag_set_fact(i, e, (struct fact){ str_z(name), S("yes"), FACT_TEXT, e->at });
-}
+static void mark(struct incident *i, struct diag_event *e, const char *name) { diag_conclude(i, e, name, S("yes")); }
 
 static bool counts_in_workspace(const struct diag_event *e)
 {
@@ -50,7 +46,7 @@ void packets_name(struct incident *i)
 		struct diag_event *e = i->events.data[n], *before = i->events.data[n - 1];
 		const struct fact *name = diag_fact(before, "kernel_name");
 		if (is_kind(e, "aql-dump") && is_kind(before, "aql-kernel") && name && !diag_fact(e, "kernel_name"))
-			diag_set_fact(i, e, *name);
+			diag_conclude(i, e, "kernel_name", name->value);
 	}
 }
 

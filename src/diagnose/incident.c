@@ -49,8 +49,21 @@ void incident_add_machine(struct incident *i, struct fact fact)
 	vec_push(&i->machine, fact);
 }
 
+void diag_conclude(struct incident *i, struct diag_event *e, const char *name, struct str value)
+{
+	if (value.n && !diag_fact(e, name))
+		diag_set_fact(i, e, (struct fact){ str_z(name), value, FACT_TEXT, e->at, true });
+}
+
 void diag_set_note(struct incident *i, struct diag_event *e, const char *name, struct str text)
 {
+	for (struct diag_note *n = e->notes; n; n = n->next) {
+		if (str_is(n->name, name)) {
+			if (!str_eq(n->text, text))
+				n->text = arena_str(&i->arena, text);
+			return;
+		}
+	}
 	struct diag_note *note = arena_alloc(&i->arena, sizeof(*note));
 	*note = (struct diag_note){ str_z(name), arena_str(&i->arena, text), e->notes };
 	e->notes = note;

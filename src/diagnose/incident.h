@@ -116,6 +116,8 @@ static inline const struct fact *diag_fact(const struct diag_event *e, const cha
 /** Its value; empty where there is none. */
 struct str diag_value(const struct diag_event *e, const char *name);
 void diag_set_fact(struct incident *i, struct diag_event *e, struct fact fact);
+/** A fact that follows from others. */
+void diag_conclude(struct incident *i, struct diag_event *e, const char *name, struct str value);
 void diag_set_note(struct incident *i, struct diag_event *e, const char *name, struct str text);
 /** Adds a fact of the machine. */
 void incident_add_machine(struct incident *i, struct fact fact);

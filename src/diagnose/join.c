@@ -16,6 +16,7 @@ enum {
 	CLOCKS = TIME_RELATIVE + 1,
 	KEYS_MAX = 64,
 	SYMPTOM_TIER = 50,
+	JOINED_EVENTS_MAX = 1024,
 };
 
 struct range {
@@ -438,6 +439,10 @@ static void insert(struct incident *to, const struct diag_event *e)
 	for (size_t n = 0; n < to->events.len; n++)
 		if (same_event(to->events.data[n], e))
 			return;
+	if (to->events.len >= JOINED_EVENTS_MAX) {
+		to->dropped++;
+		return;
+	}
 	size_t at = position(to, e);
 	vec_push(&to->events, NULL);
 	memmove(to->events.data + at + 1, to->events.data + at, (to->events.len - 1 - at) * sizeof(to->events.data[0]));

@@ -111,12 +111,6 @@ static struct str opaque_size(struct str name)
 	return str_cut(rest, n);
 }
 
-static void add(struct incident *i, struct diag_event *e, const char *name, struct str value)
-{
-	if (value.n && !diag_fact(e, name))
-		diag_set_fact(i, e, (struct fact){ str_z(name), value, FACT_TEXT, e->at });
-}
-
 /** What a kernel's failing mostly means, for how this event failed. */
 static struct str usual_cause(const struct know_kernel *k, const struct diag_event *e)
 {
@@ -158,20 +152,20 @@ void kernels_explain(struct incident *i, struct diag_event *e, const struct know
 	const struct know_kernel *known = find_kernel(k, name, &fragment);
 	if (!known)
 		known = find_kernel(k, printed->value, &fragment);
-	add(i, e, "kernel_short", short_name(&i->arena, name, fragment));
+	diag_conclude(i, e, "kernel_short", short_name(&i->arena, name, fragment));
 	struct str isa = name_isa(&i->arena, printed->value);
-	add(i, e, "kernel_isa", isa);
+	diag_conclude(i, e, "kernel_isa", isa);
 	if (isa.n)
-		add(i, e, "isa_fits", !i->gpu.gfx.n ? S("unknown") : str_eq(isa, i->gpu.gfx) ? S("yes") : S("no"));
+		diag_conclude(i, e, "isa_fits", !i->gpu.gfx.n ? S("unknown") : str_eq(isa, i->gpu.gfx) ? S("yes") : S("no"));
 	if (!known)
 		return;
 	struct str size = opaque_size(name);
-	add(i, e, "library", known->library);
+	diag_conclude(i, e, "library", known->library);
 	if (!known->generic)
-		add(i, e, "operation",
-		    size.n ? arena_printf(&i->arena, STR_FMT " on a " STR_FMT "-byte type", STR_ARG(known->operation),
-					  STR_ARG(size)) :
-			     known->operation);
-	add(i, e, "workspace", known->workspace ? S("shared") : S(""));
+		diag_conclude(i, e, "operation",
+			      size.n ? arena_printf(&i->arena, STR_FMT " on a " STR_FMT "-byte type", STR_ARG(known->operation),
+						    STR_ARG(size)) :
+				       known->operation);
+	diag_conclude(i, e, "workspace", known->workspace ? S("shared") : S(""));
 	explain_operation(i, e, known);
 }

@@ -238,8 +238,7 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 		    "for it. ",
 		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "" : "s", (long long)low,
 		    (long long)high);
-	if (i->root && !diag_fact(i->root, "lagging_ranks"))
-		diag_set_fact(i, i->root, (struct fact){ S("lagging_ranks"), text_str(&behind), FACT_TEXT, i->root->at });
+	diag_conclude(i, i->root, "lagging_ranks", text_str(&behind));
 	text_free(&behind);
 }
 

@@ -54,13 +54,10 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct lane
 {
 	struct str lanes = lane_list(&i->arena, p->odd);
 	struct str values = shown_values(&i->arena, p, p->odd);
-	diag_set_fact(i, e, (struct fact){ S("odd_register"), p->v->name, FACT_TEXT, e->at });
-	diag_set_fact(i, e,
-		      (struct fact){ S("odd_lanes"),
-				     arena_printf(&i->arena, "lane%s " STR_FMT, __builtin_popcountll(p->odd) > 1 ? "s" : "",
-						  STR_ARG(lanes)),
-				     FACT_TEXT, e->at });
-	diag_set_fact(i, e, (struct fact){ S("odd_values"), values, FACT_TEXT, e->at });
+	diag_conclude(i, e, "odd_register", p->v->name);
+	diag_conclude(i, e, "odd_lanes",
+		      arena_printf(&i->arena, "lane%s " STR_FMT, __builtin_popcountll(p->odd) > 1 ? "s" : "", STR_ARG(lanes)));
+	diag_conclude(i, e, "odd_values", values);
 	struct text note = { 0 };
 	text_printf(&note, "In register " STR_FMT " the other lanes ", STR_ARG(p->v->name));
 	if (p->stepped && p->step == 0)
@@ -134,7 +131,7 @@ void waves_explain(struct incident *i)
 		uint64_t active = exec && exec->n ? exec->data[0] : 0;
 		if (!active)
 			continue;
-		diag_set_fact(i, e, (struct fact){ S("lanes"), lane_list(&i->arena, active), FACT_TEXT, e->at });
+		diag_conclude(i, e, "lanes", lane_list(&i->arena, active));
 		if (strstr(word, "ASSERT"))
 			find_odd_lanes(i, e, active);
 	}

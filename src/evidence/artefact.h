@@ -15,13 +15,16 @@ struct artefact_output {
 	uint64_t line;   // of a document
 };
 
+/** TAKEN_LOOKS_LIKE: it may be of the artefact but says nothing, so that it may as well be a line of the log. */
+enum taken { TAKEN_NO, TAKEN_YES, TAKEN_LOOKS_LIKE };
+
 struct artefact_reader {
 	const char *kind; // as in "sources"
 	/** Whether the artefact begins with this line. It may be asked of every line of a text. */
 	bool (*begins)(struct str line);
 	void *(*open)(const struct artefact_output *out);
 	/** Whether the line is of the artefact. The first line it gets is the one with which it begins. */
-	bool (*line)(void *self, const struct logline *line, struct place at);
+	enum taken (*line)(void *self, const struct logline *line, struct place at);
 	/** Hands on what is left and frees @self. */
 	void (*close)(void *self);
 	unsigned patience; // so many lines of others may stand between its own

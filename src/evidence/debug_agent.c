@@ -298,6 +298,8 @@ static void header_end(struct debug_agent *d)
 
 static void wave_begin(struct debug_agent *d, const struct logline *line, struct place at)
 {
+	if (d->section == SECTION_HEADER) // one that was cut off
+		header_end(d);
 	wave_end(d);
 	d->wave = mem_alloc(sizeof(*d->wave));
 	d->wave->count = 1;
@@ -560,7 +562,7 @@ static bool code_line(struct debug_agent *d, struct str text)
 
 // --- lines ---
 
-static bool debug_agent_line(void *self, const struct logline *line, struct place at)
+static enum taken debug_agent_line(void *self, const struct logline *line, struct place at)
 {
 	struct debug_agent *d = self;
 	// A name that was wrapped may begin with `>`, which is no mark of quoting here.

@@ -30,6 +30,7 @@ struct devcoredump {
 	uint64_t fault_address, fault_status, latched_status;
 	bool latched;
 	struct place latched_at;
+	struct str latched_hub;
 	bool vram_lost;
 	VEC(struct values) registers;
 	VEC(struct words) dumps;
@@ -82,6 +83,7 @@ static void latch_fault(struct devcoredump *d, struct str name, uint64_t value, 
 	d->latched = true;
 	d->latched_status = value;
 	d->latched_at = at;
+	d->latched_hub = str_find(name, S("MMVM")) >= 0 ? S("mmhub") : S("gfxhub");
 }
 
 /** `regGRBM_STATUS                                      0x00003028` */
@@ -300,7 +302,7 @@ static bool is_furniture(struct str text)
 	return !text.n;
 }
 
-static bool devcoredump_line(void *self, const struct logline *line, struct place at)
+static enum taken devcoredump_line(void *self, const struct logline *line, struct place at)
 {
 	struct devcoredump *d = self;
 	struct str text = str_trim(line->message), rest;
@@ -309,8 +311,10 @@ static bool devcoredump_line(void *self, const struct logline *line, struct plac
 		d->time = line_time(line);
 	}
 	if (str_find(text, S("AMDGPU Device Coredump ****")) >= 0) {
+		if (d->header || d->ring.n) // another one
+			return TAKEN_NO;
 		d->header = true;
-		return true;
+		return TAKEN_YES;
 	}
 	char number[32];
 	if (d->header && str_behind(text, S("time: "), &rest) && rest.n < sizeof(number)) {
@@ -320,9 +324,10 @@ static bool devcoredump_line(void *self, const struct logline *line, struct plac
 			d->time = (struct stamp){ TIME_BOOT, seconds };
 		return true;
 	}
-	return fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
-	       register_line(d, text, at) || discovery_line(d, text) || soc_line(d, text, at) || header_line(d, text) ||
-	       firmware_line(&d->out, text, at) || is_furniture(text);
+	bool taken = fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
+		     register_line(d, text, at) || discovery_line(d, text) || soc_line(d, text, at) || header_line(d, text) ||
+		     firmware_line(&d->out, text, at);
+	return taken ? TAKEN_YES : is_furniture(text) ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 }
 
 // --- what is handed on ---
@@ -396,7 +401,7 @@ static void tell_fault(struct devcoredump *d)
 	if (!artefact_event(&d->out, "devcoredump-fault", record ? d->fault_at : d->latched_at, &e))
 		return;
 	e.time = d->time;
-	event_add(&e, S("hub"), record ? d->fault_hub : S("gfxhub"), FACT_TEXT);
+	event_add(&e, S("hub"), record ? d->fault_hub : d->latched_hub, FACT_TEXT);
 	if (record && d->fault_address)
 		event_add_code(&e, &d->arena, "fault_address", d->fault_address);
 	uint64_t status = record && d->fault_status ? d->fault_status : d->latched_status;

@@ -63,8 +63,20 @@ static const char *read_last_line(const struct artefact_output *out, struct str 
 	return kind;
 }
 
+/** Each value costs far more memory than its bytes: documents of more than so many are not ours. */
+static bool is_modest(struct str bytes)
+{
+	enum { VALUES_MAX = 2 << 20 };
+	size_t values = 0;
+	for (size_t i = 0; i < bytes.n; i++)
+		values += bytes.p[i] == ',' || bytes.p[i] == '[' || bytes.p[i] == '{';
+	return values <= VALUES_MAX;
+}
+
 const char *document_read(const struct artefact_output *out, struct str bytes)
 {
+	if (!pickle_begins(bytes) && !is_modest(bytes))
+		return NULL;
 	json_t *root = pickle_begins(bytes) ? pickle_load(bytes) : json_loadb(bytes.p, bytes.n, 0, NULL);
 	if (!root)
 		return read_last_line(out, bytes);

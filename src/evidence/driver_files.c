@@ -65,7 +65,7 @@ static void end_ring(struct fence_info *f)
 		f->rings[f->n++] = f->now;
 }
 
-static bool fence_info_line(void *self, const struct logline *line, struct place at)
+static enum taken fence_info_line(void *self, const struct logline *line, struct place at)
 {
 	struct fence_info *f = self;
 	struct str text = str_trim(line->text), name;
@@ -164,7 +164,7 @@ static void *firmware_info_open(const struct artefact_output *out)
 	return f;
 }
 
-static bool firmware_info_line(void *self, const struct logline *line, struct place at)
+static enum taken firmware_info_line(void *self, const struct logline *line, struct place at)
 {
 	struct firmware_info *f = self;
 	struct str text = str_trim(line->message);

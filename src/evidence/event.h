@@ -31,6 +31,7 @@ struct fact {
 	struct str name, value;
 	enum fact_type type;
 	struct place at;
+	bool concluded; // from other facts; it is forgotten when more is known
 };
 
 /** Numbers under a name, as a dump holds them: a register with its lanes, a ring, a buffer. */

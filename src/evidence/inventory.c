@@ -196,7 +196,7 @@ static void version(struct str text, const char *key, char *room, size_t size)
 		str_copy(room, size, word);
 }
 
-static bool inventory_line(void *self, const struct logline *line, struct place at)
+static enum taken inventory_line(void *self, const struct logline *line, struct place at)
 {
 	struct inventory *v = self;
 	struct str text = str_trim(line->text);
@@ -215,8 +215,9 @@ static bool inventory_line(void *self, const struct logline *line, struct place 
 	if (rocminfo_line(v, text, at) || smi_line(v, text, at) || old_smi_line(v, text, at))
 		return true;
 	// Tables and fields that say nothing that is kept, but are of it: `KEY: value`, rules, rows.
-	return !text.n || strchr("=*|+-", text.p[0]) || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) ||
-	       char_digit(text.p[0]) || str_starts(text, S("Device ")) || str_starts(text, S("Agent"));
+	bool looks = !text.n || strchr("=*|+-", text.p[0]) || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) ||
+		     char_digit(text.p[0]) || str_starts(text, S("Device ")) || str_starts(text, S("Agent"));
+	return looks ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 }
 
 static void inventory_close(void *self)

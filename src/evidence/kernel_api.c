@@ -122,11 +122,15 @@ static void add_count(int64_t *sum, int64_t n)
 		*sum += n;
 }
 
-static bool kernel_api_line(void *self, const struct logline *line, struct place at)
+static enum taken kernel_api_line(void *self, const struct logline *line, struct place at)
 {
 	struct kernel_api *k = self;
 	struct str text = str_trim(line->message), rest;
 	int64_t n;
+	if (str_behind(text, S("dtype=torch."), &rest)) { // a new tensor: what was known of the one before is not of it
+		k->integers = str_starts(rest, S("int"));
+		k->low[0] = 0;
+	}
 	if (find_call(text, &rest)) {
 		begin_call(k, line, rest, at);
 		return true;
@@ -145,7 +149,6 @@ static bool kernel_api_line(void *self, const struct logline *line, struct place
 	} else if (str_behind(text, S("shape="), &rest) && !k->outputs && k->shapes.n < SHAPES_BYTES) {
 		text_printf(&k->shapes, "%s" STR_FMT, k->shapes.n ? " " : "", STR_ARG(rest));
 	} else if (str_behind(text, S("dtype=torch."), &rest) && !k->outputs && k->shapes.n && k->shapes.n < SHAPES_BYTES) {
-		k->integers = str_starts(rest, S("int"));
 		text_printf(&k->shapes, ":" STR_FMT, STR_ARG(str_cut(rest, 20)));
 	} else if (str_behind(text, S("min="), &rest) && rest.n < sizeof(k->low)) {
 		str_copy(k->low, sizeof(k->low), rest);
@@ -163,7 +166,7 @@ static bool kernel_api_line(void *self, const struct logline *line, struct place
 	} else if (str_starts(text, S("statistics=[unavailable"))) {
 		k->call.poisoned = true;
 	} else {
-		return is_block_line(text);
+		return is_block_line(text) ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 	}
 	return true;
 }

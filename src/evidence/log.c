@@ -37,6 +37,8 @@ struct log_reader {
 	const char *kinds[KINDS];         // of the artefacts that were read
 	bool driver_lines, program_lines; // of the kernel's driver, of programs
 	size_t wrap_width;                // at which a terminal has broken the lines of this log; 0: it has not
+	uint64_t looked_upto;             // lines before this offset were searched for a time
+	struct stamps looked;             // which was this one
 	uint64_t consumed;                // offset behind the last line that was joined to another
 	struct arena arena;               // of held events
 	VEC(struct event *) held;
@@ -468,8 +470,10 @@ static void tell_last_output(struct log_reader *r, const struct context *c, uint
 			return;
 		add_writer(&e, &before.writer);
 		event_add(&e, S("output"), str_cut(before.message, OUTPUT_TEXT), FACT_TEXT);
-		settle_time(r, &before.stamps);
-		e.time = before.stamps.found ? before.stamps.best : e.time;
+		if (before.stamps.found && !before.stamps.delta) { // a difference was added up when its line was read
+			settle_time(r, &before.stamps);
+			e.time = before.stamps.best;
+		}
 		e.text = before.message;
 		emit(r, &e);
 		return;
@@ -530,16 +534,33 @@ static bool find_stamped_before(struct log_reader *r, const struct context *c, i
 {
 	const struct window *w = c->window;
 	size_t end = c->begin;
+	// Lines that were looked at for the one before need not be looked at again.
+	bool far = lines > JOIN_LINES;
+	uint64_t seen = far ? r->looked_upto : 0;
+	if (far)
+		r->looked_upto = c->offset + c->begin;
 	for (int i = 0; i < lines && end > 1; i++) {
 		const char *newline = memrchr(w->bytes, '\n', end - 1);
 		size_t begin = newline ? (size_t)(newline - w->bytes) + 1 : 0;
 		*ret_line = (struct logline){ 0 };
+		if (far && c->offset + begin < seen && r->looked.found) {
+			ret_line->stamps = r->looked;
+			*ret_context = *c;
+			return true;
+		}
+		if (far && c->offset + begin < seen)
+			return false;
 		line_parse(r->know, line_clean((struct str){ w->bytes + begin, end - 1 - begin }, room), ret_line);
 		*ret_context = (struct context){ w, begin, end - 1, c->offset };
-		if (ret_line->stamps.found)
+		if (ret_line->stamps.found) {
+			if (far)
+				r->looked = ret_line->stamps;
 			return true;
+		}
 		end = begin;
 	}
+	if (far)
+		r->looked = (struct stamps){ 0 };
 	return false;
 }
 
@@ -649,10 +670,11 @@ static bool artefact_line(struct log_reader *r, const struct context *c, uint64_
 		line.stamps.best = r->artefact_time;
 		line.stamps.found = line.stamps.borrowed = true;
 	}
-	if (r->artefact && r->artefact->line(r->artefact_self, &line, at)) {
+	enum taken taken = r->artefact ? r->artefact->line(r->artefact_self, &line, at) : TAKEN_NO;
+	if (taken == TAKEN_YES)
 		r->strangers = 0;
-		return true;
-	}
+	if (taken != TAKEN_NO)
+		return taken == TAKEN_YES;
 	const struct artefact_reader *begins = recognise_artefact(line.text);
 	begins = begins ? begins : recognise_artefact(line.message);
 	if (!begins) {
@@ -666,7 +688,7 @@ static bool artefact_line(struct log_reader *r, const struct context *c, uint64_
 	r->artefact = begins;
 	r->artefact_self = begins->open(&out);
 	note_kind(r, begins->kind);
-	return begins->line(r->artefact_self, &line, at);
+	return begins->line(r->artefact_self, &line, at) == TAKEN_YES;
 }
 
 /** Takes every line from @begin on, until the artefact that is open ends or the window does; returns where. */

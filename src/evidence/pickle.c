@@ -4,7 +4,14 @@
 
 #include "base/arena.h"
 
-enum { STACK_MAX = 1 << 20, MEMO_MAX = 1 << 20, COPIED_MAX = 1 << 20, TEXT_MAX = 1 << 20, DEPTH_MAX = 64 };
+enum {
+	STACK_MAX = 1 << 20,
+	MEMO_MAX = 1 << 20,
+	COPIED_MAX = 1 << 20,
+	TEXT_MAX = 1 << 20,
+	DEPTH_MAX = 64,
+	VALUES_MAX = 2 << 20
+};
 
 struct slot {
 	json_t *item;   // NULL is a mark
@@ -16,6 +23,7 @@ struct pickle {
 	size_t at;
 	VEC(struct slot) stack;
 	VEC(struct slot) memo;
+	size_t values; // made so far
 	size_t copied; // members of what was fetched again
 };
 
@@ -43,7 +51,7 @@ static bool push_deep(struct pickle *p, json_t *item, unsigned depth)
 {
 	if (!item)
 		return false;
-	if (p->stack.len >= STACK_MAX) {
+	if (p->stack.len >= STACK_MAX || p->values++ >= VALUES_MAX) {
 		json_decref(item);
 		return false;
 	}

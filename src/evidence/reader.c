@@ -20,7 +20,7 @@ enum {
 	THREADS_MAX = 4,
 	SLOTS = 2 * THREADS_MAX + 2,
 	HEAD = 256 << 10, // what is shorter is matched line by line
-	DOCUMENT_MAX = 256 << 20,
+	DOCUMENT_MAX = 32 << 20,
 };
 
 _Static_assert(HEAD <= BEFORE + STREAM_BODY + AFTER, "a stream's room holds its head");

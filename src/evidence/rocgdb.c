@@ -276,7 +276,7 @@ static bool empty_line(struct rocgdb *g, struct str text, struct place at)
 	return dispatches || queues || agents;
 }
 
-static bool rocgdb_line(void *self, const struct logline *line, struct place at)
+static enum taken rocgdb_line(void *self, const struct logline *line, struct place at)
 {
 	struct rocgdb *g = self;
 	struct str text = str_trim(line->message), row;

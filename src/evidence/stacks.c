@@ -154,7 +154,7 @@ static void take_frame(struct stacks *s, struct str frame, struct str python)
 		else if (str_is(f->name, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0))
 			s->waits_in =
 				arena_str(&s->arena, function); // the program's own call says more than what waits below it
-		if (!s->nvidia)
+		if (!str_is(f->name, "nvidia"))
 			break;
 	}
 	// The first frame that is the user's own.
@@ -180,9 +180,11 @@ static bool faulthandler_frame(struct stacks *s, struct str text)
 {
 	if (!str_starts(text, S("File \"")))
 		return false;
-	ptrdiff_t line = str_find(text, S("\", line ")), in = str_find(text, S(" in "));
-	if (line < 0 || in < line)
+	ptrdiff_t line = str_find(text, S("\", line "));
+	ptrdiff_t behind_line = line < 0 ? -1 : str_find(str_from(text, (size_t)line), S(" in "));
+	if (behind_line < 0)
 		return true;
+	ptrdiff_t in = line + behind_line;
 	struct str file = str_cut(str_from(text, 6), (size_t)line - 6);
 	struct str number = str_cut(str_from(text, (size_t)line + 8), (size_t)(in - line) - 8);
 	struct str name = str_from(text, (size_t)in + 4);
@@ -215,7 +217,7 @@ static bool process_line(struct stacks *s, struct str text)
 	return true;
 }
 
-static bool stacks_line(void *self, const struct logline *line, struct place at)
+static enum taken stacks_line(void *self, const struct logline *line, struct place at)
 {
 	struct stacks *s = self;
 	struct str text = str_trim(line->message), name;

@@ -170,7 +170,7 @@ static void keep_register(struct umr *u, struct str block, struct str name, uint
 	vec_push(&u->registers, v);
 }
 
-static bool umr_line(void *self, const struct logline *line, struct place at)
+static enum taken umr_line(void *self, const struct logline *line, struct place at)
 {
 	struct umr *u = self;
 	struct str text = str_trim(line->message), block, name;
@@ -203,10 +203,13 @@ static bool umr_line(void *self, const struct logline *line, struct place at)
 		u->wave_at = at;
 	}
 	// Bits, SGPRs and rules between them.
-	return wave_cells(u, text) || str_find(text, S(" | ")) > 0 || str_starts(text, S(">SGPRS")) ||
-	       str_starts(text, S(">VGPRS")) || str_starts(text, S("Main Registers")) || str_starts(text, S("Register Bits")) ||
-	       str_starts(text, S("-----")) || str_starts(text, S("ixSQ_WAVE")) || str_starts(text, S("[")) ||
-	       str_starts(text, S("|")) || !text.n;
+	if (wave_cells(u, text))
+		return TAKEN_YES;
+	bool looks = str_find(text, S(" | ")) > 0 || str_starts(text, S(">SGPRS")) || str_starts(text, S(">VGPRS")) ||
+		     str_starts(text, S("Main Registers")) || str_starts(text, S("Register Bits")) ||
+		     str_starts(text, S("-----")) || str_starts(text, S("ixSQ_WAVE")) || str_starts(text, S("[")) ||
+		     str_starts(text, S("|")) || !text.n;
+	return looks ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 }
 
 static void tell_waves(struct umr *u)

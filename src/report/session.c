@@ -63,10 +63,17 @@ static void on_note(void *ctx, const struct event *e)
 	struct uh_session *s = ctx;
 	const struct fact_view view = { event_get, e };
 	struct text text = { 0 };
+	if (s->notes.len == NOTES_MAX)
+		return;
 	phrase_fill(&text, e->signature->event->say, &view);
+	for (size_t n = 0; n < s->notes.len; n++) {
+		if (str_eq(s->notes.data[n].text, text_str(&text))) {
+			text_free(&text);
+			return;
+		}
+	}
 	struct note note = { e->signature->event->head.id, arena_str(&s->arena, text_str(&text)), e->at };
-	if (s->notes.len < NOTES_MAX)
-		vec_push(&s->notes, note);
+	vec_push(&s->notes, note);
 	text_free(&text);
 }
 
