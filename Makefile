@@ -15,6 +15,8 @@ build:
 demo: build
 	@echo; echo '$$ unhang explain docs/sample-dmesg.txt'
 	@$(BUILD)/unhang explain docs/sample-dmesg.txt || test $$? = 1
+	@echo; echo '$$ unhang explain docs/sample-server.log'
+	@$(BUILD)/unhang explain docs/sample-server.log || test $$? = 1
 
 # Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
 test:

@@ -727,10 +727,49 @@ def test_kernel_names(t, unhang):
         t.same((i.values("library"), i.value("kernel_short")), ([], {"m": "my_own_kernel", "_": "step_kernel"}[name[0]]), f"{name}: of no library that is known, with its short name")
 
 
+
+def test_mixed_texts(t, unhang):
+    """People paste several outputs into one text: what only looks like an artefact's line is a line of the log."""
+    ring = ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=5, emitted seq=7\n"
+            "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* Process information: process game pid 4242 thread game:cs0 pid 4243\n")
+    before = {"rocminfo": "HSA System Attributes\nAgent 2\n  Name:                    gfx1100\n  Node:                    1\n  Device Type:             GPU\n",
+              "a kernel API log": "[2026-03-12 14:15:02] SGLang Kernel API Call: RMSNorm.forward\n",
+              "umr's waves": "se0.sa0.wgp3.simd1.wave0\n   ixSQ_WAVE_STATUS: 00010c20 |  ixSQ_WAVE_PC_LO: 13e5674c |  ixSQ_WAVE_PC_HI: 00007616 |\n",
+              "fence info": "--- ring 0 (gfx_0.0.0) ---\nLast signaled fence          0x00000002\nLast emitted                 0x00000004\n",
+              "a transcript": "(gdb) info dispatches\nNo dispatches are currently active.\n"}
+    for name, text in before.items():
+        t.same(unhang.explain_text(text + ring).classes, ["gfx-ring-timeout"], f"a kernel log behind {name} is still read")
+    core = "**** AMDGPU Device Coredump ****\nversion: 1\nkernel: 6.12.0\nmodule: amdgpu\ntime: {}.5\nprocess_name: {} PID: {}\n\nRing timed out details\nIP Type: 0 Ring Name: {}\n\n"
+    a = unhang.explain_text(core.format(100, "game", 11, "gfx_0.0.0") + core.format(900, "python", 22, "comp_1.0.0"))
+    t.same(sorted(a.classes), ["compute-ring-timeout", "gfx-ring-timeout"], "two device cores in one text are two incidents")
+    for text in (core.format(100, "game", 11, "gfx_0.0.0") + "regMMVM_L2_PROTECTION_FAULT_STATUS                 \t 0x00301031\n",):
+        t.same(unhang.explain_text(text).first.value("hub"), "mmhub", "a fault that MMVM's register holds is the memory hub's")
+
+
+def test_bomb(t, unhang):
+    """A short name can be written so that it becomes gigabytes when it is written out."""
+    name = "_Z1fSt4pairIiiE" + "".join(f"S_IS{('' if n == 0 else '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ'[n - 1])}_S{('' if n == 0 else '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ'[n - 1])}_E" for n in range(1, 30))
+    a = well(t, unhang.explain_text(f"wave_1: pc=0x7f00 (kernel_code_entry=0x7f00 <{name}>) (stopped, reason: MEMORY_VIOLATION)\n"), "a name that explodes")
+    t.same(a.first.value("kernel_name"), name, "stays as it is printed")
+    long = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_"
+    a = unhang.explain_text(f"wave_1: pc=0x7f00 (kernel_code_entry=0x7f00 <{long}>) (stopped, reason: MEMORY_VIOLATION)\n")
+    t.same(a.first.value("kernel_short"), "FillFunctor<float>", "an ordinary one is written out")
+
+
+def test_conclusions(t, unhang):
+    """What one file alone could not tell is told anew when another is beside it."""
+    dump = "Kernel Name: Cijk_Ailk_Bljk_HHS_BH_MT128x96x32_ISA908_KLA\nVGPU=0x226c8f50 SWq=0x7d1eb43e0000, HWq=0x7d1cf8600000, id=1\n        rptr=8, wptr=10\n"
+    part = "HSA System Attributes\nAgent 2\n  Name:                    gfx906\n  Node:                    1\n  Device Type:             GPU\n  Chip ID:                 26273(0x66a1)\n  BDFID:                   768\n"
+    alone = unhang.explain(unhang.write("dump.txt", dump)).first
+    both = unhang.explain(unhang.write("dump.txt", dump), unhang.write("part.txt", part)).first
+    t.same((alone.value("isa_fits"), both.value("isa_fits")), ("unknown", "no"), "whether the code fits the GPU")
+    t.ok(both.cause["confidence"] > alone.cause["confidence"], "which makes the cause surer", (alone.cause, both.cause))
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for test in (test_assert, test_wave_forms, test_wave_values, test_many_waves, test_large_log, test_interleaved, test_rocgdb_tables, test_rocgdb_empty, test_rocgdb_stops, test_devcoredump,
-                 test_stacks, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_kernel_names):
+                 test_stacks, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
         test(t, unhang)
     t.end()
 
