@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The score on the corpus of real kernel logs, where it lies beside the repository."""
+"""The score on the corpus of real incidents, where it lies beside the repository."""
 import re
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def main():
         tap.skip_all("there is no corpus beside this repository")
     t = tap.Tap()
     unhang = tap.Unhang(sys.argv[1])
-    run = subprocess.run([str(CORPUS / "score"), unhang.binary, str(CORPUS), "--kind", "kernel", "-v"], capture_output=True, text=True, env=unhang.environment)
+    run = subprocess.run([str(CORPUS / "score"), unhang.binary, str(CORPUS), "-v"], capture_output=True, text=True, env=unhang.environment)
     lines = run.stdout.splitlines()
     t.note(lines[-1] if lines else run.stderr)
     why = "\n".join(lines[-30:]) + run.stderr

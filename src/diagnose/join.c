@@ -189,12 +189,9 @@ static bool has_reset(const struct incident *i)
 
 static bool tells_of_hang(const struct incident *i)
 {
-	static const char *const kinds[] = { "hsa-hang",   "hsa-ecc",   "hip-context-lost", "hip-launch-failed", "gl-reset",
-					     "host-waits", "gpu-state", "waves-seen",       "fence-pending",     "radv-hang" };
 	for (size_t n = 0; n < i->events.len; n++)
-		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
-			if (str_is(i->events.data[n]->kind->head.id, kinds[k]))
-				return true;
+		if (i->events.data[n]->kind->told_hang)
+			return true;
 	return false;
 }
 

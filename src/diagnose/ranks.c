@@ -22,16 +22,7 @@ static struct str identity(const struct diag_event *e)
 	return (struct str){ 0 };
 }
 
-static bool speaks_for_rank(const struct diag_event *e)
-{
-	static const char *const kinds[] = { "hsa-memory-fault", "hsa-hang",          "hsa-queue-error",    "hip-fault",
-					     "hip-assert",       "hip-launch-failed", "collective-timeout", "collective-status",
-					     "flight-trace",     "hip-out-of-memory", "waves-stopped" };
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (str_is(e->kind->head.id, kinds[i]))
-			return identity(e).n;
-	return false;
-}
+static bool speaks_for_rank(const struct diag_event *e) { return e->kind->of_rank && identity(e).n; }
 
 static struct diag_rank *rank_for(struct incident *i, const struct diag_event *e)
 {

@@ -39,6 +39,8 @@ struct know_event {
 	int keep;        // so many of them an incident keeps
 	bool once;       // several messages report the same thing
 	bool any_vendor; // NVIDIA's software prints the same
+	bool of_rank;    // it speaks for one process of a job
+	bool told_hang;  // how a program learns of a hang that the kernel's log explains
 	bool note;       // said by itself, also where there is no incident
 	bool quiet;      // only shown when every event is asked for
 	int gap;         // seconds without news after which its incident is over

@@ -67,6 +67,8 @@ static const struct field event_fields[] = {
 	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
 	{ "note", FIELD_FLAG, AT(know_event, note) },
 	{ "any-vendor", FIELD_FLAG, AT(know_event, any_vendor) },
+	{ "of-rank", FIELD_FLAG, AT(know_event, of_rank) },
+	{ "told-hang", FIELD_FLAG, AT(know_event, told_hang) },
 	{ "gap", FIELD_NUMBER, AT(know_event, gap) },
 	{ "keep", FIELD_NUMBER, AT(know_event, keep) },
 	{ 0 },
