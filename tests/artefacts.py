@@ -463,6 +463,14 @@ def flight(seqs, state="completed", last="all_reduce", group=("0", "default_pg")
     return {"version": "2.5", "pg_config": {group[0]: {"name": group[0], "desc": group[1], "ranks": "[0, 1, 2, 3]"}}, "entries": entries}
 
 
+def test_stacks_json(t, unhang):
+    dump = [{"pid": 6120, "thread_id": 1, "thread_name": "MainThread", "active": True, "owns_gil": False, "frames": [
+        {"name": "synchronize", "filename": "/x/torch/cuda/__init__.py", "short_filename": "torch/cuda/__init__.py", "line": 1040},
+        {"name": "epoch", "filename": "/work/job.py", "short_filename": "job.py", "line": 71}]}]
+    i = well(t, unhang.explain(unhang.write("stack.json", json.dumps(dump))), "py-spy's JSON").first
+    t.same((i.cls, i.value("pid"), i.value("python_frame")), ("silent-hang", 6120, "epoch (job.py:71)"), "py-spy's JSON is read like its text")
+
+
 def test_flight_recorder(t, unhang):
     def traces(of, name="nccl_trace_rank_{}"):
         return [unhang.write(f"fr/{name.format(rank)}", json.dumps(flight(seqs, "started"))) for rank, seqs in of.items()]
@@ -769,7 +777,7 @@ def test_conclusions(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for test in (test_assert, test_wave_forms, test_wave_values, test_many_waves, test_large_log, test_interleaved, test_rocgdb_tables, test_rocgdb_empty, test_rocgdb_stops, test_devcoredump,
-                 test_stacks, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
+                 test_stacks, test_stacks_json, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
         test(t, unhang)
     t.end()
 

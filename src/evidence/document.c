@@ -5,18 +5,19 @@
 #include "evidence/artefact.h"
 #include "evidence/pickle.h"
 
-extern const struct document_reader container_document, flight_recorder_document, kernel_api_document;
+extern const struct document_reader container_document, flight_recorder_document, kernel_api_document, py_spy_document;
 
 static const struct document_reader *const documents[] = {
 	&container_document,
 	&flight_recorder_document,
 	&kernel_api_document,
+	&py_spy_document,
 };
 
 /** Keys that one of our documents has near its beginning. */
 static const char *const keys[] = { "\"State\"",         "\"Id\"",        "\"containerStatuses\"", "\"kind\"",
 				    "\"apiVersion\"",    "\"entries\"",   "\"pg_config\"",         "\"comm_lib_version\"",
-				    "\"function_name\"", "\"pg_status\"", "\"nccl_version\"" };
+				    "\"function_name\"", "\"pg_status\"", "\"nccl_version\"",      "\"thread_name\"" };
 
 bool document_begins(struct str head)
 {

@@ -6,10 +6,12 @@
 //       synchronize (torch/cuda/__init__.py:954)
 //                                              Thread 1 (Thread 0x7f... (LWP 5853) "python"):
 //                                              #0  0x00007f... in hipStreamSynchronize () from /opt/rocm/lib/libamdhip64.so
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "evidence/document.h"
 
 enum { FRAME_BYTES = 200, TOLD_MAX = 24, KEPT_BYTES = 64 << 10 };
 
@@ -262,3 +264,40 @@ const struct artefact_reader stacks_reader = {
 	.close = stacks_close,
 	.patience = 12,
 };
+
+// --- py-spy dump --json ---
+
+/** A frame as py-spy writes it in its text. */
+static void json_frame(struct stacks *s, const json_t *frame)
+{
+	char room[300];
+	struct str name = document_text(frame, "name"), file = document_text(frame, "short_filename");
+	file = file.n ? file : document_text(frame, "filename");
+	if (!name.n)
+		return;
+	int n = snprintf(room, sizeof(room), STR_FMT " (" STR_FMT ":%lld)", STR_ARG(str_cut(name, 120)),
+			 STR_ARG(str_cut(file, 120)), (long long)json_integer_value(json_object_get(frame, "line")));
+	struct str text = { room, n > 0 && n < (int)sizeof(room) ? (size_t)n : 0 };
+	take_frame(s, text, str_find(text, S(".py:")) >= 0 ? text : (struct str){ 0 });
+}
+
+static bool py_spy_read(const struct artefact_output *out, const json_t *root)
+{
+	const json_t *first = json_array_get(root, 0);
+	if (!json_is_array(json_object_get(first, "frames")) || !json_object_get(first, "thread_id"))
+		return false;
+	struct stacks *s = stacks_open(out);
+	struct logline none = { 0 };
+	for (size_t t = 0; t < json_array_size(root); t++) {
+		const json_t *thread = json_array_get(root, t), *frames = json_object_get(thread, "frames");
+		begin_thread(s, &none, document_text(thread, "thread_name"), (struct place){ out->source, out->line },
+			     FORM_PYSPY);
+		snprintf(s->pid, sizeof(s->pid), "%lld", (long long)json_integer_value(json_object_get(thread, "pid")));
+		for (size_t f = 0; f < json_array_size(frames); f++)
+			json_frame(s, json_array_get(frames, f));
+	}
+	stacks_close(s);
+	return true;
+}
+
+const struct document_reader py_spy_document = { "stacks", py_spy_read };
