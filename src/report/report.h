@@ -11,6 +11,7 @@
 struct note {
 	struct str event, text;
 	struct place at;
+	bool seen; // an event that is no incident
 };
 
 struct diagnosis {

@@ -435,7 +435,7 @@ static void on_note(void *ctx, const struct note *n)
 	struct text_report *t = ctx;
 	struct text line = { 0 };
 	// Beside an incident only what is said by itself; without one also what was seen.
-	if (t->index && (n < t->diagnosis->notes || n >= t->diagnosis->notes + t->diagnosis->nnotes) && !t->options->verbose)
+	if (t->index && n->seen && !t->options->verbose)
 		return;
 	text_add(&line, n->text);
 	add_place(t, &line, n->at);

@@ -45,7 +45,7 @@ static void walk_notes(const struct diagnosis *d, const struct report_writer *w,
 		const struct incident *i = d->ledger->seen.data[n];
 		for (size_t k = 0; k < i->events.len && told < SEEN; k++) {
 			const struct diag_event *e = i->events.data[k];
-			struct note note = { e->kind->head.id, e->sentence, e->at };
+			struct note note = { e->kind->head.id, e->sentence, e->at, true };
 			if (!e->kind->quiet && e->sentence.n) {
 				w->note(ctx, &note);
 				told++;
