@@ -137,7 +137,10 @@ static size_t read_syslog(struct str line, struct writer *w)
 		size_t n = name_length(str_from(line, at), "-.:/");
 		struct str name = str_cut(str_from(line, at), n), rest = str_from(line, at + n);
 		size_t number = rest.n && rest.p[0] == '[' ? digits(str_from(rest, 1)) : 0;
-		if (n && number && str_starts(str_from(rest, number + 1), S("]: "))) {
+		struct str message = str_from(rest, number + 4);
+		// The kernel names a process in the same way: `game[812]: segfault at 0 ip ...`
+		bool kernel = str_starts(message, S("segfault at ")) || str_starts(message, S("trap "));
+		if (n && number && !kernel && str_starts(str_from(rest, number + 1), S("]: "))) {
 			w->worker = name;
 			w->pid = str_cut(str_from(rest, 1), number);
 			return with_space(line, at + n + number + 3);
