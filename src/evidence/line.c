@@ -226,7 +226,7 @@ static void find_module(struct str s, struct logline *out)
 		out->module = (struct str){ inside.p + open + 2, (size_t)(close - open) - 2 };
 }
 
-void line_parse(const struct know *k, struct str clean, struct logline *out)
+void line_parse_front(const struct know *k, struct str clean, struct logline *out)
 {
 	enum { PREFIXES = 6 };
 	out->text = out->message = clean;
@@ -242,6 +242,11 @@ void line_parse(const struct know *k, struct str clean, struct logline *out)
 		if (!prefix)
 			break;
 	}
+}
+
+void line_parse(const struct know *k, struct str clean, struct logline *out)
+{
+	line_parse_front(k, clean, out);
 	find_device(out->message, out);
 	find_module(out->message, out);
 }

@@ -30,6 +30,8 @@ struct str line_clean(struct str raw, char *room);
 bool line_unwrap(struct str line, char *room, struct logline *out);
 /** Fills all of @out but what line_unwrap() has filled. @clean must outlive it. */
 void line_parse(const struct know *k, struct str clean, struct logline *out);
+/** Times and who wrote it only, which is all that a line of a dump may have. */
+void line_parse_front(const struct know *k, struct str clean, struct logline *out);
 /** The message that @line holds, unless it is another driver's. */
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
 /** After the bytes that @line and @m point into have been moved by @distance. */

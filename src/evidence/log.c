@@ -662,10 +662,10 @@ static bool artefact_line(struct log_reader *r, const struct context *c, uint64_
 	char clean[LINE_MAX_BYTES];
 	struct logline line = { 0 };
 	struct place at = { r->source, number };
-	// Most lines begin nothing, so that it is asked before the line is taken apart.
-	if (!r->artefact && !recognise_artefact(raw))
+	// Most lines begin nothing, and none of the driver's does, so that it is asked before the line is taken apart.
+	if (!r->artefact && (str_find(raw, S("amdgpu")) >= 0 || str_find(raw, S("[drm")) >= 0 || !recognise_artefact(raw)))
 		return false;
-	line_parse(r->know, line_clean(raw, clean), &line);
+	line_parse_front(r->know, line_clean(raw, clean), &line);
 	if (!line.stamps.found && r->artefact && r->artefact_time.clock != TIME_NONE) {
 		line.stamps.best = r->artefact_time;
 		line.stamps.found = line.stamps.borrowed = true;

@@ -19,7 +19,8 @@ enum {
 	PROGRESS_WINDOWS = 1024,
 	THREADS_MAX = 4,
 	SLOTS = 2 * THREADS_MAX + 2,
-	HEAD = 256 << 10, // what is shorter is matched line by line
+	HEAD = 256 << 10,
+	SMALL = 4 << 20, // what is not larger is matched line by line; of a stream, its head
 	DOCUMENT_MAX = 32 << 20,
 };
 
@@ -380,7 +381,8 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	}
 	struct log_reader *log = log_reader_new(r->know, e->id, r->sink);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
-	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have }), every = stream.ended || differences;
+	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have });
+	bool every = stream.ended || differences || (s->fd >= 0 && s->size <= SMALL);
 	if (!every && !r->scanner)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;

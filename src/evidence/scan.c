@@ -1,7 +1,7 @@
 // Each anchor is looked for by its four rarest characters in a row, its fingerprint. Fingerprints lie in sixteen
 // buckets; tables of sixteen bytes for each of the four characters say which buckets a half byte agrees with, so
-// that a vector of text is held against all anchors with sixteen shuffles. What agrees, and is a fingerprint by a
-// hash of its four characters too, is compared in full.
+// that a vector of text is held against all anchors with twenty shuffles: those of the fingerprint and of the character
+// behind it. What agrees, and is a fingerprint by a hash of its four characters too, is compared in full.
 #include "evidence/scan.h"
 
 #include <stdlib.h>
@@ -10,7 +10,17 @@
 #include <immintrin.h>
 #endif
 
-enum { ANCHOR_MAX = 64, ANCHORS = 128, PRINT = 4, PRINT_MIN = 3, BUCKETS = 16, HALVES = 2, HASH_BITS = 16, LONG_LINE = 4000 };
+enum {
+	ANCHOR_MAX = 64,
+	ANCHORS = 128,
+	PRINT = 4,
+	PRINT_MIN = 3,
+	SIEVE = 5,
+	BUCKETS = 16,
+	HALVES = 2,
+	HASH_BITS = 16,
+	LONG_LINE = 4000
+};
 
 struct anchor {
 	struct str text;
@@ -25,7 +35,7 @@ struct scanner {
 		size_t n;
 		uint8_t anchors[ANCHORS];
 	} buckets[BUCKETS];
-	uint8_t low[HALVES][PRINT][16], high[HALVES][PRINT][16]; // by half byte: bits of the eight buckets that agree
+	uint8_t low[HALVES][SIEVE][16], high[HALVES][SIEVE][16]; // by half byte: bits of the eight buckets that agree
 	unsigned short_buckets;                                  // bits of those with anchors that no hash can tell
 	uint8_t hashes[(1 << HASH_BITS) / 8];                    // of all fingerprints
 };
@@ -75,6 +85,8 @@ static size_t rarest_print(struct str text)
 			product *= commonness(text.p[i]);
 		if (str_find(words, str_cut(str_from(text, at), PRINT)) >= 0)
 			product *= 16;
+		if (at + SIEVE > text.n) // nothing is left for the last sieve
+			product *= 4;
 		if (product < least) {
 			least = product;
 			best = at;
@@ -114,6 +126,9 @@ static struct str longest_literal(const struct template *t)
 
 static struct str print_of(const struct anchor *a) { return str_cut(str_from(a->text, a->at), PRINT); }
 
+/** The fingerprint and the character behind it, where the anchor has one: what the sieves look at. */
+static struct str sieved(const struct anchor *a) { return str_cut(str_from(a->text, a->at), SIEVE); }
+
 /** How often a character stands in a log, roughly. */
 static double share(unsigned char c)
 {
@@ -126,14 +141,14 @@ static double share(unsigned char c)
 	return c > ' ' && c < 0x7f ? char_alpha((char)c) ? 0.004 : 0.007 : 0.0002;
 }
 
-/** What a bucket agrees with: for each of the four characters, which half bytes. */
+/** What a bucket agrees with: for each of the characters, which half bytes. */
 struct sieve {
-	uint16_t low[PRINT], high[PRINT];
+	uint16_t low[SIEVE], high[SIEVE];
 };
 
 static struct sieve sieve_with(struct sieve s, struct str print)
 {
-	for (size_t i = 0; i < PRINT; i++) {
+	for (size_t i = 0; i < SIEVE; i++) {
 		unsigned char c = i < print.n ? (unsigned char)print.p[i] : 0;
 		s.low[i] |= i < print.n ? (uint16_t)(1u << (c & 15)) : UINT16_MAX;
 		s.high[i] |= i < print.n ? (uint16_t)(1u << (c >> 4)) : UINT16_MAX;
@@ -143,7 +158,7 @@ static struct sieve sieve_with(struct sieve s, struct str print)
 
 static bool sieve_takes(const struct sieve *s, const char *p)
 {
-	for (size_t i = 0; i < PRINT; i++) {
+	for (size_t i = 0; i < SIEVE; i++) {
 		unsigned char c = (unsigned char)p[i];
 		if (!(s->low[i] >> (c & 15) & 1) || !(s->high[i] >> (c >> 4) & 1))
 			return false;
@@ -155,10 +170,10 @@ static bool sieve_takes(const struct sieve *s, const char *p)
 static double sieve_share(const struct sieve *s)
 {
 	size_t agrees = 0;
-	for (size_t at = 0; at + PRINT < sizeof(common_words); at++)
+	for (size_t at = 0; at + SIEVE < sizeof(common_words); at++)
 		agrees += sieve_takes(s, common_words + at);
 	double product = 1;
-	for (size_t i = 0; i < PRINT; i++) {
+	for (size_t i = 0; i < SIEVE; i++) {
 		double sum = 0;
 		for (unsigned c = 0; c < 128; c++)
 			if (s->low[i] >> (c & 15) & 1 && s->high[i] >> (c >> 4) & 1)
@@ -170,9 +185,9 @@ static double sieve_share(const struct sieve *s)
 
 static void fill_bucket(struct scanner *s, size_t b, size_t n)
 {
-	struct str print = print_of(&s->anchors[n]);
+	struct str print = sieved(&s->anchors[n]);
 	s->buckets[b].anchors[s->buckets[b].n++] = (uint8_t)n;
-	for (size_t i = 0; i < PRINT; i++) {
+	for (size_t i = 0; i < SIEVE; i++) {
 		bool any = i >= print.n; // behind the end of a short one anything may stand
 		unsigned char c = any ? 0 : (unsigned char)print.p[i];
 		for (unsigned half = 0; half < 16; half++) {
@@ -199,7 +214,7 @@ static void fill_buckets(struct scanner *s)
 		if (print_of(&s->anchors[n]).n < PRINT)
 			fill_bucket(s, own++, n);
 	for (size_t n = 0; n < s->n; n++) {
-		struct str print = print_of(&s->anchors[n]);
+		struct str print = sieved(&s->anchors[n]);
 		size_t best = own;
 		double least = 0, best_share = 0;
 		if (print.n < PRINT)
@@ -326,7 +341,7 @@ static void scan_plain(const struct scanner *s, struct hits *h, size_t from, siz
 		unsigned agree[HALVES];
 		for (unsigned n = 0; n < HALVES; n++) {
 			agree[n] = s->low[n][0][p[at] & 15] & s->high[n][0][p[at] >> 4];
-			for (size_t i = 1; i < PRINT && at + i < to && agree[n]; i++)
+			for (size_t i = 1; i < SIEVE && at + i < to && agree[n]; i++)
 				agree[n] &= s->low[n][i][p[at + i] & 15] & s->high[n][i][p[at + i] >> 4];
 		}
 		if (agree[0] | agree[1])
@@ -346,18 +361,18 @@ __attribute__((target("avx2"))) static size_t scan_avx2(const struct scanner *s,
 	enum { WIDTH = 32 };
 	const char *p = h->window->bytes;
 	const __m256i half = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
-	__m256i low[HALVES][PRINT], high[HALVES][PRINT];
+	__m256i low[HALVES][SIEVE], high[HALVES][SIEVE];
 	for (unsigned n = 0; n < HALVES; n++) {
-		for (unsigned i = 0; i < PRINT; i++) {
+		for (unsigned i = 0; i < SIEVE; i++) {
 			low[n][i] = table(s->low[n][i]);
 			high[n][i] = table(s->high[n][i]);
 		}
 	}
 	size_t at = from;
-	for (; at + WIDTH + PRINT <= to; at += WIDTH) {
+	for (; at + WIDTH + SIEVE <= to; at += WIDTH) {
 		__m256i a = _mm256_set1_epi8(-1), b = a;
-#pragma GCC unroll 4
-		for (unsigned i = 0; i < PRINT; i++) {
+#pragma GCC unroll 5
+		for (unsigned i = 0; i < SIEVE; i++) {
 			__m256i text = _mm256_loadu_si256((const __m256i *)(p + at + i));
 			__m256i lower = _mm256_and_si256(text, half),
 				upper = _mm256_and_si256(_mm256_srli_epi16(text, 4), half);
@@ -389,18 +404,18 @@ __attribute__((target("avx512bw"))) static size_t scan_avx512(const struct scann
 	enum { WIDTH = 64 };
 	const char *p = h->window->bytes;
 	const __m512i half = _mm512_set1_epi8(15);
-	__m512i low[HALVES][PRINT], high[HALVES][PRINT];
+	__m512i low[HALVES][SIEVE], high[HALVES][SIEVE];
 	for (unsigned n = 0; n < HALVES; n++) {
-		for (unsigned i = 0; i < PRINT; i++) {
+		for (unsigned i = 0; i < SIEVE; i++) {
 			low[n][i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->low[n][i]));
 			high[n][i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)s->high[n][i]));
 		}
 	}
 	size_t at = from;
-	for (; at + WIDTH + PRINT <= to; at += WIDTH) {
+	for (; at + WIDTH + SIEVE <= to; at += WIDTH) {
 		__m512i a = _mm512_set1_epi8(-1), b = a;
-#pragma GCC unroll 4
-		for (unsigned i = 0; i < PRINT; i++) {
+#pragma GCC unroll 5
+		for (unsigned i = 0; i < SIEVE; i++) {
 			__m512i text = _mm512_loadu_si512(p + at + i);
 			__m512i lower = _mm512_and_si512(text, half),
 				upper = _mm512_and_si512(_mm512_srli_epi16(text, 4), half);
