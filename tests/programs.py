@@ -541,9 +541,21 @@ def test_aftermath(t, unhang):
     t.same(hip.first.data["begin"], 7262.982208, "time: HIP of ROCm 6.3")
 
 
+
+def test_excerpts(t, unhang):
+    """People paste the one line that they think matters."""
+    lines = {"err:   !!! Potential hang region BEGIN !!!": "long-running-dispatch-timeout", "AMDGPU Wave 3:2:1:4 (7,0,0)/1 received signal SIGSEGV, Segmentation fault.": "gpu-page-fault-unmapped",
+             "(stopped, reason: MEMORY_VIOLATION)": "gpu-page-fault-unmapped", "hipErrorIllegalAddress": "gpu-page-fault-unmapped", "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION": "memory-aperture-violation",
+             "HSA_STATUS_ERROR_INVALID_ISA: The instruction set architecture is invalid.": "illegal-opcode-or-instruction", "RuntimeError: HIP out of memory.": "vram-exhaustion",
+             "#4  0x00007f1155aa in c10d::ProcessGroupGloo::RecvWork::wait(std::chrono::duration<long>) () from libtorch_cpu.so": "collective-timeout",
+             "amrex::Abort::1::HIP error in file F.cpp line 402 hipErrorOutOfMemory !!!": "vram-exhaustion", "could not create module (error code = HIP:209)": "wrong-isa"}
+    for line, cls in lines.items():
+        t.same(unhang.explain_text(line + "\n").classes, [cls], f"excerpt: {line[:60]}")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_classes, test_together, test_prefixes, test_quiet, test_ranks, test_confidence, test_next, test_aftermath, test_hostile):
+    for test in (test_classes, test_together, test_prefixes, test_quiet, test_ranks, test_confidence, test_next, test_aftermath, test_excerpts, test_hostile):
         test(t, unhang)
     t.end()
 

@@ -307,12 +307,20 @@ static bool has_driver_prefix(const struct logline *line, size_t message_at)
 /** A name alone may stand in documentation, or in what somebody asks a model. */
 static bool speaks_of_error(struct str text)
 {
-	static const char *const words[] = { "rror:",    "rror ", "RROR",      "ailed", "FAILED", "bort",      "eturned",
-					     "xception", "!!!",   "terminate", "rror(", "rror'",  "rror code", "fatal" };
+	static const char *const words[] = { "rror:",      "rror ",      "RROR:",          "RROR ",     "RROR]",
+					     "RROR*",      "ailed",      "FAILED",         "bort",      "Returned ",
+					     "returned H", "returned h", "returned error", "xception",  "!!!",
+					     "terminate",  "rror(",      "rror'",          "rror code", "fatal" };
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_find(text, str_z(words[i])) >= 0)
 			return true;
 	return false;
+}
+
+/** Nothing else is on the line. */
+static bool stands_alone(const struct logline *line, const struct match *m)
+{
+	return m->end - m->begin >= str_trim(line->message).n;
 }
 
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret)
@@ -321,7 +329,8 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 	bool foreign = is_foreign(line);
 	if (foreign && !mentions_bus(line->message))
 		return false;
-	if (!know_match(k, line->message, ret) || (match_signature(ret)->beside.n && !speaks_of_error(line->text)) ||
+	if (!know_match(k, line->message, ret) ||
+	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
 	    (foreign && !is_shared(match_signature(ret))))
 		return false;
 	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);

@@ -48,7 +48,7 @@ static bool rocgdb_begins(struct str line)
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
 		if (str_find(line, str_z(marks[i])) >= 0)
 			return true;
-	ptrdiff_t signal = str_find(line, S("\" received signal SIG"));
+	ptrdiff_t signal = str_find(line, S(" received signal SIG"));
 	return signal >= 0 && str_find(str_cut(line, (size_t)signal), S("Thread ")) >= 0;
 }
 
@@ -238,7 +238,12 @@ static void signal_line(struct rocgdb *g, struct str line, struct place at)
 	g->stop_at = at;
 }
 
-static bool looks_like_frame(struct str text) { return str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0; }
+/** `0x... in kern (n=3) at saxpy.cpp:57`, or without its address where the pc is at the beginning of a line. */
+static bool looks_like_frame(struct str text)
+{
+	return (str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0) ||
+	       (str_find(text, S(" (")) > 0 && str_find(text, S(") at ")) > 0);
+}
 
 static void stop_frame(struct rocgdb *g, const struct logline *line, struct str frame)
 {
@@ -276,13 +281,24 @@ static bool empty_line(struct rocgdb *g, struct str text, struct place at)
 	return dispatches || queues || agents;
 }
 
+/** A stop of which no frame was printed. */
+static void tell_stop(struct rocgdb *g, const struct logline *line)
+{
+	if (g->stopped && g->on_wave)
+		stop_frame(g, line, (struct str){ 0 });
+	g->stopped = false;
+}
+
 static enum taken rocgdb_line(void *self, const struct logline *line, struct place at)
 {
 	struct rocgdb *g = self;
 	struct str text = str_trim(line->message), row;
-	if (str_find(text, S("\" received signal SIG")) >= 0)
+	if (str_find(text, S(" received signal SIG")) >= 0) {
+		tell_stop(g, line);
 		signal_line(g, text, at);
-	if (str_find(text, S("[Switching to ")) >= 0 && str_find(text, S("(AMDGPU ")) >= 0) {
+		g->on_wave = str_find(text, S("AMDGPU ")) >= 0;
+	}
+	if (str_find(text, S("[Switching to ")) >= 0 && str_find(text, S("AMDGPU ")) >= 0) {
 		g->on_wave |= g->stopped;
 		return true;
 	}
@@ -294,7 +310,7 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 		stop_frame(g, line, text);
 		return true;
 	}
-	if (g->stopped && str_find(text, S("\" received signal SIG")) >= 0)
+	if (g->stopped && str_find(text, S(" received signal SIG")) >= 0)
 		return true;
 	if (find_behind(text, "AMDGPU Dispatch ", &row))
 		dispatch_row(g, row, line, at);
@@ -332,6 +348,8 @@ static void rocgdb_close(void *self)
 {
 	struct rocgdb *g = self;
 	struct event e;
+	const struct logline none = { 0 };
+	tell_stop(g, &none);
 	tell_waves(g);
 	bool empty = (g->no_dispatches || g->no_queues || g->no_agents) && !g->dispatches && !g->pending;
 	if (empty && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {

@@ -76,6 +76,7 @@ static bool stacks_begins(struct str line)
 	return is_pyspy_thread(text, &name) || is_gdb_thread(text, &name) ||
 	       (str_find(text, S("hread 0x")) >= 0 && str_ends(text, S("(most recent call first):"))) ||
 	       (str_starts(text, S("#0 ")) && is_gdb_frame(text)) ||
+	       (is_gdb_frame(text) && str_find(str_cut(text, 8), S(" 0x")) > 0 && str_find(text, S(" in ")) > 0) ||
 	       (str_starts(text, S("Process ")) && str_find(text, S(": ")) > 0 && char_digit(text.p[8]));
 }
 
@@ -92,7 +93,7 @@ static void tell_thread(struct stacks *s)
 {
 	struct str where = s->peer_in.n ? s->peer_in : s->waits_in;
 	struct event e;
-	if (!s->background && where.n && s->frames > 1 && s->told < TOLD_MAX &&
+	if (!s->background && where.n && (s->frames > 1 || s->peer_in.n) && s->told < TOLD_MAX &&
 	    artefact_event(&s->out, s->peer_in.n ? "stack-waits-peer" : "stack-waits", s->at, &e)) {
 		int64_t pid;
 		s->told++;
