@@ -234,7 +234,7 @@ static enum taken stacks_line(void *self, const struct logline *line, struct pla
 		begin_thread(s, line, str_starts(text, S("Current")) ? S("the current thread") : S("a thread"), at,
 			     FORM_FAULTHANDLER);
 	else if (is_gdb_frame(text)) {
-		if (str_starts(text, S("#0 ")) && (s->form != FORM_GDB || s->frames))
+		if (s->form != FORM_GDB || (str_starts(text, S("#0 ")) && s->frames))
 			begin_thread(s, line, S(""), at, FORM_GDB);
 		take_frame(s, text, (struct str){ 0 });
 	} else if (s->form == FORM_PYSPY)
