@@ -544,6 +544,8 @@ def test_aftermath(t, unhang):
 
 def test_excerpts(t, unhang):
     """People paste the one line that they think matters."""
+    two = unhang.explain_text(fault(3) + fault(4, "0x7f1000000000") + "\n")
+    t.same(sorted(two.first.values("gpu_node")), [3, 4], "two faults that two processes wrote into one line")
     lines = {"err:   !!! Potential hang region BEGIN !!!": "long-running-dispatch-timeout", "AMDGPU Wave 3:2:1:4 (7,0,0)/1 received signal SIGSEGV, Segmentation fault.": "gpu-page-fault-unmapped",
              "(stopped, reason: MEMORY_VIOLATION)": "gpu-page-fault-unmapped", "hipErrorIllegalAddress": "gpu-page-fault-unmapped", "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION": "memory-aperture-violation",
              "HSA_STATUS_ERROR_INVALID_ISA: The instruction set architecture is invalid.": "illegal-opcode-or-instruction", "RuntimeError: HIP out of memory.": "vram-exhaustion",

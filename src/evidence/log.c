@@ -492,9 +492,16 @@ static bool lacks_writer(const struct logline *line, const struct match *m)
 static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct context *c,
 			   uint64_t number)
 {
+	struct logline rest = *line;
+	struct match again;
 	make_event(r, line, m, number);
 	if (c && lacks_writer(line, m))
 		tell_last_output(r, c, number);
+	// Two processes that end at once write into one line.
+	rest.message = str_from(line->message, m->end);
+	if (match_signature(m)->program && line_recognise(r->know, &rest, &again) &&
+	    match_signature(&again) == match_signature(m))
+		make_event(r, &rest, &again, number);
 }
 
 /** Programs print whole lines: what follows one of theirs is another's, unless a terminal has broken it. */
