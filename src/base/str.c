@@ -126,6 +126,12 @@ bool str_number(struct str s, int64_t *ret_value)
 	return true;
 }
 
+int compare_numbers(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
 static uint64_t version_part(struct str *s)
 {
 	uint64_t v = 0;

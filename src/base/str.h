@@ -53,5 +53,7 @@ bool str_glob(struct str pattern, struct str text);
 /** A whole number, decimal or 0x hexadecimal, that is all of @s. */
 bool str_number(struct str s, int64_t *ret_value);
 bool str_hex(struct str s, uint64_t *ret_value);
+/** Of two int64_t, for qsort(). */
+int compare_numbers(const void *a, const void *b);
 /** Dotted versions such as 6.17.9-arch1: compared number by number. */
 int str_version_cmp(struct str a, struct str b);

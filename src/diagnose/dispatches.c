@@ -26,15 +26,14 @@ static void find_deadlock(struct incident *i)
 	}
 }
 
-/** A kernel whose queue waits behind it while a thread waits for the GPU does not come to its end. */
+/** A kernel behind which its queue waits, or for which a thread or the server does, does not come to its end. */
 static void find_stall(struct incident *i)
 {
-	bool host_waits = false, queue_waits = false;
-	for (size_t n = 0; n < i->events.len; n++) {
-		host_waits |= is_kind(i->events.data[n], "host-waits") || is_kind(i->events.data[n], "server-stuck");
-		queue_waits |= is_kind(i->events.data[n], "queue-pending");
-	}
-	for (size_t n = 0; n < i->events.len && (host_waits || queue_waits); n++)
+	bool waited_for = false;
+	for (size_t n = 0; n < i->events.len; n++)
+		waited_for |= is_kind(i->events.data[n], "host-waits") || is_kind(i->events.data[n], "server-stuck") ||
+			      is_kind(i->events.data[n], "queue-pending");
+	for (size_t n = 0; n < i->events.len && waited_for; n++)
 		if (is_kind(i->events.data[n], "dispatch"))
 			mark(i, i->events.data[n], "stalled");
 }

@@ -314,10 +314,10 @@ struct bridge {
 	double shift;
 };
 
-static const struct diag_event *first_of(const struct incident *i, bool (*wanted)(enum time_clock))
+static const struct diag_event *first_calendar(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++)
-		if (wanted(i->events.data[n]->time.clock))
+		if (is_calendar(i->events.data[n]->time.clock))
 			return i->events.data[n];
 	return NULL;
 }
@@ -333,7 +333,7 @@ static bool zone_shift(double apart, double *ret)
 /** Calendars that differ in their zone, or in that one prints no year. */
 static void align_calendars(struct incident *to, struct incident *from)
 {
-	const struct diag_event *x = first_of(to, is_calendar), *y = first_of(from, is_calendar);
+	const struct diag_event *x = first_calendar(to), *y = first_calendar(from);
 	double shift;
 	if (x && y && x->time.clock != y->time.clock && zone_shift(x->time.seconds - y->time.seconds, &shift))
 		shift_times(from, y->time.clock, x->time.clock, shift);
@@ -370,7 +370,7 @@ static void align(struct incident *to, struct incident *from, struct bridge *bri
 					     "the fault at " STR_FMT " stands in both logs and brings their clocks together",
 					     STR_ARG(address));
 	}
-	y = first_of(from, is_calendar);
+	y = first_calendar(from);
 	double zone = 0;
 	if (bridge->from == TIME_NONE) {
 		align_calendars(to, from);

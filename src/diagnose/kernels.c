@@ -2,15 +2,15 @@
 #include "code/demangle.h"
 #include "diagnose/incident.h"
 
-enum { SHORT_BYTES = 72 };
+enum { SHORT_BYTES = 72, ARGUMENTS_BYTES = 48 };
 
-/** Length of the balanced brackets at the front of @s. */
-static size_t balanced(struct str s, char open, char close)
+/** Length of the template arguments at the front of @s, with their brackets. */
+static size_t arguments_length(struct str s)
 {
 	int depth = 0;
 	for (size_t i = 0; i < s.n; i++) {
-		depth += s.p[i] == open;
-		depth -= s.p[i] == close;
+		depth += s.p[i] == '<';
+		depth -= s.p[i] == '>';
 		if (!depth)
 			return i + 1;
 	}
@@ -49,9 +49,9 @@ static struct str short_name(struct arena *a, struct str name, struct str fragme
 			begin--;
 		while (end < name.n && char_word(name.p[end]))
 			end++;
-		struct str arguments = str_from(name, end);
-		if (arguments.n && arguments.p[0] == '<' && balanced(arguments, '<', '>') <= 48)
-			end += balanced(arguments, '<', '>');
+		struct str behind = str_from(name, end);
+		size_t arguments = str_starts(behind, S("<")) ? arguments_length(behind) : 0;
+		end += arguments <= ARGUMENTS_BYTES ? arguments : 0;
 		return str_cut(tidy(a, (struct str){ name.p + begin, end - begin }), SHORT_BYTES);
 	}
 	// `void ns::kernel<...>(...)`: the function's own name
@@ -150,7 +150,7 @@ void kernels_explain(struct incident *i, struct diag_event *e, const struct know
 		return;
 	struct str name = demangle(&i->arena, printed->value), fragment = { 0 };
 	const struct know_kernel *known = find_kernel(k, name, &fragment);
-	if (!known)
+	if (!known && !str_eq(name, printed->value))
 		known = find_kernel(k, printed->value, &fragment);
 	diag_conclude(i, e, "kernel_short", short_name(&i->arena, name, fragment));
 	struct str isa = name_isa(&i->arena, printed->value);

@@ -88,12 +88,6 @@ static bool is_fault(const struct diag_rank *r) { return r->seq < 0 && r->enqueu
 
 enum { NODES_MAX = 64 };
 
-static int by_number(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /** The GPUs that faulting ranks name, in order; returns how many. */
 static size_t faulting_nodes(const struct incident *i, struct text *ret_list)
 {
@@ -107,7 +101,7 @@ static size_t faulting_nodes(const struct incident *i, struct text *ret_list)
 		if (!known)
 			nodes[count++] = node;
 	}
-	qsort(nodes, count, sizeof(nodes[0]), by_number);
+	qsort(nodes, count, sizeof(nodes[0]), compare_numbers);
 	for (size_t n = 0; n < count; n++)
 		text_printf(ret_list, "%s%lld", n ? ", " : "", (long long)nodes[n]);
 	return count;

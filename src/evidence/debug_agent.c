@@ -372,19 +372,17 @@ static struct wave_register *add_register(struct debug_agent *d, struct str name
 }
 
 /** A register gets its lanes one by one; the agent prints them all, but people cut them out. */
-static struct wave_register *set_lane(struct debug_agent *d, struct wave_register *r, uint64_t lane, uint64_t value)
+static struct wave_register *set_lane(struct wave *w, size_t slot, uint64_t lane, uint64_t value)
 {
-	struct wave *w = d->wave;
+	struct wave_register *r = w->registers.data[slot];
 	if (lane >= LANES)
 		return r;
-	if (r->n <= 1 && w->registers.len) {
+	if (r->n <= 1) {
 		struct wave_register *wide = arena_alloc(&w->arena, sizeof(*r) + LANES * sizeof(r->data[0]));
-		*wide = (struct wave_register){ .group = r->group, .name = r->name, .digits = 8 };
+		*wide = (struct wave_register){ .group = r->group, .name = r->name, .digits = 8, .n = 2 };
 		for (size_t i = 0; i < LANES; i++)
 			wide->data[i] = UINT64_MAX; // not in the dump
-		w->registers.data[w->registers.len - 1] = wide;
-		r = wide;
-		r->n = 2;
+		r = w->registers.data[slot] = wide;
 	}
 	r->data[lane] = value;
 	if (lane >= r->n)
@@ -396,22 +394,11 @@ static struct wave_register *set_lane(struct debug_agent *d, struct wave_registe
 static void old_vector(struct debug_agent *d, struct str name, uint64_t value)
 {
 	struct wave *w = d->wave;
-	for (size_t n = 0; n < w->registers.len; n++) {
-		if (!str_eq(w->registers.data[n]->name, name))
-			continue;
-		// set_lane() widens the newest register only.
-		struct wave_register *last = w->registers.data[w->registers.len - 1];
-		w->registers.data[w->registers.len - 1] = w->registers.data[n];
-		w->registers.data[n] = last;
-		set_lane(d, w->registers.data[w->registers.len - 1], d->lane, value);
-		last = w->registers.data[w->registers.len - 1];
-		w->registers.data[w->registers.len - 1] = w->registers.data[n];
-		w->registers.data[n] = last;
-		return;
-	}
-	struct wave_register *r = add_register(d, name);
-	if (r)
-		set_lane(d, r, d->lane, value);
+	size_t slot = 0;
+	while (slot < w->registers.len && !str_eq(w->registers.data[slot]->name, name))
+		slot++;
+	if (slot < w->registers.len || add_register(d, name))
+		set_lane(w, slot, d->lane, value);
 }
 
 static bool old_line(struct debug_agent *d, struct str text)
@@ -466,7 +453,7 @@ static bool register_line(struct debug_agent *d, struct str text)
 		} else if (r && word.n <= 16 && str_hex(word, &value)) {
 			any = true;
 			if (lane != UINT64_MAX) {
-				r = set_lane(d, r, lane, value);
+				r = set_lane(d->wave, d->wave->registers.len - 1, lane, value); // the newest
 			} else {
 				r->data[0] = value;
 				r->digits = (unsigned)word.n;

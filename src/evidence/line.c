@@ -309,7 +309,7 @@ static bool speaks_of_error(struct str text)
 {
 	static const char *const words[] = { "rror:",      "rror ",      "RROR:",          "RROR ",     "RROR]",
 					     "RROR*",      "ailed",      "FAILED",         "bort",      "Returned ",
-					     "returned H", "returned h", "returned error", "xception:",  "!!!",
+					     "returned H", "returned h", "returned error", "xception:", "!!!",
 					     "terminate",  "rror(",      "rror'",          "rror code", "fatal" };
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_find(text, str_z(words[i])) >= 0)

@@ -264,12 +264,7 @@ static void put_many(const struct text_report *t, struct text *line, const struc
 	who_of(e, &word);
 	for (struct str one = str_word(&all); one.n && n < SHOWN; one = str_word(&all))
 		n += str_number(one, &numbers[n]);
-	for (size_t i = 1; i < n; i++) // few, and nearly in order
-		for (size_t k = i; k && numbers[k - 1] > numbers[k]; k--) {
-			int64_t swap = numbers[k];
-			numbers[k] = numbers[k - 1];
-			numbers[k - 1] = swap;
-		}
+	qsort(numbers, n, sizeof(numbers[0]), compare_numbers);
 	text_printf(line, "%s ", strcmp(word, "rank") ? "processes" : "ranks");
 	for (size_t i = 0; i < n; i++) {
 		size_t last = i;
