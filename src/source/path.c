@@ -2,16 +2,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "source/file.h"
 #include "source/source.h"
 
 enum { DEPTH_MAX = 8, FIFO_MS = 10000 };
@@ -57,26 +56,6 @@ static ssize_t read_fifo(struct source *s, void *buffer, size_t size, struct uh_
 		*ret_err = uh_error_os(errno, "%s", s->name);
 	f->seen |= n > 0;
 	return n;
-}
-
-/** Whether reading a file there may act on a driver (debugfs) or take messages away from others (/proc/kmsg). */
-static const char *acting_filesystem(const char *path)
-{
-	struct statfs fs;
-	if (statfs(path, &fs))
-		return NULL;
-	switch ((unsigned long)fs.f_type) {
-	case DEBUGFS_MAGIC:
-		return "debugfs";
-	case SYSFS_MAGIC:
-		return "sysfs";
-	case TRACEFS_MAGIC:
-		return "tracefs";
-	case PROC_SUPER_MAGIC:
-		return "proc";
-	default:
-		return NULL;
-	}
 }
 
 static int not_dots(const struct dirent *e) { return strcmp(e->d_name, ".") && strcmp(e->d_name, ".."); }
@@ -137,7 +116,7 @@ static void regular_file(const char *path, int fd, const struct stat *st, const 
 static void path_walk(const char *path, int depth, const struct source_visitor *v)
 {
 	struct stat st;
-	const char *acting = acting_filesystem(path);
+	const char *acting = source_acting_filesystem(path);
 	if (stat(path, &st)) {
 		v->problem(v->ctx, uh_error_os(errno, "%s", path));
 		return;

@@ -1,0 +1,29 @@
+// Instructions as text, through an installed ROCm's comgr or LLVM, whichever is there: loaded when first needed, in a child
+// process, because both end the process at a processor that they do not know.
+#pragma once
+
+#include "base/arena.h"
+#include "base/error.h"
+
+struct instruction {
+	uint64_t address;
+	unsigned size;   // in bytes
+	struct str text; // mnemonic and operands, one space between them, no comment; `.long 0x...` where it is none
+};
+
+/** Code from @begin to @end; an instruction begins at @begin. */
+struct code_range {
+	uint64_t begin;
+	struct str bytes;
+};
+
+struct disassembly {
+	size_t n;
+	const struct instruction *instructions; // by address, of all ranges
+	const char *by;                         // "LLVM 19.1.7", "comgr 3.0"
+};
+
+/** The instructions of @ranges, in @a. @target_id: gfx90a:sramecc+:xnack-. An error says what is missing and which package has it, or
+ * that the processor is not known. */
+struct uh_error *disassemble(struct arena *a, struct str target_id, const struct code_range *ranges, size_t n,
+			     struct disassembly *ret);
