@@ -139,6 +139,15 @@ struct know_sequence {
 	struct know_list *order; // signature ids
 };
 
+/** How a family of GPUs saves its waves to memory. */
+struct know_save_area {
+	struct know_head head;
+	struct know_list *parts;     // patterns of gfx names
+	struct str like;             // the block that says the rest
+	struct know_list *registers; // the hardware registers of a wave, in their order
+	struct know_pair *numbers, *bits, *stops;
+};
+
 struct know_words {
 	struct str *data;
 	size_t len, cap;
@@ -159,6 +168,7 @@ struct know {
 	VEC(struct know_pair *) bridges;
 	VEC(struct know_register *) registers;
 	VEC(struct know_sequence *) sequences;
+	VEC(struct know_save_area *) save_areas;
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
 	VEC(struct know_pair *) classes; // name -> what it means

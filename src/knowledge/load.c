@@ -150,6 +150,15 @@ static const struct field sequence_fields[] = {
 	{ "order", FIELD_LIST, AT(know_sequence, order), .required = true },
 	{ 0 },
 };
+static const struct field save_area_fields[] = {
+	{ "parts", FIELD_WORDS, AT(know_save_area, parts), .required = true },
+	{ "like", FIELD_TEXT, AT(know_save_area, like) },
+	{ "registers", FIELD_WORDS, AT(know_save_area, registers) },
+	{ "number", FIELD_SET, AT(know_save_area, numbers) },
+	{ "bits", FIELD_SET, AT(know_save_area, bits) },
+	{ "stop", FIELD_SET, AT(know_save_area, stops) },
+	{ 0 },
+};
 
 static bool list_has_word(const char *list, struct str word)
 {
@@ -277,7 +286,7 @@ static void field_set(struct loader *l, void *object, const struct field *f, con
 		struct str name = str_word(&value);
 		pair_append(&k->arena, at, name, str_trim(value));
 		if (!str_trim(value).n)
-			know_problem(l->problems, file, key->line, "'set' wants a name and a value");
+			know_problem(l->problems, file, key->line, "'%s' wants a name and a value", f->key);
 		break;
 	}
 	case FIELD_NEXT:
@@ -340,6 +349,8 @@ static void add_kernel(struct loader *l, void *object) { ADD(&l->know->kernels, 
 
 static void add_sequence(struct loader *l, void *object) { ADD(&l->know->sequences, (struct know_sequence *)object); }
 
+static void add_save_area(struct loader *l, void *object) { ADD(&l->know->save_areas, (struct know_save_area *)object); }
+
 static const struct kind kinds[] = {
 	{ "event", sizeof(struct know_event), event_fields, add_event },
 	{ "signature", sizeof(struct know_signature), signature_fields, add_signature },
@@ -349,6 +360,7 @@ static const struct kind kinds[] = {
 	{ "action", sizeof(struct know_action), action_fields, add_action },
 	{ "kernel", sizeof(struct know_kernel), kernel_fields, add_kernel },
 	{ "sequence", sizeof(struct know_sequence), sequence_fields, add_sequence },
+	{ "save-area", sizeof(struct know_save_area), save_area_fields, add_save_area },
 };
 
 static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
@@ -750,6 +762,7 @@ void know_free(struct know *k)
 	vec_free(&k->bridges);
 	vec_free(&k->registers);
 	vec_free(&k->sequences);
+	vec_free(&k->save_areas);
 	vec_free(&k->frames);
 	vec_free(&k->vendors);
 	vec_free(&k->classes);

@@ -1,0 +1,216 @@
+#include "code/loaded.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "code/demangle.h"
+
+enum {
+	INSTRUCTION_MOST = 20, // bytes; the longest has 16 and a literal
+	SYNC_BACK = 64,        // a line-table row is looked for so far before the first instruction that is shown
+};
+
+struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, size_t size, uint64_t base)
+{
+	struct loaded *l = arena_alloc(&s->arena, sizeof(*l));
+	l->name = arena_str(&s->arena, name);
+	l->bytes = bytes;
+	l->base = base;
+	_cleanup_error_ struct uh_error *err =
+		code_object_parse(&s->arena, l->name, (struct str){ bytes, size }, &s->problems, &l->object);
+	if (err) {
+		text_printf(&s->problems, "%s\n", uh_error_message(err));
+		free(bytes);
+		return NULL;
+	}
+	vec_push(&s->objects, l);
+	return l;
+}
+
+void code_set_free(struct code_set *s)
+{
+	for (size_t i = 0; i < s->objects.len; i++) {
+		code_lines_free(s->objects.data[i]->lines);
+		free(s->objects.data[i]->bytes);
+	}
+	vec_free(&s->objects);
+	text_free(&s->problems);
+	arena_free(&s->arena);
+}
+
+struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
+{
+	for (size_t i = 0; i < s->objects.len; i++) {
+		struct loaded *l = s->objects.data[i];
+		uint64_t address = pc - l->base;
+		if (pc >= l->base && address >= l->object->begin && address < l->object->end)
+			return l;
+	}
+	return NULL;
+}
+
+static void ask_lines(struct code_set *s, struct loaded *l)
+{
+	if (l->lines_asked)
+		return;
+	l->lines_asked = true;
+	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, &l->lines);
+	if (err)
+		text_printf(&s->problems, "%s\n", uh_error_message(err));
+}
+
+static void find_function(struct code_set *s, struct where *w)
+{
+	w->function = code_object_symbol(w->in->object, w->address);
+	if (!w->function)
+		return;
+	w->offset = w->address - w->function->address;
+	w->name = demangle(&s->arena, w->function->name);
+}
+
+static void find_frames(struct code_set *s, struct where *w)
+{
+	struct code_frame frames[CODE_FRAMES];
+	size_t n = w->in->lines ? code_lines_at(w->in->lines, w->address, frames) : 0;
+	// Padding behind a function still has a line, which is not its own.
+	if (!n || !w->function)
+		return;
+	struct code_frame *copy = arena_alloc(&s->arena, n * sizeof(*copy));
+	for (size_t i = 0; i < n; i++) {
+		copy[i] = frames[i];
+		copy[i].function = demangle(&s->arena, frames[i].function);
+	}
+	w->frames = copy;
+	w->nframes = n;
+}
+
+// --- instructions ---
+
+/** A place before @address that an instruction begins at. */
+static uint64_t sync_before(const struct where *w, unsigned context)
+{
+	uint64_t begin = w->function ? w->function->address : w->address, row;
+	uint64_t back = SYNC_BACK + (uint64_t)context * INSTRUCTION_MOST;
+	if (w->function && w->offset > back && w->in->lines && code_lines_row(w->in->lines, w->address - back, &row) &&
+	    row >= begin)
+		return row;
+	return begin;
+}
+
+struct span {
+	uint64_t begin, end;
+};
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/** Spans that overlap become one: what begins earlier is in step with the instructions of the other. */
+static size_t merge_spans(struct span *spans, size_t n)
+{
+	size_t kept = 0;
+	qsort(spans, n, sizeof(*spans), compare_spans);
+	for (size_t i = 0; i < n; i++) {
+		if (kept && spans[i].begin <= spans[kept - 1].end) {
+			if (spans[i].end > spans[kept - 1].end)
+				spans[kept - 1].end = spans[i].end;
+		} else {
+			spans[kept++] = spans[i];
+		}
+	}
+	return kept;
+}
+
+/** The first of @n instructions that ends behind @address. */
+static size_t instruction_at(const struct instruction *all, size_t n, uint64_t address)
+{
+	size_t low = 0, high = n;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (all[middle].address + all[middle].size <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void pick_instructions(struct where *w, const struct disassembly *d, unsigned context)
+{
+	size_t at = instruction_at(d->instructions, d->n, w->address);
+	if (at == d->n || d->instructions[at].address > w->address)
+		return;
+	uint64_t begin = w->function ? w->function->address : 0;
+	uint64_t end = w->function ? begin + w->function->size : UINT64_MAX;
+	size_t from = at, to = at + 1;
+	while (from && at - from < context && d->instructions[from - 1].address >= begin &&
+	       d->instructions[from - 1].address + d->instructions[from - 1].size == d->instructions[from].address)
+		from--;
+	while (to < d->n && to - at <= context && d->instructions[to].address < end &&
+	       d->instructions[to - 1].address + d->instructions[to - 1].size == d->instructions[to].address)
+		to++;
+	w->instructions = d->instructions + from;
+	w->ninstructions = to - from;
+	w->here = at - from;
+}
+
+static void find_instructions(struct code_set *s, struct loaded *l, struct where *all, size_t n, unsigned context)
+{
+	_cleanup_free_ struct span *spans = mem_alloc(n * sizeof(*spans) + 1);
+	for (size_t i = 0; i < n; i++) {
+		struct where *w = &all[i];
+		spans[i].begin = sync_before(w, context);
+		spans[i].end = w->address + (uint64_t)(context + 1) * INSTRUCTION_MOST;
+		if (w->function && spans[i].end > w->function->address + w->function->size)
+			spans[i].end = w->function->address + w->function->size;
+	}
+	size_t nspans = merge_spans(spans, n);
+	_cleanup_free_ struct code_range *ranges = mem_alloc(nspans * sizeof(*ranges) + 1);
+	for (size_t i = 0; i < nspans; i++)
+		ranges[i] = (struct code_range){ spans[i].begin, str_cut(code_object_at(l->object, spans[i].begin),
+									 (size_t)(spans[i].end - spans[i].begin)) };
+	struct disassembly d = { 0 };
+	_cleanup_error_ struct uh_error *err = disassemble(&s->arena, l->object->target_id, ranges, nspans, &d);
+	struct str why = err ? arena_str(&s->arena, str_z(uh_error_message(err))) : (struct str){ 0 };
+	for (size_t i = 0; i < n; i++) {
+		all[i].no_instructions = why;
+		if (!err)
+			pick_instructions(&all[i], &d, context);
+	}
+}
+
+void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret)
+{
+	ask_lines(s, l);
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = (struct where){ .pc = pcs[i], .in = l, .address = pcs[i] - l->base };
+		find_function(s, &ret[i]);
+		find_frames(s, &ret[i]);
+	}
+	if (n && context >= 0)
+		find_instructions(s, l, ret, n, (unsigned)context);
+}
+
+void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, struct where *ret)
+{
+	_cleanup_free_ uint64_t *mine = mem_alloc(n * sizeof(*mine) + 1);
+	_cleanup_free_ size_t *slots = mem_alloc(n * sizeof(*slots) + 1);
+	_cleanup_free_ struct where *found = mem_alloc(n * sizeof(*found) + 1);
+	for (size_t i = 0; i < n; i++)
+		ret[i] = (struct where){ .pc = pcs[i] };
+	for (size_t o = 0; o < s->objects.len; o++) {
+		size_t k = 0;
+		for (size_t i = 0; i < n; i++)
+			if (!ret[i].in && code_set_find(s, pcs[i]) == s->objects.data[o]) {
+				slots[k] = i;
+				mine[k++] = pcs[i];
+			}
+		if (!k)
+			continue;
+		code_where_in(s, s->objects.data[o], mine, k, context, found);
+		for (size_t i = 0; i < k; i++)
+			ret[slots[i]] = found[i];
+	}
+}

@@ -1,0 +1,49 @@
+// Code objects at the addresses at which they were loaded, and what is at a program counter.
+#pragma once
+
+#include "code/disassemble.h"
+#include "code/lines.h"
+#include "code/object.h"
+
+/** A code object that a program had loaded, or a file to look into. */
+struct loaded {
+	struct str name; // of the file it came from, or its URI
+	struct code_object *object;
+	uint64_t base;  // added to the object's addresses
+	bool of_memory; // its bytes are the memory's, not the file's
+	char *bytes;
+	struct code_lines *lines; // NULL: not asked for yet, or there are none
+	bool lines_asked;
+};
+
+struct code_set {
+	struct arena arena;
+	VEC(struct loaded *) objects;
+	struct text problems; // one line for each thing that could not be used
+};
+
+/** What is at a program counter. */
+struct where {
+	uint64_t pc;
+	const struct loaded *in;            // NULL: in none of the objects
+	uint64_t address;                   // in the object
+	const struct code_symbol *function; // NULL: in none
+	uint64_t offset;                    // from the function's begin
+	struct str name;                    // of the function, demangled
+	size_t nframes;
+	const struct code_frame *frames; // innermost first; function names are demangled
+	size_t ninstructions, here;      // here: index of the one at the pc; == ninstructions where there is none
+	const struct instruction *instructions;
+	struct str no_instructions; // why there are none
+};
+
+/** Parses @bytes (malloc'ed, taken over also where it fails). NULL and a line in the problems where it is no code object. */
+struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, size_t size, uint64_t base);
+void code_set_free(struct code_set *s);
+/** The object that @pc lies in, or NULL. */
+struct loaded *code_set_find(const struct code_set *s, uint64_t pc);
+/** For each of @n program counters; the results live as long as the set. @context: instructions before and behind; negative: none at
+ * all. */
+void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, struct where *ret);
+/** The same for addresses that are known to lie in @l. */
+void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret);

@@ -1,0 +1,84 @@
+// How a family of GPUs saves its waves: the `save-area` blocks of knowledge/, made ready for use.
+#pragma once
+
+#include "gpu/target.h"
+
+/** Where a value is read from. */
+enum bits_of { BITS_NONE, BITS_STATE, BITS_WAVE, BITS_TTMP, BITS_REGISTER };
+
+struct bits {
+	enum bits_of of;
+	unsigned index, high, low;
+};
+
+/** A reason to have stopped: a bit that says so, and one that must be set beside it. */
+struct layout_stop {
+	enum stop_reason reason;
+	struct bits bit, enabled, unless;
+};
+
+enum layout_number {
+	NUMBER_PADDING,       // bytes above each wave
+	NUMBER_STATE_WORDS,   // of the control stack that describe a state
+	NUMBER_VGPR_UNIT,     // VGPRs are allocated in
+	NUMBER_VGPR_UNIT_32,  // the same of waves with 32 lanes
+	NUMBER_ACC_UNIT,      // VGPRs and ACC VGPRs together are allocated in; 0: it has none
+	NUMBER_ACC_LIKE_VGPR, // as many ACC VGPRs as VGPRs
+	NUMBER_SGPRS,         // always so many
+	NUMBER_SGPR_UNIT,
+	NUMBER_SGPR_UNSAVED, // of those allocated
+	NUMBER_LDS_UNIT,     // bytes
+	NUMBER_SHARED_UNIT,
+	NUMBER_SGPRS_NAMED,  // of those saved at most so many are a wave's own; VCC is in the last two
+	NUMBER_PARKED_SINCE, // version of the runtime's debugger interface
+	NUMBER_LDS_WHOLE,    // bytes, where the wave has all of it
+	NUMBERS
+};
+
+enum layout_bits {
+	LAYOUT_VGPRS,
+	LAYOUT_ACCS,
+	LAYOUT_SGPRS,
+	LAYOUT_LDS,
+	LAYOUT_LDS_WHOLE,
+	LAYOUT_WAVE32,
+	LAYOUT_SHARED,
+	LAYOUT_FIRST,
+	LAYOUT_LAST,
+	LAYOUT_SCRATCH,
+	LAYOUT_SE,
+	LAYOUT_PACKET,
+	LAYOUT_WAVE_IN_GROUP,
+	LAYOUT_X,
+	LAYOUT_Y,
+	LAYOUT_Z,
+	LAYOUT_YZ_VALID,
+	LAYOUT_NO_TTMPS,
+	LAYOUT_MARK,
+	LAYOUT_TRAP,
+	LAYOUT_HALTED,
+	LAYOUT_SAVED_HALT,
+	LAYOUT_STOPPED,
+	LAYOUT_IN_BARRIER,
+	LAYOUT_SKIP_EXPORT,
+	LAYOUT_ECC_ERROR,
+	LAYOUT_FATAL_HALT,
+	LAYOUT_NO_VGPRS,
+	LAYOUT_PARKED_LOW,
+	LAYOUT_PARKED_HIGH,
+	LAYOUT_BITS
+};
+
+struct wave_layout {
+	const struct know_save_area *know;
+	uint64_t numbers[NUMBERS];
+	struct bits bits[LAYOUT_BITS];
+	int pc_lo, pc_hi, exec_lo, exec_hi; // indexes of hardware registers
+	size_t nregisters;
+	struct str registers[WAVE_HWREGS];
+	size_t nstops;
+	const struct layout_stop *stops;
+};
+
+/** The layout of a part; *ret is NULL where no block is for it. An error names what is wrong with the block. */
+struct uh_error *layout_for(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret);

@@ -1,0 +1,101 @@
+#include "gpu/target.h"
+
+#include "base/bytes.h"
+
+static const char *const stop_reasons[STOP_REASONS] = {
+	[STOP_BREAKPOINT] = "BREAKPOINT",
+	[STOP_WATCHPOINT] = "WATCHPOINT",
+	[STOP_SINGLE_STEP] = "SINGLE_STEP",
+	[STOP_FP_INPUT_DENORMAL] = "FP_INPUT_DENORMAL",
+	[STOP_FP_DIVIDE_BY_0] = "FP_DIVIDE_BY_0",
+	[STOP_FP_OVERFLOW] = "FP_OVERFLOW",
+	[STOP_FP_UNDERFLOW] = "FP_UNDERFLOW",
+	[STOP_FP_INEXACT] = "FP_INEXACT",
+	[STOP_FP_INVALID_OPERATION] = "FP_INVALID_OPERATION",
+	[STOP_INT_DIVIDE_BY_0] = "INT_DIVIDE_BY_0",
+	[STOP_DEBUG_TRAP] = "DEBUG_TRAP",
+	[STOP_ASSERT_TRAP] = "ASSERT_TRAP",
+	[STOP_TRAP] = "TRAP",
+	[STOP_MEMORY_VIOLATION] = "MEMORY_VIOLATION",
+	[STOP_ADDRESS_ERROR] = "ADDRESS_ERROR",
+	[STOP_ILLEGAL_INSTRUCTION] = "ILLEGAL_INSTRUCTION",
+	[STOP_ECC_ERROR] = "ECC_ERROR",
+	[STOP_FATAL_HALT] = "FATAL_HALT",
+};
+
+const char *stop_reason_name(enum stop_reason reason) { return stop_reasons[reason]; }
+
+bool stop_reason_of(struct str name, enum stop_reason *ret)
+{
+	for (int i = 0; i < STOP_REASONS; i++)
+		if (str_is(name, stop_reasons[i])) {
+			*ret = (enum stop_reason)i;
+			return true;
+		}
+	return false;
+}
+
+struct str stop_reasons_text(struct arena *a, uint32_t reasons)
+{
+	struct text out = { 0 };
+	for (int i = 0; i < STOP_REASONS; i++)
+		if (reasons >> i & 1)
+			text_printf(&out, "%s%s", out.n ? "|" : "", stop_reasons[i]);
+	struct str s = arena_str(a, text_str(&out));
+	text_free(&out);
+	return s;
+}
+
+enum answer target_ask(struct target *t, struct request *r)
+{
+	t->ask(t, r, 1);
+	return r->answer;
+}
+
+bool target_memory(struct target *t, uint64_t address, void *to, size_t size)
+{
+	struct request r = { .kind = REQUEST_MEMORY, .address = address, .to = to, .size = size };
+	return target_ask(t, &r) == ANSWER_GIVEN;
+}
+
+void target_close(struct target *t)
+{
+	if (t)
+		t->close(t);
+}
+
+bool wave_registers(struct target *t, const struct wave_block *b, unsigned lanes, uint32_t *ret)
+{
+	return target_memory(t, b->address, ret, (size_t)b->count * lanes * sizeof(*ret));
+}
+
+bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret)
+{
+	enum { PACKET = 64, TYPE_INVALID = 1, TYPE_DISPATCH = 2 };
+	char p[PACKET];
+	uint64_t slots = q->ring_size / PACKET;
+	if (!slots)
+		return false;
+	*ret = (struct dispatch){ .packet = packet, .address = q->ring + packet % slots * PACKET };
+	if (!target_memory(t, ret->address, p, sizeof(p)))
+		return false;
+	ret->header = get_u16(p);
+	ret->setup = get_u16(p + 2);
+	for (unsigned i = 0; i < 3; i++) {
+		ret->workgroup[i] = get_u16(p + 4 + 2 * i);
+		ret->grid[i] = get_u32(p + 12 + 4 * i);
+	}
+	ret->scratch = get_u32(p + 24);
+	ret->lds = get_u32(p + 28);
+	ret->kernel_object = get_u64(p + 32);
+	ret->kernarg = get_u64(p + 40);
+	ret->completion_signal = get_u64(p + 56);
+	// The packet processor gives a packet that it has taken back as invalid; the rest of it stays.
+	unsigned type = ret->header & 0xff;
+	return ret->kernel_object && (type == TYPE_DISPATCH || type == TYPE_INVALID);
+}
+
+bool wave_dispatch(struct target *t, const struct wave *w, struct dispatch *ret)
+{
+	return w->placed && queue_dispatch(t, w->queue, w->packet, ret);
+}

@@ -1,0 +1,161 @@
+// A target is a GPU to look at: a core, and whatever else can answer. What is asked for goes in as a batch of requests; each comes
+// back with its answer.
+#pragma once
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "knowledge/know.h"
+
+enum answer { ANSWER_GIVEN, ANSWER_ABSENT, ANSWER_REFUSED, ANSWER_TIMED_OUT };
+
+/** A GPU. */
+struct agent {
+	uint32_t gpu_id, location, vendor, device, revision, firmware;
+	uint32_t target_version; // 90402: gfx942
+	struct str gfx;
+	uint32_t xccs, simds, waves_per_simd, capability, debug_properties;
+	uint64_t exceptions;
+	uint64_t lds_base, lds_limit, scratch_base, scratch_limit, gpuvm_base, gpuvm_limit;
+};
+
+struct queue {
+	uint32_t id, type;
+	const struct agent *agent; // NULL: of a GPU that the target does not have
+	uint64_t exceptions;
+	uint64_t ring, ring_size;
+	uint64_t read_address, write_address;
+	bool indexes_known;
+	uint64_t read_index, write_index; // packets, where the indexes could be read
+	uint64_t save_area;
+	uint32_t save_area_size; // of one XCC
+	size_t nwaves;
+	struct str problem; // why its waves could not be read; empty
+};
+
+enum { WAVE_HWREGS = 16, WAVE_TTMPS = 16 };
+
+/** Where a block of a wave's registers lies. */
+struct wave_block {
+	uint64_t address;
+	unsigned count; // of 32-bit registers (of each lane), or bytes
+};
+
+struct wave {
+	size_t id; // 1, 2, ... in the order of the target
+	const struct queue *queue;
+	const struct wave_layout *layout;
+	unsigned xcc, se;
+	uint64_t pc, exec;
+	unsigned lanes;
+	bool first, last; // of its workgroup
+	bool placed;      // workgroup, wave_in_group and packet are known
+	uint32_t workgroup[3];
+	unsigned wave_in_group;
+	uint64_t packet; // index of its dispatch in the queue
+	bool stopped;    // by the trap handler; else it was running when the queue was taken off the GPU
+	bool halted, parked, in_barrier, ecc_error, fatal_halt;
+	bool no_vgprs;         // it had given them back
+	uint32_t stop_reasons; // bits of enum stop_reason
+	unsigned trap;         // id, where it stopped at a trap
+	bool scratch;
+	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
+	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes
+};
+
+/** What a dispatch packet asks for. */
+struct dispatch {
+	uint64_t packet, address;
+	uint16_t header, setup;
+	uint32_t workgroup[3], grid[3];
+	uint32_t scratch, lds;
+	uint64_t kernel_object, kernarg, completion_signal;
+};
+
+enum stop_reason {
+	STOP_BREAKPOINT,
+	STOP_WATCHPOINT,
+	STOP_SINGLE_STEP,
+	STOP_FP_INPUT_DENORMAL,
+	STOP_FP_DIVIDE_BY_0,
+	STOP_FP_OVERFLOW,
+	STOP_FP_UNDERFLOW,
+	STOP_FP_INEXACT,
+	STOP_FP_INVALID_OPERATION,
+	STOP_INT_DIVIDE_BY_0,
+	STOP_DEBUG_TRAP,
+	STOP_ASSERT_TRAP,
+	STOP_TRAP,
+	STOP_MEMORY_VIOLATION,
+	STOP_ADDRESS_ERROR,
+	STOP_ILLEGAL_INSTRUCTION,
+	STOP_ECC_ERROR,
+	STOP_FATAL_HALT,
+	STOP_REASONS
+};
+
+/** As AMD's debugger names it. */
+const char *stop_reason_name(enum stop_reason reason);
+bool stop_reason_of(struct str name, enum stop_reason *ret);
+/** `MEMORY_VIOLATION|ADDRESS_ERROR` */
+struct str stop_reasons_text(struct arena *a, uint32_t reasons);
+
+/** A code object that was loaded. */
+struct loaded_code {
+	uint64_t base; // added to the object's addresses
+	struct str uri;
+};
+
+/** A range of addresses that the process or its GPU had. */
+struct memory_range {
+	uint64_t begin, end;
+	bool of_gpu; // a buffer of the GPU; else the process's memory
+	bool kept;   // its bytes are at hand
+	struct str path;
+};
+
+enum request_kind { REQUEST_AGENTS, REQUEST_QUEUES, REQUEST_WAVES, REQUEST_CODE, REQUEST_MAP, REQUEST_MEMORY };
+
+struct request {
+	enum request_kind kind;
+	enum answer answer;
+	// REQUEST_MEMORY
+	uint64_t address;
+	size_t size;
+	void *to;
+	// the lists; they live as long as the target
+	size_t n;
+	union {
+		const struct agent *agents;
+		const struct queue *queues;
+		const struct wave *waves;
+		const struct loaded_code *code;
+		const struct memory_range *map;
+	};
+};
+
+struct target {
+	const char *kind;
+	struct str name; // what it was opened from
+	struct str process;
+	int64_t pid; // 0: not known
+	void (*ask)(struct target *t, struct request *requests, size_t n);
+	/** What is odd about it or missing from it, one line each. */
+	struct str (*problems)(struct target *t);
+	void (*close)(struct target *t);
+};
+
+/** One request. */
+enum answer target_ask(struct target *t, struct request *r);
+bool target_memory(struct target *t, uint64_t address, void *to, size_t size);
+void target_close(struct target *t);
+
+/** The registers of a block, 32 bits each: @count SGPRs, or @count registers of @lanes lanes each. false where they are not at hand. */
+bool wave_registers(struct target *t, const struct wave_block *b, unsigned lanes, uint32_t *ret);
+/** The dispatch packet of a wave. */
+bool wave_dispatch(struct target *t, const struct wave *w, struct dispatch *ret);
+/** The packet at an index of a queue; false where it is no kernel dispatch any more. */
+bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret);
+
+/** Cores of one process: a GPU's, the process's own, or one that holds both. The descriptors of @files become the target's. */
+struct file;
+struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret);
