@@ -51,6 +51,30 @@ struct uh_report_options {
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
 
+/** What to look at, and how to write it. */
+struct uh_look_options {
+	const char *const *targets; // cores of one process: the GPU's, the process's own, or one that holds both
+	size_t ntargets;
+	const char *const *code; // files and directories with code objects
+	size_t ncode;
+	const char *const *sources; // directories in which source files are looked for
+	size_t nsources;
+	const char *gfx;       // only code for this GPU; NULL: any
+	const char *loaded_at; // address at which the code object was loaded; NULL: addresses are the object's own
+	bool json;
+	bool registers; // waves with their registers and local memory
+	bool all;       // every wave, not only groups of them
+	int context;    // instructions before and behind; negative: none
+	unsigned width; // columns of the terminal; 0: 100
+	bool colour;
+};
+/** The waves, the queues of a target. The error is what kept it from being opened; problems are lines about what is odd or missing. */
+struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+/** What is at addresses (0x7f00, or KERNEL+0x34) of the code; *@ret_missed of them are nowhere. */
+struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
+			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed);
+
 #ifdef __cplusplus
 }
 #endif

@@ -92,6 +92,13 @@ void jw_int(struct json *j, int64_t v)
 	j->comma = true;
 }
 
+void jw_hex(struct json *j, uint64_t v)
+{
+	json_begin_value(j);
+	fprintf(j->out, "\"0x%llx\"", (unsigned long long)v);
+	j->comma = true;
+}
+
 void jw_bool(struct json *j, bool v)
 {
 	json_begin_value(j);

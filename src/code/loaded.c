@@ -27,12 +27,26 @@ struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, s
 	return l;
 }
 
+static void loaded_free(struct loaded *l)
+{
+	code_lines_free(l->lines);
+	free(l->bytes);
+}
+
+void code_set_drop(struct code_set *s, struct loaded *l)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < s->objects.len; i++)
+		if (s->objects.data[i] != l)
+			s->objects.data[kept++] = s->objects.data[i];
+	s->objects.len = kept;
+	loaded_free(l);
+}
+
 void code_set_free(struct code_set *s)
 {
-	for (size_t i = 0; i < s->objects.len; i++) {
-		code_lines_free(s->objects.data[i]->lines);
-		free(s->objects.data[i]->bytes);
-	}
+	for (size_t i = 0; i < s->objects.len; i++)
+		loaded_free(s->objects.data[i]);
 	vec_free(&s->objects);
 	text_free(&s->problems);
 	arena_free(&s->arena);

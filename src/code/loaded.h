@@ -39,6 +39,8 @@ struct where {
 
 /** Parses @bytes (malloc'ed, taken over also where it fails). NULL and a line in the problems where it is no code object. */
 struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, size_t size, uint64_t base);
+/** Takes an object out again. */
+void code_set_drop(struct code_set *s, struct loaded *l);
 void code_set_free(struct code_set *s);
 /** The object that @pc lies in, or NULL. */
 struct loaded *code_set_find(const struct code_set *s, uint64_t pc);

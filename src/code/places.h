@@ -1,0 +1,23 @@
+// Where the files of loaded code objects are looked for: places that the user named, the directory of the evidence, and the path that
+// the runtime noted.
+#pragma once
+
+#include "code/loaded.h"
+
+struct code_places {
+	size_t n;
+	const char *const *paths; // files and directories
+	struct str beside;        // a file of evidence; empty: none
+	struct str gfx;           // of the GPU, gfx90a; empty: any
+};
+
+/** Told of each candidate, the likeliest first: bytes (malloc'ed, given away) and the name of the file. true: that was it. */
+struct code_taker {
+	bool (*take)(void *ctx, struct str name, char *bytes, size_t size);
+	void *ctx;
+};
+
+/** Offers what the object of @uri may be; true once one was taken. */
+bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker);
+/** Offers every code object in the files and directories that the user named. */
+void code_places_all(const struct code_places *p, const struct code_taker *taker, struct text *problems);

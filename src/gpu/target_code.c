@@ -1,0 +1,283 @@
+#include "gpu/target_code.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "code/demangle.h"
+#include "code/uri.h"
+
+enum {
+	OBJECT_MOST = 1 << 30,
+	SEGMENTS_MOST = 64,
+	PAGE = 4096,
+	SEARCHES_MOST = 64,
+	SEARCH_PAGES = 16384, // so far before a pc an object's begin is looked for
+	COMPARE_CHUNK = 64 << 10,
+};
+
+void target_code_open(struct target_code *c, struct target *t, const struct code_places *places)
+{
+	*c = (struct target_code){ .target = t, .places = places };
+}
+
+void target_code_close(struct target_code *c)
+{
+	code_set_free(&c->set);
+	vec_free(&c->tried);
+	vec_free(&c->differences);
+	vec_free(&c->labels);
+}
+
+// --- memory against file ---
+
+struct comparison {
+	uint64_t compared, different, first;
+	uint32_t expected, found;
+};
+
+/** Holds the segments of an object, code or the rest, against the target's memory. */
+static void compare_segments(struct target *t, const struct loaded *l, bool code, struct comparison *c)
+{
+	_cleanup_free_ char *memory = mem_alloc(COMPARE_CHUNK);
+	for (size_t i = 0; i < l->object->nsegments; i++) {
+		const struct code_segment *s = &l->object->segments[i];
+		// What can be written was written: data and relocated pointers.
+		if (!!(s->flags & PF_X) != code || s->flags & PF_W)
+			continue;
+		struct str bytes = str_cut(code_object_at(l->object, s->address), s->file_size);
+		for (size_t at = 0; at < bytes.n; at += COMPARE_CHUNK) {
+			size_t n = bytes.n - at < COMPARE_CHUNK ? bytes.n - at : COMPARE_CHUNK;
+			if (!target_memory(t, l->base + s->address + at, memory, n))
+				break;
+			c->compared += n;
+			if (!memcmp(memory, bytes.p + at, n))
+				continue;
+			for (size_t k = 0; k < n; k++) {
+				if (memory[k] == bytes.p[at + k])
+					continue;
+				size_t word = k & ~3ull;
+				if (!c->different++ && word + 4 <= n) {
+					c->first = s->address + at + k;
+					c->expected = get_u32(bytes.p + at + word);
+					c->found = get_u32(memory + word);
+				}
+			}
+		}
+	}
+}
+
+// --- objects ---
+
+/** The object as it lies in memory, with headers that say so: nothing but its segments was loaded. */
+static char *memory_image(struct target *t, uint64_t base, size_t *ret_size)
+{
+	Elf64_Ehdr e;
+	Elf64_Phdr p[SEGMENTS_MOST];
+	if (!target_memory(t, base, &e, sizeof(e)) || memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    e.e_machine != EM_AMDGPU || e.e_phentsize != sizeof(*p) || !e.e_phnum || e.e_phnum > SEGMENTS_MOST ||
+	    e.e_phoff > PAGE || !target_memory(t, base + e.e_phoff, p, e.e_phnum * sizeof(*p)))
+		return NULL;
+	uint64_t end = e.e_phoff + e.e_phnum * sizeof(*p);
+	for (unsigned i = 0; i < e.e_phnum; i++) {
+		if (p[i].p_type == PT_LOAD && (p[i].p_vaddr > OBJECT_MOST || p[i].p_memsz > OBJECT_MOST))
+			return NULL;
+		if (p[i].p_type == PT_LOAD && p[i].p_vaddr + p[i].p_filesz > end)
+			end = p[i].p_vaddr + p[i].p_filesz;
+	}
+	char *bytes = mem_alloc(end);
+	for (unsigned i = 0; i < e.e_phnum; i++) {
+		// Pages that the core lacks are left out; the others still name kernels.
+		if (p[i].p_type == PT_LOAD)
+			for (uint64_t at = 0; at < p[i].p_filesz; at += PAGE)
+				target_memory(t, base + p[i].p_vaddr + at, bytes + p[i].p_vaddr + at,
+					      p[i].p_filesz - at < PAGE ? p[i].p_filesz - at : PAGE);
+		p[i].p_offset = p[i].p_vaddr;
+	}
+	e.e_shoff = e.e_shnum = e.e_shstrndx = 0;
+	memcpy(bytes, &e, sizeof(e));
+	memcpy(bytes + e.e_phoff, p, e.e_phnum * sizeof(*p));
+	*ret_size = end;
+	return bytes;
+}
+
+struct taking {
+	struct target_code *code;
+	uint64_t base;
+	struct loaded *loaded;
+	bool another_build;
+};
+
+static void note_difference(struct target_code *c, const struct loaded *l, const struct comparison *text)
+{
+	vec_push(&c->differences,
+		 ((struct code_difference){ l, l->base + text->first, text->different, text->expected, text->found }));
+}
+
+/** A file is the loaded object's where what surrounds the code is equal; then the code must be equal too. */
+static bool take_file(void *ctx, struct str name, char *bytes, size_t size)
+{
+	struct taking *t = ctx;
+	struct target_code *c = t->code;
+	size_t before = c->set.problems.n;
+	struct loaded *l = code_set_take(&c->set, name, bytes, size, t->base);
+	if (!l) {
+		c->set.problems.n = before; // other candidates may do
+		return false;
+	}
+	struct comparison rest = { 0 }, text = { 0 };
+	compare_segments(c->target, l, false, &rest);
+	compare_segments(c->target, l, true, &text);
+	if (rest.different) {
+		t->another_build = true;
+		code_set_drop(&c->set, l);
+		return false;
+	}
+	if (text.different)
+		note_difference(c, l, &text);
+	t->loaded = l;
+	return true;
+}
+
+static bool take_memory_uri(struct taking *t, struct str uri)
+{
+	struct arena arena = { 0 };
+	struct code_uri u;
+	bool taken = false;
+	if (code_uri_parse(&arena, uri, &u) && u.memory && u.has_range && u.size <= OBJECT_MOST) {
+		char *bytes = mem_alloc(u.size + 1);
+		if (target_memory(t->code->target, u.offset, bytes, u.size))
+			taken = take_file(t, uri, bytes, u.size);
+		else
+			free(bytes);
+	}
+	arena_free(&arena);
+	return taken;
+}
+
+static struct loaded *take_image(struct target_code *c, uint64_t base, struct str name)
+{
+	size_t size;
+	char *bytes = memory_image(c->target, base, &size);
+	struct loaded *l = bytes ? code_set_take(&c->set, name, bytes, size, base) : NULL;
+	if (l)
+		l->of_memory = true;
+	return l;
+}
+
+static struct loaded *load_object(struct target_code *c, const struct loaded_code *code)
+{
+	struct taking t = { .code = c, .base = code->base };
+	struct code_taker taker = { take_file, &t };
+	if (take_memory_uri(&t, code->uri) || code_places_find(c->places, code->uri, &taker))
+		return t.loaded;
+	if (t.another_build)
+		text_printf(&c->set.problems, STR_FMT ": the file is of another build than the code in the core; its lines would be wrong\n",
+			    STR_ARG(code->uri));
+	return take_image(c, code->base, code->uri);
+}
+
+/** Without the runtime's list: objects begin with an ELF header on a page, in the same range as their code. */
+static struct loaded *search_object(struct target_code *c, uint64_t address)
+{
+	uint64_t page = address & ~(PAGE - 1ull);
+	for (unsigned i = 0; i < SEARCH_PAGES && page >= PAGE; i++, page -= PAGE) {
+		char magic[SELFMAG];
+		if (!target_memory(c->target, page, magic, sizeof(magic)))
+			break;
+		if (memcmp(magic, ELFMAG, SELFMAG))
+			continue;
+		struct taking t = { .code = c, .base = page };
+		struct code_taker taker = { take_file, &t };
+		struct loaded *l = take_image(c, page, S("code in memory"));
+		if (!l || address - page >= l->object->end)
+			return l && address - page < l->object->end ? l : NULL;
+		size_t image = c->set.objects.len - 1;
+		code_places_all(c->places, &taker, NULL);
+		if (t.loaded)
+			code_set_drop(&c->set, c->set.objects.data[image]);
+		return t.loaded ? t.loaded : l;
+	}
+	return NULL;
+}
+
+struct loaded *target_code_need(struct target_code *c, uint64_t address)
+{
+	struct loaded *l = code_set_find(&c->set, address);
+	if (l || !address)
+		return l;
+	struct request r = { .kind = REQUEST_CODE };
+	const struct loaded_code *best = NULL;
+	target_ask(c->target, &r);
+	for (size_t i = 0; i < r.n; i++)
+		if (r.code[i].base <= address && (!best || r.code[i].base >= best->base))
+			best = &r.code[i];
+	uint64_t key = best ? best->base : address & ~(PAGE - 1ull);
+	for (size_t i = 0; i < c->tried.len; i++)
+		if (c->tried.data[i] == key)
+			return NULL;
+	if (!best && c->tried.len >= SEARCHES_MOST)
+		return NULL;
+	vec_push(&c->tried, key);
+	if (best)
+		load_object(c, best);
+	else
+		search_object(c, address);
+	return code_set_find(&c->set, address);
+}
+
+const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t kernel_object)
+{
+	struct loaded *l = target_code_need(c, kernel_object);
+	for (size_t i = 0; l && i < l->object->nkernels; i++)
+		if (l->base + l->object->kernels[i].descriptor == kernel_object)
+			return &l->object->kernels[i];
+	return NULL;
+}
+
+static int compare_pcs(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+	return *x < *y ? -1 : *x > *y;
+}
+
+const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context)
+{
+	const struct where **ret = arena_alloc(&c->set.arena, n * sizeof(*ret) + 1);
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
+	size_t distinct = 0;
+	for (size_t i = 0; i < n; i++)
+		pcs[i] = waves[i].pc;
+	qsort(pcs, n, sizeof(*pcs), compare_pcs);
+	for (size_t i = 0; i < n; i++)
+		if (!i || pcs[i] != pcs[distinct - 1])
+			pcs[distinct++] = pcs[i];
+	for (size_t i = 0; i < distinct; i++)
+		target_code_need(c, pcs[i]);
+	struct where *found = arena_alloc(&c->set.arena, distinct * sizeof(*found) + 1);
+	code_where(&c->set, pcs, distinct, context, found);
+	for (size_t i = 0; i < n; i++)
+		ret[i] = found + ((uint64_t *)bsearch(&waves[i].pc, pcs, distinct, sizeof(*pcs), compare_pcs) - pcs);
+	return ret;
+}
+
+/** Demangled once: thousands of waves run the same kernel. */
+static struct str label_of(struct target_code *c, const struct code_kernel *k)
+{
+	for (size_t i = 0; i < c->labels.len; i++)
+		if (c->labels.data[i].kernel == k)
+			return c->labels.data[i].name;
+	struct kernel_label l = { k, demangle(&c->set.arena, k->name) };
+	vec_push(&c->labels, l);
+	return l.name;
+}
+
+struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at)
+{
+	struct dispatch d;
+	const struct code_kernel *k = wave_dispatch(c->target, w, &d) ? target_code_kernel(c, d.kernel_object) : NULL;
+	if (k)
+		return label_of(c, k);
+	return at->function && at->function->kernel ? at->name : (struct str){ 0 };
+}

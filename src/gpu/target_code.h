@@ -1,0 +1,38 @@
+// The code that the waves of a target ran: objects that were loaded, from the target's own memory or from files, whichever is there.
+#pragma once
+
+#include "code/places.h"
+#include "gpu/target.h"
+
+/** What was found when memory was held against the file of the same code. */
+struct code_difference {
+	const struct loaded *in;
+	uint64_t address; // of the first byte that differs
+	uint64_t bytes;   // that differ
+	uint32_t expected, found;
+};
+
+struct kernel_label {
+	const struct code_kernel *kernel;
+	struct str name; // demangled
+};
+
+struct target_code {
+	struct target *target;
+	const struct code_places *places;
+	struct code_set set;
+	VEC(uint64_t) tried; // bases of objects that were looked for
+	VEC(struct code_difference) differences;
+	VEC(struct kernel_label) labels; // kernels that were asked for
+};
+
+void target_code_open(struct target_code *c, struct target *t, const struct code_places *places);
+void target_code_close(struct target_code *c);
+/** Loads the object that @address (of code or of a kernel's descriptor) lies in, if it can be had. */
+struct loaded *target_code_need(struct target_code *c, uint64_t address);
+/** The kernel whose descriptor lies at @kernel_object, or NULL. */
+const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t kernel_object);
+/** What is at the pc of each wave; waves at the same pc share it. @context as in code_where(). The result is in the set's arena. */
+const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context);
+/** The kernel that a wave runs, demangled, by its dispatch or else by its pc; empty where it is not known. */
+struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at);

@@ -1,0 +1,30 @@
+// What the commands that look at a target or at code write: waves, queues, addresses.
+#pragma once
+
+#include "base/json.h"
+#include "code/meaning.h"
+#include "gpu/target_code.h"
+#include "unhang/unhang.h"
+
+/** A target that is being looked at. */
+struct look {
+	const struct know *know;
+	struct target *target;
+	struct target_code code;
+	const struct uh_look_options *options;
+	FILE *out;
+};
+
+void report_waves(struct look *l);
+void report_queues(struct look *l);
+
+/** An address that was asked for, and what was found there. */
+struct found_address {
+	const char *asked;
+	const struct where *where; // NULL: nowhere
+};
+void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out);
+void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out);
+
+/** "source": { file, line } of the innermost frame, or null. */
+void jw_source(struct json *j, const struct where *w);
