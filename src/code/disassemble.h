@@ -1,5 +1,6 @@
 // Instructions as text, through an installed ROCm's comgr or LLVM, whichever is there: loaded when first needed, in a child
-// process, because both end the process at a processor that they do not know.
+// process, because both end the process at a processor that they do not know. UNHANG_DISASSEMBLER in the environment: llvm or
+// comgr, only that; none.
 #pragma once
 
 #include "base/arena.h"
@@ -9,12 +10,14 @@ struct instruction {
 	uint64_t address;
 	unsigned size;   // in bytes
 	struct str text; // mnemonic and operands, one space between them, no comment; `.long 0x...` where it is none
+	uint64_t target; // that it branches to or calls, where the instruction itself says so; 0: none
 };
 
-/** Code from @begin to @end; an instruction begins at @begin. */
+/** Code at address @begin; an instruction begins there. */
 struct code_range {
 	uint64_t begin;
 	struct str bytes;
+	unsigned wave_size; // of its kernel: wave64 code of gfx10 and later has vcc where wave32 code has vcc_lo. 0: not known
 };
 
 struct disassembly {
