@@ -319,6 +319,35 @@ static void test_comgr(void **state)
 	compare(x, "gfx90a:xnack-");
 }
 
+/** The comgr of an installed ROCm comes first, and where it does not know a processor, LLVM. */
+static void test_rocm(void **state)
+{
+	struct fixture *x = *state;
+	const struct code_range range = { 0x1000, S("\0\0\x81\xbf"), 0 };
+	struct disassembly d = { 0 };
+	char *command = NULL;
+	assert_true(asprintf(&command,
+			     "file=$(/sbin/ldconfig -p | sed -n 's/.*libamd_comgr.so.2 .*=> //p' | head -1); test \"$file\" && "
+			     "mkdir %s/lib && ln -s \"$file\" %s/lib/libamd_comgr.so.2",
+			     x->directory, x->directory) > 0);
+	bool absent = system(command);
+	free(command);
+	if (absent) {
+		print_message("libamd_comgr.so.2 is missing\n");
+		skip();
+	}
+	setenv("ROCM_PATH", x->directory, 1);
+	assert_null(disassemble(&x->arena, S("gfx90a"), &range, 1, &d));
+	assert_true(str_starts(str_z(d.by), S("comgr 2.")));
+	struct uh_error *err = disassemble(&x->arena, S("gfx1201"), &range, 1, &d);
+	if (err)
+		assert_true(str_starts(str_z(uh_error_message(err)), S("gfx1201 is not known to comgr 2.")));
+	else if (str_is(str_z(d.by), "comgr 2.4"))
+		fail_msg("comgr 2.4 knows no gfx1201");
+	uh_error_free(err);
+	unsetenv("ROCM_PATH");
+}
+
 static void test_branches(void **state)
 {
 	struct fixture *x = *state;
@@ -360,6 +389,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_choice, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_comgr, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_rocm, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_branches, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
 	};

@@ -65,46 +65,32 @@ static bool rocm_path(size_t at, char ret[static LIBRARY_PATH])
 	return true;
 }
 
-static bool loader_path(size_t at, char ret[static LIBRARY_PATH])
+// Version 2 in the loader's path is a distribution's, and older than the LLVM beside it: Debian 12's knows no gfx11. Only its name is
+// looked at, because loading it to ask takes longer than LLVM does to disassemble.
+static bool recent_path(size_t at, char ret[static LIBRARY_PATH])
 {
-	if (at >= NAMES)
+	str_copy(ret, LIBRARY_PATH, str_z(names[0]));
+	return at == 0;
+}
+
+static bool old_path(size_t at, char ret[static LIBRARY_PATH])
+{
+	if (at >= NAMES - 1)
 		return false;
-	str_copy(ret, LIBRARY_PATH, str_z(names[at]));
+	str_copy(ret, LIBRARY_PATH, str_z(names[at + 1]));
 	return true;
 }
 
-static bool version_of(void *library, size_t *major, size_t *minor, char *ret_by, size_t size)
+static bool comgr_describe(void *library, const char *path, char *ret_by, size_t size)
 {
+	(void)path;
+	size_t major, minor;
 	version_fn *version = dlsym(library, "amd_comgr_get_version");
 	if (!version)
 		return false;
-	version(major, minor);
-	snprintf(ret_by, size, "comgr %zu.%zu", *major, *minor);
+	version(&major, &minor);
+	snprintf(ret_by, size, "comgr %zu.%zu", major, minor);
 	return true;
-}
-
-static bool any_describe(void *library, const char *path, char *ret_by, size_t size)
-{
-	(void)path;
-	size_t major, minor;
-	return version_of(library, &major, &minor, ret_by, size);
-}
-
-/** Whether it knows at least the processors that LLVM 19 knows. */
-static bool recent(size_t major, size_t minor) { return major > 2 || (major == 2 && minor >= 8); }
-
-static bool recent_describe(void *library, const char *path, char *ret_by, size_t size)
-{
-	(void)path;
-	size_t major, minor;
-	return version_of(library, &major, &minor, ret_by, size) && recent(major, minor);
-}
-
-static bool old_describe(void *library, const char *path, char *ret_by, size_t size)
-{
-	(void)path;
-	size_t major, minor;
-	return version_of(library, &major, &minor, ret_by, size) && !recent(major, minor);
 }
 
 static uint64_t read_memory(uint64_t from, char *to, uint64_t size, void *ctx)
@@ -156,11 +142,11 @@ static size_t comgr_instruction(void *opened, const struct machine_code *code, c
 	return o->instruction(o->info, code->address, o, &size) == STATUS_SUCCESS ? size : 0;
 }
 
-#define COMGR(places, wanted)                                                                                                  \
+#define COMGR(places)                                                                                                          \
 	{                                                                                                                      \
-		.kind = { "comgr", 5 }, .path = places, .describe = wanted, .open = comgr_open,                                \
+		.kind = { "comgr", 5 }, .path = places, .describe = comgr_describe, .open = comgr_open,                        \
 		.instruction = comgr_instruction,                                                                              \
 	}
-const struct disassembler disasm_rocm = COMGR(rocm_path, any_describe);
-const struct disassembler disasm_comgr = COMGR(loader_path, recent_describe);
-const struct disassembler disasm_comgr_old = COMGR(loader_path, old_describe);
+const struct disassembler disasm_rocm = COMGR(rocm_path);
+const struct disassembler disasm_comgr = COMGR(recent_path);
+const struct disassembler disasm_comgr_old = COMGR(old_path);

@@ -17,7 +17,7 @@
 // What the child writes: once a library is loaded, which and its name; once it is open, OPENED; then a record for each
 // instruction, range by range.
 struct loaded {
-	uint32_t at;
+	uint32_t how, at;
 	char by[64];
 };
 struct record {
@@ -39,9 +39,13 @@ struct place {
 	size_t range, offset;
 };
 
+// The best first.
+static const struct disassembler *const ways[] = { &disasm_rocm, &disasm_comgr, &disasm_llvm, &disasm_comgr_old };
+enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
+
 struct work {
-	const struct disassembler *how;
-	size_t from; // the first of its libraries to be tried
+	struct str only;    // this kind; empty: any
+	struct loaded from; // the first library to be tried
 	const char *target_id;
 	const struct code_range *ranges;
 	size_t n;
@@ -80,11 +84,15 @@ static void write_all(int fd, struct str s)
 static void *load(const struct work *w, struct loaded *ret)
 {
 	char path[LIBRARY_PATH];
-	for (size_t at = w->from; w->how->path(at, path); at++) {
-		void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-		if (library && w->how->describe(library, path, ret->by, sizeof(ret->by))) {
-			ret->at = (uint32_t)at;
-			return library;
+	*ret = w->from;
+	for (; ret->how < WAYS; ret->how++, ret->at = 0) {
+		const struct disassembler *way = ways[ret->how];
+		if (w->only.n && !str_eq(w->only, way->kind))
+			continue;
+		for (; way->path(ret->at, path); ret->at++) {
+			void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+			if (library && way->describe(library, path, ret->by, sizeof(ret->by)))
+				return library;
 		}
 	}
 	return NULL;
@@ -125,14 +133,15 @@ static bool fatal(const struct work *w)
 	return false;
 }
 
-static void disassemble_range(int fd, const struct work *w, void *opened, size_t number, struct text *out)
+static void disassemble_range(int fd, const struct work *w, const struct disassembler *how, void *opened, size_t number,
+			      struct text *out)
 {
 	const struct code_range *range = &w->ranges[number];
 	struct machine_code code = { range->begin, range->bytes, range->wave_size == 64 };
 	while (code.bytes.n) {
 		char text[INSTRUCTION_TEXT] = "";
 		*w->at = (struct place){ number, range->bytes.n - code.bytes.n };
-		size_t size = fatal(w) ? 0 : w->how->instruction(opened, &code, text), length = normalise(text);
+		size_t size = fatal(w) ? 0 : how->instruction(opened, &code, text), length = normalise(text);
 		if (!size || size > code.bytes.n || size > UINT16_MAX || !length) {
 			size = write_data(code.bytes, text);
 			length = strlen(text);
@@ -158,13 +167,13 @@ static void disassemble_all(int fd, const void *ctx)
 	if (!library)
 		return;
 	write_all(fd, (struct str){ (const char *)&loaded, sizeof(loaded) });
-	void *opened = w->how->open(library, w->target_id);
+	void *opened = ways[loaded.how]->open(library, w->target_id);
 	if (!opened)
 		return;
 	write_all(fd, (struct str){ (const char[]){ OPENED }, 1 });
 	struct text out = { 0 };
 	for (size_t i = 0; i < w->n; i++)
-		disassemble_range(fd, w, opened, i, &out);
+		disassemble_range(fd, w, ways[loaded.how], opened, i, &out);
 	write_all(fd, text_str(&out));
 	text_free(&out);
 }
@@ -269,7 +278,7 @@ static enum outcome attempt(struct arena *a, const struct work *w, size_t bytes,
 	memcpy(ret_loaded, stream.p, sizeof(*ret_loaded));
 	ret_loaded->by[sizeof(ret_loaded->by) - 1] = '\0';
 	stream = str_from(stream, sizeof(*ret_loaded));
-	if (!printable(str_z(ret_loaded->by)))
+	if (ret_loaded->how >= WAYS || !printable(str_z(ret_loaded->by)))
 		return ABSENT;
 	if (!stream.n)
 		return UNKNOWN;
@@ -297,31 +306,15 @@ static enum outcome attempt_around(struct arena *a, struct work *w, size_t bytes
 	}
 }
 
-/** Tries every library of @w->how until one does it. One that does not know the processor ends the search: the next are older. */
-static bool try_all(struct arena *a, struct work *w, size_t bytes, struct text *unknown, struct text *failed,
-		    struct disassembly *ret)
-{
-	struct loaded loaded;
-	enum outcome outcome;
-	w->from = 0;
-	while ((outcome = attempt_around(a, w, bytes, &loaded, ret)) == DIED) {
-		add_name(failed, loaded.by);
-		w->from = (size_t)loaded.at + 1;
-	}
-	if (outcome == UNKNOWN)
-		add_name(unknown, loaded.by);
-	return outcome == DONE;
-}
-
-static struct uh_error *why_not(const char *target_id, struct text *unknown, struct text *failed)
+static struct uh_error *why_not(const char *target_id, struct text *unknown, struct text *died)
 {
 	const int gfx = (int)strcspn(target_id, ":");
-	if (failed->n)
+	if (died->n)
 		return uh_error_new("%.*s: " STR_FMT " did not come to an end with its code", gfx, target_id,
-				    STR_ARG(text_str(failed)));
+				    STR_ARG(text_str(died)));
 	if (!unknown->n)
 		return uh_error_new("no disassembler: install libllvm19 (Debian) or ROCm's comgr");
-	return uh_error_new("%.*s is not known to " STR_FMT "; a newer LLVM or the comgr of an installed ROCm may know it", gfx,
+	return uh_error_new("%.*s is not known to " STR_FMT "; a newer LLVM or the comgr of a newer ROCm may know it", gfx,
 			    target_id, STR_ARG(text_str(unknown)));
 }
 
@@ -333,17 +326,27 @@ static bool valid_target(struct str s)
 	return str_starts(s, S("gfx")) && s.n > 3 && s.n < 64 && s.p[3] != ':';
 }
 
-/** By the best library that can, of the kind @only where it is given. */
-static struct uh_error *disassemble_by(struct arena *a, struct work *w, struct str only, size_t bytes, struct disassembly *ret)
+/** By the first library that can. */
+static struct uh_error *disassemble_by_any(struct arena *a, struct work *w, size_t bytes, struct disassembly *ret)
 {
-	static const struct disassembler *const all[] = { &disasm_rocm, &disasm_comgr, &disasm_llvm, &disasm_comgr_old };
-	_cleanup_(text_free) struct text unknown = { 0 }, failed = { 0 };
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		w->how = all[i];
-		if ((!only.n || str_eq(only, w->how->kind)) && try_all(a, w, bytes, &unknown, &failed, ret))
+	_cleanup_(text_free) struct text unknown = { 0 }, died = { 0 };
+	for (;;) {
+		struct loaded loaded;
+		switch (attempt_around(a, w, bytes, &loaded, ret)) {
+		case DONE:
 			return NULL;
+		case ABSENT:
+			return why_not(w->target_id, &unknown, &died);
+		case UNKNOWN: // older ones of its kind do not know it either
+			add_name(&unknown, loaded.by);
+			w->from = (struct loaded){ .how = loaded.how + 1 };
+			break;
+		case DIED:
+			add_name(&died, loaded.by);
+			w->from = (struct loaded){ .how = loaded.how, .at = loaded.at + 1 };
+			break;
+		}
 	}
-	return why_not(w->target_id, &unknown, &failed);
 }
 
 struct uh_error *disassemble(struct arena *a, struct str target_id, const struct code_range *ranges, size_t n,
@@ -365,9 +368,9 @@ struct uh_error *disassemble(struct arena *a, struct str target_id, const struct
 	struct place *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (at == MAP_FAILED)
 		return uh_error_os(errno, "no disassembler: no memory to share with it");
-	struct work w = { .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .at = at };
+	struct work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .at = at };
 	w.deadline = now_ms() + CHILD_MS + (int64_t)bytes / CHILD_BYTES_PER_MS;
-	struct uh_error *err = disassemble_by(a, &w, only, bytes, ret);
+	struct uh_error *err = disassemble_by_any(a, &w, bytes, ret);
 	munmap(at, sizeof(*at));
 	return err;
 }

@@ -24,6 +24,6 @@ struct disassembler {
 };
 
 extern const struct disassembler disasm_rocm;      // comgr of an installed ROCm
-extern const struct disassembler disasm_comgr;     // comgr in the loader's path that knows more than LLVM does
-extern const struct disassembler disasm_comgr_old; // comgr in the loader's path that does not
+extern const struct disassembler disasm_comgr;     // comgr 3 in the loader's path
+extern const struct disassembler disasm_comgr_old; // an older one
 extern const struct disassembler disasm_llvm;
