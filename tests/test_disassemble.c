@@ -348,6 +348,34 @@ static void test_rocm(void **state)
 	unsetenv("ROCM_PATH");
 }
 
+/** A library that ends the process when it is loaded, or that is none, hides no other. */
+static void test_broken_rocm(void **state)
+{
+	static const char *const makes[] = { "cp /bin/sh lib/libamd_comgr.so.3",
+					     "echo 'void __attribute__((constructor)) f(void) { *(volatile int *)8 = 1; }' | "
+					     "cc -shared -fPIC -xc - -o lib/libamd_comgr.so.3" };
+	struct fixture *x = *state;
+	const struct code_range range = { 0x1000, S("\0\0\x81\xbf"), 0 };
+	struct disassembly d = { 0 };
+	struct uh_error *err = disassemble(&x->arena, S("gfx90a"), &range, 1, &d);
+	if (err) {
+		print_message("%s\n", uh_error_message(err));
+		uh_error_free(err);
+		skip();
+	}
+	setenv("ROCM_PATH", x->directory, 1);
+	for (size_t i = 0; i < 2; i++) {
+		char *command = NULL;
+		assert_true(asprintf(&command, "cd %s && mkdir -p lib && %s", x->directory, makes[i]) > 0);
+		assert_int_equal(system(command), 0);
+		free(command);
+		err = disassemble(&x->arena, S("gfx90a"), &range, 1, &d);
+		if (err)
+			fail_msg("%s", uh_error_message(err));
+	}
+	unsetenv("ROCM_PATH");
+}
+
 static void test_branches(void **state)
 {
 	struct fixture *x = *state;
@@ -390,6 +418,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_choice, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_comgr, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rocm, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_broken_rocm, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_branches, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
 	};

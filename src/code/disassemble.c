@@ -14,29 +14,35 @@
 #include "base/cleanup.h"
 #include "code/disassembler.h"
 
-// What the child writes: once a library is loaded, which and its name; once it is open, OPENED; then a record for each
-// instruction, range by range.
-struct loaded {
-	uint32_t how, at;
-	char by[64];
-};
+// What the child writes for each instruction, range by range.
 struct record {
 	uint16_t size;
 	uint16_t length; // of the text, which follows
 };
 
 enum {
-	OPENED = 'O',
 	CODE_MAX = 16 << 20,
 	WORD = 4,
 	CHILD_MS = 10000,
-	CHILD_BYTES_PER_MS = 1000, // a tenth of what LLVM reads
+	CHILD_BYTES_PER_MS = 250, // a quarter of what comgr reads, the slower one
 	WRITE_AT = 1 << 16,
 	CRASHES_MAX = 8,
 };
 
+struct library {
+	uint32_t way, at; // the at-th of ways[way]
+};
+
 struct place {
 	size_t range, offset;
+};
+
+/** How far the child is, in memory that it shares, so that it can die at any time and be understood. */
+struct progress {
+	enum { SEARCHES, LOADS, OPENS, READS } stage;
+	struct library library;
+	char by[LIBRARY_PATH]; // its path, and once it is loaded its name
+	struct place place;    // of the instruction
 };
 
 // The best first.
@@ -44,12 +50,12 @@ static const struct disassembler *const ways[] = { &disasm_rocm, &disasm_comgr, 
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
 struct work {
-	struct str only;    // this kind; empty: any
-	struct loaded from; // the first library to be tried
+	struct str only;     // this kind; empty: any
+	struct library from; // the first library to be tried
 	const char *target_id;
 	const struct code_range *ranges;
 	size_t n;
-	struct place *at;                // of the instruction that the child is at, in shared memory
+	struct progress *progress;
 	struct place fatal[CRASHES_MAX]; // where LLVM dies: LLVM 19 does of some words that are no instructions of gfx10
 	size_t nfatal;
 	int64_t deadline; // of all attempts together
@@ -81,20 +87,24 @@ static void write_all(int fd, struct str s)
 	}
 }
 
-static void *load(const struct work *w, struct loaded *ret)
+static void *load(const struct work *w)
 {
+	struct progress *p = w->progress;
 	char path[LIBRARY_PATH];
-	*ret = w->from;
-	for (; ret->how < WAYS; ret->how++, ret->at = 0) {
-		const struct disassembler *way = ways[ret->how];
+	p->library = w->from;
+	for (; p->library.way < WAYS; p->library.way++, p->library.at = 0) {
+		const struct disassembler *way = ways[p->library.way];
 		if (w->only.n && !str_eq(w->only, way->kind))
 			continue;
-		for (; way->path(ret->at, path); ret->at++) {
+		for (; way->path(p->library.at, path); p->library.at++) {
+			str_copy(p->by, sizeof(p->by), str_z(path));
+			p->stage = LOADS;
 			void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-			if (library && way->describe(library, path, ret->by, sizeof(ret->by)))
+			if (library && way->describe(library, path, p->by, sizeof(p->by)))
 				return library;
 		}
 	}
+	p->stage = SEARCHES;
 	return NULL;
 }
 
@@ -125,23 +135,24 @@ static size_t write_data(struct str bytes, char text[static INSTRUCTION_TEXT])
 	return bytes.n;
 }
 
-static bool fatal(const struct work *w)
+static bool fatal(const struct work *w, const struct place *at)
 {
 	for (size_t i = 0; i < w->nfatal; i++)
-		if (w->fatal[i].range == w->at->range && w->fatal[i].offset == w->at->offset)
+		if (w->fatal[i].range == at->range && w->fatal[i].offset == at->offset)
 			return true;
 	return false;
 }
 
-static void disassemble_range(int fd, const struct work *w, const struct disassembler *how, void *opened, size_t number,
+static void disassemble_range(int fd, const struct work *w, const struct disassembler *way, void *opened, size_t number,
 			      struct text *out)
 {
 	const struct code_range *range = &w->ranges[number];
 	struct machine_code code = { range->begin, range->bytes, range->wave_size == 64 };
 	while (code.bytes.n) {
 		char text[INSTRUCTION_TEXT] = "";
-		*w->at = (struct place){ number, range->bytes.n - code.bytes.n };
-		size_t size = fatal(w) ? 0 : how->instruction(opened, &code, text), length = normalise(text);
+		const struct place at = { number, range->bytes.n - code.bytes.n };
+		w->progress->place = at;
+		size_t size = fatal(w, &at) ? 0 : way->instruction(opened, &code, text), length = normalise(text);
 		if (!size || size > code.bytes.n || size > UINT16_MAX || !length) {
 			size = write_data(code.bytes, text);
 			length = strlen(text);
@@ -161,19 +172,19 @@ static void disassemble_range(int fd, const struct work *w, const struct disasse
 static void disassemble_all(int fd, const void *ctx)
 {
 	const struct work *w = ctx;
-	struct loaded loaded = { 0 };
 	isolate();
-	void *library = load(w, &loaded);
+	void *library = load(w);
 	if (!library)
 		return;
-	write_all(fd, (struct str){ (const char *)&loaded, sizeof(loaded) });
-	void *opened = ways[loaded.how]->open(library, w->target_id);
+	const struct disassembler *way = ways[w->progress->library.way];
+	w->progress->stage = OPENS;
+	void *opened = way->open(library, w->target_id);
 	if (!opened)
 		return;
-	write_all(fd, (struct str){ (const char[]){ OPENED }, 1 });
+	w->progress->stage = READS;
 	struct text out = { 0 };
 	for (size_t i = 0; i < w->n; i++)
-		disassemble_range(fd, w, ways[loaded.how], opened, i, &out);
+		disassemble_range(fd, w, way, opened, i, &out);
 	write_all(fd, text_str(&out));
 	text_free(&out);
 }
@@ -265,26 +276,21 @@ static int64_t now_ms(void)
 
 enum outcome { DONE, ABSENT, UNKNOWN, DIED };
 
-static enum outcome attempt(struct arena *a, const struct work *w, size_t bytes, struct loaded *ret_loaded,
+static enum outcome attempt(struct arena *a, const struct work *w, size_t bytes, struct progress *ret_progress,
 			    struct disassembly *ret)
 {
 	_cleanup_(text_free) struct text out = { 0 };
-	const size_t most = sizeof(*ret_loaded) + 1 + (bytes / WORD + w->n) * (sizeof(struct record) + INSTRUCTION_TEXT);
+	const size_t most = (bytes / WORD + w->n) * (sizeof(struct record) + INSTRUCTION_TEXT);
 	const int64_t left = w->deadline - now_ms();
-	bool ended = left > 0 && child_run(disassemble_all, w, (int)left, most, &out);
-	struct str stream = text_str(&out);
-	if (stream.n < sizeof(*ret_loaded))
+	*w->progress = (struct progress){ .stage = SEARCHES };
+	const bool ended = left > 0 && child_run(disassemble_all, w, (int)left, most, &out);
+	*ret_progress = *w->progress;
+	ret_progress->by[sizeof(ret_progress->by) - 1] = '\0';
+	if (ret_progress->stage == SEARCHES || !printable(str_z(ret_progress->by)))
 		return ABSENT;
-	memcpy(ret_loaded, stream.p, sizeof(*ret_loaded));
-	ret_loaded->by[sizeof(ret_loaded->by) - 1] = '\0';
-	stream = str_from(stream, sizeof(*ret_loaded));
-	if (ret_loaded->how >= WAYS || !printable(str_z(ret_loaded->by)))
-		return ABSENT;
-	if (!stream.n)
+	if (ret_progress->stage == OPENS)
 		return UNKNOWN;
-	if (!ended || stream.p[0] != OPENED)
-		return DIED;
-	return read_records(a, w, str_from(stream, 1), ret_loaded->by, ret) ? DONE : DIED;
+	return ended && read_records(a, w, text_str(&out), ret_progress->by, ret) ? DONE : DIED;
 }
 
 /** What was tried without success, each once. */
@@ -295,14 +301,14 @@ static void add_name(struct text *names, const char *by)
 }
 
 /** As attempt(), again and again with the instructions left out that the library died of. */
-static enum outcome attempt_around(struct arena *a, struct work *w, size_t bytes, struct loaded *ret_loaded,
+static enum outcome attempt_around(struct arena *a, struct work *w, size_t bytes, struct progress *ret_progress,
 				   struct disassembly *ret)
 {
-	for (w->nfatal = 0;; w->fatal[w->nfatal++] = *w->at) {
-		*w->at = (struct place){ SIZE_MAX, 0 };
-		enum outcome outcome = attempt(a, w, bytes, ret_loaded, ret);
-		if (outcome != DIED || w->at->range == SIZE_MAX || w->nfatal == CRASHES_MAX)
+	for (w->nfatal = 0;; w->fatal[w->nfatal++] = ret_progress->place) {
+		enum outcome outcome = attempt(a, w, bytes, ret_progress, ret);
+		if (outcome != DIED || ret_progress->stage != READS || w->nfatal == CRASHES_MAX)
 			return outcome;
+		w->from = ret_progress->library;
 	}
 }
 
@@ -331,19 +337,19 @@ static struct uh_error *disassemble_by_any(struct arena *a, struct work *w, size
 {
 	_cleanup_(text_free) struct text unknown = { 0 }, died = { 0 };
 	for (;;) {
-		struct loaded loaded;
-		switch (attempt_around(a, w, bytes, &loaded, ret)) {
+		struct progress p;
+		switch (attempt_around(a, w, bytes, &p, ret)) {
 		case DONE:
 			return NULL;
 		case ABSENT:
 			return why_not(w->target_id, &unknown, &died);
 		case UNKNOWN: // older ones of its kind do not know it either
-			add_name(&unknown, loaded.by);
-			w->from = (struct loaded){ .how = loaded.how + 1 };
+			add_name(&unknown, p.by);
+			w->from = (struct library){ .way = p.library.way + 1 };
 			break;
 		case DIED:
-			add_name(&died, loaded.by);
-			w->from = (struct loaded){ .how = loaded.how, .at = loaded.at + 1 };
+			add_name(&died, p.by);
+			w->from = (struct library){ .way = p.library.way, .at = p.library.at + 1 };
 			break;
 		}
 	}
@@ -365,12 +371,12 @@ struct uh_error *disassemble(struct arena *a, struct str target_id, const struct
 			return uh_error_new("more than %u MB of code to disassemble at once", CODE_MAX >> 20);
 		bytes += ranges[i].bytes.n;
 	}
-	struct place *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED)
+	struct progress *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
 		return uh_error_os(errno, "no disassembler: no memory to share with it");
-	struct work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .at = at };
+	struct work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .progress = p };
 	w.deadline = now_ms() + CHILD_MS + (int64_t)bytes / CHILD_BYTES_PER_MS;
 	struct uh_error *err = disassemble_by_any(a, &w, bytes, ret);
-	munmap(at, sizeof(*at));
+	munmap(p, sizeof(*p));
 	return err;
 }
