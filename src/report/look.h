@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "code/meaning.h"
+#include "gpu/layout.h"
 #include "gpu/target_code.h"
 #include "unhang/unhang.h"
 
