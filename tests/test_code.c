@@ -1,0 +1,805 @@
+// Code objects: every field of one that is written here, byte by byte; then cut at every byte and with every byte changed,
+// as are the real ones that are the seeds of the fuzz target.
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "code_check.h"
+
+enum {
+	NKERNELS = 3,
+	TEXT_ADDRESS = 0x2000,
+	TEXT_SIZE = 0x400,
+	GFX90A = 0x3f,
+	GFX1100 = 0x41,
+	TRIAL_SECONDS = 60, // for all trials of an object
+};
+
+enum hashed { BY_HASH, BY_GNU_HASH, BY_NOTHING };
+
+/** What the written object has; zero is the usual. */
+struct recipe {
+	uint32_t flags; // 0: gfx90a:sramecc+:xnack-
+	unsigned char abi, osabi;
+	bool without_sections, without_symtab, without_metadata, wave32, long_forms;
+	enum hashed hashed;
+};
+
+/** Where the parts of a written object lie. */
+struct layout {
+	struct text file;
+	size_t note, descriptors, dynsym, hash, dynstr, dynamic, text, symtab, strtab, sections;
+	size_t metadata;
+};
+
+// --- a writer ---
+
+static void put(struct text *t, uint64_t v, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		char c = i < sizeof(v) ? (char)(v >> 8 * i) : 0;
+		text_add(t, (struct str){ &c, 1 });
+	}
+}
+
+static void put_at(struct text *t, size_t at, uint64_t v, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		t->p[at + i] = (char)(v >> 8 * i);
+}
+
+static size_t align(struct text *t, size_t to)
+{
+	while (t->n % to)
+		put(t, 0, 1);
+	return t->n;
+}
+
+/** A head of msgpack: its short form, or with 32-bit numbers. */
+static void pack_head(struct text *t, bool long_form, unsigned char one, unsigned char five, uint32_t n)
+{
+	if (!long_form) {
+		put(t, one | n, 1);
+		return;
+	}
+	put(t, five, 1);
+	for (int i = 3; i >= 0; i--)
+		put(t, n >> 8 * i, 1);
+}
+
+struct packer {
+	struct text *t;
+	bool long_forms;
+};
+
+static void pack_map(struct packer p, uint32_t n) { pack_head(p.t, p.long_forms, 0x80, 0xdf, n); }
+static void pack_array(struct packer p, uint32_t n) { pack_head(p.t, p.long_forms, 0x90, 0xdd, n); }
+static void pack_text(struct packer p, const char *z)
+{
+	pack_head(p.t, p.long_forms || strlen(z) > 31, 0xa0, 0xdb, (uint32_t)strlen(z));
+	text_add(p.t, str_z(z));
+}
+static void pack_number(struct packer p, uint32_t n) { pack_head(p.t, p.long_forms || n > 127, 0, 0xce, n); }
+
+static void pack_pair(struct packer p, const char *key, uint32_t n)
+{
+	pack_text(p, key);
+	pack_number(p, n);
+}
+
+static void pack_argument(struct packer p, const char *name, uint32_t offset, uint32_t size, const char *kind)
+{
+	pack_map(p, 8);
+	pack_text(p, ".name");
+	pack_text(p, name);
+	pack_text(p, ".type_name");
+	pack_text(p, "float*");
+	pack_pair(p, ".offset", offset);
+	pack_pair(p, ".size", size);
+	pack_text(p, ".value_kind");
+	pack_text(p, kind);
+	pack_text(p, ".address_space");
+	pack_text(p, "global");
+	pack_text(p, ".actual_access");
+	pack_text(p, "read_only");
+	pack_text(p, ".unknown");
+	pack_array(p, 2);
+	pack_map(p, 1);
+	pack_pair(p, "deep", 1);
+	pack_number(p, 2);
+}
+
+static void pack_metadata(struct packer p, bool wave32)
+{
+	pack_map(p, 3);
+	pack_text(p, "amdhsa.version");
+	pack_array(p, 2);
+	pack_number(p, 1);
+	pack_number(p, 2);
+	pack_text(p, "amdhsa.kernels");
+	pack_array(p, 2);
+	pack_map(p, 15);
+	pack_text(p, ".name");
+	pack_text(p, "alpha");
+	pack_text(p, ".symbol");
+	pack_text(p, "alpha.kd");
+	pack_pair(p, ".vgpr_count", 43);
+	pack_pair(p, ".agpr_count", 7);
+	pack_pair(p, ".sgpr_count", 300);
+	pack_pair(p, ".vgpr_spill_count", 5);
+	pack_pair(p, ".sgpr_spill_count", 6);
+	pack_pair(p, ".group_segment_fixed_size", 2048);
+	pack_pair(p, ".private_segment_fixed_size", 96);
+	pack_pair(p, ".kernarg_segment_size", 280);
+	pack_pair(p, ".max_flat_workgroup_size", 1024);
+	pack_pair(p, ".wavefront_size", wave32 ? 32 : 64);
+	pack_text(p, ".reqd_workgroup_size");
+	pack_array(p, 3);
+	pack_number(p, 64);
+	pack_number(p, 2);
+	pack_number(p, 1);
+	pack_text(p, ".uses_dynamic_stack");
+	put(p.t, 0xc3, 1);
+	pack_text(p, ".args");
+	pack_array(p, 2);
+	pack_argument(p, "in", 0, 8, "global_buffer");
+	pack_argument(p, "n", 8, 4, "by_value");
+	pack_map(p, 2);
+	pack_text(p, ".symbol");
+	pack_text(p, "gamma.kd");
+	pack_pair(p, ".vgpr_count", 9);
+	pack_text(p, "amdhsa.target");
+	pack_text(p, "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-");
+}
+
+static void put_note(struct layout *l, const struct recipe *r)
+{
+	struct text *t = &l->file;
+	l->note = align(t, 4);
+	put(t, 4, 4); // a note of another owner before
+	put(t, 1, 4);
+	put(t, 32, 4);
+	text_add(t, S("GNU\0x\0\0\0"));
+	size_t at = t->n;
+	put(t, 7, 4);
+	put(t, 0, 4);
+	put(t, r->without_metadata ? 31 : 32, 4);
+	text_add(t, S("AMDGPU\0\0"));
+	l->metadata = t->n;
+	pack_metadata((struct packer){ t, r->long_forms }, r->wave32);
+	put_at(t, at + 4, t->n - l->metadata, 4);
+	align(t, 4);
+}
+
+static void put_descriptor(struct text *t, uint64_t entry, bool wave32, uint32_t lds)
+{
+	size_t at = t->n;
+	put(t, lds, 4);
+	put(t, lds ? 96 : 0, 4);
+	put(t, lds ? 280 : 0, 4);
+	put(t, 0, 4);
+	put(t, entry - at, 8); // the address of this segment's bytes is their offset
+	for (unsigned i = 0; i < 20; i++)
+		put(t, 0, 1);
+	put(t, 10, 4);   // rsrc3: accumulation VGPRs from 44 on
+	put(t, 6, 4);    // rsrc1: seven granules
+	put(t, 0x90, 4); // rsrc2
+	put(t, wave32 << 10, 2);
+	put(t, 0, 6);
+	assert_int_equal(t->n - at, 64);
+}
+
+static void put_symbol(struct text *t, uint32_t name, unsigned info, unsigned section, uint64_t address, uint64_t size)
+{
+	put(t, name, 4);
+	put(t, info, 1);
+	put(t, 3, 1);
+	put(t, section, 2);
+	put(t, address, 8);
+	put(t, size, 8);
+}
+
+static const char names[] = "\0alpha\0alpha.kd\0beta\0beta.kd\0gamma.kd\0helper\0alias\0outside";
+enum { N_ALPHA = 1, N_ALPHA_KD = 7, N_BETA = 16, N_BETA_KD = 21, N_GAMMA_KD = 29, N_HELPER = 38, N_ALIAS = 45, N_OUTSIDE = 51 };
+enum { IN_RODATA = 1, IN_TEXT = 2, GLOBAL_FUNC = STB_GLOBAL << 4 | STT_FUNC, GLOBAL_OBJECT = STB_GLOBAL << 4 | STT_OBJECT };
+
+/** alpha is whole; beta's size is not known; gamma has a descriptor only. */
+static void put_dynamic(struct layout *l, enum hashed hashed)
+{
+	struct text *t = &l->file;
+	l->dynsym = align(t, 8);
+	put_symbol(t, 0, 0, 0, 0, 0);
+	put_symbol(t, N_ALPHA, GLOBAL_FUNC, IN_TEXT, TEXT_ADDRESS, 0x30);
+	put_symbol(t, N_ALPHA_KD, GLOBAL_OBJECT, IN_RODATA, l->descriptors, 64);
+	put_symbol(t, N_BETA, GLOBAL_FUNC, IN_TEXT, TEXT_ADDRESS + 0x100, 0);
+	put_symbol(t, N_BETA_KD, GLOBAL_OBJECT, IN_RODATA, l->descriptors + 64, 64);
+	put_symbol(t, N_GAMMA_KD, GLOBAL_OBJECT, IN_RODATA, l->descriptors + 128, 64);
+	put_symbol(t, N_OUTSIDE, GLOBAL_FUNC, SHN_UNDEF, 0, 0);
+	l->hash = t->n;
+	if (hashed == BY_HASH) {
+		put(t, 1, 4);
+		put(t, 7, 4);
+		put(t, 0, 4 * 8);
+	} else if (hashed == BY_GNU_HASH) {
+		put(t, 2, 4); // two buckets, the first symbol is 1, a bloom word
+		put(t, 1, 4);
+		put(t, 1, 4);
+		put(t, 0, 4 + 8);
+		put(t, 1, 4);
+		put(t, 4, 4);
+		for (unsigned i = 1; i < 7; i++) // chains 1-3 and 4-6
+			put(t, i == 3 || i == 6, 4);
+	}
+	l->dynstr = t->n;
+	text_add(t, (struct str){ names, sizeof(names) });
+	l->dynamic = align(t, 8);
+	const uint64_t entries[][2] = { { DT_SYMTAB, l->dynsym },
+					{ DT_STRTAB, l->dynstr },
+					{ DT_STRSZ, sizeof(names) },
+					{ hashed == BY_HASH     ? DT_HASH :
+					  hashed == BY_GNU_HASH ? DT_GNU_HASH :
+								  DT_DEBUG,
+					  l->hash },
+					{ DT_NULL, 0 } };
+	for (size_t i = 0; i < 5; i++) {
+		put(t, entries[i][0], 8);
+		put(t, entries[i][1], 8);
+	}
+}
+
+static void put_section(struct text *t, uint32_t type, uint64_t address, uint64_t offset, uint64_t size, uint32_t link)
+{
+	put(t, 0, 4);
+	put(t, type, 4);
+	put(t, address ? SHF_ALLOC : 0, 8);
+	put(t, address, 8);
+	put(t, offset, 8);
+	put(t, size, 8);
+	put(t, link, 4);
+	put(t, 0, 4 + 8 + 8);
+}
+
+static void put_sections(struct layout *l, const struct recipe *r)
+{
+	struct text *t = &l->file;
+	l->symtab = align(t, 8);
+	put_symbol(t, 0, 0, 0, 0, 0);
+	put_symbol(t, N_ALIAS, STB_LOCAL << 4 | STT_FUNC, IN_TEXT, TEXT_ADDRESS, 0x20);
+	put_symbol(t, N_ALPHA, GLOBAL_FUNC, IN_TEXT, TEXT_ADDRESS, 0x30);
+	put_symbol(t, N_HELPER, STB_LOCAL << 4 | STT_FUNC, IN_TEXT, TEXT_ADDRESS + 0x80, 0x44);
+	l->strtab = t->n;
+	text_add(t, (struct str){ names, sizeof(names) });
+	l->sections = align(t, 8);
+	put_section(t, SHT_NULL, 0, 0, 0, 0);
+	put_section(t, SHT_PROGBITS, l->descriptors, l->descriptors, 3 * 64, 0);
+	put_section(t, SHT_PROGBITS, TEXT_ADDRESS, l->text, 0x380, 0);
+	put_section(t, SHT_NOTE, l->note, l->note, l->descriptors - l->note, 0);
+	put_section(t, SHT_DYNSYM, l->dynsym, l->dynsym, 7 * 24, 5);
+	put_section(t, SHT_STRTAB, l->dynstr, l->dynstr, sizeof(names), 0);
+	put_section(t, r->without_symtab ? SHT_PROGBITS : SHT_SYMTAB, 0, l->symtab, 4 * 24, 7);
+	put_section(t, SHT_STRTAB, 0, l->strtab, sizeof(names), 0);
+	put_at(t, 40, l->sections, 8);
+	put_at(t, 58, 64 | 8 << 16, 4);
+}
+
+static void put_segment(struct text *t, size_t i, uint32_t type, uint64_t offset, uint64_t address, uint64_t size)
+{
+	size_t at = 64 + i * 56;
+	put_at(t, at, type, 4);
+	put_at(t, at + 4, address == TEXT_ADDRESS ? PF_R | PF_X : PF_R, 4);
+	put_at(t, at + 8, offset, 8);
+	put_at(t, at + 16, address, 8);
+	put_at(t, at + 24, address, 8);
+	put_at(t, at + 32, size, 8);
+	put_at(t, at + 40, size, 8);
+}
+
+static void build(const struct recipe *r, struct layout *l)
+{
+	*l = (struct layout){ 0 };
+	struct text *t = &l->file;
+	text_add(t, S("\x7f"
+		      "ELF\x02\x01\x01"));
+	put(t, r->osabi ? r->osabi : 64, 1);
+	put(t, r->abi, 1);
+	while (t->n < 64 + 4 * 56)
+		put(t, 0, 1);
+	put_at(t, 16, ET_DYN | 224 << 16, 4);
+	put_at(t, 20, 1, 4);
+	put_at(t, 32, 64, 8);
+	put_at(t, 48, r->flags ? r->flags : GFX90A | 0xc00 | 0x200, 4);
+	put_at(t, 52, 64 | 56 << 16, 4);
+	put_at(t, 56, 4, 2);
+	put_note(l, r);
+	l->descriptors = align(t, 64);
+	put_descriptor(t, TEXT_ADDRESS, r->wave32, 2048);
+	put_descriptor(t, TEXT_ADDRESS + 0x100, r->wave32, 0);
+	put_descriptor(t, TEXT_ADDRESS + 0x200, r->wave32, 0);
+	put_dynamic(l, r->hashed);
+	size_t end = t->n;
+	l->text = align(t, 256);
+	for (unsigned i = 0; i < TEXT_SIZE / 4; i++)
+		put(t, 0xbf800000 | i, 4);
+	put_segment(t, 0, PT_LOAD, 0, 0, end);
+	put_segment(t, 1, PT_LOAD, l->text, TEXT_ADDRESS, TEXT_SIZE);
+	put_segment(t, 2, PT_DYNAMIC, l->dynamic, l->dynamic, end - l->dynamic);
+	put_segment(t, 3, PT_NOTE, l->note, l->note, l->descriptors - l->note);
+	if (!r->without_sections)
+		put_sections(l, r);
+}
+
+// --- reading it ---
+
+struct reading {
+	struct arena arena;
+	struct text problems;
+	struct code_object *object; // NULL: an error
+	char error[256];
+};
+
+static void parse(struct str bytes, struct reading *ret)
+{
+	*ret = (struct reading){ 0 };
+	struct uh_error *err = code_object_parse(&ret->arena, S("k.co"), bytes, &ret->problems, &ret->object);
+	if (err)
+		snprintf(ret->error, sizeof(ret->error), "%s", uh_error_message(err));
+	uh_error_free(err);
+}
+
+static void done(struct reading *r)
+{
+	arena_free(&r->arena);
+	text_free(&r->problems);
+}
+
+static void parse_whole(const struct layout *l, struct reading *r)
+{
+	parse(text_str(&l->file), r);
+	if (!r->object)
+		fail_msg("%s", r->error);
+	const char *complaint = code_complaint(r->object);
+	if (complaint)
+		fail_msg("%s", complaint);
+}
+
+#define assert_text(s, z)                                                                                                      \
+	do {                                                                                                                   \
+		char _text[128];                                                                                               \
+		str_copy(_text, sizeof(_text), s);                                                                             \
+		assert_string_equal(_text, z);                                                                                 \
+	} while (0)
+
+static const struct code_kernel *kernel(const struct code_object *o, const char *name)
+{
+	for (size_t i = 0; i < o->nkernels; i++)
+		if (str_is(o->kernels[i].name, name))
+			return &o->kernels[i];
+	fail_msg("no kernel %s", name);
+	return NULL;
+}
+
+static void check_alpha(const struct layout *l, const struct code_kernel *k)
+{
+	assert_int_equal(k->descriptor, l->descriptors);
+	assert_int_equal(k->entry, TEXT_ADDRESS);
+	assert_int_equal(k->size, 0x30);
+	assert_int_equal(k->vgprs, 43);
+	assert_int_equal(k->agprs, 7);
+	assert_int_equal(k->sgprs, 300);
+	assert_int_equal(k->vgprs_allocated, 56);
+	assert_int_equal(k->accum_offset, 44);
+	assert_int_equal(k->vgpr_spills, 5);
+	assert_int_equal(k->sgpr_spills, 6);
+	assert_int_equal(k->lds, 2048);
+	assert_int_equal(k->scratch, 96);
+	assert_int_equal(k->kernarg_size, 280);
+	assert_int_equal(k->max_workgroup, 1024);
+	assert_int_equal(k->required_workgroup[0], 64);
+	assert_int_equal(k->required_workgroup[1], 2);
+	assert_int_equal(k->required_workgroup[2], 1);
+	assert_int_equal(k->wave_size, 64);
+	assert_true(k->dynamic_stack);
+	assert_int_equal(k->narguments, 2);
+	assert_text(k->arguments[0].name, "in");
+	assert_text(k->arguments[0].type_name, "float*");
+	assert_text(k->arguments[0].value_kind, "global_buffer");
+	assert_text(k->arguments[0].address_space, "global");
+	assert_text(k->arguments[0].access, "read_only");
+	assert_int_equal(k->arguments[0].size, 8);
+	assert_text(k->arguments[1].name, "n");
+	assert_text(k->arguments[1].value_kind, "by_value");
+	assert_int_equal(k->arguments[1].offset, 8);
+	assert_int_equal(k->arguments[1].size, 4);
+}
+
+static void check_symbol(const struct code_object *o, uint64_t address, const char *name, uint64_t begin, uint64_t size,
+			 bool is_kernel)
+{
+	const struct code_symbol *s = code_object_symbol(o, address);
+	if (!s)
+		fail_msg("no function at 0x%jx", (uintmax_t)address);
+	assert_text(s->name, name);
+	assert_int_equal(s->address, begin);
+	assert_int_equal(s->size, size);
+	assert_int_equal(s->kernel != NULL, is_kernel);
+	if (is_kernel)
+		assert_text(s->kernel->name, name);
+}
+
+static void test_fields(void **state)
+{
+	(void)state;
+	for (unsigned long_forms = 0; long_forms < 2; long_forms++) {
+		struct layout l;
+		struct reading r;
+		build(&(struct recipe){ .abi = 3, .long_forms = long_forms }, &l);
+		parse_whole(&l, &r);
+		const struct code_object *o = r.object;
+		assert_int_equal(r.problems.n, 0);
+		assert_text(o->name, "k.co");
+		assert_text(o->gfx, "gfx90a");
+		assert_text(o->target_id, "gfx90a:sramecc+:xnack-");
+		assert_int_equal(o->xnack, FEATURE_OFF);
+		assert_int_equal(o->sramecc, FEATURE_ON);
+		assert_int_equal(o->mach, GFX90A);
+		assert_int_equal(o->abi, 3);
+		assert_int_equal(o->nsegments, 2);
+		assert_int_equal(o->segments[1].flags, PF_R | PF_X);
+		assert_int_equal(o->begin, 0);
+		assert_int_equal(o->end, TEXT_ADDRESS + TEXT_SIZE);
+		assert_int_equal(o->nkernels, NKERNELS);
+		check_alpha(&l, kernel(o, "alpha"));
+		const struct code_kernel *gamma = kernel(o, "gamma"), *beta = kernel(o, "beta");
+		assert_int_equal(gamma->vgprs, 9);
+		assert_int_equal(gamma->descriptor, l.descriptors + 128);
+		assert_int_equal(gamma->size, 0);
+		assert_int_equal(beta->narguments, 0);
+		assert_int_equal(beta->wave_size, 64);
+		assert_int_equal(o->nsymbols, 4);
+		check_symbol(o, TEXT_ADDRESS + 0x2f, "alpha", TEXT_ADDRESS, 0x30, true);
+		assert_null(code_object_symbol(o, TEXT_ADDRESS + 0x30));
+		assert_null(code_object_symbol(o, TEXT_ADDRESS - 1));
+		check_symbol(o, TEXT_ADDRESS + 0x80, "helper", TEXT_ADDRESS + 0x80, 0x44, false);
+		check_symbol(o, TEXT_ADDRESS + 0x1ff, "beta", TEXT_ADDRESS + 0x100, 0x100, true);
+		struct str bytes = code_object_at(o, TEXT_ADDRESS + 8);
+		assert_int_equal(bytes.n, TEXT_SIZE - 8);
+		assert_ptr_equal(bytes.p, l.file.p + l.text + 8);
+		assert_int_equal(code_object_at(o, TEXT_ADDRESS + TEXT_SIZE).n, 0);
+		done(&r);
+		text_free(&l.file);
+	}
+}
+
+/** A function of no size ends with its section; where the symbol does not name that, with its segment. */
+static void test_last_function(void **state)
+{
+	(void)state;
+	for (unsigned stated = 0; stated < 2; stated++) {
+		struct layout l;
+		struct reading r;
+		build(&(struct recipe){ .abi = 3 }, &l);
+		if (stated)
+			put_at(&l.file, l.dynsym + 3 * 24 + 8, TEXT_ADDRESS + 0x300, 8);
+		parse_whole(&l, &r);
+		if (stated)
+			check_symbol(r.object, TEXT_ADDRESS + 0x300, "beta", TEXT_ADDRESS + 0x300, 0x80, false);
+		else
+			check_symbol(r.object, TEXT_ADDRESS + 0x3ff, "gamma", TEXT_ADDRESS + 0x200, 0x200, true);
+		done(&r);
+		text_free(&l.file);
+	}
+}
+
+/** Only program headers: all but what stands in .symtab alone. */
+static void test_without_sections(void **state)
+{
+	(void)state;
+	static const struct recipe recipes[] = {
+		{ .abi = 2, .without_sections = true, .hashed = BY_HASH },
+		{ .abi = 2, .without_sections = true, .hashed = BY_GNU_HASH },
+		{ .abi = 2, .without_sections = true, .hashed = BY_NOTHING },
+		{ .abi = 2, .without_symtab = true },
+	};
+	for (size_t i = 0; i < sizeof(recipes) / sizeof(recipes[0]); i++) {
+		struct layout l;
+		struct reading r;
+		build(&recipes[i], &l);
+		parse_whole(&l, &r);
+		assert_int_equal(r.problems.n, 0);
+		assert_int_equal(r.object->nkernels, NKERNELS);
+		check_alpha(&l, kernel(r.object, "alpha"));
+		assert_int_equal(r.object->nsymbols, 3);
+		assert_null(code_object_symbol(r.object, TEXT_ADDRESS + 0x80));
+		check_symbol(r.object, TEXT_ADDRESS + 0x180, "beta", TEXT_ADDRESS + 0x100, 0x100, true);
+		done(&r);
+		text_free(&l.file);
+	}
+}
+
+static void test_without_metadata(void **state)
+{
+	(void)state;
+	struct layout l;
+	struct reading r;
+	build(&(struct recipe){ .abi = 3, .without_metadata = true }, &l);
+	parse_whole(&l, &r);
+	const struct code_kernel *k = kernel(r.object, "alpha");
+	assert_int_equal(r.object->nkernels, NKERNELS);
+	assert_int_equal(k->lds, 2048);
+	assert_int_equal(k->kernarg_size, 280);
+	assert_int_equal(k->vgprs, 0);
+	assert_int_equal(k->vgprs_allocated, 56);
+	done(&r);
+	text_free(&l.file);
+}
+
+static void test_targets(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t flags;
+		unsigned char osabi, abi;
+		bool wave32;
+		const char *target_id;
+		unsigned vgprs, accum;
+	} cases[] = {
+		{ 0x3f | 0x500, 64, 3, false, "gfx90a", 56, 44 },
+		{ 0x4c | 0x800 | 0x300, 64, 2, false, "gfx942:sramecc-:xnack+", 56, 44 },
+		{ 0x4f | 0x400 | 0x300, 64, 4, false, "gfx950:xnack+", 56, 44 },
+		{ 0x2c | 0x100, 64, 1, false, "gfx900:xnack+", 28, 0 },
+		{ 0x30, 64, 1, false, "gfx908:sramecc-:xnack-", 28, 0 },
+		{ 0x2f | 0x200, 66, 0, false, "gfx906:sramecc+:xnack-", 28, 0 },
+		{ 0x36, 64, 3, true, "gfx1030", 56, 0 },
+		{ 0x36, 65, 0, false, "gfx1030", 28, 0 },
+		{ 0x41, 64, 3, true, "gfx1100", 56, 0 },
+		{ 0x4a, 64, 3, true, "gfx1151", 56, 0 },
+		{ 0x58, 64, 3, true, "gfx1153", 56, 0 },
+		{ 0x4e, 64, 3, true, "gfx1201", 56, 0 },
+		{ 0x49, 64, 4, true, "gfx1250", 112, 0 },
+		{ 0x5f | 0x500 | 1 << 24, 64, 4, false, "gfx9-4-generic", 56, 44 },
+		{ 0xfe | 0x100, 64, 3, false, "", 0, 0 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct layout l;
+		struct reading r;
+		build(&(struct recipe){ .flags = cases[i].flags,
+					.osabi = cases[i].osabi,
+					.abi = cases[i].abi,
+					.wave32 = cases[i].wave32,
+					.without_metadata = true },
+		      &l);
+		parse_whole(&l, &r);
+		assert_text(r.object->target_id, cases[i].target_id);
+		assert_int_equal(r.object->kernels[0].vgprs_allocated, cases[i].vgprs);
+		assert_int_equal(r.object->kernels[0].accum_offset, cases[i].accum);
+		assert_int_equal(r.object->kernels[0].wave_size, cases[i].wave32 ? 32 : 64);
+		assert_int_equal(r.problems.n != 0, !*cases[i].target_id);
+		done(&r);
+		text_free(&l.file);
+	}
+}
+
+// --- damage ---
+
+/** @size bytes at @at become @value: an error, or a line of problems, says @text. */
+struct damage {
+	size_t at;
+	uint64_t value;
+	size_t size;
+	const char *text;
+	bool fatal;
+	size_t nkernels; // that are still found
+};
+
+static void check_damage(const struct recipe *recipe, const struct damage *d)
+{
+	struct layout l;
+	struct reading r;
+	build(recipe, &l);
+	put_at(&l.file, d->at, d->value, d->size);
+	parse(text_str(&l.file), &r);
+	if (!r.object != d->fatal)
+		fail_msg("0x%zx: %s", d->at, r.object ? "no error" : r.error);
+	struct str said = r.object ? text_str(&r.problems) : str_z(r.error);
+	if (str_find(said, str_z(d->text)) < 0)
+		fail_msg("0x%zx: not '%s' but '" STR_FMT "'", d->at, d->text, STR_ARG(said));
+	if (r.object)
+		assert_int_equal(r.object->nkernels, d->nkernels);
+	done(&r);
+	text_free(&l.file);
+}
+
+static void test_damage(void **state)
+{
+	(void)state;
+	struct layout l;
+	const struct recipe whole = { .abi = 3 };
+	build(&whole, &l);
+	text_free(&l.file);
+	char metadata[64], kd[64];
+	snprintf(metadata, sizeof(metadata), "metadata at 0x%zx: the note is no map", l.metadata);
+	snprintf(kd, sizeof(kd), "kernel descriptor at address 0x%zx: its code would be at address", l.descriptors);
+	const struct damage cases[] = {
+		{ 1, 'F', 1, "ELF header at 0x0: it does not begin", true, 0 },
+		{ 4, 1, 1, "ELF header at 0x0: class 1", true, 0 },
+		{ 5, 2, 1, "byte order 2", true, 0 },
+		{ 16, ET_CORE, 2, "ELF header at 0x0: type 4 at 0x10", true, 0 },
+		{ 16, ET_REL, 2, "type 1 at 0x10", true, 0 },
+		{ 18, 62, 2, "machine 62 at 0x12", true, 0 },
+		{ 32, UINT64_MAX, 8, "program headers at 0xffffffffffffffff: the bytes of 4", true, 0 },
+		{ 54, 32, 2, "a program header of 32 bytes", true, 0 },
+		{ 56, 0, 2, "no program headers", true, 0 },
+		{ 56, 0xffff, 2, "the bytes of 65535 do not lie", true, 0 },
+		{ 8, 77, 1, "ABI version 77 at 0x8", false, 3 },
+		{ 48, 0x3e, 1, "mean gfx1034, the metadata say gfx90a", false, 3 },
+		{ 40, UINT64_MAX - 8, 8, "section headers at 0xfffffffffffffff7: the bytes of 8", false, 3 },
+		{ 58, 63, 2, "a section header of 63 bytes", false, 3 },
+		{ l.sections + 4 * 64 + 24, 1 << 30, 8, "section header 4 at 0x", false, 3 },
+		{ l.sections + 4 * 64 + 40, 99, 4, "section header 4: the names of its symbols are in section 99", false, 3 },
+		{ 64 + 56 + 8, 1 << 30, 8, "program header 1: its bytes 0x40000000+0x400 lie outside the file", false, 3 },
+		{ 64 + 56 + 16, 0, 8, "program header 1: addresses 0x0+0x400 do not lie behind", false, 3 },
+		{ 64 + 56 + 40, UINT64_MAX, 8, "program header 1: addresses", false, 3 },
+		{ l.metadata, 0x90, 1, metadata, false, 3 },
+		{ l.descriptors + 16, 1ull << 40, 8, kd, false, 3 },
+		{ l.descriptors + 56, 0x400, 2, "waves of 32, the metadata say 64", false, 3 },
+		{ l.dynsym + 24 + 8, 1ull << 40, 8, "symbol alpha: its address 0x10000000000 lies in no segment", false, 3 },
+		{ l.dynsym + 3 * 24 + 16, 1ull << 40, 8, "symbol beta: 0x10000000000 bytes at address 0x2100 do not end", false,
+		  3 },
+		{ l.dynsym + 4 * 24 + 8, 1ull << 40, 8, "kernel descriptor beta.kd: its 64 bytes at address 0x10000000000",
+		  false, 2 },
+		{ l.dynsym + 5 * 24, 0x7fffffff, 4, "dynamic symbol table: entry 5 at 0x", false, 3 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_damage(&whole, &cases[i]);
+	const struct damage size = { 64 + 2 * 56 + 32, UINT64_MAX, 8, "dynamic segment: its bytes 0x", false, 2 };
+	check_damage(&(struct recipe){ .abi = 3, .without_sections = true }, &size);
+}
+
+/** Parses a copy that ends where its memory does. */
+static bool try_bytes(struct str bytes)
+{
+	char *copy = malloc(bytes.n ? bytes.n : 1);
+	struct reading r;
+	memcpy(copy, bytes.p, bytes.n);
+	parse((struct str){ copy, bytes.n }, &r);
+	const char *complaint = r.object ? code_complaint(r.object) : NULL;
+	if (complaint)
+		fail_msg("%s", complaint);
+	bool ok = r.object && !r.problems.n;
+	if (!r.object)
+		assert_non_null(strstr(r.error, " at 0x"));
+	if (r.problems.n)
+		assert_int_equal(r.problems.p[r.problems.n - 1], '\n');
+	done(&r);
+	free(copy);
+	return ok;
+}
+
+/** @needed: bytes without which it cannot be whole. */
+static void torment(struct str bytes, size_t needed)
+{
+	static const unsigned char changes[] = { 0x01, 0x80, 0xff, 0x40 };
+	clock_t begin = clock();
+	assert_true(try_bytes(bytes));
+	for (size_t n = 0; n < bytes.n; n++)
+		if (try_bytes(str_cut(bytes, n)) && n < needed)
+			fail_msg("nothing is said of what is missing behind 0x%zx", n);
+	char *changed = malloc(bytes.n);
+	memcpy(changed, bytes.p, bytes.n);
+	for (size_t at = 0; at < bytes.n; at++) {
+		for (size_t i = 0; i < sizeof(changes); i++) {
+			changed[at] = (char)((unsigned char)bytes.p[at] ^ changes[i]);
+			try_bytes((struct str){ changed, bytes.n });
+		}
+		changed[at] = bytes.p[at];
+	}
+	free(changed);
+	assert_true((clock() - begin) / CLOCKS_PER_SEC < TRIAL_SECONDS);
+}
+
+static void test_torment(void **state)
+{
+	(void)state;
+	static const struct recipe recipes[] = {
+		{ .abi = 3 },
+		{ .abi = 3, .long_forms = true },
+		{ .abi = 2, .without_sections = true, .hashed = BY_HASH },
+		{ .abi = 2, .without_sections = true, .hashed = BY_GNU_HASH },
+		{ .abi = 2, .without_sections = true, .hashed = BY_NOTHING },
+	};
+	for (size_t i = 0; i < sizeof(recipes) / sizeof(recipes[0]); i++) {
+		struct layout l;
+		build(&recipes[i], &l);
+		torment(text_str(&l.file), l.file.n);
+		text_free(&l.file);
+	}
+}
+
+static void test_seeds(void **state)
+{
+	(void)state;
+	static const char *const seeds[] = { SEEDS "/code-object/gfx90a", SEEDS "/code-object/gfx1100" };
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+		static char bytes[8 << 10];
+		FILE *in = fopen(seeds[i], "rb");
+		assert_non_null(in);
+		size_t n = fread(bytes, 1, sizeof(bytes), in);
+		fclose(in);
+		torment((struct str){ bytes, n }, n);
+	}
+}
+
+/** Metadata that promise more than they hold: neither memory nor time goes by what a count says. */
+static void test_promises(void **state)
+{
+	(void)state;
+	static const struct str promises[] = {
+		S("\x81\xae"
+		  "amdhsa.kernels\xdd\xff\xff\xff\xff"),
+		S("\x81\xae"
+		  "amdhsa.kernels\x91\x81\xa5.args\xdd\xff\xff\xff\xff\x80\x80"),
+		S("\xdf\xff\xff\xff\xff\xdf\xff\xff\xff\xff\xdf\xff\xff\xff\xff"),
+		S("\x81\xa1x\xdb\xff\xff\xff\xff"),
+	};
+	for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++) {
+		struct layout l;
+		struct reading r;
+		build(&(struct recipe){ .abi = 3 }, &l);
+		memcpy(l.file.p + l.metadata, promises[i].p, promises[i].n);
+		put_at(&l.file, l.metadata - 16, promises[i].n, 4);
+		parse(text_str(&l.file), &r);
+		assert_non_null(r.object);
+		assert_true(str_find(text_str(&r.problems), S("is cut off or none")) >= 0);
+		assert_int_equal(r.object->nkernels, NKERNELS);
+		assert_true(r.arena.total < 256 << 10);
+		done(&r);
+		text_free(&l.file);
+	}
+}
+
+/** Symbols whose names are all the same long one would make a small file cost as much as a huge one. */
+static void test_overlapping_names(void **state)
+{
+	(void)state;
+	enum { SYMBOLS = 100000, NAME = 2 << 20 };
+	struct layout l;
+	struct reading r;
+	build(&(struct recipe){ .abi = 3 }, &l);
+	size_t symbols = l.file.n, section = l.sections + 6 * 64;
+	for (unsigned i = 0; i < SYMBOLS; i++)
+		put_symbol(&l.file, 1 + i % 16, GLOBAL_FUNC, IN_TEXT, TEXT_ADDRESS + i % TEXT_SIZE, 4);
+	size_t at = l.file.n;
+	char *name = malloc(NAME);
+	memset(name, 'x', NAME);
+	name[NAME - 1] = 0;
+	text_add(&l.file, (struct str){ name, NAME });
+	free(name);
+	put_at(&l.file, section + 24, symbols, 8);
+	put_at(&l.file, section + 32, SYMBOLS * 24, 8);
+	put_at(&l.file, section + 64 + 24, at, 8);
+	put_at(&l.file, section + 64 + 32, NAME, 8);
+	clock_t begin = clock();
+	parse(text_str(&l.file), &r);
+	assert_true((clock() - begin) / CLOCKS_PER_SEC < 2);
+	assert_non_null(r.object);
+	assert_true(str_find(text_str(&r.problems), S("lie over each other")) >= 0);
+	done(&r);
+	text_free(&l.file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fields),           cmocka_unit_test(test_last_function),
+		cmocka_unit_test(test_without_sections), cmocka_unit_test(test_without_metadata),
+		cmocka_unit_test(test_targets),          cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_torment),          cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_promises),         cmocka_unit_test(test_overlapping_names),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
