@@ -20,6 +20,9 @@ struct code_finder {
 	void *ctx;
 };
 
-/** Hands every code object in @f to @finder, in the order in which they lie there. Of a large library only headers and what is
- * wanted are read. */
+/** Hands every code object in @f to @finder, in the order in which they lie there (those of one bundle as it lists them). Of a large
+ * library only headers and what is wanted are read. There are none in a core. */
 void code_find(const struct file *f, const struct code_finder *finder);
+
+/** The target id in the name of a target: gfx90a:xnack- of hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-. Empty where there is none. */
+struct str code_target_gfx(struct str target);

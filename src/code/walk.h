@@ -1,0 +1,88 @@
+// How bundle.c goes through a file. Positions are always those in the file that the walk is in.
+#pragma once
+
+#include "code/bundle.h"
+
+enum {
+	WALK_DEPTH = 4,   // containers in containers
+	WALK_NAME = 1024, // of a target
+};
+
+struct walk {
+	const struct code_finder *finder;
+	const struct file *f;
+	const char *inside; // what is told of a place begins with it: which unpacked bytes are meant
+	bool unpacked;
+	size_t problems;
+	uint64_t objects_left; // bytes that may still be handed over: objects that share their bytes would have no end
+	uint64_t unpack_left;
+	uint8_t *window;
+	uint64_t window_at;
+	size_t window_size;
+};
+
+/** A part of the file, and what its container says of it. */
+struct stretch {
+	uint64_t begin, end;
+	struct str target;
+	unsigned depth;
+};
+
+void walk_open(struct walk *w, const struct code_finder *finder, const struct file *f);
+void walk_close(struct walk *w);
+void walk_problem(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Bytes from @at to at most @end: @want of them (at most 64 KB), fewer where they end before. They stay until the next call. */
+struct str walk_peek(struct walk *w, uint64_t at, uint64_t end, size_t want);
+
+/** Whether @packed bytes may be said to hold @size; then they are counted. */
+bool walk_may_unpack(struct walk *w, uint64_t packed, uint64_t size);
+
+/** A file of its own: program, archive, code object or anything that contains bundles. */
+void walk_whole(struct walk *w, struct stretch s);
+/** Containers one behind the other. @name: what @s is that holds nothing else, or NULL where they may be anywhere in it. */
+void walk_containers(struct walk *w, struct stretch s, const char *name);
+/** An image of which its container says where it lies: @s. @what names its place in the container. */
+void walk_image(struct walk *w, struct stretch s, const char *what);
+
+// Each of these takes what begins at s.begin, and returns where it ends; s.begin where it is nothing of the kind. @sure: it must be
+// that, so that anything else is damage.
+uint64_t walk_elf(struct walk *w, struct stretch s, bool sure);
+uint64_t walk_offload_binary(struct walk *w, struct stretch s, bool sure);
+uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure);
+/** The same for a host program and an archive, which are only taken apart where they are a whole file. */
+void walk_host(struct walk *w, struct stretch s);
+void walk_archive(struct walk *w, struct stretch s);
+void walk_hand_over(struct walk *w, struct stretch s);
+
+#define ELF_MAGIC S("\177ELF")
+#define ARCHIVE_MAGIC S("!<arch>\n")
+#define OFFLOAD_MAGIC S("\x10\xff\x10\xad")
+#define BUNDLE_MAGIC S("__CLANG_OFFLOAD_BUNDLE__")
+#define COMPRESSED_MAGIC S("CCOB")
+
+static inline uint16_t get16(const char *p)
+{
+	uint16_t v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+static inline uint32_t get32(const char *p)
+{
+	uint32_t v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+static inline uint64_t get64(const char *p)
+{
+	uint64_t v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+/** Whether @size bytes at @offset from @s.begin lie in @s. */
+static inline bool inside(struct stretch s, uint64_t offset, uint64_t size)
+{
+	return offset <= s.end - s.begin && size <= s.end - s.begin - offset;
+}
+static inline uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
