@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,34 +28,46 @@ static void limit_child(int milliseconds)
 #if !defined(__SANITIZE_ADDRESS__) // whose shadow is larger than any limit
 	const struct rlimit memory = { MEMORY_MAX, MEMORY_MAX };
 	setrlimit(RLIMIT_AS, &memory);
+	close(STDERR_FILENO); // that the child had too little memory, or what a library has to say, is not for the user
 #endif
 }
 
-/** Whether the pipe was read to its end in time. */
-static bool collect(int fd, int64_t deadline, size_t most, struct text *ret)
+/** Reads the pipe to its end. */
+static enum child_end collect(int fd, int64_t deadline, size_t most, struct text *ret)
 {
 	char room[4096];
 	for (;;) {
 		int64_t left = deadline - now_ms();
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
 		if (left <= 0 || poll(&wait, 1, (int)left) == 0)
-			return false;
+			return CHILD_LATE;
 		ssize_t n = read(fd, room, sizeof(room));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return n == 0;
+			return n == 0 ? CHILD_GOOD : CHILD_CRASHED;
 		if (ret->n + (size_t)n > most)
-			return false;
+			return CHILD_MEMORY;
 		text_add(ret, (struct str){ room, (size_t)n });
 	}
 }
 
-bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret)
+/** What the child's limits, and mem_alloc() in it, made of it. */
+static enum child_end judge(int status)
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+		return CHILD_LATE;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		return CHILD_MEMORY;
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? CHILD_GOOD : CHILD_CRASHED;
+}
+
+static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most,
+			  struct text *ret)
 {
 	int ends[2];
 	if (pipe(ends))
-		return false;
+		return CHILD_REFUSED;
 	pid_t child = fork();
 	if (child == 0) {
 		close(ends[0]);
@@ -62,15 +75,56 @@ bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milli
 		work(ends[1], ctx);
 		_exit(0);
 	}
+	int why = errno;
 	close(ends[1]);
-	bool good = child > 0 && collect(ends[0], now_ms() + milliseconds, most, ret);
+	enum child_end end = child > 0 ? collect(ends[0], now_ms() + milliseconds, most, ret) : CHILD_REFUSED;
 	close(ends[0]);
+	errno = why;
 	if (child < 0)
-		return false;
-	if (!good)
+		return end;
+	if (end != CHILD_GOOD)
 		kill(child, SIGKILL);
 	int status = 0;
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
-	return good && WIFEXITED(status) && !WEXITSTATUS(status);
+	return end == CHILD_GOOD ? judge(status) : end;
+}
+
+bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret)
+{
+	return run(work, ctx, milliseconds, most, ret) == CHILD_GOOD;
+}
+
+struct filler {
+	void (*work)(void *room, size_t size, const void *ctx);
+	void *room;
+	size_t size;
+	const void *ctx;
+};
+
+/** Writes nothing: the end of the pipe tells the parent that the child has ended. */
+static void fill(int fd, const void *ctx)
+{
+	const struct filler *f = ctx;
+	(void)fd;
+	f->work(f->room, f->size, f->ctx);
+}
+
+enum child_end child_fill(void (*work)(void *room, size_t size, const void *ctx), const void *ctx, int milliseconds,
+			  size_t size, void **ret_room)
+{
+	void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return CHILD_REFUSED;
+	const struct filler f = { work, room, size, ctx };
+	struct text nothing = { 0 };
+	enum child_end end = run(fill, &f, milliseconds, 0, &nothing);
+	int why = errno;
+	if (end == CHILD_GOOD)
+		*ret_room = room;
+	else
+		munmap(room, size);
+	text_free(&nothing);
+	errno = why;
+	return end;
 }

@@ -6,3 +6,11 @@
 /** Runs @work in a child and collects what it writes to its descriptor. false where the child did not end well in @milliseconds, or
  * wrote more than @most bytes. */
 bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret);
+
+enum child_end { CHILD_GOOD, CHILD_LATE, CHILD_CRASHED, CHILD_MEMORY, CHILD_REFUSED };
+
+/** Runs @work in a child that fills @size bytes, zeroed, of memory that parent and child share; what is not touched costs nothing.
+ * Unless CHILD_GOOD, nothing is returned in @ret_room; else its owner unmaps it. MEMORY: it was refused memory, as it limits itself
+ * to 1 GB; REFUSED: errno says why there was no child. */
+enum child_end child_fill(void (*work)(void *room, size_t size, const void *ctx), const void *ctx, int milliseconds,
+			  size_t size, void **ret_room);

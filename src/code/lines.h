@@ -5,10 +5,10 @@
 #include "base/error.h"
 
 struct code_frame {
-	struct str function; // as DWARF names it: linkage name where there is one
-	struct str file;     // with its directory
-	unsigned line, column;
-	bool inlined; // into the next frame
+	struct str function;   // as DWARF names it: linkage name where there is one
+	struct str file;       // with its directory
+	unsigned line, column; // line 0: the compiler made this of no line in particular, as DWARF says
+	bool inlined;          // into the next frame
 };
 
 struct code_lines;
@@ -19,6 +19,8 @@ enum { CODE_FRAMES = 32 };
  * process: a damaged file cannot take unhang with it. */
 struct uh_error *code_lines_new(struct str name, struct str bytes, struct code_lines **ret);
 void code_lines_free(struct code_lines *l);
+/** What of the debug information could not be read, in one line; empty where all was. */
+struct str code_lines_note(const struct code_lines *l);
 /** Frames of @address, innermost first; 0 where no line is known. */
 size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_frame frames[static CODE_FRAMES]);
 /** The begin of the last line-table row at or before @address that an instruction surely begins at; false where there is none. */

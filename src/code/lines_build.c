@@ -1,0 +1,249 @@
+#include "code/lines_build.h"
+
+#include <dwarf.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void build_note(struct builder *b, const char *format, ...)
+{
+	char line[256];
+	if (b->head->note.n)
+		return;
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(line, sizeof(line), format, ap);
+	va_end(ap);
+	build_text(b, &b->head->note, str_z(line));
+}
+
+void *build_add(struct builder *b, enum index_table t)
+{
+	uint64_t n = b->head->tables[t].n;
+	if (n == b->capacity[t]) {
+		build_note(b, "it is larger than its index may be");
+		return NULL;
+	}
+	b->head->tables[t].n++;
+	return b->room + b->head->tables[t].at + n * index_item[t];
+}
+
+void build_text(struct builder *b, struct index_text *t, struct str s)
+{
+	uint64_t n = b->head->tables[INDEX_BYTES].n;
+	if (s.n > b->capacity[INDEX_BYTES] - n)
+		return;
+	if (!t->n)
+		t->at = (uint32_t)n;
+	if (s.n)
+		memcpy(b->room + b->head->tables[INDEX_BYTES].at + n, s.p, s.n);
+	t->n += (uint32_t)s.n;
+	b->head->tables[INDEX_BYTES].n += s.n;
+}
+
+uint32_t build_name(struct builder *b, uint64_t offset)
+{
+	static const unsigned attributes[] = { DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name };
+	Dwarf_Die die;
+	Dwarf_Attribute attribute;
+	const char *name = NULL;
+	if (offset >= b->sections[IN_INFO].n)
+		return INDEX_NONE;
+	if (b->names[offset])
+		return b->names[offset] - 1;
+	if (!dwarf_offdie(b->dwarf, offset, &die))
+		return INDEX_NONE;
+	for (size_t i = 0; !name && i < sizeof(attributes) / sizeof(attributes[0]); i++)
+		if (dwarf_attr_integrate(&die, attributes[i], &attribute))
+			name = dwarf_formstring(&attribute);
+	struct index_text *text = name ? build_add(b, INDEX_NAMES) : NULL;
+	if (!text)
+		return INDEX_NONE;
+	build_text(b, text, str_z(name));
+	b->names[offset] = build_count(b, INDEX_NAMES);
+	return b->names[offset] - 1;
+}
+
+static void lay_out(struct builder *b, size_t size)
+{
+	static const unsigned sixteenths[INDEX_TABLES] = {
+		[INDEX_SEQUENCES] = 1, [INDEX_ROWS] = 8,  [INDEX_SEGMENTS] = 2, [INDEX_SCOPES] = 2,
+		[INDEX_FILES] = 1,     [INDEX_NAMES] = 1, [INDEX_BYTES] = 1,
+	};
+	uint64_t at = (sizeof(struct index_head) + 63) & ~UINT64_C(63);
+	const uint64_t unit = (size - at) / 16 & ~UINT64_C(63);
+	for (int t = 0; t < INDEX_TABLES; t++) {
+		b->head->tables[t].at = at;
+		b->capacity[t] = unit * sixteenths[t] / index_item[t];
+		at += unit * sixteenths[t];
+	}
+}
+
+/** Widens the code to a section's addresses. */
+static void add_code(struct index_head *h, const GElf_Shdr *s)
+{
+	const uint64_t wanted = SHF_ALLOC | SHF_EXECINSTR;
+	if ((s->sh_flags & wanted) != wanted || !s->sh_size || s->sh_addr + s->sh_size < s->sh_addr)
+		return;
+	uint64_t end = s->sh_addr + s->sh_size;
+	if (h->size && h->begin + h->size > end)
+		end = h->begin + h->size;
+	if (!h->size || s->sh_addr < h->begin)
+		h->begin = s->sh_addr;
+	h->size = end - h->begin;
+}
+
+/** The sections that are decoded here; false where one is in a form that this libelf cannot unpack. */
+static bool find_sections(struct builder *b, Elf *elf)
+{
+	static const char *const names[BUILD_SECTIONS] = {
+		[IN_INFO] = "debug_info", [IN_LINE] = "debug_line",         [IN_LINE_STR] = "debug_line_str",
+		[IN_STR] = "debug_str",   [IN_RNGLISTS] = "debug_rnglists", [IN_RANGES] = "debug_ranges",
+		[IN_ADDR] = "debug_addr",
+	};
+	size_t strings = 0;
+	if (elf_getshdrstrndx(elf, &strings))
+		return true;
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr header;
+		if (!gelf_getshdr(scn, &header))
+			continue;
+		add_code(b->head, &header);
+		const char *name = elf_strptr(elf, strings, header.sh_name);
+		if (!name || (strncmp(name, ".debug_", 7) && strncmp(name, ".zdebug_", 8)))
+			continue;
+		if (header.sh_flags & SHF_COMPRESSED) {
+			build_note(b, "section %s is compressed in a way that this libelf cannot unpack, or badly", name);
+			return false;
+		}
+		Elf_Data *data = elf_getdata(scn, NULL);
+		for (int i = 0; i < BUILD_SECTIONS; i++)
+			if (data && data->d_buf && !strcmp(name + (name[1] == 'z' ? 2 : 1), names[i]))
+				b->sections[i] = (struct str){ data->d_buf, data->d_size };
+	}
+	return true;
+}
+
+static bool has_debug(Elf *elf)
+{
+	size_t strings = 0;
+	if (elf_getshdrstrndx(elf, &strings))
+		return false;
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(scn, &header) ? elf_strptr(elf, strings, header.sh_name) : NULL;
+		if (name && header.sh_type != SHT_NOBITS && (!strcmp(name, ".debug_info") || !strcmp(name, ".zdebug_info")))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t unit_number(Dwarf_Die *die, unsigned name, uint64_t otherwise)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word value;
+	return dwarf_attr(die, name, &attribute) && !dwarf_formudata(&attribute, &value) ? value : otherwise;
+}
+
+static struct str unit_string(Dwarf_Die *die, unsigned name)
+{
+	Dwarf_Attribute attribute;
+	return str_z(dwarf_attr(die, name, &attribute) ? dwarf_formstring(&attribute) : NULL);
+}
+
+/** Functions of such a unit are in another file. */
+static void note_split(struct build_unit *u)
+{
+	struct str name = unit_string(&u->die, DW_AT_dwo_name);
+	if (!name.n)
+		name = unit_string(&u->die, DW_AT_GNU_dwo_name);
+	if (name.n)
+		build_note(u->b,
+			   "the functions of its unit at 0x%llx are in " STR_FMT ", which is not read: it gives lines only",
+			   (unsigned long long)u->offset, STR_ARG(name));
+}
+
+static void build_unit(struct build_unit *u)
+{
+	const uint64_t no_bases = u->version >= 5 ? u->offset_size == 8 ? 16 : 8 : 0;
+	uint64_t table = unit_number(&u->die, DW_AT_stmt_list, UINT64_MAX);
+	u->addr_base = unit_number(&u->die, DW_AT_addr_base, unit_number(&u->die, DW_AT_GNU_addr_base, no_bases));
+	u->ranges_base = unit_number(&u->die, DW_AT_rnglists_base, no_bases ? no_bases + 4 : 0);
+	if (dwarf_lowpc(&u->die, &u->low_pc))
+		u->low_pc = 0;
+	u->directory = unit_string(&u->die, DW_AT_comp_dir);
+	note_split(u);
+	if (table != UINT64_MAX)
+		build_table(u, table);
+	build_scopes(u);
+}
+
+static void build_units(struct builder *b)
+{
+	Dwarf_Off at = 0, next, abbreviations;
+	size_t header;
+	Dwarf_Half version;
+	uint8_t address_size, offset_size;
+	int end;
+	while (!(end = dwarf_next_unit(b->dwarf, at, &next, &header, &version, &abbreviations, &address_size, &offset_size,
+				       NULL, NULL))) {
+		struct build_unit u = { .b = b,
+					.offset = at,
+					.entries = at + header,
+					.end = next,
+					.version = version,
+					.address_size = address_size,
+					.offset_size = offset_size };
+		if (!dwarf_offdie(b->dwarf, u.entries, &u.die))
+			build_note(b, "unit at 0x%llx of .debug_info: %s", (unsigned long long)at, dwarf_errmsg(-1));
+		else if (dwarf_tag(&u.die) == DW_TAG_compile_unit || dwarf_tag(&u.die) == DW_TAG_skeleton_unit ||
+			 dwarf_tag(&u.die) == DW_TAG_partial_unit)
+			build_unit(&u);
+		at = next;
+	}
+	if (end < 0)
+		build_note(b, "unit at 0x%llx of .debug_info: %s", (unsigned long long)at, dwarf_errmsg(-1));
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct index_sequence *x = a, *y = b;
+	return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static void build_object(struct builder *b, Elf *elf)
+{
+	GElf_Ehdr header;
+	if (!gelf_getehdr(elf, &header) || !has_debug(elf))
+		return;
+	if (header.e_type == ET_REL) {
+		build_note(b, "the object is not linked, its addresses are not final");
+		return;
+	}
+	b->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL); // which unpacks the sections
+	if (!find_sections(b, elf))
+		return;
+	if (!b->dwarf || b->head->size > UINT32_MAX) {
+		build_note(b, "%s", b->dwarf ? "its code has more than 4 GB" : dwarf_errmsg(-1));
+		return;
+	}
+	b->names = mem_alloc(b->sections[IN_INFO].n * sizeof(*b->names));
+	build_units(b);
+	qsort(b->room + b->head->tables[INDEX_SEQUENCES].at, b->head->tables[INDEX_SEQUENCES].n, sizeof(struct index_sequence),
+	      by_begin);
+	build_segments(b);
+}
+
+void lines_build(void *room, size_t size, const void *ctx)
+{
+	const struct str *bytes = ctx;
+	struct builder b = { .room = room, .head = room };
+	lay_out(&b, size);
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_memory((char *)(uintptr_t)bytes->p, bytes->n);
+	if (elf && elf_kind(elf) == ELF_K_ELF)
+		build_object(&b, elf);
+	else
+		build_note(&b, "this is no ELF file");
+	// What was allocated goes with the process.
+}

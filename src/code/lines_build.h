@@ -1,0 +1,137 @@
+// Building the index of lines.h, in the child. libdw opens the file, unpacks its sections, and knows units, abbreviations and names.
+// The three parts that are as long as the code (line programs, entries, ranges) are decoded here, because libdw takes ten times
+// as long for them: it keeps each row as an object of its own, and looks each attribute up by itself.
+#pragma once
+
+#include <elfutils/libdw.h>
+
+#include "code/lines_index.h"
+
+enum build_section { IN_INFO, IN_LINE, IN_LINE_STR, IN_STR, IN_RNGLISTS, IN_RANGES, IN_ADDR, BUILD_SECTIONS };
+
+struct build_range {
+	uint32_t begin, end, scope;
+};
+
+struct builder {
+	char *room;
+	struct index_head *head;
+	size_t capacity[INDEX_TABLES];
+	struct str sections[BUILD_SECTIONS];
+	Dwarf *dwarf;
+	uint32_t *names;                // by an entry's offset in .debug_info: its name's number + 1
+	VEC(struct build_range) ranges; // an inner one stands behind the one it is in
+};
+
+struct build_unit {
+	struct builder *b;
+	uint64_t offset, entries, end; // in .debug_info
+	unsigned version, address_size, offset_size;
+	uint64_t addr_base, ranges_base, low_pc;
+	Dwarf_Die die;
+	struct str directory;
+	uint32_t first_file, nfiles; // of its line table, in the index
+	unsigned file_base;          // the number of its first file
+};
+
+/** Of what could not be read, the first is told. */
+void build_note(struct builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** A new item of a table, zeroed, or NULL where it is full. */
+void *build_add(struct builder *b, enum index_table t);
+static inline uint32_t build_count(const struct builder *b, enum index_table t) { return (uint32_t)b->head->tables[t].n; }
+/** Adds bytes behind those of @t, which are the last ones. */
+void build_text(struct builder *b, struct index_text *t, struct str s);
+/** The name of the function whose entry is at @offset, by its number. */
+uint32_t build_name(struct builder *b, uint64_t offset);
+/** The index's number for a unit's file. */
+static inline uint32_t build_file(const struct build_unit *u, uint64_t file)
+{
+	return file >= u->file_base && file - u->file_base < u->nfiles ? u->first_file + (uint32_t)(file - u->file_base) :
+									 INDEX_NONE;
+}
+/** The rows and files of the line table at @offset. */
+void build_table(struct build_unit *u, uint64_t offset);
+void build_scopes(struct build_unit *u);
+/** Of all ranges, which scope is the innermost where. */
+void build_segments(struct builder *b);
+
+/** A place in a section; bad once it was asked for more than there is, and from then on zeros. */
+struct cursor {
+	const uint8_t *p, *end;
+	bool bad;
+};
+
+static inline struct cursor cursor_at(struct str s, uint64_t from, uint64_t to)
+{
+	if (from > to || to > s.n)
+		return (struct cursor){ NULL, NULL, true };
+	return (struct cursor){ (const uint8_t *)s.p + from, (const uint8_t *)s.p + to, false };
+}
+
+static inline void cursor_skip(struct cursor *c, uint64_t n)
+{
+	if (n > (uint64_t)(c->end - c->p)) {
+		c->bad = true;
+		c->p = c->end;
+	} else {
+		c->p += n;
+	}
+}
+
+static inline uint64_t cursor_number(struct cursor *c, unsigned size)
+{
+	uint64_t v = 0;
+	if (size > 8 || size > (size_t)(c->end - c->p)) {
+		cursor_skip(c, UINT64_MAX);
+		return 0;
+	}
+	memcpy(&v, c->p, size); // AMDGPU is little-endian, and so is what unhang runs on
+	c->p += size;
+	return v;
+}
+
+static inline uint8_t cursor_byte(struct cursor *c)
+{
+	if (c->p == c->end) {
+		c->bad = true;
+		return 0;
+	}
+	return *c->p++;
+}
+
+static inline uint64_t cursor_leb(struct cursor *c)
+{
+	uint64_t v = 0;
+	for (unsigned shift = 0;; shift += 7) {
+		uint8_t byte = cursor_byte(c);
+		if (shift < 64)
+			v |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return v;
+	}
+}
+
+static inline int64_t cursor_sleb(struct cursor *c)
+{
+	uint64_t v = 0;
+	for (unsigned shift = 0;;) {
+		uint8_t byte = cursor_byte(c);
+		if (shift < 64)
+			v |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+		if (!(byte & 0x80))
+			return (int64_t)(shift < 64 && byte & 0x40 ? v | ~UINT64_C(0) << shift : v);
+	}
+}
+
+static inline struct str cursor_z(struct cursor *c)
+{
+	const uint8_t *nul = c->p < c->end ? memchr(c->p, 0, (size_t)(c->end - c->p)) : NULL;
+	if (!nul) {
+		cursor_skip(c, UINT64_MAX);
+		return (struct str){ 0 };
+	}
+	struct str s = { (const char *)c->p, (size_t)(nul - c->p) };
+	c->p = nul + 1;
+	return s;
+}

@@ -1,0 +1,334 @@
+// DWARF line tables, versions 2 to 5.
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "code/lines_build.h"
+
+enum { FORMATS = 16 };
+
+struct header {
+	unsigned version, offset_size;
+	uint8_t instruction, line_range, opcode_base;
+	int8_t line_base;
+	uint8_t lengths[256]; // of the standard opcodes
+};
+
+struct machine {
+	struct build_unit *u;
+	struct index_sequence sequence;
+	uint64_t address;
+	uint32_t line, column, file;
+	bool open, dead; // dead: of code that the linker has left out
+};
+
+static void add_path(struct builder *b, struct index_text *path, struct str part)
+{
+	if (!part.n)
+		return;
+	if (path->n && b->room[b->head->tables[INDEX_BYTES].at + path->at + path->n - 1] != '/')
+		build_text(b, path, S("/"));
+	build_text(b, path, part);
+}
+
+/** Directory 0 is the unit's own, since version 5 in writing. */
+static void add_file(struct build_unit *u, const struct header *h, struct str name, struct str directory, bool own_directory)
+{
+	struct index_text *path = build_add(u->b, INDEX_FILES);
+	if (!path)
+		return;
+	u->nfiles++;
+	if (!str_starts(name, S("/"))) {
+		if (!str_starts(directory, S("/")) && (h->version < 5 || !own_directory))
+			add_path(u->b, path, u->directory);
+		add_path(u->b, path, directory);
+	}
+	add_path(u->b, path, name);
+}
+
+static void read_files_4(struct build_unit *u, const struct header *h, struct cursor *c)
+{
+	VEC(struct str) directories = { 0 };
+	struct str s;
+	u->file_base = 1;
+	while ((s = cursor_z(c)).n)
+		vec_push(&directories, s);
+	while (!c->bad && (s = cursor_z(c)).n) {
+		uint64_t directory = cursor_leb(c);
+		cursor_leb(c); // time
+		cursor_leb(c); // size
+		bool named = directory && directory <= directories.len;
+		add_file(u, h, s, named ? directories.data[directory - 1] : (struct str){ 0 }, !directory);
+	}
+	vec_free(&directories);
+}
+
+struct entry {
+	struct str path;
+	uint64_t directory;
+};
+
+static struct str section_string(struct str section, uint64_t at)
+{
+	struct cursor c = cursor_at(section, at, section.n);
+	return c.bad ? (struct str){ 0 } : cursor_z(&c);
+}
+
+/** One field of a file or directory; false for a form that is not known. */
+static bool read_field(const struct build_unit *u, const struct header *h, struct cursor *c, uint64_t form, struct str *text,
+		       uint64_t *n)
+{
+	switch (form) {
+	case DW_FORM_string:
+		*text = cursor_z(c);
+		return true;
+	case DW_FORM_line_strp:
+	case DW_FORM_strp:
+		*text = section_string(u->b->sections[form == DW_FORM_strp ? IN_STR : IN_LINE_STR],
+				       cursor_number(c, h->offset_size));
+		return true;
+	case DW_FORM_udata:
+		*n = cursor_leb(c);
+		return true;
+	case DW_FORM_data1:
+		*n = cursor_byte(c);
+		return true;
+	case DW_FORM_data2:
+		*n = cursor_number(c, 2);
+		return true;
+	case DW_FORM_data4:
+		*n = cursor_number(c, 4);
+		return true;
+	case DW_FORM_data8:
+		*n = cursor_number(c, 8);
+		return true;
+	case DW_FORM_data16:
+		cursor_skip(c, 16);
+		return true;
+	case DW_FORM_block:
+		cursor_skip(c, cursor_leb(c));
+		return true;
+	default:
+		return false;
+	}
+}
+
+struct formats {
+	unsigned n;
+	uint64_t content[FORMATS], form[FORMATS];
+};
+
+static bool read_formats(struct cursor *c, struct formats *f)
+{
+	f->n = cursor_byte(c);
+	for (unsigned i = 0; i < f->n && i < FORMATS; i++) {
+		f->content[i] = cursor_leb(c);
+		f->form[i] = cursor_leb(c);
+	}
+	return f->n <= FORMATS && !c->bad;
+}
+
+static bool read_entry(const struct build_unit *u, const struct header *h, struct cursor *c, const struct formats *f,
+		       struct entry *ret)
+{
+	const uint8_t *before = c->p;
+	*ret = (struct entry){ 0 };
+	for (unsigned i = 0; i < f->n; i++) {
+		struct str text = { 0 };
+		uint64_t n = 0;
+		if (!read_field(u, h, c, f->form[i], &text, &n))
+			return false;
+		if (f->content[i] == DW_LNCT_path)
+			ret->path = text;
+		else if (f->content[i] == DW_LNCT_directory_index)
+			ret->directory = n;
+	}
+	return !c->bad && c->p > before;
+}
+
+static bool read_files_5(struct build_unit *u, const struct header *h, struct cursor *c)
+{
+	VEC(struct str) directories = { 0 };
+	struct formats f;
+	struct entry e;
+	bool good = read_formats(c, &f);
+	for (uint64_t n = good ? cursor_leb(c) : 0; n && good; n--) {
+		good = read_entry(u, h, c, &f, &e);
+		vec_push(&directories, e.path);
+	}
+	good = good && read_formats(c, &f);
+	for (uint64_t n = good ? cursor_leb(c) : 0; n && good; n--) {
+		good = read_entry(u, h, c, &f, &e);
+		if (good)
+			add_file(u, h, e.path,
+				 e.directory < directories.len ? directories.data[e.directory] : (struct str){ 0 },
+				 !e.directory);
+	}
+	vec_free(&directories);
+	return good;
+}
+
+static void begin_sequence(struct machine *m)
+{
+	*m = (struct machine){ .u = m->u, .line = 1, .file = build_file(m->u, 1) };
+	m->sequence.row = build_count(m->u->b, INDEX_ROWS);
+}
+
+/** Of rows at one address the last one counts. */
+static void add_row(struct machine *m)
+{
+	struct builder *b = m->u->b;
+	const uint64_t at = m->address - b->head->begin;
+	if (m->dead || m->address < b->head->begin || at >= b->head->size) {
+		m->dead = true;
+		return;
+	}
+	struct index_row *row = (struct index_row *)(b->room + b->head->tables[INDEX_ROWS].at) + b->head->tables[INDEX_ROWS].n;
+	if (m->open && row[-1].at == at)
+		row--;
+	else if ((m->open && row[-1].at > at) || !(row = build_add(b, INDEX_ROWS)))
+		return;
+	if (!m->open)
+		m->sequence.begin = (uint32_t)at;
+	m->open = true;
+	*row = (struct index_row){ (uint32_t)at, m->line, m->file, m->column };
+}
+
+static void end_sequence(struct machine *m)
+{
+	struct builder *b = m->u->b;
+	const uint64_t end = m->address - b->head->begin;
+	if (m->open && !m->dead && end > m->sequence.begin && end <= b->head->size) {
+		m->sequence.end = (uint32_t)end;
+		m->sequence.nrows = build_count(b, INDEX_ROWS) - m->sequence.row;
+		struct index_sequence *s = build_add(b, INDEX_SEQUENCES);
+		if (s)
+			*s = m->sequence;
+	} else {
+		b->head->tables[INDEX_ROWS].n = m->sequence.row;
+	}
+	begin_sequence(m);
+}
+
+static void run_extended(struct machine *m, struct cursor *c)
+{
+	uint64_t length = cursor_leb(c);
+	if (!length || length > (uint64_t)(c->end - c->p)) {
+		cursor_skip(c, length);
+		return;
+	}
+	struct cursor inner = { c->p, c->p + length, false };
+	cursor_skip(c, length);
+	switch (cursor_byte(&inner)) {
+	case DW_LNE_end_sequence:
+		end_sequence(m);
+		break;
+	case DW_LNE_set_address:
+		m->address = cursor_number(&inner, length - 1 < 8 ? (unsigned)length - 1 : 8);
+		break;
+	default:
+		break;
+	}
+}
+
+static void run_standard(struct machine *m, const struct header *h, struct cursor *c, uint8_t opcode)
+{
+	switch (opcode) {
+	case DW_LNS_copy:
+		add_row(m);
+		break;
+	case DW_LNS_advance_pc:
+		m->address += cursor_leb(c) * h->instruction;
+		break;
+	case DW_LNS_advance_line:
+		m->line += (uint32_t)cursor_sleb(c);
+		break;
+	case DW_LNS_set_file:
+		m->file = build_file(m->u, cursor_leb(c));
+		break;
+	case DW_LNS_set_column:
+		m->column = (uint32_t)cursor_leb(c);
+		break;
+	case DW_LNS_const_add_pc:
+		m->address += (uint64_t)((255 - h->opcode_base) / h->line_range) * h->instruction;
+		break;
+	case DW_LNS_fixed_advance_pc:
+		m->address += cursor_number(c, 2);
+		break;
+	default:
+		for (unsigned n = h->lengths[opcode]; n; n--)
+			cursor_leb(c);
+	}
+}
+
+static void run_program(struct build_unit *u, const struct header *h, struct cursor *c)
+{
+	struct machine m = { .u = u };
+	begin_sequence(&m);
+	while (c->p < c->end) {
+		uint8_t opcode = *c->p++;
+		if (opcode >= h->opcode_base) {
+			unsigned n = opcode - h->opcode_base;
+			m.address += (uint64_t)(n / h->line_range) * h->instruction;
+			m.line += (uint32_t)(h->line_base + (int)(n % h->line_range));
+			add_row(&m);
+		} else if (opcode) {
+			run_standard(&m, h, c, opcode);
+		} else {
+			run_extended(&m, c);
+		}
+	}
+	u->b->head->tables[INDEX_ROWS].n = m.sequence.row; // rows behind the last end belong to nothing
+}
+
+/** Up to the files. @c is cut to the table, and the place of its program returned; NULL where it is bad. */
+static const uint8_t *read_header(struct header *h, struct cursor *c)
+{
+	uint64_t length = cursor_number(c, 4);
+	h->offset_size = length == UINT32_MAX ? 8 : 4;
+	if (h->offset_size == 8)
+		length = cursor_number(c, 8);
+	if (c->bad || length > (uint64_t)(c->end - c->p))
+		return NULL;
+	c->end = c->p + length;
+	h->version = (unsigned)cursor_number(c, 2);
+	if (h->version < 2 || h->version > 5)
+		return NULL;
+	if (h->version >= 5)
+		cursor_skip(c, 2); // sizes of addresses and of segment selectors
+	uint64_t header_length = cursor_number(c, h->offset_size);
+	if (c->bad || header_length > (uint64_t)(c->end - c->p))
+		return NULL;
+	const uint8_t *program = c->p + header_length;
+	h->instruction = cursor_byte(c);
+	if (h->version >= 4)
+		cursor_byte(c); // operations of an instruction: 1 on all but VLIW machines
+	cursor_byte(c);         // is_stmt
+	h->line_base = (int8_t)cursor_byte(c);
+	h->line_range = cursor_byte(c);
+	h->opcode_base = cursor_byte(c);
+	for (unsigned i = 1; i < h->opcode_base; i++)
+		h->lengths[i] = cursor_byte(c);
+	return c->bad || !h->line_range || !h->opcode_base ? NULL : program;
+}
+
+void build_table(struct build_unit *u, uint64_t offset)
+{
+	const struct str section = u->b->sections[IN_LINE];
+	struct header h = { 0 };
+	struct cursor c = cursor_at(section, offset, section.n);
+	const uint8_t *program = c.bad ? NULL : read_header(&h, &c);
+	bool good = program;
+	u->first_file = build_count(u->b, INDEX_FILES);
+	if (good) {
+		struct cursor files = { c.p, program > c.p ? program : c.p, false };
+		if (h.version >= 5)
+			good = read_files_5(u, &h, &files);
+		else
+			read_files_4(u, &h, &files);
+		c.p = program;
+		run_program(u, &h, &c);
+	}
+	if (!good || c.bad)
+		build_note(u->b, "line table at 0x%llx of .debug_line: it is cut off or in no known form",
+			   (unsigned long long)offset);
+}
