@@ -74,12 +74,13 @@ static size_t room_for(size_t bytes)
 	return bytes < ROOM_LEAST / ROOM_FACTOR ? (size_t)ROOM_LEAST : bytes * ROOM_FACTOR;
 }
 
-struct uh_error *code_lines_new(struct str name, struct str bytes, struct code_lines **ret)
+struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n, struct code_lines **ret)
 {
+	const struct lines_request request = { bytes, addresses, n };
 	size_t size = room_for(bytes.n);
 	void *room = NULL;
 	struct code_lines *l = NULL;
-	enum child_end end = child_fill(lines_build, &bytes, CHILD_MS, size, &room);
+	enum child_end end = child_fill(lines_build, &request, CHILD_MS, size, &room);
 	if (end != CHILD_GOOD)
 		return bad_end(name, end);
 	if (!lines_of_index(room, size, &l)) {

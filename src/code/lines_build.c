@@ -17,17 +17,6 @@ void build_note(struct builder *b, const char *format, ...)
 	build_text(b, &b->head->note, str_z(line));
 }
 
-void *build_add(struct builder *b, enum index_table t)
-{
-	uint64_t n = b->head->tables[t].n;
-	if (n == b->capacity[t]) {
-		build_note(b, "it is larger than its index may be");
-		return NULL;
-	}
-	b->head->tables[t].n++;
-	return b->room + b->head->tables[t].at + n * index_item[t];
-}
-
 void build_text(struct builder *b, struct index_text *t, struct str s)
 {
 	uint64_t n = b->head->tables[INDEX_BYTES].n;
@@ -205,13 +194,37 @@ static void build_units(struct builder *b)
 		build_note(b, "unit at 0x%llx of .debug_info: %s", (unsigned long long)at, dwarf_errmsg(-1));
 }
 
+/** A bit for each instruction that will be asked for. */
+static void mark_wanted(struct builder *b, const struct lines_request *r)
+{
+	if (!r->addresses)
+		return;
+	b->wanted = mem_alloc(b->head->size / 256 * 8 + 8);
+	for (size_t i = 0; i < r->n; i++) {
+		uint64_t at = r->addresses[i] - b->head->begin;
+		if (r->addresses[i] >= b->head->begin && at < b->head->size)
+			b->wanted[at / 256] |= UINT64_C(1) << at / 4 % 64;
+	}
+}
+
 static int by_begin(const void *a, const void *b)
 {
 	const struct index_sequence *x = a, *y = b;
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-static void build_object(struct builder *b, Elf *elf)
+/** They are in order but for units that the linker has mixed. */
+static void sort_sequences(struct builder *b)
+{
+	struct index_sequence *s = (struct index_sequence *)(b->room + b->head->tables[INDEX_SEQUENCES].at);
+	size_t i = 1, n = b->head->tables[INDEX_SEQUENCES].n;
+	while (i < n && s[i - 1].begin <= s[i].begin)
+		i++;
+	if (i < n)
+		qsort(s, n, sizeof(*s), by_begin);
+}
+
+static void build_object(struct builder *b, Elf *elf, const struct lines_request *r)
 {
 	GElf_Ehdr header;
 	if (!gelf_getehdr(elf, &header) || !has_debug(elf))
@@ -228,21 +241,21 @@ static void build_object(struct builder *b, Elf *elf)
 		return;
 	}
 	b->names = mem_alloc(b->sections[IN_INFO].n * sizeof(*b->names));
+	mark_wanted(b, r);
 	build_units(b);
-	qsort(b->room + b->head->tables[INDEX_SEQUENCES].at, b->head->tables[INDEX_SEQUENCES].n, sizeof(struct index_sequence),
-	      by_begin);
+	sort_sequences(b);
 	build_segments(b);
 }
 
 void lines_build(void *room, size_t size, const void *ctx)
 {
-	const struct str *bytes = ctx;
+	const struct lines_request *r = ctx;
 	struct builder b = { .room = room, .head = room };
 	lay_out(&b, size);
 	elf_version(EV_CURRENT);
-	Elf *elf = elf_memory((char *)(uintptr_t)bytes->p, bytes->n);
+	Elf *elf = elf_memory((char *)(uintptr_t)r->bytes.p, r->bytes.n);
 	if (elf && elf_kind(elf) == ELF_K_ELF)
-		build_object(&b, elf);
+		build_object(&b, elf, r);
 	else
 		build_note(&b, "this is no ELF file");
 	// What was allocated goes with the process.

@@ -19,6 +19,7 @@ struct builder {
 	size_t capacity[INDEX_TABLES];
 	struct str sections[BUILD_SECTIONS];
 	Dwarf *dwarf;
+	uint64_t *wanted;               // a bit for each four bytes of code; NULL: all
 	uint32_t *names;                // by an entry's offset in .debug_info: its name's number + 1
 	VEC(struct build_range) ranges; // an inner one stands behind the one it is in
 };
@@ -37,7 +38,16 @@ struct build_unit {
 /** Of what could not be read, the first is told. */
 void build_note(struct builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** A new item of a table, zeroed, or NULL where it is full. */
-void *build_add(struct builder *b, enum index_table t);
+static inline void *build_add(struct builder *b, enum index_table t)
+{
+	uint64_t n = b->head->tables[t].n;
+	if (n == b->capacity[t]) {
+		build_note(b, "it is larger than its index may be");
+		return NULL;
+	}
+	b->head->tables[t].n++;
+	return b->room + b->head->tables[t].at + n * index_item[t];
+}
 static inline uint32_t build_count(const struct builder *b, enum index_table t) { return (uint32_t)b->head->tables[t].n; }
 /** Adds bytes behind those of @t, which are the last ones. */
 void build_text(struct builder *b, struct index_text *t, struct str s);
@@ -48,6 +58,22 @@ static inline uint32_t build_file(const struct build_unit *u, uint64_t file)
 {
 	return file >= u->file_base && file - u->file_base < u->nfiles ? u->first_file + (uint32_t)(file - u->file_base) :
 									 INDEX_NONE;
+}
+/** Whether an address from @begin to before @end, both in the code, will be asked for. */
+static inline bool build_wants(const struct builder *b, uint32_t begin, uint32_t end)
+{
+	if (!b->wanted || end <= begin)
+		return true;
+	const uint32_t first = begin / 256, last = (end - 1) / 256;
+	const uint64_t from = ~UINT64_C(0) << begin / 4 % 64, to = ~UINT64_C(0) >> (63 - (end - 1) / 4 % 64);
+	if (first == last)
+		return b->wanted[first] & from & to;
+	if (b->wanted[first] & from || b->wanted[last] & to)
+		return true;
+	for (uint32_t i = first + 1; i < last; i++)
+		if (b->wanted[i])
+			return true;
+	return false;
 }
 /** The rows and files of the line table at @offset. */
 void build_table(struct build_unit *u, uint64_t offset);

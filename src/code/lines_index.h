@@ -63,5 +63,11 @@ static const size_t index_item[INDEX_TABLES] = {
 
 /** Takes @room, which is unmapped by code_lines_free(), if it holds an index; else false. */
 bool lines_of_index(const void *room, size_t size, struct code_lines **ret);
-/** The child's work: @ctx is a struct str with the ELF file, @room is zeroed. */
+struct lines_request {
+	struct str bytes;          // the ELF file
+	const uint64_t *addresses; // NULL: all
+	size_t n;
+};
+
+/** The child's work: @ctx is a struct lines_request, @room is zeroed. */
 void lines_build(void *room, size_t size, const void *ctx);

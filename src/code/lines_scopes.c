@@ -12,7 +12,8 @@ enum {
 };
 
 struct step {
-	uint32_t name, form;
+	uint16_t name, form;
+	int32_t size;  // -1: it depends on the value
 	int64_t value; // of an implicit constant; of a skip, its bytes
 };
 
@@ -86,10 +87,11 @@ static int form_size(const struct build_unit *u, uint32_t form)
 	}
 }
 
-/** A number in this form; of text and blocks nothing is kept. */
-static uint64_t read_form(const struct build_unit *u, struct cursor *c, uint32_t form, int64_t implicit)
+/** The number of an attribute; of text and blocks nothing is kept. */
+static uint64_t read_value(const struct build_unit *u, struct cursor *c, const struct step *s)
 {
-	int size = form_size(u, form);
+	uint32_t form = s->form;
+	int size = s->size;
 	if (form == DW_FORM_indirect) {
 		form = (uint32_t)cursor_leb(c);
 		size = form_size(u, form);
@@ -99,7 +101,7 @@ static uint64_t read_form(const struct build_unit *u, struct cursor *c, uint32_t
 		return 0;
 	}
 	if (size >= 0)
-		return form == DW_FORM_implicit_const ? (uint64_t)implicit :
+		return form == DW_FORM_implicit_const ? (uint64_t)s->value :
 		       form == DW_FORM_flag_present   ? 1 :
 							cursor_number(c, (unsigned)size);
 	switch (form) {
@@ -165,12 +167,12 @@ static void plan_abbreviation(struct walk *w, Dwarf_Abbrev *abbreviation, struct
 	for (size_t i = 0; i < count; i++) {
 		unsigned name, form;
 		Dwarf_Sword value;
-		if (dwarf_getabbrevattr_data(abbreviation, i, &name, &form, &value, NULL))
+		if (dwarf_getabbrevattr_data(abbreviation, i, &name, &form, &value, NULL) || form > UINT16_MAX)
 			break;
 		int size = form_size(w->u, form);
-		struct step s = { name, form, value };
+		struct step s = { (uint16_t)name, (uint16_t)form, size, value };
 		if (size >= 0 && !(is_scope(ret->tag) && is_wanted(name)))
-			s = (struct step){ 0, STEP_SKIP, size };
+			s = (struct step){ 0, STEP_SKIP, 0, size };
 		if (s.form == STEP_SKIP && ret->nsteps && w->steps.data[w->steps.len - 1].form == STEP_SKIP) {
 			w->steps.data[w->steps.len - 1].value += size;
 			continue;
@@ -255,6 +257,8 @@ static void add_range(struct builder *b, uint32_t scope, uint64_t begin, uint64_
 {
 	const uint64_t from = b->head->begin;
 	if (begin < from || end <= begin || end - from > b->head->size)
+		return;
+	if (!build_wants(b, (uint32_t)(begin - from), (uint32_t)(end - from)))
 		return;
 	if (b->ranges.len == RANGES)
 		build_note(b, "it has more than %d ranges of code", RANGES);
@@ -364,7 +368,7 @@ static uint32_t read_entry(struct walk *w, const struct plan *p, struct cursor *
 			cursor_skip(c, (uint64_t)s->value);
 			continue;
 		}
-		uint64_t v = read_form(w->u, c, s->form, s->value);
+		uint64_t v = read_value(w->u, c, s);
 		if (is_scope(p->tag))
 			take_attribute(w->u, &e, s, v);
 	}

@@ -15,7 +15,8 @@ struct header {
 
 struct machine {
 	struct build_unit *u;
-	struct index_sequence sequence;
+	struct index_sequence run; // of rows without a gap
+	struct index_row last;     // of which it is not known yet how far it reaches
 	uint64_t address;
 	uint32_t line, column, file;
 	bool open, dead; // dead: of code that the linker has left out
@@ -167,45 +168,58 @@ static bool read_files_5(struct build_unit *u, const struct header *h, struct cu
 	return good;
 }
 
-static void begin_sequence(struct machine *m)
+static void begin_sequence(struct machine *m) { *m = (struct machine){ .u = m->u, .line = 1, .file = build_file(m->u, 1) }; }
+
+static void end_run(struct machine *m)
 {
-	*m = (struct machine){ .u = m->u, .line = 1, .file = build_file(m->u, 1) };
-	m->sequence.row = build_count(m->u->b, INDEX_ROWS);
+	struct index_sequence *s = m->run.nrows ? build_add(m->u->b, INDEX_SEQUENCES) : NULL;
+	if (s)
+		*s = m->run;
+	m->run.nrows = 0;
+}
+
+/** The last row reaches to @end. */
+static void keep_row(struct machine *m, uint32_t end)
+{
+	struct builder *b = m->u->b;
+	if (!build_wants(b, m->last.at, end))
+		return;
+	if (m->run.nrows && m->run.end != m->last.at)
+		end_run(m);
+	struct index_row *row = build_add(b, INDEX_ROWS);
+	if (!row)
+		return;
+	*row = m->last;
+	if (!m->run.nrows)
+		m->run = (struct index_sequence){ .begin = m->last.at, .row = build_count(b, INDEX_ROWS) - 1 };
+	m->run.nrows++;
+	m->run.end = end;
 }
 
 /** Of rows at one address the last one counts. */
 static void add_row(struct machine *m)
 {
-	struct builder *b = m->u->b;
-	const uint64_t at = m->address - b->head->begin;
-	if (m->dead || m->address < b->head->begin || at >= b->head->size) {
+	const struct index_head *h = m->u->b->head;
+	const uint64_t at = m->address - h->begin;
+	if (m->dead || m->address < h->begin || at >= h->size) {
 		m->dead = true;
 		return;
 	}
-	struct index_row *row = (struct index_row *)(b->room + b->head->tables[INDEX_ROWS].at) + b->head->tables[INDEX_ROWS].n;
-	if (m->open && row[-1].at == at)
-		row--;
-	else if ((m->open && row[-1].at > at) || !(row = build_add(b, INDEX_ROWS)))
+	if (m->open && m->last.at < at)
+		keep_row(m, (uint32_t)at);
+	else if (m->open && m->last.at > at)
 		return;
-	if (!m->open)
-		m->sequence.begin = (uint32_t)at;
 	m->open = true;
-	*row = (struct index_row){ (uint32_t)at, m->line, m->file, m->column };
+	m->last = (struct index_row){ (uint32_t)at, m->line, m->file, m->column };
 }
 
 static void end_sequence(struct machine *m)
 {
-	struct builder *b = m->u->b;
-	const uint64_t end = m->address - b->head->begin;
-	if (m->open && !m->dead && end > m->sequence.begin && end <= b->head->size) {
-		m->sequence.end = (uint32_t)end;
-		m->sequence.nrows = build_count(b, INDEX_ROWS) - m->sequence.row;
-		struct index_sequence *s = build_add(b, INDEX_SEQUENCES);
-		if (s)
-			*s = m->sequence;
-	} else {
-		b->head->tables[INDEX_ROWS].n = m->sequence.row;
-	}
+	const struct index_head *h = m->u->b->head;
+	const uint64_t end = m->address - h->begin;
+	if (m->open && !m->dead && end > m->last.at && end <= h->size)
+		keep_row(m, (uint32_t)end);
+	end_run(m);
 	begin_sequence(m);
 }
 
@@ -277,7 +291,7 @@ static void run_program(struct build_unit *u, const struct header *h, struct cur
 			run_extended(&m, c);
 		}
 	}
-	u->b->head->tables[INDEX_ROWS].n = m.sequence.row; // rows behind the last end belong to nothing
+	end_run(&m);
 }
 
 /** Up to the files. @c is cut to the table, and the place of its program returned; NULL where it is bad. */
