@@ -15,7 +15,7 @@ enum {
 };
 
 struct code_lines {
-	const void *room;
+	void *mapped; // NULL: not ours
 	size_t size;
 	uint64_t begin, code_size;
 	const void *tables[INDEX_TABLES];
@@ -41,7 +41,7 @@ bool lines_of_index(const void *room, size_t size, struct code_lines **ret)
 	if (size < sizeof(head) || (uintptr_t)room % 8)
 		return false;
 	memcpy(&head, room, sizeof(head));
-	struct code_lines l = { room, size, head.begin, head.size, { 0 }, { 0 }, { 0 } };
+	struct code_lines l = { NULL, size, head.begin, head.size, { 0 }, { 0 }, { 0 } };
 	for (int t = 0; t < INDEX_TABLES; t++) {
 		uint64_t at = head.tables[t].at, n = head.tables[t].n;
 		if (at % 8 || at > size || n > (size - at) / index_item[t])
@@ -87,6 +87,7 @@ struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_
 		munmap(room, size);
 		return uh_error_new("debug information of " STR_FMT ": its reader left no index", STR_ARG(name));
 	}
+	l->mapped = room;
 	struct uh_error *err = NULL;
 	if (!l->counts[INDEX_SEQUENCES] && !l->counts[INDEX_SEGMENTS]) {
 		if (l->note.n)
@@ -103,29 +104,27 @@ void code_lines_free(struct code_lines *l)
 {
 	if (!l)
 		return;
-	munmap((void *)(uintptr_t)l->room, l->size);
+	if (l->mapped)
+		munmap(l->mapped, l->size);
 	free(l);
 }
 
 struct str code_lines_note(const struct code_lines *l) { return l->note; }
 
-/** The last of @n items of @size bytes whose first number is at most @at, or NULL. */
-static const void *last_at(const void *items, size_t n, size_t size, uint32_t at)
+/** The last of @n items of @size bytes whose first number is at most @at, or NULL. Without a branch that depends on what is found. */
+static inline const void *last_at(const void *items, size_t n, size_t size, uint32_t at)
 {
 	const char *first = items;
-	size_t found = 0;
-	while (n) {
+	uint32_t there;
+	if (!n || (memcpy(&there, first, sizeof(there)), there > at))
+		return NULL;
+	while (n > 1) {
 		size_t half = n / 2;
-		uint32_t there;
-		memcpy(&there, first + (found + half) * size, sizeof(there));
-		if (there <= at) {
-			found += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
+		memcpy(&there, first + half * size, sizeof(there));
+		first += there <= at ? half * size : 0;
+		n -= half;
 	}
-	return found ? first + (found - 1) * size : NULL;
+	return first;
 }
 
 static bool code_offset(const struct code_lines *l, uint64_t address, uint32_t *ret)

@@ -61,7 +61,7 @@ static const size_t index_item[INDEX_TABLES] = {
 	[INDEX_BYTES] = 1,
 };
 
-/** Takes @room, which is unmapped by code_lines_free(), if it holds an index; else false. */
+/** Reads @room, which must stay, if it holds an index; else false. */
 bool lines_of_index(const void *room, size_t size, struct code_lines **ret);
 struct lines_request {
 	struct str bytes;          // the ELF file
