@@ -110,6 +110,70 @@ struct know_kernel {
 	bool generic;                                        // no more is known than whose kernel it is
 };
 
+/** Which memory an instruction works on. */
+enum know_space {
+	SPACE_NONE,
+	SPACE_GLOBAL,
+	SPACE_FLAT, // global memory, scratch or LDS, as the address says
+	SPACE_SCRATCH,
+	SPACE_LDS,
+	SPACE_GDS,
+	SPACE_SCALAR, // global memory, through the scalar cache
+	SPACE_BUFFER, // global memory, through a descriptor of four SGPRs
+	SPACE_IMAGE,
+};
+/** What it does. Those up to ACT_PREFETCH use an address. */
+enum know_act {
+	ACT_LOAD,
+	ACT_STORE,
+	ACT_ATOMIC,
+	ACT_PREFETCH,
+	ACT_COMPUTE,
+	ACT_COMPARE, // no register of its operands is written
+	ACT_CACHE,
+	ACT_WAIT,
+	ACT_BARRIER,
+	ACT_SLEEP,
+	ACT_MESSAGE,
+	ACT_BRANCH,
+	ACT_TRAP,
+	ACT_HALT,
+	ACT_END,
+	ACT_OTHER,
+};
+/** How its address is made. */
+enum know_form {
+	FORM_UNKNOWN,
+	FORM_VECTOR,     // 64 bits in VGPRs, or 64 bits in SGPRs and 32 in a VGPR
+	FORM_LANE,       // 64 bits in SGPRs, and four bytes for each lane before
+	FORM_OFFSET,     // 32 bits: an offset into LDS or into a lane's scratch
+	FORM_SCALAR,     // 64 bits in SGPRs and an offset
+	FORM_DESCRIPTOR, // the base of a buffer, and offsets
+};
+/** What the operand at a place is. */
+enum know_operand { OPERAND_SKIP, OPERAND_RESULT, OPERAND_DATA, OPERAND_ADDRESS, OPERAND_BASE, OPERAND_OFFSET };
+
+enum { KNOW_OPERANDS = 6 };
+
+/** An instruction of the GPU's shader cores, by patterns of its mnemonic. */
+struct know_instruction {
+	struct know_head head;
+	struct str title;
+	struct know_list *names;
+	enum know_space space;
+	enum know_act act;
+	enum know_form form;
+	struct know_list *operand_words, *writes; // writes: registers that it changes besides its operands; all: any
+	enum know_operand operands[KNOW_OPERANDS];
+	bool optional[KNOW_OPERANDS]; // the operand may be missing
+	size_t noperands;
+	int bytes;                  // of one lane's access, where the mnemonic does not tell; 0: not known
+	int pair;                   // two accesses, whose offsets are in units of their size times this
+	struct know_list *counted;  // counters that say when it has ended
+	struct know_pair *counters; // that it waits for -> what they count
+	struct str say, waits_for;
+};
+
 struct know_names {
 	struct know_head head;
 	struct know_pair *names;
@@ -163,6 +227,7 @@ struct know {
 	VEC(struct know_bad *) bad;
 	VEC(struct know_action *) actions;
 	VEC(struct know_kernel *) kernels;
+	VEC(struct know_instruction *) instructions;
 	VEC(struct know_names *) names;
 	VEC(struct know_part *) parts;
 	VEC(struct know_pair *) bridges;
@@ -189,6 +254,8 @@ const struct know_event *know_event(const struct know *k, struct str id);
 const struct know_signature *know_signature(const struct know *k, struct str id);
 const struct know_register *know_register(const struct know *k, struct str id);
 const struct know_part *know_part(const struct know *k, unsigned device, int revision);
+/** The row of a mnemonic: the one whose pattern says most; NULL where there is none. */
+const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic);
 /** Name of @number in the table @id; empty where there is none. */
 struct str know_name(const struct know *k, struct str id, int64_t number);
 /** Month 1 to 12 of a (localised, abbreviated) name, or 0. */

@@ -146,6 +146,25 @@ static const struct field kernel_fields[] = {
 	{ "issue", FIELD_TEXT, AT(know_kernel, issue) },
 	{ 0 },
 };
+static const char operand_roles[] = "skip result data address base offset";
+static const struct field instruction_fields[] = {
+	{ "name", FIELD_WORDS, AT(know_instruction, names), .required = true },
+	{ "title", FIELD_TEXT, AT(know_instruction, title), .required = true },
+	{ "space", FIELD_CHOICE, AT(know_instruction, space),
+	  .choices = "none global flat scratch lds gds scalar buffer image" },
+	{ "act", FIELD_CHOICE, AT(know_instruction, act), .required = true,
+	  .choices = "load store atomic prefetch compute compare cache wait barrier sleep message branch trap halt end other" },
+	{ "form", FIELD_CHOICE, AT(know_instruction, form), .choices = "unknown vector lane offset scalar descriptor" },
+	{ "operands", FIELD_WORDS, AT(know_instruction, operand_words) },
+	{ "writes", FIELD_WORDS, AT(know_instruction, writes) },
+	{ "bytes", FIELD_NUMBER, AT(know_instruction, bytes) },
+	{ "pair", FIELD_NUMBER, AT(know_instruction, pair) },
+	{ "counted", FIELD_WORDS, AT(know_instruction, counted) },
+	{ "counter", FIELD_SET, AT(know_instruction, counters) },
+	{ "waits-for", FIELD_TEXT, AT(know_instruction, waits_for) },
+	{ "say", FIELD_TEXT, AT(know_instruction, say), .required = true },
+	{ 0 },
+};
 static const struct field sequence_fields[] = {
 	{ "order", FIELD_LIST, AT(know_sequence, order), .required = true },
 	{ 0 },
@@ -347,6 +366,24 @@ static void add_action(struct loader *l, void *object) { ADD(&l->know->actions, 
 
 static void add_kernel(struct loader *l, void *object) { ADD(&l->know->kernels, (struct know_kernel *)object); }
 
+/** A '?' behind an operand says that it may be missing. */
+static void add_instruction(struct loader *l, void *object)
+{
+	struct know_instruction *in = object;
+	for (const struct know_list *w = in->operand_words; w; w = w->next) {
+		bool optional = str_ends(w->text, S("?"));
+		int role = choice_index(operand_roles, str_cut(w->text, w->text.n - optional));
+		if (role < 0 || in->noperands == KNOW_OPERANDS) {
+			know_problem(l->problems, in->head.file, in->head.line, "'operands' are at most %d of: %s",
+				     KNOW_OPERANDS, operand_roles);
+			return;
+		}
+		in->optional[in->noperands] = optional;
+		in->operands[in->noperands++] = (enum know_operand)role;
+	}
+	ADD(&l->know->instructions, in);
+}
+
 static void add_sequence(struct loader *l, void *object) { ADD(&l->know->sequences, (struct know_sequence *)object); }
 
 static void add_save_area(struct loader *l, void *object) { ADD(&l->know->save_areas, (struct know_save_area *)object); }
@@ -359,6 +396,7 @@ static const struct kind kinds[] = {
 	{ "known-bad", sizeof(struct know_bad), bad_fields, add_bad },
 	{ "action", sizeof(struct know_action), action_fields, add_action },
 	{ "kernel", sizeof(struct know_kernel), kernel_fields, add_kernel },
+	{ "instruction", sizeof(struct know_instruction), instruction_fields, add_instruction },
 	{ "sequence", sizeof(struct know_sequence), sequence_fields, add_sequence },
 	{ "save-area", sizeof(struct know_save_area), save_area_fields, add_save_area },
 };
@@ -757,6 +795,7 @@ void know_free(struct know *k)
 	vec_free(&k->bad);
 	vec_free(&k->actions);
 	vec_free(&k->kernels);
+	vec_free(&k->instructions);
 	vec_free(&k->names);
 	vec_free(&k->parts);
 	vec_free(&k->bridges);

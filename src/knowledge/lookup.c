@@ -112,3 +112,18 @@ bool know_match(const struct know *k, struct str line, struct match *ret)
 {
 	return matcher_find(k->matcher, line, better_match, ret);
 }
+
+const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic)
+{
+	const struct know_instruction *best = NULL;
+	size_t most = 0;
+	for (size_t i = 0; i < k->instructions.len; i++) {
+		for (const struct know_list *name = k->instructions.data[i]->names; name; name = name->next) {
+			if (name->text.n <= most || !str_glob(name->text, mnemonic))
+				continue;
+			best = k->instructions.data[i];
+			most = name->text.n;
+		}
+	}
+	return best;
+}

@@ -1,0 +1,187 @@
+// The instructions around a pc: which access a late fault may be of, and what a wave that stands still waits for.
+#include "code/meaning.h"
+
+#include <stdlib.h>
+
+/** vcc, vcc_lo and vcc_hi are parts of one register. */
+static struct str whole_name(struct str name)
+{
+	return str_ends(name, S("_lo")) || str_ends(name, S("_hi")) ? str_cut(name, name.n - 3) : name;
+}
+
+static bool overlaps(const struct operand *a, const struct operand *b)
+{
+	if (!a->bank || a->bank != b->bank)
+		return false;
+	bool named = a->bank == 'x' && !(str_starts(a->name, S("ttmp")) && str_starts(b->name, S("ttmp")));
+	if (named)
+		return str_eq(whole_name(a->name), whole_name(b->name));
+	return a->first < b->first + b->count && b->first < a->first + a->count;
+}
+
+/** What was written between an access and the pc. */
+struct written {
+	VEC(struct operand) registers;
+	bool all;
+};
+
+static void written_add(struct written *w, const struct operand *o)
+{
+	if (o->bank)
+		vec_push(&w->registers, *o);
+}
+
+static void written_by(struct written *w, const struct meaning *m)
+{
+	if (!m->what)
+		w->all = true;
+	written_add(w, &m->result);
+	if (m->what && (m->what->act == ACT_LOAD || m->what->act == ACT_COMPUTE)) {
+		written_add(w, &m->data);
+		written_add(w, &m->data2);
+	}
+	for (const struct know_list *l = m->what ? m->what->writes : NULL; l; l = l->next) {
+		const struct operand named = { .bank = 'x', .count = 2, .name = l->text };
+		w->all |= str_is(l->text, "all");
+		written_add(w, &named);
+	}
+	// An instruction whose operands are not where they should be may write anything.
+	w->all |= m->what && m->what->noperands && !m->understood;
+}
+
+static bool written_has(const struct written *w, const struct operand *o)
+{
+	if (w->all && o->bank)
+		return true;
+	for (size_t i = 0; i < w->registers.len; i++)
+		if (overlaps(&w->registers.data[i], o))
+			return true;
+	return false;
+}
+
+/** gfx11 issues two instructions as one: `v_dual_mov_b32 v1, v2 :: v_dual_add_f32 v4, v4, v5`. */
+static void written_by_second(struct written *w, const struct know *k, struct str text)
+{
+	struct meaning m;
+	ptrdiff_t colons = str_find(text, S(" :: "));
+	if (colons >= 0 && meaning_of(k, str_from(text, (size_t)colons + 4), &m))
+		written_by(w, &m);
+}
+
+/** Control may come from elsewhere, or an instruction is not known. */
+static bool ends_search(const struct meaning *m) { return !m->what || m->what->act == ACT_BRANCH || m->what->act == ACT_END; }
+
+/** What was passed between an access and the pc. */
+struct passed {
+	struct written written;
+	VEC(struct meaning) waits;
+};
+
+static bool was_waited(const struct passed *p, const struct meaning *access)
+{
+	for (size_t i = 0; i < p->waits.len; i++)
+		if (meaning_waits_down(&p->waits.data[i], access->what->counted))
+			return true;
+	return false;
+}
+
+size_t meaning_candidates(const struct know *k, const struct instruction *before, size_t n, unsigned spaces,
+			  struct meaning_candidate ret[static MEANING_CANDIDATES])
+{
+	const struct operand exec = { .bank = 'x', .count = 2, .name = S("exec") };
+	struct passed p = { 0 };
+	size_t found = 0;
+	for (size_t i = n; i-- && found < MEANING_CANDIDATES;) {
+		struct meaning m;
+		meaning_of(k, before[i].text, &m);
+		if (ends_search(&m))
+			break;
+		bool exec_changed = written_has(&p.written, &exec);
+		written_by(&p.written, &m);
+		written_by_second(&p.written, k, before[i].text);
+		if (m.what->counters)
+			vec_push(&p.waits, m);
+		if (!meaning_accesses(&m) || !(spaces >> m.what->space & 1))
+			continue;
+		// Also what it loads over its own address.
+		ret[found++] = (struct meaning_candidate){
+			.index = i,
+			.meaning = m,
+			.clobbered = written_has(&p.written, &m.address) || written_has(&p.written, &m.base) ||
+				     written_has(&p.written, &m.offset),
+			.exec_changed = exec_changed,
+			.waited = was_waited(&p, &m),
+		};
+	}
+	vec_free(&p.written.registers);
+	vec_free(&p.waits);
+	return found;
+}
+
+// --- standing still ---
+
+/** Where a branch goes: its operand counts dwords from the next instruction on. */
+static bool branch_target(const struct know *k, const struct instruction *in, uint64_t *ret)
+{
+	struct meaning m;
+	int64_t words;
+	if (!meaning_of(k, in->text, &m) || m.what->act != ACT_BRANCH || !str_number(m.operands, &words))
+		return false;
+	*ret = in->address + 4 + (uint64_t)((int64_t)(int16_t)words * 4);
+	return true;
+}
+
+/** The smallest loop around @at: the instructions from *ret_begin to the branch back at *ret_end. */
+static bool loop_around(const struct know *k, const struct instruction *code, size_t n, size_t at, size_t *ret_begin,
+			size_t *ret_end)
+{
+	uint64_t target;
+	for (size_t end = at; end < n; end++) {
+		struct meaning m;
+		if (meaning_of(k, code[end].text, &m) && m.what->act == ACT_END)
+			return false;
+		if (!branch_target(k, &code[end], &target) || target > code[at].address)
+			continue;
+		size_t begin = at;
+		while (begin && code[begin - 1].address >= target)
+			begin--;
+		*ret_begin = begin;
+		*ret_end = end;
+		return true;
+	}
+	return false;
+}
+
+static bool is_load(const struct meaning *m)
+{
+	return meaning_accesses(m) && m->understood && (m->what->act == ACT_LOAD || m->what->act == ACT_ATOMIC) &&
+	       m->what->space != SPACE_SCRATCH;
+}
+
+bool meaning_parked(struct arena *a, const struct know *k, const struct instruction *code, size_t n, size_t at,
+		    struct meaning_parked *ret)
+{
+	struct meaning_parked p = { .index = at };
+	if (at >= n)
+		return false;
+	if (!meaning_of(k, code[at].text, &p.meaning) || !meaning_waits(a, &p.meaning, &p.waits_for)) {
+		if (!at || !meaning_of(k, code[at - 1].text, &p.meaning))
+			return false;
+		if (p.meaning.what->act != ACT_BARRIER && p.meaning.what->act != ACT_SLEEP)
+			return false;
+		p.index = at - 1;
+		if (!meaning_waits(a, &p.meaning, &p.waits_for))
+			return false;
+	}
+	size_t begin, end;
+	p.loops = loop_around(k, code, n, p.index, &begin, &end);
+	for (size_t i = p.loops ? end + 1 : 0; p.loops && i-- > begin && !p.polls;) {
+		struct meaning m;
+		p.polls = meaning_of(k, code[i].text, &m) && is_load(&m);
+		p.polled = p.polls ? i : 0;
+	}
+	if (p.polls && p.meaning.what->act == ACT_SLEEP)
+		p.waits_for = S("another wave or the host to change a value in memory (it sleeps in a polling loop)");
+	*ret = p;
+	return true;
+}
