@@ -48,6 +48,7 @@ static bool is_word(struct str s)
 /** false where @s is neither registers, nor off or null, nor a number. */
 static bool operand_parse(struct str s, struct operand *ret)
 {
+	static const char *const pairs[] = { "exec", "vcc", "flat_scratch", "xnack_mask" };
 	*ret = (struct operand){ .name = s };
 	int64_t number;
 	if (str_is(s, "off") || str_is(s, "null") || number_of(s, &number))
@@ -64,7 +65,10 @@ static bool operand_parse(struct str s, struct operand *ret)
 	if (!is_word(s))
 		return false;
 	ret->bank = 'x';
-	ret->count = str_ends(s, S("_lo")) || str_ends(s, S("_hi")) || str_is(s, "m0") ? 1 : 2;
+	ret->count = 1;
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		if (str_is(s, pairs[i]))
+			ret->count = 2;
 	return true;
 }
 
@@ -205,7 +209,28 @@ static bool operands_place(struct meaning *m, const struct str *texts, size_t n)
 	return true;
 }
 
-/** What an access needs besides its operands; false where they do not fit together. */
+/** Whether its address has the registers that its form wants; of a text that was cut off it has not. */
+static bool access_fits(const struct meaning *m)
+{
+	if (m->offset.count > 1)
+		return false;
+	switch (m->what->form) {
+	case FORM_VECTOR:
+		return m->base.bank ? m->base.count == 2 && m->address.count == 1 : m->address.count == 2;
+	case FORM_LANE:
+		return !m->base.bank || m->base.count == 2;
+	case FORM_OFFSET:
+		return m->address.count <= 1 && m->base.count <= 1;
+	case FORM_SCALAR:
+		return !m->address.bank || m->address.count == 2;
+	case FORM_DESCRIPTOR:
+		return m->base.count == 4 && m->address.count >= (unsigned)m->offen + m->idxen;
+	default:
+		return true;
+	}
+}
+
+/** What an access says besides its operands; false where they do not fit together. */
 static bool access_finish(const struct know *k, struct meaning *m)
 {
 	int64_t offset = 0;
@@ -226,12 +251,7 @@ static bool access_finish(const struct know *k, struct meaning *m)
 	m->checked = m->what->space == SPACE_BUFFER;
 	if (m->what->act == ACT_ATOMIC && !m->result.bank && m->what->space != SPACE_LDS && atomic_returns(m->modifiers))
 		m->result = m->data;
-	// Registers of an access that are not there: a text that was cut off.
-	if (m->what->form == FORM_VECTOR)
-		return m->base.bank ? m->base.count == 2 && m->address.bank && m->address.count <= 2 : m->address.count == 2;
-	if (m->what->form == FORM_DESCRIPTOR)
-		return m->base.count == 4 && m->address.count >= (unsigned)m->offen + m->idxen;
-	return true;
+	return access_fits(m);
 }
 
 bool meaning_of(const struct know *k, struct str text, struct meaning *ret)
@@ -340,8 +360,8 @@ static bool saying_fact(const void *ctx, struct str name, size_t index, struct s
 	int64_t number;
 	if (index)
 		return false;
-	if (str_is(name, "bytes")) {
-		*ret = arena_printf(s->arena, "%u", m->bytes);
+	if (str_is(name, "amount")) {
+		*ret = arena_printf(s->arena, "%u byte%s", m->bytes, m->bytes == 1 ? "" : "s");
 		return m->bytes;
 	}
 	if (str_is(name, "address") || str_is(name, "second")) {
