@@ -13,8 +13,17 @@ struct command {
 
 int cmd_explain(int argc, char **argv);
 int cmd_knowledge(int argc, char **argv);
+int cmd_queues(int argc, char **argv);
+int cmd_waves(int argc, char **argv);
+int cmd_where(int argc, char **argv);
 
 /** One line on stderr: `unhang: ...` */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** As uh_problem_fn. */
 void complain_line(void *ctx, const char *message);
+/** What getopt_long() did not understand. */
+void complain_option(char **argv, int c, const char *command);
+
+bool terminal_colour(void);
+/** Columns; 0 where nobody says. */
+unsigned terminal_width(void);

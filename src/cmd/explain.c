@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -88,28 +87,11 @@ static int parse_options(int argc, char **argv, struct explain *e)
 			usage();
 			return EXIT_NOTHING_WRONG;
 		default:
-			if (c == '?' && optopt && strncmp(argv[optind - 1], "--", 2))
-				complain("there is no option '-%c'; unhang explain --help lists the options", optopt);
-			else
-				complain("%s '%s'; unhang explain --help lists the options",
-					 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1]);
+			complain_option(argv, c, "explain");
 			return EXIT_CANNOT;
 		}
 	}
 	return -1;
-}
-
-static void look_at_terminal(struct uh_report_options *o)
-{
-	struct winsize size;
-	const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM"), *columns = getenv("COLUMNS");
-	bool terminal = isatty(STDOUT_FILENO);
-	int64_t n;
-	o->colour = terminal && !(no_colour && *no_colour) && term && strcmp(term, "dumb");
-	if (terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
-		o->width = size.ws_col;
-	else if (columns && str_number(str_z(columns), &n) && n > 0 && n < 10000)
-		o->width = (unsigned)n;
 }
 
 struct progress {
@@ -143,7 +125,8 @@ int cmd_explain(int argc, char **argv)
 	int status = parse_options(argc, argv, &e);
 	if (status >= 0)
 		return status;
-	look_at_terminal(&e.report);
+	e.report.colour = terminal_colour();
+	e.report.width = terminal_width();
 	struct uh_session *s = uh_session_new(complain_line, NULL);
 	struct progress progress = { 0 };
 	clock_gettime(CLOCK_MONOTONIC, &progress.begin);

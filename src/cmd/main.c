@@ -8,6 +8,9 @@
 
 static const struct command commands[] = {
 	{ "explain", cmd_explain, "evidence in, diagnosis out" },
+	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
+	{ "waves", cmd_waves, "the waves in a GPU core" },
+	{ "queues", cmd_queues, "the queues in a GPU core" },
 	{ "knowledge", cmd_knowledge, "list, show, check and try what is known" },
 };
 

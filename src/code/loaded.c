@@ -52,6 +52,23 @@ void code_set_free(struct code_set *s)
 	arena_free(&s->arena);
 }
 
+struct code_name {
+	struct str name, plain;
+	struct code_name *next;
+};
+
+struct str code_set_name(struct code_set *s, struct str name)
+{
+	struct code_name **slot = &s->names[((uintptr_t)name.p >> 2) * 0x9e3779b97f4a7c15ull >> 54];
+	for (struct code_name *n = *slot; n; n = n->next)
+		if (n->name.p == name.p && n->name.n == name.n)
+			return n->plain;
+	struct code_name *n = arena_alloc(&s->arena, sizeof(*n));
+	*n = (struct code_name){ name, demangle(&s->arena, name), *slot };
+	*slot = n;
+	return n->plain;
+}
+
 struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
 {
 	for (size_t i = 0; i < s->objects.len; i++) {
@@ -65,12 +82,14 @@ struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
 
 static void ask_lines(struct code_set *s, struct loaded *l)
 {
-	if (l->lines_asked)
+	if (l->lines_asked || l->of_memory)
 		return;
 	l->lines_asked = true;
-	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, &l->lines);
+	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, NULL, 0, &l->lines);
 	if (err)
 		text_printf(&s->problems, "%s\n", uh_error_message(err));
+	else if (l->lines && code_lines_note(l->lines).n)
+		text_printf(&s->problems, STR_FMT "\n", STR_ARG(code_lines_note(l->lines)));
 }
 
 static void find_function(struct code_set *s, struct where *w)
@@ -79,7 +98,7 @@ static void find_function(struct code_set *s, struct where *w)
 	if (!w->function)
 		return;
 	w->offset = w->address - w->function->address;
-	w->name = demangle(&s->arena, w->function->name);
+	w->name = code_set_name(s, w->function->name);
 }
 
 static void find_frames(struct code_set *s, struct where *w)
@@ -92,7 +111,7 @@ static void find_frames(struct code_set *s, struct where *w)
 	struct code_frame *copy = arena_alloc(&s->arena, n * sizeof(*copy));
 	for (size_t i = 0; i < n; i++) {
 		copy[i] = frames[i];
-		copy[i].function = demangle(&s->arena, frames[i].function);
+		copy[i].function = code_set_name(s, frames[i].function);
 	}
 	w->frames = copy;
 	w->nframes = n;
@@ -113,6 +132,7 @@ static uint64_t sync_before(const struct where *w, unsigned context)
 
 struct span {
 	uint64_t begin, end;
+	unsigned wave_size;
 };
 
 static int compare_spans(const void *a, const void *b)
@@ -127,7 +147,7 @@ static size_t merge_spans(struct span *spans, size_t n)
 	size_t kept = 0;
 	qsort(spans, n, sizeof(*spans), compare_spans);
 	for (size_t i = 0; i < n; i++) {
-		if (kept && spans[i].begin <= spans[kept - 1].end) {
+		if (kept && spans[i].begin <= spans[kept - 1].end && spans[i].wave_size == spans[kept - 1].wave_size) {
 			if (spans[i].end > spans[kept - 1].end)
 				spans[kept - 1].end = spans[i].end;
 		} else {
@@ -176,6 +196,7 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 	for (size_t i = 0; i < n; i++) {
 		struct where *w = &all[i];
 		spans[i].begin = sync_before(w, context);
+		spans[i].wave_size = w->function && w->function->kernel ? w->function->kernel->wave_size : 0;
 		spans[i].end = w->address + (uint64_t)(context + 1) * INSTRUCTION_MOST;
 		if (w->function && spans[i].end > w->function->address + w->function->size)
 			spans[i].end = w->function->address + w->function->size;
@@ -183,8 +204,10 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 	size_t nspans = merge_spans(spans, n);
 	_cleanup_free_ struct code_range *ranges = mem_alloc(nspans * sizeof(*ranges) + 1);
 	for (size_t i = 0; i < nspans; i++)
-		ranges[i] = (struct code_range){ spans[i].begin, str_cut(code_object_at(l->object, spans[i].begin),
-									 (size_t)(spans[i].end - spans[i].begin)) };
+		ranges[i] = (struct code_range){ spans[i].begin,
+						 str_cut(code_object_at(l->object, spans[i].begin),
+							 (size_t)(spans[i].end - spans[i].begin)),
+						 spans[i].wave_size };
 	struct disassembly d = { 0 };
 	_cleanup_error_ struct uh_error *err = disassemble(&s->arena, l->object->target_id, ranges, nspans, &d);
 	struct str why = err ? arena_str(&s->arena, str_z(uh_error_message(err))) : (struct str){ 0 };

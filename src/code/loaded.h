@@ -16,8 +16,11 @@ struct loaded {
 	bool lines_asked;
 };
 
+enum { CODE_NAMES = 1024 };
+
 struct code_set {
 	struct arena arena;
+	struct code_name *names[CODE_NAMES]; // that were demangled, by where they lie
 	VEC(struct loaded *) objects;
 	struct text problems; // one line for each thing that could not be used
 };
@@ -42,6 +45,8 @@ struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, s
 /** Takes an object out again. */
 void code_set_drop(struct code_set *s, struct loaded *l);
 void code_set_free(struct code_set *s);
+/** A name as people write it; demangled once. @name must stay. */
+struct str code_set_name(struct code_set *s, struct str name);
 /** The object that @pc lies in, or NULL. */
 struct loaded *code_set_find(const struct code_set *s, uint64_t pc);
 /** For each of @n program counters; the results live as long as the set. @context: instructions before and behind; negative: none at

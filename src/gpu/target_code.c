@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "code/demangle.h"
 #include "code/uri.h"
 
 enum {
@@ -27,7 +26,6 @@ void target_code_close(struct target_code *c)
 	code_set_free(&c->set);
 	vec_free(&c->tried);
 	vec_free(&c->differences);
-	vec_free(&c->labels);
 }
 
 // --- memory against file ---
@@ -173,7 +171,8 @@ static struct loaded *load_object(struct target_code *c, const struct loaded_cod
 	if (take_memory_uri(&t, code->uri) || code_places_find(c->places, code->uri, &taker))
 		return t.loaded;
 	if (t.another_build)
-		text_printf(&c->set.problems, STR_FMT ": the file is of another build than the code in the core; its lines would be wrong\n",
+		text_printf(&c->set.problems,
+			    STR_FMT ": the file is of another build than the code in the core; its lines would be wrong\n",
 			    STR_ARG(code->uri));
 	return take_image(c, code->base, code->uri);
 }
@@ -262,22 +261,23 @@ const struct where **target_code_waves(struct target_code *c, const struct wave 
 	return ret;
 }
 
-/** Demangled once: thousands of waves run the same kernel. */
-static struct str label_of(struct target_code *c, const struct code_kernel *k)
-{
-	for (size_t i = 0; i < c->labels.len; i++)
-		if (c->labels.data[i].kernel == k)
-			return c->labels.data[i].name;
-	struct kernel_label l = { k, demangle(&c->set.arena, k->name) };
-	vec_push(&c->labels, l);
-	return l.name;
-}
-
 struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at)
 {
 	struct dispatch d;
 	const struct code_kernel *k = wave_dispatch(c->target, w, &d) ? target_code_kernel(c, d.kernel_object) : NULL;
 	if (k)
-		return label_of(c, k);
+		return code_set_name(&c->set, k->name);
 	return at->function && at->function->kernel ? at->name : (struct str){ 0 };
+}
+
+void code_difference_say(const struct code_difference *d, struct text *out)
+{
+	const struct loaded *l = d->in;
+	const struct code_symbol *f = code_object_symbol(l->object, d->address - l->base);
+	text_printf(out, "code in memory differs from its file " STR_FMT ": %llu bytes, the first at 0x%llx", STR_ARG(l->name),
+		    (unsigned long long)d->bytes, (unsigned long long)d->address);
+	if (f)
+		text_printf(out, " (" STR_FMT " +0x%llx)", STR_ARG(f->name),
+			    (unsigned long long)(d->address - l->base - f->address));
+	text_printf(out, ": 0x%08x instead of 0x%08x", d->found, d->expected);
 }

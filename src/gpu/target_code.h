@@ -12,18 +12,12 @@ struct code_difference {
 	uint32_t expected, found;
 };
 
-struct kernel_label {
-	const struct code_kernel *kernel;
-	struct str name; // demangled
-};
-
 struct target_code {
 	struct target *target;
 	const struct code_places *places;
 	struct code_set set;
 	VEC(uint64_t) tried; // bases of objects that were looked for
 	VEC(struct code_difference) differences;
-	VEC(struct kernel_label) labels; // kernels that were asked for
 };
 
 void target_code_open(struct target_code *c, struct target *t, const struct code_places *places);
@@ -36,3 +30,5 @@ const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t ker
 const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context);
 /** The kernel that a wave runs, demangled, by its dispatch or else by its pc; empty where it is not known. */
 struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at);
+/** What a difference between memory and file means, in one line. */
+void code_difference_say(const struct code_difference *d, struct text *out);

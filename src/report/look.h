@@ -22,10 +22,13 @@ void report_queues(struct look *l);
 /** An address that was asked for, and what was found there. */
 struct found_address {
 	const char *asked;
-	const struct where *where; // NULL: nowhere
+	const struct where *where;
+	size_t index; // in the order of asking
 };
-void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out);
-void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out);
+void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
+		       FILE *out);
+void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
+		       FILE *out);
 
 /** "source": { file, line } of the innermost frame, or null. */
 void jw_source(struct json *j, const struct where *w);

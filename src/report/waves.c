@@ -137,8 +137,7 @@ static void jw_where(struct json *j, struct listing *l, size_t i)
 	else
 		jw_null(j);
 	jw_source(j, at);
-	jw_field(j, "instruction",
-		 at->here < at->ninstructions ? at->instructions[at->here].text : (struct str){ 0 });
+	jw_field(j, "instruction", at->here < at->ninstructions ? at->instructions[at->here].text : (struct str){ 0 });
 	jw_field(j, "waits_for", waits_for(&l->arena, l->look->know, &l->waves[i], at));
 }
 
@@ -330,7 +329,7 @@ static void text_block(struct listing *l, const char *name, const struct wave_bl
 		return;
 	}
 	for (unsigned r = 0; lanes > 1 && r < b->count; r++) {
-		char lane[16];
+		char lane[24];
 		snprintf(lane, sizeof(lane), "%s%u lane ", name, r);
 		text_words(l, lane, values + (size_t)r * lanes, lanes, 1);
 	}

@@ -1,0 +1,122 @@
+// unhang waves, unhang queues: what a target holds.
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "cmd/cmd.h"
+#include "unhang/unhang.h"
+
+enum { FILES_MAX = 8, CODE_MAX = 64 };
+
+struct look_command {
+	const char *name;
+	void (*usage)(void);
+	struct uh_error *(*run)(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+};
+
+static void usage_waves(void)
+{
+	puts("usage: unhang waves --target CORE [--target CORE] [OPTION...]\n"
+	     "\n"
+	     "The waves (groups of 32 or 64 threads) that were on the GPU when the core was written: which kernel, at\n"
+	     "which source line and instruction, stopped by what or waiting for what. CORE is a gpucore.PID of ROCm, the\n"
+	     "core of its process, or one that holds both; of two that belong together name both.\n"
+	     "\n"
+	     "  --target FILE     the core; --target may be left out\n"
+	     "  --code PATH       code objects, programs, libraries, or a directory of them, besides what the core names\n"
+	     "  --registers       each wave with its registers and local memory (LDS)\n"
+	     "  -a, --all         every wave, however many\n"
+	     "  --json            for machines: the document of docs/waves.schema.json\n"
+	     "  -h, --help        this text\n"
+	     "\n"
+	     "exit status: 0 the core was read, 2 it could not be");
+}
+
+static void usage_queues(void)
+{
+	puts("usage: unhang queues --target CORE [--target CORE] [OPTION...]\n"
+	     "\n"
+	     "The queues of the GPUs in a core: their errors, how many packets waited in them, and which kernels these are.\n"
+	     "\n"
+	     "  --target FILE     the core; --target may be left out\n"
+	     "  --code PATH       code objects, programs, libraries, or a directory of them, besides what the core names\n"
+	     "  --json            for machines: the document of docs/queues.schema.json\n"
+	     "  -h, --help        this text\n"
+	     "\n"
+	     "exit status: 0 the core was read, 2 it could not be");
+}
+
+static const struct look_command waves_command = { "waves", usage_waves, uh_look_waves };
+static const struct look_command queues_command = { "queues", usage_queues, uh_look_queues };
+
+static bool add(const char **list, size_t *n, size_t most, const char *what, const char *path)
+{
+	if (*n == most) {
+		complain("more than %zu times %s", most, what);
+		return false;
+	}
+	list[(*n)++] = path;
+	return true;
+}
+
+static int look(const struct look_command *c, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "target", required_argument, NULL, 't' },
+		{ "code", required_argument, NULL, 'c' },
+		{ "registers", no_argument, NULL, 'r' },
+		{ "all", no_argument, NULL, 'a' },
+		{ "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	const char *targets[FILES_MAX], *code[CODE_MAX];
+	struct uh_look_options o = { .targets = targets, .code = code };
+	int option;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":ah", options, NULL)) != -1) {
+		bool ok = true;
+		switch (option) {
+		case 't':
+			ok = add(targets, &o.ntargets, FILES_MAX, "--target", optarg);
+			break;
+		case 'c':
+			ok = add(code, &o.ncode, CODE_MAX, "--code", optarg);
+			break;
+		case 'r':
+			o.registers = true;
+			break;
+		case 'a':
+			o.all = true;
+			break;
+		case 'J':
+			o.json = true;
+			break;
+		case 'h':
+			c->usage();
+			return EXIT_NOTHING_WRONG;
+		default:
+			complain_option(argv, option, c->name);
+			return EXIT_CANNOT;
+		}
+		if (!ok)
+			return EXIT_CANNOT;
+	}
+	for (; optind < argc; optind++)
+		if (!add(targets, &o.ntargets, FILES_MAX, "--target", argv[optind]))
+			return EXIT_CANNOT;
+	if (!o.ntargets) {
+		complain("which core? unhang %s --target gpucore.PID", c->name);
+		return EXIT_CANNOT;
+	}
+	o.colour = terminal_colour();
+	o.width = terminal_width();
+	struct uh_error *err = c->run(&o, stdout, complain_line, NULL);
+	if (!err)
+		return EXIT_NOTHING_WRONG;
+	complain("%s", uh_error_message(err));
+	uh_error_free(err);
+	return EXIT_CANNOT;
+}
+
+int cmd_waves(int argc, char **argv) { return look(&waves_command, argc, argv); }
+int cmd_queues(int argc, char **argv) { return look(&queues_command, argc, argv); }

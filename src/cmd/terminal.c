@@ -1,0 +1,33 @@
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "cmd/cmd.h"
+
+bool terminal_colour(void)
+{
+	const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
+	return isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term && strcmp(term, "dumb");
+}
+
+unsigned terminal_width(void)
+{
+	struct winsize size;
+	const char *columns = getenv("COLUMNS");
+	int64_t n;
+	if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
+		return size.ws_col;
+	return columns && str_number(str_z(columns), &n) && n > 0 && n < 10000 ? (unsigned)n : 0;
+}
+
+void complain_option(char **argv, int c, const char *command)
+{
+	if (c == '?' && optopt && strncmp(argv[optind - 1], "--", 2))
+		complain("there is no option '-%c'; unhang %s --help lists the options", optopt, command);
+	else
+		complain("%s '%s'; unhang %s --help lists the options",
+			 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1], command);
+}

@@ -1,0 +1,153 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "cmd/cmd.h"
+#include "unhang/unhang.h"
+
+enum { PLACES_MAX = 64, MANY = 100, CONTEXT = 4, CONTEXT_MAX = 1000 };
+
+static void usage(void)
+{
+	puts("usage: unhang where --code PATH [OPTION...] ADDRESS...\n"
+	     "\n"
+	     "What is at an address of GPU code: the kernel, the instruction with its neighbours and what it does, the source\n"
+	     "line, and the functions that were inlined there. Neither ROCm nor a GPU is needed.\n"
+	     "\n"
+	     "ADDRESS is 0x1a34, or KERNEL+0x34; - reads addresses from standard input. PATH is a code object, a program or\n"
+	     "library with GPU code in it (also compressed), or a directory of them.\n"
+	     "\n"
+	     "  --code PATH         where the code is; may be given several times\n"
+	     "  --loaded-at ADDRESS the addresses are of a process that had loaded the code object there\n"
+	     "  --gfx GFX           only code for this GPU (gfx90a), where PATH has code for several\n"
+	     "  --source DIR        look for source files below DIR as well\n"
+	     "  --context N         N instructions before and behind each (4; none for more than 100 addresses)\n"
+	     "  --json              for machines: the document of docs/where.schema.json\n"
+	     "  -h, --help          this text\n"
+	     "\n"
+	     "exit status: 0 each address was found, 1 some were not, 2 there is no code to look into");
+}
+
+struct addresses {
+	VEC(const char *) list;
+	struct arena arena;
+};
+
+/** Words of standard input. */
+static void read_addresses(struct addresses *a)
+{
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	while ((n = getline(&line, &room, stdin)) > 0) {
+		struct str rest = { line, (size_t)n };
+		for (struct str word = str_word(&rest); word.n; word = str_word(&rest))
+			vec_push(&a->list, arena_z(&a->arena, word));
+	}
+	free(line);
+}
+
+static bool add(const char **list, size_t *n, const char *path)
+{
+	if (*n < PLACES_MAX)
+		list[(*n)++] = path;
+	else
+		complain("more than %d paths", PLACES_MAX);
+	return *n < PLACES_MAX;
+}
+
+static bool parse_context(const char *text, int *ret)
+{
+	int64_t n;
+	if (!str_number(str_z(text), &n) || n < 0 || n > CONTEXT_MAX) {
+		complain("--context wants a number up to %d, not '%s'", CONTEXT_MAX, text);
+		return false;
+	}
+	*ret = (int)n;
+	return true;
+}
+
+/** -1: go on; else the exit status. */
+static int parse_options(int argc, char **argv, struct uh_look_options *o, const char **code, const char **sources)
+{
+	static const struct option options[] = {
+		{ "code", required_argument, NULL, 'c' },    { "loaded-at", required_argument, NULL, 'l' },
+		{ "gfx", required_argument, NULL, 'g' },     { "source", required_argument, NULL, 's' },
+		{ "context", required_argument, NULL, 'n' }, { "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },          { 0 },
+	};
+	int c;
+	bool ok = true;
+	opterr = 0;
+	while (ok && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			ok = add(code, &o->ncode, optarg);
+			break;
+		case 'l':
+			o->loaded_at = optarg;
+			break;
+		case 'g':
+			o->gfx = optarg;
+			break;
+		case 's':
+			ok = add(sources, &o->nsources, optarg);
+			break;
+		case 'n':
+			ok = parse_context(optarg, &o->context);
+			break;
+		case 'J':
+			o->json = true;
+			break;
+		case 'h':
+			usage();
+			return EXIT_NOTHING_WRONG;
+		default:
+			complain_option(argv, c, "where");
+			return EXIT_CANNOT;
+		}
+	}
+	return ok ? -1 : EXIT_CANNOT;
+}
+
+static int look_up(struct uh_look_options *o, const struct addresses *a)
+{
+	unsigned missed;
+	if (o->context < 0)
+		o->context = a->list.len > MANY ? -1 : CONTEXT;
+	struct uh_error *err = uh_look_where(o, a->list.data, a->list.len, stdout, complain_line, NULL, &missed);
+	if (!err)
+		return missed ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
+	complain("%s", uh_error_message(err));
+	uh_error_free(err);
+	return EXIT_CANNOT;
+}
+
+int cmd_where(int argc, char **argv)
+{
+	const char *code[PLACES_MAX], *sources[PLACES_MAX];
+	struct uh_look_options o = { .code = code, .sources = sources, .context = -1 };
+	int status = parse_options(argc, argv, &o, code, sources);
+	if (status >= 0)
+		return status;
+	struct addresses a = { 0 };
+	for (; optind < argc; optind++) {
+		if (!strcmp(argv[optind], "-"))
+			read_addresses(&a);
+		else
+			vec_push(&a.list, argv[optind]);
+	}
+	o.colour = terminal_colour();
+	if (!o.ncode || !a.list.len) {
+		complain(o.ncode ? "which address? unhang where --code PATH 0x1a34" :
+				   "which code? unhang where --code PATH ADDRESS...");
+		status = EXIT_CANNOT;
+	} else {
+		status = look_up(&o, &a);
+	}
+	vec_free(&a.list);
+	arena_free(&a.arena);
+	return status;
+}

@@ -1,0 +1,202 @@
+#include "code/places.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "code/bundle.h"
+#include "code/uri.h"
+#include "source/file.h"
+
+enum { DEPTH_MAX = 4, OBJECT_MOST = 1 << 30 };
+
+static struct str base_name(struct str path)
+{
+	for (size_t i = path.n; i--;)
+		if (path.p[i] == '/')
+			return str_from(path, i + 1);
+	return path;
+}
+
+// --- one file ---
+
+struct offer {
+	const struct code_places *places;
+	const struct code_taker *taker;
+	struct text *problems;
+	struct str name;
+	bool taken, first_only;
+};
+
+static bool wanted_target(void *ctx, struct str target)
+{
+	const struct offer *o = ctx;
+	struct str gfx = code_target_gfx(target);
+	if (o->taken)
+		return false;
+	return !o->places->gfx.n || !gfx.n || str_eq(str_split(&gfx, ':'), o->places->gfx);
+}
+
+static void offer_found(void *ctx, const struct code_found *f)
+{
+	struct offer *o = ctx;
+	if (o->taken)
+		return;
+	char *bytes = mem_alloc(f->bytes.n + 1);
+	memcpy(bytes, f->bytes.p, f->bytes.n);
+	struct text name = { 0 };
+	text_printf(&name, STR_FMT, STR_ARG(o->name));
+	if (f->offset && !f->unpacked)
+		text_printf(&name, "#offset=%llu&size=%zu", (unsigned long long)f->offset, f->bytes.n);
+	o->taken = o->taker->take(o->taker->ctx, text_str(&name), bytes, f->bytes.n) && o->first_only;
+	text_free(&name);
+}
+
+static void offer_problem(void *ctx, struct uh_error *err)
+{
+	struct offer *o = ctx;
+	if (o->problems)
+		text_printf(o->problems, "%s\n", uh_error_message(err));
+	uh_error_free(err);
+}
+
+/** Every code object in a file. */
+static void offer_file(struct offer *o, const char *path)
+{
+	struct file f;
+	struct uh_error *err = file_open(path, &f);
+	if (err) {
+		offer_problem(o, err);
+		return;
+	}
+	o->name = str_z(path);
+	const struct code_finder finder = { wanted_target, offer_found, offer_problem, o };
+	code_find(&f, &finder);
+	file_close(&f);
+}
+
+/** The part of a file that a URI names; false where it has no such part. */
+static bool offer_part(const struct code_uri *u, const char *path, const struct code_taker *taker)
+{
+	struct file f;
+	_cleanup_error_ struct uh_error *err = file_open(path, &f);
+	bool taken = false;
+	if (err)
+		return false;
+	if (u->size <= OBJECT_MOST && u->offset <= f.size && u->size <= f.size - u->offset) {
+		char *bytes = mem_alloc(u->size + 1);
+		if (file_read(&f, u->offset, bytes, u->size))
+			taken = taker->take(taker->ctx, str_z(path), bytes, u->size);
+		else
+			free(bytes);
+	}
+	file_close(&f);
+	return taken;
+}
+
+// --- directories ---
+
+typedef bool visit_fn(void *ctx, const char *path);
+
+/** Visits files until one visit says that it was the last. */
+static bool walk_path(const char *path, int depth, visit_fn *visit, void *ctx)
+{
+	struct stat st;
+	struct dirent **names;
+	if (stat(path, &st))
+		return false;
+	if (!S_ISDIR(st.st_mode))
+		return S_ISREG(st.st_mode) && visit(ctx, path);
+	int n = depth < DEPTH_MAX ? scandir(path, &names, NULL, alphasort) : -1;
+	bool done = false;
+	for (int i = 0; i < n; i++) {
+		struct text below = { 0 };
+		text_printf(&below, "%s%s%s", path, str_ends(str_z(path), S("/")) ? "" : "/", names[i]->d_name);
+		// Links are not followed: they may lead round in circles.
+		if (names[i]->d_name[0] != '.' && !done && !lstat(below.p, &st) && !S_ISLNK(st.st_mode))
+			done = walk_path(below.p, depth + 1, visit, ctx);
+		text_free(&below);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+	return done;
+}
+
+// --- the object of a URI ---
+
+struct hunt {
+	struct str uri;
+	const struct code_uri *parsed;
+	const struct code_taker *taker;
+	struct offer offer;
+};
+
+/** A file that the debug agent saved for this URI, or one with the name of the file that the URI is a part of. */
+static bool visit_named(void *ctx, const char *path)
+{
+	struct hunt *h = ctx;
+	struct str name = base_name(str_z(path));
+	if (code_uri_saved_as(h->uri, name)) {
+		offer_file(&h->offer, path);
+		return h->offer.taken;
+	}
+	if (h->parsed->memory || !str_eq(name, base_name(h->parsed->path)))
+		return false;
+	if (h->parsed->has_range && offer_part(h->parsed, path, h->taker))
+		return true;
+	offer_file(&h->offer, path);
+	return h->offer.taken;
+}
+
+static bool visit_any(void *ctx, const char *path)
+{
+	struct hunt *h = ctx;
+	offer_file(&h->offer, path);
+	return h->offer.taken;
+}
+
+static bool find_beside(const struct code_places *p, struct hunt *h, struct arena *a)
+{
+	struct str directory = str_cut(p->beside, p->beside.n - base_name(p->beside).n);
+	if (!p->beside.n)
+		return false;
+	return walk_path(directory.n ? arena_z(a, directory) : ".", DEPTH_MAX - 1, visit_named, h);
+}
+
+bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker)
+{
+	struct arena arena = { 0 };
+	struct code_uri parsed = { 0 };
+	struct hunt h = { uri, &parsed, taker, { .places = p, .taker = taker, .first_only = true } };
+	bool taken = false, readable = code_uri_parse(&arena, uri, &parsed);
+	for (size_t i = 0; readable && i < p->n && !taken; i++)
+		taken = walk_path(p->paths[i], 0, visit_named, &h);
+	if (!taken && readable)
+		taken = find_beside(p, &h, &arena);
+	if (!taken && readable && !parsed.memory)
+		taken = visit_named(&h, arena_z(&arena, parsed.path));
+	// A renamed file: what the user named is held against what was loaded.
+	for (size_t i = 0; i < p->n && !taken; i++)
+		taken = walk_path(p->paths[i], 0, visit_any, &h);
+	arena_free(&arena);
+	return taken;
+}
+
+static bool visit_all(void *ctx, const char *path)
+{
+	offer_file(ctx, path);
+	return false;
+}
+
+void code_places_all(const struct code_places *p, const struct code_taker *taker, struct text *problems)
+{
+	struct offer o = { .places = p, .taker = taker, .problems = problems };
+	for (size_t i = 0; i < p->n; i++) {
+		struct stat st;
+		if (stat(p->paths[i], &st) && problems)
+			text_printf(problems, "%s: there is no such file or directory\n", p->paths[i]);
+		walk_path(p->paths[i], 0, visit_all, &o);
+	}
+}

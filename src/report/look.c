@@ -1,0 +1,310 @@
+// Opens a target or code and hands it to whoever writes about it.
+#include "report/look.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "source/file.h"
+
+enum { ADDRESSES_MOST = 1 << 20, PAGE = 4096 };
+
+struct teller {
+	uh_problem_fn *problem;
+	void *ctx;
+};
+
+static void tell(const struct teller *t, const char *message)
+{
+	if (t->problem)
+		t->problem(t->ctx, message);
+}
+
+/** Each line of @text. */
+static void tell_lines(const struct teller *t, struct str text)
+{
+	while (text.n) {
+		struct text line = { 0 };
+		text_printf(&line, STR_FMT, STR_ARG(str_split(&text, '\n')));
+		if (line.n)
+			tell(t, line.p);
+		text_free(&line);
+	}
+}
+
+static void tell_knowledge(void *ctx, const char *file, unsigned line, const char *message)
+{
+	struct text full = { 0 };
+	text_printf(&full, "%s:%u: %s", file, line, message);
+	tell(ctx, full.p);
+	text_free(&full);
+}
+
+static struct know *load_knowledge(struct teller *t)
+{
+	struct know_problems problems = { .report = tell_knowledge, .ctx = t };
+	return know_load(&problems);
+}
+
+// --- targets ---
+
+static struct uh_error *open_target(const struct know *k, const struct uh_look_options *o, struct target **ret)
+{
+	struct file files[8];
+	size_t n = 0;
+	struct uh_error *err = NULL;
+	if (o->ntargets > sizeof(files) / sizeof(files[0]))
+		return uh_error_new("more than %zu files as one target", sizeof(files) / sizeof(files[0]));
+	while (n < o->ntargets && !(err = file_open(o->targets[n], &files[n])))
+		n++;
+	if (!err)
+		return target_core(k, files, n, ret);
+	while (n--)
+		file_close(&files[n]);
+	return err;
+}
+
+static void tell_differences(const struct look *l, const struct teller *t)
+{
+	for (size_t i = 0; i < l->code.differences.len; i++) {
+		struct text line = { 0 };
+		code_difference_say(&l->code.differences.data[i], &line);
+		tell(t, line.p);
+		text_free(&line);
+	}
+}
+
+static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
+				void (*report)(struct look *l))
+{
+	struct teller teller = { problem, ctx };
+	struct know *k = load_knowledge(&teller);
+	struct look l = { .know = k, .options = o, .out = out };
+	struct uh_error *err = open_target(k, o, &l.target);
+	if (!err) {
+		struct code_places places = { .n = o->ncode, .paths = o->code, .beside = str_z(o->targets[0]) };
+		target_code_open(&l.code, l.target, &places);
+		report(&l);
+		struct request queues = { .kind = REQUEST_QUEUES };
+		target_ask(l.target, &queues);
+		for (size_t i = 0; i < queues.n; i++)
+			if (queues.queues[i].problem.n)
+				tell_lines(&teller, queues.queues[i].problem);
+		tell_lines(&teller, l.target->problems(l.target));
+		tell_lines(&teller, text_str(&l.code.set.problems));
+		tell_differences(&l, &teller);
+		target_code_close(&l.code);
+		target_close(l.target);
+	}
+	know_free(k);
+	return err;
+}
+
+struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	return look_at(o, out, problem, ctx, report_waves);
+}
+
+struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	return look_at(o, out, problem, ctx, report_queues);
+}
+
+// --- addresses ---
+
+struct asked {
+	const char *text;
+	struct str name; // of a function; empty: @value is the address
+	uint64_t value;  // address, or offset in the function
+	bool found;
+};
+
+struct hit {
+	size_t asked;
+	struct loaded *in;
+	uint64_t pc;
+};
+
+struct hunt {
+	struct code_set set;
+	struct asked *asked;
+	size_t n;
+	bool based;
+	uint64_t loaded_at;
+	VEC(struct hit) matches;
+	size_t objects;
+};
+
+static bool parse_asked(const char *text, struct asked *ret)
+{
+	struct str s = str_trim(str_z(text)), digits = str_starts(s, S("0x")) ? str_from(s, 2) : s;
+	*ret = (struct asked){ .text = text };
+	if (digits.n && str_hex(digits, &ret->value))
+		return true;
+	ptrdiff_t plus = -1;
+	for (size_t i = s.n; i-- && plus < 0;)
+		plus = s.p[i] == '+' ? (ptrdiff_t)i : -1;
+	struct str offset = plus < 0 ? (struct str){ 0 } : str_trim(str_from(s, (size_t)plus + 1));
+	int64_t n = 0;
+	if (plus >= 0 && str_number(offset, &n) && n >= 0) {
+		ret->name = str_trim(str_cut(s, (size_t)plus));
+		ret->value = (uint64_t)n;
+	} else {
+		ret->name = s;
+	}
+	return ret->name.n;
+}
+
+/** The function of this name, mangled or as people write it. */
+static const struct code_symbol *find_symbol(struct hunt *h, const struct code_object *o, struct str name)
+{
+	for (size_t i = 0; i < o->nsymbols; i++)
+		if (str_eq(o->symbols[i].name, name))
+			return &o->symbols[i];
+	for (size_t i = 0; i < o->nsymbols; i++) {
+		struct str plain = code_set_name(&h->set, o->symbols[i].name);
+		// Without its arguments too: saxpy for saxpy(float const*, float*).
+		if (str_eq(plain, name) || (str_starts(plain, name) && plain.p[name.n] == '('))
+			return &o->symbols[i];
+	}
+	return NULL;
+}
+
+static bool match_address(struct hunt *h, struct loaded *l, struct asked *a, uint64_t *ret_pc)
+{
+	if (a->name.n) {
+		const struct code_symbol *s = find_symbol(h, l->object, a->name);
+		*ret_pc = s ? l->base + s->address + a->value : 0;
+		return s && a->value < (s->size ? s->size : UINT64_MAX);
+	}
+	*ret_pc = a->value;
+	return a->value >= l->base && code_object_symbol(l->object, a->value - l->base);
+}
+
+static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
+{
+	struct hunt *h = ctx;
+	struct loaded *l = code_set_take(&h->set, name, bytes, size, 0);
+	if (!l)
+		return false;
+	h->objects++;
+	// The runtime puts the page in which the object begins at the address that it tells.
+	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
+	size_t before = h->matches.len;
+	for (size_t i = 0; i < h->n; i++) {
+		struct hit m = { i, l, 0 };
+		if (match_address(h, l, &h->asked[i], &m.pc)) {
+			h->asked[i].found = true;
+			vec_push(&h->matches, m);
+		}
+	}
+	// An address between functions is still of the object that it lies in; one object is kept for such.
+	if (h->matches.len == before && h->objects > 1)
+		code_set_drop(&h->set, l);
+	return true;
+}
+
+/** The matches of each object at once; what is found stands in the order in which it was asked for. */
+static void resolve(struct hunt *h, int context, struct where *where)
+{
+	size_t n = h->matches.len;
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
+	_cleanup_free_ struct where *found = mem_alloc(n * sizeof(*found) + 1);
+	for (size_t begin = 0; begin < n;) {
+		size_t end = begin;
+		while (end < n && h->matches.data[end].in == h->matches.data[begin].in) {
+			pcs[end - begin] = h->matches.data[end].pc;
+			end++;
+		}
+		code_where_in(&h->set, h->matches.data[begin].in, pcs, end - begin, context, found);
+		memcpy(where + begin, found, (end - begin) * sizeof(*where));
+		begin = end;
+	}
+}
+
+static int by_asked(const void *a, const void *b)
+{
+	const struct found_address *x = a, *y = b;
+	if (x->index != y->index)
+		return x->index < y->index ? -1 : 1;
+	return x->where < y->where ? -1 : x->where > y->where;
+}
+
+static void report_found(struct hunt *h, const struct know *k, const struct uh_look_options *o, FILE *out)
+{
+	// What lies in no function still has its place.
+	for (size_t i = 0; i < h->n; i++)
+		if (!h->asked[i].found && !h->asked[i].name.n) {
+			struct loaded *l = code_set_find(&h->set, h->asked[i].value);
+			h->asked[i].found = l;
+			if (l)
+				vec_push(&h->matches, ((struct hit){ i, l, h->asked[i].value }));
+		}
+	size_t n = h->matches.len, shown = 0;
+	_cleanup_free_ struct where *where = mem_alloc((n + h->n) * sizeof(*where) + 1);
+	_cleanup_free_ struct found_address *found = mem_alloc((n + h->n) * sizeof(*found) + 1);
+	resolve(h, o->context, where);
+	for (; shown < n; shown++)
+		found[shown] = (struct found_address){ h->asked[h->matches.data[shown].asked].text, &where[shown],
+						       h->matches.data[shown].asked };
+	for (size_t i = 0; i < h->n; i++) {
+		if (h->asked[i].found)
+			continue;
+		where[shown] = (struct where){ .pc = h->asked[i].name.n ? 0 : h->asked[i].value };
+		found[shown] = (struct found_address){ h->asked[i].text, &where[shown], i };
+		shown++;
+	}
+	qsort(found, shown, sizeof(*found), by_asked);
+	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
+}
+
+static struct uh_error *parse_addresses(const char *const *addresses, size_t n, struct hunt *h)
+{
+	h->asked = mem_alloc(n * sizeof(*h->asked) + 1);
+	h->n = n;
+	for (size_t i = 0; i < n; i++)
+		if (!parse_asked(addresses[i], &h->asked[i]))
+			return uh_error_new("'%s' is no address (0x1a34) and no function with an offset (saxpy+0x34)",
+					    addresses[i]);
+	return NULL;
+}
+
+struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
+			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed)
+{
+	struct teller teller = { problem, ctx };
+	struct hunt h = { 0 };
+	struct text problems = { 0 };
+	*ret_missed = 0;
+	struct uh_error *err = parse_addresses(addresses, n, &h);
+	struct str at = str_z(o->loaded_at);
+	// As the debug agent prints it: [0x7f00-0x8f00]
+	if (str_starts(at, S("[")))
+		at = str_from(at, 1);
+	at = str_split(&at, '-');
+	h.based = at.n;
+	if (!err && h.based && !str_hex(str_starts(at, S("0x")) ? str_from(at, 2) : at, &h.loaded_at))
+		err = uh_error_new("--loaded-at wants an address such as 0x7f3a00000000, not '%s'", o->loaded_at);
+	if (!err) {
+		struct code_places places = { .n = o->ncode, .paths = o->code, .gfx = str_z(o->gfx) };
+		struct code_taker taker = { take_object, &h };
+		code_places_all(&places, &taker, &problems);
+		if (!h.objects)
+			err = problems.n ? uh_error_new(STR_FMT, STR_ARG(str_cut(text_str(&problems), problems.n - 1))) :
+					   uh_error_new("%s: there is no AMD GPU code in it%s%s", o->code[0],
+							o->gfx ? " for " : "", o->gfx ? o->gfx : "");
+	}
+	if (!err) {
+		struct know *k = load_knowledge(&teller);
+		tell_lines(&teller, text_str(&problems));
+		report_found(&h, k, o, out);
+		tell_lines(&teller, text_str(&h.set.problems));
+		for (size_t i = 0; i < n; i++)
+			*ret_missed += !h.asked[i].found;
+		know_free(k);
+	}
+	text_free(&problems);
+	vec_free(&h.matches);
+	free(h.asked);
+	code_set_free(&h.set);
+	return err;
+}

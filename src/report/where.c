@@ -1,0 +1,220 @@
+// What is at an address of code: kernel, instruction with its neighbours, source line and inline chain.
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/print.h"
+#include "report/look.h"
+#include "report/source_text.h"
+
+static bool is_here(const struct where *w, size_t i) { return i == w->here; }
+
+// --- JSON ---
+
+static void jw_frames(struct json *j, const struct where *w, struct source_texts *texts)
+{
+	jw_key(j, "frames");
+	jw_open(j, '[');
+	for (size_t i = 0; i < w->nframes; i++) {
+		const struct code_frame *f = &w->frames[i];
+		jw_open(j, '{');
+		jw_field(j, "function", f->function);
+		jw_field(j, "file", f->file);
+		jw_key(j, "line");
+		jw_int(j, f->line);
+		jw_key(j, "column");
+		jw_int(j, f->column);
+		jw_key(j, "inlined");
+		jw_bool(j, f->inlined);
+		if (texts)
+			jw_field(j, "text", source_line(texts, f->file, f->line));
+		jw_close(j, '}');
+	}
+	jw_close(j, ']');
+}
+
+static void jw_instructions(struct json *j, const struct know *k, const struct where *w, struct arena *a)
+{
+	struct meaning m;
+	bool any = w->here < w->ninstructions;
+	jw_field(j, "instruction", any ? w->instructions[w->here].text : (struct str){ 0 });
+	jw_field(j, "meaning",
+		 any && meaning_of(k, w->instructions[w->here].text, &m) ? meaning_say(a, k, &m) : (struct str){ 0 });
+	jw_key(j, "instructions");
+	jw_open(j, '[');
+	for (size_t i = 0; i < w->ninstructions; i++) {
+		jw_open(j, '{');
+		jw_key(j, "address");
+		jw_hex(j, w->instructions[i].address + w->in->base);
+		jw_field(j, "text", w->instructions[i].text);
+		jw_key(j, "here");
+		jw_bool(j, is_here(w, i));
+		jw_close(j, '}');
+	}
+	jw_close(j, ']');
+}
+
+static void jw_address(struct json *j, const struct know *k, const struct found_address *f, struct source_texts *texts,
+		       struct arena *a)
+{
+	const struct where *w = f->where;
+	jw_open(j, '{');
+	jw_field(j, "asked", str_z(f->asked));
+	jw_key(j, "address");
+	jw_hex(j, w->pc);
+	jw_field(j, "code_object", w->in ? w->in->name : (struct str){ 0 });
+	jw_field(j, "target", w->in ? w->in->object->target_id : (struct str){ 0 });
+	jw_field(j, "kernel_name", w->function && w->function->kernel ? w->name : (struct str){ 0 });
+	jw_field(j, "function", w->name);
+	jw_field(j, "symbol", w->function ? w->function->name : (struct str){ 0 });
+	jw_key(j, "offset");
+	if (w->function)
+		jw_hex(j, w->offset);
+	else
+		jw_null(j);
+	jw_source(j, w);
+	jw_frames(j, w, texts);
+	if (w->in)
+		jw_instructions(j, k, w, a);
+	jw_field(j, "no_instructions", w->no_instructions);
+	jw_close(j, '}');
+}
+
+void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
+		       FILE *out)
+{
+	struct json j = { .out = out };
+	struct arena arena = { 0 };
+	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
+	jw_open(&j, '{');
+	jw_field(&j, "schema", S("unhang/where/1"));
+	jw_key(&j, "addresses");
+	jw_open(&j, '[');
+	for (size_t i = 0; i < n; i++)
+		jw_address(&j, k, &found[i], o->context < 0 ? NULL : texts, &arena);
+	jw_close(&j, ']');
+	jw_close(&j, '}');
+	fputc('\n', out);
+	source_texts_free(texts);
+	arena_free(&arena);
+}
+
+// --- text ---
+
+static void put_frame(FILE *out, const struct code_frame *f, struct source_texts *texts, bool several)
+{
+	print_safe(out, f->file);
+	fprintf(out, ":%u", f->line);
+	if (f->column)
+		fprintf(out, ":%u", f->column);
+	if (several) {
+		fprintf(out, "  in ");
+		print_safe(out, f->function);
+		fputs(f->inlined ? ", inlined" : "", out);
+	}
+	struct str text = texts ? source_line(texts, f->file, f->line) : (struct str){ 0 };
+	if (text.n) {
+		fprintf(out, "\n             | ");
+		print_safe(out, text);
+	}
+}
+
+static void text_instructions(FILE *out, const struct know *k, const struct where *w, struct arena *a, const char *bold,
+			      const char *plain)
+{
+	struct meaning m;
+	for (size_t i = 0; i < w->ninstructions; i++) {
+		bool here = is_here(w, i);
+		fprintf(out, "%s       %s 0x%llx  ", here ? bold : "", here ? "=>" : "  ",
+			(unsigned long long)(w->instructions[i].address + w->in->base));
+		print_safe(out, w->instructions[i].text);
+		fprintf(out, "%s\n", here ? plain : "");
+		if (here && meaning_of(k, w->instructions[i].text, &m)) {
+			fprintf(out, "                ");
+			print_safe(out, meaning_say(a, k, &m));
+			fputc('\n', out);
+		}
+	}
+	if (w->here < w->ninstructions && w->instructions[w->here].address != w->address)
+		fprintf(out, "         The address lies inside this instruction: no instruction begins there.\n");
+}
+
+static void text_head(FILE *out, const struct found_address *f)
+{
+	const struct where *w = f->where;
+	fprintf(out, "0x%llx  ", (unsigned long long)w->pc);
+	if (!w->in) {
+		fprintf(out, "in none of the code objects\n");
+		return;
+	}
+	if (w->function) {
+		print_safe(out, w->name);
+		fprintf(out, " +0x%llx", (unsigned long long)w->offset);
+	} else {
+		fprintf(out, "in no function");
+	}
+	fprintf(out, "   (%.*s, ", STR_ARG(w->in->object->target_id));
+	print_safe(out, w->in->name);
+	fputs(")\n", out);
+}
+
+/** All about one address. */
+static void text_full(FILE *out, const struct know *k, const struct found_address *f, struct source_texts *texts,
+		      struct arena *a, bool colour)
+{
+	const struct where *w = f->where;
+	text_head(out, f);
+	if (!w->in)
+		return;
+	for (size_t i = 0; i < w->nframes; i++) {
+		fprintf(out, "     %s ", i ? "from" : "  at");
+		put_frame(out, &w->frames[i], texts, w->nframes > 1);
+		fputc('\n', out);
+	}
+	if (!w->nframes && w->function)
+		fprintf(out, "     no source line: %s\n",
+			w->in->of_memory ? "only the memory of the code is at hand, not its file" :
+			w->in->lines     ? "its debug information has none for this address" :
+					   "compiled without debug information (-g)");
+	text_instructions(out, k, w, a, colour ? "\033[1m" : "", colour ? "\033[0m" : "");
+	if (w->no_instructions.n) {
+		fprintf(out, "     no instructions: ");
+		print_safe(out, w->no_instructions);
+		fputc('\n', out);
+	}
+}
+
+/** One line: many addresses are read by eye for what differs. */
+static void text_brief(FILE *out, const struct found_address *f)
+{
+	const struct where *w = f->where;
+	fprintf(out, "0x%llx  ", (unsigned long long)w->pc);
+	if (w->function) {
+		print_safe(out, w->name);
+		fprintf(out, " +0x%llx", (unsigned long long)w->offset);
+	} else {
+		fputs(w->in ? "in no function" : "in none of the code objects", out);
+	}
+	for (size_t i = 0; i < w->nframes; i++) {
+		fputs(i ? " < " : "   ", out);
+		put_frame(out, &w->frames[i], NULL, false);
+	}
+	fputc('\n', out);
+}
+
+void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
+		       FILE *out)
+{
+	struct arena arena = { 0 };
+	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
+	for (size_t i = 0; i < n; i++) {
+		if (o->context < 0) {
+			text_brief(out, &found[i]);
+			continue;
+		}
+		if (i)
+			fputc('\n', out);
+		text_full(out, k, &found[i], texts, &arena, o->colour);
+	}
+	source_texts_free(texts);
+	arena_free(&arena);
+}
