@@ -218,8 +218,8 @@ static void put_dynamic(struct layout *l, enum hashed hashed)
 	put_symbol(t, N_ALPHA_KD, GLOBAL_OBJECT, IN_RODATA, l->descriptors, 64);
 	put_symbol(t, N_BETA, GLOBAL_FUNC, IN_TEXT, TEXT_ADDRESS + 0x100, 0);
 	put_symbol(t, N_BETA_KD, GLOBAL_OBJECT, IN_RODATA, l->descriptors + 64, 64);
-	put_symbol(t, N_GAMMA_KD, GLOBAL_OBJECT, IN_RODATA, l->descriptors + 128, 64);
 	put_symbol(t, N_OUTSIDE, GLOBAL_FUNC, SHN_UNDEF, 0, 0);
+	put_symbol(t, N_GAMMA_KD, GLOBAL_OBJECT, IN_RODATA, l->descriptors + 128, 64);
 	l->hash = t->n;
 	if (hashed == BY_HASH) {
 		put(t, 1, 4);
@@ -475,23 +475,104 @@ static void test_fields(void **state)
 	}
 }
 
-/** A function of no size ends with its section; where the symbol does not name that, with its segment. */
+/** A function of no size ends with its section; where no symbol names that, with its segment. */
 static void test_last_function(void **state)
 {
 	(void)state;
-	for (unsigned stated = 0; stated < 2; stated++) {
+	for (unsigned last = 0; last < 3; last++) {
 		struct layout l;
 		struct reading r;
 		build(&(struct recipe){ .abi = 3 }, &l);
-		if (stated)
+		if (last == 1) // beta's symbol is not where its kernel begins
 			put_at(&l.file, l.dynsym + 3 * 24 + 8, TEXT_ADDRESS + 0x300, 8);
+		if (last == 2) // gamma begins before
+			put_at(&l.file, l.descriptors + 128 + 16, TEXT_ADDRESS + 0x40 - l.descriptors - 128, 8);
 		parse_whole(&l, &r);
-		if (stated)
+		if (last == 0)
+			check_symbol(r.object, TEXT_ADDRESS + 0x3ff, "gamma", TEXT_ADDRESS + 0x200, 0x200, true);
+		else if (last == 1)
 			check_symbol(r.object, TEXT_ADDRESS + 0x300, "beta", TEXT_ADDRESS + 0x300, 0x80, false);
 		else
-			check_symbol(r.object, TEXT_ADDRESS + 0x3ff, "gamma", TEXT_ADDRESS + 0x200, 0x200, true);
+			check_symbol(r.object, TEXT_ADDRESS + 0x100, "beta", TEXT_ADDRESS + 0x100, 0x280, true);
 		done(&r);
 		text_free(&l.file);
+	}
+}
+
+/** More sections than the header can count are counted by the first section. */
+static void test_many_sections(void **state)
+{
+	(void)state;
+	for (unsigned damaged = 0; damaged < 2; damaged++) {
+		struct layout l;
+		struct reading r;
+		build(&(struct recipe){ .abi = 3 }, &l);
+		put_at(&l.file, 60, 0, 2);
+		put_at(&l.file, l.sections + 32, damaged ? UINT64_MAX / 64 + 2 : 8, 8);
+		parse_whole(&l, &r);
+		assert_int_equal(r.object->nsymbols, damaged ? 3 : 4);
+		assert_int_equal(r.problems.n != 0, damaged);
+		done(&r);
+		text_free(&l.file);
+	}
+}
+
+/** A processor that we do not know, but the metadata name one. */
+static void test_unknown_number(void **state)
+{
+	(void)state;
+	struct layout l;
+	struct reading r;
+	build(&(struct recipe){ .abi = 3, .flags = 0xfe | 0x100 }, &l);
+	parse_whole(&l, &r);
+	assert_text(r.object->target_id, "gfx90a");
+	assert_int_equal(r.object->mach, 0xfe);
+	assert_int_equal(kernel(r.object, "alpha")->vgprs_allocated, 56);
+	assert_true(str_find(text_str(&r.problems), S("e_flags 0x1fe at 0x30 name no processor")) >= 0);
+	done(&r);
+	text_free(&l.file);
+}
+
+static void test_numbers(void **state)
+{
+	(void)state;
+	static const struct {
+		struct str packed;
+		uint32_t value; // 0: none that fits
+	} cases[] = {
+		{ S("\x07"), 7 },
+		{ S("\xcc\xc8"), 200 },
+		{ S("\xcd\x01\x02"), 258 },
+		{ S("\xcf\0\0\0\0\0\0\0\x09"), 9 },
+		{ S("\xd0\x0a"), 10 },
+		{ S("\xd3\0\0\0\0\0\0\0\x0b"), 11 },
+		{ S("\xcf\0\0\0\1\0\0\0\x09"), 0 },
+		{ S("\xff"), 0 },
+		{ S("\xd1\xff\xfe"), 0 },
+		{ S("\xca\x3f\x80\0\0"), 0 },
+		{ S("\xd6\1\2\3\4\5"), 0 },
+		{ S("\xc7\2\1\xaa\xbb"), 0 },
+		{ S("\x92\x01\x81\x02\x03"), 0 },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct layout l;
+		struct reading r;
+		struct text t = { 0 };
+		build(&(struct recipe){ .abi = 3 }, &l);
+		text_add(&t, S("\x81\xae"
+			       "amdhsa.kernels\x91\x83\xa7.symbol\xa8gamma.kd\xab.vgpr_count"));
+		text_add(&t, cases[i].packed);
+		text_add(&t, S("\xab.agpr_count\x05"));
+		memcpy(l.file.p + l.metadata, t.p, t.n);
+		put_at(&l.file, l.metadata - 16, t.n, 4);
+		parse_whole(&l, &r);
+		assert_int_equal(kernel(r.object, "gamma")->vgprs, cases[i].value);
+		assert_int_equal(kernel(r.object, "gamma")->agprs, 5);
+		assert_int_equal(str_find(text_str(&r.problems), S(".vgpr_count has no value of its kind")) >= 0,
+				 !cases[i].value);
+		done(&r);
+		text_free(&l.file);
+		text_free(&t);
 	}
 }
 
@@ -614,12 +695,16 @@ static void check_damage(const struct recipe *recipe, const struct damage *d)
 	text_free(&l.file);
 }
 
+/** Where in the file @s ends. */
+static size_t behind(const struct layout *l, struct str s) { return (size_t)str_find(text_str(&l->file), s) + s.n; }
+
 static void test_damage(void **state)
 {
 	(void)state;
 	struct layout l;
 	const struct recipe whole = { .abi = 3 };
 	build(&whole, &l);
+	size_t size = behind(&l, S(".reqd_workgroup_size")), gamma = behind(&l, S(".symbol\xa8gamma"));
 	text_free(&l.file);
 	char metadata[64], kd[64];
 	snprintf(metadata, sizeof(metadata), "metadata at 0x%zx: the note is no map", l.metadata);
@@ -645,19 +730,29 @@ static void test_damage(void **state)
 		{ 64 + 56 + 16, 0, 8, "program header 1: addresses 0x0+0x400 do not lie behind", false, 3 },
 		{ 64 + 56 + 40, UINT64_MAX, 8, "program header 1: addresses", false, 3 },
 		{ l.metadata, 0x90, 1, metadata, false, 3 },
+		{ l.metadata - 16, l.descriptors - l.metadata + 4, 4, "note at 0x", false, 3 },
+		{ size, 0x94, 1, "a size has 4 dimensions", false, 3 },
+		{ gamma - 5, 0x6168706c61, 5, "kernel alpha is there twice", false, 3 },
 		{ l.descriptors + 16, 1ull << 40, 8, kd, false, 3 },
 		{ l.descriptors + 56, 0x400, 2, "waves of 32, the metadata say 64", false, 3 },
 		{ l.dynsym + 24 + 8, 1ull << 40, 8, "symbol alpha: its address 0x10000000000 lies in no segment", false, 3 },
+		{ l.dynsym + 3 * 24 + 8, TEXT_ADDRESS + TEXT_SIZE, 8, "symbol beta: its address 0x2400 lies in no segment",
+		  false, 3 },
 		{ l.dynsym + 3 * 24 + 16, 1ull << 40, 8, "symbol beta: 0x10000000000 bytes at address 0x2100 do not end", false,
 		  3 },
 		{ l.dynsym + 4 * 24 + 8, 1ull << 40, 8, "kernel descriptor beta.kd: its 64 bytes at address 0x10000000000",
 		  false, 2 },
-		{ l.dynsym + 5 * 24, 0x7fffffff, 4, "dynamic symbol table: entry 5 at 0x", false, 3 },
+		{ l.dynsym + 6 * 24, 0x7fffffff, 4, "dynamic symbol table: entry 6 at 0x", false, 3 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		check_damage(&whole, &cases[i]);
-	const struct damage size = { 64 + 2 * 56 + 32, UINT64_MAX, 8, "dynamic segment: its bytes 0x", false, 2 };
-	check_damage(&(struct recipe){ .abi = 3, .without_sections = true }, &size);
+	// The dynamic segment says where symbols are; they are in memory, but not in the file.
+	const struct damage dynamic[] = {
+		{ 64 + 2 * 56 + 32, UINT64_MAX, 8, "dynamic segment: its bytes 0x", false, 2 },
+		{ 64 + 32, l.dynsym - 24, 8, "symbols at address 0x", false, 2 },
+	};
+	for (size_t i = 0; i < sizeof(dynamic) / sizeof(dynamic[0]); i++)
+		check_damage(&(struct recipe){ .abi = 3, .without_sections = true }, &dynamic[i]);
 }
 
 /** Parses a copy that ends where its memory does. */
@@ -744,6 +839,7 @@ static void test_promises(void **state)
 		S("\x81\xae"
 		  "amdhsa.kernels\x91\x81\xa5.args\xdd\xff\xff\xff\xff\x80\x80"),
 		S("\xdf\xff\xff\xff\xff\xdf\xff\xff\xff\xff\xdf\xff\xff\xff\xff"),
+		S("\x81\xa1x\xce\x01"),
 		S("\x81\xa1x\xdb\xff\xff\xff\xff"),
 	};
 	for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++) {
@@ -792,14 +888,46 @@ static void test_overlapping_names(void **state)
 	text_free(&l.file);
 }
 
+/** A name out of the file does not begin a line, and a file that is damaged everywhere does not fill the screen. */
+static void test_lines(void **state)
+{
+	(void)state;
+	enum { SYMBOLS = 100, LINES = 16 };
+	struct layout l;
+	struct reading r;
+	build(&(struct recipe){ .abi = 3 }, &l);
+	size_t symbols = l.file.n, section = l.sections + 6 * 64, lines = 0;
+	for (unsigned i = 0; i < SYMBOLS; i++)
+		put_symbol(&l.file, N_HELPER, GLOBAL_FUNC, IN_TEXT, 1 << 20, 4);
+	l.file.p[l.strtab + N_HELPER + 2] = '\n';
+	put_at(&l.file, section + 24, symbols, 8);
+	put_at(&l.file, section + 32, SYMBOLS * 24, 8);
+	parse_whole(&l, &r);
+	for (struct str rest = text_str(&r.problems); rest.n; lines++)
+		assert_true(str_starts(str_split(&rest, '\n'), S("symbol he?per: its address 0x100000 lies in no segment")));
+	assert_int_equal(lines, LINES);
+	assert_true(str_ends(text_str(&r.problems), S("; more is damaged\n")));
+	done(&r);
+	text_free(&l.file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fields),           cmocka_unit_test(test_last_function),
-		cmocka_unit_test(test_without_sections), cmocka_unit_test(test_without_metadata),
-		cmocka_unit_test(test_targets),          cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_torment),          cmocka_unit_test(test_seeds),
-		cmocka_unit_test(test_promises),         cmocka_unit_test(test_overlapping_names),
+		cmocka_unit_test(test_fields),
+		cmocka_unit_test(test_last_function),
+		cmocka_unit_test(test_many_sections),
+		cmocka_unit_test(test_unknown_number),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_without_sections),
+		cmocka_unit_test(test_without_metadata),
+		cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_torment),
+		cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_promises),
+		cmocka_unit_test(test_overlapping_names),
+		cmocka_unit_test(test_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,7 +188,7 @@ const struct code_segment *elf_segment_at(const struct code_segment *segments, s
 	return NULL;
 }
 
-static size_t padded(size_t n) { return n + (-n & 3); }
+static uint64_t padded(uint64_t n) { return (n + 3) & ~3ull; }
 
 static bool search_notes(struct elf *e, uint64_t offset, uint64_t size, struct str owner, uint32_t type, struct elf_note *ret)
 {
@@ -197,23 +197,23 @@ static bool search_notes(struct elf *e, uint64_t offset, uint64_t size, struct s
 	struct str all = str_cut(e->bytes, (size_t)(offset + size));
 	for (size_t at = (size_t)offset; all.n - at >= NOTE_SIZE && e->notes; e->notes--) {
 		const char *p = all.p + at;
-		size_t owner_size = elf_u32(p), text_size = elf_u32(p + 4), rest = all.n - at - NOTE_SIZE;
-		if (owner_size > rest || padded(owner_size) > rest || text_size > rest - padded(owner_size)) {
+		uint64_t owner_size = elf_u32(p), text_size = elf_u32(p + 4), rest = all.n - at - NOTE_SIZE;
+		if (padded(owner_size) > rest || text_size > rest - padded(owner_size)) {
 			code_problem(
 				e->problems,
-				"note at 0x%zx: a name of %zu and a text of %zu bytes do not end in the notes at 0x%jx+0x%jx",
-				at, owner_size, text_size, (uintmax_t)offset, (uintmax_t)size);
+				"note at 0x%zx: a name of %ju and a text of %ju bytes do not end in the notes at 0x%jx+0x%jx",
+				at, (uintmax_t)owner_size, (uintmax_t)text_size, (uintmax_t)offset, (uintmax_t)size);
 			return false;
 		}
-		struct elf_note note = { at, at + NOTE_SIZE + padded(owner_size), { 0 } };
-		note.text = str_cut(str_from(all, note.text_offset), text_size);
+		struct elf_note note = { at, at + NOTE_SIZE + (size_t)padded(owner_size), { 0 } };
+		note.text = str_cut(str_from(all, note.text_offset), (size_t)text_size);
 		if (elf_u32(p + 8) == type && owner_size == owner.n + 1 && !memcmp(p + NOTE_SIZE, owner.p, owner.n)) {
 			*ret = note;
 			return true;
 		}
 		if (padded(text_size) >= all.n - note.text_offset)
 			return false;
-		at = note.text_offset + padded(text_size);
+		at = note.text_offset + (size_t)padded(text_size);
 	}
 	return false;
 }

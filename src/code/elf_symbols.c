@@ -56,12 +56,12 @@ static void read_table(struct elf *e, const struct table *t, elf_symbol_fn *fn, 
 /** The table in the first section of this type. */
 static bool section_table(struct elf *e, uint32_t type, struct table *t)
 {
-	const struct elf_section *s = e->sections;
-	while (s < e->sections + e->nsections && s->type != type)
-		s++;
-	if (s == e->sections + e->nsections)
+	size_t i = 0;
+	while (i < e->nsections && e->sections[i].type != type)
+		i++;
+	if (i == e->nsections)
 		return false;
-	size_t i = (size_t)(s - e->sections);
+	const struct elf_section *s = &e->sections[i];
 	if (s->link >= e->nsections || !e->sections[s->link].type) {
 		code_problem(e->problems, "section header %zu: the names of its symbols are in section %u, which is not there",
 			     i, s->link);
