@@ -44,10 +44,10 @@ struct code_segment {
 struct code_object {
 	struct str name;      // of the file
 	struct str bytes;     // the whole ELF file; not owned
-	struct str gfx;       // gfx90a; empty where the number is not known to us
+	struct str gfx;       // gfx90a; of the metadata where the number is not known to us, or empty
 	struct str target_id; // gfx90a:sramecc+:xnack-
 	enum code_feature xnack, sramecc;
-	unsigned mach, abi;
+	unsigned mach, abi; // abi: the byte of the header; 2 is code object V4
 	size_t nsegments, nkernels, nsymbols;
 	const struct code_segment *segments; // PT_LOAD
 	const struct code_kernel *kernels;
