@@ -151,6 +151,8 @@ static void test_addresses(void **state)
 		{ "s_prefetch_data s[4:5], 0x80, null, 3", 0, 0x7f1220000080 },
 		{ "s_buffer_load_dword s0, s[8:11], 0x20", 0, 0x7f3430000020 },
 		{ "s_buffer_load_b64 s[0:1], s[8:11], s2 offset:0x4", 0, 0x7f3430000048 },
+		{ "s_buffer_load_dword s0, s[8:11], s7 offset:0x7", 0, 0x7f3430000008 },
+		{ "s_load_dword s0, s[4:5], s7 offset:0x7", 0, 0x7f1220000008 },
 		{ "buffer_load_dword v1, off, s[8:11], 0", 0, 0x7f3430000000 },
 		{ "buffer_load_dword v1, v1, s[8:11], s3 offen offset:4", 1, 0x7f3430000028 },
 		{ "buffer_load_dword v1, s[8:11], s3 offen offset:4 lds", 1, 0x7f3430000028 },
@@ -299,6 +301,8 @@ static void test_operands(void **state)
 	assert_true(meaning_of(know, S("image_sample v[0:3], [v7, v3], s[0:7], s[8:11] dmask:0xf dim:SQ_RSRC_IMG_2D"), &m));
 	assert_true(m.understood);
 	assert_int_equal(m.base.count, 8);
+	assert_true(meaning_of(know, S("buffer_load_dword v1, v2, s[8:11], 0 idxen offen"), &m));
+	assert_false(m.understood);
 	assert_false(meaning_of(know, S(".long 0x12345678"), &m));
 	assert_null(m.what);
 	assert_false(meaning_of(know, S(""), &m));

@@ -19,7 +19,7 @@ static bool read_word(const struct meaning_registers *r, const struct operand *o
 	if (index >= o->count)
 		return false;
 	if (o->bank != 'x')
-		return r->read && r->read(r->ctx, o->bank, o->first + index, o->bank == 's' ? 0 : lane, ret);
+		return r->read && r->read(r->ctx, o->bank, o->first + index, lane, ret);
 	if (str_starts(o->name, S("ttmp"))) {
 		unsigned number = o->first + index;
 		char name[8] = "ttmp", *end = name + 4;
