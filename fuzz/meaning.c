@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct str text = { (const char *)data, size };
 	struct arena a = { 0 };
 	VEC(struct instruction) code = { 0 };
-	while (text.n && code.len < 256) {
+	while (text.n && code.len < 64) {
 		struct str line = str_split(&text, '\n');
 		try_line(know, &a, line);
 		vec_push(&code, ((struct instruction){ 4 * code.len, 4, line }));

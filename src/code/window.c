@@ -120,14 +120,15 @@ size_t meaning_candidates(const struct know *k, const struct instruction *before
 
 // --- standing still ---
 
+enum { LOOP = 256 }; // a loop that waits is no longer than this
+
 /** Where a branch goes: its operand counts dwords from the next instruction on. */
-static bool branch_target(const struct know *k, const struct instruction *in, uint64_t *ret)
+static bool branch_target(const struct meaning *m, uint64_t address, uint64_t *ret)
 {
-	struct meaning m;
 	int64_t words;
-	if (!meaning_of(k, in->text, &m) || m.what->act != ACT_BRANCH || !str_number(m.operands, &words))
+	if (m->what->act != ACT_BRANCH || !str_number(m->operands, &words))
 		return false;
-	*ret = in->address + 4 + (uint64_t)((int64_t)(int16_t)words * 4);
+	*ret = address + 4 + (uint64_t)((int64_t)(int16_t)words * 4);
 	return true;
 }
 
@@ -135,15 +136,15 @@ static bool branch_target(const struct know *k, const struct instruction *in, ui
 static bool loop_around(const struct know *k, const struct instruction *code, size_t n, size_t at, size_t *ret_begin,
 			size_t *ret_end)
 {
-	uint64_t target;
-	for (size_t end = at; end < n; end++) {
+	for (size_t end = at; end < n && end - at < LOOP; end++) {
 		struct meaning m;
-		if (meaning_of(k, code[end].text, &m) && m.what->act == ACT_END)
+		uint64_t target;
+		if (!meaning_of(k, code[end].text, &m) || m.what->act == ACT_END)
 			return false;
-		if (!branch_target(k, &code[end], &target) || target > code[at].address)
+		if (!branch_target(&m, code[end].address, &target) || target > code[at].address)
 			continue;
 		size_t begin = at;
-		while (begin && code[begin - 1].address >= target)
+		while (begin && code[begin - 1].address >= target && end - begin < LOOP)
 			begin--;
 		*ret_begin = begin;
 		*ret_end = end;
