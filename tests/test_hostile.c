@@ -464,7 +464,7 @@ static void try_window(void *ctx, struct str bytes)
 {
 	const struct scanning *s = ctx;
 	for (int every = 0; every < 2; every++) {
-		struct log_reader *log = log_reader_new(s->know, 0, (struct event_sink){ ignore_event, NULL });
+		struct log_reader *log = log_reader_new(s->know, 0, S("log"), NULL, (struct event_sink){ ignore_event, NULL });
 		struct window w = { .bytes = bytes.p, .size = bytes.n, .from = bytes.n / 3, .to = bytes.n - bytes.n / 4 };
 		scan_window(every ? NULL : s->scanner, &w);
 		for (size_t i = 0; i < w.candidates.len; i++)
@@ -508,7 +508,7 @@ static void test_one_by_one(void **state)
 	read_log(&bytes, *state, S(sample_log), 1);
 	assert_same(&whole, &bytes);
 	reading_begin(&lines, *state);
-	struct log_reader *log = log_reader_new(*state, 0, (struct event_sink){ feed_event, &lines });
+	struct log_reader *log = log_reader_new(*state, 0, S("log"), NULL, (struct event_sink){ feed_event, &lines });
 	log_reader_live(log);
 	for (struct str left = S(sample_log); left.n;)
 		log_reader_line(log, str_split(&left, '\n'), (struct stamp){ 0 }, (struct str){ 0 });
@@ -548,7 +548,7 @@ static void keep_sample(void *ctx, const struct event *e)
 
 static void read_samples(struct samples *s, const struct know *k, struct str lines)
 {
-	struct log_reader *log = log_reader_new(k, 0, (struct event_sink){ keep_sample, s });
+	struct log_reader *log = log_reader_new(k, 0, S("log"), NULL, (struct event_sink){ keep_sample, s });
 	log_reader_live(log);
 	while (lines.n)
 		log_reader_line(log, str_split(&lines, '\n'), (struct stamp){ 0 }, (struct str){ 0 });

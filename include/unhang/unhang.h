@@ -34,6 +34,8 @@ void uh_session_add_journal(struct uh_session *s, const char *root, int boot);
 void uh_session_add_crash_files(struct uh_session *s, const char *root);
 /** The newest incident of the system under @root: this boot and the ones before it, then crash files. */
 void uh_session_add_newest(struct uh_session *s, const char *root);
+/** A file or directory with the code that waves ran; before the sources. What lies beside the evidence is found without. */
+void uh_session_add_code(struct uh_session *s, const char *path);
 /** After the last source. */
 void uh_session_end(struct uh_session *s);
 

@@ -15,7 +15,8 @@ static void usage(void)
 	puts("usage: unhang explain [OPTION...] [PATH...]\n"
 	     "\n"
 	     "PATH is evidence in any form in which people have it: a kernel log, the log of a server or of a rank,\n"
-	     "a wave dump of rocm-debug-agent, a rocgdb transcript, a device core, stacks (py-spy, gdb), a Flight\n"
+	     "a wave dump of rocm-debug-agent, a rocgdb transcript, a GPU core (gpucore.PID) and its process's core, a\n"
+	     "device core, stacks (py-spy, gdb), a Flight\n"
 	     "Recorder trace, `docker inspect` or a pod's JSON, output of umr, rocminfo, amd-smi; a directory or\n"
 	     "archive of such, a journal file, or - for standard input. Several are explained together, in any order.\n"
 	     "Without PATH, the newest incident of this machine is explained: the journal of this boot and the ones\n"
@@ -23,6 +24,8 @@ static void usage(void)
 	     "\n"
 	     "  --journal     this boot's kernel messages from the journal\n"
 	     "  -b, --boot N  those of boot N: 0 is this one, -1 the one before\n"
+	     "  --code PATH   code objects, programs or libraries with the code that waves ran, besides what lies\n"
+	     "                beside the evidence\n"
 	     "  --root DIR    the journal, pstore and kdump files of the system that is mounted at DIR\n"
 	     "  -a, --all     every incident in full, not only the most important one\n"
 	     "  -v, --verbose every event and fact, and how to take a remedy back\n"
@@ -32,9 +35,13 @@ static void usage(void)
 	     "exit status: 0 no incident, 1 an incident, 2 nothing could be read");
 }
 
+enum { CODE_MAX = 64 };
+
 struct explain {
 	struct uh_report_options report;
 	const char *root;
+	const char *code[CODE_MAX];
+	size_t ncode;
 	bool journal;
 	int boot;
 };
@@ -52,10 +59,15 @@ static bool parse_boot(const char *text, int *ret)
 static int parse_options(int argc, char **argv, struct explain *e)
 {
 	static const struct option options[] = {
-		{ "journal", no_argument, NULL, 'j' },    { "boot", required_argument, NULL, 'b' },
-		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },       { 0 },
+		{ "journal", no_argument, NULL, 'j' },
+		{ "boot", required_argument, NULL, 'b' },
+		{ "root", required_argument, NULL, 'r' },
+		{ "all", no_argument, NULL, 'a' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "json", no_argument, NULL, 'J' },
+		{ "code", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	int c;
 	opterr = 0;
@@ -73,6 +85,13 @@ static int parse_options(int argc, char **argv, struct explain *e)
 			break;
 		case 'r':
 			e->root = optarg;
+			break;
+		case 'c':
+			if (e->ncode == CODE_MAX) {
+				complain("more than %d times --code", CODE_MAX);
+				return EXIT_CANNOT;
+			}
+			e->code[e->ncode++] = optarg;
 			break;
 		case 'a':
 			e->report.all = true;
@@ -132,6 +151,8 @@ int cmd_explain(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &progress.begin);
 	if (isatty(STDERR_FILENO))
 		uh_session_on_progress(s, show_progress, &progress);
+	for (size_t i = 0; i < e.ncode; i++)
+		uh_session_add_code(s, e.code[i]);
 	if (e.journal)
 		uh_session_add_journal(s, e.root, e.boot);
 	else if (optind == argc)

@@ -11,8 +11,9 @@ struct artefact_output {
 	const struct know *know;
 	unsigned source;
 	struct event_sink sink;
-	struct str name; // of the source
-	uint64_t line;   // of a document
+	struct str name;         // of the source
+	struct code_shelf *code; // of the waves it tells of
+	uint64_t line;           // of a document
 };
 
 /** TAKEN_LOOKS_LIKE: it may be of the artefact but says nothing, so that it may as well be a line of the log. */

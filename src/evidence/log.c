@@ -23,6 +23,8 @@ struct log_reader {
 	const struct know *know;
 	struct event_sink sink;
 	unsigned source;
+	struct str name; // of the source
+	struct code_shelf *code;
 	enum order order;
 	bool stamped;                         // this log has times, so a line without one continues another
 	bool have_base;                       // dmesg -H has named a minute
@@ -44,11 +46,14 @@ struct log_reader {
 	VEC(struct event *) held;
 };
 
-struct log_reader *log_reader_new(const struct know *k, unsigned source, struct event_sink sink)
+struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
+				  struct event_sink sink)
 {
 	struct log_reader *r = mem_alloc(sizeof(*r));
 	r->know = k;
 	r->source = source;
+	r->name = name;
+	r->code = code;
 	r->sink = sink;
 	return r;
 }
@@ -454,7 +459,9 @@ static void export_fields(const struct context *c, struct logline *line)
 /** A runtime's last words carry no prefix; the line just before them tells which process wrote last. */
 static void tell_last_output(struct log_reader *r, const struct context *c, uint64_t number)
 {
-	const struct artefact_output out = { r->know, r->source, { emit_from_artefact, r } };
+	const struct artefact_output out = {
+		.know = r->know, .source = r->source, .sink = { emit_from_artefact, r }, .name = r->name, .code = r->code
+	};
 	size_t end = c->begin;
 	for (unsigned i = 0; i < WRITER_LINES && end > 1; i++) {
 		char clean[LINE_MAX_BYTES];
@@ -691,7 +698,9 @@ static bool artefact_line(struct log_reader *r, const struct context *c, uint64_
 	}
 	close_artefact(r);
 	find_artefact_time(r, c, &line);
-	const struct artefact_output out = { r->know, r->source, { emit_from_artefact, r } };
+	const struct artefact_output out = {
+		.know = r->know, .source = r->source, .sink = { emit_from_artefact, r }, .name = r->name, .code = r->code
+	};
 	r->artefact = begins;
 	r->artefact_self = begins->open(&out);
 	note_kind(r, begins->kind);

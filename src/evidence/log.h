@@ -6,7 +6,10 @@
 
 struct log_reader;
 
-struct log_reader *log_reader_new(const struct know *k, unsigned source, struct event_sink sink);
+struct code_shelf;
+/** @name: of the source. @code: where the code of waves is found; NULL: nowhere. */
+struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
+				  struct event_sink sink);
 /** A log that arrives as it happens: its order is known, and nothing is held back. */
 void log_reader_live(struct log_reader *r);
 /** The candidates of the next window; @offset is where the window's first byte stands in the text. */

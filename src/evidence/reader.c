@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "code/bundle.h"
 #include "evidence/artefact.h"
+#include "evidence/gpu_core.h"
 #include "evidence/log.h"
+#include "evidence/wave_code.h"
 
 enum {
 	BEFORE = 4 << 10, // context: a line may have begun before its window, and go on behind it
@@ -33,6 +36,8 @@ struct evidence_reader {
 	struct arena arena;
 	VEC(struct evidence *) evidence;
 	struct log_reader *records; // of the journal or kmsg that is being read
+	struct code_shelf *code;
+	VEC(struct core_source) cores;
 	void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total);
 	void *progress_ctx;
 };
@@ -42,6 +47,7 @@ struct evidence_reader *evidence_reader_new(const struct know *k, struct event_s
 	struct evidence_reader *r = mem_alloc(sizeof(*r));
 	r->know = k;
 	r->sink = sink;
+	r->code = code_shelf_new();
 	return r;
 }
 
@@ -51,6 +57,10 @@ void evidence_reader_free(struct evidence_reader *r)
 		return;
 	log_reader_free(r->records);
 	scanner_free(r->scanner);
+	code_shelf_free(r->code);
+	for (size_t i = 0; i < r->cores.len; i++)
+		core_source_free(&r->cores.data[i]);
+	vec_free(&r->cores);
 	vec_free(&r->evidence);
 	arena_free(&r->arena);
 	free(r);
@@ -346,7 +356,7 @@ static bool read_document(struct evidence_reader *r, struct source *s, struct st
 	read_whole(s, stream, &ahead->bytes);
 	struct counted c = { r->sink, 0 };
 	const struct artefact_output out = {
-		.know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1
+		.know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1, .code = r->code
 	};
 	const char *kind = document_read(&out, text_str(&ahead->bytes));
 	if (!kind) {
@@ -364,10 +374,83 @@ static bool read_document(struct evidence_reader *r, struct source *s, struct st
 	return true;
 }
 
+// --- cores and code objects ---
+
+static bool not_wanted(void *ctx, struct str target)
+{
+	(void)target;
+	*(bool *)ctx = true;
+	return false;
+}
+
+static void found_one(void *ctx, const struct code_found *f)
+{
+	(void)f;
+	*(bool *)ctx = true;
+}
+
+static void forget(void *ctx, struct uh_error *err)
+{
+	(void)ctx;
+	uh_error_free(err);
+}
+
+/** Whether an ELF file has code of a GPU in it. */
+static bool has_gpu_code(const struct file *f)
+{
+	bool found = false;
+	const struct code_finder finder = { not_wanted, found_one, forget, &found };
+	code_find(f, &finder);
+	return found;
+}
+
+/** A core is kept until all sources are known: that of the GPU and that of its process are read together. */
+static bool keep_elf(struct evidence_reader *r, struct source *s, struct stream *stream, struct uh_error **ret_err)
+{
+	struct str head = { stream->bytes, stream->have };
+	if (!str_starts(head, S("\x7f"
+				"ELF")))
+		return false;
+	struct core_source c;
+	if (!core_begins(head)) {
+		struct file f = { .name = str_z(s->name), .fd = s->fd, .size = s->size };
+		if (s->fd < 0 || !has_gpu_code(&f))
+			return false;
+		code_shelf_add(r->code, s->name);
+		evidence_add(r, s->name, "code-object")->bytes = s->size;
+		return true;
+	}
+	struct text bytes = { 0 };
+	if (s->fd < 0)
+		read_whole(s, stream, &bytes);
+	if (bytes.n >= DOCUMENT_MAX) {
+		*ret_err = uh_error_new(
+			"%s: a core that is compressed; unpack it first, so that only what is needed of it is read", s->name);
+		text_free(&bytes);
+		return true;
+	}
+	*ret_err = core_source_keep(s, &bytes, &c);
+	if (*ret_err)
+		return true;
+	struct evidence *e = evidence_add(r, s->name, c.has_gpu ? "gpu-core" : "core");
+	e->bytes = s->fd < 0 ? bytes.n : s->size;
+	e->kinds[e->nkinds++] = e->kind;
+	c.evidence = e->id;
+	c.file.name = e->path;
+	vec_push(&r->cores, c);
+	return true;
+}
+
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
 	struct stream stream = { .source = s, .bytes = mem_alloc(BEFORE + STREAM_BODY + AFTER) };
 	struct uh_error *err = read_head(s, &stream);
+	struct uh_error *elf_err = NULL;
+	if (stream.have && keep_elf(r, s, &stream, &elf_err)) {
+		uh_error_free(err);
+		free(stream.bytes);
+		return elf_err;
+	}
 	if (err) {
 		free(stream.bytes);
 		return err;
@@ -379,7 +462,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		free(stream.bytes);
 		return stream.err;
 	}
-	struct log_reader *log = log_reader_new(r->know, e->id, r->sink);
+	struct log_reader *log = log_reader_new(r->know, e->id, e->path, r->code, r->sink);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have });
 	bool every = stream.ended || differences || (s->fd >= 0 && s->size <= SMALL);
@@ -419,7 +502,7 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 		r->records = NULL;
 	} else if (!record) {
 		e = evidence_add(r, name, "kernel-log");
-		r->records = log_reader_new(r->know, e->id, r->sink);
+		r->records = log_reader_new(r->know, e->id, e->path, r->code, r->sink);
 		log_reader_live(r->records);
 	} else {
 		struct stamp time = { 0 };
@@ -430,4 +513,12 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 		e->bytes += record->text.n + 1;
 		log_reader_line(r->records, record->text, time, record->boot_id);
 	}
+}
+
+void evidence_add_code(struct evidence_reader *r, const char *path) { code_shelf_add(r->code, path); }
+
+struct uh_error *evidence_end(struct evidence_reader *r)
+{
+	struct artefact_output out = { .know = r->know, .sink = r->sink, .code = r->code };
+	return gpu_cores_read(&out, r->cores.data, r->cores.len);
 }

@@ -212,8 +212,14 @@ static void say_what_the_host_has(struct uh_session *s)
 	vec_push(&s->notes, note);
 }
 
+void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_code(s->evidence, path); }
+
 void uh_session_end(struct uh_session *s)
 {
+	engine_end(s->engine);
+	struct uh_error *err = evidence_end(s->evidence);
+	if (err)
+		on_problem(s, err);
 	engine_end(s->engine);
 	for (size_t n = 0; n < evidence_count(s->evidence); n++)
 		for (size_t k = 0; k < evidence_at(s->evidence, n)->nkinds; k++)

@@ -1,0 +1,456 @@
+// What a GPU core tells: stopped and waiting waves in groups, errors of queues, memory that existed, code that was overwritten.
+#include "evidence/gpu_core.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "evidence/lanes.h"
+#include "evidence/wave_code.h"
+#include "gpu/layout.h"
+#include "gpu/target_code.h"
+
+enum {
+	GROUPS_TOLD = 12,
+	GROUPS_MOST = 4096,
+	PIDS_FROM = 2,
+	PIDS_UPTO = 1 << 22, // as the kernel counts them
+	QUEUES_TOLD = 16,
+	MAP_MOST = 65536, // ranges
+};
+
+// --- which belong together ---
+
+/** The last number that may be one of gpucore.4242 and core.4242.gpu; systemd-coredump writes it behind the boot's id, and a time
+ * behind it: core.python.1000.BOOT.4242.TIME */
+static int64_t pid_of_name(const char *name)
+{
+	enum { BOOT_ID = 32 };
+	const char *slash = strrchr(name, '/');
+	struct str rest = str_z(slash ? slash + 1 : name);
+	int64_t n, pid = 0;
+	bool behind_boot = false;
+	while (rest.n) {
+		struct str word = str_split(&rest, '.');
+		bool number = str_number(word, &n) && n >= PIDS_FROM && n < PIDS_UPTO;
+		if (number)
+			pid = n;
+		if (number && behind_boot)
+			break;
+		behind_boot = word.n == BOOT_ID;
+	}
+	return pid;
+}
+
+struct uh_error *core_source_keep(const struct source *s, struct text *bytes, struct core_source *ret)
+{
+	*ret = (struct core_source){ .file = { .name = str_z(s->name), .fd = -1 } };
+	if (s->fd >= 0) {
+		ret->file.fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+		ret->file.size = s->size;
+	} else {
+		ret->bytes = bytes->p;
+		ret->file = file_memory(str_z(s->name), text_str(bytes));
+	}
+	struct core c = { 0 };
+	struct uh_error *err = core_add(&c, &ret->file);
+	if (err) {
+		core_source_free(ret);
+	} else {
+		ret->has_gpu = c.gpu_note.p;
+		ret->pid = c.files[0].pid ? c.files[0].pid : pid_of_name(s->name);
+	}
+	core_free(&c);
+	return err;
+}
+
+void core_source_free(struct core_source *c)
+{
+	file_close(&c->file);
+	free(c->bytes);
+	c->bytes = NULL;
+}
+
+// --- one target ---
+
+struct reading {
+	struct artefact_output out;
+	struct target *target;
+	struct target_code code;
+	struct arena arena;
+	int64_t pid;
+	size_t nwaves;
+	const struct wave *waves;
+	const struct where **where;
+	struct str *kernels;
+	size_t nmap;
+	struct address_range *map;
+};
+
+struct group {
+	size_t first, count;
+};
+
+static struct place here(const struct reading *r) { return (struct place){ r->out.source, 0 }; }
+
+static void add_process(const struct reading *r, struct event *e, struct arena *a)
+{
+	event_add_text(e, a, "process", r->target->process);
+	if (r->pid)
+		event_add_number(e, a, "pid", r->pid);
+}
+
+static void tell_agents(struct reading *r)
+{
+	struct request agents = { .kind = REQUEST_AGENTS };
+	target_ask(r->target, &agents);
+	for (size_t i = 0; i < agents.n; i++) {
+		const struct agent *g = &agents.agents[i];
+		struct event e;
+		if (!artefact_event(&r->out, "core-gpu", here(r), &e))
+			return;
+		// Bus, device and function in one number, without the domain.
+		if (g->location)
+			event_add(&e, S("pci"),
+				  arena_printf(&r->arena, "0000:%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f,
+					       g->location & 7),
+				  FACT_TEXT);
+		if (g->vendor)
+			event_add_code(&e, &r->arena, "vendor", g->vendor);
+		if (g->device)
+			event_add_code(&e, &r->arena, "device_id", g->device);
+		event_add_text(&e, &r->arena, "gfx", g->gfx);
+		artefact_tell(&r->out, &e);
+	}
+}
+
+// --- registers of a wave, as values ---
+
+static struct values *next_value(struct values *v, size_t *n, const char *group, struct str name, unsigned digits, size_t count,
+				 const uint64_t *data)
+{
+	v[*n] = (struct values){ .group = str_z(group), .name = name, .digits = digits, .n = count, .data = data };
+	return &v[(*n)++];
+}
+
+/** @count registers of @lanes lanes each: s0, v0, a0, ... */
+static void add_block(struct reading *r, struct values *v, size_t *n, const char *group, char bank, const struct wave_block *b,
+		      unsigned lanes)
+{
+	size_t words = (size_t)b->count * lanes;
+	_cleanup_free_ uint32_t *raw = mem_alloc(words * sizeof(*raw) + 1);
+	if (!words || !wave_registers(r->target, b, lanes, raw))
+		return;
+	uint64_t *data = arena_alloc(&r->arena, words * sizeof(*data));
+	for (size_t i = 0; i < words; i++)
+		data[i] = raw[i];
+	for (unsigned k = 0; k < b->count; k++)
+		next_value(v, n, group, arena_printf(&r->arena, "%c%u", bank, k), 8, lanes, data + (size_t)k * lanes);
+}
+
+static void add_named(struct reading *r, struct values *v, size_t *n, const char *name, unsigned digits, uint64_t value)
+{
+	uint64_t *data = arena_alloc(&r->arena, sizeof(*data));
+	*data = value;
+	next_value(v, n, "system", str_z(name), digits, 1, data);
+}
+
+static void add_registers(struct reading *r, const struct wave *w, struct event *e)
+{
+	const struct wave_layout *l = w->layout;
+	size_t most = l->nregisters + WAVE_TTMPS + 8 + w->sgprs.count + w->vgprs.count + w->acc_vgprs.count, n = 0;
+	struct values *v = arena_alloc(&r->arena, most * sizeof(*v));
+	uint64_t named = l->numbers[NUMBER_SGPRS_NAMED] < w->sgprs.count ? l->numbers[NUMBER_SGPRS_NAMED] : w->sgprs.count;
+	uint32_t vcc[2];
+	add_named(r, v, &n, "pc", 16, w->pc);
+	add_named(r, v, &n, "exec", w->lanes / 4, w->exec);
+	for (size_t i = 0; i < l->nregisters; i++) {
+		uint64_t *data = arena_alloc(&r->arena, sizeof(*data));
+		*data = w->hwregs[i];
+		next_value(v, &n, "system", l->registers[i], 8, 1, data);
+	}
+	struct wave_block last = { w->sgprs.address + 4 * (named - 2), 2 };
+	if (named >= 2 && wave_registers(r->target, &last, 1, vcc))
+		add_named(r, v, &n, "vcc", w->lanes / 4, w->lanes == 32 ? vcc[0] : vcc[0] | (uint64_t)vcc[1] << 32);
+	add_block(r, v, &n, "scalar", 's', &w->sgprs, 1);
+	if (!w->no_vgprs)
+		add_block(r, v, &n, "vector", 'v', &w->vgprs, w->lanes);
+	add_block(r, v, &n, "vector", 'a', &w->acc_vgprs, w->lanes);
+	e->values = v;
+	e->nvalues = n;
+}
+
+// --- groups of waves ---
+
+static bool same_place(const struct reading *r, size_t a, size_t b)
+{
+	return r->waves[a].pc == r->waves[b].pc && r->waves[a].stop_reasons == r->waves[b].stop_reasons &&
+	       str_eq(r->kernels[a], r->kernels[b]);
+}
+
+/** Stopped ones first, then the larger groups. */
+static int by_weight(const void *a, const void *b, void *ctx)
+{
+	const struct reading *r = ctx;
+	const struct group *x = a, *y = b;
+	bool stopped_x = r->waves[x->first].stop_reasons, stopped_y = r->waves[y->first].stop_reasons;
+	if (stopped_x != stopped_y)
+		return stopped_x ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static void add_dispatch(struct reading *r, const struct wave *w, struct event *e)
+{
+	struct dispatch d;
+	if (!wave_dispatch(r->target, w, &d))
+		return;
+	event_add(e, S("grid"), arena_printf(&r->arena, "%u,%u,%u", d.grid[0], d.grid[1], d.grid[2]), FACT_TEXT);
+	event_add(e, S("workgroup"), arena_printf(&r->arena, "%u,%u,%u", d.workgroup[0], d.workgroup[1], d.workgroup[2]),
+		  FACT_TEXT);
+	event_add_number(e, &r->arena, "packet", (int64_t)d.packet);
+}
+
+static void tell_group(struct reading *r, const struct group *g)
+{
+	const struct wave *w = &r->waves[g->first];
+	const struct where *at = r->where[g->first];
+	struct str reason = stop_reasons_text(&r->arena, w->stop_reasons);
+	struct event e;
+	if (!artefact_event(&r->out, reason.n ? "core-waves-stopped" : "core-waves-running", here(r), &e))
+		return;
+	e.text = arena_printf(&r->arena, "wave %zu: pc 0x%llx", w->id, (unsigned long long)w->pc);
+	event_add_text(&e, &r->arena, "stop_reason", reason);
+	event_add_code(&e, &r->arena, "pc", w->pc);
+	event_add_text(&e, &r->arena, "kernel_name", r->kernels[g->first]);
+	event_add_number(&e, &r->arena, "waves", (int64_t)g->count);
+	event_add(&e, S("wave"), arena_printf(&r->arena, "%zu", w->id), FACT_TEXT);
+	event_add_number(&e, &r->arena, "queue", w->queue->id);
+	if (at->in)
+		event_add_text(&e, &r->arena, "code_object", at->in->name);
+	add_process(r, &e, &r->arena);
+	add_dispatch(r, w, &e);
+	add_registers(r, w, &e);
+	struct wave_code code = { .know = r->out.know,
+				  .where = at,
+				  .reason = reason,
+				  .values = e.values,
+				  .nvalues = e.nvalues,
+				  .lanes = w->lanes,
+				  .map = r->map,
+				  .nmap = r->nmap,
+				  .in_barrier = w->in_barrier };
+	wave_code_tell(&e, &r->arena, &code);
+	artefact_tell(&r->out, &e);
+}
+
+static void tell_waves(struct reading *r)
+{
+	struct request waves = { .kind = REQUEST_WAVES };
+	target_ask(r->target, &waves);
+	r->nwaves = waves.n;
+	r->waves = waves.waves;
+	r->where = target_code_waves(&r->code, waves.waves, waves.n, WAVE_CONTEXT);
+	r->kernels = arena_alloc(&r->arena, waves.n * sizeof(*r->kernels) + 1);
+	VEC(struct group) groups = { 0 };
+	unsigned rest = 0;
+	for (size_t i = 0; i < waves.n; i++) {
+		r->kernels[i] = target_code_kernel_name(&r->code, &waves.waves[i], r->where[i]);
+		size_t g = groups.len;
+		while (g && !same_place(r, groups.data[g - 1].first, i))
+			g--;
+		if (g)
+			groups.data[g - 1].count++;
+		else if (groups.len < GROUPS_MOST)
+			vec_push(&groups, ((struct group){ i, 1 }));
+		else
+			rest++;
+	}
+	if (groups.len)
+		qsort_r(groups.data, groups.len, sizeof(groups.data[0]), by_weight, r);
+	for (size_t i = 0; i < groups.len; i++) {
+		if (i < GROUPS_TOLD)
+			tell_group(r, &groups.data[i]);
+		else
+			rest += groups.data[i].count;
+	}
+	struct event e;
+	if (rest && artefact_event(&r->out, "core-waves-more", here(r), &e)) {
+		event_add_number(&e, &r->arena, "waves", rest);
+		artefact_tell(&r->out, &e);
+	}
+	vec_free(&groups);
+}
+
+// --- queues, memory, code, problems ---
+
+/** Errors of queues are evidence where the waves themselves are missing. */
+static void tell_queues(struct reading *r)
+{
+	struct request queues = { .kind = REQUEST_QUEUES };
+	target_ask(r->target, &queues);
+	for (size_t i = 0; i < queues.n && i < QUEUES_TOLD; i++) {
+		const struct queue *q = &queues.queues[i];
+		struct dispatch d;
+		bool running = q->indexes_known && queue_dispatch(r->target, q, q->read_index, &d);
+		const struct code_kernel *k = running ? target_code_kernel(&r->code, d.kernel_object) : NULL;
+		for (int code = 1; code <= 64; code++) {
+			struct str name = q->exceptions >> (code - 1) & 1 ? know_name(r->out.know, S("queue-exception"), code) :
+									    (struct str){ 0 };
+			struct event e;
+			if (!name.n || str_ends(name, S("_NEW")) || !artefact_event(&r->out, "core-queue-error", here(r), &e))
+				continue;
+			event_add_text(&e, &r->arena, "queue_error", name);
+			event_add_number(&e, &r->arena, "queue", q->id);
+			if (k)
+				event_add_text(&e, &r->arena, "kernel_name", code_set_name(&r->code.set, k->name));
+			add_process(r, &e, &r->arena);
+			artefact_tell(&r->out, &e);
+		}
+	}
+}
+
+/** The ranges that existed, so that any fault's address can be held against them. */
+static void read_map(struct reading *r)
+{
+	struct request map = { .kind = REQUEST_MAP };
+	target_ask(r->target, &map);
+	size_t n = map.n < MAP_MOST ? map.n : MAP_MOST;
+	r->map = arena_alloc(&r->arena, n * sizeof(*r->map) + 1);
+	for (size_t i = 0; i < n; i++)
+		r->map[r->nmap++] = (struct address_range){ map.map[i].begin, map.map[i].end };
+}
+
+static void tell_map(struct reading *r)
+{
+	struct event e;
+	if (!r->nmap || !artefact_event(&r->out, "core-memory", here(r), &e))
+		return;
+	uint64_t *begin = arena_alloc(&r->arena, r->nmap * sizeof(*begin)),
+		 *end = arena_alloc(&r->arena, r->nmap * sizeof(*end));
+	for (size_t i = 0; i < r->nmap; i++) {
+		begin[i] = r->map[i].begin;
+		end[i] = r->map[i].end;
+	}
+	struct values v[] = {
+		{ .group = S("memory"), .name = S("begin"), .digits = 12, .n = r->nmap, .data = begin },
+		{ .group = S("memory"), .name = S("end"), .digits = 12, .n = r->nmap, .data = end },
+	};
+	e.values = v;
+	e.nvalues = 2;
+	event_add_number(&e, &r->arena, "ranges", (int64_t)r->nmap);
+	add_process(r, &e, &r->arena);
+	artefact_tell(&r->out, &e);
+}
+
+static void tell_differences(struct reading *r)
+{
+	for (size_t i = 0; i < r->code.differences.len; i++) {
+		const struct code_difference *d = &r->code.differences.data[i];
+		const struct code_symbol *f = code_object_symbol(d->in->object, d->address - d->in->base);
+		struct text line = { 0 };
+		struct event e;
+		if (!artefact_event(&r->out, "core-code-overwritten", here(r), &e))
+			return;
+		code_difference_say(d, &line);
+		e.text = arena_str(&r->arena, text_str(&line));
+		text_free(&line);
+		event_add_text(&e, &r->arena, "code_object", d->in->name);
+		event_add_code(&e, &r->arena, "overwritten_at", d->address);
+		event_add_number(&e, &r->arena, "overwritten_bytes", (int64_t)d->bytes);
+		event_add_code(&e, &r->arena, "found", d->found);
+		event_add_code(&e, &r->arena, "expected", d->expected);
+		if (f)
+			event_add_text(&e, &r->arena, "kernel_name", code_set_name(&r->code.set, f->name));
+		add_process(r, &e, &r->arena);
+		artefact_tell(&r->out, &e);
+	}
+}
+
+static void tell_note(struct reading *r, struct str text)
+{
+	struct event e;
+	if (!text.n || !artefact_event(&r->out, "core-note", here(r), &e))
+		return;
+	event_add_text(&e, &r->arena, "note", text);
+	artefact_tell(&r->out, &e);
+}
+
+static void tell_problems(struct reading *r)
+{
+	struct request queues = { .kind = REQUEST_QUEUES };
+	target_ask(r->target, &queues);
+	for (size_t i = 0; i < queues.n && i < QUEUES_TOLD; i++)
+		tell_note(r, queues.queues[i].problem);
+	struct str lines[] = { r->target->problems(r->target), text_str(&r->code.set.problems) };
+	for (size_t i = 0; i < 2; i++)
+		while (lines[i].n)
+			tell_note(r, str_split(&lines[i], '\n'));
+	for (size_t i = 0; i < r->nwaves; i++)
+		if (r->where[i]->no_instructions.n) {
+			tell_note(r, arena_printf(&r->arena, "No instructions are shown: " STR_FMT,
+						  STR_ARG(r->where[i]->no_instructions)));
+			break;
+		}
+}
+
+static void read_target(struct reading *r, const struct code_places *places)
+{
+	target_code_open(&r->code, r->target, places);
+	read_map(r);
+	tell_agents(r);
+	tell_waves(r);
+	tell_queues(r);
+	tell_differences(r);
+	tell_map(r);
+	tell_problems(r);
+	target_code_close(&r->code);
+	arena_free(&r->arena);
+}
+
+/** Whether @host is the core of the process whose GPU's core is @gpu. */
+static bool belong_together(const struct core_source *gpu, const struct core_source *host, size_t gpus, size_t hosts)
+{
+	if (host->has_gpu)
+		return false;
+	return gpu->pid && host->pid ? gpu->pid == host->pid : gpus == 1 && hosts == 1;
+}
+
+struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_source *cores, size_t n)
+{
+	size_t gpus = 0, hosts = 0;
+	struct uh_error *first = NULL;
+	for (size_t i = 0; i < n; i++)
+		*(cores[i].has_gpu ? &gpus : &hosts) += 1;
+	for (size_t i = 0; i < n; i++) {
+		struct file files[CORE_FILES];
+		size_t k = 0;
+		struct reading r = { .out = *out, .pid = cores[i].pid };
+		if (!cores[i].has_gpu)
+			continue;
+		files[k++] = cores[i].file;
+		cores[i].file.fd = -1;
+		for (size_t h = 0; h < n && k < CORE_FILES; h++)
+			if (belong_together(&cores[i], &cores[h], gpus, hosts)) {
+				files[k++] = cores[h].file;
+				cores[h].file.fd = -1;
+				r.pid = cores[h].pid ? cores[h].pid : r.pid;
+				cores[h].has_gpu = true;
+			}
+		r.out.source = cores[i].evidence;
+		struct code_places places = { .beside = cores[i].file.name };
+		places.paths = code_shelf_paths(out->code, &places.n);
+		struct uh_error *err = target_core(out->know, files, k, &r.target);
+		if (!err) {
+			read_target(&r, &places);
+			target_close(r.target);
+		} else if (first) {
+			uh_error_free(err);
+		} else {
+			first = err;
+		}
+	}
+	return first;
+}

@@ -1,0 +1,213 @@
+#include "evidence/wave_code.h"
+
+#include <stdio.h>
+
+#include "evidence/lanes.h"
+
+enum { ACCESSES = 4, SPACES = 1 << SPACE_GLOBAL | 1 << SPACE_FLAT | 1 << SPACE_BUFFER | 1 << SPACE_SCALAR };
+
+// --- registers ---
+
+static bool read_register(void *ctx, char bank, unsigned number, unsigned lane, uint32_t *ret)
+{
+	const struct wave_code *w = ctx;
+	char name[16];
+	snprintf(name, sizeof(name), "%c%u", bank, number);
+	const struct values *v = values_find(w->values, w->nvalues, name);
+	if (!v || !lane_known(v, lane))
+		return false;
+	*ret = (uint32_t)v->data[lane];
+	return true;
+}
+
+static bool read_named(void *ctx, struct str name, uint64_t *ret)
+{
+	const struct wave_code *w = ctx;
+	char z[32];
+	str_copy(z, sizeof(z), name);
+	const struct values *v = values_find(w->values, w->nvalues, z);
+	if (!v || !v->n)
+		return false;
+	*ret = v->data[0];
+	return true;
+}
+
+// --- accesses ---
+
+struct access {
+	const struct instruction *instruction;
+	struct meaning meaning;
+	bool clobbered;
+	size_t n;
+	struct lane_address lanes[MEANING_LANES];
+	bool judged, unmapped; // held against the map: some lane's address is in no range
+	struct map_place place;
+	uint64_t worst; // the first address that is in none, or else the first
+};
+
+static void find_addresses(const struct wave_code *w, struct access *x)
+{
+	struct meaning_registers r = { .read = read_register, .read_named = read_named, .ctx = (void *)w };
+	uint64_t exec = 0;
+	if (!read_named((void *)w, S("exec"), &exec) && w->nvalues)
+		exec = UINT64_MAX;
+	if (!x->clobbered)
+		x->n = meaning_addresses(&x->meaning, &r, exec, w->lanes ? w->lanes : 64, x->lanes);
+	x->worst = x->n ? x->lanes[0].address : 0;
+	for (size_t i = 0; i < x->n && w->nmap && !x->unmapped; i++) {
+		x->place = map_locate(w->map, w->nmap, x->lanes[i].address);
+		x->unmapped = x->place.relation != MAP_INSIDE && !x->lanes[i].outside;
+		x->judged = true;
+		if (x->unmapped)
+			x->worst = x->lanes[i].address;
+	}
+}
+
+/** The access at the pc and those before it that may still have been under way, the likeliest first. */
+static size_t find_accesses(const struct wave_code *w, size_t here, struct access ret[static ACCESSES])
+{
+	const struct instruction *code = w->where->instructions;
+	struct meaning_candidate found[MEANING_CANDIDATES];
+	size_t n = 0, candidates = meaning_candidates(w->know, code, here, SPACES, found);
+	struct meaning m;
+	if (meaning_of(w->know, code[here].text, &m) && meaning_accesses(&m) && SPACES >> m.what->space & 1)
+		ret[n++] = (struct access){ .instruction = &code[here], .meaning = m };
+	for (size_t i = 0; i < candidates && n < ACCESSES; i++)
+		if (!found[i].waited)
+			ret[n++] = (struct access){ .instruction = &code[found[i].index],
+						    .meaning = found[i].meaning,
+						    .clobbered = found[i].clobbered || found[i].exec_changed };
+	for (size_t i = 0; i < n; i++)
+		find_addresses(w, &ret[i]);
+	return n;
+}
+
+/** One whose address is in no range is guilty; else the nearest. */
+static const struct access *guilty_access(const struct access *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (x[i].unmapped)
+			return &x[i];
+	return n ? &x[0] : NULL;
+}
+
+static void add_address_values(struct event *e, struct arena *a, const struct wave_code *w, const struct access *x, size_t n)
+{
+	struct values *v = arena_alloc(a, (e->nvalues + n) * sizeof(*v) + 1);
+	size_t k = e->nvalues;
+	if (k)
+		memcpy(v, e->values, k * sizeof(*v));
+	for (size_t i = 0; i < n; i++) {
+		if (!x[i].n)
+			continue;
+		uint64_t *data = arena_alloc(a, MEANING_LANES * sizeof(*data));
+		for (size_t lane = 0; lane < MEANING_LANES; lane++)
+			data[lane] = UINT64_MAX;
+		for (size_t l = 0; l < x[i].n; l++)
+			data[x[i].lanes[l].lane] = x[i].lanes[l].address;
+		v[k++] = (struct values){ .group = S("access"),
+					  .name = arena_str(a, x[i].instruction->text),
+					  .digits = 12,
+					  .address = x[i].instruction->address + w->where->in->base,
+					  .n = MEANING_LANES,
+					  .data = data };
+	}
+	e->values = v;
+	e->nvalues = k;
+}
+
+/** `0x7f00 to 0x7f3c` */
+static struct str span_say(struct arena *a, const struct access *x)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+	for (size_t i = 0; i < x->n; i++) {
+		low = x->lanes[i].address < low ? x->lanes[i].address : low;
+		high = x->lanes[i].address > high ? x->lanes[i].address : high;
+	}
+	if (low == high)
+		return arena_printf(a, "0x%llx", (unsigned long long)low);
+	return arena_printf(a, "0x%llx to 0x%llx", (unsigned long long)low, (unsigned long long)high);
+}
+
+static void tell_access(struct event *e, struct arena *a, const struct wave_code *w, size_t here)
+{
+	struct access x[ACCESSES];
+	size_t n = find_accesses(w, here, x);
+	const struct access *g = guilty_access(x, n);
+	if (!g)
+		return;
+	event_add_text(e, a, "access", meaning_say(a, w->know, &g->meaning));
+	if (g->instruction != &w->where->instructions[here]) {
+		event_add_text(e, a, "access_instruction", g->instruction->text);
+		event_add_code(e, a, "access_pc", g->instruction->address + w->where->in->base);
+	}
+	if (g->n) {
+		event_add_code(e, a, "effective_address", g->worst);
+		event_add_text(e, a, "effective_addresses", span_say(a, g));
+	}
+	if (g->judged) {
+		event_add_text(e, a, "effective_place", map_say(a, &g->place));
+		event_add_text(e, a, "effective_relation", str_z(map_relation_name(g->place.relation)));
+	}
+	add_address_values(e, a, w, x, n);
+}
+
+// --- the rest ---
+
+size_t wave_code_stop(const struct where *w, struct str reason)
+{
+	bool trap = str_find(reason, S("TRAP")) >= 0 || str_find(reason, S("BREAKPOINT")) >= 0;
+	if (trap && w->here && w->here < w->ninstructions && !str_starts(w->instructions[w->here].text, S("s_trap")) &&
+	    str_starts(w->instructions[w->here - 1].text, S("s_trap")))
+		return w->here - 1;
+	return w->here;
+}
+
+static void tell_lines(struct event *e, struct arena *a, const struct where *w)
+{
+	if (!w->nframes)
+		return;
+	struct text chain = { 0 };
+	for (size_t i = 0; i < w->nframes && w->nframes > 1; i++)
+		text_printf(&chain, "%s" STR_FMT " (" STR_FMT ":%u)", i ? " < " : "", STR_ARG(w->frames[i].function),
+			    STR_ARG(w->frames[i].file), w->frames[i].line);
+	event_add_text(e, a, "source_file", w->frames[0].file);
+	event_add(e, S("source_line"), arena_printf(a, "%u", w->frames[0].line), FACT_NUMBER);
+	event_add_text(e, a, "call_chain", text_str(&chain));
+	text_free(&chain);
+}
+
+static void tell_waiting(struct event *e, struct arena *a, const struct wave_code *w)
+{
+	struct meaning_parked parked;
+	const struct where *at = w->where;
+	if (at->here < at->ninstructions &&
+	    meaning_parked(a, w->know, at->instructions, at->ninstructions, at->here, &parked)) {
+		event_add_text(e, a, "waits_for", parked.waits_for);
+		if (parked.polls)
+			event_add_text(e, a, "polls", at->instructions[parked.polled].text);
+	} else if (w->in_barrier) {
+		event_add_text(e, a, "waits_for", S("the other waves of its workgroup (barrier)"));
+	}
+}
+
+void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
+{
+	const struct where *at = w->where;
+	size_t here = wave_code_stop(at, w->reason);
+	if (at->function && !event_fact(e, "kernel_name"))
+		event_add_text(e, a, "kernel_name", at->name);
+	if (!event_fact(e, "source_file"))
+		tell_lines(e, a, at);
+	if (here < at->ninstructions) {
+		if (!event_fact(e, "instruction"))
+			event_add_text(e, a, "instruction", at->instructions[here].text);
+		if (here && !event_fact(e, "instruction_before"))
+			event_add_text(e, a, "instruction_before", at->instructions[here - 1].text);
+	}
+	if (!w->reason.n)
+		tell_waiting(e, a, w);
+	else if (here < at->ninstructions && (str_find(w->reason, S("MEMORY")) >= 0 || str_find(w->reason, S("ADDRESS")) >= 0 ||
+					      str_find(w->reason, S("APERTURE")) >= 0))
+		tell_access(e, a, w, here);
+}

@@ -1,0 +1,45 @@
+// What the code at a wave's pc says of the wave: kernel, source line, the access with the address of each lane, what it waits for. The
+// same for every reader that has waves.
+#pragma once
+
+#include "code/loaded.h"
+#include "code/meaning.h"
+#include "evidence/event.h"
+#include "gpu/map.h"
+
+/** Instructions before and behind a pc that are looked at. */
+enum { WAVE_CONTEXT = 24 };
+
+struct wave_code {
+	const struct know *know;
+	const struct where *where;
+	struct str reason;           // why the wave stopped; empty: it did not
+	const struct values *values; // its registers
+	size_t nvalues;
+	unsigned lanes;
+	const struct address_range *map; // of the memory that existed; NULL: not known
+	size_t nmap;
+	bool in_barrier; // the wave's own status says so
+};
+
+/** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the address of each lane
+ * to the values. What is added lives in @a. */
+void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w);
+
+/** The index of the instruction at which a wave stopped: a trap counts as done on some runtimes. */
+size_t wave_code_stop(const struct where *w, struct str reason);
+
+// --- code for the waves of texts ---
+
+/** Finds code by the URI and the load address that a text tells, and keeps it. */
+struct code_shelf;
+
+struct code_shelf *code_shelf_new(void);
+void code_shelf_free(struct code_shelf *s);
+/** A file or directory with code. */
+void code_shelf_add(struct code_shelf *s, const char *path);
+/** What is at @pc of the object of @uri, loaded at @loaded_at; NULL where the object is nowhere. @evidence: the file that tells it. */
+const struct where *code_shelf_where(struct code_shelf *s, struct str evidence, struct str uri, uint64_t loaded_at,
+				     uint64_t pc);
+/** The paths that were added. */
+const char *const *code_shelf_paths(const struct code_shelf *s, size_t *ret_n);
