@@ -481,7 +481,16 @@ static void test_change(void **state)
 	}
 }
 
-/** What @bytes is told of, which must contain @part. */
+static void put32_at(struct text *t, size_t at, uint32_t v) { memcpy(t->p + at, &v, sizeof(v)); }
+
+static uint32_t get32_at(const struct text *t, size_t at)
+{
+	uint32_t v;
+	memcpy(&v, t->p + at, sizeof(v));
+	return v;
+}
+
+/** What is told of @t, which must contain @part. */
 static void check_told(struct text *t, const char *part)
 {
 	struct seen s = { 0 };
@@ -509,8 +518,23 @@ static void test_messages(void **state)
 	t.p[16 + 5] = 1; // more than it may hold
 	check_told(&t, "compressed bundle at 0x0: not unpacked: ");
 	put_compressed(&t, 2, true);
-	t.p[12] ^= 1; // one byte less, or more, than it holds
-	check_told(&t, "compressed bundle at 0x0: ");
+	put32_at(&t, 12, get32_at(&t, 12) - 1);
+	check_told(&t, "compressed bundle at 0x0: zstd stream at 0x18: holds more than the 611 bytes that its header declares");
+	put_compressed(&t, 2, false);
+	put32_at(&t, 12, get32_at(&t, 12) + 1);
+	check_told(&t, "its header says 613 and ");
+	form_program(&t);
+	t.p[0x71] ^= 1;
+	check_told(&t, ".hip_fatbin at 0x70: no offload bundle begins at 0x70\n");
+	form_program(&t);
+	put32_at(&t, t.n - 2 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), 0x10000);
+	check_told(&t, "section .hip_fatbin (header at 0xb71): its 0x10000 bytes at 0x70 lie outside (0xbf1)\n");
+	form_archive(&t);
+	t.p[8 + 58] ^= 1;
+	check_told(&t, "archive member at 0x8: its header is damaged");
+	put_offload(&t, 2, false);
+	t.p[24] = 100;
+	check_told(&t, "offload binary at 0x0: its 100 entries at 0x20 lie outside");
 }
 
 /** Entries that all have the same bytes would make work without end. */
@@ -534,6 +558,23 @@ static void test_same_bytes(void **state)
 	assert_in_range(s.nproblems, 1, 32);
 	forget(&s);
 	text_free(&t);
+}
+
+/** Sections that have the same bytes are looked at once. */
+static void test_same_sections(void **state)
+{
+	(void)state;
+	struct text fat = { 0 }, t = { 0 };
+	struct seen s = { 0 };
+	put_bundle(&fat, 16);
+	put_host(&t, (struct part[]){ { ".hip_fatbin", &fat }, { ".hip_fatbin.b", &fat } }, 2, false);
+	size_t second = t.n - 2 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_offset);
+	put32_at(&t, second, get32_at(&t, second - sizeof(Elf64_Shdr)));
+	look_in(&s, text_str(&t));
+	assert_int_equal(s.n, 2);
+	forget(&s);
+	text_free(&t);
+	text_free(&fat);
 }
 
 /** Much that is nothing packs well; none of it may be kept. */
@@ -620,9 +661,10 @@ static void test_hash(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),    cmocka_unit_test(test_cut),        cmocka_unit_test(test_change),
-		cmocka_unit_test(test_messages), cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_bomb),
-		cmocka_unit_test(test_targets),  cmocka_unit_test(test_uri),        cmocka_unit_test(test_hash),
+		cmocka_unit_test(test_forms),         cmocka_unit_test(test_cut),        cmocka_unit_test(test_change),
+		cmocka_unit_test(test_messages),      cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_same_sections), cmocka_unit_test(test_targets),    cmocka_unit_test(test_uri),
+		cmocka_unit_test(test_hash),
 	};
 	return cmocka_run_group_tests_name("bundle", tests, NULL, NULL);
 }

@@ -75,36 +75,51 @@ struct str walk_peek(struct walk *w, uint64_t at, uint64_t end, size_t want)
 
 // --- the places at which a container begins ---
 
+/** Whether two bytes with which a magic number begins are among the first 64 of @p. Without a branch for each byte, the compiler
+ * compares many at once. */
+static bool find_near(const uint8_t *p)
+{
+	uint8_t any = 0;
+	for (size_t i = 0; i < 64; i++) {
+		any |= (p[i] == 0x7f) & (p[i + 1] == 'E');
+		any |= (p[i] == '_') & (p[i + 1] == '_');
+		any |= (p[i] == 'C') & (p[i + 1] == 'C');
+		any |= (p[i] == 0x10) & (p[i + 1] == 0xff);
+	}
+	return any;
+}
+
 /** Where one of the magic numbers may begin in @p: four bytes of it are there. */
 static size_t find_in(const char *p, size_t n)
 {
 	const uint32_t magics[] = { get32("\177ELF"), get32("__CL"), get32("CCOB"), get32("\x10\xff\x10\xad") };
 	size_t at = 0;
 	while (at + 4 <= n) {
-		// Without a branch for each byte the compiler compares many at once.
-		size_t block = n - 3 - at < 64 ? n - 3 - at : 64;
-		unsigned any = 0;
-		for (size_t i = 0; i < block; i++) {
-			uint8_t a = (uint8_t)p[at + i], b = (uint8_t)p[at + i + 1];
-			any |= (a == 0x7f) & (b == 'E');
-			any |= (a == '_') & (b == '_');
-			any |= (a == 'C') & (b == 'C');
-			any |= (a == 0x10) & (b == 0xff);
+		if (n - at > 64 && !find_near((const uint8_t *)p + at)) {
+			at += 64;
+			continue;
 		}
-		for (size_t i = 0; any && i < block; i++) {
-			uint32_t v = get32(p + at + i);
+		for (size_t stop = n - 3 - at < 64 ? n - 3 : at + 64; at < stop; at++) {
+			uint32_t v = get32(p + at);
 			if (v == magics[0] || v == magics[1] || v == magics[2] || v == magics[3])
-				return at + i;
+				return at;
 		}
-		at += block;
 	}
 	return n;
+}
+
+/** What is at hand from @at on, or @want bytes where that is nearly nothing. */
+static struct str peek_on(struct walk *w, uint64_t at, uint64_t end, size_t want)
+{
+	if (w->window && at >= w->window_at && at - w->window_at + 64 < w->window_size)
+		want = w->window_size - (size_t)(at - w->window_at);
+	return walk_peek(w, at, end, want);
 }
 
 static uint64_t find_magic(struct walk *w, uint64_t at, uint64_t end)
 {
 	for (size_t want = NEAR; at < end; want = WINDOW) {
-		struct str s = walk_peek(w, at, end, want);
+		struct str s = peek_on(w, at, end, want);
 		if (s.n < 4)
 			return end;
 		size_t hit = find_in(s.p, s.n);
@@ -118,7 +133,7 @@ static uint64_t find_magic(struct walk *w, uint64_t at, uint64_t end)
 static uint64_t skip_zeros(struct walk *w, uint64_t at, uint64_t end)
 {
 	for (size_t want = NEAR; at < end; want = WINDOW) {
-		struct str s = walk_peek(w, at, end, want);
+		struct str s = peek_on(w, at, end, want);
 		for (size_t i = 0; i < s.n; i++)
 			if (s.p[i])
 				return at + i;
