@@ -577,24 +577,50 @@ static void test_same_sections(void **state)
 	text_free(&fat);
 }
 
-/** Much that is nothing packs well; none of it may be kept. */
+static void bomb(size_t much, int times)
+{
+	struct text t = { 0 }, packed = { 0 };
+	_cleanup_free_ char *zeros = calloc(1, much);
+	put_packed(&packed, (struct str){ zeros, much }, true);
+	for (int i = 0; i < times; i++) {
+		put(&t, "CCOB\2\0\1", 8);
+		put32(&t, (uint32_t)(24 + packed.n));
+		put32(&t, (uint32_t)much);
+		put64(&t, 0);
+		put(&t, packed.p, packed.n);
+	}
+	text_free(&packed);
+	check_told(&t, "not unpacked");
+}
+
+/** Much that is nothing packs well: neither one bundle nor all together may become that large. */
 static void test_bomb(void **state)
 {
 	(void)state;
-	enum { MUCH = 64 << 20 };
-	struct text t = { 0 };
-	_cleanup_free_ char *zeros = calloc(1, MUCH);
-	for (int i = 0; i < 4; i++) {
-		struct text packed = { 0 };
-		put_packed(&packed, (struct str){ zeros, MUCH }, true);
-		put(&t, "CCOB\2\0\1", 8);
-		put32(&t, (uint32_t)(24 + packed.n));
-		put32(&t, MUCH);
-		put64(&t, 0);
-		put(&t, packed.p, packed.n);
-		text_free(&packed);
+	bomb(64 << 20, 1);
+	bomb(16 << 20, 20);
+}
+
+/** Where one read ends and the next begins. */
+static void test_boundaries(void **state)
+{
+	(void)state;
+	static const size_t places[] = { 4096, 4093 + (64 << 10) };
+	for (size_t i = 0; i < 16; i++) {
+		struct text t = { 0 };
+		struct seen s = { 0 };
+		for (size_t n = places[i / 8] - i % 8; n; n--)
+			put(&t, "x", 1);
+		put_object(&t, 'b', 3);
+		int fd = memfd_create("boundary", 0);
+		assert_int_equal(write(fd, t.p, t.n), t.n);
+		struct file f = { .name = S("disk"), .fd = fd, .size = t.n };
+		look(&s, &f);
+		assert_int_equal(s.n, 1);
+		file_close(&f);
+		forget(&s);
+		text_free(&t);
 	}
-	check_told(&t, "not unpacked");
 }
 
 // --- names ---
@@ -661,10 +687,10 @@ static void test_hash(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),         cmocka_unit_test(test_cut),        cmocka_unit_test(test_change),
-		cmocka_unit_test(test_messages),      cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_bomb),
-		cmocka_unit_test(test_same_sections), cmocka_unit_test(test_targets),    cmocka_unit_test(test_uri),
-		cmocka_unit_test(test_hash),
+		cmocka_unit_test(test_forms),      cmocka_unit_test(test_cut),           cmocka_unit_test(test_change),
+		cmocka_unit_test(test_messages),   cmocka_unit_test(test_same_bytes),    cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_boundaries), cmocka_unit_test(test_same_sections), cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_uri),        cmocka_unit_test(test_hash),
 	};
 	return cmocka_run_group_tests_name("bundle", tests, NULL, NULL);
 }
