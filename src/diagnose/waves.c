@@ -1,11 +1,13 @@
 // What people read out of a wave's registers by hand: which lanes were active, and which of them hold a value that
 // is out of step with the others.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "diagnose/incident.h"
 #include "evidence/lanes.h"
+#include "gpu/map.h"
 
-enum { SHOWN = 6 };
+enum { SHOWN = 6, PAGE_SHIFT = 12 };
 
 /** `59-63`, `0, 2, 7-9` */
 static struct str lane_list(struct arena *a, uint64_t mask)
@@ -91,9 +93,9 @@ static void judge_pc(struct incident *i, struct diag_event *e, const char *reaso
 		text_printf(&note,
 			    "The pc stands on s_endpgm because the trap is the instruction before it (s_trap 2; s_endpgm): the "
 			    "condition was tested some instructions earlier.");
-	else if (strstr(reason, "ASSERT"))
+	else if (strstr(reason, "ASSERT") && !(instruction && str_starts(instruction->value, S("s_trap"))))
 		text_printf(&note, "The pc stands behind the trap: the condition was tested some instructions earlier.");
-	else if (strstr(reason, "MEMORY") || strstr(reason, "SIGSEGV")) {
+	else if ((strstr(reason, "MEMORY") || strstr(reason, "SIGSEGV")) && !diag_fact(e, "effective_address")) {
 		text_printf(&note,
 			    "Unless the run asked for precise memory reports, the pc is imprecise: the access was issued some "
 			    "instructions earlier");
@@ -108,14 +110,120 @@ static void judge_pc(struct incident *i, struct diag_event *e, const char *reaso
 	text_free(&note);
 }
 
+// --- addresses ---
+
+static bool is_access(const struct values *v) { return str_is(v->group, "access"); }
+
+static uint64_t lanes_in_page(const struct values *v, uint64_t page)
+{
+	uint64_t mask = 0;
+	for (unsigned lane = 0; lane < LANES; lane++)
+		if (lane_known(v, lane) && v->data[lane] >> PAGE_SHIFT == page)
+			mask |= 1ull << lane;
+	return mask;
+}
+
+/** The fault that a lane of this access made, by its page. */
+static bool match_fault(struct incident *i, struct diag_event *e, const struct values *v)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		uint64_t fault;
+		const struct fact *f = diag_fact(i->events.data[n], "fault_address");
+		uint64_t mask = f && str_hex(f->value, &fault) ? lanes_in_page(v, fault >> PAGE_SHIFT) : 0;
+		if (!mask)
+			continue;
+		struct str lanes = lane_list(&i->arena, mask);
+		diag_conclude(i, e, "fault_lanes", lanes);
+		diag_set_note(i, e, "access_note",
+			      arena_printf(&i->arena,
+					   "The fault at " STR_FMT " is of this access: " STR_FMT
+					   " at pc 0x%llx, lane%s " STR_FMT ".",
+					   STR_ARG(f->value), STR_ARG(v->name), (unsigned long long)v->address,
+					   __builtin_popcountll(mask) > 1 ? "s" : "", STR_ARG(lanes)));
+		return true;
+	}
+	return false;
+}
+
+/** What the access at fault is, as far as registers and the map of memory tell. */
+static void explain_access(struct incident *i, struct diag_event *e)
+{
+	for (size_t n = 0; n < e->nvalues; n++)
+		if (is_access(&e->values[n]) && match_fault(i, e, &e->values[n]))
+			return;
+	struct str access = diag_value(e, "access"), addresses = diag_value(e, "effective_addresses");
+	struct str place = diag_value(e, "effective_place"), where = diag_value(e, "access_pc");
+	struct text note = { 0 };
+	if (!access.n)
+		return;
+	if (where.n)
+		text_printf(&note, "The access before it, " STR_FMT " at pc " STR_FMT ", " STR_FMT,
+			    STR_ARG(diag_value(e, "access_instruction")), STR_ARG(where), STR_ARG(access));
+	else
+		text_printf(&note, "The instruction " STR_FMT, STR_ARG(access));
+	if (addresses.n)
+		text_printf(&note, ": " STR_FMT, STR_ARG(addresses));
+	if (str_is(diag_value(e, "effective_relation"), "inside"))
+		text_printf(
+			&note,
+			", all of it mapped when the core was written: another access faulted, or the memory may only be read");
+	else if (place.n)
+		text_printf(&note, "; " STR_FMT " is " STR_FMT, STR_ARG(diag_value(e, "effective_address")), STR_ARG(place));
+	text_add(&note, S("."));
+	diag_set_note(i, e, "access_note", text_str(&note));
+	text_free(&note);
+}
+
+/** Which buffer the address of a fault is in or near, where a core tells which there were. */
+static void locate_faults(struct incident *i)
+{
+	const struct values *begin = NULL, *end = NULL;
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if (e->nvalues == 2 && str_is(e->values[0].group, "memory") && e->values[0].n == e->values[1].n) {
+			begin = &e->values[0];
+			end = &e->values[1];
+		}
+	}
+	if (!begin)
+		return;
+	struct address_range *map = mem_alloc(begin->n * sizeof(*map) + 1);
+	for (size_t n = 0; n < begin->n; n++)
+		map[n] = (struct address_range){ begin->data[n], end->data[n] };
+	for (size_t n = 0; n < i->events.len; n++) {
+		struct diag_event *e = i->events.data[n];
+		uint64_t address;
+		if (!str_hex(diag_value(e, "fault_address"), &address))
+			continue;
+		struct map_place p = map_locate(map, begin->n, address);
+		diag_conclude(i, e, "fault_place", map_say(&i->arena, &p));
+		diag_set_note(i, e, "allocation_note",
+			      arena_printf(&i->arena, "By the core's memory map the address is " STR_FMT ".",
+					   STR_ARG(map_say(&i->arena, &p))));
+	}
+	free(map);
+}
+
+/** k.hip:12 */
+static void name_source(struct incident *i, struct diag_event *e)
+{
+	struct str file = diag_value(e, "source_file"), line = diag_value(e, "source_line");
+	while (memchr(file.p, '/', file.n))
+		str_split(&file, '/');
+	if (file.n && line.n)
+		diag_conclude(i, e, "source", arena_printf(&i->arena, STR_FMT ":" STR_FMT, STR_ARG(file), STR_ARG(line)));
+}
+
 void waves_explain(struct incident *i)
 {
 	unsigned places = 0;
+	locate_faults(i);
 	for (size_t n = 0; n < i->events.len; n++)
 		places += diag_fact(i->events.data[n], "stop_reason") && diag_fact(i->events.data[n], "pc");
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
 		const struct fact *reason = diag_fact(e, "stop_reason"), *count = diag_fact(e, "waves");
+		name_source(i, e);
 		if (count)
 			diag_set_note(i, e, "wave_count",
 				      arena_printf(&i->arena, STR_FMT " wave%s", STR_ARG(count->value),
@@ -127,6 +235,7 @@ void waves_explain(struct incident *i)
 		char word[128];
 		snprintf(word, sizeof(word), STR_FMT, STR_ARG(str_cut(reason->value, 120)));
 		judge_pc(i, e, word, places);
+		explain_access(i, e);
 		const struct values *exec = values_find(e->values, e->nvalues, "exec");
 		uint64_t active = exec && exec->n ? exec->data[0] : 0;
 		if (!active)

@@ -24,7 +24,10 @@ static void write_place(struct json *j, struct place at)
 	jw_key(j, "source");
 	jw_int(j, at.source);
 	jw_key(j, "line");
-	jw_int(j, (int64_t)at.line);
+	if (at.line)
+		jw_int(j, (int64_t)at.line);
+	else
+		jw_null(j); // a core has none
 	jw_close(j, '}');
 }
 

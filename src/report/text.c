@@ -233,7 +233,10 @@ static struct str file_name(const struct text_report *t, unsigned source)
 /** Where a row was read. */
 static void add_place(const struct text_report *t, struct text *line, struct place at)
 {
-	if (evidence_count(t->diagnosis->evidence) == 1)
+	bool alone = evidence_count(t->diagnosis->evidence) == 1;
+	if (!at.line) // of a core
+		text_printf(line, alone ? "" : " [" STR_FMT "]", STR_ARG(file_name(t, at.source)));
+	else if (alone)
 		text_printf(line, " [line %llu]", (unsigned long long)at.line);
 	else
 		text_printf(line, " [" STR_FMT ":%llu]", STR_ARG(file_name(t, at.source)), (unsigned long long)at.line);
