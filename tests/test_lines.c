@@ -43,7 +43,7 @@ static const char one_cl[] =
 	"}\n"
 	"kernel void second(global float *out, global const float *in, int n) { *out = blend(in, n) + apart(in, 2); }\n";
 static const char two_cl[] = "#include \"helpers.h\"\n"
-			     "static __attribute__((noinline)) int dead(int i) { return i * 3; }\n"
+			     "__attribute__((noinline)) int dead(int i) { return i * 3; }\n"
 			     "kernel void third(global float *out, global const float *in, int n)\n"
 			     "{\n"
 			     "\tif (n > 4)\n"
@@ -184,6 +184,18 @@ static struct code_lines *open_lines(const char *name, struct str bytes, const u
 	return l;
 }
 
+/** Says only where two long texts begin to differ. */
+static void assert_same(const char *name, struct str ours, struct str expected)
+{
+	size_t i = 0;
+	while (i < ours.n && i < expected.n && ours.p[i] == expected.p[i])
+		i++;
+	size_t from = i < 200 ? 0 : i - 200;
+	if (i < ours.n || i < expected.n)
+		fail_msg("%s: ours\n" STR_FMT "\nbut expected\n" STR_FMT, name, STR_ARG(str_cut(str_from(ours, from), 400)),
+			 STR_ARG(str_cut(str_from(expected, from), 400)));
+}
+
 static void check_rows(const struct code_lines *l, const uint64_t *addresses, size_t n)
 {
 	size_t exact = 0;
@@ -212,15 +224,14 @@ static void compare(const char *name)
 	for (size_t i = 0; i < n; i++)
 		fprintf(list, "0x%llx\n", (unsigned long long)addresses[i]);
 	fclose(list);
-	make("llvm-symbolizer-19 --obj=%s --inlines --functions=linkage <addresses >expected", name);
+	make("llvm-symbolizer-19 --obj=%s --inlines --functions=linkage --no-demangle <addresses >expected", name);
 	struct str expected = read_all("expected");
 	struct code_lines *l = open_lines(name, object, NULL, 0);
 	assert_int_equal(code_lines_note(l).n, 0);
 	struct text ours = { 0 }, all = { 0 };
 	for (size_t i = 0; i < n; i++)
 		print_frames(&ours, l, addresses[i]);
-	text_add(&ours, (struct str){ "", 1 });
-	assert_string_equal(ours.p, expected.p);
+	assert_same(name, text_str(&ours), expected);
 	check_rows(l, addresses, n);
 	code_lines_free(l);
 	for (size_t i = 0; i < n; i += 17)
@@ -231,7 +242,7 @@ static void compare(const char *name)
 		print_frames(&ours, some_lines, some[i]);
 		print_frames(&all, all_lines, some[i]);
 	}
-	assert_true(str_eq(text_str(&ours), text_str(&all)));
+	assert_same(name, text_str(&ours), text_str(&all));
 	code_lines_free(all_lines);
 	code_lines_free(some_lines);
 	text_free(&ours);
@@ -259,14 +270,13 @@ static void names_of_cpp(void **state)
 	}
 }
 
-/** The linker puts the second unit's code before the first's and leaves a function out. */
+/** The linker leaves a function out, and puts the code of one unit between that of another. */
 static void several_units(void **state)
 {
 	(void)state;
 	for (int version = 4; version <= 5; version++) {
 		make("for i in one two; do $C -gdwarf-%d -mcpu=gfx1100 -ffunction-sections -x cl -cl-std=CL2.0 -c $i.cl -o "
 		     "$i.o; done; "
-		     "printf 'SECTIONS { .text : { *(.text.third) *(.text.second) *(.text*) } }' >order; "
 		     "ld.lld-19 -shared --gc-sections one.o two.o -o both.co",
 		     version);
 		compare("both.co");
@@ -336,7 +346,7 @@ static void split_debug_information(void **state)
 	struct code_frame frames[CODE_FRAMES];
 	assert_true(list_addresses(bytes, addresses) > 50);
 	assert_int_equal(code_lines_at(l, addresses[0], frames), 1);
-	assert_true(frames[0].line > 0 && str_ends(frames[0].file, S(".cl")));
+	assert_true(frames[0].line > 0 && frames[0].file.n && !frames[0].function.n);
 	code_lines_free(l);
 	free((char *)(uintptr_t)bytes.p);
 }
