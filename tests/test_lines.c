@@ -270,7 +270,7 @@ static void names_of_cpp(void **state)
 	}
 }
 
-/** The linker leaves a function out, and puts the code of one unit between that of another. */
+/** The linker leaves a function out, and units may come in either order. */
 static void several_units(void **state)
 {
 	(void)state;

@@ -48,7 +48,6 @@ struct index_head {
 		uint64_t at, n;
 	} tables[INDEX_TABLES];
 	struct index_text note; // what could not be read
-	uint32_t has_debug;     // 0: there is no debug information
 };
 
 static const size_t index_item[INDEX_TABLES] = {
@@ -63,6 +62,7 @@ static const size_t index_item[INDEX_TABLES] = {
 
 /** Reads @room, which must stay, if it holds an index; else false. */
 bool lines_of_index(const void *room, size_t size, struct code_lines **ret);
+
 struct lines_request {
 	struct str bytes;          // the ELF file
 	const uint64_t *addresses; // NULL: all
