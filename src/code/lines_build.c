@@ -2,6 +2,7 @@
 
 #include <dwarf.h>
 #include <gelf.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,15 +20,17 @@ void build_note(struct builder *b, const char *format, ...)
 
 void build_text(struct builder *b, struct index_text *t, struct str s)
 {
-	uint64_t n = b->head->tables[INDEX_BYTES].n;
-	if (s.n > b->capacity[INDEX_BYTES] - n)
+	struct build_table *bytes = &b->tables[INDEX_BYTES];
+	if (s.n > bytes->capacity - bytes->n) {
+		bytes->full = true;
 		return;
+	}
 	if (!t->n)
-		t->at = (uint32_t)n;
+		t->at = (uint32_t)bytes->n;
 	if (s.n)
-		memcpy(b->room + b->head->tables[INDEX_BYTES].at + n, s.p, s.n);
+		memcpy(bytes->items + bytes->n, s.p, s.n);
 	t->n += (uint32_t)s.n;
-	b->head->tables[INDEX_BYTES].n += s.n;
+	bytes->n += s.n;
 }
 
 uint32_t build_name(struct builder *b, uint64_t offset)
@@ -53,7 +56,7 @@ uint32_t build_name(struct builder *b, uint64_t offset)
 	return b->names[offset] - 1;
 }
 
-static void lay_out(struct builder *b, size_t size)
+static void lay_out(struct builder *b, char *room, size_t size)
 {
 	static const unsigned sixteenths[INDEX_TABLES] = {
 		[INDEX_SEQUENCES] = 1, [INDEX_ROWS] = 8,  [INDEX_SEGMENTS] = 2, [INDEX_SCOPES] = 2,
@@ -63,7 +66,8 @@ static void lay_out(struct builder *b, size_t size)
 	const uint64_t unit = (size - at) / 16 & ~UINT64_C(63);
 	for (int t = 0; t < INDEX_TABLES; t++) {
 		b->head->tables[t].at = at;
-		b->capacity[t] = unit * sixteenths[t] / index_item[t];
+		b->tables[t].items = room + at;
+		b->tables[t].capacity = unit * sixteenths[t] / index_item[t];
 		at += unit * sixteenths[t];
 	}
 }
@@ -152,22 +156,35 @@ static void note_split(struct build_unit *u)
 			   (unsigned long long)u->offset, STR_ARG(name));
 }
 
-static void build_unit(struct build_unit *u)
+/** A unit, and its line table where it has one. */
+struct job {
+	struct build_unit unit;
+	struct build_lines lines;
+	uint64_t table; // UINT64_MAX: none
+	bool good;      // its head was read, later its rows
+};
+
+struct jobs {
+	VEC(struct job) list;
+};
+
+static void begin_unit(struct job *j)
 {
+	struct build_unit *u = &j->unit;
 	const uint64_t no_bases = u->version >= 5 ? u->offset_size == 8 ? 16 : 8 : 0;
-	uint64_t table = unit_number(&u->die, DW_AT_stmt_list, UINT64_MAX);
 	u->addr_base = unit_number(&u->die, DW_AT_addr_base, unit_number(&u->die, DW_AT_GNU_addr_base, no_bases));
 	u->ranges_base = unit_number(&u->die, DW_AT_rnglists_base, no_bases ? no_bases + 4 : 0);
 	if (dwarf_lowpc(&u->die, &u->low_pc))
 		u->low_pc = 0;
 	u->directory = unit_string(&u->die, DW_AT_comp_dir);
 	note_split(u);
-	if (table != UINT64_MAX)
-		build_table(u, table);
-	build_scopes(u);
+	j->table = unit_number(&u->die, DW_AT_stmt_list, UINT64_MAX);
+	j->good = j->table == UINT64_MAX || build_files(u, j->table, &j->lines);
 }
 
-static void build_units(struct builder *b)
+static bool is_unit(int tag) { return tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit || tag == DW_TAG_partial_unit; }
+
+static void list_units(struct builder *b, struct jobs *jobs)
 {
 	Dwarf_Off at = 0, next, abbreviations;
 	size_t header;
@@ -176,22 +193,54 @@ static void build_units(struct builder *b)
 	int end;
 	while (!(end = dwarf_next_unit(b->dwarf, at, &next, &header, &version, &abbreviations, &address_size, &offset_size,
 				       NULL, NULL))) {
-		struct build_unit u = { .b = b,
-					.offset = at,
-					.entries = at + header,
-					.end = next,
-					.version = version,
-					.address_size = address_size,
-					.offset_size = offset_size };
-		if (!dwarf_offdie(b->dwarf, u.entries, &u.die))
+		struct job j = { .unit = { .b = b,
+					   .offset = at,
+					   .entries = at + header,
+					   .end = next,
+					   .version = version,
+					   .address_size = address_size,
+					   .offset_size = offset_size } };
+		if (!dwarf_offdie(b->dwarf, j.unit.entries, &j.unit.die)) {
 			build_note(b, "unit at 0x%llx of .debug_info: %s", (unsigned long long)at, dwarf_errmsg(-1));
-		else if (dwarf_tag(&u.die) == DW_TAG_compile_unit || dwarf_tag(&u.die) == DW_TAG_skeleton_unit ||
-			 dwarf_tag(&u.die) == DW_TAG_partial_unit)
-			build_unit(&u);
+		} else if (is_unit(dwarf_tag(&j.unit.die))) {
+			begin_unit(&j);
+			vec_push(&jobs->list, j);
+		}
 		at = next;
 	}
 	if (end < 0)
 		build_note(b, "unit at 0x%llx of .debug_info: %s", (unsigned long long)at, dwarf_errmsg(-1));
+}
+
+static void *run_programs(void *ctx)
+{
+	struct jobs *jobs = ctx;
+	for (size_t i = 0; i < jobs->list.len; i++) {
+		struct job *j = &jobs->list.data[i];
+		if (j->lines.program.p)
+			j->good &= build_rows(&j->unit, &j->lines);
+	}
+	return NULL;
+}
+
+/** Line tables and functions take about as long, and do not need each other. */
+static void build_units(struct builder *b)
+{
+	struct jobs jobs = { 0 };
+	pthread_t thread;
+	list_units(b, &jobs);
+	bool apart = !pthread_create(&thread, NULL, run_programs, &jobs);
+	for (size_t i = 0; i < jobs.list.len; i++)
+		build_scopes(&jobs.list.data[i].unit);
+	if (apart)
+		pthread_join(thread, NULL);
+	else
+		run_programs(&jobs);
+	for (size_t i = 0; i < jobs.list.len; i++)
+		if (!jobs.list.data[i].good)
+			build_note(b, "line table at 0x%llx of .debug_line: it is cut off or in no known form",
+				   (unsigned long long)jobs.list.data[i].table);
+	vec_free(&jobs.list);
 }
 
 /** A bit for each instruction that will be asked for. */
@@ -216,8 +265,8 @@ static int by_begin(const void *a, const void *b)
 /** They are in order but for units that the linker has mixed. */
 static void sort_sequences(struct builder *b)
 {
-	struct index_sequence *s = (struct index_sequence *)(b->room + b->head->tables[INDEX_SEQUENCES].at);
-	size_t i = 1, n = b->head->tables[INDEX_SEQUENCES].n;
+	struct index_sequence *s = (struct index_sequence *)b->tables[INDEX_SEQUENCES].items;
+	size_t i = 1, n = b->tables[INDEX_SEQUENCES].n;
 	while (i < n && s[i - 1].begin <= s[i].begin)
 		i++;
 	if (i < n)
@@ -250,13 +299,18 @@ static void build_object(struct builder *b, Elf *elf, const struct lines_request
 void lines_build(void *room, size_t size, const void *ctx)
 {
 	const struct lines_request *r = ctx;
-	struct builder b = { .room = room, .head = room };
-	lay_out(&b, size);
+	struct builder b = { .head = room };
+	lay_out(&b, room, size);
 	elf_version(EV_CURRENT);
 	Elf *elf = elf_memory((char *)(uintptr_t)r->bytes.p, r->bytes.n);
 	if (elf && elf_kind(elf) == ELF_K_ELF)
 		build_object(&b, elf, r);
 	else
 		build_note(&b, "this is no ELF file");
+	for (int t = 0; t < INDEX_TABLES; t++)
+		if (b.tables[t].full)
+			build_note(&b, "it is larger than its index may be");
+	for (int t = 0; t < INDEX_TABLES; t++)
+		b.head->tables[t].n = b.tables[t].n;
 	// What was allocated goes with the process.
 }

@@ -13,10 +13,16 @@ struct build_range {
 	uint32_t begin, end, scope;
 };
 
+/** How far a table is filled. Two threads fill tables; each of these has a cache line of its own. */
+struct build_table {
+	_Alignas(64) char *items;
+	size_t n, capacity;
+	bool full;
+};
+
 struct builder {
-	char *room;
 	struct index_head *head;
-	size_t capacity[INDEX_TABLES];
+	struct build_table tables[INDEX_TABLES];
 	struct str sections[BUILD_SECTIONS];
 	Dwarf *dwarf;
 	uint64_t *wanted;               // a bit for each four bytes of code; NULL: all
@@ -40,15 +46,11 @@ void build_note(struct builder *b, const char *format, ...) __attribute__((forma
 /** A new item of a table, zeroed, or NULL where it is full. */
 static inline void *build_add(struct builder *b, enum index_table t)
 {
-	uint64_t n = b->head->tables[t].n;
-	if (n == b->capacity[t]) {
-		build_note(b, "it is larger than its index may be");
-		return NULL;
-	}
-	b->head->tables[t].n++;
-	return b->room + b->head->tables[t].at + n * index_item[t];
+	struct build_table *table = &b->tables[t];
+	table->full |= table->n == table->capacity;
+	return table->full ? NULL : table->items + table->n++ * index_item[t];
 }
-static inline uint32_t build_count(const struct builder *b, enum index_table t) { return (uint32_t)b->head->tables[t].n; }
+static inline uint32_t build_count(const struct builder *b, enum index_table t) { return (uint32_t)b->tables[t].n; }
 /** Adds bytes behind those of @t, which are the last ones. */
 void build_text(struct builder *b, struct index_text *t, struct str s);
 /** The name of the function whose entry is at @offset, by its number. */
@@ -75,17 +77,28 @@ static inline bool build_wants(const struct builder *b, uint32_t begin, uint32_t
 			return true;
 	return false;
 }
-/** The rows and files of the line table at @offset. */
-void build_table(struct build_unit *u, uint64_t offset);
-void build_scopes(struct build_unit *u);
-/** Of all ranges, which scope is the innermost where. */
-void build_segments(struct builder *b);
-
 /** A place in a section; bad once it was asked for more than there is, and from then on zeros. */
 struct cursor {
 	const uint8_t *p, *end;
 	bool bad;
 };
+
+/** A unit's line table. */
+struct build_lines {
+	unsigned version, offset_size;
+	uint8_t instruction, line_range, opcode_base;
+	int8_t line_base;
+	uint8_t lengths[256]; // of the standard opcodes
+	struct cursor program;
+};
+
+/** The head of the line table at @offset, and its files. */
+bool build_files(struct build_unit *u, uint64_t offset, struct build_lines *ret);
+/** Its rows. Touches no other table than those of rows and sequences; false where it is bad. */
+bool build_rows(const struct build_unit *u, const struct build_lines *l);
+void build_scopes(struct build_unit *u);
+/** Of all ranges, which scope is the innermost where. */
+void build_segments(struct builder *b);
 
 static inline struct cursor cursor_at(struct str s, uint64_t from, uint64_t to)
 {

@@ -28,8 +28,8 @@ static struct build_range *sort_ranges(struct build_range *ranges, struct build_
 
 static void begin_segment(struct builder *b, uint32_t at, uint32_t scope)
 {
-	uint64_t n = b->head->tables[INDEX_SEGMENTS].n;
-	struct index_segment *s = (struct index_segment *)(b->room + b->head->tables[INDEX_SEGMENTS].at) + n;
+	const size_t n = b->tables[INDEX_SEGMENTS].n;
+	struct index_segment *s = (struct index_segment *)b->tables[INDEX_SEGMENTS].items + n;
 	if (n && s[-1].at == at)
 		s--;
 	else if ((n && s[-1].scope == scope) || !(s = build_add(b, INDEX_SEGMENTS)))

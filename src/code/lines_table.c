@@ -6,15 +6,8 @@
 
 enum { FORMATS = 16 };
 
-struct header {
-	unsigned version, offset_size;
-	uint8_t instruction, line_range, opcode_base;
-	int8_t line_base;
-	uint8_t lengths[256]; // of the standard opcodes
-};
-
 struct machine {
-	struct build_unit *u;
+	const struct build_unit *u;
 	struct index_sequence run; // of rows without a gap
 	struct index_row last;     // of which it is not known yet how far it reaches
 	uint64_t address;
@@ -26,13 +19,14 @@ static void add_path(struct builder *b, struct index_text *path, struct str part
 {
 	if (!part.n)
 		return;
-	if (path->n && b->room[b->head->tables[INDEX_BYTES].at + path->at + path->n - 1] != '/')
+	if (path->n && b->tables[INDEX_BYTES].items[path->at + path->n - 1] != '/')
 		build_text(b, path, S("/"));
 	build_text(b, path, part);
 }
 
 /** Directory 0 is the unit's own, since version 5 in writing. */
-static void add_file(struct build_unit *u, const struct header *h, struct str name, struct str directory, bool own_directory)
+static void add_file(struct build_unit *u, const struct build_lines *h, struct str name, struct str directory,
+		     bool own_directory)
 {
 	struct index_text *path = build_add(u->b, INDEX_FILES);
 	if (!path)
@@ -46,7 +40,7 @@ static void add_file(struct build_unit *u, const struct header *h, struct str na
 	add_path(u->b, path, name);
 }
 
-static void read_files_4(struct build_unit *u, const struct header *h, struct cursor *c)
+static void read_files_4(struct build_unit *u, const struct build_lines *h, struct cursor *c)
 {
 	VEC(struct str) directories = { 0 };
 	struct str s;
@@ -75,8 +69,8 @@ static struct str section_string(struct str section, uint64_t at)
 }
 
 /** One field of a file or directory; false for a form that is not known. */
-static bool read_field(const struct build_unit *u, const struct header *h, struct cursor *c, uint64_t form, struct str *text,
-		       uint64_t *n)
+static bool read_field(const struct build_unit *u, const struct build_lines *h, struct cursor *c, uint64_t form,
+		       struct str *text, uint64_t *n)
 {
 	switch (form) {
 	case DW_FORM_string:
@@ -128,7 +122,7 @@ static bool read_formats(struct cursor *c, struct formats *f)
 	return f->n <= FORMATS && !c->bad;
 }
 
-static bool read_entry(const struct build_unit *u, const struct header *h, struct cursor *c, const struct formats *f,
+static bool read_entry(const struct build_unit *u, const struct build_lines *h, struct cursor *c, const struct formats *f,
 		       struct entry *ret)
 {
 	const uint8_t *before = c->p;
@@ -146,7 +140,7 @@ static bool read_entry(const struct build_unit *u, const struct header *h, struc
 	return !c->bad && c->p > before;
 }
 
-static bool read_files_5(struct build_unit *u, const struct header *h, struct cursor *c)
+static bool read_files_5(struct build_unit *u, const struct build_lines *h, struct cursor *c)
 {
 	VEC(struct str) directories = { 0 };
 	struct formats f;
@@ -244,7 +238,7 @@ static void run_extended(struct machine *m, struct cursor *c)
 	}
 }
 
-static void run_standard(struct machine *m, const struct header *h, struct cursor *c, uint8_t opcode)
+static void run_standard(struct machine *m, const struct build_lines *h, struct cursor *c, uint8_t opcode)
 {
 	switch (opcode) {
 	case DW_LNS_copy:
@@ -274,28 +268,30 @@ static void run_standard(struct machine *m, const struct header *h, struct curso
 	}
 }
 
-static void run_program(struct build_unit *u, const struct header *h, struct cursor *c)
+bool build_rows(const struct build_unit *u, const struct build_lines *l)
 {
+	struct cursor c = l->program;
 	struct machine m = { .u = u };
 	begin_sequence(&m);
-	while (c->p < c->end) {
-		uint8_t opcode = *c->p++;
-		if (opcode >= h->opcode_base) {
-			unsigned n = opcode - h->opcode_base;
-			m.address += (uint64_t)(n / h->line_range) * h->instruction;
-			m.line += (uint32_t)(h->line_base + (int)(n % h->line_range));
+	while (c.p < c.end) {
+		uint8_t opcode = *c.p++;
+		if (opcode >= l->opcode_base) {
+			unsigned n = opcode - l->opcode_base;
+			m.address += (uint64_t)(n / l->line_range) * l->instruction;
+			m.line += (uint32_t)(l->line_base + (int)(n % l->line_range));
 			add_row(&m);
 		} else if (opcode) {
-			run_standard(&m, h, c, opcode);
+			run_standard(&m, l, &c, opcode);
 		} else {
-			run_extended(&m, c);
+			run_extended(&m, &c);
 		}
 	}
 	end_run(&m);
+	return !c.bad;
 }
 
 /** Up to the files. @c is cut to the table, and the place of its program returned; NULL where it is bad. */
-static const uint8_t *read_header(struct header *h, struct cursor *c)
+static const uint8_t *read_header(struct build_lines *h, struct cursor *c)
 {
 	uint64_t length = cursor_number(c, 4);
 	h->offset_size = length == UINT32_MAX ? 8 : 4;
@@ -325,24 +321,18 @@ static const uint8_t *read_header(struct header *h, struct cursor *c)
 	return c->bad || !h->line_range || !h->opcode_base ? NULL : program;
 }
 
-void build_table(struct build_unit *u, uint64_t offset)
+bool build_files(struct build_unit *u, uint64_t offset, struct build_lines *ret)
 {
 	const struct str section = u->b->sections[IN_LINE];
-	struct header h = { 0 };
 	struct cursor c = cursor_at(section, offset, section.n);
-	const uint8_t *program = c.bad ? NULL : read_header(&h, &c);
-	bool good = program;
+	const uint8_t *program = c.bad ? NULL : read_header(ret, &c);
 	u->first_file = build_count(u->b, INDEX_FILES);
-	if (good) {
-		struct cursor files = { c.p, program > c.p ? program : c.p, false };
-		if (h.version >= 5)
-			good = read_files_5(u, &h, &files);
-		else
-			read_files_4(u, &h, &files);
-		c.p = program;
-		run_program(u, &h, &c);
-	}
-	if (!good || c.bad)
-		build_note(u->b, "line table at 0x%llx of .debug_line: it is cut off or in no known form",
-			   (unsigned long long)offset);
+	if (!program)
+		return false;
+	ret->program = (struct cursor){ program, c.end, false };
+	c.end = program > c.p ? program : c.p;
+	if (ret->version >= 5)
+		return read_files_5(u, ret, &c);
+	read_files_4(u, ret, &c);
+	return true;
 }
