@@ -19,6 +19,14 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/** A handler of the parent's for crashes must not bring the child back to life. */
+static void crash_plainly(void)
+{
+	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		signal(crashes[i], SIG_DFL);
+}
+
 static void limit_child(int milliseconds)
 {
 	const struct rlimit time = { (rlim_t)milliseconds / 1000 + 1, (rlim_t)milliseconds / 1000 + 1 };
@@ -71,6 +79,7 @@ static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx
 	pid_t child = fork();
 	if (child == 0) {
 		close(ends[0]);
+		crash_plainly();
 		limit_child(milliseconds);
 		work(ends[1], ctx);
 		_exit(0);
