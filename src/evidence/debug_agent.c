@@ -20,6 +20,7 @@
 
 #include "evidence/artefact.h"
 #include "evidence/lanes.h"
+#include "evidence/wave_code.h"
 
 enum {
 	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
@@ -43,6 +44,7 @@ struct wave_register {
 /** What the agent disassembled around a pc. */
 struct window_of_code {
 	uint64_t pc, begin; // of the marked instruction, of the function
+	uint64_t loaded_at; // begin of the code object
 	struct str function, uri, instruction, before, source_file, source_line;
 };
 
@@ -536,7 +538,9 @@ static bool code_line(struct debug_agent *d, struct str text)
 		code_instruction(c, a, str_from(text, 3), true);
 	else if (str_starts(text, S("0x")))
 		code_instruction(c, a, text, false);
-	else if (str_starts(text, S("loaded at: ")) || !text.n)
+	else if (str_starts(text, S("loaded at: ")))
+		hex_behind(text, S("loaded at: ["), &c->loaded_at);
+	else if (!text.n)
 		return true;
 	else if (str_starts(text, S("/")) && str_ends(text, S(":")) && !c->pc)
 		c->source_file = arena_str(a, str_cut(text, text.n - 1));
@@ -610,6 +614,30 @@ static const struct window_of_code *code_for(const struct debug_agent *d, const 
 	return inside ? &d->stray : &w->code;
 }
 
+static bool same_words(struct str a, struct str b)
+{
+	struct str x = str_word(&a), y = str_word(&b);
+	for (; x.n || y.n; x = str_word(&a), y = str_word(&b))
+		if (!str_eq(x, y))
+			return false;
+	return true;
+}
+
+/** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
+static void tell_code(struct debug_agent *d, const struct group *g, const struct window_of_code *c, struct event *e)
+{
+	struct wave *w = g->first;
+	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, c->uri, c->loaded_at, w->pc) : NULL;
+	// Another build has another instruction there.
+	if (!at || (c->pc == w->pc && c->instruction.n && at->here < at->ninstructions &&
+		    !same_words(at->instructions[at->here].text, c->instruction)))
+		return;
+	struct wave_code code = {
+		.know = d->out.know, .where = at, .reason = w->reason, .values = e->values, .nvalues = e->nvalues
+	};
+	wave_code_tell(e, &w->arena, &code);
+}
+
 static void tell_group(struct debug_agent *d, const struct group *g)
 {
 	struct wave *w = g->first;
@@ -637,6 +665,7 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 	event_add_text(&e, &w->arena, "worker", w->writer.worker);
 	if (g->full)
 		add_values(w, &e);
+	tell_code(d, g, c, &e);
 	artefact_tell(&d->out, &e);
 }
 

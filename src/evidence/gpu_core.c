@@ -101,6 +101,14 @@ static void add_process(const struct reading *r, struct event *e, struct arena *
 		event_add_number(e, a, "pid", r->pid);
 }
 
+/** Bus, device and function are one number, without the domain. */
+static struct str pci_of(struct reading *r, const struct agent *g)
+{
+	if (!g || !g->location)
+		return (struct str){ 0 };
+	return arena_printf(&r->arena, "0000:%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7);
+}
+
 static void tell_agents(struct reading *r)
 {
 	struct request agents = { .kind = REQUEST_AGENTS };
@@ -110,15 +118,12 @@ static void tell_agents(struct reading *r)
 		struct event e;
 		if (!artefact_event(&r->out, "core-gpu", here(r), &e))
 			return;
-		// Bus, device and function in one number, without the domain.
-		if (g->location)
-			event_add(&e, S("pci"),
-				  arena_printf(&r->arena, "0000:%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f,
-					       g->location & 7),
-				  FACT_TEXT);
+		event_add_text(&e, &r->arena, "pci", pci_of(r, g));
 		if (g->vendor)
 			event_add_code(&e, &r->arena, "vendor", g->vendor);
-		if (g->device)
+		// The version is what the code was loaded for; a number of a device that says otherwise is not known well enough.
+		const struct know_part *part = know_part(r->out.know, g->device, (int)g->revision);
+		if (g->device && (!part || str_eq(part->gfx, g->gfx)))
 			event_add_code(&e, &r->arena, "device_id", g->device);
 		event_add_text(&e, &r->arena, "gfx", g->gfx);
 		artefact_tell(&r->out, &e);
@@ -222,6 +227,7 @@ static void tell_group(struct reading *r, const struct group *g)
 	if (!artefact_event(&r->out, reason.n ? "core-waves-stopped" : "core-waves-running", here(r), &e))
 		return;
 	e.text = arena_printf(&r->arena, "wave %zu: pc 0x%llx", w->id, (unsigned long long)w->pc);
+	e.device = pci_of(r, w->queue->agent);
 	event_add_text(&e, &r->arena, "stop_reason", reason);
 	event_add_code(&e, &r->arena, "pc", w->pc);
 	event_add_text(&e, &r->arena, "kernel_name", r->kernels[g->first]);
@@ -302,6 +308,7 @@ static void tell_queues(struct reading *r)
 			struct event e;
 			if (!name.n || str_ends(name, S("_NEW")) || !artefact_event(&r->out, "core-queue-error", here(r), &e))
 				continue;
+			e.device = pci_of(r, q->agent);
 			event_add_text(&e, &r->arena, "queue_error", name);
 			event_add_number(&e, &r->arena, "queue", q->id);
 			if (k)
