@@ -508,13 +508,15 @@ static void test_parked(void **state)
 	assert_int_equal(p.index, 5);
 	assert_true(meaning_parked(&a, know, code, n, 2, &p));
 	assert_true(p.loops && p.polls);
-	assert_true(str_starts(p.waits_for, S("vector memory loads")));
+	assert_true(str_find(p.waits_for, S("polling loop")) >= 0); // wherever in the loop it is seen
+	assert_int_equal(p.index, 5);
+	assert_true(meaning_parked(&a, know, code, n, 3, &p));
+	assert_int_equal(p.index, 5);
 	assert_true(meaning_parked(&a, know, code, n, 7, &p));
 	assert_true(p.index == 7 && !p.loops && !p.polls);
 	assert_true(meaning_parked(&a, know, code, n, 8, &p));
 	assert_int_equal(p.index, 8);
 	assert_false(meaning_parked(&a, know, code, n, 0, &p));
-	assert_false(meaning_parked(&a, know, code, n, 3, &p));
 	assert_false(meaning_parked(&a, know, code, n, 9, &p));
 	assert_false(meaning_parked(&a, know, code, n, n, &p));
 	arena_free(&a);

@@ -159,30 +159,54 @@ static bool is_load(const struct meaning *m)
 	       m->what->space != SPACE_SCRATCH;
 }
 
+/** The first of the loop's instructions that @is such; @end + 1 where none is. */
+static size_t find_in_loop(const struct know *k, const struct instruction *code, size_t begin, size_t end,
+			   bool (*is)(const struct meaning *m))
+{
+	for (size_t i = begin; i <= end; i++) {
+		struct meaning m;
+		if (meaning_of(k, code[i].text, &m) && is(&m))
+			return i;
+	}
+	return end + 1;
+}
+
+static bool is_sleep(const struct meaning *m) { return m->what->act == ACT_SLEEP; }
+
+/** The instruction at which a wave at @at stands still; the pc may already be behind a barrier. */
+static bool find_wait(struct arena *a, const struct know *k, const struct instruction *code, size_t at,
+		      struct meaning_parked *p)
+{
+	p->index = at;
+	if (meaning_of(k, code[at].text, &p->meaning) && meaning_waits(a, &p->meaning, &p->waits_for))
+		return true;
+	if (!at || !meaning_of(k, code[at - 1].text, &p->meaning) ||
+	    (p->meaning.what->act != ACT_BARRIER && p->meaning.what->act != ACT_SLEEP))
+		return false;
+	p->index = at - 1;
+	return meaning_waits(a, &p->meaning, &p->waits_for);
+}
+
 bool meaning_parked(struct arena *a, const struct know *k, const struct instruction *code, size_t n, size_t at,
 		    struct meaning_parked *ret)
 {
-	struct meaning_parked p = { .index = at };
+	struct meaning_parked p = { 0 };
+	size_t begin, end;
 	if (at >= n)
 		return false;
-	if (!meaning_of(k, code[at].text, &p.meaning) || !meaning_waits(a, &p.meaning, &p.waits_for)) {
-		if (!at || !meaning_of(k, code[at - 1].text, &p.meaning))
-			return false;
-		if (p.meaning.what->act != ACT_BARRIER && p.meaning.what->act != ACT_SLEEP)
-			return false;
-		p.index = at - 1;
-		if (!meaning_waits(a, &p.meaning, &p.waits_for))
-			return false;
-	}
-	size_t begin, end;
-	p.loops = loop_around(k, code, n, p.index, &begin, &end);
-	for (size_t i = p.loops ? end + 1 : 0; p.loops && i-- > begin && !p.polls;) {
-		struct meaning m;
-		p.polls = meaning_of(k, code[i].text, &m) && is_load(&m);
-		p.polled = p.polls ? i : 0;
-	}
-	if (p.polls && p.meaning.what->act == ACT_SLEEP)
+	bool waits = find_wait(a, k, code, at, &p);
+	p.loops = loop_around(k, code, n, waits ? p.index : at, &begin, &end);
+	size_t load = p.loops ? find_in_loop(k, code, begin, end, is_load) : 0;
+	p.polls = p.loops && load <= end;
+	p.polled = p.polls ? load : 0;
+	// Wherever in such a loop it was seen, it waits for what it loads.
+	size_t sleep = p.polls ? find_in_loop(k, code, begin, end, is_sleep) : 0;
+	if (p.polls && sleep <= end) {
+		p.index = sleep;
+		meaning_of(k, code[sleep].text, &p.meaning);
 		p.waits_for = S("another wave or the host to change a value in memory (it sleeps in a polling loop)");
+		waits = true;
+	}
 	*ret = p;
-	return true;
+	return waits;
 }

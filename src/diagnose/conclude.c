@@ -156,7 +156,8 @@ static void collect_processes(struct incident *i, const struct know *k)
 /** The fault names no kernel, but a dump of its waves does. */
 static void borrow_kernel(struct incident *i)
 {
-	static const char *const names[] = { "kernel_short", "operation", "operation_note", "pc_note", "api_call" };
+	static const char *const names[] = { "kernel_short", "operation",   "operation_note", "pc_note",
+					     "source",       "access_note", "api_call" };
 	if (diag_fact(i->root, "kernel_name"))
 		return;
 	for (size_t n = 0; n < i->events.len; n++) {

@@ -105,8 +105,9 @@ static bool one(struct str value, size_t index, struct str *ret_value)
 /** The index-th kind of evidence that the diagnosis does not have. */
 static bool evidence_lacks(const struct incident *in, size_t index, struct str *ret_value)
 {
-	static const char *const kinds[] = { "kernel-log",  "debug-agent", "rocgdb",    "flight-recorder", "stacks",
-					     "devcoredump", "inventory",   "container", "kernel-api-log",  "application-log" };
+	static const char *const kinds[] = { "kernel-log",     "debug-agent",     "rocgdb",    "flight-recorder",
+					     "stacks",         "devcoredump",     "inventory", "container",
+					     "kernel-api-log", "application-log", "gpu-core" };
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		bool have = false;
 		for (size_t n = 0; n < in->nevidence; n++)

@@ -132,7 +132,7 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct v
 		uint64_t mask = f && str_hex(f->value, &fault) ? lanes_in_page(v, fault >> PAGE_SHIFT) : 0;
 		if (!mask)
 			continue;
-		struct str lanes = lane_list(&i->arena, mask);
+		struct str lanes = lane_list(&i->arena, mask), source = diag_value(e, "source");
 		diag_conclude(i, e, "fault_lanes", lanes);
 		diag_set_note(i, e, "access_note",
 			      arena_printf(&i->arena,
@@ -204,13 +204,18 @@ static void locate_faults(struct incident *i)
 	free(map);
 }
 
-/** k.hip:12 */
+/** k.hip:12, of the access that failed where it is known, else of the pc. */
 static void name_source(struct incident *i, struct diag_event *e)
 {
-	struct str file = diag_value(e, "source_file"), line = diag_value(e, "source_line");
+	struct str file = diag_value(e, "source_file"), line = diag_value(e, "source_line"),
+		   access = diag_value(e, "access_source");
 	while (memchr(file.p, '/', file.n))
 		str_split(&file, '/');
-	if (file.n && line.n)
+	while (memchr(access.p, '/', access.n))
+		str_split(&access, '/');
+	if (access.n)
+		diag_conclude(i, e, "source", access);
+	else if (file.n && line.n)
 		diag_conclude(i, e, "source", arena_printf(&i->arena, STR_FMT ":" STR_FMT, STR_ARG(file), STR_ARG(line)));
 }
 

@@ -300,7 +300,9 @@ static void tell_queues(struct reading *r)
 	for (size_t i = 0; i < queues.n && i < QUEUES_TOLD; i++) {
 		const struct queue *q = &queues.queues[i];
 		struct dispatch d;
-		bool running = q->indexes_known && queue_dispatch(r->target, q, q->read_index, &d);
+		// Of several packets in flight any may be the one.
+		bool running = q->indexes_known && q->write_index - q->read_index == 1 &&
+			       queue_dispatch(r->target, q, q->read_index, &d);
 		const struct code_kernel *k = running ? target_code_kernel(&r->code, d.kernel_object) : NULL;
 		for (int code = 1; code <= 64; code++) {
 			struct str name = q->exceptions >> (code - 1) & 1 ? know_name(r->out.know, S("queue-exception"), code) :

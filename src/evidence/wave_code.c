@@ -129,6 +129,16 @@ static struct str span_say(struct arena *a, const struct access *x)
 	return arena_printf(a, "0x%llx to 0x%llx", (unsigned long long)low, (unsigned long long)high);
 }
 
+/** The source line of the access, which is not the pc's where the pc stands behind it. */
+static void tell_access_line(struct event *e, struct arena *a, const struct wave_code *w, const struct access *x)
+{
+	struct code_frame frames[CODE_FRAMES];
+	const struct code_lines *lines = w->where->in->lines;
+	if (lines && code_lines_at(lines, x->instruction->address, frames) && frames[0].line)
+		event_add(e, S("access_source"), arena_printf(a, STR_FMT ":%u", STR_ARG(frames[0].file), frames[0].line),
+			  FACT_TEXT);
+}
+
 static void tell_access(struct event *e, struct arena *a, const struct wave_code *w, size_t here)
 {
 	struct access x[ACCESSES];
@@ -141,6 +151,7 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_text(e, a, "access_instruction", g->instruction->text);
 		event_add_code(e, a, "access_pc", g->instruction->address + w->where->in->base);
 	}
+	tell_access_line(e, a, w, g);
 	if (g->n) {
 		event_add_code(e, a, "effective_address", g->worst);
 		event_add_text(e, a, "effective_addresses", span_say(a, g));
