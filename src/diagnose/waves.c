@@ -9,26 +9,6 @@
 
 enum { SHOWN = 6, PAGE_SHIFT = 12 };
 
-/** `59-63`, `0, 2, 7-9` */
-static struct str lane_list(struct arena *a, uint64_t mask)
-{
-	struct text out = { 0 };
-	for (unsigned lane = 0; lane < LANES; lane++) {
-		if (!(mask >> lane & 1))
-			continue;
-		unsigned last = lane;
-		while (last + 1 < LANES && mask >> (last + 1) & 1)
-			last++;
-		text_printf(&out, "%s%u", out.n ? ", " : "", lane);
-		if (last > lane)
-			text_printf(&out, "-%u", last);
-		lane = last;
-	}
-	struct str list = arena_str(a, text_str(&out));
-	text_free(&out);
-	return list;
-}
-
 static struct str shown_values(struct arena *a, const struct lane_pattern *p, uint64_t mask)
 {
 	struct text out = { 0 };
@@ -54,7 +34,7 @@ static struct str shown_values(struct arena *a, const struct lane_pattern *p, ui
 
 static void tell_odd(struct incident *i, struct diag_event *e, const struct lane_pattern *p)
 {
-	struct str lanes = lane_list(&i->arena, p->odd);
+	struct str lanes = lanes_say(&i->arena, p->odd);
 	struct str values = shown_values(&i->arena, p, p->odd);
 	diag_conclude(i, e, "odd_register", p->v->name);
 	diag_conclude(i, e, "odd_lanes",
@@ -132,14 +112,16 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct v
 		uint64_t mask = f && str_hex(f->value, &fault) ? lanes_in_page(v, fault >> PAGE_SHIFT) : 0;
 		if (!mask)
 			continue;
-		struct str lanes = lane_list(&i->arena, mask), source = diag_value(e, "source");
+		struct str lanes = lanes_say(&i->arena, mask), source = diag_value(e, "source");
 		diag_conclude(i, e, "fault_lanes", lanes);
-		diag_set_note(i, e, "access_note",
-			      arena_printf(&i->arena,
-					   "The fault at " STR_FMT " is of this access: " STR_FMT
-					   " at pc 0x%llx, lane%s " STR_FMT ".",
-					   STR_ARG(f->value), STR_ARG(v->name), (unsigned long long)v->address,
-					   __builtin_popcountll(mask) > 1 ? "s" : "", STR_ARG(lanes)));
+		struct text note = { 0 };
+		text_printf(&note, "The fault at " STR_FMT " is of this access: " STR_FMT " at pc 0x%llx", STR_ARG(f->value),
+			    STR_ARG(v->name), (unsigned long long)v->address);
+		if (source.n)
+			text_printf(&note, " (" STR_FMT ")", STR_ARG(source));
+		text_printf(&note, ", lane%s " STR_FMT ".", __builtin_popcountll(mask) > 1 ? "s" : "", STR_ARG(lanes));
+		diag_set_note(i, e, "access_note", text_str(&note));
+		text_free(&note);
 		return true;
 	}
 	return false;
@@ -169,6 +151,8 @@ static void explain_access(struct incident *i, struct diag_event *e)
 			", all of it mapped when the core was written: another access faulted, or the memory may only be read");
 	else if (place.n)
 		text_printf(&note, "; " STR_FMT " is " STR_FMT, STR_ARG(diag_value(e, "effective_address")), STR_ARG(place));
+	if (diag_value(e, "unmapped_lanes").n)
+		text_printf(&note, " (not mapped: lanes " STR_FMT ")", STR_ARG(diag_value(e, "unmapped_lanes")));
 	text_add(&note, S("."));
 	diag_set_note(i, e, "access_note", text_str(&note));
 	text_free(&note);
@@ -215,7 +199,7 @@ static void name_source(struct incident *i, struct diag_event *e)
 		str_split(&access, '/');
 	if (access.n)
 		diag_conclude(i, e, "source", access);
-	else if (file.n && line.n)
+	else if (file.n && line.n && !str_is(line, "0"))
 		diag_conclude(i, e, "source", arena_printf(&i->arena, STR_FMT ":" STR_FMT, STR_ARG(file), STR_ARG(line)));
 }
 
@@ -245,7 +229,7 @@ void waves_explain(struct incident *i)
 		uint64_t active = exec && exec->n ? exec->data[0] : 0;
 		if (!active)
 			continue;
-		diag_conclude(i, e, "lanes", lane_list(&i->arena, active));
+		diag_conclude(i, e, "lanes", lanes_say(&i->arena, active));
 		if (strstr(word, "ASSERT"))
 			find_odd_lanes(i, e, active);
 	}

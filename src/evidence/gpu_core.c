@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
+#include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
 
@@ -17,6 +18,7 @@ enum {
 	PIDS_FROM = 2,
 	PIDS_UPTO = 1 << 22, // as the kernel counts them
 	QUEUES_TOLD = 16,
+	ARGUMENTS_TOLD = 32,
 	MAP_MOST = 65536, // ranges
 };
 
@@ -216,6 +218,9 @@ static void add_dispatch(struct reading *r, const struct wave *w, struct event *
 	event_add(e, S("workgroup"), arena_printf(&r->arena, "%u,%u,%u", d.workgroup[0], d.workgroup[1], d.workgroup[2]),
 		  FACT_TEXT);
 	event_add_number(e, &r->arena, "packet", (int64_t)d.packet);
+	struct kernel_argument args[ARGUMENTS_TOLD];
+	size_t n = dispatch_arguments(r->target, target_code_kernel(&r->code, d.kernel_object), &d, args, ARGUMENTS_TOLD);
+	event_add_text(e, &r->arena, "arguments", arguments_say(&r->arena, args, n, r->map, r->nmap));
 }
 
 static void tell_group(struct reading *r, const struct group *g)

@@ -134,3 +134,22 @@ bool lanes_find_odd(const struct values *v, size_t n, uint64_t active, struct la
 	}
 	return ret->v;
 }
+
+struct str lanes_say(struct arena *a, uint64_t mask)
+{
+	struct text out = { 0 };
+	for (unsigned lane = 0; lane < LANES; lane++) {
+		if (!(mask >> lane & 1))
+			continue;
+		unsigned last = lane;
+		while (last + 1 < LANES && mask >> (last + 1) & 1)
+			last++;
+		text_printf(&out, "%s%u", out.n ? ", " : "", lane);
+		if (last > lane)
+			text_printf(&out, "-%u", last);
+		lane = last;
+	}
+	struct str list = arena_str(a, text_str(&out));
+	text_free(&out);
+	return list;
+}

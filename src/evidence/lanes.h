@@ -23,3 +23,5 @@ static inline bool lane_known(const struct values *v, unsigned lane) { return la
 const struct values *values_find(const struct values *v, size_t n, const char *name);
 /** The vector register that is most like an index among those whose @active lanes break the pattern of the others. */
 bool lanes_find_odd(const struct values *v, size_t n, uint64_t active, struct lane_pattern *ret);
+/** `59-63`, `0, 2, 7-9` */
+struct str lanes_say(struct arena *a, uint64_t mask);

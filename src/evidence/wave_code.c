@@ -40,9 +40,10 @@ struct access {
 	bool clobbered;
 	size_t n;
 	struct lane_address lanes[MEANING_LANES];
-	bool judged, unmapped; // held against the map: some lane's address is in no range
+	bool judged;       // held against the map
+	uint64_t unmapped; // lanes whose address is in no range
 	struct map_place place;
-	uint64_t worst; // the first address that is in none, or else the first
+	uint64_t worst; // the address of such a lane that tells most, or else the first
 };
 
 static void find_addresses(const struct wave_code *w, struct access *x)
@@ -54,12 +55,17 @@ static void find_addresses(const struct wave_code *w, struct access *x)
 	if (!x->clobbered)
 		x->n = meaning_addresses(&x->meaning, &r, exec, w->lanes ? w->lanes : 64, x->lanes);
 	x->worst = x->n ? x->lanes[0].address : 0;
-	for (size_t i = 0; i < x->n && w->nmap && !x->unmapped; i++) {
-		x->place = map_locate(w->map, w->nmap, x->lanes[i].address);
-		x->unmapped = x->place.relation != MAP_INSIDE && !x->lanes[i].outside;
-		x->judged = true;
-		if (x->unmapped)
+	x->judged = x->n && w->nmap;
+	for (size_t i = 0; x->judged && i < x->n; i++) {
+		struct map_place p = map_locate(w->map, w->nmap, x->lanes[i].address);
+		bool unmapped = p.relation != MAP_INSIDE && !x->lanes[i].outside;
+		// Just past a buffer says more than nowhere.
+		if (!i || (unmapped && (!x->unmapped || p.relation < x->place.relation))) {
+			x->place = p;
 			x->worst = x->lanes[i].address;
+		}
+		if (unmapped)
+			x->unmapped |= 1ull << x->lanes[i].lane;
 	}
 }
 
@@ -159,6 +165,7 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 	if (g->judged) {
 		event_add_text(e, a, "effective_place", map_say(a, &g->place));
 		event_add_text(e, a, "effective_relation", str_z(map_relation_name(g->place.relation)));
+		event_add_text(e, a, "unmapped_lanes", lanes_say(a, g->unmapped));
 	}
 	add_address_values(e, a, w, x, n);
 }

@@ -37,7 +37,7 @@ struct map_place map_locate(const struct address_range *ranges, size_t n, uint64
 	return p;
 }
 
-static struct str size_say(struct arena *a, uint64_t bytes)
+struct str map_size_say(struct arena *a, uint64_t bytes)
 {
 	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
 	unsigned unit = 0;
@@ -51,7 +51,7 @@ static struct str size_say(struct arena *a, uint64_t bytes)
 struct str map_say(struct arena *a, const struct map_place *p)
 {
 	unsigned long long begin = p->range.begin;
-	struct str size = size_say(a, p->range.end - p->range.begin), distance = size_say(a, p->distance);
+	struct str size = map_size_say(a, p->range.end - p->range.begin), distance = map_size_say(a, p->distance);
 	switch (p->relation) {
 	case MAP_INSIDE:
 		return arena_printf(a, "inside the " STR_FMT " buffer at 0x%llx, " STR_FMT " from its begin", STR_ARG(size),

@@ -19,5 +19,7 @@ struct map_place {
 struct map_place map_locate(const struct address_range *ranges, size_t n, uint64_t address);
 /** "64 bytes past the end of the 4 MiB buffer at 0x7f0000000000" */
 struct str map_say(struct arena *a, const struct map_place *p);
+/** "4 MiB" */
+struct str map_size_say(struct arena *a, uint64_t bytes);
 /** A word for machines: inside, past, before, null, nowhere. */
 const char *map_relation_name(enum map_relation relation);

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "code/meaning.h"
+#include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
 #include "unhang/unhang.h"
@@ -32,3 +33,6 @@ void report_where_json(const struct know *k, const struct found_address *found, 
 
 /** "source": { file, line } of the innermost frame, or null. */
 void jw_source(struct json *j, const struct where *w);
+enum { ARGUMENTS_SHOWN = 64 };
+/** A dispatch with its kernel's arguments. */
+void jw_dispatch(struct json *j, struct look *l, const struct dispatch *d);

@@ -2,7 +2,7 @@
 #include "base/print.h"
 #include "report/look.h"
 
-enum { PACKETS_SHOWN = 16 };
+enum { PACKETS_SHOWN = 16, PACKETS_MOST = 4096 };
 
 static struct str type_name(const struct know *k, uint32_t type) { return know_name(k, S("queue-type"), type); }
 
@@ -28,12 +28,6 @@ static uint64_t pending(const struct queue *q)
 	return n > ring ? 0 : n;
 }
 
-static struct str kernel_of(struct look *l, uint64_t kernel_object)
-{
-	const struct code_kernel *k = target_code_kernel(&l->code, kernel_object);
-	return k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 };
-}
-
 // --- JSON ---
 
 static void jw_number(struct json *j, const char *key, uint64_t v)
@@ -48,33 +42,14 @@ static void jw_address(struct json *j, const char *key, uint64_t v)
 	jw_hex(j, v);
 }
 
-static void jw_three(struct json *j, const char *key, const uint32_t v[3])
-{
-	jw_key(j, key);
-	jw_open(j, '[');
-	for (int i = 0; i < 3; i++)
-		jw_int(j, v[i]);
-	jw_close(j, ']');
-}
-
 static void jw_packets(struct look *l, struct json *j, const struct queue *q)
 {
 	jw_key(j, "packets");
 	jw_open(j, '[');
-	for (uint64_t i = 0; i < pending(q) && i < 4096; i++) {
+	for (uint64_t i = 0; i < pending(q) && i < PACKETS_MOST; i++) {
 		struct dispatch d;
-		if (!queue_dispatch(l->target, q, q->read_index + i, &d))
-			continue;
-		jw_open(j, '{');
-		jw_number(j, "packet", d.packet);
-		jw_field(j, "kernel_name", kernel_of(l, d.kernel_object));
-		jw_address(j, "kernel_object", d.kernel_object);
-		jw_address(j, "kernarg", d.kernarg);
-		jw_three(j, "grid", d.grid);
-		jw_three(j, "workgroup_size", d.workgroup);
-		jw_number(j, "lds_bytes", d.lds);
-		jw_number(j, "scratch_bytes", d.scratch);
-		jw_close(j, '}');
+		if (queue_dispatch(l->target, q, q->read_index + i, &d))
+			jw_dispatch(j, l, &d);
 	}
 	jw_close(j, ']');
 }
@@ -123,6 +98,19 @@ static void queues_json(struct look *l, const struct request *queues)
 
 // --- text ---
 
+static void text_arguments(struct look *l, const struct code_kernel *k, const struct dispatch *d)
+{
+	struct kernel_argument args[ARGUMENTS_SHOWN];
+	struct arena a = { 0 };
+	size_t n = dispatch_arguments(l->target, k, d, args, ARGUMENTS_SHOWN);
+	if (n) {
+		fprintf(l->out, "                         ");
+		print_safe(l->out, arguments_say(&a, args, n, NULL, 0));
+		fputc('\n', l->out);
+	}
+	arena_free(&a);
+}
+
 static void text_packets(struct look *l, const struct queue *q)
 {
 	uint64_t n = pending(q);
@@ -130,7 +118,8 @@ static void text_packets(struct look *l, const struct queue *q)
 		struct dispatch d;
 		if (!queue_dispatch(l->target, q, q->read_index + i, &d))
 			continue;
-		struct str kernel = kernel_of(l, d.kernel_object);
+		const struct code_kernel *k = target_code_kernel(&l->code, d.kernel_object);
+		struct str kernel = k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 };
 		fprintf(l->out, "         packet %-8llu ", (unsigned long long)d.packet);
 		if (kernel.n)
 			print_safe(l->out, kernel);
@@ -138,6 +127,7 @@ static void text_packets(struct look *l, const struct queue *q)
 			fprintf(l->out, "kernel at 0x%llx", (unsigned long long)d.kernel_object);
 		fprintf(l->out, "   grid %u,%u,%u of %u,%u,%u\n", d.grid[0], d.grid[1], d.grid[2], d.workgroup[0],
 			d.workgroup[1], d.workgroup[2]);
+		text_arguments(l, k, &d);
 	}
 	if (n > PACKETS_SHOWN)
 		fprintf(l->out, "         and %llu more\n", (unsigned long long)(n - PACKETS_SHOWN));

@@ -166,6 +166,12 @@ static void jw_wave(struct json *j, struct listing *l, size_t i)
 	jw_known_int(j, "acc_vgpr_count", w->acc_vgprs.count, true);
 	jw_known_int(j, "sgpr_count", w->sgprs.count, true);
 	jw_known_int(j, "lds_bytes", w->lds.count, true);
+	struct dispatch d;
+	jw_key(j, "dispatch");
+	if (wave_dispatch(l->look->target, w, &d))
+		jw_dispatch(j, l->look, &d);
+	else
+		jw_null(j);
 	if (l->look->options->registers)
 		jw_registers(j, l->look->target, w);
 	jw_close(j, '}');
