@@ -489,7 +489,9 @@ static void test_clobbered(void **state)
 	}
 	struct meaning_candidate own[MEANING_CANDIDATES];
 	assert_int_equal(candidates("global_load_dword v2, v[2:3], off", 1 << SPACE_GLOBAL, own), 1);
-	assert_true(own[0].clobbered);
+	assert_true(own[0].overwritten && !own[0].clobbered);
+	assert_int_equal(candidates("global_load_dword v4, v[2:3], off", 1 << SPACE_GLOBAL, own), 1);
+	assert_false(own[0].overwritten);
 }
 
 static void test_parked(void **state)

@@ -84,6 +84,7 @@ struct meaning_candidate {
 	size_t index;
 	struct meaning meaning;
 	bool clobbered;    // its address registers may hold something else by now
+	bool overwritten;  // it loads over its own address, which holds only while it has not returned
 	bool exec_changed; // other lanes may be active by now
 	bool waited;       // it surely had ended before the pc
 };

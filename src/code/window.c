@@ -85,6 +85,11 @@ static bool was_waited(const struct passed *p, const struct meaning *access)
 	return false;
 }
 
+static bool writes_address(const struct written *w, const struct meaning *m)
+{
+	return written_has(w, &m->address) || written_has(w, &m->base) || written_has(w, &m->offset);
+}
+
 size_t meaning_candidates(const struct know *k, const struct instruction *before, size_t n, unsigned spaces,
 			  struct meaning_candidate ret[static MEANING_CANDIDATES])
 {
@@ -96,22 +101,19 @@ size_t meaning_candidates(const struct know *k, const struct instruction *before
 		meaning_of(k, before[i].text, &m);
 		if (ends_search(&m))
 			break;
-		bool exec_changed = written_has(&p.written, &exec);
+		struct meaning_candidate c = { .index = i, .meaning = m, .exec_changed = written_has(&p.written, &exec) };
+		c.clobbered = writes_address(&p.written, &m);
+		c.waited = was_waited(&p, &m);
+		size_t before_own = p.written.registers.len;
 		written_by(&p.written, &m);
+		const struct written own = { { p.written.registers.data + before_own, p.written.registers.len - before_own, 0 },
+					     false };
+		c.overwritten = writes_address(&own, &m);
 		written_by_second(&p.written, k, before[i].text);
 		if (m.what->counters)
 			vec_push(&p.waits, m);
-		if (!meaning_accesses(&m) || !(spaces >> m.what->space & 1))
-			continue;
-		// Also what it loads over its own address.
-		ret[found++] = (struct meaning_candidate){
-			.index = i,
-			.meaning = m,
-			.clobbered = written_has(&p.written, &m.address) || written_has(&p.written, &m.base) ||
-				     written_has(&p.written, &m.offset),
-			.exec_changed = exec_changed,
-			.waited = was_waited(&p, &m),
-		};
+		if (meaning_accesses(&m) && spaces >> m.what->space & 1)
+			ret[found++] = c;
 	}
 	vec_free(&p.written.registers);
 	vec_free(&p.waits);

@@ -37,7 +37,7 @@ static bool read_named(void *ctx, struct str name, uint64_t *ret)
 struct access {
 	const struct instruction *instruction;
 	struct meaning meaning;
-	bool clobbered;
+	bool clobbered, overwritten;
 	size_t n;
 	struct lane_address lanes[MEANING_LANES];
 	bool judged;       // held against the map
@@ -82,17 +82,25 @@ static size_t find_accesses(const struct wave_code *w, size_t here, struct acces
 		if (!found[i].waited)
 			ret[n++] = (struct access){ .instruction = &code[found[i].index],
 						    .meaning = found[i].meaning,
-						    .clobbered = found[i].clobbered || found[i].exec_changed };
+						    .clobbered = found[i].clobbered || found[i].exec_changed,
+						    .overwritten = found[i].overwritten };
 	for (size_t i = 0; i < n; i++)
 		find_addresses(w, &ret[i]);
 	return n;
+}
+
+/** A load over its own address may have returned: then what its registers hold is an address only where that is beside a buffer. */
+static bool is_believed(const struct access *x)
+{
+	bool near = x->judged && (x->place.relation == MAP_PAST || x->place.relation == MAP_BEFORE);
+	return x->n && (!x->overwritten || near);
 }
 
 /** One whose address is in no range is guilty; else the nearest. */
 static const struct access *guilty_access(const struct access *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (x[i].unmapped)
+		if (x[i].unmapped && is_believed(&x[i]))
 			return &x[i];
 	return n ? &x[0] : NULL;
 }
@@ -158,11 +166,11 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_code(e, a, "access_pc", g->instruction->address + w->where->in->base);
 	}
 	tell_access_line(e, a, w, g);
-	if (g->n) {
+	if (is_believed(g)) {
 		event_add_code(e, a, "effective_address", g->worst);
 		event_add_text(e, a, "effective_addresses", span_say(a, g));
 	}
-	if (g->judged) {
+	if (is_believed(g) && g->judged) {
 		event_add_text(e, a, "effective_place", map_say(a, &g->place));
 		event_add_text(e, a, "effective_relation", str_z(map_relation_name(g->place.relation)));
 		event_add_text(e, a, "unmapped_lanes", lanes_say(a, g->unmapped));
