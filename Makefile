@@ -17,6 +17,10 @@ demo: build
 	@$(BUILD)/unhang explain docs/sample-dmesg.txt || test $$? = 1
 	@echo; echo '$$ unhang explain docs/sample-server.log'
 	@$(BUILD)/unhang explain docs/sample-server.log || test $$? = 1
+	@echo; echo '$$ unhang explain docs/sample-gpucore'
+	@$(BUILD)/unhang explain docs/sample-gpucore || test $$? = 1
+	@echo; echo '$$ unhang where --code docs/sample-kernel.co gather_rows+0x64'
+	@$(BUILD)/unhang where --code docs/sample-kernel.co gather_rows+0x64
 
 # Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
 test:
