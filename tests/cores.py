@@ -53,6 +53,7 @@ class Part:
         self.lds_shift = 10 if self.rdna else 9
         self.pad = 0 if self.rdna else 64
         self.first, self.last = (12, 29) if self.rdna else (17, 16)
+        self.engine = 24 if self.rdna else 9 if self.split else 11  # where the number of the shader engine begins
 
     def parks(self, r_version):
         """Whether a stopped wave's pc is in its trap registers, its own pointing into the trap handler."""
@@ -109,6 +110,7 @@ class Wave:
     shared: int = 0         # shared VGPRs, a multiple of 8
     lds: bytes = b""        # of the workgroup; those of its first wave are saved
     lds_size: int = 0       # where it is more
+    lds_whole: bool = False  # gfx12: it took a whole WGP over, with all of its LDS
     reason: str = ""        # names in REASONS, joined by |; empty: it was running
     wave32: bool = False
     vcc: int = 0
@@ -120,6 +122,7 @@ class Wave:
     vgpr_count: int = None
     acc_count: int = None
     xcc: int = 0
+    engine: int = 0
     ttmps_set: bool = True  # False: nobody knows its workgroup and packet
     ttmps: dict = field(default_factory=dict)   # these and the next override what was worked out
     hwregs: dict = field(default_factory=dict)
@@ -238,7 +241,7 @@ class Saved:
             wanted = max(wave.acc, default=-1) + 1 if wave.acc_count is None else wave.acc_count
             self.accs = up(self.vgprs + wanted, 8) - self.vgprs
         self.sgprs = 128 if part.rdna else wave.sgpr_count
-        self.lds = up(max(len(wave.lds), wave.lds_size), part.lds_unit)
+        self.lds = 131072 if wave.lds_whole else up(max(len(wave.lds), wave.lds_size), part.lds_unit)
         named = [REASONS[name] for name in wave.reason.split("|") if name]
         self.stopped = bool(named)
         self.trapsts, self.mode, self.priv, self.user, self.control, self.trap = (
@@ -246,7 +249,8 @@ class Saved:
 
     def state(self):
         """The words of the control stack that tell how big this wave is."""
-        w, word = self.wave, 1 << 31 | self.lds // self.part.lds_unit << self.part.lds_shift
+        w = self.wave
+        word = 1 << 31 | (1 << 6 if w.lds_whole else self.lds // self.part.lds_unit << self.part.lds_shift)
         if self.part.rdna:
             return [word | w.shared // 8 << 26 | w.wave32 << 24 | self.vgprs // self.part.vgpr_unit(w.wave32) - 1, 0]
         word |= (self.sgprs + 16) // 16 - 1 << 6
@@ -296,6 +300,8 @@ class Saved:
 
     def scalars(self):
         s = [0] * self.sgprs
+        if not s:
+            return s
         named = min(108, self.sgprs)
         s[named - 2:named] = self.wave.vcc & 0xffffffff, self.wave.vcc >> 32
         if not self.part.rdna:
@@ -342,7 +348,7 @@ class Core:
                     state = s.state()
                     words += state
                 first, last = s is group[0], s is group[-1]
-                words.append(first << part.first | last << part.last)
+                words.append(first << part.first | last << part.last | s.wave.engine << part.engine)
                 blocks.append(s.block(first))
         stack, state = struct.pack(f"<{len(words)}I", *words), b"".join(reversed(blocks))
         end = PAGE + len(stack) + len(state)
@@ -362,7 +368,7 @@ class Core:
         """(the entries of the note, their memories)."""
         entries, memories = [], []
         for number, queue in enumerate(self.queues):
-            ring, own, save = RINGS + (number << 28), QUEUES + (number << 16), SAVES + (number << 36)
+            ring, own, save = RINGS + (number << 28), QUEUES + (number << 16), SAVES + (number << 32)
             pieces = [(i * 64, struct.pack("<H62x", 1)) for i in range(queue.ring_size // 64)]
             pieces += [(n * 64 % queue.ring_size, p.pack() if isinstance(p, Packet) else p) for n, p in queue.packets.items()]
             area, size = self.save_areas(queue, save) if queue.type == 2 else (None, 0)

@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""GPU cores as `unhang waves` and `unhang queues` read them: waves that we made up are saved as each kind of GPU saves them
+(cores.py) and every field is read back. What the trap handler leaves in its words, and what follows from it, is worked out here
+once more, from the rules of AMD's debugger library."""
+import dataclasses
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+
+import cores
+import tap
+from cores import Agent, Core, Memory, Object, Packet, Part, Queue, Wave
+
+PARTS = ["gfx900", "gfx906", "gfx908", "gfx90a", "gfx940", "gfx942", "gfx950", "gfx1010", "gfx1030", "gfx1100", "gfx1151",
+         "gfx1200", "gfx1201"]
+KERNELS = ["copy_rows", "spin_until"]
+SOURCE = """
+kernel void copy_rows(global const int *from, global int *to, int n)
+{
+	int i = __builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x();
+	if (i < n)
+		to[i] = from[i] + from[n - i] * 3;
+}
+kernel void spin_until(volatile global int *flag)
+{
+	while (!*flag)
+		__builtin_amdgcn_s_sleep(4);
+}
+kernel void assert_all(global const int *x)
+{
+	if (x[__builtin_amdgcn_workitem_id_x()] < 0)
+		__builtin_trap();
+}
+"""
+CODE, WORD = 0x7f0000200000, 0xffffffff
+ARITHMETIC = ["FP_INVALID_OPERATION", "FP_INPUT_DENORMAL", "FP_DIVIDE_BY_0", "FP_OVERFLOW", "FP_UNDERFLOW", "FP_INEXACT",
+              "INT_DIVIDE_BY_0"]
+TRAPS = {0: [], 1: ["BREAKPOINT"], 2: ["ASSERT_TRAP"], 3: ["DEBUG_TRAP"]}
+GFX9_REGISTERS = ["m0", "pc_lo", "pc_hi", "exec_lo", "exec_hi", "status", "trapsts", "xnack_mask_lo", "xnack_mask_hi", "mode"]
+GFX10_REGISTERS = GFX9_REGISTERS[:7] + ["xnack_mask", "mode", "flat_scratch_lo", "flat_scratch_hi"]
+GFX12_REGISTERS = ["m0", "pc_lo", "pc_hi", "exec_lo", "exec_hi", "state_priv", "excp_flag_priv", "xnack_mask", "mode",
+                   "scratch_base_lo", "scratch_base_hi", "excp_flag_user", "trap_ctrl", "status"]
+
+
+def bit(word, number):
+    return word >> number & 1
+
+
+def compile_for(gfx, directory, source=SOURCE, name="k"):
+    """A code object; where this clang does not know the part, one of its nearest relative."""
+    path = directory / f"{name}.{gfx}.co"
+    (directory / f"{name}.cl").write_text(source)
+    for cpu in (gfx, "gfx942"):
+        done = subprocess.run(["clang-19", "-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", f"-mcpu={cpu}", "-nogpulib", "-O2",
+                               str(directory / f"{name}.cl"), "-o", str(path)], capture_output=True, text=True)
+        if not done.returncode:
+            return path
+    raise RuntimeError(done.stderr)
+
+
+# --- what a wave's words mean ---
+
+def reasons_of(part, h, trap):
+    """Why a wave stopped, by its hardware registers @h and the id of its trap."""
+    out = list(TRAPS.get(trap, ["TRAP"]))
+    if part.major == 12:
+        priv, user, control = h[6], h[11], h[12]
+        out += [name for i, name in enumerate(ARITHMETIC) if bit(user, i) and bit(control, i)]
+        out += ["WATCHPOINT"] if priv & 0xf and bit(control, 7) else []
+        out += ["MEMORY_VIOLATION"] if bit(priv, 12) else ["ADDRESS_ERROR"] if bit(priv, 4) else []
+        out += ["ILLEGAL_INSTRUCTION"] if bit(priv, 6) else []
+        out += ["SINGLE_STEP"] if bit(priv, 11) else []
+        out += ["TRAP"] if bit(priv, 8) or bit(priv, 9) else []
+        return sorted(set(out))
+    status, mode = h[6], h[8 if part.rdna else 9]
+    out += [name for i, name in enumerate(ARITHMETIC) if bit(status, i) and bit(mode, 12 + i)]
+    out += ["WATCHPOINT"] if status & (1 << 7 | 7 << 12) and bit(mode, 19) else []
+    out += ["MEMORY_VIOLATION"] if bit(status, 28) else ["ADDRESS_ERROR"] if bit(status, 8) else []
+    out += ["ILLEGAL_INSTRUCTION"] if bit(status, 11) else []
+    if part.mi300:
+        out += ["SINGLE_STEP"] if bit(status, 25) else []
+        out += ["TRAP"] if bit(status, 23) or bit(status, 24) else []
+    if part.major == 11:
+        out += ["SINGLE_STEP"] if bit(status, 20) else []
+        out += ["TRAP"] if bit(status, 17) or bit(status, 18) else []
+    return sorted(set(out))
+
+
+class Made:
+    """A wave made up by chance, and what must be read back of it."""
+
+    def __init__(self, rng, part, core, agent, queue, place):
+        self.part, self.core, self.agent, self.queue = part, core, agent, queue
+        self.trap = rng.choice([0, 0, 0, 1, 2, 3, 4, 9, 15])
+        self.stopped, self.mark, self.unset = rng.random() < 0.6, rng.random() < 0.7, rng.random() < 0.2
+        self.parked_pc = place["pc"]
+        self.wave = Wave(place["pc"], group=place["group"], wave_in_group=place["number"], packet=place["packet"], xcc=place["xcc"],
+                         wave32=part.rdna and place["wave32"], lds=place["lds"], lds_whole=place["lds_whole"],
+                         engine=rng.randrange(4))
+        self.fill(rng)
+        self.write_words(rng)
+
+    def fill(self, rng):
+        w, part = self.wave, self.part
+        unit = part.vgpr_unit(w.wave32)
+        w.vgpr_count = unit * rng.choice([1, 2, 3, 5, 64 if rng.random() < 0.02 else 1])
+        w.acc_count = rng.choice([0, 4, 12, 32])
+        w.shared = rng.choice([0, 0, 8, 24]) if part.rdna else 0
+        w.sgpr_count = rng.choice([112, 112, 96, 16, 0])
+        saved = cores.Saved(dataclasses.replace(w, sgpr_count=16), part, 64, 10)
+        self.accs, self.sgprs = saved.accs, 128 if part.rdna else w.sgpr_count
+        w.vgprs = {n: [rng.getrandbits(32) for _ in range(w.lanes)] for n in range(w.vgpr_count)}
+        w.acc = {n: [rng.getrandbits(32) for _ in range(64)] for n in range(self.accs)}
+        w.sgprs = {n: rng.getrandbits(32) for n in range(self.sgprs)}
+
+    def write_words(self, rng):
+        """All hardware registers and trap registers, by chance where they mean nothing here."""
+        w, part = self.wave, self.part
+        h, t = [rng.getrandbits(32) for _ in range(16)], [rng.getrandbits(32) for _ in range(16)]
+        rare = [rng.getrandbits(32) & rng.getrandbits(32) & rng.getrandbits(32) for _ in range(3)]
+        h[6], h[11] = rare[:2]
+        index = w.packet % (self.queue.ring_size // 64)
+        stop = self.trap << 25 | rng.getrandbits(1) << 29 | self.stopped << 30
+        self.pc = w.pc
+        if part.major == 12:
+            t[6] = t[6] & 0x81ffffff | stop
+            t[7], t[9] = w.group[1] | w.group[2] << 16, w.group[0]
+            flat = not w.group[1] and not w.group[2]
+            t[8] = index | w.wave_in_group << 25 | (not flat) << 30 | self.mark << 31
+            if flat:
+                t[7] = rng.getrandbits(32)  # counts only where ttmp8 says so
+        else:
+            t[6] = stop | self.unset << 31 | (rng.getrandbits(25) if part.mi300 else index)
+            t[8:11] = w.group
+            t[11] = w.wave_in_group | (index << 6 | self.mark << 31 if part.mi300 else t[11] & 0xff800000)
+        h[1:3] = w.pc & WORD, w.pc >> 32
+        h[5] = h[5] & ~(1 << 24) | (rng.random() < 0.3) << 24
+        h[13] = h[13] & ~(1 << 24) | (rng.random() < 0.3) << 24
+        if self.is_parked(h):
+            h[1:3] = cores.HANDLER & WORD, cores.HANDLER >> 32
+            t[10 if part.major == 12 else 7] = w.pc & WORD
+            t[11] = t[11] & ~(0xffff << 7) | (w.pc >> 32 & 0xffff) << 7
+        w.hwregs, w.ttmps = dict(enumerate(h)), dict(enumerate(t))
+        self.h = h
+
+    def agent_ok(self):
+        return bool(self.core.ttmp_setup or self.agent.ttmps_valid)
+
+    def is_stopped(self, h):
+        part, kept = self.part, self.core.r_version >= 10 and self.part.major < 12 and bit(h[5], 18)
+        counts = self.agent_ok() and (self.mark or not (part.mi300 or part.major == 12))
+        return self.stopped and bool(counts or kept)
+
+    def is_parked(self, h):
+        return self.is_stopped(h) and self.part.parks(self.core.r_version)
+
+    def placed(self):
+        if self.part.major == 12 or self.core.r_version < 10:
+            return self.agent_ok()
+        return self.agent_ok() and not (self.unset and (self.mark or not self.part.mi300))
+
+    def expected(self, number, leader):
+        w, part, placed = self.wave, self.part, self.placed()
+        stopped = self.is_stopped(self.h)
+        names = GFX12_REGISTERS if part.major == 12 else GFX10_REGISTERS if part.rdna else GFX9_REGISTERS
+        given_back = part.major == 11 and bit(self.h[5], 24) or part.major == 12 and bit(self.h[13], 24)
+        lds = leader.lds.ljust(131072 if leader.lds_whole else cores.up(len(leader.lds), part.lds_unit), b"\0")
+        lanes = self.h[3] | (0 if w.wave32 else self.h[4] << 32)
+        return {
+            "id": number, "queue": self.queue.id, "gfx": part.gfx, "xcc": w.xcc, "se": w.engine, "pc": hex(w.pc), "exec": hex(lanes),
+            "lanes": w.lanes, "workgroup": list(w.group) if placed else None, "wave_in_group": w.wave_in_group if placed else None,
+            "packet": w.packet if placed else None, "stopped": stopped,
+            "stop_reasons": reasons_of(part, self.h, self.trap) if stopped else [],
+            "vgpr_count": w.vgpr_count, "acc_vgpr_count": self.accs, "sgpr_count": self.sgprs, "lds_bytes": len(lds),
+            "hardware_registers": {name: hex(self.h[i]) for i, name in enumerate(names)},
+            "sgprs": [hex(w.sgprs[n]) for n in range(self.sgprs)],
+            "vgprs": None if given_back else [list(map(hex, w.vgprs[n])) for n in range(w.vgpr_count)],
+            "acc_vgprs": [list(map(hex, w.acc[n])) for n in range(self.accs)],
+            "lds": [hex(int.from_bytes(lds[i:i + 4], "little")) for i in range(0, len(lds), 4)],
+        }
+
+
+# --- cores by chance ---
+
+class Chance:
+    """A core with several GPUs, queues and workgroups."""
+
+    def __init__(self, seed, gfx, others, objects):
+        self.rng = random.Random(f"{gfx} {seed}")
+        rng = self.rng
+        agents = [Agent(gfx, 100, rng.choice([1, 3]) if Part(gfx).mi300 else 1, rng.random() < 0.7),
+                  Agent(rng.choice(others), 200, 1, rng.random() < 0.7)]
+        self.objects = {a.gfx: Object(objects[a.gfx].read_bytes(), CODE + (n << 24), f"file://{objects[a.gfx]}")
+                        for n, a in enumerate(agents)}
+        self.core = Core(agents, [], list(self.objects.values()), r_version=rng.choice([8, 9, 10, 10, 11, 12]), ttmp_setup=rng.getrandbits(1))
+        self.made = []
+        for number in range(3):
+            self.add_queue(agents[number % 2], 10 + number)
+        for number, kind in enumerate((1, 0, 3)):
+            self.core.queues.append(Queue(gpu_id=100, id=30 + number, type=kind, read=number, write=number + 2, exceptions=1 << number))
+        rng.shuffle(self.core.queues)
+
+    def add_queue(self, agent, number):
+        rng, part, o = self.rng, Part(agent.gfx), self.objects[agent.gfx]
+        first = rng.choice([0, 61, 64 * 5 + 62, 64 * 7 + 1, 64 * (1 << 30) + 63])
+        ring = rng.choice([4096, 8192])
+        packets = {first + i: Packet(o.symbol(rng.choice(KERNELS) + ".kd"), (64 * rng.randrange(1, 9), rng.randrange(1, 3), 1), (64, 1, 1),
+                                     rng.getrandbits(40), rng.randrange(99), rng.randrange(99)) for i in range(5)}
+        queue = Queue([], packets, agent.gpu_id, number, ring_size=ring, exceptions=rng.choice([1 << 30, 1 << 4 | 1 << 30, 1 << 1]))
+        made = []
+        for group in range(rng.randrange(1, 6)):
+            kernel = rng.choice(KERNELS)
+            place = dict(packet=rng.choice(list(packets)), wave32=rng.random() < 0.5, xcc=rng.randrange(agent.xccs),
+                         group=(group + 1, rng.choice([0, 7, 65535]), rng.choice([0, 3])), lds=rng.randbytes(rng.choice([0, 4, 512, 3000])),
+                         lds_whole=part.major == 12 and rng.random() < 0.1)
+            for i in range(rng.choice([1, 1, 2, 3])):
+                place.update(number=i, pc=o.symbol(kernel) + 4 * rng.randrange(4))
+                m = Made(rng, part, self.core, agent, queue, place)
+                m.kernel, m.kernel_name = kernel, self.name_of(packets[place["packet"]], o)
+                m.object, m.leader = o, made[-1].leader if i else m.wave
+                made.append(m)
+        made.sort(key=lambda m: m.wave.xcc)
+        queue.waves = [m.wave for m in made]
+        queue.made = made
+        self.core.queues.append(queue)
+
+    @staticmethod
+    def name_of(packet, o):
+        return next(k for k in KERNELS if o.symbol(k + ".kd") == packet.kernel)
+
+    def waves(self):
+        return [m for q in self.core.queues for m in getattr(q, "made", [])]
+
+    def expected_queues(self):
+        types = {0: "PM4", 1: "SDMA", 2: "AQL", 3: "SDMA XGMI"}
+        for number, q in enumerate(self.core.queues):
+            read, write = q.pointers()
+            agent = next(a for a in self.core.agents if a.gpu_id == q.gpu_id)
+            yield {"id": q.id, "gfx": agent.gfx, "ring": hex(cores.RINGS + (number << 28)), "ring_bytes": q.ring_size, "read_index": read,
+                   "write_index": write, "waves": len(q.waves), "problem": None, "type": types[q.type],
+                   "packets": [{"packet": n, "kernel_name": self.name_of(p, self.objects[agent.gfx]), "kernel_object": hex(p.kernel),
+                                "kernarg": hex(p.kernarg), "grid": list(p.grid), "workgroup_size": list(p.group), "lds_bytes": p.lds,
+                                "scratch_bytes": p.private} for n, p in q.packets.items()]}
+
+
+def ask(unhang, command, *paths, registers=True):
+    """(document or None, stderr)"""
+    targets = [a for p in paths for a in ("--target", p)]
+    done = unhang.run(command, *targets, "--json", *(["--registers"] if registers and command == "waves" else []))
+    stderr = done.stderr.decode(errors="replace")
+    try:
+        return (json.loads(done.stdout) if not done.returncode else None), stderr
+    except ValueError as problem:
+        return None, f"{problem}; exit status {done.returncode}; {stderr}"
+
+
+def differences(got, wanted, what):
+    """What of the wanted fields is otherwise."""
+    out = []
+    for key, value in wanted.items():
+        other = sorted(got[key]) if key == "stop_reasons" and key in got else got.get(key, "absent")
+        if other != value:
+            out.append(f"{what}: {key}: wanted {str(value)[:300]}, got {str(other)[:300]}")
+    return out
+
+
+def compare_chance(chance, document, queues, stderr, name):
+    if document is None or queues is None:
+        return [f"{name}: {stderr}"]
+    made = chance.waves()
+    if len(document["waves"]) != len(made):
+        return [f"{name}: {len(made)} waves wanted, got {len(document['waves'])}; {stderr}"]
+    wrong = []
+    for n, (got, m) in enumerate(zip(document["waves"], made), 1):
+        wanted = m.expected(n, m.leader)
+        wanted["kernel_name"] = m.kernel_name if m.placed() else m.kernel
+        wanted["function"] = m.kernel
+        wanted["offset"] = hex(m.wave.pc - m.object.symbol(m.kernel))
+        wrong += differences(got, wanted, f"{name} wave {n} (r_version {chance.core.r_version})")
+    wanted = list(chance.expected_queues())
+    wrong += [] if len(queues["queues"]) == len(wanted) else [f"{name}: queues wanted {len(wanted)}, got {len(queues['queues'])}"]
+    for got, want in zip(queues["queues"], wanted):
+        wrong += differences(got, want, f"{name} queue {want['id']}")
+    return wrong + ([f"{name}: stderr: {stderr}"] if stderr else [])
+
+
+def test_parts(t, unhang, objects):
+    path = unhang.directory / "chance.core"
+    for gfx in PARTS:
+        wrong, waves = [], 0
+        for seed in range(8):
+            chance = Chance(seed, gfx, PARTS, objects)
+            chance.core.write(path)
+            document, stderr = ask(unhang, "waves", path)
+            queues, more = ask(unhang, "queues", path)
+            waves += len(chance.waves())
+            wrong += compare_chance(chance, document, queues, stderr + more, f"seed {seed}")
+        t.no_complaints(wrong[:20], f"{gfx}: {waves} waves in 8 cores are read back")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    if not shutil.which("clang-19"):
+        tap.skip_all("no clang-19 to compile code objects with")
+    objects = {gfx: compile_for(gfx, unhang.directory) for gfx in PARTS}
+    test_parts(t, unhang, objects)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
