@@ -4,7 +4,6 @@
 once more, from the rules of AMD's debugger library."""
 import dataclasses
 import json
-import pathlib
 import random
 import shutil
 import subprocess
@@ -301,12 +300,233 @@ def test_parts(t, unhang, objects):
         t.no_complaints(wrong[:20], f"{gfx}: {waves} waves in 8 cores are read back")
 
 
+# --- forms of files ---
+
+def without(document, *keys):
+    return None if document is None else {k: v for k, v in document.items() if k not in keys}
+
+
+def same_as(t, unhang, wanted, paths, name, says="", silent=False):
+    """The waves are those of @wanted, whatever form the files have."""
+    document, stderr = ask(unhang, "waves", *paths)
+    good = wanted is not None and without(document, "target") == without(wanted, "target") and says in stderr
+    t.ok(good and not (silent and stderr), name, f"stderr: {stderr}\ngot {str(document)[:600]}")
+
+
+def test_forms(t, unhang, objects):
+    directory = unhang.directory
+    for gfx in ("gfx942", "gfx1100"):
+        for extra in (0, 1):
+            core = cores.sample(gfx, objects[gfx])
+            core.memories += [Memory(0x600000000000 + (n << 20)) for n in range(extra)]
+            plain, path, gpu, host = (directory / f"{n}.core" for n in ("plain", "form", "gpu", "host"))
+            core.write(plain)
+            wanted, stderr = ask(unhang, "waves", plain)
+            t.ok(wanted and len(wanted["waves"]) == len(core.queues[0].waves) and not stderr, f"{gfx}: one file", stderr)
+            core.write(path, merged=True)
+            same_as(t, unhang, wanted, [path], f"{gfx}: as rocgdb merges it", silent=True)
+            core.write(path, shifted=True)
+            shift = 12 if len(core.parts()[1]) % 2 else 4
+            same_as(t, unhang, wanted, [path], f"{gfx}: bytes {shift} before their offsets", f"{shift} bytes before")
+            path.write_bytes(path.read_bytes()[:-shift])
+            same_as(t, unhang, wanted, [path], f"{gfx}: the same through a pipe", f"{shift} bytes before")
+            for shifted in (False, True):
+                core.write_pair(gpu, host, shifted)
+                says = "bytes before" if shifted else ""
+                same_as(t, unhang, wanted, [gpu, host], f"{gfx}: GPU's and process's core, shifted {shifted}", says)
+                same_as(t, unhang, wanted, [host, gpu], f"{gfx}: in the other order, shifted {shifted}", says)
+
+
+def write_padded_host(core, gpu, host):
+    """The kernel's core with zeros where the GPU's has its bytes."""
+    note, memories = core.parts()
+    cores.write_elf(gpu, cores.EM_AMDGPU, [note], [m for m in memories if not m.host])
+    padded = [m if m.host else dataclasses.replace(m, pieces=[]) for m in memories]
+    cores.write_elf(host, cores.EM_X86_64, core.host_notes(memories), padded)
+
+
+def test_lone(t, unhang, objects):
+    gpu, host = unhang.directory / "gpucore.1", unhang.directory / "core.1"
+    core = cores.sample("gfx90a", objects["gfx90a"])
+    core.write(gpu)
+    wanted, _ = ask(unhang, "waves", gpu)
+    write_padded_host(core, gpu, host)
+    same_as(t, unhang, wanted, [host, gpu], "where both files have bytes the GPU's count")
+    same_as(t, unhang, wanted, [gpu, host], "so they do in the other order")
+    core.write_pair(gpu, host)
+    document, stderr = ask(unhang, "waves", gpu)
+    t.ok(document and document["waves"] == [] and "lacks the memory of its process" in stderr and "coredumpctl" in stderr,
+         "a GPU's core alone: what is missing and how to get it", stderr)
+    queues, stderr = ask(unhang, "queues", gpu)
+    t.ok(queues and [q["read_index"] for q in queues["queues"]] == [69] and "save area header" in str(queues["queues"][0]["problem"]),
+         "its queues are shown", queues)
+    text = unhang.run("waves", gpu).stdout.decode()
+    t.ok("gfx90a" in text and "1 queue" in text, "its GPU is named", text)
+    document, stderr = ask(unhang, "waves", host)
+    t.ok(document is None and "AMDGPU note" in stderr and "gpucore" in stderr, "a process's core alone: where the other is", stderr)
+
+
+def test_cut(t, unhang, objects):
+    path = unhang.directory / "cut.core"
+    core = cores.sample("gfx1030", objects["gfx1030"])
+    core.write(path)
+    whole = path.read_bytes()
+    wrong = []
+    for size in [0, 10, 63, 64, 300, 700, 1000, 5000, 20000, len(whole) // 2, len(whole) - 4096]:
+        path.write_bytes(whole[:size])
+        document, stderr = ask(unhang, "waves", path)
+        if "cut off" not in stderr and "at 0x" not in stderr:
+            wrong.append(f"{size} of {len(whole)} bytes: {stderr!r}")
+    t.no_complaints(wrong, "a core that is cut off is said to be so")
+
+
+def test_oddities(t, unhang, objects):
+    path = unhang.directory / "odd.core"
+    core = cores.sample("gfx1100", objects["gfx1100"])
+    core.write(path)
+    wanted, _ = ask(unhang, "waves", path)
+    core.agents = [Agent("gfx1100", 0x1234, entry_size=128), Agent("gfx942", 7, entry_size=128)]
+    core.write(path)
+    same_as(t, unhang, wanted, [path], "entries of GPUs that are longer than known", silent=True)
+    core.queues[0].id = 1 << 30 | 5
+    core.write(path)
+    queues, stderr = ask(unhang, "queues", path)
+    t.ok(queues and queues["queues"][0]["id"] == 5 and "could not be suspended" in stderr, "a queue that was not suspended", stderr)
+    core.queues[0].id, core.runtime_state = 0, 0
+    core.write(path)
+    same_as(t, unhang, wanted, [path], "a runtime that was not set up", "state 0")
+    core.runtime_state = 1
+    core.agents = [Agent("gfx1250", 0x1234)]
+    core.write(path)
+    document, stderr = ask(unhang, "waves", path)
+    t.ok(document and not document["waves"] and "how gfx1250" in stderr and "not known" in stderr, "an unknown part", stderr)
+    core.agents = [Agent("gfx1100", 0x9999)]
+    note, memories = cores.sample("gfx1100", objects["gfx1100"]).parts()
+    core.queues = []
+    cores.write_elf(path, cores.EM_AMDGPU, [("AMDGPU", 33, core.note([note[2][-64:]]))], memories)
+    document, stderr = ask(unhang, "waves", path)
+    t.ok(document and "does not describe" in stderr, "a queue of a GPU that is not there", stderr)
+    core.note_version = 2
+    core.write(path)
+    document, stderr = ask(unhang, "waves", path)
+    t.ok(document is None and "version 2" in stderr, "a note of another version", stderr)
+
+
+def test_orphan(t, unhang):
+    """A wave whose workgroup's first is not there has no LDS, and not that of the workgroup before."""
+    path = unhang.directory / "orphan.core"
+    waves = [Wave(0x1000, group=(1, 0, 0), lds=b"lds!" * 128), Wave(0x2000, group=(2, 0, 0))]
+    queue = Queue(waves, {0: Packet(0)}, corrupt={cores.PAGE + 5 * 4: (1 << 16).to_bytes(4, "little")})
+    Core([Agent("gfx906")], [queue]).write(path)
+    document, stderr = ask(unhang, "waves", path)
+    got = [(w["pc"], w["lds_bytes"]) for w in document["waves"]] if document else None
+    t.same(got, [("0x1000", 512), ("0x2000", 0)], "a wave without its workgroup's first has no LDS")
+    t.ok("first wave is not there" in stderr, "it is said", stderr)
+    queue.corrupt = {8: (0x10).to_bytes(4, "little")}
+    Core([Agent("gfx906")], [queue]).write(path)
+    document, stderr = ask(unhang, "waves", path)
+    t.ok("save area header at 0x7f3000000000" in stderr and "do not fit together" in stderr, "a header that contradicts itself", stderr)
+
+
+def test_unset(t, unhang, objects):
+    """As cores.py writes them: nobody set the trap registers up, or only those of one wave."""
+    path = unhang.directory / "unset.core"
+    for gfx in PARTS:
+        core = cores.sample(gfx, objects[gfx])
+        core.queues[0].waves[1].ttmps_set = False
+        core.write(path)
+        document, _ = ask(unhang, "waves", path)
+        places = [w["workgroup"] is None and w["packet"] is None for w in document["waves"]] if document else []
+        good = places == [n == 1 and Part(gfx).major != 12 for n in range(len(places))] and any(w["stopped"] for w in document["waves"])
+        core.ttmp_setup, core.agents[0].ttmps_valid = 0, False
+        core.write(path)
+        document, _ = ask(unhang, "waves", path)
+        good = good and document and not [w for w in document["waves"] if w["packet"] is not None or w["workgroup"] or w["wave_in_group"] is not None]
+        t.ok(good, f"{gfx}: without words of the trap handler nothing is guessed", places)
+
+
+def test_traps(t, unhang, objects):
+    """The pc of a trap is at it or behind it, by the age of the trap handler."""
+    path = unhang.directory / "trap.core"
+    for gfx in ("gfx906", "gfx942", "gfx1030", "gfx1100", "gfx1201"):
+        o = Object(objects[gfx].read_bytes(), CODE, f"file://{objects[gfx]}")
+        word = (0xbf920002 if Part(gfx).major < 11 else 0xbf900002).to_bytes(4, "little")
+        begin = o.symbol("assert_all")
+        trap = begin + next(n for n in range(0, 4096, 4) if o.data[o_offset(o, begin) + n:][:4] == word)
+        waves = [Wave(trap + back, group=(n, 0, 0), reason="assert_trap", packet=1) for n, back in enumerate((0, 4))]
+        Core([Agent(gfx)], [Queue(waves, {1: Packet(o.symbol("assert_all.kd"))})], [o]).write(path)
+        document, stderr = ask(unhang, "waves", path)
+        got = [(w["pc"], w["offset"], w["instruction"]) for w in document["waves"]] if document else stderr
+        t.same(got, [(hex(w.pc), hex(trap - begin), "s_trap 2") for w in waves], f"{gfx}: the trap that a wave stopped at")
+
+
+def o_offset(o, address):
+    return next(h[2] + address - o.address - h[3] for h in o.headers() if h[0] == 1 and h[3] <= address - o.address < h[3] + h[5])
+
+
+# --- code objects ---
+
+def test_code(t, unhang, objects):
+    directory, gfx = unhang.directory, "gfx90a"
+    path, data = directory / "code.core", objects[gfx].read_bytes()
+    core = cores.sample(gfx, objects[gfx])
+    core.write(path)
+    wanted, _ = ask(unhang, "waves", path)
+    t.ok(wanted and all(w["kernel_name"] for w in wanted["waves"]), "a code object in a file", wanted)
+    core.objects[0].memory = 0x7e0000001230
+    core.write(path)
+    same_as(t, unhang, wanted, [path], "a code object in the process's memory (memory://)", silent=True)
+    core.objects[0].memory = None
+    library = unhang.write("library.so", b"x" * 8000 + data + b"y" * 500)
+    core.objects[0].uri = f"file://{library}#offset=8000&size={len(data)}"
+    core.write(path)
+    same_as(t, unhang, wanted, [path], "a code object within a larger file (file://)", silent=True)
+    core.objects[0].uri = "file:///nowhere/at/all.co"
+    core.write(path)
+    same_as(t, unhang, wanted, [path], "a code object that only memory has")
+    core.objects = [core.objects[0]] + [dataclasses.replace(core.objects[0], address=0x7f00f0000000 + n * 0x10000) for n in range(3)]
+    core.write(path)
+    same_as(t, unhang, wanted, [path], "several code objects")
+
+
+def test_changed_code(t, unhang, objects):
+    directory, gfx = unhang.directory, "gfx90a"
+    path, data = directory / "changed.core", objects[gfx].read_bytes()
+    core = cores.sample(gfx, objects[gfx])
+    o = core.objects[0]
+    at = o.symbol("copy_rows") + 12
+    stomped = bytearray(data)
+    stomped[o_offset(o, at):o_offset(o, at) + 4] = b"\xef\xbe\xad\xde"
+    o.data = bytes(stomped)
+    core.write(path)
+    document, stderr = ask(unhang, "waves", path)
+    t.ok("code in memory differs" in stderr and hex(at) in stderr and "copy_rows +0xc" in stderr and "0xdeadbeef" in stderr,
+         "code that was overwritten: where, and by what", stderr)
+    o.data = data
+    (directory / "rebuilt").mkdir()
+    rebuilt = compile_for(gfx, directory / "rebuilt", SOURCE.replace("copy_rows", "copy_columns_of_it"), "r")
+    o.uri = f"file://{rebuilt}"
+    core.write(path)
+    document, stderr = ask(unhang, "waves", path)
+    t.ok("another build" in stderr and document and {w["function"] for w in document["waves"]} <= {*KERNELS, "assert_all"},
+         "a file that was built anew is not taken for what ran", f"{stderr}\n{document and [w['function'] for w in document['waves']]}")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not shutil.which("clang-19"):
         tap.skip_all("no clang-19 to compile code objects with")
     objects = {gfx: compile_for(gfx, unhang.directory) for gfx in PARTS}
     test_parts(t, unhang, objects)
+    test_forms(t, unhang, objects)
+    test_lone(t, unhang, objects)
+    test_cut(t, unhang, objects)
+    test_oddities(t, unhang, objects)
+    test_orphan(t, unhang)
+    test_unset(t, unhang, objects)
+    test_traps(t, unhang, objects)
+    test_code(t, unhang, objects)
+    test_changed_code(t, unhang, objects)
     t.end()
 
 

@@ -24,7 +24,7 @@ static void tell_lines(const struct teller *t, struct str text)
 {
 	while (text.n) {
 		struct text line = { 0 };
-		text_printf(&line, STR_FMT, STR_ARG(str_split(&text, '\n')));
+		text_add(&line, str_split(&text, '\n'));
 		if (line.n)
 			tell(t, line.p);
 		text_free(&line);
