@@ -78,9 +78,12 @@ static struct uh_error *read_notes(struct core *c, struct core_file *f, uint64_t
 {
 	const struct file *file = &f->file;
 	_cleanup_free_ char *bytes = NULL;
-	if (size > NOTES_BYTES)
-		return uh_error_new(STR_FMT ": note segment at 0x%llx: %llu bytes are more than any core has",
-				    STR_ARG(file->name), (unsigned long long)offset, (unsigned long long)size);
+	// Several segments of notes may name the same bytes; together they cannot have more than the file.
+	if (size > NOTES_BYTES || size > file->size - f->note_bytes)
+		return uh_error_new(STR_FMT ": note segment at 0x%llx: its %llu bytes are more than %s", STR_ARG(file->name),
+				    (unsigned long long)offset, (unsigned long long)size,
+				    size > NOTES_BYTES ? "any core has" : "the file has left");
+	f->note_bytes += size;
 	bytes = mem_alloc((size_t)size + 1);
 	if (!file_read(file, offset, bytes, (size_t)size))
 		return uh_error_new(STR_FMT ": note segment at 0x%llx: its %llu bytes lie outside the file (%llu bytes)",
@@ -186,7 +189,6 @@ struct uh_error *core_add(struct core *c, const struct file *file)
 	return NULL;
 }
 
-/** By address; of two at the same address the one with more bytes, then the GPU's. */
 static int compare_segments(const void *a, const void *b)
 {
 	const struct core_segment *x = a, *y = b;
@@ -197,10 +199,18 @@ static int compare_segments(const void *a, const void *b)
 	return x->file < y->file ? -1 : x->file > y->file;
 }
 
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct core_mapping *x = a, *y = b;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
 void core_ready(struct core *c)
 {
 	if (c->segments.len)
 		qsort(c->segments.data, c->segments.len, sizeof(c->segments.data[0]), compare_segments);
+	if (c->mappings.len)
+		qsort(c->mappings.data, c->mappings.len, sizeof(c->mappings.data[0]), compare_mappings);
 }
 
 void core_free(struct core *c)
@@ -231,16 +241,33 @@ enum { LOOK_BACK = 16 }; // segments of several files may overlap
 
 const struct core_segment *core_segment_at(const struct core *c, uint64_t address)
 {
-	const struct core_segment *without = NULL;
+	const struct core_segment *host = NULL, *without = NULL;
 	size_t upto = segments_upto(c, address);
 	for (size_t i = upto; i-- && upto - i <= LOOK_BACK;) {
 		const struct core_segment *s = &c->segments.data[i];
-		if (address - s->address < s->kept)
+		bool kept = address - s->address < s->kept;
+		// Of the GPU's memory the kernel may have written zeros into the process's core.
+		if (kept && c->files[s->file].of_gpu)
 			return s;
-		if (address - s->address < s->size)
+		if (kept)
+			host = host ? host : s;
+		else if (address - s->address < s->size)
 			without = s;
 	}
-	return without;
+	return host ? host : without;
+}
+
+const struct core_mapping *core_mapping_at(const struct core *c, uint64_t address)
+{
+	size_t low = 0, high = c->mappings.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (c->mappings.data[middle].begin <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && address < c->mappings.data[low - 1].end ? &c->mappings.data[low - 1] : NULL;
 }
 
 bool core_read(const struct core *c, uint64_t address, void *to, size_t size)

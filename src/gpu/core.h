@@ -14,14 +14,15 @@ struct core_segment {
 
 struct core_file {
 	struct file file;
-	bool has_gpu;       // it holds the note about GPUs
-	bool of_gpu;        // e_machine says that it is a GPU's core, not a process's
-	uint64_t notes_end; // where the file's first note segment ends
-	uint64_t loads_at;  // offset of the first segment
-	uint64_t end;       // that its segments need
-	unsigned shift;     // its segments' bytes lie so much before the offsets that its headers name
-	int64_t pid;        // 0: not known
-	struct str program; // the name of the process; empty where it is not known
+	bool has_gpu;        // it holds the note about GPUs
+	bool of_gpu;         // e_machine says that it is a GPU's core, not a process's
+	uint64_t notes_end;  // where the file's first note segment ends
+	uint64_t note_bytes; // of all its note segments
+	uint64_t loads_at;   // offset of the first segment
+	uint64_t end;        // that its segments need
+	unsigned shift;      // its segments' bytes lie so much before the offsets that its headers name
+	int64_t pid;         // 0: not known
+	struct str program;  // the name of the process; empty where it is not known
 	size_t segments;
 };
 
@@ -36,10 +37,10 @@ struct core {
 	size_t nfiles;
 	struct core_file files[CORE_FILES];
 	VEC(struct core_segment) segments; // by address, once core_ready() was called
-	VEC(struct core_mapping) mappings;
-	struct str gpu_note;  // descriptor of the AMDGPU note, in the arena
-	uint64_t gpu_note_at; // where it lies in its file
-	struct text problems; // one line for each
+	VEC(struct core_mapping) mappings; // likewise
+	struct str gpu_note;               // descriptor of the AMDGPU note, in the arena
+	uint64_t gpu_note_at;              // where it lies in its file
+	struct text problems;              // one line for each
 };
 
 /** Adds a file; its descriptor stays the caller's. */
@@ -50,7 +51,9 @@ void core_free(struct core *c);
 bool core_begins(struct str head);
 /** All @size bytes at @address, or false. */
 bool core_read(const struct core *c, uint64_t address, void *to, size_t size);
-/** The segment that @address lies in, or NULL. */
+/** The segment that @address lies in, or NULL; of several one with bytes, of these the GPU's. */
 const struct core_segment *core_segment_at(const struct core *c, uint64_t address);
+/** The file that was mapped at @address, or NULL. */
+const struct core_mapping *core_mapping_at(const struct core *c, uint64_t address);
 /** What is odd about the core, as a line for people. */
 void core_problem(struct core *c, const char *format, ...) __attribute__((format(printf, 2, 3)));

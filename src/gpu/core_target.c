@@ -265,14 +265,6 @@ static void find_shift(struct core_target *t)
 
 // --- the map ---
 
-static const struct core_mapping *mapping_at(const struct core *c, uint64_t address)
-{
-	for (size_t i = 0; i < c->mappings.len; i++)
-		if (address >= c->mappings.data[i].begin && address < c->mappings.data[i].end)
-			return &c->mappings.data[i];
-	return NULL;
-}
-
 static void read_map(struct core_target *t)
 {
 	const struct core *c = &t->core;
@@ -280,7 +272,7 @@ static void read_map(struct core_target *t)
 		return;
 	for (size_t i = 0; i < c->segments.len; i++) {
 		const struct core_segment *s = &c->segments.data[i];
-		const struct core_mapping *m = mapping_at(c, s->address);
+		const struct core_mapping *m = core_mapping_at(c, s->address);
 		struct memory_range r = { .begin = s->address, .end = s->address + s->size, .kept = s->kept };
 		r.path = m ? m->path : (struct str){ 0 };
 		r.of_gpu = c->files[s->file].of_gpu || str_starts(r.path, S("/dev/dri/render")) || str_is(r.path, "/dev/kfd");
