@@ -10,6 +10,8 @@ enum {
 	AGENT_LEAST = 112,
 	QUEUE_LEAST = 60,
 	ENTRIES_MAX = 65536,
+	QUEUE_ERROR = 1u << 30, // in a queue's id
+	QUEUE_INVALID = 1u << 31,
 };
 
 static uint64_t padded(uint64_t n) { return (n + 7) & ~7ull; }
@@ -45,14 +47,15 @@ static void read_agent(struct arena *a, const char *p, size_t size, struct agent
 	g->gfx = gfx_name(a, g->target_version);
 }
 
-static void read_queue(const struct core_note *n, const char *p, struct queue *q)
+static void read_queue(struct arena *a, const struct core_note *n, const char *p, struct queue *q)
 {
+	uint32_t flags = get_u32(p + 40);
 	q->exceptions = get_u64(p);
 	q->ring = get_u64(p + 8);
 	q->write_address = get_u64(p + 16);
 	q->read_address = get_u64(p + 24);
 	q->save_area = get_u64(p + 32);
-	q->id = get_u32(p + 40);
+	q->id = flags & ~(QUEUE_INVALID | QUEUE_ERROR);
 	uint32_t gpu_id = get_u32(p + 44);
 	q->ring_size = get_u32(p + 48);
 	q->type = get_u32(p + 52);
@@ -60,6 +63,10 @@ static void read_queue(const struct core_note *n, const char *p, struct queue *q
 	for (size_t i = 0; i < n->nagents; i++)
 		if (n->agents[i].gpu_id == gpu_id)
 			q->agent = &n->agents[i];
+	if (flags & QUEUE_INVALID)
+		q->problem = arena_printf(a, "queue %u was no queue of the process any more", q->id);
+	else if (flags & QUEUE_ERROR)
+		q->problem = arena_printf(a, "queue %u could not be suspended; what is saved of its waves may be old", q->id);
 }
 
 /** A part of the note: @n entries of @size bytes at *@at, which moves behind them. */
@@ -111,6 +118,6 @@ struct uh_error *core_note_parse(struct arena *a, struct str desc, uint64_t at, 
 	ret->nqueues = nqueues;
 	ret->queues = arena_alloc(a, nqueues * sizeof(*ret->queues) + 1);
 	for (uint32_t i = 0; i < nqueues; i++)
-		read_queue(ret, queues + (size_t)i * queue_size, &ret->queues[i]);
+		read_queue(a, ret, queues + (size_t)i * queue_size, &ret->queues[i]);
 	return NULL;
 }
