@@ -216,6 +216,8 @@ static int by_place(const void *a, const void *b, void *ctx)
 		return x->pc < y->pc ? -1 : 1;
 	if (x->stop_reasons != y->stop_reasons)
 		return x->stop_reasons < y->stop_reasons ? -1 : 1;
+	if (x->stopped != y->stopped)
+		return x->stopped ? -1 : 1;
 	int names = str_cmp(l->kernels[i], l->kernels[k]);
 	return names ? names : i < k ? -1 : i > k;
 }
