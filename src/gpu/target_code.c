@@ -79,7 +79,8 @@ static char *memory_image(struct target *t, uint64_t base, size_t *ret_size)
 		return NULL;
 	uint64_t end = e.e_phoff + e.e_phnum * sizeof(*p);
 	for (unsigned i = 0; i < e.e_phnum; i++) {
-		if (p[i].p_type == PT_LOAD && (p[i].p_vaddr > OBJECT_MOST || p[i].p_memsz > OBJECT_MOST))
+		if (p[i].p_type == PT_LOAD &&
+		    (p[i].p_vaddr > OBJECT_MOST || p[i].p_filesz > OBJECT_MOST || p[i].p_memsz > OBJECT_MOST))
 			return NULL;
 		if (p[i].p_type == PT_LOAD && p[i].p_vaddr + p[i].p_filesz > end)
 			end = p[i].p_vaddr + p[i].p_filesz;
