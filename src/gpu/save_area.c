@@ -10,7 +10,7 @@
 enum {
 	HEADER = 24,
 	PM4_WORDS = 2, // stand in front of the control stack's own
-	STACK_MOST = 64 << 20,
+	STACK_MOST = 16 << 20,
 	WORD_STATE = 1u << 31,
 	WORD_EVENT = 1u << 30,
 	TRAP_BREAKPOINT = 1,
@@ -96,6 +96,9 @@ static uint32_t get(const struct walk *k, const struct wave *w, enum layout_bits
 	return value_of(k, w, &k->area->layout->bits[which]);
 }
 
+/** Of the runtime; where nobody knows it, one that writes cores. */
+static int version_of(const struct walk *k) { return k->area->runtime_version > 0 ? k->area->runtime_version : VERSION_NEWEST; }
+
 static bool has(const struct walk *k, enum layout_bits which) { return k->area->layout->bits[which].of != BITS_NONE; }
 
 /** Sizes, from the control stack. false where they contradict each other. */
@@ -158,7 +161,7 @@ static bool place_blocks(struct walk *k, struct wave *w, uint64_t *ret_registers
 /** Whether the trap handler's words about why a wave stopped count. Where nobody set them up they are what was there before. */
 static bool stop_words_count(const struct walk *k, const struct wave *w)
 {
-	bool skip_export = k->area->runtime_version >= VERSION_NO_TTMPS && get(k, w, LAYOUT_SKIP_EXPORT);
+	bool skip_export = version_of(k) >= VERSION_NO_TTMPS && get(k, w, LAYOUT_SKIP_EXPORT);
 	if (has(k, LAYOUT_MARK))
 		return (k->area->ttmps_set_up && get(k, w, LAYOUT_MARK)) || skip_export;
 	return k->area->ttmps_set_up || skip_export;
@@ -166,7 +169,7 @@ static bool stop_words_count(const struct walk *k, const struct wave *w)
 
 static void find_place(const struct walk *k, struct wave *w)
 {
-	bool unset = k->area->runtime_version >= VERSION_NO_TTMPS && get(k, w, LAYOUT_NO_TTMPS);
+	bool unset = version_of(k) >= VERSION_NO_TTMPS && get(k, w, LAYOUT_NO_TTMPS);
 	if (has(k, LAYOUT_MARK) && !get(k, w, LAYOUT_MARK))
 		unset = false;
 	w->placed = k->area->ttmps_set_up && !unset;
@@ -210,10 +213,9 @@ static void find_stop(const struct walk *k, struct wave *w)
 static void find_pc(const struct walk *k, struct wave *w)
 {
 	const struct wave_layout *l = k->area->layout;
-	int version = k->area->runtime_version ? k->area->runtime_version : VERSION_NEWEST;
 	w->pc = w->hwregs[l->pc_lo] | (uint64_t)w->hwregs[l->pc_hi] << 32;
 	w->exec = w->hwregs[l->exec_lo] | (w->lanes == 32 ? 0 : (uint64_t)w->hwregs[l->exec_hi] << 32);
-	w->parked = w->stopped && has(k, LAYOUT_PARKED_LOW) && (uint64_t)version >= l->numbers[NUMBER_PARKED_SINCE];
+	w->parked = w->stopped && has(k, LAYOUT_PARKED_LOW) && (uint64_t)version_of(k) >= l->numbers[NUMBER_PARKED_SINCE];
 	if (w->parked)
 		w->pc = get(k, w, LAYOUT_PARKED_LOW) | (uint64_t)get(k, w, LAYOUT_PARKED_HIGH) << 32;
 }
@@ -235,10 +237,10 @@ static struct uh_error *read_wave(struct walk *k)
 				    (unsigned long long)registers, s->queue->id, k->xcc);
 	memcpy(w.hwregs, words, sizeof(w.hwregs));
 	memcpy(w.ttmps, words + sizeof(w.hwregs), sizeof(w.ttmps));
-	if (w.first)
-		k->lds = w.lds;
-	else if (!k->in_group && s->odd)
+	if (!w.first && !k->in_group && s->odd)
 		s->odd(s->ctx, "a saved wave belongs to a workgroup whose first wave is not there");
+	if (w.first || !k->in_group)
+		k->lds = w.first ? w.lds : (struct wave_block){ 0 };
 	w.lds = k->lds;
 	k->in_group = !w.last;
 	find_place(k, &w);
