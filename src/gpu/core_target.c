@@ -13,6 +13,8 @@ enum {
 	WAVES_MOST = 1 << 20,
 	CODE_MOST = 65536, // loaded code objects
 	URI_MOST = 4096,
+	URIS_BYTES = 64 << 20,
+	WAVES_BYTES = 256 << 20, // of save areas; what refers to the same bytes again and again ends there
 	RUNTIME_ENABLED = 1,
 	PROPERTY_TTMPS = 0x400,
 	SHIFT_MOST = 16,
@@ -31,11 +33,17 @@ struct core_target {
 	VEC(struct loaded_code) code;
 	VEC(struct memory_range) map;
 	struct queue *reading; // whose waves are being read
+	size_t bytes_read;     // of save areas
 };
 
-static bool read_core(void *ctx, uint64_t address, void *to, size_t size)
+/** For save areas. */
+static bool read_saved(void *ctx, uint64_t address, void *to, size_t size)
 {
-	return core_read(&((struct core_target *)ctx)->core, address, to, size);
+	struct core_target *t = ctx;
+	if (size > WAVES_BYTES - t->bytes_read)
+		return false;
+	t->bytes_read += size;
+	return core_read(&t->core, address, to, size);
 }
 
 // --- the runtime's list of code objects ---
@@ -44,12 +52,19 @@ enum { R_DEBUG = 40, LINK_MAP = 40 };
 
 static struct str read_uri(struct core_target *t, uint64_t address)
 {
+	enum { STEP = 64 };
 	char uri[URI_MOST];
-	size_t n = 0;
-	// It may end shortly before the end of its segment.
-	while (n < sizeof(uri) && core_read(&t->core, address + n, uri + n, 1) && uri[n])
-		n++;
-	return n < sizeof(uri) ? arena_str(&t->arena, (struct str){ uri, n }) : (struct str){ 0 };
+	for (size_t n = 0; n + STEP <= sizeof(uri);) {
+		// It may end shortly before the end of its segment.
+		size_t step = STEP;
+		if (!core_read(&t->core, address + n, uri + n, step))
+			step = core_read(&t->core, address + n, uri + n, 1);
+		size_t length = strnlen(uri + n, step);
+		if (length < step || !step)
+			return arena_str(&t->arena, (struct str){ uri, n + length });
+		n += step;
+	}
+	return (struct str){ 0 };
 }
 
 static void read_runtime(struct core_target *t)
@@ -72,23 +87,30 @@ static void read_code(struct core_target *t)
 			&t->core,
 			"the runtime's list of code objects was being changed when the core was written (r_debug at 0x%llx)",
 			(unsigned long long)t->note.r_debug);
-	uint64_t at = get_u64(d + 8);
-	while (at && t->code.len < CODE_MOST) {
+	uint64_t at = get_u64(d + 8), earlier = 0;
+	for (size_t n = 1, again = 1; at && n < CODE_MOST && t->arena.total < URIS_BYTES; n++) {
 		if (!core_read(&t->core, at, m, sizeof(m))) {
 			core_problem(&t->core, "link_map at 0x%llx (code object %zu of the runtime's list) is not in the core",
-				     (unsigned long long)at, t->code.len + 1);
-			break;
+				     (unsigned long long)at, n);
+			return;
 		}
 		uint64_t name = get_u64(m + 8), next = get_u64(m + 24);
 		struct str uri = name ? read_uri(t, name) : (struct str){ 0 };
 		if (uri.n)
 			vec_push(&t->code, ((struct loaded_code){ get_u64(m), uri }));
-		if (next == at)
-			break;
+		// A place is remembered for twice as many steps each time, so that any circle is noticed.
+		if (n == again)
+			earlier = at, again *= 2;
+		if (next == earlier) {
+			core_problem(&t->core, "link_map at 0x%llx: the runtime's list of code objects goes round in a circle",
+				     (unsigned long long)at);
+			return;
+		}
 		at = next;
 	}
-	if (t->code.len == CODE_MOST)
-		core_problem(&t->core, "the runtime's list of code objects goes round in a circle");
+	if (at)
+		core_problem(&t->core, "link_map at 0x%llx: the rest of the runtime's list of code objects is not read",
+			     (unsigned long long)at);
 }
 
 // --- waves ---
@@ -135,7 +157,7 @@ static struct save_area area_of(struct core_target *t, const struct queue *q, co
 				   .layout = l,
 				   .runtime_version = t->runtime_version,
 				   .ttmps_set_up = ttmps_set_up(t, q),
-				   .read = read_core,
+				   .read = read_saved,
 				   .wave = take_wave,
 				   .odd = note_odd,
 				   .ctx = t };
@@ -172,7 +194,7 @@ static void read_queue_waves(struct core_target *t, struct queue *q)
 	}
 	struct save_area area = area_of(t, q, layout);
 	unsigned xccs = q->agent->xccs ? q->agent->xccs : 1;
-	for (unsigned i = 0; i < xccs; i++)
+	for (unsigned i = 0; i < xccs && t->waves.len < WAVES_MOST; i++)
 		if ((err = save_area_read(&area, i)))
 			queue_problem(t, q, err);
 }
@@ -182,7 +204,8 @@ static void read_waves(struct core_target *t)
 	if (t->waves_read)
 		return;
 	t->waves_read = true;
-	for (size_t i = 0; i < t->note.nqueues; i++)
+	t->bytes_read = 0;
+	for (size_t i = 0; i < t->note.nqueues && t->waves.len < WAVES_MOST; i++)
 		read_queue_waves(t, &t->note.queues[i]);
 	if (t->waves.len == WAVES_MOST)
 		core_problem(&t->core, "more than %d waves: the rest is not read", WAVES_MOST);
