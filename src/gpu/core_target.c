@@ -127,6 +127,16 @@ static uint64_t whole_packet(const struct queue *q, uint64_t index)
 	return id;
 }
 
+/** A wave that stopped at a trap stands on it or behind it, depending on the age of the runtime's trap handler. */
+static uint64_t instruction_of(const struct core_target *t, const struct wave *w)
+{
+	char here[4], before[4];
+	uint64_t trap = w->layout->numbers[NUMBER_TRAP_INSTRUCTION] << 16 | w->trap;
+	if (!w->trap || !core_read(&t->core, w->pc, here, 4) || get_u32(here) == trap)
+		return w->pc;
+	return core_read(&t->core, w->pc - 4, before, 4) && get_u32(before) == trap ? w->pc - 4 : w->pc;
+}
+
 static void take_wave(void *ctx, const struct wave *w)
 {
 	struct core_target *t = ctx;
@@ -134,6 +144,7 @@ static void take_wave(void *ctx, const struct wave *w)
 		return;
 	struct wave mine = *w;
 	mine.id = t->waves.len + 1;
+	mine.at = instruction_of(t, w);
 	if (mine.placed)
 		mine.packet = whole_packet(w->queue, w->packet);
 	vec_push(&t->waves, mine);

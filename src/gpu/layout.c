@@ -17,6 +17,7 @@ static const char *const number_names[NUMBERS] = {
 	[NUMBER_SGPRS_NAMED] = "sgprs-named",
 	[NUMBER_PARKED_SINCE] = "parked-since",
 	[NUMBER_LDS_WHOLE] = "lds-whole",
+	[NUMBER_TRAP_INSTRUCTION] = "trap-instruction",
 };
 
 static const char *const bits_names[LAYOUT_BITS] = {

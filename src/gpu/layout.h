@@ -29,9 +29,10 @@ enum layout_number {
 	NUMBER_SGPR_UNSAVED, // of those allocated
 	NUMBER_LDS_UNIT,     // bytes
 	NUMBER_SHARED_UNIT,
-	NUMBER_SGPRS_NAMED,  // of those saved at most so many are a wave's own; VCC is in the last two
-	NUMBER_PARKED_SINCE, // version of the runtime's debugger interface
-	NUMBER_LDS_WHOLE,    // bytes, where the wave has all of it
+	NUMBER_SGPRS_NAMED,      // of those saved at most so many are a wave's own; VCC is in the last two
+	NUMBER_PARKED_SINCE,     // version of the runtime's debugger interface
+	NUMBER_LDS_WHOLE,        // bytes, where the wave has all of it
+	NUMBER_TRAP_INSTRUCTION, // upper half of s_trap; the lower is the trap's id
 	NUMBERS
 };
 

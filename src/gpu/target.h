@@ -46,6 +46,7 @@ struct wave {
 	const struct wave_layout *layout;
 	unsigned xcc, se;
 	uint64_t pc, exec;
+	uint64_t at; // the instruction that it is at: the pc, or the trap before it
 	unsigned lanes;
 	bool first, last; // of its workgroup
 	bool placed;      // workgroup, wave_in_group and packet are known

@@ -248,7 +248,7 @@ const struct where **target_code_waves(struct target_code *c, const struct wave 
 	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
 	size_t distinct = 0;
 	for (size_t i = 0; i < n; i++)
-		pcs[i] = waves[i].pc;
+		pcs[i] = waves[i].at;
 	qsort(pcs, n, sizeof(*pcs), compare_pcs);
 	for (size_t i = 0; i < n; i++)
 		if (!i || pcs[i] != pcs[distinct - 1])
@@ -258,7 +258,7 @@ const struct where **target_code_waves(struct target_code *c, const struct wave 
 	struct where *found = arena_alloc(&c->set.arena, distinct * sizeof(*found) + 1);
 	code_where(&c->set, pcs, distinct, context, found);
 	for (size_t i = 0; i < n; i++)
-		ret[i] = found + ((uint64_t *)bsearch(&waves[i].pc, pcs, distinct, sizeof(*pcs), compare_pcs) - pcs);
+		ret[i] = found + ((uint64_t *)bsearch(&waves[i].at, pcs, distinct, sizeof(*pcs), compare_pcs) - pcs);
 	return ret;
 }
 

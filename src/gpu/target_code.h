@@ -26,7 +26,7 @@ void target_code_close(struct target_code *c);
 struct loaded *target_code_need(struct target_code *c, uint64_t address);
 /** The kernel whose descriptor lies at @kernel_object, or NULL. */
 const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t kernel_object);
-/** What is at the pc of each wave; waves at the same pc share it. @context as in code_where(). The result is in the set's arena. */
+/** What each wave is at; waves at the same instruction share it. @context as in code_where(). The result is in the set's arena. */
 const struct where **target_code_waves(struct target_code *c, const struct wave *waves, size_t n, int context);
 /** The kernel that a wave runs, demangled, by its dispatch or else by its pc; empty where it is not known. */
 struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at);

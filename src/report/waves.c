@@ -201,7 +201,7 @@ struct group {
 
 static bool same_place(const struct listing *l, size_t a, size_t b)
 {
-	return l->waves[a].pc == l->waves[b].pc && l->waves[a].stop_reasons == l->waves[b].stop_reasons &&
+	return l->waves[a].at == l->waves[b].at && l->waves[a].stop_reasons == l->waves[b].stop_reasons &&
 	       l->waves[a].stopped == l->waves[b].stopped && str_eq(l->kernels[a], l->kernels[b]);
 }
 
@@ -212,8 +212,8 @@ static int by_place(const void *a, const void *b, void *ctx)
 	const struct wave *x = &l->waves[i], *y = &l->waves[k];
 	if (!x->stop_reasons != !y->stop_reasons)
 		return x->stop_reasons ? -1 : 1;
-	if (x->pc != y->pc)
-		return x->pc < y->pc ? -1 : 1;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
 	if (x->stop_reasons != y->stop_reasons)
 		return x->stop_reasons < y->stop_reasons ? -1 : 1;
 	if (x->stopped != y->stopped)
