@@ -490,7 +490,18 @@ def sample(gfx, code=None):
     return Core([Agent(gfx, 0x1234, xccs)], [Queue(waves, packets, 0x1234, exceptions=1 << 30 | 1 << 4)], objects, memories)
 
 
+def small(gfx):
+    """The least that has everything: a workgroup of two waves, one of which stopped at a trap, and a list of two code objects."""
+    part, kernel = Part(gfx), 0x7f0000200000
+    code = struct.pack("<III4xq", 64, 0, 32, 64).ljust(64, b"\0") + struct.pack("<2I", 0xbf900002 if part.major > 10 else 0xbf920002, 0xbf810000)
+    waves = [Wave(kernel + 64 + 4 * n, wave_in_group=n, packet=5, wave32=part.rdna, sgpr_count=16, acc_count=4, lds=b"shared" if n == 0 else b"",
+                  vgprs={0: list(range(32))}, reason="assert_trap" if n else "") for n in range(2)]
+    objects = [Object(bytes(64), 0x7f0000200000 + n, f"file:///k{n}.co", mapped=False) for n in range(2)]
+    return Core([Agent(gfx, 1)], [Queue(waves, {5: Packet(kernel)}, ring_size=128)], objects, [Memory(kernel, pieces=[(0, code)])])
+
+
 def main():
+    global PAGE
     arguments = argparse.ArgumentParser(description="Write a sample of a GPU core.")
     arguments.add_argument("out")
     arguments.add_argument("--gfx", default="gfx942")
@@ -498,9 +509,11 @@ def main():
     arguments.add_argument("--host", help="write the host's core to this file")
     arguments.add_argument("--merged", action="store_true", help="as rocgdb's gcore")
     arguments.add_argument("--shifted", action="store_true", help="with bytes that lie before p_offset")
+    arguments.add_argument("--small", action="store_true", help="a few KB, for tests that change every byte")
     arguments.add_argument("--hole", type=int, default=0, metavar="GB", help="with so much empty memory")
     given = arguments.parse_args()
-    core = sample(given.gfx, given.code)
+    PAGE = 64 if given.small else PAGE
+    core = small(given.gfx) if given.small else sample(given.gfx, given.code)
     if given.hole:
         core.memories.append(Memory(0x600000000000, given.hole << 30))
     if given.host:

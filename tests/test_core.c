@@ -1,0 +1,121 @@
+// GPU cores are hostile input: small ones, which are the seeds of the fuzz target, are cut at every byte and have every byte changed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "core_check.h"
+
+enum { TRIAL_SECONDS = 60 }; // for all trials of a core
+
+static const char *const names[] = { "gfx906", "gfx942", "gfx1201", "shifted" };
+
+static void load(const char *name, struct text *ret)
+{
+	char path[512], chunk[4096];
+	snprintf(path, sizeof(path), "%s/core/%s.core", SEEDS, name);
+	FILE *f = fopen(path, "rb");
+	assert_non_null(f);
+	for (size_t n; (n = fread(chunk, 1, sizeof(chunk), f));)
+		text_add(ret, (struct str){ chunk, n });
+	fclose(f);
+}
+
+static bool has(struct str s, const char *part) { return memmem(s.p, s.n, part, strlen(part)); }
+
+/** Says where the damage is, or what the core tells of a GPU that cannot be. */
+static bool well_said(struct str s)
+{
+	static const char *const said[] = { "at 0x",
+					    "control stack word",
+					    "no AMDGPU note",
+					    "does not describe",
+					    "is not known",
+					    "has no save area",
+					    "XCCs",
+					    "could not be suspended",
+					    "no queue of the process" };
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		if (has(s, said[i]))
+			return true;
+	return !s.n;
+}
+
+static void try_core(const struct know *k, const char *name, const char *how, size_t at, const char *bytes, size_t size)
+{
+	// A copy of exactly this size, so that AddressSanitizer sees a read behind its end.
+	_cleanup_free_ char *copy = mem_alloc(size);
+	struct text error = { 0 };
+	memcpy(copy, bytes, size);
+	const char *complaint = core_complaint(k, copy, size, &error);
+	if (complaint)
+		fail_msg("%s %s at %zu: %s", name, how, at, complaint);
+	if (!well_said(text_str(&error)))
+		fail_msg("%s %s at %zu: '%s' does not say where", name, how, at, error.p);
+	text_free(&error);
+}
+
+static struct know *knowledge(void)
+{
+	struct know_problems problems = { 0 };
+	return know_load(&problems);
+}
+
+static void test_seeds(void **state)
+{
+	struct know *k = knowledge();
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct text core = { 0 };
+		struct target *t;
+		load(names[i], &core);
+		struct file f = file_memory(S("core"), text_str(&core));
+		assert_null(target_core(k, &f, 1, &t));
+		struct request waves = { .kind = REQUEST_WAVES }, code = { .kind = REQUEST_CODE };
+		target_ask(t, &waves);
+		target_ask(t, &code);
+		assert_int_equal(waves.n, 2);
+		assert_int_equal(code.n, 2);
+		assert_int_equal(waves.waves[1].stop_reasons, 1u << STOP_ASSERT_TRAP);
+		assert_int_equal(waves.waves[1].at, waves.waves[1].pc - 4);
+		target_close(t);
+		text_free(&core);
+	}
+	know_free(k);
+}
+
+static void test_damage(void **state)
+{
+	struct know *k = knowledge();
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct text core = { 0 };
+		time_t begin = time(NULL);
+		load(names[i], &core);
+		for (size_t n = 0; n <= core.n; n++)
+			try_core(k, names[i], "cut", n, core.p, n);
+		for (size_t at = 0; at < core.n; at++) {
+			static const char changes[] = { 1, (char)0x80, (char)0xff };
+			for (size_t c = 0; c < sizeof(changes); c++) {
+				core.p[at] = (char)(core.p[at] ^ changes[c]);
+				try_core(k, names[i], "changed", at, core.p, core.n);
+				core.p[at] = (char)(core.p[at] ^ changes[c]);
+			}
+		}
+		assert_true(time(NULL) - begin < TRIAL_SECONDS);
+		text_free(&core);
+	}
+	know_free(k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_damage),
+	};
+	return cmocka_run_group_tests_name("GPU cores", tests, NULL, NULL);
+}
