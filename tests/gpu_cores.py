@@ -6,8 +6,10 @@ import dataclasses
 import json
 import random
 import shutil
+import struct
 import subprocess
 import sys
+import time
 
 import cores
 import tap
@@ -464,6 +466,44 @@ def o_offset(o, address):
     return next(h[2] + address - o.address - h[3] for h in o.headers() if h[0] == 1 and h[3] <= address - o.address < h[3] + h[5])
 
 
+class Circle(Core):
+    """A list of code objects that has no end: @links are (name of the object or none, number of the next)."""
+    links = []
+
+    def runtime_memory(self):
+        base = cores.RUNTIME
+        names = b"file:///x.co\0"
+        pieces = [(0, struct.pack("<i4xQQi4xQ", 10, base + 64, 0, 0, 0)), (4000, names)]
+        pieces += [(64 + 40 * n, struct.pack("<5Q", CODE + n, base + 4000 if named else 0, 0, base + 64 + 40 * following, 0))
+                   for n, (named, following) in enumerate(self.links)]
+        return Memory(base, pieces=pieces)
+
+
+def test_circles(t, unhang):
+    path = unhang.directory / "circle.core"
+    for links in ([(1, 0)], [(1, 1), (1, 0)], [(0, 1), (0, 0)], [(0, 0)], [(1, 1), (1, 2), (0, 3), (1, 1)]):
+        core = Circle([Agent("gfx906")], [Queue([Wave(CODE + 64)], {0: Packet(CODE)})], r_debug=cores.RUNTIME)
+        core.links = links
+        core.write(path)
+        document, stderr = ask(unhang, "waves", path)
+        t.ok(document and len(document["waves"]) == 1 and "in a circle" in stderr, f"a list of code objects in a circle of {len(links)}", stderr)
+
+
+def test_many_queues(t, unhang):
+    """All queues name one save area; the whole is bounded all the same."""
+    path = unhang.directory / "many.core"
+    core = Core([Agent("gfx906", xccs=64)], [Queue([Wave(CODE, group=(n, 0, 0)) for n in range(200)], {0: Packet(CODE)})])
+    note, memories = core.parts()
+    entry = bytearray(note[2][-64:])
+    area = next(m for m in memories if m.address == cores.SAVES)
+    entry[56:60] = struct.pack("<I", len(area.pieces[1][1]) + 2 * cores.PAGE)
+    cores.write_elf(path, cores.EM_AMDGPU, [("AMDGPU", 33, core.note([bytes(entry)] * 60000))], memories)
+    begin = time.monotonic()
+    done = unhang.run("queues", path, timeout=100)
+    seconds = time.monotonic() - begin
+    t.ok(not done.returncode and seconds < 20, "sixty thousand queues with the same waves", f"{seconds} s, {done.stderr[-300:]}")
+
+
 # --- code objects ---
 
 def test_code(t, unhang, objects):
@@ -525,6 +565,8 @@ def main():
     test_orphan(t, unhang)
     test_unset(t, unhang, objects)
     test_traps(t, unhang, objects)
+    test_circles(t, unhang)
+    test_many_queues(t, unhang)
     test_code(t, unhang, objects)
     test_changed_code(t, unhang, objects)
     t.end()
