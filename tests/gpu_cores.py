@@ -424,6 +424,10 @@ def test_orphan(t, unhang):
     got = [(w["pc"], w["lds_bytes"]) for w in document["waves"]] if document else None
     t.same(got, [("0x1000", 512), ("0x2000", 0)], "a wave without its workgroup's first has no LDS")
     t.ok("first wave is not there" in stderr, "it is said", stderr)
+    queue.write, queue.corrupt = 0, {}
+    Core([Agent("gfx906")], [queue]).write(path)
+    document, stderr = ask(unhang, "waves", path)
+    t.same(stderr.count("outside of its read and write index"), 1, "packets that the queue does not have are noticed, and said once")
     queue.corrupt = {8: (0x10).to_bytes(4, "little")}
     Core([Agent("gfx906")], [queue]).write(path)
     document, stderr = ask(unhang, "waves", path)
@@ -506,6 +510,21 @@ def test_many_queues(t, unhang):
 
 # --- code objects ---
 
+def test_shift_alone(t, unhang):
+    """Nothing but the indexes of queues, or the first bytes, tell that bytes lie before their offsets."""
+    gpu, host = unhang.directory / "shift.gpu", unhang.directory / "shift.host"
+    for first in (b"", b"begin"):
+        for pointers in ((0, 0), (69, 71), (7 << 32, (7 << 32) + 64)) if not first else ((0, 0),):
+            core = Core([Agent("gfx906")], [Queue([Wave(CODE)], {}, read=pointers[0], write=pointers[1])],
+                        memories=[Memory(0x600000000000, pieces=[(0, first + bytes(100) + b"content")])])
+            for shifted in (False, True):
+                core.write_pair(gpu, host, shifted)
+                queues, stderr = ask(unhang, "queues", gpu, host)
+                got = queues and [(q["read_index"], q["write_index"]) for q in queues["queues"]]
+                told = "bytes before" in stderr
+                t.ok(got == [pointers] and (told == shifted or not (first or pointers[1])), f"shifted {shifted}, indexes {pointers}, first bytes {first}", f"{got} {stderr}")
+
+
 def test_code(t, unhang, objects):
     directory, gfx = unhang.directory, "gfx90a"
     path, data = directory / "code.core", objects[gfx].read_bytes()
@@ -567,6 +586,7 @@ def main():
     test_traps(t, unhang, objects)
     test_circles(t, unhang)
     test_many_queues(t, unhang)
+    test_shift_alone(t, unhang)
     test_code(t, unhang, objects)
     test_changed_code(t, unhang, objects)
     t.end()

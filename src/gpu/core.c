@@ -22,16 +22,18 @@ bool core_begins(struct str head)
 
 void core_problem(struct core *c, const char *format, ...)
 {
+	struct text line = { 0 };
 	size_t lines = 0;
-	for (size_t i = 0; i < c->problems.n; i++)
-		lines += c->problems.p[i] == '\n';
-	if (lines >= PROBLEMS)
-		return;
 	va_list ap;
 	va_start(ap, format);
-	text_vprintf(&c->problems, format, ap);
+	text_vprintf(&line, format, ap);
 	va_end(ap);
-	text_add(&c->problems, S("\n"));
+	text_add(&line, S("\n"));
+	for (size_t i = 0; i < c->problems.n; i++)
+		lines += c->problems.p[i] == '\n';
+	if (lines < PROBLEMS && str_find(text_str(&c->problems), text_str(&line)) < 0)
+		text_add(&c->problems, text_str(&line));
+	text_free(&line);
 }
 
 // --- notes ---

@@ -55,5 +55,5 @@ bool core_read(const struct core *c, uint64_t address, void *to, size_t size);
 const struct core_segment *core_segment_at(const struct core *c, uint64_t address);
 /** The file that was mapped at @address, or NULL. */
 const struct core_mapping *core_mapping_at(const struct core *c, uint64_t address);
-/** What is odd about the core, as a line for people. */
+/** What is odd about the core, as a line for people; said once, however often it is. */
 void core_problem(struct core *c, const char *format, ...) __attribute__((format(printf, 2, 3)));

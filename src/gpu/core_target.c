@@ -127,6 +127,12 @@ static uint64_t whole_packet(const struct queue *q, uint64_t index)
 	return id;
 }
 
+static void note_odd(void *ctx, const char *message)
+{
+	struct core_target *t = ctx;
+	core_problem(&t->core, "queue %u: %s", t->reading->id, message);
+}
+
 /** A wave that stopped at a trap stands on it or behind it, depending on the age of the runtime's trap handler. */
 static uint64_t instruction_of(const struct core_target *t, const struct wave *w)
 {
@@ -145,16 +151,13 @@ static void take_wave(void *ctx, const struct wave *w)
 	struct wave mine = *w;
 	mine.id = t->waves.len + 1;
 	mine.at = instruction_of(t, w);
-	if (mine.placed)
+	if (mine.placed) {
 		mine.packet = whole_packet(w->queue, w->packet);
+		if (w->queue->indexes_known && (mine.packet < w->queue->read_index || mine.packet >= w->queue->write_index))
+			note_odd(t, "a packet of its waves lies outside of its read and write index");
+	}
 	vec_push(&t->waves, mine);
 	t->reading->nwaves++;
-}
-
-static void note_odd(void *ctx, const char *message)
-{
-	struct core_target *t = ctx;
-	core_problem(&t->core, "queue %u: %s", t->reading->id, message);
 }
 
 static bool ttmps_set_up(const struct core_target *t, const struct queue *q)
@@ -248,6 +251,27 @@ static unsigned plausible_areas(struct core_target *t)
 	return n;
 }
 
+/** Queues whose indexes could be such. Those that were never used tell nothing. */
+static unsigned plausible_indexes(struct core_target *t)
+{
+	unsigned n = 0;
+	read_indexes(t);
+	for (size_t i = 0; i < t->note.nqueues; i++) {
+		const struct queue *q = &t->note.queues[i];
+		n += q->write_index && q->read_index <= q->write_index && q->write_index - q->read_index <= q->ring_size / 64;
+	}
+	return n;
+}
+
+static bool gap_is_empty(const struct core_file *f, unsigned size)
+{
+	char gap[SHIFT_MOST];
+	bool empty = file_read(&f->file, f->notes_end, gap, size);
+	for (unsigned i = 0; i < size && empty; i++)
+		empty = !gap[i];
+	return empty;
+}
+
 /** Segments of @file whose bytes begin as an ELF file does: code objects lie on page boundaries. */
 static unsigned elf_segments(const struct core_target *t, unsigned file, unsigned shift)
 {
@@ -257,10 +281,7 @@ static unsigned elf_segments(const struct core_target *t, unsigned file, unsigne
 		const struct core_segment *s = &c->segments.data[i];
 		char magic[4];
 		n += s->file == file && s->kept >= 64 && file_read(&c->files[file].file, s->offset - shift, magic, 4) &&
-		     !memcmp(magic,
-			     "\x7f"
-			     "ELF",
-			     4);
+		     !memcmp(magic, "\177ELF", 4);
 	}
 	return n;
 }
@@ -268,16 +289,16 @@ static unsigned elf_segments(const struct core_target *t, unsigned file, unsigne
 static bool is_shifted(struct core_target *t, unsigned file, unsigned shift)
 {
 	struct core_file *f = &t->core.files[file];
-	if (f->end == f->file.size + shift)
+	if (f->end == f->file.size + shift || !gap_is_empty(f, shift))
 		return true;
 	unsigned elf = elf_segments(t, file, 0), elf_shifted = elf_segments(t, file, shift);
 	if (elf != elf_shifted)
 		return elf_shifted > elf;
-	unsigned areas = plausible_areas(t);
+	unsigned plausible = plausible_areas(t) + plausible_indexes(t);
 	f->shift = shift;
-	unsigned areas_shifted = plausible_areas(t);
+	unsigned plausible_shifted = plausible_areas(t) + plausible_indexes(t);
 	f->shift = 0;
-	return areas_shifted > areas;
+	return plausible_shifted > plausible;
 }
 
 /** Some versions of ROCr write the segments one behind the other but round up the offsets that their headers name. */
