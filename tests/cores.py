@@ -368,8 +368,8 @@ class Core:
         """(the entries of the note, their memories)."""
         entries, memories = [], []
         for number, queue in enumerate(self.queues):
-            ring, own, save = RINGS + (number << 28), QUEUES + (number << 16), SAVES + (number << 32)
-            pieces = [(i * 64, struct.pack("<H62x", 1)) for i in range(queue.ring_size // 64)]
+            ring, own, save = RINGS + (number << 32), QUEUES + (number << 16), SAVES + (number << 32)
+            pieces = [(i * 64, struct.pack("<H62x", 1)) for i in range(min(queue.ring_size // 64, 1024))]
             pieces += [(n * 64 % queue.ring_size, p.pack() if isinstance(p, Packet) else p) for n, p in queue.packets.items()]
             area, size = self.save_areas(queue, save) if queue.type == 2 else (None, 0)
             read, write = queue.pointers()

@@ -107,7 +107,7 @@ class Made:
     def fill(self, rng):
         w, part = self.wave, self.part
         unit = part.vgpr_unit(w.wave32)
-        w.vgpr_count = unit * rng.choice([1, 2, 3, 5, 64 if rng.random() < 0.02 else 1])
+        w.vgpr_count = unit * rng.choice([1, 2, 3, 5, 64 if rng.random() < 0.1 else 1])
         w.acc_count = rng.choice([0, 4, 12, 32])
         w.shared = rng.choice([0, 0, 8, 24]) if part.rdna else 0
         w.sgpr_count = rng.choice([112, 112, 96, 16, 0])
@@ -206,8 +206,8 @@ class Chance:
 
     def add_queue(self, agent, number):
         rng, part, o = self.rng, Part(agent.gfx), self.objects[agent.gfx]
-        first = rng.choice([0, 61, 64 * 5 + 62, 64 * 7 + 1, 64 * (1 << 30) + 63])
-        ring = rng.choice([4096, 8192])
+        ring = rng.choice([4096, 8192, 1 << 31])
+        first = rng.choice([0, 61, 64 * 5 + 62, 64 * 7 + 1, 64 * (1 << 30) + 63, (1 << 25) - 2])
         packets = {first + i: Packet(o.symbol(rng.choice(KERNELS) + ".kd"), (64 * rng.randrange(1, 9), rng.randrange(1, 3), 1), (64, 1, 1),
                                      rng.getrandbits(40), rng.randrange(99), rng.randrange(99)) for i in range(5)}
         queue = Queue([], packets, agent.gpu_id, number, ring_size=ring, exceptions=rng.choice([1 << 30, 1 << 4 | 1 << 30, 1 << 1]))
@@ -217,8 +217,9 @@ class Chance:
             place = dict(packet=rng.choice(list(packets)), wave32=rng.random() < 0.5, xcc=rng.randrange(agent.xccs),
                          group=(group + 1, rng.choice([0, 7, 65535]), rng.choice([0, 3])), lds=rng.randbytes(rng.choice([0, 4, 512, 3000])),
                          lds_whole=part.major == 12 and rng.random() < 0.1)
+            number = rng.choice([0, 14, 29 if part.major == 12 else 61])
             for i in range(rng.choice([1, 1, 2, 3])):
-                place.update(number=i, pc=o.symbol(kernel) + 4 * rng.randrange(4))
+                place.update(number=number + i, pc=o.symbol(kernel) + 4 * rng.randrange(4))
                 m = Made(rng, part, self.core, agent, queue, place)
                 m.kernel, m.kernel_name = kernel, self.name_of(packets[place["packet"]], o)
                 m.object, m.leader = o, made[-1].leader if i else m.wave
@@ -240,7 +241,7 @@ class Chance:
         for number, q in enumerate(self.core.queues):
             read, write = q.pointers()
             agent = next(a for a in self.core.agents if a.gpu_id == q.gpu_id)
-            yield {"id": q.id, "gfx": agent.gfx, "ring": hex(cores.RINGS + (number << 28)), "ring_bytes": q.ring_size, "read_index": read,
+            yield {"id": q.id, "gfx": agent.gfx, "ring": hex(cores.RINGS + (number << 32)), "ring_bytes": q.ring_size, "read_index": read,
                    "write_index": write, "waves": len(q.waves), "problem": None, "type": types[q.type],
                    "packets": [{"packet": n, "kernel_name": self.name_of(p, self.objects[agent.gfx]), "kernel_object": hex(p.kernel),
                                 "kernarg": hex(p.kernarg), "grid": list(p.grid), "workgroup_size": list(p.group), "lds_bytes": p.lds,
