@@ -24,8 +24,6 @@ static void load(const char *name, struct text *ret)
 	fclose(f);
 }
 
-static bool has(struct str s, const char *part) { return memmem(s.p, s.n, part, strlen(part)); }
-
 /** Says where the damage is, or what the core tells of a GPU that cannot be. */
 static bool well_said(struct str s)
 {
@@ -39,7 +37,7 @@ static bool well_said(struct str s)
 					    "could not be suspended",
 					    "no queue of the process" };
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
-		if (has(s, said[i]))
+		if (str_find(s, str_z(said[i])) >= 0)
 			return true;
 	return !s.n;
 }
