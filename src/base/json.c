@@ -2,6 +2,17 @@
 
 #include "base/print.h"
 
+static void put(FILE *out, const char *text) { print_str(out, str_z(text)); }
+
+static void indent(const struct json *j)
+{
+	static const char spaces[] = "\n                                ";
+	unsigned n = 2 * j->depth;
+	print_str(j->out, str_cut(S(spaces), n + 1));
+	for (unsigned i = sizeof(spaces) - 2; i < n; i += 2)
+		put(j->out, "  ");
+}
+
 static void json_begin_value(struct json *j)
 {
 	if (j->after_key) {
@@ -9,18 +20,15 @@ static void json_begin_value(struct json *j)
 		return;
 	}
 	if (j->comma)
-		fputc(',', j->out);
-	if (j->depth) {
-		fputc('\n', j->out);
-		for (unsigned i = 0; i < j->depth; i++)
-			fputs("  ", j->out);
-	}
+		put(j->out, ",");
+	if (j->depth)
+		indent(j);
 }
 
 void jw_open(struct json *j, char bracket)
 {
 	json_begin_value(j);
-	fputc(bracket, j->out);
+	putc_unlocked(bracket, j->out);
 	j->depth++;
 	j->comma = false;
 }
@@ -28,43 +36,51 @@ void jw_open(struct json *j, char bracket)
 void jw_close(struct json *j, char bracket)
 {
 	j->depth--;
-	if (j->comma) {
-		fputc('\n', j->out);
-		for (unsigned i = 0; i < j->depth; i++)
-			fputs("  ", j->out);
-	}
-	fputc(bracket, j->out);
+	if (j->comma)
+		indent(j);
+	putc_unlocked(bracket, j->out);
 	j->comma = true;
 	if (!j->depth)
-		fputc('\n', j->out);
+		put(j->out, "\n");
+}
+
+static void json_escaped(FILE *out, struct str s)
+{
+	unsigned char c = (unsigned char)s.p[0];
+	if (c == '"' || c == '\\')
+		fprintf(out, "\\%c", c);
+	else if (c < 0x20 || c == 0x7f)
+		fprintf(out, "\\u%04x", c);
+	else
+		print_str(out, s);
 }
 
 static void json_text(FILE *out, struct str s)
 {
-	fputc('"', out);
+	put(out, "\"");
 	while (s.n) {
-		unsigned char c = (unsigned char)s.p[0];
-		size_t n = utf8_length(s);
-		if (!n) {
-			fputs("\\ufffd", out);
-			n = 1;
-		} else if (c == '"' || c == '\\') {
-			fprintf(out, "\\%c", c);
-		} else if (c < 0x20 || c == 0x7f) {
-			fprintf(out, "\\u%04x", c);
-		} else {
-			fwrite(s.p, 1, n, out);
-		}
+		size_t n = 0, plain = print_plain(s);
+		while (n < plain && s.p[n] != '"' && s.p[n] != '\\')
+			n++;
+		print_str(out, str_cut(s, n));
 		s = str_from(s, n);
+		if (!s.n)
+			break;
+		n = utf8_length(s);
+		if (n)
+			json_escaped(out, str_cut(s, n));
+		else
+			put(out, "\\ufffd");
+		s = str_from(s, n ? n : 1);
 	}
-	fputc('"', out);
+	put(out, "\"");
 }
 
 void jw_key(struct json *j, const char *key)
 {
 	json_begin_value(j);
 	json_text(j->out, str_z(key));
-	fputs(": ", j->out);
+	put(j->out, ": ");
 	j->after_key = true;
 	j->comma = true;
 }
@@ -75,7 +91,7 @@ void jw_str(struct json *j, struct str s)
 	if (s.p)
 		json_text(j->out, s);
 	else
-		fputs("null", j->out);
+		put(j->out, "null");
 	j->comma = true;
 }
 
@@ -88,28 +104,32 @@ void jw_field(struct json *j, const char *key, struct str value)
 void jw_int(struct json *j, int64_t v)
 {
 	json_begin_value(j);
-	fprintf(j->out, "%lld", (long long)v);
+	if (v < 0)
+		put(j->out, "-");
+	print_number(j->out, v < 0 ? -(uint64_t)v : (uint64_t)v, 10);
 	j->comma = true;
 }
 
 void jw_hex(struct json *j, uint64_t v)
 {
 	json_begin_value(j);
-	fprintf(j->out, "\"0x%llx\"", (unsigned long long)v);
+	put(j->out, "\"0x");
+	print_number(j->out, v, 16);
+	put(j->out, "\"");
 	j->comma = true;
 }
 
 void jw_bool(struct json *j, bool v)
 {
 	json_begin_value(j);
-	fputs(v ? "true" : "false", j->out);
+	put(j->out, v ? "true" : "false");
 	j->comma = true;
 }
 
 void jw_null(struct json *j)
 {
 	json_begin_value(j);
-	fputs("null", j->out);
+	put(j->out, "null");
 	j->comma = true;
 }
 

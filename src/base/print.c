@@ -15,18 +15,45 @@ size_t utf8_length(struct str s)
 	return n;
 }
 
+size_t print_plain(struct str s)
+{
+	size_t n = 0;
+	while (n < s.n && s.p[n] >= ' ' && s.p[n] <= '~')
+		n++;
+	return n;
+}
+
+// One thread writes; taking the lock of the stream for each word would cost more than the writing.
+
+void print_str(FILE *out, struct str s) { fwrite_unlocked(s.p, 1, s.n, out); }
+
 void print_safe(FILE *out, struct str s)
 {
-	while (s.n) {
+	for (;;) {
+		size_t n = print_plain(s);
+		print_str(out, str_cut(s, n));
+		s = str_from(s, n);
+		if (!s.n)
+			return;
 		unsigned char c = (unsigned char)s.p[0];
-		size_t n = utf8_length(s);
+		n = utf8_length(s);
 		bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && n == 2 && (unsigned char)s.p[1] < 0xa0);
-		if (!n)
-			fputc('?', out);
-		else if (control)
-			fputc(' ', out);
-		else
-			fwrite(s.p, 1, n, out);
+		print_str(out, !n ? S("?") : control ? S(" ") : str_cut(s, n));
 		s = str_from(s, n ? n : 1);
 	}
+}
+
+void print_number(FILE *out, uint64_t v, unsigned base)
+{
+	char digits[20], *p = digits + sizeof(digits);
+	// Each base has a loop of its own: dividing by a constant is no division.
+	if (base == 16)
+		do
+			*--p = "0123456789abcdef"[v % 16];
+		while (v /= 16);
+	else
+		do
+			*--p = (char)('0' + v % 10);
+		while (v /= 10);
+	print_str(out, (struct str){ p, (size_t)(digits + sizeof(digits) - p) });
 }

@@ -9,3 +9,9 @@
 size_t utf8_length(struct str s);
 /** Writes @s without control characters (C0, DEL, C1) and without bytes that are no UTF-8. */
 void print_safe(FILE *out, struct str s);
+/** How many bytes at the front of @s are ASCII that prints. */
+size_t print_plain(struct str s);
+/** Writes @s as it is. */
+void print_str(FILE *out, struct str s);
+/** In base 10 or 16, without 0x. */
+void print_number(FILE *out, uint64_t v, unsigned base);

@@ -320,6 +320,7 @@ void walk_hand_over(struct walk *w, struct stretch s)
 		found.bytes.p = (const char *)w->f->data + w->f->at + s.begin;
 	} else {
 		found.bytes.p = copy = mem_alloc(size + 1);
+		found.ours = &copy;
 		if (!file_read(w->f, s.begin, copy, size)) {
 			walk_problem(w, "code object at 0x%lx: its %lu bytes cannot be read", s.begin, size);
 			return;

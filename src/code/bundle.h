@@ -9,6 +9,7 @@ struct code_found {
 	uint64_t offset;   // in the file, or in what was unpacked of it
 	bool unpacked;     // it was compressed
 	struct str bytes;  // only as long as found() runs
+	char **ours;       // the same, malloc'ed: who keeps it sets it to NULL; NULL: it must be copied
 };
 
 struct code_finder {

@@ -1,5 +1,6 @@
 #include "code/loaded.h"
 
+#include <elf.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -30,6 +31,7 @@ struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, s
 static void loaded_free(struct loaded *l)
 {
 	code_lines_free(l->lines);
+	code_lines_free(l->earlier);
 	free(l->bytes);
 }
 
@@ -80,12 +82,17 @@ struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
 	return NULL;
 }
 
-static void ask_lines(struct code_set *s, struct loaded *l)
+/** @addresses: only these; NULL: any. Who asks a second time gets all. */
+static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addresses, size_t n)
 {
-	if (l->lines_asked || l->of_memory)
+	if (l->lines_asked == LINES_ALL || l->of_memory)
 		return;
-	l->lines_asked = true;
-	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, NULL, 0, &l->lines);
+	if (l->lines_asked == LINES_SOME)
+		addresses = NULL;
+	l->lines_asked = addresses ? LINES_SOME : LINES_ALL;
+	l->earlier = l->lines;
+	l->lines = NULL;
+	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, addresses, n, &l->lines);
 	if (err)
 		text_printf(&s->problems, "%s\n", uh_error_message(err));
 	else if (l->lines && code_lines_note(l->lines).n)
@@ -101,12 +108,17 @@ static void find_function(struct code_set *s, struct where *w)
 	w->name = code_set_name(s, w->function->name);
 }
 
+size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES])
+{
+	// Padding behind a function still has a line, which is not its own.
+	return w->function && w->in->lines ? code_lines_at(w->in->lines, w->address, frames) : 0;
+}
+
 static void find_frames(struct code_set *s, struct where *w)
 {
 	struct code_frame frames[CODE_FRAMES];
-	size_t n = w->in->lines ? code_lines_at(w->in->lines, w->address, frames) : 0;
-	// Padding behind a function still has a line, which is not its own.
-	if (!n || !w->function)
+	size_t n = code_where_frames(w, frames);
+	if (!n)
 		return;
 	struct code_frame *copy = arena_alloc(&s->arena, n * sizeof(*copy));
 	for (size_t i = 0; i < n; i++) {
@@ -141,18 +153,20 @@ static int compare_spans(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/** Spans that overlap become one: what begins earlier is in step with the instructions of the other. */
+/** Spans that overlap become one: what begins earlier is in step with the instructions of the other. No two have bytes in common. */
 static size_t merge_spans(struct span *spans, size_t n)
 {
 	size_t kept = 0;
 	qsort(spans, n, sizeof(*spans), compare_spans);
 	for (size_t i = 0; i < n; i++) {
-		if (kept && spans[i].begin <= spans[kept - 1].end && spans[i].wave_size == spans[kept - 1].wave_size) {
-			if (spans[i].end > spans[kept - 1].end)
-				spans[kept - 1].end = spans[i].end;
-		} else {
-			spans[kept++] = spans[i];
+		struct span *last = kept ? &spans[kept - 1] : NULL;
+		if (last && spans[i].begin <= last->end && spans[i].wave_size == last->wave_size) {
+			last->end = spans[i].end > last->end ? spans[i].end : last->end;
+			continue;
 		}
+		if (last && spans[i].begin < last->end)
+			last->end = spans[i].begin;
+		spans[kept++] = spans[i];
 	}
 	return kept;
 }
@@ -190,18 +204,49 @@ static void pick_instructions(struct where *w, const struct disassembly *d, unsi
 	w->here = at - from;
 }
 
+static bool is_code(const struct code_object *o, uint64_t address)
+{
+	for (size_t i = 0; i < o->nsegments; i++)
+		if (address >= o->segments[i].address && address - o->segments[i].address < o->segments[i].file_size)
+			return o->segments[i].flags & PF_X;
+	return false;
+}
+
+/** Where the code that @w lies in ends: the function, or the padding before the next one. */
+static uint64_t end_of_code(const struct where *w)
+{
+	const struct code_object *o = w->in->object;
+	if (w->function)
+		return w->function->address + w->function->size;
+	size_t low = 0, high = o->nsymbols;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (o->symbols[middle].address <= w->address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < o->nsymbols ? o->symbols[low].address : UINT64_MAX;
+}
+
+static struct span span_of(const struct where *w, unsigned context)
+{
+	uint64_t end = end_of_code(w), wanted = w->address + (uint64_t)(context + 1) * INSTRUCTION_MOST;
+	return (struct span){ sync_before(w, context), wanted < end ? wanted : end,
+			      w->function && w->function->kernel ? w->function->kernel->wave_size : 0 };
+}
+
 static void find_instructions(struct code_set *s, struct loaded *l, struct where *all, size_t n, unsigned context)
 {
 	_cleanup_free_ struct span *spans = mem_alloc(n * sizeof(*spans) + 1);
+	size_t nspans = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct where *w = &all[i];
-		spans[i].begin = sync_before(w, context);
-		spans[i].wave_size = w->function && w->function->kernel ? w->function->kernel->wave_size : 0;
-		spans[i].end = w->address + (uint64_t)(context + 1) * INSTRUCTION_MOST;
-		if (w->function && spans[i].end > w->function->address + w->function->size)
-			spans[i].end = w->function->address + w->function->size;
+		if (is_code(l->object, all[i].address))
+			spans[nspans++] = span_of(&all[i], context);
+		else
+			all[i].no_instructions = S("there is no code at this address, but data");
 	}
-	size_t nspans = merge_spans(spans, n);
+	nspans = merge_spans(spans, nspans);
 	_cleanup_free_ struct code_range *ranges = mem_alloc(nspans * sizeof(*ranges) + 1);
 	for (size_t i = 0; i < nspans; i++)
 		ranges[i] = (struct code_range){ spans[i].begin,
@@ -209,9 +254,12 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 							 (size_t)(spans[i].end - spans[i].begin)),
 						 spans[i].wave_size };
 	struct disassembly d = { 0 };
-	_cleanup_error_ struct uh_error *err = disassemble(&s->arena, l->object->target_id, ranges, nspans, &d);
+	_cleanup_error_ struct uh_error *err =
+		!nspans ? NULL : disassemble(&s->arena, l->object->target_id, ranges, nspans, &d);
 	struct str why = err ? arena_str(&s->arena, str_z(uh_error_message(err))) : (struct str){ 0 };
 	for (size_t i = 0; i < n; i++) {
+		if (all[i].no_instructions.n)
+			continue;
 		all[i].no_instructions = why;
 		if (!err)
 			pick_instructions(&all[i], &d, context);
@@ -220,11 +268,16 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret)
 {
-	ask_lines(s, l);
+	_cleanup_free_ uint64_t *addresses = mem_alloc(n * sizeof(*addresses) + 1);
+	for (size_t i = 0; i < n; i++)
+		addresses[i] = pcs[i] - l->base;
+	// Where instructions begin is asked for between them.
+	ask_lines(s, l, context < 0 ? addresses : NULL, n);
 	for (size_t i = 0; i < n; i++) {
-		ret[i] = (struct where){ .pc = pcs[i], .in = l, .address = pcs[i] - l->base };
+		ret[i] = (struct where){ .pc = pcs[i], .in = l, .address = addresses[i] };
 		find_function(s, &ret[i]);
-		find_frames(s, &ret[i]);
+		if (context != CODE_NO_FRAMES)
+			find_frames(s, &ret[i]);
 	}
 	if (n && context >= 0)
 		find_instructions(s, l, ret, n, (unsigned)context);

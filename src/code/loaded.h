@@ -12,8 +12,9 @@ struct loaded {
 	uint64_t base;  // added to the object's addresses
 	bool of_memory; // its bytes are the memory's, not the file's
 	char *bytes;
-	struct code_lines *lines; // NULL: not asked for yet, or there are none
-	bool lines_asked;
+	struct code_lines *lines;   // NULL: not asked for yet, or there are none
+	struct code_lines *earlier; // those of some addresses, which frames may point into
+	enum { LINES_UNASKED, LINES_SOME, LINES_ALL } lines_asked;
 };
 
 enum { CODE_NAMES = 1024 };
@@ -49,8 +50,12 @@ void code_set_free(struct code_set *s);
 struct str code_set_name(struct code_set *s, struct str name);
 /** The object that @pc lies in, or NULL. */
 struct loaded *code_set_find(const struct code_set *s, uint64_t pc);
-/** For each of @n program counters; the results live as long as the set. @context: instructions before and behind; negative: none at
- * all. */
+enum { CODE_NO_INSTRUCTIONS = -1, CODE_NO_FRAMES = -2 };
+
+/** For each of @n program counters; the results live as long as the set. @context: instructions before and behind; CODE_NO_FRAMES:
+ * neither instructions nor frames. */
 void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, struct where *ret);
 /** The same for addresses that are known to lie in @l. */
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret);
+/** The frames that CODE_NO_FRAMES left out, with the names of functions as DWARF has them: many need not be kept. */
+size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES]);

@@ -43,8 +43,11 @@ static void offer_found(void *ctx, const struct code_found *f)
 	struct offer *o = ctx;
 	if (o->taken)
 		return;
-	char *bytes = mem_alloc(f->bytes.n + 1);
-	memcpy(bytes, f->bytes.p, f->bytes.n);
+	char *bytes = f->ours ? *f->ours : mem_alloc(f->bytes.n + 1);
+	if (f->ours)
+		*f->ours = NULL;
+	else
+		memcpy(bytes, f->bytes.p, f->bytes.n);
 	struct text name = { 0 };
 	text_printf(&name, STR_FMT, STR_ARG(o->name));
 	if (f->offset && !f->unpacked)

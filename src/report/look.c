@@ -115,6 +115,7 @@ struct asked {
 	const char *text;
 	struct str name; // of a function; empty: @value is the address
 	uint64_t value;  // address, or offset in the function
+	uint64_t size;   // of a function with the name that is too short
 	bool found;
 };
 
@@ -173,8 +174,12 @@ static bool match_address(struct hunt *h, struct loaded *l, struct asked *a, uin
 {
 	if (a->name.n) {
 		const struct code_symbol *s = find_symbol(h, l->object, a->name);
-		*ret_pc = s ? l->base + s->address + a->value : 0;
-		return s && a->value < (s->size ? s->size : UINT64_MAX);
+		if (!s || a->value >= s->size) {
+			a->size = s ? s->size : a->size;
+			return false;
+		}
+		*ret_pc = l->base + s->address + a->value;
+		return true;
 	}
 	*ret_pc = a->value;
 	return a->value >= l->base && code_object_symbol(l->object, a->value - l->base);
@@ -208,15 +213,13 @@ static void resolve(struct hunt *h, int context, struct where *where)
 {
 	size_t n = h->matches.len;
 	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
-	_cleanup_free_ struct where *found = mem_alloc(n * sizeof(*found) + 1);
 	for (size_t begin = 0; begin < n;) {
 		size_t end = begin;
 		while (end < n && h->matches.data[end].in == h->matches.data[begin].in) {
 			pcs[end - begin] = h->matches.data[end].pc;
 			end++;
 		}
-		code_where_in(&h->set, h->matches.data[begin].in, pcs, end - begin, context, found);
-		memcpy(where + begin, found, (end - begin) * sizeof(*where));
+		code_where_in(&h->set, h->matches.data[begin].in, pcs, end - begin, context, where + begin);
 		begin = end;
 	}
 }
@@ -242,15 +245,16 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	size_t n = h->matches.len, shown = 0;
 	_cleanup_free_ struct where *where = mem_alloc((n + h->n) * sizeof(*where) + 1);
 	_cleanup_free_ struct found_address *found = mem_alloc((n + h->n) * sizeof(*found) + 1);
-	resolve(h, o->context, where);
+	resolve(h, o->context < 0 && !o->json ? CODE_NO_FRAMES : o->context, where);
 	for (; shown < n; shown++)
 		found[shown] = (struct found_address){ h->asked[h->matches.data[shown].asked].text, &where[shown],
-						       h->matches.data[shown].asked };
+						       h->matches.data[shown].asked, false, 0 };
 	for (size_t i = 0; i < h->n; i++) {
 		if (h->asked[i].found)
 			continue;
 		where[shown] = (struct where){ .pc = h->asked[i].name.n ? 0 : h->asked[i].value };
-		found[shown] = (struct found_address){ h->asked[i].text, &where[shown], i };
+		found[shown] =
+			(struct found_address){ h->asked[i].text, &where[shown], i, h->asked[i].name.n, h->asked[i].size };
 		shown++;
 	}
 	qsort(found, shown, sizeof(*found), by_asked);
@@ -294,7 +298,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 							o->gfx ? " for " : "", o->gfx ? o->gfx : "");
 	}
 	if (!err) {
-		struct know *k = load_knowledge(&teller);
+		struct know *k = o->context < 0 ? NULL : load_knowledge(&teller); // it is of instructions
 		tell_lines(&teller, text_str(&problems));
 		report_found(&h, k, o, out);
 		tell_lines(&teller, text_str(&h.set.problems));

@@ -25,6 +25,8 @@ struct found_address {
 	const char *asked;
 	const struct where *where;
 	size_t index; // in the order of asking
+	bool by_name;  // it is a name that was not found
+	uint64_t size; // of the function of this name, where the offset is behind its end; 0: there is no such function
 };
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
 		       FILE *out);

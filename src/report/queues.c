@@ -93,7 +93,6 @@ static void queues_json(struct look *l, const struct request *queues)
 		jw_queue(l, &j, &queues->queues[i]);
 	jw_close(&j, ']');
 	jw_close(&j, '}');
-	fputc('\n', l->out);
 }
 
 // --- text ---

@@ -44,7 +44,7 @@ void jw_source(struct json *j, const struct where *w)
 		return;
 	}
 	jw_open(j, '{');
-	jw_field(j, "file", w->frames[0].file);
+	jw_field(j, "file", w->frames[0].file.n ? w->frames[0].file : (struct str){ 0 });
 	jw_key(j, "line");
 	jw_int(j, w->frames[0].line);
 	jw_close(j, '}');
@@ -189,7 +189,6 @@ static void waves_json(struct listing *l)
 		jw_wave(&j, l, i);
 	jw_close(&j, ']');
 	jw_close(&j, '}');
-	fputc('\n', l->look->out);
 }
 
 // --- text ---

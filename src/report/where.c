@@ -10,6 +10,8 @@ static bool is_here(const struct where *w, size_t i) { return i == w->here; }
 
 // --- JSON ---
 
+static struct str or_null(struct str s) { return s.n ? s : (struct str){ 0 }; }
+
 static void jw_frames(struct json *j, const struct where *w, struct source_texts *texts)
 {
 	jw_key(j, "frames");
@@ -17,16 +19,15 @@ static void jw_frames(struct json *j, const struct where *w, struct source_texts
 	for (size_t i = 0; i < w->nframes; i++) {
 		const struct code_frame *f = &w->frames[i];
 		jw_open(j, '{');
-		jw_field(j, "function", f->function);
-		jw_field(j, "file", f->file);
+		jw_field(j, "function", or_null(f->function));
+		jw_field(j, "file", or_null(f->file));
 		jw_key(j, "line");
 		jw_int(j, f->line);
 		jw_key(j, "column");
 		jw_int(j, f->column);
 		jw_key(j, "inlined");
 		jw_bool(j, f->inlined);
-		if (texts)
-			jw_field(j, "text", source_line(texts, f->file, f->line));
+		jw_field(j, "text", or_null(texts ? source_line(texts, f->file, f->line) : (struct str){ 0 }));
 		jw_close(j, '}');
 	}
 	jw_close(j, ']');
@@ -60,7 +61,10 @@ static void jw_address(struct json *j, const struct know *k, const struct found_
 	jw_open(j, '{');
 	jw_field(j, "asked", str_z(f->asked));
 	jw_key(j, "address");
-	jw_hex(j, w->pc);
+	if (f->by_name)
+		jw_null(j);
+	else
+		jw_hex(j, w->pc);
 	jw_field(j, "code_object", w->in ? w->in->name : (struct str){ 0 });
 	jw_field(j, "target", w->in ? w->in->object->target_id : (struct str){ 0 });
 	jw_field(j, "kernel_name", w->function && w->function->kernel ? w->name : (struct str){ 0 });
@@ -73,8 +77,7 @@ static void jw_address(struct json *j, const struct know *k, const struct found_
 		jw_null(j);
 	jw_source(j, w);
 	jw_frames(j, w, texts);
-	if (w->in)
-		jw_instructions(j, k, w, a);
+	jw_instructions(j, k, w, a);
 	jw_field(j, "no_instructions", w->no_instructions);
 	jw_close(j, '}');
 }
@@ -93,7 +96,6 @@ void report_where_json(const struct know *k, const struct found_address *found, 
 		jw_address(&j, k, &found[i], o->context < 0 ? NULL : texts, &arena);
 	jw_close(&j, ']');
 	jw_close(&j, '}');
-	fputc('\n', out);
 	source_texts_free(texts);
 	arena_free(&arena);
 }
@@ -138,19 +140,43 @@ static void text_instructions(FILE *out, const struct know *k, const struct wher
 		fprintf(out, "         The address lies inside this instruction: no instruction begins there.\n");
 }
 
+/** The address; of a function that there is not, the name. */
+static void put_asked(FILE *out, const struct found_address *f)
+{
+	if (!f->by_name) {
+		print_str(out, S("0x"));
+		print_number(out, f->where->pc, 16);
+	} else {
+		print_safe(out, str_z(f->asked));
+	}
+	print_str(out, S("  "));
+}
+
+/** What is said where there is no function. */
+static void put_missed(FILE *out, const struct found_address *f)
+{
+	if (f->size)
+		fprintf(out, "behind its end: the function has 0x%llx bytes", (unsigned long long)f->size);
+	else
+		print_str(out, f->where->in ? S("in no function") :
+			       f->by_name   ? S("no function has this name") :
+					      S("in none of the code objects"));
+}
+
 static void text_head(FILE *out, const struct found_address *f)
 {
 	const struct where *w = f->where;
-	fprintf(out, "0x%llx  ", (unsigned long long)w->pc);
+	put_asked(out, f);
 	if (!w->in) {
-		fprintf(out, "in none of the code objects\n");
+		put_missed(out, f);
+		fputc('\n', out);
 		return;
 	}
 	if (w->function) {
 		print_safe(out, w->name);
 		fprintf(out, " +0x%llx", (unsigned long long)w->offset);
 	} else {
-		fprintf(out, "in no function");
+		put_missed(out, f);
 	}
 	fprintf(out, "   (%.*s, ", STR_ARG(w->in->object->target_id));
 	print_safe(out, w->in->name);
@@ -183,34 +209,68 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 	}
 }
 
-/** One line: many addresses are read by eye for what differs. */
-static void text_brief(FILE *out, const struct found_address *f)
+// --- many addresses ---
+
+static void add_number(struct text *to, const char *before, uint64_t v, unsigned base)
+{
+	char digits[20], *p = digits + sizeof(digits);
+	if (base == 16)
+		do
+			*--p = "0123456789abcdef"[v % 16];
+		while (v /= 16);
+	else
+		do
+			*--p = (char)('0' + v % 10);
+		while (v /= 10);
+	text_add(to, str_z(before));
+	text_add(to, (struct str){ p, (size_t)(digits + sizeof(digits) - p) });
+}
+
+/** One line: many addresses are read by eye for what differs. It goes into @to, because stdio takes its time for each word. */
+static void brief_line(struct text *to, const struct found_address *f)
 {
 	const struct where *w = f->where;
-	fprintf(out, "0x%llx  ", (unsigned long long)w->pc);
-	if (w->function) {
-		print_safe(out, w->name);
-		fprintf(out, " +0x%llx", (unsigned long long)w->offset);
-	} else {
-		fputs(w->in ? "in no function" : "in none of the code objects", out);
+	struct code_frame frames[CODE_FRAMES];
+	size_t n = code_where_frames(w, frames);
+	add_number(to, "0x", w->pc, 16);
+	text_add(to, S("  "));
+	text_add(to, w->name);
+	add_number(to, " +0x", w->offset, 16);
+	for (size_t i = 0; i < n; i++) {
+		text_add(to, i ? S(" < ") : S("   "));
+		text_add(to, frames[i].file);
+		add_number(to, ":", frames[i].line, 10);
+		if (frames[i].column)
+			add_number(to, ":", frames[i].column, 10);
 	}
-	for (size_t i = 0; i < w->nframes; i++) {
-		fputs(i ? " < " : "   ", out);
-		put_frame(out, &w->frames[i], NULL, false);
+}
+
+static void report_brief(FILE *out, const struct found_address *found, size_t n)
+{
+	_cleanup_(text_free) struct text line = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		text_clear(&line);
+		if (found[i].where->function) {
+			brief_line(&line, &found[i]);
+			print_safe(out, text_str(&line));
+		} else {
+			put_asked(out, &found[i]);
+			put_missed(out, &found[i]);
+		}
+		print_str(out, S("\n"));
 	}
-	fputc('\n', out);
 }
 
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
 		       FILE *out)
 {
+	if (o->context < 0) {
+		report_brief(out, found, n);
+		return;
+	}
 	struct arena arena = { 0 };
 	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
 	for (size_t i = 0; i < n; i++) {
-		if (o->context < 0) {
-			text_brief(out, &found[i]);
-			continue;
-		}
 		if (i)
 			fputc('\n', out);
 		text_full(out, k, &found[i], texts, &arena, o->colour);
