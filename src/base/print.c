@@ -43,9 +43,9 @@ void print_safe(FILE *out, struct str s)
 	}
 }
 
-void print_number(FILE *out, uint64_t v, unsigned base)
+struct str number_digits(char room[static NUMBER_DIGITS], uint64_t v, unsigned base)
 {
-	char digits[20], *p = digits + sizeof(digits);
+	char *p = room + NUMBER_DIGITS;
 	// Each base has a loop of its own: dividing by a constant is no division.
 	if (base == 16)
 		do
@@ -55,5 +55,11 @@ void print_number(FILE *out, uint64_t v, unsigned base)
 		do
 			*--p = (char)('0' + v % 10);
 		while (v /= 10);
-	print_str(out, (struct str){ p, (size_t)(digits + sizeof(digits) - p) });
+	return (struct str){ p, (size_t)(room + NUMBER_DIGITS - p) };
+}
+
+void print_number(FILE *out, uint64_t v, unsigned base)
+{
+	char room[NUMBER_DIGITS];
+	print_str(out, number_digits(room, v, base));
 }

@@ -13,5 +13,9 @@ void print_safe(FILE *out, struct str s);
 size_t print_plain(struct str s);
 /** Writes @s as it is. */
 void print_str(FILE *out, struct str s);
-/** In base 10 or 16, without 0x. */
+
+enum { NUMBER_DIGITS = 20 };
+
+/** In base 10 or 16, without 0x; the digits lie in @room. */
+struct str number_digits(char room[static NUMBER_DIGITS], uint64_t v, unsigned base);
 void print_number(FILE *out, uint64_t v, unsigned base);

@@ -11,16 +11,27 @@ enum {
 	SYNC_BACK = 64,        // a line-table row is looked for so far before the first instruction that is shown
 };
 
+/** Each line of @found, with the name of the file before it. */
+static void add_problems(struct code_set *s, struct str name, struct str found)
+{
+	while (found.n) {
+		const struct str line = str_split(&found, '\n');
+		text_printf(&s->problems, STR_FMT ": " STR_FMT "\n", STR_ARG(name), STR_ARG(line));
+	}
+}
+
 struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, size_t size, uint64_t base)
 {
 	struct loaded *l = arena_alloc(&s->arena, sizeof(*l));
 	l->name = arena_str(&s->arena, name);
 	l->bytes = bytes;
 	l->base = base;
+	_cleanup_(text_free) struct text problems = { 0 };
 	_cleanup_error_ struct uh_error *err =
-		code_object_parse(&s->arena, l->name, (struct str){ bytes, size }, &s->problems, &l->object);
+		code_object_parse(&s->arena, l->name, (struct str){ bytes, size }, &problems, &l->object);
+	add_problems(s, l->name, text_str(&problems));
 	if (err) {
-		text_printf(&s->problems, "%s\n", uh_error_message(err));
+		add_problems(s, l->name, str_z(uh_error_message(err)));
 		free(bytes);
 		return NULL;
 	}
@@ -96,7 +107,8 @@ static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addr
 	if (err)
 		text_printf(&s->problems, "%s\n", uh_error_message(err));
 	else if (l->lines && code_lines_note(l->lines).n)
-		text_printf(&s->problems, STR_FMT "\n", STR_ARG(code_lines_note(l->lines)));
+		text_printf(&s->problems, "debug information of " STR_FMT ": " STR_FMT "\n", STR_ARG(l->name),
+			    STR_ARG(code_lines_note(l->lines)));
 }
 
 static void find_function(struct code_set *s, struct where *w)

@@ -35,7 +35,8 @@ static bool wanted_target(void *ctx, struct str target)
 	struct str gfx = code_target_gfx(target);
 	if (o->taken)
 		return false;
-	return !o->places->gfx.n || !gfx.n || str_eq(str_split(&gfx, ':'), o->places->gfx);
+	struct str wanted = o->places->gfx;
+	return !wanted.n || !gfx.n || str_eq(str_split(&gfx, ':'), str_split(&wanted, ':'));
 }
 
 static void offer_found(void *ctx, const struct code_found *f)
@@ -60,7 +61,7 @@ static void offer_problem(void *ctx, struct uh_error *err)
 {
 	struct offer *o = ctx;
 	if (o->problems)
-		text_printf(o->problems, "%s\n", uh_error_message(err));
+		text_printf(o->problems, STR_FMT ": %s\n", STR_ARG(o->name), uh_error_message(err));
 	uh_error_free(err);
 }
 
@@ -70,7 +71,9 @@ static void offer_file(struct offer *o, const char *path)
 	struct file f;
 	struct uh_error *err = file_open(path, &f);
 	if (err) {
-		offer_problem(o, err);
+		if (o->problems)
+			text_printf(o->problems, "%s\n", uh_error_message(err));
+		uh_error_free(err);
 		return;
 	}
 	o->name = str_z(path);

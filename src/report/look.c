@@ -23,11 +23,12 @@ static void tell(const struct teller *t, const char *message)
 static void tell_lines(const struct teller *t, struct str text)
 {
 	while (text.n) {
-		struct text line = { 0 };
-		text_add(&line, str_split(&text, '\n'));
+		const struct str line = str_split(&text, '\n');
+		struct text z = { 0 };
+		text_printf(&z, STR_FMT, STR_ARG(line));
 		if (line.n)
-			tell(t, line.p);
-		text_free(&line);
+			tell(t, z.p);
+		text_free(&z);
 	}
 }
 
@@ -129,6 +130,7 @@ struct hunt {
 	struct code_set set;
 	struct asked *asked;
 	size_t n;
+	struct str gfx; // of the GPU; empty: any
 	bool based;
 	uint64_t loaded_at;
 	VEC(struct hit) matches;
@@ -139,8 +141,9 @@ static bool parse_asked(const char *text, struct asked *ret)
 {
 	struct str s = str_trim(str_z(text)), digits = str_starts(s, S("0x")) ? str_from(s, 2) : s;
 	*ret = (struct asked){ .text = text };
-	if (digits.n && str_hex(digits, &ret->value))
-		return true;
+	// A kernel may be named add; no name begins with a digit.
+	if (digits.n && char_digit(s.p[0]))
+		return str_hex(digits, &ret->value);
 	ptrdiff_t plus = -1;
 	for (size_t i = s.n; i-- && plus < 0;)
 		plus = s.p[i] == '+' ? (ptrdiff_t)i : -1;
@@ -191,6 +194,11 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	struct loaded *l = code_set_take(&h->set, name, bytes, size, 0);
 	if (!l)
 		return false;
+	struct str wanted = h->gfx;
+	if (wanted.n && !str_eq(l->object->gfx, str_split(&wanted, ':'))) {
+		code_set_drop(&h->set, l);
+		return false;
+	}
 	h->objects++;
 	// The runtime puts the page in which the object begins at the address that it tells.
 	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
@@ -272,11 +280,22 @@ static struct uh_error *parse_addresses(const char *const *addresses, size_t n, 
 	return NULL;
 }
 
+/** Why there is nothing to look into. */
+static struct uh_error *no_code(struct hunt *h, const struct uh_look_options *o, const struct teller *t, struct str problems)
+{
+	tell_lines(t, problems);
+	tell_lines(t, text_str(&h->set.problems));
+	if (problems.n || h->set.problems.n)
+		return uh_error_new("there is no code that could be read");
+	return uh_error_new("%s%s: there is no AMD GPU code in it%s%s", o->code[0], o->ncode > 1 ? " and others" : "",
+			    o->gfx ? " for " : "", o->gfx ? o->gfx : "");
+}
+
 struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed)
 {
 	struct teller teller = { problem, ctx };
-	struct hunt h = { 0 };
+	struct hunt h = { .gfx = str_z(o->gfx) };
 	struct text problems = { 0 };
 	*ret_missed = 0;
 	struct uh_error *err = parse_addresses(addresses, n, &h);
@@ -293,9 +312,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 		struct code_taker taker = { take_object, &h };
 		code_places_all(&places, &taker, &problems);
 		if (!h.objects)
-			err = problems.n ? uh_error_new(STR_FMT, STR_ARG(str_cut(text_str(&problems), problems.n - 1))) :
-					   uh_error_new("%s: there is no AMD GPU code in it%s%s", o->code[0],
-							o->gfx ? " for " : "", o->gfx ? o->gfx : "");
+			err = no_code(&h, o, &teller, text_str(&problems));
 	}
 	if (!err) {
 		struct know *k = o->context < 0 ? NULL : load_knowledge(&teller); // it is of instructions

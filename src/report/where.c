@@ -213,17 +213,9 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 
 static void add_number(struct text *to, const char *before, uint64_t v, unsigned base)
 {
-	char digits[20], *p = digits + sizeof(digits);
-	if (base == 16)
-		do
-			*--p = "0123456789abcdef"[v % 16];
-		while (v /= 16);
-	else
-		do
-			*--p = (char)('0' + v % 10);
-		while (v /= 10);
+	char room[NUMBER_DIGITS];
 	text_add(to, str_z(before));
-	text_add(to, (struct str){ p, (size_t)(digits + sizeof(digits) - p) });
+	text_add(to, number_digits(room, v, base));
 }
 
 /** One line: many addresses are read by eye for what differs. It goes into @to, because stdio takes its time for each word. */
