@@ -142,8 +142,8 @@ static bool parse_asked(const char *text, struct asked *ret)
 	struct str s = str_trim(str_z(text)), digits = str_starts(s, S("0x")) ? str_from(s, 2) : s;
 	*ret = (struct asked){ .text = text };
 	// A kernel may be named add; no name begins with a digit.
-	if (digits.n && char_digit(s.p[0]))
-		return str_hex(digits, &ret->value);
+	if (s.n && char_digit(s.p[0]))
+		return digits.n && str_hex(digits, &ret->value);
 	ptrdiff_t plus = -1;
 	for (size_t i = s.n; i-- && plus < 0;)
 		plus = s.p[i] == '+' ? (ptrdiff_t)i : -1;
@@ -158,6 +158,14 @@ static bool parse_asked(const char *text, struct asked *ret)
 	return ret->name.n;
 }
 
+/** Without arguments and result: saxpy for saxpy(float const*, float*), fill<int> for void fill<int>(int*). */
+static bool short_for(struct str name, struct str plain)
+{
+	ptrdiff_t at = str_find(plain, name);
+	return at >= 0 && (!at || plain.p[at - 1] == ' ') && plain.n > (size_t)at + name.n &&
+	       plain.p[(size_t)at + name.n] == '(';
+}
+
 /** The function of this name, mangled or as people write it. */
 static const struct code_symbol *find_symbol(struct hunt *h, const struct code_object *o, struct str name)
 {
@@ -166,8 +174,7 @@ static const struct code_symbol *find_symbol(struct hunt *h, const struct code_o
 			return &o->symbols[i];
 	for (size_t i = 0; i < o->nsymbols; i++) {
 		struct str plain = code_set_name(&h->set, o->symbols[i].name);
-		// Without its arguments too: saxpy for saxpy(float const*, float*).
-		if (str_eq(plain, name) || (str_starts(plain, name) && plain.p[name.n] == '('))
+		if (str_eq(plain, name) || short_for(name, plain))
 			return &o->symbols[i];
 	}
 	return NULL;
@@ -304,8 +311,9 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 	if (str_starts(at, S("[")))
 		at = str_from(at, 1);
 	at = str_split(&at, '-');
-	h.based = at.n;
-	if (!err && h.based && !str_hex(str_starts(at, S("0x")) ? str_from(at, 2) : at, &h.loaded_at))
+	at = str_starts(at, S("0x")) ? str_from(at, 2) : at;
+	h.based = o->loaded_at;
+	if (!err && h.based && !(at.n && str_hex(at, &h.loaded_at)))
 		err = uh_error_new("--loaded-at wants an address such as 0x7f3a00000000, not '%s'", o->loaded_at);
 	if (!err) {
 		struct code_places places = { .n = o->ncode, .paths = o->code, .gfx = str_z(o->gfx) };
