@@ -278,18 +278,30 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 	}
 }
 
-void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret)
+void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n)
 {
 	_cleanup_free_ uint64_t *addresses = mem_alloc(n * sizeof(*addresses) + 1);
 	for (size_t i = 0; i < n; i++)
 		addresses[i] = pcs[i] - l->base;
-	// Where instructions begin is asked for between them.
-	ask_lines(s, l, context < 0 ? addresses : NULL, n);
+	ask_lines(s, l, addresses, n);
+}
+
+struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc)
+{
+	struct where w = { .pc = pc, .in = l, .address = pc - l->base };
+	find_function(s, &w);
+	return w;
+}
+
+void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret)
+{
+	if (context < 0)
+		code_where_expect(s, l, pcs, n);
+	else
+		ask_lines(s, l, NULL, 0); // where instructions begin is asked for between them
 	for (size_t i = 0; i < n; i++) {
-		ret[i] = (struct where){ .pc = pcs[i], .in = l, .address = addresses[i] };
-		find_function(s, &ret[i]);
-		if (context != CODE_NO_FRAMES)
-			find_frames(s, &ret[i]);
+		ret[i] = code_where_one(s, l, pcs[i]);
+		find_frames(s, &ret[i]);
 	}
 	if (n && context >= 0)
 		find_instructions(s, l, ret, n, (unsigned)context);

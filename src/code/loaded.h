@@ -50,12 +50,17 @@ void code_set_free(struct code_set *s);
 struct str code_set_name(struct code_set *s, struct str name);
 /** The object that @pc lies in, or NULL. */
 struct loaded *code_set_find(const struct code_set *s, uint64_t pc);
-enum { CODE_NO_INSTRUCTIONS = -1, CODE_NO_FRAMES = -2 };
-
-/** For each of @n program counters; the results live as long as the set. @context: instructions before and behind; CODE_NO_FRAMES:
- * neither instructions nor frames. */
+/** For each of @n program counters; the results live as long as the set. @context: instructions before and behind; negative: none at
+ * all. */
 void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, struct where *ret);
 /** The same for addresses that are known to lie in @l. */
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret);
-/** The frames that CODE_NO_FRAMES left out, with the names of functions as DWARF has them: many need not be kept. */
+
+// For very many addresses, of which nothing need be kept: first all of them, then one by one.
+
+/** Makes ready for these addresses in @l, and no others. */
+void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n);
+/** Without frames and instructions. */
+struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc);
+/** The frames of what code_where_one() found, with the names of functions as DWARF has them. */
 size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES]);

@@ -121,7 +121,7 @@ struct asked {
 };
 
 struct hit {
-	size_t asked;
+	size_t asked, number;
 	struct loaded *in;
 	uint64_t pc;
 };
@@ -211,7 +211,7 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
 	size_t before = h->matches.len;
 	for (size_t i = 0; i < h->n; i++) {
-		struct hit m = { i, l, 0 };
+		struct hit m = { i, h->matches.len, l, 0 };
 		if (match_address(h, l, &h->asked[i], &m.pc)) {
 			h->asked[i].found = true;
 			vec_push(&h->matches, m);
@@ -223,19 +223,22 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	return true;
 }
 
-/** The matches of each object at once; what is found stands in the order in which it was asked for. */
+/** Matches of one object, from @begin on: their addresses. */
+static size_t same_object(const struct hunt *h, size_t begin, uint64_t *ret_pcs)
+{
+	size_t end = begin;
+	for (; end < h->matches.len && h->matches.data[end].in == h->matches.data[begin].in; end++)
+		ret_pcs[end - begin] = h->matches.data[end].pc;
+	return end - begin;
+}
+
+/** The matches of each object at once. */
 static void resolve(struct hunt *h, int context, struct where *where)
 {
-	size_t n = h->matches.len;
-	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
-	for (size_t begin = 0; begin < n;) {
-		size_t end = begin;
-		while (end < n && h->matches.data[end].in == h->matches.data[begin].in) {
-			pcs[end - begin] = h->matches.data[end].pc;
-			end++;
-		}
-		code_where_in(&h->set, h->matches.data[begin].in, pcs, end - begin, context, where + begin);
-		begin = end;
+	_cleanup_free_ uint64_t *pcs = mem_alloc(h->matches.len * sizeof(*pcs) + 1);
+	for (size_t begin = 0, n; begin < h->matches.len; begin += n) {
+		n = same_object(h, begin, pcs);
+		code_where_in(&h->set, h->matches.data[begin].in, pcs, n, context, where + begin);
 	}
 }
 
@@ -247,33 +250,75 @@ static int by_asked(const void *a, const void *b)
 	return x->where < y->where ? -1 : x->where > y->where;
 }
 
+static struct found_address not_found(const struct hunt *h, size_t i, struct where *where)
+{
+	const struct asked *a = &h->asked[i];
+	*where = (struct where){ .pc = a->name.n ? 0 : a->value };
+	return (struct found_address){ a->text, where, i, a->name.n, a->size };
+}
+
 static void report_found(struct hunt *h, const struct know *k, const struct uh_look_options *o, FILE *out)
 {
-	// What lies in no function still has its place.
-	for (size_t i = 0; i < h->n; i++)
-		if (!h->asked[i].found && !h->asked[i].name.n) {
-			struct loaded *l = code_set_find(&h->set, h->asked[i].value);
-			h->asked[i].found = l;
-			if (l)
-				vec_push(&h->matches, ((struct hit){ i, l, h->asked[i].value }));
-		}
 	size_t n = h->matches.len, shown = 0;
 	_cleanup_free_ struct where *where = mem_alloc((n + h->n) * sizeof(*where) + 1);
 	_cleanup_free_ struct found_address *found = mem_alloc((n + h->n) * sizeof(*found) + 1);
-	resolve(h, o->context < 0 && !o->json ? CODE_NO_FRAMES : o->context, where);
+	resolve(h, o->context, where);
 	for (; shown < n; shown++)
 		found[shown] = (struct found_address){ h->asked[h->matches.data[shown].asked].text, &where[shown],
 						       h->matches.data[shown].asked, false, 0 };
-	for (size_t i = 0; i < h->n; i++) {
-		if (h->asked[i].found)
-			continue;
-		where[shown] = (struct where){ .pc = h->asked[i].name.n ? 0 : h->asked[i].value };
-		found[shown] =
-			(struct found_address){ h->asked[i].text, &where[shown], i, h->asked[i].name.n, h->asked[i].size };
-		shown++;
-	}
+	for (size_t i = 0; i < h->n; i++)
+		if (!h->asked[i].found) {
+			found[shown] = not_found(h, i, &where[shown]);
+			shown++;
+		}
 	qsort(found, shown, sizeof(*found), by_asked);
 	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct hit *x = a, *y = b;
+	if (x->asked != y->asked)
+		return x->asked < y->asked ? -1 : 1;
+	return x->number < y->number ? -1 : 1;
+}
+
+/** One line for each of very many: nothing of them is kept. */
+static void report_lines(struct hunt *h, FILE *out)
+{
+	struct text line = { 0 };
+	struct where w;
+	size_t n = h->matches.len, at = 0;
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
+	for (size_t begin = 0, count; begin < n; begin += count) {
+		count = same_object(h, begin, pcs);
+		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
+	}
+	if (n)
+		qsort(h->matches.data, n, sizeof(*h->matches.data), by_place);
+	for (size_t i = 0; i < h->n; i++) {
+		for (; at < n && h->matches.data[at].asked == i; at++) {
+			w = code_where_one(&h->set, h->matches.data[at].in, h->matches.data[at].pc);
+			report_where_line(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, &line, out);
+		}
+		if (!h->asked[i].found) {
+			const struct found_address f = not_found(h, i, &w);
+			report_where_line(&f, &line, out);
+		}
+	}
+	text_free(&line);
+}
+
+/** What lies in no function still has its place. */
+static void find_others(struct hunt *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		struct loaded *l = h->asked[i].found || h->asked[i].name.n ? NULL : code_set_find(&h->set, h->asked[i].value);
+		if (!l)
+			continue;
+		h->asked[i].found = true;
+		vec_push(&h->matches, ((struct hit){ i, h->matches.len, l, h->asked[i].value }));
+	}
 }
 
 static struct uh_error *parse_addresses(const char *const *addresses, size_t n, struct hunt *h)
@@ -325,7 +370,11 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 	if (!err) {
 		struct know *k = o->context < 0 ? NULL : load_knowledge(&teller); // it is of instructions
 		tell_lines(&teller, text_str(&problems));
-		report_found(&h, k, o, out);
+		find_others(&h);
+		if (o->context < 0 && !o->json)
+			report_lines(&h, out);
+		else
+			report_found(&h, k, o, out);
 		tell_lines(&teller, text_str(&h.set.problems));
 		for (size_t i = 0; i < n; i++)
 			*ret_missed += !h.asked[i].found;

@@ -24,10 +24,12 @@ void report_queues(struct look *l);
 struct found_address {
 	const char *asked;
 	const struct where *where;
-	size_t index; // in the order of asking
+	size_t index;  // in the order of asking
 	bool by_name;  // it is a name that was not found
 	uint64_t size; // of the function of this name, where the offset is behind its end; 0: there is no such function
 };
+/** One of many, in one line. @line: room that is used again. */
+void report_where_line(const struct found_address *f, struct text *line, FILE *out);
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
 		       FILE *out);
 void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,

@@ -211,55 +211,69 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 
 // --- many addresses ---
 
-static void add_number(struct text *to, const char *before, uint64_t v, unsigned base)
+enum { NUMBERS_MOST = 64 }; // bytes of the numbers behind a name, and what stands between them
+
+/** Room for so many bytes behind the text. */
+static char *reserve(struct text *t, size_t n)
+{
+	if (t->cap - t->n < n) {
+		size_t cap = 2 * (t->cap + n);
+		t->p = mem_grow(t->p, t->cap, cap);
+		t->cap = cap;
+	}
+	return t->p + t->n;
+}
+
+static char *add(char *p, struct str s)
+{
+	memcpy(p, s.p, s.n);
+	return p + s.n;
+}
+
+static char *add_number(char *p, struct str before, uint64_t v, unsigned base)
 {
 	char room[NUMBER_DIGITS];
-	text_add(to, str_z(before));
-	text_add(to, number_digits(room, v, base));
+	return add(add(p, before), number_digits(room, v, base));
 }
 
-/** One line: many addresses are read by eye for what differs. It goes into @to, because stdio takes its time for each word. */
-static void brief_line(struct text *to, const struct found_address *f)
+/** Many addresses are read by eye for what differs. stdio and printf would take their time for each word. */
+static void compose_line(struct text *to, const struct where *w)
 {
-	const struct where *w = f->where;
 	struct code_frame frames[CODE_FRAMES];
 	size_t n = code_where_frames(w, frames);
-	add_number(to, "0x", w->pc, 16);
-	text_add(to, S("  "));
-	text_add(to, w->name);
-	add_number(to, " +0x", w->offset, 16);
+	char *p = reserve(to, w->name.n + NUMBERS_MOST);
+	p = add_number(p, S("0x"), w->pc, 16);
+	p = add(add(p, S("  ")), w->name);
+	p = add_number(p, S(" +0x"), w->offset, 16);
+	to->n = (size_t)(p - to->p);
 	for (size_t i = 0; i < n; i++) {
-		text_add(to, i ? S(" < ") : S("   "));
-		text_add(to, frames[i].file);
-		add_number(to, ":", frames[i].line, 10);
+		p = reserve(to, frames[i].file.n + NUMBERS_MOST);
+		p = add(p, i ? S(" < ") : S("   "));
+		if (frames[i].file.n)
+			p = add(p, frames[i].file);
+		p = add_number(p, S(":"), frames[i].line, 10);
 		if (frames[i].column)
-			add_number(to, ":", frames[i].column, 10);
+			p = add_number(p, S(":"), frames[i].column, 10);
+		to->n = (size_t)(p - to->p);
 	}
 }
 
-static void report_brief(FILE *out, const struct found_address *found, size_t n)
+void report_where_line(const struct found_address *f, struct text *line, FILE *out)
 {
-	_cleanup_(text_free) struct text line = { 0 };
-	for (size_t i = 0; i < n; i++) {
-		text_clear(&line);
-		if (found[i].where->function) {
-			brief_line(&line, &found[i]);
-			print_safe(out, text_str(&line));
-		} else {
-			put_asked(out, &found[i]);
-			put_missed(out, &found[i]);
-		}
-		print_str(out, S("\n"));
+	text_clear(line);
+	if (f->where->function) {
+		compose_line(line, f->where);
+		print_safe(out, text_str(line));
+	} else {
+		put_asked(out, f);
+		put_missed(out, f);
 	}
+	print_str(out, S("\n"));
 }
 
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
 		       FILE *out)
 {
-	if (o->context < 0) {
-		report_brief(out, found, n);
-		return;
-	}
 	struct arena arena = { 0 };
 	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
 	for (size_t i = 0; i < n; i++) {
