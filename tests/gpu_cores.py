@@ -259,6 +259,13 @@ def ask(unhang, command, *paths, registers=True):
         return None, f"{problem}; exit status {done.returncode}; {stderr}"
 
 
+def without_arguments(document):
+    """They have a test of their own."""
+    for packet in (p for q in (document or {}).get("queues", []) for p in q["packets"]):
+        del packet["arguments"]
+    return document
+
+
 def differences(got, wanted, what):
     """What of the wanted fields is otherwise."""
     out = []
@@ -298,6 +305,7 @@ def test_parts(t, unhang, objects):
             chance.core.write(path)
             document, stderr = ask(unhang, "waves", path)
             queues, more = ask(unhang, "queues", path)
+            without_arguments(queues)
             waves += len(chance.waves())
             wrong += compare_chance(chance, document, queues, stderr + more, f"seed {seed}")
         t.no_complaints(wrong[:20], f"{gfx}: {waves} waves in 8 cores are read back")

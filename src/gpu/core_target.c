@@ -455,6 +455,10 @@ struct uh_error *target_core(const struct know *k, const struct file *files, siz
 	}
 	find_shift(t);
 	read_runtime(t);
+	t->target.kfd_major = t->note.kfd_major;
+	t->target.kfd_minor = t->note.kfd_minor;
+	t->target.runtime_version = t->runtime_version;
+	t->target.runtime_enabled = t->note.runtime_state == RUNTIME_ENABLED;
 	read_indexes(t);
 	if (t->note.runtime_state != RUNTIME_ENABLED)
 		core_problem(&t->core, "the runtime had not set the GPU up for debuggers (state %u)", t->note.runtime_state);

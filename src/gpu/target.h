@@ -138,7 +138,10 @@ struct target {
 	const char *kind;
 	struct str name; // what it was opened from
 	struct str process;
-	int64_t pid; // 0: not known
+	int64_t pid;                   // 0: not known
+	uint32_t kfd_major, kfd_minor; // version of the driver's interface
+	int runtime_version;           // of the runtime's list of code objects; 0: it is not at hand
+	bool runtime_enabled;          // the runtime had set the GPUs up for debuggers
 	void (*ask)(struct target *t, struct request *requests, size_t n);
 	/** What is odd about it or missing from it, one line each. */
 	struct str (*problems)(struct target *t);

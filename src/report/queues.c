@@ -54,19 +54,57 @@ static void jw_packets(struct look *l, struct json *j, const struct queue *q)
 	jw_close(j, ']');
 }
 
-static void jw_queue(struct look *l, struct json *j, const struct queue *q)
+static void jw_exceptions(struct json *j, const struct know *k, uint64_t status)
 {
 	struct str names[64];
-	size_t n = exception_names(l->know, q->exceptions, names);
-	jw_open(j, '{');
-	jw_number(j, "id", q->id);
-	jw_field(j, "gfx", q->agent ? q->agent->gfx : (struct str){ 0 });
-	jw_field(j, "type", type_name(l->know, q->type));
+	size_t n = exception_names(k, status, names);
 	jw_key(j, "exceptions");
 	jw_open(j, '[');
 	for (size_t i = 0; i < n; i++)
 		jw_str(j, names[i]);
 	jw_close(j, ']');
+}
+
+static void jw_agent(struct look *l, struct json *j, const struct agent *g)
+{
+	char pci[16];
+	snprintf(pci, sizeof(pci), "%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7);
+	jw_open(j, '{');
+	jw_number(j, "gpu_id", g->gpu_id);
+	jw_field(j, "gfx", g->gfx);
+	jw_field(j, "pci", str_z(pci));
+	jw_address(j, "vendor", g->vendor);
+	jw_address(j, "device", g->device);
+	jw_address(j, "revision", g->revision);
+	jw_number(j, "firmware", g->firmware);
+	jw_number(j, "xccs", g->xccs);
+	jw_number(j, "simds", g->simds);
+	jw_number(j, "waves_per_simd", g->waves_per_simd);
+	jw_exceptions(j, l->know, g->exceptions);
+	jw_close(j, '}');
+}
+
+static void jw_runtime(struct json *j, const struct target *t)
+{
+	char version[32];
+	snprintf(version, sizeof(version), "%u.%u", t->kfd_major, t->kfd_minor);
+	jw_key(j, "runtime");
+	jw_open(j, '{');
+	jw_field(j, "kfd_version", str_z(version));
+	jw_key(j, "debug_version");
+	t->runtime_version > 0 ? jw_int(j, t->runtime_version) : jw_null(j);
+	jw_key(j, "enabled");
+	jw_bool(j, t->runtime_enabled);
+	jw_close(j, '}');
+}
+
+static void jw_queue(struct look *l, struct json *j, const struct queue *q)
+{
+	jw_open(j, '{');
+	jw_number(j, "id", q->id);
+	jw_field(j, "gfx", q->agent ? q->agent->gfx : (struct str){ 0 });
+	jw_field(j, "type", type_name(l->know, q->type));
+	jw_exceptions(j, l->know, q->exceptions);
 	jw_address(j, "ring", q->ring);
 	jw_number(j, "ring_bytes", q->ring_size);
 	jw_key(j, "read_index");
@@ -87,6 +125,17 @@ static void queues_json(struct look *l, const struct request *queues)
 	jw_open(&j, '{');
 	jw_field(&j, "schema", S("unhang/queues/1"));
 	jw_field(&j, "target", l->target->name);
+	jw_field(&j, "process", l->target->process);
+	jw_key(&j, "pid");
+	l->target->pid ? jw_int(&j, l->target->pid) : jw_null(&j);
+	jw_runtime(&j, l->target);
+	struct request agents = { .kind = REQUEST_AGENTS };
+	target_ask(l->target, &agents);
+	jw_key(&j, "agents");
+	jw_open(&j, '[');
+	for (size_t i = 0; i < agents.n; i++)
+		jw_agent(l, &j, &agents.agents[i]);
+	jw_close(&j, ']');
 	jw_key(&j, "queues");
 	jw_open(&j, '[');
 	for (size_t i = 0; i < queues->n; i++)
@@ -154,6 +203,32 @@ static void text_queue(struct look *l, const struct queue *q)
 	text_packets(l, q);
 }
 
+static void text_head(struct look *l, size_t queues)
+{
+	struct request agents = { .kind = REQUEST_AGENTS };
+	target_ask(l->target, &agents);
+	print_safe(l->out, l->target->name);
+	fputs(": ", l->out);
+	if (l->target->process.n) {
+		print_safe(l->out, l->target->process);
+		fprintf(l->out, " (%lld); ", (long long)l->target->pid);
+	}
+	fprintf(l->out, "%zu queue%s\n", queues, queues == 1 ? "" : "s");
+	for (size_t i = 0; i < agents.n; i++) {
+		const struct agent *g = &agents.agents[i];
+		struct str names[64];
+		size_t n = exception_names(l->know, g->exceptions, names);
+		fprintf(l->out, "GPU %u: %.*s at %02x:%02x.%x, %u XCC%s, firmware %u", g->gpu_id, STR_ARG(g->gfx),
+			g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7, g->xccs, g->xccs == 1 ? "" : "s",
+			g->firmware);
+		for (size_t k = 0; k < n; k++)
+			if (!str_ends(names[k], S("_NEW")))
+				fprintf(l->out, ", %.*s", STR_ARG(names[k]));
+		fputc('\n', l->out);
+	}
+	fputs("\n queue  GPU       type        waiting   waves  errors\n", l->out);
+}
+
 void report_queues(struct look *l)
 {
 	struct request r = { .kind = REQUEST_QUEUES };
@@ -162,8 +237,7 @@ void report_queues(struct look *l)
 		queues_json(l, &r);
 		return;
 	}
-	print_safe(l->out, l->target->name);
-	fprintf(l->out, ": %zu queue%s\n\n queue  GPU       type        waiting   waves  errors\n", r.n, r.n == 1 ? "" : "s");
+	text_head(l, r.n);
 	for (size_t i = 0; i < r.n; i++)
 		text_queue(l, &r.queues[i]);
 }
