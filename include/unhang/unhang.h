@@ -73,6 +73,8 @@ struct uh_look_options {
 /** The waves, the queues of a target. The error is what kept it from being opened; problems are lines about what is odd or missing. */
 struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+/** The kernels in the code: what they need, which arguments they take. */
+struct uh_error *uh_look_code(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 /** What is at addresses (0x7f00, or KERNEL+0x34) of the code; *@ret_missed of them are nowhere. */
 struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed);

@@ -11,10 +11,11 @@ enum { PLACES_MAX = 64, MANY = 100, CONTEXT = 4, CONTEXT_MAX = 1000 };
 
 static void usage(void)
 {
-	puts("usage: unhang where --code PATH [OPTION...] ADDRESS...\n"
+	puts("usage: unhang where --code PATH [OPTION...] [ADDRESS...]\n"
 	     "\n"
 	     "What is at an address of GPU code: the kernel, the instruction with its neighbours and what it does, the source\n"
-	     "line, and the functions that were inlined there. Neither ROCm nor a GPU is needed.\n"
+	     "line, and the functions that were inlined there. Neither ROCm nor a GPU is needed. Without ADDRESS the kernels in\n"
+	     "PATH are listed, with the registers and memory that they need.\n"
 	     "\n"
 	     "ADDRESS is 0x1a34, or KERNEL+0x34; - reads addresses from standard input. PATH is a code object, a program or\n"
 	     "library with GPU code in it (also compressed), or a directory of them.\n"
@@ -114,10 +115,12 @@ static int parse_options(int argc, char **argv, struct uh_look_options *o, const
 
 static int look_up(struct uh_look_options *o, const struct addresses *a)
 {
-	unsigned missed;
+	unsigned missed = 0;
 	if (o->context < 0)
 		o->context = a->list.len > MANY ? -1 : CONTEXT;
-	struct uh_error *err = uh_look_where(o, a->list.data, a->list.len, stdout, complain_line, NULL, &missed);
+	struct uh_error *err = a->list.len ?
+				       uh_look_where(o, a->list.data, a->list.len, stdout, complain_line, NULL, &missed) :
+				       uh_look_code(o, stdout, complain_line, NULL);
 	if (!err)
 		return missed ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
 	complain("%s", uh_error_message(err));
@@ -133,6 +136,7 @@ int cmd_where(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	struct addresses a = { 0 };
+	bool list = optind == argc;
 	for (; optind < argc; optind++) {
 		if (!strcmp(argv[optind], "-"))
 			read_addresses(&a);
@@ -140,9 +144,8 @@ int cmd_where(int argc, char **argv)
 			vec_push(&a.list, argv[optind]);
 	}
 	o.colour = terminal_colour();
-	if (!o.ncode || !a.list.len) {
-		complain(o.ncode ? "which address? unhang where --code PATH 0x1a34" :
-				   "which code? unhang where --code PATH ADDRESS...");
+	if (!o.ncode || (!list && !a.list.len)) {
+		complain(o.ncode ? "there is no address on standard input" : "which code? unhang where --code PATH ADDRESS...");
 		status = EXIT_CANNOT;
 	} else {
 		status = look_up(&o, &a);

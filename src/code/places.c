@@ -8,6 +8,7 @@
 #include "code/bundle.h"
 #include "code/uri.h"
 #include "source/file.h"
+#include "source/process.h"
 
 enum { DEPTH_MAX = 4, OBJECT_MOST = 1 << 30 };
 
@@ -190,6 +191,37 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 	return taken;
 }
 
+/** What a URI itself names: a part of a file, or memory of a process that still runs. */
+static void offer_uri(struct offer *o, const char *text)
+{
+	struct arena arena = { 0 };
+	struct code_uri u;
+	struct uh_error *err = NULL;
+	char *bytes = NULL;
+	if (!code_uri_parse(&arena, str_z(text), &u))
+		err = uh_error_new(
+			"%s: not understood; such a URI is file://PATH#offset=N&size=N or memory://PID#offset=N&size=N", text);
+	else if (!u.memory && !u.has_range)
+		offer_file(o, arena_z(&arena, u.path));
+	else if (u.size > OBJECT_MOST || (u.memory && !u.has_range))
+		err = uh_error_new("%s: it does not say how large the code object is, or more than any is", text);
+	else if (u.memory)
+		err = process_memory(u.pid, u.offset, u.size, &bytes);
+	else if (!offer_part(&u, arena_z(&arena, u.path), o->taker))
+		err = uh_error_new("%s: there is no code object in that part of the file", text);
+	if (bytes)
+		o->taker->take(o->taker->ctx, str_z(text), bytes, u.size);
+	if (err && o->problems)
+		text_printf(o->problems, "%s\n", uh_error_message(err));
+	uh_error_free(err);
+	arena_free(&arena);
+}
+
+static bool is_uri(const char *path)
+{
+	return str_starts(str_z(path), S("file://")) || str_starts(str_z(path), S("memory://"));
+}
+
 static bool visit_all(void *ctx, const char *path)
 {
 	offer_file(ctx, path);
@@ -201,6 +233,10 @@ void code_places_all(const struct code_places *p, const struct code_taker *taker
 	struct offer o = { .places = p, .taker = taker, .problems = problems };
 	for (size_t i = 0; i < p->n; i++) {
 		struct stat st;
+		if (is_uri(p->paths[i])) {
+			offer_uri(&o, p->paths[i]);
+			continue;
+		}
 		if (stat(p->paths[i], &st) && problems)
 			text_printf(problems, "%s: there is no such file or directory\n", p->paths[i]);
 		walk_path(p->paths[i], 0, visit_all, &o);

@@ -35,6 +35,9 @@ void report_where_text(const struct know *k, const struct found_address *found, 
 void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
 		       FILE *out);
 
+void report_kernels_text(struct code_set *s, FILE *out);
+void report_kernels_json(struct code_set *s, FILE *out);
+
 /** "source": { file, line } of the innermost frame, or null. */
 void jw_source(struct json *j, const struct where *w);
 enum { ARGUMENTS_SHOWN = 64 };
