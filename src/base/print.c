@@ -17,7 +17,14 @@ size_t utf8_length(struct str s)
 
 size_t print_plain(struct str s)
 {
+	static const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
 	size_t n = 0;
+	// Eight at a time: the high bit of a byte is set in it, once ' ' is taken off it where it is less, or once 1 is added to DEL.
+	for (uint64_t v; s.n - n >= sizeof(v); n += sizeof(v)) {
+		memcpy(&v, s.p + n, sizeof(v));
+		if ((v | (v - ones * ' ') | (v + ones)) & highs)
+			break;
+	}
 	while (n < s.n && s.p[n] >= ' ' && s.p[n] <= '~')
 		n++;
 	return n;

@@ -2,13 +2,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include "base/cleanup.h"
 #include "code/unpack.h"
 #include "code/walk.h"
 
 enum {
-	NEAR = 4096,       // is read around a header
+	NEAR = 4096, // is read around a header
+	PAGE = 4096,
 	WINDOW = 64 << 10, // is read at once where there are no headers
 	PROBLEMS = 32,     // are told
 	NAME_LIKELY = 256, // no real target is named longer
@@ -304,6 +306,19 @@ uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure)
 
 // --- what lies in containers ---
 
+/** All of a large block's pages at once: one by one, each at its first touch, they cost more than what is read into them. */
+static void have_pages(char *p, size_t size)
+{
+#ifdef MADV_POPULATE_WRITE // Linux 5.14; without it they come one by one
+	uintptr_t begin = ((uintptr_t)p + PAGE - 1) & ~(uintptr_t)(PAGE - 1),
+		  end = ((uintptr_t)p + size) & ~(uintptr_t)(PAGE - 1);
+	if (end > begin)
+		madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+#else
+	(void)p, (void)size;
+#endif
+}
+
 void walk_hand_over(struct walk *w, struct stretch s)
 {
 	uint64_t size = s.end - s.begin;
@@ -320,6 +335,7 @@ void walk_hand_over(struct walk *w, struct stretch s)
 		found.bytes.p = (const char *)w->f->data + w->f->at + s.begin;
 	} else {
 		found.bytes.p = copy = mem_alloc(size + 1);
+		have_pages(copy, size);
 		found.ours = &copy;
 		if (!file_read(w->f, s.begin, copy, size)) {
 			walk_problem(w, "code object at 0x%lx: its %lu bytes cannot be read", s.begin, size);

@@ -33,6 +33,26 @@ void build_text(struct builder *b, struct index_text *t, struct str s)
 	bytes->n += s.n;
 }
 
+static struct build_name *name_slot(struct build_name *names, size_t room, uint64_t offset)
+{
+	size_t i = (size_t)(offset * 0x9e3779b97f4a7c15ull >> 32) & (room - 1);
+	while (names[i].number && names[i].offset != offset)
+		i = (i + 1) & (room - 1);
+	return &names[i];
+}
+
+static void grow_names(struct builder *b)
+{
+	size_t room = b->names_room ? 2 * b->names_room : 1024;
+	struct build_name *names = mem_alloc(room * sizeof(*names));
+	for (size_t i = 0; i < b->names_room; i++)
+		if (b->names[i].number)
+			*name_slot(names, room, b->names[i].offset) = b->names[i];
+	free(b->names);
+	b->names = names;
+	b->names_room = room;
+}
+
 uint32_t build_name(struct builder *b, uint64_t offset)
 {
 	static const unsigned attributes[] = { DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name };
@@ -41,8 +61,11 @@ uint32_t build_name(struct builder *b, uint64_t offset)
 	const char *name = NULL;
 	if (offset >= b->sections[IN_INFO].n)
 		return INDEX_NONE;
-	if (b->names[offset])
-		return b->names[offset] - 1;
+	if (2 * b->nnames >= b->names_room)
+		grow_names(b);
+	struct build_name *slot = name_slot(b->names, b->names_room, offset);
+	if (slot->number)
+		return slot->number - 1;
 	if (!dwarf_offdie(b->dwarf, offset, &die))
 		return INDEX_NONE;
 	for (size_t i = 0; !name && i < sizeof(attributes) / sizeof(attributes[0]); i++)
@@ -52,8 +75,9 @@ uint32_t build_name(struct builder *b, uint64_t offset)
 	if (!text)
 		return INDEX_NONE;
 	build_text(b, text, str_z(name));
-	b->names[offset] = build_count(b, INDEX_NAMES);
-	return b->names[offset] - 1;
+	*slot = (struct build_name){ offset, build_count(b, INDEX_NAMES) };
+	b->nnames++;
+	return slot->number - 1;
 }
 
 static void lay_out(struct builder *b, char *room, size_t size)
@@ -289,7 +313,6 @@ static void build_object(struct builder *b, Elf *elf, const struct lines_request
 		build_note(b, "%s", b->dwarf ? "its code has more than 4 GB" : dwarf_errmsg(-1));
 		return;
 	}
-	b->names = mem_alloc(b->sections[IN_INFO].n * sizeof(*b->names));
 	mark_wanted(b, r);
 	build_units(b);
 	sort_sequences(b);

@@ -20,13 +20,20 @@ struct build_table {
 	bool full;
 };
 
+/** The name of an entry of .debug_info. */
+struct build_name {
+	uint64_t offset;
+	uint32_t number; // + 1; 0: nothing is here
+};
+
 struct builder {
 	struct index_head *head;
 	struct build_table tables[INDEX_TABLES];
 	struct str sections[BUILD_SECTIONS];
 	Dwarf *dwarf;
 	uint64_t *wanted;               // a bit for each four bytes of code; NULL: all
-	uint32_t *names;                // by an entry's offset in .debug_info: its name's number + 1
+	struct build_name *names;       // of entries, by their offsets
+	size_t nnames, names_room;      // a power of two
 	VEC(struct build_range) ranges; // an inner one stands behind the one it is in
 };
 

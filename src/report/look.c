@@ -294,7 +294,10 @@ static void report_lines(struct hunt *h, FILE *out)
 		count = same_object(h, begin, pcs);
 		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
 	}
-	if (n)
+	bool sorted = true;
+	for (size_t i = 1; i < n; i++)
+		sorted = sorted && h->matches.data[i - 1].asked <= h->matches.data[i].asked;
+	if (!sorted)
 		qsort(h->matches.data, n, sizeof(*h->matches.data), by_place);
 	for (size_t i = 0; i < h->n; i++) {
 		for (; at < n && h->matches.data[at].asked == i; at++) {
