@@ -417,9 +417,8 @@ static void judge_completeness(struct core_target *t)
 		core_problem(
 			&t->core,
 			"this core of the GPU lacks the memory of its process: the list of code objects%s. Give the process's "
-			"core "
-			"too (unhang explain gpucore.PID core.PID; coredumpctl dump PID writes it), or merge them with AMD's "
-			"roccoremerge",
+			"core too (unhang waves gpucore.PID core.PID; coredumpctl dump PID writes it), or merge them with "
+			"AMD's roccoremerge",
 			plausible_areas(t) ? "" : ", and the area that the waves were saved to");
 }
 

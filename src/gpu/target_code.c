@@ -9,6 +9,7 @@
 
 enum {
 	OBJECT_MOST = 1 << 30,
+	IMAGE_MOST = 256 << 20, // a segment of an object that only memory has
 	SEGMENTS_MOST = 64,
 	PAGE = 4096,
 	SEARCHES_MOST = 64,
@@ -79,8 +80,7 @@ static char *memory_image(struct target *t, uint64_t base, size_t *ret_size)
 		return NULL;
 	uint64_t end = e.e_phoff + e.e_phnum * sizeof(*p);
 	for (unsigned i = 0; i < e.e_phnum; i++) {
-		if (p[i].p_type == PT_LOAD &&
-		    (p[i].p_vaddr > OBJECT_MOST || p[i].p_filesz > OBJECT_MOST || p[i].p_memsz > OBJECT_MOST))
+		if (p[i].p_type == PT_LOAD && (p[i].p_vaddr > IMAGE_MOST || p[i].p_filesz > IMAGE_MOST))
 			return NULL;
 		if (p[i].p_type == PT_LOAD && p[i].p_vaddr + p[i].p_filesz > end)
 			end = p[i].p_vaddr + p[i].p_filesz;
@@ -144,7 +144,10 @@ static bool take_memory_uri(struct taking *t, struct str uri)
 	struct arena arena = { 0 };
 	struct code_uri u;
 	bool taken = false;
-	if (code_uri_parse(&arena, uri, &u) && u.memory && u.has_range && u.size <= OBJECT_MOST) {
+	char last;
+	// The last byte first: no room is made for a size that the core does not have.
+	if (code_uri_parse(&arena, uri, &u) && u.memory && u.has_range && u.size && u.size <= OBJECT_MOST &&
+	    target_memory(t->code->target, u.offset + u.size - 1, &last, 1)) {
 		char *bytes = mem_alloc(u.size + 1);
 		if (target_memory(t->code->target, u.offset, bytes, u.size))
 			taken = take_file(t, uri, bytes, u.size);
@@ -192,7 +195,7 @@ static struct loaded *search_object(struct target_code *c, uint64_t address)
 		struct code_taker taker = { take_file, &t };
 		struct loaded *l = take_image(c, page, S("code in memory"));
 		if (!l || address - page >= l->object->end)
-			return l && address - page < l->object->end ? l : NULL;
+			return NULL;
 		size_t image = c->set.objects.len - 1;
 		code_places_all(c->places, &taker, NULL);
 		if (t.loaded)
