@@ -532,6 +532,9 @@ def test_shift_alone(t, unhang):
                 got = queues and [(q["read_index"], q["write_index"]) for q in queues["queues"]]
                 told = "bytes before" in stderr
                 t.ok(got == [pointers] and (told == shifted or not (first or pointers[1])), f"shifted {shifted}, indexes {pointers}, first bytes {first}", f"{got} {stderr}")
+            gpu.write_bytes(gpu.read_bytes()[:-(4 if "4 bytes before" in stderr else 12)])
+            queues, stderr = ask(unhang, "queues", gpu, host)
+            t.ok("bytes before" in stderr, f"through a pipe, indexes {pointers}, first bytes {first}", stderr)
 
 
 def test_code(t, unhang, objects):
