@@ -1,4 +1,4 @@
-// Opens a target or code and hands it to whoever writes about it.
+// Opens a target and hands it to whoever writes about it.
 #include "report/look.h"
 
 #include <stdlib.h>
@@ -6,21 +6,13 @@
 #include "base/cleanup.h"
 #include "source/file.h"
 
-enum { ADDRESSES_MOST = 1 << 20, PAGE = 4096 };
-
-struct teller {
-	uh_problem_fn *problem;
-	void *ctx;
-};
-
 static void tell(const struct teller *t, const char *message)
 {
 	if (t->problem)
 		t->problem(t->ctx, message);
 }
 
-/** Each line of @text. */
-static void tell_lines(const struct teller *t, struct str text)
+void look_tell(const struct teller *t, struct str text)
 {
 	while (text.n) {
 		const struct str line = str_split(&text, '\n');
@@ -40,7 +32,7 @@ static void tell_knowledge(void *ctx, const char *file, unsigned line, const cha
 	text_free(&full);
 }
 
-static struct know *load_knowledge(struct teller *t)
+struct know *look_knowledge(struct teller *t)
 {
 	struct know_problems problems = { .report = tell_knowledge, .ctx = t };
 	return know_load(&problems);
@@ -78,7 +70,7 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 				void (*report)(struct look *l))
 {
 	struct teller teller = { problem, ctx };
-	struct know *k = load_knowledge(&teller);
+	struct know *k = look_knowledge(&teller);
 	struct look l = { .know = k, .options = o, .out = out };
 	struct uh_error *err = open_target(k, o, &l.target);
 	if (!err) {
@@ -89,9 +81,9 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 		target_ask(l.target, &queues);
 		for (size_t i = 0; i < queues.n; i++)
 			if (queues.queues[i].problem.n)
-				tell_lines(&teller, queues.queues[i].problem);
-		tell_lines(&teller, l.target->problems(l.target));
-		tell_lines(&teller, text_str(&l.code.set.problems));
+				look_tell(&teller, queues.queues[i].problem);
+		look_tell(&teller, l.target->problems(l.target));
+		look_tell(&teller, text_str(&l.code.set.problems));
 		tell_differences(&l, &teller);
 		target_code_close(&l.code);
 		target_close(l.target);
@@ -108,284 +100,4 @@ struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_pr
 struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	return look_at(o, out, problem, ctx, report_queues);
-}
-
-// --- addresses ---
-
-struct asked {
-	const char *text;
-	struct str name; // of a function; empty: @value is the address
-	uint64_t value;  // address, or offset in the function
-	uint64_t size;   // of a function with the name that is too short
-	bool found;
-};
-
-struct hit {
-	size_t asked, number;
-	struct loaded *in;
-	uint64_t pc;
-};
-
-struct hunt {
-	struct code_set set;
-	struct asked *asked;
-	size_t n;
-	struct str gfx; // of the GPU; empty: any
-	bool based;
-	uint64_t loaded_at;
-	VEC(struct hit) matches;
-	size_t objects;
-};
-
-static bool parse_asked(const char *text, struct asked *ret)
-{
-	struct str s = str_trim(str_z(text)), digits = str_starts(s, S("0x")) ? str_from(s, 2) : s;
-	*ret = (struct asked){ .text = text };
-	// A kernel may be named add; no name begins with a digit.
-	if (s.n && char_digit(s.p[0]))
-		return digits.n && str_hex(digits, &ret->value);
-	ptrdiff_t plus = -1;
-	for (size_t i = s.n; i-- && plus < 0;)
-		plus = s.p[i] == '+' ? (ptrdiff_t)i : -1;
-	struct str offset = plus < 0 ? (struct str){ 0 } : str_trim(str_from(s, (size_t)plus + 1));
-	int64_t n = 0;
-	if (plus >= 0 && str_number(offset, &n) && n >= 0) {
-		ret->name = str_trim(str_cut(s, (size_t)plus));
-		ret->value = (uint64_t)n;
-	} else {
-		ret->name = s;
-	}
-	return ret->name.n;
-}
-
-/** Without arguments and result: saxpy for saxpy(float const*, float*), fill<int> for void fill<int>(int*). */
-static bool short_for(struct str name, struct str plain)
-{
-	ptrdiff_t at = str_find(plain, name);
-	return at >= 0 && (!at || plain.p[at - 1] == ' ') && plain.n > (size_t)at + name.n &&
-	       plain.p[(size_t)at + name.n] == '(';
-}
-
-/** The function of this name, mangled or as people write it. */
-static const struct code_symbol *find_symbol(struct hunt *h, const struct code_object *o, struct str name)
-{
-	for (size_t i = 0; i < o->nsymbols; i++)
-		if (str_eq(o->symbols[i].name, name))
-			return &o->symbols[i];
-	for (size_t i = 0; i < o->nsymbols; i++) {
-		struct str plain = code_set_name(&h->set, o->symbols[i].name);
-		if (str_eq(plain, name) || short_for(name, plain))
-			return &o->symbols[i];
-	}
-	return NULL;
-}
-
-static bool match_address(struct hunt *h, struct loaded *l, struct asked *a, uint64_t *ret_pc)
-{
-	if (a->name.n) {
-		const struct code_symbol *s = find_symbol(h, l->object, a->name);
-		if (!s || a->value >= s->size) {
-			a->size = s ? s->size : a->size;
-			return false;
-		}
-		*ret_pc = l->base + s->address + a->value;
-		return true;
-	}
-	*ret_pc = a->value;
-	return a->value >= l->base && code_object_symbol(l->object, a->value - l->base);
-}
-
-static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
-{
-	struct hunt *h = ctx;
-	struct loaded *l = code_set_take(&h->set, name, bytes, size, 0);
-	if (!l)
-		return false;
-	struct str wanted = h->gfx;
-	if (wanted.n && !str_eq(l->object->gfx, str_split(&wanted, ':'))) {
-		code_set_drop(&h->set, l);
-		return false;
-	}
-	h->objects++;
-	// The runtime puts the page in which the object begins at the address that it tells.
-	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
-	size_t before = h->matches.len;
-	for (size_t i = 0; i < h->n; i++) {
-		struct hit m = { i, h->matches.len, l, 0 };
-		if (match_address(h, l, &h->asked[i], &m.pc)) {
-			h->asked[i].found = true;
-			vec_push(&h->matches, m);
-		}
-	}
-	// An address between functions is still of the object that it lies in; one object is kept for such.
-	if (h->matches.len == before && h->objects > 1)
-		code_set_drop(&h->set, l);
-	return true;
-}
-
-/** Matches of one object, from @begin on: their addresses. */
-static size_t same_object(const struct hunt *h, size_t begin, uint64_t *ret_pcs)
-{
-	size_t end = begin;
-	for (; end < h->matches.len && h->matches.data[end].in == h->matches.data[begin].in; end++)
-		ret_pcs[end - begin] = h->matches.data[end].pc;
-	return end - begin;
-}
-
-/** The matches of each object at once. */
-static void resolve(struct hunt *h, int context, struct where *where)
-{
-	_cleanup_free_ uint64_t *pcs = mem_alloc(h->matches.len * sizeof(*pcs) + 1);
-	for (size_t begin = 0, n; begin < h->matches.len; begin += n) {
-		n = same_object(h, begin, pcs);
-		code_where_in(&h->set, h->matches.data[begin].in, pcs, n, context, where + begin);
-	}
-}
-
-static int by_asked(const void *a, const void *b)
-{
-	const struct found_address *x = a, *y = b;
-	if (x->index != y->index)
-		return x->index < y->index ? -1 : 1;
-	return x->where < y->where ? -1 : x->where > y->where;
-}
-
-static struct found_address not_found(const struct hunt *h, size_t i, struct where *where)
-{
-	const struct asked *a = &h->asked[i];
-	*where = (struct where){ .pc = a->name.n ? 0 : a->value };
-	return (struct found_address){ a->text, where, i, a->name.n, a->size };
-}
-
-static void report_found(struct hunt *h, const struct know *k, const struct uh_look_options *o, FILE *out)
-{
-	size_t n = h->matches.len, shown = 0;
-	_cleanup_free_ struct where *where = mem_alloc((n + h->n) * sizeof(*where) + 1);
-	_cleanup_free_ struct found_address *found = mem_alloc((n + h->n) * sizeof(*found) + 1);
-	resolve(h, o->context, where);
-	for (; shown < n; shown++)
-		found[shown] = (struct found_address){ h->asked[h->matches.data[shown].asked].text, &where[shown],
-						       h->matches.data[shown].asked, false, 0 };
-	for (size_t i = 0; i < h->n; i++)
-		if (!h->asked[i].found) {
-			found[shown] = not_found(h, i, &where[shown]);
-			shown++;
-		}
-	qsort(found, shown, sizeof(*found), by_asked);
-	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct hit *x = a, *y = b;
-	if (x->asked != y->asked)
-		return x->asked < y->asked ? -1 : 1;
-	return x->number < y->number ? -1 : 1;
-}
-
-/** One line for each of very many: nothing of them is kept. */
-static void report_lines(struct hunt *h, FILE *out)
-{
-	struct text line = { 0 };
-	struct where w;
-	size_t n = h->matches.len, at = 0;
-	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
-	for (size_t begin = 0, count; begin < n; begin += count) {
-		count = same_object(h, begin, pcs);
-		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
-	}
-	bool sorted = true;
-	for (size_t i = 1; i < n; i++)
-		sorted = sorted && h->matches.data[i - 1].asked <= h->matches.data[i].asked;
-	if (!sorted)
-		qsort(h->matches.data, n, sizeof(*h->matches.data), by_place);
-	for (size_t i = 0; i < h->n; i++) {
-		for (; at < n && h->matches.data[at].asked == i; at++) {
-			w = code_where_one(&h->set, h->matches.data[at].in, h->matches.data[at].pc);
-			report_where_line(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, &line, out);
-		}
-		if (!h->asked[i].found) {
-			const struct found_address f = not_found(h, i, &w);
-			report_where_line(&f, &line, out);
-		}
-	}
-	text_free(&line);
-}
-
-/** What lies in no function still has its place. */
-static void find_others(struct hunt *h)
-{
-	for (size_t i = 0; i < h->n; i++) {
-		struct loaded *l = h->asked[i].found || h->asked[i].name.n ? NULL : code_set_find(&h->set, h->asked[i].value);
-		if (!l)
-			continue;
-		h->asked[i].found = true;
-		vec_push(&h->matches, ((struct hit){ i, h->matches.len, l, h->asked[i].value }));
-	}
-}
-
-static struct uh_error *parse_addresses(const char *const *addresses, size_t n, struct hunt *h)
-{
-	h->asked = mem_alloc(n * sizeof(*h->asked) + 1);
-	h->n = n;
-	for (size_t i = 0; i < n; i++)
-		if (!parse_asked(addresses[i], &h->asked[i]))
-			return uh_error_new("'%s' is no address (0x1a34) and no function with an offset (saxpy+0x34)",
-					    addresses[i]);
-	return NULL;
-}
-
-/** Why there is nothing to look into. */
-static struct uh_error *no_code(struct hunt *h, const struct uh_look_options *o, const struct teller *t, struct str problems)
-{
-	tell_lines(t, problems);
-	tell_lines(t, text_str(&h->set.problems));
-	if (problems.n || h->set.problems.n)
-		return uh_error_new("there is no code that could be read");
-	return uh_error_new("%s%s: there is no AMD GPU code in it%s%s", o->code[0], o->ncode > 1 ? " and others" : "",
-			    o->gfx ? " for " : "", o->gfx ? o->gfx : "");
-}
-
-struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
-			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed)
-{
-	struct teller teller = { problem, ctx };
-	struct hunt h = { .gfx = str_z(o->gfx) };
-	struct text problems = { 0 };
-	*ret_missed = 0;
-	struct uh_error *err = parse_addresses(addresses, n, &h);
-	struct str at = str_z(o->loaded_at);
-	// As the debug agent prints it: [0x7f00-0x8f00]
-	if (str_starts(at, S("[")))
-		at = str_from(at, 1);
-	at = str_split(&at, '-');
-	at = str_starts(at, S("0x")) ? str_from(at, 2) : at;
-	h.based = o->loaded_at;
-	if (!err && h.based && !(at.n && str_hex(at, &h.loaded_at)))
-		err = uh_error_new("--loaded-at wants an address such as 0x7f3a00000000, not '%s'", o->loaded_at);
-	if (!err) {
-		struct code_places places = { .n = o->ncode, .paths = o->code, .gfx = str_z(o->gfx) };
-		struct code_taker taker = { take_object, &h };
-		code_places_all(&places, &taker, &problems);
-		if (!h.objects)
-			err = no_code(&h, o, &teller, text_str(&problems));
-	}
-	if (!err) {
-		struct know *k = o->context < 0 ? NULL : load_knowledge(&teller); // it is of instructions
-		tell_lines(&teller, text_str(&problems));
-		find_others(&h);
-		if (o->context < 0 && !o->json)
-			report_lines(&h, out);
-		else
-			report_found(&h, k, o, out);
-		tell_lines(&teller, text_str(&h.set.problems));
-		for (size_t i = 0; i < n; i++)
-			*ret_missed += !h.asked[i].found;
-		know_free(k);
-	}
-	text_free(&problems);
-	vec_free(&h.matches);
-	free(h.asked);
-	code_set_free(&h.set);
-	return err;
 }

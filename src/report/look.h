@@ -8,6 +8,16 @@
 #include "gpu/target_code.h"
 #include "unhang/unhang.h"
 
+/** Who is told of what is odd. */
+struct teller {
+	uh_problem_fn *problem;
+	void *ctx;
+};
+
+/** Tells each line of @text. */
+void look_tell(const struct teller *t, struct str text);
+struct know *look_knowledge(struct teller *t);
+
 /** A target that is being looked at. */
 struct look {
 	const struct know *know;
