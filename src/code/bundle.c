@@ -94,7 +94,7 @@ static bool find_near(const uint8_t *p)
 /** Where one of the magic numbers may begin in @p: four bytes of it are there. */
 static size_t find_in(const char *p, size_t n)
 {
-	const uint32_t magics[] = { get32("\177ELF"), get32("__CL"), get32("CCOB"), get32("\x10\xff\x10\xad") };
+	const uint32_t magics[] = { get_u32("\177ELF"), get_u32("__CL"), get_u32("CCOB"), get_u32("\x10\xff\x10\xad") };
 	size_t at = 0;
 	while (at + 4 <= n) {
 		if (n - at > 64 && !find_near((const uint8_t *)p + at)) {
@@ -102,7 +102,7 @@ static size_t find_in(const char *p, size_t n)
 			continue;
 		}
 		for (size_t stop = n - 3 - at < 64 ? n - 3 : at + 64; at < stop; at++) {
-			uint32_t v = get32(p + at);
+			uint32_t v = get_u32(p + at);
 			if (v == magics[0] || v == magics[1] || v == magics[2] || v == magics[3])
 				return at;
 		}
@@ -189,8 +189,8 @@ static bool bundle_likely(struct walk *w, struct stretch s)
 	struct str head = walk_peek(w, s.begin, s.end, 56);
 	if (head.n < 56)
 		return false;
-	uint64_t count = get64(head.p + 24), length = get64(head.p + 48);
-	return count && count < 1 << 16 && length && length < NAME_LIKELY && inside(s, get64(head.p + 32), 0);
+	uint64_t count = get_u64(head.p + 24), length = get_u64(head.p + 48);
+	return count && count < 1 << 16 && length && length < NAME_LIKELY && inside(s, get_u64(head.p + 32), 0);
 }
 
 static uint64_t walk_bundle(struct walk *w, struct stretch s, bool sure)
@@ -202,13 +202,13 @@ static uint64_t walk_bundle(struct walk *w, struct stretch s, bool sure)
 		walk_problem(w, "offload bundle at 0x%lx: its header is cut off at 0x%lx", s.begin, s.end);
 		return s.end;
 	}
-	uint64_t count = get64(head.p + 24), at = s.begin + 32, end = at;
+	uint64_t count = get_u64(head.p + 24), at = s.begin + 32, end = at;
 	for (uint64_t i = 0; i < count; i++) {
 		char name[WALK_NAME], what[96];
 		struct str row = walk_peek(w, at, s.end, 24);
 		snprintf(what, sizeof(what), "entry %lu at 0x%lx of the offload bundle at 0x%lx", i, at, s.begin);
-		uint64_t offset = row.n < 24 ? 0 : get64(row.p), size = row.n < 24 ? 0 : get64(row.p + 8);
-		uint64_t length = row.n < 24 ? UINT64_MAX : get64(row.p + 16);
+		uint64_t offset = row.n < 24 ? 0 : get_u64(row.p), size = row.n < 24 ? 0 : get_u64(row.p + 8);
+		uint64_t length = row.n < 24 ? UINT64_MAX : get_u64(row.p + 16);
 		if (length > sizeof(name) || length > s.end - at - 24) {
 			walk_problem(w, "%s: it is cut off, or its name is too long", what);
 			return later(at, end);
@@ -237,18 +237,18 @@ struct compressed {
 
 static bool compressed_header(struct str p, struct compressed *ret)
 {
-	struct compressed c = { .version = p.n < 8 ? 0 : get16(p.p + 4), .method = p.n < 8 ? 0 : get16(p.p + 6) };
+	struct compressed c = { .version = p.n < 8 ? 0 : get_u16(p.p + 4), .method = p.n < 8 ? 0 : get_u16(p.p + 6) };
 	c.header = c.version == 1 ? 20 : c.version == 2 ? 24 : 32;
 	if (!c.version || c.version > 3 || c.method > UNPACK_ZSTD || p.n < c.header)
 		return false;
 	if (c.version == 3) {
-		c.total = get64(p.p + 8);
-		c.size = get64(p.p + 16);
+		c.total = get_u64(p.p + 8);
+		c.size = get_u64(p.p + 16);
 	} else {
-		c.total = c.version == 2 ? get32(p.p + 8) : 0;
-		c.size = get32(p.p + c.header - 12);
+		c.total = c.version == 2 ? get_u32(p.p + 8) : 0;
+		c.size = get_u32(p.p + c.header - 12);
 	}
-	c.hash = get64(p.p + c.header - 8);
+	c.hash = get_u64(p.p + c.header - 8);
 	*ret = c;
 	return true;
 }
@@ -360,7 +360,7 @@ void walk_image(struct walk *w, struct stretch s, const char *what)
 	for (size_t i = 0; i < sizeof(bitcode) / sizeof(bitcode[0]); i++)
 		if (str_starts(head, (struct str){ bitcode[i], 4 }))
 			return;
-	if (str_starts(head, ELF_MAGIC) && head.n >= 20 && get16(head.p + 18) == 224) {
+	if (str_starts(head, ELF_MAGIC) && head.n >= 20 && get_u16(head.p + 18) == 224) {
 		walk_hand_over(w, s);
 	} else if (str_starts(head, BUNDLE_MAGIC) || str_starts(head, ARCHIVE_MAGIC) || str_starts(head, OFFLOAD_MAGIC) ||
 		   str_starts(head, COMPRESSED_MAGIC)) {
@@ -382,7 +382,7 @@ void walk_whole(struct walk *w, struct stretch s)
 		walk_problem(w, "container at 0x%lx: more than %d in one another", s.begin, WALK_DEPTH);
 	} else if (str_starts(head, ARCHIVE_MAGIC)) {
 		walk_archive(w, s);
-	} else if (str_starts(head, ELF_MAGIC) && head.n >= 20 && get16(head.p + 18) != 224) {
+	} else if (str_starts(head, ELF_MAGIC) && head.n >= 20 && get_u16(head.p + 18) != 224) {
 		walk_host(w, s);
 	} else {
 		s.begin = walk_at(w, s, true);

@@ -295,7 +295,7 @@ static bool offload_target(struct walk *w, struct stretch s, unsigned version, u
 		struct str p = walk_peek(w, s.begin + strings + i * row, s.end, row);
 		if (p.n < row)
 			return false;
-		uint64_t name = get64(p.p), value = get64(p.p + 8);
+		uint64_t name = get_u64(p.p), value = get_u64(p.p + 8);
 		offload_string(w, s, name, key, sizeof(key));
 		if (!strcmp(key, "triple"))
 			offload_string(w, s, value, triple, sizeof(triple));
@@ -315,7 +315,7 @@ static void offload_entry(struct walk *w, struct stretch s, unsigned version, ui
 		walk_problem(w, "%s: it cannot be read", what);
 		return;
 	}
-	uint64_t strings = get64(p.p + 8), count = get64(p.p + 16), offset = get64(p.p + 24), size = get64(p.p + 32);
+	uint64_t strings = get_u64(p.p + 8), count = get_u64(p.p + 16), offset = get_u64(p.p + 24), size = get_u64(p.p + 32);
 	if (!inside(s, offset, size)) {
 		walk_problem(w, "%s: its 0x%lx bytes at 0x%lx lie outside (0x%lx)", what, size, s.begin + offset, s.end);
 		return;
@@ -330,7 +330,7 @@ static void offload_entry(struct walk *w, struct stretch s, unsigned version, ui
 /** Version 3 may have all behind its header compressed. */
 static void offload_packed(struct walk *w, struct stretch s, struct str head)
 {
-	uint64_t front = get64(head.p + 16), size = get64(head.p + 32), have = s.end - s.begin;
+	uint64_t front = get_u64(head.p + 16), size = get_u64(head.p + 32), have = s.end - s.begin;
 	if (front < 40 || front > WALK_NAME || front > have || size < front || !walk_may_unpack(w, have, size)) {
 		walk_problem(w, "offload binary at 0x%lx: not unpacked: 0x%lx bytes of 0x%lx, or packed twice", s.begin, size,
 			     have);
@@ -365,8 +365,8 @@ static void offload_packed(struct walk *w, struct stretch s, struct str head)
 uint64_t walk_offload_binary(struct walk *w, struct stretch s, bool sure)
 {
 	struct str head = walk_peek(w, s.begin, s.end, 40);
-	unsigned version = head.n < 32 ? 0 : get32(head.p + 4);
-	uint64_t size = head.n < 32 ? 0 : get64(head.p + 8);
+	unsigned version = head.n < 32 ? 0 : get_u32(head.p + 4);
+	uint64_t size = head.n < 32 ? 0 : get_u64(head.p + 8);
 	if (!version || version > 3 || size < 32 || (version == 3 && head.n < 40)) {
 		if (sure)
 			walk_problem(w, "offload binary at 0x%lx: its header is cut off, or of an unknown version", s.begin);
@@ -375,11 +375,11 @@ uint64_t walk_offload_binary(struct walk *w, struct stretch s, bool sure)
 	if (!inside(s, 0, size))
 		walk_problem(w, "offload binary at 0x%lx: its 0x%lx bytes lie outside (0x%lx)", s.begin, size, s.end);
 	s.end = s.begin + earlier(size, s.end - s.begin);
-	if (version == 3 && get64(head.p + 32)) {
+	if (version == 3 && get_u64(head.p + 32)) {
 		offload_packed(w, s, head);
 		return s.end;
 	}
-	uint64_t entries = get64(head.p + 16), count = version == 1 ? 1 : get64(head.p + 24);
+	uint64_t entries = get_u64(head.p + 16), count = version == 1 ? 1 : get_u64(head.p + 24);
 	if (count > OFFLOAD_ENTRIES || !inside(s, entries, 40 * count)) {
 		walk_problem(w, "offload binary at 0x%lx: its %lu entries at 0x%lx lie outside (0x%lx)", s.begin, count,
 			     s.begin + entries, s.end);

@@ -20,12 +20,12 @@ static struct uh_error *check_header(struct str b)
 	if (b.p[4] != ELFCLASS64 || b.p[5] != ELFDATA2LSB)
 		return uh_error_new("ELF header at 0x0: class %u and byte order %u at 0x4, not 64 bits and little-endian",
 				    (unsigned char)b.p[4], (unsigned char)b.p[5]);
-	if (b.p[6] != EV_CURRENT || elf_u32(b.p + 20) != EV_CURRENT)
+	if (b.p[6] != EV_CURRENT || get_u32(b.p + 20) != EV_CURRENT)
 		return uh_error_new("ELF header at 0x0: version %u at 0x6 and %u at 0x14, not 1", (unsigned char)b.p[6],
-				    elf_u32(b.p + 20));
-	if (elf_u16(b.p + 18) != EM_AMDGPU)
-		return uh_error_new("ELF header at 0x0: machine %u at 0x12, not 224 (AMDGPU)", elf_u16(b.p + 18));
-	unsigned type = elf_u16(b.p + 16);
+				    get_u32(b.p + 20));
+	if (get_u16(b.p + 18) != EM_AMDGPU)
+		return uh_error_new("ELF header at 0x0: machine %u at 0x12, not 224 (AMDGPU)", get_u16(b.p + 18));
+	unsigned type = get_u16(b.p + 16);
 	if (type != ET_DYN && type != ET_EXEC)
 		return uh_error_new("ELF header at 0x0: type %u at 0x10 is no linked object (2 or 3)", type);
 	return NULL;
@@ -33,9 +33,9 @@ static struct uh_error *check_header(struct str b)
 
 static struct uh_error *read_segments(struct arena *a, struct elf *e)
 {
-	uint64_t at = elf_u64(e->bytes.p + 32);
-	size_t n = elf_u16(e->bytes.p + 56);
-	unsigned each = elf_u16(e->bytes.p + 54);
+	uint64_t at = get_u64(e->bytes.p + 32);
+	size_t n = get_u16(e->bytes.p + 56);
+	unsigned each = get_u16(e->bytes.p + 54);
 	if (!n)
 		return uh_error_new("ELF header at 0x0: no program headers (0 at 0x38)");
 	if (each != SEGMENT_SIZE)
@@ -48,12 +48,12 @@ static struct uh_error *read_segments(struct arena *a, struct elf *e)
 	for (size_t i = 0; i < n; i++) {
 		const char *p = e->bytes.p + at + i * SEGMENT_SIZE;
 		s[i] = (struct elf_segment){
-			.type = elf_u32(p),
-			.flags = elf_u32(p + 4),
-			.offset = elf_u64(p + 8),
-			.address = elf_u64(p + 16),
-			.file_size = elf_u64(p + 32),
-			.memory_size = elf_u64(p + 40),
+			.type = get_u32(p),
+			.flags = get_u32(p + 4),
+			.offset = get_u64(p + 8),
+			.address = get_u64(p + 16),
+			.file_size = get_u64(p + 32),
+			.memory_size = get_u64(p + 40),
 		};
 	}
 	e->segments = s;
@@ -97,25 +97,25 @@ static struct uh_error *choose_loads(struct arena *a, struct elf *e)
 	e->loads = loads;
 	if (!e->nloads)
 		return uh_error_new("program headers at 0x%jx: none of %zu is a segment to load",
-				    (uintmax_t)elf_u64(e->bytes.p + 32), e->nsegments);
+				    (uintmax_t)get_u64(e->bytes.p + 32), e->nsegments);
 	return NULL;
 }
 
 /** Where there are more sections than the header can count, the first section does. */
 static size_t section_count(const struct elf *e, uint64_t at)
 {
-	size_t n = elf_u16(e->bytes.p + 60);
+	size_t n = get_u16(e->bytes.p + 60);
 	if (n || !at || !elf_inside(e, at, SECTION_SIZE))
 		return n;
-	uint64_t many = elf_u64(e->bytes.p + at + 32);
+	uint64_t many = get_u64(e->bytes.p + at + 32);
 	return many > e->bytes.n / SECTION_SIZE ? e->bytes.n / SECTION_SIZE + 1 : (size_t)many;
 }
 
 static void read_sections(struct arena *a, struct elf *e)
 {
-	uint64_t at = elf_u64(e->bytes.p + 40);
+	uint64_t at = get_u64(e->bytes.p + 40);
 	size_t n = section_count(e, at);
-	unsigned each = elf_u16(e->bytes.p + 58);
+	unsigned each = get_u16(e->bytes.p + 58);
 	if (!at || !n)
 		return;
 	if (each != SECTION_SIZE) {
@@ -131,12 +131,12 @@ static void read_sections(struct arena *a, struct elf *e)
 	for (size_t i = 0; i < n; i++) {
 		const char *p = e->bytes.p + at + i * SECTION_SIZE;
 		s[i] = (struct elf_section){
-			.type = elf_u32(p + 4),
-			.flags = elf_u64(p + 8),
-			.address = elf_u64(p + 16),
-			.offset = elf_u64(p + 24),
-			.size = elf_u64(p + 32),
-			.link = elf_u32(p + 40),
+			.type = get_u32(p + 4),
+			.flags = get_u64(p + 8),
+			.address = get_u64(p + 16),
+			.offset = get_u64(p + 24),
+			.size = get_u64(p + 32),
+			.link = get_u32(p + 40),
 		};
 		if (!s[i].type || s[i].type == SHT_NOBITS || elf_inside(e, s[i].offset, s[i].size))
 			continue;
@@ -158,7 +158,7 @@ struct uh_error *elf_open(struct arena *a, struct str bytes, struct code_problem
 		.problems = problems,
 		.osabi = (unsigned char)bytes.p[7],
 		.abi = (unsigned char)bytes.p[8],
-		.flags = elf_u32(bytes.p + 48),
+		.flags = get_u32(bytes.p + 48),
 		.names = bytes.n <= SIZE_MAX / 4 ? 4 * bytes.n : SIZE_MAX,
 		.notes = bytes.n / NOTE_SIZE * NOTES_AGAIN,
 	};
@@ -197,7 +197,7 @@ static bool search_notes(struct elf *e, uint64_t offset, uint64_t size, struct s
 	struct str all = str_cut(e->bytes, (size_t)(offset + size));
 	for (size_t at = (size_t)offset; all.n - at >= NOTE_SIZE && e->notes; e->notes--) {
 		const char *p = all.p + at;
-		uint64_t owner_size = elf_u32(p), text_size = elf_u32(p + 4), rest = all.n - at - NOTE_SIZE;
+		uint64_t owner_size = get_u32(p), text_size = get_u32(p + 4), rest = all.n - at - NOTE_SIZE;
 		if (padded(owner_size) > rest || text_size > rest - padded(owner_size)) {
 			code_problem(
 				e->problems,
@@ -207,7 +207,7 @@ static bool search_notes(struct elf *e, uint64_t offset, uint64_t size, struct s
 		}
 		struct elf_note note = { at, at + NOTE_SIZE + (size_t)padded(owner_size), { 0 } };
 		note.text = str_cut(str_from(all, note.text_offset), (size_t)text_size);
-		if (elf_u32(p + 8) == type && owner_size == owner.n + 1 && !memcmp(p + NOTE_SIZE, owner.p, owner.n)) {
+		if (get_u32(p + 8) == type && owner_size == owner.n + 1 && !memcmp(p + NOTE_SIZE, owner.p, owner.n)) {
 			*ret = note;
 			return true;
 		}

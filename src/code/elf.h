@@ -2,8 +2,8 @@
 #pragma once
 
 #include <elf.h>
-#include <endian.h>
 
+#include "base/bytes.h"
 #include "code/object.h"
 #include "code/problems.h"
 
@@ -42,25 +42,6 @@ struct elf_symbol {
 };
 
 enum { STT_AMDGPU_HSA_KERNEL = 10 }; // a function of code object V2
-
-static inline uint16_t elf_u16(const char *p)
-{
-	uint16_t v;
-	memcpy(&v, p, sizeof(v));
-	return le16toh(v);
-}
-static inline uint32_t elf_u32(const char *p)
-{
-	uint32_t v;
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
-}
-static inline uint64_t elf_u64(const char *p)
-{
-	uint64_t v;
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}
 
 /** Reads the headers. An error where they, or the segments, are of no use; damaged sections are only told. */
 struct uh_error *elf_open(struct arena *a, struct str bytes, struct code_problems *problems, struct elf *ret);

@@ -12,7 +12,7 @@ struct table {
 /** false where the names are used up: then the table's names overlap beyond what a linker saves by sharing them. */
 static bool read_name(struct elf *e, const struct table *t, size_t i, struct str *ret)
 {
-	uint32_t at = elf_u32(t->symbols.p + i * SYMBOL_SIZE);
+	uint32_t at = get_u32(t->symbols.p + i * SYMBOL_SIZE);
 	uintmax_t where = t->offset + i * SYMBOL_SIZE;
 	struct str rest = str_from(t->names, at);
 	*ret = (struct str){ 0 };
@@ -40,11 +40,11 @@ static void read_table(struct elf *e, const struct table *t, elf_symbol_fn *fn, 
 	for (size_t i = 1; i < t->symbols.n / SYMBOL_SIZE; i++) {
 		const char *p = t->symbols.p + i * SYMBOL_SIZE;
 		struct elf_symbol s = {
-			.address = elf_u64(p + 8),
-			.size = elf_u64(p + 16),
+			.address = get_u64(p + 8),
+			.size = get_u64(p + 16),
 			.type = (unsigned char)p[4] & 0xf,
 			.binding = (unsigned char)p[4] >> 4,
-			.section = elf_u16(p + 6),
+			.section = get_u16(p + 6),
 		};
 		if (!read_name(e, t, i, &s.name))
 			return;
@@ -94,18 +94,18 @@ static uint64_t count_gnu(struct str hash)
 {
 	if (hash.n < 16)
 		return 0;
-	uint64_t buckets = elf_u32(hash.p), first = elf_u32(hash.p + 4), bloom = elf_u32(hash.p + 8);
+	uint64_t buckets = get_u32(hash.p), first = get_u32(hash.p + 4), bloom = get_u32(hash.p + 8);
 	if (bloom > (hash.n - 16) / 8 || buckets > (hash.n - 16 - 8 * bloom) / 4)
 		return 0;
 	struct str rest = str_from(hash, 16 + 8 * bloom);
 	uint64_t last = 0;
 	for (uint64_t i = 0; i < buckets; i++)
-		last = elf_u32(rest.p + 4 * i) > last ? elf_u32(rest.p + 4 * i) : last;
+		last = get_u32(rest.p + 4 * i) > last ? get_u32(rest.p + 4 * i) : last;
 	rest = str_from(rest, 4 * buckets);
 	if (last < first)
 		return first;
 	for (uint64_t i = last - first; i < rest.n / 4; i++)
-		if (elf_u32(rest.p + 4 * i) & 1)
+		if (get_u32(rest.p + 4 * i) & 1)
 			return first + i + 1;
 	return 0;
 }
@@ -131,7 +131,7 @@ static bool dynamic_table(struct elf *e, struct table *t)
 		return false;
 	}
 	for (uint64_t at = 0; d->file_size - at >= DYNAMIC_SIZE; at += DYNAMIC_SIZE) {
-		uint64_t tag = elf_u64(e->bytes.p + d->offset + at), value = elf_u64(e->bytes.p + d->offset + at + 8);
+		uint64_t tag = get_u64(e->bytes.p + d->offset + at), value = get_u64(e->bytes.p + d->offset + at + 8);
 		if (tag == DT_NULL)
 			break;
 		hash = tag == DT_HASH ? value : hash;
@@ -145,7 +145,7 @@ static bool dynamic_table(struct elf *e, struct table *t)
 		t->names.n = (size_t)names_size;
 	t->symbols = at_address(e, symbols, &t->offset);
 	struct str counts = at_address(e, hash ? hash : gnu, &offset);
-	uint64_t n = hash ? (counts.n >= 8 ? elf_u32(counts.p + 4) : 0) : gnu ? count_gnu(counts) : 0;
+	uint64_t n = hash ? (counts.n >= 8 ? get_u32(counts.p + 4) : 0) : gnu ? count_gnu(counts) : 0;
 	if (!n && names > symbols)
 		n = (names - symbols) / SYMBOL_SIZE;
 	if (!symbols || !names || n > t->symbols.n / SYMBOL_SIZE) {

@@ -187,11 +187,11 @@ static bool read_descriptor(struct parse *p, uint64_t address, struct code_kerne
 			     NAME_ARG(k->name), (uintmax_t)address);
 		return false;
 	}
-	uint32_t lds = elf_u32(bytes.p), scratch = elf_u32(bytes.p + 4), kernarg = elf_u32(bytes.p + 8);
-	uint32_t resources3 = elf_u32(bytes.p + 44), resources1 = elf_u32(bytes.p + 48);
-	uint16_t properties = elf_u16(bytes.p + 56);
+	uint32_t lds = get_u32(bytes.p), scratch = get_u32(bytes.p + 4), kernarg = get_u32(bytes.p + 8);
+	uint32_t resources3 = get_u32(bytes.p + 44), resources1 = get_u32(bytes.p + 48);
+	uint16_t properties = get_u16(bytes.p + 56);
 	bool wave32 = properties >> 10 & 1;
-	uint64_t entry = address + elf_u64(bytes.p + 16);
+	uint64_t entry = address + get_u64(bytes.p + 16);
 	k->descriptor = address;
 	k->lds = lds ? lds : k->lds;
 	k->scratch = scratch ? scratch : k->scratch;

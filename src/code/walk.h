@@ -1,6 +1,7 @@
 // How bundle.c goes through a file. Positions are always those in the file that the walk is in.
 #pragma once
 
+#include "base/bytes.h"
 #include "code/bundle.h"
 
 enum {
@@ -61,24 +62,6 @@ void walk_hand_over(struct walk *w, struct stretch s);
 #define BUNDLE_MAGIC S("__CLANG_OFFLOAD_BUNDLE__")
 #define COMPRESSED_MAGIC S("CCOB")
 
-static inline uint16_t get16(const char *p)
-{
-	uint16_t v;
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-static inline uint32_t get32(const char *p)
-{
-	uint32_t v;
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-static inline uint64_t get64(const char *p)
-{
-	uint64_t v;
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
 /** Whether @size bytes at @offset from @s.begin lie in @s. */
 static inline bool inside(struct stretch s, uint64_t offset, uint64_t size)
 {

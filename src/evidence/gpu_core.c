@@ -11,10 +11,10 @@
 #include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
+#include "gpu/wave_groups.h"
 
 enum {
 	GROUPS_TOLD = 12,
-	GROUPS_MOST = 4096,
 	PIDS_FROM = 2,
 	PIDS_UPTO = 1 << 22, // as the kernel counts them
 	QUEUES_TOLD = 16,
@@ -88,10 +88,6 @@ struct reading {
 	struct str *kernels;
 	size_t nmap;
 	struct address_range *map;
-};
-
-struct group {
-	size_t first, count;
 };
 
 static struct place here(const struct reading *r) { return (struct place){ r->out.source, 0 }; }
@@ -190,25 +186,6 @@ static void add_registers(struct reading *r, const struct wave *w, struct event 
 
 // --- groups of waves ---
 
-static bool same_place(const struct reading *r, size_t a, size_t b)
-{
-	return r->waves[a].pc == r->waves[b].pc && r->waves[a].stop_reasons == r->waves[b].stop_reasons &&
-	       str_eq(r->kernels[a], r->kernels[b]);
-}
-
-/** Stopped ones first, then the larger groups. */
-static int by_weight(const void *a, const void *b, void *ctx)
-{
-	const struct reading *r = ctx;
-	const struct group *x = a, *y = b;
-	bool stopped_x = r->waves[x->first].stop_reasons, stopped_y = r->waves[y->first].stop_reasons;
-	if (stopped_x != stopped_y)
-		return stopped_x ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
-}
-
 static void add_dispatch(struct reading *r, const struct wave *w, struct event *e)
 {
 	struct dispatch d;
@@ -223,7 +200,7 @@ static void add_dispatch(struct reading *r, const struct wave *w, struct event *
 	event_add_text(e, &r->arena, "arguments", arguments_say(&r->arena, args, n, r->map, r->nmap));
 }
 
-static void tell_group(struct reading *r, const struct group *g)
+static void tell_group(struct reading *r, const struct wave_group *g)
 {
 	const struct wave *w = &r->waves[g->first];
 	const struct where *at = r->where[g->first];
@@ -265,34 +242,21 @@ static void tell_waves(struct reading *r)
 	r->waves = waves.waves;
 	r->where = target_code_waves(&r->code, waves.waves, waves.n, WAVE_CONTEXT);
 	r->kernels = arena_alloc(&r->arena, waves.n * sizeof(*r->kernels) + 1);
-	VEC(struct group) groups = { 0 };
-	unsigned rest = 0;
-	for (size_t i = 0; i < waves.n; i++) {
+	for (size_t i = 0; i < waves.n; i++)
 		r->kernels[i] = target_code_kernel_name(&r->code, &waves.waves[i], r->where[i]);
-		size_t g = groups.len;
-		while (g && !same_place(r, groups.data[g - 1].first, i))
-			g--;
-		if (g)
-			groups.data[g - 1].count++;
-		else if (groups.len < GROUPS_MOST)
-			vec_push(&groups, ((struct group){ i, 1 }));
-		else
-			rest++;
-	}
-	if (groups.len)
-		qsort_r(groups.data, groups.len, sizeof(groups.data[0]), by_weight, r);
-	for (size_t i = 0; i < groups.len; i++) {
+	struct wave_group *groups = arena_alloc(&r->arena, waves.n * sizeof(*groups) + 1);
+	size_t n = wave_groups(waves.waves, r->kernels, waves.n, groups), rest = 0;
+	for (size_t i = 0; i < n; i++) {
 		if (i < GROUPS_TOLD)
-			tell_group(r, &groups.data[i]);
+			tell_group(r, &groups[i]);
 		else
-			rest += groups.data[i].count;
+			rest += groups[i].count;
 	}
 	struct event e;
 	if (rest && artefact_event(&r->out, "core-waves-more", here(r), &e)) {
-		event_add_number(&e, &r->arena, "waves", rest);
+		event_add_number(&e, &r->arena, "waves", (int64_t)rest);
 		artefact_tell(&r->out, &e);
 	}
-	vec_free(&groups);
 }
 
 // --- queues, memory, code, problems ---

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
+#include "gpu/wave_groups.h"
 #include "report/look.h"
 
 enum { WAVES_SHOWN = 64, GROUPS_SHOWN = 40, CONTEXT = 16, PER_LINE = 8 };
@@ -193,66 +194,9 @@ static void waves_json(struct listing *l)
 
 // --- text ---
 
-struct group {
-	size_t first; // index of a wave
-	size_t count;
-};
-
-static bool same_place(const struct listing *l, size_t a, size_t b)
-{
-	return l->waves[a].at == l->waves[b].at && l->waves[a].stop_reasons == l->waves[b].stop_reasons &&
-	       l->waves[a].stopped == l->waves[b].stopped && str_eq(l->kernels[a], l->kernels[b]);
-}
-
-static int by_place(const void *a, const void *b, void *ctx)
-{
-	const struct listing *l = ctx;
-	size_t i = *(const size_t *)a, k = *(const size_t *)b;
-	const struct wave *x = &l->waves[i], *y = &l->waves[k];
-	if (!x->stop_reasons != !y->stop_reasons)
-		return x->stop_reasons ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	if (x->stop_reasons != y->stop_reasons)
-		return x->stop_reasons < y->stop_reasons ? -1 : 1;
-	if (x->stopped != y->stopped)
-		return x->stopped ? -1 : 1;
-	int names = str_cmp(l->kernels[i], l->kernels[k]);
-	return names ? names : i < k ? -1 : i > k;
-}
-
-/** Stopped ones first, then the larger groups. */
-static int by_weight(const void *a, const void *b, void *ctx)
-{
-	const struct listing *l = ctx;
-	const struct group *x = a, *y = b;
-	bool stopped_x = l->waves[x->first].stop_reasons, stopped_y = l->waves[y->first].stop_reasons;
-	if (stopped_x != stopped_y)
-		return stopped_x ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
-}
-
-static size_t make_groups(struct listing *l, struct group *groups)
-{
-	_cleanup_free_ size_t *order = mem_alloc(l->n * sizeof(*order) + 1);
-	size_t n = 0;
-	for (size_t i = 0; i < l->n; i++)
-		order[i] = i;
-	qsort_r(order, l->n, sizeof(*order), by_place, l);
-	for (size_t i = 0; i < l->n; i++) {
-		if (!i || !same_place(l, order[i - 1], order[i]))
-			groups[n++] = (struct group){ order[i], 0 };
-		groups[n - 1].count++;
-	}
-	qsort_r(groups, n, sizeof(*groups), by_weight, l);
-	return n;
-}
-
 static void put(struct listing *l, struct str s) { print_safe(l->look->out, s); }
 
-static void text_group(struct listing *l, const struct group *g)
+static void text_group(struct listing *l, const struct wave_group *g)
 {
 	FILE *out = l->look->out;
 	const struct wave *w = &l->waves[g->first];
@@ -385,8 +329,8 @@ static void text_head(struct listing *l)
 static void waves_text(struct listing *l)
 {
 	FILE *out = l->look->out;
-	_cleanup_free_ struct group *groups = mem_alloc(l->n * sizeof(*groups) + 1);
-	size_t n = make_groups(l, groups);
+	_cleanup_free_ struct wave_group *groups = mem_alloc(l->n * sizeof(*groups) + 1);
+	size_t n = wave_groups(l->waves, l->kernels, l->n, groups);
 	text_head(l);
 	if (!l->n)
 		return;

@@ -1,0 +1,58 @@
+#include "gpu/wave_groups.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+struct sorting {
+	const struct wave *waves;
+	const struct str *kernels;
+};
+
+static int compare(const struct sorting *s, size_t i, size_t k)
+{
+	const struct wave *x = &s->waves[i], *y = &s->waves[k];
+	if (x->pc != y->pc)
+		return x->pc < y->pc ? -1 : 1;
+	if (x->stop_reasons != y->stop_reasons)
+		return x->stop_reasons < y->stop_reasons ? -1 : 1;
+	if (x->stopped != y->stopped)
+		return x->stopped ? -1 : 1;
+	return str_cmp(s->kernels[i], s->kernels[k]);
+}
+
+static int by_place(const void *a, const void *b, void *ctx)
+{
+	size_t i = *(const size_t *)a, k = *(const size_t *)b;
+	int order = compare(ctx, i, k);
+	return order ? order : i < k ? -1 : i > k;
+}
+
+static int by_weight(const void *a, const void *b, void *ctx)
+{
+	const struct sorting *s = ctx;
+	const struct wave_group *x = a, *y = b;
+	bool stopped_x = s->waves[x->first].stop_reasons, stopped_y = s->waves[y->first].stop_reasons;
+	if (stopped_x != stopped_y)
+		return stopped_x ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+size_t wave_groups(const struct wave *waves, const struct str *kernels, size_t n, struct wave_group *ret)
+{
+	struct sorting s = { waves, kernels };
+	_cleanup_free_ size_t *order = mem_alloc(n * sizeof(*order) + 1);
+	size_t groups = 0;
+	for (size_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof(*order), by_place, &s);
+	for (size_t i = 0; i < n; i++) {
+		if (!i || compare(&s, order[i - 1], order[i]))
+			ret[groups++] = (struct wave_group){ order[i], 0 };
+		ret[groups - 1].count++;
+	}
+	qsort_r(ret, groups, sizeof(*ret), by_weight, &s);
+	return groups;
+}
