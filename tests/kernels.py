@@ -82,7 +82,7 @@ def check_uris(t, unhang, path):
     for what, name, says in (
             ("a process that is not there", f"memory://{2 ** 22 - 1}#offset=0x1000&size=100", "could not be read"),
             ("memory that is not there", f"memory://{os.getpid()}#offset=0x10&size=4096", "could not be read"),
-            ("memory of no size", f"memory://{os.getpid()}#offset=0x1000", "how large"),
+            ("memory of no size", f"memory://{os.getpid()}#offset=0x1000", "not understood"),
             ("a part that is not there", f"file://{larger}#offset=999999&size=10", "no code object in that part"),
             ("a URI that is none", "file://#", "not understood")):
         done = unhang.run("where", "--code", name, "0x0")
