@@ -203,8 +203,8 @@ static void offer_uri(struct offer *o, const char *text)
 			"%s: not understood; such a URI is file://PATH#offset=N&size=N or memory://PID#offset=N&size=N", text);
 	else if (!u.memory && !u.has_range)
 		offer_file(o, arena_z(&arena, u.path));
-	else if (u.size > OBJECT_MOST || (u.memory && !u.has_range))
-		err = uh_error_new("%s: it does not say how large the code object is, or more than any is", text);
+	else if (u.size > OBJECT_MOST)
+		err = uh_error_new("%s: larger than any code object", text);
 	else if (u.memory)
 		err = process_memory(u.pid, u.offset, u.size, &bytes);
 	else if (!offer_part(&u, arena_z(&arena, u.path), o->taker))
