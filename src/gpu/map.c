@@ -54,11 +54,14 @@ struct str map_say(struct arena *a, const struct map_place *p)
 	struct str size = map_size_say(a, p->range.end - p->range.begin), distance = map_size_say(a, p->distance);
 	switch (p->relation) {
 	case MAP_INSIDE:
+		if (!p->distance)
+			return arena_printf(a, "at the begin of the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
 		return arena_printf(a, "inside the " STR_FMT " buffer at 0x%llx, " STR_FMT " from its begin", STR_ARG(size),
 				    begin, STR_ARG(distance));
 	case MAP_PAST:
 		if (!p->distance)
-			return arena_printf(a, "at the very end of the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
+			return arena_printf(a, "right behind the end of the " STR_FMT " buffer at 0x%llx", STR_ARG(size),
+					    begin);
 		return arena_printf(a, STR_FMT " past the end of the " STR_FMT " buffer at 0x%llx", STR_ARG(distance),
 				    STR_ARG(size), begin);
 	case MAP_BEFORE:
