@@ -157,21 +157,24 @@ static void collect_processes(struct incident *i, const struct know *k)
 static void borrow_kernel(struct incident *i)
 {
 	static const char *const names[] = { "kernel_short", "operation",   "operation_note", "pc_note",
-					     "source",       "access_note", "api_call" };
+					     "source",       "access_note", "arguments_note", "api_call" };
 	if (diag_fact(i->root, "kernel_name"))
 		return;
+	// Of several the one whose access the fault is of.
+	struct diag_event *e = NULL;
 	for (size_t n = 0; n < i->events.len; n++) {
-		struct diag_event *e = i->events.data[n];
-		bool stopped = diag_fact(e, "kernel_short") && diag_fact(e, "stop_reason");
-		if (e == i->root || (!stopped && !diag_fact(e, "api_call")))
-			continue;
+		struct diag_event *x = i->events.data[n];
+		bool stopped = diag_fact(x, "kernel_short") && diag_fact(x, "stop_reason");
+		if (x != i->root && (stopped || diag_fact(x, "api_call")) &&
+		    (!e || (diag_fact(x, "fault_lanes") && !diag_fact(e, "fault_lanes"))))
+			e = x;
+	}
+	if (e)
 		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
 			struct str value;
 			if (diag_event_get(e, str_z(names[k]), 0, &value))
 				diag_set_note(i, i->root, names[k], value);
 		}
-		return;
-	}
 }
 
 static void name_program(struct incident *i)
