@@ -92,7 +92,8 @@ static void judge_pc(struct incident *i, struct diag_event *e, const char *reaso
 
 // --- addresses ---
 
-static bool is_access(const struct values *v) { return str_is(v->group, "access"); }
+/** @maybe: registers that were reused since. */
+static bool is_access(const struct values *v, bool maybe) { return str_is(v->group, maybe ? "access-maybe" : "access"); }
 
 static uint64_t lanes_in_page(const struct values *v, uint64_t page)
 {
@@ -104,7 +105,7 @@ static uint64_t lanes_in_page(const struct values *v, uint64_t page)
 }
 
 /** The fault that a lane of this access made, by its page. */
-static bool match_fault(struct incident *i, struct diag_event *e, const struct values *v)
+static bool match_fault(struct incident *i, struct diag_event *e, const struct values *v, bool maybe)
 {
 	for (size_t n = 0; n < i->events.len; n++) {
 		uint64_t fault;
@@ -115,11 +116,12 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct v
 		struct str lanes = lanes_say(&i->arena, mask), source = diag_value(e, "source");
 		diag_conclude(i, e, "fault_lanes", lanes);
 		struct text note = { 0 };
-		text_printf(&note, "The fault at " STR_FMT " is of this access: " STR_FMT " at pc 0x%llx", STR_ARG(f->value),
-			    STR_ARG(v->name), (unsigned long long)v->address);
+		text_printf(&note, "The fault at " STR_FMT " is %s this access: " STR_FMT " at pc 0x%llx", STR_ARG(f->value),
+			    maybe ? "probably of" : "of", STR_ARG(v->name), (unsigned long long)v->address);
 		if (source.n)
 			text_printf(&note, " (" STR_FMT ")", STR_ARG(source));
-		text_printf(&note, ", lane%s " STR_FMT ".", __builtin_popcountll(mask) > 1 ? "s" : "", STR_ARG(lanes));
+		text_printf(&note, ", lane%s " STR_FMT "%s.", __builtin_popcountll(mask) > 1 ? "s" : "", STR_ARG(lanes),
+			    maybe ? ", whose registers still hold that address" : "");
 		diag_set_note(i, e, "access_note", text_str(&note));
 		text_free(&note);
 		return true;
@@ -130,9 +132,10 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct v
 /** What the access at fault is, as far as registers and the map of memory tell. */
 static void explain_access(struct incident *i, struct diag_event *e)
 {
-	for (size_t n = 0; n < e->nvalues; n++)
-		if (is_access(&e->values[n]) && match_fault(i, e, &e->values[n]))
-			return;
+	for (int maybe = 0; maybe < 2; maybe++)
+		for (size_t n = 0; n < e->nvalues; n++)
+			if (is_access(&e->values[n], maybe) && match_fault(i, e, &e->values[n], maybe))
+				return;
 	struct str access = diag_value(e, "access"), addresses = diag_value(e, "effective_addresses");
 	struct str place = diag_value(e, "effective_place"), where = diag_value(e, "access_pc");
 	struct text note = { 0 };
@@ -145,14 +148,19 @@ static void explain_access(struct incident *i, struct diag_event *e)
 		text_printf(&note, "The instruction " STR_FMT, STR_ARG(access));
 	if (addresses.n)
 		text_printf(&note, ": " STR_FMT, STR_ARG(addresses));
-	if (str_is(diag_value(e, "effective_relation"), "inside"))
-		text_printf(
-			&note,
-			", all of it mapped when the core was written: another access faulted, or the memory may only be read");
-	else if (place.n)
-		text_printf(&note, "; " STR_FMT " is " STR_FMT, STR_ARG(diag_value(e, "effective_address")), STR_ARG(place));
-	if (diag_value(e, "unmapped_lanes").n)
-		text_printf(&note, " (not mapped: lanes " STR_FMT ")", STR_ARG(diag_value(e, "unmapped_lanes")));
+	if (str_is(diag_value(e, "effective_relation"), "inside")) {
+		text_printf(&note, ", " STR_FMT ": another access was it, or this GPU may not use that memory so",
+			    STR_ARG(place));
+	} else if (diag_value(e, "unmapped_lanes").n) {
+		text_printf(&note, "; " STR_FMT " is " STR_FMT " (outside: lanes " STR_FMT ")",
+			    STR_ARG(diag_value(e, "effective_address")), STR_ARG(place),
+			    STR_ARG(diag_value(e, "unmapped_lanes")));
+		diag_conclude(i, e, "missed", place);
+	}
+	if (str_is(diag_value(e, "address_lost"), "registers"))
+		text_printf(&note, "; its address is not known, because those registers may have been overwritten since");
+	else if (diag_value(e, "address_lost").n)
+		text_printf(&note, "; its addresses are not known, because other lanes may be active since");
 	text_add(&note, S("."));
 	diag_set_note(i, e, "access_note", text_str(&note));
 	text_free(&note);
@@ -225,6 +233,10 @@ void waves_explain(struct incident *i)
 		snprintf(word, sizeof(word), STR_FMT, STR_ARG(str_cut(reason->value, 120)));
 		judge_pc(i, e, word, places);
 		explain_access(i, e);
+		if (diag_fact(e, "arguments"))
+			diag_set_note(i, e, "arguments_note",
+				      arena_printf(&i->arena, "The kernel's arguments: " STR_FMT ".",
+						   STR_ARG(diag_value(e, "arguments"))));
 		const struct values *exec = values_find(e->values, e->nvalues, "exec");
 		uint64_t active = exec && exec->n ? exec->data[0] : 0;
 		if (!active)

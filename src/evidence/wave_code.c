@@ -37,7 +37,9 @@ static bool read_named(void *ctx, struct str name, uint64_t *ret)
 struct access {
 	const struct instruction *instruction;
 	struct meaning meaning;
-	bool clobbered, overwritten;
+	bool clobbered;   // its registers may hold something else by now
+	bool overwritten; // by what it loaded itself, if it has returned
+	bool exec_changed;
 	size_t n;
 	struct lane_address lanes[MEANING_LANES];
 	bool judged;       // held against the map
@@ -46,18 +48,30 @@ struct access {
 	uint64_t worst; // the address of such a lane that tells most, or else the first
 };
 
+static bool in_lds(const struct access *x) { return x->meaning.what->space == SPACE_LDS; }
+
+/** LDS has addresses of its own, from 0 on. */
+static struct map_place locate(const struct wave_code *w, const struct access *x, uint64_t address)
+{
+	struct address_range lds = { 0, w->lds_bytes };
+	if (!in_lds(x))
+		return map_locate(w->map, w->nmap, address);
+	return (struct map_place){ address < lds.end ? MAP_INSIDE : MAP_PAST, lds,
+				   address < lds.end ? address : address - lds.end };
+}
+
 static void find_addresses(const struct wave_code *w, struct access *x)
 {
 	struct meaning_registers r = { .read = read_register, .read_named = read_named, .ctx = (void *)w };
 	uint64_t exec = 0;
 	if (!read_named((void *)w, S("exec"), &exec) && w->nvalues)
 		exec = UINT64_MAX;
-	if (!x->clobbered)
+	if (!x->exec_changed)
 		x->n = meaning_addresses(&x->meaning, &r, exec, w->lanes ? w->lanes : 64, x->lanes);
 	x->worst = x->n ? x->lanes[0].address : 0;
-	x->judged = x->n && w->nmap;
+	x->judged = x->n && !x->clobbered && (in_lds(x) ? w->lds_bytes : w->nmap);
 	for (size_t i = 0; x->judged && i < x->n; i++) {
-		struct map_place p = map_locate(w->map, w->nmap, x->lanes[i].address);
+		struct map_place p = locate(w, x, x->lanes[i].address);
 		bool unmapped = p.relation != MAP_INSIDE && !x->lanes[i].outside;
 		// Just past a buffer says more than nowhere.
 		if (!i || (unmapped && (!x->unmapped || p.relation < x->place.relation))) {
@@ -76,14 +90,15 @@ static size_t find_accesses(const struct wave_code *w, size_t here, struct acces
 	struct meaning_candidate found[MEANING_CANDIDATES];
 	size_t n = 0, candidates = meaning_candidates(w->know, code, here, SPACES, found);
 	struct meaning m;
-	if (meaning_of(w->know, code[here].text, &m) && meaning_accesses(&m) && SPACES >> m.what->space & 1)
+	if (meaning_of(w->know, code[here].text, &m) && meaning_accesses(&m) && (SPACES | 1 << SPACE_LDS) >> m.what->space & 1)
 		ret[n++] = (struct access){ .instruction = &code[here], .meaning = m };
 	for (size_t i = 0; i < candidates && n < ACCESSES; i++)
 		if (!found[i].waited)
 			ret[n++] = (struct access){ .instruction = &code[found[i].index],
 						    .meaning = found[i].meaning,
-						    .clobbered = found[i].clobbered || found[i].exec_changed,
-						    .overwritten = found[i].overwritten };
+						    .clobbered = found[i].clobbered,
+						    .overwritten = found[i].overwritten,
+						    .exec_changed = found[i].exec_changed };
 	for (size_t i = 0; i < n; i++)
 		find_addresses(w, &ret[i]);
 	return n;
@@ -93,16 +108,22 @@ static size_t find_accesses(const struct wave_code *w, size_t here, struct acces
 static bool is_believed(const struct access *x)
 {
 	bool near = x->judged && (x->place.relation == MAP_PAST || x->place.relation == MAP_BEFORE);
-	return x->n && (!x->overwritten || near);
+	return x->n && !x->clobbered && (!x->overwritten || near);
 }
 
-/** One whose address is in no range is guilty; else the nearest. */
+/** One whose address is in no range is guilty; else the nearest, of LDS last: its accesses do not fault late. */
 static const struct access *guilty_access(const struct access *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (x[i].unmapped && is_believed(&x[i]))
 			return &x[i];
-	return n ? &x[0] : NULL;
+	return !n ? NULL : in_lds(&x[0]) && n > 1 ? &x[1] : &x[0];
+}
+
+/** Registers that were reused prove nothing by themselves, but an address of a fault that is still in them does. */
+static struct str address_group(const struct access *x)
+{
+	return in_lds(x) ? S("lds") : x->clobbered || x->overwritten ? S("access-maybe") : S("access");
 }
 
 static void add_address_values(struct event *e, struct arena *a, const struct wave_code *w, const struct access *x, size_t n)
@@ -119,7 +140,7 @@ static void add_address_values(struct event *e, struct arena *a, const struct wa
 			data[lane] = UINT64_MAX;
 		for (size_t l = 0; l < x[i].n; l++)
 			data[x[i].lanes[l].lane] = x[i].lanes[l].address;
-		v[k++] = (struct values){ .group = S("access"),
+		v[k++] = (struct values){ .group = address_group(&x[i]),
 					  .name = arena_str(a, x[i].instruction->text),
 					  .digits = 12,
 					  .address = x[i].instruction->address + w->where->in->base,
@@ -166,12 +187,19 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_code(e, a, "access_pc", g->instruction->address + w->where->in->base);
 	}
 	tell_access_line(e, a, w, g);
+	if (w->nvalues && (g->clobbered || g->exec_changed || (g->n && !is_believed(g))))
+		event_add_text(e, a, "address_lost", g->exec_changed && !g->clobbered ? S("lanes") : S("registers"));
 	if (is_believed(g)) {
 		event_add_code(e, a, "effective_address", g->worst);
 		event_add_text(e, a, "effective_addresses", span_say(a, g));
 	}
 	if (is_believed(g) && g->judged) {
-		event_add_text(e, a, "effective_place", map_say(a, &g->place));
+		struct str size = map_size_say(a, w->lds_bytes);
+		event_add_text(
+			e, a, "effective_place",
+			!in_lds(g)  ? map_say(a, &g->place) :
+			g->unmapped ? arena_printf(a, "past the " STR_FMT " of LDS that its workgroup has", STR_ARG(size)) :
+				      arena_printf(a, "inside the " STR_FMT " of LDS of its workgroup", STR_ARG(size)));
 		event_add_text(e, a, "effective_relation", str_z(map_relation_name(g->place.relation)));
 		event_add_text(e, a, "unmapped_lanes", lanes_say(a, g->unmapped));
 	}
@@ -189,16 +217,24 @@ size_t wave_code_stop(const struct where *w, struct str reason)
 	return w->here;
 }
 
-static void tell_lines(struct event *e, struct arena *a, const struct where *w)
+/** Of the instruction at which the wave stopped. */
+static void tell_lines(struct event *e, struct arena *a, const struct where *w, size_t here)
 {
-	if (!w->nframes)
+	struct code_frame moved[CODE_FRAMES];
+	const struct code_frame *frames = w->frames;
+	size_t n = w->nframes;
+	if (here != w->here && w->in->lines) {
+		frames = moved;
+		n = code_lines_at(w->in->lines, w->instructions[here].address, moved);
+	}
+	if (!n)
 		return;
 	struct text chain = { 0 };
-	for (size_t i = 0; i < w->nframes && w->nframes > 1; i++)
-		text_printf(&chain, "%s" STR_FMT " (" STR_FMT ":%u)", i ? " < " : "", STR_ARG(w->frames[i].function),
-			    STR_ARG(w->frames[i].file), w->frames[i].line);
-	event_add_text(e, a, "source_file", w->frames[0].file);
-	event_add(e, S("source_line"), arena_printf(a, "%u", w->frames[0].line), FACT_NUMBER);
+	for (size_t i = 0; i < n && n > 1; i++)
+		text_printf(&chain, "%s" STR_FMT " (" STR_FMT ":%u)", i ? " < " : "", STR_ARG(frames[i].function),
+			    STR_ARG(frames[i].file), frames[i].line);
+	event_add_text(e, a, "source_file", frames[0].file);
+	event_add(e, S("source_line"), arena_printf(a, "%u", frames[0].line), FACT_NUMBER);
 	event_add_text(e, a, "call_chain", text_str(&chain));
 	text_free(&chain);
 }
@@ -224,7 +260,7 @@ void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 	if (at->function && !event_fact(e, "kernel_name"))
 		event_add_text(e, a, "kernel_name", at->name);
 	if (!event_fact(e, "source_file"))
-		tell_lines(e, a, at);
+		tell_lines(e, a, at, here);
 	if (here < at->ninstructions) {
 		if (!event_fact(e, "instruction"))
 			event_add_text(e, a, "instruction", at->instructions[here].text);

@@ -19,6 +19,7 @@ struct wave_code {
 	unsigned lanes;
 	const struct address_range *map; // of the memory that existed; NULL: not known
 	size_t nmap;
+	uint64_t lds_bytes; // of its workgroup; 0: none, or not known
 	bool in_barrier; // the wave's own status says so
 };
 
