@@ -197,7 +197,27 @@ static void add_dispatch(struct reading *r, const struct wave *w, struct event *
 	event_add_number(e, &r->arena, "packet", (int64_t)d.packet);
 	struct kernel_argument args[ARGUMENTS_TOLD];
 	size_t n = dispatch_arguments(r->target, target_code_kernel(&r->code, d.kernel_object), &d, args, ARGUMENTS_TOLD);
-	event_add_text(e, &r->arena, "arguments", arguments_say(&r->arena, args, n, r->map, r->nmap));
+	bool known = false;
+	for (size_t i = 0; i < n; i++)
+		known |= args[i].known;
+	if (known)
+		event_add_text(e, &r->arena, "arguments", arguments_say(&r->arena, args, n, r->map, r->nmap));
+}
+
+/** What the wave ran, where that is not what the file has there. */
+static void tell_overwritten(struct reading *r, const struct wave *w, const struct where *at, struct event *e)
+{
+	uint32_t found;
+	struct str file = { 0 };
+	if (at->in && !at->in->of_memory && at->here < at->ninstructions)
+		file = code_object_at(at->in->object, at->instructions[at->here].address);
+	if (file.n < sizeof(found) || !target_memory(r->target, w->pc, &found, sizeof(found)) ||
+	    !memcmp(&found, file.p, sizeof(found)))
+		return;
+	event_add(e, S("instruction"),
+		  arena_printf(&r->arena, ".long 0x%08x (in its file: " STR_FMT ")", found,
+			       STR_ARG(at->instructions[at->here].text)),
+		  FACT_TEXT);
 }
 
 static void tell_group(struct reading *r, const struct wave_group *g)
@@ -221,6 +241,7 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 	add_process(r, &e, &r->arena);
 	add_dispatch(r, w, &e);
 	add_registers(r, w, &e);
+	tell_overwritten(r, w, at, &e);
 	struct wave_code code = { .know = r->out.know,
 				  .where = at,
 				  .reason = reason,
@@ -229,6 +250,7 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 				  .lanes = w->lanes,
 				  .map = r->map,
 				  .nmap = r->nmap,
+				  .lds_bytes = w->lds.count,
 				  .in_barrier = w->in_barrier };
 	wave_code_tell(&e, &r->arena, &code);
 	artefact_tell(&r->out, &e);
@@ -374,6 +396,19 @@ static void tell_problems(struct reading *r)
 		}
 }
 
+/** What is no incident, but the answer of whoever asks whether the GPU hung. */
+static void tell_idle(struct reading *r)
+{
+	struct request queues = { .kind = REQUEST_QUEUES };
+	target_ask(r->target, &queues);
+	bool idle = queues.n && !r->nwaves;
+	for (size_t i = 0; i < queues.n; i++)
+		idle = idle && !queues.queues[i].problem.n && queues.queues[i].indexes_known &&
+		       queues.queues[i].read_index == queues.queues[i].write_index;
+	if (idle)
+		tell_note(r, S("the GPU was idle when this core was written: no wave ran, and no packet waited in a queue"));
+}
+
 static void read_target(struct reading *r, const struct code_places *places)
 {
 	target_code_open(&r->code, r->target, places);
@@ -383,6 +418,7 @@ static void read_target(struct reading *r, const struct code_places *places)
 	tell_queues(r);
 	tell_differences(r);
 	tell_map(r);
+	tell_idle(r);
 	tell_problems(r);
 	target_code_close(&r->code);
 	arena_free(&r->arena);
@@ -429,6 +465,14 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 		} else {
 			first = err;
 		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct reading r = { .out = *out };
+		r.out.source = cores[i].evidence;
+		if (!cores[i].has_gpu)
+			tell_note(&r, S("this is the core of a process, without what its GPUs did; give the GPU's core too, "
+					"gpucore.PID: unhang explain gpucore.PID core.PID"));
+		arena_free(&r.arena);
 	}
 	return first;
 }

@@ -465,7 +465,7 @@ static void put_nothing_found(const struct text_report *t)
 		fprintf(t->out, "%zu sources", sources);
 	fprintf(t->out, " (%llu line%s, %llu known message%s).\n", (unsigned long long)lines, lines == 1 ? "" : "s",
 		(unsigned long long)events, events == 1 ? "" : "s");
-	if (!events)
+	if (!events && lines)
 		fprintf(t->out,
 			"Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "
 			"explain --boot -1\n");
