@@ -211,7 +211,7 @@ static void tell_overwritten(struct reading *r, const struct wave *w, const stru
 	struct str file = { 0 };
 	if (at->in && !at->in->of_memory && at->here < at->ninstructions)
 		file = code_object_at(at->in->object, at->instructions[at->here].address);
-	if (file.n < sizeof(found) || !target_memory(r->target, w->pc, &found, sizeof(found)) ||
+	if (file.n < sizeof(found) || !target_memory(r->target, w->at, &found, sizeof(found)) ||
 	    !memcmp(&found, file.p, sizeof(found)))
 		return;
 	event_add(e, S("instruction"),
