@@ -107,3 +107,17 @@ struct str demangle(struct arena *a, struct str name)
 	text_free(&out);
 	return result;
 }
+
+struct str bare_name(struct str function)
+{
+	size_t begin = 0, end = 0;
+	for (size_t i = 0; i < function.n; i++) {
+		if (char_word(function.p[i])) {
+			begin = i && char_word(function.p[i - 1]) ? begin : i;
+			end = i + 1;
+		} else if (end && (function.p[i] == '<' || (function.p[i] == '(' && end == i))) {
+			break;
+		}
+	}
+	return str_cut(str_from(function, begin), end - begin);
+}

@@ -164,12 +164,14 @@ static bool visit_any(void *ctx, const char *path)
 	return h->offer.taken;
 }
 
-static bool find_beside(const struct code_places *p, struct hunt *h, struct arena *a)
+static bool walk_beside(const struct code_places *p, visit_fn *visit, void *ctx)
 {
-	struct str directory = str_cut(p->beside, p->beside.n - base_name(p->beside).n);
-	if (!p->beside.n)
-		return false;
-	return walk_path(directory.n ? arena_z(a, directory) : ".", DEPTH_MAX - 1, visit_named, h);
+	struct str beside = str_cut(p->beside, p->beside.n - base_name(p->beside).n);
+	struct text directory = { 0 };
+	text_add(&directory, beside.n ? beside : S("."));
+	bool done = p->beside.n && walk_path(directory.p, DEPTH_MAX - 1, visit, ctx);
+	text_free(&directory);
+	return done;
 }
 
 bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker)
@@ -181,7 +183,7 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 	for (size_t i = 0; readable && i < p->n && !taken; i++)
 		taken = walk_path(p->paths[i], 0, visit_named, &h);
 	if (!taken && readable)
-		taken = find_beside(p, &h, &arena);
+		taken = walk_beside(p, visit_named, &h);
 	if (!taken && readable && !parsed.memory)
 		taken = visit_named(&h, arena_z(&arena, parsed.path));
 	// A renamed file: what the user named is held against what was loaded.
@@ -241,4 +243,10 @@ void code_places_all(const struct code_places *p, const struct code_taker *taker
 			text_printf(problems, "%s: there is no such file or directory\n", p->paths[i]);
 		walk_path(p->paths[i], 0, visit_all, &o);
 	}
+}
+
+void code_places_beside(const struct code_places *p, const struct code_taker *taker)
+{
+	struct offer o = { .places = p, .taker = taker };
+	walk_beside(p, visit_all, &o);
 }

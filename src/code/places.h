@@ -21,3 +21,5 @@ struct code_taker {
 bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker);
 /** Offers every code object in the files and directories that the user named. */
 void code_places_all(const struct code_places *p, const struct code_taker *taker, struct text *problems);
+/** Offers every code object in the directory of the evidence. */
+void code_places_beside(const struct code_places *p, const struct code_taker *taker);

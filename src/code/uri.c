@@ -57,6 +57,8 @@ bool code_uri_parse(struct arena *a, struct str uri, struct code_uri *ret)
 		break;
 	}
 	uint64_t pid = 0;
+	if (u.memory) // old debuggers write memory://1234/mem
+		place = str_split(&place, '/');
 	if (u.memory ? !u.has_range || !number(place, &pid) || pid > INT32_MAX : !place.n)
 		return false;
 	u.pid = (int64_t)pid;

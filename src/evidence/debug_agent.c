@@ -614,23 +614,13 @@ static const struct window_of_code *code_for(const struct debug_agent *d, const 
 	return inside ? &d->stray : &w->code;
 }
 
-static bool same_words(struct str a, struct str b)
-{
-	struct str x = str_word(&a), y = str_word(&b);
-	for (; x.n || y.n; x = str_word(&a), y = str_word(&b))
-		if (!str_eq(x, y))
-			return false;
-	return true;
-}
-
 /** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
 static void tell_code(struct debug_agent *d, const struct group *g, const struct window_of_code *c, struct event *e)
 {
 	struct wave *w = g->first;
-	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, c->uri, c->loaded_at, w->pc) : NULL;
-	// Another build has another instruction there.
-	if (!at || (c->pc == w->pc && c->instruction.n && at->here < at->ninstructions &&
-		    !same_words(at->instructions[at->here].text, c->instruction)))
+	const struct code_anchor anchor = { .uri = c->uri, .loaded_at = c->uri.n ? c->loaded_at : 0 };
+	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, &anchor, w->pc) : NULL;
+	if (!at || (c->pc == w->pc && c->instruction.n && !wave_code_is(at, c->instruction)))
 		return;
 	struct wave_code code = {
 		.know = d->out.know, .where = at, .reason = w->reason, .values = e->values, .nvalues = e->nvalues

@@ -217,6 +217,20 @@ size_t wave_code_stop(const struct where *w, struct str reason)
 	return w->here;
 }
 
+static bool same_words(struct str a, struct str b)
+{
+	struct str x = str_word(&a), y = str_word(&b);
+	for (; x.n || y.n; x = str_word(&a), y = str_word(&b))
+		if (!str_eq(x, y))
+			return false;
+	return true;
+}
+
+bool wave_code_is(const struct where *w, struct str instruction)
+{
+	return w->here >= w->ninstructions || same_words(w->instructions[w->here].text, instruction);
+}
+
 /** Of the instruction at which the wave stopped. */
 static void tell_lines(struct event *e, struct arena *a, const struct where *w, size_t here)
 {
@@ -233,10 +247,12 @@ static void tell_lines(struct event *e, struct arena *a, const struct where *w, 
 	for (size_t i = 0; i < n && n > 1; i++)
 		text_printf(&chain, "%s" STR_FMT " (" STR_FMT ":%u)", i ? " < " : "", STR_ARG(frames[i].function),
 			    STR_ARG(frames[i].file), frames[i].line);
-	event_add_text(e, a, "source_file", frames[0].file);
-	event_add(e, S("source_line"), arena_printf(a, "%u", frames[0].line), FACT_NUMBER);
 	event_add_text(e, a, "call_chain", text_str(&chain));
 	text_free(&chain);
+	if (event_fact(e, "source_line")) // the evidence said it itself
+		return;
+	event_add_text(e, a, "source_file", frames[0].file);
+	event_add(e, S("source_line"), arena_printf(a, "%u", frames[0].line), FACT_NUMBER);
 }
 
 static void tell_waiting(struct event *e, struct arena *a, const struct wave_code *w)

@@ -29,18 +29,32 @@ void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 
 /** The index of the instruction at which a wave stopped: a trap counts as done on some runtimes. */
 size_t wave_code_stop(const struct where *w, struct str reason);
+/** Whether the instruction at the pc is the one that a text shows there: another build has another. */
+bool wave_code_is(const struct where *w, struct str instruction);
 
 // --- code for the waves of texts ---
 
-/** Finds code by the URI and the load address that a text tells, and keeps it. */
+/** Finds code by what a text tells of where it was loaded, and keeps it. */
 struct code_shelf;
+
+/** What a text tells of an object that was loaded: its URI or nothing, and one of the addresses. */
+struct code_anchor {
+	struct str uri;
+	uint64_t loaded_at;   // the object's begin
+	uint64_t text_at;     // its section .text
+	struct str function;  // mangled or not
+	uint64_t function_at; // its first instruction
+	struct str bytes;     // of the code in memory
+	uint64_t bytes_at;
+	struct str gfx; // of the GPU; empty: any
+};
 
 struct code_shelf *code_shelf_new(void);
 void code_shelf_free(struct code_shelf *s);
 /** A file or directory with code. */
 void code_shelf_add(struct code_shelf *s, const char *path);
-/** What is at @pc of the object of @uri, loaded at @loaded_at; NULL where the object is nowhere. @evidence: the file that tells it. */
-const struct where *code_shelf_where(struct code_shelf *s, struct str evidence, struct str uri, uint64_t loaded_at,
-				     uint64_t pc);
+/** What is at @pc of the object that @anchor tells of; NULL where the object is nowhere, or, without a URI, where several may be it.
+ * @evidence: the file that tells it. */
+const struct where *code_shelf_where(struct code_shelf *s, struct str evidence, const struct code_anchor *anchor, uint64_t pc);
 /** The paths that were added. */
 const char *const *code_shelf_paths(const struct code_shelf *s, size_t *ret_n);
