@@ -201,6 +201,8 @@ static void name_source(struct incident *i, struct diag_event *e)
 {
 	struct str file = diag_value(e, "source_file"), line = diag_value(e, "source_line"),
 		   access = diag_value(e, "access_source");
+	if (!access.n && !file.n && memchr(line.p, ':', line.n)) // a debugger's
+		access = line;
 	while (memchr(file.p, '/', file.n))
 		str_split(&file, '/');
 	while (memchr(access.p, '/', access.n))

@@ -1,4 +1,5 @@
-// Transcripts of rocgdb: the tables of `info agents`, `info queues`, `info dispatches` and `info threads`, and stops of waves.
+// Transcripts of rocgdb: the tables of `info agents`, `info queues`, `info dispatches` and `info threads`, and stops of waves. What they
+// show of registers and code is gdb_state.c's.
 //
 //   * 1    AMDGPU Dispatch 1:2:1 (PKID 0) [256,1,1] [128,1,1] B|Aa|Ra saxpy(int, float const*)
 //     25   AMDGPU Queue 1:25 (QID 3)  HSA          2569549 2569550 1048576  0x00007e4bc5a00000
@@ -8,8 +9,17 @@
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "evidence/gdb_state.h"
 
-enum { DISPATCHES_MAX = 64, QUEUES_MAX = 64, PLACES_MAX = 24, NAME_BYTES = 2048, GPUS_MAX = 64, KEPT_BYTES = 8 << 20 };
+enum {
+	DISPATCHES_MAX = 64,
+	QUEUES_MAX = 64,
+	PLACES_MAX = 24,
+	NAME_BYTES = 2048,
+	GPUS_MAX = 64,
+	KEPT_BYTES = 8 << 20,
+	STOPS_MAX = 32
+};
 
 /** Waves that are at the same place. */
 struct wave_place {
@@ -19,8 +29,24 @@ struct wave_place {
 	struct place at;
 };
 
+/** A wave that a signal stopped. It is told at the end, when its registers and code are known. */
+struct stop {
+	struct str signal, program, function, source, text;
+	uint64_t pc;
+	bool imprecise, unreadable; // unreadable: its private memory
+	struct place at;
+	struct stamp time;
+};
+
 struct rocgdb {
 	struct artefact_output out;
+	struct gdb_state *state;
+	struct str gfx; // of all GPUs that were listed
+	bool gfx_differ;
+	VEC(struct stop) stops;
+	bool at_wave;        // a wave is looked at
+	bool on_stop;        // the newest stop is what is looked at
+	unsigned next_frame; // of a backtrace; 0: none is being shown
 	struct arena arena;
 	size_t dispatches, queues, pending, agents;
 	VEC(struct wave_place) places;
@@ -31,7 +57,6 @@ struct rocgdb {
 	bool imprecise;
 	struct str signal, program;
 	struct place stop_at;
-	struct stamp time;
 };
 
 static const char *const marks[] = { "AMDGPU Dispatch ",
@@ -49,6 +74,8 @@ static bool rocgdb_begins(struct str line)
 		if (str_find(line, str_z(marks[i])) >= 0)
 			return true;
 	ptrdiff_t signal = str_find(line, S(" received signal SIG"));
+	if (gdb_state_library(line))
+		return true;
 	return signal >= 0 && str_find(str_cut(line, (size_t)signal), S("Thread ")) >= 0;
 }
 
@@ -56,6 +83,7 @@ static void *rocgdb_open(const struct artefact_output *out)
 {
 	struct rocgdb *g = mem_alloc(sizeof(*g));
 	g->out = *out;
+	g->state = gdb_state_new();
 	return g;
 }
 
@@ -175,6 +203,9 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 	if (pci_length(last))
 		event_add(&e, S("pci"), last.n == 7 ? arena_printf(&g->arena, "0000:" STR_FMT, STR_ARG(last)) : keep(g, last),
 			  FACT_TEXT);
+	g->gfx_differ |= g->gfx.n && !str_eq(g->gfx, gfx);
+	if (!g->gfx.n)
+		g->gfx = keep(g, gfx);
 	event_add_text(&e, &g->arena, "gfx", gfx);
 	event_add_text(&e, &g->arena, "gpu_name", str_cut(name, 64));
 	artefact_tell(&g->out, &e);
@@ -245,25 +276,73 @@ static bool looks_like_frame(struct str text)
 	       (str_find(text, S(" (")) > 0 && str_find(text, S(") at ")) > 0);
 }
 
-static void stop_frame(struct rocgdb *g, const struct logline *line, struct str frame)
+/** What the debug agent calls the reason of a stop. */
+static struct str reason_of(struct str signal)
+{
+	static const struct {
+		const char *signal, *reason;
+	} reasons[] = { { "SIGSEGV", "MEMORY_VIOLATION" },
+			{ "SIGBUS", "APERTURE_VIOLATION" },
+			{ "SIGABRT", "ASSERT_TRAP" },
+			{ "SIGTRAP", "DEBUG_TRAP" } };
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (str_is(signal, reasons[i].signal))
+			return str_z(reasons[i].reason);
+	return signal;
+}
+
+static void tell_wave(struct rocgdb *g, struct event *e, uint64_t pc, struct str function, struct str source, struct str reason,
+		      bool registers)
+{
+	const struct gdb_wave wave = { pc, function, reason, g->gfx_differ ? (struct str){ 0 } : g->gfx, registers };
+	if (pc)
+		event_add_code(e, &g->arena, "pc", pc);
+	event_add_text(e, &g->arena, "source_line", source);
+	gdb_state_tell(g->state, &g->out, e, &g->arena, &wave);
+	if (!event_fact(e, "kernel_name"))
+		event_add_text(e, &g->arena, "kernel_name", function);
+}
+
+static void tell_stops(struct rocgdb *g)
 {
 	struct event e;
-	uint64_t pc;
+	for (size_t i = 0; i < g->stops.len; i++) {
+		const struct stop *s = &g->stops.data[i];
+		if (!artefact_event(&g->out, "rocgdb-signal", s->at, &e))
+			return;
+		e.time = s->time;
+		e.text = s->text;
+		event_add_text(&e, &g->arena, "signal", s->signal);
+		event_add_text(&e, &g->arena, "process", s->program);
+		if (s->unreadable)
+			event_add(&e, S("private_memory"), S("unreadable"), FACT_TEXT);
+		event_add(&e, S("precise"), s->imprecise ? S("no") : S("unknown"), FACT_TEXT);
+		tell_wave(g, &e, s->pc, s->function, s->source, reason_of(s->signal), true);
+		artefact_tell(&g->out, &e);
+	}
+}
+
+static void stop_frame(struct rocgdb *g, const struct logline *line, struct str frame)
+{
+	struct stop s = { .signal = g->signal, .program = g->program, .imprecise = g->imprecise, .at = g->stop_at };
 	struct str function, source;
 	g->stopped = false;
-	if (!g->on_wave || g->arena.total > KEPT_BYTES || !start(g, "rocgdb-signal", line, g->stop_at, &e))
+	if (!g->on_wave || g->arena.total > KEPT_BYTES)
 		return;
-	parse_frame(frame, &pc, &function, &source);
-	event_add_text(&e, &g->arena, "signal", g->signal);
-	event_add_text(&e, &g->arena, "process", g->program);
-	if (pc)
-		event_add_code(&e, &g->arena, "pc", pc);
-	event_add_text(&e, &g->arena, "kernel_name", str_cut(function, NAME_BYTES));
-	event_add_text(&e, &g->arena, "source_line", source);
-	if (str_find(frame, S("private_lane#")) >= 0)
-		event_add(&e, S("private_memory"), S("unreadable"), FACT_TEXT);
-	event_add(&e, S("precise"), g->imprecise ? S("no") : S("unknown"), FACT_TEXT);
-	artefact_tell(&g->out, &e);
+	if (g->stops.len == STOPS_MAX) {
+		tell_stops(g);
+		g->stops.len = 0;
+	}
+	parse_frame(frame, &s.pc, &function, &source);
+	s.function = keep(g, function);
+	s.source = keep(g, source);
+	s.text = keep(g, str_trim(line->message));
+	s.time = line_time(line);
+	s.unreadable = str_find(frame, S("private_lane#")) >= 0;
+	vec_push(&g->stops, s);
+	g->at_wave = g->on_stop = true;
+	g->next_frame = 0;
+	gdb_state_turn(g->state, s.pc);
 }
 
 // --- lines ---
@@ -289,6 +368,46 @@ static void tell_stop(struct rocgdb *g, const struct logline *line)
 	g->stopped = false;
 }
 
+/** `#0  0x... in kern ()`: of a thread that was chosen, or the first of a backtrace, whose others are not looked at. */
+static bool frame_line(struct rocgdb *g, struct str text)
+{
+	struct str rest = str_from(text, 1), word = str_word(&rest), function, source;
+	int64_t number;
+	uint64_t pc;
+	if (!g->at_wave || !str_starts(text, S("#")) || !str_number(word, &number) || number < 0 || number > INT32_MAX)
+		return false;
+	parse_frame(rest, &pc, &function, &source);
+	bool next = number && number == g->next_frame;
+	if (!number && pc)
+		gdb_state_turn(g->state, pc);
+	else if (number && !next)
+		gdb_state_turn(g->state, 0);
+	g->on_stop &= !number || next;
+	g->next_frame = (unsigned)number + 1;
+	return true;
+}
+
+/** Another thread is looked at. */
+static void turn(struct rocgdb *g, bool to_wave)
+{
+	g->at_wave = to_wave;
+	g->on_stop = false;
+	g->next_frame = 0;
+	gdb_state_turn(g->state, 0);
+}
+
+static bool state_line(struct rocgdb *g, struct str text)
+{
+	if (frame_line(g, text))
+		return true;
+	if (!gdb_state_line(g->state, text))
+		return false;
+	// A pc at the begin of a line is not in the frame.
+	if (g->on_stop && !g->stops.data[g->stops.len - 1].pc)
+		g->stops.data[g->stops.len - 1].pc = gdb_state_pc(g->state);
+	return true;
+}
+
 static enum taken rocgdb_line(void *self, const struct logline *line, struct place at)
 {
 	struct rocgdb *g = self;
@@ -298,16 +417,20 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 		signal_line(g, text, at);
 		g->on_wave = str_find(text, S("AMDGPU ")) >= 0;
 	}
-	if (str_find(text, S("[Switching to ")) >= 0 && str_find(text, S("AMDGPU ")) >= 0) {
-		g->on_wave |= g->stopped;
-		return true;
+	bool switching = str_find(text, S("[Switching to ")) >= 0;
+	if (switching || (str_starts(text, S("Thread ")) && str_ends(text, S("):")))) { // of `thread apply`
+		turn(g, str_find(text, S("AMDGPU ")) >= 0);
+		g->on_wave |= g->at_wave && g->stopped;
+		if (g->at_wave)
+			return true;
 	}
 	if (str_find(text, S("recise memory violation signal reporting is not enabled")) >= 0) {
 		g->imprecise = true;
 		return true;
 	}
-	if (g->stopped && looks_like_frame(text)) {
-		stop_frame(g, line, text);
+	struct str frame = str_starts(text, S("#0 ")) ? str_trim(str_from(text, 3)) : text;
+	if (g->stopped && looks_like_frame(frame)) {
+		stop_frame(g, line, frame);
 		return true;
 	}
 	if (g->stopped && str_find(text, S(" received signal SIG")) >= 0)
@@ -320,7 +443,7 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 		agent_row(g, row, line, at);
 	else if (find_behind(text, "AMDGPU Wave ", &row))
 		wave_row(g, row, at);
-	else if (find_behind(text, "AMDGPU Lane ", &row) || empty_line(g, text, at))
+	else if (find_behind(text, "AMDGPU Lane ", &row) || empty_line(g, text, at) || state_line(g, text))
 		return true;
 	else
 		return str_starts(text, S("(gdb)")) || str_starts(text, S("Id ")) || str_starts(text, S("===")) ||
@@ -332,14 +455,14 @@ static void tell_waves(struct rocgdb *g)
 {
 	for (size_t i = 0; i < g->places.len; i++) {
 		const struct wave_place *p = &g->places.data[i];
+		const struct stop *stop = NULL;
 		struct event e;
 		if (!artefact_event(&g->out, "rocgdb-waves", p->at, &e))
 			return;
 		event_add_number(&e, &g->arena, "waves", p->count);
-		if (p->pc)
-			event_add_code(&e, &g->arena, "pc", p->pc);
-		event_add_text(&e, &g->arena, "kernel_name", p->kernel);
-		event_add_text(&e, &g->arena, "source_line", p->source);
+		for (size_t k = 0; k < g->stops.len && p->pc; k++)
+			stop = g->stops.data[k].pc == p->pc ? &g->stops.data[k] : stop;
+		tell_wave(g, &e, p->pc, p->kernel, p->source, stop ? reason_of(stop->signal) : (struct str){ 0 }, !stop);
 		artefact_tell(&g->out, &e);
 	}
 }
@@ -350,12 +473,15 @@ static void rocgdb_close(void *self)
 	struct event e;
 	const struct logline none = { 0 };
 	tell_stop(g, &none);
+	tell_stops(g);
 	tell_waves(g);
 	bool empty = (g->no_dispatches || g->no_queues || g->no_agents) && !g->dispatches && !g->pending;
 	if (empty && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {
 		event_add(&e, S("debugger_sees"), g->agents ? S("agents") : S("nothing"), FACT_TEXT);
 		artefact_tell(&g->out, &e);
 	}
+	gdb_state_free(g->state);
+	vec_free(&g->stops);
 	vec_free(&g->places);
 	arena_free(&g->arena);
 	free(g);
