@@ -149,6 +149,22 @@ def test_forms(t, unhang, code):
     t.same(i.value("effective_address"), None, "nor those of another thread")
 
 
+def test_late(t, unhang, code):
+    """Without precise memory the wave stops behind the access."""
+    store = code.find("fill", "global_store")
+    late = next(a for a in code.code if a > store)
+    text = libraries(code) + stop(late) + registers(code, store, base=AT + late - store)
+    i = unhang.explain(code.write("session.txt", text)).first
+    t.same((i.value("instruction"), i.value("access_instruction"), i.value("effective_address")), (code.instruction(late), code.instruction(store), f"0x{OUT:x}"), "an access that the pc has passed")
+
+
+def test_wave32(t, unhang, _):
+    code = Code(unhang, "wave32", "gfx1100")
+    store = code.find("fill", "global_store")
+    i = unhang.explain(code.write("session.txt", libraries(code) + stop(store) + registers(code, store, lanes=32))).first
+    t.same((i.value("instruction"), i.value("effective_addresses")), (code.instruction(store), f"0x{OUT:x} to 0x{OUT + 60:x}"), "gfx1100, 32 lanes")
+
+
 def test_mangled(t, unhang, code):
     name = next(f for f in code.functions if "twice" in f)
     store = code.find(name, "global_store")
@@ -204,12 +220,58 @@ def test_waves(t, unhang, code):
         t.same((i.values("kernel_name")[-1], i.values("waves")), ("wait", [7]), f"{name}: their kernel")
 
 
+# --- umr ---
+
+def umr(code, address, function=None, before=8, behind=8, trapsts=0, words=True, base=AT):
+    """A wave as `umr -wa` prints it, with the words of its code."""
+    pc = base + address
+    out = f"""
+------------------------------------------------------
+se0.sh0.cu3.simd1.wave0
+
+Main Registers:
+            ixSQ_WAVE_STATUS: 00012c20 |      ixSQ_WAVE_PC_LO: {pc & 0xffffffff:08x} |      ixSQ_WAVE_PC_HI: {pc >> 32:08x} |    ixSQ_WAVE_EXEC_LO: 0000ffff |
+           ixSQ_WAVE_EXEC_HI: 00000000 |    ixSQ_WAVE_TRAPSTS: {trapsts:08x} |
+
+>SGPRS[0..3] = {{ {OUT & 0xffffffff:08x}, {OUT >> 32:08x}, 00000384, 00000000 }}
+>SGPRS[4..7] = {{ 00000000, 00000000, 00000000, 00000000 }}
+
+VGPRS:        t00      t01
+    [  0] = {{ {" ".join(f"{4 * n:08x}" for n in range(64))} }}
+    [  1] = {{ {" ".join(["3f800000"] * 64)} }}
+
+
+PGM_MEM (guess based on PC):
+"""
+    memory = {a + 4 * n: (word, ";;" if n else text) for a, (_, text, all) in code.code.items() for n, word in enumerate(all)}
+    begin = address - 4 * before
+    for at in range(begin, address + 4 * behind, 4) if words else ():
+        word, text = memory.get(at, (0xCAFE0000 + at, "..."))
+        out += f"{' * ' if at == address else '   '}pgm[8@0x{base + begin:x} + 0x{at - begin:<4x}] = 0x{word:08x}\t{text:<60}\t\n"
+    return out + "End of disassembly.\n"
+
+
+def test_umr(t, unhang, code):
+    hang = "[  512.000000] amdgpu 0000:03:00.0: amdgpu: ring comp_1.0.0 timeout, signaled seq=71, emitted seq=73\n"
+    store, barrier, first = code.find("fill", "global_store"), code.find("wait", "s_barrier"), code.functions["fill"]
+    i = unhang.explain(code.write("umr.txt", hang + umr(code, barrier))).first
+    t.same((i.value("kernel_name"), i.value("source"), i.value("instruction")), ("wait", "k.cl:14", "s_barrier"), "umr: the code by its words")
+    t.ok("barrier" in str(i.value("waits_for")), "what the wave waits for", i.value("waits_for"))
+    i = unhang.explain(code.write("umr.txt", hang + umr(code, store, trapsts=0x100))).first
+    t.same((i.value("effective_addresses"), chain(i)), (f"0x{OUT:x} to 0x{OUT + 60:x}", "put (k.cl:3) < fill (k.cl:9)"), "a memory violation: the addresses of the lanes")
+    t.same(unhang.explain(code.write("umr.txt", hang + umr(code, first))).first.value("kernel_name"), "fill", "at the first instruction, behind other memory")
+    for name, text in (("no words", umr(code, barrier, words=False)), ("few words", umr(code, barrier, before=0, behind=2)), ("other words", umr(code, barrier).replace("= 0x", "= 0xf").replace("= 0xfb", "= 0xb"))):
+        i = unhang.explain(code.write("umr.txt", hang + text)).first
+        t.same((i.value("kernel_name"), i.value("pc")), (None, f"0x{AT + barrier:x}"), f"{name}: no guess")
+    t.same(unhang.explain(code.write("umr.txt", hang + umr(code, barrier, behind=2, before=0))).first.value("instruction"), "s_barrier", "what umr shows is kept")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not all(map(shutil.which, ("clang-19", "ld.lld-19", "llvm-objdump-19", "llvm-readelf-19"))):
         tap.skip_all("no clang-19, lld-19 or llvm-19")
     code = Code(unhang, "code")
-    for test in (test_library, test_forms, test_mangled, test_not_found, test_several, test_waves):
+    for test in (test_library, test_forms, test_late, test_wave32, test_mangled, test_not_found, test_several, test_waves, test_umr):
         test(t, unhang, code)
     t.end()
 

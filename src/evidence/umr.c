@@ -1,22 +1,50 @@
-// What umr prints: waves (`-wa`), registers (`-r`, `-O bits`), rings. Waves are grouped by pc; registers and ring words are kept
-// as they stand, for the tables of registers and packets to decode.
+// What umr prints: waves (`-wa`), registers (`-r`, `-O bits`), rings. Waves are grouped by pc, and of the first one of each its
+// registers and the code around its pc are kept; registers and ring words are kept as they stand, for the tables of registers and
+// packets to decode.
 //
 //   se0.sa0.wgp3.simd1.wave0
 //        ixSQ_WAVE_STATUS: 00010c20 |      ixSQ_WAVE_PC_LO: 13e5674c |      ixSQ_WAVE_PC_HI: 00007616 |
+//   >SGPRS[0..3] = { 00000000, 00007e00, 00000384, 00000000 }
+//       [  0] = { 00000000 00000004 ... }
+//    * pgm[8@0x761613e56700 + 0x4c  ] = 0xdc710000	global_store_dword v0, v1, s[0:1]
 //   gfx1100.regCP_RB_BASE => 0xff0068d0
 //   polaris11.gfx.ring[ 512] == 0xc0032200    r.. PKT3, ...
+#include <endian.h>
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "evidence/lanes.h"
+#include "evidence/wave_code.h"
 
-enum { PLACES_MAX = 64, REGISTERS_MAX = 8192, WORDS_MAX = 1 << 18 };
+enum {
+	PLACES_MAX = 64,
+	REGISTERS_MAX = 8192,
+	WORDS_MAX = 1 << 18,
+	WAVE_REGISTERS = 640,
+	KEPT_BYTES = 8 << 20,
+	CODE_WORDS = 32,    // around a pc
+	CODE_WORDS_MIN = 4, // fewer are in many places
+	MEM_VIOL = 1 << 8,  // of TRAPSTS
+};
 
 static const uint64_t unreadable = 0xbebebeef;
+
+/** What is kept of a wave beside its pc. */
+struct umr_wave {
+	struct values *values;
+	size_t nvalues;
+	uint64_t code_at;
+	size_t nwords;
+	uint32_t words[CODE_WORDS]; // as they lie in memory
+	struct str instruction;     // that umr shows at the pc
+	bool violation;
+};
 
 struct umr_place {
 	uint64_t pc;
 	unsigned count, halted;
 	struct place at;
+	struct umr_wave *wave;
 };
 
 struct umr {
@@ -24,8 +52,9 @@ struct umr {
 	struct arena arena;
 	struct place at, wave_at;
 	bool in_wave;
-	uint64_t pc_low, pc_high, status;
-	bool has_pc;
+	uint64_t pc_low, pc_high, status, exec_low, exec_high, trapsts;
+	bool has_pc, has_exec;
+	struct umr_wave *wave; // NULL: nothing of it is kept
 	VEC(struct umr_place) places;
 	VEC(struct values) registers;
 	struct str ring;
@@ -97,23 +126,128 @@ static void *umr_open(const struct artefact_output *out)
 	return u;
 }
 
+static uint64_t wave_pc(const struct umr *u) { return u->pc_high << 32 | u->pc_low; }
+
+static struct umr_place *find_place(struct umr *u, uint64_t pc)
+{
+	for (size_t i = 0; i < u->places.len; i++)
+		if (u->places.data[i].pc == pc)
+			return &u->places.data[i];
+	return NULL;
+}
+
+// --- registers and code of a wave ---
+
+/** Where its registers and code go; NULL where a wave at the same pc has been kept, or too much. */
+static struct umr_wave *open_wave(struct umr *u)
+{
+	if (!u->in_wave || !u->has_pc || u->arena.total > KEPT_BYTES)
+		return NULL;
+	if (!u->wave && !find_place(u, wave_pc(u)) && u->places.len < PLACES_MAX) {
+		u->wave = arena_alloc(&u->arena, sizeof(*u->wave));
+		u->wave->values = arena_alloc(&u->arena, WAVE_REGISTERS * sizeof(*u->wave->values));
+	}
+	return u->wave;
+}
+
+static void add_value(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
+{
+	struct umr_wave *w = u->wave;
+	if (w->nvalues == WAVE_REGISTERS)
+		return;
+	uint64_t *copy = arena_alloc(&u->arena, n * sizeof(*copy));
+	memcpy(copy, data, n * sizeof(*copy));
+	w->values[w->nvalues++] = (struct values){ group, name, digits, 0, n, copy };
+}
+
+/** `{ 00000000, 00007e00 }`; the number of them, 0 where that is not what it is. */
+static size_t braced(struct str text, uint64_t ret[static LANES])
+{
+	size_t n = 0;
+	struct str word = str_word(&text);
+	if (!str_is(word, "{"))
+		return 0;
+	for (word = str_word(&text); n < LANES && word.n && !str_is(word, "}"); word = str_word(&text), n++)
+		if (!str_hex(str_ends(word, S(",")) ? str_cut(word, word.n - 1) : word, &ret[n]) || ret[n] > UINT32_MAX)
+			return 0;
+	return n;
+}
+
+/** `>SGPRS[0..3] = { ... }` and, of one register, `[  0] = { ... }` with its lanes. */
+static bool register_row(struct umr *u, struct str text)
+{
+	bool scalar = str_starts(text, S(">SGPRS["));
+	struct str rest = str_from(text, scalar ? 7 : 1), index = str_split(&rest, ']');
+	uint64_t data[LANES];
+	int64_t number;
+	if (!scalar && !str_starts(text, S("[")))
+		return false;
+	if (!str_number(str_trim(str_split(&index, '.')), &number) || number < 0 || number > 1023 ||
+	    !str_behind(rest, S(" ="), &rest))
+		return false;
+	size_t n = braced(rest, data);
+	if (!n || !open_wave(u))
+		return n;
+	if (!scalar)
+		add_value(u, S("vector"), arena_printf(&u->arena, "v%u", (unsigned)number), 8, data, n);
+	for (size_t i = 0; scalar && i < n; i++)
+		add_value(u, S("scalar"), arena_printf(&u->arena, "s%u", (unsigned)number + (unsigned)i), 8, &data[i], 1);
+	return true;
+}
+
+/** `* pgm[8@0x7f00 + 0x4c  ] = 0xbf810000	s_endpgm`, of which old versions have no offset. */
+static bool code_row(struct umr *u, struct str text)
+{
+	bool here = str_behind(text, S("* "), &text);
+	struct str rest = str_from(text, str_starts(text, S(">")) ? 5 : 4), place = str_split(&rest, ']');
+	uint64_t address, offset = 0, word;
+	if (!str_starts(text, S("pgm[")) && !str_starts(text, S(">pgm[")))
+		return false;
+	str_split(&place, '@');
+	struct str base = str_split(&place, '+');
+	if (!str_hex(str_trim(base), &address) || (place.n && !str_hex(str_trim(place), &offset)) ||
+	    !str_behind(rest, S(" ="), &rest) || !str_hex(str_word(&rest), &word) || word > UINT32_MAX)
+		return false;
+	struct umr_wave *w = open_wave(u);
+	address += offset;
+	uint64_t pc = wave_pc(u);
+	if (!w || address + CODE_WORDS * 2 < pc || address >= pc + CODE_WORDS * 2)
+		return true;
+	if (here && address == pc)
+		w->instruction = arena_str(&u->arena, str_cut(str_trim(rest), 160));
+	if (!w->nwords)
+		w->code_at = address;
+	if (w->nwords < CODE_WORDS && address == w->code_at + 4 * w->nwords)
+		w->words[w->nwords++] = htole32((uint32_t)word);
+	return true;
+}
+
 static void end_wave(struct umr *u)
 {
+	struct umr_wave *w = u->wave;
+	u->wave = NULL;
 	if (!u->in_wave || !u->has_pc)
 		return;
-	uint64_t pc = u->pc_high << 32 | u->pc_low;
 	u->in_wave = false;
 	bool halted = u->status >> 13 & 1;
-	for (size_t i = 0; i < u->places.len; i++) {
-		if (u->places.data[i].pc == pc) {
-			u->places.data[i].count++;
-			u->places.data[i].halted += halted;
-			return;
-		}
+	struct umr_place *have = find_place(u, wave_pc(u));
+	if (have) {
+		have->count++;
+		have->halted += halted;
+		return;
 	}
-	struct umr_place p = { pc, 1, halted, u->wave_at };
-	if (u->places.len < PLACES_MAX)
-		vec_push(&u->places, p);
+	if (u->places.len == PLACES_MAX)
+		return;
+	if (w && u->has_exec) {
+		uint64_t exec = u->exec_high << 32 | u->exec_low;
+		u->wave = w;
+		add_value(u, S("scalar"), S("exec"), 16, &exec, 1);
+		u->wave = NULL;
+	}
+	if (w)
+		w->violation = u->trapsts & MEM_VIOL;
+	struct umr_place p = { wave_pc(u), 1, halted, u->wave_at, w };
+	vec_push(&u->places, p);
 }
 
 /** Cells of `name: value |`. */
@@ -136,6 +270,13 @@ static bool wave_cells(struct umr *u, struct str text)
 			u->pc_high = value;
 		} else if (str_is(name, "ixSQ_WAVE_STATUS")) {
 			u->status = value;
+		} else if (str_is(name, "ixSQ_WAVE_TRAPSTS")) {
+			u->trapsts = value;
+		} else if (str_is(name, "ixSQ_WAVE_EXEC_LO")) {
+			u->exec_low = value;
+			u->has_exec = true;
+		} else if (str_is(name, "ixSQ_WAVE_EXEC_HI")) {
+			u->exec_high = value;
 		}
 	}
 	return any;
@@ -180,8 +321,8 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 	if (is_wave(text)) {
 		end_wave(u);
 		u->in_wave = true;
-		u->has_pc = false;
-		u->status = u->pc_high = 0;
+		u->has_pc = u->has_exec = false;
+		u->status = u->pc_high = u->exec_high = u->trapsts = 0;
 		u->wave_at = at;
 		return true;
 	}
@@ -203,13 +344,50 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 		u->wave_at = at;
 	}
 	// Bits, SGPRs and rules between them.
-	if (wave_cells(u, text))
+	// A number in brackets and a star are no prefixes here.
+	struct str whole = str_trim(line->text);
+	if (wave_cells(u, text) || register_row(u, whole) || register_row(u, text) || code_row(u, whole) || code_row(u, text))
 		return TAKEN_YES;
 	bool looks = str_find(text, S(" | ")) > 0 || str_starts(text, S(">SGPRS")) || str_starts(text, S(">VGPRS")) ||
 		     str_starts(text, S("Main Registers")) || str_starts(text, S("Register Bits")) ||
 		     str_starts(text, S("-----")) || str_starts(text, S("ixSQ_WAVE")) || str_starts(text, S("[")) ||
 		     str_starts(text, S("|")) || !text.n;
 	return looks ? TAKEN_LOOKS_LIKE : TAKEN_NO;
+}
+
+/** The object is not named: the code around the pc must be in one place of one object. */
+static const struct where *find_code(struct umr *u, const struct umr_place *p)
+{
+	const struct umr_wave *w = p->wave;
+	size_t before = w->code_at < p->pc ? (size_t)(p->pc - w->code_at) / 4 : 0;
+	const struct where *at = NULL;
+	// What lies before the pc may not be of the function, nor of the object.
+	for (size_t from = 0; !at && w->nwords >= from + CODE_WORDS_MIN && before < w->nwords; from = before) {
+		const struct code_anchor anchor = { .bytes = { (const char *)(w->words + from), 4 * (w->nwords - from) },
+						    .bytes_at = w->code_at + 4 * from };
+		at = code_shelf_where(u->out.code, u->out.name, &anchor, p->pc);
+		if (from == before)
+			break;
+	}
+	return at;
+}
+
+static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
+{
+	struct umr_wave *w = p->wave;
+	e->values = w->values;
+	e->nvalues = w->nvalues;
+	const struct where *at = u->out.code ? find_code(u, p) : NULL;
+	if (!at) {
+		event_add_text(e, &u->arena, "instruction", w->instruction);
+		return;
+	}
+	struct wave_code code = { .know = u->out.know,
+				  .where = at,
+				  .reason = w->violation ? S("MEMORY_VIOLATION") : (struct str){ 0 },
+				  .values = e->values,
+				  .nvalues = e->nvalues };
+	wave_code_tell(e, &u->arena, &code);
 }
 
 static void tell_waves(struct umr *u)
@@ -223,6 +401,8 @@ static void tell_waves(struct umr *u)
 		event_add_code(&e, &u->arena, "pc", p->pc);
 		if (p->halted)
 			event_add_number(&e, &u->arena, "halted", p->halted);
+		if (p->wave)
+			tell_code(u, p, &e);
 		artefact_tell(&u->out, &e);
 	}
 }
