@@ -197,13 +197,29 @@ static size_t instruction_at(const struct instruction *all, size_t n, uint64_t a
 	return low;
 }
 
+/** Where the code that @w lies in ends: the function, or the padding before the next one. */
+static uint64_t end_of_code(const struct where *w)
+{
+	const struct code_object *o = w->in->object;
+	if (w->function)
+		return w->function->address + w->function->size;
+	size_t low = 0, high = o->nsymbols;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (o->symbols[middle].address <= w->address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < o->nsymbols ? o->symbols[low].address : UINT64_MAX;
+}
+
 static void pick_instructions(struct where *w, const struct disassembly *d, unsigned context)
 {
 	size_t at = instruction_at(d->instructions, d->n, w->address);
 	if (at == d->n || d->instructions[at].address > w->address)
 		return;
-	uint64_t begin = w->function ? w->function->address : 0;
-	uint64_t end = w->function ? begin + w->function->size : UINT64_MAX;
+	uint64_t begin = w->function ? w->function->address : w->address, end = end_of_code(w);
 	size_t from = at, to = at + 1;
 	while (from && at - from < context && d->instructions[from - 1].address >= begin &&
 	       d->instructions[from - 1].address + d->instructions[from - 1].size == d->instructions[from].address)
@@ -222,23 +238,6 @@ static bool is_code(const struct code_object *o, uint64_t address)
 		if (address >= o->segments[i].address && address - o->segments[i].address < o->segments[i].file_size)
 			return o->segments[i].flags & PF_X;
 	return false;
-}
-
-/** Where the code that @w lies in ends: the function, or the padding before the next one. */
-static uint64_t end_of_code(const struct where *w)
-{
-	const struct code_object *o = w->in->object;
-	if (w->function)
-		return w->function->address + w->function->size;
-	size_t low = 0, high = o->nsymbols;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (o->symbols[middle].address <= w->address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < o->nsymbols ? o->symbols[low].address : UINT64_MAX;
 }
 
 static struct span span_of(const struct where *w, unsigned context)
