@@ -319,13 +319,13 @@ def test_names(t, room, opencl, hip):
 
 def test_between(t, room, path):
     table, code = functions(path), instructions(path)
-    gap = next((a, b) for (a, size, _), (b, _, _) in zip([(f[0] + f[1], f[1], f[2]) for f in table], table[1:]) if b - a >= 8)
+    after = next(b for (a, size, _), (b, _, _) in zip(table, table[1:]) if b - a - size >= 8)  # a function behind padding
     begin = table[0][0]
-    found = room.where("--code", path, hex(gap[0]), hex(begin + 9), hex(table[1][0]), "0x8")
+    found = room.where("--code", path, hex(after - 8), hex(begin + 9), hex(after), "0x8")
     padding, within, following, data = found.addresses
     t.ok(padding["function"] is None and padding["code_object"] and not padding["frames"] and padding["source"] is None, "padding is in no function and of no line", padding)
-    t.ok(padding["instruction"] and int(padding["instructions"][-1]["address"], 16) < gap[1], "its instructions end before the next function", padding["instructions"])
-    t.ok(len(following["instructions"]) == 5 and following["instruction"] == code[table[1][0]], "what is asked for before does not cut the next one's", following["instructions"])
+    t.ok(padding["instruction"] and int(padding["instructions"][-1]["address"], 16) < after, "its instructions end before the next function", padding["instructions"])
+    t.ok(len(following["instructions"]) == 5 and following["instruction"] == code[after], "what is asked for before does not cut the next one's", following["instructions"])
     holder = max(a for a in code if a <= begin + 9)
     t.ok(holder != begin + 9 and within["instruction"] == code[holder], "an address inside an instruction", within["instruction"])
     said = room.unhang.run("where", "--code", path, hex(begin + 9)).stdout.decode()
