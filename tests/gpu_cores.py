@@ -396,7 +396,7 @@ def test_oddities(t, unhang, objects):
     core = cores.sample("gfx1100", objects["gfx1100"])
     core.write(path)
     wanted, _ = ask(unhang, "waves", path)
-    core.agents = [Agent("gfx1100", 0x1234, entry_size=128), Agent("gfx942", 7, entry_size=128)]
+    core.agents = [Agent("gfx942", 7, entry_size=128), Agent("gfx1100", 0x1234, entry_size=128)]
     core.write(path)
     same_as(t, unhang, wanted, [path], "entries of GPUs that are longer than known", silent=True)
     core.queues[0].id = 1 << 30 | 5
