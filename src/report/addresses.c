@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/print.h"
 #include "report/look.h"
 
 enum { PAGE = 4096 };
@@ -175,41 +176,77 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
 }
 
-static int by_place(const void *a, const void *b)
+static void print_line(FILE *out, struct str line)
+{
+	print_safe(out, line);
+	print_str(out, S("\n"));
+}
+
+static int by_address(const void *a, const void *b)
 {
 	const struct hit *x = a, *y = b;
+	if (x->in != y->in)
+		return x->in < y->in ? -1 : 1;
+	return x->pc < y->pc ? -1 : x->pc > y->pc;
+}
+
+struct line {
+	size_t asked, number; // of the hit
+	size_t begin, end;    // of its text
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct line *x = a, *y = b;
 	if (x->asked != y->asked)
 		return x->asked < y->asked ? -1 : 1;
 	return x->number < y->number ? -1 : 1;
 }
 
-/** One line for each of very many: nothing of them is kept. */
-static void report_lines(struct hunt *h, FILE *out)
+/** The lines of all hits, in the order of addresses, in which neighbours are still in the processor's cache; then sorted as they were asked
+ * for. */
+static struct line *compose_lines(struct hunt *h, struct text *texts)
 {
-	struct text line = { 0 };
-	struct where w;
-	size_t n = h->matches.len, at = 0;
+	size_t n = h->matches.len;
+	struct line *lines = mem_alloc(n * sizeof(*lines) + 1);
 	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
+	if (n)
+		qsort(h->matches.data, n, sizeof(*h->matches.data), by_address);
 	for (size_t begin = 0, count; begin < n; begin += count) {
 		count = same_object(h, begin, pcs);
 		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
 	}
-	bool sorted = true;
-	for (size_t i = 1; i < n; i++)
-		sorted = sorted && h->matches.data[i - 1].asked <= h->matches.data[i].asked;
-	if (!sorted)
-		qsort(h->matches.data, n, sizeof(*h->matches.data), by_place);
+	for (size_t i = 0; i < n; i++) {
+		const struct hit *m = &h->matches.data[i];
+		const struct where w = code_where_one(&h->set, m->in, m->pc);
+		lines[i] = (struct line){ m->asked, m->number, texts->n, 0 };
+		report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, texts);
+		lines[i].end = texts->n;
+	}
+	if (n)
+		qsort(lines, n, sizeof(*lines), by_place);
+	return lines;
+}
+
+/** One line for each of very many. */
+static void report_lines(struct hunt *h, FILE *out)
+{
+	struct text texts = { 0 };
+	_cleanup_free_ struct line *lines = compose_lines(h, &texts);
+	size_t at = 0;
 	for (size_t i = 0; i < h->n; i++) {
-		for (; at < n && h->matches.data[at].asked == i; at++) {
-			w = code_where_one(&h->set, h->matches.data[at].in, h->matches.data[at].pc);
-			report_where_line(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, &line, out);
-		}
+		for (; at < h->matches.len && lines[at].asked == i; at++)
+			print_line(out, str_cut(str_from(text_str(&texts), lines[at].begin), lines[at].end - lines[at].begin));
 		if (!h->asked[i].found) {
+			struct where w;
 			const struct found_address f = not_found(h, i, &w);
-			report_where_line(&f, &line, out);
+			struct text line = { 0 };
+			report_where_line(&f, &line);
+			print_line(out, text_str(&line));
+			text_free(&line);
 		}
 	}
-	text_free(&line);
+	text_free(&texts);
 }
 
 /** What lies in no function still has its place. */

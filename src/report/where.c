@@ -141,46 +141,39 @@ static void text_instructions(FILE *out, const struct know *k, const struct wher
 }
 
 /** The address; of a function that there is not, the name. */
-static void put_asked(FILE *out, const struct found_address *f)
+static void add_asked(struct text *to, const struct found_address *f)
 {
-	if (!f->by_name) {
-		print_str(out, S("0x"));
-		print_number(out, f->where->pc, 16);
-	} else {
-		print_safe(out, str_z(f->asked));
-	}
-	print_str(out, S("  "));
+	if (f->by_name)
+		text_printf(to, "%s  ", f->asked);
+	else
+		text_printf(to, "0x%llx  ", (unsigned long long)f->where->pc);
 }
 
 /** What is said where there is no function. */
-static void put_missed(FILE *out, const struct found_address *f)
+static void add_missed(struct text *to, const struct found_address *f)
 {
 	if (f->size)
-		fprintf(out, "behind its end: the function has 0x%llx bytes", (unsigned long long)f->size);
+		text_printf(to, "behind its end: the function has 0x%llx bytes", (unsigned long long)f->size);
 	else
-		print_str(out, f->where->in ? S("in no function") :
-			       f->by_name   ? S("no function has this name") :
-					      S("in none of the code objects"));
+		text_add(to, f->where->in ? S("in no function") :
+			     f->by_name   ? S("no function has this name") :
+					    S("in none of the code objects"));
 }
 
 static void text_head(FILE *out, const struct found_address *f)
 {
 	const struct where *w = f->where;
-	put_asked(out, f);
-	if (!w->in) {
-		put_missed(out, f);
-		fputc('\n', out);
-		return;
-	}
-	if (w->function) {
-		print_safe(out, w->name);
-		fprintf(out, " +0x%llx", (unsigned long long)w->offset);
-	} else {
-		put_missed(out, f);
-	}
-	fprintf(out, "   (%.*s, ", STR_ARG(w->in->object->target_id));
-	print_safe(out, w->in->name);
-	fputs(")\n", out);
+	struct text head = { 0 };
+	add_asked(&head, f);
+	if (w->function)
+		text_printf(&head, STR_FMT " +0x%llx", STR_ARG(w->name), (unsigned long long)w->offset);
+	else
+		add_missed(&head, f);
+	if (w->in)
+		text_printf(&head, "   (" STR_FMT ", " STR_FMT ")", STR_ARG(w->in->object->target_id), STR_ARG(w->in->name));
+	print_safe(out, text_str(&head));
+	fputc('\n', out);
+	text_free(&head);
 }
 
 /** All about one address. */
@@ -258,17 +251,14 @@ static void compose_line(struct text *to, const struct where *w)
 	}
 }
 
-void report_where_line(const struct found_address *f, struct text *line, FILE *out)
+void report_where_line(const struct found_address *f, struct text *to)
 {
-	text_clear(line);
 	if (f->where->function) {
-		compose_line(line, f->where);
-		print_safe(out, text_str(line));
+		compose_line(to, f->where);
 	} else {
-		put_asked(out, f);
-		put_missed(out, f);
+		add_asked(to, f);
+		add_missed(to, f);
 	}
-	print_str(out, S("\n"));
 }
 
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
