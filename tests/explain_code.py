@@ -230,10 +230,13 @@ def test_places(t, unhang, code):
         paths = room.pair(code.faulting([address] * code.lanes, behind=False), code)
         i = explain(t, unhang, *paths, name=relation).first
         t.same((i.cls, i.value("effective_address"), i.value("effective_addresses"), i.value("effective_relation"), i.value("effective_place")),
-               ("gpu-page-fault-unmapped", hex(address), hex(address), relation, place), f"an address {relation} ({place})")
+               ("gpu-null-pointer-fault" if relation == "null" else "gpu-page-fault-unmapped", hex(address), hex(address), relation, place),
+               f"an address {relation} ({place})")
         said = room.text(*paths)
         first = said.split(" 0000:")[0]
-        t.ok(f", {place}: another access was it" in said if relation == "inside" else first.endswith(f": saxpy (k.h:4), {place}."), f"an address {relation}: the text says so", said[:1200])
+        ends = f": saxpy (k.h:4), {hex(address) if relation == 'null' else place}."
+        t.ok(f", {place}: another access was it" in said if relation == "inside" else first.endswith(ends), f"an address {relation}: the text says so",
+             said[:1200])
 
 
 def test_which_lane(t, unhang, code):
