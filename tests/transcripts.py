@@ -24,6 +24,8 @@ kernel void wait(global float *out, local float *l)
 	__builtin_amdgcn_s_barrier();
 	out[1] = l[0];
 }
+kernel void twin(global int *out) { out[__builtin_amdgcn_workitem_id_x()] = 3; }
+kernel void twin_too(global int *out) { out[__builtin_amdgcn_workitem_id_x()] = 3; }
 __attribute__((overloadable)) kernel void twice(global int *out) { out[__builtin_amdgcn_workitem_id_x()] *= 2; }
 """
 AT = 0x7FFFE1400000
@@ -140,7 +142,12 @@ def test_forms(t, unhang, code):
         i = unhang.explain(code.write("session.txt", text)).first
         t.same((i.value("effective_addresses"), i.value("instruction")), want, name)
     i = unhang.explain(code.write("session.txt", libraries(code) + plain + registers(code, store, repeat=True))).first
-    t.same((i.value("effective_address"), i.value("effective_addresses")), (f"0x{OUT:x}", f"0x{OUT:x}"), "lanes that repeat")
+    lanes = accesses(i).get(code.instruction(store), [])
+    t.same((i.value("effective_addresses"), [v and int(v, 16) for v in lanes[:17]]), (f"0x{OUT:x}", [OUT] * 16 + [None]), "lanes that repeat")
+    vector, scalars = re.match(r"(.*\nv.*\n)((?:.*\n)*)", registers(code, store, pc=False)).groups()
+    other = "[Switching to thread 10, lane 0 (AMDGPU Lane 1:2:1:2/0 (6,0,0)[0,0,0])]\n#0  wait () at k.cl:14\n(gdb) info registers\n"
+    i = unhang.explain(code.write("session.txt", libraries(code) + plain + vector + other + scalars)).first
+    t.same(i.value("effective_address"), None, "registers of two waves are not mixed")
     up = f"(gdb) up\n#1  0x{AT + store + 64:x} in fill (n=900) at k.cl:9\n"
     i = unhang.explain(code.write("session.txt", libraries(code) + plain + up + registers(code, store, pc=False))).first
     t.same((i.value("instruction"), i.value("effective_address")), (want[1], None), "registers of another frame are not taken for the wave's")
@@ -171,7 +178,7 @@ def test_mangled(t, unhang, code):
     for shown, frame in ((name, "twice"), ("twice(int AS1*)", "twice(int AS1*)")):
         plain = subprocess.run(["c++filt", name], capture_output=True, text=True, check=True).stdout.strip() if shown != name else name
         i = unhang.explain(code.write("session.txt", stop(store, function=frame, tail=" ()") + here(code, store, plain))).first
-        t.same((i.value("instruction"), i.value("source")), (code.instruction(store), "k.cl:17"), f"by function and offset: {plain}; the line is the code's")
+        t.same((i.value("instruction"), i.value("source")), (code.instruction(store), "k.cl:19"), f"by function and offset: {plain}; the line is the code's")
 
 
 def test_not_found(t, unhang, code):
@@ -263,6 +270,8 @@ def test_umr(t, unhang, code):
     for name, text in (("no words", umr(code, barrier, words=False)), ("few words", umr(code, barrier, before=0, behind=2)), ("other words", umr(code, barrier).replace("= 0x", "= 0xf").replace("= 0xfb", "= 0xb"))):
         i = unhang.explain(code.write("umr.txt", hang + text)).first
         t.same((i.value("kernel_name"), i.value("pc")), (None, f"0x{AT + barrier:x}"), f"{name}: no guess")
+    i = unhang.explain(code.write("umr.txt", hang + umr(code, code.find("twin", "global_store"), before=3, behind=3))).first
+    t.same((i.value("kernel_name"), bool(i.value("pc"))), (None, True), "code that is in two places: no guess")
     t.same(unhang.explain(code.write("umr.txt", hang + umr(code, barrier, behind=2, before=0))).first.value("instruction"), "s_barrier", "what umr shows is kept")
 
 

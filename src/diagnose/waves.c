@@ -201,11 +201,11 @@ static void name_source(struct incident *i, struct diag_event *e)
 {
 	struct str file = diag_value(e, "source_file"), line = diag_value(e, "source_line"),
 		   access = diag_value(e, "access_source");
-	if (!access.n && !file.n && memchr(line.p, ':', line.n)) // a debugger's
+	if (!access.n && !file.n && str_find(line, S(":")) > 0) // a debugger's
 		access = line;
-	while (memchr(file.p, '/', file.n))
+	while (str_find(file, S("/")) >= 0)
 		str_split(&file, '/');
-	while (memchr(access.p, '/', access.n))
+	while (str_find(access, S("/")) >= 0)
 		str_split(&access, '/');
 	if (access.n)
 		diag_conclude(i, e, "source", access);
