@@ -23,6 +23,7 @@ PID, PCI = 4242, "0000:c1:00.0"
 LOADED, KERNARG = 0x7f00a0000000, 0x7f3400000000
 BUFFER, SIZE = 0x7f332fc00000, 0x400000
 END = BUFFER + SIZE
+NEIGHBOUR = END + 0x100000
 NOWHERE = 0x123400000000
 
 HEADER = """static inline float load(global const float *p, int i)
@@ -125,7 +126,7 @@ class Code:
     def core(self, waves, kernels=("saxpy",), exceptions=0, objects=None, **more):
         """Packet N runs the N-th of @kernels; its arguments are of saxpy."""
         packets = {n: Packet(self.object.symbol(k + ".kd"), (4096, 1, 1), kernarg=KERNARG) for n, k in enumerate(kernels)}
-        memories = [Memory(BUFFER, SIZE), Memory(KERNARG, pieces=[(0, struct.pack("<QQfi", BUFFER, END + 64, 1.5, 1 << 20))])]
+        memories = [Memory(BUFFER, SIZE), Memory(NEIGHBOUR, 0x1000), Memory(KERNARG, pieces=[(0, struct.pack("<QQfi", BUFFER, END + 64, 1.5, 1 << 20))])]
         return Core([Agent(self.gfx, 0x1234, fields={"location": 0xc100})], [Queue(waves, packets, 0x1234, exceptions=1 << 30 | exceptions)],
                     [self.object] if objects is None else objects, memories, pid=PID, **more)
 
@@ -215,13 +216,15 @@ def test_fault(t, room, code):
     t.same((i.value("fault_lanes"), i.value("fault_place")), (f"16-{code.lanes - 1}", i.value("effective_place")), f"{g}: the fault is of these lanes")
     said = room.text(room.path)
     t.ok("(saxpy, k.h:4)" in said and f"The fault at {END:#x} is of this access: {load} at pc {address:#x} (k.h:4), lanes 16-{code.lanes - 1}." in said, f"{g}: the text says so", said[:1500])
+    t.ok(re.search(rf"{PCI} [^.]*\b{g}\b", said), f"{g}: which GPU", said[:300])
     before, _, arguments = said.partition("The kernel's arguments: ")
     t.ok("By the core's memory map the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
 
 
 PLACES = ((BUFFER, "inside", "at the begin of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER + 0x1000, "inside", "inside the 4 MiB buffer at 0x7f332fc00000, 4 KiB from its begin"), (END, "past", "right behind the end of the 4 MiB buffer at 0x7f332fc00000"),
           (END + 64, "past", "64 bytes past the end of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER - 16, "before", "16 bytes before the begin of the 4 MiB buffer at 0x7f332fc00000"),
-          (0x10, "null", "close to zero: a null pointer with a small offset"), (NOWHERE, "nowhere", "nowhere near any buffer"))
+          (NEIGHBOUR - 32, "before", f"32 bytes before the begin of the 4 KiB buffer at {NEIGHBOUR:#x}"),
+          (END + 0x1000, "past", "4 KiB past the end of the 4 MiB buffer at 0x7f332fc00000"), (0x10, "null", "close to zero: a null pointer with a small offset"), (NOWHERE, "nowhere", "nowhere near any buffer"))
 
 
 def test_places(t, unhang, code):
@@ -234,6 +237,7 @@ def test_places(t, unhang, code):
                f"an address {relation} ({place})")
         said = room.text(*paths)
         first = said.split(" 0000:")[0]
+        t.same("--precise-memory" in said, relation == "inside", f"an address {relation}: the exact instruction is asked for where it is not known")
         ends = f": saxpy (k.h:4), {hex(address) if relation == 'null' else place}."
         t.ok(f", {place}: another access was it" in said if relation == "inside" else first.endswith(ends), f"an address {relation}: the text says so",
              said[:1200])
@@ -263,6 +267,11 @@ def test_which_lane(t, unhang, code):
         t.ok(f"is of this access: {culprit} at pc" in room.text(*paths, fault), "the kernel's fault is of that one")
     room = Room(unhang)
     wave = code.wave(code.find("lost", "s_nop")[0], reason="memory_violation", vgprs=dict(zip((4, 5), bad)))
+    i = explain(t, unhang, *room.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
+    t.same((i.value("access_instruction"), i.value("effective_address")), (code.find("lost", "global_load")[1], hex(END)),
+           "an address right behind a buffer is one, though the load writes over it")
+    room = Room(unhang)
+    wave = code.wave(code.find("lost", "s_nop")[0], reason="memory_violation", vgprs={4: [0] * code.lanes, 5: [NOWHERE >> 32] * code.lanes})
     i = explain(t, unhang, *room.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
     t.same((i.value("access_instruction"), i.value("effective_address")), (code.find("lost", "global_load")[1], None), "registers that the load itself overwrote give no address")
     t.ok("its address is not known" in room.text(room.path), "the text says why")
@@ -413,9 +422,9 @@ def test_lone(t, unhang, code):
     i = a.first
     t.same((a.classes, [e["event"] for e in i.timeline if e["role"] == "cause"]), (["gpu-page-fault-unmapped"], ["queue-error"]), "a lone gpucore: the error of its queue")
     notes = " ".join(n["text"] for n in a.document["notes"])
-    t.ok("core" in notes and "waves" in notes, "it says that the waves are missing, and how to get them", notes)
+    t.ok("lacks the memory of its process" in notes and len(a.document["notes"]) == 1, "it says once that the waves are missing, and how to get them", notes)
     said = room.text(gpu)
-    t.ok("Which wave that was is not in this evidence." in said and "unhang explain gpucore.PID core.PID" in said and "pc 0x" not in said, "nothing of waves that are not there", said[:1500])
+    t.ok("Which wave that was is not in this evidence." in said and f"unhang explain gpucore.{PID} core.{PID}" in said and "pc 0x" not in said, "nothing of waves that are not there", said[:1500])
     core.queues[0].packets[1] = Packet(code.object.symbol("spin.kd"))
     gpu, host = room.pair(core, code)
     host.unlink()
@@ -442,7 +451,7 @@ def test_waiting(t, unhang, code):
     t.ok("barrier" in waits.get(("meet", hex(barrier)), "") and "barrier" in waits.get(("meet", hex(arrived)), ""), f"{code.gfx}: a barrier, by the instruction at or before the pc", waits)
     t.ok("vector memory" in waits.get(("check", hex(waitcnt)), ""), f"{code.gfx}: loads that are under way", waits)
     said = room.text(*paths)
-    t.ok(said.startswith("Waves of a kernel wait and do not come to their end: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
+    t.ok(said.startswith("Waves of a kernel were waiting when the core was written: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
     running = code.core([code.wave(code.object.symbol("saxpy"))])
     a = explain(t, unhang, *Room(unhang).pair(running, code), name="running")
     t.ok(a.classes == ["silent-hang"] and a.first.value("waits_for") is None, f"{code.gfx}: a wave that computes waits for nothing", a.classes)

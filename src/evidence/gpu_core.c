@@ -82,6 +82,7 @@ struct reading {
 	struct target_code code;
 	struct arena arena;
 	int64_t pid;
+	bool lone; // without the core of its process
 	size_t nwaves;
 	const struct wave *waves;
 	const struct where **where;
@@ -382,12 +383,14 @@ static void tell_problems(struct reading *r)
 {
 	struct request queues = { .kind = REQUEST_QUEUES };
 	target_ask(r->target, &queues);
-	for (size_t i = 0; i < queues.n && i < QUEUES_TOLD; i++)
-		tell_note(r, queues.queues[i].problem);
 	struct str lines[] = { r->target->problems(r->target), text_str(&r->code.set.problems) };
+	bool known_to_lack = r->lone && lines[0].n;
 	for (size_t i = 0; i < 2; i++)
 		while (lines[i].n)
 			tell_note(r, str_split(&lines[i], '\n'));
+	for (size_t i = 0; i < queues.n && i < QUEUES_TOLD; i++)
+		if (!known_to_lack || !str_ends(queues.queues[i].problem, S("is not in the core")))
+			tell_note(r, queues.queues[i].problem);
 	for (size_t i = 0; i < r->nwaves; i++)
 		if (r->where[i]->no_instructions.n) {
 			tell_note(r, arena_printf(&r->arena, "No instructions are shown: " STR_FMT,
@@ -453,6 +456,7 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 				r.pid = cores[h].pid ? cores[h].pid : r.pid;
 				cores[h].has_gpu = true;
 			}
+		r.lone = k == 1;
 		r.out.source = cores[i].evidence;
 		struct code_places places = { .beside = cores[i].file.name };
 		places.paths = code_shelf_paths(out->code, &places.n);

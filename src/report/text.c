@@ -139,6 +139,8 @@ static void put_summary(const struct text_report *t, const struct incident *i)
 	if (i->gpu.name.n)
 		text_printf(&parts[0], "%s" STR_FMT " (" STR_FMT ")", parts[0].n ? "  " : "", STR_ARG(i->gpu.name),
 			    STR_ARG(i->gpu.gfx));
+	else if (i->gpu.gfx.n)
+		text_printf(&parts[0], "  " STR_FMT, STR_ARG(i->gpu.gfx));
 	if (incident_get(i, S("kernel"), 0, &kernel))
 		text_printf(&parts[1], "kernel " STR_FMT, STR_ARG(kernel));
 	if (i->begin.clock != TIME_NONE && i->end.seconds > i->begin.seconds)
