@@ -559,6 +559,10 @@ def test_agent(t, unhang, code):
     room.write(saved, build.data)
     t.same(found([log], "another build"), ("saxpy", None, None, None, None, None), f"{g}: another build's object is not used")
     (room.path / saved).unlink()
+    tiny = Code(g, unhang.directory / "tiny", "kernel void nothing(void) {}\n")
+    for name, data in (("a", tiny.data), ("b", build.data), ("c", code.data)):
+        room.write(f"renamed/{name}", data)
+    t.same(found([log, "--code", room.path / "renamed"], "agent renamed"), known, f"{g}: of several renamed objects the one that has this code")
 
 
 # --- packed ---

@@ -122,7 +122,18 @@ struct taking {
 	bool all, several; // all: go on, to see whether there are several
 };
 
-/** What was loaded there has code at the pc; a file that has none is another one. */
+/** What was loaded there has code at the pc, and the instruction that the text has there; a file that has not is another one. */
+static bool is_it(struct code_set *set, struct loaded *l, const struct code_anchor *anchor, uint64_t pc)
+{
+	struct where w;
+	if (!code_object_symbol(l->object, pc - l->base))
+		return false;
+	if (!anchor->instruction.n)
+		return true;
+	code_where_in(set, l, &pc, 1, 0, &w);
+	return wave_code_is(&w, anchor->instruction);
+}
+
 static bool take(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct taking *t = ctx;
@@ -133,7 +144,7 @@ static bool take(void *ctx, struct str name, char *bytes, size_t size)
 		set->problems.n = before;
 		return false;
 	}
-	if (!find_base(&set->arena, l->object, t->anchor, &l->base) || !code_object_symbol(l->object, t->pc - l->base)) {
+	if (!find_base(&set->arena, l->object, t->anchor, &l->base) || !is_it(set, l, t->anchor, t->pc)) {
 		code_set_drop(set, l);
 		return false;
 	}
@@ -186,6 +197,7 @@ static struct loaded *find_object(struct code_shelf *s, struct str evidence, con
 	e.anchor.function = arena_str(a, anchor->function);
 	e.anchor.bytes = arena_str(a, anchor->bytes);
 	e.anchor.gfx = arena_str(a, anchor->gfx);
+	e.anchor.instruction = (struct str){ 0 }; // of one pc only
 	vec_push(&s->entries, e);
 	return e.loaded;
 }

@@ -618,9 +618,11 @@ static const struct window_of_code *code_for(const struct debug_agent *d, const 
 static void tell_code(struct debug_agent *d, const struct group *g, const struct window_of_code *c, struct event *e)
 {
 	struct wave *w = g->first;
-	const struct code_anchor anchor = { .uri = c->uri, .loaded_at = c->uri.n ? c->loaded_at : 0 };
+	const struct code_anchor anchor = { .uri = c->uri,
+					    .loaded_at = c->uri.n ? c->loaded_at : 0,
+					    .instruction = c->pc == w->pc ? c->instruction : (struct str){ 0 } };
 	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, &anchor, w->pc) : NULL;
-	if (!at || (c->pc == w->pc && c->instruction.n && !wave_code_is(at, c->instruction)))
+	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
 		return;
 	struct wave_code code = {
 		.know = d->out.know, .where = at, .reason = w->reason, .values = e->values, .nvalues = e->nvalues

@@ -20,7 +20,7 @@ struct wave_code {
 	const struct address_range *map; // of the memory that existed; NULL: not known
 	size_t nmap;
 	uint64_t lds_bytes; // of its workgroup; 0: none, or not known
-	bool in_barrier; // the wave's own status says so
+	bool in_barrier;    // the wave's own status says so
 };
 
 /** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the address of each lane
@@ -46,7 +46,8 @@ struct code_anchor {
 	uint64_t function_at; // its first instruction
 	struct str bytes;     // of the code in memory
 	uint64_t bytes_at;
-	struct str gfx; // of the GPU; empty: any
+	struct str gfx;         // of the GPU; empty: any
+	struct str instruction; // that the text has at the pc; empty: it has none
 };
 
 struct code_shelf *code_shelf_new(void);
