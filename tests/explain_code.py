@@ -40,7 +40,7 @@ kernel void saxpy(global const float *x, global float *y, float a, int n)
 	int i = __builtin_amdgcn_workgroup_id_x() * 64 + __builtin_amdgcn_workitem_id_x();
 	float v = load(x, i);
 	__asm volatile("s_nop 1");
-	if (i < n)
+	if (i < n + *(constant int *)__builtin_amdgcn_implicitarg_ptr())
 		y[i] = a * v;
 }
 kernel void spin(volatile global int *flag)
