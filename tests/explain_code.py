@@ -270,11 +270,11 @@ def test_which_lane(t, unhang, code):
     i = explain(t, unhang, *room.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
     t.same((i.value("access_instruction"), i.value("effective_address")), (code.find("lost", "global_load")[1], hex(END)),
            "an address right behind a buffer is one, though the load writes over it")
-    room = Room(unhang)
+    other = Room(unhang)
     wave = code.wave(code.find("lost", "s_nop")[0], reason="memory_violation", vgprs={4: [0] * code.lanes, 5: [NOWHERE >> 32] * code.lanes})
-    i = explain(t, unhang, *room.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
+    i = explain(t, unhang, *other.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
     t.same((i.value("access_instruction"), i.value("effective_address")), (code.find("lost", "global_load")[1], None), "registers that the load itself overwrote give no address")
-    t.ok("its address is not known" in room.text(room.path), "the text says why")
+    t.ok("its address is not known" in other.text(other.path), "the text says why")
     load, pc = code.find("lost", "global_load")[1], code.find("lost", "global_load")[0]
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
