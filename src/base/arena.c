@@ -81,15 +81,16 @@ void arena_free(struct arena *a)
 	a->total = 0;
 }
 
-static void text_room(struct text *t, size_t more)
+char *text_room(struct text *t, size_t more)
 {
 	if (t->cap - t->n > more)
-		return;
+		return t->p + t->n;
 	size_t cap = t->cap ? t->cap : 256;
 	while (cap - t->n <= more)
 		cap *= 2;
 	t->p = mem_check(realloc(t->p, cap));
 	t->cap = cap;
+	return t->p + t->n;
 }
 
 void text_add(struct text *t, struct str s)

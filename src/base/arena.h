@@ -53,6 +53,8 @@ struct text {
 };
 
 void text_add(struct text *t, struct str s);
+/** Where @more characters may be written behind the text; who does adds them to its length. */
+char *text_room(struct text *t, size_t more);
 void text_printf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(struct text *t, const char *format, va_list ap);
 void text_free(struct text *t);

@@ -219,12 +219,17 @@ static struct line *compose_lines(struct hunt *h, struct text *texts)
 	for (size_t i = 0; i < n; i++) {
 		const struct hit *m = &h->matches.data[i];
 		const struct where w = code_where_one(&h->set, m->in, m->pc);
-		lines[i] = (struct line){ m->asked, m->number, texts->n, 0 };
+		struct line *l = &lines[m->number];
+		*l = (struct line){ m->asked, m->number, texts->n, 0 };
 		report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, texts);
-		lines[i].end = texts->n;
+		l->end = texts->n;
 	}
-	if (n)
-		qsort(lines, n, sizeof(*lines), by_place);
+	// Mostly they are in order already.
+	for (size_t i = 1; i < n; i++)
+		if (lines[i].asked < lines[i - 1].asked) {
+			qsort(lines, n, sizeof(*lines), by_place);
+			break;
+		}
 	return lines;
 }
 
@@ -257,7 +262,8 @@ static void find_others(struct hunt *h)
 		if (!l)
 			continue;
 		h->asked[i].found = true;
-		vec_push(&h->matches, ((struct hit){ i, h->matches.len, l, h->asked[i].value }));
+		const struct hit m = { i, h->matches.len, l, h->asked[i].value };
+		vec_push(&h->matches, m);
 	}
 }
 

@@ -206,17 +206,6 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 
 enum { NUMBERS_MOST = 64 }; // bytes of the numbers behind a name, and what stands between them
 
-/** Room for so many bytes behind the text. */
-static char *reserve(struct text *t, size_t n)
-{
-	if (t->cap - t->n < n) {
-		size_t cap = 2 * (t->cap + n);
-		t->p = mem_grow(t->p, t->cap, cap);
-		t->cap = cap;
-	}
-	return t->p + t->n;
-}
-
 static char *add(char *p, struct str s)
 {
 	memcpy(p, s.p, s.n);
@@ -234,13 +223,13 @@ static void compose_line(struct text *to, const struct where *w)
 {
 	struct code_frame frames[CODE_FRAMES];
 	size_t n = code_where_frames(w, frames);
-	char *p = reserve(to, w->name.n + NUMBERS_MOST);
+	char *p = text_room(to, w->name.n + NUMBERS_MOST);
 	p = add_number(p, S("0x"), w->pc, 16);
 	p = add(add(p, S("  ")), w->name);
 	p = add_number(p, S(" +0x"), w->offset, 16);
 	to->n = (size_t)(p - to->p);
 	for (size_t i = 0; i < n; i++) {
-		p = reserve(to, frames[i].file.n + NUMBERS_MOST);
+		p = text_room(to, frames[i].file.n + NUMBERS_MOST);
 		p = add(p, i ? S(" < ") : S("   "));
 		if (frames[i].file.n)
 			p = add(p, frames[i].file);
