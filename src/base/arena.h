@@ -10,6 +10,7 @@
 #include "base/str.h"
 
 void *mem_alloc(size_t size); // zeroed
+void *mem_large(size_t size); // for a file's bytes: not zeroed
 void *mem_grow(void *p, size_t old_size, size_t new_size);
 
 struct arena {

@@ -334,7 +334,7 @@ void walk_hand_over(struct walk *w, struct stretch s)
 	if (!w->window) {
 		found.bytes.p = (const char *)w->f->data + w->f->at + s.begin;
 	} else {
-		found.bytes.p = copy = mem_alloc(size + 1);
+		found.bytes.p = copy = mem_large(size + 1);
 		have_pages(copy, size);
 		found.ours = &copy;
 		if (!file_read(w->f, s.begin, copy, size)) {

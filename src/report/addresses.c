@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
+#include "base/sort.h"
 #include "report/look.h"
 
 enum { PAGE = 4096 };
@@ -182,54 +183,37 @@ static void print_line(FILE *out, struct str line)
 	print_str(out, S("\n"));
 }
 
-static int by_address(const void *a, const void *b)
-{
-	const struct hit *x = a, *y = b;
-	if (x->in != y->in)
-		return x->in < y->in ? -1 : 1;
-	return x->pc < y->pc ? -1 : x->pc > y->pc;
-}
-
+/** Of a hit, by its number. */
 struct line {
-	size_t asked, number; // of the hit
-	size_t begin, end;    // of its text
+	size_t asked;
+	size_t begin, end; // of its text
 };
 
-static int by_place(const void *a, const void *b)
+static void compose(struct hunt *h, const struct hit *m, struct line *lines, struct text *texts)
 {
-	const struct line *x = a, *y = b;
-	if (x->asked != y->asked)
-		return x->asked < y->asked ? -1 : 1;
-	return x->number < y->number ? -1 : 1;
+	const struct where w = code_where_one(&h->set, m->in, m->pc);
+	struct line *l = &lines[m->number];
+	*l = (struct line){ m->asked, texts->n, 0 };
+	report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, texts);
+	l->end = texts->n;
 }
 
-/** The lines of all hits, in the order of addresses, in which neighbours are still in the processor's cache; then sorted as they were asked
- * for. */
+/** The lines of all hits, made in the order of addresses: what neighbours need is still in the processor's cache. */
 static struct line *compose_lines(struct hunt *h, struct text *texts)
 {
 	size_t n = h->matches.len;
 	struct line *lines = mem_alloc(n * sizeof(*lines) + 1);
-	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
-	if (n)
-		qsort(h->matches.data, n, sizeof(*h->matches.data), by_address);
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *keys = mem_alloc(n * sizeof(*keys) + 1);
 	for (size_t begin = 0, count; begin < n; begin += count) {
+		struct hit *hits = h->matches.data + begin;
 		count = same_object(h, begin, pcs);
-		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
+		code_where_expect(&h->set, hits->in, pcs, count);
+		for (size_t i = 0; i < count; i++)
+			keys[i] = (pcs[i] - hits->in->base) / 4 << 32 | i;
+		sort_upper(keys, pcs, count);
+		for (size_t i = 0; i < count; i++)
+			compose(h, &hits[(uint32_t)keys[i]], lines, texts);
 	}
-	for (size_t i = 0; i < n; i++) {
-		const struct hit *m = &h->matches.data[i];
-		const struct where w = code_where_one(&h->set, m->in, m->pc);
-		struct line *l = &lines[m->number];
-		*l = (struct line){ m->asked, m->number, texts->n, 0 };
-		report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, texts);
-		l->end = texts->n;
-	}
-	// Mostly they are in order already.
-	for (size_t i = 1; i < n; i++)
-		if (lines[i].asked < lines[i - 1].asked) {
-			qsort(lines, n, sizeof(*lines), by_place);
-			break;
-		}
 	return lines;
 }
 
@@ -237,11 +221,17 @@ static struct line *compose_lines(struct hunt *h, struct text *texts)
 static void report_lines(struct hunt *h, FILE *out)
 {
 	struct text texts = { 0 };
+	size_t n = h->matches.len, at = 0;
 	_cleanup_free_ struct line *lines = compose_lines(h, &texts);
-	size_t at = 0;
+	_cleanup_free_ uint64_t *order = mem_alloc(n * sizeof(*order) + 1), *room = mem_alloc(n * sizeof(*room) + 1);
+	for (size_t i = 0; i < n; i++)
+		order[i] = (uint64_t)lines[i].asked << 32 | i;
+	sort_upper(order, room, n);
 	for (size_t i = 0; i < h->n; i++) {
-		for (; at < h->matches.len && lines[at].asked == i; at++)
-			print_line(out, str_cut(str_from(text_str(&texts), lines[at].begin), lines[at].end - lines[at].begin));
+		for (; at < n && order[at] >> 32 == i; at++) {
+			const struct line *l = &lines[(uint32_t)order[at]];
+			print_line(out, str_cut(str_from(text_str(&texts), l->begin), l->end - l->begin));
+		}
 		if (!h->asked[i].found) {
 			struct where w;
 			const struct found_address f = not_found(h, i, &w);
