@@ -32,6 +32,7 @@ void *mem_large(size_t size)
 	void *p = NULL;
 	if (size < HUGE_PAGE)
 		return mem_alloc(size);
+	size = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	if (posix_memalign(&p, HUGE_PAGE, size))
 		p = NULL;
 	mem_check(p);
