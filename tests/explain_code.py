@@ -61,6 +61,7 @@ kernel void check(global const int *x)
 }
 ONE(g_load, "global_load_dword v9, v[4:5], off offset:16")
 ONE(g_base, "global_load_dword v9, v4, s[6:7] offset:-8")
+ONE(g_vcc, "global_load_dword v9, v4, vcc")
 ONE(g_store, "global_store_dwordx2 v[4:5], v[8:9], off")
 ONE(g_atomic, "global_atomic_add v[4:5], v9, off")
 ONE(f_load, "flat_load_dword v9, v[4:5]")
@@ -320,6 +321,7 @@ def test_accesses(t, unhang, code):
     descriptor = {8: BUFFER & 0xffffffff, 9: BUFFER >> 32, 10: 0x40000000, 11: 0x27000}
     cases = (("g_load", dict(vgprs=pair), [END + 16 + 4 * n for n in range(code.lanes)], "loads 4 bytes per lane from global memory"),
              ("g_base", dict(vgprs=offsets, sgprs=base), [BUFFER + 0x100 - 8 + 8 * n for n in range(code.lanes)], "loads 4 bytes per lane from global memory"),
+             ("g_vcc", dict(vgprs=offsets, vcc=BUFFER), [BUFFER + 0x100 + 8 * n for n in range(code.lanes)], "loads 4 bytes per lane from global memory"),
              ("g_store", dict(vgprs=pair), code.spread(END), "stores 8 bytes per lane to global memory"),
              ("g_atomic", dict(vgprs=pair), code.spread(END), "atomic"),
              ("f_load", dict(vgprs=pair), code.spread(END), "loads 4 bytes per lane from memory"),
@@ -517,7 +519,7 @@ def test_no_disassembler(t, unhang, code):
 def agent_dump(code, pc, text, uri, registers, reason="MEMORY_VIOLATION", function="saxpy"):
     """What rocm-debug-agent prints of one wave."""
     out = [f"wave_1: pc=0x{pc:x} (kernel_code_entry=0x{code.object.symbol(function):x} <{function}>) (stopped, reason: {reason})", "", "system registers:",
-           f"            m0: 00000000        status: 00012461           exec: {(1 << code.lanes) - 1:0{code.lanes // 4}x}", "scalar registers:",
+           f"            m0: 00000000        status: 00012461           exec: {(1 << code.lanes) - 1:0{code.lanes // 4}x}            vcc: {BUFFER & (1 << code.lanes) - 1:0{code.lanes // 4}x}", "scalar registers:",
            "            s0: 30000000           s1: 00007f33", "vector registers:"]
     out += [f"            v{n}: " + " ".join(f"[{lane}] {value:08x}" for lane, value in enumerate(values)) for n, values in registers.items()]
     out += ["", f"Disassembly for function {function}:", f"    code object: {uri}", f"    loaded at: [0x{LOADED:x}-0x{LOADED + 0x4000:x}]", "",
@@ -559,6 +561,9 @@ def test_agent(t, unhang, code):
     room.write(saved, build.data)
     t.same(found([log], "another build"), ("saxpy", None, None, None, None, None), f"{g}: another build's object is not used")
     (room.path / saved).unlink()
+    pc, text = code.find("g_vcc", "global_load")
+    half = room.write("vcc.log", agent_dump(code, pc, text, uri, {4: code.spread(0x100)}, function="g_vcc"))
+    t.same(found([half, "--code", code.path], "vcc")[4], None if code.lanes == 32 else hex(BUFFER + 0x100), f"{g}: half of vcc is no address")
     tiny = Code(g, unhang.directory / "tiny", "kernel void nothing(void) {}\n")
     for name, data in (("a", tiny.data), ("b", build.data), ("c", code.data)):
         room.write(f"renamed/{name}", data)

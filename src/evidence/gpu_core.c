@@ -176,7 +176,7 @@ static void add_registers(struct reading *r, const struct wave *w, struct event 
 	}
 	struct wave_block last = { w->sgprs.address + 4 * (named - 2), 2 };
 	if (named >= 2 && wave_registers(r->target, &last, 1, vcc))
-		add_named(r, v, &n, "vcc", w->lanes / 4, w->lanes == 32 ? vcc[0] : vcc[0] | (uint64_t)vcc[1] << 32);
+		add_named(r, v, &n, "vcc", 16, vcc[0] | (uint64_t)vcc[1] << 32);
 	add_block(r, v, &n, "scalar", 's', &w->sgprs, 1);
 	if (!w->no_vgprs)
 		add_block(r, v, &n, "vector", 'v', &w->vgprs, w->lanes);
