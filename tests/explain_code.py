@@ -274,7 +274,8 @@ def test_which_lane(t, unhang, code):
     other = Room(unhang)
     wave = code.wave(code.find("lost", "s_nop")[0], reason="memory_violation", vgprs={4: [0] * code.lanes, 5: [NOWHERE >> 32] * code.lanes})
     i = explain(t, unhang, *other.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
-    t.same((i.value("access_instruction"), i.value("effective_address")), (code.find("lost", "global_load")[1], None), "registers that the load itself overwrote give no address")
+    t.same((i.value("access_instruction"), i.value("effective_address"), i.value("effective_place")),
+           (code.find("lost", "global_load")[1], None, None), "registers that the load itself overwrote give no address")
     t.ok("its address is not known" in other.text(other.path), "the text says why")
     load, pc = code.find("lost", "global_load")[1], code.find("lost", "global_load")[0]
     room.write("dmesg.txt", dmesg(END))
@@ -302,6 +303,17 @@ def test_which_wave(t, unhang, code):
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
     t.ok(said.startswith("A shader of python (4242) used memory") and "arguments" not in said, "a kernel that waits is not the one that made the fault", said[:600])
+
+
+def test_two_processes(t, unhang, code):
+    room = Room(unhang)
+    for pid, kernel in ((4242, "g_load"), (777, "g_store")):
+        core = code.core([code.wave(code.object.symbol(kernel), reason="memory_violation", vgprs=code.load_registers(code.spread(NOWHERE + pid * 0x1000)))], [kernel])
+        core.pid = pid
+        core.write_pair(room.path / f"gpucore.{pid}", room.path / f"core.{pid}")
+    a = explain(t, unhang, room.path, name="two processes")
+    found = {(i.value("pid", e["id"]), i.value("kernel_name", e["id"])) for i in a.incidents for e in i.events("waves-stopped")}
+    t.same(found, {(4242, "g_load"), (777, "g_store")}, "the cores of two processes are each read with their own")
 
 
 def test_order(t, unhang, code):
@@ -454,6 +466,10 @@ def test_waiting(t, unhang, code):
     t.ok("vector memory" in waits.get(("check", hex(waitcnt)), ""), f"{code.gfx}: loads that are under way", waits)
     said = room.text(*paths)
     t.ok(said.startswith("Waves of a kernel were waiting when the core was written: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
+    if code.part.major < 12:
+        marked = code.core([code.wave(code.object.symbol("saxpy"), status=1 << 12)])
+        i = explain(t, unhang, *Room(unhang).pair(marked, code), name="in a barrier by its status").first
+        t.ok("barrier" in (i.value("waits_for") or ""), f"{code.gfx}: a barrier, by the wave's own status", i.value("waits_for"))
     running = code.core([code.wave(code.object.symbol("saxpy"))])
     a = explain(t, unhang, *Room(unhang).pair(running, code), name="running")
     t.ok(a.classes == ["silent-hang"] and a.first.value("waits_for") is None, f"{code.gfx}: a wave that computes waits for nothing", a.classes)
@@ -610,7 +626,7 @@ def main():
         test_fault(t, Room(unhang), code)
         for test in (test_accesses, test_lds, test_trap, test_waiting, test_agent):
             test(t, unhang, code)
-    for test, gfx in ((test_places, "gfx90a"), (test_which_lane, "gfx1100"), (test_bounded, "gfx1030"), (test_which_wave, "gfx942"), (test_order, "gfx942"), (test_stomped, "gfx90a"), (test_stomped, "gfx1201"), (test_aperture, "gfx1030"),
+    for test, gfx in ((test_places, "gfx90a"), (test_which_lane, "gfx1100"), (test_bounded, "gfx1030"), (test_which_wave, "gfx942"), (test_two_processes, "gfx90a"), (test_order, "gfx942"), (test_stomped, "gfx90a"), (test_stomped, "gfx1201"), (test_aperture, "gfx1030"),
                       (test_lone, "gfx942"), (test_healthy, "gfx90a"), (test_code_files, "gfx1100"), (test_no_disassembler, "gfx90a"), (test_packed, "gfx1201")):
         test(t, unhang, codes[gfx])
     t.end()
