@@ -59,6 +59,11 @@ kernel void check(global const int *x)
 	if (x[__builtin_amdgcn_workitem_id_x()] < 0)
 		__builtin_trap();
 }
+kernel void stop(void)
+{
+	__asm volatile("s_trap 2");
+	__asm volatile("s_nop 3");
+}
 ONE(g_load, "global_load_dword v9, v[4:5], off offset:16")
 ONE(g_base, "global_load_dword v9, v4, s[6:7] offset:-8")
 ONE(g_vcc, "global_load_dword v9, v4, vcc")
@@ -375,6 +380,12 @@ def test_lds(t, unhang, code):
 
 # --- other reasons ---
 
+def test_trap_line(t, unhang, code):
+    trap, behind = code.find("stop", "s_trap 2")[0], code.find("stop", "s_trap 2", 1)[0]
+    i = explain(t, unhang, *Room(unhang).pair(code.core([code.wave(behind, reason="assert_trap")], ["stop"]), code), name="trap").first
+    t.ok(i.value("source") == code.lines[trap] != code.lines[behind], "the line of a wave behind its trap is the trap's", i.value("source"))
+
+
 def test_trap(t, unhang, code):
     pcs = {code.find("check", "s_trap 2", n)[0] for n in (0, 1)}
     for pc in sorted(pcs):
@@ -626,7 +637,7 @@ def main():
         test_fault(t, Room(unhang), code)
         for test in (test_accesses, test_lds, test_trap, test_waiting, test_agent):
             test(t, unhang, code)
-    for test, gfx in ((test_places, "gfx90a"), (test_which_lane, "gfx1100"), (test_bounded, "gfx1030"), (test_which_wave, "gfx942"), (test_two_processes, "gfx90a"), (test_order, "gfx942"), (test_stomped, "gfx90a"), (test_stomped, "gfx1201"), (test_aperture, "gfx1030"),
+    for test, gfx in ((test_places, "gfx90a"), (test_which_lane, "gfx1100"), (test_bounded, "gfx1030"), (test_which_wave, "gfx942"), (test_two_processes, "gfx90a"), (test_order, "gfx942"), (test_trap_line, "gfx1100"), (test_stomped, "gfx90a"), (test_stomped, "gfx1201"), (test_aperture, "gfx1030"),
                       (test_lone, "gfx942"), (test_healthy, "gfx90a"), (test_code_files, "gfx1100"), (test_no_disassembler, "gfx90a"), (test_packed, "gfx1201")):
         test(t, unhang, codes[gfx])
     t.end()
