@@ -1,6 +1,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/print.h"
@@ -64,6 +65,9 @@ static int written(int status)
 
 int main(int argc, char **argv)
 {
+	enum { OUTPUT = 64 << 10 };
+	if (!isatty(STDOUT_FILENO))
+		setvbuf(stdout, NULL, _IOFBF, OUTPUT);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {
 		usage(stdout);
 		return written(EXIT_NOTHING_WRONG);

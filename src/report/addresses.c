@@ -17,7 +17,7 @@ struct asked {
 };
 
 struct hit {
-	size_t asked, number;
+	size_t asked;
 	struct loaded *in;
 	uint64_t pc;
 };
@@ -113,7 +113,7 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
 	size_t before = h->matches.len;
 	for (size_t i = 0; i < h->n; i++) {
-		struct hit m = { i, h->matches.len, l, 0 };
+		struct hit m = { i, l, 0 };
 		if (match_address(h, l, &h->asked[i], &m.pc)) {
 			h->asked[i].found = true;
 			vec_push(&h->matches, m);
@@ -177,71 +177,49 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
 }
 
-static void print_line(FILE *out, struct str line)
+static void print_found(const struct found_address *f, struct text *line, FILE *out)
 {
-	print_safe(out, line);
+	text_clear(line);
+	report_where_line(f, line);
+	print_safe(out, text_str(line));
 	print_str(out, S("\n"));
 }
 
-/** Of a hit, by its number. */
-struct line {
-	size_t asked;
-	size_t begin, end; // of its text
-};
-
-static void compose(struct hunt *h, const struct hit *m, struct line *lines, struct text *texts)
-{
-	const struct where w = code_where_one(&h->set, m->in, m->pc);
-	struct line *l = &lines[m->number];
-	*l = (struct line){ m->asked, texts->n, 0 };
-	report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, texts);
-	l->end = texts->n;
-}
-
-/** The lines of all hits, made in the order of addresses: what neighbours need is still in the processor's cache. */
-static struct line *compose_lines(struct hunt *h, struct text *texts)
+/** Numbers of the hits, in the order in which they were asked for. */
+static uint64_t *order_of_hits(const struct hunt *h)
 {
 	size_t n = h->matches.len;
-	struct line *lines = mem_alloc(n * sizeof(*lines) + 1);
-	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *keys = mem_alloc(n * sizeof(*keys) + 1);
-	for (size_t begin = 0, count; begin < n; begin += count) {
-		struct hit *hits = h->matches.data + begin;
-		count = same_object(h, begin, pcs);
-		code_where_expect(&h->set, hits->in, pcs, count);
-		for (size_t i = 0; i < count; i++)
-			keys[i] = (pcs[i] - hits->in->base) / 4 << 32 | i;
-		sort_upper(keys, pcs, count);
-		for (size_t i = 0; i < count; i++)
-			compose(h, &hits[(uint32_t)keys[i]], lines, texts);
-	}
-	return lines;
+	uint64_t *order = mem_alloc(n * sizeof(*order) + 1);
+	_cleanup_free_ uint64_t *room = mem_alloc(n * sizeof(*room) + 1);
+	for (size_t i = 0; i < n; i++)
+		order[i] = (uint64_t)h->matches.data[i].asked << 32 | i;
+	sort_upper(order, room, n);
+	return order;
 }
 
-/** One line for each of very many. */
+/** One line for each of very many: made and written while it is in the processor's cache. */
 static void report_lines(struct hunt *h, FILE *out)
 {
-	struct text texts = { 0 };
+	struct text line = { 0 };
+	struct where w;
 	size_t n = h->matches.len, at = 0;
-	_cleanup_free_ struct line *lines = compose_lines(h, &texts);
-	_cleanup_free_ uint64_t *order = mem_alloc(n * sizeof(*order) + 1), *room = mem_alloc(n * sizeof(*room) + 1);
-	for (size_t i = 0; i < n; i++)
-		order[i] = (uint64_t)lines[i].asked << 32 | i;
-	sort_upper(order, room, n);
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *order = order_of_hits(h);
+	for (size_t begin = 0, count; begin < n; begin += count) {
+		count = same_object(h, begin, pcs);
+		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
+	}
 	for (size_t i = 0; i < h->n; i++) {
 		for (; at < n && order[at] >> 32 == i; at++) {
-			const struct line *l = &lines[(uint32_t)order[at]];
-			print_line(out, str_cut(str_from(text_str(&texts), l->begin), l->end - l->begin));
+			const struct hit *m = &h->matches.data[(uint32_t)order[at]];
+			w = code_where_one(&h->set, m->in, m->pc);
+			print_found(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, &line, out);
 		}
 		if (!h->asked[i].found) {
-			struct where w;
 			const struct found_address f = not_found(h, i, &w);
-			struct text line = { 0 };
-			report_where_line(&f, &line);
-			print_line(out, text_str(&line));
-			text_free(&line);
+			print_found(&f, &line, out);
 		}
 	}
-	text_free(&texts);
+	text_free(&line);
 }
 
 /** What lies in no function still has its place. */
@@ -252,7 +230,7 @@ static void find_others(struct hunt *h)
 		if (!l)
 			continue;
 		h->asked[i].found = true;
-		const struct hit m = { i, h->matches.len, l, h->asked[i].value };
+		const struct hit m = { i, l, h->asked[i].value };
 		vec_push(&h->matches, m);
 	}
 }
