@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ARENA_BLOCK = 16 << 10 };
@@ -26,19 +25,7 @@ static void *mem_check(void *p)
 
 void *mem_alloc(size_t size) { return mem_check(calloc(1, size ? size : 1)); }
 
-void *mem_large(size_t size)
-{
-	enum { HUGE_PAGE = 2 << 20 };
-	void *p = NULL;
-	if (size < HUGE_PAGE)
-		return mem_alloc(size);
-	size = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-	if (posix_memalign(&p, HUGE_PAGE, size))
-		p = NULL;
-	mem_check(p);
-	madvise(p, size, MADV_HUGEPAGE); // which spares a page fault for each 4 KB
-	return p;
-}
+void *mem_large(size_t size) { return mem_check(malloc(size ? size : 1)); }
 
 void *mem_grow(void *p, size_t old_size, size_t new_size)
 {

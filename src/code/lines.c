@@ -158,30 +158,47 @@ static void set_place(const struct code_lines *l, struct code_frame *f, uint32_t
 	f->column = column;
 }
 
-size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_frame frames[static CODE_FRAMES])
+bool code_lines_place(const struct code_lines *l, uint64_t address, struct code_frame *ret, uint32_t *ret_scope)
 {
 	uint32_t at;
+	*ret = (struct code_frame){ 0 };
 	if (!code_offset(l, address, &at))
-		return 0;
+		return false;
 	const struct index_row *row = find_row(l, at);
 	uint32_t id = find_scope(l, at);
-	const struct index_scope *scope = item(l, INDEX_SCOPES, id);
-	if (!row && !scope)
-		return 0;
-	frames[0] = (struct code_frame){ 0 };
+	*ret_scope = id < l->counts[INDEX_SCOPES] ? id : CODE_NO_SCOPE;
 	if (row)
-		set_place(l, &frames[0], row->file, row->line, row->column);
+		set_place(l, ret, row->file, row->line, row->column);
+	return row || *ret_scope != CODE_NO_SCOPE;
+}
+
+bool code_lines_caller(const struct code_lines *l, uint32_t scope, struct code_frame *ret, uint32_t *ret_scope)
+{
+	const struct index_scope *s = item(l, INDEX_SCOPES, scope);
+	if (!s || s->parent >= scope) // it would lead round in a circle
+		return false;
+	*ret = (struct code_frame){ 0 };
+	set_place(l, ret, s->call_file, s->call_line, s->call_column);
+	*ret_scope = s->parent;
+	return true;
+}
+
+size_t code_lines_scopes(const struct code_lines *l) { return l->counts[INDEX_SCOPES]; }
+
+size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_frame frames[static CODE_FRAMES])
+{
+	uint32_t scope;
+	if (!code_lines_place(l, address, &frames[0], &scope))
+		return 0;
 	for (size_t n = 0;; n++) {
-		const struct index_scope *parent = scope && scope->parent < id ? item(l, INDEX_SCOPES, scope->parent) : NULL;
-		if (scope)
-			frames[n].function = text_of(l, item(l, INDEX_NAMES, scope->name));
-		frames[n].inlined = parent;
-		if (!parent || n + 1 == CODE_FRAMES)
+		const struct index_scope *s = item(l, INDEX_SCOPES, scope);
+		struct code_frame caller;
+		if (s)
+			frames[n].function = text_of(l, item(l, INDEX_NAMES, s->name));
+		frames[n].inlined = code_lines_caller(l, scope, &caller, &scope);
+		if (!frames[n].inlined || n + 1 == CODE_FRAMES)
 			return n + 1;
-		frames[n + 1] = (struct code_frame){ 0 };
-		set_place(l, &frames[n + 1], scope->call_file, scope->call_line, scope->call_column);
-		id = scope->parent;
-		scope = parent;
+		frames[n + 1] = caller;
 	}
 }
 

@@ -25,5 +25,14 @@ void code_lines_free(struct code_lines *l);
 struct str code_lines_note(const struct code_lines *l);
 /** Frames of @address, innermost first; 0 where nothing is known. Of more than CODE_FRAMES the outermost are left out. */
 size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_frame frames[static CODE_FRAMES]);
+
+// The same step by step, for those who look up so many that their callers are worth keeping.
+enum { CODE_NO_SCOPE = UINT32_MAX };
+/** The place of @address itself, and the scope that it is in. false where nothing is known. */
+bool code_lines_place(const struct code_lines *l, uint64_t address, struct code_frame *ret, uint32_t *ret_scope);
+/** Where the function of a scope was inlined, and the scope of that place, which has a smaller number; false where it was not. */
+bool code_lines_caller(const struct code_lines *l, uint32_t scope, struct code_frame *ret, uint32_t *ret_scope);
+size_t code_lines_scopes(const struct code_lines *l);
+
 /** The begin of the last line-table row at or before @address that an instruction surely begins at; false where there is none. */
 bool code_lines_row(const struct code_lines *l, uint64_t address, uint64_t *ret_begin);

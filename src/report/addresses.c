@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/print.h"
 #include "base/sort.h"
+#include "report/chains.h"
 #include "report/look.h"
 
 enum { PAGE = 4096 };
@@ -177,10 +178,10 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
 }
 
-static void print_found(const struct found_address *f, struct text *line, FILE *out)
+static void print_found(const struct found_address *f, struct chains *chains, struct text *line, FILE *out)
 {
 	text_clear(line);
-	report_where_line(f, line);
+	report_where_line(f, chains, line);
 	print_safe(out, text_str(line));
 	print_str(out, S("\n"));
 }
@@ -202,6 +203,7 @@ static void report_lines(struct hunt *h, FILE *out)
 {
 	struct text line = { 0 };
 	struct where w;
+	struct chains *chains = chains_new();
 	size_t n = h->matches.len, at = 0;
 	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *order = order_of_hits(h);
 	for (size_t begin = 0, count; begin < n; begin += count) {
@@ -212,14 +214,15 @@ static void report_lines(struct hunt *h, FILE *out)
 		for (; at < n && order[at] >> 32 == i; at++) {
 			const struct hit *m = &h->matches.data[(uint32_t)order[at]];
 			w = code_where_one(&h->set, m->in, m->pc);
-			print_found(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, &line, out);
+			print_found(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, chains, &line, out);
 		}
 		if (!h->asked[i].found) {
 			const struct found_address f = not_found(h, i, &w);
-			print_found(&f, &line, out);
+			print_found(&f, chains, &line, out);
 		}
 	}
 	text_free(&line);
+	chains_free(chains);
 }
 
 /** What lies in no function still has its place. */
