@@ -120,16 +120,11 @@ static void find_function(struct code_set *s, struct where *w)
 	w->name = code_set_name(s, w->function->name);
 }
 
-size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES])
-{
-	// Padding behind a function still has a line, which is not its own.
-	return w->function && w->in->lines ? code_lines_at(w->in->lines, w->address, frames) : 0;
-}
-
 static void find_frames(struct code_set *s, struct where *w)
 {
 	struct code_frame frames[CODE_FRAMES];
-	size_t n = code_where_frames(w, frames);
+	// Padding behind a function still has a line, which is not its own.
+	size_t n = w->function && w->in->lines ? code_lines_at(w->in->lines, w->address, frames) : 0;
 	if (!n)
 		return;
 	struct code_frame *copy = arena_alloc(&s->arena, n * sizeof(*copy));
@@ -285,13 +280,6 @@ void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs
 	ask_lines(s, l, addresses, n);
 }
 
-struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc)
-{
-	struct where w = { .pc = pc, .in = l, .address = pc - l->base };
-	find_function(s, &w);
-	return w;
-}
-
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret)
 {
 	if (context < 0)
@@ -299,7 +287,8 @@ void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, si
 	else
 		ask_lines(s, l, NULL, 0); // where instructions begin is asked for between them
 	for (size_t i = 0; i < n; i++) {
-		ret[i] = code_where_one(s, l, pcs[i]);
+		ret[i] = (struct where){ .pc = pcs[i], .in = l, .address = pcs[i] - l->base };
+		find_function(s, &ret[i]);
 		find_frames(s, &ret[i]);
 	}
 	if (n && context >= 0)

@@ -56,11 +56,5 @@ void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, 
 /** The same for addresses that are known to lie in @l. */
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret);
 
-// For very many addresses, of which nothing need be kept: first all of them, then one by one.
-
-/** Makes ready for these addresses in @l, and no others. */
+/** Makes ready for these addresses in @l, and no others: for whoever looks very many up by itself. */
 void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n);
-/** Without frames and instructions. */
-struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc);
-/** The frames of what code_where_one() found, with the names of functions as DWARF has them. */
-size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES]);

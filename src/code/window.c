@@ -49,11 +49,12 @@ static void written_by(struct written *w, const struct meaning *m)
 	w->all |= m->what && m->what->noperands && !m->understood;
 }
 
-static bool written_has(const struct written *w, const struct operand *o)
+/** Whether @o is among what was written, the first @from of it not counted. */
+static bool written_has(const struct written *w, size_t from, const struct operand *o)
 {
-	if (w->all && o->bank)
+	if (w->all && !from && o->bank)
 		return true;
-	for (size_t i = 0; i < w->registers.len; i++)
+	for (size_t i = from; i < w->registers.len; i++)
 		if (overlaps(&w->registers.data[i], o))
 			return true;
 	return false;
@@ -85,9 +86,9 @@ static bool was_waited(const struct passed *p, const struct meaning *access)
 	return false;
 }
 
-static bool writes_address(const struct written *w, const struct meaning *m)
+static bool writes_address(const struct written *w, size_t from, const struct meaning *m)
 {
-	return written_has(w, &m->address) || written_has(w, &m->base) || written_has(w, &m->offset);
+	return written_has(w, from, &m->address) || written_has(w, from, &m->base) || written_has(w, from, &m->offset);
 }
 
 size_t meaning_candidates(const struct know *k, const struct instruction *before, size_t n, unsigned spaces,
@@ -101,14 +102,12 @@ size_t meaning_candidates(const struct know *k, const struct instruction *before
 		meaning_of(k, before[i].text, &m);
 		if (ends_search(&m))
 			break;
-		struct meaning_candidate c = { .index = i, .meaning = m, .exec_changed = written_has(&p.written, &exec) };
-		c.clobbered = writes_address(&p.written, &m);
+		struct meaning_candidate c = { .index = i, .meaning = m, .exec_changed = written_has(&p.written, 0, &exec) };
+		c.clobbered = writes_address(&p.written, 0, &m);
 		c.waited = was_waited(&p, &m);
 		size_t before_own = p.written.registers.len;
 		written_by(&p.written, &m);
-		const struct written own = { { p.written.registers.data + before_own, p.written.registers.len - before_own, 0 },
-					     false };
-		c.overwritten = writes_address(&own, &m);
+		c.overwritten = before_own < p.written.registers.len && writes_address(&p.written, before_own, &m);
 		written_by_second(&p.written, k, before[i].text);
 		if (m.what->counters)
 			vec_push(&p.waits, m);

@@ -178,12 +178,51 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
 }
 
-static void print_found(const struct found_address *f, struct chains *chains, struct text *line, FILE *out)
+static void print_line(FILE *out, struct text *line)
 {
-	text_clear(line);
-	report_where_line(f, chains, line);
 	print_safe(out, text_str(line));
 	print_str(out, S("\n"));
+	text_clear(line);
+}
+
+/** What is at a hit. */
+struct spot {
+	const struct code_symbol *function;
+	struct code_frame here;
+	uint32_t scope;
+	bool placed; // here and scope are known
+};
+
+/** Looks hits of one object up in the order of their addresses, in which what neighbours need is still in the processor's cache. */
+static void look_up(struct hunt *h, const struct hit *hits, size_t n, struct spot *ret)
+{
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *order = mem_alloc(n * sizeof(*order) + 1);
+	struct loaded *l = hits->in;
+	for (size_t i = 0; i < n; i++) {
+		pcs[i] = hits[i].pc;
+		order[i] = (hits[i].pc - l->base) / 4 << 32 | i;
+	}
+	code_where_expect(&h->set, l, pcs, n);
+	sort_upper(order, pcs, n);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t k = (uint32_t)order[i];
+		uint64_t address = hits[k].pc - l->base;
+		struct spot *s = &ret[k];
+		s->function = code_object_symbol(l->object, address);
+		s->placed = s->function && l->lines && code_lines_place(l->lines, address, &s->here, &s->scope);
+	}
+}
+
+static struct spot *look_up_all(struct hunt *h)
+{
+	struct spot *spots = mem_alloc(h->matches.len * sizeof(*spots) + 1);
+	for (size_t begin = 0, n; begin < h->matches.len; begin += n) {
+		const struct hit *hits = h->matches.data + begin;
+		for (n = 1; begin + n < h->matches.len && hits[n].in == hits->in;)
+			n++;
+		look_up(h, hits, n, spots + begin);
+	}
+	return spots;
 }
 
 /** Numbers of the hits, in the order in which they were asked for. */
@@ -198,27 +237,37 @@ static uint64_t *order_of_hits(const struct hunt *h)
 	return order;
 }
 
-/** One line for each of very many: made and written while it is in the processor's cache. */
+static void print_spot(struct hunt *h, const struct hit *m, const struct spot *s, struct chains *chains, struct text *line)
+{
+	struct where w = { .pc = m->pc, .in = m->in, .address = m->pc - m->in->base, .function = s->function };
+	if (s->function) {
+		w.offset = w.address - s->function->address;
+		w.name = code_set_name(&h->set, s->function->name);
+	}
+	report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, line);
+	if (s->placed)
+		chains_add(chains, m->in->lines, &s->here, s->scope, line);
+}
+
+/** One line for each of very many. */
 static void report_lines(struct hunt *h, FILE *out)
 {
 	struct text line = { 0 };
-	struct where w;
 	struct chains *chains = chains_new();
-	size_t n = h->matches.len, at = 0;
-	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *order = order_of_hits(h);
-	for (size_t begin = 0, count; begin < n; begin += count) {
-		count = same_object(h, begin, pcs);
-		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
-	}
+	size_t at = 0;
+	_cleanup_free_ struct spot *spots = look_up_all(h);
+	_cleanup_free_ uint64_t *order = order_of_hits(h);
 	for (size_t i = 0; i < h->n; i++) {
-		for (; at < n && order[at] >> 32 == i; at++) {
-			const struct hit *m = &h->matches.data[(uint32_t)order[at]];
-			w = code_where_one(&h->set, m->in, m->pc);
-			print_found(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, chains, &line, out);
+		for (; at < h->matches.len && order[at] >> 32 == i; at++) {
+			uint32_t k = (uint32_t)order[at];
+			print_spot(h, &h->matches.data[k], &spots[k], chains, &line);
+			print_line(out, &line);
 		}
 		if (!h->asked[i].found) {
+			struct where w;
 			const struct found_address f = not_found(h, i, &w);
-			print_found(&f, chains, &line, out);
+			report_where_line(&f, &line);
+			print_line(out, &line);
 		}
 	}
 	text_free(&line);

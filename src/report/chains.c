@@ -34,7 +34,7 @@ static char *add(char *p, struct str s)
 	return p + s.n;
 }
 
-void add_place(struct text *to, struct str before, const struct code_frame *f)
+static void add_place(struct text *to, struct str before, const struct code_frame *f)
 {
 	char *p = text_room(to, before.n + f->file.n + PLACE_MOST), room[NUMBER_DIGITS];
 	p = add(add(add(p, before), f->file), S(":"));
@@ -55,7 +55,8 @@ static void begin(struct chains *c, const struct code_lines *l)
 	text_clear(&c->text);
 }
 
-struct str chains_of(struct chains *c, const struct code_lines *l, uint32_t scope)
+/** The callers of what is in @scope. */
+static struct str chain_of(struct chains *c, const struct code_lines *l, uint32_t scope)
 {
 	struct code_frame calls[CODE_FRAMES];
 	uint32_t scopes[CODE_FRAMES], n = 0, depth = 0;
@@ -88,4 +89,10 @@ struct str chains_of(struct chains *c, const struct code_lines *l, uint32_t scop
 		c->chains[scopes[n]] = upper;
 	}
 	return str_cut(str_from(text_str(&c->text), upper.at), upper.n);
+}
+
+void chains_add(struct chains *c, const struct code_lines *l, const struct code_frame *here, uint32_t scope, struct text *to)
+{
+	add_place(to, S("   "), here);
+	text_add(to, chain_of(c, l, scope));
 }

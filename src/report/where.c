@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
-#include "report/chains.h"
 #include "report/look.h"
 #include "report/source_text.h"
 
@@ -205,33 +204,22 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 
 // --- many addresses ---
 
-
 /** Many addresses are read by eye for what differs. stdio and printf would take their time for each word. */
-static void compose_line(struct text *to, const struct where *w, struct chains *chains)
+void report_where_line(const struct found_address *f, struct text *to)
 {
-	struct code_frame here;
-	uint32_t scope;
+	const struct where *w = f->where;
 	char room[NUMBER_DIGITS];
+	if (!w->function) {
+		add_asked(to, f);
+		add_missed(to, f);
+		return;
+	}
 	text_add(to, S("0x"));
 	text_add(to, number_digits(room, w->pc, 16));
 	text_add(to, S("  "));
 	text_add(to, w->name);
 	text_add(to, S(" +0x"));
 	text_add(to, number_digits(room, w->offset, 16));
-	if (!w->in->lines || !code_lines_place(w->in->lines, w->address, &here, &scope))
-		return;
-	add_place(to, S("   "), &here);
-	text_add(to, chains_of(chains, w->in->lines, scope));
-}
-
-void report_where_line(const struct found_address *f, struct chains *chains, struct text *to)
-{
-	if (f->where->function) {
-		compose_line(to, f->where, chains);
-	} else {
-		add_asked(to, f);
-		add_missed(to, f);
-	}
 }
 
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
