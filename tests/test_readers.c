@@ -19,8 +19,8 @@
 enum {
 	SEEDS_MAX = 64,
 	SATURATE = 20000, // lines after which what a reader keeps is full, or grows by a word for each line
-	REPEAT = 40000,
-	GROWTH_BYTES = 512 << 10, // for REPEAT lines: a word for each, and no more
+	REPEAT = 10000,
+	GROWTH_BYTES = 128 << 10, // for REPEAT lines: a word for each, and no more
 	READER_BYTES = 20 << 20,  // what a reader may keep at most
 	LONG_NAME = 100 << 10,
 	LONG_LOG = 400 << 10, // more than is matched line by line

@@ -74,13 +74,48 @@ static size_t room_for(size_t bytes)
 	return bytes < ROOM_LEAST / ROOM_FACTOR ? (size_t)ROOM_LEAST : bytes * ROOM_FACTOR;
 }
 
-struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n, struct code_lines **ret)
+struct lines_job {
+	struct str name;
+	struct child child;
+};
+
+struct uh_error *code_lines_begin(struct str name, struct str bytes, const uint64_t *addresses, size_t n,
+				  struct lines_job **ret)
 {
 	const struct lines_request request = { bytes, addresses, n };
-	size_t size = room_for(bytes.n);
+	struct lines_job *job = mem_alloc(sizeof(*job));
+	job->name = name;
+	enum child_end end = child_begin(lines_build, &request, CHILD_MS, room_for(bytes.n), &job->child);
+	if (end == CHILD_GOOD) {
+		*ret = job;
+		return NULL;
+	}
+	free(job);
+	return bad_end(name, end);
+}
+
+void code_lines_cancel(struct lines_job *job)
+{
+	if (job)
+		child_cancel(&job->child);
+	free(job);
+}
+
+struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n, struct code_lines **ret)
+{
+	struct lines_job *job;
+	struct uh_error *err = code_lines_begin(name, bytes, addresses, n, &job);
+	return err ? err : code_lines_finish(job, ret);
+}
+
+struct uh_error *code_lines_finish(struct lines_job *job, struct code_lines **ret)
+{
+	struct str name = job->name;
+	size_t size = job->child.size;
 	void *room = NULL;
 	struct code_lines *l = NULL;
-	enum child_end end = child_fill(lines_build, &request, CHILD_MS, size, &room);
+	enum child_end end = child_finish(&job->child, &room);
+	free(job);
 	if (end != CHILD_GOOD)
 		return bad_end(name, end);
 	if (!lines_of_index(room, size, &l)) {

@@ -20,6 +20,12 @@ enum { CODE_FRAMES = 32 };
  * kept, and only they may be asked for; NULL: any. */
 struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n,
 				struct code_lines **ret);
+/** The same in two steps, for whoever has something else to do while the child works. @bytes and @name stay until the second. */
+struct lines_job;
+struct uh_error *code_lines_begin(struct str name, struct str bytes, const uint64_t *addresses, size_t n,
+				  struct lines_job **ret);
+struct uh_error *code_lines_finish(struct lines_job *job, struct code_lines **ret);
+void code_lines_cancel(struct lines_job *job);
 void code_lines_free(struct code_lines *l);
 /** What of the debug information could not be read, in one line; empty where all was. */
 struct str code_lines_note(const struct code_lines *l);

@@ -41,6 +41,7 @@ struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, s
 
 static void loaded_free(struct loaded *l)
 {
+	code_lines_cancel(l->job);
 	code_lines_free(l->lines);
 	code_lines_free(l->earlier);
 	free(l->bytes);
@@ -94,21 +95,37 @@ struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
 }
 
 /** @addresses: only these; NULL: any. Who asks a second time gets all. */
+static void tell_error(struct code_set *s, struct uh_error *err)
+{
+	if (err)
+		text_printf(&s->problems, "%s\n", uh_error_message(err));
+	uh_error_free(err);
+}
+
+const struct code_lines *code_lines_ready(struct code_set *s, struct loaded *l)
+{
+	if (!l->job)
+		return l->lines;
+	tell_error(s, code_lines_finish(l->job, &l->lines));
+	l->job = NULL;
+	if (l->lines && code_lines_note(l->lines).n)
+		text_printf(&s->problems, "debug information of " STR_FMT ": " STR_FMT "\n", STR_ARG(l->name),
+			    STR_ARG(code_lines_note(l->lines)));
+	return l->lines;
+}
+
+/** Of addresses that were not expected the rest is asked for, and what was kept of the first answer stays. */
 static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addresses, size_t n)
 {
 	if (l->lines_asked == LINES_ALL || l->of_memory)
 		return;
 	if (l->lines_asked == LINES_SOME)
 		addresses = NULL;
+	code_lines_ready(s, l);
 	l->lines_asked = addresses ? LINES_SOME : LINES_ALL;
 	l->earlier = l->lines;
 	l->lines = NULL;
-	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, addresses, n, &l->lines);
-	if (err)
-		text_printf(&s->problems, "%s\n", uh_error_message(err));
-	else if (l->lines && code_lines_note(l->lines).n)
-		text_printf(&s->problems, "debug information of " STR_FMT ": " STR_FMT "\n", STR_ARG(l->name),
-			    STR_ARG(code_lines_note(l->lines)));
+	tell_error(s, code_lines_begin(l->name, l->object->bytes, addresses, n, &l->job));
 }
 
 static void find_function(struct code_set *s, struct where *w)
@@ -272,7 +289,7 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 	}
 }
 
-void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n)
+void code_lines_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n)
 {
 	_cleanup_free_ uint64_t *addresses = mem_alloc(n * sizeof(*addresses) + 1);
 	for (size_t i = 0; i < n; i++)
@@ -283,9 +300,10 @@ void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret)
 {
 	if (context < 0)
-		code_where_expect(s, l, pcs, n);
+		code_lines_expect(s, l, pcs, n);
 	else
 		ask_lines(s, l, NULL, 0); // where instructions begin is asked for between them
+	code_lines_ready(s, l);
 	for (size_t i = 0; i < n; i++) {
 		ret[i] = (struct where){ .pc = pcs[i], .in = l, .address = pcs[i] - l->base };
 		find_function(s, &ret[i]);

@@ -13,6 +13,7 @@ struct loaded {
 	bool of_memory; // its bytes are the memory's, not the file's
 	char *bytes;
 	struct code_lines *lines;   // NULL: not asked for yet, or there are none
+	struct lines_job *job;      // that makes them
 	struct code_lines *earlier; // those of some addresses, which frames may point into
 	enum { LINES_UNASKED, LINES_SOME, LINES_ALL } lines_asked;
 };
@@ -56,5 +57,7 @@ void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, 
 /** The same for addresses that are known to lie in @l. */
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret);
 
-/** Makes ready for these addresses in @l, and no others: for whoever looks very many up by itself. */
-void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n);
+/** Begins to make lines ready for these addresses in @l, and no others: for whoever looks very many up by itself. */
+void code_lines_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n);
+/** The lines that were expected, or NULL. */
+const struct code_lines *code_lines_ready(struct code_set *s, struct loaded *l);

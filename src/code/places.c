@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "code/bundle.h"
 #include "code/uri.h"
@@ -245,8 +246,32 @@ void code_places_all(const struct code_places *p, const struct code_taker *taker
 	}
 }
 
+/** Whether a file is code and nothing else. Beside the evidence lie logs and cores of any size, which nobody named. */
+static bool is_code(const char *path)
+{
+	enum { TYPE_AT = 16, MACHINE_AT = 18, CORE = 4, AMDGPU = 224, HEAD = 24 };
+	char head[HEAD] = { 0 };
+	struct file f;
+	_cleanup_error_ struct uh_error *err = file_open(path, &f);
+	if (err)
+		return false;
+	bool read = f.size <= OBJECT_MOST && file_read(&f, 0, head, sizeof(head));
+	file_close(&f);
+	struct str s = { head, sizeof(head) };
+	return read &&
+	       ((str_starts(s, S("\177ELF")) && get_u16(head + MACHINE_AT) == AMDGPU && get_u16(head + TYPE_AT) != CORE) ||
+		str_starts(s, S("__CLANG_OFFLOAD_BUNDLE__")) || str_starts(s, S("CCOB")));
+}
+
+static bool visit_code(void *ctx, const char *path)
+{
+	if (is_code(path))
+		offer_file(ctx, path);
+	return false;
+}
+
 void code_places_beside(const struct code_places *p, const struct code_taker *taker)
 {
 	struct offer o = { .places = p, .taker = taker };
-	walk_beside(p, visit_all, &o);
+	walk_beside(p, visit_code, &o);
 }

@@ -28,6 +28,7 @@ struct hunt {
 	struct asked *asked;
 	size_t n;
 	struct str gfx; // of the GPU; empty: any
+	bool many;      // one line each
 	bool based;
 	uint64_t loaded_at;
 	VEC(struct hit) matches;
@@ -103,6 +104,22 @@ static struct loaded *take_wanted(struct hunt *h, struct str name, char *bytes, 
 	return NULL;
 }
 
+/** Has lines made ready, while there is other work, for all addresses that may be in the object. */
+static void expect_lines(struct hunt *h, struct loaded *l)
+{
+	_cleanup_free_ uint64_t *pcs = mem_alloc(h->n * sizeof(*pcs) + 1);
+	size_t n = 0;
+	for (size_t i = 0; i < h->n; i++) {
+		uint64_t pc = h->asked[i].value, address = pc - l->base;
+		bool inside = h->asked[i].name.n ? match_address(h, l, &h->asked[i], &pc) :
+						   address >= l->object->begin && address < l->object->end;
+		if (inside)
+			pcs[n++] = pc;
+	}
+	if (n)
+		code_lines_expect(&h->set, l, pcs, n);
+}
+
 static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct hunt *h = ctx;
@@ -113,6 +130,9 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	// The runtime puts the page in which the object begins at the address that it tells.
 	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
 	size_t before = h->matches.len;
+	// Of several objects most have none of the addresses.
+	if (h->many && h->objects == 1)
+		expect_lines(h, l);
 	for (size_t i = 0; i < h->n; i++) {
 		struct hit m = { i, l, 0 };
 		if (match_address(h, l, &h->asked[i], &m.pc)) {
@@ -120,6 +140,8 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 			vec_push(&h->matches, m);
 		}
 	}
+	if (h->many && h->objects > 1 && h->matches.len > before)
+		expect_lines(h, l);
 	// An address between functions is still of the object that it lies in; one object is kept for such.
 	if (h->matches.len == before && h->objects > 1)
 		code_set_drop(&h->set, l);
@@ -196,20 +218,18 @@ struct spot {
 /** Looks hits of one object up in the order of their addresses, in which what neighbours need is still in the processor's cache. */
 static void look_up(struct hunt *h, const struct hit *hits, size_t n, struct spot *ret)
 {
-	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *order = mem_alloc(n * sizeof(*order) + 1);
+	_cleanup_free_ uint64_t *room = mem_alloc(n * sizeof(*room) + 1), *order = mem_alloc(n * sizeof(*order) + 1);
 	struct loaded *l = hits->in;
-	for (size_t i = 0; i < n; i++) {
-		pcs[i] = hits[i].pc;
+	for (size_t i = 0; i < n; i++)
 		order[i] = (hits[i].pc - l->base) / 4 << 32 | i;
-	}
-	code_where_expect(&h->set, l, pcs, n);
-	sort_upper(order, pcs, n);
+	sort_upper(order, room, n);
+	const struct code_lines *lines = code_lines_ready(&h->set, l);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t k = (uint32_t)order[i];
 		uint64_t address = hits[k].pc - l->base;
 		struct spot *s = &ret[k];
 		s->function = code_object_symbol(l->object, address);
-		s->placed = s->function && l->lines && code_lines_place(l->lines, address, &s->here, &s->scope);
+		s->placed = s->function && lines && code_lines_place(lines, address, &s->here, &s->scope);
 	}
 }
 
@@ -342,7 +362,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed)
 {
 	struct teller teller = { problem, ctx };
-	struct hunt h = { .gfx = str_z(o->gfx) };
+	struct hunt h = { .gfx = str_z(o->gfx), .many = o->context < 0 && !o->json };
 	struct text problems = { 0 };
 	*ret_missed = 0;
 	struct uh_error *err = parse_addresses(addresses, n, &h);
@@ -366,7 +386,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 		struct know *k = o->context < 0 ? NULL : look_knowledge(&teller); // it is of instructions
 		look_tell(&teller, text_str(&problems));
 		find_others(&h);
-		if (o->context < 0 && !o->json)
+		if (h.many)
 			report_lines(&h, out);
 		else
 			report_found(&h, k, o, out);
