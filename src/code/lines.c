@@ -207,15 +207,19 @@ bool code_lines_place(const struct code_lines *l, uint64_t address, struct code_
 	return row || *ret_scope != CODE_NO_SCOPE;
 }
 
-bool code_lines_caller(const struct code_lines *l, uint32_t scope, struct code_frame *ret, uint32_t *ret_scope)
+uint32_t code_lines_caller(const struct code_lines *l, uint32_t scope)
 {
 	const struct index_scope *s = item(l, INDEX_SCOPES, scope);
-	if (!s || s->parent >= scope) // it would lead round in a circle
-		return false;
-	*ret = (struct code_frame){ 0 };
-	set_place(l, ret, s->call_file, s->call_line, s->call_column);
-	*ret_scope = s->parent;
-	return true;
+	return s && s->parent < scope ? s->parent : CODE_NO_SCOPE; // else it would lead round in a circle
+}
+
+struct code_frame code_lines_call(const struct code_lines *l, uint32_t scope)
+{
+	struct code_frame f = { 0 };
+	const struct index_scope *s = item(l, INDEX_SCOPES, scope);
+	if (s)
+		set_place(l, &f, s->call_file, s->call_line, s->call_column);
+	return f;
 }
 
 size_t code_lines_scopes(const struct code_lines *l) { return l->counts[INDEX_SCOPES]; }
@@ -227,13 +231,14 @@ size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_f
 		return 0;
 	for (size_t n = 0;; n++) {
 		const struct index_scope *s = item(l, INDEX_SCOPES, scope);
-		struct code_frame caller;
+		uint32_t caller = code_lines_caller(l, scope);
 		if (s)
 			frames[n].function = text_of(l, item(l, INDEX_NAMES, s->name));
-		frames[n].inlined = code_lines_caller(l, scope, &caller, &scope);
+		frames[n].inlined = caller != CODE_NO_SCOPE;
 		if (!frames[n].inlined || n + 1 == CODE_FRAMES)
 			return n + 1;
-		frames[n + 1] = caller;
+		frames[n + 1] = code_lines_call(l, scope);
+		scope = caller;
 	}
 }
 

@@ -36,8 +36,10 @@ size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_f
 enum { CODE_NO_SCOPE = UINT32_MAX };
 /** The place of @address itself, and the scope that it is in. false where nothing is known. */
 bool code_lines_place(const struct code_lines *l, uint64_t address, struct code_frame *ret, uint32_t *ret_scope);
-/** Where the function of a scope was inlined, and the scope of that place, which has a smaller number; false where it was not. */
-bool code_lines_caller(const struct code_lines *l, uint32_t scope, struct code_frame *ret, uint32_t *ret_scope);
+/** The scope that the function of a scope was inlined into, which has a smaller number; CODE_NO_SCOPE where it was not. */
+uint32_t code_lines_caller(const struct code_lines *l, uint32_t scope);
+/** The place there. */
+struct code_frame code_lines_call(const struct code_lines *l, uint32_t scope);
 size_t code_lines_scopes(const struct code_lines *l);
 
 /** The begin of the last line-table row at or before @address that an instruction surely begins at; false where there is none. */

@@ -1,4 +1,5 @@
 // Addresses that were asked for, looked up in all the code that was named.
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -200,16 +201,10 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
 }
 
-static void print_line(FILE *out, struct text *line)
-{
-	print_safe(out, text_str(line));
-	print_str(out, S("\n"));
-	text_clear(line);
-}
-
 /** What is at a hit. */
 struct spot {
 	const struct code_symbol *function;
+	struct str name; // of the function
 	struct code_frame here;
 	uint32_t scope;
 	bool placed; // here and scope are known
@@ -229,6 +224,8 @@ static void look_up(struct hunt *h, const struct hit *hits, size_t n, struct spo
 		uint64_t address = hits[k].pc - l->base;
 		struct spot *s = &ret[k];
 		s->function = code_object_symbol(l->object, address);
+		if (s->function)
+			s->name = code_set_name(&h->set, s->function->name);
 		s->placed = s->function && lines && code_lines_place(lines, address, &s->here, &s->scope);
 	}
 }
@@ -257,41 +254,74 @@ static uint64_t *order_of_hits(const struct hunt *h)
 	return order;
 }
 
-static void print_spot(struct hunt *h, const struct hit *m, const struct spot *s, struct chains *chains, struct text *line)
+static void add_spot(const struct hunt *h, const struct hit *m, const struct spot *s, struct chains *chains, struct text *to)
 {
-	struct where w = { .pc = m->pc, .in = m->in, .address = m->pc - m->in->base, .function = s->function };
-	if (s->function) {
-		w.offset = w.address - s->function->address;
-		w.name = code_set_name(&h->set, s->function->name);
-	}
-	report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, line);
+	size_t begin = to->n;
+	struct where w = { .pc = m->pc, .in = m->in, .address = m->pc - m->in->base, .function = s->function, .name = s->name };
+	w.offset = s->function ? w.address - s->function->address : 0;
+	report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, to);
 	if (s->placed)
-		chains_add(chains, m->in->lines, &s->here, s->scope, line);
+		chains_add(chains, m->in->lines, &s->here, s->scope, to);
+	text_safe(to, begin);
+	text_add(to, S("\n"));
 }
 
-/** One line for each of very many. */
-static void report_lines(struct hunt *h, FILE *out)
+/** The lines of some of the addresses. */
+struct share {
+	const struct hunt *hunt;
+	const struct spot *spots;
+	const uint64_t *order; // of the hits
+	size_t from, to;       // addresses
+	struct text text;
+};
+
+static void *compose_share(void *ctx)
 {
-	struct text line = { 0 };
+	struct share *p = ctx;
+	const struct hunt *h = p->hunt;
 	struct chains *chains = chains_new();
-	size_t at = 0;
-	_cleanup_free_ struct spot *spots = look_up_all(h);
-	_cleanup_free_ uint64_t *order = order_of_hits(h);
-	for (size_t i = 0; i < h->n; i++) {
-		for (; at < h->matches.len && order[at] >> 32 == i; at++) {
-			uint32_t k = (uint32_t)order[at];
-			print_spot(h, &h->matches.data[k], &spots[k], chains, &line);
-			print_line(out, &line);
-		}
+	size_t low = 0, high = h->matches.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (p->order[middle] >> 32 < p->from)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = p->from, at = low; i < p->to; i++) {
+		for (; at < h->matches.len && p->order[at] >> 32 == i; at++)
+			add_spot(h, &h->matches.data[(uint32_t)p->order[at]], &p->spots[(uint32_t)p->order[at]], chains,
+				 &p->text);
 		if (!h->asked[i].found) {
 			struct where w;
 			const struct found_address f = not_found(h, i, &w);
-			report_where_line(&f, &line);
-			print_line(out, &line);
+			size_t begin = p->text.n;
+			report_where_line(&f, &p->text);
+			text_safe(&p->text, begin);
+			text_add(&p->text, S("\n"));
 		}
 	}
-	text_free(&line);
 	chains_free(chains);
+	return NULL;
+}
+
+/** One line for each of very many, made by two threads. */
+static void report_lines(struct hunt *h, FILE *out)
+{
+	_cleanup_free_ struct spot *spots = look_up_all(h);
+	_cleanup_free_ uint64_t *order = order_of_hits(h);
+	struct share shares[] = { { h, spots, order, 0, h->n / 2, { 0 } }, { h, spots, order, h->n / 2, h->n, { 0 } } };
+	pthread_t thread;
+	bool apart = !pthread_create(&thread, NULL, compose_share, &shares[1]);
+	compose_share(&shares[0]);
+	if (apart)
+		pthread_join(thread, NULL);
+	else
+		compose_share(&shares[1]);
+	for (size_t i = 0; i < 2; i++) {
+		print_str(out, text_str(&shares[i].text));
+		text_free(&shares[i].text);
+	}
 }
 
 /** What lies in no function still has its place. */

@@ -6,15 +6,14 @@
 
 enum { TEXT_MOST = 16 << 20, PLACE_MOST = 64 };
 
-/** The chain of a scope, in the text of all. */
-struct chain {
-	uint32_t at, n;
-	uint32_t depth; // + 1; 0: not made yet
+/** Where a scope was inlined, in the text of all. */
+struct call {
+	uint32_t at, n; // n 0: not made yet
 };
 
 struct chains {
 	const struct code_lines *of;
-	struct chain *chains; // by scope
+	struct call *calls; // by scope
 	struct text text;
 };
 
@@ -22,7 +21,7 @@ struct chains *chains_new(void) { return mem_alloc(sizeof(struct chains)); }
 
 void chains_free(struct chains *c)
 {
-	free(c->chains);
+	free(c->calls);
 	text_free(&c->text);
 	free(c);
 }
@@ -49,50 +48,32 @@ static void begin(struct chains *c, const struct code_lines *l)
 {
 	if (c->of == l && c->text.n < TEXT_MOST)
 		return;
-	free(c->chains);
-	c->chains = mem_alloc(code_lines_scopes(l) * sizeof(*c->chains) + 1);
+	free(c->calls);
+	c->calls = mem_alloc(code_lines_scopes(l) * sizeof(*c->calls) + 1);
 	c->of = l;
 	text_clear(&c->text);
 }
 
-/** The callers of what is in @scope. */
-static struct str chain_of(struct chains *c, const struct code_lines *l, uint32_t scope)
+static struct str call_of(struct chains *c, const struct code_lines *l, uint32_t scope)
 {
-	struct code_frame calls[CODE_FRAMES];
-	uint32_t scopes[CODE_FRAMES], n = 0, depth = 0;
-	begin(c, l);
-	// Up to a caller whose chain is there, or to the outermost.
-	struct chain upper = { 0 };
-	while (n < CODE_FRAMES - 1 && scope < code_lines_scopes(l)) {
-		if (c->chains[scope].depth) {
-			upper = c->chains[scope];
-			break;
-		}
-		scopes[n] = scope;
-		if (!code_lines_caller(l, scope, &calls[n], &scope))
-			break;
-		n++;
+	struct call *call = &c->calls[scope];
+	if (!call->n) {
+		struct code_frame frame = code_lines_call(l, scope);
+		call->at = (uint32_t)c->text.n;
+		add_place(&c->text, S(" < "), &frame);
+		call->n = (uint32_t)c->text.n - call->at;
 	}
-	depth = upper.depth ? upper.depth - 1 : 0;
-	// From there down again, each with the chain of its caller behind it.
-	while (n--) {
-		if (depth == CODE_FRAMES - 1)
-			break;
-		uint32_t at = (uint32_t)c->text.n;
-		add_place(&c->text, S(" < "), &calls[n]);
-		char *p = text_room(&c->text, upper.n);
-		if (upper.n)
-			memcpy(p, c->text.p + upper.at, upper.n);
-		c->text.n += upper.n;
-		depth++;
-		upper = (struct chain){ at, (uint32_t)c->text.n - at, depth + 1 };
-		c->chains[scopes[n]] = upper;
-	}
-	return str_cut(str_from(text_str(&c->text), upper.at), upper.n);
+	return (struct str){ c->text.p + call->at, call->n };
 }
 
 void chains_add(struct chains *c, const struct code_lines *l, const struct code_frame *here, uint32_t scope, struct text *to)
 {
+	uint32_t caller;
+	begin(c, l);
 	add_place(to, S("   "), here);
-	text_add(to, chain_of(c, l, scope));
+	for (unsigned n = 1; n < CODE_FRAMES && (caller = code_lines_caller(l, scope)) != CODE_NO_SCOPE; n++, scope = caller) {
+		struct str call = call_of(c, l, scope);
+		memcpy(text_room(to, call.n), call.p, call.n);
+		to->n += call.n;
+	}
 }

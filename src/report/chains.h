@@ -1,4 +1,4 @@
-// Chains of inlined calls as text, each made once: many addresses have callers in common.
+// Chains of inlined calls as text, each call made once: many addresses have callers in common.
 #pragma once
 
 #include "code/lines.h"
