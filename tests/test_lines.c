@@ -445,14 +445,6 @@ static void fill(void *room, size_t size, const void *ctx)
 	memset(room, 7, size);
 }
 
-static enum child_end child_fill(void (*work)(void *room, size_t size, const void *ctx), const void *ctx, int milliseconds,
-				 size_t size, void **ret_room)
-{
-	struct child c;
-	enum child_end end = child_begin(work, ctx, milliseconds, size, &c);
-	return end == CHILD_GOOD ? child_finish(&c, ret_room) : end;
-}
-
 static void children_that_end_badly(void **state)
 {
 	void *room = NULL;

@@ -70,13 +70,14 @@ static enum child_end judge(int status)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? CHILD_GOOD : CHILD_CRASHED;
 }
 
-static enum child_end start(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *c)
+static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most,
+			  struct text *ret)
 {
 	int ends[2];
 	if (pipe(ends))
 		return CHILD_REFUSED;
-	c->pid = fork();
-	if (c->pid == 0) {
+	pid_t child = fork();
+	if (child == 0) {
 		close(ends[0]);
 		crash_plainly();
 		limit_child(milliseconds);
@@ -85,31 +86,22 @@ static enum child_end start(void (*work)(int fd, const void *ctx), const void *c
 	}
 	int why = errno;
 	close(ends[1]);
-	c->fd = ends[0];
-	c->deadline = now_ms() + milliseconds;
-	if (c->pid > 0)
-		return CHILD_GOOD;
+	enum child_end end = child > 0 ? collect(ends[0], now_ms() + milliseconds, most, ret) : CHILD_REFUSED;
 	close(ends[0]);
 	errno = why;
-	return CHILD_REFUSED;
-}
-
-static enum child_end finish(struct child *c, size_t most, struct text *ret)
-{
-	enum child_end end = collect(c->fd, c->deadline, most, ret);
-	close(c->fd);
+	if (child < 0)
+		return end;
 	if (end != CHILD_GOOD)
-		kill(c->pid, SIGKILL);
+		kill(child, SIGKILL);
 	int status = 0;
-	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	return end == CHILD_GOOD ? judge(status) : end;
 }
 
 bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret)
 {
-	struct child c = { 0 };
-	return start(work, ctx, milliseconds, &c) == CHILD_GOOD && finish(&c, most, ret) == CHILD_GOOD;
+	return run(work, ctx, milliseconds, most, ret) == CHILD_GOOD;
 }
 
 struct filler {
@@ -127,39 +119,21 @@ static void fill(int fd, const void *ctx)
 	f->work(f->room, f->size, f->ctx);
 }
 
-enum child_end child_begin(void (*work)(void *room, size_t size, const void *ctx), const void *ctx, int milliseconds,
-			   size_t size, struct child *ret)
+enum child_end child_fill(void (*work)(void *room, size_t size, const void *ctx), const void *ctx, int milliseconds,
+			  size_t size, void **ret_room)
 {
 	void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		return CHILD_REFUSED;
 	const struct filler f = { work, room, size, ctx };
-	*ret = (struct child){ .room = room, .size = size };
-	enum child_end end = start(fill, &f, milliseconds, ret);
+	struct text nothing = { 0 };
+	enum child_end end = run(fill, &f, milliseconds, 0, &nothing);
 	int why = errno;
-	if (end != CHILD_GOOD)
+	if (end == CHILD_GOOD)
+		*ret_room = room;
+	else
 		munmap(room, size);
+	text_free(&nothing);
 	errno = why;
 	return end;
-}
-
-enum child_end child_finish(struct child *c, void **ret_room)
-{
-	struct text nothing = { 0 };
-	enum child_end end = finish(c, 0, &nothing);
-	if (end == CHILD_GOOD)
-		*ret_room = c->room;
-	else
-		munmap(c->room, c->size);
-	text_free(&nothing);
-	return end;
-}
-
-void child_cancel(struct child *c)
-{
-	kill(c->pid, SIGKILL);
-	close(c->fd);
-	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	munmap(c->room, c->size);
 }

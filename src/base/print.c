@@ -34,38 +34,20 @@ size_t print_plain(struct str s)
 
 void print_str(FILE *out, struct str s) { fwrite_unlocked(s.p, 1, s.n, out); }
 
-/** Takes the next of @s that can be written off it: as it stands, or what stands for it. */
-static struct str next_safe(struct str *s)
-{
-	size_t n = print_plain(*s);
-	struct str part = str_cut(*s, n);
-	if (!n) {
-		unsigned char c = (unsigned char)s->p[0];
-		n = utf8_length(*s);
-		bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && n == 2 && (unsigned char)s->p[1] < 0xa0);
-		part = !n ? S("?") : control ? S(" ") : str_cut(*s, n);
-	}
-	*s = str_from(*s, n ? n : 1);
-	return part;
-}
-
 void print_safe(FILE *out, struct str s)
 {
-	while (s.n)
-		print_str(out, next_safe(&s));
-}
-
-void text_safe(struct text *t, size_t from)
-{
-	struct str rest = str_from(text_str(t), from);
-	if (print_plain(rest) == rest.n)
-		return;
-	struct text safe = { 0 };
-	while (rest.n)
-		text_add(&safe, next_safe(&rest));
-	t->n = from;
-	text_add(t, text_str(&safe));
-	text_free(&safe);
+	for (;;) {
+		size_t n = print_plain(s);
+		print_str(out, str_cut(s, n));
+		s = str_from(s, n);
+		if (!s.n)
+			return;
+		unsigned char c = (unsigned char)s.p[0];
+		n = utf8_length(s);
+		bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && n == 2 && (unsigned char)s.p[1] < 0xa0);
+		print_str(out, !n ? S("?") : control ? S(" ") : str_cut(s, n));
+		s = str_from(s, n ? n : 1);
+	}
 }
 
 struct str number_digits(char room[static NUMBER_DIGITS], uint64_t v, unsigned base)

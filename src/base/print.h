@@ -3,14 +3,12 @@
 
 #include <stdio.h>
 
-#include "base/arena.h"
+#include "base/str.h"
 
 /** Length of the UTF-8 sequence at the front of @s, or 0 where there is none. */
 size_t utf8_length(struct str s);
 /** Writes @s without control characters (C0, DEL, C1) and without bytes that are no UTF-8. */
 void print_safe(FILE *out, struct str s);
-/** Makes what stands in @t from @from on such as print_safe() would write it. */
-void text_safe(struct text *t, size_t from);
 /** How many bytes at the front of @s are ASCII that prints. */
 size_t print_plain(struct str s);
 /** Writes @s as it is. */

@@ -74,48 +74,13 @@ static size_t room_for(size_t bytes)
 	return bytes < ROOM_LEAST / ROOM_FACTOR ? (size_t)ROOM_LEAST : bytes * ROOM_FACTOR;
 }
 
-struct lines_job {
-	struct str name;
-	struct child child;
-};
-
-struct uh_error *code_lines_begin(struct str name, struct str bytes, const uint64_t *addresses, size_t n,
-				  struct lines_job **ret)
-{
-	const struct lines_request request = { bytes, addresses, n };
-	struct lines_job *job = mem_alloc(sizeof(*job));
-	job->name = name;
-	enum child_end end = child_begin(lines_build, &request, CHILD_MS, room_for(bytes.n), &job->child);
-	if (end == CHILD_GOOD) {
-		*ret = job;
-		return NULL;
-	}
-	free(job);
-	return bad_end(name, end);
-}
-
-void code_lines_cancel(struct lines_job *job)
-{
-	if (job)
-		child_cancel(&job->child);
-	free(job);
-}
-
 struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n, struct code_lines **ret)
 {
-	struct lines_job *job;
-	struct uh_error *err = code_lines_begin(name, bytes, addresses, n, &job);
-	return err ? err : code_lines_finish(job, ret);
-}
-
-struct uh_error *code_lines_finish(struct lines_job *job, struct code_lines **ret)
-{
-	struct str name = job->name;
-	size_t size = job->child.size;
+	const struct lines_request request = { bytes, addresses, n };
+	size_t size = room_for(bytes.n);
 	void *room = NULL;
 	struct code_lines *l = NULL;
-	enum child_end end = child_finish(&job->child, &room);
-	free(job);
+	enum child_end end = child_fill(lines_build, &request, CHILD_MS, size, &room);
 	if (end != CHILD_GOOD)
 		return bad_end(name, end);
 	if (!lines_of_index(room, size, &l)) {
@@ -193,52 +158,30 @@ static void set_place(const struct code_lines *l, struct code_frame *f, uint32_t
 	f->column = column;
 }
 
-bool code_lines_place(const struct code_lines *l, uint64_t address, struct code_frame *ret, uint32_t *ret_scope)
-{
-	uint32_t at;
-	*ret = (struct code_frame){ 0 };
-	if (!code_offset(l, address, &at))
-		return false;
-	const struct index_row *row = find_row(l, at);
-	uint32_t id = find_scope(l, at);
-	*ret_scope = id < l->counts[INDEX_SCOPES] ? id : CODE_NO_SCOPE;
-	if (row)
-		set_place(l, ret, row->file, row->line, row->column);
-	return row || *ret_scope != CODE_NO_SCOPE;
-}
-
-uint32_t code_lines_caller(const struct code_lines *l, uint32_t scope)
-{
-	const struct index_scope *s = item(l, INDEX_SCOPES, scope);
-	return s && s->parent < scope ? s->parent : CODE_NO_SCOPE; // else it would lead round in a circle
-}
-
-struct code_frame code_lines_call(const struct code_lines *l, uint32_t scope)
-{
-	struct code_frame f = { 0 };
-	const struct index_scope *s = item(l, INDEX_SCOPES, scope);
-	if (s)
-		set_place(l, &f, s->call_file, s->call_line, s->call_column);
-	return f;
-}
-
-size_t code_lines_scopes(const struct code_lines *l) { return l->counts[INDEX_SCOPES]; }
-
 size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_frame frames[static CODE_FRAMES])
 {
-	uint32_t scope;
-	if (!code_lines_place(l, address, &frames[0], &scope))
+	uint32_t at;
+	if (!code_offset(l, address, &at))
 		return 0;
+	const struct index_row *row = find_row(l, at);
+	uint32_t id = find_scope(l, at);
+	const struct index_scope *scope = item(l, INDEX_SCOPES, id);
+	if (!row && !scope)
+		return 0;
+	frames[0] = (struct code_frame){ 0 };
+	if (row)
+		set_place(l, &frames[0], row->file, row->line, row->column);
 	for (size_t n = 0;; n++) {
-		const struct index_scope *s = item(l, INDEX_SCOPES, scope);
-		uint32_t caller = code_lines_caller(l, scope);
-		if (s)
-			frames[n].function = text_of(l, item(l, INDEX_NAMES, s->name));
-		frames[n].inlined = caller != CODE_NO_SCOPE;
-		if (!frames[n].inlined || n + 1 == CODE_FRAMES)
+		const struct index_scope *parent = scope && scope->parent < id ? item(l, INDEX_SCOPES, scope->parent) : NULL;
+		if (scope)
+			frames[n].function = text_of(l, item(l, INDEX_NAMES, scope->name));
+		frames[n].inlined = parent;
+		if (!parent || n + 1 == CODE_FRAMES)
 			return n + 1;
-		frames[n + 1] = code_lines_call(l, scope);
-		scope = caller;
+		frames[n + 1] = (struct code_frame){ 0 };
+		set_place(l, &frames[n + 1], scope->call_file, scope->call_line, scope->call_column);
+		id = scope->parent;
+		scope = parent;
 	}
 }
 

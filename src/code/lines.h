@@ -20,27 +20,10 @@ enum { CODE_FRAMES = 32 };
  * kept, and only they may be asked for; NULL: any. */
 struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n,
 				struct code_lines **ret);
-/** The same in two steps, for whoever has something else to do while the child works. @bytes and @name stay until the second. */
-struct lines_job;
-struct uh_error *code_lines_begin(struct str name, struct str bytes, const uint64_t *addresses, size_t n,
-				  struct lines_job **ret);
-struct uh_error *code_lines_finish(struct lines_job *job, struct code_lines **ret);
-void code_lines_cancel(struct lines_job *job);
 void code_lines_free(struct code_lines *l);
 /** What of the debug information could not be read, in one line; empty where all was. */
 struct str code_lines_note(const struct code_lines *l);
 /** Frames of @address, innermost first; 0 where nothing is known. Of more than CODE_FRAMES the outermost are left out. */
 size_t code_lines_at(const struct code_lines *l, uint64_t address, struct code_frame frames[static CODE_FRAMES]);
-
-// The same step by step, for those who look up so many that their callers are worth keeping.
-enum { CODE_NO_SCOPE = UINT32_MAX };
-/** The place of @address itself, and the scope that it is in. false where nothing is known. */
-bool code_lines_place(const struct code_lines *l, uint64_t address, struct code_frame *ret, uint32_t *ret_scope);
-/** The scope that the function of a scope was inlined into, which has a smaller number; CODE_NO_SCOPE where it was not. */
-uint32_t code_lines_caller(const struct code_lines *l, uint32_t scope);
-/** The place there. */
-struct code_frame code_lines_call(const struct code_lines *l, uint32_t scope);
-size_t code_lines_scopes(const struct code_lines *l);
-
 /** The begin of the last line-table row at or before @address that an instruction surely begins at; false where there is none. */
 bool code_lines_row(const struct code_lines *l, uint64_t address, uint64_t *ret_begin);

@@ -41,7 +41,6 @@ struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, s
 
 static void loaded_free(struct loaded *l)
 {
-	code_lines_cancel(l->job);
 	code_lines_free(l->lines);
 	code_lines_free(l->earlier);
 	free(l->bytes);
@@ -95,37 +94,21 @@ struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
 }
 
 /** @addresses: only these; NULL: any. Who asks a second time gets all. */
-static void tell_error(struct code_set *s, struct uh_error *err)
-{
-	if (err)
-		text_printf(&s->problems, "%s\n", uh_error_message(err));
-	uh_error_free(err);
-}
-
-const struct code_lines *code_lines_ready(struct code_set *s, struct loaded *l)
-{
-	if (!l->job)
-		return l->lines;
-	tell_error(s, code_lines_finish(l->job, &l->lines));
-	l->job = NULL;
-	if (l->lines && code_lines_note(l->lines).n)
-		text_printf(&s->problems, "debug information of " STR_FMT ": " STR_FMT "\n", STR_ARG(l->name),
-			    STR_ARG(code_lines_note(l->lines)));
-	return l->lines;
-}
-
-/** Of addresses that were not expected the rest is asked for, and what was kept of the first answer stays. */
 static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addresses, size_t n)
 {
 	if (l->lines_asked == LINES_ALL || l->of_memory)
 		return;
 	if (l->lines_asked == LINES_SOME)
 		addresses = NULL;
-	code_lines_ready(s, l);
 	l->lines_asked = addresses ? LINES_SOME : LINES_ALL;
 	l->earlier = l->lines;
 	l->lines = NULL;
-	tell_error(s, code_lines_begin(l->name, l->object->bytes, addresses, n, &l->job));
+	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, addresses, n, &l->lines);
+	if (err)
+		text_printf(&s->problems, "%s\n", uh_error_message(err));
+	else if (l->lines && code_lines_note(l->lines).n)
+		text_printf(&s->problems, "debug information of " STR_FMT ": " STR_FMT "\n", STR_ARG(l->name),
+			    STR_ARG(code_lines_note(l->lines)));
 }
 
 static void find_function(struct code_set *s, struct where *w)
@@ -137,11 +120,16 @@ static void find_function(struct code_set *s, struct where *w)
 	w->name = code_set_name(s, w->function->name);
 }
 
+size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES])
+{
+	// Padding behind a function still has a line, which is not its own.
+	return w->function && w->in->lines ? code_lines_at(w->in->lines, w->address, frames) : 0;
+}
+
 static void find_frames(struct code_set *s, struct where *w)
 {
 	struct code_frame frames[CODE_FRAMES];
-	// Padding behind a function still has a line, which is not its own.
-	size_t n = w->function && w->in->lines ? code_lines_at(w->in->lines, w->address, frames) : 0;
+	size_t n = code_where_frames(w, frames);
 	if (!n)
 		return;
 	struct code_frame *copy = arena_alloc(&s->arena, n * sizeof(*copy));
@@ -289,7 +277,7 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 	}
 }
 
-void code_lines_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n)
+void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n)
 {
 	_cleanup_free_ uint64_t *addresses = mem_alloc(n * sizeof(*addresses) + 1);
 	for (size_t i = 0; i < n; i++)
@@ -297,16 +285,21 @@ void code_lines_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs
 	ask_lines(s, l, addresses, n);
 }
 
+struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc)
+{
+	struct where w = { .pc = pc, .in = l, .address = pc - l->base };
+	find_function(s, &w);
+	return w;
+}
+
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret)
 {
 	if (context < 0)
-		code_lines_expect(s, l, pcs, n);
+		code_where_expect(s, l, pcs, n);
 	else
 		ask_lines(s, l, NULL, 0); // where instructions begin is asked for between them
-	code_lines_ready(s, l);
 	for (size_t i = 0; i < n; i++) {
-		ret[i] = (struct where){ .pc = pcs[i], .in = l, .address = pcs[i] - l->base };
-		find_function(s, &ret[i]);
+		ret[i] = code_where_one(s, l, pcs[i]);
 		find_frames(s, &ret[i]);
 	}
 	if (n && context >= 0)

@@ -13,7 +13,6 @@ struct loaded {
 	bool of_memory; // its bytes are the memory's, not the file's
 	char *bytes;
 	struct code_lines *lines;   // NULL: not asked for yet, or there are none
-	struct lines_job *job;      // that makes them
 	struct code_lines *earlier; // those of some addresses, which frames may point into
 	enum { LINES_UNASKED, LINES_SOME, LINES_ALL } lines_asked;
 };
@@ -57,7 +56,11 @@ void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, 
 /** The same for addresses that are known to lie in @l. */
 void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n, int context, struct where *ret);
 
-/** Begins to make lines ready for these addresses in @l, and no others: for whoever looks very many up by itself. */
-void code_lines_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n);
-/** The lines that were expected, or NULL. */
-const struct code_lines *code_lines_ready(struct code_set *s, struct loaded *l);
+// For very many addresses, of which nothing need be kept: first all of them, then one by one.
+
+/** Makes ready for these addresses in @l, and no others. */
+void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n);
+/** Without frames and instructions. */
+struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc);
+/** The frames of what code_where_one() found, with the names of functions as DWARF has them. */
+size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES]);

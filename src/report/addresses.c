@@ -1,11 +1,9 @@
 // Addresses that were asked for, looked up in all the code that was named.
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/print.h"
 #include "base/sort.h"
-#include "report/chains.h"
 #include "report/look.h"
 
 enum { PAGE = 4096 };
@@ -29,7 +27,6 @@ struct hunt {
 	struct asked *asked;
 	size_t n;
 	struct str gfx; // of the GPU; empty: any
-	bool many;      // one line each
 	bool based;
 	uint64_t loaded_at;
 	VEC(struct hit) matches;
@@ -105,22 +102,6 @@ static struct loaded *take_wanted(struct hunt *h, struct str name, char *bytes, 
 	return NULL;
 }
 
-/** Has lines made ready, while there is other work, for all addresses that may be in the object. */
-static void expect_lines(struct hunt *h, struct loaded *l)
-{
-	_cleanup_free_ uint64_t *pcs = mem_alloc(h->n * sizeof(*pcs) + 1);
-	size_t n = 0;
-	for (size_t i = 0; i < h->n; i++) {
-		uint64_t pc = h->asked[i].value, address = pc - l->base;
-		bool inside = h->asked[i].name.n ? match_address(h, l, &h->asked[i], &pc) :
-						   address >= l->object->begin && address < l->object->end;
-		if (inside)
-			pcs[n++] = pc;
-	}
-	if (n)
-		code_lines_expect(&h->set, l, pcs, n);
-}
-
 static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct hunt *h = ctx;
@@ -131,9 +112,6 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	// The runtime puts the page in which the object begins at the address that it tells.
 	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
 	size_t before = h->matches.len;
-	// Of several objects most have none of the addresses.
-	if (h->many && h->objects == 1)
-		expect_lines(h, l);
 	for (size_t i = 0; i < h->n; i++) {
 		struct hit m = { i, l, 0 };
 		if (match_address(h, l, &h->asked[i], &m.pc)) {
@@ -141,8 +119,6 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 			vec_push(&h->matches, m);
 		}
 	}
-	if (h->many && h->objects > 1 && h->matches.len > before)
-		expect_lines(h, l);
 	// An address between functions is still of the object that it lies in; one object is kept for such.
 	if (h->matches.len == before && h->objects > 1)
 		code_set_drop(&h->set, l);
@@ -201,45 +177,12 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
 }
 
-/** What is at a hit. */
-struct spot {
-	const struct code_symbol *function;
-	struct str name; // of the function
-	struct code_frame here;
-	uint32_t scope;
-	bool placed; // here and scope are known
-};
-
-/** Looks hits of one object up in the order of their addresses, in which what neighbours need is still in the processor's cache. */
-static void look_up(struct hunt *h, const struct hit *hits, size_t n, struct spot *ret)
+static void print_found(const struct found_address *f, struct text *line, FILE *out)
 {
-	_cleanup_free_ uint64_t *room = mem_alloc(n * sizeof(*room) + 1), *order = mem_alloc(n * sizeof(*order) + 1);
-	struct loaded *l = hits->in;
-	for (size_t i = 0; i < n; i++)
-		order[i] = (hits[i].pc - l->base) / 4 << 32 | i;
-	sort_upper(order, room, n);
-	const struct code_lines *lines = code_lines_ready(&h->set, l);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t k = (uint32_t)order[i];
-		uint64_t address = hits[k].pc - l->base;
-		struct spot *s = &ret[k];
-		s->function = code_object_symbol(l->object, address);
-		if (s->function)
-			s->name = code_set_name(&h->set, s->function->name);
-		s->placed = s->function && lines && code_lines_place(lines, address, &s->here, &s->scope);
-	}
-}
-
-static struct spot *look_up_all(struct hunt *h)
-{
-	struct spot *spots = mem_alloc(h->matches.len * sizeof(*spots) + 1);
-	for (size_t begin = 0, n; begin < h->matches.len; begin += n) {
-		const struct hit *hits = h->matches.data + begin;
-		for (n = 1; begin + n < h->matches.len && hits[n].in == hits->in;)
-			n++;
-		look_up(h, hits, n, spots + begin);
-	}
-	return spots;
+	text_clear(line);
+	report_where_line(f, line);
+	print_safe(out, text_str(line));
+	print_str(out, S("\n"));
 }
 
 /** Numbers of the hits, in the order in which they were asked for. */
@@ -254,74 +197,29 @@ static uint64_t *order_of_hits(const struct hunt *h)
 	return order;
 }
 
-static void add_spot(const struct hunt *h, const struct hit *m, const struct spot *s, struct chains *chains, struct text *to)
-{
-	size_t begin = to->n;
-	struct where w = { .pc = m->pc, .in = m->in, .address = m->pc - m->in->base, .function = s->function, .name = s->name };
-	w.offset = s->function ? w.address - s->function->address : 0;
-	report_where_line(&(struct found_address){ .asked = h->asked[m->asked].text, .where = &w }, to);
-	if (s->placed)
-		chains_add(chains, m->in->lines, &s->here, s->scope, to);
-	text_safe(to, begin);
-	text_add(to, S("\n"));
-}
-
-/** The lines of some of the addresses. */
-struct share {
-	const struct hunt *hunt;
-	const struct spot *spots;
-	const uint64_t *order; // of the hits
-	size_t from, to;       // addresses
-	struct text text;
-};
-
-static void *compose_share(void *ctx)
-{
-	struct share *p = ctx;
-	const struct hunt *h = p->hunt;
-	struct chains *chains = chains_new();
-	size_t low = 0, high = h->matches.len;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (p->order[middle] >> 32 < p->from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = p->from, at = low; i < p->to; i++) {
-		for (; at < h->matches.len && p->order[at] >> 32 == i; at++)
-			add_spot(h, &h->matches.data[(uint32_t)p->order[at]], &p->spots[(uint32_t)p->order[at]], chains,
-				 &p->text);
-		if (!h->asked[i].found) {
-			struct where w;
-			const struct found_address f = not_found(h, i, &w);
-			size_t begin = p->text.n;
-			report_where_line(&f, &p->text);
-			text_safe(&p->text, begin);
-			text_add(&p->text, S("\n"));
-		}
-	}
-	chains_free(chains);
-	return NULL;
-}
-
-/** One line for each of very many, made by two threads. */
+/** One line for each of very many: made and written while it is in the processor's cache. */
 static void report_lines(struct hunt *h, FILE *out)
 {
-	_cleanup_free_ struct spot *spots = look_up_all(h);
-	_cleanup_free_ uint64_t *order = order_of_hits(h);
-	struct share shares[] = { { h, spots, order, 0, h->n / 2, { 0 } }, { h, spots, order, h->n / 2, h->n, { 0 } } };
-	pthread_t thread;
-	bool apart = !pthread_create(&thread, NULL, compose_share, &shares[1]);
-	compose_share(&shares[0]);
-	if (apart)
-		pthread_join(thread, NULL);
-	else
-		compose_share(&shares[1]);
-	for (size_t i = 0; i < 2; i++) {
-		print_str(out, text_str(&shares[i].text));
-		text_free(&shares[i].text);
+	struct text line = { 0 };
+	struct where w;
+	size_t n = h->matches.len, at = 0;
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *order = order_of_hits(h);
+	for (size_t begin = 0, count; begin < n; begin += count) {
+		count = same_object(h, begin, pcs);
+		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
 	}
+	for (size_t i = 0; i < h->n; i++) {
+		for (; at < n && order[at] >> 32 == i; at++) {
+			const struct hit *m = &h->matches.data[(uint32_t)order[at]];
+			w = code_where_one(&h->set, m->in, m->pc);
+			print_found(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, &line, out);
+		}
+		if (!h->asked[i].found) {
+			const struct found_address f = not_found(h, i, &w);
+			print_found(&f, &line, out);
+		}
+	}
+	text_free(&line);
 }
 
 /** What lies in no function still has its place. */
@@ -392,7 +290,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed)
 {
 	struct teller teller = { problem, ctx };
-	struct hunt h = { .gfx = str_z(o->gfx), .many = o->context < 0 && !o->json };
+	struct hunt h = { .gfx = str_z(o->gfx) };
 	struct text problems = { 0 };
 	*ret_missed = 0;
 	struct uh_error *err = parse_addresses(addresses, n, &h);
@@ -416,7 +314,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 		struct know *k = o->context < 0 ? NULL : look_knowledge(&teller); // it is of instructions
 		look_tell(&teller, text_str(&problems));
 		find_others(&h);
-		if (h.many)
+		if (o->context < 0 && !o->json)
 			report_lines(&h, out);
 		else
 			report_found(&h, k, o, out);

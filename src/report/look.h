@@ -38,7 +38,7 @@ struct found_address {
 	bool by_name;  // it is a name that was not found
 	uint64_t size; // of the function of this name, where the offset is behind its end; 0: there is no such function
 };
-/** One of many: the begin of its line. */
+/** One of many, in one line without its end. */
 void report_where_line(const struct found_address *f, struct text *to);
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
 		       FILE *out);

@@ -204,22 +204,50 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 
 // --- many addresses ---
 
+enum { NUMBERS_MOST = 64 }; // bytes of the numbers behind a name, and what stands between them
+
+static char *add(char *p, struct str s)
+{
+	memcpy(p, s.p, s.n);
+	return p + s.n;
+}
+
+static char *add_number(char *p, struct str before, uint64_t v, unsigned base)
+{
+	char room[NUMBER_DIGITS];
+	return add(add(p, before), number_digits(room, v, base));
+}
+
 /** Many addresses are read by eye for what differs. stdio and printf would take their time for each word. */
+static void compose_line(struct text *to, const struct where *w)
+{
+	struct code_frame frames[CODE_FRAMES];
+	size_t n = code_where_frames(w, frames);
+	char *p = text_room(to, w->name.n + NUMBERS_MOST);
+	p = add_number(p, S("0x"), w->pc, 16);
+	p = add(add(p, S("  ")), w->name);
+	p = add_number(p, S(" +0x"), w->offset, 16);
+	to->n = (size_t)(p - to->p);
+	for (size_t i = 0; i < n; i++) {
+		p = text_room(to, frames[i].file.n + NUMBERS_MOST);
+		p = add(p, i ? S(" < ") : S("   "));
+		if (frames[i].file.n)
+			p = add(p, frames[i].file);
+		p = add_number(p, S(":"), frames[i].line, 10);
+		if (frames[i].column)
+			p = add_number(p, S(":"), frames[i].column, 10);
+		to->n = (size_t)(p - to->p);
+	}
+}
+
 void report_where_line(const struct found_address *f, struct text *to)
 {
-	const struct where *w = f->where;
-	char room[NUMBER_DIGITS];
-	if (!w->function) {
+	if (f->where->function) {
+		compose_line(to, f->where);
+	} else {
 		add_asked(to, f);
 		add_missed(to, f);
-		return;
 	}
-	text_add(to, S("0x"));
-	text_add(to, number_digits(room, w->pc, 16));
-	text_add(to, S("  "));
-	text_add(to, w->name);
-	text_add(to, S(" +0x"));
-	text_add(to, number_digits(room, w->offset, 16));
 }
 
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
