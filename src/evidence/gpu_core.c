@@ -1,6 +1,7 @@
 // What a GPU core tells: stopped and waiting waves in groups, errors of queues, memory that existed, code that was overwritten.
 #include "evidence/gpu_core.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,8 @@ struct uh_error *core_source_keep(const struct source *s, struct text *bytes, st
 	if (s->fd >= 0) {
 		ret->file.fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
 		ret->file.size = s->size;
+		if (ret->file.fd < 0)
+			return uh_error_os(errno, "%s", s->name);
 	} else {
 		ret->bytes = bytes->p;
 		ret->file = file_memory(str_z(s->name), text_str(bytes));
