@@ -70,6 +70,15 @@ static enum child_end judge(int status)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? CHILD_GOOD : CHILD_CRASHED;
 }
 
+/** Waits a little for a child that was killed. One that is stuck in the kernel is left behind. */
+static void bury(pid_t child)
+{
+	enum { BURY_MS = 1000 };
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	for (int64_t end = now_ms() + BURY_MS; waitpid(child, NULL, WNOHANG) == 0 && now_ms() < end;)
+		nanosleep(&moment, NULL);
+}
+
 static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most,
 			  struct text *ret)
 {
@@ -91,12 +100,15 @@ static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx
 	errno = why;
 	if (child < 0)
 		return end;
-	if (end != CHILD_GOOD)
+	if (end != CHILD_GOOD) {
 		kill(child, SIGKILL);
+		bury(child);
+		return end;
+	}
 	int status = 0;
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
-	return end == CHILD_GOOD ? judge(status) : end;
+	return judge(status);
 }
 
 bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret)

@@ -185,8 +185,9 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 		taken = walk_path(p->paths[i], 0, visit_named, &h);
 	if (!taken && readable)
 		taken = walk_beside(p, visit_named, &h);
-	if (!taken && readable && !parsed.memory)
-		taken = visit_named(&h, arena_z(&arena, parsed.path));
+	const char *path = readable && !parsed.memory ? arena_z(&arena, parsed.path) : NULL;
+	if (!taken && path && file_answers(path))
+		taken = visit_named(&h, path);
 	// A renamed file: what the user named is held against what was loaded.
 	for (size_t i = 0; i < p->n && !taken; i++)
 		taken = walk_path(p->paths[i], 0, visit_any, &h);

@@ -14,6 +14,8 @@ struct file {
 
 /** A regular file. Driver files are refused: reading some of them acts on the GPU. */
 struct uh_error *file_open(const char *path, struct file *ret);
+/** Whether a path that evidence names is a file, and its file system answers at all: it may lie on a server that is gone. */
+bool file_answers(const char *path);
 void file_close(struct file *f);
 struct file file_memory(struct str name, struct str bytes);
 /** false where it does not lie inside @f. The part shares the descriptor of @f. */
