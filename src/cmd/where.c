@@ -14,17 +14,20 @@ static void usage(void)
 	puts("usage: unhang where --code PATH [OPTION...] [ADDRESS...]\n"
 	     "\n"
 	     "What is at an address of GPU code: the kernel, the instruction with its neighbours and what it does, the source\n"
-	     "line, and the functions that were inlined there. Neither ROCm nor a GPU is needed. Without ADDRESS the kernels in\n"
+	     "line, and the functions that were inlined there. Neither ROCm nor a GPU is needed. Without ADDRESS the kernels "
+	     "in\n"
 	     "PATH are listed, with the registers and memory that they need.\n"
 	     "\n"
 	     "ADDRESS is 0x1a34, or KERNEL+0x34; - reads addresses from standard input. PATH is a code object, a program or\n"
-	     "library with GPU code in it (also compressed), a directory of them, or a URI of the runtime (file://..., memory://PID...).\n"
+	     "library with GPU code in it (also compressed), a directory of them, or a URI of the runtime (file://..., "
+	     "memory://PID...).\n"
 	     "\n"
 	     "  --code PATH         where the code is; may be given several times\n"
 	     "  --loaded-at ADDRESS the addresses are of a process that had loaded the code object there\n"
 	     "  --gfx GFX           only code for this GPU (gfx90a), where PATH has code for several\n"
 	     "  --source DIR        look for source files below DIR as well\n"
-	     "  --context N         N instructions before and behind each (4; none for more than 100 addresses)\n"
+	     "  --context N         N instructions before and behind each (4; for more than 100 addresses\n"
+	     "                      one line each without instructions, and with --json each one's own instruction)\n"
 	     "  --json              for machines: the document of docs/where.schema.json, or code.schema.json\n"
 	     "  -h, --help          this text\n"
 	     "\n"
@@ -117,10 +120,9 @@ static int look_up(struct uh_look_options *o, const struct addresses *a)
 {
 	unsigned missed = 0;
 	if (o->context < 0)
-		o->context = a->list.len > MANY ? -1 : CONTEXT;
-	struct uh_error *err = a->list.len ?
-				       uh_look_where(o, a->list.data, a->list.len, stdout, complain_line, NULL, &missed) :
-				       uh_look_code(o, stdout, complain_line, NULL);
+		o->context = a->list.len <= MANY ? CONTEXT : o->json ? 0 : -1;
+	struct uh_error *err = a->list.len ? uh_look_where(o, a->list.data, a->list.len, stdout, complain_line, NULL, &missed) :
+					     uh_look_code(o, stdout, complain_line, NULL);
 	if (!err)
 		return missed ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
 	complain("%s", uh_error_message(err));

@@ -255,7 +255,7 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 				  .map = r->map,
 				  .nmap = r->nmap,
 				  .lds_bytes = w->lds.count,
-				  .in_barrier = w->in_barrier };
+				  .barrier = { w->barrier_known, w->in_barrier, w->first && w->last } };
 	wave_code_tell(&e, &r->arena, &code);
 	artefact_tell(&r->out, &e);
 }

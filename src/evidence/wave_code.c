@@ -256,18 +256,27 @@ static void tell_lines(struct event *e, struct arena *a, const struct where *w, 
 	event_add(e, S("source_line"), arena_printf(a, "%u", frames[0].line), FACT_NUMBER);
 }
 
-static void tell_waiting(struct event *e, struct arena *a, const struct wave_code *w)
+struct str wave_waits_for(struct arena *a, const struct know *k, const struct where *at, const struct wave_barrier *b,
+			  struct str *ret_polls)
 {
 	struct meaning_parked parked;
-	const struct where *at = w->where;
-	if (at->here < at->ninstructions &&
-	    meaning_parked(a, w->know, at->instructions, at->ninstructions, at->here, &parked)) {
-		event_add_text(e, a, "waits_for", parked.waits_for);
-		if (parked.polls)
-			event_add_text(e, a, "polls", at->instructions[parked.polled].text);
-	} else if (w->in_barrier) {
-		event_add_text(e, a, "waits_for", S("the other waves of its workgroup (barrier)"));
-	}
+	*ret_polls = (struct str){ 0 };
+	if (at->here >= at->ninstructions || !meaning_parked(a, k, at->instructions, at->ninstructions, at->here, &parked))
+		return b->inside && !b->alone ? S("the other waves of its workgroup (barrier)") : (struct str){ 0 };
+	// Behind a barrier it may still wait in it; its status says whether it does.
+	bool barrier = parked.meaning.what->act == ACT_BARRIER;
+	if (barrier && (b->alone || (parked.index != at->here && b->known && !b->inside)))
+		return (struct str){ 0 };
+	if (parked.polls)
+		*ret_polls = at->instructions[parked.polled].text;
+	return parked.waits_for;
+}
+
+static void tell_waiting(struct event *e, struct arena *a, const struct wave_code *w)
+{
+	struct str polls;
+	event_add_text(e, a, "waits_for", wave_waits_for(a, w->know, w->where, &w->barrier, &polls));
+	event_add_text(e, a, "polls", polls);
 }
 
 void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)

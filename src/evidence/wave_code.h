@@ -10,6 +10,13 @@
 /** Instructions before and behind a pc that are looked at. */
 enum { WAVE_CONTEXT = 24 };
 
+/** What a wave's own status says of barriers. */
+struct wave_barrier {
+	bool known;  // it says something
+	bool inside; // it waits in one
+	bool alone;  // its workgroup has no other waves
+};
+
 struct wave_code {
 	const struct know *know;
 	const struct where *where;
@@ -20,12 +27,16 @@ struct wave_code {
 	const struct address_range *map; // of the memory that existed; NULL: not known
 	size_t nmap;
 	uint64_t lds_bytes; // of its workgroup; 0: none, or not known
-	bool in_barrier;    // the wave's own status says so
+	struct wave_barrier barrier;
 };
 
 /** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the address of each lane
  * to the values. What is added lives in @a. */
 void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w);
+
+/** What a wave that did not stop waits for; empty where it does not wait. *@ret_polls: the load that it repeats; empty: none. */
+struct str wave_waits_for(struct arena *a, const struct know *k, const struct where *at, const struct wave_barrier *b,
+			  struct str *ret_polls);
 
 /** The index of the instruction at which a wave stopped: a trap counts as done on some runtimes. */
 size_t wave_code_stop(const struct where *w, struct str reason);

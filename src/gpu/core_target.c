@@ -9,6 +9,7 @@
 
 enum {
 	QUEUE_AQL = 2,
+	PACKET = 64, // bytes
 	XCCS_MOST = 64,
 	WAVES_MOST = 1 << 20,
 	CODE_MOST = 65536, // loaded code objects
@@ -118,12 +119,14 @@ static void read_code(struct core_target *t)
 /** The index of a wave's packet counts modulo the ring; the queue's read index tells the rest. */
 static uint64_t whole_packet(const struct queue *q, uint64_t index)
 {
-	uint64_t ring = q->ring_size / 64;
+	uint64_t ring = q->ring_size / PACKET;
 	if (!ring || !q->indexes_known)
 		return index;
 	uint64_t id = index + q->read_index / ring * ring;
-	if (id < q->read_index && q->read_index % ring >= q->write_index % ring)
+	if (id < q->read_index && q->write_index > id && q->write_index - id > ring)
 		id += ring;
+	else if (id >= q->write_index && id >= ring) // done already
+		id -= ring;
 	return id;
 }
 
@@ -143,18 +146,33 @@ static uint64_t instruction_of(const struct core_target *t, const struct wave *w
 	return core_read(&t->core, w->pc - 4, before, 4) && get_u32(before) == trap ? w->pc - 4 : w->pc;
 }
 
+/** Without the runtime's version it is not known whether stopped waves are parked; then the pc that lies in memory is the wave's. */
+static void doubt_parking(const struct core_target *t, struct wave *w)
+{
+	uint64_t own = w->hwregs[w->layout->pc_lo] | (uint64_t)w->hwregs[w->layout->pc_hi] << 32;
+	if (!w->parked || t->runtime_version || core_segment_at(&t->core, w->pc) || !core_segment_at(&t->core, own))
+		return;
+	w->parked = false;
+	w->pc = own;
+}
+
 static void take_wave(void *ctx, const struct wave *w)
 {
 	struct core_target *t = ctx;
+	const struct queue *q = w->queue;
 	if (t->waves.len == WAVES_MOST)
 		return;
 	struct wave mine = *w;
 	mine.id = t->waves.len + 1;
-	mine.at = instruction_of(t, w);
-	if (mine.placed) {
-		mine.packet = whole_packet(w->queue, w->packet);
-		if (w->queue->indexes_known && (mine.packet < w->queue->read_index || mine.packet >= w->queue->write_index))
+	doubt_parking(t, &mine);
+	mine.at = instruction_of(t, &mine);
+	mine.dispatched = mine.placed && mine.packet < q->ring_size / PACKET;
+	if (mine.dispatched) {
+		mine.packet = whole_packet(q, mine.packet);
+		if (q->indexes_known && (mine.packet < q->read_index || mine.packet >= q->write_index))
 			note_odd(t, "a packet of its waves lies outside of its read and write index");
+	} else if (mine.placed) {
+		note_odd(t, "the packet of a wave lies outside of its ring");
 	}
 	vec_push(&t->waves, mine);
 	t->reading->nwaves++;
@@ -413,11 +431,11 @@ static void judge_completeness(struct core_target *t)
 		gpu |= t->core.files[i].of_gpu;
 		host |= !t->core.files[i].of_gpu;
 	}
-	if (gpu && !host && !t->runtime_version)
+	if (gpu && !host && !t->runtime_version && t->note.nqueues)
 		core_problem(
 			&t->core,
 			"this core of the GPU lacks the memory of its process: the list of code objects%s. Give the process's "
-			"core too (unhang waves gpucore.PID core.PID; coredumpctl dump PID writes it), or merge them with "
+			"core too (unhang explain gpucore.PID core.PID; coredumpctl dump PID writes it), or merge them with "
 			"AMD's roccoremerge",
 			plausible_areas(t) ? "" : ", and the area that the waves were saved to");
 }

@@ -147,7 +147,6 @@ static bool hang(struct walk *k, uint64_t size, uint64_t *ret)
 /** The blocks of a wave, from the top down. */
 static bool place_blocks(struct walk *k, struct wave *w, uint64_t *ret_registers)
 {
-	enum { SHARED_LANES = 32 };
 	uint64_t top, registers;
 	uint64_t own_lds = w->first ? w->lds.count : 0, lanes = w->lanes;
 	return hang(k, k->area->layout->numbers[NUMBER_PADDING], &top) && hang(k, own_lds, &w->lds.address) &&
@@ -189,6 +188,7 @@ static void find_stop(const struct walk *k, struct wave *w)
 	const struct wave_layout *l = k->area->layout;
 	w->stopped = stop_words_count(k, w) && get(k, w, LAYOUT_STOPPED);
 	w->halted = get(k, w, w->stopped ? LAYOUT_SAVED_HALT : LAYOUT_HALTED);
+	w->barrier_known = has(k, LAYOUT_IN_BARRIER);
 	w->in_barrier = get(k, w, LAYOUT_IN_BARRIER);
 	w->ecc_error = get(k, w, LAYOUT_ECC_ERROR);
 	w->fatal_halt = get(k, w, LAYOUT_FATAL_HALT);

@@ -97,5 +97,5 @@ bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, st
 
 bool wave_dispatch(struct target *t, const struct wave *w, struct dispatch *ret)
 {
-	return w->placed && queue_dispatch(t, w->queue, w->packet, ret);
+	return w->dispatched && queue_dispatch(t, w->queue, w->packet, ret);
 }

@@ -33,6 +33,7 @@ struct queue {
 };
 
 enum { WAVE_HWREGS = 16, WAVE_TTMPS = 16 };
+enum { SHARED_LANES = 32 }; // of VGPRs that two halves of a wave share
 
 /** Where a block of a wave's registers lies. */
 struct wave_block {
@@ -49,15 +50,17 @@ struct wave {
 	uint64_t at; // the instruction that it is at: the pc, or the trap before it
 	unsigned lanes;
 	bool first, last; // of its workgroup
-	bool placed;      // workgroup, wave_in_group and packet are known
+	bool placed;      // workgroup and wave_in_group are known
+	bool dispatched;  // packet is known
 	uint32_t workgroup[3];
 	unsigned wave_in_group;
 	uint64_t packet; // index of its dispatch in the queue
 	bool stopped;    // by the trap handler; else it was running when the queue was taken off the GPU
-	bool halted, parked, in_barrier, ecc_error, fatal_halt;
-	bool no_vgprs;         // it had given them back
-	uint32_t stop_reasons; // bits of enum stop_reason
-	unsigned trap;         // id, where it stopped at a trap
+	bool halted, parked, ecc_error, fatal_halt;
+	bool barrier_known, in_barrier; // known: the status tells
+	bool no_vgprs;                  // it had given them back
+	uint32_t stop_reasons;          // bits of enum stop_reason
+	unsigned trap;                  // id, where it stopped at a trap
 	bool scratch;
 	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
 	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes

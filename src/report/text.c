@@ -465,8 +465,11 @@ static void put_nothing_found(const struct text_report *t)
 		print_safe(t->out, evidence_at(d->evidence, 0)->path);
 	else
 		fprintf(t->out, "%zu sources", sources);
-	fprintf(t->out, " (%llu line%s, %llu known message%s).\n", (unsigned long long)lines, lines == 1 ? "" : "s",
-		(unsigned long long)events, events == 1 ? "" : "s");
+	if (lines)
+		fprintf(t->out, " (%llu line%s, %llu known message%s).\n", (unsigned long long)lines, lines == 1 ? "" : "s",
+			(unsigned long long)events, events == 1 ? "" : "s");
+	else // a core: what it lacks is noted below
+		fprintf(t->out, "%s.\n", d->nnotes ? ", as far as it can be read" : "");
 	if (!events && lines)
 		fprintf(t->out,
 			"Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
+#include "evidence/wave_code.h"
 #include "gpu/wave_groups.h"
 #include "report/look.h"
 
@@ -24,15 +25,11 @@ static struct str state_of(struct arena *a, const struct wave *w)
 	return w->stopped ? S("stopped") : w->fatal_halt ? S("FATAL_HALT") : w->halted ? S("halted") : S("running");
 }
 
-/** What a wave that does not move waits for; empty where it does not wait. */
 static struct str waits_for(struct arena *a, const struct know *k, const struct wave *w, const struct where *at)
 {
-	struct meaning_parked parked;
-	if (w->stop_reasons)
-		return (struct str){ 0 };
-	if (at->ninstructions && meaning_parked(a, k, at->instructions, at->ninstructions, at->here, &parked))
-		return parked.waits_for;
-	return w->in_barrier ? S("the other waves of its workgroup (barrier)") : (struct str){ 0 };
+	struct wave_barrier b = { w->barrier_known, w->in_barrier, w->first && w->last };
+	struct str polls;
+	return w->stop_reasons ? (struct str){ 0 } : wave_waits_for(a, k, at, &b, &polls);
 }
 
 // --- JSON ---
@@ -113,6 +110,7 @@ static void jw_registers(struct json *j, struct target *t, const struct wave *w)
 	} else {
 		jw_block(j, t, "vgprs", &w->vgprs, w->lanes);
 	}
+	jw_block(j, t, "shared_vgprs", &w->shared_vgprs, SHARED_LANES);
 	jw_block(j, t, "acc_vgprs", &w->acc_vgprs, w->lanes);
 	jw_block(j, t, "lds", &words, 1);
 }
@@ -158,13 +156,14 @@ static void jw_wave(struct json *j, struct listing *l, size_t i)
 	jw_known_int(j, "lanes", w->lanes, true);
 	jw_triple(j, "workgroup", w->workgroup, w->placed);
 	jw_known_int(j, "wave_in_group", w->wave_in_group, w->placed);
-	jw_known_int(j, "packet", w->packet, w->placed);
+	jw_known_int(j, "packet", w->packet, w->dispatched);
 	jw_key(j, "stopped");
 	jw_bool(j, w->stopped);
 	jw_stop_reasons(j, w->stop_reasons);
 	jw_where(j, l, i);
 	jw_known_int(j, "vgpr_count", w->vgprs.count, true);
 	jw_known_int(j, "acc_vgpr_count", w->acc_vgprs.count, true);
+	jw_known_int(j, "shared_vgpr_count", w->shared_vgprs.count, true);
 	jw_known_int(j, "sgpr_count", w->sgprs.count, true);
 	jw_known_int(j, "lds_bytes", w->lds.count, true);
 	struct dispatch d;
@@ -245,7 +244,8 @@ static void text_row(struct listing *l, const struct wave *w, const struct where
 	char place[48], packet[24] = "?", in_group[12] = "?";
 	if (w->placed) {
 		snprintf(place, sizeof(place), "%u,%u,%u", w->workgroup[0], w->workgroup[1], w->workgroup[2]);
-		snprintf(packet, sizeof(packet), "%llu", (unsigned long long)w->packet);
+		if (w->dispatched)
+			snprintf(packet, sizeof(packet), "%llu", (unsigned long long)w->packet);
 		snprintf(in_group, sizeof(in_group), "%u", w->wave_in_group);
 	} else {
 		str_copy(place, sizeof(place), S("?"));
@@ -300,6 +300,7 @@ static void text_registers(struct listing *l, const struct wave *w)
 		fprintf(out, "%8sthe wave had given its vector registers back\n", "");
 	else
 		text_block(l, "v", &w->vgprs, w->lanes, 1);
+	text_block(l, "shared v", &w->shared_vgprs, SHARED_LANES, 1);
 	text_block(l, "a", &w->acc_vgprs, w->lanes, 1);
 	text_block(l, "lds 0x", &words, 1, 4);
 }
