@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
+#include "evidence/wave_values.h"
 #include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
@@ -132,62 +133,6 @@ static void tell_agents(struct reading *r)
 	}
 }
 
-// --- registers of a wave, as values ---
-
-static struct values *next_value(struct values *v, size_t *n, const char *group, struct str name, unsigned digits, size_t count,
-				 const uint64_t *data)
-{
-	v[*n] = (struct values){ .group = str_z(group), .name = name, .digits = digits, .n = count, .data = data };
-	return &v[(*n)++];
-}
-
-/** @count registers of @lanes lanes each: s0, v0, a0, ... */
-static void add_block(struct reading *r, struct values *v, size_t *n, const char *group, char bank, const struct wave_block *b,
-		      unsigned lanes)
-{
-	size_t words = (size_t)b->count * lanes;
-	_cleanup_free_ uint32_t *raw = mem_alloc(words * sizeof(*raw) + 1);
-	if (!words || !wave_registers(r->target, b, lanes, raw))
-		return;
-	uint64_t *data = arena_alloc(&r->arena, words * sizeof(*data));
-	for (size_t i = 0; i < words; i++)
-		data[i] = raw[i];
-	for (unsigned k = 0; k < b->count; k++)
-		next_value(v, n, group, arena_printf(&r->arena, "%c%u", bank, k), 8, lanes, data + (size_t)k * lanes);
-}
-
-static void add_named(struct reading *r, struct values *v, size_t *n, const char *name, unsigned digits, uint64_t value)
-{
-	uint64_t *data = arena_alloc(&r->arena, sizeof(*data));
-	*data = value;
-	next_value(v, n, "system", str_z(name), digits, 1, data);
-}
-
-static void add_registers(struct reading *r, const struct wave *w, struct event *e)
-{
-	const struct wave_layout *l = w->layout;
-	size_t most = l->nregisters + WAVE_TTMPS + 8 + w->sgprs.count + w->vgprs.count + w->acc_vgprs.count, n = 0;
-	struct values *v = arena_alloc(&r->arena, most * sizeof(*v));
-	uint64_t named = l->numbers[NUMBER_SGPRS_NAMED] < w->sgprs.count ? l->numbers[NUMBER_SGPRS_NAMED] : w->sgprs.count;
-	uint32_t vcc[2];
-	add_named(r, v, &n, "pc", 16, w->pc);
-	add_named(r, v, &n, "exec", w->lanes / 4, w->exec);
-	for (size_t i = 0; i < l->nregisters; i++) {
-		uint64_t *data = arena_alloc(&r->arena, sizeof(*data));
-		*data = w->hwregs[i];
-		next_value(v, &n, "system", l->registers[i], 8, 1, data);
-	}
-	struct wave_block last = { w->sgprs.address + 4 * (named - 2), 2 };
-	if (named >= 2 && wave_registers(r->target, &last, 1, vcc))
-		add_named(r, v, &n, "vcc", 16, vcc[0] | (uint64_t)vcc[1] << 32);
-	add_block(r, v, &n, "scalar", 's', &w->sgprs, 1);
-	if (!w->no_vgprs)
-		add_block(r, v, &n, "vector", 'v', &w->vgprs, w->lanes);
-	add_block(r, v, &n, "vector", 'a', &w->acc_vgprs, w->lanes);
-	e->values = v;
-	e->nvalues = n;
-}
-
 // --- groups of waves ---
 
 static void add_dispatch(struct reading *r, const struct wave *w, struct event *e)
@@ -244,7 +189,7 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 		event_add_text(&e, &r->arena, "code_object", at->in->name);
 	add_process(r, &e, &r->arena);
 	add_dispatch(r, w, &e);
-	add_registers(r, w, &e);
+	e.values = wave_values(r->target, &r->arena, w, &e.nvalues);
 	tell_overwritten(r, w, at, &e);
 	struct wave_code code = { .know = r->out.know,
 				  .where = at,

@@ -84,6 +84,18 @@ static void find_addresses(const struct wave_code *w, struct access *x)
 	}
 }
 
+size_t wave_code_addresses(const struct wave_code *w, struct lane_address ret[static MEANING_LANES])
+{
+	const struct where *at = w->where;
+	struct access x = { 0 };
+	if (at->here >= at->ninstructions || !meaning_of(w->know, at->instructions[at->here].text, &x.meaning) ||
+	    !meaning_accesses(&x.meaning))
+		return 0;
+	find_addresses(w, &x);
+	memcpy(ret, x.lanes, x.n * sizeof(*ret));
+	return x.n;
+}
+
 /** The access at the pc and those before it that may still have been under way, the likeliest first. */
 static size_t find_accesses(const struct wave_code *w, size_t here, struct access ret[static ACCESSES])
 {

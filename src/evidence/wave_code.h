@@ -38,6 +38,9 @@ void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 struct str wave_waits_for(struct arena *a, const struct know *k, const struct where *at, const struct wave_barrier *b,
 			  struct str *ret_polls);
 
+/** The address that each lane accesses with the instruction at the pc; 0 where it is no access, or its registers are not known. */
+size_t wave_code_addresses(const struct wave_code *w, struct lane_address ret[static MEANING_LANES]);
+
 /** The index of the instruction at which a wave stopped: a trap counts as done on some runtimes. */
 size_t wave_code_stop(const struct where *w, struct str reason);
 /** Whether the instruction at the pc is the one that a text shows there: another build has another. */

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/print.h"
 #include "evidence/wave_code.h"
+#include "evidence/wave_values.h"
 #include "gpu/wave_groups.h"
 #include "report/look.h"
 
@@ -91,6 +92,27 @@ static void jw_block(struct json *j, struct target *t, const char *key, const st
 	jw_close(j, ']');
 }
 
+/** Of each lane the address that it accesses with the instruction at the pc. */
+static void jw_addresses(struct json *j, struct listing *l, size_t i)
+{
+	const struct wave *w = &l->waves[i];
+	struct arena a = { 0 };
+	struct wave_code code = { .know = l->look->know, .where = l->where[i], .lanes = w->lanes };
+	struct lane_address lanes[MEANING_LANES];
+	code.values = wave_values(l->look->target, &a, w, &code.nvalues);
+	size_t n = wave_code_addresses(&code, lanes), at = 0;
+	jw_key(j, "effective_addresses");
+	if (!n) {
+		jw_null(j);
+	} else {
+		jw_open(j, '[');
+		for (unsigned lane = 0; lane < w->lanes; lane++)
+			at < n &&lanes[at].lane == lane ? jw_hex(j, lanes[at++].address) : jw_null(j);
+		jw_close(j, ']');
+	}
+	arena_free(&a);
+}
+
 static void jw_registers(struct json *j, struct target *t, const struct wave *w)
 {
 	struct wave_block words = { w->lds.address, w->lds.count / 4 };
@@ -172,8 +194,10 @@ static void jw_wave(struct json *j, struct listing *l, size_t i)
 		jw_dispatch(j, l->look, &d);
 	else
 		jw_null(j);
-	if (l->look->options->registers)
+	if (l->look->options->registers) {
 		jw_registers(j, l->look->target, w);
+		jw_addresses(j, l, i);
+	}
 	jw_close(j, '}');
 }
 
