@@ -326,6 +326,9 @@ def test_order(t, unhang, code):
     paths = room.pair(code.faulting(code.spread(END - 64)), code) + [room.write("dmesg.txt", dmesg(END)), room.path / code.path.name]
     answers = {unhang.run("explain", "--json", *order).stdout for order in itertools.permutations(paths)}
     t.same(len(answers), 1, "the order of the files does not matter")
+    last = paths[1].rename(room.path / "python.core")
+    said = unhang.run("explain", paths[0], last)
+    t.ok(said.returncode == 1 and b"saxpy" in said.stdout, "a process's core that comes behind its GPU's", said)
 
 
 # --- kinds of access ---

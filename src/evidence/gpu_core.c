@@ -378,7 +378,7 @@ static void read_target(struct reading *r, const struct code_places *places)
 /** Whether @host is the core of the process whose GPU's core is @gpu. */
 static bool belong_together(const struct core_source *gpu, const struct core_source *host, size_t gpus, size_t hosts)
 {
-	if (host->has_gpu)
+	if (host->has_gpu || host->joined)
 		return false;
 	return gpu->pid && host->pid ? gpu->pid == host->pid : gpus == 1 && hosts == 1;
 }
@@ -402,7 +402,7 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 				files[k++] = cores[h].file;
 				cores[h].file.fd = -1;
 				r.pid = cores[h].pid ? cores[h].pid : r.pid;
-				cores[h].has_gpu = true;
+				cores[h].joined = true;
 			}
 		r.lone = k == 1;
 		r.out.source = cores[i].evidence;
@@ -421,7 +421,7 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 	for (size_t i = 0; i < n; i++) {
 		struct reading r = { .out = *out };
 		r.out.source = cores[i].evidence;
-		if (!cores[i].has_gpu)
+		if (!cores[i].has_gpu && !cores[i].joined)
 			tell_note(&r, S("this is the core of a process, without what its GPUs did; give the GPU's core too, "
 					"gpucore.PID: unhang explain gpucore.PID core.PID"));
 		arena_free(&r.arena);

@@ -11,6 +11,7 @@ struct core_source {
 	char *bytes;
 	unsigned evidence; // id of the source
 	bool has_gpu;      // it tells of GPUs
+	bool joined;       // it was read together with the core of its GPU
 	int64_t pid;       // 0: not known
 };
 

@@ -88,9 +88,9 @@ bool file_read(const struct file *f, uint64_t offset, void *to, size_t size)
 	if (offset > f->size || size > f->size - offset)
 		return false;
 	if (f->fd < 0) {
-		if (size)
+		if (size && f->data)
 			memcpy(to, f->data + f->at + offset, size);
-		return true;
+		return !size || f->data;
 	}
 	for (size_t have = 0; have < size;) {
 		ssize_t n = pread(f->fd, (char *)to + have, size - have, (off_t)(f->at + offset + have));
