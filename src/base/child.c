@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMORY_MAX = 1 << 30 };
+enum { MEMORY_MAX = 1 << 30, KILL_MS = 1000 };
 
 static int64_t now_ms(void)
 {
@@ -47,8 +47,11 @@ static enum child_end collect(int fd, int64_t deadline, size_t most, struct text
 	for (;;) {
 		int64_t left = deadline - now_ms();
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
-		if (left <= 0 || poll(&wait, 1, (int)left) == 0)
+		int ready = left <= 0 ? 0 : poll(&wait, 1, (int)left);
+		if (!ready)
 			return CHILD_LATE;
+		if (ready < 0 && errno == EINTR)
+			continue;
 		ssize_t n = read(fd, room, sizeof(room));
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -70,13 +73,13 @@ static enum child_end judge(int status)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? CHILD_GOOD : CHILD_CRASHED;
 }
 
-/** Waits a little for a child that was killed. One that is stuck in the kernel is left behind. */
-static void bury(pid_t child)
+/** Nobody waits long for its end: one that sleeps in the kernel (for the lock of a stuck process's memory) does not die. */
+static void end_child(pid_t child)
 {
-	enum { BURY_MS = 1000 };
-	const struct timespec moment = { .tv_nsec = 1000000 };
-	for (int64_t end = now_ms() + BURY_MS; waitpid(child, NULL, WNOHANG) == 0 && now_ms() < end;)
-		nanosleep(&moment, NULL);
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	kill(child, SIGKILL);
+	for (int i = 0; i < KILL_MS && waitpid(child, NULL, WNOHANG) == 0; i++)
+		nanosleep(&pause, NULL);
 }
 
 static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most,
@@ -101,8 +104,7 @@ static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx
 	if (child < 0)
 		return end;
 	if (end != CHILD_GOOD) {
-		kill(child, SIGKILL);
-		bury(child);
+		end_child(child);
 		return end;
 	}
 	int status = 0;
