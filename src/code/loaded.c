@@ -54,6 +54,7 @@ void code_set_drop(struct code_set *s, struct loaded *l)
 			s->objects.data[kept++] = s->objects.data[i];
 	s->objects.len = kept;
 	loaded_free(l);
+	memset(s->names, 0, sizeof(s->names)); // where its names lay others may lie soon
 }
 
 void code_set_free(struct code_set *s)
@@ -312,11 +313,11 @@ void code_where(struct code_set *s, const uint64_t *pcs, size_t n, int context, 
 	_cleanup_free_ size_t *slots = mem_alloc(n * sizeof(*slots) + 1);
 	_cleanup_free_ struct where *found = mem_alloc(n * sizeof(*found) + 1);
 	for (size_t i = 0; i < n; i++)
-		ret[i] = (struct where){ .pc = pcs[i] };
+		ret[i] = (struct where){ .pc = pcs[i], .in = code_set_find(s, pcs[i]) };
 	for (size_t o = 0; o < s->objects.len; o++) {
 		size_t k = 0;
 		for (size_t i = 0; i < n; i++)
-			if (!ret[i].in && code_set_find(s, pcs[i]) == s->objects.data[o]) {
+			if (ret[i].in == s->objects.data[o]) {
 				slots[k] = i;
 				mine[k++] = pcs[i];
 			}
