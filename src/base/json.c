@@ -110,6 +110,13 @@ void jw_int(struct json *j, int64_t v)
 	j->comma = true;
 }
 
+void jw_unsigned(struct json *j, uint64_t v)
+{
+	json_begin_value(j);
+	print_number(j->out, v, 10);
+	j->comma = true;
+}
+
 void jw_hex(struct json *j, uint64_t v)
 {
 	json_begin_value(j);

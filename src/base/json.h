@@ -20,6 +20,7 @@ void jw_str(struct json *j, struct str s);
 /** A key and its string. */
 void jw_field(struct json *j, const char *key, struct str value);
 void jw_int(struct json *j, int64_t v);
+void jw_unsigned(struct json *j, uint64_t v);
 /** An address, a register, a code: "0x..." */
 void jw_hex(struct json *j, uint64_t v);
 void jw_bool(struct json *j, bool v);

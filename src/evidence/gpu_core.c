@@ -143,7 +143,7 @@ static void add_dispatch(struct reading *r, const struct wave *w, struct event *
 	event_add(e, S("grid"), arena_printf(&r->arena, "%u,%u,%u", d.grid[0], d.grid[1], d.grid[2]), FACT_TEXT);
 	event_add(e, S("workgroup"), arena_printf(&r->arena, "%u,%u,%u", d.workgroup[0], d.workgroup[1], d.workgroup[2]),
 		  FACT_TEXT);
-	event_add_number(e, &r->arena, "packet", (int64_t)d.packet);
+	event_add(e, S("packet"), arena_printf(&r->arena, "%llu", (unsigned long long)d.packet), FACT_NUMBER);
 	struct kernel_argument args[ARGUMENTS_TOLD];
 	size_t n = dispatch_arguments(r->target, target_code_kernel(&r->code, d.kernel_object), &d, args, ARGUMENTS_TOLD);
 	bool known = false;

@@ -35,7 +35,7 @@ void jw_dispatch(struct json *j, struct look *l, const struct dispatch *d)
 	size_t n = dispatch_arguments(l->target, k, d, args, ARGUMENTS_SHOWN);
 	jw_open(j, '{');
 	jw_key(j, "packet");
-	jw_int(j, (int64_t)d->packet);
+	jw_unsigned(j, d->packet);
 	jw_field(j, "kernel_name", k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 });
 	jw_key(j, "kernel_object");
 	jw_hex(j, d->kernel_object);

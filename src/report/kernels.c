@@ -7,7 +7,7 @@
 static void jw_number(struct json *j, const char *key, uint64_t v)
 {
 	jw_key(j, key);
-	jw_int(j, (int64_t)v);
+	jw_unsigned(j, v);
 }
 
 static void jw_arguments(struct json *j, const struct code_kernel *k)
@@ -77,7 +77,6 @@ void report_kernels_json(struct code_set *s, FILE *out)
 	}
 	jw_close(&j, ']');
 	jw_close(&j, '}');
-	fputc('\n', out);
 }
 
 void report_kernels_text(struct code_set *s, FILE *out)

@@ -33,7 +33,7 @@ static uint64_t pending(const struct queue *q)
 static void jw_number(struct json *j, const char *key, uint64_t v)
 {
 	jw_key(j, key);
-	jw_int(j, (int64_t)v);
+	jw_unsigned(j, v);
 }
 
 static void jw_address(struct json *j, const char *key, uint64_t v)
@@ -108,9 +108,9 @@ static void jw_queue(struct look *l, struct json *j, const struct queue *q)
 	jw_address(j, "ring", q->ring);
 	jw_number(j, "ring_bytes", q->ring_size);
 	jw_key(j, "read_index");
-	q->indexes_known ? jw_int(j, (int64_t)q->read_index) : jw_null(j);
+	q->indexes_known ? jw_unsigned(j, q->read_index) : jw_null(j);
 	jw_key(j, "write_index");
-	q->indexes_known ? jw_int(j, (int64_t)q->write_index) : jw_null(j);
+	q->indexes_known ? jw_unsigned(j, q->write_index) : jw_null(j);
 	jw_address(j, "save_area", q->save_area);
 	jw_number(j, "save_area_bytes", q->save_area_size);
 	jw_number(j, "waves", q->nwaves);

@@ -66,7 +66,7 @@ static void jw_known_int(struct json *j, const char *key, uint64_t v, bool known
 {
 	jw_key(j, key);
 	if (known)
-		jw_int(j, (int64_t)v);
+		jw_unsigned(j, v);
 	else
 		jw_null(j);
 }
