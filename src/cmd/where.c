@@ -55,11 +55,12 @@ static void read_addresses(struct addresses *a)
 
 static bool add(const char **list, size_t *n, const char *path)
 {
-	if (*n < PLACES_MAX)
-		list[(*n)++] = path;
-	else
+	if (*n == PLACES_MAX) {
 		complain("more than %d paths", PLACES_MAX);
-	return *n < PLACES_MAX;
+		return false;
+	}
+	list[(*n)++] = path;
+	return true;
 }
 
 static bool parse_context(const char *text, int *ret)
