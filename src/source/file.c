@@ -34,6 +34,9 @@ struct uh_error *file_open(const char *path, struct file *ret)
 	const char *acting = source_acting_filesystem(path);
 	if (acting)
 		return uh_error_new("%s: a file of %s is not read: some of them act on the GPU when they are", path, acting);
+	// Before it is opened: that alone acts on some devices.
+	if (!stat(path, &st) && !S_ISREG(st.st_mode))
+		return uh_error_new("%s: not a file", path);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return uh_error_os(errno, "%s", path);
