@@ -417,6 +417,13 @@ def test_directory(t, room, objects):
     t.ok(found.status == 0 and len(found.addresses) == 21, "an answer for each object that has the function", len(found.addresses))
     found = room.where("--code", objects["cl", "gfx942"], "--code", objects["hip", "gfx942"], "reduce+0x4", "physics::advance+0x4")
     t.ok(found.status == 0 and len(found.addresses) == 2, "--code twice", found.stderr)
+    alike = room.path("alike")
+    alike.mkdir()
+    data = objects["hip", "gfx942"].read_bytes()
+    for n, word in enumerate((b"retreat", b"abandon", b"advance")):  # what is dropped makes room for what follows
+        (alike / f"{n}.co").write_bytes(data.replace(b"advance", word))
+    found = room.where("--code", alike, "physics::advance+0x4")
+    t.same([r["code_object"] for r in found.addresses], [str(alike / "2.co")], "objects alike but for their names")
     empty = room.path("empty")
     empty.mkdir()
     for what, path, words in (("a directory without code", empty, "no AMD GPU code"), ("a file without code", directory / "notes.txt", "no AMD GPU code"),
