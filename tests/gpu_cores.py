@@ -417,6 +417,13 @@ def test_oddities(t, unhang, objects):
     cores.write_elf(path, cores.EM_AMDGPU, [("AMDGPU", 33, core.note([note[2][-64:]]))], memories)
     document, stderr = ask(unhang, "waves", path)
     t.ok(document and "does not describe" in stderr, "a queue of a GPU that is not there", stderr)
+    late = Queue([Wave(CODE, packet=(1 << 63) + 5)], {(1 << 63) + 5: Packet(CODE)})
+    Core([Agent("gfx906")], [late]).write(path)
+    queues, _ = ask(unhang, "queues", path)
+    waves, _ = ask(unhang, "waves", path)
+    t.same(queues and [(q["read_index"], q["write_index"], [p["packet"] for p in q["packets"]]) for q in queues["queues"]],
+           [((1 << 63) + 5, (1 << 63) + 6, [(1 << 63) + 5])], "indexes of 2^63 and more")
+    t.same(waves and [w["packet"] for w in waves["waves"]], [(1 << 63) + 5], "the packet of a wave there")
     core.note_version = 2
     core.write(path)
     document, stderr = ask(unhang, "waves", path)
