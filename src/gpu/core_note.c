@@ -9,7 +9,8 @@ enum {
 	RUNTIME = 16,
 	AGENT_LEAST = 112,
 	QUEUE_LEAST = 60,
-	ENTRIES_MAX = 65536,
+	AGENTS_MAX = 1024,
+	QUEUES_MAX = 65536,
 	QUEUE_ERROR = 1u << 30, // in a queue's id
 	QUEUE_INVALID = 1u << 31,
 };
@@ -70,14 +71,17 @@ static void read_queue(struct arena *a, const struct core_note *n, const char *p
 }
 
 /** A part of the note: @n entries of @size bytes at *@at, which moves behind them. */
-static struct uh_error *part(struct str desc, const char *what, uint64_t file_at, uint64_t n, uint64_t size, uint64_t least,
-			     uint64_t *at, const char **ret)
+static struct uh_error *part(struct str desc, const char *what, uint64_t file_at, uint64_t n, uint64_t most, uint64_t size,
+			     uint64_t least, uint64_t *at, const char **ret)
 {
 	unsigned long long place = file_at + *at;
 	if (n && (size < least || size > 65536))
 		return uh_error_new("GPU note, %s at 0x%llx: entries of %llu bytes; at least %llu are needed", what, place,
 				    (unsigned long long)size, (unsigned long long)least);
-	if (n > ENTRIES_MAX || n * size > desc.n - *at)
+	if (n > most)
+		return uh_error_new("GPU note, %s at 0x%llx: %llu of them; at most %llu are read", what, place,
+				    (unsigned long long)n, (unsigned long long)most);
+	if (n * size > desc.n - *at)
 		return uh_error_new("GPU note, %s at 0x%llx: %llu entries of %llu bytes reach beyond the note's end at 0x%llx",
 				    what, place, (unsigned long long)n, (unsigned long long)size,
 				    (unsigned long long)(file_at + desc.n));
@@ -103,9 +107,9 @@ struct uh_error *core_note_parse(struct arena *a, struct str desc, uint64_t at, 
 	uint32_t nagents = get_u32(desc.p + 24), agent_size = get_u32(desc.p + 28);
 	uint32_t nqueues = get_u32(desc.p + 32), queue_size = get_u32(desc.p + 36);
 	uint64_t offset = HEADER;
-	struct uh_error *err = part(desc, "runtime", at, 1, runtime_size, RUNTIME, &offset, &runtime);
-	err = err ? err : part(desc, "GPUs", at, nagents, agent_size, AGENT_LEAST, &offset, &agents);
-	err = err ? err : part(desc, "queues", at, nqueues, queue_size, QUEUE_LEAST, &offset, &queues);
+	struct uh_error *err = part(desc, "runtime", at, 1, 1, runtime_size, RUNTIME, &offset, &runtime);
+	err = err ? err : part(desc, "GPUs", at, nagents, AGENTS_MAX, agent_size, AGENT_LEAST, &offset, &agents);
+	err = err ? err : part(desc, "queues", at, nqueues, QUEUES_MAX, queue_size, QUEUE_LEAST, &offset, &queues);
 	if (err)
 		return err;
 	ret->r_debug = get_u64(runtime);

@@ -41,8 +41,10 @@ struct core_target {
 static bool read_saved(void *ctx, uint64_t address, void *to, size_t size)
 {
 	struct core_target *t = ctx;
-	if (size > WAVES_BYTES - t->bytes_read)
+	if (size > WAVES_BYTES - t->bytes_read) {
+		t->bytes_read = WAVES_BYTES;
 		return false;
+	}
 	t->bytes_read += size;
 	return core_read(&t->core, address, to, size);
 }
@@ -75,12 +77,15 @@ static void read_runtime(struct core_target *t)
 		t->runtime_version = (int)get_u32(d);
 }
 
-static void read_code(struct core_target *t)
+static int compare_bases(const void *a, const void *b)
+{
+	const struct loaded_code *x = a, *y = b;
+	return x->base != y->base ? (x->base < y->base ? -1 : 1) : str_cmp(x->uri, y->uri);
+}
+
+static void read_list(struct core_target *t)
 {
 	char d[R_DEBUG], m[LINK_MAP];
-	if (t->code_read)
-		return;
-	t->code_read = true;
 	if (!t->note.r_debug || !core_read(&t->core, t->note.r_debug, d, sizeof(d)))
 		return;
 	if (get_u32(d + 24))
@@ -112,6 +117,16 @@ static void read_code(struct core_target *t)
 	if (at)
 		core_problem(&t->core, "link_map at 0x%llx: the rest of the runtime's list of code objects is not read",
 			     (unsigned long long)at);
+}
+
+static void read_code(struct core_target *t)
+{
+	if (t->code_read)
+		return;
+	t->code_read = true;
+	read_list(t);
+	if (t->code.len)
+		qsort(t->code.data, t->code.len, sizeof(*t->code.data), compare_bases);
 }
 
 // --- waves ---
@@ -204,6 +219,8 @@ static void queue_problem(struct core_target *t, struct queue *q, struct uh_erro
 	uh_error_free(err);
 }
 
+static bool waves_enough(const struct core_target *t) { return t->waves.len == WAVES_MOST || t->bytes_read == WAVES_BYTES; }
+
 static void read_queue_waves(struct core_target *t, struct queue *q)
 {
 	const struct wave_layout *layout = NULL;
@@ -226,7 +243,7 @@ static void read_queue_waves(struct core_target *t, struct queue *q)
 	}
 	struct save_area area = area_of(t, q, layout);
 	unsigned xccs = q->agent->xccs ? q->agent->xccs : 1;
-	for (unsigned i = 0; i < xccs && t->waves.len < WAVES_MOST; i++)
+	for (unsigned i = 0; i < xccs && !waves_enough(t); i++)
 		if ((err = save_area_read(&area, i)))
 			queue_problem(t, q, err);
 }
@@ -237,10 +254,11 @@ static void read_waves(struct core_target *t)
 		return;
 	t->waves_read = true;
 	t->bytes_read = 0;
-	for (size_t i = 0; i < t->note.nqueues && t->waves.len < WAVES_MOST; i++)
+	for (size_t i = 0; i < t->note.nqueues && !waves_enough(t); i++)
 		read_queue_waves(t, &t->note.queues[i]);
-	if (t->waves.len == WAVES_MOST)
-		core_problem(&t->core, "more than %d waves: the rest is not read", WAVES_MOST);
+	if (waves_enough(t))
+		core_problem(&t->core, "more than %d waves, or %d MB of them: the rest is not read", WAVES_MOST,
+			     WAVES_BYTES >> 20);
 }
 
 static void read_indexes(struct core_target *t)
@@ -460,7 +478,7 @@ struct uh_error *target_core(const struct know *k, const struct file *files, siz
 		err = core_note_parse(&t->arena, t->core.gpu_note, t->core.gpu_note_at, &t->note);
 	if (err) {
 		for (size_t i = taken; i < n; i++)
-			close(files[i].fd);
+			file_close(&(struct file){ .fd = files[i].fd });
 		core_target_close(&t->target);
 		return err;
 	}

@@ -132,7 +132,7 @@ struct request {
 		const struct agent *agents;
 		const struct queue *queues;
 		const struct wave *waves;
-		const struct loaded_code *code;
+		const struct loaded_code *code; // by base
 		const struct memory_range *map;
 	};
 };
