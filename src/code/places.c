@@ -160,9 +160,9 @@ static bool visit_named(void *ctx, const char *path)
 
 static bool visit_any(void *ctx, const char *path)
 {
-	struct hunt *h = ctx;
-	offer_file(&h->offer, path);
-	return h->offer.taken;
+	struct offer *o = ctx;
+	offer_file(o, path);
+	return o->taken;
 }
 
 static bool walk_beside(const struct code_places *p, visit_fn *visit, void *ctx)
@@ -188,10 +188,16 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 	const char *path = readable && !parsed.memory ? arena_z(&arena, parsed.path) : NULL;
 	if (!taken && path && file_answers(path))
 		taken = visit_named(&h, path);
-	// A renamed file: what the user named is held against what was loaded.
-	for (size_t i = 0; i < p->n && !taken; i++)
-		taken = walk_path(p->paths[i], 0, visit_any, &h);
 	arena_free(&arena);
+	return taken;
+}
+
+bool code_places_any(const struct code_places *p, const struct code_taker *taker)
+{
+	struct offer o = { .places = p, .taker = taker, .first_only = true };
+	bool taken = false;
+	for (size_t i = 0; i < p->n && !taken; i++)
+		taken = walk_path(p->paths[i], 0, visit_any, &o);
 	return taken;
 }
 

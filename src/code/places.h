@@ -19,6 +19,8 @@ struct code_taker {
 
 /** Offers what the object of @uri may be; true once one was taken. */
 bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker);
+/** The file may have another name by now: offers what the user named, whatever it is; true once one was taken. */
+bool code_places_any(const struct code_places *p, const struct code_taker *taker);
 /** Offers every code object in the files and directories that the user named. */
 void code_places_all(const struct code_places *p, const struct code_taker *taker, struct text *problems);
 /** Offers every code object in the directory of the evidence. */

@@ -163,7 +163,8 @@ static struct loaded *search(struct code_shelf *s, struct str evidence, const st
 	struct taking t = { .shelf = s, .anchor = anchor, .pc = pc, .all = !anchor->uri.n };
 	struct code_taker taker = { take, &t };
 	if (anchor->uri.n) {
-		code_places_find(&places, anchor->uri, &taker);
+		if (!code_places_find(&places, anchor->uri, &taker))
+			code_places_any(&places, &taker);
 	} else {
 		code_places_all(&places, &taker, NULL);
 		code_places_beside(&places, &taker);

@@ -10,8 +10,10 @@
 enum {
 	OBJECT_MOST = 1 << 30,
 	IMAGE_MOST = 256 << 20, // a segment of an object that only memory has
+	IMAGES_MOST = 1 << 30,  // all of them
 	SEGMENTS_MOST = 64,
 	PAGE = 4096,
+	OBJECTS_MOST = 1024, // are loaded
 	SEARCHES_MOST = 64,
 	SEARCH_PAGES = 16384, // so far before a pc an object's begin is looked for
 	COMPARE_CHUNK = 64 << 10,
@@ -32,7 +34,7 @@ void target_code_close(struct target_code *c)
 // --- memory against file ---
 
 struct comparison {
-	uint64_t compared, different, first;
+	uint64_t compared, different, first; // bytes; the address of the first that differs
 	uint32_t expected, found;
 };
 
@@ -56,12 +58,12 @@ static void compare_segments(struct target *t, const struct loaded *l, bool code
 			for (size_t k = 0; k < n; k++) {
 				if (memory[k] == bytes.p[at + k])
 					continue;
-				size_t word = k & ~3ull;
-				if (!c->different++ && word + 4 <= n) {
-					c->first = s->address + at + k;
-					c->expected = get_u32(bytes.p + at + word);
-					c->found = get_u32(memory + word);
-				}
+				size_t word = k & ~3ull, whole = n - word < 4 ? n - word : 4;
+				if (c->different++)
+					continue;
+				c->first = s->address + at + k;
+				memcpy(&c->expected, bytes.p + at + word, whole);
+				memcpy(&c->found, memory + word, whole);
 			}
 		}
 	}
@@ -70,21 +72,28 @@ static void compare_segments(struct target *t, const struct loaded *l, bool code
 // --- objects ---
 
 /** The object as it lies in memory, with headers that say so: nothing but its segments was loaded. */
-static char *memory_image(struct target *t, uint64_t base, size_t *ret_size)
+static char *memory_image(struct target_code *c, uint64_t base, size_t *ret_size)
 {
+	struct target *t = c->target;
 	Elf64_Ehdr e;
 	Elf64_Phdr p[SEGMENTS_MOST];
 	if (!target_memory(t, base, &e, sizeof(e)) || memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    e.e_machine != EM_AMDGPU || e.e_phentsize != sizeof(*p) || !e.e_phnum || e.e_phnum > SEGMENTS_MOST ||
 	    e.e_phoff > PAGE || !target_memory(t, base + e.e_phoff, p, e.e_phnum * sizeof(*p)))
 		return NULL;
-	uint64_t end = e.e_phoff + e.e_phnum * sizeof(*p);
+	uint64_t end = e.e_phoff + e.e_phnum * sizeof(*p), loads = 0;
 	for (unsigned i = 0; i < e.e_phnum; i++) {
-		if (p[i].p_type == PT_LOAD && (p[i].p_vaddr > IMAGE_MOST || p[i].p_filesz > IMAGE_MOST))
+		if (p[i].p_type != PT_LOAD)
+			continue;
+		if (p[i].p_vaddr > IMAGE_MOST || p[i].p_filesz > IMAGE_MOST)
 			return NULL;
-		if (p[i].p_type == PT_LOAD && p[i].p_vaddr + p[i].p_filesz > end)
+		loads += p[i].p_filesz;
+		if (p[i].p_vaddr + p[i].p_filesz > end)
 			end = p[i].p_vaddr + p[i].p_filesz;
 	}
+	if (end < sizeof(e) || loads > IMAGES_MOST - c->images || end > IMAGES_MOST - c->images)
+		return NULL;
+	c->images += loads > end ? loads : end;
 	char *bytes = mem_alloc(end);
 	for (unsigned i = 0; i < e.e_phnum; i++) {
 		// Pages that the core lacks are left out; the others still name kernels.
@@ -106,6 +115,7 @@ struct taking {
 	uint64_t base;
 	struct loaded *loaded;
 	bool another_build;
+	bool guess; // nothing but the bytes speak for what is offered
 };
 
 static void note_difference(struct target_code *c, const struct loaded *l, const struct comparison *text)
@@ -120,6 +130,10 @@ static bool take_file(void *ctx, struct str name, char *bytes, size_t size)
 	struct taking *t = ctx;
 	struct target_code *c = t->code;
 	size_t before = c->set.problems.n;
+	if (t->loaded) {
+		free(bytes);
+		return true;
+	}
 	struct loaded *l = code_set_take(&c->set, name, bytes, size, t->base);
 	if (!l) {
 		c->set.problems.n = before; // other candidates may do
@@ -128,8 +142,8 @@ static bool take_file(void *ctx, struct str name, char *bytes, size_t size)
 	struct comparison rest = { 0 }, text = { 0 };
 	compare_segments(c->target, l, false, &rest);
 	compare_segments(c->target, l, true, &text);
-	if (rest.different) {
-		t->another_build = true;
+	if (rest.different || (t->guess && !rest.compared && !text.compared)) {
+		t->another_build |= rest.different;
 		code_set_drop(&c->set, l);
 		return false;
 	}
@@ -161,28 +175,31 @@ static bool take_memory_uri(struct taking *t, struct str uri)
 static struct loaded *take_image(struct target_code *c, uint64_t base, struct str name)
 {
 	size_t size;
-	char *bytes = memory_image(c->target, base, &size);
+	char *bytes = memory_image(c, base, &size);
 	struct loaded *l = bytes ? code_set_take(&c->set, name, bytes, size, base) : NULL;
 	if (l)
 		l->of_memory = true;
 	return l;
 }
 
-static struct loaded *load_object(struct target_code *c, const struct loaded_code *code)
+static void load_object(struct target_code *c, const struct loaded_code *code)
 {
 	struct taking t = { .code = c, .base = code->base };
 	struct code_taker taker = { take_file, &t };
 	if (take_memory_uri(&t, code->uri) || code_places_find(c->places, code->uri, &taker))
-		return t.loaded;
+		return;
+	t.guess = true;
+	if (code_places_any(c->places, &taker))
+		return;
 	if (t.another_build)
 		text_printf(&c->set.problems,
 			    STR_FMT ": the file is of another build than the code in the core; its lines would be wrong\n",
 			    STR_ARG(code->uri));
-	return take_image(c, code->base, code->uri);
+	take_image(c, code->base, code->uri);
 }
 
 /** Without the runtime's list: objects begin with an ELF header on a page, in the same range as their code. */
-static struct loaded *search_object(struct target_code *c, uint64_t address)
+static void search_object(struct target_code *c, uint64_t address)
 {
 	uint64_t page = address & ~(PAGE - 1ull);
 	for (unsigned i = 0; i < SEARCH_PAGES && page >= PAGE; i++, page -= PAGE) {
@@ -191,18 +208,34 @@ static struct loaded *search_object(struct target_code *c, uint64_t address)
 			break;
 		if (memcmp(magic, ELFMAG, SELFMAG))
 			continue;
-		struct taking t = { .code = c, .base = page };
+		struct taking t = { .code = c, .base = page, .guess = true };
 		struct code_taker taker = { take_file, &t };
-		struct loaded *l = take_image(c, page, S("code in memory"));
-		if (!l || address - page >= l->object->end)
-			return NULL;
-		size_t image = c->set.objects.len - 1;
-		code_places_all(c->places, &taker, NULL);
-		if (t.loaded)
-			code_set_drop(&c->set, c->set.objects.data[image]);
-		return t.loaded ? t.loaded : l;
+		struct loaded *image = take_image(c, page, S("code in memory"));
+		if (!image)
+			return;
+		bool inside = address - page < image->object->end;
+		if (inside)
+			code_places_all(c->places, &taker, NULL);
+		if (!inside || t.loaded)
+			code_set_drop(&c->set, image);
+		return;
 	}
-	return NULL;
+}
+
+/** Of the runtime's list the last object that begins at or before @address, or NULL. */
+static const struct loaded_code *code_before(struct target *t, uint64_t address)
+{
+	struct request r = { .kind = REQUEST_CODE };
+	target_ask(t, &r);
+	size_t low = 0, high = r.n;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (r.code[middle].base <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &r.code[low - 1] : NULL;
 }
 
 struct loaded *target_code_need(struct target_code *c, uint64_t address)
@@ -210,19 +243,16 @@ struct loaded *target_code_need(struct target_code *c, uint64_t address)
 	struct loaded *l = code_set_find(&c->set, address);
 	if (l || !address)
 		return l;
-	struct request r = { .kind = REQUEST_CODE };
-	const struct loaded_code *best = NULL;
-	target_ask(c->target, &r);
-	for (size_t i = 0; i < r.n; i++)
-		if (r.code[i].base <= address && (!best || r.code[i].base >= best->base))
-			best = &r.code[i];
+	const struct loaded_code *best = code_before(c->target, address);
 	uint64_t key = best ? best->base : address & ~(PAGE - 1ull);
 	for (size_t i = 0; i < c->tried.len; i++)
 		if (c->tried.data[i] == key)
 			return NULL;
-	if (!best && c->tried.len >= SEARCHES_MOST)
+	if (c->tried.len >= (best ? OBJECTS_MOST : SEARCHES_MOST))
 		return NULL;
 	vec_push(&c->tried, key);
+	if (c->tried.len == OBJECTS_MOST)
+		text_printf(&c->set.problems, "more than %d code objects were running: the rest is not loaded\n", OBJECTS_MOST);
 	if (best)
 		load_object(c, best);
 	else

@@ -17,6 +17,7 @@ struct target_code {
 	const struct code_places *places;
 	struct code_set set;
 	VEC(uint64_t) tried; // bases of objects that were looked for
+	uint64_t images;     // bytes of objects that only memory has
 	VEC(struct code_difference) differences;
 };
 
