@@ -355,6 +355,16 @@ def test_accesses(t, unhang, code):
         t.ok(i.value("effective_addresses") == span and words in (i.value("access") or ""), f"{code.gfx}: {kernel}: {words}", f"{i.value('effective_addresses')}; {i.value('access')}")
 
 
+def test_apertures(t, unhang, code):
+    """Lanes of a flat access may be in LDS or scratch, which no map has."""
+    for inside, lanes in ((2, f"2-{code.lanes - 1}"), (code.lanes, None)):
+        addresses = [(1 + n % 2 << 48) + 4 * n if n < inside else END + 4 * n for n in range(code.lanes)]
+        low, high = low_high(addresses)
+        wave = code.wave(code.object.symbol("f_load"), reason="memory_violation", vgprs={4: low, 5: high})
+        i = explain(t, unhang, *Room(unhang).pair(code.core([wave], ["f_load"]), code), name="apertures").first
+        t.same(i.value("unmapped_lanes"), lanes, f"{code.gfx}: {inside} lanes of a flat access in LDS and scratch")
+
+
 def test_bounded(t, unhang, code):
     """Lanes outside of a buffer's descriptor access nothing."""
     room = Room(unhang)
@@ -640,7 +650,7 @@ def main():
         test_fault(t, Room(unhang), code)
         for test in (test_accesses, test_lds, test_trap, test_waiting, test_agent):
             test(t, unhang, code)
-    for test, gfx in ((test_places, "gfx90a"), (test_which_lane, "gfx1100"), (test_bounded, "gfx1030"), (test_which_wave, "gfx942"), (test_two_processes, "gfx90a"), (test_order, "gfx942"), (test_trap_line, "gfx1100"), (test_stomped, "gfx90a"), (test_stomped, "gfx1201"), (test_aperture, "gfx1030"),
+    for test, gfx in ((test_places, "gfx90a"), (test_which_lane, "gfx1100"), (test_apertures, "gfx942"), (test_bounded, "gfx1030"), (test_which_wave, "gfx942"), (test_two_processes, "gfx90a"), (test_order, "gfx942"), (test_trap_line, "gfx1100"), (test_stomped, "gfx90a"), (test_stomped, "gfx1201"), (test_aperture, "gfx1030"),
                       (test_lone, "gfx942"), (test_healthy, "gfx90a"), (test_code_files, "gfx1100"), (test_no_disassembler, "gfx90a"), (test_packed, "gfx1201")):
         test(t, unhang, codes[gfx])
     t.end()

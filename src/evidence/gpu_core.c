@@ -201,6 +201,10 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 				  .nmap = r->nmap,
 				  .lds_bytes = w->lds.count,
 				  .barrier = { w->barrier_known, w->in_barrier, w->first && w->last } };
+	if (w->queue->agent) {
+		code.lds_base = w->queue->agent->lds_base;
+		code.scratch_base = w->queue->agent->scratch_base;
+	}
 	wave_code_tell(&e, &r->arena, &code);
 	artefact_tell(&r->out, &e);
 }

@@ -63,22 +63,32 @@ static struct map_place locate(const struct wave_code *w, const struct access *x
 
 static void find_addresses(const struct wave_code *w, struct access *x)
 {
-	struct meaning_registers r = { .read = read_register, .read_named = read_named, .ctx = (void *)w };
+	struct meaning_registers r = { .read = read_register,
+				       .read_named = read_named,
+				       .ctx = (void *)w,
+				       .scratch_base = w->scratch_base,
+				       .lds_base = w->lds_base };
 	uint64_t exec = 0;
 	if (!read_named((void *)w, S("exec"), &exec) && w->nvalues)
 		exec = UINT64_MAX;
 	if (!x->exec_changed)
 		x->n = meaning_addresses(&x->meaning, &r, exec, w->lanes ? w->lanes : 64, x->lanes);
 	x->worst = x->n ? x->lanes[0].address : 0;
-	x->judged = x->n && !x->clobbered && (in_lds(x) ? w->lds_bytes : w->nmap);
-	for (size_t i = 0; x->judged && i < x->n; i++) {
+	if (x->clobbered || !(in_lds(x) ? w->lds_bytes : w->nmap))
+		return;
+	for (size_t i = 0; i < x->n; i++) {
+		enum know_space space = meaning_space(&x->meaning, &r, x->lanes[i].address);
+		// What a flat access finds in LDS or scratch is in no range.
+		if (x->meaning.what->space == SPACE_FLAT && space != SPACE_GLOBAL)
+			continue;
 		struct map_place p = locate(w, x, x->lanes[i].address);
 		bool unmapped = p.relation != MAP_INSIDE && !x->lanes[i].outside;
 		// Just past a buffer says more than nowhere.
-		if (!i || (unmapped && (!x->unmapped || p.relation < x->place.relation))) {
+		if (!x->judged || (unmapped && (!x->unmapped || p.relation < x->place.relation))) {
 			x->place = p;
 			x->worst = x->lanes[i].address;
 		}
+		x->judged = true;
 		if (unmapped)
 			x->unmapped |= 1ull << x->lanes[i].lane;
 	}

@@ -26,7 +26,8 @@ struct wave_code {
 	unsigned lanes;
 	const struct address_range *map; // of the memory that existed; NULL: not known
 	size_t nmap;
-	uint64_t lds_bytes; // of its workgroup; 0: none, or not known
+	uint64_t lds_bytes;              // of its workgroup; 0: none, or not known
+	uint64_t lds_base, scratch_base; // apertures of flat accesses; 0: not known
 	struct wave_barrier barrier;
 };
 

@@ -28,10 +28,9 @@ static struct str gfx_name(struct arena *a, uint32_t version)
 
 static void read_agent(struct arena *a, const char *p, size_t size, struct agent *g)
 {
-	uint64_t *const longs[] = { &g->exceptions,    &g->lds_base,   &g->lds_limit,  &g->scratch_base,
-				    &g->scratch_limit, &g->gpuvm_base, &g->gpuvm_limit };
-	for (size_t i = 0; i < sizeof(longs) / sizeof(longs[0]); i++)
-		*longs[i] = get_u64(p + 8 * i);
+	g->exceptions = get_u64(p);
+	g->lds_base = get_u64(p + 8);
+	g->scratch_base = get_u64(p + 24);
 	const char *w = p + 56;
 	g->gpu_id = get_u32(w);
 	g->location = get_u32(w + 4);
@@ -43,7 +42,6 @@ static void read_agent(struct arena *a, const char *p, size_t size, struct agent
 	g->simds = get_u32(w + 36);
 	g->waves_per_simd = get_u32(w + 40);
 	g->xccs = get_u32(w + 52);
-	g->capability = size >= 116 ? get_u32(w + 56) : 0;
 	g->debug_properties = size >= 120 ? get_u32(w + 60) : 0;
 	g->gfx = gfx_name(a, g->target_version);
 }

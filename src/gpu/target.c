@@ -80,7 +80,6 @@ bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, st
 	if (!target_memory(t, ret->address, p, sizeof(p)))
 		return false;
 	ret->header = get_u16(p);
-	ret->setup = get_u16(p + 2);
 	for (unsigned i = 0; i < 3; i++) {
 		ret->workgroup[i] = get_u16(p + 4 + 2 * i);
 		ret->grid[i] = get_u32(p + 12 + 4 * i);
@@ -89,7 +88,6 @@ bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, st
 	ret->lds = get_u32(p + 28);
 	ret->kernel_object = get_u64(p + 32);
 	ret->kernarg = get_u64(p + 40);
-	ret->completion_signal = get_u64(p + 56);
 	// The packet processor gives a packet that it has taken back as invalid; the rest of it stays.
 	unsigned type = ret->header & 0xff;
 	return ret->kernel_object && (type == TYPE_DISPATCH || type == TYPE_INVALID);

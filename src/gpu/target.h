@@ -13,9 +13,9 @@ struct agent {
 	uint32_t gpu_id, location, vendor, device, revision, firmware;
 	uint32_t target_version; // 90402: gfx942
 	struct str gfx;
-	uint32_t xccs, simds, waves_per_simd, capability, debug_properties;
+	uint32_t xccs, simds, waves_per_simd, debug_properties;
 	uint64_t exceptions;
-	uint64_t lds_base, lds_limit, scratch_base, scratch_limit, gpuvm_base, gpuvm_limit;
+	uint64_t lds_base, scratch_base; // apertures of flat accesses
 };
 
 struct queue {
@@ -69,10 +69,10 @@ struct wave {
 /** What a dispatch packet asks for. */
 struct dispatch {
 	uint64_t packet, address;
-	uint16_t header, setup;
+	uint16_t header;
 	uint32_t workgroup[3], grid[3];
 	uint32_t scratch, lds;
-	uint64_t kernel_object, kernarg, completion_signal;
+	uint64_t kernel_object, kernarg;
 };
 
 enum stop_reason {
