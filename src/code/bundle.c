@@ -66,7 +66,7 @@ struct str walk_peek(struct walk *w, uint64_t at, uint64_t end, size_t want)
 		return (struct str){ 0 };
 	size_t n = (size_t)earlier(earlier(want, WINDOW), end - at);
 	if (!w->window)
-		return (struct str){ (const char *)w->f->data + w->f->at + at, n };
+		return (struct str){ (const char *)w->f->data + at, n };
 	if (at < w->window_at || at - w->window_at > w->window_size || n > w->window_size - (at - w->window_at)) {
 		size_t more = (size_t)earlier(later(n, NEAR), w->f->size - at);
 		w->window_size = file_read(w->f, at, w->window, more) ? more : 0;
@@ -332,7 +332,7 @@ void walk_hand_over(struct walk *w, struct stretch s)
 	}
 	w->objects_left -= size;
 	if (!w->window) {
-		found.bytes.p = (const char *)w->f->data + w->f->at + s.begin;
+		found.bytes.p = (const char *)w->f->data + s.begin;
 	} else {
 		found.bytes.p = copy = mem_large(size + 1);
 		have_pages(copy, size);

@@ -64,7 +64,6 @@ static void read_note(struct core *c, struct core_file *f, struct str name, uint
 				     (unsigned long long)at);
 		else
 			c->gpu_note = arena_str(&c->arena, desc), c->gpu_note_at = at;
-		f->has_gpu = true;
 	} else if (str_is(name, "CORE") && type == NT_PRSTATUS && desc.n >= PRSTATUS_PID + 4 && !f->pid) {
 		f->pid = get_u32(desc.p + PRSTATUS_PID);
 	} else if (str_is(name, "CORE") && type == NT_PRPSINFO && desc.n >= PRPSINFO_NAME + 16) {

@@ -14,7 +14,6 @@ struct core_segment {
 
 struct core_file {
 	struct file file;
-	bool has_gpu;        // it holds the note about GPUs
 	bool of_gpu;         // e_machine says that it is a GPU's core, not a process's
 	uint64_t notes_end;  // where the file's first note segment ends
 	uint64_t note_bytes; // of all its note segments

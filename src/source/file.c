@@ -76,27 +76,17 @@ struct file file_memory(struct str name, struct str bytes)
 	return (struct file){ .name = name, .fd = -1, .data = (const uint8_t *)bytes.p, .size = bytes.n };
 }
 
-bool file_part(const struct file *f, uint64_t offset, uint64_t size, struct file *ret)
-{
-	if (offset > f->size || size > f->size - offset)
-		return false;
-	*ret = *f;
-	ret->at += offset;
-	ret->size = size;
-	return true;
-}
-
 bool file_read(const struct file *f, uint64_t offset, void *to, size_t size)
 {
 	if (offset > f->size || size > f->size - offset)
 		return false;
 	if (f->fd < 0) {
 		if (size && f->data)
-			memcpy(to, f->data + f->at + offset, size);
+			memcpy(to, f->data + offset, size);
 		return !size || f->data;
 	}
 	for (size_t have = 0; have < size;) {
-		ssize_t n = pread(f->fd, (char *)to + have, size - have, (off_t)(f->at + offset + have));
+		ssize_t n = pread(f->fd, (char *)to + have, size - have, (off_t)(offset + have));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) // it was truncated since

@@ -1,4 +1,4 @@
-// Bytes that are read where they are asked for: a file, a part of one, or memory. Files are read, not mapped: one that is
+// Bytes that are read where they are asked for: a file or memory. Files are read, not mapped: one that is
 // truncated under a mapping kills its reader.
 #pragma once
 
@@ -9,7 +9,7 @@ struct file {
 	struct str name;
 	int fd;              // -1: memory
 	const uint8_t *data; // of memory
-	uint64_t at, size;   // the part of it
+	uint64_t size;
 };
 
 /** A regular file. Driver files are refused: reading some of them acts on the GPU. */
@@ -18,8 +18,6 @@ struct uh_error *file_open(const char *path, struct file *ret);
 bool file_answers(const char *path);
 void file_close(struct file *f);
 struct file file_memory(struct str name, struct str bytes);
-/** false where it does not lie inside @f. The part shares the descriptor of @f. */
-bool file_part(const struct file *f, uint64_t offset, uint64_t size, struct file *ret);
 /** All @size bytes, or false. */
 bool file_read(const struct file *f, uint64_t offset, void *to, size_t size);
 /** The name of the file system that @path lies in where reading a file there may act on a driver (debugfs) or take messages away from
