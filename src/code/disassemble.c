@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -265,13 +264,6 @@ static bool read_records(struct arena *a, const struct work *w, struct str strea
 	}
 	vec_free(&found);
 	return good;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 enum outcome { DONE, ABSENT, UNKNOWN, DIED };

@@ -3,10 +3,12 @@
 #include <elf.h>
 #include <stdlib.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
 #include "code/demangle.h"
 
 enum {
+	DEMANGLE_MS = 10000,
 	INSTRUCTION_MOST = 20, // bytes; the longest has 16 and a literal
 	SYNC_BACK = 64,        // a line-table row is looked for so far before the first instruction that is shown
 };
@@ -78,7 +80,10 @@ struct str code_set_name(struct code_set *s, struct str name)
 		if (n->name.p == name.p && n->name.n == name.n)
 			return n->plain;
 	struct code_name *n = arena_alloc(&s->arena, sizeof(*n));
-	*n = (struct code_name){ name, demangle(&s->arena, name), *slot };
+	int64_t begin = now_ms();
+	// Names may be written so that each takes seconds.
+	*n = (struct code_name){ name, s->demangling < DEMANGLE_MS ? demangle(&s->arena, name) : name, *slot };
+	s->demangling += now_ms() - begin;
 	*slot = n;
 	return n->plain;
 }
