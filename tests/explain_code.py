@@ -491,7 +491,7 @@ def test_waiting(t, unhang, code):
     said = room.text(*paths)
     t.ok(said.startswith("Waves of a kernel were waiting when the core was written: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
     if code.part.major < 12:
-        marked = code.core([code.wave(code.object.symbol("saxpy"), status=1 << 12)])
+        marked = code.core([code.wave(code.object.symbol("saxpy"), status=1 << 12, wave_in_group=n) for n in range(2)])
         i = explain(t, unhang, *Room(unhang).pair(marked, code), name="in a barrier by its status").first
         t.ok("barrier" in (i.value("waits_for") or ""), f"{code.gfx}: a barrier, by the wave's own status", i.value("waits_for"))
     running = code.core([code.wave(code.object.symbol("saxpy"))])

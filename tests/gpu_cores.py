@@ -5,6 +5,7 @@ once more, from the rules of AMD's debugger library."""
 import dataclasses
 import json
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -29,6 +30,12 @@ kernel void spin_until(volatile global int *flag)
 {
 	while (!*flag)
 		__builtin_amdgcn_s_sleep(4);
+}
+kernel void meet(global int *x)
+{
+	x[__builtin_amdgcn_workitem_id_x()] = 1;
+	__builtin_amdgcn_s_barrier();
+	x[__builtin_amdgcn_workitem_id_x() + 64] = 2;
 }
 kernel void assert_all(global const int *x)
 {
@@ -590,6 +597,65 @@ def test_changed_code(t, unhang, objects):
          "a file that was built anew is not taken for what ran", f"{stderr}\n{document and [w['function'] for w in document['waves']]}")
 
 
+def find(path, kernel, mnemonic):
+    """(offset in the object, text) of the first such instruction of a kernel, by llvm-objdump."""
+    listing = subprocess.run(["llvm-objdump-19", "-d", f"--disassemble-symbols={kernel}", path], capture_output=True, text=True, check=True).stdout
+    text, address = next(m.groups() for m in re.finditer(r"^\s+(\S.*?)\s+// ([0-9A-F]+):", listing, flags=re.M) if m.group(1).startswith(mnemonic))
+    return int(address, 16), text
+
+
+def test_packets(t, unhang, objects):
+    """The index of a packet counts modulo the ring; what lies in no queue is not made up."""
+    path = unhang.directory / "packet.core"
+    o = Object(objects["gfx90a"].read_bytes(), CODE, f"file://{objects['gfx90a']}")
+    for read, write, packet in ((3, 5, 4), (14, 18, 15), (14, 18, 17), (5, 5, 4), (34, 34, 33), (1 << 40, (1 << 40) + 9, (1 << 40) + 8)):
+        wave = Wave(o.symbol("meet"), packet=packet)
+        Core([Agent("gfx90a")], [Queue([wave], {packet: Packet(o.symbol("meet.kd"))}, ring_size=1024, read=read, write=write)], [o]).write(path)
+        document, stderr = ask(unhang, "waves", path)
+        t.same(document and [(w["packet"], w["kernel_name"]) for w in document["waves"]], [(packet, "meet")], f"packet {packet} of {read} to {write}")
+    wave = Wave(o.symbol("meet"), packet=1, ttmps={6: 40})
+    Core([Agent("gfx90a")], [Queue([wave], {1: Packet(o.symbol("spin_until.kd"))}, ring_size=1024)], [o]).write(path)
+    document, stderr = ask(unhang, "waves", path)
+    got = document and [(w["packet"], w["dispatch"], w["kernel_name"], w["workgroup"]) for w in document["waves"]]
+    t.same(got, [(None, None, "meet", [0, 0, 0])], "a packet outside of its ring is none; the pc names the kernel")
+    t.ok("outside of its ring" in stderr, "and it is said", stderr)
+
+
+def test_barriers(t, unhang, objects):
+    """A wave whose pc is behind a barrier waits in it if its status says so, and if there is another to wait for."""
+    path = unhang.directory / "barrier.core"
+    for gfx in ("gfx90a", "gfx1030"):
+        o = Object(objects[gfx].read_bytes(), CODE, f"file://{objects[gfx]}")
+        at = CODE + find(objects[gfx], "meet", "s_barrier")[0]
+        rows = []
+        for pc, inside, waves in ((at, 0, 2), (at, 0, 1), (at + 4, 1 << 12, 2), (at + 4, 0, 2), (at + 4, 0, 1)):
+            group = [Wave(pc, packet=1, wave_in_group=n, status=inside) for n in range(waves)]
+            Core([Agent(gfx)], [Queue(group, {1: Packet(o.symbol("meet.kd"))})], [o]).write(path)
+            document, _ = ask(unhang, "waves", path)
+            rows.append("barrier" in (document["waves"][0]["waits_for"] or ""))
+        t.same(rows, [True, False, True, False, False], f"{gfx}: who waits at a barrier")
+
+
+def test_addresses(t, unhang, objects):
+    """The address of each lane, for the instruction at the pc; shared VGPRs."""
+    path = unhang.directory / "address.core"
+    for gfx, wave32 in (("gfx90a", False), ("gfx942", False), ("gfx1030", True)):
+        o = Object(objects[gfx].read_bytes(), CODE, f"file://{objects[gfx]}")
+        offset, text = find(objects[gfx], "copy_rows", "global_load")
+        low = int(re.search(r"v\[(\d+):\d+\], off", text).group(1))
+        lanes = 32 if wave32 else 64
+        wanted = [0x7f3300000000 + 64 * lane for lane in range(lanes)]
+        wave = Wave(CODE + offset, packet=1, wave32=wave32, exec=(1 << lanes) - 1 & ~2,
+                    vgprs={low: [a & WORD for a in wanted], low + 1: [a >> 32 for a in wanted]})
+        Core([Agent(gfx)], [Queue([wave], {1: Packet(o.symbol("copy_rows.kd"))})], [o]).write(path)
+        document, _ = ask(unhang, "waves", path)
+        t.same(document["waves"][0]["effective_addresses"], [None if lane == 1 else hex(a) for lane, a in enumerate(wanted)], f"{gfx}: the address of each lane")
+    cores.Core([Agent("gfx1030")], [Queue([Wave(CODE, packet=1, shared=16, vgpr_count=8)], {1: Packet(CODE)})]).write(path)
+    document, _ = ask(unhang, "waves", path)
+    got = document["waves"][0]
+    t.same((got["vgpr_count"], got["shared_vgpr_count"], [len(r) for r in got["shared_vgprs"]]), (8, 16, [32] * 16), "VGPRs that the halves of a wave share")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not shutil.which("clang-19"):
@@ -603,6 +669,9 @@ def main():
     test_orphan(t, unhang)
     test_unset(t, unhang, objects)
     test_traps(t, unhang, objects)
+    test_packets(t, unhang, objects)
+    test_barriers(t, unhang, objects)
+    test_addresses(t, unhang, objects)
     test_circles(t, unhang)
     test_many_queues(t, unhang)
     test_shift_alone(t, unhang)
