@@ -9,6 +9,7 @@
 
 enum {
 	DEMANGLE_MS = 10000,
+	CHILDREN_MS = 60000,   // for all objects: each of a stranger's may use its own deadline up
 	INSTRUCTION_MOST = 20, // bytes; the longest has 16 and a literal
 	SYNC_BACK = 64,        // a line-table row is looked for so far before the first instruction that is shown
 };
@@ -99,6 +100,12 @@ struct loaded *code_set_find(const struct code_set *s, uint64_t pc)
 	return NULL;
 }
 
+static struct uh_error *out_of_time(const struct loaded *l)
+{
+	return uh_error_new(STR_FMT ": lines and instructions of the code objects before it took more than %d s",
+			    STR_ARG(l->name), CHILDREN_MS / 1000);
+}
+
 /** @addresses: only these; NULL: any. Who asks a second time gets all. */
 static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addresses, size_t n)
 {
@@ -109,7 +116,10 @@ static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addr
 	l->lines_asked = addresses ? LINES_SOME : LINES_ALL;
 	l->earlier = l->lines;
 	l->lines = NULL;
-	_cleanup_error_ struct uh_error *err = code_lines_new(l->name, l->object->bytes, addresses, n, &l->lines);
+	int64_t begin = now_ms();
+	_cleanup_error_ struct uh_error *err =
+		s->children > CHILDREN_MS ? out_of_time(l) : code_lines_new(l->name, l->object->bytes, addresses, n, &l->lines);
+	s->children += now_ms() - begin;
 	if (err)
 		text_printf(&s->problems, "%s\n", uh_error_message(err));
 	else if (l->lines && code_lines_note(l->lines).n)
@@ -271,8 +281,12 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 							 (size_t)(spans[i].end - spans[i].begin)),
 						 spans[i].wave_size };
 	struct disassembly d = { 0 };
-	_cleanup_error_ struct uh_error *err =
-		!nspans ? NULL : disassemble(&s->arena, l->object->target_id, ranges, nspans, &d);
+	int64_t begin = now_ms();
+	_cleanup_error_ struct uh_error *err = !nspans ? NULL :
+					       s->children > CHILDREN_MS ?
+							 out_of_time(l) :
+							 disassemble(&s->arena, l->object->target_id, ranges, nspans, &d);
+	s->children += now_ms() - begin;
 	struct str why = err ? arena_str(&s->arena, str_z(uh_error_message(err))) : (struct str){ 0 };
 	for (size_t i = 0; i < n; i++) {
 		if (all[i].no_instructions.n)

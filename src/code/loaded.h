@@ -23,6 +23,7 @@ struct code_set {
 	struct arena arena;
 	struct code_name *names[CODE_NAMES]; // that were demangled, by where they lie
 	int64_t demangling;                  // milliseconds that this took
+	int64_t children;                    // milliseconds that lines and instructions took
 	VEC(struct loaded *) objects;
 	struct text problems; // one line for each thing that could not be used
 };
