@@ -1,7 +1,13 @@
-// A dispatch and its arguments, as JSON.
+// A dispatch and its arguments as JSON, and what else such documents have in common.
 #include "report/look.h"
 
-static void jw_three(struct json *j, const char *key, const uint32_t v[3])
+void jw_number(struct json *j, const char *key, uint64_t v)
+{
+	jw_key(j, key);
+	jw_unsigned(j, v);
+}
+
+void jw_three(struct json *j, const char *key, const uint32_t v[3])
 {
 	jw_key(j, key);
 	jw_open(j, '[');
@@ -16,10 +22,8 @@ static void jw_argument(struct json *j, const struct kernel_argument *x)
 	jw_field(j, "name", x->what->name);
 	jw_field(j, "type", x->what->type_name);
 	jw_field(j, "kind", x->what->value_kind);
-	jw_key(j, "offset");
-	jw_int(j, x->what->offset);
-	jw_key(j, "size");
-	jw_int(j, x->what->size);
+	jw_number(j, "offset", x->what->offset);
+	jw_number(j, "size", x->what->size);
 	jw_key(j, "value");
 	if (x->known && x->what->size <= 8)
 		jw_hex(j, x->value);
@@ -34,8 +38,7 @@ void jw_dispatch(struct json *j, struct look *l, const struct dispatch *d)
 	struct kernel_argument args[ARGUMENTS_SHOWN];
 	size_t n = dispatch_arguments(l->target, k, d, args, ARGUMENTS_SHOWN);
 	jw_open(j, '{');
-	jw_key(j, "packet");
-	jw_unsigned(j, d->packet);
+	jw_number(j, "packet", d->packet);
 	jw_field(j, "kernel_name", k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 });
 	jw_key(j, "kernel_object");
 	jw_hex(j, d->kernel_object);
@@ -43,10 +46,8 @@ void jw_dispatch(struct json *j, struct look *l, const struct dispatch *d)
 	jw_hex(j, d->kernarg);
 	jw_three(j, "grid", d->grid);
 	jw_three(j, "workgroup_size", d->workgroup);
-	jw_key(j, "lds_bytes");
-	jw_int(j, d->lds);
-	jw_key(j, "scratch_bytes");
-	jw_int(j, d->scratch);
+	jw_number(j, "lds_bytes", d->lds);
+	jw_number(j, "scratch_bytes", d->scratch);
 	jw_key(j, "arguments");
 	jw_open(j, '[');
 	for (size_t i = 0; i < n; i++)

@@ -4,12 +4,6 @@
 #include "base/print.h"
 #include "report/look.h"
 
-static void jw_number(struct json *j, const char *key, uint64_t v)
-{
-	jw_key(j, key);
-	jw_unsigned(j, v);
-}
-
 static void jw_arguments(struct json *j, const struct code_kernel *k)
 {
 	jw_key(j, "arguments");

@@ -50,6 +50,10 @@ void report_kernels_json(struct code_set *s, FILE *out);
 
 /** "source": { file, line } of the innermost frame, or null. */
 void jw_source(struct json *j, const struct where *w);
+void jw_number(struct json *j, const char *key, uint64_t v);
+/** x, y and z. */
+void jw_three(struct json *j, const char *key, const uint32_t v[3]);
+
 enum { ARGUMENTS_SHOWN = 64 };
 /** A dispatch with its kernel's arguments. */
 void jw_dispatch(struct json *j, struct look *l, const struct dispatch *d);

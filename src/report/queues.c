@@ -30,12 +30,6 @@ static uint64_t pending(const struct queue *q)
 
 // --- JSON ---
 
-static void jw_number(struct json *j, const char *key, uint64_t v)
-{
-	jw_key(j, key);
-	jw_unsigned(j, v);
-}
-
 static void jw_address(struct json *j, const char *key, uint64_t v)
 {
 	jw_key(j, key);

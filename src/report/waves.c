@@ -49,19 +49,6 @@ void jw_source(struct json *j, const struct where *w)
 	jw_close(j, '}');
 }
 
-static void jw_triple(struct json *j, const char *key, const uint32_t v[3], bool known)
-{
-	jw_key(j, key);
-	if (!known) {
-		jw_null(j);
-		return;
-	}
-	jw_open(j, '[');
-	for (int i = 0; i < 3; i++)
-		jw_int(j, v[i]);
-	jw_close(j, ']');
-}
-
 static void jw_known_int(struct json *j, const char *key, uint64_t v, bool known)
 {
 	jw_key(j, key);
@@ -176,7 +163,12 @@ static void jw_wave(struct json *j, struct listing *l, size_t i)
 	jw_key(j, "exec");
 	jw_hex(j, w->exec);
 	jw_known_int(j, "lanes", w->lanes, true);
-	jw_triple(j, "workgroup", w->workgroup, w->placed);
+	if (w->placed) {
+		jw_three(j, "workgroup", w->workgroup);
+	} else {
+		jw_key(j, "workgroup");
+		jw_null(j);
+	}
 	jw_known_int(j, "wave_in_group", w->wave_in_group, w->placed);
 	jw_known_int(j, "packet", w->packet, w->dispatched);
 	jw_key(j, "stopped");
