@@ -15,16 +15,24 @@ size_t utf8_length(struct str s)
 	return n;
 }
 
-size_t print_plain(struct str s)
+/** Whether there is any other among eight bytes: the high bit of a byte is set in it, once ' ' is taken off it where it is less, or once 1
+ * is added to DEL. */
+static inline uint64_t any_other(const char *p)
 {
 	static const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
+	uint64_t v;
+	memcpy(&v, p, sizeof(v));
+	return (v | (v - ones * ' ') | (v + ones)) & highs;
+}
+
+size_t print_plain(struct str s)
+{
 	size_t n = 0;
-	// Eight at a time: the high bit of a byte is set in it, once ' ' is taken off it where it is less, or once 1 is added to DEL.
-	for (uint64_t v; s.n - n >= sizeof(v); n += sizeof(v)) {
-		memcpy(&v, s.p + n, sizeof(v));
-		if ((v | (v - ones * ' ') | (v + ones)) & highs)
-			break;
-	}
+	while (s.n - n >= 32 &&
+	       !(any_other(s.p + n) | any_other(s.p + n + 8) | any_other(s.p + n + 16) | any_other(s.p + n + 24)))
+		n += 32;
+	while (s.n - n >= 8 && !any_other(s.p + n))
+		n += 8;
 	while (n < s.n && s.p[n] >= ' ' && s.p[n] <= '~')
 		n++;
 	return n;

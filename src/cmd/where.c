@@ -7,7 +7,7 @@
 #include "cmd/cmd.h"
 #include "unhang/unhang.h"
 
-enum { PLACES_MAX = 64, MANY = 100, CONTEXT = 4, CONTEXT_MAX = 1000 };
+enum { PLACES_MAX = 64, MANY = 100, CONTEXT = 4, CONTEXT_MAX = 1000, INPUT = 64 << 10 };
 
 static void usage(void)
 {
@@ -42,15 +42,21 @@ struct addresses {
 /** Words of standard input. */
 static void read_addresses(struct addresses *a)
 {
-	char *line = NULL;
-	size_t room = 0;
-	ssize_t n;
-	while ((n = getline(&line, &room, stdin)) > 0) {
-		struct str rest = { line, (size_t)n };
-		for (struct str word = str_word(&rest); word.n; word = str_word(&rest))
-			vec_push(&a->list, arena_z(&a->arena, word));
+	struct text all = { 0 };
+	size_t n;
+	do {
+		n = fread(text_room(&all, INPUT), 1, INPUT, stdin);
+		all.n += n;
+	} while (n == INPUT);
+	char *p = arena_z(&a->arena, text_str(&all)), *end = p + all.n;
+	text_free(&all);
+	for (; p < end; *p++ = 0) {
+		if (char_space(*p))
+			continue;
+		vec_push(&a->list, p);
+		while (p < end && !char_space(*p))
+			p++;
 	}
-	free(line);
 }
 
 static bool add(const char **list, size_t *n, const char *path)

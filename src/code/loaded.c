@@ -30,8 +30,8 @@ struct loaded *code_set_take(struct code_set *s, struct str name, char *bytes, s
 	l->bytes = bytes;
 	l->base = base;
 	_cleanup_(text_free) struct text problems = { 0 };
-	_cleanup_error_ struct uh_error *err =
-		code_object_parse(&s->arena, l->name, (struct str){ bytes, size }, &problems, &l->object);
+	_cleanup_error_ struct uh_error *err = (s->functions_only ? code_object_parse_functions : code_object_parse)(
+		&s->arena, l->name, (struct str){ bytes, size }, &problems, &l->object);
 	add_problems(s, l->name, text_str(&problems));
 	if (err) {
 		add_problems(s, l->name, str_z(uh_error_message(err)));
@@ -125,15 +125,6 @@ static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addr
 	else if (l->lines && code_lines_note(l->lines).n)
 		text_printf(&s->problems, "debug information of " STR_FMT ": " STR_FMT "\n", STR_ARG(l->name),
 			    STR_ARG(code_lines_note(l->lines)));
-}
-
-static void find_function(struct code_set *s, struct where *w)
-{
-	w->function = code_object_symbol(w->in->object, w->address);
-	if (!w->function)
-		return;
-	w->offset = w->address - w->function->address;
-	w->name = code_set_name(s, w->function->name);
 }
 
 size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES])
@@ -305,10 +296,13 @@ void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs
 	ask_lines(s, l, addresses, n);
 }
 
-struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc)
+struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc, const struct code_symbol *function)
 {
-	struct where w = { .pc = pc, .in = l, .address = pc - l->base };
-	find_function(s, &w);
+	struct where w = { .pc = pc, .in = l, .address = pc - l->base, .function = function };
+	if (function) {
+		w.offset = w.address - function->address;
+		w.name = code_set_name(s, function->name);
+	}
 	return w;
 }
 
@@ -319,7 +313,7 @@ void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, si
 	else
 		ask_lines(s, l, NULL, 0); // where instructions begin is asked for between them
 	for (size_t i = 0; i < n; i++) {
-		ret[i] = code_where_one(s, l, pcs[i]);
+		ret[i] = code_where_one(s, l, pcs[i], code_object_symbol(l->object, pcs[i] - l->base));
 		find_frames(s, &ret[i]);
 	}
 	if (n && context >= 0)

@@ -24,6 +24,7 @@ struct code_set {
 	struct code_name *names[CODE_NAMES]; // that were demangled, by where they lie
 	int64_t demangling;                  // milliseconds that this took
 	int64_t children;                    // milliseconds that lines and instructions took
+	bool functions_only;                 // is all that is asked of objects: their metadata are not read
 	VEC(struct loaded *) objects;
 	struct text problems; // one line for each thing that could not be used
 };
@@ -62,7 +63,7 @@ void code_where_in(struct code_set *s, struct loaded *l, const uint64_t *pcs, si
 
 /** Makes ready for these addresses in @l, and no others. */
 void code_where_expect(struct code_set *s, struct loaded *l, const uint64_t *pcs, size_t n);
-/** Without frames and instructions. */
-struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc);
+/** Without frames and instructions. @function: that @pc lies in. */
+struct where code_where_one(struct code_set *s, struct loaded *l, uint64_t pc, const struct code_symbol *function);
 /** The frames of what code_where_one() found, with the names of functions as DWARF has them. */
 size_t code_where_frames(const struct where *w, struct code_frame frames[static CODE_FRAMES]);

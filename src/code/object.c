@@ -323,8 +323,8 @@ static void read_functions(struct parse *p)
 	p->object->nsymbols = p->functions.len;
 }
 
-struct uh_error *code_object_parse(struct arena *a, struct str name, struct str bytes, struct text *problems,
-				   struct code_object **ret)
+static struct uh_error *parse(struct arena *a, struct str name, struct str bytes, struct text *problems, bool metadata,
+			      struct code_object **ret)
 {
 	struct parse p = { .arena = a, .problems = { problems, 0 } };
 	struct uh_error *err = elf_open(a, bytes, &p.problems, &p.elf);
@@ -337,7 +337,8 @@ struct uh_error *code_object_parse(struct arena *a, struct str name, struct str 
 	o->nsegments = p.elf.nloads;
 	o->begin = o->segments[0].address;
 	o->end = o->segments[o->nsegments - 1].address + o->segments[o->nsegments - 1].memory_size;
-	read_metadata(&p);
+	if (metadata || !code_target_of(p.elf.flags & 0xff))
+		read_metadata(&p);
 	read_target(&p);
 	elf_symbols(&p.elf, take_symbol, &p);
 	read_kernels(&p);
@@ -346,6 +347,18 @@ struct uh_error *code_object_parse(struct arena *a, struct str name, struct str 
 	vec_free(&p.descriptors);
 	*ret = o;
 	return NULL;
+}
+
+struct uh_error *code_object_parse(struct arena *a, struct str name, struct str bytes, struct text *problems,
+				   struct code_object **ret)
+{
+	return parse(a, name, bytes, problems, true, ret);
+}
+
+struct uh_error *code_object_parse_functions(struct arena *a, struct str name, struct str bytes, struct text *problems,
+					     struct code_object **ret)
+{
+	return parse(a, name, bytes, problems, false, ret);
 }
 
 const struct code_symbol *code_object_symbol(const struct code_object *o, uint64_t address)

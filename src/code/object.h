@@ -59,6 +59,9 @@ struct code_object {
  * offset; what is damaged besides the headers (metadata, say) is told to @problems, which may be NULL, and the rest is used. */
 struct uh_error *code_object_parse(struct arena *a, struct str name, struct str bytes, struct text *problems,
 				   struct code_object **ret);
+/** The same without metadata, unless nothing else names the processor: of kernels only what their descriptors say. */
+struct uh_error *code_object_parse_functions(struct arena *a, struct str name, struct str bytes, struct text *problems,
+					     struct code_object **ret);
 /** The function that @address lies in, or NULL. Padding behind a function is not in it. */
 const struct code_symbol *code_object_symbol(const struct code_object *o, uint64_t address);
 /** The object's bytes from @address on, up to the end of their segment; empty where there are none. */

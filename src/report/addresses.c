@@ -3,23 +3,23 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
-#include "base/sort.h"
 #include "report/look.h"
 
 enum { PAGE = 4096 };
 
 struct asked {
 	const char *text;
-	struct str name; // of a function; empty: @value is the address
-	uint64_t value;  // address, or offset in the function
-	uint64_t size;   // of a function with the name that is too short
-	bool found;
+	struct str name;      // of a function; empty: @value is the address
+	uint64_t value;       // address, or offset in the function
+	uint64_t size;        // of a function with the name that is too short
+	uint32_t first, last; // numbers of its hits, from 1 on; 0: not found
 };
 
 struct hit {
-	size_t asked;
 	struct loaded *in;
+	const struct code_symbol *function; // NULL: between functions
 	uint64_t pc;
+	uint32_t asked, next; // next: of the same address, 0 for none
 };
 
 struct hunt {
@@ -35,11 +35,11 @@ struct hunt {
 
 static bool parse_asked(const char *text, struct asked *ret)
 {
-	struct str s = str_trim(str_z(text)), digits = str_starts(s, S("0x")) ? str_from(s, 2) : s;
+	struct str s = str_trim(str_z(text));
 	*ret = (struct asked){ .text = text };
 	// A kernel may be named add; no name begins with a digit.
 	if (s.n && char_digit(s.p[0]))
-		return digits.n && str_hex(digits, &ret->value);
+		return str_hex(s, &ret->value);
 	ptrdiff_t plus = -1;
 	for (size_t i = s.n; i-- && plus < 0;)
 		plus = s.p[i] == '+' ? (ptrdiff_t)i : -1;
@@ -76,19 +76,32 @@ static const struct code_symbol *find_symbol(struct hunt *h, const struct code_o
 	return NULL;
 }
 
-static bool match_address(struct hunt *h, struct loaded *l, struct asked *a, uint64_t *ret_pc)
+static bool match_address(struct hunt *h, struct loaded *l, struct asked *a, struct hit *ret)
 {
+	ret->pc = a->value;
 	if (a->name.n) {
 		const struct code_symbol *s = find_symbol(h, l->object, a->name);
 		if (!s || a->value >= s->size) {
 			a->size = s ? s->size : a->size;
 			return false;
 		}
-		*ret_pc = l->base + s->address + a->value;
-		return true;
+		ret->pc += l->base + s->address;
+	} else if (a->value < l->base) {
+		return false;
 	}
-	*ret_pc = a->value;
-	return a->value >= l->base && code_object_symbol(l->object, a->value - l->base);
+	ret->function = code_object_symbol(l->object, ret->pc - l->base); // of a name, too: one may lie in the other
+	return a->name.n || ret->function;
+}
+
+static void add_hit(struct hunt *h, const struct hit *m)
+{
+	struct asked *a = &h->asked[m->asked];
+	vec_push(&h->matches, *m);
+	if (a->first)
+		h->matches.data[a->last - 1].next = (uint32_t)h->matches.len;
+	else
+		a->first = (uint32_t)h->matches.len;
+	a->last = (uint32_t)h->matches.len;
 }
 
 /** An object for the GPU that is asked for, or NULL. */
@@ -113,11 +126,9 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
 	size_t before = h->matches.len;
 	for (size_t i = 0; i < h->n; i++) {
-		struct hit m = { i, l, 0 };
-		if (match_address(h, l, &h->asked[i], &m.pc)) {
-			h->asked[i].found = true;
-			vec_push(&h->matches, m);
-		}
+		struct hit m = { .in = l, .asked = (uint32_t)i };
+		if (match_address(h, l, &h->asked[i], &m))
+			add_hit(h, &m);
 	}
 	// An address between functions is still of the object that it lies in; one object is kept for such.
 	if (h->matches.len == before && h->objects > 1)
@@ -169,7 +180,7 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 		found[shown] = (struct found_address){ h->asked[h->matches.data[shown].asked].text, &where[shown],
 						       h->matches.data[shown].asked, false, 0 };
 	for (size_t i = 0; i < h->n; i++)
-		if (!h->asked[i].found) {
+		if (!h->asked[i].first) {
 			found[shown] = not_found(h, i, &where[shown]);
 			shown++;
 		}
@@ -182,39 +193,27 @@ static void print_found(const struct found_address *f, struct text *line, FILE *
 	text_clear(line);
 	report_where_line(f, line);
 	print_safe(out, text_str(line));
-	print_str(out, S("\n"));
-}
-
-/** Numbers of the hits, in the order in which they were asked for. */
-static uint64_t *order_of_hits(const struct hunt *h)
-{
-	size_t n = h->matches.len;
-	uint64_t *order = mem_alloc(n * sizeof(*order) + 1);
-	_cleanup_free_ uint64_t *room = mem_alloc(n * sizeof(*room) + 1);
-	for (size_t i = 0; i < n; i++)
-		order[i] = (uint64_t)h->matches.data[i].asked << 32 | i;
-	sort_upper(order, room, n);
-	return order;
+	putc_unlocked('\n', out);
 }
 
 /** One line for each of very many: made and written while it is in the processor's cache. */
 static void report_lines(struct hunt *h, FILE *out)
 {
 	struct text line = { 0 };
-	struct where w;
-	size_t n = h->matches.len, at = 0;
-	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1), *order = order_of_hits(h);
+	size_t n = h->matches.len;
+	_cleanup_free_ uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
 	for (size_t begin = 0, count; begin < n; begin += count) {
 		count = same_object(h, begin, pcs);
 		code_where_expect(&h->set, h->matches.data[begin].in, pcs, count);
 	}
 	for (size_t i = 0; i < h->n; i++) {
-		for (; at < n && order[at] >> 32 == i; at++) {
-			const struct hit *m = &h->matches.data[(uint32_t)order[at]];
-			w = code_where_one(&h->set, m->in, m->pc);
+		for (uint32_t at = h->asked[i].first; at; at = h->matches.data[at - 1].next) {
+			const struct hit *m = &h->matches.data[at - 1];
+			const struct where w = code_where_one(&h->set, m->in, m->pc, m->function);
 			print_found(&(struct found_address){ .asked = h->asked[i].text, .where = &w }, &line, out);
 		}
-		if (!h->asked[i].found) {
+		if (!h->asked[i].first) {
+			struct where w;
 			const struct found_address f = not_found(h, i, &w);
 			print_found(&f, &line, out);
 		}
@@ -226,12 +225,9 @@ static void report_lines(struct hunt *h, FILE *out)
 static void find_others(struct hunt *h)
 {
 	for (size_t i = 0; i < h->n; i++) {
-		struct loaded *l = h->asked[i].found || h->asked[i].name.n ? NULL : code_set_find(&h->set, h->asked[i].value);
-		if (!l)
-			continue;
-		h->asked[i].found = true;
-		const struct hit m = { i, l, h->asked[i].value };
-		vec_push(&h->matches, m);
+		struct loaded *l = h->asked[i].first || h->asked[i].name.n ? NULL : code_set_find(&h->set, h->asked[i].value);
+		if (l)
+			add_hit(h, &(struct hit){ .in = l, .pc = h->asked[i].value, .asked = (uint32_t)i });
 	}
 }
 
@@ -239,6 +235,8 @@ static struct uh_error *parse_addresses(const char *const *addresses, size_t n, 
 {
 	h->asked = mem_alloc(n * sizeof(*h->asked) + 1);
 	h->n = n;
+	h->matches.data = mem_alloc(n * sizeof(*h->matches.data) + 1);
+	h->matches.cap = n;
 	for (size_t i = 0; i < n; i++)
 		if (!parse_asked(addresses[i], &h->asked[i]))
 			return uh_error_new("'%s' is no address (0x1a34) and no function with an offset (saxpy+0x34)",
@@ -290,7 +288,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed)
 {
 	struct teller teller = { problem, ctx };
-	struct hunt h = { .gfx = str_z(o->gfx) };
+	struct hunt h = { .set.functions_only = o->context < 0 && !o->json, .gfx = str_z(o->gfx) };
 	struct text problems = { 0 };
 	*ret_missed = 0;
 	struct uh_error *err = parse_addresses(addresses, n, &h);
@@ -320,7 +318,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 			report_found(&h, k, o, out);
 		look_tell(&teller, text_str(&h.set.problems));
 		for (size_t i = 0; i < n; i++)
-			*ret_missed += !h.asked[i].found;
+			*ret_missed += !h.asked[i].first;
 		know_free(k);
 	}
 	text_free(&problems);

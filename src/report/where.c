@@ -212,10 +212,22 @@ static char *add(char *p, struct str s)
 	return p + s.n;
 }
 
-static char *add_number(char *p, struct str before, uint64_t v, unsigned base)
+static char *add_hex(char *p, uint64_t v)
 {
-	char room[NUMBER_DIGITS];
-	return add(add(p, before), number_digits(room, v, base));
+	unsigned shift = v ? (63 - (unsigned)__builtin_clzll(v)) & ~3u : 0;
+	for (;; shift -= 4) {
+		*p++ = "0123456789abcdef"[v >> shift & 15];
+		if (!shift)
+			return p;
+	}
+}
+
+static char *add_decimal(char *p, unsigned v)
+{
+	if (v >= 10)
+		p = add_decimal(p, v / 10);
+	*p = (char)('0' + v % 10);
+	return p + 1;
 }
 
 /** Many addresses are read by eye for what differs. stdio and printf would take their time for each word. */
@@ -223,21 +235,25 @@ static void compose_line(struct text *to, const struct where *w)
 {
 	struct code_frame frames[CODE_FRAMES];
 	size_t n = code_where_frames(w, frames);
-	char *p = text_room(to, w->name.n + NUMBERS_MOST);
-	p = add_number(p, S("0x"), w->pc, 16);
+	size_t most = w->name.n + NUMBERS_MOST;
+	for (size_t i = 0; i < n; i++)
+		most += frames[i].file.n + NUMBERS_MOST;
+	char *p = text_room(to, most);
+	p = add_hex(add(p, S("0x")), w->pc);
 	p = add(add(p, S("  ")), w->name);
-	p = add_number(p, S(" +0x"), w->offset, 16);
-	to->n = (size_t)(p - to->p);
+	p = add_hex(add(p, S(" +0x")), w->offset);
 	for (size_t i = 0; i < n; i++) {
-		p = text_room(to, frames[i].file.n + NUMBERS_MOST);
 		p = add(p, i ? S(" < ") : S("   "));
 		if (frames[i].file.n)
 			p = add(p, frames[i].file);
-		p = add_number(p, S(":"), frames[i].line, 10);
-		if (frames[i].column)
-			p = add_number(p, S(":"), frames[i].column, 10);
-		to->n = (size_t)(p - to->p);
+		*p++ = ':';
+		p = add_decimal(p, frames[i].line);
+		if (!frames[i].column)
+			continue;
+		*p++ = ':';
+		p = add_decimal(p, frames[i].column);
 	}
+	to->n = (size_t)(p - to->p);
 }
 
 void report_where_line(const struct found_address *f, struct text *to)
