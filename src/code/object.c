@@ -363,17 +363,16 @@ struct uh_error *code_object_parse_functions(struct arena *a, struct str name, s
 
 const struct code_symbol *code_object_symbol(const struct code_object *o, uint64_t address)
 {
-	size_t low = 0, high = o->nsymbols;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (o->symbols[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
+	// The last that begins at @address or before it, without a branch that depends on what is found.
+	size_t last = 0;
+	for (size_t n = o->nsymbols; n > 1;) {
+		size_t half = n / 2;
+		last += o->symbols[last + half].address <= address ? half : 0;
+		n -= half;
 	}
-	for (size_t i = 0; i < NESTED_MAX && i < low; i++) {
-		const struct code_symbol *s = &o->symbols[low - 1 - i];
-		if (address - s->address < s->size)
+	for (size_t i = 0; i < NESTED_MAX && i <= last && i < o->nsymbols; i++) {
+		const struct code_symbol *s = &o->symbols[last - i];
+		if (s->address <= address && address - s->address < s->size)
 			return s;
 	}
 	return NULL;
