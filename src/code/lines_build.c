@@ -272,12 +272,18 @@ static void mark_wanted(struct builder *b, const struct lines_request *r)
 {
 	if (!r->addresses)
 		return;
-	b->wanted = mem_alloc(b->head->size / 256 * 8 + 8);
+	const size_t words = b->head->size / 256 + 1;
+	b->wanted = mem_alloc(words * sizeof(*b->wanted));
 	for (size_t i = 0; i < r->n; i++) {
 		uint64_t at = r->addresses[i] - b->head->begin;
 		if (r->addresses[i] >= b->head->begin && at < b->head->size)
 			b->wanted[at / 256] |= UINT64_C(1) << at / 4 % 64;
 	}
+	b->wanted_next = mem_alloc((words + 1) * sizeof(*b->wanted_next));
+	b->wanted_next[words] = UINT32_MAX;
+	for (size_t i = words; i-- > 0;)
+		b->wanted_next[i] = b->wanted[i] ? (uint32_t)(256 * i) + 4 * (uint32_t)__builtin_ctzll(b->wanted[i]) :
+						   b->wanted_next[i + 1];
 }
 
 static int by_begin(const void *a, const void *b)

@@ -32,6 +32,7 @@ struct builder {
 	struct str sections[BUILD_SECTIONS];
 	Dwarf *dwarf;
 	uint64_t *wanted;               // a bit for each four bytes of code; NULL: all
+	uint32_t *wanted_next;          // for each of its words, the first address from there on; UINT32_MAX: none
 	struct build_name *names;       // of entries, by their offsets
 	size_t nnames, names_room;      // a power of two
 	VEC(struct build_range) ranges; // an inner one stands behind the one it is in
@@ -68,22 +69,18 @@ static inline uint32_t build_file(const struct build_unit *u, uint64_t file)
 	return file >= u->file_base && file - u->file_base < u->nfiles ? u->first_file + (uint32_t)(file - u->file_base) :
 									 INDEX_NONE;
 }
-/** Whether an address from @begin to before @end, both in the code, will be asked for. */
-static inline bool build_wants(const struct builder *b, uint32_t begin, uint32_t end)
+/** The first address from @at on, rounded down to four bytes, that will be asked for; UINT32_MAX: none. */
+static inline uint32_t build_next(const struct builder *b, uint32_t at)
 {
-	if (!b->wanted || end <= begin)
-		return true;
-	const uint32_t first = begin / 256, last = (end - 1) / 256;
-	const uint64_t from = ~UINT64_C(0) << begin / 4 % 64, to = ~UINT64_C(0) >> (63 - (end - 1) / 4 % 64);
-	if (first == last)
-		return b->wanted[first] & from & to;
-	if (b->wanted[first] & from || b->wanted[last] & to)
-		return true;
-	for (uint32_t i = first + 1; i < last; i++)
-		if (b->wanted[i])
-			return true;
-	return false;
+	const uint32_t from = at & ~UINT32_C(3);
+	if (!b->wanted)
+		return from;
+	const uint64_t word = b->wanted[at / 256] >> at / 4 % 64;
+	return word ? from + 4 * (uint32_t)__builtin_ctzll(word) : b->wanted_next[at / 256 + 1];
 }
+/** Whether an address from @begin to before @end, both in the code, will be asked for. */
+static inline bool build_wants(const struct builder *b, uint32_t begin, uint32_t end) { return build_next(b, begin) < end; }
+
 /** A place in a section; bad once it was asked for more than there is, and from then on zeros. */
 struct cursor {
 	const uint8_t *p, *end;
@@ -148,6 +145,18 @@ static inline uint8_t cursor_byte(struct cursor *c)
 static inline uint64_t cursor_leb(struct cursor *c)
 {
 	uint64_t v = 0;
+	uint32_t word;
+	if (c->end - c->p >= (ptrdiff_t)sizeof(word)) { // most have up to three bytes
+		memcpy(&word, c->p, sizeof(word));
+		const unsigned n = !(word & 0x80) ? 1 : !(word & 0x8000) ? 2 : !(word & 0x800000) ? 3 : 0;
+		c->p += n;
+		if (n == 1)
+			return word & 0x7f;
+		if (n == 2)
+			return (word & 0x7f) | (word >> 1 & 0x3f80);
+		if (n == 3)
+			return (word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000);
+	}
 	for (unsigned shift = 0;; shift += 7) {
 		uint8_t byte = cursor_byte(c);
 		if (shift < 64)

@@ -10,6 +10,7 @@ struct machine {
 	const struct build_unit *u;
 	struct index_sequence run; // of rows without a gap
 	struct index_row last;     // of which it is not known yet how far it reaches
+	uint32_t next;             // the first address from its own on that will be asked for
 	uint64_t address;
 	uint32_t line, column, file;
 	bool open, dead; // dead: of code that the linker has left out
@@ -172,12 +173,10 @@ static void end_run(struct machine *m)
 	m->run.nrows = 0;
 }
 
-/** The last row reaches to @end. */
+/** The last row, which is wanted, reaches to @end. */
 static void keep_row(struct machine *m, uint32_t end)
 {
 	struct builder *b = m->u->b;
-	if (!build_wants(b, m->last.at, end))
-		return;
 	if (m->run.nrows && m->run.end != m->last.at)
 		end_run(m);
 	struct index_row *row = build_add(b, INDEX_ROWS);
@@ -199,10 +198,12 @@ static void add_row(struct machine *m)
 		m->dead = true;
 		return;
 	}
-	if (m->open && m->last.at < at)
-		keep_row(m, (uint32_t)at);
-	else if (m->open && m->last.at > at)
+	if (m->open && m->last.at > at)
 		return;
+	if (m->open && m->last.at < at && m->next < at)
+		keep_row(m, (uint32_t)at);
+	if (!m->open || m->next < at)
+		m->next = build_next(m->u->b, (uint32_t)at);
 	m->open = true;
 	m->last = (struct index_row){ (uint32_t)at, m->line, m->file, m->column };
 }
@@ -211,7 +212,7 @@ static void end_sequence(struct machine *m)
 {
 	const struct index_head *h = m->u->b->head;
 	const uint64_t end = m->address - h->begin;
-	if (m->open && !m->dead && end > m->last.at && end <= h->size)
+	if (m->open && !m->dead && end > m->last.at && end <= h->size && m->next < end)
 		keep_row(m, (uint32_t)end);
 	end_run(m);
 	begin_sequence(m);
@@ -268,17 +269,137 @@ static void run_standard(struct machine *m, const struct build_lines *h, struct 
 	}
 }
 
+/** What a special opcode adds. */
+struct advance {
+	uint32_t address, line;
+};
+
+static void list_advances(const struct build_lines *l, struct advance *ret)
+{
+	uint32_t address = 0, line = 0;
+	for (unsigned i = l->opcode_base; i < 256; i++) {
+		ret[i] = (struct advance){ address, line + (uint32_t)l->line_base };
+		if (++line == l->line_range) {
+			line = 0;
+			address += l->instruction;
+		}
+	}
+}
+
+/** What of a machine changes at most opcodes. */
+struct registers {
+	const uint8_t *p;
+	uint64_t at; // counted from the code's begin
+	uint32_t line, column, file;
+};
+
+enum { SHORT_OPCODE = 3 };
+
+/** Operands of up to two bytes. */
+static inline bool short_leb(struct registers *r, uint32_t *ret)
+{
+	const uint8_t low = r->p[1], high = r->p[2];
+	*ret = low;
+	r->p += 2;
+	if (!(low & 0x80))
+		return true;
+	*ret = (low & 0x7fu) | (uint32_t)high << 7;
+	r->p++;
+	return !(high & 0x80);
+}
+
+/** A standard opcode that has SHORT_OPCODE bytes or less; false for another one, and then @r is of no use. */
+static inline bool run_short(const struct build_unit *u, const struct build_lines *l, const struct advance *advances,
+			     struct registers *r)
+{
+	uint32_t v;
+	const uint8_t first = r->p[1];
+	switch (*r->p) {
+	case DW_LNS_advance_pc:
+		if (!short_leb(r, &v))
+			return false;
+		r->at += (uint64_t)v * l->instruction;
+		return true;
+	case DW_LNS_advance_line:
+		if (!short_leb(r, &v))
+			return false;
+		r->line += first & 0x80 ? (v ^ 0x2000) - 0x2000 : (v ^ 0x40) - 0x40;
+		return true;
+	case DW_LNS_set_file:
+		if (!short_leb(r, &v))
+			return false;
+		r->file = build_file(u, v);
+		return true;
+	case DW_LNS_set_column:
+		return short_leb(r, &r->column);
+	case DW_LNS_const_add_pc:
+		r->at += advances[255].address;
+		r->p++;
+		return true;
+	case DW_LNS_negate_stmt:
+		r->p++;
+		return !l->lengths[DW_LNS_negate_stmt];
+	default:
+		return false;
+	}
+}
+
+/** The opcodes that most of a program is made of, in an open sequence and while its addresses go up. Where another one is. */
+static const uint8_t *run_common(struct machine *m, const struct build_lines *l, const struct advance *advances,
+				 const uint8_t *p, const uint8_t *end)
+{
+	const struct index_head *h = m->u->b->head;
+	const uint64_t size = h->size;
+	const unsigned opcode_base = l->opcode_base;
+	struct registers r = { p, m->address - h->begin, m->line, m->column, m->file };
+	uint32_t last = m->last.at, next = m->next;
+	while (end - r.p >= SHORT_OPCODE) {
+		const uint8_t opcode = *r.p;
+		if (opcode < opcode_base) {
+			struct registers after = r;
+			if (!run_short(m->u, l, advances, &after))
+				break;
+			r = after;
+			continue;
+		}
+		const uint64_t at = r.at + advances[opcode].address;
+		if (at < last || at >= size)
+			break;
+		r.p++;
+		r.at = at;
+		r.line += advances[opcode].line;
+		if (next < at) {
+			if (last < at)
+				keep_row(m, (uint32_t)at);
+			next = build_next(m->u->b, (uint32_t)at);
+		}
+		last = (uint32_t)at;
+		m->last = (struct index_row){ last, r.line, r.file, r.column };
+	}
+	m->next = next;
+	m->address = r.at + h->begin;
+	m->line = r.line;
+	m->column = r.column;
+	m->file = r.file;
+	return r.p;
+}
+
 bool build_rows(const struct build_unit *u, const struct build_lines *l)
 {
+	struct advance advances[256];
 	struct cursor c = l->program;
 	struct machine m = { .u = u };
+	list_advances(l, advances);
 	begin_sequence(&m);
 	while (c.p < c.end) {
+		if (m.open && !m.dead)
+			c.p = run_common(&m, l, advances, c.p, c.end);
+		if (c.p == c.end)
+			break;
 		uint8_t opcode = *c.p++;
 		if (opcode >= l->opcode_base) {
-			unsigned n = opcode - l->opcode_base;
-			m.address += (uint64_t)(n / l->line_range) * l->instruction;
-			m.line += (uint32_t)(l->line_base + (int)(n % l->line_range));
+			m.address += advances[opcode].address;
+			m.line += advances[opcode].line;
 			add_row(&m);
 		} else if (opcode) {
 			run_standard(&m, l, &c, opcode);
