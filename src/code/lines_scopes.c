@@ -8,18 +8,24 @@ enum {
 	CODES = 1 << 16, // compilers count abbreviations from 1
 	DEPTH = 4096,
 	RANGES = 1 << 22,
-	STEP_SKIP = 0, // no form has this number
 };
 
+enum step_kind { STEP_SKIP, STEP_NUMBER, STEP_LEB, STEP_BLOCK, STEP_OTHER };
+
+/** What an entry of a function says of itself. */
+enum value { LOW, HIGH, RANGE_LIST, ORIGIN, CALL_FILE, CALL_LINE, CALL_COLUMN, NOT_NEEDED, VALUES };
+
 struct step {
-	uint16_t name, form;
-	int32_t size;  // -1: it depends on the value
-	int64_t value; // of an implicit constant; of a skip, its bytes
+	uint8_t kind, to; // enum step_kind, enum value
+	uint16_t form;
+	int32_t size;   // -1: it depends on the value
+	uint64_t value; // of an implicit constant; of a number, its bits
 };
 
 struct plan {
-	bool known, children;
-	uint32_t tag;
+	bool known, children, scope, inlined;
+	bool has[VALUES];
+	bool low_indexed, high_indexed, high_is_size, ranges_is_index, origin_is_absolute;
 	uint32_t step, nsteps;
 };
 
@@ -28,13 +34,6 @@ struct walk {
 	VEC(struct plan) plans; // by code
 	VEC(struct step) steps;
 	uint32_t scopes[DEPTH]; // the one that an entry of this depth is in
-};
-
-/** What an entry of a function says of itself. */
-struct entry {
-	uint64_t low, high, ranges, origin;
-	uint32_t file, line, column;
-	bool has_low, has_high, high_is_size, has_ranges, ranges_is_index, has_origin;
 };
 
 /** Bytes of a value in this form; -1 where that depends on the value. */
@@ -101,7 +100,7 @@ static uint64_t read_value(const struct build_unit *u, struct cursor *c, const s
 		return 0;
 	}
 	if (size >= 0)
-		return form == DW_FORM_implicit_const ? (uint64_t)s->value :
+		return form == DW_FORM_implicit_const ? s->value :
 		       form == DW_FORM_flag_present   ? 1 :
 							cursor_number(c, (unsigned)size);
 	switch (form) {
@@ -138,30 +137,78 @@ static uint64_t read_value(const struct build_unit *u, struct cursor *c, const s
 	}
 }
 
-static bool is_scope(uint32_t tag) { return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine; }
-
-static bool is_wanted(uint32_t name)
+static enum value value_of(uint32_t name)
 {
 	switch (name) {
 	case DW_AT_low_pc:
+		return LOW;
 	case DW_AT_high_pc:
+		return HIGH;
 	case DW_AT_ranges:
+		return RANGE_LIST;
 	case DW_AT_abstract_origin:
 	case DW_AT_specification:
+		return ORIGIN;
 	case DW_AT_call_file:
+		return CALL_FILE;
 	case DW_AT_call_line:
+		return CALL_LINE;
 	case DW_AT_call_column:
-		return true;
+		return CALL_COLUMN;
 	default:
-		return false;
+		return NOT_NEEDED;
 	}
+}
+
+static bool is_indexed_address(uint32_t form)
+{
+	return form == DW_FORM_addrx || (form >= DW_FORM_addrx1 && form <= DW_FORM_addrx4) || form == DW_FORM_GNU_addr_index;
+}
+
+/** Of attributes of one name the last one counts. */
+static void plan_value(struct plan *p, enum value to, uint32_t form)
+{
+	const bool indexed = is_indexed_address(form);
+	p->has[to] = true;
+	if (to == LOW)
+		p->low_indexed = indexed;
+	if (to == HIGH) {
+		p->high_indexed = indexed;
+		p->high_is_size = !indexed && form != DW_FORM_addr;
+	}
+	if (to == RANGE_LIST)
+		p->ranges_is_index = form == DW_FORM_rnglistx;
+	if (to == ORIGIN) {
+		p->origin_is_absolute = form == DW_FORM_ref_addr;
+		p->has[to] = form != DW_FORM_GNU_ref_alt && form != DW_FORM_ref_sig8;
+	}
+}
+
+static struct step plan_step(enum value to, uint32_t form, int size, int64_t constant)
+{
+	struct step s = { STEP_OTHER, (uint8_t)to, (uint16_t)form, size, (uint64_t)constant };
+	if (size >= 0 && to == NOT_NEEDED) {
+		s.kind = STEP_SKIP;
+	} else if (size > 0 && size <= 8) {
+		s.kind = STEP_NUMBER;
+		s.value = ~UINT64_C(0) >> (64 - 8 * size);
+	} else if (form == DW_FORM_udata || form == DW_FORM_addrx || form == DW_FORM_rnglistx || form == DW_FORM_loclistx ||
+		   form == DW_FORM_strx) {
+		s.kind = STEP_LEB;
+	} else if (form == DW_FORM_exprloc || form == DW_FORM_block) {
+		s.kind = STEP_BLOCK;
+	}
+	return s;
 }
 
 /** Attributes that are not needed and have a fixed size become one skip. */
 static void plan_abbreviation(struct walk *w, Dwarf_Abbrev *abbreviation, struct plan *ret)
 {
 	size_t count = 0;
-	*ret = (struct plan){ .known = true, .tag = dwarf_getabbrevtag(abbreviation), .step = (uint32_t)w->steps.len };
+	const uint32_t tag = dwarf_getabbrevtag(abbreviation);
+	*ret = (struct plan){ .known = true, .step = (uint32_t)w->steps.len };
+	ret->inlined = tag == DW_TAG_inlined_subroutine;
+	ret->scope = ret->inlined || tag == DW_TAG_subprogram;
 	ret->children = dwarf_abbrevhaschildren(abbreviation);
 	dwarf_getattrcnt(abbreviation, &count);
 	for (size_t i = 0; i < count; i++) {
@@ -169,12 +216,12 @@ static void plan_abbreviation(struct walk *w, Dwarf_Abbrev *abbreviation, struct
 		Dwarf_Sword value;
 		if (dwarf_getabbrevattr_data(abbreviation, i, &name, &form, &value, NULL) || form > UINT16_MAX)
 			break;
-		int size = form_size(w->u, form);
-		struct step s = { (uint16_t)name, (uint16_t)form, size, value };
-		if (size >= 0 && !(is_scope(ret->tag) && is_wanted(name)))
-			s = (struct step){ 0, STEP_SKIP, 0, size };
-		if (s.form == STEP_SKIP && ret->nsteps && w->steps.data[w->steps.len - 1].form == STEP_SKIP) {
-			w->steps.data[w->steps.len - 1].value += size;
+		const enum value to = ret->scope ? value_of(name) : NOT_NEEDED;
+		const struct step s = plan_step(to, form, form_size(w->u, form), value);
+		plan_value(ret, to, form);
+		if (s.kind == STEP_SKIP && ret->nsteps && w->steps.data[w->steps.len - 1].kind == STEP_SKIP &&
+		    w->steps.data[w->steps.len - 1].size < INT32_MAX - s.size) {
+			w->steps.data[w->steps.len - 1].size += s.size;
 			continue;
 		}
 		vec_push(&w->steps, s);
@@ -210,48 +257,6 @@ static uint64_t indexed_address(const struct build_unit *u, uint64_t i)
 	return cursor_number(&c, u->address_size);
 }
 
-static bool is_indexed_address(uint32_t form)
-{
-	return form == DW_FORM_addrx || (form >= DW_FORM_addrx1 && form <= DW_FORM_addrx4) || form == DW_FORM_GNU_addr_index;
-}
-
-static void take_attribute(const struct build_unit *u, struct entry *e, const struct step *s, uint64_t v)
-{
-	const bool indexed = is_indexed_address(s->form);
-	switch (s->name) {
-	case DW_AT_low_pc:
-		e->low = indexed ? indexed_address(u, v) : v;
-		e->has_low = true;
-		break;
-	case DW_AT_high_pc:
-		e->high = indexed ? indexed_address(u, v) : v;
-		e->high_is_size = !indexed && s->form != DW_FORM_addr;
-		e->has_high = true;
-		break;
-	case DW_AT_ranges:
-		e->ranges = v;
-		e->ranges_is_index = s->form == DW_FORM_rnglistx;
-		e->has_ranges = true;
-		break;
-	case DW_AT_abstract_origin:
-	case DW_AT_specification:
-		e->origin = s->form == DW_FORM_ref_addr ? v : u->offset + v;
-		e->has_origin = s->form != DW_FORM_GNU_ref_alt && s->form != DW_FORM_ref_sig8;
-		break;
-	case DW_AT_call_file:
-		e->file = (uint32_t)v;
-		break;
-	case DW_AT_call_line:
-		e->line = (uint32_t)v;
-		break;
-	case DW_AT_call_column:
-		e->column = (uint32_t)v;
-		break;
-	default:
-		break;
-	}
-}
-
 /** Ranges of code that the linker has left out are not in the object's code. */
 static void add_range(struct builder *b, uint32_t scope, uint64_t begin, uint64_t end)
 {
@@ -284,7 +289,7 @@ static void read_ranges_4(const struct build_unit *u, uint32_t scope, struct cur
 /** One entry; false at the end of the list. */
 static bool read_range_5(const struct build_unit *u, uint32_t scope, struct cursor *c, uint64_t *base)
 {
-	uint64_t begin, kind = cursor_byte(c);
+	uint64_t begin, end, kind = cursor_byte(c);
 	switch (kind) {
 	case DW_RLE_base_addressx:
 		*base = indexed_address(u, cursor_leb(c));
@@ -294,36 +299,38 @@ static bool read_range_5(const struct build_unit *u, uint32_t scope, struct curs
 		return true;
 	case DW_RLE_startx_endx:
 		begin = indexed_address(u, cursor_leb(c));
-		add_range(u->b, scope, begin, indexed_address(u, cursor_leb(c)));
-		return true;
+		end = indexed_address(u, cursor_leb(c));
+		break;
 	case DW_RLE_startx_length:
 		begin = indexed_address(u, cursor_leb(c));
-		add_range(u->b, scope, begin, begin + cursor_leb(c));
-		return true;
+		end = begin + cursor_leb(c);
+		break;
 	case DW_RLE_offset_pair:
 		begin = *base + cursor_leb(c);
-		add_range(u->b, scope, begin, *base + cursor_leb(c));
-		return true;
+		end = *base + cursor_leb(c);
+		break;
 	case DW_RLE_start_end:
 		begin = cursor_number(c, u->address_size);
-		add_range(u->b, scope, begin, cursor_number(c, u->address_size));
-		return true;
+		end = cursor_number(c, u->address_size);
+		break;
 	case DW_RLE_start_length:
 		begin = cursor_number(c, u->address_size);
-		add_range(u->b, scope, begin, begin + cursor_leb(c));
-		return true;
+		end = begin + cursor_leb(c);
+		break;
 	default:
 		c->bad |= kind != DW_RLE_end_of_list;
 		return false;
 	}
+	add_range(u->b, scope, begin, end);
+	return true;
 }
 
-static void read_ranges(const struct build_unit *u, uint32_t scope, const struct entry *e)
+static void read_ranges(const struct build_unit *u, uint32_t scope, uint64_t at, bool is_index)
 {
 	const struct str section = u->b->sections[u->version >= 5 ? IN_RNGLISTS : IN_RANGES];
-	uint64_t at = e->ranges, base = u->low_pc;
+	uint64_t base = u->low_pc;
 	bool good = true;
-	if (e->ranges_is_index) {
+	if (is_index) {
 		good = u->ranges_base <= section.n && at < (section.n - u->ranges_base) / u->offset_size;
 		struct cursor table = cursor_at(section, good ? u->ranges_base + at * u->offset_size : 0, section.n);
 		at = u->ranges_base + cursor_number(&table, u->offset_size);
@@ -339,40 +346,72 @@ static void read_ranges(const struct build_unit *u, uint32_t scope, const struct
 }
 
 /** The scope of a function's entry; none for a declaration, and for a function that is only inlined. */
-static uint32_t add_scope(const struct build_unit *u, const struct plan *p, const struct entry *e, uint64_t offset,
+static uint32_t add_scope(const struct build_unit *u, const struct plan *p, const uint64_t *values, uint64_t offset,
 			  uint32_t parent)
 {
-	const bool inlined = p->tag == DW_TAG_inlined_subroutine;
-	if (!inlined && !e->has_ranges && !(e->has_low && e->has_high))
+	const bool has_pair = p->has[LOW] && p->has[HIGH];
+	if (!p->inlined && !p->has[RANGE_LIST] && !has_pair)
 		return INDEX_NONE;
 	uint32_t id = build_count(u->b, INDEX_SCOPES);
 	struct index_scope *s = build_add(u->b, INDEX_SCOPES);
 	if (!s)
 		return INDEX_NONE;
-	*s = (struct index_scope){ inlined ? parent : INDEX_NONE, build_name(u->b, e->has_origin ? e->origin : offset),
-				   build_file(u, e->file), e->line, e->column };
-	if (e->has_ranges)
-		read_ranges(u, id, e);
-	else if (e->has_low && e->has_high)
-		add_range(u->b, id, e->low, e->high_is_size ? e->low + e->high : e->high);
+	if (p->has[ORIGIN])
+		offset = values[ORIGIN] + (p->origin_is_absolute ? 0 : u->offset);
+	*s = (struct index_scope){ p->inlined ? parent : INDEX_NONE, build_name(u->b, offset),
+				   build_file(u, (uint32_t)values[CALL_FILE]), (uint32_t)values[CALL_LINE],
+				   (uint32_t)values[CALL_COLUMN] };
+	if (p->has[RANGE_LIST]) {
+		read_ranges(u, id, values[RANGE_LIST], p->ranges_is_index);
+	} else if (has_pair) {
+		const uint64_t low = p->low_indexed ? indexed_address(u, values[LOW]) : values[LOW];
+		const uint64_t high = p->high_indexed ? indexed_address(u, values[HIGH]) : values[HIGH];
+		add_range(u->b, id, low, p->high_is_size ? low + high : high);
+	}
 	return id;
 }
 
-/** The scope that the entry's children are in. */
-static uint32_t read_entry(struct walk *w, const struct plan *p, struct cursor *c, uint64_t offset, uint32_t parent)
+static inline uint64_t read_step(const struct build_unit *u, struct cursor *c, const struct step *s)
 {
-	struct entry e = { 0 };
-	for (uint32_t i = 0; i < p->nsteps; i++) {
-		const struct step *s = &w->steps.data[p->step + i];
-		if (s->form == STEP_SKIP) {
-			cursor_skip(c, (uint64_t)s->value);
-			continue;
-		}
-		uint64_t v = read_value(w->u, c, s);
-		if (is_scope(p->tag))
-			take_attribute(w->u, &e, s, v);
+	uint64_t v = 0;
+	switch ((enum step_kind)s->kind) {
+	case STEP_SKIP:
+		cursor_skip(c, (uint64_t)s->size);
+		return 0;
+	case STEP_LEB:
+		return cursor_leb(c);
+	case STEP_BLOCK:
+		cursor_skip(c, cursor_leb(c));
+		return 0;
+	case STEP_NUMBER:
+		if (c->end - c->p < (ptrdiff_t)sizeof(v))
+			break;
+		memcpy(&v, c->p, sizeof(v));
+		c->p += s->size;
+		return v & s->value;
+	case STEP_OTHER:
+		break;
 	}
-	return is_scope(p->tag) && !c->bad ? add_scope(w->u, p, &e, offset, parent) : parent;
+	struct cursor other = *c; // so that the compiler may keep @c in registers
+	v = read_value(u, &other, s);
+	*c = other;
+	return v;
+}
+
+/** The scope that the entry's children are in. */
+static inline uint32_t read_entry(const struct walk *w, const struct plan *p, struct cursor *c, uint64_t offset,
+				  uint32_t parent)
+{
+	const struct step *s = w->steps.data + p->step, *end = s + p->nsteps;
+	if (!p->scope) {
+		for (; s < end; s++)
+			read_step(w->u, c, s);
+		return parent;
+	}
+	uint64_t values[VALUES] = { 0 };
+	for (; s < end; s++)
+		values[s->to] = read_step(w->u, c, s);
+	return c->bad ? parent : add_scope(w->u, p, values, offset, parent);
 }
 
 static bool walk_entries(struct walk *w)
