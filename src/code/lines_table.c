@@ -288,59 +288,53 @@ static void list_advances(const struct build_lines *l, struct advance *ret)
 
 /** What of a machine changes at most opcodes. */
 struct registers {
-	const uint8_t *p;
 	uint64_t at; // counted from the code's begin
 	uint32_t line, column, file;
 };
 
 enum { SHORT_OPCODE = 3 };
 
-/** Operands of up to two bytes. */
-static inline bool short_leb(struct registers *r, uint32_t *ret)
+/** An operand of up to two bytes. What is behind it; NULL where it is longer. */
+static inline const uint8_t *short_leb(const uint8_t *p, uint32_t *ret)
 {
-	const uint8_t low = r->p[1], high = r->p[2];
-	*ret = low;
-	r->p += 2;
-	if (!(low & 0x80))
-		return true;
-	*ret = (low & 0x7fu) | (uint32_t)high << 7;
-	r->p++;
-	return !(high & 0x80);
+	*ret = p[0];
+	if (!(p[0] & 0x80))
+		return p + 1;
+	*ret = (p[0] & 0x7fu) | (uint32_t)p[1] << 7;
+	return p[1] & 0x80 ? NULL : p + 2;
 }
 
-/** A standard opcode that has SHORT_OPCODE bytes or less; false for another one, and then @r is of no use. */
-static inline bool run_short(const struct build_unit *u, const struct build_lines *l, const struct advance *advances,
-			     struct registers *r)
+/** A standard opcode that has SHORT_OPCODE bytes or less. What is behind it; NULL where it is another one. */
+static inline const uint8_t *run_short(const struct build_unit *u, const struct build_lines *l, const uint8_t *p,
+				       struct registers *r)
 {
 	uint32_t v;
-	const uint8_t first = r->p[1];
-	switch (*r->p) {
-	case DW_LNS_advance_pc:
-		if (!short_leb(r, &v))
-			return false;
-		r->at += (uint64_t)v * l->instruction;
-		return true;
-	case DW_LNS_advance_line:
-		if (!short_leb(r, &v))
-			return false;
-		r->line += first & 0x80 ? (v ^ 0x2000) - 0x2000 : (v ^ 0x40) - 0x40;
-		return true;
-	case DW_LNS_set_file:
-		if (!short_leb(r, &v))
-			return false;
-		r->file = build_file(u, v);
-		return true;
+	const uint8_t *behind;
+	switch (*p) {
 	case DW_LNS_set_column:
-		return short_leb(r, &r->column);
+		behind = short_leb(p + 1, &v);
+		r->column = behind ? v : r->column;
+		return behind;
+	case DW_LNS_advance_line:
+		behind = short_leb(p + 1, &v);
+		if (behind)
+			r->line += p[1] & 0x80 ? (v ^ 0x2000) - 0x2000 : (v ^ 0x40) - 0x40;
+		return behind;
+	case DW_LNS_set_file:
+		behind = short_leb(p + 1, &v);
+		r->file = behind ? build_file(u, v) : r->file;
+		return behind;
+	case DW_LNS_advance_pc:
+		behind = short_leb(p + 1, &v);
+		r->at += behind ? (uint64_t)v * l->instruction : 0;
+		return behind;
 	case DW_LNS_const_add_pc:
-		r->at += advances[255].address;
-		r->p++;
-		return true;
+		r->at += (uint64_t)((255 - l->opcode_base) / l->line_range) * l->instruction;
+		return p + 1;
 	case DW_LNS_negate_stmt:
-		r->p++;
-		return !l->lengths[DW_LNS_negate_stmt];
+		return l->lengths[DW_LNS_negate_stmt] ? NULL : p + 1;
 	default:
-		return false;
+		return NULL;
 	}
 }
 
@@ -350,22 +344,22 @@ static const uint8_t *run_common(struct machine *m, const struct build_lines *l,
 {
 	const struct index_head *h = m->u->b->head;
 	const uint64_t size = h->size;
-	const unsigned opcode_base = l->opcode_base;
-	struct registers r = { p, m->address - h->begin, m->line, m->column, m->file };
-	uint32_t last = m->last.at, next = m->next;
-	while (end - r.p >= SHORT_OPCODE) {
-		const uint8_t opcode = *r.p;
+	const uint8_t opcode_base = l->opcode_base, *limit = end - p < SHORT_OPCODE ? p : end - SHORT_OPCODE + 1;
+	struct registers r = { m->address - h->begin, m->line, m->column, m->file };
+	uint64_t last = m->last.at, next = m->next;
+	while (p < limit) {
+		const uint8_t opcode = *p;
 		if (opcode < opcode_base) {
-			struct registers after = r;
-			if (!run_short(m->u, l, advances, &after))
+			const uint8_t *behind = run_short(m->u, l, p, &r);
+			if (!behind)
 				break;
-			r = after;
+			p = behind;
 			continue;
 		}
 		const uint64_t at = r.at + advances[opcode].address;
 		if (at < last || at >= size)
 			break;
-		r.p++;
+		p++;
 		r.at = at;
 		r.line += advances[opcode].line;
 		if (next < at) {
@@ -373,15 +367,15 @@ static const uint8_t *run_common(struct machine *m, const struct build_lines *l,
 				keep_row(m, (uint32_t)at);
 			next = build_next(m->u->b, (uint32_t)at);
 		}
-		last = (uint32_t)at;
-		m->last = (struct index_row){ last, r.line, r.file, r.column };
+		last = at;
+		m->last = (struct index_row){ (uint32_t)at, r.line, r.file, r.column };
 	}
-	m->next = next;
+	m->next = (uint32_t)next;
 	m->address = r.at + h->begin;
 	m->line = r.line;
 	m->column = r.column;
 	m->file = r.file;
-	return r.p;
+	return p;
 }
 
 bool build_rows(const struct build_unit *u, const struct build_lines *l)
