@@ -258,7 +258,7 @@ static uint64_t indexed_address(const struct build_unit *u, uint64_t i)
 }
 
 /** Ranges of code that the linker has left out are not in the object's code. */
-static void add_range(struct builder *b, uint32_t scope, uint64_t begin, uint64_t end)
+static inline void add_range(struct builder *b, uint32_t scope, uint64_t begin, uint64_t end)
 {
 	const uint64_t from = b->head->begin;
 	if (begin < from || end <= begin || end - from > b->head->size)
