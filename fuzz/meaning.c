@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 	for (size_t i = 0; i < code.len; i++)
 		if (meaning_parked(&a, know, code.data, code.len, i, &parked) &&
-		    (parked.index > i || parked.polled >= code.len))
+		    (parked.index >= code.len || parked.polled >= code.len))
 			abort();
 	vec_free(&code);
 	arena_free(&a);
