@@ -67,7 +67,6 @@ struct uh_look_options {
 	bool registers; // waves with their registers and local memory
 	bool all;       // every wave, not only groups of them
 	int context;    // instructions before and behind; negative: none
-	unsigned width; // columns of the terminal; 0: 100
 	bool colour;
 };
 /** The waves, the queues of a target. The error is what kept it from being opened; problems are lines about what is odd or missing. */

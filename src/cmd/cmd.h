@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { EXIT_NOTHING_WRONG = 0, EXIT_INCIDENT = 1, EXIT_CANNOT = 2 };
 
@@ -21,6 +22,11 @@ int cmd_where(int argc, char **argv);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** As uh_problem_fn. */
 void complain_line(void *ctx, const char *message);
+/** Says why it could not be done; the exit status. The error is taken. */
+struct uh_error;
+int cannot(struct uh_error *err);
+/** One more path of a repeated option; false, and it is said, where @most were given. */
+bool add_path(const char **list, size_t *n, size_t most, const char *option, const char *path);
 /** What getopt_long() did not understand. */
 void complain_option(char **argv, int c, const char *command);
 

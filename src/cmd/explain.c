@@ -87,11 +87,8 @@ static int parse_options(int argc, char **argv, struct explain *e)
 			e->root = optarg;
 			break;
 		case 'c':
-			if (e->ncode == CODE_MAX) {
-				complain("more than %d times --code", CODE_MAX);
+			if (!add_path(e->code, &e->ncode, CODE_MAX, "--code", optarg))
 				return EXIT_CANNOT;
-			}
-			e->code[e->ncode++] = optarg;
 			break;
 		case 'a':
 			e->report.all = true;

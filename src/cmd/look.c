@@ -48,16 +48,6 @@ static void usage_queues(void)
 static const struct look_command waves_command = { "waves", usage_waves, uh_look_waves };
 static const struct look_command queues_command = { "queues", usage_queues, uh_look_queues };
 
-static bool add(const char **list, size_t *n, size_t most, const char *what, const char *path)
-{
-	if (*n == most) {
-		complain("more than %zu times %s", most, what);
-		return false;
-	}
-	list[(*n)++] = path;
-	return true;
-}
-
 static int look(const struct look_command *c, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -77,10 +67,10 @@ static int look(const struct look_command *c, int argc, char **argv)
 		bool ok = true;
 		switch (option) {
 		case 't':
-			ok = add(targets, &o.ntargets, FILES_MAX, "--target", optarg);
+			ok = add_path(targets, &o.ntargets, FILES_MAX, "--target", optarg);
 			break;
 		case 'c':
-			ok = add(code, &o.ncode, CODE_MAX, "--code", optarg);
+			ok = add_path(code, &o.ncode, CODE_MAX, "--code", optarg);
 			break;
 		case 'r':
 			o.registers = true;
@@ -102,20 +92,14 @@ static int look(const struct look_command *c, int argc, char **argv)
 			return EXIT_CANNOT;
 	}
 	for (; optind < argc; optind++)
-		if (!add(targets, &o.ntargets, FILES_MAX, "--target", argv[optind]))
+		if (!add_path(targets, &o.ntargets, FILES_MAX, "--target", argv[optind]))
 			return EXIT_CANNOT;
 	if (!o.ntargets) {
 		complain("which core? unhang %s --target gpucore.PID", c->name);
 		return EXIT_CANNOT;
 	}
-	o.colour = terminal_colour();
-	o.width = terminal_width();
 	struct uh_error *err = c->run(&o, stdout, complain_line, NULL);
-	if (!err)
-		return EXIT_NOTHING_WRONG;
-	complain("%s", uh_error_message(err));
-	uh_error_free(err);
-	return EXIT_CANNOT;
+	return err ? cannot(err) : EXIT_NOTHING_WRONG;
 }
 
 int cmd_waves(int argc, char **argv) { return look(&waves_command, argc, argv); }

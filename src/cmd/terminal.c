@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "unhang/unhang.h"
 
 bool terminal_colour(void)
 {
@@ -30,4 +31,21 @@ void complain_option(char **argv, int c, const char *command)
 	else
 		complain("%s '%s'; unhang %s --help lists the options",
 			 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1], command);
+}
+
+int cannot(struct uh_error *err)
+{
+	complain("%s", uh_error_message(err));
+	uh_error_free(err);
+	return EXIT_CANNOT;
+}
+
+bool add_path(const char **list, size_t *n, size_t most, const char *option, const char *path)
+{
+	if (*n == most) {
+		complain("more than %zu times %s", most, option);
+		return false;
+	}
+	list[(*n)++] = path;
+	return true;
 }

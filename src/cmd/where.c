@@ -59,16 +59,6 @@ static void read_addresses(struct addresses *a)
 	}
 }
 
-static bool add(const char **list, size_t *n, const char *path)
-{
-	if (*n == PLACES_MAX) {
-		complain("more than %d paths", PLACES_MAX);
-		return false;
-	}
-	list[(*n)++] = path;
-	return true;
-}
-
 static bool parse_context(const char *text, int *ret)
 {
 	int64_t n;
@@ -95,7 +85,7 @@ static int parse_options(int argc, char **argv, struct uh_look_options *o, const
 	while (ok && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
-			ok = add(code, &o->ncode, optarg);
+			ok = add_path(code, &o->ncode, PLACES_MAX, "--code", optarg);
 			break;
 		case 'l':
 			o->loaded_at = optarg;
@@ -104,7 +94,7 @@ static int parse_options(int argc, char **argv, struct uh_look_options *o, const
 			o->gfx = optarg;
 			break;
 		case 's':
-			ok = add(sources, &o->nsources, optarg);
+			ok = add_path(sources, &o->nsources, PLACES_MAX, "--source", optarg);
 			break;
 		case 'n':
 			ok = parse_context(optarg, &o->context);
@@ -130,11 +120,7 @@ static int look_up(struct uh_look_options *o, const struct addresses *a)
 		o->context = a->list.len <= MANY ? CONTEXT : o->json ? 0 : -1;
 	struct uh_error *err = a->list.len ? uh_look_where(o, a->list.data, a->list.len, stdout, complain_line, NULL, &missed) :
 					     uh_look_code(o, stdout, complain_line, NULL);
-	if (!err)
-		return missed ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
-	complain("%s", uh_error_message(err));
-	uh_error_free(err);
-	return EXIT_CANNOT;
+	return err ? cannot(err) : missed ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
 }
 
 int cmd_where(int argc, char **argv)

@@ -64,5 +64,7 @@ struct uh_error *code_object_parse_functions(struct arena *a, struct str name, s
 					     struct code_object **ret);
 /** The function that @address lies in, or NULL. Padding behind a function is not in it. */
 const struct code_symbol *code_object_symbol(const struct code_object *o, uint64_t address);
+/** The page that it begins in, which is what the runtime tells as the address that it was loaded at. */
+static inline uint64_t code_object_page(const struct code_object *o) { return o->begin & ~4095ull; }
 /** The object's bytes from @address on, up to the end of their segment; empty where there are none. */
 struct str code_object_at(const struct code_object *o, uint64_t address);

@@ -6,7 +6,7 @@
 #include "code/places.h"
 #include "evidence/wave_code.h"
 
-enum { OBJECTS_MOST = 64, PLACES_MOST = 64, PAGE = 4096 };
+enum { OBJECTS_MOST = 64, PLACES_MOST = 64 };
 
 struct shelf_entry {
 	struct str evidence;
@@ -93,7 +93,7 @@ static bool find_base(struct arena *a, const struct code_object *o, const struct
 {
 	uint64_t address, at;
 	if (c->loaded_at) {
-		address = o->begin & ~(PAGE - 1ull);
+		address = code_object_page(o);
 		at = c->loaded_at;
 	} else if (c->text_at) {
 		if (!find_text(o, &address))

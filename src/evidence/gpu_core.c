@@ -104,12 +104,14 @@ static void add_process(const struct reading *r, struct event *e, struct arena *
 		event_add_number(e, a, "pid", r->pid);
 }
 
-/** Bus, device and function are one number, without the domain. */
+/** The domain is taken to be 0, which it is but on large servers. */
 static struct str pci_of(struct reading *r, const struct agent *g)
 {
+	char room[16];
 	if (!g || !g->location)
 		return (struct str){ 0 };
-	return arena_printf(&r->arena, "0000:%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7);
+	struct str pci = agent_pci(g, room);
+	return arena_printf(&r->arena, "0000:" STR_FMT, STR_ARG(pci));
 }
 
 static void tell_agents(struct reading *r)
@@ -200,7 +202,7 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 				  .map = r->map,
 				  .nmap = r->nmap,
 				  .lds_bytes = w->lds.count,
-				  .barrier = { w->barrier_known, w->in_barrier, w->first && w->last } };
+				  .barrier = wave_barrier_of(w) };
 	if (w->queue->agent) {
 		code.lds_base = w->queue->agent->lds_base;
 		code.scratch_base = w->queue->agent->scratch_base;
@@ -248,14 +250,14 @@ static void tell_queues(struct reading *r)
 		bool running = q->indexes_known && q->write_index - q->read_index == 1 &&
 			       queue_dispatch(r->target, q, q->read_index, &d);
 		const struct code_kernel *k = running ? target_code_kernel(&r->code, d.kernel_object) : NULL;
-		for (int code = 1; code <= 64; code++) {
-			struct str name = q->exceptions >> (code - 1) & 1 ? know_name(r->out.know, S("queue-exception"), code) :
-									    (struct str){ 0 };
+		struct str names[64];
+		size_t n = exception_names(r->out.know, q->exceptions, names);
+		for (size_t x = 0; x < n; x++) {
 			struct event e;
-			if (!name.n || str_ends(name, S("_NEW")) || !artefact_event(&r->out, "core-queue-error", here(r), &e))
+			if (str_ends(names[x], S("_NEW")) || !artefact_event(&r->out, "core-queue-error", here(r), &e))
 				continue;
 			e.device = pci_of(r, q->agent);
-			event_add_text(&e, &r->arena, "queue_error", name);
+			event_add_text(&e, &r->arena, "queue_error", names[x]);
 			event_add_number(&e, &r->arena, "queue", q->id);
 			if (k)
 				event_add_text(&e, &r->arena, "kernel_name", code_set_name(&r->code.set, k->name));

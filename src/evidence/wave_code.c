@@ -94,12 +94,23 @@ static void find_addresses(const struct wave_code *w, struct access *x)
 	}
 }
 
-size_t wave_code_addresses(const struct wave_code *w, struct lane_address ret[static MEANING_LANES])
+static bool access_here(const struct wave_code *w, struct meaning *ret)
 {
 	const struct where *at = w->where;
+	return at->here < at->ninstructions && meaning_of(w->know, at->instructions[at->here].text, ret) &&
+	       meaning_accesses(ret);
+}
+
+bool wave_code_accesses(const struct wave_code *w)
+{
+	struct meaning m;
+	return access_here(w, &m);
+}
+
+size_t wave_code_addresses(const struct wave_code *w, struct lane_address ret[static MEANING_LANES])
+{
 	struct access x = { 0 };
-	if (at->here >= at->ninstructions || !meaning_of(w->know, at->instructions[at->here].text, &x.meaning) ||
-	    !meaning_accesses(&x.meaning))
+	if (!access_here(w, &x.meaning))
 		return 0;
 	find_addresses(w, &x);
 	memcpy(ret, x.lanes, x.n * sizeof(*ret));

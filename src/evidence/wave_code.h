@@ -39,6 +39,8 @@ void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 struct str wave_waits_for(struct arena *a, const struct know *k, const struct where *at, const struct wave_barrier *b,
 			  struct str *ret_polls);
 
+/** Whether the instruction at the pc is an access. */
+bool wave_code_accesses(const struct wave_code *w);
 /** The address that each lane accesses with the instruction at the pc; 0 where it is no access, or its registers are not known. */
 size_t wave_code_addresses(const struct wave_code *w, struct lane_address ret[static MEANING_LANES]);
 

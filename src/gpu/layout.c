@@ -46,7 +46,6 @@ static const char *const bits_names[LAYOUT_BITS] = {
 	[LAYOUT_STOPPED] = "stopped",
 	[LAYOUT_IN_BARRIER] = "in-barrier",
 	[LAYOUT_SKIP_EXPORT] = "skip-export",
-	[LAYOUT_ECC_ERROR] = "ecc-error",
 	[LAYOUT_FATAL_HALT] = "fatal-halt",
 	[LAYOUT_NO_VGPRS] = "no-vgprs",
 	[LAYOUT_PARKED_LOW] = "parked-low",

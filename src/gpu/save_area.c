@@ -190,7 +190,6 @@ static void find_stop(const struct walk *k, struct wave *w)
 	w->halted = get(k, w, w->stopped ? LAYOUT_SAVED_HALT : LAYOUT_HALTED);
 	w->barrier_known = has(k, LAYOUT_IN_BARRIER);
 	w->in_barrier = get(k, w, LAYOUT_IN_BARRIER);
-	w->ecc_error = get(k, w, LAYOUT_ECC_ERROR);
 	w->fatal_halt = get(k, w, LAYOUT_FATAL_HALT);
 	w->no_vgprs = get(k, w, LAYOUT_NO_VGPRS);
 	if (!w->stopped)

@@ -1,5 +1,7 @@
 #include "gpu/target.h"
 
+#include <stdio.h>
+
 #include "base/bytes.h"
 
 static const char *const stop_reasons[STOP_REASONS] = {
@@ -44,6 +46,23 @@ struct str stop_reasons_text(struct arena *a, uint32_t reasons)
 	struct str s = arena_str(a, text_str(&out));
 	text_free(&out);
 	return s;
+}
+
+struct str agent_pci(const struct agent *g, char room[static 16])
+{
+	int n = snprintf(room, 16, "%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7);
+	return (struct str){ room, (size_t)n };
+}
+
+size_t exception_names(const struct know *k, uint64_t status, struct str ret[static 64])
+{
+	size_t n = 0;
+	for (int code = 1; code <= 64; code++) {
+		struct str name = status >> (code - 1) & 1 ? know_name(k, S("queue-exception"), code) : (struct str){ 0 };
+		if (name.n)
+			ret[n++] = name;
+	}
+	return n;
 }
 
 enum answer target_ask(struct target *t, struct request *r)

@@ -56,7 +56,7 @@ struct wave {
 	unsigned wave_in_group;
 	uint64_t packet; // index of its dispatch in the queue
 	bool stopped;    // by the trap handler; else it was running when the queue was taken off the GPU
-	bool halted, parked, ecc_error, fatal_halt;
+	bool halted, parked, fatal_halt;
 	bool barrier_known, in_barrier; // known: the status tells
 	bool no_vgprs;                  // it had given them back
 	uint32_t stop_reasons;          // bits of enum stop_reason
@@ -96,6 +96,11 @@ enum stop_reason {
 	STOP_FATAL_HALT,
 	STOP_REASONS
 };
+
+/** `c1:00.0`: bus, device and function; the domain is not known. */
+struct str agent_pci(const struct agent *g, char room[static 16]);
+/** What happened to a queue or a GPU, by the bits of its status, as the driver names it. */
+size_t exception_names(const struct know *k, uint64_t status, struct str ret[static 64]);
 
 /** As AMD's debugger names it. */
 const char *stop_reason_name(enum stop_reason reason);

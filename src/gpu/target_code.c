@@ -298,9 +298,14 @@ const struct where **target_code_waves(struct target_code *c, const struct wave 
 struct str target_code_kernel_name(struct target_code *c, const struct wave *w, const struct where *at)
 {
 	struct dispatch d;
-	const struct code_kernel *k = wave_dispatch(c->target, w, &d) ? target_code_kernel(c, d.kernel_object) : NULL;
-	if (k)
-		return code_set_name(&c->set, k->name);
+	// Thousands of waves are of one dispatch.
+	if (w->dispatched && (c->queue != w->queue || c->packet != w->packet)) {
+		c->kernel = wave_dispatch(c->target, w, &d) ? target_code_kernel(c, d.kernel_object) : NULL;
+		c->queue = w->queue;
+		c->packet = w->packet;
+	}
+	if (w->dispatched && c->kernel)
+		return code_set_name(&c->set, c->kernel->name);
 	return at->function && at->function->kernel ? at->name : (struct str){ 0 };
 }
 

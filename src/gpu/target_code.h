@@ -19,6 +19,9 @@ struct target_code {
 	VEC(uint64_t) tried; // bases of objects that were looked for
 	uint64_t images;     // bytes of objects that only memory has
 	VEC(struct code_difference) differences;
+	const struct queue *queue; // of the dispatch whose kernel was found last
+	uint64_t packet;
+	const struct code_kernel *kernel;
 };
 
 void target_code_open(struct target_code *c, struct target *t, const struct code_places *places);

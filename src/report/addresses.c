@@ -5,8 +5,6 @@
 #include "base/print.h"
 #include "report/look.h"
 
-enum { PAGE = 4096 };
-
 struct asked {
 	const char *text;
 	struct str name;      // of a function; empty: @value is the address
@@ -122,8 +120,7 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 	if (!l)
 		return false;
 	h->objects++;
-	// The runtime puts the page in which the object begins at the address that it tells.
-	l->base = h->based ? h->loaded_at - (l->object->begin & ~(PAGE - 1ull)) : 0;
+	l->base = h->based ? h->loaded_at - code_object_page(l->object) : 0;
 	size_t before = h->matches.len;
 	for (size_t i = 0; i < h->n; i++) {
 		struct hit m = { .in = l, .asked = (uint32_t)i };

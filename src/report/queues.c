@@ -6,18 +6,6 @@ enum { PACKETS_SHOWN = 16, PACKETS_MOST = 4096 };
 
 static struct str type_name(const struct know *k, uint32_t type) { return know_name(k, S("queue-type"), type); }
 
-/** `QUEUE_WAVE_MEMORY_VIOLATION`, ... of the bits of an exception status. */
-static size_t exception_names(const struct know *k, uint64_t status, struct str ret[static 64])
-{
-	size_t n = 0;
-	for (int code = 1; code <= 64; code++) {
-		struct str name = status >> (code - 1) & 1 ? know_name(k, S("queue-exception"), code) : (struct str){ 0 };
-		if (name.n)
-			ret[n++] = name;
-	}
-	return n;
-}
-
 /** The packets that were not done when the queue stopped, as far as the ring still has them. */
 static uint64_t pending(const struct queue *q)
 {
@@ -62,11 +50,10 @@ static void jw_exceptions(struct json *j, const struct know *k, uint64_t status)
 static void jw_agent(struct look *l, struct json *j, const struct agent *g)
 {
 	char pci[16];
-	snprintf(pci, sizeof(pci), "%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7);
 	jw_open(j, '{');
 	jw_number(j, "gpu_id", g->gpu_id);
 	jw_field(j, "gfx", g->gfx);
-	jw_field(j, "pci", str_z(pci));
+	jw_field(j, "pci", agent_pci(g, pci));
 	jw_address(j, "vendor", g->vendor);
 	jw_address(j, "device", g->device);
 	jw_address(j, "revision", g->revision);
@@ -212,9 +199,10 @@ static void text_head(struct look *l, size_t queues)
 		const struct agent *g = &agents.agents[i];
 		struct str names[64];
 		size_t n = exception_names(l->know, g->exceptions, names);
-		fprintf(l->out, "GPU %u: %.*s at %02x:%02x.%x, %u XCC%s, firmware %u", g->gpu_id, STR_ARG(g->gfx),
-			g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7, g->xccs, g->xccs == 1 ? "" : "s",
-			g->firmware);
+		char room[16];
+		struct str pci = agent_pci(g, room);
+		fprintf(l->out, "GPU %u: %.*s at %.*s, %u XCC%s, firmware %u", g->gpu_id, STR_ARG(g->gfx), STR_ARG(pci),
+			g->xccs, g->xccs == 1 ? "" : "s", g->firmware);
 		for (size_t k = 0; k < n; k++)
 			if (!str_ends(names[k], S("_NEW")))
 				fprintf(l->out, ", %.*s", STR_ARG(names[k]));

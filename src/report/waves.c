@@ -28,7 +28,7 @@ static struct str state_of(struct arena *a, const struct wave *w)
 
 static struct str waits_for(struct arena *a, const struct know *k, const struct wave *w, const struct where *at)
 {
-	struct wave_barrier b = { w->barrier_known, w->in_barrier, w->first && w->last };
+	struct wave_barrier b = wave_barrier_of(w);
 	struct str polls;
 	return w->stop_reasons ? (struct str){ 0 } : wave_waits_for(a, k, at, &b, &polls);
 }
@@ -86,8 +86,10 @@ static void jw_addresses(struct json *j, struct listing *l, size_t i)
 	struct arena a = { 0 };
 	struct wave_code code = { .know = l->look->know, .where = l->where[i], .lanes = w->lanes };
 	struct lane_address lanes[MEANING_LANES];
-	code.values = wave_values(l->look->target, &a, w, &code.nvalues);
-	size_t n = wave_code_addresses(&code, lanes), at = 0;
+	bool access = wave_code_accesses(&code); // else no register is needed
+	if (access)
+		code.values = wave_values(l->look->target, &a, w, &code.nvalues);
+	size_t n = access ? wave_code_addresses(&code, lanes) : 0, at = 0;
 	jw_key(j, "effective_addresses");
 	if (!n) {
 		jw_null(j);
