@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "knowledge/know.h"
 
+struct reg;
+
 enum answer { ANSWER_GIVEN, ANSWER_ABSENT, ANSWER_REFUSED, ANSWER_TIMED_OUT };
 
 /** A GPU. */
@@ -16,6 +18,13 @@ struct agent {
 	uint32_t xccs, simds, waves_per_simd, debug_properties;
 	uint64_t exceptions;
 	uint64_t lds_base, scratch_base; // apertures of flat accesses
+};
+
+/** Where a queue is on the GPU. */
+struct queue_slot {
+	bool known;
+	unsigned xcc, me, pipe, queue;
+	unsigned vmid;
 };
 
 struct queue {
@@ -30,6 +39,9 @@ struct queue {
 	uint32_t save_area_size; // of one XCC
 	size_t nwaves;
 	struct str problem; // why its waves could not be read; empty
+	struct queue_slot slot;
+	bool active; // the GPU works on it, or would
+	uint64_t doorbell;
 };
 
 enum { WAVE_HWREGS = 16, WAVE_TTMPS = 16 };
@@ -41,9 +53,17 @@ struct wave_block {
 	unsigned count; // of 32-bit registers (of each lane), or bytes
 };
 
+/** Where a wave is on the GPU. */
+struct wave_slot {
+	bool known;
+	unsigned xcc, se, sh, cu, simd, slot; // from gfx10 on cu is a WGP
+	unsigned vmid, me, pipe, queue;
+};
+
 struct wave {
-	size_t id; // 1, 2, ... in the order of the target
-	const struct queue *queue;
+	size_t id;                 // 1, 2, ... in the order of the target
+	const struct queue *queue; // NULL: of a wave on the GPU, whose queue is not known
+	struct wave_slot slot;
 	const struct wave_layout *layout;
 	unsigned xcc, se;
 	uint64_t pc, exec;
@@ -122,11 +142,49 @@ struct memory_range {
 	struct str path;
 };
 
-enum request_kind { REQUEST_AGENTS, REQUEST_QUEUES, REQUEST_WAVES, REQUEST_CODE, REQUEST_MAP, REQUEST_MEMORY };
+/** A ring of the driver's. Positions are in words. */
+struct ring {
+	struct str name; // gfx_0.0.0
+	uint32_t rptr, wptr, driver_wptr;
+	size_t n;
+	const uint32_t *words; // the whole ring
+};
+
+struct ring_fence {
+	struct str ring;
+	uint32_t signaled, emitted;
+};
+
+/** Which copy of a register: -1 is the one that is in force, or every one. */
+struct bank {
+	int xcc; // -1: the first
+	int se, sh, instance;
+	int me, pipe, queue, vmid; // me -1: not banked so
+};
+#define BANK_NONE                                                                                                              \
+	((struct bank){ .xcc = -1, .se = -1, .sh = -1, .instance = -1, .me = -1, .pipe = -1, .queue = -1, .vmid = -1 })
+
+enum request_kind {
+	REQUEST_AGENTS,
+	REQUEST_QUEUES,
+	REQUEST_WAVES,
+	REQUEST_CODE,
+	REQUEST_MAP,
+	REQUEST_MEMORY,
+	REQUEST_REGISTER,
+	REQUEST_RINGS,
+	REQUEST_FENCES, // of a live GPU reading them completes fences
+};
 
 struct request {
 	enum request_kind kind;
 	enum answer answer;
+	// REQUEST_REGISTER
+	struct str ip; // gc, sdma0; with the instance
+	unsigned ip_instance;
+	const struct reg *reg;
+	struct bank bank;
+	uint32_t value;
 	// REQUEST_MEMORY
 	uint64_t address;
 	size_t size;
@@ -139,6 +197,8 @@ struct request {
 		const struct wave *waves;
 		const struct loaded_code *code; // by base
 		const struct memory_range *map;
+		const struct ring *rings;
+		const struct ring_fence *fences;
 	};
 };
 
@@ -168,6 +228,15 @@ bool wave_dispatch(struct target *t, const struct wave *w, struct dispatch *ret)
 /** The packet at an index of a queue; false where it is no kernel dispatch any more. */
 bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret);
 
-/** Cores of one process: a GPU's, the process's own, or one that holds both. The descriptors of @files become the target's. */
+/** A GPU of this machine. It reads registers through the render node; more only where looking is safe (silicon.h). */
+struct device;
 struct file;
+struct target *target_device(const struct know *k, const struct device *d);
+/** A process of this machine that computes on GPUs: its queues, its memory, its code. */
+struct devices;
+struct uh_error *target_process(const struct know *k, const struct devices *d, int64_t pid, struct target **ret);
+/** A devcoredump: its registers and rings. */
+struct uh_error *target_devcoredump(const struct know *k, const struct file *f, struct target **ret);
+
+/** Cores of one process: a GPU's, the process's own, or one that holds both. The descriptors of @files become the target's. */
 struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret);

@@ -1,0 +1,100 @@
+// The AMD GPUs of this machine, from what sysfs, procfs and the render nodes say: none of it touches a register. What is not known is
+// empty, or -1.
+#pragma once
+
+#include "base/arena.h"
+#include "knowledge/know.h"
+#include "source/probe.h"
+
+/** An IP block, as the driver discovered it. */
+struct ip {
+	struct str name; // as the register tables call it: gc, sdma0, mmhub
+	unsigned die, instance;
+	unsigned version[3];
+	bool harvested;
+	size_t nbases;
+	const uint32_t *bases; // in words of 32 bits
+};
+
+struct firmware {
+	struct str name; // MES, SMC, SDMA0
+	uint32_t version;
+};
+
+/** Who has it open. */
+struct holder {
+	int64_t pid;
+	struct str name;
+	bool compute; // through KFD
+	int64_t vram; // bytes
+};
+
+/** Errors of the PCIe link that the kernel counted. */
+struct link {
+	struct str speed, max_speed; // 16.0 GT/s PCIe
+	int64_t width, max_width;
+	int64_t correctable, nonfatal, fatal;
+};
+
+/** What the driver says of the shader array. 0: not known. */
+struct shader_array {
+	unsigned xccs; // that exist
+	unsigned ses, shs_per_se, cus_per_sh;
+	unsigned family;
+};
+
+struct device {
+	struct str pci; // 0000:03:00.0
+	unsigned vendor, device, revision, subsystem_vendor, subsystem_device;
+	struct str name, gfx;
+	struct str driver; // amdgpu; empty: none drives it
+	bool apu, guest;   // guest: a virtual function that a host lent
+	bool off_bus;      // its configuration space reads all ones: nothing of it is touched again
+	bool config_known;
+	int card, render;          // minor numbers of the nodes
+	struct str sysfs;          // directory of the PCI device
+	struct str debugfs;        // directory; empty where it may not be read or is not there
+	struct str runtime_status; // active, suspended
+	struct str power_state;    // D0, D3cold
+	struct link link;
+	struct str serial, unique_id, slot, product, hive, compute_partition, memory_partition, vbios;
+	int64_t busy, memory_busy;     // per cent
+	int64_t power_mw, temperature; // temperature: millidegrees
+	int64_t vram_total, vram_used, gtt_total, gtt_used;
+	int64_t clock;      // MHz of the shaders
+	int64_t interrupts; // that the kernel counted
+	struct str throttle;
+	struct ip *ips;
+	size_t nips;
+	struct shader_array shaders;
+	struct firmware *firmware;
+	size_t nfirmware;
+	struct holder *holders;
+	size_t nholders;
+	int64_t kfd_node, gpu_id; // in KFD's topology
+	struct str devcoredump;   // path of its data, where there is one
+	struct probe_stuck stuck; // reading its files did not return
+	struct str refused;       // what could not be read for want of permission, one path per line
+};
+
+struct devices {
+	struct arena arena;
+	struct device *list;
+	size_t n;
+	bool root;
+	bool debugfs;      // it is mounted and may be listed
+	bool lockdown;     // the kernel is locked down: files with ioctls are refused
+	struct str kernel; // release
+	struct str driver_version;
+	struct probe_count count;
+};
+
+/** Looks for them. It ends whatever the driver does. */
+void devices_find(const struct know *k, struct devices *ret);
+void devices_free(struct devices *d);
+/** The device that a user means: a PCI address, with or without its domain, card1, renderD128, or its place in the list; NULL. */
+const struct device *devices_named(const struct devices *d, struct str name);
+/** The IP block of a name, counting those that are there; NULL. */
+const struct ip *device_ip(const struct device *d, struct str name, unsigned instance);
+/** gfx1100 of GC 11.0.0; empty where knowledge has no such version. */
+struct str gfx_of_gc(const struct know *k, const unsigned version[3]);

@@ -1,0 +1,52 @@
+// What is in a ring or an indirect buffer: packets of the command processor (PM4), of the copy engine (SDMA), of the scheduler firmware
+// (MES) and of user queues (AQL), taken apart by the tables of knowledge/packets.know.
+#pragma once
+
+#include "base/arena.h"
+#include "knowledge/know.h"
+
+enum packet_language { PACKETS_PM4, PACKETS_SDMA, PACKETS_MES, PACKETS_AQL, PACKETS_UNKNOWN };
+
+/** The language of a ring by its name: gfx_0.0.0, comp_1.0.0, kiq_0.2.1.0 -> PM4; sdma0, page0 -> SDMA; mes_3.1.0 -> MES. */
+enum packet_language packet_language_of(const struct know *k, struct str ring);
+const char *packet_language_name(enum packet_language l);
+
+enum { PACKET_FIELDS = 48 };
+
+struct packet_field {
+	struct str name;
+	uint64_t value;
+	unsigned digits; // hexadecimal digits; 0: a plain number
+	struct str text; // what the value means, where a table says: `SUBMIT_CONTEXT`; empty
+};
+
+struct packet {
+	enum packet_language language;
+	size_t at;       // word in the buffer
+	size_t words;    // that it takes, header included; at least 1; never behind the end of the buffer
+	bool cut;        // it says that it is longer than the buffer
+	bool known;      // else the name says no more than its number
+	struct str name; // INDIRECT_BUFFER, COPY_LINEAR, ADD_QUEUE, kernel_dispatch
+	uint32_t opcode;
+	/** What it makes the engine wait for, as a phrase: `memory at 0x7f00 to equal 3`; empty where it waits for nothing. */
+	struct str waits_for;
+	/** Another buffer that it runs: an IB, a chained IB, or a kernel's object. 0: none. */
+	uint64_t ib_address;
+	uint64_t ib_words;
+	unsigned ib_vmid;
+	bool ib_chain; // it goes on there and does not come back
+	/** Of a register write or read: its offset in words as the packet means it; UINT32_MAX: none. */
+	uint32_t register_offset;
+	size_t nfields;
+	struct packet_field fields[PACKET_FIELDS];
+};
+
+/** The packet at word @at of @words. false where @at is not inside. @gfx is gfx1100 and the like: some packets differ between
+ * generations. Texts are in @a. */
+bool packet_decode(const struct know *k, struct arena *a, enum packet_language l, struct str gfx, const uint32_t *words,
+		   size_t n, size_t at, struct packet *ret);
+
+/** Where packets begin: of a ring whose word @rptr begins one, the beginnings of those before it are found by trying: the latest start
+ * from which a chain of well-formed packets ends exactly at @rptr, at most @most packets. Returns how many words before @rptr it is. */
+size_t packets_before(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *ring, size_t n, size_t rptr,
+		      size_t most);
