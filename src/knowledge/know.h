@@ -43,6 +43,7 @@ struct know_event {
 	bool told_hang;  // how a program learns of a hang that the kernel's log explains
 	bool note;       // said by itself, also where there is no incident
 	bool quiet;      // only shown when every event is asked for
+	bool now;        // how things are, not what happened: it belongs to the newest incident of its GPU that has not ended well
 	int gap;         // seconds without news after which its incident is over
 };
 
@@ -212,6 +213,29 @@ struct know_save_area {
 	struct know_pair *numbers, *bits, *stops;
 };
 
+/** Registers that are read at each look at a GPU. */
+struct know_watch {
+	struct know_head head;
+	struct know_list *render, *deep;
+};
+
+/** A block of the hardware, and how its registers tell what it does. */
+struct know_unit {
+	struct know_head head;
+	struct str title;
+	struct know_list *busy, *idle, *rings;
+	struct str still;
+	struct know_pair *waits; // unit -> fields
+	bool engine;
+};
+
+/** What follows from a look at a GPU. */
+struct know_verdict {
+	struct know_head head;
+	struct condition *when;
+	struct str event, health, unit;
+};
+
 struct know_words {
 	struct str *data;
 	size_t len, cap;
@@ -234,6 +258,9 @@ struct know {
 	VEC(struct know_register *) registers;
 	VEC(struct know_sequence *) sequences;
 	VEC(struct know_save_area *) save_areas;
+	VEC(struct know_watch *) watches;
+	VEC(struct know_unit *) units;
+	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
 	VEC(struct know_pair *) classes; // name -> what it means
@@ -256,6 +283,8 @@ const struct know_register *know_register(const struct know *k, struct str id);
 const struct know_part *know_part(const struct know *k, unsigned device, int revision);
 /** The row of a mnemonic: the one whose pattern says most; NULL where there is none. */
 const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic);
+/** A block of the hardware by its name, or NULL. */
+const struct know_unit *know_unit(const struct know *k, struct str name);
 /** Name of @number in the table @id; empty where there is none. */
 struct str know_name(const struct know *k, struct str id, int64_t number);
 /** Month 1 to 12 of a (localised, abbreviated) name, or 0. */

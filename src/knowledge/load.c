@@ -65,6 +65,7 @@ static const struct field event_fields[] = {
 	{ "needs-gpu", FIELD_FLAG, AT(know_event, needs_gpu) },
 	{ "once", FIELD_FLAG, AT(know_event, once) },
 	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
+	{ "now", FIELD_FLAG, AT(know_event, now) },
 	{ "note", FIELD_FLAG, AT(know_event, note) },
 	{ "any-vendor", FIELD_FLAG, AT(know_event, any_vendor) },
 	{ "of-rank", FIELD_FLAG, AT(know_event, of_rank) },
@@ -176,6 +177,30 @@ static const struct field save_area_fields[] = {
 	{ "number", FIELD_SET, AT(know_save_area, numbers) },
 	{ "bits", FIELD_SET, AT(know_save_area, bits) },
 	{ "stop", FIELD_SET, AT(know_save_area, stops) },
+	{ 0 },
+};
+
+static const struct field watch_fields[] = {
+	{ "render", FIELD_WORDS, AT(know_watch, render) },
+	{ "deep", FIELD_WORDS, AT(know_watch, deep) },
+	{ 0 },
+};
+static const struct field unit_fields[] = {
+	{ "title", FIELD_TEXT, AT(know_unit, title), .required = true },
+	{ "busy", FIELD_WORDS, AT(know_unit, busy) },
+	{ "idle", FIELD_WORDS, AT(know_unit, idle) },
+	{ "still", FIELD_TEXT, AT(know_unit, still) },
+	{ "waits", FIELD_SET, AT(know_unit, waits) },
+	{ "rings", FIELD_WORDS, AT(know_unit, rings) },
+	{ "engine", FIELD_FLAG, AT(know_unit, engine) },
+	{ 0 },
+};
+static const struct field verdict_fields[] = {
+	{ "when", FIELD_WHEN, AT(know_verdict, when) },
+	{ "event", FIELD_TEXT, AT(know_verdict, event) },
+	{ "health", FIELD_TEXT, AT(know_verdict, health), .required = true,
+	  .choices = "idle busy asleep hung stuck resetting off-bus unknown" },
+	{ "unit", FIELD_TEXT, AT(know_verdict, unit) },
 	{ 0 },
 };
 
@@ -388,6 +413,12 @@ static void add_sequence(struct loader *l, void *object) { ADD(&l->know->sequenc
 
 static void add_save_area(struct loader *l, void *object) { ADD(&l->know->save_areas, (struct know_save_area *)object); }
 
+static void add_watch(struct loader *l, void *object) { ADD(&l->know->watches, (struct know_watch *)object); }
+
+static void add_unit(struct loader *l, void *object) { ADD(&l->know->units, (struct know_unit *)object); }
+
+static void add_verdict(struct loader *l, void *object) { ADD(&l->know->verdicts, (struct know_verdict *)object); }
+
 static const struct kind kinds[] = {
 	{ "event", sizeof(struct know_event), event_fields, add_event },
 	{ "signature", sizeof(struct know_signature), signature_fields, add_signature },
@@ -399,6 +430,9 @@ static const struct kind kinds[] = {
 	{ "instruction", sizeof(struct know_instruction), instruction_fields, add_instruction },
 	{ "sequence", sizeof(struct know_sequence), sequence_fields, add_sequence },
 	{ "save-area", sizeof(struct know_save_area), save_area_fields, add_save_area },
+	{ "watch", sizeof(struct know_watch), watch_fields, add_watch },
+	{ "unit", sizeof(struct know_unit), unit_fields, add_unit },
+	{ "verdict", sizeof(struct know_verdict), verdict_fields, add_verdict },
 };
 
 static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
@@ -802,6 +836,9 @@ void know_free(struct know *k)
 	vec_free(&k->registers);
 	vec_free(&k->sequences);
 	vec_free(&k->save_areas);
+	vec_free(&k->watches);
+	vec_free(&k->units);
+	vec_free(&k->verdicts);
 	vec_free(&k->frames);
 	vec_free(&k->vendors);
 	vec_free(&k->classes);

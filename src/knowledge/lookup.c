@@ -42,6 +42,14 @@ const struct know_part *know_part(const struct know *k, unsigned device, int rev
 	return any;
 }
 
+const struct know_unit *know_unit(const struct know *k, struct str name)
+{
+	for (size_t i = 0; i < k->units.len; i++)
+		if (str_eq(k->units.data[i]->head.id, name))
+			return k->units.data[i];
+	return NULL;
+}
+
 struct str know_name(const struct know *k, struct str id, int64_t number)
 {
 	int64_t n;
