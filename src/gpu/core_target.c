@@ -414,7 +414,9 @@ static void answer(struct core_target *t, struct request *r)
 		if (!core_read(&t->core, r->address, r->to, r->size))
 			r->answer = ANSWER_ABSENT;
 		break;
-	default: // registers and rings of the driver are not in a core
+	case REQUEST_REGISTER:
+	case REQUEST_RINGS:
+	case REQUEST_FENCES:
 		r->answer = ANSWER_ABSENT;
 		break;
 	}

@@ -1,5 +1,7 @@
 #include "gpu/layout.h"
 
+#include "base/bytes.h"
+
 enum { LIKE_MAX = 8 };
 
 static const char *const number_names[NUMBERS] = {
@@ -50,6 +52,15 @@ static const char *const bits_names[LAYOUT_BITS] = {
 	[LAYOUT_NO_VGPRS] = "no-vgprs",
 	[LAYOUT_PARKED_LOW] = "parked-low",
 	[LAYOUT_PARKED_HIGH] = "parked-high",
+	[LAYOUT_VALID] = "valid",
+	[LAYOUT_IDLE] = "idle",
+	[LAYOUT_IN_TRAP] = "in-trap",
+	[LAYOUT_TRAP_PENDING] = "trap-pending",
+	[LAYOUT_WAVE64] = "wave64",
+	[LAYOUT_VMID] = "vmid",
+	[LAYOUT_ME] = "me",
+	[LAYOUT_PIPE] = "pipe",
+	[LAYOUT_QUEUE] = "queue",
 };
 
 static int find_name(const char *const *names, int n, struct str name)
@@ -90,10 +101,10 @@ static bool take_bits(const struct wave_layout *l, struct str *text, struct bits
 	return ret->of;
 }
 
-static struct uh_error *wrong(const struct know_save_area *k, const char *key, const struct know_pair *p)
+static struct uh_error *wrong(const struct know_head *h, const char *key, const struct know_pair *p)
 {
-	return uh_error_new("%s:%u: save-area " STR_FMT ": '%s " STR_FMT " " STR_FMT "' is not understood", k->head.file,
-			    k->head.line, STR_ARG(k->head.id), key, STR_ARG(p->name), STR_ARG(p->value));
+	return uh_error_new("%s:%u: " STR_FMT ": '%s " STR_FMT " " STR_FMT "' is not understood", h->file, h->line,
+			    STR_ARG(h->id), key, STR_ARG(p->name), STR_ARG(p->value));
 }
 
 /** NAME: BITS [if BITS] [unless BITS] */
@@ -143,90 +154,150 @@ static struct uh_error *take_stops(struct arena *a, const struct know_save_area 
 	l->nstops = n;
 	for (const struct know_pair *p = k->stops; p; p = p->next)
 		if (!read_stop(l, p, stops++))
-			return wrong(k, "stop", p);
+			return wrong(&k->head, "stop", p);
 	return NULL;
 }
 
-/** What a block says; @bits collects who says where a value is found. */
-static struct uh_error *take_block(const struct know_save_area *k, struct wave_layout *l,
-				   const struct know_pair *bits[static LAYOUT_BITS])
+/** Who says where a value is found. */
+struct said {
+	const struct know_pair *bits[LAYOUT_BITS];
+};
+
+static struct uh_error *take_lines(const struct know_head *h, const struct know_list *registers,
+				   const struct know_pair *numbers, const struct know_pair *bits, struct wave_layout *l,
+				   struct said *said)
 {
-	if (k->registers)
+	if (registers)
 		l->nregisters = 0;
-	for (const struct know_list *r = k->registers; r && l->nregisters < WAVE_HWREGS; r = r->next)
+	for (const struct know_list *r = registers; r && l->nregisters < WAVE_HWREGS; r = r->next)
 		l->registers[l->nregisters++] = r->text;
-	for (const struct know_pair *p = k->numbers; p; p = p->next) {
+	for (const struct know_pair *p = numbers; p; p = p->next) {
 		int64_t n;
 		int i = find_name(number_names, NUMBERS, p->name);
 		if (i < 0 || !str_number(p->value, &n) || n < 0 || n > 1 << 20)
-			return wrong(k, "number", p);
+			return wrong(h, "number", p);
 		if (i == NUMBER_STATE_WORDS && (n < 1 || n > 2))
-			return wrong(k, "number", p);
+			return wrong(h, "number", p);
 		l->numbers[i] = (uint64_t)n;
 	}
-	for (const struct know_pair *p = k->bits; p; p = p->next) {
+	for (const struct know_pair *p = bits; p; p = p->next) {
 		int i = find_name(bits_names, LAYOUT_BITS, p->name);
 		if (i < 0)
-			return wrong(k, "bits", p);
-		bits[i] = str_is(p->value, "none") ? NULL : p;
+			return wrong(h, "bits", p);
+		said->bits[i] = str_is(p->value, "none") ? NULL : p;
 	}
 	return NULL;
 }
 
-static struct uh_error *take_blocks(struct arena *a, const struct know_save_area *const *blocks, size_t n,
-				    struct wave_layout *l)
+/** Only when all blocks were read: a name that another block wrote means the register of this one. */
+static struct uh_error *take_said(const struct know_head *h, const struct said *said, struct wave_layout *l)
 {
-	const struct know_pair *bits[LAYOUT_BITS] = { 0 };
-	const struct know_save_area *stops = blocks[0];
-	for (size_t i = 0; i < n; i++) {
-		struct uh_error *err = take_block(blocks[i], l, bits);
-		if (err)
-			return err;
-		stops = blocks[i]->stops ? blocks[i] : stops;
-	}
-	// Only now: a name that another block wrote means the register of this one.
 	for (size_t i = 0; i < LAYOUT_BITS; i++) {
-		struct str rest = bits[i] ? bits[i]->value : (struct str){ 0 };
-		if (bits[i] && !take_bits(l, &rest, &l->bits[i]))
-			return wrong(l->know, "bits", bits[i]);
+		struct str rest = said->bits[i] ? said->bits[i]->value : (struct str){ 0 };
+		if (said->bits[i] && !take_bits(l, &rest, &l->bits[i]))
+			return wrong(h, "bits", said->bits[i]);
 	}
-	return take_stops(a, stops, l);
+	l->pc_lo = find_register(l, S("pc_lo"));
+	l->pc_hi = find_register(l, S("pc_hi"));
+	l->exec_lo = find_register(l, S("exec_lo"));
+	l->exec_hi = find_register(l, S("exec_hi"));
+	if (l->pc_lo < 0 || l->pc_hi < 0 || l->exec_lo < 0 || l->exec_hi < 0)
+		return uh_error_new("%s:%u: " STR_FMT ": it lacks pc_lo, pc_hi, exec_lo or exec_hi", h->file, h->line,
+				    STR_ARG(h->id));
+	return NULL;
 }
 
-static struct uh_error *make(struct arena *a, const struct know *know, const struct know_save_area *k, struct wave_layout *l)
+/** The block @k and those that it is like, then @words, where it is not NULL. */
+static struct uh_error *make(struct arena *a, const struct know *know, const struct know_save_area *k,
+			     const struct know_wave_words *words, struct wave_layout *l)
 {
 	const struct know_save_area *blocks[LIKE_MAX];
+	struct said said = { 0 };
 	size_t n = ancestry(know, k, blocks);
 	if (!n)
 		return uh_error_new("%s:%u: save-area " STR_FMT ": 'like' leads to no block, or round in a circle",
 				    k->head.file, k->head.line, STR_ARG(k->head.id));
 	l->know = k;
 	l->numbers[NUMBER_STATE_WORDS] = 1;
-	struct uh_error *err = take_blocks(a, blocks, n, l);
-	if (err)
+	const struct know_save_area *stops = blocks[0];
+	struct uh_error *err = NULL;
+	for (size_t i = 0; i < n && !err; i++) {
+		err = take_lines(&blocks[i]->head, blocks[i]->registers, blocks[i]->numbers, blocks[i]->bits, l, &said);
+		stops = blocks[i]->stops ? blocks[i] : stops;
+	}
+	if (words && !err)
+		err = take_lines(&words->head, words->words, words->numbers, words->bits, l, &said);
+	if (!err)
+		err = take_said(&k->head, &said, l);
+	return err ? err : take_stops(a, stops, l);
+}
+
+static bool has_part(const struct know_list *parts, struct str gfx)
+{
+	for (; parts; parts = parts->next)
+		if (str_glob(parts->text, gfx))
+			return true;
+	return false;
+}
+
+const struct know_wave_words *wave_words_block(const struct know *k, struct str gfx)
+{
+	for (size_t i = 0; i < k->wave_words.len; i++)
+		if (has_part(k->wave_words.data[i]->parts, gfx))
+			return k->wave_words.data[i];
+	return NULL;
+}
+
+static struct uh_error *make_for(struct arena *a, const struct know *k, struct str gfx, const struct know_wave_words *words,
+				 const struct wave_layout **ret)
+{
+	*ret = NULL;
+	for (size_t i = 0; i < k->save_areas.len; i++) {
+		if (!has_part(k->save_areas.data[i]->parts, gfx))
+			continue;
+		struct wave_layout *l = arena_alloc(a, sizeof(*l));
+		struct uh_error *err = make(a, k, k->save_areas.data[i], words, l);
+		if (!err)
+			*ret = l;
 		return err;
-	l->pc_lo = find_register(l, S("pc_lo"));
-	l->pc_hi = find_register(l, S("pc_hi"));
-	l->exec_lo = find_register(l, S("exec_lo"));
-	l->exec_hi = find_register(l, S("exec_hi"));
-	if (l->pc_lo < 0 || l->pc_hi < 0 || l->exec_lo < 0 || l->exec_hi < 0)
-		return uh_error_new("%s:%u: save-area " STR_FMT ": 'registers' lacks pc_lo, pc_hi, exec_lo or exec_hi",
-				    k->head.file, k->head.line, STR_ARG(k->head.id));
+	}
 	return NULL;
 }
 
 struct uh_error *layout_for(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret)
 {
+	return make_for(a, k, gfx, NULL, ret);
+}
+
+struct uh_error *layout_for_words(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret)
+{
+	const struct know_wave_words *words = wave_words_block(k, gfx);
 	*ret = NULL;
-	for (size_t i = 0; i < k->save_areas.len; i++)
-		for (const struct know_list *part = k->save_areas.data[i]->parts; part; part = part->next) {
-			if (!str_glob(part->text, gfx))
-				continue;
-			struct wave_layout *l = arena_alloc(a, sizeof(*l));
-			struct uh_error *err = make(a, k, k->save_areas.data[i], l);
-			if (!err)
-				*ret = l;
-			return err;
-		}
-	return NULL;
+	return words ? make_for(a, k, gfx, words, ret) : NULL;
+}
+
+const struct bits *layout_bits_named(const struct wave_layout *l, struct str name)
+{
+	int i = find_name(bits_names, LAYOUT_BITS, name);
+	return i >= 0 && l->bits[i].of != BITS_NONE ? &l->bits[i] : NULL;
+}
+
+uint32_t layout_value(const struct bits *b, const uint32_t *hwregs, const uint32_t *ttmps)
+{
+	if (b->of == BITS_REGISTER)
+		return get_bits(hwregs[b->index], b->high, b->low);
+	return b->of == BITS_TTMP ? get_bits(ttmps[b->index], b->high, b->low) : 0;
+}
+
+uint32_t layout_stop_reasons(const struct wave_layout *l, const uint32_t *hwregs, const uint32_t *ttmps)
+{
+	uint32_t reasons = 0;
+	for (size_t i = 0; i < l->nstops; i++) {
+		const struct layout_stop *s = &l->stops[i];
+		if (layout_value(&s->bit, hwregs, ttmps) &&
+		    (s->enabled.of == BITS_NONE || layout_value(&s->enabled, hwregs, ttmps)) &&
+		    !layout_value(&s->unless, hwregs, ttmps))
+			reasons |= 1u << s->reason;
+	}
+	return reasons;
 }

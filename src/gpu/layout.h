@@ -66,6 +66,16 @@ enum layout_bits {
 	LAYOUT_NO_VGPRS,
 	LAYOUT_PARKED_LOW,
 	LAYOUT_PARKED_HIGH,
+	// of waves on the GPU
+	LAYOUT_VALID, // there is one in the slot
+	LAYOUT_IDLE,
+	LAYOUT_IN_TRAP,
+	LAYOUT_TRAP_PENDING,
+	LAYOUT_WAVE64,
+	LAYOUT_VMID,
+	LAYOUT_ME,
+	LAYOUT_PIPE,
+	LAYOUT_QUEUE,
 	LAYOUT_BITS
 };
 
@@ -82,3 +92,13 @@ struct wave_layout {
 
 /** The layout of a part; *ret is NULL where no block is for it. An error names what is wrong with the block. */
 struct uh_error *layout_for(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret);
+/** The same for the driver's answers about waves on the GPU, by the blocks `wave-words`: the registers are the words behind the type. */
+struct uh_error *layout_for_words(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret);
+/** Where a value of this name is; NULL where there is none. */
+const struct bits *layout_bits_named(const struct wave_layout *l, struct str name);
+/** The block for a part; NULL where there is none. */
+const struct know_wave_words *wave_words_block(const struct know *k, struct str gfx);
+/** Why a wave stopped, as its hardware registers and TTMPs say. */
+uint32_t layout_stop_reasons(const struct wave_layout *l, const uint32_t *hwregs, const uint32_t *ttmps);
+/** A value from hardware registers and TTMPs; 0 where the layout has none there. */
+uint32_t layout_value(const struct bits *b, const uint32_t *hwregs, const uint32_t *ttmps);

@@ -9,6 +9,7 @@
 
 enum {
 	HEADER = 24,
+	SAVED_HWREGS = 16,
 	PM4_WORDS = 2, // stand in front of the control stack's own
 	STACK_MOST = 16 << 20,
 	WORD_STATE = 1u << 31,
@@ -71,24 +72,9 @@ bool save_area_plausible(const struct save_area *s, unsigned xcc)
 
 static uint32_t value_of(const struct walk *k, const struct wave *w, const struct bits *b)
 {
-	uint32_t word = 0;
-	switch (b->of) {
-	case BITS_NONE:
-		return 0;
-	case BITS_STATE:
-		word = k->state;
-		break;
-	case BITS_WAVE:
-		word = k->word;
-		break;
-	case BITS_TTMP:
-		word = w->ttmps[b->index];
-		break;
-	case BITS_REGISTER:
-		word = w->hwregs[b->index];
-		break;
-	}
-	return get_bits(word, b->high, b->low);
+	if (b->of == BITS_STATE || b->of == BITS_WAVE)
+		return get_bits(b->of == BITS_STATE ? k->state : k->word, b->high, b->low);
+	return layout_value(b, w->hwregs, w->ttmps);
 }
 
 static uint32_t get(const struct walk *k, const struct wave *w, enum layout_bits which)
@@ -150,7 +136,7 @@ static bool place_blocks(struct walk *k, struct wave *w, uint64_t *ret_registers
 	uint64_t top, registers;
 	uint64_t own_lds = w->first ? w->lds.count : 0, lanes = w->lanes;
 	return hang(k, k->area->layout->numbers[NUMBER_PADDING], &top) && hang(k, own_lds, &w->lds.address) &&
-	       hang(k, 4 * WAVE_TTMPS, &registers) && hang(k, 4 * WAVE_HWREGS, ret_registers) &&
+	       hang(k, 4 * WAVE_TTMPS, &registers) && hang(k, 4 * SAVED_HWREGS, ret_registers) &&
 	       hang(k, 4ull * w->sgprs.count, &w->sgprs.address) &&
 	       hang(k, 4 * lanes * w->acc_vgprs.count, &w->acc_vgprs.address) &&
 	       hang(k, 4ull * SHARED_LANES * w->shared_vgprs.count, &w->shared_vgprs.address) &&
@@ -185,7 +171,6 @@ static void find_place(const struct walk *k, struct wave *w)
 
 static void find_stop(const struct walk *k, struct wave *w)
 {
-	const struct wave_layout *l = k->area->layout;
 	w->stopped = stop_words_count(k, w) && get(k, w, LAYOUT_STOPPED);
 	w->halted = get(k, w, w->stopped ? LAYOUT_SAVED_HALT : LAYOUT_HALTED);
 	w->barrier_known = has(k, LAYOUT_IN_BARRIER);
@@ -194,12 +179,7 @@ static void find_stop(const struct walk *k, struct wave *w)
 	w->no_vgprs = get(k, w, LAYOUT_NO_VGPRS);
 	if (!w->stopped)
 		return;
-	for (size_t i = 0; i < l->nstops; i++) {
-		const struct layout_stop *s = &l->stops[i];
-		if (value_of(k, w, &s->bit) && (s->enabled.of == BITS_NONE || value_of(k, w, &s->enabled)) &&
-		    !value_of(k, w, &s->unless))
-			w->stop_reasons |= 1u << s->reason;
-	}
+	w->stop_reasons = layout_stop_reasons(k->area->layout, w->hwregs, w->ttmps);
 	w->trap = get(k, w, LAYOUT_TRAP);
 	if (w->trap)
 		w->stop_reasons |= 1u << (w->trap == TRAP_BREAKPOINT ? STOP_BREAKPOINT :
@@ -224,7 +204,7 @@ static struct uh_error *read_wave(struct walk *k)
 	const struct save_area *s = k->area;
 	struct wave w = { .queue = s->queue, .layout = s->layout, .xcc = k->xcc };
 	uint64_t top = k->cursor, registers;
-	char words[4 * (WAVE_HWREGS + WAVE_TTMPS)];
+	char words[4 * (SAVED_HWREGS + WAVE_TTMPS)];
 	if (!measure(k, &w) || !place_blocks(k, &w, &registers))
 		return uh_error_new("control stack word %zu (0x%08x, state 0x%08x; queue %u, XCC %u): a wave of that size "
 				    "below 0x%llx does "
@@ -234,8 +214,8 @@ static struct uh_error *read_wave(struct walk *k)
 	if (!s->read(s->ctx, registers, words, sizeof(words)))
 		return uh_error_new("saved wave at 0x%llx (queue %u, XCC %u): its registers are not in the core",
 				    (unsigned long long)registers, s->queue->id, k->xcc);
-	memcpy(w.hwregs, words, sizeof(w.hwregs));
-	memcpy(w.ttmps, words + sizeof(w.hwregs), sizeof(w.ttmps));
+	memcpy(w.hwregs, words, 4 * SAVED_HWREGS);
+	memcpy(w.ttmps, words + 4 * SAVED_HWREGS, sizeof(w.ttmps));
 	if (!w.first && !k->in_group && s->odd)
 		s->odd(s->ctx, "a saved wave belongs to a workgroup whose first wave is not there");
 	if (w.first || !k->in_group)

@@ -58,11 +58,20 @@ struct gprwave_state {
 /** How the driver answers for a wave: word 0 is the type. */
 struct wave_words {
 	unsigned type;
-	size_t n;
-	struct str names[WAVE_WORDS_MOST]; // lower case, as in knowledge/save-areas.know: status, pc_lo
+	size_t n;                          // words behind the type
+	struct str names[WAVE_WORDS_MOST]; // lower case, as in knowledge/save-areas.know: status, pc_lo; names[0] is word 1
+	unsigned simds, slots;             // of a CU or WGP, and of a SIMD
+	bool wgp;                          // the driver takes WGP and SIMD as one number, in place of the CU
 };
 /** By the block `wave-words` of the part; false where there is none. */
 bool wave_words_of(const struct know *k, struct str gfx, struct wave_words *ret);
+/** A place as the driver's files take it, and back. */
+struct wave_slot wave_slot_asked(const struct wave_words *w, const struct wave_slot *s);
+struct wave_slot wave_slot_meant(const struct wave_words *w, const struct wave_slot *asked);
+/** Where a value is in the words: valid, idle, in-trap, trap-pending, halted, in-barrier, wave64, vmid, me, pipe, queue, vgprs, sgprs, lds.
+ * @ret_word is an index of @names; false where the part has no such value. */
+bool wave_bits_of(const struct know *k, struct str gfx, struct str name, size_t *ret_word, unsigned *ret_high,
+		  unsigned *ret_low);
 /** A wave from the words of an answer, whose first is the type. false: no wave is in the slot. */
 bool wave_from_words(const struct know *k, struct str gfx, const uint32_t *words, size_t n, const struct wave_slot *slot,
 		     struct wave *ret);

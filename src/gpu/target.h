@@ -44,7 +44,7 @@ struct queue {
 	uint64_t doorbell;
 };
 
-enum { WAVE_HWREGS = 16, WAVE_TTMPS = 16 };
+enum { WAVE_HWREGS = 24, WAVE_TTMPS = 16 };
 enum { SHARED_LANES = 32 }; // of VGPRs that two halves of a wave share
 
 /** Where a block of a wave's registers lies. */
@@ -77,10 +77,11 @@ struct wave {
 	uint64_t packet; // index of its dispatch in the queue
 	bool stopped;    // by the trap handler; else it was running when the queue was taken off the GPU
 	bool halted, parked, fatal_halt;
-	bool barrier_known, in_barrier; // known: the status tells
-	bool no_vgprs;                  // it had given them back
-	uint32_t stop_reasons;          // bits of enum stop_reason
-	unsigned trap;                  // id, where it stopped at a trap
+	bool idle, in_trap, trap_pending; // of a wave on the GPU; in_trap: it runs the trap handler
+	bool barrier_known, in_barrier;   // known: the status tells
+	bool no_vgprs;                    // it had given them back
+	uint32_t stop_reasons;            // bits of enum stop_reason
+	unsigned trap;                    // id, where it stopped at a trap
 	bool scratch;
 	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
 	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes

@@ -236,6 +236,15 @@ struct know_verdict {
 	struct str event, health, unit;
 };
 
+/** What the driver answers for a wave on the GPU. */
+struct know_wave_words {
+	struct know_head head;
+	struct know_list *parts, *words;
+	struct know_pair *numbers, *bits;
+	int type, simds, slots;
+	bool wgp;
+};
+
 struct know_words {
 	struct str *data;
 	size_t len, cap;
@@ -261,6 +270,7 @@ struct know {
 	VEC(struct know_watch *) watches;
 	VEC(struct know_unit *) units;
 	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
+	VEC(struct know_wave_words *) wave_words;
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
 	VEC(struct know_pair *) classes; // name -> what it means

@@ -179,6 +179,17 @@ static const struct field save_area_fields[] = {
 	{ "stop", FIELD_SET, AT(know_save_area, stops) },
 	{ 0 },
 };
+static const struct field wave_words_fields[] = {
+	{ "parts", FIELD_WORDS, AT(know_wave_words, parts), .required = true },
+	{ "type", FIELD_NUMBER, AT(know_wave_words, type), .required = true },
+	{ "words", FIELD_WORDS, AT(know_wave_words, words), .required = true },
+	{ "simds", FIELD_NUMBER, AT(know_wave_words, simds), .required = true },
+	{ "slots", FIELD_NUMBER, AT(know_wave_words, slots), .required = true },
+	{ "wgp", FIELD_FLAG, AT(know_wave_words, wgp) },
+	{ "number", FIELD_SET, AT(know_wave_words, numbers) },
+	{ "bits", FIELD_SET, AT(know_wave_words, bits) },
+	{ 0 },
+};
 
 static const struct field watch_fields[] = {
 	{ "render", FIELD_WORDS, AT(know_watch, render) },
@@ -411,6 +422,7 @@ static void add_instruction(struct loader *l, void *object)
 
 static void add_sequence(struct loader *l, void *object) { ADD(&l->know->sequences, (struct know_sequence *)object); }
 
+static void add_wave_words(struct loader *l, void *object) { ADD(&l->know->wave_words, (struct know_wave_words *)object); }
 static void add_save_area(struct loader *l, void *object) { ADD(&l->know->save_areas, (struct know_save_area *)object); }
 
 static void add_watch(struct loader *l, void *object) { ADD(&l->know->watches, (struct know_watch *)object); }
@@ -433,6 +445,7 @@ static const struct kind kinds[] = {
 	{ "watch", sizeof(struct know_watch), watch_fields, add_watch },
 	{ "unit", sizeof(struct know_unit), unit_fields, add_unit },
 	{ "verdict", sizeof(struct know_verdict), verdict_fields, add_verdict },
+	{ "wave-words", sizeof(struct know_wave_words), wave_words_fields, add_wave_words },
 };
 
 static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
@@ -554,8 +567,9 @@ static void load_vendor(struct loader *l, const struct know_block *b)
 static void load_frame(struct loader *l, const struct know_block *b)
 {
 	struct know_pair *p = load_pair(l, b);
-	if (p && !list_has_word("background peer waits nvidia", p->name))
-		know_problem(l->problems, b->file, b->line, "a frame is: frame background|peer|waits|nvidia PART-OF-ITS-NAME");
+	static const char words[] = "background peer waits nvidia blocked-smu blocked-resume blocked-reset blocked-lock";
+	if (p && !list_has_word(words, p->name))
+		know_problem(l->problems, b->file, b->line, "a frame is: frame WORD PART-OF-ITS-NAME, with one of %s", words);
 	else if (p)
 		vec_push(&l->know->frames, p);
 }
@@ -839,6 +853,7 @@ void know_free(struct know *k)
 	vec_free(&k->watches);
 	vec_free(&k->units);
 	vec_free(&k->verdicts);
+	vec_free(&k->wave_words);
 	vec_free(&k->frames);
 	vec_free(&k->vendors);
 	vec_free(&k->classes);
