@@ -8,6 +8,17 @@ const struct fact *event_fact(const struct event *e, const char *name)
 	return NULL;
 }
 
+bool event_get(const void *event, struct str name, size_t index, struct str *ret_value)
+{
+	const struct fact *f = NULL;
+	const struct event *e = event;
+	for (size_t i = 0; i < e->nfacts && !f; i++)
+		if (str_eq(e->facts[i].name, name) && !index--)
+			f = &e->facts[i];
+	*ret_value = f ? f->value : (struct str){ 0 };
+	return f;
+}
+
 void event_add(struct event *e, struct str name, struct str value, enum fact_type type)
 {
 	if (e->nfacts < EVENT_FACTS && value.n)

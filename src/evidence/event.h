@@ -63,6 +63,8 @@ struct event {
 
 /** The first fact of this name, or NULL. */
 const struct fact *event_fact(const struct event *e, const char *name);
+/** As fact_view.get(). */
+bool event_get(const void *event, struct str name, size_t index, struct str *ret_value);
 /** An empty value is no fact. Neither name nor value is copied. */
 void event_add(struct event *e, struct str name, struct str value, enum fact_type type);
 /** Hexadecimal values get one form, so that they compare: 0x, lower case, no leading zeros. */

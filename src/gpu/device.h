@@ -98,3 +98,5 @@ const struct device *devices_named(const struct devices *d, struct str name);
 const struct ip *device_ip(const struct device *d, struct str name, unsigned instance);
 /** gfx1100 of GC 11.0.0; empty where knowledge has no such version. */
 struct str gfx_of_gc(const struct know *k, const unsigned version[3]);
+/** The other way round. */
+bool gc_of_gfx(const struct know *k, struct str gfx, unsigned ret[3]);

@@ -212,6 +212,7 @@ static const struct field verdict_fields[] = {
 	{ "health", FIELD_TEXT, AT(know_verdict, health), .required = true,
 	  .choices = "idle busy asleep hung stuck resetting off-bus unknown" },
 	{ "unit", FIELD_TEXT, AT(know_verdict, unit) },
+	{ "each-xcc", FIELD_FLAG, AT(know_verdict, each_xcc) },
 	{ 0 },
 };
 

@@ -47,17 +47,6 @@ static void on_incident(void *ctx, struct incident *i) { ledger_add(&((struct uh
 
 static void on_machine(void *ctx, const struct machine *m) { machine_merge(&((struct uh_session *)ctx)->machine, m); }
 
-static bool event_get(const void *event, struct str name, size_t index, struct str *ret_value)
-{
-	const struct fact *f = NULL;
-	const struct event *e = event;
-	for (size_t i = 0; i < e->nfacts && !f; i++)
-		if (str_eq(e->facts[i].name, name) && !index--)
-			f = &e->facts[i];
-	*ret_value = f ? f->value : (struct str){ 0 };
-	return f;
-}
-
 static void on_note(void *ctx, const struct event *e)
 {
 	struct uh_session *s = ctx;

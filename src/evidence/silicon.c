@@ -1,0 +1,340 @@
+// Looks at the GPUs and tells what the verdicts of knowledge/silicon.know say of them.
+#include "evidence/silicon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/child.h"
+#include "evidence/silicon_facts.h"
+#include "evidence/wave_code.h"
+#include "gpu/target_code.h"
+
+enum {
+	FIRST_LOOKS = 4, // of every GPU
+	MORE_LOOKS = 6,  // of one that seems to be stuck
+	FIRST_PAUSE_MS = 40,
+	MORE_PAUSE_MS = 60,
+	CHAIN_MOST = 8,
+};
+
+/** A GPU that is being looked at. */
+struct looked {
+	const struct device *device;
+	struct target *target;
+	struct watch watch;
+	struct gpu_view *view;
+	bool suspect; // the first looks did not show that all is well
+};
+
+struct look_round {
+	const struct artefact_output *out;
+	struct machine_view *view;
+	struct user_queues queues;
+	size_t n;
+	struct looked *gpus;
+};
+
+static void pause_ms(int ms)
+{
+	struct timespec t = { .tv_nsec = ms * 1000000L };
+	nanosleep(&t, NULL);
+}
+
+// --- looking ---
+
+static void open_gpus(struct look_round *r, const struct silicon_options *o)
+{
+	struct devices *d = &r->view->devices;
+	const struct device *only = o->gpu.n ? devices_named(d, o->gpu) : NULL;
+	r->gpus = mem_alloc((d->n + 1) * sizeof(*r->gpus));
+	for (size_t i = 0; i < d->n; i++) {
+		struct gpu_view *v = &r->view->gpus[i];
+		*v = (struct gpu_view){ .device = &d->list[i], .health = S("unknown") };
+		if (o->gpu.n && only != &d->list[i])
+			continue;
+		struct looked *g = &r->gpus[r->n++];
+		*g = (struct looked){ .device = &d->list[i], .view = v };
+		g->target = target_device(r->out->know, g->device);
+		watch_begin(&g->watch, r->out->know, g->target, g->device, g->device->gfx);
+	}
+}
+
+static void close_gpus(struct look_round *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		watch_end(&r->gpus[i].watch);
+		target_close(r->gpus[i].target);
+	}
+	free(r->gpus);
+}
+
+/** Whether nothing that was seen of it needs a second look. */
+static bool clearly_well(struct look_round *r, struct looked *g)
+{
+	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
+		struct arena a = { 0 };
+		struct verdict_facts f = { .arena = &a };
+		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
+		const struct know_verdict *v = verdict_of(r->out->know, &f);
+		bool well = v && !v->event.n && !verdict_fact_is(&f, "busy", "SPI");
+		arena_free(&a);
+		if (!well)
+			return false;
+	}
+	return true;
+}
+
+/** After one that did not return, none more. */
+static bool may_look(const struct looked *g) { return !target_stuck(g->target) && !g->device->off_bus; }
+
+static void look_at_all(struct look_round *r, size_t looks, int pause, bool suspects)
+{
+	for (size_t look = 0; look < looks; look++) {
+		bool any = false;
+		for (size_t i = 0; i < r->n; i++) {
+			struct looked *g = &r->gpus[i];
+			if ((suspects && !g->suspect) || (look && !may_look(g)))
+				continue;
+			watch_look(&g->watch);
+			any |= may_look(g);
+		}
+		if (!any)
+			return;
+		if (look + 1 < looks)
+			pause_ms(pause);
+	}
+}
+
+static void look_at_waves(struct look_round *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->gpus[i].suspect && may_look(&r->gpus[i]))
+			watch_waves(&r->gpus[i].watch);
+}
+
+static void count_interrupts(struct look_round *r, bool first)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		struct looked *g = &r->gpus[i];
+		int64_t n = device_interrupts(g->device);
+		if (first)
+			g->watch.interrupts_first = n;
+		g->watch.interrupts_last = n;
+	}
+}
+
+static void look(struct look_round *r)
+{
+	bool suspects = false;
+	user_queues_look(&r->queues, r->out->know, &r->view->devices);
+	count_interrupts(r, true);
+	look_at_all(r, FIRST_LOOKS, FIRST_PAUSE_MS, false);
+	count_interrupts(r, false);
+	user_queues_look(&r->queues, r->out->know, &r->view->devices);
+	for (size_t i = 0; i < r->n; i++) {
+		r->gpus[i].suspect = !clearly_well(r, &r->gpus[i]);
+		suspects |= r->gpus[i].suspect && may_look(&r->gpus[i]);
+	}
+	if (!suspects)
+		return;
+	look_at_waves(r);
+	look_at_all(r, MORE_LOOKS, MORE_PAUSE_MS, true);
+	look_at_waves(r);
+	count_interrupts(r, false);
+	user_queues_look(&r->queues, r->out->know, &r->view->devices);
+}
+
+// --- telling ---
+
+/** The code at the pc where most waves are: of whichever process has code there. */
+static void tell_code(struct look_round *r, struct looked *g, unsigned xcc, struct event *e, struct arena *a)
+{
+	const struct wave_state *s = watch_wave_state(&g->watch, xcc);
+	if (!s || !s->one)
+		return;
+	size_t ncode;
+	const char *const *code = code_shelf_paths(r->out->code, &ncode);
+	struct code_places places = { .n = ncode, .paths = code };
+	for (size_t i = 0; i < r->queues.nprocesses; i++) {
+		struct target *t = r->queues.processes[i].target;
+		struct target_code c;
+		target_code_open(&c, t, &places);
+		if (target_code_need(&c, s->pc)) {
+			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);
+			struct wave_code w = { .know = r->out->know, .where = at[0], .lanes = s->one->lanes };
+			struct str kernel = target_code_kernel_name(&c, s->one, at[0]);
+			wave_code_tell(e, a, &w);
+			if (kernel.n)
+				event_add_text(e, a, "kernel_name", kernel);
+			event_add_text(e, a, "process", r->queues.processes[i].name);
+			event_add_number(e, a, "pid", r->queues.processes[i].pid);
+			target_code_close(&c);
+			return;
+		}
+		target_code_close(&c);
+	}
+}
+
+static void add_facts(struct event *e, const struct verdict_facts *f, struct arena *a)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->facts[i].tell)
+			event_add(e, f->facts[i].name, arena_str(a, f->facts[i].value), f->facts[i].type);
+}
+
+/** XCCs with the same verdict are told together. */
+static void tell_verdict(struct look_round *r, struct looked *g, const struct know_verdict *v, struct verdict_facts *f,
+			 unsigned xcc)
+{
+	struct event e;
+	struct arena a = { 0 };
+	if (v->event.n && artefact_event(r->out, arena_z(&a, v->event), (struct place){ r->out->source, 0 }, &e)) {
+		e.device = g->device->pci;
+		e.driver = S("amdgpu");
+		add_facts(&e, f, &a);
+		tell_code(r, g, xcc, &e, &a);
+		const struct fact_view view = { event_get, &e };
+		struct text says = { 0 };
+		if (e.signature->event)
+			phrase_fill(&says, e.signature->event->say, &view);
+		g->view->says = arena_str(&r->view->arena, text_str(&says));
+		text_free(&says);
+		artefact_tell(r->out, &e);
+	}
+	arena_free(&a);
+}
+
+static struct str unseen(struct look_round *r, const struct looked *g)
+{
+	const struct gate *gate = &g->watch.gate;
+	if (gate->open || !gate->why_not.n)
+		return (struct str){ 0 };
+	return arena_printf(&r->view->arena, "registers, waves and rings through debugfs were not read: " STR_FMT,
+			    STR_ARG(gate->why_not));
+}
+
+static bool worse(struct str a, struct str b)
+{
+	static const char *const order[] = { "unknown", "idle", "asleep", "busy", "resetting", "hung", "stuck", "off-bus" };
+	size_t x = 0, y = 0;
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		x = str_is(a, order[i]) ? i : x;
+		y = str_is(b, order[i]) ? i : y;
+	}
+	return x > y;
+}
+
+static void judge(struct look_round *r, struct looked *g)
+{
+	struct str told = { 0 };
+	struct arena a = { 0 };
+	g->view->unseen = unseen(r, g);
+	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
+		struct verdict_facts f = { .arena = &a };
+		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
+		const struct know_verdict *v = verdict_of(r->out->know, &f);
+		const struct wave_state *s = watch_wave_state(&g->watch, xcc);
+		if (s) {
+			g->view->waves += s->count;
+			g->view->waves_known = true;
+		}
+		if (!v)
+			continue;
+		verdict_facts_unit(&f, r->out->know, v);
+		// What is true of the whole GPU is found once for each XCC.
+		bool again = str_eq(told, v->head.id) && !v->each_xcc;
+		if (v->event.n && !again)
+			tell_verdict(r, g, v, &f, xcc);
+		if (v->event.n)
+			told = v->head.id;
+		if (worse(v->health, g->view->health)) {
+			g->view->health = v->health;
+			g->view->unit = arena_str(&r->view->arena, verdict_fact(&f, "ip_block"));
+		}
+	}
+	arena_free(&a);
+}
+
+// --- what the machine is ---
+
+static void tell_gpu(const struct artefact_output *out, const struct device *d)
+{
+	struct event e;
+	struct arena a = { 0 };
+	const struct place at = { out->source, 0 };
+	if (artefact_event(out, "silicon-gpu", at, &e)) {
+		char id[16];
+		e.device = d->pci;
+		e.driver = S("amdgpu");
+		event_add(&e, S("pci"), d->pci, FACT_TEXT);
+		event_add(&e, S("gfx"), d->gfx, FACT_TEXT);
+		event_add(&e, S("gpu_name"), d->name, FACT_TEXT);
+		snprintf(id, sizeof(id), "%x", d->device);
+		event_add_text(&e, &a, "device_id", str_z(id));
+		artefact_tell(out, &e);
+	}
+	for (size_t i = 0; i < d->nfirmware; i++) {
+		if (!artefact_event(out, "silicon-firmware", at, &e))
+			break;
+		e.device = d->pci;
+		e.driver = S("amdgpu");
+		firmware_facts(&e, &a, d->firmware[i].name, d->firmware[i].version);
+		artefact_tell(out, &e);
+	}
+	arena_free(&a);
+}
+
+static void tell_machine(const struct artefact_output *out, const struct devices *d)
+{
+	struct event e;
+	if (d->kernel.n && artefact_event(out, "silicon-kernel", (struct place){ out->source, 0 }, &e)) {
+		event_add(&e, S("kernel"), d->kernel, FACT_TEXT);
+		artefact_tell(out, &e);
+	}
+	for (size_t i = 0; i < d->n; i++)
+		tell_gpu(out, &d->list[i]);
+}
+
+void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_view *v)
+{
+	struct look_round r = { .out = out, .view = v };
+	devices_find(out->know, &v->devices);
+	v->n = v->devices.n;
+	v->gpus = arena_alloc(&v->arena, (v->n + 1) * sizeof(*v->gpus));
+	tell_machine(out, &v->devices);
+	open_gpus(&r, o);
+	look(&r);
+	for (size_t i = 0; i < r.n; i++)
+		judge(&r, &r.gpus[i]);
+	close_gpus(&r);
+	user_queues_free(&r.queues);
+}
+
+void machine_view_free(struct machine_view *v)
+{
+	devices_free(&v->devices);
+	arena_free(&v->arena);
+}
+
+void silicon_read_dump(const struct artefact_output *out, struct target *t, struct str device, struct str gfx, struct place at)
+{
+	struct watch w;
+	struct arena a = { 0 };
+	struct user_queues none = { 0 };
+	watch_begin(&w, out->know, t, NULL, gfx);
+	watch_look(&w);
+	struct verdict_facts f = { .arena = &a };
+	verdict_facts_of(&f, &w, 0, &none);
+	const struct know_verdict *v = verdict_of(out->know, &f);
+	struct event e;
+	if (v && v->event.n && artefact_event(out, arena_z(&a, v->event), at, &e)) {
+		verdict_facts_unit(&f, out->know, v);
+		e.device = device;
+		e.driver = device.n ? S("amdgpu") : (struct str){ 0 };
+		add_facts(&e, &f, &a);
+		artefact_tell(out, &e);
+	}
+	arena_free(&a);
+	watch_end(&w);
+}

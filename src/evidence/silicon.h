@@ -1,0 +1,35 @@
+// This machine's GPUs as evidence: each is looked at several times, and what the looks show is told as events.
+#pragma once
+
+#include "evidence/artefact.h"
+#include "gpu/device.h"
+
+/** What was seen of a GPU, for the list of them. */
+struct gpu_view {
+	const struct device *device;
+	struct str health; // as the verdict says: idle, busy, hung, ...
+	struct str says;   // why it is not healthy; empty
+	struct str unseen; // what could not be looked at, and why; empty
+	struct str unit;   // that is stuck; empty
+	size_t waves;
+	bool waves_known;
+};
+
+struct machine_view {
+	struct arena arena;
+	struct devices devices;
+	size_t n;
+	struct gpu_view *gpus;
+};
+
+struct silicon_options {
+	struct str gpu; // only this one; empty: all
+};
+
+/** Looks at the GPUs of this machine. What is in @v lives until machine_view_free(). */
+void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_view *v);
+void machine_view_free(struct machine_view *v);
+
+/** The verdict about the registers and rings of a dump; @device: whose it is, empty where the dump does not say. */
+struct target;
+void silicon_read_dump(const struct artefact_output *out, struct target *t, struct str device, struct str gfx, struct place at);

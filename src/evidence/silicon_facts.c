@@ -1,0 +1,441 @@
+#include "evidence/silicon_facts.h"
+
+#include <stdlib.h>
+
+#include "gpu/packet.h"
+#include "gpu/target_code.h"
+
+enum {
+	CHAIN_MOST = 8,
+	LOOP_BYTES = 1024, // a loop that is no longer is one in which waves may be caught
+	AQL_BYTES = 64,
+	PROCESSES_MOST = 64,
+	QUEUES_MOST = 1024,
+};
+
+// --- the list ---
+
+static void add(struct verdict_facts *f, const char *name, struct str value, enum fact_type type, bool tell)
+{
+	if (value.n && f->n < VERDICT_FACTS)
+		f->facts[f->n++] = (struct verdict_fact){ str_z(name), value, type, tell };
+}
+
+static void say(struct verdict_facts *f, const char *name, struct str value) { add(f, name, value, FACT_TEXT, true); }
+static void note(struct verdict_facts *f, const char *name, struct str value) { add(f, name, value, FACT_TEXT, false); }
+static void number(struct verdict_facts *f, const char *name, int64_t value, bool tell)
+{
+	add(f, name, arena_printf(f->arena, "%lld", (long long)value), FACT_NUMBER, tell);
+}
+static void code(struct verdict_facts *f, const char *name, uint64_t value)
+{
+	char room[24];
+	add(f, name, arena_str(f->arena, code_text(value, room)), FACT_CODE, true);
+}
+
+static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
+{
+	const struct verdict_facts *f = ctx;
+	for (size_t i = 0; i < f->n; i++) {
+		if (!str_eq(f->facts[i].name, name) || index--)
+			continue;
+		*ret = f->facts[i].value;
+		return true;
+	}
+	*ret = (struct str){ 0 };
+	return false;
+}
+
+struct str verdict_fact(const struct verdict_facts *f, const char *name)
+{
+	struct str value;
+	get(f, str_z(name), 0, &value);
+	return value;
+}
+
+bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char *value)
+{
+	struct str v;
+	for (size_t i = 0; get(f, str_z(name), i, &v); i++)
+		if (str_is(v, value))
+			return true;
+	return false;
+}
+
+const struct know_verdict *verdict_of(const struct know *k, const struct verdict_facts *f)
+{
+	const struct fact_view view = { get, f };
+	for (size_t i = 0; i < k->verdicts.len; i++)
+		if (condition_eval(k->verdicts.data[i]->when, &view) == TRUTH_YES)
+			return k->verdicts.data[i];
+	return NULL;
+}
+
+void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v)
+{
+	const struct fact_view view = { get, f };
+	struct text unit = { 0 };
+	phrase_fill(&unit, v->unit, &view);
+	struct str name = arena_str(f->arena, text_str(&unit));
+	const struct know_unit *u = know_unit(k, name);
+	say(f, "ip_block", name);
+	if (u)
+		note(f, "ip_block_title", u->title);
+	if (v->each_xcc)
+		say(f, "xcc", verdict_fact(f, "of_xcc"));
+	text_free(&unit);
+}
+
+// --- whether it could be looked at ---
+
+static void add_blocked(struct verdict_facts *f, const struct know *k, const struct probe_stuck *s)
+{
+	static const char prefix[] = "blocked-";
+	struct str lines =
+		arena_printf(f->arena, STR_FMT "\n" STR_FMT "\n" STR_FMT, STR_ARG(s->stack), STR_ARG(s->wchan), STR_ARG(s->at));
+	struct str rest = lines, in = S("unknown");
+	say(f, "blocked_path", s->at);
+	say(f, "blocked_at", s->wchan.n ? s->wchan : str_split(&(struct str){ s->stack.p, s->stack.n }, '\n'));
+	while (rest.n && str_is(in, "unknown")) {
+		struct str line = str_split(&rest, '\n');
+		for (size_t i = 0; i < k->frames.len && str_is(in, "unknown"); i++) {
+			const struct know_pair *p = k->frames.data[i];
+			if (str_starts(p->name, str_z(prefix)) && str_find(line, p->value) >= 0)
+				in = str_from(p->name, sizeof(prefix) - 1);
+		}
+	}
+	say(f, "blocked_in", in);
+}
+
+static void add_gate(struct verdict_facts *f, const struct watch *w)
+{
+	const struct gate *g = &w->gate;
+	const struct probe_stuck *stuck = w->device ? target_stuck(w->target) : NULL;
+	if (!stuck && w->device && w->device->stuck.is)
+		stuck = &w->device->stuck;
+	const char *word = !w->device                       ? "offline" :
+			   w->device->off_bus || g->off_bus ? "off-bus" :
+			   stuck && g->gfxoff               ? "gfxoff-stuck" :
+			   g->reset                         ? "reset" :
+			   stuck                            ? "stuck" :
+			   g->asleep                        ? "asleep" :
+			   g->gfxoff                        ? "gfxoff" :
+			   g->open                          ? "open" :
+							      "refused";
+	note(f, "gate", str_z(word));
+	if (stuck)
+		add_blocked(f, w->know, stuck);
+	if (w->device && w->device->off_bus) {
+		const struct link *l = &w->device->link;
+		say(f, "config", S("ffff"));
+		if (l->speed.n)
+			say(f, "link", arena_printf(f->arena, STR_FMT " x%lld", STR_ARG(l->speed), (long long)l->width));
+		if (l->fatal >= 0)
+			say(f, "aer",
+			    arena_printf(f->arena, "%lld fatal, %lld non-fatal, %lld corrected", (long long)l->fatal,
+					 (long long)l->nonfatal, (long long)l->correctable));
+	}
+}
+
+// --- units ---
+
+static void add_units(struct verdict_facts *f, const struct watch *w, unsigned xcc)
+{
+	static const char *const words[] = { NULL, "idle", "busy", "changing" };
+	const struct know *k = w->know;
+	struct text busy = { 0 };
+	uint32_t value;
+	note(f, "busy", S("none")); // so that conditions on it are known to be false
+	for (size_t i = 0; i < k->units.len; i++) {
+		const struct know_unit *u = k->units.data[i];
+		enum steadiness s = watch_unit(w, xcc, u);
+		if (s == STEADY_UNKNOWN)
+			continue;
+		note(f, words[s], u->head.id);
+		if (s == STEADY_SET)
+			text_printf(&busy, "%s" STR_FMT, busy.n ? ", " : "", STR_ARG(u->head.id));
+		if (watch_still(w, xcc, u, &value)) {
+			note(f, "still", u->head.id);
+			code(f, "still_at", value);
+		}
+	}
+	say(f, "busy_units", arena_str(f->arena, text_str(&busy)));
+	text_free(&busy);
+}
+
+static void add_chain(struct verdict_facts *f, const struct watch *w, unsigned xcc)
+{
+	const struct know_unit *chain[CHAIN_MOST];
+	size_t n = watch_chain(w, xcc, chain, CHAIN_MOST);
+	struct text out = { 0 };
+	if (!n)
+		return;
+	if (n > 1) {
+		text_printf(&out, STR_FMT " waits for " STR_FMT, STR_ARG(chain[0]->title), STR_ARG(chain[1]->title));
+		for (size_t i = 2; i < n; i++)
+			text_printf(&out, ", that for " STR_FMT, STR_ARG(chain[i]->title));
+		say(f, "waits_chain", arena_str(f->arena, text_str(&out)));
+	}
+	text_free(&out);
+	note(f, "waits_end", chain[n - 1]->head.id);
+	note(f, "waits_end_title", chain[n - 1]->title);
+}
+
+// --- waves ---
+
+/** Whether this XCC is the only one whose waves stand still. */
+static bool alone_still(const struct watch *w, unsigned xcc)
+{
+	for (unsigned other = 0; other < w->xccs; other++) {
+		const struct wave_state *s = watch_wave_state(w, other);
+		if (other != xcc && s && s->count && !s->moved)
+			return false;
+	}
+	return w->xccs > 1;
+}
+
+static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned xcc)
+{
+	const struct wave_state *s = watch_wave_state(w, xcc);
+	if (!s)
+		return;
+	number(f, "waves", (int64_t)s->count, s->count);
+	if (!s->count || w->wave_looks < 2)
+		return;
+	// Of many waves some always move; a tenth of them is work, fewer is chance.
+	bool moving = s->moved * 10 > s->count;
+	note(f, "waves_moving", moving ? S("yes") : S("no"));
+	note(f, "waves_loop", s->high - s->low <= LOOP_BYTES ? S("yes") : S("no"));
+	number(f, "loop_bytes", (int64_t)(s->high - s->low), false);
+	number(f, "waves_memory", (int64_t)s->memory, s->memory);
+	number(f, "waves_barrier", (int64_t)s->barrier, s->barrier);
+	number(f, "waves_halted", (int64_t)s->halted, s->halted);
+	note(f, "alone", !moving && alone_still(w, xcc) ? S("yes") : S("no"));
+	code(f, "pc", s->pc);
+}
+
+// --- rings ---
+
+/** The packet at which a ring stands. */
+static void add_packet(struct verdict_facts *f, const struct watch *w, const struct watched_ring *r, struct str gfx)
+{
+	struct packet p;
+	enum packet_language l = packet_language_of(w->know, r->name);
+	if (!r->words || l == PACKETS_UNKNOWN || !packet_decode(w->know, f->arena, l, gfx, r->words, r->n, r->rptr, &p))
+		return;
+	if (p.known)
+		say(f, "ring_packet", p.name);
+	say(f, "ring_waits", p.waits_for);
+}
+
+static bool add_rings(struct verdict_facts *f, const struct watch *w)
+{
+	bool moved = false;
+	const struct watched_ring *first = NULL;
+	for (size_t i = 0; i < w->rings.len; i++) {
+		const struct watched_ring *r = &w->rings.data[i];
+		moved |= r->moved;
+		if (r->moved)
+			note(f, "ring_moving", r->name);
+		if (r->moved || r->rptr == r->wptr || (w->device && w->looks < 2))
+			continue;
+		const struct know_unit *u = watch_ring_unit(w->know, r->name);
+		note(f, "ring_stuck", r->name);
+		if (u && u->engine)
+			note(f, "engine_stuck", u->head.id);
+		// An engine of its own first: the others may only wait for shaders.
+		if (!first || (u && u->engine))
+			first = r;
+	}
+	if (!first)
+		return moved;
+	const struct know_unit *u = watch_ring_unit(w->know, first->name);
+	say(f, "ring", first->name);
+	if (u)
+		note(f, "ring_unit", u->head.id);
+	code(f, "ring_rptr", first->rptr);
+	code(f, "ring_wptr", first->wptr);
+	add_packet(f, w, first, w->device ? w->device->gfx : (struct str){ 0 });
+	return moved;
+}
+
+// --- user queues ---
+
+void user_queues_free(struct user_queues *q)
+{
+	for (size_t i = 0; i < q->nprocesses; i++)
+		target_close(q->processes[i].target);
+	free(q->processes);
+	free(q->list);
+	arena_free(&q->arena);
+}
+
+static struct user_queue *queue_of(struct user_queues *q, size_t process, uint32_t id)
+{
+	for (size_t i = 0; i < q->n; i++)
+		if (q->list[i].process == process && q->list[i].id == id)
+			return &q->list[i];
+	if (q->n == QUEUES_MOST)
+		return NULL;
+	struct user_queue *new = &q->list[q->n++];
+	*new = (struct user_queue){ .process = process, .id = id };
+	return new;
+}
+
+static struct str pci_of_agent(const struct devices *d, const struct agent *a)
+{
+	for (size_t i = 0; a && i < d->n; i++)
+		if (d->list[i].gpu_id == a->gpu_id)
+			return d->list[i].pci;
+	return (struct str){ 0 };
+}
+
+/** What waits at its head. */
+static void name_packet(struct user_queues *q, const struct know *k, struct target *t, const struct queue *queue,
+			struct user_queue *u)
+{
+	uint32_t words[AQL_BYTES / 4];
+	struct packet p;
+	struct dispatch d;
+	uint64_t packets = queue->ring_size / AQL_BYTES;
+	if (!packets || !target_memory(t, queue->ring + u->read % packets * AQL_BYTES, words, sizeof(words)) ||
+	    !packet_decode(k, &q->arena, PACKETS_AQL, (struct str){ 0 }, words, AQL_BYTES / 4, 0, &p))
+		return;
+	u->packet = p.name;
+	if (!queue_dispatch(t, queue, u->read, &d))
+		return;
+	struct code_places none = { 0 };
+	struct target_code c;
+	target_code_open(&c, t, &none);
+	const struct code_kernel *kernel = target_code_kernel(&c, d.kernel_object);
+	if (kernel)
+		u->kernel = arena_str(&q->arena, code_set_name(&c.set, kernel->name));
+	target_code_close(&c);
+}
+
+static void look_at_process(struct user_queues *q, const struct know *k, const struct devices *d, size_t process)
+{
+	struct target *t = q->processes[process].target;
+	struct request r = { .kind = REQUEST_QUEUES };
+	if (target_ask(t, &r) != ANSWER_GIVEN)
+		return;
+	for (size_t i = 0; i < r.n; i++) {
+		const struct queue *queue = &r.queues[i];
+		struct user_queue *u = queue->indexes_known ? queue_of(q, process, queue->id) : NULL;
+		if (!u)
+			continue;
+		if (!u->gpu.n) {
+			u->gpu = arena_str(&q->arena, pci_of_agent(d, queue->agent));
+			u->first_read = queue->read_index;
+		} else {
+			u->known = true;
+		}
+		u->read = queue->read_index;
+		u->write = queue->write_index;
+		u->packet = u->kernel = (struct str){ 0 };
+		if (u->known && u->read == u->first_read && u->write != u->read)
+			name_packet(q, k, t, queue, u);
+	}
+}
+
+static void find_processes(struct user_queues *q, const struct devices *d)
+{
+	q->processes = mem_alloc(PROCESSES_MOST * sizeof(*q->processes));
+	q->list = mem_alloc(QUEUES_MOST * sizeof(*q->list));
+	for (size_t i = 0; i < d->n; i++) {
+		for (size_t h = 0; h < d->list[i].nholders; h++) {
+			const struct holder *holder = &d->list[i].holders[h];
+			bool new = holder->compute && q->nprocesses < PROCESSES_MOST;
+			for (size_t p = 0; p < q->nprocesses && new; p++)
+				new = q->processes[p].pid != holder->pid;
+			if (new)
+				q->processes[q->nprocesses++] =
+					(struct user_process){ .pid = holder->pid, .name = holder->name };
+		}
+	}
+}
+
+void user_queues_look(struct user_queues *q, const struct know *k, const struct devices *d)
+{
+	if (!q->looks++)
+		find_processes(q, d);
+	for (size_t i = 0; i < q->nprocesses; i++) {
+		struct user_process *p = &q->processes[i];
+		struct target *new = NULL;
+		struct uh_error *err = target_process(k, d, p->pid, &new);
+		uh_error_free(err); // it has ended, or may not be read: then its queues are not known
+		if (!new)
+			continue;
+		if (p->target)
+			target_close(p->target);
+		p->target = new;
+		look_at_process(q, k, d, i);
+	}
+}
+
+/** Whether one moved; and those that did not. */
+static bool add_queues(struct verdict_facts *f, const struct watch *w, const struct user_queues *q)
+{
+	bool moved = false, told = false;
+	for (size_t i = 0; i < q->n && w->device; i++) {
+		const struct user_queue *u = &q->list[i];
+		if (!u->known || !str_eq(u->gpu, w->device->pci))
+			continue;
+		moved |= u->read != u->first_read;
+		if (u->read != u->first_read || u->read == u->write)
+			continue;
+		const struct user_process *p = &q->processes[u->process];
+		note(f, "queue_stuck", arena_printf(f->arena, "%u", u->id));
+		if (told)
+			continue;
+		told = true;
+		number(f, "queue_id", u->id, true);
+		number(f, "queue_pending", (int64_t)(u->write - u->read), true);
+		note(f, "queue_packet", u->packet);
+		say(f, "kernel_name", u->kernel);
+		say(f, "process", p->name);
+		number(f, "pid", p->pid, true);
+	}
+	if (moved)
+		note(f, "queue_moving", S("yes"));
+	return moved;
+}
+
+static void add_progress(struct verdict_facts *f, const struct watch *w, const struct user_queues *q)
+{
+	bool rings = add_rings(f, w), queues = add_queues(f, w, q);
+	bool counted = w->interrupts_first >= 0 && w->interrupts_last >= 0;
+	bool interrupts = counted && w->interrupts_last != w->interrupts_first;
+	bool standing = verdict_fact(f, "queue_stuck").n;
+	// Interrupts of a display come also while all work hangs: alone they prove nothing.
+	const char *word = queues	   ? "yes" :
+			   standing	   ? "no" :
+			   rings	   ? "yes" :
+			   interrupts	   ? "maybe" :
+			   !w->device	   ? "no" : // the driver waited before it wrote the dump
+			   w->rings_known || counted ? "no" :
+						       "unknown";
+	note(f, "progress", str_z(word));
+	if (counted)
+		note(f, "interrupts", interrupts ? S("moving") : S("still"));
+}
+
+void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned xcc, const struct user_queues *q)
+{
+	add_gate(f, w);
+	if (w->xccs > 1)
+		number(f, "of_xcc", xcc, false);
+	if (w->looks) {
+		note(f, "ones", watch_all_ones(w) ? S("yes") : S("no"));
+		add_units(f, w, xcc);
+		add_waves(f, w, xcc);
+		add_chain(f, w, xcc);
+	}
+	add_progress(f, w, q);
+	number(f, "looks", (int64_t)w->looks, true);
+	say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));
+	if (w->device && w->device->busy >= 0)
+		number(f, "load", w->device->busy, true);
+	if (w->device && w->device->power_mw >= 0)
+		number(f, "power", w->device->power_mw / 1000, true);
+}

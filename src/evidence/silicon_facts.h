@@ -1,0 +1,56 @@
+// What looks at a GPU show, as named facts that the verdicts of knowledge/silicon.know are held against.
+#pragma once
+
+#include "evidence/event.h"
+#include "gpu/watch.h"
+
+enum { VERDICT_FACTS = 96 };
+
+struct verdict_fact {
+	struct str name, value;
+	enum fact_type type;
+	bool tell; // it is worth telling; else it is only for conditions
+};
+
+struct verdict_facts {
+	struct arena *arena;
+	size_t n;
+	struct verdict_fact facts[VERDICT_FACTS];
+};
+
+/** A user queue at two looks. */
+struct user_queue {
+	struct str gpu; // PCI address
+	uint32_t id;
+	uint64_t first_read, read, write;
+	bool known;        // its indexes were read at more than one look
+	struct str packet; // at the read index: kernel_dispatch, barrier_and; empty
+	struct str kernel;
+	size_t process;
+};
+
+struct user_process {
+	int64_t pid;
+	struct str name;
+	struct target *target; // of the newest look
+};
+
+struct user_queues {
+	struct arena arena;
+	size_t looks;
+	size_t nprocesses, n;
+	struct user_process *processes;
+	struct user_queue *list;
+};
+
+void user_queues_look(struct user_queues *q, const struct know *k, const struct devices *d);
+void user_queues_free(struct user_queues *q);
+
+void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned xcc, const struct user_queues *q);
+/** The first verdict whose condition holds, or NULL. */
+const struct know_verdict *verdict_of(const struct know *k, const struct verdict_facts *f);
+/** Adds ip_block, which is what the verdict says is stuck, and its title. */
+void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v);
+/** The first value; empty where there is none. */
+struct str verdict_fact(const struct verdict_facts *f, const char *name);
+bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char *value);

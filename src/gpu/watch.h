@@ -1,0 +1,81 @@
+// A GPU looked at several times: registers, waves, rings, counters; what moved in between, which units are busy, who waits for whom.
+#pragma once
+
+#include "gpu/silicon.h"
+
+enum { LOOKS_MOST = 16, WAVE_LOOKS_MOST = 3 };
+
+/** A register at each look. */
+struct watched_register {
+	struct reg reg;
+	const struct ip *ip; // NULL: of a dump
+	unsigned xcc;
+	bool deep;
+	uint32_t values[LOOKS_MOST];
+	uint32_t known; // a bit for each look
+};
+
+struct watched_ring {
+	struct str name;
+	uint32_t rptr, wptr, first_rptr, first_wptr;
+	bool moved;
+	const uint32_t *words; // at the newest look
+	size_t n;
+};
+
+/** What the waves of an XCC do. */
+struct wave_state {
+	size_t count;  // at the newest look
+	size_t moved;  // that were at another pc than before, or came or went
+	size_t memory; // that stand still with memory operations open
+	size_t barrier, halted;
+	uint64_t low, high;     // the lowest and highest pc at any look
+	uint64_t pc;            // where most of them are
+	const struct wave *one; // that is there
+};
+
+struct watch {
+	struct arena arena;
+	const struct know *know;
+	struct target *target;
+	const struct device *device; // NULL: of a dump
+	struct gate gate;
+	unsigned xccs;
+	size_t looks;
+	int64_t began, ended; // ms
+	VEC(struct watched_register) registers;
+	VEC(struct watched_ring) rings;
+	bool rings_known;
+	size_t wave_looks;
+	struct wave *waves[WAVE_LOOKS_MOST];
+	size_t nwaves[WAVE_LOOKS_MOST];
+	enum answer waves_answer;
+	struct wave_state *states;                 // of each XCC
+	int64_t interrupts_first, interrupts_last; // -1: not known
+};
+
+/** Begins to look at a live GPU or at a dump (@d NULL, @gfx as the dump says). */
+void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx);
+/** One look: registers and, where it is safe, rings. */
+void watch_look(struct watch *w);
+/** Reads the waves once. */
+void watch_waves(struct watch *w);
+void watch_end(struct watch *w);
+
+/** How a field was at the looks. */
+enum steadiness { STEADY_UNKNOWN, STEADY_CLEAR, STEADY_SET, STEADY_NOT };
+
+/** `REGISTER.FIELD` or @waves; any of the fields of a list. */
+enum steadiness watch_fields(const struct watch *w, unsigned xcc, const struct know_list *fields);
+/** Whether a unit is busy: at every look, at none, at some. */
+enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u);
+/** Whether the register that moves while a unit works stood still. */
+bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value);
+/** Of the waves that were read; NULL where none could be. */
+const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc);
+/** From the outermost busy unit to the one that waits for no other. Returns how many. */
+size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit **ret, size_t most);
+/** The unit that serves a ring, or NULL. */
+const struct know_unit *watch_ring_unit(const struct know *k, struct str ring);
+/** Whether every register that was read has all bits set: nobody answers. */
+bool watch_all_ones(const struct watch *w);
