@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""The register tables are what the driver's headers give: knowledge/registers against the Linux sources.
+
+Needs Debian's linux-source-6.12.
+"""
+import pathlib
+import subprocess
+import tempfile
+
+import tap
+
+SOURCE = pathlib.Path("/usr/src/linux-source-6.12.tar.xz")
+KEPT = tap.HERE / ".." / "knowledge" / "registers"
+
+
+def main():
+    if not SOURCE.exists():
+        tap.skip_all(f"{SOURCE} is not installed")
+    t = tap.Tap()
+    with tempfile.TemporaryDirectory(prefix="registers-test-") as folder:
+        subprocess.run([tap.HERE / ".." / "tools" / "registers", "--output", folder, SOURCE], check=True)
+        made = {path.name: path.read_bytes() for path in pathlib.Path(folder).glob("*.regs")}
+    kept = {path.name: path.read_bytes() for path in KEPT.glob("*.regs")}
+    t.ok(len(made) >= 100, "the sources have the registers of a hundred blocks", len(made))
+    t.same(sorted(kept), sorted(made), "there is a table for each block of the sources, and no other")
+    t.no_complaints([name for name in sorted(made) if kept.get(name, made[name]) != made[name]], "each is what the sources give")
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
