@@ -42,6 +42,8 @@ void artefact_tell(const struct artefact_output *out, const struct event *e);
 
 /** `ME feature version: 35, fw version: 0x902`, as two of the driver's files print it: the event of a firmware's version. */
 bool firmware_line(const struct artefact_output *out, struct str text, struct place at);
+/** The version of an engine's firmware: `RLC SRLC` becomes the fact fw_rlc_srlc. */
+void firmware_fact(struct event *e, struct arena *a, struct str engine, uint64_t version);
 
 /** A whole file of JSON, parsed; its readers are listed in document.c. */
 struct json_t;

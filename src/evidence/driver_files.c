@@ -127,6 +127,16 @@ struct firmware_info {
 	struct artefact_output out;
 };
 
+void firmware_fact(struct event *e, struct arena *a, struct str engine, uint64_t version)
+{
+	char name[32] = "fw_";
+	for (size_t i = 0; i < engine.n && 3 + i + 1 < sizeof(name); i++) {
+		char c = engine.p[i];
+		name[3 + i] = c == ' ' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+	}
+	event_add_code(e, a, arena_z(a, str_z(name)), version);
+}
+
 bool firmware_line(const struct artefact_output *out, struct str text, struct place at)
 {
 	ptrdiff_t feature = str_find(text, S(" feature version: "));
@@ -139,14 +149,8 @@ bool firmware_line(const struct artefact_output *out, struct str text, struct pl
 	struct str rest = str_from(text, firmware >= 0 ? (size_t)firmware + 12 : (size_t)long_form + 18);
 	if (!str_hex(str_word(&rest), &version) || !version || !artefact_event(out, "firmware-info", at, &e))
 		return true;
-	// `RLC SRLC` becomes fw_rlc_srlc.
-	char name[32] = "fw_";
-	for (size_t i = 0; i < (size_t)feature; i++) {
-		char c = text.p[i];
-		name[3 + i] = c == ' ' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-	}
 	struct arena arena = { 0 };
-	event_add_code(&e, &arena, name, version);
+	firmware_fact(&e, &arena, str_cut(text, (size_t)feature), version);
 	artefact_tell(out, &e);
 	arena_free(&arena);
 	return true;

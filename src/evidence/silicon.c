@@ -279,7 +279,7 @@ static void tell_gpu(const struct artefact_output *out, const struct device *d)
 			break;
 		e.device = d->pci;
 		e.driver = S("amdgpu");
-		firmware_facts(&e, &a, d->firmware[i].name, d->firmware[i].version);
+		firmware_fact(&e, &a, d->firmware[i].name, d->firmware[i].version);
 		artefact_tell(out, &e);
 	}
 	arena_free(&a);
