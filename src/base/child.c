@@ -47,7 +47,7 @@ static enum child_end collect(int fd, int64_t deadline, size_t most, struct text
 	for (;;) {
 		int64_t left = deadline - now_ms();
 		struct pollfd wait = { .fd = fd, .events = POLLIN };
-		int ready = left <= 0 ? 0 : poll(&wait, 1, (int)left);
+		int ready = poll(&wait, 1, left < 0 ? 0 : (int)left); // one that has ended is not late, whenever it is asked
 		if (!ready)
 			return CHILD_LATE;
 		if (ready < 0 && errno == EINTR)
@@ -73,21 +73,33 @@ static enum child_end judge(int status)
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? CHILD_GOOD : CHILD_CRASHED;
 }
 
-/** Nobody waits long for its end: one that sleeps in the kernel (for the lock of a stuck process's memory) does not die. */
-static void end_child(pid_t child)
+/** Its status, where it ends before @deadline. */
+static bool reap(struct child *c, int64_t deadline, int *ret_status)
 {
-	const struct timespec pause = { .tv_nsec = 1000000 };
-	kill(child, SIGKILL);
-	for (int i = 0; i < KILL_MS && waitpid(child, NULL, WNOHANG) == 0; i++)
+	const struct timespec pause = { .tv_nsec = 100000 };
+	pid_t gone;
+	while ((gone = waitpid(c->pid, ret_status, WNOHANG)) == 0 || (gone < 0 && errno == EINTR)) {
+		if (now_ms() >= deadline)
+			return false;
 		nanosleep(&pause, NULL);
+	}
+	c->pid = 0;
+	return true;
 }
 
-static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most,
-			  struct text *ret)
+static void close_pipe(struct child *c)
+{
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+}
+
+bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
 {
 	int ends[2];
+	*ret = (struct child){ .fd = -1 };
 	if (pipe(ends))
-		return CHILD_REFUSED;
+		return false;
 	pid_t child = fork();
 	if (child == 0) {
 		close(ends[0]);
@@ -98,19 +110,44 @@ static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx
 	}
 	int why = errno;
 	close(ends[1]);
-	enum child_end end = child > 0 ? collect(ends[0], now_ms() + milliseconds, most, ret) : CHILD_REFUSED;
-	close(ends[0]);
-	errno = why;
 	if (child < 0)
-		return end;
-	if (end != CHILD_GOOD) {
-		end_child(child);
-		return end;
-	}
+		close(ends[0]);
+	else
+		*ret = (struct child){ child, ends[0] };
+	errno = why;
+	return child > 0;
+}
+
+enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)
+{
+	enum child_end end = collect(c->fd, deadline, most, ret);
 	int status = 0;
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
+	if (end != CHILD_GOOD)
+		return end;
+	if (!reap(c, deadline, &status)) // its end is a part of its work: it closes files
+		return CHILD_LATE;
+	close_pipe(c);
 	return judge(status);
+}
+
+bool child_kill(struct child *c, int milliseconds)
+{
+	int status;
+	close_pipe(c);
+	if (c->pid && kill(c->pid, SIGKILL) == 0)
+		return reap(c, now_ms() + milliseconds, &status);
+	return true;
+}
+
+static enum child_end run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most,
+			  struct text *ret)
+{
+	struct child c;
+	if (!child_begin(work, ctx, milliseconds, &c))
+		return CHILD_REFUSED;
+	enum child_end end = child_wait(&c, now_ms() + milliseconds, most, ret);
+	child_kill(&c, KILL_MS);
+	return end;
 }
 
 bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret)

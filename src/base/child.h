@@ -6,11 +6,24 @@
 /** For deadlines. */
 int64_t now_ms(void);
 
+enum child_end { CHILD_GOOD, CHILD_LATE, CHILD_CRASHED, CHILD_MEMORY, CHILD_REFUSED };
+
+struct child {
+	int pid;
+	int fd; // what it writes comes from here
+};
+
+/** Starts @work in a child, which limits itself to 1 GB and has a descriptor to write to. false: errno says why there is none. */
+bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret);
+/** Collects what it writes, until it has ended or @deadline; more than @most bytes are CHILD_MEMORY. Unless CHILD_GOOD it may still
+ * run. */
+enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret);
+/** false where it does not die in @milliseconds: one that sleeps in the kernel does not, and is left behind. */
+bool child_kill(struct child *c, int milliseconds);
+
 /** Runs @work in a child and collects what it writes to its descriptor. false where the child did not end well in @milliseconds, or
  * wrote more than @most bytes. */
 bool child_run(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, size_t most, struct text *ret);
-
-enum child_end { CHILD_GOOD, CHILD_LATE, CHILD_CRASHED, CHILD_MEMORY, CHILD_REFUSED };
 
 /** Runs @work in a child that fills @size bytes, zeroed, of memory that parent and child share; what is not touched costs nothing.
  * Unless CHILD_GOOD, nothing is returned in @ret_room; else its owner unmaps it. MEMORY: it was refused memory, as it limits itself

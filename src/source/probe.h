@@ -12,6 +12,7 @@ enum probe_kind {
 	PROBE_READ,  // @size bytes at @offset
 	PROBE_IOCTL, // @request with @argument (@argument_size bytes, which come back in @data); the file is one that takes such
 	PROBE_BANKED, // PROBE_IOCTL, then PROBE_READ on the same open file
+	PROBE_QUERY, // a render node's AMDGPU_INFO: @argument is a struct amdgpu_query, @data what it answers, up to @size bytes
 };
 enum probe_end {
 	PROBE_NOT_MADE, // the child never came to it
@@ -21,6 +22,16 @@ enum probe_end {
 	PROBE_STUCK,     // it was at this one when the deadline passed
 };
 
+/** What AMDGPU_INFO takes: the driver's struct drm_amdgpu_info. The child fills in where the answer goes. */
+struct amdgpu_query {
+	uint64_t pointer;
+	uint32_t size;
+	uint32_t query;
+	uint32_t words[4];
+};
+#define DRM_VERSION_IOCTL 0xC0406400u
+#define AMDGPU_INFO_IOCTL 0x40206445u
+
 struct probe {
 	enum probe_kind kind;
 	const char *path;
@@ -28,7 +39,7 @@ struct probe {
 	unsigned long request;
 	const void *argument;
 	size_t argument_size;
-	size_t size; // most bytes
+	size_t size; // most bytes; 0: a page
 	// answers, in the arena that probe_run() was given
 	enum probe_end end;
 	int error;
@@ -49,9 +60,20 @@ struct probe_count {
 	size_t children, operations; // operations: system calls on files other than open and close
 };
 
-/** Runs the batch in one child. Files that several operations name one after the other are opened once. */
+struct probe_batch {
+	struct probe *probes;
+	size_t n;
+	struct probe_stuck stuck;
+};
+
+/** Runs each batch in a child of its own, all at the same time. Files that several operations of a batch name one after the other are
+ * opened once. */
+void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
+/** Runs the batch in one child. @ret_stuck may be NULL. */
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 	       struct probe_count *count);
+/** Whether the list has it. */
+bool probe_allowed(const struct probe *p);
 
 /** The file as text, without the newline at its end; empty where it could not be read. */
 struct str probe_text(const struct probe *p);

@@ -1,0 +1,372 @@
+#include "source/probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "source/probe_list.h"
+
+enum {
+	PAGE = 4096,
+	ARGUMENT_MOST = 256,
+	ROOM_MOST = 1 << 29, // of a batch; what is not touched costs nothing
+	DIE_MS = 60,
+};
+
+/** What a child writes: how far it is, an answer for each operation, then the bytes. */
+struct answer {
+	_Atomic int end; // enum probe_end
+	int error;
+	size_t at, n; // bytes, in the room
+};
+struct room {
+	_Atomic size_t current, operations;
+	struct answer answers[];
+};
+
+struct work {
+	const struct probe *probes;
+	size_t n;
+	struct room *room;
+	size_t size;
+	int parent;
+};
+
+/** A batch that runs. */
+struct run {
+	struct probe_batch *batch;
+	struct work work;
+	struct child child;
+	bool began;
+	enum child_end end;
+};
+
+static size_t size_of(const struct probe *p)
+{
+	if (p->kind == PROBE_IOCTL)
+		return p->argument_size;
+	return p->size ? p->size : PAGE;
+}
+
+bool probe_allowed(const struct probe *p)
+{
+	struct str path = str_z(p->path);
+	if (!probe_listed(p->kind, path) || p->argument_size > ARGUMENT_MOST)
+		return false;
+	switch (p->kind) {
+	case PROBE_IOCTL:
+	case PROBE_BANKED: // an argument with pointers goes through PROBE_QUERY
+		return p->request != AMDGPU_INFO_IOCTL && probe_listed_request(path, p->request) &&
+		       p->argument_size == (p->request >> 16 & 0x3fff);
+	case PROBE_QUERY:
+		return p->argument_size == sizeof(struct amdgpu_query);
+	default:
+		return true;
+	}
+}
+
+static ssize_t read_at(struct work *w, int fd, char *to, size_t size, uint64_t offset)
+{
+	ssize_t n;
+	do {
+		w->room->operations++;
+		n = pread(fd, to, size, (off_t)offset);
+	} while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static ssize_t read_file(struct work *w, int fd, char *to, size_t size)
+{
+	size_t at = 0;
+	while (at < size) {
+		ssize_t n = read_at(w, fd, to + at, size - at, at);
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		at += (size_t)n;
+	}
+	return (ssize_t)at;
+}
+
+struct entry {
+	uint64_t inode, offset;
+	unsigned short size;
+	unsigned char type;
+	char name[];
+};
+
+static ssize_t read_list(struct work *w, int fd, char *to, size_t size)
+{
+	_Alignas(struct entry) char room[PAGE];
+	size_t at = 0;
+	for (;;) {
+		w->room->operations++;
+		long n = syscall(SYS_getdents64, fd, room, sizeof(room));
+		if (n <= 0)
+			return n < 0 ? -1 : (ssize_t)at;
+		for (long i = 0; i < n; i += ((struct entry *)(room + i))->size) {
+			struct str name = str_z(((struct entry *)(room + i))->name);
+			if (name.p[0] == '.')
+				continue;
+			if (name.n + 1 > size - at)
+				return (ssize_t)at;
+			memcpy(to + at, name.p, name.n);
+			to[at + name.n] = '\n';
+			at += name.n + 1;
+		}
+	}
+}
+
+/** The answer to an AMDGPU_INFO goes where its pointer points: to the room. DRM_VERSION's texts are not asked for. */
+static ssize_t control(struct work *w, const struct probe *p, int fd, char *to)
+{
+	_Alignas(uint64_t) char argument[ARGUMENT_MOST] = { 0 };
+	unsigned long request = p->kind == PROBE_QUERY ? AMDGPU_INFO_IOCTL : p->request;
+	if (request != DRM_VERSION_IOCTL)
+		memcpy(argument, p->argument, p->argument_size);
+	if (p->kind == PROBE_QUERY) {
+		struct amdgpu_query *q = (struct amdgpu_query *)argument;
+		q->pointer = (uintptr_t)to;
+		q->size = (uint32_t)size_of(p);
+	}
+	w->room->operations++;
+	if (ioctl(fd, request, argument) < 0)
+		return -1;
+	if (p->kind == PROBE_QUERY)
+		return (ssize_t)size_of(p);
+	if (p->kind == PROBE_BANKED)
+		return read_at(w, fd, to, size_of(p), p->offset);
+	memcpy(to, argument, p->argument_size);
+	return (ssize_t)p->argument_size;
+}
+
+static ssize_t operate(struct work *w, const struct probe *p, int fd, char *to)
+{
+	switch (p->kind) {
+	case PROBE_FILE:
+		return read_file(w, fd, to, size_of(p));
+	case PROBE_LIST:
+		return read_list(w, fd, to, size_of(p));
+	case PROBE_READ:
+		return read_at(w, fd, to, size_of(p), p->offset);
+	default:
+		return control(w, p, fd, to);
+	}
+}
+
+static bool reopens(const struct probe *p, const struct probe *last)
+{
+	return !last || last->kind == PROBE_LIST || p->kind == PROBE_LIST || strcmp(p->path, last->path) != 0;
+}
+
+static void do_probe(struct work *w, const struct probe *p, const struct probe *last, int *fd, struct answer *ret)
+{
+	char *to = (char *)w->room + ret->at;
+	ssize_t n = -1;
+	if (p->kind == PROBE_LINK) {
+		w->room->operations++;
+		n = readlink(p->path, to, size_of(p));
+	} else {
+		if (*fd < 0 || reopens(p, last)) {
+			cleanup_close(fd);
+			*fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		}
+		if (*fd >= 0)
+			n = operate(w, p, *fd, to);
+	}
+	ret->error = n < 0 ? errno : 0;
+	ret->n = n < 0 ? 0 : (size_t)n;
+	ret->end = n < 0 ? PROBE_FAILED : PROBE_GOOD;
+}
+
+/** The child. A descriptor that it keeps would stay open for as long as it is stuck: who reads unhang's output waits for its end. */
+static void do_batch(int pipe, const void *ctx)
+{
+	struct work w = *(const struct work *)ctx;
+	const struct probe *last = NULL;
+	int fd = -1;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != w.parent)
+		return;
+	if (pipe > 0)
+		close_range(0, (unsigned)pipe - 1, 0);
+	close_range((unsigned)pipe + 1, ~0u, 0);
+	for (size_t i = 0; i < w.n; i++) {
+		if (w.room->answers[i].end == PROBE_FORBIDDEN)
+			continue;
+		w.room->current = i;
+		do_probe(&w, &w.probes[i], last, &fd, &w.room->answers[i]);
+		last = &w.probes[i];
+	}
+}
+
+/** Room for the answers; which of them are allowed. false where there is none. */
+static bool prepare(struct run *r)
+{
+	const struct probe_batch *b = r->batch;
+	size_t at = sizeof(struct room) + b->n * sizeof(struct answer), start = at;
+	for (size_t i = 0; i < b->n; i++) {
+		if (at > ROOM_MOST || size_of(&b->probes[i]) > ROOM_MOST - at)
+			return errno = ENOMEM, false;
+		at += (size_of(&b->probes[i]) + 7) & ~(size_t)7;
+	}
+	void *room = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return false;
+	r->work = (struct work){ b->probes, b->n, room, at, getpid() };
+	for (size_t i = 0; i < b->n; i++) {
+		const struct probe *p = &b->probes[i], *last = i ? p - 1 : NULL;
+		bool same = last && last->kind == p->kind && last->request == p->request && last->path == p->path &&
+			    last->argument_size == p->argument_size;
+		struct answer *answer = &r->work.room->answers[i];
+		bool allowed = same ? answer[-1].end != PROBE_FORBIDDEN : probe_allowed(p);
+		answer->end = allowed ? PROBE_NOT_MADE : PROBE_FORBIDDEN;
+		answer->at = start;
+		start += (size_of(p) + 7) & ~(size_t)7;
+	}
+	return true;
+}
+
+/** A file of the child's in /proc, read here: none of these waits for the child. */
+static struct str of_child(struct arena *a, int pid, const char *name)
+{
+	char path[64], text[PAGE];
+	str_copy(path, sizeof(path), arena_printf(a, "/proc/%d/%s", pid, name));
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+	return n < 0 ? (struct str){ 0 } : arena_str(a, str_trim((struct str){ text, (size_t)n }));
+}
+
+static bool in_d_state(struct arena *a, int pid)
+{
+	struct str status = of_child(a, pid, "status");
+	ptrdiff_t at = str_find(status, S("State:"));
+	return at >= 0 && str_starts(str_trim(str_from(status, (size_t)at + 6)), S("D"));
+}
+
+/** `[<0>] mutex_lock+0x30/0x40` is mutex_lock. */
+static struct str functions_of(struct arena *a, struct str stack)
+{
+	struct str ret = { 0 };
+	while (stack.n) {
+		struct str line = str_split(&stack, '\n');
+		ptrdiff_t at = str_find(line, S("] "));
+		line = str_trim(at < 0 ? line : str_from(line, (size_t)at + 2));
+		struct str function = str_split(&line, '+');
+		ret = arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(ret), ret.n ? "\n" : "", STR_ARG(function));
+	}
+	return ret;
+}
+
+static void where_stuck(struct arena *a, struct run *r, struct probe_stuck *ret)
+{
+	size_t current = r->work.room->current;
+	*ret = (struct probe_stuck){ .is = true, .at = arena_str(a, str_z(r->batch->probes[current].path)) };
+	int pid = r->child.pid;
+	if (!pid)
+		return;
+	ret->uninterruptible = in_d_state(a, pid);
+	ret->stack = functions_of(a, of_child(a, pid, "stack"));
+	ret->wchan = of_child(a, pid, "wchan");
+	if (str_is(ret->wchan, "0"))
+		ret->wchan = (struct str){ 0 };
+}
+
+static void collect(struct arena *a, struct run *r, enum child_end end)
+{
+	const struct room *room = r->work.room;
+	for (size_t i = 0; i < r->batch->n; i++) {
+		struct probe *p = &r->batch->probes[i];
+		const struct answer *answer = &room->answers[i];
+		p->end = (enum probe_end)answer->end;
+		if (p->end == PROBE_NOT_MADE && i == room->current && end != CHILD_GOOD) {
+			p->end = end == CHILD_LATE ? PROBE_STUCK : PROBE_FAILED;
+			p->error = EIO;
+		}
+		if (p->end != PROBE_GOOD && p->end != PROBE_FAILED)
+			continue;
+		p->error = p->error ? p->error : answer->error;
+		p->n = answer->n;
+		p->data = arena_z(a, (struct str){ (const char *)room + answer->at, answer->n });
+	}
+}
+
+/** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. */
+static void wait_run(struct arena *a, struct run *r, int64_t deadline)
+{
+	struct text nothing = { 0 };
+	r->end = child_wait(&r->child, deadline, 0, &nothing);
+	text_free(&nothing);
+	if (r->end == CHILD_LATE)
+		where_stuck(a, r, &r->batch->stuck);
+	child_kill(&r->child, 0);
+}
+
+static void end_run(struct arena *a, struct run *r, int64_t deadline, struct probe_count *count)
+{
+	int64_t left = deadline - now_ms();
+	if (!child_kill(&r->child, left > 0 ? (int)left : 0) && r->end == CHILD_LATE)
+		r->batch->stuck.uninterruptible |= in_d_state(a, r->child.pid);
+	collect(a, r, r->end);
+	count->children++;
+	count->operations += r->work.room->operations;
+}
+
+static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
+{
+	ret->batch = b;
+	b->stuck = (struct probe_stuck){ 0 };
+	for (size_t i = 0; i < b->n; i++) {
+		struct probe *p = &b->probes[i];
+		p->end = PROBE_NOT_MADE;
+		p->error = 0;
+		p->data = NULL;
+		p->n = 0;
+	}
+	ret->began = b->n && prepare(ret) && child_begin(do_batch, &ret->work, milliseconds, &ret->child);
+	if (b->n && !ret->began)
+		b->probes[0].error = errno;
+}
+
+void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+{
+	_cleanup_free_ struct run *runs = mem_alloc((n ? n : 1) * sizeof(*runs));
+	for (size_t i = 0; i < n; i++)
+		begin_run(&batches[i], milliseconds, &runs[i]);
+	int64_t deadline = now_ms() + milliseconds;
+	for (size_t i = 0; i < n; i++)
+		if (runs[i].began)
+			wait_run(a, &runs[i], deadline);
+	deadline = now_ms() + DIE_MS;
+	for (size_t i = 0; i < n; i++) {
+		if (runs[i].began)
+			end_run(a, &runs[i], deadline, count);
+		if (runs[i].work.room)
+			munmap(runs[i].work.room, runs[i].work.size);
+	}
+}
+
+void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
+	       struct probe_count *count)
+{
+	struct probe_batch batch = { probes, n, { 0 } };
+	probe_run_all(a, &batch, 1, milliseconds, count);
+	if (ret_stuck)
+		*ret_stuck = batch.stuck;
+}
+
+struct str probe_text(const struct probe *p)
+{
+	struct str text = { p->data, p->end == PROBE_GOOD ? p->n : 0 };
+	if (text.n && text.p[text.n - 1] == '\n')
+		text.n--;
+	return text;
+}

@@ -1,0 +1,108 @@
+// Files that act when they are read (amdgpu_gpu_recover, amdgpu_test_ib, amdgpu_evict_vram, amdgpu_gfxoff_status and more) are not here:
+// a name is added only after its handler in the driver was read.
+#include "source/probe_list.h"
+
+enum {
+	READ = 1 << PROBE_FILE | 1 << PROBE_READ,
+	LIST = 1 << PROBE_LIST,
+	LINK = 1 << PROBE_LINK,
+	IOCTL = READ | 1 << PROBE_IOCTL | 1 << PROBE_BANKED,
+	NODE = 1 << PROBE_IOCTL | 1 << PROBE_QUERY,
+};
+
+/** Names in a directory, or a directory below it, with a space between them. `*` stands for characters other than `/`. */
+struct row {
+	const char *directory;
+	const char *names;
+	unsigned kinds;
+};
+
+#define DRI "/sys/kernel/debug/dri/*"
+#define PCI "/sys/bus/pci/devices/*"
+#define KFD "/sys/class/kfd/kfd"
+
+static const struct row list[] = {
+	{ "/sys/bus/pci", "devices slots", LIST },
+	{ "/sys/bus/pci/slots/*", "address", READ },
+	{ PCI, "config vendor device revision class subsystem_vendor subsystem_device", READ },
+	{ PCI, "current_link_speed current_link_width max_link_speed max_link_width", READ },
+	{ PCI, "aer_dev_correctable aer_dev_nonfatal aer_dev_fatal power_state power/runtime_status label", READ },
+	{ PCI, "unique_id serial_number product_name product_number vbios_version xgmi_device_id xgmi_hive_info/xgmi_hive_id",
+	  READ },
+	{ PCI, "current_compute_partition current_memory_partition mem_info_vram_total mem_info_vram_used", READ },
+	{ PCI, "mem_info_gtt_total mem_info_gtt_used mem_info_vis_vram_total mem_info_vis_vram_used", READ },
+	{ PCI, "gpu_busy_percent mem_busy_percent pcie_replay_count thermal_throttling_logging", READ },
+	{ PCI, "fw_version/*_fw_version devcoredump/data", READ },
+	{ PCI, "driver physfn iommu_group", LINK },
+	{ PCI, "drm hwmon msi_irqs fw_version xgmi_hive_info ip_discovery ip_discovery/die", LIST },
+	{ PCI "/hwmon/*", "name power1_average power1_input temp*_input temp*_label freq*_input freq*_label", READ },
+	{ PCI "/ip_discovery/die", "* */* */*/*", LIST },
+	{ PCI "/ip_discovery/die/*/*/*", "hw_id num_instance major minor revision harvest num_base_addresses base_addr", READ },
+	{ "/sys/class", "drm", LIST },
+	{ "/sys/class/drm", "*/device", LINK },
+	{ "/sys/class/drm/*/device", "devcoredump/data", READ },
+	{ KFD "/topology", "nodes", LIST },
+	{ KFD "/topology/nodes/*", "gpu_id name properties", READ },
+	{ KFD, "proc proc/* proc/*/queues", LIST },
+	{ KFD "/proc/*", "pasid vram_* sdma_* queues/*/gpuid queues/*/size queues/*/type", READ },
+	{ "/sys/kernel/debug", "dri", LIST },
+	{ "/sys/kernel/debug/dri", "*", LIST },
+	{ DRI, "name amdgpu_regs amdgpu_wave amdgpu_gpr amdgpu_gca_config amdgpu_ring_* amdgpu_mqd_*", READ },
+	{ DRI, "amdgpu_firmware_info amdgpu_gfxoff amdgpu_vram amdgpu_iomem amdgpu_sensors amdgpu_fence_info", READ },
+	{ DRI, "amdgpu_regs2 amdgpu_gprwave", IOCTL },
+	{ "/sys/kernel/debug/kfd", "mqds hqds rls", READ },
+	{ "/sys/kernel/security", "lockdown", READ },
+	{ "/sys/module/amdgpu", "version parameters/*", READ },
+	{ "/proc", "interrupts", READ },
+	{ "", "/proc", LIST },
+	{ "/proc/*", "stat comm cmdline status stack wchan maps mem fdinfo/*", READ },
+	{ "/proc/*", "fd fdinfo task", LIST },
+	{ "/proc/*", "fd/* exe", LINK },
+	{ "/proc/*/task/*", "stat comm status stack wchan", READ },
+	{ "/dev/dri", "renderD*", NODE },
+};
+
+/** The numbers of the driver's register files are those of silicon.h. */
+static const struct {
+	const char *directory, *name;
+	unsigned long request;
+} requests[] = {
+	{ DRI, "amdgpu_regs2", 0xC0282000 },           { DRI, "amdgpu_regs2", 0xC02C2001 },
+	{ DRI, "amdgpu_gprwave", 0xC0242000 },         { "/dev/dri", "renderD*", DRM_VERSION_IOCTL },
+	{ "/dev/dri", "renderD*", AMDGPU_INFO_IOCTL },
+};
+
+/** Takes off @path what @pattern stands for, component by component, so that no `*` takes a `/`. */
+static bool take(struct str pattern, struct str *path)
+{
+	while (pattern.n) {
+		struct str want = str_split(&pattern, '/'), component = str_split(path, '/');
+		if (!component.n != !want.n || !str_glob(want, component) || str_is(component, "..") || str_is(component, "."))
+			return false;
+	}
+	return true;
+}
+
+static bool names(const char *directory, struct str name, struct str path)
+{
+	return take(str_z(directory), &path) && take(name, &path) && !path.n;
+}
+
+bool probe_listed(enum probe_kind kind, struct str path)
+{
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+		struct str rest = str_z(list[i].names);
+		while (list[i].kinds >> kind & 1 && rest.n)
+			if (names(list[i].directory, str_split(&rest, ' '), path))
+				return true;
+	}
+	return false;
+}
+
+bool probe_listed_request(struct str path, unsigned long request)
+{
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+		if (requests[i].request == request && names(requests[i].directory, str_z(requests[i].name), path))
+			return true;
+	return false;
+}

@@ -1,0 +1,9 @@
+// What a look at the driver may open.
+#pragma once
+
+#include "source/probe.h"
+
+/** Whether an operation of this kind on the path is on the list. */
+bool probe_listed(enum probe_kind kind, struct str path);
+/** Whether the file takes this ioctl. */
+bool probe_listed_request(struct str path, unsigned long request);

@@ -1,0 +1,279 @@
+// Looking at files of the driver: in a mount namespace of its own whose /sys is made here, with a file system that does not answer.
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "source/probe.h"
+
+#define PCI "/sys/bus/pci/devices/0000:03:00.0"
+
+static void make(const char *path, const char *text)
+{
+	char part[256];
+	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		str_copy(part, sizeof(part), (struct str){ path, (size_t)(slash - path) });
+		mkdir(part, 0755);
+	}
+	FILE *f = fopen(path, "w");
+	if (f) {
+		fputs(text, f);
+		fclose(f);
+	}
+}
+
+/** Whether /sys is ours. */
+static bool own_sys(void)
+{
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/sys", "tmpfs", 0, "size=8m"))
+		return false;
+	make(PCI "/vendor", "0x1002\n");
+	make(PCI "/device", "0x744c\n");
+	make(PCI "/config", "0123456789abcdef");
+	make(PCI "/fw_version/mes_fw_version", "0x00000052\n");
+	make("/sys/kernel/debug/dri/0/amdgpu_gpu_recover", "reset\n");
+	make("/sys/kernel/debug/dri/0/amdgpu_regs", "0123456789abcdef");
+	make("/sys/secret", "secret\n");
+	mkdir("/sys/class", 0755);
+	mkdir("/sys/class/drm", 0755);
+	return symlink("../../../devices/0000:03:00.0", "/sys/class/drm/card0") == 0;
+}
+
+static struct probe run_one(struct arena *a, struct probe p)
+{
+	struct probe_count count = { 0 };
+	probe_run(a, &p, 1, 2000, NULL, &count);
+	return p;
+}
+
+static void test_forbidden(void **state)
+{
+	static const struct probe bad[] = {
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/0/amdgpu_gpu_recover" },
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/0/amdgpu_test_ib" },
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/0/amdgpu_evict_vram" },
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/0/amdgpu_gfxoff_status" },
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/0/amdgpu_regs2/../amdgpu_gpu_recover" },
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/../../../secret" },
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/0/x/amdgpu_regs" },
+		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/kfd/hang_hws" },
+		{ .kind = PROBE_FILE, .path = "/sys/secret" },
+		{ .kind = PROBE_FILE, .path = "sys/bus/pci/devices/0000:03:00.0/vendor" },
+		{ .kind = PROBE_FILE, .path = PCI "/fw_version/../../../../../secret" },
+		{ .kind = PROBE_FILE, .path = PCI "/vendorx" },
+		{ .kind = PROBE_FILE, .path = PCI },
+		{ .kind = PROBE_FILE, .path = "" },
+		{ .kind = PROBE_FILE, .path = "/dev/kfd" },
+		{ .kind = PROBE_FILE, .path = "/dev/dri/card0" },
+		{ .kind = PROBE_FILE, .path = "/dev/dri/renderD128" },
+		{ .kind = PROBE_FILE, .path = "/proc/1/fd/3" },
+		{ .kind = PROBE_LIST, .path = "/etc" },
+		{ .kind = PROBE_IOCTL, .path = "/dev/dri/renderD128", .request = 0xC0286440 },
+		{ .kind = PROBE_IOCTL, .path = "/dev/dri/renderD128", .request = AMDGPU_INFO_IOCTL, .argument_size = 32 },
+		{ .kind = PROBE_IOCTL, .path = PCI "/vendor", .request = 0xC0282000, .argument_size = 40 },
+		{ .kind = PROBE_IOCTL,
+		  .path = "/sys/kernel/debug/dri/0/amdgpu_regs2",
+		  .request = 0xC0282000,
+		  .argument_size = 4 },
+		{ .kind = PROBE_BANKED,
+		  .path = "/sys/kernel/debug/dri/0/amdgpu_regs2",
+		  .request = 0xC0242000,
+		  .argument_size = 36 },
+	};
+	struct arena a = { 0 };
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct probe p = run_one(&a, bad[i]);
+		if (p.end != PROBE_FORBIDDEN || p.n)
+			fail_msg("%s", bad[i].path);
+	}
+	arena_free(&a);
+}
+
+static void test_allowed(void **state)
+{
+	static const struct probe good[] = {
+		{ .kind = PROBE_READ, .path = "/sys/kernel/debug/dri/0000:03:00.0/amdgpu_ring_gfx_0.0.0" },
+		{ .kind = PROBE_BANKED,
+		  .path = "/sys/kernel/debug/dri/0/amdgpu_regs2",
+		  .request = 0xC02C2001,
+		  .argument_size = 44 },
+		{ .kind = PROBE_BANKED,
+		  .path = "/sys/kernel/debug/dri/0/amdgpu_gprwave",
+		  .request = 0xC0242000,
+		  .argument_size = 36 },
+		{ .kind = PROBE_QUERY, .path = "/dev/dri/renderD128", .argument_size = 32 },
+		{ .kind = PROBE_FILE, .path = PCI "/ip_discovery/die/0/GC/0/base_addr" },
+		{ .kind = PROBE_LIST, .path = PCI "/ip_discovery/die/0/GC" },
+		{ .kind = PROBE_LIST, .path = "/proc" },
+		{ .kind = PROBE_LIST, .path = "/sys/class/drm" },
+		{ .kind = PROBE_LINK, .path = "/proc/1/fd/3" },
+		{ .kind = PROBE_READ, .path = "/proc/1/mem" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		if (!probe_allowed(&good[i]))
+			fail_msg("%s", good[i].path);
+}
+
+static void test_answers(void **state)
+{
+	struct arena a = { 0 };
+	struct probe probes[] = {
+		{ .kind = PROBE_FILE, .path = PCI "/vendor" },
+		{ .kind = PROBE_FILE, .path = PCI "/unique_id" },
+		{ .kind = PROBE_READ, .path = PCI "/config", .offset = 12, .size = 64 },
+		{ .kind = PROBE_READ, .path = PCI "/config", .offset = 2, .size = 4 },
+		{ .kind = PROBE_READ, .path = PCI "/config", .offset = 1ull << 62, .size = 4 },
+		{ .kind = PROBE_FILE, .path = "/sys/secret" },
+		{ .kind = PROBE_LIST, .path = PCI "/fw_version" },
+		{ .kind = PROBE_FILE, .path = PCI "/config", .size = 3 },
+	};
+	struct probe_stuck stuck;
+	struct probe_count count = { 0 };
+	(void)state;
+	probe_run(&a, probes, sizeof(probes) / sizeof(probes[0]), 2000, &stuck, &count);
+	assert_false(stuck.is);
+	assert_int_equal(count.children, 1);
+	assert_true(str_is(probe_text(&probes[0]), "0x1002"));
+	assert_int_equal(probes[1].end, PROBE_FAILED);
+	assert_int_equal(probes[1].error, ENOENT);
+	assert_int_equal(probe_text(&probes[1]).n, 0);
+	assert_string_equal(probes[2].data, "cdef");
+	assert_string_equal(probes[3].data, "2345");
+	assert_int_equal(probes[4].end, PROBE_GOOD);
+	assert_int_equal(probes[4].n, 0);
+	assert_int_equal(probes[5].end, PROBE_FORBIDDEN);
+	assert_true(str_is(probe_text(&probes[6]), "mes_fw_version"));
+	assert_string_equal(probes[7].data, "012");
+	arena_free(&a);
+}
+
+static void test_many(void **state)
+{
+	enum { MANY = 20000 };
+	struct arena a = { 0 };
+	struct probe *probes = mem_alloc(MANY * sizeof(*probes));
+	struct probe_count count = { 0 };
+	(void)state;
+	for (size_t i = 0; i < MANY; i++)
+		probes[i] = (struct probe){
+			.kind = PROBE_READ, .path = "/sys/kernel/debug/dri/0/amdgpu_regs", .offset = i % 4 * 4, .size = 4
+		};
+	probe_run(&a, probes, MANY, 10000, NULL, &count);
+	assert_int_equal(count.children, 1);
+	assert_int_equal(count.operations, MANY);
+	for (size_t i = 0; i < MANY; i++)
+		assert_memory_equal(probes[i].data, "0123456789abcdef" + i % 4 * 4, 4);
+	free(probes);
+	arena_free(&a);
+}
+
+/** A batch that asks for more memory than there is for one is refused. */
+static void test_too_much(void **state)
+{
+	struct arena a = { 0 };
+	struct probe p = run_one(&a, (struct probe){ .kind = PROBE_FILE, .path = PCI "/vendor", .size = SIZE_MAX - 3 });
+	(void)state;
+	assert_int_equal(p.end, PROBE_NOT_MADE);
+	assert_int_equal(p.error, ENOMEM);
+	arena_free(&a);
+}
+
+/** A file system that takes requests and never answers them. */
+static int silent_server(const char *where)
+{
+	char options[64], request[FUSE_MIN_READ_BUFFER + 4096];
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	if (mount("silent", where, "fuse", MS_NOSUID | MS_NODEV, options)) {
+		close(fd);
+		return -1;
+	}
+	pid_t child = fork();
+	if (child) {
+		close(fd);
+		return child;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL); // where an assertion ends the test, those that wait for it end too
+	while (read(fd, request, sizeof(request)) > 0) {
+		const struct fuse_in_header *in = (const struct fuse_in_header *)request;
+		const struct fuse_init_in *init = (const struct fuse_init_in *)(in + 1);
+		if (in->opcode != FUSE_INIT)
+			continue;
+		struct {
+			struct fuse_out_header header;
+			struct fuse_init_out init;
+		} out = { { sizeof(out), 0, in->unique }, { .major = init->major, .minor = init->minor, .max_write = 4096 } };
+		if (write(fd, &out, sizeof(out)) < 0)
+			break;
+	}
+	_exit(0);
+}
+
+static void test_stuck(void **state)
+{
+	make("/sys/bus/pci/devices/0000:04:00.0/x", "");
+	int server = silent_server("/sys/bus/pci/devices/0000:04:00.0");
+	(void)state;
+	if (server < 0)
+		skip();
+	for (int round = 0; round < 2; round++) {
+		struct arena a = { 0 };
+		struct probe dead[] = { { .path = PCI "/vendor" },
+					{ .path = round ? "/sys/bus/pci/devices/0000:04:00.0/vendor" :
+							  "/sys/bus/pci/devices/0000:04:00.0/device" },
+					{ .path = PCI "/device" } };
+		struct probe alive[] = { { .path = PCI "/device" } };
+		struct probe_batch batches[] = { { dead, 3, { 0 } }, { alive, 1, { 0 } }, { dead + 1, 0, { 0 } } };
+		struct probe_count count = { 0 };
+		int64_t start = now_ms();
+		probe_run_all(&a, batches, 3, 300, &count);
+		int64_t took = now_ms() - start;
+		if (took < 290 || took > 1000)
+			fail_msg("took %d ms", (int)took);
+		assert_int_equal(count.children, 2);
+		assert_int_equal(dead[0].end, PROBE_GOOD);
+		assert_int_equal(dead[1].end, PROBE_STUCK);
+		assert_int_equal(dead[2].end, PROBE_NOT_MADE);
+		assert_true(batches[0].stuck.is);
+		assert_true(batches[0].stuck.uninterruptible);
+		assert_true(str_is(batches[0].stuck.at, dead[1].path));
+		if (!access("/proc/self/stack", R_OK) && batches[0].stuck.stack.n)
+			assert_true(str_find(batches[0].stuck.stack, S("fuse")) >= 0);
+		assert_false(batches[1].stuck.is);
+		assert_true(str_is(probe_text(&alive[0]), "0x744c"));
+		arena_free(&a);
+	}
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	while (waitpid(-1, NULL, 0) > 0) // those that were left behind end with the server
+		;
+	umount2("/sys/bus/pci/devices/0000:04:00.0", MNT_DETACH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed),  cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_many),      cmocka_unit_test(test_too_much), cmocka_unit_test(test_stuck),
+	};
+	const struct CMUnitTest without[] = { cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed) };
+	if (own_sys())
+		return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(without, NULL, NULL);
+}
