@@ -5,8 +5,6 @@
 #include "base/arena.h"
 #include "knowledge/know.h"
 
-enum packet_language { PACKETS_PM4, PACKETS_SDMA, PACKETS_MES, PACKETS_AQL, PACKETS_UNKNOWN };
-
 /** The language of a ring by its name: gfx_0.0.0, comp_1.0.0, kiq_0.2.1.0 -> PM4; sdma0, page0 -> SDMA; mes_3.1.0 -> MES. */
 enum packet_language packet_language_of(const struct know *k, struct str ring);
 const char *packet_language_name(enum packet_language l);

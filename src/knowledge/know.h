@@ -246,6 +246,60 @@ struct know_wave_words {
 	bool wgp;
 };
 
+/** The languages of rings; `ring` and `packet` blocks name them pm4, sdma, mes and aql. */
+enum packet_language { PACKETS_PM4, PACKETS_SDMA, PACKETS_MES, PACKETS_AQL, PACKETS_UNKNOWN };
+
+struct know_packet_field;
+enum { KNOW_PACKET_VALUES = 8 };
+
+/** It holds where the field has one of the values; without a field always. */
+struct know_packet_when {
+	const struct know_packet_field *field;
+	size_t n;
+	uint32_t values[KNOW_PACKET_VALUES];
+};
+
+enum know_packet_print { PACKET_NUMBER, PACKET_HEX, PACKET_ADDRESS, PACKET_REGISTER };
+
+struct know_packet_field {
+	struct str name, table; // table: the `names` block of its values; empty
+	unsigned word, high, low;
+	enum know_packet_print print; // an address keeps its low bits as zeros, where the others are shifted down
+	uint32_t plus;
+	bool each;    // again and again until the packet's end
+	bool nonzero; // where it is 0 the packet does not have it
+	bool hidden;  // only other lines need it
+	struct know_packet_when when;
+	struct know_packet_field *next;
+};
+
+struct know_packet_words {
+	const struct know_packet_field *field; // NULL: @plus words
+	uint32_t times, plus;
+	struct know_packet_when when;
+	struct know_packet_words *next;
+};
+
+struct know_packet_waits {
+	struct str say;
+	struct know_packet_when when;
+	struct know_packet_waits *next;
+};
+
+/** A packet of a ring or an indirect buffer. */
+struct know_packet {
+	struct know_head head;
+	enum packet_language language;
+	struct str name;
+	struct know_list *parts; // patterns of gfx names; none: all
+	int type, opcode, sub;   // type: of a header without an opcode; -1: any
+	bool rare;
+	struct know_packet_field *fields;
+	struct know_packet_words *words; // none: as the header says
+	struct know_packet_waits *waits;
+	const struct know_packet_field *ib_address, *ib_words, *ib_vmid, *ib_chain;
+};
+
 struct know_words {
 	struct str *data;
 	size_t len, cap;
@@ -272,6 +326,8 @@ struct know {
 	VEC(struct know_unit *) units;
 	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
 	VEC(struct know_wave_words *) wave_words;
+	VEC(struct know_packet *) packets;
+	VEC(struct know_pair *) rings;   // pattern of names -> language of its packets
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
 	VEC(struct know_pair *) classes; // name -> what it means
@@ -296,6 +352,11 @@ const struct know_part *know_part(const struct know *k, unsigned device, int rev
 const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic);
 /** A block of the hardware by its name, or NULL. */
 const struct know_unit *know_unit(const struct know *k, struct str name);
+/** The packet of this header; NULL where it is not known. With an empty @gfx the first that the opcode fits. */
+const struct know_packet *know_packet(const struct know *k, enum packet_language l, struct str gfx, int type, int opcode,
+				      int sub);
+/** PACKETS_UNKNOWN where the word is none of them. */
+enum packet_language know_packet_language(struct str name);
 /** Name of @number in the table @id; empty where there is none. */
 struct str know_name(const struct know *k, struct str id, int64_t number);
 /** Month 1 to 12 of a (localised, abbreviated) name, or 0. */

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "knowledge/matcher.h"
+#include "knowledge/packet.h"
 
 enum field_kind {
 	FIELD_TEXT,
@@ -641,6 +642,23 @@ static void load_register(struct loader *l, const struct know_block *b)
 	ADD(&l->know->registers, r);
 }
 
+static void load_packet(struct loader *l, const struct know_block *b)
+{
+	struct know_packet *p = packet_parse(&l->know->arena, b, l->problems);
+	if (p)
+		ADD(&l->know->packets, p);
+}
+
+/** ring PATTERN LANGUAGE */
+static void load_ring(struct loader *l, const struct know_block *b)
+{
+	struct know_pair *p = load_pair(l, b);
+	if (p && know_packet_language(p->value) == PACKETS_UNKNOWN)
+		know_problem(l->problems, b->file, b->line, "a ring is: ring PATTERN pm4|sdma|mes|aql");
+	else if (p)
+		vec_push(&l->know->rings, p);
+}
+
 static const struct {
 	const char *name;
 	void (*load)(struct loader *l, const struct know_block *b);
@@ -648,6 +666,7 @@ static const struct {
 	{ "message", load_message }, { "part", load_part },         { "bridge", load_bridge },     { "month", load_month },
 	{ "anchor", load_anchor },   { "names", load_names },       { "register", load_register }, { "class", load_class },
 	{ "desktop", load_desktop }, { "graphics", load_graphics }, { "frame", load_frame },       { "vendor", load_vendor },
+	{ "packet", load_packet },   { "ring", load_ring },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -719,6 +738,15 @@ static void resolve_class(const struct know *k, const struct know_head *head, co
 	}
 }
 
+static void resolve_packet(const struct know *k, const struct know_packet *p, struct know_problems *problems)
+{
+	for (const struct know_packet_field *f = p->fields; f; f = f->next)
+		if (f->table.n && !has_names(k, f->table))
+			know_problem(problems, p->head.file, p->head.line,
+				     "'" STR_FMT "' of field " STR_FMT " is neither a way to print nor a table of names",
+				     STR_ARG(f->table), STR_ARG(f->name));
+}
+
 static int by_name(const void *a, const void *b)
 {
 	return str_cmp((*(struct know_pair *const *)a)->name, (*(struct know_pair *const *)b)->name);
@@ -742,6 +770,8 @@ static void resolve(struct know *k, struct know_problems *problems)
 		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)
 		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
+	for (size_t i = 0; i < k->packets.len; i++)
+		resolve_packet(k, k->packets.data[i], problems);
 }
 
 static void load_text(struct loader *l, const char *file, struct str text)
@@ -855,6 +885,8 @@ void know_free(struct know *k)
 	vec_free(&k->units);
 	vec_free(&k->verdicts);
 	vec_free(&k->wave_words);
+	vec_free(&k->packets);
+	vec_free(&k->rings);
 	vec_free(&k->frames);
 	vec_free(&k->vendors);
 	vec_free(&k->classes);

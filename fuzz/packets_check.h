@@ -1,0 +1,65 @@
+// Decodes a buffer of packets from each of its words, and says what must not be. For the fuzz target and the test.
+#pragma once
+
+#include <stdlib.h>
+
+#include "gpu/packet.h"
+
+static inline const char *packet_complaint(const struct packet *p, size_t n)
+{
+	if (!p->words || p->at >= n || p->words > n - p->at)
+		return "a packet is outside of its buffer";
+	if (p->nfields > PACKET_FIELDS)
+		return "too many fields";
+	if (!p->name.n)
+		return "a packet without a name";
+	if (p->cut && p->words != n - p->at)
+		return "a packet that is cut ends before the buffer";
+	for (size_t i = 0; i < p->nfields; i++)
+		if (!p->fields[i].name.n || p->fields[i].digits > 16)
+			return "a field without a name, or with too many digits";
+	return NULL;
+}
+
+/** From each word on all that is there, and what lies before it. */
+static inline const char *packets_complaint(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *words,
+					    size_t n)
+{
+	struct arena a = { 0 };
+	const char *complaint = NULL;
+	struct packet p;
+	for (size_t at = 0; at < n && !complaint; at++)
+		if (!packet_decode(k, &a, l, gfx, words, n, at, &p))
+			complaint = "a word that is inside is not decoded";
+		else
+			complaint = packet_complaint(&p, n);
+	if (!complaint && packet_decode(k, &a, l, gfx, words, n, n, &p))
+		complaint = "a packet behind the end";
+	for (size_t at = 0; at < n && !complaint; at += n / 8 + 1) {
+		size_t before = packets_before(k, l, gfx, words, n, at, 4), steps = 0;
+		if (before > n)
+			complaint = "packets before are more than the ring";
+		// Those that do not go round the ring's end can be walked.
+		for (size_t i = at - before; before <= at && i < at && !complaint; i += p.words, steps++)
+			if (!packet_decode(k, &a, l, gfx, words, at, i, &p) || !p.known || p.cut || steps == 4)
+				complaint = "no chain of packets leads there";
+	}
+	arena_free(&a);
+	return complaint;
+}
+
+/** The first byte says the language, the second the part; words follow. */
+static inline const char *packets_bytes_complaint(const struct know *k, const uint8_t *data, size_t size)
+{
+	static const char *const parts[] = { "gfx900", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "" };
+	if (size < 2)
+		return NULL;
+	size_t n = (size - 2) / 4;
+	uint32_t *words = malloc(n * sizeof(*words) + 1);
+	if (n)
+		memcpy(words, data + 2, n * sizeof(*words));
+	const char *complaint = packets_complaint(k, data[0] % (PACKETS_UNKNOWN + 1),
+						  str_z(parts[data[1] % (sizeof(parts) / sizeof(parts[0]))]), words, n);
+	free(words);
+	return complaint;
+}

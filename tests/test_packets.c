@@ -1,0 +1,587 @@
+// Packets of each language and generation, written by hand; then any words, of any number.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "packets_check.h"
+
+#define P3(opcode, count) (3u << 30 | (uint32_t)(count) << 16 | (uint32_t)(opcode) << 8)
+#define MES(opcode) (1u | (uint32_t)(opcode) << 4 | 64u << 12)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct fixture {
+	struct know *know;
+	struct arena arena;
+};
+
+static int setup(void **state)
+{
+	static struct fixture f; // a test program's own
+	f.know = know_load(&(struct know_problems){ 0 });
+	*state = &f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	know_free(f->know);
+	arena_free(&f->arena);
+	return 0;
+}
+
+static struct packet decode(struct fixture *f, enum packet_language l, const char *gfx, const uint32_t *words, size_t n)
+{
+	struct packet p;
+	assert_true(packet_decode(f->know, &f->arena, l, str_z(gfx), words, n, 0, &p));
+	assert_null(packet_complaint(&p, n));
+	return p;
+}
+
+static void assert_text(struct str have, const char *want)
+{
+	if (!str_is(have, want))
+		fail_msg("'" STR_FMT "' is not '%s'", STR_ARG(have), want);
+}
+
+static const struct packet_field *field(const struct packet *p, const char *name)
+{
+	for (size_t i = 0; i < p->nfields; i++)
+		if (str_is(p->fields[i].name, name))
+			return &p->fields[i];
+	return NULL;
+}
+
+static void assert_field(const struct packet *p, const char *name, uint64_t value, unsigned digits, const char *text)
+{
+	const struct packet_field *f = field(p, name);
+	if (!f)
+		fail_msg(STR_FMT " has no field '%s'", STR_ARG(p->name), name);
+	assert_int_equal(f->value, value);
+	assert_int_equal(f->digits, digits);
+	assert_text(f->text, text);
+}
+
+static void test_rings(void **state)
+{
+	static const struct {
+		const char *ring;
+		enum packet_language l;
+	} rings[] = {
+		{ "gfx", PACKETS_PM4 },
+		{ "gfx_0.0.0", PACKETS_PM4 },
+		{ "gfx_low", PACKETS_PM4 },
+		{ "comp_1.0.0", PACKETS_PM4 },
+		{ "comp_1.0.0.0", PACKETS_PM4 },
+		{ "kiq_0.2.1.0", PACKETS_PM4 },
+		{ "mes_3.1.0", PACKETS_MES },
+		{ "mes_0.3.1.0", PACKETS_MES },
+		{ "mes_kiq_3.1.0", PACKETS_PM4 },
+		{ "sdma0", PACKETS_SDMA },
+		{ "sdma0.0", PACKETS_SDMA },
+		{ "page0", PACKETS_SDMA },
+		{ "vcn_dec", PACKETS_UNKNOWN },
+		{ "vcn_unified_0", PACKETS_UNKNOWN },
+		{ "jpeg_dec_0", PACKETS_UNKNOWN },
+		{ "vpe", PACKETS_UNKNOWN },
+		{ "", PACKETS_UNKNOWN },
+	};
+	struct fixture *f = *state;
+	for (size_t i = 0; i < COUNT(rings); i++)
+		if (packet_language_of(f->know, str_z(rings[i].ring)) != rings[i].l)
+			fail_msg("ring '%s' is not %s", rings[i].ring, packet_language_name(rings[i].l));
+}
+
+static void test_pm4_ib(void **state)
+{
+	const uint32_t words[] = { P3(0x3f, 2), 0x00010000, 0x7f, 0x123 | 1u << 20 | 5u << 24, 0xdeadbeef };
+	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", words, COUNT(words));
+	assert_text(p.name, "INDIRECT_BUFFER");
+	assert_true(p.known && !p.cut && p.ib_chain);
+	assert_int_equal(p.words, 4);
+	assert_int_equal(p.opcode, 0x3f);
+	assert_int_equal(p.ib_address, 0x7f00010000);
+	assert_int_equal(p.ib_words, 0x123);
+	assert_int_equal(p.ib_vmid, 5);
+	assert_int_equal(p.register_offset, UINT32_MAX);
+	assert_int_equal(p.waits_for.n, 0);
+	assert_field(&p, "address", 0x7f00010000, 16, "");
+	assert_field(&p, "words", 0x123, 0, "");
+	p = decode(*state, PACKETS_PM4, "gfx1100", words, 3);
+	assert_true(p.cut && p.known);
+	assert_int_equal(p.words, 3);
+	assert_int_equal(p.ib_address, 0x7f00010000);
+	assert_int_equal(p.ib_words, 0);
+}
+
+static void test_pm4_waits(void **state)
+{
+	const uint32_t memory[] = { P3(0x3c, 5), 3 | 1 << 4 | 1 << 8, 0x7f00, 0, 3, 0xffffffff, 4 };
+	struct packet p = decode(*state, PACKETS_PM4, "gfx90a", memory, COUNT(memory));
+	assert_text(p.name, "WAIT_REG_MEM");
+	assert_text(p.waits_for, "memory at 0x7f00 to equal 3 (mask 0xffffffff)");
+	assert_field(&p, "engine", 1, 0, "PFP");
+	const uint32_t reg[] = { P3(0x3c, 5), 5, 0x2345, 0, 1, 0x10, 4 };
+	p = decode(*state, PACKETS_PM4, "gfx90a", reg, COUNT(reg));
+	assert_text(p.waits_for, "register 0x2345 to be at least 1 (mask 0x10)");
+	assert_int_equal(p.register_offset, 0x2345);
+	const uint32_t both[] = { P3(0x3c, 5), 3 | 1 << 6, 0x100, 0x200, 4, 4, 4 };
+	p = decode(*state, PACKETS_PM4, "gfx90a", both, COUNT(both));
+	assert_text(p.waits_for, "register 0x200 to equal 4 (mask 0x4), after a write to register 0x100");
+	const uint32_t always[] = { P3(0x3c, 5), 1 << 4, 0x100, 0x200, 4, 4, 4 };
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx90a", always, COUNT(always)).waits_for.n, 0);
+	const uint32_t wide[] = { P3(0x93, 7), 4 | 1 << 4, 0x8, 1, 0, 1, 0, 1, 4 };
+	p = decode(*state, PACKETS_PM4, "gfx1100", wide, COUNT(wide));
+	assert_text(p.waits_for, "memory at 0x100000008 to differ from 4294967296 (mask 0x100000000)");
+	const uint32_t flush[] = { P3(0x46, 0), 7 | 4 << 8 };
+	p = decode(*state, PACKETS_PM4, "gfx1100", flush, COUNT(flush));
+	assert_field(&p, "event", 7, 0, "CS_PARTIAL_FLUSH");
+	assert_text(p.waits_for, "the compute waves before it to end");
+	const uint32_t unmap[] = { P3(0xa3, 4), 2 << 4, 0, 0, 0, 0 };
+	p = decode(*state, PACKETS_PM4, "gfx942", unmap, COUNT(unmap));
+	assert_text(p.waits_for, "all queues to be taken off the GPU");
+	assert_null(field(&p, "pasid"));
+}
+
+static void test_pm4_registers(void **state)
+{
+	static const struct {
+		uint32_t opcode, base;
+	} kinds[] = { { 0x68, 0x2000 }, { 0x69, 0xa000 }, { 0x76, 0x2c00 }, { 0x79, 0xc000 } };
+	for (size_t i = 0; i < COUNT(kinds); i++) {
+		const uint32_t words[] = { P3(kinds[i].opcode, 2), 0x12, 7, 8 };
+		struct packet p = decode(*state, PACKETS_PM4, "gfx1030", words, COUNT(words));
+		assert_int_equal(p.register_offset, kinds[i].base + 0x12);
+		assert_field(&p, "value[0]", 7, 8, "");
+		assert_field(&p, "value[1]", 8, 8, "");
+	}
+	const uint32_t write[] = { P3(0x37, 3), 1 << 20, 0x1a2b, 0, 9 };
+	struct packet p = decode(*state, PACKETS_PM4, "gfx1030", write, COUNT(write));
+	assert_field(&p, "destination", 0, 0, "register");
+	assert_int_equal(p.register_offset, 0x1a2b);
+	assert_null(field(&p, "address"));
+	const uint32_t memory[] = { P3(0x37, 3), 5 << 8, 0x1000, 1, 9 };
+	p = decode(*state, PACKETS_PM4, "gfx1030", memory, COUNT(memory));
+	assert_int_equal(p.register_offset, UINT32_MAX);
+	assert_field(&p, "address", 0x100001000, 16, "");
+	const uint32_t copy[] = { P3(0x40, 4), 5 << 8, 0x77, 0, 0x2000, 0 };
+	p = decode(*state, PACKETS_PM4, "gfx1030", copy, COUNT(copy));
+	assert_int_equal(p.register_offset, 0x77);
+	assert_field(&p, "destination_address", 0x2000, 16, "");
+	const uint32_t type0[] = { 1u << 16 | 0x345, 1, 2 };
+	p = decode(*state, PACKETS_PM4, "gfx1030", type0, COUNT(type0));
+	assert_int_equal(p.register_offset, 0x345);
+	assert_int_equal(p.words, 3);
+}
+
+static void test_pm4_lengths(void **state)
+{
+	const uint32_t alone[] = { P3(0x10, 0x3fff), 1, 2, 3 }, filled[] = { P3(0x10, 1), 1, 2, 3 }, filler[] = { 2u << 30, 0 };
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", alone, COUNT(alone)).words, 1);
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", filled, COUNT(filled)).words, 3);
+	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", filler, COUNT(filler)).words, 1);
+	const uint32_t unknown[] = { P3(0xfe, 1), 1, 2, 3 };
+	struct packet p = decode(*state, PACKETS_PM4, "gfx900", unknown, COUNT(unknown));
+	assert_false(p.known);
+	assert_int_equal(p.words, 3);
+	assert_text(p.name, "opcode 0xfe");
+	const uint32_t reserved[] = { 1u << 30 | 0xfffff, 0 };
+	assert_text(decode(*state, PACKETS_PM4, "gfx900", reserved, COUNT(reserved)).name, "type 1");
+	const uint32_t huge[] = { P3(0x37, 0x3ffe), 0, 0, 0, 0 };
+	p = decode(*state, PACKETS_PM4, "gfx900", huge, COUNT(huge));
+	assert_true(p.cut);
+	assert_int_equal(p.words, 5);
+}
+
+static void test_pm4_generations(void **state)
+{
+	const uint32_t acquire[] = { P3(0x58, 6), 0, 0xffffffff, 0xffffff, 0, 0, 10, 0xc3f1 };
+	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", acquire, COUNT(acquire));
+	assert_field(&p, "gcr_cntl", 0xc3f1, 5, "");
+	p = decode(*state, PACKETS_PM4, "gfx942", acquire, COUNT(acquire));
+	assert_null(field(&p, "gcr_cntl"));
+	const uint32_t release[] = { P3(0x49, 6), 0x14 | 5 << 8 | 0x600 << 12, 2 << 24 | 2u << 29, 0x2000, 0x80, 77, 1, 0 };
+	p = decode(*state, PACKETS_PM4, "gfx1201", release, COUNT(release));
+	assert_field(&p, "event", 0x14, 0, "CACHE_FLUSH_AND_INV_TS_EVENT");
+	assert_field(&p, "gcr_cntl", 0x600, 4, "");
+	assert_field(&p, "address", 0x8000002000, 16, "");
+	assert_field(&p, "data", 0x10000004d, 0, "");
+	assert_field(&p, "interrupt", 2, 0, "interrupt after the write");
+	assert_int_equal(p.waits_for.n, 0);
+	uint32_t map[21] = { P3(0xa1, 19), 0x8001 };
+	map[14] = 0x1234;
+	map[19] = 0x5678;
+	p = decode(*state, PACKETS_PM4, "gfx90a", map, COUNT(map));
+	assert_field(&p, "pasid", 0x8001, 0, "");
+	assert_field(&p, "completion_signal", 0x5678, 16, "");
+	p = decode(*state, PACKETS_PM4, "gfx1030", map, COUNT(map));
+	assert_field(&p, "completion_signal", 0x1234, 16, "");
+	const uint32_t queues[] = { P3(0xa2, 5), 1u << 29 | 4u << 26 | 1u << 21, 0x40 << 2, 0x1000, 0x7f, 0x2000, 0x7f };
+	p = decode(*state, PACKETS_PM4, "gfx1100", queues, COUNT(queues));
+	assert_field(&p, "engine", 4, 0, "graphics");
+	assert_field(&p, "doorbell", 0x40, 7, "");
+	assert_field(&p, "mqd", 0x7f00001000, 16, "");
+	const uint32_t list[] = { P3(0xa5, 2), 0x1000, 0x7f, 0x200 | 1 << 23 | 2 << 24 };
+	p = decode(*state, PACKETS_PM4, "gfx90a", list, COUNT(list));
+	assert_int_equal(p.ib_address, 0x7f00001000);
+	assert_int_equal(p.ib_words, 0x200);
+	assert_int_equal(p.ib_vmid, 0);
+}
+
+static void test_sdma(void **state)
+{
+	const uint32_t poll[] = { 8 | 3 << 28 | 1u << 31, 0x7f00, 1, 5, 0xff, 0xfff << 16 | 10 };
+	struct packet p = decode(*state, PACKETS_SDMA, "gfx1100", poll, COUNT(poll));
+	assert_text(p.name, "POLL_REGMEM");
+	assert_text(p.waits_for, "memory at 0x100007f00 to equal 5 (mask 0xff)");
+	const uint32_t reg[] = { 8 | 3 << 28, 0x123 << 2, 0, 5, 0xff, 10 };
+	p = decode(*state, PACKETS_SDMA, "gfx900", reg, COUNT(reg));
+	assert_text(p.waits_for, "register 0x123 to equal 5 (mask 0xff)");
+	assert_int_equal(p.register_offset, 0x123);
+	const uint32_t flush[] = { 8 | 3 << 28 | 1 << 26, 0x123 << 2, 0x122 << 2, 5, 0xff, 10 };
+	p = decode(*state, PACKETS_SDMA, "gfx900", flush, COUNT(flush));
+	assert_text(p.waits_for, "the flush of the host data path: register 0x123 to equal 5 (mask 0xff)");
+	const uint32_t semaphore[] = { 7, 0x1000, 0x7f }, signal[] = { 7 | 1 << 30, 0x1000, 0x7f };
+	assert_text(decode(*state, PACKETS_SDMA, "gfx900", semaphore, 3).waits_for, "the semaphore at 0x7f00001000");
+	assert_int_equal(decode(*state, PACKETS_SDMA, "gfx900", signal, 3).waits_for.n, 0);
+	const uint32_t ib[] = { 4 | 6 << 16, 0x1000, 0x7f, 0x40, 0, 0 };
+	p = decode(*state, PACKETS_SDMA, "gfx1030", ib, COUNT(ib));
+	assert_text(p.name, "INDIRECT");
+	assert_int_equal(p.ib_address, 0x7f00001000);
+	assert_int_equal(p.ib_words, 0x40);
+	assert_int_equal(p.ib_vmid, 6);
+	const uint32_t write[] = { 14u | 0xfu << 28, 0x345, 9 };
+	assert_int_equal(decode(*state, PACKETS_SDMA, "gfx1030", write, 3).register_offset, 0x345);
+}
+
+static void test_sdma_lengths(void **state)
+{
+	static const struct {
+		const char *gfx, *name;
+		uint32_t header, count; // count: the fourth word
+		size_t words;
+	} packets[] = {
+		{ "gfx900", "NOP", 0, 0, 1 },
+		{ "gfx900", "NOP", 3 << 16, 0, 4 },
+		{ "gfx900", "COPY_LINEAR", 1, 0, 7 },
+		{ "gfx1100", "COPY_LINEAR", 1 | 1 << 27, 0, 9 },
+		{ "gfx1100", "COPY_LINEAR", 1 | 1 << 19, 0, 7 },
+		{ "gfx1201", "COPY_LINEAR", 1 | 1 << 19, 0, 8 },
+		{ "gfx1201", "COPY_LINEAR", 1, 0, 7 },
+		{ "gfx900", "COPY_TILED_SUBWIN", 1 | 5 << 8 | 1 << 19, 0, 14 },
+		{ "gfx1030", "COPY_TILED_SUBWIN", 1 | 5 << 8 | 1 << 19, 0, 17 },
+		{ "gfx1030", "COPY_TILED_SUBWIN", 1 | 5 << 8, 0, 14 },
+		{ "gfx1201", "COPY_TILED_SUBWIN", 1 | 5 << 8 | 1 << 19, 0, 15 },
+		{ "gfx1100", "COPY_T2T", 1 | 6 << 8, 0, 15 },
+		{ "gfx1100", "COPY_LINEAR_SUBWIN", 1 | 4 << 8, 0, 13 },
+		{ "gfx1100", "WRITE_LINEAR", 2, 2, 7 },
+		{ "gfx1100", "FENCE", 5, 0, 4 },
+		{ "gfx1100", "TRAP", 6, 0, 2 },
+		{ "gfx1100", "COND_EXE", 9, 0, 5 },
+		{ "gfx1100", "ATOMIC", 10, 0, 8 },
+		{ "gfx1100", "CONST_FILL", 11, 0, 5 },
+		{ "gfx1100", "PTEPDE_GEN", 12, 0, 10 },
+		{ "gfx1030", "PTEPDE_RMW", 12 | 2 << 8, 0, 7 },
+		{ "gfx1100", "PTEPDE_RMW", 12 | 2 << 8, 0, 8 },
+		{ "gfx1100", "TIMESTAMP_GET_GLOBAL", 13 | 2 << 8, 0, 3 },
+		{ "gfx1100", "PRE_EXE", 15, 0, 2 },
+		{ "gfx942", "DUMMY_TRAP", 16, 0, 2 },
+		{ "gfx1010", "GPUVM_INV", 16, 0, 4 },
+		{ "gfx1010", "GCR_REQ", 17, 0, 5 },
+		{ "gfx1010", "opcode 0x7f.0", 0x7f, 0, 1 },
+	};
+	for (size_t i = 0; i < COUNT(packets); i++) {
+		uint32_t words[32] = { packets[i].header, 0, 0, packets[i].count };
+		struct packet p = decode(*state, PACKETS_SDMA, packets[i].gfx, words, COUNT(words));
+		assert_text(p.name, packets[i].name);
+		if (p.words != packets[i].words)
+			fail_msg("%s of %s has %zu words", packets[i].name, packets[i].gfx, p.words);
+	}
+	uint32_t copy[7] = { 1, 0xffffffff };
+	struct packet p = decode(*state, PACKETS_SDMA, "gfx900", copy, COUNT(copy));
+	assert_field(&p, "count", 1 << 22, 0, "");
+	p = decode(*state, PACKETS_SDMA, "gfx1100", copy, COUNT(copy));
+	assert_field(&p, "count", 1 << 30, 0, "");
+}
+
+static void test_mes(void **state)
+{
+	uint32_t words[64] = { MES(3), 0x1000, 0x2000, 0x7f };
+	struct packet p = decode(*state, PACKETS_MES, "gfx1100", words, COUNT(words));
+	assert_text(p.name, "REMOVE_QUEUE");
+	assert_int_equal(p.words, 64);
+	assert_text(p.waits_for, "the queue at doorbell 0x1000 to be taken off the GPU");
+	assert_field(&p, "gang_context_addr", 0x7f00002000, 16, "");
+	uint32_t add[64] = { MES(2), 0x8001 };
+	add[19] = 0x11, add[20] = 0x22, add[27] = 1, add[28] = 2;
+	p = decode(*state, PACKETS_MES, "gfx1100", add, COUNT(add));
+	assert_field(&p, "mqd_addr", 0x2200000011, 16, "");
+	assert_field(&p, "queue_type", 1, 0, "COMPUTE");
+	p = decode(*state, PACKETS_MES, "gfx1200", add, COUNT(add));
+	assert_field(&p, "mqd_addr", 0x22, 16, "");
+	assert_field(&p, "queue_type", 2, 0, "SDMA");
+	const uint32_t misc[] = { MES(14) - (64u << 12) + (12u << 12), 4, 0, 0, 0, 0, 0, 3, 0xff, 0x55, 0x66, 0 };
+	p = decode(*state, PACKETS_MES, "gfx1151", misc, COUNT(misc));
+	assert_int_equal(p.words, 12);
+	assert_field(&p, "operation", 4, 0, "WAIT_REG_MEM");
+	assert_text(p.waits_for, "register 0x55 to equal 3 (mask 0xff)");
+	assert_int_equal(p.register_offset, 0x55);
+	const uint32_t config[] = { MES(14) - (64u << 12) + (3u << 12), 8, 0 };
+	p = decode(*state, PACKETS_MES, "gfx1100", config, COUNT(config));
+	assert_field(&p, "operation", 8, 0, "CHANGE_CONFIG");
+	p = decode(*state, PACKETS_MES, "gfx1200", config, COUNT(config));
+	assert_field(&p, "operation", 8, 0, "QUERY_HUNG_ENGINE_ID");
+	const uint32_t empty[] = { 0, 0 };
+	p = decode(*state, PACKETS_MES, "gfx1100", empty, COUNT(empty));
+	assert_int_equal(p.words, 1);
+	assert_text(p.name, "EMPTY");
+	const uint32_t none[] = { 1u | 3u << 4 };
+	assert_int_equal(decode(*state, PACKETS_MES, "gfx1100", none, COUNT(none)).words, 1);
+}
+
+static void test_aql(void **state)
+{
+	const uint32_t dispatch[16] = { 2 | 1 << 8 | 2 << 9 | 1 << 11 | 3 << 16,
+					64 | 2 << 16,
+					1,
+					1024,
+					2,
+					1,
+					0,
+					4096,
+					0x1000,
+					0x7f,
+					0x2000,
+					0x7f,
+					0,
+					0,
+					0x3000,
+					0x7f };
+	struct packet p = decode(*state, PACKETS_AQL, "gfx942", dispatch, 16);
+	assert_text(p.name, "kernel_dispatch");
+	assert_int_equal(p.words, 16);
+	assert_int_equal(p.ib_address, 0x7f00001000);
+	assert_int_equal(p.ib_words, 0);
+	assert_text(p.waits_for, "the packets before it to end");
+	assert_field(&p, "acquire", 2, 0, "system");
+	assert_field(&p, "release", 1, 0, "agent");
+	assert_field(&p, "workgroup_y", 2, 0, "");
+	assert_field(&p, "grid_x", 1024, 0, "");
+	assert_field(&p, "lds_bytes", 4096, 0, "");
+	assert_field(&p, "completion_signal", 0x7f00003000, 16, "");
+	uint32_t barrier[16] = { 3, 0, 0, 0, 0x100, 0, 0, 0, 0x200 };
+	p = decode(*state, PACKETS_AQL, "gfx942", barrier, 16);
+	assert_text(p.name, "barrier_and");
+	assert_text(p.waits_for, "signal 0x100 to be 0, signal 0x200 to be 0");
+	barrier[0] = 5;
+	barrier[2] = 0x50;
+	p = decode(*state, PACKETS_AQL, "gfx942", barrier, 16);
+	assert_text(p.waits_for, "signal 0x50 to be 0, or signal 0x100 to be 0, or signal 0x200 to be 0");
+	const uint32_t nothing[16] = { 3 };
+	assert_int_equal(decode(*state, PACKETS_AQL, "gfx942", nothing, 16).waits_for.n, 0);
+	const uint32_t ib[16] = { 1 << 16, P3(0x3f, 2), 0x1000, 0x7f, 0x40 | 1 << 23, 10 };
+	p = decode(*state, PACKETS_AQL, "gfx942", ib, 16);
+	assert_text(p.name, "pm4_ib");
+	assert_int_equal(p.ib_address, 0x7f00001000);
+	assert_int_equal(p.ib_words, 0x40);
+	const uint32_t value[16] = { 2 << 16, 0, 0x100, 0, 7, 0, 0xff, 0, 3 };
+	p = decode(*state, PACKETS_AQL, "gfx942", value, 16);
+	assert_text(p.waits_for, "signal 0x100 to be at least 0x7 (mask 0xff)");
+	const uint32_t invalid[16] = { 1 };
+	assert_text(decode(*state, PACKETS_AQL, "gfx942", invalid, 16).name, "invalid");
+}
+
+static void test_unknown_language(void **state)
+{
+	const uint32_t words[] = { 0x12345678, 1 };
+	struct packet p = decode(*state, PACKETS_UNKNOWN, "gfx1100", words, COUNT(words));
+	assert_false(p.known);
+	assert_int_equal(p.words, 1);
+}
+
+/** What the driver writes for a submission, again and again, with the ring's end in the middle. */
+static size_t fill_ring(uint32_t *ring, size_t n, size_t begin, size_t times)
+{
+	const uint32_t job[] = { P3(0x3c, 5),
+				 3 | 1 << 4,
+				 0x3000,
+				 0,
+				 76,
+				 0xffffffff,
+				 4,
+				 P3(0x3f, 2),
+				 0x10000,
+				 0,
+				 0x400 | 3 << 24,
+				 P3(0x49, 6),
+				 0x14 | 5 << 8,
+				 2 << 24 | 2u << 29,
+				 0x2000,
+				 0,
+				 77,
+				 0,
+				 0,
+				 P3(0x10, 0x3fff),
+				 P3(0x10, 0x3fff) };
+	for (size_t i = 0; i < times * COUNT(job); i++)
+		ring[(begin + i) % n] = job[i % COUNT(job)];
+	return (begin + times * COUNT(job)) % n;
+}
+
+static void test_before(void **state)
+{
+	struct fixture *f = *state;
+	enum { JOB = 21, RING = 256 };
+	uint32_t ring[RING] = { 0 };
+	size_t rptr = fill_ring(ring, RING, RING - 30, 4);
+	static const size_t back[] = { 0, 1, 2, 10, 14, 21, 22, 23, 31 };
+	for (size_t i = 0; i < COUNT(back); i++)
+		assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, rptr, i), back[i]);
+	// The wait and the IB of the job that is stuck.
+	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, (rptr + RING - 10) % RING, 2), 11);
+	// More than there are: all of the four jobs; the rest of the ring is zeros.
+	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, rptr, 1000), 4 * JOB);
+	// The first job on a fresh ring: the zeros at the end of its fence are no packets.
+	memset(ring, 0, sizeof(ring));
+	rptr = fill_ring(ring, RING, 0, 1) - 2;
+	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, rptr, 3), 19);
+	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, RING, 3), 0);
+	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), NULL, 0, 0, 3), 0);
+}
+
+static void test_before_sdma(void **state)
+{
+	struct fixture *f = *state;
+	// Zeros are NOPs here: those inside of packets must not be taken for such.
+	const uint32_t job[] = { 8 | 3 << 28 | 1u << 31,
+				 0x7f00,
+				 0,
+				 5,
+				 0xffffffff,
+				 0xfff << 16 | 10,
+				 4 | 6 << 16,
+				 0x1000,
+				 0,
+				 0x40,
+				 0,
+				 0,
+				 5,
+				 0x2000,
+				 0,
+				 7,
+				 6,
+				 0 };
+	uint32_t ring[8 * COUNT(job)];
+	for (size_t i = 0; i < COUNT(ring); i++)
+		ring[i] = job[i % COUNT(job)];
+	static const size_t back[] = { 0, 2, 6, 12, 18, 20 };
+	for (size_t i = 0; i < COUNT(back); i++)
+		assert_int_equal(packets_before(f->know, PACKETS_SDMA, S("gfx1030"), ring, COUNT(ring), 5 * COUNT(job), i),
+				 back[i]);
+	const uint32_t aql[64] = { 2, [16] = 3, [32] = 1, [48] = 1 };
+	assert_int_equal(packets_before(f->know, PACKETS_AQL, S("gfx942"), aql, 64, 32, 2), 32);
+}
+
+static void load(const char *name, struct text *ret)
+{
+	char path[512], chunk[4096];
+	snprintf(path, sizeof(path), "%s/packets/%s", SEEDS, name);
+	FILE *f = fopen(path, "rb");
+	assert_non_null(f);
+	for (size_t n; (n = fread(chunk, 1, sizeof(chunk), f));)
+		text_add(ret, (struct str){ chunk, n });
+	fclose(f);
+}
+
+static void try_bytes(const struct know *k, const char *what, size_t at, const struct text *bytes, size_t n)
+{
+	const char *complaint = packets_bytes_complaint(k, (const uint8_t *)bytes->p, n);
+	if (complaint)
+		fail_msg("%s, %zu: %s", what, at, complaint);
+}
+
+static const char *const seeds[] = { "pm4-gfx1100", "pm4-gfx90a",  "sdma-gfx1030", "sdma-gfx900",
+				     "mes-gfx1100", "mes-gfx1201", "aql" };
+
+/** Every packet of a seed is known and whole. */
+static void test_seeds(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const parts[] = { "gfx1100", "gfx90a", "gfx1030", "gfx900", "gfx1100", "gfx1201", "gfx942" };
+	for (size_t i = 0; i < COUNT(seeds); i++) {
+		struct text t = { 0 };
+		struct packet p;
+		load(seeds[i], &t);
+		size_t n = (t.n - 2) / 4;
+		uint32_t *words = mem_alloc(n * sizeof(*words));
+		memcpy(words, t.p + 2, n * sizeof(*words));
+		for (size_t at = 0; at < n; at += p.words) {
+			assert_true(packet_decode(f->know, &f->arena, (enum packet_language)t.p[0], str_z(parts[i]), words, n,
+						  at, &p));
+			if (!p.known || p.cut)
+				fail_msg("%s: " STR_FMT " at word %zu", seeds[i], STR_ARG(p.name), at);
+		}
+		free(words);
+		text_free(&t);
+	}
+}
+
+static void test_cut_and_changed(void **state)
+{
+	struct fixture *f = *state;
+	for (size_t i = 0; i < COUNT(seeds); i++) {
+		struct text t = { 0 };
+		load(seeds[i], &t);
+		for (size_t n = 2; n <= t.n; n += 4)
+			try_bytes(f->know, seeds[i], n, &t, n);
+		for (size_t at = 0; at < t.n; at += 3) {
+			t.p[at] = (char)(t.p[at] ^ 0xff);
+			try_bytes(f->know, seeds[i], at, &t, t.n);
+			t.p[at] = (char)(t.p[at] ^ 0xff);
+		}
+		text_free(&t);
+	}
+}
+
+static void test_any_words(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t random = 0x9e3779b97f4a7c15;
+	struct text t = { 0 };
+	for (size_t round = 0; round < 200; round++) {
+		text_clear(&t);
+		for (size_t i = 0; i < 2 + 4 * (round % 97); i++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			// Half of the words are small, so that opcodes occur.
+			char c = (char)(random >> 56);
+			text_add(&t, (struct str){ i % 4 > 1 && random >> 32 & 1 ? "" : &c, 1 });
+		}
+		try_bytes(f->know, "any words", round, &t, t.n);
+	}
+	text_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rings),
+		cmocka_unit_test(test_pm4_ib),
+		cmocka_unit_test(test_pm4_waits),
+		cmocka_unit_test(test_pm4_registers),
+		cmocka_unit_test(test_pm4_lengths),
+		cmocka_unit_test(test_pm4_generations),
+		cmocka_unit_test(test_sdma),
+		cmocka_unit_test(test_sdma_lengths),
+		cmocka_unit_test(test_mes),
+		cmocka_unit_test(test_aql),
+		cmocka_unit_test(test_unknown_language),
+		cmocka_unit_test(test_before),
+		cmocka_unit_test(test_before_sdma),
+		cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_cut_and_changed),
+		cmocka_unit_test(test_any_words),
+	};
+	return cmocka_run_group_tests_name("packets", tests, setup, teardown);
+}
