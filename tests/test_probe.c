@@ -161,6 +161,34 @@ static void test_answers(void **state)
 	arena_free(&a);
 }
 
+/** What an answer says may end the batch, or leave out what is next. */
+static void test_unless(void **state)
+{
+	struct arena a = { 0 };
+	struct probe_count count = { 0 };
+	(void)state;
+	for (size_t skips = 0; skips < 5; skips++) {
+		for (int at = 0; at < 2; at++) {
+			struct probe p[4] = { { .kind = PROBE_FILE,
+						.path = PCI "/config",
+						.unless = S("1234"),
+						.unless_at = (size_t)at,
+						.skips = skips == 4 ? SIZE_MAX : skips } };
+			for (size_t i = 1; i < 4; i++)
+				p[i] = (struct probe){ .kind = PROBE_FILE, .path = PCI "/vendor" };
+			probe_run(&a, p, 4, 2000, NULL, &count);
+			assert_int_equal(p[0].end, PROBE_GOOD);
+			for (size_t i = 1; i < 4; i++)
+				assert_int_equal(p[i].end, at && i <= skips ? PROBE_NOT_MADE : PROBE_GOOD);
+		}
+	}
+	struct probe cut[2] = { { .kind = PROBE_FILE, .path = PCI "/vendor", .unless = S("2\n3"), .unless_at = 5, .skips = 1 },
+				{ .kind = PROBE_FILE, .path = PCI "/vendor" } };
+	probe_run(&a, cut, 2, 2000, NULL, &count);
+	assert_int_equal(cut[1].end, PROBE_GOOD);
+	arena_free(&a);
+}
+
 static void test_many(void **state)
 {
 	enum { MANY = 20000 };
@@ -269,8 +297,9 @@ static void test_stuck(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed),  cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_many),      cmocka_unit_test(test_too_much), cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed), cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_unless),    cmocka_unit_test(test_many),    cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_stuck),
 	};
 	const struct CMUnitTest without[] = { cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed) };
 	if (own_sys())

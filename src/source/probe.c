@@ -187,6 +187,18 @@ static void do_probe(struct work *w, const struct probe *p, const struct probe *
 	ret->end = n < 0 ? PROBE_FAILED : PROBE_GOOD;
 }
 
+/** How many operations behind this one are not to be made. */
+static size_t skipped_behind(const struct work *w, size_t i)
+{
+	const struct probe *p = &w->probes[i];
+	const struct answer *a = &w->room->answers[i];
+	size_t left = w->n - i - 1;
+	if (!p->unless.n || a->end != PROBE_GOOD || p->unless_at > a->n || p->unless.n > a->n - p->unless_at ||
+	    memcmp((const char *)w->room + a->at + p->unless_at, p->unless.p, p->unless.n) != 0)
+		return 0;
+	return p->skips < left ? p->skips : left;
+}
+
 /** The child. A descriptor that it keeps would stay open for as long as it is stuck: who reads unhang's output waits for its end. */
 static void do_batch(int pipe, const void *ctx)
 {
@@ -205,6 +217,7 @@ static void do_batch(int pipe, const void *ctx)
 		w.room->current = i;
 		do_probe(&w, &w.probes[i], last, &fd, &w.room->answers[i]);
 		last = &w.probes[i];
+		i += skipped_behind(&w, i);
 	}
 }
 

@@ -40,6 +40,9 @@ struct probe {
 	const void *argument;
 	size_t argument_size;
 	size_t size; // most bytes; 0: a page
+	/** Where the answer has these bytes at @unless_at, the next @skips operations are not made. */
+	struct str unless;
+	size_t unless_at, skips;
 	// answers, in the arena that probe_run() was given
 	enum probe_end end;
 	int error;
