@@ -48,7 +48,7 @@ const struct values *wave_values(struct target *t, struct arena *a, const struct
 		*data = w->hwregs[i];
 		next_value(v, &n, "system", l->registers[i], 8, 1, data);
 	}
-	struct wave_block last = { w->sgprs.address + 4 * (named - 2), 2 };
+	struct wave_block last = { .address = w->sgprs.address + 4 * (named - 2), .count = 2, .wave = w->sgprs.wave };
 	if (named >= 2 && wave_registers(t, &last, 1, vcc))
 		add_named(a, v, &n, "vcc", 16, vcc[0] | (uint64_t)vcc[1] << 32);
 	add_block(t, a, v, &n, "scalar", 's', &w->sgprs, 1);

@@ -414,6 +414,7 @@ static void answer(struct core_target *t, struct request *r)
 		if (!core_read(&t->core, r->address, r->to, r->size))
 			r->answer = ANSWER_ABSENT;
 		break;
+	case REQUEST_WAVE_REGISTERS:
 	case REQUEST_REGISTER:
 	case REQUEST_RINGS:
 	case REQUEST_FENCES:

@@ -14,6 +14,8 @@ struct gate {
 	bool open;
 	struct str why_not; // as a phrase: `it is asleep (runtime_status suspended)`; empty
 	bool reset, gfxoff, asleep, off_bus, refused;
+	bool stuck; // a look at it did not return
+	bool ones;  // its registers read all ones
 };
 
 struct gate target_gate(struct target *t);
@@ -36,9 +38,10 @@ enum {
 	WAVE_WORDS_MOST = 32,
 	DEBUGFS_BROADCAST = 0x3ff,
 };
-/** Positions in amdgpu_regs, amdgpu_wave and amdgpu_gpr. */
+/** Positions in amdgpu_regs, amdgpu_wave and amdgpu_gpr. A wave's place is as wave_slot_asked() gives it. */
 uint64_t debugfs_register_position(uint32_t address, const struct bank *b);
-uint64_t debugfs_wave_position(const struct wave_slot *s);
+uint64_t debugfs_wave_position(const struct wave_slot *asked);
+uint64_t debugfs_gpr_position(const struct wave_slot *asked, bool vector, unsigned lane);
 
 /** The state of amdgpu_regs2, as its two ioctls take it, and of amdgpu_gprwave. All words of 32 bits, no padding. */
 struct regs2_state {
@@ -72,6 +75,7 @@ struct wave_slot wave_slot_meant(const struct wave_words *w, const struct wave_s
  * @ret_word is an index of @names; false where the part has no such value. */
 bool wave_bits_of(const struct know *k, struct str gfx, struct str name, size_t *ret_word, unsigned *ret_high,
 		  unsigned *ret_low);
-/** A wave from the words of an answer, whose first is the type. false: no wave is in the slot. */
-bool wave_from_words(const struct know *k, struct str gfx, const uint32_t *words, size_t n, const struct wave_slot *slot,
-		     struct wave *ret);
+/** A wave from the words of an answer, whose first is the type, by the layout for words (layout.h). false: no wave is in the slot. */
+struct wave_layout;
+bool wave_from_words(const struct wave_words *w, const struct wave_layout *l, const uint32_t *words, size_t n,
+		     const struct wave_slot *slot, struct wave *ret);

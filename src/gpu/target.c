@@ -85,7 +85,9 @@ void target_close(struct target *t)
 
 bool wave_registers(struct target *t, const struct wave_block *b, unsigned lanes, uint32_t *ret)
 {
-	return target_memory(t, b->address, ret, (size_t)b->count * lanes * sizeof(*ret));
+	size_t size = (size_t)b->count * lanes * sizeof(*ret);
+	struct request r = { .kind = REQUEST_WAVE_REGISTERS, .block = b, .lanes = lanes, .to = ret, .size = size };
+	return b->wave ? target_ask(t, &r) == ANSWER_GIVEN : target_memory(t, b->address, ret, size);
 }
 
 bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret)

@@ -51,6 +51,8 @@ enum { SHARED_LANES = 32 }; // of VGPRs that two halves of a wave share
 struct wave_block {
 	uint64_t address;
 	unsigned count; // of 32-bit registers (of each lane), or bytes
+	bool vector;    // of a wave on the GPU: VGPRs, else SGPRs
+	size_t wave; // id of the wave on the GPU that it belongs to: address counts inside its registers; 0: it lies in memory
 };
 
 /** Where a wave is on the GPU. */
@@ -172,6 +174,7 @@ enum request_kind {
 	REQUEST_CODE,
 	REQUEST_MAP,
 	REQUEST_MEMORY,
+	REQUEST_WAVE_REGISTERS, // of a wave on the GPU
 	REQUEST_REGISTER,
 	REQUEST_RINGS,
 	REQUEST_FENCES, // of a live GPU reading them completes fences
@@ -186,6 +189,9 @@ struct request {
 	const struct reg *reg;
 	struct bank bank;
 	uint32_t value;
+	// REQUEST_WAVE_REGISTERS; to and size as below
+	const struct wave_block *block;
+	unsigned lanes;
 	// REQUEST_MEMORY
 	uint64_t address;
 	size_t size;

@@ -104,7 +104,7 @@ static void jw_addresses(struct json *j, struct listing *l, size_t i)
 
 static void jw_registers(struct json *j, struct target *t, const struct wave *w)
 {
-	struct wave_block words = { w->lds.address, w->lds.count / 4 };
+	struct wave_block words = { .address = w->lds.address, .count = w->lds.count / 4 };
 	jw_key(j, "hardware_registers");
 	jw_open(j, '{');
 	for (size_t i = 0; i < w->layout->nregisters; i++) {
@@ -309,7 +309,7 @@ static void text_block(struct listing *l, const char *name, const struct wave_bl
 static void text_registers(struct listing *l, const struct wave *w)
 {
 	FILE *out = l->look->out;
-	struct wave_block words = { w->lds.address, w->lds.count / 4 };
+	struct wave_block words = { .address = w->lds.address, .count = w->lds.count / 4 };
 	for (size_t i = 0; i < w->layout->nregisters; i++)
 		fprintf(out, "%s%16.*s: %08x", i % 4 ? "" : i ? "\n" : "", STR_ARG(w->layout->registers[i]), w->hwregs[i]);
 	fputc('\n', out);

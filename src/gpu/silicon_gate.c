@@ -1,0 +1,148 @@
+// When it is safe to look. What wakes the GPU up, waits for a reset or reads a register comes after what tells that it may.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/child.h"
+#include "gpu/silicon_parts.h"
+
+static const struct str ones = { "\xff\xff\xff\xff", 4 };
+static const struct str gfxoff_allowed = { "\x01\0\0\0", 4 };
+
+/** What a look that does not return waits for, by a function of its stack. */
+static const struct {
+	const char *function;
+	bool reset, power;
+} waits[] = {
+	{ "smu_", .power = true },        { "amdgpu_gfx_off_ctrl", .power = true },
+	{ "amdgpu_dpm_", .power = true }, { "down_read", .reset = true },
+	{ "rwsem_", .reset = true },      { "rpm_resume", .power = true },
+};
+
+struct gate_probes {
+	size_t runtime, config, query, gfxoff; // SIZE_MAX: it was not asked
+};
+
+static struct gate shut(struct str why) { return (struct gate){ .why_not = why }; }
+
+static const struct probe *made(const struct batch *b, size_t i) { return i < b->probes.len ? &b->probes.data[i] : NULL; }
+
+static bool says(const struct probe *p, struct str bytes)
+{
+	return p && p->end == PROBE_GOOD && p->n >= bytes.n && !memcmp(p->data, bytes.p, bytes.n);
+}
+
+static bool failed(const struct probe *p, int error) { return p && p->end == PROBE_FAILED && p->error == error; }
+
+static struct gate_probes plan(struct batch *b, struct wanted_list *wanted)
+{
+	struct silicon *t = b->t;
+	struct gate_probes at = { .query = SIZE_MAX, .gfxoff = SIZE_MAX };
+	at.runtime = batch_add(
+		b,
+		(struct probe){
+			.kind = PROBE_FILE, .path = t->runtime_status, .size = 64, .unless = S("suspend"), .skips = SIZE_MAX });
+	at.config = batch_add(
+		b, (struct probe){ .kind = PROBE_READ, .path = t->config, .size = 4, .unless = ones, .skips = SIZE_MAX });
+	if (t->render && t->status_address && !t->broken[WAY_RENDER]) {
+		struct probe query = registers_query(b, t->status_address, 1);
+		query.unless = ones;
+		query.skips = SIZE_MAX;
+		at.query = batch_add(b, query);
+	}
+	if (wanted)
+		registers_plan(b, wanted, true);
+	if (t->gfxoff)
+		at.gfxoff = batch_add(b, (struct probe){ .kind = PROBE_READ, .path = t->gfxoff, .size = 4 });
+	return at;
+}
+
+void gate_guard(struct batch *b)
+{
+	batch_add(b,
+		  (struct probe){
+			  .kind = PROBE_READ, .path = b->t->gfxoff, .size = 4, .unless = gfxoff_allowed, .skips = SIZE_MAX });
+}
+
+/** A look did not return: for what it waits. Two files that take no lock of a reset tell where the stack does not. */
+static struct gate judge_stuck(struct silicon *t)
+{
+	struct gate g = { .stuck = true };
+	struct batch b = { .t = t };
+	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits) && !g.reset && !g.gfxoff; i++)
+		if (str_find(t->stuck.stack, str_z(waits[i].function)) >= 0 ||
+		    str_find(t->stuck.wchan, str_z(waits[i].function)) >= 0) {
+			g.reset = waits[i].reset;
+			g.gfxoff = waits[i].power;
+		}
+	const char *busy = arena_z(&b.arena, arena_printf(&b.arena, STR_FMT "/gpu_busy_percent", STR_ARG(t->device->sysfs)));
+	if (t->gfxoff)
+		batch_add(&b, (struct probe){ .kind = PROBE_READ, .path = t->gfxoff, .size = 4 });
+	batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = busy, .size = 64 });
+	struct probe_stuck first = t->stuck;
+	if (!g.reset && !g.gfxoff) {
+		batch_run(&b, SILICON_QUERY_MS);
+		t->stuck = first;
+		g.gfxoff = t->gfxoff && says(&b.probes.data[0], gfxoff_allowed);
+		g.reset = !g.gfxoff && failed(&b.probes.data[b.probes.len - 1], EPERM);
+	}
+	batch_free(&b);
+	g.why_not = g.reset  ? S("a reset is in progress: the driver holds its lock") :
+		    g.gfxoff ? S("it does not wake up: the driver waits for its power controller (SMU)") :
+			       arena_printf(&t->arena, "a look at it did not return in %d ms (" STR_FMT ")", SILICON_QUERY_MS,
+					    STR_ARG(t->stuck.at));
+	return g;
+}
+
+static struct gate judge(struct batch *b, const struct gate_probes *at)
+{
+	struct silicon *t = b->t;
+	const struct probe *query = made(b, at->query), *gfxoff = made(b, at->gfxoff);
+	struct gate g = { 0 };
+	if (says(made(b, at->runtime), S("suspend"))) {
+		g = shut(S("it is asleep (runtime_status suspended)"));
+		g.asleep = true;
+	} else if (says(made(b, at->config), ones) || failed(query, ENODEV)) {
+		g = shut(S("it is off the bus: its configuration space reads all ones"));
+		g.off_bus = true;
+		if (failed(query, ENODEV))
+			g.why_not = S("the driver says that it is gone");
+	} else if (says(query, ones)) {
+		g = shut(S("its registers read all ones"));
+		g.ones = true;
+	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {
+		g = shut(S("debugfs may not be read: that wants root"));
+		g.refused = true;
+	} else if (gfxoff->end == PROBE_GOOD && gfxoff->n == 4 && get_u32(gfxoff->data)) {
+		g = shut(S("it may switch itself off at any moment (GFXOFF is on)"));
+		g.gfxoff = true;
+	} else if (gfxoff->end != PROBE_GOOD && !failed(gfxoff, ENOENT)) {
+		g = shut(arena_printf(&t->arena, "%s cannot be read: %s", gfxoff->path, strerror(gfxoff->error)));
+		g.refused = true;
+	} else {
+		g.open = true;
+	}
+	return g;
+}
+
+void gate_pass(struct silicon *t, struct wanted_list *wanted)
+{
+	bool wants = wanted && registers_left(wanted, true);
+	if (t->device->off_bus) {
+		t->gate = shut(S("it is off the bus: its configuration space reads all ones"));
+		t->gate.off_bus = true;
+		return;
+	}
+	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && now_ms() - t->gate_time < SILICON_GATE_MS))
+		return;
+	struct batch b = { .t = t };
+	struct gate_probes at = plan(&b, wanted);
+	batch_run(&b, SILICON_QUERY_MS);
+	if (wanted)
+		registers_take(&b, wanted, true);
+	t->render_dead |= b.late;
+	t->gate = b.late ? judge_stuck(t) : judge(&b, &at);
+	t->gate.open &= !t->debugfs_dead;
+	t->gate_time = now_ms();
+	batch_free(&b);
+}

@@ -1,0 +1,169 @@
+// Rings of the driver and their fences.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "gpu/silicon_parts.h"
+
+enum {
+	RING_HEAD = 12,
+	RING_MOST = (1 << 20) + RING_HEAD, // bytes
+	RINGS_MOST = 256,
+	NAMES_MOST = 64 << 10,
+	FENCES_MOST = 64 << 10,
+};
+
+/** Rings whose positions are registers of their block; those of the others lie in memory. */
+static const char *const of_registers[] = { "vcn*", "jpeg*", "uvd*", "vce*", "vpe*", "umsch*" };
+/** It is not laid out as a ring of words. */
+static const char cper[] = "cper";
+
+static bool reads_registers(struct str name)
+{
+	for (size_t i = 0; i < sizeof(of_registers) / sizeof(*of_registers); i++)
+		if (str_glob(str_z(of_registers[i]), name))
+			return true;
+	return false;
+}
+
+bool ring_parse(struct arena *a, struct str name, const char *bytes, size_t n, struct ring *ret)
+{
+	if (n < RING_HEAD + 4)
+		return false;
+	size_t words = (n - RING_HEAD) / 4;
+	uint32_t *copy = arena_alloc(a, 4 * words);
+	memcpy(copy, bytes + RING_HEAD, 4 * words);
+	*ret = (struct ring){ .name = arena_str(a, name),
+			      .rptr = get_u32(bytes),
+			      .wptr = get_u32(bytes + 4),
+			      .driver_wptr = get_u32(bytes + 8),
+			      .n = words,
+			      .words = copy };
+	return ret->rptr < words && ret->wptr < words && ret->driver_wptr < words;
+}
+
+/** The names behind amdgpu_ring_, one per line. */
+static void list_rings(struct silicon *t)
+{
+	struct batch b = { .t = t };
+	struct text names = { 0 };
+	batch_add(&b, (struct probe){ .kind = PROBE_LIST, .path = arena_z(&b.arena, t->device->debugfs), .size = NAMES_MOST });
+	batch_run(&b, SILICON_QUERY_MS);
+	struct str rest = probe_text(&b.probes.data[0]), name;
+	while (rest.n) {
+		struct str file = str_split(&rest, '\n');
+		if (str_behind(file, S("amdgpu_ring_"), &name) && name.n && !str_starts(name, str_z(cper)))
+			text_printf(&names, STR_FMT "\n", STR_ARG(name));
+	}
+	t->ring_names = arena_str(&t->arena, text_str(&names));
+	t->rings_listed = b.probes.data[0].end == PROBE_GOOD;
+	text_free(&names);
+	batch_free(&b);
+}
+
+/** Reads those whose positions are registers, or the others; returns how many there are in @ret. */
+static size_t read_rings(struct silicon *t, bool registers, struct ring *ret, size_t most)
+{
+	struct batch b = { .t = t };
+	struct str rest = t->ring_names, names[RINGS_MOST];
+	size_t n = 0, good = 0;
+	if (registers)
+		gate_guard(&b);
+	size_t at = b.probes.len;
+	while (rest.n && n < most) {
+		struct str name = str_split(&rest, '\n');
+		if (reads_registers(name) != registers)
+			continue;
+		char file[80];
+		snprintf(file, sizeof(file), "amdgpu_ring_" STR_FMT, STR_ARG(str_cut(name, 60)));
+		names[n++] = name;
+		batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = silicon_file(t, &b.arena, file), .size = RING_MOST });
+	}
+	if (n)
+		batch_run(&b, registers ? SILICON_LOOK_MS : SILICON_QUERY_MS);
+	for (size_t i = 0; i < n; i++) {
+		const struct probe *p = &b.probes.data[at + i];
+		good += p->end == PROBE_GOOD && ring_parse(&t->arena, names[i], p->data, p->n, &ret[good]);
+	}
+	batch_free(&b);
+	return good;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return str_cmp(((const struct ring *)a)->name, ((const struct ring *)b)->name);
+}
+
+/** Positions in memory are read whatever the GPU does, as long as it does not sleep. */
+void rings_answer(struct silicon *t, struct request *r)
+{
+	r->answer = ANSWER_REFUSED;
+	gate_pass(t, NULL);
+	if (t->gate.asleep || !t->device->debugfs.n)
+		return;
+	if (!t->rings_listed)
+		list_rings(t);
+	if (!t->rings_listed)
+		return;
+	struct ring *rings = arena_alloc(&t->arena, RINGS_MOST * sizeof(*rings));
+	size_t n = read_rings(t, false, rings, RINGS_MOST);
+	if (t->gate.open && !t->debugfs_dead)
+		n += read_rings(t, true, rings + n, RINGS_MOST - n);
+	qsort(rings, n, sizeof(*rings), by_name);
+	r->rings = rings;
+	r->n = n;
+	r->answer = n ? ANSWER_GIVEN : ANSWER_REFUSED;
+}
+
+static bool number_behind(struct str line, struct str label, uint32_t *ret)
+{
+	struct str value;
+	uint64_t n;
+	if (!str_behind(line, label, &value) || !str_hex(value, &n) || n > UINT32_MAX)
+		return false;
+	*ret = (uint32_t)n;
+	return true;
+}
+
+/** `--- ring 0 (gfx_0.0.0) ---`, then the two numbers; the second `Last emitted` of a ring is that of another fence. */
+size_t fences_parse(struct arena *a, struct str text, const struct ring_fence **ret)
+{
+	VEC(struct ring_fence) list = { 0 };
+	unsigned seen = 0;
+	while (text.n && list.len < RINGS_MOST) {
+		struct str line = str_trim(str_split(&text, '\n')), name;
+		ptrdiff_t open = str_find(line, S("("));
+		if (str_behind(line, S("--- ring "), &name) && open >= 0) {
+			struct str rest = str_from(line, (size_t)open + 1);
+			vec_push(&list, ((struct ring_fence){ .ring = arena_str(a, str_split(&rest, ')')) }));
+			seen = 0;
+			continue;
+		}
+		struct ring_fence *last = list.len ? &list.data[list.len - 1] : NULL;
+		if (last && !seen && number_behind(line, S("Last signaled fence"), &last->signaled))
+			seen = 1;
+		else if (last && seen == 1 && number_behind(line, S("Last emitted"), &last->emitted))
+			seen = 2;
+	}
+	struct ring_fence *kept = arena_alloc(a, list.len * sizeof(*kept) + 1);
+	size_t n = list.len;
+	if (n)
+		memcpy(kept, list.data, n * sizeof(*kept));
+	vec_free(&list);
+	*ret = kept;
+	return n;
+}
+
+void fences_answer(struct silicon *t, struct request *r)
+{
+	struct batch b = { .t = t };
+	const char *path = silicon_file(t, &b.arena, "amdgpu_fence_info");
+	r->answer = ANSWER_REFUSED;
+	if (path && !t->gate.asleep) {
+		batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = path, .size = FENCES_MOST });
+		batch_run(&b, SILICON_QUERY_MS);
+		r->n = fences_parse(&t->arena, probe_text(&b.probes.data[0]), &r->fences);
+		r->answer = batch_answer(&b, &b.probes.data[0]);
+	}
+	batch_free(&b);
+}

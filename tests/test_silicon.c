@@ -1,0 +1,389 @@
+// The live GPU as a target, without a GPU: positions, words of waves, copies of registers, runs, rings.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "gpu/silicon_parts.h"
+
+static int no_problem(void **state)
+{
+	struct know_problems problems = { 0 };
+	*state = know_load(&problems);
+	return problems.count != 0;
+}
+
+static int free_know(void **state)
+{
+	know_free(*state);
+	return 0;
+}
+
+// A gfx1100 with 96 CUs: 6 SEs of two SHs, 8 CUs each.
+static const uint32_t gc_bases[] = { 0x1260, 0xa000, 0x02402c00 };
+static struct ip ips[] = {
+	{ .name = { "gc", 2 }, .version = { 11, 0, 0 }, .nbases = 3, .bases = gc_bases },
+	{ .name = { "sdma0", 5 }, .version = { 6, 0, 0 }, .nbases = 3, .bases = gc_bases },
+	{ .name = { "sdma1", 5 }, .version = { 6, 0, 0 }, .nbases = 3, .bases = gc_bases },
+};
+static const struct device navi31 = {
+	.pci = { "0000:03:00.0", 12 },
+	.gfx = { "gfx1100", 7 },
+	.sysfs = { "/sys/bus/pci/devices/0000:03:00.0", 33 },
+	.debugfs = { "/sys/kernel/debug/dri/0000:03:00.0", 34 },
+	.render = 128,
+	.ips = ips,
+	.nips = 3,
+	.shaders = { .xccs = 1, .ses = 6, .shs_per_se = 2, .cus_per_sh = 8 },
+};
+
+static void test_positions(void **state)
+{
+	(void)state;
+	struct bank b = BANK_NONE;
+	assert_int_equal(debugfs_register_position(0x8010, &b), 0x8010);
+	b.se = 5;
+	assert_int_equal(debugfs_register_position(0x8010, &b),
+			 1ull << 62 | 0x3ffull << 44 | 0x3ffull << 34 | 5ull << 24 | 0x8010);
+	b = BANK_NONE;
+	b.se = 0x3ff, b.sh = 2, b.instance = 5;
+	assert_int_equal(debugfs_register_position(0x8010, &b), 1ull << 62 | 5ull << 44 | 2ull << 34 | 0x3ffull << 24 | 0x8010);
+	b = BANK_NONE;
+	b.me = 1, b.pipe = 2, b.queue = 3, b.vmid = 8;
+	assert_int_equal(debugfs_register_position(0xda00, &b),
+			 1ull << 61 | 8ull << 54 | 3ull << 44 | 2ull << 34 | 1ull << 24 | 0xda00);
+	struct wave_slot s = { .se = 5, .sh = 1, .cu = 15, .slot = 9 };
+	assert_int_equal(debugfs_wave_position(&s), 5ull << 7 | 1ull << 15 | 15ull << 23 | 9ull << 31);
+	s.simd = 3;
+	assert_int_equal(debugfs_wave_position(&s) >> 37, 3);
+	assert_int_equal(debugfs_gpr_position(&s, true, 31),
+			 5ull << 12 | 1ull << 20 | 15ull << 28 | 9ull << 36 | 3ull << 44 | 31ull << 52);
+	assert_int_equal(debugfs_gpr_position(&s, false, 0) >> 60, 1);
+	assert_int_equal(sizeof(struct regs2_state), 44);
+	assert_int_equal(sizeof(struct gprwave_state), 36);
+}
+
+/** What each value is called in the driver's headers. */
+static const struct {
+	const char *bits, *field;
+} fields[] = {
+	{ "valid", "VALID" },
+	{ "idle", "IDLE" },
+	{ "in-trap", "PRIV" },
+	{ "trap-pending", "TRAP" },
+	{ "halted", "HALT" },
+	{ "in-barrier", "IN_BARRIER" },
+	{ "wave64", "WAVE64" },
+	{ "vmid", "VM_ID" },
+	{ "me", "ME_ID" },
+	{ "pipe", "PIPE_ID" },
+	{ "queue", "QUEUE_ID" },
+	{ "sgprs", "SGPR_SIZE" },
+	{ "lds", "LDS_SIZE" },
+	{ "shared-vgprs", "VGPR_SHARED_SIZE" },
+	{ "fatal-halt", "FATAL_HALT" },
+	{ "no-vgprs", "NO_VGPRS" },
+	{ "skip-export", "SKIP_EXPORT" },
+	{ "lds-whole", "WGP_TAKEOVER" },
+};
+
+static const struct generation {
+	const char *gfx;
+	unsigned gc[3], type, words, slots;
+	bool wgp;
+	const char *vgprs;
+} generations[] = {
+	{ "gfx900", { 9, 0, 0 }, 1, 15, 10, false, "VGPR_SIZE" },   { "gfx908", { 9, 4, 1 }, 1, 15, 10, false, "VGPR_SIZE" },
+	{ "gfx90a", { 9, 4, 2 }, 1, 15, 10, false, "ACCV_OFFSET" }, { "gfx942", { 9, 4, 3 }, 1, 15, 10, false, "ACCV_OFFSET" },
+	{ "gfx1010", { 10, 1, 0 }, 2, 16, 20, true, "VGPR_SIZE" },  { "gfx1030", { 10, 3, 0 }, 2, 16, 16, true, "VGPR_SIZE" },
+	{ "gfx1100", { 11, 0, 0 }, 3, 15, 16, true, "VGPR_SIZE" },  { "gfx1151", { 11, 5, 1 }, 3, 15, 16, true, "VGPR_SIZE" },
+	{ "gfx1201", { 12, 0, 1 }, 4, 23, 16, true, "VGPR_SIZE" },
+};
+#define EACH_GENERATION(g)                                                                                                     \
+	for (const struct generation *g = generations; g < generations + sizeof(generations) / sizeof(*generations); g++)
+
+static void check_field(const struct know *k, const struct generation *g, const struct wave_words *w, const char *bits,
+			const char *field)
+{
+	size_t word;
+	unsigned high, low;
+	char name[64];
+	struct reg r;
+	struct reg_field f;
+	if (!wave_bits_of(k, str_z(g->gfx), str_z(bits), &word, &high, &low))
+		return;
+	assert_true(word < w->n);
+	snprintf(name, sizeof(name), "SQ_WAVE_" STR_FMT, STR_ARG(w->names[word]));
+	const struct register_table *t = register_table_for(S("gc"), g->gc[0], g->gc[1], g->gc[2], NULL);
+	assert_non_null(t);
+	if (!register_find(t, str_z(name), &r) || !register_field_find(&r, str_z(field), &f))
+		fail_msg("%s: %s: no %s.%s", g->gfx, bits, name, field);
+	if (f.low != low || f.bits != high - low + 1)
+		fail_msg("%s: %s is %u:%u, %s.%s is %u:%u", g->gfx, bits, high, low, name, field, f.low + f.bits - 1, f.low);
+}
+
+static void test_words(void **state)
+{
+	const struct know *k = *state;
+	EACH_GENERATION(g)
+	{
+		struct wave_words w;
+		assert_true(wave_words_of(k, str_z(g->gfx), &w));
+		assert_int_equal(w.type, g->type);
+		assert_int_equal(w.n, g->words);
+		assert_int_equal(w.slots, g->slots);
+		assert_int_equal(w.wgp, g->wgp);
+		assert_true(str_is(w.names[0], "status"));
+		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+			check_field(k, g, &w, fields[i].bits, fields[i].field);
+		check_field(k, g, &w, "vgprs", g->vgprs);
+		size_t word;
+		unsigned high, low;
+		assert_true(wave_bits_of(k, str_z(g->gfx), S("valid"), &word, &high, &low));
+		assert_true(wave_bits_of(k, str_z(g->gfx), S("vmid"), &word, &high, &low));
+		assert_true(wave_bits_of(k, str_z(g->gfx), S("halted"), &word, &high, &low));
+		struct wave_slot s = { .cu = 5, .simd = 2 }, asked = wave_slot_asked(&w, &s),
+				 back = wave_slot_meant(&w, &asked);
+		assert_int_equal(asked.cu, g->wgp ? 22 : 5);
+		assert_int_equal(asked.simd, g->wgp ? 0 : 2);
+		assert_memory_equal(&back, &s, sizeof(s));
+	}
+}
+
+static void put(const struct know *k, const char *gfx, uint32_t *words, const char *bits, uint32_t value)
+{
+	size_t word;
+	unsigned high, low;
+	assert_true(wave_bits_of(k, str_z(gfx), str_z(bits), &word, &high, &low));
+	words[1 + word] |= value << low;
+}
+
+static void put_word(const struct wave_words *w, uint32_t *words, const char *name, uint32_t value)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (str_is(w->names[i], name))
+			words[1 + i] = value;
+}
+
+static void test_wave(void **state)
+{
+	const struct know *k = *state;
+	EACH_GENERATION(g)
+	{
+		struct arena a = { 0 };
+		struct wave_words w;
+		const struct wave_layout *l;
+		struct wave v;
+		uint32_t words[WAVE_WORDS_MOST] = { g->type };
+		struct wave_slot s = { .se = 1, .cu = 3, .simd = 2, .slot = 7 };
+		assert_true(wave_words_of(k, str_z(g->gfx), &w));
+		assert_null(layout_for_words(&a, k, str_z(g->gfx), &l));
+		assert_false(wave_from_words(&w, l, words, w.n + 1, &s, &v)); // not valid
+		put(k, g->gfx, words, "valid", 1);
+		put(k, g->gfx, words, "vmid", 8);
+		put(k, g->gfx, words, "me", 1);
+		put(k, g->gfx, words, "queue", 3);
+		put_word(&w, words, "pc_lo", 0x1040);
+		put_word(&w, words, "pc_hi", 0x7f00);
+		put_word(&w, words, "exec_lo", 0xffff);
+		put_word(&w, words, "exec_hi", 0xff);
+		assert_true(wave_from_words(&w, l, words, w.n + 1, &s, &v));
+		assert_int_equal(v.pc, 0x7f0000001040);
+		assert_int_equal(v.exec, g->wgp ? 0xffff : 0xff0000ffff);
+		assert_int_equal(v.lanes, g->wgp ? 32 : 64);
+		assert_int_equal(v.slot.vmid, 8);
+		assert_int_equal(v.slot.me, 1);
+		assert_int_equal(v.slot.queue, 3);
+		assert_int_equal(v.slot.slot, 7);
+		assert_false(v.halted || v.idle || v.in_trap || v.stop_reasons);
+		// An exception counts when the wave was stopped by it.
+		const char *flags = g->type == 4 ? "excp_flag_priv" : "trapsts";
+		put_word(&w, words, flags, 1u << (g->type == 4 ? 12 : 28));
+		assert_true(wave_from_words(&w, l, words, w.n + 1, &s, &v) && !v.stop_reasons);
+		put(k, g->gfx, words, "halted", 1);
+		assert_true(wave_from_words(&w, l, words, w.n + 1, &s, &v));
+		assert_true(v.halted);
+		assert_int_equal(v.stop_reasons, 1u << STOP_MEMORY_VIOLATION);
+		assert_int_equal(v.barrier_known, g->type != 4);
+		if (g->type != 4)
+			put(k, g->gfx, words, "in-barrier", 1);
+		assert_true(wave_from_words(&w, l, words, w.n + 1, &s, &v));
+		assert_int_equal(v.in_barrier, g->type != 4);
+		// cut, another type, no such unit, all ones
+		for (size_t n = 0; n <= w.n; n++)
+			assert_false(wave_from_words(&w, l, words, n, &s, &v));
+		words[0]++;
+		assert_false(wave_from_words(&w, l, words, w.n + 1, &s, &v));
+		words[0]--;
+		words[1] = 0xbebebeef;
+		assert_false(wave_from_words(&w, l, words, w.n + 1, &s, &v));
+		words[1] = 0xffffffff;
+		assert_false(wave_from_words(&w, l, words, w.n + 1, &s, &v));
+		arena_free(&a);
+	}
+}
+
+static void test_banks(void **state)
+{
+	struct wave_words w;
+	assert_true(wave_words_of(*state, S("gfx1100"), &w));
+	static const struct {
+		struct bank b;
+		bool exists;
+	} rows[] = {
+		{ { -1, -1, -1, -1, -1, -1, -1, -1 }, true }, { { 0, 5, 1, 15, -1, -1, -1, -1 }, true },
+		{ { 1, -1, -1, -1, -1, -1, -1, -1 }, false }, { { -1, 6, -1, -1, -1, -1, -1, -1 }, false },
+		{ { -1, 0, 2, -1, -1, -1, -1, -1 }, false },  { { -1, 0, 0, 32, -1, -1, -1, -1 }, false },
+		{ { -1, -1, -1, -1, 3, 3, 7, 15 }, true },    { { -1, -1, -1, -1, 4, 0, 0, 0 }, false },
+		{ { -1, -1, -1, -1, 1, 0, 0, 16 }, false },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_int_equal(bank_exists(&navi31, &w, &rows[i].b), rows[i].exists);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	struct device_register r[64];
+	assert_int_equal(device_registers(&navi31, S("GRBM_STATUS"), r, 64), 1);
+	assert_int_equal(r[0].address, 0x8010);
+	assert_int_equal(device_registers(&navi31, S("gc.grbm_status"), r, 64), 1);
+	assert_int_equal(device_registers(&navi31, S("gc0.grbm_status"), r, 64), 1);
+	assert_int_equal(device_registers(&navi31, S("gc1.grbm_status"), r, 64), 0);
+	assert_int_equal(device_registers(&navi31, S("sdma0.GRBM_STATUS"), r, 64), 0);
+	assert_int_equal(device_registers(&navi31, S("sdma0.SDMA0_STATUS_REG"), r, 64), 1);
+	assert_int_equal(device_registers(&navi31, S("SDMA?_STATUS_REG"), r, 64), 2);
+	assert_true(device_registers(&navi31, S("*"), r, 64) > 5000);
+	assert_true(device_registers(&navi31, S("GRBM_STATUS_SE*"), r, 64) >= 6);
+	assert_int_equal(device_registers(&navi31, S("SQ_WAVE_STATUS"), r, 64), 0); // it has no address
+	assert_int_equal(device_registers(&navi31, S(""), r, 64), 0);
+	assert_int_equal(device_registers(&navi31, S("."), r, 64), 0);
+}
+
+static struct request ask(const char *name, struct reg *room, struct bank b)
+{
+	struct device_register r;
+	assert_int_equal(device_registers(&navi31, str_z(name), &r, 1), 1);
+	*room = r.reg;
+	return (struct request){ .kind = REQUEST_REGISTER, .ip = S("gc"), .reg = room, .bank = b };
+}
+
+static void test_runs(void **state)
+{
+	struct target *target = target_device(*state, &navi31);
+	struct silicon *t = (struct silicon *)target;
+	struct batch b = { .t = t };
+	struct reg regs[8];
+	struct bank one = BANK_NONE, two = BANK_NONE;
+	one.se = 0, two.se = 1;
+	assert_int_equal(t->status_address, 0x8010);
+	struct request r[8] = {
+		ask("GRBM_STATUS_SE1", &regs[0], BANK_NONE), ask("GRBM_STATUS", &regs[1], BANK_NONE),
+		ask("GRBM_STATUS_SE0", &regs[2], BANK_NONE), ask("CP_STAT", &regs[3], BANK_NONE),
+		ask("SPI_CONFIG_CNTL", &regs[4], BANK_NONE), ask("GRBM_STATUS", &regs[5], one),
+		ask("GRBM_STATUS", &regs[6], two),           ask("GRBM_STATUS_SE0", &regs[7], two),
+	};
+	struct wanted_list w = registers_wanted(t, &b.arena, r, 8);
+	assert_int_equal(w.n, 8);
+	registers_plan(&b, &w, true);
+	assert_int_equal(b.probes.len, 2); // STATUS to SE1, and CP_STAT
+	assert_int_equal(b.probes.data[0].size, 12);
+	assert_int_equal(b.probes.data[0].kind, PROBE_QUERY);
+	assert_int_equal(((const struct amdgpu_query *)b.probes.data[0].argument)->words[0], 0x8010 / 4);
+	for (size_t i = 0; i < b.probes.len; i++)
+		assert_true(probe_allowed(&b.probes.data[i]));
+	b.probes.len = 0;
+	registers_plan(&b, &w, false);
+	assert_int_equal(b.probes.len, 3); // SPI_CONFIG_CNTL, one of each bank
+	assert_int_equal(b.probes.data[2].size, 8);
+	assert_int_equal(b.probes.data[2].kind, PROBE_READ);
+	assert_int_equal(b.probes.data[2].offset, debugfs_register_position(0x8010, &two));
+	for (size_t i = 0; i < b.probes.len; i++)
+		assert_true(probe_allowed(&b.probes.data[i]));
+	// Through the other file the bank is set once.
+	b.probes.len = 0;
+	for (size_t i = 0; i < w.n; i++)
+		w.data[i].way = WAY_REGS2;
+	registers_plan(&b, &w, false);
+	assert_int_equal(b.probes.len, 5);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(b.probes.data[i].kind, PROBE_READ);
+	for (size_t i = 3; i < 5; i++) {
+		assert_int_equal(b.probes.data[i].kind, PROBE_BANKED);
+		assert_true(probe_allowed(&b.probes.data[i]));
+	}
+	batch_free(&b);
+	target_close(target);
+}
+
+static void test_slots(void **state)
+{
+	struct target *target = target_device(*state, &navi31);
+	struct batch b = { .t = (struct silicon *)target };
+	waves_plan(&b);
+	assert_int_equal(b.slots.len, 96 / 2 * 4 * 16);
+	assert_int_equal(b.probes.len, b.slots.len); // one operation each
+	for (size_t i = 0; i < b.probes.len; i++) {
+		assert_int_equal(b.probes.data[i].kind, PROBE_READ);
+		assert_int_equal(b.probes.data[i].offset >> 37, 0); // never a SIMD
+	}
+	assert_true(probe_allowed(&b.probes.data[0]));
+	assert_int_equal(b.probes.data[0].skips, 63);
+	assert_int_equal(b.probes.data[16].skips, 15);
+	assert_int_equal(b.probes.data[1].unless.n, 0);
+	batch_free(&b);
+	target_close(target);
+}
+
+static void test_rings(void **state)
+{
+	(void)state;
+	struct arena a = { 0 };
+	struct ring r;
+	uint32_t words[3 + 16] = { 4, 8, 9, 0xc0001000 };
+	for (size_t n = 0; n < 16; n++)
+		assert_false(ring_parse(&a, S("gfx_0.0.0"), (const char *)words, n, &r));
+	assert_true(ring_parse(&a, S("gfx_0.0.0"), (const char *)words, sizeof(words), &r));
+	assert_int_equal(r.n, 16);
+	assert_int_equal(r.rptr, 4);
+	assert_int_equal(r.driver_wptr, 9);
+	assert_int_equal(r.words[0], 0xc0001000);
+	words[1] = 16;
+	assert_false(ring_parse(&a, S("gfx_0.0.0"), (const char *)words, sizeof(words), &r));
+	static const char text[] = "--- ring 0 (gfx_0.0.0) ---\n"
+				   "Last signaled fence          0x00000010\n"
+				   "Last emitted                 0x00000012\n"
+				   "Last signaled trailing fence 0x00000000\n"
+				   "Last emitted                 0x00000077\n"
+				   "--- ring 1 (comp_1.0.0) ---\n"
+				   "Last signaled fence          0x00000001\n"
+				   "Last emitted                 0x00000001\n";
+	const struct ring_fence *f;
+	assert_int_equal(fences_parse(&a, str_z(text), &f), 2);
+	assert_true(str_is(f[0].ring, "gfx_0.0.0") && f[0].signaled == 0x10 && f[0].emitted == 0x12);
+	assert_true(str_is(f[1].ring, "comp_1.0.0") && f[1].signaled == 1 && f[1].emitted == 1);
+	for (size_t n = 0; n < sizeof(text); n++) {
+		char *cut = mem_large(n + 1);
+		memcpy(cut, text, n);
+		fences_parse(&a, (struct str){ cut, n }, &f);
+		for (size_t i = 0; i < n; i += 3) {
+			cut[i] ^= 0x55;
+			fences_parse(&a, (struct str){ cut, n }, &f);
+			cut[i] ^= 0x55;
+		}
+		free(cut);
+	}
+	arena_free(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_positions), cmocka_unit_test(test_words), cmocka_unit_test(test_wave),
+		cmocka_unit_test(test_banks),     cmocka_unit_test(test_names), cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_slots),     cmocka_unit_test(test_rings),
+	};
+	return cmocka_run_group_tests(tests, no_problem, free_know);
+}
