@@ -1,11 +1,16 @@
 // The live GPU as a target, without a GPU: positions, words of waves, copies of registers, runs, rings.
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "gpu/silicon_parts.h"
 
 static int no_problem(void **state)
@@ -378,6 +383,164 @@ static void test_rings(void **state)
 	arena_free(&a);
 }
 
+// --- in a mount namespace whose /sys is made here; there is no render node ---
+
+#define PCI "/sys/bus/pci/devices/0000:03:00.0"
+#define DRI "/sys/kernel/debug/dri/0000:03:00.0"
+
+/** Puts bytes to a place of a file, which need not be there. */
+static void write_at(const char *path, uint64_t at, const void *bytes, size_t n)
+{
+	char part[256];
+	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		str_copy(part, sizeof(part), (struct str){ path, (size_t)(slash - path) });
+		mkdir(part, 0755);
+	}
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, n, (off_t)at), n);
+}
+
+static void write_word(const char *path, uint64_t at, uint32_t word) { write_at(path, at, &word, sizeof(word)); }
+
+static void write_wave(const struct know *k, struct wave_slot s, uint32_t pc)
+{
+	struct wave_words w;
+	uint32_t words[WAVE_WORDS_MOST] = { 3 };
+	assert_true(wave_words_of(k, S("gfx1100"), &w));
+	put(k, "gfx1100", words, "valid", 1);
+	put_word(&w, words, "pc_lo", pc);
+	s = wave_slot_asked(&w, &s);
+	write_at(DRI "/amdgpu_wave", debugfs_wave_position(&s), words, 4 * (w.n + 1));
+	for (uint32_t i = 0; i < 108; i++)
+		write_word(DRI "/amdgpu_gpr", debugfs_gpr_position(&s, false, 0) + 4 * i, 0x5000 + i);
+	for (uint32_t lane = 0; lane < 32; lane++)
+		for (uint32_t i = 0; i < 8; i++)
+			write_word(DRI "/amdgpu_gpr", debugfs_gpr_position(&s, true, lane) + 4 * i, 0x1000 * i + lane);
+}
+
+static int own_sys(void **state)
+{
+	struct bank one = BANK_NONE;
+	uint32_t ring[3 + 16] = { 4, 8, 8, 0xc0001000 };
+	one.se = 1;
+	if (no_problem(state) || mount("none", "/sys", "tmpfs", 0, "size=64m"))
+		return -1;
+	write_at(PCI "/power/runtime_status", 0, "active\n", 7);
+	write_at(PCI "/config", 0, "\x02\x10\x4c\x74", 4);
+	write_word(DRI "/amdgpu_gfxoff", 0, 0);
+	write_word(DRI "/amdgpu_regs", 0x8010, 0x3028);
+	write_word(DRI "/amdgpu_regs", 0x8014, 0x3029);
+	write_word(DRI "/amdgpu_regs", debugfs_register_position(0x8010, &one), 0x77);
+	write_wave(*state, (struct wave_slot){ .se = 5, .sh = 1, .cu = 3, .simd = 3, .slot = 15 }, 0x2000);
+	write_wave(*state, (struct wave_slot){ .cu = 1 }, 0x1000);
+	write_at(DRI "/amdgpu_ring_gfx_0.0.0", 0, ring, sizeof(ring));
+	write_at(DRI "/amdgpu_ring_vcn_unified_0", 0, ring, sizeof(ring));
+	write_at(DRI "/amdgpu_ring_sdma0", 0, ring, 8);
+	write_at(DRI "/amdgpu_error_gfx_0.0.0", 0, "no", 2);
+	return 0;
+}
+
+static int gone_sys(void **state)
+{
+	umount("/sys");
+	return free_know(state);
+}
+
+static void test_look(void **state)
+{
+	struct target *t = target_device(*state, &navi31);
+	struct reg regs[4];
+	struct bank one = BANK_NONE;
+	one.se = 1;
+	struct request r[] = { ask("GRBM_STATUS", &regs[0], BANK_NONE),
+			       ask("GRBM_STATUS_SE0", &regs[1], BANK_NONE),
+			       ask("GRBM_STATUS", &regs[2], one),
+			       { .kind = REQUEST_WAVES },
+			       { .kind = REQUEST_RINGS } };
+	t->ask(t, r, 4);
+	assert_true(target_gate(t).open);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(r[i].answer, ANSWER_GIVEN);
+	assert_int_equal(r[0].value, 0x3028);
+	assert_int_equal(r[1].value, 0x3029);
+	assert_int_equal(r[2].value, 0x77);
+	assert_int_equal(r[3].n, 2);
+	assert_int_equal(r[3].waves[0].pc, 0x1000);
+	assert_int_equal(r[3].waves[1].pc, 0x2000);
+	assert_int_equal(r[3].waves[1].slot.cu, 3);
+	struct probe_count count = target_count(t);
+	assert_int_equal(count.children, 2);
+	assert_in_range(count.operations, 3072, 3072 + 16);
+	uint32_t sgprs[108], vgprs[8 * 32];
+	const struct wave *w = &r[3].waves[1];
+	assert_int_equal(w->vgprs.count, 8);
+	assert_true(wave_registers(t, &w->sgprs, 1, sgprs) && sgprs[107] == 0x5000 + 107);
+	assert_true(wave_registers(t, &w->vgprs, 32, vgprs) && vgprs[7 * 32 + 31] == 0x701f);
+	assert_int_equal(target_ask(t, &r[4]), ANSWER_GIVEN);
+	assert_int_equal(r[4].n, 2);
+	assert_true(str_is(r[4].rings[1].name, "vcn_unified_0") && r[4].rings[0].wptr == 8);
+	target_close(t);
+}
+
+/** A unit that is not there costs one operation, not 64. */
+static void test_no_unit(void **state)
+{
+	write_word(DRI "/amdgpu_wave", 4, 0xbebebeef);
+	struct target *t = target_device(*state, &navi31);
+	struct request r = { .kind = REQUEST_WAVES };
+	assert_int_equal(target_ask(t, &r), ANSWER_GIVEN);
+	assert_int_equal(r.n, 2);
+	assert_in_range(target_count(t).operations, 3072 - 63, 3072 - 63 + 8);
+	write_word(DRI "/amdgpu_wave", 4, 0);
+	target_close(t);
+}
+
+static void test_gate(void **state)
+{
+	struct reg reg;
+	struct request r[] = { ask("GRBM_STATUS", &reg, BANK_NONE), { .kind = REQUEST_WAVES } };
+	struct target *t = target_device(*state, &navi31);
+	write_at(PCI "/power/runtime_status", 0, "suspended\n", 10);
+	t->ask(t, r, 2);
+	assert_true(!target_gate(t).open && target_gate(t).asleep);
+	assert_int_equal(r[0].answer, ANSWER_REFUSED);
+	assert_int_equal(r[1].answer, ANSWER_REFUSED);
+	assert_true(target_count(t).operations <= 2); // the file and its end
+	target_close(t);
+	t = target_device(*state, &navi31);
+	write_at(PCI "/power/runtime_status", 0, "active\n\n\n", 10);
+	write_at(PCI "/config", 0, "\xff\xff\xff\xff", 4);
+	assert_true(!target_gate(t).open && target_gate(t).off_bus);
+	write_at(PCI "/config", 0, "\x02\x10\x4c\x74", 4);
+	assert_true(target_gate(t).off_bus); // for good
+	target_close(t);
+	t = target_device(*state, &navi31);
+	write_word(DRI "/amdgpu_gfxoff", 0, 1);
+	t->ask(t, r, 2);
+	assert_true(!target_gate(t).open && target_gate(t).gfxoff);
+	assert_int_equal(r[1].answer, ANSWER_REFUSED);
+	write_word(DRI "/amdgpu_gfxoff", 0, 0);
+	target_close(t);
+}
+
+/** Without amdgpu_regs the other file is tried; without ioctls it cannot give a bank. */
+static void test_ways(void **state)
+{
+	struct reg regs[2];
+	struct bank one = BANK_NONE;
+	one.se = 1;
+	struct request r[] = { ask("GRBM_STATUS", &regs[0], BANK_NONE), ask("GRBM_STATUS", &regs[1], one) };
+	struct target *t = target_device(*state, &navi31);
+	assert_int_equal(rename(DRI "/amdgpu_regs", DRI "/amdgpu_regs2"), 0);
+	t->ask(t, r, 2);
+	assert_int_equal(r[0].answer, ANSWER_GIVEN);
+	assert_int_equal(r[0].value, 0x3028);
+	assert_int_equal(r[1].answer, ANSWER_REFUSED);
+	assert_int_equal(rename(DRI "/amdgpu_regs2", DRI "/amdgpu_regs"), 0);
+	target_close(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,5 +548,14 @@ int main(void)
 		cmocka_unit_test(test_banks),     cmocka_unit_test(test_names), cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_slots),     cmocka_unit_test(test_rings),
 	};
-	return cmocka_run_group_tests(tests, no_problem, free_know);
+	const struct CMUnitTest looks[] = {
+		cmocka_unit_test(test_look),
+		cmocka_unit_test(test_no_unit),
+		cmocka_unit_test(test_gate),
+		cmocka_unit_test(test_ways),
+	};
+	int bad = cmocka_run_group_tests(tests, no_problem, free_know);
+	if (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		bad += cmocka_run_group_tests(looks, own_sys, gone_sys);
+	return bad;
 }

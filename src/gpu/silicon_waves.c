@@ -8,7 +8,7 @@
 enum { LANES_MOST = 64, GPRS_MOST = 1024 };
 
 /** What a unit that is not there answers for its status, which is the second word. */
-static const struct str no_such_unit = { "\xef\xeb\xbe\xbe", 4 };
+static const struct str no_such_unit = { "\xef\xbe\xbe\xbe", 4 };
 
 uint64_t debugfs_wave_position(const struct wave_slot *s)
 {
