@@ -153,7 +153,7 @@ static void test_words(void **state)
 				 back = wave_slot_meant(&w, &asked);
 		assert_int_equal(asked.cu, g->wgp ? 22 : 5);
 		assert_int_equal(asked.simd, g->wgp ? 0 : 2);
-		assert_memory_equal(&back, &s, sizeof(s));
+		assert_true(back.cu == s.cu && back.simd == s.simd);
 	}
 }
 
