@@ -12,6 +12,7 @@ static const struct command commands[] = {
 	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
 	{ "waves", cmd_waves, "the waves in a GPU core" },
 	{ "queues", cmd_queues, "the queues in a GPU core" },
+	{ "emulate", cmd_emulate, "run a command on a machine whose GPUs are emulated" },
 	{ "knowledge", cmd_knowledge, "list, show, check and try what is known" },
 };
 

@@ -1,0 +1,186 @@
+// KFD: its topology and processes in sysfs, its queues in debugfs.
+#include "emulator/server.h"
+
+// --- sysfs ---
+
+static struct str properties(struct server *s, const struct seat *seat)
+{
+	const struct emu_facts *f = seat->facts;
+	const struct shader_array *x = &f->shaders;
+	unsigned domain = 0, bus = 0, device = 0, function = 0;
+	char pci[32];
+	str_copy(pci, sizeof(pci), f->pci);
+	if (sscanf(pci, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
+		domain = bus = device = function = 0;
+	const unsigned *v = seat->gc ? seat->gc->version : (unsigned[3]){ 0 };
+	unsigned xccs = x->xccs ? x->xccs : 1;
+	return arena_printf(&s->arena,
+			    "cpu_cores_count 0\nsimd_count %u\nmem_banks_count 1\ncaches_count 0\nio_links_count 1\n"
+			    "cpu_core_id_base 0\nsimd_id_base 2147487744\nmax_waves_per_simd %u\nlds_size_in_kb 64\n"
+			    "wave_front_size %u\narray_count %u\nsimd_arrays_per_engine %u\ncu_per_simd_array %u\n"
+			    "simd_per_cu %u\nnum_xcc %u\ngfx_target_version %u\nvendor_id %u\ndevice_id %u\nlocation_id %u\n"
+			    "domain %u\ndrm_render_minor %d\nunique_id 0\n",
+			    xccs * x->ses * x->shs_per_se * x->cus_per_sh * f->simds_per_cu, f->slots_per_simd,
+			    seat->gc_major >= 10 ? 32 : 64, xccs * x->ses * x->shs_per_se, x->shs_per_se, x->cus_per_sh,
+			    f->simds_per_cu, xccs, v[0] * 10000 + v[1] * 100 + v[2], f->vendor, f->device,
+			    bus << 8 | device << 3 | function, domain, f->render);
+}
+
+static void build_process(struct server *s, struct node *proc, const struct emu_process *p)
+{
+	bool computes = false;
+	for (size_t i = 0; i < emu_queues(s->machine); i++)
+		computes |= emu_queue(s->machine, i).process == p;
+	for (size_t i = 0; i < s->nseats; i++)
+		computes |= emu_process_vram(p, s->seats[i].gpu) && !emu_process_opens(p, s->seats[i].gpu);
+	if (!computes)
+		return;
+	struct node *d = tree_directory(s, proc, arena_printf(&s->arena, "%d", emu_process_pid(p)).p, 0755);
+	tree_text(s, d, "pasid", arena_printf(&s->arena, "%u\n", emu_process_pasid(p)));
+	tree_directory(s, d, "queues", 0755);
+	for (size_t i = 0; i < s->nseats; i++) {
+		uint32_t id = s->seats[i].facts->gpu_id;
+		tree_text(s, d, arena_printf(&s->arena, "vram_%u", id).p,
+			  arena_printf(&s->arena, "%llu\n", (unsigned long long)emu_process_vram(p, s->seats[i].gpu)));
+		tree_text(s, d, arena_printf(&s->arena, "sdma_%u", id).p, S("0\n"));
+	}
+	for (size_t i = 0; i < emu_queues(s->machine); i++) {
+		struct emu_queue q = emu_queue(s->machine, i);
+		if (q.process != p)
+			continue;
+		struct node *queue = tree_directory(s, d, arena_printf(&s->arena, "queues/%u", q.id).p, 0755);
+		tree_text(s, queue, "gpuid", arena_printf(&s->arena, "%u", emu_facts(q.gpu)->gpu_id));
+		tree_text(s, queue, "size", arena_printf(&s->arena, "%u", q.size));
+		tree_text(s, queue, "type", arena_printf(&s->arena, "%u", q.sdma));
+	}
+}
+
+void build_kfd(struct server *s, struct node *sys)
+{
+	if (!s->nseats)
+		return;
+	struct node *kfd = tree_directory(s, sys, "devices/virtual/kfd/kfd", 0755);
+	tree_link(s, sys, "class/kfd/kfd", "../../devices/virtual/kfd/kfd");
+	tree_text(s, kfd, "dev", S("236:0\n"));
+	tree_text(s, kfd, "topology/generation_id", S("2\n"));
+	struct node *nodes = tree_directory(s, kfd, "topology/nodes", 0755);
+	struct node *cpu = tree_directory(s, nodes, "0", 0755);
+	tree_text(s, cpu, "gpu_id", S("0\n"));
+	tree_text(s, cpu, "name", S("\n"));
+	tree_text(s, cpu, "properties", S("cpu_cores_count 1\nsimd_count 0\nmem_banks_count 1\n"));
+	for (size_t i = 0; i < s->nseats; i++) {
+		const struct emu_facts *f = s->seats[i].facts;
+		struct node *n = tree_directory(s, nodes, arena_printf(&s->arena, "%u", f->node).p, 0755);
+		tree_text(s, n, "gpu_id", arena_printf(&s->arena, "%u\n", f->gpu_id));
+		tree_text(s, n, "name", arena_printf(&s->arena, "ip discovery\n"));
+		tree_text(s, n, "properties", properties(s, &s->seats[i]));
+	}
+	struct node *proc = tree_directory(s, kfd, "proc", 0755);
+	for (size_t i = 0; i < emu_processes(s->machine); i++)
+		build_process(s, proc, emu_process(s->machine, i));
+}
+
+// --- debugfs ---
+
+/** As the kernel's seq_hex_dump() with rows of 32 bytes. */
+static void hex_dump(struct text *ret, const uint32_t *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i % 8 == 0)
+			text_printf(ret, "%s    %08zx:", i ? "\n" : "", i * 4);
+		text_printf(ret, " %08x", words[i]);
+	}
+	text_add(ret, S("\n"));
+}
+
+static int fill_mqds(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)n;
+	double t = server_time(s);
+	for (size_t p = 0; p < emu_processes(s->machine); p++) {
+		const struct emu_process *process = emu_process(s->machine, p);
+		bool said = false;
+		for (size_t i = 0; i < emu_queues(s->machine); i++) {
+			struct emu_queue q = emu_queue(s->machine, i);
+			uint32_t words[512];
+			if (q.process != process)
+				continue;
+			if (!said)
+				text_printf(ret, "Process %d PASID 0x%x:\n", emu_process_pid(process),
+					    emu_process_pasid(process));
+			said = true;
+			text_printf(ret, "  %s queue on device %x\n", q.sdma ? "SDMA" : "Compute", emu_facts(q.gpu)->gpu_id);
+			hex_dump(ret, words, emu_queue_mqd(s->machine, i, t, words));
+		}
+	}
+	return 0;
+}
+
+/** As the driver's seq_reg_dump(): a new row where an offset does not follow the one before, or after eight. */
+static void register_dump(struct text *ret, uint32_t pairs[][2], size_t n)
+{
+	unsigned left = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!left || pairs[i - 1][0] + 4 != pairs[i][0]) {
+			text_printf(ret, "%s    %08x: %08x", i ? "\n" : "", pairs[i][0], pairs[i][1]);
+			left = 7;
+		} else {
+			text_printf(ret, " %08x", pairs[i][1]);
+			left--;
+		}
+	}
+	text_add(ret, S("\n"));
+}
+
+static int fill_hqds(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)n;
+	for (size_t g = 0; g < s->nseats; g++) {
+		const struct seat *seat = &s->seats[g];
+		text_printf(ret, "Node %u, gpu_id %x:\n", seat->facts->node, seat->facts->gpu_id);
+		for (int sdma = 0; sdma < 2; sdma++)
+			for (size_t i = 0; i < emu_queues(s->machine); i++) {
+				struct emu_queue q = emu_queue(s->machine, i);
+				uint32_t pairs[256][2];
+				if (q.gpu != seat->gpu || q.sdma != sdma)
+					continue;
+				if (sdma)
+					text_printf(ret, "  SDMA Engine %u, RLC %u\n", q.pipe, q.queue);
+				else
+					text_printf(ret, " Inst %u,  CP Pipe %u, Queue %u\n", q.xcc, q.pipe, q.queue);
+				register_dump(ret, pairs, emu_queue_hqd(s->machine, i, server_time(s), pairs));
+			}
+	}
+	return 0;
+}
+
+/** Of a GPU whose queues MES schedules there is no list. */
+static int fill_rls(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)n;
+	for (size_t g = 0; g < s->nseats; g++)
+		text_printf(ret, "Node %u, gpu_id %x:\n  No active runlist\n", s->seats[g].facts->node,
+			    s->seats[g].facts->gpu_id);
+	return 0;
+}
+
+static const struct kind mqds_kind = { .fill = fill_mqds };
+static const struct kind hqds_kind = { .fill = fill_hqds };
+static const struct kind rls_kind = { .fill = fill_rls };
+static const struct kind hang_kind = { 0 };
+
+void build_kfd_debugfs(struct server *s, struct node *directory)
+{
+	static const struct {
+		const char *name, *path;
+		mode_t mode;
+		const struct kind *kind;
+	} list[] = {
+		{ "mqds", "kfd/mqds", 0444, &mqds_kind },
+		{ "hqds", "kfd/hqds", 0444, &hqds_kind },
+		{ "rls", "kfd/rls", 0444, &rls_kind },
+		{ "hang_hws", "kfd/hang_hws", 0200, &hang_kind },
+	};
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+		tree_file(s, directory, list[i].name, list[i].mode, list[i].kind)->path = str_z(list[i].path);
+}

@@ -1,0 +1,330 @@
+// Device nodes: the render nodes with the driver's query, /dev/kfd, the kernel's log; and /proc.
+#define FUSE_USE_VERSION 35
+#include <errno.h>
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+#include "base/bytes.h"
+#include "emulator/server.h"
+
+// --- the render node ---
+
+struct version {
+	int major, minor, patch;
+	size_t name_size;
+	uint64_t name;
+	size_t date_size;
+	uint64_t date;
+	size_t description_size;
+	uint64_t description;
+};
+
+struct query {
+	uint64_t to;
+	uint32_t size, what;
+	union {
+		struct {
+			uint32_t offset, count, instance, flags;
+		} registers;
+		struct {
+			uint32_t type, ip_instance, index, pad;
+		} firmware;
+	};
+};
+
+enum { QUERY_FIRMWARE = 0x0e, QUERY_REGISTERS = 0x15, QUERY_DEVICE = 0x16, REGISTERS_MOST = 128, DEVICE_BYTES = 448 };
+#define IOCTL_VERSION _IOWR('d', 0x00, struct version)
+#define IOCTL_QUERY _IOW('d', 0x45, struct query)
+
+static int give(pid_t caller, uint64_t to, const void *data, size_t size)
+{
+	struct iovec local = { (void *)(uintptr_t)data, size }, remote = { (void *)(uintptr_t)to, size };
+	return !size || process_vm_writev(caller, &local, 1, &remote, 1, 0) == (ssize_t)size ? 0 : EFAULT;
+}
+
+static int give_text(pid_t caller, uint64_t to, size_t *size, const char *text)
+{
+	size_t room = *size;
+	*size = strlen(text);
+	return to ? give(caller, to, text, room < *size ? room : *size) : 0;
+}
+
+static int version(char *data, pid_t caller)
+{
+	struct version v;
+	memcpy(&v, data, sizeof(v));
+	v.major = 3, v.minor = 59, v.patch = 0;
+	int error = give_text(caller, v.name, &v.name_size, "amdgpu");
+	if (!error)
+		error = give_text(caller, v.date, &v.date_size, "20150101");
+	if (!error)
+		error = give_text(caller, v.description, &v.description_size, "AMD GPU");
+	memcpy(data, &v, sizeof(v));
+	return error;
+}
+
+static bool allowed(const struct seat *seat, uint32_t address)
+{
+	for (size_t i = 0; i < seat->allowed.len; i++)
+		if (seat->allowed.data[i] == address)
+			return true;
+	return false;
+}
+
+/** It takes the reset lock and keeps the graphics core on while it reads. */
+static int query_registers(struct server *s, const struct seat *seat, const struct query *q, pid_t caller)
+{
+	enum { SE_MOST = 8, SH_MOST = 2, ANY = 0xff };
+	uint32_t se = q->registers.instance & ANY, sh = q->registers.instance >> 8 & ANY, words[REGISTERS_MOST];
+	if ((se != ANY && se >= SE_MOST) || (sh != ANY && sh >= SH_MOST) || q->registers.count > REGISTERS_MOST)
+		return EINVAL;
+	enum emu_state state = seat_state(s, seat);
+	if (state == EMU_RESET)
+		return ANSWER_LATER;
+	struct bank b = BANK_NONE;
+	for (uint32_t i = 0; i < q->registers.count; i++) {
+		uint32_t address = (q->registers.offset + i) * 4;
+		if (!allowed(seat, address))
+			return EFAULT;
+		words[i] = state == EMU_OFF_BUS ? UINT32_MAX : emu_register(seat->gpu, &b, address, server_time(s));
+	}
+	size_t size = q->registers.count * sizeof(words[0]);
+	return give(caller, q->to, words, size < q->size ? size : q->size);
+}
+
+static void put32(char *p, uint32_t v) { memcpy(p, &v, sizeof(v)); }
+
+/** struct drm_amdgpu_info_device, as far as the model knows it. */
+static int query_device(const struct seat *seat, const struct query *q, pid_t caller)
+{
+	enum { DEVICE = 0, REVISION = 4, EXTERNAL_REVISION = 8, PCI_REVISION = 12, FAMILY = 16, SES = 20, SHS = 24, CUS = 48 };
+	char d[DEVICE_BYTES] = { 0 };
+	const struct emu_facts *f = seat->facts;
+	put32(d + DEVICE, f->device);
+	put32(d + REVISION, f->gca[24]);
+	put32(d + EXTERNAL_REVISION, f->gca[28]);
+	put32(d + PCI_REVISION, f->revision);
+	put32(d + FAMILY, f->shaders.family);
+	put32(d + SES, f->shaders.ses);
+	put32(d + SHS, f->shaders.shs_per_se);
+	put32(d + CUS, f->shaders.ses * f->shaders.shs_per_se * f->shaders.cus_per_sh);
+	return give(caller, q->to, d, q->size < sizeof(d) ? q->size : sizeof(d));
+}
+
+/** By the driver's numbers of firmware, as far as the model knows them. */
+static int query_firmware(const struct seat *seat, const struct query *q, pid_t caller)
+{
+	static const char *const names[] = {
+		[0x1] = "VCE", [0x2] = "UVD", [0x3] = "MC",   [0x4] = "ME",  [0x5] = "PFP", [0x6] = "CE",  [0x7] = "RLC",
+		[0x8] = "MEC", [0xa] = "SMC", [0xb] = "SDMA", [0xc] = "SOS", [0xd] = "ASD", [0xe] = "VCN", [0x14] = "DMCUB"
+	};
+	if (q->firmware.type >= sizeof(names) / sizeof(names[0]) || !names[q->firmware.type])
+		return EINVAL;
+	char wanted[16];
+	bool sdma = !strcmp(names[q->firmware.type], "SDMA"), second = q->firmware.index && !sdma;
+	snprintf(wanted, sizeof(wanted),
+		 sdma   ? "%s%u" :
+		 second ? "%s%u" :
+			  "%s",
+		 names[q->firmware.type], q->firmware.index + (second ? 1 : 0));
+	uint32_t answer[2] = { 0 };
+	for (size_t i = 0; i < emu_firmwares(seat->gpu); i++) {
+		struct emu_firmware f = emu_firmware(seat->gpu, i);
+		if (str_is(f.name, wanted))
+			answer[0] = f.version, answer[1] = f.feature;
+	}
+	return give(caller, q->to, answer, q->size < sizeof(answer) ? q->size : sizeof(answer));
+}
+
+static int render_ioctl(struct server *s, struct open_file *f, unsigned request, char *data, size_t size, pid_t caller)
+{
+	struct query q;
+	if (request == IOCTL_VERSION && size >= sizeof(struct version))
+		return version(data, caller);
+	if (request != IOCTL_QUERY || size < sizeof(q))
+		return EINVAL;
+	memcpy(&q, data, sizeof(q));
+	const struct seat *seat = f->node->seat;
+	switch (q.what) {
+	case QUERY_REGISTERS:
+		return query_registers(s, seat, &q, caller);
+	case QUERY_DEVICE:
+		return query_device(seat, &q, caller);
+	case QUERY_FIRMWARE:
+		return query_firmware(seat, &q, caller);
+	default:
+		return EINVAL;
+	}
+}
+
+/** Only the emulated processes have it open; nothing else can be done with it. */
+static int kfd_open(struct server *s, struct open_file *f, pid_t caller)
+{
+	(void)f;
+	for (size_t i = 0; i < emu_processes(s->machine); i++)
+		if (emu_process_pid(emu_process(s->machine, i)) == caller)
+			return 0;
+	return EPERM;
+}
+
+static uint64_t nothing(struct server *s, const struct node *n)
+{
+	(void)s, (void)n;
+	return 0;
+}
+
+static const struct kind render_kind = { .ioctl = render_ioctl, .size = nothing, .wakes_on_open = true };
+static const struct kind kfd_kind = { .open = kfd_open, .size = nothing };
+
+// --- the kernel's log ---
+
+/** As large as SEEK_END makes the position: no reading gets there. */
+enum { LOG_END = 1 << 24 };
+
+static void log_seek(struct server *s, struct open_file *f, uint64_t at)
+{
+	if (at == f->log.at)
+		return;
+	f->log.next = 0;
+	while (at && f->log.next < emu_messages(s->machine) &&
+	       emu_message(s->machine, f->log.next).time <= EMU_UPTIME + server_time(s))
+		f->log.next++;
+}
+
+static int log_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
+{
+	enum { FACILITY_KERNEL = 0 };
+	log_seek(s, f, at);
+	f->log.at = at;
+	bool there = f->log.next < emu_messages(s->machine);
+	struct emu_message m = there ? emu_message(s->machine, f->log.next) : (struct emu_message){ 0 };
+	if (!there || m.time > EMU_UPTIME + server_time(s))
+		return f->flags & O_NONBLOCK ? EAGAIN : ANSWER_LATER;
+	text_printf(ret, "%u,%zu,%llu,-;", FACILITY_KERNEL | m.level, f->log.next + 1,
+		    (unsigned long long)(m.time * 1e6 + 0.5));
+	emu_expand(s->machine, m.text, ret);
+	text_add(ret, S("\n"));
+	if (ret->n > size)
+		return EINVAL;
+	f->log.next++;
+	f->log.at += ret->n;
+	return 0;
+}
+
+static int log_open(struct server *s, struct open_file *f, pid_t caller)
+{
+	(void)caller;
+	vec_push(&s->logs, f);
+	return 0;
+}
+
+static void log_close(struct server *s, struct open_file *f)
+{
+	for (size_t i = 0; i < s->logs.len; i++)
+		if (s->logs.data[i] == f)
+			s->logs.data[i] = s->logs.data[--s->logs.len];
+	if (f->log.poll)
+		fuse_pollhandle_destroy(f->log.poll);
+}
+
+/** Who writes adds a line of his own; here it goes nowhere. */
+static int log_write(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size)
+{
+	(void)s, (void)f, (void)at, (void)data, (void)size;
+	return 0;
+}
+
+static uint64_t log_size(struct server *s, const struct node *n)
+{
+	(void)s, (void)n;
+	return LOG_END;
+}
+
+void log_tell(struct server *s)
+{
+	for (size_t i = 0; i < s->logs.len; i++) {
+		struct open_file *f = s->logs.data[i];
+		if (!f->log.poll || f->log.next >= emu_messages(s->machine) ||
+		    emu_message(s->machine, f->log.next).time > EMU_UPTIME + server_time(s))
+			continue;
+		fuse_lowlevel_notify_poll(f->log.poll);
+		fuse_pollhandle_destroy(f->log.poll);
+		f->log.poll = NULL;
+	}
+}
+
+const struct kind log_kind = { .read = log_read, .write = log_write, .open = log_open, .close = log_close, .size = log_size };
+
+void build_nodes(struct server *s, struct node *dev)
+{
+	struct arena *a = &s->arena;
+	struct node *dri = tree_directory(s, dev, "dri", 0755);
+	tree_file(s, dev, "kmsg", 0644, &log_kind)->path = S("kmsg");
+	if (s->nseats)
+		tree_file(s, dev, "kfd", 0666, &kfd_kind);
+	for (size_t i = 0; i < s->nseats; i++) {
+		const struct emu_facts *f = s->seats[i].facts;
+		const struct {
+			const char *name, *use;
+			mode_t mode;
+		} nodes[] = { { arena_printf(a, "card%d", f->card).p, "card", 0660 },
+			      { arena_printf(a, "renderD%d", f->render).p, "render", 0666 } };
+		for (size_t k = 0; k < sizeof(nodes) / sizeof(nodes[0]); k++) {
+			struct node *n = tree_file(s, dri, nodes[k].name, nodes[k].mode, &render_kind);
+			n->seat = &s->seats[i];
+			n->path = str_z(nodes[k].use);
+			tree_link(s, dri, arena_printf(a, "by-path/pci-" STR_FMT "-%s", STR_ARG(f->pci), nodes[k].use).p,
+				  arena_printf(a, "../%s", nodes[k].name).p);
+		}
+	}
+}
+
+// --- /proc ---
+
+static int fill_interrupts(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)n;
+	text_printf(ret, "           CPU0       \n");
+	for (size_t i = 0; i < s->nseats; i++) {
+		const struct emu_facts *f = s->seats[i].facts;
+		text_printf(ret, "%4zu: %10llu  PCI-MSI-" STR_FMT "    0-edge      amdgpu\n", 100 + i,
+			    (unsigned long long)emu_number(s->seats[i].gpu, EMU_INTERRUPTS, server_time(s)), STR_ARG(f->pci));
+	}
+	text_printf(ret, " NMI: %10d   Non-maskable interrupts\n LOC: %10d   Local timer interrupts\n ERR: %10d\n", 0, 0, 0);
+	return 0;
+}
+
+/** What the kernel says of an open render node. @index: the process. */
+static int fill_client(struct server *s, const struct node *n, struct text *ret)
+{
+	const struct emu_process *p = emu_process(s->machine, n->index);
+	text_printf(
+		ret,
+		"pos:\t0\nflags:\t02100002\nmnt_id:\t1\nino:\t1\ndrm-driver:\tamdgpu\ndrm-client-id:\t%zu\ndrm-pdev:\t" STR_FMT
+		"\npasid:\t%u\ndrm-memory-vram:\t%llu KiB\ndrm-memory-gtt: \t0 KiB\ndrm-memory-cpu: \t0 KiB\n",
+		n->index + 10, STR_ARG(n->seat->facts->pci), emu_process_pasid(p),
+		(unsigned long long)emu_process_vram(p, n->seat->gpu) / 1024);
+	return 0;
+}
+
+void build_clients(struct server *s, struct node *proc)
+{
+	static const struct kind interrupts_kind = { .fill = fill_interrupts, .size = nothing };
+	static const struct kind client_kind = { .fill = fill_client, .size = nothing };
+	tree_file(s, proc, "interrupts", 0444, &interrupts_kind);
+	for (size_t i = 0; i < emu_processes(s->machine); i++) {
+		const struct emu_process *p = emu_process(s->machine, i);
+		// The process opens them in this order, as its first files behind the standard ones.
+		unsigned fd = 3;
+		for (size_t g = 0; g < s->nseats; g++) {
+			if (!emu_process_opens(p, s->seats[g].gpu))
+				continue;
+			const char *path = arena_printf(&s->arena, "fdinfo/%d/%u", emu_process_pid(p), fd++).p;
+			struct node *n = tree_file(s, proc, path, 0444, &client_kind);
+			n->seat = &s->seats[g];
+			n->index = i;
+		}
+	}
+}
