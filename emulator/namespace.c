@@ -45,11 +45,12 @@ static bool enter_as_user(void)
 struct uh_error *namespace_enter(struct kept **ret_kept, int *ret_fuse)
 {
 	char options[96];
+	if (unshare(CLONE_NEWNS) && !enter_as_user())
+		return uh_error_os(errno, "no mount namespace can be had, neither as root nor in a user namespace");
+	// The kernel wants it opened in the user namespace that mounts it.
 	_cleanup_close_ int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (fuse < 0)
 		return uh_error_os(errno, "/dev/fuse: the emulated machine is made with FUSE");
-	if (unshare(CLONE_NEWNS) && !enter_as_user())
-		return uh_error_os(errno, "no mount namespace can be had, neither as root nor in a user namespace");
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return uh_error_os(errno, "mounts cannot be made private");
 	struct kept *k = mem_alloc(sizeof(*k));

@@ -1,0 +1,462 @@
+#!/usr/bin/env python3
+"""The emulated machine as a program sees it: its files byte by byte, what is recorded, and that nothing of it stays behind."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import tap
+
+PCI = "0000:03:00.0"
+GRBM_STATUS = 0x8010  # of gfx1100
+
+MACHINE = f"""
+scenario raw
+    title A machine for tests
+
+gpu {PCI}
+    part gfx1100
+    busy 42
+    power 77
+    interrupts 1234
+    register GRBM_STATUS = 0x80003028
+    register 0x9000 = 0x11111111
+    register se 2 0x9000 = 0x22222222
+    register me 1 pipe 2 queue 3 0x9004 = 0x33333333
+    wave se 0 sh 0 cu 1 simd 2 slot 3 pc 0x7f0000001040 exec 0xff sgpr 5 0xabcd vgpr 2 0x5678
+    ring gfx_0.0.0 size 1024 rptr 0x40 wptr 0x480
+    packets gfx_0.0.0 at 0x40 0xc0001000 0x12
+    fence gfx_0.0.0 signaled 5 emitted 9 done 7
+    vram 0x100 0xdeadbeef 0x1
+    iomem 0x1000 0x77
+    sysfs xgmi_hive_info/xgmi_hive_id 123
+    devcoredump **** AMDGPU Device Coredump ****
+    devcoredump version: 1
+    file amdgpu_regs_didt fails EIO
+    file amdgpu_regs_pcie ones
+    file amdgpu_gfxoff_status absent
+    file amdgpu_sensors blocks
+    file mem_busy_percent blocks 0.4
+
+process trainer
+    memory 0x700000000000 0x1234
+    queue 0 gpu {PCI} ring 0x700000100000 size 4096 rptr 1 wptr 2 place 1.0.2
+    vram {PCI} 1048576
+    opens {PCI}
+
+messages
+    12.5 err first of $pid(trainer)
+    13.5 warn second
+    1000.4 err later
+"""
+SLIM = f"scenario slim\n    title Slim\n%s\ngpu {PCI}\n    part gfx1100\n    register GRBM_STATUS = 0x3028\n%s\n"
+
+PRELUDE = """
+import ctypes, errno, fcntl, glob, json, os, select, struct, subprocess, sys, time
+D = "/sys/kernel/debug/dri/0000:03:00.0/"
+P = "/sys/bus/pci/devices/0000:03:00.0/"
+out = {}
+def opened(path, flags=os.O_RDONLY): return os.open(path if path[0] == "/" else D + path, flags)
+def words(data): return list(struct.unpack(f"<{len(data) // 4}I", data))
+def at(fd, offset, size=4): return words(os.pread(fd, size, offset))
+def error(call, *arguments):
+    try: call(*arguments)
+    except OSError as problem: return errno.errorcode[problem.errno]
+    return "none"
+def text(path): return open(path if path[0] == "/" else D + path).read()
+def query(fd, offset, count=1, size=64):
+    room = ctypes.create_string_buffer(64)
+    fcntl.ioctl(fd, 0x40206445, struct.pack("<QIIIIII", ctypes.addressof(room), size, 0x15, offset // 4, count, 0xffff, 0))
+    return words(room.raw[:4 * count])
+def regs2(fd, se=None, srbm=None, xcc=0, first=False):
+    s = [int(srbm is not None), int(se is not None), 0, *(se or (0, 0, 0)), *(srbm or (0, 0, 0, 0))]
+    if first: fcntl.ioctl(fd, 0xC0282000, struct.pack("10I", *s))
+    else: fcntl.ioctl(fd, 0xC02C2001, struct.pack("11I", *s, xcc))
+ALL = 0xffffffff
+"""
+
+
+class Machine:
+    def __init__(self, t, unhang):
+        self.t, self.unhang = t, unhang
+        self.count = 0
+
+    def scenario(self, text):
+        self.count += 1
+        return self.unhang.write(f"scenario{self.count}", text)
+
+    def run(self, scenario, *command, options=(), timeout=30):
+        return self.unhang.run("emulate", self.scenario(scenario), *options, "--", *command, timeout=timeout)
+
+    def look(self, scenario, code, options=(), timeout=30):
+        """What a client puts into `out`."""
+        run = self.run(scenario, sys.executable, "-c", PRELUDE + code + "\nprint(json.dumps(out))", options=options, timeout=timeout)
+        try:
+            return json.loads(run.stdout), run
+        except ValueError:
+            self.t.ok(False, "a client of the machine", f"status {run.returncode}\n{run.stdout.decode()}{run.stderr.decode()[-1500:]}")
+            return {}, run
+
+    def holds(self, name, out, wanted):
+        for key, value in wanted.items():
+            self.t.same(out.get(key), value, f"{name}: {key}")
+
+
+def test_registers(m):
+    out, run = m.look(MACHINE, """
+f = opened("amdgpu_regs")
+out["plain"] = at(f, 0x8010)
+out["several"] = at(f, 0x9000, 8)
+out["bank"] = at(f, 0x9000 | 1 << 62 | 2 << 24 | 0x3ff << 34 | 0x3ff << 44)
+out["broadcast"] = at(f, 0x9000 | 1 << 62 | 0x3ff << 24 | 0x3ff << 34 | 0x3ff << 44)
+out["queue"] = at(f, 0x9004 | 1 << 61 | 1 << 24 | 2 << 34 | 3 << 44)
+out["power gating bit"] = at(f, 0x8010 | 1 << 23)
+for name, offset in (("both banks", 1 << 62 | 1 << 61), ("SE that is not", 1 << 62 | 60 << 24), ("SH that is not", 1 << 62 | 60 << 34), ("crooked", 2)):
+    out[name] = error(os.pread, f, 4, offset)
+out["crooked size"] = error(os.pread, f, 3, 0)
+out["too long"] = error(os.pread, f, 8192, 0)
+os.lseek(f, 0x9000, 0); os.read(f, 4)
+out["position"] = os.lseek(f, 0, 1)
+out["size"] = os.fstat(f).st_size > 0
+""")
+    m.holds("amdgpu_regs", out, {"plain": [0x80003028], "several": [0x11111111, 0], "bank": [0x22222222], "broadcast": [0x11111111],
+                                 "queue": [0x33333333], "power gating bit": [0x80003028], "both banks": "EINVAL",
+                                 "SE that is not": "EINVAL", "SH that is not": "EINVAL", "crooked": "EINVAL", "crooked size": "EINVAL",
+                                 "too long": "EINVAL", "position": 0x9004, "size": True})
+    m.t.same(run.stderr, b"", "what only reads ends without a word")
+    out, run = m.look(MACHINE, """
+f, g = opened("amdgpu_regs2", os.O_RDWR), opened("amdgpu_regs2")
+regs2(f, se=(2, ALL, ALL)); out["bank"] = at(f, 0x9000)
+out["other file"] = at(g, 0x9000)
+regs2(f, srbm=(1, 2, 3, 0)); out["queue"] = at(f, 0x9004)
+regs2(f, se=(2, ALL, ALL), first=True); out["first form"] = at(f, 0x9000)
+regs2(f, se=(60, ALL, ALL)); out["SE that is not"] = error(os.pread, f, 4, 0x9000)
+out["ioctl that is not"] = error(fcntl.ioctl, f, 0xC02C2002, bytes(44))
+out["too long"] = error(os.pread, g, 8192, 0)
+out["fails"] = error(os.pread, opened("amdgpu_regs_didt"), 4, 0)
+out["ones"] = at(opened("amdgpu_regs_pcie"), 0)
+out["smc"] = error(os.pread, opened("amdgpu_regs_smc"), 4, 0)
+out["absent"] = error(os.open, D + "amdgpu_gfxoff_status", 0), "amdgpu_gfxoff_status" in os.listdir(D)
+""")
+    m.holds("amdgpu_regs2", out, {"bank": [0x22222222], "other file": [0x11111111], "queue": [0x33333333], "first form": [0x22222222],
+                                  "SE that is not": "EINVAL", "ioctl that is not": "EINVAL", "too long": "EINVAL", "fails": "EIO",
+                                  "ones": [0xffffffff], "smc": "EOPNOTSUPP", "absent": ["ENOENT", False]})
+
+
+def test_waves(m):
+    out, _ = m.look(MACHINE, """
+f = opened("amdgpu_wave")
+place = (1 << 2 | 2) << 23 | 3 << 31
+whole = at(f, place, 128)
+out["type"], out["words"], out["pc"], out["exec"] = whole[0], len(whole), [whole[2], whole[3]], [whole[4], whole[5]]
+out["part"] = at(f, place | 8, 8)
+out["empty"] = at(f, (1 << 2 | 2) << 23 | 4 << 31, 8)
+out["no such SE"] = at(f, place | 50 << 7, 8)
+f = opened("amdgpu_gprwave", os.O_RDWR)
+fcntl.ioctl(f, 0xC0242000, struct.pack("9I", 0, 0, 0, 1 << 2 | 2, 3, 0, 0, 0, 0)); out["same"] = at(f, 0, 128) == whole
+fcntl.ioctl(f, 0xC0242000, struct.pack("9I", 1, 0, 0, 1 << 2 | 2, 3, 0, 0, 0, 0)); out["sgprs"] = at(f, 0, 32)
+fcntl.ioctl(f, 0xC0242000, struct.pack("9I", 1, 0, 0, 1 << 2 | 2, 3, 0, 0, 0, 1)); out["vgprs"] = at(f, 0, 12)
+out["behind its size"] = os.pread(f, 16, 32).hex()
+g = opened("amdgpu_gpr")
+place = (1 << 2 | 2) << 28 | 3 << 36
+out["sgpr"], out["vgpr"] = at(g, place | 1 << 60 | 5 * 4), at(g, place | 2 * 4)
+w = opened("amdgpu_regs2", os.O_RDWR)
+""")
+    m.holds("waves", out, {"type": 3, "words": 16, "pc": [0x1040, 0x7f00], "exec": [0xff, 0], "part": [0x1040, 0x7f00], "empty": [3, 0],
+                           "no such SE": [3, 0xbebebeef], "same": True, "sgprs": [0, 0, 0, 0, 0, 0xabcd, 0, 0], "vgprs": [0, 0, 0x5678],
+                           "behind its size": "", "sgpr": [0xabcd], "vgpr": [0x5678]})
+
+
+def test_indexed(m):
+    """As umr looks for waves: through SQ_IND_INDEX, which it writes."""
+    record = m.unhang.directory / "indexed.json"
+    addresses = {}
+    run = m.unhang.run("regs", "--decode", "gfx1100", "SQ_IND_INDEX=0", "--json")
+    del run, addresses
+    out, run = m.look(MACHINE, """
+INDEX, DATA = SQ_INDEX, SQ_DATA
+f = opened("amdgpu_regs2", os.O_RDWR)
+def indexed(value):
+    os.pwrite(f, struct.pack("<I", value), INDEX)
+    return at(f, DATA)[0]
+regs2(f, se=(0, 0, 1 << 2 | 2))
+out["local status"] = indexed(8 << 16)
+out["pc"] = indexed(3 | 0x108 << 16)
+out["sgpr"] = indexed(3 | 0x205 << 16)
+regs2(f, se=(0, 0, 1 << 2 | 1))
+out["idle"] = indexed(8 << 16)
+""".replace("SQ_INDEX", "0x8de0").replace("SQ_DATA", "0x8de4"), options=("--record", record))
+    m.holds("SQ_IND_INDEX", out, {"local status": 0x11, "pc": 0x1040, "sgpr": 0xabcd, "idle": 0})
+    m.t.same(run.stderr.decode(), "unhang: 4 writes reached the emulated GPU\n", "writes are told at the end")
+    writes = [r for r in map(json.loads, record.read_text().splitlines()) if r["op"] == "write"]
+    m.t.same([(w["offset"], w["data"], w["instance"]) for w in writes[:2]], [(0x8de0, "00000800", 6), (0x8de0, "03000801", 6)],
+             "each write is recorded with its bank")
+
+
+def test_debugfs(m):
+    out, _ = m.look(MACHINE, """
+f = opened("amdgpu_ring_gfx_0.0.0")
+out["ring size"], out["ring end"] = os.fstat(f).st_size, os.lseek(f, 0, 2)
+out["positions"] = at(f, 0, 12)
+out["packets"] = at(f, 12 + 0x100, 8)
+out["whole"] = len(os.pread(f, 8192, 0)), len(os.pread(f, 8192, 4100)), len(os.pread(f, 8, 4108))
+out["crooked"] = error(os.pread, f, 4, 2)
+f = opened("amdgpu_vram")
+out["vram"] = at(f, 0x100, 8)
+out["vram end"] = error(os.pread, f, 4, os.fstat(f).st_size)
+out["vram last"] = len(os.pread(f, 16, os.fstat(f).st_size - 4))
+f = opened("amdgpu_iomem")
+out["iomem"], out["no page"] = at(f, 0x1000), error(os.pread, f, 4, 0x12345000)
+out["gca"] = at(opened("amdgpu_gca_config"), 0, 256)[0], len(os.pread(opened("amdgpu_gca_config"), 256, 0))
+out["device"] = hex(at(opened("amdgpu_gca_config"), 29 * 4)[0]) == text(P + "device").strip()
+out["gfxoff"] = at(opened("amdgpu_gfxoff"), 0)
+out["name"] = text("name")
+out["links"] = os.readlink("/sys/kernel/debug/dri/0"), os.readlink("/sys/kernel/debug/dri/128")
+out["mode"] = oct(os.stat(D + "amdgpu_regs2").st_mode), oct(os.stat(D + "amdgpu_fence_info").st_mode)
+out["mqds"], out["hqds"] = text("/sys/kernel/debug/kfd/mqds").splitlines()[:2], text("/sys/kernel/debug/kfd/hqds").splitlines()[:2]
+out["firmware"] = "firmware version: 0x" in text("amdgpu_firmware_info")
+pid = glob.glob("/sys/class/kfd/kfd/proc/*")[0].rsplit("/")[-1]
+out["pid"] = pid
+""")
+    pid = out.get("pid")
+    m.holds("debugfs", out, {"ring size": 4108, "ring end": 4108, "positions": [0x40, 0x80, 0x80], "packets": [0xc0001000, 0x12],
+                             "whole": [4108, 8, 0], "crooked": "EINVAL", "vram": [0xdeadbeef, 1], "vram end": "ENXIO", "vram last": 4,
+                             "iomem": [0x77], "no page": "EPERM", "gca": [5, 144], "device": True, "gfxoff": [0],
+                             "name": f"amdgpu dev={PCI} unique={PCI}\n", "links": [PCI, PCI], "mode": ["0o100400", "0o100444"],
+                             "firmware": True})
+    m.t.ok(out.get("mqds", [""])[0].startswith(f"Process {pid} PASID 0x"), "kfd/mqds begins with the process", out.get("mqds"))
+    m.t.ok("gpu_id" in out["hqds"][0] and out["hqds"][1] == " Inst 0,  CP Pipe 0, Queue 2", "kfd/hqds has the queue", out.get("hqds"))
+
+
+def test_fences(m):
+    record = m.unhang.directory / "fences.json"
+    out, run = m.look(MACHINE, """
+out["first"], out["second"] = [[line for line in text("amdgpu_fence_info").splitlines() if "Last" in line][:2] for _ in range(2)]
+""", options=("--record", record))
+    want = ["Last signaled fence          0x00000007", "Last emitted                 0x00000009"]
+    m.holds("amdgpu_fence_info", out, {"first": want, "second": want})
+    operations = [json.loads(line)["op"] for line in record.read_text().splitlines()]
+    m.t.same(operations.count("complete"), 1, "that reading completed a fence is recorded once")
+    m.t.same(run.stderr, b"", "it is no write")
+    out, run = m.look(MACHINE, 'out["recover"] = text("amdgpu_gpu_recover")')
+    m.t.same(run.stderr.decode(), "unhang: 1 read of files that act on the GPU\n", "a file that resets the GPU was read")
+
+
+def test_sysfs(m):
+    out, _ = m.look(MACHINE, """
+out["real path"] = os.path.realpath("/sys/class/drm/card0/device")
+out["same"] = len({os.path.realpath(p) for p in (P, "/sys/class/drm/card0/device", "/sys/class/drm/renderD128/device", "/sys/bus/pci/drivers/amdgpu/0000:03:00.0")})
+out["driver"] = os.path.basename(os.path.realpath(P + "driver"))
+for name in ("vendor", "gpu_busy_percent", "power/runtime_status", "xgmi_hive_info/xgmi_hive_id"): out[name] = text(P + name)
+config = open(P + "config", "rb").read()
+out["config"] = struct.unpack("<H", config[:2])[0], len(config), "0x%04x" % struct.unpack("<H", config[2:4])[0] == text(P + "device").strip()
+out["power"] = text(glob.glob(P + "hwmon/hwmon*/power1_average")[0])
+out["gc"] = [text(P + "ip_discovery/die/0/GC/0/" + n) for n in ("hw_id", "major", "minor", "harvest")]
+out["by number"] = os.readlink(P + "ip_discovery/die/0/GC")
+out["coredump"] = text("/sys/class/drm/card0/device/devcoredump/data")
+out["lockdown"] = text("/sys/kernel/security/lockdown")
+out["interrupts"] = [line.split()[1] for line in text("/proc/interrupts").splitlines() if "amdgpu" in line]
+out["cpus"] = os.path.exists("/sys/devices/system/cpu/cpu0")
+out["null"] = os.path.exists("/dev/null") and open("/dev/null", "w").write("x")
+node = [n for n in glob.glob("/sys/class/kfd/kfd/topology/nodes/*") if text(n + "/gpu_id") != "0\\n"][0]
+out["topology"] = "drm_render_minor 128" in text(node + "/properties"), "gfx_target_version 110000" in text(node + "/properties")
+pid = glob.glob("/sys/class/kfd/kfd/proc/*")[0].rsplit("/")[-1]
+out["process"] = text(f"/proc/{pid}/comm"), text(f"/sys/class/kfd/kfd/proc/{pid}/queues/0/size")
+out["memory"] = at(os.open(f"/proc/{pid}/mem", os.O_RDONLY), 0x700000000000)
+out["files"] = sorted(os.readlink(p) for p in glob.glob(f"/proc/{pid}/fd/*") if "dri" in os.readlink(p))
+out["client"] = [line for line in text(glob.glob(f"/proc/{pid}/fdinfo/*")[0]).splitlines() if "pdev" in line]
+out["journal"] = [os.listdir(p) for p in ("/var/log/journal", "/run/log/journal", "/sys/fs/pstore") if os.path.isdir(p)]
+out["kfd"] = error(os.open, "/dev/kfd", os.O_RDWR)
+""")
+    m.t.ok(out.get("real path", "").startswith("/sys/devices/pci0000:00/") and out["real path"].endswith("/" + PCI), "the device is below its port", out)
+    m.t.ok(all(not entries for entries in out.get("journal", [[1]])), "no log of the real machine", out.get("journal"))
+    m.holds("sysfs", out, {"same": 1, "driver": "amdgpu", "vendor": "0x1002\n", "gpu_busy_percent": "42\n", "power/runtime_status": "active\n",
+                           "xgmi_hive_info/xgmi_hive_id": "123\n", "config": [0x1002, 256, True], "power": "77000000\n",
+                           "gc": ["11\n", "11\n", "0\n", "0x0\n"], "by number": "11",
+                           "coredump": "**** AMDGPU Device Coredump ****\nversion: 1\n", "lockdown": "[none] integrity confidentiality\n",
+                           "interrupts": ["1234"], "cpus": True, "null": 1, "topology": [True, True], "process": ["trainer\n", "4096"],
+                           "memory": [0x1234], "files": ["/dev/dri/renderD128"], "client": [f"drm-pdev:\t{PCI}"], "kfd": "EPERM"})
+
+
+def test_render(m):
+    code = """
+f = opened("/dev/dri/renderD128", os.O_RDWR)
+begin = time.monotonic()
+out["status"] = query(f, 0x8010)
+out["took"] = time.monotonic() - begin
+out["two"] = error(query, f, 0x8010 - 4, 2)
+out["refused"] = error(query, f, 0x9000)
+out["too many"] = error(query, f, 0x8010, 200)
+out["bad address"] = error(fcntl.ioctl, f, 0x40206445, struct.pack("<QIIIIII", 16, 4, 0x15, 0x8010 // 4, 1, 0xffff, 0))
+out["other query"] = error(fcntl.ioctl, f, 0x40206445, struct.pack("<QIIIIII", 16, 4, 0x7777, 0, 1, 0, 0))
+name = ctypes.create_string_buffer(16)
+v = struct.unpack("<iii4xQQQQQQ", fcntl.ioctl(f, 0xC0406400, struct.pack("<iii4xQQQQQQ", 0, 0, 0, 16, ctypes.addressof(name), 0, 0, 0, 0)))
+out["driver"] = name.value.decode(), v[0], v[3]
+"""
+    out, _ = m.look(SLIM % ("", ""), code)
+    m.holds("the render node", out, {"status": [0x3028], "two": "EFAULT", "refused": "EFAULT", "too many": "EINVAL", "bad address": "EFAULT",
+                                     "other query": "EINVAL", "driver": ["amdgpu", 3, 6]})
+    out, _ = m.look(SLIM % ("", "    state reset until 0.7 awake"), code + "\nout['then'] = at(opened('amdgpu_regs'), 0x8010)")
+    m.t.ok(out.get("status") == [0x3028] and out.get("took", 0) > 0.2 and out.get("then") == [0x3028], "in a reset the query waits until it is over", out)
+
+
+def test_states(m):
+    look = """
+out["register"] = at(opened("amdgpu_regs"), 0x8010)
+out["status"] = [text(P + "power/runtime_status"), text(P + "power_state")]
+out["config"] = open(P + "config", "rb").read(4).hex()
+out["busy"] = error(text, P + "gpu_busy_percent")
+"""
+    out, _ = m.look(SLIM % ("", "    state gfxoff"), look + "out['gfxoff'] = at(opened('amdgpu_gfxoff'), 0); out['query'] = query(opened('/dev/dri/renderD128', 2), 0x8010)")
+    m.holds("gfxoff", out, {"register": [0xffffffff], "gfxoff": [1], "query": [0x3028], "busy": "none"})
+    out, _ = m.look(SLIM % ("", "    state reset"), look)
+    m.holds("reset", out, {"register": [0xffffffff], "busy": "EPERM"})
+    out, _ = m.look(SLIM % ("", "    state off-bus"), look)
+    m.holds("off the bus", out, {"register": [0xffffffff], "config": "ffffffff", "busy": "EIO"})
+    record = m.unhang.directory / "wake.json"
+    out, run = m.look(SLIM % ("", "    state suspended"), """
+out["before"] = [text(P + "power/runtime_status"), text(P + "power_state"), text(P + "mem_info_vram_used") != ""]
+out["register"] = at(opened("amdgpu_regs"), 0x8010)
+out["after"] = text(P + "power/runtime_status")
+""", options=("--record", record))
+    m.holds("suspended", out, {"before": ["suspended\n", "D3cold\n", True], "register": [0x3028], "after": "active\n"})
+    wakes = [json.loads(line) for line in record.read_text().splitlines() if '"wake"' in line]
+    m.t.same([w["path"].rsplit("/")[-1] for w in wakes], ["amdgpu_regs"], "what woke it up is recorded")
+
+
+def test_permissions(m):
+    code = """
+out["regs"], out["regs2"] = error(opened, "amdgpu_regs"), error(opened, "amdgpu_regs2")
+out["write"], out["gprwave"] = error(opened, "amdgpu_regs", os.O_RDWR), error(opened, "amdgpu_gprwave")
+out["sysfs"] = error(text, P + "vendor")
+out["dri"] = error(os.listdir, "/sys/kernel/debug/dri")
+"""
+    out, _ = m.look(SLIM % ("    lockdown", ""), code + 'out["says"] = text("/sys/kernel/security/lockdown")')
+    m.holds("lockdown", out, {"regs": "none", "regs2": "EPERM", "write": "EPERM", "gprwave": "EPERM", "sysfs": "none",
+                              "says": "none [integrity] confidentiality\n"})
+    out, _ = m.look(SLIM % ("    user", ""), code)
+    m.holds("a user", out, {"regs": "EACCES", "regs2": "EACCES", "sysfs": "none", "dri": "EACCES"})
+    out, _ = m.look(SLIM % ("    no-debugfs", ""), code)
+    m.holds("no debugfs", out, {"regs": "ENOENT", "sysfs": "none", "dri": "ENOENT"})
+
+
+def test_log(m):
+    out, _ = m.look(MACHINE, """
+f = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+out["first"], out["second"] = os.read(f, 8192).decode(), os.read(f, 8192).decode()
+out["then"] = error(os.read, f, 8192)
+out["none yet"] = select.select([f], [], [], 0)[0]
+out["woken"] = select.select([f], [], [], 3)[0] == [f]
+out["later"] = os.read(f, 8192).decode()
+os.lseek(f, 0, os.SEEK_SET); out["again"] = os.read(f, 8192).decode() == out["first"]
+os.lseek(f, 0, os.SEEK_END); out["end"] = error(os.read, f, 8192)
+os.lseek(f, 0, os.SEEK_DATA); out["data"] = os.read(f, 8192).decode() == out["first"]
+out["small"] = error(os.read, f, 8)
+""")
+    m.t.ok(out.get("first", "").startswith("3,1,12500000,-;first of ") and out["first"].strip()[-1].isdigit(), "the first record, with the number of a process", out)
+    m.holds("/dev/kmsg", out, {"second": "4,2,13500000,-;second\n", "then": "EAGAIN", "none yet": [], "woken": True, "later": "3,3,1000400000,-;later\n",
+                               "again": True, "end": "EAGAIN", "data": True, "small": "EINVAL"})
+
+
+def test_blocks(m):
+    out, _ = m.look(MACHINE, """
+begin = time.monotonic(); text(P + "mem_busy_percent"); out["late"] = time.monotonic() - begin
+child = subprocess.Popen([sys.executable, "-c", f"import os; os.read(os.open('{D}amdgpu_sensors', os.O_RDONLY), 4)"])
+for _ in range(200):
+    state = text(f"/proc/{child.pid}/stat").rsplit(")")[-1].split()[0]
+    if state == "S" and "amdgpu_sensors" in " ".join(os.readlink(p) for p in glob.glob(f"/proc/{child.pid}/fd/*")): break
+    time.sleep(0.01)
+time.sleep(0.1); child.kill(); time.sleep(0.1)
+out["state"] = text(f"/proc/{child.pid}/stat").rsplit(")")[-1].split()[0]
+out["others go on"] = text(P + "gpu_busy_percent")
+out["pid"] = child.pid
+print(json.dumps(out)); sys.stdout.flush(); os._exit(0)
+""")
+    m.holds("a file that blocks", out, {"state": "D", "others go on": "42\n"})
+    m.t.ok(0.35 < out.get("late", 0) < 5, "a file that blocks for a while", out)
+    m.t.ok("pid" in out and not os.path.exists(f"/proc/{out['pid']}"), "its reader is gone with the machine", out)
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            return [int(word) for word in f.read().split()]
+    except OSError:
+        return []
+
+
+def gone(pid):
+    """Nobody, or a zombie that waits for whoever adopted it."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")")[-1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def test_ends(m):
+    t = m.t
+    for command, status in ((("true",), 0), (("sh", "-c", "exit 7"), 7), (("sh", "-c", "kill -9 $$"), 137), (("no-such-command",), 2)):
+        run = m.run(MACHINE, *command)
+        t.same(run.returncode, status, f"{command}: exit status")
+        t.same(run.stderr.count(b"\n"), int(status == 2), f"{command}: one line only where it could not be done")
+    with open("/proc/mounts") as f:
+        before = f.read()
+    directories = set(os.listdir("/tmp"))
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        run = subprocess.Popen([m.unhang.binary, "emulate", str(m.scenario(MACHINE)), "--", "sh", "-c", "echo started; sleep 60"],
+                               stdout=subprocess.PIPE, env=m.unhang.environment)
+        run.stdout.readline()
+        inside = children(run.pid)
+        t.ok(len(inside) == 2, f"{how.name}: the command and the scenario's process run", inside)
+        run.send_signal(how)
+        status = run.wait(timeout=20)
+        deadline = time.monotonic() + 5
+        while not all(map(gone, inside)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        t.ok(all(map(gone, inside)), f"{how.name}: neither is left", inside)
+        t.same(status, 128 + how if how == signal.SIGTERM else -how, f"{how.name}: the status")
+        run.stdout.close()
+    run = m.run(MACHINE, "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!")
+    t.ok(gone(int(run.stdout)), "what the command left behind is ended")
+    with open("/proc/mounts") as f:
+        t.same(f.read(), before, "no mount is left")
+    t.same({name for name in set(os.listdir("/tmp")) - directories if "emulat" in name}, set(), "no directory is left")
+
+
+def test_command(m):
+    run = m.unhang.run("emulate", "--list")
+    names = [line.split()[0] for line in run.stdout.decode().splitlines()]
+    m.t.ok(run.returncode == 0 and "idle" in names, "--list", run.stdout)
+    titles = {line.index(line.split(None, 1)[1]) for line in run.stdout.decode().splitlines()}
+    m.t.same(len(titles), 1, "--list is aligned")
+    listed = json.loads(m.unhang.run("emulate", "--list", "--json").stdout)
+    m.t.same([s["name"] for s in listed], names, "--list --json")
+    good, bad = m.scenario(MACHINE), m.scenario("scenario x\n    title X\n\ngpu 0000:03:00.0\n    part gfx1100\n    no-such-statement\n")
+    run = m.unhang.run("emulate", "--check", good)
+    m.t.same((run.returncode, run.stdout, run.stderr), (0, b"", b""), "--check of a good one")
+    run = m.unhang.run("emulate", "--check", bad)
+    m.t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1 and b":6" in run.stderr, "--check names the line", run.stderr)
+    for arguments in (("no-such-scenario", "--", "true"), ("idle",), ("idle", "--"), ("idle", "true"), ("--record",), ()):
+        run = m.unhang.run("emulate", *arguments)
+        m.t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1, f"emulate {' '.join(arguments)}: status 2 and one line", run.stderr)
+    run = m.unhang.run("emulate", "idle", "--", "unhang", "--version")
+    m.t.ok(run.returncode == 0 and run.stdout.startswith(b"unhang "), "the command finds this unhang", run.stdout + run.stderr)
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    m = Machine(t, unhang)
+    run = m.run(SLIM % ("", ""), "true")
+    if run.returncode == 2 and any(word in run.stderr for word in (b"/dev/fuse", b"namespace", b"FUSE")):
+        tap.skip_all(run.stderr.decode().strip())
+    for test in (test_command, test_registers, test_waves, test_indexed, test_debugfs, test_fences, test_sysfs, test_render, test_states,
+                 test_permissions, test_log, test_blocks, test_ends):
+        test(m)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
