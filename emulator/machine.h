@@ -1,0 +1,285 @@
+// The inside of the emulated machine, for the files that read a scenario and answer for it.
+#pragma once
+
+#include "emulator/model.h"
+
+// --- reading ---
+
+enum {
+	EMU_TEXT_MOST = 4 << 20,  // bytes of a scenario
+	EMU_LINE_MOST = 64 << 10, // bytes of a line
+	EMU_FEW = 1024,           // rings, firmwares, files, words of queues: of a GPU
+	EMU_GPUS_MOST = 64,
+	EMU_SLOTS_MOST = 1 << 16, // of waves, in a GPU
+	EMU_WAVES_MOST = 4096,    // statements, in a GPU
+	EMU_RING_MOST = 1 << 20,  // words
+	EMU_QUEUES_MOST = 1024,
+	EMU_PROCESSES_MOST = 256,
+	EMU_PROCESS_MOST = 256 << 20, // bytes of memory of a process
+};
+
+struct emu_line {
+	struct str text; // from the statement's name on
+	unsigned number;
+};
+
+struct emu_block {
+	struct str kind, id;
+	unsigned line;
+	struct emu_line *lines;
+	size_t nlines;
+};
+
+/** What all readers share. The first error stays. */
+struct emu_reader {
+	const struct know *k;
+	struct emu_machine *m;
+	const char *file;
+	struct uh_error *error;
+	const struct emu_block *parts; // that may be named
+	size_t nparts;
+};
+
+/** Where in a line the reader is. */
+struct cursor {
+	struct emu_reader *r;
+	struct str rest;
+	unsigned line;
+};
+
+/** false, always. */
+bool emu_wrong(struct cursor *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** Whether something follows that is no comment. */
+bool cursor_more(struct cursor *c);
+/** The next word; = ( ) are words of their own. Empty at the end. */
+struct str cursor_peek(struct cursor *c);
+struct str cursor_word(struct cursor *c);
+/** Takes the next word if it is this one. */
+bool cursor_is(struct cursor *c, const char *word);
+/** All that is left, as it is. */
+struct str cursor_text(struct cursor *c);
+bool cursor_number(struct cursor *c, const char *what, uint64_t most, uint64_t *ret);
+bool cursor_unsigned(struct cursor *c, const char *what, unsigned most, unsigned *ret);
+bool cursor_seconds(struct cursor *c, double *ret);
+/** Nothing more may follow. */
+bool cursor_end(struct cursor *c);
+/** 12, 0x1f, 4K, 2M, 1G. */
+bool emu_number_of(struct str word, uint64_t *ret);
+
+/** The blocks of a text. */
+bool emu_blocks(struct emu_reader *r, struct str text, struct emu_block **ret, size_t *ret_n);
+
+struct emu_statement {
+	const char *name;
+	bool (*read)(struct cursor *c, void *of);
+};
+/** Reads each line of a block by the statement that its first word names. */
+bool emu_statements(struct emu_reader *r, const struct emu_block *b, const struct emu_statement *statements, void *of);
+
+// --- values ---
+
+struct value;
+/** @names: words that stand for 0, 1, ...; NULL. */
+bool cursor_value(struct cursor *c, const char *const *names, const struct value **ret);
+const struct value *value_constant(struct arena *a, uint64_t number);
+/** @v times @factor, and of that the bits of @mask, shifted right. */
+const struct value *value_scaled(struct arena *a, const struct value *v, uint64_t factor, uint64_t mask, unsigned shift);
+uint64_t value_at(const struct value *v, double t);
+bool value_changes(const struct value *v);
+
+// --- words at addresses ---
+
+struct emu_word {
+	uint64_t address;
+	size_t order;
+	const struct value *value;
+};
+struct emu_words {
+	VEC(struct emu_word) list;
+	bool sorted;
+};
+void words_add(struct emu_words *w, uint64_t address, const struct value *v);
+void words_sort(struct emu_words *w);
+const struct emu_word *words_find(const struct emu_words *w, uint64_t address);
+/** `ADDRESS VALUE...`, with addresses @step apart. */
+bool words_read(struct cursor *c, struct emu_words *w, unsigned step);
+
+// --- GPUs ---
+
+/** What a statement sets of a register. */
+struct emu_setting {
+	uint32_t address;
+	size_t order;
+	struct bank bank;
+	uint32_t mask;
+	unsigned low;
+	const struct value *value;
+};
+
+struct emu_ring_state {
+	struct str name;
+	uint32_t words;
+	const struct value *rptr, *wptr, *driver;
+	uint32_t nop;
+	const struct value *signaled, *emitted, *done;
+	struct emu_words content;
+};
+
+/** What is in a file from a time on; the newest first. */
+struct emu_content {
+	double from;
+	struct str text;
+	const struct emu_content *older;
+};
+
+struct emu_file {
+	struct str path;
+	const struct emu_content *content;
+};
+
+struct emu_rule {
+	struct str path;
+	double from;
+	struct emu_behaviour behaviour;
+};
+
+struct emu_gpr {
+	bool vector;
+	unsigned number;
+	const struct value *value;
+};
+
+/** What a wave's word, or some bits of it, are. */
+struct emu_wave_part {
+	size_t word;
+	uint32_t mask;
+	unsigned low;
+	const struct value *value;
+	unsigned shift; // of the value
+};
+
+struct emu_waves {
+	int place[6]; // xcc, se, sh, cu, simd, slot; -1: any
+	size_t n;
+	unsigned line;
+	double from, until;
+	VEC(struct emu_wave_part) parts;
+	VEC(struct emu_gpr) gprs;
+};
+
+/** A wave in a slot, and the next in the same slot at another time. */
+struct emu_wave_place {
+	uint32_t waves, next; // index + 1; 0: none
+};
+
+/** A word of an MQD or HQD that a scenario sets. */
+struct emu_queue_word {
+	bool hqd;
+	unsigned queue, line;
+	struct str name;
+	const struct value *value;
+};
+
+struct emu_gpu {
+	struct emu_facts facts;
+	struct emu_machine *machine;
+	VEC(struct ip) ips;
+	unsigned external_revision;
+	unsigned depth, parts; // of parts that name parts; how many were applied
+	const struct value *state;
+	const struct value *numbers[EMU_INTERRUPTS + 1];
+	VEC(struct emu_setting) settings;
+	VEC(struct emu_ring_state) rings;
+	VEC(struct emu_firmware) firmware;
+	VEC(struct emu_file) files[2];
+	VEC(struct emu_rule) rules;
+	VEC(struct emu_queue_word) queue_words;
+	struct emu_words vram, iomem;
+	struct text devcoredump;
+	struct wave_words wave_words;
+	bool waves_known;
+	struct emu_wave_part place_parts[6];
+	VEC(struct emu_waves) waves;
+	uint32_t *slots; // index + 1 into places
+	VEC(struct emu_wave_place) places;
+};
+
+/** Adds the statements of a part. */
+bool emu_part_apply(struct cursor *c, struct emu_gpu *g, struct str name);
+bool emu_gpu_read(struct emu_reader *r, const struct emu_block *b);
+/** When all of its block was read. */
+bool emu_gpu_finish(struct emu_reader *r, struct emu_gpu *g, unsigned line);
+void emu_gpu_free(struct emu_gpu *g);
+bool emu_register_read(struct cursor *c, void *gpu);
+/** Sets a register of GC by its name in one bank; false where the GPU has none of that name. */
+bool emu_register_set(struct emu_gpu *g, const struct bank *b, const char *name, const char *field, const struct value *v);
+bool emu_gc_register(const struct emu_gpu *g, const char *name, struct reg *ret);
+uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg *r);
+void emu_settings_sort(struct emu_gpu *g);
+
+bool emu_waves_read(struct cursor *c, void *gpu);
+/** Gives waves their slots. */
+bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g);
+bool emu_ring_read(struct cursor *c, void *gpu);
+bool emu_packets_read(struct cursor *c, void *gpu);
+bool emu_fence_read(struct cursor *c, void *gpu);
+
+// --- processes ---
+
+struct emu_code {
+	uint64_t address;
+	struct str path;
+};
+
+struct emu_share {
+	const struct emu_gpu *gpu;
+	uint64_t vram;
+	bool opens;
+};
+
+struct emu_process_queue {
+	struct emu_queue facts;
+	const struct value *rptr, *wptr;
+	uint64_t doorbell;
+	bool placed;
+	unsigned line;
+	VEC(struct emu_wave_part) mqd; // words that the scenario sets
+};
+
+struct emu_process {
+	struct emu_machine *machine;
+	struct str name;
+	int pid;
+	unsigned pasid;
+	struct emu_words memory;
+	VEC(struct emu_code) code;
+	VEC(struct emu_share) shares;
+};
+
+enum { EMU_AQL = 64, EMU_PAGE = 4096 };
+/** Where a queue's amd_queue_t is: behind its ring. */
+uint64_t emu_queue_record(const struct emu_process_queue *q);
+bool emu_process_read(struct emu_reader *r, const struct emu_block *b);
+/** Places queues on their GPUs, and sets their HQDs. */
+bool emu_queues_finish(struct emu_reader *r);
+
+struct emu_machine {
+	struct arena arena;
+	const struct know *k;
+	struct str name, title;
+	bool lockdown, user, no_debugfs;
+	VEC(struct emu_gpu *) gpus;
+	VEC(struct emu_process *) processes;
+	VEC(struct emu_process_queue) queues;
+	VEC(struct emu_message) messages;
+	const struct emu_block *mqds; // which word of an MQD is what
+	size_t nmqds;
+};
+
+struct emu_gpu *emu_gpu_named(const struct emu_machine *m, struct str pci);
+bool emu_gpu_word(struct cursor *c, struct emu_gpu **ret);
+/** $pid(NAME) and $pasid(NAME) name processes that there are. */
+bool emu_text_right(struct emu_reader *r, struct str text, unsigned line);
+
+/** The parts, and the words of MQDs. */
+extern const struct emu_builtin emu_texts[];

@@ -1,0 +1,240 @@
+// The register space: what statements set of registers, and what a read of an address gives.
+#include "emulator/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// --- finding a register by its name ---
+
+/** The name of a block without the number behind it. */
+static struct str stem_of(struct str name)
+{
+	while (name.n && char_digit(name.p[name.n - 1]))
+		name.n--;
+	return name;
+}
+
+static const struct register_table *table_of(const struct ip *ip)
+{
+	bool exact;
+	const struct register_table *t = register_table_for(ip->name, ip->version[0], ip->version[1], ip->version[2], &exact);
+	return t ? t : register_table_for(stem_of(ip->name), ip->version[0], ip->version[1], ip->version[2], &exact);
+}
+
+/** Whether a statement that says @name (`sdma0`, `mmhub1`; empty: nothing) means this block. */
+static bool ip_meant(const struct ip *ip, struct str name)
+{
+	uint64_t number;
+	if (!name.n || str_eq(ip->name, name))
+		return true;
+	struct str stem = stem_of(name);
+	return stem.n && str_eq(stem_of(ip->name), stem) && emu_number_of(str_from(name, stem.n), &number) &&
+	       ip->instance == number;
+}
+
+static uint32_t address_of(const struct ip *ip, const struct reg *r) { return (ip->bases[r->base] + r->offset) * 4; }
+
+static bool ip_register(const struct ip *ip, struct str name, struct reg *ret)
+{
+	const struct register_table *t = table_of(ip);
+	return t && register_find(t, name, ret) && ret->kind == REGISTER_MMIO && ret->base < ip->nbases;
+}
+
+static const struct ip *gc_of(const struct emu_gpu *g, unsigned xcc)
+{
+	for (size_t i = 0; i < g->ips.len; i++)
+		if (str_is(g->ips.data[i].name, "gc") && g->ips.data[i].instance == xcc)
+			return &g->ips.data[i];
+	return NULL;
+}
+
+bool emu_gc_register(const struct emu_gpu *g, const char *name, struct reg *ret)
+{
+	const struct ip *ip = gc_of(g, 0);
+	return ip && ip_register(ip, str_z(name), ret);
+}
+
+uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg *r)
+{
+	const struct ip *ip = gc_of(g, xcc);
+	return ip && r->base < ip->nbases ? address_of(ip, r) : UINT32_MAX;
+}
+
+// --- setting ---
+
+static void setting_add(struct emu_gpu *g, uint32_t address, const struct bank *b, const struct reg_field *f,
+			const struct value *v)
+{
+	struct emu_setting s = { .address = address, .order = g->settings.len, .bank = *b, .mask = UINT32_MAX, .value = v };
+	if (f) {
+		s.mask = field_mask(f);
+		s.low = f->low;
+	}
+	vec_push(&g->settings, s);
+}
+
+bool emu_register_set(struct emu_gpu *g, const struct bank *b, const char *name, const char *field, const struct value *v)
+{
+	struct reg r;
+	struct reg_field f;
+	unsigned xcc = b->xcc < 0 ? 0 : (unsigned)b->xcc;
+	if (!emu_gc_register(g, name, &r) || !gc_of(g, xcc) || (field && !register_field_find(&r, str_z(field), &f)))
+		return false;
+	setting_add(g, emu_gc_address(g, xcc, &r), b, field ? &f : NULL, v);
+	return true;
+}
+
+static int *bank_number(struct bank *b, struct str word)
+{
+	const struct {
+		const char *name;
+		int *number;
+	} rows[] = { { "xcc", &b->xcc }, { "se", &b->se },     { "sh", &b->sh },       { "instance", &b->instance },
+		     { "me", &b->me },   { "pipe", &b->pipe }, { "queue", &b->queue }, { "vmid", &b->vmid } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (str_is(word, rows[i].name))
+			return rows[i].number;
+	return NULL;
+}
+
+static bool read_bank(struct cursor *c, struct bank *ret)
+{
+	*ret = BANK_NONE;
+	for (int *number; (number = bank_number(ret, cursor_peek(c)));) {
+		unsigned v;
+		cursor_word(c);
+		if (!cursor_unsigned(c, "the number of a bank", 1023, &v))
+			return false;
+		*number = (int)v;
+	}
+	return true;
+}
+
+/** `[ip.]NAME[.FIELD]` */
+struct wanted {
+	struct str ip, name, field;
+};
+
+static struct wanted wanted_of(const struct emu_gpu *g, struct str word)
+{
+	struct str first = str_split(&word, '.');
+	for (size_t i = 0; i < g->ips.len && word.n; i++)
+		if (ip_meant(&g->ips.data[i], first))
+			return (struct wanted){ first, str_split(&word, '.'), word };
+	return (struct wanted){ .name = first, .field = word };
+}
+
+/** The first block that has such a register, in all its copies. */
+static bool set_named(struct cursor *c, struct emu_gpu *g, const struct bank *b, const struct wanted *w, const struct value *v)
+{
+	struct str block = { 0 };
+	for (size_t i = 0; i < g->ips.len; i++) {
+		const struct ip *ip = &g->ips.data[i];
+		struct reg r;
+		struct reg_field f;
+		if ((block.n && !str_eq(ip->name, block)) || !ip_meant(ip, w->ip) || !ip_register(ip, w->name, &r))
+			continue;
+		if (w->field.n && !register_field_find(&r, w->field, &f))
+			return emu_wrong(c, STR_FMT " has no field " STR_FMT, STR_ARG(r.name), STR_ARG(str_cut(w->field, 80)));
+		bool gc = str_is(ip->name, "gc");
+		block = ip->name;
+		if (!gc || b->xcc < 0 || (unsigned)b->xcc == ip->instance)
+			setting_add(g, address_of(ip, &r), b, w->field.n ? &f : NULL, v);
+	}
+	if (block.n)
+		return true;
+	return w->ip.n ?
+		       emu_wrong(c, "block " STR_FMT " of " STR_FMT " has no register " STR_FMT, STR_ARG(w->ip),
+				 STR_ARG(g->facts.part), STR_ARG(str_cut(w->name, 80))) :
+		       emu_wrong(c, STR_FMT " has no register " STR_FMT, STR_ARG(g->facts.part), STR_ARG(str_cut(w->name, 80)));
+}
+
+bool emu_register_read(struct cursor *c, void *gpu)
+{
+	struct emu_gpu *g = gpu;
+	struct bank b;
+	const struct value *v;
+	uint64_t address;
+	if (!read_bank(c, &b))
+		return false;
+	struct str word = cursor_word(c);
+	if (!word.n)
+		return emu_wrong(c, "the name of a register is missing");
+	if (!cursor_is(c, "="))
+		return emu_wrong(c, "= is missing behind " STR_FMT, STR_ARG(str_cut(word, 80)));
+	if (!cursor_value(c, NULL, &v))
+		return false;
+	if (b.xcc >= 0 && !gc_of(g, (unsigned)b.xcc))
+		return emu_wrong(c, "there is no XCC %d", b.xcc);
+	if (emu_number_of(word, &address)) {
+		if (address % 4 || address > UINT32_MAX)
+			return emu_wrong(c, STR_FMT " is no offset of a register", STR_ARG(word));
+		setting_add(g, (uint32_t)address, &b, NULL, v);
+		return true;
+	}
+	struct wanted w = wanted_of(g, word);
+	return set_named(c, g, &b, &w, v);
+}
+
+static int compare_settings(const void *a, const void *b)
+{
+	const struct emu_setting *x = a, *y = b;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+void emu_settings_sort(struct emu_gpu *g)
+{
+	if (g->settings.len)
+		qsort(g->settings.data, g->settings.len, sizeof(*g->settings.data), compare_settings);
+}
+
+// --- reading ---
+
+/** Where nothing is selected, or all copies are, the first answers. */
+static bool selected(int said, int asked) { return said < 0 || said == (asked < 0 ? 0 : asked); }
+
+static bool bank_fits(const struct bank *said, const struct bank *asked)
+{
+	return selected(said->se, asked->se) && selected(said->sh, asked->sh) && selected(said->instance, asked->instance) &&
+	       selected(said->me, asked->me) && selected(said->pipe, asked->pipe) && selected(said->queue, asked->queue) &&
+	       selected(said->vmid, asked->vmid);
+}
+
+/** The XCC whose registers an address is among; -1: none's. */
+static int xcc_of(const struct emu_gpu *g, uint32_t address)
+{
+	enum { SEGMENT = 0x6000 }; // words behind a base address
+	for (size_t i = 0; i < g->ips.len && g->facts.shaders.xccs > 1; i++) {
+		const struct ip *ip = &g->ips.data[i];
+		for (size_t n = 0; n < ip->nbases && str_is(ip->name, "gc"); n++)
+			if (address / 4 >= ip->bases[n] && address / 4 - ip->bases[n] < SEGMENT)
+				return (int)ip->instance;
+	}
+	return -1;
+}
+
+uint32_t emu_register(const struct emu_gpu *g, const struct bank *b, uint32_t address, double t)
+{
+	struct bank asked = *b;
+	size_t low = 0, high = g->settings.len;
+	uint32_t value = 0;
+	int xcc = xcc_of(g, address);
+	// What is selected in one XCC does not select in another.
+	if (xcc >= 0 && xcc != (b->xcc < 0 ? 0 : b->xcc))
+		asked = BANK_NONE;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (g->settings.data[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < g->settings.len && g->settings.data[low].address == address; low++) {
+		const struct emu_setting *s = &g->settings.data[low];
+		if (bank_fits(&s->bank, &asked))
+			value = (value & ~s->mask) | ((uint32_t)value_at(s->value, t) << s->low & s->mask);
+	}
+	return value;
+}
