@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 600
 build:
 	@tools/install-packages build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
-	@ninja -C $(BUILD) unhang
+	@ninja -C $(BUILD) unhang unhang-emulator
 
 demo: build
 	@echo; echo '$$ unhang explain docs/sample-dmesg.txt'
@@ -36,7 +36,7 @@ test:
 bench:
 	@tools/install-packages build bench
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
-	@ninja -C $(BUILD) unhang
+	@ninja -C $(BUILD) unhang unhang-emulator
 	@bench/run $(BUILD)/unhang
 
 fuzz:

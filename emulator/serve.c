@@ -168,10 +168,10 @@ static void on_release(fuse_req_t r, fuse_ino_t number, struct fuse_file_info *f
 }
 
 /** What the GPU's state makes of an access to one of its files; 0: it goes on. */
-static int before(struct server *s, const struct node *n, pid_t caller)
+static int before(struct server *s, const struct node *n, uint64_t at, pid_t caller)
 {
 	const struct kind *k = n->kind;
-	if (k->acts)
+	if (k->acts && !at)
 		record_event(s, n, "act", caller);
 	if (!n->seat)
 		return 0;
@@ -211,7 +211,7 @@ static int answer_read(struct server *s, const struct waiting *w, struct text *r
 		ret->n += w->size;
 		return 0;
 	}
-	int error = before(s, f->node, w->caller);
+	int error = before(s, f->node, w->at, w->caller);
 	if (error)
 		return error;
 	if (k->fill)
@@ -302,7 +302,7 @@ static void on_write(fuse_req_t r, fuse_ino_t number, const char *data, size_t s
 	struct open_file *f = file_of(fi);
 	const struct kind *k = f->node->kind;
 	record_write(s, f, (uint64_t)at, data, size, caller_of(r));
-	int error = before(s, f->node, caller_of(r));
+	int error = before(s, f->node, (uint64_t)at, caller_of(r));
 	if (!error)
 		error = k->write ? k->write(s, f, (uint64_t)at, data, size) : EINVAL;
 	if (error)
