@@ -138,6 +138,11 @@ static int fill_hqds(struct server *s, const struct node *n, struct text *ret)
 	for (size_t g = 0; g < s->nseats; g++) {
 		const struct seat *seat = &s->seats[g];
 		text_printf(ret, "Node %u, gpu_id %x:\n", seat->facts->node, seat->facts->gpu_id);
+		enum emu_state state = seat_state(s, seat);
+		if (state == EMU_RESET || state == EMU_SUSPENDED) {
+			text_add(ret, S(" Device is stopped\n"));
+			continue;
+		}
 		for (int sdma = 0; sdma < 2; sdma++)
 			for (size_t i = 0; i < emu_queues(s->machine); i++) {
 				struct emu_queue q = emu_queue(s->machine, i);

@@ -141,6 +141,7 @@ static int query_firmware(const struct seat *seat, const struct query *q, pid_t 
 static int render_ioctl(struct server *s, struct open_file *f, unsigned request, char *data, size_t size, pid_t caller)
 {
 	struct query q;
+	seat_wake(s, f->node, caller);
 	if (request == IOCTL_VERSION && size >= sizeof(struct version))
 		return version(data, caller);
 	if (request != IOCTL_QUERY || size < sizeof(q))
@@ -255,29 +256,29 @@ void log_tell(struct server *s)
 	}
 }
 
-const struct kind log_kind = { .read = log_read, .write = log_write, .open = log_open, .close = log_close, .size = log_size };
+const struct kind log_kind = {
+	.read = log_read, .write = log_write, .open = log_open, .close = log_close, .size = log_size, .interruptible = true
+};
+
+static void build_node(struct server *s, struct node *dri, struct seat *seat, struct str name, const char *use, mode_t mode)
+{
+	struct node *n = tree_file(s, dri, name.p, mode, &render_kind);
+	n->seat = seat;
+	n->path = str_z(use);
+	const char *by_path = arena_printf(&s->arena, "by-path/pci-" STR_FMT "-%s", STR_ARG(seat->facts->pci), use).p;
+	tree_link(s, dri, by_path, arena_printf(&s->arena, "../" STR_FMT, STR_ARG(name)).p);
+}
 
 void build_nodes(struct server *s, struct node *dev)
 {
-	struct arena *a = &s->arena;
 	struct node *dri = tree_directory(s, dev, "dri", 0755);
 	tree_file(s, dev, "kmsg", 0644, &log_kind)->path = S("kmsg");
 	if (s->nseats)
 		tree_file(s, dev, "kfd", 0666, &kfd_kind);
 	for (size_t i = 0; i < s->nseats; i++) {
 		const struct emu_facts *f = s->seats[i].facts;
-		const struct {
-			const char *name, *use;
-			mode_t mode;
-		} nodes[] = { { arena_printf(a, "card%d", f->card).p, "card", 0660 },
-			      { arena_printf(a, "renderD%d", f->render).p, "render", 0666 } };
-		for (size_t k = 0; k < sizeof(nodes) / sizeof(nodes[0]); k++) {
-			struct node *n = tree_file(s, dri, nodes[k].name, nodes[k].mode, &render_kind);
-			n->seat = &s->seats[i];
-			n->path = str_z(nodes[k].use);
-			tree_link(s, dri, arena_printf(a, "by-path/pci-" STR_FMT "-%s", STR_ARG(f->pci), nodes[k].use).p,
-				  arena_printf(a, "../%s", nodes[k].name).p);
-		}
+		build_node(s, dri, &s->seats[i], arena_printf(&s->arena, "card%d", f->card), "card", 0660);
+		build_node(s, dri, &s->seats[i], arena_printf(&s->arena, "renderD%d", f->render), "render", 0666);
 	}
 }
 

@@ -250,6 +250,13 @@ static bool answer(struct server *s, struct waiting *w)
 	return error != ANSWER_LATER;
 }
 
+static void on_interrupt(fuse_req_t r, void *data)
+{
+	struct server *s = data;
+	for (size_t i = 0; i < s->waiting.len; i++)
+		s->waiting.data[i].interrupted |= s->waiting.data[i].request == r;
+}
+
 /** A file that blocks is not answered: its reader sleeps and cannot be killed. */
 static void answer_or_wait(struct server *s, struct waiting *w)
 {
@@ -257,15 +264,14 @@ static void answer_or_wait(struct server *s, struct waiting *w)
 	w->due = -1;
 	if (b.does == EMU_BLOCKS) {
 		w->due = b.seconds > 0 ? server_time(s) + b.seconds : 1e18;
-		if (w->ioctl)
-			record_ioctl(s, w->file->node, w->number, w->data, w->size, w->caller, 0);
-		else
-			record_read(s, w->file, w->at, w->size, w->caller, 0);
+		record_event(s, w->file->node, "block", w->caller);
 	} else if (answer(s, w)) {
 		free(w->data);
 		return;
 	}
 	vec_push(&s->waiting, *w);
+	if (w->file->node->kind->interruptible && b.does != EMU_BLOCKS)
+		fuse_req_interrupt_func(w->request, on_interrupt, s);
 }
 
 static void on_read(fuse_req_t r, fuse_ino_t number, size_t size, off_t at, struct fuse_file_info *fi)
@@ -379,7 +385,9 @@ static void answer_waiting(struct server *s)
 	size_t kept = 0;
 	for (size_t i = 0; i < s->waiting.len; i++) {
 		struct waiting *w = &s->waiting.data[i];
-		if (w->due <= server_time(s) && answer(s, w))
+		if (w->interrupted)
+			fuse_reply_err(w->request, EINTR);
+		if (w->interrupted || (w->due <= server_time(s) && answer(s, w)))
 			free(w->data);
 		else
 			s->waiting.data[kept++] = *w;

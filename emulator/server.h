@@ -29,6 +29,7 @@ struct kind {
 	bool acts;   // reading it does something to the GPU
 	bool locked; // takes ioctls: refused under lockdown
 	bool wakes_on_open;
+	bool interruptible; // who waits for it can be killed
 };
 
 struct node {
@@ -86,6 +87,7 @@ struct waiting {
 	unsigned number;
 	char *data;
 	pid_t caller;
+	bool interrupted;
 	double due; // when it may be answered; < 0: it is asked again and again
 };
 
