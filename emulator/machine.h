@@ -241,7 +241,7 @@ struct emu_process_queue {
 	struct emu_queue facts;
 	const struct value *rptr, *wptr;
 	uint64_t doorbell;
-	bool placed;
+	bool placed, one_xcc; // where it is was said; it is on one XCC only
 	unsigned line;
 	VEC(struct emu_wave_part) mqd; // words that the scenario sets
 };

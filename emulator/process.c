@@ -62,6 +62,7 @@ static bool read_queue_key(struct cursor *c, struct emu_process_queue *q)
 		q->facts.gpu = g;
 		return true;
 	}
+	q->one_xcc |= str_is(key, "xcc");
 	return str_is(key, "ring")  ? cursor_number(c, "ring", UINT64_C(1) << 47, &q->facts.ring) :
 	       str_is(key, "size")  ? cursor_unsigned(c, "size", 64 << 20, &q->facts.size) :
 	       str_is(key, "rptr")  ? cursor_value(c, NULL, &q->rptr) :

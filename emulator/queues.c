@@ -114,23 +114,36 @@ static void mqd_set(struct emu_process_queue *q, const struct reg_field *f, size
 	vec_push(&q->mqd, ((struct emu_wave_part){ word, f ? field_mask(f) : UINT32_MAX, f ? f->low : 0, v, 0 }));
 }
 
+/** Sets a register of its HQD, on each XCC that has the queue. */
+static bool hqd_set(struct emu_gpu *g, const struct emu_process_queue *q, const char *name, const char *field,
+		    const struct value *v)
+{
+	struct bank b = bank_of(&q->facts);
+	if (q->one_xcc)
+		return emu_register_set(g, &b, name, field, v);
+	for (b.xcc = 0; b.xcc < (int)g->facts.shaders.xccs; b.xcc++)
+		if (!emu_register_set(g, &b, name, field, v))
+			return false;
+	return true;
+}
+
 static void fill_queue(struct emu_machine *m, size_t index)
 {
 	struct emu_process_queue *q = &m->queues.data[index];
 	struct emu_gpu *g = emu_gpu_named(m, q->facts.gpu->facts.pci);
 	struct hqd_value values[HQD_VALUES];
-	struct bank b = bank_of(&q->facts);
 	size_t n = hqd_values(&m->arena, q, index, values), word;
 	if (mqd_word(g, S("header"), &word))
 		mqd_set(q, NULL, word, value_constant(&m->arena, 0xC0310800));
 	for (size_t i = 0; i < n && !q->facts.sdma; i++) {
 		struct reg r;
 		struct reg_field f;
-		bool known = emu_gc_register(g, values[i].name, &r);
-		bool bits = known && values[i].field && register_field_find(&r, str_z(values[i].field), &f);
-		if (known && (bits || !values[i].field))
-			emu_register_set(g, &b, values[i].name, values[i].field, values[i].value);
-		if (mqd_word_of(g, str_z(values[i].name), &word) && (bits || !values[i].field))
+		const char *field = values[i].field;
+		bool bits = field && emu_gc_register(g, values[i].name, &r) && register_field_find(&r, str_z(field), &f);
+		if (field && !bits)
+			continue;
+		hqd_set(g, q, values[i].name, field, values[i].value);
+		if (mqd_word_of(g, str_z(values[i].name), &word))
 			mqd_set(q, bits ? &f : NULL, word, values[i].value);
 	}
 }
@@ -141,13 +154,12 @@ static bool said_word(struct emu_reader *r, struct emu_gpu *g, const struct emu_
 	bool found = false;
 	for (size_t i = 0; i < r->m->queues.len; i++) {
 		struct emu_process_queue *q = &r->m->queues.data[i];
-		struct bank b = bank_of(&q->facts);
 		char *name = arena_z(&r->m->arena, w->name);
 		size_t word;
 		if (q->facts.gpu != g || q->facts.id != w->queue)
 			continue;
 		found = true;
-		if (w->hqd && !emu_register_set(g, &b, name, NULL, w->value))
+		if (w->hqd && !hqd_set(g, q, name, NULL, w->value))
 			return emu_wrong(&c, STR_FMT " has no register %s", STR_ARG(g->facts.part), name);
 		if (!w->hqd && !mqd_word_of(g, w->name, &word))
 			return emu_wrong(&c, "MQDs of " STR_FMT " have no word %s", STR_ARG(g->facts.part), name);
