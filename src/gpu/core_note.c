@@ -3,6 +3,7 @@
 #include "gpu/core_note.h"
 
 #include "base/bytes.h"
+#include "gpu/device.h"
 
 enum {
 	HEADER = 40,
@@ -16,15 +17,6 @@ enum {
 };
 
 static uint64_t padded(uint64_t n) { return (n + 7) & ~7ull; }
-
-/** gfx_target_version 90402: major, minor, stepping; the last two are hexadecimal digits in the name. */
-static struct str gfx_name(struct arena *a, uint32_t version)
-{
-	unsigned major = version / 10000, minor = version / 100 % 100, stepping = version % 100;
-	if (!major || major > 99 || minor > 15 || stepping > 15)
-		return (struct str){ 0 };
-	return arena_printf(a, "gfx%u%x%x", major, minor, stepping);
-}
 
 static void read_agent(struct arena *a, const char *p, size_t size, struct agent *g)
 {
@@ -43,7 +35,7 @@ static void read_agent(struct arena *a, const char *p, size_t size, struct agent
 	g->waves_per_simd = get_u32(w + 40);
 	g->xccs = get_u32(w + 52);
 	g->debug_properties = size >= 120 ? get_u32(w + 60) : 0;
-	g->gfx = gfx_name(a, g->target_version);
+	g->gfx = gfx_of_target(a, g->target_version);
 }
 
 static void read_queue(struct arena *a, const struct core_note *n, const char *p, struct queue *q)

@@ -100,3 +100,6 @@ const struct ip *device_ip(const struct device *d, struct str name, unsigned ins
 struct str gfx_of_gc(const struct know *k, const unsigned version[3]);
 /** The other way round. */
 bool gc_of_gfx(const struct know *k, struct str gfx, unsigned ret[3]);
+/** gfx942 of 90402, as KFD and cores number it: major, minor and stepping, the last two hexadecimal digits in the name. Empty where that
+ * is none. */
+struct str gfx_of_target(struct arena *a, uint32_t version);

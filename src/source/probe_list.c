@@ -1,4 +1,4 @@
-// Files that act when they are read (amdgpu_gpu_recover, amdgpu_test_ib, amdgpu_evict_vram, amdgpu_gfxoff_status and more) are not here:
+// Files that act when they are read (amdgpu_gpu_recover, amdgpu_test_ib, amdgpu_evict_vram, amdgpu_gfxoff_status, KFD's sdma_* and more) are not here:
 // a name is added only after its handler in the driver was read.
 #include "source/probe_list.h"
 
@@ -31,10 +31,10 @@ static const struct row list[] = {
 	  READ },
 	{ PCI, "current_compute_partition current_memory_partition mem_info_vram_total mem_info_vram_used", READ },
 	{ PCI, "mem_info_gtt_total mem_info_gtt_used mem_info_vis_vram_total mem_info_vis_vram_used", READ },
-	{ PCI, "gpu_busy_percent mem_busy_percent pcie_replay_count thermal_throttling_logging", READ },
+	{ PCI, "gpu_busy_percent mem_busy_percent", READ },
 	{ PCI, "fw_version/*_fw_version devcoredump/data", READ },
 	{ PCI, "driver physfn iommu_group", LINK },
-	{ PCI, "drm hwmon msi_irqs fw_version xgmi_hive_info ip_discovery ip_discovery/die", LIST },
+	{ PCI, "drm hwmon msi_irqs fw_version xgmi_hive_info ip_discovery ip_discovery/die devcoredump", LIST },
 	{ PCI "/hwmon/*", "name power1_average power1_input temp*_input temp*_label freq*_input freq*_label", READ },
 	{ PCI "/ip_discovery/die", "* */* */*/*", LIST },
 	{ PCI "/ip_discovery/die/*/*/*", "hw_id num_instance major minor revision harvest num_base_addresses base_addr", READ },
@@ -44,7 +44,7 @@ static const struct row list[] = {
 	{ KFD "/topology", "nodes", LIST },
 	{ KFD "/topology/nodes/*", "gpu_id name properties", READ },
 	{ KFD, "proc proc/* proc/*/queues", LIST },
-	{ KFD "/proc/*", "pasid vram_* sdma_* queues/*/gpuid queues/*/size queues/*/type", READ },
+	{ KFD "/proc/*", "pasid vram_* queues/*/gpuid queues/*/size queues/*/type", READ },
 	{ "/sys/kernel/debug", "dri", LIST },
 	{ "/sys/kernel/debug/dri", "*", LIST },
 	{ DRI, "name amdgpu_regs amdgpu_wave amdgpu_gpr amdgpu_gca_config amdgpu_ring_* amdgpu_mqd_*", READ },
@@ -64,12 +64,12 @@ static const struct row list[] = {
 
 /** The numbers of the driver's register files are those of silicon.h. */
 static const struct {
-	const char *directory, *name;
+	const char *path;
 	unsigned long request;
 } requests[] = {
-	{ DRI, "amdgpu_regs2", 0xC0282000 },           { DRI, "amdgpu_regs2", 0xC02C2001 },
-	{ DRI, "amdgpu_gprwave", 0xC0242000 },         { "/dev/dri", "renderD*", DRM_VERSION_IOCTL },
-	{ "/dev/dri", "renderD*", AMDGPU_INFO_IOCTL },
+	{ DRI "/amdgpu_regs2", 0xC0282000 },        { DRI "/amdgpu_regs2", 0xC02C2001 },
+	{ DRI "/amdgpu_gprwave", 0xC0242000 },      { "/dev/dri/renderD*", DRM_VERSION_IOCTL },
+	{ "/dev/dri/renderD*", AMDGPU_INFO_IOCTL },
 };
 
 /** Takes off @path what @pattern stands for, component by component, so that no `*` takes a `/`. */
@@ -83,17 +83,16 @@ static bool take(struct str pattern, struct str *path)
 	return true;
 }
 
-static bool names(const char *directory, struct str name, struct str path)
-{
-	return take(str_z(directory), &path) && take(name, &path) && !path.n;
-}
+static bool is(struct str pattern, struct str path) { return take(pattern, &path) && !path.n; }
 
 bool probe_listed(enum probe_kind kind, struct str path)
 {
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
-		struct str rest = str_z(list[i].names);
-		while (list[i].kinds >> kind & 1 && rest.n)
-			if (names(list[i].directory, str_split(&rest, ' '), path))
+		struct str names = str_z(list[i].names), rest = path;
+		if (!(list[i].kinds >> kind & 1) || !take(str_z(list[i].directory), &rest))
+			continue;
+		while (names.n)
+			if (is(str_split(&names, ' '), rest))
 				return true;
 	}
 	return false;
@@ -102,7 +101,7 @@ bool probe_listed(enum probe_kind kind, struct str path)
 bool probe_listed_request(struct str path, unsigned long request)
 {
 	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
-		if (requests[i].request == request && names(requests[i].directory, str_z(requests[i].name), path))
+		if (requests[i].request == request && is(str_z(requests[i].path), path))
 			return true;
 	return false;
 }

@@ -1,0 +1,421 @@
+#include "gpu/device.h"
+
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "gpu/found.h"
+
+enum {
+	AMD = 0x1002,
+	CLASS_DISPLAY = 0x03,
+	CLASS_ACCELERATOR = 0x12,
+	PCI_MOST = 4096,
+	GPUS_MOST = 256,
+	LIST_SIZE = 1 << 17,
+	CONFIG_BYTES = 64,
+};
+
+#define TEXT(file, member)                                                                                                     \
+	{                                                                                                                      \
+		file, FACT_TEXT, offsetof(struct found, member), PROBE_FILE, 0                                                 \
+	}
+#define NUMBER(file, member)                                                                                                   \
+	{                                                                                                                      \
+		file, FACT_NUMBER, offsetof(struct found, member), PROBE_FILE, 0                                               \
+	}
+#define SCALED(file, member, by)                                                                                               \
+	{                                                                                                                      \
+		file, FACT_NUMBER, offsetof(struct found, member), PROBE_FILE, by                                              \
+	}
+#define UNSIGNED(file, member)                                                                                                 \
+	{                                                                                                                      \
+		file, FACT_UNSIGNED, offsetof(struct found, member), PROBE_FILE, 0                                             \
+	}
+#define NAMES(file, member)                                                                                                    \
+	{                                                                                                                      \
+		file, FACT_TEXT, offsetof(struct found, member), PROBE_LIST, 0                                                 \
+	}
+#define LINK(file, member)                                                                                                     \
+	{                                                                                                                      \
+		file, FACT_TEXT, offsetof(struct found, member), PROBE_LINK, 0                                                 \
+	}
+
+/** What the kernel has in memory: reading these wakes nothing up and asks nobody. */
+static const struct fact cached[] = {
+	TEXT("power/runtime_status", d.runtime_status),
+	TEXT("power_state", d.power_state),
+	UNSIGNED("device", d.device),
+	UNSIGNED("revision", d.revision),
+	UNSIGNED("subsystem_vendor", d.subsystem_vendor),
+	UNSIGNED("subsystem_device", d.subsystem_device),
+	LINK("driver", driver_link),
+	LINK("physfn", physical),
+	NAMES("drm", nodes),
+	NAMES("hwmon", monitors),
+	NAMES("msi_irqs", irqs),
+	NAMES("fw_version", firmware),
+	NAMES("ip_discovery/die", dies),
+	NAMES("devcoredump", dump),
+	TEXT("unique_id", d.unique_id),
+	TEXT("serial_number", d.serial),
+	TEXT("product_name", d.product),
+	TEXT("vbios_version", d.vbios),
+	TEXT("xgmi_hive_info/xgmi_hive_id", d.hive),
+	NUMBER("mem_info_vram_total", d.vram_total),
+	NUMBER("mem_info_vram_used", d.vram_used),
+	NUMBER("mem_info_gtt_total", d.gtt_total),
+	NUMBER("mem_info_gtt_used", d.gtt_used),
+	TEXT("aer_dev_correctable", correctable),
+	TEXT("aer_dev_nonfatal", nonfatal),
+	TEXT("aer_dev_fatal", fatal),
+};
+
+/** Of the configuration space, whose reading resumes a device that is in D3cold. */
+static const struct fact configuration[] = {
+	TEXT("config", config),
+	TEXT("current_link_speed", d.link.speed),
+	TEXT("max_link_speed", d.link.max_speed),
+	NUMBER("current_link_width", d.link.width),
+	NUMBER("max_link_width", d.link.max_width),
+};
+
+/** The driver asks the power controller or reads a register for these: they resume a sleeping device, and may not return. */
+static const struct fact asked[] = {
+	NUMBER("gpu_busy_percent", d.busy),
+	NUMBER("mem_busy_percent", d.memory_busy),
+	SCALED("hwmon/$/power1_average", d.power_mw, 1000),
+	SCALED("hwmon/$/power1_input", power_input, 1000),
+	NUMBER("hwmon/$/temp1_input", d.temperature),
+	SCALED("hwmon/$/freq1_input", d.clock, 1000000),
+	TEXT("current_compute_partition", d.compute_partition),
+	TEXT("current_memory_partition", d.memory_partition),
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool config_safe(const struct found *f)
+{
+	return !str_starts(f->d.runtime_status, S("suspend")) && !str_is(f->d.power_state, "D3cold");
+}
+
+/** `0000:03:00.0`. */
+static bool pci_numbers(struct str pci, unsigned *ret_domain, unsigned *ret_location)
+{
+	uint64_t domain, bus, device, function;
+	struct str rest = pci;
+	if (!str_hex(str_split(&rest, ':'), &domain) || !str_hex(str_split(&rest, ':'), &bus) ||
+	    !str_hex(str_split(&rest, '.'), &device) || !str_hex(rest, &function))
+		return false;
+	*ret_domain = (unsigned)domain;
+	*ret_location = (unsigned)(bus << 8 | device << 3 | function);
+	return true;
+}
+
+static struct found *add_found(struct search *s, struct str pci)
+{
+	struct found *f = &s->found[s->n++];
+	*f = (struct found){ .d = { .pci = pci, .vendor = AMD, .card = -1, .render = -1, .busy = -1, .memory_busy = -1 } };
+	struct device *d = &f->d;
+	d->power_mw = d->temperature = d->vram_total = d->vram_used = d->gtt_total = d->gtt_used = -1;
+	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
+	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
+	f->power_input = -1;
+	d->sysfs = arena_printf(&s->to->arena, "/sys/bus/pci/devices/" STR_FMT, STR_ARG(pci));
+	pci_numbers(pci, &f->domain, &f->location);
+	return f;
+}
+
+/** The devices of AMD's that show or compute, whether a driver is bound to them or not. */
+static void find_pci(struct search *s, struct str names)
+{
+	struct arena *a = &s->to->arena;
+	struct str *pci;
+	size_t n = lines_of(a, names, PCI_MOST, &pci);
+	struct probe *probes = arena_alloc(a, 2 * n * sizeof(*probes) + 1);
+	for (size_t i = 0; i < n; i++) {
+		const char *path = arena_printf(a, "/sys/bus/pci/devices/" STR_FMT "/", STR_ARG(pci[i])).p;
+		probes[2 * i] = (struct probe){ .path = arena_printf(a, "%svendor", path).p, .size = 64 };
+		probes[2 * i + 1] = (struct probe){ .path = arena_printf(a, "%sclass", path).p, .size = 64 };
+	}
+	look_once(s, probes, 2 * n, LOOK_MS);
+	s->found = arena_alloc(a, GPUS_MOST * sizeof(*s->found));
+	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++) {
+		int64_t vendor, class;
+		if (str_number(probe_text(&probes[2 * i]), &vendor) && vendor == AMD &&
+		    str_number(probe_text(&probes[2 * i + 1]), &class) &&
+		    (class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR))
+			add_found(s, pci[i]);
+	}
+}
+
+static struct str last_component(struct str path)
+{
+	while (path.n) {
+		struct str component = str_split(&path, '/');
+		if (!path.n)
+			return component;
+	}
+	return path;
+}
+
+/** The number behind @prefix in a list of names, the least; -1. */
+static int numbered(struct str names, struct str prefix)
+{
+	int ret = -1;
+	while (names.n) {
+		struct str rest, name = str_split(&names, '\n');
+		int64_t number;
+		if (str_behind(name, prefix, &rest) && str_number(rest, &number) && number >= 0 && number < 1 << 20 &&
+		    (ret < 0 || number < ret))
+			ret = (int)number;
+	}
+	return ret;
+}
+
+/** `TOTAL_ERR_COR 0` is the last line. */
+static int64_t total_of(struct str counters)
+{
+	int64_t number = -1;
+	while (counters.n) {
+		struct str line = str_split(&counters, '\n');
+		if (str_starts(line, S("TOTAL_")))
+			str_word(&line);
+		else
+			continue;
+		if (!str_number(str_trim(line), &number))
+			number = -1;
+	}
+	return number;
+}
+
+static bool has_line(struct str text, struct str line)
+{
+	while (text.n)
+		if (str_eq(str_split(&text, '\n'), line))
+			return true;
+	return false;
+}
+
+static void judge_cached(struct search *s, struct found *f)
+{
+	struct device *d = &f->d;
+	struct str monitors = f->monitors;
+	d->driver = last_component(f->driver_link);
+	d->card = numbered(f->nodes, S("card"));
+	d->render = numbered(f->nodes, S("renderD"));
+	f->monitor = str_split(&monitors, '\n');
+	d->link.correctable = total_of(f->correctable);
+	d->link.nonfatal = total_of(f->nonfatal);
+	d->link.fatal = total_of(f->fatal);
+	if (has_line(f->dump, S("data")))
+		d->devcoredump = arena_printf(&s->to->arena, STR_FMT "/devcoredump/data", STR_ARG(d->sysfs));
+	if (str_is(d->hive, "0"))
+		d->hive = (struct str){ 0 };
+}
+
+/** A device that fell off the bus answers with ones; its vendor in sysfs is what the kernel once read. */
+static void judge_config(struct found *f)
+{
+	f->d.config_known = f->config.n >= 4;
+	f->d.off_bus = f->d.config_known && get_u32(f->config.p) == UINT32_MAX;
+}
+
+static void find_slots(struct search *s, struct str names)
+{
+	struct arena *a = &s->to->arena;
+	struct str *slots;
+	size_t n = lines_of(a, names, PCI_MOST, &slots);
+	struct probe *probes = arena_alloc(a, n * sizeof(*probes) + 1);
+	for (size_t i = 0; i < n; i++)
+		probes[i] =
+			(struct probe){ .path = arena_printf(a, "/sys/bus/pci/slots/" STR_FMT "/address", STR_ARG(slots[i])).p,
+					.size = 64 };
+	look_once(s, probes, n, LOOK_MS);
+	for (size_t i = 0; i < n; i++) {
+		struct str address = probe_text(&probes[i]); // without the function
+		for (size_t j = 0; address.n && j < s->n; j++)
+			if (str_starts(s->found[j].d.pci, address) && s->found[j].d.pci.n == address.n + 2)
+				s->found[j].d.slot = slots[i];
+	}
+}
+
+/** Its directory has its PCI address for a name, or a number; then the file `name` says which device it is. */
+static void find_debugfs(struct search *s)
+{
+	struct arena *a = &s->to->arena;
+	struct str *names;
+	size_t n = lines_of(a, s->debugfs, PCI_MOST, &names);
+	struct probe *probes = arena_alloc(a, n * sizeof(*probes) + 1);
+	for (size_t i = 0; i < n; i++)
+		probes[i] = (struct probe){
+			.path = arena_printf(a, "/sys/kernel/debug/dri/" STR_FMT "/name", STR_ARG(names[i])).p
+		};
+	look_once(s, probes, n, LOOK_MS);
+	for (size_t j = 0; j < s->n; j++) {
+		struct device *d = &s->found[j].d;
+		int64_t best = INT64_MAX;
+		for (size_t i = 0; i < n; i++) {
+			struct str text = probe_text(&probes[i]), device = { 0 };
+			int64_t number = -1;
+			str_word(&text);
+			if (!str_behind(str_word(&text), S("dev="), &device) || !str_eq(device, d->pci))
+				continue;
+			if (!str_eq(names[i], d->pci) && !str_number(names[i], &number))
+				continue;
+			if (number >= best) // the numbers of render nodes are greater, and their directories have less in them
+				continue;
+			best = number;
+			d->debugfs = arena_printf(a, "/sys/kernel/debug/dri/" STR_FMT, STR_ARG(names[i]));
+		}
+	}
+}
+
+static void find_firmware(struct search *s)
+{
+	static const struct str suffix = S("_fw_version");
+	struct arena *a = &s->to->arena;
+	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
+	struct str **names = arena_alloc(a, s->n * sizeof(*names) + 1);
+	for (size_t i = 0; i < s->n; i++) {
+		struct found *f = &s->found[i];
+		size_t n = f->d.stuck.is ? 0 : lines_of(a, f->firmware, 256, &names[i]);
+		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe) + 1), n, { 0 } };
+		for (size_t j = 0; j < n; j++)
+			batches[i].probes[j].path =
+				arena_printf(a, STR_FMT "/fw_version/" STR_FMT, STR_ARG(f->d.sysfs), STR_ARG(names[i][j])).p;
+		f->d.firmware = arena_alloc(a, n * sizeof(struct firmware) + 1);
+	}
+	look_run(s, batches, LOOK_MS);
+	for (size_t i = 0; i < s->n; i++) {
+		struct device *d = &s->found[i].d;
+		for (size_t j = 0; j < batches[i].n; j++) {
+			int64_t version;
+			if (!str_ends(names[i][j], suffix) || !str_number(probe_text(&batches[i].probes[j]), &version) ||
+			    !version)
+				continue;
+			char *name = arena_z(a, str_cut(names[i][j], names[i][j].n - suffix.n));
+			for (char *c = name; *c; c++)
+				*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+			d->firmware[d->nfirmware++] = (struct firmware){ str_z(name), (uint32_t)version };
+		}
+	}
+}
+
+static void name_device(struct search *s, struct found *f)
+{
+	struct device *d = &f->d;
+	const struct know_part *part = know_part(s->k, d->device, (int)d->revision);
+	const struct ip *gc = device_ip(d, S("gc"), 0);
+	d->gfx = gc ? gfx_of_gc(s->k, gc->version) : (struct str){ 0 };
+	if (!d->gfx.n && f->gfx_version > 0)
+		d->gfx = gfx_of_target(&s->to->arena, (uint32_t)f->gfx_version);
+	if (!d->gfx.n && part)
+		d->gfx = part->gfx;
+	d->name = part ? part->name : d->product;
+	d->apu |= part && part->apu;
+	d->guest = f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
+}
+
+static void find_machine(struct search *s)
+{
+	struct devices *to = s->to;
+	struct utsname host;
+	struct probe probes[] = {
+		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/devices", .size = LIST_SIZE },
+		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/slots", .size = LIST_SIZE },
+		{ .kind = PROBE_LIST, .path = "/sys/kernel/debug/dri", .size = LIST_SIZE },
+		{ .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/topology/nodes", .size = LIST_SIZE },
+		{ .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/proc", .size = LIST_SIZE },
+		{ .path = "/sys/kernel/security/lockdown" },
+		{ .path = "/sys/module/amdgpu/version" },
+	};
+	look_once(s, probes, LENGTH(probes), LOOK_MS);
+	struct str lockdown = probe_text(&probes[5]);
+	to->root = geteuid() == 0;
+	to->debugfs = probes[2].end == PROBE_GOOD;
+	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
+	to->driver_version = probe_text(&probes[6]);
+	if (!uname(&host))
+		to->kernel = arena_str(&to->arena, str_z(host.release));
+	s->debugfs = probe_text(&probes[2]);
+	s->nodes = probe_text(&probes[3]);
+	s->processes = probe_text(&probes[4]);
+	find_pci(s, probe_text(&probes[0]));
+	find_slots(s, probe_text(&probes[1]));
+}
+
+void devices_find(const struct know *k, struct devices *ret)
+{
+	*ret = (struct devices){ 0 };
+	struct search s = { .k = k, .to = ret };
+	find_machine(&s);
+	facts_read(&s, cached, LENGTH(cached), NULL, LOOK_MS);
+	for (size_t i = 0; i < s.n; i++)
+		judge_cached(&s, &s.found[i]);
+	facts_read(&s, configuration, LENGTH(configuration), config_safe, LOOK_ASK_MS);
+	for (size_t i = 0; i < s.n; i++)
+		judge_config(&s.found[i]);
+	find_interrupts(&s); // before anything that the driver is asked
+	find_ips(&s);
+	find_firmware(&s);
+	find_debugfs(&s);
+	find_kfd(&s);
+	find_holders(&s);
+	facts_read(&s, asked, LENGTH(asked), look_awake, LOOK_ASK_MS);
+	find_shaders(&s);
+	ret->list = arena_alloc(&ret->arena, s.n * sizeof(*ret->list) + 1);
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.found[i].d.power_mw < 0)
+			s.found[i].d.power_mw = s.found[i].power_input;
+		name_device(&s, &s.found[i]);
+		ret->list[ret->n++] = s.found[i].d;
+	}
+}
+
+void devices_free(struct devices *d)
+{
+	arena_free(&d->arena);
+	*d = (struct devices){ 0 };
+}
+
+const struct device *devices_named(const struct devices *d, struct str name)
+{
+	struct str rest;
+	int64_t number;
+	for (size_t i = 0; i < d->n; i++) {
+		const struct device *g = &d->list[i];
+		if (str_eq(name, g->pci) || (str_starts(g->pci, S("0000:")) && str_eq(name, str_from(g->pci, 5))))
+			return g;
+		if (str_behind(name, S("card"), &rest) && str_number(rest, &number) && number == g->card)
+			return g;
+		if (str_behind(name, S("renderD"), &rest) && str_number(rest, &number) && number == g->render)
+			return g;
+	}
+	if (name.n && char_digit(name.p[0]) && str_number(name, &number) && number >= 0 && (uint64_t)number < d->n)
+		return &d->list[number];
+	return NULL;
+}
+
+const struct ip *device_ip(const struct device *d, struct str name, unsigned instance)
+{
+	for (size_t i = 0; i < d->nips; i++)
+		if (str_eq(d->ips[i].name, name) && !d->ips[i].harvested && instance-- == 0)
+			return &d->ips[i];
+	return NULL;
+}
+
+struct str gfx_of_gc(const struct know *k, const unsigned version[3])
+{
+	return know_name(k, S("gc-gfx"), (int64_t)version[0] * 10000 + version[1] * 100 + version[2]);
+}
+
+struct str gfx_of_target(struct arena *a, uint32_t version)
+{
+	unsigned major = version / 10000, minor = version / 100 % 100, stepping = version % 100;
+	if (!major || major > 99 || minor > 15 || stepping > 15)
+		return (struct str){ 0 };
+	return arena_printf(a, "gfx%u%x%x", major, minor, stepping);
+}

@@ -1,0 +1,92 @@
+#include "gpu/found.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void set_fact(struct found *f, const struct fact *fact, const struct probe *p)
+{
+	char *at = (char *)f + fact->at;
+	struct str text = probe_text(p);
+	int64_t number;
+	if (p->end != PROBE_GOOD)
+		return;
+	if (fact->as == FACT_TEXT)
+		*(struct str *)at = text;
+	else if (!str_number(str_trim(text), &number))
+		return;
+	else if (fact->as == FACT_UNSIGNED)
+		*(unsigned *)at = (unsigned)number;
+	else
+		*(int64_t *)at = number / (fact->divide ? fact->divide : 1);
+}
+
+static const char *fact_path(struct arena *a, const struct found *f, const char *file)
+{
+	struct str rest = str_z(file), before = str_split(&rest, '$');
+	if (before.n == strlen(file))
+		return arena_printf(a, STR_FMT "/%s", STR_ARG(f->d.sysfs), file).p;
+	return arena_printf(a, STR_FMT "/" STR_FMT STR_FMT STR_FMT, STR_ARG(f->d.sysfs), STR_ARG(before), STR_ARG(f->monitor),
+			    STR_ARG(rest))
+		.p;
+}
+
+void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds)
+{
+	struct arena *a = &s->to->arena;
+	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
+	for (size_t i = 0; i < s->n; i++) {
+		const struct found *f = &s->found[i];
+		if (f->d.stuck.is || (of && !of(f)))
+			continue;
+		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe)), n, { 0 } };
+		for (size_t j = 0; j < n; j++)
+			batches[i].probes[j] = (struct probe){ .kind = facts[j].kind, .path = fact_path(a, f, facts[j].file) };
+	}
+	look_run(s, batches, milliseconds);
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t j = 0; j < batches[i].n; j++)
+			set_fact(&s->found[i], &facts[j], &batches[i].probes[j]);
+}
+
+static void note_refused(struct search *s, struct device *d, const struct probe *p)
+{
+	if (p->end == PROBE_FAILED && p->error == EACCES)
+		d->refused =
+			arena_printf(&s->to->arena, STR_FMT "%s%s", STR_ARG(d->refused), d->refused.n ? "\n" : "", p->path);
+}
+
+void look_run(struct search *s, struct probe_batch *batches, int milliseconds)
+{
+	probe_run_all(&s->to->arena, batches, s->n, milliseconds, &s->to->count);
+	for (size_t i = 0; i < s->n; i++) {
+		struct device *d = &s->found[i].d;
+		if (batches[i].stuck.is)
+			d->stuck = batches[i].stuck;
+		for (size_t j = 0; j < batches[i].n; j++)
+			note_refused(s, d, &batches[i].probes[j]);
+	}
+}
+
+void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds)
+{
+	probe_run(&s->to->arena, probes, n, milliseconds, NULL, &s->to->count);
+}
+
+bool look_awake(const struct found *f)
+{
+	const struct device *d = &f->d;
+	bool active = !d->runtime_status.n || str_is(d->runtime_status, "active") || str_is(d->runtime_status, "unsupported");
+	return active && !d->off_bus && d->driver.n && !d->stuck.is;
+}
+
+static int compare_lines(const void *a, const void *b) { return str_cmp(*(const struct str *)a, *(const struct str *)b); }
+
+size_t lines_of(struct arena *a, struct str text, size_t most, struct str **ret)
+{
+	size_t n = 0;
+	*ret = arena_alloc(a, (most < text.n ? most : text.n + 1) * sizeof(**ret));
+	while (text.n && n < most)
+		(*ret)[n++] = str_split(&text, '\n');
+	qsort(*ret, n, sizeof(**ret), compare_lines);
+	return n;
+}

@@ -1,0 +1,65 @@
+// Looking for devices, inside: what is being found, and how files become facts. Nothing here touches a register.
+#pragma once
+
+#include "gpu/device.h"
+
+/** Milliseconds that a look may take. */
+enum { LOOK_MS = 1000, LOOK_ASK_MS = 500 };
+
+/** A device, and what only the search needs. */
+struct found {
+	struct device d;
+	struct str class, config;
+	struct str nodes, monitors, irqs, firmware, dies, dump; // names in directories, one per line
+	struct str driver_link, physical;
+	struct str monitor; // the directory in hwmon/
+	struct str correctable, nonfatal, fatal;
+	int64_t power_input;
+	unsigned domain, location; // bus, device and function as KFD numbers them
+	int64_t gfx_version;       // of KFD: 110000
+};
+
+/** A GPU, or a partition of one, in KFD's topology. */
+struct kfd_node {
+	int64_t node, gpu_id;
+	struct found *of;
+	int64_t xccs, arrays, arrays_per_engine, cus_per_array;
+};
+
+struct search {
+	const struct know *k;
+	struct devices *to;
+	struct found *found;
+	size_t n;
+	struct str nodes, processes; // of KFD
+	struct str debugfs;
+	struct kfd_node *kfd;
+	size_t nkfd;
+};
+
+enum fact_as { FACT_TEXT, FACT_UNSIGNED, FACT_NUMBER };
+struct fact {
+	const char *file; // in the directory of the PCI device; $ is the directory of its sensors
+	enum fact_as as;
+	size_t at; // in struct found
+	enum probe_kind kind;
+	int64_t divide;
+};
+
+/** Reads them of each device that @of is true for, all devices at the same time. A device that was stuck is left alone. */
+void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds);
+/** Runs a batch for each device; @batches are those of s->found. Notes where one was stuck, and what was refused. */
+void look_run(struct search *s, struct probe_batch *batches, int milliseconds);
+/** Runs one that is not of a device. */
+void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds);
+/** The driver may be asked things: it is bound, the device is there, awake, and was not stuck. */
+bool look_awake(const struct found *f);
+
+/** The lines of @text, sorted; at most @most. */
+size_t lines_of(struct arena *a, struct str text, size_t most, struct str **ret);
+
+void find_ips(struct search *s);
+void find_shaders(struct search *s);
+void find_kfd(struct search *s);
+void find_holders(struct search *s);
+void find_interrupts(struct search *s);
