@@ -130,6 +130,7 @@ static void test_pm4_waits(void **state)
 	const uint32_t both[] = { P3(0x3c, 5), 3 | 1 << 6, 0x100, 0x200, 4, 4, 4 };
 	p = decode(*state, PACKETS_PM4, "gfx90a", both, COUNT(both));
 	assert_text(p.waits_for, "register 0x200 to equal 4 (mask 0x4), after a write to register 0x100");
+	assert_int_equal(p.register_offset, 0x200);
 	const uint32_t always[] = { P3(0x3c, 5), 1 << 4, 0x100, 0x200, 4, 4, 4 };
 	assert_int_equal(decode(*state, PACKETS_PM4, "gfx90a", always, COUNT(always)).waits_for.n, 0);
 	const uint32_t wide[] = { P3(0x93, 7), 4 | 1 << 4, 0x8, 1, 0, 1, 0, 1, 4 };

@@ -20,7 +20,8 @@ static void usage(void)
 	     "       unhang knowledge check FILE...            whether these files are right\n"
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
 	     "\n"
-	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, instruction, save-area, wave-words, part, class\n"
+	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, instruction, save-area, wave-words,\n"
+	     "       packet, part, class\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d.");
 }
@@ -66,6 +67,7 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->instructions, "instruction", k->instructions.data[n]->title);
 	EACH(k->save_areas, "save-area", k->save_areas.data[n]->parts->text);
 	EACH(k->wave_words, "wave-words", k->wave_words.data[n]->parts->text);
+	EACH(k->packets, "packet", k->packets.data[n]->name);
 	EACH(k->parts, "part", k->parts.data[n]->name);
 	for (size_t n = 0; n < k->classes.len; n++) {
 		const struct listed one = { "class", k->classes.data[n]->name, k->classes.data[n]->value, "classes.know", 0 };

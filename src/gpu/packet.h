@@ -33,7 +33,7 @@ struct packet {
 	uint64_t ib_words;
 	unsigned ib_vmid;
 	bool ib_chain; // it goes on there and does not come back
-	/** Of a register write or read: its offset in words as the packet means it; UINT32_MAX: none. */
+	/** Of the first register that it writes, reads or waits for: its offset in words as the packet means it; UINT32_MAX: none. */
 	uint32_t register_offset;
 	size_t nfields;
 	struct packet_field fields[PACKET_FIELDS];
@@ -44,7 +44,8 @@ struct packet {
 bool packet_decode(const struct know *k, struct arena *a, enum packet_language l, struct str gfx, const uint32_t *words,
 		   size_t n, size_t at, struct packet *ret);
 
-/** Where packets begin: of a ring whose word @rptr begins one, the beginnings of those before it are found by trying: the latest start
- * from which a chain of well-formed packets ends exactly at @rptr, at most @most packets. Returns how many words before @rptr it is. */
+/** Where the packets before word @rptr of a ring begin, at which one begins: chains of well-formed packets that end exactly there, from
+ * any place, meet in the right beginnings. Returns how many words before @rptr the @most-th packet begins, or the first that is found. The
+ * ring is round: that may be more than @rptr. */
 size_t packets_before(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *ring, size_t n, size_t rptr,
 		      size_t most);

@@ -250,7 +250,7 @@ struct know_wave_words {
 enum packet_language { PACKETS_PM4, PACKETS_SDMA, PACKETS_MES, PACKETS_AQL, PACKETS_UNKNOWN };
 
 struct know_packet_field;
-enum { KNOW_PACKET_VALUES = 8 };
+enum { KNOW_PACKET_VALUES = 8, KNOW_OPCODES = 256 };
 
 /** It holds where the field has one of the values; without a field always. */
 struct know_packet_when {
@@ -298,6 +298,7 @@ struct know_packet {
 	struct know_packet_words *words; // none: as the header says
 	struct know_packet_waits *waits;
 	const struct know_packet_field *ib_address, *ib_words, *ib_vmid, *ib_chain;
+	const struct know_packet *same; // the next one of its opcode, or type
 };
 
 struct know_words {
@@ -327,6 +328,8 @@ struct know {
 	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
 	VEC(struct know_wave_words *) wave_words;
 	VEC(struct know_packet *) packets;
+	/** The first of each opcode, or type. */
+	const struct know_packet *packets_of[PACKETS_UNKNOWN][KNOW_OPCODES];
 	VEC(struct know_pair *) rings;   // pattern of names -> language of its packets
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word

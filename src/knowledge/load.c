@@ -738,8 +738,12 @@ static void resolve_class(const struct know *k, const struct know_head *head, co
 	}
 }
 
-static void resolve_packet(const struct know *k, const struct know_packet *p, struct know_problems *problems)
+/** Packets are put into their lists from the last to the first, so that the first stands first. */
+static void resolve_packet(struct know *k, struct know_packet *p, struct know_problems *problems)
 {
+	const struct know_packet **first = &k->packets_of[p->language][p->opcode < 0 ? p->type : p->opcode];
+	p->same = *first;
+	*first = p;
 	for (const struct know_packet_field *f = p->fields; f; f = f->next)
 		if (f->table.n && !has_names(k, f->table))
 			know_problem(problems, p->head.file, p->head.line,
@@ -770,7 +774,7 @@ static void resolve(struct know *k, struct know_problems *problems)
 		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)
 		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
-	for (size_t i = 0; i < k->packets.len; i++)
+	for (size_t i = k->packets.len; i-- > 0;)
 		resolve_packet(k, k->packets.data[i], problems);
 }
 

@@ -61,13 +61,10 @@ static bool packet_is_for(const struct know_packet *p, struct str gfx)
 const struct know_packet *know_packet(const struct know *k, enum packet_language l, struct str gfx, int type, int opcode,
 				      int sub)
 {
-	for (size_t i = 0; i < k->packets.len; i++) {
-		const struct know_packet *p = k->packets.data[i];
-		if (p->language == l && p->type == type && p->opcode == opcode && (p->sub < 0 || p->sub == sub) &&
-		    packet_is_for(p, gfx))
-			return p;
-	}
-	return NULL;
+	const struct know_packet *p = k->packets_of[l][opcode < 0 ? type : opcode];
+	while (p && (p->type != type || p->opcode != opcode || (p->sub >= 0 && p->sub != sub) || !packet_is_for(p, gfx)))
+		p = p->same;
+	return p;
 }
 
 struct str know_name(const struct know *k, struct str id, int64_t number)

@@ -7,7 +7,7 @@ static const char *const languages[] = {
 	[PACKETS_AQL] = "aql",
 };
 
-enum { WORD_MAX = 255, OPCODE_MAX = 255 };
+enum { WORD_MAX = 255, OPCODE_MAX = KNOW_OPCODES - 1 };
 
 enum packet_language know_packet_language(struct str name)
 {
