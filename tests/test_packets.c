@@ -114,6 +114,9 @@ static void test_pm4_ib(void **state)
 	assert_int_equal(p.words, 3);
 	assert_int_equal(p.ib_address, 0x7f00010000);
 	assert_int_equal(p.ib_words, 0);
+	p = decode(*state, PACKETS_PM4, "gfx1100", words, 2);
+	assert_null(field(&p, "address"));
+	assert_int_equal(p.ib_address, 0);
 }
 
 static void test_pm4_waits(void **state)
@@ -394,6 +397,69 @@ static void test_aql(void **state)
 	assert_text(decode(*state, PACKETS_AQL, "gfx942", invalid, 16).name, "invalid");
 }
 
+static void test_blocks(void **state)
+{
+	static const char *const wrong[] = {
+		"packet vcn 1 NAME",
+		"packet pm4 256 NAME",
+		"packet pm4 type NAME",
+		"packet sdma 1.x NAME",
+		"packet pm4 0xfe",
+		"packet pm4 0xfe NAME\n field a",
+		"packet pm4 0xfe NAME\n field a 1",
+		"packet pm4 0xfe NAME\n field a 1 64:0",
+		"packet pm4 0xfe NAME\n field a 1 3:4",
+		"packet pm4 0xfe NAME\n field a 256 1",
+		"packet pm4 0xfe NAME\n field a 1 1 no-such-table",
+		"packet pm4 0xfe NAME\n field a 1 1 +x",
+		"packet pm4 0xfe NAME\n field a 1 1 if a=1",
+		"packet pm4 0xfe NAME\n field a 1 1\n field b 1 1 if a",
+		"packet pm4 0xfe NAME\n field a 1 1\n field b 1 1 if a=x",
+		"packet pm4 0xfe NAME\n field a 1 1\n field b 1 1 if a=1,2,3,4,5,6,7,8,9",
+		"packet pm4 0xfe NAME\n words a",
+		"packet pm4 0xfe NAME\n words 1 2",
+		"packet pm4 0xfe NAME\n words 1 *0",
+		"packet pm4 0xfe NAME\n ib a",
+		"packet pm4 0xfe NAME\n field a 1 1\n ib a words b",
+		"packet pm4 0xfe NAME\n field a 1 1\n ib a size a",
+		"packet pm4 0xfe NAME\n waits if a=1 for it",
+		"packet pm4 0xfe NAME\n rare no",
+		"packet pm4 0xfe NAME\n length 1",
+		"ring some_*",
+		"ring some_* vcn",
+	};
+	(void)state;
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		struct know_problems problems = { 0 };
+		know_free(know_load_with("test", str_z(wrong[i]), &problems));
+		if (!problems.count)
+			fail_msg("'%s' is taken for right", wrong[i]);
+	}
+}
+
+/** Lengths that would overflow, and a block that is in the place of ours. */
+static void test_own_block(void **state)
+{
+	struct know_problems problems = { 0 };
+	struct fixture f = { .know = know_load_with("test",
+						    S("packet sdma 0x70 LONG\n field count 1 63:0\n words count *16 +1\n"
+						      "packet sdma 0x71 NONE\n words 0\n"
+						      "packet pm4 0x90 FRAME_CONTROL\n field all 1 31:0 hex\n"),
+						    &problems) };
+	(void)state;
+	assert_int_equal(problems.count, 0);
+	const uint32_t huge[] = { 0x70, 0, 0x10000000, 0 }, small[20] = { 0x70, 1 }, frame[] = { P3(0x90, 0), 7 };
+	struct packet p = decode(&f, PACKETS_SDMA, "gfx1100", huge, COUNT(huge));
+	assert_true(p.cut);
+	assert_int_equal(p.words, 4);
+	assert_int_equal(decode(&f, PACKETS_SDMA, "gfx1100", small, COUNT(small)).words, 17);
+	assert_int_equal(decode(&f, PACKETS_SDMA, "gfx1100", (uint32_t[]){ 0x71, 0 }, 2).words, 1);
+	p = decode(&f, PACKETS_PM4, "gfx1100", frame, COUNT(frame));
+	assert_field(&p, "all", 7, 8, "");
+	know_free(f.know);
+	arena_free(&f.arena);
+}
+
 static void test_unknown_language(void **state)
 {
 	const uint32_t words[] = { 0x12345678, 1 };
@@ -577,6 +643,8 @@ int main(void)
 		cmocka_unit_test(test_sdma_lengths),
 		cmocka_unit_test(test_mes),
 		cmocka_unit_test(test_aql),
+		cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_own_block),
 		cmocka_unit_test(test_unknown_language),
 		cmocka_unit_test(test_before),
 		cmocka_unit_test(test_before_sdma),

@@ -102,21 +102,19 @@ static bool when_holds(const struct know_packet_when *w, struct span s)
 	return false;
 }
 
-/** At least 1; more than there are where it does not fit. */
+/** At least 1; more than @s has where it does not fit. */
 static size_t packet_length(const struct know_packet *p, const struct header *h, struct span s)
 {
 	for (const struct know_packet_words *w = p ? p->words : NULL; w; w = w->next) {
 		uint64_t v = 0;
 		if (!when_holds(&w->when, s))
 			continue;
-		if (w->field && !field_value(w->field, s, 0, &v))
+		if ((w->field && !field_value(w->field, s, 0, &v)) || v > s.n)
 			return s.n + 1;
-		if (v > s.n)
-			return s.n + 1;
-		uint64_t length = v * w->times + w->plus;
-		return length > s.n ? s.n + 1 : length ? (size_t)length : 1;
+		size_t length = (size_t)v * w->times + w->plus;
+		return length ? length : 1;
 	}
-	return h->words > s.n ? s.n + 1 : h->words;
+	return h->words;
 }
 
 static const struct know_packet *find(const struct know *k, enum packet_language l, struct str gfx, const struct header *h)

@@ -115,7 +115,7 @@ static bool add_words(struct arena *a, struct know_packet *p, struct str rest)
 				return false;
 		} else if (!number_to(str_from(one, 1), 1 << 16, &n)) {
 			return false;
-		} else if (one.p[0] == '*') {
+		} else if (one.p[0] == '*' && n) {
 			w->times = (uint32_t)n;
 		} else if (one.p[0] == '+') {
 			w->plus += (uint32_t)n;
