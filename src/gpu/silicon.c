@@ -71,7 +71,7 @@ static void shut_out(struct silicon *t, struct wanted_list *wanted, struct reque
 static void look(struct silicon *t, struct wanted_list *wanted, struct request *waves)
 {
 	while ((registers_left(wanted, false) || waves) && t->gate.open && !t->debugfs_dead) {
-		struct batch b = { .t = t };
+		struct batch b = { .t = t, .xccs = waves ? waves->xccs : 0 };
 		gate_guard(&b);
 		registers_plan(&b, wanted, false);
 		if (waves)
@@ -82,7 +82,8 @@ static void look(struct silicon *t, struct wanted_list *wanted, struct request *
 			waves_take(&b, waves);
 			waves = NULL;
 		}
-		t->gate.open &= !b.late;
+		if (b.late)
+			t->gate = (struct gate){ .stuck = true, .why_not = S("a look at it did not return") };
 		batch_free(&b);
 	}
 	shut_out(t, wanted, waves);

@@ -111,7 +111,7 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 		g = shut(S("its registers read all ones"));
 		g.ones = true;
 	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {
-		g = shut(S("debugfs may not be read: that wants root"));
+		g = shut(S("debugfs cannot be read: that wants root"));
 		g.refused = true;
 	} else if (gfxoff->end == PROBE_GOOD && gfxoff->n == 4 && get_u32(gfxoff->data)) {
 		g = shut(S("it may switch itself off at any moment (GFXOFF is on)"));
@@ -142,7 +142,10 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 		registers_take(&b, wanted, true);
 	t->render_dead |= b.late;
 	t->gate = b.late ? judge_stuck(t) : judge(&b, &at);
-	t->gate.open &= !t->debugfs_dead;
+	if (t->gate.open && t->debugfs_dead) {
+		t->gate = shut(arena_printf(&t->arena, "a look at it did not return (" STR_FMT ")", STR_ARG(t->stuck.at)));
+		t->gate.stuck = true;
+	}
 	t->gate_time = now_ms();
 	batch_free(&b);
 }

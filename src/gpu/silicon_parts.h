@@ -5,10 +5,10 @@
 #include "gpu/silicon.h"
 
 enum {
-	SILICON_QUERY_MS = 300, // for the render node, and for what waits for no hardware
-	SILICON_LOOK_MS = 500,  // for debugfs files that read registers
-	SILICON_OPERATION_US = 200,
-	SILICON_GATE_MS = 50, // so long a look at the gate counts; the query holds GFXOFF off for 100
+	SILICON_QUERY_MS = 300,     // for the render node, and for what waits for no hardware
+	SILICON_LOOK_MS = 500,      // for debugfs files that read registers
+	SILICON_OPERATION_US = 100, // and for each of them
+	SILICON_GATE_MS = 50,       // so long a look at the gate counts; the query holds GFXOFF off for 100
 };
 
 /** How a register is read. In the order in which they are tried. */
@@ -52,6 +52,7 @@ struct batch {
 	VEC(struct probe) probes;
 	VEC(struct wave_slot) slots; // that the last probes ask for
 	size_t waves_at;             // the first of these
+	uint64_t xccs;               // whose waves are wanted; 0: of all
 	bool late;                   // it did not come back
 };
 

@@ -85,11 +85,14 @@ void waves_plan(struct batch *b)
 	unsigned xccs = s->xccs > 1 ? s->xccs : 1;
 	struct wave_slot at = { 0 };
 	b->waves_at = b->probes.len;
-	for (at.xcc = 0; at.xcc < xccs; at.xcc++)
+	for (at.xcc = 0; at.xcc < xccs; at.xcc++) {
+		bool wanted = !b->xccs || (at.xcc < 64 && b->xccs >> at.xcc & 1);
+		if (!wanted || !(f.gprwave || (f.wave && !at.xcc)))
+			continue;
 		for (at.se = 0; at.se < s->ses; at.se++)
 			for (at.sh = 0; at.sh < s->shs_per_se; at.sh++)
-				if (f.gprwave || (f.wave && !at.xcc))
-					add_units(b, &f, at);
+				add_units(b, &f, at);
+	}
 }
 
 bool waves_again(struct batch *b)

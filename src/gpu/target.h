@@ -189,6 +189,8 @@ struct request {
 	const struct reg *reg;
 	struct bank bank;
 	uint32_t value;
+	// REQUEST_WAVES of a live GPU
+	uint64_t xccs; // a bit for each that is wanted; 0: all
 	// REQUEST_WAVE_REGISTERS; to and size as below
 	const struct wave_block *block;
 	unsigned lanes;
