@@ -7,7 +7,8 @@
 
 enum {
 	RING_HEAD = 12,
-	RING_MOST = (1 << 20) + RING_HEAD, // bytes
+	RING_USUAL = (16 << 10) + 2 * RING_HEAD, // bytes; what is read costs memory
+	RING_MOST = (1 << 20) + RING_HEAD,
 	RINGS_MOST = 256,
 	NAMES_MOST = 64 << 10,
 	FENCES_MOST = 64 << 10,
@@ -61,31 +62,57 @@ static void list_rings(struct silicon *t)
 	batch_free(&b);
 }
 
-/** Reads those whose positions are registers, or the others; returns how many there are in @ret. */
-static size_t read_rings(struct silicon *t, bool registers, struct ring *ret, size_t most)
+/** A ring to read. */
+struct wish {
+	struct str name;
+	size_t size;
+};
+
+static struct probe probe_of(struct batch *b, const struct wish *w)
+{
+	char file[80];
+	snprintf(file, sizeof(file), "amdgpu_ring_" STR_FMT, STR_ARG(str_cut(w->name, 60)));
+	return (struct probe){ .kind = PROBE_FILE, .path = silicon_file(b->t, &b->arena, file), .size = w->size };
+}
+
+/** Reads them into @ret; those that are longer than was thought remain as wishes. Returns how many were read. */
+static size_t read_wishes(struct silicon *t, bool registers, struct wish *wishes, size_t *n, struct ring *ret)
 {
 	struct batch b = { .t = t };
-	struct str rest = t->ring_names, names[RINGS_MOST];
-	size_t n = 0, good = 0;
+	size_t good = 0, left = 0;
 	if (registers)
 		gate_guard(&b);
 	size_t at = b.probes.len;
+	for (size_t i = 0; i < *n; i++)
+		batch_add(&b, probe_of(&b, &wishes[i]));
+	batch_run(&b, registers ? SILICON_LOOK_MS : SILICON_QUERY_MS);
+	for (size_t i = 0; i < *n; i++) {
+		const struct probe *p = &b.probes.data[at + i];
+		if (p->end != PROBE_GOOD)
+			continue;
+		if (p->n == RING_USUAL && wishes[i].size == RING_USUAL)
+			wishes[left++] = (struct wish){ wishes[i].name, RING_MOST };
+		else
+			good += ring_parse(&t->arena, wishes[i].name, p->data, p->n, &ret[good]);
+	}
+	*n = left;
+	batch_free(&b);
+	return good;
+}
+
+/** Reads those whose positions are registers, or the others; returns how many there are in @ret. */
+static size_t read_rings(struct silicon *t, bool registers, struct ring *ret, size_t most)
+{
+	struct str rest = t->ring_names;
+	struct wish wishes[RINGS_MOST];
+	size_t n = 0, good = 0;
 	while (rest.n && n < most) {
 		struct str name = str_split(&rest, '\n');
-		if (reads_registers(name) != registers)
-			continue;
-		char file[80];
-		snprintf(file, sizeof(file), "amdgpu_ring_" STR_FMT, STR_ARG(str_cut(name, 60)));
-		names[n++] = name;
-		batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = silicon_file(t, &b.arena, file), .size = RING_MOST });
+		if (reads_registers(name) == registers)
+			wishes[n++] = (struct wish){ name, RING_USUAL };
 	}
-	if (n)
-		batch_run(&b, registers ? SILICON_LOOK_MS : SILICON_QUERY_MS);
-	for (size_t i = 0; i < n; i++) {
-		const struct probe *p = &b.probes.data[at + i];
-		good += p->end == PROBE_GOOD && ring_parse(&t->arena, names[i], p->data, p->n, &ret[good]);
-	}
-	batch_free(&b);
+	while (n)
+		good += read_wishes(t, registers, wishes, &n, ret + good);
 	return good;
 }
 
