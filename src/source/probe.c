@@ -18,6 +18,9 @@ enum {
 	ARGUMENT_MOST = 256,
 	ROOM_MOST = 1 << 29, // of a batch; what is not touched costs nothing
 	DIE_MS = 60,
+	STEP_MS = 20,
+	BATCH_FACTOR = 4, // so many times what an operation may take a batch may
+	PER_MS = 5,       // and a millisecond more for each of these
 };
 
 /** What a child writes: how far it is, an answer for each operation, then the bytes. */
@@ -28,6 +31,7 @@ struct answer {
 };
 struct room {
 	_Atomic size_t current, operations;
+	_Atomic int64_t moved; // when the last operation began
 	struct answer answers[];
 };
 
@@ -72,11 +76,17 @@ bool probe_allowed(const struct probe *p)
 	}
 }
 
+static void count_one(struct work *w)
+{
+	w->room->operations++;
+	w->room->moved = now_ms();
+}
+
 static ssize_t read_at(struct work *w, int fd, char *to, size_t size, uint64_t offset)
 {
 	ssize_t n;
 	do {
-		w->room->operations++;
+		count_one(w);
 		n = pread(fd, to, size, (off_t)offset);
 	} while (n < 0 && errno == EINTR);
 	return n;
@@ -108,7 +118,7 @@ static ssize_t read_list(struct work *w, int fd, char *to, size_t size)
 	_Alignas(struct entry) char room[PAGE];
 	size_t at = 0;
 	for (;;) {
-		w->room->operations++;
+		count_one(w);
 		long n = syscall(SYS_getdents64, fd, room, sizeof(room));
 		if (n <= 0)
 			return n < 0 ? -1 : (ssize_t)at;
@@ -137,7 +147,7 @@ static ssize_t control(struct work *w, const struct probe *p, int fd, char *to)
 		q->pointer = (uintptr_t)to;
 		q->size = (uint32_t)size_of(p);
 	}
-	w->room->operations++;
+	count_one(w);
 	if (ioctl(fd, request, argument) < 0)
 		return -1;
 	if (p->kind == PROBE_QUERY)
@@ -172,7 +182,7 @@ static void do_probe(struct work *w, const struct probe *p, const struct probe *
 	char *to = (char *)w->room + ret->at;
 	ssize_t n = -1;
 	if (p->kind == PROBE_LINK) {
-		w->room->operations++;
+		count_one(w);
 		n = readlink(p->path, to, size_of(p));
 	} else {
 		if (*fd < 0 || reopens(p, last)) {
@@ -235,6 +245,7 @@ static bool prepare(struct run *r)
 	if (room == MAP_FAILED)
 		return false;
 	r->work = (struct work){ b->probes, b->n, room, at, getpid() };
+	r->work.room->moved = now_ms();
 	for (size_t i = 0; i < b->n; i++) {
 		const struct probe *p = &b->probes[i], *last = i ? p - 1 : NULL;
 		bool same = last && last->kind == p->kind && last->request == p->request && last->path == p->path &&
@@ -258,11 +269,12 @@ static struct str of_child(struct arena *a, int pid, const char *name)
 	return n < 0 ? (struct str){ 0 } : arena_str(a, str_trim((struct str){ text, (size_t)n }));
 }
 
-static bool in_d_state(struct arena *a, int pid)
+/** D: it cannot be woken up; R: it runs, or waits for a processor. */
+static bool in_state(struct arena *a, int pid, struct str state)
 {
 	struct str status = of_child(a, pid, "status");
 	ptrdiff_t at = str_find(status, S("State:"));
-	return at >= 0 && str_starts(str_trim(str_from(status, (size_t)at + 6)), S("D"));
+	return at >= 0 && str_starts(str_trim(str_from(status, (size_t)at + 6)), state);
 }
 
 /** `[<0>] mutex_lock+0x30/0x40` is mutex_lock. */
@@ -286,7 +298,7 @@ static void where_stuck(struct arena *a, struct run *r, struct probe_stuck *ret)
 	int pid = r->child.pid;
 	if (!pid)
 		return;
-	ret->uninterruptible = in_d_state(a, pid);
+	ret->uninterruptible = in_state(a, pid, S("D"));
 	ret->stack = functions_of(a, of_child(a, pid, "stack"));
 	ret->wchan = of_child(a, pid, "wchan");
 	if (str_is(ret->wchan, "0"))
@@ -312,11 +324,19 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 	}
 }
 
-/** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. */
-static void wait_run(struct arena *a, struct run *r, int64_t deadline)
+static int longest(const struct probe_batch *b, int milliseconds) { return BATCH_FACTOR * milliseconds + (int)(b->n / PER_MS); }
+
+/** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. A child that goes on from
+ * operation to operation, or waits for a processor only, is given more time. */
+static void wait_run(struct arena *a, struct run *r, int64_t began, int milliseconds)
 {
 	struct text nothing = { 0 };
-	r->end = child_wait(&r->child, deadline, 0, &nothing);
+	int64_t deadline = began + longest(r->batch, milliseconds), now;
+	do {
+		r->end = child_wait(&r->child, now_ms() + STEP_MS, 0, &nothing);
+		now = now_ms();
+	} while (r->end == CHILD_LATE && now < deadline &&
+		 (now - r->work.room->moved < milliseconds || in_state(a, r->child.pid, S("R"))));
 	text_free(&nothing);
 	if (r->end == CHILD_LATE)
 		where_stuck(a, r, &r->batch->stuck);
@@ -327,7 +347,7 @@ static void end_run(struct arena *a, struct run *r, int64_t deadline, struct pro
 {
 	int64_t left = deadline - now_ms();
 	if (!child_kill(&r->child, left > 0 ? (int)left : 0) && r->end == CHILD_LATE)
-		r->batch->stuck.uninterruptible |= in_d_state(a, r->child.pid);
+		r->batch->stuck.uninterruptible |= in_state(a, r->child.pid, S("D"));
 	collect(a, r, r->end);
 	count->children++;
 	count->operations += r->work.room->operations;
@@ -344,7 +364,7 @@ static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
 		p->data = NULL;
 		p->n = 0;
 	}
-	ret->began = b->n && prepare(ret) && child_begin(do_batch, &ret->work, milliseconds, &ret->child);
+	ret->began = b->n && prepare(ret) && child_begin(do_batch, &ret->work, longest(b, milliseconds), &ret->child);
 	if (b->n && !ret->began)
 		b->probes[0].error = errno;
 }
@@ -354,11 +374,11 @@ void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int m
 	_cleanup_free_ struct run *runs = mem_alloc((n ? n : 1) * sizeof(*runs));
 	for (size_t i = 0; i < n; i++)
 		begin_run(&batches[i], milliseconds, &runs[i]);
-	int64_t deadline = now_ms() + milliseconds;
+	int64_t began = now_ms();
 	for (size_t i = 0; i < n; i++)
 		if (runs[i].began)
-			wait_run(a, &runs[i], deadline);
-	deadline = now_ms() + DIE_MS;
+			wait_run(a, &runs[i], began, milliseconds);
+	int64_t deadline = now_ms() + DIE_MS;
 	for (size_t i = 0; i < n; i++) {
 		if (runs[i].began)
 			end_run(a, &runs[i], deadline, count);

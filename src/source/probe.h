@@ -70,7 +70,7 @@ struct probe_batch {
 };
 
 /** Runs each batch in a child of its own, all at the same time. Files that several operations of a batch name one after the other are
- * opened once. */
+ * opened once. An operation may take @milliseconds; a batch of many that go on may take four times that, and 0.2 ms for each. */
 void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
 /** Runs the batch in one child. @ret_stuck may be NULL. */
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
