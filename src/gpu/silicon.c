@@ -76,7 +76,7 @@ static void look(struct silicon *t, struct wanted_list *wanted, struct request *
 		registers_plan(&b, wanted, false);
 		if (waves)
 			waves_plan(&b);
-		batch_run(&b, SILICON_LOOK_MS + (int)(b.probes.len * SILICON_OPERATION_US / 1000));
+		batch_run(&b, SILICON_LOOK_MS);
 		registers_take(&b, wanted, false);
 		if (waves && !waves_again(&b)) {
 			waves_take(&b, waves);

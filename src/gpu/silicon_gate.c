@@ -41,7 +41,7 @@ static struct gate_probes plan(struct batch *b, struct wanted_list *wanted)
 	at.runtime = batch_add(
 		b,
 		(struct probe){
-			.kind = PROBE_FILE, .path = t->runtime_status, .size = 64, .unless = S("suspend"), .skips = SIZE_MAX });
+			.kind = PROBE_READ, .path = t->runtime_status, .size = 64, .unless = S("suspend"), .skips = SIZE_MAX });
 	at.config = batch_add(
 		b, (struct probe){ .kind = PROBE_READ, .path = t->config, .size = 4, .unless = ones, .skips = SIZE_MAX });
 	if (t->render && t->status_address && !t->broken[WAY_RENDER]) {

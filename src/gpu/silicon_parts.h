@@ -5,10 +5,9 @@
 #include "gpu/silicon.h"
 
 enum {
-	SILICON_QUERY_MS = 300,     // for the render node, and for what waits for no hardware
-	SILICON_LOOK_MS = 500,      // for debugfs files that read registers
-	SILICON_OPERATION_US = 100, // and for each of them
-	SILICON_GATE_MS = 50,       // so long a look at the gate counts; the query holds GFXOFF off for 100
+	SILICON_QUERY_MS = 300, // for the render node, and for what waits for no hardware
+	SILICON_LOOK_MS = 500,  // for debugfs files that read registers
+	SILICON_GATE_MS = 50,   // so long a look at the gate counts; the query holds GFXOFF off for 100
 };
 
 /** How a register is read. In the order in which they are tried. */
@@ -34,8 +33,8 @@ struct silicon {
 	struct gate gate;
 	int64_t gate_time; // when it was looked at; 0: never
 	struct probe_stuck stuck;
-	bool render_dead, debugfs_dead; // a read of it did not return: none more
-	bool broken[WAYS];              // the kernel does not have it, or does not allow it
+	bool render_dead, debugfs_dead, rings_dead; // a read of it did not return: none more
+	bool broken[WAYS];                          // the kernel does not have it, or does not allow it
 	bool no_wave_file, no_gprwave_file;
 	struct probe_count count;
 	bool rings_listed;

@@ -86,6 +86,7 @@ static size_t read_wishes(struct silicon *t, bool registers, struct wish *wishes
 	for (size_t i = 0; i < *n; i++)
 		batch_add(&b, probe_of(&b, &wishes[i]));
 	batch_run(&b, registers ? SILICON_LOOK_MS : SILICON_QUERY_MS);
+	t->rings_dead |= b.late;
 	for (size_t i = 0; i < *n; i++) {
 		const struct probe *p = &b.probes.data[at + i];
 		if (p->end != PROBE_GOOD)
@@ -124,9 +125,9 @@ static int by_name(const void *a, const void *b)
 /** Positions in memory are read whatever the GPU does, as long as it does not sleep. */
 void rings_answer(struct silicon *t, struct request *r)
 {
-	r->answer = ANSWER_REFUSED;
+	r->answer = t->rings_dead ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
 	gate_pass(t, NULL);
-	if (t->gate.asleep || !t->device->debugfs.n)
+	if (t->gate.asleep || !t->device->debugfs.n || t->rings_dead)
 		return;
 	if (!t->rings_listed)
 		list_rings(t);
@@ -139,7 +140,7 @@ void rings_answer(struct silicon *t, struct request *r)
 	qsort(rings, n, sizeof(*rings), by_name);
 	r->rings = rings;
 	r->n = n;
-	r->answer = n ? ANSWER_GIVEN : ANSWER_REFUSED;
+	r->answer = n ? ANSWER_GIVEN : t->rings_dead ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
 }
 
 static bool number_behind(struct str line, struct str label, uint32_t *ret)
