@@ -32,6 +32,7 @@ struct answer {
 struct room {
 	_Atomic size_t current, operations;
 	_Atomic int64_t moved; // when the last operation began
+	_Atomic bool done;
 	struct answer answers[];
 };
 
@@ -186,7 +187,9 @@ static void do_probe(struct work *w, const struct probe *p, const struct probe *
 		n = readlink(p->path, to, size_of(p));
 	} else {
 		if (*fd < 0 || reopens(p, last)) {
-			cleanup_close(fd);
+			// Closing a render node may wait for the GPU: that is left to the child's end.
+			if (last && last->kind != PROBE_QUERY)
+				cleanup_close(fd);
 			*fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		}
 		if (*fd >= 0)
@@ -229,6 +232,7 @@ static void do_batch(int pipe, const void *ctx)
 		last = &w.probes[i];
 		i += skipped_behind(&w, i);
 	}
+	w.room->done = true;
 }
 
 /** Room for the answers; which of them are allowed. false where there is none. */
@@ -327,7 +331,7 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 static int longest(const struct probe_batch *b, int milliseconds) { return BATCH_FACTOR * milliseconds + (int)(b->n / PER_MS); }
 
 /** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. A child that goes on from
- * operation to operation, or waits for a processor only, is given more time. */
+ * operation to operation, or waits for a processor only, is given more time; one that has all answers is not waited for. */
 static void wait_run(struct arena *a, struct run *r, int64_t began, int milliseconds)
 {
 	struct text nothing = { 0 };
@@ -335,9 +339,11 @@ static void wait_run(struct arena *a, struct run *r, int64_t began, int millisec
 	do {
 		r->end = child_wait(&r->child, now_ms() + STEP_MS, 0, &nothing);
 		now = now_ms();
-	} while (r->end == CHILD_LATE && now < deadline &&
+	} while (r->end == CHILD_LATE && now < deadline && !r->work.room->done &&
 		 (now - r->work.room->moved < milliseconds || in_state(a, r->child.pid, S("R"))));
 	text_free(&nothing);
+	if (r->end == CHILD_LATE && r->work.room->done)
+		r->end = CHILD_GOOD;
 	if (r->end == CHILD_LATE)
 		where_stuck(a, r, &r->batch->stuck);
 	child_kill(&r->child, 0);
