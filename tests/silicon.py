@@ -137,6 +137,9 @@ def test_blocked(looks):
         t.ok(gpu["total_ms"] < 1900, "it ends in time" + turn, gpu["total_ms"])
         t.same(values(gpu).get("GRBM_STATUS"), 0xa0003028, "what was read before it counts" + turn)
         t.same(sum(e["path"].endswith("/amdgpu_wave") and e["op"] == "open" for e in events), 1, "it is not tried again" + turn)
+    gpu, _ = looks.one(gpu="    file amdgpu_wave blocks\n    file amdgpu_ring_* blocks\n")
+    t.same((gpu.get("rings", {}).get("answer"), gpu.get("stuck_at", "").rsplit("/", 1)[-1]), ("timed out", "amdgpu_wave"),
+           "of several reads that never return the first is told")
 
 
 def test_xccs(looks):

@@ -11,17 +11,17 @@
 void batch_run(struct batch *b, int milliseconds)
 {
 	struct silicon *t = b->t;
-	struct probe_stuck stuck = { 0 };
-	probe_run(&b->arena, b->probes.data, b->probes.len, milliseconds, &stuck, &t->count);
-	b->late = stuck.is;
-	if (!stuck.is)
+	const struct probe_stuck *stuck = &b->stuck;
+	probe_run(&b->arena, b->probes.data, b->probes.len, milliseconds, &b->stuck, &t->count);
+	b->late = stuck->is;
+	t->debugfs_dead |= b->late;
+	if (!b->late || t->stuck.is)
 		return;
-	t->debugfs_dead = true;
 	t->stuck = (struct probe_stuck){ .is = true,
-					 .uninterruptible = stuck.uninterruptible,
-					 .at = arena_str(&t->arena, stuck.at),
-					 .stack = arena_str(&t->arena, stuck.stack),
-					 .wchan = arena_str(&t->arena, stuck.wchan) };
+					 .uninterruptible = stuck->uninterruptible,
+					 .at = arena_str(&t->arena, stuck->at),
+					 .stack = arena_str(&t->arena, stuck->stack),
+					 .wchan = arena_str(&t->arena, stuck->wchan) };
 }
 
 void batch_free(struct batch *b)

@@ -65,13 +65,13 @@ void gate_guard(struct batch *b)
 }
 
 /** A look did not return: for what it waits. Two files that take no lock of a reset tell where the stack does not. */
-static struct gate judge_stuck(struct silicon *t)
+static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuck)
 {
 	struct gate g = { .stuck = true };
 	struct batch b = { .t = t };
 	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits) && !g.reset && !g.gfxoff; i++)
-		if (str_find(t->stuck.stack, str_z(waits[i].function)) >= 0 ||
-		    str_find(t->stuck.wchan, str_z(waits[i].function)) >= 0) {
+		if (str_find(stuck->stack, str_z(waits[i].function)) >= 0 ||
+		    str_find(stuck->wchan, str_z(waits[i].function)) >= 0) {
 			g.reset = waits[i].reset;
 			g.gfxoff = waits[i].power;
 		}
@@ -79,10 +79,8 @@ static struct gate judge_stuck(struct silicon *t)
 	if (t->gfxoff)
 		batch_add(&b, (struct probe){ .kind = PROBE_READ, .path = t->gfxoff, .size = 4 });
 	batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = busy, .size = 64 });
-	struct probe_stuck first = t->stuck;
 	if (!g.reset && !g.gfxoff) {
 		batch_run(&b, SILICON_QUERY_MS);
-		t->stuck = first;
 		g.gfxoff = t->gfxoff && says(&b.probes.data[0], gfxoff_allowed);
 		g.reset = !g.gfxoff && failed(&b.probes.data[b.probes.len - 1], EPERM);
 	}
@@ -90,7 +88,7 @@ static struct gate judge_stuck(struct silicon *t)
 	g.why_not = g.reset  ? S("a reset is in progress: the driver holds its lock") :
 		    g.gfxoff ? S("it does not wake up: the driver waits for its power controller (SMU)") :
 			       arena_printf(&t->arena, "a look at it did not return in %d ms (" STR_FMT ")", SILICON_QUERY_MS,
-					    STR_ARG(t->stuck.at));
+					    STR_ARG(stuck->at));
 	return g;
 }
 
@@ -141,7 +139,7 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 	if (wanted)
 		registers_take(&b, wanted, true);
 	t->render_dead |= b.late;
-	t->gate = b.late ? judge_stuck(t) : judge(&b, &at);
+	t->gate = b.late ? judge_stuck(t, &b.stuck) : judge(&b, &at);
 	if (t->gate.open && t->debugfs_dead) {
 		t->gate = shut(arena_printf(&t->arena, "a look at it did not return (" STR_FMT ")", STR_ARG(t->stuck.at)));
 		t->gate.stuck = true;

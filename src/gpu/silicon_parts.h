@@ -53,6 +53,7 @@ struct batch {
 	size_t waves_at;             // the first of these
 	uint64_t xccs;               // whose waves are wanted; 0: of all
 	bool late;                   // it did not come back
+	struct probe_stuck stuck;    // where
 };
 
 static inline size_t batch_add(struct batch *b, struct probe p)
