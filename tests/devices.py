@@ -206,6 +206,15 @@ def check_partitions(t, machine):
            ("/sys/kernel/debug/dri/1", "CPX", "NPS4", "1234605616436508552"), "its modes and its hive")
 
 
+def check_without_discovery(t, machine):
+    tree = {}
+    gpu(tree, "0000:03:00.0", 0, device="0x740f")
+    found = machine.find(tree)["gpus"][0]
+    t.ok("gc 0.0 9.4.2 bases 3 0x2000" in found["ips"] and "sdma4 0.0 4.4.0 bases 3 0x137a0" in found["ips"],
+         "a GPU whose driver tells no IP blocks has those of its kind", found["ips"])
+    t.same((found["gfx"], found["xccs"]), ("gfx90a", 1), "and its name")
+
+
 def check_guests(t, machine):
     tree = {}
     gpu(tree, "0000:03:00.0", 0, device="0x74b5")
@@ -237,7 +246,7 @@ def main():
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         skip_all("a mount namespace needs root")
     machine = Machine(sys.argv[1])
-    for check in (check_two, check_suspended, check_partitions, check_guests, check_user, check_none):
+    for check in (check_two, check_suspended, check_partitions, check_without_discovery, check_guests, check_user, check_none):
         check(t, machine)
     t.end()
 

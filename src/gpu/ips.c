@@ -101,6 +101,37 @@ static int compare_ips(const void *a, const void *b)
 	return c ? c : (x->instance > y->instance) - (x->instance < y->instance);
 }
 
+/** `gc 0 9.4.2 0x2000 0xa000 0x2402c00`. */
+static void known_ip(struct arena *a, struct str line, struct ip *ret)
+{
+	int64_t number;
+	*ret = (struct ip){ .name = str_word(&line) };
+	ret->instance = str_number(str_word(&line), &number) ? (unsigned)number : 0;
+	struct str version = str_word(&line);
+	for (size_t i = 0; i < 3 && str_number(str_split(&version, '.'), &number); i++)
+		ret->version[i] = (unsigned)number;
+	uint32_t *list = arena_alloc(a, BASES_MOST * sizeof(*list));
+	while (ret->nbases < BASES_MOST && str_number(str_word(&line), &number))
+		list[ret->nbases++] = (uint32_t)number;
+	ret->bases = list;
+}
+
+/** Of a GPU whose driver tells none. */
+static void use_known(struct search *s, struct device *d)
+{
+	struct arena *a = &s->to->arena;
+	const struct know_part *part = know_part(s->k, d->device, (int)d->revision);
+	struct str id = part ? arena_printf(a, "ip-blocks-" STR_FMT, STR_ARG(part->gfx)) : (struct str){ 0 };
+	for (size_t i = 0; i < s->k->names.len; i++) {
+		const struct know_names *names = s->k->names.data[i];
+		if (!id.n || !str_eq(names->head.id, id))
+			continue;
+		d->ips = arena_alloc(a, IPS_MOST * sizeof(*d->ips));
+		for (const struct know_pair *p = names->names; p && d->nips < IPS_MOST; p = p->next)
+			known_ip(a, p->value, &d->ips[d->nips++]);
+	}
+}
+
 void find_ips(struct search *s)
 {
 	struct arena *a = &s->to->arena;
@@ -128,6 +159,8 @@ void find_ips(struct search *s)
 		for (size_t j = 0; j < batches[i].n / ATTRIBUTES; j++)
 			if (batches[i].probes[j * ATTRIBUTES].end == PROBE_GOOD)
 				read_ip(a, levels[i].paths[j], &batches[i].probes[j * ATTRIBUTES], &d->ips[d->nips++]);
+		if (!d->nips)
+			use_known(s, d);
 		qsort(d->ips, d->nips, sizeof(*d->ips), compare_ips);
 	}
 }
