@@ -236,6 +236,24 @@ def check_user(t, machine):
     t.same(here["refused"], "/sys/bus/pci/devices/0000:03:00.0/gpu_busy_percent", "a user: what was refused is told")
 
 
+def check_dead_controllers(t, unhang, program):
+    """Eight GPUs whose power controllers do not answer, one of them whose configuration space does not."""
+    text = "scenario dead\n    title Nobody answers\n"
+    for n in range(8):
+        text += f"\ngpu 0000:0{n}:00.0\n    part gfx90a\n    file {'config' if n == 5 else 'gpu_busy_percent'} blocks\n"
+    with tempfile.NamedTemporaryFile("w", suffix=".scenario") as scenario:
+        scenario.write(text)
+        scenario.flush()
+        done = subprocess.run([unhang, "emulate", scenario.name, "--", program], capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        return t.skip("eight dead power controllers", done.stderr.strip())
+    found = json.loads(done.stdout)
+    t.same([g["stuck_at"].rsplit("/", 1)[-1] for g in found["gpus"]],
+           ["config" if n == 5 else "gpu_busy_percent" for n in range(8)], "where each is stuck")
+    t.same({(g["busy"], g["gfx"], g["vram_total"] > 0) for g in found["gpus"]}, {(-1, "gfx90a", True)}, "what is known is told")
+    t.ok(found["milliseconds"] < 5000, "it does not wait for them one after the other", f"{found['milliseconds']} ms")
+
+
 def check_none(t, machine):
     found = machine.find({"sys/empty": ""})
     t.same(found["gpus"], [], "a machine without GPUs")
@@ -248,6 +266,7 @@ def main():
     machine = Machine(sys.argv[1])
     for check in (check_two, check_suspended, check_partitions, check_without_discovery, check_guests, check_user, check_none):
         check(t, machine)
+    check_dead_controllers(t, sys.argv[2], sys.argv[1])
     t.end()
 
 

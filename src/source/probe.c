@@ -93,16 +93,23 @@ static ssize_t read_at(struct work *w, int fd, char *to, size_t size, uint64_t o
 	return n;
 }
 
-static ssize_t read_file(struct work *w, int fd, char *to, size_t size)
+/** sysfs gives a page at a time, and less only at the end; the others are read until nothing comes. */
+static bool short_ends(const char *path)
+{
+	struct str s = str_z(path);
+	return str_starts(s, S("/sys/")) && !str_starts(s, S("/sys/kernel/debug/"));
+}
+
+static ssize_t read_file(struct work *w, const char *path, int fd, char *to, size_t size)
 {
 	size_t at = 0;
 	while (at < size) {
 		ssize_t n = read_at(w, fd, to + at, size - at, at);
 		if (n < 0)
 			return -1;
-		if (n == 0)
-			break;
 		at += (size_t)n;
+		if (n == 0 || (n < PAGE && short_ends(path)))
+			break;
 	}
 	return (ssize_t)at;
 }
@@ -163,7 +170,7 @@ static ssize_t operate(struct work *w, const struct probe *p, int fd, char *to)
 {
 	switch (p->kind) {
 	case PROBE_FILE:
-		return read_file(w, fd, to, size_of(p));
+		return read_file(w, p->path, fd, to, size_of(p));
 	case PROBE_LIST:
 		return read_list(w, fd, to, size_of(p));
 	case PROBE_READ:
