@@ -22,6 +22,7 @@ static void usage(void)
 	     "\n"
 	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, instruction, save-area, wave-words,\n"
 	     "       packet, part, class\n"
+	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, instruction, save-area, mqd, wave-words, part, class\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d.");
 }
@@ -68,6 +69,7 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->save_areas, "save-area", k->save_areas.data[n]->parts->text);
 	EACH(k->wave_words, "wave-words", k->wave_words.data[n]->parts->text);
 	EACH(k->packets, "packet", k->packets.data[n]->name);
+	EACH(k->mqds, "mqd", k->mqds.data[n]->parts->text);
 	EACH(k->parts, "part", k->parts.data[n]->name);
 	for (size_t n = 0; n < k->classes.len; n++) {
 		const struct listed one = { "class", k->classes.data[n]->name, k->classes.data[n]->value, "classes.know", 0 };

@@ -11,6 +11,7 @@ struct look_command {
 	const char *name;
 	void (*usage)(void);
 	struct uh_error *(*run)(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+	bool machine; // without a target it is this machine
 };
 
 static void usage_waves(void)
@@ -33,20 +34,24 @@ static void usage_waves(void)
 
 static void usage_queues(void)
 {
-	puts("usage: unhang queues --target CORE [--target CORE] [OPTION...]\n"
+	puts("usage: unhang queues [--target PID | --target CORE [--target CORE]] [OPTION...]\n"
 	     "\n"
-	     "The queues of the GPUs in a core: their errors, how many packets waited in them, and which kernels these are.\n"
+	     "The queues of programs that compute on GPUs: how many packets wait in them, which kernels these are, and "
+	     "whether\n"
+	     "they go on. Without a target those of all processes of this machine; where they lie is shown to root only.\n"
+	     "Of a core: their errors too.\n"
 	     "\n"
-	     "  --target FILE     the core; --target may be left out\n"
-	     "  --code PATH       code objects, programs, libraries, or a directory of them, besides what the core names\n"
+	     "  --target PID      a process\n"
+	     "  --target FILE     a core; --target may be left out\n"
+	     "  --code PATH       code objects, programs, libraries, or a directory of them, besides what the target names\n"
 	     "  --json            for machines: the document of docs/queues.schema.json\n"
 	     "  -h, --help        this text\n"
 	     "\n"
-	     "exit status: 0 the core was read, 2 it could not be");
+	     "exit status: 0 they were read, 2 they could not be");
 }
 
 static const struct look_command waves_command = { "waves", usage_waves, uh_look_waves };
-static const struct look_command queues_command = { "queues", usage_queues, uh_look_queues };
+static const struct look_command queues_command = { "queues", usage_queues, uh_look_queues, true };
 
 static int look(const struct look_command *c, int argc, char **argv)
 {
@@ -94,7 +99,7 @@ static int look(const struct look_command *c, int argc, char **argv)
 	for (; optind < argc; optind++)
 		if (!add_path(targets, &o.ntargets, FILES_MAX, "--target", argv[optind]))
 			return EXIT_CANNOT;
-	if (!o.ntargets) {
+	if (!o.ntargets && !c->machine) {
 		complain("which core? unhang %s --target gpucore.PID", c->name);
 		return EXIT_CANNOT;
 	}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "gpu/devcoredump.h"
 
 enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96, DUMPS_MAX = 256, KEPT_BYTES = 16 << 20 };
 
@@ -86,24 +87,17 @@ static void latch_fault(struct devcoredump *d, struct str name, uint64_t value, 
 	d->latched_hub = str_find(name, S("MMVM")) >= 0 ? S("mmhub") : S("gfxhub");
 }
 
-/** `regGRBM_STATUS                                      0x00003028` */
-static bool register_line(struct devcoredump *d, struct str text, struct place at)
+static void take_register(struct devcoredump *d, const struct dump_line *l, struct place at)
 {
-	struct str rest = text, name = str_word(&rest), number = str_word(&rest);
-	uint64_t value;
-	bool named = str_starts(name, S("reg")) || str_starts(name, S("mm")) || str_starts(name, S("ix"));
-	if (!named || name.n > NAME_BYTES || !str_starts(number, S("0x")) || !str_hex(number, &value) || str_trim(rest).n)
-		return false;
-	latch_fault(d, name, value, at);
+	latch_fault(d, l->name, l->value, at);
 	if (d->registers.len >= REGISTERS_MAX)
-		return true;
+		return;
 	uint64_t *data = arena_alloc(&d->arena, sizeof(*data));
-	*data = value;
-	struct values v = { .group = d->block, .name = arena_str(&d->arena, name), .digits = 8, .n = 1, .data = data };
+	*data = l->value;
+	struct values v = { .group = d->block, .name = arena_str(&d->arena, l->name), .digits = 8, .n = 1, .data = data };
 	if (d->queue.n)
 		v.group = arena_printf(&d->arena, STR_FMT " " STR_FMT, STR_ARG(d->block), STR_ARG(d->queue));
 	vec_push(&d->registers, v);
-	return true;
 }
 
 static void dump_begin(struct devcoredump *d, const char *group, struct str name, uint64_t address, bool ring)
@@ -118,45 +112,15 @@ static void dump_begin(struct devcoredump *d, const char *group, struct str name
 	d->open_dump = &d->dumps.data[d->dumps.len - 1];
 }
 
-/** `0x20    0xc0023f00` of a ring, `0xc0012800` of an IB */
-static bool word_line(struct devcoredump *d, struct str text)
+static bool take_word(struct devcoredump *d, const struct dump_line *l)
 {
-	struct str rest = text, first = str_word(&rest), second = str_word(&rest);
-	uint64_t value;
-	if (!d->open_dump || !str_starts(first, S("0x")) || str_trim(rest).n || (second.n > 0) != d->open_dump->ring)
-		return false;
-	if (!str_hex(second.n ? second : first, &value))
+	if (!d->open_dump || d->open_dump->ring != (l->kind == DUMP_RING_WORD))
 		return false;
 	if (d->words < WORDS_MAX) {
 		d->words++;
-		vec_push(&d->open_dump->data, value);
+		vec_push(&d->open_dump->data, l->value);
 	}
 	return true;
-}
-
-/** `IB #0 0x800002c10000 16 dw` */
-static bool ib_line(struct devcoredump *d, struct str text)
-{
-	struct str rest;
-	uint64_t address;
-	if (!str_behind(text, S("IB #"), &rest))
-		return false;
-	struct str number = str_word(&rest), where = str_word(&rest);
-	if (!str_hex(where, &address))
-		return false;
-	dump_begin(d, "ib", number, address, false);
-	return true;
-}
-
-static bool ring_line(struct devcoredump *d, struct str text)
-{
-	struct str rest;
-	if (str_behind(text, S("ring name: "), &rest)) {
-		dump_begin(d, "ring", rest, 0, true);
-		return true;
-	}
-	return d->open_dump && (str_starts(text, S("Rptr: ")) || str_starts(text, S("Ring size in dwords")) ||
-				str_starts(text, S("Ring contents")) || str_starts(text, S("Offset")));
 }
 
 static bool fault_line(struct devcoredump *d, struct str text, struct place at)
@@ -178,17 +142,12 @@ static bool fault_line(struct devcoredump *d, struct str text, struct place at)
 }
 
 /** `HWIP: GC[1][0]: v11.0.0.0.0` becomes ip.gc = 11.0.0 */
-static bool block_version(struct devcoredump *d, struct str text, struct place at)
+static void block_version(struct devcoredump *d, const struct dump_line *l, struct place at)
 {
-	struct str rest, version;
-	if (!str_behind(text, S("HWIP: "), &rest))
-		return false;
-	struct str name = str_split(&rest, '[');
-	ptrdiff_t v = str_find(rest, S(": v"));
+	struct str name = l->name, version = l->text;
 	struct event e;
-	if (v < 0 || !name.n || name.n > 24 || !artefact_event(&d->out, "devcoredump-soc", at, &e))
-		return true;
-	version = str_trim(str_from(rest, (size_t)v + 3));
+	if (!artefact_event(&d->out, "devcoredump-soc", at, &e))
+		return;
 	while (str_ends(version, S(".0.0")) && version.n > 6)
 		version.n -= 4;
 	char fact[32] = "ip.";
@@ -198,7 +157,6 @@ static bool block_version(struct devcoredump *d, struct str text, struct place a
 									    name.p[i]);
 	event_add(&e, str_z(fact), str_cut(version, 24), FACT_TEXT);
 	artefact_tell(&d->out, &e);
-	return true;
 }
 
 /** Sizes and names that say what the GPU is: each is a fact of the machine. */
@@ -230,7 +188,7 @@ static bool soc_line(struct devcoredump *d, struct str text, struct place at)
 		}
 		return true;
 	}
-	return block_version(d, text, at);
+	return false;
 }
 
 /** The section of IP discovery says at which offsets the registers of a block begin. */
@@ -270,11 +228,6 @@ static bool header_line(struct devcoredump *d, struct str text)
 		keep(d, &d->device, rest);
 	else if (str_behind(text, S("SOC PCI Revision id: "), &rest))
 		keep(d, &d->revision, rest);
-	else if (str_behind(text, S("IP: "), &rest)) {
-		keep(d, &d->block, rest);
-		d->queue = (struct str){ 0 };
-	} else if (str_starts(text, S("mec ")) || str_starts(text, S("me ")))
-		keep(d, &d->queue, text);
 	else if (str_behind(text, S("IP Type: "), &rest)) {
 		keep(d, &d->ip_type, str_word(&rest));
 		struct str name;
@@ -302,6 +255,45 @@ static bool is_furniture(struct str text)
 	return !text.n;
 }
 
+/** Registers and memory. */
+static bool state_line(struct devcoredump *d, struct str text, struct place at)
+{
+	const struct dump_line l = dump_line_parse(text);
+	switch (l.kind) {
+	case DUMP_BLOCK:
+		keep(d, &d->block, l.name);
+		d->queue = (struct str){ 0 };
+		return true;
+	case DUMP_INSTANCE:
+	case DUMP_QUEUE:
+		keep(d, &d->queue, text);
+		return true;
+	case DUMP_REGISTER:
+		take_register(d, &l, at);
+		return true;
+	case DUMP_RING:
+		dump_begin(d, "ring", l.name, 0, true);
+		return true;
+	case DUMP_IB:
+		dump_begin(d, "ib", l.name, l.value, false);
+		return true;
+	case DUMP_RING_WORD:
+	case DUMP_IB_WORD:
+		return take_word(d, &l);
+	case DUMP_RING_POINTERS:
+	case DUMP_RING_HEAD:
+		return d->open_dump;
+	case DUMP_VERSION:
+		block_version(d, &l, at);
+		return true;
+	case DUMP_OTHER:
+	case DUMP_DEVICE:
+	case DUMP_REVISION:
+		break;
+	}
+	return false;
+}
+
 static enum taken devcoredump_line(void *self, const struct logline *line, struct place at)
 {
 	struct devcoredump *d = self;
@@ -324,9 +316,8 @@ static enum taken devcoredump_line(void *self, const struct logline *line, struc
 			d->time = (struct stamp){ TIME_BOOT, seconds };
 		return true;
 	}
-	bool taken = fault_line(d, text, at) || ib_line(d, text) || ring_line(d, text) || word_line(d, text) ||
-		     register_line(d, text, at) || discovery_line(d, text) || soc_line(d, text, at) || header_line(d, text) ||
-		     firmware_line(&d->out, text, at);
+	bool taken = fault_line(d, text, at) || state_line(d, text, at) || discovery_line(d, text) || soc_line(d, text, at) ||
+		     header_line(d, text) || firmware_line(&d->out, text, at);
 	return taken ? TAKEN_YES : is_furniture(text) ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 }
 

@@ -107,7 +107,7 @@ static void add_process(const struct reading *r, struct event *e, struct arena *
 /** The domain is taken to be 0, which it is but on large servers. */
 static struct str pci_of(struct reading *r, const struct agent *g)
 {
-	char room[16];
+	char room[24];
 	if (!g || !g->location)
 		return (struct str){ 0 };
 	struct str pci = agent_pci(g, room);

@@ -5,16 +5,12 @@
 #include "base/cleanup.h"
 #include "gpu/core.h"
 #include "gpu/core_note.h"
+#include "gpu/runtime_list.h"
 #include "gpu/save_area.h"
 
 enum {
-	QUEUE_AQL = 2,
-	PACKET = 64, // bytes
 	XCCS_MOST = 64,
 	WAVES_MOST = 1 << 20,
-	CODE_MOST = 65536, // loaded code objects
-	URI_MOST = 4096,
-	URIS_BYTES = 64 << 20,
 	WAVES_BYTES = 256 << 20, // of save areas; what refers to the same bytes again and again ends there
 	RUNTIME_ENABLED = 1,
 	PROPERTY_TTMPS = 0x400,
@@ -31,7 +27,7 @@ struct core_target {
 	int runtime_version; // 0: r_debug is not in the core
 	bool waves_read, code_read;
 	VEC(struct wave) waves;
-	VEC(struct loaded_code) code;
+	struct runtime_list list;
 	VEC(struct memory_range) map;
 	struct queue *reading; // whose waves are being read
 	size_t bytes_read;     // of save areas
@@ -51,82 +47,19 @@ static bool read_saved(void *ctx, uint64_t address, void *to, size_t size)
 
 // --- the runtime's list of code objects ---
 
-enum { R_DEBUG = 40, LINK_MAP = 40 };
-
-static struct str read_uri(struct core_target *t, uint64_t address)
+static bool read_core(void *ctx, uint64_t address, void *to, size_t size)
 {
-	enum { STEP = 64 };
-	char uri[URI_MOST];
-	for (size_t n = 0; n + STEP <= sizeof(uri);) {
-		// It may end shortly before the end of its segment.
-		size_t step = STEP;
-		if (!core_read(&t->core, address + n, uri + n, step))
-			step = core_read(&t->core, address + n, uri + n, 1);
-		size_t length = strnlen(uri + n, step);
-		if (length < step || !step)
-			return arena_str(&t->arena, (struct str){ uri, n + length });
-		n += step;
-	}
-	return (struct str){ 0 };
+	return core_read(&((struct core_target *)ctx)->core, address, to, size);
 }
 
-static void read_runtime(struct core_target *t)
-{
-	char d[R_DEBUG];
-	if (t->note.r_debug && core_read(&t->core, t->note.r_debug, d, sizeof(d)))
-		t->runtime_version = (int)get_u32(d);
-}
-
-static int compare_bases(const void *a, const void *b)
-{
-	const struct loaded_code *x = a, *y = b;
-	return x->base != y->base ? (x->base < y->base ? -1 : 1) : str_cmp(x->uri, y->uri);
-}
-
-static void read_list(struct core_target *t)
-{
-	char d[R_DEBUG], m[LINK_MAP];
-	if (!t->note.r_debug || !core_read(&t->core, t->note.r_debug, d, sizeof(d)))
-		return;
-	if (get_u32(d + 24))
-		core_problem(
-			&t->core,
-			"the runtime's list of code objects was being changed when the core was written (r_debug at 0x%llx)",
-			(unsigned long long)t->note.r_debug);
-	uint64_t at = get_u64(d + 8), earlier = 0;
-	for (size_t n = 1, again = 1; at && n < CODE_MOST && t->arena.total < URIS_BYTES; n++) {
-		if (!core_read(&t->core, at, m, sizeof(m))) {
-			core_problem(&t->core, "link_map at 0x%llx (code object %zu of the runtime's list) is not in the core",
-				     (unsigned long long)at, n);
-			return;
-		}
-		uint64_t name = get_u64(m + 8), next = get_u64(m + 24);
-		struct str uri = name ? read_uri(t, name) : (struct str){ 0 };
-		if (uri.n)
-			vec_push(&t->code, ((struct loaded_code){ get_u64(m), uri }));
-		// A place is remembered for twice as many steps each time, so that any circle is noticed.
-		if (n == again)
-			earlier = at, again *= 2;
-		if (next == earlier) {
-			core_problem(&t->core, "link_map at 0x%llx: the runtime's list of code objects goes round in a circle",
-				     (unsigned long long)at);
-			return;
-		}
-		at = next;
-	}
-	if (at)
-		core_problem(&t->core, "link_map at 0x%llx: the rest of the runtime's list of code objects is not read",
-			     (unsigned long long)at);
-}
+static void note_list(void *ctx, const char *message) { core_problem(&((struct core_target *)ctx)->core, "%s", message); }
 
 static void read_code(struct core_target *t)
 {
 	if (t->code_read)
 		return;
 	t->code_read = true;
-	read_list(t);
-	if (t->code.len)
-		qsort(t->code.data, t->code.len, sizeof(*t->code.data), compare_bases);
+	runtime_list_read(&t->list);
 }
 
 // --- waves ---
@@ -134,7 +67,7 @@ static void read_code(struct core_target *t)
 /** The index of a wave's packet counts modulo the ring; the queue's read index tells the rest. */
 static uint64_t whole_packet(const struct queue *q, uint64_t index)
 {
-	uint64_t ring = q->ring_size / PACKET;
+	uint64_t ring = q->ring_size / AQL_PACKET;
 	if (!ring || !q->indexes_known)
 		return index;
 	uint64_t id = index + q->read_index / ring * ring;
@@ -181,7 +114,7 @@ static void take_wave(void *ctx, const struct wave *w)
 	mine.id = t->waves.len + 1;
 	doubt_parking(t, &mine);
 	mine.at = instruction_of(t, &mine);
-	mine.dispatched = mine.placed && mine.packet < q->ring_size / PACKET;
+	mine.dispatched = mine.placed && mine.packet < q->ring_size / AQL_PACKET;
 	if (mine.dispatched) {
 		mine.packet = whole_packet(q, mine.packet);
 		if (q->indexes_known && (mine.packet < q->read_index || mine.packet >= q->write_index))
@@ -401,8 +334,8 @@ static void answer(struct core_target *t, struct request *r)
 		break;
 	case REQUEST_CODE:
 		read_code(t);
-		r->code = t->code.data;
-		r->n = t->code.len;
+		r->code = t->list.code.data;
+		r->n = t->list.code.len;
 		r->answer = t->runtime_version ? ANSWER_GIVEN : ANSWER_ABSENT;
 		break;
 	case REQUEST_MAP:
@@ -441,7 +374,7 @@ static void core_target_close(struct target *target)
 		file_close(&t->core.files[i].file);
 	core_free(&t->core);
 	vec_free(&t->waves);
-	vec_free(&t->code);
+	vec_free(&t->list.code);
 	vec_free(&t->map);
 	arena_free(&t->arena);
 	free(t);
@@ -495,7 +428,10 @@ struct uh_error *target_core(const struct know *k, const struct file *files, siz
 		t->target.process = t->core.files[i].program.n ? t->core.files[i].program : t->target.process;
 	}
 	find_shift(t);
-	read_runtime(t);
+	t->list = (struct runtime_list){
+		.read = read_core, .odd = note_list, .ctx = t, .arena = &t->arena, .r_debug = t->note.r_debug
+	};
+	t->runtime_version = runtime_list_version(&t->list);
 	t->target.kfd_major = t->note.kfd_major;
 	t->target.kfd_minor = t->note.kfd_minor;
 	t->target.runtime_version = t->runtime_version;

@@ -48,9 +48,11 @@ struct str stop_reasons_text(struct arena *a, uint32_t reasons)
 	return s;
 }
 
-struct str agent_pci(const struct agent *g, char room[static 16])
+struct str agent_pci(const struct agent *g, char room[static 24])
 {
-	int n = snprintf(room, 16, "%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f, g->location & 7);
+	int n = g->domain_known ? snprintf(room, 24, "%04x:", g->domain) : 0;
+	n += snprintf(room + n, 24 - (size_t)n, "%02x:%02x.%x", g->location >> 8 & 0xff, g->location >> 3 & 0x1f,
+		      g->location & 7);
 	return (struct str){ room, (size_t)n };
 }
 
@@ -92,12 +94,11 @@ bool wave_registers(struct target *t, const struct wave_block *b, unsigned lanes
 
 bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret)
 {
-	enum { PACKET = 64, TYPE_INVALID = 1, TYPE_DISPATCH = 2 };
-	char p[PACKET];
-	uint64_t slots = q->ring_size / PACKET;
+	char p[AQL_PACKET];
+	uint64_t slots = q->ring_size / AQL_PACKET;
 	if (!slots)
 		return false;
-	*ret = (struct dispatch){ .packet = packet, .address = q->ring + packet % slots * PACKET };
+	*ret = (struct dispatch){ .packet = packet, .address = q->ring + packet % slots * AQL_PACKET };
 	if (!target_memory(t, ret->address, p, sizeof(p)))
 		return false;
 	ret->header = get_u16(p);
@@ -111,10 +112,33 @@ bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, st
 	ret->kernarg = get_u64(p + 40);
 	// The packet processor gives a packet that it has taken back as invalid; the rest of it stays.
 	unsigned type = ret->header & 0xff;
-	return ret->kernel_object && (type == TYPE_DISPATCH || type == TYPE_INVALID);
+	return ret->kernel_object && (type == AQL_DISPATCH || type == AQL_INVALID);
 }
 
 bool wave_dispatch(struct target *t, const struct wave *w, struct dispatch *ret)
 {
 	return w->dispatched && queue_dispatch(t, w->queue, w->packet, ret);
+}
+
+bool queue_packet(struct target *t, const struct queue *q, uint64_t index, struct aql_packet *ret)
+{
+	enum { SIGNALS = 8, SIGNAL_VALUE = 8 }; // offsets
+	char p[AQL_PACKET], value[8];
+	uint64_t slots = q->ring_size / AQL_PACKET;
+	if (q->type != QUEUE_AQL || !slots || !target_memory(t, q->ring + index % slots * AQL_PACKET, p, sizeof(p)))
+		return false;
+	*ret = (struct aql_packet){ .index = index, .type = get_u16(p) & 0xff };
+	memcpy(ret->words, p, sizeof(p));
+	if (ret->type != AQL_BARRIER_AND && ret->type != AQL_BARRIER_OR)
+		return true;
+	for (size_t i = 0; i < 5; i++) {
+		struct aql_signal *s = &ret->signals[ret->nsignals];
+		s->address = get_u64(p + SIGNALS + 8 * i);
+		if (!s->address)
+			continue;
+		s->known = target_memory(t, s->address + SIGNAL_VALUE, value, sizeof(value));
+		s->value = s->known ? (int64_t)get_u64(value) : 0;
+		ret->nsignals++;
+	}
+	return true;
 }

@@ -13,6 +13,8 @@ enum answer { ANSWER_GIVEN, ANSWER_ABSENT, ANSWER_REFUSED, ANSWER_TIMED_OUT };
 /** A GPU. */
 struct agent {
 	uint32_t gpu_id, location, vendor, device, revision, firmware;
+	bool domain_known; // of its PCI address
+	uint32_t domain;
 	uint32_t target_version; // 90402: gfx942
 	struct str gfx;
 	uint32_t xccs, simds, waves_per_simd, debug_properties;
@@ -27,6 +29,10 @@ struct queue_slot {
 	unsigned vmid;
 };
 
+/** As in the driver's interface. */
+enum queue_type { QUEUE_PM4, QUEUE_SDMA, QUEUE_AQL, QUEUE_SDMA_XGMI, QUEUE_SDMA_ENGINE };
+enum { AQL_PACKET = 64 }; // bytes
+
 struct queue {
 	uint32_t id, type;
 	const struct agent *agent; // NULL: of a GPU that the target does not have
@@ -34,14 +40,17 @@ struct queue {
 	uint64_t ring, ring_size;
 	uint64_t read_address, write_address;
 	bool indexes_known;
-	uint64_t read_index, write_index; // packets, where the indexes could be read
+	uint64_t read_index,
+		write_index; // packets, where the indexes could be read; of others than AQL as the engine counts them
 	uint64_t save_area;
 	uint32_t save_area_size; // of one XCC
 	size_t nwaves;
 	struct str problem; // why its waves could not be read; empty
 	struct queue_slot slot;
-	bool active; // the GPU works on it, or would
+	bool active_known, active; // the GPU works on it, or would
 	uint64_t doorbell;
+	int64_t watched_ms; // the read index was looked at again after so long; 0: once. For how long it has stood before nobody knows
+	bool moved;         // it had changed
 };
 
 enum { WAVE_HWREGS = 24, WAVE_TTMPS = 16 };
@@ -120,8 +129,8 @@ enum stop_reason {
 	STOP_REASONS
 };
 
-/** `c1:00.0`: bus, device and function; the domain is not known. */
-struct str agent_pci(const struct agent *g, char room[static 16]);
+/** `0000:c1:00.0`; without the domain where that is not known. */
+struct str agent_pci(const struct agent *g, char room[static 24]);
 /** What happened to a queue or a GPU, by the bits of its status, as the driver names it. */
 size_t exception_names(const struct know *k, uint64_t status, struct str ret[static 64]);
 
@@ -237,6 +246,21 @@ bool wave_dispatch(struct target *t, const struct wave *w, struct dispatch *ret)
 /** The packet at an index of a queue; false where it is no kernel dispatch any more. */
 bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, struct dispatch *ret);
 
+enum aql_type { AQL_VENDOR, AQL_INVALID, AQL_DISPATCH, AQL_BARRIER_AND, AQL_AGENT, AQL_BARRIER_OR };
+/** A packet of a user queue, and the signals that a barrier waits for as they are now. */
+struct aql_packet {
+	uint64_t index;
+	enum aql_type type;             // or another number
+	uint32_t words[AQL_PACKET / 4]; // for packet_decode()
+	size_t nsignals;                // all of them, or any one
+	struct aql_signal {
+		uint64_t address;
+		bool known;
+		int64_t value; // 0: it has come
+	} signals[5];
+};
+bool queue_packet(struct target *t, const struct queue *q, uint64_t index, struct aql_packet *ret);
+
 /** A GPU of this machine. It reads registers through the render node; more only where looking is safe (silicon.h). */
 struct device;
 struct file;
@@ -244,8 +268,10 @@ struct target *target_device(const struct know *k, const struct device *d);
 /** A process of this machine that computes on GPUs: its queues, its memory, its code. */
 struct devices;
 struct uh_error *target_process(const struct know *k, const struct devices *d, int64_t pid, struct target **ret);
-/** A devcoredump: its registers and rings. */
+/** A devcoredump: its registers and rings. The file is read at once and stays the caller's. */
 struct uh_error *target_devcoredump(const struct know *k, const struct file *f, struct target **ret);
+/** What it says of its GPU: the part and its IP blocks, whose addresses are not known. It lives as long as the target. */
+const struct device *devcoredump_device(const struct target *t);
 
 /** Cores of one process: a GPU's, the process's own, or one that holds both. The descriptors of @files become the target's. */
 struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret);

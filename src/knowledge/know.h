@@ -301,6 +301,16 @@ struct know_packet {
 	const struct know_packet *same; // the next one of its opcode, or type
 };
 
+/** What a family of GPUs keeps of a user queue in memory (MQD), and while it works on it in registers (HQD). */
+struct know_mqd {
+	struct know_head head;
+	struct know_list *parts;            // patterns of gfx names
+	struct know_list *registers;        // of a compute queue, as they follow one another in the HQD
+	int first;                          // word of the MQD in which the first of them lies
+	struct know_list *sdma;             // those of a copy queue, from word 0
+	struct know_pair *bits, *sdma_bits; // where a value is found
+};
+
 struct know_words {
 	struct str *data;
 	size_t len, cap;
@@ -331,6 +341,7 @@ struct know {
 	/** The first of each opcode, or type. */
 	const struct know_packet *packets_of[PACKETS_UNKNOWN][KNOW_OPCODES];
 	VEC(struct know_pair *) rings;   // pattern of names -> language of its packets
+	VEC(struct know_mqd *) mqds;
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
 	VEC(struct know_pair *) classes; // name -> what it means

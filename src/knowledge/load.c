@@ -216,6 +216,15 @@ static const struct field verdict_fields[] = {
 	{ "each-xcc", FIELD_FLAG, AT(know_verdict, each_xcc) },
 	{ 0 },
 };
+static const struct field mqd_fields[] = {
+	{ "parts", FIELD_WORDS, AT(know_mqd, parts), .required = true },
+	{ "registers", FIELD_WORDS, AT(know_mqd, registers), .required = true },
+	{ "first", FIELD_NUMBER, AT(know_mqd, first), .required = true },
+	{ "sdma", FIELD_WORDS, AT(know_mqd, sdma), .required = true },
+	{ "bits", FIELD_SET, AT(know_mqd, bits), .required = true },
+	{ "sdma-bits", FIELD_SET, AT(know_mqd, sdma_bits), .required = true },
+	{ 0 },
+};
 
 static bool list_has_word(const char *list, struct str word)
 {
@@ -432,6 +441,7 @@ static void add_watch(struct loader *l, void *object) { ADD(&l->know->watches, (
 static void add_unit(struct loader *l, void *object) { ADD(&l->know->units, (struct know_unit *)object); }
 
 static void add_verdict(struct loader *l, void *object) { ADD(&l->know->verdicts, (struct know_verdict *)object); }
+static void add_mqd(struct loader *l, void *object) { ADD(&l->know->mqds, (struct know_mqd *)object); }
 
 static const struct kind kinds[] = {
 	{ "event", sizeof(struct know_event), event_fields, add_event },
@@ -448,6 +458,7 @@ static const struct kind kinds[] = {
 	{ "unit", sizeof(struct know_unit), unit_fields, add_unit },
 	{ "verdict", sizeof(struct know_verdict), verdict_fields, add_verdict },
 	{ "wave-words", sizeof(struct know_wave_words), wave_words_fields, add_wave_words },
+	{ "mqd", sizeof(struct know_mqd), mqd_fields, add_mqd },
 };
 
 static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
@@ -891,6 +902,7 @@ void know_free(struct know *k)
 	vec_free(&k->wave_words);
 	vec_free(&k->packets);
 	vec_free(&k->rings);
+	vec_free(&k->mqds);
 	vec_free(&k->frames);
 	vec_free(&k->vendors);
 	vec_free(&k->classes);

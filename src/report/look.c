@@ -2,8 +2,10 @@
 #include "report/look.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "gpu/process_target.h"
 #include "source/file.h"
 
 static void tell(const struct teller *t, const char *message)
@@ -66,6 +68,18 @@ static void tell_differences(const struct look *l, const struct teller *t)
 	}
 }
 
+static void tell_target(struct look *l, const struct teller *t)
+{
+	struct request queues = { .kind = REQUEST_QUEUES };
+	target_ask(l->target, &queues);
+	for (size_t i = 0; i < queues.n; i++)
+		if (queues.queues[i].problem.n && strcmp(l->target->kind, "process"))
+			look_tell(t, queues.queues[i].problem);
+	look_tell(t, l->target->problems(l->target));
+	look_tell(t, text_str(&l->code.set.problems));
+	tell_differences(l, t);
+}
+
 static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
 				void (*report)(struct look *l))
 {
@@ -77,14 +91,7 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 		struct code_places places = { .n = o->ncode, .paths = o->code, .beside = str_z(o->targets[0]) };
 		target_code_open(&l.code, l.target, &places);
 		report(&l);
-		struct request queues = { .kind = REQUEST_QUEUES };
-		target_ask(l.target, &queues);
-		for (size_t i = 0; i < queues.n; i++)
-			if (queues.queues[i].problem.n)
-				look_tell(&teller, queues.queues[i].problem);
-		look_tell(&teller, l.target->problems(l.target));
-		look_tell(&teller, text_str(&l.code.set.problems));
-		tell_differences(&l, &teller);
+		tell_target(&l, &teller);
 		target_code_close(&l.code);
 		target_close(l.target);
 	}
@@ -97,7 +104,93 @@ struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_pr
 	return look_at(o, out, problem, ctx, report_waves);
 }
 
+// --- processes of this machine ---
+
+enum { WATCH_MS = 100, PROCESSES_MOST = 1024 };
+
+/** So long that a queue that goes on has moved, all processes at once. */
+static void watch(struct look *looks, size_t n)
+{
+	if (n)
+		usleep(WATCH_MS * 1000);
+	for (size_t i = 0; i < n; i++)
+		process_look_again(looks[i].target);
+}
+
+/** Those of one process, or of all. */
+struct machine_look {
+	const struct uh_look_options *options;
+	FILE *out;
+	struct teller teller;
+	struct know *know;
+	struct devices devices;
+	struct kfd kfd;
+};
+
+static struct uh_error *look_at_processes(struct machine_look *m, const int64_t *pids, size_t n)
+{
+	const struct uh_look_options *o = m->options;
+	struct code_places places = { .n = o->ncode, .paths = o->code };
+	_cleanup_free_ struct look *looks = mem_alloc((n + 1) * sizeof(*looks));
+	struct uh_error *err = NULL;
+	size_t opened = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct look *l = &looks[opened];
+		*l = (struct look){ .know = m->know, .options = o, .out = m->out };
+		uh_error_free(err);
+		// One that ended meanwhile is no error where all are meant.
+		if ((err = target_process_of(m->know, &m->devices, &m->kfd, pids[i], &l->target)))
+			continue;
+		opened++;
+	}
+	watch(looks, opened);
+	for (size_t i = 0; i < opened; i++)
+		target_code_open(&looks[i].code, looks[i].target, &places);
+	if (o->ntargets && opened)
+		report_queues(&looks[0]);
+	else if (!o->ntargets)
+		report_queues_of_all(looks, opened, o, m->out);
+	if (opened || !o->ntargets) {
+		uh_error_free(err);
+		err = NULL;
+	}
+	for (size_t i = 0; i < opened; i++) {
+		tell_target(&looks[i], &m->teller);
+		target_code_close(&looks[i].code);
+		target_close(looks[i].target);
+	}
+	return err;
+}
+
+static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *out, const struct teller *t, const int64_t *pid)
+{
+	struct machine_look m = { .options = o, .out = out, .teller = *t };
+	m.know = look_knowledge(&m.teller);
+	devices_find(m.know, &m.devices);
+	kfd_look(&m.kfd);
+	kfd_look_at_places(&m.kfd, m.know, &m.devices);
+	struct uh_error *err = NULL;
+	if (!m.kfd.there)
+		err = uh_error_new("/sys/class/kfd/kfd/proc: this machine has no AMD GPU that computes, or its driver is not "
+				   "loaded; for a core: unhang queues --target gpucore.PID");
+	else if (pid)
+		err = look_at_processes(&m, pid, 1);
+	else
+		err = look_at_processes(&m, m.kfd.pids, m.kfd.npids < PROCESSES_MOST ? m.kfd.npids : PROCESSES_MOST);
+	if (m.kfd.there && m.kfd.why_not.n && m.kfd.npids)
+		look_tell(&m.teller, m.kfd.why_not);
+	kfd_free(&m.kfd);
+	devices_free(&m.devices);
+	know_free(m.know);
+	return err;
+}
+
 struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
-	return look_at(o, out, problem, ctx, report_queues);
+	struct teller teller = { problem, ctx };
+	int64_t pid;
+	bool number = o->ntargets == 1 && str_number(str_z(o->targets[0]), &pid) && pid > 0 && !file_answers(o->targets[0]);
+	if (o->ntargets && !number)
+		return look_at(o, out, problem, ctx, report_queues);
+	return look_at_machine(o, out, &teller, number ? &pid : NULL);
 }

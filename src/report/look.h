@@ -29,6 +29,8 @@ struct look {
 
 void report_waves(struct look *l);
 void report_queues(struct look *l);
+/** Of the processes of this machine. */
+void report_queues_of_all(struct look *looks, size_t n, const struct uh_look_options *o, FILE *out);
 
 /** An address that was asked for, and what was found there. */
 struct found_address {

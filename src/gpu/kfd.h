@@ -1,0 +1,26 @@
+// What KFD, the compute part of the driver, says of this machine: which processes compute, and the descriptors and places of their queues.
+#pragma once
+
+#include "gpu/device.h"
+#include "gpu/kfd_files.h"
+
+struct kfd {
+	struct arena arena;
+	bool there; // the driver is loaded
+	int64_t *pids;
+	size_t npids;
+	bool mqds_read, hqds_read; // kfd/mqds, kfd/hqds could be read
+	struct str why_not;        // why one of them was not, as a line; empty
+	const struct kfd_mqd *mqds;
+	size_t nmqds;
+	const struct kfd_hqd *hqds;
+	size_t nhqds;
+	struct probe_stuck stuck;
+	struct probe_count count;
+};
+
+/** The processes and the descriptors of their queues; that touches no GPU. */
+void kfd_look(struct kfd *ret);
+/** The places of queues. The driver reads registers of every GPU for them: that is done only where it is safe for all. */
+void kfd_look_at_places(struct kfd *k, const struct know *know, const struct devices *d);
+void kfd_free(struct kfd *k);
