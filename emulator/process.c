@@ -129,7 +129,7 @@ static bool read_sizes(struct cursor *c, const char *what, uint32_t most, uint32
 	return true;
 }
 
-enum { AQL_DISPATCH = 2, AQL_BARRIER_AND = 3, AQL_BARRIER_OR = 5, AQL_FENCES = 0x1500, AQL_WORDS = EMU_AQL / 4 };
+enum { AQL_FENCES = 0x1500, AQL_WORDS = EMU_AQL / 4 };
 
 static void put_wide(uint32_t *words, size_t at, uint64_t v)
 {
