@@ -54,6 +54,7 @@ def gpu(tree, pci, card, device="0x744c", config=CONFIG, status="active", **more
         at + "aer_dev_correctable": "RxErr 3\nBadTLP 0\nTOTAL_ERR_COR 3\n",
         at + "aer_dev_fatal": "Undefined 0\nTOTAL_ERR_FATAL 0\n",
         at + "fw_version/mes_fw_version": "0x00000052\n", at + "fw_version/vce_fw_version": "0x00000000\n",
+        at + "fw_version/sdma2_fw_version": "0x00000015\n",
         at + "unique_id": "7f2a11d3b2c4e5f6\n",
     })
     tree.update({at + key: value for key, value in more.items()})
@@ -154,7 +155,7 @@ def check_two(t, machine):
     t.same((here["ses"], here["shs"], here["cus"], here["xccs"]), (6, 2, 8, 1), "the shader array")
     t.same(here["ips"], ["gc 0.0 11.0.0 bases 3 0x1260", "nbio 0.0 4.3.0 bases 1 0", "sdma0 0.0 6.0.0 bases 0 0",
                          "vcn 0.1 4.0.0 harvested bases 1 0x7800"], "its IP blocks, each once")
-    t.same(here["firmware"], {"MES": 0x52}, "its firmware, without what is not there")
+    t.same(here["firmware"], {"MES": 0x52, "SDMA1": 0x15}, "its firmware, without what is not there")
     t.same((here["kfd_node"], here["gpu_id"], gone["gpu_id"]), (1, 51234, 777), "its node in KFD")
     compute = [h for h in here["holders"] if h["compute"]]
     t.same([(h["pid"], h["vram"]) for h in compute], [(1, 4096)], "who computes on it")

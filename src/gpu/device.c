@@ -273,6 +273,25 @@ static void find_debugfs(struct search *s)
 	}
 }
 
+/** Names of sysfs that differ from those of amdgpu_firmware_info by more than their case. */
+static const struct {
+	const char *sysfs, *name;
+} firmware_names[] = {
+	{ "sdma", "SDMA0" },        { "sdma2", "SDMA1" },   { "rlc_srlc", "RLC SRLC" }, { "rlc_srlg", "RLC SRLG" },
+	{ "rlc_srls", "RLC SRLS" }, { "ta_ras", "TA RAS" }, { "ta_xgmi", "TA XGMI" },
+};
+
+static struct str firmware_name(struct arena *a, struct str name)
+{
+	for (size_t i = 0; i < LENGTH(firmware_names); i++)
+		if (str_is(name, firmware_names[i].sysfs))
+			return str_z(firmware_names[i].name);
+	char *upper = arena_z(a, name);
+	for (char *c = upper; *c; c++)
+		*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+	return str_z(upper);
+}
+
 static void find_firmware(struct search *s)
 {
 	static const struct str suffix = S("_fw_version");
@@ -296,10 +315,8 @@ static void find_firmware(struct search *s)
 			if (!str_ends(names[i][j], suffix) || !str_number(probe_text(&batches[i].probes[j]), &version) ||
 			    !version)
 				continue;
-			char *name = arena_z(a, str_cut(names[i][j], names[i][j].n - suffix.n));
-			for (char *c = name; *c; c++)
-				*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
-			d->firmware[d->nfirmware++] = (struct firmware){ str_z(name), (uint32_t)version };
+			struct str name = str_cut(names[i][j], names[i][j].n - suffix.n);
+			d->firmware[d->nfirmware++] = (struct firmware){ firmware_name(a, name), (uint32_t)version };
 		}
 	}
 }
