@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -272,6 +273,8 @@ static void test_stuck(void **state)
 		struct probe alive[] = { { .path = PCI "/device" } };
 		struct probe_batch batches[] = { { dead, 3, { 0 } }, { alive, 1, { 0 } }, { dead + 1, 0, { 0 } } };
 		struct probe_count count = { 0 };
+		int ends[2];
+		assert_int_equal(pipe(ends), 0);
 		int64_t start = now_ms();
 		probe_run_all(&a, batches, 3, 300, &count);
 		int64_t took = now_ms() - start;
@@ -288,6 +291,10 @@ static void test_stuck(void **state)
 			assert_true(str_find(batches[0].stuck.stack, S("fuse")) >= 0);
 		assert_false(batches[1].stuck.is);
 		assert_true(str_is(probe_text(&alive[0]), "0x744c"));
+		close(ends[1]); // what the stuck child still held would keep the reader waiting
+		struct pollfd reader = { .fd = ends[0] };
+		assert_int_equal(poll(&reader, 1, 0), 1);
+		close(ends[0]);
 		arena_free(&a);
 	}
 	kill(server, SIGKILL);
