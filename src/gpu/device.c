@@ -1,11 +1,10 @@
 #include "gpu/device.h"
 
-#include <stdlib.h>
+#include <errno.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/cleanup.h"
 #include "gpu/found.h"
 
 enum {
@@ -362,6 +361,8 @@ static void find_machine(struct search *s)
 	s->processes = probe_text(&probes[4]);
 	find_pci(s, probe_text(&probes[0]));
 	find_slots(s, probe_text(&probes[1]));
+	for (size_t i = 0; i < s->n && probes[2].end == PROBE_FAILED && probes[2].error == EACCES; i++)
+		s->found[i].d.refused = str_z(probes[2].path);
 }
 
 void devices_find(const struct know *k, struct devices *ret)
