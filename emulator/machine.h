@@ -217,6 +217,12 @@ bool emu_gc_register(const struct emu_gpu *g, const char *name, struct reg *ret)
 uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg *r);
 void emu_settings_sort(struct emu_gpu *g);
 
+/** Gives those their minor numbers of which the scenario says none. */
+bool emu_gpus_number(struct emu_reader *r);
+bool emu_sysfs_read(struct cursor *c, void *gpu);
+bool emu_debugfs_read(struct cursor *c, void *gpu);
+bool emu_file_read(struct cursor *c, void *gpu);
+bool emu_devcoredump_read(struct cursor *c, void *gpu);
 bool emu_waves_read(struct cursor *c, void *gpu);
 /** Gives waves their slots. */
 bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g);

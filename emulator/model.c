@@ -242,7 +242,7 @@ static bool read_machine(struct emu_reader *r, struct str text)
 	if (!r->m->gpus.len)
 		return emu_wrong(&c, "a machine without a block gpu");
 	sort_messages(r->m);
-	return emu_queues_finish(r);
+	return emu_gpus_number(r) && emu_queues_finish(r);
 }
 
 struct uh_error *emu_read(const struct know *k, const char *name, struct str text, struct emu_machine **ret)
