@@ -100,11 +100,11 @@ static void list_object(const struct emu_code *code, struct link_map *m, struct 
 
 static void list_objects(const struct emu_process *p)
 {
-	struct link_map *maps = mem_alloc(p->code.len * sizeof(*maps) + 1);
+	struct link_map *maps = p->code.len ? mem_alloc(p->code.len * sizeof(*maps)) : NULL;
 	for (size_t i = 0; i < p->code.len; i++)
 		list_object(&p->code.data[i], &maps[i], i ? &maps[i - 1] : NULL);
 	_amdgpu_r_debug.r_version = R_DEBUG_VERSION;
-	_amdgpu_r_debug.r_map = p->code.len ? maps : NULL;
+	_amdgpu_r_debug.r_map = maps;
 }
 
 // --- all of it ---
