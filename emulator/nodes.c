@@ -214,18 +214,8 @@ static int log_read(struct server *s, struct open_file *f, uint64_t at, size_t s
 	return 0;
 }
 
-static int log_open(struct server *s, struct open_file *f, pid_t caller)
+static void log_close(struct open_file *f)
 {
-	(void)caller;
-	vec_push(&s->logs, f);
-	return 0;
-}
-
-static void log_close(struct server *s, struct open_file *f)
-{
-	for (size_t i = 0; i < s->logs.len; i++)
-		if (s->logs.data[i] == f)
-			s->logs.data[i] = s->logs.data[--s->logs.len];
 	if (f->log.poll)
 		fuse_pollhandle_destroy(f->log.poll);
 }
@@ -243,21 +233,27 @@ static uint64_t log_size(struct server *s, const struct node *n)
 	return LOG_END;
 }
 
-void log_tell(struct server *s)
+bool log_tell(struct server *s)
 {
-	for (size_t i = 0; i < s->logs.len; i++) {
-		struct open_file *f = s->logs.data[i];
-		if (!f->log.poll || f->log.next >= emu_messages(s->machine) ||
-		    emu_message(s->machine, f->log.next).time > EMU_UPTIME + server_time(s))
+	bool waits = false;
+	for (size_t i = 0; i < s->files.len; i++) {
+		struct open_file *f = s->files.data[i];
+		if (f->node->kind != &log_kind || !f->log.poll)
 			continue;
+		if (f->log.next >= emu_messages(s->machine) ||
+		    emu_message(s->machine, f->log.next).time > EMU_UPTIME + server_time(s)) {
+			waits = true;
+			continue;
+		}
 		fuse_lowlevel_notify_poll(f->log.poll);
 		fuse_pollhandle_destroy(f->log.poll);
 		f->log.poll = NULL;
 	}
+	return waits;
 }
 
 const struct kind log_kind = {
-	.read = log_read, .write = log_write, .open = log_open, .close = log_close, .size = log_size, .interruptible = true
+	.read = log_read, .write = log_write, .close = log_close, .size = log_size, .interruptible = true
 };
 
 static void build_node(struct server *s, struct node *dri, struct seat *seat, struct str name, const char *use, mode_t mode)

@@ -9,6 +9,7 @@
 #include "emulator/server.h"
 
 enum { AWAKE_SECONDS = 5 };
+static const double never = 1e18;
 
 enum emu_state seat_state(const struct server *s, const struct seat *seat)
 {
@@ -151,19 +152,30 @@ static void on_open(fuse_req_t r, fuse_ino_t number, struct fuse_file_info *fi)
 	}
 	if (n->kind->wakes_on_open)
 		seat_wake(s, n, caller_of(r));
+	vec_push(&s->files, f);
 	fi->fh = (uintptr_t)f;
 	fi->direct_io = 1;
 	fuse_reply_open(r, fi);
 }
 
+static void file_free(struct open_file *f)
+{
+	if (f->node->kind->close)
+		f->node->kind->close(f);
+	text_free(&f->text);
+	free(f);
+}
+
 static void on_release(fuse_req_t r, fuse_ino_t number, struct fuse_file_info *fi)
 {
 	(void)number;
+	struct server *s = server_of(r);
 	struct open_file *f = file_of(fi);
-	if (f->node->kind->close)
-		f->node->kind->close(server_of(r), f);
-	text_free(&f->text);
-	free(f);
+	size_t i = 0;
+	while (s->files.data[i] != f)
+		i++;
+	s->files.data[i] = s->files.data[--s->files.len];
+	file_free(f);
 	fuse_reply_err(r, 0);
 }
 
@@ -263,7 +275,7 @@ static void answer_or_wait(struct server *s, struct waiting *w)
 	struct emu_behaviour b = behaviour(s, w->file->node);
 	w->due = -1;
 	if (b.does == EMU_BLOCKS) {
-		w->due = b.seconds > 0 ? server_time(s) + b.seconds : 1e18;
+		w->due = b.seconds > 0 ? server_time(s) + b.seconds : never;
 		record_event(s, w->file->node, "block", w->caller);
 	} else if (answer(s, w)) {
 		free(w->data);
@@ -393,14 +405,22 @@ static void answer_waiting(struct server *s)
 			s->waiting.data[kept++] = *w;
 	}
 	s->waiting.len = kept;
-	log_tell(s);
+}
+
+/** Whether a request waits for something that comes with time. */
+static bool waits(const struct server *s)
+{
+	for (size_t i = 0; i < s->waiting.len; i++)
+		if (s->waiting.data[i].due < never)
+			return true;
+	return false;
 }
 
 bool serve_some(struct server *s, int timeout_ms, int other_fd, bool *ret_other)
 {
 	enum { LOOK_MS = 5 };
 	struct pollfd fds[] = { { fuse_session_fd(s->session), POLLIN, 0 }, { other_fd, POLLIN, 0 } };
-	if ((s->waiting.len || s->logs.len) && (timeout_ms < 0 || timeout_ms > LOOK_MS))
+	if ((log_tell(s) || waits(s)) && (timeout_ms < 0 || timeout_ms > LOOK_MS))
 		timeout_ms = LOOK_MS;
 	*ret_other = false;
 	if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
@@ -421,10 +441,12 @@ bool serve_some(struct server *s, int timeout_ms, int other_fd, bool *ret_other)
 
 void serve_end(struct server *s)
 {
-	fuse_session_unmount(s->session);
-	fuse_session_destroy(s->session);
+	for (size_t i = 0; i < s->files.len; i++)
+		file_free(s->files.data[i]);
+	vec_free(&s->files);
 	for (size_t i = 0; i < s->waiting.len; i++)
 		free(s->waiting.data[i].data);
 	vec_free(&s->waiting);
-	vec_free(&s->logs);
+	fuse_session_unmount(s->session);
+	fuse_session_destroy(s->session);
 }

@@ -22,7 +22,7 @@ struct kind {
 	int (*write)(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size);
 	int (*ioctl)(struct server *s, struct open_file *f, unsigned request, char *data, size_t size, pid_t caller);
 	int (*open)(struct server *s, struct open_file *f, pid_t caller);
-	void (*close)(struct server *s, struct open_file *f);
+	void (*close)(struct open_file *f);
 	uint64_t (*size)(struct server *s, const struct node *n);
 	bool wakes;  // a sleeping GPU
 	bool smu;    // asks the power management: not in reset, not off the bus
@@ -97,7 +97,7 @@ struct server {
 	struct arena arena;
 	VEC(struct node *) nodes; // by number - 1
 	VEC(struct waiting) waiting;
-	VEC(struct open_file *) logs; // open kernel logs, for poll()
+	VEC(struct open_file *) files; // that are open
 	struct seat *seats;
 	size_t nseats;
 	const double *begin; // of time, as the monotonic clock has it; 0: not yet
@@ -135,8 +135,8 @@ void build_kfd_debugfs(struct server *s, struct node *directory);
 void build_nodes(struct server *s, struct node *dev);
 void build_clients(struct server *s, struct node *proc);
 extern const struct kind log_kind;
-/** Kernel messages have come for those who poll. */
-void log_tell(struct server *s);
+/** Tells who polls for kernel messages that some have come; whether somebody goes on waiting. */
+bool log_tell(struct server *s);
 
 /** Finds where the registers are that the driver itself uses. */
 void seat_prepare(struct server *s, struct seat *seat);
