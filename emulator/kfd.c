@@ -83,11 +83,11 @@ void build_kfd(struct server *s, struct node *sys)
 // --- debugfs ---
 
 /** As the kernel's seq_hex_dump() with rows of 32 bytes. */
-static void hex_dump(struct text *ret, const uint32_t *words, size_t n)
+static void hex_dump(struct text *ret, const char *indent, const uint32_t *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (i % 8 == 0)
-			text_printf(ret, "%s    %08zx:", i ? "\n" : "", i * 4);
+			text_printf(ret, "%s%s%08zx:", i ? "\n" : "", indent, i * 4);
 		text_printf(ret, " %08x", words[i]);
 	}
 	text_add(ret, S("\n"));
@@ -110,7 +110,11 @@ static int fill_mqds(struct server *s, const struct node *n, struct text *ret)
 					    emu_process_pasid(process));
 			said = true;
 			text_printf(ret, "  %s queue on device %x\n", q.sdma ? "SDMA" : "Compute", emu_facts(q.gpu)->gpu_id);
-			hex_dump(ret, words, emu_queue_mqd(s->machine, i, t, words));
+			// Of a compute queue there is one for each XCC.
+			unsigned xccs = q.sdma ? 0 : emu_facts(q.gpu)->shaders.xccs, xcc = 0;
+			do
+				hex_dump(ret, "    ", words, emu_queue_mqd(s->machine, i, t, words));
+			while (++xcc < xccs);
 		}
 	}
 	return 0;
@@ -159,13 +163,50 @@ static int fill_hqds(struct server *s, const struct node *n, struct text *ret)
 	return 0;
 }
 
-/** Of a GPU whose queues MES schedules there is no list. */
+static uint32_t packet_head(unsigned opcode, unsigned words) { return 3u << 30 | (words - 2) << 16 | opcode << 8; }
+
+/** The list that the driver gives the command processor: a process, its queues, the next. */
+static size_t run_list(struct server *s, const struct emu_gpu *g, uint32_t *words, size_t most)
+{
+	enum { MAP_PROCESS = 0xa1, PROCESS_WORDS = 16, MAP_QUEUES = 0xa2, QUEUE_WORDS = 7, ENGINE_SDMA0 = 2 };
+	size_t n = 0;
+	for (size_t p = 0; p < emu_processes(s->machine) && most - n >= PROCESS_WORDS; p++) {
+		const struct emu_process *process = emu_process(s->machine, p);
+		uint32_t *head = words + n, queues = 0;
+		for (size_t i = 0; i < emu_queues(s->machine) && most - n >= PROCESS_WORDS + QUEUE_WORDS; i++) {
+			struct emu_queue q = emu_queue(s->machine, i);
+			if (q.process != process || q.gpu != g)
+				continue;
+			uint32_t *w = head + PROCESS_WORDS + queues++ * QUEUE_WORDS;
+			w[0] = packet_head(MAP_QUEUES, QUEUE_WORDS);
+			w[1] = 1u << 4 | (q.sdma ? ENGINE_SDMA0 + q.pipe : 0) << 26 | 1u << 29;
+			w[2] = q.id << 3;
+			n += QUEUE_WORDS;
+		}
+		if (!queues)
+			continue;
+		head[0] = packet_head(MAP_PROCESS, PROCESS_WORDS);
+		head[1] = emu_process_pasid(process) | 10u << 25;
+		head[13] = 1u << 7 | queues << 22;
+		n += PROCESS_WORDS;
+	}
+	return n;
+}
+
+/** Of a GPU whose queues MES schedules, from gfx11 on, there is no list. */
 static int fill_rls(struct server *s, const struct node *n, struct text *ret)
 {
 	(void)n;
-	for (size_t g = 0; g < s->nseats; g++)
-		text_printf(ret, "Node %u, gpu_id %x:\n  No active runlist\n", s->seats[g].facts->node,
-			    s->seats[g].facts->gpu_id);
+	for (size_t g = 0; g < s->nseats; g++) {
+		const struct seat *seat = &s->seats[g];
+		uint32_t words[1024] = { 0 };
+		size_t count = seat->gc_major < 11 ? run_list(s, seat->gpu, words, sizeof(words) / sizeof(words[0])) : 0;
+		text_printf(ret, "Node %u, gpu_id %x:\n", seat->facts->node, seat->facts->gpu_id);
+		if (count)
+			hex_dump(ret, "  ", words, count);
+		else
+			text_add(ret, S("  No active runlist\n"));
+	}
 	return 0;
 }
 

@@ -225,6 +225,20 @@ out["pid"] = pid
     m.t.ok("gpu_id" in out["hqds"][0] and out["hqds"][1] == " Inst 0,  CP Pipe 0, Queue 2", "kfd/hqds has the queue", out.get("hqds"))
 
 
+def test_run_list(m):
+    """MI300 has eight XCCs and no MES: a descriptor for each, and a list of what runs."""
+    scenario = MACHINE.replace("part gfx1100", "part gfx942")
+    out, _ = m.look("\n".join(line for line in scenario.splitlines() if not line.startswith("    register") and not line.startswith("    wave")), """
+out["dumps"] = text("/sys/kernel/debug/kfd/mqds").count("    00000000: ")
+out["rls"] = text("/sys/kernel/debug/kfd/rls").splitlines()[1:]
+out["pasid"] = int(text(glob.glob("/sys/class/kfd/kfd/proc/*/pasid")[0]))
+""")
+    m.t.same(out.get("dumps"), 8, "kfd/mqds has a descriptor for each XCC")
+    words = [int(word, 16) for line in out.get("rls", []) for word in line.split()[1:]]
+    m.t.same([len(words), words[:1], words[16:17]], [23, [0xc00ea100], [0xc005a200]], "kfd/rls: a process and its queue")
+    m.t.ok(words and words[1] & 0xffff == out["pasid"], "kfd/rls: the number of the process's memory", out)
+
+
 def test_fences(m):
     record = m.unhang.directory / "fences.json"
     out, run = m.look(MACHINE, """
@@ -447,7 +461,7 @@ def main():
     run = m.run(SLIM % ("", ""), "true")
     if run.returncode == 2 and any(word in run.stderr for word in (b"/dev/fuse", b"namespace", b"FUSE")):
         tap.skip_all(run.stderr.decode().strip())
-    for test in (test_command, test_registers, test_waves, test_indexed, test_debugfs, test_fences, test_sysfs, test_render, test_states,
+    for test in (test_command, test_registers, test_waves, test_indexed, test_debugfs, test_run_list, test_fences, test_sysfs, test_render, test_states,
                  test_permissions, test_log, test_blocks, test_ends):
         test(m)
     t.end()
