@@ -144,6 +144,19 @@ out["absent"] = error(os.open, D + "amdgpu_gfxoff_status", 0), "amdgpu_gfxoff_st
                                   "ones": [0xffffffff], "smc": "ENOTSUP", "absent": ["ENOENT", False]})
 
 
+def test_xccs(m):
+    record = m.unhang.directory / "xccs.json"
+    out, _ = m.look(f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    register 0x9000 = 0x1\n    register xcc 3 0x9000 = 0x3333\n", """
+f = opened("amdgpu_regs2", os.O_RDWR)
+regs2(f, xcc=3); out["fourth"] = at(f, 0x9000)
+regs2(f, first=True); out["first form"] = at(f, 0x9000)
+regs2(f, srbm=(1, 0, 0, 5)); regs2(f, srbm=(1, 0, 0, 7), first=True); at(f, 0x9000)
+""", options=("--record", record))
+    reads = [r for r in map(json.loads, record.read_text().splitlines()) if r["op"] == "read" and "vmid" in r]
+    m.t.same([r["vmid"] for r in reads], [5], "the first form leaves the VMID as it was")
+    m.holds("XCCs", out, {"fourth": [0x3333], "first form": [1]})
+
+
 def test_waves(m):
     out, _ = m.look(MACHINE, """
 f = opened("amdgpu_wave")
@@ -461,7 +474,7 @@ def main():
     run = m.run(SLIM % ("", ""), "true")
     if run.returncode == 2 and any(word in run.stderr for word in (b"/dev/fuse", b"namespace", b"FUSE")):
         tap.skip_all(run.stderr.decode().strip())
-    for test in (test_command, test_registers, test_waves, test_indexed, test_debugfs, test_run_list, test_fences, test_sysfs, test_render, test_states,
+    for test in (test_command, test_registers, test_xccs, test_waves, test_indexed, test_debugfs, test_run_list, test_fences, test_sysfs, test_render, test_states,
                  test_permissions, test_log, test_blocks, test_ends):
         test(m)
     t.end()
