@@ -9,6 +9,14 @@ struct sorting {
 	const struct str *kernels;
 };
 
+/** Of waves on the GPU; those that were saved differ in why they stopped. */
+static unsigned state_of(const struct wave *w)
+{
+	if (!w->slot.known)
+		return 0;
+	return w->halted | w->in_barrier << 1 | w->in_trap << 2 | w->trap_pending << 3 | w->idle << 4;
+}
+
 static int compare(const struct sorting *s, size_t i, size_t k)
 {
 	const struct wave *x = &s->waves[i], *y = &s->waves[k];
@@ -18,6 +26,8 @@ static int compare(const struct sorting *s, size_t i, size_t k)
 		return x->stop_reasons < y->stop_reasons ? -1 : 1;
 	if (x->stopped != y->stopped)
 		return x->stopped ? -1 : 1;
+	if (state_of(x) != state_of(y))
+		return state_of(x) < state_of(y) ? -1 : 1;
 	return str_cmp(s->kernels[i], s->kernels[k]);
 }
 
