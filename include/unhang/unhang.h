@@ -34,6 +34,9 @@ void uh_session_add_journal(struct uh_session *s, const char *root, int boot);
 void uh_session_add_crash_files(struct uh_session *s, const char *root);
 /** The newest incident of the system under @root: this boot and the ones before it, then crash files. */
 void uh_session_add_newest(struct uh_session *s, const char *root);
+/** This machine's GPUs, looked at now; @gpu: only this one (a PCI address, card1, renderD128, or its place in the list), or NULL. The
+ * error is that there is no such GPU. */
+struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu);
 /** A file or directory with the code that waves ran; before the sources. What lies beside the evidence is found without. */
 void uh_session_add_code(struct uh_session *s, const char *path);
 /** After the last source. */
@@ -43,6 +46,8 @@ void uh_session_end(struct uh_session *s);
 unsigned uh_session_sources(const struct uh_session *s);
 unsigned uh_session_problems(const struct uh_session *s);
 unsigned uh_session_incidents(const struct uh_session *s);
+/** AMD GPUs of this machine that were looked at, and how many of them are not well. */
+unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell);
 
 struct uh_report_options {
 	bool json;

@@ -15,6 +15,8 @@ struct command {
 int cmd_emulate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_knowledge(int argc, char **argv);
+int cmd_live(int argc, char **argv);
+int cmd_now(int argc, char **argv);
 int cmd_queues(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
 int cmd_where(int argc, char **argv);
@@ -28,7 +30,7 @@ struct uh_error;
 int cannot(struct uh_error *err);
 /** One more path of a repeated option; false, and it is said, where @most were given. */
 bool add_path(const char **list, size_t *n, size_t most, const char *option, const char *path);
-/** What getopt_long() did not understand. */
+/** What getopt_long() did not understand; @command NULL: of unhang itself. */
 void complain_option(char **argv, int c, const char *command);
 
 bool terminal_colour(void);

@@ -9,6 +9,7 @@
 
 static const struct command commands[] = {
 	{ "explain", cmd_explain, "evidence in, diagnosis out" },
+	{ "live", cmd_live, "the GPUs of this machine: what is stuck, and why" },
 	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
 	{ "waves", cmd_waves, "the waves in a GPU core" },
 	{ "queues", cmd_queues, "the queues in a GPU core" },
@@ -43,7 +44,7 @@ static void usage(FILE *out)
 	      "\n"
 	      "  unhang explain dmesg.txt      what happened, why, and what helps\n"
 	      "  dmesg | unhang explain -      the same from a pipe\n"
-	      "  unhang                        the newest incident of this machine\n"
+	      "  unhang                        this machine now: its GPUs, what is stuck, and the newest incident\n"
 	      "\n"
 	      "commands:\n",
 	      out);
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
 			return written(commands[i].run(argc - 1, argv + 1));
 	// `unhang` and `unhang --json` are about this machine.
 	if (argc == 1 || argv[1][0] == '-')
-		return written(cmd_explain(argc, argv));
+		return written(cmd_now(argc, argv));
 	complain("there is no command '%s'; unhang --help lists them", argv[1]);
 	return EXIT_CANNOT;
 }

@@ -26,11 +26,13 @@ unsigned terminal_width(void)
 
 void complain_option(char **argv, int c, const char *command)
 {
+	const char *space = command ? " " : "";
+	command = command ? command : "";
 	if (c == '?' && optopt && strncmp(argv[optind - 1], "--", 2))
-		complain("there is no option '-%c'; unhang %s --help lists the options", optopt, command);
+		complain("there is no option '-%c'; unhang%s%s --help lists the options", optopt, space, command);
 	else
-		complain("%s '%s'; unhang %s --help lists the options",
-			 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1], command);
+		complain("%s '%s'; unhang%s%s --help lists the options",
+			 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1], space, command);
 }
 
 int cannot(struct uh_error *err)

@@ -81,6 +81,7 @@ struct incident {
 	bool log_has_boot;          // the boot's own messages were seen
 	bool vendor_known;          // something says that the GPU is AMD's
 	bool joined;                // of several sources
+	bool now;                   // it is so at this moment
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;

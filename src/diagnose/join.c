@@ -187,6 +187,14 @@ static bool has_reset(const struct incident *i)
 	return false;
 }
 
+static bool has_hang(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->kind->hang)
+			return true;
+	return false;
+}
+
 static bool tells_of_hang(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++)
@@ -250,9 +258,21 @@ static bool is_aftermath(const struct part *a, const struct part *b)
 	return first != second;
 }
 
+/** How the GPU is now, and what happened to it before in the same boot: one story, unless a reset ended the one before it. */
+static bool now_and_before(const struct part *now, const struct part *before)
+{
+	const struct incident *x = now->incident, *y = before->incident;
+	double apart = distance(now, before);
+	if (!before->kernel || y->reset_ended || (y->gpu.device.n && !str_eq(x->gpu.device, y->gpu.device)))
+		return false;
+	return has_hang(y) ? apart >= 0 : apart >= 0 && apart <= JOB_SECONDS;
+}
+
 static bool belong(const struct part *a, const struct part *b, size_t kernels)
 {
 	double apart = distance(a, b);
+	if (a->incident->now != b->incident->now)
+		return a->incident->now ? now_and_before(a, b) : now_and_before(b, a);
 	if (share_source(a, b))
 		return is_aftermath(a, b);
 	if (share_fault(a, b))
@@ -277,7 +297,7 @@ static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
 			const struct part *x = &parts[i], *y = &parts[m];
 			if (y->group != parts[b].group)
 				continue;
-			if (distance(x, y) > JOB_SECONDS)
+			if (distance(x, y) > JOB_SECONDS && x->incident->now == y->incident->now)
 				return false;
 			if (different_causes(x->incident, y->incident) && !share_process(x, y) && !share_fault(x, y))
 				return false;
@@ -490,6 +510,7 @@ static void merge(struct incident *to, struct incident *from, struct bridge *bri
 	to->dropped += from->dropped;
 	to->reset_began |= from->reset_began;
 	to->reset_ended |= from->reset_ended;
+	to->now |= from->now;
 	to->reset_evidence |= from->reset_evidence;
 	to->log_has_boot |= from->log_has_boot;
 	to->vendor_known |= from->vendor_known;

@@ -7,6 +7,8 @@
 static int compare(const void *a, const void *b)
 {
 	const struct incident *x = *(struct incident *const *)a, *y = *(struct incident *const *)b;
+	if (x->now != y->now)
+		return x->now ? -1 : 1;
 	if (x->cause->severity != y->cause->severity)
 		return y->cause->severity - x->cause->severity;
 	if (x->boot != y->boot)

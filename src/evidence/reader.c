@@ -12,6 +12,7 @@
 #include "evidence/artefact.h"
 #include "evidence/gpu_core.h"
 #include "evidence/log.h"
+#include "evidence/silicon.h"
 #include "evidence/wave_code.h"
 
 enum {
@@ -513,6 +514,14 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 		e->bytes += record->text.n + 1;
 		log_reader_line(r->records, record->text, time, record->boot_id);
 	}
+}
+
+void evidence_machine(struct evidence_reader *r, const struct silicon_options *o, struct machine_view *v)
+{
+	struct evidence *e = evidence_add(r, "this machine", "live");
+	struct artefact_output out = { .know = r->know, .source = e->id, .sink = r->sink, .code = r->code, .name = e->path };
+	e->kinds[e->nkinds++] = e->kind;
+	silicon_read(&out, o, v);
 }
 
 void evidence_add_code(struct evidence_reader *r, const char *path) { code_shelf_add(r->code, path); }

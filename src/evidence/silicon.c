@@ -9,6 +9,7 @@
 #include "evidence/silicon_facts.h"
 #include "evidence/wave_code.h"
 #include "gpu/target_code.h"
+#include "source/source.h"
 
 enum {
 	FIRST_LOOKS = 4, // of every GPU
@@ -115,13 +116,17 @@ static void look_at_waves(struct look_round *r)
 
 static void count_interrupts(struct look_round *r, bool first)
 {
+	const struct devices *d = &r->view->devices;
+	int64_t *counts = mem_alloc((d->n + 1) * sizeof(*counts));
+	devices_interrupts(d, counts);
 	for (size_t i = 0; i < r->n; i++) {
 		struct looked *g = &r->gpus[i];
-		int64_t n = device_interrupts(g->device);
+		int64_t n = counts[g->device - d->list];
 		if (first)
 			g->watch.interrupts_first = n;
 		g->watch.interrupts_last = n;
 	}
+	free(counts);
 }
 
 static void look(struct look_round *r)
@@ -190,8 +195,11 @@ static void tell_verdict(struct look_round *r, struct looked *g, const struct kn
 	struct event e;
 	struct arena a = { 0 };
 	if (v->event.n && artefact_event(r->out, arena_z(&a, v->event), (struct place){ r->out->source, 0 }, &e)) {
+		double now = source_uptime();
 		e.device = g->device->pci;
 		e.driver = S("amdgpu");
+		if (now >= 0)
+			e.time = (struct stamp){ TIME_BOOT, now };
 		add_facts(&e, f, &a);
 		tell_code(r, g, xcc, &e, &a);
 		const struct fact_view view = { event_get, &e };
@@ -246,8 +254,10 @@ static void judge(struct look_round *r, struct looked *g)
 		bool again = str_eq(told, v->head.id) && !v->each_xcc;
 		if (v->event.n && !again)
 			tell_verdict(r, g, v, &f, xcc);
-		if (v->event.n)
+		if (v->event.n) {
 			told = v->head.id;
+			g->view->unwell = true;
+		}
 		if (worse(v->health, g->view->health)) {
 			g->view->health = v->health;
 			g->view->unit = arena_str(&r->view->arena, verdict_fact(&f, "ip_block"));

@@ -11,6 +11,7 @@ struct gpu_view {
 	struct str says;   // why it is not healthy; empty
 	struct str unseen; // what could not be looked at, and why; empty
 	struct str unit;   // that is stuck; empty
+	bool unwell;
 	size_t waves;
 	bool waves_known;
 };

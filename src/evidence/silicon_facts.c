@@ -80,7 +80,7 @@ void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const str
 	const struct know_unit *u = know_unit(k, name);
 	say(f, "ip_block", name);
 	if (u)
-		note(f, "ip_block_title", u->title);
+		say(f, "ip_block_title", u->title);
 	if (v->each_xcc)
 		say(f, "xcc", verdict_fact(f, "of_xcc"));
 	text_free(&unit);
@@ -178,7 +178,7 @@ static void add_chain(struct verdict_facts *f, const struct watch *w, unsigned x
 	}
 	text_free(&out);
 	note(f, "waits_end", chain[n - 1]->head.id);
-	note(f, "waits_end_title", chain[n - 1]->title);
+	say(f, "waits_end_title", chain[n - 1]->title);
 }
 
 // --- waves ---
@@ -206,7 +206,7 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned x
 	bool moving = s->moved * 10 > s->count;
 	note(f, "waves_moving", moving ? S("yes") : S("no"));
 	note(f, "waves_loop", s->high - s->low <= LOOP_BYTES ? S("yes") : S("no"));
-	number(f, "loop_bytes", (int64_t)(s->high - s->low), false);
+	number(f, "loop_bytes", (int64_t)(s->high - s->low), true);
 	number(f, "waves_memory", (int64_t)s->memory, s->memory);
 	number(f, "waves_barrier", (int64_t)s->barrier, s->barrier);
 	number(f, "waves_halted", (int64_t)s->halted, s->halted);

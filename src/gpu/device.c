@@ -54,7 +54,7 @@ static const struct fact cached[] = {
 	LINK("physfn", physical),
 	NAMES("drm", nodes),
 	NAMES("hwmon", monitors),
-	NAMES("msi_irqs", irqs),
+	NAMES("msi_irqs", d.irqs),
 	NAMES("fw_version", firmware),
 	NAMES("ip_discovery/die", dies),
 	NAMES("devcoredump", dump),
@@ -376,7 +376,6 @@ void devices_find(const struct know *k, struct devices *ret)
 	facts_read(&s, configuration, LENGTH(configuration), config_safe, LOOK_ASK_MS);
 	for (size_t i = 0; i < s.n; i++)
 		judge_config(&s.found[i]);
-	find_interrupts(&s); // before anything that the driver is asked
 	find_ips(&s);
 	find_firmware(&s);
 	find_debugfs(&s);
@@ -391,6 +390,10 @@ void devices_find(const struct know *k, struct devices *ret)
 		name_device(&s, &s.found[i]);
 		ret->list[ret->n++] = s.found[i].d;
 	}
+	int64_t *interrupts = arena_alloc(&ret->arena, ret->n * sizeof(*interrupts) + 1);
+	devices_interrupts(ret, interrupts);
+	for (size_t i = 0; i < ret->n; i++)
+		ret->list[i].interrupts = interrupts[i];
 }
 
 void devices_free(struct devices *d)
@@ -423,6 +426,24 @@ const struct ip *device_ip(const struct device *d, struct str name, unsigned ins
 		if (str_eq(d->ips[i].name, name) && !d->ips[i].harvested && instance-- == 0)
 			return &d->ips[i];
 	return NULL;
+}
+
+bool gc_of_gfx(const struct know *k, struct str gfx, unsigned ret[3])
+{
+	for (size_t i = 0; i < k->names.len; i++) {
+		int64_t version;
+		if (!str_is(k->names.data[i]->head.id, "gc-gfx"))
+			continue;
+		for (const struct know_pair *p = k->names.data[i]->names; p; p = p->next) {
+			if (!str_eq(p->value, gfx) || !str_number(p->name, &version))
+				continue;
+			ret[0] = (unsigned)(version / 10000);
+			ret[1] = (unsigned)(version / 100 % 100);
+			ret[2] = (unsigned)(version % 100);
+			return true;
+		}
+	}
+	return false;
 }
 
 struct str gfx_of_gc(const struct know *k, const unsigned version[3])

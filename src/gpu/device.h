@@ -63,7 +63,7 @@ struct device {
 	int64_t vram_total, vram_used, gtt_total, gtt_used;
 	int64_t clock;      // MHz of the shaders
 	int64_t interrupts; // that the kernel counted
-	struct str throttle;
+	struct str irqs; // numbers of its interrupts, one per line
 	struct ip *ips;
 	size_t nips;
 	struct shader_array shaders;
@@ -92,6 +92,8 @@ struct devices {
 /** Looks for them. It ends whatever the driver does. */
 void devices_find(const struct know *k, struct devices *ret);
 void devices_free(struct devices *d);
+/** How many interrupts of each device the kernel has counted by now; -1: not known. */
+void devices_interrupts(const struct devices *d, int64_t *ret);
 /** The device that a user means: a PCI address, with or without its domain, card1, renderD128, or its place in the list; NULL. */
 const struct device *devices_named(const struct devices *d, struct str name);
 /** The IP block of a name, counting those that are there; NULL. */

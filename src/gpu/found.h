@@ -4,13 +4,13 @@
 #include "gpu/device.h"
 
 /** Milliseconds that a look may take. */
-enum { LOOK_MS = 1000, LOOK_ASK_MS = 500 };
+enum { LOOK_MS = 1000, LOOK_ASK_MS = 700 };
 
 /** A device, and what only the search needs. */
 struct found {
 	struct device d;
 	struct str class, config;
-	struct str nodes, monitors, irqs, firmware, dies, dump; // names in directories, one per line
+	struct str nodes, monitors, firmware, dies, dump; // names in directories, one per line
 	struct str driver_link, physical;
 	struct str monitor; // the directory in hwmon/
 	struct str correctable, nonfatal, fatal;
@@ -62,4 +62,3 @@ void find_ips(struct search *s);
 void find_shaders(struct search *s);
 void find_kfd(struct search *s);
 void find_holders(struct search *s);
-void find_interrupts(struct search *s);

@@ -1,4 +1,4 @@
-// Who has a GPU open, and what the kernel counted for it: KFD's processes, clients of the nodes, interrupts.
+// Who has a GPU open, and how: KFD's processes and clients of the nodes.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,7 +10,6 @@ enum {
 	QUEUES_MOST = 4096,
 	FILES_MOST = 65536,
 	HOLDERS_MOST = 256, // of a GPU
-	INTERRUPTS_SIZE = 1 << 22,
 	LINK_SIZE = 64,
 	FILES_SIZE = 1 << 16,
 };
@@ -343,41 +342,4 @@ void find_holders(struct search *s)
 	find_compute(s);
 	find_clients(s);
 	name_holders(s);
-}
-
-// --- interrupts ---
-
-static bool has_irq(const struct found *f, struct str number, struct str line)
-{
-	struct str irqs = f->irqs;
-	while (irqs.n)
-		if (str_eq(str_split(&irqs, '\n'), number))
-			return true;
-	return str_find(line, f->d.pci) >= 0; // the name of its controller: IR-PCI-MSI-0000:03:00.0
-}
-
-/** ` 94:  0  12  IR-PCI-MSI-0000:03:00.0  0-edge  amdgpu`: a count for each CPU of the first line. */
-void find_interrupts(struct search *s)
-{
-	struct probe p = { .path = "/proc/interrupts", .size = INTERRUPTS_SIZE };
-	if (!s->n)
-		return;
-	look_once(s, &p, 1, LOOK_MS);
-	struct str text = probe_text(&p), head = str_split(&text, '\n');
-	size_t cpus = 0;
-	while (str_word(&head).n)
-		cpus++;
-	while (text.n) {
-		struct str line = str_split(&text, '\n'), rest = line, number = str_word(&rest);
-		if (!str_ends(str_trim(line), S("amdgpu")) || !number.n)
-			continue;
-		int64_t sum = 0, count;
-		for (size_t i = 0; i < cpus; i++)
-			sum += str_number(str_word(&rest), &count) && count > 0 && count < COUNT_MOST ? count : 0;
-		for (size_t i = 0; i < s->n; i++)
-			if (has_irq(&s->found[i], str_cut(number, number.n - 1), line)) {
-				int64_t *to = &s->found[i].d.interrupts;
-				*to = (*to < 0 ? 0 : *to) + sum;
-			}
-	}
 }

@@ -32,16 +32,18 @@ size_t register_tables(void);
 const struct register_table *register_table_at(size_t index);
 /** `gc_11_0_0`, as the header is called. */
 struct str register_table_name(const struct register_table *t);
-/** `gc`, `sdma0`, `mmhub`; and the version. */
+/** `gc`, `sdma0`, `mmhub`; and the version (a header that is called by two numbers, `gc_9_0`, has revision 0). Offsets count from the
+ * bases of the block that the table was asked for; only those of SDMA from gfx10 on, which is in `gc`, from GC's. */
 struct str register_table_ip(const struct register_table *t);
 void register_table_version(const struct register_table *t, unsigned ret[3]);
-/** The table for a block of this version: its own, or that of its nearest relative, which is the newest of the same major version that
- * is not newer, or as knowledge/registers/relatives says. *@ret_exact: it is its own. NULL where there is none. */
+/** The table for a block, by the name that ip_discovery gives it or by that of its tables, in upper or lower case, and its version: its
+ * own, or as knowledge/registers/relatives says, or the newest of the same major version that is not newer. *@ret_exact: it is its own;
+ * it may be NULL. NULL where there is none. */
 const struct register_table *register_table_for(struct str ip, unsigned major, unsigned minor, unsigned revision,
 						bool *ret_exact);
 
 size_t registers_count(const struct register_table *t);
-/** In the order of names. */
+/** In the order of names, which knows no capital letters. */
 struct reg register_at(const struct register_table *t, size_t index);
 /** By its exact name, in upper or lower case. */
 bool register_find(const struct register_table *t, struct str name, struct reg *ret);

@@ -200,6 +200,8 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	jw_field(j, "schema", S("unhang/diagnosis/1"));
 }
 
+static void on_machine(void *ctx, const struct machine_view *m) { report_machine_json(m, ctx); }
+
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
 	static const char *const keys[] = { "sources", "incidents", "timeline", "known", "remedies", "next", "notes" };
@@ -350,6 +352,7 @@ void report_json(const struct diagnosis *d, FILE *out)
 {
 	static const struct report_writer writer = {
 		.begin = on_begin,
+		.machine = on_machine,
 		.open = on_open,
 		.source = on_source,
 		.incident = on_incident,

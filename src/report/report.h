@@ -4,7 +4,9 @@
 #include <stdio.h>
 
 #include "diagnose/ledger.h"
+#include "base/json.h"
 #include "evidence/reader.h"
+#include "evidence/silicon.h"
 #include "unhang/unhang.h"
 
 /** Something that is said by itself. */
@@ -18,6 +20,7 @@ struct diagnosis {
 	const struct know *know;
 	const struct evidence_reader *evidence;
 	const struct ledger *ledger;
+	const struct machine_view *machine; // its GPUs, where they were looked at; else NULL
 	const struct note *notes;
 	size_t nnotes;
 };
@@ -28,6 +31,7 @@ enum report_list { LIST_SOURCES, LIST_INCIDENTS, LIST_TIMELINE, LIST_KNOWN, LIST
  * the lists inside one, and NULL for the two others. */
 struct report_writer {
 	void (*begin)(void *ctx, const struct diagnosis *d);
+	void (*machine)(void *ctx, const struct machine_view *m); // only where it was looked at
 	void (*open)(void *ctx, enum report_list list, const struct incident *i);
 	void (*source)(void *ctx, const struct evidence *e);
 	void (*incident)(void *ctx, const struct incident *i);
@@ -44,5 +48,8 @@ struct report_writer {
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options);
 void report_json(const struct diagnosis *d, FILE *out);
+/** The list of GPUs. */
+void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o);
+void report_machine_json(const struct machine_view *m, struct json *j);
 const char *role_name(enum know_role role);
 const char *clock_name(enum time_clock clock);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "diagnose/engine.h"
 #include "diagnose/machine.h"
+#include "evidence/silicon.h"
 #include "report/report.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
@@ -19,6 +20,8 @@ struct uh_session {
 	struct arena arena;
 	VEC(struct str) kinds; // of evidence
 	VEC(struct note) notes;
+	struct machine_view view; // of the GPUs that were looked at
+	bool looked;
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
@@ -121,6 +124,7 @@ void uh_session_free(struct uh_session *s)
 	vec_free(&s->kinds);
 	vec_free(&s->notes);
 	arena_free(&s->arena);
+	machine_view_free(&s->view);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
 	free(s);
@@ -178,6 +182,26 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		uh_session_add_crash_files(s, root);
 }
 
+struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
+{
+	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 } };
+	engine_end(s->engine);
+	s->looked = true;
+	evidence_machine(s->evidence, &o, &s->view);
+	engine_end(s->engine);
+	if (gpu && !devices_named(&s->view.devices, o.gpu))
+		return uh_error_new("there is no AMD GPU '%s' in this machine", gpu);
+	return NULL;
+}
+
+unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell)
+{
+	*ret_unwell = 0;
+	for (size_t n = 0; n < s->view.n; n++)
+		*ret_unwell += s->view.gpus[n].unwell;
+	return (unsigned)s->view.n;
+}
+
 static bool has_kind(const struct uh_session *s, const char *kind)
 {
 	for (size_t n = 0; n < s->kinds.len; n++)
@@ -232,7 +256,12 @@ unsigned uh_session_incidents(const struct uh_session *s) { return (unsigned)s->
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options)
 {
 	const struct diagnosis d = {
-		.know = s->know, .evidence = s->evidence, .ledger = &s->ledger, .notes = s->notes.data, .nnotes = s->notes.len
+		.know = s->know,
+		.evidence = s->evidence,
+		.ledger = &s->ledger,
+		.machine = s->looked ? &s->view : NULL,
+		.notes = s->notes.data,
+		.nnotes = s->notes.len,
 	};
 	if (options->json)
 		report_json(&d, out);

@@ -460,6 +460,11 @@ static void put_nothing_found(const struct text_report *t)
 			(unsigned long long)d->ledger->omitted);
 	if (d->ledger->incidents.len || !sources)
 		return;
+	if (d->machine) {
+		fprintf(t->out, "%s in the kernel's log of this machine.\n",
+			sources > 1 ? "Nothing is wrong that could be seen, and there is no incident" : "No incident");
+		return;
+	}
 	fprintf(t->out, "No AMD GPU incident found in ");
 	if (sources == 1)
 		print_safe(t->out, evidence_at(d->evidence, 0)->path);
@@ -527,6 +532,14 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	(void)d;
 }
 
+static void on_machine(void *ctx, const struct machine_view *m)
+{
+	struct text_report *t = ctx;
+	report_machine_text(m, t->out, t->options);
+	if (t->diagnosis->ledger->incidents.len)
+		fputc('\n', t->out);
+}
+
 static void on_source(void *ctx, const struct evidence *e)
 {
 	(void)ctx;
@@ -543,6 +556,7 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 {
 	static const struct report_writer writer = {
 		.begin = on_begin,
+		.machine = on_machine,
 		.open = on_open,
 		.source = on_source,
 		.incident = on_incident,

@@ -57,6 +57,8 @@ static void walk_notes(const struct diagnosis *d, const struct report_writer *w,
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx)
 {
 	w->begin(ctx, d);
+	if (d->machine)
+		w->machine(ctx, d->machine);
 	w->open(ctx, LIST_SOURCES, NULL);
 	for (size_t n = 0; n < evidence_count(d->evidence); n++)
 		w->source(ctx, evidence_at(d->evidence, n));

@@ -17,6 +17,14 @@ static bool file_says(const char *path, const char *const *words)
 	return false;
 }
 
+double source_uptime(void)
+{
+	char text[64] = "";
+	_cleanup_close_ int fd = open("/proc/uptime", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	return n > 0 ? strtod(text, NULL) : -1;
+}
+
 bool source_in_container(void)
 {
 	static const char *const cgroups[] = { "docker", "kubepods", "libpod", "containerd", "/lxc", NULL };

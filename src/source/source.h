@@ -50,6 +50,8 @@ void source_crash_files(const char *root, const struct source_visitor *v);
 /** Whether this is a container, so that the kernel's log and the driver's files are the host's. UNHANG_CONTAINER=yes or no
  * says it instead. */
 bool source_in_container(void);
+/** Seconds since the kernel started, as /proc/uptime has them; -1 where it cannot be read. */
+double source_uptime(void);
 
 /** Whether a file that begins so is an archive or compressed. */
 bool source_is_archive(struct str head);

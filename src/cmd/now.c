@@ -1,0 +1,121 @@
+// unhang, unhang live: this machine now. Each GPU with its health, what is stuck and why, and the newest incident of the kernel's log.
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "cmd/cmd.h"
+#include "unhang/unhang.h"
+
+enum { CODE_MAX = 64 };
+
+static void usage(void)
+{
+	puts("usage: unhang [OPTION...]         the GPUs of this machine, and the newest incident\n"
+	     "       unhang live [OPTION...]    the GPUs alone, without the kernel's log\n"
+	     "\n"
+	     "Looks at each AMD GPU several times within a second: which blocks are busy, which are stuck and what they\n"
+	     "wait for. Nothing is written, and nothing that may act on the GPU is read. Registers and waves are read only\n"
+	     "while the GPU is awake, not in its sleep state GFXOFF, and not being reset. Whatever does not return is left\n"
+	     "behind after its deadline, and where it waits is part of the answer.\n"
+	     "\n"
+	     "  --gpu GPU     only this one: its PCI address, card1, renderD128, or its place in the list\n"
+	     "  --code PATH   code objects, programs or libraries with the code that waves run\n"
+	     "  --root DIR    the newest incident of the system that is mounted at DIR; no GPU is looked at\n"
+	     "  -a, --all     every incident in full, not only the most important one\n"
+	     "  -v, --verbose every event and fact\n"
+	     "  --json        for machines: the document of docs/diagnosis.schema.json, with `machine`\n"
+	     "  -h, --help    this text\n"
+	     "\n"
+	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well, 2 nothing could be read");
+}
+
+struct now {
+	struct uh_report_options report;
+	const char *gpu, *root;
+	const char *code[CODE_MAX];
+	size_t ncode;
+	bool live;
+};
+
+/** -1: go on; else the exit status. */
+static int parse_options(int argc, char **argv, struct now *o)
+{
+	static const struct option options[] = {
+		{ "gpu", required_argument, NULL, 'g' },  { "code", required_argument, NULL, 'c' },
+		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
+		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },       { 0 },
+	};
+	int c;
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":avh", options, NULL)) != -1) {
+		switch (c) {
+		case 'g':
+			o->gpu = optarg;
+			break;
+		case 'c':
+			if (!add_path(o->code, &o->ncode, CODE_MAX, "--code", optarg))
+				return EXIT_CANNOT;
+			break;
+		case 'r':
+			o->root = optarg;
+			break;
+		case 'a':
+			o->report.all = true;
+			break;
+		case 'v':
+			o->report.verbose = true;
+			break;
+		case 'J':
+			o->report.json = true;
+			break;
+		case 'h':
+			usage();
+			return EXIT_NOTHING_WRONG;
+		default:
+			complain_option(argv, c, o->live ? "live" : NULL);
+			return EXIT_CANNOT;
+		}
+	}
+	if (optind < argc) {
+		complain("what is '%s'? evidence is explained by: unhang explain PATH", argv[optind]);
+		return EXIT_CANNOT;
+	}
+	return -1;
+}
+
+static int now(struct now *o, int argc, char **argv)
+{
+	int status = parse_options(argc, argv, o);
+	if (status >= 0)
+		return status;
+	o->report.colour = terminal_colour();
+	o->report.width = terminal_width();
+	struct uh_session *s = uh_session_new(complain_line, NULL);
+	struct uh_error *err = NULL;
+	unsigned gpus = 0, unwell = 0;
+	for (size_t i = 0; i < o->ncode; i++)
+		uh_session_add_code(s, o->code[i]);
+	// The silicon first: what a log costs to read, a hung GPU may not have.
+	if (!o->root)
+		err = uh_session_add_machine(s, o->gpu);
+	if (!o->live && !err)
+		uh_session_add_newest(s, o->root);
+	uh_session_end(s);
+	gpus = uh_session_gpus(s, &unwell);
+	if (err) {
+		status = cannot(err);
+	} else if (!gpus && uh_session_sources(s) < 2 && !o->report.json) {
+		complain("this machine has no AMD GPU that could be looked at%s; unhang explain PATH explains what another one "
+			 "left",
+			 o->live ? "" : " and no log of an incident");
+		status = EXIT_CANNOT;
+	} else {
+		uh_session_report(s, stdout, &o->report);
+		status = uh_session_incidents(s) || unwell ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
+	}
+	uh_session_free(s);
+	return status;
+}
+
+int cmd_now(int argc, char **argv) { return now(&(struct now){ 0 }, argc, argv); }
+int cmd_live(int argc, char **argv) { return now(&(struct now){ .live = true }, argc, argv); }
