@@ -21,8 +21,7 @@ static void usage(void)
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
 	     "\n"
 	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, instruction, save-area, wave-words,\n"
-	     "       packet, part, class\n"
-	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, instruction, save-area, mqd, wave-words, part, class\n"
+	     "       mqd, packet, watch, unit, verdict, part, class\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d.");
 }
@@ -70,6 +69,9 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->wave_words, "wave-words", k->wave_words.data[n]->parts->text);
 	EACH(k->packets, "packet", k->packets.data[n]->name);
 	EACH(k->mqds, "mqd", k->mqds.data[n]->parts->text);
+	EACH(k->watches, "watch", k->watches.data[n]->render ? k->watches.data[n]->render->text : S(""));
+	EACH(k->units, "unit", k->units.data[n]->title);
+	EACH(k->verdicts, "verdict", k->verdicts.data[n]->health);
 	EACH(k->parts, "part", k->parts.data[n]->name);
 	for (size_t n = 0; n < k->classes.len; n++) {
 		const struct listed one = { "class", k->classes.data[n]->name, k->classes.data[n]->value, "classes.know", 0 };

@@ -299,7 +299,8 @@ static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
 				continue;
 			if (distance(x, y) > JOB_SECONDS && x->incident->now == y->incident->now)
 				return false;
-			if (different_causes(x->incident, y->incident) && !share_process(x, y) && !share_fault(x, y))
+			if (different_causes(x->incident, y->incident) && !share_process(x, y) && !share_fault(x, y) &&
+			    x->incident->now == y->incident->now)
 				return false;
 		}
 	}

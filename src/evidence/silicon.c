@@ -26,6 +26,8 @@ struct looked {
 	struct watch watch;
 	struct gpu_view *view;
 	bool suspect; // the first looks did not show that all is well
+	size_t told;
+	const struct know_verdict *tales[VERDICTS_MOST];
 };
 
 struct look_round {
@@ -77,8 +79,8 @@ static bool clearly_well(struct look_round *r, struct looked *g)
 		struct arena a = { 0 };
 		struct verdict_facts f = { .arena = &a };
 		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
-		const struct know_verdict *v = verdict_of(r->out->know, &f);
-		bool well = v && !v->event.n && !verdict_fact_is(&f, "busy", "SPI");
+		const struct know_verdict *v[VERDICTS_MOST];
+		bool well = verdicts_of(r->out->know, &f, v) && !v[0]->event.n && !verdict_fact_is(&f, "busy", "SPI");
 		arena_free(&a);
 		if (!well)
 			return false;
@@ -188,7 +190,6 @@ static void add_facts(struct event *e, const struct verdict_facts *f, struct are
 			event_add(e, f->facts[i].name, arena_str(a, f->facts[i].value), f->facts[i].type);
 }
 
-/** XCCs with the same verdict are told together. */
 static void tell_verdict(struct look_round *r, struct looked *g, const struct know_verdict *v, struct verdict_facts *f,
 			 unsigned xcc)
 {
@@ -233,36 +234,57 @@ static bool worse(struct str a, struct str b)
 	return x > y;
 }
 
-static void judge(struct look_round *r, struct looked *g)
+/** What the looks at one XCC say. */
+struct judgement {
+	struct verdict_facts facts;
+	size_t n;
+	const struct know_verdict *verdicts[VERDICTS_MOST];
+};
+
+static void judge_xcc(struct look_round *r, struct looked *g, const struct judgement *j, unsigned xcc, bool only_each)
 {
-	struct str told = { 0 };
-	struct arena a = { 0 };
-	g->view->unseen = unseen(r, g);
-	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
-		struct verdict_facts f = { .arena = &a };
-		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
-		const struct know_verdict *v = verdict_of(r->out->know, &f);
-		const struct wave_state *s = watch_wave_state(&g->watch, xcc);
-		if (s) {
-			g->view->waves += s->count;
-			g->view->waves_known = true;
-		}
-		if (!v)
-			continue;
-		verdict_facts_unit(&f, r->out->know, v);
+	for (size_t i = 0; i < j->n; i++) {
+		const struct know_verdict *v = j->verdicts[i];
+		bool told = false;
+		for (size_t t = 0; t < g->told; t++)
+			told |= g->tales[t] == v;
 		// What is true of the whole GPU is found once for each XCC.
-		bool again = str_eq(told, v->head.id) && !v->each_xcc;
-		if (v->event.n && !again)
-			tell_verdict(r, g, v, &f, xcc);
+		if ((v->event.n && only_each && !v->each_xcc) || (told && !v->each_xcc))
+			continue;
+		struct verdict_facts f = j->facts;
+		verdict_facts_unit(&f, r->out->know, v);
 		if (v->event.n) {
-			told = v->head.id;
+			tell_verdict(r, g, v, &f, xcc);
 			g->view->unwell = true;
+			if (g->told < VERDICTS_MOST)
+				g->tales[g->told++] = v;
 		}
 		if (worse(v->health, g->view->health)) {
 			g->view->health = v->health;
 			g->view->unit = arena_str(&r->view->arena, verdict_fact(&f, "ip_block"));
 		}
 	}
+}
+
+static void judge(struct look_round *r, struct looked *g)
+{
+	struct arena a = { 0 };
+	struct judgement *all = arena_alloc(&a, g->watch.xccs * sizeof(*all));
+	bool only_each = false;
+	g->view->unseen = unseen(r, g);
+	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
+		struct judgement *j = &all[xcc];
+		const struct wave_state *s = watch_wave_state(&g->watch, xcc);
+		j->facts.arena = &a;
+		verdict_facts_of(&j->facts, &g->watch, xcc, &r->queues);
+		j->n = verdicts_of(r->out->know, &j->facts, j->verdicts);
+		for (size_t i = 0; i < j->n; i++)
+			only_each |= g->watch.xccs > 1 && j->verdicts[i]->each_xcc;
+		g->view->waves += s ? s->count : 0;
+		g->view->waves_known |= s != NULL;
+	}
+	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++)
+		judge_xcc(r, g, &all[xcc], xcc, only_each);
 	arena_free(&a);
 }
 
@@ -336,10 +358,10 @@ void silicon_read_dump(const struct artefact_output *out, struct target *t, stru
 	watch_look(&w);
 	struct verdict_facts f = { .arena = &a };
 	verdict_facts_of(&f, &w, 0, &none);
-	const struct know_verdict *v = verdict_of(out->know, &f);
+	const struct know_verdict *v[VERDICTS_MOST];
 	struct event e;
-	if (v && v->event.n && artefact_event(out, arena_z(&a, v->event), at, &e)) {
-		verdict_facts_unit(&f, out->know, v);
+	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), at, &e)) {
+		verdict_facts_unit(&f, out->know, v[0]);
 		e.device = device;
 		e.driver = device.n ? S("amdgpu") : (struct str){ 0 };
 		add_facts(&e, &f, &a);

@@ -62,13 +62,20 @@ bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char
 	return false;
 }
 
-const struct know_verdict *verdict_of(const struct know *k, const struct verdict_facts *f)
+size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST])
 {
 	const struct fact_view view = { get, f };
-	for (size_t i = 0; i < k->verdicts.len; i++)
-		if (condition_eval(k->verdicts.data[i]->when, &view) == TRUTH_YES)
-			return k->verdicts.data[i];
-	return NULL;
+	size_t n = 0;
+	for (size_t i = 0; i < k->verdicts.len && n < VERDICTS_MOST; i++) {
+		const struct know_verdict *v = k->verdicts.data[i];
+		// What comes behind one that is wrong says nothing new unless it is wrong too.
+		if ((n && !v->event.n) || condition_eval(v->when, &view) != TRUTH_YES)
+			continue;
+		ret[n++] = v;
+		if (!v->go_on)
+			break;
+	}
+	return n;
 }
 
 void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v)

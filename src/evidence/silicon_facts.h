@@ -47,8 +47,9 @@ void user_queues_look(struct user_queues *q, const struct know *k, const struct 
 void user_queues_free(struct user_queues *q);
 
 void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned xcc, const struct user_queues *q);
-/** The first verdict whose condition holds, or NULL. */
-const struct know_verdict *verdict_of(const struct know *k, const struct verdict_facts *f);
+enum { VERDICTS_MOST = 4 };
+/** The verdicts that hold, the first of them the answer; how many. */
+size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST]);
 /** Adds ip_block, which is what the verdict says is stuck, and its title. */
 void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v);
 /** The first value; empty where there is none. */

@@ -234,7 +234,7 @@ struct know_verdict {
 	struct know_head head;
 	struct condition *when;
 	struct str event, health, unit;
-	bool each_xcc;
+	bool each_xcc, go_on;
 };
 
 /** What the driver answers for a wave on the GPU. */

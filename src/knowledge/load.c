@@ -214,6 +214,7 @@ static const struct field verdict_fields[] = {
 	  .choices = "idle busy asleep hung stuck resetting off-bus unknown" },
 	{ "unit", FIELD_TEXT, AT(know_verdict, unit) },
 	{ "each-xcc", FIELD_FLAG, AT(know_verdict, each_xcc) },
+	{ "go-on", FIELD_FLAG, AT(know_verdict, go_on) },
 	{ 0 },
 };
 static const struct field mqd_fields[] = {
