@@ -160,13 +160,16 @@ static void hide_logs(void)
 struct uh_error *namespace_furnish(const struct server *s, struct kept *k)
 {
 	_cleanup_close_ int sys = detach("/sys/sys"), dri = detach("/sys/dev/dri"), kmsg = detach("/sys/dev/kmsg"),
-			    kfd = detach("/sys/dev/kfd"), interrupts = detach("/sys/proc/interrupts");
-	if (sys < 0 || dri < 0 || kmsg < 0 || interrupts < 0)
+			    kfd = detach("/sys/dev/kfd"), interrupts = detach("/sys/proc/interrupts"),
+			    uptime = detach("/sys/proc/uptime");
+	if (sys < 0 || dri < 0 || kmsg < 0 || interrupts < 0 || uptime < 0)
 		return uh_error_os(errno, "the emulated files cannot be reached");
 	struct uh_error *err = furnish_dev(k, dri, kmsg, kfd);
 	furnish_clients(s);
 	if (!err)
 		err = place(interrupts, "/proc/interrupts");
+	if (!err)
+		err = place(uptime, "/proc/uptime");
 	if (!err)
 		err = place(sys, "/sys");
 	hide_logs();

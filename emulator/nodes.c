@@ -293,6 +293,14 @@ static int fill_interrupts(struct server *s, const struct node *n, struct text *
 	return 0;
 }
 
+/** The kernel's own clock, on which its messages are. */
+static int fill_uptime(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)n;
+	text_printf(ret, "%.2f %.2f\n", EMU_UPTIME + server_time(s), EMU_UPTIME + server_time(s));
+	return 0;
+}
+
 /** What the kernel says of an open render node. @index: the process. */
 static int fill_client(struct server *s, const struct node *n, struct text *ret)
 {
@@ -309,8 +317,10 @@ static int fill_client(struct server *s, const struct node *n, struct text *ret)
 void build_clients(struct server *s, struct node *proc)
 {
 	static const struct kind interrupts_kind = { .fill = fill_interrupts, .size = nothing };
+	static const struct kind uptime_kind = { .fill = fill_uptime, .size = nothing };
 	static const struct kind client_kind = { .fill = fill_client, .size = nothing };
 	tree_file(s, proc, "interrupts", 0444, &interrupts_kind);
+	tree_file(s, proc, "uptime", 0444, &uptime_kind);
 	for (size_t i = 0; i < emu_processes(s->machine); i++) {
 		const struct emu_process *p = emu_process(s->machine, i);
 		// The process opens them in this order, as its first files behind the standard ones.

@@ -266,6 +266,13 @@ static struct wave_state state_of(const struct watch *w, unsigned xcc)
 void watch_waves(struct watch *w)
 {
 	struct request r = { .kind = REQUEST_WAVES };
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	// XCCs that launch no waves are left out: each slot costs two operations there.
+	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++)
+		if (watch_unit(w, xcc, spi) != STEADY_CLEAR)
+			r.xccs |= UINT64_C(1) << xcc;
+	if (w->xccs > 1 && !r.xccs)
+		r.xccs = 1;
 	if (w->wave_looks == WAVE_LOOKS_MOST || !w->gate.open || !w->device)
 		return;
 	w->waves_answer = target_ask(w->target, &r);
