@@ -62,6 +62,11 @@ static struct stat stat_of(struct server *s, const struct node *n)
 	return st;
 }
 
+/** What a path is made of is asked for again only after a while, as it costs more than what is read. */
+#define REMEMBERED 0.2
+
+static double remembered(const struct node *n) { return S_ISREG(n->mode) ? 0 : REMEMBERED; }
+
 static void on_lookup(fuse_req_t r, fuse_ino_t parent, const char *name)
 {
 	struct server *s = server_of(r);
@@ -72,7 +77,8 @@ static void on_lookup(fuse_req_t r, fuse_ino_t parent, const char *name)
 	} else if (!n || behaviour(s, n).does == EMU_ABSENT) {
 		fuse_reply_err(r, ENOENT);
 	} else {
-		struct fuse_entry_param e = { .ino = n->number, .attr = stat_of(s, n) };
+		struct fuse_entry_param e = { .ino = n->number, .attr = stat_of(s, n), .entry_timeout = REMEMBERED };
+		e.attr_timeout = remembered(n);
 		fuse_reply_entry(r, &e);
 	}
 }
@@ -80,8 +86,9 @@ static void on_lookup(fuse_req_t r, fuse_ino_t parent, const char *name)
 static void on_getattr(fuse_req_t r, fuse_ino_t number, struct fuse_file_info *fi)
 {
 	(void)fi;
-	struct stat st = stat_of(server_of(r), node_of(r, number));
-	fuse_reply_attr(r, &st, 0);
+	const struct node *n = node_of(r, number);
+	struct stat st = stat_of(server_of(r), n);
+	fuse_reply_attr(r, &st, remembered(n));
 }
 
 /** Only an open that truncates comes here: nothing of it can be changed. */

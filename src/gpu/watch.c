@@ -120,7 +120,7 @@ static void look_at_rings(struct watch *w)
 	}
 }
 
-void watch_look(struct watch *w)
+void watch_look(struct watch *w, bool deep)
 {
 	if (w->looks == LOOKS_MOST)
 		return;
@@ -133,7 +133,7 @@ void watch_look(struct watch *w)
 		w->gate = target_gate(w->target);
 	else
 		w->gate = (struct gate){ .open = true };
-	if (w->gate.open) {
+	if (w->gate.open && deep) {
 		look_at_registers(w, true);
 		look_at_rings(w);
 	}

@@ -56,8 +56,8 @@ struct watch {
 
 /** Begins to look at a live GPU or at a dump (@d NULL, @gfx as the dump says). */
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx);
-/** One look: registers and, where it is safe, rings. */
-void watch_look(struct watch *w);
+/** One look at the registers of the render node's list; @deep: and, where it is safe, at the others and at the rings. */
+void watch_look(struct watch *w, bool deep);
 /** Reads the waves once. */
 void watch_waves(struct watch *w);
 void watch_end(struct watch *w);
