@@ -10,9 +10,10 @@ enum {
 	EMU_LINE_MOST = 64 << 10, // bytes of a line
 	EMU_FEW = 1024,           // rings, firmwares, files, words of queues: of a GPU
 	EMU_GPUS_MOST = 64,
-	EMU_SLOTS_MOST = 1 << 16, // of waves, in a GPU
-	EMU_WAVES_MOST = 4096,    // statements, in a GPU
-	EMU_RING_MOST = 1 << 20,  // words
+	EMU_SLOTS_MOST = 1 << 16,  // of waves, in a GPU
+	EMU_PLACES_MOST = 1 << 18, // waves, in a GPU, at all times
+	EMU_WAVES_MOST = 4096,     // statements, in a GPU
+	EMU_RING_MOST = 1 << 20,   // words
 	EMU_QUEUES_MOST = 1024,
 	EMU_PROCESSES_MOST = 256,
 	EMU_PROCESS_MOST = 256 << 20, // bytes of memory of a process
@@ -38,6 +39,7 @@ struct emu_reader {
 	struct uh_error *error;
 	const struct emu_block *parts; // that may be named
 	size_t nparts;
+	size_t steps; // that were needed to find slots for waves
 };
 
 /** Where in a line the reader is. */

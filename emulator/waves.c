@@ -257,6 +257,8 @@ static void find_places(struct emu_gpu *g)
 				wave_field(g, fields[i][n], &g->place_parts[i]);
 }
 
+enum { STEPS_MOST = 1 << 28 };
+
 bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g)
 {
 	static const char *const names[PLACES] = { "XCC", "SE", "SH", "CU", "SIMD", "slot" };
@@ -271,6 +273,8 @@ bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g)
 		const struct emu_waves *w = &g->waves.data[i];
 		struct cursor c = { r, { 0 }, w->line };
 		size_t left = w->n;
+		if (g->places.len + left > EMU_PLACES_MOST || (r->steps += slots) > STEPS_MOST)
+			return emu_wrong(&c, "too many waves");
 		for (size_t n = 0; n < PLACES; n++)
 			if (w->place[n] >= (int)bounds[n])
 				return emu_wrong(&c, "there is no %s %d: %u of them", names[n], w->place[n], bounds[n]);

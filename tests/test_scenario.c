@@ -1,5 +1,6 @@
 // Scenarios: what each statement makes of the machine, every part, every scenario that is built in, and damaged ones.
 #include <errno.h>
+#include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -391,6 +392,35 @@ static void test_queues(void **state)
 	know_free(k);
 }
 
+extern struct r_debug _amdgpu_r_debug;
+
+static void test_code(void **state)
+{
+	struct know *k = knowledge();
+	char text[1024];
+	(void)state;
+	snprintf(text, sizeof(text), GPU "process p\n code 0x7f5600000000 %s/code-object/gfx1100\n", SEEDS);
+	struct emu_machine *m = read_text(k, text);
+	fflush(NULL);
+	int status, pid = fork();
+	if (!pid) {
+		struct uh_error *err = emu_process_fill(emu_process(m, 0));
+		const struct link_map *map = _amdgpu_r_debug.r_map;
+		if (err || !map || map->l_next || map->l_addr != 0x7f5600000000)
+			_exit(1);
+		_exit(strncmp(map->l_name, "file:///", 8) || memcmp((const void *)map->l_addr, "\177ELF", 4) ? 2 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	emu_free(m);
+	m = read_text(k, GPU "process p\n code 0x7f5600000000 /nowhere\n");
+	_cleanup_error_ struct uh_error *err = emu_process_fill(emu_process(m, 0));
+	assert_non_null(err);
+	assert_non_null(strstr(uh_error_message(err), "/nowhere"));
+	emu_free(m);
+	know_free(k);
+}
+
 static void test_errors(void **state)
 {
 	static const struct {
@@ -435,6 +465,38 @@ static void test_errors(void **state)
 		assert_null(m);
 		if (!err || !strstr(uh_error_message(err), rows[i].error))
 			fail_msg("%s: '%s' instead of '%s'", rows[i].text, err ? uh_error_message(err) : "", rows[i].error);
+	}
+	know_free(k);
+}
+
+/** What costs most of what a small text may ask for. */
+static void test_greedy(void **state)
+{
+	static const struct {
+		const char *head, *line;
+		size_t lines;
+	} rows[] = {
+		{ "gpu 0000:03:00.0\n part gfx1100\n shaders ses 16 shs 2 cus 64\n", " wave 65536 until 0\n", 4096 },
+		{ "gpu 0000:03:00.0\n part gfx942\n", " register GRBM_STATUS.GUI_ACTIVE = cycle 1 1 1\n", 20000 },
+		{ GPU " packets sdma0 at 0", " 1", 30000 },
+		{ GPU " busy ", "(", 60000 },
+		{ GPU " busy ", "1 until 1 ", 6000 },
+		{ GPU " sysfs x ", "$pid(", 12000 },
+		{ GPU, " sysfs x y\n", 100000 },
+		{ GPU, " ring r rptr 1\n", 100000 },
+	};
+	struct know *k = knowledge();
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct text text = { 0 };
+		int64_t begin = now_ms();
+		text_add(&text, str_z(rows[i].head));
+		for (size_t n = 0; n < rows[i].lines; n++)
+			text_add(&text, str_z(rows[i].line));
+		assert_null(scenario_complaint(k, text.p, text.n, NULL));
+		text_free(&text);
+		if (now_ms() - begin > 20000)
+			fail_msg("%s%s... took %lld ms", rows[i].head, rows[i].line, (long long)(now_ms() - begin));
 	}
 	know_free(k);
 }
@@ -492,8 +554,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_builtin),   cmocka_unit_test(test_parts),  cmocka_unit_test(test_values),
 		cmocka_unit_test(test_registers), cmocka_unit_test(test_waves),  cmocka_unit_test(test_rings),
-		cmocka_unit_test(test_files),     cmocka_unit_test(test_queues), cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_files),     cmocka_unit_test(test_queues), cmocka_unit_test(test_code),
+		cmocka_unit_test(test_errors),    cmocka_unit_test(test_greedy), cmocka_unit_test(test_damaged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
