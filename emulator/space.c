@@ -84,6 +84,31 @@ bool emu_register_set(struct emu_gpu *g, const struct bank *b, const char *name,
 	return true;
 }
 
+enum { SEGMENT = 0x6000 }; // words behind a base address of GC
+
+/** The XCC whose registers an address is among; -1: none's. @ret: the number of its base address. */
+static int xcc_of(const struct emu_gpu *g, uint32_t address, size_t *ret)
+{
+	for (size_t i = 0; i < g->ips.len && g->facts.shaders.xccs > 1; i++) {
+		const struct ip *ip = &g->ips.data[i];
+		for (*ret = 0; *ret < ip->nbases && str_is(ip->name, "gc"); ++*ret)
+			if (address / 4 >= ip->bases[*ret] && address / 4 - ip->bases[*ret] < SEGMENT)
+				return (int)ip->instance;
+	}
+	return -1;
+}
+
+/** The same register of another XCC. */
+static uint32_t address_in_xcc(const struct emu_gpu *g, uint32_t address, int xcc)
+{
+	size_t base;
+	int now = xcc_of(g, address, &base);
+	if (now < 0 || xcc < 0)
+		return address;
+	const struct ip *from = gc_of(g, (unsigned)now), *to = gc_of(g, (unsigned)xcc);
+	return base < to->nbases ? address + (to->bases[base] - from->bases[base]) * 4 : address;
+}
+
 static int *bank_number(struct bank *b, struct str word)
 {
 	const struct {
@@ -169,7 +194,7 @@ bool emu_register_read(struct cursor *c, void *gpu)
 	if (emu_number_of(word, &address)) {
 		if (address % 4 || address > UINT32_MAX)
 			return emu_wrong(c, STR_FMT " is no offset of a register", STR_ARG(word));
-		setting_add(g, (uint32_t)address, &b, NULL, v);
+		setting_add(g, address_in_xcc(g, (uint32_t)address, b.xcc), &b, NULL, v);
 		return true;
 	}
 	struct wanted w = wanted_of(g, word);
@@ -202,25 +227,12 @@ static bool bank_fits(const struct bank *said, const struct bank *asked)
 	       selected(said->vmid, asked->vmid);
 }
 
-/** The XCC whose registers an address is among; -1: none's. */
-static int xcc_of(const struct emu_gpu *g, uint32_t address)
-{
-	enum { SEGMENT = 0x6000 }; // words behind a base address
-	for (size_t i = 0; i < g->ips.len && g->facts.shaders.xccs > 1; i++) {
-		const struct ip *ip = &g->ips.data[i];
-		for (size_t n = 0; n < ip->nbases && str_is(ip->name, "gc"); n++)
-			if (address / 4 >= ip->bases[n] && address / 4 - ip->bases[n] < SEGMENT)
-				return (int)ip->instance;
-	}
-	return -1;
-}
-
 uint32_t emu_register(const struct emu_gpu *g, const struct bank *b, uint32_t address, double t)
 {
 	struct bank asked = *b;
-	size_t low = 0, high = g->settings.len;
+	size_t low = 0, high = g->settings.len, base;
 	uint32_t value = 0;
-	int xcc = xcc_of(g, address);
+	int xcc = xcc_of(g, address, &base);
 	// What is selected in one XCC does not select in another.
 	if (xcc >= 0 && xcc != (b->xcc < 0 ? 0 : b->xcc))
 		asked = BANK_NONE;

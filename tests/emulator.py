@@ -146,15 +146,19 @@ out["absent"] = error(os.open, D + "amdgpu_gfxoff_status", 0), "amdgpu_gfxoff_st
 
 def test_xccs(m):
     record = m.unhang.directory / "xccs.json"
-    out, _ = m.look(f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    register 0x9000 = 0x1\n    register xcc 3 0x9000 = 0x3333\n", """
+    out, _ = m.look(f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    register 0x9000 = 0x1\n    register xcc 3 0x9000 = 0x3333\n"
+                    "    register xcc 3 me 1 CP_HQD_VMID = 7\n", """
 f = opened("amdgpu_regs2", os.O_RDWR)
-regs2(f, xcc=3); out["fourth"] = at(f, 0x9000)
-regs2(f, first=True); out["first form"] = at(f, 0x9000)
+# Each XCC has addresses of its own; the ioctl chooses in which of them a bank is selected.
+fourth, vmid = 0x9000 + 3 * 0x100000, (0xc2000 + 0x1248) * 4
+regs2(f, xcc=3); out["first"], out["fourth"] = at(f, 0x9000), at(f, fourth)
+regs2(f, srbm=(1, 0, 0, 0), xcc=3); out["bank"] = at(f, vmid)
+regs2(f, srbm=(1, 0, 0, 0), first=True); out["first form"] = at(f, vmid)
 regs2(f, srbm=(1, 0, 0, 5)); regs2(f, srbm=(1, 0, 0, 7), first=True); at(f, 0x9000)
 """, options=("--record", record))
     reads = [r for r in map(json.loads, record.read_text().splitlines()) if r["op"] == "read" and "vmid" in r]
-    m.t.same([r["vmid"] for r in reads], [5], "the first form leaves the VMID as it was")
-    m.holds("XCCs", out, {"fourth": [0x3333], "first form": [1]})
+    m.t.same([r["vmid"] for r in reads][-1:], [5], "the first form leaves the VMID as it was")
+    m.holds("XCCs", out, {"first": [1], "fourth": [0x3333], "bank": [7], "first form": [0]})
 
 
 def test_waves(m):

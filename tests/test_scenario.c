@@ -204,7 +204,8 @@ static void test_registers(void **state)
 						 " register GRBM_STATUS = 1\n"
 						 " register xcc 3 GRBM_STATUS = 2\n"
 						 " register xcc 3 me 1 pipe 0 queue 4 CP_HQD_ACTIVE = 1\n"
-						 " register sdma5.SDMA_STATUS_REG = 0\n");
+						 " register sdma5.SDMA_STATUS_REG = 0\n"
+						 " register xcc 2 0x9000 = 0x22\n");
 	const struct emu_gpu *g = emu_gpu(m, 0), *mi = emu_gpu(m, 1);
 	assert_int_equal(named_register(g, "GRBM_STATUS", NULL, 0), 0x80000000 | 1u << 22 | 0x3028);
 	assert_int_equal(named_register(g, "GRBM_STATUS", NULL, 1), 0x80003028);
@@ -228,6 +229,8 @@ static void test_registers(void **state)
 		b.me = 1, b.pipe = 0, b.queue = 4;
 		assert_int_equal(named_register(mi, "CP_HQD_ACTIVE", &b, 0), xcc == 3);
 	}
+	assert_int_equal(emu_register(mi, &BANK_NONE, 0x9000, 0), 0);
+	assert_int_equal(emu_register(mi, &BANK_NONE, 0x9000 + 2 * 0x100000, 0), 0x22);
 	size_t sdma = 0;
 	for (size_t i = 0; i < emu_facts(mi)->nips; i++) {
 		const struct ip *ip = &emu_facts(mi)->ips[i];
