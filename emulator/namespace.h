@@ -16,7 +16,10 @@ struct shared {
 	double begin;   // of time; 0: not yet
 	bool furnished; // the namespace is complete
 	size_t ready;   // processes whose memory is filled and whose files are open
-	bool failed;    // of one of them it could not be done
+	int command;    // its number
+	int status;     // of the command when it has ended, as waitpid() tells it
+	bool ended;
+	bool failed; // of one of them it could not be done
 	char why[256];
 };
 

@@ -21,13 +21,12 @@ struct run {
 	struct shared *shared;
 	struct kept *kept;
 	char **command;
-	pid_t pid;
+	pid_t guard; // the command's parent
+	int fuse;
 	int report; // where the child says what it could not do
 	sigset_t before;
 	int interrupts;
 	int64_t deadline; // for a command that was told to end; 0: none
-	bool ended;
-	int status;
 };
 
 static void begin_time(struct shared *shared)
@@ -55,49 +54,6 @@ __attribute__((noreturn)) static void become_command(struct run *r, pid_t parent
 	_exit(CANNOT);
 }
 
-static void reap(struct run *r)
-{
-	int status;
-	pid_t pid;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid != r->pid)
-			continue;
-		r->ended = true;
-		r->status = WIFSIGNALED(status) ? STATUS_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
-	}
-}
-
-/** The terminal's interrupt reached the command too; what was sent to the emulator alone is handed on. */
-static void on_signal(struct run *r, const struct signalfd_siginfo *info)
-{
-	int number = (int)info->ssi_signo;
-	if (number == SIGCHLD) {
-		reap(r);
-		return;
-	}
-	if (info->ssi_code != SI_KERNEL)
-		kill(r->pid, number);
-	bool must = number == SIGTERM || number == SIGHUP || ++r->interrupts >= INTERRUPTS_MOST;
-	if (must && !r->deadline)
-		r->deadline = now_ms() + PATIENCE_MS;
-}
-
-static void serve_until_end(struct run *r, int signals)
-{
-	while (!r->ended) {
-		bool signal;
-		if (!serve_some(r->server, r->deadline ? 50 : -1, signals, &signal))
-			break;
-		struct signalfd_siginfo info;
-		while (signal && read(signals, &info, sizeof(info)) == sizeof(info))
-			on_signal(r, &info);
-		if (r->deadline && now_ms() > r->deadline) {
-			kill(r->pid, SIGKILL);
-			break;
-		}
-	}
-}
-
 /** Children of this process, as /proc lists them; who lost his parent became one. */
 static bool kill_children(void)
 {
@@ -115,16 +71,95 @@ static bool kill_children(void)
 	return any;
 }
 
+static void tell_end(struct run *r, int status, pid_t server)
+{
+	r->shared->status = status;
+	__atomic_store_n(&r->shared->ended, true, __ATOMIC_RELEASE);
+	kill(server, SIGUSR1);
+}
+
+static void reap(struct run *r, pid_t server)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == r->shared->command)
+			tell_end(r, status, server);
+	}
+}
+
+/** The command's parent, which ends all that the command left behind: when it is told to, and when the server is gone. */
+__attribute__((noreturn)) static void guard(struct run *r, pid_t server)
+{
+	sigset_t wanted;
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGCHLD);
+	sigaddset(&wanted, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &wanted, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGUSR2);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	close(r->fuse);
+	pid_t self = getpid(), command = getppid() == server ? fork() : -1;
+	if (!command)
+		become_command(r, self);
+	r->shared->command = command;
+	if (command < 0)
+		tell_end(r, CANNOT << 8, server);
+	close(r->report);
+	while (command > 0 && sigwaitinfo(&wanted, NULL) != SIGUSR2)
+		reap(r, server);
+	for (int64_t until = now_ms() + PATIENCE_MS; now_ms() < until;) {
+		bool any = kill_children();
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		if (!any)
+			break;
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	}
+	_exit(EXIT_SUCCESS);
+}
+
+/** The terminal's interrupt reached the command too; what was sent to the emulator alone is handed on. */
+static void on_signal(struct run *r, const struct signalfd_siginfo *info)
+{
+	int number = (int)info->ssi_signo;
+	if (number == SIGUSR1)
+		return;
+	if (info->ssi_code != SI_KERNEL)
+		kill(r->shared->command, number);
+	bool must = number == SIGTERM || number == SIGHUP || ++r->interrupts >= INTERRUPTS_MOST;
+	if (must && !r->deadline)
+		r->deadline = now_ms() + PATIENCE_MS;
+}
+
+static void serve_until_end(struct run *r, int signals)
+{
+	while (!__atomic_load_n(&r->shared->ended, __ATOMIC_ACQUIRE)) {
+		bool signal;
+		if (!serve_some(r->server, r->deadline ? 50 : -1, signals, &signal))
+			break;
+		struct signalfd_siginfo info;
+		while (signal && read(signals, &info, sizeof(info)) == sizeof(info))
+			on_signal(r, &info);
+		if (r->deadline && now_ms() > r->deadline) {
+			kill(r->shared->command, SIGKILL);
+			break;
+		}
+	}
+}
+
 /** The connection is closed already, so that nobody is stuck any more. */
 static void end_all(struct run *r)
 {
 	processes_end(r->server);
-	for (int64_t until = now_ms() + PATIENCE_MS; now_ms() < until;) {
-		bool any = kill_children();
-		reap(r);
-		if (!any && waitpid(-1, NULL, WNOHANG) < 0)
+	if (r->guard > 0)
+		kill(r->guard, SIGUSR2);
+	for (int64_t until = now_ms() + 2 * PATIENCE_MS; now_ms() < until;) {
+		pid_t pid = waitpid(-1, NULL, WNOHANG);
+		if (pid < 0)
 			break;
-		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+		if (!pid)
+			nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
 	}
 }
 
@@ -134,11 +169,11 @@ static struct uh_error *start(struct run *r, int reports[2])
 		return uh_error_os(errno, "no pipe");
 	r->report = reports[1];
 	pid_t parent = getpid();
-	r->pid = fork();
-	if (r->pid < 0)
+	r->guard = fork();
+	if (r->guard < 0)
 		return uh_error_os(errno, "no process can be started");
-	if (!r->pid)
-		become_command(r, parent);
+	if (!r->guard)
+		guard(r, parent);
 	close(reports[1]);
 	reports[1] = -1;
 	return NULL;
@@ -160,13 +195,14 @@ static struct uh_error *run_in_namespace(struct run *r, int fuse, int signals, i
 		err = uh_error_new("%.*s", (int)n, why);
 	cleanup_close(&reports[0]);
 	cleanup_close(&reports[1]);
-	*ret_status = r->status;
+	int status = r->shared->status;
+	*ret_status = WIFSIGNALED(status) ? STATUS_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 	return err;
 }
 
 static int catch_signals(sigset_t *before)
 {
-	static const int caught[] = { SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP };
+	static const int caught[] = { SIGUSR1, SIGINT, SIGQUIT, SIGTERM, SIGHUP };
 	sigset_t set;
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
@@ -185,7 +221,7 @@ struct uh_error *run_command(struct server *s, char **command, struct str argume
 	s->begin = &r.shared->begin;
 	struct uh_error *err = namespace_enter(&r.kept, &fuse);
 	if (!err) {
-		prctl(PR_SET_CHILD_SUBREAPER, 1);
+		r.fuse = fuse;
 		_cleanup_close_ int signals = catch_signals(&r.before);
 		err = processes_start(s, r.shared, arguments);
 		if (!err) {

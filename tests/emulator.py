@@ -145,6 +145,7 @@ out["absent"] = error(os.open, D + "amdgpu_gfxoff_status", 0), "amdgpu_gfxoff_st
 
 
 def test_xccs(m):
+    """Each XCC has registers of its own at addresses of its own; the number in the ioctl only chooses whose banks are meant."""
     record = m.unhang.directory / "xccs.json"
     out, _ = m.look(f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    register 0x9000 = 0x1\n    register xcc 3 0x9000 = 0x3333\n"
                     "    register xcc 3 me 1 CP_HQD_VMID = 7\n", """
@@ -155,10 +156,18 @@ regs2(f, xcc=3); out["first"], out["fourth"] = at(f, 0x9000), at(f, fourth)
 regs2(f, srbm=(1, 0, 0, 0), xcc=3); out["bank"] = at(f, vmid)
 regs2(f, srbm=(1, 0, 0, 0), first=True); out["first form"] = at(f, vmid)
 regs2(f, srbm=(1, 0, 0, 5)); regs2(f, srbm=(1, 0, 0, 7), first=True); at(f, 0x9000)
+    scenario = f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    register GRBM_STATUS = 0x1\n    register xcc 3 GRBM_STATUS = 0x3333\n"
+    out, _ = m.look(scenario, """
+f = opened("amdgpu_regs2", os.O_RDWR)
+base = int(text(glob.glob(P + "ip_discovery/die/*/GC/3/base_addr")[0]).split()[0], 16)
+regs2(f, srbm=(1, 0, 0, 5), xcc=3); out["fourth"] = at(f, (base + 4) * 4)
+regs2(f, srbm=(1, 0, 0, 7), first=True); out["first"] = at(f, 0x8010)
 """, options=("--record", record))
+    m.holds("XCCs", out, {"fourth": [0x3333], "first": [1]})
     reads = [r for r in map(json.loads, record.read_text().splitlines()) if r["op"] == "read" and "vmid" in r]
     m.t.same([r["vmid"] for r in reads][-1:], [5], "the first form leaves the VMID as it was")
     m.holds("XCCs", out, {"first": [1], "fourth": [0x3333], "bank": [7], "first form": [0]})
+    m.t.same([(r["xcc"], r["vmid"]) for r in reads], [(3, 5), (0, 5)], "the first form of the ioctl has no XCC and leaves the VMID as it was")
 
 
 def test_waves(m):
@@ -413,6 +422,10 @@ def children(pid):
         return []
 
 
+def descendants(pid):
+    return [one for child in children(pid) for one in (child, *descendants(child))]
+
+
 def gone(pid):
     """Nobody, or a zombie that waits for whoever adopted it."""
     try:
@@ -432,11 +445,11 @@ def test_ends(m):
         before = f.read()
     directories = set(os.listdir("/tmp"))
     for how in (signal.SIGTERM, signal.SIGKILL):
-        run = subprocess.Popen([m.unhang.binary, "emulate", str(m.scenario(MACHINE)), "--", "sh", "-c", "echo started; sleep 60"],
+        run = subprocess.Popen([m.unhang.binary, "emulate", str(m.scenario(MACHINE)), "--", "sh", "-c", "sleep 60 & echo started; wait"],
                                stdout=subprocess.PIPE, env=m.unhang.environment)
         run.stdout.readline()
-        inside = children(run.pid)
-        t.ok(len(inside) == 2, f"{how.name}: the command and the scenario's process run", inside)
+        inside = descendants(run.pid)
+        t.ok(len(inside) == 4, f"{how.name}: the command, what it started, its guard and the scenario's process run", inside)
         run.send_signal(how)
         status = run.wait(timeout=20)
         deadline = time.monotonic() + 5
