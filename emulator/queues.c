@@ -55,6 +55,8 @@ static size_t hqd_values(struct arena *a, const struct emu_process_queue *q, siz
 		{ "CP_HQD_PQ_WPTR_POLL_ADDR", NULL, value_constant(a, record + AMD_QUEUE_WRITE) },
 		{ "CP_HQD_PQ_WPTR_POLL_ADDR_HI", NULL, value_constant(a, (record + AMD_QUEUE_WRITE) >> 32) },
 		{ "CP_HQD_PQ_CONTROL", "QUEUE_SIZE", value_constant(a, log2_of((uint32_t)words) - 1) },
+		{ "CP_HQD_PQ_CONTROL", "NO_UPDATE_RPTR", value_constant(a, 1) }, // as of each queue of AQL packets
+		{ "CP_HQD_PQ_CONTROL", "SLOT_BASED_WPTR", value_constant(a, 2) },
 		{ "CP_HQD_PQ_DOORBELL_CONTROL", "DOORBELL_OFFSET", value_constant(a, q->doorbell) },
 		{ "CP_HQD_PQ_DOORBELL_CONTROL", "DOORBELL_EN", value_constant(a, 1) },
 	};
