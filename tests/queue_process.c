@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	link = (struct link){ .base = (uint64_t)base, .name = uri };
 	_amdgpu_r_debug.first = &link;
 	uint64_t kernel = (uint64_t)base + strtoull(argv[2], NULL, 0);
-	for (unsigned i = 0; i < PACKETS; i++)
+	for (unsigned i = 0; i < (argc > 3 ? RING / 64 : PACKETS); i++)
 		dispatch(ring[0] + (FIRST + i) % (RING / 64) * 64, kernel, 64 * (i + 1));
 	put(ring[1], 3, 2);
 	put(ring[1] + 8, (uint64_t)signal, 8);
@@ -92,9 +92,10 @@ int main(int argc, char **argv)
 	put(queue + QUEUE + WRITE_INDEX, 1, 8);
 	printf("%d %p %p %p %p\n", (int)getpid(), (void *)ring[0], (void *)ring[1], (void *)queue, (void *)signal);
 	fflush(stdout);
-	for (uint64_t i = 0; argc > 3; i++) {
+	for (uint64_t i = FIRST; argc > 3; i++) {
 		usleep(5000);
-		put(queue + READ_INDEX, FIRST + i % PACKETS, 8);
+		put(queue + WRITE_INDEX, i + PACKETS, 8);
+		put(queue + READ_INDEX, i, 8);
 	}
 	pause();
 	return 0;

@@ -4,31 +4,21 @@
 // look has a deadline, and with the first that does not return the looking ends.
 #include "gpu/process_target.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/child.h"
 #include "gpu/mqd.h"
+#include "gpu/pages.h"
 #include "gpu/runtime_list.h"
 
 enum {
-	PAGE = 4096,
-	AHEAD = 16,         // pages that are read at once
-	PAGES_MOST = 16384, // of its memory that are kept
-	SLOTS = 2 * PAGES_MOST,
-	LARGE = AHEAD * PAGE, // reads of so much are not kept
 	MAPS_BYTES = 16 << 20,
 	QUEUES_MOST = 4096,
+	LIST_BYTES = 64 << 10,
 	SMALL = 256,
 	DEADLINE_MS = 2000,
-};
-
-/** A page of its memory. */
-struct page {
-	uint64_t address;
-	const char *bytes; // NULL: it cannot be read
 };
 
 struct process_target {
@@ -49,10 +39,8 @@ struct process_target {
 	bool maps_read, code_read;
 	struct memory_range *ranges;
 	struct runtime_list list;
-	struct arena kept; // of the pages
-	struct page *pages;
-	size_t npages;
-	bool stuck, refused;
+	struct pages pages;
+	bool stuck;
 	struct text problems;
 	struct probe_count count;
 };
@@ -82,76 +70,11 @@ static void run(struct process_target *t, struct arena *a, struct probe *probes,
 		STR_ARG(stuck.at), DEADLINE_MS / 1000, stuck.wchan.n ? ", the reader waits in " : "", STR_ARG(stuck.wchan));
 }
 
-static bool read_fresh(struct process_target *t, uint64_t address, void *to, size_t size)
-{
-	struct arena a = { 0 };
-	struct probe p = { .kind = PROBE_READ, .path = t->mem, .offset = address, .size = size };
-	run(t, &a, &p, 1);
-	bool whole = p.end == PROBE_GOOD && p.n == size;
-	t->refused |= p.end == PROBE_FORBIDDEN || (p.end == PROBE_FAILED && (p.error == EACCES || p.error == EPERM));
-	if (whole)
-		memcpy(to, p.data, size);
-	arena_free(&a);
-	return whole;
-}
-
-static struct page *slot_of(struct process_target *t, uint64_t address)
-{
-	size_t i = (size_t)(address / PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SLOTS;
-	while (t->pages[i].address != address && t->pages[i].address != UINT64_MAX)
-		i = (i + 1) % SLOTS;
-	return &t->pages[i];
-}
-
-static void keep_page(struct process_target *t, uint64_t address, struct str bytes)
-{
-	struct page *p = slot_of(t, address);
-	if (p->address == address || t->npages == PAGES_MOST)
-		return;
-	*p = (struct page){ address, bytes.n == PAGE ? arena_str(&t->kept, bytes).p : NULL };
-	t->npages++;
-}
-
-/** The page at an address, and those behind it. */
-static const struct page *page_at(struct process_target *t, uint64_t address)
-{
-	struct arena a = { 0 };
-	struct page *p = slot_of(t, address);
-	if (p->address == address)
-		return p;
-	struct probe ask = { .kind = PROBE_READ, .path = t->mem, .offset = address, .size = LARGE };
-	run(t, &a, &ask, 1);
-	size_t got = ask.end == PROBE_GOOD ? ask.n : 0;
-	t->refused |= ask.end == PROBE_FORBIDDEN || (ask.end == PROBE_FAILED && (ask.error == EACCES || ask.error == EPERM));
-	keep_page(t, address, (struct str){ ask.data, got < PAGE ? 0 : PAGE });
-	for (size_t at = PAGE; at + PAGE <= got; at += PAGE)
-		keep_page(t, address + at, (struct str){ ask.data + at, PAGE });
-	arena_free(&a);
-	p = slot_of(t, address);
-	return p->address == address ? p : NULL;
-}
+static void run_for_pages(void *ctx, struct arena *a, struct probe *p) { run(ctx, a, p, 1); }
 
 static bool read_memory(void *ctx, uint64_t address, void *to, size_t size)
 {
-	struct process_target *t = ctx;
-	char *out = to;
-	if (size > UINT64_MAX - address || address >= UINT64_MAX - 2 * LARGE)
-		return false;
-	if (size >= LARGE)
-		return read_fresh(t, address, to, size);
-	while (size) {
-		uint64_t in = address % PAGE, n = PAGE - in < size ? PAGE - in : size;
-		const struct page *p = page_at(t, address - in);
-		if (!p)
-			return read_fresh(t, address, out, size);
-		if (!p->bytes)
-			return false;
-		memcpy(out, p->bytes + in, n);
-		out += n;
-		address += n;
-		size -= n;
-	}
-	return true;
+	return pages_read(&((struct process_target *)ctx)->pages, address, to, size);
 }
 
 // --- the map and the code ---
@@ -224,7 +147,7 @@ static void read_code(struct process_target *t)
 	find_list(t);
 	if (t->target.runtime_version)
 		runtime_list_read(&t->list);
-	else if (t->refused)
+	else if (t->pages.refused)
 		problem(t, "process %lld: its memory may be read by its owner and by root only", (long long)t->target.pid);
 }
 
@@ -288,7 +211,7 @@ static int compare_ids(const void *a, const void *b)
 static void list_queues(struct process_target *t)
 {
 	const char *directory = arena_printf(&t->arena, "/sys/class/kfd/kfd/proc/%lld/queues", (long long)t->target.pid).p;
-	struct probe list = { .kind = PROBE_LIST, .path = directory, .size = LARGE };
+	struct probe list = { .kind = PROBE_LIST, .path = directory, .size = LIST_BYTES };
 	run(t, &t->arena, &list, 1);
 	struct str names = probe_text(&list);
 	struct probe *files = arena_alloc(&t->arena, QUEUES_MOST * 3 * sizeof(*files));
@@ -457,7 +380,7 @@ static void answer(struct process_target *t, struct request *r)
 		read_code(t);
 		r->code = t->list.code.data;
 		r->n = t->list.code.len;
-		r->answer = t->target.runtime_version ? ANSWER_GIVEN : t->refused ? ANSWER_REFUSED : ANSWER_ABSENT;
+		r->answer = t->target.runtime_version ? ANSWER_GIVEN : t->pages.refused ? ANSWER_REFUSED : ANSWER_ABSENT;
 		break;
 	case REQUEST_MAP:
 		read_map(t);
@@ -489,8 +412,7 @@ static void process_close(struct target *target)
 	vec_free(&t->list.code);
 	text_free(&t->problems);
 	arena_free(&t->arena);
-	arena_free(&t->kept);
-	free(t->pages);
+	pages_free(&t->pages);
 	free(t);
 }
 
@@ -504,9 +426,7 @@ static struct process_target *new_target(const struct know *k, const struct devi
 	};
 	t->target.name = arena_printf(&t->arena, "process %lld", (long long)pid);
 	snprintf(t->mem, sizeof(t->mem), "/proc/%lld/mem", (long long)pid);
-	t->pages = mem_alloc(SLOTS * sizeof(*t->pages));
-	for (size_t i = 0; i < SLOTS; i++)
-		t->pages[i].address = UINT64_MAX;
+	t->pages = (struct pages){ .mem = t->mem, .run = run_for_pages, .ctx = t };
 	return t;
 }
 

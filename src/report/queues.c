@@ -255,7 +255,7 @@ static void text_state(struct look *l, const struct queue *q)
 		fputs("         not on the GPU at this moment\n", l->out);
 	if (q->watched_ms && !q->moved && pending(q))
 		fprintf(l->out,
-			"         packet %llu did not end in the %lld ms that it was watched; for how long it had run is not "
+			"         it stood at packet %llu for the %lld ms that it was watched; for how long before is not "
 			"known\n",
 			(unsigned long long)q->read_index, (long long)q->watched_ms);
 }
