@@ -19,6 +19,21 @@ const struct know_cause *event_cause(const struct know *k, const struct diag_eve
 	return NULL;
 }
 
+static bool has_event(const struct incident *i, const struct know_list *kinds)
+{
+	for (; kinds; kinds = kinds->next)
+		for (size_t n = 0; n < i->events.len; n++)
+			if (str_eq(i->events.data[n]->kind->head.id, kinds->text))
+				return true;
+	return false;
+}
+
+/** The cause, where what else the incident has lets it count. */
+static const struct know_cause *cause_in(const struct incident *i, const struct know_cause *c)
+{
+	return c && ((c->beside && !has_event(i, c->beside)) || has_event(i, c->without)) ? NULL : c;
+}
+
 /** Begin and end by the first @n events, which are those that stay. */
 static void take_times(struct incident *i, size_t n)
 {
@@ -433,7 +448,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	waves_explain(i);
 	dispatches_explain(i);
 	for (size_t n = 0; n < i->events.len; n++)
-		i->events.data[n]->cause = event_cause(k, i->events.data[n]);
+		i->events.data[n]->cause = cause_in(i, event_cause(k, i->events.data[n]));
 	i->root = find_root(i);
 	if (!i->root) {
 		write_sentences(i);

@@ -330,7 +330,7 @@ static void take_event(struct engine *g, struct incident *i, const struct event 
 		d->confirmed |= error_just_before(g, e);
 	if (kind->gap > i->gap)
 		i->gap = kind->gap;
-	i->now |= kind->now;
+	i->now |= e->now;
 	follow_phase(i, kind->head.id);
 }
 

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
+#include "evidence/silicon.h"
 #include "gpu/devcoredump.h"
+#include "gpu/target.h"
+#include "source/file.h"
 
 enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96, DUMPS_MAX = 256, KEPT_BYTES = 16 << 20 };
 
@@ -37,6 +40,7 @@ struct devcoredump {
 	VEC(struct words) dumps;
 	size_t words;
 	struct words *open_dump;
+	struct text whole; // for the verdict on its registers and rings
 };
 
 static bool devcoredump_begins(struct str line)
@@ -302,6 +306,8 @@ static enum taken devcoredump_line(void *self, const struct logline *line, struc
 		d->at = at;
 		d->time = line_time(line);
 	}
+	if (d->whole.n < KEPT_BYTES)
+		text_printf(&d->whole, STR_FMT "\n", STR_ARG(line->message));
 	if (str_find(text, S("AMDGPU Device Coredump ****")) >= 0) {
 		if (d->header || d->ring.n) // another one
 			return TAKEN_NO;
@@ -404,12 +410,26 @@ static void tell_fault(struct devcoredump *d)
 	artefact_tell(&d->out, &e);
 }
 
+/** What the registers and rings together mean. */
+static void tell_verdict(struct devcoredump *d)
+{
+	struct file file = file_memory(d->out.name, text_str(&d->whole));
+	struct target *t = NULL;
+	uh_error_free(d->registers.len ? target_devcoredump(d->out.know, &file, &t) : NULL);
+	if (!t)
+		return;
+	silicon_read_dump(&d->out, t, d->at, d->time);
+	target_close(t);
+}
+
 static void devcoredump_close(void *self)
 {
 	struct devcoredump *d = self;
 	tell_machine(d);
 	tell_fault(d);
 	tell_dump(d);
+	tell_verdict(d);
+	text_free(&d->whole);
 	for (size_t i = 0; i < d->dumps.len; i++)
 		vec_free(&d->dumps.data[i].data);
 	vec_free(&d->dumps);

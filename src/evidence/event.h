@@ -55,6 +55,7 @@ struct event {
 	struct str text;    // the line, from the message on
 	struct str boot_id; // where the evidence has one
 	struct str host;    // whose log it is, where the line says so
+	bool now;           // it is so at this moment
 	size_t nvalues;
 	const struct values *values;
 	size_t nfacts;

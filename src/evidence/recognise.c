@@ -61,6 +61,7 @@ bool artefact_event(const struct artefact_output *out, const char *id, struct pl
 	ret->time = (struct stamp){ 0 };
 	ret->at = at;
 	ret->device = ret->driver = ret->text = ret->boot_id = ret->host = (struct str){ 0 };
+	ret->now = false;
 	ret->nvalues = 0;
 	ret->values = NULL;
 	ret->nfacts = 0;

@@ -80,7 +80,8 @@ static bool clearly_well(struct look_round *r, struct looked *g)
 		struct verdict_facts f = { .arena = &a };
 		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
 		const struct know_verdict *v[VERDICTS_MOST];
-		bool well = verdicts_of(r->out->know, &f, v) && !v[0]->event.n && !verdict_fact_is(&f, "busy", "SPI");
+		bool well = verdicts_of(r->out->know, &f, v) && (!v[0]->event.n || v[0]->well) &&
+			    !verdict_fact_is(&f, "busy", "SPI");
 		arena_free(&a);
 		if (!well)
 			return false;
@@ -200,6 +201,7 @@ static void tell_verdict(struct look_round *r, struct looked *g, const struct kn
 		double now = source_uptime();
 		e.device = g->device->pci;
 		e.driver = S("amdgpu");
+		e.now = true;
 		if (now >= 0)
 			e.time = (struct stamp){ TIME_BOOT, now };
 		add_facts(&e, f, &a);
@@ -208,7 +210,8 @@ static void tell_verdict(struct look_round *r, struct looked *g, const struct kn
 		struct text says = { 0 };
 		if (e.signature->event)
 			phrase_fill(&says, e.signature->event->say, &view);
-		g->view->says = arena_str(&r->view->arena, text_str(&says));
+		if (!v->well)
+			g->view->says = arena_str(&r->view->arena, text_str(&says));
 		text_free(&says);
 		artefact_tell(r->out, &e);
 	}
@@ -256,7 +259,7 @@ static void judge_xcc(struct look_round *r, struct looked *g, const struct judge
 		verdict_facts_unit(&f, r->out->know, v);
 		if (v->event.n) {
 			tell_verdict(r, g, v, &f, xcc);
-			g->view->unwell = true;
+			g->view->unwell |= !v->well;
 			if (g->told < VERDICTS_MOST)
 				g->tales[g->told++] = v;
 		}
@@ -350,21 +353,20 @@ void machine_view_free(struct machine_view *v)
 	arena_free(&v->arena);
 }
 
-void silicon_read_dump(const struct artefact_output *out, struct target *t, struct str device, struct str gfx, struct place at)
+void silicon_read_dump(const struct artefact_output *out, struct target *t, struct place at, struct stamp time)
 {
 	struct watch w;
 	struct arena a = { 0 };
 	struct user_queues none = { 0 };
-	watch_begin(&w, out->know, t, NULL, gfx);
-	watch_look(&w, true);
 	struct verdict_facts f = { .arena = &a };
-	verdict_facts_of(&f, &w, 0, &none);
 	const struct know_verdict *v[VERDICTS_MOST];
 	struct event e;
+	watch_begin(&w, out->know, t, NULL, devcoredump_device(t)->gfx);
+	watch_look(&w, true);
+	verdict_facts_of(&f, &w, 0, &none);
 	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), at, &e)) {
 		verdict_facts_unit(&f, out->know, v[0]);
-		e.device = device;
-		e.driver = device.n ? S("amdgpu") : (struct str){ 0 };
+		e.time = time;
 		add_facts(&e, &f, &a);
 		artefact_tell(out, &e);
 	}

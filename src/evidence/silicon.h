@@ -31,6 +31,6 @@ struct silicon_options {
 void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_view *v);
 void machine_view_free(struct machine_view *v);
 
-/** The verdict about the registers and rings of a dump; @device: whose it is, empty where the dump does not say. */
+/** The verdict about the registers and rings of a devcoredump. */
 struct target;
-void silicon_read_dump(const struct artefact_output *out, struct target *t, struct str device, struct str gfx, struct place at);
+void silicon_read_dump(const struct artefact_output *out, struct target *t, struct place at, struct stamp time);

@@ -166,7 +166,7 @@ static void add_units(struct verdict_facts *f, const struct watch *w, unsigned x
 			code(f, "still_at", value);
 		}
 	}
-	say(f, "busy_units", arena_str(f->arena, text_str(&busy)));
+	say(f, "busy_units", busy.n ? arena_str(f->arena, text_str(&busy)) : S("none"));
 	text_free(&busy);
 }
 
@@ -239,6 +239,7 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 {
 	bool moved = false;
 	const struct watched_ring *first = NULL;
+	number(f, "rings", (int64_t)w->rings.len, false);
 	for (size_t i = 0; i < w->rings.len; i++) {
 		const struct watched_ring *r = &w->rings.data[i];
 		moved |= r->moved;
@@ -274,6 +275,7 @@ void user_queues_free(struct user_queues *q)
 		target_close(q->processes[i].target);
 	free(q->processes);
 	free(q->list);
+	kfd_free(&q->kfd);
 	arena_free(&q->arena);
 }
 
@@ -345,37 +347,38 @@ static void look_at_process(struct user_queues *q, const struct know *k, const s
 	}
 }
 
-static void find_processes(struct user_queues *q, const struct devices *d)
+static struct str process_name(const struct devices *d, int64_t pid)
+{
+	for (size_t i = 0; i < d->n; i++)
+		for (size_t h = 0; h < d->list[i].nholders; h++)
+			if (d->list[i].holders[h].pid == pid)
+				return d->list[i].holders[h].name;
+	return (struct str){ 0 };
+}
+
+/** One that has ended, or may not be read, has no queues that are known. */
+static void find_processes(struct user_queues *q, const struct know *k, const struct devices *d)
 {
 	q->processes = mem_alloc(PROCESSES_MOST * sizeof(*q->processes));
 	q->list = mem_alloc(QUEUES_MOST * sizeof(*q->list));
-	for (size_t i = 0; i < d->n; i++) {
-		for (size_t h = 0; h < d->list[i].nholders; h++) {
-			const struct holder *holder = &d->list[i].holders[h];
-			bool new = holder->compute && q->nprocesses < PROCESSES_MOST;
-			for (size_t p = 0; p < q->nprocesses && new; p++)
-				new = q->processes[p].pid != holder->pid;
-			if (new)
-				q->processes[q->nprocesses++] =
-					(struct user_process){ .pid = holder->pid, .name = holder->name };
-		}
+	kfd_look(&q->kfd);
+	for (size_t i = 0; i < q->kfd.npids && q->nprocesses < PROCESSES_MOST; i++) {
+		struct user_process p = { .pid = q->kfd.pids[i], .name = process_name(d, q->kfd.pids[i]) };
+		struct uh_error *err = target_process_of(k, d, &q->kfd, p.pid, &p.target);
+		if (!err)
+			q->processes[q->nprocesses++] = p;
+		uh_error_free(err);
 	}
 }
 
 void user_queues_look(struct user_queues *q, const struct know *k, const struct devices *d)
 {
-	if (!q->looks++)
-		find_processes(q, d);
+	bool first = !q->looks++;
+	if (first)
+		find_processes(q, k, d);
 	for (size_t i = 0; i < q->nprocesses; i++) {
-		struct user_process *p = &q->processes[i];
-		struct target *new = NULL;
-		struct uh_error *err = target_process(k, d, p->pid, &new);
-		uh_error_free(err); // it has ended, or may not be read: then its queues are not known
-		if (!new)
-			continue;
-		if (p->target)
-			target_close(p->target);
-		p->target = new;
+		if (!first)
+			process_look_again(q->processes[i].target);
 		look_at_process(q, k, d, i);
 	}
 }

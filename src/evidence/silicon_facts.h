@@ -2,6 +2,7 @@
 #pragma once
 
 #include "evidence/event.h"
+#include "gpu/process_target.h"
 #include "gpu/watch.h"
 
 enum { VERDICT_FACTS = 96 };
@@ -32,12 +33,13 @@ struct user_queue {
 struct user_process {
 	int64_t pid;
 	struct str name;
-	struct target *target; // of the newest look
+	struct target *target;
 };
 
 struct user_queues {
 	struct arena arena;
 	size_t looks;
+	struct kfd kfd;
 	size_t nprocesses, n;
 	struct user_process *processes;
 	struct user_queue *list;

@@ -63,7 +63,7 @@ struct device {
 	int64_t vram_total, vram_used, gtt_total, gtt_used;
 	int64_t clock;      // MHz of the shaders
 	int64_t interrupts; // that the kernel counted
-	struct str irqs; // numbers of its interrupts, one per line
+	struct str irqs;    // numbers of its interrupts, one per line
 	struct ip *ips;
 	size_t nips;
 	struct shader_array shaders;

@@ -43,7 +43,6 @@ struct know_event {
 	bool told_hang;  // how a program learns of a hang that the kernel's log explains
 	bool note;       // said by itself, also where there is no incident
 	bool quiet;      // only shown when every event is asked for
-	bool now;        // how things are, not what happened: it belongs to the newest incident of its GPU that has not ended well
 	int gap;         // seconds without news after which its incident is over
 };
 
@@ -75,6 +74,7 @@ struct know_next {
 struct know_cause {
 	struct know_head head;
 	struct know_list *from;
+	struct know_list *beside, *without; // events of which the incident has one, or none
 	struct condition *when;
 	int tier, confidence, severity;
 	struct str title, explain, fault;
@@ -234,7 +234,7 @@ struct know_verdict {
 	struct know_head head;
 	struct condition *when;
 	struct str event, health, unit;
-	bool each_xcc, go_on;
+	bool each_xcc, go_on, well;
 };
 
 /** What the driver answers for a wave on the GPU. */
@@ -340,7 +340,7 @@ struct know {
 	VEC(struct know_packet *) packets;
 	/** The first of each opcode, or type. */
 	const struct know_packet *packets_of[PACKETS_UNKNOWN][KNOW_OPCODES];
-	VEC(struct know_pair *) rings;   // pattern of names -> language of its packets
+	VEC(struct know_pair *) rings; // pattern of names -> language of its packets
 	VEC(struct know_mqd *) mqds;
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word

@@ -66,7 +66,6 @@ static const struct field event_fields[] = {
 	{ "needs-gpu", FIELD_FLAG, AT(know_event, needs_gpu) },
 	{ "once", FIELD_FLAG, AT(know_event, once) },
 	{ "quiet", FIELD_FLAG, AT(know_event, quiet) },
-	{ "now", FIELD_FLAG, AT(know_event, now) },
 	{ "note", FIELD_FLAG, AT(know_event, note) },
 	{ "any-vendor", FIELD_FLAG, AT(know_event, any_vendor) },
 	{ "of-rank", FIELD_FLAG, AT(know_event, of_rank) },
@@ -91,6 +90,8 @@ static const struct field signature_fields[] = {
 static const struct field cause_fields[] = {
 	{ "from", FIELD_WORDS, AT(know_cause, from), .required = true },
 	{ "when", FIELD_WHEN, AT(know_cause, when) },
+	{ "beside", FIELD_WORDS, AT(know_cause, beside) },
+	{ "without", FIELD_WORDS, AT(know_cause, without) },
 	{ "tier", FIELD_NUMBER, AT(know_cause, tier), .required = true },
 	{ "confidence", FIELD_NUMBER, AT(know_cause, confidence), .required = true },
 	{ "severity", FIELD_NUMBER, AT(know_cause, severity), .required = true },
@@ -215,6 +216,7 @@ static const struct field verdict_fields[] = {
 	{ "unit", FIELD_TEXT, AT(know_verdict, unit) },
 	{ "each-xcc", FIELD_FLAG, AT(know_verdict, each_xcc) },
 	{ "go-on", FIELD_FLAG, AT(know_verdict, go_on) },
+	{ "well", FIELD_FLAG, AT(know_verdict, well) },
 	{ 0 },
 };
 static const struct field mqd_fields[] = {
@@ -763,6 +765,28 @@ static void resolve_packet(struct know *k, struct know_packet *p, struct know_pr
 				     STR_ARG(f->table), STR_ARG(f->name));
 }
 
+static void resolve_events(struct know *k, const struct know_head *head, const struct know_list *events,
+			   struct know_problems *problems)
+{
+	for (; events; events = events->next)
+		resolve_event(k, head, events->text, problems);
+}
+
+static void resolve_verdicts(const struct know *k, struct know_problems *problems)
+{
+	for (size_t i = 0; i < k->verdicts.len; i++) {
+		const struct know_verdict *v = k->verdicts.data[i];
+		if (v->event.n && !know_signature(k, v->event))
+			know_problem(problems, v->head.file, v->head.line, "there is no signature '" STR_FMT "'",
+				     STR_ARG(v->event));
+	}
+	for (size_t i = 0; i < k->units.len; i++)
+		for (const struct know_pair *p = k->units.data[i]->waits; p; p = p->next)
+			if (!know_unit(k, p->name))
+				know_problem(problems, k->units.data[i]->head.file, k->units.data[i]->head.line,
+					     "there is no unit '" STR_FMT "' to wait for", STR_ARG(p->name));
+}
+
 static int by_name(const void *a, const void *b)
 {
 	return str_cmp((*(struct know_pair *const *)a)->name, (*(struct know_pair *const *)b)->name);
@@ -780,8 +804,12 @@ static void resolve(struct know *k, struct know_problems *problems)
 		resolve_class(k, &k->causes.data[i]->head, &class, problems);
 	}
 	for (size_t i = 0; i < k->causes.len; i++)
-		for (struct know_list *f = k->causes.data[i]->from; f; f = f->next)
-			resolve_event(k, &k->causes.data[i]->head, f->text, problems);
+		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->from, problems);
+	for (size_t i = 0; i < k->causes.len; i++)
+		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->beside, problems);
+	for (size_t i = 0; i < k->causes.len; i++)
+		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->without, problems);
+	resolve_verdicts(k, problems);
 	for (size_t i = 0; i < k->remedies.len; i++)
 		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)

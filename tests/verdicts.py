@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Each emulated machine: whether unhang says what its scenario expects, writes nothing, and opens only what it may."""
+import fnmatch
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from tap import HERE, VALIDATOR, Tap, skip_all
+
+UNHANG = sys.argv[1]
+SCENARIOS = sorted([*(HERE / ".." / "emulator" / "scenarios").glob("*.scenario"), *(HERE / "scenarios").glob("*.scenario")])
+DEADLINE = 120  # of the test, not of unhang: a machine that is never so slow
+
+# What a look may open, by the end of the path. Whatever else is opened is a mistake, also where it would do no harm.
+ALLOWED = """
+    */lockdown */module/amdgpu/version */slots/*/address
+    */vendor */device */revision */class */config */subsystem_vendor */subsystem_device */label
+    */current_link_speed */current_link_width */max_link_speed */max_link_width */aer_dev_*
+    */power/runtime_status */power_state */unique_id */serial_number */product_name */product_number */vbios_version
+    */xgmi_device_id */xgmi_hive_id */current_compute_partition */current_memory_partition */mem_info_*
+    */gpu_busy_percent */mem_busy_percent */hwmon*/name */power1_* */temp1_input */temp*_input */freq*_input
+    */fw_version/* */ip_discovery/die/* */devcoredump/data
+    */topology/nodes/*/gpu_id */topology/nodes/*/name */topology/nodes/*/properties
+    */kfd/proc/*/pasid */kfd/proc/*/vram_* */kfd/proc/*/queues/*/*
+    */dri/*/name */amdgpu_regs */amdgpu_regs2 */amdgpu_wave */amdgpu_gprwave */amdgpu_gpr */amdgpu_gca_config
+    */amdgpu_gfxoff */amdgpu_ring_* */amdgpu_firmware_info */debug/kfd/mqds */debug/kfd/hqds */amdgpu_vram */amdgpu_iomem
+    /dev/dri/renderD* /dev/kmsg /proc/interrupts /proc/uptime /proc/*/fdinfo/*
+""".split()
+ACTS = ["*recover*", "*test_ib*", "*evict*", "*preempt*", "*sclk*", "*benchmark*", "*hang_hws*", "*fence_info*", "*gfxoff_*",
+        "*vm_info*", "*gem_info*", "*/amdgpu_error_*", "/dev/kfd", "/dev/dri/card*"]
+
+
+def expectations(path):
+    """{'class': ..., 'block': ..., 'gpu': ..., 'exit': ..., 'health': ...} of the first block."""
+    found = {}
+    for line in path.read_text().splitlines():
+        match = re.match(r"\s+expect\s+(\w+)\s+(\S+)", line)
+        if match:
+            found[match[1]] = match[2]
+    return found
+
+
+def emulate(scenario, *command, record=None):
+    options = ["--record", str(record)] if record else []
+    environment = dict(os.environ, UNHANG_CONTAINER="no", XDG_CONFIG_HOME="/nonexistent")
+    return subprocess.run([UNHANG, "emulate", *options, str(scenario), "--", *command], capture_output=True, text=True,
+                          timeout=DEADLINE, env=environment, check=False)
+
+
+def stuck_blocks(incident):
+    return [f["value"] for f in incident["facts"] if f["name"] == "ip_block"]
+
+
+def check_verdict(t, name, wanted, run):
+    """The document is whole, and says what the scenario expects."""
+    try:
+        document = json.loads(run.stdout)
+    except ValueError:
+        t.ok(False, f"{name}: a document", run.stdout[:500] + run.stderr[:500])
+        return
+    t.no_complaints([e.message for e in VALIDATOR.iter_errors(document)], f"{name}: the document is as its schema says")
+    t.same(str(run.returncode), wanted.get("exit", "1" if "class" in wanted else "0"), f"{name}: exit status")
+    t.same(run.stderr, "", f"{name}: nothing on stderr")
+    first = document["incidents"][0] if document["incidents"] else None
+    if "class" in wanted and t.ok(first, f"{name}: an incident"):
+        t.same(first["cause"]["class"], wanted["class"], f"{name}: class")
+    if wanted.get("exit") == "0":
+        t.same([i["cause"]["class"] for i in document["incidents"]], [], f"{name}: no incident")
+    if "gpu" in wanted and first:
+        t.same([g["pci"] for g in first["gpus"]], [wanted["gpu"]], f"{name}: the GPU, and no other")
+    if "block" in wanted and first:
+        t.ok(wanted["block"] in stuck_blocks(first), f"{name}: what is stuck", stuck_blocks(first))
+    gpus = document["machine"]["gpus"]
+    unwell = [g["pci"] for g in gpus if g["stuck"] or g["health"] in ("hung", "stuck", "off-bus", "resetting")]
+    t.same(unwell, [wanted["gpu"]] if "gpu" in wanted and "old" not in wanted else unwell if "class" in wanted else [],
+           f"{name}: which GPU of the list is not well")
+    if "health" in wanted:
+        subject = [g for g in gpus if g["pci"] == wanted.get("gpu", g["pci"])]
+        t.ok(any(g["health"] == wanted["health"] for g in subject), f"{name}: health", [g["health"] for g in gpus])
+
+
+def check_record(t, name, record):
+    """Nothing was written, nothing woke up, nothing else was opened."""
+    operations = [json.loads(line) for line in record.read_text().splitlines()]
+    t.ok(any(o["op"] == "open" for o in operations), f"{name}: the record has what was opened")
+    t.same([o for o in operations if o["op"] not in ("open", "read", "ioctl", "list")], [], f"{name}: no write, no act, no waking up")
+    t.same([o["path"] for o in operations if o.get("mode", "read") != "read"], [], f"{name}: opened only to be read")
+    opened = {o["path"] for o in operations if o["op"] == "open"}
+    t.same(sorted(p for p in opened if any(fnmatch.fnmatch(p, a) for a in ACTS)), [], f"{name}: no file that acts")
+    t.same(sorted(p for p in opened if not any(fnmatch.fnmatch(p, a) for a in ALLOWED)), [], f"{name}: no file beyond the list")
+
+
+def check_text(t, name, wanted, scenario):
+    run = emulate(scenario, UNHANG)
+    lines = run.stdout.splitlines()
+    t.ok(all(len(line) <= 160 for line in lines), f"{name}: lines fit a screen", max(lines, key=len, default=""))
+    if "gpu" in wanted:
+        t.ok(any(line.startswith(wanted["gpu"]) for line in lines[:24]), f"{name}: the first screen names the GPU", run.stdout)
+
+
+def main():
+    t = Tap()
+    if subprocess.run([UNHANG, "emulate", "idle", "--", "true"], capture_output=True, check=False).returncode:
+        skip_all("no machine can be emulated here (mount namespaces and /dev/fuse are needed)")
+    with tempfile.TemporaryDirectory() as scratch:
+        for scenario in SCENARIOS:
+            name, wanted = scenario.stem, expectations(scenario)
+            record = pathlib.Path(scratch) / name
+            check_verdict(t, name, wanted, emulate(scenario, UNHANG, "--json", record=record))
+            check_record(t, name, record)
+            check_text(t, name, wanted, scenario)
+        blocks = [s for s in SCENARIOS if s.stem == "read-blocks"]
+        for scenario in blocks:
+            again = emulate(scenario, "sh", "-c", f"{UNHANG} --json >/dev/null; {UNHANG} --json")
+            check_verdict(t, "read-blocks again", expectations(scenario), again)
+    t.end()
+
+
+main()
