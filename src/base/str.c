@@ -63,14 +63,23 @@ void str_copy(char *room, size_t size, struct str s)
 	room[s.n] = 0;
 }
 
-bool str_glob(struct str pattern, struct str text)
+/** Whether a character of a pattern stands for one of a text; one that is no wildcard only for itself. */
+typedef bool same_char(char pattern, char text);
+
+static bool same_exactly(char pattern, char text) { return pattern == text; }
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 32) : c; }
+
+static bool same_loosely(char pattern, char text) { return pattern == '?' || lower(pattern) == lower(text); }
+
+static bool match(struct str pattern, struct str text, same_char *same)
 {
 	size_t p = 0, t = 0, star = SIZE_MAX, mark = 0;
 	while (t < text.n) {
 		if (p < pattern.n && pattern.p[p] == '*') {
 			star = p++;
 			mark = t;
-		} else if (p < pattern.n && pattern.p[p] == text.p[t]) {
+		} else if (p < pattern.n && same(pattern.p[p], text.p[t])) {
 			p++;
 			t++;
 		} else if (star != SIZE_MAX) {
@@ -84,6 +93,10 @@ bool str_glob(struct str pattern, struct str text)
 		p++;
 	return p == pattern.n;
 }
+
+bool str_glob(struct str pattern, struct str text) { return match(pattern, text, same_exactly); }
+
+bool str_like(struct str pattern, struct str text) { return match(pattern, text, same_loosely); }
 
 bool str_hex(struct str s, uint64_t *ret_value)
 {

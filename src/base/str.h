@@ -50,6 +50,10 @@ bool str_behind(struct str s, struct str prefix, struct str *ret_rest);
 void str_copy(char *room, size_t size, struct str s);
 /** '*' in @pattern stands for any characters. */
 bool str_glob(struct str pattern, struct str text);
+/** '*' stands for any characters, '?' for one; upper and lower case are the same. */
+bool str_like(struct str pattern, struct str text);
+/** Whether it has such characters. */
+static inline bool str_is_pattern(struct str s) { return s.n && (memchr(s.p, '*', s.n) || memchr(s.p, '?', s.n)); }
 /** A whole number, decimal or 0x hexadecimal, that is all of @s. */
 bool str_number(struct str s, int64_t *ret_value);
 bool str_hex(struct str s, uint64_t *ret_value);

@@ -63,41 +63,14 @@ static struct regs2_state state_of(const struct bank *b)
 
 // --- names ---
 
-static char fold(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
-
-/** * and ?, upper and lower case alike. */
-static bool matches(struct str pattern, struct str text)
-{
-	size_t p = 0, t = 0, star = SIZE_MAX, mark = 0;
-	while (t < text.n) {
-		if (p < pattern.n && pattern.p[p] == '*') {
-			star = p++;
-			mark = t;
-		} else if (p < pattern.n && (pattern.p[p] == '?' || fold(pattern.p[p]) == fold(text.p[t]))) {
-			p++;
-			t++;
-		} else if (star != SIZE_MAX) {
-			p = star + 1;
-			t = ++mark;
-		} else {
-			return false;
-		}
-	}
-	while (p < pattern.n && pattern.p[p] == '*')
-		p++;
-	return p == pattern.n;
-}
-
-static bool has_wildcard(struct str s) { return s.n && (memchr(s.p, '*', s.n) || memchr(s.p, '?', s.n)); }
-
 /** `mmhub`, or `mmhub1` for its second instance. */
 static bool names_ip(struct str pattern, const struct ip *ip)
 {
 	char name[64];
-	if (matches(pattern, ip->name))
+	if (str_like(pattern, ip->name))
 		return true;
 	snprintf(name, sizeof(name), STR_FMT "%u", STR_ARG(ip->name), ip->instance);
-	return matches(pattern, str_z(name));
+	return str_like(pattern, str_z(name));
 }
 
 /** Where a register of a block is. */
@@ -144,14 +117,14 @@ static void find_in(struct found *f, const struct device *d, const struct ip *bl
 		return;
 	if (ip != block)
 		snprintf(own, sizeof(own), STR_FMT "_*", STR_ARG(block->name));
-	if (!has_wildcard(name)) {
-		if (register_find(t, name, &r) && matches(str_z(own), r.name))
+	if (!str_is_pattern(name)) {
+		if (register_find(t, name, &r) && str_like(str_z(own), r.name))
 			add_found(f, ip, &r);
 		return;
 	}
 	for (size_t i = 0; i < registers_count(t); i++) {
 		r = register_at(t, i);
-		if (matches(name, r.name) && matches(str_z(own), r.name))
+		if (str_like(name, r.name) && str_like(str_z(own), r.name))
 			add_found(f, ip, &r);
 	}
 }
