@@ -58,10 +58,20 @@ struct uh_report_options {
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
 
+/** Which copy of registers that there are several of. -1: the first XCC; every engine; the queue that is in force. */
+struct uh_bank {
+	int xcc;
+	int se, sh, instance;      // shader engine, shader array, CU or other instance
+	int me, pipe, queue, vmid; // me -1: no queue is chosen
+};
+
 /** What to look at, and how to write it. */
 struct uh_look_options {
-	const char *const *targets; // cores of one process: the GPU's, the process's own, or one that holds both
+	const char *const *
+		targets; // cores of one process: the GPU's, the process's own, or one that holds both; a device core of the driver
 	size_t ntargets;
+	const char
+		*gpu; // where there is no target: the GPU of this machine, by PCI address or number; NULL: the only one, or all
 	const char *const *code; // files and directories with code objects
 	size_t ncode;
 	const char *const *sources; // directories in which source files are looked for
@@ -73,6 +83,13 @@ struct uh_look_options {
 	bool all;       // every wave, not only groups of them
 	int context;    // instructions before and behind; negative: none
 	bool colour;
+	unsigned width;           // columns of the terminal; 0: 100
+	struct uh_bank bank;      // of registers
+	unsigned looks;           // at a GPU of this machine, to see what moves; 0: 2
+	unsigned packets;         // of a ring, before and behind where it stands
+	uh_progress_fn *progress; // which of several GPUs is being looked at; NULL
+	void *progress_ctx;
+	bool fences; // read those of rings too: this completes fences that are done, and wakes who waits for them
 };
 /** The waves, the queues of a target. The error is what kept it from being opened; problems are lines about what is odd or missing. */
 struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
@@ -82,6 +99,19 @@ struct uh_error *uh_look_code(const struct uh_look_options *o, FILE *out, uh_pro
 /** What is at addresses (0x7f00, or KERNEL+0x34) of the code; *@ret_missed of them are nowhere. */
 struct uh_error *uh_look_where(const struct uh_look_options *o, const char *const *addresses, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx, unsigned *ret_missed);
+
+/** Registers by name or pattern, of a GPU or of a device core; *@ret_read of them could be read. */
+struct uh_error *uh_look_regs(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
+			      uh_problem_fn *problem, void *ctx, unsigned *ret_read);
+/** What values mean: NAME=VALUE, or NAME.FIELD=VALUE, in registers of @part (gfx1100, or a table such as mmhub_3_0_0). */
+struct uh_error *uh_decode_regs(const struct uh_look_options *o, const char *part, const char *const *values, size_t n,
+				FILE *out, uh_problem_fn *problem, void *ctx);
+/** The registers of @part whose names are like any of @patterns; all where there is none. */
+struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part, const char *const *patterns, size_t n,
+			      FILE *out, uh_problem_fn *problem, void *ctx);
+/** The driver's rings, of GPUs or of a device core, whose names are like any of @names; all where there is none. */
+struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
+			       uh_problem_fn *problem, void *ctx);
 
 #ifdef __cplusplus
 }

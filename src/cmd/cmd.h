@@ -18,6 +18,8 @@ int cmd_knowledge(int argc, char **argv);
 int cmd_live(int argc, char **argv);
 int cmd_now(int argc, char **argv);
 int cmd_queues(int argc, char **argv);
+int cmd_regs(int argc, char **argv);
+int cmd_rings(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
 int cmd_where(int argc, char **argv);
 
@@ -30,6 +32,10 @@ struct uh_error;
 int cannot(struct uh_error *err);
 /** One more path of a repeated option; false, and it is said, where @most were given. */
 bool add_path(const char **list, size_t *n, size_t most, const char *option, const char *path);
+/** A number from 1 to @most; false, and it is said, where it is none. */
+bool parse_count(const char *option, const char *text, unsigned most, unsigned *ret);
+/** As uh_progress_fn, of GPUs: a line on a terminal that is overwritten and wiped in the end. */
+void show_look(void *ctx, const char *name, unsigned long long done, unsigned long long total);
 /** What getopt_long() did not understand; @command NULL: of unhang itself. */
 void complain_option(char **argv, int c, const char *command);
 

@@ -5,31 +5,36 @@
 #include "cmd/cmd.h"
 #include "unhang/unhang.h"
 
-enum { FILES_MAX = 8, CODE_MAX = 64 };
+enum { FILES_MAX = 8, CODE_MAX = 64, LOOKS_MAX = 100 };
 
 struct look_command {
 	const char *name;
 	void (*usage)(void);
 	struct uh_error *(*run)(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
-	bool machine; // without a target it is this machine
 };
 
 static void usage_waves(void)
 {
-	puts("usage: unhang waves --target CORE [--target CORE] [OPTION...]\n"
+	puts("usage: unhang waves [OPTION...]\n"
+	     "       unhang waves --target CORE [--target CORE] [OPTION...]\n"
 	     "\n"
-	     "The waves (groups of 32 or 64 threads) that were on the GPU when the core was written: which kernel, at\n"
-	     "which source line and instruction, stopped by what or waiting for what. CORE is a gpucore.PID of ROCm, the\n"
-	     "core of its process, or one that holds both; of two that belong together name both.\n"
+	     "The waves (groups of 32 or 64 threads) that are on the GPUs of this machine, or were when a core was written:\n"
+	     "which kernel, at which source line and instruction, stopped by what or waiting for what. A GPU is only looked "
+	     "at\n"
+	     "where that is safe, nothing is halted, and it needs root. CORE is a gpucore.PID of ROCm, the core of its\n"
+	     "process, or one that holds both; of two that belong together name both.\n"
 	     "\n"
 	     "  --target FILE     the core; --target may be left out\n"
-	     "  --code PATH       code objects, programs, libraries, or a directory of them, besides what the core names\n"
+	     "  --gpu GPU         only this GPU of this machine: its PCI address or number\n"
+	     "  --sample N        look N times (2) to see which waves move\n"
+	     "  --code PATH       code objects, programs, libraries, or a directory of them, besides what the core or the\n"
+	     "                    process names\n"
 	     "  --registers       each wave with its registers and local memory (LDS)\n"
 	     "  -a, --all         every wave, however many\n"
 	     "  --json            for machines: the document of docs/waves.schema.json\n"
 	     "  -h, --help        this text\n"
 	     "\n"
-	     "exit status: 0 the core was read, 2 it could not be");
+	     "exit status: 0 the waves were read, 2 they could not be");
 }
 
 static void usage_queues(void)
@@ -51,12 +56,14 @@ static void usage_queues(void)
 }
 
 static const struct look_command waves_command = { "waves", usage_waves, uh_look_waves };
-static const struct look_command queues_command = { "queues", usage_queues, uh_look_queues, true };
+static const struct look_command queues_command = { "queues", usage_queues, uh_look_queues };
 
 static int look(const struct look_command *c, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "target", required_argument, NULL, 't' },
+		{ "gpu", required_argument, NULL, 'g' },
+		{ "sample", required_argument, NULL, 's' },
 		{ "code", required_argument, NULL, 'c' },
 		{ "registers", no_argument, NULL, 'r' },
 		{ "all", no_argument, NULL, 'a' },
@@ -65,7 +72,7 @@ static int look(const struct look_command *c, int argc, char **argv)
 		{ 0 },
 	};
 	const char *targets[FILES_MAX], *code[CODE_MAX];
-	struct uh_look_options o = { .targets = targets, .code = code };
+	struct uh_look_options o = { .targets = targets, .code = code, .progress = show_look };
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":ah", options, NULL)) != -1) {
@@ -73,6 +80,12 @@ static int look(const struct look_command *c, int argc, char **argv)
 		switch (option) {
 		case 't':
 			ok = add_path(targets, &o.ntargets, FILES_MAX, "--target", optarg);
+			break;
+		case 'g':
+			o.gpu = optarg;
+			break;
+		case 's':
+			ok = parse_count("--sample", optarg, LOOKS_MAX, &o.looks);
 			break;
 		case 'c':
 			ok = add_path(code, &o.ncode, CODE_MAX, "--code", optarg);
@@ -99,10 +112,6 @@ static int look(const struct look_command *c, int argc, char **argv)
 	for (; optind < argc; optind++)
 		if (!add_path(targets, &o.ntargets, FILES_MAX, "--target", argv[optind]))
 			return EXIT_CANNOT;
-	if (!o.ntargets && !c->machine) {
-		complain("which core? unhang %s --target gpucore.PID", c->name);
-		return EXIT_CANNOT;
-	}
 	struct uh_error *err = c->run(&o, stdout, complain_line, NULL);
 	return err ? cannot(err) : EXIT_NOTHING_WRONG;
 }

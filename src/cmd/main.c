@@ -11,8 +11,10 @@ static const struct command commands[] = {
 	{ "explain", cmd_explain, "evidence in, diagnosis out" },
 	{ "live", cmd_live, "the GPUs of this machine: what is stuck, and why" },
 	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
-	{ "waves", cmd_waves, "the waves in a GPU core" },
-	{ "queues", cmd_queues, "the queues in a GPU core" },
+	{ "waves", cmd_waves, "the waves on a GPU, or in a GPU core" },
+	{ "queues", cmd_queues, "the queues of programs that compute, or in a GPU core" },
+	{ "rings", cmd_rings, "the driver's rings, and the packet where each stands" },
+	{ "regs", cmd_regs, "registers of a GPU, and what their values mean" },
 	{ "emulate", cmd_emulate, "run a command on a machine whose GPUs are emulated" },
 	{ "knowledge", cmd_knowledge, "list, show, check and try what is known" },
 };

@@ -51,3 +51,24 @@ bool add_path(const char **list, size_t *n, size_t most, const char *option, con
 	list[(*n)++] = path;
 	return true;
 }
+
+bool parse_count(const char *option, const char *text, unsigned most, unsigned *ret)
+{
+	int64_t n;
+	if (!str_number(str_z(text), &n) || n < 1 || n > most) {
+		complain("%s wants a number from 1 to %u, not '%s'", option, most, text);
+		return false;
+	}
+	*ret = (unsigned)n;
+	return true;
+}
+
+void show_look(void *ctx, const char *name, unsigned long long done, unsigned long long total)
+{
+	(void)ctx;
+	if (!isatty(STDERR_FILENO))
+		return;
+	fputs("\r\033[K", stderr);
+	if (done < total)
+		fprintf(stderr, "looking at %s, %llu of %llu ", name, done + 1, total);
+}

@@ -68,7 +68,7 @@ static void tell_differences(const struct look *l, const struct teller *t)
 	}
 }
 
-static void tell_target(struct look *l, const struct teller *t)
+void look_tell_target(struct look *l, const struct teller *t)
 {
 	struct request queues = { .kind = REQUEST_QUEUES };
 	target_ask(l->target, &queues);
@@ -91,7 +91,7 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 		struct code_places places = { .n = o->ncode, .paths = o->code, .beside = str_z(o->targets[0]) };
 		target_code_open(&l.code, l.target, &places);
 		report(&l);
-		tell_target(&l, &teller);
+		look_tell_target(&l, &teller);
 		target_code_close(&l.code);
 		target_close(l.target);
 	}
@@ -101,7 +101,8 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 
 struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
-	return look_at(o, out, problem, ctx, report_waves);
+	struct teller teller = { problem, ctx };
+	return o->ntargets ? look_at(o, out, problem, ctx, report_waves) : live_waves(o, out, &teller);
 }
 
 // --- processes of this machine ---
@@ -155,7 +156,7 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 		err = NULL;
 	}
 	for (size_t i = 0; i < opened; i++) {
-		tell_target(&looks[i], &m->teller);
+		look_tell_target(&looks[i], &m->teller);
 		target_code_close(&looks[i].code);
 		target_close(looks[i].target);
 	}

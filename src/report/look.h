@@ -27,10 +27,28 @@ struct look {
 	FILE *out;
 };
 
+/** Tells what is odd about a target and its code. */
+void look_tell_target(struct look *l, const struct teller *t);
+
+/** The waves that a target has, or that were on a GPU. */
+struct waves_seen {
+	struct look *look;
+	struct str title, gfx; // gfx: of a GPU of this machine
+	struct str pci;        // empty: of a core
+	struct str why_not;    // its waves could not be read; empty
+	size_t n;
+	const struct wave *waves;
+	const bool *moved; // of each wave whether it is elsewhere than in the look before; NULL: there was one look
+};
+
 void report_waves(struct look *l);
+/** Those of several GPUs, as one text or document. */
+void report_waves_seen(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out);
 void report_queues(struct look *l);
 /** Of the processes of this machine. */
 void report_queues_of_all(struct look *looks, size_t n, const struct uh_look_options *o, FILE *out);
+/** Finds the GPUs of this machine and writes about their waves. */
+struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct teller *teller);
 
 /** An address that was asked for, and what was found there. */
 struct found_address {

@@ -1,0 +1,243 @@
+// The waves on the GPUs of this machine.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "gpu/process_target.h"
+#include "report/live.h"
+
+enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };
+
+/** One GPU. */
+struct gpu_waves {
+	const struct device *device;
+	struct look look;
+	struct target *process; // whose code the waves run, where it is clear which; else NULL
+	struct code_places places;
+	bool *moved;
+	struct str stopped; // why there were fewer looks than there should be
+};
+
+/** A wave in a look: its place, and what was there. */
+struct sighting {
+	uint64_t place, pc;
+};
+
+static struct sighting sighting_of(const struct wave *w)
+{
+	const struct wave_slot *s = &w->slot;
+	const unsigned parts[] = { s->xcc, s->se, s->sh, s->cu, s->simd, s->slot };
+	uint64_t place = 0;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		place = place << 8 | (parts[i] & 0xff);
+	return (struct sighting){ place, w->pc };
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct sighting *x = a, *y = b;
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/** Marks the waves that are not where they were before, or were not there. */
+static void mark_moved(const struct request *before, const struct wave *waves, size_t n, bool *moved)
+{
+	_cleanup_free_ struct sighting *seen = mem_alloc(before->n * sizeof(*seen) + 1);
+	for (size_t i = 0; i < before->n; i++)
+		seen[i] = sighting_of(&before->waves[i]);
+	qsort(seen, before->n, sizeof(*seen), by_place);
+	for (size_t i = 0; i < n; i++) {
+		struct sighting now = sighting_of(&waves[i]);
+		const struct sighting *then = bsearch(&now, seen, before->n, sizeof(*seen), by_place);
+		moved[i] |= !then || then->pc != now.pc;
+	}
+}
+
+static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
+{
+	const unsigned looks = g->look.options->looks ? g->look.options->looks : LOOKS;
+	struct request *r = arena_alloc(a, looks * sizeof(*r));
+	unsigned n = 0;
+	while (n < looks) {
+		if (n)
+			usleep(BETWEEN_LOOKS_MS * 1000);
+		r[n] = (struct request){ .kind = REQUEST_WAVES };
+		if (target_ask(g->look.target, &r[n]) != ANSWER_GIVEN)
+			break;
+		n++;
+	}
+	*ret = (struct waves_seen){ .look = &g->look, .gfx = g->device->gfx, .pci = g->device->pci };
+	ret->title = live_title(a, g->device);
+	if (n < looks)
+		g->stopped = live_why_not(a, g->look.target, r[n].answer);
+	if (!n) {
+		ret->why_not = g->stopped;
+		return;
+	}
+	ret->n = r[n - 1].n;
+	ret->waves = r[n - 1].waves;
+	g->moved = mem_alloc(ret->n + 1);
+	for (unsigned i = 0; i + 1 < n; i++)
+		mark_moved(&r[i], ret->waves, ret->n, g->moved);
+	ret->moved = n > 1 ? g->moved : NULL;
+}
+
+/** What is known of the machine's processes. */
+struct processes {
+	const struct live *live;
+	struct kfd kfd;
+	bool looked, placed; // at kfd; at the places of queues
+};
+
+/** The places of queues, which have VMIDs, are only looked at where there are several processes to tell apart. */
+static void look_at_kfd(struct processes *p, const struct know *k, bool places)
+{
+	if (!p->looked)
+		kfd_look(&p->kfd);
+	p->looked = true;
+	if (places && !p->placed)
+		kfd_look_at_places(&p->kfd, k, &p->live->devices);
+	p->placed |= places;
+}
+
+/** The processes that compute on a GPU; how many. */
+static size_t computing(const struct device *d, int64_t *ret, size_t most)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < d->nholders && n < most; i++) {
+		bool known = !d->holders[i].compute;
+		for (size_t k = 0; k < n; k++)
+			known |= ret[k] == d->holders[i].pid;
+		if (!known)
+			ret[n++] = d->holders[i].pid;
+	}
+	return n;
+}
+
+/** A bit for each VMID that a process's queues on a GPU have. */
+static uint32_t vmids_of(struct target *process, const struct device *d)
+{
+	struct request r = { .kind = REQUEST_QUEUES };
+	uint32_t vmids = 0;
+	target_ask(process, &r);
+	for (size_t i = 0; i < r.n; i++) {
+		const struct queue *q = &r.queues[i];
+		if (q->slot.known && q->agent && (int64_t)q->agent->gpu_id == d->gpu_id)
+			vmids |= 1u << (q->slot.vmid & 31);
+	}
+	return vmids;
+}
+
+/** Finds the process whose waves these are: by the VMIDs of its queues, or because no other one computes on the GPU. */
+static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmids, const struct teller *t, struct arena *a)
+{
+	int64_t pids[PROCESSES_MOST];
+	const size_t n = computing(g->device, pids, PROCESSES_MOST);
+	const struct str pci = g->device->pci;
+	if (n)
+		look_at_kfd(p, g->look.know, n > 1);
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_error_ struct uh_error *err =
+			target_process_of(g->look.know, &p->live->devices, &p->kfd, pids[i], &g->process);
+		if (err) {
+			look_tell(t, arena_printf(a, STR_FMT ": the code of process %lld cannot be read: %s", STR_ARG(pci),
+						  (long long)pids[i], uh_error_message(err)));
+			continue;
+		}
+		const bool owner = !(vmids & ~vmids_of(g->process, g->device));
+		if (!owner && n == 1)
+			look_tell(t, arena_printf(a,
+						  STR_FMT ": the waves are taken as those of process %lld, the only one that "
+							  "computes on it",
+						  STR_ARG(pci), (long long)pids[i]));
+		if (owner || n == 1)
+			return;
+		target_close(g->process);
+		g->process = NULL;
+	}
+	if (g->look.options->ncode)
+		look_tell(t, arena_printf(
+				     a, STR_FMT ": whose waves these are is not known, and so not where their code was loaded",
+				     STR_ARG(pci)));
+}
+
+/** The code of waves is that of their process. */
+static void open_code(struct gpu_waves *g, struct processes *p, const struct teller *t, const struct waves_seen *seen)
+{
+	const struct uh_look_options *o = g->look.options;
+	struct arena a = { 0 };
+	uint32_t vmids = 0;
+	for (size_t i = 0; i < seen->n; i++)
+		vmids |= 1u << (seen->waves[i].slot.vmid & 31);
+	if (seen->n)
+		find_process(g, p, vmids, t, &a);
+	arena_free(&a);
+	g->places = (struct code_places){ .n = o->ncode, .paths = o->code };
+	target_code_open(&g->look.code, g->process ? g->process : g->look.target, &g->places);
+}
+
+static void close_gpu(struct gpu_waves *g, const struct teller *t)
+{
+	look_tell_target(&g->look, t);
+	target_code_close(&g->look.code);
+	target_close(g->process);
+	target_close(g->look.target);
+	free(g->moved);
+}
+
+/** Why there are no waves, and what can still be seen. */
+static struct str with_rest(struct arena *a, const struct gpu_waves *g, struct str why_not)
+{
+	const struct gate gate = target_gate(g->look.target);
+	const bool rings = g->device->debugfs.n && !gate.asleep && !gate.off_bus && !gate.refused;
+	return rings ? arena_printf(a, STR_FMT "; unhang rings may still show what it was given to do", STR_ARG(why_not)) :
+		       why_not;
+}
+
+/** All GPUs are seen before any is written about. */
+static struct uh_error *write_waves(const struct know *k, const struct uh_look_options *o, FILE *out, const struct live *live,
+				    const struct teller *t)
+{
+	_cleanup_free_ struct gpu_waves *gpus = mem_alloc(live->n * sizeof(*gpus));
+	_cleanup_free_ struct waves_seen *seen = mem_alloc(live->n * sizeof(*seen));
+	struct arena a = { 0 };
+	struct processes processes = { .live = live };
+	struct uh_error *failed = NULL;
+	size_t answered = 0;
+	for (size_t i = 0; i < live->n; i++) {
+		struct gpu_waves *g = &gpus[i];
+		g->device = live->list[i];
+		live_progress(live, o, i);
+		g->look = (struct look){ .know = k, .options = o, .out = out, .target = target_device(k, g->device) };
+		see(g, &a, &seen[i]);
+		answered += !seen[i].why_not.n;
+		if (seen[i].why_not.n)
+			live_cannot(&failed, t, g->device->pci, "waves", with_rest(&a, g, seen[i].why_not));
+		else if (g->stopped.n)
+			look_tell(t, arena_printf(&a, STR_FMT ": there was no further look: " STR_FMT, STR_ARG(g->device->pci),
+						  STR_ARG(g->stopped)));
+		open_code(g, &processes, t, &seen[i]);
+	}
+	live_progress(live, o, live->n);
+	report_waves_seen(seen, live->n, o, out);
+	for (size_t i = 0; i < live->n; i++)
+		close_gpu(&gpus[i], t);
+	if (processes.looked)
+		kfd_free(&processes.kfd);
+	arena_free(&a);
+	return live_could(failed, t, answered);
+}
+
+struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct teller *teller)
+{
+	struct know *k = look_knowledge(teller);
+	struct live live = { 0 };
+	struct uh_error *err = live_find(k, o->gpu, false, &live);
+	if (!err) {
+		err = write_waves(k, o, out, &live, teller);
+		live_tell_root(&live, teller);
+	}
+	live_free(&live);
+	know_free(k);
+	return err;
+}

@@ -1,0 +1,218 @@
+#include "report/register_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+enum { NEAR_SHOWN = 6, NAME_MOST = 64 };
+
+bool register_acts(const struct reg *r)
+{
+	static const char *const patterns[] = {
+		"*_SEM",       "*SEMAPHORE*", "*MUTEX*",   // a read takes it (gmc_v9_0.c, gmc_v10_0.c)
+		"*UCODE_DATA", "*RAM_DATA",   "*IND_DATA", // a read moves the index on
+		"*FIFO_DATA",  "*_RD_DATA",
+	};
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+		if (str_like(str_z(patterns[i]), r->name))
+			return true;
+	return false;
+}
+
+// --- parts ---
+
+static void add_table(struct part_tables *p, struct named_block block, const struct register_table *t)
+{
+	__typeof__(*p->data) row = { block, t };
+	vec_push(p, row);
+}
+
+/** A table by its name, or the relative of one that there is not: mmhub_3_0_4. */
+static const struct register_table *table_named(struct str name)
+{
+	for (size_t i = 0; i < register_tables(); i++)
+		if (str_like(register_table_name(register_table_at(i)), name))
+			return register_table_at(i);
+	struct str ip = str_split(&name, '_');
+	int64_t version[3] = { 0 };
+	for (int i = 0; i < 3 && (name.n || !i); i++) {
+		struct str part = str_split(&name, '_');
+		if (!str_number(part, &version[i]) || version[i] < 0 || version[i] > UINT8_MAX)
+			return NULL;
+	}
+	return name.n ? NULL : register_table_for(ip, (unsigned)version[0], (unsigned)version[1], (unsigned)version[2], NULL);
+}
+
+struct uh_error *part_tables_of(const struct know *k, struct str part, struct part_tables *ret)
+{
+	unsigned gc[3];
+	const struct register_table *t = table_named(part);
+	if (!t && part.n && gc_of_gfx(k, part, gc))
+		t = register_table_for(S("gc"), gc[0], gc[1], gc[2], NULL);
+	if (!t)
+		return uh_error_new("there are no registers of '" STR_FMT "'; it is a GPU such as gfx1100, or a table such as "
+				    "mmhub_3_0_0",
+				    STR_ARG(part));
+	add_table(ret, (struct named_block){ register_table_ip(t), register_table_ip(t), 0 }, t);
+	return NULL;
+}
+
+/** Its name says which of several it is: mmhub1. */
+static struct named_block block_of(struct arena *a, const struct device *d, const struct ip *ip)
+{
+	size_t same = 0;
+	for (size_t i = 0; i < d->nips; i++)
+		same += str_eq(d->ips[i].name, ip->name);
+	struct str name = same > 1 ? arena_printf(a, STR_FMT "%u", STR_ARG(ip->name), ip->instance) : ip->name;
+	return (struct named_block){ name, ip->name, ip->instance };
+}
+
+void part_tables_of_device(struct arena *a, const struct device *d, struct part_tables *ret)
+{
+	for (size_t i = 0; i < d->nips; i++) {
+		const struct ip *ip = &d->ips[i];
+		const struct register_table *t =
+			register_table_for(ip->name, ip->version[0], ip->version[1], ip->version[2], NULL);
+		// Copy engines whose registers stand in GC's table are found there.
+		if (t && (str_is(ip->name, "gc") || !str_is(register_table_ip(t), "gc")))
+			add_table(ret, block_of(a, d, ip), t);
+	}
+}
+
+// --- by name ---
+
+/** Takes `gc.` off a name; else the block is any. */
+static struct str split_block(struct str *name)
+{
+	return name->n && memchr(name->p, '.', name->n) ? str_split(name, '.') : S("*");
+}
+
+/** Adds those of a table that are like @name, and whose names are like @own. */
+static void add_like(struct named_block block, const struct register_table *t, struct str name, struct str own,
+		     struct named_registers *to)
+{
+	struct reg r;
+	bool pattern = str_is_pattern(name);
+	for (size_t i = 0; i < (pattern ? registers_count(t) : 1); i++) {
+		if (pattern)
+			r = register_at(t, i);
+		else if (!register_find(t, name, &r))
+			return;
+		if (str_like(own, r.name) && (!pattern || str_like(name, r.name)))
+			vec_push(to, ((struct named_register){ .block = block, .reg = r }));
+	}
+}
+
+size_t part_registers(const struct part_tables *p, struct str name, struct named_registers *to)
+{
+	const size_t before = to->len;
+	const struct str block = split_block(&name);
+	char own[NAME_MOST];
+	// From gfx10 on the copy engines' registers stand in GC's table.
+	snprintf(own, sizeof(own), STR_FMT "_*", STR_ARG(block));
+	const bool in_gc = str_starts(block, S("sdma"));
+	for (size_t i = 0; i < p->len; i++)
+		if (str_like(block, p->data[i].block.name) || str_like(block, p->data[i].block.ip))
+			add_like(p->data[i].block, p->data[i].table, name, S("*"), to);
+		else if (in_gc && str_is(p->data[i].block.ip, "gc"))
+			add_like(p->data[i].block, p->data[i].table, name, str_z(own), to);
+	return to->len - before;
+}
+
+size_t named_device_registers(struct arena *a, const struct device *d, struct str name, struct named_registers *to)
+{
+	size_t n = device_registers(d, name, NULL, 0);
+	_cleanup_free_ struct device_register *found = mem_alloc(n * sizeof(*found) + 1);
+	n = device_registers(d, name, found, n);
+	for (size_t i = 0; i < n; i++) {
+		const struct named_register r = { block_of(a, d, found[i].ip), found[i].reg, true, found[i].address };
+		vec_push(to, r);
+	}
+	return n;
+}
+
+// --- near names ---
+
+struct near {
+	unsigned distance;
+	struct str name;
+};
+
+/** How many characters differ; a name that has the other in it is near. */
+static unsigned distance(struct str a, struct str b)
+{
+	unsigned row[NAME_MOST + 1];
+	if (a.n > NAME_MOST || b.n > NAME_MOST)
+		return UINT32_MAX;
+	for (unsigned i = 0; i <= a.n; i++)
+		row[i] = i;
+	for (unsigned k = 1; k <= b.n; k++) {
+		unsigned corner = row[0];
+		row[0] = k;
+		for (unsigned i = 1; i <= a.n; i++) {
+			unsigned change = corner + (a.p[i - 1] != b.p[k - 1]);
+			unsigned skip = 1 + (row[i] < row[i - 1] ? row[i] : row[i - 1]);
+			corner = row[i];
+			row[i] = change < skip ? change : skip;
+		}
+	}
+	return row[a.n];
+}
+
+static int by_distance(const void *a, const void *b)
+{
+	const struct near *x = a, *y = b;
+	return x->distance != y->distance ? x->distance < y->distance ? -1 : 1 : str_cmp(x->name, y->name);
+}
+
+/** The tables of a block that @all has nothing of, because the version of a part's is not known. */
+static struct str tables_of(struct arena *a, const struct named_registers *all, struct str block)
+{
+	struct text out = { 0 };
+	for (size_t i = 0; i < all->len; i++)
+		if (str_like(block, all->data[i].block.name) || str_like(block, all->data[i].block.ip))
+			return (struct str){ 0 };
+	for (size_t i = 0; i < register_tables(); i++) {
+		const struct register_table *t = register_table_at(i);
+		if (str_like(block, register_table_ip(t)))
+			text_printf(&out, "%s" STR_FMT, out.n ? ", " : "; its version is not known here: name one of ",
+				    STR_ARG(register_table_name(t)));
+	}
+	struct str s = arena_str(a, text_str(&out));
+	text_free(&out);
+	return s;
+}
+
+struct str near_names(struct arena *a, const struct named_registers *all, struct str name)
+{
+	char upper[NAME_MOST + 1];
+	struct str tables = tables_of(a, all, split_block(&name));
+	if (tables.n)
+		return tables;
+	str_copy(upper, sizeof(upper), name);
+	for (char *c = upper; *c; c++)
+		*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 32) : *c;
+	struct str asked = str_z(upper);
+	VEC(struct near) found = { 0 };
+	for (size_t i = 0; i < all->len; i++) {
+		struct near n = { distance(asked, all->data[i].reg.name), all->data[i].reg.name };
+		bool inside = asked.n > 2 && str_find(n.name, asked) >= 0;
+		if (inside)
+			n.distance = 1;
+		if (n.distance <= 2 + asked.n / 5)
+			vec_push(&found, n);
+	}
+	if (found.len)
+		qsort(found.data, found.len, sizeof(*found.data), by_distance);
+	struct text out = { 0 };
+	size_t shown = 0;
+	for (size_t i = 0; i < found.len && shown < NEAR_SHOWN; i++)
+		if (!i || !str_eq(found.data[i].name, found.data[i - 1].name))
+			text_printf(&out, "%s" STR_FMT, shown++ ? ", " : "; near it: ", STR_ARG(found.data[i].name));
+	struct str s = arena_str(a, text_str(&out));
+	text_free(&out);
+	vec_free(&found);
+	return s;
+}

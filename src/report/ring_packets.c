@@ -1,0 +1,150 @@
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "report/rings.h"
+
+enum {
+	ROWS_MOST = 4096,   // of a ring, with --all
+	BEFORE_FACTOR = 16, // packets looked back at for each that is shown: runs of NOPs are shown as one
+	IB_WORDS_MOST = 4096,
+	DEPTH_MOST = 2,
+};
+
+static const char *const state_names[] = {
+	[RING_IDLE] = "idle",        [RING_WORKING] = "working", [RING_WAITING] = "waiting",
+	[RING_STILL] = "not moving", [RING_UNSEEN] = "unseen",
+};
+
+const char *ring_state_name(enum ring_state s) { return state_names[s]; }
+
+void ring_look(struct ring_view *v, const struct ring *now, const struct ring *before)
+{
+	const uint32_t n = now->n ? (uint32_t)now->n : 1;
+	*v = (struct ring_view){ .ring = now, .here = SIZE_MAX };
+	v->rptr = now->rptr % n;
+	v->wptr = now->wptr % n;
+	v->driver_wptr = now->driver_wptr % n;
+	v->pending = (v->wptr + n - v->rptr) % n;
+	bool moved = before && (before->rptr != now->rptr || before->wptr != now->wptr);
+	if (moved)
+		v->state = RING_WORKING;
+	else if (v->pending)
+		v->state = before ? RING_STILL : RING_WAITING;
+	else
+		v->state = v->driver_wptr == v->wptr ? RING_IDLE : RING_UNSEEN;
+}
+
+// --- packets ---
+
+/** Words that are decoded: a ring that begins half its size before rptr, or an IB. */
+struct span {
+	const uint32_t *words;
+	size_t n;
+	size_t first;     // word of the ring that words[0] is
+	size_t ring;      // words in the ring; 0: an IB
+	uint64_t address; // of an IB
+	unsigned depth;
+};
+
+struct rows {
+	struct ring_packet *data;
+	size_t len, cap;
+};
+
+static bool same_packet(const struct ring_packet *a, const struct ring_packet *b)
+{
+	return a->packet->words == b->packet->words && !memcmp(a->raw, b->raw, a->packet->words * sizeof(*a->raw));
+}
+
+/** Decodes the packets from @from to @to, at most @most; the same ones in a row become one. */
+static void decode(struct ring_reading *r, enum packet_language l, const struct span *s, size_t from, size_t to, size_t most,
+		   struct rows *ret)
+{
+	struct packet p;
+	for (size_t at = from; at < to && packet_decode(r->know, &r->arena, l, r->gfx, s->words, s->n, at, &p); at += p.words) {
+		struct ring_packet row = { .packet = &p, .raw = s->words + at, .repeat = 1, .depth = s->depth };
+		row.at = s->ring ? (s->first + at) % s->ring : at;
+		row.address = s->ring ? 0 : s->address + at * 4;
+		if (ret->len && same_packet(&ret->data[ret->len - 1], &row)) {
+			ret->data[ret->len - 1].repeat++;
+			continue;
+		}
+		if (ret->len == most)
+			return;
+		const size_t size = offsetof(struct packet, fields) + p.nfields * sizeof(p.fields[0]);
+		struct packet *kept = arena_alloc(&r->arena, size);
+		memcpy(kept, &p, size);
+		row.packet = kept;
+		vec_push(ret, row);
+	}
+}
+
+static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows);
+
+static void add_ib(struct ring_reading *r, struct ring_view *v, const struct ring_packet *by, const uint32_t *words, size_t n)
+{
+	struct rows rows = { 0 };
+	struct span s = { .words = words, .n = n, .address = by->packet->ib_address, .depth = by->depth + 1 };
+	decode(r, by->packet->language, &s, 0, n, r->all ? ROWS_MOST : r->packets, &rows);
+	add_rows(r, v, &rows);
+	vec_free(&rows);
+}
+
+/** Adds packets to the view, each followed by what it runs: all IBs are asked for at once. */
+static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows)
+{
+	_cleanup_free_ struct request *requests = mem_alloc(rows->len * sizeof(*requests) + 1);
+	_cleanup_free_ size_t *of = mem_alloc(rows->len * sizeof(*of) + 1);
+	size_t n = 0;
+	for (size_t i = 0; i < rows->len; i++) {
+		const struct packet *p = rows->data[i].packet;
+		uint64_t words = p->ib_words < IB_WORDS_MOST ? p->ib_words : IB_WORDS_MOST;
+		if (!p->ib_address || !words || rows->data[i].depth == DEPTH_MOST)
+			continue;
+		of[n] = i;
+		requests[n++] = (struct request){ .kind = REQUEST_MEMORY,
+						  .address = p->ib_address,
+						  .size = words * 4,
+						  .to = arena_alloc(&r->arena, words * 4) };
+	}
+	if (n)
+		r->target->ask(r->target, requests, n);
+	for (size_t i = 0, k = 0; i < rows->len && v->packets.len < ROWS_MOST; i++) {
+		const bool runs = k < n && of[k] == i;
+		struct ring_packet row = rows->data[i];
+		row.ib_read = runs && requests[k].answer == ANSWER_GIVEN;
+		vec_push(&v->packets, row);
+		if (row.ib_read)
+			add_ib(r, v, &row, requests[k].to, requests[k].size / 4);
+		k += runs;
+	}
+}
+
+void ring_read_packets(struct ring_reading *r, struct ring_view *v)
+{
+	const size_t n = v->ring->n, back = n / 2;
+	struct rows before = { 0 }, behind = { 0 };
+	v->language = packet_language_of(r->know, v->ring->name);
+	if (v->language == PACKETS_UNKNOWN || !n)
+		return;
+	// A copy that begins half a ring before rptr: then no packet wraps.
+	uint32_t *words = arena_alloc(&r->arena, n * sizeof(*words));
+	const size_t first = (v->rptr + n - back) % n;
+	memcpy(words, v->ring->words + first, (n - first) * sizeof(*words));
+	memcpy(words + n - first, v->ring->words, first * sizeof(*words));
+	struct span s = { .words = words, .n = n, .first = first, .ring = n };
+	const size_t most = r->all ? ROWS_MOST : r->packets;
+	size_t earlier = packets_before(r->know, v->language, r->gfx, words, n, back, most * BEFORE_FACTOR);
+	decode(r, v->language, &s, back - earlier, back, SIZE_MAX, &before);
+	const size_t skipped = before.len > most ? before.len - most : 0;
+	struct rows shown = { before.data + skipped, before.len - skipped, 0 };
+	add_rows(r, v, &shown);
+	if (v->pending) {
+		v->here = v->packets.len;
+		size_t end = v->pending < n - back ? back + v->pending : n;
+		decode(r, v->language, &s, back, end, most, &behind);
+		add_rows(r, v, &behind);
+	}
+	vec_free(&before);
+	vec_free(&behind);
+}

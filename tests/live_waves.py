@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""`unhang waves` of emulated GPUs: every wave that a scenario puts on a GPU, at its place and in its state."""
+import collections
+import sys
+
+import emulated
+import tap
+
+SCENARIO = """scenario waves
+    title  Waves that a test has set
+
+gpu 0000:03:00.0
+    part  gfx1100
+    shaders ses 3 shs 1 cus 2
+    wave  xcc 0 se 1 sh 0 cu 0 simd 1 slot 3 pc 0x7f0000001040 exec 0xff vmid 8
+    wave  6 pc cycle 0.013 0x7f0000002000 0x7f0000002008 0x7f0000002010 0x7f0000002018 vmid 9
+    wave  se 2 pc 0x7f0000001100 barrier
+    wave  se 2 pc 0x7f0000001200 halted
+    wave  se 2 pc 0x7f0000001300 trapped
+    wave  se 2 pc 0x7f0000001400 idle
+
+gpu 0000:43:00.0
+    part  gfx1100
+    state suspended
+
+gpu 0000:83:00.0
+    part  gfx942
+    shaders xccs 6 ses 1 cus 1
+    wave  4 xcc 5 pc 0x7f0000003000
+"""
+
+
+def test_states(t, unhang, scenario):
+    run = emulated.inside(unhang, scenario, "waves", "--json", "--gpu", "0000:03:00.0", "--sample", "4")
+    document = emulated.document(t, run, "waves", "an emulated GPU as JSON")
+    waves = document.get("waves", [])
+    t.same(len(waves), 11, "each wave")
+    states = {w["pc"]: w["state"] for w in waves if w["moved"] is False}
+    t.same(states, {"0x7f0000001040": "running", "0x7f0000001100": "barrier", "0x7f0000001200": "halted", "0x7f0000001300": "trapped",
+                    "0x7f0000001400": "idle"}, "their states")
+    t.same(sum(bool(w["moved"]) for w in waves), 6, "those that move")
+    first = next((w for w in waves if w["pc"] == "0x7f0000001040"), None)
+    if t.ok(first, "the wave of a place"):
+        place = {k: first["slot"][k] for k in ("sh", "cu", "simd", "slot", "vmid")} | {"xcc": first["xcc"], "se": first["se"]}
+        t.same(place, {"sh": 0, "cu": 0, "simd": 1, "slot": 3, "vmid": 8, "xcc": 0, "se": 1}, "its place")
+        t.same((first["exec"], first["lanes"], first["queue"], first["gpu"]), ("0xff", 32, None, "0000:03:00.0"), "its lanes and GPU")
+    run = emulated.inside(unhang, scenario, "waves", "--json", "--gpu", "0000:03:00.0", "--sample", "1", "--registers")
+    document = emulated.document(t, run, "waves", "registers as JSON")
+    t.same({w["moved"] for w in document.get("waves", [])}, {None}, "one look: whether they move is not known")
+    run = emulated.inside(unhang, scenario, "waves", "--gpu", "0000:03:00.0")
+    text = run.stdout.decode()
+    t.ok(run.returncode == 0 and "11 waves" in text and "barrier" in text, "text", text + run.stderr.decode())
+    emulated.only_reads(t, unhang, scenario, ["waves", "--gpu", "0000:03:00.0"], "it only reads")
+
+
+def test_gpus(t, unhang, scenario):
+    run = emulated.inside(unhang, scenario, "waves", "--json")
+    document = emulated.document(t, run, "waves", "all GPUs as JSON")
+    t.same({g["pci"]: (g["waves"], g["why_not"] is None) for g in document.get("gpus", [])},
+           {"0000:03:00.0": (11, True), "0000:43:00.0": (0, False), "0000:83:00.0": (4, True)}, "each GPU, and the one that sleeps")
+    t.ok(b"0000:43:00.0" in run.stderr, "why not is said", run.stderr)
+    t.same(collections.Counter((w["gpu"], w["xcc"]) for w in document.get("waves", []) if w["gpu"] == "0000:83:00.0"), {("0000:83:00.0", 5): 4},
+           "the XCC")
+    t.same([w["id"] for w in document.get("waves", [])], list(range(1, 16)), "each has a number of its own")
+    run = emulated.inside(unhang, scenario, "waves", "--gpu", "0000:43:00.0")
+    t.ok(run.returncode == tap.CANNOT and run.stderr.count(b"\n") == 1 and not run.stdout, "a GPU that sleeps: status 2 and one line", run.stderr)
+    run = emulated.inside(unhang, scenario, "waves", "--gpu", "0000:99:00.0")
+    t.ok(run.returncode == tap.CANNOT and b"0000:83:00.0" in run.stderr, "a GPU that there is not: those that there are", run.stderr)
+
+
+CODE_SCENARIO = """scenario code
+    title  Waves of one of two processes
+
+gpu 0000:03:00.0
+    part  gfx90a
+    shaders ses 1 shs 1 cus 1
+    wave  3 pc 0x7f0000101710 vmid 9
+
+process other
+    queue 1 gpu 0000:03:00.0 ring 0x7f0000000000 size 4096 rptr 3 wptr 4 place 1.0.1 vmid 8
+
+process train
+    queue 2 gpu 0000:03:00.0 ring 0x7f0000000000 size 4096 rptr 3 wptr 4 place 1.0.2 vmid 9
+    code 0x7f0000100000 sample-kernel.co
+"""
+
+
+def test_code(t, unhang):
+    """Waves belong to the process whose queue has their VMID; its code says which kernel they run."""
+    unhang.write("sample-kernel.co", (tap.HERE / ".." / "docs" / "sample-kernel.co").read_bytes())
+    scenario = unhang.write("code.scenario", CODE_SCENARIO)
+    document = emulated.document(t, emulated.inside(unhang, scenario, "waves", "--json"), "waves", "waves of a process as JSON")
+    got = {((w["kernel_name"] or "").partition("(")[0], w["offset"]) for w in document.get("waves", [])}
+    t.same(got, {("gather_rows", "0x10")}, "the kernel that they run")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    emulated.refuses(t, unhang, ["waves", "--sample", "0"], ["--sample"], "no look")
+    if not emulated.possible(unhang):
+        t.skip("waves of emulated GPUs", "no GPU can be emulated here")
+        t.end()
+    scenario = unhang.write("waves.scenario", SCENARIO)
+    test_states(t, unhang, scenario)
+    test_gpus(t, unhang, scenario)
+    test_code(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""`unhang regs`: what values mean and which registers there are, held against the tables' text, which is read here once more; the
+registers of a device core and of emulated GPUs."""
+import random
+import re
+import sys
+
+import emulated
+import tap
+
+TABLES = tap.HERE / ".." / "knowledge" / "registers"
+TABLES_TRIED = ("gc_9_0", "gc_9_4_1", "gc_9_4_3", "gc_10_3_0", "gc_11_0_0", "gc_12_0_0", "mmhub_3_0_0", "sdma0_4_0", "osssys_6_0_0", "mp_13_0_0")
+REGISTERS_TRIED = 40
+
+
+class Register:
+    def __init__(self, place, fields):
+        self.base, self.offset = place
+        self.fields = fields
+
+    def named_bits(self):
+        mask = 0
+        for low, bits in self.fields.values():
+            mask |= ((1 << bits) - 1) << low
+        return mask
+
+
+def table(name):
+    """name -> Register, from the text of a table."""
+    found = {}
+    for line in (TABLES / f"{name}.regs").read_text().splitlines():
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if words[0] == "like":
+            found = dict(table(words[1]))
+            continue
+        base, offset = words[1].split(":")
+        place = (None if base == "ix" else int(base), int(offset, 16))
+        if len(words) > 2 and words[2].startswith("="):
+            found[words[0]] = Register(place, found[words[2][1:]].fields)
+            continue
+        fields = {}
+        for word in words[2:]:
+            field, bits = word.split("@")
+            low, _, count = bits.partition(":")
+            fields[field] = (int(low), int(count or 1))
+        if not fields and words[0] in found:
+            fields = found[words[0]].fields  # what is not said here is as in the table before
+        found[words[0]] = Register(place, fields)
+    return found
+
+
+def test_decode(t, unhang):
+    """Every field of random values of random registers, and the values put together again from their fields."""
+    chance = random.Random(5)
+    for name in TABLES_TRIED:
+        registers = table(name)
+        tried = chance.sample(sorted(registers), min(REGISTERS_TRIED, len(registers)))
+        values = {r: chance.getrandbits(32) for r in tried}
+        run = unhang.run("regs", "--json", "--decode", name, *(f"{r}=0x{v:x}" for r, v in values.items()))
+        document = emulated.document(t, run, "regs", f"{name}: values as JSON")
+        wrong = []
+        for got in document.get("registers", []):
+            r, value = registers[got["name"]], values[got["name"]]
+            wanted = {f: value >> low & ((1 << bits) - 1) for f, (low, bits) in r.fields.items()}
+            if {f["name"]: f["value"] for f in got["fields"]} != wanted or int(got["value"], 16) != value:
+                wrong.append(f"{got['name']}=0x{value:x}: {got['fields']}")
+            if (None if got["kind"] == "index" else got["base"], got["offset"]) != (r.base, r.offset):
+                wrong.append(f"{got['name']}: {got['kind']} {got['base']} {got['offset']}")
+        t.no_complaints(wrong, f"{name}: each field")
+        t.same(len(document.get("registers", [])), len(tried), f"{name}: each register")
+        whole = {r: v for r, v in values.items() if registers[r].fields and registers[r].named_bits() & v}
+        parts = [f"{r.lower()}.{f}={v >> low & ((1 << bits) - 1)}" for r, v in whole.items() for f, (low, bits) in registers[r].fields.items()]
+        run = unhang.run("regs", "--json", "--decode", name, *parts)
+        document = emulated.document(t, run, "regs", f"{name}: values from fields as JSON")
+        got = {r["name"]: int(r["value"], 16) for r in document.get("registers", [])}
+        t.same(got, {r: v & registers[r].named_bits() for r, v in whole.items()}, f"{name}: values put together from fields")
+
+
+def test_text(t, unhang):
+    text = unhang.run("regs", "--decode", "gfx1100", "GRBM_STATUS=0xa0003028").stdout.decode()
+    t.ok(re.search(r"^gc\.GRBM_STATUS +0xa0003028 .*\bDB_CLEAN=1 CB_CLEAN=1 CP_BUSY=1 GUI_ACTIVE=1$", text, re.M), "a value with the fields that are set", text)
+    t.ok("CB_BUSY" not in text, "and no others", text)
+    text = unhang.run("regs", "--all", "--decode", "gfx1100", "grbm_status=0xa0003028").stdout.decode()
+    t.ok("CB_BUSY=0" in text and text.index("GUI_ACTIVE=1") < text.index("CB_BUSY=0"), "--all: those that are zero behind them", text)
+    t.ok(max(map(len, text.splitlines())) <= 100, "wrapped to 100 columns", text)
+    run = unhang.run("regs", "--decode", "gfx1100", "sdma0.SDMA0_STATUS_REG=1")
+    t.ok(b"IDLE=1" in run.stdout, "from gfx10 on sdma0 is in the table of gc", run.stdout + run.stderr)
+    run = unhang.run("regs", "--decode", "gfx1100", "GRBM_STATUS3=3")
+    t.ok(b"(no name: 0x3)" in run.stdout, "bits that have no name", run.stdout + run.stderr)
+
+
+def test_list(t, unhang):
+    registers = table("gc_11_0_0")
+    document = emulated.document(t, unhang.run("regs", "--json", "--list", "gfx1100"), "regs", "a list as JSON")
+    t.same({r["name"]: r["offset"] for r in document.get("registers", [])}, {n: r.offset for n, r in registers.items()}, "every register of a part")
+    run = unhang.run("regs", "--list", "gfx1100", "grbm_status_se?", "gc.CP_STAT")
+    lines = run.stdout.decode().splitlines()[1:]
+    wanted = sorted(n for n in registers if re.fullmatch("GRBM_STATUS_SE.", n)) + ["CP_STAT"]
+    t.same([line.split()[0] for line in lines], [f"gc.{n}" for n in wanted], "patterns and names")
+    t.same([int(line.split()[4], 16) for line in lines], [registers[n].offset * 4 for n in wanted], "with their offsets in bytes")
+    run = unhang.run("regs", "--all", "--list", "gfx1100", "GRBM_STATUS")
+    t.ok(b"GUI_ACTIVE[31:31]" in run.stdout, "--all: with their fields", run.stdout)
+    run = unhang.run("regs", "--json", "--list", "mmhub_3_0_9", "MMVM_L2_CNTL")
+    document = emulated.document(t, run, "regs", "a version that has no table")
+    t.same([r["table"] for r in document.get("registers", [])], ["mmhub_3_0_0"], "has that of a relative")
+
+
+def test_errors(t, unhang):
+    for arguments, words, name in (
+            (["regs"], ["which register"], "no register"),
+            (["regs", "--decode", "gfx1100"], ["which value"], "no value"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATUS"], ["NAME=VALUE"], "a name without a value"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATUS=x"], ["NAME=VALUE"], "a value that is no number"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATUS=-1"], ["NAME=VALUE"], "a value below zero"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATUS=0x100000000"], ["32 bits"], "a value of more than 32 bits"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATUS.CP_BUSY=2"], ["CP_BUSY"], "more than a field holds"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATUS.CP_BSY=1"], ["no field 'CP_BSY'"], "a field that there is not"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATUS.=1"], ["no register"], "a field without a name"),
+            (["regs", "--decode", "gfx1100", "GRBM_STATSU=1"], ["GRBM_STATSU", "near it: GRBM_STATUS"], "near names of one that there is not"),
+            (["regs", "--decode", "gfx1100", "=1"], ["no register"], "an empty name"),
+            (["regs", "--decode", "gfx1100", "mmhub.MMVM_L2_CNTL=1"], ["mmhub_3_0_0"], "the tables of a block whose version is not known"),
+            (["regs", "--decode", "gfx123456", "GRBM_STATUS=1"], ["gfx123456"], "a part that there is not"),
+            (["regs", "--decode", "", "GRBM_STATUS=1"], ["no registers"], "a part without a name"),
+            (["regs", "--list", "gfx1100", "NOTHING_LIKE_THIS*"], ["NOTHING_LIKE_THIS"], "a pattern that nothing is like"),
+            (["regs", "--list", "gfx1100", "--decode", "gfx1100", "GRBM_STATUS=1"], ["do not go together"], "two ways at once"),
+            (["regs", "--bank", "1,2", "GRBM_STATUS"], ["--bank"], "a bank of two numbers"),
+            (["regs", "--bank", "1,2,3,4", "GRBM_STATUS"], ["--bank"], "a bank of four"),
+            (["regs", "--bank", "1,y,3", "GRBM_STATUS"], ["--bank"], "a bank that is no number"),
+            (["regs", "--srbm", "1,2", "GRBM_STATUS"], ["--srbm"], "a queue of two numbers"),
+            (["regs", "--xcc", "-1", "GRBM_STATUS"], ["--xcc"], "an XCC below zero"),
+            (["regs", "--target", "/nonexistent", "GRBM_STATUS"], ["/nonexistent"], "a device core that there is not"),
+            (["regs", "--target", "/etc/passwd", "GRBM_STATUS"], ["/etc/passwd"], "a file that is no device core"),
+    ):
+        emulated.refuses(t, unhang, arguments, words, name)
+    if tap.pathlib.Path("/sys/module/amdgpu").exists():
+        t.skip("no GPU: status 2 and one line", "there is one")
+    else:
+        emulated.refuses(t, unhang, ["regs", "GRBM_STATUS"], ["no AMD GPU"], "no GPU: status 2 and one line")
+
+
+DUMP = """**** AMDGPU Device Coredump ****
+version: 1
+kernel: 6.12.57
+module: amdgpu
+time: 1000.000000000
+
+SOC Information
+SOC Device id: 29772
+SOC PCI Revision id: 200
+
+HW IP Version Information
+HWIP: GC[1][0]: v11.0.0.0.0
+HWIP: SDMA0[3][0]: v6.0.0.0.0
+HWIP: VCN[8][0]: v4.0.0.0.0
+
+IP Dump
+IP: gfx_v11_0
+regGRBM_STATUS                                     \t 0xa0003028
+regCP_STAT                                         \t 0x00008000
+
+Compute Queues
+mec 0, pipe 1, queue 2
+regCP_HQD_ACTIVE                                   \t 0x00000001
+regCP_HQD_PQ_RPTR                                  \t 0x00000040
+"""
+
+
+def test_device_core(t, unhang):
+    path = unhang.write("devcoredump.txt", DUMP)
+    document = emulated.document(t, unhang.run("regs", "--json", "--target", path, "GRBM_STATUS", "CP_ME_CNTL"), "regs", "a device core as JSON")
+    got = {r["name"]: (r["state"], r["value"]) for r in document.get("registers", [])}
+    t.same(got, {"GRBM_STATUS": ("read", "0xa0003028"), "CP_ME_CNTL": ("absent", None)}, "what is in it, and what is not")
+    t.same(document.get("gfx"), "gfx1100", "the GPU")
+    document = emulated.document(t, unhang.run("regs", "--json", "--target", path, "gc.*"), "regs", "a pattern as JSON")
+    t.same(sorted(r["name"] for r in document.get("registers", [])), ["CP_STAT", "GRBM_STATUS"], "a pattern: only what is in it")
+    run = unhang.run("regs", "--json", "--target", path, "--srbm", "1,1,2", "CP_HQD_*")
+    t.ok(run.returncode in (0, tap.CANNOT), "a queue's registers", run.stderr)
+    run = unhang.run("regs", "--target", path, "CP_ME_CNTL")
+    t.ok(run.returncode == tap.CANNOT and b"absent: it is not in the device core" in run.stdout, "none read: status 2", run.stdout + run.stderr)
+    run = unhang.run("regs", "--target", path, "GRBM_STATUS", "GRBM_STATSU")
+    t.ok(run.returncode == 0 and b"near it: GRBM_STATUS" in run.stderr and b"0xa0003028" in run.stdout, "an unknown one beside a known one", run.stderr)
+
+
+SCENARIO = """scenario registers
+    title  Registers that a test has set
+
+gpu 0000:03:00.0
+    part gfx1100
+    register GRBM_STATUS = 0xa0003028
+    register se 1 sh 0 SPI_CSQ_WF_ACTIVE_STATUS = 0x7
+    register SDMA0_STATUS_REG = 0x46dee557
+
+gpu 0000:43:00.0
+    part gfx1100
+    state suspended
+"""
+
+
+def test_emulated(t, unhang):
+    if not emulated.possible(unhang):
+        t.skip("registers of an emulated GPU", "no GPU can be emulated here")
+        return
+    scenario = unhang.write("registers.scenario", SCENARIO)
+    awake = ("--gpu", "0000:03:00.0")
+    run = emulated.inside(unhang, scenario, "regs", "--json", *awake, "GRBM_STATUS", "sdma0.SDMA0_STATUS_REG")
+    document = emulated.document(t, run, "regs", "an emulated GPU as JSON")
+    t.same([r["value"] for r in document.get("registers", [])], ["0xa0003028", "0x46dee557"], "values that the scenario says")
+    t.same(document.get("target"), "0000:03:00.0", "the GPU")
+    run = emulated.inside(unhang, scenario, "regs", "--json", *awake, "--bank", "1,0,x", "SPI_CSQ_WF_ACTIVE_STATUS")
+    document = emulated.document(t, run, "regs", "a bank as JSON")
+    t.same([r["value"] for r in document.get("registers", [])], ["0x7"], "the copy of a shader engine")
+    run = emulated.inside(unhang, scenario, "regs", "GRBM_STATUS")
+    t.ok(run.returncode == tap.CANNOT and b"0000:43:00.0" in run.stderr, "several GPUs: which one?", run.stderr)
+    run = emulated.inside(unhang, scenario, "regs", "--gpu", "0000:43:00.0", "CP_ME_CNTL")
+    t.ok(run.returncode == tap.CANNOT and b"refused:" in run.stdout, "a GPU that sleeps is not touched", run.stdout + run.stderr)
+    run = emulated.inside(unhang, scenario, "regs", *awake, "GRBM_STATSU")
+    t.ok(run.returncode == tap.CANNOT and b"near it: GRBM_STATUS" in run.stderr, "near names", run.stderr)
+    run = emulated.inside(unhang, scenario, "regs", *awake, "GCVM_INVALIDATE_ENG17_SEM")
+    t.ok(run.returncode == tap.CANNOT and b"refused: reading it acts" in run.stdout, "a semaphore, which a read would take", run.stdout + run.stderr)
+    run = emulated.inside(unhang, scenario, "regs", *awake, "gc.*")
+    t.ok(run.returncode == tap.CANNOT and b"--all" in run.stderr, "thousands of registers are only read where all are wanted", run.stderr)
+    run = emulated.inside(unhang, scenario, "regs", *awake, "SQ_WAVE_STATUS")
+    t.ok(run.returncode == tap.CANNOT and b"through another register" in run.stderr, "a register behind an index", run.stderr)
+    run = emulated.inside(unhang, scenario, "regs", "--json", *awake, "--xcc", "0", "gc.GRBM_STATUS", "mmhub.MMVM_L2_STATUS")
+    document = emulated.document(t, run, "regs", "blocks as JSON")
+    t.same([(r["block"], r["state"]) for r in document.get("registers", [])], [("gc", "read"), ("mmhub", "read")], "blocks")
+    emulated.only_reads(t, unhang, scenario, ["regs", *awake, "GRBM_STATUS*", "CP_*STAT*", "--bank", "0,0,x"], "it only reads")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    test_decode(t, unhang)
+    test_text(t, unhang)
+    test_list(t, unhang)
+    test_errors(t, unhang)
+    test_device_core(t, unhang)
+    test_emulated(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""`unhang rings`: rings of a device core that we made up, and of emulated GPUs: where they stand, which packet that is, what it waits
+for."""
+import sys
+
+import emulated
+import tap
+
+WORDS = 256
+NOP = 0xffff1000  # of the command processor, one word
+POLL = [0xb0000008, 0x00001000, 0x7f00, 0x1, 0xffffffff, 0x0fff0004]  # SDMA: memory at 0x7f0000001000 shall be 1
+WAIT = [0xc0053c00, 0x13, 0x2000, 0x7f00, 0x5, 0xffffffff, 0x4]  # the same of the command processor: 5 at 0x7f0000002000
+IB = [0xc0023f00, 0x80000000, 0x7f00, 0x03000040]  # 64 words, VMID 3
+
+
+def ring(words, fill, at, size=WORDS):
+    """@size words, some of them from @at on, across the end where they do not fit."""
+    found = [fill] * size
+    for i, word in enumerate(words):
+        found[(at + i) % size] = word
+    return found
+
+
+def dumped(name, rptr, wptr, words):
+    lines = [f"ring name: {name}", f"Rptr: 0x{rptr:x} Wptr: 0x{wptr:x} RB mask: {len(words) - 1:x}", f"Ring size in dwords: {len(words)}", "Ring contents",
+             "Offset \t Value"]
+    return lines + [f"0x{4 * i:x} \t 0x{word:x}" for i, word in enumerate(words)]
+
+
+def device_core(*rings):
+    head = ["**** AMDGPU Device Coredump ****", "version: 1", "kernel: 6.12.57", "module: amdgpu", "time: 1000.000000000", "", "SOC Information",
+            "SOC Device id: 29772", "SOC PCI Revision id: 200", "", "HW IP Version Information", "HWIP: GC[1][0]: v11.0.0.0.0", "",
+            "Ring buffer information"]
+    return "\n".join(head + [line for r in rings for line in r]) + "\n"
+
+
+def only(document):
+    return {r["name"]: r for gpu in document.get("gpus", []) for r in gpu["rings"]}
+
+
+def test_device_core(t, unhang):
+    path = unhang.write("devcoredump.txt", device_core(
+        dumped("gfx_0.0.0", 250, 20, ring(WAIT + IB, NOP, 250)),
+        dumped("comp_1.0.0", 16, 16, ring([], NOP, 0)),
+        dumped("sdma0", 0x40, 0x46, ring(POLL, 0, 0x40))))
+    run = unhang.run("rings", "--json", "--target", path)
+    document = emulated.document(t, run, "rings", "a device core as JSON")
+    rings = only(document)
+    t.same(sorted(rings), ["comp_1.0.0", "gfx_0.0.0", "sdma0"], "each ring")
+    if not rings:
+        return
+    t.same({n: (r["state"], r["pending_words"]) for n, r in rings.items()},
+           {"gfx_0.0.0": ("waiting", 26), "comp_1.0.0": ("idle", 0), "sdma0": ("waiting", 6)}, "where they stand")
+    for name, packet, waits in (("sdma0", "POLL", ("0x7f0000001000", "1")), ("gfx_0.0.0", "WAIT_REG_MEM", ("0x7f0000002000", "5"))):
+        here = [p for p in rings[name]["packets"] if p["here"]]
+        good = len(here) == 1 and packet in here[0]["name"] and all(w in (here[0]["waits_for"] or "") for w in waits)
+        t.ok(good, f"{name}: the packet at rptr and what it waits for", here)
+        t.same([p["at"] for p in here], [rings[name]["rptr"]], f"{name}: it is at rptr")
+    ibs = [p for p in rings["gfx_0.0.0"]["packets"] if p["ib"]]
+    t.same([(p["at"], p["ib"]["address"], p["ib"]["words"], p["ib"]["vmid"], p["ib"]["read"]) for p in ibs], [(1, "0x7f0080000000", 64, 3, False)],
+           "across the end of the ring: the buffer that it runs")
+    t.same(rings["comp_1.0.0"]["packets"], [], "an idle ring that was not named: no packets")
+    text = unhang.run("rings", "--target", path).stdout.decode()
+    marked = [line for line in text.splitlines() if line.startswith(" > ")]
+    t.ok(len(marked) == 2 and "0x00fa" in marked[0] and "0x0040" in marked[1], "text: > at the packets where they stand", text)
+    t.ok("waits for" in text, "text: what they wait for", text)
+
+
+def test_choice(t, unhang):
+    path = unhang.write("devcoredump.txt", device_core(dumped("sdma0", 0x40, 0x80, ring(POLL * 6, 0, 0x40)), dumped("sdma1", 7, 7, ring([], 0, 0))))
+    rings = only(emulated.document(t, unhang.run("rings", "--json", "--target", path, "SDMA?", "--packets", "2"), "rings", "by a pattern as JSON"))
+    t.same(sorted(rings), ["sdma0", "sdma1"], "by a pattern, in capitals")
+    t.same(len([p for p in rings.get("sdma0", {"packets": []})["packets"] if p["at"] >= 0x40 and "POLL" in p["name"]]), 1,
+           "the same packets in a row are one")
+    t.ok(rings.get("sdma1", {}).get("packets"), "a ring that was named has packets though it is idle", rings.get("sdma1"))
+    t.same(sorted(only(emulated.document(t, unhang.run("rings", "--json", "--target", path, "sdma1"), "rings", "by name as JSON"))), ["sdma1"], "by name")
+    for arguments, words, name in (
+            (["rings", "--target", path, "gfx*"], ["no ring 'gfx*'"], "a ring that there is not"),
+            (["rings", "--packets", "0"], ["--packets"], "no packets"),
+            (["rings", "--packets", "x"], ["--packets"], "packets that are no number"),
+            (["rings", "--target", "/nonexistent"], ["/nonexistent"], "a device core that there is not"),
+            (["rings", "--target", "/etc/passwd"], ["/etc/passwd"], "a file that is no device core"),
+    ):
+        emulated.refuses(t, unhang, arguments, words, name)
+    if tap.pathlib.Path("/sys/module/amdgpu").exists():
+        t.skip("no GPU: status 2 and one line", "there is one")
+    else:
+        emulated.refuses(t, unhang, ["rings"], ["no AMD GPU"], "no GPU: status 2 and one line")
+        emulated.refuses(t, unhang, ["waves"], ["no AMD GPU"], "waves: no GPU: status 2 and one line")
+
+
+def test_damage(t, unhang):
+    """Whatever is in a ring, and wherever the file ends, it is read to its end."""
+    core = device_core(dumped("gfx_0.0.0", 250, 20, ring(WAIT + IB, NOP, 250)), dumped("sdma0", 0xffffffff, 0x46, ring(POLL, 0, 0x40)))
+    wrong = []
+    for end in range(0, len(core), 331):
+        run = unhang.run("rings", "--all", "--json", "--target", unhang.write("cut.txt", core[:end]))
+        if run.returncode not in (0, tap.CANNOT):
+            wrong.append(f"cut at {end}: status {run.returncode}: {run.stderr[-300:]}")
+    for size in (1, 3, 100):
+        words = [0xffffffff - 0x11111111 * i & 0xffffffff for i in range(size)]
+        path = unhang.write("odd.txt", device_core(dumped("gfx_0.0.0", 99, 0, words), dumped("sdma0", 1, 0, words), dumped("mes_3.1.0", 2, 1, words)))
+        run = unhang.run("rings", "--all", "--json", "--target", path)
+        if run.returncode != 0 or list(emulated.validator("rings").iter_errors(emulated.json.loads(run.stdout))):
+            wrong.append(f"{size} words: status {run.returncode}: {run.stderr[-300:]}")
+    t.no_complaints(wrong, "damaged device cores")
+
+
+SCENARIO = f"""scenario rings
+    title  Rings that a test has set
+
+gpu 0000:03:00.0
+    part     gfx1100
+    ring     sdma0 size 1024 rptr 0x40 wptr 0x46
+    packets  sdma0 at 0x40 {' '.join(map(hex, POLL))}
+    ring     sdma1 size 1024 rptr count 0 8 0.01 wptr count 16 8 0.01
+    fence    sdma0 signaled 10 emitted 12 done 11
+"""
+
+
+def test_emulated(t, unhang):
+    if not emulated.possible(unhang):
+        t.skip("rings of an emulated GPU", "no GPU can be emulated here")
+        return
+    scenario = unhang.write("rings.scenario", SCENARIO)
+    document = emulated.document(t, emulated.inside(unhang, scenario, "rings", "--json"), "rings", "an emulated GPU as JSON")
+    rings = only(document)
+    got = {n: rings.get(n, {}).get("state") for n in ("sdma0", "sdma1", "gfx_0.0.0")}
+    t.same(got, {"sdma0": "not moving", "sdma1": "working", "gfx_0.0.0": "idle"}, "what moves, what does not, what is idle")
+    here = [p for p in rings.get("sdma0", {"packets": []})["packets"] if p["here"]]
+    t.ok(len(here) == 1 and "0x7f0000001000" in (here[0]["waits_for"] or ""), "what it waits for", here)
+    t.same({r["fences"] and tuple(r["fences"].values()) for r in rings.values()}, {None}, "fences are not read unless asked for")
+    rings = only(emulated.document(t, emulated.inside(unhang, scenario, "rings", "--json", "--fences", "--once", "sdma*"), "rings", "fences as JSON"))
+    t.same(rings.get("sdma0", {}).get("fences"), {"signaled": 11, "emitted": 12}, "--fences")
+    t.same(rings.get("sdma1", {}).get("state"), "waiting", "--once: whether it moves is not known")
+    run = emulated.inside(unhang, scenario, "rings")
+    t.ok(run.returncode == 0 and b"does not get past >" in run.stdout, "text", run.stdout + run.stderr)
+    opened = emulated.only_reads(t, unhang, scenario, ["rings", "--all"], "it only reads")
+    t.same([p for p in opened if p.endswith("fence_info")], [], "fences, which a read completes, are not touched")
+    opened = emulated.only_reads(t, unhang, scenario, ["rings", "--fences"], "with fences it only reads, too")
+    t.ok([p for p in opened if p.endswith("fence_info")], "--fences reads them")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    test_device_core(t, unhang)
+    test_choice(t, unhang)
+    test_damage(t, unhang)
+    test_emulated(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
