@@ -87,7 +87,7 @@ def check_record(t, name, record):
     """Nothing was written, nothing woke up, nothing else was opened."""
     operations = [json.loads(line) for line in record.read_text().splitlines()]
     t.ok(any(o["op"] == "open" for o in operations), f"{name}: the record has what was opened")
-    t.same([o for o in operations if o["op"] not in ("open", "read", "ioctl", "list")], [], f"{name}: no write, no act, no waking up")
+    t.same([o for o in operations if o["op"] not in ("open", "read", "ioctl", "block")], [], f"{name}: no write, no act, no waking up")
     t.same([o["path"] for o in operations if o.get("mode", "read") != "read"], [], f"{name}: opened only to be read")
     opened = {o["path"] for o in operations if o["op"] == "open"}
     t.same(sorted(p for p in opened if any(fnmatch.fnmatch(p, a) for a in ACTS)), [], f"{name}: no file that acts")

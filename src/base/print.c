@@ -78,3 +78,32 @@ void print_number(FILE *out, uint64_t v, unsigned base)
 	char room[NUMBER_DIGITS];
 	print_str(out, number_digits(room, v, base));
 }
+
+size_t print_columns(struct str s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s.n; i++)
+		n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+	return n;
+}
+
+void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width)
+{
+	bool first = true;
+	for (struct str word = str_word(&s); word.n; word = str_word(&s)) {
+		size_t n = print_columns(word);
+		if (!first && column + 1 + n > width) {
+			fprintf(out, "\n%*s", (int)indent, "");
+			column = indent;
+			first = true;
+		}
+		if (!first) {
+			fputc(' ', out);
+			column++;
+		}
+		print_safe(out, word);
+		column += n;
+		first = false;
+	}
+	fputc('\n', out);
+}

@@ -11,6 +11,10 @@ size_t utf8_length(struct str s);
 void print_safe(FILE *out, struct str s);
 /** How many bytes at the front of @s are ASCII that prints. */
 size_t print_plain(struct str s);
+/** Columns that @s takes: characters, not bytes. */
+size_t print_columns(struct str s);
+/** Writes @s over as many lines as it takes, each but the first after @indent spaces, and a newline. @column: where it begins. */
+void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width);
 /** Writes @s as it is. */
 void print_str(FILE *out, struct str s);
 

@@ -277,6 +277,12 @@ static void weigh(struct incident *i)
 		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
 		text_add(&why, i->log_has_boot ? S("the log of this boot does not show what led to it; ") :
 						 S("this log begins after the cause; "));
+	} else if (i->root->now) {
+		struct str looks = diag_value(i->root, "looks"), seconds = diag_value(i->root, "seconds");
+		if (looks.n)
+			text_printf(&why, "so at each of " STR_FMT " looks within " STR_FMT " s; ", STR_ARG(looks),
+				    STR_ARG(seconds));
+		text_add(&why, S("nothing in the kernel's log explains it; "));
 	} else if (i->root == i->events.data[0] ||
 		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
 		text_add(&why, i->log_has_boot ? S("nothing earlier since the boot points elsewhere; ") :
@@ -286,7 +292,7 @@ static void weigh(struct incident *i)
 	}
 	if (!has_kernel_events(i))
 		text_add(&why, S("the kernel's log of that time is not among the evidence; "));
-	else if (!i->log_has_boot)
+	else if (!i->log_has_boot && !i->now)
 		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
 	if (i->cause->tier < UNEXPLAINED_TIER && !i->before_log && i->events.len > 3)
 		percent += 3;

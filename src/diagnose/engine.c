@@ -245,6 +245,7 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	d->text = arena_str(&i->arena, str_cut(e->text, 240));
 	d->phase = phase;
 	d->program = e->signature->program;
+	d->now = e->now;
 	keep_values(i, d, e);
 	vec_push(&i->events, d);
 	return d;

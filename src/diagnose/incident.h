@@ -17,6 +17,7 @@ struct diag_event {
 	struct str device, driver, text;
 	enum phase phase;
 	bool program;   // a program reported it, not the kernel
+	bool now;       // it is so at this moment
 	bool confirmed; // of events that need a frame of the driver behind them
 	size_t nfacts, facts_cap;
 	struct fact *facts;

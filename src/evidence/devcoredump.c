@@ -8,7 +8,14 @@
 #include "gpu/target.h"
 #include "source/file.h"
 
-enum { REGISTERS_MAX = 16384, WORDS_MAX = 1 << 20, NAME_BYTES = 96, DUMPS_MAX = 256, KEPT_BYTES = 16 << 20 };
+enum {
+	REGISTERS_MAX = 16384,
+	WORDS_MAX = 1 << 20,
+	NAME_BYTES = 96,
+	DUMPS_MAX = 256,
+	KEPT_BYTES = 16 << 20,
+	WHOLE_BYTES = 4 << 20
+};
 
 struct words {
 	struct str group, name;
@@ -306,7 +313,7 @@ static enum taken devcoredump_line(void *self, const struct logline *line, struc
 		d->at = at;
 		d->time = line_time(line);
 	}
-	if (d->whole.n < KEPT_BYTES)
+	if (d->whole.n < WHOLE_BYTES)
 		text_printf(&d->whole, STR_FMT "\n", STR_ARG(line->message));
 	if (str_find(text, S("AMDGPU Device Coredump ****")) >= 0) {
 		if (d->header || d->ring.n) // another one

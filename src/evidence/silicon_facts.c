@@ -163,7 +163,7 @@ static void add_units(struct verdict_facts *f, const struct watch *w, unsigned x
 			text_printf(&busy, "%s" STR_FMT, busy.n ? ", " : "", STR_ARG(u->head.id));
 		if (watch_still(w, xcc, u, &value)) {
 			note(f, "still", u->head.id);
-			code(f, "still_at", value);
+			code(f, arena_z(f->arena, arena_printf(f->arena, "still_" STR_FMT, STR_ARG(u->head.id))), value);
 		}
 	}
 	say(f, "busy_units", busy.n ? arena_str(f->arena, text_str(&busy)) : S("none"));
@@ -259,8 +259,11 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 		return moved;
 	const struct know_unit *u = watch_ring_unit(w->know, first->name);
 	say(f, "ring", first->name);
+	const struct know_unit *waits = u ? watch_waits(w, 0, u) : NULL;
 	if (u)
 		note(f, "ring_unit", u->head.id);
+	if (waits)
+		say(f, "ring_waits_unit", waits->title);
 	code(f, "ring_rptr", first->rptr);
 	code(f, "ring_wptr", first->wptr);
 	add_packet(f, w, first, w->device ? w->device->gfx : (struct str){ 0 });

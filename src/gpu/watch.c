@@ -378,7 +378,7 @@ bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u,
 	return looks > 1;
 }
 
-static const struct know_unit *waits_for(const struct watch *w, unsigned xcc, const struct know_unit *u)
+const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u)
 {
 	for (const struct know_pair *p = u->waits; p; p = p->next) {
 		struct str rest = p->value;
@@ -395,12 +395,12 @@ size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit *
 	const struct know_unit *u = NULL;
 	// In the order of the knowledge file: from where commands come in to where memory is.
 	for (size_t i = 0; i < w->know->units.len && !u; i++)
-		if (watch_unit(w, xcc, w->know->units.data[i]) == STEADY_SET && waits_for(w, xcc, w->know->units.data[i]))
+		if (watch_unit(w, xcc, w->know->units.data[i]) == STEADY_SET && watch_waits(w, xcc, w->know->units.data[i]))
 			u = w->know->units.data[i];
 	for (size_t i = 0; i < w->know->units.len && !u; i++)
 		if (watch_unit(w, xcc, w->know->units.data[i]) == STEADY_SET)
 			u = w->know->units.data[i];
-	for (; u && n < most; u = waits_for(w, xcc, u)) {
+	for (; u && n < most; u = watch_waits(w, xcc, u)) {
 		for (size_t i = 0; i < n; i++)
 			if (ret[i] == u)
 				return n;

@@ -75,6 +75,8 @@ bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u,
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc);
 /** From the outermost busy unit to the one that waits for no other. Returns how many. */
 size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit **ret, size_t most);
+/** What a unit waits for at every look, or NULL. */
+const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u);
 /** The unit that serves a ring, or NULL. */
 const struct know_unit *watch_ring_unit(const struct know *k, struct str ring);
 /** Whether every register that was read has all bits set: nobody answers. */

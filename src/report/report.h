@@ -51,5 +51,7 @@ void report_json(const struct diagnosis *d, FILE *out);
 /** The list of GPUs. */
 void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o);
 void report_machine_json(const struct machine_view *m, struct json *j);
+/** Columns to write in. */
+size_t report_width(const struct uh_report_options *o);
 const char *role_name(enum know_role role);
 const char *clock_name(enum time_clock clock);

@@ -4,7 +4,7 @@
 #include "base/print.h"
 #include "report/report.h"
 
-enum { LABEL = 8, ROW_TEXT = 53, TITLE = 19, ROWS_MAX = 14, WIDTH_DEFAULT = 100, WIDTH_MIN = 60, WIDTH_MAX = 160 };
+enum { LABEL = 8, ROW_TEXT = 53, TITLE = 19, ROWS_MAX = 14 };
 
 struct text_report {
 	FILE *out;
@@ -28,35 +28,9 @@ struct text_report {
 static const char *paint(const struct text_report *t, const char *code) { return t->options->colour ? code : ""; }
 static const char *plain(const struct text_report *t) { return t->options->colour ? "\033[0m" : ""; }
 
-/** Columns that @s takes: characters, not bytes. */
-static size_t columns(struct str s)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < s.n; i++)
-		n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
-	return n;
-}
-
-/** Writes @s over as many lines as it takes, each but the first after @indent spaces. */
 static void wrap(const struct text_report *t, struct str s, size_t indent, size_t column)
 {
-	bool first = true;
-	for (struct str word = str_word(&s); word.n; word = str_word(&s)) {
-		size_t n = columns(word);
-		if (!first && column + 1 + n > t->width) {
-			fprintf(t->out, "\n%*s", (int)indent, "");
-			column = indent;
-			first = true;
-		}
-		if (!first) {
-			fputc(' ', t->out);
-			column++;
-		}
-		print_safe(t->out, word);
-		column += n;
-		first = false;
-	}
-	fputc('\n', t->out);
+	print_wrapped(t->out, s, indent, column, t->width);
 }
 
 static void label(const struct text_report *t, const char *name, struct str s)
@@ -94,7 +68,7 @@ static struct str any_fact(const struct incident *i, const char *name)
 /** One part of the second line, on a new line where it does not fit any more. */
 static void put_part(const struct text_report *t, size_t *column, const struct text *part)
 {
-	size_t n = columns(text_str(part));
+	size_t n = print_columns(text_str(part));
 	if (*column && *column + 3 + n > t->width) {
 		fputs("\n  ", t->out);
 		*column = 2;
@@ -570,8 +544,7 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 		.end = on_end,
 	};
 	struct text_report t = { .out = out, .options = options, .diagnosis = d };
-	t.width = options->width ? options->width : WIDTH_DEFAULT;
-	t.width = t.width < WIDTH_MIN ? WIDTH_MIN : t.width > WIDTH_MAX ? WIDTH_MAX : t.width;
+	t.width = report_width(options);
 	report_walk(d, &writer, &t);
 	text_free(&t.held_who);
 }

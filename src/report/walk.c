@@ -1,5 +1,11 @@
 #include "report/report.h"
 
+size_t report_width(const struct uh_report_options *o)
+{
+	enum { DEFAULT = 100, LEAST = 60, MOST = 160 };
+	return !o->width ? DEFAULT : o->width < LEAST ? LEAST : o->width > MOST ? MOST : o->width;
+}
+
 const char *role_name(enum know_role role)
 {
 	static const char *const names[] = { "cause", "effect", "artefact", "bystander" };
