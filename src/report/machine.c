@@ -4,7 +4,7 @@
 #include "base/print.h"
 #include "report/report.h"
 
-enum { NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4 };
+enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4 };
 
 // --- text ---
 
@@ -54,7 +54,7 @@ static void add_firmware(struct text *to, const struct device *d)
 }
 
 /** Which module it is, and how it is connected. */
-static void put_details(const struct gpu_view *g, FILE *out)
+static void put_details(const struct gpu_view *g, FILE *out, size_t width)
 {
 	const struct device *d = g->device;
 	struct text line = { 0 };
@@ -69,13 +69,12 @@ static void put_details(const struct gpu_view *g, FILE *out)
 	if (d->guest)
 		text_printf(&line, "%sguest of SR-IOV", line.n ? ", " : "");
 	if (d->link.speed.n)
-		text_printf(&line, "%sPCIe " STR_FMT " x%lld", line.n ? ", " : "", STR_ARG(d->link.speed),
+		text_printf(&line, "%slink " STR_FMT " x%lld", line.n ? ", " : "", STR_ARG(d->link.speed),
 			    (long long)d->link.width);
 	add_firmware(&line, d);
 	if (line.n) {
-		fprintf(out, "%14s", "");
-		print_safe(out, text_str(&line));
-		fputc('\n', out);
+		fprintf(out, "%*s", INDENT, "");
+		print_wrapped(out, text_str(&line), INDENT, INDENT, width);
 	}
 	text_free(&line);
 }
@@ -103,11 +102,10 @@ static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, F
 	print_safe(out, text_str(&line));
 	fputc('\n', out);
 	if (details)
-		put_details(g, out);
+		put_details(g, out, report_width(o));
 	if (g->unseen.n && details) {
-		fprintf(out, "%14s", "");
-		print_safe(out, g->unseen);
-		fputc('\n', out);
+		fprintf(out, "%*s", INDENT, "");
+		print_wrapped(out, g->unseen, INDENT, INDENT, report_width(o));
 	}
 	text_free(&line);
 	text_free(&name);
