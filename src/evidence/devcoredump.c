@@ -13,7 +13,7 @@ enum {
 	WORDS_MAX = 1 << 20,
 	NAME_BYTES = 96,
 	DUMPS_MAX = 256,
-	KEPT_BYTES = 16 << 20,
+	KEPT_BYTES = 8 << 20,
 	WHOLE_BYTES = 4 << 20
 };
 

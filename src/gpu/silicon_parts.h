@@ -5,8 +5,8 @@
 #include "gpu/silicon.h"
 
 enum {
-	SILICON_QUERY_MS = 300, // for the render node, and for what waits for no hardware
-	SILICON_LOOK_MS = 500,  // for debugfs files that read registers
+	SILICON_QUERY_MS = 700, // for the render node, and for what waits for no hardware
+	SILICON_LOOK_MS = 700,  // for debugfs files that read registers
 	SILICON_GATE_MS = 50,   // so long a look at the gate counts; the query holds GFXOFF off for 100
 };
 
