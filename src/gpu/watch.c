@@ -135,7 +135,9 @@ void watch_look(struct watch *w, bool deep)
 		w->gate = (struct gate){ .open = true };
 	if (w->gate.open && deep) {
 		look_at_registers(w, true);
-		look_at_rings(w);
+		// A driver that did not answer once is not asked for more.
+		if (!w->device || !target_stuck(w->target))
+			look_at_rings(w);
 	}
 	w->looks++;
 	w->ended = now_ms();
