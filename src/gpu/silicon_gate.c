@@ -21,16 +21,19 @@ static const struct {
 
 struct gate_probes {
 	size_t runtime, config, query, gfxoff; // SIZE_MAX: it was not asked
+	size_t status;                         // byte of the query's answer at which GRBM_STATUS is
 };
 
 static struct gate shut(struct str why) { return (struct gate){ .why_not = why }; }
 
 static const struct probe *made(const struct batch *b, size_t i) { return i < b->probes.len ? &b->probes.data[i] : NULL; }
 
-static bool says(const struct probe *p, struct str bytes)
+static bool says_at(const struct probe *p, size_t at, struct str bytes)
 {
-	return p && p->end == PROBE_GOOD && p->n >= bytes.n && !memcmp(p->data, bytes.p, bytes.n);
+	return p && p->end == PROBE_GOOD && p->n >= at && p->n - at >= bytes.n && !memcmp(p->data + at, bytes.p, bytes.n);
 }
+
+static bool says(const struct probe *p, struct str bytes) { return says_at(p, 0, bytes); }
 
 static bool failed(const struct probe *p, int error) { return p && p->end == PROBE_FAILED && p->error == error; }
 
@@ -44,14 +47,21 @@ static struct gate_probes plan(struct batch *b, struct wanted_list *wanted)
 			.kind = PROBE_READ, .path = t->runtime_status, .size = 64, .unless = S("suspend"), .skips = SIZE_MAX });
 	at.config = batch_add(
 		b, (struct probe){ .kind = PROBE_READ, .path = t->config, .size = 4, .unless = ones, .skips = SIZE_MAX });
-	if (t->render && t->status_address && !t->broken[WAY_RENDER]) {
-		struct probe query = registers_query(b, t->status_address, 1);
-		query.unless = ones;
-		query.skips = SIZE_MAX;
-		at.query = batch_add(b, query);
-	}
 	if (wanted)
 		registers_plan(b, wanted, true);
+	// Where GRBM_STATUS is wanted anyway it is not read twice.
+	const struct wanted *status = wanted ? registers_planned(wanted, t->status_address) : NULL;
+	if (status) {
+		at.query = status->probe;
+		at.status = 4 * status->word;
+	} else if (t->render && t->status_address && !t->broken[WAY_RENDER]) {
+		at.query = batch_add(b, registers_query(b, t->status_address, 1));
+	}
+	if (at.query != SIZE_MAX) {
+		b->probes.data[at.query].unless = ones;
+		b->probes.data[at.query].unless_at = at.status;
+		b->probes.data[at.query].skips = SIZE_MAX;
+	}
 	if (t->gfxoff)
 		at.gfxoff = batch_add(b, (struct probe){ .kind = PROBE_READ, .path = t->gfxoff, .size = 4 });
 	return at;
@@ -105,7 +115,7 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 		g.off_bus = true;
 		if (failed(query, ENODEV))
 			g.why_not = S("the driver says that it is gone");
-	} else if (says(query, ones)) {
+	} else if (says_at(query, at->status, ones)) {
 		g = shut(S("its registers read all ones"));
 		g.ones = true;
 	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {

@@ -92,6 +92,8 @@ struct wanted_list registers_wanted(struct silicon *t, struct arena *a, struct r
 bool registers_left(const struct wanted_list *w, bool render);
 /** Adds what reads those that go through the render node, or those that do not: a probe for each run of adjacent registers. */
 void registers_plan(struct batch *b, struct wanted_list *w, bool render);
+/** The one at @address that is read through the render node; NULL. */
+const struct wanted *registers_planned(const struct wanted_list *w, uint32_t address);
 /** Of the render node, for registers from @address on. */
 struct probe registers_query(struct batch *b, uint32_t address, size_t words);
 /** Takes the values. Where a way failed the next one is set. */

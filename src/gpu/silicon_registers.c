@@ -305,6 +305,14 @@ void registers_plan(struct batch *b, struct wanted_list *w, bool render)
 	}
 }
 
+const struct wanted *registers_planned(const struct wanted_list *w, uint32_t address)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (concerns(&w->data[i], true) && w->data[i].address == address)
+			return &w->data[i];
+	return NULL;
+}
+
 static bool way_is_shut(int error)
 {
 	return error == EPERM || error == EACCES || error == ENOENT || error == ENODEV || error == ENOTTY;
