@@ -21,6 +21,8 @@ demo: build
 	@$(BUILD)/unhang explain docs/sample-gpucore || test $$? = 1
 	@echo; echo '$$ unhang where --code docs/sample-kernel.co gather_rows+0x64'
 	@$(BUILD)/unhang where --code docs/sample-kernel.co gather_rows+0x64
+	@echo; echo '$$ unhang emulate mi300-xcc-stuck -- unhang'
+	@$(BUILD)/unhang emulate mi300-xcc-stuck -- $(BUILD)/unhang || test $$? = 1 || echo '(no machine can be emulated here)'
 
 # Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
 test:
