@@ -375,6 +375,13 @@ def test_devcoredump(t, unhang):
         t.same((got["gfx_0.0.0"] or {}).get("values"), [f"0x{0xc0110000 + n:x}" for n in range(6)], f"{form}: the ring's contents")
         ib = dump_of(zero, "0", "ib")
         t.same(ib and (ib["address"], ib["values"]), ("0x800002d10000", ["0xc0012800", "0x80000001", "0x80000002"]), f"{form}: the IB with its address")
+    # GRBM_STATUS: SPI, CP and GUI busy; CP_CPC_STATUS: MEC 1 busy; CP_CPC_BUSY_STAT: it waits until all waves have ended.
+    busy = devcoredump(ring="comp_1.1.0").replace("0xa1b2c3d4", "0xa0403028").replace(
+        "regCP_RB0_RPTR ", "regCP_CPC_STATUS    \t 0x80000001\nregCP_CPC_BUSY_STAT    \t 0x00000200\nregCP_RB0_RPTR ")
+    state = explain(t, unhang, "busy units", busy).first
+    t.same([e["role"] for e in state.events("gpu-units")], ["effect"], "the state of the blocks is told beside the timeout")
+    holds(t, state, dict(busy_units="CPC, SPI"), "which blocks were busy")
+    t.ok("(MEC) waits for the launcher of waves" in state.values("waits_chain")[0], "who waited for whom", state.values("waits_chain"))
     new = explain(t, unhang, "thread", devcoredump(new=True)).first
     holds(t, new, dict(thread="render_job:cs0", tid=3310), "7.x: the thread that submitted")
     nobody = explain(t, unhang, "no process", devcoredump(process="", pid=0)).first
