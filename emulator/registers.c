@@ -99,10 +99,7 @@ void seat_prepare(struct server *s, struct seat *seat)
 		if (seat->gc_major <= query_list[i].last_gc &&
 		    seat_find_register(seat, str_z(query_list[i].ip), str_z(query_list[i].name), &r, &address))
 			vec_push(&seat->allowed, address);
-	if (seat_find_register(seat, S("gc"), S("SQ_IND_INDEX"), &r, &address))
-		seat->sq_index_address = address;
-	if (seat_find_register(seat, S("gc"), S("SQ_IND_DATA"), &r, &address))
-		seat->sq_data_address = address;
+	seat_sq_prepare(s, seat);
 }
 
 /** Whether an address belongs to the graphics core: the nearest base below it is one of its. */
@@ -132,17 +129,8 @@ uint32_t seat_register(struct server *s, struct seat *seat, const struct bank *b
 {
 	if (dark(s, seat, of_gc(seat, address)))
 		return all;
-	if (address == seat->sq_data_address && address)
-		return seat_indexed(s, seat, b);
-	if (address == seat->sq_index_address && address)
-		return seat->sq_index;
-	return emu_register(seat->gpu, b, address, server_time(s));
-}
-
-static void write_register(struct seat *seat, uint32_t address, const char *data)
-{
-	if (address == seat->sq_index_address && address)
-		seat->sq_index = get_u32(data);
+	uint32_t value;
+	return seat_sq_read(s, seat, b, address, &value) ? value : emu_register(seat->gpu, b, address, server_time(s));
 }
 
 // --- amdgpu_regs ---
@@ -183,12 +171,11 @@ static int regs_read(struct server *s, struct open_file *f, uint64_t at, size_t 
 
 static int regs_write(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size)
 {
-	(void)s;
 	struct bank b;
 	if (crooked(at, size) || size > PAGE || !bank_of_position(f->node->seat, at, &b))
 		return EINVAL;
 	for (uint32_t i = 0, address = position(at, 21, 0); i < size; i += 4)
-		write_register(f->node->seat, address + i, data + i);
+		seat_sq_write(s, f->node->seat, address + i, get_u32(data + i));
 	return 0;
 }
 
@@ -227,12 +214,11 @@ static int regs2_read(struct server *s, struct open_file *f, uint64_t at, size_t
 
 static int regs2_write(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size)
 {
-	(void)s;
 	struct bank b;
 	if (crooked(at, size) || size > PAGE || !bank_of_state(f->node->seat, &f->regs2, &b))
 		return EINVAL;
 	for (uint32_t i = 0; i < size; i += 4)
-		write_register(f->node->seat, (uint32_t)at + i, data + i);
+		seat_sq_write(s, f->node->seat, (uint32_t)at + i, get_u32(data + i));
 	return 0;
 }
 
@@ -308,15 +294,14 @@ struct wave_slot seat_slot(const struct seat *seat, unsigned xcc, unsigned se, u
 static size_t wave_answer(struct server *s, struct seat *seat, const struct wave_slot *slot,
 			  uint32_t words[static WAVE_WORDS_MOST])
 {
-	double t = server_time(s);
-	size_t n = emu_wave(seat->gpu, slot, t, words);
+	size_t n = seat_wave(s, seat, slot, words);
 	uint32_t nothing = no_sq;
 	if (n && !dark(s, seat, true))
 		return n;
 	if (n)
 		nothing = all;
 	else
-		n = emu_wave(seat->gpu, &(struct wave_slot){ .known = true }, t, words);
+		n = emu_wave(seat->gpu, &(struct wave_slot){ .known = true }, server_time(s), words);
 	for (size_t i = 1; i < n; i++)
 		words[i] = nothing;
 	return n;
@@ -349,7 +334,7 @@ static int wave_read(struct server *s, struct open_file *f, uint64_t at, size_t 
 static uint32_t gpr(struct server *s, struct seat *seat, const struct wave_slot *slot, bool vector, unsigned lane,
 		    unsigned number)
 {
-	return dark(s, seat, true) ? all : emu_gpr(seat->gpu, slot, vector, lane, number, server_time(s));
+	return dark(s, seat, true) ? all : seat_gpr(s, seat, slot, vector, lane, number);
 }
 
 static int gpr_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)

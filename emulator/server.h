@@ -56,8 +56,9 @@ struct seat {
 	unsigned gc_major;
 	const struct ip *gc;
 	const struct register_table *gc_registers;
-	uint32_t sq_index_address, sq_data_address; // 0: not known
-	uint32_t sq_index;
+	struct reg sq_index_register, sq_data_register, sq_command_register; // without a name: not known
+	uint32_t *sq_index;                                                  // of each XCC: what was written there last
+	double *halted_at;     // of each XCC: when its waves were; negative: they run
 	VEC(uint32_t) allowed; // addresses that the render node's query may read
 	struct node *debugfs, *sysfs;
 };
@@ -144,8 +145,15 @@ void seat_prepare(struct server *s, struct seat *seat);
 uint32_t seat_register(struct server *s, struct seat *seat, const struct bank *b, uint32_t address);
 /** A register of this name of one of the GPU's blocks. */
 bool seat_find_register(const struct seat *seat, struct str ip, struct str name, struct reg *ret, uint32_t *ret_address);
-/** What SQ_IND_DATA answers for what SQ_IND_INDEX holds. */
-uint32_t seat_indexed(struct server *s, struct seat *seat, const struct bank *b);
+/** The shader sequencers' registers of an XCC (sq.c); false: this address is none of them. */
+bool seat_sq_read(struct server *s, struct seat *seat, const struct bank *b, uint32_t address, uint32_t *ret);
+void seat_sq_write(struct server *s, struct seat *seat, uint32_t address, uint32_t value);
+void seat_sq_prepare(struct server *s, struct seat *seat);
+/** A slot as the driver reads it, and registers of its wave: halted waves stay as they were. 0: there is no such slot. */
+size_t seat_wave(struct server *s, const struct seat *seat, const struct wave_slot *slot,
+		 uint32_t words[static WAVE_WORDS_MOST]);
+uint32_t seat_gpr(struct server *s, const struct seat *seat, const struct wave_slot *slot, bool vector, unsigned lane,
+		  unsigned number);
 struct wave_slot seat_slot(const struct seat *seat, unsigned xcc, unsigned se, unsigned sh, unsigned cu, unsigned simd,
 			   unsigned wave);
 

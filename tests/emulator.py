@@ -148,26 +148,20 @@ def test_xccs(m):
     """Each XCC has registers of its own at addresses of its own; the number in the ioctl only chooses whose banks are meant."""
     record = m.unhang.directory / "xccs.json"
     out, _ = m.look(f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    register 0x9000 = 0x1\n    register xcc 3 0x9000 = 0x3333\n"
-                    "    register xcc 3 me 1 CP_HQD_VMID = 7\n", """
+                    "    register xcc 3 me 1 CP_HQD_VMID = 7\n    register xcc 3 GRBM_STATUS = 0x4444\n", """
 f = opened("amdgpu_regs2", os.O_RDWR)
-# Each XCC has addresses of its own; the ioctl chooses in which of them a bank is selected.
-fourth, vmid = 0x9000 + 3 * 0x100000, (0xc2000 + 0x1248) * 4
-regs2(f, xcc=3); out["first"], out["fourth"] = at(f, 0x9000), at(f, fourth)
+base = int(text(P + "ip_discovery/die/0/GC/3/base_addr").split()[0], 16)
+fourth, vmid = (base + 0x400) * 4, (base + 0x1248) * 4
+regs2(f, xcc=3); out["first"], out["fourth"], out["status"] = at(f, 0x9000), at(f, fourth), at(f, (base + 4) * 4)
 regs2(f, srbm=(1, 0, 0, 0), xcc=3); out["bank"] = at(f, vmid)
 regs2(f, srbm=(1, 0, 0, 0), first=True); out["first form"] = at(f, vmid)
-regs2(f, srbm=(1, 0, 0, 5)); regs2(f, srbm=(1, 0, 0, 7), first=True); at(f, 0x9000)
-    scenario = f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    register GRBM_STATUS = 0x1\n    register xcc 3 GRBM_STATUS = 0x3333\n"
-    out, _ = m.look(scenario, """
-f = opened("amdgpu_regs2", os.O_RDWR)
-base = int(text(glob.glob(P + "ip_discovery/die/*/GC/3/base_addr")[0]).split()[0], 16)
-regs2(f, srbm=(1, 0, 0, 5), xcc=3); out["fourth"] = at(f, (base + 4) * 4)
-regs2(f, srbm=(1, 0, 0, 7), first=True); out["first"] = at(f, 0x8010)
+regs2(f, srbm=(1, 0, 0, 5), xcc=3); at(f, 0x9000); regs2(f, srbm=(1, 0, 0, 7), first=True); at(f, 0x9000)
+out["dies"] = os.listdir(P + "ip_discovery/die")
 """, options=("--record", record))
-    m.holds("XCCs", out, {"fourth": [0x3333], "first": [1]})
+    m.holds("XCCs", out, {"first": [1], "fourth": [0x3333], "status": [0x4444], "bank": [7], "first form": [0], "dies": ["0"]})
     reads = [r for r in map(json.loads, record.read_text().splitlines()) if r["op"] == "read" and "vmid" in r]
-    m.t.same([r["vmid"] for r in reads][-1:], [5], "the first form leaves the VMID as it was")
-    m.holds("XCCs", out, {"first": [1], "fourth": [0x3333], "bank": [7], "first form": [0]})
-    m.t.same([(r["xcc"], r["vmid"]) for r in reads], [(3, 5), (0, 5)], "the first form of the ioctl has no XCC and leaves the VMID as it was")
+    m.t.same([(r["xcc"], r["vmid"]) for r in reads][-2:], [(3, 5), (0, 5)],
+             "the first form of the ioctl has no XCC and leaves the VMID as it was")
 
 
 def test_waves(m):
@@ -214,6 +208,64 @@ out["idle"] = indexed(8 << 16)
     writes = [r for r in map(json.loads, record.read_text().splitlines()) if r["op"] == "write"]
     m.t.same([(w["offset"], w["data"], w["instance"]) for w in writes[:2]], [(0x8de0, "00000800", 6), (0x8de0, "03000801", 6)],
              "each write is recorded with its bank")
+
+
+SQ = """
+def sq(index, data, se, value, xcc=0):
+    regs2(f, se=se, xcc=xcc)
+    os.pwrite(f, struct.pack("<I", value), index)
+    return at(f, data)[0]
+"""
+
+
+def test_indexed_words(m):
+    """M0 and EXEC have indexes among those of the SGPRs; an index may count up by itself."""
+    out, _ = m.look(MACHINE.replace("exec 0xff", "exec 0xff m0 0x66 sgpr 6 0xef01"), SQ + """
+f = opened("amdgpu_regs2", os.O_RDWR)
+here = (0, 0, 1 << 2 | 2)
+out["m0"], out["exec"] = (sq(0x8de0, 0x8de4, here, 3 | index << 16) for index in (0x27d, 0x27e))
+out["counts"] = [sq(0x8de0, 0x8de4, here, 3 | 1 << 11 | 0x205 << 16), *at(f, 0x8de4), *at(f, 0x8de4)]
+out["index"] = at(f, 0x8de0)
+""")
+    m.holds("SQ_IND_DATA", out, {"exec": 0xff, "m0": 0x66, "counts": [0xabcd, 0xef01, 0], "index": [3 | 1 << 11 | 0x208 << 16]})
+
+
+def test_indexed_xccs(m):
+    """Each XCC has an index register of its own, and its waves answer there only."""
+    out, _ = m.look(f"scenario xccs\n    title X\ngpu {PCI}\n    part gfx942\n    wave xcc 5 se 1 cu 2 simd 3 slot 4 pc 0x7f0000001040\n", SQ + """
+f = opened("amdgpu_regs2", os.O_RDWR)
+def registers(xcc):
+    base = int(text(P + f"ip_discovery/die/0/GC/{xcc}/base_addr").split()[0], 16)
+    return (base + 0x378) * 4, (base + 0x379) * 4
+here = (1, 0, 2)
+out["busy"] = [sq(*registers(xcc), here, 8 << 16, xcc) for xcc in range(8)]
+out["pc"] = sq(*registers(5), here, 1 << 13 | 3 << 4 | 4 | 0x18 << 16, 5)
+out["index"] = at(f, registers(5)[0]) != at(f, registers(4)[0])
+out["selected elsewhere"] = sq(*registers(5), here, 8 << 16, 4)
+""")
+    m.holds("SQ_IND_DATA of an XCC", out, {"busy": [0, 0, 0, 0, 0, 0x11, 0, 0], "pc": 0x1040, "index": True, "selected elsewhere": 0})
+
+
+def test_halted(m):
+    """SQ_CMD halts all waves of an XCC, which then stay as they are, and lets them go on."""
+    moving = MACHINE.replace("pc 0x7f0000001040", "pc cycle 0.002 0x7f0000001040 0x7f0000001048")
+    for part, command, status, at_word in (("gfx1100", 0x8dec, 1 << 13, 1), ("gfx1201", 0x8dec, 1 << 14, 15)):
+        text = "\n".join(line for line in moving.replace("gfx1100", part).splitlines() if "register" not in line)
+        out, _ = m.look(text, f"COMMAND, STATUS, WORD = {command}, {status}, {at_word}" + """
+f, w = opened("amdgpu_regs2", os.O_RDWR), opened("amdgpu_gprwave", os.O_RDWR)
+fcntl.ioctl(w, 0xC0242000, struct.pack("9I", 0, 0, 0, 1 << 2 | 2, 3, 0, 0, 0, 0))
+def look():
+    seen = []
+    for i in range(12): seen.append(at(w, 0, 128)); time.sleep(0.0015)
+    return [len({s[2] for s in seen}), bool(seen[-1][WORD] & STATUS)]
+def halt(yes):
+    regs2(f, se=(ALL, ALL, ALL))
+    os.pwrite(f, struct.pack("<I", 1 | 1 << 4 | yes << 8), COMMAND)
+out["before"] = look()
+halt(1); out["halted"] = look()
+halt(0); out["after"] = look()
+""")
+        m.holds(f"SQ_CMD of {part}", out, {"before": [2, False], "halted": [1, True], "after": [2, False]})
 
 
 def test_debugfs(m):
@@ -491,8 +543,9 @@ def main():
     run = m.run(SLIM % ("", ""), "true")
     if run.returncode == 2 and any(word in run.stderr for word in (b"/dev/fuse", b"namespace", b"FUSE")):
         tap.skip_all(run.stderr.decode().strip())
-    for test in (test_command, test_registers, test_xccs, test_waves, test_indexed, test_debugfs, test_run_list, test_fences, test_sysfs, test_render, test_states,
-                 test_permissions, test_log, test_blocks, test_ends):
+    for test in (test_command, test_registers, test_xccs, test_waves, test_indexed, test_indexed_words, test_indexed_xccs, test_halted,
+                 test_debugfs, test_run_list, test_fences, test_sysfs, test_render, test_states, test_permissions, test_log, test_blocks,
+                 test_ends):
         test(m)
     t.end()
 
