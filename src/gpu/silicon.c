@@ -89,7 +89,7 @@ static void look(struct silicon *t, struct wanted_list *wanted, struct request *
 	shut_out(t, wanted, waves);
 }
 
-static void ask_registers_and_waves(struct silicon *t, struct request *requests, size_t n)
+void silicon_registers(struct silicon *t, struct request *requests, size_t n)
 {
 	struct arena a = { 0 };
 	struct wanted_list wanted = registers_wanted(t, &a, requests, n);
@@ -112,12 +112,14 @@ static void ask_registers_and_waves(struct silicon *t, struct request *requests,
 static void silicon_ask(struct target *target, struct request *requests, size_t n)
 {
 	struct silicon *t = (struct silicon *)target;
-	ask_registers_and_waves(t, requests, n);
+	silicon_registers(t, requests, n);
+	memory_answer(t, requests, n);
 	for (size_t i = 0; i < n; i++) {
 		struct request *r = &requests[i];
 		switch (r->kind) {
 		case REQUEST_REGISTER:
 		case REQUEST_WAVES:
+		case REQUEST_MEMORY:
 			break;
 		case REQUEST_AGENTS:
 			r->agents = &t->agent;
@@ -136,7 +138,6 @@ static void silicon_ask(struct target *target, struct request *requests, size_t 
 		case REQUEST_QUEUES:
 		case REQUEST_CODE:
 		case REQUEST_MAP:
-		case REQUEST_MEMORY:
 			r->answer = ANSWER_ABSENT;
 			break;
 		}

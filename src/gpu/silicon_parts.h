@@ -101,6 +101,11 @@ void registers_take(struct batch *b, struct wanted_list *w, bool render);
 /** Whether the GPU has such a copy. */
 bool bank_exists(const struct device *d, const struct wave_words *w, const struct bank *b);
 
+/** Answers those of registers and waves. */
+void silicon_registers(struct silicon *t, struct request *requests, size_t n);
+/** Answers those of memory. */
+void memory_answer(struct silicon *t, struct request *requests, size_t n);
+
 void waves_plan(struct batch *b);
 void waves_take(struct batch *b, struct request *r);
 /** Whether another file would answer where this batch's did not. */

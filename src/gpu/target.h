@@ -176,6 +176,9 @@ struct bank {
 #define BANK_NONE                                                                                                              \
 	((struct bank){ .xcc = -1, .se = -1, .sh = -1, .instance = -1, .me = -1, .pipe = -1, .queue = -1, .vmid = -1 })
 
+/** Which part of a GPU translates an address. */
+enum hub { HUB_GFX, HUB_MM };
+
 enum request_kind {
 	REQUEST_AGENTS,
 	REQUEST_QUEUES,
@@ -207,6 +210,10 @@ struct request {
 	uint64_t address;
 	size_t size;
 	void *to;
+	unsigned vmid; // of a live GPU: whose address it is; 0: the driver's own
+	enum hub hub;
+	unsigned hub_instance; // an XCC of HUB_GFX
+	const char *why_not;   // as a phrase, where a live GPU's memory could not be read; else NULL
 	// the lists; they live as long as the target
 	size_t n;
 	union {

@@ -246,6 +246,15 @@ struct know_wave_words {
 	bool wgp;
 };
 
+/** How the page tables of a family of GPUs are written. */
+struct know_page_table {
+	struct know_head head;
+	struct know_list *parts;
+	struct know_pair *bits;
+	struct know_list *mmhub, *second_mmhub; // patterns of rings whose addresses they translate; those of the others: the gfxhub
+	bool guests_from_zero; // where the GPU is lent, VRAM begins at 0 in them
+};
+
 /** The languages of rings; `ring` and `packet` blocks name them pm4, sdma, mes and aql. */
 enum packet_language { PACKETS_PM4, PACKETS_SDMA, PACKETS_MES, PACKETS_AQL, PACKETS_UNKNOWN };
 
@@ -342,6 +351,7 @@ struct know {
 	const struct know_packet *packets_of[PACKETS_UNKNOWN][KNOW_OPCODES];
 	VEC(struct know_pair *) rings; // pattern of names -> language of its packets
 	VEC(struct know_mqd *) mqds;
+	VEC(struct know_page_table *) page_tables;
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
 	VEC(struct know_pair *) classes; // name -> what it means

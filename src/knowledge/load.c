@@ -229,6 +229,15 @@ static const struct field mqd_fields[] = {
 	{ 0 },
 };
 
+static const struct field page_table_fields[] = {
+	{ "parts", FIELD_WORDS, AT(know_page_table, parts), .required = true },
+	{ "bits", FIELD_SET, AT(know_page_table, bits), .required = true },
+	{ "mmhub", FIELD_WORDS, AT(know_page_table, mmhub), .required = true },
+	{ "second-mmhub", FIELD_WORDS, AT(know_page_table, second_mmhub) },
+	{ "guests-from-zero", FIELD_FLAG, AT(know_page_table, guests_from_zero) },
+	{ 0 },
+};
+
 static bool list_has_word(const char *list, struct str word)
 {
 	struct str all = str_z(list);
@@ -444,6 +453,7 @@ static void add_watch(struct loader *l, void *object) { ADD(&l->know->watches, (
 static void add_unit(struct loader *l, void *object) { ADD(&l->know->units, (struct know_unit *)object); }
 
 static void add_verdict(struct loader *l, void *object) { ADD(&l->know->verdicts, (struct know_verdict *)object); }
+static void add_page_table(struct loader *l, void *object) { ADD(&l->know->page_tables, (struct know_page_table *)object); }
 static void add_mqd(struct loader *l, void *object) { ADD(&l->know->mqds, (struct know_mqd *)object); }
 
 static const struct kind kinds[] = {
@@ -462,6 +472,7 @@ static const struct kind kinds[] = {
 	{ "verdict", sizeof(struct know_verdict), verdict_fields, add_verdict },
 	{ "wave-words", sizeof(struct know_wave_words), wave_words_fields, add_wave_words },
 	{ "mqd", sizeof(struct know_mqd), mqd_fields, add_mqd },
+	{ "page-table", sizeof(struct know_page_table), page_table_fields, add_page_table },
 };
 
 static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
@@ -932,6 +943,7 @@ void know_free(struct know *k)
 	vec_free(&k->packets);
 	vec_free(&k->rings);
 	vec_free(&k->mqds);
+	vec_free(&k->page_tables);
 	vec_free(&k->frames);
 	vec_free(&k->vendors);
 	vec_free(&k->classes);
