@@ -284,6 +284,9 @@ static const struct emu_statement statements[] = {
 	{ "vram", read_vram },
 	{ "gtt", read_gtt },
 	{ "iomem", read_iomem },
+	{ "map", emu_map_read },
+	{ "virtual", emu_virtual_read },
+	{ "page-tables", emu_page_tables_read },
 	{ "register", emu_register_read },
 	{ "wave", emu_waves_read },
 	{ "ring", emu_ring_read },
@@ -400,6 +403,8 @@ bool emu_gpu_finish(struct emu_reader *r, struct emu_gpu *g, unsigned line)
 	f->nips = g->ips.len;
 	f->gpu_id = (0x1000 + f->device * 31 + f->node * 257) & 0xffff;
 	fill_gca(g);
+	if (!emu_pages_finish(r, g))
+		return false;
 	words_sort(&g->vram);
 	words_sort(&g->iomem);
 	for (size_t i = 0; i < g->rings.len; i++)
@@ -425,6 +430,7 @@ void emu_gpu_free(struct emu_gpu *g)
 	vec_free(&g->queue_words);
 	vec_free(&g->vram.list);
 	vec_free(&g->iomem.list);
+	vec_free(&g->maps);
 	vec_free(&g->waves);
 	vec_free(&g->places);
 	text_free(&g->devcoredump);

@@ -182,6 +182,13 @@ struct emu_queue_word {
 	const struct value *value;
 };
 
+/** Pages of a VMID. */
+struct emu_map {
+	unsigned vmid, line;
+	uint64_t address, to, size;
+	bool system;
+};
+
 struct emu_gpu {
 	struct emu_facts facts;
 	struct emu_machine *machine;
@@ -197,6 +204,8 @@ struct emu_gpu {
 	VEC(struct emu_rule) rules;
 	VEC(struct emu_queue_word) queue_words;
 	struct emu_words vram, iomem;
+	VEC(struct emu_map) maps;
+	bool further; // the last of its page tables lead to one more
 	struct text devcoredump;
 	struct wave_words wave_words;
 	bool waves_known;
@@ -215,6 +224,8 @@ void emu_gpu_free(struct emu_gpu *g);
 bool emu_register_read(struct cursor *c, void *gpu);
 /** Sets a register of GC by its name in one bank; false where the GPU has none of that name. */
 bool emu_register_set(struct emu_gpu *g, const struct bank *b, const char *name, const char *field, const struct value *v);
+/** Sets it in every hub of the address translation; its name there may begin with GC, MM or the like. */
+void emu_hubs_set(struct emu_gpu *g, const char *name, const char *field, const struct value *v);
 bool emu_gc_register(const struct emu_gpu *g, const char *name, struct reg *ret);
 uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg *r);
 void emu_settings_sort(struct emu_gpu *g);
@@ -228,6 +239,13 @@ bool emu_devcoredump_read(struct cursor *c, void *gpu);
 bool emu_waves_read(struct cursor *c, void *gpu);
 /** Gives waves their slots. */
 bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g);
+bool emu_map_read(struct cursor *c, void *gpu);
+bool emu_virtual_read(struct cursor *c, void *gpu);
+bool emu_page_tables_read(struct cursor *c, void *gpu);
+/** Writes the page tables that `map` asks for. */
+bool emu_pages_finish(struct emu_reader *r, struct emu_gpu *g);
+/** Whether `map` names a page of the machine's memory. */
+bool emu_page_shown(const struct emu_gpu *g, uint64_t address);
 bool emu_ring_read(struct cursor *c, void *gpu);
 bool emu_packets_read(struct cursor *c, void *gpu);
 bool emu_fence_read(struct cursor *c, void *gpu);

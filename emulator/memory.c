@@ -75,5 +75,5 @@ bool emu_iomem(const struct emu_gpu *g, uint64_t address, double t, uint32_t *re
 	for (size_t i = 0; i < m->list.len && !w; i++)
 		if ((m->list.data[i].address & ~(uint64_t)(EMU_PAGE - 1)) == page)
 			w = &m->list.data[i];
-	return w;
+	return w || emu_page_shown(g, address);
 }

@@ -65,7 +65,7 @@ uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg 
 static void setting_add(struct emu_gpu *g, uint32_t address, const struct bank *b, const struct reg_field *f,
 			const struct value *v)
 {
-	struct emu_setting s = { .address = address, .order = g->settings.len, .bank = *b, .mask = UINT32_MAX, .value = v };
+	struct emu_setting s = { .address = address, .order = g->settings.len + 1, .bank = *b, .mask = UINT32_MAX, .value = v };
 	if (f) {
 		s.mask = field_mask(f);
 		s.low = f->low;
@@ -107,6 +107,25 @@ static uint32_t address_in_xcc(const struct emu_gpu *g, uint32_t address, int xc
 		return address;
 	const struct ip *from = gc_of(g, (unsigned)now), *to = gc_of(g, (unsigned)xcc);
 	return base < to->nbases ? address + (to->bases[base] - from->bases[base]) * 4 : address;
+}
+
+void emu_hubs_set(struct emu_gpu *g, const char *name, const char *field, const struct value *v)
+{
+	static const char *const prefixes[] = { "", "GC", "MM", "VML2VC0_", "VML2VC1_", "VMSHAREDVC0_", "VMSHAREDVC1_" };
+	const struct bank none = BANK_NONE;
+	for (size_t i = 0; i < g->ips.len; i++)
+		for (size_t k = 0; k < sizeof(prefixes) / sizeof(prefixes[0]); k++) {
+			const struct ip *ip = &g->ips.data[i];
+			char full[96];
+			struct reg r;
+			struct reg_field f;
+			snprintf(full, sizeof(full), "%s%s", prefixes[k], name);
+			if ((!str_is(ip->name, "gc") && !str_is(ip->name, "mmhub")) || !ip_register(ip, str_z(full), &r) ||
+			    (field && !register_field_find(&r, str_z(field), &f)))
+				continue;
+			setting_add(g, address_of(ip, &r), &none, field ? &f : NULL, v);
+			g->settings.data[g->settings.len - 1].order = 0; // what the scenario says outweighs it
+		}
 }
 
 static int *bank_number(struct bank *b, struct str word)
