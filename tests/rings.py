@@ -141,12 +141,67 @@ def test_emulated(t, unhang):
     t.ok([p for p in opened if p.endswith("fence_info")], "--fences reads them")
 
 
+# A user's buffer runs another; its last packet waits. The command processor is behind it already: it reads ahead.
+FOLLOWED = f"""scenario followed
+    title  Rings that run indirect buffers
+
+gpu 0000:03:00.0
+    part     gfx1100
+    map      3 0x7f0080000000 vram 0x100000 8K
+    map      3 0x7f0080100000 system 0x55550000 4K
+    map      0 0x7fff00000000 system 0x66660000 64K
+    virtual  3 0x7f0080000000 {hex(NOP)} 0xc0023f00 0x80100000 0x7f00 0x00000010 {' '.join(map(hex, WAIT))}
+    virtual  3 0x7f0080100000 0xc0001000 7
+    ring     gfx_0.0.0 size 1024 rptr 0x44 wptr 0x46
+    packets  gfx_0.0.0 at 0x40 {' '.join(map(hex, IB))}
+    ring     sdma0 size 1024 rptr 0x40 wptr 0x46
+    packets  sdma0 at 0x40 0x30004 0x80001000 0x7f00 0x100 0 0
+    virtual  3 0x7f0080001140 {' '.join(map(hex, POLL))}
+    ring     sdma1 size 1024 rptr 0x40 wptr 0x46
+    packets  sdma1 at 0x40 0x00004 0x1000 0x7fff 0x10 0 0
+    virtual  0 0x7fff00001000 {' '.join(map(hex, POLL))}
+    ring     comp_1.0.0 size 1024 rptr 0x40 wptr 0x44
+    packets  comp_1.0.0 at 0x40 0xc0023f00 0x90000000 0x7f00 0x03000040
+    register SDMA0_QUEUE0_IB_BASE_LO = 0x80001000
+    register SDMA0_QUEUE0_IB_BASE_HI = 0x7f00
+    register SDMA0_QUEUE0_IB_RPTR = 0x140
+"""
+
+
+def test_followed(t, unhang):
+    if not emulated.possible(unhang):
+        t.skip("indirect buffers of an emulated GPU", "no GPU can be emulated here")
+        return
+    scenario = unhang.write("followed.scenario", FOLLOWED)
+    rings = only(emulated.document(t, emulated.inside(unhang, scenario, "rings", "--json"), "rings", "indirect buffers as JSON"))
+    if not rings:
+        return
+    found = [(p["depth"], p["name"], p["address"]) for p in rings["gfx_0.0.0"]["packets"] if "NOP" not in p["name"] and p["depth"] < 2]
+    t.same(found[:3], [(0, "INDIRECT_BUFFER", None), (1, "INDIRECT_BUFFER", "0x7f0080000004"), (1, "WAIT_REG_MEM", "0x7f0080000014")],
+           "a user's buffer, and what it waits for")
+    inner = [p for p in rings["gfx_0.0.0"]["packets"] if p["depth"] == 2]
+    t.same([p["address"] for p in inner[:1]], ["0x7f0080100000"], "a buffer that a buffer runs, in system memory, by the same VMID")
+    sdma = rings["sdma0"]["packets"]
+    here = [(p["depth"], p["name"], p["at"]) for p in sdma if p["here"]]
+    t.same([h[0] for h in here] + [here[-1][2]], [0, 1, 0x50], "a copy engine: the packet of the ring, and the one in the buffer at which it stands")
+    t.ok(any(p["here"] and p["waits_for"] for p in sdma), "which says what it waits for", here)
+    t.ok(any(p["depth"] == 1 and p["waits_for"] for p in rings["sdma1"]["packets"]), "a buffer of the driver's own (VMID 0)", rings["sdma1"]["packets"])
+    ib = next(p["ib"] for p in rings["comp_1.0.0"]["packets"] if p["here"])
+    t.same((ib["read"], ib["why_not"]), (False, "nothing is mapped there"), "a buffer that nothing is mapped for")
+    text = emulated.inside(unhang, scenario, "rings").stdout.decode()
+    t.ok("what it runs cannot be read: nothing is mapped there" in text, "text: why not", text)
+    t.ok(any(line.startswith(" > ") and line[3:].startswith("  0x") for line in text.splitlines()), "text: > in the buffer", text)
+    opened = emulated.only_reads(t, unhang, scenario, ["rings", "--all"], "following only reads")
+    t.ok([p for p in opened if p.endswith("amdgpu_vram")], "it reads VRAM")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_device_core(t, unhang)
     test_choice(t, unhang)
     test_damage(t, unhang)
     test_emulated(t, unhang)
+    test_followed(t, unhang)
     t.end()
 
 

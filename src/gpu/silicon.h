@@ -24,6 +24,10 @@ const struct probe_stuck *target_stuck(const struct target *t);
 struct probe_count target_count(const struct target *t);
 const struct device *target_device_of(const struct target *t);
 
+/** The address in an indirect buffer at which the engine that serves a ring stands, by its registers; 0 where they do not tell: of copy
+ * engines they do. */
+uint64_t ring_engine(struct target *t, struct str ring);
+
 /** A register of a device by name (`GRBM_STATUS`, `gc.GRBM_STATUS`, `sdma0.SDMA0_STATUS_REG`, `mmhub1.MC_VM_FB_OFFSET`) or by a pattern
  * with * and ?, in upper or lower case; each IP block's. Returns how many there are, at most @most of them in @ret. */
 struct device_register {

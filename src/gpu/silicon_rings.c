@@ -195,3 +195,52 @@ void fences_answer(struct silicon *t, struct request *r)
 	}
 	batch_free(&b);
 }
+
+// --- where an engine stands ---
+
+/** How the registers about an indirect buffer begin, with the number of the engine. */
+static const struct {
+	const char *ring, *registers;
+} engines[] = {
+	{ "sdma", "sdma%u.SDMA%u_QUEUE0_IB_%s" },
+	{ "sdma", "sdma%u.SDMA%u_GFX_IB_%s" },
+	{ "page", "sdma%u.SDMA%u_PAGE_IB_%s" },
+};
+
+/** The value of each of three registers, by what is behind the engine's name. */
+static bool read_engine(struct target *t, const char *format, unsigned engine, uint32_t ret[static 3])
+{
+	static const char *const names[] = { "BASE_LO", "BASE_HI", "RPTR" };
+	struct device_register found[3];
+	struct request r[3];
+	for (size_t i = 0; i < 3; i++) {
+		char name[64];
+		snprintf(name, sizeof(name), format, engine, engine, names[i]);
+		if (!device_registers(target_device_of(t), str_z(name), &found[i], 1))
+			return false;
+		r[i] = (struct request){ .kind = REQUEST_REGISTER,
+					 .ip = found[i].ip->name,
+					 .ip_instance = found[i].ip->instance,
+					 .reg = &found[i].reg,
+					 .bank = BANK_NONE };
+	}
+	t->ask(t, r, 3);
+	for (size_t i = 0; i < 3; i++) {
+		if (r[i].answer != ANSWER_GIVEN)
+			return false;
+		ret[i] = r[i].value;
+	}
+	return true;
+}
+
+uint64_t ring_engine(struct target *t, struct str ring)
+{
+	struct str number;
+	int64_t engine;
+	uint32_t v[3];
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]) && !strcmp(t->kind, "gpu"); i++)
+		if (str_behind(ring, str_z(engines[i].ring), &number) && str_number(number, &engine) && engine >= 0 &&
+		    engine < 16 && read_engine(t, engines[i].registers, (unsigned)engine, v))
+			return ((uint64_t)v[1] << 32 | v[0]) + v[2];
+	return 0;
+}

@@ -1,6 +1,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "gpu/silicon.h"
+#include "gpu/vm.h"
 #include "report/rings.h"
 
 enum {
@@ -20,7 +22,7 @@ const char *ring_state_name(enum ring_state s) { return state_names[s]; }
 void ring_look(struct ring_view *v, const struct ring *now, const struct ring *before)
 {
 	const uint32_t n = now->n ? (uint32_t)now->n : 1;
-	*v = (struct ring_view){ .ring = now, .here = SIZE_MAX };
+	*v = (struct ring_view){ .ring = now };
 	v->rptr = now->rptr % n;
 	v->wptr = now->wptr % n;
 	v->driver_wptr = now->driver_wptr % n;
@@ -43,7 +45,7 @@ struct span {
 	size_t first;     // word of the ring that words[0] is
 	size_t ring;      // words in the ring; 0: an IB
 	uint64_t address; // of an IB
-	unsigned depth;
+	unsigned depth, vmid;
 };
 
 struct rows {
@@ -62,7 +64,9 @@ static void decode(struct ring_reading *r, enum packet_language l, const struct 
 {
 	struct packet p;
 	for (size_t at = from; at < to && packet_decode(r->know, &r->arena, l, r->gfx, s->words, s->n, at, &p); at += p.words) {
-		struct ring_packet row = { .packet = &p, .raw = s->words + at, .repeat = 1, .depth = s->depth };
+		struct ring_packet row = {
+			.packet = &p, .raw = s->words + at, .repeat = 1, .depth = s->depth, .vmid = s->vmid
+		};
 		row.at = s->ring ? (s->first + at) % s->ring : at;
 		row.address = s->ring ? 0 : s->address + at * 4;
 		if (ret->len && same_packet(&ret->data[ret->len - 1], &row)) {
@@ -79,45 +83,76 @@ static void decode(struct ring_reading *r, enum packet_language l, const struct 
 	}
 }
 
-static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows);
+static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows, size_t from);
 
-static void add_ib(struct ring_reading *r, struct ring_view *v, const struct ring_packet *by, const uint32_t *words, size_t n)
+/** Of an IB the packets around the one at which the engine stands are shown, or the first. */
+static void add_ib(struct ring_reading *r, struct ring_view *v, const struct ring_packet *by, const struct request *memory)
 {
+	const size_t most = r->all ? ROWS_MOST : r->packets, n = memory->size / 4;
 	struct rows rows = { 0 };
-	struct span s = { .words = words, .n = n, .address = by->packet->ib_address, .depth = by->depth + 1 };
-	decode(r, by->packet->language, &s, 0, n, r->all ? ROWS_MOST : r->packets, &rows);
-	add_rows(r, v, &rows);
+	struct span s = { memory->to, n, .address = memory->address, .depth = by->depth + 1, .vmid = memory->vmid };
+	size_t here = 0;
+	decode(r, by->packet->language, &s, 0, n, ROWS_MOST, &rows);
+	for (size_t i = 0; i < rows.len && by->here; i++) {
+		struct ring_packet *row = &rows.data[i];
+		const uint64_t bytes = 4 * (uint64_t)row->packet->words * row->repeat;
+		row->here = v->engine >= row->address && v->engine - row->address < bytes;
+		here = row->here ? i : here;
+	}
+	const size_t from = here > most ? here - most : 0, left = rows.len - from;
+	struct rows shown = { rows.data + from, left < (here - from) + most ? left : (here - from) + most, 0 };
+	add_rows(r, v, &shown, 0);
 	vec_free(&rows);
 }
 
-/** Adds packets to the view, each followed by what it runs: all IBs are asked for at once. */
-static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows)
+/** What a packet runs, as a request; false where it runs nothing, or what would be too deep. In an IB the addresses are those of the VMID
+ * that the IB runs for. */
+static bool ib_request(struct ring_reading *r, const struct ring_view *v, const struct ring_packet *row, struct request *ret)
+{
+	const struct packet *p = row->packet;
+	const uint64_t words = p->ib_words < IB_WORDS_MOST ? p->ib_words : IB_WORDS_MOST;
+	if (!p->ib_address || !words || row->depth == DEPTH_MOST)
+		return false;
+	*ret = (struct request){ .kind = REQUEST_MEMORY,
+				 .address = p->ib_address,
+				 .size = words * 4,
+				 .to = arena_alloc(&r->arena, words * 4),
+				 .vmid = row->depth ? row->vmid : p->ib_vmid,
+				 .hub = v->hub,
+				 .hub_instance = v->hub_instance };
+	return true;
+}
+
+/** Adds packets to the view, those from @from on each followed by what it runs: all IBs are asked for at once. */
+static void add_rows(struct ring_reading *r, struct ring_view *v, const struct rows *rows, size_t from)
 {
 	_cleanup_free_ struct request *requests = mem_alloc(rows->len * sizeof(*requests) + 1);
 	_cleanup_free_ size_t *of = mem_alloc(rows->len * sizeof(*of) + 1);
 	size_t n = 0;
-	for (size_t i = 0; i < rows->len; i++) {
-		const struct packet *p = rows->data[i].packet;
-		uint64_t words = p->ib_words < IB_WORDS_MOST ? p->ib_words : IB_WORDS_MOST;
-		if (!p->ib_address || !words || rows->data[i].depth == DEPTH_MOST)
-			continue;
-		of[n] = i;
-		requests[n++] = (struct request){ .kind = REQUEST_MEMORY,
-						  .address = p->ib_address,
-						  .size = words * 4,
-						  .to = arena_alloc(&r->arena, words * 4) };
-	}
+	for (size_t i = from; i < rows->len; i++)
+		if (ib_request(r, v, &rows->data[i], &requests[n]))
+			of[n++] = i;
 	if (n)
 		r->target->ask(r->target, requests, n);
 	for (size_t i = 0, k = 0; i < rows->len && v->packets.len < ROWS_MOST; i++) {
 		const bool runs = k < n && of[k] == i;
 		struct ring_packet row = rows->data[i];
 		row.ib_read = runs && requests[k].answer == ANSWER_GIVEN;
+		row.ib_why_not = runs ? requests[k].why_not : NULL;
 		vec_push(&v->packets, row);
 		if (row.ib_read)
-			add_ib(r, v, &row, requests[k].to, requests[k].size / 4);
+			add_ib(r, v, &row, &requests[k]);
 		k += runs;
 	}
+}
+
+/** Of the packets before rptr only the last IB may still be running: the GPU reads ahead. */
+static size_t last_ib(const struct ring_reading *r, const struct ring_view *v, const struct rows *before)
+{
+	size_t i = v->pending ? before->len : 0;
+	while (i && !before->data[i - 1].packet->ib_address)
+		i--;
+	return r->all ? 0 : i ? i - 1 : before->len;
 }
 
 void ring_read_packets(struct ring_reading *r, struct ring_view *v)
@@ -127,6 +162,8 @@ void ring_read_packets(struct ring_reading *r, struct ring_view *v)
 	v->language = packet_language_of(r->know, v->ring->name);
 	if (v->language == PACKETS_UNKNOWN || !n)
 		return;
+	vm_hub_of(r->know, r->gfx, v->ring->name, &v->hub, &v->hub_instance);
+	v->engine = ring_engine(r->target, v->ring->name);
 	// A copy that begins half a ring before rptr: then no packet wraps.
 	uint32_t *words = arena_alloc(&r->arena, n * sizeof(*words));
 	const size_t first = (v->rptr + n - back) % n;
@@ -138,12 +175,13 @@ void ring_read_packets(struct ring_reading *r, struct ring_view *v)
 	decode(r, v->language, &s, back - earlier, back, SIZE_MAX, &before);
 	const size_t skipped = before.len > most ? before.len - most : 0;
 	struct rows shown = { before.data + skipped, before.len - skipped, 0 };
-	add_rows(r, v, &shown);
+	add_rows(r, v, &shown, last_ib(r, v, &shown));
 	if (v->pending) {
-		v->here = v->packets.len;
 		size_t end = v->pending < n - back ? back + v->pending : n;
 		decode(r, v->language, &s, back, end, most, &behind);
-		add_rows(r, v, &behind);
+		if (behind.len)
+			behind.data[0].here = true;
+		add_rows(r, v, &behind, 0);
 	}
 	vec_free(&before);
 	vec_free(&behind);

@@ -36,11 +36,12 @@ static void jw_ib(struct json *j, const struct ring_packet *row)
 	jw_key(j, "address");
 	jw_hex(j, p->ib_address);
 	jw_number(j, "words", p->ib_words);
-	jw_number(j, "vmid", p->ib_vmid);
+	jw_number(j, "vmid", row->depth ? row->vmid : p->ib_vmid);
 	jw_key(j, "chain");
 	jw_bool(j, p->ib_chain);
 	jw_key(j, "read");
 	jw_bool(j, row->ib_read);
+	jw_field(j, "why_not", row->ib_why_not ? str_z(row->ib_why_not) : (struct str){ 0 });
 	jw_close(j, '}');
 }
 
@@ -59,7 +60,7 @@ static void jw_packet_fields(struct json *j, const struct packet *p)
 	jw_close(j, ']');
 }
 
-static void jw_packet(struct json *j, const struct ring_packet *row, bool here)
+static void jw_packet(struct json *j, const struct ring_packet *row)
 {
 	const struct packet *p = row->packet;
 	jw_open(j, '{');
@@ -68,7 +69,7 @@ static void jw_packet(struct json *j, const struct ring_packet *row, bool here)
 	row->address ? jw_hex(j, row->address) : jw_null(j);
 	jw_number(j, "depth", row->depth);
 	jw_key(j, "here");
-	jw_bool(j, here);
+	jw_bool(j, row->here);
 	jw_field(j, "language", str_z(packet_language_name(p->language)));
 	jw_field(j, "name", p->name);
 	jw_number(j, "opcode", p->opcode);
@@ -112,7 +113,7 @@ static void jw_ring(struct json *j, const struct ring_view *v)
 	jw_key(j, "packets");
 	jw_open(j, '[');
 	for (size_t i = 0; i < v->packets.len; i++)
-		jw_packet(j, &v->packets.data[i], i == v->here);
+		jw_packet(j, &v->packets.data[i]);
 	jw_close(j, ']');
 	jw_close(j, '}');
 }
@@ -145,12 +146,13 @@ static void text_packet_field(struct wrapping *w, const struct packet_field *f)
 	text_free(&word);
 }
 
-static void text_packet(const struct rings *g, const struct ring_packet *row, bool here)
+static void text_packet(const struct rings *g, const struct ring_packet *row)
 {
 	const struct packet *p = row->packet;
 	const int indent = 2 * (int)row->depth;
 	struct wrapping w = { .out = g->out, .width = g->options->width };
-	w.column = (unsigned)fprintf(g->out, " %c %*s0x%04zx  %.*s", here ? '>' : ' ', indent, "", row->at, STR_ARG(p->name));
+	w.column =
+		(unsigned)fprintf(g->out, " %c %*s0x%04zx  %.*s", row->here ? '>' : ' ', indent, "", row->at, STR_ARG(p->name));
 	w.margin = (unsigned)indent + 13;
 	if (row->repeat > 1)
 		w.column += (unsigned)fprintf(g->out, " (%zu times)", row->repeat);
@@ -164,8 +166,9 @@ static void text_packet(const struct rings *g, const struct ring_packet *row, bo
 		print_safe(g->out, p->waits_for);
 		fputc('\n', g->out);
 	}
-	if (p->ib_address && p->ib_words && !row->ib_read && here)
-		fprintf(g->out, "%*swhat it runs cannot be read from here\n", indent + 13, "");
+	if (p->ib_address && p->ib_words && !row->ib_read && (row->here || row->ib_why_not))
+		fprintf(g->out, "%*swhat it runs cannot be read%s%s\n", indent + 13, "", row->ib_why_not ? ": " : " from here",
+			row->ib_why_not ? row->ib_why_not : "");
 }
 
 static void text_packets(const struct rings *g, const struct ring_view *v)
@@ -180,7 +183,7 @@ static void text_packets(const struct rings *g, const struct ring_view *v)
 	fprintf(out, ": packets (%s)%s\n", packet_language_name(v->language),
 		v->state == RING_STILL ? "; it does not get past >" : "");
 	for (size_t i = 0; i < v->packets.len; i++)
-		text_packet(g, &v->packets.data[i], i == v->here);
+		text_packet(g, &v->packets.data[i]);
 	if (!v->pending)
 		fprintf(out, "   0x%04x  everything up to here was done\n", v->wptr);
 }

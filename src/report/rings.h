@@ -8,11 +8,14 @@
 struct ring_packet {
 	const struct packet *packet; // with as many fields as it has
 	const uint32_t *raw;
-	size_t at;        // word of the ring, or of the IB
-	uint64_t address; // of an IB's packet; 0: in the ring
-	size_t repeat;    // so many of the same
-	unsigned depth;   // 0: of the ring
-	bool ib_read;     // what it runs follows
+	size_t at;              // word of the ring, or of the IB
+	uint64_t address;       // of an IB's packet; 0: in the ring
+	size_t repeat;          // so many of the same
+	unsigned depth;         // 0: of the ring
+	unsigned vmid;          // whose addresses it has, where it is in an IB
+	bool here;              // the engine stands at it
+	bool ib_read;           // what it runs follows
+	const char *ib_why_not; // why what it runs could not be read, as a phrase; NULL
 };
 
 enum ring_state {
@@ -30,7 +33,9 @@ struct ring_view {
 	enum ring_state state;
 	uint32_t rptr, wptr, driver_wptr; // inside the ring
 	uint32_t pending;                 // words from rptr to wptr
-	size_t here;                      // index in packets of the one at rptr; SIZE_MAX: none waits there
+	enum hub hub;                     // that translates its addresses
+	unsigned hub_instance;
+	uint64_t engine; // where the engine stands in an IB; 0: not known
 	VEC(struct ring_packet) packets;
 };
 
