@@ -16,7 +16,6 @@ enum {
 	MORE_LOOKS = 6,  // of one that seems to be stuck
 	FIRST_PAUSE_MS = 40,
 	MORE_PAUSE_MS = 60,
-	CHAIN_MOST = 8,
 };
 
 /** A GPU that is being looked at. */
@@ -72,8 +71,8 @@ static void close_gpus(struct look_round *r)
 	free(r->gpus);
 }
 
-/** Whether nothing that was seen of it needs a second look. */
-static bool clearly_well(struct look_round *r, struct looked *g)
+/** Whether nothing that was seen of it needs another look; shaders at work do, until their waves have been seen. */
+static bool clearly_well(struct look_round *r, struct looked *g, bool waves_seen)
 {
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
 		struct arena a = { 0 };
@@ -81,7 +80,7 @@ static bool clearly_well(struct look_round *r, struct looked *g)
 		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
 		const struct know_verdict *v[VERDICTS_MOST];
 		bool well = verdicts_of(r->out->know, &f, v) && (!v[0]->event.n || v[0]->well) &&
-			    !verdict_fact_is(&f, "busy", "SPI");
+			    (waves_seen || !verdict_fact_is(&f, "busy", "SPI"));
 		arena_free(&a);
 		if (!well)
 			return false;
@@ -100,8 +99,9 @@ static void look_at_all(struct look_round *r, size_t looks, int pause, bool susp
 			struct looked *g = &r->gpus[i];
 			if ((suspects && !g->suspect) || (look && !may_look(g)))
 				continue;
-			// Between the first and the last, the registers that are cheap to read are enough.
-			watch_look(&g->watch, !look || look + 1 == looks);
+			// Between the first and the last, what is cheap to read is enough.
+			bool end = !look || look + 1 == looks;
+			watch_look(&g->watch, suspects || end, end);
 			any |= may_look(g);
 		}
 		if (!any)
@@ -116,6 +116,18 @@ static void look_at_waves(struct look_round *r)
 	for (size_t i = 0; i < r->n; i++)
 		if (r->gpus[i].suspect && may_look(&r->gpus[i]))
 			watch_waves(&r->gpus[i].watch);
+}
+
+/** Several times, at distances that are no multiples of each other: what is seen at the same place may have come round. */
+static void look_at_some_waves(struct look_round *r)
+{
+	static const int pauses[] = { 3, 7, 11, 5, 13 };
+	for (size_t look = 0; look < sizeof(pauses) / sizeof(pauses[0]); look++) {
+		for (size_t i = 0; i < r->n; i++)
+			if (r->gpus[i].suspect && may_look(&r->gpus[i]))
+				watch_some_waves(&r->gpus[i].watch);
+		pause_ms(pauses[look]);
+	}
 }
 
 static void count_interrupts(struct look_round *r, bool first)
@@ -133,25 +145,34 @@ static void count_interrupts(struct look_round *r, bool first)
 	free(counts);
 }
 
+/** Returns whether one is suspect that may be looked at. */
+static bool find_suspects(struct look_round *r, bool waves_seen)
+{
+	bool any = false;
+	for (size_t i = 0; i < r->n; i++) {
+		r->gpus[i].suspect = !clearly_well(r, &r->gpus[i], waves_seen);
+		any |= r->gpus[i].suspect && may_look(&r->gpus[i]);
+	}
+	return any;
+}
+
 static void look(struct look_round *r)
 {
-	bool suspects = false;
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
 	count_interrupts(r, true);
 	look_at_all(r, FIRST_LOOKS, FIRST_PAUSE_MS, false);
 	count_interrupts(r, false);
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
-	for (size_t i = 0; i < r->n; i++) {
-		r->gpus[i].suspect = !clearly_well(r, &r->gpus[i]);
-		suspects |= r->gpus[i].suspect && may_look(&r->gpus[i]);
-	}
-	if (!suspects)
+	if (!find_suspects(r, false))
 		return;
 	look_at_waves(r);
 	look_at_all(r, MORE_LOOKS, MORE_PAUSE_MS, true);
-	look_at_waves(r);
+	look_at_some_waves(r);
 	count_interrupts(r, false);
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
+	// What is said of all waves is said when all were seen again.
+	if (find_suspects(r, true))
+		look_at_waves(r);
 }
 
 // --- telling ---
@@ -362,7 +383,7 @@ void silicon_read_dump(const struct artefact_output *out, struct target *t, stru
 	const struct know_verdict *v[VERDICTS_MOST];
 	struct event e;
 	watch_begin(&w, out->know, t, NULL, devcoredump_device(t)->gfx);
-	watch_look(&w, true);
+	watch_look(&w, true, true);
 	verdict_facts_of(&f, &w, 0, &none);
 	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), at, &e)) {
 		verdict_facts_unit(&f, out->know, v[0]);

@@ -7,7 +7,6 @@
 
 enum {
 	CHAIN_MOST = 8,
-	LOOP_BYTES = 1024, // a loop that is no longer is one in which waves may be caught
 	AQL_BYTES = 64,
 	PROCESSES_MOST = 64,
 	QUEUES_MOST = 1024,
@@ -78,6 +77,12 @@ size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const st
 	return n;
 }
 
+/** A fact of the unit; it is told of the one that the verdict is about. */
+static const char *still_fact(struct arena *a, struct str unit)
+{
+	return arena_z(a, arena_printf(a, "still_at_" STR_FMT, STR_ARG(unit)));
+}
+
 void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v)
 {
 	const struct fact_view view = { get, f };
@@ -88,6 +93,7 @@ void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const str
 	say(f, "ip_block", name);
 	if (u)
 		say(f, "ip_block_title", u->title);
+	add(f, "still_at", verdict_fact(f, still_fact(f->arena, name)), FACT_CODE, true);
 	if (v->each_xcc)
 		say(f, "xcc", verdict_fact(f, "of_xcc"));
 	text_free(&unit);
@@ -146,6 +152,12 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 
 // --- units ---
 
+static void still_at(struct verdict_facts *f, struct str unit, uint32_t value)
+{
+	char room[24];
+	add(f, still_fact(f->arena, unit), arena_str(f->arena, code_text(value, room)), FACT_CODE, false);
+}
+
 static void add_units(struct verdict_facts *f, const struct watch *w, unsigned xcc)
 {
 	static const char *const words[] = { NULL, "idle", "busy", "changing" };
@@ -164,6 +176,7 @@ static void add_units(struct verdict_facts *f, const struct watch *w, unsigned x
 		if (watch_still(w, xcc, u, &value)) {
 			note(f, "still", u->head.id);
 			code(f, arena_z(f->arena, arena_printf(f->arena, "still_" STR_FMT, STR_ARG(u->head.id))), value);
+			still_at(f, u->head.id, value);
 		}
 	}
 	say(f, "busy_units", busy.n ? arena_str(f->arena, text_str(&busy)) : S("none"));
@@ -212,8 +225,10 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned x
 	// Of many waves some always move; a tenth of them is work, fewer is chance.
 	bool moving = s->moved * 10 > s->count;
 	note(f, "waves_moving", moving ? S("yes") : S("no"));
-	note(f, "waves_loop", s->high - s->low <= LOOP_BYTES ? S("yes") : S("no"));
-	number(f, "loop_bytes", (int64_t)(s->high - s->low), true);
+	note(f, "waves_loop", s->loops ? S("yes") : S("no"));
+	number(f, "loop_bytes", (int64_t)s->loop_bytes, s->loops);
+	if (s->loops > 1)
+		number(f, "more_loops", (int64_t)s->loops - 1, true);
 	number(f, "waves_memory", (int64_t)s->memory, s->memory);
 	number(f, "waves_barrier", (int64_t)s->barrier, s->barrier);
 	number(f, "waves_halted", (int64_t)s->halted, s->halted);
@@ -245,7 +260,8 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 		moved |= r->moved;
 		if (r->moved)
 			note(f, "ring_moving", r->name);
-		if (r->moved || r->rptr == r->wptr || (w->device && w->looks < 2))
+		// Work that came just before the last look may be taken in a moment.
+		if (r->moved || r->waited < (w->device ? 2 : 1))
 			continue;
 		const struct know_unit *u = watch_ring_unit(w->know, r->name);
 		note(f, "ring_stuck", r->name);

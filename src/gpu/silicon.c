@@ -71,7 +71,7 @@ static void shut_out(struct silicon *t, struct wanted_list *wanted, struct reque
 static void look(struct silicon *t, struct wanted_list *wanted, struct request *waves)
 {
 	while ((registers_left(wanted, false) || waves) && t->gate.open && !t->debugfs_dead) {
-		struct batch b = { .t = t, .xccs = waves ? waves->xccs : 0 };
+		struct batch b = { .t = t, .waves = waves };
 		gate_guard(&b);
 		registers_plan(&b, wanted, false);
 		if (waves)

@@ -51,7 +51,7 @@ struct batch {
 	VEC(struct probe) probes;
 	VEC(struct wave_slot) slots; // that the last probes ask for
 	size_t waves_at;             // the first of these
-	uint64_t xccs;               // whose waves are wanted; 0: of all
+	struct request *waves;       // what is asked of them; NULL: nothing
 	bool late;                   // it did not come back
 	struct probe_stuck stuck;    // where
 };

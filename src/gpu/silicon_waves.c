@@ -56,12 +56,18 @@ static struct probe probe_of(struct batch *b, const struct wave_files *f, const 
 	if (s->xcc || !f->wave)
 		p = by_ioctl(f->gprwave, state_of(&b->arena, &asked), size);
 	// A unit's first slot tells for the others.
-	if (!s->slot) {
+	if (!s->slot && !b->waves->slots) {
 		p.unless = no_such_unit;
 		p.unless_at = 4;
 		p.skips = (s->simd ? 1 : w->simds) * w->slots - 1;
 	}
 	return p;
+}
+
+static void add_slot(struct batch *b, const struct wave_files *f, struct wave_slot s)
+{
+	vec_push(&b->slots, s);
+	batch_add(b, probe_of(b, f, &s));
 }
 
 static void add_units(struct batch *b, const struct wave_files *f, struct wave_slot s)
@@ -70,10 +76,8 @@ static void add_units(struct batch *b, const struct wave_files *f, struct wave_s
 	unsigned cus = b->t->device->shaders.cus_per_sh, units = w->wgp ? (cus + 1) / 2 : cus;
 	for (s.cu = 0; s.cu < units; s.cu++)
 		for (s.simd = 0; s.simd < w->simds; s.simd++)
-			for (s.slot = 0; s.slot < w->slots; s.slot++) {
-				vec_push(&b->slots, s);
-				batch_add(b, probe_of(b, f, &s));
-			}
+			for (s.slot = 0; s.slot < w->slots; s.slot++)
+				add_slot(b, f, s);
 }
 
 void waves_plan(struct batch *b)
@@ -84,9 +88,13 @@ void waves_plan(struct batch *b)
 				.gprwave = t->no_gprwave_file ? NULL : silicon_file(t, &b->arena, "amdgpu_gprwave") };
 	unsigned xccs = s->xccs > 1 ? s->xccs : 1;
 	struct wave_slot at = { 0 };
+	const struct request *r = b->waves;
 	b->waves_at = b->probes.len;
-	for (at.xcc = 0; at.xcc < xccs; at.xcc++) {
-		bool wanted = !b->xccs || (at.xcc < 64 && b->xccs >> at.xcc & 1);
+	for (size_t i = 0; i < r->nslots; i++)
+		if (f.gprwave || (f.wave && !r->slots[i].xcc))
+			add_slot(b, &f, r->slots[i]);
+	for (at.xcc = 0; at.xcc < xccs && !r->slots; at.xcc++) {
+		bool wanted = !r->xccs || (at.xcc < 64 && r->xccs >> at.xcc & 1);
 		if (!wanted || !(f.gprwave || (f.wave && !at.xcc)))
 			continue;
 		for (at.se = 0; at.se < s->ses; at.se++)
@@ -136,14 +144,19 @@ void waves_take(struct batch *b, struct request *r)
 		if (!wave_from_words(&t->words, t->layout, words, n, &b->slots.data[i], &w))
 			continue;
 		w.id = waves.len + 1;
-		give_registers(&w);
+		if (!r->slots)
+			give_registers(&w);
 		vec_push(&waves, w);
 	}
 	struct wave *kept = arena_alloc(&t->arena, waves.len * sizeof(*kept) + 1);
 	if (waves.len)
 		memcpy(kept, waves.data, waves.len * sizeof(*kept));
-	t->waves = r->waves = kept;
-	t->nwaves = r->n = waves.len;
+	r->waves = kept;
+	r->n = waves.len;
+	if (!r->slots) { // ids of waves are those of the last list of all
+		t->waves = kept;
+		t->nwaves = waves.len;
+	}
 	vec_free(&waves);
 	r->answer = b->late ? ANSWER_TIMED_OUT : read ? ANSWER_GIVEN : ANSWER_REFUSED;
 	if (read && failed)

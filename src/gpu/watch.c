@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/child.h"
-#include "gpu/layout.h"
 
 // --- what is read ---
 
@@ -105,22 +104,23 @@ static void look_at_rings(struct watch *w)
 		const struct ring *ring = &r.rings[i];
 		struct watched_ring *seen = ring_named(w, ring->name);
 		if (!seen) {
-			struct watched_ring new = { .name = arena_str(&w->arena, ring->name),
-						    .first_rptr = ring->rptr,
-						    .first_wptr = ring->wptr,
-						    .rptr = ring->rptr };
+			struct watched_ring new = { .name = arena_str(&w->arena, ring->name), .rptr = ring->rptr };
 			vec_push(&w->rings, new);
 			seen = &w->rings.data[w->rings.len - 1];
 		}
-		seen->moved |= ring->rptr != seen->rptr;
+		if (ring->rptr != seen->rptr) {
+			seen->moved = true;
+			seen->waited = 0;
+		}
 		seen->rptr = ring->rptr;
-		seen->wptr = ring->wptr;
+		seen->wptr = ring->wptr == ring->rptr ? ring->driver_wptr : ring->wptr;
+		seen->waited = seen->wptr == seen->rptr ? 0 : seen->waited + 1;
 		seen->words = ring->words;
 		seen->n = ring->n;
 	}
 }
 
-void watch_look(struct watch *w, bool deep)
+void watch_look(struct watch *w, bool deep, bool rings)
 {
 	if (w->looks == LOOKS_MOST)
 		return;
@@ -133,168 +133,16 @@ void watch_look(struct watch *w, bool deep)
 		w->gate = target_gate(w->target);
 	else
 		w->gate = (struct gate){ .open = true };
-	if (w->gate.open && deep) {
+	if (w->gate.open && deep)
 		look_at_registers(w, true);
 		// A driver that did not answer once is not asked for more.
 		if (!w->device || !target_stuck(w->target))
 			look_at_rings(w);
 	}
+	if (w->gate.open && rings)
+		look_at_rings(w);
 	w->looks++;
 	w->ended = now_ms();
-}
-
-// --- waves ---
-
-static bool same_slot(const struct wave *a, const struct wave *b)
-{
-	const struct wave_slot *x = &a->slot, *y = &b->slot;
-	return x->xcc == y->xcc && x->se == y->se && x->sh == y->sh && x->cu == y->cu && x->simd == y->simd &&
-	       x->slot == y->slot;
-}
-
-/** Both lists are in the order of slots; what is in the same slot mostly has the same place in them. */
-static const struct wave *in_slot(const struct wave *list, size_t n, size_t near, const struct wave *wave)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct wave *other = &list[(near + i) % n];
-		if (same_slot(other, wave))
-			return other;
-	}
-	return NULL;
-}
-
-/** Whether memory operations of a wave have not come back. */
-static bool memory_open(const struct watch *w, const struct wave *wave)
-{
-	unsigned version[3];
-	bool exact;
-	struct reg reg;
-	if (!wave->layout || !gc_of_gfx(w->know, w->device->gfx, version))
-		return false;
-	const struct register_table *t = register_table_for(S("gc"), version[0], version[1], version[2], &exact);
-	if (!t || !register_find(t, S("SQ_WAVE_IB_STS"), &reg))
-		return false;
-	for (size_t i = 0; i < wave->layout->nregisters; i++) {
-		if (!str_is(wave->layout->registers[i], "ib_sts"))
-			continue;
-		for (size_t f = 0; f < reg.nfields; f++) {
-			struct reg_field field = register_field(&reg, f);
-			bool counts = str_find(field.name, S("CNT")) >= 0 && str_find(field.name, S("EXP")) < 0;
-			if (counts && field_of(&field, wave->hwregs[i]))
-				return true;
-		}
-	}
-	return false;
-}
-
-static void count_moves(const struct watch *w, unsigned xcc, struct wave_state *s)
-{
-	for (size_t look = 1; look < w->wave_looks; look++) {
-		size_t before = 0, now = 0;
-		for (size_t i = 0; i < w->nwaves[look - 1]; i++)
-			before += w->waves[look - 1][i].slot.xcc == xcc;
-		for (size_t i = 0; i < w->nwaves[look]; i++) {
-			const struct wave *wave = &w->waves[look][i];
-			if (wave->slot.xcc != xcc)
-				continue;
-			const struct wave *old = in_slot(w->waves[look - 1], w->nwaves[look - 1], i, wave);
-			now++;
-			s->moved += !old || old->pc != wave->pc;
-		}
-		s->moved += before > now ? before - now : 0;
-	}
-}
-
-static int compare_pcs(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
-/** The pc at which most are. */
-static uint64_t common_pc(uint64_t *pcs, size_t n)
-{
-	uint64_t best = 0;
-	size_t most = 0;
-	qsort(pcs, n, sizeof(*pcs), compare_pcs);
-	for (size_t i = 0, end; i < n; i = end) {
-		for (end = i; end < n && pcs[end] == pcs[i]; end++)
-			;
-		if (end - i > most) {
-			most = end - i;
-			best = pcs[i];
-		}
-	}
-	return best;
-}
-
-static void range_of_pcs(const struct watch *w, unsigned xcc, struct wave_state *s)
-{
-	for (size_t look = 0; look < w->wave_looks; look++) {
-		for (size_t i = 0; i < w->nwaves[look]; i++) {
-			const struct wave *wave = &w->waves[look][i];
-			if (wave->slot.xcc != xcc)
-				continue;
-			s->low = !s->high || wave->pc < s->low ? wave->pc : s->low;
-			s->high = wave->pc > s->high ? wave->pc : s->high;
-		}
-	}
-}
-
-static struct wave_state state_of(const struct watch *w, unsigned xcc)
-{
-	struct wave_state s = { 0 };
-	size_t newest = w->wave_looks - 1, n = w->nwaves[newest];
-	uint64_t *pcs = mem_alloc(n * sizeof(*pcs) + 1);
-	for (size_t i = 0; i < n; i++) {
-		const struct wave *wave = &w->waves[newest][i];
-		if (wave->slot.xcc != xcc)
-			continue;
-		pcs[s.count++] = wave->pc;
-		s.barrier += wave->barrier_known && wave->in_barrier;
-		s.halted += wave->halted || wave->stopped || wave->fatal_halt || wave->stop_reasons;
-		s.memory += memory_open(w, wave);
-	}
-	range_of_pcs(w, xcc, &s);
-	count_moves(w, xcc, &s);
-	s.pc = common_pc(pcs, s.count);
-	for (size_t i = 0; i < n && !s.one; i++)
-		if (w->waves[newest][i].slot.xcc == xcc && w->waves[newest][i].pc == s.pc)
-			s.one = &w->waves[newest][i];
-	free(pcs);
-	return s;
-}
-
-void watch_waves(struct watch *w)
-{
-	struct request r = { .kind = REQUEST_WAVES };
-	const struct know_unit *spi = know_unit(w->know, S("SPI"));
-	// XCCs that launch no waves are left out: each slot costs two operations there.
-	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++)
-		if (watch_unit(w, xcc, spi) != STEADY_CLEAR)
-			r.xccs |= UINT64_C(1) << xcc;
-	if (w->xccs > 1 && !r.xccs)
-		r.xccs = 1;
-	if (w->wave_looks == WAVE_LOOKS_MOST || !w->gate.open || !w->device)
-		return;
-	w->waves_answer = target_ask(w->target, &r);
-	if (w->waves_answer != ANSWER_GIVEN)
-		return;
-	// The list is the target's own and is made anew at the next look.
-	struct wave *copy = arena_alloc(&w->arena, r.n * sizeof(*copy) + 1);
-	if (r.n)
-		memcpy(copy, r.waves, r.n * sizeof(*copy));
-	w->waves[w->wave_looks] = copy;
-	w->nwaves[w->wave_looks++] = r.n;
-	w->states = arena_alloc(&w->arena, w->xccs * sizeof(*w->states));
-	for (unsigned xcc = 0; xcc < w->xccs; xcc++)
-		w->states[xcc] = state_of(w, xcc);
-	w->ended = now_ms();
-}
-
-const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc)
-{
-	return w->wave_looks && xcc < w->xccs ? &w->states[xcc] : NULL;
 }
 
 // --- units ---
@@ -365,9 +213,19 @@ enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct kno
 	return either(watch_fields(w, xcc, u->busy), opposite(watch_fields(w, xcc, u->idle)));
 }
 
+/** Whether a ring that it serves is there. The registers of MES are on parts, too, whose driver does without it. */
+static bool serves_rings(const struct watch *w, const struct know_unit *u)
+{
+	for (size_t i = 0; i < w->rings.len; i++)
+		for (const struct know_list *l = u->rings; l; l = l->next)
+			if (str_glob(l->text, w->rings.data[i].name))
+				return true;
+	return false;
+}
+
 bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value)
 {
-	const struct watched_register *r = u->still.n ? find_register(w, xcc, u->still) : NULL;
+	const struct watched_register *r = u->still.n && serves_rings(w, u) ? find_register(w, xcc, u->still) : NULL;
 	size_t looks = 0;
 	*ret_value = 0;
 	for (size_t i = 0; r && i < w->looks; i++) {

@@ -3,7 +3,7 @@
 
 #include "gpu/silicon.h"
 
-enum { LOOKS_MOST = 16, WAVE_LOOKS_MOST = 3 };
+enum { LOOKS_MOST = 16, WAVE_LOOKS_MOST = 8 };
 
 /** A register at each look. */
 struct watched_register {
@@ -17,19 +17,29 @@ struct watched_register {
 
 struct watched_ring {
 	struct str name;
-	uint32_t rptr, wptr, first_rptr, first_wptr;
+	uint32_t rptr, wptr; // wptr: the driver's own, where the hardware has not heard of it yet
 	bool moved;
+	size_t waited;         // looks, of the newest ones, at which it stood at the same place with work
 	const uint32_t *words; // at the newest look
 	size_t n;
 };
 
-/** What the waves of an XCC do. */
+/** A look at waves: at all, or at some again. */
+struct wave_look {
+	size_t n, nslots;
+	const struct wave *waves;
+	const struct wave_slot *slots; // only these were looked at; NULL: all
+};
+
+/** What the waves of an XCC do. Of some looks they are a sample: numbers are made to stand for all. */
 struct wave_state {
-	size_t count;  // at the newest look
-	size_t moved;  // that were at another pc than before, or came or went
-	size_t memory; // that stand still with memory operations open
+	size_t count;   // at the newest look at all
+	size_t moved;   // that were at another pc than at first, or came or went
+	size_t changed; // that came or went
+	size_t memory;  // that stand still with memory operations open
 	size_t barrier, halted;
-	uint64_t low, high;     // the lowest and highest pc at any look
+	size_t loops; // places of the code, each no longer than a loop, in one of which each wave stayed; 0: they got about
+	uint64_t loop_bytes;    // the size of the one where most of them are
 	uint64_t pc;            // where most of them are
 	const struct wave *one; // that is there
 };
@@ -47,8 +57,7 @@ struct watch {
 	VEC(struct watched_ring) rings;
 	bool rings_known;
 	size_t wave_looks;
-	struct wave *waves[WAVE_LOOKS_MOST];
-	size_t nwaves[WAVE_LOOKS_MOST];
+	struct wave_look waves[WAVE_LOOKS_MOST];
 	enum answer waves_answer;
 	struct wave_state *states;                 // of each XCC
 	int64_t interrupts_first, interrupts_last; // -1: not known
@@ -56,10 +65,12 @@ struct watch {
 
 /** Begins to look at a live GPU or at a dump (@d NULL, @gfx as the dump says). */
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx);
-/** One look at the registers of the render node's list; @deep: and, where it is safe, at the others and at the rings. */
-void watch_look(struct watch *w, bool deep);
+/** One look at the registers of the render node's list; @deep, @rings: and, where it is safe, at the others, at the rings. */
+void watch_look(struct watch *w, bool deep, bool rings);
 /** Reads the waves once. */
 void watch_waves(struct watch *w);
+/** Reads some of the waves that were there at first once more, which costs little. */
+void watch_some_waves(struct watch *w);
 void watch_end(struct watch *w);
 
 /** How a field was at the looks. */
@@ -69,7 +80,7 @@ enum steadiness { STEADY_UNKNOWN, STEADY_CLEAR, STEADY_SET, STEADY_NOT };
 enum steadiness watch_fields(const struct watch *w, unsigned xcc, const struct know_list *fields);
 /** Whether a unit is busy: at every look, at none, at some. */
 enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u);
-/** Whether the register that moves while a unit works stood still. */
+/** Whether the register that moves while a unit works stood still; of a unit that serves rings here. */
 bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value);
 /** Of the waves that were read; NULL where none could be. */
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc);
