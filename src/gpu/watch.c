@@ -160,8 +160,10 @@ static const struct watched_register *find_register(const struct watch *w, unsig
 static enum steadiness pseudo_field(const struct watch *w, unsigned xcc, struct str name)
 {
 	const struct wave_state *s = watch_wave_state(w, xcc);
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	// Where they could not be read, whether their launcher has any.
 	if (!s)
-		return STEADY_UNKNOWN;
+		return str_is(name, "@waves") && spi ? watch_unit(w, xcc, spi) : STEADY_UNKNOWN;
 	// Most of them: one that has just come to a barrier says nothing.
 	size_t n = str_is(name, "@waves") ? s->count : s->moved ? 0 : str_is(name, "@waves-memory") ? s->memory : s->barrier;
 	return n * 2 > s->count ? STEADY_SET : STEADY_CLEAR;

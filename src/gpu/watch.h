@@ -29,6 +29,7 @@ struct wave_look {
 	size_t n, nslots;
 	const struct wave *waves;
 	const struct wave_slot *slots; // only these were looked at; NULL: all
+	uint64_t xccs;                 // only of these; 0: of all
 };
 
 /** What the waves of an XCC do. Of some looks they are a sample: numbers are made to stand for all. */

@@ -53,6 +53,8 @@ static bool memory_open(const struct watch *w, const struct wave *wave)
 	return false;
 }
 
+static bool covers(const struct wave_look *l, unsigned xcc) { return !l->xccs || l->xccs >> xcc & 1; }
+
 /** How many of them a look was at. */
 static size_t looked_at(const struct wave_look *l, unsigned xcc, size_t before)
 {
@@ -139,17 +141,18 @@ static void judge_moves(const struct watch *w, unsigned xcc, struct wave_state *
 {
 	bool strayed = false;
 	for (size_t look = 1; look < w->wave_looks; look++)
-		strayed |= compare_looks(w, xcc, &w->waves[look], s);
+		if (covers(&w->waves[look], xcc))
+			strayed |= compare_looks(w, xcc, &w->waves[look], s);
 	count_loops(w, xcc, s);
 	// Waves that end make place for others: then the kernel gets on.
 	if (strayed || s->loops > LOOPS_MOST || s->changed * 10 > s->count)
 		s->loops = 0;
 }
 
-static const struct wave_look *newest_of_all(const struct watch *w)
+static const struct wave_look *newest_of_all(const struct watch *w, unsigned xcc)
 {
 	size_t look = w->wave_looks - 1;
-	while (look && w->waves[look].slots)
+	while (look && (w->waves[look].slots || !covers(&w->waves[look], xcc)))
 		look--;
 	return &w->waves[look];
 }
@@ -157,7 +160,7 @@ static const struct wave_look *newest_of_all(const struct watch *w)
 static struct wave_state state_of(const struct watch *w, unsigned xcc)
 {
 	struct wave_state s = { 0 };
-	const struct wave_look *newest = newest_of_all(w);
+	const struct wave_look *newest = newest_of_all(w, xcc);
 	uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
 	for (size_t i = 0; i < newest->n; i++) {
 		const struct wave *wave = &newest->waves[i];
@@ -188,7 +191,7 @@ static void look(struct watch *w, struct request *r)
 	struct wave *copy = arena_alloc(&w->arena, r->n * sizeof(*copy) + 1);
 	if (r->n)
 		memcpy(copy, r->waves, r->n * sizeof(*copy));
-	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots };
+	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs };
 	w->states = arena_alloc(&w->arena, w->xccs * sizeof(*w->states));
 	for (unsigned xcc = 0; xcc < w->xccs; xcc++)
 		w->states[xcc] = state_of(w, xcc);
@@ -199,10 +202,13 @@ void watch_waves(struct watch *w)
 {
 	struct request r = { .kind = REQUEST_WAVES };
 	const struct know_unit *spi = know_unit(w->know, S("SPI"));
-	// XCCs that launch no waves are left out: each slot costs two operations there.
-	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++)
-		if (watch_unit(w, xcc, spi) != STEADY_CLEAR)
+	// XCCs that launch no waves are left out, and those whose waves got about: each slot costs two operations there.
+	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++) {
+		const struct wave_state *s = watch_wave_state(w, xcc);
+		bool at_work = s && s->moved && !s->loops;
+		if (watch_unit(w, xcc, spi) != STEADY_CLEAR && !at_work)
 			r.xccs |= UINT64_C(1) << xcc;
+	}
 	if (w->xccs > 1 && !r.xccs)
 		r.xccs = 1;
 	look(w, &r);
