@@ -184,6 +184,16 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 	return false;
 }
 
+bool incident_knows_machine(const struct incident *i)
+{
+	bool kernel = false, firmware = false;
+	for (size_t n = 0; n < i->machine.len; n++) {
+		kernel |= str_is(i->machine.data[n].name, "kernel");
+		firmware |= str_starts(i->machine.data[n].name, S("fw_"));
+	}
+	return i->gpu.gfx.n && kernel && firmware;
+}
+
 void incident_free(struct incident *i)
 {
 	if (!i)

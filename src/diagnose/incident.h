@@ -123,6 +123,8 @@ void diag_conclude(struct incident *i, struct diag_event *e, const char *name, s
 void diag_set_note(struct incident *i, struct diag_event *e, const char *name, struct str text);
 /** Adds a fact of the machine. */
 void incident_add_machine(struct incident *i, struct fact fact);
+/** Whether part, kernel and firmware are known, from the log or from a look at the machine. */
+bool incident_knows_machine(const struct incident *i);
 /** All facts of the incident, with what docs/KNOWLEDGE.md adds to them. */
 bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value);
 /** Facts of one event, with `at`. */

@@ -141,8 +141,7 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 	if (w->device && w->device->off_bus) {
 		const struct link *l = &w->device->link;
 		say(f, "config", S("ffff"));
-		if (l->speed.n)
-			say(f, "link", arena_printf(f->arena, STR_FMT " x%lld", STR_ARG(l->speed), (long long)l->width));
+		say(f, "link", link_text(w->device, f->arena));
 		if (l->fatal >= 0)
 			say(f, "aer",
 			    arena_printf(f->arena, "%lld fatal, %lld non-fatal, %lld corrected", (long long)l->fatal,

@@ -458,3 +458,14 @@ struct str gfx_of_target(struct arena *a, uint32_t version)
 		return (struct str){ 0 };
 	return arena_printf(a, "gfx%u%x%x", major, minor, stepping);
 }
+
+struct str link_text(const struct device *d, struct arena *a)
+{
+	enum { WIDTH_ONES = 63 }; // what the width reads as where nobody answers
+	struct str speed = d->link.speed;
+	if (!speed.n || str_starts(speed, S("Unknown")) || d->link.width <= 0 || d->link.width >= WIDTH_ONES)
+		return (struct str){ 0 };
+	if (str_ends(speed, S(" PCIe")))
+		speed.n -= 5;
+	return arena_printf(a, STR_FMT " x%lld", STR_ARG(speed), (long long)d->link.width);
+}

@@ -94,6 +94,8 @@ void devices_find(const struct know *k, struct devices *ret);
 void devices_free(struct devices *d);
 /** How many interrupts of each device the kernel has counted by now; -1: not known. */
 void devices_interrupts(const struct devices *d, int64_t *ret);
+/** `16.0 GT/s x16`; empty where it is not known, as of a card that is off the bus. */
+struct str link_text(const struct device *d, struct arena *a);
 /** The device that a user means: a PCI address, with or without its domain, card1, renderD128, or its place in the list; NULL. */
 const struct device *devices_named(const struct devices *d, struct str name);
 /** The IP block of a name, counting those that are there; NULL. */

@@ -118,6 +118,9 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 	} else if (says_at(query, at->status, ones)) {
 		g = shut(S("its registers read all ones"));
 		g.ones = true;
+	} else if (!gfxoff && !t->device->refused.n) {
+		g = shut(S("debugfs is not mounted"));
+		g.refused = true;
 	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {
 		g = shut(S("debugfs cannot be read: that wants root"));
 		g.refused = true;

@@ -210,9 +210,23 @@ static enum steadiness opposite(enum steadiness s)
 	return s == STEADY_SET ? STEADY_CLEAR : s == STEADY_CLEAR ? STEADY_SET : s;
 }
 
+/** Whether a register has no bit set at any look: the part has the register, but not the engine. */
+static bool nothing_there(const struct watch *w, unsigned xcc, struct str field)
+{
+	const struct watched_register *r = find_register(w, xcc, str_split(&field, '.'));
+	uint32_t bits = 0;
+	for (size_t i = 0; r && i < w->looks; i++)
+		bits |= r->known >> i & 1 ? r->values[i] : 0;
+	return !bits;
+}
+
 enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u)
 {
-	return either(watch_fields(w, xcc, u->busy), opposite(watch_fields(w, xcc, u->idle)));
+	enum steadiness busy = watch_fields(w, xcc, u->busy);
+	for (const struct know_list *l = u->idle; l; l = l->next)
+		if (!nothing_there(w, xcc, l->text))
+			busy = either(busy, opposite(one_field(w, xcc, l->text)));
+	return busy;
 }
 
 /** Whether a ring that it serves is there. The registers of MES are on parts, too, whose driver does without it. */

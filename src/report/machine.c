@@ -56,6 +56,7 @@ static void add_firmware(struct text *to, const struct device *d)
 /** Which module it is, and how it is connected. */
 static void put_details(const struct gpu_view *g, FILE *out, size_t width)
 {
+	struct arena a = { 0 };
 	const struct device *d = g->device;
 	struct text line = { 0 };
 	add_word(&line, "slot", d->slot);
@@ -71,12 +72,16 @@ static void put_details(const struct gpu_view *g, FILE *out, size_t width)
 	if (d->link.speed.n)
 		text_printf(&line, "%slink " STR_FMT " x%lld", line.n ? ", " : "", STR_ARG(d->link.speed),
 			    (long long)d->link.width);
+	struct str link = link_text(d, &a);
+	if (link.n)
+		text_printf(&line, "%sPCIe " STR_FMT, line.n ? ", " : "", STR_ARG(link));
 	add_firmware(&line, d);
 	if (line.n) {
 		fprintf(out, "%*s", INDENT, "");
 		print_wrapped(out, text_str(&line), INDENT, INDENT, width);
 	}
 	text_free(&line);
+	arena_free(&a);
 }
 
 static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, FILE *out, const struct uh_report_options *o)
@@ -89,7 +94,7 @@ static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, F
 	print_safe(out, d->pci);
 	fputs("  ", out);
 	print_safe(out, text_str(&name));
-	fprintf(out, "%*s  %s%-9.*s%s", (int)(name.n < name_width ? name_width - name.n : 0), "", colour_of(g, o),
+	fprintf(out, "%*s  %s%-9.*s%s ", (int)(name.n < name_width ? name_width - name.n : 0), "", colour_of(g, o),
 		STR_ARG(g->health), o->colour ? "\033[0m" : "");
 	if (d->busy >= 0)
 		text_printf(&line, "%3lld %%  ", (long long)d->busy);
@@ -122,7 +127,10 @@ void report_machine_text(const struct machine_view *m, FILE *out, const struct u
 		fputs("This machine has no AMD GPU.\n", out);
 	for (size_t i = 0; i < m->n; i++)
 		put_gpu(&m->gpus[i], width < NAMES ? width : NAMES, m->n <= 2 || m->gpus[i].unwell || o->verbose, out, o);
-	if (m->n && !m->devices.root)
+	bool refused = false;
+	for (size_t i = 0; i < m->n; i++)
+		refused |= m->gpus[i].device->refused.n;
+	if (m->n && (!m->devices.root || refused))
 		fputs("As root unhang would also see registers, waves, rings and queues: sudo unhang\n", out);
 	else if (m->n && !m->devices.debugfs)
 		fputs("debugfs is not mounted; with it unhang would also see registers, waves and rings: mount -t debugfs none "
