@@ -110,7 +110,6 @@ static void find_next_steps(struct incident *i, const struct fact_view *view)
 	bool kernel = false;
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;
-	if (!i->log_has_boot && !i->before_log && !i->now && kernel)
 	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
 		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
 			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang "

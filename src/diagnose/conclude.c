@@ -292,7 +292,6 @@ static void weigh(struct incident *i)
 	}
 	if (!has_kernel_events(i))
 		text_add(&why, S("the kernel's log of that time is not among the evidence; "));
-	else if (!i->log_has_boot && !i->now)
 	else if (!i->log_has_boot && !incident_knows_machine(i))
 		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
 	if (i->cause->tier < UNEXPLAINED_TIER && !i->before_log && i->events.len > 3)

@@ -135,11 +135,8 @@ void watch_look(struct watch *w, bool deep, bool rings)
 		w->gate = (struct gate){ .open = true };
 	if (w->gate.open && deep)
 		look_at_registers(w, true);
-		// A driver that did not answer once is not asked for more.
-		if (!w->device || !target_stuck(w->target))
-			look_at_rings(w);
-	}
-	if (w->gate.open && rings)
+	// A driver that did not answer once is not asked for more.
+	if (w->gate.open && rings && (!w->device || !target_stuck(w->target)))
 		look_at_rings(w);
 	w->looks++;
 	w->ended = now_ms();

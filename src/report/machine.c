@@ -69,12 +69,9 @@ static void put_details(const struct gpu_view *g, FILE *out, size_t width)
 		text_printf(&line, "%s%u XCCs", line.n ? ", " : "", d->shaders.xccs);
 	if (d->guest)
 		text_printf(&line, "%sguest of SR-IOV", line.n ? ", " : "");
-	if (d->link.speed.n)
-		text_printf(&line, "%slink " STR_FMT " x%lld", line.n ? ", " : "", STR_ARG(d->link.speed),
-			    (long long)d->link.width);
 	struct str link = link_text(d, &a);
 	if (link.n)
-		text_printf(&line, "%sPCIe " STR_FMT, line.n ? ", " : "", STR_ARG(link));
+		text_printf(&line, "%slink " STR_FMT, line.n ? ", " : "", STR_ARG(link));
 	add_firmware(&line, d);
 	if (line.n) {
 		fprintf(out, "%*s", INDENT, "");
