@@ -91,6 +91,18 @@ static bool clearly_well(struct look_round *r, struct looked *g, bool waves_seen
 /** After one that did not return, none more. */
 static bool may_look(const struct looked *g) { return !target_stuck(g->target) && !g->device->off_bus; }
 
+static bool anything_busy(const struct watch *w)
+{
+	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
+		for (size_t i = 0; i < w->know->units.len; i++) {
+			enum steadiness s = watch_unit(w, xcc, w->know->units.data[i]);
+			if (s == STEADY_SET || s == STEADY_NOT)
+				return true;
+		}
+	}
+	return false;
+}
+
 static void look_at_all(struct look_round *r, size_t looks, int pause, bool suspects)
 {
 	for (size_t look = 0; look < looks; look++) {
@@ -99,8 +111,11 @@ static void look_at_all(struct look_round *r, size_t looks, int pause, bool susp
 			struct looked *g = &r->gpus[i];
 			if ((suspects && !g->suspect) || (look && !may_look(g)))
 				continue;
-			// Between the first and the last, what is cheap to read is enough.
+			// Between the first and the last, what is cheap to read is enough, and nothing of a GPU that does nothing.
 			bool end = !look || look + 1 == looks;
+			any |= may_look(g);
+			if (!end && !anything_busy(&g->watch))
+				continue;
 			watch_look(&g->watch, suspects || end, end);
 			any |= may_look(g);
 		}

@@ -39,6 +39,7 @@ struct silicon {
 	struct probe_count count;
 	bool rings_listed;
 	struct str ring_names; // one per line
+	struct str long_rings; // of these, those that are longer than usual
 	struct text problems;
 	const struct wave *waves; // the last that were read
 	size_t nwaves;

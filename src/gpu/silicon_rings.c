@@ -66,6 +66,7 @@ static void list_rings(struct silicon *t)
 struct wish {
 	struct str name;
 	size_t size;
+	bool registers; // its positions are read from registers
 };
 
 static struct probe probe_of(struct batch *b, const struct wish *w)
@@ -75,45 +76,67 @@ static struct probe probe_of(struct batch *b, const struct wish *w)
 	return (struct probe){ .kind = PROBE_FILE, .path = silicon_file(b->t, &b->arena, file), .size = w->size };
 }
 
-/** Reads them into @ret; those that are longer than was thought remain as wishes. Returns how many were read. */
-static size_t read_wishes(struct silicon *t, bool registers, struct wish *wishes, size_t *n, struct ring *ret)
+/** Adds those whose positions are in memory, or those whose positions are registers; returns the first probe of them. */
+static size_t add_wishes(struct batch *b, const struct wish *wishes, size_t n, bool registers)
+{
+	size_t at = b->probes.len;
+	for (size_t i = 0; i < n; i++)
+		if (wishes[i].registers == registers)
+			batch_add(b, probe_of(b, &wishes[i]));
+	return at;
+}
+
+/** Reads them into @ret; those that are longer than was thought remain as wishes, and are remembered. Returns how many were read. */
+static size_t read_wishes(struct silicon *t, struct wish *wishes, size_t *n, struct ring *ret)
 {
 	struct batch b = { .t = t };
-	size_t good = 0, left = 0;
-	if (registers)
-		gate_guard(&b);
-	size_t at = b.probes.len;
-	for (size_t i = 0; i < *n; i++)
-		batch_add(&b, probe_of(&b, &wishes[i]));
-	batch_run(&b, registers ? SILICON_LOOK_MS : SILICON_QUERY_MS);
+	size_t good = 0, left = 0, at[2];
+	at[false] = add_wishes(&b, wishes, *n, false);
+	gate_guard(&b);
+	at[true] = add_wishes(&b, wishes, *n, true);
+	batch_run(&b, SILICON_LOOK_MS);
 	t->rings_dead |= b.late;
 	for (size_t i = 0; i < *n; i++) {
-		const struct probe *p = &b.probes.data[at + i];
+		struct wish w = wishes[i];
+		const struct probe *p = &b.probes.data[at[w.registers]++];
 		if (p->end != PROBE_GOOD)
 			continue;
-		if (p->n == RING_USUAL && wishes[i].size == RING_USUAL)
-			wishes[left++] = (struct wish){ wishes[i].name, RING_MOST };
-		else
-			good += ring_parse(&t->arena, wishes[i].name, p->data, p->n, &ret[good]);
+		if (p->n == RING_USUAL && w.size == RING_USUAL) {
+			w.size = RING_MOST;
+			wishes[left++] = w;
+			t->long_rings = arena_printf(&t->arena, STR_FMT STR_FMT "\n", STR_ARG(t->long_rings), STR_ARG(w.name));
+		} else {
+			good += ring_parse(&t->arena, w.name, p->data, p->n, &ret[good]);
+		}
 	}
 	*n = left;
 	batch_free(&b);
 	return good;
 }
 
-/** Reads those whose positions are registers, or the others; returns how many there are in @ret. */
-static size_t read_rings(struct silicon *t, bool registers, struct ring *ret, size_t most)
+static bool is_long(const struct silicon *t, struct str name)
+{
+	struct str rest = t->long_rings;
+	while (rest.n)
+		if (str_eq(str_split(&rest, '\n'), name))
+			return true;
+	return false;
+}
+
+static size_t read_rings(struct silicon *t, struct ring *ret)
 {
 	struct str rest = t->ring_names;
 	struct wish wishes[RINGS_MOST];
 	size_t n = 0, good = 0;
-	while (rest.n && n < most) {
+	bool all = t->gate.open && !t->debugfs_dead;
+	while (rest.n && n < RINGS_MOST) {
 		struct str name = str_split(&rest, '\n');
-		if (reads_registers(name) == registers)
-			wishes[n++] = (struct wish){ name, RING_USUAL };
+		bool registers = reads_registers(name);
+		if (all || !registers)
+			wishes[n++] = (struct wish){ name, is_long(t, name) ? RING_MOST : RING_USUAL, registers };
 	}
-	while (n)
-		good += read_wishes(t, registers, wishes, &n, ret + good);
+	while (n && !t->rings_dead)
+		good += read_wishes(t, wishes, &n, ret + good);
 	return good;
 }
 
@@ -134,9 +157,7 @@ void rings_answer(struct silicon *t, struct request *r)
 	if (!t->rings_listed)
 		return;
 	struct ring *rings = arena_alloc(&t->arena, RINGS_MOST * sizeof(*rings));
-	size_t n = read_rings(t, false, rings, RINGS_MOST);
-	if (t->gate.open && !t->debugfs_dead)
-		n += read_rings(t, true, rings + n, RINGS_MOST - n);
+	size_t n = read_rings(t, rings);
 	qsort(rings, n, sizeof(*rings), by_name);
 	r->rings = rings;
 	r->n = n;
