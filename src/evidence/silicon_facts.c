@@ -103,21 +103,10 @@ void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const str
 
 static void add_blocked(struct verdict_facts *f, const struct know *k, const struct probe_stuck *s)
 {
-	static const char prefix[] = "blocked-";
-	struct str lines =
-		arena_printf(f->arena, STR_FMT "\n" STR_FMT "\n" STR_FMT, STR_ARG(s->stack), STR_ARG(s->wchan), STR_ARG(s->at));
-	struct str rest = lines, in = S("unknown");
+	struct str stack = s->stack, innermost = str_split(&stack, '\n');
 	say(f, "blocked_path", s->at);
-	say(f, "blocked_at", s->wchan.n ? s->wchan : str_split(&(struct str){ s->stack.p, s->stack.n }, '\n'));
-	while (rest.n && str_is(in, "unknown")) {
-		struct str line = str_split(&rest, '\n');
-		for (size_t i = 0; i < k->frames.len && str_is(in, "unknown"); i++) {
-			const struct know_pair *p = k->frames.data[i];
-			if (str_starts(p->name, str_z(prefix)) && str_find(line, p->value) >= 0)
-				in = str_from(p->name, sizeof(prefix) - 1);
-		}
-	}
-	say(f, "blocked_in", in);
+	say(f, "blocked_at", s->wchan.n ? s->wchan : innermost);
+	say(f, "blocked_in", stuck_in(k, s));
 }
 
 static void add_gate(struct verdict_facts *f, const struct watch *w)

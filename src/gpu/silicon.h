@@ -21,6 +21,8 @@ struct gate {
 struct gate target_gate(struct target *t);
 /** What was stuck when it was looked at; NULL where all reads came back. */
 const struct probe_stuck *target_stuck(const struct target *t);
+/** What it waits for, by the frames `blocked-*` of knowledge/frames.know: smu, resume, reset, lock; unknown. */
+struct str stuck_in(const struct know *k, const struct probe_stuck *s);
 struct probe_count target_count(const struct target *t);
 const struct device *target_device_of(const struct target *t);
 

@@ -9,15 +9,23 @@
 static const struct str ones = { "\xff\xff\xff\xff", 4 };
 static const struct str gfxoff_allowed = { "\x01\0\0\0", 4 };
 
-/** What a look that does not return waits for, by a function of its stack. */
-static const struct {
-	const char *function;
-	bool reset, power;
-} waits[] = {
-	{ "smu_", .power = true },        { "amdgpu_gfx_off_ctrl", .power = true },
-	{ "amdgpu_dpm_", .power = true }, { "down_read", .reset = true },
-	{ "rwsem_", .reset = true },      { "rpm_resume", .power = true },
-};
+struct str stuck_in(const struct know *k, const struct probe_stuck *s)
+{
+	static const char prefix[] = "blocked-";
+	const struct str texts[] = { s->stack, s->wchan, s->at };
+	for (size_t t = 0; t < sizeof(texts) / sizeof(*texts); t++) {
+		struct str rest = texts[t];
+		while (rest.n) {
+			struct str line = str_split(&rest, '\n');
+			for (size_t i = 0; i < k->frames.len; i++) {
+				const struct know_pair *p = k->frames.data[i];
+				if (str_starts(p->name, str_z(prefix)) && str_find(line, p->value) >= 0)
+					return str_from(p->name, sizeof(prefix) - 1);
+			}
+		}
+	}
+	return S("unknown");
+}
 
 struct gate_probes {
 	size_t runtime, config, query, gfxoff; // SIZE_MAX: it was not asked
@@ -79,17 +87,14 @@ static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuc
 {
 	struct gate g = { .stuck = true };
 	struct batch b = { .t = t };
-	for (size_t i = 0; i < sizeof(waits) / sizeof(*waits) && !g.reset && !g.gfxoff; i++)
-		if (str_find(stuck->stack, str_z(waits[i].function)) >= 0 ||
-		    str_find(stuck->wchan, str_z(waits[i].function)) >= 0) {
-			g.reset = waits[i].reset;
-			g.gfxoff = waits[i].power;
-		}
+	struct str in = stuck_in(t->know, &t->stuck);
+	g.reset = str_is(in, "reset");
+	g.gfxoff = str_is(in, "smu");
 	const char *busy = arena_z(&b.arena, arena_printf(&b.arena, STR_FMT "/gpu_busy_percent", STR_ARG(t->device->sysfs)));
 	if (t->gfxoff)
 		batch_add(&b, (struct probe){ .kind = PROBE_READ, .path = t->gfxoff, .size = 4 });
 	batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = busy, .size = 64 });
-	if (!g.reset && !g.gfxoff) {
+	if (str_is(in, "unknown") || str_is(in, "lock")) {
 		batch_run(&b, SILICON_QUERY_MS);
 		g.gfxoff = t->gfxoff && says(&b.probes.data[0], gfxoff_allowed);
 		g.reset = !g.gfxoff && failed(&b.probes.data[b.probes.len - 1], EPERM);
