@@ -87,7 +87,7 @@ static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuc
 {
 	struct gate g = { .stuck = true };
 	struct batch b = { .t = t };
-	struct str in = stuck_in(t->know, &t->stuck);
+	struct str in = stuck_in(t->know, stuck);
 	g.reset = str_is(in, "reset");
 	g.gfxoff = str_is(in, "smu");
 	const char *busy = arena_z(&b.arena, arena_printf(&b.arena, STR_FMT "/gpu_busy_percent", STR_ARG(t->device->sysfs)));
