@@ -326,7 +326,7 @@ static void test_runs(void **state)
 static void test_slots(void **state)
 {
 	struct target *target = target_device(*state, &navi31);
-	const struct request all = { .kind = REQUEST_WAVES };
+	struct request all = { .kind = REQUEST_WAVES };
 	struct batch b = { .t = (struct silicon *)target, .waves = &all };
 	waves_plan(&b);
 	assert_int_equal(b.slots.len, 96 / 2 * 4 * 16);
