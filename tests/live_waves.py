@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`unhang waves` of emulated GPUs: every wave that a scenario puts on a GPU, at its place and in its state."""
 import collections
+import struct
 import sys
 
 import emulated
@@ -94,6 +95,32 @@ def test_code(t, unhang):
     t.same(got, {("gather_rows", "0x10")}, "the kernel that they run")
 
 
+def loaded(content, base, vmid):
+    """Statements that put a code object where the GPU sees it, as the runtime loads it."""
+    image = bytearray(0x4000)
+    head = struct.unpack_from("<Q", content, 32)[0]
+    for i in range(struct.unpack_from("<H", content, 56)[0]):
+        kind, _, offset, address, _, size = struct.unpack_from("<IIQQQQ", content, head + 56 * i)
+        if kind == 1:
+            image[address:address + size] = content[offset:offset + size]
+    lines = [f"    map {vmid} {base:#x} vram 0x100000 {len(image):#x}"]
+    for at in range(0, len(image), 64):
+        lines.append(f"    virtual {vmid} {base + at:#x} " + " ".join(map(hex, struct.unpack_from("<16I", image, at))))
+    return "\n".join(lines) + "\n"
+
+
+def test_code_of_gpu(t, unhang):
+    """Without a process to ask, the code is read where the GPU reads it."""
+    code = loaded((tap.HERE / ".." / "docs" / "sample-kernel.co").read_bytes(), 0x7f0000100000, 9)
+    head = CODE_SCENARIO[:CODE_SCENARIO.index("process other")]
+    for name, waves, wanted in (("one VMID", "", {("gather_rows", "0x10")}), ("two VMIDs", "    wave pc 0x7f0000101720 vmid 8\n", {("", None)})):
+        scenario = unhang.write("gpucode.scenario", head + waves + code)
+        document = emulated.document(t, emulated.inside(unhang, scenario, "waves", "--json"), "waves", f"code in the GPU's memory as JSON: {name}")
+        got = {((w["kernel_name"] or "").partition("(")[0], w["offset"]) for w in document.get("waves", [])}
+        t.same(got, wanted, f"the kernel, from the GPU's memory: {name}")
+    emulated.only_reads(t, unhang, scenario, ["waves"], "reading code only reads")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     emulated.refuses(t, unhang, ["waves", "--sample", "0"], ["--sample"], "no look")
@@ -104,6 +131,7 @@ def main():
     test_states(t, unhang, scenario)
     test_gpus(t, unhang, scenario)
     test_code(t, unhang)
+    test_code_of_gpu(t, unhang)
     t.end()
 
 

@@ -11,7 +11,8 @@
 #include "base/bytes.h"
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "emulator/model.h"
+#include "emulator/machine.h"
+#include "gpu/vm.h"
 #include "scenario_check.h"
 
 static struct know *knowledge(void)
@@ -245,6 +246,64 @@ static void test_registers(void **state)
 	know_free(k);
 }
 
+/** What a walk finds that reads the emulated VRAM. */
+static uint64_t walked(const struct emu_gpu *g, const struct vm_space *s, uint64_t address, bool *ret_system)
+{
+	struct vm_walk w;
+	for (vm_walk_begin(&w, s, address); w.state == VM_WANTS_ENTRY;) {
+		assert_false(w.at.system);
+		vm_walk_on(&w, emu_vram(g, w.at.address, 0) | (uint64_t)emu_vram(g, w.at.address + 4, 0) << 32);
+	}
+	assert_int_equal(w.state, VM_FOUND);
+	*ret_system = w.at.system;
+	return w.at.address;
+}
+
+static uint64_t gc_value(const struct emu_gpu *g, const char *name)
+{
+	struct bank none = BANK_NONE;
+	struct reg r;
+	assert_true(emu_gc_register(g, name, &r));
+	return emu_register(g, &none, emu_gc_address(g, 0, &r), 0);
+}
+
+static void test_pages(void **state)
+{
+	struct know *k = knowledge();
+	(void)state;
+	struct emu_machine *m = read_text(k, GPU " map 8 0x7f0000000000 vram 0x200000 8K\n"
+						 " map 8 0x7f0000002000 system 0x12345000 4K\n"
+						 " map 8 0x7f0000200000 vram 0x400000 2M\n"
+						 " map 0 0x7fff00000000 system 0x22222000 4K\n"
+						 " virtual 8 0x7f0000001ffc 1 2\n"
+						 " virtual 8 0x7f0000200010 (cycle 1 3 4)\n"
+						 " virtual 0 0x7fff00000000 5\n"
+						 " register GCVM_CONTEXT9_CNTL = 7\n");
+	const struct emu_gpu *g = emu_gpu(m, 0);
+	uint32_t word;
+	bool system;
+	assert_int_equal(emu_vram(g, 0x201ffc, 0), 1);
+	assert_true(emu_iomem(g, 0x12345000, 0, &word) && word == 2);
+	assert_true(emu_iomem(g, 0x12345ffc, 0, &word) && word == 0);
+	assert_false(emu_iomem(g, 0x12346000, 0, &word));
+	assert_int_equal(emu_vram(g, 0x400010, 1.5), 4);
+	assert_true(emu_iomem(g, 0x22222000, 0, &word) && word == 5);
+	assert_int_equal(gc_value(g, "GCVM_CONTEXT8_CNTL") & 7, 1 | 3 << 1);
+	assert_int_equal(gc_value(g, "GCVM_CONTEXT9_CNTL"), 7);
+	struct vm_space s = { .enabled = true, .depth = 3, .last = UINT64_MAX, .vram_size = emu_facts(g)->vram_total };
+	assert_true(vm_format_of(k, S("gfx1100"), &s.format));
+	s.root = gc_value(g, "GCVM_CONTEXT8_PAGE_TABLE_BASE_ADDR_LO32") | gc_value(g, "GCVM_CONTEXT8_PAGE_TABLE_BASE_ADDR_HI32")
+										  << 32;
+	s.vram = gc_value(g, "GCMC_VM_FB_OFFSET") << 24;
+	assert_int_equal(walked(g, &s, 0x7f0000001ffc, &system), 0x201ffc);
+	assert_false(system);
+	assert_int_equal(walked(g, &s, 0x7f0000002008, &system), 0x12345008);
+	assert_true(system);
+	assert_int_equal(walked(g, &s, 0x7f0000212344, &system), 0x412344);
+	emu_free(m);
+	know_free(k);
+}
+
 static void test_waves(void **state)
 {
 	struct know *k = knowledge();
@@ -453,6 +512,20 @@ static void test_errors(void **state)
 		{ GPU " file ../x blocks\n", "test:3: '../x' is no path" },
 		{ GPU " file x fails EWHAT\n", "test:3: 'EWHAT' is no name of an error" },
 		{ GPU " vram 0x2 1\n", "test:3: 0x2 is no multiple of 4" },
+		{ GPU " map 16 0 vram 0 4K\n", "test:3: " },
+		{ GPU " map 8 0x100 vram 0 4K\n", "test:3: addresses and sizes of pages are multiples of 4096" },
+		{ GPU " map 8 0 vram 0 0\n", "test:3: addresses and sizes" },
+		{ GPU " map 8 0 disk 0 4K\n", "test:3: 'vram' or 'system' is missing" },
+		{ GPU " map 8 0xfffffffff000 vram 0 8K\n", "test:3: it ends behind the last address" },
+		{ GPU " map 8 0 vram 0 64G\n", "test:3: VRAM for pages ends at" },
+		{ GPU " busy 1\n map 8 0 system 0x1000 1G\n", "test:4: more than 65536 pages" },
+		{ GPU " map 0 0 system 0 4K\n map 0 1G system 0 4K\n", "test:4: VMID 0 can address" },
+		{ GPU " virtual 8 0x1000 1\n", "test:3: no 'map' before this has 0x1000 of VMID 8" },
+		{ GPU " map 8 0x1000 vram 0 4K\n virtual 8 0x1ffc 1 2\n", "test:4: no 'map' before this has 0x2000" },
+		{ GPU " map 8 0x1000 vram 0 4K\n virtual 8 0x1002 1\n", "test:4: 0x1002 is no multiple of 4" },
+		{ GPU " page-tables 1\n", "test:3: page tables have depth 2 or 3" },
+		{ GPU " vram total 32M\n map 8 0 vram 0 4K\n", "test:4: page tables want VRAM" },
+		{ GPU " gfx gfx803\n map 8 0 vram 0 4K\n", "test:4: the page tables of gfx803 are not known" },
 		{ GPU " sysfs x $pid(nobody)\n", "test:3: there is no process 'nobody'" },
 		{ GPU " mqd 9 CP_HQD_QUANTUM 1\n", "test:3: no process has a queue 9" },
 		{ GPU "messages\n 1 loud x\n", "test:4: 'loud' is no level" },
@@ -556,9 +629,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_builtin),   cmocka_unit_test(test_parts),  cmocka_unit_test(test_values),
-		cmocka_unit_test(test_registers), cmocka_unit_test(test_waves),  cmocka_unit_test(test_rings),
-		cmocka_unit_test(test_files),     cmocka_unit_test(test_queues), cmocka_unit_test(test_code),
-		cmocka_unit_test(test_errors),    cmocka_unit_test(test_greedy), cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_registers), cmocka_unit_test(test_pages),  cmocka_unit_test(test_waves),
+		cmocka_unit_test(test_rings),     cmocka_unit_test(test_files),  cmocka_unit_test(test_queues),
+		cmocka_unit_test(test_code),      cmocka_unit_test(test_errors), cmocka_unit_test(test_greedy),
+		cmocka_unit_test(test_damaged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

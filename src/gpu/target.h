@@ -274,6 +274,8 @@ bool queue_packet(struct target *t, const struct queue *q, uint64_t index, struc
 struct device;
 struct file;
 struct target *target_device(const struct know *k, const struct device *d);
+/** The memory that a VMID of such a GPU sees, and nothing else; it ends before the GPU's target does. */
+struct target *target_vmid(struct target *gpu, enum hub hub, unsigned instance, unsigned vmid);
 /** A process of this machine that computes on GPUs: its queues, its memory, its code. */
 struct devices;
 struct uh_error *target_process(const struct know *k, const struct devices *d, int64_t pid, struct target **ret);

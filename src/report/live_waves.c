@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "gpu/process_target.h"
+#include "gpu/vm.h"
 #include "report/live.h"
 
 enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };
@@ -13,6 +14,7 @@ struct gpu_waves {
 	const struct device *device;
 	struct look look;
 	struct target *process; // whose code the waves run, where it is clear which; else NULL
+	struct target *memory;  // that they see, where there is no such process; else NULL
 	struct code_places places;
 	bool *moved;
 	struct str stopped; // why there were fewer looks than there should be
@@ -161,7 +163,18 @@ static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmid
 				     STR_ARG(pci)));
 }
 
-/** The code of waves is that of their process. */
+/** The memory that the waves see, as the GPU sees it. Where they have several VMIDs it would not be clear whose code that is: none is. */
+static struct target *memory_of(const struct gpu_waves *g, const struct waves_seen *seen)
+{
+	const struct wave_slot first = seen->n ? seen->waves[0].slot : (struct wave_slot){ 0 };
+	unsigned vmid = first.vmid ? first.vmid : VM_IDS;
+	for (size_t i = 1; i < seen->n; i++)
+		if (seen->waves[i].slot.vmid != first.vmid)
+			vmid = VM_IDS;
+	return target_vmid(g->look.target, HUB_GFX, first.xcc, vmid);
+}
+
+/** The code of waves is that of their process; else it is looked for in the GPU's memory. */
 static void open_code(struct gpu_waves *g, struct processes *p, const struct teller *t, const struct waves_seen *seen)
 {
 	const struct uh_look_options *o = g->look.options;
@@ -173,7 +186,8 @@ static void open_code(struct gpu_waves *g, struct processes *p, const struct tel
 		find_process(g, p, vmids, t, &a);
 	arena_free(&a);
 	g->places = (struct code_places){ .n = o->ncode, .paths = o->code };
-	target_code_open(&g->look.code, g->process ? g->process : g->look.target, &g->places);
+	g->memory = g->process ? NULL : memory_of(g, seen);
+	target_code_open(&g->look.code, g->process ? g->process : g->memory, &g->places);
 }
 
 static void close_gpu(struct gpu_waves *g, const struct teller *t)
@@ -181,6 +195,7 @@ static void close_gpu(struct gpu_waves *g, const struct teller *t)
 	look_tell_target(&g->look, t);
 	target_code_close(&g->look.code);
 	target_close(g->process);
+	target_close(g->memory);
 	target_close(g->look.target);
 	free(g->moved);
 }
