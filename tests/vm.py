@@ -73,6 +73,20 @@ def test_xccs(m):
     m.t.ok("not known" in (answers["memory"][2]["why_not"] or ""), "an XCC that does not exist", answers["memory"][2]["why_not"])
 
 
+def test_hive_and_guest(m):
+    """In a hive the first GPU's VRAM comes first; a guest of SR-IOV counts from 0."""
+    t, wanted = m.t, ("gfx0.8@0x7f0000000000+4", "gfx0.0@0x8000000100+4")
+    hive = "    register MC_VM_XGMI_LFB_CNTL.PF_MAX_REGION = 1\n    register MC_VM_XGMI_LFB_CNTL.PF_LFB_REGION = {}\n" \
+           "    register MC_VM_XGMI_LFB_SIZE.PF_LFB_SIZE = 0x3000\n    register MC_VM_FB_LOCATION_TOP = 0xffff\n"
+    answers, _ = m.read("gfx942", *wanted, more=hive.format(0))
+    t.same([a["bytes"] for a in answers["memory"]], ["11000000", "88000000"], "the first GPU of a hive")
+    answers, _ = m.read("gfx942", *wanted, "gfx0.0@0xb000000100+4", more=hive.format(1))
+    t.same([a["bytes"] for a in answers["memory"]], [None, None, "88000000"], "the second: what is of the first cannot be read")
+    t.ok(all("another GPU" in (a["why_not"] or "") for a in answers["memory"][:2]), "and why", answers["memory"])
+    answers, _ = m.read("gfx1100", *wanted, more="    guest\n    device 0x686c revision 0\n")  # a virtual function, by its number
+    t.same([a["bytes"] for a in answers["memory"]], ["11000000", "88000000"], "a guest")
+
+
 def test_absent(m):
     t = m.t
     answers, _ = m.read("gfx1100", "gfx0.8@0x7f0000012000+4", "gfx0.10@0x7f0000000000+4", "gfx0.8@0x1000000000000+4",
@@ -129,7 +143,7 @@ def main():
     if run.returncode == 2 and any(word in run.stderr for word in (b"/dev/fuse", b"namespace", b"FUSE")):
         tap.skip_all(run.stderr.decode().strip())
     m = Memory(t, unhang, os.path.abspath(sys.argv[2]))
-    for test in (test_parts, test_xccs, test_absent, test_wrong_tables, test_gate):
+    for test in (test_parts, test_xccs, test_hive_and_guest, test_absent, test_wrong_tables, test_gate):
         test(m)
     t.end()
 
