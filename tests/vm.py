@@ -61,6 +61,12 @@ def test_parts(m):
         answers, events = m.read(part, *ALL)
         t.same([a["bytes"] for a in answers["memory"]], list(ALL.values()), f"{part}: what is behind its addresses")
         t.same([e for e in events if e["op"] not in ("open", "read", "ioctl", "close")], [], f"{part}: nothing is written")
+        reads = {}
+        for e in events:
+            if e["op"] == "read":
+                reads.setdefault(e["pid"], []).append(os.path.basename(e["path"]))
+        t.same([r for r in reads.values() if {"amdgpu_vram", "amdgpu_iomem"} & set(r) and r[0] != "amdgpu_gfxoff"], [],
+               f"{part}: each child looks whether GFXOFF is off, then reads")
         t.ok(answers["operations"] <= 60 and answers["children"] <= 8, f"{part}: with few operations",
              f"{answers['operations']} operations, {answers['children']} children")
 
