@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -134,6 +135,9 @@ static void on_signal(struct run *r, const struct signalfd_siginfo *info)
 
 static void serve_until_end(struct run *r, int signals)
 {
+	enum { DEVICE_NICE = -15 };
+	// A device answers at once, however much the processors have to do. Without the right to it the command waits longer.
+	setpriority(PRIO_PROCESS, 0, DEVICE_NICE);
 	while (!__atomic_load_n(&r->shared->ended, __ATOMIC_ACQUIRE)) {
 		bool signal;
 		if (!serve_some(r->server, r->deadline ? 50 : -1, signals, &signal))

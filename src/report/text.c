@@ -435,8 +435,10 @@ static void put_nothing_found(const struct text_report *t)
 	if (d->ledger->incidents.len || !sources)
 		return;
 	if (d->machine) {
-		fprintf(t->out, "%s in the kernel's log of this machine.\n",
-			sources > 1 ? "Nothing is wrong that could be seen, and there is no incident" : "No incident");
+		fputs(sources > 1 ? "Nothing is wrong that could be seen, and there is no incident in the kernel's log of this "
+				    "machine.\n" :
+				    "Nothing is wrong that could be seen. The kernel's log was not read.\n",
+		      t->out);
 		return;
 	}
 	fprintf(t->out, "No AMD GPU incident found in ");

@@ -2,7 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
 #include "source/source.h"
 
@@ -20,25 +23,71 @@ static void kmsg_record(const char *name, struct str record, const struct source
 	v->record(v->ctx, name, &out);
 }
 
+// --- reading, in a child: a machine whose driver hangs may hang here too ---
+
+enum { DEADLINE_MS = 1500, LOG_MOST = 64 << 20, RECORD_MOST = 8192 };
+
+/** What the child sends before each record; an error in place of the last. */
+struct sent {
+	uint32_t n;
+	int32_t error;
+};
+
+static bool send(int to, struct sent head, const char *record)
+{
+	return write(to, &head, sizeof(head)) == sizeof(head) && write(to, record, head.n) == (ssize_t)head.n;
+}
+
+static void read_all(int to, const void *path)
+{
+	char record[RECORD_MOST];
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int error = fd < 0 ? errno : 0;
+	while (!error) {
+		ssize_t n = read(fd, record, sizeof(record));
+		if (n > 0 && !send(to, (struct sent){ .n = (uint32_t)n }, record))
+			return;
+		if (n == 0 || (n < 0 && errno == EAGAIN))
+			return;
+		if (n < 0 && errno != EPIPE && errno != EINTR) // EPIPE: records were overwritten meanwhile; go on
+			error = errno;
+	}
+	send(to, (struct sent){ .error = error }, record);
+}
+
+static struct uh_error *take_all(const char *path, struct str all, const struct source_visitor *v)
+{
+	struct sent head;
+	while (all.n >= sizeof(head)) {
+		memcpy(&head, all.p, sizeof(head));
+		all = str_from(all, sizeof(head));
+		if (head.error)
+			return uh_error_os(head.error, "%s", path);
+		if (head.n > all.n)
+			break;
+		kmsg_record(path, (struct str){ all.p, head.n }, v);
+		all = str_from(all, head.n);
+	}
+	return NULL;
+}
+
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
+	struct child child;
+	struct text all = { 0 };
+	if (!child_begin(read_all, path, DEADLINE_MS, &child))
 		return uh_error_os(errno, "%s", path);
+	enum child_end end = child_wait(&child, now_ms() + DEADLINE_MS, LOG_MOST, &all);
+	child_kill(&child, 0);
 	struct uh_error *err = NULL;
-	v->record(v->ctx, path, NULL);
-	for (;;) {
-		char record[8192];
-		ssize_t n = read(fd, record, sizeof(record));
-		if (n > 0) {
-			kmsg_record(path, (struct str){ record, (size_t)n }, v);
-		} else if (n == 0 || errno == EAGAIN) {
-			break;
-		} else if (errno != EPIPE && errno != EINTR) { // EPIPE: records were overwritten meanwhile; go on
-			err = uh_error_os(errno, "%s", path);
-			break;
-		}
+	if (all.n || end == CHILD_GOOD) {
+		v->record(v->ctx, path, NULL);
+		err = take_all(path, text_str(&all), v);
+		v->record(v->ctx, NULL, NULL);
 	}
-	v->record(v->ctx, NULL, NULL);
+	text_free(&all);
+	if (!err && end != CHILD_GOOD)
+		err = uh_error_new("%s: %s", path,
+				   end == CHILD_LATE ? "reading it does not return" : "it could not be read to its end");
 	return err;
 }
