@@ -46,7 +46,7 @@ def examples():
     gpu, _, rest = DOCUMENT.partition("\n## process NAME")
     part = rest.partition("\n## part NAME")[2]
     for name, example in list(cells(gpu)) + list(cells(part)):
-        added = "    ring gfx_0.0.0\n"
+        added = "    ring gfx_0.0.0\n    map 8 0x7f0000000000 vram 0x200000 64K\n"
         yield f"{name}: {example}", f"{GPU}{added}    {example}\n"
     yield "mqd", GPU + "    mqd 1 CP_HQD_PQ_RPTR 0x290\n" + PROCESS
 
