@@ -408,6 +408,9 @@ static void on_note(void *ctx, const struct note *n)
 {
 	struct text_report *t = ctx;
 	struct text line = { 0 };
+	// Who asks how the machine is now does not ask for what once happened and was no failure.
+	if (n->seen && t->diagnosis->machine && !t->options->verbose)
+		return;
 	// Beside an incident only what is said by itself; without one also what was seen.
 	if (t->index && n->seen && !t->options->verbose)
 		return;
