@@ -14,13 +14,13 @@ static bool read_title(struct cursor *c, void *machine)
 /** For tests: it is only looked at whether it is one. */
 static bool read_expect(struct cursor *c, void *machine)
 {
-	static const char *const words[] = { "class", "block", "gpu", "exit", "health" };
+	static const char *const words[] = { "class", "block", "gpu", "exit", "health", "kernel" };
 	struct str word = cursor_word(c);
 	(void)machine;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_is(word, words[i]))
 			return cursor_word(c).n || emu_wrong(c, "expect %s: what?", words[i]);
-	return emu_wrong(c, "'" STR_FMT "' is none of class, block, gpu, exit, health", STR_ARG(str_cut(word, 80)));
+	return emu_wrong(c, "'" STR_FMT "' is none of class, block, gpu, exit, health, kernel", STR_ARG(str_cut(word, 80)));
 }
 
 static bool read_lockdown(struct cursor *c, void *machine)

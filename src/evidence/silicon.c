@@ -210,10 +210,12 @@ static void tell_code(struct look_round *r, struct looked *g, unsigned xcc, stru
 			struct wave_code w = { .know = r->out->know, .where = at[0], .lanes = s->one->lanes };
 			struct str kernel = target_code_kernel_name(&c, s->one, at[0]);
 			wave_code_tell(e, a, &w);
-			if (kernel.n)
+			if (kernel.n && !event_fact(e, "kernel_name"))
 				event_add_text(e, a, "kernel_name", kernel);
-			event_add_text(e, a, "process", r->queues.processes[i].name);
-			event_add_number(e, a, "pid", r->queues.processes[i].pid);
+			if (!event_fact(e, "pid")) {
+				event_add_text(e, a, "process", r->queues.processes[i].name);
+				event_add_number(e, a, "pid", r->queues.processes[i].pid);
+			}
 			target_code_close(&c);
 			return;
 		}
