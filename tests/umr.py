@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""umr beside unhang in the same emulated machines: register by register, wave by wave, ring word by ring word. umr is no part of Debian:
+without it in PATH nothing is tried."""
+import collections
+import os
+import re
+import shutil
+import sys
+
+import emulated
+import tap
+
+SCENARIO = """scenario side-by-side
+    title  What umr and unhang are to see alike
+
+gpu 0000:03:00.0
+    part  gfx1100
+    register  GRBM_STATUS = 0xa0003028
+    register  se 1 GRBM_STATUS_SE1 = 0x12345678
+    register  CP_STAT = 0x80008000
+    register  CP_CPC_BUSY_STAT = 0x20002
+    register  se 2 sh 1 SPI_SHADER_PGM_LO_PS = 0x77
+    register  me 1 pipe 2 queue 1 CP_HQD_PQ_RPTR = 0x99
+    wave  se 5 sh 1 wgp 3 simd 3 slot 15 pc 0x7f0000001040 exec 0xff vmid 9 queue 3
+    wave  20 se 1 pc 0x7f0000002000 barrier
+    wave  se 2 pc 0x7f0000003000 halted trapsts 0x100 sgpr 5 0xabcd sgpr 12 0x77
+    ring  gfx_0.0.0 size 1024 rptr 0x40 wptr 0x52
+    packets gfx_0.0.0 at 0x40 0xc0053c00 0x13 0x2000 0x7f00 0x5 0xffffffff 0x4 0xc0001000 0x12 \\
+        0xc0064900 0x40000514 0x20000000 0x1000 0x7f00 0x9 0 0 0xffff1000
+
+gpu 0000:13:00.0
+    part  gfx900
+    register  GRBM_STATUS = 0xb0003028
+    register  CP_STALLED_STAT1 = 0x4
+    wave  se 3 sh 0 cu 15 simd 2 slot 9 pc 0x7f0000003040 exec 0xff00 gpr_alloc 0x02000100
+    wave  12 se 1 cu 3 pc 0x7f0000004000
+
+gpu 0000:23:00.0
+    part  gfx1010
+    wave  se 1 sh 1 wgp 4 simd 3 slot 19 pc 0x7f0000001040 exec 0xff
+    wave  25 se 0 pc 0x7f0000005000 wave64
+
+gpu 0000:33:00.0
+    part  gfx1201
+    wave  se 1 sh 1 wgp 3 simd 2 slot 7 pc 0x7f0000001040 m0 0x55
+
+gpu 0000:43:00.0
+    part  gfx942
+    register  xcc 3 GRBM_STATUS = 0x80407028
+    wave  11 xcc 3 se 2 cu 5 pc 0x7f0000006000
+    wave  xcc 6 se 3 sh 0 cu 9 simd 3 slot 9 pc 0x7f0000007000
+"""
+# As patterns of unhang; umr takes them too: to it they are regular expressions, or the beginning of a name.
+STATUS = ("GRBM_STATUS*", "CP_STAT*", "CP_STALLED_STAT*", "CP_CPC_STATUS*", "CP_CPC_BUSY_STAT*", "CP_CPC_STALLED_STAT*", "CP_CPF_STATUS*",
+          "CP_CPF_BUSY_STAT*", "CP_CPF_STALLED_STAT*", "SDMA0_STATUS_REG*")
+ALWAYS = {"GRBM_STATUS", "GRBM_STATUS2", "CP_STAT", "CP_CPC_STATUS", "CP_CPF_STATUS"}
+
+
+class Both:
+    def __init__(self, t, unhang):
+        self.t, self.unhang = t, unhang
+
+    def umr(self, scenario, pci, *arguments):
+        """What umr prints, which is nothing where it fails."""
+        run = self.unhang.run("emulate", scenario, "--", "umr", "--by-pci", pci, *arguments, timeout=300)
+        if run.returncode:
+            self.t.ok(False, f"umr {' '.join(arguments)}", f"status {run.returncode}: {run.stderr.decode(errors='replace')[-500:]}")
+        return run.stdout.decode(errors="replace") if not run.returncode else ""
+
+    def ours(self, scenario, name, command, pci, *arguments):
+        run = emulated.inside(self.unhang, scenario, command, "--json", "--gpu", pci, *arguments)
+        return emulated.document(self.t, run, command, f"{name}: unhang {command}")
+
+
+# --- registers ---
+
+def umr_registers(text):
+    """(XCC, name) to (value, fields) of the graphics core."""
+    found, fields = {}, {}
+    for line in text.splitlines():
+        if m := re.match(r"(\w+?)(?:\{(\d+)\})?\.(?:mm|reg)(\w+) => 0x([0-9a-f]+)", line):
+            fields = {}
+            if m[1].startswith("gfx"):
+                found[int(m[2] or 0), m[3]] = int(m[4], 16), fields
+        elif m := re.match(r"\t\.(\w+)\[\d+:\d+\]\s*==\s*\d+ \(0x([0-9a-f]+)\)", line):
+            fields[m[1]] = int(m[2], 16)
+    return found
+
+
+def our_registers(document):
+    found = {}
+    for r in document.get("registers", []):
+        if m := re.fullmatch(r"(?:gc|sdma0)(\d*)", r["block"]):
+            if r["state"] == "read":
+                found[int(m[1] or 0), r["name"]] = int(r["value"], 16), {f["name"]: f["value"] for f in r["fields"]}
+    return found
+
+
+def compare_registers(b, name, scenario, pci, names, banks=((), ()), always=ALWAYS):
+    text = b.umr(scenario, pci, "-O", "bits", *banks[0], *(word for n in names for word in ("-r", f"*.*.{n}")))
+    theirs = umr_registers(text)
+    ours = our_registers(b.ours(scenario, name, "regs", pci, *banks[1], *names))
+    both = sorted(ours.keys() & theirs.keys())
+    wrong = [f"{key}: umr 0x{theirs[key][0]:08x}, unhang 0x{ours[key][0]:08x}" for key in both if theirs[key][0] != ours[key][0]]
+    for key in both:
+        for field in theirs[key][1].keys() & ours[key][1].keys():
+            if theirs[key][1][field] != ours[key][1][field]:
+                wrong.append(f"{key}.{field}: umr {theirs[key][1][field]}, unhang {ours[key][1][field]}")
+    wrong += [f"{n} is not in both" for n in always if not any(n == key[1] for key in both)]
+    b.t.no_complaints(wrong[:10], f"{name}: {len(both)} registers alike")
+    return {key: theirs[key][0] for key in both}
+
+
+# --- waves ---
+
+def umr_waves(text):
+    """Place to (words, SGPRs)."""
+    found = {}
+    for part in re.split(r"^-{20,}$", text, flags=re.M)[1:]:
+        place = re.search(r"^se(\d+)\.s[ha](\d+)\.(?:cu|wgp)(\d+)\.simd(\d+)\.wave(\d+)", part, re.M)
+        words = {m[1].lower(): int(m[2], 16) for m in re.finditer(r"ixSQ_WAVE_(\w+): ([0-9a-f]{8}) \|", part)}
+        sgprs = [int(w, 16) for m in re.finditer(r"^>SGPRS\[\d+\.\.\d+\] = \{ (.*) \}", part, re.M) for w in m[1].split(", ")]
+        found[tuple(map(int, place.groups()))] = words, sgprs
+    return found
+
+
+def our_waves(document, xcc):
+    found = {}
+    for w in document.get("waves", []):
+        if w["xcc"] == xcc:
+            s = w["slot"]
+            words = {k: int(v, 16) for k, v in w["hardware_registers"].items()}
+            found[w["se"], s["sh"], s["cu"], s["simd"], s["slot"]] = words, [int(v, 16) for v in w["sgprs"] or []]
+    return found
+
+
+def compare_waves(b, name, scenario, pci, wanted, xccs=(None,), moving=False, registers=False):
+    document = b.ours(scenario, name, "waves", pci, "--sample", "1", "--registers", "--all")
+    for xcc in xccs:
+        options = "no_disasm" if registers else "no_disasm,skip_gprs"
+        text = b.umr(scenario, pci, *(() if xcc is None else ("-vmp", str(xcc))), "-O", options, "-wa", "none")
+        theirs, ours = umr_waves(text), our_waves(document, xcc or 0)
+        wrong = [f"{place}: only umr" for place in theirs.keys() - ours.keys()] + [f"{place}: only unhang" for place in ours.keys() - theirs.keys()]
+        for place in theirs.keys() & ours.keys():
+            words, sgprs = theirs[place]
+            for word in words.keys() | ours[place][0].keys():
+                if words.get(word) != ours[place][0].get(word) and not (moving and word.startswith("pc_")):
+                    wrong.append(f"{place}: {word}: umr {words.get(word)}, unhang {ours[place][0].get(word)}")
+            n = min(len(sgprs), len(ours[place][1]))
+            if sgprs[:n] != ours[place][1][:n]:
+                wrong.append(f"{place}: SGPRs: umr {sgprs[:n]}, unhang {ours[place][1][:n]}")
+        if registers and not any(sgprs for _, sgprs in theirs.values()):
+            wrong.append("umr shows no SGPRs")
+        where = name if xcc is None else f"{name}, XCC {xcc}"
+        b.t.no_complaints(wrong[:10], f"{where}: {len(theirs)} waves alike")
+        b.t.same(len(theirs), wanted[xccs.index(xcc)], f"{where}: all of them")
+
+
+# --- rings ---
+
+def umr_words(text):
+    """Words of the ring itself by their position; what it points to follows behind."""
+    found = {}
+    for m in re.finditer(r"^\[0x0@0x([0-9a-f]+) \+ 0x([0-9a-f]+)\]\t\[ *0x([0-9a-f]+)\]", text.split("\nDone decoding")[0], re.M):
+        at = (int(m[1], 16) + int(m[2], 16)) // 4
+        for i in range(len(m[3]) // 8):
+            found[at + i] = int(m[3], 16) >> 32 * i & 0xffffffff
+    return found
+
+
+def compare_ring(b, name, scenario, pci, ring, least):
+    text = b.umr(scenario, pci, "-O", "no_follow_ib", "-RS", f"{ring}[.:.]")
+    document = b.ours(scenario, name, "rings", pci, ring, "--all", "--once")
+    ours = {}
+    for gpu in document.get("gpus", []):
+        for packet in (p for r in gpu["rings"] for p in r["packets"] if p["depth"] == 0):
+            ours |= {packet["at"] + i: int(word, 16) for i, word in enumerate(packet["raw"])}
+    theirs = umr_words(text)
+    both = sorted(ours.keys() & theirs.keys())
+    wrong = [f"word {at}: umr 0x{theirs[at]:08x}, unhang 0x{ours[at]:08x}" for at in both if ours[at] != theirs[at]]
+    b.t.no_complaints(wrong[:10], f"{name}: {len(both)} words of {ring} alike")
+    b.t.ok(len(both) >= least, f"{name}: as many words as are known in {ring}", f"{len(both)} of {least}; umr: {sorted(theirs)}, unhang: {sorted(ours)}")
+
+
+def test_blocks(b, scenario):
+    for pci, wanted in (("0000:03:00.0", 1), ("0000:43:00.0", 8)):
+        blocks = re.findall(r"\.(gfx\w+)(?:\{\d+\})? \(", b.umr(scenario, pci, "-lb"))
+        b.t.same(collections.Counter(blocks), {blocks[0] if blocks else "": wanted}, f"{pci}: umr lists its graphics cores")
+
+
+def test_registers(b, scenario):
+    for pci in ("0000:03:00.0", "0000:13:00.0", "0000:23:00.0", "0000:33:00.0"):
+        compare_registers(b, pci, scenario, pci, STATUS)
+    seen = compare_registers(b, "each XCC", scenario, "0000:43:00.0", STATUS)
+    b.t.same([seen.get((xcc, "GRBM_STATUS")) for xcc in range(8)], [0x3028] * 3 + [0x80407028] + [0x3028] * 4, "each XCC has its own")
+    for names, umr, ours, wanted in (
+            ("GRBM_STATUS_SE1", ("-b", "1", "x", "x"), ("--bank", "1,x,x"), 0x12345678),
+            ("SPI_SHADER_PGM_LO_PS", ("-b", "2", "1", "x"), ("--bank", "2,1,x"), 0x77),
+            ("CP_HQD_PQ_RPTR", ("-sb", "1", "2", "1"), ("--srbm", "1,2,1"), 0x99)):
+        seen = compare_registers(b, f"{names} of a bank", scenario, "0000:03:00.0", [names], (umr, ours), {names})
+        b.t.same(seen.get((0, names)), wanted, f"{names} of a bank: as it was set")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    if not shutil.which("umr"):
+        tap.skip_all("there is no umr")
+    if not emulated.possible(unhang):
+        tap.skip_all("no machine can be emulated here")
+    if "UMR_DATABASE_PATH" in os.environ:
+        unhang.environment["UMR_DATABASE_PATH"] = os.environ["UMR_DATABASE_PATH"]
+    b, scenario = Both(t, unhang), unhang.write("side-by-side.scenario", SCENARIO)
+    test_blocks(b, scenario)
+    test_registers(b, scenario)
+    compare_waves(b, "gfx1100", scenario, "0000:03:00.0", [22], registers=True)
+    for name, pci, waves in (("gfx900", "0000:13:00.0", 13), ("gfx1010", "0000:23:00.0", 26), ("gfx1201", "0000:33:00.0", 1)):
+        compare_waves(b, name, scenario, pci, [waves])
+    compare_waves(b, "gfx942", scenario, "0000:43:00.0", [0, 11, 1], xccs=(0, 3, 6))
+    compare_waves(b, "compute-spin", "compute-spin", "0000:03:00.0", [128], moving=True)
+    compare_waves(b, "eight GPUs", "eight-gpus", "0000:b0:00.0", [112])
+    compare_ring(b, "gfx1100", scenario, "0000:03:00.0", "gfx_0.0.0", 9)
+    compare_ring(b, "sdma-stuck", "sdma-stuck", "0000:03:00.0", "sdma0", 10)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
