@@ -46,9 +46,10 @@ gpu 0000:33:00.0
 
 gpu 0000:43:00.0
     part  gfx942
+    shaders ses 2 cus 3
     register  xcc 3 GRBM_STATUS = 0x80407028
-    wave  11 xcc 3 se 2 cu 5 pc 0x7f0000006000
-    wave  xcc 6 se 3 sh 0 cu 9 simd 3 slot 9 pc 0x7f0000007000
+    wave  11 xcc 3 se 1 cu 1 pc 0x7f0000006000
+    wave  xcc 6 se 1 sh 0 cu 2 simd 3 slot 9 pc 0x7f0000007000
 """
 # As patterns of unhang; umr takes them too: to it they are regular expressions, or the beginning of a name.
 STATUS = ("GRBM_STATUS*", "CP_STAT*", "CP_STALLED_STAT*", "CP_CPC_STATUS*", "CP_CPC_BUSY_STAT*", "CP_CPC_STALLED_STAT*", "CP_CPF_STATUS*",
