@@ -248,6 +248,7 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->text = (struct str){ 0 };
 	e->boot_id = line->boot_id;
 	e->host = line->stamps.host;
+	e->now = false;
 	e->nvalues = 0;
 	e->values = NULL;
 	e->nfacts = 0;
