@@ -16,6 +16,7 @@ enum {
 	MORE_LOOKS = 6,  // of one that seems to be stuck
 	FIRST_PAUSE_MS = 40,
 	MORE_PAUSE_MS = 60,
+	BUSY_LOAD = 90, // per cent
 };
 
 /** A GPU that is being looked at. */
@@ -71,7 +72,15 @@ static void close_gpus(struct look_round *r)
 	free(r->gpus);
 }
 
-/** Whether nothing that was seen of it needs another look; shaders at work do, until their waves have been seen. */
+/** Whether it says that shaders are at work. */
+static bool shaders_busy(const struct verdict_facts *f)
+{
+	int64_t load;
+	return verdict_fact_is(f, "busy", "SPI") || (str_number(verdict_fact(f, "load"), &load) && load >= BUSY_LOAD);
+}
+
+/** Whether nothing that was seen of it needs another look; shaders at work do, until their waves have been seen, or work that they
+ * have done: of several XCCs some may stand still beside it. */
 static bool clearly_well(struct look_round *r, struct looked *g, bool waves_seen)
 {
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
@@ -80,7 +89,7 @@ static bool clearly_well(struct look_round *r, struct looked *g, bool waves_seen
 		verdict_facts_of(&f, &g->watch, xcc, &r->queues);
 		const struct know_verdict *v[VERDICTS_MOST];
 		bool well = verdicts_of(r->out->know, &f, v) && (!v[0]->event.n || v[0]->well) &&
-			    (waves_seen || !verdict_fact_is(&f, "busy", "SPI"));
+			    (waves_seen || !shaders_busy(&f) || (g->watch.xccs == 1 && verdict_fact_is(&f, "progress", "yes")));
 		arena_free(&a);
 		if (!well)
 			return false;
@@ -126,11 +135,11 @@ static void look_at_all(struct look_round *r, size_t looks, int pause, bool susp
 	}
 }
 
-static void look_at_waves(struct look_round *r)
+static void look_at_waves(struct look_round *r, bool sample)
 {
 	for (size_t i = 0; i < r->n; i++)
 		if (r->gpus[i].suspect && may_look(&r->gpus[i]))
-			watch_waves(&r->gpus[i].watch);
+			watch_waves(&r->gpus[i].watch, sample);
 }
 
 /** Several times, at distances that are no multiples of each other: what is seen at the same place may have come round. */
@@ -180,14 +189,18 @@ static void look(struct look_round *r)
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
 	if (!find_suspects(r, false))
 		return;
-	look_at_waves(r);
+	look_at_waves(r, true);
+	look_at_some_waves(r);
+	for (size_t i = 0; i < r->n; i++)
+		r->gpus[i].suspect &= !watch_waves_at_work(&r->gpus[i].watch);
+	look_at_waves(r, false);
 	look_at_all(r, MORE_LOOKS, MORE_PAUSE_MS, true);
 	look_at_some_waves(r);
 	count_interrupts(r, false);
 	user_queues_look(&r->queues, r->out->know, &r->view->devices);
 	// What is said of all waves is said when all were seen again.
 	if (find_suspects(r, true))
-		look_at_waves(r);
+		look_at_waves(r, false);
 }
 
 // --- telling ---
@@ -322,8 +335,8 @@ static void judge(struct look_round *r, struct looked *g)
 		j->n = verdicts_of(r->out->know, &j->facts, j->verdicts);
 		for (size_t i = 0; i < j->n; i++)
 			only_each |= g->watch.xccs > 1 && j->verdicts[i]->each_xcc;
-		g->view->waves += s ? s->count : 0;
-		g->view->waves_known |= s != NULL;
+		g->view->waves += s && !g->watch.waves_sampled ? s->count : 0;
+		g->view->waves_known |= s && !g->watch.waves_sampled;
 	}
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++)
 		judge_xcc(r, g, &all[xcc], xcc, only_each);

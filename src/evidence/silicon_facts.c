@@ -207,7 +207,8 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned x
 	const struct wave_state *s = watch_wave_state(w, xcc);
 	if (!s)
 		return;
-	number(f, "waves", (int64_t)s->count, s->count);
+	if (!w->waves_sampled)
+		number(f, "waves", (int64_t)s->count, s->count);
 	if (!s->count || w->wave_looks < 2)
 		return;
 	// Of many waves some always move; a tenth of them is work, fewer is chance.

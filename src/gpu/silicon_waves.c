@@ -74,6 +74,8 @@ static void add_units(struct batch *b, const struct wave_files *f, struct wave_s
 {
 	const struct wave_words *w = &b->t->words;
 	unsigned cus = b->t->device->shaders.cus_per_sh, units = w->wgp ? (cus + 1) / 2 : cus;
+	if (b->waves->units && b->waves->units < units)
+		units = b->waves->units;
 	for (s.cu = 0; s.cu < units; s.cu++)
 		for (s.simd = 0; s.simd < w->simds; s.simd++)
 			for (s.slot = 0; s.slot < w->slots; s.slot++)

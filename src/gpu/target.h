@@ -203,6 +203,7 @@ struct request {
 	uint32_t value;
 	// REQUEST_WAVES of a live GPU
 	uint64_t xccs; // a bit for each that is wanted; 0: all
+	unsigned units;                // only so many CUs or WGPs of each SH; 0: all
 	const struct wave_slot *slots; // only these; NULL: every one. The waves have no registers then
 	size_t nslots;
 	// REQUEST_WAVE_REGISTERS; to and size as below

@@ -3,7 +3,7 @@
 
 #include "gpu/silicon.h"
 
-enum { LOOKS_MOST = 16, WAVE_LOOKS_MOST = 8 };
+enum { LOOKS_MOST = 16, WAVE_LOOKS_MOST = 16 };
 
 /** A register at each look. */
 struct watched_register {
@@ -59,6 +59,7 @@ struct watch {
 	bool rings_known;
 	size_t wave_looks;
 	struct wave_look waves[WAVE_LOOKS_MOST];
+	bool waves_sampled; // they are not all that there are
 	enum answer waves_answer;
 	struct wave_state *states;                 // of each XCC
 	int64_t interrupts_first, interrupts_last; // -1: not known
@@ -68,8 +69,10 @@ struct watch {
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx);
 /** One look at the registers of the render node's list; @deep, @rings: and, where it is safe, at the others, at the rings. */
 void watch_look(struct watch *w, bool deep, bool rings);
-/** Reads the waves once. */
-void watch_waves(struct watch *w);
+/** Reads the waves once. @sample: of some units only, which is forgotten when all are read. */
+void watch_waves(struct watch *w, bool sample);
+/** Whether most waves of each XCC that has some move, and get about. */
+bool watch_waves_at_work(const struct watch *w);
 /** Reads some of the waves that were there at first once more, which costs little. */
 void watch_some_waves(struct watch *w);
 void watch_end(struct watch *w);

@@ -8,6 +8,8 @@
 enum {
 	LOOP_BYTES = 1024, // a loop that is no longer is one in which waves may be caught
 	LOOPS_MOST = 4,    // that waves are caught in at once; of more it is no hang, but a program
+	SAMPLE_UNITS = 2,  // of each SH, which tell whether the others are worth a look
+	SAMPLE_WAVES = 16, // of an XCC, that say something about the others
 	SOME = 32,         // waves of an XCC that are looked at again
 };
 
@@ -198,9 +200,12 @@ static void look(struct watch *w, struct request *r)
 	w->ended = now_ms();
 }
 
-void watch_waves(struct watch *w)
+void watch_waves(struct watch *w, bool sample)
 {
-	struct request r = { .kind = REQUEST_WAVES };
+	struct request r = { .kind = REQUEST_WAVES, .units = sample ? SAMPLE_UNITS : 0 };
+	if (w->waves_sampled)
+		w->wave_looks = 0;
+	w->waves_sampled = sample;
 	const struct know_unit *spi = know_unit(w->know, S("SPI"));
 	// XCCs that launch no waves are left out, and those whose waves got about: each slot costs two operations there.
 	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++) {
@@ -239,4 +244,19 @@ void watch_some_waves(struct watch *w)
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc)
 {
 	return w->wave_looks && xcc < w->xccs ? &w->states[xcc] : NULL;
+}
+
+bool watch_waves_at_work(const struct watch *w)
+{
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	bool any = false;
+	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
+		const struct wave_state *s = watch_wave_state(w, xcc);
+		if (s && !s->count && spi && watch_unit(w, xcc, spi) == STEADY_CLEAR)
+			continue;
+		if (!s || s->count < SAMPLE_WAVES || s->moved * 2 < s->count || s->loops)
+			return false;
+		any = true;
+	}
+	return any;
 }
