@@ -157,10 +157,8 @@ static const struct watched_register *find_register(const struct watch *w, unsig
 static enum steadiness pseudo_field(const struct watch *w, unsigned xcc, struct str name)
 {
 	const struct wave_state *s = watch_wave_state(w, xcc);
-	const struct know_unit *spi = know_unit(w->know, S("SPI"));
-	// Where they could not be read, whether their launcher has any.
 	if (!s)
-		return str_is(name, "@waves") && spi ? watch_unit(w, xcc, spi) : STEADY_UNKNOWN;
+		return STEADY_UNKNOWN;
 	// Most of them: one that has just come to a barrier says nothing.
 	size_t n = str_is(name, "@waves") ? s->count : s->moved ? 0 : str_is(name, "@waves-memory") ? s->memory : s->barrier;
 	return n * 2 > s->count ? STEADY_SET : STEADY_CLEAR;
@@ -251,12 +249,20 @@ bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u,
 	return looks > 1;
 }
 
+/** Where waves could not be read, their launcher says whether there are any to wait for. */
+static enum steadiness wait_field(const struct watch *w, unsigned xcc, struct str field)
+{
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	enum steadiness s = one_field(w, xcc, field);
+	return s == STEADY_UNKNOWN && str_is(field, "@waves") && spi ? watch_unit(w, xcc, spi) : s;
+}
+
 const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u)
 {
 	for (const struct know_pair *p = u->waits; p; p = p->next) {
 		struct str rest = p->value;
 		for (struct str field = str_word(&rest); field.n; field = str_word(&rest))
-			if (one_field(w, xcc, field) == STEADY_SET)
+			if (wait_field(w, xcc, field) == STEADY_SET)
 				return know_unit(w->know, p->name);
 	}
 	return NULL;
