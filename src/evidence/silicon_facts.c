@@ -425,13 +425,13 @@ static void add_progress(struct verdict_facts *f, const struct watch *w, const s
 	bool counted = w->interrupts_first >= 0 && w->interrupts_last >= 0;
 	bool interrupts = counted && w->interrupts_last != w->interrupts_first;
 	bool standing = verdict_fact(f, "queue_stuck").n;
-	// Interrupts of a display come also while all work hangs: alone they prove nothing.
+	// Interrupts of a display come also while all work hangs, and programs that poll need none: alone they prove nothing.
 	const char *word = queues	   ? "yes" :
 			   standing	   ? "no" :
 			   rings	   ? "yes" :
 			   interrupts	   ? "maybe" :
 			   !w->device	   ? "no" : // the driver waited before it wrote the dump
-			   w->rings_known || counted ? "no" :
+			   w->rings_known ? "no" :
 						       "unknown";
 	note(f, "progress", str_z(word));
 	if (counted)
