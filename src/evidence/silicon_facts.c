@@ -117,7 +117,7 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 		stuck = &w->device->stuck;
 	const char *word = !w->device                       ? "offline" :
 			   w->device->off_bus || g->off_bus ? "off-bus" :
-			   stuck && g->gfxoff               ? "gfxoff-stuck" :
+			   (stuck || g->error) && g->gfxoff ? "gfxoff-stuck" :
 			   g->reset                         ? "reset" :
 			   stuck                            ? "stuck" :
 			   g->asleep                        ? "asleep" :
@@ -127,6 +127,8 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 	note(f, "gate", str_z(word));
 	if (stuck)
 		add_blocked(f, w->know, stuck);
+	if (g->error)
+		say(f, "query_error", str_z(strerrorname_np(g->error)));
 	if (w->device && w->device->off_bus) {
 		const struct link *l = &w->device->link;
 		say(f, "config", S("ffff"));

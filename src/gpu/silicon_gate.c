@@ -132,6 +132,11 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 	} else if (gfxoff->end == PROBE_GOOD && gfxoff->n == 4 && get_u32(gfxoff->data)) {
 		g = shut(S("it may switch itself off at any moment (GFXOFF is on)"));
 		g.gfxoff = true;
+		// The query holds GFXOFF off while it reads: where that fails, the graphics block did not wake up.
+		if (failed(query, ETIME) || failed(query, ETIMEDOUT) || failed(query, EIO)) {
+			g.error = query->error;
+			g.why_not = S("it does not wake up: the driver's query fails");
+		}
 	} else if (gfxoff->end != PROBE_GOOD && !failed(gfxoff, ENOENT)) {
 		g = shut(arena_printf(&t->arena, "%s cannot be read: %s", gfxoff->path, strerror(gfxoff->error)));
 		g.refused = true;
