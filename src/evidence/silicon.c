@@ -392,8 +392,10 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 	tell_machine(out, &v->devices);
 	open_gpus(&r, o);
 	look(&r);
-	for (size_t i = 0; i < r.n; i++)
+	for (size_t i = 0; i < r.n; i++) {
+		watch_contents(&r.gpus[i].watch);
 		judge(&r, &r.gpus[i]);
+	}
 	close_gpus(&r);
 	user_queues_free(&r.queues);
 }

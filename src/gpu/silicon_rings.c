@@ -29,7 +29,7 @@ static bool reads_registers(struct str name)
 
 bool ring_parse(struct arena *a, struct str name, const char *bytes, size_t n, struct ring *ret)
 {
-	if (n < RING_HEAD + 4)
+	if (n < RING_HEAD + 4 && n != RING_HEAD)
 		return false;
 	size_t words = (n - RING_HEAD) / 4;
 	uint32_t *copy = arena_alloc(a, 4 * words);
@@ -40,7 +40,7 @@ bool ring_parse(struct arena *a, struct str name, const char *bytes, size_t n, s
 			      .driver_wptr = get_u32(bytes + 8),
 			      .n = words,
 			      .words = copy };
-	return ret->rptr < words && ret->wptr < words && ret->driver_wptr < words;
+	return !words || (ret->rptr < words && ret->wptr < words && ret->driver_wptr < words);
 }
 
 /** The names behind amdgpu_ring_, one per line. */
@@ -73,7 +73,9 @@ static struct probe probe_of(struct batch *b, const struct wish *w)
 {
 	char file[80];
 	snprintf(file, sizeof(file), "amdgpu_ring_" STR_FMT, STR_ARG(str_cut(w->name, 60)));
-	return (struct probe){ .kind = PROBE_FILE, .path = silicon_file(b->t, &b->arena, file), .size = w->size };
+	return (struct probe){ .kind = w->size == RING_HEAD ? PROBE_READ : PROBE_FILE,
+			       .path = silicon_file(b->t, &b->arena, file),
+			       .size = w->size };
 }
 
 /** Adds those whose positions are in memory, or those whose positions are registers; returns the first probe of them. */
@@ -123,7 +125,7 @@ static bool is_long(const struct silicon *t, struct str name)
 	return false;
 }
 
-static size_t read_rings(struct silicon *t, struct ring *ret)
+static size_t read_rings(struct silicon *t, const struct request *r, struct ring *ret)
 {
 	struct str rest = t->ring_names;
 	struct wish wishes[RINGS_MOST];
@@ -131,9 +133,10 @@ static size_t read_rings(struct silicon *t, struct ring *ret)
 	bool all = t->gate.open && !t->debugfs_dead;
 	while (rest.n && n < RINGS_MOST) {
 		struct str name = str_split(&rest, '\n');
-		bool registers = reads_registers(name);
-		if (all || !registers)
-			wishes[n++] = (struct wish){ name, is_long(t, name) ? RING_MOST : RING_USUAL, registers };
+		bool registers = reads_registers(name), wanted = !r->ring.n || str_eq(r->ring, name);
+		size_t size = r->positions ? RING_HEAD : is_long(t, name) ? RING_MOST : RING_USUAL;
+		if (wanted && (all || !registers))
+			wishes[n++] = (struct wish){ name, size, registers };
 	}
 	while (n && !t->rings_dead)
 		good += read_wishes(t, wishes, &n, ret + good);
@@ -157,7 +160,7 @@ void rings_answer(struct silicon *t, struct request *r)
 	if (!t->rings_listed)
 		return;
 	struct ring *rings = arena_alloc(&t->arena, RINGS_MOST * sizeof(*rings));
-	size_t n = read_rings(t, rings);
+	size_t n = read_rings(t, r, rings);
 	qsort(rings, n, sizeof(*rings), by_name);
 	r->rings = rings;
 	r->n = n;

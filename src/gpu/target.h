@@ -195,6 +195,9 @@ enum request_kind {
 struct request {
 	enum request_kind kind;
 	enum answer answer;
+	// REQUEST_RINGS of a live GPU
+	bool positions;  // without what is in them
+	struct str ring; // only this one; empty: all
 	// REQUEST_REGISTER
 	struct str ip; // gc, sdma0; with the instance
 	unsigned ip_instance;
@@ -202,7 +205,7 @@ struct request {
 	struct bank bank;
 	uint32_t value;
 	// REQUEST_WAVES of a live GPU
-	uint64_t xccs; // a bit for each that is wanted; 0: all
+	uint64_t xccs;                 // a bit for each that is wanted; 0: all
 	unsigned units;                // only so many CUs or WGPs of each SH; 0: all
 	const struct wave_slot *slots; // only these; NULL: every one. The waves have no registers then
 	size_t nslots;

@@ -96,7 +96,7 @@ static struct watched_ring *ring_named(struct watch *w, struct str name)
 
 static void look_at_rings(struct watch *w)
 {
-	struct request r = { .kind = REQUEST_RINGS };
+	struct request r = { .kind = REQUEST_RINGS, .positions = true };
 	if (target_ask(w->target, &r) != ANSWER_GIVEN)
 		return;
 	w->rings_known = true;
@@ -117,6 +117,23 @@ static void look_at_rings(struct watch *w)
 		seen->waited = seen->wptr == seen->rptr ? 0 : seen->waited + 1;
 		seen->words = ring->words;
 		seen->n = ring->n;
+	}
+}
+
+void watch_contents(struct watch *w)
+{
+	enum { MOST = 4 };
+	size_t n = 0;
+	for (size_t i = 0; i < w->rings.len && n < MOST && w->device; i++) {
+		struct watched_ring *ring = &w->rings.data[i];
+		struct request r = { .kind = REQUEST_RINGS, .ring = ring->name };
+		if (ring->moved || !ring->waited || target_stuck(w->target))
+			continue;
+		n++;
+		if (target_ask(w->target, &r) == ANSWER_GIVEN && r.n) {
+			ring->words = r.rings[0].words;
+			ring->n = r.rings[0].n;
+		}
 	}
 }
 

@@ -75,6 +75,8 @@ void watch_waves(struct watch *w, bool sample);
 bool watch_waves_at_work(const struct watch *w);
 /** Reads some of the waves that were there at first once more, which costs little. */
 void watch_some_waves(struct watch *w);
+/** Reads what is in the rings that stand still. */
+void watch_contents(struct watch *w);
 void watch_end(struct watch *w);
 
 /** How a field was at the looks. */
