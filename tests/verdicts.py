@@ -101,6 +101,8 @@ def check_text(t, name, wanted, scenario):
     run = emulate(scenario, UNHANG)
     lines = run.stdout.splitlines()
     t.ok(all(len(line) <= 160 for line in lines), f"{name}: lines fit a screen", max(lines, key=len, default=""))
+    if name == "dump-left":
+        t.ok("devcoredump/data" in run.stdout, "a devcoredump that is there is named, with how to save it", run.stdout)
     if "gpu" in wanted:
         t.ok(any(line.startswith(wanted["gpu"]) for line in lines[:24]), f"{name}: the first screen names the GPU", run.stdout)
 

@@ -105,6 +105,16 @@ static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, F
 	fputc('\n', out);
 	if (details)
 		put_details(g, out, report_width(o));
+	if (d->devcoredump.n) {
+		struct text saved = { 0 };
+		text_printf(&saved,
+			    "the driver saved its state for some minutes: sudo cp " STR_FMT
+			    " gpu-core.txt; unhang explain gpu-core.txt",
+			    STR_ARG(d->devcoredump));
+		fprintf(out, "%*s", INDENT, "");
+		print_wrapped(out, text_str(&saved), INDENT, INDENT, report_width(o));
+		text_free(&saved);
+	}
 	if (g->unseen.n && details) {
 		fprintf(out, "%*s", INDENT, "");
 		print_wrapped(out, g->unseen, INDENT, INDENT, report_width(o));
