@@ -54,7 +54,7 @@ static void usage(FILE *out)
 		fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].summary);
 	fputs("\n"
 	      "unhang COMMAND --help says more; so does man unhang.\n"
-	      "exit status: 0 nothing wrong, 1 an incident was found, 2 unhang could not do what was asked\n",
+	      "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well was found, 2 unhang could not do what was asked\n",
 	      out);
 }
 
