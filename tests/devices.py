@@ -192,7 +192,7 @@ def check_partitions(t, machine):
     gpu(tree, "0000:11:00.0", 1, device="0x74a1", current_compute_partition="CPX\n", current_memory_partition="NPS4\n",
         **{"class": "0x120000\n", "xgmi_hive_info/xgmi_hive_id": "1234605616436508552\n"})
     ips(tree, "0000:11:00.0", [(11, "GC", n, (9, 4, 3), 0, [0x2000 + n]) for n in range(9)])
-    tree["sys/devices/0000:11:00.0/ip_discovery/die/0/11/8/harvest"] = "0x1\n"
+    tree["sys/devices/0000:11:00.0/ip_discovery/die/0/11/2/harvest"] = "0x1\n"
     for n in range(8):
         kfd_node(tree, n + 2, 1000 + n, 0x1100 | n, num_xcc=1, array_count=4, simd_arrays_per_engine=1, cu_per_simd_array=10)
         tree[f"sys/kernel/debug/dri/{n + 2}/name"] = f"amdgpu_xcp_drv dev=amdgpu_xcp_{n} unique=amdgpu_xcp_{n}\n"
@@ -201,6 +201,8 @@ def check_partitions(t, machine):
     found = machine.find(tree)["gpus"]
     t.same(len(found), 1, "one GPU, whatever its partitions")
     t.same((found[0]["xccs"], found[0]["ses"], found[0]["cus"], found[0]["gfx"]), (8, 4, 10, "gfx942"), "eight XCCs")
+    t.same(sorted(i for i in found[0]["ips"] if "harvested" not in i),
+           [f"gc 0.{n} 9.4.3 bases 1 {0x2000 + n + (n > 1):#x}" for n in range(8)], "numbered without the one that is not there")
     t.same((found[0]["kfd_node"], found[0]["gpu_id"]), (2, 1000), "its first node")
     t.same([(h["pid"], h["vram"]) for h in found[0]["holders"]], [(1, 8000)], "memory of all partitions")
     t.same((found[0]["debugfs"], found[0]["compute_partition"], found[0]["memory_partition"], found[0]["hive"]),
@@ -214,6 +216,17 @@ def check_without_discovery(t, machine):
     t.ok("gc 0.0 9.4.2 bases 3 0x2000" in found["ips"] and "sdma4 0.0 4.4.0 bases 3 0x137a0" in found["ips"],
          "a GPU whose driver tells no IP blocks has those of its kind", found["ips"])
     t.same((found["gfx"], found["xccs"]), ("gfx90a", 1), "and its name")
+
+
+def check_nonsense(t, machine):
+    """A file that reads all ones is no shader array of four thousand million engines, each of which would be looked at."""
+    tree = two_gpus()
+    tree["sys/kernel/debug/dri/0/amdgpu_gca_config"] = b"\xff" * 144
+    here = machine.find(tree)["gpus"][0]
+    t.same((here["ses"], here["shs"], here["cus"], here["apu"]), (6, 2, 8, False), "all ones in debugfs: the shader array from KFD")
+    kfd_node(tree, 1, 51234, 0x300, array_count=1 << 40, simd_arrays_per_engine=1)
+    here = machine.find(tree)["gpus"][0]
+    t.same((here["ses"], here["shs"], here["cus"]), (0, 0, 0), "and nonsense there, too: it is not known")
 
 
 def check_guests(t, machine):
@@ -266,7 +279,8 @@ def main():
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         skip_all("a mount namespace needs root")
     machine = Machine(sys.argv[1])
-    for check in (check_two, check_suspended, check_partitions, check_without_discovery, check_guests, check_user, check_none):
+    for check in (check_two, check_suspended, check_partitions, check_without_discovery, check_nonsense, check_guests,
+                  check_user, check_none):
         check(t, machine)
     check_dead_controllers(t, sys.argv[2], sys.argv[1])
     t.end()

@@ -198,6 +198,15 @@ gpu 0000:43:00.0
 """
 
 
+HARVESTED = """scenario harvested
+    title  The third of eight XCCs is not there
+
+gpu 0000:85:00.0
+    part gfx942
+    sysfs ip_discovery/die/0/11/2/harvest 0x1
+""" + "".join(f"    register xcc {n} GRBM_STATUS = {n}\n" for n in range(8))
+
+
 def test_emulated(t, unhang):
     if not emulated.possible(unhang):
         t.skip("registers of an emulated GPU", "no GPU can be emulated here")
@@ -226,6 +235,12 @@ def test_emulated(t, unhang):
     run = emulated.inside(unhang, scenario, "regs", "--json", *awake, "--xcc", "0", "gc.GRBM_STATUS", "mmhub.MMVM_L2_STATUS")
     document = emulated.document(t, run, "regs", "blocks as JSON")
     t.same([(r["block"], r["state"]) for r in document.get("registers", [])], [("gc", "read"), ("mmhub", "read")], "blocks")
+    scenario = unhang.write("harvested.scenario", HARVESTED)
+    run = emulated.inside(unhang, scenario, "regs", "--json", "gc.GRBM_STATUS")
+    document = emulated.document(t, run, "regs", "XCCs as JSON")
+    t.same([(r["block"], r["value"]) for r in document.get("registers", [])], [(f"gc{n}", f"{n + (n > 1):#x}") for n in range(7)],
+           "XCCs behind one that is harvested, each its own register")
+    scenario = unhang.write("registers.scenario", SCENARIO)
     emulated.only_reads(t, unhang, scenario, ["regs", *awake, "GRBM_STATUS*", "CP_*STAT*", "--bank", "0,0,x"], "it only reads")
 
 

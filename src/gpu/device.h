@@ -8,8 +8,8 @@
 
 /** An IP block, as the driver discovered it. */
 struct ip {
-	struct str name; // as the register tables call it: gc, sdma0, mmhub
-	unsigned die, instance;
+	struct str name;        // as the register tables call it: gc, sdma0, mmhub
+	unsigned die, instance; // instance: among those that are there
 	unsigned version[3];
 	bool harvested;
 	size_t nbases;

@@ -132,6 +132,17 @@ static void use_known(struct search *s, struct device *d)
 	}
 }
 
+/** Instances are counted as the driver counts those that are there, in its files and in device_ip(). */
+static void number_instances(struct device *d)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < d->nips; i++) {
+		n = i && str_eq(d->ips[i].name, d->ips[i - 1].name) ? n : 0;
+		if (!d->ips[i].harvested)
+			d->ips[i].instance = n++;
+	}
+}
+
 void find_ips(struct search *s)
 {
 	struct arena *a = &s->to->arena;
@@ -162,6 +173,7 @@ void find_ips(struct search *s)
 		if (!d->nips)
 			use_known(s, d);
 		qsort(d->ips, d->nips, sizeof(*d->ips), compare_ips);
+		number_instances(d);
 	}
 }
 
@@ -183,7 +195,20 @@ enum {
 	DEVICE_BYTES = 252,
 };
 
-static bool unknown(const struct found *f) { return !f->d.shaders.ses; }
+/** More than any GPU has, and so no answer: all ones, or a file that is not what it should be. Each unit is a place to look at. */
+enum { XCCS_MOST = 16, SES_MOST = 64, SHS_MOST = 16, CUS_MOST = 64, UNITS_MOST = 1024 };
+
+static void set_shaders(struct device *d, uint64_t ses, uint64_t shs_per_se, uint64_t cus_per_sh)
+{
+	if (!ses || ses > SES_MOST || !shs_per_se || shs_per_se > SHS_MOST || !cus_per_sh || cus_per_sh > CUS_MOST ||
+	    ses * shs_per_se * cus_per_sh > UNITS_MOST)
+		return;
+	d->shaders.ses = (unsigned)ses;
+	d->shaders.shs_per_se = (unsigned)shs_per_se;
+	d->shaders.cus_per_sh = (unsigned)cus_per_sh;
+}
+
+static bool unknown_array(const struct device *d) { return !d->shaders.ses; }
 
 /** From what the driver keeps of the GPU in debugfs; the first word is the version of the layout. */
 static void use_gca(struct device *d, const struct probe *p)
@@ -192,9 +217,9 @@ static void use_gca(struct device *d, const struct probe *p)
 	if (p->end != PROBE_GOOD || p->n < (GCA_SHS + 1) * 4)
 		return;
 	memcpy(words, p->data, p->n < sizeof(words) ? p->n : sizeof(words));
-	d->shaders.ses = words[GCA_SES];
-	d->shaders.shs_per_se = words[GCA_SHS];
-	d->shaders.cus_per_sh = words[GCA_CUS];
+	set_shaders(d, words[GCA_SES], words[GCA_SHS], words[GCA_CUS]);
+	if (unknown_array(d))
+		return;
 	d->shaders.family = words[0] >= 2 ? words[GCA_FAMILY] : 0;
 	d->apu |= words[0] >= 4 && words[GCA_APU];
 }
@@ -203,10 +228,10 @@ static void use_query(struct device *d, const struct probe *p)
 {
 	if (p->end != PROBE_GOOD || p->n < DEVICE_BYTES)
 		return;
+	set_shaders(d, get_u32(p->data + DEVICE_SES), get_u32(p->data + DEVICE_SHS), get_u32(p->data + DEVICE_CUS));
+	if (unknown_array(d))
+		return;
 	d->shaders.family = get_u32(p->data + DEVICE_FAMILY);
-	d->shaders.ses = get_u32(p->data + DEVICE_SES);
-	d->shaders.shs_per_se = get_u32(p->data + DEVICE_SHS);
-	d->shaders.cus_per_sh = get_u32(p->data + DEVICE_CUS);
 	d->apu |= get_u64(p->data + DEVICE_FLAGS) & 1;
 }
 
@@ -218,7 +243,7 @@ static void ask_each(struct search *s, bool (*make)(struct arena *a, const struc
 	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
 	for (size_t i = 0; i < s->n; i++) {
 		struct probe *p = arena_alloc(a, sizeof(*p));
-		if (unknown(&s->found[i]) && look_awake(&s->found[i]) && make(a, &s->found[i], p))
+		if (unknown_array(&s->found[i].d) && look_awake(&s->found[i]) && make(a, &s->found[i], p))
 			batches[i] = (struct probe_batch){ p, 1, { 0 } };
 	}
 	look_run(s, batches, LOOK_ASK_MS);
@@ -246,11 +271,11 @@ static void use_kfd(struct search *s)
 {
 	for (size_t i = 0; i < s->nkfd; i++) {
 		const struct kfd_node *k = &s->kfd[i];
-		if (k->xccs <= 0 || k->arrays <= 0 || k->arrays_per_engine <= 0 || k->cus_per_array <= 0 || !unknown(k->of))
+		if (k->xccs <= 0 || k->arrays <= 0 || k->arrays_per_engine <= 0 || k->cus_per_array <= 0 ||
+		    !unknown_array(&k->of->d))
 			continue;
-		k->of->d.shaders.ses = (unsigned)(k->arrays / k->xccs / k->arrays_per_engine);
-		k->of->d.shaders.shs_per_se = (unsigned)k->arrays_per_engine;
-		k->of->d.shaders.cus_per_sh = (unsigned)k->cus_per_array;
+		set_shaders(&k->of->d, (uint64_t)(k->arrays / k->xccs / k->arrays_per_engine), (uint64_t)k->arrays_per_engine,
+			    (uint64_t)k->cus_per_array);
 	}
 }
 
@@ -262,7 +287,7 @@ void find_shaders(struct search *s)
 	ask_each(s, make_query, use_query);
 	for (size_t i = 0; i < s->n; i++) {
 		struct device *d = &s->found[i].d;
-		while (device_ip(d, S("gc"), d->shaders.xccs))
+		while (d->shaders.xccs < XCCS_MOST && device_ip(d, S("gc"), d->shaders.xccs))
 			d->shaders.xccs++;
 		if (!d->shaders.xccs && d->shaders.ses)
 			d->shaders.xccs = 1;
