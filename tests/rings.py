@@ -104,6 +104,9 @@ def test_damage(t, unhang):
         if run.returncode != 0 or list(emulated.validator("rings").iter_errors(emulated.json.loads(run.stdout))):
             wrong.append(f"{size} words: status {run.returncode}: {run.stderr[-300:]}")
     t.no_complaints(wrong, "damaged device cores")
+    path = unhang.write("odd.txt", device_core(dumped("sdma0\x1b]0;x\x07", 0, 1, [0] * 4)))
+    text = unhang.run("rings", "--target", path).stdout
+    t.ok(b"sdma0" in text and b"\x1b" not in text, "a ring's name does not reach the terminal as it is", text)
 
 
 SCENARIO = f"""scenario rings

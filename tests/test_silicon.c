@@ -299,6 +299,8 @@ static void test_runs(void **state)
 	assert_int_equal(((const struct amdgpu_query *)b.probes.data[0].argument)->words[0], 0x8010 / 4);
 	for (size_t i = 0; i < b.probes.len; i++)
 		assert_true(probe_allowed(&b.probes.data[i]));
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(w.data[i].lead, w.data[i].probe); // one that fails says nothing of the others
 	b.probes.len = 0;
 	registers_plan(&b, &w, false);
 	assert_int_equal(b.probes.len, 3); // SPI_CONFIG_CNTL, one of each bank
@@ -521,6 +523,14 @@ static void test_gate(void **state)
 	t->ask(t, r, 2);
 	assert_true(!target_gate(t).open && target_gate(t).gfxoff);
 	assert_int_equal(r[1].answer, ANSWER_REFUSED);
+	target_close(t);
+	t = target_device(*state, &navi31);
+	write_word(DRI "/amdgpu_gfxoff", 0, UINT32_MAX);
+	assert_true(!target_gate(t).open && target_gate(t).refused && !target_gate(t).gfxoff); // what it says is not known
+	target_close(t);
+	t = target_device(*state, &navi31);
+	assert_int_equal(truncate(DRI "/amdgpu_gfxoff", 0), 0);
+	assert_true(!target_gate(t).open && target_gate(t).refused);
 	write_word(DRI "/amdgpu_gfxoff", 0, 0);
 	target_close(t);
 }

@@ -2,12 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/bytes.h"
 #include "base/child.h"
 #include "gpu/silicon_parts.h"
 
 static const struct str ones = { "\xff\xff\xff\xff", 4 };
-static const struct str gfxoff_allowed = { "\x01\0\0\0", 4 };
+static const struct str gfxoff_allowed = { "\x01\0\0\0", 4 }, gfxoff_forbidden = { "\0\0\0\0", 4 };
 
 struct str stuck_in(const struct know *k, const struct probe_stuck *s)
 {
@@ -129,7 +128,7 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {
 		g = shut(S("debugfs cannot be read: that wants root"));
 		g.refused = true;
-	} else if (gfxoff->end == PROBE_GOOD && gfxoff->n == 4 && get_u32(gfxoff->data)) {
+	} else if (says(gfxoff, gfxoff_allowed)) {
 		g = shut(S("it may switch itself off at any moment (GFXOFF is on)"));
 		g.gfxoff = true;
 		// The query holds GFXOFF off while it reads: where that fails, the graphics block did not wake up.
@@ -137,8 +136,9 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 			g.error = query->error;
 			g.why_not = S("it does not wake up: the driver's query fails");
 		}
-	} else if (gfxoff->end != PROBE_GOOD && !failed(gfxoff, ENOENT)) {
-		g = shut(arena_printf(&t->arena, "%s cannot be read: %s", gfxoff->path, strerror(gfxoff->error)));
+	} else if (!says(gfxoff, gfxoff_forbidden) && !failed(gfxoff, ENOENT)) {
+		g = shut(arena_printf(&t->arena, "%s cannot be read: %s", gfxoff->path,
+				      gfxoff->error ? strerror(gfxoff->error) : "its content makes no sense"));
 		g.refused = true;
 	} else {
 		g.open = true;

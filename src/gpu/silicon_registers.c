@@ -258,6 +258,9 @@ struct probe registers_query(struct batch *b, uint32_t address, size_t words)
 	};
 }
 
+/** Whether its bank is set in the open file, for the reads that follow too. */
+static bool sets_bank(const struct wanted *w) { return w->way != WAY_RENDER && w->way != WAY_REGS && banked(&w->bank); }
+
 /** The run that begins with @w; @set: the bank has been set by the probe before. */
 static struct probe probe_of(struct batch *b, const struct wanted *w, size_t words, bool set)
 {
@@ -266,7 +269,7 @@ static struct probe probe_of(struct batch *b, const struct wanted *w, size_t wor
 	const char *file = w->way == WAY_REGS ? "amdgpu_regs" : "amdgpu_regs2";
 	struct probe p = { .kind = PROBE_READ, .path = silicon_file(b->t, &b->arena, file), .size = 4 * words };
 	p.offset = w->way == WAY_REGS ? debugfs_register_position(w->address, &w->bank) : w->address;
-	if (w->way == WAY_REGS || !banked(&w->bank) || set)
+	if (!sets_bank(w) || set)
 		return p;
 	struct regs2_state *state = arena_alloc(&b->arena, sizeof(*state));
 	*state = state_of(&w->bank);
@@ -294,7 +297,7 @@ void registers_plan(struct batch *b, struct wanted_list *w, bool render)
 				break;
 			words = from / 4 + 1;
 		}
-		bool set = i && lead != SIZE_MAX && same_bank(first, first - 1);
+		bool set = i && lead != SIZE_MAX && sets_bank(first) && same_bank(first, first - 1);
 		size_t probe = batch_add(b, probe_of(b, first, words, set));
 		lead = set ? lead : probe;
 		for (; i < k; i++) {

@@ -9,7 +9,7 @@
 #include "report/wrap.h"
 #include "source/file.h"
 
-enum { BETWEEN_LOOKS_MS = 100, RINGS_SHOWN = 16, RAW_MOST = 64, PACKETS = 8 };
+enum { BETWEEN_LOOKS_MS = 100, RINGS_SHOWN = 16, RAW_MOST = 64, PACKETS = 8, NAME_COLUMNS = 16 };
 
 /** What is written about one GPU or device core. */
 struct rings {
@@ -190,8 +190,10 @@ static void text_packets(const struct rings *g, const struct ring_view *v)
 
 static void text_ring(const struct rings *g, const struct ring_view *v)
 {
-	fprintf(g->out, "%-16.*s  0x%05x  0x%05x  0x%05x  %7u  ", STR_ARG(v->ring->name), v->rptr, v->wptr, v->driver_wptr,
-		v->pending);
+	const size_t columns = print_columns(v->ring->name);
+	print_safe(g->out, v->ring->name);
+	fprintf(g->out, "%*s  0x%05x  0x%05x  0x%05x  %7u  ", columns < NAME_COLUMNS ? (int)(NAME_COLUMNS - columns) : 0, "",
+		v->rptr, v->wptr, v->driver_wptr, v->pending);
 	if (v->fence)
 		fprintf(g->out, "%8u  %7u  ", v->fence->signaled, v->fence->emitted);
 	else if (g->options->fences)
@@ -218,7 +220,7 @@ static void rings_text(const struct rings *g, bool named)
 	fputc('\n', out);
 	const bool every = named || g->options->all || g->views.len <= RINGS_SHOWN;
 	if (every || count[RING_IDLE] < g->views.len)
-		fprintf(out, "\n%-16s     rptr     wptr   driver  waiting  %sstate\n", "ring",
+		fprintf(out, "\n%-*s     rptr     wptr   driver  waiting  %sstate\n", NAME_COLUMNS, "ring",
 			g->options->fences ? "signaled  emitted  " : "");
 	for (size_t i = 0; i < g->views.len; i++) {
 		const bool shown = every || g->views.data[i].state != RING_IDLE;
