@@ -78,7 +78,9 @@ def check_verdict(t, name, wanted, run):
     unwell = [g["pci"] for g in gpus if g["stuck"] or g["health"] in ("hung", "stuck", "off-bus", "resetting")]
     t.same(unwell, [wanted["gpu"]] if "gpu" in wanted and "old" not in wanted else unwell if "class" in wanted else [],
            f"{name}: which GPU of the list is not well")
-    if "kernel" in wanted and first:
+    if wanted.get("kernel") == "none" and first:
+        t.same([f for f in first["facts"] if f["name"] in ("kernel_name", "pid", "process")], [], f"{name}: no kernel, no process")
+    elif "kernel" in wanted and first:
         t.ok(wanted["kernel"] in [f["value"] for f in first["facts"] if f["name"] == "kernel_name"][0], f"{name}: the kernel")
         t.ok([f for f in first["facts"] if f["name"] == "source_line"], f"{name}: and its source line")
     if "health" in wanted:

@@ -205,7 +205,15 @@ static void look(struct look_round *r)
 
 // --- telling ---
 
-/** The code at the pc where most waves are: of whichever process has code there. */
+static bool holds(const struct device *d, int64_t pid)
+{
+	for (size_t i = 0; i < d->nholders; i++)
+		if (d->holders[i].pid == pid)
+			return true;
+	return false;
+}
+
+/** The code at the pc where most waves are: of whichever process of this GPU has code there. */
 static void tell_code(struct look_round *r, struct looked *g, unsigned xcc, struct event *e, struct arena *a)
 {
 	const struct wave_state *s = watch_wave_state(&g->watch, xcc);
@@ -217,6 +225,8 @@ static void tell_code(struct look_round *r, struct looked *g, unsigned xcc, stru
 	for (size_t i = 0; i < r->queues.nprocesses; i++) {
 		struct target *t = r->queues.processes[i].target;
 		struct target_code c;
+		if (!holds(g->device, r->queues.processes[i].pid))
+			continue;
 		target_code_open(&c, t, &places);
 		if (target_code_need(&c, s->pc)) {
 			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);

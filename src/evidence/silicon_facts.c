@@ -7,7 +7,6 @@
 
 enum {
 	CHAIN_MOST = 8,
-	AQL_BYTES = 64,
 	PROCESSES_MOST = 64,
 	QUEUES_MOST = 1024,
 };
@@ -313,12 +312,11 @@ static struct str pci_of_agent(const struct devices *d, const struct agent *a)
 static void name_packet(struct user_queues *q, const struct know *k, struct target *t, const struct queue *queue,
 			struct user_queue *u)
 {
-	uint32_t words[AQL_BYTES / 4];
+	struct aql_packet head;
 	struct packet p;
 	struct dispatch d;
-	uint64_t packets = queue->ring_size / AQL_BYTES;
-	if (!packets || !target_memory(t, queue->ring + u->read % packets * AQL_BYTES, words, sizeof(words)) ||
-	    !packet_decode(k, &q->arena, PACKETS_AQL, (struct str){ 0 }, words, AQL_BYTES / 4, 0, &p))
+	if (!queue_packet(t, queue, u->read, &head) ||
+	    !packet_decode(k, &q->arena, PACKETS_AQL, (struct str){ 0 }, head.words, AQL_PACKET / 4, 0, &p))
 		return;
 	u->packet = p.name;
 	if (!queue_dispatch(t, queue, u->read, &d))
@@ -330,6 +328,14 @@ static void name_packet(struct user_queues *q, const struct know *k, struct targ
 	if (kernel)
 		u->kernel = arena_str(&q->arena, code_set_name(&c.set, kernel->name));
 	target_code_close(&c);
+}
+
+/** What waits in it: packets, or bytes for a copy engine. Indexes lie in the process's memory and may be anything: more than there is
+ * room for is nothing. */
+static uint64_t pending_of(const struct queue *q)
+{
+	uint64_t n = q->write_index - q->read_index, most = q->type == QUEUE_AQL ? q->ring_size / AQL_PACKET : q->ring_size;
+	return n > most ? 0 : n;
 }
 
 static void look_at_process(struct user_queues *q, const struct know *k, const struct devices *d, size_t process)
@@ -350,9 +356,10 @@ static void look_at_process(struct user_queues *q, const struct know *k, const s
 			u->known = true;
 		}
 		u->read = queue->read_index;
-		u->write = queue->write_index;
+		u->pending = pending_of(queue);
+		u->packets = queue->type == QUEUE_AQL;
 		u->packet = u->kernel = (struct str){ 0 };
-		if (u->known && u->read == u->first_read && u->write != u->read)
+		if (u->known && u->read == u->first_read && u->pending)
 			name_packet(q, k, t, queue, u);
 	}
 }
@@ -402,7 +409,7 @@ static bool add_queues(struct verdict_facts *f, const struct watch *w, const str
 		if (!u->known || !str_eq(u->gpu, w->device->pci))
 			continue;
 		moved |= u->read != u->first_read;
-		if (u->read != u->first_read || u->read == u->write)
+		if (u->read != u->first_read || !u->pending)
 			continue;
 		const struct user_process *p = &q->processes[u->process];
 		note(f, "queue_stuck", arena_printf(f->arena, "%u", u->id));
@@ -410,7 +417,8 @@ static bool add_queues(struct verdict_facts *f, const struct watch *w, const str
 			continue;
 		told = true;
 		number(f, "queue_id", u->id, true);
-		number(f, "queue_pending", (int64_t)(u->write - u->read), true);
+		if (u->packets)
+			number(f, "queue_pending", (int64_t)u->pending, true);
 		note(f, "queue_packet", u->packet);
 		say(f, "kernel_name", u->kernel);
 		say(f, "process", p->name);

@@ -23,7 +23,9 @@ struct verdict_facts {
 struct user_queue {
 	struct str gpu; // PCI address
 	uint32_t id;
-	uint64_t first_read, read, write;
+	uint64_t first_read, read;
+	uint64_t pending;  // behind the read index
+	bool packets;      // these are packets of AQL
 	bool known;        // its indexes were read at more than one look
 	struct str packet; // at the read index: kernel_dispatch, barrier_and; empty
 	struct str kernel;
