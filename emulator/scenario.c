@@ -98,7 +98,7 @@ bool cursor_number(struct cursor *c, const char *what, uint64_t most, uint64_t *
 
 bool cursor_unsigned(struct cursor *c, const char *what, unsigned most, unsigned *ret)
 {
-	uint64_t v;
+	uint64_t v = 0;
 	if (!cursor_number(c, what, most, &v))
 		return false;
 	*ret = (unsigned)v;

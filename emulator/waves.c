@@ -138,7 +138,7 @@ static enum taken take_flag(const struct emu_gpu *g, struct emu_waves *w, struct
 static bool take_word(struct cursor *c, const struct emu_gpu *g, struct emu_waves *w, struct str key)
 {
 	const struct value *v;
-	size_t word;
+	size_t word = 0;
 	const char *field = NULL;
 	bool wide = str_is(key, "pc") || str_is(key, "exec");
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
