@@ -5,7 +5,7 @@
 
 #include "gpu/silicon.h"
 
-enum { LIST_BYTES = 1 << 20, FILE_BYTES = 16 << 20, DEADLINE_MS = 2000, PIDS_MOST = 4096 };
+enum { LIST_BYTES = 1 << 20, FILE_BYTES = 16 << 20, DEADLINE_MS = 700, PIDS_MOST = 4096 };
 
 static void take_pids(struct kfd *k, struct str names)
 {
@@ -40,8 +40,8 @@ static void explain(struct kfd *k, const struct probe *p, const char *lacks)
 	if (k->why_not.n || p->end == PROBE_GOOD)
 		return;
 	if (p->end == PROBE_STUCK)
-		k->why_not = arena_printf(&k->arena, "%s: reading it did not return within %d s; %s", p->path,
-					  DEADLINE_MS / 1000, lacks);
+		k->why_not =
+			arena_printf(&k->arena, "%s: reading it did not return within %d ms; %s", p->path, DEADLINE_MS, lacks);
 	else if (p->end == PROBE_FAILED && (p->error == EACCES || p->error == EPERM))
 		k->why_not = arena_printf(&k->arena, "%s may be read by root only: %s", p->path, lacks);
 	else
@@ -86,6 +86,16 @@ void kfd_look_at_places(struct kfd *k, const struct know *know, const struct dev
 	k->hqds_read = hqds.end == PROBE_GOOD;
 	explain(k, &hqds, "which queues are on a GPU is not known");
 	k->nhqds = k->hqds_read ? kfd_hqds_parse(&k->arena, probe_text(&hqds), &k->hqds) : 0;
+}
+
+void kfd_look_at_runlists(struct kfd *k)
+{
+	struct probe rls = { .kind = PROBE_FILE, .path = "/sys/kernel/debug/kfd/rls", .size = FILE_BYTES };
+	if (!k->nmqds || k->stuck.is)
+		return;
+	run(k, &rls);
+	explain(k, &rls, "what the scheduler was told to run is not known");
+	k->nrunlists = rls.end == PROBE_GOOD ? kfd_runlists_parse(&k->arena, probe_text(&rls), &k->runlists) : 0;
 }
 
 void kfd_free(struct kfd *k) { arena_free(&k->arena); }

@@ -15,12 +15,16 @@ struct kfd {
 	size_t nmqds;
 	const struct kfd_hqd *hqds;
 	size_t nhqds;
+	const struct kfd_runlist *runlists; // of GPUs whose scheduler is not MES
+	size_t nrunlists;
 	struct probe_stuck stuck;
 	struct probe_count count;
 };
 
 /** The processes and the descriptors of their queues; that touches no GPU. */
 void kfd_look(struct kfd *ret);
+/** What the scheduler was told to run; that touches no GPU. */
+void kfd_look_at_runlists(struct kfd *k);
 /** The places of queues. The driver reads registers of every GPU for them: that is done only where it is safe for all. */
 void kfd_look_at_places(struct kfd *k, const struct know *know, const struct devices *d);
 void kfd_free(struct kfd *k);

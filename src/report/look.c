@@ -150,7 +150,7 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 	if (o->ntargets && opened)
 		report_queues(&looks[0]);
 	else if (!o->ntargets)
-		report_queues_of_all(looks, opened, o, m->out);
+		report_queues_of_all(looks, opened, &(struct runlists){ m->know, &m->devices, &m->kfd }, o, m->out);
 	if (opened || !o->ntargets) {
 		uh_error_free(err);
 		err = NULL;
@@ -170,6 +170,7 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 	devices_find(m.know, &m.devices);
 	kfd_look(&m.kfd);
 	kfd_look_at_places(&m.kfd, m.know, &m.devices);
+	kfd_look_at_runlists(&m.kfd);
 	struct uh_error *err = NULL;
 	if (!m.kfd.there)
 		err = uh_error_new("/sys/class/kfd/kfd/proc: this machine has no AMD GPU that computes, or its driver is not "

@@ -46,7 +46,18 @@ void report_waves(struct look *l);
 void report_waves_seen(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out);
 void report_queues(struct look *l);
 /** Of the processes of this machine. */
-void report_queues_of_all(struct look *looks, size_t n, const struct uh_look_options *o, FILE *out);
+/** What the schedulers of this machine's GPUs were told to run. */
+struct runlists {
+	const struct know *know;
+	const struct devices *devices;
+	const struct kfd *kfd;
+};
+void report_queues_of_all(struct look *looks, size_t n, const struct runlists *r, const struct uh_look_options *o, FILE *out);
+void report_runlists_text(const struct runlists *r, FILE *out);
+void report_runlists_json(const struct runlists *r, struct json *j);
+/** "fields" of a packet. */
+struct packet;
+void jw_packet_fields(struct json *j, const struct packet *p);
 /** Finds the GPUs of this machine and writes about their waves. */
 struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct teller *teller);
 

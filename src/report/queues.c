@@ -383,7 +383,7 @@ void report_queues(struct look *l)
 		(is_live(l->target) ? text_live_queue : text_queue)(l, &r.queues[i]);
 }
 
-void report_queues_of_all(struct look *looks, size_t n, const struct uh_look_options *o, FILE *out)
+void report_queues_of_all(struct look *looks, size_t n, const struct runlists *r, const struct uh_look_options *o, FILE *out)
 {
 	struct json j = { .out = out };
 	if (!o->json) {
@@ -393,6 +393,7 @@ void report_queues_of_all(struct look *looks, size_t n, const struct uh_look_opt
 		}
 		if (!n)
 			fputs("no process computes on a GPU of this machine\n", out);
+		report_runlists_text(r, out);
 		return;
 	}
 	jw_open(&j, '{');
@@ -405,5 +406,6 @@ void report_queues_of_all(struct look *looks, size_t n, const struct uh_look_opt
 		jw_close(&j, '}');
 	}
 	jw_close(&j, ']');
+	report_runlists_json(r, &j);
 	jw_close(&j, '}');
 }

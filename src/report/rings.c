@@ -45,7 +45,7 @@ static void jw_ib(struct json *j, const struct ring_packet *row)
 	jw_close(j, '}');
 }
 
-static void jw_packet_fields(struct json *j, const struct packet *p)
+void jw_packet_fields(struct json *j, const struct packet *p)
 {
 	jw_key(j, "fields");
 	jw_open(j, '[');
