@@ -234,20 +234,12 @@ static struct str fdinfo_value(struct str text, struct str key)
 	return (struct str){ 0 };
 }
 
-static struct found *of_client(struct search *s, struct str pci, struct str node)
+/** Which GPU a client is of: the kernel says so since 5.14. The name of the node would be one of the other's own /dev. */
+static struct found *of_client(struct search *s, struct str pci)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		const struct device *d = &s->found[i].d;
-		struct str rest;
-		int64_t number;
-		if (pci.n && str_eq(d->pci, pci))
+	for (size_t i = 0; i < s->n && pci.n; i++)
+		if (str_eq(s->found[i].d.pci, pci))
 			return &s->found[i];
-		if (!pci.n && str_behind(node, S("/dev/dri/renderD"), &rest) && str_number(rest, &number) &&
-		    number == d->render)
-			return &s->found[i];
-		if (!pci.n && str_behind(node, S("/dev/dri/card"), &rest) && str_number(rest, &number) && number == d->card)
-			return &s->found[i];
-	}
 	return NULL;
 }
 
@@ -274,10 +266,10 @@ static bool seen_client(const struct paths *p, size_t index, struct str client, 
 }
 
 /** A process that computes has a node open too, and its buffers are counted in both places. */
-static void hold_client(struct search *s, const struct paths *p, size_t index, struct str node, int64_t *drawn)
+static void hold_client(struct search *s, const struct paths *p, size_t index, int64_t *drawn)
 {
 	struct str text = probe_text(&p->probes.data[index]), pci = fdinfo_value(text, S("drm-pdev:"));
-	struct found *f = of_client(s, pci, node);
+	struct found *f = of_client(s, pci);
 	struct holder *h = f ? holder_of(s, f, p->pids.data[index]) : NULL;
 	int64_t memory = memory_of(text);
 	if (!h || seen_client(p, index, fdinfo_value(text, S("drm-client-id:")), pci) || memory < 0)
@@ -293,7 +285,6 @@ static void find_clients(struct search *s)
 	struct paths files = { 0 }, infos = { 0 };
 	list_files(s, &files);
 	look_once(s, files.probes.data, files.probes.len, LOOK_MS);
-	VEC(struct str) nodes = { 0 };
 	for (size_t i = 0; i < files.probes.len; i++) {
 		struct str link = probe_text(&files.probes.data[i]), path = str_z(files.probes.data[i].path), number = path;
 		if (!str_starts(link, S("/dev/dri/")))
@@ -305,14 +296,12 @@ static void find_clients(struct search *s)
 							      STR_ARG(number))
 							 .p },
 			 files.pids.data[i]);
-		vec_push(&nodes, link);
 	}
 	look_once(s, infos.probes.data, infos.probes.len, LOOK_ASK_MS); // it waits for the client's page table
 	int64_t *drawn = mem_alloc(s->n * HOLDERS_MOST * sizeof(*drawn) + 1);
 	for (size_t i = 0; i < infos.probes.len; i++)
-		hold_client(s, &infos, i, nodes.data[i], drawn);
+		hold_client(s, &infos, i, drawn);
 	free(drawn);
-	vec_free(&nodes);
 	free_paths(&infos);
 	free_paths(&files);
 }
