@@ -109,6 +109,14 @@ def check_text(t, name, wanted, scenario):
         t.ok(any(line.startswith(wanted["gpu"]) for line in lines[:24]), f"{name}: the first screen names the GPU", run.stdout)
 
 
+def check_pipe(t, scratch):
+    """What is left behind in the kernel keeps no descriptor: who reads unhang's output sees its end."""
+    scenario = scratch / "log.scenario"
+    scenario.write_text("gpu 0000:03:00.0\n    part gfx1100\n    file kmsg blocks\n")
+    run = emulate(scenario, "bash", "-c", f"set -o pipefail; ({UNHANG}; true) 2>/dev/null | timeout 20 cat >/dev/null && echo in time")
+    t.same(run.stdout, "in time\n", "and its reader sees the end of the output")
+
+
 def main():
     t = Tap()
     if subprocess.run([UNHANG, "emulate", "idle", "--", "true"], capture_output=True, check=False).returncode:
@@ -124,6 +132,7 @@ def main():
         for scenario in blocks:
             again = emulate(scenario, "sh", "-c", f"{UNHANG} --json >/dev/null; {UNHANG} --json")
             check_verdict(t, "read-blocks again", expectations(scenario), again)
+        check_pipe(t, pathlib.Path(scratch))
     t.end()
 
 

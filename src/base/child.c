@@ -118,6 +118,13 @@ bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int mil
 	return child > 0;
 }
 
+void child_keep_only(int fd)
+{
+	if (fd > 0)
+		close_range(0, (unsigned)fd - 1, 0);
+	close_range((unsigned)fd + 1, ~0u, 0);
+}
+
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)
 {
 	enum child_end end = collect(c->fd, deadline, most, ret);

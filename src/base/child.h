@@ -15,6 +15,9 @@ struct child {
 
 /** Starts @work in a child, which limits itself to 1 GB and has a descriptor to write to. false: errno says why there is none. */
 bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret);
+/** In the child: closes every descriptor but @fd. One that it keeps would stay open for as long as it is stuck: who reads unhang's output
+ * waits for its end. */
+void child_keep_only(int fd);
 /** Collects what it writes, until it has ended or @deadline; more than @most bytes are CHILD_MEMORY. Unless CHILD_GOOD it may still
  * run. */
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret);

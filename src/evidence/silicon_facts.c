@@ -373,17 +373,21 @@ static struct str process_name(const struct devices *d, int64_t pid)
 	return (struct str){ 0 };
 }
 
-/** One that has ended, or may not be read, has no queues that are known. */
+/** One that has ended, or may not be read, has no queues that are known. After one whose memory cannot be looked at there are no others:
+ * each would cost its deadline, and they wait for the same driver. */
 static void find_processes(struct user_queues *q, const struct know *k, const struct devices *d)
 {
 	q->processes = mem_alloc(PROCESSES_MOST * sizeof(*q->processes));
 	q->list = mem_alloc(QUEUES_MOST * sizeof(*q->list));
 	kfd_look(&q->kfd);
-	for (size_t i = 0; i < q->kfd.npids && q->nprocesses < PROCESSES_MOST; i++) {
+	bool stuck = false;
+	for (size_t i = 0; i < q->kfd.npids && q->nprocesses < PROCESSES_MOST && !stuck; i++) {
 		struct user_process p = { .pid = q->kfd.pids[i], .name = process_name(d, q->kfd.pids[i]) };
 		struct uh_error *err = target_process_of(k, d, &q->kfd, p.pid, &p.target);
-		if (!err)
+		if (!err) {
+			stuck = process_stuck(p.target);
 			q->processes[q->nprocesses++] = p;
+		}
 		uh_error_free(err);
 	}
 }

@@ -360,6 +360,8 @@ static void read_indexes(struct process_target *t)
 	arena_free(&a);
 }
 
+bool process_stuck(const struct target *t) { return ((const struct process_target *)t)->stuck; }
+
 void process_look_again(struct target *t) { read_indexes((struct process_target *)t); }
 
 // --- the target ---

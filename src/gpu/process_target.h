@@ -7,6 +7,8 @@
 /** As target_process(), for several processes of one look; @kfd must live as long as the target. */
 struct uh_error *target_process_of(const struct know *k, const struct devices *d, const struct kfd *kfd, int64_t pid,
 				   struct target **ret);
+/** Whether a look at its memory did not return: there are none more. */
+bool process_stuck(const struct target *t);
 /** Reads the indexes of its queues again, so that those that stand still can be told from those that move. */
 void process_look_again(struct target *t);
 

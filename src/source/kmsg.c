@@ -41,6 +41,7 @@ static bool send(int to, struct sent head, const char *record)
 static void read_all(int to, const void *path)
 {
 	char record[RECORD_MOST];
+	child_keep_only(to);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	int error = fd < 0 ? errno : 0;
 	while (!error) {

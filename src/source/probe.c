@@ -219,7 +219,7 @@ static size_t skipped_behind(const struct work *w, size_t i)
 	return p->skips < left ? p->skips : left;
 }
 
-/** The child. A descriptor that it keeps would stay open for as long as it is stuck: who reads unhang's output waits for its end. */
+/** The child. */
 static void do_batch(int pipe, const void *ctx)
 {
 	struct work w = *(const struct work *)ctx;
@@ -228,9 +228,7 @@ static void do_batch(int pipe, const void *ctx)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != w.parent)
 		return;
-	if (pipe > 0)
-		close_range(0, (unsigned)pipe - 1, 0);
-	close_range((unsigned)pipe + 1, ~0u, 0);
+	child_keep_only(pipe);
 	for (size_t i = 0; i < w.n; i++) {
 		if (w.room->answers[i].end == PROBE_FORBIDDEN)
 			continue;
