@@ -59,7 +59,6 @@ static void write_numbers(struct json *j, const struct device *d)
 		{ "correctable", d->link.correctable },
 		{ "fatal", d->link.fatal },
 		{ "busy", d->busy },
-		{ "memory_busy", d->memory_busy },
 		{ "power_mw", d->power_mw },
 		{ "temperature", d->temperature },
 		{ "clock", d->clock },

@@ -14,7 +14,6 @@ enum {
 	PCI_MOST = 4096,
 	GPUS_MOST = 256,
 	LIST_SIZE = 1 << 17,
-	CONFIG_BYTES = 64,
 };
 
 #define TEXT(file, member)                                                                                                     \
@@ -84,7 +83,6 @@ static const struct fact configuration[] = {
 /** The driver asks the power controller or reads a register for these: they resume a sleeping device, and may not return. */
 static const struct fact asked[] = {
 	NUMBER("gpu_busy_percent", d.busy),
-	NUMBER("mem_busy_percent", d.memory_busy),
 	SCALED("hwmon/$/power1_average", d.power_mw, 1000),
 	SCALED("hwmon/$/power1_input", power_input, 1000),
 	NUMBER("hwmon/$/temp1_input", d.temperature),
@@ -116,7 +114,7 @@ static bool pci_numbers(struct str pci, unsigned *ret_domain, unsigned *ret_loca
 static struct found *add_found(struct search *s, struct str pci)
 {
 	struct found *f = &s->found[s->n++];
-	*f = (struct found){ .d = { .pci = pci, .vendor = AMD, .card = -1, .render = -1, .busy = -1, .memory_busy = -1 } };
+	*f = (struct found){ .d = { .pci = pci, .vendor = AMD, .card = -1, .render = -1, .busy = -1 } };
 	struct device *d = &f->d;
 	d->power_mw = d->temperature = d->vram_total = d->vram_used = d->gtt_total = d->gtt_used = -1;
 	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;

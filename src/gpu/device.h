@@ -58,7 +58,7 @@ struct device {
 	struct str power_state;    // D0, D3cold
 	struct link link;
 	struct str serial, unique_id, slot, product, hive, compute_partition, memory_partition, vbios;
-	int64_t busy, memory_busy;     // per cent
+	int64_t busy;                  // per cent
 	int64_t power_mw, temperature; // temperature: millidegrees
 	int64_t vram_total, vram_used, gtt_total, gtt_used;
 	int64_t clock;      // MHz of the shaders

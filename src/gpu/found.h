@@ -9,7 +9,7 @@ enum { LOOK_MS = 1000, LOOK_ASK_MS = 700 };
 /** A device, and what only the search needs. */
 struct found {
 	struct device d;
-	struct str class, config;
+	struct str config;
 	struct str nodes, monitors, firmware, dies, dump; // names in directories, one per line
 	struct str driver_link, physical;
 	struct str monitor; // the directory in hwmon/
