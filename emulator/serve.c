@@ -451,8 +451,10 @@ void serve_end(struct server *s)
 	for (size_t i = 0; i < s->files.len; i++)
 		file_free(s->files.data[i]);
 	vec_free(&s->files);
-	for (size_t i = 0; i < s->waiting.len; i++)
+	for (size_t i = 0; i < s->waiting.len; i++) {
 		free(s->waiting.data[i].data);
+		fuse_reply_none(s->waiting.data[i].request); // never answered, but freed
+	}
 	vec_free(&s->waiting);
 	fuse_session_unmount(s->session);
 	fuse_session_destroy(s->session);
