@@ -427,7 +427,7 @@ static int own_sys(void **state)
 	struct bank one = BANK_NONE;
 	uint32_t ring[3 + 16] = { 4, 8, 8, 0xc0001000 };
 	one.se = 1;
-	if (no_problem(state) || mount("none", "/sys", "tmpfs", 0, "size=64m"))
+	if (mount("none", "/sys", "tmpfs", 0, "size=64m"))
 		return -1;
 	write_at(PCI "/power/runtime_status", 0, "active\n", 7);
 	write_at(PCI "/config", 0, "\x02\x10\x4c\x74", 4);
@@ -446,8 +446,8 @@ static int own_sys(void **state)
 
 static int gone_sys(void **state)
 {
-	umount("/sys");
-	return free_know(state);
+	(void)state;
+	return umount("/sys");
 }
 
 static void test_look(void **state)
@@ -555,18 +555,20 @@ static void test_ways(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_positions), cmocka_unit_test(test_words), cmocka_unit_test(test_wave),
-		cmocka_unit_test(test_banks),     cmocka_unit_test(test_names), cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_slots),     cmocka_unit_test(test_rings),
+		cmocka_unit_test(test_positions),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_wave),
+		cmocka_unit_test(test_banks),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_rings),
+		cmocka_unit_test_setup_teardown(test_look, own_sys, gone_sys),
+		cmocka_unit_test_setup_teardown(test_no_unit, own_sys, gone_sys),
+		cmocka_unit_test_setup_teardown(test_gate, own_sys, gone_sys),
+		cmocka_unit_test_setup_teardown(test_ways, own_sys, gone_sys),
 	};
-	const struct CMUnitTest looks[] = {
-		cmocka_unit_test(test_look),
-		cmocka_unit_test(test_no_unit),
-		cmocka_unit_test(test_gate),
-		cmocka_unit_test(test_ways),
-	};
-	int bad = cmocka_run_group_tests(tests, no_problem, free_know);
-	if (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
-		bad += cmocka_run_group_tests(looks, own_sys, gone_sys);
-	return bad;
+	const bool own = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
+	// One group: meson takes a second plan in the output for an error.
+	return _cmocka_run_group_tests("tests", tests, own ? 12 : 8, no_problem, free_know);
 }
