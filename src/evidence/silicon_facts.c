@@ -226,6 +226,16 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned x
 	code(f, "pc", s->pc);
 }
 
+/** Whether this XCC launches waves at every look while the others launch none: in one partition they share their work. */
+static bool alone_busy(const struct watch *w, unsigned xcc)
+{
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	for (unsigned other = 0; other < w->xccs && spi; other++)
+		if (watch_unit(w, other, spi) != (other == xcc ? STEADY_SET : STEADY_CLEAR))
+			return false;
+	return spi && w->xccs > 1;
+}
+
 // --- rings ---
 
 /** The packet at which a ring stands. */
@@ -461,6 +471,7 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned x
 		note(f, "ones", watch_all_ones(w) ? S("yes") : S("no"));
 		add_units(f, w, xcc);
 		add_waves(f, w, xcc);
+		note(f, "alone_busy", alone_busy(w, xcc) ? S("yes") : S("no"));
 		add_chain(f, w, xcc);
 	}
 	add_progress(f, w, q);
