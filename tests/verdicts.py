@@ -127,7 +127,8 @@ def main():
             record = pathlib.Path(scratch) / name
             check_verdict(t, name, wanted, emulate(scenario, UNHANG, "--json", record=record))
             check_record(t, name, record)
-            check_text(t, name, wanted, scenario)
+            if "sanitized" not in UNHANG:  # the same way through the program, for twice the time
+                check_text(t, name, wanted, scenario)
         blocks = [s for s in SCENARIOS if s.stem == "read-blocks"]
         for scenario in blocks:
             again = emulate(scenario, "sh", "-c", f"{UNHANG} --json >/dev/null; {UNHANG} --json")
