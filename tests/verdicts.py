@@ -51,11 +51,22 @@ def emulate(scenario, *command, record=None):
                           timeout=DEADLINE, env=environment, check=False)
 
 
+def holders(path):
+    """(process, GPU) of each that has a node open, as the scenario says."""
+    found, process = [], None
+    for line in path.read_text().splitlines():
+        if line.startswith("process "):
+            process = line.split()[1]
+        elif line.split()[:1] == ["opens"]:
+            found.append((process, line.split()[1]))
+    return found
+
+
 def stuck_blocks(incident):
     return [f["value"] for f in incident["facts"] if f["name"] == "ip_block"]
 
 
-def check_verdict(t, name, wanted, run):
+def check_verdict(t, name, wanted, run, opened=()):
     """The document is whole, and says what the scenario expects."""
     try:
         document = json.loads(run.stdout)
@@ -75,6 +86,8 @@ def check_verdict(t, name, wanted, run):
     if "block" in wanted and first:
         t.ok(wanted["block"] in stuck_blocks(first), f"{name}: what is stuck", stuck_blocks(first))
     gpus = document["machine"]["gpus"]
+    for process, pci in opened:
+        t.ok(any(p["name"] == process for g in gpus if g["pci"] == pci for p in g["processes"]), f"{name}: {process} has {pci} open")
     unwell = [g["pci"] for g in gpus if g["stuck"] or g["health"] in ("hung", "stuck", "off-bus", "resetting")]
     t.same(unwell, [wanted["gpu"]] if "gpu" in wanted and "old" not in wanted else unwell if "class" in wanted else [],
            f"{name}: which GPU of the list is not well")
@@ -125,7 +138,7 @@ def main():
         for scenario in SCENARIOS:
             name, wanted = scenario.stem, expectations(scenario)
             record = pathlib.Path(scratch) / name
-            check_verdict(t, name, wanted, emulate(scenario, UNHANG, "--json", record=record))
+            check_verdict(t, name, wanted, emulate(scenario, UNHANG, "--json", record=record), holders(scenario))
             check_record(t, name, record)
             if "sanitized" not in UNHANG:  # the same way through the program, for twice the time
                 check_text(t, name, wanted, scenario)

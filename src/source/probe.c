@@ -19,8 +19,7 @@ enum {
 	ROOM_MOST = 1 << 29, // of a batch; what is not touched costs nothing
 	DIE_MS = 60,
 	STEP_MS = 20,
-	BATCH_FACTOR = 4, // so many times what an operation may take a batch may
-	PER_MS = 5,       // and a millisecond more for each of these
+	BATCH_FACTOR = 20, // so many times what an operation may take a batch may, and a millisecond more for each operation
 };
 
 /** What a child writes: how far it is, an answer for each operation, then the bytes. */
@@ -333,7 +332,7 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 	}
 }
 
-static int longest(const struct probe_batch *b, int milliseconds) { return BATCH_FACTOR * milliseconds + (int)(b->n / PER_MS); }
+static int longest(const struct probe_batch *b, int milliseconds) { return BATCH_FACTOR * milliseconds + (int)b->n; }
 
 /** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. A child that goes on from
  * operation to operation, or waits for a processor only, is given more time; one that has all answers is not waited for. */
