@@ -11,7 +11,7 @@ import tempfile
 
 from tap import HERE, VALIDATOR, Tap, skip_all
 
-UNHANG = sys.argv[1]
+UNHANG = os.path.abspath(sys.argv[1])
 SCENARIOS = sorted([*(HERE / ".." / "emulator" / "scenarios").glob("*.scenario"), *(HERE / "scenarios").glob("*.scenario")])
 DEADLINE = 120  # of the test, not of unhang: a machine that is never so slow
 

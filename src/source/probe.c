@@ -192,14 +192,19 @@ static void do_probe(struct work *w, const struct probe *p, const struct probe *
 		count_one(w);
 		n = readlink(p->path, to, size_of(p));
 	} else {
-		if (*fd < 0 || reopens(p, last)) {
+		// A file that could not be opened is not tried again for each operation on it: *fd is the error then.
+		if (reopens(p, last)) {
 			// Closing a render node may wait for the GPU: that is left to the child's end.
 			if (last && last->kind != PROBE_QUERY)
 				cleanup_close(fd);
+			w->room->moved = now_ms();
 			*fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+			*fd = *fd < 0 ? -errno : *fd;
 		}
 		if (*fd >= 0)
 			n = operate(w, p, *fd, to);
+		else
+			errno = -*fd;
 	}
 	ret->error = n < 0 ? errno : 0;
 	ret->n = n < 0 ? 0 : (size_t)n;
