@@ -164,7 +164,6 @@ static void add_units(struct verdict_facts *f, const struct watch *w, unsigned x
 			text_printf(&busy, "%s" STR_FMT, busy.n ? ", " : "", STR_ARG(u->head.id));
 		if (watch_still(w, xcc, u, &value)) {
 			note(f, "still", u->head.id);
-			code(f, arena_z(f->arena, arena_printf(f->arena, "still_" STR_FMT, STR_ARG(u->head.id))), value);
 			still_at(f, u->head.id, value);
 		}
 	}

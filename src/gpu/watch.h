@@ -20,7 +20,7 @@ struct watched_ring {
 	uint32_t rptr, wptr; // wptr: the driver's own, where the hardware has not heard of it yet
 	bool moved;
 	size_t waited;         // looks, of the newest ones, at which it stood at the same place with work
-	const uint32_t *words; // at the newest look
+	const uint32_t *words; // what is in it; NULL: only its positions were read
 	size_t n;
 };
 
@@ -59,8 +59,7 @@ struct watch {
 	bool rings_known;
 	size_t wave_looks;
 	struct wave_look waves[WAVE_LOOKS_MOST];
-	bool waves_sampled; // they are not all that there are
-	enum answer waves_answer;
+	bool waves_sampled;                        // they are not all that there are
 	struct wave_state *states;                 // of each XCC
 	int64_t interrupts_first, interrupts_last; // -1: not known
 };

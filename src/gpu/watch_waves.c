@@ -31,22 +31,26 @@ static const struct wave *in_slot(const struct wave *list, size_t n, size_t near
 	return NULL;
 }
 
-/** Whether memory operations of a wave have not come back. */
-static bool memory_open(const struct watch *w, const struct wave *wave)
+/** The register that counts a wave's memory operations. */
+static bool counting_register(const struct watch *w, struct reg *ret)
 {
 	unsigned version[3];
-	bool exact;
-	struct reg reg;
-	if (!wave->layout || !gc_of_gfx(w->know, w->device->gfx, version))
-		return false;
-	const struct register_table *t = register_table_for(S("gc"), version[0], version[1], version[2], &exact);
-	if (!t || !register_find(t, S("SQ_WAVE_IB_STS"), &reg))
+	const struct register_table *t = gc_of_gfx(w->know, w->device->gfx, version) ?
+						 register_table_for(S("gc"), version[0], version[1], version[2], NULL) :
+						 NULL;
+	return t && register_find(t, S("SQ_WAVE_IB_STS"), ret);
+}
+
+/** Whether memory operations of a wave have not come back. */
+static bool memory_open(const struct reg *reg, const struct wave *wave)
+{
+	if (!wave->layout)
 		return false;
 	for (size_t i = 0; i < wave->layout->nregisters; i++) {
 		if (!str_is(wave->layout->registers[i], "ib_sts"))
 			continue;
-		for (size_t f = 0; f < reg.nfields; f++) {
-			struct reg_field field = register_field(&reg, f);
+		for (size_t f = 0; f < reg->nfields; f++) {
+			struct reg_field field = register_field(reg, f);
 			bool counts = str_find(field.name, S("CNT")) >= 0 && str_find(field.name, S("EXP")) < 0;
 			if (counts && field_of(&field, wave->hwregs[i]))
 				return true;
@@ -163,6 +167,8 @@ static struct wave_state state_of(const struct watch *w, unsigned xcc)
 {
 	struct wave_state s = { 0 };
 	const struct wave_look *newest = newest_of_all(w, xcc);
+	struct reg counts;
+	bool counted = counting_register(w, &counts);
 	uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
 	for (size_t i = 0; i < newest->n; i++) {
 		const struct wave *wave = &newest->waves[i];
@@ -171,7 +177,7 @@ static struct wave_state state_of(const struct watch *w, unsigned xcc)
 		pcs[s.count++] = wave->pc;
 		s.barrier += wave->barrier_known && wave->in_barrier;
 		s.halted += wave->halted || wave->stopped || wave->fatal_halt || wave->stop_reasons;
-		s.memory += memory_open(w, wave);
+		s.memory += counted && memory_open(&counts, wave);
 	}
 	s.pc = common_pc(pcs, s.count);
 	for (size_t i = 0; i < newest->n && !s.one; i++)
@@ -186,8 +192,7 @@ static void look(struct watch *w, struct request *r)
 {
 	if (w->wave_looks == WAVE_LOOKS_MOST || !w->gate.open || !w->device)
 		return;
-	w->waves_answer = target_ask(w->target, r);
-	if (w->waves_answer != ANSWER_GIVEN)
+	if (target_ask(w->target, r) != ANSWER_GIVEN)
 		return;
 	// The list is the target's own and is made anew at the next look.
 	struct wave *copy = arena_alloc(&w->arena, r->n * sizeof(*copy) + 1);
