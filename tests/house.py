@@ -9,7 +9,7 @@ import tap
 
 TOP = tap.HERE / ".."
 # A folder under src/ includes only from folders above it in this list, and from itself.
-FOLDERS = ["base", "knowledge", "source", "code", "gpu", "evidence", "diagnose", "report", "capture", "store", "job", "serve", "fleet", "cmd"]
+FOLDERS = ["base", "knowledge", "source", "code", "gpu", "host", "apply", "evidence", "diagnose", "report", "capture", "store", "job", "serve", "fleet", "cmd"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:src/)?([a-z_]+)/([^">]+)[">]', re.M)
 # Mutable data at file scope that is allowed, with the reason.
 ALLOWED_GLOBALS = {}

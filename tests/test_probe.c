@@ -271,7 +271,9 @@ static void test_stuck(void **state)
 							  "/sys/bus/pci/devices/0000:04:00.0/device" },
 					{ .path = PCI "/device" } };
 		struct probe alive[] = { { .path = PCI "/device" } };
-		struct probe_batch batches[] = { { dead, 3, { 0 } }, { alive, 1, { 0 } }, { dead + 1, 0, { 0 } } };
+		struct probe_batch batches[] = { { dead, 3, NULL, { 0 } },
+						 { alive, 1, NULL, { 0 } },
+						 { dead + 1, 0, NULL, { 0 } } };
 		struct probe_count count = { 0 };
 		int ends[2];
 		assert_int_equal(pipe(ends), 0);

@@ -113,6 +113,17 @@ struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part,
 struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx);
 
+/** What the doctor looks at, and how it writes. */
+struct uh_doctor_options {
+	const char *root; // the proc, sys, etc, boot, usr, ... of another machine; NULL: this one
+	bool json, verbose, colour;
+	unsigned width; // columns of the terminal; 0: 100
+};
+/** Holds this machine's kernel, firmware, parameters and software against what is known. *@ret_wrong findings are critical or warnings.
+ * The error is that there is nothing to look at. */
+struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
+			   unsigned *ret_wrong);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@ struct command {
 	const char *summary;
 };
 
+int cmd_doctor(int argc, char **argv);
 int cmd_emulate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_knowledge(int argc, char **argv);

@@ -20,7 +20,7 @@ static void usage(void)
 	     "       unhang knowledge check FILE...            whether these files are right\n"
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
 	     "\n"
-	     "kinds: signature, message, event, cause, remedy, known-bad, action, kernel, instruction, save-area, wave-words,\n"
+	     "kinds: signature, message, event, cause, remedy, known-bad, check, action, kernel, instruction, save-area, wave-words,\n"
 	     "       mqd, packet, watch, unit, verdict, part, class\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d.");
@@ -62,6 +62,7 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->causes, "cause", k->causes.data[n]->title);
 	EACH(k->remedies, "remedy", k->remedies.data[n]->title);
 	EACH(k->bad, "known-bad", k->bad.data[n]->title);
+	EACH(k->checks, "check", k->checks.data[n]->title);
 	EACH(k->actions, "action", k->actions.data[n]->text);
 	EACH(k->kernels, "kernel", k->kernels.data[n]->operation);
 	EACH(k->instructions, "instruction", k->instructions.data[n]->title);

@@ -298,7 +298,7 @@ static void find_firmware(struct search *s)
 	for (size_t i = 0; i < s->n; i++) {
 		struct found *f = &s->found[i];
 		size_t n = f->d.stuck.is ? 0 : lines_of(a, f->firmware, 256, &names[i]);
-		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe) + 1), n, { 0 } };
+		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe) + 1), n, s->to->tree, { 0 } };
 		for (size_t j = 0; j < n; j++)
 			batches[i].probes[j].path =
 				arena_printf(a, STR_FMT "/fw_version/" STR_FMT, STR_ARG(f->d.sysfs), STR_ARG(names[i][j])).p;
@@ -345,6 +345,7 @@ static void find_machine(struct search *s)
 		{ .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/proc", .size = LIST_SIZE },
 		{ .path = "/sys/kernel/security/lockdown" },
 		{ .path = "/sys/module/amdgpu/version" },
+		{ .path = "/proc/sys/kernel/osrelease" },
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
@@ -352,7 +353,9 @@ static void find_machine(struct search *s)
 	to->debugfs = probes[2].end == PROBE_GOOD;
 	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
 	to->driver_version = probe_text(&probes[6]);
-	if (!uname(&host))
+	if (to->tree)
+		to->kernel = str_trim(probe_text(&probes[7]));
+	else if (!uname(&host))
 		to->kernel = arena_str(&to->arena, str_z(host.release));
 	s->debugfs = probe_text(&probes[2]);
 	s->nodes = probe_text(&probes[3]);
@@ -363,9 +366,11 @@ static void find_machine(struct search *s)
 		s->found[i].d.refused = str_z(probes[2].path);
 }
 
-void devices_find(const struct know *k, struct devices *ret)
+void devices_find(const struct know *k, struct devices *ret) { devices_find_at(k, NULL, ret); }
+
+void devices_find_at(const struct know *k, const char *root, struct devices *ret)
 {
-	*ret = (struct devices){ 0 };
+	*ret = (struct devices){ .tree = root };
 	struct search s = { .k = k, .to = ret };
 	find_machine(&s);
 	facts_read(&s, cached, LENGTH(cached), NULL, LOOK_MS);

@@ -79,6 +79,7 @@ struct device {
 
 struct devices {
 	struct arena arena;
+	const char *tree; // they were found in a tree that stands for another machine; NULL: here
 	struct device *list;
 	size_t n;
 	bool root;
@@ -91,6 +92,8 @@ struct devices {
 
 /** Looks for them. It ends whatever the driver does. */
 void devices_find(const struct know *k, struct devices *ret);
+/** Those of the machine whose files lie under @root; NULL: this one. */
+void devices_find_at(const struct know *k, const char *root, struct devices *ret);
 void devices_free(struct devices *d);
 /** How many interrupts of each device the kernel has counted by now; -1: not known. */
 void devices_interrupts(const struct devices *d, int64_t *ret);

@@ -38,7 +38,7 @@ void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)
 		const struct found *f = &s->found[i];
 		if (f->d.stuck.is || (of && !of(f)))
 			continue;
-		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe)), n, { 0 } };
+		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe)), n, s->to->tree, { 0 } };
 		for (size_t j = 0; j < n; j++)
 			batches[i].probes[j] = (struct probe){ .kind = facts[j].kind, .path = fact_path(a, f, facts[j].file) };
 	}
@@ -55,9 +55,28 @@ static void note_refused(struct search *s, struct device *d, const struct probe 
 			arena_printf(&s->to->arena, STR_FMT "%s%s", STR_ARG(d->refused), d->refused.n ? "\n" : "", p->path);
 }
 
+/** Files of a tree wait for nothing: one child looks at those of all devices. */
+static void look_together(struct search *s, struct probe_batch *batches, int milliseconds)
+{
+	size_t all = 0, at = 0;
+	for (size_t i = 0; i < s->n; i++)
+		all += batches[i].n;
+	struct probe *probes = arena_alloc(&s->to->arena, all * sizeof(*probes) + 1);
+	for (size_t i = 0; i < s->n; at += batches[i++].n)
+		if (batches[i].n)
+			memcpy(probes + at, batches[i].probes, batches[i].n * sizeof(*probes));
+	look_once(s, probes, all, milliseconds);
+	for (size_t i = at = 0; i < s->n; at += batches[i++].n)
+		if (batches[i].n)
+			memcpy(batches[i].probes, probes + at, batches[i].n * sizeof(*probes));
+}
+
 void look_run(struct search *s, struct probe_batch *batches, int milliseconds)
 {
-	probe_run_all(&s->to->arena, batches, s->n, milliseconds, &s->to->count);
+	if (s->to->tree)
+		look_together(s, batches, milliseconds);
+	else
+		probe_run_all(&s->to->arena, batches, s->n, milliseconds, &s->to->count);
 	for (size_t i = 0; i < s->n; i++) {
 		struct device *d = &s->found[i].d;
 		if (batches[i].stuck.is)
@@ -69,7 +88,8 @@ void look_run(struct search *s, struct probe_batch *batches, int milliseconds)
 
 void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds)
 {
-	probe_run(&s->to->arena, probes, n, milliseconds, NULL, &s->to->count);
+	struct probe_batch batch = { .probes = probes, .n = n, .root = s->to->tree };
+	probe_run_all(&s->to->arena, &batch, 1, milliseconds, &s->to->count);
 }
 
 bool look_awake(const struct found *f)

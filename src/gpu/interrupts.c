@@ -42,7 +42,8 @@ void devices_interrupts(const struct devices *d, int64_t *ret)
 	for (size_t i = 0; i < d->n; i++)
 		ret[i] = -1;
 	if (d->n) {
-		probe_run(&a, &p, 1, DEADLINE_MS, NULL, &unused);
+		struct probe_batch batch = { .probes = &p, .n = 1, .root = d->tree };
+		probe_run_all(&a, &batch, 1, DEADLINE_MS, &unused);
 		count(d, probe_text(&p), ret);
 	}
 	arena_free(&a);

@@ -49,7 +49,7 @@ static void descend(struct search *s, struct level *levels, bool (*wanted)(struc
 	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
 	for (size_t i = 0; i < s->n; i++) {
 		size_t n = s->found[i].d.stuck.is ? 0 : levels[i].n;
-		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe) + 1), n, { 0 } };
+		batches[i] = (struct probe_batch){ arena_alloc(a, n * sizeof(struct probe) + 1), n, s->to->tree, { 0 } };
 		for (size_t j = 0; j < n; j++)
 			batches[i].probes[j] =
 				(struct probe){ .kind = PROBE_LIST,
@@ -154,9 +154,9 @@ void find_ips(struct search *s)
 	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
 	for (size_t i = 0; i < s->n; i++) {
 		size_t n = s->found[i].d.stuck.is ? 0 : levels[i].n;
-		batches[i] = (struct probe_batch){ arena_alloc(a, n * ATTRIBUTES * sizeof(struct probe) + 1),
-						   n * ATTRIBUTES,
-						   { 0 } };
+		batches[i] = (struct probe_batch){
+			arena_alloc(a, n * ATTRIBUTES * sizeof(struct probe) + 1), n * ATTRIBUTES, s->to->tree, { 0 }
+		};
 		for (size_t j = 0; j < n * ATTRIBUTES; j++)
 			batches[i].probes[j].path =
 				arena_printf(a, STR_FMT "/ip_discovery/die/" STR_FMT "/%s", STR_ARG(s->found[i].d.sysfs),
@@ -244,7 +244,7 @@ static void ask_each(struct search *s, bool (*make)(struct arena *a, const struc
 	for (size_t i = 0; i < s->n; i++) {
 		struct probe *p = arena_alloc(a, sizeof(*p));
 		if (unknown_array(&s->found[i].d) && look_awake(&s->found[i]) && make(a, &s->found[i], p))
-			batches[i] = (struct probe_batch){ p, 1, { 0 } };
+			batches[i] = (struct probe_batch){ p, 1, s->to->tree, { 0 } };
 	}
 	look_run(s, batches, LOOK_ASK_MS);
 	for (size_t i = 0; i < s->n; i++)

@@ -1,6 +1,6 @@
 #include "knowledge/condition.h"
 
-enum op { OP_KNOWN, OP_NOT_KNOWN, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN };
+enum op { OP_KNOWN, OP_NOT_KNOWN, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_IN, OP_HAS, OP_LACKS };
 
 struct term {
 	enum op op;
@@ -17,7 +17,8 @@ static const struct {
 	const char *text;
 	enum op op;
 } ops[] = {
-	{ "=", OP_EQ }, { "!=", OP_NE }, { "<", OP_LT }, { "<=", OP_LE }, { ">", OP_GT }, { ">=", OP_GE }, { "in", OP_IN }
+	{ "=", OP_EQ },  { "!=", OP_NE }, { "<", OP_LT },    { "<=", OP_LE },       { ">", OP_GT },
+	{ ">=", OP_GE }, { "in", OP_IN }, { "has", OP_HAS }, { "lacks", OP_LACKS },
 };
 
 static bool term_parse(struct str text, struct term *t)
@@ -100,7 +101,13 @@ static bool equal(struct str have, struct str want)
 static bool holds(enum op op, struct str have, struct str want)
 {
 	int c;
+	int64_t mask, bits;
 	switch (op) {
+	case OP_HAS:
+	case OP_LACKS:
+		if (!str_number(have, &mask) || !str_number(want, &bits))
+			return false;
+		return op == OP_HAS ? (mask & bits) == bits : !(mask & bits);
 	case OP_EQ:
 	case OP_NE: // the caller turns it round
 		return equal(have, want);
@@ -132,20 +139,38 @@ static enum truth term_eval(const struct term *t, const struct fact_view *view)
 	return any != (t->op == OP_NE) ? TRUTH_YES : TRUTH_NO;
 }
 
+static enum truth terms_eval(const struct term *t, const struct fact_view *view)
+{
+	enum truth all = TRUTH_YES;
+	for (; t && all != TRUTH_NO; t = t->next) {
+		enum truth one = term_eval(t, view);
+		all = one < all ? one : all;
+	}
+	return all;
+}
+
 enum truth condition_eval(const struct condition *c, const struct fact_view *view)
 {
 	if (!c)
 		return TRUTH_YES;
 	enum truth best = TRUTH_NO;
 	for (; c; c = c->next) {
-		enum truth all = TRUTH_YES;
-		for (const struct term *t = c->terms; t && all != TRUTH_NO; t = t->next) {
-			enum truth one = term_eval(t, view);
-			all = one < all ? one : all;
-		}
+		enum truth all = terms_eval(c->terms, view);
 		best = all > best ? all : best;
 	}
 	return best;
+}
+
+void condition_facts(const struct condition *c, const struct fact_view *view, void (*fact)(void *ctx, struct str name),
+		     void *ctx)
+{
+	const struct condition *first = NULL; // lines stand in the list from the last to the first
+	for (; c; c = c->next)
+		if (terms_eval(c->terms, view) == TRUTH_YES)
+			first = c;
+	for (const struct term *t = first ? first->terms : NULL; t; t = t->next)
+		if (t->op != OP_NOT_KNOWN)
+			fact(ctx, t->name);
 }
 
 static bool phrase_one(struct text *out, struct str phrase, const struct fact_view *view)

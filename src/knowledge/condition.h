@@ -21,5 +21,9 @@ struct condition *condition_parse(struct arena *arena, struct condition *c, stru
 /** No condition is true. */
 enum truth condition_eval(const struct condition *c, const struct fact_view *view);
 
+/** The facts that make it true: those of its first alternative that holds. */
+void condition_facts(const struct condition *c, const struct fact_view *view, void (*fact)(void *ctx, struct str name),
+		     void *ctx);
+
 /** Fills a sentence: phrases between " | " whose {facts} are unknown are left out. */
 void phrase_fill(struct text *out, struct str sentence, const struct fact_view *view);

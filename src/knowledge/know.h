@@ -81,18 +81,53 @@ struct know_cause {
 	struct know_next *next_steps;
 };
 
+/** What a remedy changes, so that a machine can tell whether it is in force, and make the change. */
+struct know_change {
+	struct know_pair *sets;   // a parameter of the kernel or of a module -> its value
+	struct know_pair *clears; // a parameter that is a mask -> bits to take out of the value in effect
+	struct know_pair *envs;   // a variable in the environment of one job -> its value
+	struct know_list *drops;  // parameters to set no more
+};
+
+/** How much a remedy asks of its user, the least first. */
+enum know_takes { TAKES_NOTHING, TAKES_RESTART, TAKES_REBOOT, TAKES_INSTALL, TAKES_HARDWARE };
+
 struct know_remedy {
 	struct know_head head;
 	struct know_list *for_classes, *steps;
 	struct condition *when, *unless;
-	struct str kind, title, undo, cost, risk, until, grade, source, condition_text;
+	struct condition *obsolete; // versions that make it unnecessary
+	struct str kind, title, undo, cost, risk, until, grade, source, condition_text, verify;
+	enum know_takes takes;
+	struct know_change change;
 };
+
+/** How bad a finding is, the worst first. */
+enum know_severity { SEVERITY_CRITICAL, SEVERITY_WARNING, SEVERITY_ADVICE, SEVERITY_OK };
 
 struct know_bad {
 	struct know_head head;
 	struct know_list *for_classes;
 	struct condition *when;
-	struct str title, good, grade, source;
+	struct str title, good, why, grade, source;
+	struct str remedy_id;
+	const struct know_remedy *remedy; // what helps; NULL: what @good says
+	enum know_severity severity;
+};
+
+/** What the doctor looks for. */
+struct know_check {
+	struct know_head head;
+	struct str each; // the kind of items that it is asked of, one by one; empty: the machine
+	enum know_severity severity;
+	struct condition *when, *unless;
+	struct str title, seen, why;
+	struct str remedy_id;
+	const struct know_remedy *remedy; // says what the block itself does not
+	struct know_list *steps;
+	struct str undo, cost, risk, until, verify, grade, source;
+	struct know_change change;
+	struct know_list *hides; // findings that need not be told where this one is
 };
 
 struct know_action {
@@ -251,7 +286,8 @@ struct know_page_table {
 	struct know_head head;
 	struct know_list *parts;
 	struct know_pair *bits;
-	struct know_list *mmhub, *second_mmhub; // patterns of rings whose addresses they translate; those of the others: the gfxhub
+	struct know_list *mmhub,
+		*second_mmhub; // patterns of rings whose addresses they translate; those of the others: the gfxhub
 	bool guests_from_zero; // where the GPU is lent, VRAM begins at 0 in them
 };
 
@@ -333,6 +369,7 @@ struct know {
 	size_t user_causes; // so many of them, the first ones, are from the user's files
 	VEC(struct know_remedy *) remedies;
 	VEC(struct know_bad *) bad;
+	VEC(struct know_check *) checks;
 	VEC(struct know_action *) actions;
 	VEC(struct know_kernel *) kernels;
 	VEC(struct know_instruction *) instructions;
@@ -371,6 +408,7 @@ void know_free(struct know *k);
 const struct know_event *know_event(const struct know *k, struct str id);
 const struct know_signature *know_signature(const struct know *k, struct str id);
 const struct know_register *know_register(const struct know *k, struct str id);
+const struct know_remedy *know_remedy(const struct know *k, struct str id);
 const struct know_part *know_part(const struct know *k, unsigned device, int revision);
 /** The row of a mnemonic: the one whose pattern says most; NULL where there is none. */
 const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic);

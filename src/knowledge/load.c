@@ -101,6 +101,13 @@ static const struct field cause_fields[] = {
 	{ "next", FIELD_NEXT, AT(know_cause, next_steps) },
 	{ 0 },
 };
+static const char severities[] = "critical warning advice ok";
+#define CHANGE_FIELDS(type)                                                                                                    \
+	{ "set", FIELD_SET, AT(type, change.sets) }, { "clear", FIELD_SET, AT(type, change.clears) },                          \
+		{ "env", FIELD_SET, AT(type, change.envs) },                                                                   \
+	{                                                                                                                      \
+		"drop", FIELD_WORDS, AT(type, change.drops)                                                                    \
+	}
 static const struct field remedy_fields[] = {
 	{ "for", FIELD_WORDS, AT(know_remedy, for_classes), .required = true },
 	{ "when", FIELD_WHEN, AT(know_remedy, when) },
@@ -115,6 +122,31 @@ static const struct field remedy_fields[] = {
 	{ "grade", FIELD_TEXT, AT(know_remedy, grade), .required = true, .choices = "A B C" },
 	{ "source", FIELD_TEXT, AT(know_remedy, source), .required = true },
 	{ "if", FIELD_TEXT, AT(know_remedy, condition_text) },
+	{ "obsolete", FIELD_WHEN, AT(know_remedy, obsolete) },
+	{ "verify", FIELD_TEXT, AT(know_remedy, verify) },
+	{ "takes", FIELD_CHOICE, AT(know_remedy, takes), .choices = "nothing restart reboot install hardware" },
+	CHANGE_FIELDS(know_remedy),
+	{ 0 },
+};
+static const struct field check_fields[] = {
+	{ "each", FIELD_TEXT, AT(know_check, each) },
+	{ "severity", FIELD_CHOICE, AT(know_check, severity), .required = true, .choices = severities },
+	{ "when", FIELD_WHEN, AT(know_check, when), .required = true },
+	{ "unless", FIELD_WHEN, AT(know_check, unless) },
+	{ "title", FIELD_TEXT, AT(know_check, title), .required = true },
+	{ "seen", FIELD_TEXT, AT(know_check, seen) },
+	{ "why", FIELD_TEXT, AT(know_check, why) },
+	{ "remedy", FIELD_TEXT, AT(know_check, remedy_id) },
+	{ "do", FIELD_LIST, AT(know_check, steps) },
+	{ "undo", FIELD_TEXT, AT(know_check, undo) },
+	{ "cost", FIELD_TEXT, AT(know_check, cost) },
+	{ "risk", FIELD_TEXT, AT(know_check, risk) },
+	{ "until", FIELD_TEXT, AT(know_check, until) },
+	{ "verify", FIELD_TEXT, AT(know_check, verify) },
+	{ "grade", FIELD_TEXT, AT(know_check, grade), .choices = "A B C" },
+	{ "source", FIELD_TEXT, AT(know_check, source) },
+	{ "hides", FIELD_WORDS, AT(know_check, hides) },
+	CHANGE_FIELDS(know_check),
 	{ 0 },
 };
 static const struct field bad_fields[] = {
@@ -122,6 +154,9 @@ static const struct field bad_fields[] = {
 	{ "when", FIELD_WHEN, AT(know_bad, when), .required = true },
 	{ "title", FIELD_TEXT, AT(know_bad, title), .required = true },
 	{ "good", FIELD_TEXT, AT(know_bad, good) },
+	{ "why", FIELD_TEXT, AT(know_bad, why) },
+	{ "remedy", FIELD_TEXT, AT(know_bad, remedy_id) },
+	{ "severity", FIELD_CHOICE, AT(know_bad, severity), .choices = severities },
 	{ "grade", FIELD_TEXT, AT(know_bad, grade), .required = true, .choices = "A B C" },
 	{ "source", FIELD_TEXT, AT(know_bad, source), .required = true },
 	{ 0 },
@@ -419,6 +454,8 @@ static void add_cause(struct loader *l, void *object)
 
 static void add_remedy(struct loader *l, void *object) { ADD(&l->know->remedies, (struct know_remedy *)object); }
 
+static void add_check(struct loader *l, void *object) { ADD(&l->know->checks, (struct know_check *)object); }
+
 static void add_bad(struct loader *l, void *object) { ADD(&l->know->bad, (struct know_bad *)object); }
 
 static void add_action(struct loader *l, void *object) { ADD(&l->know->actions, (struct know_action *)object); }
@@ -462,6 +499,7 @@ static const struct kind kinds[] = {
 	{ "cause", sizeof(struct know_cause), cause_fields, add_cause },
 	{ "remedy", sizeof(struct know_remedy), remedy_fields, add_remedy },
 	{ "known-bad", sizeof(struct know_bad), bad_fields, add_bad },
+	{ "check", sizeof(struct know_check), check_fields, add_check },
 	{ "action", sizeof(struct know_action), action_fields, add_action },
 	{ "kernel", sizeof(struct know_kernel), kernel_fields, add_kernel },
 	{ "instruction", sizeof(struct know_instruction), instruction_fields, add_instruction },
@@ -481,6 +519,8 @@ static void load_fields(struct loader *l, const struct kind *kind, const struct 
 	*head = (struct know_head){ b->id, b->file, b->line };
 	if (kind->fields == event_fields)
 		((struct know_event *)head)->in_reset = ROLE_EFFECT;
+	if (kind->fields == bad_fields)
+		((struct know_bad *)head)->severity = SEVERITY_WARNING;
 	unsigned before = l->problems->count;
 	uint64_t seen = 0;
 	if (!b->id.n || memchr(b->id.p, ' ', b->id.n))
@@ -798,6 +838,29 @@ static void resolve_verdicts(const struct know *k, struct know_problems *problem
 					     "there is no unit '" STR_FMT "' to wait for", STR_ARG(p->name));
 }
 
+static const struct know_remedy *resolve_remedy(const struct know *k, const struct know_head *head, struct str id,
+						struct know_problems *problems)
+{
+	const struct know_remedy *r = id.n ? know_remedy(k, id) : NULL;
+	if (id.n && !r)
+		know_problem(problems, head->file, head->line, "there is no remedy '" STR_FMT "'", STR_ARG(id));
+	return r;
+}
+
+static void resolve_findings(const struct know *k, struct know_problems *problems)
+{
+	for (size_t i = 0; i < k->bad.len; i++)
+		k->bad.data[i]->remedy = resolve_remedy(k, &k->bad.data[i]->head, k->bad.data[i]->remedy_id, problems);
+	for (size_t i = 0; i < k->checks.len; i++) {
+		struct know_check *c = k->checks.data[i];
+		c->remedy = resolve_remedy(k, &c->head, c->remedy_id, problems);
+		if (c->severity != SEVERITY_OK && !c->remedy && (!c->steps || !c->why.n || !c->grade.n || !c->source.n))
+			know_problem(problems, c->head.file, c->head.line,
+				     "'" STR_FMT "' lacks 'why', 'do', 'grade' or 'source', or the remedy that says it",
+				     STR_ARG(c->head.id));
+	}
+}
+
 static int by_name(const void *a, const void *b)
 {
 	return str_cmp((*(struct know_pair *const *)a)->name, (*(struct know_pair *const *)b)->name);
@@ -825,6 +888,7 @@ static void resolve(struct know *k, struct know_problems *problems)
 		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)
 		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
+	resolve_findings(k, problems);
 	for (size_t i = k->packets.len; i-- > 0;)
 		resolve_packet(k, k->packets.data[i], problems);
 }
@@ -927,6 +991,7 @@ void know_free(struct know *k)
 	vec_free(&k->causes);
 	vec_free(&k->remedies);
 	vec_free(&k->bad);
+	vec_free(&k->checks);
 	vec_free(&k->actions);
 	vec_free(&k->kernels);
 	vec_free(&k->instructions);

@@ -27,6 +27,14 @@ const struct know_register *know_register(const struct know *k, struct str id)
 	return NULL;
 }
 
+const struct know_remedy *know_remedy(const struct know *k, struct str id)
+{
+	for (size_t i = 0; i < k->remedies.len; i++)
+		if (str_eq(k->remedies.data[i]->head.id, id))
+			return k->remedies.data[i];
+	return NULL;
+}
+
 const struct know_part *know_part(const struct know *k, unsigned device, int revision)
 {
 	const struct know_part *any = NULL;

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/child.h"
@@ -41,6 +43,8 @@ struct work {
 	struct room *room;
 	size_t size;
 	int parent;
+	const char *root;
+	int root_fd; // in the child
 };
 
 /** A batch that runs. */
@@ -184,13 +188,41 @@ static bool reopens(const struct probe *p, const struct probe *last)
 	return !last || last->kind == PROBE_LIST || p->kind == PROBE_LIST || strcmp(p->path, last->path) != 0;
 }
 
+/** A tree may hold anything: nothing in it leads out of it, and what is neither a file nor a directory is not opened. */
+static int open_below(const struct work *w, const char *path, int flags)
+{
+	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	return (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
+}
+
+static int open_probe(const struct work *w, const char *path)
+{
+	if (!w->root)
+		return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	_cleanup_close_ int at = open_below(w, path, O_PATH);
+	if (at < 0 || fstat(at, &st))
+		return -1;
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return errno = EINVAL, -1;
+	return open_below(w, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+}
+
+static ssize_t read_link(const struct work *w, const char *path, char *to, size_t size)
+{
+	if (!w->root)
+		return readlink(path, to, size);
+	_cleanup_close_ int at = open_below(w, path, O_PATH | O_NOFOLLOW);
+	return at < 0 ? -1 : readlinkat(at, "", to, size);
+}
+
 static void do_probe(struct work *w, const struct probe *p, const struct probe *last, int *fd, struct answer *ret)
 {
 	char *to = (char *)w->room + ret->at;
 	ssize_t n = -1;
 	if (p->kind == PROBE_LINK) {
 		count_one(w);
-		n = readlink(p->path, to, size_of(p));
+		n = read_link(w, p->path, to, size_of(p));
 	} else {
 		// A file that could not be opened is not tried again for each operation on it: *fd is the error then.
 		if (reopens(p, last)) {
@@ -198,7 +230,7 @@ static void do_probe(struct work *w, const struct probe *p, const struct probe *
 			if (last && last->kind != PROBE_QUERY)
 				cleanup_close(fd);
 			w->room->moved = now_ms();
-			*fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+			*fd = open_probe(w, p->path);
 			*fd = *fd < 0 ? -errno : *fd;
 		}
 		if (*fd >= 0)
@@ -233,6 +265,8 @@ static void do_batch(int pipe, const void *ctx)
 	if (getppid() != w.parent)
 		return;
 	child_keep_only(pipe);
+	if (w.root)
+		w.root_fd = open(w.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; i < w.n; i++) {
 		if (w.room->answers[i].end == PROBE_FORBIDDEN)
 			continue;
@@ -257,7 +291,7 @@ static bool prepare(struct run *r)
 	void *room = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		return false;
-	r->work = (struct work){ b->probes, b->n, room, at, getpid() };
+	r->work = (struct work){ b->probes, b->n, room, at, getpid(), b->root, -1 };
 	r->work.room->moved = now_ms();
 	for (size_t i = 0; i < b->n; i++) {
 		const struct probe *p = &b->probes[i], *last = i ? p - 1 : NULL;
@@ -265,6 +299,7 @@ static bool prepare(struct run *r)
 			    last->argument_size == p->argument_size;
 		struct answer *answer = &r->work.room->answers[i];
 		bool allowed = same ? answer[-1].end != PROBE_FORBIDDEN : probe_allowed(p);
+		allowed &= !b->root || p->kind <= PROBE_READ; // a tree has no driver
 		answer->end = allowed ? PROBE_NOT_MADE : PROBE_FORBIDDEN;
 		answer->at = start;
 		start += (size_of(p) + 7) & ~(size_t)7;
@@ -405,7 +440,7 @@ void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int m
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 	       struct probe_count *count)
 {
-	struct probe_batch batch = { probes, n, { 0 } };
+	struct probe_batch batch = { .probes = probes, .n = n };
 	probe_run_all(a, &batch, 1, milliseconds, count);
 	if (ret_stuck)
 		*ret_stuck = batch.stuck;

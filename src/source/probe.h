@@ -66,6 +66,8 @@ struct probe_count {
 struct probe_batch {
 	struct probe *probes;
 	size_t n;
+	const char *
+		root; // a directory that stands for `/`: links in it lead nowhere else, and only files and directories are opened; NULL
 	struct probe_stuck stuck;
 };
 

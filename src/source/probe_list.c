@@ -53,7 +53,7 @@ static const struct row list[] = {
 	{ "/sys/kernel/debug/kfd", "mqds hqds rls", READ },
 	{ "/sys/kernel/security", "lockdown", READ },
 	{ "/sys/module/amdgpu", "version parameters/*", READ },
-	{ "/proc", "interrupts", READ },
+	{ "/proc", "interrupts cmdline version sys/kernel/osrelease", READ },
 	{ "", "/proc", LIST },
 	{ "/proc/*", "stat comm cmdline status stack wchan maps mem fdinfo/*", READ },
 	{ "/proc/*", "fd fdinfo task", LIST },

@@ -1,0 +1,226 @@
+#include "diagnose/doctor.h"
+
+#include <stdlib.h>
+
+struct search {
+	const struct know *k;
+	const struct host *h;
+	struct findings *to;
+};
+
+/** A block, whichever kind it is of, and the item that it was asked of. */
+struct asked {
+	struct know_head head;
+	enum know_severity severity;
+	struct str title, seen, why;
+	const struct condition *when;
+	const struct know_remedy *remedy;
+	const struct know_check *check; // NULL: of known-bad
+	const struct know_bad *bad;
+	const struct host_item *item;
+};
+
+static struct str fill(struct search *s, struct str phrase, const struct fact_view *view)
+{
+	struct text out = { 0 };
+	phrase_fill(&out, phrase, view);
+	struct str filled = arena_str(&s->to->arena, text_str(&out));
+	text_free(&out);
+	return filled;
+}
+
+/** `fw_mes 0x83 (/sys/...)` for each fact that made the condition true. */
+struct listing {
+	struct text text;
+	const struct host_scope *scope;
+};
+
+static void list_fact(void *ctx, struct str name)
+{
+	struct listing *l = ctx;
+	const struct host_fact *f = host_fact(l->scope->host, l->scope->item, name, 0);
+	struct text one = { 0 };
+	if (!f)
+		return;
+	text_printf(&one, STR_FMT " " STR_FMT, STR_ARG(name), STR_ARG(f->value));
+	if (f->where.n)
+		text_printf(&one, " (" STR_FMT ")", STR_ARG(f->where));
+	if (str_find(text_str(&l->text), text_str(&one)) < 0)
+		text_printf(&l->text, "%s" STR_FMT, l->text.n ? ", " : "", STR_ARG(text_str(&one)));
+	text_free(&one);
+}
+
+static struct str what_was_seen(struct search *s, const struct asked *q, const struct fact_view *view)
+{
+	if (q->seen.n)
+		return fill(s, q->seen, view);
+	struct listing l = { .scope = view->ctx };
+	condition_facts(q->when, view, list_fact, &l);
+	struct str seen = arena_str(&s->to->arena, text_str(&l.text));
+	text_free(&l.text);
+	return seen;
+}
+
+static void add_steps(struct search *s, struct finding *f, const struct know_list *steps, const struct fact_view *view)
+{
+	for (; steps; steps = steps->next)
+		vec_push(&f->steps, fill(s, steps->text, view));
+}
+
+static bool changes(const struct know_change *c) { return c->sets || c->clears || c->envs || c->drops; }
+
+/** What the block says, else what its remedy says. */
+#define SAID(member) (c && c->member.n ? c->member : r ? r->member : (struct str){ 0 })
+static void take_remedy(struct search *s, struct finding *f, const struct asked *q, const struct fact_view *view)
+{
+	const struct know_check *c = q->check;
+	const struct know_remedy *r = q->remedy;
+	f->remedy = r;
+	f->undo = fill(s, SAID(undo), view);
+	f->cost = fill(s, SAID(cost), view);
+	f->risk = fill(s, SAID(risk), view);
+	f->until = fill(s, SAID(until), view);
+	f->verify = fill(s, SAID(verify), view);
+	f->grade = q->bad ? q->bad->grade : SAID(grade);
+	f->source = q->bad ? q->bad->source : SAID(source);
+	if (c && c->steps)
+		add_steps(s, f, c->steps, view);
+	else if (r)
+		add_steps(s, f, r->steps, view);
+	else if (q->bad && q->bad->good.n)
+		vec_push(&f->steps, fill(s, q->bad->good, view));
+	if (c && changes(&c->change))
+		f->change = &c->change;
+	else if (r && changes(&r->change))
+		f->change = &r->change;
+}
+
+/** The same finding of another GPU is told once, with both. */
+static bool told_already(struct search *s, const struct finding *f, const struct host_item *item)
+{
+	for (size_t n = 0; n < s->to->list.len; n++) {
+		struct finding *have = s->to->list.data[n];
+		if (!str_eq(have->id, f->id) || !str_eq(have->title, f->title))
+			continue;
+		if (!item->gpu)
+			return str_eq(have->seen, f->seen);
+		for (size_t g = 0; g < have->gpus.len; g++)
+			if (str_eq(have->gpus.data[g], item->gpu->pci))
+				return str_eq(have->seen, f->seen);
+		vec_push(&have->gpus, item->gpu->pci);
+		return true;
+	}
+	return false;
+}
+
+static void tell(struct search *s, const struct asked *q)
+{
+	const struct host_scope scope = { s->h, q->item };
+	const struct fact_view view = { host_get, &scope };
+	struct finding *f = arena_alloc(&s->to->arena, sizeof(*f));
+	*f = (struct finding){ .id = q->head.id, .severity = q->severity, .item = q->item };
+	f->hides = q->check ? q->check->hides : NULL;
+	f->title = fill(s, q->title, &view);
+	f->seen = what_was_seen(s, q, &view);
+	if (told_already(s, f, q->item))
+		return;
+	f->why = fill(s, q->why, &view);
+	take_remedy(s, f, q, &view);
+	if (q->item->gpu)
+		vec_push(&f->gpus, q->item->gpu->pci);
+	vec_push(&s->to->list, f);
+}
+
+static void ask_check(struct search *s, const struct know_check *c, const struct host_item *item)
+{
+	const struct host_scope scope = { s->h, item };
+	const struct fact_view view = { host_get, &scope };
+	if (condition_eval(c->when, &view) != TRUTH_YES || (c->unless && condition_eval(c->unless, &view) == TRUTH_YES))
+		return;
+	tell(s, &(struct asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL, item });
+}
+
+static void ask_bad(struct search *s, const struct know_bad *b, const struct host_item *gpu)
+{
+	const struct host_scope scope = { s->h, gpu };
+	const struct fact_view view = { host_get, &scope };
+	if (condition_eval(b->when, &view) == TRUTH_YES)
+		tell(s, &(struct asked){ b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
+}
+
+static void finding_free(struct finding *f)
+{
+	vec_free(&f->steps);
+	vec_free(&f->gpus);
+}
+
+static bool hidden(const struct findings *f, const struct finding *one)
+{
+	for (size_t n = 0; n < f->list.len; n++)
+		for (const struct know_list *h = f->list.data[n]->hides; h; h = h->next)
+			if (str_eq(h->text, one->id))
+				return true;
+	return false;
+}
+
+static void drop_hidden(struct findings *f)
+{
+	VEC(struct finding *) kept = { 0 };
+	for (size_t n = 0; n < f->list.len; n++)
+		if (!hidden(f, f->list.data[n]))
+			vec_push(&kept, f->list.data[n]);
+		else
+			finding_free(f->list.data[n]);
+	for (size_t n = 0; n < kept.len; n++)
+		f->list.data[n] = kept.data[n];
+	f->list.len = kept.len;
+	vec_free(&kept);
+}
+
+static int by_severity(const void *a, const void *b)
+{
+	const struct finding *x = *(struct finding *const *)a, *y = *(struct finding *const *)b;
+	if (x->severity != y->severity)
+		return x->severity < y->severity ? -1 : 1;
+	int grade = str_cmp(x->grade, y->grade);
+	return grade ? grade : str_cmp(x->id, y->id);
+}
+
+void doctor_find(const struct know *k, const struct host *h, struct findings *ret)
+{
+	struct search s = { k, h, ret };
+	*ret = (struct findings){ 0 };
+	for (size_t n = 0; n < h->items.len; n++) {
+		const struct host_item *item = h->items.data[n];
+		for (size_t b = 0; str_is(item->kind, "gpu") && b < k->bad.len; b++)
+			ask_bad(&s, k->bad.data[b], item);
+		for (size_t c = 0; c < k->checks.len; c++)
+			if (str_eq(k->checks.data[c]->each.n ? k->checks.data[c]->each : S("machine"), item->kind))
+				ask_check(&s, k->checks.data[c], item);
+	}
+	drop_hidden(ret);
+	if (ret->list.len)
+		qsort(ret->list.data, ret->list.len, sizeof(ret->list.data[0]), by_severity);
+}
+
+void findings_free(struct findings *f)
+{
+	for (size_t n = 0; n < f->list.len; n++)
+		finding_free(f->list.data[n]);
+	vec_free(&f->list);
+	arena_free(&f->arena);
+}
+
+const char *severity_name(enum know_severity s)
+{
+	static const char *const names[] = { "critical", "warning", "advice", "ok" };
+	return names[s];
+}
+
+const struct finding *findings_named(const struct findings *f, struct str id)
+{
+	for (size_t n = 0; n < f->list.len; n++)
+		if (str_eq(f->list.data[n]->id, id))
+			return f->list.data[n];
+	return NULL;
+}

@@ -1,0 +1,27 @@
+// Findings: what knowledge says of this machine's facts. One body of knowledge serves this and `explain`.
+#pragma once
+
+#include "host/host.h"
+
+struct finding {
+	struct str id;
+	enum know_severity severity;
+	struct str title, seen, why, undo, cost, risk, until, verify, grade, source;
+	VEC(struct str) steps;
+	VEC(struct str) gpus;             // PCI addresses of those that it is about; none: the machine
+	const struct know_change *change; // what --apply would do; NULL: nothing
+	const struct know_remedy *remedy;
+	const struct know_list *hides; // findings that need not be told beside it
+	const struct host_item *item;  // the first that it was found of
+};
+
+struct findings {
+	struct arena arena;
+	VEC(struct finding *) list; // the worst first
+};
+
+void doctor_find(const struct know *k, const struct host *h, struct findings *ret);
+void findings_free(struct findings *f);
+const char *severity_name(enum know_severity s);
+/** NULL: there is none of this id. Where several have it, the first. */
+const struct finding *findings_named(const struct findings *f, struct str id);

@@ -1,0 +1,104 @@
+#include "host/host.h"
+
+#include <stdlib.h>
+
+enum { ASK_MS = 700 };
+
+struct host_item *host_add(struct host *h, const char *kind, struct host_item *of)
+{
+	struct host_item *i = arena_alloc(&h->arena, sizeof(*i));
+	i->kind = str_z(kind);
+	i->of = of;
+	i->gpu = of ? of->gpu : NULL;
+	vec_push(&h->items, i);
+	return i;
+}
+
+void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where)
+{
+	if (!value.n)
+		return;
+	struct host_fact f = { str_z(name), arena_str(&h->arena, value), arena_str(&h->arena, where) };
+	f.name = arena_str(&h->arena, f.name);
+	vec_push(&i->facts, f);
+}
+
+void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where)
+{
+	host_note(h, i, name, arena_printf(&h->arena, "%lld", (long long)value), where);
+}
+
+struct host_item *host_machine(const struct host *h) { return h->items.data[0]; }
+
+struct host_item *host_gpu(const struct host *h, const struct device *d)
+{
+	for (size_t n = 0; n < h->items.len; n++)
+		if (str_is(h->items.data[n]->kind, "gpu") && h->items.data[n]->gpu == d)
+			return h->items.data[n];
+	return NULL;
+}
+
+static const struct host_fact *own(const struct host_item *i, struct str name, size_t index)
+{
+	for (size_t n = 0; i && n < i->facts.len; n++)
+		if (str_eq(i->facts.data[n].name, name) && index-- == 0)
+			return &i->facts.data[n];
+	return NULL;
+}
+
+const struct host_fact *host_fact(const struct host *h, const struct host_item *i, struct str name, size_t index)
+{
+	for (; i; i = i->of)
+		if (own(i, name, 0))
+			return own(i, name, index);
+	return own(host_machine(h), name, index);
+}
+
+bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
+{
+	const struct host_scope *s = scope;
+	bool place = str_ends(name, S("@"));
+	const struct host_fact *f = host_fact(s->host, s->item, place ? str_cut(name, name.n - 1) : name, index);
+	if (!f)
+		return false;
+	*ret = place ? f->where : f->value;
+	return ret->n;
+}
+
+void host_probe(struct host *h, struct probe *probes, size_t n)
+{
+	struct probe_batch batch = { .probes = probes, .n = n, .root = h->root };
+	probe_run_all(&h->arena, &batch, 1, ASK_MS, &h->count);
+}
+
+struct str host_text(struct host *h, const char *path, size_t most)
+{
+	struct probe p = { .path = path, .size = most };
+	host_probe(h, &p, 1);
+	return probe_text(&p);
+}
+
+void host_look(const struct know *k, const char *root, struct host *ret)
+{
+	*ret = (struct host){ .know = k, .root = root };
+	host_add(ret, "machine", NULL);
+	devices_find_at(k, root, &ret->devices);
+	for (size_t n = 0; n < ret->devices.n; n++)
+		host_add(ret, "gpu", NULL)->gpu = &ret->devices.list[n];
+	host_read_kernel(ret);
+	host_read_settings(ret);
+	host_read_gpus(ret);
+	host_read_platform(ret);
+	host_read_software(ret);
+	host_read_environment(ret);
+	host_read_processes(ret);
+}
+
+void host_free(struct host *h)
+{
+	for (size_t n = 0; n < h->items.len; n++)
+		vec_free(&h->items.data[n]->facts);
+	vec_free(&h->items);
+	devices_free(&h->devices);
+	arena_free(&h->arena);
+}
