@@ -20,6 +20,8 @@ struct findings {
 	VEC(struct finding *) list; // the worst first
 };
 
+/** Adds what the kernel's log of this boot says: `log`, the signatures in it, and the facts that the files did not tell. */
+void doctor_read_log(struct host *h);
 void doctor_find(const struct know *k, const struct host *h, struct findings *ret);
 void findings_free(struct findings *f);
 const char *severity_name(enum know_severity s);

@@ -153,6 +153,7 @@ struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_prob
 	struct host h;
 	struct findings f;
 	host_look(k, o->root, &h);
+	doctor_read_log(&h);
 	doctor_find(k, &h, &f);
 	*ret_wrong = 0;
 	for (size_t n = 0; n < f.list.len; n++)

@@ -103,15 +103,19 @@ static bool short_ends(const char *path)
 	return str_starts(s, S("/sys/")) && !str_starts(s, S("/sys/kernel/debug/"));
 }
 
-static ssize_t read_file(struct work *w, const char *path, int fd, char *to, size_t size)
+static ssize_t read_file(struct work *w, const struct probe *p, int fd, char *to, size_t size)
 {
 	size_t at = 0;
+	struct stat st;
+	uint64_t start = 0;
+	if (p->from_end && !fstat(fd, &st) && st.st_size > (off_t)size)
+		start = (uint64_t)st.st_size - size;
 	while (at < size) {
-		ssize_t n = read_at(w, fd, to + at, size - at, at);
+		ssize_t n = read_at(w, fd, to + at, size - at, start + at);
 		if (n < 0)
 			return -1;
 		at += (size_t)n;
-		if (n == 0 || (n < PAGE && short_ends(path)))
+		if (n == 0 || (n < PAGE && short_ends(p->path)))
 			break;
 	}
 	return (ssize_t)at;
@@ -173,7 +177,7 @@ static ssize_t operate(struct work *w, const struct probe *p, int fd, char *to)
 {
 	switch (p->kind) {
 	case PROBE_FILE:
-		return read_file(w, p->path, fd, to, size_of(p));
+		return read_file(w, p, fd, to, size_of(p));
 	case PROBE_LIST:
 		return read_list(w, fd, to, size_of(p));
 	case PROBE_READ:

@@ -39,7 +39,8 @@ struct probe {
 	unsigned long request;
 	const void *argument;
 	size_t argument_size;
-	size_t size; // most bytes; 0: a page
+	size_t size;   // most bytes; 0: a page
+	bool from_end; // of a PROBE_FILE that is larger, the last bytes
 	/** Where the answer has these bytes at @unless_at, the next @skips operations are not made. */
 	struct str unless;
 	size_t unless_at, skips;

@@ -54,6 +54,8 @@ static const struct row list[] = {
 	{ "/sys/kernel/security", "lockdown", READ },
 	{ "/sys/module/amdgpu", "version parameters/*", READ },
 	{ "/proc", "interrupts cmdline version sys/kernel/osrelease", READ },
+	{ "/var/log", "dmesg kern.log messages syslog", READ },
+	{ "", "/dmesg /dmesg.txt", READ },
 	{ "", "/proc", LIST },
 	{ "/proc/*", "stat comm cmdline status stack wchan maps mem fdinfo/*", READ },
 	{ "/proc/*", "fd fdinfo task", LIST },

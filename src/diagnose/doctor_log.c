@@ -1,0 +1,161 @@
+// What the kernel's log of this boot says of the machine: versions that no file has, and what the driver complained of.
+#include <stdlib.h>
+
+#include "diagnose/doctor.h"
+#include "evidence/reader.h"
+
+enum { TAIL = 2 << 20, SEEN_MOST = 512 };
+
+/** Where the log of the running system may lie in a tree; the first that is there. Those that go on over several boots come last. */
+static const char *const logs[] = { "/var/log/dmesg",    "/dmesg.txt",        "/dmesg",
+				    "/var/log/kern.log", "/var/log/messages", "/var/log/syslog" };
+enum { LOGS = sizeof(logs) / sizeof(logs[0]) };
+
+struct said {
+	struct str signature, device, name, value, where;
+};
+
+struct log_look {
+	struct host *h;
+	const char *name;
+	VEC(struct said) said;
+};
+
+static void remember(struct log_look *l, const struct event *e, struct str name, struct str value)
+{
+	struct arena *a = &l->h->arena;
+	if (l->said.len == SEEN_MOST)
+		return;
+	struct said one = { arena_str(a, e->signature->head.id), arena_str(a, e->device), arena_str(a, name),
+			    arena_str(a, value), arena_printf(a, "%s:%llu", l->name, (unsigned long long)e->at.line) };
+	vec_push(&l->said, one);
+}
+
+/** A log may hold several boots: the last one counts. */
+static void on_event(void *ctx, const struct event *e)
+{
+	struct log_look *l = ctx;
+	if (!e->signature || !e->signature->event)
+		return;
+	const struct know_event *event = e->signature->event;
+	if (str_is(event->head.id, "kernel-boot"))
+		l->said.len = 0;
+	remember(l, e, (struct str){ 0 }, (struct str){ 0 });
+	for (size_t n = 0; event->opens == OPENS_CONTEXT && n < e->nfacts; n++)
+		remember(l, e, e->facts[n].name, e->facts[n].value);
+}
+
+static struct host_item *item_of(struct host *h, struct str device)
+{
+	struct host_item *only = NULL;
+	size_t gpus = 0;
+	for (size_t n = 0; n < h->items.len; n++) {
+		struct host_item *i = h->items.data[n];
+		if (!str_is(i->kind, "gpu"))
+			continue;
+		if (str_eq(i->gpu->pci, device))
+			return i;
+		only = i;
+		gpus++;
+	}
+	return gpus == 1 ? only : host_machine(h);
+}
+
+static bool noted(const struct host_item *i, struct str name, struct str value)
+{
+	for (size_t n = 0; n < i->facts.len; n++)
+		if (str_eq(i->facts.data[n].name, name) && (!value.n || str_eq(i->facts.data[n].value, value)))
+			return true;
+	return false;
+}
+
+/** What files say weighs more than what the log says, which only fills gaps. */
+static void note_said(struct log_look *l)
+{
+	for (size_t n = 0; n < l->said.len; n++) {
+		const struct said *s = &l->said.data[n];
+		struct host_item *i = item_of(l->h, s->device);
+		if (!s->name.n && !noted(i, S("log"), s->signature))
+			host_note(l->h, i, "log", s->signature, s->where);
+		else if (s->name.n && !host_fact(l->h, i, s->name, 0))
+			host_note(l->h, i, arena_z(&l->h->arena, s->name), s->value, s->where);
+	}
+}
+
+// --- the log of a tree ---
+
+struct memory {
+	struct str left;
+};
+
+static ssize_t read_memory(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	(void)ret_err;
+	struct memory *m = s->ctx;
+	size_t n = m->left.n < size ? m->left.n : size;
+	if (n)
+		memcpy(buffer, m->left.p, n);
+	m->left = str_from(m->left, n);
+	return (ssize_t)n;
+}
+
+/** The first of a tree's logs that has anything, its last megabytes. */
+static struct str tree_log(struct host *h, const char **ret_name)
+{
+	struct probe probes[LOGS];
+	for (size_t n = 0; n < LOGS; n++)
+		probes[n] = (struct probe){ .path = logs[n], .size = TAIL, .from_end = true };
+	host_probe(h, probes, LOGS);
+	for (size_t n = 0; n < LOGS; n++) {
+		*ret_name = logs[n];
+		if (probe_text(&probes[n]).n)
+			return probe_text(&probes[n]);
+	}
+	return (struct str){ 0 };
+}
+
+static void on_record(void *ctx, const char *name, const struct source_record *record) { evidence_record(ctx, name, record); }
+static void on_problem(void *ctx, struct uh_error *err)
+{
+	(void)ctx;
+	uh_error_free(err);
+}
+static void on_visit(void *ctx, struct source *s)
+{
+	(void)ctx;
+	(void)s;
+}
+
+static void read_journal(struct evidence_reader *r, const struct host *h)
+{
+	const struct source_visitor v = { on_visit, on_record, on_problem, r };
+	struct text directory = { 0 };
+	if (h->root)
+		text_printf(&directory, "%s/var/log/journal", h->root);
+	struct uh_error *err = source_journal(directory.p, 0, &v);
+	if (err && !h->root) {
+		uh_error_free(err);
+		err = source_kmsg("/dev/kmsg", &v);
+	}
+	uh_error_free(err); // no log is no finding here
+	text_free(&directory);
+}
+
+void doctor_read_log(struct host *h)
+{
+	struct log_look l = { .h = h, .name = "journal" };
+	struct evidence_reader *r = evidence_reader_new(h->know, (struct event_sink){ on_event, &l });
+	struct memory m = { 0 };
+	if (h->root)
+		m.left = tree_log(h, &l.name);
+	if (m.left.n) {
+		struct source s = { .name = l.name, .fd = -1, .read = read_memory, .ctx = &m };
+		uh_error_free(evidence_read(r, &s));
+	} else {
+		l.name = "journal";
+		read_journal(r, h);
+	}
+	note_said(&l);
+	evidence_reader_free(r);
+	vec_free(&l.said);
+}
