@@ -135,6 +135,8 @@ static void ask_check(struct search *s, const struct know_check *c, const struct
 {
 	const struct host_scope scope = { s->h, item };
 	const struct fact_view view = { host_get, &scope };
+	if (!s->h->devices.n && !c->without_gpu)
+		return;
 	if (condition_eval(c->when, &view) != TRUTH_YES || (c->unless && condition_eval(c->unless, &view) == TRUTH_YES))
 		return;
 	tell(s, &(struct asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL, item });

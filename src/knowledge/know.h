@@ -128,6 +128,7 @@ struct know_check {
 	struct str undo, cost, risk, until, verify, grade, source;
 	struct know_change change;
 	struct know_list *hides; // findings that need not be told where this one is
+	bool without_gpu;        // asked also where there is no GPU
 };
 
 struct know_action {

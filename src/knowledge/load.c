@@ -146,6 +146,7 @@ static const struct field check_fields[] = {
 	{ "grade", FIELD_TEXT, AT(know_check, grade), .choices = "A B C" },
 	{ "source", FIELD_TEXT, AT(know_check, source) },
 	{ "hides", FIELD_WORDS, AT(know_check, hides) },
+	{ "without-gpu", FIELD_FLAG, AT(know_check, without_gpu) },
 	CHANGE_FIELDS(know_check),
 	{ 0 },
 };

@@ -1,55 +1,251 @@
 // What the doctor found, as a table for people or as JSON.
 #include "diagnose/doctor.h"
 
-#include <stdlib.h>
+#include <errno.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/print.h"
 #include "unhang/unhang.h"
 
-enum { LABEL = 12, WIDTH = 100 };
+enum { SEVERITY_WIDTH = 10, LABEL_WIDTH = 8, INDENT = SEVERITY_WIDTH + LABEL_WIDTH, WIDTH = 100, TITLE_FEW = 2 };
 
-static void put_row(FILE *out, const char *label, struct str text, size_t width)
+struct doctor_view {
+	const struct host *host;
+	const struct findings *findings;
+	const struct uh_doctor_options *options;
+	FILE *out;
+	size_t width;
+};
+
+static struct str fact_of(const struct host *h, const struct host_item *i, const char *name)
+{
+	const struct host_fact *f = host_fact(h, i, str_z(name), 0);
+	return f ? f->value : (struct str){ 0 };
+}
+
+// --- text ---
+
+static void add_part(struct text *to, const char *before, struct str value)
+{
+	if (value.n)
+		text_printf(to, "%s%s%s" STR_FMT, to->n ? ", " : "", before, *before ? " " : "", STR_ARG(value));
+}
+
+static void put_line(struct doctor_view *v, struct text *line, size_t indent)
+{
+	print_wrapped(v->out, text_str(line), indent, 0, v->width);
+	text_free(line);
+}
+
+/** `kernel 6.8.0-90-generic, amdgpu of the kernel, ROCm 7.1.1, ubuntu 24.04`. */
+static void put_machine(struct doctor_view *v)
+{
+	const struct host *h = v->host;
+	const struct host_item *m = host_machine(h);
+	struct text line = { 0 };
+	struct str driver = fact_of(h, m, "driver_kind"), version = fact_of(h, m, "driver");
+	add_part(&line, "kernel", fact_of(h, m, "kernel"));
+	if (driver.n)
+		text_printf(&line, "%samdgpu " STR_FMT "%s" STR_FMT, line.n ? ", " : "", STR_ARG(driver), version.n ? " " : "",
+			    STR_ARG(version));
+	add_part(&line, "ROCm", fact_of(h, m, "rocm"));
+	add_part(&line, "", fact_of(h, m, "distribution"));
+	if (fact_of(h, m, "distribution").n && fact_of(h, m, "distribution_version").n)
+		text_printf(&line, " " STR_FMT, STR_ARG(fact_of(h, m, "distribution_version")));
+	if (str_is(fact_of(h, m, "container"), "yes"))
+		add_part(&line, "", S("in a container"));
+	if (line.n)
+		put_line(v, &line, 2);
+	else
+		text_free(&line);
+}
+
+/** Engines whose firmware is most asked for; --verbose and --json have all. */
+static const char *const asked_firmware[] = { "fw_mes", "fw_mec", "fw_smu", "fw_sdma0", "fw_dmcub" };
+
+static bool same_board(const struct host *h, const struct host_item *a, const struct host_item *b)
+{
+	bool same = str_eq(a->gpu->name, b->gpu->name) && str_eq(a->gpu->gfx, b->gpu->gfx);
+	for (size_t n = 0; n < sizeof(asked_firmware) / sizeof(asked_firmware[0]); n++)
+		same &= str_eq(fact_of(h, a, asked_firmware[n]), fact_of(h, b, asked_firmware[n]));
+	return same;
+}
+
+/** Eight GPUs that are the same are one line. */
+static void put_gpus(struct doctor_view *v)
+{
+	const struct host *h = v->host;
+	for (size_t n = 0; n < h->items.len; n++) {
+		const struct host_item *i = h->items.data[n];
+		bool first = str_is(i->kind, "gpu");
+		for (size_t p = 0; first && p < n; p++)
+			first = !str_is(h->items.data[p]->kind, "gpu") || !same_board(h, h->items.data[p], i);
+		if (!first)
+			continue;
+		struct text line = { 0 };
+		text_printf(&line, STR_FMT, STR_ARG(i->gpu->pci));
+		for (size_t p = n + 1; p < h->items.len; p++)
+			if (str_is(h->items.data[p]->kind, "gpu") && same_board(h, i, h->items.data[p]))
+				text_printf(&line, " " STR_FMT, STR_ARG(str_from(h->items.data[p]->gpu->pci, 5)));
+		text_printf(&line, "  " STR_FMT, STR_ARG(i->gpu->name.n ? i->gpu->name : S("AMD GPU")));
+		if (i->gpu->gfx.n)
+			text_printf(&line, " (" STR_FMT ")", STR_ARG(i->gpu->gfx));
+		const char *before = "  firmware ";
+		for (size_t f = 0; f < sizeof(asked_firmware) / sizeof(asked_firmware[0]); f++) {
+			struct str version = fact_of(h, i, asked_firmware[f]);
+			if (!version.n)
+				continue;
+			text_printf(&line, "%s", before);
+			for (const char *c = asked_firmware[f] + 3; *c; c++)
+				text_printf(&line, "%c", *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+			text_printf(&line, " " STR_FMT, STR_ARG(version));
+			before = ", ";
+		}
+		put_line(v, &line, 14);
+	}
+}
+
+static void put_severity(struct doctor_view *v, enum know_severity s)
+{
+	static const char *const colours[] = { "\033[1;31m", "\033[33m", "\033[36m", "\033[32m" };
+	fprintf(v->out, "%s%-*s%s", v->options->colour ? colours[s] : "", SEVERITY_WIDTH, severity_name(s),
+		v->options->colour ? "\033[0m" : "");
+}
+
+static void put_row(struct doctor_view *v, const char *label, struct str text)
 {
 	if (!text.n)
 		return;
-	fprintf(out, "  %-*s", LABEL - 2, label);
-	print_wrapped(out, text, LABEL, LABEL, width);
+	fprintf(v->out, "%*s%-*s", SEVERITY_WIDTH, "", LABEL_WIDTH, label);
+	print_wrapped(v->out, text, INDENT, INDENT, v->width);
 }
 
-static void put_finding(const struct finding *f, FILE *out, const struct uh_doctor_options *o)
+static void put_title(struct doctor_view *v, const struct finding *f)
 {
-	static const char *const colours[] = { "\033[1;31m", "\033[33m", "\033[36m", "\033[32m" };
-	size_t width = o->width ? o->width : WIDTH;
 	struct text head = { 0 };
-	fprintf(out, "%s%-*s%s", o->colour ? colours[f->severity] : "", LABEL, severity_name(f->severity),
-		o->colour ? "\033[0m" : "");
-	text_printf(&head, STR_FMT "  [" STR_FMT "]", STR_ARG(f->title), STR_ARG(f->id));
-	print_wrapped(out, text_str(&head), LABEL, LABEL, width);
+	put_severity(v, f->severity);
+	text_printf(&head, STR_FMT " [" STR_FMT "]", STR_ARG(f->title), STR_ARG(f->id));
+	print_wrapped(v->out, text_str(&head), SEVERITY_WIDTH, SEVERITY_WIDTH, v->width);
 	text_free(&head);
-	put_row(out, "seen", f->seen, width);
-	put_row(out, "why", f->why, width);
-	for (size_t n = 0; n < f->steps.len; n++)
-		put_row(out, n ? "" : "do", f->steps.data[n], width);
-	put_row(out, "check", f->verify, width);
-	put_row(out, "costs", f->cost, width);
-	put_row(out, "risk", f->risk, width);
-	put_row(out, "undo", f->undo, width);
-	put_row(out, "until", f->until, width);
+}
+
+static void put_steps(struct doctor_view *v, const struct finding *f)
+{
+	for (size_t n = 0; n < f->steps.len; n++) {
+		struct text step = { 0 };
+		if (f->steps.len > 1)
+			text_printf(&step, "%zu. ", n + 1);
+		text_add(&step, f->steps.data[n]);
+		put_row(v, n ? "" : "Do", text_str(&step));
+		text_free(&step);
+	}
+}
+
+/** GPUs are only named where not every one has it. */
+static void put_which(struct doctor_view *v, const struct finding *f)
+{
+	struct text which = { 0 };
+	for (size_t n = 0; n < f->gpus.len; n++)
+		text_printf(&which, "%s" STR_FMT, n ? ", " : "", STR_ARG(f->gpus.data[n]));
+	if (v->host->devices.n > 1 && f->gpus.len < v->host->devices.n)
+		put_row(v, "GPU", text_str(&which));
+	text_free(&which);
+}
+
+static void put_finding(struct doctor_view *v, const struct finding *f)
+{
 	struct text source = { 0 };
+	put_title(v, f);
+	put_which(v, f);
+	put_row(v, "Seen", f->seen);
+	put_row(v, "Why", f->why);
+	put_steps(v, f);
+	put_row(v, "Check", f->verify);
+	put_row(v, "Costs", f->cost);
+	put_row(v, "Risk", f->risk);
+	put_row(v, "Undo", f->undo);
+	put_row(v, "Until", f->until);
 	if (f->grade.n)
 		text_printf(&source, "grade " STR_FMT ", " STR_FMT, STR_ARG(f->grade), STR_ARG(f->source));
-	put_row(out, "source", text_str(&source), width);
+	put_row(v, "Source", text_str(&source));
 	text_free(&source);
 }
 
-static void put_text(const struct host *h, const struct findings *f, FILE *out, const struct uh_doctor_options *o)
+static size_t put_good(struct doctor_view *v)
 {
-	for (size_t n = 0; n < f->list.len; n++)
-		put_finding(f->list.data[n], out, o);
-	(void)h;
+	struct text good = { 0 };
+	size_t count = 0;
+	for (size_t n = 0; n < v->findings->list.len; n++) {
+		const struct finding *f = v->findings->list.data[n];
+		if (f->severity != SEVERITY_OK)
+			continue;
+		text_printf(&good, "%s" STR_FMT, count++ ? "; " : "", STR_ARG(f->title));
+	}
+	if (count) {
+		put_severity(v, SEVERITY_OK);
+		print_wrapped(v->out, text_str(&good), SEVERITY_WIDTH, SEVERITY_WIDTH, v->width);
+	}
+	text_free(&good);
+	return count;
 }
+
+static void put_facts(struct doctor_view *v)
+{
+	for (size_t n = 0; n < v->host->items.len; n++) {
+		const struct host_item *i = v->host->items.data[n];
+		fprintf(v->out, "\n" STR_FMT, STR_ARG(i->kind));
+		if (i->gpu)
+			fprintf(v->out, " " STR_FMT, STR_ARG(i->gpu->pci));
+		fputc('\n', v->out);
+		for (size_t f = 0; f < i->facts.len; f++) {
+			fprintf(v->out, "  %-28.*s ", STR_ARG(i->facts.data[f].name));
+			print_safe(v->out, i->facts.data[f].value);
+			fputs("   ", v->out);
+			print_safe(v->out, i->facts.data[f].where);
+			fputc('\n', v->out);
+		}
+	}
+}
+
+/** First all of them, a line each, where they do not fit on a screen; then each in full. */
+static void put_text(struct doctor_view *v)
+{
+	const struct findings *f = v->findings;
+	size_t bad = 0, change = 0;
+	for (size_t n = 0; n < f->list.len; n++) {
+		bad += f->list.data[n]->severity != SEVERITY_OK;
+		change += f->list.data[n]->severity != SEVERITY_OK && f->list.data[n]->change;
+	}
+	put_machine(v);
+	put_gpus(v);
+	for (size_t n = 0; bad > TITLE_FEW && n < f->list.len; n++) {
+		if (!n)
+			fputc('\n', v->out);
+		if (f->list.data[n]->severity != SEVERITY_OK)
+			put_title(v, f->list.data[n]);
+	}
+	for (size_t n = 0; n < f->list.len; n++) {
+		if (f->list.data[n]->severity == SEVERITY_OK)
+			continue;
+		fputc('\n', v->out);
+		put_finding(v, f->list.data[n]);
+	}
+	fputc('\n', v->out);
+	if (!put_good(v) && !bad)
+		fputs("Nothing is known against this machine.\n", v->out);
+	if (change)
+		fputs("\nunhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back.\n",
+		      v->out);
+	if (!v->host->root && !v->host->devices.root && v->host->devices.n)
+		fputs("\nAs root unhang would also see firmware and files that others may not read: sudo unhang doctor\n",
+		      v->out);
+	if (v->options->verbose)
+		put_facts(v);
+}
+
+// --- JSON ---
 
 static void jw_known(struct json *j, const char *key, struct str v)
 {
@@ -86,15 +282,13 @@ static void jw_finding(struct json *j, const struct finding *f)
 	jw_known(j, "until", f->until);
 	jw_known(j, "grade", f->grade);
 	jw_known(j, "source", f->source);
+	jw_key(j, "can_apply");
+	jw_bool(j, f->change && (f->change->sets || f->change->clears || f->change->envs));
 	jw_close(j, '}');
 }
 
-/** Every fact, item by item: what a person would have to collect. */
-static void jw_item(struct json *j, const struct host_item *i)
+static void jw_facts(struct json *j, const struct host_item *i)
 {
-	jw_open(j, '{');
-	jw_field(j, "kind", i->kind);
-	jw_known(j, "gpu", i->gpu ? i->gpu->pci : (struct str){ 0 });
 	jw_key(j, "facts");
 	jw_open(j, '[');
 	for (size_t n = 0; n < i->facts.len; n++) {
@@ -105,30 +299,68 @@ static void jw_item(struct json *j, const struct host_item *i)
 		jw_close(j, '}');
 	}
 	jw_close(j, ']');
+}
+
+static void jw_gpu(struct json *j, const struct host_item *i)
+{
+	jw_open(j, '{');
+	jw_field(j, "pci", i->gpu->pci);
+	jw_known(j, "name", i->gpu->name);
+	jw_known(j, "gfx", i->gpu->gfx);
+	jw_facts(j, i);
 	jw_close(j, '}');
 }
 
-static void put_json(const struct host *h, const struct findings *f, FILE *out)
+static void jw_item(struct json *j, const struct host_item *i)
 {
-	struct json j = { .out = out };
+	jw_open(j, '{');
+	jw_field(j, "kind", i->kind);
+	jw_known(j, "gpu", i->gpu ? i->gpu->pci : (struct str){ 0 });
+	jw_facts(j, i);
+	jw_close(j, '}');
+}
+
+static void jw_machine(struct json *j, const struct host *h)
+{
+	static const char *const named[] = { "kernel", "driver_kind", "driver",   "distribution", "distribution_version",
+					     "rocm",   "boot_loader", "container" };
+	const struct host_item *m = host_machine(h);
+	jw_open(j, '{');
+	jw_known(j, "root", str_z(h->root));
+	for (size_t n = 0; n < sizeof(named) / sizeof(named[0]); n++)
+		jw_known(j, named[n], fact_of(h, m, named[n]));
+	jw_key(j, "gpus");
+	jw_open(j, '[');
+	for (size_t n = 0; n < h->items.len; n++)
+		if (str_is(h->items.data[n]->kind, "gpu"))
+			jw_gpu(j, h->items.data[n]);
+	jw_close(j, ']');
+	jw_facts(j, m);
+	jw_key(j, "items");
+	jw_open(j, '[');
+	for (size_t n = 1; n < h->items.len; n++)
+		if (!str_is(h->items.data[n]->kind, "gpu"))
+			jw_item(j, h->items.data[n]);
+	jw_close(j, ']');
+	jw_close(j, '}');
+}
+
+static void put_json(const struct doctor_view *v)
+{
+	struct json j = { .out = v->out };
 	jw_open(&j, '{');
 	jw_field(&j, "schema", S("unhang/doctor/1"));
 	jw_key(&j, "machine");
-	jw_open(&j, '{');
-	jw_known(&j, "root", str_z(h->root));
-	jw_key(&j, "items");
-	jw_open(&j, '[');
-	for (size_t n = 0; n < h->items.len; n++)
-		jw_item(&j, h->items.data[n]);
-	jw_close(&j, ']');
-	jw_close(&j, '}');
+	jw_machine(&j, v->host);
 	jw_key(&j, "findings");
 	jw_open(&j, '[');
-	for (size_t n = 0; n < f->list.len; n++)
-		jw_finding(&j, f->list.data[n]);
+	for (size_t n = 0; n < v->findings->list.len; n++)
+		jw_finding(&j, v->findings->list.data[n]);
 	jw_close(&j, ']');
 	jw_close(&j, '}');
 }
+
+// --- the whole ---
 
 struct teller {
 	uh_problem_fn *problem;
@@ -147,6 +379,11 @@ static void on_knowledge_problem(void *ctx, const char *file, unsigned line, con
 
 struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_problem_fn *problem, void *ctx, unsigned *ret_wrong)
 {
+	struct stat st;
+	if (o->root && stat(o->root, &st))
+		return uh_error_os(errno, "%s", o->root);
+	if (o->root && !S_ISDIR(st.st_mode))
+		return uh_error_os(ENOTDIR, "%s", o->root);
 	struct teller teller = { problem, ctx };
 	struct know_problems problems = { .report = on_knowledge_problem, .ctx = &teller };
 	struct know *k = know_load(&problems);
@@ -158,13 +395,14 @@ struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_prob
 	*ret_wrong = 0;
 	for (size_t n = 0; n < f.list.len; n++)
 		*ret_wrong += f.list.data[n]->severity <= SEVERITY_WARNING;
-	if (o->json)
-		put_json(&h, &f, out);
-	else
-		put_text(&h, &f, out, o);
+	struct doctor_view view = { &h, &f, o, out, o->width ? o->width : WIDTH };
 	struct uh_error *err = NULL;
-	if (!h.devices.n)
+	if (!h.devices.n && !*ret_wrong)
 		err = uh_error_new("no AMD GPU is in %s/sys/bus/pci/devices", o->root ? o->root : "");
+	if (o->json)
+		put_json(&view);
+	else if (!err)
+		put_text(&view);
 	findings_free(&f);
 	host_free(&h);
 	know_free(k);
