@@ -117,12 +117,18 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 struct uh_doctor_options {
 	const char *root; // the proc, sys, etc, boot, usr, ... of another machine; NULL: this one
 	bool json, verbose, colour;
-	unsigned width; // columns of the terminal; 0: 100
+	unsigned width;   // columns of the terminal; 0: 100
+	const char *hip;  // of a smoke test: the HIP runtime; NULL: ROCm's
+	unsigned seconds; // of a smoke test, for each GPU; 0: UH_SMOKE_SECONDS
 };
+enum { UH_SMOKE_SECONDS = 30 };
 /** Holds this machine's kernel, firmware, parameters and software against what is known. *@ret_wrong findings are critical or warnings.
  * The error is that there is nothing to look at. */
 struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
 			   unsigned *ret_wrong);
+/** Lets each GPU of this machine compute and copy a little, through ROCm's HIP runtime, in a process of its own with a deadline.
+ * *@ret_failed of them did not. The error is that none was tried. */
+struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, unsigned *ret_failed);
 
 #ifdef __cplusplus
 }

@@ -30,9 +30,7 @@ static void crash_plainly(void)
 static void limit_child(int milliseconds)
 {
 	const struct rlimit time = { (rlim_t)milliseconds / 1000 + 1, (rlim_t)milliseconds / 1000 + 1 };
-	const struct rlimit none = { 0, 0 };
 	setrlimit(RLIMIT_CPU, &time);
-	setrlimit(RLIMIT_CORE, &none);
 #if !defined(__SANITIZE_ADDRESS__) // whose shadow is larger than any limit
 	const struct rlimit memory = { MEMORY_MAX, MEMORY_MAX };
 	setrlimit(RLIMIT_AS, &memory);
@@ -94,7 +92,8 @@ static void close_pipe(struct child *c)
 	c->fd = -1;
 }
 
-bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
+/** @milliseconds: of processor time; 0: without limits. */
+static bool begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
 {
 	int ends[2];
 	*ret = (struct child){ .fd = -1 };
@@ -104,7 +103,9 @@ bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int mil
 	if (child == 0) {
 		close(ends[0]);
 		crash_plainly();
-		limit_child(milliseconds);
+		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+		if (milliseconds)
+			limit_child(milliseconds);
 		work(ends[1], ctx);
 		_exit(0);
 	}
@@ -116,6 +117,16 @@ bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int mil
 		*ret = (struct child){ child, ends[0] };
 	errno = why;
 	return child > 0;
+}
+
+bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
+{
+	return begin(work, ctx, milliseconds > 0 ? milliseconds : 1, ret);
+}
+
+bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
+{
+	return begin(work, ctx, 0, ret);
 }
 
 void child_keep_only(int fd)

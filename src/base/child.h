@@ -15,6 +15,8 @@ struct child {
 
 /** Starts @work in a child, which limits itself to 1 GB and has a descriptor to write to. false: errno says why there is none. */
 bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret);
+/** The same without limits of memory and processor time, for libraries that reserve more than they use. */
+bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret);
 /** In the child: closes every descriptor but @fd. One that it keeps would stay open for as long as it is stuck: who reads unhang's output
  * waits for its end. */
 void child_keep_only(int fd);
