@@ -103,7 +103,7 @@ struct know_remedy {
 };
 
 /** How bad a finding is, the worst first. */
-enum know_severity { SEVERITY_CRITICAL, SEVERITY_WARNING, SEVERITY_ADVICE, SEVERITY_OK };
+enum know_severity { SEVERITY_CRITICAL, SEVERITY_WARNING, SEVERITY_ADVICE, SEVERITY_OK, SEVERITY_UNSAID };
 
 struct know_bad {
 	struct know_head head;

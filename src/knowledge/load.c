@@ -457,7 +457,14 @@ static void add_remedy(struct loader *l, void *object) { ADD(&l->know->remedies,
 
 static void add_check(struct loader *l, void *object) { ADD(&l->know->checks, (struct know_check *)object); }
 
-static void add_bad(struct loader *l, void *object) { ADD(&l->know->bad, (struct know_bad *)object); }
+/** What one person reported is worth knowing, but no warning. */
+static void add_bad(struct loader *l, void *object)
+{
+	struct know_bad *b = object;
+	if (b->severity == SEVERITY_UNSAID)
+		b->severity = str_is(b->grade, "C") ? SEVERITY_ADVICE : SEVERITY_WARNING;
+	ADD(&l->know->bad, b);
+}
 
 static void add_action(struct loader *l, void *object) { ADD(&l->know->actions, (struct know_action *)object); }
 
@@ -521,7 +528,7 @@ static void load_fields(struct loader *l, const struct kind *kind, const struct 
 	if (kind->fields == event_fields)
 		((struct know_event *)head)->in_reset = ROLE_EFFECT;
 	if (kind->fields == bad_fields)
-		((struct know_bad *)head)->severity = SEVERITY_WARNING;
+		((struct know_bad *)head)->severity = SEVERITY_UNSAID;
 	unsigned before = l->problems->count;
 	uint64_t seen = 0;
 	if (!b->id.n || memchr(b->id.p, ' ', b->id.n))
