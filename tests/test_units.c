@@ -1,12 +1,18 @@
-// The small parts: strings, versions, templates, conditions, sentences, JSON.
+// The small parts: strings, versions, templates, conditions, sentences, JSON, files that are written.
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/json.h"
+#include "base/save.h"
 #include "knowledge/condition.h"
 #include "knowledge/know.h"
 #include "knowledge/template.h"
@@ -241,6 +247,53 @@ static void test_replacement(void **state)
 	know_free(k);
 }
 
+static void assert_holds(const char *path, const char *bytes, mode_t mode)
+{
+	char room[64] = "";
+	struct stat st;
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && !fstat(fd, &st));
+	assert_int_equal(read(fd, room, sizeof(room) - 1), strlen(bytes));
+	assert_string_equal(room, bytes);
+	assert_int_equal(st.st_mode & 07777, mode);
+}
+
+static void assert_refused(struct uh_error *err, int errnum)
+{
+	assert_non_null(err);
+	assert_int_equal(err->errnum, errnum);
+	uh_error_free(err);
+}
+
+/** Whole, with the mode that was asked for, in place of what was there, and nothing left besides. */
+static void test_save(void **state)
+{
+	(void)state;
+	char room[] = "/tmp/unhang-units-XXXXXX", path[64], other[64];
+	assert_non_null(mkdtemp(room));
+	snprintf(path, sizeof(path), "%s/a.conf", room);
+	snprintf(other, sizeof(other), "%s/.a.conf.0123abcd.unhang-new", room);
+	_cleanup_close_ int dir = open(room, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	mode_t before = umask(077);
+	assert_null(save_file(AT_FDCWD, path, S("one"), 0644));
+	umask(before);
+	assert_holds(path, "one", 0644);
+	assert_null(save_file(dir, "a.conf", S("two"), 0600));
+	assert_holds(path, "two", 0600);
+	assert_refused(save_new_file(dir, "a.conf", S("three"), 0644), EEXIST);
+	assert_refused(save_file(dir, "no/a.conf", S("three"), 0644), ENOENT);
+	assert_refused(save_file(dir, "b/", S("three"), 0644), EISDIR);
+	assert_int_equal(save_left_over(dir, "a.conf", false), 0);
+	assert_null(save_new_file(AT_FDCWD, other, S("left"), 0644));
+	assert_int_equal(save_left_over(AT_FDCWD, path, true), 1);
+	assert_int_equal(save_left_over(dir, "a.conf", true), 0);
+	assert_holds(path, "two", 0600);
+	assert_null(save_remove(dir, "a.conf"));
+	assert_null(save_remove(dir, "a.conf"));
+	assert_null(save_remove(dir, "no/a.conf"));
+	assert_int_equal(rmdir(room), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +306,7 @@ int main(void)
 		cmocka_unit_test(test_sentences),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_replacement),
+		cmocka_unit_test(test_save),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,162 @@
+#include "base/save.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+// Hidden, and with an end that no reader of a directory of settings looks for: .NAME.1234abcd.unhang-new
+#define UNFINISHED ".unhang-new"
+enum { RANDOM_DIGITS = 8 };
+
+struct place {
+	int dir;
+	const char *name; // in it
+};
+
+static void place_close(struct place *p) { cleanup_close(&p->dir); }
+
+static struct uh_error *place_open(int dir, const char *path, struct place *ret)
+{
+	const char *slash = strrchr(path, '/');
+	char parent[PATH_MAX];
+	size_t n = slash ? (size_t)(slash - path) + 1 : 1;
+	ret->name = slash ? slash + 1 : path;
+	if (n >= sizeof(parent) || !*ret->name)
+		return uh_error_os(n >= sizeof(parent) ? ENAMETOOLONG : EISDIR, "%s", path);
+	str_copy(parent, sizeof(parent), slash ? (struct str){ path, n } : S("."));
+	ret->dir = openat(dir, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return ret->dir < 0 ? uh_error_os(errno, "%s", path) : NULL;
+}
+
+static struct uh_error *place_sync(const struct place *p, const char *path)
+{
+	// Some file systems cannot do this for a directory, and need it not.
+	if (fsync(p->dir) && errno != EINVAL)
+		return uh_error_os(errno, "%s: the change may not have reached the disk", path);
+	return NULL;
+}
+
+static bool write_all(int fd, struct str bytes)
+{
+	while (bytes.n) {
+		ssize_t n = write(fd, bytes.p, bytes.n);
+		if (n < 0 && errno != EINTR)
+			return false;
+		bytes = str_from(bytes, n > 0 ? (size_t)n : 0);
+	}
+	return true;
+}
+
+/** Writes the file under its unfinished name. Where that fails, errno says why, and nothing is left of it. */
+static bool write_unfinished(const struct place *p, struct str bytes, mode_t mode, char room[static NAME_MAX + 1])
+{
+	unsigned number;
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return false;
+	int n = snprintf(room, NAME_MAX + 1, ".%s.%0*x" UNFINISHED, p->name, RANDOM_DIGITS, number);
+	if (n < 0 || n > NAME_MAX) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	_cleanup_close_ int fd = openat(p->dir, room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return false;
+	// What the umask took away. The boot partition's file system has no modes, and refuses.
+	bool good = (!fchmod(fd, mode) || errno == EPERM) && write_all(fd, bytes) && !fsync(fd);
+	int error = errno;
+	if (!good)
+		unlinkat(p->dir, room, 0);
+	errno = error;
+	return good;
+}
+
+/** Gives the finished file its name. NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
+static bool give_name(const struct place *p, const char *unfinished, bool replace)
+{
+	if (!renameat2(p->dir, unfinished, p->dir, p->name, replace ? 0 : RENAME_NOREPLACE))
+		return true;
+	return !replace && errno == EINVAL && !linkat(p->dir, unfinished, p->dir, p->name, 0) &&
+	       !unlinkat(p->dir, unfinished, 0);
+}
+
+static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t mode, bool replace)
+{
+	_cleanup_(place_close) struct place p = { .dir = -1 };
+	struct uh_error *err = place_open(dir, path, &p);
+	char unfinished[NAME_MAX + 1];
+	if (err)
+		return err;
+	if (!write_unfinished(&p, bytes, mode, unfinished))
+		return uh_error_os(errno, "%s", path);
+	if (!give_name(&p, unfinished, replace)) {
+		err = uh_error_os(errno, "%s", path);
+		unlinkat(p.dir, unfinished, 0);
+		return err;
+	}
+	return place_sync(&p, path);
+}
+
+struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode) { return save(dir, path, bytes, mode, true); }
+
+struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode)
+{
+	return save(dir, path, bytes, mode, false);
+}
+
+struct uh_error *save_remove(int dir, const char *path)
+{
+	_cleanup_(place_close) struct place p = { .dir = -1 };
+	struct uh_error *err = place_open(dir, path, &p);
+	if (err && err->errnum == ENOENT) {
+		uh_error_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	if (unlinkat(p.dir, p.name, 0))
+		return errno == ENOENT ? NULL : uh_error_os(errno, "%s", path);
+	return place_sync(&p, path);
+}
+
+/** .NAME.1234abcd.unhang-new */
+static bool is_unfinished(struct str entry, struct str name)
+{
+	static const struct str end = { UNFINISHED, sizeof(UNFINISHED) - 1 };
+	if (entry.n != 1 + name.n + 1 + RANDOM_DIGITS + end.n || !str_ends(entry, end) || entry.p[0] != '.' ||
+	    entry.p[1 + name.n] != '.')
+		return false;
+	return str_starts(str_from(entry, 1), name);
+}
+
+unsigned save_left_over(int dir, const char *path, bool remove)
+{
+	struct place p = { .dir = -1 };
+	struct uh_error *err = place_open(dir, path, &p);
+	if (err) {
+		uh_error_free(err);
+		return 0;
+	}
+	DIR *list = fdopendir(p.dir);
+	if (!list) {
+		place_close(&p);
+		return 0;
+	}
+	unsigned found = 0;
+	for (struct dirent *e = readdir(list); e; e = readdir(list)) {
+		if (!is_unfinished(str_z(e->d_name), str_z(p.name)))
+			continue;
+		found++;
+		if (remove)
+			unlinkat(p.dir, e->d_name, 0);
+	}
+	closedir(list);
+	return found;
+}
