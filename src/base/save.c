@@ -104,7 +104,10 @@ static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t
 	return place_sync(&p, path);
 }
 
-struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode) { return save(dir, path, bytes, mode, true); }
+struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode)
+{
+	return save(dir, path, bytes, mode, true);
+}
 
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode)
 {

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
+#include "cmd/knowledge.h"
 #include "evidence/line.h"
 #include "knowledge/know.h"
 #include "source/source.h"
@@ -19,11 +20,19 @@ static void usage(void)
 	     "       unhang knowledge show ID                  one block: an event, cause, remedy, signature, ...\n"
 	     "       unhang knowledge check FILE...            whether these files are right\n"
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
+	     "       unhang knowledge version [--json]         which version is in use, and where it is from\n"
+	     "       unhang knowledge update [--root DIR] [--dry-run] FILE\n"
+	     "                                                 install signed knowledge; --remove instead of FILE takes it "
+	     "back\n"
+	     "       unhang knowledge key FILE                 make a key to sign with: FILE, and FILE.pub for those who trust "
+	     "it\n"
+	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT] [KNOW_FILE...]\n"
+	     "                                                 sign these files, or else all that this machine knows\n"
 	     "\n"
 	     "kinds: signature, message, event, cause, remedy, known-bad, check, action, kernel, instruction, save-area, wave-words,\n"
 	     "       mqd, packet, watch, unit, verdict, part, class\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
-	     "~/.config/unhang/knowledge.d.");
+	     "~/.config/unhang/knowledge.d. docs/KNOWLEDGE_UPDATES.md is about signed ones.");
 }
 
 static void print_problem(void *ctx, const char *file, unsigned line, const char *message)
@@ -114,6 +123,8 @@ static int knowledge_list(const char *kind, bool as_json)
 	struct listing g = { .kind = kind, .json = as_json ? &json : NULL };
 	if (as_json)
 		jw_open(&json, '[');
+	else if (!kind)
+		knowledge_versions(NULL, false);
 	each_block(k, list_one, &g);
 	if (as_json)
 		jw_close(&json, ']');
@@ -126,6 +137,7 @@ static int knowledge_list(const char *kind, bool as_json)
 }
 
 struct showing {
+	const struct know *know;
 	struct str id;
 	unsigned found;
 };
@@ -150,10 +162,10 @@ static void show_one(void *ctx, const struct listed *l)
 		return;
 	s->found++;
 	printf("# %s:%u\n", l->file, l->line);
-	for (const struct know_file *f = know_embedded; f->name; f++)
-		if (l->line && !strcmp(f->name, l->file))
-			print_block((struct str){ f->begin, (size_t)(f->end - f->begin) }, l->line);
-	if (!l->line || l->file[0] == '/')
+	for (size_t i = 0; i < s->know->texts.len; i++)
+		if (l->line && !strcmp(s->know->texts.data[i].name, l->file))
+			print_block(s->know->texts.data[i].text, l->line);
+	if (!l->line)
 		printf("%s " STR_FMT "  " STR_FMT "\n", l->kind, STR_ARG(l->id), STR_ARG(l->text));
 }
 
@@ -161,7 +173,7 @@ static int knowledge_show(const char *id)
 {
 	struct know_problems problems = { .report = print_problem };
 	struct know *k = know_load(&problems);
-	struct showing s = { .id = str_z(id) };
+	struct showing s = { .know = k, .id = str_z(id) };
 	each_block(k, show_one, &s);
 	know_free(k);
 	if (!s.found) {
@@ -339,6 +351,15 @@ static int knowledge_match(const char *path, bool as_json)
 	return g.failed ? EXIT_CANNOT : EXIT_NOTHING_WRONG;
 }
 
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} signed_verbs[] = {
+	{ "update", knowledge_update },
+	{ "export", knowledge_export },
+	{ "key", knowledge_key },
+};
+
 int cmd_knowledge(int argc, char **argv)
 {
 	bool json = false;
@@ -348,6 +369,11 @@ int cmd_knowledge(int argc, char **argv)
 			usage();
 			return EXIT_NOTHING_WRONG;
 		}
+	}
+	for (size_t i = 0; argc > 1 && i < sizeof(signed_verbs) / sizeof(signed_verbs[0]); i++)
+		if (!strcmp(argv[1], signed_verbs[i].name))
+			return signed_verbs[i].run(argc - 1, argv + 1);
+	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--json"))
 			json = true;
 		else
@@ -362,6 +388,10 @@ int cmd_knowledge(int argc, char **argv)
 		return knowledge_check(n - 1, argv + 1);
 	if (!strcmp(verb, "match") && n <= 2)
 		return knowledge_match(n == 2 ? argv[1] : NULL, json);
+	if (!strcmp(verb, "version") && n == 1) {
+		knowledge_versions(NULL, json);
+		return EXIT_NOTHING_WRONG;
+	}
 	complain("unhang knowledge: see unhang knowledge --help");
 	return EXIT_CANNOT;
 }

@@ -362,6 +362,12 @@ struct know_words {
 	size_t len, cap;
 };
 
+/** A file as it was read. */
+struct know_text {
+	const char *name;
+	struct str text;
+};
+
 struct know {
 	struct arena arena;
 	VEC(struct know_event *) events;
@@ -398,12 +404,20 @@ struct know {
 	VEC(struct know_pair *) months;  // name -> number
 	VEC(struct str) anchors;
 	struct matcher *matcher;
+	uint64_t version;          // of what is in use: embedded, or the update's
+	const char *update;        // the file of the update that is in use, or NULL
+	struct arena update_arena; // its bytes
+	VEC(struct know_text) texts;
 };
 
-/** The embedded files, then those of the machine and of the user. Problems in the latter are reported, not fatal. */
+/** The embedded files, the update that is installed, then the files of the machine and of the user. Problems in all but the first are
+ * reported, not fatal. */
 struct know *know_load(struct know_problems *problems);
-/** The embedded files and @text as one more file: what `knowledge check` wants. */
+/** The embedded files, the update that is installed, and @text as one more file: what `knowledge check` wants. */
 struct know *know_load_with(const char *file, struct str text, struct know_problems *problems);
+/** The embedded files and @update, whether it is newer or not. */
+struct container;
+struct know *know_load_update(const struct container *update, struct know_problems *problems);
 void know_free(struct know *k);
 
 const struct know_event *know_event(const struct know *k, struct str id);
@@ -439,3 +453,11 @@ struct know_file {
 	const char *begin, *end;
 };
 extern const struct know_file know_embedded[];
+extern const uint64_t know_embedded_version;
+
+/** Each file of what is built in, where @update (NULL: none) has one of the same name that one instead of it, then the others of
+ * @update: those are @added. @name lives as long as @a. */
+typedef void know_text_fn(void *ctx, const char *name, struct str text, bool added);
+void know_each_text(struct arena *a, const struct container *update, know_text_fn *fn, void *ctx);
+/** Takes the blocks of this kind and id out again; false where blocks of this kind cannot be taken out. */
+bool know_retract(struct know *k, struct str kind, struct str id);

@@ -11,6 +11,8 @@
 #include "base/cleanup.h"
 #include "knowledge/matcher.h"
 #include "knowledge/packet.h"
+#include "knowledge/update.h"
+#include "knowledge_version.h"
 
 enum field_kind {
 	FIELD_TEXT,
@@ -732,6 +734,18 @@ static void load_ring(struct loader *l, const struct know_block *b)
 		vec_push(&l->know->rings, p);
 }
 
+/** retract KIND ID: what stands behind it counts again. */
+static void load_retract(struct loader *l, const struct know_block *b)
+{
+	struct str id = b->id, kind = str_word(&id);
+	id = str_trim(id);
+	if (!id.n || b->nkeys)
+		know_problem(l->problems, b->file, b->line, "to take a block out: retract KIND ID");
+	else if (!know_retract(l->know, kind, id))
+		know_problem(l->problems, b->file, b->line, "blocks of the kind '" STR_FMT "' cannot be retracted",
+			     STR_ARG(kind));
+}
+
 static const struct {
 	const char *name;
 	void (*load)(struct loader *l, const struct know_block *b);
@@ -739,7 +753,7 @@ static const struct {
 	{ "message", load_message }, { "part", load_part },         { "bridge", load_bridge },     { "month", load_month },
 	{ "anchor", load_anchor },   { "names", load_names },       { "register", load_register }, { "class", load_class },
 	{ "desktop", load_desktop }, { "graphics", load_graphics }, { "frame", load_frame },       { "vendor", load_vendor },
-	{ "packet", load_packet },   { "ring", load_ring },
+	{ "packet", load_packet },   { "ring", load_ring },         { "retract", load_retract },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -903,6 +917,8 @@ static void resolve(struct know *k, struct know_problems *problems)
 
 static void load_text(struct loader *l, const char *file, struct str text)
 {
+	const struct know_text one = { file, text };
+	vec_push(&l->know->texts, one);
 	know_blocks(&l->know->arena, file, text, l->problems, load_block, l);
 }
 
@@ -954,14 +970,61 @@ static void load_directories(struct loader *l)
 	text_free(&path);
 }
 
-static struct know *load_begin(struct loader *l, struct know_problems *problems)
+const uint64_t know_embedded_version = KNOWLEDGE_VERSION;
+
+void know_each_text(struct arena *a, const struct container *update, know_text_fn *fn, void *ctx)
+{
+	for (const struct know_file *f = know_embedded; f->name; f++) {
+		const struct container_file *instead = update ? container_find(update, str_z(f->name)) : NULL;
+		if (instead)
+			fn(ctx, arena_printf(a, "%s:%s", update->path, f->name).p, instead->text, false);
+		else
+			fn(ctx, f->name, (struct str){ f->begin, (size_t)(f->end - f->begin) }, false);
+	}
+	for (size_t i = 0; update && i < update->nfiles; i++) {
+		const struct container_file *one = &update->files[i];
+		const struct know_file *f = know_embedded;
+		while (f->name && !str_is(one->name, f->name))
+			f++;
+		if (!f->name)
+			fn(ctx, arena_printf(a, "%s:" STR_FMT, update->path, STR_ARG(one->name)).p, one->text, true);
+	}
+}
+
+static void load_one(void *ctx, const char *name, struct str text, bool added)
+{
+	struct loader *l = ctx;
+	l->user = added;
+	load_text(l, name, text);
+}
+
+/** What is built in, with @update. */
+static void load_begin(struct loader *l, const struct container *update, struct know_problems *problems)
 {
 	struct know *k = mem_alloc(sizeof(*k));
 	k->matcher = matcher_new();
+	k->version = update ? update->version : know_embedded_version;
+	k->update = update ? update->path : NULL;
 	*l = (struct loader){ .know = k, .problems = problems };
-	for (const struct know_file *f = know_embedded; f->name; f++)
-		load_text(l, f->name, (struct str){ f->begin, (size_t)(f->end - f->begin) });
-	return k;
+	know_each_text(&k->arena, update, load_one, l);
+	l->user = true;
+}
+
+/** With the update that is installed, where it is newer. One that is damaged is a problem, not the end. */
+static void load_begin_installed(struct loader *l, struct know_problems *problems)
+{
+	struct container update;
+	struct arena a = { 0 };
+	bool there;
+	struct uh_error *err = update_installed(&a, NULL, &update, &there);
+	if (err) {
+		struct str why = str_z(err->message);
+		str_behind(why, S(UPDATE_PATH ": "), &why);
+		know_problem(problems, UPDATE_PATH, 0, STR_FMT "; what is built in is used", STR_ARG(why));
+	}
+	uh_error_free(err);
+	load_begin(l, there && update.version > know_embedded_version ? &update : NULL, problems);
+	l->know->update_arena = a;
 }
 
 static struct know *load_end(struct loader *l)
@@ -974,8 +1037,7 @@ static struct know *load_end(struct loader *l)
 struct know *know_load(struct know_problems *problems)
 {
 	struct loader l;
-	load_begin(&l, problems);
-	l.user = true;
+	load_begin_installed(&l, problems);
 	load_directories(&l);
 	return load_end(&l);
 }
@@ -983,9 +1045,15 @@ struct know *know_load(struct know_problems *problems)
 struct know *know_load_with(const char *file, struct str text, struct know_problems *problems)
 {
 	struct loader l;
-	load_begin(&l, problems);
-	l.user = true;
+	load_begin_installed(&l, problems);
 	load_text(&l, file, text);
+	return load_end(&l);
+}
+
+struct know *know_load_update(const struct container *update, struct know_problems *problems)
+{
+	struct loader l;
+	load_begin(&l, update, problems);
 	return load_end(&l);
 }
 
@@ -1024,6 +1092,8 @@ void know_free(struct know *k)
 	vec_free(&k->graphics);
 	vec_free(&k->months);
 	vec_free(&k->anchors);
+	vec_free(&k->texts);
+	arena_free(&k->update_arena);
 	arena_free(&k->arena);
 	free(k);
 }

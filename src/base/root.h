@@ -1,0 +1,16 @@
+// Files of this machine, or of another whose file system lies below a directory.
+#pragma once
+
+#include <sys/stat.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+/** open() of @path, which begins with a slash, as a process that has @root as its root would see it: links do not lead out of it.
+ * @root NULL: this machine. */
+int root_open(const char *root, const char *path, int flags);
+/** As root_open(), of a directory that is made where it is missing, and those above it. */
+int root_make_directory(const char *root, const char *path);
+/** The whole of a regular file of at most @most bytes, with a NUL behind it. @ret_st may be NULL. */
+struct uh_error *root_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret,
+			   struct stat *ret_st);

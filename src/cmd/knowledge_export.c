@@ -1,0 +1,254 @@
+// unhang knowledge key and export: making signed knowledge.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/base64.h"
+#include "base/cleanup.h"
+#include "base/print.h"
+#include "base/root.h"
+#include "base/save.h"
+#include "cmd/cmd.h"
+#include "cmd/knowledge.h"
+#include "knowledge/keys.h"
+#include "knowledge/know.h"
+#include "knowledge/update.h"
+
+#define MACHINE_DIRECTORY "/etc/unhang/knowledge.d"
+enum { KEY_FILE_MOST = 64 << 10 };
+
+// --- key ---
+
+static struct uh_error *make_key(const char *path, struct text *secret_pem, struct text *public_pem, struct text *public_path)
+{
+	uint8_t secret[KEY_BYTES], public[KEY_BYTES];
+	text_printf(public_path, "%s.pub", path);
+	struct uh_error *err = sign_new_key(secret);
+	if (!err)
+		err = sign_public_of(secret, public);
+	if (err)
+		return err;
+	key_write_secret(secret_pem, secret);
+	key_write_public(public_pem, public);
+	if (!faccessat(AT_FDCWD, public_path->p, F_OK, AT_SYMLINK_NOFOLLOW))
+		return uh_error_os(EEXIST, "%s", public_path->p);
+	err = save_new_file(AT_FDCWD, path, text_str(secret_pem), 0600);
+	return err ? err : save_new_file(AT_FDCWD, public_path->p, text_str(public_pem), 0644);
+}
+
+int knowledge_key(int argc, char **argv)
+{
+	if (argc != 2 || argv[1][0] == '-') {
+		complain("unhang knowledge key FILE: makes the key FILE and FILE.pub; see unhang knowledge --help");
+		return EXIT_CANNOT;
+	}
+	struct text secret = { 0 }, public = { 0 }, public_path = { 0 };
+	struct uh_error *err = make_key(argv[1], &secret, &public, &public_path);
+	if (!err)
+		printf("%s signs knowledge: keep it secret\n%s goes to " KEYS_DIRECTORY
+		       " of each machine that is to trust it\n",
+		       argv[1], public_path.p);
+	text_free(&secret);
+	text_free(&public);
+	text_free(&public_path);
+	return err ? cannot(err) : EXIT_NOTHING_WRONG;
+}
+
+// --- export ---
+
+struct export_options {
+	const char *key, *note, *out;
+	uint64_t version;
+};
+
+struct collection {
+	struct arena arena;
+	VEC(struct container_file) files;
+};
+
+static bool collected(const struct collection *c, struct str name)
+{
+	for (size_t i = 0; i < c->files.len; i++)
+		if (str_eq(c->files.data[i].name, name))
+			return true;
+	return false;
+}
+
+static void collect_text(void *ctx, const char *name, struct str text, bool added)
+{
+	struct collection *c = ctx;
+	const char *colon = strrchr(name, ':'); // of an update: PATH:NAME
+	(void)added;
+	const struct container_file one = { str_z(colon ? colon + 1 : name), text };
+	vec_push(&c->files, one);
+}
+
+/** @keeps_name: it may take the place of a file that is built in; else such a file gets another name. */
+static struct uh_error *collect_file(struct collection *c, const char *path, bool keeps_name)
+{
+	const char *slash = strrchr(path, '/');
+	struct container_file one = { .name = arena_str(&c->arena, str_z(slash ? slash + 1 : path)) };
+	struct uh_error *err = root_read(NULL, path, CONTAINER_MOST, &c->arena, &one.text, NULL);
+	while (!keeps_name && collected(c, one.name))
+		one.name = arena_printf(&c->arena, "machine-" STR_FMT, STR_ARG(one.name));
+	if (!err)
+		vec_push(&c->files, one);
+	return err;
+}
+
+static int is_knowledge(const struct dirent *e) { return str_ends(str_z(e->d_name), S(".know")); }
+
+/** What is in use on this machine, but for the user's own. */
+static struct uh_error *collect_machine(struct collection *c)
+{
+	struct container update;
+	struct dirent **names;
+	bool there;
+	struct uh_error *err = update_installed(&c->arena, NULL, &update, &there);
+	if (err)
+		return err;
+	know_each_text(&c->arena, there && update.version > know_embedded_version ? &update : NULL, collect_text, c);
+	int n = scandir(MACHINE_DIRECTORY, &names, is_knowledge, alphasort);
+	for (int i = 0; i < n; i++) {
+		if (!err)
+			err = collect_file(c, arena_printf(&c->arena, MACHINE_DIRECTORY "/%s", names[i]->d_name).p, false);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+	return err;
+}
+
+static struct uh_error *read_secret(struct arena *a, const char *path, uint8_t ret[static KEY_BYTES])
+{
+	struct str pem;
+	struct stat st;
+	struct uh_error *err = root_read(NULL, path, KEY_FILE_MOST, a, &pem, &st);
+	if (err)
+		return err;
+	if (st.st_mode & (S_IRWXG | S_IRWXO))
+		return uh_error_new("%s: others may read or write this secret key: chmod 600 it, or make a new one", path);
+	return key_read_secret(pem, ret) ? NULL :
+					   uh_error_new("%s: not a secret Ed25519 key; unhang knowledge key makes one", path);
+}
+
+static struct uh_error *make_container(struct collection *c, const struct export_options *o, struct text *to)
+{
+	uint8_t secret[KEY_BYTES], signature[SIGNATURE_BYTES];
+	char made[16];
+	time_t now = time(NULL);
+	struct tm tm;
+	strftime(made, sizeof(made), "%Y-%m-%d", gmtime_r(&now, &tm));
+	struct container box = { .path = "export",
+				 .version = o->version,
+				 .made = str_z(made),
+				 .note = str_z(o->note),
+				 .files = c->files.data,
+				 .nfiles = c->files.len };
+	if (o->version <= know_embedded_version)
+		return uh_error_new(
+			"version %llu is not newer than the built-in %llu: machines with this unhang would refuse it",
+			(unsigned long long)o->version, (unsigned long long)know_embedded_version);
+	struct uh_error *err = read_secret(&c->arena, o->key, secret);
+	if (!err)
+		err = knowledge_blocks_right(&box);
+	if (!err)
+		err = sign_public_of(secret, box.key);
+	if (!err)
+		err = container_write(&box, to);
+	if (!err)
+		err = sign_bytes(secret, text_str(to), signature);
+	if (!err)
+		container_finish(to, signature);
+	return err;
+}
+
+/** Replaces only what is such a file too. */
+static struct uh_error *write_out(const char *path, struct str bytes)
+{
+	struct arena a = { 0 };
+	struct str before;
+	struct uh_error *err = root_read(NULL, path, CONTAINER_MOST, &a, &before, NULL);
+	bool absent = err && err->errnum == ENOENT, ours = !err && container_is(before);
+	arena_free(&a);
+	uh_error_free(err);
+	if (!absent && !ours)
+		return uh_error_new("%s: it is there already, and no signed knowledge file; it is left as it is", path);
+	return (ours ? save_file : save_new_file)(AT_FDCWD, path, bytes, 0644);
+}
+
+static struct uh_error *export_files(const struct export_options *o, char **paths, int n)
+{
+	struct collection c = { 0 };
+	struct text bytes = { 0 };
+	struct uh_error *err = n ? NULL : collect_machine(&c);
+	for (int i = 0; i < n && !err; i++)
+		err = collect_file(&c, paths[i], true);
+	if (!err)
+		err = make_container(&c, o, &bytes);
+	if (!err && o->out)
+		err = write_out(o->out, text_str(&bytes));
+	else if (!err)
+		print_str(stdout, text_str(&bytes));
+	if (!err && o->out)
+		printf("%s: knowledge %llu, %zu file%s\n", o->out, (unsigned long long)o->version, c.files.len,
+		       c.files.len == 1 ? "" : "s");
+	text_free(&bytes);
+	vec_free(&c.files);
+	arena_free(&c.arena);
+	return err;
+}
+
+/** A whole number above 0. */
+static bool parse_version(const char *text, uint64_t *ret)
+{
+	int64_t v;
+	if (!char_digit(text[0]) || strlen(text) > 18 || !str_number(str_z(text), &v) || v <= 0) {
+		complain("--version wants a whole number, such as 2026111501 (YYYYMMDDNN), not '%s'", text);
+		return false;
+	}
+	*ret = (uint64_t)v;
+	return true;
+}
+
+int knowledge_export(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "key", required_argument, NULL, 'k' },
+		{ "version", required_argument, NULL, 'v' },
+		{ "note", required_argument, NULL, 'n' },
+		{ 0 },
+	};
+	struct export_options o = { .note = "" };
+	opterr = 0;
+	for (int c; (c = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
+		switch (c) {
+		case 'k':
+			o.key = optarg;
+			break;
+		case 'v':
+			if (!parse_version(optarg, &o.version))
+				return EXIT_CANNOT;
+			break;
+		case 'n':
+			o.note = optarg;
+			break;
+		case 'o':
+			o.out = optarg;
+			break;
+		default:
+			complain_option(argv, c, "knowledge");
+			return EXIT_CANNOT;
+		}
+	}
+	if (!o.key || !o.version) {
+		complain("unhang knowledge export wants --key FILE and --version N");
+		return EXIT_CANNOT;
+	}
+	struct uh_error *err = export_files(&o, argv + optind, argc - optind);
+	return err ? cannot(err) : EXIT_NOTHING_WRONG;
+}

@@ -1,0 +1,39 @@
+// Knowledge files in one signed file: docs/KNOWLEDGE_UPDATES.md has the format.
+#pragma once
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "knowledge/sign.h"
+
+enum {
+	CONTAINER_SCHEMA = 1, // of the file
+	CONTAINER_BLOCKS = 1, // of the knowledge in it: grows when a kind of block or a key is added
+	CONTAINER_MOST = 32 << 20,
+	CONTAINER_FILES = 256,
+};
+
+struct container_file {
+	struct str name, text;
+};
+
+struct container {
+	const char *path; // where it was read, for people
+	uint64_t version;
+	struct str made, note; // note: may be empty
+	uint8_t key[KEY_BYTES];
+	uint8_t signature[SIGNATURE_BYTES];
+	struct str signed_bytes; // all but the last line
+	struct container_file *files;
+	size_t nfiles;
+};
+
+/** Whether it claims to be one. */
+bool container_is(struct str bytes);
+/** Reads it without believing it: the signature is not checked. Texts lie in @bytes, the rest in @a; @path must live as long. */
+struct uh_error *container_read(struct arena *a, const char *path, struct str bytes, struct container *ret);
+/** The file that is called so, or NULL. */
+const struct container_file *container_find(const struct container *c, struct str name);
+
+/** What has to be signed; container_finish() adds the signature. An error where a part of it has not the right form. */
+struct uh_error *container_write(const struct container *c, struct text *to);
+void container_finish(struct text *to, const uint8_t signature[static SIGNATURE_BYTES]);

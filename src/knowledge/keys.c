@@ -1,0 +1,129 @@
+#include "knowledge/keys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/base64.h"
+#include "base/root.h"
+
+enum { FILE_MOST = 64 << 10, DER_FRONT_MOST = 16 };
+
+/** What stands around the 32 bytes of a key: RFC 8410. */
+struct form {
+	const char *name;
+	uint8_t front[DER_FRONT_MOST];
+	size_t n;
+};
+static const struct form secret_form = {
+	"PRIVATE KEY", { 0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20 }, 16
+};
+static const struct form public_form = { "PUBLIC KEY",
+					 { 0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00 },
+					 12 };
+
+static void write_form(struct text *to, const struct form *f, const uint8_t key[static KEY_BYTES])
+{
+	uint8_t der[DER_FRONT_MOST + KEY_BYTES];
+	memcpy(der, f->front, f->n);
+	memcpy(der + f->n, key, KEY_BYTES);
+	text_printf(to, "-----BEGIN %s-----\n", f->name);
+	base64_write(to, der, f->n + KEY_BYTES);
+	text_printf(to, "\n-----END %s-----\n", f->name);
+}
+
+static bool read_form(struct str pem, const struct form *f, uint8_t ret[static KEY_BYTES])
+{
+	char begin[40], end[40];
+	uint8_t der[DER_FRONT_MOST + KEY_BYTES];
+	snprintf(begin, sizeof(begin), "-----BEGIN %s-----", f->name);
+	snprintf(end, sizeof(end), "-----END %s-----", f->name);
+	pem = str_trim(pem);
+	struct str first = str_split(&pem, '\n'), middle = str_split(&pem, '\n');
+	if (!str_is(str_trim(first), begin) || !str_is(str_trim(pem), end) ||
+	    !base64_read(str_trim(middle), der, f->n + KEY_BYTES) || memcmp(der, f->front, f->n))
+		return false;
+	memcpy(ret, der + f->n, KEY_BYTES);
+	return true;
+}
+
+void key_write_secret(struct text *to, const uint8_t key[static KEY_BYTES]) { write_form(to, &secret_form, key); }
+void key_write_public(struct text *to, const uint8_t key[static KEY_BYTES]) { write_form(to, &public_form, key); }
+bool key_read_secret(struct str pem, uint8_t ret[static KEY_BYTES]) { return read_form(pem, &secret_form, ret); }
+bool key_read_public(struct str pem, uint8_t ret[static KEY_BYTES]) { return read_form(pem, &public_form, ret); }
+
+const char *key_not_believed(const struct stat *st)
+{
+	if (st->st_uid != 0 && st->st_uid != geteuid())
+		return "it belongs neither to root nor to you";
+	return st->st_mode & (S_IWGRP | S_IWOTH) ? "others than its owner may write it" : NULL;
+}
+
+struct search {
+	const uint8_t *key;
+	unsigned keys;         // that are believed
+	struct text complaint; // about the first file that is not
+};
+
+/** Whether this file has the key, and is believed. */
+static bool search_file(struct search *s, struct arena *a, const char *root, const char *path)
+{
+	struct str pem;
+	struct stat st;
+	uint8_t key[KEY_BYTES];
+	struct uh_error *err = root_read(root, path, FILE_MOST, a, &pem, &st);
+	const char *why = err ? NULL : key_not_believed(&st);
+	bool is_key = !err && key_read_public(pem, key);
+	bool found = is_key && !memcmp(key, s->key, KEY_BYTES);
+	if (!err && !is_key)
+		why = "it is no Ed25519 public key";
+	// That a file with this very key is not believed says more than what is wrong with others.
+	if (why && (found || !s->complaint.n)) {
+		text_clear(&s->complaint);
+		text_printf(&s->complaint, "%s is not used: %s", path, why);
+	} else if (err && !s->complaint.n) {
+		text_printf(&s->complaint, "%s", err->message);
+	}
+	s->keys += !err && !why;
+	uh_error_free(err);
+	return found && !why;
+}
+
+static bool search_directory(struct search *s, struct arena *a, const char *root, struct str *ret_file)
+{
+	int fd = root_open(root, KEYS_DIRECTORY, O_RDONLY | O_DIRECTORY);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	bool found = false;
+	if (!list)
+		return false;
+	for (struct dirent *e = readdir(list); e && !found; e = readdir(list)) {
+		if (!str_ends(str_z(e->d_name), S(".pub")))
+			continue;
+		struct str path = arena_printf(a, KEYS_DIRECTORY "/%s", e->d_name);
+		found = search_file(s, a, root, path.p);
+		if (found)
+			*ret_file = path;
+	}
+	closedir(list);
+	return found;
+}
+
+struct uh_error *key_trusted(struct arena *a, const char *root, const uint8_t key[static KEY_BYTES], struct str *ret_file)
+{
+	struct search s = { .key = key };
+	struct text name = { 0 };
+	struct uh_error *err = NULL;
+	if (!search_directory(&s, a, root, ret_file)) {
+		base64_write(&name, key, KEY_BYTES);
+		err = uh_error_new("not signed by a trusted key: its key " STR_FMT " is not among the %u of %s" KEYS_DIRECTORY
+				   "/*.pub%s" STR_FMT,
+				   STR_ARG(text_str(&name)), s.keys, root ? root : "", s.complaint.n ? "; " : "",
+				   STR_ARG(text_str(&s.complaint)));
+	}
+	text_free(&name);
+	text_free(&s.complaint);
+	return err;
+}

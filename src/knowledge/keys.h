@@ -1,0 +1,20 @@
+// Keys as files: PEM, as OpenSSL writes them.
+#pragma once
+
+#include "base/arena.h"
+#include "knowledge/sign.h"
+
+#define KEYS_DIRECTORY "/etc/unhang/keys.d"
+
+void key_write_secret(struct text *to, const uint8_t key[static KEY_BYTES]);
+void key_write_public(struct text *to, const uint8_t key[static KEY_BYTES]);
+/** false where @pem is anything else than one such key. */
+bool key_read_secret(struct str pem, uint8_t ret[static KEY_BYTES]);
+bool key_read_public(struct str pem, uint8_t ret[static KEY_BYTES]);
+
+/** The file of KEYS_DIRECTORY that has this key; an error where none has it that only root or the caller may write. @root as for
+ * root_open(). */
+struct uh_error *key_trusted(struct arena *a, const char *root, const uint8_t key[static KEY_BYTES], struct str *ret_file);
+/** A file that others than root and the caller may have written is not believed: why not, or NULL. */
+struct stat;
+const char *key_not_believed(const struct stat *st);
