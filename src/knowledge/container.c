@@ -7,7 +7,7 @@
 #include "base/print.h"
 
 #define MAGIC "unhang-knowledge "
-enum { NAME_MOST = 100, DATE_LETTERS = 10 };
+enum { NAME_MOST = 100, NOTE_MOST = 500, DATE_LETTERS = 10 };
 
 struct reader {
 	const char *path;
@@ -62,7 +62,7 @@ static bool good_date(struct str s)
 	return s.n == DATE_LETTERS;
 }
 
-static bool good_note(struct str s) { return s.n <= 500 && !memchr(s.p, '\n', s.n) && s.n == str_trim(s).n; }
+static bool good_note(struct str s) { return s.n <= NOTE_MOST && print_plain(s) == s.n && s.n == str_trim(s).n; }
 
 /** Also the name of a file, should somebody unpack it. */
 static bool good_name(struct str s)
@@ -119,7 +119,7 @@ static void read_head(struct reader *r, struct container *c)
 	if (str_starts(r->rest, S("note ")))
 		c->note = read_line(r, "note");
 	if (!r->err && !good_note(c->note))
-		refuse(r, "a note is one line of at most 500 bytes");
+		refuse(r, "a note is one line of at most 500 characters of ASCII");
 	struct str key = read_line(r, "key");
 	if (!r->err && !base64_read(key, c->key, KEY_BYTES))
 		refuse(r, "'key' is not a key");
@@ -187,7 +187,7 @@ static struct uh_error *write_files(const struct container *c, struct text *to)
 
 struct uh_error *container_write(const struct container *c, struct text *to)
 {
-	if (!good_note(c->note) || print_plain(c->note) != c->note.n)
+	if (!good_note(c->note))
 		return uh_error_new("a note is one line of at most 500 characters of ASCII, without space around it");
 	text_printf(to, MAGIC "%d\nversion %llu\nmade " STR_FMT "\nblocks %d\n", CONTAINER_SCHEMA,
 		    (unsigned long long)c->version, STR_ARG(c->made), CONTAINER_BLOCKS);
