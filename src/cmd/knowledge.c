@@ -12,12 +12,13 @@
 #include "cmd/knowledge.h"
 #include "evidence/line.h"
 #include "knowledge/know.h"
+#include "knowledge/parameter.h"
 #include "source/source.h"
 
 static void usage(void)
 {
 	puts("usage: unhang knowledge [list [KIND]] [--json]   what is known, by kind\n"
-	     "       unhang knowledge show ID                  one block: an event, cause, remedy, signature, ...\n"
+	     "       unhang knowledge show [--json] ID         one block: an event, cause, remedy, parameter, ...\n"
 	     "       unhang knowledge check FILE...            whether these files are right\n"
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
 	     "       unhang knowledge version [--json]         which version is in use, and where it is from\n"
@@ -29,8 +30,8 @@ static void usage(void)
 	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT] [KNOW_FILE...]\n"
 	     "                                                 sign these files, or else all that this machine knows\n"
 	     "\n"
-	     "kinds: signature, message, event, cause, remedy, known-bad, check, action, kernel, instruction, save-area, wave-words,\n"
-	     "       mqd, packet, watch, unit, verdict, part, class\n"
+	     "kinds: signature, message, event, cause, remedy, known-bad, check, action, kernel, instruction, save-area,\n"
+	     "       wave-words, mqd, packet, watch, unit, verdict, part, class, parameter\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d. docs/KNOWLEDGE_UPDATES.md is about signed ones.");
 }
@@ -73,6 +74,7 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->bad, "known-bad", k->bad.data[n]->title);
 	EACH(k->checks, "check", k->checks.data[n]->title);
 	EACH(k->actions, "action", k->actions.data[n]->text);
+	EACH(k->parameters, "parameter", k->parameters.data[n]->meaning);
 	EACH(k->kernels, "kernel", k->kernels.data[n]->operation);
 	EACH(k->instructions, "instruction", k->instructions.data[n]->title);
 	EACH(k->save_areas, "save-area", k->save_areas.data[n]->parts->text);
@@ -95,6 +97,18 @@ struct listing {
 	unsigned count;
 };
 
+/** Its fields, in an object that the caller closes. */
+static void listed_json(struct json *j, const struct listed *l)
+{
+	jw_open(j, '{');
+	jw_field(j, "kind", str_z(l->kind));
+	jw_field(j, "id", l->id.n ? l->id : (struct str){ 0 });
+	jw_field(j, "text", l->text);
+	jw_field(j, "file", str_z(l->file));
+	jw_key(j, "line");
+	jw_int(j, l->line);
+}
+
 static void list_one(void *ctx, const struct listed *l)
 {
 	struct listing *g = ctx;
@@ -105,13 +119,7 @@ static void list_one(void *ctx, const struct listed *l)
 		printf("%-11s %-32.*s " STR_FMT "\n", l->kind, STR_ARG(l->id), STR_ARG(str_cut(l->text, 110)));
 		return;
 	}
-	jw_open(g->json, '{');
-	jw_field(g->json, "kind", str_z(l->kind));
-	jw_field(g->json, "id", l->id.n ? l->id : (struct str){ 0 });
-	jw_field(g->json, "text", l->text);
-	jw_field(g->json, "file", str_z(l->file));
-	jw_key(g->json, "line");
-	jw_int(g->json, l->line);
+	listed_json(g->json, l);
 	jw_close(g->json, '}');
 }
 
@@ -139,7 +147,8 @@ static int knowledge_list(const char *kind, bool as_json)
 struct showing {
 	const struct know *know;
 	struct str id;
-	unsigned found;
+	struct json *json; // NULL: text
+	unsigned found, line;
 };
 
 /** The block as it stands in its file: from its heading to the next one. */
@@ -155,26 +164,68 @@ static void print_block(struct str text, unsigned line)
 	}
 }
 
+static void show_keys(void *ctx, const struct know_block *b)
+{
+	struct showing *s = ctx;
+	for (size_t i = 0; b->line == s->line && i < b->nkeys; i++) {
+		jw_open(s->json, '{');
+		jw_field(s->json, "key", b->keys[i].key);
+		jw_field(s->json, "value", b->keys[i].value);
+		jw_close(s->json, '}');
+	}
+}
+
+/** The text of the file that it is from; empty where it is of none. */
+static struct str text_of(const struct know *k, const struct listed *l)
+{
+	for (size_t i = 0; l->line && i < k->texts.len; i++)
+		if (!strcmp(k->texts.data[i].name, l->file))
+			return k->texts.data[i].text;
+	return (struct str){ 0 };
+}
+
+static void show_json(struct showing *s, const struct listed *l, struct str text)
+{
+	struct arena arena = { 0 };
+	struct know_problems problems = { 0 };
+	s->line = l->line;
+	listed_json(s->json, l);
+	jw_key(s->json, "keys");
+	jw_open(s->json, '[');
+	know_blocks(&arena, l->file, text, &problems, show_keys, s);
+	jw_close(s->json, ']');
+	jw_close(s->json, '}');
+	arena_free(&arena);
+}
+
 static void show_one(void *ctx, const struct listed *l)
 {
 	struct showing *s = ctx;
-	if (!str_eq(l->id, s->id))
+	if (!str_eq(l->id, s->id) && (strcmp(l->kind, "parameter") || !parameter_same(l->id, s->id)))
 		return;
 	s->found++;
+	struct str text = text_of(s->know, l);
+	if (s->json) {
+		show_json(s, l, text);
+		return;
+	}
 	printf("# %s:%u\n", l->file, l->line);
-	for (size_t i = 0; i < s->know->texts.len; i++)
-		if (l->line && !strcmp(s->know->texts.data[i].name, l->file))
-			print_block(s->know->texts.data[i].text, l->line);
+	print_block(text, l->line);
 	if (!l->line)
 		printf("%s " STR_FMT "  " STR_FMT "\n", l->kind, STR_ARG(l->id), STR_ARG(l->text));
 }
 
-static int knowledge_show(const char *id)
+static int knowledge_show(const char *id, bool as_json)
 {
 	struct know_problems problems = { .report = print_problem };
 	struct know *k = know_load(&problems);
-	struct showing s = { .know = k, .id = str_z(id) };
+	struct json json = { .out = stdout };
+	struct showing s = { .know = k, .id = str_z(id), .json = as_json ? &json : NULL };
+	if (as_json)
+		jw_open(&json, '[');
 	each_block(k, show_one, &s);
+	if (as_json)
+		jw_close(&json, ']');
 	know_free(k);
 	if (!s.found) {
 		complain("nothing known is called '%s'; unhang knowledge list shows what is", id);
@@ -383,7 +434,7 @@ int cmd_knowledge(int argc, char **argv)
 	if (!strcmp(verb, "list") && n <= 2)
 		return knowledge_list(n == 2 ? argv[1] : NULL, json);
 	if (!strcmp(verb, "show") && n == 2)
-		return knowledge_show(argv[1]);
+		return knowledge_show(argv[1], json);
 	if (!strcmp(verb, "check") && n > 1)
 		return knowledge_check(n - 1, argv + 1);
 	if (!strcmp(verb, "match") && n <= 2)

@@ -137,6 +137,24 @@ struct know_action {
 	struct str action, text;
 };
 
+/** A parameter of a kernel module (amdgpu.cwsr_enable) or of the kernel (iommu). What it means for one kernel: knowledge/parameter.h. */
+struct know_parameter {
+	struct know_head head;
+	struct str type, default_value; // the default as /sys/module shows it; no pointer: not known
+	struct str since, until;        // the first kernel that has it, and the first that has it no more; empty: not known
+	struct know_list *seen, *lacks; // versions in whose sources it is, and is not
+	struct know_pair *was;          // version -> its default there, and its type where that was another
+	struct know_list *reads;        // values that the driver itself writes to it, besides the default
+	struct know_list *changed;      // what else differs between versions, for people
+	struct know_pair *bits, *values;
+	struct str config; // option without which a kernel is built without it
+	bool writable;     // by root, while the module is loaded
+	int shows_first;   // of a list of values /sys shows the first
+	int absent;        // no kernel has it: guides invented it
+	struct str meaning, instead, source;
+	struct know_change instead_change; // what does what was meant
+};
+
 /** A GPU kernel by a fragment of its name, and what it does. */
 struct know_kernel {
 	struct know_head head;
@@ -378,6 +396,7 @@ struct know {
 	VEC(struct know_bad *) bad;
 	VEC(struct know_check *) checks;
 	VEC(struct know_action *) actions;
+	VEC(struct know_parameter *) parameters;
 	VEC(struct know_kernel *) kernels;
 	VEC(struct know_instruction *) instructions;
 	VEC(struct know_names *) names;

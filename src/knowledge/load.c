@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "knowledge/matcher.h"
 #include "knowledge/packet.h"
+#include "knowledge/parameter.h"
 #include "knowledge/update.h"
 #include "knowledge_version.h"
 
@@ -169,6 +170,30 @@ static const struct field action_fields[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", FIELD_WHEN, AT(know_action, when) },
 	{ "text", FIELD_TEXT, AT(know_action, text), .required = true },
+	{ 0 },
+};
+static const struct field parameter_fields[] = {
+	{ "type", FIELD_TEXT, AT(know_parameter, type),
+	  .choices = "int uint hexint long ulong ullong bool bint charp string option" },
+	{ "default", FIELD_TEXT, AT(know_parameter, default_value) },
+	{ "since", FIELD_TEXT, AT(know_parameter, since) },
+	{ "until", FIELD_TEXT, AT(know_parameter, until) },
+	{ "seen", FIELD_WORDS, AT(know_parameter, seen) },
+	{ "lacks", FIELD_WORDS, AT(know_parameter, lacks) },
+	{ "was", FIELD_SET, AT(know_parameter, was) },
+	{ "reads", FIELD_WORDS, AT(know_parameter, reads) },
+	{ "shows", FIELD_CHOICE, AT(know_parameter, shows_first), .choices = "all first" },
+	{ "changed", FIELD_LIST, AT(know_parameter, changed) },
+	{ "bit", FIELD_SET, AT(know_parameter, bits) },
+	{ "value", FIELD_SET, AT(know_parameter, values) },
+	{ "config", FIELD_TEXT, AT(know_parameter, config) },
+	{ "writable", FIELD_FLAG, AT(know_parameter, writable) },
+	{ "exists", FIELD_CHOICE, AT(know_parameter, absent), .choices = "yes no" },
+	{ "meaning", FIELD_TEXT, AT(know_parameter, meaning), .required = true },
+	{ "instead", FIELD_TEXT, AT(know_parameter, instead) },
+	{ "instead-clear", FIELD_SET, AT(know_parameter, instead_change.clears) },
+	{ "instead-set", FIELD_SET, AT(know_parameter, instead_change.sets) },
+	{ "source", FIELD_TEXT, AT(know_parameter, source), .required = true },
 	{ 0 },
 };
 static const struct field kernel_fields[] = {
@@ -470,6 +495,16 @@ static void add_bad(struct loader *l, void *object)
 
 static void add_action(struct loader *l, void *object) { ADD(&l->know->actions, (struct know_action *)object); }
 
+static void add_parameter(struct loader *l, void *object)
+{
+	struct know_parameter *p = object;
+	// No value can be written down as nothing.
+	if (str_is(p->default_value, "empty"))
+		p->default_value = S("");
+	if (parameter_check(p, l->problems))
+		ADD(&l->know->parameters, p);
+}
+
 static void add_kernel(struct loader *l, void *object) { ADD(&l->know->kernels, (struct know_kernel *)object); }
 
 /** A '?' behind an operand says that it may be missing. */
@@ -511,6 +546,7 @@ static const struct kind kinds[] = {
 	{ "known-bad", sizeof(struct know_bad), bad_fields, add_bad },
 	{ "check", sizeof(struct know_check), check_fields, add_check },
 	{ "action", sizeof(struct know_action), action_fields, add_action },
+	{ "parameter", sizeof(struct know_parameter), parameter_fields, add_parameter },
 	{ "kernel", sizeof(struct know_kernel), kernel_fields, add_kernel },
 	{ "instruction", sizeof(struct know_instruction), instruction_fields, add_instruction },
 	{ "sequence", sizeof(struct know_sequence), sequence_fields, add_sequence },
@@ -911,6 +947,7 @@ static void resolve(struct know *k, struct know_problems *problems)
 	for (size_t i = 0; i < k->bad.len; i++)
 		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
 	resolve_findings(k, problems);
+	parameters_resolve(k, problems);
 	for (size_t i = k->packets.len; i-- > 0;)
 		resolve_packet(k, k->packets.data[i], problems);
 }
@@ -1069,6 +1106,7 @@ void know_free(struct know *k)
 	vec_free(&k->bad);
 	vec_free(&k->checks);
 	vec_free(&k->actions);
+	vec_free(&k->parameters);
 	vec_free(&k->kernels);
 	vec_free(&k->instructions);
 	vec_free(&k->names);
