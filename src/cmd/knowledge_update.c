@@ -30,11 +30,11 @@ struct change_kind {
 
 struct changes {
 	struct arena arena;
-	VEC(struct change_kind) of[CHANGE_GONE + 1];
+	VEC(struct change_kind) of[DIFFERENCE_GONE + 1];
 	bool any;
 };
 
-static void note_change(void *ctx, enum know_change change, struct str kind, struct str id)
+static void note_change(void *ctx, enum know_difference change, struct str kind, struct str id)
 {
 	struct changes *c = ctx;
 	size_t i = 0;
@@ -54,7 +54,7 @@ static void note_change(void *ctx, enum know_change change, struct str kind, str
 static void print_changes(struct changes *c)
 {
 	static const char *const words[] = { "new", "changed", "gone" };
-	for (int change = CHANGE_NEW; change <= CHANGE_GONE; change++) {
+	for (int change = DIFFERENCE_NEW; change <= DIFFERENCE_GONE; change++) {
 		for (size_t i = 0; i < c->of[change].len; i++) {
 			const struct change_kind *k = &c->of[change].data[i];
 			printf("  %-8s %zu ", words[change], k->n);

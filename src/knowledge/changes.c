@@ -93,7 +93,7 @@ static void entries_free(struct entries *all)
 	arena_free(&all->arena);
 }
 
-void know_changes(const struct container *before, const struct container *after, know_change_fn *fn, void *ctx)
+void know_changes(const struct container *before, const struct container *after, know_difference_fn *fn, void *ctx)
 {
 	struct entries old = { 0 }, new = { 0 };
 	entries_gather(&old, before);
@@ -103,11 +103,11 @@ void know_changes(const struct container *before, const struct container *after,
 		const struct entry *e = n < new.list.len ? &new.list.data[n] : NULL;
 		int c = !o ? 1 : !e ? -1 : compare_blocks(o, e);
 		if (c < 0)
-			fn(ctx, CHANGE_GONE, o->kind, o->id);
+			fn(ctx, DIFFERENCE_GONE, o->kind, o->id);
 		else if (c > 0)
-			fn(ctx, CHANGE_NEW, e->kind, e->id);
+			fn(ctx, DIFFERENCE_NEW, e->kind, e->id);
 		else if (o->hash != e->hash)
-			fn(ctx, CHANGE_CHANGED, e->kind, e->id);
+			fn(ctx, DIFFERENCE_CHANGED, e->kind, e->id);
 		i += c <= 0;
 		n += c >= 0;
 	}
