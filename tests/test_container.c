@@ -272,11 +272,11 @@ static void test_retract(void **state)
 }
 
 struct seen {
-	unsigned of[CHANGE_GONE + 1];
+	unsigned of[DIFFERENCE_GONE + 1];
 	struct text last;
 };
 
-static void see(void *ctx, enum know_change change, struct str kind, struct str id)
+static void see(void *ctx, enum know_difference change, struct str kind, struct str id)
 {
 	struct seen *s = ctx;
 	s->of[change]++;
