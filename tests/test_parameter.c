@@ -75,6 +75,8 @@ static void test_exists(void **state)
 		{ "amdgpu.user_queue", "6.17.9-arch1", TRUTH_YES },
 		{ "amdgpu.user_queue", "7.0.1", TRUTH_YES },
 		{ "amdgpu.ptl", "7.0.1", TRUTH_NO },
+		{ "amdgpu.ptl", "7.1.9", TRUTH_NO },
+		{ "amdgpu.ptl", "7.2.8-cachyos", TRUTH_YES },
 		// Only in older ones.
 		{ "amdgpu.vm_debug", "6.1.5", TRUTH_YES },
 		{ "amdgpu.vm_debug", "6.8.1", TRUTH_UNKNOWN },
@@ -269,12 +271,51 @@ static void test_wrong_blocks(void **state)
 	know_free(k);
 }
 
+/** Asks everything with @text, which ends where its memory ends. */
+static void ask(void **state, struct str text)
+{
+	char *copy = malloc(text.n + !text.n);
+	if (text.n)
+		memcpy(copy, text.p, text.n);
+	text.p = copy;
+	for (size_t i = 0; i < known(state)->parameters.len; i += 7) {
+		const struct know_parameter *p = known(state)->parameters.data[i];
+		assert_true(parameter_exists(p, text) <= TRUTH_YES);
+		assert_true(parameter_default(p, text).n < 64);
+	}
+	assert_true(parameter_near(known(state), text, NULL, 0).n <= 64);
+	const struct str other[] = { text, S("cwsr_enable") };
+	assert_true(parameter_near(known(state), S("amdgpu.cwsr_enabled"), other, 2).n <= text.n + 11);
+	know_parameter(known(state), text);
+	free(copy);
+}
+
+/** Releases and names come from files that anybody may have written. */
+static void test_any_bytes(void **state)
+{
+	static const char *const texts[] = { "6.12.115+deb13-amd64", "6.1.0-50-amd64", "amdgpu.cwsr_enabled",
+					     "999999999999999999999.1" };
+	static const char bytes[] = { 0, '.', '-', '0', '9', 'z', (char)0xff };
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		char text[64];
+		size_t n = strlen(texts[i]);
+		for (size_t cut = 0; cut <= n; cut++) {
+			ask(state, (struct str){ texts[i], cut });
+			for (size_t b = 0; b < sizeof(bytes) && cut < n; b++) {
+				memcpy(text, texts[i], n);
+				text[cut] = bytes[b];
+				ask(state, (struct str){ text, n });
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_found),   cmocka_unit_test(test_exists),       cmocka_unit_test(test_patch_level),
 		cmocka_unit_test(test_default), cmocka_unit_test(test_near),         cmocka_unit_test(test_near_of_module),
-		cmocka_unit_test(test_instead), cmocka_unit_test(test_wrong_blocks),
+		cmocka_unit_test(test_instead), cmocka_unit_test(test_wrong_blocks), cmocka_unit_test(test_any_bytes),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
