@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Signed knowledge: keys, export, update and its refusals, what an update changes in a diagnosis, and an update that is killed."""
 import base64
+import fcntl
 import json
 import os
 import re
@@ -182,6 +183,14 @@ def test_refusals(t, fleet):
     unsigned = front + b"crc32 %08x\n" % zlib.crc32(front)
     fleet.refused(t, unhang.write("unsigned", unsigned), ["signature"], "refused: without a signature")
     t.ok(fleet.update(path).returncode == 0 and fleet.contents() == data, "the same file, untouched, is taken, and kept as it is")
+    fd = os.open(fleet.installed.parent, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    fleet.refused(t, fleet.sign(BUILT_IN + 6, ("fleet.know", BAD)), ["another"], "refused: while another one runs")
+    run = fleet.update("--remove")
+    t.ok(run.returncode == tap.CANNOT and fleet.installed.exists(), "--remove too", run.stderr)
+    os.close(fd)
+    version = json.loads(unhang.run("knowledge", "version", "--json", "--root", fleet.root).stdout)
+    t.same((version["in_use"], version["update"]["key"], version["update"]["note"]), (BUILT_IN + 5, key, None), "version --root tells of the tree")
     fleet.refused(t, path, [f"version {BUILT_IN + 5}", f"installed {BUILT_IN + 5}"], "refused: the version that is installed")
     fleet.refused(t, fleet.sign(BUILT_IN + 4, ("fleet.know", BAD)), [f"version {BUILT_IN + 4}", f"installed {BUILT_IN + 5}"], "refused: an older version")
 

@@ -21,7 +21,8 @@ static void usage(void)
 	     "       unhang knowledge show [--json] ID         one block: an event, cause, remedy, parameter, ...\n"
 	     "       unhang knowledge check FILE...            whether these files are right\n"
 	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
-	     "       unhang knowledge version [--json]         which version is in use, and where it is from\n"
+	     "       unhang knowledge version [--root DIR] [--json]\n"
+	     "                                                 which version is in use, and where it is from\n"
 	     "       unhang knowledge update [--root DIR] [--dry-run] FILE\n"
 	     "                                                 install signed knowledge; --remove instead of FILE takes it "
 	     "back\n"
@@ -409,6 +410,7 @@ static const struct {
 	{ "update", knowledge_update },
 	{ "export", knowledge_export },
 	{ "key", knowledge_key },
+	{ "version", knowledge_version },
 };
 
 int cmd_knowledge(int argc, char **argv)
@@ -439,10 +441,6 @@ int cmd_knowledge(int argc, char **argv)
 		return knowledge_check(n - 1, argv + 1);
 	if (!strcmp(verb, "match") && n <= 2)
 		return knowledge_match(n == 2 ? argv[1] : NULL, json);
-	if (!strcmp(verb, "version") && n == 1) {
-		knowledge_versions(NULL, json);
-		return EXIT_NOTHING_WRONG;
-	}
 	complain("unhang knowledge: see unhang knowledge --help");
 	return EXIT_CANNOT;
 }

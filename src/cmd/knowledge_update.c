@@ -4,6 +4,8 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
 
 #include "base/base64.h"
 #include "base/cleanup.h"
@@ -156,16 +158,34 @@ static struct uh_error *update_checked(struct arena *a, const char *root, const 
 	return knowledge_blocks_right(c);
 }
 
-static struct uh_error *update_install(const char *root, struct str bytes)
+static struct uh_error *lock_directory(int dir)
 {
+	if (!flock(dir, LOCK_EX | LOCK_NB))
+		return NULL;
+	return errno == EWOULDBLOCK ? uh_error_new(UPDATE_DIRECTORY ": another unhang knowledge update runs") :
+				      uh_error_os(errno, UPDATE_DIRECTORY);
+}
+
+/** The version is looked at once more under the lock: somebody may have been quicker. */
+static struct uh_error *update_install(struct arena *a, const char *root, const struct container *c, struct str bytes)
+{
+	struct container installed;
+	bool there;
 	_cleanup_close_ int dir = root_make_directory(root, UPDATE_DIRECTORY);
 	if (dir < 0)
-		return uh_error_os(errno, "%s%s", root ? root : "", UPDATE_DIRECTORY);
-	save_left_over(dir, UPDATE_NAME, true);
-	struct uh_error *err = save_file(dir, UPDATE_NAME, bytes, 0644);
+		return uh_error_os(errno, "%s" UPDATE_DIRECTORY, root ? root : "");
+	struct uh_error *err = lock_directory(dir);
+	if (err)
+		return err;
+	uh_error_free(update_installed(a, root, &installed, &there));
+	err = there ? newer_than(c, installed.version, "installed") : NULL;
+	if (!err)
+		save_left_over(dir, UPDATE_NAME, true);
+	if (!err)
+		err = save_file(dir, UPDATE_NAME, bytes, 0644);
 	if (!err)
 		return NULL;
-	struct uh_error *named = uh_error_new("%s%s/%s", root ? root : "", UPDATE_DIRECTORY, err->message);
+	struct uh_error *named = uh_error_new("%s" UPDATE_DIRECTORY "/%s", root ? root : "", err->message);
 	uh_error_free(err);
 	return named;
 }
@@ -185,7 +205,7 @@ static struct uh_error *update_file(struct arena *a, const char *root, const cha
 	uh_error_free(update_installed(a, root, &installed, &there));
 	err = update_checked(a, root, &c, there ? &installed : NULL, &key_file);
 	if (!err && !dry_run)
-		err = update_install(root, bytes);
+		err = update_install(a, root, &c, bytes);
 	if (err)
 		return err;
 	print_update(&c, key_file);
@@ -198,15 +218,19 @@ static struct uh_error *update_file(struct arena *a, const char *root, const cha
 static struct uh_error *update_remove(struct arena *a, const char *root)
 {
 	struct container installed;
-	bool there;
+	bool there, file = false;
 	_cleanup_close_ int dir = root_open(root, UPDATE_DIRECTORY, O_RDONLY | O_DIRECTORY);
 	if (dir < 0 && errno != ENOENT)
-		return uh_error_os(errno, "%s%s", root ? root : "", UPDATE_DIRECTORY);
+		return uh_error_os(errno, "%s" UPDATE_DIRECTORY, root ? root : "");
+	struct uh_error *err = dir < 0 ? NULL : lock_directory(dir);
+	if (err)
+		return err;
 	uh_error_free(update_installed(a, root, &installed, &there));
-	bool file = dir >= 0 && !faccessat(dir, UPDATE_NAME, F_OK, AT_SYMLINK_NOFOLLOW);
-	if (dir >= 0)
+	if (dir >= 0) {
 		save_left_over(dir, UPDATE_NAME, true);
-	struct uh_error *err = file ? save_remove(dir, UPDATE_NAME) : NULL;
+		file = !faccessat(dir, UPDATE_NAME, F_OK, AT_SYMLINK_NOFOLLOW);
+		err = save_remove(dir, UPDATE_NAME);
+	}
 	if (err)
 		return err;
 	if (there)
@@ -216,6 +240,9 @@ static struct uh_error *update_remove(struct arena *a, const char *root)
 	printf("%llu, which is built in, is used\n", (ull)know_embedded_version);
 	return NULL;
 }
+
+/** NULL for the machine itself, however it is written. */
+static const char *other_root(const char *path) { return strcmp(path, "/") ? path : NULL; }
 
 int knowledge_update(int argc, char **argv)
 {
@@ -231,7 +258,7 @@ int knowledge_update(int argc, char **argv)
 	for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
 		switch (c) {
 		case 'r':
-			root = optarg;
+			root = other_root(optarg);
 			break;
 		case 'n':
 			dry_run = true;
@@ -313,4 +340,31 @@ void knowledge_versions(const char *root, bool json)
 	(json ? versions_json : versions_text)(&v);
 	uh_error_free(v.err);
 	arena_free(&a);
+}
+
+int knowledge_version(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "root", required_argument, NULL, 'r' },
+		{ "json", no_argument, NULL, 'J' },
+		{ 0 },
+	};
+	const char *root = NULL;
+	bool json = false;
+	opterr = 0;
+	for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+		if (c != 'r' && c != 'J') {
+			complain_option(argv, c, "knowledge");
+			return EXIT_CANNOT;
+		}
+		if (c == 'r')
+			root = other_root(optarg);
+		json |= c == 'J';
+	}
+	if (optind < argc) {
+		complain("unhang knowledge version takes no '%s'; see unhang knowledge --help", argv[optind]);
+		return EXIT_CANNOT;
+	}
+	knowledge_versions(root, json);
+	return EXIT_NOTHING_WRONG;
 }

@@ -1009,25 +1009,6 @@ static void load_directories(struct loader *l)
 
 const uint64_t know_embedded_version = KNOWLEDGE_VERSION;
 
-void know_each_text(struct arena *a, const struct container *update, know_text_fn *fn, void *ctx)
-{
-	for (const struct know_file *f = know_embedded; f->name; f++) {
-		const struct container_file *instead = update ? container_find(update, str_z(f->name)) : NULL;
-		if (instead)
-			fn(ctx, arena_printf(a, "%s:%s", update->path, f->name).p, instead->text, false);
-		else
-			fn(ctx, f->name, (struct str){ f->begin, (size_t)(f->end - f->begin) }, false);
-	}
-	for (size_t i = 0; update && i < update->nfiles; i++) {
-		const struct container_file *one = &update->files[i];
-		const struct know_file *f = know_embedded;
-		while (f->name && !str_is(one->name, f->name))
-			f++;
-		if (!f->name)
-			fn(ctx, arena_printf(a, "%s:" STR_FMT, update->path, STR_ARG(one->name)).p, one->text, true);
-	}
-}
-
 static void load_one(void *ctx, const char *name, struct str text, bool added)
 {
 	struct loader *l = ctx;

@@ -4,6 +4,7 @@
 
 #include "base/root.h"
 #include "knowledge/keys.h"
+#include "knowledge/know.h"
 
 static struct uh_error *read_container(struct arena *a, const char *root, const char *path, struct container *ret,
 				       struct stat *ret_st)
@@ -41,4 +42,23 @@ struct uh_error *update_verify(struct arena *a, const char *root, const struct c
 	if (!err && !good)
 		err = uh_error_new("the signature is wrong: the file was damaged or changed after it was signed");
 	return err;
+}
+
+void know_each_text(struct arena *a, const struct container *update, know_text_fn *fn, void *ctx)
+{
+	for (const struct know_file *f = know_embedded; f->name; f++) {
+		const struct container_file *instead = update ? container_find(update, str_z(f->name)) : NULL;
+		if (instead)
+			fn(ctx, arena_printf(a, "%s:%s", update->path, f->name).p, instead->text, false);
+		else
+			fn(ctx, f->name, (struct str){ f->begin, (size_t)(f->end - f->begin) }, false);
+	}
+	for (size_t i = 0; update && i < update->nfiles; i++) {
+		const struct container_file *one = &update->files[i];
+		const struct know_file *f = know_embedded;
+		while (f->name && !str_is(one->name, f->name))
+			f++;
+		if (!f->name)
+			fn(ctx, arena_printf(a, "%s:" STR_FMT, update->path, STR_ARG(one->name)).p, one->text, true);
+	}
 }
