@@ -14,6 +14,7 @@ enum {
 	PCI_MOST = 4096,
 	GPUS_MOST = 256,
 	LIST_SIZE = 1 << 17,
+	CARDS_MOST = 1 << 20,
 };
 
 #define TEXT(file, member)                                                                                                     \
@@ -111,7 +112,7 @@ static bool pci_numbers(struct str pci, unsigned *ret_domain, unsigned *ret_loca
 	return true;
 }
 
-static struct found *add_found(struct search *s, struct str pci)
+static struct found *add_found(struct search *s, struct str pci, struct str sysfs, struct str path)
 {
 	struct found *f = &s->found[s->n++];
 	*f = (struct found){ .d = { .pci = pci, .vendor = AMD, .card = -1, .render = -1, .busy = -1 } };
@@ -120,32 +121,11 @@ static struct found *add_found(struct search *s, struct str pci)
 	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
 	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
 	f->power_input = -1;
-	d->sysfs = arena_printf(&s->to->arena, "/sys/bus/pci/devices/" STR_FMT, STR_ARG(pci));
+	f->card = -1;
+	d->sysfs = sysfs;
+	d->path = path;
 	pci_numbers(pci, &f->domain, &f->location);
 	return f;
-}
-
-/** The devices of AMD's that show or compute, whether a driver is bound to them or not. */
-static void find_pci(struct search *s, struct str names)
-{
-	struct arena *a = &s->to->arena;
-	struct str *pci;
-	size_t n = lines_of(a, names, PCI_MOST, &pci);
-	struct probe *probes = arena_alloc(a, 2 * n * sizeof(*probes) + 1);
-	for (size_t i = 0; i < n; i++) {
-		const char *path = arena_printf(a, "/sys/bus/pci/devices/" STR_FMT "/", STR_ARG(pci[i])).p;
-		probes[2 * i] = (struct probe){ .path = arena_printf(a, "%svendor", path).p, .size = 64 };
-		probes[2 * i + 1] = (struct probe){ .path = arena_printf(a, "%sclass", path).p, .size = 64 };
-	}
-	look_once(s, probes, 2 * n, LOOK_MS);
-	s->found = arena_alloc(a, GPUS_MOST * sizeof(*s->found));
-	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++) {
-		int64_t vendor, class;
-		if (str_number(probe_text(&probes[2 * i]), &vendor) && vendor == AMD &&
-		    str_number(probe_text(&probes[2 * i + 1]), &class) &&
-		    (class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR))
-			add_found(s, pci[i]);
-	}
 }
 
 static struct str last_component(struct str path)
@@ -158,6 +138,83 @@ static struct str last_component(struct str path)
 	return path;
 }
 
+enum { OF_VENDOR, OF_CLASS, OF_LINK, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
+
+/** What says whether a device is a GPU of AMD's. The directory is a link to where it stands on the bus. */
+static void ask_what(struct arena *a, struct str directory, struct probe *ret)
+{
+	const char *path = arena_z(a, directory);
+	ret[OF_VENDOR] = (struct probe){ .path = arena_printf(a, "%s/vendor", path).p, .size = 64 };
+	ret[OF_CLASS] = (struct probe){ .path = arena_printf(a, "%s/class", path).p, .size = 64 };
+	ret[OF_LINK] = (struct probe){ .kind = PROBE_LINK, .path = path, .size = 1024 };
+}
+
+static bool is_gpu(const struct probe *answers)
+{
+	int64_t vendor, class;
+	return str_number(str_trim(probe_text(&answers[OF_VENDOR])), &vendor) && vendor == AMD &&
+	       str_number(str_trim(probe_text(&answers[OF_CLASS])), &class) &&
+	       (class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR);
+}
+
+/** The devices of AMD's that show or compute, whether a driver is bound to them or not. */
+static void find_pci(struct search *s, struct str names)
+{
+	struct arena *a = &s->to->arena;
+	struct str *pci;
+	size_t n = lines_of(a, names, PCI_MOST, &pci);
+	struct probe *probes = arena_alloc(a, OF_ALL * n * sizeof(*probes) + 1);
+	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
+	for (size_t i = 0; i < n; i++) {
+		directories[i] = arena_printf(a, "/sys/bus/pci/devices/" STR_FMT, STR_ARG(pci[i]));
+		ask_what(a, directories[i], probes + OF_ALL * i);
+	}
+	look_once(s, probes, OF_ALL * n, LOOK_MS);
+	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++)
+		if (is_gpu(&probes[OF_ALL * i]))
+			add_found(s, pci[i], directories[i], probe_text(&probes[OF_ALL * i + OF_LINK]));
+}
+
+/** The PCI address of a card: its uevent says it, else where its device is a link to. */
+static struct str card_address(const struct probe *answers)
+{
+	struct str uevent = probe_text(&answers[OF_UEVENT]), pci;
+	while (uevent.n)
+		if (str_behind(str_split(&uevent, '\n'), S("PCI_SLOT_NAME="), &pci))
+			return pci;
+	return last_component(probe_text(&answers[OF_LINK]));
+}
+
+/** Those of a tree that has no list of PCI devices. */
+static void find_cards(struct search *s, struct str names)
+{
+	struct arena *a = &s->to->arena;
+	struct str *cards;
+	size_t n = lines_of(a, names, PCI_MOST, &cards);
+	struct probe *probes = arena_alloc(a, OF_CARD * n * sizeof(*probes) + 1);
+	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
+	for (size_t i = 0; i < n; i++) {
+		directories[i] = arena_printf(a, "/sys/class/drm/" STR_FMT "/device", STR_ARG(cards[i]));
+		ask_what(a, directories[i], probes + OF_CARD * i);
+		struct probe *more = probes + OF_CARD * i;
+		more[OF_UEVENT] =
+			(struct probe){ .path = arena_printf(a, STR_FMT "/uevent", STR_ARG(directories[i])).p, .size = 1024 };
+		more[OF_WAY] = (struct probe){ .kind = PROBE_LINK,
+					       .path = arena_printf(a, "/sys/class/drm/" STR_FMT, STR_ARG(cards[i])).p,
+					       .size = 1024 };
+	}
+	look_once(s, probes, OF_CARD * n, LOOK_MS);
+	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++) {
+		const struct probe *answers = &probes[OF_CARD * i];
+		struct str number, pci = card_address(answers);
+		unsigned domain, location;
+		int64_t card;
+		if (str_behind(cards[i], S("card"), &number) && str_number(number, &card) && card >= 0 && card < CARDS_MOST &&
+		    is_gpu(answers) && pci_numbers(pci, &domain, &location))
+			add_found(s, pci, directories[i], probe_text(&answers[OF_WAY]))->card = (int)card;
+	}
+}
+
 /** The number behind @prefix in a list of names, the least; -1. */
 static int numbered(struct str names, struct str prefix)
 {
@@ -165,7 +222,7 @@ static int numbered(struct str names, struct str prefix)
 	while (names.n) {
 		struct str rest, name = str_split(&names, '\n');
 		int64_t number;
-		if (str_behind(name, prefix, &rest) && str_number(rest, &number) && number >= 0 && number < 1 << 20 &&
+		if (str_behind(name, prefix, &rest) && str_number(rest, &number) && number >= 0 && number < CARDS_MOST &&
 		    (ret < 0 || number < ret))
 			ret = (int)number;
 	}
@@ -201,7 +258,10 @@ static void judge_cached(struct search *s, struct found *f)
 	struct device *d = &f->d;
 	struct str monitors = f->monitors;
 	d->driver = last_component(f->driver_link);
+	if (!d->driver.n && d->vram_total >= 0) // a tree whose links are lost: only amdgpu has such a file
+		d->driver = S("amdgpu");
 	d->card = numbered(f->nodes, S("card"));
+	d->card = d->card < 0 ? f->card : d->card;
 	d->render = numbered(f->nodes, S("renderD"));
 	f->monitor = str_split(&monitors, '\n');
 	d->link.correctable = total_of(f->correctable);
@@ -346,6 +406,7 @@ static void find_machine(struct search *s)
 		{ .path = "/sys/kernel/security/lockdown" },
 		{ .path = "/sys/module/amdgpu/version" },
 		{ .path = "/proc/sys/kernel/osrelease" },
+		{ .kind = PROBE_LIST, .path = "/sys/class/drm", .size = LIST_SIZE },
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
@@ -359,8 +420,12 @@ static void find_machine(struct search *s)
 		to->kernel = arena_str(&to->arena, str_z(host.release));
 	s->debugfs = probe_text(&probes[2]);
 	s->nodes = probe_text(&probes[3]);
+	to->kfd_known = s->nodes.n;
 	s->processes = probe_text(&probes[4]);
+	s->found = arena_alloc(&to->arena, GPUS_MOST * sizeof(*s->found));
 	find_pci(s, probe_text(&probes[0]));
+	if (to->tree && !s->n)
+		find_cards(s, probe_text(&probes[8]));
 	find_slots(s, probe_text(&probes[1]));
 	for (size_t i = 0; i < s->n && probes[2].end == PROBE_FAILED && probes[2].error == EACCES; i++)
 		s->found[i].d.refused = str_z(probes[2].path);
@@ -393,6 +458,9 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 		name_device(&s, &s.found[i]);
 		ret->list[ret->n++] = s.found[i].d;
 	}
+	ret->kfd = arena_alloc(&ret->arena, s.nkfd * sizeof(*ret->kfd) + 1);
+	for (; ret->nkfd < s.nkfd; ret->nkfd++)
+		ret->kfd[ret->nkfd] = (struct kfd_place){ s.kfd[ret->nkfd].node, (size_t)(s.kfd[ret->nkfd].of - s.found) };
 	int64_t *interrupts = arena_alloc(&ret->arena, ret->n * sizeof(*interrupts) + 1);
 	devices_interrupts(ret, interrupts);
 	for (size_t i = 0; i < ret->n; i++)

@@ -53,6 +53,7 @@ struct device {
 	bool config_known;
 	int card, render;          // minor numbers of the nodes
 	struct str sysfs;          // directory of the PCI device
+	struct str path;           // where that is a link to, which names the bridges above it; empty: not known
 	struct str debugfs;        // directory; empty where it may not be read or is not there
 	struct str runtime_status; // active, suspended
 	struct str power_state;    // D0, D3cold
@@ -77,11 +78,20 @@ struct device {
 	struct str refused;       // what could not be read for want of permission, one path per line
 };
 
+/** A node of KFD's topology: a GPU, or a partition of one. */
+struct kfd_place {
+	int64_t node;
+	size_t device; // in the list
+};
+
 struct devices {
 	struct arena arena;
 	const char *tree; // they were found in a tree that stands for another machine; NULL: here
 	struct device *list;
 	size_t n;
+	struct kfd_place *kfd;
+	size_t nkfd;
+	bool kfd_known; // KFD's topology could be listed
 	bool root;
 	bool debugfs;      // it is mounted and may be listed
 	bool lockdown;     // the kernel is locked down: files with ioctls are refused

@@ -12,6 +12,7 @@ struct found {
 	struct str config;
 	struct str nodes, monitors, firmware, dies, dump; // names in directories, one per line
 	struct str driver_link, physical;
+	int card; // that it was found by; -1
 	struct str monitor; // the directory in hwmon/
 	struct str correctable, nonfatal, fatal;
 	int64_t power_input;

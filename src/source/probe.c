@@ -302,7 +302,8 @@ static bool prepare(struct run *r)
 		bool same = last && last->kind == p->kind && last->request == p->request && last->path == p->path &&
 			    last->argument_size == p->argument_size;
 		struct answer *answer = &r->work.room->answers[i];
-		bool allowed = same ? answer[-1].end != PROBE_FORBIDDEN : probe_allowed(p);
+		bool allowed = same ? answer[-1].end != PROBE_FORBIDDEN :
+				      probe_allowed(p) || (b->root && probe_listed_recorded(p->kind, str_z(p->path)));
 		allowed &= !b->root || p->kind <= PROBE_READ; // a tree has no driver
 		answer->end = allowed ? PROBE_NOT_MADE : PROBE_FORBIDDEN;
 		answer->at = start;

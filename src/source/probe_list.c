@@ -19,14 +19,16 @@ struct row {
 
 #define DRI "/sys/kernel/debug/dri/*"
 #define PCI "/sys/bus/pci/devices/*"
+#define CARD "/sys/class/drm/*/device" // is one of PCI
 #define KFD "/sys/class/kfd/kfd"
 
 static const struct row list[] = {
 	{ "/sys/bus/pci", "devices slots", LIST },
+	{ "/sys/bus/pci/devices", "*", LINK },
 	{ "/sys/bus/pci/slots/*", "address", READ },
 	{ PCI, "config vendor device revision class subsystem_vendor subsystem_device", READ },
 	{ PCI, "current_link_speed current_link_width max_link_speed max_link_width", READ },
-	{ PCI, "aer_dev_correctable aer_dev_nonfatal aer_dev_fatal power_state power/runtime_status label", READ },
+	{ PCI, "aer_dev_correctable aer_dev_nonfatal aer_dev_fatal power_state power/runtime_status label uevent", READ },
 	{ PCI, "unique_id serial_number product_name product_number vbios_version xgmi_device_id xgmi_hive_info/xgmi_hive_id",
 	  READ },
 	{ PCI, "current_compute_partition current_memory_partition mem_info_vram_total mem_info_vram_used", READ },
@@ -39,8 +41,7 @@ static const struct row list[] = {
 	{ PCI "/ip_discovery/die", "* */* */*/*", LIST },
 	{ PCI "/ip_discovery/die/*/*/*", "hw_id num_instance major minor revision harvest num_base_addresses base_addr", READ },
 	{ "/sys/class", "drm", LIST },
-	{ "/sys/class/drm", "*/device", LINK },
-	{ "/sys/class/drm/*/device", "devcoredump/data", READ },
+	{ "/sys/class/drm", "* */device", LINK },
 	{ KFD "/topology", "nodes", LIST },
 	{ KFD "/topology/nodes/*", "gpu_id name properties", READ },
 	{ KFD, "proc proc/* proc/*/queues", LIST },
@@ -62,6 +63,23 @@ static const struct row list[] = {
 	{ "/proc/*", "fd/* exe", LINK },
 	{ "/proc/*/task/*", "stat comm status stack wchan", READ },
 	{ "/dev/dri", "renderD*", NODE },
+	// Of GPUs and the buses above them; all of these the kernel has in memory, but for the level of the clocks, which resumes a
+	// sleeping GPU and waits for the lock of the power controller: it is asked only of one that is awake.
+	{ PCI, "boot_vga resource power/control available_compute_partition link/l1_aspm ras/gpu_vram_bad_pages", READ },
+	{ PCI, "power_dpm_force_performance_level", READ },
+	{ PCI, "iommu_group/type drm/card*/card*/status", READ },
+	{ PCI, "drm/card*", LIST },
+	{ "/sys/class/drm", "card*/status", READ },
+	{ KFD "/topology/nodes/*", "io_links", LIST },
+	{ KFD "/topology/nodes/*/io_links/*", "properties", READ },
+	{ "/sys/class", "iommu", LIST },
+	{ "/sys/module/pcie_aspm/parameters", "policy", READ },
+};
+
+/** The driver clears the counters of the hardware when these are read, so that they are read only where they are somebody's record. */
+static const struct row recorded[] = {
+	{ PCI, "ras", LIST },
+	{ PCI, "ras/*_err_count", READ },
 };
 
 /** The numbers of the driver's register files are those of silicon.h. */
@@ -87,17 +105,36 @@ static bool take(struct str pattern, struct str *path)
 
 static bool is(struct str pattern, struct str path) { return take(pattern, &path) && !path.n; }
 
-bool probe_listed(enum probe_kind kind, struct str path)
+/** The directory of a row, also where a card leads to it. */
+static bool take_directory(struct str directory, struct str *path)
 {
-	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
-		struct str names = str_z(list[i].names), rest = path;
-		if (!(list[i].kinds >> kind & 1) || !take(str_z(list[i].directory), &rest))
+	struct str below = str_from(directory, sizeof(PCI) - 1), rest = *path;
+	if (take(directory, path))
+		return true;
+	*path = rest;
+	if (!str_starts(directory, S(PCI)) || !take(S(CARD), path))
+		return false;
+	return !below.n || take(str_from(below, 1), path);
+}
+
+static bool listed(const struct row *rows, size_t n, enum probe_kind kind, struct str path)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct str names = str_z(rows[i].names), rest = path;
+		if (!(rows[i].kinds >> kind & 1) || !take_directory(str_z(rows[i].directory), &rest))
 			continue;
 		while (names.n)
 			if (is(str_split(&names, ' '), rest))
 				return true;
 	}
 	return false;
+}
+
+bool probe_listed(enum probe_kind kind, struct str path) { return listed(list, sizeof(list) / sizeof(list[0]), kind, path); }
+
+bool probe_listed_recorded(enum probe_kind kind, struct str path)
+{
+	return listed(recorded, sizeof(recorded) / sizeof(recorded[0]), kind, path);
 }
 
 bool probe_listed_request(struct str path, unsigned long request)
