@@ -1,26 +1,350 @@
 // What is known of each GPU, as facts.
-#include "host/host.h"
+#include "host/gpus.h"
 
-static void read_gpu(struct host *h, struct host_item *i)
+#include <stdlib.h>
+
+enum { ASK_MS = 700, FIRMWARE_SIZE = 1 << 14, MB = 1 << 20 };
+
+size_t ask(struct asks *to, enum probe_kind kind, struct str path, size_t size)
 {
-	const struct device *d = i->gpu;
-	struct arena *a = &h->arena;
-	host_note(h, i, "pci", d->pci, d->sysfs);
-	host_note(h, i, "part", d->name, d->sysfs);
-	host_note(h, i, "gfx", d->gfx, d->sysfs);
-	host_note(h, i, "apu", d->apu ? S("yes") : S("no"), d->sysfs);
-	for (size_t n = 0; n < d->nfirmware; n++) {
-		char *name = arena_z(a, arena_printf(a, "fw_" STR_FMT, STR_ARG(d->firmware[n].name)));
-		for (char *c = name; *c; c++)
-			*c = *c == ' ' ? '_' : *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-		host_note(h, i, name, arena_printf(a, "0x%x", d->firmware[n].version),
-			  arena_printf(a, STR_FMT "/fw_version", STR_ARG(d->sysfs)));
+	struct probe p = { .kind = kind, .path = path.p, .size = size };
+	vec_push(&to->probes, p);
+	return to->probes.len - 1;
+}
+
+size_t ask_gpu(struct gpu_looks *l, struct gpu_look *g, enum probe_kind kind, const char *file, size_t size)
+{
+	return ask(&g->asks, kind, arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), file), size);
+}
+
+struct str answer_text(const struct asks *a, size_t index)
+{
+	return index < a->probes.len ? str_trim(probe_text(&a->probes.data[index])) : (struct str){ 0 };
+}
+
+int64_t answer_number(const struct asks *a, size_t index)
+{
+	int64_t number;
+	return str_number(answer_text(a, index), &number) ? number : -1;
+}
+
+struct str answer_place(const struct asks *a, size_t index) { return str_z(a->probes.data[index].path); }
+
+/** Files of a tree wait for nothing: one child reads all. Here each GPU has its own. */
+static void run_asks(struct gpu_looks *l)
+{
+	struct host *h = l->h;
+	struct probe_batch *batches = arena_alloc(&h->arena, (l->n + 1) * sizeof(*batches));
+	size_t all = l->machine.probes.len, at = 0;
+	for (size_t n = 0; n < l->n; n++)
+		all += l->list[n].asks.probes.len;
+	struct probe *probes = arena_alloc(&h->arena, all * sizeof(*probes) + 1);
+	for (size_t n = 0; n <= l->n; n++) {
+		const struct asks *a = n < l->n ? &l->list[n].asks : &l->machine;
+		batches[n] = (struct probe_batch){ .probes = probes + at, .n = a->probes.len, .root = h->root };
+		if (a->probes.len)
+			memcpy(probes + at, a->probes.data, a->probes.len * sizeof(*probes));
+		at += a->probes.len;
+	}
+	if (h->root)
+		host_probe(h, probes, all);
+	else
+		probe_run_all(&h->arena, batches, l->n + 1, ASK_MS, &h->count);
+	for (size_t n = 0; n <= l->n; n++) {
+		struct asks *a = n < l->n ? &l->list[n].asks : &l->machine;
+		if (a->probes.len)
+			memcpy(a->probes.data, batches[n].probes, a->probes.len * sizeof(*probes));
+		if (n < l->n)
+			l->list[n].stuck |= batches[n].stuck.is;
+	}
+}
+
+static void clear_asks(struct gpu_looks *l)
+{
+	l->machine.probes.len = 0;
+	for (size_t n = 0; n < l->n; n++)
+		l->list[n].asks.probes.len = 0;
+}
+
+static void free_asks(struct gpu_looks *l)
+{
+	vec_free(&l->machine.probes);
+	for (size_t n = 0; n < l->n; n++)
+		vec_free(&l->list[n].asks.probes);
+}
+
+// --- what a file says is a fact ---
+
+/** Files whose text is a fact. The last may wait for the driver, and wakes a GPU that sleeps. */
+static const struct {
+	const char *file, *fact;
+} plain[] = {
+	{ "boot_vga", "boot_vga" },
+	{ "power/control", "runpm" },
+	{ "available_compute_partition", "available_compute_partition" },
+	{ "link/l1_aspm", "l1_aspm" },
+	{ "power_dpm_force_performance_level", "dpm_level" },
+};
+enum {
+	PLAIN = sizeof(plain) / sizeof(plain[0]),
+	AT_GROUP = 0,
+	AT_TYPE,
+	AT_CARD,
+	AT_RESOURCE,
+	AT_VISIBLE,
+	AT_RAS,
+	AT_LINKS,
+	AT_FIRMWARE,
+	AT_PLAIN,
+};
+
+static bool awake(const struct device *d)
+{
+	bool active = !d->runtime_status.n || str_is(d->runtime_status, "active") || str_is(d->runtime_status, "unsupported");
+	return active && !d->off_bus && d->driver.n && !d->stuck.is;
+}
+
+static void ask_first(struct gpu_looks *l, struct gpu_look *g)
+{
+	struct arena *a = &l->h->arena;
+	const struct device *d = g->d;
+	ask_gpu(l, g, PROBE_LINK, "iommu_group", 1024);
+	ask_gpu(l, g, PROBE_FILE, "iommu_group/type", 64);
+	ask_gpu(l, g, PROBE_LIST, arena_printf(a, "drm/card%d", d->card < 0 ? 0 : d->card).p, 1 << 14);
+	ask_gpu(l, g, PROBE_FILE, "resource", 0);
+	ask_gpu(l, g, PROBE_FILE, "mem_info_vis_vram_total", 64);
+	ask_gpu(l, g, PROBE_LIST, "ras", 0);
+	ask(&g->asks, PROBE_LIST,
+	    arena_printf(a, "/sys/class/kfd/kfd/topology/nodes/%lld/io_links", (long long)(d->kfd_node < 0 ? 0 : d->kfd_node)),
+	    0);
+	ask(&g->asks, PROBE_FILE,
+	    arena_printf(a, STR_FMT "/amdgpu_firmware_info",
+			 STR_ARG(d->debugfs.n ? d->debugfs : S("/sys/kernel/debug/dri/none"))),
+	    FIRMWARE_SIZE);
+	size_t most = awake(d) ? PLAIN : PLAIN - 1;
+	for (size_t n = 0; n < most; n++)
+		ask_gpu(l, g, PROBE_FILE, plain[n].file, 256);
+}
+
+static void note_plain(struct gpu_looks *l, struct gpu_look *g)
+{
+	for (size_t n = 0; n < PLAIN && AT_PLAIN + n < g->asks.probes.len; n++)
+		host_note(l->h, g->item, plain[n].fact, answer_text(&g->asks, AT_PLAIN + n),
+			  answer_place(&g->asks, AT_PLAIN + n));
+}
+
+// --- the aperture ---
+
+/** The largest of the first six lines `START END FLAGS` that is memory which may be read ahead. */
+static int64_t largest_bar(struct str resource)
+{
+	enum { PREFETCH = 0x2000, BARS = 6 };
+	uint64_t most = 0;
+	for (unsigned n = 0; n < BARS && resource.n; n++) {
+		struct str line = str_split(&resource, '\n');
+		struct str first = str_word(&line), last = str_word(&line), flags = str_word(&line), digits;
+		uint64_t start, end, bits;
+		if (!str_behind(first, S("0x"), &digits) || !str_hex(digits, &start) || !str_behind(last, S("0x"), &digits) ||
+		    !str_hex(digits, &end) || !str_behind(flags, S("0x"), &digits) || !str_hex(digits, &bits))
+			return -1;
+		if (bits & PREFETCH && end > start && end - start > most)
+			most = end - start;
+	}
+	return most && most < INT64_MAX ? (int64_t)most + 1 : -1;
+}
+
+/** Not of an APU: its memory is the machine's own. */
+static void note_bar(struct gpu_looks *l, struct gpu_look *g)
+{
+	const struct device *d = g->d;
+	int64_t visible = answer_number(&g->asks, AT_VISIBLE);
+	size_t from = visible > 0 ? AT_VISIBLE : AT_RESOURCE;
+	visible = visible > 0 ? visible : largest_bar(answer_text(&g->asks, AT_RESOURCE));
+	if (d->vram_total > 0)
+		host_note_number(l->h, g->item, "vram_mb", d->vram_total / MB,
+				 arena_printf(&l->h->arena, STR_FMT "/mem_info_vram_total", STR_ARG(d->sysfs)));
+	if (d->apu || d->off_bus || visible <= 0 || d->vram_total <= 0)
+		return;
+	host_note_number(l->h, g->item, "bar_visible_mb", visible / MB, answer_place(&g->asks, from));
+	host_note(l->h, g->item, "bar", visible >= d->vram_total ? S("full") : S("small"), answer_place(&g->asks, from));
+}
+
+// --- firmware ---
+
+/** `RLC SRLC` is fw_rlc_srlc; what the driver calls SMC, its messages and everybody else call SMU. */
+static void note_firmware(struct gpu_looks *l, struct gpu_look *g, struct str engine, uint32_t version, struct str where)
+{
+	struct arena *a = &l->h->arena;
+	if (str_is(engine, "SMC"))
+		engine = S("SMU");
+	char *name = arena_z(a, arena_printf(a, "fw_" STR_FMT, STR_ARG(engine)));
+	for (char *c = name; *c; c++)
+		*c = *c == ' ' ? '_' : *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+	for (size_t n = 0; n < g->item->facts.len; n++)
+		if (str_is(g->item->facts.data[n].name, name))
+			return;
+	host_note(l->h, g->item, name, arena_printf(a, "0x%x", version), where);
+}
+
+/** `SMC feature version: 0, program: 4, firmware version: 0x00525600 (82.86.0)`. */
+static void note_firmware_info(struct gpu_looks *l, struct gpu_look *g)
+{
+	struct str text = answer_text(&g->asks, AT_FIRMWARE);
+	while (text.n) {
+		struct str line = str_split(&text, '\n'), rest;
+		ptrdiff_t name = str_find(line, S(" feature version:")), version = str_find(line, S("firmware version: "));
+		int64_t number;
+		if (name <= 0 || name > 32 || version < name ||
+		    !str_behind(str_from(line, (size_t)version), S("firmware version:"), &rest))
+			continue;
+		if (str_number(str_word(&rest), &number) && number > 0 && number <= UINT32_MAX)
+			note_firmware(l, g, str_cut(line, (size_t)name), (uint32_t)number, answer_place(&g->asks, AT_FIRMWARE));
+	}
+}
+
+// --- the GPU itself ---
+
+static void note_text(struct gpu_looks *l, struct gpu_look *g, const char *fact, struct str value, const char *file)
+{
+	host_note(l->h, g->item, fact, str_trim(value), arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), file));
+}
+
+static void note_driver(struct gpu_looks *l, struct gpu_look *g)
+{
+	const struct device *d = g->d;
+	if (!str_is(d->driver, "amdgpu") && d->card < 0 && d->kfd_node < 0 && d->vram_total < 0 && !d->nfirmware)
+		note_text(l, g, "unbound", d->driver.n ? d->driver : S("none"), "driver");
+	if (str_is(d->driver, "amdgpu") && l->h->devices.kfd_known)
+		host_note(l->h, g->item, "kfd", d->kfd_node < 0 ? S("no") : S("yes"), S("/sys/class/kfd/kfd/topology/nodes"));
+}
+
+static void note_device(struct gpu_looks *l, struct gpu_look *g)
+{
+	const struct device *d = g->d;
+	struct host *h = l->h;
+	host_note(h, g->item, "pci", d->pci, d->sysfs);
+	host_note(h, g->item, "part", d->name, d->sysfs);
+	host_note(h, g->item, "gfx", d->gfx, d->sysfs);
+	host_note(h, g->item, "apu", d->apu ? S("yes") : S("no"), d->sysfs);
+	host_note(h, g->item, "guest", d->guest ? S("yes") : S("no"), d->sysfs);
+	note_text(l, g, "vbios", d->vbios, "vbios_version");
+	note_text(l, g, "runtime_status", d->runtime_status, "power/runtime_status");
+	note_text(l, g, "compute_partition", d->compute_partition, "current_compute_partition");
+	note_text(l, g, "memory_partition", d->memory_partition, "current_memory_partition");
+	note_text(l, g, "hive", d->hive, "xgmi_hive_info/xgmi_hive_id");
+	if (d->busy >= 0)
+		note_text(l, g, "gpu_busy", arena_printf(&h->arena, "%lld", (long long)d->busy), "gpu_busy_percent");
+	if (d->off_bus)
+		note_text(l, g, "off_bus", S("yes"), "config");
+	note_driver(l, g);
+}
+
+static void note_first(struct gpu_looks *l, struct gpu_look *g)
+{
+	const struct device *d = g->d;
+	note_device(l, g);
+	note_plain(l, g);
+	note_bar(l, g);
+	note_firmware_info(l, g);
+	for (size_t n = 0; n < d->nfirmware; n++)
+		note_firmware(l, g, d->firmware[n].name, d->firmware[n].version,
+			      arena_printf(&l->h->arena, STR_FMT "/fw_version", STR_ARG(d->sysfs)));
+	iommu_note(l, g, answer_text(&g->asks, AT_TYPE), answer_place(&g->asks, AT_TYPE));
+	g->grouped = answer_text(&g->asks, AT_GROUP).n || g->iommu.n;
+	g->connectors = answer_text(&g->asks, AT_CARD);
+	g->ras = answer_text(&g->asks, AT_RAS);
+	g->links = d->kfd_node < 0 ? (struct str){ 0 } : answer_text(&g->asks, AT_LINKS);
+}
+
+static void note_counts(struct gpu_looks *l)
+{
+	struct host_item *m = host_machine(l->h);
+	struct str where = S("/sys/bus/pci/devices");
+	int64_t apus = 0;
+	for (size_t n = 0; n < l->n; n++)
+		apus += l->list[n].d->apu;
+	host_note_number(l->h, m, "gpus", (int64_t)l->n, where);
+	host_note_number(l->h, m, "apus", apus, where);
+	host_note_number(l->h, m, "dgpus", (int64_t)l->n - apus, where);
+	if (apus && apus < (int64_t)l->n)
+		host_note(l->h, m, "igpu_and_dgpu", S("yes"), where);
+}
+
+/** Modes that GPUs are in, each once, and how many there are. */
+static void note_modes(struct gpu_looks *l)
+{
+	struct host_item *m = host_machine(l->h);
+	int64_t count = 0;
+	for (size_t n = 0; n < l->n; n++) {
+		const struct device *d = l->list[n].d;
+		struct str mode = str_trim(d->compute_partition), memory = str_trim(d->memory_partition);
+		const struct host_fact *f;
+		if (!mode.n)
+			continue;
+		if (memory.n)
+			mode = arena_printf(&l->h->arena, STR_FMT "/" STR_FMT, STR_ARG(mode), STR_ARG(memory));
+		size_t have = 0;
+		while ((f = host_fact(l->h, m, S("partition_modes"), have)) && !str_eq(f->value, mode))
+			have++;
+		if (f)
+			continue;
+		count++;
+		host_note(l->h, m, "partition_modes", mode,
+			  arena_printf(&l->h->arena, STR_FMT "/current_compute_partition", STR_ARG(d->sysfs)));
+	}
+	if (count)
+		host_note_number(l->h, m, "partition_mode_count", count, S("/sys/bus/pci/devices"));
+}
+
+static void second_round(struct gpu_looks *l)
+{
+	clear_asks(l);
+	for (size_t n = 0; n < l->n; n++) {
+		struct gpu_look *g = &l->list[n];
+		displays_ask(l, g);
+		xgmi_ask(l, g);
+		if (g->stuck || g->d->stuck.is)
+			continue;
+		errors_ask(l, g);
+		links_ask(l, g);
+	}
+	run_asks(l);
+	xgmi_note(l);
+	for (size_t n = 0; n < l->n; n++) {
+		struct gpu_look *g = &l->list[n];
+		displays_note(l, g);
+		errors_note(l, g);
+		links_note(l, g);
 	}
 }
 
 void host_read_gpus(struct host *h)
 {
-	for (size_t n = 0; n < h->items.len; n++)
+	struct gpu_looks l = { .h = h };
+	size_t aspm;
+	l.list = arena_alloc(&h->arena, h->devices.n * sizeof(*l.list) + 1);
+	for (size_t n = 0; n < h->items.len && l.n < h->devices.n; n++)
 		if (str_is(h->items.data[n]->kind, "gpu"))
-			read_gpu(h, h->items.data[n]);
+			l.list[l.n++] = (struct gpu_look){
+				.item = h->items.data[n], .d = h->items.data[n]->gpu, .connected = -1, .ras_ask = SIZE_MAX
+			};
+	size_t connectors = ask(&l.machine, PROBE_LIST, S("/sys/class/drm"), 1 << 16);
+	size_t iommus = ask(&l.machine, PROBE_LIST, S("/sys/class/iommu"), 1 << 14);
+	aspm = ask(&l.machine, PROBE_FILE, S("/sys/module/pcie_aspm/parameters/policy"), 256);
+	for (size_t n = 0; n < l.n; n++)
+		if (!l.list[n].d->stuck.is)
+			ask_first(&l, &l.list[n]);
+	run_asks(&l);
+	l.connectors = answer_text(&l.machine, connectors);
+	l.iommus_known = l.machine.probes.data[iommus].end == PROBE_GOOD;
+	l.iommus = answer_text(&l.machine, iommus);
+	aspm_note(&l, answer_text(&l.machine, aspm), answer_place(&l.machine, aspm));
+	for (size_t n = 0; n < l.n; n++)
+		note_first(&l, &l.list[n]);
+	second_round(&l);
+	note_counts(&l);
+	note_modes(&l);
+	displays_note_machine(&l);
+	iommu_note_machine(&l);
+	free_asks(&l);
 }

@@ -1,0 +1,74 @@
+// Looking at GPUs, inside: each file of this part names what it wants to read, all of it is read at once, then each notes its facts.
+#pragma once
+
+#include "host/host.h"
+
+/** Files of one GPU, which are read by a child of its own: one that hangs takes no other with it. */
+struct asks {
+	VEC(struct probe) probes;
+};
+
+enum { WAY_MOST = 16, DISPLAYS_MOST = 32 };
+
+/** A device on the way from the root complex to the GPU, which is the last; its files begin at @ask. */
+struct stop {
+	struct str pci;
+	size_t ask;
+};
+
+struct gpu_look {
+	struct host_item *item;
+	const struct device *d;
+	bool stuck;
+	struct asks asks;
+	// of the first round
+	bool grouped;          // it has an IOMMU group
+	struct str connectors; // names in the directory of its card
+	struct str ras;        // names of files with counts
+	struct str links;      // names of KFD's links from its first node
+	// of the second: where files of a part begin, and how many there are
+	struct stop way[WAY_MOST];
+	size_t nway, displays, ndisplays, ras_ask, nras, xgmi_ask, nxgmi;
+	// facts that others need
+	int64_t connected; // displays; -1: not known
+	struct str iommu, iommu_place;
+	bool *peers; // by place in the list of GPUs: it has an XGMI link to that one
+	size_t npeers;
+	bool links_known;
+};
+
+struct gpu_looks {
+	struct host *h;
+	struct gpu_look *list;
+	size_t n;
+	struct asks machine;
+	struct str connectors; // names in /sys/class/drm
+	struct str iommus;     // names in /sys/class/iommu
+	bool iommus_known;
+};
+
+size_t ask(struct asks *to, enum probe_kind kind, struct str path, size_t size);
+/** The file in the directory of the GPU. */
+size_t ask_gpu(struct gpu_looks *l, struct gpu_look *g, enum probe_kind kind, const char *file, size_t size);
+struct str answer_text(const struct asks *a, size_t index);
+/** -1: none. */
+int64_t answer_number(const struct asks *a, size_t index);
+/** Where the index-th file is. */
+struct str answer_place(const struct asks *a, size_t index);
+
+void links_ask(struct gpu_looks *l, struct gpu_look *g);
+void links_note(struct gpu_looks *l, struct gpu_look *g);
+
+void displays_ask(struct gpu_looks *l, struct gpu_look *g);
+void displays_note(struct gpu_looks *l, struct gpu_look *g);
+void displays_note_machine(struct gpu_looks *l);
+
+void xgmi_ask(struct gpu_looks *l, struct gpu_look *g);
+void xgmi_note(struct gpu_looks *l);
+
+void errors_ask(struct gpu_looks *l, struct gpu_look *g);
+void errors_note(struct gpu_looks *l, struct gpu_look *g);
+
+void iommu_note(struct gpu_looks *l, struct gpu_look *g, struct str type, struct str where);
+void iommu_note_machine(struct gpu_looks *l);
+void aspm_note(struct gpu_looks *l, struct str policy, struct str where);
