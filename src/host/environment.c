@@ -1,3 +1,375 @@
+// Variables of the environment that change how ROCm or a framework behaves: of this process, of files that set them for everyone, of
+// programs that compute. Only those that knowledge names (`variable`) are looked at: nothing else of an environment is kept.
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "host/host.h"
 
-void host_read_environment(struct host *h) { (void)h; }
+enum {
+	ENVIRON_MOST = 1 << 16,
+	FILE_MOST = 1 << 14,
+	FILES_MOST = 64,
+	NAMES_MOST = 1 << 14,
+	PROCESSES_MOST = 32,
+	VARIABLES_MOST = 64, // of a source
+	VALUE_MOST = 200,
+};
+
+struct variable {
+	struct str name, value, where;
+};
+
+/** Where variables are set together. */
+struct source {
+	struct host *h;
+	struct str from;       // for people
+	struct host_item *gpu; // the only one that it uses; NULL: any
+	struct variable list[VARIABLES_MOST];
+	size_t n;
+};
+
+/** The parts of a list between colons that @pattern fits. */
+static struct str kept_parts(struct arena *a, struct str value, struct str pattern)
+{
+	struct str kept = { 0 };
+	while (value.n) {
+		struct str part = str_split(&value, ':');
+		if (str_glob(pattern, part))
+			kept = arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(kept), kept.n ? ":" : "", STR_ARG(part));
+	}
+	return kept;
+}
+
+/** `A=B`: kept where knowledge names A. */
+static void take(struct source *s, struct str entry, struct str where)
+{
+	struct str value = entry, name = str_split(&value, '=');
+	const struct know_pair *row = name.n && name.n < entry.n ? know_variable(s->h->know, name) : NULL;
+	if (!row || s->n == VARIABLES_MOST)
+		return;
+	value = str_cut(value, ENVIRON_MOST);
+	if (row->value.n && !(value = kept_parts(&s->h->arena, value, row->value)).n)
+		return;
+	s->list[s->n++] = (struct variable){ name, str_cut(value, VALUE_MOST), where };
+}
+
+static const struct variable *of_source(const struct source *s, struct str name)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (str_eq(s->list[i].name, name))
+			return &s->list[i];
+	return NULL;
+}
+
+// --- what a variable says ---
+
+#define OVERRIDE "HSA_OVERRIDE_GFX_VERSION"
+
+/** 10.3.0 is gfx1030; empty: it is no such version. */
+static struct str gfx_of_override(struct host *h, struct str value)
+{
+	static const int64_t most[] = { 63, 15, 15 };
+	int64_t number, version = 0;
+	struct str rest = value;
+	for (size_t i = 0; i < 3; i++) {
+		struct str part = str_split(&rest, '.');
+		if (!part.n || !char_digit(part.p[0]) || !str_number(part, &number) || number > most[i])
+			return (struct str){ 0 };
+		version = 100 * version + number;
+	}
+	return rest.n || str_ends(value, S(".")) ? (struct str){ 0 } : gfx_of_target(&h->arena, (uint32_t)version);
+}
+
+/** gfx1151 is of 11. */
+static struct str generation(struct str gfx) { return str_cut(gfx, gfx.n > 2 ? gfx.n - 2 : 0); }
+
+static const char *fit(const struct know *k, struct str part, struct str code)
+{
+	if (!code.n)
+		return "malformed";
+	if (str_eq(part, code))
+		return "unneeded";
+	if (know_runs(k, part, code))
+		return "family";
+	return str_eq(generation(part), generation(code)) ? "related" : "wrong";
+}
+
+static void read_override(const struct source *s, struct host_item *i, const struct variable *v)
+{
+	const struct device *d = i->gpu;
+	struct str code = gfx_of_override(s->h, v->value);
+	if (!d || !d->gfx.n || !v->value.n)
+		return;
+	host_note(s->h, i, "override_gfx", code, v->where);
+	host_note(s->h, i, "override_fits", str_z(fit(s->h->know, d->gfx, code)), v->where);
+	if (d->kfd_node >= 0)
+		host_note(s->h, i, "override_alone", arena_printf(&s->h->arena, OVERRIDE "_%lld", (long long)d->kfd_node),
+			  v->where);
+}
+
+static void read_devices(const struct source *s, struct host_item *i, const struct variable *v)
+{
+	int64_t highest = -1, number;
+	struct str rest = v->value;
+	while (rest.n)
+		if (str_number(str_trim(str_split(&rest, ',')), &number) && number > highest)
+			highest = number;
+	if (v->value.n && char_digit(v->value.p[0]))
+		host_note_number(s->h, i, "highest", highest, v->where);
+}
+
+static bool below(struct str path, struct str directory)
+{
+	return str_starts(path, directory) && (path.n == directory.n || path.p[directory.n] == '/');
+}
+
+/** The ROCms that a list of directories leads to. */
+static void read_path(const struct source *s, struct host_item *i, const struct variable *v)
+{
+	struct str rest = v->value;
+	while (rest.n) {
+		struct str part = str_split(&rest, ':');
+		for (size_t n = 0; n < s->h->items.len; n++) {
+			const struct host_item *rocm = s->h->items.data[n];
+			if (!str_is(rocm->kind, "rocm"))
+				continue;
+			const struct host_fact *path = host_fact(s->h, rocm, S("path"), 0);
+			bool is = path && (below(part, path->value) ||
+					   (host_fact(s->h, rocm, S("default"), 0) && below(part, S("/opt/rocm"))));
+			if (is)
+				host_note(s->h, i, "path_rocm", host_fact(s->h, rocm, S("version"), 0)->value, v->where);
+		}
+	}
+}
+
+static const struct {
+	const char *pattern;
+	void (*read)(const struct source *s, struct host_item *i, const struct variable *v);
+	bool each_gpu;
+} meanings[] = {
+	{ OVERRIDE, read_override, true },
+	{ OVERRIDE "_*", read_override, true },
+	{ "*_VISIBLE_DEVICES", read_devices, false },
+	{ "GPU_DEVICE_ORDINAL", read_devices, false },
+	{ "LD_LIBRARY_PATH", read_path, false },
+};
+enum { MEANINGS = sizeof(meanings) / sizeof(meanings[0]) };
+
+// --- items ---
+
+static bool says(const struct host_item *i, const char *name, struct str value)
+{
+	for (size_t n = 0; n < i->facts.len; n++)
+		if (str_is(i->facts.data[n].name, name) && str_eq(i->facts.data[n].value, value))
+			return true;
+	return false;
+}
+
+/** The same setting in several places is one item with several `from`. */
+static struct host_item *same_item(const struct host *h, const struct variable *v, const struct host_item *gpu)
+{
+	for (size_t n = 0; n < h->items.len; n++) {
+		struct host_item *i = h->items.data[n];
+		if (str_is(i->kind, "variable") && i->of == gpu && says(i, "name", v->name) &&
+		    says(i, v->value.n ? "value" : "empty", v->value.n ? v->value : S("yes")))
+			return i;
+	}
+	return NULL;
+}
+
+static void note_beside(const struct source *s, struct host_item *i, const struct variable *v)
+{
+	for (size_t n = 0; n < s->n; n++)
+		if (!str_eq(s->list[n].name, v->name) && !says(i, "beside", s->list[n].name))
+			host_note(s->h, i, "beside", s->list[n].name, s->list[n].where);
+}
+
+static void add_item(const struct source *s, const struct variable *v, struct host_item *gpu)
+{
+	struct host_item *i = same_item(s->h, v, gpu);
+	if (i) {
+		if (!says(i, "from", s->from) && i->facts.len < VARIABLES_MOST)
+			host_note(s->h, i, "from", s->from, v->where);
+		note_beside(s, i, v);
+		return;
+	}
+	i = host_add(s->h, "variable", gpu);
+	host_note(s->h, i, "name", v->name, v->where);
+	host_note(s->h, i, "value", v->value, v->where);
+	host_note(s->h, i, "empty", v->value.n ? (struct str){ 0 } : S("yes"), v->where);
+	host_note(s->h, i, "from", s->from, v->where);
+	note_beside(s, i, v);
+	for (size_t m = 0; m < MEANINGS; m++)
+		if (str_glob(str_z(meanings[m].pattern), v->name))
+			meanings[m].read(s, i, v);
+}
+
+/** An override is of every GPU, or of the one whose number its name has; that one does not follow the general one. */
+static bool concerns(const struct source *s, const struct variable *v, const struct device *d)
+{
+	struct str alone = arena_printf(&s->h->arena, OVERRIDE "_%lld", (long long)d->kfd_node);
+	if (str_is(v->name, OVERRIDE))
+		return d->kfd_node < 0 || !of_source(s, alone);
+	return d->kfd_node >= 0 && str_eq(v->name, alone);
+}
+
+static bool is_for_each_gpu(struct str name)
+{
+	for (size_t m = 0; m < MEANINGS; m++)
+		if (meanings[m].each_gpu && str_glob(str_z(meanings[m].pattern), name))
+			return true;
+	return false;
+}
+
+static void add_source(const struct source *s)
+{
+	for (size_t n = 0; n < s->n; n++) {
+		const struct variable *v = &s->list[n];
+		size_t gpus = 0;
+		for (size_t d = 0; is_for_each_gpu(v->name) && d < s->h->devices.n; d++) {
+			const struct device *device = &s->h->devices.list[d];
+			struct host_item *gpu = host_gpu(s->h, device);
+			if ((s->gpu && s->gpu != gpu) || !concerns(s, v, device))
+				continue;
+			add_item(s, v, gpu);
+			gpus++;
+		}
+		if (!gpus)
+			add_item(s, v, s->gpu);
+	}
+}
+
+// --- sources ---
+
+/** A process's environment: entries end in a NUL. One that was cut off is not taken. */
+static void take_environ(struct source *s, const struct probe *p)
+{
+	struct str text = { p->data, p->end == PROBE_GOOD ? p->n : 0 }, where = str_z(p->path);
+	while (text.n && memchr(text.p, 0, text.n))
+		take(s, str_split(&text, 0), where);
+	if (p->n < ENVIRON_MOST)
+		take(s, text, where);
+}
+
+static struct str value_of(struct str s)
+{
+	if (s.n && (s.p[0] == '"' || s.p[0] == '\'')) {
+		struct str rest = str_from(s, 1);
+		return str_split(&rest, s.p[0]);
+	}
+	size_t n = 0;
+	while (n < s.n && !char_space(s.p[n]) && s.p[n] != ';')
+		n++;
+	return str_cut(s, n);
+}
+
+/** `export A=B` of a shell's file, also without `export` of the others. Nothing is run. */
+static void take_file(struct source *s, const struct probe *p, bool shell)
+{
+	struct str text = probe_text(p);
+	for (size_t number = 1; text.n; number++) {
+		struct str line = str_trim(str_split(&text, '\n')), rest;
+		bool exported = str_starts(line, S("export ")) && str_behind(line, S("export "), &rest);
+		if (exported)
+			line = rest;
+		else if (shell)
+			continue;
+		struct str value = line, name = str_split(&value, '=');
+		if (name.n == line.n || !know_variable(s->h->know, name))
+			continue;
+		struct arena *a = &s->h->arena;
+		value = value_of(value);
+		take(s, arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(name), STR_ARG(value)),
+		     arena_printf(a, "%s:%zu", p->path, number));
+	}
+}
+
+static void read_files(struct host *h, struct source *s)
+{
+	static const char *const lists[] = { "/etc/profile.d", "/etc/environment.d" };
+	struct probe names[2], files[FILES_MOST] = { { .path = "/etc/environment", .size = FILE_MOST },
+						     { .path = "/etc/profile", .size = FILE_MOST } };
+	size_t n = 2;
+	for (size_t i = 0; i < 2; i++)
+		names[i] = (struct probe){ .kind = PROBE_LIST, .path = lists[i], .size = NAMES_MOST };
+	host_probe(h, names, 2);
+	for (size_t i = 0; i < 2; i++) {
+		struct str rest = probe_text(&names[i]);
+		while (rest.n && n < FILES_MOST) {
+			struct str name = str_split(&rest, '\n');
+			if (str_ends(name, i ? S(".conf") : S(".sh")))
+				files[n++] = (struct probe){
+					.path = arena_printf(&h->arena, "%s/" STR_FMT, lists[i], STR_ARG(name)).p,
+					.size = FILE_MOST
+				};
+		}
+	}
+	host_probe(h, files, n);
+	for (size_t i = 0; i < n; i++) {
+		*s = (struct source){ .h = h, .from = str_z(files[i].path) };
+		take_file(s, &files[i], str_starts(s->from, S("/etc/profile")));
+		add_source(s);
+	}
+}
+
+/** A process and the GPU that it uses; NULL where it uses several. */
+struct user {
+	const struct holder *holder;
+	struct host_item *gpu;
+};
+
+static size_t computing(const struct host *h, struct user *ret)
+{
+	size_t n = 0;
+	for (size_t d = 0; d < h->devices.n; d++)
+		for (size_t i = 0; i < h->devices.list[d].nholders; i++) {
+			const struct holder *holder = &h->devices.list[d].holders[i];
+			size_t at = 0;
+			while (at < n && ret[at].holder->pid != holder->pid)
+				at++;
+			if (at < n)
+				ret[at].gpu = NULL;
+			else if (n < PROCESSES_MOST && holder->compute)
+				ret[n++] = (struct user){ holder, host_gpu(h, &h->devices.list[d]) };
+		}
+	return n;
+}
+
+static void read_processes(struct host *h, struct source *s)
+{
+	struct user users[PROCESSES_MOST];
+	struct probe probes[PROCESSES_MOST + 2];
+	size_t n = computing(h, users), own = n;
+	for (size_t i = 0; i < n; i++)
+		probes[i] = (struct probe){
+			.path = arena_printf(&h->arena, "/proc/%lld/environ", (long long)users[i].holder->pid).p,
+			.size = ENVIRON_MOST
+		};
+	const struct host_fact *container = host_fact(h, host_machine(h), S("container"), 0);
+	if (h->root)
+		probes[own++] = (struct probe){ .path = "/proc/self/environ", .size = ENVIRON_MOST };
+	if (container && str_is(container->value, "yes"))
+		probes[own++] = (struct probe){ .path = "/proc/1/environ", .size = ENVIRON_MOST };
+	if (own)
+		host_probe(h, probes, own);
+	for (size_t i = 0; i < own; i++) {
+		*s = (struct source){ .h = h, .from = S("the environment"), .gpu = i < n ? users[i].gpu : NULL };
+		if (i < n)
+			s->from = arena_printf(&h->arena, STR_FMT " (%lld)", STR_ARG(users[i].holder->name),
+					       (long long)users[i].holder->pid);
+		take_environ(s, &probes[i]);
+		add_source(s);
+	}
+}
+
+void host_read_environment(struct host *h)
+{
+	struct source *s = mem_alloc(sizeof(*s));
+	*s = (struct source){ .h = h, .from = S("the environment") };
+	for (char **e = environ; !h->root && e && *e; e++)
+		take(s, str_z(*e), S("the environment"));
+	add_source(s);
+	read_files(h, s);
+	read_processes(h, s);
+	free(s);
+}

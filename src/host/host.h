@@ -64,6 +64,7 @@ void host_read_kernel(struct host *h);      // kernel, driver, distribution, com
 void host_read_settings(struct host *h);    // parameters: in effect, set, known to the module; boot loader
 void host_read_gpus(struct host *h);        // facts of each GPU: part, firmware, link, BAR, power, memory errors, displays
 void host_read_platform(struct host *h);    // IOMMU, ASPM, journal, cores, container, permissions
+void host_read_container(struct host *h);   // of host_read_platform(): container, limits, permissions
 void host_read_software(struct host *h);    // ROCm, frameworks, debugging tools
 void host_read_environment(struct host *h); // variables
 void host_read_processes(struct host *h);   // who holds a GPU

@@ -1,3 +1,204 @@
+// What the next crash leaves behind: the log, a dump of the kernel, core files and the room for them.
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/child.h"
 #include "host/host.h"
 
-void host_read_platform(struct host *h) { (void)h; }
+enum { NAMES_MOST = 1 << 16, TEXT_MOST = 1 << 14, DROP_INS_MOST = 32, SPACE_MS = 300 };
+
+/** A configuration of systemd: files, and directories whose files come behind them, by name. */
+struct settings {
+	const char *files[2];
+	struct probe probes[2 + DROP_INS_MOST];
+	size_t n;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	struct str x = str_z(((const struct probe *)a)->path), y = str_z(((const struct probe *)b)->path);
+	while (str_find(x, S("/")) >= 0)
+		str_split(&x, '/');
+	while (str_find(y, S("/")) >= 0)
+		str_split(&y, '/');
+	return str_cmp(x, y);
+}
+
+static void read_settings(struct host *h, struct settings *s, const struct probe *lists)
+{
+	for (size_t i = 0; i < 2; i++)
+		s->probes[s->n++] = (struct probe){ .path = s->files[i], .size = TEXT_MOST };
+	for (size_t i = 0; i < 2; i++) {
+		struct str names = probe_text(&lists[i]);
+		while (names.n && s->n < 2 + DROP_INS_MOST) {
+			struct str name = str_split(&names, '\n');
+			if (str_ends(name, S(".conf")))
+				s->probes[s->n++] = (struct probe){
+					.path = arena_printf(&h->arena, "%s/" STR_FMT, lists[i].path, STR_ARG(name)).p,
+					.size = TEXT_MOST
+				};
+		}
+	}
+	qsort(&s->probes[2], s->n - 2, sizeof(s->probes[0]), by_name);
+}
+
+/** The last `KEY=VALUE` counts. */
+static struct str setting(const struct settings *s, struct str key, struct str *ret_where)
+{
+	struct str value = { 0 };
+	for (size_t i = 0; i < s->n; i++) {
+		struct str text = probe_text(&s->probes[i]);
+		while (text.n) {
+			struct str rest, line = str_trim(str_split(&text, '\n'));
+			if (!str_behind(line, key, &rest) || !str_starts(rest, S("=")))
+				continue;
+			value = str_trim(str_from(rest, 1));
+			*ret_where = str_z(s->probes[i].path);
+		}
+	}
+	return value;
+}
+
+static bool lists(const struct probe *p, struct str pattern)
+{
+	struct str names = probe_text(p);
+	while (names.n)
+		if (str_glob(pattern, str_split(&names, '\n')))
+			return true;
+	return false;
+}
+
+/** Only where /var/log is there: a tree may lack it. */
+static void note_journal(struct host *h, const struct settings *s, const struct probe *log)
+{
+	static const char *const texts[] = { "kern.log", "messages", "syslog", "everything.log" };
+	struct str where = S("/var/log"), storage = setting(s, S("Storage"), &where);
+	bool kept = false;
+	if (log->end != PROBE_GOOD)
+		return;
+	if (!storage.n || str_is(storage, "auto"))
+		storage = lists(log, S("journal")) ? S("persistent") : S("volatile");
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		kept |= lists(log, str_z(texts[i]));
+	host_note(h, host_machine(h), "journal", storage, where);
+	host_note(h, host_machine(h), "kern_log", kept ? S("yes") : S("no"), S("/var/log"));
+}
+
+static void note_crash(struct host *h, const struct probe *pstore, const struct probe *kexec)
+{
+	struct str loaded = probe_text(kexec);
+	if (pstore->end == PROBE_GOOD)
+		host_note(h, host_machine(h), "pstore", pstore->n ? S("full") : S("empty"), str_z(pstore->path));
+	if (loaded.n)
+		host_note(h, host_machine(h), "kdump", str_is(loaded, "1") ? S("yes") : S("no"), str_z(kexec->path));
+}
+
+// --- cores ---
+
+/** A file system may be one that does not answer: asked in a child. */
+static void ask_space(int fd, const void *path)
+{
+	struct statvfs v;
+	int64_t bytes;
+	if (statvfs(path, &v))
+		return;
+	bytes = (int64_t)(v.f_bavail * v.f_frsize);
+	if (write(fd, &bytes, sizeof(bytes)) < 0)
+		return;
+}
+
+static void note_space(struct host *h, struct str directory)
+{
+	struct text answer = { 0 };
+	int64_t bytes;
+	if (child_run(ask_space, arena_z(&h->arena, directory), SPACE_MS, sizeof(bytes), &answer) &&
+	    answer.n == sizeof(bytes)) {
+		memcpy(&bytes, answer.p, sizeof(bytes));
+		host_note_number(h, host_machine(h), "core_free_gb", bytes >> 30, directory);
+	}
+	text_free(&answer);
+}
+
+/** Where a pattern that names a file puts it: its directory, or that of the program, which is not known. */
+static struct str directory_of(struct str pattern)
+{
+	size_t n = pattern.n;
+	while (n && pattern.p[n - 1] != '/')
+		n--;
+	return !n ? (struct str){ 0 } : str_cut(pattern, n > 1 ? n - 1 : 1);
+}
+
+/** The name of the program that a pipe leads to. */
+static struct str handler_of(struct str pattern)
+{
+	struct str rest = str_from(pattern, 1), path = str_word(&rest);
+	while (str_find(path, S("/")) >= 0)
+		str_split(&path, '/');
+	return path;
+}
+
+static struct str core_limit(struct host *h, struct str limits)
+{
+	struct rlimit live;
+	while (h->root && limits.n) {
+		struct str rest, line = str_split(&limits, '\n');
+		if (str_behind(line, S("Max core file size"), &rest))
+			return str_word(&rest);
+	}
+	if (h->root || getrlimit(RLIMIT_CORE, &live))
+		return (struct str){ 0 };
+	if (live.rlim_cur == RLIM_INFINITY)
+		return S("unlimited");
+	return arena_printf(&h->arena, "%llu", (unsigned long long)live.rlim_cur);
+}
+
+static void note_cores(struct host *h, const struct settings *s, const struct probe *pattern, const struct probe *limits)
+{
+	struct host_item *m = host_machine(h);
+	struct str text = probe_text(pattern), where = str_z(pattern->path), limit = core_limit(h, probe_text(limits));
+	bool pipe = str_starts(text, S("|"));
+	int64_t vram = 0;
+	for (size_t d = 0; d < h->devices.n; d++)
+		vram = h->devices.list[d].vram_total > vram ? h->devices.list[d].vram_total : vram;
+	if (vram > 0)
+		host_note_number(h, m, "vram_gb", vram >> 30, (struct str){ 0 });
+	host_note(h, m, "core_limit", limit, S("/proc/self/limits"));
+	host_note(h, m, "cores", !limit.n ? limit : str_is(limit, "0") ? S("off") : S("on"), S("/proc/self/limits"));
+	host_note(h, m, "core_pattern", text, where);
+	if (!text.n)
+		return;
+	host_note(h, m, "core_to", pipe ? S("pipe") : S("file"), where);
+	host_note(h, m, "core_handler", pipe ? handler_of(text) : (struct str){ 0 }, where);
+	host_note(h, m, "core_dir", pipe ? (struct str){ 0 } : directory_of(text), where);
+	host_note(h, m, "coredump_storage", setting(s, S("Storage"), &where), where);
+	if (!pipe && !h->root && directory_of(text).n && vram > 0)
+		note_space(h, directory_of(text));
+}
+
+void host_read_platform(struct host *h)
+{
+	struct probe p[] = {
+		{ .kind = PROBE_LIST, .path = "/usr/lib/systemd/journald.conf.d" },
+		{ .kind = PROBE_LIST, .path = "/etc/systemd/journald.conf.d" },
+		{ .kind = PROBE_LIST, .path = "/usr/lib/systemd/coredump.conf.d" },
+		{ .kind = PROBE_LIST, .path = "/etc/systemd/coredump.conf.d" },
+		{ .kind = PROBE_LIST, .path = "/var/log", .size = NAMES_MOST },
+		{ .kind = PROBE_LIST, .path = "/sys/fs/pstore" },
+		{ .path = "/sys/kernel/kexec_crash_loaded" },
+		{ .path = "/proc/sys/kernel/core_pattern" },
+		{ .path = "/proc/self/limits" },
+	};
+	struct settings journal = { .files = { "/usr/lib/systemd/journald.conf", "/etc/systemd/journald.conf" } };
+	struct settings cores = { .files = { "/usr/lib/systemd/coredump.conf", "/etc/systemd/coredump.conf" } };
+	host_probe(h, p, sizeof(p) / sizeof(p[0]));
+	read_settings(h, &journal, &p[0]);
+	read_settings(h, &cores, &p[2]);
+	host_probe(h, journal.probes, journal.n);
+	host_probe(h, cores.probes, cores.n);
+	note_journal(h, &journal, &p[4]);
+	note_crash(h, &p[5], &p[6]);
+	note_cores(h, &cores, &p[7], &p[8]);
+	host_read_container(h);
+}

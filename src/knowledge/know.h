@@ -386,6 +386,11 @@ struct know_text {
 	struct str text;
 };
 
+struct know_rows {
+	struct know_pair **data;
+	size_t len, cap;
+};
+
 struct know {
 	struct arena arena;
 	VEC(struct know_event *) events;
@@ -420,6 +425,10 @@ struct know {
 	VEC(struct know_pair *) classes; // name -> what it means
 	struct know_words desktop;       // programs that draw the desktop
 	struct know_words graphics;      // patterns of threads and programs that submit graphics work
+	struct know_rows switches;       // name of a program -> how it is told not to draw with the GPU
+	struct know_rows variables;      // pattern of names -> pattern of the parts of the value that are kept; empty: all
+	struct know_rows overrides;      // pattern of what code was built for -> patterns of the parts that run it
+	struct know_rows tools;          // name -> patterns of its file: below a ROCm, or anywhere
 	VEC(struct know_pair *) months;  // name -> number
 	VEC(struct str) anchors;
 	struct matcher *matcher;
@@ -461,6 +470,12 @@ int know_month(const struct know *k, struct str name);
 bool know_is_graphics(const struct know *k, struct str name);
 bool know_is_desktop(const struct know *k, struct str process);
 bool know_is_bridge(const struct know *k, struct str vendor_device);
+/** How a program is told not to draw with the GPU; empty where that is not known. */
+struct str know_switch(const struct know *k, struct str program);
+/** The row of a variable of the environment that may be looked at; NULL: nothing of it is kept. */
+const struct know_pair *know_variable(const struct know *k, struct str name);
+/** Whether @part runs what was built for @code, another part of its kind. */
+bool know_runs(const struct know *k, struct str part, struct str code);
 
 /** The best match in @line: a signature before a message, then the one with more text. */
 bool know_match(const struct know *k, struct str line, struct match *ret);

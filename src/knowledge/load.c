@@ -697,6 +697,26 @@ static void load_words(const struct know_block *b, struct know_words *words)
 static void load_desktop(struct loader *l, const struct know_block *b) { load_words(b, &l->know->desktop); }
 static void load_graphics(struct loader *l, const struct know_block *b) { load_words(b, &l->know->graphics); }
 
+/** NAMES... :: VALUE: a row for each name. */
+static void load_rows(struct loader *l, const struct know_block *b, struct know_rows *rows, bool optional)
+{
+	ptrdiff_t at = str_find(b->id, S(" :: "));
+	struct str names = at < 0 ? b->id : str_cut(b->id, (size_t)at);
+	struct str value = at < 0 ? (struct str){ 0 } : str_trim(str_from(b->id, (size_t)at + 4));
+	if (!names.n || (!value.n && !optional))
+		know_problem(l->problems, b->file, b->line, "'" STR_FMT "' wants NAMES :: VALUE", STR_ARG(b->kind));
+	for (struct str one = str_word(&names); one.n; one = str_word(&names)) {
+		struct know_pair *p = arena_alloc(&l->know->arena, sizeof(*p));
+		*p = (struct know_pair){ .name = one, .value = value };
+		vec_push(rows, p);
+	}
+}
+
+static void load_switch(struct loader *l, const struct know_block *b) { load_rows(l, b, &l->know->switches, false); }
+static void load_variable(struct loader *l, const struct know_block *b) { load_rows(l, b, &l->know->variables, true); }
+static void load_override(struct loader *l, const struct know_block *b) { load_rows(l, b, &l->know->overrides, false); }
+static void load_tool(struct loader *l, const struct know_block *b) { load_rows(l, b, &l->know->tools, false); }
+
 static void load_month(struct loader *l, const struct know_block *b)
 {
 	struct str rest = b->id, number = str_word(&rest);
@@ -786,10 +806,13 @@ static const struct {
 	const char *name;
 	void (*load)(struct loader *l, const struct know_block *b);
 } special_kinds[] = {
-	{ "message", load_message }, { "part", load_part },         { "bridge", load_bridge },     { "month", load_month },
-	{ "anchor", load_anchor },   { "names", load_names },       { "register", load_register }, { "class", load_class },
-	{ "desktop", load_desktop }, { "graphics", load_graphics }, { "frame", load_frame },       { "vendor", load_vendor },
-	{ "packet", load_packet },   { "ring", load_ring },         { "retract", load_retract },
+	{ "message", load_message },   { "part", load_part },         { "bridge", load_bridge },
+	{ "month", load_month },       { "anchor", load_anchor },     { "names", load_names },
+	{ "register", load_register }, { "class", load_class },       { "desktop", load_desktop },
+	{ "graphics", load_graphics }, { "frame", load_frame },       { "vendor", load_vendor },
+	{ "packet", load_packet },     { "ring", load_ring },         { "switch", load_switch },
+	{ "variable", load_variable }, { "override", load_override }, { "tool", load_tool },
+	{ "retract", load_retract },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -1109,6 +1132,10 @@ void know_free(struct know *k)
 	vec_free(&k->classes);
 	vec_free(&k->desktop);
 	vec_free(&k->graphics);
+	vec_free(&k->switches);
+	vec_free(&k->variables);
+	vec_free(&k->overrides);
+	vec_free(&k->tools);
 	vec_free(&k->months);
 	vec_free(&k->anchors);
 	vec_free(&k->texts);

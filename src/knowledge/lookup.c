@@ -131,6 +131,35 @@ bool know_is_desktop(const struct know *k, struct str process)
 	return false;
 }
 
+struct str know_switch(const struct know *k, struct str program)
+{
+	for (size_t i = k->switches.len; i-- > 0;)
+		if (str_glob(k->switches.data[i]->name, program))
+			return k->switches.data[i]->value;
+	return (struct str){ 0 };
+}
+
+const struct know_pair *know_variable(const struct know *k, struct str name)
+{
+	for (size_t i = k->variables.len; i-- > 0;)
+		if (str_glob(k->variables.data[i]->name, name))
+			return k->variables.data[i];
+	return NULL;
+}
+
+bool know_runs(const struct know *k, struct str part, struct str code)
+{
+	for (size_t i = 0; i < k->overrides.len; i++) {
+		struct str parts = k->overrides.data[i]->value;
+		if (!str_glob(k->overrides.data[i]->name, code))
+			continue;
+		for (struct str one = str_word(&parts); one.n; one = str_word(&parts))
+			if (str_glob(one, part))
+				return true;
+	}
+	return false;
+}
+
 static bool better_match(const struct match *now, const struct match *new)
 {
 	const struct know_signature *a = match_signature(now), *b = match_signature(new);

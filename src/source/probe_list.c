@@ -21,6 +21,10 @@ struct row {
 #define PCI "/sys/bus/pci/devices/*"
 #define CARD "/sys/class/drm/*/device" // is one of PCI
 #define KFD "/sys/class/kfd/kfd"
+#define CONF(name) name ".conf " name ".conf.d/*.conf"
+#define PYTHON                                                                                                                 \
+	"python3*/dist-packages/torch/version.py python3*/site-packages/torch/version.py "                                     \
+	"python3*/site-packages/_rocm_sdk_core/.info/version python3*/dist-packages/_rocm_sdk_core/.info/version"
 
 static const struct row list[] = {
 	{ "/sys/bus/pci", "devices slots", LIST },
@@ -74,6 +78,29 @@ static const struct row list[] = {
 	{ KFD "/topology/nodes/*/io_links/*", "properties", READ },
 	{ "/sys/class", "iommu", LIST },
 	{ "/sys/module/pcie_aspm/parameters", "policy", READ },
+	// what is around the GPUs: containers, limits, logs, cores, environment
+	{ "", "/.dockerenv /run/.containerenv /etc/group /etc/environment /etc/profile", READ },
+	{ "/proc/*", "environ limits mountinfo cgroup", READ },
+	{ "/proc/sys/kernel", "core_pattern core_uses_pid", READ },
+	{ "/sys", "kernel/kexec_crash_loaded fs/cgroup/memory.max", READ },
+	{ "", "/dev /dev/dri /var/log /var/log/journal /sys/fs/pstore /etc/profile.d /etc/environment.d", LIST },
+	{ "/etc", "profile.d/*.sh environment.d/*.conf", READ },
+	{ "/etc/systemd", CONF("journald") " " CONF("coredump"), READ },
+	{ "/usr/lib/systemd", CONF("journald") " " CONF("coredump"), READ },
+	{ "/etc/systemd", "journald.conf.d coredump.conf.d", LIST },
+	{ "/usr/lib/systemd", "journald.conf.d coredump.conf.d", LIST },
+	// software
+	{ "", "/opt /usr/bin /usr/local/bin /usr/lib64 /usr/lib /usr/local/lib /usr/lib/x86_64-linux-gnu", LIST },
+	{ "", "/opt/rocm /opt/venv/lib /opt/conda/lib /opt/conda/envs /opt/conda/envs/*/lib /var/lib/pacman/local", LIST },
+	{ "/opt", "*/.info/version rocm/*/.info/version", READ },
+	{ "/opt", "*/bin */lib */llvm/bin */lib/llvm/bin rocm/*/bin rocm/*/lib rocm/*/llvm/bin rocm/*/lib/llvm/bin", LIST },
+	{ "/usr/lib", PYTHON, READ },
+	{ "/usr/lib64", PYTHON, READ },
+	{ "/usr/local/lib", PYTHON, READ },
+	{ "/opt/venv/lib", PYTHON, READ },
+	{ "/opt/conda/lib", PYTHON, READ },
+	{ "/opt/conda/envs/*/lib", PYTHON, READ },
+	{ "", "/var/lib/dpkg/status", READ },
 };
 
 /** The driver clears the counters of the hardware when these are read, so that they are read only where they are somebody's record. */

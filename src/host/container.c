@@ -1,0 +1,241 @@
+// Whether this is a container, what it was given, and whether the user may open the GPUs' nodes. The nodes are never opened.
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "source/source.h"
+
+enum { TEXT_MOST = 1 << 15, MOUNTS_MOST = 1 << 17, NAMES_MOST = 1 << 16, SYS_PTRACE = 19 };
+
+enum file {
+	FILE_DOCKER,
+	FILE_PODMAN,
+	FILE_CGROUP,
+	FILE_FIRST, // environment of process 1
+	FILE_MOUNTS,
+	FILE_LIMITS,
+	FILE_STATUS,
+	FILE_MEMORY,
+	FILE_GROUPS,
+	FILE_DEV,
+	FILE_DRI,
+	FILES
+};
+
+struct looked {
+	struct host *h;
+	struct host_item *m;
+	struct probe files[FILES];
+};
+
+static struct str text_of(const struct looked *l, enum file f) { return probe_text(&l->files[f]); }
+static struct str where_of(const struct looked *l, enum file f) { return str_z(l->files[f].path); }
+
+/** The rest of the line that begins with @key. */
+static struct str line_behind(struct str text, struct str key)
+{
+	while (text.n) {
+		struct str rest, line = str_split(&text, '\n');
+		if (str_behind(line, key, &rest))
+			return rest;
+	}
+	return (struct str){ 0 };
+}
+
+static const struct {
+	enum file file;
+	const char *word, *kind; // no word: that the file is there is enough
+} signs[] = {
+	{ FILE_PODMAN, NULL, "podman" },
+	{ FILE_CGROUP, "kubepods", "kubernetes" },
+	{ FILE_MOUNTS, "/kubelet/", "kubernetes" },
+	{ FILE_DOCKER, NULL, "docker" },
+	{ FILE_CGROUP, "docker", "docker" },
+	{ FILE_CGROUP, "libpod", "podman" },
+	{ FILE_CGROUP, "containerd", "containerd" },
+	{ FILE_CGROUP, "/lxc", "lxc" },
+	{ FILE_FIRST, "container=podman", "podman" },
+	{ FILE_FIRST, "container=lxc", "lxc" },
+	{ FILE_FIRST, "container=systemd-nspawn", "nspawn" },
+	{ FILE_FIRST, "container=oci", "oci" },
+};
+
+/** A host's /proc/1/mountinfo may name a kubelet too: only other signs make it a container. */
+static const char *kind_of(const struct looked *l, bool known, struct str *ret_where)
+{
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+		const struct probe *p = &l->files[signs[i].file];
+		bool is = signs[i].word ? str_find(probe_text(p), str_z(signs[i].word)) >= 0 : p->end == PROBE_GOOD;
+		if (!is || (signs[i].file == FILE_MOUNTS && !known))
+			continue;
+		*ret_where = str_z(p->path);
+		return signs[i].kind;
+	}
+	return NULL;
+}
+
+/** Process 1 at the root of its control groups: its view of them is its own. */
+static bool own_cgroups(const struct looked *l) { return str_is(text_of(l, FILE_CGROUP), "0::/"); }
+
+static void note_container(struct looked *l)
+{
+	struct str where = where_of(l, FILE_CGROUP);
+	const char *said = l->h->root ? NULL : getenv("UNHANG_CONTAINER");
+	bool is = own_cgroups(l) || (!l->h->root && source_in_container());
+	const char *kind = kind_of(l, is, &where);
+	is = said && *said ? source_in_container() : is || kind;
+	if (!is && l->h->root && l->files[FILE_CGROUP].end != PROBE_GOOD)
+		return;
+	host_note(l->h, l->m, "container", is ? S("yes") : S("no"), where);
+	if (is && kind)
+		host_note(l->h, l->m, "container_kind", str_z(kind), where);
+}
+
+/** `size=65536k` among the options of the file system that is mounted at /dev/shm. */
+static void note_shared_memory(struct looked *l)
+{
+	struct str text = text_of(l, FILE_MOUNTS);
+	while (text.n) {
+		struct str line = str_split(&text, '\n');
+		ptrdiff_t at = str_find(line, S("size="));
+		size_t digits = 0;
+		int64_t kb;
+		if (str_find(line, S(" /dev/shm ")) < 0 || at < 0)
+			continue;
+		line = str_from(line, (size_t)at + 5);
+		while (digits < line.n && digits < 15 && char_digit(line.p[digits]))
+			digits++;
+		if (digits < line.n && line.p[digits] == 'k' && str_number(str_cut(line, digits), &kb))
+			host_note_number(l->h, l->m, "shm_mb", kb >> 10, where_of(l, FILE_MOUNTS));
+	}
+}
+
+static void note_limits(struct looked *l)
+{
+	struct str memory = text_of(l, FILE_MEMORY), status = text_of(l, FILE_STATUS);
+	struct str locked = line_behind(text_of(l, FILE_LIMITS), S("Max locked memory"));
+	struct str seccomp = line_behind(status, S("Seccomp:")), caps = line_behind(status, S("CapEff:"));
+	int64_t bytes;
+	uint64_t bits;
+	locked = str_word(&locked);
+	if (str_number(locked, &bytes))
+		host_note_number(l->h, l->m, "memlock_kb", bytes >> 10, where_of(l, FILE_LIMITS));
+	else if (str_is(locked, "unlimited"))
+		host_note(l->h, l->m, "memlock_kb", locked, where_of(l, FILE_LIMITS));
+	if (str_number(memory, &bytes))
+		host_note_number(l->h, l->m, "memory_limit_mb", bytes >> 20, where_of(l, FILE_MEMORY));
+	if (seccomp.n)
+		host_note(l->h, l->m, "seccomp", str_is(seccomp, "0") ? S("no") : S("yes"), where_of(l, FILE_STATUS));
+	if (str_hex(caps, &bits))
+		host_note(l->h, l->m, "ptrace", bits >> SYS_PTRACE & 1 ? S("yes") : S("no"), where_of(l, FILE_STATUS));
+}
+
+/** A tree may hold a part of /dev: what is not there counts only where the usual is. */
+static void note_nodes(struct looked *l)
+{
+	struct str names = text_of(l, FILE_DEV), renders = text_of(l, FILE_DRI);
+	bool kfd = false, dri = false, whole = false, nvidia = false;
+	while (names.n) {
+		struct str name = str_split(&names, '\n');
+		kfd |= str_is(name, "kfd");
+		dri |= str_is(name, "dri");
+		whole |= str_is(name, "null");
+		nvidia |= str_is(name, "nvidiactl");
+	}
+	if (kfd || whole)
+		host_note(l->h, l->m, "kfd_node", kfd ? S("yes") : S("no"), S("/dev"));
+	if (whole || dri)
+		host_note(l->h, l->m, "render_node", str_find(renders, S("renderD")) >= 0 ? S("yes") : S("no"), S("/dev/dri"));
+	if (nvidia)
+		host_note(l->h, l->m, "nvidia", S("yes"), S("/dev/nvidiactl"));
+}
+
+// --- permissions ---
+
+/** `render:x:105:alice,bob` of @gid; empty where the file has none. */
+static struct str group_line(struct str text, int64_t gid)
+{
+	while (text.n) {
+		struct str line = str_split(&text, '\n'), rest = line;
+		int64_t number;
+		str_split(&rest, ':');
+		str_split(&rest, ':');
+		if (str_number(str_split(&rest, ':'), &number) && number == gid)
+			return line;
+	}
+	return (struct str){ 0 };
+}
+
+static bool is_member(struct str line, struct str user)
+{
+	for (size_t i = 0; i < 3; i++)
+		str_split(&line, ':');
+	while (line.n)
+		if (str_eq(str_trim(str_split(&line, ',')), user))
+			return true;
+	return false;
+}
+
+/** As who the user's programs run: where this was started with sudo, not as root. */
+static struct str who(void)
+{
+	static const char *const names[] = { "SUDO_USER", "LOGNAME", "USER" };
+	for (size_t i = geteuid() ? 1 : 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *name = getenv(names[i]);
+		if (name && *name)
+			return str_z(name);
+	}
+	return (struct str){ 0 };
+}
+
+static void note_permissions(struct looked *l)
+{
+	static const char kfd[] = "/dev/kfd";
+	struct host *h = l->h;
+	struct stat st;
+	struct str user = who(), where = S(kfd);
+	host_note(h, l->m, "user", user, (struct str){ 0 });
+	host_note(h, l->m, "user_is_root", geteuid() ? S("no") : S("yes"), (struct str){ 0 });
+	for (size_t d = 0; d < h->devices.n; d++) {
+		struct str path = arena_printf(&h->arena, "/dev/dri/renderD%d", h->devices.list[d].render);
+		if (h->devices.list[d].render >= 0 && !stat(path.p, &st))
+			host_note(h, host_gpu(h, &h->devices.list[d]), "render_access",
+				  access(path.p, R_OK | W_OK) ? S("no") : S("yes"), path);
+	}
+	if (stat(kfd, &st))
+		return;
+	struct str line = group_line(text_of(l, FILE_GROUPS), (int64_t)st.st_gid), name = line;
+	host_note(h, l->m, "kfd_mode", arena_printf(&h->arena, "%04o", (unsigned)st.st_mode & 07777), where);
+	host_note_number(h, l->m, "kfd_gid", (int64_t)st.st_gid, where);
+	host_note(h, l->m, "kfd_group", str_split(&name, ':'), where_of(l, FILE_GROUPS));
+	host_note(h, l->m, "kfd_access", access(kfd, R_OK | W_OK) ? S("no") : S("yes"), where);
+	if (line.n && user.n)
+		host_note(h, l->m, "user_in_render", is_member(line, user) ? S("yes") : S("no"), where_of(l, FILE_GROUPS));
+}
+
+void host_read_container(struct host *h)
+{
+	struct looked l = { h,
+			    host_machine(h),
+			    {
+				    [FILE_DOCKER] = { .path = "/.dockerenv" },
+				    [FILE_PODMAN] = { .path = "/run/.containerenv" },
+				    [FILE_CGROUP] = { .path = "/proc/1/cgroup" },
+				    [FILE_FIRST] = { .path = "/proc/1/environ", .size = TEXT_MOST },
+				    [FILE_MOUNTS] = { .path = "/proc/self/mountinfo", .size = MOUNTS_MOST },
+				    [FILE_LIMITS] = { .path = "/proc/self/limits" },
+				    [FILE_STATUS] = { .path = "/proc/self/status" },
+				    [FILE_MEMORY] = { .path = "/sys/fs/cgroup/memory.max" },
+				    [FILE_GROUPS] = { .path = "/etc/group", .size = TEXT_MOST },
+				    [FILE_DEV] = { .kind = PROBE_LIST, .path = "/dev", .size = NAMES_MOST },
+				    [FILE_DRI] = { .kind = PROBE_LIST, .path = "/dev/dri" },
+			    } };
+	host_probe(h, l.files, FILES);
+	note_container(&l);
+	note_shared_memory(&l);
+	note_limits(&l);
+	note_nodes(&l);
+	if (!h->root)
+		note_permissions(&l);
+}

@@ -1,0 +1,14 @@
+// What the readers of software share.
+#pragma once
+
+#include "host/host.h"
+
+/** A directory whose names were read. */
+struct host_listing {
+	struct str path;
+	struct host_item *rocm; // whose directory it is; NULL: the system's
+	struct str names;
+};
+
+/** The tools that knowledge names, in these directories; and which of them each ROCm has or lacks. */
+void host_find_tools(struct host *h, const struct host_listing *listings, size_t n);
