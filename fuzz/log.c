@@ -43,7 +43,7 @@ static char *explain(const struct know *k, struct str bytes, size_t step, size_t
 	engine_end(engine);
 	ledger_sort(&ledger);
 	for (size_t i = 0; i < ledger.incidents.len; i++)
-		incident_advise(ledger.incidents.data[i], k);
+		incident_advise(ledger.incidents.data[i], k, NULL);
 
 	char *report = NULL;
 	FILE *out = open_memstream(&report, ret_size);

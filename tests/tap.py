@@ -130,7 +130,7 @@ class Answer:
 
 
 NOTHING = {"cause": {"class": None, "title": None, "confidence": 0, "before_log": None}, "also": [], "gpus": [{"pci": None, "name": None, "gfx": None}], "facts": [], "timeline": [],
-           "action": {"do": None, "fault": None}, "remedies": [], "known": [], "next": [], "processes": [], "id": None, "fingerprint": None,
+           "action": {"do": None, "fault": None}, "remedies": [], "settings": [], "known": [], "next": [], "processes": [], "id": None, "fingerprint": None,
            "begin": None, "end": None, "clock": "none"}
 
 
@@ -141,7 +141,9 @@ class Incident:
         self.cause = data["cause"]
         self.timeline = data["timeline"]
         self.roles = [(e["event"], e["role"]) for e in data["timeline"]]
-        self.remedies = [r["id"] for r in data["remedies"]]
+        self.remedies = [r["id"] for r in data["remedies"] if r["state"] == "try"]
+        self.told = {r["id"]: (r["state"], r["because"]) for r in data["remedies"] if r["state"] != "try"}
+        self.settings = {s["id"]: s["text"] for s in data["settings"]}
         self.known = [b["id"] for b in data["known"]]
 
     def values(self, name, event=None):

@@ -136,7 +136,7 @@ static void try_sources(struct trial *t, struct str text)
 	ledger_join(&r.ledger, t->know, &r.machine);
 	ledger_sort(&r.ledger);
 	for (size_t i = 0; i < r.ledger.incidents.len; i++)
-		incident_advise(r.ledger.incidents.data[i], t->know);
+		incident_advise(r.ledger.incidents.data[i], t->know, NULL);
 	engine_free(r.engine);
 	ledger_free(&r.ledger);
 	machine_clear(&r.machine);

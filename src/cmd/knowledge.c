@@ -31,8 +31,8 @@ static void usage(void)
 	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT] [KNOW_FILE...]\n"
 	     "                                                 sign these files, or else all that this machine knows\n"
 	     "\n"
-	     "kinds: signature, message, event, cause, remedy, known-bad, check, action, kernel, instruction, save-area,\n"
-	     "       wave-words, mqd, packet, watch, unit, verdict, part, class, parameter\n"
+	     "kinds: signature, message, event, cause, remedy, setting, known-bad, check, action, kernel, instruction,\n"
+	     "       save-area, wave-words, mqd, packet, watch, unit, verdict, part, class, parameter\n"
 	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d. docs/KNOWLEDGE_UPDATES.md is about signed ones.");
 }
@@ -73,6 +73,7 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->causes, "cause", k->causes.data[n]->title);
 	EACH(k->remedies, "remedy", k->remedies.data[n]->title);
 	EACH(k->bad, "known-bad", k->bad.data[n]->title);
+	EACH(k->settings, "setting", k->settings.data[n]->say);
 	EACH(k->checks, "check", k->checks.data[n]->title);
 	EACH(k->actions, "action", k->actions.data[n]->text);
 	EACH(k->parameters, "parameter", k->parameters.data[n]->meaning);

@@ -206,6 +206,7 @@ void incident_free(struct incident *i)
 	vec_free(&i->also);
 	vec_free(&i->processes);
 	vec_free(&i->remedies);
+	vec_free(&i->settings);
 	vec_free(&i->known);
 	vec_free(&i->next);
 	arena_free(&i->arena);

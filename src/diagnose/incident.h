@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "diagnose/remedy_state.h"
 #include "evidence/event.h"
 #include "knowledge/know.h"
 
@@ -62,6 +63,15 @@ struct diag_rank {
 struct diag_remedy {
 	const struct know_remedy *remedy;
 	bool certain; // its condition is known to hold
+	struct remedy_verdict verdict;
+	struct str numbers;      // the settings that it asks for, as they are on this machine
+	const struct fact *fact; // of the evidence, that the verdict rests on; NULL
+};
+
+/** Something that a user has set, and what is to be said of it. */
+struct diag_setting {
+	struct str id, text, grade, source;
+	const struct fact *fact;
 };
 
 struct diag_next {
@@ -83,6 +93,7 @@ struct incident {
 	bool vendor_known;          // something says that the GPU is AMD's
 	bool joined;                // of several sources
 	bool now;                   // it is so at this moment
+	bool this_boot;             // of the machine that this runs on, since it was started
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;
@@ -99,7 +110,8 @@ struct incident {
 	const struct know_action *action;
 	VEC(struct diag_rank) ranks;
 	VEC(struct diag_process) processes;
-	VEC(struct diag_remedy) remedies;
+	VEC(struct diag_remedy) remedies; // to try, then those that are told for another reason
+	VEC(struct diag_setting) settings;
 	VEC(const struct know_bad *) known;
 	VEC(struct diag_next) next;
 	// While it is open:
@@ -136,8 +148,10 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 /** Decodes fault status registers, finds cause, roles, confidence. false: it is no incident. It may be called again after more
  * events were joined to it. */
 bool incident_conclude(struct incident *i, const struct know *k);
-/** Adds action, remedies and next steps to a concluded incident. */
-void incident_advise(struct incident *i, const struct know *k);
+struct host;
+/** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is, which counts for incidents of this
+ * boot; NULL. */
+void incident_advise(struct incident *i, const struct know *k, const struct host *host);
 /** The cause that an event, as far as it is known, is evidence for; or NULL. */
 const struct know_cause *event_cause(const struct know *k, const struct diag_event *e);
 /** Fills in what a fault's status register says and its lines do not, and whether the two agree. */

@@ -517,6 +517,7 @@ static void merge(struct incident *to, struct incident *from, struct bridge *bri
 	to->vendor_known |= from->vendor_known;
 	if (!to->host.n)
 		to->host = arena_str(&to->arena, from->host);
+	to->this_boot |= from->this_boot;
 	if (!to->boot_id.n)
 		to->boot_id = arena_str(&to->arena, from->boot_id);
 	incident_free(from);

@@ -97,8 +97,10 @@ struct know_remedy {
 	struct know_list *for_classes, *steps;
 	struct condition *when, *unless;
 	struct condition *obsolete; // versions that make it unnecessary
+	struct condition *applied;  // it is in force where this holds, besides where its changes are
 	struct str kind, title, undo, cost, risk, until, grade, source, condition_text, verify;
 	enum know_takes takes;
+	bool last; // behind all others: it names no cause, or only helps to find it
 	struct know_change change;
 };
 
@@ -129,6 +131,14 @@ struct know_check {
 	struct know_change change;
 	struct know_list *hides; // findings that need not be told where this one is
 	bool without_gpu;        // asked also where there is no GPU
+};
+
+/** What is said of something that a user has set, beside an incident. */
+struct know_setting {
+	struct know_head head;
+	struct know_list *for_classes; // none: all
+	struct condition *when, *unless;
+	struct str say, grade, source;
 };
 
 struct know_action {
@@ -400,6 +410,7 @@ struct know {
 	VEC(struct know_remedy *) remedies;
 	VEC(struct know_bad *) bad;
 	VEC(struct know_check *) checks;
+	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
 	VEC(struct know_parameter *) parameters;
 	VEC(struct know_kernel *) kernels;

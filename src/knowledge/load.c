@@ -126,7 +126,9 @@ static const struct field remedy_fields[] = {
 	{ "source", FIELD_TEXT, AT(know_remedy, source), .required = true },
 	{ "if", FIELD_TEXT, AT(know_remedy, condition_text) },
 	{ "obsolete", FIELD_WHEN, AT(know_remedy, obsolete) },
+	{ "applied", FIELD_WHEN, AT(know_remedy, applied) },
 	{ "verify", FIELD_TEXT, AT(know_remedy, verify) },
+	{ "last", FIELD_FLAG, AT(know_remedy, last) },
 	{ "takes", FIELD_CHOICE, AT(know_remedy, takes), .choices = "nothing restart reboot install hardware" },
 	CHANGE_FIELDS(know_remedy),
 	{ 0 },
@@ -163,6 +165,15 @@ static const struct field bad_fields[] = {
 	{ "severity", FIELD_CHOICE, AT(know_bad, severity), .choices = severities },
 	{ "grade", FIELD_TEXT, AT(know_bad, grade), .required = true, .choices = "A B C" },
 	{ "source", FIELD_TEXT, AT(know_bad, source), .required = true },
+	{ 0 },
+};
+static const struct field setting_fields[] = {
+	{ "for", FIELD_WORDS, AT(know_setting, for_classes) },
+	{ "when", FIELD_WHEN, AT(know_setting, when), .required = true },
+	{ "unless", FIELD_WHEN, AT(know_setting, unless) },
+	{ "say", FIELD_TEXT, AT(know_setting, say), .required = true },
+	{ "grade", FIELD_TEXT, AT(know_setting, grade), .required = true, .choices = "A B C" },
+	{ "source", FIELD_TEXT, AT(know_setting, source), .required = true },
 	{ 0 },
 };
 static const struct field action_fields[] = {
@@ -493,6 +504,8 @@ static void add_bad(struct loader *l, void *object)
 	ADD(&l->know->bad, b);
 }
 
+static void add_setting(struct loader *l, void *object) { ADD(&l->know->settings, (struct know_setting *)object); }
+
 static void add_action(struct loader *l, void *object) { ADD(&l->know->actions, (struct know_action *)object); }
 
 static void add_parameter(struct loader *l, void *object)
@@ -545,6 +558,7 @@ static const struct kind kinds[] = {
 	{ "remedy", sizeof(struct know_remedy), remedy_fields, add_remedy },
 	{ "known-bad", sizeof(struct know_bad), bad_fields, add_bad },
 	{ "check", sizeof(struct know_check), check_fields, add_check },
+	{ "setting", sizeof(struct know_setting), setting_fields, add_setting },
 	{ "action", sizeof(struct know_action), action_fields, add_action },
 	{ "parameter", sizeof(struct know_parameter), parameter_fields, add_parameter },
 	{ "kernel", sizeof(struct know_kernel), kernel_fields, add_kernel },
@@ -969,6 +983,8 @@ static void resolve(struct know *k, struct know_problems *problems)
 		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)
 		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
+	for (size_t i = 0; i < k->settings.len; i++)
+		resolve_class(k, &k->settings.data[i]->head, k->settings.data[i]->for_classes, problems);
 	resolve_findings(k, problems);
 	parameters_resolve(k, problems);
 	for (size_t i = k->packets.len; i-- > 0;)
@@ -1109,6 +1125,7 @@ void know_free(struct know *k)
 	vec_free(&k->remedies);
 	vec_free(&k->bad);
 	vec_free(&k->checks);
+	vec_free(&k->settings);
 	vec_free(&k->actions);
 	vec_free(&k->parameters);
 	vec_free(&k->kernels);

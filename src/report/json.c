@@ -204,7 +204,9 @@ static void on_machine(void *ctx, const struct machine_view *m) { report_machine
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
-	static const char *const keys[] = { "sources", "incidents", "timeline", "known", "remedies", "next", "notes" };
+	static const char *const keys[] = {
+		"sources", "incidents", "timeline", "known", "remedies", "settings", "next", "notes"
+	};
 	(void)i;
 	jw_key(ctx, keys[list]);
 	jw_open(ctx, '[');
@@ -306,6 +308,7 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	for (const struct know_list *l = k->steps; l; l = l->next)
 		jw_str(j, l->text);
 	jw_close(j, ']');
+	text_or_null(j, "here", r->numbers);
 	text_or_null(j, "undo", k->undo);
 	text_or_null(j, "cost", k->cost);
 	text_or_null(j, "risk", k->risk);
@@ -313,6 +316,21 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	jw_field(j, "source", k->source);
 	text_or_null(j, "until", k->until);
 	text_or_null(j, "if", r->certain ? (struct str){ 0 } : k->condition_text);
+	text_or_null(j, "verify", k->verify);
+	jw_field(j, "takes", str_z(remedy_takes_name(k->takes)));
+	jw_field(j, "state", str_z(remedy_state_name(r->verdict.state)));
+	text_or_null(j, "because", r->verdict.because);
+	jw_close(j, '}');
+}
+
+static void on_setting(void *ctx, const struct diag_setting *s)
+{
+	struct json *j = ctx;
+	jw_open(j, '{');
+	jw_field(j, "id", s->id);
+	jw_field(j, "text", s->text);
+	jw_field(j, "grade", s->grade);
+	jw_field(j, "source", s->source);
 	jw_close(j, '}');
 }
 
@@ -359,6 +377,7 @@ void report_json(const struct diagnosis *d, FILE *out)
 		.event = on_event,
 		.known = on_known,
 		.remedy = on_remedy,
+		.setting = on_setting,
 		.next = on_next,
 		.note = on_note,
 		.close = on_close,

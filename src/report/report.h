@@ -25,7 +25,16 @@ struct diagnosis {
 	size_t nnotes;
 };
 
-enum report_list { LIST_SOURCES, LIST_INCIDENTS, LIST_TIMELINE, LIST_KNOWN, LIST_REMEDIES, LIST_NEXT, LIST_NOTES };
+enum report_list {
+	LIST_SOURCES,
+	LIST_INCIDENTS,
+	LIST_TIMELINE,
+	LIST_KNOWN,
+	LIST_REMEDIES,
+	LIST_SETTINGS,
+	LIST_NEXT,
+	LIST_NOTES
+};
 
 /** What the walk meets. Lists are opened and closed also where they are empty; open() and close() get the incident of
  * the lists inside one, and NULL for the two others. */
@@ -38,6 +47,7 @@ struct report_writer {
 	void (*event)(void *ctx, const struct diag_event *e, size_t id);
 	void (*known)(void *ctx, const struct know_bad *b);
 	void (*remedy)(void *ctx, const struct diag_remedy *r, size_t number);
+	void (*setting)(void *ctx, const struct diag_setting *s);
 	void (*next)(void *ctx, const struct diag_next *n);
 	void (*note)(void *ctx, const struct note *n);
 	void (*close)(void *ctx, enum report_list list, const struct incident *i);

@@ -7,6 +7,7 @@
 #include "diagnose/engine.h"
 #include "diagnose/machine.h"
 #include "evidence/silicon.h"
+#include "host/host.h"
 #include "report/report.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
@@ -22,6 +23,7 @@ struct uh_session {
 	VEC(struct note) notes;
 	struct machine_view view; // of the GPUs that were looked at
 	bool looked;
+	bool this_boot; // what is read now is of this machine, since it was started
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
@@ -46,7 +48,12 @@ static void on_knowledge_problem(void *ctx, const char *file, unsigned line, con
 }
 
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct uh_session *)ctx)->engine, e); }
-static void on_incident(void *ctx, struct incident *i) { ledger_add(&((struct uh_session *)ctx)->ledger, i); }
+static void on_incident(void *ctx, struct incident *i)
+{
+	struct uh_session *s = ctx;
+	i->this_boot = s->this_boot;
+	ledger_add(&s->ledger, i);
+}
 
 static void on_machine(void *ctx, const struct machine *m) { machine_merge(&((struct uh_session *)ctx)->machine, m); }
 
@@ -149,9 +156,13 @@ void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
 	struct source_visitor v = visitor(s);
 	char *directory = journal_directory(root);
+	engine_end(s->engine);
+	s->this_boot = !root && !boot;
 	struct uh_error *err = source_journal(directory, boot, &v);
 	if (err)
 		on_problem(s, err);
+	engine_end(s->engine);
+	s->this_boot = false;
 	free(directory);
 }
 
@@ -169,10 +180,12 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 	free(directory);
 	// Without a journal, the running kernel's own buffer is what this machine has.
 	if (!boots && !root) {
+		s->this_boot = true;
 		struct uh_error *err = source_kmsg("/dev/kmsg", &v);
 		if (err)
 			on_problem(s, err);
 		engine_end(s->engine);
+		s->this_boot = false;
 	}
 	for (int back = 0; back < boots && back < BOOTS_BACK && !s->ledger.incidents.len; back++) {
 		uh_session_add_journal(s, root, -back);
@@ -186,9 +199,10 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 {
 	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 } };
 	engine_end(s->engine);
-	s->looked = true;
+	s->looked = s->this_boot = true;
 	evidence_machine(s->evidence, &o, &s->view);
 	engine_end(s->engine);
+	s->this_boot = false;
 	if (gpu && !devices_named(&s->view.devices, o.gpu))
 		return uh_error_new("there is no AMD GPU '%s' in this machine", gpu);
 	return NULL;
@@ -227,6 +241,25 @@ static void say_what_the_host_has(struct uh_session *s)
 
 void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_code(s->evidence, path); }
 
+/** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
+static void advise(struct uh_session *s)
+{
+	struct host host = { 0 };
+	bool look = false;
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		look |= s->ledger.incidents.data[n]->this_boot;
+	if (look)
+		host_look(s->know, NULL, &host);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
+		struct incident *i = s->ledger.incidents.data[n];
+		i->evidence = s->kinds.data;
+		i->nevidence = s->kinds.len;
+		incident_advise(i, s->know, look ? &host : NULL);
+	}
+	if (look)
+		host_free(&host);
+}
+
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
@@ -241,12 +274,7 @@ void uh_session_end(struct uh_session *s)
 	if (evidence_count(s->evidence) > 1 || s->ledger.incidents.len > 1)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
-	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
-		struct incident *i = s->ledger.incidents.data[n];
-		i->evidence = s->kinds.data;
-		i->nevidence = s->kinds.len;
-		incident_advise(i, s->know);
-	}
+	advise(s);
 }
 
 unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evidence_count(s->evidence); }

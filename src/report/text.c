@@ -351,11 +351,32 @@ static void put_extra(const struct text_report *t, const char *what, struct str 
 	wrap(t, text, LABEL + 3, LABEL + 5 + strlen(what));
 }
 
+/** What is no step: it is in force, does not exist here, or is not needed any more. */
+static void put_told(const struct text_report *t, const struct diag_remedy *r)
+{
+	const struct know_remedy *k = r->remedy;
+	const struct remedy_verdict *v = &r->verdict;
+	struct text line = { 0 };
+	if (!v->fact.n)
+		text_printf(&line, STR_FMT ": ", STR_ARG(k->title));
+	text_add(&line, v->because);
+	if (r->fact)
+		add_place(t, &line, r->fact->at);
+	text_add(&line, S("."));
+	if (v->state == REMEDY_APPLIED && v->fact.n && !str_is(k->kind, "cure") && k->cost.n && k->undo.n)
+		text_printf(&line, " It costs: " STR_FMT ". If nothing is better with it: " STR_FMT ".", STR_ARG(k->cost),
+			    STR_ARG(k->undo));
+	label(t, v->state == REMEDY_APPLIED ? "Tried" : "Not", text_str(&line));
+	text_free(&line);
+}
+
 static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 {
 	struct text_report *t = ctx;
 	const struct know_remedy *k = r->remedy;
-	if (!t->full)
+	if (t->full && r->verdict.state != REMEDY_TRY)
+		put_told(t, r);
+	if (!t->full || r->verdict.state != REMEDY_TRY)
 		return;
 	fprintf(t->out, "%s%-*s%s", paint(t, "\033[1m"), LABEL, number == 1 ? "Do" : "", plain(t));
 	struct text line = { 0 };
@@ -367,12 +388,28 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	wrap(t, text_str(&line), LABEL + 3, LABEL);
 	text_free(&line);
 	put_steps(t, k);
+	put_extra(t, "here", r->numbers);
+	put_extra(t, "check", k->verify);
 	put_extra(t, "costs", k->cost);
 	if (t->options->verbose) {
 		put_extra(t, "risk", k->risk);
 		put_extra(t, "undo", k->undo);
 	}
 	put_extra(t, "not needed once", k->until);
+}
+
+static void on_setting(void *ctx, const struct diag_setting *s)
+{
+	struct text_report *t = ctx;
+	if (!t->full)
+		return;
+	struct text line = { 0 };
+	text_add(&line, s->text);
+	if (s->fact)
+		add_place(t, &line, s->fact->at);
+	text_printf(&line, "  [grade " STR_FMT ", " STR_FMT "]", STR_ARG(s->grade), STR_ARG(s->source));
+	label(t, "Set", text_str(&line));
+	text_free(&line);
 }
 
 static void on_known(void *ctx, const struct know_bad *b)
@@ -542,6 +579,7 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 		.event = on_event,
 		.known = on_known,
 		.remedy = on_remedy,
+		.setting = on_setting,
 		.next = on_next,
 		.note = on_note,
 		.close = on_close,

@@ -33,6 +33,10 @@ static void walk_incident(const struct incident *i, const struct report_writer *
 	for (size_t n = 0; n < i->remedies.len; n++)
 		w->remedy(ctx, &i->remedies.data[n], n + 1);
 	w->close(ctx, LIST_REMEDIES, i);
+	w->open(ctx, LIST_SETTINGS, i);
+	for (size_t n = 0; n < i->settings.len; n++)
+		w->setting(ctx, &i->settings.data[n]);
+	w->close(ctx, LIST_SETTINGS, i);
 	w->open(ctx, LIST_NEXT, i);
 	for (size_t n = 0; n < i->next.len; n++)
 		w->next(ctx, &i->next.data[n]);
