@@ -168,9 +168,10 @@ static void add_missing_parameters(struct advice *a)
 		if (!p || parameter_exists(p, kernel) != TRUTH_NO)
 			continue;
 		struct str missing = parameter_missing_text(p->head.id, kernel, &i->arena), text;
-		text = arena_printf(&i->arena, STR_FMT ": it changed nothing%s" STR_FMT ".", STR_ARG(missing),
+		text = arena_printf(&i->arena, STR_FMT ": it changed nothing%s" STR_FMT, STR_ARG(missing),
 				    p->instead.n ? "; what was meant: " : "", STR_ARG(p->instead));
-		struct diag_setting one = { S("no-such-parameter"), text, S("A"), p->source, f };
+		struct str sources = p->source;
+		struct diag_setting one = { S("no-such-parameter"), text, S("A"), str_trim(str_split(&sources, ';')), f };
 		vec_push(&i->settings, one);
 	}
 }

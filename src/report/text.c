@@ -407,7 +407,7 @@ static void on_setting(void *ctx, const struct diag_setting *s)
 	text_add(&line, s->text);
 	if (s->fact)
 		add_place(t, &line, s->fact->at);
-	text_printf(&line, "  [grade " STR_FMT ", " STR_FMT "]", STR_ARG(s->grade), STR_ARG(s->source));
+	text_printf(&line, ".  [grade " STR_FMT ", " STR_FMT "]", STR_ARG(s->grade), STR_ARG(s->source));
 	label(t, "Set", text_str(&line));
 	text_free(&line);
 }
