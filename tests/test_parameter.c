@@ -271,6 +271,17 @@ static void test_wrong_blocks(void **state)
 	know_free(k);
 }
 
+static void test_retracted(void **state)
+{
+	(void)state;
+	unsigned problems;
+	struct know *k = load_one("retract parameter amdgpu.deepfl\n", &problems);
+	assert_int_equal(problems, 0);
+	assert_null(know_parameter(k, S("amdgpu.deepfl")));
+	assert_non_null(know_parameter(k, S("amdgpu.gfxoff")));
+	know_free(k);
+}
+
 /** Asks everything with @text, which ends where its memory ends. */
 static void ask(void **state, struct str text)
 {
@@ -313,9 +324,10 @@ static void test_any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_found),   cmocka_unit_test(test_exists),       cmocka_unit_test(test_patch_level),
-		cmocka_unit_test(test_default), cmocka_unit_test(test_near),         cmocka_unit_test(test_near_of_module),
-		cmocka_unit_test(test_instead), cmocka_unit_test(test_wrong_blocks), cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(test_found),     cmocka_unit_test(test_exists),       cmocka_unit_test(test_patch_level),
+		cmocka_unit_test(test_default),   cmocka_unit_test(test_near),         cmocka_unit_test(test_near_of_module),
+		cmocka_unit_test(test_instead),   cmocka_unit_test(test_wrong_blocks), cmocka_unit_test(test_retracted),
+		cmocka_unit_test(test_any_bytes),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -16,6 +16,7 @@ TAKE(signature, signatures)
 TAKE(remedy, remedies)
 TAKE(bad, bad)
 TAKE(action, actions)
+TAKE(parameter, parameters)
 TAKE(kernel, kernels)
 TAKE(instruction, instructions)
 TAKE(names, names)
@@ -57,6 +58,7 @@ bool know_retract(struct know *k, struct str kind, struct str id)
 		{ "remedy", take_remedy },
 		{ "known-bad", take_bad },
 		{ "action", take_action },
+		{ "parameter", take_parameter },
 		{ "kernel", take_kernel },
 		{ "instruction", take_instruction },
 		{ "names", take_names },
