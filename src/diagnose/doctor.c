@@ -29,6 +29,35 @@ static struct str fill(struct search *s, struct str phrase, const struct fact_vi
 	return filled;
 }
 
+static bool is_name(struct str s)
+{
+	for (size_t n = 0; n < s.n; n++)
+		if (!char_word(s.p[n]) && s.p[n] != '.' && s.p[n] != '@')
+			return false;
+	return s.n;
+}
+
+/** Only {facts} that are known: the rest is for a shell, whose bars and braces stay. */
+static struct str fill_command(struct search *s, struct str command, const struct fact_view *view)
+{
+	struct text out = { 0 };
+	while (command.n) {
+		ptrdiff_t open = str_find(command, S("{"));
+		struct str rest = str_from(command, open < 0 ? command.n : (size_t)open + 1), name = str_split(&rest, '}'),
+			   value;
+		bool known = open >= 0 && is_name(name) && view->get(view->ctx, name, 0, &value);
+		text_add(&out, str_cut(command, open < 0 ? command.n : (size_t)open));
+		if (known)
+			text_add(&out, value);
+		else if (open >= 0)
+			text_add(&out, S("{"));
+		command = known ? rest : str_from(command, open < 0 ? command.n : (size_t)open + 1);
+	}
+	struct str filled = arena_str(&s->to->arena, text_str(&out));
+	text_free(&out);
+	return filled;
+}
+
 /** `fw_mes 0x83 (/sys/...)` for each fact that made the condition true. */
 struct listing {
 	struct text text;
@@ -64,7 +93,7 @@ static struct str what_was_seen(struct search *s, const struct asked *q, const s
 static void add_steps(struct search *s, struct finding *f, const struct know_list *steps, const struct fact_view *view)
 {
 	for (; steps; steps = steps->next)
-		vec_push(&f->steps, fill(s, steps->text, view));
+		vec_push(&f->steps, fill_command(s, steps->text, view));
 }
 
 static bool changes(const struct know_change *c) { return c->sets || c->clears || c->envs || c->drops; }
@@ -76,11 +105,11 @@ static void take_remedy(struct search *s, struct finding *f, const struct asked 
 	const struct know_check *c = q->check;
 	const struct know_remedy *r = q->remedy;
 	f->remedy = r;
-	f->undo = fill(s, SAID(undo), view);
-	f->cost = fill(s, SAID(cost), view);
-	f->risk = fill(s, SAID(risk), view);
-	f->until = fill(s, SAID(until), view);
-	f->verify = fill(s, SAID(verify), view);
+	f->undo = fill_command(s, SAID(undo), view);
+	f->cost = fill_command(s, SAID(cost), view);
+	f->risk = fill_command(s, SAID(risk), view);
+	f->until = fill_command(s, SAID(until), view);
+	f->verify = fill_command(s, SAID(verify), view);
 	f->grade = q->bad ? q->bad->grade : SAID(grade);
 	f->source = q->bad ? q->bad->source : SAID(source);
 	if (c && c->steps)

@@ -9,7 +9,14 @@
 #include "base/print.h"
 #include "unhang/unhang.h"
 
-enum { SEVERITY_WIDTH = 10, LABEL_WIDTH = 8, INDENT = SEVERITY_WIDTH + LABEL_WIDTH, WIDTH = 100, TITLE_FEW = 2 };
+enum {
+	SEVERITY_WIDTH = 10,
+	LABEL_WIDTH = 8,
+	INDENT = SEVERITY_WIDTH + LABEL_WIDTH,
+	WIDTH = 100,
+	TITLE_FEW = 2,
+	STEP_WIDTH = 3
+};
 
 struct doctor_view {
 	const struct host *host;
@@ -114,13 +121,16 @@ static void put_severity(struct doctor_view *v, enum know_severity s)
 		v->options->colour ? "\033[0m" : "");
 }
 
-static void put_row(struct doctor_view *v, const char *label, struct str text)
+/** @more: what lines behind the first are indented beyond it. */
+static void put_row_at(struct doctor_view *v, const char *label, struct str text, size_t more)
 {
 	if (!text.n)
 		return;
 	fprintf(v->out, "%*s%-*s", SEVERITY_WIDTH, "", LABEL_WIDTH, label);
-	print_wrapped(v->out, text, INDENT, INDENT, v->width);
+	print_wrapped(v->out, text, INDENT + more, INDENT, v->width);
 }
+
+static void put_row(struct doctor_view *v, const char *label, struct str text) { put_row_at(v, label, text, 0); }
 
 static void put_title(struct doctor_view *v, const struct finding *f)
 {
@@ -138,7 +148,7 @@ static void put_steps(struct doctor_view *v, const struct finding *f)
 		if (f->steps.len > 1)
 			text_printf(&step, "%zu. ", n + 1);
 		text_add(&step, f->steps.data[n]);
-		put_row(v, n ? "" : "Do", text_str(&step));
+		put_row_at(v, n ? "" : "Do", text_str(&step), f->steps.len > 1 ? STEP_WIDTH : 0);
 		text_free(&step);
 	}
 }
@@ -173,22 +183,15 @@ static void put_finding(struct doctor_view *v, const struct finding *f)
 	text_free(&source);
 }
 
-static size_t put_good(struct doctor_view *v)
+static void put_good(struct doctor_view *v)
 {
-	struct text good = { 0 };
-	size_t count = 0;
 	for (size_t n = 0; n < v->findings->list.len; n++) {
 		const struct finding *f = v->findings->list.data[n];
 		if (f->severity != SEVERITY_OK)
 			continue;
-		text_printf(&good, "%s" STR_FMT, count++ ? "; " : "", STR_ARG(f->title));
+		put_severity(v, f->severity);
+		print_wrapped(v->out, f->title, SEVERITY_WIDTH, SEVERITY_WIDTH, v->width);
 	}
-	if (count) {
-		put_severity(v, SEVERITY_OK);
-		print_wrapped(v->out, text_str(&good), SEVERITY_WIDTH, SEVERITY_WIDTH, v->width);
-	}
-	text_free(&good);
-	return count;
 }
 
 static void put_facts(struct doctor_view *v)
@@ -233,7 +236,8 @@ static void put_text(struct doctor_view *v)
 		put_finding(v, f->list.data[n]);
 	}
 	fputc('\n', v->out);
-	if (!put_good(v) && !bad)
+	put_good(v);
+	if (!bad)
 		fputs("Nothing is known against this machine.\n", v->out);
 	if (change)
 		fputs("\nunhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back.\n",
