@@ -233,6 +233,15 @@ def test_export(t, fleet):
     t.ok(run.returncode == 0 and b"changes no block" in run.stdout, "which changes nothing for the same unhang", run.stdout + run.stderr)
 
 
+def test_retract(t, unhang):
+    """Whatever kind of block there is by name and id can be withdrawn."""
+    kinds = re.search(rb"^kinds: ([^\n]*(?:\n +[^\n]*)*)", unhang.run("knowledge", "--help").stdout, re.M).group(1).decode()
+    kinds = [kind.strip() for kind in kinds.replace("\n", " ").split(",")]
+    known = unhang.write("retract.know", "".join(f"retract {kind} no-such\n" for kind in kinds))
+    said = unhang.run("knowledge", "check", known).stderr.decode()
+    t.same((len(kinds) > 15, set(re.findall(r"kind '(\S+)'", said))), (True, {"message", "class"}), "every kind but those of one line can be retracted")
+
+
 def inside(fleet, *arguments):
     """Runs unhang where the tree's /var/lib is the machine's."""
     way = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-r", "-m"]
@@ -361,6 +370,7 @@ def main():
         test_openssl(t, fleet)
     else:
         t.skip("a second opinion", "no openssl")
+    test_retract(t, unhang)
     for test in (test_refusals, test_export, test_used, test_killed, test_root):
         test(t, fleet)
     t.end()

@@ -15,6 +15,8 @@ TAKE(event, events)
 TAKE(signature, signatures)
 TAKE(remedy, remedies)
 TAKE(bad, bad)
+TAKE(check, checks)
+TAKE(setting, settings)
 TAKE(action, actions)
 TAKE(parameter, parameters)
 TAKE(kernel, kernels)
@@ -57,6 +59,8 @@ bool know_retract(struct know *k, struct str kind, struct str id)
 		{ "cause", take_cause },
 		{ "remedy", take_remedy },
 		{ "known-bad", take_bad },
+		{ "check", take_check },
+		{ "setting", take_setting },
 		{ "action", take_action },
 		{ "parameter", take_parameter },
 		{ "kernel", take_kernel },
