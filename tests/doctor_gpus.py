@@ -1,8 +1,9 @@
 """What the doctor sees of GPUs and the buses above them, and what it makes of it, on small trees."""
+import concurrent.futures
 import json
 import os
 import pathlib
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,7 +60,7 @@ def gpu(pci="0000:03:00.0", card=0, path="pci0000:00/" + WAY, device_id="0x744c"
              "fw_version/mes_fw_version": "0x00000052", "fw_version/smc_fw_version": "0x004e7e00"}
     out = ""
     if group:
-        files["iommu_group"] = f"-> ../../../../kernel/iommu_groups/{card + 20}"
+        files["iommu_group"] = f"-> /sys/kernel/iommu_groups/{card + 20}"
         out = text(f"/sys/kernel/iommu_groups/{card + 20}/type", group) + text("/sys/class/iommu/ivhd0/x", "")
     return out + device(pci, path, device_id, **{**files, **more})
 
@@ -121,19 +122,248 @@ def mi300(change=None, unlinked=(), group="identity", cmdline="ro iommu=pt"):
     return out
 
 
-def doctor(tree, *options):
-    """The JSON document of a tree's text, or of a directory."""
-    if not isinstance(tree, str):
-        return ask(tree, *options)
-    with tempfile.TemporaryDirectory() as at:
-        plant_text(tree, at)
-        return ask(at, *options)
-
-
 def ask(at, *options):
     run = subprocess.run([UNHANG, "doctor", "--root", str(at), "--json", *options], capture_output=True, text=True, timeout=60)
     return json.loads(run.stdout)
 
 
-if __name__ == "__main__":
-    print(json.dumps(doctor(eval(sys.argv[2])), indent=1))
+def doctor(tree):
+    """The JSON document of a tree's text."""
+    with tempfile.TemporaryDirectory() as at:
+        plant_text(tree, at)
+        return ask(at)
+
+
+OWN = re.findall(r"^check (\S+)", (pathlib.Path(__file__).resolve().parent.parent / "knowledge" / "doctor-gpus.know").read_text(), re.M)
+
+
+def found(document, ok=False):
+    """Ids of what this part found."""
+    return sorted(f["id"] for f in document["findings"] if f["id"] in OWN and (f["severity"] == "ok") == ok)
+
+
+def facts(document, pci=None):
+    """The first value of each fact of a GPU, or of the machine."""
+    machine = document["machine"]
+    rows = machine["facts"] if pci is None else next(g for g in machine["gpus"] if g["pci"] == pci)["facts"]
+    return {row["name"]: row["value"] for row in reversed(rows)}
+
+
+CARD = "0000:03:00.0"
+FIFTH = "0000:85:00.0"
+ROCM = text("/opt/rocm-7.1.1/.info/version", "7.1.1-38") + "=== /opt/rocm -> rocm-7.1.1\n"
+IGPU = gpu("0000:0e:00.0", 1, "pci0000:00/0000:00:08.1", "0x164e", GB // 2, **{"power_dpm_force_performance_level": "auto"})
+IGPU_NODE = node(2, 0xe00, 100306)
+SCREEN, NO_SCREEN = displays(0, ["DP-1", "HDMI-A-1"], ["DP-1"]), displays(0, ["DP-1"])
+AT = f"/sys/bus/pci/devices/{CARD}"
+
+
+def unbound(driver):
+    """A card that amdgpu does not have."""
+    return machine() + device(CARD, "", "0x744c", driver=driver and f"-> ../../bus/pci/drivers/{driver}")
+
+
+SLOW = "2.5 GT/s PCIe"
+# what it is, its tree, the findings that are not `ok`
+CASES = [
+    ("a healthy card", navi(), []),
+    ("a healthy card with its screen", navi() + SCREEN, []),
+    ("a healthy node", mi300(), []),
+    ("no GPU", machine(), []),
+    ("nothing at all", "=== /proc/\n", []),
+    ("a small aperture", navi(visible=256 << 20), ["bar-small"]),
+    ("a small aperture, told by the resources only",
+     navi(visible="", resource="0x000000d000000000 0x000000d00fffffff 0x000000000014220c\n0x0 0x0 0x0"), ["bar-small"]),
+    ("a large aperture, told by the resources only",
+     navi(visible="", resource="0x0000006800000000 0x0000006fffffffff 0x000000000014220c\n0x0 0x0 0x0"), []),
+    ("an APU has no aperture", machine() + gpu(device_id="0x1586", visible=256 << 20), []),
+    ("a small aperture in a node", mi300({4: {"mem_info_vis_vram_total": 256 << 20}}), ["bar-small-peers"]),
+    ("no atomics, and KFD left it out",
+     machine() + bridges({"config": config(4, 0)}) + gpu() + CPU, ["atomics-no-compute"]),
+    ("a switch that does not pass atomics", machine() + bridges(up={"config": config(5, 0x180)}) + gpu() + CPU, ["atomics-no-compute"]),
+    ("a switch that blocks atomics", machine() + bridges(up={"config": config(5, 0x1c0, 0x80)}) + gpu() + CPU, ["atomics-no-compute"]),
+    ("atomics are there, KFD left it out for another reason", machine() + bridges() + gpu() + CPU, []),
+    ("a configuration that is cut off says nothing", machine() + bridges({"config": config(4, 0)[:128]}) + gpu() + CPU, []),
+    ("no atomics, and KFD has it", navi(link=(2, 0, 13)), ["atomics-missing"]),
+    ("a narrow link at the card's edge", navi(up={"width": 4}), ["link-narrow"]),
+    ("a narrow link above it", machine() + bridges() +
+     device("0000:00:03.1", "pci0000:00", "0x1483", vendor="0x1022", kind="0x060400") +
+     device("0000:20:00.0", "pci0000:00/0000:00:03.1", "0xb210", vendor="0x1000", kind="0x060400", width=8) +
+     device("0000:21:00.0", "pci0000:00/0000:00:03.1/0000:20:00.0", "0xb210", vendor="0x1000", kind="0x060400") +
+     gpu("0000:22:00.0", 0, "pci0000:00/0000:00:03.1/0000:20:00.0/0000:21:00.0", "0x738c"), ["link-narrow"]),
+    ("links on the card say nothing", navi(width=1, speed=SLOW), []),
+    ("a slot with fewer lanes is all it can do", navi({"max_width": 8}, {"width": 8}), []),
+    ("a slot with very few lanes", navi({"max_width": 4}, {"width": 4}), ["slot-narrow"]),
+    ("an older slot", navi({"max_speed": "8.0 GT/s PCIe"}, {"speed": "8.0 GT/s PCIe"}), []),
+    ("a slow link of a GPU that idles is power saving", navi(up={"speed": SLOW}), []),
+    ("a slow link of a GPU that works", navi(up={"speed": SLOW}, gpu_busy_percent=97), ["link-slow"]),
+    ("a slow link of an Instinct, which does not save there", mi300({4: {"speed": "16.0 GT/s PCIe"}}), ["link-slow"]),
+    ("plain directories, a narrow link", text(f"{AT}/vendor", "0x1002") + text(f"{AT}/class", "0x030000") +
+     text(f"{AT}/device", "0x744c") + text(f"{AT}/drm/card0/dev", "") + text(f"{AT}/current_link_width", 8) +
+     text(f"{AT}/max_link_width", 16), ["link-narrow"]),
+    ("a card that sleeps is not asked", navi(up={"width": 4}, **{"power/runtime_status": "suspended"},
+                                             power_dpm_force_performance_level="low"), []),
+    ("a box on Thunderbolt", machine() + device("0000:00:03.1", "pci0000:00", "0x14cd", vendor="0x1022", kind="0x060400", width=4) +
+     gpu("0000:22:00.0", 0, "pci0000:00/0000:00:03.1", width=4, speed=SLOW), []),
+    ("fatal errors", navi(aer_dev_fatal="TOTAL_ERR_FATAL 2", aer_dev_nonfatal="TOTAL_ERR_NONFATAL 1"), ["link-fatal-errors"]),
+    ("errors that are not fatal", navi(aer_dev_nonfatal="TOTAL_ERR_NONFATAL 1"), ["link-errors"]),
+    ("a few corrected errors", navi(aer_dev_correctable="TOTAL_ERR_COR 12"), []),
+    ("many corrected errors", navi(aer_dev_correctable="TOTAL_ERR_COR 12000"), ["link-corrected-errors"]),
+    ("one card behind an IOMMU that translates", navi(group="DMA-FQ"), []),
+    ("a node behind an IOMMU that translates", mi300(group="DMA-FQ", cmdline="ro"), ["iommu-translated"]),
+    ("a node with an IOMMU of an unknown kind", mi300(group=None, cmdline="ro") + text("/sys/class/iommu/ivhd0/x", ""), ["iommu-translated"]),
+    ("the command line says so", mi300(group=None) + text("/sys/class/iommu/ivhd0/x", ""), []),
+    ("no IOMMU", mi300(group=None, cmdline="ro") + "=== /sys/class/iommu/\n", []),
+    ("clocks at their lowest", navi(power_dpm_force_performance_level="low"), ["dpm-forced-low"]),
+    ("clocks that are forced", navi(power_dpm_force_performance_level="profile_peak"), ["dpm-forced"]),
+    ("pinned clocks of a 780M", machine() + gpu(device_id="0x15bf", power_dpm_force_performance_level="high"), ["dpm-forced-gfx1103"]),
+    ("determinism of an Instinct is a choice", mi300({4: {"power_dpm_force_performance_level": "perf_determinism"}}), []),
+    ("uncorrected errors", mi300({4: {"ras/umc_err_count": "ue: 2\nce: 7\nde: 0"}}), ["ras-uncorrected"]),
+    ("corrected errors", mi300({4: {"ras/umc_err_count": "ue: 0\nce: 7\nde: 0"}}), []),
+    ("a page that waits", mi300({4: {"ras/gpu_vram_bad_pages": "0x00000001 : 0x00001000 : P"}}), ["pages-pending"]),
+    ("a page that cannot be retired", mi300({4: {"ras/gpu_vram_bad_pages":
+                                              "0x00000001 : 0x00001000 : P\n0x00000002 : 0x00001000 : F"}}), ["pages-not-retired"]),
+    ("retired pages", mi300({4: {"ras/gpu_vram_bad_pages": "0x00000001 : 0x00001000 : R"}}), ["pages-retired"]),
+    ("many retired pages", mi300({4: {"ras/gpu_vram_bad_pages": "\n".join(f"0x{n:08x} : 0x00001000 : R" for n in range(300))}}),
+     ["pages-many"]),
+    ("a GPU outside the hive", mi300({4: {"xgmi_hive_info/xgmi_hive_id": 0}}, [(4, n) for n in range(8)]), ["xgmi-missing"]),
+    ("one link that is missing", mi300(unlinked=[(2, 5)]), ["xgmi-missing"]),
+    ("no link at all", mi300({n: {"xgmi_hive_info/xgmi_hive_id": 0} for n in range(8)},
+                             [(n, m) for n in range(8) for m in range(8)]), ["xgmi-none"]),
+    ("two hives of four", mi300({n: {"xgmi_hive_info/xgmi_hive_id": 1 + n // 4} for n in range(8)},
+                                [(n, m) for n in range(8) for m in range(8) if n // 4 != m // 4]), []),
+    ("one in another mode", mi300({4: {"current_compute_partition": "CPX", "current_memory_partition": "NPS4"}}), ["partitions-differ"]),
+    ("no driver", unbound(None), ["gpu-unbound"]),
+    ("the wrong driver", unbound("radeon"), ["gpu-unbound"]),
+    ("a card for guests", unbound("vfio-pci"), []),
+    ("off the bus", navi(config="ff" * 64, width=63), ["gpu-off-bus"]),
+    ("an APU beside a card, nobody computes", navi() + IGPU + IGPU_NODE + SCREEN, []),
+]
+COMPUTES = [
+    ("the screen on the card", navi() + IGPU + IGPU_NODE + SCREEN + ROCM, ["display-on-compute-gpu", "igpu-visible"]),
+    ("the screen on the APU", navi() + IGPU + IGPU_NODE + NO_SCREEN + displays(1, ["HDMI-A-2"], ["HDMI-A-2"]) + ROCM, ["igpu-visible"]),
+    ("no screen, and the APU is off for compute", navi() + IGPU + NO_SCREEN + ROCM, []),
+    ("one GPU only", navi() + SCREEN + ROCM, []),
+]
+
+
+def check_cases(t):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        documents = pool.map(doctor, [tree for _, tree, _ in CASES])
+        for (name, _, wanted), document in zip(CASES, documents):
+            t.same(found(document), wanted, name)
+    for name, tree, wanted in COMPUTES:
+        document = doctor(tree)
+        if "rocm" in facts(document):
+            t.same(found(document), wanted, "with ROCm: " + name)
+        else:
+            t.skip("with ROCm: " + name, "ROCm is not looked for yet")
+
+
+def check_good(t):
+    """What is good is said."""
+    t.same(found(doctor(navi()), True), ["atomics-good", "bar-good", "firmware-known", "iommu-good", "link-good"], "what is good of a card")
+    t.same(found(doctor(mi300()), True), ["atomics-good", "bar-good", "firmware-known", "iommu-good", "link-good", "pages-good",
+                                          "partitions-good", "xgmi-good"], "what is good of a node")
+    t.same(found(doctor(unbound("vfio-pci")), True), ["gpu-for-guests"], "a card for guests is no mistake")
+    t.ok("display-apart" in found(doctor(navi() + IGPU + NO_SCREEN + displays(1, ["HDMI-A-2"], ["HDMI-A-2"])), True),
+         "a screen on the APU is good")
+
+
+def has(t, document, pci, wanted, name):
+    got = facts(document, pci)
+    t.same({key: got.get(key) for key in wanted}, wanted, name)
+
+
+def check_facts(t):
+    has(t, doctor(navi(up={"width": 4, "speed": "8.0 GT/s PCIe"}) + SCREEN), CARD,
+        {"part": "Radeon RX 7900 XTX", "gfx": "gfx1100", "apu": "no", "fw_mes": "0x52", "fw_smu": "0x4e7e00", "vbios": "113-D7020100-102",
+         "bar": "full", "vram_mb": "24576", "atomics": "yes", "kfd": "yes", "link_width": "4", "link_width_can": "16",
+         "link_speed": "8.0 GT/s", "link_speed_can": "16.0 GT/s", "link_state": "narrow", "link_at": "0000:00:01.1 to 0000:01:00.0",
+         "dpm_level": "auto", "displays": "1", "display_names": "DP-1", "iommu": "passthrough", "off_bus": None, "unbound": None},
+        "facts of a card")
+    has(t, doctor(navi({"max_width": 4}, {"width": 4})), CARD, {"link_limited_by": "0000:00:01.1", "card_width": "16", "link_state": "full"},
+        "which end is less")
+    node_doc = doctor(mi300({4: {"ras/umc_err_count": "ue: 2\nce: 7", "ras/gfx_err_count": "ue: 1\nce: 0",
+                                 "ras/gpu_vram_bad_pages": "\n".join(f"0x{n:08x} : 0x00001000 : {'RRP'[n % 3]}" for n in range(450))}},
+                            unlinked=[(2, 4)]))
+    has(t, node_doc, FIFTH, {"hive": "1234567890", "xgmi_links": "6", "xgmi_peers_missing": "0000:46:00.0", "ras_ue": "3", "ras_ce": "7",
+                             "ras_ue_blocks": "gfx 1, umc 2", "bad_pages": "450", "bad_pages_retired": "300", "bad_pages_pending": "150",
+                             "compute_partition": "SPX", "memory_partition": "NPS1", "link_speed": "32.0 GT/s"}, "facts of a GPU in a node")
+    got = facts(node_doc)
+    t.same({key: got.get(key) for key in ("gpus", "apus", "dgpus", "iommu", "aspm", "hive_size", "partition_modes")},
+           {"gpus": "8", "apus": "0", "dgpus": "8", "iommu": "passthrough", "aspm": "default", "hive_size": "8",
+            "partition_modes": "SPX/NPS1"}, "facts of the node")
+    got = facts(doctor(navi() + IGPU + IGPU_NODE + SCREEN))
+    t.same({key: got.get(key) for key in ("gpus", "apus", "igpu_and_dgpu", "display_on")},
+           {"gpus": "2", "apus": "1", "igpu_and_dgpu": "yes", "display_on": "dgpu"}, "facts of a machine with an APU and a card")
+    info = "MES feature version: 1, firmware version: 0x00000083\nSMC feature version: 0, program: 4, firmware version: 0x00641f00 (100.31.0)\n" \
+           "RLC SRLC feature version: 0, firmware version: 0x00000005\nVCE feature version: 0, firmware version: 0x00000000"
+    debugfs = text(f"/sys/kernel/debug/dri/{CARD}/name", f"amdgpu dev={CARD} unique={CARD}") + \
+        text(f"/sys/kernel/debug/dri/{CARD}/amdgpu_firmware_info", info)
+    has(t, doctor(navi() + debugfs), CARD, {"fw_mes": "0x83", "fw_smu": "0x641f00", "fw_rlc_srlc": "0x5", "fw_vce": None},
+        "debugfs knows more of the firmware")
+    has(t, doctor(machine() + gpu(device_id="0x15bf")), CARD, {"apu": "yes", "bar": None, "link_state": None, "atomics": None}, "an APU has no slot")
+
+
+def check_by_card(t):
+    """Trees without a list of PCI devices."""
+    at = "/sys/class/drm/card1/device"
+    base = text(f"{at}/vendor", "0x1002") + text(f"{at}/class", "0x030000") + text(f"{at}/device", "0x744c") + \
+        text(f"{at}/power_dpm_force_performance_level", "low") + text(f"{at}/mem_info_vram_total", GB) + \
+        text(f"{at}/fw_version/mes_fw_version", "0x52")
+    document = doctor(base + text(f"{at}/uevent", f"DRIVER=amdgpu\nPCI_SLOT_NAME={CARD}"))
+    has(t, document, CARD, {"gfx": "gfx1100", "fw_mes": "0x52", "dpm_level": "low"}, "a card whose uevent says where it is")
+    t.same(found(document), ["dpm-forced-low"], "and what is wrong with it")
+    way = f"/sys/devices/pci0000:00/0000:00:01.1/{CARD}"
+    linked = base.replace(at, way) + f"=== /sys/class/drm/card1 -> ../../devices/pci0000:00/0000:00:01.1/{CARD}/drm/card1\n" + \
+        f"=== {way}/drm/card1/device -> ../../../{CARD}\n"
+    has(t, doctor(linked), CARD, {"gfx": "gfx1100", "fw_mes": "0x52", "dpm_level": "low"}, "a card whose link says where it is")
+    t.same(doctor(base)["machine"]["gpus"], [], "a card of which nothing says where it is")
+
+
+def check_hostile(t):
+    """Loops, pipes, directories for files, terabytes: an answer, and soon."""
+    with tempfile.TemporaryDirectory() as root:
+        root = pathlib.Path(root)
+        plant_text(navi() + SCREEN, root)
+        at = root / "sys/devices/pci0000:00" / WAY / CARD
+        for name in ("current_link_width", "gpu_busy_percent", "power_dpm_force_performance_level"):
+            (at / name).unlink()
+        (at / "current_link_width").symlink_to("current_link_width")
+        os.mkfifo(at / "gpu_busy_percent")
+        (at / "power_dpm_force_performance_level").mkdir()
+        for name in ("resource", "config", "ras/gpu_vram_bad_pages", "boot_vga", "uevent"):
+            (at / name).parent.mkdir(exist_ok=True)
+            with open(at / name, "wb") as file:
+                file.truncate(1 << 42)
+        (at / "ip_discovery").mkdir()
+        (at / "ip_discovery/die").symlink_to("..")
+        (at / "hwmon").symlink_to(".")
+        (at / "fw_version/loop_fw_version").symlink_to("../fw_version")
+        os.mkfifo(root / "sys/class/drm/card0-DP-1/status.pipe")
+        (root / "sys/class/drm/card0-DP-2").symlink_to("card0-DP-2")
+        (root / "sys/class/drm/card0-DP-3").symlink_to("/")
+        (root / "sys/class/kfd/kfd/topology/nodes/1/io_links/7").symlink_to("../io_links")
+        (root / "sys/class/kfd/kfd/topology/nodes/9").symlink_to("../nodes")
+        (root / "sys/bus/pci/devices/0000:99:00.0").symlink_to("/sys/bus/pci/devices")
+        (root / "sys/kernel/debug").mkdir(parents=True)
+        (root / "sys/kernel/debug/dri").symlink_to("../../..")
+        began = time.monotonic()
+        document = ask(root)
+        t.ok(time.monotonic() - began < 10, "a hostile tree is no reason to wait")
+        has(t, document, CARD, {"gfx": "gfx1100", "fw_mes": "0x52", "displays": "1", "dpm_level": None, "gpu_busy": None},
+            "what can be read is read")
+
+
+def main():
+    t = Tap()
+    check_cases(t)
+    check_good(t)
+    check_facts(t)
+    check_by_card(t)
+    check_hostile(t)
+    t.end()
+
+
+main()

@@ -258,7 +258,7 @@ static void judge_cached(struct search *s, struct found *f)
 	struct device *d = &f->d;
 	struct str monitors = f->monitors;
 	d->driver = last_component(f->driver_link);
-	if (!d->driver.n && d->vram_total >= 0) // a tree whose links are lost: only amdgpu has such a file
+	if (s->to->tree && !d->driver.n && d->vram_total >= 0) // links may be lost: only amdgpu has such a file
 		d->driver = S("amdgpu");
 	d->card = numbered(f->nodes, S("card"));
 	d->card = d->card < 0 ? f->card : d->card;

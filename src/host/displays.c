@@ -12,13 +12,25 @@ static bool connector_of(struct str connector, int64_t *ret_card, struct str *re
 	return rest.n && str_number(number, ret_card) && !str_starts(rest, S("Writeback"));
 }
 
+static bool has_connectors(struct str names, int card)
+{
+	while (names.n) {
+		struct str name;
+		int64_t number;
+		if (connector_of(str_split(&names, '\n'), &number, &name) && number == card)
+			return true;
+	}
+	return false;
+}
+
 /** Its own directory has them; where a tree has lost that, the class has a link to each. */
 void displays_ask(struct gpu_looks *l, struct gpu_look *g)
 {
 	struct arena *a = &l->h->arena;
-	struct str directory = g->connectors.n ? arena_printf(a, STR_FMT "/drm/card%d", STR_ARG(g->d->sysfs), g->d->card) :
-						 S("/sys/class/drm");
-	struct str names = g->connectors.n ? g->connectors : l->connectors;
+	bool own = has_connectors(g->connectors, g->d->card);
+	struct str names = own ? g->connectors : l->connectors;
+	struct str directory =
+		own ? arena_printf(a, STR_FMT "/drm/card%d", STR_ARG(g->d->sysfs), g->d->card) : S("/sys/class/drm");
 	g->displays = g->asks.probes.len;
 	while (names.n && g->ndisplays < DISPLAYS_MOST) {
 		struct str connector = str_split(&names, '\n'), name;
