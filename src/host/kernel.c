@@ -1,16 +1,217 @@
-// Which kernel and which amdgpu run here.
+// Which kernel and which amdgpu run here, and which would be loaded.
+#include <errno.h>
+
 #include "host/host.h"
 
-enum { LINE_MOST = 1 << 16 };
+enum { LINE_MOST = 1 << 16, STANZA = 4 << 10, NAMES_MOST = 1 << 18, DATE = 8 };
+
+enum asked {
+	CMDLINE,
+	VERSION,
+	RELEASE,
+	RELEASE_USR,
+	MODULES,
+	TAINT,
+	DEPENDENCIES,
+	DEPENDENCIES_USR,
+	BUILT_IN,
+	BUILT_IN_USR,
+	DKMS,
+	DPKG_LINUX_FIRMWARE,
+	DPKG_AMD_GRAPHICS,
+	PACMAN,
+	ASKED,
+};
+
+static struct str where(const struct probe *p) { return str_z(p->path); }
+
+// --- distribution ---
+
+static struct str os_release(struct str text, struct str key)
+{
+	while (text.n) {
+		struct str value = str_split(&text, '\n');
+		if (!str_eq(str_split(&value, '='), key))
+			continue;
+		value = str_trim(value);
+		if (value.n > 1 && (value.p[0] == '"' || value.p[0] == '\'') && value.p[value.n - 1] == value.p[0])
+			value = str_cut(str_from(value, 1), value.n - 2);
+		return value;
+	}
+	return (struct str){ 0 };
+}
+
+static void note_distribution(struct host *h, const struct probe *p)
+{
+	struct host_item *m = host_machine(h);
+	const struct probe *release = p[RELEASE].end == PROBE_GOOD ? &p[RELEASE] : &p[RELEASE_USR];
+	host_note(h, m, "distribution", os_release(probe_text(release), S("ID")), where(release));
+	host_note(h, m, "distribution_version", os_release(probe_text(release), S("VERSION_ID")), where(release));
+}
+
+// --- firmware package: its version begins with the day of linux-firmware that it was made of ---
+
+static bool note_firmware(struct host *h, struct str version, struct str place)
+{
+	size_t n = 0;
+	while (n < version.n && char_digit(version.p[n]))
+		n++;
+	if (n == DATE)
+		host_note(h, host_machine(h), "linux_firmware", str_cut(version, n), place);
+	return n == DATE;
+}
+
+static bool note_dpkg(struct host *h, const struct probe *p)
+{
+	struct str text = probe_text(p), version = { 0 };
+	bool installed = false;
+	while (text.n) {
+		struct str line = str_split(&text, '\n'), rest;
+		if (!line.n)
+			break;
+		if (str_behind(line, S("Status:"), &rest))
+			installed = str_ends(rest, S(" installed"));
+		if (str_behind(line, S("Version:"), &rest))
+			version = rest;
+	}
+	return installed && note_firmware(h, version, where(p));
+}
+
+/** Directories of packages: NAME-VERSION-RELEASE. */
+static void note_pacman(struct host *h, const struct probe *p)
+{
+	static const char *const names[] = { "linux-firmware-amdgpu-", "linux-firmware-" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct str list = probe_text(p), version;
+		while (list.n)
+			if (str_behind(str_split(&list, '\n'), str_z(names[i]), &version) &&
+			    note_firmware(h, version, where(p)))
+				return;
+	}
+}
+
+// --- driver ---
+
+/** The path of amdgpu's file in the line of modules.dep or modules.builtin that it stands at the front of. */
+static struct str file_in(struct str text)
+{
+	struct str line = str_split(&text, '\n'), file = str_split(&line, ':');
+	ptrdiff_t at = str_find(file, S("/amdgpu.ko"));
+	return at >= 0 ? file : (struct str){ 0 };
+}
+
+static bool drives_one(const struct devices *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (str_is(d->list[i].driver, "amdgpu"))
+			return true;
+	return false;
+}
+
+static void note_loaded(struct host *h, const struct probe *p)
+{
+	struct host_item *m = host_machine(h);
+	struct str modules = probe_text(&p[MODULES]);
+	bool loaded = drives_one(&h->devices);
+	while (modules.n)
+		loaded |= str_is(str_split(&modules, '\n'), "amdgpu");
+	if (loaded || p[MODULES].end == PROBE_GOOD)
+		host_note(h, m, "driver_loaded", loaded ? S("yes") : S("no"), S("/sys/module/amdgpu"));
+	if (h->devices.driver_version.n)
+		host_note(h, m, "driver_running", S("dkms"), S("/sys/module/amdgpu/version"));
+	else if (loaded && p[TAINT].end == PROBE_GOOD)
+		host_note(h, m, "driver_running", str_find(probe_text(&p[TAINT]), S("O")) >= 0 ? S("dkms") : S("in-tree"),
+			  where(&p[TAINT]));
+	for (size_t i = 0; i < h->devices.n; i++)
+		host_note(h, m, "gpu_gfx", h->devices.list[i].gfx.n ? h->devices.list[i].gfx : S("unknown"),
+			  h->devices.list[i].sysfs);
+}
+
+static void note_dkms(struct host *h, const struct probe *p)
+{
+	struct str list = probe_text(p), newest = { 0 };
+	while (list.n) {
+		struct str name = str_split(&list, '\n');
+		if (name.n && char_digit(name.p[0]) && (!newest.n || str_version_cmp(name, newest) > 0))
+			newest = name;
+	}
+	if (newest.n)
+		host_note(h, host_machine(h), "dkms_version", newest,
+			  arena_printf(&h->arena, "%s/" STR_FMT, p->path, STR_ARG(newest)));
+}
+
+/** Which amdgpu modprobe would load for this kernel. */
+static void note_driver(struct host *h, const struct probe *p)
+{
+	struct host_item *m = host_machine(h);
+	const struct probe *listed = p[DEPENDENCIES_USR].end == PROBE_GOOD ? &p[DEPENDENCIES_USR] : &p[DEPENDENCIES];
+	const struct probe *built = p[BUILT_IN_USR].end == PROBE_GOOD ? &p[BUILT_IN_USR] : &p[BUILT_IN];
+	struct str file = file_in(probe_text(listed)), directory = where(listed);
+	if (file_in(probe_text(built)).n) {
+		host_note(h, m, "driver_kind", S("built-in"), where(built));
+		return;
+	}
+	if (!file.n) {
+		if (h->devices.driver_version.n)
+			host_note(h, m, "driver_kind", S("dkms"), S("/sys/module/amdgpu/version"));
+		else if (listed->end == PROBE_FAILED && listed->error == ENODATA)
+			host_note(h, m, "driver_kind", S("none"), where(listed));
+		return;
+	}
+	host_note(h, m, "driver_kind", str_starts(file, S("kernel/")) ? S("in-tree") : S("dkms"), where(listed));
+	directory = str_cut(directory, directory.n - (sizeof("modules.dep") - 1));
+	if (file.p[0] == '/')
+		directory = S("");
+	host_note(h, m, "driver_file", arena_printf(&h->arena, STR_FMT STR_FMT, STR_ARG(directory), STR_ARG(file)),
+		  where(listed));
+}
+
+static const char *of_kernel(struct host *h, const char *directory, const char *name)
+{
+	return arena_z(&h->arena, arena_printf(&h->arena, "%s/" STR_FMT "/%s", directory, STR_ARG(h->devices.kernel), name));
+}
 
 void host_read_kernel(struct host *h)
 {
 	struct host_item *m = host_machine(h);
-	struct probe probes[] = {
-		{ .path = "/proc/cmdline", .size = LINE_MOST },
+	struct str driver = S("/amdgpu.ko");
+	struct probe p[ASKED] = {
+		[CMDLINE] = { .path = "/proc/cmdline", .size = LINE_MOST },
+		[VERSION] = { .path = "/proc/version" },
+		[RELEASE] = { .path = "/etc/os-release" },
+		[RELEASE_USR] = { .path = "/usr/lib/os-release" },
+		[MODULES] = { .kind = PROBE_LIST, .path = "/sys/module", .size = NAMES_MOST },
+		[TAINT] = { .path = "/sys/module/amdgpu/taint" },
+		[DEPENDENCIES] = { .kind = PROBE_FIND, .path = of_kernel(h, "/lib/modules", "modules.dep"), .find = driver },
+		[DEPENDENCIES_USR] = { .kind = PROBE_FIND,
+				       .path = of_kernel(h, "/usr/lib/modules", "modules.dep"),
+				       .find = driver },
+		[BUILT_IN] = { .kind = PROBE_FIND, .path = of_kernel(h, "/lib/modules", "modules.builtin"), .find = driver },
+		[BUILT_IN_USR] = { .kind = PROBE_FIND,
+				   .path = of_kernel(h, "/usr/lib/modules", "modules.builtin"),
+				   .find = driver },
+		[DKMS] = { .kind = PROBE_LIST, .path = "/var/lib/dkms/amdgpu" },
+		[DPKG_LINUX_FIRMWARE] = { .kind = PROBE_FIND,
+					  .path = "/var/lib/dpkg/status",
+					  .find = S("Package: linux-firmware\n"),
+					  .size = STANZA,
+					  .unless = S("Package:"),
+					  .skips = 1 },
+		[DPKG_AMD_GRAPHICS] = { .kind = PROBE_FIND,
+					.path = "/var/lib/dpkg/status",
+					.find = S("Package: firmware-amd-graphics\n"),
+					.size = STANZA },
+		[PACMAN] = { .kind = PROBE_LIST, .path = "/var/lib/pacman/local", .size = NAMES_MOST },
 	};
-	host_probe(h, probes, sizeof(probes) / sizeof(probes[0]));
+	host_probe(h, p, ASKED);
 	host_note(h, m, "kernel", h->devices.kernel, S("/proc/sys/kernel/osrelease"));
+	host_note(h, m, "kernel_build", probe_text(&p[VERSION]), where(&p[VERSION]));
 	host_note(h, m, "driver", h->devices.driver_version, S("/sys/module/amdgpu/version"));
-	host_note(h, m, "cmdline", probe_text(&probes[0]), S("/proc/cmdline"));
+	host_note(h, m, "cmdline", probe_text(&p[CMDLINE]), where(&p[CMDLINE]));
+	note_distribution(h, p);
+	note_loaded(h, p);
+	note_driver(h, p);
+	note_dkms(h, &p[DKMS]);
+	if (!note_dpkg(h, &p[DPKG_LINUX_FIRMWARE]) && !note_dpkg(h, &p[DPKG_AMD_GRAPHICS]))
+		note_pacman(h, &p[PACMAN]);
 }

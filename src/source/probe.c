@@ -13,6 +13,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "source/probe_find.h"
 #include "source/probe_list.h"
 
 enum {
@@ -85,6 +86,8 @@ static void count_one(struct work *w)
 	w->room->operations++;
 	w->room->moved = now_ms();
 }
+
+static void moved(void *work) { count_one(work); }
 
 static ssize_t read_at(struct work *w, int fd, char *to, size_t size, uint64_t offset)
 {
@@ -182,6 +185,10 @@ static ssize_t operate(struct work *w, const struct probe *p, int fd, char *to)
 		return read_list(w, fd, to, size_of(p));
 	case PROBE_READ:
 		return read_at(w, fd, to, size_of(p), p->offset);
+	case PROBE_FIND:
+		return probe_find(fd, p->find, to, size_of(p), moved, w);
+	case PROBE_SECTION:
+		return probe_section(fd, p->find, to, size_of(p), moved, w);
 	default:
 		return control(w, p, fd, to);
 	}
@@ -304,7 +311,7 @@ static bool prepare(struct run *r)
 		struct answer *answer = &r->work.room->answers[i];
 		bool allowed = same ? answer[-1].end != PROBE_FORBIDDEN :
 				      probe_allowed(p) || (b->root && probe_listed_recorded(p->kind, str_z(p->path)));
-		allowed &= !b->root || p->kind <= PROBE_READ; // a tree has no driver
+		allowed &= !b->root || p->kind <= PROBE_SECTION; // a tree has no driver
 		answer->end = allowed ? PROBE_NOT_MADE : PROBE_FORBIDDEN;
 		answer->at = start;
 		start += (size_of(p) + 7) & ~(size_t)7;

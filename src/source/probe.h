@@ -6,10 +6,12 @@
 #include "base/arena.h"
 
 enum probe_kind {
-	PROBE_FILE,  // the whole of a small file, up to @size bytes
-	PROBE_LIST,  // the names in a directory, one per line
-	PROBE_LINK,  // where a link points
-	PROBE_READ,  // @size bytes at @offset
+	PROBE_FILE,    // the whole of a small file, up to @size bytes
+	PROBE_LIST,    // the names in a directory, one per line
+	PROBE_LINK,    // where a link points
+	PROBE_READ,    // @size bytes at @offset
+	PROBE_FIND,    // @size bytes from the line that is the first to have @find, of a large text
+	PROBE_SECTION, // the section @find of an ELF file, which may be compressed
 	PROBE_IOCTL, // @request with @argument (@argument_size bytes, which come back in @data); the file is one that takes such
 	PROBE_BANKED, // PROBE_IOCTL, then PROBE_READ on the same open file
 	PROBE_QUERY, // a render node's AMDGPU_INFO: @argument is a struct amdgpu_query, @data what it answers, up to @size bytes
@@ -39,8 +41,9 @@ struct probe {
 	unsigned long request;
 	const void *argument;
 	size_t argument_size;
-	size_t size;   // most bytes; 0: a page
-	bool from_end; // of a PROBE_FILE that is larger, the last bytes
+	size_t size;     // most bytes; 0: a page
+	bool from_end;   // of a PROBE_FILE that is larger, the last bytes
+	struct str find; // what PROBE_FIND and PROBE_SECTION look for
 	/** Where the answer has these bytes at @unless_at, the next @skips operations are not made. */
 	struct str unless;
 	size_t unless_at, skips;

@@ -1,0 +1,246 @@
+// What became of each parameter that somebody set.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "host/setting.h"
+#include "knowledge/parameter.h"
+
+// --- values ---
+
+static bool number_of(struct str s, uint64_t *ret)
+{
+	char room[32], *end;
+	if (!s.n || s.n >= sizeof(room) || char_space(s.p[0]))
+		return false;
+	str_copy(room, sizeof(room), s);
+	errno = 0;
+	*ret = room[0] == '-' ? (uint64_t)strtoll(room, &end, 0) : strtoull(room, &end, 0);
+	return !errno && end != room && !*end;
+}
+
+/** As the kernel takes truth. */
+static bool truth_of(struct str s, bool *ret)
+{
+	static const char *const yes[] = { "y", "Y", "t", "T", "1", "on", "On", "ON" };
+	static const char *const no[] = { "n", "N", "f", "F", "0", "off", "Off", "OFF" };
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		*ret = str_is(s, yes[i]);
+		if (*ret || str_is(s, no[i]))
+			return true;
+	}
+	return false;
+}
+
+bool value_same(struct str a, struct str b)
+{
+	uint64_t x, y;
+	bool p, q;
+	if (number_of(a, &x) && number_of(b, &y))
+		return x == y || ((uint32_t)x == (uint32_t)y && (x >> 32 == UINT32_MAX || y >> 32 == UINT32_MAX));
+	if (truth_of(a, &p) && truth_of(b, &q))
+		return p == q;
+	return str_eq(a, b);
+}
+
+// --- whether there is such a parameter ---
+
+static struct str bare(const struct setting *t) { return str_from(t->name, t->module.n ? t->module.n + 1 : 0); }
+
+static bool listed(const struct module *m, struct str name)
+{
+	for (size_t i = 0; m && i < m->n; i++)
+		if (str_eq(m->parameters[i], name))
+			return true;
+	return false;
+}
+
+bool setting_wants_modinfo(struct settings *s, const struct setting *t)
+{
+	const struct know_parameter *p = know_parameter(s->h->know, t->name);
+	const struct module *m = settings_module(s, t->module);
+	return str_is(t->module, "amdgpu") && !listed(m, bare(t)) && !(p && p->absent);
+}
+
+static enum truth exists(struct settings *s, const struct setting *t)
+{
+	const struct know_parameter *p = know_parameter(s->h->know, t->name);
+	const struct module *m = settings_module(s, t->module);
+	if (!t->module.n || listed(m, bare(t)))
+		return TRUTH_YES;
+	if (p && p->absent)
+		return TRUTH_NO;
+	if (s->has_modinfo && str_is(t->module, "amdgpu"))
+		return modinfo_has(&s->modinfo, bare(t)) ? TRUTH_YES : TRUTH_NO;
+	enum truth table = p && s->own_driver ? parameter_exists(p, s->kernel) : TRUTH_UNKNOWN;
+	// The modules show all that they have; what the table knows better may be hidden there.
+	if (m && m->listed)
+		return table == TRUTH_YES ? TRUTH_UNKNOWN : TRUTH_NO;
+	return table;
+}
+
+/** The compute part was a module of its own once: its parameters are amdgpu's now. */
+static bool moved_into_amdgpu(const struct setting *t) { return str_is(t->module, "amdkfd") || str_is(t->module, "kfd"); }
+
+static struct str near_name(struct settings *s, const struct setting *t)
+{
+	struct arena *a = &s->h->arena;
+	struct module *m = settings_module(s, moved_into_amdgpu(t) ? S("amdgpu") : t->module);
+	const struct know_parameter *p = know_parameter(s->h->know, t->name);
+	if (!m || (p && p->absent))
+		return S("");
+	if (moved_into_amdgpu(t))
+		return listed(m, bare(t)) ? arena_printf(a, "amdgpu." STR_FMT, STR_ARG(bare(t))) : S("");
+	bool by_file = !m->listed && str_is(t->module, "amdgpu");
+	struct str near = parameter_near(s->h->know, t->name, by_file ? s->modinfo.parameters : m->parameters,
+					 by_file ? s->modinfo.n : m->n);
+	return near.n ? arena_printf(a, "%s." STR_FMT, m->name, STR_ARG(near)) : S("");
+}
+
+// --- masks ---
+
+static struct str bit_names(struct arena *a, const struct know_parameter *p, uint64_t bits)
+{
+	struct text out = { 0 };
+	for (const struct know_pair *b = p->bits; b; b = b->next) {
+		uint64_t bit;
+		struct str meaning = b->value, name = str_split(&meaning, ':');
+		if (!number_of(b->name, &bit) || !(bits & bit))
+			continue;
+		bits &= ~bit;
+		text_printf(&out, "%s" STR_FMT " (" STR_FMT ")", out.n ? ", " : "", STR_ARG(name), STR_ARG(b->name));
+	}
+	struct str names = arena_str(a, text_str(&out));
+	text_free(&out);
+	return names;
+}
+
+static void note_bits(struct settings *s, struct host_item *i, const struct know_parameter *p, struct str value,
+		      struct str usual)
+{
+	uint64_t have, want;
+	if (!p->bits || !number_of(value, &have) || !number_of(usual, &want))
+		return;
+	host_note(s->h, i, "bits_on", bit_names(&s->h->arena, p, have & ~want), p->head.id);
+	host_note(s->h, i, "bits_off", bit_names(&s->h->arena, p, want & ~have), p->head.id);
+}
+
+/** What does what was meant, as a word for the command line: bits are taken out of the value in effect here. */
+static void note_instead(struct settings *s, struct host_item *i, const struct know_parameter *p, struct str value)
+{
+	const struct know_pair *clear = p->instead_change.clears, *set = p->instead_change.sets;
+	const struct know_parameter *mask = clear ? know_parameter(s->h->know, clear->name) : NULL;
+	struct arena *a = &s->h->arena;
+	uint64_t have, bits;
+	bool on;
+	if (set && !truth_of(value, &on))
+		return;
+	if (set)
+		host_note(s->h, i, "instead", arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(set->name), STR_ARG(set->value)),
+			  S(""));
+	if (!mask || !truth_of(value, &on) || on)
+		return;
+	struct str now = settings_effective(s, clear->name);
+	if (!now.n && s->own_driver)
+		now = parameter_default(mask, s->kernel);
+	if (number_of(now, &have) && number_of(clear->value, &bits))
+		host_note(s->h, i, "instead",
+			  arena_printf(a, STR_FMT "=0x%llx", STR_ARG(clear->name), (unsigned long long)(have & ~bits)), S(""));
+}
+
+// --- items ---
+
+static bool driver_writes(const struct know_parameter *p, struct str value)
+{
+	for (const struct know_list *r = p ? p->reads : NULL; r; r = r->next)
+		if (str_is(r->text, "*") || value_same(r->text, value))
+			return true;
+	return false;
+}
+
+/** NULL: not known. */
+static const char *state_of(struct settings *s, const struct setting *t, struct str near, struct str usual)
+{
+	struct str now = settings_effective(s, t->name);
+	if (near.n)
+		return "misspelt";
+	if (exists(s, t) == TRUTH_NO)
+		return "unknown-name";
+	if (!setting_reaches(s, t))
+		return "not-in-effect";
+	if (!setting_counts(t))
+		return "pending";
+	if (!t->module.n)
+		return "in-effect";
+	if (settings_winner(s, t->name) != t)
+		return "overridden";
+	if (!now.p)
+		return NULL;
+	if (value_same(t->value, now))
+		return usual.p && value_same(now, usual) ? "default" : "in-effect";
+	return driver_writes(know_parameter(s->h->know, t->name), now) ? NULL : "not-in-effect";
+}
+
+static void note_parameter(struct settings *s, struct host_item *i, struct str name, struct str value, struct str *ret_usual)
+{
+	const struct know_parameter *p = know_parameter(s->h->know, name);
+	struct str usual = p && s->own_driver ? parameter_default(p, s->kernel) : (struct str){ 0 };
+	*ret_usual = usual;
+	if (!p)
+		return;
+	host_note(s->h, i, "default", usual, p->source);
+	host_note(s->h, i, "meaning", p->meaning, p->source);
+	host_note(s->h, i, "meant", p->instead, p->source);
+	note_bits(s, i, p, value, usual);
+	note_instead(s, i, p, value);
+}
+
+void setting_note(struct settings *s, const struct setting *t)
+{
+	struct host *h = s->h;
+	struct host_item *i = host_add(h, "setting", NULL);
+	struct str now = settings_effective(s, t->name), usual;
+	const struct setting *winner = settings_winner(s, t->name);
+	host_note(h, i, "name", t->name, t->where);
+	host_note(h, i, "value", t->value, t->where);
+	host_note(h, i, "place", str_z(t->place), t->where);
+	host_note(h, i, "from", t->from, t->from);
+	if (!setting_reaches(s, t))
+		host_note(h, i, "unread", t->unread ? S("file") : S("built-in"), t->where);
+	note_parameter(s, i, t->name, t->value, &usual);
+	enum truth there = exists(s, t);
+	struct str near = there == TRUTH_NO || (there == TRUTH_UNKNOWN && moved_into_amdgpu(t)) ? near_name(s, t) : S("");
+	const char *state = state_of(s, t, near, usual);
+	if (state)
+		host_note(h, i, "state", str_z(state), t->where);
+	host_note(h, i, "near", near, S(""));
+	host_note(h, i, "effective", now.n || t->module.n ? now : t->value,
+		  t->module.n ? arena_printf(&h->arena, "/sys/module/" STR_FMT "/parameters/" STR_FMT, STR_ARG(t->module),
+					     STR_ARG(bare(t))) :
+				t->where);
+	if (winner && winner != t && setting_counts(t))
+		host_note(h, i, "by", winner->where, winner->where);
+}
+
+void settings_note_unset(struct settings *s)
+{
+	for (size_t m = 0; m < MODULES && s->own_driver; m++) {
+		const struct module *module = &s->modules[m];
+		for (size_t n = 0; n < module->n; n++) {
+			struct arena *a = &s->h->arena;
+			struct str name = arena_printf(a, "%s." STR_FMT, module->name, STR_ARG(module->parameters[n]));
+			struct str now = module->values[n];
+			const struct know_parameter *p = know_parameter(s->h->know, name);
+			struct str usual = p ? parameter_default(p, s->kernel) : (struct str){ 0 };
+			if (!now.p || !usual.p || value_same(now, usual) || driver_writes(p, now) || settings_winner(s, name))
+				continue;
+			struct host_item *i = host_add(s->h, "setting", NULL);
+			struct str where = arena_printf(a, "/sys/module/%s/parameters/" STR_FMT, module->name,
+							STR_ARG(module->parameters[n]));
+			host_note(s->h, i, "name", name, where);
+			host_note(s->h, i, "place", S("sysfs"), where);
+			host_note(s->h, i, "state", S("unset-but-effective"), where);
+			host_note(s->h, i, "effective", now, where);
+			note_parameter(s, i, name, now, &usual);
+		}
+	}
+}
