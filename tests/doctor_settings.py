@@ -1,0 +1,351 @@
+"""What the doctor says of kernel, driver and parameters: each finding on a machine that has what it is about, and not on others."""
+import gzip
+import json
+import lzma
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from machine_tree import modinfo_elf, plant_text
+from tap import Tap, Unhang
+
+HERE = pathlib.Path(__file__).resolve().parent
+KNOWLEDGE = HERE.parent / "knowledge"
+OURS = set(re.findall(r"^check (\S+)", (KNOWLEDGE / "doctor-settings.know").read_text(), re.M))
+OURS |= set(re.findall(r"^known-bad (\S+)", (KNOWLEDGE / "versions.know").read_text(), re.M))
+
+# The values of linux 6.12.
+DEFAULTS = {"cwsr_enable": "1", "ppfeaturemask": "0xfff7bfff", "gpu_recovery": "-1", "dcdebugmask": "0", "runpm": "-1", "tmz": "-1",
+            "noretry": "-1", "sched_policy": "0", "mes": "0", "reset_method": "-1", "vm_update_mode": "-1", "sg_display": "-1",
+            "lockup_timeout": "", "aspm": "-1", "mcbp": "-1"}
+PARTS = {"gfx1100": ("0x744c", "0xc8"), "gfx1151": ("0x1586", "0xc1"), "gfx1201": ("0x7550", "0xc0"), "gfx1103": ("0x15bf", "0xc1")}
+INITRAMFS = "update-initramfs"
+
+
+def machine(gfx="gfx1100", kernel="6.12.48-amd64", cmdline="ro quiet", parameters=(), loaded=True, more=""):
+    device, revision = PARTS[gfx]
+    pci = "/sys/bus/pci/devices/0000:03:00.0"
+    text = f"""
+=== {pci}/vendor
+0x1002
+=== {pci}/device
+{device}
+=== {pci}/revision
+{revision}
+=== {pci}/class
+0x030000
+=== /proc/sys/kernel/osrelease
+{kernel}
+=== /proc/version
+Linux version {kernel} (builder) #1 SMP
+=== /proc/cmdline
+{cmdline}
+=== /etc/os-release
+ID=debian
+VERSION_ID="13"
+=== /sys/module/ext4/
+=== /usr/lib/modules/{kernel}/modules.dep
+kernel/fs/ext4/ext4.ko: kernel/fs/jbd2.ko
+kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko: kernel/drivers/gpu/drm/ttm/ttm.ko
+=== /usr/lib/modules/{kernel}/modules.builtin
+kernel/fs/proc/proc.ko
+"""
+    if loaded:
+        text += "=== /sys/module/amdgpu/taint\n\n"
+        for name, value in {**DEFAULTS, **dict(parameters)}.items():
+            text += f"=== /sys/module/amdgpu/parameters/{name}\n{value}\n"
+    return text + more
+
+
+class Machine:
+    """What the doctor says of a tree."""
+
+    def __init__(self, unhang, text, prepare=None):
+        self.room = tempfile.TemporaryDirectory(prefix="unhang-settings-")
+        self.root = pathlib.Path(self.room.name)
+        plant_text(text, self.root)
+        if prepare:
+            prepare(self.root)
+        began = time.monotonic()
+        run = unhang.run("doctor", "--root", self.root, "--json")
+        self.seconds = time.monotonic() - began
+        self.status, self.stderr = run.returncode, run.stderr.decode(errors="replace")
+        document = json.loads(run.stdout)
+        self.items = [{"kind": "machine", "facts": document["machine"]["facts"]}] + document["machine"]["items"]
+        self.all = [f for f in document["findings"] if f["id"] in OURS]
+        self.findings = {f["id"]: f for f in self.all}
+
+    @property
+    def ids(self):
+        return sorted(f["id"] for f in self.all if f["severity"] != "ok")
+
+    def fact(self, name, kind="machine", of=None):
+        """A fact of the machine, or of the setting whose name is @of."""
+        for item in self.items:
+            facts = {}
+            for f in item["facts"]:
+                facts.setdefault(f["name"], f["value"])
+            if item["kind"] == kind and (of is None or f'{facts.get("name")}={facts.get("value")}' == of or facts.get("name") == of):
+                return facts.get(name)
+        return None
+
+    def setting(self, of, *names):
+        return tuple(self.fact(name, "setting", of) for name in names)
+
+
+def words(unhang, text):
+    """Every option that was found in modprobe.d, in order."""
+    found = []
+    for item in Machine(unhang, text).items:
+        facts = {f["name"]: f["value"] for f in item["facts"]}
+        if item["kind"] == "setting" and facts.get("place") in ("modprobe", "cmdline"):
+            found.append(f'{facts["name"].removeprefix("amdgpu.")}={facts["value"]}')
+    return found
+
+
+STRIX = {"gfx": "gfx1151", "cmdline": "ro amdgpu.cwsr_enable=0", "parameters": {"cwsr_enable": "0"}}
+ROCM = "=== /opt/rocm/.info/version\n{0}\n=== /opt/rocm-{0}/.info/version\n{0}\n"
+
+# name, machine, the ids of all findings that are not ok, those that are ok
+CASES = [
+    ("nothing is set", machine(), [], ["driver-in-tree"]),
+    ("a name that no kernel has", machine(cmdline="ro amdgpu.gfxoff=0"), ["parameter-unknown"], ["driver-in-tree"]),
+    ("a misspelt name", machine(cmdline="ro amdgpu.cwsr_enabled=0"), ["parameter-misspelt"], ["driver-in-tree"]),
+    ("a parameter of the module that is no more", machine(cmdline="ro amdkfd.cwsr_enable=0"), ["parameter-misspelt"], ["driver-in-tree"]),
+    ("set to its default", machine(cmdline="ro amdgpu.runpm=-1"), [], ["driver-in-tree", "parameter-default"]),
+    ("pending in GRUB", machine(more='=== /etc/default/grub\nGRUB_CMDLINE_LINUX="amdgpu.runpm=1"\n'), ["parameter-pending"],
+     ["driver-in-tree"]),
+    ("pending in grub.d, added to what is there",
+     machine(cmdline="ro quiet", more='=== /etc/default/grub\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n=== /etc/default/grub.d/x.cfg\n'
+             'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT amdgpu.mcbp=1"\n'), ["parameter-pending"], ["driver-in-tree"]),
+    ("GRUB says what is in effect",
+     machine(cmdline="ro iommu=pt", more='=== /etc/default/grub\nGRUB_CMDLINE_LINUX="iommu=pt"\n'), [],
+     ["driver-in-tree", "iommu-passthrough"]),
+    ("pending in the entry of the running kernel, not in another's",
+     machine(more="=== /boot/loader/entries/a.conf\nversion 6.12.48-amd64\noptions ro amdgpu.mcbp=1\n"
+             "=== /boot/loader/entries/b.conf\nversion 6.1.0\noptions ro amdgpu.runpm=1\n"), ["parameter-pending"], ["driver-in-tree"]),
+    ("an entry for rescue does not count",
+     machine(more="=== /boot/loader/entries/0-rescue.conf\noptions ro nomodeset\n"), [], ["driver-in-tree"]),
+    ("pending in /etc/kernel/cmdline", machine(more="=== /etc/kernel/cmdline\nro amdgpu.mcbp=1\n"), ["parameter-pending"], ["driver-in-tree"]),
+    ("modprobe.d is not in the initramfs", machine(more="=== /etc/modprobe.d/a.conf\noptions amdgpu mcbp=1\n"), ["parameter-not-in-effect"],
+     ["driver-in-tree"]),
+    ("modprobe.d is in effect",
+     machine(parameters={"mcbp": "1"}, more="=== /etc/modprobe.d/a.conf\noptions amdgpu mcbp=1\n"), [], ["driver-in-tree"]),
+    ("a file that modprobe does not read", machine(more="=== /etc/modprobe.d/amdgpu\noptions amdgpu mcbp=1\n"), ["parameter-file-not-read"],
+     ["driver-in-tree"]),
+    ("the command line wins over modprobe.d",
+     machine(cmdline="ro amdgpu.mcbp=0", parameters={"mcbp": "0"}, more="=== /etc/modprobe.d/a.conf\noptions amdgpu mcbp=1\n"),
+     ["parameter-overridden"], ["driver-in-tree"]),
+    ("the same twice is no news",
+     machine(cmdline="ro amdgpu.mcbp=1 amdgpu.mcbp=1", parameters={"mcbp": "1"}), [], ["driver-in-tree"]),
+    ("a value that was changed by hand", machine(cmdline="ro amdgpu.mcbp=1"), ["parameter-not-in-effect-cmdline"], ["driver-in-tree"]),
+    ("in effect, but nobody set it", machine(parameters={"mcbp": "1"}), ["parameter-unset"], ["driver-in-tree"]),
+    ("modprobe.d and a driver that is built in",
+     machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.builtin\nkernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko\n"
+             "=== /etc/modprobe.d/a.conf\noptions amdgpu mcbp=1\n"), ["parameter-built-in"], ["driver-in-tree"]),
+    ("a copied mask", machine(cmdline="ro amdgpu.ppfeaturemask=0xffffffff", parameters={"ppfeaturemask": "0xffffffff"}),
+     ["ppfeaturemask-copied"], ["driver-in-tree"]),
+    ("a copied mask without GFXOFF", machine(cmdline="ro amdgpu.ppfeaturemask=0xffff7fff", parameters={"ppfeaturemask": "0xffff7fff"}),
+     ["gfxoff-is-off", "ppfeaturemask-copied"], ["driver-in-tree"]),
+    ("overclocking", machine(cmdline="ro amdgpu.ppfeaturemask=0xfff7ffff", parameters={"ppfeaturemask": "0xfff7ffff"}), ["overdrive-on"],
+     ["driver-in-tree"]),
+    ("GFXOFF off on RDNA 4",
+     machine("gfx1201", cmdline="ro amdgpu.ppfeaturemask=0xfff73fff", parameters={"ppfeaturemask": "0xfff73fff"}), ["gfxoff-navi48"],
+     ["driver-in-tree"]),
+    ("panel self refresh", machine(cmdline="ro amdgpu.dcdebugmask=0x10", parameters={"dcdebugmask": "16"}), ["dcdebugmask-psr"],
+     ["driver-in-tree"]),
+    ("another bit of the mask", machine(cmdline="ro amdgpu.dcdebugmask=0x2", parameters={"dcdebugmask": "2"}), [], ["driver-in-tree"]),
+    ("CWSR off where it never was needed", machine(cmdline="ro amdgpu.cwsr_enable=0", parameters={"cwsr_enable": "0"}), ["cwsr-never-needed"],
+     ["driver-in-tree"]),
+    ("CWSR off on a kernel that is new enough", machine(kernel="7.0.3-200.fc43.x86_64", **STRIX), ["cwsr-leftover-rocm-unknown"],
+     ["driver-in-tree", "kernel-strix-halo-ok"]),
+    ("CWSR off where it is needed", machine(kernel="6.17.8-300.fc43.x86_64", **STRIX), ["vpe-resume-gfx1151"],
+     ["cwsr-needed", "driver-in-tree"]),
+    ("CWSR on where the area is too small", machine("gfx1151", kernel="6.17.8-300.fc43.x86_64"),
+     ["cwsr-area-kernel-gfx1151", "vpe-resume-gfx1151"], ["driver-in-tree"]),
+    ("CWSR off on gfx1103", machine("gfx1103", cmdline="amdgpu.cwsr_enable=0", parameters={"cwsr_enable": "0"}), [],
+     ["cwsr-needed", "driver-in-tree"]),
+    ("no recovery", machine(cmdline="ro amdgpu.gpu_recovery=0", parameters={"gpu_recovery": "0"}), ["gpu-recovery-off"], ["driver-in-tree"]),
+    ("recovery", machine(cmdline="ro amdgpu.gpu_recovery=1", parameters={"gpu_recovery": "1"}), [], ["driver-in-tree", "gpu-recovery-on"]),
+    ("what guides collect",
+     machine(cmdline="ro amdgpu.runpm=0 amdgpu.tmz=0 pcie_aspm=off amd_iommu=off acpi_enforce_resources=lax amdgpu.noretry=0 "
+             "amdgpu.vm_update_mode=3 amdgpu.mes=1 amdgpu.sched_policy=2 amdgpu.reset_method=4 amdgpu.lockup_timeout=100000",
+             parameters={"runpm": "0", "tmz": "0", "noretry": "0", "vm_update_mode": "3", "mes": "1", "sched_policy": "2",
+                         "reset_method": "4", "lockup_timeout": "100000"}),
+     ["acpi-lax", "aspm-off", "iommu-off", "lockup-timeout-set", "mes-forced", "noretry-set", "reset-method-forced", "runpm-off",
+      "scheduling-policy", "tmz-off", "vm-update-mode-set"], ["driver-in-tree"]),
+    ("nomodeset", machine(cmdline="ro nomodeset", loaded=False), ["nomodeset"], []),
+    ("blacklisted", machine(loaded=False, more="=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"), ["driver-blacklisted"], []),
+    ("blacklisted on the command line", machine(cmdline="ro modprobe.blacklist=nouveau,amdgpu", loaded=False), ["driver-blacklisted"], []),
+    ("blacklisted, but loaded", machine(more="=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"), [], ["driver-in-tree"]),
+    ("another driver is blacklisted", machine(more="=== /etc/modprobe.d/a.conf\nblacklist pcspkr\n"), [], ["driver-in-tree"]),
+    ("not loaded", machine(loaded=False), ["driver-not-loaded"], []),
+    ("old cards, of which there are none", machine(cmdline="ro radeon.si_support=0 amdgpu.si_support=1", parameters={"si_support": "1"}),
+     ["si-cik-support"], ["driver-in-tree"]),
+    ("DKMS",
+     machine(kernel="6.8.0-90-generic", more="=== /sys/module/amdgpu/version\n6.16.13\n=== /sys/module/amdgpu/taint\nOE\n"
+             "=== /usr/lib/modules/6.8.0-90-generic/modules.dep\nupdates/dkms/amdgpu.ko.zst:\n=== /var/lib/dkms/amdgpu/6.16.13/\n"), [],
+     ["driver-dkms"]),
+    ("DKMS, but not for this kernel", machine(more="=== /var/lib/dkms/amdgpu/6.16.13-1.24.04/\n"), ["dkms-not-for-kernel"], ["driver-in-tree"]),
+    ("DKMS is installed, the initramfs has another",
+     machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\nupdates/dkms/amdgpu.ko:\n=== /var/lib/dkms/amdgpu/6.16.13/\n"),
+     ["driver-other-than-installed"], ["driver-in-tree"]),
+    ("RDNA 3 on a kernel that is not maintained", machine(kernel="6.2.0-39-generic"), ["kernel-old-rdna3"], ["driver-in-tree"]),
+    ("RDNA 3 on one that is", machine(kernel="6.6.80"), [], ["driver-in-tree"]),
+    ("RDNA 4 on a kernel that does not know it", machine("gfx1201", kernel="6.1.0-40-amd64", parameters={"mcbp": "0"}), ["kernel-lacks-part"], ["driver-in-tree"]),
+    ("RDNA 4 on a kernel from before it", machine("gfx1201", kernel="6.8.0-90-generic"), ["kernel-early-rdna4"], ["driver-in-tree"]),
+    ("Strix Halo on 6.17.9", machine("gfx1151", kernel="6.17.9"), ["kernel-strix-halo", "vpe-resume-gfx1151"], ["driver-in-tree"]),
+]
+
+
+def test_cases(t, unhang):
+    for name, text, wanted, good in CASES:
+        m = Machine(unhang, text)
+        t.same(m.ids, sorted(wanted), name)
+        t.same(sorted(f["id"] for f in m.all if f["severity"] == "ok"), sorted(good), f"{name}: what is good")
+        empty = [f'{f["id"]}: {key} has a hole' for f in m.all for key in ("title", "seen", "why", "do", "undo")
+                 if "{" in str(f[key]) or (key == "do" and "" in f[key])]
+        t.no_complaints(empty + [m.stderr] * bool(m.stderr), f"{name}: whole sentences")
+    told = {name for case in CASES for name in case[2] + case[3]}
+    untold = sorted(name for name in set(re.findall(r"^check (\S+)", (KNOWLEDGE / "doctor-settings.know").read_text(), re.M)) - told)
+    t.same(untold, ["cwsr-leftover", "cwsr-leftover-6.18", "gfxoff-7600s-ok", "sg-display-off-dgpu"],
+           "every check has a case, but those that need facts of others")
+
+
+def test_facts(t, unhang):
+    m = Machine(unhang, machine(
+        cmdline="ro amdgpu.gfxoff=0 amdgpu.ppfeaturemask=0xffffffff iommu=pt amdgpu.mcbp=0 amdgpu.mcbp=1",
+        parameters={"ppfeaturemask": "0xffffffff", "mcbp": "1"},
+        more='=== /etc/default/grub\n\nGRUB_CMDLINE_LINUX="amdgpu.gfxoff=0"\n=== /etc/modprobe.d/a.conf\n\noptions amdgpu mcbp=0\n'
+             "=== /var/lib/dpkg/status\nPackage: firmware-amd-graphics\nStatus: install ok installed\nVersion: 20250410-2\n\n"))
+    for name, wanted in [("kernel", "6.12.48-amd64"), ("driver_kind", "in-tree"), ("driver_running", "in-tree"), ("driver_loaded", "yes"),
+                         ("driver_file", "/usr/lib/modules/6.12.48-amd64/kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko"),
+                         ("distribution", "debian"), ("distribution_version", "13"), ("linux_firmware", "20250410"),
+                         ("param.amdgpu.cwsr_enable", "1"), ("param.iommu", "pt"), ("set.amdgpu.mcbp", "1"), ("gpu_gfx", "gfx1100")]:
+        t.same(m.fact(name), wanted, f"fact {name}")
+    t.same(m.setting("amdgpu.gfxoff", "state", "from", "instead", "place"),
+           ("unknown-name", "/etc/default/grub:2", "amdgpu.ppfeaturemask=0xffff7fff", "cmdline"), "gfxoff: the bit is cleared in the value in effect")
+    t.same(m.setting("amdgpu.ppfeaturemask", "state", "effective", "default", "bits_on", "bits_off"),
+           ("in-effect", "0xffffffff", "0xfff7bfff", "OVERDRIVE (0x4000), GFX_DCS (0x80000)", None), "the mask, bit by bit")
+    t.same(m.setting("amdgpu.mcbp=0", "state", "by", "effective"), ("overridden", "/proc/cmdline", "1"), "the last one wins")
+    m = Machine(unhang, machine(cmdline="amdgpu.gfxoff=0"))
+    t.same(m.setting("amdgpu.gfxoff", "instead"), ("amdgpu.ppfeaturemask=0xfff73fff",), "gfxoff: from the driver's own value")
+    t.ok("0xfff73fff" in m.findings["parameter-unknown"]["do"][0], "what would do what was meant is the first step")
+    m = Machine(unhang, machine(cmdline="amdgpu.gfxoff=1"))
+    t.same(m.setting("amdgpu.gfxoff", "instead"), (None,), "gfxoff=1 wants nothing to be cleared")
+    m = Machine(unhang, machine(loaded=False, more="=== /var/lib/pacman/local/linux-firmware-amdgpu-20251111-1/\n"
+                                "=== /var/lib/pacman/local/linux-firmware-whence-20251125-1/\n"))
+    t.same((m.fact("linux_firmware"), m.fact("driver_loaded"), m.fact("param.amdgpu.cwsr_enable")), ("20251111", "no", None), "Arch, and nothing loaded")
+
+
+def module(root, ending, pack):
+    def prepare(tree):
+        directory = tree / root
+        directory.mkdir(parents=True, exist_ok=True)
+        info = "parmtype=new_thing:int\nparm=cwsr_enable:x\nversion=6.16.13\n" + "".join(f"alias=pci:{n}\n" for n in range(2000))
+        (directory / f"amdgpu.ko{ending}").write_bytes(pack(modinfo_elf(info)))
+    return prepare
+
+
+def test_module(t, unhang):
+    packers = {"": bytes, ".gz": gzip.compress, ".xz": lambda b: lzma.compress(b, check=lzma.CHECK_CRC32)}
+    if shutil.which("zstd"):
+        packers[".zst"] = lambda b: subprocess.run(["zstd", "-qc"], input=b, capture_output=True, check=True).stdout
+    for ending, pack in packers.items():
+        text = machine(loaded=False, cmdline="ro amdgpu.new_thing=1 amdgpu.cwsr_enabled=0 amdgpu.runpm=0",
+                       more=f"=== /usr/lib/modules/6.12.48-amd64/modules.dep\nupdates/dkms/amdgpu.ko{ending}:\n")
+        m = Machine(unhang, text, module("usr/lib/modules/6.12.48-amd64/updates/dkms", ending, pack))
+        t.same((m.setting("amdgpu.new_thing", "state"), m.setting("amdgpu.cwsr_enabled", "state", "near"), m.setting("amdgpu.runpm", "state")),
+               ((None,), ("misspelt", "amdgpu.cwsr_enable"), ("unknown-name",)), f"the installed module says what it takes: amdgpu.ko{ending}")
+        m = Machine(unhang, text, module("usr/lib/modules/6.12.48-amd64/updates/dkms", ending, lambda b, pack=pack: pack(b)[:-9]))
+        t.same(m.setting("amdgpu.new_thing", "state"), (None,), f"a module's file that is cut says nothing: amdgpu.ko{ending}")
+    m = Machine(unhang, machine(cmdline="ro amdgpu.new_thing=1"), module("usr/lib/modules/6.12.48-amd64/kernel/drivers/gpu/drm/amd/amdgpu", "", bytes))
+    t.same(m.setting("amdgpu.new_thing", "state"), (None,), "what the file has and /sys does not show is not unknown")
+    m = Machine(unhang, machine(cmdline="ro amdgpu.new_thing=1"))
+    t.same(m.setting("amdgpu.new_thing", "state"), ("unknown-name",), "without the file, what /sys lists is all there is")
+    m = Machine(unhang, machine(loaded=False, cmdline="ro amdgpu.new_thing=1 amdgpu.mcbp=1"))
+    t.same((m.setting("amdgpu.new_thing", "state"), m.setting("amdgpu.mcbp", "state"), m.fact("param.amdgpu.mcbp")), ((None,), (None,), "1"),
+           "with neither, nothing is said")
+
+
+MODPROBE_D = {"b.conf": 'options amdgpu cwsr_enable=5 \\\n  foo=1 bar="a b"\noptions amdgpu cwsr-enable=1\n # no\n   options   amdgpu\tmes=1\n'
+                        "options am* x=3\noptions AMDGPU z=1\noptions amdgpu a=x\\y\n# options amdgpu no=1\n",
+              "a.conf": "options amdgpu first=1", "c.txt": "options amdgpu no=1\n", "10.conf": "softdep amdgpu pre: ttm\noptions amdgpu zero=0\n"}
+
+
+def kernel_words(line):
+    """name=value of an insmod line, as the kernel splits it."""
+    return [re.sub(r"^[^=]*", lambda n: n[0].replace("-", "_"), word.replace('"', "")) for word in re.findall(r'(?:[^\s"]|"[^"]*")+', line)]
+
+
+def test_modprobe(t, unhang):
+    modprobe = shutil.which("modprobe", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    cmdline = 'ro amdgpu.cwsr_enable=7 amdgpu.q="1 2" amdgpu.cwsr_enable=8 -- amdgpu.after=1'
+    text = machine(cmdline=cmdline, more="".join(f"=== /etc/modprobe.d/{name}\n{body}\n" for name, body in MODPROBE_D.items()))
+    if not modprobe:
+        return t.skip("modprobe.d is read as modprobe reads it", "there is no modprobe")
+    with tempfile.TemporaryDirectory() as room:
+        room = pathlib.Path(room)
+        (room / "conf").mkdir()
+        for name, body in MODPROBE_D.items():
+            (room / "conf" / name).write_text(body + "\n")
+        (room / "cmdline").write_text(cmdline + "\n")
+        modules = room / "root/lib/modules/6.12.48-amd64"
+        modules.mkdir(parents=True)
+        (modules / "amdgpu.ko").write_bytes(modinfo_elf("license=GPL\nname=amdgpu\n"))
+        (modules / "modules.dep").write_text("amdgpu.ko:\n")
+        subprocess.run([str(pathlib.Path(modprobe).parent / "depmod"), "-b", room / "root", "6.12.48-amd64"], capture_output=True, check=False)
+        shell = 'mount --bind "$0/cmdline" /proc/cmdline && exec "$1" -C "$0/conf" -d "$0/root" -S 6.12.48-amd64 --show-depends amdgpu'
+        run = subprocess.run(["unshare", "-rm", "sh", "-c", shell, room, modprobe], capture_output=True, text=True, check=False)
+    lines = [line for line in run.stdout.splitlines() if line.startswith("insmod") and "amdgpu.ko" in line]
+    if not lines:
+        return t.skip("modprobe.d is read as modprobe reads it", run.stderr.strip()[-100:].replace("\n", " ") or "modprobe says nothing")
+    return t.same(words(unhang, text), kernel_words(lines[0].split("amdgpu.ko ", 1)[1]), "modprobe.d and the command line are read as modprobe reads them")
+
+
+def test_directories(t, unhang):
+    m = Machine(unhang, machine(parameters={"mcbp": "1"}, more="=== /usr/lib/modprobe.d/a.conf\noptions amdgpu mcbp=0 runpm=0\n"
+                                "=== /etc/modprobe.d/a.conf\noptions amdgpu mcbp=1\n"))
+    t.same((m.setting("amdgpu.mcbp", "state"), m.setting("amdgpu.runpm", "state")), (("in-effect",), (None,)), "a file in /etc hides that of the distribution")
+    m = Machine(unhang, machine(parameters={"mcbp": "1"}, more="=== /lib/modprobe.d/z.conf\noptions amdgpu mcbp=1\n"
+                                "=== /etc/modprobe.d/a.conf\noptions amdgpu mcbp=0\n"))
+    t.same(m.fact("set.amdgpu.mcbp"), "1", "files are read in the order of their names, whatever their directory")
+
+
+def hostile(root):
+    (root / "etc/modprobe.d").mkdir(parents=True, exist_ok=True)
+    os.mkfifo(root / "etc/modprobe.d/fifo.conf")
+    (root / "etc/modprobe.d/loop.conf").symlink_to("loop.conf")
+    (root / "etc/modprobe.d/out.conf").symlink_to("/proc/self/mem")
+    (root / "etc/modprobe.d/big.conf").write_text("options amdgpu mcbp=1\n" * 100000)
+    (root / "etc/modprobe.d/bytes.conf").write_bytes(bytes(range(256)) * 300)
+    status = root / "var/lib/dpkg/status"
+    status.parent.mkdir(parents=True)
+    with open(status, "wb") as file:
+        file.truncate(1 << 36)
+    builtin = root / "usr/lib/modules/6.12.48-amd64/modules.builtin"
+    builtin.unlink()
+    os.mkfifo(builtin)
+    file = root / "usr/lib/modules/6.12.48-amd64/kernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(gzip.compress(bytes(300 << 20), 1))
+
+
+def test_hostile(t, unhang):
+    m = Machine(unhang, machine(cmdline="amdgpu.nothing=1 " + "x" * 70000), hostile)
+    t.ok(m.status in (0, 1) and m.seconds < 10, "a hostile tree: an answer, and no wait", f"status {m.status}, {m.seconds:.1f} s, {m.stderr[-300:]}")
+
+
+def main():
+    t, unhang = Tap(), Unhang(sys.argv[1])
+    for test in (test_cases, test_facts, test_module, test_modprobe, test_directories, test_hostile):
+        test(t, unhang)
+    t.end()
+
+
+main()

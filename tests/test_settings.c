@@ -1,0 +1,212 @@
+// Parameters: the files that they are set in, the file of a module, and values; each small file is cut at every byte and has every byte
+// changed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "host/setting.h"
+#include "modinfo_check.h"
+
+#define assert_text(a, z) assert_string_equal(arena_z(&arena, a), z)
+
+static void test_modprobe(void **state)
+{
+	static const struct {
+		enum modprobe_kind kind;
+		const char *module, *rest;
+		unsigned line;
+	} wanted[] = {
+		{ MODPROBE_OPTIONS, "amd_gpu", " a=1   b=2", 2 }, { MODPROBE_OPTIONS, "amdgpu", " c=1 # d=2", 5 },
+		{ MODPROBE_BLACKLIST, "radeon", "", 7 },          { MODPROBE_INSTALL, "amdgpu", " /bin/false", 8 },
+		{ MODPROBE_OPTIONS, "ttm", " x=ay", 10 },
+	};
+	struct str text = S("# options amdgpu no=1\n"
+			    "options amd-gpu a=1 \\\n  b=2\n"
+			    "\n"
+			    "  options\tamdgpu c=1 # d=2\n"
+			    " # options amdgpu no=2\n"
+			    "blacklist radeon\n"
+			    "install amdgpu /bin/false\n"
+			    "options\n"
+			    "options ttm x=a\\y\\");
+	struct arena arena = { 0 };
+	struct modprobe_line l;
+	unsigned line = 0;
+	(void)state;
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		assert_true(modprobe_next(&arena, &text, &line, &l));
+		assert_int_equal(l.kind, wanted[i].kind);
+		assert_text(l.module, wanted[i].module);
+		assert_text(l.rest, wanted[i].rest);
+		assert_int_equal(l.line, wanted[i].line);
+	}
+	assert_false(modprobe_next(&arena, &text, &line, &l));
+	arena_free(&arena);
+}
+
+static void test_order(void **state)
+{
+	struct modprobe_file files[] = {
+		{ S("z.conf"), "/etc" }, { S("b.conf"), "/etc" }, { S("readme"), "/etc" },
+		{ S("b.conf"), "/lib" }, { S("a.conf"), "/lib" },
+	};
+	(void)state;
+	assert_int_equal(modprobe_order(files, 5), 3);
+	assert_true(str_is(files[0].name, "a.conf") && str_is(files[1].name, "b.conf") && str_is(files[2].name, "z.conf"));
+	assert_string_equal(files[1].directory, "/etc");
+}
+
+static void test_words(void **state)
+{
+	struct str rest = S("  quiet amdgpu.a=\"b c\" \"d=e f\" x= "), word, name, value;
+	(void)state;
+	assert_true(word_next(&rest, &word) && !word_split(word, &name, &value) && str_is(name, "quiet"));
+	assert_true(word_next(&rest, &word) && word_split(word, &name, &value) && str_is(value, "b c"));
+	assert_true(word_next(&rest, &word) && word_split(word, &name, &value) && str_is(name, "d") && str_is(value, "e f"));
+	assert_true(word_next(&rest, &word) && word_split(word, &name, &value) && str_is(name, "x") && !value.n);
+	assert_false(word_next(&rest, &word));
+}
+
+static void test_grub(void **state)
+{
+	struct grub g = { 0 };
+	struct arena arena = { 0 };
+	(void)state;
+	grub_read(&arena,
+		  S("# GRUB_CMDLINE_LINUX=no\n"
+		    "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet \\\n splash\"\n"
+		    "OTHER=1\n"
+		    "GRUB_CMDLINE_LINUX='a=1'\n"),
+		  "/one", &g);
+	grub_read(&arena,
+		  S("GRUB_CMDLINE_LINUX+=\" b=2\" # c=3\n"
+		    "export GRUB_CMDLINE_LINUX_DEFAULT=\"${GRUB_CMDLINE_LINUX_DEFAULT} d=4\""),
+		  "/two", &g);
+	assert_int_equal(g.all.len, 2);
+	assert_text(g.all.data[0].text, "a=1");
+	assert_text(g.all.data[0].where, "/one:5");
+	assert_text(g.all.data[1].where, "/two:1");
+	assert_int_equal(g.normal.len, 3);
+	assert_text(g.normal.data[1].text, "splash");
+	assert_text(g.normal.data[1].where, "/one:2");
+	assert_text(g.normal.data[2].where, "/two:2");
+	grub_free(&g);
+	arena_free(&arena);
+}
+
+/** A variable that holds itself twice, again and again. */
+static void test_grub_grows(void **state)
+{
+	struct text text = { 0 };
+	struct grub g = { 0 };
+	struct arena arena = { 0 };
+	(void)state;
+	text_printf(&text, "GRUB_CMDLINE_LINUX=a\n");
+	for (int i = 0; i < 64; i++)
+		text_printf(&text, "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX\"\n");
+	grub_read(&arena, text_str(&text), "/grub", &g);
+	assert_true(g.all.len >= 1024 && g.all.len < 100000);
+	grub_free(&g);
+	text_free(&text);
+	arena_free(&arena);
+}
+
+static void test_values(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		bool same;
+	} rows[] = {
+		{ "1", "Y", true },
+		{ "0", "N", true },
+		{ "off", "N", true },
+		{ "1", "N", false },
+		{ "0x10", "16", true },
+		{ "010", "8", true },
+		{ "0xfff7bfff", "4294426623", true },
+		{ "-1", "4294967295", true },
+		{ "2", "Y", false },
+		{ "10000", "10000,", false },
+		{ "", "0", false },
+		{ "0xffffffffffffffff1", "1", false },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (value_same(str_z(rows[i].a), str_z(rows[i].b)) != rows[i].same)
+			fail_msg("%s and %s", rows[i].a, rows[i].b);
+		if (value_same(str_z(rows[i].b), str_z(rows[i].a)) != rows[i].same)
+			fail_msg("%s and %s", rows[i].b, rows[i].a);
+	}
+}
+
+static size_t read_seed(const char *name, uint8_t *room, size_t size)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/modinfo/%s", SEEDS, name);
+	FILE *in = fopen(path, "rb");
+	if (!in)
+		fail_msg("%s cannot be read", path);
+	size_t n = fread(room, 1, size, in);
+	fclose(in);
+	return n;
+}
+
+static void test_module(void **state)
+{
+	uint8_t bytes[4096];
+	struct arena arena = { 0 };
+	struct modinfo m;
+	struct str file = { (const char *)bytes, read_seed("module", bytes, sizeof(bytes)) };
+	(void)state;
+	modinfo_read(&arena, section_find(file, S(".modinfo")), &m);
+	assert_text(m.version, "6.16.13");
+	assert_int_equal(m.n, 2);
+	assert_true(modinfo_has(&m, S("cwsr_enable")) && modinfo_has(&m, S("mes")) && !modinfo_has(&m, S("gfxoff")));
+	assert_null(section_find(file, S(".modinf")).p);
+	arena_free(&arena);
+}
+
+/** In a block of its own size, so that a step outside of it is seen. */
+static void check(const uint8_t *bytes, size_t n, size_t at)
+{
+	uint8_t *copy = malloc(n ? n : 1);
+	assert_non_null(copy);
+	memcpy(copy, bytes, n);
+	const char *complaint = modinfo_complaint(copy, n);
+	free(copy);
+	if (complaint)
+		fail_msg("at %zu: %s", at, complaint);
+}
+
+static void test_damaged(void **state)
+{
+	static const char *const seeds[] = { "module", "modprobe", "grub", "entry" };
+	static const uint8_t changes[] = { 0x00, 0xff, 0x80, '\n', '"', '\\' };
+	(void)state;
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+		uint8_t bytes[4096];
+		size_t n = read_seed(seeds[i], bytes, sizeof(bytes));
+		for (size_t at = 0; at <= n; at++)
+			check(bytes, at, at);
+		for (size_t at = 0; at < n; at++) {
+			uint8_t was = bytes[at];
+			for (size_t c = 0; c < sizeof(changes); c++) {
+				bytes[at] = changes[c];
+				check(bytes, n, at);
+			}
+			bytes[at] = was;
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_modprobe), cmocka_unit_test(test_order),      cmocka_unit_test(test_words),
+		cmocka_unit_test(test_grub),     cmocka_unit_test(test_grub_grows), cmocka_unit_test(test_values),
+		cmocka_unit_test(test_module),   cmocka_unit_test(test_damaged),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
