@@ -284,12 +284,14 @@ static void take_file(struct source *s, const struct probe *p, bool shell)
 	}
 }
 
-static void read_files(struct host *h, struct source *s)
+/** The files that set variables for everyone. */
+static size_t ask_files(struct host *h, struct probe *ret)
 {
 	static const char *const lists[] = { "/etc/profile.d", "/etc/environment.d" };
-	struct probe names[2], files[FILES_MOST] = { { .path = "/etc/environment", .size = FILE_MOST },
-						     { .path = "/etc/profile", .size = FILE_MOST } };
-	size_t n = 2;
+	struct probe names[2];
+	size_t n = 0;
+	ret[n++] = (struct probe){ .path = "/etc/environment", .size = FILE_MOST };
+	ret[n++] = (struct probe){ .path = "/etc/profile", .size = FILE_MOST };
 	for (size_t i = 0; i < 2; i++)
 		names[i] = (struct probe){ .kind = PROBE_LIST, .path = lists[i], .size = NAMES_MOST };
 	host_probe(h, names, 2);
@@ -298,18 +300,13 @@ static void read_files(struct host *h, struct source *s)
 		while (rest.n && n < FILES_MOST) {
 			struct str name = str_split(&rest, '\n');
 			if (str_ends(name, i ? S(".conf") : S(".sh")))
-				files[n++] = (struct probe){
+				ret[n++] = (struct probe){
 					.path = arena_printf(&h->arena, "%s/" STR_FMT, lists[i], STR_ARG(name)).p,
 					.size = FILE_MOST
 				};
 		}
 	}
-	host_probe(h, files, n);
-	for (size_t i = 0; i < n; i++) {
-		*s = (struct source){ .h = h, .from = str_z(files[i].path) };
-		take_file(s, &files[i], str_starts(s->from, S("/etc/profile")));
-		add_source(s);
-	}
+	return n;
 }
 
 /** A process and the GPU that it uses; NULL where it uses several. */
@@ -335,29 +332,37 @@ static size_t computing(const struct host *h, struct user *ret)
 	return n;
 }
 
-static void read_processes(struct host *h, struct source *s)
+/** Environments: of processes, of this shell where it is another machine's, of a container's first process. */
+static size_t ask_environs(struct host *h, const struct user *users, size_t n, struct probe *ret)
 {
-	struct user users[PROCESSES_MOST];
-	struct probe probes[PROCESSES_MOST + 2];
-	size_t n = computing(h, users), own = n;
+	const struct host_fact *container = host_fact(h, host_machine(h), S("container"), 0);
 	for (size_t i = 0; i < n; i++)
-		probes[i] = (struct probe){
+		ret[i] = (struct probe){
 			.path = arena_printf(&h->arena, "/proc/%lld/environ", (long long)users[i].holder->pid).p,
 			.size = ENVIRON_MOST
 		};
-	const struct host_fact *container = host_fact(h, host_machine(h), S("container"), 0);
 	if (h->root)
-		probes[own++] = (struct probe){ .path = "/proc/self/environ", .size = ENVIRON_MOST };
+		ret[n++] = (struct probe){ .path = "/proc/self/environ", .size = ENVIRON_MOST };
 	if (container && str_is(container->value, "yes"))
-		probes[own++] = (struct probe){ .path = "/proc/1/environ", .size = ENVIRON_MOST };
-	if (own)
-		host_probe(h, probes, own);
-	for (size_t i = 0; i < own; i++) {
-		*s = (struct source){ .h = h, .from = S("the environment"), .gpu = i < n ? users[i].gpu : NULL };
-		if (i < n)
-			s->from = arena_printf(&h->arena, STR_FMT " (%lld)", STR_ARG(users[i].holder->name),
-					       (long long)users[i].holder->pid);
-		take_environ(s, &probes[i]);
+		ret[n++] = (struct probe){ .path = "/proc/1/environ", .size = ENVIRON_MOST };
+	return n;
+}
+
+static void add_all(struct host *h, struct source *s, const struct probe *files, size_t nfiles, size_t n,
+		    const struct user *users, size_t nusers)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct user *u = i >= nfiles && i - nfiles < nusers ? &users[i - nfiles] : NULL;
+		*s = (struct source){ .h = h,
+				      .from = i < nfiles ? str_z(files[i].path) : S("the environment"),
+				      .gpu = u ? u->gpu : NULL };
+		if (u)
+			s->from =
+				arena_printf(&h->arena, STR_FMT " (%lld)", STR_ARG(u->holder->name), (long long)u->holder->pid);
+		if (i < nfiles)
+			take_file(s, &files[i], str_starts(s->from, S("/etc/profile")));
+		else
+			take_environ(s, &files[i]);
 		add_source(s);
 	}
 }
@@ -365,11 +370,15 @@ static void read_processes(struct host *h, struct source *s)
 void host_read_environment(struct host *h)
 {
 	struct source *s = mem_alloc(sizeof(*s));
+	struct probe probes[FILES_MOST + PROCESSES_MOST + 2];
+	struct user users[PROCESSES_MOST];
 	*s = (struct source){ .h = h, .from = S("the environment") };
 	for (char **e = environ; !h->root && e && *e; e++)
 		take(s, str_z(*e), S("the environment"));
 	add_source(s);
-	read_files(h, s);
-	read_processes(h, s);
+	size_t nfiles = ask_files(h, probes), nusers = computing(h, users);
+	size_t n = nfiles + ask_environs(h, users, nusers, &probes[nfiles]);
+	host_probe(h, probes, n);
+	add_all(h, s, probes, nfiles, n, users, nusers);
 	free(s);
 }

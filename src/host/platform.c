@@ -9,39 +9,43 @@
 
 enum { NAMES_MOST = 1 << 16, TEXT_MOST = 1 << 14, DROP_INS_MOST = 32, SPACE_MS = 300 };
 
-/** A configuration of systemd: files, and directories whose files come behind them, by name. */
+/** A configuration of systemd: two files, then those of two directories, by name. */
 struct settings {
-	const char *files[2];
 	struct probe probes[2 + DROP_INS_MOST];
 	size_t n;
 };
 
-static int by_name(const void *a, const void *b)
+static struct str base_of(const struct probe *p)
 {
-	struct str x = str_z(((const struct probe *)a)->path), y = str_z(((const struct probe *)b)->path);
-	while (str_find(x, S("/")) >= 0)
-		str_split(&x, '/');
-	while (str_find(y, S("/")) >= 0)
-		str_split(&y, '/');
-	return str_cmp(x, y);
+	struct str path = str_z(p->path);
+	while (str_find(path, S("/")) >= 0)
+		str_split(&path, '/');
+	return path;
 }
 
-static void read_settings(struct host *h, struct settings *s, const struct probe *lists)
+static int by_name(const void *a, const void *b) { return str_cmp(base_of(a), base_of(b)); }
+
+/** @files: the two files, and the names in the two directories. */
+static void read_settings(struct host *h, const struct probe *files, struct settings *ret)
 {
-	for (size_t i = 0; i < 2; i++)
-		s->probes[s->n++] = (struct probe){ .path = s->files[i], .size = TEXT_MOST };
-	for (size_t i = 0; i < 2; i++) {
-		struct str names = probe_text(&lists[i]);
-		while (names.n && s->n < 2 + DROP_INS_MOST) {
+	ret->n = 2;
+	ret->probes[0] = files[0];
+	ret->probes[1] = files[1];
+	for (size_t i = 2; i < 4; i++) {
+		struct str names = probe_text(&files[i]);
+		while (names.n && ret->n < 2 + DROP_INS_MOST) {
 			struct str name = str_split(&names, '\n');
 			if (str_ends(name, S(".conf")))
-				s->probes[s->n++] = (struct probe){
-					.path = arena_printf(&h->arena, "%s/" STR_FMT, lists[i].path, STR_ARG(name)).p,
+				ret->probes[ret->n++] = (struct probe){
+					.path = arena_printf(&h->arena, "%s/" STR_FMT, files[i].path, STR_ARG(name)).p,
 					.size = TEXT_MOST
 				};
 		}
 	}
-	qsort(&s->probes[2], s->n - 2, sizeof(s->probes[0]), by_name);
+	if (ret->n == 2)
+		return;
+	qsort(&ret->probes[2], ret->n - 2, sizeof(ret->probes[0]), by_name);
+	host_probe(h, &ret->probes[2], ret->n - 2);
 }
 
 /** The last `KEY=VALUE` counts. */
@@ -180,8 +184,12 @@ static void note_cores(struct host *h, const struct settings *s, const struct pr
 void host_read_platform(struct host *h)
 {
 	struct probe p[] = {
+		{ .path = "/usr/lib/systemd/journald.conf", .size = TEXT_MOST },
+		{ .path = "/etc/systemd/journald.conf", .size = TEXT_MOST },
 		{ .kind = PROBE_LIST, .path = "/usr/lib/systemd/journald.conf.d" },
 		{ .kind = PROBE_LIST, .path = "/etc/systemd/journald.conf.d" },
+		{ .path = "/usr/lib/systemd/coredump.conf", .size = TEXT_MOST },
+		{ .path = "/etc/systemd/coredump.conf", .size = TEXT_MOST },
 		{ .kind = PROBE_LIST, .path = "/usr/lib/systemd/coredump.conf.d" },
 		{ .kind = PROBE_LIST, .path = "/etc/systemd/coredump.conf.d" },
 		{ .kind = PROBE_LIST, .path = "/var/log", .size = NAMES_MOST },
@@ -190,15 +198,12 @@ void host_read_platform(struct host *h)
 		{ .path = "/proc/sys/kernel/core_pattern" },
 		{ .path = "/proc/self/limits" },
 	};
-	struct settings journal = { .files = { "/usr/lib/systemd/journald.conf", "/etc/systemd/journald.conf" } };
-	struct settings cores = { .files = { "/usr/lib/systemd/coredump.conf", "/etc/systemd/coredump.conf" } };
+	struct settings journal, cores;
 	host_probe(h, p, sizeof(p) / sizeof(p[0]));
-	read_settings(h, &journal, &p[0]);
-	read_settings(h, &cores, &p[2]);
-	host_probe(h, journal.probes, journal.n);
-	host_probe(h, cores.probes, cores.n);
-	note_journal(h, &journal, &p[4]);
-	note_crash(h, &p[5], &p[6]);
-	note_cores(h, &cores, &p[7], &p[8]);
+	read_settings(h, &p[0], &journal);
+	read_settings(h, &p[4], &cores);
+	note_journal(h, &journal, &p[8]);
+	note_crash(h, &p[9], &p[10]);
+	note_cores(h, &cores, &p[11], &p[12]);
 	host_read_container(h);
 }

@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""The doctor on ROCm, tools, the environment, containers, logs, core files and processes: small trees, what is found in each, and what is not."""
+import json
+import os
+import pathlib
+import random
+import sys
+import tempfile
+
+import jsonschema
+
+import machine_tree
+import tap
+
+SCHEMA = json.loads((tap.HERE / ".." / "docs" / "doctor.schema.json").read_text())
+VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
+RX7900, RX7600, RX6700, STRIX, PHOENIX = "0x744c", "0x7480", "0x73df", "0x1586", "0x15bf"
+
+
+def card(bus, device, target, node, vram=24 << 30):
+    """A GPU and its node in KFD's topology."""
+    at, kfd = f"/sys/bus/pci/devices/0000:{bus:02x}:00.0", f"/sys/class/kfd/kfd/topology/nodes/{node}"
+    return f"""
+=== {at}/vendor
+0x1002
+=== {at}/device
+{device}
+=== {at}/revision
+0xc8
+=== {at}/class
+0x030000
+=== {at}/driver -> ../../../../bus/pci/drivers/amdgpu
+=== {at}/mem_info_vram_total
+{vram}
+=== {kfd}/gpu_id
+{4000 + node}
+=== {kfd}/properties
+vendor_id 4098
+location_id {bus << 8}
+domain 0
+gfx_target_version {target}
+"""
+
+
+def job(pid, name, node, stat="S", vram=1 << 30):
+    """A process that computes on the GPU of a node."""
+    return f"""
+=== /sys/class/kfd/kfd/proc/{pid}/vram_{4000 + node}
+{vram}
+=== /proc/{pid}/comm
+{name}
+=== /proc/{pid}/stat
+{pid} ({name}) {stat} 1 1 1 0 -1 4194304
+"""
+
+
+def rocm(version, *files):
+    return f"=== /opt/rocm-{version}/.info/version\n{version}-66\n" + "".join(f"=== /opt/rocm-{version}/{f}\n" for f in files)
+
+
+CARD = card(3, RX7900, 110000, 1)
+HOST = "=== /proc/1/cgroup\n0::/init.scope\n"
+
+
+class Doctor:
+    def __init__(self, unhang, tree, files=()):
+        with tempfile.TemporaryDirectory(prefix="unhang-doctor-") as directory:
+            machine_tree.plant_text(tree, directory)
+            for path, content in files:
+                target = pathlib.Path(directory + path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            self.take(unhang.run("doctor", "--root", directory, "--json"))
+
+    def take(self, run):
+        self.stderr = run.stderr.decode(errors="replace")
+        try:
+            self.document = json.loads(run.stdout)
+        except ValueError:
+            self.document = {"findings": [], "machine": {"facts": [], "items": []}}
+            self.stderr += f" no JSON, exit status {run.returncode}"
+            return
+        for error in VALIDATOR.iter_errors(self.document):
+            self.stderr += f" against the schema: {error.message[:200]}"
+
+    def found(self, *prefixes):
+        """Ids of findings that are not good news and begin with one of @prefixes."""
+        return sorted({f["id"] for f in self.document["findings"] if f["severity"] != "ok" and f["id"].startswith(prefixes or ("",))})
+
+    def finding(self, name):
+        return next((f for f in self.document["findings"] if f["id"] == name), None)
+
+    def fact(self, name):
+        return next((f["value"] for f in self.document["machine"]["facts"] if f["name"] == name), None)
+
+    def items(self, kind):
+        """Of each item its facts; those that it has several of are lists."""
+        out = []
+        for item in self.document["machine"]["items"]:
+            facts = {}
+            for f in item["facts"]:
+                facts.setdefault(f["name"], []).append(f["value"])
+            if item["kind"] == kind:
+                out.append({name: v[0] if len(v) == 1 else v for name, v in facts.items()})
+        return out
+
+
+def environ(*entries):
+    return [("/proc/self/environ", b"\0".join(e.encode() for e in entries) + b"\0")]
+
+
+MINE = ("rocm-several", "rocm-mixed", "torch-", "override-", "expandable", "no-pooling", "debug-variable", "sdma-off", "p2p-off", "devices-",
+        "tools-", "agent-", "kfd-", "render-", "container-", "journal-", "core-", "coredump-", "process-", "browser-", "compositor-")
+
+
+def test_rocm(t, unhang):
+    one = Doctor(unhang, CARD + rocm("7.2.1") + "=== /opt/rocm -> rocm-7.2.1\n")
+    t.same((one.fact("rocm"), one.found(*MINE), one.stderr), ("7.2.1", [], ""), "one ROCm, with a link to it, is one")
+    two = Doctor(unhang, CARD + rocm("6.2.0") + rocm("7.2.1") + "=== /opt/rocm -> rocm-7.2.1\n")
+    t.same((two.fact("rocm"), two.found(*MINE)), ("7.2.1", ["rocm-several"]), "of two the one that /opt/rocm is")
+    t.ok("6.2.0 (/opt/rocm-6.2.0)" in two.finding("rocm-several")["seen"], "both are named", two.finding("rocm-several"))
+    neither = Doctor(unhang, CARD + rocm("6.2.0") + rocm("7.2.1"))
+    t.same(neither.fact("rocm"), None, "of two without /opt/rocm none is the machine's")
+    torch = "=== /usr/local/lib/python3.12/dist-packages/torch/version.py\n__version__ = '2.5.1+rocm6.2'\nhip: Optional[str] = '6.2.41133-dd7f'\n"
+    d = Doctor(unhang, CARD + rocm("7.2.1") + "=== /opt/rocm -> rocm-7.2.1\n" + torch)
+    t.same(d.found(*MINE), ["torch-other-rocm"], "PyTorch's ROCm is of another major version")
+    t.same([i["version"] for i in d.items("rocm") if i["source"] == "torch"], ["6.2"], "HIP's third number is not ROCm's")
+    d = Doctor(unhang, CARD + torch)
+    t.same((d.fact("rocm"), d.fact("torch_build")), (None, "hip"), "a version that is known in part is not the machine's")
+    cuda = torch.replace("hip: Optional[str] = '6.2.41133-dd7f'", "hip: Optional[str] = None\ncuda: Optional[str] = '12.4'")
+    t.same(Doctor(unhang, CARD + cuda).found(*MINE), ["torch-for-cuda"], "a PyTorch for NVIDIA")
+    t.same(Doctor(unhang, CARD + cuda + "=== /dev/nvidiactl\n").found(*MINE), [], "beside an NVIDIA card it is no mistake")
+    distribution = "=== /usr/lib/x86_64-linux-gnu/libamdhip64.so.5.2.21153\n=== /usr/lib/x86_64-linux-gnu/libamdhip64.so.5\n"
+    d = Doctor(unhang, CARD + distribution)
+    t.same([(i["version"], i["source"]) for i in d.items("rocm")], [("5.2", "distribution")], "a distribution's own ROCm")
+    d = Doctor(unhang, CARD + distribution + "=== /usr/lib/x86_64-linux-gnu/librocm-core.so.1.0.60104\n")
+    t.same(d.fact("rocm"), "6.1.4", "librocm-core has the whole version")
+    d = Doctor(unhang, CARD + "=== /opt/rocm/core-7.12/.info/version\n7.12.0\n")
+    t.same(d.fact("rocm"), "7.12.0", "a ROCm below /opt/rocm")
+    sdk = "=== /opt/venv/lib/python3.12/site-packages/_rocm_sdk_core/.info/version\n7.10.0a20251103\n"
+    t.same(Doctor(unhang, CARD + sdk).fact("rocm"), "7.10.0a20251103", "a ROCm in Python packages")
+
+
+def test_tools(t, unhang):
+    bare = rocm("7.2.1", "bin/rocminfo", "lib/libhsa-runtime64.so.1")
+    d = Doctor(unhang, CARD + bare)
+    t.same([i.get("lacks") for i in d.items("rocm")], ["rocgdb, rocm-debug-agent, llvm-objdump"], "tools that are missing")
+    t.same(Doctor(unhang, CARD + rocm("7.2.1", "bin/rocminfo")).found(*MINE), [], "of a tree that holds a part of ROCm nothing is missed")
+    d = Doctor(unhang, CARD + rocm("7.2.1", "bin/rocgdb", "lib/libhsa-runtime64.so.1", "lib/librocm-debug-agent.so.2",
+                                   "lib/librocm-debug-agent.so.2.0.4", "llvm/bin/llvm-objdump") + "=== /usr/bin/llvm-objdump-19\n=== /usr/bin/py-spy\n")
+    t.same(d.found(*MINE), [], "all are there")
+    t.ok(d.finding("tools-there"), "and that is said")
+    t.same({(i["name"], i.get("version"), i.get("rocm")) for i in d.items("tool")},
+           {("rocgdb", None, "7.2.1"), ("rocm-debug-agent", "2.0.4", "7.2.1"), ("llvm-objdump", None, "7.2.1"), ("llvm-objdump", "19", None),
+            ("py-spy", None, None)}, "with their versions")
+
+
+def test_override(t, unhang):
+    for device, target, value, wanted, fits in (
+            (RX6700, 100301, "10.3.0", [], "family"), (RX7900, 110000, "11.0.0", ["override-unneeded"], "unneeded"),
+            (RX7900, 110000, "10.3.0", ["override-wrong"], "wrong"), (STRIX, 110501, "11.0.0", ["override-related"], "related"),
+            (STRIX, 110501, "12.0.1", ["override-wrong"], "wrong"), (RX7600, 110002, "11.0.0", ["override-fewer-registers"], "family"),
+            (RX7900, 110000, "gfx1100", ["override-malformed"], "malformed"), (RX7900, 110000, "11.0", ["override-malformed"], "malformed"),
+            (RX7900, 110000, "11.0.0.", ["override-malformed"], "malformed"), (RX7900, 110000, "11.0.0x", ["override-malformed"], "malformed"),
+            (RX7900, 110000, "64.0.0", ["override-malformed"], "malformed"), (RX7900, 110000, "-11.0.0", ["override-malformed"], "malformed")):
+        d = Doctor(unhang, card(3, device, target, 1), environ(f"HSA_OVERRIDE_GFX_VERSION={value}"))
+        t.same((d.found(*MINE), [i.get("override_fits") for i in d.items("variable")]), (wanted, [fits]), f"{value} on {target}")
+    d = Doctor(unhang, CARD, environ("HSA_OVERRIDE_GFX_VERSION="))
+    t.same(d.found(*MINE), ["override-empty"], "an empty one")
+    pair = card(3, RX6700, 100301, 1) + card(0x0c, PHOENIX, 110003, 2)
+    d = Doctor(unhang, pair, environ("HSA_OVERRIDE_GFX_VERSION=10.3.0"))
+    t.same((d.found(*MINE), d.finding("override-wrong")["gpus"]), (["override-wrong"], ["0000:0c:00.0"]), "one for all GPUs is wrong for one of two")
+    d = Doctor(unhang, pair, environ("HSA_OVERRIDE_GFX_VERSION=10.3.0", "HSA_OVERRIDE_GFX_VERSION_2=11.0.3"))
+    t.same(d.found(*MINE), ["override-unneeded"], "the other one's own goes before it")
+    d = Doctor(unhang, pair, environ("HSA_OVERRIDE_GFX_VERSION_1=10.3.0"))
+    t.same(d.found(*MINE), [], "one for the GPU that needs it")
+
+
+def test_environment(t, unhang):
+    for entries, wanted in ((("PYTORCH_HIP_ALLOC_CONF=expandable_segments:True",), ["expandable-segments"]),
+                            (("PYTORCH_HIP_ALLOC_CONF=garbage_collection_threshold:0.8,max_split_size_mb:512",), []),
+                            (("AMD_SERIALIZE_KERNEL=3",), ["debug-variable"]), (("AMD_SERIALIZE_KERNEL=0",), []),
+                            (("AMD_LOG_LEVEL=4",), ["debug-variable"]), (("HSA_ENABLE_SDMA=0",), ["sdma-off-set"]), (("HSA_ENABLE_SDMA=1",), []),
+                            (("PYTORCH_NO_CUDA_MEMORY_CACHING=1",), ["no-pooling"]),
+                            (("HIP_VISIBLE_DEVICES=0",), []), (("HIP_VISIBLE_DEVICES=0", "ROCR_VISIBLE_DEVICES=0"), ["devices-both"])):
+        t.same(Doctor(unhang, CARD, environ(*entries)).found(*MINE), wanted, " ".join(entries))
+    secret = Doctor(unhang, CARD, environ("HF_TOKEN=hf_secret", "AWS_SECRET_ACCESS_KEY=k", "HSA_XNACK=1", "LD_LIBRARY_PATH=/home/ada/private:/opt/rocm-6.2.0/lib"))
+    t.same({i["name"]: i["value"] for i in secret.items("variable")}, {"HSA_XNACK": "1", "LD_LIBRARY_PATH": "/opt/rocm-6.2.0/lib"},
+           "nothing but what knowledge names is kept")
+    t.ok("secret" not in json.dumps(secret.document) and "private" not in json.dumps(secret.document), "nor printed")
+    both = rocm("6.2.0") + rocm("7.2.1") + "=== /opt/rocm -> rocm-7.2.1\n"
+    t.same(Doctor(unhang, CARD + both, environ("LD_LIBRARY_PATH=/opt/rocm-6.2.0/lib")).found(*MINE), ["rocm-mixed-path", "rocm-several"],
+           "LD_LIBRARY_PATH leads to another ROCm")
+    t.same(Doctor(unhang, CARD + both, environ("LD_LIBRARY_PATH=/opt/rocm/lib")).found(*MINE), ["rocm-several"], "or to the same")
+    files = """
+=== /etc/environment
+# HSA_ENABLE_SDMA=0
+HSA_ENABLE_SDMA="0"
+=== /etc/profile.d/rocm.sh
+AMD_SERIALIZE_COPY=3
+if true; then
+    export HIP_LAUNCH_BLOCKING=1; echo
+fi
+=== /etc/profile.d/rocm.csh
+export AMD_SERIALIZE_KERNEL=3
+=== /etc/environment.d/90-gpu.conf
+HSA_XNACK=1
+"""
+    d = Doctor(unhang, CARD + files)
+    t.same({(i["name"], i["value"], i["from"]) for i in d.items("variable")},
+           {("HSA_ENABLE_SDMA", "0", "/etc/environment"), ("HIP_LAUNCH_BLOCKING", "1", "/etc/profile.d/rocm.sh"),
+            ("HSA_XNACK", "1", "/etc/environment.d/90-gpu.conf")}, "files: exported variables of shells, all of the others")
+    t.ok("/etc/profile.d/rocm.sh:3" in d.finding("debug-variable")["seen"], "with the line", d.finding("debug-variable"))
+    ranks = CARD + "".join(job(4000 + n, "python3", 1) for n in range(8))
+    d = Doctor(unhang, ranks, [(f"/proc/{4000 + n}/environ", b"HOME=/\0HIP_LAUNCH_BLOCKING=1\0") for n in range(8)])
+    t.same(len([f for f in d.document["findings"] if f["id"] == "debug-variable"]), 1, "eight processes with one setting are one finding")
+    t.same(sorted(d.items("variable")[0]["from"])[0], "python3 (4000)", "which has all of them")
+
+
+def test_processes(t, unhang):
+    for letter, wanted in (("S", []), ("R", []), ("Z", ["process-zombie"]), ("T", ["process-stopped"]), ("D", ["process-stuck-unknown"])):
+        d = Doctor(unhang, CARD + job(4242, "python3 (x) y", 1, letter))
+        t.same(d.found(*MINE), wanted, f"a process in state {letter}")
+    wchan = "=== /proc/4242/wchan\n"
+    t.same(Doctor(unhang, CARD + job(4242, "python3", 1, "D") + wchan + "dma_fence_default_wait\n").found(*MINE), ["process-stuck"], "stuck in the driver")
+    t.same(Doctor(unhang, CARD + job(4242, "python3", 1, "D") + wchan + "folio_wait_bit_common\n").found(*MINE), [], "reading from a disk")
+    d = Doctor(unhang, CARD + job(4242, "python3", 1))
+    t.same({k: d.items("process")[0].get(k) for k in ("name", "pid", "state", "vram_mb", "compute", "desktop")},
+           {"name": "python3", "pid": "4242", "state": "sleeping", "vram_mb": "1024", "compute": "yes", "desktop": "no"}, "what is known of a process")
+    browser = """
+=== /proc/77/comm
+brave
+=== /proc/77/stat
+77 (brave) S 1
+=== /proc/77/fd/9 -> /dev/dri/renderD128
+=== /proc/77/fdinfo/9
+drm-pdev:\t0000:03:00.0
+drm-client-id:\t5
+drm-memory-vram:\t300 MiB
+"""
+    d = Doctor(unhang, CARD + browser + job(4242, "python3", 1))
+    t.same(d.found(*MINE), ["browser-beside-compute"], "a browser on the GPU that computes")
+    t.ok("Brave: Settings" in d.finding("browser-beside-compute")["do"][0], "with its own switch", d.finding("browser-beside-compute"))
+    t.same(Doctor(unhang, CARD + browser).found(*MINE), [], "where nothing computes it may draw")
+
+
+def container(extra=""):
+    return f"""
+=== /.dockerenv
+=== /proc/1/cgroup
+0::/
+=== /dev/null
+=== /proc/self/status
+CapEff:\t00000000a80425fb
+Seccomp:\t2
+=== /proc/self/mountinfo
+617 615 0:60 / /dev/shm rw,nosuid - tmpfs shm rw,size=65536k
+{extra}"""
+
+
+def test_container(t, unhang):
+    nodes = "=== /dev/kfd\n=== /dev/dri/renderD128\n"
+    d = Doctor(unhang, CARD + rocm("6.4.0") + container())
+    t.same((d.fact("container"), d.fact("container_kind"), d.found("container-")),
+           ("yes", "docker", ["container-no-kfd", "container-no-ptrace", "container-small-shm"]), "without its nodes")
+    t.ok("--device=/dev/kfd" in d.finding("container-no-kfd")["do"][0], "and how it gets them")
+    d = Doctor(unhang, CARD + rocm("6.4.0") + container("=== /dev/kfd\n=== /dev/dri/\n"))
+    t.same(d.found("container-no-"), ["container-no-dri", "container-no-ptrace"], "without render nodes")
+    roomy = container(nodes).replace("65536k", "16777216k").replace("a80425fb", "a80c25fb")
+    t.same(Doctor(unhang, CARD + rocm("6.4.0") + roomy).found(*MINE), [], "with all that it needs")
+    t.same(Doctor(unhang, CARD + HOST + rocm("6.4.0") + "=== /dev/null\n" + nodes).fact("container"), "no", "a host is none")
+    t.same(Doctor(unhang, CARD).fact("container"), None, "a tree that does not say is neither")
+    pod = CARD + "=== /proc/1/cgroup\n11:devices:/kubepods/besteffort/pod1\n"
+    t.same(Doctor(unhang, pod).fact("container_kind"), "kubernetes", "a pod")
+    volatile = container("=== /var/log/dpkg.log\n")
+    t.same(Doctor(unhang, CARD + volatile).found("journal"), [], "a container's log is the host's")
+
+
+def test_logs(t, unhang):
+    for tree, wanted, found in (("=== /var/log/journal/4c3b/\n", "persistent", []), ("=== /var/log/dpkg.log\n", "volatile", ["journal-volatile"]),
+                                ("=== /var/log/kern.log\n", "volatile", []), ("", None, []),
+                                ("=== /var/log/journal/4c3b/\n=== /etc/systemd/journald.conf\n[Journal]\nStorage=volatile\n", "volatile", ["journal-volatile"]),
+                                ("=== /var/log/journal/4c3b/\n=== /etc/systemd/journald.conf\n#Storage=none\n", "persistent", []),
+                                ("=== /var/log/x\n=== /etc/systemd/journald.conf\nStorage=none\n=== /etc/systemd/journald.conf.d/b.conf\nStorage = persistent\n"
+                                 "=== /usr/lib/systemd/journald.conf.d/a.conf\nStorage=volatile\n", "persistent", [])):
+        d = Doctor(unhang, CARD + tree)
+        t.same((d.fact("journal"), d.found("journal")), (wanted, found), f"journal {wanted}: {tree.splitlines()}")
+
+
+def test_cores(t, unhang):
+    def cores(pattern, limit="unlimited", gpu=card(3, "0x74a1", 90402, 1), more=""):
+        return Doctor(unhang, gpu + rocm("7.2.1") + f"=== /proc/sys/kernel/core_pattern\n{pattern}\n=== /proc/self/limits\n"
+                      f"Limit                     Soft Limit           Hard Limit           Units\nMax core file size        {limit}            unlimited"
+                      f"            bytes\n{more}")
+    apport = "|/usr/share/apport/apport -p%p -s%s"
+    t.same(cores(apport).found(*MINE), ["core-lost-in-pipe"], "apport loses GPU cores")
+    t.same(cores(apport, limit=0).found(*MINE), [], "without cores none is lost")
+    t.same(cores(apport, gpu=CARD).found(*MINE), [], "RX 7900 writes none")
+    d = cores("/var/crash/core.%p")
+    t.same((d.fact("core_to"), d.fact("core_dir"), d.found(*MINE)), ("file", "/var/crash", []), "a directory")
+    d = cores("|/usr/lib/systemd/systemd-coredump %P", more="=== /etc/systemd/coredump.conf\n[Coredump]\nStorage=none\n")
+    t.same((d.fact("core_handler"), d.found(*MINE)), ("systemd-coredump", ["coredump-none"]), "systemd-coredump that keeps nothing")
+    agent = [("/proc/self/environ", b"HSA_TOOLS_LIB=librocm-debug-agent.so.2\0")]
+    limits = "=== /proc/self/limits\nMax core file size        {}            unlimited            bytes\n"
+    t.same(Doctor(unhang, CARD + limits.format("unlimited"), agent).found(*MINE), ["agent-without-core"], "the agent and cores at once")
+    t.same(Doctor(unhang, CARD + limits.format("0"), agent).found(*MINE), [], "the agent alone")
+
+
+def test_hostile(t, unhang):
+    big = b"HSA_XNACK=1" * (1 << 20)
+    d = Doctor(unhang, CARD + job(4242, "x", 1), [("/proc/self/environ", big), ("/proc/4242/environ", b"\0" * (1 << 20)), ("/etc/environment", big)])
+    t.same(d.stderr, "", "a huge environment without an end")
+    with tempfile.TemporaryDirectory(prefix="unhang-doctor-") as directory:
+        machine_tree.plant_text(CARD + job(4242, "x", 1) + container(), directory)
+        for path in ("/etc/environment", "/opt/rocm-7.0.0/.info/version", "/etc/group", "/proc/4242/environ", "/proc/self/mountinfo", "/var/log"):
+            target = pathlib.Path(directory + path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            os.mkfifo(target)
+        os.symlink("loop", directory + "/etc/profile.d")
+        os.symlink("rocm", directory + "/opt/rocm")
+        run = unhang.run("doctor", "--root", directory, "--json", timeout=20)
+        t.ok(run.returncode in (0, 1) and json.loads(run.stdout), "FIFOs and loops of links", run.stderr)
+    seed, parts = random.Random(6), [("/proc/self/environ", b"HSA_OVERRIDE_GFX_VERSION=11.0.0\0LD_LIBRARY_PATH=/opt/rocm/lib:/x\0HIP_VISIBLE_DEVICES=0,1\0"),
+                                     ("/etc/environment", b"export HSA_ENABLE_SDMA=\"0\" # x\nA=B\n"),
+                                     ("/proc/self/mountinfo", b"617 615 0:60 / /dev/shm rw - tmpfs shm rw,size=65536k\n"),
+                                     ("/proc/self/status", b"CapEff:\t00000000a80425fb\nSeccomp:\t2\n"), ("/proc/4242/stat", b"4242 (a) b) D 1\n"),
+                                     ("/proc/sys/kernel/core_pattern", b"|/usr/bin/x/apport %p\n"), ("/etc/systemd/journald.conf", b"Storage = none\n"),
+                                     ("/opt/rocm-7.0.0/.info/version", b"7.0.0-1\n"), ("/etc/group", b"render:x:105:a,b\n"),
+                                     ("/usr/lib/python3.12/dist-packages/torch/version.py", b"hip: Optional[str] = '6.2.4'\nrocm = \"6.2.4\"\n")]
+    bad = []
+    for _ in range(40):
+        files = []
+        for path, content in parts:
+            content = bytearray(content[:seed.randrange(len(content) + 1)] if seed.random() < 0.5 else content)
+            for _ in range(seed.randrange(4)):
+                if content:
+                    content[seed.randrange(len(content))] = seed.randrange(256)
+            files.append((path, bytes(content)))
+        d = Doctor(unhang, CARD + job(4242, "x", 1), files)
+        bad += [f"{files}: {d.stderr}"] if d.stderr else []
+    t.no_complaints(bad[:3], "files that are cut or changed anywhere")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    for test in (test_rocm, test_tools, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile):
+        test(t, unhang)
+    t.end()
+
+
+main()
