@@ -423,6 +423,21 @@ static bool waits(const struct server *s)
 	return false;
 }
 
+/** The next request of the kernel; false: there will be none. */
+static bool serve_one(struct server *s)
+{
+	struct fuse_buf buffer = { .mem = s->received };
+	int n = fuse_session_receive_buf(s->session, &buffer);
+	s->received = buffer.mem;
+	if (n > 0) {
+		// The room is a megabyte, which a sanitizer would make anew for each; the request has exactly its size, and its own time.
+		buffer.mem = memcpy(mem_alloc((size_t)n), buffer.mem, (size_t)n);
+		fuse_session_process_buf(s->session, &buffer);
+		free(buffer.mem);
+	}
+	return !fuse_session_exited(s->session) && (n > 0 || n == -EINTR || n == -EAGAIN);
+}
+
 bool serve_some(struct server *s, int timeout_ms, int other_fd, bool *ret_other)
 {
 	enum { LOOK_MS = 5 };
@@ -433,15 +448,8 @@ bool serve_some(struct server *s, int timeout_ms, int other_fd, bool *ret_other)
 	if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
 		return false;
 	*ret_other = fds[1].revents != 0;
-	if (fds[0].revents) {
-		struct fuse_buf buffer = { 0 };
-		int n = fuse_session_receive_buf(s->session, &buffer);
-		if (n > 0)
-			fuse_session_process_buf(s->session, &buffer);
-		free(buffer.mem);
-		if (fuse_session_exited(s->session) || (n <= 0 && n != -EINTR && n != -EAGAIN))
-			return false;
-	}
+	if (fds[0].revents && !serve_one(s))
+		return false;
 	answer_waiting(s);
 	return true;
 }
@@ -456,6 +464,7 @@ void serve_end(struct server *s)
 		fuse_reply_none(s->waiting.data[i].request); // never answered, but freed
 	}
 	vec_free(&s->waiting);
+	free(s->received);
 	fuse_session_unmount(s->session);
 	fuse_session_destroy(s->session);
 }

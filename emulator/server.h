@@ -105,6 +105,7 @@ struct server {
 	FILE *record;
 	size_t writes, acts;
 	void *session;
+	void *received; // where libfuse puts a request
 };
 
 double server_time(const struct server *s);
