@@ -34,27 +34,44 @@ static bool is_name(struct str s)
 	for (size_t n = 0; n < s.n; n++)
 		if (!char_word(s.p[n]) && s.p[n] != '.' && s.p[n] != '@')
 			return false;
-	return s.n;
+	return s.n && s.p[0] >= 'a' && s.p[0] <= 'z';
 }
 
-/** Only {facts} that are known: the rest is for a shell, whose bars and braces stay. */
-static struct str fill_command(struct search *s, struct str command, const struct fact_view *view)
+/** {facts} only: bars and other braces are the shell's. false where one is not known. */
+static bool command_one(struct text *out, struct str command, const struct fact_view *view)
 {
-	struct text out = { 0 };
 	while (command.n) {
 		ptrdiff_t open = str_find(command, S("{"));
-		struct str rest = str_from(command, open < 0 ? command.n : (size_t)open + 1), name = str_split(&rest, '}'),
-			   value;
-		bool known = open >= 0 && is_name(name) && view->get(view->ctx, name, 0, &value);
-		text_add(&out, str_cut(command, open < 0 ? command.n : (size_t)open));
-		if (known)
-			text_add(&out, value);
-		else if (open >= 0)
-			text_add(&out, S("{"));
-		command = known ? rest : str_from(command, open < 0 ? command.n : (size_t)open + 1);
+		struct str rest = str_from(command, open < 0 ? command.n : (size_t)open + 1), inside = rest;
+		struct str name = str_split(&inside, '}'), value;
+		text_add(out, str_cut(command, open < 0 ? command.n : (size_t)open));
+		command = rest;
+		if (open < 0)
+			break;
+		if (!is_name(name)) {
+			text_add(out, S("{"));
+			continue;
+		}
+		if (!view->get(view->ctx, name, 0, &value))
+			return false;
+		text_add(out, value);
+		command = inside;
 	}
-	struct str filled = arena_str(&s->to->arena, text_str(&out));
-	text_free(&out);
+	return true;
+}
+
+/** The first of the alternatives between " || " whose facts are all known; empty where there is none. */
+static struct str fill_command(struct search *s, struct str alternatives, const struct fact_view *view)
+{
+	struct str filled = { 0 };
+	while (alternatives.n && !filled.n) {
+		ptrdiff_t bars = str_find(alternatives, S(" || "));
+		struct text out = { 0 };
+		if (command_one(&out, bars < 0 ? alternatives : str_cut(alternatives, (size_t)bars), view))
+			filled = arena_str(&s->to->arena, text_str(&out));
+		text_free(&out);
+		alternatives = str_from(alternatives, bars < 0 ? alternatives.n : (size_t)bars + 4);
+	}
 	return filled;
 }
 
@@ -92,32 +109,44 @@ static struct str what_was_seen(struct search *s, const struct asked *q, const s
 
 static void add_steps(struct search *s, struct finding *f, const struct know_list *steps, const struct fact_view *view)
 {
-	for (; steps; steps = steps->next)
-		vec_push(&f->steps, fill_command(s, steps->text, view));
+	for (; steps; steps = steps->next) {
+		struct str step = fill_command(s, steps->text, view);
+		if (step.n)
+			vec_push(&f->steps, step);
+	}
+}
+
+/** `kernel 6.18 or newer` is no sentence. */
+static struct str use_instead(struct search *s, struct str good)
+{
+	bool none = str_starts(good, S("none")) || str_starts(good, S("no "));
+	return arena_printf(&s->to->arena, "%s" STR_FMT, none ? "What helps: " : "Use instead: ", STR_ARG(good));
 }
 
 static bool changes(const struct know_change *c) { return c->sets || c->clears || c->envs || c->drops; }
 
 /** What the block says, else what its remedy says. */
 #define SAID(member) (c && c->member.n ? c->member : r ? r->member : (struct str){ 0 })
+#define SAID_OF(member) (b && b->member.n ? b->member : SAID(member))
 static void take_remedy(struct search *s, struct finding *f, const struct asked *q, const struct fact_view *view)
 {
 	const struct know_check *c = q->check;
+	const struct know_bad *b = q->bad;
 	const struct know_remedy *r = q->remedy;
 	f->remedy = r;
-	f->undo = fill_command(s, SAID(undo), view);
-	f->cost = fill_command(s, SAID(cost), view);
+	f->undo = fill_command(s, SAID_OF(undo), view);
+	f->cost = fill_command(s, SAID_OF(cost), view);
 	f->risk = fill_command(s, SAID(risk), view);
 	f->until = fill_command(s, SAID(until), view);
-	f->verify = fill_command(s, SAID(verify), view);
-	f->grade = q->bad ? q->bad->grade : SAID(grade);
-	f->source = q->bad ? q->bad->source : SAID(source);
+	f->verify = fill_command(s, SAID_OF(verify), view);
+	f->grade = b ? b->grade : SAID(grade);
+	f->source = b ? b->source : SAID(source);
 	if (c && c->steps)
 		add_steps(s, f, c->steps, view);
 	else if (r)
 		add_steps(s, f, r->steps, view);
-	else if (q->bad && q->bad->good.n)
-		vec_push(&f->steps, fill(s, q->bad->good, view));
+	else if (b && b->good.n)
+		vec_push(&f->steps, use_instead(s, b->good));
 	if (c && changes(&c->change))
 		f->change = &c->change;
 	else if (r && changes(&r->change))
@@ -153,7 +182,7 @@ static void tell(struct search *s, const struct asked *q)
 	f->seen = what_was_seen(s, q, &view);
 	if (told_already(s, f, q->item))
 		return;
-	f->why = fill(s, q->why, &view);
+	f->why = q->why.n || q->check ? fill(s, q->why, &view) : S("The reports are about exactly this combination.");
 	take_remedy(s, f, q, &view);
 	if (q->item->gpu)
 		vec_push(&f->gpus, q->item->gpu->pci);

@@ -111,7 +111,7 @@ struct know_bad {
 	struct know_head head;
 	struct know_list *for_classes;
 	struct condition *when;
-	struct str title, good, why, grade, source;
+	struct str title, good, why, undo, cost, verify, grade, source;
 	struct str remedy_id;
 	const struct know_remedy *remedy; // what helps; NULL: what @good says
 	enum know_severity severity;

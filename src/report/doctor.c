@@ -32,6 +32,12 @@ static struct str fact_of(const struct host *h, const struct host_item *i, const
 	return f ? f->value : (struct str){ 0 };
 }
 
+/** What is to be dropped, the user drops. */
+static bool can_apply(const struct finding *f)
+{
+	return f->change && (f->change->sets || f->change->clears || f->change->envs);
+}
+
 // --- text ---
 
 static void add_part(struct text *to, const char *before, struct str value)
@@ -212,6 +218,12 @@ static void put_facts(struct doctor_view *v)
 	}
 }
 
+static void put_hint(struct doctor_view *v, struct str hint)
+{
+	fputc('\n', v->out);
+	print_wrapped(v->out, hint, 0, 0, v->width);
+}
+
 /** First all of them, a line each, where they do not fit on a screen; then each in full. */
 static void put_text(struct doctor_view *v)
 {
@@ -219,7 +231,7 @@ static void put_text(struct doctor_view *v)
 	size_t bad = 0, change = 0;
 	for (size_t n = 0; n < f->list.len; n++) {
 		bad += f->list.data[n]->severity != SEVERITY_OK;
-		change += f->list.data[n]->severity != SEVERITY_OK && f->list.data[n]->change;
+		change += f->list.data[n]->severity != SEVERITY_OK && can_apply(f->list.data[n]);
 	}
 	put_machine(v);
 	put_gpus(v);
@@ -240,11 +252,10 @@ static void put_text(struct doctor_view *v)
 	if (!bad)
 		fputs("Nothing is known against this machine.\n", v->out);
 	if (change)
-		fputs("\nunhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back.\n",
-		      v->out);
+		put_hint(v,
+			 S("unhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back."));
 	if (!v->host->root && !v->host->devices.root && v->host->devices.n)
-		fputs("\nAs root unhang would also see firmware and files that others may not read: sudo unhang doctor\n",
-		      v->out);
+		put_hint(v, S("As root unhang would also see firmware and files that others may not read: sudo unhang doctor"));
 	if (v->options->verbose)
 		put_facts(v);
 }
@@ -287,7 +298,7 @@ static void jw_finding(struct json *j, const struct finding *f)
 	jw_known(j, "grade", f->grade);
 	jw_known(j, "source", f->source);
 	jw_key(j, "can_apply");
-	jw_bool(j, f->change && (f->change->sets || f->change->clears || f->change->envs));
+	jw_bool(j, can_apply(f));
 	jw_close(j, '}');
 }
 
