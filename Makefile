@@ -5,7 +5,7 @@ SANITIZED ?= build/sanitized
 FUZZ ?= build/fuzz
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo test bench fuzz install clean
+.PHONY: build demo test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
 
 build:
 	@tools/install-packages build
@@ -25,15 +25,24 @@ demo: build
 	@$(BUILD)/unhang emulate mi300-xcc-stuck -- $(BUILD)/unhang || test $$? = 1 || echo '(no machine can be emulated here)'
 
 # Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
+# The three are built at the same time: each has files that take long, at which a core would wait.
 test:
 	@tools/install-packages build test
+	@$(MAKE) --no-print-directory -j3 -Otarget build-ordinary build-sanitized build-fuzzers
+	@tests/run $(BUILD) $(SANITIZED) -- $(FUZZ)
+
+build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
 	@meson configure $(BUILD) -Dtests=true
+	@ninja -C $(BUILD)
+
+build-sanitized:
 	@test -f $(SANITIZED)/build.ninja || meson setup $(SANITIZED) -Dbuildtype=debugoptimized \
 		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=true >/dev/null
-	@ninja -C $(BUILD) && ninja -C $(SANITIZED)
+	@ninja -C $(SANITIZED)
+
+build-fuzzers:
 	@tools/build-fuzzers $(FUZZ)
-	@tests/run $(BUILD) $(SANITIZED) -- $(FUZZ)
 
 bench:
 	@tools/install-packages build bench
@@ -43,7 +52,7 @@ bench:
 
 fuzz:
 	@tools/install-packages build test
-	@tools/build-fuzzers $(FUZZ)
+	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --seconds $(FUZZ_SECONDS)
 
 install: build
