@@ -120,12 +120,26 @@ struct uh_doctor_options {
 	unsigned width;   // columns of the terminal; 0: 100
 	const char *hip;  // of a smoke test: the HIP runtime; NULL: ROCm's
 	unsigned seconds; // of a smoke test, for each GPU; 0: UH_SMOKE_SECONDS
+	// of changes
+	bool yes, dry_run;
+	bool (*ask)(const char *question); // on the terminal; NULL: there is none
+	const char *profile;               // directory for variables of one job; NULL: the current one
 };
 enum { UH_SMOKE_SECONDS = 30 };
 /** Holds this machine's kernel, firmware, parameters and software against what is known. *@ret_wrong findings are critical or warnings.
  * The error is that there is nothing to look at. */
 struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
 			   unsigned *ret_wrong);
+/** Makes the change of a finding or of a remedy, or takes it back, in files of its own where that is possible; it shows and asks first.
+ * No other program is run. The error is the reason why nothing was done. */
+struct uh_error *uh_doctor_apply(const struct uh_doctor_options *o, const char *id, FILE *out, uh_problem_fn *problem,
+				 void *ctx);
+struct uh_error *uh_doctor_undo(const struct uh_doctor_options *o, const char *id, FILE *out, uh_problem_fn *problem,
+				void *ctx);
+/** The changes that were made, or the one @id, and whether they are in effect. *@ret_half of them were cut short, *@ret_wrong are not in
+ * effect. */
+struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char *id, FILE *out, uh_problem_fn *problem,
+				   void *ctx, unsigned *ret_half, unsigned *ret_wrong);
 /** Lets each GPU of this machine compute and copy a little, through ROCm's HIP runtime, in a process of its own with a deadline.
  * *@ret_failed of them did not. The error is that none was tried. */
 struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, unsigned *ret_failed);

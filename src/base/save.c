@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
 // Hidden, and with an end that no reader of a directory of settings looks for: .NAME.1234abcd.unhang-new
 #define UNFINISHED ".unhang-new"
-enum { RANDOM_DIGITS = 8 };
+enum { RANDOM_DIGITS = 8, ATTRIBUTES_MOST = 1 << 12 };
 
 struct place {
 	int dir;
@@ -55,8 +56,31 @@ static bool write_all(int fd, struct str bytes)
 	return true;
 }
 
+/** Some file systems have none, and some may only be set by the kernel. */
+static bool copy_attributes(int from, int to)
+{
+	char names[ATTRIBUTES_MOST], value[ATTRIBUTES_MOST];
+	ssize_t n = flistxattr(from, names, sizeof(names));
+	for (const char *name = names; n > 0 && name < names + n; name += strlen(name) + 1) {
+		ssize_t size = fgetxattr(from, name, value, sizeof(value));
+		if (size < 0 || (fsetxattr(to, name, value, (size_t)size, 0) && errno != EPERM && errno != ENOTSUP))
+			return false;
+	}
+	return n >= 0 || errno == ENOTSUP;
+}
+
+static bool become_like(int like, int fd)
+{
+	struct stat want, have;
+	if (fstat(like, &want) || fstat(fd, &have))
+		return false;
+	if ((want.st_uid != have.st_uid || want.st_gid != have.st_gid) && fchown(fd, want.st_uid, want.st_gid))
+		return false;
+	return copy_attributes(like, fd);
+}
+
 /** Writes the file under its unfinished name. Where that fails, errno says why, and nothing is left of it. */
-static bool write_unfinished(const struct place *p, struct str bytes, mode_t mode, char room[static NAME_MAX + 1])
+static bool write_unfinished(const struct place *p, struct str bytes, mode_t mode, int like, char room[static NAME_MAX + 1])
 {
 	unsigned number;
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
@@ -70,13 +94,16 @@ static bool write_unfinished(const struct place *p, struct str bytes, mode_t mod
 	if (fd < 0)
 		return false;
 	// What the umask took away. The boot partition's file system has no modes, and refuses.
-	bool good = (!fchmod(fd, mode) || errno == EPERM) && write_all(fd, bytes) && !fsync(fd);
+	bool good = (like < 0 || become_like(like, fd)) && (!fchmod(fd, mode) || errno == EPERM) && write_all(fd, bytes) &&
+		    !fsync(fd);
 	int error = errno;
 	if (!good)
 		unlinkat(p->dir, room, 0);
 	errno = error;
 	return good;
 }
+
+enum save_how { SAVE_REPLACE, SAVE_NEW, SAVE_OVER };
 
 /** Gives the finished file its name. NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
 static bool give_name(const struct place *p, const char *unfinished, bool replace)
@@ -87,16 +114,21 @@ static bool give_name(const struct place *p, const char *unfinished, bool replac
 	       !unlinkat(p->dir, unfinished, 0);
 }
 
-static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t mode, bool replace)
+static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t mode, enum save_how how)
 {
 	_cleanup_(place_close) struct place p = { .dir = -1 };
 	struct uh_error *err = place_open(dir, path, &p);
 	char unfinished[NAME_MAX + 1];
 	if (err)
 		return err;
-	if (!write_unfinished(&p, bytes, mode, unfinished))
+	struct stat st;
+	_cleanup_close_ int like =
+		how == SAVE_OVER ? openat(p.dir, p.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+	if (how == SAVE_OVER && (like < 0 || fstat(like, &st)))
 		return uh_error_os(errno, "%s", path);
-	if (!give_name(&p, unfinished, replace)) {
+	if (!write_unfinished(&p, bytes, how == SAVE_OVER ? st.st_mode & 07777 : mode, like, unfinished))
+		return uh_error_os(errno, "%s", path);
+	if (!give_name(&p, unfinished, how != SAVE_NEW)) {
 		err = uh_error_os(errno, "%s", path);
 		unlinkat(p.dir, unfinished, 0);
 		return err;
@@ -106,13 +138,15 @@ static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t
 
 struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode)
 {
-	return save(dir, path, bytes, mode, true);
+	return save(dir, path, bytes, mode, SAVE_REPLACE);
 }
 
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode)
 {
-	return save(dir, path, bytes, mode, false);
+	return save(dir, path, bytes, mode, SAVE_NEW);
 }
+
+struct uh_error *save_over(int dir, const char *path, struct str bytes) { return save(dir, path, bytes, 0, SAVE_OVER); }
 
 struct uh_error *save_remove(int dir, const char *path)
 {

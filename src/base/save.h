@@ -12,6 +12,8 @@
 struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode);
 /** As save_file(), but refuses where @path is taken already, also by somebody who was quicker. */
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode);
+/** As save_file(), in place of a file that is there: mode, owner and extended attributes (SELinux's label, an ACL) stay. */
+struct uh_error *save_over(int dir, const char *path, struct str bytes);
 /** Takes @path away, for good: also on the disk. That there is none is no error. */
 struct uh_error *save_remove(int dir, const char *path);
 /** How many unfinished files a save_file() to @path that was killed has left; they are removed if @remove. */

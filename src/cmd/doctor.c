@@ -1,6 +1,7 @@
 // unhang doctor: what to set, what to drop.
 #include <getopt.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "unhang/unhang.h"
@@ -11,8 +12,17 @@ static void usage(void)
 	     "\n"
 	     "Holds this machine's kernel, driver, firmware, parameters, boot configuration and software against what is known "
 	     "to\n"
-	     "be bad, and says what to set, what to drop, what that costs and how to take it back. It only reads.\n"
+	     "be bad, and says what to set, what to drop, what that costs and how to take it back. It only reads, unless "
+	     "--apply\n"
+	     "or --undo is given.\n"
 	     "\n"
+	     "  --apply ID    make the change of a finding, or of a remedy: it is shown first, and asked for\n"
+	     "  --undo ID     take it back\n"
+	     "  --list-applied  what unhang changed here\n"
+	     "  --verify [ID] whether it is in effect, and if not, why\n"
+	     "  --yes         do not ask\n"
+	     "  --dry-run     only show what would be written\n"
+	     "  --profile DIR where the variables for one job are written (the current directory)\n"
 	     "  --root DIR    another machine, whose proc, sys, etc, boot and usr lie under DIR\n"
 	     "  --smoke-test  let each GPU compute and copy a little, through ROCm's HIP runtime, with a deadline; this uses "
 	     "the GPU\n"
@@ -22,42 +32,134 @@ static void usage(void)
 	     "  --json        for machines: the document of docs/doctor.schema.json\n"
 	     "  -h, --help    this text\n"
 	     "\n"
-	     "exit status: 0 nothing wrong, or advice only; 1 something critical or a warning; 2 there was nothing to look at");
+	     "exit status: 0 nothing wrong, or advice only; 1 something critical or a warning, or a change that is not in "
+	     "effect;\n"
+	     "2 there was nothing to look at, or nothing was done");
+}
+
+/** As uh_doctor_options.ask. */
+static bool ask_terminal(const char *question)
+{
+	char answer[16] = "";
+	fprintf(stderr, "%s [y/N] ", question);
+	if (!fgets(answer, sizeof(answer), stdin))
+		return false;
+	return answer[0] == 'y' || answer[0] == 'Y';
+}
+
+enum task { TASK_LOOK, TASK_SMOKE, TASK_APPLY, TASK_UNDO, TASK_LIST, TASK_VERIFY };
+
+struct asked {
+	struct uh_doctor_options o;
+	enum task task;
+	const char *id;
+};
+
+static int run(struct asked *a)
+{
+	struct uh_error *err = NULL;
+	unsigned wrong = 0, half = 0;
+	switch (a->task) {
+	case TASK_LOOK:
+		err = uh_doctor(&a->o, stdout, complain_line, NULL, &wrong);
+		break;
+	case TASK_SMOKE:
+		err = uh_doctor_smoke(&a->o, stdout, &wrong);
+		break;
+	case TASK_APPLY:
+		err = uh_doctor_apply(&a->o, a->id, stdout, complain_line, NULL);
+		break;
+	case TASK_UNDO:
+		err = uh_doctor_undo(&a->o, a->id, stdout, complain_line, NULL);
+		break;
+	case TASK_LIST:
+		err = uh_doctor_applied(&a->o, NULL, stdout, complain_line, NULL, &half, &wrong);
+		wrong = half;
+		break;
+	case TASK_VERIFY:
+		err = uh_doctor_applied(&a->o, a->id, stdout, complain_line, NULL, &half, &wrong);
+		wrong += half;
+		break;
+	}
+	return err ? cannot(err) : wrong ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
+}
+
+/** false, and it is said, where there are two of them. */
+static bool set_task(struct asked *a, enum task task, const char *id)
+{
+	if (a->task != TASK_LOOK)
+		complain("one of --apply, --undo, --list-applied, --verify and --smoke-test at a time");
+	bool first = a->task == TASK_LOOK;
+	a->task = task;
+	a->id = id;
+	return first;
 }
 
 int cmd_doctor(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "root", required_argument, NULL, 'r' }, { "smoke-test", no_argument, NULL, 's' },
-		{ "hip", required_argument, NULL, 'H' },  { "seconds", required_argument, NULL, 'S' },
-		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },       { 0 },
+		{ "root", required_argument, NULL, 'r' },
+		{ "smoke-test", no_argument, NULL, 's' },
+		{ "hip", required_argument, NULL, 'H' },
+		{ "seconds", required_argument, NULL, 'S' },
+		{ "apply", required_argument, NULL, 'a' },
+		{ "undo", required_argument, NULL, 'u' },
+		{ "list-applied", no_argument, NULL, 'l' },
+		{ "verify", no_argument, NULL, 'V' },
+		{ "yes", no_argument, NULL, 'y' },
+		{ "dry-run", no_argument, NULL, 'n' },
+		{ "profile", required_argument, NULL, 'p' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
-	struct uh_doctor_options o = { .colour = terminal_colour(), .width = terminal_width() };
-	unsigned wrong = 0;
-	bool smoke = false;
+	struct asked a = { .o = { .colour = terminal_colour(), .width = terminal_width() } };
+	bool good = true;
 	int c;
 	opterr = 0;
+	a.o.ask = isatty(STDIN_FILENO) ? ask_terminal : NULL;
 	while ((c = getopt_long(argc, argv, ":vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'r':
-			o.root = optarg;
+			a.o.root = optarg;
 			break;
 		case 's':
-			smoke = true;
+			good &= set_task(&a, TASK_SMOKE, NULL);
+			break;
+		case 'a':
+			good &= set_task(&a, TASK_APPLY, optarg);
+			break;
+		case 'u':
+			good &= set_task(&a, TASK_UNDO, optarg);
+			break;
+		case 'l':
+			good &= set_task(&a, TASK_LIST, NULL);
+			break;
+		case 'V':
+			good &= set_task(&a, TASK_VERIFY, NULL);
+			break;
+		case 'y':
+			a.o.yes = true;
+			break;
+		case 'n':
+			a.o.dry_run = true;
+			break;
+		case 'p':
+			a.o.profile = optarg;
 			break;
 		case 'H':
-			o.hip = optarg;
+			a.o.hip = optarg;
 			break;
 		case 'S':
-			if (!parse_count("--seconds", optarg, 3600, &o.seconds))
+			if (!parse_count("--seconds", optarg, 3600, &a.o.seconds))
 				return EXIT_CANNOT;
 			break;
 		case 'v':
-			o.verbose = true;
+			a.o.verbose = true;
 			break;
 		case 'J':
-			o.json = true;
+			a.o.json = true;
 			break;
 		case 'h':
 			usage();
@@ -67,10 +169,9 @@ int cmd_doctor(int argc, char **argv)
 			return EXIT_CANNOT;
 		}
 	}
-	if (optind < argc) {
+	if (a.task == TASK_VERIFY && optind < argc)
+		a.id = argv[optind++];
+	if (optind < argc)
 		complain("what is '%s'? see unhang doctor --help", argv[optind]);
-		return EXIT_CANNOT;
-	}
-	struct uh_error *err = smoke ? uh_doctor_smoke(&o, stdout, &wrong) : uh_doctor(&o, stdout, complain_line, NULL, &wrong);
-	return err ? cannot(err) : wrong ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
+	return good && optind >= argc ? run(&a) : EXIT_CANNOT;
 }

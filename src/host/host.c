@@ -86,6 +86,7 @@ void host_look(const struct know *k, const char *root, struct host *ret)
 	for (size_t n = 0; n < ret->devices.n; n++)
 		host_add(ret, "gpu", NULL)->gpu = &ret->devices.list[n];
 	host_read_kernel(ret);
+	host_read_boot(ret);
 	host_read_settings(ret);
 	host_read_gpus(ret);
 	host_read_platform(ret);

@@ -61,7 +61,8 @@ void host_probe(struct host *h, struct probe *probes, size_t n);
 struct str host_text(struct host *h, const char *path, size_t most);
 
 void host_read_kernel(struct host *h);      // kernel, driver, distribution, command line
-void host_read_settings(struct host *h);    // parameters: in effect, set, known to the module; boot loader
+void host_read_boot(struct host *h);        // boot loader, its entries, what makes a change of it active
+void host_read_settings(struct host *h);    // parameters: in effect, set, known to the module
 void host_read_gpus(struct host *h);        // facts of each GPU: part, firmware, link, BAR, power, memory errors, displays
 void host_read_platform(struct host *h);    // IOMMU, ASPM, journal, cores, container, permissions
 void host_read_container(struct host *h);   // of host_read_platform(): container, limits, permissions

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/print.h"
-#include "unhang/unhang.h"
+#include "report/apply.h"
 
 enum {
 	SEVERITY_WIDTH = 10,
@@ -414,6 +414,10 @@ struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_prob
 	struct uh_error *err = NULL;
 	if (!h.devices.n && !*ret_wrong)
 		err = uh_error_new("no AMD GPU is in %s/sys/bus/pci/devices", o->root ? o->root : "");
+	struct applied_list applied;
+	applied_load_all(o->root, &applied);
+	applied_tell_left(&applied, problem, ctx);
+	applied_list_free(&applied);
 	if (o->json)
 		put_json(&view);
 	else if (!err)

@@ -120,6 +120,20 @@ static const struct row list[] = {
 	{ "/opt/conda/lib", PYTHON, READ },
 	{ "/opt/conda/envs/*/lib", PYTHON, READ },
 	{ "", "/var/lib/dpkg/status", READ },
+	// the boot loader, and what a change of its settings needs
+	{ "/boot/*", "grub.cfg", READ },
+	{ "/boot/loader", "loader.conf", READ },
+	{ "/boot/efi/loader", "loader.conf", READ },
+	{ "/efi/loader", "loader.conf", READ },
+	{ "", "/boot/EFI/Linux /boot/efi/EFI/Linux /efi/EFI/Linux", LIST },
+	{ "/usr/sbin", "grubby grub-mkconfig grub2-mkconfig update-grub update-initramfs", READ },
+	{ "/usr/bin", "grubby grub-mkconfig rpm-ostree dracut mkinitcpio", READ },
+	{ "/run", "ostree-booted", READ },
+	{ "/sysroot", "ostree", LIST },
+	{ "", "/ostree", LIST },
+	{ "/sys/firmware/efi/efivars", "LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", READ },
+	{ "/sys/module/*", "parameters/*", READ },
+	{ "/proc", "stat", READ },
 };
 
 /** The driver clears the counters of the hardware when these are read, so that they are read only where they are somebody's record. */

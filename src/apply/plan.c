@@ -1,0 +1,371 @@
+#include "apply/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/root.h"
+#include "knowledge/parameter.h"
+
+enum { NAMES_MOST = 1 << 18 };
+
+struct planner {
+	struct host *h;
+	const struct applied_list *have;
+	const struct apply_request *r;
+	struct applied *to;
+	struct apply_notes *notes;
+	struct text modprobe, cmdline; // words
+	struct str loader;
+};
+
+void apply_note(struct apply_notes *n, const char *format, ...)
+{
+	struct text t = { 0 };
+	va_list ap;
+	va_start(ap, format);
+	text_vprintf(&t, format, ap);
+	va_end(ap);
+	vec_push(&n->list, arena_str(&n->arena, text_str(&t)));
+	text_free(&t);
+}
+
+void apply_notes_free(struct apply_notes *n)
+{
+	vec_free(&n->list);
+	arena_free(&n->arena);
+}
+
+static struct str machine_fact(const struct host *h, const char *name)
+{
+	const struct host_fact *f = host_fact(h, host_machine(h), str_z(name), 0);
+	return f ? f->value : (struct str){ 0 };
+}
+
+/** amdgpu and cwsr_enable of amdgpu.cwsr_enable; false for a parameter of the kernel itself. */
+static bool of_module(struct str name, struct str *ret_module, struct str *ret_parameter)
+{
+	*ret_parameter = name;
+	*ret_module = str_split(ret_parameter, '.');
+	return ret_parameter->n > 0;
+}
+
+bool value_in_effect(struct host *h, struct str name, struct str *ret, struct str *ret_where)
+{
+	struct str module, parameter;
+	char *fact = arena_z(&h->arena, arena_printf(&h->arena, "param." STR_FMT, STR_ARG(name)));
+	const struct host_fact *f = host_fact(h, host_machine(h), str_z(fact), 0);
+	if (f) {
+		*ret = f->value;
+		*ret_where = f->where;
+		return true;
+	}
+	*ret_where = S("/proc/cmdline");
+	if (!of_module(name, &module, &parameter))
+		return command_line_value(machine_fact(h, "cmdline"), name, ret);
+	*ret_where =
+		arena_printf(&h->arena, "/sys/module/" STR_FMT "/parameters/" STR_FMT, STR_ARG(module), STR_ARG(parameter));
+	*ret = str_trim(host_text(h, arena_z(&h->arena, *ret_where), 0));
+	return ret->n;
+}
+
+/** The module is loaded, shows its parameters, and this one is not among them; or no kernel like this one has it. */
+static bool lacks_parameter(struct host *h, struct str name)
+{
+	struct str module, parameter;
+	const struct know_parameter *known = know_parameter(h->know, name);
+	if (known && parameter_exists(known, machine_fact(h, "kernel")) == TRUTH_NO)
+		return true;
+	if (!of_module(name, &module, &parameter))
+		return false;
+	struct str path = arena_printf(&h->arena, "/sys/module/" STR_FMT "/parameters", STR_ARG(module));
+	struct probe p = { .kind = PROBE_LIST, .path = arena_z(&h->arena, path), .size = NAMES_MOST };
+	host_probe(h, &p, 1);
+	struct str names = probe_text(&p);
+	bool any = names.n;
+	while (names.n)
+		if (str_eq(str_split(&names, '\n'), parameter))
+			return false;
+	return any;
+}
+
+static bool built_in(struct host *h, struct str module)
+{
+	static const char *const places[] = { "/usr/lib/modules", "/lib/modules" };
+	struct str kernel = machine_fact(h, "kernel"), end = arena_printf(&h->arena, "/" STR_FMT ".ko", STR_ARG(module));
+	for (size_t n = 0; kernel.n && n < 2; n++) {
+		struct str path = arena_printf(&h->arena, "%s/" STR_FMT "/modules.builtin", places[n], STR_ARG(kernel));
+		struct str text = host_text(h, arena_z(&h->arena, path), NAMES_MOST);
+		while (text.n)
+			if (str_ends(str_trim(str_split(&text, '\n')), end))
+				return true;
+	}
+	return false;
+}
+
+static void add_word(struct text *t, struct str name, struct str value)
+{
+	text_printf(t, "%s" STR_FMT "=" STR_FMT, t->n ? " " : "", STR_ARG(name), STR_ARG(value));
+}
+
+/** A parameter of a module is set for modprobe, unless nobody would ask modprobe, or the command line would win. */
+static bool for_modprobe(struct planner *p, struct str name)
+{
+	struct str module, parameter, value;
+	return of_module(name, &module, &parameter) && !str_is(p->loader, "rpm-ostree") &&
+	       !command_line_value(machine_fact(p->h, "cmdline"), name, &value) && !built_in(p->h, module);
+}
+
+/** Another change of ours that sets it; NULL. Two that own one parameter could not be taken back one by one. */
+static const struct applied *set_by(const struct applied_list *have, struct str name)
+{
+	for (size_t n = 0; n < have->list.len; n++)
+		for (size_t s = 0; s < have->list.data[n]->sets.len; s++)
+			if (str_eq(have->list.data[n]->sets.data[s].name, name))
+				return have->list.data[n];
+	return NULL;
+}
+
+static struct uh_error *want(struct planner *p, struct str name, struct str value)
+{
+	struct str now, where;
+	const struct applied *other = set_by(p->have, name);
+	if (other)
+		return uh_error_new(STR_FMT " is set by " STR_FMT " already, which unhang applied: take that back first",
+				    STR_ARG(name), STR_ARG(other->id));
+	if (!applied_set_good(name, value))
+		return uh_error_new(STR_FMT "=" STR_FMT ": this cannot be written to a boot loader's file", STR_ARG(name),
+				    STR_ARG(value));
+	if (value_in_effect(p->h, name, &now, &where)) {
+		if (same_value(now, value)) {
+			apply_note(p->notes, STR_FMT "=" STR_FMT " is in effect already (" STR_FMT ")", STR_ARG(name),
+				   STR_ARG(value), STR_ARG(where));
+			return NULL;
+		}
+		apply_note(p->notes, STR_FMT " is " STR_FMT " now (" STR_FMT ")", STR_ARG(name), STR_ARG(now), STR_ARG(where));
+	} else if (lacks_parameter(p->h, name)) {
+		return uh_error_new("this kernel's driver has no parameter " STR_FMT ": setting it would change nothing",
+				    STR_ARG(name));
+	}
+	struct arena *a = &p->to->arena;
+	vec_push(&p->to->sets, ((struct applied_set){ arena_str(a, name), arena_str(a, value) }));
+	add_word(for_modprobe(p, name) ? &p->modprobe : &p->cmdline, name, value);
+	return NULL;
+}
+
+static struct uh_error *want_cleared(struct planner *p, struct str name, struct str bits)
+{
+	struct str now, where;
+	int64_t value, mask;
+	if (!value_in_effect(p->h, name, &now, &where) || !str_number(now, &value))
+		return uh_error_new("which value of " STR_FMT " is in effect is not known, so no bit can be taken out of it",
+				    STR_ARG(name));
+	if (!str_number(bits, &mask))
+		return uh_error_new(STR_FMT ": no bits", STR_ARG(bits));
+	if (value < 0 && value >= INT32_MIN)
+		value = (uint32_t)value;
+	struct str cleared = arena_printf(&p->h->arena, "0x%llx", (unsigned long long)(value & ~mask));
+	return want(p, name, (value & mask) ? cleared : now);
+}
+
+static void add_file(struct planner *p, enum own_kind kind, struct str path, struct str words, bool bare)
+{
+	struct arena *a = &p->to->arena;
+	struct own_file f = { .kind = kind, .path = arena_str(a, path), .words = arena_str(a, words), .bare = bare };
+	struct str cmdline = machine_fact(p->h, "cmdline"), value;
+	for (struct str word; (kind == OWN_GRUB || kind == OWN_GRUB_D) && (word = str_word(&words)).n;)
+		f.last |= command_line_value(cmdline, str_split(&word, '='), &value);
+	vec_push(&p->to->files, f);
+}
+
+static bool made_by_us(const struct applied_list *have, struct str path)
+{
+	for (size_t n = 0; n < have->list.len; n++)
+		for (size_t m = 0; m < have->list.data[n]->made.len; m++)
+			if (str_eq(have->list.data[n]->made.data[m], path))
+				return true;
+	return false;
+}
+
+static void need_directory(struct planner *p, const char *path)
+{
+	_cleanup_close_ int fd = root_open(p->h->root, path, O_PATH | O_DIRECTORY);
+	if (fd < 0 || made_by_us(p->have, str_z(path)))
+		vec_push(&p->to->made, str_z(path));
+}
+
+/** A file of ours. Somebody else's is not touched. */
+static struct uh_error *add_whole(struct planner *p, enum own_kind kind, const char *directory, const char *end,
+				  struct str words)
+{
+	struct arena *a = &p->to->arena;
+	struct str content = { 0 }, id = p->to->id;
+	struct str path = arena_printf(a, "%s/zz-unhang-" STR_FMT "%s", directory, STR_ARG(id), end);
+	struct uh_error *err = root_read(p->h->root, arena_z(a, path), 1 << 16, a, &content, NULL);
+	bool absent = err && err->errnum == ENOENT;
+	if (err && !absent)
+		return err;
+	uh_error_free(err);
+	if (!absent && !str_starts(content, arena_printf(a, "# unhang " STR_FMT ": ", STR_ARG(id))))
+		return uh_error_new(STR_FMT ": there is a file of this name that unhang did not write", STR_ARG(path));
+	need_directory(p, directory);
+	add_file(p, kind, path, words, false);
+	return NULL;
+}
+
+/** The value of a key of an entry; empty. */
+static struct str entry_key(struct str content, const char *key)
+{
+	while (content.n) {
+		struct str line = str_split(&content, '\n');
+		if (str_is(str_word(&line), key))
+			return str_trim(line);
+	}
+	return (struct str){ 0 };
+}
+
+/** Entries of another system, and those that start no Linux, are not ours to change. */
+static bool of_this_system(struct planner *p, struct str content)
+{
+	struct str own = { 0 }, id = entry_key(content, "machine-id");
+	struct uh_error *err = root_read(p->h->root, "/etc/machine-id", 1 << 10, &p->to->arena, &own, NULL);
+	uh_error_free(err);
+	return entry_key(content, "linux").n && (!id.n || !own.n || str_eq(id, str_trim(own)));
+}
+
+static struct uh_error *add_part(struct planner *p, enum own_kind kind, struct str path)
+{
+	struct arena *a = &p->to->arena;
+	_cleanup_(spot_close) struct spot s = { .dir = -1 };
+	struct uh_error *err = spot_open(p->h->root, path, a, &s);
+	if (err)
+		return err;
+	struct str words = text_str(&p->cmdline), missing = own_missing(a, kind, s.content, words), content;
+	bool foreign = own_entry(kind) && !of_this_system(p, s.content);
+	struct own_file f = { .kind = kind, .path = path, .words = words };
+	bool bare = (kind == OWN_GRUB || kind == OWN_ENTRY_LINE) && s.content.n && !str_ends(s.content, S("\n"));
+	if (own_entry(kind) && (foreign || !missing.n))
+		vec_push(&p->to->had, arena_str(a, path));
+	if (foreign || (kind != OWN_GRUB && !missing.n))
+		return NULL;
+	if (!own_insert(a, p->to, &f, s.content, &content)) {
+		apply_note(p->notes, STR_FMT ": it has no line of kernel parameters to which words could be added",
+			   STR_ARG(path));
+		return NULL;
+	}
+	add_file(p, kind, path, kind == OWN_GRUB ? words : missing, bare);
+	return NULL;
+}
+
+static struct uh_error *add_entries(struct planner *p, enum own_kind kind)
+{
+	const struct host_fact *f;
+	struct host_item *m = host_machine(p->h);
+	struct uh_error *err = NULL;
+	size_t before = p->to->files.len;
+	for (size_t n = 0; !err && (f = host_fact(p->h, m, S("boot_entry"), n)); n++)
+		if (own_file_good(p->to, kind, f->value))
+			err = add_part(p, kind, f->value);
+	if (!err && host_fact(p->h, m, S("boot_cmdline"), 0))
+		err = add_part(p, OWN_CMDLINE, S("/etc/kernel/cmdline"));
+	const struct host_fact *image = host_fact(p->h, m, S("boot_image"), 0);
+	if (!err && image)
+		apply_note(p->notes, STR_FMT ": a kernel image with its own command line, which must be built again",
+			   STR_ARG(image->value));
+	if (!err && p->to->files.len == before)
+		err = uh_error_new("no entry of the boot loader could be found to which " STR_FMT " can be added",
+				   STR_ARG(text_str(&p->cmdline)));
+	return err;
+}
+
+static struct uh_error *plan_cmdline(struct planner *p)
+{
+	struct str words = text_str(&p->cmdline);
+	if (str_is(p->loader, "grub-d"))
+		return add_whole(p, OWN_GRUB_D, "/etc/default/grub.d", ".cfg", words);
+	if (str_is(p->loader, "grub"))
+		return add_part(p, OWN_GRUB, S("/etc/default/grub"));
+	if (str_is(p->loader, "systemd-boot"))
+		return add_entries(p, OWN_ENTRY_LINE);
+	if (str_is(p->loader, "grubby"))
+		return add_entries(p, OWN_ENTRY_WORDS);
+	if (str_is(p->loader, "rpm-ostree")) {
+		p->to->kargs = true;
+		return NULL;
+	}
+	return uh_error_new("it could not be told which boot loader this is: add " STR_FMT
+			    " to the kernel command line by hand, then reboot",
+			    STR_ARG(words));
+}
+
+static struct uh_error *plan_files(struct planner *p)
+{
+	struct uh_error *err = NULL;
+	if (p->modprobe.n)
+		err = add_whole(p, OWN_MODPROBE, "/etc/modprobe.d", ".conf", text_str(&p->modprobe));
+	if (!err && p->cmdline.n)
+		err = plan_cmdline(p);
+	if (!err && !p->to->sets.len)
+		err = uh_error_new("there is nothing to write: " STR_FMT,
+				   STR_ARG(p->notes->list.len ? p->notes->list.data[0] : S("nothing is to be set")));
+	return err;
+}
+
+struct uh_error *applied_plan(struct host *h, const struct applied_list *have, const struct apply_request *r, int64_t now,
+			      struct applied *ret, struct apply_notes *notes)
+{
+	struct planner p = {
+		.h = h, .have = have, .r = r, .to = ret, .notes = notes, .loader = machine_fact(h, "boot_loader")
+	};
+	struct uh_error *err = NULL;
+	*ret = (struct applied){ .date = now };
+	ret->id = arena_str(&ret->arena, r->id);
+	ret->title = arena_str(&ret->arena, r->title);
+	if (!applied_id_good(r->id))
+		return uh_error_new(STR_FMT ": no file can be named after this", STR_ARG(r->id));
+	for (const struct know_pair *s = r->change->sets; s && !err; s = s->next)
+		err = want(&p, s->name, s->value);
+	for (const struct know_pair *s = r->change->clears; s && !err; s = s->next)
+		err = want_cleared(&p, s->name, s->value);
+	if (!err)
+		err = plan_files(&p);
+	text_free(&p.modprobe);
+	text_free(&p.cmdline);
+	return err;
+}
+
+static void add_command(struct apply_notes *to, struct str command, const char *otherwise)
+{
+	apply_note(to, STR_FMT, STR_ARG(command.n ? command : str_z(otherwise)));
+}
+
+static void kargs_command(const struct applied *a, bool undo, struct apply_notes *to)
+{
+	struct text t = { 0 };
+	text_add(&t, S("rpm-ostree kargs"));
+	for (size_t n = 0; n < a->sets.len; n++)
+		text_printf(&t, " --%s=" STR_FMT "=" STR_FMT, undo ? "delete-if-present" : "append-if-missing",
+			    STR_ARG(a->sets.data[n].name), STR_ARG(a->sets.data[n].value));
+	apply_note(to, STR_FMT, STR_ARG(text_str(&t)));
+	text_free(&t);
+}
+
+void applied_commands(const struct host *h, const struct applied *a, bool undo, struct apply_notes *ret)
+{
+	bool has[OWN_CMDLINE + 1] = { 0 };
+	for (size_t n = 0; n < a->files.len; n++)
+		has[a->files.data[n].kind] = true;
+	struct str initramfs = machine_fact(h, "initramfs_update"), image = machine_fact(h, "boot_image");
+	if (a->kargs)
+		kargs_command(a, undo, ret);
+	if (has[OWN_MODPROBE])
+		add_command(ret, initramfs, "build the initramfs again");
+	if (has[OWN_GRUB_D] || has[OWN_GRUB])
+		add_command(ret, machine_fact(h, "boot_update"),
+			    has[OWN_GRUB_D] ? "update-grub" : "grub-mkconfig -o /boot/grub/grub.cfg");
+	if (has[OWN_CMDLINE] && image.n && !(has[OWN_MODPROBE] && str_starts(initramfs, S("mkinitcpio"))))
+		add_command(ret, str_starts(initramfs, S("mkinitcpio")) ? initramfs : (struct str){ 0 },
+			    "kernel-install add-all");
+	apply_note(ret, "reboot");
+}

@@ -1,0 +1,237 @@
+// Records of changes: lines of a key and what belongs to it. A record may come with a stranger's tree: it names files only that this
+// program writes, and words only that it would write.
+#include "apply/applied.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/root.h"
+
+enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, FILES_MOST = 1000, SETS_MOST = 64 };
+
+static const char *const states[] = { "planned", "applied", "undoing" };
+static const char *const kinds[] = { "modprobe", "grub-d", "grub", "entry-line", "entry-words", "cmdline" };
+
+const char *applied_state_name(enum applied_state s) { return states[s]; }
+
+void applied_free(struct applied *a)
+{
+	vec_free(&a->sets);
+	vec_free(&a->files);
+	vec_free(&a->made);
+	vec_free(&a->had);
+	arena_free(&a->arena);
+}
+
+void applied_write(const struct applied *a, struct text *to)
+{
+	text_printf(to, "unhang/applied/1\nid " STR_FMT "\nstate %s\ndate %lld\ntitle " STR_FMT "\n", STR_ARG(a->id),
+		    states[a->state], (long long)a->date, STR_ARG(a->title));
+	if (a->kargs)
+		text_add(to, S("kargs\n"));
+	for (size_t n = 0; n < a->sets.len; n++)
+		text_printf(to, "set " STR_FMT " " STR_FMT "\n", STR_ARG(a->sets.data[n].name), STR_ARG(a->sets.data[n].value));
+	for (size_t n = 0; n < a->made.len; n++)
+		text_printf(to, "made " STR_FMT "\n", STR_ARG(a->made.data[n]));
+	for (size_t n = 0; n < a->had.len; n++)
+		text_printf(to, "had " STR_FMT "\n", STR_ARG(a->had.data[n]));
+	for (size_t n = 0; n < a->files.len; n++) {
+		const struct own_file *f = &a->files.data[n];
+		text_printf(to, "file %s " STR_FMT "\nwords " STR_FMT "\n%s%s", kinds[f->kind], STR_ARG(f->path),
+			    STR_ARG(f->words), f->bare ? "bare\n" : "", f->last ? "last\n" : "");
+	}
+	text_add(to, S("end\n"));
+}
+
+static int choice(const char *const *names, size_t n, struct str word)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_is(word, names[i]))
+			return (int)i;
+	return -1;
+}
+
+static bool words_good(struct str words)
+{
+	size_t n = 0;
+	for (struct str word; (word = str_word(&words)).n; n++) {
+		struct str value = word, name = str_split(&value, '=');
+		if (n == SETS_MOST || !applied_set_good(name, value))
+			return false;
+	}
+	return n;
+}
+
+static bool text_good(struct str s)
+{
+	for (size_t n = 0; n < s.n; n++)
+		if ((unsigned char)s.p[n] < ' ' || s.p[n] == 0x7f)
+			return false;
+	return true;
+}
+
+static bool directory_good(struct str path)
+{
+	static const char *const all[] = { "/etc", "/etc/modprobe.d", "/etc/default/grub.d" };
+	return choice(all, sizeof(all) / sizeof(all[0]), path) >= 0;
+}
+
+static bool take_file(struct applied *a, struct str rest)
+{
+	int kind = choice(kinds, sizeof(kinds) / sizeof(kinds[0]), str_split(&rest, ' '));
+	if (kind < 0 || a->files.len == FILES_MOST || !own_file_good(a, (enum own_kind)kind, rest))
+		return false;
+	vec_push(&a->files, ((struct own_file){ .kind = (enum own_kind)kind, .path = rest }));
+	return true;
+}
+
+static bool take_set(struct applied *a, struct str rest)
+{
+	struct str name = str_split(&rest, ' ');
+	if (a->sets.len == SETS_MOST || !applied_set_good(name, rest))
+		return false;
+	vec_push(&a->sets, ((struct applied_set){ name, rest }));
+	return true;
+}
+
+/** One line; false where it is not right. */
+static bool take_line(struct applied *a, struct str key, struct str rest)
+{
+	struct own_file *f = a->files.len ? &a->files.data[a->files.len - 1] : NULL;
+	int state = choice(states, sizeof(states) / sizeof(states[0]), rest);
+	if (str_is(key, "id"))
+		return str_eq(rest, a->id);
+	if (str_is(key, "title"))
+		return a->title = rest, text_good(rest);
+	if (str_is(key, "state"))
+		return a->state = (enum applied_state)state, state >= 0;
+	if (str_is(key, "date"))
+		return str_number(rest, &a->date) && a->date >= 0 && a->date < (int64_t)1 << 40;
+	if (str_is(key, "kargs"))
+		return a->kargs = true;
+	if (str_is(key, "set"))
+		return take_set(a, rest);
+	if (str_is(key, "file"))
+		return take_file(a, rest);
+	if (str_is(key, "words") && f)
+		return f->words = rest, words_good(rest);
+	if (str_is(key, "bare") && f)
+		return f->bare = true;
+	if (str_is(key, "last") && f)
+		return f->last = true;
+	if (str_is(key, "made") && directory_good(rest) && a->made.len < FILES_MOST) {
+		vec_push(&a->made, rest);
+		return true;
+	}
+	if (str_is(key, "had") && own_file_good(a, OWN_ENTRY_WORDS, rest) && a->had.len < FILES_MOST) {
+		vec_push(&a->had, rest);
+		return true;
+	}
+	return false;
+}
+
+struct uh_error *applied_parse(struct str text, struct str id, const char *where, struct applied *ret)
+{
+	*ret = (struct applied){ 0 };
+	ret->id = arena_str(&ret->arena, id);
+	struct str rest = arena_str(&ret->arena, text);
+	bool ended = false, good = str_eq(str_split(&rest, '\n'), S("unhang/applied/1"));
+	size_t line = 1;
+	while (good && rest.n && !ended) {
+		struct str value = str_split(&rest, '\n'), key = str_split(&value, ' ');
+		line++;
+		ended = str_is(key, "end");
+		good = ended || take_line(ret, key, value);
+	}
+	for (size_t n = 0; n < ret->files.len; n++)
+		good &= ret->files.data[n].words.n > 0;
+	if (good && ended && applied_id_good(ret->id))
+		return NULL;
+	applied_free(ret);
+	return uh_error_new("%s:%zu: this is no record of a change that unhang made%s", where, line,
+			    good ? ": its end is missing" : "");
+}
+
+static void load_one(const char *root, struct str id, struct applied_list *ret)
+{
+	struct arena room = { 0 };
+	struct str text = { 0 };
+	struct applied *a = arena_alloc(&ret->arena, sizeof(*a));
+	const char *path = arena_printf(&ret->arena, APPLIED_DIRECTORY "/" STR_FMT ".record", STR_ARG(id)).p;
+	struct uh_error *err = root_read(root, path, RECORD_MOST, &room, &text, NULL);
+	if (!err)
+		err = applied_parse(text, id, path, a);
+	arena_free(&room);
+	if (!err) {
+		vec_push(&ret->list, a);
+		return;
+	}
+	vec_push(&ret->problems, arena_str(&ret->arena, str_z(err->message)));
+	uh_error_free(err);
+}
+
+/** ID of ID.record, or of the unfinished .ID.record.1234abcd.unhang-new. */
+static bool record_id(struct str name, bool *ret_cut, struct str *ret)
+{
+	ptrdiff_t end = str_find(name, S(".record"));
+	*ret_cut = str_starts(name, S(".")) && str_ends(name, S(".unhang-new"));
+	if (end <= *ret_cut || (!*ret_cut && !str_ends(name, S(".record"))))
+		return false;
+	*ret = *ret_cut ? str_cut(str_from(name, 1), (size_t)end - 1) : str_cut(name, name.n - S(".record").n);
+	return applied_id_good(*ret);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return str_cmp((*(struct applied *const *)a)->id, (*(struct applied *const *)b)->id);
+}
+
+void applied_load_all(const char *root, struct applied_list *ret)
+{
+	*ret = (struct applied_list){ 0 };
+	int fd = root_open(root, APPLIED_DIRECTORY, O_RDONLY | O_DIRECTORY);
+	if (fd < 0)
+		fd = root_open(root, "/etc/unhang", O_RDONLY | O_DIRECTORY);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	if (!list) {
+		cleanup_close(&fd);
+		return;
+	}
+	size_t seen = 0;
+	ret->empty = true;
+	for (struct dirent *e = readdir(list); e && seen < RECORDS_MOST; e = readdir(list), seen++) {
+		struct str id;
+		bool cut;
+		ret->empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+		if (!record_id(str_z(e->d_name), &cut, &id))
+			continue;
+		id = arena_str(&ret->arena, id);
+		if (cut)
+			vec_push(&ret->cut, id);
+		else
+			load_one(root, id, ret);
+	}
+	closedir(list);
+	if (ret->list.len)
+		qsort(ret->list.data, ret->list.len, sizeof(ret->list.data[0]), by_id);
+}
+
+void applied_list_free(struct applied_list *l)
+{
+	for (size_t n = 0; n < l->list.len; n++)
+		applied_free(l->list.data[n]);
+	vec_free(&l->list);
+	vec_free(&l->cut);
+	vec_free(&l->problems);
+	arena_free(&l->arena);
+}
+
+const struct applied *applied_named(const struct applied_list *l, struct str id)
+{
+	for (size_t n = 0; n < l->list.len; n++)
+		if (str_eq(l->list.data[n]->id, id))
+			return l->list.data[n];
+	return NULL;
+}

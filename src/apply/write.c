@@ -1,0 +1,295 @@
+// The changes on the disk. Each file is replaced as a whole (base/save.h); the record comes first and goes last.
+#include "apply/applied.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/root.h"
+#include "base/save.h"
+
+enum { FILE_MOST = 1 << 20, ENTRIES_MOST = 1000 };
+
+void spot_close(struct spot *s) { cleanup_close(&s->dir); }
+
+/** Where the open file really is, as seen from the root. */
+static bool real_path(const char *root, int fd, char room[static PATH_MAX])
+{
+	char link[64], top[PATH_MAX] = "";
+	_cleanup_close_ int dir = root ? open(root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (root) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+		ssize_t n = dir < 0 ? -1 : readlink(link, top, sizeof(top) - 1);
+		if (n < 0)
+			return false;
+		top[n == 1 ? 0 : n] = '\0';
+	}
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, room, PATH_MAX - 1);
+	size_t skip = strlen(top);
+	if (n <= 0 || (size_t)n <= skip || strncmp(room, top, skip) != 0 || room[skip] != '/')
+		return false;
+	memmove(room, room + skip, (size_t)n - skip);
+	room[(size_t)n - skip] = '\0';
+	return true;
+}
+
+static struct uh_error *spot_check(const char *path, const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode))
+		return uh_error_new("%s: not a file", path);
+	if (st->st_nlink > 1)
+		return uh_error_new("%s: it has %lu names (hard links), which would come apart", path,
+				    (unsigned long)st->st_nlink);
+	return NULL;
+}
+
+struct uh_error *spot_open(const char *root, struct str path, struct arena *a, struct spot *ret)
+{
+	char real[PATH_MAX];
+	const char *name = arena_z(a, path);
+	struct stat st, again;
+	*ret = (struct spot){ .dir = -1 };
+	_cleanup_close_ int fd = root_open(root, name, O_PATH);
+	if (fd < 0 || fstat(fd, &st))
+		return uh_error_os(errno, "%s", name);
+	struct uh_error *err = spot_check(name, &st);
+	if (err)
+		return err;
+	if (!real_path(root, fd, real))
+		return uh_error_new("%s: it cannot be told where this link leads", name);
+	char *slash = strrchr(real, '/');
+	ret->name = arena_z(a, str_z(slash + 1));
+	err = root_read(root, real, FILE_MOST, a, &ret->content, NULL);
+	*slash = '\0';
+	ret->dir = root_open(root, *real ? real : "/", O_RDONLY | O_DIRECTORY);
+	if (!err && (ret->dir < 0 || fstatat(ret->dir, ret->name, &again, AT_SYMLINK_NOFOLLOW)))
+		err = uh_error_os(errno, "%s", name);
+	if (!err && (again.st_ino != st.st_ino || again.st_dev != st.st_dev))
+		err = uh_error_new("%s: it was changed at this moment", name);
+	if (err)
+		spot_close(ret);
+	return err;
+}
+
+static struct str parent_of(struct arena *a, struct str path)
+{
+	size_t n = path.n;
+	while (n > 1 && path.p[n - 1] != '/')
+		n--;
+	return arena_str(a, (struct str){ path.p, n > 1 ? n - 1 : 1 });
+}
+
+static const char *name_of(struct arena *a, struct str path) { return arena_z(a, str_from(path, parent_of(a, path).n + 1)); }
+
+/** The directory of a file, or -1. */
+static int directory_of(const char *root, struct arena *a, struct str path)
+{
+	return root_open(root, arena_z(a, parent_of(a, path)), O_RDONLY | O_DIRECTORY);
+}
+
+static struct uh_error *lock_records(const char *root, int *ret)
+{
+	*ret = root_make_directory(root, APPLIED_DIRECTORY);
+	if (*ret < 0)
+		return uh_error_os(errno, APPLIED_DIRECTORY);
+	if (flock(*ret, LOCK_EX | LOCK_NB))
+		return uh_error_new("another unhang changes this machine now");
+	return NULL;
+}
+
+static struct uh_error *save_record(int dir, struct applied *a, enum applied_state state)
+{
+	struct text t = { 0 };
+	char name[96];
+	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
+	a->state = state;
+	applied_write(a, &t);
+	struct uh_error *err = save_file(dir, name, text_str(&t), 0644);
+	text_free(&t);
+	return err;
+}
+
+static bool gone(const struct uh_error *err) { return err && (err->errnum == ENOENT || err->errnum == ENOTDIR); }
+
+struct uh_error *own_preview(const char *root, const struct applied *a, const struct own_file *f, bool undo, struct arena *room,
+			     struct own_preview *ret)
+{
+	struct spot s;
+	struct uh_error *err = spot_open(root, f->path, room, &s);
+	*ret = (struct own_preview){ .there_before = !err };
+	if (err && !(gone(err) && (undo || own_whole(f->kind))))
+		return err;
+	uh_error_free(err);
+	ret->before = ret->after = s.content;
+	ret->there_after = ret->there_before;
+	spot_close(&s);
+	enum own_found found = own_strip(room, a, f, ret->before, &ret->after);
+	if (undo && found != OWN_ABSENT)
+		ret->there_after = !own_whole(f->kind) || str_trim(ret->after).n;
+	if (!undo)
+		ret->there_after = own_insert(room, a, f, ret->after, &ret->after);
+	return NULL;
+}
+
+static struct uh_error *do_whole(const char *root, const struct applied *a, const struct own_file *f, struct arena *room)
+{
+	_cleanup_close_ int dir = root_make_directory(root, arena_z(room, parent_of(room, f->path)));
+	if (dir < 0)
+		return uh_error_os(errno, STR_FMT, STR_ARG(f->path));
+	const char *name = name_of(room, f->path);
+	save_left_over(dir, name, true);
+	return save_file(dir, name, own_text(room, a, f), 0644);
+}
+
+static struct uh_error *do_part(const char *root, const struct applied *a, const struct own_file *f, struct arena *room)
+{
+	_cleanup_(spot_close) struct spot s = { .dir = -1 };
+	struct str base, content;
+	struct uh_error *err = spot_open(root, f->path, room, &s);
+	if (err)
+		return err;
+	save_left_over(s.dir, s.name, true);
+	own_strip(room, a, f, s.content, &base);
+	if (!own_insert(room, a, f, base, &content))
+		return uh_error_new(STR_FMT ": it has no line for kernel parameters", STR_ARG(f->path));
+	return str_eq(content, s.content) ? NULL : save_over(s.dir, s.name, content);
+}
+
+struct uh_error *applied_do(const char *root, struct applied *a)
+{
+	_cleanup_close_ int records = -1;
+	struct uh_error *err = lock_records(root, &records);
+	char name[96];
+	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
+	if (!err)
+		save_left_over(records, name, true);
+	if (!err)
+		err = save_record(records, a, APPLIED_PLANNED);
+	for (size_t n = 0; !err && n < a->files.len; n++) {
+		const struct own_file *f = &a->files.data[n];
+		struct arena room = { 0 };
+		err = own_whole(f->kind) ? do_whole(root, a, f, &room) : do_part(root, a, f, &room);
+		arena_free(&room);
+	}
+	return err ? err : save_record(records, a, APPLIED_DONE);
+}
+
+/** Takes our text out of the file, wherever it is now. That the file is gone is no error. */
+static struct uh_error *undo_file(const char *root, const struct applied *a, const struct own_file *f, struct arena *room)
+{
+	_cleanup_(spot_close) struct spot s = { .dir = -1 };
+	struct str rest;
+	_cleanup_close_ int dir = directory_of(root, room, f->path);
+	if (dir >= 0)
+		save_left_over(dir, name_of(room, f->path), true);
+	struct uh_error *err = spot_open(root, f->path, room, &s);
+	if (gone(err)) {
+		uh_error_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	save_left_over(s.dir, s.name, true);
+	if (own_strip(room, a, f, s.content, &rest) == OWN_ABSENT)
+		return NULL;
+	return own_whole(f->kind) && !str_trim(rest).n ? save_remove(s.dir, s.name) : save_over(s.dir, s.name, rest);
+}
+
+static bool has_path(const struct applied *a, struct str path)
+{
+	for (size_t n = 0; n < a->had.len; n++)
+		if (str_eq(a->had.data[n], path))
+			return true;
+	for (size_t n = 0; n < a->files.len; n++)
+		if (str_eq(a->files.data[n].path, path))
+			return true;
+	return false;
+}
+
+/** Entries that were renamed since (boot counting does that), or made since of a command line with our words. */
+static struct uh_error *undo_new_entries(const char *root, const struct applied *a, const struct own_file *f,
+					 struct arena *room)
+{
+	struct str parent = parent_of(room, f->path);
+	int fd = directory_of(root, room, f->path);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	struct uh_error *err = NULL;
+	size_t seen = 0;
+	if (!list) {
+		cleanup_close(&fd);
+		return NULL;
+	}
+	for (struct dirent *e = readdir(list); e && !err && seen++ < ENTRIES_MOST; e = readdir(list)) {
+		struct own_file other = *f;
+		other.path = arena_printf(room, STR_FMT "/%s", STR_ARG(parent), e->d_name);
+		for (enum own_kind k = OWN_ENTRY_LINE; !err && k <= OWN_ENTRY_WORDS; k++) {
+			other.kind = k;
+			if (own_file_good(a, k, other.path) && !has_path(a, other.path))
+				err = undo_file(root, a, &other, room);
+		}
+	}
+	closedir(list);
+	return err;
+}
+
+static bool first_in_directory(const struct applied *a, size_t i, struct arena *room)
+{
+	for (size_t n = 0; n < i; n++)
+		if (own_entry(a->files.data[n].kind) &&
+		    str_eq(parent_of(room, a->files.data[n].path), parent_of(room, a->files.data[i].path)))
+			return false;
+	return true;
+}
+
+static void remove_directory(const char *root, struct str path)
+{
+	struct arena room = { 0 };
+	_cleanup_close_ int dir = directory_of(root, &room, path);
+	if (dir >= 0 && !unlinkat(dir, name_of(&room, path), AT_REMOVEDIR))
+		fsync(dir);
+	arena_free(&room);
+}
+
+void applied_sweep(const char *root, struct str id)
+{
+	char path[128];
+	snprintf(path, sizeof(path), STR_FMT ".record", STR_ARG(id));
+	_cleanup_close_ int dir = root_open(root, APPLIED_DIRECTORY, O_RDONLY | O_DIRECTORY);
+	if (dir >= 0)
+		save_left_over(dir, path, true);
+	remove_directory(root, S(APPLIED_DIRECTORY));
+	remove_directory(root, S("/etc/unhang"));
+}
+
+struct uh_error *applied_undo(const char *root, struct applied *a)
+{
+	_cleanup_close_ int records = -1;
+	struct uh_error *err = lock_records(root, &records);
+	char name[96];
+	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
+	if (!err)
+		err = save_record(records, a, APPLIED_UNDOING);
+	for (size_t n = a->files.len; !err && n-- > 0;) {
+		struct arena room = { 0 };
+		const struct own_file *f = &a->files.data[n];
+		err = undo_file(root, a, f, &room);
+		if (!err && own_entry(f->kind) && first_in_directory(a, n, &room))
+			err = undo_new_entries(root, a, f, &room);
+		arena_free(&room);
+	}
+	for (size_t n = a->made.len; !err && n-- > 0;)
+		remove_directory(root, a->made.data[n]);
+	if (!err)
+		err = save_remove(records, name);
+	if (!err)
+		applied_sweep(root, a->id);
+	return err;
+}

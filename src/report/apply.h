@@ -1,0 +1,25 @@
+// What the commands that change something share.
+#pragma once
+
+#include "apply/plan.h"
+#include "diagnose/doctor.h"
+#include "unhang/unhang.h"
+
+/** A machine, what is known of it, and what was changed before. */
+struct visit {
+	struct know *know;
+	struct host host;
+	struct applied_list have;
+	uh_problem_fn *problem;
+	void *ctx;
+};
+
+struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o, uh_problem_fn *problem, void *ctx);
+void visit_end(struct visit *v);
+void visit_tell(const struct visit *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** One line for each change that was cut short, and how to go on. */
+void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, void *ctx);
+/** `update-grub; reboot` */
+void put_commands(const struct host *h, const struct applied *a, bool undo, FILE *out, const char *before);
+void print_date(FILE *out, int64_t date);
