@@ -133,6 +133,7 @@ static const struct row list[] = {
 	{ "", "/ostree", LIST },
 	{ "/sys/firmware/efi/efivars", "LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", READ },
 	{ "/sys/module/*", "parameters/*", READ },
+	{ "", "/usr/lib/modules/*/modules.builtin /lib/modules/*/modules.builtin", READ },
 	{ "/proc", "stat", READ },
 };
 
