@@ -184,6 +184,8 @@ CASES = [
     ("blacklisted on the command line", machine(cmdline="ro modprobe.blacklist=nouveau,amdgpu", loaded=False), ["driver-blacklisted"], []),
     ("blacklisted, but loaded", machine(more="=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"), [], ["driver-in-tree"]),
     ("another driver is blacklisted", machine(more="=== /etc/modprobe.d/a.conf\nblacklist pcspkr\n"), [], ["driver-in-tree"]),
+    ("no driver at all", machine(loaded=False, more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\nkernel/fs/ext4/ext4.ko:\n"),
+     ["driver-missing"], []),
     ("not loaded", machine(loaded=False), ["driver-not-loaded"], []),
     ("old cards, of which there are none", machine(cmdline="ro radeon.si_support=0 amdgpu.si_support=1", parameters={"si_support": "1"}),
      ["si-cik-support"], ["driver-in-tree"]),

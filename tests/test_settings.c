@@ -1,5 +1,6 @@
 // Parameters: the files that they are set in, the file of a module, and values; each small file is cut at every byte and has every byte
 // changed.
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -141,6 +142,35 @@ static void test_values(void **state)
 	}
 }
 
+static void count_call(void *ctx) { ++*(size_t *)ctx; }
+
+/** A line that lies over the end of what is read at once. */
+static void test_find(void **state)
+{
+	enum { AROUND = 128 << 10, REACH = 40 };
+	char found[32];
+	struct text text = { 0 };
+	(void)state;
+	for (size_t at = AROUND - REACH; at < AROUND + REACH; at++) {
+		FILE *file = tmpfile();
+		size_t calls = 0;
+		text_clear(&text);
+		memset(text_room(&text, at), 'x', at);
+		text.n = at;
+		text_printf(&text, "\nfirst needle last\nneedle");
+		assert_int_equal(fwrite(text.p, 1, text.n, file), text.n);
+		fflush(file);
+		ssize_t n = probe_find(fileno(file), S("needle"), found, 17, count_call, &calls);
+		assert_int_equal(n, 17);
+		assert_memory_equal(found, "first needle last", 17);
+		assert_int_equal(probe_find(fileno(file), S("needles"), found, 17, count_call, &calls), -1);
+		assert_int_equal(errno, ENODATA);
+		assert_true(calls >= 3);
+		fclose(file);
+	}
+	text_free(&text);
+}
+
 static size_t read_seed(const char *name, uint8_t *room, size_t size)
 {
 	char path[256];
@@ -206,7 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_modprobe), cmocka_unit_test(test_order),      cmocka_unit_test(test_words),
 		cmocka_unit_test(test_grub),     cmocka_unit_test(test_grub_grows), cmocka_unit_test(test_values),
-		cmocka_unit_test(test_module),   cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_module),   cmocka_unit_test(test_damaged),    cmocka_unit_test(test_find),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

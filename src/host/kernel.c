@@ -154,7 +154,7 @@ static void note_driver(struct host *h, const struct probe *p)
 	if (!file.n) {
 		if (h->devices.driver_version.n)
 			host_note(h, m, "driver_kind", S("dkms"), S("/sys/module/amdgpu/version"));
-		else if (listed->end == PROBE_FAILED && listed->error == ENODATA)
+		else if (p[DEPENDENCIES].error == ENODATA || p[DEPENDENCIES_USR].error == ENODATA)
 			host_note(h, m, "driver_kind", S("none"), where(listed));
 		return;
 	}
