@@ -124,27 +124,27 @@ static void note_bits(struct settings *s, struct host_item *i, const struct know
 	host_note(s->h, i, "bits_off", bit_names(&s->h->arena, p, want & ~have), p->head.id);
 }
 
-/** What does what was meant, as a word for the command line: bits are taken out of the value in effect here. */
-static void note_instead(struct settings *s, struct host_item *i, const struct know_parameter *p, struct str value)
+/** What does what was meant, as a word for the command line where that can be: bits are taken out of the value in effect here. Empty where
+ * nothing needs to be done. */
+static struct str instead(struct settings *s, const struct know_parameter *p, struct str value)
 {
 	const struct know_pair *clear = p->instead_change.clears, *set = p->instead_change.sets;
 	const struct know_parameter *mask = clear ? know_parameter(s->h->know, clear->name) : NULL;
 	struct arena *a = &s->h->arena;
 	uint64_t have, bits;
 	bool on;
-	if (set && !truth_of(value, &on))
-		return;
 	if (set)
-		host_note(s->h, i, "instead", arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(set->name), STR_ARG(set->value)),
-			  S(""));
-	if (!mask || !truth_of(value, &on) || on)
-		return;
+		return arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(set->name), STR_ARG(set->value));
+	if (mask && truth_of(value, &on) && on)
+		return S("");
+	if (!mask)
+		return p->instead;
 	struct str now = settings_effective(s, clear->name);
 	if (!now.n && s->own_driver)
 		now = parameter_default(mask, s->kernel);
-	if (number_of(now, &have) && number_of(clear->value, &bits))
-		host_note(s->h, i, "instead",
-			  arena_printf(a, STR_FMT "=0x%llx", STR_ARG(clear->name), (unsigned long long)(have & ~bits)), S(""));
+	if (!number_of(now, &have) || !number_of(clear->value, &bits))
+		return p->instead;
+	return arena_printf(a, STR_FMT "=0x%llx", STR_ARG(clear->name), (unsigned long long)(have & ~bits));
 }
 
 // --- items ---
@@ -191,7 +191,7 @@ static void note_parameter(struct settings *s, struct host_item *i, struct str n
 	host_note(s->h, i, "meaning", p->meaning, p->source);
 	host_note(s->h, i, "meant", p->instead, p->source);
 	note_bits(s, i, p, value, usual);
-	note_instead(s, i, p, value);
+	host_note(s->h, i, "better", instead(s, p, value), p->source);
 }
 
 void setting_note(struct settings *s, const struct setting *t)
@@ -204,6 +204,7 @@ void setting_note(struct settings *s, const struct setting *t)
 	host_note(h, i, "value", t->value, t->where);
 	host_note(h, i, "place", str_z(t->place), t->where);
 	host_note(h, i, "from", t->from, t->from);
+	host_note(h, i, "written", t->from.n ? t->from : t->where, t->where);
 	if (!setting_reaches(s, t))
 		host_note(h, i, "unread", t->unread ? S("file") : S("built-in"), t->where);
 	note_parameter(s, i, t->name, t->value, &usual);
