@@ -325,7 +325,8 @@ def hostile(root):
     os.mkfifo(root / "etc/modprobe.d/fifo.conf")
     (root / "etc/modprobe.d/loop.conf").symlink_to("loop.conf")
     (root / "etc/modprobe.d/out.conf").symlink_to("/proc/self/mem")
-    (root / "etc/modprobe.d/big.conf").write_text("options amdgpu mcbp=1\n" * 100000)
+    for n in range(40):
+        (root / f"etc/modprobe.d/big{n}.conf").write_text("".join(f"options amdgpu mcbp{n}_{i}=1\nblacklist amdgpu\n" for i in range(2000)))
     (root / "etc/modprobe.d/bytes.conf").write_bytes(bytes(range(256)) * 300)
     status = root / "var/lib/dpkg/status"
     status.parent.mkdir(parents=True)

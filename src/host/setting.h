@@ -33,6 +33,7 @@ struct settings {
 	struct module modules[MODULES];
 	/** In the order in which they are applied: modprobe.d, then the command line, then what boot loaders will say. */
 	VEC(struct setting) list;
+	size_t kept_out; // lines that keep a module from being loaded
 	bool has_modinfo;
 	struct modinfo modinfo; // of the amdgpu that would be loaded
 };

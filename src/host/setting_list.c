@@ -3,6 +3,8 @@
 #include "host/setting.h"
 #include "knowledge/parameter.h"
 
+enum { SETTINGS_MOST = 1024, KEPT_OUT_MOST = 64 };
+
 const char *const settings_modules[MODULES] = { "amdgpu", "ttm", "amdttm", "drm", "radeon", "amdkfd" };
 
 // --- what the list tells ---
@@ -62,7 +64,7 @@ static void add(struct settings *s, struct str name, struct str value, const cha
 	struct setting one = {
 		.name = name, .module = module, .value = value, .place = place, .where = where, .unread = unread
 	};
-	if (name.n && wanted(s, name, module))
+	if (name.n && s->list.len < SETTINGS_MOST && wanted(s, name, module))
 		vec_push(&s->list, one);
 }
 
@@ -81,6 +83,8 @@ static void add_word(struct settings *s, struct str module, struct str word, con
 static void note_kept_out(struct settings *s, const char *how, struct str module, struct str what, const char *place,
 			  struct str where)
 {
+	if (s->kept_out++ >= KEPT_OUT_MOST)
+		return;
 	struct host_item *i = host_add(s->h, "setting", NULL);
 	host_note(s->h, i, "name", arena_printf(&s->h->arena, "%s." STR_FMT, how, STR_ARG(module)), where);
 	host_note(s->h, i, "value", what, where);

@@ -201,7 +201,7 @@ static void ask_module(struct settings *s)
 		.kind = PROBE_SECTION, .path = arena_z(&s->h->arena, file->value), .find = S(".modinfo"), .size = SECTION_MOST
 	};
 	host_probe(s->h, &p, 1);
-	s->has_modinfo = p.end == PROBE_GOOD && p.n;
+	s->has_modinfo = p.end == PROBE_GOOD && p.n && p.n < SECTION_MOST;
 	if (s->has_modinfo)
 		modinfo_read(&s->h->arena, (struct str){ p.data, p.n }, &s->modinfo);
 }
