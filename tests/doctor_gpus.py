@@ -1,5 +1,6 @@
 """What the doctor sees of GPUs and the buses above them, and what it makes of it, on small trees."""
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -127,6 +128,7 @@ def ask(at, *options):
     return json.loads(run.stdout)
 
 
+@functools.cache
 def doctor(tree):
     """The JSON document of a tree's text."""
     with tempfile.TemporaryDirectory() as at:
@@ -134,7 +136,8 @@ def doctor(tree):
         return ask(at)
 
 
-OWN = re.findall(r"^check (\S+)", (pathlib.Path(__file__).resolve().parent.parent / "knowledge" / "doctor-gpus.know").read_text(), re.M)
+KNOWLEDGE = (pathlib.Path(__file__).resolve().parent.parent / "knowledge" / "doctor-gpus.know").read_text()
+OWN = re.findall(r"^check (\S+)", KNOWLEDGE, re.M)
 
 
 def found(document, ok=False):
@@ -356,9 +359,23 @@ def check_hostile(t):
             "what can be read is read")
 
 
+def check_texts(t):
+    """A pipe in a command would part phrases; each finding says all of what a finding has to say."""
+    t.same(re.findall(r"^    (?:do|undo|verify) .* \| .*", KNOWLEDGE, re.M), [], "no command lost its pipe")
+    lacking = []
+    for name, tree, wanted in CASES:
+        if wanted:
+            lacking += [f"{name}: {f['id']} has no {key}" for f in doctor(tree)["findings"] if f["id"] in wanted
+                        for key in ("seen", "why", "do", "undo", "cost", "check", "grade", "source") if not f.get(key)]
+    t.no_complaints(lacking, "each finding is whole")
+    unknown = doctor(unbound(None).replace("0x744c", "0xfffe"))
+    t.same([f["title"] for f in unknown["findings"] if f["id"] == "gpu-unbound"], ["No amdgpu drives AMD GPU 1002:fffe"], "a part that nobody knows")
+
+
 def main():
     t = Tap()
     check_cases(t)
+    check_texts(t)
     check_good(t)
     check_facts(t)
     check_by_card(t)

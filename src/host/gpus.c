@@ -223,7 +223,8 @@ static void note_device(struct gpu_looks *l, struct gpu_look *g)
 	const struct device *d = g->d;
 	struct host *h = l->h;
 	host_note(h, g->item, "pci", d->pci, d->sysfs);
-	host_note(h, g->item, "part", d->name, d->sysfs);
+	host_note(h, g->item, "part", d->name.n ? d->name : arena_printf(&h->arena, "AMD GPU %04x:%04x", d->vendor, d->device),
+		  d->sysfs);
 	host_note(h, g->item, "gfx", d->gfx, d->sysfs);
 	host_note(h, g->item, "apu", d->apu ? S("yes") : S("no"), d->sysfs);
 	host_note(h, g->item, "guest", d->guest ? S("yes") : S("no"), d->sysfs);
