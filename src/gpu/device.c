@@ -407,6 +407,7 @@ static void find_machine(struct search *s)
 		{ .path = "/sys/module/amdgpu/version" },
 		{ .path = "/proc/sys/kernel/osrelease" },
 		{ .kind = PROBE_LIST, .path = "/sys/class/drm", .size = LIST_SIZE },
+		{ .kind = PROBE_LIST, .path = "/proc", .size = 1 << 18 },
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
@@ -422,6 +423,7 @@ static void find_machine(struct search *s)
 	s->nodes = probe_text(&probes[3]);
 	to->kfd_known = s->nodes.n;
 	s->processes = probe_text(&probes[4]);
+	s->all_processes = probe_text(&probes[9]);
 	s->found = arena_alloc(&to->arena, GPUS_MOST * sizeof(*s->found));
 	find_pci(s, probe_text(&probes[0]));
 	if (to->tree && !s->n)
@@ -431,6 +433,22 @@ static void find_machine(struct search *s)
 		s->found[i].d.refused = str_z(probes[2].path);
 }
 
+/** A tree has nothing that could be woken up: it takes one look. What a device that slept says of its configuration is not believed. */
+static void read_kernel_files(struct search *s)
+{
+	struct fact all[LENGTH(cached) + LENGTH(configuration)];
+	memcpy(all, cached, sizeof(cached));
+	memcpy(all + LENGTH(cached), configuration, sizeof(configuration));
+	facts_read(s, all, s->to->tree ? LENGTH(all) : LENGTH(cached), NULL, LOOK_MS);
+	for (size_t i = 0; i < s->n; i++)
+		judge_cached(s, &s->found[i]);
+	if (!s->to->tree)
+		facts_read(s, configuration, LENGTH(configuration), config_safe, LOOK_ASK_MS);
+	for (size_t i = 0; i < s->n; i++)
+		if (config_safe(&s->found[i]))
+			judge_config(&s->found[i]);
+}
+
 void devices_find(const struct know *k, struct devices *ret) { devices_find_at(k, NULL, ret); }
 
 void devices_find_at(const struct know *k, const char *root, struct devices *ret)
@@ -438,12 +456,7 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 	*ret = (struct devices){ .tree = root };
 	struct search s = { .k = k, .to = ret };
 	find_machine(&s);
-	facts_read(&s, cached, LENGTH(cached), NULL, LOOK_MS);
-	for (size_t i = 0; i < s.n; i++)
-		judge_cached(&s, &s.found[i]);
-	facts_read(&s, configuration, LENGTH(configuration), config_safe, LOOK_ASK_MS);
-	for (size_t i = 0; i < s.n; i++)
-		judge_config(&s.found[i]);
+	read_kernel_files(&s);
 	find_ips(&s);
 	find_firmware(&s);
 	find_debugfs(&s);

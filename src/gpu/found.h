@@ -12,7 +12,7 @@ struct found {
 	struct str config;
 	struct str nodes, monitors, firmware, dies, dump; // names in directories, one per line
 	struct str driver_link, physical;
-	int card; // that it was found by; -1
+	int card;           // that it was found by; -1
 	struct str monitor; // the directory in hwmon/
 	struct str correctable, nonfatal, fatal;
 	int64_t power_input;
@@ -33,6 +33,7 @@ struct search {
 	struct found *found;
 	size_t n;
 	struct str nodes, processes; // of KFD
+	struct str all_processes;    // names in /proc
 	struct str debugfs;
 	struct kfd_node *kfd;
 	size_t nkfd;

@@ -192,10 +192,8 @@ static void find_compute(struct search *s)
 static void list_files(struct search *s, struct paths *ret)
 {
 	struct arena *a = &s->to->arena;
-	struct probe all = { .kind = PROBE_LIST, .path = "/proc", .size = 1 << 18 };
 	struct paths tables = { 0 };
-	look_once(s, &all, 1, LOOK_MS);
-	struct str names = probe_text(&all);
+	struct str names = s->all_processes;
 	while (names.n && tables.probes.len < PROCESSES_MOST) {
 		int64_t pid;
 		struct str name = str_split(&names, '\n');

@@ -41,8 +41,8 @@ void devices_interrupts(const struct devices *d, int64_t *ret)
 	struct probe_count unused = { 0 };
 	for (size_t i = 0; i < d->n; i++)
 		ret[i] = -1;
-	if (d->n) {
-		struct probe_batch batch = { .probes = &p, .n = 1, .root = d->tree };
+	if (d->n && !d->tree) { // a record does not count on
+		struct probe_batch batch = { .probes = &p, .n = 1 };
 		probe_run_all(&a, &batch, 1, DEADLINE_MS, &unused);
 		count(d, probe_text(&p), ret);
 	}

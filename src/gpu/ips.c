@@ -284,7 +284,8 @@ void find_shaders(struct search *s)
 {
 	ask_each(s, make_gca, use_gca);
 	use_kfd(s);
-	ask_each(s, make_query, use_query);
+	if (!s->to->tree)
+		ask_each(s, make_query, use_query);
 	for (size_t i = 0; i < s->n; i++) {
 		struct device *d = &s->found[i].d;
 		while (d->shaders.xccs < XCCS_MOST && device_ip(d, S("gc"), d->shaders.xccs))
