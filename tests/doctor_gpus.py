@@ -198,6 +198,8 @@ CASES = [
     ("a slot with very few lanes", navi({"max_width": 4}, {"width": 4}), ["slot-narrow"]),
     ("an older slot", navi({"max_speed": "8.0 GT/s PCIe"}, {"speed": "8.0 GT/s PCIe"}), []),
     ("a slow link of a GPU that idles is power saving", navi(up={"speed": SLOW}), []),
+    ("and may give lanes up", navi(up={"speed": SLOW, "width": 1}), []),
+    ("a narrow link of a GPU that works", navi(up={"speed": SLOW, "width": 1}, gpu_busy_percent=60), ["link-narrow"]),
     ("a slow link of a GPU that works", navi(up={"speed": SLOW}, gpu_busy_percent=97), ["link-slow"]),
     ("a slow link of an Instinct, which does not save there", mi300({4: {"speed": "16.0 GT/s PCIe"}}), ["link-slow"]),
     ("plain directories, a narrow link", text(f"{AT}/vendor", "0x1002") + text(f"{AT}/class", "0x030000") +
@@ -267,6 +269,7 @@ def check_good(t):
     t.same(found(doctor(unbound("vfio-pci")), True), ["gpu-for-guests"], "a card for guests is no mistake")
     t.ok("display-apart" in found(doctor(navi() + IGPU + NO_SCREEN + displays(1, ["HDMI-A-2"], ["HDMI-A-2"])), True),
          "a screen on the APU is good")
+    t.ok("link-idle" in found(doctor(navi(up={"speed": SLOW})), True), "a link that saves power is good")
 
 
 def has(t, document, pci, wanted, name):

@@ -7,15 +7,7 @@
 #include "base/bytes.h"
 #include "gpu/found.h"
 
-enum {
-	AMD = 0x1002,
-	CLASS_DISPLAY = 0x03,
-	CLASS_ACCELERATOR = 0x12,
-	PCI_MOST = 4096,
-	GPUS_MOST = 256,
-	LIST_SIZE = 1 << 17,
-	CARDS_MOST = 1 << 20,
-};
+enum { LIST_SIZE = 1 << 17 };
 
 #define TEXT(file, member)                                                                                                     \
 	{                                                                                                                      \
@@ -99,122 +91,6 @@ static bool config_safe(const struct found *f)
 	return !str_starts(f->d.runtime_status, S("suspend")) && !str_is(f->d.power_state, "D3cold");
 }
 
-/** `0000:03:00.0`. */
-static bool pci_numbers(struct str pci, unsigned *ret_domain, unsigned *ret_location)
-{
-	uint64_t domain, bus, device, function;
-	struct str rest = pci;
-	if (!str_hex(str_split(&rest, ':'), &domain) || !str_hex(str_split(&rest, ':'), &bus) ||
-	    !str_hex(str_split(&rest, '.'), &device) || !str_hex(rest, &function))
-		return false;
-	*ret_domain = (unsigned)domain;
-	*ret_location = (unsigned)(bus << 8 | device << 3 | function);
-	return true;
-}
-
-static struct found *add_found(struct search *s, struct str pci, struct str sysfs, struct str path)
-{
-	struct found *f = &s->found[s->n++];
-	*f = (struct found){ .d = { .pci = pci, .vendor = AMD, .card = -1, .render = -1, .busy = -1 } };
-	struct device *d = &f->d;
-	d->power_mw = d->temperature = d->vram_total = d->vram_used = d->gtt_total = d->gtt_used = -1;
-	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
-	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
-	f->power_input = -1;
-	f->card = -1;
-	d->sysfs = sysfs;
-	d->path = path;
-	pci_numbers(pci, &f->domain, &f->location);
-	return f;
-}
-
-static struct str last_component(struct str path)
-{
-	while (path.n) {
-		struct str component = str_split(&path, '/');
-		if (!path.n)
-			return component;
-	}
-	return path;
-}
-
-enum { OF_VENDOR, OF_CLASS, OF_LINK, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
-
-/** What says whether a device is a GPU of AMD's. The directory is a link to where it stands on the bus. */
-static void ask_what(struct arena *a, struct str directory, struct probe *ret)
-{
-	const char *path = arena_z(a, directory);
-	ret[OF_VENDOR] = (struct probe){ .path = arena_printf(a, "%s/vendor", path).p, .size = 64 };
-	ret[OF_CLASS] = (struct probe){ .path = arena_printf(a, "%s/class", path).p, .size = 64 };
-	ret[OF_LINK] = (struct probe){ .kind = PROBE_LINK, .path = path, .size = 1024 };
-}
-
-static bool is_gpu(const struct probe *answers)
-{
-	int64_t vendor, class;
-	return str_number(str_trim(probe_text(&answers[OF_VENDOR])), &vendor) && vendor == AMD &&
-	       str_number(str_trim(probe_text(&answers[OF_CLASS])), &class) &&
-	       (class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR);
-}
-
-/** The devices of AMD's that show or compute, whether a driver is bound to them or not. */
-static void find_pci(struct search *s, struct str names)
-{
-	struct arena *a = &s->to->arena;
-	struct str *pci;
-	size_t n = lines_of(a, names, PCI_MOST, &pci);
-	struct probe *probes = arena_alloc(a, OF_ALL * n * sizeof(*probes) + 1);
-	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
-	for (size_t i = 0; i < n; i++) {
-		directories[i] = arena_printf(a, "/sys/bus/pci/devices/" STR_FMT, STR_ARG(pci[i]));
-		ask_what(a, directories[i], probes + OF_ALL * i);
-	}
-	look_once(s, probes, OF_ALL * n, LOOK_MS);
-	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++)
-		if (is_gpu(&probes[OF_ALL * i]))
-			add_found(s, pci[i], directories[i], probe_text(&probes[OF_ALL * i + OF_LINK]));
-}
-
-/** The PCI address of a card: its uevent says it, else where its device is a link to. */
-static struct str card_address(const struct probe *answers)
-{
-	struct str uevent = probe_text(&answers[OF_UEVENT]), pci;
-	while (uevent.n)
-		if (str_behind(str_split(&uevent, '\n'), S("PCI_SLOT_NAME="), &pci))
-			return pci;
-	return last_component(probe_text(&answers[OF_LINK]));
-}
-
-/** Those of a tree that has no list of PCI devices. */
-static void find_cards(struct search *s, struct str names)
-{
-	struct arena *a = &s->to->arena;
-	struct str *cards;
-	size_t n = lines_of(a, names, PCI_MOST, &cards);
-	struct probe *probes = arena_alloc(a, OF_CARD * n * sizeof(*probes) + 1);
-	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
-	for (size_t i = 0; i < n; i++) {
-		directories[i] = arena_printf(a, "/sys/class/drm/" STR_FMT "/device", STR_ARG(cards[i]));
-		ask_what(a, directories[i], probes + OF_CARD * i);
-		struct probe *more = probes + OF_CARD * i;
-		more[OF_UEVENT] =
-			(struct probe){ .path = arena_printf(a, STR_FMT "/uevent", STR_ARG(directories[i])).p, .size = 1024 };
-		more[OF_WAY] = (struct probe){ .kind = PROBE_LINK,
-					       .path = arena_printf(a, "/sys/class/drm/" STR_FMT, STR_ARG(cards[i])).p,
-					       .size = 1024 };
-	}
-	look_once(s, probes, OF_CARD * n, LOOK_MS);
-	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++) {
-		const struct probe *answers = &probes[OF_CARD * i];
-		struct str number, pci = card_address(answers);
-		unsigned domain, location;
-		int64_t card;
-		if (str_behind(cards[i], S("card"), &number) && str_number(number, &card) && card >= 0 && card < CARDS_MOST &&
-		    is_gpu(answers) && pci_numbers(pci, &domain, &location))
-			add_found(s, pci, directories[i], probe_text(&answers[OF_WAY]))->card = (int)card;
-	}
-}
-
 /** The number behind @prefix in a list of names, the least; -1. */
 static int numbered(struct str names, struct str prefix)
 {
@@ -278,25 +154,6 @@ static void judge_config(struct found *f)
 {
 	f->d.config_known = f->config.n >= 4;
 	f->d.off_bus = f->d.config_known && get_u32(f->config.p) == UINT32_MAX;
-}
-
-static void find_slots(struct search *s, struct str names)
-{
-	struct arena *a = &s->to->arena;
-	struct str *slots;
-	size_t n = lines_of(a, names, PCI_MOST, &slots);
-	struct probe *probes = arena_alloc(a, n * sizeof(*probes) + 1);
-	for (size_t i = 0; i < n; i++)
-		probes[i] =
-			(struct probe){ .path = arena_printf(a, "/sys/bus/pci/slots/" STR_FMT "/address", STR_ARG(slots[i])).p,
-					.size = 64 };
-	look_once(s, probes, n, LOOK_MS);
-	for (size_t i = 0; i < n; i++) {
-		struct str address = probe_text(&probes[i]); // without the function
-		for (size_t j = 0; address.n && j < s->n; j++)
-			if (str_starts(s->found[j].d.pci, address) && s->found[j].d.pci.n == address.n + 2)
-				s->found[j].d.slot = slots[i];
-	}
 }
 
 /** Its directory has its PCI address for a name, or a number; then the file `name` says which device it is. */
@@ -424,7 +281,6 @@ static void find_machine(struct search *s)
 	to->kfd_known = s->nodes.n;
 	s->processes = probe_text(&probes[4]);
 	s->all_processes = probe_text(&probes[9]);
-	s->found = arena_alloc(&to->arena, GPUS_MOST * sizeof(*s->found));
 	find_pci(s, probe_text(&probes[0]));
 	if (to->tree && !s->n)
 		find_cards(s, probe_text(&probes[8]));

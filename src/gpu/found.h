@@ -5,6 +5,8 @@
 
 /** Milliseconds that a look may take. */
 enum { LOOK_MS = 1000, LOOK_ASK_MS = 700 };
+/** Names in a directory, and the greatest number of a node. */
+enum { PCI_MOST = 4096, CARDS_MOST = 1 << 20 };
 
 /** A device, and what only the search needs. */
 struct found {
@@ -60,6 +62,12 @@ bool look_awake(const struct found *f);
 /** The lines of @text, sorted; at most @most. */
 size_t lines_of(struct arena *a, struct str text, size_t most, struct str **ret);
 
+/** The devices of AMD's that show or compute, whether a driver is bound to them or not. @names: of all PCI devices. */
+void find_pci(struct search *s, struct str names);
+/** Those of a tree that has no list of PCI devices. @names: of what drm has. */
+void find_cards(struct search *s, struct str names);
+void find_slots(struct search *s, struct str names);
+struct str last_component(struct str path);
 void find_ips(struct search *s);
 void find_shaders(struct search *s);
 void find_kfd(struct search *s);

@@ -306,8 +306,8 @@ static void second_round(struct gpu_looks *l)
 		xgmi_ask(l, g);
 		if (g->stuck || g->d->stuck.is)
 			continue;
-		errors_ask(l, g);
 		links_ask(l, g);
+		errors_ask(l, g); // the list of bad pages waits for a recovery
 	}
 	run_asks(l);
 	xgmi_note(l);

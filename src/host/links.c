@@ -113,14 +113,14 @@ static struct str bridge_name(struct gpu_looks *l, const struct gpu_look *g, con
 
 static bool is_tunnel(struct str bridge) { return str_find(bridge, S("Thunderbolt")) >= 0 || str_find(bridge, S("USB4")) >= 0; }
 
+/** A GPU that does little slows its link down, and at the lowest speed may give lanes up too. */
 static const char *state_of(const struct gpu_look *g, const struct hop *h)
 {
-	enum { BUSY = 50 };
+	enum { BUSY = 50, LOWEST = 25 };
+	bool works = g->d->busy >= BUSY, slow = h->speed > 0 && h->speed < h->speed_can;
 	if (h->width < h->width_can)
-		return "narrow";
-	if (h->speed > 0 && h->speed < h->speed_can)
-		return g->d->busy >= BUSY ? "slow" : "idle";
-	return "full";
+		return slow && h->speed <= LOWEST && !works ? "idle" : "narrow";
+	return !slow ? "full" : works ? "slow" : "idle";
 }
 
 static struct str speed_text(struct arena *a, int64_t speed)
