@@ -83,6 +83,11 @@ static void test_forbidden(void **state)
 		{ .kind = PROBE_FILE, .path = "/dev/dri/card0" },
 		{ .kind = PROBE_FILE, .path = "/dev/dri/renderD128" },
 		{ .kind = PROBE_FILE, .path = "/proc/1/fd/3" },
+		{ .kind = PROBE_FILE, .path = PCI "/ras/umc_err_count" }, // the driver clears the counters: in a tree only
+		{ .kind = PROBE_LIST, .path = PCI "/ras" },
+		{ .kind = PROBE_FILE, .path = "/sys/class/drm/card0/device/../vendor" },
+		{ .kind = PROBE_FILE, .path = "/sys/class/drm/card0/device/ras/umc_err_count" },
+		{ .kind = PROBE_FILE, .path = "/sys/class/drm/card0/device" },
 		{ .kind = PROBE_LIST, .path = "/etc" },
 		{ .kind = PROBE_IOCTL, .path = "/dev/dri/renderD128", .request = 0xC0286440 },
 		{ .kind = PROBE_IOCTL, .path = "/dev/dri/renderD128", .request = AMDGPU_INFO_IOCTL, .argument_size = 32 },
@@ -124,6 +129,10 @@ static void test_allowed(void **state)
 		{ .kind = PROBE_LIST, .path = "/proc" },
 		{ .kind = PROBE_LIST, .path = "/sys/class/drm" },
 		{ .kind = PROBE_LINK, .path = "/proc/1/fd/3" },
+		{ .kind = PROBE_LINK, .path = PCI },
+		{ .kind = PROBE_FILE, .path = "/sys/class/drm/card0/device/vendor" },
+		{ .kind = PROBE_FILE, .path = "/sys/class/drm/card0/device/hwmon/hwmon3/power1_average" },
+		{ .kind = PROBE_FILE, .path = "/sys/class/drm/card0/device/ip_discovery/die/0/GC/0/major" },
 		{ .kind = PROBE_READ, .path = "/proc/1/mem" },
 	};
 	(void)state;
