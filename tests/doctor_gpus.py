@@ -308,6 +308,17 @@ def check_facts(t):
     has(t, doctor(machine() + gpu(device_id="0x15bf")), CARD, {"apu": "yes", "bar": None, "link_state": None, "atomics": None}, "an APU has no slot")
 
 
+def check_iommu(t):
+    some, none = text("/sys/class/iommu/ivhd0/x", ""), "=== /sys/class/iommu/\n"
+    modes = [("its group is the identity", navi(), "passthrough"), ("its group translates", navi(group="DMA-FQ"), "translated"),
+             ("there is none", navi(group=None) + none, "off"), ("nothing says which", navi(group=None) + some, "on"),
+             ("the command line says it", navi(group=None) + some + text("/proc/cmdline", "ro iommu=pt"), "passthrough"),
+             ("the command line turns it off", navi(group=None) + some + text("/proc/cmdline", "ro iommu=pt amd_iommu=off"), "off"),
+             ("nothing is known", navi(group=None), None)]
+    for name, tree, wanted in modes:
+        t.same(facts(doctor(tree)).get("iommu"), wanted, "IOMMU: " + name)
+
+
 def check_by_card(t):
     """Trees without a list of PCI devices."""
     at = "/sys/class/drm/card1/device"
@@ -376,6 +387,7 @@ def main():
     check_texts(t)
     check_good(t)
     check_facts(t)
+    check_iommu(t)
     check_by_card(t)
     check_hostile(t)
     t.end()
