@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The doctor on ROCm, tools, the environment, containers, logs, core files and processes: small trees, what is found in each, and what is not."""
+import gzip
 import json
 import os
 import pathlib
@@ -153,6 +154,20 @@ def test_tools(t, unhang):
     t.same({(i["name"], i.get("version"), i.get("rocm")) for i in d.items("tool")},
            {("rocgdb", None, "7.2.1"), ("rocm-debug-agent", "2.0.4", "7.2.1"), ("llvm-objdump", None, "7.2.1"), ("llvm-objdump", "19", None),
             ("py-spy", None, None)}, "with their versions")
+
+
+def test_firmware(t, unhang):
+    status = "=== /var/lib/dpkg/status\nPackage: firmware-linux-free\nVersion: 20200122-1\n\nPackage: linux-firmware\nStatus: {} ok {}\n" \
+             "Version: 20240318.git3b128b60-0ubuntu2.10\n"
+    t.same(Doctor(unhang, CARD + status.format("install", "installed")).fact("linux_firmware"), "20240318", "linux-firmware of dpkg")
+    t.same(Doctor(unhang, CARD + status.format("deinstall", "config-files")).fact("linux_firmware"), None, "not one that was removed")
+    d = Doctor(unhang, CARD + "=== /var/lib/pacman/local/linux-firmware-whence-20251125-2/\n=== /var/lib/pacman/local/linux-firmware-20251021-1/\n")
+    t.same((d.fact("linux_firmware"), d.fact("linux_firmware_package")), ("20251021", "20251021-1"), "of pacman")
+    log = gzip.compress(b"firmware-nonfree (20230210-5) unstable; urgency=medium\n" + random.Random(1).randbytes(60000))
+    path = "/usr/share/doc/firmware-amd-graphics/changelog.Debian.gz"
+    t.same(Doctor(unhang, CARD, [(path, log)]).fact("linux_firmware"), "20230210", "of a changelog, whose beginning is enough")
+    t.same(Doctor(unhang, CARD, [(path, log[:15])]).fact("linux_firmware"), None, "cut too short")
+    t.same(Doctor(unhang, CARD, [(path, b"x" * 100)]).fact("linux_firmware"), None, "not compressed")
 
 
 def test_override(t, unhang):
@@ -344,7 +359,7 @@ def test_hostile(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_rocm, test_tools, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile):
+    for test in (test_rocm, test_tools, test_firmware, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile):
         test(t, unhang)
     t.end()
 

@@ -291,10 +291,12 @@ static void tell_machine(struct host *h)
 void host_read_software(struct host *h)
 {
 	struct software s = { .h = h };
-	struct probe lists[SYSTEM_LISTS];
+	struct probe lists[SYSTEM_LISTS + HOST_PACKAGES];
 	for (size_t i = 0; i < SYSTEM_LISTS; i++)
 		lists[i] = (struct probe){ .kind = PROBE_LIST, .path = system_lists[i], .size = NAMES_MOST };
-	host_probe(h, lists, SYSTEM_LISTS);
+	host_ask_packages(&lists[SYSTEM_LISTS]);
+	host_probe(h, lists, SYSTEM_LISTS + HOST_PACKAGES);
+	host_note_packages(h, &lists[SYSTEM_LISTS]);
 	ask_each(&s, &lists[LIST_OPT], S("rocm-*"), "system", rocm_files, ROCM_FILES);
 	ask_each(&s, &lists[LIST_ROCM], S("core-*"), "system", rocm_files, ROCM_FILES);
 	if (lists[LIST_ROCM].end == PROBE_GOOD)

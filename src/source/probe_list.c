@@ -119,7 +119,7 @@ static const struct row list[] = {
 	{ "/opt/venv/lib", PYTHON, READ },
 	{ "/opt/conda/lib", PYTHON, READ },
 	{ "/opt/conda/envs/*/lib", PYTHON, READ },
-	{ "", "/var/lib/dpkg/status", READ },
+	{ "", "/var/lib/dpkg/status /usr/share/doc/*/changelog.Debian.gz", READ },
 	// the boot loader, and what a change of its settings needs
 	{ "/boot/*", "grub.cfg", READ },
 	{ "/boot/loader", "loader.conf", READ },
