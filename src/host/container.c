@@ -87,7 +87,7 @@ static void note_container(struct looked *l)
 	is = said && *said ? source_in_container() : is || kind;
 	if (!is && l->h->root && l->files[FILE_CGROUP].end != PROBE_GOOD)
 		return;
-	host_note(l->h, l->m, "container", is ? S("yes") : S("no"), where);
+	host_note(l->h, l->m, "container", is ? S("yes") : S("no"), is ? where : where_of(l, FILE_CGROUP));
 	if (is && kind)
 		host_note(l->h, l->m, "container_kind", str_z(kind), where);
 }
@@ -96,19 +96,21 @@ static void note_container(struct looked *l)
 static void note_shared_memory(struct looked *l)
 {
 	struct str text = text_of(l, FILE_MOUNTS);
+	int64_t kb, last = -1;
 	while (text.n) {
 		struct str line = str_split(&text, '\n');
 		ptrdiff_t at = str_find(line, S("size="));
 		size_t digits = 0;
-		int64_t kb;
 		if (str_find(line, S(" /dev/shm ")) < 0 || at < 0)
 			continue;
 		line = str_from(line, (size_t)at + 5);
 		while (digits < line.n && digits < 15 && char_digit(line.p[digits]))
 			digits++;
 		if (digits < line.n && line.p[digits] == 'k' && str_number(str_cut(line, digits), &kb))
-			host_note_number(l->h, l->m, "shm_mb", kb >> 10, where_of(l, FILE_MOUNTS));
+			last = kb; // what was mounted there before lies below it
 	}
+	if (last >= 0)
+		host_note_number(l->h, l->m, "shm_mb", last >> 10, where_of(l, FILE_MOUNTS));
 }
 
 static void note_limits(struct looked *l)

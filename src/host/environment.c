@@ -24,6 +24,7 @@ struct source {
 	struct host *h;
 	struct str from;       // for people
 	struct host_item *gpu; // the only one that it uses; NULL: any
+	bool one;              // of one process: what it sets is not the machine's
 	struct variable list[VARIABLES_MOST];
 	size_t n;
 };
@@ -221,11 +222,20 @@ static bool is_for_each_gpu(struct str name)
 	return false;
 }
 
+/** What programs that are started from here get. */
+static void note_machine(const struct source *s, const struct variable *v)
+{
+	const char *name = arena_printf(&s->h->arena, "env." STR_FMT, STR_ARG(v->name)).p;
+	if (!s->one && !host_fact(s->h, host_machine(s->h), str_z(name), 0))
+		host_note(s->h, host_machine(s->h), name, v->value, v->where);
+}
+
 static void add_source(const struct source *s)
 {
 	for (size_t n = 0; n < s->n; n++) {
 		const struct variable *v = &s->list[n];
 		size_t gpus = 0;
+		note_machine(s, v);
 		for (size_t d = 0; is_for_each_gpu(v->name) && d < s->h->devices.n; d++) {
 			const struct device *device = &s->h->devices.list[d];
 			struct host_item *gpu = host_gpu(s->h, device);
@@ -355,7 +365,8 @@ static void add_all(struct host *h, struct source *s, const struct probe *files,
 		const struct user *u = i >= nfiles && i - nfiles < nusers ? &users[i - nfiles] : NULL;
 		*s = (struct source){ .h = h,
 				      .from = i < nfiles ? str_z(files[i].path) : S("the environment"),
-				      .gpu = u ? u->gpu : NULL };
+				      .gpu = u ? u->gpu : NULL,
+				      .one = u };
 		if (u)
 			s->from =
 				arena_printf(&h->arena, STR_FMT " (%lld)", STR_ARG(u->holder->name), (long long)u->holder->pid);
@@ -374,7 +385,7 @@ void host_read_environment(struct host *h)
 	struct user users[PROCESSES_MOST];
 	*s = (struct source){ .h = h, .from = S("the environment") };
 	for (char **e = environ; !h->root && e && *e; e++)
-		take(s, str_z(*e), S("the environment"));
+		take(s, str_z(*e), (struct str){ 0 });
 	add_source(s);
 	size_t nfiles = ask_files(h, probes), nusers = computing(h, users);
 	size_t n = nfiles + ask_environs(h, users, nusers, &probes[nfiles]);

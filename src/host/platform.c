@@ -120,18 +120,19 @@ static void note_space(struct host *h, struct str directory)
 	if (child_run(ask_space, arena_z(&h->arena, directory), SPACE_MS, sizeof(bytes), &answer) &&
 	    answer.n == sizeof(bytes)) {
 		memcpy(&bytes, answer.p, sizeof(bytes));
+		host_note(h, host_machine(h), "gpu_core_dir", directory, (struct str){ 0 });
 		host_note_number(h, host_machine(h), "core_free_gb", bytes >> 30, directory);
 	}
 	text_free(&answer);
 }
 
-/** Where a pattern that names a file puts it: its directory, or that of the program, which is not known. */
+/** Where a pattern that names a file puts it: its directory, or that of the program, which is the one that one stands in. */
 static struct str directory_of(struct str pattern)
 {
 	size_t n = pattern.n;
 	while (n && pattern.p[n - 1] != '/')
 		n--;
-	return !n ? (struct str){ 0 } : str_cut(pattern, n > 1 ? n - 1 : 1);
+	return !n ? S(".") : str_cut(pattern, n > 1 ? n - 1 : 1);
 }
 
 /** The name of the program that a pipe leads to. */
@@ -177,8 +178,10 @@ static void note_cores(struct host *h, const struct settings *s, const struct pr
 	host_note(h, m, "core_handler", pipe ? handler_of(text) : (struct str){ 0 }, where);
 	host_note(h, m, "core_dir", pipe ? (struct str){ 0 } : directory_of(text), where);
 	host_note(h, m, "coredump_storage", setting(s, S("Storage"), &where), where);
-	if (!pipe && !h->root && directory_of(text).n && vram > 0)
-		note_space(h, directory_of(text));
+	const char *own = getenv("HSA_COREDUMP_PATTERN");
+	struct str gpu = own && *own ? str_z(own) : text;
+	if (!h->root && vram > 0 && !str_starts(gpu, S("|")))
+		note_space(h, directory_of(gpu));
 }
 
 void host_read_platform(struct host *h)
