@@ -145,7 +145,7 @@ def test_rocm(t, unhang):
 def test_tools(t, unhang):
     bare = rocm("7.2.1", "bin/rocminfo", "lib/libhsa-runtime64.so.1")
     d = Doctor(unhang, CARD + bare)
-    t.same([i.get("lacks") for i in d.items("rocm")], ["rocgdb, rocm-debug-agent, llvm-objdump"], "tools that are missing")
+    t.same((d.found(*MINE), [i.get("lacks") for i in d.items("rocm")]), (["tools-missing"], ["rocgdb, rocm-debug-agent, llvm-objdump"]), "tools that are missing")
     t.same(Doctor(unhang, CARD + rocm("7.2.1", "bin/rocminfo")).found(*MINE), [], "of a tree that holds a part of ROCm nothing is missed")
     d = Doctor(unhang, CARD + rocm("7.2.1", "bin/rocgdb", "lib/libhsa-runtime64.so.1", "lib/librocm-debug-agent.so.2",
                                    "lib/librocm-debug-agent.so.2.0.4", "llvm/bin/llvm-objdump") + "=== /usr/bin/llvm-objdump-19\n=== /usr/bin/py-spy\n")
@@ -197,8 +197,12 @@ def test_environment(t, unhang):
                             (("AMD_SERIALIZE_KERNEL=3",), ["debug-variable"]), (("AMD_SERIALIZE_KERNEL=0",), []),
                             (("AMD_LOG_LEVEL=4",), ["debug-variable"]), (("HSA_ENABLE_SDMA=0",), ["sdma-off-set"]), (("HSA_ENABLE_SDMA=1",), []),
                             (("PYTORCH_NO_CUDA_MEMORY_CACHING=1",), ["no-pooling"]),
-                            (("HIP_VISIBLE_DEVICES=0",), []), (("HIP_VISIBLE_DEVICES=0", "ROCR_VISIBLE_DEVICES=0"), ["devices-both"])):
+                            (("HIP_VISIBLE_DEVICES=0",), []), (("HIP_VISIBLE_DEVICES=1",), ["devices-beyond"]), (("HIP_VISIBLE_DEVICES=-1",), []),
+                            (("ROCR_VISIBLE_DEVICES=GPU-deadbeef,0",), []), (("NCCL_P2P_DISABLE=1",), []),
+                            (("HIP_VISIBLE_DEVICES=0", "ROCR_VISIBLE_DEVICES=0"), ["devices-both"])):
         t.same(Doctor(unhang, CARD, environ(*entries)).found(*MINE), wanted, " ".join(entries))
+    two = CARD + card(4, RX7900, 110000, 2)
+    t.same(Doctor(unhang, two, environ("NCCL_P2P_DISABLE=1", "HIP_VISIBLE_DEVICES=0,1")).found(*MINE), ["p2p-off-set"], "NCCL_P2P_DISABLE=1 on two GPUs")
     secret = Doctor(unhang, CARD, environ("HF_TOKEN=hf_secret", "AWS_SECRET_ACCESS_KEY=k", "HSA_XNACK=1", "LD_LIBRARY_PATH=/home/ada/private:/opt/rocm-6.2.0/lib"))
     t.same({i["name"]: i["value"] for i in secret.items("variable")}, {"HSA_XNACK": "1", "LD_LIBRARY_PATH": "/opt/rocm-6.2.0/lib"},
            "nothing but what knowledge names is kept")
@@ -257,6 +261,10 @@ drm-memory-vram:\t300 MiB
     t.same(d.found(*MINE), ["browser-beside-compute"], "a browser on the GPU that computes")
     t.ok("Brave: Settings" in d.finding("browser-beside-compute")["do"][0], "with its own switch", d.finding("browser-beside-compute"))
     t.same(Doctor(unhang, CARD + browser).found(*MINE), [], "where nothing computes it may draw")
+    desktop = browser.replace("brave", "gnome-shell")
+    t.same(Doctor(unhang, CARD + desktop + job(4242, "python3", 1)).found(*MINE), [], "a desktop has to draw somewhere")
+    d = Doctor(unhang, CARD + card(0x0c, PHOENIX, 110003, 2, 1 << 29) + desktop + job(4242, "python3", 1))
+    t.same(d.found(*MINE), ["compositor-beside-compute"], "where the processor has a GPU too, there")
 
 
 def container(extra=""):
@@ -284,6 +292,9 @@ def test_container(t, unhang):
     roomy = container(nodes).replace("65536k", "16777216k").replace("a80425fb", "a80c25fb")
     t.same(Doctor(unhang, CARD + rocm("6.4.0") + roomy).found(*MINE), [], "with all that it needs")
     t.same(Doctor(unhang, CARD + HOST + rocm("6.4.0") + "=== /dev/null\n" + nodes).fact("container"), "no", "a host is none")
+    t.same(Doctor(unhang, CARD + HOST + rocm("6.4.0") + "=== /dev/null\n").found(*MINE), ["kfd-missing"], "but one without /dev/kfd cannot compute")
+    d = Doctor(unhang, CARD + card(4, RX7900, 110000, 2) + rocm("6.4.0") + container(nodes + "=== /proc/self/limits\nMax locked memory  8388608 8388608 bytes\n"))
+    t.same(d.found("container-"), ["container-no-ptrace", "container-shm-ranks", "container-small-memlock"], "with two GPUs more is needed")
     t.same(Doctor(unhang, CARD).fact("container"), None, "a tree that does not say is neither")
     pod = CARD + "=== /proc/1/cgroup\n11:devices:/kubepods/besteffort/pod1\n"
     t.same(Doctor(unhang, pod).fact("container_kind"), "kubernetes", "a pod")
