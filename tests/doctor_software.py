@@ -5,11 +5,13 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import sys
 import tempfile
 
 import jsonschema
 
+import emulated
 import machine_tree
 import tap
 
@@ -369,9 +371,37 @@ def test_hostile(t, unhang):
     t.no_complaints(bad[:3], "files that are cut or changed anywhere")
 
 
+class Live(Doctor):
+    """The doctor inside an emulated machine, as a user who may not open /dev/kfd."""
+
+    def __init__(self, unhang, settings, *before):
+        room = pathlib.Path(unhang.room.name) / "live"
+        room.mkdir(exist_ok=True)
+        for directory in (room, room.parent):
+            directory.chmod(0o755)
+        shutil.copy(unhang.binary, room / "unhang")
+        (room / "kfd").touch()
+        (room / "kfd").chmod(0o660)
+        script = f"mount --bind {room}/kfd /dev/kfd && cd / && exec env {' '.join(settings)} {' '.join(before)} {room}/unhang doctor --json"
+        self.take(unhang.run("emulate", "idle", "--", "sh", "-c", script))
+
+
+def test_live(t, unhang):
+    if os.geteuid() or not shutil.which("setpriv") or not emulated.possible(unhang):
+        t.skip("the user's permissions", "not root, or no emulated machine can be made here")
+        return
+    other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    d = Live(unhang, ["LOGNAME=ada", "HSA_ENABLE_SDMA=0", "HF_TOKEN=hf_secret"], *other)
+    t.same((d.found("kfd-", "sdma-"), d.fact("kfd_mode"), d.fact("user"), d.stderr), (["kfd-denied", "sdma-off-set"], "0660", "ada", ""), "a user who may not")
+    t.ok("secret" not in json.dumps(d.document), "nothing else of the environment is told")
+    d = Live(unhang, ["LOGNAME=ada", "UNHANG_CONTAINER=yes"], *other)
+    t.same(d.found("kfd-", "container-kfd"), ["container-kfd-denied"], "in a container")
+    t.same(Live(unhang, ["SUDO_USER=ada"]).found("kfd-"), [], "root may")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_rocm, test_tools, test_firmware, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile):
+    for test in (test_rocm, test_tools, test_firmware, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile, test_live):
         test(t, unhang)
     t.end()
 
