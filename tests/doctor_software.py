@@ -128,6 +128,7 @@ def test_rocm(t, unhang):
     d = Doctor(unhang, CARD + rocm("7.2.1") + "=== /opt/rocm -> rocm-7.2.1\n" + torch)
     t.same(d.found(*MINE), ["torch-other-rocm"], "PyTorch's ROCm is of another major version")
     t.same([i["version"] for i in d.items("rocm") if i["source"] == "torch"], ["6.2"], "HIP's third number is not ROCm's")
+    t.same(Doctor(unhang, CARD + rocm("7.2.1") + torch).fact("rocm"), "7.2.1", "of one beside PyTorch's the system's is the machine's")
     d = Doctor(unhang, CARD + torch)
     t.same((d.fact("rocm"), d.fact("torch_build")), (None, "hip"), "a version that is known in part is not the machine's")
     cuda = torch.replace("hip: Optional[str] = '6.2.41133-dd7f'", "hip: Optional[str] = None\ncuda: Optional[str] = '12.4'")

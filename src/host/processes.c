@@ -35,8 +35,9 @@ static void add_process(struct host *h, struct host_item *gpu, const struct hold
 	host_note(h, i, "name", holder->name, where);
 	host_note_number(h, i, "pid", holder->pid, where);
 	host_note(h, i, "state", state_of(probe_text(stat)), str_z(stat->path));
-	if (!str_is(probe_text(wchan), "0"))
-		host_note(h, i, "waits_in", probe_text(wchan), str_z(wchan->path));
+	struct str function = str_trim(probe_text(wchan));
+	if (!str_is(function, "0"))
+		host_note(h, i, "waits_in", function, str_z(wchan->path));
 	host_note(h, i, "compute", holder->compute ? S("yes") : S("no"), where);
 	host_note(h, i, "desktop", desktop ? S("yes") : S("no"), where);
 	host_note(h, i, "switch", off, (struct str){ 0 });

@@ -259,10 +259,10 @@ static void read_distribution(struct software *s, const struct host_listing *l)
 	add_rocm(s->h, S("/usr"), "distribution", core.n ? core : two_numbers(hip), core.n, where);
 }
 
-/** The machine's ROCm: the one that /opt/rocm is, or the only one. */
+/** The machine's ROCm: the one that /opt/rocm is, or the only one, those in Python packages aside. */
 static void tell_machine(struct host *h)
 {
-	struct host_item *m = host_machine(h), *one = rocm_with(h, S("default"), S("yes")), *any = NULL;
+	struct host_item *m = host_machine(h), *one = rocm_with(h, S("default"), S("yes")), *any = NULL, *only = NULL;
 	struct str list = { 0 };
 	int64_t all = 0, system = 0;
 	for (size_t i = 0; i < h->items.len; i++) {
@@ -273,11 +273,12 @@ static void tell_machine(struct host *h)
 		if (str_is(host_fact(h, any, S("source"), 0)->value, "torch"))
 			continue;
 		system++;
+		only = any;
 		list = arena_printf(&h->arena, STR_FMT "%s" STR_FMT " (" STR_FMT ")", STR_ARG(list), list.n ? ", " : "",
 				    STR_ARG(host_fact(h, any, S("version"), 0)->value),
 				    STR_ARG(host_fact(h, any, S("path"), 0)->value));
 	}
-	one = one ? one : all == 1 ? any : NULL;
+	one = one ? one : system == 1 ? only : all == 1 ? any : NULL;
 	const struct host_fact *version = one ? host_fact(h, one, S("version"), 0) : NULL;
 	if (all)
 		host_note_number(h, m, "rocm_count", system, (struct str){ 0 });
