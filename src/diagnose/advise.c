@@ -55,14 +55,6 @@ static bool advice_get(const void *ctx, struct str name, size_t index, struct st
 	return a->host.host && host_get(&a->host, name, index, ret);
 }
 
-static const struct host_item *item_of(const struct host *h, struct str device)
-{
-	for (size_t n = 0; device.n && n < h->items.len; n++)
-		if (str_is(h->items.data[n]->kind, "gpu") && str_eq(h->items.data[n]->gpu->pci, device))
-			return h->items.data[n];
-	return host_machine(h);
-}
-
 static const struct fact *machine_fact(const struct incident *i, struct str name)
 {
 	for (size_t n = 0; name.n && n < i->machine.len; n++)
@@ -93,7 +85,12 @@ static void judge(struct advice *a, struct candidates *c, const struct know_reme
 {
 	struct diag_remedy one = { .remedy = r, .certain = c->want == TRUTH_YES };
 	one.verdict = remedy_judge(a->know, r, &a->view, &a->incident->arena);
-	one.fact = machine_fact(a->incident, one.verdict.fact);
+	const struct host_fact *now =
+		a->host.host && one.verdict.fact.n ? host_fact(a->host.host, a->host.item, one.verdict.fact, 0) : NULL;
+	if (now)
+		one.where = arena_str(&a->incident->arena, now->where);
+	else
+		one.fact = machine_fact(a->incident, one.verdict.fact);
 	if (one.verdict.state == REMEDY_TRY)
 		one.numbers = remedy_numbers(&r->change, &a->view, &a->incident->arena);
 	// Of what may not fit at all, only that it was tried is worth telling.
@@ -270,7 +267,7 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "What to do is not known.", 24 } };
 	struct advice a = { .incident = i, .know = k };
 	if (host && i->this_boot)
-		a.host = (struct host_scope){ host, item_of(host, i->gpu.device) };
+		a.host = (struct host_scope){ host, host_machine(host) };
 	a.view = (struct fact_view){ advice_get, &a };
 	const struct fact_view view = a.view;
 	i->action = NULL;

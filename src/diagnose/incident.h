@@ -66,6 +66,7 @@ struct diag_remedy {
 	struct remedy_verdict verdict;
 	struct str numbers;      // the settings that it asks for, as they are on this machine
 	const struct fact *fact; // of the evidence, that the verdict rests on; NULL
+	struct str where;        // the file of this machine that it rests on instead; empty
 };
 
 /** Something that a user has set, and what is to be said of it. */

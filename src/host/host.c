@@ -95,6 +95,23 @@ void host_look(const struct know *k, const char *root, struct host *ret)
 	host_read_processes(ret);
 }
 
+void host_look_beside(const struct know *k, struct host *ret)
+{
+	enum { NAME_MOST = 256 };
+	struct probe probes[] = {
+		{ .path = "/proc/sys/kernel/osrelease", .size = NAME_MOST },
+		{ .path = "/sys/module/amdgpu/version", .size = NAME_MOST },
+	};
+	*ret = (struct host){ .know = k };
+	host_add(ret, "machine", NULL);
+	host_probe(ret, probes, sizeof(probes) / sizeof(probes[0]));
+	ret->devices.kernel = str_trim(probe_text(&probes[0]));
+	ret->devices.driver_version = str_trim(probe_text(&probes[1]));
+	host_read_kernel(ret);
+	host_read_settings(ret);
+	host_read_software(ret);
+}
+
 void host_free(struct host *h)
 {
 	for (size_t n = 0; n < h->items.len; n++)

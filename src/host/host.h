@@ -33,6 +33,8 @@ struct host {
 
 /** Looks at this machine, or at the one whose proc, sys, etc, boot, usr and more lie under @root. It ends whatever it meets. */
 void host_look(const struct know *k, const char *root, struct host *ret);
+/** What can be told of this machine without asking a GPU, which may hang: kernel, parameters, software. */
+void host_look_beside(const struct know *k, struct host *ret);
 void host_free(struct host *h);
 
 /** The machine, and one for a GPU of its list. */

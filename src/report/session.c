@@ -249,7 +249,7 @@ static void advise(struct uh_session *s)
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		look |= s->ledger.incidents.data[n]->this_boot;
 	if (look)
-		host_look(s->know, NULL, &host);
+		host_look_beside(s->know, &host);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		struct incident *i = s->ledger.incidents.data[n];
 		i->evidence = s->kinds.data;

@@ -362,6 +362,8 @@ static void put_told(const struct text_report *t, const struct diag_remedy *r)
 	text_add(&line, v->because);
 	if (r->fact)
 		add_place(t, &line, r->fact->at);
+	else if (r->where.n)
+		text_printf(&line, " [" STR_FMT "]", STR_ARG(r->where));
 	text_add(&line, S("."));
 	if (v->state == REMEDY_APPLIED && v->fact.n && !str_is(k->kind, "cure") && k->cost.n && k->undo.n)
 		text_printf(&line, " It costs: " STR_FMT ". If nothing is better with it: " STR_FMT ".", STR_ARG(k->cost),
