@@ -15,12 +15,13 @@
 
 #define REMEDY(id, lines)                                                                                                      \
 	"remedy " id "\n    kind workaround\n    title t\n    for mes-unresponsive\n    do x\n    grade B\n    source "        \
-		     "s\n" lines
+	"s\n" lines
 static const char blocks[] = REMEDY("sets", "    set amdgpu.cwsr_enable 0\n") REMEDY(
 	"two", "    set amdgpu.cwsr_enable 0\n    set iommu pt\n") REMEDY("clears", "    clear amdgpu.ppfeaturemask 0x8000\n")
-	REMEDY("env", "    env HSA_ENABLE_SDMA 0\n") REMEDY("drops", "    drop amdgpu.cwsr_enable\n") REMEDY("plain", "")
-		REMEDY("old",
-		       "    set amdgpu.cwsr_enable 0\n    obsolete kernel >= 7.0 and rocm >= 7.2.1\n    until both are new\n")
+	REMEDY("env", "    env HSA_ENABLE_SDMA 0\n") REMEDY("drops", "    drop amdgpu.cwsr_enable\n")
+		REMEDY("swaps", "    set iommu pt\n    drop amdgpu.cwsr_enable\n") REMEDY("plain", "") REMEDY(
+			"old",
+			"    set amdgpu.cwsr_enable 0\n    obsolete kernel >= 7.0 and rocm >= 7.2.1\n    until both are new\n")
 			REMEDY("done", "    applied linux_firmware >= 20260101\n")
 				REMEDY("newer", "    set amdgpu.num_kcq 4\n");
 
@@ -86,6 +87,7 @@ static void test_in_force(void **state)
 	expect(state, "env", "env.HSA_ENABLE_SDMA 1", REMEDY_TRY, "");
 	expect(state, "env", "env.HSA_ENABLE_SDMA 0", REMEDY_APPLIED, "HSA_ENABLE_SDMA=0" IN_FORCE);
 	expect(state, "drops", "param.amdgpu.cwsr_enable 0", REMEDY_TRY, "");
+	expect(state, "swaps", "param.iommu pt param.amdgpu.cwsr_enable 0", REMEDY_TRY, "");
 	expect(state, "plain", "param.amdgpu.cwsr_enable 0", REMEDY_TRY, "");
 }
 
