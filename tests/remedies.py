@@ -3,6 +3,7 @@
 which a version has made needless; and what is said of settings that guides advise."""
 import sys
 
+import emulated
 import tap
 from diagnoses import boot, fault, log, ring_timeout, status_of
 
@@ -129,6 +130,16 @@ def test_small_allocations(t, unhang):
     t.same(i.told.get("gtt-size"), ("applied", "amdgpu.gttsize=61440 is in force, so it did not prevent this"), "GTT was made larger already")
 
 
+def test_this_machine(t, unhang):
+    """What is in effect on the machine at hand, whose log says nothing of it."""
+    if not emulated.possible(unhang):
+        t.skip("the machine at hand", "emulated machines need FUSE and name spaces")
+        return
+    found = emulated.document(t, emulated.inside(unhang, "gfxoff-wakeup", "live", "--json"), "diagnosis", "a GPU that does not wake up", status=1)
+    remedies = {r["id"]: r for i in found.get("incidents", [])[:1] for r in i["remedies"]}
+    t.same(remedies.get("gfxoff-off", {}).get("here"), "amdgpu.ppfeaturemask=0xfff73fff", "the number to set, from the value in effect")
+
+
 def rank(remedy):
     return remedy["id"] in LAST, GRADES.index(remedy["grade"]), KINDS.index(remedy["kind"]), TAKES.index(remedy["takes"])
 
@@ -185,7 +196,7 @@ def test_order(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_states, test_report, test_seeds, test_small_allocations, test_order):
+    for test in (test_states, test_report, test_seeds, test_small_allocations, test_this_machine, test_order):
         test(t, unhang)
     t.end()
 
