@@ -12,17 +12,17 @@ GOOD_CARD = {"atomics-good", "bar-good", "link-good"}
 GOOD_HOME = {"driver-in-tree", "journal-kept"}
 # machine: exit status, what is found by severity, what is said to be good
 MACHINES = {
-    "healthy": (0, {}, GOOD_CARD | GOOD_HOME | {"tools-there", "smu-interface"}),
+    "healthy": (0, {}, GOOD_CARD | GOOD_HOME | {"tools-there-either", "smu-interface"}),
     "rx7900xtx-6.2": (1, {"warning": {"parameter-unknown", "kernel-old-rdna3"},
                           "advice": {"smu-interface-old", "acpi-lax", "dcdebugmask-psr"}},
-                      GOOD_CARD | GOOD_HOME | {"tools-there", "iommu-passthrough"}),
+                      GOOD_CARD | GOOD_HOME | {"tools-there-either", "iommu-passthrough"}),
     "strix-halo-mes83": (1, {"critical": {"mes-83-gfx1151"}, "warning": {"cwsr-area-kernel-gfx1151", "cwsr-area-rocm-gfx1151"},
                              "advice": {"vpe-resume-gfx1151"}}, GOOD_HOME),
     "strix-halo-leftover": (1, {"warning": {"cwsr-leftover"}}, GOOD_HOME | {"kernel-strix-halo-ok"}),
     "mi300x-node": (0, {}, GOOD_CARD | {"driver-dkms", "iommu-good", "iommu-passthrough", "journal-kept", "pages-good",
                                         "partitions-good", "xgmi-good"}),
     "apu-beside-dgpu": (0, {"advice": {"igpu-visible", "display-on-compute-gpu"}},
-                        GOOD_CARD | GOOD_HOME | {"tools-there", "smu-interface"}),
+                        GOOD_CARD | GOOD_HOME | {"tools-there-either", "smu-interface"}),
     "container": (1, {"warning": {"container-no-kfd"}, "advice": {"container-no-ptrace", "container-small-shm"}}, GOOD_CARD),
 }
 
