@@ -21,6 +21,9 @@ demo: build
 	@$(BUILD)/unhang explain docs/sample-gpucore || test $$? = 1
 	@echo; echo '$$ unhang where --code docs/sample-kernel.co gather_rows+0x64'
 	@$(BUILD)/unhang where --code docs/sample-kernel.co gather_rows+0x64
+	@echo; echo '$$ unhang doctor --root $(BUILD)/demo-machine'
+	@rm -rf $(BUILD)/demo-machine; python3 tests/machine_tree.py rx7900xtx-6.2 $(BUILD)/demo-machine
+	@$(BUILD)/unhang doctor --root $(BUILD)/demo-machine || test $$? = 1
 	@echo; echo '$$ unhang emulate mi300-xcc-stuck -- unhang'
 	@$(BUILD)/unhang emulate mi300-xcc-stuck -- $(BUILD)/unhang || test $$? = 1 || echo '(no machine can be emulated here)'
 

@@ -13,6 +13,7 @@ Lines before the first === are comments.
 import pathlib
 import shutil
 import struct
+import sys
 
 MACHINES = pathlib.Path(__file__).resolve().parent / "machines"
 
@@ -99,3 +100,7 @@ def plant_text(text, directory):
         else:
             body.append(line)
     return directory
+
+
+if __name__ == "__main__":
+    plant(sys.argv[1], sys.argv[2])
