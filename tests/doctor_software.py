@@ -233,6 +233,11 @@ HSA_XNACK=1
            {("HSA_ENABLE_SDMA", "0", "/etc/environment"), ("HIP_LAUNCH_BLOCKING", "1", "/etc/profile.d/rocm.sh"),
             ("HSA_XNACK", "1", "/etc/environment.d/90-gpu.conf")}, "files: exported variables of shells, all of the others")
     t.ok("/etc/profile.d/rocm.sh:3" in d.finding("debug-variable")["seen"], "with the line", d.finding("debug-variable"))
+    unit = "=== /etc/systemd/system/ollama.service.d/override.conf\n[Service]\nEnvironment=\"HSA_OVERRIDE_GFX_VERSION=10.3.0\" 'HF_TOKEN=secret' HSA_XNACK=1\n" \
+           "=== /etc/systemd/system/x.service\nEnvironment=HSA_ENABLE_SDMA=0\nExecStart=env HIP_LAUNCH_BLOCKING=1 x\n"
+    d = Doctor(unhang, CARD + unit)
+    t.same((d.found(*MINE), {i["name"] for i in d.items("variable")}, d.fact("env.HSA_XNACK")),
+           (["override-wrong", "sdma-off-set"], {"HSA_OVERRIDE_GFX_VERSION", "HSA_XNACK", "HSA_ENABLE_SDMA"}, None), "services have their own")
     ranks = CARD + "".join(job(4000 + n, "python3", 1) for n in range(8))
     d = Doctor(unhang, ranks, [(f"/proc/{4000 + n}/environ", b"HOME=/\0HIP_LAUNCH_BLOCKING=1\0") for n in range(8)])
     t.same(len([f for f in d.document["findings"] if f["id"] == "debug-variable"]), 1, "eight processes with one setting are one finding")
@@ -353,6 +358,7 @@ def test_hostile(t, unhang):
         t.ok(run.returncode in (0, 1) and json.loads(run.stdout), "FIFOs and loops of links", run.stderr)
     seed, parts = random.Random(6), [("/proc/self/environ", b"HSA_OVERRIDE_GFX_VERSION=11.0.0\0LD_LIBRARY_PATH=/opt/rocm/lib:/x\0HIP_VISIBLE_DEVICES=0,1\0"),
                                      ("/etc/environment", b"export HSA_ENABLE_SDMA=\"0\" # x\nA=B\n"),
+                                     ("/etc/systemd/system/a.service.d/b.conf", b"Environment=\"HSA_XNACK=1\" 'HSA_ENABLE_SDMA=0\n"),
                                      ("/proc/self/mountinfo", b"617 615 0:60 / /dev/shm rw - tmpfs shm rw,size=65536k\n"),
                                      ("/proc/self/status", b"CapEff:\t00000000a80425fb\nSeccomp:\t2\n"), ("/proc/4242/stat", b"4242 (a) b) D 1\n"),
                                      ("/proc/sys/kernel/core_pattern", b"|/usr/bin/x/apport %p\n"), ("/etc/systemd/journald.conf", b"Storage = none\n"),

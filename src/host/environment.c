@@ -1,32 +1,14 @@
 // Variables of the environment that change how ROCm or a framework behaves: of this process, of files that set them for everyone, of
 // programs that compute. Only those that knowledge names (`variable`) are looked at: nothing else of an environment is kept.
+#include "host/environment.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "host/host.h"
-
 enum {
 	ENVIRON_MOST = 1 << 16,
-	FILE_MOST = 1 << 14,
-	FILES_MOST = 64,
-	NAMES_MOST = 1 << 14,
 	PROCESSES_MOST = 32,
-	VARIABLES_MOST = 64, // of a source
 	VALUE_MOST = 200,
-};
-
-struct variable {
-	struct str name, value, where;
-};
-
-/** Where variables are set together. */
-struct source {
-	struct host *h;
-	struct str from;       // for people
-	struct host_item *gpu; // the only one that it uses; NULL: any
-	bool one;              // of one process: what it sets is not the machine's
-	struct variable list[VARIABLES_MOST];
-	size_t n;
 };
 
 /** The parts of a list between colons that @pattern fits. */
@@ -42,7 +24,7 @@ static struct str kept_parts(struct arena *a, struct str value, struct str patte
 }
 
 /** `A=B`: kept where knowledge names A. */
-static void take(struct source *s, struct str entry, struct str where)
+void environment_take(struct source *s, struct str entry, struct str where)
 {
 	struct str value = entry, name = str_split(&value, '=');
 	const struct know_pair *row = name.n && name.n < entry.n ? know_variable(s->h->know, name) : NULL;
@@ -256,67 +238,9 @@ static void take_environ(struct source *s, const struct probe *p)
 {
 	struct str text = { p->data, p->end == PROBE_GOOD ? p->n : 0 }, where = str_z(p->path);
 	while (text.n && memchr(text.p, 0, text.n))
-		take(s, str_split(&text, 0), where);
+		environment_take(s, str_split(&text, 0), where);
 	if (p->n < ENVIRON_MOST)
-		take(s, text, where);
-}
-
-static struct str value_of(struct str s)
-{
-	if (s.n && (s.p[0] == '"' || s.p[0] == '\'')) {
-		struct str rest = str_from(s, 1);
-		return str_split(&rest, s.p[0]);
-	}
-	size_t n = 0;
-	while (n < s.n && !char_space(s.p[n]) && s.p[n] != ';')
-		n++;
-	return str_cut(s, n);
-}
-
-/** `export A=B` of a shell's file, also without `export` of the others. Nothing is run. */
-static void take_file(struct source *s, const struct probe *p, bool shell)
-{
-	struct str text = probe_text(p);
-	for (size_t number = 1; text.n; number++) {
-		struct str line = str_trim(str_split(&text, '\n')), rest;
-		bool exported = str_starts(line, S("export ")) && str_behind(line, S("export "), &rest);
-		if (exported)
-			line = rest;
-		else if (shell)
-			continue;
-		struct str value = line, name = str_split(&value, '=');
-		if (name.n == line.n || !know_variable(s->h->know, name))
-			continue;
-		struct arena *a = &s->h->arena;
-		value = value_of(value);
-		take(s, arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(name), STR_ARG(value)),
-		     arena_printf(a, "%s:%zu", p->path, number));
-	}
-}
-
-/** The files that set variables for everyone. */
-static size_t ask_files(struct host *h, struct probe *ret)
-{
-	static const char *const lists[] = { "/etc/profile.d", "/etc/environment.d" };
-	struct probe names[2];
-	size_t n = 0;
-	ret[n++] = (struct probe){ .path = "/etc/environment", .size = FILE_MOST };
-	ret[n++] = (struct probe){ .path = "/etc/profile", .size = FILE_MOST };
-	for (size_t i = 0; i < 2; i++)
-		names[i] = (struct probe){ .kind = PROBE_LIST, .path = lists[i], .size = NAMES_MOST };
-	host_probe(h, names, 2);
-	for (size_t i = 0; i < 2; i++) {
-		struct str rest = probe_text(&names[i]);
-		while (rest.n && n < FILES_MOST) {
-			struct str name = str_split(&rest, '\n');
-			if (str_ends(name, i ? S(".conf") : S(".sh")))
-				ret[n++] = (struct probe){
-					.path = arena_printf(&h->arena, "%s/" STR_FMT, lists[i], STR_ARG(name)).p,
-					.size = FILE_MOST
-				};
-		}
-	}
-	return n;
+		environment_take(s, text, where);
 }
 
 /** A process and the GPU that it uses; NULL where it uses several. */
@@ -371,7 +295,7 @@ static void add_all(struct host *h, struct source *s, const struct probe *files,
 			s->from =
 				arena_printf(&h->arena, STR_FMT " (%lld)", STR_ARG(u->holder->name), (long long)u->holder->pid);
 		if (i < nfiles)
-			take_file(s, &files[i], str_starts(s->from, S("/etc/profile")));
+			environment_take_file(s, &files[i]);
 		else
 			take_environ(s, &files[i]);
 		add_source(s);
@@ -381,13 +305,13 @@ static void add_all(struct host *h, struct source *s, const struct probe *files,
 void host_read_environment(struct host *h)
 {
 	struct source *s = mem_alloc(sizeof(*s));
-	struct probe probes[FILES_MOST + PROCESSES_MOST + 2];
+	struct probe probes[ENVIRONMENT_FILES + PROCESSES_MOST + 2];
 	struct user users[PROCESSES_MOST];
 	*s = (struct source){ .h = h, .from = S("the environment") };
 	for (char **e = environ; !h->root && e && *e; e++)
-		take(s, str_z(*e), (struct str){ 0 });
+		environment_take(s, str_z(*e), (struct str){ 0 });
 	add_source(s);
-	size_t nfiles = ask_files(h, probes), nusers = computing(h, users);
+	size_t nfiles = environment_files(h, probes), nusers = computing(h, users);
 	size_t n = nfiles + ask_environs(h, users, nusers, &probes[nfiles]);
 	host_probe(h, probes, n);
 	add_all(h, s, probes, nfiles, n, users, nusers);

@@ -1,0 +1,31 @@
+// What the readers of environments share.
+#pragma once
+
+#include "host/host.h"
+
+enum {
+	VARIABLES_MOST = 64,    // of a source
+	ENVIRONMENT_FILES = 96, // that are looked at
+};
+
+struct variable {
+	struct str name, value, where;
+};
+
+/** Where variables are set together. */
+struct source {
+	struct host *h;
+	struct str from;       // for people
+	struct host_item *gpu; // the only one that it uses; NULL: any
+	bool one;              // of one program: what it sets is not the machine's
+	struct variable list[VARIABLES_MOST];
+	size_t n;
+};
+
+/** `A=B`: kept where knowledge names A. */
+void environment_take(struct source *s, struct str entry, struct str where);
+
+/** Files that set variables for everyone, and those of services. */
+size_t environment_files(struct host *h, struct probe ret[static ENVIRONMENT_FILES]);
+/** What such a file sets. Nothing is run. */
+void environment_take_file(struct source *s, const struct probe *p);
