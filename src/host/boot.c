@@ -182,10 +182,11 @@ static void note_tools(struct host *h, const struct probe *p)
 	for (size_t n = 0; n < TOOLS; n++)
 		if (there(&p[n]) && !host_fact(h, m, str_z(tools[n].fact), 0))
 			host_note(h, m, tools[n].fact, str_z(tools[n].command), at(&p[n]));
-	const struct host_fact *distribution = host_fact(h, m, S("distribution"), 0);
-	for (size_t n = 0; distribution && n < TOOLS; n++)
-		if (listed(str_z(tools[n].distributions), distribution->value) && !host_fact(h, m, str_z(tools[n].fact), 0))
-			host_note(h, m, tools[n].fact, str_z(tools[n].command), distribution->where);
+	const struct host_fact *found = host_fact(h, m, S("distribution"), 0);
+	const struct host_fact distribution = found ? *found : (struct host_fact){ 0 }; // a note moves the machine's facts
+	for (size_t n = 0; distribution.value.n && n < TOOLS; n++)
+		if (listed(str_z(tools[n].distributions), distribution.value) && !host_fact(h, m, str_z(tools[n].fact), 0))
+			host_note(h, m, tools[n].fact, str_z(tools[n].command), distribution.where);
 }
 
 void host_read_boot(struct host *h)
