@@ -194,6 +194,10 @@ BARE = {"grub": ["etc/default/grub"], "systemd-boot": ["boot/loader/entries/arch
 WRITERS = "openat,write,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat"
 
 
+def attributes(path):
+    return {name: os.getxattr(path, name) for name in os.listxattr(path)} if path.is_file() else {}
+
+
 def snapshot(root):
     """Every path with its kind, mode and content."""
     seen = {}
@@ -204,7 +208,8 @@ def snapshot(root):
         elif path.is_dir():
             seen[name] = ("directory", path.stat().st_mode)
         else:
-            seen[name] = ("file", path.stat().st_mode, path.read_bytes() if path.is_file() else None)
+            st = path.stat()
+            seen[name] = ("file", (st.st_mode, st.st_uid, st.st_gid, attributes(path)), path.read_bytes() if path.is_file() else None)
     return seen
 
 
@@ -225,6 +230,12 @@ class Machine:
         for path in self.root.rglob("grub"):
             if path.is_file() and not path.is_symlink():
                 path.chmod(0o640)
+                try:
+                    os.setxattr(path, "user.label", b"kept")
+                except OSError:
+                    pass  # not every file system has them
+                if os.geteuid() == 0:
+                    os.chown(path, 1, 2)
         self.old = snapshot(self.root)
 
     def doctor(self, *arguments):
@@ -279,7 +290,7 @@ def test_layouts(t, unhang):
         t.ok("the debugger sees nothing" in out, f"{name}: what it costs is said", out)
         new = snapshot(m.root)
         modes = [path for path in m.old if path in new and m.old[path][:2] != new[path][:2]]
-        t.same(modes, [], f"{name}: modes and links stay")
+        t.same(modes, [], f"{name}: modes, owners, attributes and links stay")
         status, out, err = m.doctor("--apply", "t-both", "--yes")
         t.ok(status == 2 and "applied already" in err and snapshot(m.root) == new, f"{name}: a second time is refused", out + err)
         state = m.state()
@@ -325,7 +336,9 @@ def test_refused(t, unhang):
     refused(t, m, "no terminal and no --yes", "no --yes", "--apply", "t-both")
     t.ok("Go to a shop" in refused(t, m, "nothing to write", "by hand", "--apply", "t-hand", "--yes"), "its steps are shown")
     refused(t, m, "a value that a shell would run", "cannot be written", "--apply", "t-odd", "--yes")
-    refused(t, m, "a parameter to drop is the user's line", "by hand", "--apply", "t-drop", "--yes")
+    m.put("etc/modprobe.d/old.conf", "# since last year\noptions amdgpu cwsr_enable=0\n")
+    out = refused(t, m, "a parameter to drop is the user's line", "by hand", "--apply", "t-drop", "--yes")
+    t.ok("/etc/modprobe.d/old.conf:2: take out amdgpu.cwsr_enable=0 by hand" in out, "the file and line of it are named", out)
     m.put("sys/module/amdgpu/parameters/cwsr_enable", "0\n")
     m.put("proc/cmdline", "ro iommu=pt\n")
     refused(t, m, "in effect already", "in effect already", "--apply", "t-both", "--yes")
@@ -434,6 +447,8 @@ def test_verify(t, unhang):
     m.put("proc/stat", "btime 9999999999\n")
     state = m.state()
     t.ok(any("initramfs" in why for why in state["why"]) and any("boot loader's configuration" in why for why in state["why"]), "started since, but nothing was built again", state)
+    m.put("etc/modprobe.d/zzz.conf", "options amdgpu cwsr_enable=1\n")
+    t.ok("it is set to 1 in /etc/modprobe.d/zzz.conf:1" in m.state()["why"], "a file of the user's overrides it", m.state())
     m.put("proc/cmdline", "ro iommu=off amdgpu.cwsr_enable=1\n")
     t.ok(any("command line says iommu=off" in why for why in m.state()["why"]), "the command line overrides it", m.state())
     m.put("proc/cmdline", "ro iommu=pt\n")
@@ -446,6 +461,36 @@ def test_verify(t, unhang):
     t.same(m.state()["needed"], False, "versions make it unnecessary")
     (m.root / "etc/modprobe.d/zz-unhang-t-both.conf").unlink()
     t.ok(m.state()["state"] == "changed" and m.doctor("--verify")[0] == 1, "a file of ours is gone", m.state())
+
+
+def test_asked(t, unhang):
+    for answer, status in ((b"n\n", 2), (b"y\n", 0)):
+        m = Machine(unhang, "asked", GRUB_D)
+        master, slave = os.openpty()
+        os.write(master, answer)
+        run = subprocess.run([unhang.binary, "doctor", "--root", m.root, "--apply", "t-both"], stdin=slave, capture_output=True, env=unhang.environment, timeout=60)
+        os.close(master)
+        os.close(slave)
+        t.ok(run.returncode == status and b"Write this? [y/N]" in run.stderr, f"asked on the terminal, answered {answer}", run)
+        t.same(snapshot(m.root) == m.old, status == 2, "and done so")
+
+
+def test_left(t, unhang):
+    """What was cut short is told by every look, and both ways lead on."""
+    m = Machine(unhang, "left", GRUB_D)
+    m.doctor("--apply", "t-both", "--yes")
+    new, record = snapshot(m.root), m.file("etc/unhang/applied/t-both.record")
+    for state in ("planned", "undoing"):
+        m.put("etc/unhang/applied/t-both.record", record.replace("state applied", f"state {state}"))
+        for arguments in ((), ("--list-applied",), ("--verify",), ("--apply", "t-both", "--dry-run"), ("--undo", "t-both", "--dry-run")):
+            t.ok("t-both: " in m.doctor(*arguments)[2] and "cut short" in m.doctor(*arguments)[2], f"{state}: told by doctor {' '.join(arguments)}", m.doctor(*arguments))
+        t.same(m.state()["state"], "half-done", f"{state}: the list calls it half done")
+        (m.root / "etc/modprobe.d/zz-unhang-t-both.conf").unlink()
+        m.doctor("--apply", "t-both", "--yes")
+        t.same(differences(new, snapshot(m.root)), "", f"{state}: finished")
+    m.put("etc/unhang/applied/t-both.record", record.replace("state applied", "state planned"))
+    m.doctor("--undo", "t-both", "--yes")
+    t.same(differences(m.old, snapshot(m.root)), "", "taken back")
 
 
 def trace(m, binary, environment, arguments, kill=None):
@@ -543,6 +588,8 @@ def main():
     test_mask_and_profile(t, unhang)
     test_edits(t, unhang)
     test_verify(t, unhang)
+    test_asked(t, unhang)
+    test_left(t, unhang)
     test_killed(t, unhang)
     t.end()
 

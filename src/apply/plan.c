@@ -56,7 +56,8 @@ bool value_in_effect(struct host *h, struct str name, struct str *ret, struct st
 	struct str module, parameter;
 	char *fact = arena_z(&h->arena, arena_printf(&h->arena, "param." STR_FMT, STR_ARG(name)));
 	const struct host_fact *f = host_fact(h, host_machine(h), str_z(fact), 0);
-	if (f) {
+	// One that only a file names is not in effect.
+	if (f && (str_starts(f->where, S("/sys/")) || str_starts(f->where, S("/proc/")))) {
 		*ret = f->value;
 		*ret_where = f->where;
 		return true;
@@ -96,10 +97,10 @@ static bool built_in(struct host *h, struct str module)
 	struct str kernel = machine_fact(h, "kernel"), end = arena_printf(&h->arena, "/" STR_FMT ".ko", STR_ARG(module));
 	for (size_t n = 0; kernel.n && n < 2; n++) {
 		struct str path = arena_printf(&h->arena, "%s/" STR_FMT "/modules.builtin", places[n], STR_ARG(kernel));
-		struct str text = host_text(h, arena_z(&h->arena, path), NAMES_MOST);
-		while (text.n)
-			if (str_ends(str_trim(str_split(&text, '\n')), end))
-				return true;
+		struct probe p = { .kind = PROBE_FIND, .path = arena_z(&h->arena, path), .find = end };
+		host_probe(h, &p, 1);
+		if (p.end == PROBE_GOOD && p.n)
+			return true;
 	}
 	return false;
 }

@@ -34,7 +34,7 @@ static const struct host_fact *set_elsewhere(const struct host *h, const struct 
 		    !host_get(&scope, S("value"), 0, &value) || !str_eq(name, s->name) || same_value(value, s->value))
 			continue;
 		const struct host_fact *f = host_fact(h, i, S("value"), 0);
-		bool ours = false;
+		bool ours = str_starts(f->where, S("/proc/"));
 		for (size_t m = 0; m < a->files.len; m++)
 			ours |= own_whole(a->files.data[m].kind) && str_starts(f->where, a->files.data[m].path);
 		if (!ours)

@@ -95,6 +95,45 @@ static bool set_task(struct asked *a, enum task task, const char *id)
 	return first;
 }
 
+/** What @optarg gives, where the option takes something. false: it was not understood, and that was said. */
+static bool take_option(struct asked *a, int c, char **argv)
+{
+	switch (c) {
+	case 'r':
+		a->o.root = optarg;
+		return true;
+	case 's':
+		return set_task(a, TASK_SMOKE, NULL);
+	case 'a':
+		return set_task(a, TASK_APPLY, optarg);
+	case 'u':
+		return set_task(a, TASK_UNDO, optarg);
+	case 'l':
+		return set_task(a, TASK_LIST, NULL);
+	case 'V':
+		return set_task(a, TASK_VERIFY, NULL);
+	case 'y':
+		return a->o.yes = true;
+	case 'n':
+		return a->o.dry_run = true;
+	case 'p':
+		a->o.profile = optarg;
+		return true;
+	case 'H':
+		a->o.hip = optarg;
+		return true;
+	case 'S':
+		return parse_count("--seconds", optarg, 3600, &a->o.seconds);
+	case 'v':
+		return a->o.verbose = true;
+	case 'J':
+		return a->o.json = true;
+	default:
+		complain_option(argv, c, "doctor");
+		return false;
+	}
+}
+
 int cmd_doctor(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -115,63 +154,22 @@ int cmd_doctor(int argc, char **argv)
 		{ 0 },
 	};
 	struct asked a = { .o = { .colour = terminal_colour(), .width = terminal_width() } };
-	bool good = true;
 	int c;
 	opterr = 0;
 	a.o.ask = isatty(STDIN_FILENO) ? ask_terminal : NULL;
 	while ((c = getopt_long(argc, argv, ":vh", options, NULL)) != -1) {
-		switch (c) {
-		case 'r':
-			a.o.root = optarg;
-			break;
-		case 's':
-			good &= set_task(&a, TASK_SMOKE, NULL);
-			break;
-		case 'a':
-			good &= set_task(&a, TASK_APPLY, optarg);
-			break;
-		case 'u':
-			good &= set_task(&a, TASK_UNDO, optarg);
-			break;
-		case 'l':
-			good &= set_task(&a, TASK_LIST, NULL);
-			break;
-		case 'V':
-			good &= set_task(&a, TASK_VERIFY, NULL);
-			break;
-		case 'y':
-			a.o.yes = true;
-			break;
-		case 'n':
-			a.o.dry_run = true;
-			break;
-		case 'p':
-			a.o.profile = optarg;
-			break;
-		case 'H':
-			a.o.hip = optarg;
-			break;
-		case 'S':
-			if (!parse_count("--seconds", optarg, 3600, &a.o.seconds))
-				return EXIT_CANNOT;
-			break;
-		case 'v':
-			a.o.verbose = true;
-			break;
-		case 'J':
-			a.o.json = true;
-			break;
-		case 'h':
+		if (c == 'h') {
 			usage();
 			return EXIT_NOTHING_WRONG;
-		default:
-			complain_option(argv, c, "doctor");
-			return EXIT_CANNOT;
 		}
+		if (!take_option(&a, c, argv))
+			return EXIT_CANNOT;
 	}
 	if (a.task == TASK_VERIFY && optind < argc)
 		a.id = argv[optind++];
-	if (optind < argc)
+	if (optind < argc) {
 		complain("what is '%s'? see unhang doctor --help", argv[optind]);
-	return good && optind >= argc ? run(&a) : EXIT_CANNOT;
+		return EXIT_CANNOT;
+	}
+	return run(&a);
 }
