@@ -421,7 +421,7 @@ def test_edits(t, unhang):
     entry = "boot/loader/entries/a-6.12.9.conf"
     m.put(entry, m.file(entry).replace("quiet iommu=pt", "iommu=pt amdgpu.dc=1"))
     m.put("boot/loader/entries/a-6.13.0.conf", "linux /vmlinuz\noptions root=UUID=1 iommu=pt\n")
-    m.doctor("--undo", "t-both", "--yes")
+    t.ok("/boot/loader/entries/a-6.13.0.conf\n" in m.doctor("--undo", "t-both", "--yes")[1], "an entry that was made since is shown")
     t.ok("options root=UUID=1 ro rhgb amdgpu.dc=1\n" in m.file(entry), "words of ours among words of the user's", m.file(entry))
     t.same(m.file("boot/loader/entries/a-6.13.0.conf"), "linux /vmlinuz\noptions root=UUID=1\n", "an entry that a kernel's installation made of ours")
     t.ok("iommu=pt" in m.file("boot/loader/entries/a-6.11.0.conf"), "an entry that had the word before keeps it")

@@ -110,6 +110,8 @@ struct own_preview {
 };
 struct uh_error *own_preview(const char *root, const struct applied *a, const struct own_file *f, bool undo, struct arena *room,
 			     struct own_preview *ret);
+/** Adds entries that have our text now under another name, or that were made of a command line with our words. */
+void applied_find_entries(const char *root, struct applied *a);
 /** Writes the record as planned, the files, then the record as done. It may be done again after it was cut short. */
 struct uh_error *applied_do(const char *root, struct applied *a);
 /** Takes all of it back, the record last. */

@@ -31,6 +31,7 @@ enum judged_state { JUDGED_ACTIVE, JUDGED_WRITTEN, JUDGED_CHANGED, JUDGED_HALF }
 struct judged {
 	enum judged_state state;
 	bool needless; // versions here make it unnecessary
+	bool stale;    // the machine was not started again since
 	struct apply_notes why;
 };
 void applied_judge(struct host *h, const struct applied *a, struct judged *ret);

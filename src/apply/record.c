@@ -117,9 +117,9 @@ static bool take_line(struct applied *a, struct str key, struct str rest)
 		return take_file(a, rest);
 	if (str_is(key, "words") && f)
 		return f->words = rest, words_good(rest);
-	if (str_is(key, "bare") && f)
+	if (str_is(key, "bare") && f && (f->kind == OWN_GRUB || f->kind == OWN_ENTRY_LINE))
 		return f->bare = true;
-	if (str_is(key, "last") && f)
+	if (str_is(key, "last") && f && (f->kind == OWN_GRUB || f->kind == OWN_GRUB_D))
 		return f->last = true;
 	if (str_is(key, "made") && directory_good(rest) && a->made.len < FILES_MOST) {
 		vec_push(&a->made, rest);

@@ -66,7 +66,7 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 		   known ? "it is " : "no value of it can be seen", STR_ARG(value), known ? "" : " here");
 	bool on_line = cmdline && command_line_value(cmdline->value, s->name, &line);
 	if (booted >= 0 && booted <= a->date)
-		apply_note(&ret->why, "this machine was not started again since");
+		ret->stale = true;
 	else if (on_line && !same_value(line, s->value))
 		apply_note(&ret->why, "the kernel command line says " STR_FMT "=" STR_FMT " (/proc/cmdline)", STR_ARG(s->name),
 			   STR_ARG(line));
@@ -137,4 +137,6 @@ void applied_judge(struct host *h, const struct applied *a, struct judged *ret)
 		judge_file(h, a, &a->files.data[n], ret);
 	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->sets.len; n++)
 		judge_set(h, a, &a->sets.data[n], booted, ret);
+	if (ret->stale)
+		apply_note(&ret->why, "this machine was not started again since");
 }

@@ -214,39 +214,54 @@ static bool has_path(const struct applied *a, struct str path)
 	return false;
 }
 
-/** Entries that were renamed since (boot counting does that), or made since of a command line with our words. */
-static struct uh_error *undo_new_entries(const char *root, const struct applied *a, const struct own_file *f,
-					 struct arena *room)
+/** How an entry has our text: as one that we wrote has it (boot counting renames them), or in words that an installation of a kernel copied.
+ * false: not at all. */
+static bool entry_like(const char *root, const struct applied *a, struct str path, struct own_file *ret)
 {
-	struct str parent = parent_of(room, f->path);
-	int fd = directory_of(root, room, f->path);
+	struct arena room = { 0 };
+	_cleanup_(spot_close) struct spot s = { .dir = -1 };
+	struct uh_error *err = spot_open(root, path, &room, &s);
+	struct str rest;
+	bool found = false;
+	for (size_t n = 0; !err && !found && n < a->files.len; n++)
+		for (enum own_kind k = OWN_ENTRY_LINE; own_entry(a->files.data[n].kind) && !found && k <= OWN_ENTRY_WORDS;
+		     k++) {
+			*ret = (struct own_file){ .kind = k, .words = a->files.data[n].words };
+			found = own_strip(&room, a, ret, s.content, &rest) == OWN_THERE;
+		}
+	uh_error_free(err);
+	arena_free(&room);
+	return found;
+}
+
+static void find_entries_in(const char *root, struct applied *a, struct str directory)
+{
+	int fd = root_open(root, arena_z(&a->arena, directory), O_RDONLY | O_DIRECTORY);
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
-	struct uh_error *err = NULL;
 	size_t seen = 0;
 	if (!list) {
 		cleanup_close(&fd);
-		return NULL;
+		return;
 	}
-	for (struct dirent *e = readdir(list); e && !err && seen++ < ENTRIES_MOST; e = readdir(list)) {
-		struct own_file other = *f;
-		other.path = arena_printf(room, STR_FMT "/%s", STR_ARG(parent), e->d_name);
-		for (enum own_kind k = OWN_ENTRY_LINE; !err && k <= OWN_ENTRY_WORDS; k++) {
-			other.kind = k;
-			if (own_file_good(a, k, other.path) && !has_path(a, other.path))
-				err = undo_file(root, a, &other, room);
-		}
+	for (struct dirent *e = readdir(list); e && seen++ < ENTRIES_MOST; e = readdir(list)) {
+		struct own_file f;
+		struct str path = arena_printf(&a->arena, STR_FMT "/%s", STR_ARG(directory), e->d_name);
+		if (!own_file_good(a, OWN_ENTRY_WORDS, path) || has_path(a, path) || !entry_like(root, a, path, &f))
+			continue;
+		f.path = path;
+		vec_push(&a->files, f);
 	}
 	closedir(list);
-	return err;
 }
 
-static bool first_in_directory(const struct applied *a, size_t i, struct arena *room)
+void applied_find_entries(const char *root, struct applied *a)
 {
-	for (size_t n = 0; n < i; n++)
-		if (own_entry(a->files.data[n].kind) &&
-		    str_eq(parent_of(room, a->files.data[n].path), parent_of(room, a->files.data[i].path)))
-			return false;
-	return true;
+	struct str last = { 0 };
+	for (size_t n = 0, have = a->files.len; n < have; n++) {
+		struct str directory = parent_of(&a->arena, a->files.data[n].path);
+		if (own_entry(a->files.data[n].kind) && !str_eq(directory, last))
+			find_entries_in(root, a, last = directory);
+	}
 }
 
 static void remove_directory(const char *root, struct str path)
@@ -275,14 +290,13 @@ struct uh_error *applied_undo(const char *root, struct applied *a)
 	struct uh_error *err = lock_records(root, &records);
 	char name[96];
 	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
+	applied_find_entries(root, a);
 	if (!err)
 		err = save_record(records, a, APPLIED_UNDOING);
 	for (size_t n = a->files.len; !err && n-- > 0;) {
 		struct arena room = { 0 };
 		const struct own_file *f = &a->files.data[n];
 		err = undo_file(root, a, f, &room);
-		if (!err && own_entry(f->kind) && first_in_directory(a, n, &room))
-			err = undo_new_entries(root, a, f, &room);
 		arena_free(&room);
 	}
 	for (size_t n = a->made.len; !err && n-- > 0;)

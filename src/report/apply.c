@@ -187,6 +187,15 @@ static struct uh_error *may_write(const struct order *r)
 	return NULL;
 }
 
+/** After an error half of it may be done. */
+static void tell_left(const struct order *r)
+{
+	struct applied_list left;
+	applied_load_all(r->o->root, &left);
+	applied_tell_left(&left, r->visit.problem, r->visit.ctx);
+	applied_list_free(&left);
+}
+
 static struct uh_error *carry_out(const struct order *r, struct applied *a, bool undo)
 {
 	struct uh_error *err = put_files(r, a, undo);
@@ -197,9 +206,12 @@ static struct uh_error *carry_out(const struct order *r, struct applied *a, bool
 	if (r->o->dry_run)
 		return NULL;
 	err = ask(r, undo ? "Take this back?" : "Write this?");
-	if (!err)
-		err = undo ? applied_undo(r->o->root, a) : applied_do(r->o->root, a);
-	if (!err)
+	if (err)
+		return err;
+	err = undo ? applied_undo(r->o->root, a) : applied_do(r->o->root, a);
+	if (err)
+		tell_left(r);
+	else
 		put_commands(&r->visit.host, a, undo, r->out,
 			     undo ? "taken back, in effect until:" : "written, not active until:");
 	return err;
@@ -362,6 +374,8 @@ struct uh_error *uh_doctor_undo(const struct uh_doctor_options *o, const char *i
 	struct applied *had = record_of(&r);
 	if (had)
 		err = may_write(&r);
+	if (!err && had)
+		applied_find_entries(o->root, had);
 	if (!err && had)
 		err = carry_out(&r, had, true);
 	if (!err && (!had || (applied_id_good(r.request.id) && profile_there(o->profile ? o->profile : ".", r.request.id))))
