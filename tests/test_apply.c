@@ -127,6 +127,23 @@ static void test_strip(void **state)
 	assert_in_range(made, 30, 48);
 }
 
+/** Words end up in the line that is read, and a line's end stays its end. */
+static void test_insert(void **state)
+{
+	(void)state;
+	struct applied a = { .id = S("some-id"), .title = S("Something") };
+	struct arena room = { 0 };
+	struct own_file f = { .kind = OWN_ENTRY_WORDS, .words = S("iommu=pt") };
+	struct str with;
+	assert_true(own_insert(&room, &a, &f, S("linux /x\r\noptions a=1\r\noptions b=1\r\n"), &with));
+	assert_true(str_is(with, "linux /x\r\noptions a=1 iommu=pt\r\noptions b=1\r\n"));
+	assert_false(own_insert(&room, &a, &f, S("linux /x\n"), &with));
+	f.kind = OWN_CMDLINE;
+	assert_true(own_insert(&room, &a, &f, S("root=1\nro\n# end\n"), &with));
+	assert_true(str_is(with, "root=1\nro iommu=pt\n# end\n"));
+	arena_free(&room);
+}
+
 static void test_values(void **state)
 {
 	(void)state;
@@ -144,10 +161,8 @@ static void test_values(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_strip),
-		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_round),  cmocka_unit_test(test_damaged), cmocka_unit_test(test_strip),
+		cmocka_unit_test(test_insert), cmocka_unit_test(test_values),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
