@@ -79,7 +79,7 @@ static void put_drops(const struct order *r, const struct know_list *drops)
 			struct str name, value, place;
 			if (!str_is(h->items.data[n]->kind, "setting") || !host_get(&scope, S("name"), 0, &name) ||
 			    !str_eq(name, drops->text) || !host_get(&scope, S("value"), 0, &value) ||
-			    !host_get(&scope, S("value@"), 0, &place) || str_starts(place, S("/proc/")))
+			    !host_get(&scope, S("written"), 0, &place) || str_starts(place, S("/proc/")))
 				continue;
 			fputs("  ", r->out);
 			print_safe(r->out, place);
