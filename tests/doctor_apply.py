@@ -9,8 +9,12 @@ import shutil
 import subprocess
 import sys
 
+import jsonschema
+
 import machine_tree
 import tap
+
+SCHEMA = json.loads((tap.HERE / ".." / "docs" / "applied.schema.json").read_text())
 
 KNOWLEDGE = """
 remedy t-both
@@ -258,7 +262,9 @@ class Machine:
         path.write_text(text)
 
     def state(self, change="t-both"):
-        listed = json.loads(self.doctor("--list-applied", "--json")[1])["applied"]
+        document = json.loads(self.doctor("--list-applied", "--json")[1])
+        jsonschema.validate(document, SCHEMA)
+        listed = document["applied"]
         return next((one for one in listed if one["id"] == change), None)
 
 
