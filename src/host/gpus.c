@@ -28,7 +28,10 @@ int64_t answer_number(const struct asks *a, size_t index)
 	return str_number(answer_text(a, index), &number) ? number : -1;
 }
 
-struct str answer_place(const struct asks *a, size_t index) { return str_z(a->probes.data[index].path); }
+struct str answer_place(const struct asks *a, size_t index)
+{
+	return index < a->probes.len ? str_z(a->probes.data[index].path) : (struct str){ 0 };
+}
 
 /** Files of a tree wait for nothing: one child reads all. Here each GPU has its own. */
 static void run_asks(struct gpu_looks *l)

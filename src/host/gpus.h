@@ -53,7 +53,7 @@ size_t ask_gpu(struct gpu_looks *l, struct gpu_look *g, enum probe_kind kind, co
 struct str answer_text(const struct asks *a, size_t index);
 /** -1: none. */
 int64_t answer_number(const struct asks *a, size_t index);
-/** Where the index-th file is. */
+/** Where the index-th file is; empty where it was not asked for: of a GPU that is stuck, nothing is. */
 struct str answer_place(const struct asks *a, size_t index);
 
 void links_ask(struct gpu_looks *l, struct gpu_look *g);
