@@ -315,14 +315,35 @@ static void test_stuck(void **state)
 	umount2("/sys/bus/pci/devices/0000:04:00.0", MNT_DETACH);
 }
 
+/** A tree into which the kernel is mounted shows this machine, not the one of the tree. */
+static void test_tree_with_kernel(void **state)
+{
+	(void)state;
+	struct arena a = { 0 };
+	struct probe_count count = { 0 };
+	struct probe p[] = { { .path = "/proc/cmdline" }, { .kind = PROBE_LIST, .path = "/proc" } };
+	struct probe_batch batch = { .probes = p, .n = 2 };
+	probe_run_all(&a, &batch, 1, 2000, &count);
+	assert_int_equal(p[0].end, PROBE_GOOD);
+	batch.root = "/";
+	probe_run_all(&a, &batch, 1, 2000, &count);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(p[i].end, PROBE_FAILED);
+		assert_int_equal(p[i].error, EXDEV);
+	}
+	arena_free(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed), cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_unless),    cmocka_unit_test(test_many),    cmocka_unit_test(test_too_much),
-		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed),
+		cmocka_unit_test(test_answers),   cmocka_unit_test(test_unless),
+		cmocka_unit_test(test_many),      cmocka_unit_test(test_too_much),
+		cmocka_unit_test(test_stuck),     cmocka_unit_test(test_tree_with_kernel),
 	};
-	const struct CMUnitTest without[] = { cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed) };
+	const struct CMUnitTest without[] = { cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed),
+					      cmocka_unit_test(test_tree_with_kernel) };
 	if (own_sys())
 		return cmocka_run_group_tests(tests, NULL, NULL);
 	return cmocka_run_group_tests(without, NULL, NULL);

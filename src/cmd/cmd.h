@@ -35,6 +35,8 @@ int cannot(struct uh_error *err);
 bool add_path(const char **list, size_t *n, size_t most, const char *option, const char *path);
 /** A number from 1 to @most; false, and it is said, where it is none. */
 bool parse_count(const char *option, const char *text, unsigned most, unsigned *ret);
+/** What --root names; NULL for the machine itself, whose driver must not be asked as a tree is. */
+const char *other_root(const char *path);
 /** As uh_progress_fn, of GPUs: a line on a terminal that is overwritten and wiped in the end. */
 void show_look(void *ctx, const char *name, unsigned long long done, unsigned long long total);
 /** What getopt_long() did not understand; @command NULL: of unhang itself. */

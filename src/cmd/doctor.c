@@ -100,7 +100,7 @@ static bool take_option(struct asked *a, int c, char **argv)
 {
 	switch (c) {
 	case 'r':
-		a->o.root = optarg;
+		a->o.root = other_root(optarg);
 		return true;
 	case 's':
 		return set_task(a, TASK_SMOKE, NULL);

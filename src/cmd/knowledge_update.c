@@ -4,7 +4,6 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 
 #include "base/base64.h"
@@ -240,9 +239,6 @@ static struct uh_error *update_remove(struct arena *a, const char *root)
 	printf("%llu, which is built in, is used\n", (ull)know_embedded_version);
 	return NULL;
 }
-
-/** NULL for the machine itself, however it is written. */
-static const char *other_root(const char *path) { return strcmp(path, "/") ? path : NULL; }
 
 int knowledge_update(int argc, char **argv)
 {

@@ -1,6 +1,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -39,6 +40,13 @@ void complain_line(void *ctx, const char *message)
 	complain("%s", message);
 }
 
+const char *other_root(const char *path)
+{
+	struct stat st, own;
+	bool same = !stat(path, &st) && !stat("/", &own) && st.st_dev == own.st_dev && st.st_ino == own.st_ino;
+	return same ? NULL : path;
+}
+
 static void usage(FILE *out)
 {
 	fputs("unhang: my AMD GPU hung or crashed; why, and how do I get going again?\n"
@@ -55,7 +63,8 @@ static void usage(FILE *out)
 		fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].summary);
 	fputs("\n"
 	      "unhang COMMAND --help says more; so does man unhang.\n"
-	      "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well was found, 2 unhang could not do what was asked\n",
+	      "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well was found, 2 unhang could not do what was "
+	      "asked\n",
 	      out);
 }
 

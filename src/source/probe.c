@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
@@ -206,6 +208,20 @@ static int open_below(const struct work *w, const char *path, int flags)
 	return (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
 }
 
+/** This machine's kernel may be mounted into a tree, as it is for a chroot: its files are no record, and some of them act. */
+static bool of_this_kernel(int fd)
+{
+	static const long kinds[] = { SYSFS_MAGIC,    DEBUGFS_MAGIC,       PROC_SUPER_MAGIC,
+				      EFIVARFS_MAGIC, CGROUP2_SUPER_MAGIC, PSTOREFS_MAGIC };
+	struct statfs st;
+	if (fstatfs(fd, &st))
+		return true;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if ((long)st.f_type == kinds[i])
+			return true;
+	return false;
+}
+
 static int open_probe(const struct work *w, const char *path)
 {
 	if (!w->root)
@@ -216,6 +232,8 @@ static int open_probe(const struct work *w, const char *path)
 		return -1;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return errno = EINVAL, -1;
+	if (of_this_kernel(at))
+		return errno = EXDEV, -1;
 	return open_below(w, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
