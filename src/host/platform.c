@@ -177,7 +177,8 @@ static void note_cores(struct host *h, const struct settings *s, const struct pr
 	host_note(h, m, "core_to", pipe ? S("pipe") : S("file"), where);
 	host_note(h, m, "core_handler", pipe ? handler_of(text) : (struct str){ 0 }, where);
 	host_note(h, m, "core_dir", pipe ? (struct str){ 0 } : directory_of(text), where);
-	host_note(h, m, "coredump_storage", setting(s, S("Storage"), &where), where);
+	struct str storage = setting(s, S("Storage"), &where);
+	host_note(h, m, "coredump_storage", storage, where);
 	const char *own = getenv("HSA_COREDUMP_PATTERN");
 	struct str gpu = own && *own ? str_z(own) : text;
 	if (!h->root && vram > 0 && !str_starts(gpu, S("|")))
