@@ -9,12 +9,13 @@ import emulated
 import tap
 
 RUNTIME = r"""
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 int hipDeviceGetByPCIBusId(int *d, const char *pci) { *d = 3; return strcmp(pci, "0000:03:00.0") || MODE == 1 ? 100 : 0; }
-int hipSetDevice(int d) { return d == 3 ? 0 : 101; }
+int hipSetDevice(int d) { return d == 3 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0 ? 0 : 101; }
 int hipMalloc(void **p, size_t n) { *p = malloc(n); return MODE == 2 ? 2 : 0; }
 int hipMemset(void *p, int v, size_t n)
 {

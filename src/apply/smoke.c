@@ -1,6 +1,7 @@
 #include "apply/smoke.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -48,17 +49,16 @@ static const struct {
 	{ "hipGetErrorString", offsetof(struct hip, error) },
 };
 
-struct
-try {
+struct attempt {
 	const char *pci, *library;
 	int fd;
 	struct hip hip;
 };
 
 /** What the child tells: a letter and text, a line each. `step`s are told before they are made. */
-static void tell(const struct try *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
+static void tell(const struct attempt *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
 
-static bool load(struct try *t)
+static bool load(struct attempt *t)
 {
 	void *library = t->library ? dlopen(t->library, RTLD_NOW) : NULL;
 	const char *name = t->library;
@@ -75,7 +75,7 @@ static bool load(struct try *t)
 	return library;
 }
 
-static bool good(const struct try *t, int code)
+static bool good(const struct attempt *t, int code)
 {
 	if (code)
 		tell(t, code == NO_DEVICE ? 'N' : 'E', t->hip.error(code));
@@ -92,7 +92,7 @@ static bool all(const unsigned char *p, unsigned char want)
 	return true;
 }
 
-static void compute(const struct try *t, unsigned char *host)
+static void compute(const struct attempt *t, unsigned char *host)
 {
 	void *one = NULL, *two = NULL;
 	int device = -1;
@@ -121,9 +121,13 @@ static void compute(const struct try *t, unsigned char *host)
 
 static void child(int fd, const void *ctx)
 {
-	struct try t = *(const struct try *)ctx;
+	struct attempt t = *(const struct attempt *)ctx;
 	t.fd = fd;
 	child_keep_only(fd);
+	int null = -1;
+	do // else what the runtime prints goes to the first files that it opens
+		null = open("/dev/null", O_RDWR);
+	while (null >= 0 && null < STDERR_FILENO);
 	unsigned char *host = malloc(SIZE);
 	tell(&t, 'S', "loading the runtime");
 	if (!host || !load(&t))
@@ -165,7 +169,7 @@ static void understand(struct arena *a, struct str told, struct smoke *ret)
 
 void smoke_run(struct arena *a, struct str pci, const char *library, int milliseconds, struct smoke *ret)
 {
-	struct try t = { .pci = arena_z(a, pci), .library = library };
+	struct attempt t = { .pci = arena_z(a, pci), .library = library };
 	struct child c;
 	struct text told = { 0 };
 	int64_t began = now_ms();
