@@ -31,6 +31,8 @@ int root_make_directory(const char *root, const char *path)
 	_cleanup_close_ int above = root_make_directory(root, parent);
 	if (above < 0 || (mkdirat(above, slash + 1, 0755) && errno != EEXIST))
 		return -1;
+	if (fsync(above) && errno != EINVAL) // what is written into it later would be lost with it
+		return -1;
 	return root_open(root, path, O_RDONLY | O_DIRECTORY);
 }
 
