@@ -369,6 +369,29 @@ def check_hostile(t):
             "what can be read is read")
 
 
+def emulated(lines):
+    """What the doctor says of an emulated GPU, and the files that it read."""
+    with tempfile.TemporaryDirectory() as directory:
+        scenario, record = (pathlib.Path(directory) / name for name in ("gpu.scenario", "record"))
+        scenario.write_text(f"scenario one\n    title One\n\ngpu {CARD}\n    part gfx1100\n    sysfs power_dpm_force_performance_level auto\n{lines}")
+        done = subprocess.run([UNHANG, "emulate", scenario, "--record", record, "--", UNHANG, "doctor", "--json"],
+                              capture_output=True, text=True, timeout=60)
+        read = {json.loads(line)["path"].rsplit("/", 1)[-1] for line in record.read_text().splitlines() if '"read"' in line}
+        return done.returncode, json.loads(done.stdout) if done.stdout else {"findings": []}, read
+
+
+def check_live(t):
+    """On the machine itself: a driver that does not answer is told, and a card that sleeps goes on sleeping."""
+    if subprocess.run([UNHANG, "emulate", "idle", "--", "true"], capture_output=True).returncode:
+        return
+    status, document, _ = emulated("    file gpu_busy_percent blocks\n")
+    t.same((status, [f["id"] for f in document["findings"] if f["severity"] != "ok"]), (1, ["gpu-stuck"]), "a driver that does not answer")
+    wakes = {"config", "current_link_speed", "gpu_busy_percent", "power_dpm_force_performance_level", "temp1_input"}
+    status, document, read = emulated("    state suspended\n")
+    t.same((status, sorted(read & wakes)), (0, []), "nothing is read that would wake up a card")
+    t.ok(wakes <= emulated("")[2], "which is read of one that is awake")
+
+
 def check_texts(t):
     """Each finding says all of what a finding has to say."""
     lacking = []
@@ -390,6 +413,7 @@ def main():
     check_iommu(t)
     check_by_card(t)
     check_hostile(t)
+    check_live(t)
     t.end()
 
 

@@ -57,8 +57,8 @@ static void run_asks(struct gpu_looks *l)
 		struct asks *a = n < l->n ? &l->list[n].asks : &l->machine;
 		if (a->probes.len)
 			memcpy(a->probes.data, batches[n].probes, a->probes.len * sizeof(*probes));
-		if (n < l->n)
-			l->list[n].stuck |= batches[n].stuck.is;
+		if (n < l->n && batches[n].stuck.is)
+			l->list[n].stuck = batches[n].stuck;
 	}
 }
 
@@ -300,6 +300,14 @@ static void note_modes(struct gpu_looks *l)
 		host_note_number(l->h, m, "partition_mode_count", count, S("/sys/bus/pci/devices"));
 }
 
+/** A file of it that does not answer, and the function of the kernel in which whoever reads it waits. */
+static void note_stuck(struct gpu_looks *l, struct gpu_look *g)
+{
+	struct str stack = g->stuck.stack, inner = str_split(&stack, '\n');
+	host_note(l->h, g->item, "stuck", g->stuck.at, g->stuck.at);
+	host_note(l->h, g->item, "stuck_in", inner.n ? inner : g->stuck.wchan, g->stuck.at);
+}
+
 static void second_round(struct gpu_looks *l)
 {
 	clear_asks(l);
@@ -307,7 +315,7 @@ static void second_round(struct gpu_looks *l)
 		struct gpu_look *g = &l->list[n];
 		displays_ask(l, g);
 		xgmi_ask(l, g);
-		if (g->stuck || g->d->stuck.is)
+		if (g->stuck.is)
 			continue;
 		links_ask(l, g);
 		errors_ask(l, g); // the list of bad pages waits for a recovery
@@ -319,6 +327,7 @@ static void second_round(struct gpu_looks *l)
 		displays_note(l, g);
 		errors_note(l, g);
 		links_note(l, g);
+		note_stuck(l, g);
 	}
 }
 
@@ -330,13 +339,17 @@ void host_read_gpus(struct host *h)
 	for (size_t n = 0; n < h->items.len && l.n < h->devices.n; n++)
 		if (str_is(h->items.data[n]->kind, "gpu"))
 			l.list[l.n++] = (struct gpu_look){
-				.item = h->items.data[n], .d = h->items.data[n]->gpu, .connected = -1, .ras_ask = SIZE_MAX
+				.item = h->items.data[n],
+				.d = h->items.data[n]->gpu,
+				.stuck = h->items.data[n]->gpu->stuck,
+				.connected = -1,
+				.ras_ask = SIZE_MAX,
 			};
 	size_t connectors = ask(&l.machine, PROBE_LIST, S("/sys/class/drm"), 1 << 16);
 	size_t iommus = ask(&l.machine, PROBE_LIST, S("/sys/class/iommu"), 1 << 14);
 	aspm = ask(&l.machine, PROBE_FILE, S("/sys/module/pcie_aspm/parameters/policy"), 256);
 	for (size_t n = 0; n < l.n; n++)
-		if (!l.list[n].d->stuck.is)
+		if (!l.list[n].stuck.is)
 			ask_first(&l, &l.list[n]);
 	run_asks(&l);
 	l.connectors = answer_text(&l.machine, connectors);

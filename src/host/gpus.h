@@ -19,7 +19,7 @@ struct stop {
 struct gpu_look {
 	struct host_item *item;
 	const struct device *d;
-	bool stuck;
+	struct probe_stuck stuck; // where a look at it was, in this part or before
 	struct asks asks;
 	// of the first round
 	bool grouped;          // it has an IOMMU group
