@@ -20,6 +20,7 @@ struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o,
 		return uh_error_os(ENOTDIR, "%s", o->root);
 	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx };
 	host_look(v->know, o->root, &v->host);
+	doctor_read_log(&v->host);
 	applied_load_all(o->root, &v->have);
 	for (size_t n = 0; n < v->have.problems.len; n++)
 		visit_tell(v, STR_FMT, STR_ARG(v->have.problems.data[n]));

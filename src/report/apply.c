@@ -30,6 +30,14 @@ static void put_row(const struct order *r, const char *label, struct str text)
 	print_wrapped(r->out, text, LABEL + 2, LABEL + 2, r->o->width ? r->o->width : WIDTH);
 }
 
+static void put_head(const struct order *r)
+{
+	print_safe(r->out, r->request.id);
+	fputs(": ", r->out);
+	print_safe(r->out, r->request.title); // with facts of the machine in it
+	fputc('\n', r->out);
+}
+
 static bool writes(const struct know_change *c) { return c && (c->sets || c->clears || c->envs); }
 static bool of_system(const struct know_change *c) { return c->sets || c->clears; }
 
@@ -94,7 +102,7 @@ static void put_drops(const struct order *r, const struct know_list *drops)
 
 static struct uh_error *by_hand(const struct order *r)
 {
-	fprintf(r->out, STR_FMT ": " STR_FMT "\n", STR_ARG(r->request.id), STR_ARG(r->request.title));
+	put_head(r);
 	if (r->finding)
 		for (size_t n = 0; n < r->finding->steps.len; n++)
 			put_row(r, n ? "" : "do", r->finding->steps.data[n]);
@@ -221,7 +229,7 @@ static void put_order(struct order *r, const struct apply_notes *notes)
 {
 	const struct finding *f = r->finding;
 	const struct know_remedy *m = r->remedy;
-	fprintf(r->out, STR_FMT ": " STR_FMT "\n", STR_ARG(r->request.id), STR_ARG(r->request.title));
+	put_head(r);
 	put_row(r, "costs", f ? f->cost : m->cost);
 	put_row(r, "risk", f ? f->risk : m->risk);
 	put_row(r, "until", f ? f->until : m->until);

@@ -1,9 +1,6 @@
 // What the doctor found, as a table for people or as JSON.
 #include "diagnose/doctor.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-
 #include "base/error.h"
 #include "base/json.h"
 #include "base/print.h"
@@ -15,6 +12,7 @@ enum {
 	INDENT = SEVERITY_WIDTH + LABEL_WIDTH,
 	WIDTH = 100,
 	TITLE_FEW = 2,
+	NAME_WIDTH = 28,
 	STEP_WIDTH = 3
 };
 
@@ -204,12 +202,15 @@ static void put_facts(struct doctor_view *v)
 {
 	for (size_t n = 0; n < v->host->items.len; n++) {
 		const struct host_item *i = v->host->items.data[n];
-		fprintf(v->out, "\n" STR_FMT, STR_ARG(i->kind));
+		fprintf(v->out, "\n" STR_FMT "%s", STR_ARG(i->kind), i->gpu ? " " : "");
 		if (i->gpu)
-			fprintf(v->out, " " STR_FMT, STR_ARG(i->gpu->pci));
+			print_safe(v->out, i->gpu->pci);
 		fputc('\n', v->out);
 		for (size_t f = 0; f < i->facts.len; f++) {
-			fprintf(v->out, "  %-28.*s ", STR_ARG(i->facts.data[f].name));
+			struct str name = i->facts.data[f].name; // of a parameter: what a directory has
+			fputs("  ", v->out);
+			print_safe(v->out, name);
+			fprintf(v->out, "%*s ", name.n < NAME_WIDTH ? (int)(NAME_WIDTH - name.n) : 0, "");
 			print_safe(v->out, i->facts.data[f].value);
 			fputs("   ", v->out);
 			print_safe(v->out, i->facts.data[f].where);
@@ -377,53 +378,26 @@ static void put_json(const struct doctor_view *v)
 
 // --- the whole ---
 
-struct teller {
-	uh_problem_fn *problem;
-	void *ctx;
-};
-
-static void on_knowledge_problem(void *ctx, const char *file, unsigned line, const char *message)
-{
-	const struct teller *t = ctx;
-	struct text full = { 0 };
-	text_printf(&full, "%s:%u: %s", file, line, message);
-	if (t->problem)
-		t->problem(t->ctx, full.p);
-	text_free(&full);
-}
-
 struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_problem_fn *problem, void *ctx, unsigned *ret_wrong)
 {
-	struct stat st;
-	if (o->root && stat(o->root, &st))
-		return uh_error_os(errno, "%s", o->root);
-	if (o->root && !S_ISDIR(st.st_mode))
-		return uh_error_os(ENOTDIR, "%s", o->root);
-	struct teller teller = { problem, ctx };
-	struct know_problems problems = { .report = on_knowledge_problem, .ctx = &teller };
-	struct know *k = know_load(&problems);
-	struct host h;
+	struct visit v;
 	struct findings f;
-	host_look(k, o->root, &h);
-	doctor_read_log(&h);
-	doctor_find(k, &h, &f);
+	struct uh_error *err = visit_begin(&v, o, problem, ctx);
+	if (err)
+		return err;
+	doctor_find(v.know, &v.host, &f);
 	*ret_wrong = 0;
 	for (size_t n = 0; n < f.list.len; n++)
 		*ret_wrong += f.list.data[n]->severity <= SEVERITY_WARNING;
-	struct doctor_view view = { &h, &f, o, out, o->width ? o->width : WIDTH };
-	struct uh_error *err = NULL;
-	if (!h.devices.n && !*ret_wrong)
+	struct doctor_view view = { &v.host, &f, o, out, o->width ? o->width : WIDTH };
+	if (!v.host.devices.n && !*ret_wrong)
 		err = uh_error_new("no AMD GPU is in %s/sys/bus/pci/devices", o->root ? o->root : "");
-	struct applied_list applied;
-	applied_load_all(o->root, &applied);
-	applied_tell_left(&applied, problem, ctx);
-	applied_list_free(&applied);
+	applied_tell_left(&v.have, problem, ctx);
 	if (o->json)
 		put_json(&view);
 	else if (!err)
 		put_text(&view);
 	findings_free(&f);
-	host_free(&h);
-	know_free(k);
+	visit_end(&v);
 	return err;
 }
