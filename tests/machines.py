@@ -63,6 +63,14 @@ def test_one_line_for_eight(t, unhang):
     t.same(text.count("Instinct MI300X (gfx942)"), 1, "eight GPUs that are the same are listed once")
 
 
+def test_unfit(t, unhang):
+    """A remedy that is for other machines may be applied, but that is said."""
+    for name, words in (("healthy", "it is not known to help here"), ("strix-halo-mes83", "it does not help"), ("strix-halo-leftover", None)):
+        run = unhang.run("doctor", "--root", unhang.directory / name, "--apply", "gfxoff-off" if words is None else "cwsr-off", "--dry-run")
+        text = " ".join(run.stdout.decode().split())
+        t.ok(run.returncode == 0 and (words in text if words else " BUT " not in text), f"{name}: whether it is for this machine is told", text)
+
+
 def test_nothing_written(t, unhang):
     tree = machine_tree.plant("healthy", unhang.directory / "still")
     before = sorted((str(p), os.lstat(p).st_mtime_ns, os.lstat(p).st_ino) for p in tree.rglob("*"))
@@ -122,7 +130,7 @@ def test_nothing_to_see(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_machines, test_text, test_one_line_for_eight, test_nothing_written, test_hostile, test_nothing_to_see):
+    for test in (test_machines, test_text, test_one_line_for_eight, test_unfit, test_nothing_written, test_hostile, test_nothing_to_see):
         test(t, unhang)
     t.end()
 

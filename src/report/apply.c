@@ -225,6 +225,29 @@ static struct uh_error *carry_out(const struct order *r, struct applied *a, bool
 	return err;
 }
 
+/** Why a remedy that is no finding here is not for any GPU of this machine; empty where it may be. */
+static struct str unfit(struct order *r)
+{
+	const struct host *h = &r->visit.host;
+	const struct know_remedy *m = r->remedy;
+	bool others = !r->finding && h->devices.n, excepted = false;
+	for (size_t n = 0; others && n < h->items.len; n++) {
+		const struct host_scope scope = { h, h->items.data[n] };
+		const struct fact_view view = { host_get, &scope };
+		if (!str_is(h->items.data[n]->kind, "gpu"))
+			continue;
+		bool wrong = condition_eval(m->when, &view) == TRUTH_NO;
+		excepted |= !wrong && m->unless && condition_eval(m->unless, &view) == TRUTH_YES;
+		others = wrong || excepted;
+	}
+	if (!others)
+		return (struct str){ 0 };
+	if (excepted)
+		return S("with the firmware or versions of this machine it does not help, or is not needed");
+	return arena_printf(&r->visit.host.arena, "it is not known to help here" STR_FMT STR_FMT,
+			    STR_ARG(m->condition_text.n ? S(": it is for the case that ") : S("")), STR_ARG(m->condition_text));
+}
+
 static void put_order(struct order *r, const struct apply_notes *notes)
 {
 	const struct finding *f = r->finding;
@@ -237,6 +260,7 @@ static void put_order(struct order *r, const struct apply_notes *notes)
 	put_row(r, "undo", arena_printf(&r->visit.host.arena, "unhang doctor --undo " STR_FMT, STR_ARG(r->request.id)));
 	for (size_t n = 0; n < notes->list.len; n++)
 		put_row(r, "note", notes->list.data[n]);
+	put_row(r, "BUT", unfit(r));
 }
 
 static struct uh_error *apply_profile(const struct order *r)
