@@ -73,6 +73,12 @@ static const struct fact configuration[] = {
 	NUMBER("max_link_width", d.link.max_width),
 };
 
+/** Only in a tree: here they would wait for a driver that hangs while it starts. */
+static const struct fact recorded[] = {
+	TEXT("uevent", uevent),
+	TEXT("driver_override", override),
+};
+
 /** The driver asks the power controller or reads a register for these: they resume a sleeping device, and may not return. */
 static const struct fact asked[] = {
 	NUMBER("gpu_busy_percent", d.busy),
@@ -91,16 +97,23 @@ static bool config_safe(const struct found *f)
 	return !str_starts(f->d.runtime_status, S("suspend")) && !str_is(f->d.power_state, "D3cold");
 }
 
+int node_number(struct str name, struct str prefix)
+{
+	struct str rest;
+	int64_t number;
+	return str_behind(name, prefix, &rest) && str_number(rest, &number) && number >= 0 && number < CARDS_MOST ?
+		       (int)number :
+		       -1;
+}
+
 /** The number behind @prefix in a list of names, the least; -1. */
 static int numbered(struct str names, struct str prefix)
 {
 	int ret = -1;
 	while (names.n) {
-		struct str rest, name = str_split(&names, '\n');
-		int64_t number;
-		if (str_behind(name, prefix, &rest) && str_number(rest, &number) && number >= 0 && number < CARDS_MOST &&
-		    (ret < 0 || number < ret))
-			ret = (int)number;
+		int number = node_number(str_split(&names, '\n'), prefix);
+		if (number >= 0 && (ret < 0 || number < ret))
+			ret = number;
 	}
 	return ret;
 }
@@ -121,7 +134,7 @@ static int64_t total_of(struct str counters)
 	return number;
 }
 
-static bool has_line(struct str text, struct str line)
+bool has_line(struct str text, struct str line)
 {
 	while (text.n)
 		if (str_eq(str_split(&text, '\n'), line))
@@ -129,16 +142,34 @@ static bool has_line(struct str text, struct str line)
 	return false;
 }
 
+/** A tree may have lost the link: other files tell of amdgpu. That none drives the device is known where the tree has what would tell. */
+static void judge_driver(const struct search *s, struct found *f)
+{
+	struct device *d = &f->d;
+	struct str uevent = f->uevent, named = { 0 };
+	d->driver = last_component(f->driver_link);
+	d->driver_known = true;
+	if (!s->to->tree || d->driver.n)
+		return;
+	while (uevent.n && !named.n)
+		str_behind(str_split(&uevent, '\n'), S("DRIVER="), &named);
+	bool loaded = has_line(s->modules, S("amdgpu")), away = s->modules.n && !loaded;
+	if (d->vram_total >= 0 || (loaded && d->card >= 0) || has_line(s->bound, d->pci))
+		d->driver = S("amdgpu");
+	else if (!away || !str_is(named, "amdgpu")) // a module that is not loaded drives nothing
+		d->driver = named;
+	d->driver_known = d->driver.n || (f->uevent.n && !named.n) || f->override.n || s->drivers_recorded;
+}
+
 static void judge_cached(struct search *s, struct found *f)
 {
 	struct device *d = &f->d;
 	struct str monitors = f->monitors;
-	d->driver = last_component(f->driver_link);
-	if (s->to->tree && !d->driver.n && d->vram_total >= 0) // links may be lost: only amdgpu has such a file
-		d->driver = S("amdgpu");
 	d->card = numbered(f->nodes, S("card"));
 	d->card = d->card < 0 ? f->card : d->card;
 	d->render = numbered(f->nodes, S("renderD"));
+	d->render = d->render < 0 ? f->render : d->render;
+	judge_driver(s, f);
 	f->monitor = str_split(&monitors, '\n');
 	d->link.correctable = total_of(f->correctable);
 	d->link.nonfatal = total_of(f->nonfatal);
@@ -154,37 +185,6 @@ static void judge_config(struct found *f)
 {
 	f->d.config_known = f->config.n >= 4;
 	f->d.off_bus = f->d.config_known && get_u32(f->config.p) == UINT32_MAX;
-}
-
-/** Its directory has its PCI address for a name, or a number; then the file `name` says which device it is. */
-static void find_debugfs(struct search *s)
-{
-	struct arena *a = &s->to->arena;
-	struct str *names;
-	size_t n = lines_of(a, s->debugfs, PCI_MOST, &names);
-	struct probe *probes = arena_alloc(a, n * sizeof(*probes) + 1);
-	for (size_t i = 0; i < n; i++)
-		probes[i] = (struct probe){
-			.path = arena_printf(a, "/sys/kernel/debug/dri/" STR_FMT "/name", STR_ARG(names[i])).p
-		};
-	look_once(s, probes, n, LOOK_MS);
-	for (size_t j = 0; j < s->n; j++) {
-		struct device *d = &s->found[j].d;
-		int64_t best = INT64_MAX;
-		for (size_t i = 0; i < n; i++) {
-			struct str text = probe_text(&probes[i]), device = { 0 };
-			int64_t number = -1;
-			str_word(&text);
-			if (!str_behind(str_word(&text), S("dev="), &device) || !str_eq(device, d->pci))
-				continue;
-			if (!str_eq(names[i], d->pci) && !str_number(names[i], &number))
-				continue;
-			if (number >= best) // the numbers of render nodes are greater, and their directories have less in them
-				continue;
-			best = number;
-			d->debugfs = arena_printf(a, "/sys/kernel/debug/dri/" STR_FMT, STR_ARG(names[i]));
-		}
-	}
 }
 
 /** Names of sysfs that differ from those of amdgpu_firmware_info by more than their case. */
@@ -265,6 +265,8 @@ static void find_machine(struct search *s)
 		{ .path = "/proc/sys/kernel/osrelease" },
 		{ .kind = PROBE_LIST, .path = "/sys/class/drm", .size = LIST_SIZE },
 		{ .kind = PROBE_LIST, .path = "/proc", .size = 1 << 18 },
+		{ .kind = PROBE_LIST, .path = "/sys/module", .size = LIST_SIZE },
+		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/drivers/amdgpu", .size = LIST_SIZE },
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
@@ -281,8 +283,10 @@ static void find_machine(struct search *s)
 	to->kfd_known = s->nodes.n;
 	s->processes = probe_text(&probes[4]);
 	s->all_processes = probe_text(&probes[9]);
+	s->modules = probe_text(&probes[10]);
+	s->bound = probe_text(&probes[11]);
 	find_pci(s, probe_text(&probes[0]));
-	if (to->tree && !s->n)
+	if (to->tree)
 		find_cards(s, probe_text(&probes[8]));
 	find_slots(s, probe_text(&probes[1]));
 	for (size_t i = 0; i < s->n && probes[2].end == PROBE_FAILED && probes[2].error == EACCES; i++)
@@ -292,9 +296,10 @@ static void find_machine(struct search *s)
 /** A tree has nothing that could be woken up: it takes one look. What a device that slept says of its configuration is not believed. */
 static void read_kernel_files(struct search *s)
 {
-	struct fact all[LENGTH(cached) + LENGTH(configuration)];
+	struct fact all[LENGTH(cached) + LENGTH(configuration) + LENGTH(recorded)];
 	memcpy(all, cached, sizeof(cached));
 	memcpy(all + LENGTH(cached), configuration, sizeof(configuration));
+	memcpy(all + LENGTH(cached) + LENGTH(configuration), recorded, sizeof(recorded));
 	facts_read(s, all, s->to->tree ? LENGTH(all) : LENGTH(cached), NULL, LOOK_MS);
 	for (size_t i = 0; i < s->n; i++)
 		judge_cached(s, &s->found[i]);

@@ -47,7 +47,8 @@ struct device {
 	struct str pci; // 0000:03:00.0
 	unsigned vendor, device, revision, subsystem_vendor, subsystem_device;
 	struct str name, gfx;
-	struct str driver; // amdgpu; empty: none drives it
+	struct str driver; // amdgpu; empty: none drives it, where driver_known
+	bool driver_known; // false: of a tree that does not tell
 	bool apu, guest;   // guest: a virtual function that a host lent
 	bool off_bus;      // its configuration space reads all ones: nothing of it is touched again
 	bool config_known;

@@ -14,7 +14,8 @@ struct found {
 	struct str config;
 	struct str nodes, monitors, firmware, dies, dump; // names in directories, one per line
 	struct str driver_link, physical;
-	int card;           // that it was found by; -1
+	int card, render; // that drm's class has for it; -1
+	struct str uevent, override;
 	struct str monitor; // the directory in hwmon/
 	struct str correctable, nonfatal, fatal;
 	int64_t power_input;
@@ -37,6 +38,8 @@ struct search {
 	struct str nodes, processes; // of KFD
 	struct str all_processes;    // names in /proc
 	struct str debugfs;
+	struct str modules, bound; // names in /sys/module, and of what amdgpu drives
+	bool drivers_recorded;     // a PCI device has a link to its driver
 	struct kfd_node *kfd;
 	size_t nkfd;
 };
@@ -64,10 +67,14 @@ size_t lines_of(struct arena *a, struct str text, size_t most, struct str **ret)
 
 /** The devices of AMD's that show or compute, whether a driver is bound to them or not. @names: of all PCI devices. */
 void find_pci(struct search *s, struct str names);
-/** Those of a tree that has no list of PCI devices. @names: of what drm has. */
+/** In a tree: the nodes of those that were found; where there is no list of PCI devices, the cards. @names: of what drm has. */
 void find_cards(struct search *s, struct str names);
 void find_slots(struct search *s, struct str names);
 struct str last_component(struct str path);
+/** 1 of `card1` behind `card`; -1. */
+int node_number(struct str name, struct str prefix);
+bool has_line(struct str text, struct str line);
+void find_debugfs(struct search *s);
 void find_ips(struct search *s);
 void find_shaders(struct search *s);
 void find_kfd(struct search *s);

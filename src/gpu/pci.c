@@ -30,7 +30,7 @@ static struct found *add_found(struct search *s, struct str pci, struct str sysf
 	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
 	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
 	f->power_input = -1;
-	f->card = -1;
+	f->card = f->render = -1;
 	d->sysfs = sysfs;
 	d->path = path;
 	pci_numbers(pci, &f->domain, &f->location);
@@ -47,7 +47,7 @@ struct str last_component(struct str path)
 	return path;
 }
 
-enum { OF_VENDOR, OF_CLASS, OF_LINK, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
+enum { OF_VENDOR, OF_CLASS, OF_LINK, OF_DRIVER, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
 
 /** What says whether a device is a GPU of AMD's. The directory is a link to where it stands on the bus. */
 static void ask_what(struct arena *a, struct str directory, struct probe *ret)
@@ -56,6 +56,7 @@ static void ask_what(struct arena *a, struct str directory, struct probe *ret)
 	ret[OF_VENDOR] = (struct probe){ .path = arena_printf(a, "%s/vendor", path).p, .size = 64 };
 	ret[OF_CLASS] = (struct probe){ .path = arena_printf(a, "%s/class", path).p, .size = 64 };
 	ret[OF_LINK] = (struct probe){ .kind = PROBE_LINK, .path = path, .size = 1024 };
+	ret[OF_DRIVER] = (struct probe){ .kind = PROBE_LINK, .path = arena_printf(a, "%s/driver", path).p, .size = 1024 };
 }
 
 static bool is_gpu(const struct probe *answers)
@@ -79,25 +80,54 @@ void find_pci(struct search *s, struct str names)
 		ask_what(a, directories[i], probes + OF_ALL * i);
 	}
 	look_once(s, probes, OF_ALL * n, LOOK_MS);
-	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++)
-		if (is_gpu(&probes[OF_ALL * i]))
+	for (size_t i = 0; i < n; i++) {
+		s->drivers_recorded |= probe_text(&probes[OF_ALL * i + OF_DRIVER]).n > 0;
+		if (s->n < GPUS_MOST && is_gpu(&probes[OF_ALL * i]))
 			add_found(s, pci[i], directories[i], probe_text(&probes[OF_ALL * i + OF_LINK]));
+	}
 }
 
-/** The PCI address of a card: its uevent says it, else where its device is a link to. */
+/** `0000:03:00.0` of `.../0000:03:00.0/drm/card0`. */
+static struct str above_drm(struct str way)
+{
+	struct str above = { 0 };
+	while (way.n) {
+		struct str component = str_split(&way, '/');
+		if (str_is(component, "drm") && way.n)
+			return above;
+		above = component;
+	}
+	return (struct str){ 0 };
+}
+
+/** The PCI address of a card: its uevent says it, else where its device is a link to, else where it is one to itself. */
 static struct str card_address(const struct probe *answers)
 {
 	struct str uevent = probe_text(&answers[OF_UEVENT]), pci;
 	while (uevent.n)
 		if (str_behind(str_split(&uevent, '\n'), S("PCI_SLOT_NAME="), &pci))
 			return pci;
-	return last_component(probe_text(&answers[OF_LINK]));
+	pci = last_component(probe_text(&answers[OF_LINK]));
+	return pci.n ? pci : above_drm(probe_text(&answers[OF_WAY]));
+}
+
+/** A node of a GPU that was found already. */
+static void take_node(struct search *s, struct str node, struct str pci)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct found *f = &s->found[i];
+		if (!str_eq(f->d.pci, pci))
+			continue;
+		f->card = f->card < 0 ? node_number(node, S("card")) : f->card;
+		f->render = f->render < 0 ? node_number(node, S("renderD")) : f->render;
+	}
 }
 
 void find_cards(struct search *s, struct str names)
 {
 	struct arena *a = &s->to->arena;
 	struct str *cards;
+	bool listed = s->n;
 	size_t n = lines_of(a, names, PCI_MOST, &cards);
 	struct probe *probes = arena_alloc(a, OF_CARD * n * sizeof(*probes) + 1);
 	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
@@ -114,12 +144,13 @@ void find_cards(struct search *s, struct str names)
 	look_once(s, probes, OF_CARD * n, LOOK_MS);
 	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++) {
 		const struct probe *answers = &probes[OF_CARD * i];
-		struct str number, pci = card_address(answers);
+		struct str pci = card_address(answers);
 		unsigned domain, location;
-		int64_t card;
-		if (str_behind(cards[i], S("card"), &number) && str_number(number, &card) && card >= 0 && card < CARDS_MOST &&
-		    is_gpu(answers) && pci_numbers(pci, &domain, &location))
-			add_found(s, pci, directories[i], probe_text(&answers[OF_WAY]))->card = (int)card;
+		int card = node_number(cards[i], S("card"));
+		if (!listed && card >= 0 && is_gpu(answers) && pci_numbers(pci, &domain, &location))
+			add_found(s, pci, directories[i], probe_text(&answers[OF_WAY]))->card = card;
+		else if (listed)
+			take_node(s, cards[i], pci);
 	}
 }
 

@@ -215,7 +215,8 @@ static void note_text(struct gpu_looks *l, struct gpu_look *g, const char *fact,
 static void note_driver(struct gpu_looks *l, struct gpu_look *g)
 {
 	const struct device *d = g->d;
-	if (!str_is(d->driver, "amdgpu") && d->card < 0 && d->kfd_node < 0 && d->vram_total < 0 && !d->nfirmware)
+	if (d->driver_known && !str_is(d->driver, "amdgpu") && d->card < 0 && d->kfd_node < 0 && d->vram_total < 0 &&
+	    !d->nfirmware)
 		note_text(l, g, "unbound", d->driver.n ? d->driver : S("none"), "driver");
 	if (str_is(d->driver, "amdgpu") && l->h->devices.kfd_known)
 		host_note(l->h, g->item, "kfd", d->kfd_node < 0 ? S("no") : S("yes"), S("/sys/class/kfd/kfd/topology/nodes"));

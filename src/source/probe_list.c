@@ -29,7 +29,7 @@ struct row {
 	"python3*/site-packages/_rocm_sdk_core/.info/version python3*/dist-packages/_rocm_sdk_core/.info/version"
 
 static const struct row list[] = {
-	{ "/sys/bus/pci", "devices slots", LIST },
+	{ "/sys/bus/pci", "devices slots drivers/amdgpu", LIST },
 	{ "/sys/bus/pci/devices", "*", LINK },
 	{ "/sys/bus/pci/slots/*", "address", READ },
 	{ PCI, "config vendor device revision class subsystem_vendor subsystem_device", READ },
@@ -139,10 +139,11 @@ static const struct row list[] = {
 	{ "/proc", "stat", READ },
 };
 
-/** The driver clears the counters of the hardware when these are read, so that they are read only where they are somebody's record. */
+/** The driver clears the counters of the hardware when these are read, or they may wait: read only where they are somebody's record. */
 static const struct row recorded[] = {
 	{ PCI, "ras", LIST },
 	{ PCI, "ras/*_err_count", READ },
+	{ PCI, "driver_override", READ }, // waits for a driver that starts
 };
 
 /** The numbers of the driver's register files are those of silicon.h. */
