@@ -160,9 +160,38 @@ SCREEN, NO_SCREEN = displays(0, ["DP-1", "HDMI-A-1"], ["DP-1"]), displays(0, ["D
 AT = f"/sys/bus/pci/devices/{CARD}"
 
 
-def unbound(driver):
+def unbound(driver, **more):
     """A card that amdgpu does not have."""
-    return machine() + device(CARD, "", "0x744c", driver=driver and f"-> ../../bus/pci/drivers/{driver}")
+    return machine() + device(CARD, "", "0x744c", driver=driver and f"-> ../../bus/pci/drivers/{driver}", **more)
+
+
+NO_DRIVER = {"uevent": f"PCI_CLASS=30000\nPCI_SLOT_NAME={CARD}"}
+
+
+def log(*lines):
+    return text("/var/log/dmesg", "\n".join(f"[    {n + 1}.000000] {line}" for n, line in enumerate(lines)))
+
+
+REFUSED = "kfd kfd: amdgpu: skipped device 1002:{}, PCI rejects atomics 730<0"
+NO_FIRMWARE = [f"amdgpu {CARD}: Direct firmware load for amdgpu/gc_12_0_1_pfp.bin failed with error -2",
+               f"amdgpu {CARD}: amdgpu: Fatal error during GPU init", f"amdgpu: probe of {CARD} failed with error -2"]
+MODE = "iommu: Default domain type: {}"
+
+
+def mi210(hives):
+    """Cards of a kind that bridges join: the hive of each, 0 is none."""
+    out = machine("ro iommu=pt") + CPU
+    for n, hive in enumerate(hives):
+        bus = 0x23 + 0x20 * n
+        peers = [m for m, other in enumerate(hives) if m != n and hive and other == hive]
+        out += gpu(f"0000:{bus:02x}:00.0", n, f"pci0000:{bus:02x}", "0x740f", 64 * GB, **{"xgmi_hive_info/xgmi_hive_id": hive})
+        out += node(n + 1, bus << 8, 90010, [(2, 0, 1)] + [(11, m + 1, 1) for m in peers])
+    return out
+
+
+def two_cards(first="0x67df", second="0x744c", nodes=""):
+    """Side by side; @nodes are KFD's."""
+    return machine() + gpu(device_id=first) + gpu("0000:04:00.0", 1, "pci0000:00", second) + nodes
 
 
 SLOW = "2.5 GT/s PCIe"
@@ -237,11 +266,53 @@ CASES = [
     ("two hives of four", mi300({n: {"xgmi_hive_info/xgmi_hive_id": 1 + n // 4} for n in range(8)},
                                 [(n, m) for n in range(8) for m in range(8) if n // 4 != m // 4]), []),
     ("one in another mode", mi300({4: {"current_compute_partition": "CPX", "current_memory_partition": "NPS4"}}), ["partitions-differ"]),
-    ("no driver", unbound(None), ["gpu-unbound"]),
+    ("no driver", unbound(None, **NO_DRIVER), ["gpu-unbound"]),
+    ("no driver, told by a file that each device has", unbound(None, driver_override="(null)"), ["gpu-unbound"]),
+    ("no driver, told by the links of others", unbound(None) +
+     device("0000:00:1f.0", "", "0x1234", vendor="0x8086", driver="-> ../../bus/pci/drivers/lpc"), ["gpu-unbound"]),
+    ("a tree that does not tell the driver", unbound(None), []),
+    ("a driver that the uevent tells", unbound(None, uevent=f"DRIVER=amdgpu\nPCI_SLOT_NAME={CARD}"), []),
+    ("another driver that the uevent tells", unbound(None, uevent="DRIVER=radeon"), ["gpu-unbound"]),
+    ("a uevent against the list of modules", unbound(None, uevent="DRIVER=amdgpu") +
+     device("0000:00:1f.0", "", "0x1234", vendor="0x8086", driver="-> ../../bus/pci/drivers/lpc"), ["gpu-unbound"]),
+    ("a driver that its directory tells", unbound(None, **NO_DRIVER) + text(f"/sys/bus/pci/drivers/amdgpu/{CARD}/x", ""), []),
+    ("a driver that its node tells", unbound(None, **NO_DRIVER) + text("/sys/module/amdgpu/parameters/dc", -1) +
+     f"=== /sys/class/drm/card0/device -> ../../../bus/pci/devices/{CARD}\n", []),
+    ("KFD's refusal in the log", machine() + gpu(device_id="0x67df", group=None) + log(REFUSED.format("67df")), ["atomics-no-compute"]),
+    ("KFD's refusal of another card in the log", machine() + gpu(group=None) + log(REFUSED.format("67df")), []),
+    ("a refusal in the log of a card that KFD has", navi() + log(REFUSED.format("744c")), []),
+    ("a refusal of one of two different cards", two_cards() + log(REFUSED.format("67df")), ["atomics-no-compute"]),
+    ("a refusal of one of two like cards, nothing says which", two_cards("0x67df", "0x67df") + log(REFUSED.format("67df")), []),
+    ("a refusal of one of two like cards, KFD has the other",
+     two_cards("0x67df", "0x67df", CPU + node(1, 0x400, 80003)) + log(REFUSED.format("67df")), ["atomics-no-compute"]),
+    ("firmware that is missing", unbound(None, **NO_DRIVER) + log(*NO_FIRMWARE), ["gpu-firmware-missing"]),
+    ("firmware that was missing, and the driver runs", navi() + log(*NO_FIRMWARE), []),
+    ("firmware that the driver does without", navi() + log(NO_FIRMWARE[0]), []),
+    ("firmware of another device is missing", unbound(None, **NO_DRIVER) +
+     log("iwlwifi 0000:05:00.0: Direct firmware load for iwlwifi-cc-a0-77.ucode failed with error -2"), ["gpu-unbound"]),
+    ("a start that failed", unbound(None, **NO_DRIVER) + log(NO_FIRMWARE[1]), ["gpu-not-started"]),
+    ("two cards that a bridge joins, and one alone", mi210([7, 7, 0]), []),
+    ("two pairs", mi210([7, 7, 8, 8]), []),
+    ("four cards, one is not joined", mi210([7, 7, 7, 0]), ["xgmi-bridge"]),
+    ("a node whose IOMMU's mode only the log says", mi300(group=None, cmdline="ro") + log(MODE.format("Translated")), ["iommu-default"]),
+    ("a node with an IOMMU whose mode the log says", mi300(group=None, cmdline="ro") + text("/sys/class/iommu/ivhd0/x", "") +
+     log(MODE.format("Translated")), ["iommu-translated"]),
+    ("a node with an IOMMU that lets pass, says the log", mi300(group=None, cmdline="ro") + text("/sys/class/iommu/ivhd0/x", "") +
+     log(MODE.format("Passthrough (set via kernel command line)")), []),
+    ("groups count more than the log", mi300() + log(MODE.format("Translated")), []),
+    ("one card, and the log's mode", navi(group=None) + log(MODE.format("Translated")), []),
+    ("power saving of links by force", navi() + machine("ro pcie_aspm=force"), ["aspm-forced"]),
+    ("the deepest sleep of links", navi() + machine(aspm="default performance powersave [powersupersave]"), ["aspm-deep"]),
+    ("the display, where only drm's class has it",
+     "".join(device(pci, "", chip, driver="-> ../../bus/pci/drivers/amdgpu") +
+             f"=== /sys/class/drm/card{n}/device -> ../../../bus/pci/devices/{pci}\n"
+             for n, (pci, chip) in enumerate([(CARD, "0x744c"), ("0000:0e:00.0", "0x164e")])) +
+     displays(0, ["DP-1"], ["DP-1"]) + displays(1, ["HDMI-A-1"]), ["display-on-card"]),
     ("the wrong driver", unbound("radeon"), ["gpu-unbound"]),
     ("a card for guests", unbound("vfio-pci"), []),
     ("off the bus", navi(config="ff" * 64, width=63), ["gpu-off-bus"]),
-    ("an APU beside a card, nobody computes", navi() + IGPU + IGPU_NODE + SCREEN, []),
+    ("an APU beside a card, nobody computes", navi() + IGPU + IGPU_NODE + SCREEN + text("/usr/bin/true", ""), []),
+    ("an APU beside a card, programs were not recorded", navi() + IGPU + IGPU_NODE + SCREEN, ["display-on-card"]),
 ]
 COMPUTES = [
     ("the screen on the card", navi() + IGPU + IGPU_NODE + SCREEN + ROCM, ["display-on-compute-gpu", "igpu-visible"]),
@@ -270,6 +341,86 @@ def check_good(t):
     t.ok("display-apart" in found(doctor(navi() + IGPU + NO_SCREEN + displays(1, ["HDMI-A-2"], ["HDMI-A-2"])), True),
          "a screen on the APU is good")
     t.ok("link-idle" in found(doctor(navi(up={"speed": SLOW})), True), "a link that saves power is good")
+
+
+DRI = "/sys/kernel/debug/dri"
+MES_83 = "MES feature version: 1, firmware version: 0x00000083"
+
+
+def check_debugfs(t):
+    """Whose directory it is, in trees that have no `name` in it."""
+    bare = unbound("amdgpu")
+    two = bare + device("0000:04:00.0", "", "0x744c", driver="-> ../../bus/pci/drivers/amdgpu") + \
+        "=== /sys/class/drm/card0/device -> ../../../bus/pci/devices/0000:04:00.0\n" + \
+        f"=== /sys/class/drm/card1 -> ../../devices/{CARD}/drm/card1\n" + \
+        f"=== /sys/class/drm/renderD129 -> ../../devices/{CARD}/drm/renderD129\n"
+
+    def info(directory, said=MES_83):
+        return text(f"{DRI}/{directory}/amdgpu_firmware_info", said)
+    cases = [("the only one", bare + info(5), "0x83"), ("its address", two + info(CARD), "0x83"), ("its card's number", two + info(1), "0x83"),
+             ("its render node's number", two + info(129), "0x83"), ("another card's number", two + info(0), None),
+             ("nobody's number", two + info(7), None), ("two that may be it", bare + info(5) + info(6), None),
+             ("one that says whose it is", bare + info(5) + text(f"{DRI}/5/name", "amdgpu dev=0000:09:00.0 unique=x"), None),
+             ("a number before the others", two + info(1) + info(0, MES_83.replace("83", "82")), "0x83")]
+    for name, tree, wanted in cases:
+        t.same(facts(doctor(tree), CARD).get("fw_mes"), wanted, "firmware in debugfs: " + name)
+
+
+# facts that a reader notes together with another, or with a value of it
+SPEEDS = ["link_speed", "link_speed_can"]
+TOGETHER = {"bar": ["bar_visible_mb", "vram_mb"], "link_state": ["link_width", "link_width_can"], "link_state = slow": SPEEDS,
+            "link_state = idle": SPEEDS, "displays > 0": ["display_names"], "link_limited_by": ["card_width"], "ras_ue > 0": ["ras_ue_blocks"],
+            "partition_mode_count": ["partition_modes"]}
+ALWAYS = {"part", "pci", "dgpus", "gpus", "apu"}
+
+
+def check_titles(t):
+    """With what its condition needs, each check has a title, what was seen, and a reason."""
+    knowledge = (pathlib.Path(__file__).resolve().parent.parent / "knowledge" / "doctor-gpus.know").read_text()
+    lacking = []
+    for block in re.split(r"^check ", knowledge, flags=re.M)[1:]:
+        keys = re.findall(r"^    (\S+) +(.*(?:\n      +.*)*)", block, re.M)
+        for when in [value for key, value in keys if key == "when"]:
+            known = set(ALWAYS)
+            for term in when.split(" and "):
+                fact = term.split()[0]
+                known |= {fact, *TOGETHER.get(fact, []), *TOGETHER.get(term, [])} if fact != "no" else set()
+            for key, value in keys:
+                phrases = [one for phrase in re.sub(r"\s+", " ", value).split(" | ") for one in phrase.split(" || ")]
+                whole = any(set(re.findall(r"\{([a-z_.0-9]+)@?\}", one)) <= known for one in phrases)
+                if key in ("title", "seen", "why") and not whole:
+                    lacking.append(f"{block.split()[0]}: nothing of its {key} is left with {sorted(known)}")
+    t.no_complaints(lacking, "no check can have an empty title, seen or why")
+
+
+def texts(document, finding):
+    return next(f for f in document["findings"] if f["id"] == finding)
+
+
+def check_words(t):
+    got = texts(doctor(mi300({4: {"current_compute_partition": "CPX", "current_memory_partition": "NPS4"}})), "partitions-differ")["seen"]
+    t.ok(got.startswith(f"{FIFTH} is in CPX/NPS4, the others are in SPX/NPS1 ("), "the GPU that differs is named", got)
+    got = texts(doctor(mi300(unlinked=[(2, 5)])), "xgmi-missing")["seen"]
+    t.ok(got.endswith("joined to 6 of 7 others"), "links are counted to others", got)
+    pages = "\n".join(f"0x{n:08x} : 0x00001000 : R" for n in range(1300))
+    got = texts(doctor(mi300({4: {"ras/gpu_vram_bad_pages": pages}})), "pages-many")["seen"]
+    t.ok(got.startswith("bad pages: at least 1160 ("), "a list that was cut off says so", got)
+    got = texts(doctor(unbound(None, **NO_DRIVER) + log(*NO_FIRMWARE)), "gpu-firmware-missing")
+    t.ok("amdgpu/gc_12_0_1_pfp.bin" in got["title"] and "/var/log/dmesg:1" in got["seen"], "the missing file is named", got)
+    got = doctor(two_cards("0x67df", "0x67df", CPU + node(1, 0x400, 80003)) + log(REFUSED.format("67df")))
+    t.same(texts(got, "atomics-no-compute")["gpus"], [CARD], "the card that KFD lacks is meant")
+    for name, tree, good in [("bad pages", mi300({4: {"ras/gpu_vram_bad_pages": "0x00000001 : 0x00001000 : R"}}), "pages-good"),
+                             ("a missing link", mi300(unlinked=[(2, 5)]), "xgmi-good"),
+                             ("a small aperture", mi300({4: {"mem_info_vis_vram_total": 256 << 20}}), "bar-good")]:
+        t.ok(good not in found(doctor(tree), True), f"beside {name} nothing says the opposite")
+
+
+def check_some(t):
+    """A line about some of several like GPUs says how many."""
+    with tempfile.TemporaryDirectory() as at:
+        plant_text(mi210([7, 7, 0]), at)
+        run = subprocess.run([UNHANG, "doctor", "--root", at], capture_output=True, text=True, timeout=60)
+        t.ok("XGMI joins Instinct MI210 to other GPUs: 1 (2 of 3 GPUs)" in " ".join(run.stdout.split()), "how many of the GPUs", run.stdout)
 
 
 def has(t, document, pci, wanted, name):
@@ -400,7 +551,7 @@ def check_texts(t):
             lacking += [f"{name}: {f['id']} has no {key}" for f in doctor(tree)["findings"] if f["id"] in wanted
                         for key in ("seen", "why", "do", "undo", "cost", "check", "grade", "source") if not f.get(key)]
     t.no_complaints(lacking, "each finding is whole")
-    unknown = doctor(unbound(None).replace("0x744c", "0xfffe"))
+    unknown = doctor(unbound(None, **NO_DRIVER).replace("0x744c", "0xfffe"))
     t.same([f["title"] for f in unknown["findings"] if f["id"] == "gpu-unbound"], ["No amdgpu drives AMD GPU 1002:fffe"], "a part that nobody knows")
 
 
@@ -412,6 +563,10 @@ def main():
     check_facts(t)
     check_iommu(t)
     check_by_card(t)
+    check_debugfs(t)
+    check_titles(t)
+    check_words(t)
+    check_some(t)
     check_hostile(t)
     check_live(t)
     t.end()

@@ -11,8 +11,20 @@ static const char *const logs[] = { "/var/log/dmesg",    "/dmesg.txt",        "/
 				    "/var/log/kern.log", "/var/log/messages", "/var/log/syslog" };
 enum { LOGS = sizeof(logs) / sizeof(logs[0]) };
 
+enum said_of { OF_DEVICE, OF_PART, OF_MACHINE }; // the GPU that a line names, those of a PCI id, the machine
 struct said {
 	struct str signature, device, name, value, where;
+	enum said_of of;
+};
+
+/** Facts of events, beside those that are context, and what the doctor calls them. */
+static const struct {
+	const char *event, *fact, *starts, *noted;
+	enum said_of of;
+} kept[] = {
+	{ "firmware-missing", "firmware", "amdgpu/", "firmware_missing", OF_DEVICE },
+	{ "kfd-refused", "kfd_device", "1002:", "kfd_refused", OF_PART },
+	{ "iommu-mode", "iommu_default", "", "iommu_default", OF_MACHINE },
 };
 
 struct log_look {
@@ -21,14 +33,31 @@ struct log_look {
 	VEC(struct said) said;
 };
 
-static void remember(struct log_look *l, const struct event *e, struct str name, struct str value)
+static void remember(struct log_look *l, const struct event *e, struct str name, struct str value, enum said_of of)
 {
 	struct arena *a = &l->h->arena;
 	if (l->said.len == SEEN_MOST)
 		return;
-	struct said one = { arena_str(a, e->signature->head.id), arena_str(a, e->device), arena_str(a, name),
-			    arena_str(a, value), arena_printf(a, "%s:%llu", l->name, (unsigned long long)e->at.line) };
+	struct said one = { arena_str(a, e->signature->head.id),
+			    arena_str(a, e->device),
+			    arena_str(a, name),
+			    arena_str(a, value),
+			    arena_printf(a, "%s:%llu", l->name, (unsigned long long)e->at.line),
+			    of };
 	vec_push(&l->said, one);
+}
+
+static void remember_fact(struct log_look *l, const struct event *e, struct str name, struct str value)
+{
+	const struct know_event *event = e->signature->event;
+	for (size_t n = 0; n < sizeof(kept) / sizeof(kept[0]); n++)
+		if (str_is(event->head.id, kept[n].event) && str_is(name, kept[n].fact)) {
+			if (str_starts(value, str_z(kept[n].starts)))
+				remember(l, e, str_z(kept[n].noted), value, kept[n].of);
+			return;
+		}
+	if (event->opens == OPENS_CONTEXT)
+		remember(l, e, name, value, OF_DEVICE);
 }
 
 /** A log may hold several boots: the last one counts. */
@@ -40,9 +69,9 @@ static void on_event(void *ctx, const struct event *e)
 	const struct know_event *event = e->signature->event;
 	if (str_is(event->head.id, "kernel-boot"))
 		l->said.len = 0;
-	remember(l, e, (struct str){ 0 }, (struct str){ 0 });
-	for (size_t n = 0; event->opens == OPENS_CONTEXT && n < e->nfacts; n++)
-		remember(l, e, e->facts[n].name, e->facts[n].value);
+	remember(l, e, (struct str){ 0 }, (struct str){ 0 }, OF_DEVICE);
+	for (size_t n = 0; n < e->nfacts; n++)
+		remember_fact(l, e, e->facts[n].name, e->facts[n].value);
 }
 
 static struct host_item *item_of(struct host *h, struct str device)
@@ -69,16 +98,46 @@ static bool noted(const struct host_item *i, struct str name, struct str value)
 	return false;
 }
 
+static void note_gap(struct log_look *l, struct host_item *i, const struct said *s)
+{
+	if (!host_fact(l->h, i, s->name, 0))
+		host_note(l->h, i, arena_z(&l->h->arena, s->name), s->value, s->where);
+}
+
+/** KFD names a GPU by its PCI id. Of several of the same kind those are meant that KFD lacks, where that is known of all of them. */
+static void note_part(struct log_look *l, const struct said *s)
+{
+	struct host *h = l->h;
+	VEC(struct host_item *) meant = { 0 };
+	bool sure = true;
+	for (size_t n = 0; n < h->items.len; n++) {
+		struct host_item *i = h->items.data[n];
+		struct str id = str_from(s->value, sizeof("1002:") - 1);
+		uint64_t device;
+		if (!str_is(i->kind, "gpu") || !str_hex(id, &device) || device != i->gpu->device)
+			continue;
+		const struct host_fact *kfd = host_fact(h, i, S("kfd"), 0);
+		sure &= kfd != NULL;
+		if (!kfd || str_is(kfd->value, "no"))
+			vec_push(&meant, i);
+	}
+	for (size_t n = 0; n < meant.len && (sure || meant.len == 1); n++)
+		note_gap(l, meant.data[n], s);
+	vec_free(&meant);
+}
+
 /** What files say weighs more than what the log says, which only fills gaps. */
 static void note_said(struct log_look *l)
 {
 	for (size_t n = 0; n < l->said.len; n++) {
 		const struct said *s = &l->said.data[n];
-		struct host_item *i = item_of(l->h, s->device);
+		struct host_item *i = s->of == OF_MACHINE ? host_machine(l->h) : item_of(l->h, s->device);
 		if (!s->name.n && !noted(i, S("log"), s->signature))
 			host_note(l->h, i, "log", s->signature, s->where);
-		else if (s->name.n && !host_fact(l->h, i, s->name, 0))
-			host_note(l->h, i, arena_z(&l->h->arena, s->name), s->value, s->where);
+		else if (s->name.n && s->of == OF_PART)
+			note_part(l, s);
+		else if (s->name.n)
+			note_gap(l, i, s);
 	}
 }
 

@@ -57,6 +57,8 @@ static void note_pages(struct gpu_looks *l, struct gpu_look *g)
 			host_note_number(l->h, g->item, names[n], counts[n], where);
 	}
 	host_note_number(l->h, g->item, "bad_pages", all, where);
+	if (g->asks.probes.data[g->ras_ask + PAGES_READS - 1].n > PAGE_LINES * PAGE_LINE)
+		host_note(l->h, g->item, "bad_pages_bound", S("at least"), where);
 }
 
 /** `ue: 0` and `ce: 12`. */

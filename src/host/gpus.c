@@ -275,19 +275,49 @@ static void note_counts(struct gpu_looks *l)
 		host_note(l->h, m, "igpu_and_dgpu", S("yes"), where);
 }
 
+/** `SPX/NPS1`. */
+static struct str mode_of(struct gpu_looks *l, const struct device *d)
+{
+	struct str mode = str_trim(d->compute_partition), memory = str_trim(d->memory_partition);
+	return mode.n && memory.n ? arena_printf(&l->h->arena, STR_FMT "/" STR_FMT, STR_ARG(mode), STR_ARG(memory)) : mode;
+}
+
+/** The mode that most are in, and which GPUs are in another. */
+static void note_odd_modes(struct gpu_looks *l, const struct str *modes)
+{
+	struct text odd = { 0 };
+	size_t best = 0, most = 0;
+	for (size_t n = 0; n < l->n; n++) {
+		size_t same = 0;
+		for (size_t o = 0; o < l->n; o++)
+			same += modes[n].n && str_eq(modes[o], modes[n]);
+		if (same > most) {
+			most = same;
+			best = n;
+		}
+	}
+	for (size_t n = 0; n < l->n; n++)
+		if (modes[n].n && !str_eq(modes[n], modes[best]))
+			text_printf(&odd, "%s" STR_FMT " is in " STR_FMT, odd.n ? ", " : "", STR_ARG(l->list[n].d->pci),
+				    STR_ARG(modes[n]));
+	if (odd.n)
+		host_note(l->h, host_machine(l->h), "partition_usual", modes[best], l->list[best].d->sysfs);
+	host_note(l->h, host_machine(l->h), "partition_odd", text_str(&odd), S("/sys/bus/pci/devices"));
+	text_free(&odd);
+}
+
 /** Modes that GPUs are in, each once, and how many there are. */
 static void note_modes(struct gpu_looks *l)
 {
 	struct host_item *m = host_machine(l->h);
+	struct str *modes = arena_alloc(&l->h->arena, l->n * sizeof(*modes) + 1);
 	int64_t count = 0;
 	for (size_t n = 0; n < l->n; n++) {
 		const struct device *d = l->list[n].d;
-		struct str mode = str_trim(d->compute_partition), memory = str_trim(d->memory_partition);
+		struct str mode = modes[n] = mode_of(l, d);
 		const struct host_fact *f;
 		if (!mode.n)
 			continue;
-		if (memory.n)
-			mode = arena_printf(&l->h->arena, STR_FMT "/" STR_FMT, STR_ARG(mode), STR_ARG(memory));
 		size_t have = 0;
 		while ((f = host_fact(l->h, m, S("partition_modes"), have)) && !str_eq(f->value, mode))
 			have++;
@@ -299,6 +329,7 @@ static void note_modes(struct gpu_looks *l)
 	}
 	if (count)
 		host_note_number(l->h, m, "partition_mode_count", count, S("/sys/bus/pci/devices"));
+	note_odd_modes(l, modes);
 }
 
 /** A file of it that does not answer, and the function of the kernel in which whoever reads it waits. */
@@ -347,6 +378,7 @@ void host_read_gpus(struct host *h)
 				.ras_ask = SIZE_MAX,
 			};
 	size_t connectors = ask(&l.machine, PROBE_LIST, S("/sys/class/drm"), 1 << 16);
+	size_t programs = ask(&l.machine, PROBE_LIST, S("/usr/bin"), 4096);
 	size_t iommus = ask(&l.machine, PROBE_LIST, S("/sys/class/iommu"), 1 << 14);
 	aspm = ask(&l.machine, PROBE_FILE, S("/sys/module/pcie_aspm/parameters/policy"), 256);
 	for (size_t n = 0; n < l.n; n++)
@@ -356,6 +388,8 @@ void host_read_gpus(struct host *h)
 	l.connectors = answer_text(&l.machine, connectors);
 	l.iommus_known = l.machine.probes.data[iommus].end == PROBE_GOOD;
 	l.iommus = answer_text(&l.machine, iommus);
+	if (!answer_text(&l.machine, programs).n) // of a tree
+		host_note(h, host_machine(h), "software", S("unknown"), S("/usr/bin"));
 	aspm_note(&l, answer_text(&l.machine, aspm), answer_place(&l.machine, aspm));
 	for (size_t n = 0; n < l.n; n++)
 		note_first(&l, &l.list[n]);

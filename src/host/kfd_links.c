@@ -75,19 +75,50 @@ static void read_hive(struct gpu_looks *l, size_t index)
 		}
 }
 
-/** Those of its kind that it is not connected to, where others of its kind are connected to more. */
+static bool same_kind(const struct gpu_look *a, const struct gpu_look *b) { return a->d->device == b->d->device; }
+
+static bool same_hive(const struct gpu_look *a, const struct gpu_look *b)
+{
+	return a->d->hive.n && str_eq(a->d->hive, b->d->hive);
+}
+
+/** All others of its kind are joined with one another, and with it there are as many as boards and bridges join. */
+static bool left_out(const struct gpu_looks *l, const struct gpu_look *g)
+{
+	enum { FEW = 4, MANY = 8 };
+	size_t kind = 0, joined = 0;
+	for (size_t n = 0; n < l->n; n++) {
+		if (!same_kind(&l->list[n], g))
+			continue;
+		kind++;
+		for (size_t m = 0; m < l->n && &l->list[n] != g; m++)
+			joined += same_kind(&l->list[m], g) && &l->list[m] != g && l->list[n].peers[m];
+	}
+	return (kind == FEW || kind == MANY) && joined == (kind - 1) * (kind - 2);
+}
+
+/** Those that it is not joined to although it should be: of its hive, or all of its kind where it alone is left out. */
 static void note_missing(struct gpu_looks *l, const struct gpu_look *g)
 {
 	struct text names = { 0 };
-	size_t most = 0;
-	for (size_t n = 0; n < l->n; n++)
-		if (l->list[n].d->device == g->d->device && l->list[n].npeers > most)
-			most = l->list[n].npeers;
-	for (size_t n = 0; n < l->n && g->npeers < most && (g->links_known || g->d->hive.n); n++)
-		if (&l->list[n] != g && l->list[n].d->device == g->d->device && !g->peers[n])
-			text_printf(&names, "%s" STR_FMT, names.n ? ", " : "", STR_ARG(l->list[n].d->pci));
-	host_note(l->h, g->item, "xgmi_peers_missing", text_str(&names),
-		  g->links_known ? S("/sys/class/kfd/kfd/topology/nodes") : g->d->sysfs);
+	struct str where = g->links_known ? S("/sys/class/kfd/kfd/topology/nodes") : g->d->sysfs;
+	bool out = left_out(l, g);
+	int64_t others = 0;
+	if (!g->links_known && !g->d->hive.n)
+		return;
+	for (size_t n = 0; n < l->n; n++) {
+		const struct gpu_look *o = &l->list[n];
+		if (o == g || !same_kind(o, g) || (!out && !same_hive(o, g)))
+			continue;
+		others++;
+		if (!g->peers[n])
+			text_printf(&names, "%s" STR_FMT, names.n ? ", " : "", STR_ARG(o->d->pci));
+	}
+	host_note(l->h, g->item, "xgmi_peers_missing", text_str(&names), where);
+	if (names.n) {
+		host_note_number(l->h, g->item, "xgmi_others", others, where);
+		host_note_number(l->h, g->item, "xgmi_joined", (int64_t)g->npeers, where);
+	}
 	text_free(&names);
 }
 

@@ -187,14 +187,28 @@ static void put_finding(struct doctor_view *v, const struct finding *f)
 	text_free(&source);
 }
 
+/** A title names the part: where there are several of it, and not all are meant, how many. */
+static struct str good_title(struct doctor_view *v, const struct finding *f, struct text *to)
+{
+	size_t same = 0;
+	for (size_t n = 0; n < v->host->devices.n && f->item->gpu; n++)
+		same += str_eq(v->host->devices.list[n].name, f->item->gpu->name);
+	text_add(to, f->title);
+	if (f->gpus.len && f->gpus.len < same)
+		text_printf(to, " (%zu of %zu GPUs)", f->gpus.len, same);
+	return text_str(to);
+}
+
 static void put_good(struct doctor_view *v)
 {
 	for (size_t n = 0; n < v->findings->list.len; n++) {
 		const struct finding *f = v->findings->list.data[n];
+		struct text title = { 0 };
 		if (f->severity != SEVERITY_OK)
 			continue;
 		put_severity(v, f->severity);
-		print_wrapped(v->out, f->title, SEVERITY_WIDTH, SEVERITY_WIDTH, v->width);
+		print_wrapped(v->out, good_title(v, f, &title), SEVERITY_WIDTH, SEVERITY_WIDTH, v->width);
+		text_free(&title);
 	}
 }
 
