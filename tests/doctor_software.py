@@ -61,6 +61,15 @@ def rocm(version, *files):
     return f"=== /opt/rocm-{version}/.info/version\n{version}-66\n" + "".join(f"=== /opt/rocm-{version}/{f}\n" for f in files)
 
 
+def client(pid, name, *nodes, stat="S", mb=300, pci="0000:03:00.0"):
+    """A process with nodes open, of which KFD lists nothing."""
+    files = "".join(f"=== /proc/{pid}/fd/{9 + n} -> {node}\n=== /proc/{pid}/fdinfo/{9 + n}\n" +
+                    ("" if node == "/dev/kfd" else f"drm-pdev:\t{pci}\ndrm-client-id:\t{pid}\ndrm-memory-vram:\t{mb} MiB\n")
+                    for n, node in enumerate(nodes))
+    return f"\n=== /proc/{pid}/comm\n{name}\n=== /proc/{pid}/stat\n{pid} ({name}) {stat} 1\n{files}"
+
+
+RENDER = "/dev/dri/renderD128"
 CARD = card(3, RX7900, 110000, 1)
 HOST = "=== /proc/1/cgroup\n0::/init.scope\n"
 
@@ -139,6 +148,15 @@ def test_rocm(t, unhang):
     t.same([(i["version"], i["source"]) for i in d.items("rocm")], [("5.2", "distribution")], "a distribution's own ROCm")
     d = Doctor(unhang, CARD + distribution + "=== /usr/lib/x86_64-linux-gnu/librocm-core.so.1.0.60104\n")
     t.same(d.fact("rocm"), "6.1.4", "librocm-core has the whole version")
+    debian = "=== /usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1.13.0\n"
+    status = "=== /var/lib/dpkg/status\nPackage: a\nStatus: install ok installed\nVersion: 9\n\nPackage: libhsa-runtime64-1\nStatus: {}\nVersion: 6.1.2-3\n\n" \
+             "Package: b\nStatus: install ok installed\nVersion: 8.0.0\n"
+    d = Doctor(unhang, CARD + debian + status.format("install ok installed"))
+    t.same((d.fact("rocm"), d.stderr), ("6.1.2", ""), "Debian's package has the version of its runtime")
+    d = Doctor(unhang, CARD + debian + status.format("deinstall ok config-files") + rocm("7.2.1"))
+    t.same((d.fact("rocm"), d.fact("rocm_count"), [i.get("runtime") for i in d.items("rocm")], d.stderr), (None, "2", ["1.13.0", None], ""),
+           "one of unknown version is one too")
+    t.ok("one of unknown version (/usr)" in d.finding("rocm-several")["seen"], "and said so", d.finding("rocm-several"))
     d = Doctor(unhang, CARD + "=== /opt/rocm/core-7.12/.info/version\n7.12.0\n")
     t.same(d.fact("rocm"), "7.12.0", "a ROCm below /opt/rocm")
     sdk = "=== /opt/venv/lib/python3.12/site-packages/_rocm_sdk_core/.info/version\n7.10.0a20251103\n"
@@ -183,6 +201,10 @@ def test_override(t, unhang):
             (RX7900, 110000, "64.0.0", ["override-malformed"], "malformed"), (RX7900, 110000, "-11.0.0", ["override-malformed"], "malformed")):
         d = Doctor(unhang, card(3, device, target, 1), environ(f"HSA_OVERRIDE_GFX_VERSION={value}"))
         t.same((d.found(*MINE), [i.get("override_fits") for i in d.items("variable")]), (wanted, [fits]), f"{value} on {target}")
+    d = Doctor(unhang, card(3, "0x73ff", 100302, 1), environ("HSA_OVERRIDE_GFX_VERSION=11.0.0"))
+    t.ok("HSA_OVERRIDE_GFX_VERSION=10.3.0" in d.finding("override-wrong")["do"][0], "the value that this part takes", d.finding("override-wrong"))
+    d = Doctor(unhang, CARD, environ("HSA_OVERRIDE_GFX_VERSION=10.3.0"))
+    t.same(d.finding("override-wrong")["do"][0], "Take HSA_OVERRIDE_GFX_VERSION out of the environment", "none for one that has code of its own")
     d = Doctor(unhang, CARD, environ("HSA_OVERRIDE_GFX_VERSION="))
     t.same(d.found(*MINE), ["override-empty"], "an empty one")
     pair = card(3, RX6700, 100301, 1) + card(0x0c, PHOENIX, 110003, 2)
@@ -204,6 +226,7 @@ def test_environment(t, unhang):
                             (("ROCR_VISIBLE_DEVICES=GPU-deadbeef,0",), []), (("NCCL_P2P_DISABLE=1",), []),
                             (("HIP_VISIBLE_DEVICES=0", "ROCR_VISIBLE_DEVICES=0"), ["devices-both"])):
         t.same(Doctor(unhang, CARD, environ(*entries)).found(*MINE), wanted, " ".join(entries))
+    t.same(Doctor(unhang, CARD, environ("HIP_VISIBLE_DEVICES=1")).finding("gpus-chosen"), None, "what is wrong is not called good")
     two = CARD + card(4, RX7900, 110000, 2)
     t.same(Doctor(unhang, two, environ("NCCL_P2P_DISABLE=1", "HIP_VISIBLE_DEVICES=0,1")).found(*MINE), ["p2p-off-set"], "NCCL_P2P_DISABLE=1 on two GPUs")
     secret = Doctor(unhang, CARD, environ("HF_TOKEN=hf_secret", "AWS_SECRET_ACCESS_KEY=k", "HSA_XNACK=1", "LD_LIBRARY_PATH=/home/ada/private:/opt/rocm-6.2.0/lib"))
@@ -248,6 +271,7 @@ def test_processes(t, unhang):
     for letter, wanted in (("S", []), ("R", []), ("Z", ["process-zombie"]), ("T", ["process-stopped"]), ("D", ["process-stuck-unknown"])):
         d = Doctor(unhang, CARD + job(4242, "python3 (x) y", 1, letter))
         t.same(d.found(*MINE), wanted, f"a process in state {letter}")
+        t.ok(all(d.finding(name)["undo"] for name in wanted), f"{letter}: what can be undone is said, also where that is nothing")
     wchan = "=== /proc/4242/wchan\n"
     t.same(Doctor(unhang, CARD + job(4242, "python3", 1, "D") + wchan + "dma_fence_default_wait\n").found(*MINE), ["process-stuck"], "stuck in the driver")
     t.same(Doctor(unhang, CARD + job(4242, "python3", 1, "D") + wchan + "folio_wait_bit_common\n").found(*MINE), [], "reading from a disk")
@@ -269,6 +293,19 @@ drm-memory-vram:\t300 MiB
     t.same(d.found(*MINE), ["browser-beside-compute"], "a browser on the GPU that computes")
     t.ok("Brave: Settings" in d.finding("browser-beside-compute")["do"][0], "with its own switch", d.finding("browser-beside-compute"))
     t.same(Doctor(unhang, CARD + browser).found(*MINE), [], "where nothing computes it may draw")
+    d = Doctor(unhang, CARD + browser + client(4242, "python3", "/dev/kfd", RENDER))
+    t.same((d.found(*MINE), {i["name"]: i["compute"] for i in d.items("process")}), (["browser-beside-compute"], {"brave": "no", "python3": "yes"}),
+           "who has /dev/kfd open computes")
+    two = CARD + card(4, RX7900, 110000, 2)
+    d = Doctor(unhang, two + job(4242, "python3", 1) + client(4242, "python3", "/dev/kfd", RENDER, pci="0000:04:00.0"))
+    t.same([i["compute"] for i in d.items("process")], ["yes", "no"], "on the GPU that KFD's list says, where it says one")
+    d = Doctor(unhang, CARD + client(4242, "ollama", "/dev/kfd", RENDER), [("/proc/4242/environ", b"HSA_OVERRIDE_GFX_VERSION=9.0.0\0")])
+    t.same(d.found(*MINE), ["override-wrong"], "and its environment is looked at")
+    t.same(Doctor(unhang, CARD + client(4242, "llama-server", RENDER, stat="D", mb=20000)).found(*MINE), ["process-stuck-unknown"],
+           "in state D with memory of the GPU, by a render node alone")
+    t.same(Doctor(unhang, CARD + client(4242, "glxgears", RENDER, stat="D", mb=20)).found(*MINE), [], "with little of it a moment's wait")
+    t.same(Doctor(unhang, CARD + browser + rocm("7.2.1")).found(*MINE), ["browser-beside-rocm"], "a browser on a card that ROCm may use")
+    t.same(Doctor(unhang, card(3, RX6700, 100301, 1) + browser + rocm("7.2.1")).found(*MINE), [], "not on any card")
     desktop = browser.replace("brave", "gnome-shell")
     t.same(Doctor(unhang, CARD + desktop + job(4242, "python3", 1)).found(*MINE), [], "a desktop has to draw somewhere")
     d = Doctor(unhang, CARD + card(0x0c, PHOENIX, 110003, 2, 1 << 29) + desktop + job(4242, "python3", 1))
@@ -294,7 +331,7 @@ def test_container(t, unhang):
     d = Doctor(unhang, CARD + rocm("6.4.0") + container())
     t.same((d.fact("container"), d.fact("container_kind"), d.found("container-")),
            ("yes", "docker", ["container-no-kfd", "container-no-ptrace", "container-small-shm"]), "without its nodes")
-    t.ok("--device=/dev/kfd" in d.finding("container-no-kfd")["do"][0], "and how it gets them")
+    t.ok("--device=/dev/kfd" in d.finding("container-no-kfd")["do"][0] and "ROCm 6.4.0" in d.finding("container-no-kfd")["why"], "and how it gets them")
     d = Doctor(unhang, CARD + rocm("6.4.0") + container("=== /dev/kfd\n=== /dev/dri/\n"))
     t.same(d.found("container-no-"), ["container-no-dri", "container-no-ptrace"], "without render nodes")
     roomy = container(nodes).replace("65536k", "16777216k").replace("a80425fb", "a80c25fb")
@@ -303,6 +340,13 @@ def test_container(t, unhang):
     t.same(Doctor(unhang, CARD + HOST + rocm("6.4.0") + "=== /dev/null\n").found(*MINE), ["kfd-missing"], "but one without /dev/kfd cannot compute")
     d = Doctor(unhang, CARD + card(4, RX7900, 110000, 2) + rocm("6.4.0") + container(nodes + "=== /proc/self/limits\nMax locked memory  8388608 8388608 bytes\n"))
     t.same(d.found("container-"), ["container-no-ptrace", "container-shm-ranks", "container-small-memlock"], "with two GPUs more is needed")
+    tight = roomy + "=== /sys/fs/cgroup/memory.max\n8589934592\n=== /proc/self/limits\nMax locked memory  65536 65536 bytes\n"
+    t.same(Doctor(unhang, CARD + rocm("6.4.0") + tight).found(*MINE), ["container-memlock-tiny", "container-small-memory"], "with little memory")
+    t.same(Doctor(unhang, CARD + rocm("6.4.0") + tight.replace("8589934592", "max").replace("65536 65536 bytes", "unlimited unlimited bytes")).found(*MINE), [],
+           "without limits")
+    for mounts in ("/proc/self/mounts", "/proc/mounts"):
+        d = Doctor(unhang, CARD + roomy + f"=== without /proc/self/mountinfo\n=== {mounts}\nshm /dev/shm tmpfs rw,nosuid,size=65536k 0 0\n")
+        t.same(d.fact("shm_mb"), "64", f"/dev/shm in {mounts}")
     t.same(Doctor(unhang, CARD).fact("container"), None, "a tree that does not say is neither")
     pod = CARD + "=== /proc/1/cgroup\n11:devices:/kubepods/besteffort/pod1\n"
     t.same(Doctor(unhang, pod).fact("container_kind"), "kubernetes", "a pod")
@@ -332,13 +376,26 @@ def test_cores(t, unhang):
     t.same(cores(apport, limit=0).found(*MINE), [], "without cores none is lost")
     t.same(cores(apport, gpu=CARD).found(*MINE), [], "RX 7900 writes none")
     d = cores("/var/crash/core.%p")
-    t.same((d.fact("core_to"), d.fact("core_dir"), d.found(*MINE)), ("file", "/var/crash", []), "a directory")
+    t.same((d.fact("core_to"), d.fact("core_dir"), d.found(*MINE)), ("file", "/var/crash", ["core-size"]), "a directory")
+    t.ok("24 GB" in d.finding("core-size")["title"] and "/var/crash/core.%p" in d.finding("core-size")["seen"], "how large a core becomes, and where", d.finding("core-size"))
+    t.same(cores("core", gpu=CARD).found(*MINE), [], "RX 7900 writes none")
+    t.same(cores("core", limit=0).found(*MINE), [], "a limit of 0 keeps them away")
+    t.same(cores("core", more="=== /etc/environment\nHSA_DISABLE_COREDUMP_ON_EXCEPTION=1\n").found(*MINE), [], "so does the runtime's own switch")
+    login = card(3, "0x74a1", 90402, 1) + "=== /proc/sys/kernel/core_pattern\ncore\n=== /etc/security/limits.conf\n# * soft core 0\n* soft core {}\n"
+    t.same(Doctor(unhang, login.format("unlimited") + rocm("6.3.3")).found(*MINE), ["core-size"], "the limit that a login gets")
+    t.same(Doctor(unhang, login.format("unlimited")).found(*MINE), [], "without ROCm nothing writes one")
+    t.same(Doctor(unhang, login.format("unlimited") + rocm("6.3.3") + "=== /etc/security/limits.d/a.conf\n* - core 0\n").fact("cores"), "off", "the last line counts")
+    t.same(Doctor(unhang, login.format("100") + rocm("6.3.3")).fact("cores"), None, "a number there is of another unit")
     d = cores("|/usr/lib/systemd/systemd-coredump %P", more="=== /etc/systemd/coredump.conf\n[Coredump]\nStorage=none\n")
     t.same((d.fact("core_handler"), d.found(*MINE)), ("systemd-coredump", ["coredump-none"]), "systemd-coredump that keeps nothing")
     agent = [("/proc/self/environ", b"HSA_TOOLS_LIB=librocm-debug-agent.so.2\0")]
     limits = "=== /proc/self/limits\nMax core file size        {}            unlimited            bytes\n"
     t.same(Doctor(unhang, CARD + limits.format("unlimited"), agent).found(*MINE), ["agent-without-core"], "the agent and cores at once")
     t.same(Doctor(unhang, CARD + limits.format("0"), agent).found(*MINE), [], "the agent alone")
+    everyone = CARD + "=== /etc/environment\nHSA_TOOLS_LIB=librocm-debug-agent.so.2\n=== /proc/sys/kernel/core_pattern\n|/usr/lib/systemd/systemd-coredump %P\n"
+    t.same(Doctor(unhang, everyone + rocm("6.3.3")).found(*MINE), ["agent-without-core"], "the agent for everyone where cores are kept")
+    t.same(Doctor(unhang, everyone + rocm("7.12.0")).found(*MINE), [], "a ROCm that has both at once")
+    t.same(Doctor(unhang, everyone + limits.format("0") + rocm("6.3.3")).found(*MINE), [], "cores are not wanted")
 
 
 def test_hostile(t, unhang):

@@ -277,6 +277,28 @@ static void hold_client(struct search *s, const struct paths *p, size_t index, i
 	h->vram = *sum > h->vram ? *sum : h->vram;
 }
 
+static bool computes(const struct search *s, int64_t pid)
+{
+	for (size_t f = 0; f < s->n; f++)
+		for (size_t h = 0; h < s->found[f].d.nholders; h++)
+			if (s->found[f].d.holders[h].pid == pid && s->found[f].d.holders[h].compute)
+				return true;
+	return false;
+}
+
+/** Who has /dev/kfd open computes, on the GPUs whose nodes it has open where KFD's own list does not say on which. */
+static void mark_compute(struct search *s, const struct paths *files)
+{
+	for (size_t i = 0; i < files->probes.len; i++) {
+		int64_t pid = files->pids.data[i];
+		if (!str_is(probe_text(&files->probes.data[i]), "/dev/kfd") || computes(s, pid))
+			continue;
+		for (size_t f = 0; f < s->n; f++)
+			for (size_t h = 0; h < s->found[f].d.nholders; h++)
+				s->found[f].d.holders[h].compute |= s->found[f].d.holders[h].pid == pid;
+	}
+}
+
 static void find_clients(struct search *s)
 {
 	struct arena *a = &s->to->arena;
@@ -300,6 +322,7 @@ static void find_clients(struct search *s)
 	for (size_t i = 0; i < infos.probes.len; i++)
 		hold_client(s, &infos, i, drawn);
 	free(drawn);
+	mark_compute(s, &files);
 	free_paths(&infos);
 	free_paths(&files);
 }

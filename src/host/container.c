@@ -12,8 +12,10 @@ enum file {
 	FILE_DOCKER,
 	FILE_PODMAN,
 	FILE_CGROUP,
-	FILE_FIRST, // environment of process 1
-	FILE_MOUNTS,
+	FILE_FIRST,  // environment of process 1
+	FILE_MOUNTS, // the first of three that say the same
+	FILE_OWN_MOUNTS,
+	FILE_ALL_MOUNTS,
 	FILE_LIMITS,
 	FILE_STATUS,
 	FILE_MEMORY,
@@ -92,10 +94,10 @@ static void note_container(struct looked *l)
 		host_note(l->h, l->m, "container_kind", str_z(kind), where);
 }
 
-/** `size=65536k` among the options of the file system that is mounted at /dev/shm. */
-static void note_shared_memory(struct looked *l)
+/** `size=65536k` among the options of the file system that is mounted at /dev/shm; false where the file has none. */
+static bool note_shared_memory(struct looked *l, enum file file)
 {
-	struct str text = text_of(l, FILE_MOUNTS);
+	struct str text = text_of(l, file);
 	int64_t kb, last = -1;
 	while (text.n) {
 		struct str line = str_split(&text, '\n');
@@ -110,7 +112,8 @@ static void note_shared_memory(struct looked *l)
 			last = kb; // what was mounted there before lies below it
 	}
 	if (last >= 0)
-		host_note_number(l->h, l->m, "shm_mb", last >> 10, where_of(l, FILE_MOUNTS));
+		host_note_number(l->h, l->m, "shm_mb", last >> 10, where_of(l, file));
+	return last >= 0;
 }
 
 static void note_limits(struct looked *l)
@@ -226,6 +229,8 @@ void host_read_container(struct host *h)
 				    [FILE_CGROUP] = { .path = "/proc/1/cgroup" },
 				    [FILE_FIRST] = { .path = "/proc/1/environ", .size = TEXT_MOST },
 				    [FILE_MOUNTS] = { .path = "/proc/self/mountinfo", .size = MOUNTS_MOST },
+				    [FILE_OWN_MOUNTS] = { .path = "/proc/self/mounts", .size = MOUNTS_MOST },
+				    [FILE_ALL_MOUNTS] = { .path = "/proc/mounts", .size = MOUNTS_MOST },
 				    [FILE_LIMITS] = { .path = "/proc/self/limits" },
 				    [FILE_STATUS] = { .path = "/proc/self/status" },
 				    [FILE_MEMORY] = { .path = "/sys/fs/cgroup/memory.max" },
@@ -235,7 +240,8 @@ void host_read_container(struct host *h)
 			    } };
 	host_probe(h, l.files, FILES);
 	note_container(&l);
-	note_shared_memory(&l);
+	for (enum file f = FILE_MOUNTS; f <= FILE_ALL_MOUNTS && !note_shared_memory(&l, f); f++)
+		;
 	note_limits(&l);
 	note_nodes(&l);
 	if (!h->root)

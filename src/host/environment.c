@@ -63,6 +63,17 @@ static struct str gfx_of_override(struct host *h, struct str value)
 	return rest.n || str_ends(value, S(".")) ? (struct str){ 0 } : gfx_of_target(&h->arena, (uint32_t)version);
 }
 
+/** The other way round: gfx1030 is 10.3.0; the last two digits are hexadecimal. */
+static struct str override_of(struct host *h, struct str gfx)
+{
+	struct str digits = str_starts(gfx, S("gfx")) ? str_from(gfx, 3) : (struct str){ 0 };
+	uint64_t low;
+	if (digits.n < 3 || !str_hex(str_from(digits, digits.n - 2), &low))
+		return (struct str){ 0 };
+	return arena_printf(&h->arena, STR_FMT ".%u.%u", STR_ARG(str_cut(digits, digits.n - 2)), (unsigned)(low >> 4),
+			    (unsigned)(low & 15));
+}
+
 /** gfx1151 is of 11. */
 static struct str generation(struct str gfx) { return str_cut(gfx, gfx.n > 2 ? gfx.n - 2 : 0); }
 
@@ -85,6 +96,7 @@ static void read_override(const struct source *s, struct host_item *i, const str
 		return;
 	host_note(s->h, i, "override_gfx", code, v->where);
 	host_note(s->h, i, "override_fits", str_z(fit(s->h->know, d->gfx, code)), v->where);
+	host_note(s->h, i, "override_right", override_of(s->h, know_usual_code(s->h->know, d->gfx)), v->where);
 	if (d->kfd_node >= 0)
 		host_note(s->h, i, "override_alone", arena_printf(&s->h->arena, OVERRIDE "_%lld", (long long)d->kfd_node),
 			  v->where);
@@ -119,8 +131,9 @@ static void read_path(const struct source *s, struct host_item *i, const struct 
 			const struct host_fact *path = host_fact(s->h, rocm, S("path"), 0);
 			bool is = path && (below(part, path->value) ||
 					   (host_fact(s->h, rocm, S("default"), 0) && below(part, S("/opt/rocm"))));
-			if (is)
-				host_note(s->h, i, "path_rocm", host_fact(s->h, rocm, S("version"), 0)->value, v->where);
+			const struct host_fact *version = is ? host_fact(s->h, rocm, S("version"), 0) : NULL;
+			if (version)
+				host_note(s->h, i, "path_rocm", version->value, v->where);
 		}
 	}
 }

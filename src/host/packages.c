@@ -1,7 +1,10 @@
-// Which linux-firmware is installed, from what package managers leave: none of them is run.
+// Which linux-firmware is installed, and which ROCm of the distribution, from what package managers leave: none of them is run.
 #include <zlib.h>
 
 #include "host/software.h"
+
+/** Debian's and Ubuntu's package of the runtime, whose version is ROCm's; AMD's packages have other names. */
+#define RUNTIME "libhsa-runtime64-1"
 
 enum { STATUS_MOST = 1 << 20, LIST_MOST = 1 << 18, HEAD_MOST = 4096, DATE_DIGITS = 8 };
 
@@ -79,6 +82,9 @@ void host_ask_packages(struct probe ret[static HOST_PACKAGES])
 	ret[1] = (struct probe){ .path = "/usr/share/doc/firmware-amd-graphics/changelog.Debian.gz", .size = HEAD_MOST };
 	ret[2] = (struct probe){ .kind = PROBE_LIST, .path = "/var/lib/pacman/local", .size = LIST_MOST };
 	ret[3] = (struct probe){ .kind = PROBE_READ, .path = "/var/lib/dpkg/status", .size = STATUS_MOST };
+	ret[4] = (struct probe){
+		.kind = PROBE_FIND, .path = "/var/lib/dpkg/status", .size = HEAD_MOST, .find = S("Package: " RUNTIME "\n")
+	};
 }
 
 void host_note_packages(struct host *h, const struct probe asked[static HOST_PACKAGES])
@@ -86,11 +92,25 @@ void host_note_packages(struct host *h, const struct probe asked[static HOST_PAC
 	const struct str found[] = { in_changelog(&h->arena, probe_text(&asked[0])),
 				     in_changelog(&h->arena, probe_text(&asked[1])), in_directories(probe_text(&asked[2])),
 				     in_status(probe_text(&asked[3])) };
-	for (size_t i = 0; i < HOST_PACKAGES; i++) {
+	for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
 		if (!found[i].n)
 			continue;
 		host_note(h, host_machine(h), "linux_firmware", date_of(found[i]), str_z(asked[i].path));
 		host_note(h, host_machine(h), "linux_firmware_package", found[i], str_z(asked[i].path));
 		return;
 	}
+}
+
+struct str host_rocm_package(const struct probe asked[static HOST_PACKAGES])
+{
+	struct str text = probe_text(&asked[4]), rest, line = str_split(&text, '\n');
+	bool installed = false;
+	if (!str_is(line, "Package: " RUNTIME))
+		return (struct str){ 0 };
+	while (text.n && (line = str_split(&text, '\n')).n)
+		if (str_behind(line, S("Status:"), &rest))
+			installed = str_ends(rest, S(" installed"));
+		else if (installed && str_behind(line, S("Version:"), &rest))
+			return rest;
+	return (struct str){ 0 };
 }

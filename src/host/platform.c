@@ -9,7 +9,7 @@
 
 enum { NAMES_MOST = 1 << 16, TEXT_MOST = 1 << 14, DROP_INS_MOST = 32, SPACE_MS = 300 };
 
-/** A configuration of systemd: two files, then those of two directories, by name. */
+/** A configuration: some files, then those of some directories, by name. */
 struct settings {
 	struct probe probes[2 + DROP_INS_MOST];
 	size_t n;
@@ -25,27 +25,30 @@ static struct str base_of(const struct probe *p)
 
 static int by_name(const void *a, const void *b) { return str_cmp(base_of(a), base_of(b)); }
 
-/** @files: the two files, and the names in the two directories. */
-static void read_settings(struct host *h, const struct probe *files, struct settings *ret)
+/** @asked: at most two files, then the names in directories. */
+static void read_settings(struct host *h, const struct probe *asked, size_t n, struct settings *ret)
 {
-	ret->n = 2;
-	ret->probes[0] = files[0];
-	ret->probes[1] = files[1];
-	for (size_t i = 2; i < 4; i++) {
-		struct str names = probe_text(&files[i]);
-		while (names.n && ret->n < 2 + DROP_INS_MOST) {
+	size_t files = 0;
+	while (files < n && asked[files].kind == PROBE_FILE) {
+		ret->probes[files] = asked[files];
+		files++;
+	}
+	ret->n = files;
+	for (size_t i = files; i < n; i++) {
+		struct str names = probe_text(&asked[i]);
+		while (names.n && ret->n < files + DROP_INS_MOST) {
 			struct str name = str_split(&names, '\n');
 			if (str_ends(name, S(".conf")))
 				ret->probes[ret->n++] = (struct probe){
-					.path = arena_printf(&h->arena, "%s/" STR_FMT, files[i].path, STR_ARG(name)).p,
+					.path = arena_printf(&h->arena, "%s/" STR_FMT, asked[i].path, STR_ARG(name)).p,
 					.size = TEXT_MOST
 				};
 		}
 	}
-	if (ret->n == 2)
+	if (ret->n == files)
 		return;
-	qsort(&ret->probes[2], ret->n - 2, sizeof(ret->probes[0]), by_name);
-	host_probe(h, &ret->probes[2], ret->n - 2);
+	qsort(&ret->probes[files], ret->n - files, sizeof(ret->probes[0]), by_name);
+	host_probe(h, &ret->probes[files], ret->n - files);
 }
 
 /** The last `KEY=VALUE` counts. */
@@ -144,7 +147,36 @@ static struct str handler_of(struct str pattern)
 	return path;
 }
 
-static struct str core_limit(struct host *h, struct str limits)
+/** `* soft core unlimited` of pam_limits: for everyone. */
+static struct str limit_in(struct str line)
+{
+	struct str words[4];
+	for (size_t i = 0; i < 4; i++)
+		words[i] = str_word(&line);
+	bool soft = str_is(words[1], "soft") || str_is(words[1], "-");
+	if (!str_is(words[0], "*") || !soft || !str_is(words[2], "core"))
+		return (struct str){ 0 };
+	return str_is(words[3], "infinity") || str_is(words[3], "-1") ? S("unlimited") : words[3];
+}
+
+/** What a login gets; the last line counts. Only whether there is a limit is told by it: its unit is another one. */
+static struct str login_limit(const struct settings *s, struct str *ret_where)
+{
+	struct str found = { 0 };
+	for (size_t i = 0; i < s->n; i++) {
+		struct str text = probe_text(&s->probes[i]);
+		while (text.n) {
+			struct str one = limit_in(str_split(&text, '\n'));
+			if (!str_is(one, "unlimited") && !str_is(one, "0"))
+				continue;
+			found = one;
+			*ret_where = str_z(s->probes[i].path);
+		}
+	}
+	return found;
+}
+
+static struct str core_limit(struct host *h, struct str limits, const struct settings *login, struct str *ret_where)
 {
 	struct rlimit live;
 	while (h->root && limits.n) {
@@ -152,25 +184,29 @@ static struct str core_limit(struct host *h, struct str limits)
 		if (str_behind(line, S("Max core file size"), &rest))
 			return str_word(&rest);
 	}
-	if (h->root || getrlimit(RLIMIT_CORE, &live))
+	if (h->root)
+		return login_limit(login, ret_where);
+	if (getrlimit(RLIMIT_CORE, &live))
 		return (struct str){ 0 };
 	if (live.rlim_cur == RLIM_INFINITY)
 		return S("unlimited");
 	return arena_printf(&h->arena, "%llu", (unsigned long long)live.rlim_cur);
 }
 
-static void note_cores(struct host *h, const struct settings *s, const struct probe *pattern, const struct probe *limits)
+static void note_cores(struct host *h, const struct settings *s, const struct probe *pattern, const struct probe *limits,
+		       const struct settings *login)
 {
 	struct host_item *m = host_machine(h);
-	struct str text = probe_text(pattern), where = str_z(pattern->path), limit = core_limit(h, probe_text(limits));
+	struct str limited = str_z(limits->path), limit = core_limit(h, probe_text(limits), login, &limited);
+	struct str text = probe_text(pattern), where = str_z(pattern->path);
 	bool pipe = str_starts(text, S("|"));
 	int64_t vram = 0;
 	for (size_t d = 0; d < h->devices.n; d++)
 		vram = h->devices.list[d].vram_total > vram ? h->devices.list[d].vram_total : vram;
 	if (vram > 0)
 		host_note_number(h, m, "vram_gb", vram >> 30, (struct str){ 0 });
-	host_note(h, m, "core_limit", limit, S("/proc/self/limits"));
-	host_note(h, m, "cores", !limit.n ? limit : str_is(limit, "0") ? S("off") : S("on"), S("/proc/self/limits"));
+	host_note(h, m, "core_limit", limit, limited);
+	host_note(h, m, "cores", !limit.n ? limit : str_is(limit, "0") ? S("off") : S("on"), limited);
 	host_note(h, m, "core_pattern", text, where);
 	if (!text.n)
 		return;
@@ -201,13 +237,16 @@ void host_read_platform(struct host *h)
 		{ .path = "/sys/kernel/kexec_crash_loaded" },
 		{ .path = "/proc/sys/kernel/core_pattern" },
 		{ .path = "/proc/self/limits" },
+		{ .path = "/etc/security/limits.conf", .size = TEXT_MOST },
+		{ .kind = PROBE_LIST, .path = "/etc/security/limits.d" },
 	};
-	struct settings journal, cores;
+	struct settings journal, cores, login;
 	host_probe(h, p, sizeof(p) / sizeof(p[0]));
-	read_settings(h, &p[0], &journal);
-	read_settings(h, &p[4], &cores);
+	read_settings(h, &p[0], 4, &journal);
+	read_settings(h, &p[4], 4, &cores);
+	read_settings(h, &p[13], 2, &login);
 	note_journal(h, &journal, &p[8]);
 	note_crash(h, &p[9], &p[10]);
-	note_cores(h, &cores, &p[11], &p[12]);
+	note_cores(h, &cores, &p[11], &p[12], &login);
 	host_read_container(h);
 }

@@ -243,26 +243,38 @@ static struct str core_version(struct host *h, struct str digits)
 			    (long long)(n % 100));
 }
 
-/** A distribution's own ROCm lies among its other libraries. */
-static void read_distribution(struct software *s, const struct host_listing *l)
+/** Of several files of a library the longest name, which has the whole version. */
+static struct str library_version(const struct host_listing *l, struct str prefix)
 {
-	struct str names = l->names, hip = { 0 }, core = { 0 };
+	struct str names = l->names, found = { 0 };
 	while (names.n) {
-		struct str name = str_split(&names, '\n'), behind = number_behind(name, S("libamdhip64.so."));
-		hip = memchr(name.p, '.', name.n) && behind.n > hip.n ? behind : hip;
-		behind = number_behind(name, S("librocm-core.so.1.0."));
-		core = behind.n ? core_version(s->h, behind) : core;
+		struct str behind = number_behind(str_split(&names, '\n'), prefix);
+		found = behind.n > found.n ? behind : found;
 	}
-	if (!hip.n || !memchr(hip.p, '.', hip.n) || rocm_with(s->h, S("path"), S("/usr")))
+	return found;
+}
+
+/** A distribution's own ROCm lies among its other libraries. @package: its version, where the package manager has one. */
+static void read_distribution(struct software *s, const struct host_listing *l, struct str package)
+{
+	static const char hip_name[] = "libamdhip64.so.", runtime_name[] = "libhsa-runtime64.so.";
+	struct str hip = library_version(l, S(hip_name)), runtime = library_version(l, S(runtime_name));
+	struct str core = core_version(s->h, library_version(l, S("librocm-core.so.1.0.")));
+	bool known = hip.n && memchr(hip.p, '.', hip.n);
+	if ((!known && !runtime.n) || rocm_with(s->h, S("path"), S("/usr")))
 		return;
-	struct str where = arena_printf(&s->h->arena, STR_FMT "/libamdhip64.so." STR_FMT, STR_ARG(l->path), STR_ARG(hip));
-	add_rocm(s->h, S("/usr"), "distribution", core.n ? core : two_numbers(hip), core.n, where);
+	struct str exact = core.n ? core : version_of(package), version = exact.n ? exact : known ? two_numbers(hip) : exact;
+	struct str where = arena_printf(&s->h->arena, STR_FMT "/%s" STR_FMT, STR_ARG(l->path), known ? hip_name : runtime_name,
+					STR_ARG(known ? hip : runtime));
+	struct host_item *i = add_rocm(s->h, S("/usr"), "distribution", version, exact.n, where);
+	host_note(s->h, i, "runtime", runtime, where);
 }
 
 /** The machine's ROCm: the one that /opt/rocm is, or the only one, those in Python packages aside. */
 static void tell_machine(struct host *h)
 {
 	struct host_item *m = host_machine(h), *one = rocm_with(h, S("default"), S("yes")), *any = NULL, *only = NULL;
+	const struct host_fact *version;
 	struct str list = { 0 };
 	int64_t all = 0, system = 0;
 	for (size_t i = 0; i < h->items.len; i++) {
@@ -274,12 +286,13 @@ static void tell_machine(struct host *h)
 			continue;
 		system++;
 		only = any;
+		version = host_fact(h, any, S("version"), 0);
 		list = arena_printf(&h->arena, STR_FMT "%s" STR_FMT " (" STR_FMT ")", STR_ARG(list), list.n ? ", " : "",
-				    STR_ARG(host_fact(h, any, S("version"), 0)->value),
+				    STR_ARG(version ? version->value : S("one of unknown version")),
 				    STR_ARG(host_fact(h, any, S("path"), 0)->value));
 	}
 	one = one ? one : system == 1 ? only : all == 1 ? any : NULL;
-	const struct host_fact *version = one ? host_fact(h, one, S("version"), 0) : NULL;
+	version = one ? host_fact(h, one, S("version"), 0) : NULL;
 	if (all)
 		host_note_number(h, m, "rocm_count", system, (struct str){ 0 });
 	host_note(h, m, "rocm_all", list, (struct str){ 0 });
@@ -311,7 +324,7 @@ void host_read_software(struct host *h)
 	for (size_t i = LIST_BIN; i < LIST_VENV; i++)
 		add_listing(&s, &lists[i], NULL);
 	for (size_t i = 0; i < s.listings.len; i++)
-		read_distribution(&s, &s.listings.data[i]);
+		read_distribution(&s, &s.listings.data[i], host_rocm_package(&lists[SYSTEM_LISTS]));
 	for (size_t i = 0; i < s.places.len; i++)
 		(i < rocms ? read_rocm : read_python)(&s, &s.places.data[i]);
 	host_find_tools(h, s.listings.data, s.listings.len);

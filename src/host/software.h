@@ -13,8 +13,10 @@ struct host_listing {
 /** The tools that knowledge names, in these directories; and which of them each ROCm has or lacks. */
 void host_find_tools(struct host *h, const struct host_listing *listings, size_t n);
 
-enum { HOST_PACKAGES = 4 };
+enum { HOST_PACKAGES = 5 };
 
-/** What has to be looked at for the version of linux-firmware; and what it says. */
+/** What has to be looked at for the versions of linux-firmware and of a distribution's ROCm; and what it says. */
 void host_ask_packages(struct probe ret[static HOST_PACKAGES]);
 void host_note_packages(struct host *h, const struct probe asked[static HOST_PACKAGES]);
+/** The version of the ROCm that Debian or Ubuntu packaged; empty. */
+struct str host_rocm_package(const struct probe asked[static HOST_PACKAGES]);

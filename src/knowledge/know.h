@@ -487,6 +487,8 @@ struct str know_switch(const struct know *k, struct str program);
 const struct know_pair *know_variable(const struct know *k, struct str name);
 /** Whether @part runs what was built for @code, another part of its kind. */
 bool know_runs(const struct know *k, struct str part, struct str code);
+/** The code that is mostly taken for a part that programs have none for: of a row that names it, not a pattern; empty. */
+struct str know_usual_code(const struct know *k, struct str part);
 
 /** The best match in @line: a signature before a message, then the one with more text. */
 bool know_match(const struct know *k, struct str line, struct match *ret);

@@ -160,6 +160,17 @@ bool know_runs(const struct know *k, struct str part, struct str code)
 	return false;
 }
 
+struct str know_usual_code(const struct know *k, struct str part)
+{
+	for (size_t i = 0; i < k->overrides.len; i++) {
+		struct str parts = k->overrides.data[i]->value;
+		for (struct str one = str_word(&parts); one.n; one = str_word(&parts))
+			if (str_eq(one, part) && str_find(k->overrides.data[i]->name, S("*")) < 0)
+				return k->overrides.data[i]->name;
+	}
+	return (struct str){ 0 };
+}
+
 static bool better_match(const struct match *now, const struct match *new)
 {
 	const struct know_signature *a = match_signature(now), *b = match_signature(new);
