@@ -435,6 +435,94 @@ def test_hostile(t, unhang):
     t.no_complaints(bad[:3], "files that are cut or changed anywhere")
 
 
+CONTROL = "\x1b[2J\x07\x9b\x0d"
+
+
+def test_escapes(t, unhang):
+    bad = CONTROL + "x"
+    with tempfile.TemporaryDirectory(prefix="unhang-doctor-") as directory:
+        machine_tree.plant_text(CARD + job(4242, "p", 1), directory)
+        for path, content in (("/proc/4242/comm", bad), ("/proc/cmdline", f"amdgpu.gfx{bad}off=1 {bad}=2 amdgpu.{bad}={bad}"), ("/etc/os-release", f"ID={bad}\nVERSION_ID={bad}\n"),
+                              ("/proc/sys/kernel/osrelease", "6.8.0" + bad), (f"/opt/rocm-{bad}/.info/version", "6.2.0" + bad), ("/etc/modprobe.d/a.conf", f"options amdgpu {bad}=1\n"),
+                              (f"/etc/modprobe.d/{bad}.conf", "options amdgpu cwsr_enable=0\n"), ("/proc/sys/kernel/core_pattern", "|/" + bad), (f"/usr/lib/python3{bad}/dist-packages/torch/version.py", f"__version__ = '{bad}'\ncuda = '1{bad}'\n"),
+                              ("/etc/environment", f"HSA_OVERRIDE_GFX_VERSION={bad}\nHSA_TOOLS_LIB=debug-agent{bad}\nMIOPEN_DEBUG_{bad}=1\n"), ("/etc/group", f"{bad}:x:0:\n"),
+                              (f"/etc/systemd/system/{bad}.service", f"Environment=AMD_SERIALIZE_KERNEL=3 HSA_ENABLE_SDMA=0\n"), ("/var/log/dmesg", f"[    1.0] amdgpu 0000:03:00.0: {bad}\n"),
+                              ("/sys/bus/pci/devices/0000:03:00.0/vbios_version", bad), ("/sys/module/amdgpu/version", bad), ("/sys/module/amdgpu/parameters/" + bad, bad)):
+            target = pathlib.Path(directory + path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.encode())
+        for options in ((), ("-v",)):
+            run = unhang.run("doctor", "--root", directory, *options)
+            raw = sorted({byte for byte in run.stdout + run.stderr if byte < 0x20 and byte != 10 or byte == 0x7f})
+            t.ok(run.returncode == 1 and not raw and b"\xc2\x9b" not in run.stdout, f"no control character of a tree comes through {options}", (raw, run.stdout[:300]))
+            t.ok(b"[2J" in run.stdout, "though the names are told")
+
+
+def test_narrow(t, unhang):
+    with tempfile.TemporaryDirectory(prefix="unhang-doctor-") as directory:
+        machine_tree.plant_text(CARD + rocm("6.2.0") + rocm("7.2.1") + "=== /opt/rocm -> rocm-7.2.1\n=== /etc/environment\nHSA_OVERRIDE_GFX_VERSION=10.3.0\nLD_LIBRARY_PATH=/opt/rocm-6.2.0/a-long/directory/with/libraries\n"
+                                "PYTORCH_HIP_ALLOC_CONF=expandable_segments:True,max_split_size_mb:5\n", directory)
+        run = tap.subprocess.run([unhang.binary, "doctor", "--root", directory], capture_output=True, env={**unhang.environment, "COLUMNS": "60"})
+        lines = run.stdout.decode().splitlines()
+        t.same([line for line in lines if len(line) > 60 and len(line.split()[-1]) <= 60], [], "no line of a narrow terminal is too long, but for words that are")
+        t.ok(any(len(line.strip()) > 42 for line in lines), "some words need more than the indent leaves", lines)
+
+
+def test_permissions(t, unhang):
+    if os.geteuid():
+        t.skip("the permissions of a recorded /dev/kfd", "not root")
+        return
+    groups = "=== /etc/group\nroot:x:0:\nrender:x:104:ada\nodd:x:77:\n"
+    def node(mode, gid, status="", owner=0, more=""):
+        with tempfile.TemporaryDirectory(prefix="unhang-doctor-") as directory:
+            machine_tree.plant_text(CARD + HOST + groups + "=== /dev/kfd\n" + (f"=== /proc/self/status\n{status}\n" if status else "") + more, directory)
+            os.chown(directory + "/dev/kfd", owner, gid)
+            os.chmod(directory + "/dev/kfd", mode)
+            d = Doctor.__new__(Doctor)
+            d.take(unhang.run("doctor", "--root", directory, "--json"))
+            return d
+    d = node(0o600, 0)
+    t.same((d.found("kfd-"), d.fact("kfd_mode"), d.fact("kfd_gid"), d.stderr), (["kfd-root-only"], "0600", "0", ""), "only root")
+    t.same(node(0o660, 104).found("kfd-"), [], "render")
+    t.same(node(0o660, 0).found("kfd-"), [], "a copy that may have lost its group")
+    t.same((node(0o600, 1000, owner=1000).found("kfd-"), node(0o600, 1000, owner=1000).fact("kfd_mode")), ([], None), "or its owner")
+    t.same(node(0o660, 77).found("kfd-"), ["kfd-odd-group"], "another group")
+    t.same(node(0o600, 0, more="=== /.dockerenv\n").found("kfd-"), [], "in a container users are mostly root")
+    user = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t{}"
+    t.same(node(0o660, 104, user.format("1000")).found("kfd-"), ["kfd-denied"], "the recorder is not in its group")
+    t.same(node(0o660, 104, user.format("27 104 1000")).found("kfd-"), [], "or is")
+    t.same(node(0o666, 104, user.format("1000")).found("kfd-"), [], "where everyone may, nobody has to be")
+    t.same(node(0o660, 104, user.format("1000").replace("1000\t", "0\t")).found("kfd-"), [], "root may")
+
+
+def test_unread(t, unhang):
+    if os.geteuid() or not shutil.which("setpriv"):
+        t.skip("what may not be read", "not root, or no setpriv")
+        return
+    with tempfile.TemporaryDirectory(prefix="unhang-doctor-") as directory:
+        os.chmod(directory, 0o755)
+        tree = pathlib.Path(directory) / "tree"
+        shutil.copy(unhang.binary, directory + "/unhang")
+        machine_tree.plant_text(CARD + "=== /sys/kernel/debug/dri/0/name\namdgpu dev=0000:03:00.0\n=== /sys/kernel/debug/dri/0/amdgpu_firmware_info\n"
+                                "SMC feature version: 0, program: 0, firmware version: 0x004e5500 (78.85.0)\n=== /var/log/dmesg\nx\n=== /etc/modprobe.d/a.conf\n", tree)
+        for path, mode in (("sys/kernel/debug", 0o700), ("var/log/dmesg", 0o600), ("etc/modprobe.d", 0o700)):
+            (tree / path).chmod(mode)
+        def as_other(*options):
+            run = tap.subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", directory + "/unhang", "doctor", "--root", str(tree), *options],
+                                     capture_output=True, env=unhang.environment, cwd="/")
+            return run
+        d = Doctor.__new__(Doctor)
+        d.take(as_other("--json"))
+        t.same((sorted(d.document["machine"].get("unread", [])), d.stderr), (["debugfs (firmware versions)", "modprobe.d (parameters)", "the kernel's log"], ""), "what was refused")
+        text = " ".join(as_other().stdout.decode().split())
+        t.ok("Not read for want of permission: debugfs (firmware versions), " in text and "The firmware of 0000:03:00.0 could not be looked at" in text, "is said at the end", text)
+        text = unhang.run("doctor", "--root", tree).stdout.decode()
+        t.ok("Not read" not in text and "could not be looked at" not in text, "root has read all", text)
+        (tree / "var/log/kern.log").write_text("x\n")
+        d.take(as_other("--json"))
+        t.ok("the kernel's log" not in d.document["machine"]["unread"], "one log is enough", d.document["machine"]["unread"])
+
+
 class Live(Doctor):
     """The doctor inside an emulated machine, as a user who may not open /dev/kfd."""
 
@@ -465,7 +553,7 @@ def test_live(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_rocm, test_tools, test_firmware, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile, test_live):
+    for test in (test_rocm, test_tools, test_firmware, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile, test_escapes, test_narrow, test_permissions, test_unread, test_live):
         test(t, unhang)
     t.end()
 

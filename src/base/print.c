@@ -91,10 +91,10 @@ void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t
 {
 	bool first = true;
 	for (struct str word = str_word(&s); word.n; word = str_word(&s)) {
-		size_t n = print_columns(word);
-		if (!first && column + 1 + n > width) {
-			fprintf(out, "\n%*s", (int)indent, "");
-			column = indent;
+		size_t n = print_columns(word), left = n <= width && indent + n > width ? width - n : indent;
+		if (column + !first + n > width && (!first || left < column)) {
+			fprintf(out, "\n%*s", (int)left, "");
+			column = left;
 			first = true;
 		}
 		if (!first) {

@@ -13,7 +13,8 @@ void print_safe(FILE *out, struct str s);
 size_t print_plain(struct str s);
 /** Columns that @s takes: characters, not bytes. */
 size_t print_columns(struct str s);
-/** Writes @s over as many lines as it takes, each but the first after @indent spaces, and a newline. @column: where it begins. */
+/** Writes @s over as many lines as it takes, each but the first after @indent spaces, and a newline. @column: where it begins. A
+ * word that does not fit behind the indent begins further left. */
 void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width);
 /** Writes @s as it is. */
 void print_str(FILE *out, struct str s);

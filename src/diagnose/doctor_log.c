@@ -1,4 +1,5 @@
 // What the kernel's log of this boot says of the machine: versions that no file has, and what the driver complained of.
+#include <errno.h>
 #include <stdlib.h>
 
 #include "diagnose/doctor.h"
@@ -10,6 +11,10 @@ enum { TAIL = 2 << 20, SEEN_MOST = 512 };
 static const char *const logs[] = { "/var/log/dmesg",    "/dmesg.txt",        "/dmesg",
 				    "/var/log/kern.log", "/var/log/messages", "/var/log/syslog" };
 enum { LOGS = sizeof(logs) / sizeof(logs[0]) };
+
+static bool is_refusal(int error) { return error == EACCES || error == EPERM; }
+
+static void note_unread(struct host *h, struct str where) { host_note_unread(h, "the kernel's log", where); }
 
 enum said_of { OF_DEVICE, OF_PART, OF_MACHINE }; // the GPU that a line names, those of a PCI id, the machine
 struct said {
@@ -158,8 +163,8 @@ static ssize_t read_memory(struct source *s, void *buffer, size_t size, struct u
 	return (ssize_t)n;
 }
 
-/** The first of a tree's logs that has anything, its last megabytes. */
-static struct str tree_log(struct host *h, const char **ret_name)
+/** The first of a tree's logs that has anything, its last megabytes. @ret_refused: one that may not be read, where none has; NULL. */
+static struct str tree_log(struct host *h, const char **ret_name, const char **ret_refused)
 {
 	struct probe probes[LOGS];
 	for (size_t n = 0; n < LOGS; n++)
@@ -169,6 +174,8 @@ static struct str tree_log(struct host *h, const char **ret_name)
 		*ret_name = logs[n];
 		if (probe_text(&probes[n]).n)
 			return probe_text(&probes[n]);
+		if (probes[n].end == PROBE_FAILED && is_refusal(probes[n].error))
+			*ret_refused = logs[n];
 	}
 	return (struct str){ 0 };
 }
@@ -185,7 +192,8 @@ static void on_visit(void *ctx, struct source *s)
 	(void)s;
 }
 
-static void read_journal(struct evidence_reader *r, const struct host *h)
+/** @refused: a file of the tree that may not be read; NULL. */
+static void read_journal(struct evidence_reader *r, struct host *h, const char *refused)
 {
 	const struct source_visitor v = { on_visit, on_record, on_problem, r };
 	struct text directory = { 0 };
@@ -196,6 +204,8 @@ static void read_journal(struct evidence_reader *r, const struct host *h)
 		uh_error_free(err);
 		err = source_kmsg("/dev/kmsg", &v);
 	}
+	if (err && (refused || is_refusal(err->errnum)))
+		note_unread(h, refused ? str_z(refused) : h->root ? S("/var/log/journal") : S("/dev/kmsg"));
 	uh_error_free(err); // no log is no finding here
 	text_free(&directory);
 }
@@ -205,14 +215,15 @@ void doctor_read_log(struct host *h)
 	struct log_look l = { .h = h, .name = "journal" };
 	struct evidence_reader *r = evidence_reader_new(h->know, (struct event_sink){ on_event, &l });
 	struct memory m = { 0 };
+	const char *refused = NULL;
 	if (h->root)
-		m.left = tree_log(h, &l.name);
+		m.left = tree_log(h, &l.name, &refused);
 	if (m.left.n) {
 		struct source s = { .name = l.name, .fd = -1, .read = read_memory, .ctx = &m };
 		uh_error_free(evidence_read(r, &s));
 	} else {
 		l.name = "journal";
-		read_journal(r, h);
+		read_journal(r, h, refused);
 	}
 	note_said(&l);
 	evidence_reader_free(r);

@@ -1,8 +1,11 @@
 // Whether this is a container, what it was given, and whether the user may open the GPUs' nodes. The nodes are never opened.
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/root.h"
 #include "host/host.h"
 #include "source/source.h"
 
@@ -194,9 +197,50 @@ static struct str who(void)
 	return (struct str){ 0 };
 }
 
+static const char kfd[] = "/dev/kfd";
+
+/** Returns the line of its group. */
+static struct str note_kfd(struct looked *l, const struct stat *st)
+{
+	struct str line = group_line(text_of(l, FILE_GROUPS), (int64_t)st->st_gid), name = line;
+	host_note(l->h, l->m, "kfd_mode", arena_printf(&l->h->arena, "%04o", (unsigned)st->st_mode & 07777), S(kfd));
+	host_note_number(l->h, l->m, "kfd_gid", (int64_t)st->st_gid, S(kfd));
+	host_note(l->h, l->m, "kfd_group", str_split(&name, ':'), where_of(l, FILE_GROUPS));
+	return line;
+}
+
+/** Whether a process with this /proc/self/status has @id in a line: `Groups:\t4 24 104`. */
+static bool status_has(struct str status, struct str key, int64_t id)
+{
+	struct str rest = line_behind(status, key);
+	int64_t number;
+	for (struct str one = str_word(&rest); one.n; one = str_word(&rest))
+		if (str_number(one, &number) && number == id)
+			return true;
+	return false;
+}
+
+/** The node of a tree is not opened either. A copy that is not root's has not kept its owner, so that its permissions say nothing; a file
+ * in the place of the node that belongs to group 0 may not have kept its group. */
+static void note_recorded_permissions(struct looked *l)
+{
+	struct str status = text_of(l, FILE_STATUS);
+	struct stat st;
+	_cleanup_close_ int fd = root_open(l->h->root, kfd, O_PATH);
+	if (fd < 0 || fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) || st.st_uid)
+		return;
+	note_kfd(l, &st);
+	if ((!S_ISCHR(st.st_mode) && !st.st_gid) || !line_behind(status, S("Uid:")).n || !line_behind(status, S("Groups:")).n)
+		return;
+	bool root = status_has(status, S("Uid:"), 0),
+	     member = status_has(status, S("Gid:"), (int64_t)st.st_gid) || status_has(status, S("Groups:"), (int64_t)st.st_gid);
+	unsigned bits = member ? st.st_mode >> 3 & 7 : st.st_mode & 7;
+	host_note(l->h, l->m, "user_is_root", root ? S("yes") : S("no"), where_of(l, FILE_STATUS));
+	host_note(l->h, l->m, "kfd_access", root || (bits & 6) == 6 ? S("yes") : S("no"), S(kfd));
+}
+
 static void note_permissions(struct looked *l)
 {
-	static const char kfd[] = "/dev/kfd";
 	struct host *h = l->h;
 	struct stat st;
 	struct str user = who(), where = S(kfd);
@@ -210,10 +254,7 @@ static void note_permissions(struct looked *l)
 	}
 	if (stat(kfd, &st))
 		return;
-	struct str line = group_line(text_of(l, FILE_GROUPS), (int64_t)st.st_gid), name = line;
-	host_note(h, l->m, "kfd_mode", arena_printf(&h->arena, "%04o", (unsigned)st.st_mode & 07777), where);
-	host_note_number(h, l->m, "kfd_gid", (int64_t)st.st_gid, where);
-	host_note(h, l->m, "kfd_group", str_split(&name, ':'), where_of(l, FILE_GROUPS));
+	struct str line = note_kfd(l, &st);
 	host_note(h, l->m, "kfd_access", access(kfd, R_OK | W_OK) ? S("no") : S("yes"), where);
 	if (line.n && user.n)
 		host_note(h, l->m, "user_in_render", is_member(line, user) ? S("yes") : S("no"), where_of(l, FILE_GROUPS));
@@ -244,6 +285,8 @@ void host_read_container(struct host *h)
 		;
 	note_limits(&l);
 	note_nodes(&l);
-	if (!h->root)
+	if (h->root)
+		note_recorded_permissions(&l);
+	else
 		note_permissions(&l);
 }

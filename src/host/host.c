@@ -1,5 +1,6 @@
 #include "host/host.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum { ASK_MS = 700 };
@@ -65,10 +66,47 @@ bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
 	return ret->n;
 }
 
+void host_note_unread(struct host *h, const char *what, struct str where)
+{
+	const struct host_fact *f;
+	for (size_t i = 0; (f = own(host_machine(h), S("unread"), i)); i++)
+		if (str_is(f->value, what))
+			return;
+	host_note(h, host_machine(h), "unread", str_z(what), where);
+}
+
+/** What is missed where such a path may not be read. Logs are not here: one is enough, and there are several. */
+static const struct {
+	const char *pattern, *what;
+} important[] = {
+	{ "/sys/kernel/debug*", "debugfs (firmware versions)" }, { "/sys/module/amdgpu/parameters/*", "parameters of amdgpu" },
+	{ "/proc/cmdline", "the kernel's command line" },        { "*/modprobe.d*", "modprobe.d (parameters)" },
+	{ "/etc/default/grub*", "the boot loader's settings" },  { "/boot*", "the boot loader's settings" },
+};
+
+static void note_refused(struct host *h, struct str path)
+{
+	for (size_t i = 0; i < sizeof(important) / sizeof(important[0]); i++)
+		if (str_glob(str_z(important[i].pattern), path))
+			host_note_unread(h, important[i].what, path);
+}
+
 void host_probe(struct host *h, struct probe *probes, size_t n)
 {
 	struct probe_batch batch = { .probes = probes, .n = n, .root = h->root };
 	probe_run_all(&h->arena, &batch, 1, ASK_MS, &h->count);
+	for (size_t i = 0; i < n; i++)
+		if (probes[i].end == PROBE_FAILED && (probes[i].error == EACCES || probes[i].error == EPERM))
+			note_refused(h, str_z(probes[i].path));
+}
+
+static void note_devices_refused(struct host *h)
+{
+	for (size_t d = 0; d < h->devices.n; d++) {
+		struct str refused = h->devices.list[d].refused;
+		while (refused.n)
+			note_refused(h, str_split(&refused, '\n'));
+	}
 }
 
 struct str host_text(struct host *h, const char *path, size_t most)
@@ -85,6 +123,7 @@ void host_look(const struct know *k, const char *root, struct host *ret)
 	devices_find_at(k, root, &ret->devices);
 	for (size_t n = 0; n < ret->devices.n; n++)
 		host_add(ret, "gpu", NULL)->gpu = &ret->devices.list[n];
+	note_devices_refused(ret);
 	host_read_kernel(ret);
 	host_read_boot(ret);
 	host_read_settings(ret);

@@ -57,7 +57,9 @@ struct host_item *host_add(struct host *h, const char *kind, struct host_item *o
 /** Several facts of one name are several values. An empty value is no fact. */
 void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where);
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where);
-/** Looks at files in one child, of the tree where there is one. */
+/** Adds to `unread`: what may not be read, for people, and where it was tried. */
+void host_note_unread(struct host *h, const char *what, struct str where);
+/** Looks at files in one child, of the tree where there is one; notes what was refused. */
 void host_probe(struct host *h, struct probe *probes, size_t n);
 /** The same for one file's text; each costs a child, so several are better asked together. */
 struct str host_text(struct host *h, const char *path, size_t most);

@@ -239,6 +239,37 @@ static void put_hint(struct doctor_view *v, struct str hint)
 	print_wrapped(v->out, hint, 0, 0, v->width);
 }
 
+static bool firmware_known(const struct host_item *gpu)
+{
+	for (size_t n = 0; n < gpu->facts.len; n++)
+		if (str_starts(gpu->facts.data[n].name, S("fw_")))
+			return true;
+	return false;
+}
+
+static void put_unread(struct doctor_view *v)
+{
+	const struct host *h = v->host;
+	const struct host_fact *f;
+	struct text refused = { 0 }, blind = { 0 };
+	for (size_t n = 0; (f = host_fact(h, host_machine(h), S("unread"), n)); n++)
+		text_printf(&refused, "%s" STR_FMT, n ? ", " : "Not read for want of permission: ", STR_ARG(f->value));
+	for (size_t n = 0; n < h->items.len; n++)
+		if (str_is(h->items.data[n]->kind, "gpu") && h->items.data[n]->gpu->driver.n &&
+		    !firmware_known(h->items.data[n]))
+			text_printf(&blind, "%s" STR_FMT, blind.n ? ", " : "", STR_ARG(h->items.data[n]->gpu->pci));
+	if (refused.n)
+		text_printf(&refused, "; as root unhang would see them: sudo unhang doctor%s", blind.n ? ". " : "");
+	if (blind.n)
+		text_printf(&refused,
+			    "The firmware of " STR_FMT " could not be looked at: its versions are in nothing that was read",
+			    STR_ARG(text_str(&blind)));
+	if (refused.n)
+		put_hint(v, text_str(&refused));
+	text_free(&refused);
+	text_free(&blind);
+}
+
 /** First all of them, a line each, where they do not fit on a screen; then each in full. */
 static void put_text(struct doctor_view *v)
 {
@@ -269,8 +300,7 @@ static void put_text(struct doctor_view *v)
 	if (change)
 		put_hint(v,
 			 S("unhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back."));
-	if (!v->host->root && !v->host->devices.root && v->host->devices.n)
-		put_hint(v, S("As root unhang would also see firmware and files that others may not read: sudo unhang doctor"));
+	put_unread(v);
 	if (v->options->verbose)
 		put_facts(v);
 }
@@ -359,6 +389,11 @@ static void jw_machine(struct json *j, const struct host *h)
 	jw_known(j, "root", str_z(h->root));
 	for (size_t n = 0; n < sizeof(named) / sizeof(named[0]); n++)
 		jw_known(j, named[n], fact_of(h, m, named[n]));
+	jw_key(j, "unread");
+	jw_open(j, '[');
+	for (size_t n = 0; host_fact(h, m, S("unread"), n); n++)
+		jw_str(j, host_fact(h, m, S("unread"), n)->value);
+	jw_close(j, ']');
 	jw_key(j, "gpus");
 	jw_open(j, '[');
 	for (size_t n = 0; n < h->items.len; n++)
