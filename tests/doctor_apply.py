@@ -51,6 +51,17 @@ remedy t-env
     grade    B
     source   some/thing#3
 
+check t-title
+    severity advice
+    when     kernel_build
+    without-gpu yes
+    title    On {kernel_build}
+    why      It is a test
+    do       Set it by hand
+    set      amdgpu.cwsr_enable 0
+    grade    B
+    source   some/thing#6
+
 remedy t-hand
     kind     workaround
     title    Buy another
@@ -403,6 +414,19 @@ def test_record(t, unhang):
         t.same(m.doctor("--verify")[0], 1, f"a bad record is not well: {name}")
 
 
+def test_title(t, unhang):
+    """A title may have facts of the machine in it, and stands in files that a shell or modprobe reads."""
+    m = Machine(unhang, "title", GRUB_D)
+    m.put("proc/version", "Linux\ninstall amdgpu /bin/evil\n\x1b[2J\n")
+    before = snapshot(m.root)
+    _, out, err = m.doctor("--apply", "t-title", "--yes")
+    lines = (m.file("etc/modprobe.d/zz-unhang-t-title.conf") or "").splitlines()
+    t.same([line for line in lines if not line.startswith("#")], ["options amdgpu cwsr_enable=0"], "a title is one comment")
+    t.ok("\x1b" not in out + err, "and no command for a terminal")
+    status, out, err = m.doctor("--undo", "t-title", "--yes")
+    t.ok(status == 0 and snapshot(m.root) == before, "and is taken back", out + err)
+
+
 def test_mask_and_profile(t, unhang):
     m = Machine(unhang, "mask", GRUB_D)
     status, out, err = m.doctor("--apply", "t-mask", "--yes")
@@ -601,6 +625,7 @@ def main():
     test_loaders(t, unhang)
     test_refused(t, unhang)
     test_record(t, unhang)
+    test_title(t, unhang)
     test_mask_and_profile(t, unhang)
     test_edits(t, unhang)
     test_verify(t, unhang)

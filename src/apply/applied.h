@@ -56,6 +56,9 @@ static inline bool own_entry(enum own_kind k) { return k == OWN_ENTRY_LINE || k 
 
 // --- what is written; text.c ---
 
+/** A title as one line: facts of the machine may stand in it, and it goes into files that a shell or modprobe reads. */
+struct str title_line(struct arena *to, struct str title);
+
 /** What of ours is in the file: all of it, a line, or words. */
 struct str own_text(struct arena *to, const struct applied *a, const struct own_file *f);
 /** @base with our text in it; false where it has no place for it. */

@@ -322,7 +322,7 @@ struct uh_error *applied_plan(struct host *h, const struct applied_list *have, c
 	struct uh_error *err = NULL;
 	*ret = (struct applied){ .date = now };
 	ret->id = arena_str(&ret->arena, r->id);
-	ret->title = arena_str(&ret->arena, r->title);
+	ret->title = title_line(&ret->arena, r->title);
 	if (!applied_id_good(r->id))
 		return uh_error_new(STR_FMT ": no file can be named after this", STR_ARG(r->id));
 	for (const struct know_pair *s = r->change->sets; s && !err; s = s->next)

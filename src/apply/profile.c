@@ -22,8 +22,10 @@ static bool variable_good(struct str name)
 
 struct uh_error *profile_text(const struct apply_request *r, struct text *ret)
 {
+	struct arena room = { 0 };
 	text_printf(ret, "# unhang profile " STR_FMT ": " STR_FMT "\n# for one job: . ./" STR_FMT ".sh\n", STR_ARG(r->id),
-		    STR_ARG(r->title), STR_ARG(r->id));
+		    STR_ARG(title_line(&room, r->title)), STR_ARG(r->id));
+	arena_free(&room);
 	for (const struct know_pair *e = r->change->envs; e; e = e->next) {
 		struct str rest = e->value;
 		if (!variable_good(e->name))

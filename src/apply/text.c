@@ -26,6 +26,15 @@ static bool plain(struct str s, const char *besides)
 
 bool applied_set_good(struct str name, struct str value) { return plain(name, ".-") && plain(value, ".-+,:/"); }
 
+struct str title_line(struct arena *to, struct str title)
+{
+	char *line = arena_z(to, title);
+	for (size_t n = 0; n < title.n; n++)
+		if ((unsigned char)line[n] < ' ' || line[n] == 0x7f)
+			line[n] = ' ';
+	return (struct str){ line, title.n };
+}
+
 static bool in_entries(struct str path)
 {
 	static const char *const directories[] = { "/boot/loader/entries/", "/efi/loader/entries/",
