@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "host/bootloader.h"
+#include "host/boot_settings.h"
 #include "host/modinfo.h"
 #include "host/modprobe.h"
 #include "source/probe_find.h"

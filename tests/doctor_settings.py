@@ -23,7 +23,8 @@ OURS |= set(re.findall(r"^known-bad (\S+)", (KNOWLEDGE / "versions.know").read_t
 DEFAULTS = {"cwsr_enable": "1", "ppfeaturemask": "0xfff7bfff", "gpu_recovery": "-1", "dcdebugmask": "0", "runpm": "-1", "tmz": "-1",
             "noretry": "-1", "sched_policy": "0", "mes": "0", "reset_method": "-1", "vm_update_mode": "-1", "sg_display": "-1",
             "lockup_timeout": "", "aspm": "-1", "mcbp": "-1"}
-PARTS = {"gfx1100": ("0x744c", "0xc8"), "gfx1151": ("0x1586", "0xc1"), "gfx1201": ("0x7550", "0xc0"), "gfx1103": ("0x15bf", "0xc1")}
+PARTS = {"gfx1100": ("0x744c", "0xc8"), "gfx1151": ("0x1586", "0xc1"), "gfx1201": ("0x7550", "0xc0"), "gfx1103": ("0x15bf", "0xc1"),
+         "gfx1152": ("0x1114", "0xc1"), "gfx942": ("0x74a1", "0x00")}
 INITRAMFS = "update-initramfs"
 
 
@@ -195,6 +196,13 @@ CASES = [
              "=== /usr/lib/modules/6.8.0-90-generic/modules.dep\nupdates/dkms/amdgpu.ko.zst:\n=== /var/lib/dkms/amdgpu/6.16.13/\n"), [],
      ["driver-dkms"]),
     ("DKMS, but not for this kernel", machine(more="=== /var/lib/dkms/amdgpu/6.16.13-1.24.04/\n"), ["dkms-not-for-kernel"], ["driver-in-tree"]),
+    ("DKMS, built for another kernel", machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\n\n=== /var/lib/dkms/amdgpu/6.16.13/6.8.0-87-generic/\n"),
+     ["dkms-not-for-kernel"], ["driver-in-tree"]),
+    ("DKMS, built for this kernel", machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\n\n=== /var/lib/dkms/amdgpu/6.16.13/6.12.48-amd64/\n"),
+     [], ["driver-in-tree"]),
+    ("an Instinct's driver by its package",
+     machine("gfx942", more="=== /var/lib/dpkg/status\nPackage: amdgpu-dkms\nStatus: install ok installed\nVersion: 1:6.16.13.30300100-2303411.22.04\n\n"
+             "=== /sys/module/amdgpu/version\n6.16.13\n=== /usr/lib/modules/6.12.48-amd64/modules.dep\nupdates/dkms/amdgpu.ko.zst:\n"), ["driver-30.30.1-false-cper"], ["driver-dkms"]),
     ("DKMS is installed, the initramfs has another",
      machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\nupdates/dkms/amdgpu.ko:\n=== /var/lib/dkms/amdgpu/6.16.13/\n"),
      ["driver-other-than-installed"], ["driver-in-tree"]),

@@ -3,7 +3,7 @@
 
 #include "host/host.h"
 
-enum { LINE_MOST = 1 << 16, STANZA = 4 << 10, NAMES_MOST = 1 << 18, DATE = 8 };
+enum { LINE_MOST = 1 << 16, NAMES_MOST = 1 << 18 };
 
 enum asked {
 	CMDLINE,
@@ -17,9 +17,6 @@ enum asked {
 	BUILT_IN,
 	BUILT_IN_USR,
 	DKMS,
-	DPKG_LINUX_FIRMWARE,
-	DPKG_AMD_GRAPHICS,
-	PACMAN,
 	ASKED,
 };
 
@@ -47,47 +44,6 @@ static void note_distribution(struct host *h, const struct probe *p)
 	const struct probe *release = p[RELEASE].end == PROBE_GOOD ? &p[RELEASE] : &p[RELEASE_USR];
 	host_note(h, m, "distribution", os_release(probe_text(release), S("ID")), where(release));
 	host_note(h, m, "distribution_version", os_release(probe_text(release), S("VERSION_ID")), where(release));
-}
-
-// --- firmware package: its version begins with the day of linux-firmware that it was made of ---
-
-static bool note_firmware(struct host *h, struct str version, struct str place)
-{
-	size_t n = 0;
-	while (n < version.n && char_digit(version.p[n]))
-		n++;
-	if (n == DATE)
-		host_note(h, host_machine(h), "linux_firmware", str_cut(version, n), place);
-	return n == DATE;
-}
-
-static bool note_dpkg(struct host *h, const struct probe *p)
-{
-	struct str text = probe_text(p), version = { 0 };
-	bool installed = false;
-	while (text.n) {
-		struct str line = str_split(&text, '\n'), rest;
-		if (!line.n)
-			break;
-		if (str_behind(line, S("Status:"), &rest))
-			installed = str_ends(rest, S(" installed"));
-		if (str_behind(line, S("Version:"), &rest))
-			version = rest;
-	}
-	return installed && note_firmware(h, version, where(p));
-}
-
-/** Directories of packages: NAME-VERSION-RELEASE. */
-static void note_pacman(struct host *h, const struct probe *p)
-{
-	static const char *const names[] = { "linux-firmware-amdgpu-", "linux-firmware-" };
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct str list = probe_text(p), version;
-		while (list.n)
-			if (str_behind(str_split(&list, '\n'), str_z(names[i]), &version) &&
-			    note_firmware(h, version, where(p)))
-				return;
-	}
 }
 
 // --- driver ---
@@ -127,6 +83,25 @@ static void note_loaded(struct host *h, const struct probe *p)
 			  h->devices.list[i].sysfs);
 }
 
+/** The kernels that DKMS built it for have directories beside `source` and `build`. */
+static void note_dkms_kernels(struct host *h, struct str place)
+{
+	struct probe p = { .kind = PROBE_LIST, .path = arena_z(&h->arena, place), .size = NAMES_MOST };
+	struct text kernels = { 0 };
+	bool built = false;
+	host_probe(h, &p, 1);
+	for (struct str list = probe_text(&p); list.n;) {
+		struct str name = str_split(&list, '\n');
+		built |= str_eq(name, h->devices.kernel);
+		if (name.n && char_digit(name.p[0]))
+			text_printf(&kernels, "%s" STR_FMT, kernels.n ? ", " : "", STR_ARG(name));
+	}
+	if (p.end == PROBE_GOOD && h->devices.kernel.n)
+		host_note(h, host_machine(h), "dkms_built", built ? S("yes") : S("no"), place);
+	host_note(h, host_machine(h), "dkms_kernels", text_str(&kernels), place);
+	text_free(&kernels);
+}
+
 static void note_dkms(struct host *h, const struct probe *p)
 {
 	struct str list = probe_text(p), newest = { 0 };
@@ -135,9 +110,11 @@ static void note_dkms(struct host *h, const struct probe *p)
 		if (name.n && char_digit(name.p[0]) && (!newest.n || str_version_cmp(name, newest) > 0))
 			newest = name;
 	}
-	if (newest.n)
-		host_note(h, host_machine(h), "dkms_version", newest,
-			  arena_printf(&h->arena, "%s/" STR_FMT, p->path, STR_ARG(newest)));
+	if (!newest.n)
+		return;
+	struct str place = arena_printf(&h->arena, "%s/" STR_FMT, p->path, STR_ARG(newest));
+	host_note(h, host_machine(h), "dkms_version", newest, place);
+	note_dkms_kernels(h, place);
 }
 
 /** Which amdgpu modprobe would load for this kernel. */
@@ -191,17 +168,6 @@ void host_read_kernel(struct host *h)
 				   .path = of_kernel(h, "/usr/lib/modules", "modules.builtin"),
 				   .find = driver },
 		[DKMS] = { .kind = PROBE_LIST, .path = "/var/lib/dkms/amdgpu" },
-		[DPKG_LINUX_FIRMWARE] = { .kind = PROBE_FIND,
-					  .path = "/var/lib/dpkg/status",
-					  .find = S("Package: linux-firmware\n"),
-					  .size = STANZA,
-					  .unless = S("Package:"),
-					  .skips = 1 },
-		[DPKG_AMD_GRAPHICS] = { .kind = PROBE_FIND,
-					.path = "/var/lib/dpkg/status",
-					.find = S("Package: firmware-amd-graphics\n"),
-					.size = STANZA },
-		[PACMAN] = { .kind = PROBE_LIST, .path = "/var/lib/pacman/local", .size = NAMES_MOST },
 	};
 	host_probe(h, p, ASKED);
 	host_note(h, m, "kernel", h->devices.kernel, S("/proc/sys/kernel/osrelease"));
@@ -212,6 +178,4 @@ void host_read_kernel(struct host *h)
 	note_loaded(h, p);
 	note_driver(h, p);
 	note_dkms(h, &p[DKMS]);
-	if (!note_dpkg(h, &p[DPKG_LINUX_FIRMWARE]) && !note_dpkg(h, &p[DPKG_AMD_GRAPHICS]))
-		note_pacman(h, &p[PACMAN]);
 }

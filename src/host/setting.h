@@ -1,7 +1,7 @@
 // Parameters of the kernel and of the GPU's modules: where they are set, and what is in effect.
 #pragma once
 
-#include "host/bootloader.h"
+#include "host/boot_settings.h"
 #include "host/host.h"
 #include "host/modinfo.h"
 

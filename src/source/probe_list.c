@@ -75,7 +75,7 @@ static const struct row list[] = {
 	{ "/lib/modules/*", "*/amdgpu.ko* */*/amdgpu.ko* */*/*/amdgpu.ko*", SECTION },
 	{ "/usr/lib/modules/*/kernel/drivers/gpu/drm/amd/amdgpu", "amdgpu.ko*", SECTION },
 	{ "/usr/lib/modules/*", "*/amdgpu.ko* */*/amdgpu.ko* */*/*/amdgpu.ko*", SECTION },
-	{ "", "/var/lib/dkms/amdgpu /var/lib/pacman/local", LIST },
+	{ "", "/var/lib/dkms/amdgpu /var/lib/dkms/amdgpu/* /var/lib/pacman/local", LIST },
 	{ "/var/lib/dpkg", "status", FIND },
 	{ "/proc", "interrupts cmdline version mounts sys/kernel/osrelease", READ },
 	{ "/var/log", "dmesg kern.log messages syslog", READ },
@@ -114,7 +114,7 @@ static const struct row list[] = {
 	{ "/usr/lib/systemd", "journald.conf.d coredump.conf.d", LIST },
 	// software
 	{ "", "/opt /usr/bin /usr/local/bin /usr/lib64 /usr/lib /usr/local/lib /usr/lib/x86_64-linux-gnu", LIST },
-	{ "", "/opt/rocm /opt/venv/lib /opt/conda/lib /opt/conda/envs /opt/conda/envs/*/lib /var/lib/pacman/local", LIST },
+	{ "", "/opt/rocm /opt/venv/lib /opt/conda/lib /opt/conda/envs /opt/conda/envs/*/lib", LIST },
 	{ "/opt", "*/.info/version rocm/*/.info/version", READ },
 	{ "/opt", "*/bin */lib */llvm/bin */lib/llvm/bin rocm/*/bin rocm/*/lib rocm/*/llvm/bin rocm/*/lib/llvm/bin", LIST },
 	{ "/usr/lib", PYTHON, READ },
@@ -123,7 +123,6 @@ static const struct row list[] = {
 	{ "/opt/venv/lib", PYTHON, READ },
 	{ "/opt/conda/lib", PYTHON, READ },
 	{ "/opt/conda/envs/*/lib", PYTHON, READ },
-	{ "", "/var/lib/dpkg/status /usr/share/doc/*/changelog.Debian.gz", READ },
 	// the boot loader, and what a change of its settings needs
 	{ "/boot/*", "grub.cfg", READ },
 	{ "/boot/loader", "loader.conf", READ },

@@ -1,4 +1,4 @@
-#include "host/bootloader.h"
+#include "host/boot_settings.h"
 
 #include <stdlib.h>
 
