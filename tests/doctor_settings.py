@@ -110,6 +110,7 @@ def words(unhang, text):
 
 
 STRIX = {"gfx": "gfx1151", "cmdline": "ro amdgpu.cwsr_enable=0", "parameters": {"cwsr_enable": "0"}}
+MES = "=== /sys/bus/pci/devices/0000:03:00.0/fw_version/mes_fw_version\n{}\n"
 ROCM = "=== /opt/rocm/.info/version\n{0}\n=== /opt/rocm-{0}/.info/version\n{0}\n"
 
 # name, machine, the ids of all findings that are not ok, those that are ok
@@ -164,6 +165,41 @@ CASES = [
     ("another bit of the mask", machine(cmdline="ro amdgpu.dcdebugmask=0x2", parameters={"dcdebugmask": "2"}), [], ["driver-in-tree"]),
     ("CWSR off where it never was needed", machine(cmdline="ro amdgpu.cwsr_enable=0", parameters={"cwsr_enable": "0"}), ["cwsr-never-needed"],
      ["driver-in-tree"]),
+    ("an empty value in /sys is a value", machine(more="=== /etc/modprobe.d/a.conf\noptions amdgpu lockup_timeout=20000\n"), ["parameter-not-in-effect"],
+     ["driver-in-tree"]),
+    ("a list of which /sys shows the first", machine(cmdline="ro amdgpu.lockup_timeout=20000,60000", parameters={"lockup_timeout": "20000"}),
+     ["lockup-timeout-set"], ["driver-in-tree"]),
+    ("a list whose first is another", machine(cmdline="ro amdgpu.lockup_timeout=20000,60000", parameters={"lockup_timeout": "10000"}),
+     ["parameter-not-in-effect-cmdline"], ["driver-in-tree"]),
+    ("nobody set it, and the driver's own value is empty", machine(parameters={"lockup_timeout": "20000"}), ["parameter-unset"], ["driver-in-tree"]),
+    ("nobody set it, and it is one of those with a check", machine(parameters={"gpu_recovery": "0"}), ["parameter-unset"], ["driver-in-tree"]),
+    ("what is only pending is not judged", machine(more='=== /etc/default/grub\nGRUB_CMDLINE_LINUX="amdgpu.runpm=0 pcie_aspm=off"\n'),
+     ["parameter-pending", "parameter-pending"], ["driver-in-tree"]),
+    ("GFXOFF is off already",
+     machine(cmdline="ro amdgpu.gfxoff=0 amdgpu.ppfeaturemask=0xfff73fff", parameters={"ppfeaturemask": "0xfff73fff"}),
+     ["gfxoff-is-off", "parameter-unknown-done"], ["driver-in-tree"]),
+    ("misspelt words of modprobe.d", machine(more="=== /etc/modprobe.d/a.conf\noption amdgpu runpm=0\noptions amdgu dc=1\noptions amdtee x=1\n"
+                                             "softdep amdgpu pre: ttm\nOption nouveau x=1\n# option amdgpu runpm=0\n"),
+     ["modprobe-line-directive", "modprobe-line-module"], ["driver-in-tree"]),
+    ("CWSR on with MES 0x80 on an old kernel", machine(kernel="6.14.0-37-generic", more=MES.format("0x00000080"), gfx="gfx1151"),
+     ["cwsr-mes-80", "vpe-resume-gfx1151"], ["driver-in-tree"]),
+    ("CWSR on with MES 0x80 and an old ROCm", machine(kernel="6.18.13", more=MES.format("0x00000080") + ROCM.format("7.1.1"), gfx="gfx1151"),
+     ["cwsr-mes-80"], ["driver-in-tree", "kernel-strix-halo-ok"]),
+    ("CWSR on with a ROCm that AMD calls stable", machine(kernel="6.18.13", more=MES.format("0x00000080") + ROCM.format("7.2.0"), gfx="gfx1151"),
+     [], ["driver-in-tree", "kernel-strix-halo-ok"]),
+    ("CWSR on with kernels of Ubuntu that have the fix", machine(kernel="6.17.0-19-generic", more=MES.format("0x00000080"), gfx="gfx1151"),
+     ["vpe-resume-gfx1151"], ["driver-in-tree"]),
+    ("CWSR off, which 6.18 and ROCm 7.2.0 made needless", machine(kernel="6.18.4", more=ROCM.format("7.2.0"), **STRIX), ["cwsr-leftover"],
+     ["driver-in-tree", "kernel-strix-halo-ok"]),
+    ("CWSR off, which 6.19 and ROCm 7.2.2 made needless", machine(kernel="6.19.11-arch1-1", more=ROCM.format("7.2.2"), **STRIX),
+     ["cwsr-leftover", "kernel-6.19-gfx1151"], ["driver-in-tree"]),
+    ("CWSR off with a preview that needs it", machine(kernel="6.19.11-arch1-1", more=ROCM.format("7.10.0"), **STRIX), ["kernel-6.19-gfx1151"],
+     ["cwsr-needed", "driver-in-tree"]),
+    ("CWSR off with MES 0x83, where it does not help", machine(kernel="6.17.8", more=MES.format("0x00000083"), **STRIX),
+     ["cwsr-mes-83", "mes-83-gfx1151", "vpe-resume-gfx1151"], ["driver-in-tree"]),
+    ("a firmware package that may hold MES 0x83", machine("gfx1151", kernel="7.0.3", more="=== /var/lib/dpkg/status\nPackage: linux-firmware\n"
+                                                          "Status: install ok installed\nVersion: 20251125-1\n\n"),
+     ["firmware-20251125-mes"], ["driver-in-tree", "kernel-strix-halo-ok"]),
     ("CWSR off on a kernel that is new enough", machine(kernel="7.0.3-200.fc43.x86_64", **STRIX), ["cwsr-leftover-rocm-unknown"],
      ["driver-in-tree", "kernel-strix-halo-ok"]),
     ("CWSR off where it is needed", machine(kernel="6.17.8-300.fc43.x86_64", **STRIX), ["vpe-resume-gfx1151"],
@@ -221,11 +257,99 @@ def test_cases(t, unhang):
         t.same(sorted(f["id"] for f in m.all if f["severity"] == "ok"), sorted(good), f"{name}: what is good")
         empty = [f'{f["id"]}: {key} has a hole' for f in m.all for key in ("title", "seen", "why", "do", "undo", "cost", "check")
                  if "{" in str(f[key]) or " || " in str(f[key]) or (key == "do" and "" in f[key])]
+        empty += [f'{f["id"]}: no {key}' for f in m.all for key in ("title", "seen", "why") if not f[key] and (key == "title" or f["severity"] != "ok")]
         t.no_complaints(empty + [m.stderr] * bool(m.stderr), f"{name}: whole sentences")
     told = {name for case in CASES for name in case[2] + case[3]}
     untold = sorted(name for name in set(re.findall(r"^check (\S+)", (KNOWLEDGE / "doctor-settings.know").read_text(), re.M)) - told)
-    t.same(untold, ["cwsr-leftover", "cwsr-leftover-6.18", "gfxoff-7600s-ok", "sg-display-off-dgpu"],
+    t.same(untold, ["gfxoff-7600s-ok", "sg-display-off-dgpu"],
            "every check has a case, but those that need facts of others")
+
+
+# What an item of a kind always has.
+ALWAYS = {"setting": {"name", "value", "place", "written"}, "gpu": {"pci", "part"}, "process": {"name", "pid"}, "variable": {"name", "from"},
+          "rocm": {"version", "path"}, "tool": {"name", "path"}}
+BARE = {"name", "place"}  # of a setting that nobody made
+
+
+def blocks(kind, file):
+    """The blocks of a kind in a file of knowledge: name, and the lines of each key, joined."""
+    for text in re.split(r"^(?=\S)", file.read_text(), flags=re.M):
+        if not text.startswith(kind + " "):
+            continue
+        keys = {}
+        for line in re.split(r"\n(?=    \S)", text.rstrip())[1:]:
+            key, _, value = re.sub(r"\n\s+", " ", line).strip().partition(" ")
+            if not key.startswith("#"):
+                keys.setdefault(key, []).append(value.strip())
+        yield text.split()[1], keys
+
+
+def whole(sentence, known):
+    """The phrases of a sentence that stay with no other facts than these."""
+    return [p for p in sentence.split(" | ") if any({n.rstrip("@") for n in re.findall(r"\{([^}]*)\}", a)} <= known for a in p.split(" || "))]
+
+
+def test_titles(t):
+    complaints = []
+    for file in sorted(KNOWLEDGE.glob("*.know")):
+        for kind, keys_told in (("check", ("title",)), ("known-bad", ("title", "why"))):
+            for name, keys in blocks(kind, file):
+                each = "gpu" if kind == "known-bad" else keys.get("each", [""])[0]
+                for when in keys["when"]:
+                    terms = [term.split()[0] for term in when.split(" and ") if not term.startswith("no ")]
+                    known = set(terms) | (BARE if "unset-but-effective" in when else ALWAYS.get(each, set()))
+                    complaints += [f"{file.name}: {name}: no {key} where {when}" for key in keys_told for text in keys.get(key, []) if not whole(text, known)]
+    t.no_complaints(complaints, "no title can become empty, whatever is not known")
+    t.no_complaints([name for name, keys in blocks("known-bad", KNOWLEDGE / "versions.know") if "why" not in keys], "every known-bad says why")
+
+
+def test_steps(t, unhang):
+    """The steps fit where the setting stands."""
+    grub = '=== /etc/default/grub\n\nGRUB_CMDLINE_LINUX_DEFAULT="amdgpu.runpm=0"\n=== /boot/grub/grub.cfg\n\n'
+    off = {"cmdline": "ro amdgpu.runpm=0", "parameters": {"runpm": "0"}}
+    bls = "=== /boot/loader/entries/a.conf\nversion 6.12.48-amd64\noptions ro amdgpu.runpm=0\n"
+    for name, arguments, wanted in [
+            ("GRUB", dict(off, more=grub), ["Take amdgpu.runpm=0 out of /etc/default/grub:2", "sudo update-grub, then reboot"]),
+            ("grubby", dict(off, more=bls + "=== /etc/default/grub\nGRUB_ENABLE_BLSCFG=true\n=== /boot/grub2/grub.cfg\n\n"),
+             ["sudo grubby --update-kernel=ALL --remove-args=amdgpu.runpm=0", "Reboot"]),
+            ("rpm-ostree", dict(off, more=bls + "=== /run/ostree-booted\n\n=== /etc/os-release\nID=bazzite\n"),
+             ["sudo rpm-ostree kargs --delete=amdgpu.runpm=0", "Reboot"]),
+            ("systemd-boot", dict(off, more=bls + "=== /boot/loader/loader.conf\n\n"), ["Take amdgpu.runpm=0 out of /boot/loader/entries/a.conf:2", "Reboot"]),
+            ("/etc/kernel/cmdline", dict(off, more="=== /etc/kernel/cmdline\nro amdgpu.runpm=0\n"),
+             ["Take amdgpu.runpm=0 out of /etc/kernel/cmdline:1", "sudo kernel-install add-all, then reboot"]),
+            ("nothing but the command line", off, ["Take amdgpu.runpm=0 out of the boot loader's configuration", "Make the boot loader's configuration anew"]),
+            ("modprobe.d", {"parameters": {"runpm": "0"}, "more": "=== /etc/modprobe.d/a.conf\noptions amdgpu runpm=0\n"},
+             ["Take runpm=0 out of /etc/modprobe.d/a.conf:1, the whole line if it sets nothing else", "sudo update-initramfs -u -k all, then reboot"])]:
+        steps = Machine(unhang, machine(**arguments)).findings["runpm-off"]["do"]
+        t.ok(len(steps) == 2 and all(step.startswith(begins) for step, begins in zip(steps, wanted)), f"how to take a setting out: {name}", steps)
+    m = Machine(unhang, machine(cmdline='ro "amdgpu.runpm=0;reboot"', more="=== /run/ostree-booted\n\n=== /etc/os-release\nID=bazzite\n"))
+    t.ok("kargs" not in str(m.setting("amdgpu.runpm", "remove")), "what a shell would not take as it stands is no command", m.setting("amdgpu.runpm", "remove"))
+    m = Machine(unhang, machine(more="=== /etc/modprobe.d/a.conf\noptions amdgpu cwsr_enabel=0\n"))
+    found = m.findings["parameter-misspelt"]
+    t.ok("options amdgpu cwsr_enable=0 in /etc/modprobe.d/a.conf:1" in found["do"][1] and "/parameters/cwsr_enable " in found["check"],
+         "in modprobe.d options are written as options", found)
+    m = Machine(unhang, machine(kernel="6.14.0-37-generic", more=MES.format("0x00000080") + grub, gfx="gfx1151"))
+    found = m.findings["cwsr-mes-80"]
+    t.ok("amdgpu.cwsr_enable=0" in found["do"][0] and "update-grub" in found["do"][0] and "6.18.4" in found["do"][1], "the workaround now, the cure beside it", found["do"])
+    m = Machine(unhang, machine(kernel="6.18.4", more=ROCM.format("7.2.0") + grub.replace("runpm", "cwsr_enable"), **STRIX))
+    t.same(m.findings["cwsr-leftover"]["do"], ["Take amdgpu.cwsr_enable=0 out of /etc/default/grub:2", "sudo update-grub, then reboot"],
+           "a finding of a GPU names the setting's place too")
+    m = Machine(unhang, machine("gfx1103", more=ROCM.format("7.1.1")))
+    t.ok("kernel 6.18.4" not in str(m.findings["mes-remove-queue-gfx1103"]), "until when fits the part", m.findings["mes-remove-queue-gfx1103"])
+
+
+def test_near(t, unhang):
+    m = Machine(unhang, machine(loaded=False, cmdline="ro amdgpu.ppfeaturmask=1 amdgpu.cwsr_enabel=0 amdgpu.gfxoff=0 amdgpu.abracadabra=1"))
+    t.same([m.setting(f"amdgpu.{name}", "state", "near") for name in ("ppfeaturmask", "cwsr_enabel", "abracadabra")],
+           [("misspelt", "amdgpu.ppfeaturemask"), ("misspelt", "amdgpu.cwsr_enable"), (None, None)], "near names are found in the table where there is no /sys/module")
+    m = Machine(unhang, machine(loaded=False, cmdline="ro amdgpu.cwsr_enabel=0", more="=== /sys/module/amdgpu/parameters/ppfeaturemask\n0xfff7bfff\n"))
+    t.same(m.setting("amdgpu.cwsr_enabel", "state", "near"), ("misspelt", "amdgpu.cwsr_enable"), "and where /sys was recorded in part")
+    m = Machine(unhang, machine(loaded=False, kernel="9.3.0", cmdline="ro amdgpu.cwsr_enabel=0"))
+    t.same(m.setting("amdgpu.cwsr_enabel", "state"), (None,), "of a kernel that the table does not know nothing is said")
+    m = Machine(unhang, machine(loaded=False, cmdline="ro amdgpu.gfxoff=0 amdgpu.ppfeaturemask=0xfffd3fff"))
+    t.same(m.setting("amdgpu.gfxoff", "already", "better"), ("amdgpu.ppfeaturemask=0xfffd3fff", None), "without /sys/module what was set counts")
+    m = Machine(unhang, machine(kernel="6.1.0-28-amd64", parameters={"mcbp": "0"}, cmdline="ro amdgpu.wbrf=1"))
+    t.ok("Kernels that have it: " in m.findings["parameter-not-there"]["why"], "which kernels have a parameter that this one lacks", m.findings)
 
 
 def test_facts(t, unhang):
@@ -355,7 +479,8 @@ def test_hostile(t, unhang):
 
 def main():
     t, unhang = Tap(), Unhang(sys.argv[1])
-    for test in (test_cases, test_facts, test_module, test_modprobe, test_directories, test_hostile):
+    test_titles(t)
+    for test in (test_cases, test_steps, test_near, test_facts, test_module, test_modprobe, test_directories, test_hostile):
         test(t, unhang)
     t.end()
 

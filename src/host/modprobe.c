@@ -40,14 +40,13 @@ bool modprobe_next(struct arena *a, struct str *text, unsigned *line, struct mod
 	while (text->n) {
 		unsigned begins = *line + 1;
 		struct str rest = take_line(a, text, line), word = str_word(&rest);
-		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-			if (!str_is(word, kinds[k]))
-				continue;
-			struct str module = str_word(&rest);
-			*ret = (struct modprobe_line){ (enum modprobe_kind)k, word_plain(a, module), rest, begins };
-			if (module.n)
-				return true;
-		}
+		struct str module = str_word(&rest);
+		size_t k = 0;
+		while (k < sizeof(kinds) / sizeof(kinds[0]) && !str_is(word, kinds[k]))
+			k++;
+		*ret = (struct modprobe_line){ (enum modprobe_kind)k, word, word_plain(a, module), rest, begins };
+		if (module.n && word.p[0] != '#')
+			return true;
 	}
 	return false;
 }

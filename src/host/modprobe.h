@@ -9,16 +9,17 @@
 
 #include "base/arena.h"
 
-enum modprobe_kind { MODPROBE_OPTIONS, MODPROBE_BLACKLIST, MODPROBE_INSTALL };
+enum modprobe_kind { MODPROBE_OPTIONS, MODPROBE_BLACKLIST, MODPROBE_INSTALL, MODPROBE_OTHER };
 
 struct modprobe_line {
 	enum modprobe_kind kind;
-	struct str module; // - is _
-	struct str rest;   // options; or the command
-	unsigned line;     // where it begins
+	struct str directive; // the first word
+	struct str module;    // - is _
+	struct str rest;      // options; or the command
+	unsigned line;        // where it begins
 };
 
-/** Takes lines off @text until one is of a kind above. @line counts them. false at the end. */
+/** Takes lines off @text until one has a directive and a module; MODPROBE_OTHER is any other directive. @line counts them. false at the end. */
 bool modprobe_next(struct arena *a, struct str *text, unsigned *line, struct modprobe_line *ret);
 
 struct modprobe_file {

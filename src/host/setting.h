@@ -11,8 +11,10 @@ struct setting {
 	struct str value;
 	const char *place; // cmdline, modprobe, grub, kernel-cmdline, loader-entry
 	struct str where;
+	struct str word; // as it stands there
 	struct str from; // of one on the command line: the boot loader's file that it came from
-	bool unread;     // it stands in a file that modprobe does not read
+	const char *from_place;
+	bool unread; // it stands in a file that modprobe does not read
 };
 
 struct module {
@@ -61,6 +63,19 @@ bool setting_wants_modinfo(struct settings *s, const struct setting *t);
 void setting_note(struct settings *s, const struct setting *t);
 /** Adds an item for each parameter that nobody set and that is not as the driver would have it. */
 void settings_note_unset(struct settings *s);
+
+/** Where it has to be changed: a file and its line, or in words. */
+struct str setting_written(const struct setting *t);
+/** Notes `written`, `remove` and `activate`: how to take it out, and what makes that active. */
+void setting_note_change(struct settings *s, struct host_item *i, const struct setting *t);
+/** The same of the one that decides, for checks of the machine and its GPUs: `remove.NAME`, `activate.NAME`. */
+void setting_note_machine_change(struct settings *s, const struct setting *t);
+/** Notes `activate` alone, for what stands at such a place. */
+void setting_note_activate(struct settings *s, struct host_item *i, const char *place, struct str where);
+/** Notes `write`, a step: how @word, `amdgpu.name=value`, is set, instead of @t or where its parameter is set already. */
+void setting_note_write(struct settings *s, struct host_item *i, const struct setting *t, struct str word);
+/** Notes how a word gets onto the command line of this machine: `add_with`, a command that it is put behind, or `add_grub`. */
+void settings_note_adding(struct settings *s);
 
 /** Whether two values are the same to the kernel: Y and 1, 0x10 and 16. */
 bool value_same(struct str a, struct str b);

@@ -56,15 +56,13 @@ static bool wanted(const struct settings *s, struct str name, struct str module)
 	return str_is(module, "kfd") || know_parameter(s->h->know, name);
 }
 
-static void add(struct settings *s, struct str name, struct str value, const char *place, struct str where, bool unread)
+static void add(struct settings *s, struct setting one)
 {
-	struct str rest = name, module = str_split(&rest, '.');
-	if (!rest.n || (!settings_module(s, module) && !str_is(module, "kfd")))
-		module = S("");
-	struct setting one = {
-		.name = name, .module = module, .value = value, .place = place, .where = where, .unread = unread
-	};
-	if (name.n && s->list.len < SETTINGS_MOST && wanted(s, name, module))
+	struct str rest = one.name;
+	one.module = str_split(&rest, '.');
+	if (!rest.n || (!settings_module(s, one.module) && !str_is(one.module, "kfd")))
+		one.module = S("");
+	if (one.name.n && s->list.len < SETTINGS_MOST && wanted(s, one.name, one.module))
 		vec_push(&s->list, one);
 }
 
@@ -77,7 +75,12 @@ static void add_word(struct settings *s, struct str module, struct str word, con
 	name = word_plain(a, name);
 	if (module.n)
 		name = arena_printf(a, STR_FMT "." STR_FMT, STR_ARG(module), STR_ARG(name));
-	add(s, name, has ? value : S("1"), place, where, unread);
+	add(s, (struct setting){ .name = name,
+				 .value = has ? value : S("1"),
+				 .word = word,
+				 .place = place,
+				 .where = where,
+				 .unread = unread });
 }
 
 static void note_kept_out(struct settings *s, const char *how, struct str module, struct str what, const char *place,
@@ -89,6 +92,28 @@ static void note_kept_out(struct settings *s, const char *how, struct str module
 	host_note(s->h, i, "name", arena_printf(&s->h->arena, "%s." STR_FMT, how, STR_ARG(module)), where);
 	host_note(s->h, i, "value", what, where);
 	host_note(s->h, i, "place", str_z(place), where);
+	host_note(s->h, i, "written", strcmp(place, "cmdline") ? where : S("the boot loader's configuration"), where);
+	setting_note_activate(s, i, place, where);
+}
+
+/** A line that modprobe ignores, or that is about a module that nobody has: a misspelt one for amdgpu. */
+static void note_wrong_line(struct settings *s, const struct modprobe_line *l, struct str where)
+{
+	const char *module = settings_modules[0];
+	bool directive =
+		l->kind == MODPROBE_OTHER && parameter_name_near(l->directive, S("options")) && str_is(l->module, module);
+	bool name = l->kind == MODPROBE_OPTIONS && parameter_name_near(l->module, str_z(module));
+	if ((!directive && !name) || s->kept_out++ >= KEPT_OUT_MOST)
+		return;
+	struct host_item *i = host_add(s->h, "setting", NULL);
+	host_note(s->h, i, "name", directive ? S("line.directive") : S("line.module"), where);
+	host_note(s->h, i, "value", arena_printf(&s->h->arena, STR_FMT " " STR_FMT, STR_ARG(l->directive), STR_ARG(l->module)),
+		  where);
+	host_note(s->h, i, "place", S("modprobe"), where);
+	host_note(s->h, i, "written", where, where);
+	host_note(s->h, i, "write",
+		  arena_printf(&s->h->arena, "Write it as: options %s " STR_FMT, module, STR_ARG(str_trim(l->rest))), where);
+	setting_note_activate(s, i, "modprobe", where);
 }
 
 void settings_add_cmdline(struct settings *s)
@@ -115,7 +140,10 @@ void settings_add_modprobe(struct settings *s, struct str text, const char *path
 	struct arena *a = &s->h->arena;
 	for (unsigned line = 0; modprobe_next(a, &text, &line, &l);) {
 		struct str where = arena_printf(a, "%s:%u", path, l.line), word;
-		if (!settings_module(s, l.module) && !str_is(l.module, "kfd"))
+		bool known = settings_module(s, l.module) || str_is(l.module, "kfd");
+		if (!unread && (!known || l.kind == MODPROBE_OTHER))
+			note_wrong_line(s, &l, where);
+		if (!known || l.kind == MODPROBE_OTHER)
 			continue;
 		if (l.kind == MODPROBE_OPTIONS)
 			while (word_next(&l.rest, &word))
@@ -138,8 +166,10 @@ void settings_add_boot(struct settings *s, const struct placed_words *words, con
 			if (!str_eq(t->name, new->name) || !str_eq(t->value, new->value) || !strcmp(t->place, "modprobe"))
 				continue;
 			there = true;
-			if (!t->from.n && !strcmp(t->place, "cmdline"))
-				t->from = new->where;
+			if (t->from.n || strcmp(t->place, "cmdline") != 0)
+				continue;
+			t->from = new->where;
+			t->from_place = place;
 		}
 		s->list.len -= there;
 	}

@@ -225,6 +225,7 @@ static void note_values(struct settings *s)
 		if (settings_winner(s, t->name) != t)
 			continue;
 		host_note(s->h, m, arena_z(a, arena_printf(a, "set." STR_FMT, STR_ARG(t->name))), t->value, t->where);
+		setting_note_machine_change(s, t);
 		if (!settings_effective(s, t->name).p &&
 		    (!t->module.n || !settings_module(s, t->module) || !settings_module(s, t->module)->listed))
 			host_note(s->h, m, arena_z(a, arena_printf(a, "param." STR_FMT, STR_ARG(t->name))), t->value, t->where);
@@ -250,6 +251,7 @@ void host_read_settings(struct host *h)
 	take_all(&s, &r);
 	ask_module(&s);
 	note_values(&s);
+	settings_note_adding(&s);
 	for (size_t i = 0; i < s.list.len; i++)
 		setting_note(&s, &s.list.data[i]);
 	settings_note_unset(&s);

@@ -227,6 +227,8 @@ static enum near how_near(struct str name, struct str other)
 	return far == NEAR_MOST && a.n >= NAME_SHORT ? NEAR_TWO : NEAR_NOT;
 }
 
+bool parameter_name_near(struct str name, struct str other) { return name.n && how_near(name, other) != NEAR_NOT; }
+
 struct nearest {
 	struct str name, found;
 	enum near near;

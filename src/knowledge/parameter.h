@@ -21,6 +21,9 @@ struct str parameter_default(const struct know_parameter *p, struct str kernel);
  * module has. Empty where there is none, or where several are as near. */
 struct str parameter_near(const struct know *k, struct str name, const struct str *others, size_t n);
 
+/** Whether a name is probably a misspelt @other: not the same, but near. */
+bool parameter_name_near(struct str name, struct str other);
+
 // --- for load.c ---
 
 /** Whether a block is right in itself. */
