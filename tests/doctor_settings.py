@@ -266,9 +266,13 @@ def test_cases(t, unhang):
 
 
 # What an item of a kind always has.
-ALWAYS = {"setting": {"name", "value", "place", "written"}, "gpu": {"pci", "part"}, "process": {"name", "pid"}, "variable": {"name", "from"},
+ALWAYS = {"setting": {"name", "value", "place", "written"}, "gpu": {"pci", "part"}, "process": {"name", "pid", "part"}, "variable": {"name", "from"},
           "rocm": {"version", "path"}, "tool": {"name", "path"}}
 BARE = {"name", "place"}  # of a setting that nobody made
+# Facts that a reader notes together.
+TOGETHER = {"bar": {"bar_visible_mb", "vram_mb"}, "link_state": {"link_width", "link_width_can", "link_speed", "link_speed_can"},
+            "link_limited_by": {"card_width", "link_width_can"}, "partition_mode_count": {"partition_modes"}, "core_free_gb": {"gpu_core_dir"},
+            "core_to": {"core_handler"}, "override_fits": {"override_gfx", "gfx", "part", "value"}, "highest": {"value"}, "dkms_built": {"dkms_version"}}
 
 
 def blocks(kind, file):
@@ -296,8 +300,9 @@ def test_titles(t):
             for name, keys in blocks(kind, file):
                 each = "gpu" if kind == "known-bad" else keys.get("each", [""])[0]
                 for when in keys["when"]:
-                    terms = [term.split()[0] for term in when.split(" and ") if not term.startswith("no ")]
-                    known = set(terms) | (BARE if "unset-but-effective" in when else ALWAYS.get(each, set()))
+                    terms = {term.split()[0] for term in when.split(" and ") if not term.startswith("no ")} | set(re.findall(r"\$(\S+)", when))
+                    terms = terms.union(*(TOGETHER.get(term, ()) for term in terms))
+                    known = terms | (BARE if "unset-but-effective" in when else ALWAYS.get(each, set()))
                     complaints += [f"{file.name}: {name}: no {key} where {when}" for key in keys_told for text in keys.get(key, []) if not whole(text, known)]
     t.no_complaints(complaints, "no title can become empty, whatever is not known")
     t.no_complaints([name for name, keys in blocks("known-bad", KNOWLEDGE / "versions.know") if "why" not in keys], "every known-bad says why")
