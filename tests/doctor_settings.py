@@ -217,6 +217,7 @@ CASES = [
                          "reset_method": "4", "lockup_timeout": "100000"}),
      ["acpi-lax", "aspm-off", "iommu-off", "lockup-timeout-set", "mes-forced", "noretry-set", "reset-method-forced", "runpm-off",
       "scheduling-policy", "tmz-off", "vm-update-mode-set"], ["driver-in-tree"]),
+    ("links that must rest", machine(cmdline="ro pcie_aspm=force"), ["aspm-force"], ["driver-in-tree"]),
     ("nomodeset", machine(cmdline="ro nomodeset", loaded=False), ["nomodeset"], []),
     ("blacklisted", machine(loaded=False, more="=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"), ["driver-blacklisted"], []),
     ("blacklisted on the command line", machine(cmdline="ro modprobe.blacklist=nouveau,amdgpu", loaded=False), ["driver-blacklisted"], []),
@@ -234,6 +235,9 @@ CASES = [
     ("DKMS, but not for this kernel", machine(more="=== /var/lib/dkms/amdgpu/6.16.13-1.24.04/\n"), ["dkms-not-for-kernel"], ["driver-in-tree"]),
     ("DKMS, built for another kernel", machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\n\n=== /var/lib/dkms/amdgpu/6.16.13/6.8.0-87-generic/\n"),
      ["dkms-not-for-kernel"], ["driver-in-tree"]),
+    ("DKMS, built for another kernel, of a machine of which little is known",
+     machine(loaded=False, more="=== /sys/module/amdgpu/parameters/cwsr_enable\n1\n=== /usr/lib/modules/6.12.48-amd64/modules.dep\n\n"
+             "=== /var/lib/dkms/amdgpu/6.16.13/6.8.0-87-generic/\n"), ["dkms-not-for-kernel"], []),
     ("DKMS, built for this kernel", machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.dep\n\n=== /var/lib/dkms/amdgpu/6.16.13/6.12.48-amd64/\n"),
      [], ["driver-in-tree"]),
     ("an Instinct's driver by its package",

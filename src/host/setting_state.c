@@ -212,7 +212,7 @@ static const char *state_of(struct settings *s, const struct setting *t, struct 
 	return driver_writes(know_parameter(s->h->know, t->name), now) ? NULL : "not-in-effect";
 }
 
-/** Which kernels have it, in words: `6.8 and newer`; or those in whose sources it was seen. */
+/** Which kernels have it, in words: `6.8 and newer`. */
 static struct str kernels_of(struct arena *a, const struct know_parameter *p)
 {
 	struct text out = { 0 };
@@ -222,8 +222,9 @@ static struct str kernels_of(struct arena *a, const struct know_parameter *p)
 		text_printf(&out, STR_FMT " and newer", STR_ARG(p->since));
 	else if (p->until.n)
 		text_printf(&out, "those before " STR_FMT, STR_ARG(p->until));
-	for (const struct know_list *v = out.n ? NULL : p->seen; v; v = v->next)
-		text_printf(&out, "%s" STR_FMT, out.n ? ", " : "", STR_ARG(v->text));
+	const char *before = "of those whose sources were read ";
+	for (const struct know_list *v = out.n ? NULL : p->seen; v; v = v->next, before = ", ")
+		text_printf(&out, "%s" STR_FMT, before, STR_ARG(v->text));
 	struct str kernels = arena_str(a, text_str(&out));
 	text_free(&out);
 	return kernels;
