@@ -79,6 +79,7 @@ class Machine:
         document = json.loads(run.stdout)
         self.items = [{"kind": "machine", "facts": document["machine"]["facts"]}] + document["machine"]["items"]
         self.all = [f for f in document["findings"] if f["id"] in OURS]
+        self.others = [f["id"] for f in document["findings"] if f["id"] not in OURS]
         self.findings = {f["id"]: f for f in self.all}
 
     @property
@@ -200,6 +201,9 @@ CASES = [
     ("a firmware package that may hold MES 0x83", machine("gfx1151", kernel="7.0.3", more="=== /var/lib/dpkg/status\nPackage: linux-firmware\n"
                                                           "Status: install ok installed\nVersion: 20251125-1\n\n"),
      ["firmware-20251125-mes"], ["driver-in-tree", "kernel-strix-halo-ok"]),
+    ("a firmware package that may hold MES 0x82", machine("gfx1152", kernel="6.18.2", more="=== /var/lib/dpkg/status\nPackage: linux-firmware\n"
+                                                          "Status: install ok installed\nVersion: 20251125-1\n\n"),
+     ["firmware-20251125-gfx1152"], ["driver-in-tree"]),
     ("CWSR off on a kernel that is new enough", machine(kernel="7.0.3-200.fc43.x86_64", **STRIX), ["cwsr-leftover-rocm-unknown"],
      ["driver-in-tree", "kernel-strix-halo-ok"]),
     ("CWSR off where it is needed", machine(kernel="6.17.8-300.fc43.x86_64", **STRIX), ["vpe-resume-gfx1151"],
@@ -347,6 +351,18 @@ def test_steps(t, unhang):
     t.ok("kernel 6.18.4" not in str(m.findings["mes-remove-queue-gfx1103"]), "until when fits the part", m.findings["mes-remove-queue-gfx1103"])
 
 
+def test_one_finding(t, unhang):
+    """What is found once is not looked for again."""
+    unbound = "=== /sys/bus/pci/drivers/amdgpu/\n"
+    t.ok("gpu-unbound" in Machine(unhang, machine(loaded=False, more=unbound)).others, "a GPU without a driver is a finding")
+    for name, text in [("nomodeset", machine(cmdline="ro nomodeset", loaded=False, more=unbound)),
+                       ("driver-blacklisted", machine(loaded=False, more=unbound + "=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"))]:
+        m = Machine(unhang, text)
+        t.ok(name in m.findings and "gpu-unbound" not in m.others, f"{name}: no second finding that looks for its cause", m.others)
+    t.ok("gfx1152" not in str(Machine(unhang, machine(cmdline="ro amdgpu.cwsr_enable=0", parameters={"cwsr_enable": "0"})).findings["cwsr-never-needed"]["risk"]),
+         "risks of other parts are not told")
+
+
 def test_near(t, unhang):
     m = Machine(unhang, machine(loaded=False, cmdline="ro amdgpu.ppfeaturmask=1 amdgpu.cwsr_enabel=0 amdgpu.gfxoff=0 amdgpu.abracadabra=1"))
     t.same([m.setting(f"amdgpu.{name}", "state", "near") for name in ("ppfeaturmask", "cwsr_enabel", "abracadabra")],
@@ -489,7 +505,7 @@ def test_hostile(t, unhang):
 def main():
     t, unhang = Tap(), Unhang(sys.argv[1])
     test_titles(t)
-    for test in (test_cases, test_steps, test_near, test_facts, test_module, test_modprobe, test_directories, test_hostile):
+    for test in (test_cases, test_steps, test_one_finding, test_near, test_facts, test_module, test_modprobe, test_directories, test_hostile):
         test(t, unhang)
     t.end()
 
