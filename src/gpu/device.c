@@ -286,11 +286,22 @@ static void find_machine(struct search *s)
 	s->modules = probe_text(&probes[10]);
 	s->bound = probe_text(&probes[11]);
 	find_pci(s, probe_text(&probes[0]));
-	if (to->tree)
-		find_cards(s, probe_text(&probes[8]));
+	s->cards = probe_text(&probes[8]);
+	if (to->tree && !s->n)
+		find_cards(s, s->cards);
 	find_slots(s, probe_text(&probes[1]));
 	for (size_t i = 0; i < s->n && probes[2].end == PROBE_FAILED && probes[2].error == EACCES; i++)
 		s->found[i].d.refused = str_z(probes[2].path);
+}
+
+/** A tree whose devices lost the directory of their nodes may have them in drm's class. */
+static void find_nodes(struct search *s)
+{
+	bool lost = false;
+	for (size_t i = 0; i < s->n; i++)
+		lost |= s->found[i].card < 0 && numbered(s->found[i].nodes, S("card")) < 0;
+	if (lost && s->to->tree)
+		find_cards(s, s->cards);
 }
 
 /** A tree has nothing that could be woken up: it takes one look. What a device that slept says of its configuration is not believed. */
@@ -301,6 +312,7 @@ static void read_kernel_files(struct search *s)
 	memcpy(all + LENGTH(cached), configuration, sizeof(configuration));
 	memcpy(all + LENGTH(cached) + LENGTH(configuration), recorded, sizeof(recorded));
 	facts_read(s, all, s->to->tree ? LENGTH(all) : LENGTH(cached), NULL, LOOK_MS);
+	find_nodes(s);
 	for (size_t i = 0; i < s->n; i++)
 		judge_cached(s, &s->found[i]);
 	if (!s->to->tree)

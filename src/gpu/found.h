@@ -39,6 +39,7 @@ struct search {
 	struct str all_processes;    // names in /proc
 	struct str debugfs;
 	struct str modules, bound; // names in /sys/module, and of what amdgpu drives
+	struct str cards;          // names in drm's class
 	bool drivers_recorded;     // a PCI device has a link to its driver
 	struct kfd_node *kfd;
 	size_t nkfd;
