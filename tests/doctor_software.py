@@ -418,6 +418,9 @@ def test_hostile(t, unhang):
                                      ("/proc/self/status", b"CapEff:\t00000000a80425fb\nSeccomp:\t2\n"), ("/proc/4242/stat", b"4242 (a) b) D 1\n"),
                                      ("/proc/sys/kernel/core_pattern", b"|/usr/bin/x/apport %p\n"), ("/etc/systemd/journald.conf", b"Storage = none\n"),
                                      ("/opt/rocm-7.0.0/.info/version", b"7.0.0-1\n"), ("/etc/group", b"render:x:105:a,b\n"),
+                                     ("/etc/security/limits.conf", b"* soft core unlimited\n"), ("/proc/mounts", b"shm /dev/shm tmpfs rw,size=65536k 0 0\n"),
+                                     ("/usr/lib64/libhsa-runtime64.so.1.13.0", b""), ("/dev/kfd", b""),
+                                     ("/var/lib/dpkg/status", b"Package: libhsa-runtime64-1\nStatus: install ok installed\nVersion: 6.1.2-3\n"),
                                      ("/usr/lib/python3.12/dist-packages/torch/version.py", b"hip: Optional[str] = '6.2.4'\nrocm = \"6.2.4\"\n")]
     bad = []
     for _ in range(20):
