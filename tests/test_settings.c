@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "host/setting.h"
+#include "knowledge/parameter.h"
 #include "modinfo_check.h"
 
 #define assert_text(a, z) assert_string_equal(arena_z(&arena, a), z)
@@ -129,6 +130,8 @@ static void test_values(void **state)
 		{ "0xfff7bfff", "4294426623", true },
 		{ "-1", "4294967295", true },
 		{ "2", "Y", false },
+		{ "off", "0", false },
+		{ " 16\n", "0x10", true },
 		{ "10000", "10000,", false },
 		{ "", "0", false },
 		{ "0xffffffffffffffff1", "1", false },

@@ -71,8 +71,6 @@ enum own_found own_strip(struct arena *to, const struct applied *a, const struct
 struct str own_missing(struct arena *to, enum own_kind kind, struct str content, struct str words);
 /** The value of the last NAME=VALUE on a command line; false: none. */
 bool command_line_value(struct str line, struct str name, struct str *ret);
-/** Whether two values of a parameter are the same: 0x10 and 16, Y and 1. */
-bool same_value(struct str a, struct str b);
 
 // --- records; record.c ---
 

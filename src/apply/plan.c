@@ -139,7 +139,7 @@ static struct uh_error *want(struct planner *p, struct str name, struct str valu
 		return uh_error_new(STR_FMT "=" STR_FMT ": this cannot be written to a boot loader's file", STR_ARG(name),
 				    STR_ARG(value));
 	if (value_in_effect(p->h, name, &now, &where)) {
-		if (same_value(now, value)) {
+		if (value_same(now, value)) {
 			apply_note(p->notes, STR_FMT "=" STR_FMT " is in effect already (" STR_FMT ")", STR_ARG(name),
 				   STR_ARG(value), STR_ARG(where));
 			return NULL;

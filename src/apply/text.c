@@ -318,24 +318,3 @@ bool command_line_value(struct str line, struct str name, struct str *ret)
 	}
 	return found;
 }
-
-bool same_value(struct str a, struct str b)
-{
-	static const char *const yes[] = { "Y", "y", "1" }, *const no[] = { "N", "n", "0" };
-	int64_t x, y;
-	a = str_trim(a);
-	b = str_trim(b);
-	if (str_eq(a, b))
-		return true;
-	// A mask of 32 bits may be shown as a negative number.
-	if (str_number(a, &x) && str_number(b, &y))
-		return x == y || ((x < 0) != (y < 0) && x >= INT32_MIN && y >= INT32_MIN && x <= UINT32_MAX &&
-				  y <= UINT32_MAX && (uint32_t)x == (uint32_t)y);
-	bool both_yes = false, both_no = false;
-	for (size_t n = 0; n < 3; n++)
-		for (size_t m = 0; m < 3; m++) {
-			both_yes |= str_is(a, yes[n]) && str_is(b, yes[m]);
-			both_no |= str_is(a, no[n]) && str_is(b, no[m]);
-		}
-	return both_yes || both_no;
-}

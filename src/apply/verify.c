@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
+#include "knowledge/parameter.h"
 
 static const char *const names[] = { "active", "written", "changed", "half-done" };
 
@@ -31,7 +32,7 @@ static const struct host_fact *set_elsewhere(const struct host *h, const struct 
 		struct str name, value;
 		scope.item = i;
 		if (!str_is(i->kind, "setting") || !host_get(&scope, S("name"), 0, &name) ||
-		    !host_get(&scope, S("value"), 0, &value) || !str_eq(name, s->name) || same_value(value, s->value))
+		    !host_get(&scope, S("value"), 0, &value) || !str_eq(name, s->name) || value_same(value, s->value))
 			continue;
 		const struct host_fact *f = host_fact(h, i, S("value"), 0);
 		bool ours = str_starts(f->where, S("/proc/"));
@@ -58,7 +59,7 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 	struct str value = { 0 }, where, line = { 0 };
 	const struct host_fact *cmdline = host_fact(h, host_machine(h), S("cmdline"), 0), *elsewhere = set_elsewhere(h, a, s);
 	bool known = value_in_effect(h, s->name, &value, &where);
-	if (known && same_value(value, s->value))
+	if (known && value_same(value, s->value))
 		return;
 	if (ret->state == JUDGED_ACTIVE)
 		ret->state = JUDGED_WRITTEN;
@@ -67,7 +68,7 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 	bool on_line = cmdline && command_line_value(cmdline->value, s->name, &line);
 	if (booted >= 0 && booted <= a->date)
 		ret->stale = true;
-	else if (on_line && !same_value(line, s->value))
+	else if (on_line && !value_same(line, s->value))
 		apply_note(&ret->why, "the kernel command line says " STR_FMT "=" STR_FMT " (/proc/cmdline)", STR_ARG(s->name),
 			   STR_ARG(line));
 	else if (by_modprobe(a, s->name))

@@ -12,22 +12,6 @@ static bool present(const struct fact_view *view, const char *prefix, struct str
 	return known;
 }
 
-/** Y and N are how the kernel shows booleans. */
-static bool number(struct str s, int64_t *ret)
-{
-	if (s.n == 1 && strchr("YyNn", s.p[0])) {
-		*ret = strchr("Yy", s.p[0]) != NULL;
-		return true;
-	}
-	return str_number(s, ret);
-}
-
-static bool same_value(struct str a, struct str b)
-{
-	int64_t x, y;
-	return number(a, &x) && number(b, &y) ? x == y : str_eq(a, b);
-}
-
 /** What of a change is in force. */
 struct force {
 	const struct fact_view *view;
@@ -50,18 +34,18 @@ static void force_add(struct force *f, const char *prefix, struct str name, stru
 static void force_look(struct force *f, const struct know_change *c)
 {
 	struct str have = { 0 };
-	int64_t mask, bits;
+	uint64_t mask, bits;
 	f->all = true;
 	for (const struct know_pair *p = c->sets; p; p = p->next)
 		force_add(f, "param.", p->name, p->value,
-			  present(f->view, "param.", p->name, &have) && same_value(have, p->value));
+			  present(f->view, "param.", p->name, &have) && value_same(have, p->value));
 	for (const struct know_pair *p = c->clears; p; p = p->next) {
 		bool known = present(f->view, "param.", p->name, &have);
-		bool clear = known && number(have, &mask) && number(p->value, &bits) && !(mask & bits);
+		bool clear = known && parameter_number(have, &mask) && parameter_number(p->value, &bits) && !(mask & bits);
 		force_add(f, "param.", p->name, have, clear);
 	}
 	for (const struct know_pair *p = c->envs; p; p = p->next)
-		force_add(f, "env.", p->name, p->value, present(f->view, "env.", p->name, &have) && same_value(have, p->value));
+		force_add(f, "env.", p->name, p->value, present(f->view, "env.", p->name, &have) && str_eq(have, p->value));
 	f->all &= f->any && !c->drops;
 }
 

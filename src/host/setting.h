@@ -76,6 +76,3 @@ void setting_note_activate(struct settings *s, struct host_item *i, const char *
 void setting_note_write(struct settings *s, struct host_item *i, const struct setting *t, struct str word);
 /** Notes how a word gets onto the command line of this machine: `add_with`, a command that it is put behind, or `add_grub`. */
 void settings_note_adding(struct settings *s);
-
-/** Whether two values are the same to the kernel: Y and 1, 0x10 and 16. */
-bool value_same(struct str a, struct str b);

@@ -1,46 +1,6 @@
 // What became of each parameter that somebody set.
-#include <errno.h>
-#include <stdlib.h>
-
 #include "host/setting.h"
 #include "knowledge/parameter.h"
-
-// --- values ---
-
-static bool number_of(struct str s, uint64_t *ret)
-{
-	char room[32], *end;
-	if (!s.n || s.n >= sizeof(room) || char_space(s.p[0]))
-		return false;
-	str_copy(room, sizeof(room), s);
-	errno = 0;
-	*ret = room[0] == '-' ? (uint64_t)strtoll(room, &end, 0) : strtoull(room, &end, 0);
-	return !errno && end != room && !*end;
-}
-
-/** As the kernel takes truth. */
-static bool truth_of(struct str s, bool *ret)
-{
-	static const char *const yes[] = { "y", "Y", "t", "T", "1", "on", "On", "ON" };
-	static const char *const no[] = { "n", "N", "f", "F", "0", "off", "Off", "OFF" };
-	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
-		*ret = str_is(s, yes[i]);
-		if (*ret || str_is(s, no[i]))
-			return true;
-	}
-	return false;
-}
-
-bool value_same(struct str a, struct str b)
-{
-	uint64_t x, y;
-	bool p, q;
-	if (number_of(a, &x) && number_of(b, &y))
-		return x == y || ((uint32_t)x == (uint32_t)y && (x >> 32 == UINT32_MAX || y >> 32 == UINT32_MAX));
-	if (truth_of(a, &p) && truth_of(b, &q))
-		return p == q;
-	return str_eq(a, b);
-}
 
 // --- whether there is such a parameter ---
 
@@ -113,7 +73,7 @@ static struct str bit_names(struct arena *a, const struct know_parameter *p, uin
 	for (const struct know_pair *b = p->bits; b; b = b->next) {
 		uint64_t bit;
 		struct str meaning = b->value, name = str_split(&meaning, ':');
-		if (!number_of(b->name, &bit) || !(bits & bit))
+		if (!parameter_number(b->name, &bit) || !(bits & bit))
 			continue;
 		bits &= ~bit;
 		text_printf(&out, "%s" STR_FMT " (" STR_FMT ")", out.n ? ", " : "", STR_ARG(name), STR_ARG(b->name));
@@ -127,7 +87,7 @@ static void note_bits(struct settings *s, struct host_item *i, const struct know
 		      struct str usual)
 {
 	uint64_t have, want;
-	if (!p->bits || !number_of(value, &have) || !number_of(usual, &want))
+	if (!p->bits || !parameter_number(value, &have) || !parameter_number(usual, &want))
 		return;
 	host_note(s->h, i, "bits_on", bit_names(&s->h->arena, p, have & ~want), p->head.id);
 	host_note(s->h, i, "bits_off", bit_names(&s->h->arena, p, want & ~have), p->head.id);
@@ -159,9 +119,9 @@ static void note_instead(struct settings *s, struct host_item *i, const struct k
 	bool on;
 	if (set)
 		better = arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(set->name), STR_ARG(set->value));
-	else if (mask && truth_of(value, &on) && on)
+	else if (mask && parameter_truth(value, &on) && on)
 		return;
-	else if (mask && number_of(mask_now(s, mask, &where), &have) && number_of(clear->value, &bits)) {
+	else if (mask && parameter_number(mask_now(s, mask, &where), &have) && parameter_number(clear->value, &bits)) {
 		better = arena_printf(a, STR_FMT "=0x%llx", STR_ARG(clear->name), (unsigned long long)(have & ~bits));
 		if (!(have & bits)) {
 			host_note(s->h, i, "already", better, where);

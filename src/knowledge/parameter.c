@@ -1,5 +1,8 @@
 #include "knowledge/parameter.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 /** Releases of Red Hat and SUSE: their drivers are of a later version than their name says. */
 static const char *const later_drivers[] = { "*.el*", "*-150*-default" };
 
@@ -19,6 +22,46 @@ const struct know_parameter *know_parameter(const struct know *k, struct str nam
 		if (parameter_same(k->parameters.data[i]->head.id, name))
 			return k->parameters.data[i];
 	return NULL;
+}
+
+// --- values ---
+
+bool parameter_number(struct str s, uint64_t *ret)
+{
+	char room[32], *end;
+	if (!s.n || s.n >= sizeof(room) || char_space(s.p[0]))
+		return false;
+	str_copy(room, sizeof(room), s);
+	errno = 0;
+	*ret = room[0] == '-' ? (uint64_t)strtoll(room, &end, 0) : strtoull(room, &end, 0);
+	return !errno && end != room && !*end;
+}
+
+bool parameter_truth(struct str s, bool *ret)
+{
+	static const char *const yes[] = { "y", "Y", "t", "T", "1", "on", "On", "ON" };
+	static const char *const no[] = { "n", "N", "f", "F", "0", "off", "Off", "OFF" };
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		*ret = str_is(s, yes[i]);
+		if (*ret || str_is(s, no[i]))
+			return true;
+	}
+	return false;
+}
+
+bool value_same(struct str a, struct str b)
+{
+	uint64_t x, y;
+	bool p, q;
+	a = str_trim(a);
+	b = str_trim(b);
+	bool numbers[] = { parameter_number(a, &x), parameter_number(b, &y) };
+	if (numbers[0] && numbers[1])
+		return x == y || ((uint32_t)x == (uint32_t)y && (x >> 32 == UINT32_MAX || y >> 32 == UINT32_MAX));
+	// The kernel shows truth as Y and N: a number beside a word is of a parameter that takes no words.
+	if ((!numbers[0] || b.n == 1) && (!numbers[1] || a.n == 1) && parameter_truth(a, &p) && parameter_truth(b, &q))
+		return p == q;
+	return str_eq(a, b);
 }
 
 // --- versions ---

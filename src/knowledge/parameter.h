@@ -11,6 +11,12 @@ const struct know_parameter *know_parameter(const struct know *k, struct str nam
 /** Whether two names are the same to the kernel. */
 bool parameter_same(struct str a, struct str b);
 
+/** A value as the kernel takes it: a number, or true and false. false: it is none. */
+bool parameter_number(struct str s, uint64_t *ret);
+bool parameter_truth(struct str s, bool *ret);
+/** Whether two values are the same to the kernel: Y and 1, 0x10 and 16, and 32 bits that are shown as a negative number. */
+bool value_same(struct str a, struct str b);
+
 /** Whether a kernel of this release has it. Unknown: between or beyond the sources that were read, or where the kernel may be built
  * without it. */
 enum truth parameter_exists(const struct know_parameter *p, struct str kernel);
