@@ -117,5 +117,5 @@ void applied_find_entries(const char *root, struct applied *a);
 struct uh_error *applied_do(const char *root, struct applied *a);
 /** Takes all of it back, the record last. */
 struct uh_error *applied_undo(const char *root, struct applied *a);
-/** Removes what a record that was never finished left, and our directory where it is empty. */
-void applied_sweep(const char *root, struct str id);
+/** Removes what a record that was never finished left, and our directory where it is empty. false: something of it could not be. */
+bool applied_sweep(const char *root, struct str id);

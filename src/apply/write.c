@@ -273,15 +273,19 @@ static void remove_directory(const char *root, struct str path)
 	arena_free(&room);
 }
 
-void applied_sweep(const char *root, struct str id)
+bool applied_sweep(const char *root, struct str id)
 {
 	char path[128];
+	bool clean = true;
 	snprintf(path, sizeof(path), STR_FMT ".record", STR_ARG(id));
 	_cleanup_close_ int dir = root_open(root, APPLIED_DIRECTORY, O_RDONLY | O_DIRECTORY);
-	if (dir >= 0)
+	if (dir >= 0) {
 		save_left_over(dir, path, true);
+		clean = !save_left_over(dir, path, false);
+	}
 	remove_directory(root, S(APPLIED_DIRECTORY));
 	remove_directory(root, S("/etc/unhang"));
+	return clean;
 }
 
 struct uh_error *applied_undo(const char *root, struct applied *a)

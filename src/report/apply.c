@@ -381,7 +381,8 @@ static struct uh_error *undo_rest(struct order *r)
 	const char *directory = r->o->profile ? r->o->profile : ".";
 	unsigned removed = 0;
 	struct uh_error *err = NULL;
-	bool cut = was_cut(r), profile = applied_id_good(r->request.id) && profile_there(directory, r->request.id);
+	bool cut = applied_id_good(r->request.id) && was_cut(r),
+	     profile = applied_id_good(r->request.id) && profile_there(directory, r->request.id);
 	if (!cut && !profile)
 		return uh_error_new(STR_FMT ": nothing of it is applied; unhang doctor --list-applied shows what is",
 				    STR_ARG(r->request.id));
@@ -391,9 +392,13 @@ static struct uh_error *undo_rest(struct order *r)
 		fprintf(r->out, "what is left of a record that was never finished (it is deleted)\n");
 	if (r->o->dry_run)
 		return NULL;
-	err = ask(r, "Take this back?");
-	if (!err && cut)
-		applied_sweep(r->o->root, r->request.id);
+	if (cut)
+		err = may_write(r);
+	if (!err)
+		err = ask(r, "Take this back?");
+	if (!err && cut && !applied_sweep(r->o->root, r->request.id))
+		err = uh_error_new(APPLIED_DIRECTORY ": what is left of the record of " STR_FMT " could not be removed",
+				   STR_ARG(r->request.id));
 	return err ? err : profile_remove(directory, r->request.id, &removed);
 }
 
