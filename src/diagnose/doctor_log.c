@@ -1,7 +1,10 @@
 // What the kernel's log of this boot says of the machine: versions that no file has, and what the driver complained of.
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
+#include "base/root.h"
 #include "diagnose/doctor.h"
 #include "evidence/reader.h"
 
@@ -197,9 +200,15 @@ static void read_journal(struct evidence_reader *r, struct host *h, const char *
 {
 	const struct source_visitor v = { on_visit, on_record, on_problem, r };
 	struct text directory = { 0 };
+	// A link in a tree leads nowhere else.
+	_cleanup_close_ int fd = h->root ? root_open(h->root, "/var/log/journal", O_RDONLY | O_DIRECTORY) : -1;
+	struct uh_error *err = NULL;
+	if (h->root && fd < 0)
+		err = uh_error_os(errno, "/var/log/journal");
 	if (h->root)
-		text_printf(&directory, "%s/var/log/journal", h->root);
-	struct uh_error *err = source_journal(directory.p, 0, &v);
+		text_printf(&directory, "/proc/self/fd/%d", fd);
+	if (!err)
+		err = source_journal(directory.p, 0, &v);
 	if (err && !h->root) {
 		uh_error_free(err);
 		err = source_kmsg("/dev/kmsg", &v);
