@@ -176,6 +176,14 @@ def test_tools(t, unhang):
             ("py-spy", None, None)}, "with their versions")
 
 
+def test_many(t, unhang):
+    """Many GPUs and many files that set the same for each: an answer all the same, and soon."""
+    gpus = "".join(card(n, RX7900, 110000, n) for n in range(1, 65))
+    files = "".join(f"=== /etc/profile.d/{n}.sh\n" + "".join(f"export HSA_OVERRIDE_GFX_VERSION={n}.{v}.x\n" for v in range(64)) for n in range(16))
+    d = Doctor(unhang, gpus + files)
+    t.ok(100 < len(d.items("variable")) < 3000, "variables for many GPUs have an end", len(d.items("variable")))
+
+
 def test_firmware(t, unhang):
     status = "=== /var/lib/dpkg/status\nPackage: firmware-linux-free\nVersion: 20200122-1\n\nPackage: linux-firmware\nStatus: {} ok {}\n" \
              "Version: 20240318.git3b128b60-0ubuntu2.10\n"
@@ -554,7 +562,7 @@ def test_live(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_rocm, test_tools, test_firmware, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile, test_escapes, test_narrow, test_permissions, test_unread, test_live):
+    for test in (test_rocm, test_tools, test_firmware, test_many, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile, test_escapes, test_narrow, test_permissions, test_unread, test_live):
         test(t, unhang)
     t.end()
 

@@ -9,6 +9,7 @@ enum {
 	ENVIRON_MOST = 1 << 16,
 	PROCESSES_MOST = 32,
 	VALUE_MOST = 200,
+	ITEMS_MOST = 2048, // of all kinds: each is compared with those before it
 };
 
 /** The parts of a list between colons that @pattern fits. */
@@ -182,6 +183,8 @@ static void note_beside(const struct source *s, struct host_item *i, const struc
 
 static void add_item(const struct source *s, const struct variable *v, struct host_item *gpu)
 {
+	if (s->h->items.len >= ITEMS_MOST)
+		return;
 	struct host_item *i = same_item(s->h, v, gpu);
 	if (i) {
 		if (!says(i, "from", s->from) && i->facts.len < VARIABLES_MOST)
