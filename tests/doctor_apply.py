@@ -346,6 +346,18 @@ def test_loaders(t, unhang):
         t.same(re.findall(r"'name': 'boot_loader', 'value': '([a-z-]+)'", str(facts)) or re.findall(r"'boot_loader': '([a-z-]+)'", str(facts)), [wanted], f"boot loader: {name}")
 
 
+def test_tools(t, unhang):
+    """What makes a change active is told by the distribution, however many facts there are before it."""
+    wrong = []
+    for entries in range(0, 16):
+        text = MACHINE + "=== /etc/os-release\nID=debian\n" + "".join(f"=== /boot/loader/entries/{n}.conf\ntitle x\n" for n in range(entries))
+        facts = json.loads(Machine(unhang, "tools", text).doctor("--json")[1] or '{"machine": {"facts": []}}')["machine"]["facts"]
+        found = {(fact["value"], fact["where"]) for fact in facts if fact["name"] in ("boot_update", "initramfs_update")}
+        if found != {("update-grub", "/etc/os-release"), ("update-initramfs -u -k all", "/etc/os-release")}:
+            wrong.append(f"{entries} entries: {found}")
+    t.no_complaints(wrong, "the tools of a distribution, among any number of facts")
+
+
 def refused(t, m, name, why, *arguments):
     before = snapshot(m.root)
     status, out, err = m.doctor(*arguments)
@@ -623,6 +635,7 @@ def main():
     unhang.know("apply.know", KNOWLEDGE)
     test_layouts(t, unhang)
     test_loaders(t, unhang)
+    test_tools(t, unhang)
     test_refused(t, unhang)
     test_record(t, unhang)
     test_title(t, unhang)
