@@ -40,6 +40,12 @@ struct uh_error *root_read(const char *root, const char *path, size_t most, stru
 			   struct stat *ret_st)
 {
 	struct stat st;
+	// To open a device may do something already.
+	_cleanup_close_ int at = root_open(root, path, O_PATH);
+	if (at < 0 || fstat(at, &st))
+		return uh_error_os(errno, "%s", path);
+	if (!S_ISREG(st.st_mode))
+		return uh_error_new("%s: not a file", path);
 	_cleanup_close_ int fd = root_open(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st))
 		return uh_error_os(errno, "%s", path);
