@@ -10,7 +10,7 @@
 #include "base/base64.h"
 #include "base/root.h"
 
-enum { FILE_MOST = 64 << 10, DER_FRONT_MOST = 16 };
+enum { FILE_MOST = 64 << 10, KEYS_MOST = 1000, DER_FRONT_MOST = 16 };
 
 /** What stands around the 32 bytes of a key: RFC 8410. */
 struct form {
@@ -69,12 +69,13 @@ struct search {
 };
 
 /** Whether this file has the key, and is believed. */
-static bool search_file(struct search *s, struct arena *a, const char *root, const char *path)
+static bool search_file(struct search *s, const char *root, const char *path)
 {
+	struct arena room = { 0 };
 	struct str pem;
 	struct stat st;
 	uint8_t key[KEY_BYTES];
-	struct uh_error *err = root_read(root, path, FILE_MOST, a, &pem, &st);
+	struct uh_error *err = root_read(root, path, FILE_MOST, &room, &pem, &st);
 	const char *why = err ? NULL : key_not_believed(&st);
 	bool is_key = !err && key_read_public(pem, key);
 	bool found = is_key && !memcmp(key, s->key, KEY_BYTES);
@@ -89,6 +90,7 @@ static bool search_file(struct search *s, struct arena *a, const char *root, con
 	}
 	s->keys += !err && !why;
 	uh_error_free(err);
+	arena_free(&room);
 	return found && !why;
 }
 
@@ -97,13 +99,15 @@ static bool search_directory(struct search *s, struct arena *a, const char *root
 	int fd = root_open(root, KEYS_DIRECTORY, O_RDONLY | O_DIRECTORY);
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 	bool found = false;
+	size_t seen = 0;
 	if (!list)
 		return false;
-	for (struct dirent *e = readdir(list); e && !found; e = readdir(list)) {
+	for (struct dirent *e = readdir(list); e && !found && seen < KEYS_MOST; e = readdir(list)) {
 		if (!str_ends(str_z(e->d_name), S(".pub")))
 			continue;
 		struct str path = arena_printf(a, KEYS_DIRECTORY "/%s", e->d_name);
-		found = search_file(s, a, root, path.p);
+		seen++;
+		found = search_file(s, root, path.p);
 		if (found)
 			*ret_file = path;
 	}
