@@ -439,6 +439,21 @@ def test_title(t, unhang):
     t.ok(status == 0 and snapshot(m.root) == before, "and is taken back", out + err)
 
 
+def test_many(t, unhang):
+    """What does not fit a record could not be taken back: it is not written."""
+    m = Machine(unhang, "many", SYSTEMD_BOOT)
+    for number in range(1001):
+        (m.root / f"boot/loader/entries/{number}.conf").write_text("linux /x\noptions ro\n")
+    refused(t, m, "more entries than a record holds", "more than 1000 files", "--apply", "t-both", "--yes")
+    m = Machine(unhang, "many", GRUB_D)
+    m.doctor("--apply", "t-both", "--yes")
+    record = m.file("etc/unhang/applied/t-both.record").replace("title ", "title " + "x" * 250000)
+    for number in range(20):
+        m.put(f"etc/unhang/applied/r{number}.record", record.replace("t-both", f"r{number}"))
+    status, _, err = m.doctor("--list-applied")
+    t.ok(status == 1 and "larger than 4 MB" in err, "records that are large together are told, and not all held in memory", err[:500])
+
+
 def test_mask_and_profile(t, unhang):
     m = Machine(unhang, "mask", GRUB_D)
     status, out, err = m.doctor("--apply", "t-mask", "--yes")
@@ -639,6 +654,7 @@ def main():
     test_refused(t, unhang)
     test_record(t, unhang)
     test_title(t, unhang)
+    test_many(t, unhang)
     test_mask_and_profile(t, unhang)
     test_edits(t, unhang)
     test_verify(t, unhang)
