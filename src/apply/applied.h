@@ -25,6 +25,8 @@ struct own_file {
 	bool last;        // of GRUB's: to the very end of the command line, behind what the user has there
 };
 
+/** So many files, and so many that had the words before, a record holds. */
+enum { APPLIED_FILES_MOST = 1000 };
 enum applied_state { APPLIED_PLANNED, APPLIED_DONE, APPLIED_UNDOING };
 
 struct applied_set {

@@ -227,27 +227,26 @@ static struct str entry_key(struct str content, const char *key)
 }
 
 /** Entries of another system, and those that start no Linux, are not ours to change. */
-static bool of_this_system(struct planner *p, struct str content)
+static bool of_this_system(struct planner *p, struct arena *room, struct str content)
 {
 	struct str own = { 0 }, id = entry_key(content, "machine-id");
-	struct uh_error *err = root_read(p->h->root, "/etc/machine-id", 1 << 10, &p->to->arena, &own, NULL);
+	struct uh_error *err = root_read(p->h->root, "/etc/machine-id", 1 << 10, room, &own, NULL);
 	uh_error_free(err);
 	return entry_key(content, "linux").n && (!id.n || !own.n || str_eq(id, str_trim(own)));
 }
 
-static struct uh_error *add_part(struct planner *p, enum own_kind kind, struct str path)
+static struct uh_error *add_part_in(struct planner *p, enum own_kind kind, struct str path, struct arena *a)
 {
-	struct arena *a = &p->to->arena;
 	_cleanup_(spot_close) struct spot s = { .dir = -1 };
 	struct uh_error *err = spot_open(p->h->root, path, a, &s);
 	if (err)
 		return err;
 	struct str words = text_str(&p->cmdline), missing = own_missing(a, kind, s.content, words), content;
-	bool foreign = own_entry(kind) && !of_this_system(p, s.content);
+	bool foreign = own_entry(kind) && !of_this_system(p, a, s.content);
 	struct own_file f = { .kind = kind, .path = path, .words = words };
 	bool bare = (kind == OWN_GRUB || kind == OWN_ENTRY_LINE) && s.content.n && !str_ends(s.content, S("\n"));
 	if (own_entry(kind) && (foreign || !missing.n))
-		vec_push(&p->to->had, arena_str(a, path));
+		vec_push(&p->to->had, arena_str(&p->to->arena, path));
 	if (foreign || (kind != OWN_GRUB && !missing.n))
 		return NULL;
 	if (!own_insert(a, p->to, &f, s.content, &content)) {
@@ -257,6 +256,17 @@ static struct uh_error *add_part(struct planner *p, enum own_kind kind, struct s
 	}
 	add_file(p, kind, path, kind == OWN_GRUB ? words : missing, bare);
 	return NULL;
+}
+
+static struct uh_error *add_part(struct planner *p, enum own_kind kind, struct str path)
+{
+	struct arena room = { 0 };
+	struct uh_error *err = p->to->files.len >= APPLIED_FILES_MOST || p->to->had.len >= APPLIED_FILES_MOST ?
+				       uh_error_new(STR_FMT ": more than %d files would have to be changed", STR_ARG(path),
+						    APPLIED_FILES_MOST) :
+				       add_part_in(p, kind, path, &room);
+	arena_free(&room);
+	return err;
 }
 
 static struct uh_error *add_entries(struct planner *p, enum own_kind kind)

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/root.h"
 
-enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, FILES_MOST = 1000, SETS_MOST = 64 };
+enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, BYTES_MOST = 4 << 20, SETS_MOST = 64 };
 
 static const char *const states[] = { "planned", "applied", "undoing" };
 static const char *const kinds[] = { "modprobe", "grub-d", "grub", "entry-line", "entry-words", "cmdline" };
@@ -81,7 +81,7 @@ static bool directory_good(struct str path)
 static bool take_file(struct applied *a, struct str rest)
 {
 	int kind = choice(kinds, sizeof(kinds) / sizeof(kinds[0]), str_split(&rest, ' '));
-	if (kind < 0 || a->files.len == FILES_MOST || !own_file_good(a, (enum own_kind)kind, rest))
+	if (kind < 0 || a->files.len == APPLIED_FILES_MOST || !own_file_good(a, (enum own_kind)kind, rest))
 		return false;
 	vec_push(&a->files, ((struct own_file){ .kind = (enum own_kind)kind, .path = rest }));
 	return true;
@@ -121,11 +121,11 @@ static bool take_line(struct applied *a, struct str key, struct str rest)
 		return f->bare = true;
 	if (str_is(key, "last") && f && (f->kind == OWN_GRUB || f->kind == OWN_GRUB_D))
 		return f->last = true;
-	if (str_is(key, "made") && directory_good(rest) && a->made.len < FILES_MOST) {
+	if (str_is(key, "made") && directory_good(rest) && a->made.len < APPLIED_FILES_MOST) {
 		vec_push(&a->made, rest);
 		return true;
 	}
-	if (str_is(key, "had") && own_file_good(a, OWN_ENTRY_WORDS, rest) && a->had.len < FILES_MOST) {
+	if (str_is(key, "had") && own_file_good(a, OWN_ENTRY_WORDS, rest) && a->had.len < APPLIED_FILES_MOST) {
 		vec_push(&a->had, rest);
 		return true;
 	}
@@ -154,15 +154,19 @@ struct uh_error *applied_parse(struct str text, struct str id, const char *where
 			    good ? ": its end is missing" : "");
 }
 
-static void load_one(const char *root, struct str id, struct applied_list *ret)
+static void load_one(const char *root, struct str id, struct applied_list *ret, size_t *left)
 {
 	struct arena room = { 0 };
 	struct str text = { 0 };
 	struct applied *a = arena_alloc(&ret->arena, sizeof(*a));
 	const char *path = arena_printf(&ret->arena, APPLIED_DIRECTORY "/" STR_FMT ".record", STR_ARG(id)).p;
 	struct uh_error *err = root_read(root, path, RECORD_MOST, &room, &text, NULL);
-	if (!err)
+	if (!err && text.n > *left)
+		err = uh_error_new("%s: the records are larger than %d MB", path, BYTES_MOST >> 20);
+	if (!err) {
+		*left -= text.n;
 		err = applied_parse(text, id, path, a);
+	}
 	arena_free(&room);
 	if (!err) {
 		vec_push(&ret->list, a);
@@ -199,7 +203,7 @@ void applied_load_all(const char *root, struct applied_list *ret)
 		cleanup_close(&fd);
 		return;
 	}
-	size_t seen = 0;
+	size_t seen = 0, left = BYTES_MOST;
 	ret->empty = true;
 	for (struct dirent *e = readdir(list); e && seen < RECORDS_MOST; e = readdir(list), seen++) {
 		struct str id;
@@ -211,7 +215,7 @@ void applied_load_all(const char *root, struct applied_list *ret)
 		if (cut)
 			vec_push(&ret->cut, id);
 		else
-			load_one(root, id, ret);
+			load_one(root, id, ret, &left);
 	}
 	closedir(list);
 	if (ret->list.len)
