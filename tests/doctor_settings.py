@@ -353,7 +353,7 @@ def test_steps(t, unhang):
 
 def test_one_finding(t, unhang):
     """What is found once is not looked for again."""
-    unbound = "=== /sys/bus/pci/drivers/amdgpu/\n"
+    unbound = "=== /sys/bus/pci/devices/0000:03:00.0/uevent\nPCI_SLOT_NAME=0000:03:00.0\n"
     t.ok("gpu-unbound" in Machine(unhang, machine(loaded=False, more=unbound)).others, "a GPU without a driver is a finding")
     for name, text in [("nomodeset", machine(cmdline="ro nomodeset", loaded=False, more=unbound)),
                        ("driver-blacklisted", machine(loaded=False, more=unbound + "=== /etc/modprobe.d/a.conf\nblacklist amdgpu\n"))]:

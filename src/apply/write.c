@@ -15,7 +15,7 @@
 #include "base/root.h"
 #include "base/save.h"
 
-enum { FILE_MOST = 1 << 20, ENTRIES_MOST = 1000 };
+enum { FILE_MOST = 1 << 20, ENTRIES_MOST = 1000, WORDS_MOST = 8 };
 
 void spot_close(struct spot *s) { cleanup_close(&s->dir); }
 
@@ -214,19 +214,25 @@ static bool has_path(const struct applied *a, struct str path)
 	return false;
 }
 
+/** What entries of a change have: the words that they lacked, which are the same for most. */
+struct entry_words {
+	struct str list[WORDS_MOST];
+	size_t n;
+};
+
 /** How an entry has our text: as one that we wrote has it (boot counting renames them), or in words that an installation of a kernel copied.
  * false: not at all. */
-static bool entry_like(const char *root, const struct applied *a, struct str path, struct own_file *ret)
+static bool entry_like(const char *root, const struct applied *a, const struct entry_words *w, struct str path,
+		       struct own_file *ret)
 {
 	struct arena room = { 0 };
 	_cleanup_(spot_close) struct spot s = { .dir = -1 };
 	struct uh_error *err = spot_open(root, path, &room, &s);
 	struct str rest;
 	bool found = false;
-	for (size_t n = 0; !err && !found && n < a->files.len; n++)
-		for (enum own_kind k = OWN_ENTRY_LINE; own_entry(a->files.data[n].kind) && !found && k <= OWN_ENTRY_WORDS;
-		     k++) {
-			*ret = (struct own_file){ .kind = k, .words = a->files.data[n].words };
+	for (size_t n = 0; !err && !found && n < w->n; n++)
+		for (enum own_kind k = OWN_ENTRY_LINE; !found && k <= OWN_ENTRY_WORDS; k++) {
+			*ret = (struct own_file){ .kind = k, .words = w->list[n] };
 			found = own_strip(&room, a, ret, s.content, &rest) == OWN_THERE;
 		}
 	uh_error_free(err);
@@ -234,7 +240,19 @@ static bool entry_like(const char *root, const struct applied *a, struct str pat
 	return found;
 }
 
-static void find_entries_in(const char *root, struct applied *a, struct str directory)
+/** Each once. */
+static void entry_words(const struct applied *a, struct entry_words *ret)
+{
+	for (size_t n = 0; n < a->files.len && ret->n < WORDS_MOST; n++) {
+		size_t i = 0;
+		while (i < ret->n && !str_eq(ret->list[i], a->files.data[n].words))
+			i++;
+		if (i == ret->n && own_entry(a->files.data[n].kind))
+			ret->list[ret->n++] = a->files.data[n].words;
+	}
+}
+
+static void find_entries_in(const char *root, struct applied *a, const struct entry_words *w, struct str directory)
 {
 	int fd = root_open(root, arena_z(&a->arena, directory), O_RDONLY | O_DIRECTORY);
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
@@ -243,10 +261,12 @@ static void find_entries_in(const char *root, struct applied *a, struct str dire
 		cleanup_close(&fd);
 		return;
 	}
-	for (struct dirent *e = readdir(list); e && seen++ < ENTRIES_MOST; e = readdir(list)) {
+	// What is found goes to the record too, which holds so many.
+	for (struct dirent *e = readdir(list); e && seen++ < ENTRIES_MOST && a->files.len < APPLIED_FILES_MOST;
+	     e = readdir(list)) {
 		struct own_file f;
 		struct str path = arena_printf(&a->arena, STR_FMT "/%s", STR_ARG(directory), e->d_name);
-		if (!own_file_good(a, OWN_ENTRY_WORDS, path) || has_path(a, path) || !entry_like(root, a, path, &f))
+		if (!own_file_good(a, OWN_ENTRY_WORDS, path) || has_path(a, path) || !entry_like(root, a, w, path, &f))
 			continue;
 		f.path = path;
 		vec_push(&a->files, f);
@@ -254,14 +274,26 @@ static void find_entries_in(const char *root, struct applied *a, struct str dire
 	closedir(list);
 }
 
+/** A record may name few directories only (own_file_good()), each of which is looked at once. */
+static bool first_in_directory(struct applied *a, size_t i)
+{
+	struct str directory = parent_of(&a->arena, a->files.data[i].path);
+	for (size_t n = 0; n < i; n++) {
+		struct str path = a->files.data[n].path;
+		if (own_entry(a->files.data[n].kind) && str_starts(path, directory) && path.n > directory.n &&
+		    !memchr(path.p + directory.n + 1, '/', path.n - directory.n - 1))
+			return false;
+	}
+	return true;
+}
+
 void applied_find_entries(const char *root, struct applied *a)
 {
-	struct str last = { 0 };
-	for (size_t n = 0, have = a->files.len; n < have; n++) {
-		struct str directory = parent_of(&a->arena, a->files.data[n].path);
-		if (own_entry(a->files.data[n].kind) && !str_eq(directory, last))
-			find_entries_in(root, a, last = directory);
-	}
+	struct entry_words words = { 0 };
+	entry_words(a, &words);
+	for (size_t n = 0, have = a->files.len; n < have; n++)
+		if (own_entry(a->files.data[n].kind) && first_in_directory(a, n))
+			find_entries_in(root, a, &words, parent_of(&a->arena, a->files.data[n].path));
 }
 
 static void remove_directory(const char *root, struct str path)
