@@ -426,6 +426,18 @@ def test_record(t, unhang):
         t.same(m.doctor("--verify")[0], 1, f"a bad record is not well: {name}")
 
 
+def test_foreign(t, unhang):
+    """A change that is finished later: a file that somebody else put at our place stays, and what is half done is told."""
+    m = Machine(unhang, "foreign", GRUB_D)
+    m.doctor("--apply", "t-both", "--yes")
+    record = "etc/unhang/applied/t-both.record"
+    m.put(record, m.file(record).replace("state applied", "state planned"))
+    m.put("etc/default/grub.d/zz-unhang-t-both.cfg", "GRUB_TIMEOUT=5\n")
+    refused(t, m, "a file of somebody else's, when a change is finished", "did not write; it was cut short", "--apply", "t-both", "--yes")
+    m.doctor("--undo", "t-both", "--yes")
+    t.same(m.file("etc/default/grub.d/zz-unhang-t-both.cfg"), "GRUB_TIMEOUT=5\n", "and undo leaves it")
+
+
 def test_title(t, unhang):
     """A title may have facts of the machine in it, and stands in files that a shell or modprobe reads."""
     m = Machine(unhang, "title", GRUB_D)
@@ -653,6 +665,7 @@ def main():
     test_tools(t, unhang)
     test_refused(t, unhang)
     test_record(t, unhang)
+    test_foreign(t, unhang)
     test_title(t, unhang)
     test_many(t, unhang)
     test_mask_and_profile(t, unhang)

@@ -115,6 +115,8 @@ struct uh_error *own_preview(const char *root, const struct applied *a, const st
 			     struct own_preview *ret);
 /** Adds entries that have our text now under another name, or that were made of a command line with our words. */
 void applied_find_entries(const char *root, struct applied *a);
+/** An error where a file of ours would take the place of somebody else's. */
+struct uh_error *own_whole_free(const char *root, const struct applied *a, struct str path, struct arena *room);
 /** Writes the record as planned, the files, then the record as done. It may be done again after it was cut short. */
 struct uh_error *applied_do(const char *root, struct applied *a);
 /** Takes all of it back, the record last. */

@@ -201,15 +201,10 @@ static struct uh_error *add_whole(struct planner *p, enum own_kind kind, const c
 				  struct str words)
 {
 	struct arena *a = &p->to->arena;
-	struct str content = { 0 }, id = p->to->id;
-	struct str path = arena_printf(a, "%s/zz-unhang-" STR_FMT "%s", directory, STR_ARG(id), end);
-	struct uh_error *err = root_read(p->h->root, arena_z(a, path), 1 << 16, a, &content, NULL);
-	bool absent = err && err->errnum == ENOENT;
-	if (err && !absent)
+	struct str path = arena_printf(a, "%s/zz-unhang-" STR_FMT "%s", directory, STR_ARG(p->to->id), end);
+	struct uh_error *err = own_whole_free(p->h->root, p->to, path, a);
+	if (err)
 		return err;
-	uh_error_free(err);
-	if (!absent && !str_starts(content, arena_printf(a, "# unhang " STR_FMT ": ", STR_ARG(id))))
-		return uh_error_new(STR_FMT ": there is a file of this name that unhang did not write", STR_ARG(path));
 	need_directory(p, directory);
 	add_file(p, kind, path, words, false);
 	return NULL;

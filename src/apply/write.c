@@ -112,9 +112,12 @@ static struct uh_error *save_record(int dir, struct applied *a, enum applied_sta
 	snprintf(name, sizeof(name), STR_FMT ".record", STR_ARG(a->id));
 	a->state = state;
 	applied_write(a, &t);
-	struct uh_error *err = save_file(dir, name, text_str(&t), 0644);
+	struct uh_error *err = save_file(dir, name, text_str(&t), 0644), *named = NULL;
+	if (err)
+		named = uh_error_new(APPLIED_DIRECTORY "/%s", err->message);
+	uh_error_free(err);
 	text_free(&t);
-	return err;
+	return named;
 }
 
 static bool gone(const struct uh_error *err) { return err && (err->errnum == ENOENT || err->errnum == ENOTDIR); }
@@ -139,8 +142,25 @@ struct uh_error *own_preview(const char *root, const struct applied *a, const st
 	return NULL;
 }
 
+struct uh_error *own_whole_free(const char *root, const struct applied *a, struct str path, struct arena *room)
+{
+	struct str content;
+	struct uh_error *err = root_read(root, arena_z(room, path), 1 << 16, room, &content, NULL);
+	if (err && err->errnum == ENOENT) {
+		uh_error_free(err);
+		return NULL;
+	}
+	if (!err && !str_starts(content, arena_printf(room, "# unhang " STR_FMT ": ", STR_ARG(a->id))))
+		return uh_error_new(STR_FMT ": there is a file of this name that unhang did not write", STR_ARG(path));
+	return err;
+}
+
+/** The record may be a stranger's: who has the name of our file is looked at again. */
 static struct uh_error *do_whole(const char *root, const struct applied *a, const struct own_file *f, struct arena *room)
 {
+	struct uh_error *err = own_whole_free(root, a, f->path, room);
+	if (err)
+		return err;
 	_cleanup_close_ int dir = root_make_directory(root, arena_z(room, parent_of(room, f->path)));
 	if (dir < 0)
 		return uh_error_os(errno, STR_FMT, STR_ARG(f->path));
@@ -163,8 +183,21 @@ static struct uh_error *do_part(const char *root, const struct applied *a, const
 	return str_eq(content, s.content) ? NULL : save_over(s.dir, s.name, content);
 }
 
+/** What failed is said with its directory, and what to do about the half that is done. */
+static struct uh_error *cut_short(struct uh_error *err, const struct applied *a, struct str path, const char *then)
+{
+	struct arena room = { 0 };
+	struct str directory = err->message[0] == '/' ? (struct str){ 0 } : parent_of(&room, path);
+	struct uh_error *told = uh_error_new(STR_FMT "%s%s; it was cut short: unhang doctor %s " STR_FMT, STR_ARG(directory),
+					     directory.n ? "/" : "", err->message, then, STR_ARG(a->id));
+	uh_error_free(err);
+	arena_free(&room);
+	return told;
+}
+
 struct uh_error *applied_do(const char *root, struct applied *a)
 {
+	static const char then[] = "--apply finishes it, --undo takes it back:";
 	_cleanup_close_ int records = -1;
 	struct uh_error *err = lock_records(root, &records);
 	char name[96];
@@ -178,8 +211,13 @@ struct uh_error *applied_do(const char *root, struct applied *a)
 		struct arena room = { 0 };
 		err = own_whole(f->kind) ? do_whole(root, a, f, &room) : do_part(root, a, f, &room);
 		arena_free(&room);
+		if (err)
+			return cut_short(err, a, f->path, then);
 	}
-	return err ? err : save_record(records, a, APPLIED_DONE);
+	if (err)
+		return err;
+	err = save_record(records, a, APPLIED_DONE);
+	return err ? cut_short(err, a, (struct str){ 0 }, then) : NULL;
 }
 
 /** Takes our text out of the file, wherever it is now. That the file is gone is no error. */
@@ -334,6 +372,8 @@ struct uh_error *applied_undo(const char *root, struct applied *a)
 		const struct own_file *f = &a->files.data[n];
 		err = undo_file(root, a, f, &room);
 		arena_free(&room);
+		if (err)
+			err = cut_short(err, a, f->path, "--undo");
 	}
 	for (size_t n = a->made.len; !err && n-- > 0;)
 		remove_directory(root, a->made.data[n]);
