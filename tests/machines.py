@@ -98,6 +98,10 @@ def hostile(tree):
     (tree / "etc/modprobe.d/up.conf").symlink_to("../../../../../../../../etc/passwd")
     (tree / "sys/bus/pci/devices/0000:09:00.0").symlink_to("0000:0a:00.0")
     (tree / "sys/bus/pci/devices/0000:0a:00.0").symlink_to("0000:09:00.0")
+    odd = tree / "sys/bus/pci/devices/0000:0b:00.0;reboot"
+    odd.mkdir()
+    for name in ("vendor", "device", "class"):
+        (odd / name).write_bytes((gpu / name).read_bytes())
     (gpu / "mem_info_vram_total").unlink()
     (gpu / "mem_info_vram_total").mkdir()
     (gpu / "revision").unlink()

@@ -72,7 +72,13 @@ void find_pci(struct search *s, struct str names)
 	struct arena *a = &s->to->arena;
 	struct str *pci;
 	s->found = arena_alloc(a, GPUS_MOST * sizeof(*s->found));
-	size_t n = lines_of(a, names, PCI_MOST, &pci);
+	size_t n = lines_of(a, names, PCI_MOST, &pci), good = 0;
+	unsigned domain, location;
+	// Commands that people copy name these: what is no address is no device.
+	for (size_t i = 0; i < n; i++)
+		if (pci_numbers(pci[i], &domain, &location))
+			pci[good++] = pci[i];
+	n = good;
 	struct probe *probes = arena_alloc(a, OF_ALL * n * sizeof(*probes) + 1);
 	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
 	for (size_t i = 0; i < n; i++) {
