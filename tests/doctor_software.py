@@ -361,8 +361,10 @@ def test_container(t, unhang):
 
 
 def test_logs(t, unhang):
-    for tree, wanted, found in (("=== /var/log/journal/4c3b/\n", "persistent", []), ("=== /var/log/dpkg.log\n", "volatile", ["journal-volatile"]),
-                                ("=== /var/log/kern.log\n", "volatile", []), ("", None, []),
+    for tree, wanted, found in (("=== /var/log/journal/4c3b/\n", "persistent", []), ("=== /var/log/dpkg.log\n", None, []), ("", None, []),
+                                ("=== /var/log/dpkg.log\n=== /etc/systemd/journald.conf\n#Storage=auto\n", "volatile", ["journal-volatile"]),
+                                ("=== /var/log/kern.log\n=== /usr/lib/systemd/journald.conf\n\n", "volatile", []),
+                                ("=== /etc/systemd/journald.conf\nStorage=volatile\n", "volatile", ["journal-volatile"]),
                                 ("=== /var/log/journal/4c3b/\n=== /etc/systemd/journald.conf\n[Journal]\nStorage=volatile\n", "volatile", ["journal-volatile"]),
                                 ("=== /var/log/journal/4c3b/\n=== /etc/systemd/journald.conf\n#Storage=none\n", "persistent", []),
                                 ("=== /var/log/x\n=== /etc/systemd/journald.conf\nStorage=none\n=== /etc/systemd/journald.conf.d/b.conf\nStorage = persistent\n"

@@ -78,19 +78,22 @@ static bool lists(const struct probe *p, struct str pattern)
 }
 
 /** Only where /var/log is there: a tree may lack it. */
-static void note_journal(struct host *h, const struct settings *s, const struct probe *log)
+static void note_journal(struct host *h, const struct settings *s, const struct probe *files, const struct probe *log)
 {
 	static const char *const texts[] = { "kern.log", "messages", "syslog", "everything.log" };
 	struct str where = S("/var/log"), storage = setting(s, S("Storage"), &where);
-	bool kept = false;
-	if (log->end != PROBE_GOOD)
-		return;
+	// That a tree has no journal says something only where it has the rest of systemd's.
+	bool systemd = !h->root || files[0].end == PROBE_GOOD || files[1].end == PROBE_GOOD;
 	if (!storage.n || str_is(storage, "auto"))
-		storage = lists(log, S("journal")) ? S("persistent") : S("volatile");
+		storage = lists(log, S("journal"))          ? S("persistent") :
+			  log->end == PROBE_GOOD && systemd ? S("volatile") :
+							      S("");
+	bool kept = false;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		kept |= lists(log, str_z(texts[i]));
 	host_note(h, host_machine(h), "journal", storage, where);
-	host_note(h, host_machine(h), "kern_log", kept ? S("yes") : S("no"), S("/var/log"));
+	if (log->end == PROBE_GOOD)
+		host_note(h, host_machine(h), "kern_log", kept ? S("yes") : S("no"), S("/var/log"));
 }
 
 static void note_crash(struct host *h, const struct probe *pstore, const struct probe *kexec)
@@ -245,7 +248,7 @@ void host_read_platform(struct host *h)
 	read_settings(h, &p[0], 4, &journal);
 	read_settings(h, &p[4], 4, &cores);
 	read_settings(h, &p[13], 2, &login);
-	note_journal(h, &journal, &p[8]);
+	note_journal(h, &journal, &p[0], &p[8]);
 	note_crash(h, &p[9], &p[10]);
 	note_cores(h, &cores, &p[11], &p[12], &login);
 	host_read_container(h);
