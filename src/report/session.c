@@ -1,9 +1,14 @@
 // A session ties the way of the data together: source, evidence, events, incidents, report.
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/error.h"
+#include "base/root.h"
 #include "diagnose/engine.h"
 #include "diagnose/machine.h"
 #include "evidence/silicon.h"
@@ -143,12 +148,20 @@ void uh_session_add_path(struct uh_session *s, const char *path)
 	source_path(path, &v);
 }
 
+/** A link in the other system may be absolute, and means a directory there, not here. */
 static char *journal_directory(const char *root)
 {
+	char path[PATH_MAX], link[64];
+	struct text directory = { 0 };
 	if (!root)
 		return NULL;
-	struct text directory = { 0 };
-	text_printf(&directory, "%s/var/log/journal", root);
+	_cleanup_close_ int fd = root_open(root, "/var/log/journal", O_PATH | O_DIRECTORY);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = fd < 0 ? -1 : readlink(link, path, sizeof(path));
+	if (n > 0 && (size_t)n < sizeof(path))
+		text_add(&directory, (struct str){ path, (size_t)n });
+	else
+		text_printf(&directory, "%s/var/log/journal (not there)", root); // for the message; no such directory is opened
 	return directory.p;
 }
 
