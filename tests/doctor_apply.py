@@ -451,6 +451,15 @@ def test_title(t, unhang):
     t.ok(status == 0 and snapshot(m.root) == before, "and is taken back", out + err)
 
 
+def test_had(t, unhang):
+    m = Machine(unhang, "had", SYSTEMD_BOOT)
+    for entry in (m.root / "boot/loader/entries").glob("*.conf"):
+        entry.write_text(entry.read_text() + "options iommu=pt amdgpu.cwsr_enable=0\n")
+    (m.root / "etc/kernel/cmdline").unlink(missing_ok=True)
+    _, out, err = m.doctor("--apply", "iommu-pt", "--yes")
+    t.ok("already" in err, "entries that have the words already are not said to be missing", out + err)
+
+
 def test_many(t, unhang):
     """What does not fit a record could not be taken back: it is not written."""
     m = Machine(unhang, "many", SYSTEMD_BOOT)
@@ -667,6 +676,7 @@ def main():
     test_record(t, unhang)
     test_foreign(t, unhang)
     test_title(t, unhang)
+    test_had(t, unhang)
     test_many(t, unhang)
     test_mask_and_profile(t, unhang)
     test_edits(t, unhang)

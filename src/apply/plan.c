@@ -279,7 +279,11 @@ static struct uh_error *add_entries(struct planner *p, enum own_kind kind)
 	if (!err && image)
 		apply_note(p->notes, STR_FMT ": a kernel image with its own command line, which must be built again",
 			   STR_ARG(image->value));
-	if (!err && p->to->files.len == before)
+	if (!err && p->to->files.len == before && p->to->had.len)
+		err = uh_error_new("no entry of the boot loader is left to change: each has " STR_FMT
+				   " already, or is of another system",
+				   STR_ARG(text_str(&p->cmdline)));
+	else if (!err && p->to->files.len == before)
 		err = uh_error_new("no entry of the boot loader could be found to which " STR_FMT " can be added",
 				   STR_ARG(text_str(&p->cmdline)));
 	return err;
