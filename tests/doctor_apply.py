@@ -651,7 +651,8 @@ def test_killed(t, unhang):
         t.skip("killed at any system call", "processes cannot be traced here")
         return
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        for layout in ("grub-d", "linked", "systemd-boot", "grubby", "rpm-ostree"):
+        # What is killed reports nothing to sanitizers: there the layout that writes most is enough.
+        for layout in ("systemd-boot",) if tap.is_sanitized(unhang.binary) else ("grub-d", "linked", "systemd-boot", "grubby", "rpm-ostree"):
             plain = Machine(unhang, f"{layout}@apply", LAYOUTS[layout])
             m = Machine(unhang, f"{layout}@undo", None, plain.root)
             for undo in (False, True):

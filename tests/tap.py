@@ -55,6 +55,10 @@ def skip_all(why):
     sys.exit(0)
 
 
+def is_sanitized(binary):
+    return b"__asan_init" in pathlib.Path(binary).read_bytes()
+
+
 class Unhang:
     """The program under test, with knowledge files and settings of its own."""
 
