@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The smoke test of GPUs, in an emulated machine, against runtimes that work, fail, lie, hang and crash."""
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,13 @@ def main():
         t.same((run.returncode, gpu["result"], gpu["step"]), (status, result, step), f"{WHAT[mode]}: {result}")
     run = smoke(unhang, unhang.directory / "none.so")
     t.same((run.returncode, json.loads(run.stdout)["gpus"][0]["result"]), (2, "no-runtime"), "no runtime: it says so")
+    for answer, status, said in ((b"y\n", 1, "does not answer"), (b"n\n", 0, "doctor --smoke-test")):
+        ours, theirs = os.openpty()
+        os.write(ours, answer)
+        run = subprocess.run([unhang.binary, "emulate", "idle", "--", unhang.binary, "doctor", "--verify", "--seconds", "1",
+                              "--hip", unhang.directory / "hip3.so"], stdin=theirs, capture_output=True, text=True, env=unhang.environment)
+        os.close(ours), os.close(theirs)
+        t.ok(run.returncode == status and said in " ".join(run.stdout.split()), f"--verify offers it; the answer is {answer[:1].decode()}", run.stdout + run.stderr)
     t.end()
 
 

@@ -19,7 +19,7 @@ static void usage(void)
 	     "  --apply ID    make the change of a finding, or of a remedy: it is shown first, and asked for\n"
 	     "  --undo ID     take it back\n"
 	     "  --list-applied  what unhang changed here\n"
-	     "  --verify [ID] whether it is in effect, and if not, why\n"
+	     "  --verify [ID] whether it is in effect, and if not, why; then a smoke test is offered\n"
 	     "  --yes         do not ask\n"
 	     "  --dry-run     only show what would be written\n"
 	     "  --profile DIR where the variables for one job are written (the current directory)\n"
@@ -28,7 +28,7 @@ static void usage(void)
 	     "the GPU\n"
 	     "  --hip FILE    the runtime for that; without it the one of ROCm\n"
 	     "  --seconds N   the deadline for each GPU (30)\n"
-	     "  -v, --verbose what is good too, and every fact\n"
+	     "  -v, --verbose every fact too\n"
 	     "  --json        for machines: the document of docs/doctor.schema.json\n"
 	     "  -h, --help    this text\n"
 	     "\n"
@@ -55,10 +55,21 @@ struct asked {
 	const char *id;
 };
 
+/** Whether a change is in effect is half of the answer; whether the GPU works with it is the other. */
+static struct uh_error *offer_smoke_test(const struct asked *a, unsigned *ret_failed)
+{
+	if (a->o.root || a->o.json)
+		return NULL;
+	if (a->o.ask && a->o.ask("Let each GPU compute and copy a little now, with a deadline?"))
+		return uh_doctor_smoke(&a->o, stdout, ret_failed);
+	puts("To see whether the GPUs work: unhang doctor --smoke-test");
+	return NULL;
+}
+
 static int run(struct asked *a)
 {
 	struct uh_error *err = NULL;
-	unsigned wrong = 0, half = 0;
+	unsigned wrong = 0, half = 0, failed = 0;
 	switch (a->task) {
 	case TASK_LOOK:
 		err = uh_doctor(&a->o, stdout, complain_line, NULL, &wrong);
@@ -78,7 +89,9 @@ static int run(struct asked *a)
 		break;
 	case TASK_VERIFY:
 		err = uh_doctor_applied(&a->o, a->id, stdout, complain_line, NULL, &half, &wrong);
-		wrong += half;
+		if (!err)
+			err = offer_smoke_test(a, &failed);
+		wrong += half + failed;
 		break;
 	}
 	return err ? cannot(err) : wrong ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
