@@ -483,7 +483,8 @@ def check_by_card(t):
     linked = base.replace(at, way) + f"=== /sys/class/drm/card1 -> ../../devices/pci0000:00/0000:00:01.1/{CARD}/drm/card1\n" + \
         f"=== {way}/drm/card1/device -> ../../../{CARD}\n"
     has(t, doctor(linked), CARD, {"gfx": "gfx1100", "fw_mes": "0x52", "dpm_level": "low"}, "a card whose link says where it is")
-    t.same(doctor(base)["machine"]["gpus"], [], "a card of which nothing says where it is")
+    has(t, doctor(base), "card1", {"gfx": "gfx1100", "fw_mes": "0x52"}, "a card of which nothing says where it is is called by its name")
+    t.same(doctor(base.replace("0x1002", "0x10de"))["machine"]["gpus"], [], "one of another vendor is none")
 
 
 def check_hostile(t):

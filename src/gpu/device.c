@@ -250,6 +250,17 @@ static void name_device(struct search *s, struct found *f)
 	d->guest = f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
 }
 
+/** `Linux version 6.8.0-90-generic (buildd@...`: /proc/version says it too. */
+static struct str tree_kernel(const struct probe *release, const struct probe *version, const char **ret_at)
+{
+	struct str rest = probe_text(version), kernel = str_trim(probe_text(release));
+	if (!kernel.n && str_behind(rest, S("Linux version "), &rest)) {
+		kernel = str_word(&rest);
+		*ret_at = version->path;
+	}
+	return kernel;
+}
+
 static void find_machine(struct search *s)
 {
 	struct devices *to = s->to;
@@ -267,6 +278,7 @@ static void find_machine(struct search *s)
 		{ .kind = PROBE_LIST, .path = "/proc", .size = 1 << 18 },
 		{ .kind = PROBE_LIST, .path = "/sys/module", .size = LIST_SIZE },
 		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/drivers/amdgpu", .size = LIST_SIZE },
+		{ .path = "/proc/version" },
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
@@ -275,7 +287,7 @@ static void find_machine(struct search *s)
 	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
 	to->driver_version = probe_text(&probes[6]);
 	if (to->tree)
-		to->kernel = str_trim(probe_text(&probes[7]));
+		to->kernel = tree_kernel(&probes[7], &probes[12], &to->kernel_at);
 	else if (!uname(&host))
 		to->kernel = arena_str(&to->arena, str_z(host.release));
 	s->debugfs = probe_text(&probes[2]);
@@ -326,7 +338,7 @@ void devices_find(const struct know *k, struct devices *ret) { devices_find_at(k
 
 void devices_find_at(const struct know *k, const char *root, struct devices *ret)
 {
-	*ret = (struct devices){ .tree = root };
+	*ret = (struct devices){ .tree = root, .kernel_at = "/proc/sys/kernel/osrelease" };
 	struct search s = { .k = k, .to = ret };
 	find_machine(&s);
 	read_kernel_files(&s);

@@ -94,9 +94,10 @@ struct devices {
 	size_t nkfd;
 	bool kfd_known; // KFD's topology could be listed
 	bool root;
-	bool debugfs;      // it is mounted and may be listed
-	bool lockdown;     // the kernel is locked down: files with ioctls are refused
-	struct str kernel; // release
+	bool debugfs;          // it is mounted and may be listed
+	bool lockdown;         // the kernel is locked down: files with ioctls are refused
+	struct str kernel;     // release
+	const char *kernel_at; // the file that says it
 	struct str driver_version;
 	struct probe_count count;
 };

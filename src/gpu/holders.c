@@ -286,13 +286,16 @@ static bool computes(const struct search *s, int64_t pid)
 	return false;
 }
 
-/** Who has /dev/kfd open computes, on the GPUs whose nodes it has open where KFD's own list does not say on which. */
+/** Who has /dev/kfd open computes, on the GPUs whose nodes it has open where KFD's own list does not say on which; on the only one where
+ * there is but one. */
 static void mark_compute(struct search *s, const struct paths *files)
 {
 	for (size_t i = 0; i < files->probes.len; i++) {
 		int64_t pid = files->pids.data[i];
 		if (!str_is(probe_text(&files->probes.data[i]), "/dev/kfd") || computes(s, pid))
 			continue;
+		if (s->n == 1)
+			holder_of(s, &s->found[0], pid);
 		for (size_t f = 0; f < s->n; f++)
 			for (size_t h = 0; h < s->found[f].d.nholders; h++)
 				s->found[f].d.holders[h].compute |= s->found[f].d.holders[h].pid == pid;

@@ -47,7 +47,7 @@ struct str last_component(struct str path)
 	return path;
 }
 
-enum { OF_VENDOR, OF_CLASS, OF_LINK, OF_DRIVER, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
+enum { OF_VENDOR, OF_CLASS, OF_DEVICE, OF_LINK, OF_DRIVER, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
 
 /** What says whether a device is a GPU of AMD's. The directory is a link to where it stands on the bus. */
 static void ask_what(struct arena *a, struct str directory, struct probe *ret)
@@ -55,16 +55,21 @@ static void ask_what(struct arena *a, struct str directory, struct probe *ret)
 	const char *path = arena_z(a, directory);
 	ret[OF_VENDOR] = (struct probe){ .path = arena_printf(a, "%s/vendor", path).p, .size = 64 };
 	ret[OF_CLASS] = (struct probe){ .path = arena_printf(a, "%s/class", path).p, .size = 64 };
+	ret[OF_DEVICE] = (struct probe){ .path = arena_printf(a, "%s/device", path).p, .size = 64 };
 	ret[OF_LINK] = (struct probe){ .kind = PROBE_LINK, .path = path, .size = 1024 };
 	ret[OF_DRIVER] = (struct probe){ .kind = PROBE_LINK, .path = arena_printf(a, "%s/driver", path).p, .size = 1024 };
 }
 
-static bool is_gpu(const struct probe *answers)
+/** A record may lack the class: then it is one where the id is that of a GPU. */
+static bool is_gpu(const struct search *s, const struct probe *answers)
 {
-	int64_t vendor, class;
-	return str_number(str_trim(probe_text(&answers[OF_VENDOR])), &vendor) && vendor == AMD &&
-	       str_number(str_trim(probe_text(&answers[OF_CLASS])), &class) &&
-	       (class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR);
+	int64_t vendor, class, device;
+	if (!str_number(str_trim(probe_text(&answers[OF_VENDOR])), &vendor) || vendor != AMD)
+		return false;
+	if (str_number(str_trim(probe_text(&answers[OF_CLASS])), &class))
+		return class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR;
+	return s->to->tree && str_number(str_trim(probe_text(&answers[OF_DEVICE])), &device) &&
+	       know_part(s->k, (unsigned)device, -1);
 }
 
 void find_pci(struct search *s, struct str names)
@@ -88,7 +93,7 @@ void find_pci(struct search *s, struct str names)
 	look_once(s, probes, OF_ALL * n, LOOK_MS);
 	for (size_t i = 0; i < n; i++) {
 		s->drivers_recorded |= probe_text(&probes[OF_ALL * i + OF_DRIVER]).n > 0;
-		if (s->n < GPUS_MOST && is_gpu(&probes[OF_ALL * i]))
+		if (s->n < GPUS_MOST && is_gpu(s, &probes[OF_ALL * i]))
 			add_found(s, pci[i], directories[i], probe_text(&probes[OF_ALL * i + OF_LINK]));
 	}
 }
@@ -153,7 +158,9 @@ void find_cards(struct search *s, struct str names)
 		struct str pci = card_address(answers);
 		unsigned domain, location;
 		int card = node_number(cards[i], S("card"));
-		if (!listed && card >= 0 && is_gpu(answers) && pci_numbers(pci, &domain, &location))
+		if (!pci_numbers(pci, &domain, &location))
+			pci = cards[i]; // its address was not recorded
+		if (!listed && card >= 0 && is_gpu(s, answers))
 			add_found(s, pci, directories[i], probe_text(&answers[OF_WAY]))->card = card;
 		else if (listed)
 			take_node(s, cards[i], pci);

@@ -105,11 +105,11 @@ static bool grub_reads_entries(const struct probe *p)
 	return said.n ? str_is(said, "true") : first(&p[GRUBBY], 2) && there(&p[GRUB2_CFG]);
 }
 
-/** Not every grub-mkconfig reads the directory; where the script is there it tells. */
+/** Not every grub-mkconfig reads the directory; where the script is there, and not only its name, it tells. */
 static const struct probe *grub_directory(const struct probe *p)
 {
 	const struct probe *script = first(&p[GRUB_MKCONFIG], 2);
-	if (script)
+	if (script && str_find(probe_text(script), S("default/grub")) >= 0)
 		return str_find(probe_text(script), S("default/grub.d")) >= 0 ? script : NULL;
 	return there(&p[GRUB_D]) ? &p[GRUB_D] : NULL;
 }

@@ -170,7 +170,7 @@ void host_read_kernel(struct host *h)
 		[DKMS] = { .kind = PROBE_LIST, .path = "/var/lib/dkms/amdgpu" },
 	};
 	host_probe(h, p, ASKED);
-	host_note(h, m, "kernel", h->devices.kernel, S("/proc/sys/kernel/osrelease"));
+	host_note(h, m, "kernel", h->devices.kernel, str_z(h->devices.kernel_at));
 	host_note(h, m, "kernel_build", probe_text(&p[VERSION]), where(&p[VERSION]));
 	host_note(h, m, "driver", h->devices.driver_version, S("/sys/module/amdgpu/version"));
 	host_note(h, m, "cmdline", probe_text(&p[CMDLINE]), where(&p[CMDLINE]));

@@ -81,7 +81,7 @@ static int64_t least(int64_t x, int64_t y) { return x < 0 ? y : y < 0 ? x : x < 
 /** A link between two devices of the way; @upper is NULL where nothing above is known. */
 struct hop {
 	const struct stop *upper, *lower;
-	int64_t width, speed, width_can, speed_can, width_card, speed_card;
+	int64_t width, speed, width_can, speed_can, width_card, speed_card, width_port;
 };
 
 static bool read_hop(const struct gpu_look *g, size_t lower, struct hop *ret)
@@ -92,7 +92,8 @@ static bool read_hop(const struct gpu_look *g, size_t lower, struct hop *ret)
 	ret->speed_card = speed_at(g, low, STOP_MAX_SPEED);
 	ret->width = width_of(g, low, STOP_WIDTH);
 	ret->speed = speed_at(g, low, STOP_SPEED);
-	ret->width_can = least(ret->width_card, up ? width_of(g, up, STOP_MAX_WIDTH) : -1);
+	ret->width_port = up ? width_of(g, up, STOP_MAX_WIDTH) : -1;
+	ret->width_can = least(ret->width_card, ret->width_port);
 	ret->speed_can = least(ret->speed_card, up ? speed_at(g, up, STOP_MAX_SPEED) : -1);
 	return ret->width > 0 && ret->width_can > 0;
 }
@@ -143,6 +144,8 @@ static void note_hop(struct gpu_looks *l, struct gpu_look *g, const struct hop *
 			  arena_printf(a, STR_FMT " to " STR_FMT, STR_ARG(h->upper->pci), STR_ARG(h->lower->pci)), where);
 	if (h->width_card > 0)
 		host_note_number(l->h, g->item, "card_width", h->width_card, where);
+	if (h->width_port > 0)
+		host_note_number(l->h, g->item, "port_width", h->width_port, where);
 	if (h->upper && h->width_can < h->width_card)
 		host_note(l->h, g->item, "link_limited_by", h->upper->pci,
 			  arena_printf(a, "/sys/bus/pci/devices/" STR_FMT "/max_link_width", STR_ARG(h->upper->pci)));

@@ -84,6 +84,8 @@ static bool same_board(const struct host *h, const struct host_item *a, const st
 	return same;
 }
 
+static struct str short_address(struct str pci) { return str_starts(pci, S("0000:")) ? str_from(pci, 5) : pci; }
+
 /** Eight GPUs that are the same are one line. */
 static void put_gpus(struct doctor_view *v)
 {
@@ -99,7 +101,7 @@ static void put_gpus(struct doctor_view *v)
 		text_printf(&line, STR_FMT, STR_ARG(i->gpu->pci));
 		for (size_t p = n + 1; p < h->items.len; p++)
 			if (str_is(h->items.data[p]->kind, "gpu") && same_board(h, i, h->items.data[p]))
-				text_printf(&line, " " STR_FMT, STR_ARG(str_from(h->items.data[p]->gpu->pci, 5)));
+				text_printf(&line, " " STR_FMT, STR_ARG(short_address(h->items.data[p]->gpu->pci)));
 		text_printf(&line, "  " STR_FMT, STR_ARG(i->gpu->name.n ? i->gpu->name : S("AMD GPU")));
 		if (i->gpu->gfx.n)
 			text_printf(&line, " (" STR_FMT ")", STR_ARG(i->gpu->gfx));
@@ -440,7 +442,8 @@ struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_prob
 		*ret_wrong += f.list.data[n]->severity <= SEVERITY_WARNING;
 	struct doctor_view view = { &v.host, &f, o, out, o->width ? o->width : WIDTH };
 	if (!v.host.devices.n && !*ret_wrong)
-		err = uh_error_new("no AMD GPU is in %s/sys/bus/pci/devices", o->root ? o->root : "");
+		err = uh_error_new("no AMD GPU is in %s/sys/bus/pci/devices%s", o->root ? o->root : "",
+				   o->root ? " or sys/class/drm" : "");
 	applied_tell_left(&v.have, problem, ctx);
 	if (o->json)
 		put_json(&view);
