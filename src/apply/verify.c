@@ -54,6 +54,15 @@ static bool by_modprobe(const struct applied *a, struct str name)
 	return false;
 }
 
+/** Whether a file of its is one that GRUB's configuration is built of. */
+static bool in_grub(const struct applied *a)
+{
+	for (size_t n = 0; n < a->files.len; n++)
+		if (a->files.data[n].kind == OWN_GRUB || a->files.data[n].kind == OWN_GRUB_D)
+			return true;
+	return false;
+}
+
 static void judge_set(struct host *h, const struct applied *a, const struct applied_set *s, int64_t booted, struct judged *ret)
 {
 	struct str value = { 0 }, where, line = { 0 };
@@ -63,9 +72,12 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 		return;
 	if (ret->state == JUDGED_ACTIVE)
 		ret->state = JUDGED_WRITTEN;
-	apply_note(&ret->why, STR_FMT "=" STR_FMT " is not in effect: %s" STR_FMT "%s", STR_ARG(s->name), STR_ARG(s->value),
-		   known ? "it is " : "no value of it can be seen", STR_ARG(value), known ? "" : " here");
 	bool on_line = cmdline && command_line_value(cmdline->value, s->name, &line);
+	apply_note(&ret->why, STR_FMT "=" STR_FMT " is not in effect: %s" STR_FMT, STR_ARG(s->name), STR_ARG(s->value),
+		   known               ? "it is " :
+		   cmdline && !on_line ? "the running kernel's command line has no such word" :
+					 "no value of it can be seen here",
+		   STR_ARG(value));
 	if (booted >= 0 && booted <= a->date)
 		ret->stale = true;
 	else if (on_line && !value_same(line, s->value))
@@ -73,7 +85,7 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 			   STR_ARG(line));
 	else if (by_modprobe(a, s->name))
 		apply_note(&ret->why, "the module was loaded without it: was the initramfs built again?");
-	else if (!on_line)
+	else if (!on_line && in_grub(a))
 		apply_note(&ret->why, "the kernel was started without it: was the boot loader's configuration built again?");
 	if (elsewhere)
 		apply_note(&ret->why, "it is set to " STR_FMT " in " STR_FMT, STR_ARG(elsewhere->value),

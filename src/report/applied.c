@@ -117,7 +117,7 @@ static void put_one(const struct host *h, const struct applied *a, const struct 
 	if (j->needless)
 		fprintf(out, "  versions here make it unnecessary: unhang doctor --undo " STR_FMT "\n", STR_ARG(a->id));
 	if (j->state == JUDGED_WRITTEN)
-		put_commands(h, a, false, out, "  written, not active until:");
+		put_commands(h, a, false, out, a->kargs ? "  noted, not active until:" : "  written, not active until:");
 }
 
 static void jw_notes(struct json *j, const char *key, const struct apply_notes *notes)

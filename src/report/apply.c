@@ -221,7 +221,9 @@ static struct uh_error *carry_out(const struct order *r, struct applied *a, bool
 		tell_left(r);
 	else
 		put_commands(&r->visit.host, a, undo, r->out,
-			     undo ? "taken back, in effect until:" : "written, not active until:");
+			     undo     ? "taken back; what is in effect stays until:" :
+			     a->kargs ? "noted, not active until:" :
+					"written, not active until:");
 	return err;
 }
 
