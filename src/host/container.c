@@ -151,7 +151,9 @@ static void note_nodes(struct looked *l)
 		whole |= str_is(name, "null");
 		nvidia |= str_is(name, "nvidiactl");
 	}
-	if (kfd || whole)
+	// Of a container's record with the render nodes, one of its /dev is what was given to it.
+	const struct host_fact *container = host_fact(l->h, l->m, S("container"), 0);
+	if (kfd || whole || (dri && container && str_is(container->value, "yes")))
 		host_note(l->h, l->m, "kfd_node", kfd ? S("yes") : S("no"), S("/dev"));
 	if (whole || dri)
 		host_note(l->h, l->m, "render_node", str_find(renders, S("renderD")) >= 0 ? S("yes") : S("no"), S("/dev/dri"));
