@@ -106,6 +106,8 @@ struct devices {
 void devices_find(const struct know *k, struct devices *ret);
 /** Those of the machine whose files lie under @root; NULL: this one. */
 void devices_find_at(const struct know *k, const char *root, struct devices *ret);
+/** The value of a line `NAME VALUE` of KFD's properties; -1: there is none. */
+int64_t kfd_property(struct str text, const char *name);
 void devices_free(struct devices *d);
 /** How many interrupts of each device the kernel has counted by now; -1: not known. */
 void devices_interrupts(const struct devices *d, int64_t *ret);

@@ -19,8 +19,7 @@ enum {
 
 #define KFD "/sys/class/kfd/kfd"
 
-/** A line `NAME VALUE` of KFD's properties. */
-static int64_t property(struct str text, const char *name)
+int64_t kfd_property(struct str text, const char *name)
 {
 	int64_t number;
 	while (text.n) {
@@ -50,19 +49,19 @@ static struct found *at_location(struct search *s, int64_t domain, int64_t locat
 static void add_node(struct search *s, struct str name, const struct probe *id, const struct probe *properties)
 {
 	struct str text = probe_text(properties);
-	struct kfd_node k = { .arrays = property(text, "array_count"),
-			      .arrays_per_engine = property(text, "simd_arrays_per_engine"),
-			      .cus_per_array = property(text, "cu_per_simd_array"),
-			      .xccs = property(text, "num_xcc") };
+	struct kfd_node k = { .arrays = kfd_property(text, "array_count"),
+			      .arrays_per_engine = kfd_property(text, "simd_arrays_per_engine"),
+			      .cus_per_array = kfd_property(text, "cu_per_simd_array"),
+			      .xccs = kfd_property(text, "num_xcc") };
 	k.xccs = k.xccs < 0 ? 1 : k.xccs;
-	k.of = at_location(s, property(text, "domain"), property(text, "location_id"));
+	k.of = at_location(s, kfd_property(text, "domain"), kfd_property(text, "location_id"));
 	if (!str_number(name, &k.node) || !str_number(probe_text(id), &k.gpu_id) || !k.gpu_id || !k.of ||
-	    property(text, "vendor_id") != (int64_t)k.of->d.vendor)
+	    kfd_property(text, "vendor_id") != (int64_t)k.of->d.vendor)
 		return;
 	if (k.of->d.kfd_node < 0 || k.node < k.of->d.kfd_node) {
 		k.of->d.kfd_node = k.node;
 		k.of->d.gpu_id = k.gpu_id;
-		k.of->gfx_version = property(text, "gfx_target_version");
+		k.of->gfx_version = kfd_property(text, "gfx_target_version");
 	}
 	s->kfd[s->nkfd++] = k;
 }

@@ -20,17 +20,6 @@ void xgmi_ask(struct gpu_looks *l, struct gpu_look *g)
 	}
 }
 
-static int64_t property(struct str text, const char *name)
-{
-	int64_t number;
-	while (text.n) {
-		struct str line = str_split(&text, '\n');
-		if (str_is(str_word(&line), name))
-			return str_number(str_trim(line), &number) ? number : -1;
-	}
-	return -1;
-}
-
 /** The GPU of a node, by its place in the list; -1: it is a processor's. */
 static ptrdiff_t gpu_at(const struct gpu_looks *l, int64_t node)
 {
@@ -48,8 +37,8 @@ static void read_links(struct gpu_looks *l, size_t index)
 	g->peers = arena_alloc(&l->h->arena, l->n * sizeof(*g->peers) + 1);
 	for (size_t n = 0; n < g->nxgmi; n++) {
 		struct str text = answer_text(&g->asks, g->xgmi_ask + n);
-		int64_t type = property(text, "type"), flags = property(text, "flags");
-		ptrdiff_t to = gpu_at(l, property(text, "node_to"));
+		int64_t type = kfd_property(text, "type"), flags = kfd_property(text, "flags");
+		ptrdiff_t to = gpu_at(l, kfd_property(text, "node_to"));
 		answered |= type >= 0;
 		if (type == TYPE_PCIE && to < 0 && flags >= 0 && !g->d->apu)
 			host_note(l->h, g->item, "atomics", flags & NO_ATOMICS ? S("no") : S("yes"),
