@@ -101,7 +101,7 @@ static struct host_item *item_of(struct host *h, struct str device)
 static bool noted(const struct host_item *i, struct str name, struct str value)
 {
 	for (size_t n = 0; n < i->facts.len; n++)
-		if (str_eq(i->facts.data[n].name, name) && (!value.n || str_eq(i->facts.data[n].value, value)))
+		if (str_eq(i->facts.data[n]->name, name) && (!value.n || str_eq(i->facts.data[n]->value, value)))
 			return true;
 	return false;
 }

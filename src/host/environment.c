@@ -157,7 +157,7 @@ enum { MEANINGS = sizeof(meanings) / sizeof(meanings[0]) };
 static bool says(const struct host_item *i, const char *name, struct str value)
 {
 	for (size_t n = 0; n < i->facts.len; n++)
-		if (str_is(i->facts.data[n].name, name) && str_eq(i->facts.data[n].value, value))
+		if (str_is(i->facts.data[n]->name, name) && str_eq(i->facts.data[n]->value, value))
 			return true;
 	return false;
 }

@@ -184,7 +184,7 @@ static void note_firmware(struct gpu_looks *l, struct gpu_look *g, struct str en
 	for (char *c = name; *c; c++)
 		*c = *c == ' ' ? '_' : *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
 	for (size_t n = 0; n < g->item->facts.len; n++)
-		if (str_is(g->item->facts.data[n].name, name))
+		if (str_is(g->item->facts.data[n]->name, name))
 			return;
 	host_note(l->h, g->item, name, arena_printf(a, "0x%x", version), where);
 }

@@ -19,8 +19,8 @@ void host_note(struct host *h, struct host_item *i, const char *name, struct str
 {
 	if (!value.n)
 		return;
-	struct host_fact f = { str_z(name), arena_str(&h->arena, value), arena_str(&h->arena, where) };
-	f.name = arena_str(&h->arena, f.name);
+	struct host_fact *f = arena_alloc(&h->arena, sizeof(*f));
+	*f = (struct host_fact){ arena_str(&h->arena, str_z(name)), arena_str(&h->arena, value), arena_str(&h->arena, where) };
 	vec_push(&i->facts, f);
 }
 
@@ -42,8 +42,8 @@ struct host_item *host_gpu(const struct host *h, const struct device *d)
 static const struct host_fact *own(const struct host_item *i, struct str name, size_t index)
 {
 	for (size_t n = 0; i && n < i->facts.len; n++)
-		if (str_eq(i->facts.data[n].name, name) && index-- == 0)
-			return &i->facts.data[n];
+		if (str_eq(i->facts.data[n]->name, name) && index-- == 0)
+			return i->facts.data[n];
 	return NULL;
 }
 

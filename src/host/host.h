@@ -19,7 +19,7 @@ struct host_item {
 	struct str kind;          // machine, gpu, setting, variable, process, rocm, tool
 	const struct device *gpu; // that it belongs to; NULL: none, or not known
 	struct host_item *of; // whose facts are its own too, behind its own: those of its GPU; the machine's come last for all
-	VEC(struct host_fact) facts;
+	VEC(struct host_fact *) facts; // they stay where they are when others are noted
 };
 
 struct host {

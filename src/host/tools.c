@@ -57,7 +57,7 @@ static void add_tool(struct host *h, const struct host_listing *l, struct str na
 static bool item_says(const struct host_item *i, struct str name, struct str value)
 {
 	for (size_t n = 0; n < i->facts.len; n++)
-		if (str_eq(i->facts.data[n].name, name) && str_eq(i->facts.data[n].value, value))
+		if (str_eq(i->facts.data[n]->name, name) && str_eq(i->facts.data[n]->value, value))
 			return true;
 	return false;
 }

@@ -223,13 +223,13 @@ static void put_facts(struct doctor_view *v)
 			print_safe(v->out, i->gpu->pci);
 		fputc('\n', v->out);
 		for (size_t f = 0; f < i->facts.len; f++) {
-			struct str name = i->facts.data[f].name; // of a parameter: what a directory has
+			struct str name = i->facts.data[f]->name; // of a parameter: what a directory has
 			fputs("  ", v->out);
 			print_safe(v->out, name);
 			fprintf(v->out, "%*s ", name.n < NAME_WIDTH ? (int)(NAME_WIDTH - name.n) : 0, "");
-			print_safe(v->out, i->facts.data[f].value);
+			print_safe(v->out, i->facts.data[f]->value);
 			fputs("   ", v->out);
-			print_safe(v->out, i->facts.data[f].where);
+			print_safe(v->out, i->facts.data[f]->where);
 			fputc('\n', v->out);
 		}
 	}
@@ -244,7 +244,7 @@ static void put_hint(struct doctor_view *v, struct str hint)
 static bool firmware_known(const struct host_item *gpu)
 {
 	for (size_t n = 0; n < gpu->facts.len; n++)
-		if (str_starts(gpu->facts.data[n].name, S("fw_")))
+		if (str_starts(gpu->facts.data[n]->name, S("fw_")))
 			return true;
 	return false;
 }
@@ -355,9 +355,9 @@ static void jw_facts(struct json *j, const struct host_item *i)
 	jw_open(j, '[');
 	for (size_t n = 0; n < i->facts.len; n++) {
 		jw_open(j, '{');
-		jw_field(j, "name", i->facts.data[n].name);
-		jw_field(j, "value", i->facts.data[n].value);
-		jw_known(j, "where", i->facts.data[n].where);
+		jw_field(j, "name", i->facts.data[n]->name);
+		jw_field(j, "value", i->facts.data[n]->value);
+		jw_known(j, "where", i->facts.data[n]->where);
 		jw_close(j, '}');
 	}
 	jw_close(j, ']');
