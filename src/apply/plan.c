@@ -37,12 +37,6 @@ void apply_notes_free(struct apply_notes *n)
 	arena_free(&n->arena);
 }
 
-static struct str machine_fact(const struct host *h, const char *name)
-{
-	const struct host_fact *f = host_fact(h, host_machine(h), str_z(name), 0);
-	return f ? f->value : (struct str){ 0 };
-}
-
 /** amdgpu and cwsr_enable of amdgpu.cwsr_enable; false for a parameter of the kernel itself. */
 static bool of_module(struct str name, struct str *ret_module, struct str *ret_parameter)
 {
@@ -64,7 +58,7 @@ bool value_in_effect(struct host *h, struct str name, struct str *ret, struct st
 	}
 	*ret_where = S("/proc/cmdline");
 	if (!of_module(name, &module, &parameter))
-		return command_line_value(machine_fact(h, "cmdline"), name, ret);
+		return command_line_value(host_value(h, NULL, "cmdline"), name, ret);
 	*ret_where =
 		arena_printf(&h->arena, "/sys/module/" STR_FMT "/parameters/" STR_FMT, STR_ARG(module), STR_ARG(parameter));
 	*ret = str_trim(host_text(h, arena_z(&h->arena, *ret_where), 0));
@@ -76,7 +70,7 @@ static bool lacks_parameter(struct host *h, struct str name)
 {
 	struct str module, parameter;
 	const struct know_parameter *known = know_parameter(h->know, name);
-	if (known && parameter_exists(known, machine_fact(h, "kernel")) == TRUTH_NO)
+	if (known && parameter_exists(known, host_value(h, NULL, "kernel")) == TRUTH_NO)
 		return true;
 	if (!of_module(name, &module, &parameter))
 		return false;
@@ -94,7 +88,7 @@ static bool lacks_parameter(struct host *h, struct str name)
 static bool built_in(struct host *h, struct str module)
 {
 	static const char *const places[] = { "/usr/lib/modules", "/lib/modules" };
-	struct str kernel = machine_fact(h, "kernel"), end = arena_printf(&h->arena, "/" STR_FMT ".ko", STR_ARG(module));
+	struct str kernel = host_value(h, NULL, "kernel"), end = arena_printf(&h->arena, "/" STR_FMT ".ko", STR_ARG(module));
 	for (size_t n = 0; kernel.n && n < 2; n++) {
 		struct str path = arena_printf(&h->arena, "%s/" STR_FMT "/modules.builtin", places[n], STR_ARG(kernel));
 		struct probe p = { .kind = PROBE_FIND, .path = arena_z(&h->arena, path), .find = end };
@@ -115,7 +109,7 @@ static bool for_modprobe(struct planner *p, struct str name)
 {
 	struct str module, parameter, value;
 	return of_module(name, &module, &parameter) && !str_is(p->loader, "rpm-ostree") &&
-	       !command_line_value(machine_fact(p->h, "cmdline"), name, &value) && !built_in(p->h, module);
+	       !command_line_value(host_value(p->h, NULL, "cmdline"), name, &value) && !built_in(p->h, module);
 }
 
 /** Another change of ours that sets it; NULL. Two that own one parameter could not be taken back one by one. */
@@ -174,7 +168,7 @@ static void add_file(struct planner *p, enum own_kind kind, struct str path, str
 {
 	struct arena *a = &p->to->arena;
 	struct own_file f = { .kind = kind, .path = arena_str(a, path), .words = arena_str(a, words), .bare = bare };
-	struct str cmdline = machine_fact(p->h, "cmdline"), value;
+	struct str cmdline = host_value(p->h, NULL, "cmdline"), value;
 	for (struct str word; (kind == OWN_GRUB || kind == OWN_GRUB_D) && (word = str_word(&words)).n;)
 		f.last |= command_line_value(cmdline, str_split(&word, '='), &value);
 	vec_push(&p->to->files, f);
@@ -326,7 +320,7 @@ struct uh_error *applied_plan(struct host *h, const struct applied_list *have, c
 			      struct applied *ret, struct apply_notes *notes)
 {
 	struct planner p = {
-		.h = h, .have = have, .r = r, .to = ret, .notes = notes, .loader = machine_fact(h, "boot_loader")
+		.h = h, .have = have, .r = r, .to = ret, .notes = notes, .loader = host_value(h, NULL, "boot_loader")
 	};
 	struct uh_error *err = NULL;
 	*ret = (struct applied){ .date = now };
@@ -366,13 +360,13 @@ void applied_commands(const struct host *h, const struct applied *a, bool undo, 
 	bool has[OWN_CMDLINE + 1] = { 0 };
 	for (size_t n = 0; n < a->files.len; n++)
 		has[a->files.data[n].kind] = true;
-	struct str initramfs = machine_fact(h, "initramfs_update"), image = machine_fact(h, "boot_image");
+	struct str initramfs = host_value(h, NULL, "initramfs_update"), image = host_value(h, NULL, "boot_image");
 	if (a->kargs)
 		kargs_command(a, undo, ret);
 	if (has[OWN_MODPROBE])
 		add_command(ret, initramfs, "build the initramfs again");
 	if (has[OWN_GRUB_D] || has[OWN_GRUB])
-		add_command(ret, machine_fact(h, "boot_update"),
+		add_command(ret, host_value(h, NULL, "boot_update"),
 			    has[OWN_GRUB_D] ? "update-grub" : "grub-mkconfig -o /boot/grub/grub.cfg");
 	if (has[OWN_CMDLINE] && image.n && !(has[OWN_MODPROBE] && str_starts(initramfs, S("mkinitcpio"))))
 		add_command(ret, str_starts(initramfs, S("mkinitcpio")) ? initramfs : (struct str){ 0 },

@@ -34,7 +34,10 @@ struct judged {
 	bool stale;    // the machine was not started again since
 	struct apply_notes why;
 };
-void applied_judge(struct host *h, const struct applied *a, struct judged *ret);
+/** When this machine was started; -1. */
+int64_t boot_time(struct host *h);
+/** @booted: boot_time(). */
+void applied_judge(struct host *h, const struct applied *a, int64_t booted, struct judged *ret);
 const char *judged_name(enum judged_state s);
 
 // --- profile.c: variables for one job, no change of the system ---

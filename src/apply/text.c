@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "knowledge/parameter.h"
+
 bool applied_id_good(struct str id)
 {
 	if (!id.n || id.n > 64 || id.p[0] == '.')
@@ -308,10 +310,7 @@ bool command_line_value(struct str line, struct str name, struct str *ret)
 	bool found = false;
 	for (struct str word; (word = str_word(&line)).n;) {
 		struct str value = word, key = str_split(&value, '=');
-		bool same = key.n == name.n;
-		for (size_t n = 0; same && n < key.n; n++)
-			same = key.p[n] == name.p[n] || (strchr("-_", key.p[n]) && strchr("-_", name.p[n]));
-		if (!same)
+		if (!parameter_same(key, name))
 			continue;
 		*ret = value;
 		found = true;

@@ -10,8 +10,7 @@ static const char *const names[] = { "active", "written", "changed", "half-done"
 
 const char *judged_name(enum judged_state s) { return names[s]; }
 
-/** When this machine was started; -1. */
-static int64_t boot_time(struct host *h)
+int64_t boot_time(struct host *h)
 {
 	struct str text = host_text(h, "/proc/stat", 1 << 20);
 	int64_t ret;
@@ -139,13 +138,12 @@ static bool needless(const struct host *h, struct str id)
 	return false;
 }
 
-void applied_judge(struct host *h, const struct applied *a, struct judged *ret)
+void applied_judge(struct host *h, const struct applied *a, int64_t booted, struct judged *ret)
 {
 	*ret = (struct judged){ .state = a->state == APPLIED_DONE ? JUDGED_ACTIVE : JUDGED_HALF };
 	ret->needless = needless(h, a->id);
 	if (ret->state == JUDGED_HALF)
 		apply_note(&ret->why, "%s was cut short", a->state == APPLIED_PLANNED ? "writing it" : "taking it back");
-	int64_t booted = boot_time(h);
 	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->files.len; n++)
 		judge_file(h, a, &a->files.data[n], ret);
 	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->sets.len; n++)

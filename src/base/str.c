@@ -35,6 +35,16 @@ struct str str_split(struct str *s, char sep)
 	return head;
 }
 
+struct str str_base(struct str path)
+{
+	while (path.n) {
+		struct str component = str_split(&path, '/');
+		if (!path.n)
+			return component;
+	}
+	return path;
+}
+
 struct str str_word(struct str *s)
 {
 	while (s->n && char_space(s->p[0]))

@@ -42,6 +42,8 @@ ptrdiff_t str_find(struct str s, struct str needle);
 int str_cmp(struct str a, struct str b);
 /** Takes the text before the next @sep off @s; the whole rest where there is none. */
 struct str str_split(struct str *s, char sep);
+/** The last component of a path. */
+struct str str_base(struct str path);
 /** Takes the next run of non-space characters off @s, and the white space before it. */
 struct str str_word(struct str *s);
 /** Whether @s begins with @prefix; then what follows it, without white space around it. */

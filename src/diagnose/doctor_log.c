@@ -98,14 +98,6 @@ static struct host_item *item_of(struct host *h, struct str device)
 	return gpus == 1 ? only : host_machine(h);
 }
 
-static bool noted(const struct host_item *i, struct str name, struct str value)
-{
-	for (size_t n = 0; n < i->facts.len; n++)
-		if (str_eq(i->facts.data[n]->name, name) && (!value.n || str_eq(i->facts.data[n]->value, value)))
-			return true;
-	return false;
-}
-
 static void note_gap(struct log_look *l, struct host_item *i, const struct said *s)
 {
 	if (!host_fact(l->h, i, s->name, 0))
@@ -140,7 +132,7 @@ static void note_said(struct log_look *l)
 	for (size_t n = 0; n < l->said.len; n++) {
 		const struct said *s = &l->said.data[n];
 		struct host_item *i = s->of == OF_MACHINE ? host_machine(l->h) : item_of(l->h, s->device);
-		if (!s->name.n && !noted(i, S("log"), s->signature))
+		if (!s->name.n && !host_says(i, "log", s->signature))
 			host_note(l->h, i, "log", s->signature, s->where);
 		else if (s->name.n && s->of == OF_PART)
 			note_part(l, s);

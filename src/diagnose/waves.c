@@ -196,20 +196,13 @@ static void locate_faults(struct incident *i)
 	free(map);
 }
 
-static struct str last_part(struct str path)
-{
-	while (str_find(path, S("/")) >= 0)
-		str_split(&path, '/');
-	return path;
-}
-
 /** k.hip:12, of the access that failed where it is known, else of the pc. */
 static void name_source(struct incident *i, struct diag_event *e)
 {
-	struct str file = last_part(diag_value(e, "source_file")), line = diag_value(e, "source_line"),
-		   access = last_part(diag_value(e, "access_source"));
+	struct str file = str_base(diag_value(e, "source_file")), line = diag_value(e, "source_line"),
+		   access = str_base(diag_value(e, "access_source"));
 	if (!access.n && !file.n && str_find(line, S(":")) > 0) // a debugger's
-		access = last_part(line);
+		access = str_base(line);
 	if (access.n)
 		diag_conclude(i, e, "source", access);
 	else if (file.n && line.n && !str_is(line, "0"))

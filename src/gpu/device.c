@@ -147,7 +147,7 @@ static void judge_driver(const struct search *s, struct found *f)
 {
 	struct device *d = &f->d;
 	struct str uevent = f->uevent, named = { 0 };
-	d->driver = last_component(f->driver_link);
+	d->driver = str_base(f->driver_link);
 	d->driver_known = true;
 	if (!s->to->tree || d->driver.n)
 		return;

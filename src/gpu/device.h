@@ -111,6 +111,8 @@ int64_t kfd_property(struct str text, const char *name);
 void devices_free(struct devices *d);
 /** How many interrupts of each device the kernel has counted by now; -1: not known. */
 void devices_interrupts(const struct devices *d, int64_t *ret);
+/** The driver may be asked things: it is bound, the device is there, awake, and was not stuck. */
+bool device_awake(const struct device *d);
 /** `16.0 GT/s x16`; empty where it is not known, as of a card that is off the bus. */
 struct str link_text(const struct device *d, struct arena *a);
 /** The device that a user means: a PCI address, with or without its domain, card1, renderD128, or its place in the list; NULL. */

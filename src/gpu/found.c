@@ -92,9 +92,10 @@ void look_once(struct search *s, struct probe *probes, size_t n, int millisecond
 	probe_run_all(&s->to->arena, &batch, 1, milliseconds, &s->to->count);
 }
 
-bool look_awake(const struct found *f)
+bool look_awake(const struct found *f) { return device_awake(&f->d); }
+
+bool device_awake(const struct device *d)
 {
-	const struct device *d = &f->d;
 	bool active = !d->runtime_status.n || str_is(d->runtime_status, "active") || str_is(d->runtime_status, "unsupported");
 	return active && !d->off_bus && d->driver.n && !d->stuck.is;
 }

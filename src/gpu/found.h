@@ -60,7 +60,7 @@ void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)
 void look_run(struct search *s, struct probe_batch *batches, int milliseconds);
 /** Runs one that is not of a device. */
 void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds);
-/** The driver may be asked things: it is bound, the device is there, awake, and was not stuck. */
+/** As facts_read() wants it: device_awake(). */
 bool look_awake(const struct found *f);
 
 /** The lines of @text, sorted; at most @most. */
@@ -71,7 +71,6 @@ void find_pci(struct search *s, struct str names);
 /** In a tree: the nodes of those that were found; where there is no list of PCI devices, the cards. @names: of what drm has. */
 void find_cards(struct search *s, struct str names);
 void find_slots(struct search *s, struct str names);
-struct str last_component(struct str path);
 /** 1 of `card1` behind `card`; -1. */
 int node_number(struct str name, struct str prefix);
 bool has_line(struct str text, struct str line);

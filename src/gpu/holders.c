@@ -308,11 +308,9 @@ static void find_clients(struct search *s)
 	list_files(s, &files);
 	look_once(s, files.probes.data, files.probes.len, LOOK_MS);
 	for (size_t i = 0; i < files.probes.len; i++) {
-		struct str link = probe_text(&files.probes.data[i]), path = str_z(files.probes.data[i].path), number = path;
+		struct str link = probe_text(&files.probes.data[i]), number = str_base(str_z(files.probes.data[i].path));
 		if (!str_starts(link, S("/dev/dri/")))
 			continue;
-		while (str_find(number, S("/")) >= 0)
-			str_split(&number, '/');
 		add_path(&infos,
 			 (struct probe){ .path = arena_printf(a, "/proc/%lld/fdinfo/" STR_FMT, (long long)files.pids.data[i],
 							      STR_ARG(number))

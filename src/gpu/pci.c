@@ -37,16 +37,6 @@ static struct found *add_found(struct search *s, struct str pci, struct str sysf
 	return f;
 }
 
-struct str last_component(struct str path)
-{
-	while (path.n) {
-		struct str component = str_split(&path, '/');
-		if (!path.n)
-			return component;
-	}
-	return path;
-}
-
 enum { OF_VENDOR, OF_CLASS, OF_DEVICE, OF_LINK, OF_DRIVER, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
 
 /** What says whether a device is a GPU of AMD's. The directory is a link to where it stands on the bus. */
@@ -118,7 +108,7 @@ static struct str card_address(const struct probe *answers)
 	while (uevent.n)
 		if (str_behind(str_split(&uevent, '\n'), S("PCI_SLOT_NAME="), &pci))
 			return pci;
-	pci = last_component(probe_text(&answers[OF_LINK]));
+	pci = str_base(probe_text(&answers[OF_LINK]));
 	return pci.n ? pci : above_drm(probe_text(&answers[OF_WAY]));
 }
 

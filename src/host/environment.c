@@ -154,21 +154,13 @@ enum { MEANINGS = sizeof(meanings) / sizeof(meanings[0]) };
 
 // --- items ---
 
-static bool says(const struct host_item *i, const char *name, struct str value)
-{
-	for (size_t n = 0; n < i->facts.len; n++)
-		if (str_is(i->facts.data[n]->name, name) && str_eq(i->facts.data[n]->value, value))
-			return true;
-	return false;
-}
-
 /** The same setting in several places is one item with several `from`. */
 static struct host_item *same_item(const struct host *h, const struct variable *v, const struct host_item *gpu)
 {
 	for (size_t n = 0; n < h->items.len; n++) {
 		struct host_item *i = h->items.data[n];
-		if (str_is(i->kind, "variable") && i->of == gpu && says(i, "name", v->name) &&
-		    says(i, v->value.n ? "value" : "empty", v->value.n ? v->value : S("yes")))
+		if (str_is(i->kind, "variable") && i->of == gpu && host_says(i, "name", v->name) &&
+		    host_says(i, v->value.n ? "value" : "empty", v->value.n ? v->value : S("yes")))
 			return i;
 	}
 	return NULL;
@@ -177,7 +169,7 @@ static struct host_item *same_item(const struct host *h, const struct variable *
 static void note_beside(const struct source *s, struct host_item *i, const struct variable *v)
 {
 	for (size_t n = 0; n < s->n; n++)
-		if (!str_eq(s->list[n].name, v->name) && !says(i, "beside", s->list[n].name))
+		if (!str_eq(s->list[n].name, v->name) && !host_says(i, "beside", s->list[n].name))
 			host_note(s->h, i, "beside", s->list[n].name, s->list[n].where);
 }
 
@@ -187,7 +179,7 @@ static void add_item(const struct source *s, const struct variable *v, struct ho
 		return;
 	struct host_item *i = same_item(s->h, v, gpu);
 	if (i) {
-		if (!says(i, "from", s->from) && i->facts.len < VARIABLES_MOST)
+		if (!host_says(i, "from", s->from) && i->facts.len < VARIABLES_MOST)
 			host_note(s->h, i, "from", s->from, v->where);
 		note_beside(s, i, v);
 		return;
@@ -285,7 +277,6 @@ static size_t computing(const struct host *h, struct user *ret)
 /** Environments: of processes, of this shell where it is another machine's, of a container's first process. */
 static size_t ask_environs(struct host *h, const struct user *users, size_t n, struct probe *ret)
 {
-	const struct host_fact *container = host_fact(h, host_machine(h), S("container"), 0);
 	for (size_t i = 0; i < n; i++)
 		ret[i] = (struct probe){
 			.path = arena_printf(&h->arena, "/proc/%lld/environ", (long long)users[i].holder->pid).p,
@@ -293,7 +284,7 @@ static size_t ask_environs(struct host *h, const struct user *users, size_t n, s
 		};
 	if (h->root)
 		ret[n++] = (struct probe){ .path = "/proc/self/environ", .size = ENVIRON_MOST };
-	if (container && str_is(container->value, "yes"))
+	if (str_is(host_value(h, NULL, "container"), "yes"))
 		ret[n++] = (struct probe){ .path = "/proc/1/environ", .size = ENVIRON_MOST };
 	return n;
 }

@@ -101,12 +101,6 @@ enum {
 	AT_PLAIN,
 };
 
-static bool awake(const struct device *d)
-{
-	bool active = !d->runtime_status.n || str_is(d->runtime_status, "active") || str_is(d->runtime_status, "unsupported");
-	return active && !d->off_bus && d->driver.n && !d->stuck.is;
-}
-
 static void ask_first(struct gpu_looks *l, struct gpu_look *g)
 {
 	struct arena *a = &l->h->arena;
@@ -124,7 +118,7 @@ static void ask_first(struct gpu_looks *l, struct gpu_look *g)
 	    arena_printf(a, STR_FMT "/amdgpu_firmware_info",
 			 STR_ARG(d->debugfs.n ? d->debugfs : S("/sys/kernel/debug/dri/none"))),
 	    FIRMWARE_SIZE);
-	size_t most = awake(d) ? PLAIN : PLAIN - 1;
+	size_t most = device_awake(d) ? PLAIN : PLAIN - 1;
 	for (size_t n = 0; n < most; n++)
 		ask_gpu(l, g, PROBE_FILE, plain[n].file, 256);
 }
@@ -183,10 +177,8 @@ static void note_firmware(struct gpu_looks *l, struct gpu_look *g, struct str en
 	char *name = arena_z(a, arena_printf(a, "fw_" STR_FMT, STR_ARG(engine)));
 	for (char *c = name; *c; c++)
 		*c = *c == ' ' ? '_' : *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-	for (size_t n = 0; n < g->item->facts.len; n++)
-		if (str_is(g->item->facts.data[n]->name, name))
-			return;
-	host_note(l->h, g->item, name, arena_printf(a, "0x%x", version), where);
+	if (!host_says(g->item, name, (struct str){ 0 }))
+		host_note(l->h, g->item, name, arena_printf(a, "0x%x", version), where);
 }
 
 /** `SMC feature version: 0, program: 4, firmware version: 0x00525600 (82.86.0)`. */
@@ -315,13 +307,7 @@ static void note_modes(struct gpu_looks *l)
 	for (size_t n = 0; n < l->n; n++) {
 		const struct device *d = l->list[n].d;
 		struct str mode = modes[n] = mode_of(l, d);
-		const struct host_fact *f;
-		if (!mode.n)
-			continue;
-		size_t have = 0;
-		while ((f = host_fact(l->h, m, S("partition_modes"), have)) && !str_eq(f->value, mode))
-			have++;
-		if (f)
+		if (!mode.n || host_says(m, "partition_modes", mode))
 			continue;
 		count++;
 		host_note(l->h, m, "partition_modes", mode,

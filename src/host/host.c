@@ -55,6 +55,20 @@ const struct host_fact *host_fact(const struct host *h, const struct host_item *
 	return own(host_machine(h), name, index);
 }
 
+struct str host_value(const struct host *h, const struct host_item *i, const char *name)
+{
+	const struct host_fact *f = host_fact(h, i, str_z(name), 0);
+	return f ? f->value : (struct str){ 0 };
+}
+
+bool host_says(const struct host_item *i, const char *name, struct str value)
+{
+	for (size_t n = 0; n < i->facts.len; n++)
+		if (str_is(i->facts.data[n]->name, name) && (!value.n || str_eq(i->facts.data[n]->value, value)))
+			return true;
+	return false;
+}
+
 bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
 {
 	const struct host_scope *s = scope;
@@ -68,11 +82,8 @@ bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
 
 void host_note_unread(struct host *h, const char *what, struct str where)
 {
-	const struct host_fact *f;
-	for (size_t i = 0; (f = own(host_machine(h), S("unread"), i)); i++)
-		if (str_is(f->value, what))
-			return;
-	host_note(h, host_machine(h), "unread", str_z(what), where);
+	if (!host_says(host_machine(h), "unread", str_z(what)))
+		host_note(h, host_machine(h), "unread", str_z(what), where);
 }
 
 /** What is missed where such a path may not be read. Logs are not here: one is enough, and there are several. */

@@ -43,6 +43,10 @@ struct host_item *host_gpu(const struct host *h, const struct device *d);
 
 /** The index-th value, of the item, of what it belongs to, then of the machine; NULL. An item of its own hides those of the others. */
 const struct host_fact *host_fact(const struct host *h, const struct host_item *i, struct str name, size_t index);
+/** Its first value; empty where there is none. */
+struct str host_value(const struct host *h, const struct host_item *i, const char *name);
+/** Whether the item itself says so; an empty @value: whatever it says. */
+bool host_says(const struct host_item *i, const char *name, struct str value);
 /** As a view for conditions and phrases. `NAME@` is the place where NAME was seen. @ctx is a struct host_scope. */
 struct host_scope {
 	const struct host *host;

@@ -15,15 +15,10 @@ struct settings {
 	size_t n;
 };
 
-static struct str base_of(const struct probe *p)
+static int by_name(const void *a, const void *b)
 {
-	struct str path = str_z(p->path);
-	while (str_find(path, S("/")) >= 0)
-		str_split(&path, '/');
-	return path;
+	return str_cmp(str_base(str_z(((const struct probe *)a)->path)), str_base(str_z(((const struct probe *)b)->path)));
 }
-
-static int by_name(const void *a, const void *b) { return str_cmp(base_of(a), base_of(b)); }
 
 /** @asked: at most two files, then the names in directories. */
 static void read_settings(struct host *h, const struct probe *asked, size_t n, struct settings *ret)
@@ -77,7 +72,7 @@ static bool lists(const struct probe *p, struct str pattern)
 	return false;
 }
 
-/** Only where /var/log is there: a tree may lack it. */
+/** What journald.conf says outright counts; else whether /var/log, where it was recorded, has a journal. */
 static void note_journal(struct host *h, const struct settings *s, const struct probe *files, const struct probe *log)
 {
 	static const char *const texts[] = { "kern.log", "messages", "syslog", "everything.log" };
@@ -144,10 +139,8 @@ static struct str directory_of(struct str pattern)
 /** The name of the program that a pipe leads to. */
 static struct str handler_of(struct str pattern)
 {
-	struct str rest = str_from(pattern, 1), path = str_word(&rest);
-	while (str_find(path, S("/")) >= 0)
-		str_split(&path, '/');
-	return path;
+	struct str rest = str_from(pattern, 1);
+	return str_base(str_word(&rest));
 }
 
 /** `* soft core unlimited` of pam_limits: for everyone. */

@@ -2,12 +2,6 @@
 #include "host/setting.h"
 #include "knowledge/parameter.h"
 
-static struct str machine_fact(const struct settings *s, const char *name)
-{
-	const struct host_fact *f = host_fact(s->h, NULL, str_z(name), 0);
-	return f ? f->value : (struct str){ 0 };
-}
-
 // --- boot loaders whose command line is changed by a command ---
 
 static const struct {
@@ -27,7 +21,7 @@ static struct str loader_of(const struct settings *s)
 	if (!f || !str_is(f->value, "unknown") || str_find(f->where, S("ostree")) < 0)
 		return f ? f->value : (struct str){ 0 };
 	for (size_t i = 0; i < sizeof(ostree_distributions) / sizeof(ostree_distributions[0]); i++)
-		if (str_is(machine_fact(s, "distribution"), ostree_distributions[i]))
+		if (str_is(host_value(s->h, NULL, "distribution"), ostree_distributions[i]))
 			return S("rpm-ostree");
 	return f->value;
 }
@@ -72,7 +66,7 @@ static struct str remove_of(const struct settings *s, const struct setting *t)
 
 static struct str after_initramfs(const struct settings *s)
 {
-	struct str update = machine_fact(s, "initramfs_update");
+	struct str update = host_value(s->h, NULL, "initramfs_update");
 	if (str_is(loader_of(s), "rpm-ostree"))
 		return S("Reboot");
 	return update.n ? arena_printf(&s->h->arena, "sudo " STR_FMT ", then reboot", STR_ARG(update)) :
@@ -82,7 +76,7 @@ static struct str after_initramfs(const struct settings *s)
 
 static struct str after_grub(const struct settings *s)
 {
-	struct str update = machine_fact(s, "boot_update");
+	struct str update = host_value(s->h, NULL, "boot_update");
 	return update.n ? arena_printf(&s->h->arena, "sudo " STR_FMT ", then reboot", STR_ARG(update)) :
 			  S("Make GRUB's configuration anew (Debian, Ubuntu: sudo update-grub; Fedora: sudo grub2-mkconfig -o "
 			    "/boot/grub2/grub.cfg; Arch: sudo grub-mkconfig -o /boot/grub/grub.cfg), then reboot");
@@ -98,7 +92,7 @@ static struct str activate_of(const struct settings *s, const struct setting *t)
 	if (!strcmp(place, "grub") || (!strcmp(place, "cmdline") && str_starts(loader_of(s), S("grub"))))
 		return after_grub(s);
 	if (!strcmp(place, "kernel-cmdline"))
-		return str_starts(machine_fact(s, "initramfs_update"), S("mkinitcpio")) ?
+		return str_starts(host_value(s->h, NULL, "initramfs_update"), S("mkinitcpio")) ?
 			       S("sudo mkinitcpio -P, then reboot") :
 			       S("sudo kernel-install add-all, then reboot");
 	if (!strcmp(place, "loader-entry"))
@@ -146,7 +140,7 @@ void setting_note_write(struct settings *s, struct host_item *i, const struct se
 
 void settings_note_adding(struct settings *s)
 {
-	struct str loader = loader_of(s), update = machine_fact(s, "boot_update");
+	struct str loader = loader_of(s), update = host_value(s->h, NULL, "boot_update");
 	const struct host_fact *f = host_fact(s->h, NULL, S("boot_loader"), 0);
 	struct str where = f ? f->where : S(""); // a note moves the machine's facts
 	struct host_item *m = host_machine(s->h);

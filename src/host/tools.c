@@ -54,20 +54,12 @@ static void add_tool(struct host *h, const struct host_listing *l, struct str na
 	host_note(h, l->rocm, "has", name, path);
 }
 
-static bool item_says(const struct host_item *i, struct str name, struct str value)
-{
-	for (size_t n = 0; n < i->facts.len; n++)
-		if (str_eq(i->facts.data[n]->name, name) && str_eq(i->facts.data[n]->value, value))
-			return true;
-	return false;
-}
-
 static void find_tools(struct host *h, const struct host_listing *l)
 {
 	for (size_t t = 0; t < h->know->tools.len; t++) {
 		const struct know_pair *tool = h->know->tools.data[t];
 		struct str path = find_tool(h, l, tool->value);
-		if (path.n && !(l->rocm && item_says(l->rocm, S("has"), tool->name)))
+		if (path.n && !(l->rocm && host_says(l->rocm, "has", tool->name)))
 			add_tool(h, l, tool->name, path);
 	}
 }
@@ -80,7 +72,7 @@ static void find_lacks(struct host *h, const struct host_listing *l)
 	struct str lacks = { 0 };
 	for (size_t t = 0; t < h->know->tools.len; t++) {
 		const struct know_pair *tool = h->know->tools.data[t];
-		if (!str_starts(tool->value, S("/")) && !item_says(l->rocm, S("has"), tool->name))
+		if (!str_starts(tool->value, S("/")) && !host_says(l->rocm, "has", tool->name))
 			lacks = arena_printf(&h->arena, STR_FMT "%s" STR_FMT, STR_ARG(lacks), lacks.n ? ", " : "",
 					     STR_ARG(tool->name));
 	}

@@ -160,6 +160,7 @@ static void put_all(struct visit *v, const char *id, bool json, FILE *out, unsig
 {
 	struct json j = { .out = out };
 	size_t shown = 0;
+	int64_t booted = boot_time(&v->host);
 	if (json) {
 		jw_open(&j, '{');
 		jw_field(&j, "schema", S("unhang/applied/1"));
@@ -171,7 +172,7 @@ static void put_all(struct visit *v, const char *id, bool json, FILE *out, unsig
 		struct judged judged;
 		if (id && !str_is(a->id, id))
 			continue;
-		applied_judge(&v->host, a, &judged);
+		applied_judge(&v->host, a, booted, &judged);
 		*ret_half += judged.state == JUDGED_HALF;
 		*ret_wrong += judged.state != JUDGED_ACTIVE;
 		if (json)

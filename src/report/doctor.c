@@ -24,12 +24,6 @@ struct doctor_view {
 	size_t width;
 };
 
-static struct str fact_of(const struct host *h, const struct host_item *i, const char *name)
-{
-	const struct host_fact *f = host_fact(h, i, str_z(name), 0);
-	return f ? f->value : (struct str){ 0 };
-}
-
 /** What is to be dropped, the user drops. */
 static bool can_apply(const struct finding *f)
 {
@@ -56,16 +50,16 @@ static void put_machine(struct doctor_view *v)
 	const struct host *h = v->host;
 	const struct host_item *m = host_machine(h);
 	struct text line = { 0 };
-	struct str driver = fact_of(h, m, "driver_kind"), version = fact_of(h, m, "driver");
-	add_part(&line, "kernel", fact_of(h, m, "kernel"));
+	struct str driver = host_value(h, m, "driver_kind"), version = host_value(h, m, "driver");
+	add_part(&line, "kernel", host_value(h, m, "kernel"));
 	if (driver.n)
 		text_printf(&line, "%samdgpu " STR_FMT "%s" STR_FMT, line.n ? ", " : "", STR_ARG(driver), version.n ? " " : "",
 			    STR_ARG(version));
-	add_part(&line, "ROCm", fact_of(h, m, "rocm"));
-	add_part(&line, "", fact_of(h, m, "distribution"));
-	if (fact_of(h, m, "distribution").n && fact_of(h, m, "distribution_version").n)
-		text_printf(&line, " " STR_FMT, STR_ARG(fact_of(h, m, "distribution_version")));
-	if (str_is(fact_of(h, m, "container"), "yes"))
+	add_part(&line, "ROCm", host_value(h, m, "rocm"));
+	add_part(&line, "", host_value(h, m, "distribution"));
+	if (host_value(h, m, "distribution").n && host_value(h, m, "distribution_version").n)
+		text_printf(&line, " " STR_FMT, STR_ARG(host_value(h, m, "distribution_version")));
+	if (str_is(host_value(h, m, "container"), "yes"))
 		add_part(&line, "", S("in a container"));
 	if (line.n)
 		put_line(v, &line, 2);
@@ -80,7 +74,7 @@ static bool same_board(const struct host *h, const struct host_item *a, const st
 {
 	bool same = str_eq(a->gpu->name, b->gpu->name) && str_eq(a->gpu->gfx, b->gpu->gfx);
 	for (size_t n = 0; n < sizeof(asked_firmware) / sizeof(asked_firmware[0]); n++)
-		same &= str_eq(fact_of(h, a, asked_firmware[n]), fact_of(h, b, asked_firmware[n]));
+		same &= str_eq(host_value(h, a, asked_firmware[n]), host_value(h, b, asked_firmware[n]));
 	return same;
 }
 
@@ -107,7 +101,7 @@ static void put_gpus(struct doctor_view *v)
 			text_printf(&line, " (" STR_FMT ")", STR_ARG(i->gpu->gfx));
 		const char *before = "  firmware ";
 		for (size_t f = 0; f < sizeof(asked_firmware) / sizeof(asked_firmware[0]); f++) {
-			struct str version = fact_of(h, i, asked_firmware[f]);
+			struct str version = host_value(h, i, asked_firmware[f]);
 			if (!version.n)
 				continue;
 			text_printf(&line, "%s", before);
@@ -390,7 +384,7 @@ static void jw_machine(struct json *j, const struct host *h)
 	jw_open(j, '{');
 	jw_known(j, "root", str_z(h->root));
 	for (size_t n = 0; n < sizeof(named) / sizeof(named[0]); n++)
-		jw_known(j, named[n], fact_of(h, m, named[n]));
+		jw_known(j, named[n], host_value(h, m, named[n]));
 	jw_key(j, "unread");
 	jw_open(j, '[');
 	for (size_t n = 0; host_fact(h, m, S("unread"), n); n++)
