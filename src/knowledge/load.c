@@ -12,6 +12,7 @@
 #include "knowledge/matcher.h"
 #include "knowledge/packet.h"
 #include "knowledge/parameter.h"
+#include "knowledge/resolve.h"
 #include "knowledge/update.h"
 #include "knowledge_version.h"
 
@@ -850,150 +851,6 @@ static void load_block(void *ctx, const struct know_block *b)
 	know_problem(l->problems, b->file, b->line, "unknown kind of block '" STR_FMT "'", STR_ARG(b->kind));
 }
 
-static bool has_names(const struct know *k, struct str id)
-{
-	for (size_t i = 0; i < k->names.len; i++)
-		if (str_eq(k->names.data[i]->head.id, id))
-			return true;
-	return false;
-}
-
-static const struct know_event *resolve_event(struct know *k, const struct know_head *head, struct str id,
-					      struct know_problems *problems)
-{
-	const struct know_event *event = know_event(k, id);
-	if (!event)
-		know_problem(problems, head->file, head->line, "there is no event '" STR_FMT "'", STR_ARG(id));
-	return event;
-}
-
-/** A signature that refers to nothing that does not exist is given to the matcher. */
-static void resolve_signature(struct know *k, struct know_signature *s, struct know_problems *problems)
-{
-	unsigned before = problems->count;
-	if (s->event_id.n)
-		s->event = resolve_event(k, &s->head, s->event_id, problems);
-	size_t n = 0;
-	for (struct know_list *d = s->detail_ids; d && n < 4; d = d->next)
-		s->details[n++] = resolve_event(k, &s->head, d->text, problems);
-	for (size_t t = 0; t < s->ntemplates; t++)
-		for (size_t i = 0; i < s->templates[t]->npieces; i++)
-			if (s->templates[t]->pieces[i].type == VALUE_NAME && !has_names(k, s->templates[t]->pieces[i].table))
-				know_problem(problems, s->head.file, s->templates[t]->line,
-					     "'" STR_FMT "' is neither a type nor a table of names",
-					     STR_ARG(s->templates[t]->pieces[i].table));
-	for (size_t t = 0; t < s->ntemplates && problems->count == before; t++)
-		if (!matcher_add(k->matcher, s->templates[t]))
-			know_problem(problems, s->head.file, s->templates[t]->line,
-				     "the message has no four characters in a row to find it by");
-}
-
-static void resolve_class(const struct know *k, const struct know_head *head, const struct know_list *classes,
-			  struct know_problems *problems)
-{
-	for (; classes; classes = classes->next) {
-		bool known = false;
-		for (size_t i = 0; i < k->classes.len && !known; i++)
-			known = str_eq(k->classes.data[i]->name, classes->text);
-		if (!known)
-			know_problem(problems, head->file, head->line, "there is no class or tag '" STR_FMT "'",
-				     STR_ARG(classes->text));
-	}
-}
-
-/** Packets are put into their lists from the last to the first, so that the first stands first. */
-static void resolve_packet(struct know *k, struct know_packet *p, struct know_problems *problems)
-{
-	const struct know_packet **first = &k->packets_of[p->language][p->opcode < 0 ? p->type : p->opcode];
-	p->same = *first;
-	*first = p;
-	for (const struct know_packet_field *f = p->fields; f; f = f->next)
-		if (f->table.n && !has_names(k, f->table))
-			know_problem(problems, p->head.file, p->head.line,
-				     "'" STR_FMT "' of field " STR_FMT " is neither a way to print nor a table of names",
-				     STR_ARG(f->table), STR_ARG(f->name));
-}
-
-static void resolve_events(struct know *k, const struct know_head *head, const struct know_list *events,
-			   struct know_problems *problems)
-{
-	for (; events; events = events->next)
-		resolve_event(k, head, events->text, problems);
-}
-
-static void resolve_verdicts(const struct know *k, struct know_problems *problems)
-{
-	for (size_t i = 0; i < k->verdicts.len; i++) {
-		const struct know_verdict *v = k->verdicts.data[i];
-		if (v->event.n && !know_signature(k, v->event))
-			know_problem(problems, v->head.file, v->head.line, "there is no signature '" STR_FMT "'",
-				     STR_ARG(v->event));
-	}
-	for (size_t i = 0; i < k->units.len; i++)
-		for (const struct know_pair *p = k->units.data[i]->waits; p; p = p->next)
-			if (!know_unit(k, p->name))
-				know_problem(problems, k->units.data[i]->head.file, k->units.data[i]->head.line,
-					     "there is no unit '" STR_FMT "' to wait for", STR_ARG(p->name));
-}
-
-static const struct know_remedy *resolve_remedy(const struct know *k, const struct know_head *head, struct str id,
-						struct know_problems *problems)
-{
-	const struct know_remedy *r = id.n ? know_remedy(k, id) : NULL;
-	if (id.n && !r)
-		know_problem(problems, head->file, head->line, "there is no remedy '" STR_FMT "'", STR_ARG(id));
-	return r;
-}
-
-static void resolve_findings(const struct know *k, struct know_problems *problems)
-{
-	for (size_t i = 0; i < k->bad.len; i++)
-		k->bad.data[i]->remedy = resolve_remedy(k, &k->bad.data[i]->head, k->bad.data[i]->remedy_id, problems);
-	for (size_t i = 0; i < k->checks.len; i++) {
-		struct know_check *c = k->checks.data[i];
-		c->remedy = resolve_remedy(k, &c->head, c->remedy_id, problems);
-		if (c->severity != SEVERITY_OK && !c->remedy && (!c->steps || !c->why.n || !c->grade.n || !c->source.n))
-			know_problem(problems, c->head.file, c->head.line,
-				     "'" STR_FMT "' lacks 'why', 'do', 'grade' or 'source', or the remedy that says it",
-				     STR_ARG(c->head.id));
-	}
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return str_cmp((*(struct know_pair *const *)a)->name, (*(struct know_pair *const *)b)->name);
-}
-
-/** What one block says of another must exist. */
-static void resolve(struct know *k, struct know_problems *problems)
-{
-	if (k->months.len)
-		qsort(k->months.data, k->months.len, sizeof(k->months.data[0]), by_name);
-	for (size_t i = 0; i < k->signatures.len; i++)
-		resolve_signature(k, k->signatures.data[i], problems);
-	for (size_t i = 0; i < k->causes.len; i++) {
-		const struct know_list class = { .text = k->causes.data[i]->head.id };
-		resolve_class(k, &k->causes.data[i]->head, &class, problems);
-	}
-	for (size_t i = 0; i < k->causes.len; i++)
-		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->from, problems);
-	for (size_t i = 0; i < k->causes.len; i++)
-		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->beside, problems);
-	for (size_t i = 0; i < k->causes.len; i++)
-		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->without, problems);
-	resolve_verdicts(k, problems);
-	for (size_t i = 0; i < k->remedies.len; i++)
-		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
-	for (size_t i = 0; i < k->bad.len; i++)
-		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
-	for (size_t i = 0; i < k->settings.len; i++)
-		resolve_class(k, &k->settings.data[i]->head, k->settings.data[i]->for_classes, problems);
-	resolve_findings(k, problems);
-	parameters_resolve(k, problems);
-	for (size_t i = k->packets.len; i-- > 0;)
-		resolve_packet(k, k->packets.data[i], problems);
-}
-
 static void load_text(struct loader *l, const char *file, struct str text)
 {
 	const struct know_text one = { file, text };
@@ -1089,7 +946,7 @@ static void load_begin_installed(struct loader *l, struct know_problems *problem
 
 static struct know *load_end(struct loader *l)
 {
-	resolve(l->know, l->problems);
+	know_resolve(l->know, l->problems);
 	matcher_finish(l->know->matcher);
 	return l->know;
 }
