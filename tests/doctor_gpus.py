@@ -8,10 +8,9 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
 from machine_tree import plant_text
-from tap import Tap
+from tap import Tap, worked
 
 UNHANG = sys.argv[1]
 GB = 1 << 30
@@ -514,9 +513,9 @@ def check_hostile(t):
         (root / "sys/bus/pci/devices/0000:99:00.0").symlink_to("/sys/bus/pci/devices")
         (root / "sys/kernel/debug").mkdir(parents=True)
         (root / "sys/kernel/debug/dri").symlink_to("../../..")
-        began = time.monotonic()
+        began = worked()
         document = ask(root)
-        t.ok(time.monotonic() - began < 10, "a hostile tree is no reason to wait")
+        t.ok(worked() - began < 10, "a hostile tree is no reason to wait")
         has(t, document, CARD, {"gfx": "gfx1100", "fw_mes": "0x52", "displays": "1", "dpm_level": None, "gpu_busy": None},
             "what can be read is read")
 

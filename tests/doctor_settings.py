@@ -9,10 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 from machine_tree import modinfo_elf, plant_text
-from tap import Tap, Unhang
+from tap import Tap, Unhang, worked
 
 HERE = pathlib.Path(__file__).resolve().parent
 KNOWLEDGE = HERE.parent / "knowledge"
@@ -72,9 +71,9 @@ class Machine:
         plant_text(text, self.root)
         if prepare:
             prepare(self.root)
-        began = time.monotonic()
+        began = worked()
         run = unhang.run("doctor", "--root", self.root, "--json")
-        self.seconds = time.monotonic() - began
+        self.seconds = worked() - began
         self.status, self.stderr = run.returncode, run.stderr.decode(errors="replace")
         document = json.loads(run.stdout)
         self.items = [{"kind": "machine", "facts": document["machine"]["facts"]}] + document["machine"]["items"]

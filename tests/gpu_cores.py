@@ -10,7 +10,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import time
 
 import cores
 import tap
@@ -525,9 +524,9 @@ def test_many_queues(t, unhang):
     area = next(m for m in memories if m.address == cores.SAVES)
     entry[56:60] = struct.pack("<I", len(area.pieces[1][1]) + 2 * cores.PAGE)
     cores.write_elf(path, cores.EM_AMDGPU, [("AMDGPU", 33, core.note([bytes(entry)] * 60000))], memories)
-    begin = time.monotonic()
-    done = unhang.run("queues", path, timeout=100)
-    seconds = time.monotonic() - begin
+    begin = tap.worked()
+    done = unhang.run("queues", path, timeout=600)
+    seconds = tap.worked() - begin
     t.ok(not done.returncode and seconds < 20, "sixty thousand queues with the same waves", f"{seconds} s, {done.stderr[-300:]}")
 
 
