@@ -12,6 +12,7 @@
 #include "base/print.h"
 #include "base/root.h"
 #include "base/save.h"
+#include "base/trust.h"
 #include "cmd/cmd.h"
 #include "cmd/knowledge.h"
 #include "knowledge/changes.h"
@@ -170,10 +171,13 @@ static struct uh_error *update_install(struct arena *a, const char *root, const 
 {
 	struct container installed;
 	bool there;
-	_cleanup_close_ int dir = root_make_directory(root, UPDATE_DIRECTORY);
-	if (dir < 0)
+	_cleanup_close_ int made = root_make_directory(root, UPDATE_DIRECTORY), dir = -1;
+	if (made < 0)
 		return uh_error_os(errno, "%s" UPDATE_DIRECTORY, root ? root : "");
-	struct uh_error *err = lock_directory(dir);
+	// Where others may write it would not be used either.
+	struct uh_error *err = trust_open(root, UPDATE_DIRECTORY, O_RDONLY | O_DIRECTORY, &dir);
+	if (!err)
+		err = lock_directory(dir);
 	if (err)
 		return err;
 	uh_error_free(update_installed(a, root, &installed, &there));
