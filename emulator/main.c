@@ -85,7 +85,7 @@ static int list(const struct know *k, bool as_json)
 	}
 	if (as_json)
 		jw_close(&json, ']');
-	return fflush(stdout) ? CANNOT : 0;
+	return fflush(stdout) || ferror(stdout) ? cannot(uh_error_new("standard output could not be written")) : 0;
 }
 
 static int check(const struct know *k, const char *path)

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/error.h"
+#include "base/trust.h"
 
 enum {
 	SIZE = 4 << 20,
@@ -58,12 +60,24 @@ struct attempt {
 /** What the child tells: a letter and text, a line each. `step`s are told before they are made. */
 static void tell(const struct attempt *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
 
+/** Names without a slash are the loader's to find. A file that others could have written is not loaded. */
+static void *load_library(const struct attempt *t, const char *name)
+{
+	struct arena room = { 0 };
+	_cleanup_error_ struct uh_error *err = strchr(name, '/') ? trust_real_path(&room, name, &name) : NULL;
+	if (err && !err->errnum)
+		tell(t, 'U', err->message);
+	void *library = err ? NULL : dlopen(name, RTLD_NOW);
+	arena_free(&room);
+	return library;
+}
+
 static bool load(struct attempt *t)
 {
-	void *library = t->library ? dlopen(t->library, RTLD_NOW) : NULL;
 	const char *name = t->library;
+	void *library = name ? load_library(t, name) : NULL;
 	for (size_t i = 0; !t->library && !library && i < sizeof(libraries) / sizeof(libraries[0]); i++)
-		library = dlopen(name = libraries[i], RTLD_NOW);
+		library = load_library(t, name = libraries[i]);
 	for (size_t i = 0; library && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *symbol = dlsym(library, symbols[i].name);
 		if (!symbol)
@@ -148,6 +162,9 @@ static void understand(struct arena *a, struct str told, struct smoke *ret)
 			break;
 		case 'L':
 			ret->library = rest;
+			break;
+		case 'U':
+			ret->refused = rest;
 			break;
 		case 'R':
 			ret->end = SMOKE_NO_RUNTIME;

@@ -178,36 +178,31 @@ static struct uh_error *walk_believed(struct walk *w, const char *root, const ch
 }
 
 /** The node, which was opened to be judged only, for use. */
-static int reopen(const struct walk *w, int flags)
+static struct uh_error *reopen(const struct walk *w, const char *path, int flags, int *ret_fd)
 {
 	struct stat judged, st;
 	flags |= O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 	if (fstat(w->node, &judged))
-		return -1;
-	if (S_ISDIR(judged.st_mode))
-		return openat(w->node, ".", flags);
-	if (!S_ISREG(judged.st_mode)) { // to open a device may do something already
-		errno = EINVAL;
-		return -1;
-	}
-	int fd = openat(w->parent, strrchr(w->real.p, '/') + 1, flags);
-	if (fd < 0 || (!fstat(fd, &st) && st.st_dev == judged.st_dev && st.st_ino == judged.st_ino))
-		return fd;
-	close(fd);
-	errno = ESTALE;
-	return -1;
+		return uh_error_os(errno, "%s", path);
+	const bool directory = S_ISDIR(judged.st_mode);
+	if (!directory && !S_ISREG(judged.st_mode)) // to open a device may do something already
+		return uh_error_new("%s: not a file", path);
+	_cleanup_close_ int fd = directory ? openat(w->node, ".", flags) :
+					     openat(w->parent, strrchr(w->real.p, '/') + 1, flags);
+	if (fd < 0 || fstat(fd, &st))
+		return uh_error_os(errno, "%s", path);
+	if (st.st_dev != judged.st_dev || st.st_ino != judged.st_ino)
+		return uh_error_os(ESTALE, "%s", path);
+	*ret_fd = fd;
+	fd = -1;
+	return NULL;
 }
 
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd)
 {
 	_cleanup_(walk_end) struct walk w;
 	struct uh_error *err = walk_believed(&w, root, path);
-	int fd = err ? -1 : reopen(&w, flags);
-	if (!err && fd < 0)
-		err = uh_error_os(errno, "%s", path);
-	if (!err)
-		*ret_fd = fd;
-	return err;
+	return err ? err : reopen(&w, path, flags, ret_fd);
 }
 
 struct uh_error *trust_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret)

@@ -6,7 +6,7 @@
 
 /** Opens what @path leads to. Each directory, link and file on the way is opened first and then judged by its descriptor: it belongs to
  * root or to the user who called, and nobody else may write it. The descriptor is the one that was judged. An error that is no system
- * call's (errnum 0) says what is not believed, and why. @root as for root_open(). */
+ * call's (errnum 0) says why it is not used. @root as for root_open(). */
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd);
 /** As root_read(), of a file that is believed. */
 struct uh_error *trust_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret);
