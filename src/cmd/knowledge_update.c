@@ -193,6 +193,12 @@ static struct uh_error *update_install(struct arena *a, const char *root, const 
 	return named;
 }
 
+/** What was done, where its answer is lost; NULL: nothing was. */
+static struct uh_error *told(const char *done)
+{
+	return !done || print_arrived(stdout) ? NULL : uh_error_new("%s, but that could not be shown", done);
+}
+
 static struct uh_error *update_file(struct arena *a, const char *root, const char *path, bool dry_run)
 {
 	struct container c, installed;
@@ -215,7 +221,7 @@ static struct uh_error *update_file(struct arena *a, const char *root, const cha
 	know_changes(there && installed.version > know_embedded_version ? &installed : NULL, &c, note_change, &changes);
 	print_changes(&changes);
 	printf("  %s %s%s\n", dry_run ? "right    would be written to" : "written to", root ? root : "", UPDATE_PATH);
-	return NULL;
+	return told(dry_run ? NULL : "the update was installed");
 }
 
 static struct uh_error *update_remove(struct arena *a, const char *root)
@@ -241,7 +247,7 @@ static struct uh_error *update_remove(struct arena *a, const char *root)
 	else
 		printf("%s; ", file ? "the damaged update was removed" : "there was no update");
 	printf("%llu, which is built in, is used\n", (ull)know_embedded_version);
-	return NULL;
+	return told(file ? "the update was removed" : NULL);
 }
 
 int knowledge_update(int argc, char **argv)
