@@ -60,15 +60,12 @@ struct attempt {
 /** What the child tells: a letter and text, a line each. `step`s are told before they are made. */
 static void tell(const struct attempt *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
 
-/** Names without a slash are the loader's to find. A file that others could have written is not loaded. */
 static void *load_library(const struct attempt *t, const char *name)
 {
-	struct arena room = { 0 };
-	_cleanup_error_ struct uh_error *err = strchr(name, '/') ? trust_real_path(&room, name, &name) : NULL;
-	if (err && !err->errnum)
-		tell(t, 'U', err->message);
-	void *library = err ? NULL : dlopen(name, RTLD_NOW);
-	arena_free(&room);
+	_cleanup_error_ struct uh_error *refused = NULL;
+	void *library = trust_load(name, RTLD_NOW, &refused);
+	if (refused)
+		tell(t, 'U', refused->message);
 	return library;
 }
 

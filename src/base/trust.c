@@ -1,5 +1,6 @@
 #include "base/trust.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -187,8 +188,8 @@ static struct uh_error *reopen(const struct walk *w, const char *path, int flags
 	const bool directory = S_ISDIR(judged.st_mode);
 	if (!directory && !S_ISREG(judged.st_mode)) // to open a device may do something already
 		return uh_error_new("%s: not a file", path);
-	_cleanup_close_ int fd = directory ? openat(w->node, ".", flags) :
-					     openat(w->parent, strrchr(w->real.p, '/') + 1, flags);
+	_cleanup_close_ int fd =
+		directory ? openat(w->node, ".", flags) : openat(w->parent, strrchr(w->real.p, '/') + 1, flags);
 	if (fd < 0 || fstat(fd, &st))
 		return uh_error_os(errno, "%s", path);
 	if (st.st_dev != judged.st_dev || st.st_ino != judged.st_ino)
@@ -219,4 +220,17 @@ struct uh_error *trust_real_path(struct arena *a, const char *path, const char *
 	if (!err)
 		*ret = arena_z(a, text_str(&w.real));
 	return err;
+}
+
+void *trust_load(const char *name, int flags, struct uh_error **ret_refused)
+{
+	struct arena room = { 0 };
+	struct uh_error *err = strchr(name, '/') ? trust_real_path(&room, name, &name) : NULL;
+	void *library = err ? NULL : dlopen(name, flags);
+	const bool refused = err && !err->errnum;
+	if (!refused)
+		uh_error_free(err);
+	*ret_refused = refused ? err : NULL;
+	arena_free(&room);
+	return library;
 }

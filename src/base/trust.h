@@ -12,3 +12,6 @@ struct uh_error *trust_open(const char *root, const char *path, int flags, int *
 struct uh_error *trust_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret);
 /** The path, without links in it, of a file that is believed: since all above it is, nobody else can put another there. */
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret);
+/** dlopen() of a library. Names without a slash are the loader's to find; of a file that is there and not believed *ret_refused says why,
+ * else it is NULL. */
+void *trust_load(const char *name, int flags, struct uh_error **ret_refused);

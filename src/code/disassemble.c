@@ -42,8 +42,8 @@ struct place {
 struct progress {
 	enum { SEARCHES, LOADS, OPENS, READS } stage;
 	struct library library;
-	char by[LIBRARY_PATH]; // its path, and once it is loaded its name
-	struct place place;    // of the instruction
+	char by[LIBRARY_PATH];      // its path, and once it is loaded its name
+	struct place place;         // of the instruction
 	char refused[REFUSED_MOST]; // the first library that is there and not believed, and why
 };
 
@@ -89,15 +89,12 @@ static void write_all(int fd, struct str s)
 	}
 }
 
-/** Names without a slash are the loader's to find. A file that others could have written is not loaded. */
 static void *load_library(struct progress *p, const char *path)
 {
-	struct arena room = { 0 };
-	_cleanup_error_ struct uh_error *err = strchr(path, '/') ? trust_real_path(&room, path, &path) : NULL;
-	if (err && !err->errnum && !p->refused[0])
-		str_copy(p->refused, sizeof(p->refused), str_z(err->message));
-	void *library = err ? NULL : dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-	arena_free(&room);
+	_cleanup_error_ struct uh_error *refused = NULL;
+	void *library = trust_load(path, RTLD_LAZY | RTLD_LOCAL, &refused);
+	if (refused && !p->refused[0])
+		str_copy(p->refused, sizeof(p->refused), str_z(refused->message));
 	return library;
 }
 
