@@ -24,6 +24,7 @@ struct walk {
 	unsigned depth;    // of the node below the top
 	unsigned links;    // that were followed
 	uid_t caller, own; // own: who owns the root directory, which is root also where a user namespace shows another number
+	dev_t device;      // that the root directory lies on
 	struct str rest;   // of the path; it begins with a slash where it begins at the top
 	struct text real;  // the way so far, without links
 	size_t real_top;   // of which this is the way to the top
@@ -51,11 +52,12 @@ static bool believed_owner(const struct walk *w, uid_t uid)
 	return uid == ROOT || uid == w->own || uid == w->caller || uid == geteuid();
 }
 
-/** Whether it may be a user's own file system, which says of its files what that user likes. */
-static bool invented(int fd)
+/** Whether it may be a user's own file system, which says of its files what that user likes. A container's whole root may be one. */
+static bool invented(const struct walk *w, int fd, const struct stat *st)
 {
 	struct statfs fs;
-	return geteuid() == ROOT && (fstatfs(fd, &fs) || (unsigned long)fs.f_type == FUSE_SUPER_MAGIC);
+	return geteuid() == ROOT && st->st_dev != w->device &&
+	       (fstatfs(fd, &fs) || (unsigned long)fs.f_type == FUSE_SUPER_MAGIC);
 }
 
 /** An access list shows in the bits of the group, which are its mask. In a sticky directory nobody replaces files of others, and each
@@ -71,7 +73,7 @@ static void judge(struct walk *w, int fd, const struct stat *st, const char *nam
 			    (unsigned)st->st_uid);
 	else if (!S_ISLNK(st->st_mode) && !sticky && st->st_mode & (S_IWGRP | S_IWOTH))
 		text_printf(&w->why, "others than its owner may write " STR_FMT, STR_ARG(it));
-	else if (invented(fd))
+	else if (invented(w, fd, st))
 		text_printf(&w->why, STR_FMT " lies in a file system of FUSE", STR_ARG(it));
 }
 
@@ -158,6 +160,7 @@ static int walk(struct walk *w, const char *root, const char *path)
 	if (w->top < 0 || fstat(w->top, &st))
 		return errno;
 	w->own = st.st_uid;
+	w->device = st.st_dev;
 	judge(w, w->top, &st, "");
 	const char *first = root ? root : path;
 	int err = first[0] == '/' ? 0 : getcwd(here, sizeof(here)) ? go(w, here) : errno;
