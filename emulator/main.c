@@ -85,7 +85,7 @@ static int list(const struct know *k, bool as_json)
 	}
 	if (as_json)
 		jw_close(&json, ']');
-	return fflush(stdout) ? CANNOT : 0;
+	return print_arrived(stdout) ? 0 : cannot(uh_error_new("standard output could not be written"));
 }
 
 static int check(const struct know *k, const char *path)
@@ -151,6 +151,7 @@ int main(int argc, char **argv)
 	const char *scenario = NULL, *record = NULL, *to_check = NULL;
 	bool listing = false, json = false;
 	int i = 1;
+	print_reserve();
 	for (; i < argc; i++) {
 		if (!strcmp(argv[i], "--list"))
 			listing = true;

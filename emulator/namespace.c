@@ -154,7 +154,7 @@ static void hide_logs(void)
 	static const char *const places[] = { "/var/log/journal", "/run/log/journal", "/var/crash",
 					      "/var/lib/systemd/coredump" };
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		mount("unhang", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "size=1m");
+		mount("unhang", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m");
 }
 
 struct uh_error *namespace_furnish(const struct server *s, struct kept *k)

@@ -6,6 +6,7 @@ The kernels are compiled here, once for each architecture; llvm-objdump says whe
 import dataclasses
 import gzip
 import itertools
+import os
 import pathlib
 import re
 import shutil
@@ -530,6 +531,11 @@ def test_code_files(t, unhang, code):
     t.same(found(Room(unhang).pair(core) + ["--code", renamed], "renamed"), known, "a renamed file that is given with --code")
     core.objects = [dataclasses.replace(code.object, uri=f"file://{code.path}")]
     t.same(found(Room(unhang).pair(core), "path"), known, "the file where it was loaded from")
+    if os.geteuid() == 0:
+        unhang.environment |= {"SUDO_UID": "65534", "SUDO_GID": "65534"}
+        t.same(found(Room(unhang).pair(core), "sudo"), ("saxpy", None), "not where the user who called may not read it")
+        for name in ("SUDO_UID", "SUDO_GID"):
+            del unhang.environment[name]
     core.objects = [dataclasses.replace(code.object, memory=0x7e0000000000)]
     t.same(found(Room(unhang).pair(core), "memory"), known, "the file in the process's memory")
     core.objects = [code.object]

@@ -69,6 +69,11 @@ def main():
         t.same((run.returncode, gpu["result"], gpu["step"]), (status, result, step), f"{WHAT[mode]}: {result}")
     run = smoke(unhang, unhang.directory / "none.so")
     t.same((run.returncode, json.loads(run.stdout)["gpus"][0]["result"]), (2, "no-runtime"), "no runtime: it says so")
+    if os.geteuid() == 0:
+        os.chown(unhang.directory / "hip0.so", 65534, 65534)
+        run = smoke(unhang, unhang.directory / "hip0.so")
+        gpu = json.loads(run.stdout)["gpus"][0]
+        t.ok((run.returncode, gpu["result"]) == (2, "no-runtime") and "not used: " in gpu["text"], "another user's runtime is named and not loaded", gpu)
     for answer, status, said in ((b"y\n", 1, "does not answer"), (b"n\n", 0, "doctor --smoke-test")):
         ours, theirs = os.openpty()
         os.write(ours, answer)

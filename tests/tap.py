@@ -12,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SCHEMA = json.loads((HERE / ".." / "docs" / "diagnosis.schema.json").read_text())
 VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 CANNOT = 2
+os.umask(0o022)  # what others may write is not believed
 
 
 def worked():

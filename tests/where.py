@@ -388,12 +388,12 @@ def test_places(t, room, objects):
                         f"-input={host}", f"-input={objects['hip', 'gfx90a']}", f"-input={objects['hip', 'gfx1100']}", f"-output={out}"], check=True)
         places["what clang-offload-bundler compressed"] = out
     for what, path in places.items():
-        both = room.where("--code", path, "physics::advance+0x8")
+        both = room.where("--code", path, "--source", room.sources, "physics::advance+0x8")
         t.ok(both.status == 0 and not both.wrong and not both.stderr, f"{what}: status 0", f"{both.status} {both.stderr} {both.wrong}")
         t.same([r["target"].split(":")[0] for r in both.addresses], ["gfx90a", "gfx1100"], f"{what}: an answer for each GPU")
         for gfx in ("gfx90a", "gfx1100"):
             alone = room.where("--code", objects["hip", gfx], "physics::advance+0x8").first
-            one = room.where("--code", path, "--gfx", gfx, "physics::advance+0x8")
+            one = room.where("--code", path, "--source", room.sources, "--gfx", gfx, "physics::advance+0x8")
             same = [k for k in ("address", "target", "symbol", "frames", "instructions", "meaning") if one.first.get(k) != alone[k]]
             t.ok(len(one.addresses) == 1 and not same and str(path) in one.first["code_object"], f"{what}: --gfx {gfx} is the lone object's answer", f"{same} {one.first}")
         other = room.unhang.run("where", "--code", path, "--gfx", "gfx1030", "0x1b00")
@@ -493,7 +493,7 @@ def try_damaged(room, what, data, asked, number, disassembler):
     path = room.write(f"damaged/{what}-{number}", damage(data, number))
     environment = {**room.unhang.environment, "UNHANG_DISASSEMBLER": disassembler}
     try:
-        run = subprocess.run([room.unhang.binary, "where", "--json", "--code", path, *asked], capture_output=True, env=environment, timeout=600,
+        run = subprocess.run([room.unhang.binary, "where", "--json", "--source", room.sources, "--code", path, *asked], capture_output=True, env=environment, timeout=600,
                              stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return f"{what} {number}: it hangs"

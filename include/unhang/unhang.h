@@ -74,7 +74,7 @@ struct uh_look_options {
 		*gpu; // where there is no target: the GPU of this machine, by PCI address or number; NULL: the only one, or all
 	const char *const *code; // files and directories with code objects
 	size_t ncode;
-	const char *const *sources; // directories in which source files are looked for
+	const char *const *sources; // directories in which source files are looked for, besides those of the code
 	size_t nsources;
 	const char *gfx;       // only code for this GPU; NULL: any
 	const char *loaded_at; // address at which the code object was loaded; NULL: addresses are the object's own

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/error.h"
+#include "base/trust.h"
 
 enum {
 	SIZE = 4 << 20,
@@ -58,12 +60,21 @@ struct attempt {
 /** What the child tells: a letter and text, a line each. `step`s are told before they are made. */
 static void tell(const struct attempt *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
 
+static void *load_library(const struct attempt *t, const char *name)
+{
+	_cleanup_error_ struct uh_error *refused = NULL;
+	void *library = trust_load(name, RTLD_NOW, &refused);
+	if (refused)
+		tell(t, 'U', refused->message);
+	return library;
+}
+
 static bool load(struct attempt *t)
 {
-	void *library = t->library ? dlopen(t->library, RTLD_NOW) : NULL;
 	const char *name = t->library;
+	void *library = name ? load_library(t, name) : NULL;
 	for (size_t i = 0; !t->library && !library && i < sizeof(libraries) / sizeof(libraries[0]); i++)
-		library = dlopen(name = libraries[i], RTLD_NOW);
+		library = load_library(t, name = libraries[i]);
 	for (size_t i = 0; library && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *symbol = dlsym(library, symbols[i].name);
 		if (!symbol)
@@ -148,6 +159,9 @@ static void understand(struct arena *a, struct str told, struct smoke *ret)
 			break;
 		case 'L':
 			ret->library = rest;
+			break;
+		case 'U':
+			ret->refused = rest;
 			break;
 		case 'R':
 			ret->end = SMOKE_NO_RUNTIME;

@@ -18,6 +18,7 @@ struct smoke {
 	struct str step; // that it was at
 	struct str error;
 	struct str library;
+	struct str refused; // a runtime that others could have written, which was not loaded
 	int64_t milliseconds;
 	bool left_behind; // its process does not die: it waits in the kernel
 };

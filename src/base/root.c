@@ -47,7 +47,13 @@ struct uh_error *root_read(const char *root, const char *path, size_t most, stru
 	if (!S_ISREG(st.st_mode))
 		return uh_error_new("%s: not a file", path);
 	_cleanup_close_ int fd = root_open(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st))
+	return fd < 0 ? uh_error_os(errno, "%s", path) : root_read_open(fd, path, most, a, ret, ret_st);
+}
+
+struct uh_error *root_read_open(int fd, const char *path, size_t most, struct arena *a, struct str *ret, struct stat *ret_st)
+{
+	struct stat st;
+	if (fstat(fd, &st))
 		return uh_error_os(errno, "%s", path);
 	if (!S_ISREG(st.st_mode))
 		return uh_error_new("%s: not a file", path);

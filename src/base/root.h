@@ -14,3 +14,5 @@ int root_make_directory(const char *root, const char *path);
 /** The whole of a regular file of at most @most bytes, with a NUL behind it. @ret_st may be NULL. */
 struct uh_error *root_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret,
 			   struct stat *ret_st);
+/** The same of a file that is open. @path is what errors call it. */
+struct uh_error *root_read_open(int fd, const char *path, size_t most, struct arena *a, struct str *ret, struct stat *ret_st);

@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/caller.h"
+#include "base/error.h"
+#include "base/trust.h"
 #include "cmd/cmd.h"
 
 static void usage(void)
@@ -51,12 +55,31 @@ static void extend_path(const char *directory)
 	text_free(&longer);
 }
 
-static void try(const char *directory, char **argv)
+/** Who could write unhang itself could write what lies beside it; others could where the directory is everybody's. */
+static bool like_unhang(const char *program)
 {
-	struct text program = { 0 };
-	text_printf(&program, "%s/unhang-emulator", directory);
-	execv(program.p, argv);
-	text_free(&program);
+	struct stat own, st;
+	if (stat("/proc/self/exe", &own) || lstat(program, &st))
+		return false;
+	return S_ISREG(st.st_mode) && (!st.st_uid || st.st_uid == own.st_uid || st.st_uid == caller_uid()) &&
+	       !(st.st_mode & ~own.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/** Returns where it cannot be run; false: because others may have written it, which is said. */
+static bool try(const char *directory, bool beside, char **argv)
+{
+	struct arena room = { 0 };
+	const char *program = arena_printf(&room, "%s/unhang-emulator", directory).p;
+	bool there = !access(program, F_OK);
+	struct uh_error *err = there && !(beside && like_unhang(program)) ? trust_real_path(&room, program, &program) : NULL;
+	if (!err)
+		execv(program, argv);
+	else
+		complain("%s", err->message);
+	bool good = !err;
+	uh_error_free(err);
+	arena_free(&room);
+	return good;
 }
 
 int cmd_emulate(int argc, char **argv)
@@ -67,11 +90,11 @@ int cmd_emulate(int argc, char **argv)
 			usage();
 			return EXIT_NOTHING_WRONG;
 		}
-	if (own_directory(directory)) {
+	bool own = own_directory(directory);
+	if (own)
 		extend_path(directory);
-		try(directory, argv);
-	}
-	try(UNHANG_LIBEXEC, argv);
+	if ((own && !try(directory, true, argv)) || !try(UNHANG_LIBEXEC, false, argv))
+		return EXIT_CANNOT;
 	complain("unhang-emulator: %s; it is neither beside unhang nor in " UNHANG_LIBEXEC, strerror(errno));
 	return EXIT_CANNOT;
 }

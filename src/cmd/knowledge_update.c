@@ -12,6 +12,7 @@
 #include "base/print.h"
 #include "base/root.h"
 #include "base/save.h"
+#include "base/trust.h"
 #include "cmd/cmd.h"
 #include "cmd/knowledge.h"
 #include "knowledge/changes.h"
@@ -170,10 +171,13 @@ static struct uh_error *update_install(struct arena *a, const char *root, const 
 {
 	struct container installed;
 	bool there;
-	_cleanup_close_ int dir = root_make_directory(root, UPDATE_DIRECTORY);
-	if (dir < 0)
+	_cleanup_close_ int made = root_make_directory(root, UPDATE_DIRECTORY), dir = -1;
+	if (made < 0)
 		return uh_error_os(errno, "%s" UPDATE_DIRECTORY, root ? root : "");
-	struct uh_error *err = lock_directory(dir);
+	// Where others may write it would not be used either.
+	struct uh_error *err = trust_open(root, UPDATE_DIRECTORY, O_RDONLY | O_DIRECTORY, &dir);
+	if (!err)
+		err = lock_directory(dir);
 	if (err)
 		return err;
 	uh_error_free(update_installed(a, root, &installed, &there));
@@ -187,6 +191,12 @@ static struct uh_error *update_install(struct arena *a, const char *root, const 
 	struct uh_error *named = uh_error_new("%s" UPDATE_DIRECTORY "/%s", root ? root : "", err->message);
 	uh_error_free(err);
 	return named;
+}
+
+/** What was done, where its answer is lost; NULL: nothing was. */
+static struct uh_error *told(const char *done)
+{
+	return !done || print_arrived(stdout) ? NULL : uh_error_new("%s, but that could not be shown", done);
 }
 
 static struct uh_error *update_file(struct arena *a, const char *root, const char *path, bool dry_run)
@@ -211,7 +221,7 @@ static struct uh_error *update_file(struct arena *a, const char *root, const cha
 	know_changes(there && installed.version > know_embedded_version ? &installed : NULL, &c, note_change, &changes);
 	print_changes(&changes);
 	printf("  %s %s%s\n", dry_run ? "right    would be written to" : "written to", root ? root : "", UPDATE_PATH);
-	return NULL;
+	return told(dry_run ? NULL : "the update was installed");
 }
 
 static struct uh_error *update_remove(struct arena *a, const char *root)
@@ -237,7 +247,7 @@ static struct uh_error *update_remove(struct arena *a, const char *root)
 	else
 		printf("%s; ", file ? "the damaged update was removed" : "there was no update");
 	printf("%llu, which is built in, is used\n", (ull)know_embedded_version);
-	return NULL;
+	return told(file ? "the update was removed" : NULL);
 }
 
 int knowledge_update(int argc, char **argv)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/caller.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
 
@@ -71,7 +72,7 @@ static void usage(FILE *out)
 /** An answer that nobody got is no answer. */
 static int written(int status)
 {
-	if (!fflush(stdout) && !ferror(stdout))
+	if (print_arrived(stdout))
 		return status;
 	complain("standard output could not be written");
 	return EXIT_CANNOT;
@@ -80,6 +81,8 @@ static int written(int status)
 int main(int argc, char **argv)
 {
 	enum { OUTPUT = 64 << 10 };
+	print_reserve();
+	caller_clean_environment();
 	if (!isatty(STDOUT_FILENO))
 		setvbuf(stdout, NULL, _IOFBF, OUTPUT);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {

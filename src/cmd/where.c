@@ -25,7 +25,7 @@ static void usage(void)
 	     "  --code PATH         where the code is; may be given several times\n"
 	     "  --loaded-at ADDRESS the addresses are of a process that had loaded the code object there\n"
 	     "  --gfx GFX           only code for this GPU (gfx90a), where PATH has code for several\n"
-	     "  --source DIR        look for source files below DIR as well\n"
+	     "  --source DIR        show lines of source files below DIR, not only of those beside the code\n"
 	     "  --context N         N instructions before and behind each (4; for more than 100 addresses\n"
 	     "                      one line each without instructions, and with --json each one's own instruction)\n"
 	     "  --json              for machines: the document of docs/where.schema.json, or code.schema.json\n"

@@ -11,6 +11,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "base/trust.h"
 #include "code/disassembler.h"
 
 // What the child writes for each instruction, range by range.
@@ -26,6 +27,7 @@ enum {
 	CHILD_BYTES_PER_MS = 250, // a quarter of what comgr reads, the slower one
 	WRITE_AT = 1 << 16,
 	CRASHES_MAX = 8,
+	REFUSED_MOST = 1024,
 };
 
 struct library {
@@ -40,8 +42,9 @@ struct place {
 struct progress {
 	enum { SEARCHES, LOADS, OPENS, READS } stage;
 	struct library library;
-	char by[LIBRARY_PATH]; // its path, and once it is loaded its name
-	struct place place;    // of the instruction
+	char by[LIBRARY_PATH];      // its path, and once it is loaded its name
+	struct place place;         // of the instruction
+	char refused[REFUSED_MOST]; // the first library that is there and not believed, and why
 };
 
 // The best first.
@@ -86,6 +89,15 @@ static void write_all(int fd, struct str s)
 	}
 }
 
+static void *load_library(struct progress *p, const char *path)
+{
+	_cleanup_error_ struct uh_error *refused = NULL;
+	void *library = trust_load(path, RTLD_LAZY | RTLD_LOCAL, &refused);
+	if (refused && !p->refused[0])
+		str_copy(p->refused, sizeof(p->refused), str_z(refused->message));
+	return library;
+}
+
 static void *load(const struct work *w)
 {
 	struct progress *p = w->progress;
@@ -98,7 +110,7 @@ static void *load(const struct work *w)
 		for (; way->path(p->library.at, path); p->library.at++) {
 			str_copy(p->by, sizeof(p->by), str_z(path));
 			p->stage = LOADS;
-			void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+			void *library = load_library(p, path);
 			if (library && way->describe(library, path, p->by, sizeof(p->by)))
 				return library;
 		}
@@ -274,7 +286,8 @@ static enum outcome attempt(struct arena *a, const struct work *w, size_t bytes,
 	_cleanup_(text_free) struct text out = { 0 };
 	const size_t most = (bytes / WORD + w->n) * (sizeof(struct record) + INSTRUCTION_TEXT);
 	const int64_t left = w->deadline - now_ms();
-	*w->progress = (struct progress){ .stage = SEARCHES };
+	w->progress->stage = SEARCHES;
+	w->progress->place = (struct place){ 0 };
 	const bool ended = left > 0 && child_run(disassemble_all, w, (int)left, most, &out);
 	*ret_progress = *w->progress;
 	ret_progress->by[sizeof(ret_progress->by) - 1] = '\0';
@@ -369,6 +382,8 @@ struct uh_error *disassemble(struct arena *a, struct str target_id, const struct
 	struct work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .progress = p };
 	w.deadline = now_ms() + CHILD_MS + (int64_t)bytes / CHILD_BYTES_PER_MS;
 	struct uh_error *err = disassemble_by_any(a, &w, bytes, ret);
+	if (p->refused[0])
+		ret->refused = arena_z(a, (struct str){ p->refused, strnlen(p->refused, sizeof(p->refused)) });
 	munmap(p, sizeof(*p));
 	return err;
 }

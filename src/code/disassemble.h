@@ -24,6 +24,7 @@ struct disassembly {
 	size_t n;
 	const struct instruction *instructions; // by address, of all ranges
 	const char *by;                         // "LLVM 19.1.7", "comgr 3.0"
+	const char *refused;                    // a library that is not believed, and why; also where there is an error
 };
 
 /** The instructions of @ranges, in @a. @target_id: gfx90a:sramecc+:xnack-. An error says what is missing and which package has it, or

@@ -278,6 +278,8 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 							 out_of_time(l) :
 							 disassemble(&s->arena, l->object->target_id, ranges, nspans, &d);
 	s->children += now_ms() - begin;
+	if (d.refused && !s->refused)
+		text_printf(&s->problems, "%s\n", s->refused = d.refused);
 	struct str why = err ? arena_str(&s->arena, str_z(uh_error_message(err))) : (struct str){ 0 };
 	for (size_t i = 0; i < n; i++) {
 		if (all[i].no_instructions.n)

@@ -27,6 +27,7 @@ struct code_set {
 	bool functions_only;                 // is all that is asked of objects: their metadata are not read
 	VEC(struct loaded *) objects;
 	struct text problems; // one line for each thing that could not be used
+	const char *refused;  // a library that was not believed, and why
 };
 
 /** What is at a program counter. */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/bytes.h"
+#include "base/caller.h"
 #include "base/cleanup.h"
 #include "code/bundle.h"
 #include "code/uri.h"
@@ -29,7 +30,19 @@ struct offer {
 	struct text *problems;
 	struct str name;
 	bool taken, first_only;
+	bool by_evidence; // the path stands in the evidence: nobody named it to unhang
 };
+
+/** What evidence names is opened with the rights of the user who called. */
+static struct uh_error *open_file(const struct offer *o, const char *path, struct file *ret)
+{
+	struct caller before = { 0 };
+	const bool allowed = !o->by_evidence || caller_begin(&before);
+	const bool there = allowed && (!o->by_evidence || file_answers(path));
+	struct uh_error *err = there ? file_open(path, ret) : uh_error_new("%s: not for the user who called", path);
+	caller_end(&before);
+	return err;
+}
 
 static bool wanted_target(void *ctx, struct str target)
 {
@@ -71,7 +84,7 @@ static void offer_problem(void *ctx, struct uh_error *err)
 static void offer_file(struct offer *o, const char *path)
 {
 	struct file f;
-	struct uh_error *err = file_open(path, &f);
+	struct uh_error *err = open_file(o, path, &f);
 	if (err) {
 		if (o->problems)
 			text_printf(o->problems, "%s\n", uh_error_message(err));
@@ -85,17 +98,17 @@ static void offer_file(struct offer *o, const char *path)
 }
 
 /** The part of a file that a URI names; false where it has no such part. */
-static bool offer_part(const struct code_uri *u, const char *path, const struct code_taker *taker)
+static bool offer_part(const struct offer *o, const struct code_uri *u, const char *path)
 {
 	struct file f;
-	_cleanup_error_ struct uh_error *err = file_open(path, &f);
+	_cleanup_error_ struct uh_error *err = open_file(o, path, &f);
 	bool taken = false;
 	if (err)
 		return false;
 	if (u->size <= OBJECT_MOST && u->offset <= f.size && u->size <= f.size - u->offset) {
 		char *bytes = mem_alloc(u->size + 1);
 		if (file_read(&f, u->offset, bytes, u->size))
-			taken = taker->take(taker->ctx, str_z(path), bytes, u->size);
+			taken = o->taker->take(o->taker->ctx, str_z(path), bytes, u->size);
 		else
 			free(bytes);
 	}
@@ -137,7 +150,6 @@ static bool walk_path(const char *path, int depth, visit_fn *visit, void *ctx)
 struct hunt {
 	struct str uri;
 	const struct code_uri *parsed;
-	const struct code_taker *taker;
 	struct offer offer;
 };
 
@@ -152,7 +164,7 @@ static bool visit_named(void *ctx, const char *path)
 	}
 	if (h->parsed->memory || !str_eq(name, base_name(h->parsed->path)))
 		return false;
-	if (h->parsed->has_range && offer_part(h->parsed, path, h->taker))
+	if (h->parsed->has_range && offer_part(&h->offer, h->parsed, path))
 		return true;
 	offer_file(&h->offer, path);
 	return h->offer.taken;
@@ -179,14 +191,15 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 {
 	struct arena arena = { 0 };
 	struct code_uri parsed = { 0 };
-	struct hunt h = { uri, &parsed, taker, { .places = p, .taker = taker, .first_only = true } };
+	struct hunt h = { uri, &parsed, { .places = p, .taker = taker, .first_only = true } };
 	bool taken = false, readable = code_uri_parse(&arena, uri, &parsed);
 	for (size_t i = 0; readable && i < p->n && !taken; i++)
 		taken = walk_path(p->paths[i], 0, visit_named, &h);
 	if (!taken && readable)
 		taken = walk_beside(p, visit_named, &h);
 	const char *path = readable && !parsed.memory ? arena_z(&arena, parsed.path) : NULL;
-	if (!taken && path && file_answers(path))
+	h.offer.by_evidence = true;
+	if (!taken && path)
 		taken = visit_named(&h, path);
 	arena_free(&arena);
 	return taken;
@@ -217,7 +230,7 @@ static void offer_uri(struct offer *o, const char *text)
 		err = uh_error_new("%s: larger than any code object", text);
 	else if (u.memory)
 		err = process_memory(u.pid, u.offset, u.size, &bytes);
-	else if (!offer_part(&u, arena_z(&arena, u.path), o->taker))
+	else if (!offer_part(o, &u, arena_z(&arena, u.path)))
 		err = uh_error_new("%s: there is no code object in that part of the file", text);
 	if (bytes)
 		o->taker->take(o->taker->ctx, str_z(text), bytes, u.size);

@@ -32,6 +32,8 @@ void code_shelf_free(struct code_shelf *s)
 	free(s);
 }
 
+const char *code_shelf_refused(const struct code_shelf *s) { return s->set.refused; }
+
 void code_shelf_add(struct code_shelf *s, const char *path)
 {
 	if (s->npaths < PLACES_MOST)

@@ -526,6 +526,8 @@ void evidence_machine(struct evidence_reader *r, const struct silicon_options *o
 
 void evidence_add_code(struct evidence_reader *r, const char *path) { code_shelf_add(r->code, path); }
 
+const char *evidence_refused(const struct evidence_reader *r) { return code_shelf_refused(r->code); }
+
 struct uh_error *evidence_end(struct evidence_reader *r)
 {
 	struct artefact_output out = { .know = r->know, .sink = r->sink, .code = r->code };

@@ -37,6 +37,8 @@ void evidence_machine(struct evidence_reader *r, const struct silicon_options *o
 void evidence_add_code(struct evidence_reader *r, const char *path);
 /** After the last source: what can only be read together is. The error is of one of them; the others were read. */
 struct uh_error *evidence_end(struct evidence_reader *r);
+/** As code_shelf_refused(). */
+const char *evidence_refused(const struct evidence_reader *r);
 size_t evidence_count(const struct evidence_reader *r);
 const struct evidence *evidence_at(const struct evidence_reader *r, size_t index);
 void evidence_reader_free(struct evidence_reader *r);

@@ -74,5 +74,7 @@ void code_shelf_add(struct code_shelf *s, const char *path);
 /** What is at @pc of the object that @anchor tells of; NULL where the object is nowhere, or, without a URI, where several may be it.
  * @evidence: the file that tells it. */
 const struct where *code_shelf_where(struct code_shelf *s, struct str evidence, const struct code_anchor *anchor, uint64_t pc);
+/** A library that would have told more of the code and is not believed, and why; NULL: there is none. */
+const char *code_shelf_refused(const struct code_shelf *s);
 /** The paths that were added. */
 const char *const *code_shelf_paths(const struct code_shelf *s, size_t *ret_n);

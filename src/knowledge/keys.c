@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/base64.h"
 #include "base/root.h"
+#include "base/trust.h"
 
 enum { FILE_MOST = 64 << 10, KEYS_MOST = 1000, DER_FRONT_MOST = 16 };
 
@@ -55,13 +55,6 @@ void key_write_public(struct text *to, const uint8_t key[static KEY_BYTES]) { wr
 bool key_read_secret(struct str pem, uint8_t ret[static KEY_BYTES]) { return read_form(pem, &secret_form, ret); }
 bool key_read_public(struct str pem, uint8_t ret[static KEY_BYTES]) { return read_form(pem, &public_form, ret); }
 
-const char *key_not_believed(const struct stat *st)
-{
-	if (st->st_uid != 0 && st->st_uid != geteuid())
-		return "it belongs neither to root nor to you";
-	return st->st_mode & (S_IWGRP | S_IWOTH) ? "others than its owner may write it" : NULL;
-}
-
 struct search {
 	const uint8_t *key;
 	unsigned keys;         // that are believed
@@ -73,25 +66,26 @@ static bool search_file(struct search *s, const char *root, const char *path)
 {
 	struct arena room = { 0 };
 	struct str pem;
-	struct stat st;
 	uint8_t key[KEY_BYTES];
-	struct uh_error *err = root_read(root, path, FILE_MOST, &room, &pem, &st);
-	const char *why = err ? NULL : key_not_believed(&st);
-	bool is_key = !err && key_read_public(pem, key);
-	bool found = is_key && !memcmp(key, s->key, KEY_BYTES);
+	struct uh_error *err = trust_read(root, path, FILE_MOST, &room, &pem), *none = NULL;
+	const bool refused = err && !err->errnum;
+	if (refused) // its key is looked at only for what is said
+		none = root_read(root, path, FILE_MOST, &room, &pem, NULL);
+	const bool is_key = (!err || refused) && !none && key_read_public(pem, key);
+	const bool found = is_key && !memcmp(key, s->key, KEY_BYTES);
 	if (!err && !is_key)
-		why = "it is no Ed25519 public key";
+		err = uh_error_new("%s: not used: it is no Ed25519 public key", path);
 	// That a file with this very key is not believed says more than what is wrong with others.
-	if (why && (found || !s->complaint.n)) {
+	if (err && (found || !s->complaint.n)) {
 		text_clear(&s->complaint);
-		text_printf(&s->complaint, "%s is not used: %s", path, why);
-	} else if (err && !s->complaint.n) {
 		text_printf(&s->complaint, "%s", err->message);
 	}
-	s->keys += !err && !why;
+	const bool good = !err;
+	s->keys += good;
+	uh_error_free(none);
 	uh_error_free(err);
 	arena_free(&room);
-	return found && !why;
+	return found && good;
 }
 
 static bool search_directory(struct search *s, struct arena *a, const char *root, struct str *ret_file)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/trust.h"
 #include "knowledge/matcher.h"
 #include "knowledge/packet.h"
 #include "knowledge/parameter.h"
@@ -858,13 +859,27 @@ static void load_text(struct loader *l, const char *file, struct str text)
 	know_blocks(&l->know->arena, file, text, l->problems, load_block, l);
 }
 
+/** What others could have written is named and not used; @told: what cannot be opened is, too. */
+static int open_believed(struct loader *l, const char *path, int flags, bool told)
+{
+	int fd = -1;
+	struct str why;
+	_cleanup_error_ struct uh_error *err = trust_open(NULL, path, flags, &fd);
+	if (err && !err->errnum && str_behind(str_z(err->message), str_z(path), &why))
+		know_problem(l->problems, path, 0, STR_FMT, STR_ARG(str_from(why, 2)));
+	else if (err && told)
+		know_problem(l->problems, path, 0, "cannot be read as knowledge: %s", strerror(err->errnum));
+	return fd;
+}
+
 static void load_file(struct loader *l, const char *path)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd = open_believed(l, path, O_RDONLY, true);
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > 8 << 20) {
-		know_problem(l->problems, path, 0, "cannot be read as knowledge: %s",
-			     fd < 0 ? strerror(errno) : "not a file of at most 8 MB");
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > 8 << 20) {
+		know_problem(l->problems, path, 0, "cannot be read as knowledge: not a file of at most 8 MB");
 		return;
 	}
 	char *bytes = arena_alloc(&l->know->arena, (size_t)st.st_size + 1);
@@ -880,7 +895,8 @@ static int know_name_filter(const struct dirent *e) { return str_ends(str_z(e->d
 static void load_directory(struct loader *l, const char *directory)
 {
 	struct dirent **names;
-	int n = scandir(directory, &names, know_name_filter, alphasort);
+	_cleanup_close_ int dir = open_believed(l, directory, O_RDONLY | O_DIRECTORY, false);
+	int n = dir < 0 ? -1 : scandirat(dir, ".", &names, know_name_filter, alphasort);
 	for (int i = 0; i < n; i++) {
 		struct text path = { 0 };
 		text_printf(&path, "%s/%s", directory, names[i]->d_name);

@@ -3,34 +3,29 @@
 #include <errno.h>
 
 #include "base/root.h"
+#include "base/trust.h"
 #include "knowledge/keys.h"
 #include "knowledge/know.h"
 
-static struct uh_error *read_container(struct arena *a, const char *root, const char *path, struct container *ret,
-				       struct stat *ret_st)
-{
-	struct str bytes;
-	struct uh_error *err = root_read(root, path, CONTAINER_MOST, a, &bytes, ret_st);
-	return err ? err : container_read(a, arena_z(a, str_z(path)), bytes, ret);
-}
-
 struct uh_error *update_read(struct arena *a, const char *root, const char *path, struct container *ret)
 {
-	return read_container(a, root, path, ret, NULL);
+	struct str bytes;
+	struct uh_error *err = root_read(root, path, CONTAINER_MOST, a, &bytes, NULL);
+	return err ? err : container_read(a, arena_z(a, str_z(path)), bytes, ret);
 }
 
 struct uh_error *update_installed(struct arena *a, const char *root, struct container *ret, bool *ret_there)
 {
-	struct stat st;
-	struct uh_error *err = read_container(a, root, UPDATE_PATH, ret, &st);
+	struct str bytes;
+	struct uh_error *err = trust_read(root, UPDATE_PATH, CONTAINER_MOST, a, &bytes);
+	if (!err)
+		err = container_read(a, UPDATE_PATH, bytes, ret);
 	*ret_there = !err;
 	if (err && (err->errnum == ENOENT || err->errnum == ENOTDIR)) {
 		uh_error_free(err);
 		return NULL;
 	}
-	const char *why = err ? NULL : key_not_believed(&st);
-	*ret_there = !err && !why;
-	return why ? uh_error_new("%s: not used: %s", UPDATE_PATH, why) : err;
+	return err;
 }
 
 struct uh_error *update_verify(struct arena *a, const char *root, const struct container *c, struct str *ret_key_file)

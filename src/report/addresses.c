@@ -182,7 +182,7 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 			shown++;
 		}
 	qsort(found, shown, sizeof(*found), by_asked);
-	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out);
+	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out, &h->set.problems);
 }
 
 static void print_found(const struct found_address *f, struct text *line, FILE *out)

@@ -178,10 +178,20 @@ static struct uh_error *put_files(const struct order *r, const struct applied *a
 
 static struct uh_error *ask(const struct order *r, const char *question)
 {
-	fflush(r->out);
+	if (!print_arrived(r->out))
+		return uh_error_new("nothing was done: what would be done could not be shown");
 	if (r->o->yes || (r->o->ask && r->o->ask(question)))
 		return NULL;
 	return uh_error_new(r->o->ask ? "nothing was done" : "nothing was done: there is no terminal to ask on, and no --yes");
+}
+
+/** An order that was carried out, whose end did not reach the user. */
+static struct uh_error *told(const struct order *r)
+{
+	if (print_arrived(r->out))
+		return NULL;
+	return uh_error_new(STR_FMT ": it was done, but what to do next could not be shown; unhang doctor --list-applied tells",
+			    STR_ARG(r->request.id));
 }
 
 static struct uh_error *may_write(const struct order *r)
@@ -217,14 +227,15 @@ static struct uh_error *carry_out(const struct order *r, struct applied *a, bool
 	if (err)
 		return err;
 	err = undo ? applied_undo(r->o->root, a) : applied_do(r->o->root, a);
-	if (err)
+	if (err) {
 		tell_left(r);
-	else
-		put_commands(&r->visit.host, a, undo, r->out,
-			     undo     ? "taken back; what is in effect stays until:" :
-			     a->kargs ? "noted, not active until:" :
-					"written, not active until:");
-	return err;
+		return err;
+	}
+	put_commands(&r->visit.host, a, undo, r->out,
+		     undo     ? "taken back; what is in effect stays until:" :
+		     a->kargs ? "noted, not active until:" :
+				"written, not active until:");
+	return told(r);
 }
 
 /** Why a remedy that is no finding here is not for any GPU of this machine; empty where it may be. */
@@ -280,10 +291,11 @@ static struct uh_error *apply_profile(const struct order *r)
 		err = ask(r, "Write this?");
 	if (!err)
 		err = profile_write(directory, &r->request);
-	if (!err)
-		fprintf(r->out, "written, not active until: . %s/" STR_FMT ".sh in the shell of the job\n", directory,
-			STR_ARG(r->request.id));
-	return err;
+	if (err)
+		return err;
+	fprintf(r->out, "written, not active until: . %s/" STR_FMT ".sh in the shell of the job\n", directory,
+		STR_ARG(r->request.id));
+	return told(r);
 }
 
 static struct uh_error *apply_new(struct order *r)

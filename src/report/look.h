@@ -72,9 +72,9 @@ struct found_address {
 /** One of many, in one line without its end. */
 void report_where_line(const struct found_address *f, struct text *to);
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out);
+		       FILE *out, struct text *problems);
 void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out);
+		       FILE *out, struct text *problems);
 
 void report_kernels_text(struct code_set *s, FILE *out);
 void report_kernels_json(struct code_set *s, FILE *out);

@@ -279,6 +279,9 @@ void uh_session_end(struct uh_session *s)
 	struct uh_error *err = evidence_end(s->evidence);
 	if (err)
 		on_problem(s, err);
+	const char *refused = evidence_refused(s->evidence);
+	if (refused && s->problem) // nothing of the evidence was left unread for it
+		s->problem(s->ctx, refused);
 	engine_end(s->engine);
 	for (size_t n = 0; n < evidence_count(s->evidence); n++)
 		for (size_t k = 0; k < evidence_at(s->evidence, n)->nkinds; k++)

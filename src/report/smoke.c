@@ -17,7 +17,10 @@ static void explain(struct text *to, const struct smoke *s)
 			    (long long)s->milliseconds, STR_ARG(s->library));
 		break;
 	case SMOKE_NO_RUNTIME:
-		text_printf(to, "not tried: there is no HIP runtime (libamdhip64.so) here; --hip FILE names one");
+		if (s->refused.n)
+			text_printf(to, "not tried: " STR_FMT, STR_ARG(s->refused));
+		else
+			text_printf(to, "not tried: there is no HIP runtime (libamdhip64.so) here; --hip FILE names one");
 		break;
 	case SMOKE_NO_DEVICE:
 		text_printf(to, "not tried: " STR_FMT " does not see this GPU (" STR_FMT ")", STR_ARG(s->library),
@@ -38,6 +41,8 @@ static void explain(struct text *to, const struct smoke *s)
 		text_printf(to, "failed: the process that tried it ended while " STR_FMT, STR_ARG(s->step));
 		break;
 	}
+	if (s->refused.n && s->end != SMOKE_NO_RUNTIME)
+		text_printf(to, "; " STR_FMT, STR_ARG(s->refused));
 }
 
 static void put_text(const struct device *d, struct str said, FILE *out, unsigned width)

@@ -27,7 +27,7 @@ static void jw_frames(struct json *j, const struct where *w, struct source_texts
 		jw_int(j, f->column);
 		jw_key(j, "inlined");
 		jw_bool(j, f->inlined);
-		jw_field(j, "text", or_null(texts ? source_line(texts, f->file, f->line) : (struct str){ 0 }));
+		jw_field(j, "text", or_null(texts ? source_line(texts, w->in->name, f->file, f->line) : (struct str){ 0 }));
 		jw_close(j, '}');
 	}
 	jw_close(j, ']');
@@ -83,7 +83,7 @@ static void jw_address(struct json *j, const struct know *k, const struct found_
 }
 
 void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out)
+		       FILE *out, struct text *problems)
 {
 	struct json j = { .out = out };
 	struct arena arena = { 0 };
@@ -96,24 +96,24 @@ void report_where_json(const struct know *k, const struct found_address *found, 
 		jw_address(&j, k, &found[i], o->context < 0 ? NULL : texts, &arena);
 	jw_close(&j, ']');
 	jw_close(&j, '}');
-	source_texts_free(texts);
+	source_texts_free(texts, problems);
 	arena_free(&arena);
 }
 
 // --- text ---
 
-static void put_frame(FILE *out, const struct code_frame *f, struct source_texts *texts, bool several)
+static void put_frame(FILE *out, const struct where *w, const struct code_frame *f, struct source_texts *texts)
 {
 	print_safe(out, f->file);
 	fprintf(out, ":%u", f->line);
 	if (f->column)
 		fprintf(out, ":%u", f->column);
-	if (several) {
+	if (w->nframes > 1) {
 		fprintf(out, "  in ");
 		print_safe(out, f->function);
 		fputs(f->inlined ? ", inlined" : "", out);
 	}
-	struct str text = texts ? source_line(texts, f->file, f->line) : (struct str){ 0 };
+	struct str text = texts ? source_line(texts, w->in->name, f->file, f->line) : (struct str){ 0 };
 	if (text.n) {
 		fprintf(out, "\n             | ");
 		print_safe(out, text);
@@ -186,7 +186,7 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 		return;
 	for (size_t i = 0; i < w->nframes; i++) {
 		fprintf(out, "     %s ", i ? "from" : "  at");
-		put_frame(out, &w->frames[i], texts, w->nframes > 1);
+		put_frame(out, w, &w->frames[i], texts);
 		fputc('\n', out);
 	}
 	if (!w->nframes && w->function)
@@ -267,7 +267,7 @@ void report_where_line(const struct found_address *f, struct text *to)
 }
 
 void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out)
+		       FILE *out, struct text *problems)
 {
 	struct arena arena = { 0 };
 	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
@@ -276,6 +276,6 @@ void report_where_text(const struct know *k, const struct found_address *found, 
 			fputc('\n', out);
 		text_full(out, k, &found[i], texts, &arena, o->colour);
 	}
-	source_texts_free(texts);
+	source_texts_free(texts, problems);
 	arena_free(&arena);
 }
