@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/command.h"
+#include "base/print.h"
 #include "knowledge/parameter.h"
 
 bool applied_id_good(struct str id)
@@ -16,25 +18,18 @@ bool applied_id_good(struct str id)
 	return true;
 }
 
-static bool plain(struct str s, const char *besides)
+bool applied_set_good(struct str name, struct str value)
 {
-	if (!s.n || s.n > 128)
-		return false;
-	for (size_t n = 0; n < s.n; n++)
-		if (!char_word(s.p[n]) && !strchr(besides, s.p[n]))
-			return false;
-	return !memchr(s.p, '\0', s.n);
+	return piece_plain(PIECE_NAME, name) && piece_plain(PIECE_PARAMETER, value);
 }
-
-bool applied_set_good(struct str name, struct str value) { return plain(name, ".-") && plain(value, ".-+,:/"); }
 
 struct str title_line(struct arena *to, struct str title)
 {
-	char *line = arena_z(to, title);
-	for (size_t n = 0; n < title.n; n++)
-		if ((unsigned char)line[n] < ' ' || line[n] == 0x7f)
-			line[n] = ' ';
-	return (struct str){ line, title.n };
+	struct text line = { 0 };
+	text_add_safe(&line, title);
+	struct str ret = arena_str(to, text_str(&line));
+	text_free(&line);
+	return ret;
 }
 
 static bool in_entries(struct str path)

@@ -74,15 +74,15 @@ void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, voi
 
 void put_commands(const struct host *h, const struct applied *a, bool undo, FILE *out, const char *before)
 {
-	struct apply_notes commands = { 0 };
+	struct apply_commands commands = { 0 };
 	applied_commands(h, a, undo, &commands);
 	fputs(before, out);
 	for (size_t n = 0; n < commands.list.len; n++) {
 		fputs(n ? "; " : " ", out);
-		print_safe(out, commands.list.data[n]);
+		print_safe(out, command_str(commands.list.data[n]));
 	}
 	fputc('\n', out);
-	apply_notes_free(&commands);
+	apply_commands_free(&commands);
 }
 
 void print_date(FILE *out, int64_t date)
@@ -131,7 +131,8 @@ static void jw_notes(struct json *j, const char *key, const struct apply_notes *
 
 static void jw_one(const struct host *h, const struct applied *a, const struct judged *judged, struct json *j)
 {
-	struct apply_notes commands = { 0 }, files = { 0 }, sets = { 0 };
+	struct apply_notes files = { 0 }, sets = { 0 };
+	struct apply_commands commands = { 0 };
 	for (size_t n = 0; n < a->files.len; n++)
 		apply_note(&files, STR_FMT, STR_ARG(a->files.data[n].path));
 	for (size_t n = 0; n < a->sets.len; n++)
@@ -149,9 +150,9 @@ static void jw_one(const struct host *h, const struct applied *a, const struct j
 	jw_notes(j, "sets", &sets);
 	jw_notes(j, "files", &files);
 	jw_notes(j, "why", &judged->why);
-	jw_notes(j, "not_active_until", &commands);
+	jw_commands(j, "not_active_until", commands.list.data, commands.list.len);
 	jw_close(j, '}');
-	apply_notes_free(&commands);
+	apply_commands_free(&commands);
 	apply_notes_free(&files);
 	apply_notes_free(&sets);
 }
