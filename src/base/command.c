@@ -108,7 +108,7 @@ static bool add_path(struct text *to, struct str path)
 		return false;
 	if (path.p[0] == '-')
 		text_add(to, S("./"));
-	if (piece_plain(PIECE_PATH, path))
+	if (is_parameter(path))
 		text_add(to, path);
 	else
 		shell_quote(to, path);
