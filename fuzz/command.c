@@ -6,9 +6,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct know *know;
-	if (!know)
+	static struct command_texts texts;
+	if (!know) {
 		know = know_load(&(struct know_problems){ 0 });
-	if (command_complaint(know, (struct str){ (const char *)data, size }))
+		command_texts_find(know, &texts);
+	}
+	if (command_complaint(know, &texts, (struct str){ (const char *)data, size }))
 		abort();
 	return 0;
 }
