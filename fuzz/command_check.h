@@ -95,30 +95,31 @@ struct command_value {
 	struct str value, blank; // either of which stands there
 };
 
-/** Whether the words are those of @pattern, with one of the two strings of a value where its mark is. */
+/** Whether @have is @want with one of the two strings of a value where its mark is. */
+UNFOLLOWED bool command_same(struct str have, struct str want, const struct command_value *values, size_t n)
+{
+	while (want.n && (unsigned char)want.p[0] - (size_t)MARK_FIRST >= n) {
+		if (!have.n || have.p[0] != want.p[0])
+			return false;
+		have = str_from(have, 1);
+		want = str_from(want, 1);
+	}
+	if (!want.n)
+		return !have.n;
+	const struct command_value *v = &values[want.p[0] - MARK_FIRST];
+	want = str_from(want, 1);
+	return (v->value.n && str_starts(have, v->value) && command_same(str_from(have, v->value.n), want, values, n)) ||
+	       (v->blank.n && str_starts(have, v->blank) && command_same(str_from(have, v->blank.n), want, values, n));
+}
+
+/** Whether the words are those of @pattern, with a value as a part of one word for each mark. */
 UNFOLLOWED bool command_matches(struct str text, struct str pattern, const struct command_value *values, size_t n)
 {
 	struct command_words have, want;
 	command_split(&have, text);
 	command_split(&want, pattern);
-	struct str h = { have.bytes, have.used }, w = { want.bytes, want.used };
-	bool same = have.n == want.n;
-	while (same && w.n) {
-		size_t mark = (unsigned char)w.p[0] - (size_t)MARK_FIRST;
-		// The longer one first: a value may be the beginning of what stands for it.
-		struct str a = mark < n ? values[mark].value : S(""), b = mark < n ? values[mark].blank : S("");
-		struct str longer = a.n > b.n ? a : b, shorter = a.n > b.n ? b : a;
-		if (mark < n && longer.n && str_starts(h, longer))
-			h = str_from(h, longer.n);
-		else if (mark < n && shorter.n && str_starts(h, shorter))
-			h = str_from(h, shorter.n);
-		else if (mark >= n && h.n && h.p[0] == w.p[0])
-			h = str_from(h, 1);
-		else
-			same = false;
-		w = str_from(w, 1);
-	}
-	return same && !h.n;
+	return have.n == want.n &&
+	       command_same((struct str){ have.bytes, have.used }, (struct str){ want.bytes, want.used }, values, n);
 }
 
 // --- the facts ---

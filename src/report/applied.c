@@ -50,25 +50,24 @@ void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, voi
 {
 	struct visit v = { .problem = problem, .ctx = ctx };
 	for (size_t n = 0; n < l->list.len; n++) {
-		struct str id = l->list.data[n]->id;
-		if (l->list.data[n]->state != APPLIED_DONE)
-			visit_tell(&v,
-				   STR_FMT ": %s was cut short: unhang doctor --apply " STR_FMT " finishes it, --undo " STR_FMT
-					   " takes it back",
-				   STR_ARG(id), l->list.data[n]->state == APPLIED_PLANNED ? "writing it" : "taking it back",
-				   STR_ARG(id), STR_ARG(id));
+		struct applied *a = l->list.data[n];
+		if (a->state != APPLIED_DONE)
+			visit_tell(&v, STR_FMT ": %s was cut short: " STR_FMT " finishes it, --undo " STR_FMT " takes it back",
+				   STR_ARG(a->id), a->state == APPLIED_PLANNED ? "writing it" : "taking it back",
+				   STR_ARG(DOCTOR(&a->arena, "--apply", a->id)), STR_ARG(a->id));
 	}
 	if (l->empty)
 		visit_tell(&v, "/etc/unhang: it is empty: a change was cut short before or after all that it wrote; "
 			       "unhang doctor --undo ID removes it");
 	for (size_t n = 0; n < l->cut.len; n++) {
 		const struct applied *a = applied_named(l, l->cut.data[n]);
+		struct arena room = { 0 };
 		if (!a || a->state == APPLIED_DONE)
-			visit_tell(&v,
-				   STR_FMT ": %s was cut short before anything was changed: unhang doctor --undo " STR_FMT
-					   " %s",
-				   STR_ARG(l->cut.data[n]), a ? "taking it back" : "writing it", STR_ARG(l->cut.data[n]),
+			visit_tell(&v, STR_FMT ": %s was cut short before anything was changed: " STR_FMT " %s",
+				   STR_ARG(l->cut.data[n]), a ? "taking it back" : "writing it",
+				   STR_ARG(DOCTOR(&room, "--undo", l->cut.data[n])),
 				   a ? "takes it back" : "removes what is left");
+		arena_free(&room);
 	}
 }
 
@@ -114,8 +113,10 @@ static void put_one(const struct host *h, const struct applied *a, const struct 
 		print_safe(out, j->why.list.data[n]);
 		fputc('\n', out);
 	}
+	struct arena room = { 0 };
 	if (j->needless)
-		fprintf(out, "  versions here make it unnecessary: unhang doctor --undo " STR_FMT "\n", STR_ARG(a->id));
+		fprintf(out, "  versions here make it unnecessary: " STR_FMT "\n", STR_ARG(DOCTOR(&room, "--undo", a->id)));
+	arena_free(&room);
 	if (j->state == JUDGED_WRITTEN)
 		put_commands(h, a, false, out, a->kargs ? "  noted, not active until:" : "  written, not active until:");
 }

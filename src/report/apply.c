@@ -106,8 +106,8 @@ static void put_drops(const struct order *r, const struct know_list *drops)
 			const struct applied *a = r->visit.have.list.data[n];
 			for (size_t s = 0; s < a->sets.len; s++)
 				if (str_eq(a->sets.data[s].name, drops->text))
-					fprintf(r->out, "  " STR_FMT ": unhang set it: unhang doctor --undo " STR_FMT "\n",
-						STR_ARG(drops->text), STR_ARG(a->id));
+					fprintf(r->out, "  " STR_FMT ": unhang set it: " STR_FMT "\n", STR_ARG(drops->text),
+						STR_ARG(DOCTOR(&r->visit.have.list.data[n]->arena, "--undo", a->id)));
 		}
 		for (size_t n = 0; n < h->items.len; n++) {
 			const struct host_scope scope = { h, h->items.data[n] };
@@ -274,7 +274,7 @@ static void put_order(struct order *r, const struct apply_notes *notes)
 	put_command(r, "risk", r->steps.risk);
 	put_command(r, "until", r->steps.until);
 	put_command(r, "check", r->steps.verify);
-	put_command(r, "undo", COMMAND_OF(&r->visit.host.arena, "unhang doctor --undo ", PIECE_WORD, r->request.id));
+	put_row(r, "undo", DOCTOR(&r->visit.host.arena, "--undo", r->request.id));
 	for (size_t n = 0; n < notes->list.len; n++)
 		put_row(r, "note", notes->list.data[n]);
 	put_row(r, "BUT", unfit(r));
@@ -351,9 +351,8 @@ static struct uh_error *finish(struct order *r, struct applied *a)
 {
 	struct uh_error *err = may_write(r);
 	if (a->state == APPLIED_DONE && !err)
-		return uh_error_new(STR_FMT ": it is applied already; unhang doctor --verify " STR_FMT
-					    " says whether it is in effect",
-				    STR_ARG(a->id), STR_ARG(a->id));
+		return uh_error_new(STR_FMT ": it is applied already; " STR_FMT " says whether it is in effect", STR_ARG(a->id),
+				    STR_ARG(DOCTOR(&a->arena, "--verify", a->id)));
 	return err ? err : carry_out(r, a, false);
 }
 
