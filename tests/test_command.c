@@ -36,7 +36,9 @@ static const char *const mean[] = {
 	"",
 };
 enum { MEAN = sizeof(mean) / sizeof(mean[0]) };
-static const char *const plain[] = { "amdgpu.runpm", "0", "-1", "/etc/modprobe.d/a.conf:1", "4711", "0000:03:00.0", "gfx_0.0.0" };
+static const char *const plain[] = {
+	"amdgpu.runpm", "0", "-1", "/etc/modprobe.d/a.conf:1", "4711", "0000:03:00.0", "gfx_0.0.0"
+};
 enum { PLAIN = sizeof(plain) / sizeof(plain[0]) };
 
 static void words_of_knowledge(void **state)
@@ -73,8 +75,9 @@ static void types(void **state)
 	(void)state;
 	for (size_t m = 0; m < MEAN; m++)
 		for (enum piece_type type = PIECE_WORD; type < PIECE_PATH; type++)
-			check_type(type, mean[m], (type == PIECE_WORDS && !strcmp(mean[m], "a b")) ||
-							  (type == PIECE_PARAMETER && !strcmp(mean[m], "-rf")));
+			check_type(type, mean[m],
+				   (type == PIECE_WORDS && !strcmp(mean[m], "a b")) ||
+					   (type == PIECE_PARAMETER && !strcmp(mean[m], "-rf")));
 	check_type(PIECE_NUMBER, "4711", true);
 	check_type(PIECE_NUMBER, "0xfff7ffff", true);
 	check_type(PIECE_NUMBER, "-1", true);
@@ -197,9 +200,11 @@ static size_t encode(uint32_t point, char room[static 5])
 
 static void format_characters(void **state)
 {
-	static const uint32_t unseen[][2] = { { 0xad, 0xad },     { 0x600, 0x605 },   { 0x61c, 0x61c },	  { 0x180e, 0x180e },
-					      { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x2064 }, { 0x2066, 0x206f },
-					      { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0001, 0xe0001 }, { 0xe0020, 0xe007f } };
+	static const uint32_t unseen[][2] = {
+		{ 0xad, 0xad },     { 0x600, 0x605 },   { 0x61c, 0x61c },     { 0x180e, 0x180e },
+		{ 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x2064 },   { 0x2066, 0x206f },
+		{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0001, 0xe0001 }, { 0xe0020, 0xe007f }
+	};
 	static const uint32_t seen[] = { 'a', 0xa0, 0xe4, 0x627, 0x2010, 0x2027, 0x202f, 0x3042, 0xfffd, 0x1f600 };
 	char bytes[5], all[8], wanted[8];
 	(void)state;
@@ -221,8 +226,12 @@ static void format_characters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(splitter), cmocka_unit_test(types), cmocka_unit_test(paths),
-		cmocka_unit_test(steps),    cmocka_unit_test(words_of_knowledge), cmocka_unit_test(format_characters),
+		cmocka_unit_test(splitter),
+		cmocka_unit_test(types),
+		cmocka_unit_test(paths),
+		cmocka_unit_test(steps),
+		cmocka_unit_test(words_of_knowledge),
+		cmocka_unit_test(format_characters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

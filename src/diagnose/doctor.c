@@ -161,10 +161,7 @@ static void ask_bad(struct search *s, const struct know_bad *b, const struct hos
 		tell(s, &(struct asked){ b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
 }
 
-static void finding_free(struct finding *f)
-{
-	vec_free(&f->gpus);
-}
+static void finding_free(struct finding *f) { vec_free(&f->gpus); }
 
 static bool hidden(const struct findings *f, const struct finding *one)
 {

@@ -309,7 +309,7 @@ static void add_all(struct host *h, struct source *s, const struct probe *files,
 	for (size_t i = 0; i < n; i++) {
 		const struct user *u = i >= nfiles && i - nfiles < nusers ? &users[i - nfiles] : NULL;
 		*s = (struct source){ .h = h,
-				      .from = u	   ? program_of(h, u->holder) :
+				      .from = u          ? program_of(h, u->holder) :
 					      i < nfiles ? COMMAND_OF(&h->arena, "", PIECE_PATH, str_z(files[i].path)) :
 							   COMMAND(&h->arena, "the environment"),
 				      .gpu = u ? u->gpu : NULL,

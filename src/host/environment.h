@@ -16,8 +16,8 @@ struct variable {
 struct source {
 	struct host *h;
 	const struct command *from; // for people
-	struct host_item *gpu; // the only one that it uses; NULL: any
-	bool one;              // of one program: what it sets is not the machine's
+	struct host_item *gpu;      // the only one that it uses; NULL: any
+	bool one;                   // of one program: what it sets is not the machine's
 	struct variable list[VARIABLES_MOST];
 	size_t n;
 };

@@ -103,8 +103,9 @@ static const struct command *after_initramfs(const struct settings *s)
 	if (str_is(loader_of(s), "rpm-ostree"))
 		return COMMAND(&s->h->arena, "Reboot");
 	return update ? then_reboot(s, update) :
-			COMMAND(&s->h->arena, "Build the initramfs again (Debian, Ubuntu: sudo update-initramfs -u; Fedora: sudo "
-					      "dracut -f; Arch: sudo mkinitcpio -P), then reboot");
+			COMMAND(&s->h->arena,
+				"Build the initramfs again (Debian, Ubuntu: sudo update-initramfs -u; Fedora: sudo "
+				"dracut -f; Arch: sudo mkinitcpio -P), then reboot");
 }
 
 static const struct command *after_grub(const struct settings *s)
@@ -147,7 +148,8 @@ void setting_note_machine_change(struct settings *s, const struct setting *t)
 	struct arena *a = &s->h->arena;
 	struct host_item *m = host_machine(s->h);
 	host_note_command(s->h, m, arena_z(a, arena_printf(a, "remove." STR_FMT, STR_ARG(t->name))), remove_of(s, t), t->where);
-	host_note_command(s->h, m, arena_z(a, arena_printf(a, "activate." STR_FMT, STR_ARG(t->name))), activate_of(s, t), t->where);
+	host_note_command(s->h, m, arena_z(a, arena_printf(a, "activate." STR_FMT, STR_ARG(t->name))), activate_of(s, t),
+			  t->where);
 }
 
 void setting_note_activate(struct settings *s, struct host_item *i, const char *place, struct str where)

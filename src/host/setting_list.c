@@ -92,7 +92,8 @@ static void note_kept_out(struct settings *s, const char *how, struct str module
 	host_note(s->h, i, "name", arena_printf(&s->h->arena, "%s." STR_FMT, how, STR_ARG(module)), where);
 	host_note(s->h, i, "value", what, where);
 	host_note(s->h, i, "place", str_z(place), where);
-	host_note_command(s->h, i, "written", setting_written_step(s, &(struct setting){ .place = place, .where = where }), where);
+	host_note_command(s->h, i, "written", setting_written_step(s, &(struct setting){ .place = place, .where = where }),
+			  where);
 	setting_note_activate(s, i, place, where);
 }
 

@@ -31,7 +31,10 @@ static void put_row(const struct order *r, const char *label, struct str text)
 	print_wrapped(r->out, text, LABEL + 2, LABEL + 2, r->o->width ? r->o->width : WIDTH);
 }
 
-static void put_command(const struct order *r, const char *label, const struct command *c) { put_row(r, label, command_str(c)); }
+static void put_command(const struct order *r, const char *label, const struct command *c)
+{
+	put_row(r, label, command_str(c));
+}
 
 static void put_head(const struct order *r)
 {

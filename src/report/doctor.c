@@ -132,7 +132,10 @@ static void put_row_at(struct doctor_view *v, const char *label, struct str text
 
 static void put_row(struct doctor_view *v, const char *label, struct str text) { put_row_at(v, label, text, 0); }
 
-static void put_command(struct doctor_view *v, const char *label, const struct command *c) { put_row(v, label, command_str(c)); }
+static void put_command(struct doctor_view *v, const char *label, const struct command *c)
+{
+	put_row(v, label, command_str(c));
+}
 
 static void put_title(struct doctor_view *v, const struct finding *f)
 {
