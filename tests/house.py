@@ -35,6 +35,30 @@ def test_includes(t):
     t.same([str(p.relative_to(TOP)) for p in headers], [], "every header can be included twice")
 
 
+# Who may make commands of text that the compiler does not see to be a literal: tables of C, and texts of knowledge.
+COMMAND_MAKERS = {"base/command.c", "base/command.h", "knowledge/steps.c", "host/boot_loader.c", "host/setting_change.c", "host/setting_state.c", "host/processes.c",
+                  "apply/plan.c", "apply/write.c", "diagnose/doctor.c"}
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+A_COMMAND = re.compile(r"\b(?:sudo|tac|chmod|journalctl|rpm-ostree|grubby|unhang (?:doctor|explain|waves|rings|queues|knowledge))\b[^;:,()]*[ =/]%(?!%)")
+
+
+def test_command_type(t):
+    """A command that holds a value is a struct command, which base/command.c alone can make."""
+    wrong, makers = [], set()
+    for path in sorted((TOP / "src").rglob("*.[ch]")):
+        name, text = str(path.relative_to(TOP / "src")), path.read_text()
+        text = re.sub(r"//.*", "", text)
+        # Literals that follow one another are one; STR_FMT stands between them.
+        joined = re.sub(r'"\s*(?:STR_FMT\s*)+"', "%.*s", re.sub(r'"\s*"', "", re.sub(r'"\s*STR_FMT(?=\s*[,)])', '%.*s"', text)))
+        wrong += [f"src/{name}: {m.group(1)}" for m in LITERAL.finditer(joined) if A_COMMAND.search(m.group(1))]
+        if re.search(r"\bcommand_(?:add_text|add_known|literal|of)\(", text):
+            makers.add(name)
+    t.no_complaints(wrong, "no text for printing is a command with a value in it")
+    t.same(sorted(makers - COMMAND_MAKERS), [], "commands are made of literal text and typed values, but for a few")
+    t.ok("struct command {" in (TOP / "src/base/command.c").read_text() and not any("struct command {" in p.read_text() for p in (TOP / "src").rglob("*.h")),
+         "what a command is made of only base/command.c sees")
+
+
 def archives(binary):
     """libunhang.a beside the binary, or below its directory."""
     return sorted(binary.parent.glob("libunhang*.a")) or sorted(binary.parent.rglob("libunhang*.a"))
@@ -122,6 +146,7 @@ def test_knowledge(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    test_command_type(t)
     test_includes(t)
     test_globals(t, tap.pathlib.Path(unhang.binary))
     test_commands(t, unhang)

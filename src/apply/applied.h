@@ -4,7 +4,7 @@
 // This room is the only one that writes to the system, and it runs no other program.
 #pragma once
 
-#include "base/arena.h"
+#include "base/command.h"
 #include "base/error.h"
 
 /** How a file carries our words. */
@@ -46,7 +46,9 @@ struct applied {
 };
 
 void applied_free(struct applied *a);
-/** Letters, digits, `-`, `_` and `.`, but not at the front. */
+/** `unhang doctor --undo ID` */
+#define DOCTOR(arena, option, id) command_str(COMMAND_OF((arena), "unhang doctor " option " ", PIECE_WORD, (id)))
+/** Letters, digits, `_`, and `-` and `.`, but those not at the front. */
 bool applied_id_good(struct str id);
 /** Whether words may be made of it: nothing that a shell or a boot loader takes for more than itself. */
 bool applied_set_good(struct str name, struct str value);

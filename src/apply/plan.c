@@ -339,37 +339,52 @@ struct uh_error *applied_plan(struct host *h, const struct applied_list *have, c
 	return err;
 }
 
-static void add_command(struct apply_notes *to, struct str command, const char *otherwise)
+/** The machine's own command, else the usual one. */
+static void add_command(struct apply_commands *to, const struct host *h, const char *fact, struct str otherwise)
 {
-	apply_note(to, STR_FMT, STR_ARG(command.n ? command : str_z(otherwise)));
+	const struct host_fact *f = host_fact(h, NULL, str_z(fact), 0);
+	struct command_maker *m = command_begin(&to->arena);
+	if (f && f->command)
+		command_add_command(m, f->command);
+	else
+		command_add_text(m, otherwise);
+	vec_push(&to->list, command_end(m));
 }
 
-static void kargs_command(const struct applied *a, bool undo, struct apply_notes *to)
+static void kargs_command(const struct applied *a, bool undo, struct apply_commands *to)
 {
-	struct text t = { 0 };
-	text_add(&t, S("rpm-ostree kargs"));
-	for (size_t n = 0; n < a->sets.len; n++)
-		text_printf(&t, " --%s=" STR_FMT "=" STR_FMT, undo ? "delete-if-present" : "append-if-missing",
-			    STR_ARG(a->sets.data[n].name), STR_ARG(a->sets.data[n].value));
-	apply_note(to, STR_FMT, STR_ARG(text_str(&t)));
-	text_free(&t);
+	struct command_maker *m = command_begin(&to->arena);
+	command_add(m, "rpm-ostree kargs");
+	for (size_t n = 0; n < a->sets.len; n++) {
+		command_add_text(m, undo ? S(" --delete-if-present=") : S(" --append-if-missing="));
+		command_add_value(m, PIECE_NAME, a->sets.data[n].name);
+		command_add(m, "=");
+		command_add_value(m, PIECE_PARAMETER, a->sets.data[n].value);
+	}
+	vec_push(&to->list, command_end(m));
 }
 
-void applied_commands(const struct host *h, const struct applied *a, bool undo, struct apply_notes *ret)
+void applied_commands(const struct host *h, const struct applied *a, bool undo, struct apply_commands *ret)
 {
 	bool has[OWN_CMDLINE + 1] = { 0 };
 	for (size_t n = 0; n < a->files.len; n++)
 		has[a->files.data[n].kind] = true;
-	struct str initramfs = host_value(h, NULL, "initramfs_update"), image = host_value(h, NULL, "boot_image");
+	bool mkinitcpio = str_starts(host_value(h, NULL, "initramfs_update"), S("mkinitcpio")),
+	     image = host_value(h, NULL, "boot_image").n;
 	if (a->kargs)
 		kargs_command(a, undo, ret);
 	if (has[OWN_MODPROBE])
-		add_command(ret, initramfs, "build the initramfs again");
+		add_command(ret, h, "initramfs_update", S("build the initramfs again"));
 	if (has[OWN_GRUB_D] || has[OWN_GRUB])
-		add_command(ret, host_value(h, NULL, "boot_update"),
-			    has[OWN_GRUB_D] ? "update-grub" : "grub-mkconfig -o /boot/grub/grub.cfg");
-	if (has[OWN_CMDLINE] && image.n && !(has[OWN_MODPROBE] && str_starts(initramfs, S("mkinitcpio"))))
-		add_command(ret, str_starts(initramfs, S("mkinitcpio")) ? initramfs : (struct str){ 0 },
-			    "kernel-install add-all");
-	apply_note(ret, "reboot");
+		add_command(ret, h, "boot_update",
+			    has[OWN_GRUB_D] ? S("update-grub") : S("grub-mkconfig -o /boot/grub/grub.cfg"));
+	if (has[OWN_CMDLINE] && image && !(has[OWN_MODPROBE] && mkinitcpio))
+		add_command(ret, h, mkinitcpio ? "initramfs_update" : "", S("kernel-install add-all"));
+	vec_push(&ret->list, COMMAND(&ret->arena, "reboot"));
+}
+
+void apply_commands_free(struct apply_commands *c)
+{
+	vec_free(&c->list);
+	arena_free(&c->arena);
 }

@@ -21,7 +21,12 @@ void apply_notes_free(struct apply_notes *n);
 struct uh_error *applied_plan(struct host *h, const struct applied_list *have, const struct apply_request *r, int64_t now,
 			      struct applied *ret, struct apply_notes *notes);
 /** What the user runs so that it becomes active, or so that its undoing does. */
-void applied_commands(const struct host *h, const struct applied *a, bool undo, struct apply_notes *ret);
+struct apply_commands {
+	struct arena arena;
+	VEC(const struct command *) list;
+};
+void applied_commands(const struct host *h, const struct applied *a, bool undo, struct apply_commands *ret);
+void apply_commands_free(struct apply_commands *c);
 /** A parameter in effect, and where that was seen; false: not known, or not set. */
 bool value_in_effect(struct host *h, struct str name, struct str *ret, struct str *ret_where);
 

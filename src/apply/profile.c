@@ -6,6 +6,7 @@
 
 #include "apply/plan.h"
 #include "base/cleanup.h"
+#include "base/command.h"
 #include "base/json.h"
 #include "base/root.h"
 #include "base/save.h"
@@ -27,16 +28,11 @@ struct uh_error *profile_text(const struct apply_request *r, struct text *ret)
 		    STR_ARG(title_line(&room, r->title)), STR_ARG(r->id));
 	arena_free(&room);
 	for (const struct know_pair *e = r->change->envs; e; e = e->next) {
-		struct str rest = e->value;
 		if (!variable_good(e->name))
 			return uh_error_new(STR_FMT ": no variable can have this name", STR_ARG(e->name));
-		text_printf(ret, "export " STR_FMT "='", STR_ARG(e->name));
-		while (rest.n) {
-			struct str part = str_split(&rest, '\'');
-			bool quote = part.p + part.n < e->value.p + e->value.n;
-			text_printf(ret, STR_FMT "%s", STR_ARG(part), quote ? "'\\''" : "");
-		}
-		text_add(ret, S("'\n"));
+		text_printf(ret, "export " STR_FMT "=", STR_ARG(e->name));
+		shell_quote(ret, e->value);
+		text_add(ret, S("\n"));
 	}
 	return NULL;
 }

@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/print.h"
 #include "knowledge/parameter.h"
 
 bool applied_id_good(struct str id)
 {
-	if (!id.n || id.n > 64 || id.p[0] == '.')
+	if (!id.n || id.n > 64 || id.p[0] == '.' || id.p[0] == '-')
 		return false;
 	for (size_t n = 0; n < id.n; n++)
 		if (!char_word(id.p[n]) && id.p[n] != '-' && id.p[n] != '.')
@@ -16,25 +17,18 @@ bool applied_id_good(struct str id)
 	return true;
 }
 
-static bool plain(struct str s, const char *besides)
+bool applied_set_good(struct str name, struct str value)
 {
-	if (!s.n || s.n > 128)
-		return false;
-	for (size_t n = 0; n < s.n; n++)
-		if (!char_word(s.p[n]) && !strchr(besides, s.p[n]))
-			return false;
-	return !memchr(s.p, '\0', s.n);
+	return piece_plain(PIECE_NAME, name) && piece_plain(PIECE_PARAMETER, value);
 }
-
-bool applied_set_good(struct str name, struct str value) { return plain(name, ".-") && plain(value, ".-+,:/"); }
 
 struct str title_line(struct arena *to, struct str title)
 {
-	char *line = arena_z(to, title);
-	for (size_t n = 0; n < title.n; n++)
-		if ((unsigned char)line[n] < ' ' || line[n] == 0x7f)
-			line[n] = ' ';
-	return (struct str){ line, title.n };
+	struct text line = { 0 };
+	text_add_safe(&line, title);
+	struct str ret = arena_str(to, text_str(&line));
+	text_free(&line);
+	return ret;
 }
 
 static bool in_entries(struct str path)
@@ -94,8 +88,10 @@ static void add_head(struct text *t, const struct applied *a)
 	struct tm tm = { 0 };
 	gmtime_r(&date, &tm);
 	text_printf(t, "# unhang " STR_FMT ": " STR_FMT "\n", STR_ARG(a->id), STR_ARG(a->title));
-	text_printf(t, "# unhang since %04d-%02d-%02d; it is taken back by: unhang doctor --undo " STR_FMT "\n",
-		    tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, STR_ARG(a->id));
+	struct arena room = { 0 };
+	text_printf(t, "# unhang since %04d-%02d-%02d; it is taken back by: " STR_FMT "\n", tm.tm_year + 1900, tm.tm_mon + 1,
+		    tm.tm_mday, STR_ARG(DOCTOR(&room, "--undo", a->id)));
+	arena_free(&room);
 }
 
 static void add_assignment(struct text *t, const struct own_file *f)

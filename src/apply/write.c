@@ -188,8 +188,13 @@ static struct uh_error *cut_short(struct uh_error *err, const struct applied *a,
 {
 	struct arena room = { 0 };
 	struct str directory = err->message[0] == '/' ? (struct str){ 0 } : parent_of(&room, path);
-	struct uh_error *told = uh_error_new(STR_FMT "%s%s; it was cut short: unhang doctor %s " STR_FMT, STR_ARG(directory),
-					     directory.n ? "/" : "", err->message, then, STR_ARG(a->id));
+	struct command_maker *m = command_begin(&room);
+	command_add(m, "unhang doctor ");
+	command_add_text(m, str_z(then));
+	command_add(m, " ");
+	command_add_value(m, PIECE_WORD, a->id);
+	struct uh_error *told = uh_error_new(STR_FMT "%s%s; it was cut short: " STR_FMT, STR_ARG(directory),
+					     directory.n ? "/" : "", err->message, STR_ARG(command_str(command_end(m))));
 	uh_error_free(err);
 	arena_free(&room);
 	return told;

@@ -47,12 +47,15 @@ void jw_close(struct json *j, char bracket)
 static void json_escaped(FILE *out, struct str s)
 {
 	unsigned char c = (unsigned char)s.p[0];
+	uint32_t point = utf8_point(s);
 	if (c == '"' || c == '\\')
 		fprintf(out, "\\%c", c);
-	else if (c < 0x20 || c == 0x7f)
-		fprintf(out, "\\u%04x", c);
-	else
+	else if (point_shows(point))
 		print_str(out, s);
+	else if (point < 0x10000)
+		fprintf(out, "\\u%04x", point);
+	else
+		fprintf(out, "\\u%04x\\u%04x", 0xd7c0 + (point >> 10), 0xdc00 + (point & 0x3ff));
 }
 
 static void json_text(FILE *out, struct str s)
@@ -99,6 +102,17 @@ void jw_field(struct json *j, const char *key, struct str value)
 {
 	jw_key(j, key);
 	jw_str(j, value);
+}
+
+void jw_command(struct json *j, const char *key, const struct command *c) { jw_field(j, key, command_str(c)); }
+
+void jw_commands(struct json *j, const char *key, const struct command *const *list, size_t n)
+{
+	jw_key(j, key);
+	jw_open(j, '[');
+	for (size_t i = 0; i < n; i++)
+		jw_str(j, command_str(list[i]));
+	jw_close(j, ']');
 }
 
 void jw_int(struct json *j, int64_t v)

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/str.h"
+#include "base/command.h"
 
 struct json {
 	FILE *out;
@@ -19,6 +19,9 @@ void jw_key(struct json *j, const char *key);
 void jw_str(struct json *j, struct str s);
 /** A key and its string. */
 void jw_field(struct json *j, const char *key, struct str value);
+/** The same of a command, and of a list of them; NULL is null. */
+void jw_command(struct json *j, const char *key, const struct command *c);
+void jw_commands(struct json *j, const char *key, const struct command *const *list, size_t n);
 void jw_int(struct json *j, int64_t v);
 void jw_unsigned(struct json *j, uint64_t v);
 /** An address, a register, a code: "0x..." */

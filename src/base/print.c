@@ -41,24 +41,71 @@ size_t print_plain(struct str s)
 	return n;
 }
 
+/** Characters that do not show: controls, and those that say how others are shown (Unicode's Cf, and the separators of lines and
+ * paragraphs), with which a text can look like another one. */
+static const struct {
+	uint32_t first, last;
+} unseen[] = {
+	{ 0x0, 0x1f },        { 0x7f, 0x9f },       { 0xad, 0xad },       { 0x600, 0x605 },     { 0x61c, 0x61c },
+	{ 0x6dd, 0x6dd },     { 0x70f, 0x70f },     { 0x890, 0x891 },     { 0x8e2, 0x8e2 },     { 0x180e, 0x180e },
+	{ 0x200b, 0x200f },   { 0x2028, 0x202e },   { 0x2060, 0x206f },   { 0xfeff, 0xfeff },   { 0xfff9, 0xfffb },
+	{ 0x110bd, 0x110bd }, { 0x110cd, 0x110cd }, { 0x13430, 0x1343f }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a },
+	{ 0xe0000, 0xe0fff },
+};
+
+bool point_shows(uint32_t point)
+{
+	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]) && point >= unseen[i].first; i++)
+		if (point <= unseen[i].last)
+			return false;
+	return true;
+}
+
+uint32_t utf8_point(struct str s)
+{
+	static const unsigned char masks[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	uint32_t point = (unsigned char)s.p[0] & masks[s.n];
+	for (size_t i = 1; i < s.n; i++)
+		point = point << 6 | ((unsigned char)s.p[i] & 0x3f);
+	return point;
+}
+
+/** Takes off @s what is to be shown next: as it is, or what stands for it. */
+static struct str take_shown(struct str *s)
+{
+	size_t plain = print_plain(*s), n = plain ? plain : utf8_length(*s);
+	struct str part = str_cut(*s, n);
+	*s = str_from(*s, n ? n : 1);
+	if (plain)
+		return part;
+	uint32_t point = n ? utf8_point(part) : 0;
+	return !n ? S("?") : point_shows(point) ? part : point < 0xa0 ? S(" ") : S("?");
+}
+
+bool print_is_safe(struct str s)
+{
+	while (s.n) {
+		struct str before = s, shown = take_shown(&s);
+		if (shown.p != before.p)
+			return false;
+	}
+	return true;
+}
+
+void text_add_safe(struct text *to, struct str s)
+{
+	while (s.n)
+		text_add(to, take_shown(&s));
+}
+
 // One thread writes; taking the lock of the stream for each word would cost more than the writing.
 
 void print_str(FILE *out, struct str s) { fwrite_unlocked(s.p, 1, s.n, out); }
 
 void print_safe(FILE *out, struct str s)
 {
-	for (;;) {
-		size_t n = print_plain(s);
-		print_str(out, str_cut(s, n));
-		s = str_from(s, n);
-		if (!s.n)
-			return;
-		unsigned char c = (unsigned char)s.p[0];
-		n = utf8_length(s);
-		bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && n == 2 && (unsigned char)s.p[1] < 0xa0);
-		print_str(out, !n ? S("?") : control ? S(" ") : str_cut(s, n));
-		s = str_from(s, n ? n : 1);
-	}
+	while (s.n)
+		print_str(out, take_shown(&s));
 }
 
 bool print_arrived(FILE *out) { return !fflush(out) && !ferror(out); }

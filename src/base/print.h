@@ -3,12 +3,20 @@
 
 #include <stdio.h>
 
-#include "base/str.h"
+#include "base/arena.h"
 
 /** Length of the UTF-8 sequence at the front of @s, or 0 where there is none. */
 size_t utf8_length(struct str s);
-/** Writes @s without control characters (C0, DEL, C1) and without bytes that are no UTF-8. */
+/** The character that the sequence @s is, of a length that utf8_length() gave. */
+uint32_t utf8_point(struct str s);
+/** Whether it is something to see: no control (C0, DEL, C1), no mark of direction, nothing else that only changes how others look. */
+bool point_shows(uint32_t point);
+/** Writes @s without what does not show, and without bytes that are no UTF-8. */
 void print_safe(FILE *out, struct str s);
+/** The same into a text. */
+void text_add_safe(struct text *to, struct str s);
+/** Whether print_safe() would write it as it is. */
+bool print_is_safe(struct str s);
 /** How many bytes at the front of @s are ASCII that prints. */
 size_t print_plain(struct str s);
 /** Columns that @s takes: characters, not bytes. */

@@ -6,7 +6,7 @@
 
 enum { EXIT_NOTHING_WRONG = 0, EXIT_INCIDENT = 1, EXIT_CANNOT = 2 };
 
-struct command {
+struct subcommand {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *summary;

@@ -40,7 +40,10 @@ static void usage(void)
 static void print_problem(void *ctx, const char *file, unsigned line, const char *message)
 {
 	(void)ctx;
-	fprintf(stderr, "%s:%u: %s\n", file, line, message);
+	print_safe(stderr, str_z(file));
+	fprintf(stderr, ":%u: ", line);
+	print_safe(stderr, str_z(message)); // what stands in a stranger's file
+	fputc('\n', stderr);
 }
 
 // --- list and show ---

@@ -9,7 +9,7 @@
 #include "base/print.h"
 #include "cmd/cmd.h"
 
-static const struct command commands[] = {
+static const struct subcommand commands[] = {
 	{ "explain", cmd_explain, "evidence in, diagnosis out" },
 	{ "live", cmd_live, "the GPUs of this machine: what is stuck, and why" },
 	{ "doctor", cmd_doctor, "kernel, firmware and parameters against what is known; what to set, what to drop" },

@@ -194,71 +194,27 @@ static void add_settings(struct advice *a)
 	}
 }
 
-static void add_next(struct incident *i, struct str why, struct str run)
+static void add_next(struct incident *i, struct str why, const struct command *run)
 {
 	struct diag_next step = { why, run };
 	vec_push(&i->next, step);
 }
 
-static bool is_fact_name(struct str s)
-{
-	for (size_t n = 0; n < s.n; n++)
-		if (!(s.p[n] >= 'a' && s.p[n] <= 'z') && s.p[n] != '_')
-			return false;
-	return s.n;
-}
-
-/** Evidence is hostile, and commands are there to be copied: only what no shell reads as more than a word may enter one. */
-static bool is_plain_word(struct str s)
-{
-	for (size_t n = 0; n < s.n; n++)
-		if (!char_word(s.p[n]) && !strchr("./:-", s.p[n]))
-			return false;
-	return s.n && s.p[0] != '-';
-}
-
-/** {pid} in a command becomes the pid, or PID where it is not known; other braces are the shell's. */
-static struct str command_fill(struct incident *i, struct str command, const struct fact_view *view)
-{
-	struct text out = { 0 };
-	while (command.n) {
-		ptrdiff_t open = str_find(command, S("{"));
-		ptrdiff_t close = open < 0 ? -1 : str_find(str_from(command, (size_t)open), S("}"));
-		if (close < 0)
-			break;
-		struct str name = { command.p + open + 1, (size_t)close - 1 }, value;
-		text_add(&out, str_cut(command, (size_t)open));
-		if (!is_fact_name(name))
-			text_add(&out, (struct str){ command.p + open, (size_t)close + 1 });
-		else if (view->get(view->ctx, name, 0, &value) && is_plain_word(value))
-			text_add(&out, value);
-		else
-			for (size_t n = 0; n < name.n; n++)
-				text_printf(&out, "%c", name.p[n] == '_' ? '_' : name.p[n] - 32);
-		command = str_from(command, (size_t)(open + close) + 1);
-	}
-	text_add(&out, command);
-	struct str filled = arena_str(&i->arena, text_str(&out));
-	text_free(&out);
-	return filled;
-}
-
-static void find_next_steps(struct incident *i, const struct fact_view *view)
+static void find_next_steps(struct incident *i, const struct know *k, const struct fact_view *view)
 {
 	if (i->before_log && !i->log_has_boot)
 		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
-			 S("sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
+			 COMMAND(&i->arena, "sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
 	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
 		if (condition_eval(n->when, view) != TRUTH_NO)
-			add_next(i, n->why, command_fill(i, n->run, view));
+			add_next(i, n->why, steps_fill(&i->arena, k, n->run, view, FILL_BLANKS));
 	bool kernel = false;
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;
 	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
 		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
-			 S("sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> dmesg.txt; unhang "
-			   "explain "
-			   "dmesg.txt"));
+			 COMMAND(&i->arena, "sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> "
+					    "dmesg.txt; unhang explain dmesg.txt"));
 }
 
 void incident_advise(struct incident *i, const struct know *k, const struct host *host)
@@ -283,7 +239,9 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 	i->action_text = arena_str(&i->arena, text_str(&now));
 	text_free(&now);
 	add_remedies(&a);
+	for (size_t n = 0; n < i->remedies.len; n++)
+		steps_of_remedy(&i->arena, i->remedies.data[n].remedy, k, &view, &i->remedies.data[n].steps);
 	add_missing_parameters(&a);
 	add_settings(&a);
-	find_next_steps(i, &view);
+	find_next_steps(i, k, &view);
 }

@@ -201,8 +201,13 @@ static void name_program(struct incident *i)
 		const struct diag_process *p = &i->processes.data[n];
 		if (!str_is(str_z(p->role), "owner") || job)
 			continue;
-		i->program = p->pid.n ? arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(p->name), STR_ARG(p->pid)) :
-					p->name;
+		// It is named beside commands: a name that a shell would take for more is not told there.
+		bool plain = piece_plain(PIECE_WORDS, p->name);
+		if (piece_plain(PIECE_NUMBER, p->pid))
+			i->program = arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(plain ? p->name : S("process")),
+						  STR_ARG(p->pid));
+		else if (plain)
+			i->program = p->name;
 		return;
 	}
 }

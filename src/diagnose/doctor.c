@@ -29,50 +29,9 @@ static struct str fill(struct search *s, struct str phrase, const struct fact_vi
 	return filled;
 }
 
-static bool is_name(struct str s)
+static const struct command *fill_step(struct search *s, struct str text, const struct fact_view *view)
 {
-	for (size_t n = 0; n < s.n; n++)
-		if (!char_word(s.p[n]) && s.p[n] != '.' && s.p[n] != '@')
-			return false;
-	return s.n && s.p[0] >= 'a' && s.p[0] <= 'z';
-}
-
-/** {facts} only: bars and other braces are the shell's. false where one is not known. */
-static bool command_one(struct text *out, struct str command, const struct fact_view *view)
-{
-	while (command.n) {
-		ptrdiff_t open = str_find(command, S("{"));
-		struct str rest = str_from(command, open < 0 ? command.n : (size_t)open + 1), inside = rest;
-		struct str name = str_split(&inside, '}'), value;
-		text_add(out, str_cut(command, open < 0 ? command.n : (size_t)open));
-		command = rest;
-		if (open < 0)
-			break;
-		if (!is_name(name)) {
-			text_add(out, S("{"));
-			continue;
-		}
-		if (!view->get(view->ctx, name, 0, &value))
-			return false;
-		text_add(out, value);
-		command = inside;
-	}
-	return true;
-}
-
-/** The first of the alternatives between " || " whose facts are all known; empty where there is none. */
-static struct str fill_command(struct search *s, struct str alternatives, const struct fact_view *view)
-{
-	struct str filled = { 0 };
-	while (alternatives.n && !filled.n) {
-		ptrdiff_t bars = str_find(alternatives, S(" || "));
-		struct text out = { 0 };
-		if (command_one(&out, bars < 0 ? alternatives : str_cut(alternatives, (size_t)bars), view))
-			filled = arena_str(&s->to->arena, text_str(&out));
-		text_free(&out);
-		alternatives = str_from(alternatives, bars < 0 ? alternatives.n : (size_t)bars + 4);
-	}
-	return filled;
+	return steps_fill(&s->to->arena, s->k, text, view, FILL_ALTERNATIVES);
 }
 
 /** `fw_mes 0x83 (/sys/...)` for each fact that made the condition true. */
@@ -107,20 +66,14 @@ static struct str what_was_seen(struct search *s, const struct asked *q, const s
 	return seen;
 }
 
-static void add_steps(struct search *s, struct finding *f, const struct know_list *steps, const struct fact_view *view)
-{
-	for (; steps; steps = steps->next) {
-		struct str step = fill_command(s, steps->text, view);
-		if (step.n)
-			vec_push(&f->steps, step);
-	}
-}
-
 /** `kernel 6.18 or newer` is no sentence. */
-static struct str use_instead(struct search *s, struct str good)
+static const struct command *use_instead(struct search *s, struct str good)
 {
 	bool none = str_starts(good, S("none")) || str_starts(good, S("no "));
-	return arena_printf(&s->to->arena, "%s" STR_FMT, none ? "What helps: " : "Use instead: ", STR_ARG(good));
+	struct command_maker *m = command_begin(&s->to->arena);
+	command_add_text(m, none ? S("What helps: ") : S("Use instead: "));
+	command_add_known(m, good);
+	return command_end(m);
 }
 
 static bool changes(const struct know_change *c) { return c->sets || c->clears || c->envs || c->drops; }
@@ -134,19 +87,19 @@ static void take_remedy(struct search *s, struct finding *f, const struct asked 
 	const struct know_bad *b = q->bad;
 	const struct know_remedy *r = q->remedy;
 	f->remedy = r;
-	f->undo = fill_command(s, SAID_OF(undo), view);
-	f->cost = fill_command(s, SAID_OF(cost), view);
-	f->risk = fill_command(s, SAID(risk), view);
-	f->until = fill_command(s, SAID(until), view);
-	f->verify = fill_command(s, SAID_OF(verify), view);
+	f->steps.undo = fill_step(s, SAID_OF(undo), view);
+	f->steps.cost = fill_step(s, SAID_OF(cost), view);
+	f->steps.risk = fill_step(s, SAID(risk), view);
+	f->steps.until = fill_step(s, SAID(until), view);
+	f->steps.verify = fill_step(s, SAID_OF(verify), view);
 	f->grade = b ? b->grade : SAID(grade);
 	f->source = b ? b->source : SAID(source);
-	if (c && c->steps)
-		add_steps(s, f, c->steps, view);
-	else if (r)
-		add_steps(s, f, r->steps, view);
-	else if (b && b->good.n)
-		vec_push(&f->steps, use_instead(s, b->good));
+	const struct know_list *texts = c && c->steps ? c->steps : r ? r->steps : NULL;
+	steps_fill_list(&s->to->arena, s->k, texts, view, FILL_ALTERNATIVES, &f->steps);
+	if (!texts && !r && b && b->good.n) {
+		f->steps.list = arena_alloc(&s->to->arena, sizeof(*f->steps.list));
+		f->steps.list[f->steps.n++] = use_instead(s, b->good);
+	}
 	if (c && changes(&c->change))
 		f->change = &c->change;
 	else if (r && changes(&r->change))
@@ -174,7 +127,7 @@ static bool told_already(struct search *s, const struct finding *f, const struct
 static void tell(struct search *s, const struct asked *q)
 {
 	const struct host_scope scope = { s->h, q->item };
-	const struct fact_view view = { host_get, &scope };
+	const struct fact_view view = host_view(&scope);
 	struct finding *f = arena_alloc(&s->to->arena, sizeof(*f));
 	*f = (struct finding){ .id = q->head.id, .severity = q->severity, .item = q->item };
 	f->hides = q->check ? q->check->hides : NULL;
@@ -192,7 +145,7 @@ static void tell(struct search *s, const struct asked *q)
 static void ask_check(struct search *s, const struct know_check *c, const struct host_item *item)
 {
 	const struct host_scope scope = { s->h, item };
-	const struct fact_view view = { host_get, &scope };
+	const struct fact_view view = host_view(&scope);
 	if (!s->h->devices.n && !c->without_gpu)
 		return;
 	if (condition_eval(c->when, &view) != TRUTH_YES || (c->unless && condition_eval(c->unless, &view) == TRUTH_YES))
@@ -203,16 +156,12 @@ static void ask_check(struct search *s, const struct know_check *c, const struct
 static void ask_bad(struct search *s, const struct know_bad *b, const struct host_item *gpu)
 {
 	const struct host_scope scope = { s->h, gpu };
-	const struct fact_view view = { host_get, &scope };
+	const struct fact_view view = host_view(&scope);
 	if (condition_eval(b->when, &view) == TRUTH_YES)
 		tell(s, &(struct asked){ b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
 }
 
-static void finding_free(struct finding *f)
-{
-	vec_free(&f->steps);
-	vec_free(&f->gpus);
-}
+static void finding_free(struct finding *f) { vec_free(&f->gpus); }
 
 static bool hidden(const struct findings *f, const struct finding *one)
 {

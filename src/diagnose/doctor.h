@@ -2,12 +2,13 @@
 #pragma once
 
 #include "host/host.h"
+#include "knowledge/steps.h"
 
 struct finding {
 	struct str id;
 	enum know_severity severity;
-	struct str title, seen, why, undo, cost, risk, until, verify, grade, source;
-	VEC(struct str) steps;
+	struct str title, seen, why, grade, source;
+	struct steps steps;
 	VEC(struct str) gpus;             // PCI addresses of those that it is about; none: the machine
 	const struct know_change *change; // what --apply would do; NULL: nothing
 	const struct know_remedy *remedy;

@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "diagnose/remedy_state.h"
 #include "evidence/event.h"
-#include "knowledge/know.h"
+#include "knowledge/steps.h"
 
 /** Where in the life of the GPU an event stands. */
 enum phase { PHASE_RUN, PHASE_PROBE, PHASE_RESET, PHASE_SLEEP };
@@ -67,6 +67,7 @@ struct diag_remedy {
 	struct str numbers;      // the settings that it asks for, as they are on this machine
 	const struct fact *fact; // of the evidence, that the verdict rests on; NULL
 	struct str where;        // the file of this machine that it rests on instead; empty
+	struct steps steps;
 };
 
 /** Something that a user has set, and what is to be said of it. */
@@ -76,7 +77,8 @@ struct diag_setting {
 };
 
 struct diag_next {
-	struct str why, run;
+	struct str why;
+	const struct command *run;
 };
 
 struct incident {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/command.h"
 #include "code/bundle.h"
 #include "evidence/artefact.h"
 #include "evidence/gpu_core.h"
@@ -442,6 +443,17 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct stream 
 	return true;
 }
 
+static struct uh_error *lost_error(const char *name, uint64_t lost)
+{
+	struct arena room = { 0 };
+	struct str turn = command_str(COMMAND_OF(&room, ": tac ", PIECE_PATH, str_z(name)));
+	struct uh_error *err =
+		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first" STR_FMT, name,
+			     (unsigned long long)lost, STR_ARG(turn));
+	arena_free(&room);
+	return err;
+}
+
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
 	struct stream stream = { .source = s, .bytes = mem_alloc(BEFORE + STREAM_BODY + AFTER) };
@@ -483,8 +495,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	e->events = log_reader_events(log);
 	take_kinds(e, log);
 	if (!err && log_reader_lost(log))
-		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
-				   s->name, (unsigned long long)log_reader_lost(log), s->name);
+		err = lost_error(s->name, log_reader_lost(log));
 	log_reader_free(log);
 	text_free(&ahead.bytes);
 	free(stream.bytes);

@@ -176,17 +176,22 @@ static bool listed(struct str words, struct str name)
 	return false;
 }
 
+static void note_tool(struct host *h, size_t n, struct str where)
+{
+	host_note_command(h, host_machine(h), tools[n].fact, command_literal(&h->arena, str_z(tools[n].command)), where);
+}
+
 static void note_tools(struct host *h, const struct probe *p)
 {
 	struct host_item *m = host_machine(h);
 	for (size_t n = 0; n < TOOLS; n++)
 		if (there(&p[n]) && !host_fact(h, m, str_z(tools[n].fact), 0))
-			host_note(h, m, tools[n].fact, str_z(tools[n].command), at(&p[n]));
+			note_tool(h, n, at(&p[n]));
 	const struct host_fact *found = host_fact(h, m, S("distribution"), 0);
 	const struct host_fact distribution = found ? *found : (struct host_fact){ 0 }; // a note moves the machine's facts
 	for (size_t n = 0; distribution.value.n && n < TOOLS; n++)
 		if (listed(str_z(tools[n].distributions), distribution.value) && !host_fact(h, m, str_z(tools[n].fact), 0))
-			host_note(h, m, tools[n].fact, str_z(tools[n].command), distribution.where);
+			note_tool(h, n, distribution.where);
 }
 
 void host_read_boot(struct host *h)

@@ -179,8 +179,8 @@ static void add_item(const struct source *s, const struct variable *v, struct ho
 		return;
 	struct host_item *i = same_item(s->h, v, gpu);
 	if (i) {
-		if (!host_says(i, "from", s->from) && i->facts.len < VARIABLES_MOST)
-			host_note(s->h, i, "from", s->from, v->where);
+		if (!host_says(i, "from", command_str(s->from)) && i->facts.len < VARIABLES_MOST)
+			host_note_command(s->h, i, "from", s->from, v->where);
 		note_beside(s, i, v);
 		return;
 	}
@@ -188,7 +188,7 @@ static void add_item(const struct source *s, const struct variable *v, struct ho
 	host_note(s->h, i, "name", v->name, v->where);
 	host_note(s->h, i, "value", v->value, v->where);
 	host_note(s->h, i, "empty", v->value.n ? (struct str){ 0 } : S("yes"), v->where);
-	host_note(s->h, i, "from", s->from, v->where);
+	host_note_command(s->h, i, "from", s->from, v->where);
 	note_beside(s, i, v);
 	for (size_t m = 0; m < MEANINGS; m++)
 		if (str_glob(str_z(meanings[m].pattern), v->name))
@@ -289,18 +289,31 @@ static size_t ask_environs(struct host *h, const struct user *users, size_t n, s
 	return n;
 }
 
+/** `python3 (4711)` */
+static const struct command *program_of(struct host *h, const struct holder *holder)
+{
+	struct command_maker *m = command_begin(&h->arena);
+	if (piece_plain(PIECE_WORD, holder->name))
+		command_add_value(m, PIECE_WORD, holder->name);
+	else
+		command_add(m, "the process");
+	command_add(m, " (");
+	command_add_value(m, PIECE_NUMBER, arena_printf(&h->arena, "%lld", (long long)holder->pid));
+	command_add(m, ")");
+	return command_end(m);
+}
+
 static void add_all(struct host *h, struct source *s, const struct probe *files, size_t nfiles, size_t n,
 		    const struct user *users, size_t nusers)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct user *u = i >= nfiles && i - nfiles < nusers ? &users[i - nfiles] : NULL;
 		*s = (struct source){ .h = h,
-				      .from = i < nfiles ? str_z(files[i].path) : S("the environment"),
+				      .from = u          ? program_of(h, u->holder) :
+					      i < nfiles ? COMMAND_OF(&h->arena, "", PIECE_PATH, str_z(files[i].path)) :
+							   COMMAND(&h->arena, "the environment"),
 				      .gpu = u ? u->gpu : NULL,
 				      .one = u };
-		if (u)
-			s->from =
-				arena_printf(&h->arena, STR_FMT " (%lld)", STR_ARG(u->holder->name), (long long)u->holder->pid);
 		if (i < nfiles)
 			environment_take_file(s, &files[i]);
 		else
@@ -314,7 +327,7 @@ void host_read_environment(struct host *h)
 	struct source *s = mem_alloc(sizeof(*s));
 	struct probe probes[ENVIRONMENT_FILES + PROCESSES_MOST + 2];
 	struct user users[PROCESSES_MOST];
-	*s = (struct source){ .h = h, .from = S("the environment") };
+	*s = (struct source){ .h = h, .from = COMMAND(&h->arena, "the environment") };
 	for (char **e = environ; !h->root && e && *e; e++)
 		environment_take(s, str_z(*e), (struct str){ 0 });
 	add_source(s);

@@ -15,9 +15,9 @@ struct variable {
 /** Where variables are set together. */
 struct source {
 	struct host *h;
-	struct str from;       // for people
-	struct host_item *gpu; // the only one that it uses; NULL: any
-	bool one;              // of one program: what it sets is not the machine's
+	const struct command *from; // for people
+	struct host_item *gpu;      // the only one that it uses; NULL: any
+	bool one;                   // of one program: what it sets is not the machine's
 	struct variable list[VARIABLES_MOST];
 	size_t n;
 };

@@ -15,13 +15,24 @@ struct host_item *host_add(struct host *h, const char *kind, struct host_item *o
 	return i;
 }
 
-void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where)
+static void note(struct host *h, struct host_item *i, const char *name, struct host_fact fact)
 {
-	if (!value.n)
+	if (!fact.value.n)
 		return;
 	struct host_fact *f = arena_alloc(&h->arena, sizeof(*f));
-	*f = (struct host_fact){ arena_str(&h->arena, str_z(name)), arena_str(&h->arena, value), arena_str(&h->arena, where) };
+	*f = (struct host_fact){ arena_str(&h->arena, str_z(name)), arena_str(&h->arena, fact.value),
+				 arena_str(&h->arena, fact.where), fact.command };
 	vec_push(&i->facts, f);
+}
+
+void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where)
+{
+	note(h, i, name, (struct host_fact){ .value = value, .where = where });
+}
+
+void host_note_command(struct host *h, struct host_item *i, const char *name, const struct command *c, struct str where)
+{
+	note(h, i, name, (struct host_fact){ .value = command_str(c), .where = where, .command = c });
 }
 
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where)
@@ -78,6 +89,13 @@ bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
 		return false;
 	*ret = place ? f->where : f->value;
 	return ret->n;
+}
+
+const struct command *host_get_command(const void *scope, struct str name)
+{
+	const struct host_scope *s = scope;
+	const struct host_fact *f = host_fact(s->host, s->item, name, 0);
+	return f ? f->command : NULL;
 }
 
 void host_note_unread(struct host *h, const char *what, struct str where)

@@ -4,7 +4,7 @@
 // Names are those of docs/DOCTOR.md. Where a fact's reader would have to guess, it adds none.
 #pragma once
 
-#include "base/arena.h"
+#include "base/command.h"
 #include "gpu/device.h"
 #include "knowledge/know.h"
 #include "source/probe.h"
@@ -12,6 +12,7 @@
 struct host_fact {
 	struct str name, value;
 	struct str where; // a path, with `:LINE` where it has lines; as it is called in the machine, without --root's directory
+	const struct command *command; // of a step: the value as it may be told to do; NULL
 };
 
 /** Something of which a machine may have several. The first item is the machine itself. */
@@ -53,6 +54,12 @@ struct host_scope {
 	const struct host_item *item;
 };
 bool host_get(const void *scope, struct str name, size_t index, struct str *ret);
+/** As fact_view.command(). */
+const struct command *host_get_command(const void *scope, struct str name);
+static inline struct fact_view host_view(const struct host_scope *s)
+{
+	return (struct fact_view){ host_get, s, host_get_command };
+}
 
 // --- for readers ---
 
@@ -60,6 +67,8 @@ bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
 struct host_item *host_add(struct host *h, const char *kind, struct host_item *of);
 /** Several facts of one name are several values. An empty value is no fact. */
 void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where);
+/** A step: only as such it gets into what people are told to do as it stands. NULL is no fact. */
+void host_note_command(struct host *h, struct host_item *i, const char *name, const struct command *c, struct str where);
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where);
 /** Adds to `unread`: what may not be read, for people, and where it was tried. */
 void host_note_unread(struct host *h, const char *what, struct str where);

@@ -40,7 +40,9 @@ static void add_process(struct host *h, struct host_item *gpu, const struct hold
 		host_note(h, i, "waits_in", function, str_z(wchan->path));
 	host_note(h, i, "compute", holder->compute ? S("yes") : S("no"), where);
 	host_note(h, i, "desktop", desktop ? S("yes") : S("no"), where);
-	host_note(h, i, "switch", off, (struct str){ 0 });
+	struct command_maker *m = command_begin(&h->arena);
+	command_add_known(m, off);
+	host_note_command(h, i, "switch", command_end(m), (struct str){ 0 });
 	if (holder->vram >= 0)
 		host_note_number(h, i, "vram_mb", holder->vram >> 20, where);
 	if (holder->compute && !desktop)

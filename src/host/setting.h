@@ -66,6 +66,8 @@ void settings_note_unset(struct settings *s);
 
 /** Where it has to be changed: a file and its line, or in words. */
 struct str setting_written(const struct setting *t);
+/** The same as part of a step. */
+const struct command *setting_written_step(const struct settings *s, const struct setting *t);
 /** Notes `written`, `remove` and `activate`: how to take it out, and what makes that active. */
 void setting_note_change(struct settings *s, struct host_item *i, const struct setting *t);
 /** The same of the one that decides, for checks of the machine and its GPUs: `remove.NAME`, `activate.NAME`. */

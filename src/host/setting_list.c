@@ -92,8 +92,25 @@ static void note_kept_out(struct settings *s, const char *how, struct str module
 	host_note(s->h, i, "name", arena_printf(&s->h->arena, "%s." STR_FMT, how, STR_ARG(module)), where);
 	host_note(s->h, i, "value", what, where);
 	host_note(s->h, i, "place", str_z(place), where);
-	host_note(s->h, i, "written", strcmp(place, "cmdline") ? where : S("the boot loader's configuration"), where);
+	host_note_command(s->h, i, "written", setting_written_step(s, &(struct setting){ .place = place, .where = where }),
+			  where);
 	setting_note_activate(s, i, place, where);
+}
+
+/** NAME=VALUE stands for words that cannot be told as they stand. */
+static const struct command *right_line(struct settings *s, const char *module, struct str words)
+{
+	struct command_maker *m = command_begin(&s->h->arena);
+	command_add(m, "Write it as: options ");
+	command_add_value(m, PIECE_NAME, str_z(module));
+	for (struct str word; (word = str_word(&words)).n;) {
+		command_add(m, " ");
+		if (piece_plain(PIECE_PARAMETER, word))
+			command_add_value(m, PIECE_PARAMETER, word);
+		else
+			command_add(m, "NAME=VALUE");
+	}
+	return command_end(m);
 }
 
 /** A line that modprobe ignores, or that is about a module that nobody has: a misspelt one for amdgpu. */
@@ -110,9 +127,9 @@ static void note_wrong_line(struct settings *s, const struct modprobe_line *l, s
 	host_note(s->h, i, "value", arena_printf(&s->h->arena, STR_FMT " " STR_FMT, STR_ARG(l->directive), STR_ARG(l->module)),
 		  where);
 	host_note(s->h, i, "place", S("modprobe"), where);
-	host_note(s->h, i, "written", where, where);
-	host_note(s->h, i, "write",
-		  arena_printf(&s->h->arena, "Write it as: options %s " STR_FMT, module, STR_ARG(str_trim(l->rest))), where);
+	host_note_command(s->h, i, "written", setting_written_step(s, &(struct setting){ .place = "modprobe", .where = where }),
+			  where);
+	host_note_command(s->h, i, "write", right_line(s, module, l->rest), where);
 	setting_note_activate(s, i, "modprobe", where);
 }
 

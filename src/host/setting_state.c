@@ -128,7 +128,9 @@ static void note_instead(struct settings *s, struct host_item *i, const struct k
 			return;
 		}
 	}
-	host_note(s->h, i, "better", better, p->source);
+	struct command_maker *m = command_begin(a); // numbers, and text of knowledge
+	command_add_known(m, better);
+	host_note_command(s->h, i, "better", command_end(m), p->source);
 }
 
 // --- items ---

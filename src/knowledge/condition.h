@@ -7,10 +7,14 @@
 
 enum truth { TRUTH_NO, TRUTH_UNKNOWN, TRUTH_YES };
 
+struct command;
+
 /** The index-th value of a fact; false where there is none. */
 struct fact_view {
 	bool (*get)(const void *ctx, struct str name, size_t index, struct str *ret_value);
 	const void *ctx;
+	/** A fact that is a step, made in pieces; NULL: it is none. May be NULL. */
+	const struct command *(*command)(const void *ctx, struct str name);
 };
 
 struct condition; // alternatives of terms

@@ -439,6 +439,7 @@ struct know {
 	struct know_rows switches;       // name of a program -> how it is told not to draw with the GPU
 	struct know_rows variables;      // pattern of names -> pattern of the parts of the value that are kept; empty: all
 	struct know_rows overrides;      // pattern of what code was built for -> patterns of the parts that run it
+	struct know_rows facts;          // pattern of names -> what type of value it is (base/command.h)
 	struct know_rows tools;          // name -> patterns of its file: below a ROCm, or anywhere
 	VEC(struct know_pair *) months;  // name -> number
 	VEC(struct str) anchors;

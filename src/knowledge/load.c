@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/command.h"
 #include "base/trust.h"
 #include "knowledge/matcher.h"
 #include "knowledge/packet.h"
@@ -736,6 +737,19 @@ static void load_variable(struct loader *l, const struct know_block *b) { load_r
 static void load_override(struct loader *l, const struct know_block *b) { load_rows(l, b, &l->know->overrides, false); }
 static void load_tool(struct loader *l, const struct know_block *b) { load_rows(l, b, &l->know->tools, false); }
 
+/** fact NAMES :: TYPE */
+static void load_fact(struct loader *l, const struct know_block *b)
+{
+	size_t before = l->know->facts.len;
+	load_rows(l, b, &l->know->facts, false);
+	for (size_t i = before; i < l->know->facts.len; i++)
+		if (piece_type_named(l->know->facts.data[i]->value) == PIECE_TYPES) {
+			know_problem(l->problems, b->file, b->line,
+				     "a fact is: fact NAMES :: word|number|pci|name|parameter|words|path");
+			l->know->facts.len = before;
+		}
+}
+
 static void load_month(struct loader *l, const struct know_block *b)
 {
 	struct str rest = b->id, number = str_word(&rest);
@@ -831,7 +845,7 @@ static const struct {
 	{ "graphics", load_graphics }, { "frame", load_frame },       { "vendor", load_vendor },
 	{ "packet", load_packet },     { "ring", load_ring },         { "switch", load_switch },
 	{ "variable", load_variable }, { "override", load_override }, { "tool", load_tool },
-	{ "retract", load_retract },
+	{ "retract", load_retract },   { "fact", load_fact },
 };
 
 static void load_block(void *ctx, const struct know_block *b)
@@ -1028,6 +1042,7 @@ void know_free(struct know *k)
 	vec_free(&k->switches);
 	vec_free(&k->variables);
 	vec_free(&k->overrides);
+	vec_free(&k->facts);
 	vec_free(&k->tools);
 	vec_free(&k->months);
 	vec_free(&k->anchors);

@@ -50,39 +50,38 @@ void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, voi
 {
 	struct visit v = { .problem = problem, .ctx = ctx };
 	for (size_t n = 0; n < l->list.len; n++) {
-		struct str id = l->list.data[n]->id;
-		if (l->list.data[n]->state != APPLIED_DONE)
-			visit_tell(&v,
-				   STR_FMT ": %s was cut short: unhang doctor --apply " STR_FMT " finishes it, --undo " STR_FMT
-					   " takes it back",
-				   STR_ARG(id), l->list.data[n]->state == APPLIED_PLANNED ? "writing it" : "taking it back",
-				   STR_ARG(id), STR_ARG(id));
+		struct applied *a = l->list.data[n];
+		if (a->state != APPLIED_DONE)
+			visit_tell(&v, STR_FMT ": %s was cut short: " STR_FMT " finishes it, --undo " STR_FMT " takes it back",
+				   STR_ARG(a->id), a->state == APPLIED_PLANNED ? "writing it" : "taking it back",
+				   STR_ARG(DOCTOR(&a->arena, "--apply", a->id)), STR_ARG(a->id));
 	}
 	if (l->empty)
 		visit_tell(&v, "/etc/unhang: it is empty: a change was cut short before or after all that it wrote; "
 			       "unhang doctor --undo ID removes it");
 	for (size_t n = 0; n < l->cut.len; n++) {
 		const struct applied *a = applied_named(l, l->cut.data[n]);
+		struct arena room = { 0 };
 		if (!a || a->state == APPLIED_DONE)
-			visit_tell(&v,
-				   STR_FMT ": %s was cut short before anything was changed: unhang doctor --undo " STR_FMT
-					   " %s",
-				   STR_ARG(l->cut.data[n]), a ? "taking it back" : "writing it", STR_ARG(l->cut.data[n]),
+			visit_tell(&v, STR_FMT ": %s was cut short before anything was changed: " STR_FMT " %s",
+				   STR_ARG(l->cut.data[n]), a ? "taking it back" : "writing it",
+				   STR_ARG(DOCTOR(&room, "--undo", l->cut.data[n])),
 				   a ? "takes it back" : "removes what is left");
+		arena_free(&room);
 	}
 }
 
 void put_commands(const struct host *h, const struct applied *a, bool undo, FILE *out, const char *before)
 {
-	struct apply_notes commands = { 0 };
+	struct apply_commands commands = { 0 };
 	applied_commands(h, a, undo, &commands);
 	fputs(before, out);
 	for (size_t n = 0; n < commands.list.len; n++) {
 		fputs(n ? "; " : " ", out);
-		print_safe(out, commands.list.data[n]);
+		print_safe(out, command_str(commands.list.data[n]));
 	}
 	fputc('\n', out);
-	apply_notes_free(&commands);
+	apply_commands_free(&commands);
 }
 
 void print_date(FILE *out, int64_t date)
@@ -114,8 +113,10 @@ static void put_one(const struct host *h, const struct applied *a, const struct 
 		print_safe(out, j->why.list.data[n]);
 		fputc('\n', out);
 	}
+	struct arena room = { 0 };
 	if (j->needless)
-		fprintf(out, "  versions here make it unnecessary: unhang doctor --undo " STR_FMT "\n", STR_ARG(a->id));
+		fprintf(out, "  versions here make it unnecessary: " STR_FMT "\n", STR_ARG(DOCTOR(&room, "--undo", a->id)));
+	arena_free(&room);
 	if (j->state == JUDGED_WRITTEN)
 		put_commands(h, a, false, out, a->kargs ? "  noted, not active until:" : "  written, not active until:");
 }
@@ -131,7 +132,8 @@ static void jw_notes(struct json *j, const char *key, const struct apply_notes *
 
 static void jw_one(const struct host *h, const struct applied *a, const struct judged *judged, struct json *j)
 {
-	struct apply_notes commands = { 0 }, files = { 0 }, sets = { 0 };
+	struct apply_notes files = { 0 }, sets = { 0 };
+	struct apply_commands commands = { 0 };
 	for (size_t n = 0; n < a->files.len; n++)
 		apply_note(&files, STR_FMT, STR_ARG(a->files.data[n].path));
 	for (size_t n = 0; n < a->sets.len; n++)
@@ -149,9 +151,9 @@ static void jw_one(const struct host *h, const struct applied *a, const struct j
 	jw_notes(j, "sets", &sets);
 	jw_notes(j, "files", &files);
 	jw_notes(j, "why", &judged->why);
-	jw_notes(j, "not_active_until", &commands);
+	jw_commands(j, "not_active_until", commands.list.data, commands.list.len);
 	jw_close(j, '}');
-	apply_notes_free(&commands);
+	apply_commands_free(&commands);
 	apply_notes_free(&files);
 	apply_notes_free(&sets);
 }

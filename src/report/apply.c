@@ -19,6 +19,7 @@ struct order {
 	struct findings findings;
 	const struct finding *finding;
 	const struct know_remedy *remedy;
+	struct steps steps;
 	struct apply_request request; // change NULL: there is none
 };
 
@@ -28,6 +29,11 @@ static void put_row(const struct order *r, const char *label, struct str text)
 		return;
 	fprintf(r->out, "  %-*s", LABEL, label);
 	print_wrapped(r->out, text, LABEL + 2, LABEL + 2, r->o->width ? r->o->width : WIDTH);
+}
+
+static void put_command(const struct order *r, const char *label, const struct command *c)
+{
+	put_row(r, label, command_str(c));
 }
 
 static void put_head(const struct order *r)
@@ -48,10 +54,15 @@ static void find_order(struct order *r, const char *id)
 	r->finding = findings_named(&r->findings, str_z(id));
 	r->remedy = r->finding ? r->finding->remedy : know_remedy(r->visit.know, str_z(id));
 	r->request.title = r->finding ? r->finding->title : r->remedy ? r->remedy->title : (struct str){ 0 };
-	if (r->finding)
+	if (r->finding) {
 		r->request.change = r->finding->change;
-	else if (r->remedy)
+		r->steps = r->finding->steps;
+	} else if (r->remedy) {
+		const struct host_scope scope = { &r->visit.host, host_machine(&r->visit.host) };
+		const struct fact_view view = host_view(&scope);
 		r->request.change = &r->remedy->change;
+		steps_of_remedy(&r->visit.host.arena, r->remedy, r->visit.know, &view, &r->steps);
+	}
 }
 
 static struct uh_error *unknown_id(const struct order *r)
@@ -70,6 +81,25 @@ static struct uh_error *unknown_id(const struct order *r)
 	return err;
 }
 
+/** The value only where it can be told as it stands. */
+static void put_by_hand(const struct order *r, const struct host_fact *written, struct str name, struct str value)
+{
+	struct arena room = { 0 };
+	struct command_maker *m = command_begin(&room);
+	command_add_command(m, written->command);
+	command_add(m, ": take out ");
+	command_add_value(m, PIECE_NAME, name);
+	if (piece_plain(PIECE_PARAMETER, value)) {
+		command_add(m, "=");
+		command_add_value(m, PIECE_PARAMETER, value);
+	}
+	command_add(m, " by hand");
+	fputs("  ", r->out);
+	print_safe(r->out, command_str(command_end(m)));
+	fputc('\n', r->out);
+	arena_free(&room);
+}
+
 /** A leftover of the user's is not ours to edit: where it is, and what to take out. */
 static void put_drops(const struct order *r, const struct know_list *drops)
 {
@@ -79,8 +109,8 @@ static void put_drops(const struct order *r, const struct know_list *drops)
 			const struct applied *a = r->visit.have.list.data[n];
 			for (size_t s = 0; s < a->sets.len; s++)
 				if (str_eq(a->sets.data[s].name, drops->text))
-					fprintf(r->out, "  " STR_FMT ": unhang set it: unhang doctor --undo " STR_FMT "\n",
-						STR_ARG(drops->text), STR_ARG(a->id));
+					fprintf(r->out, "  " STR_FMT ": unhang set it: " STR_FMT "\n", STR_ARG(drops->text),
+						STR_ARG(DOCTOR(&r->visit.have.list.data[n]->arena, "--undo", a->id)));
 		}
 		for (size_t n = 0; n < h->items.len; n++) {
 			const struct host_scope scope = { h, h->items.data[n] };
@@ -89,13 +119,7 @@ static void put_drops(const struct order *r, const struct know_list *drops)
 			    !str_eq(name, drops->text) || !host_get(&scope, S("value"), 0, &value) ||
 			    !host_get(&scope, S("written"), 0, &place) || str_starts(place, S("/proc/")))
 				continue;
-			fputs("  ", r->out);
-			print_safe(r->out, place);
-			fputs(": take out ", r->out);
-			print_safe(r->out, name);
-			fputc('=', r->out);
-			print_safe(r->out, value);
-			fputs(" by hand\n", r->out);
+			put_by_hand(r, host_fact(h, h->items.data[n], S("written"), 0), name, value);
 		}
 	}
 }
@@ -103,12 +127,8 @@ static void put_drops(const struct order *r, const struct know_list *drops)
 static struct uh_error *by_hand(const struct order *r)
 {
 	put_head(r);
-	if (r->finding)
-		for (size_t n = 0; n < r->finding->steps.len; n++)
-			put_row(r, n ? "" : "do", r->finding->steps.data[n]);
-	else
-		for (const struct know_list *s = r->remedy->steps; s; s = s->next)
-			put_row(r, s == r->remedy->steps ? "do" : "", s->text);
+	for (size_t n = 0; n < r->steps.n; n++)
+		put_command(r, n ? "" : "do", r->steps.list[n]);
 	if (r->request.change)
 		put_drops(r, r->request.change->drops);
 	return uh_error_new(STR_FMT ": there is nothing that unhang could write; its steps are done by hand",
@@ -246,7 +266,7 @@ static struct str unfit(struct order *r)
 	bool others = !r->finding && h->devices.n, excepted = false;
 	for (size_t n = 0; others && n < h->items.len; n++) {
 		const struct host_scope scope = { h, h->items.data[n] };
-		const struct fact_view view = { host_get, &scope };
+		const struct fact_view view = host_view(&scope);
 		if (!str_is(h->items.data[n]->kind, "gpu"))
 			continue;
 		bool wrong = condition_eval(m->when, &view) == TRUTH_NO;
@@ -263,17 +283,26 @@ static struct str unfit(struct order *r)
 
 static void put_order(struct order *r, const struct apply_notes *notes)
 {
-	const struct finding *f = r->finding;
-	const struct know_remedy *m = r->remedy;
 	put_head(r);
-	put_row(r, "costs", f ? f->cost : m->cost);
-	put_row(r, "risk", f ? f->risk : m->risk);
-	put_row(r, "until", f ? f->until : m->until);
-	put_row(r, "check", f ? f->verify : m->verify);
-	put_row(r, "undo", arena_printf(&r->visit.host.arena, "unhang doctor --undo " STR_FMT, STR_ARG(r->request.id)));
+	put_command(r, "costs", r->steps.cost);
+	put_command(r, "risk", r->steps.risk);
+	put_command(r, "until", r->steps.until);
+	put_command(r, "check", r->steps.verify);
+	put_row(r, "undo", DOCTOR(&r->visit.host.arena, "--undo", r->request.id));
 	for (size_t n = 0; n < notes->list.len; n++)
 		put_row(r, "note", notes->list.data[n]);
 	put_row(r, "BUT", unfit(r));
+}
+
+static void put_source_hint(const struct order *r, const char *directory)
+{
+	struct arena room = { 0 };
+	struct str path = arena_printf(&room, "%s/" STR_FMT ".sh", directory, STR_ARG(r->request.id));
+	const struct command *c = COMMAND_OF(&room, ". ", PIECE_PATH, path);
+	fputs("written, not active until: ", r->out);
+	print_safe(r->out, c ? command_str(c) : S(". the file"));
+	fputs(" in the shell of the job\n", r->out);
+	arena_free(&room);
 }
 
 static struct uh_error *apply_profile(const struct order *r)
@@ -293,8 +322,7 @@ static struct uh_error *apply_profile(const struct order *r)
 		err = profile_write(directory, &r->request);
 	if (err)
 		return err;
-	fprintf(r->out, "written, not active until: . %s/" STR_FMT ".sh in the shell of the job\n", directory,
-		STR_ARG(r->request.id));
+	put_source_hint(r, directory);
 	return told(r);
 }
 
@@ -338,9 +366,8 @@ static struct uh_error *finish(struct order *r, struct applied *a)
 {
 	struct uh_error *err = may_write(r);
 	if (a->state == APPLIED_DONE && !err)
-		return uh_error_new(STR_FMT ": it is applied already; unhang doctor --verify " STR_FMT
-					    " says whether it is in effect",
-				    STR_ARG(a->id), STR_ARG(a->id));
+		return uh_error_new(STR_FMT ": it is applied already; " STR_FMT " says whether it is in effect", STR_ARG(a->id),
+				    STR_ARG(DOCTOR(&a->arena, "--verify", a->id)));
 	return err ? err : carry_out(r, a, false);
 }
 

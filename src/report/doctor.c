@@ -132,6 +132,11 @@ static void put_row_at(struct doctor_view *v, const char *label, struct str text
 
 static void put_row(struct doctor_view *v, const char *label, struct str text) { put_row_at(v, label, text, 0); }
 
+static void put_command(struct doctor_view *v, const char *label, const struct command *c)
+{
+	put_row(v, label, command_str(c));
+}
+
 static void put_title(struct doctor_view *v, const struct finding *f)
 {
 	struct text head = { 0 };
@@ -143,12 +148,12 @@ static void put_title(struct doctor_view *v, const struct finding *f)
 
 static void put_steps(struct doctor_view *v, const struct finding *f)
 {
-	for (size_t n = 0; n < f->steps.len; n++) {
+	for (size_t n = 0; n < f->steps.n; n++) {
 		struct text step = { 0 };
-		if (f->steps.len > 1)
+		if (f->steps.n > 1)
 			text_printf(&step, "%zu. ", n + 1);
-		text_add(&step, f->steps.data[n]);
-		put_row_at(v, n ? "" : "Do", text_str(&step), f->steps.len > 1 ? STEP_WIDTH : 0);
+		text_add(&step, command_str(f->steps.list[n]));
+		put_row_at(v, n ? "" : "Do", text_str(&step), f->steps.n > 1 ? STEP_WIDTH : 0);
 		text_free(&step);
 	}
 }
@@ -172,11 +177,11 @@ static void put_finding(struct doctor_view *v, const struct finding *f)
 	put_row(v, "Seen", f->seen);
 	put_row(v, "Why", f->why);
 	put_steps(v, f);
-	put_row(v, "Check", f->verify);
-	put_row(v, "Costs", f->cost);
-	put_row(v, "Risk", f->risk);
-	put_row(v, "Undo", f->undo);
-	put_row(v, "Until", f->until);
+	put_command(v, "Check", f->steps.verify);
+	put_command(v, "Costs", f->steps.cost);
+	put_command(v, "Risk", f->steps.risk);
+	put_command(v, "Undo", f->steps.undo);
+	put_command(v, "Until", f->steps.until);
 	if (f->grade.n)
 		text_printf(&source, "grade " STR_FMT ", " STR_FMT, STR_ARG(f->grade), STR_ARG(f->source));
 	put_row(v, "Source", text_str(&source));
@@ -330,12 +335,12 @@ static void jw_finding(struct json *j, const struct finding *f)
 	jw_list(j, "gpus", f->gpus.data, f->gpus.len);
 	jw_known(j, "seen", f->seen);
 	jw_known(j, "why", f->why);
-	jw_list(j, "do", f->steps.data, f->steps.len);
-	jw_known(j, "check", f->verify);
-	jw_known(j, "undo", f->undo);
-	jw_known(j, "cost", f->cost);
-	jw_known(j, "risk", f->risk);
-	jw_known(j, "until", f->until);
+	jw_commands(j, "do", f->steps.list, f->steps.n);
+	jw_command(j, "check", f->steps.verify);
+	jw_command(j, "undo", f->steps.undo);
+	jw_command(j, "cost", f->steps.cost);
+	jw_command(j, "risk", f->steps.risk);
+	jw_command(j, "until", f->steps.until);
 	jw_known(j, "grade", f->grade);
 	jw_known(j, "source", f->source);
 	jw_key(j, "can_apply");

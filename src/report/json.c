@@ -303,20 +303,16 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	jw_field(j, "id", k->head.id);
 	jw_field(j, "kind", k->kind);
 	jw_field(j, "title", k->title);
-	jw_key(j, "do");
-	jw_open(j, '[');
-	for (const struct know_list *l = k->steps; l; l = l->next)
-		jw_str(j, l->text);
-	jw_close(j, ']');
+	jw_commands(j, "do", r->steps.list, r->steps.n);
 	text_or_null(j, "here", r->numbers);
-	text_or_null(j, "undo", k->undo);
-	text_or_null(j, "cost", k->cost);
-	text_or_null(j, "risk", k->risk);
+	jw_command(j, "undo", r->steps.undo);
+	jw_command(j, "cost", r->steps.cost);
+	jw_command(j, "risk", r->steps.risk);
 	jw_field(j, "grade", k->grade);
 	jw_field(j, "source", k->source);
-	text_or_null(j, "until", k->until);
+	jw_command(j, "until", r->steps.until);
 	text_or_null(j, "if", r->certain ? (struct str){ 0 } : k->condition_text);
-	text_or_null(j, "verify", k->verify);
+	jw_command(j, "verify", r->steps.verify);
 	jw_field(j, "takes", str_z(remedy_takes_name(k->takes)));
 	jw_field(j, "state", str_z(remedy_state_name(r->verdict.state)));
 	text_or_null(j, "because", r->verdict.because);
@@ -339,7 +335,7 @@ static void on_next(void *ctx, const struct diag_next *n)
 	struct json *j = ctx;
 	jw_open(j, '{');
 	jw_field(j, "why", n->why);
-	jw_field(j, "run", n->run);
+	jw_command(j, "run", n->run);
 	jw_close(j, '}');
 }
 

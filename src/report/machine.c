@@ -1,6 +1,7 @@
 // The GPUs of this machine, one line each, and what else an operator needs to know of them.
 #include <stdio.h>
 
+#include "base/command.h"
 #include "base/print.h"
 #include "report/report.h"
 
@@ -106,14 +107,17 @@ static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, F
 	if (details)
 		put_details(g, out, report_width(o));
 	if (d->devcoredump.n) {
-		struct text saved = { 0 };
-		text_printf(&saved,
-			    "the driver saved its state for some minutes: sudo cp " STR_FMT
-			    " gpu-core.txt; unhang explain gpu-core.txt",
-			    STR_ARG(d->devcoredump));
-		fprintf(out, "%*s", INDENT, "");
-		print_wrapped(out, text_str(&saved), INDENT, INDENT, report_width(o));
-		text_free(&saved);
+		struct arena room = { 0 };
+		struct command_maker *m = command_begin(&room);
+		command_add(m, "the driver saved its state for some minutes: sudo cp ");
+		command_add_value(m, PIECE_PATH, d->devcoredump);
+		command_add(m, " gpu-core.txt; unhang explain gpu-core.txt");
+		const struct command *saved = command_end(m);
+		if (saved)
+			fprintf(out, "%*s", INDENT, "");
+		if (saved)
+			print_wrapped(out, command_str(saved), INDENT, INDENT, report_width(o));
+		arena_free(&room);
 	}
 	if (g->unseen.n && details) {
 		fprintf(out, "%*s", INDENT, "");

@@ -335,11 +335,11 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 		put_fact(t, ROW_TEXT, &e->facts[n]);
 }
 
-static void put_steps(const struct text_report *t, const struct know_remedy *r)
+static void put_steps(const struct text_report *t, const struct steps *s)
 {
-	for (const struct know_list *l = r->steps; l; l = l->next) {
+	for (size_t n = 0; n < s->n; n++) {
 		fprintf(t->out, "%*s", LABEL + 3, "");
-		wrap(t, l->text, LABEL + 3, LABEL + 3);
+		wrap(t, command_str(s->list[n]), LABEL + 3, LABEL + 3);
 	}
 }
 
@@ -349,6 +349,11 @@ static void put_extra(const struct text_report *t, const char *what, struct str 
 		return;
 	fprintf(t->out, "%*s%s: ", LABEL + 3, "", what);
 	wrap(t, text, LABEL + 3, LABEL + 5 + strlen(what));
+}
+
+static void put_extra_step(const struct text_report *t, const char *what, const struct command *c)
+{
+	put_extra(t, what, command_str(c));
 }
 
 /** What is no step: it is in force, does not exist here, or is not needed any more. */
@@ -365,9 +370,9 @@ static void put_told(const struct text_report *t, const struct diag_remedy *r)
 	else if (r->where.n)
 		text_printf(&line, " [" STR_FMT "]", STR_ARG(r->where));
 	text_add(&line, S("."));
-	if (v->state == REMEDY_APPLIED && v->fact.n && !str_is(k->kind, "cure") && k->cost.n && k->undo.n)
-		text_printf(&line, " It costs: " STR_FMT ". If nothing is better with it: " STR_FMT ".", STR_ARG(k->cost),
-			    STR_ARG(k->undo));
+	if (v->state == REMEDY_APPLIED && v->fact.n && !str_is(k->kind, "cure") && r->steps.cost && r->steps.undo)
+		text_printf(&line, " It costs: " STR_FMT ". If nothing is better with it: " STR_FMT ".",
+			    STR_ARG(command_str(r->steps.cost)), STR_ARG(command_str(r->steps.undo)));
 	label(t, v->state == REMEDY_APPLIED ? "Tried" : "Not", text_str(&line));
 	text_free(&line);
 }
@@ -389,15 +394,15 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 		    STR_ARG(k->grade), STR_ARG(k->source));
 	wrap(t, text_str(&line), LABEL + 3, LABEL);
 	text_free(&line);
-	put_steps(t, k);
+	put_steps(t, &r->steps);
 	put_extra(t, "here", r->numbers);
-	put_extra(t, "check", k->verify);
-	put_extra(t, "costs", k->cost);
+	put_extra_step(t, "check", r->steps.verify);
+	put_extra_step(t, "costs", r->steps.cost);
 	if (t->options->verbose) {
-		put_extra(t, "risk", k->risk);
-		put_extra(t, "undo", k->undo);
+		put_extra_step(t, "risk", r->steps.risk);
+		put_extra_step(t, "undo", r->steps.undo);
 	}
-	put_extra(t, "not needed once", k->until);
+	put_extra_step(t, "not needed once", r->steps.until);
 }
 
 static void on_setting(void *ctx, const struct diag_setting *s)
@@ -438,7 +443,7 @@ static void on_next(void *ctx, const struct diag_next *n)
 	label(t, "Next", text_str(&why));
 	// A command is never wrapped: it is there to be copied.
 	fprintf(t->out, "%*s", LABEL + 3, "");
-	print_safe(t->out, n->run);
+	print_safe(t->out, command_str(n->run));
 	fputc('\n', t->out);
 	text_free(&why);
 }

@@ -1,0 +1,178 @@
+#include "base/command.h"
+
+#include "base/print.h"
+
+struct command {
+	struct str text;
+};
+
+struct command_maker {
+	struct arena *arena;
+	struct text text;
+	bool refused;
+};
+
+enum { VALUE_MOST = 256, PATH_MOST = 4096 };
+
+// --- values ---
+
+static const char *const type_names[PIECE_TYPES] = {
+	[PIECE_WORD] = "word",           [PIECE_NUMBER] = "number", [PIECE_PCI] = "pci",   [PIECE_NAME] = "name",
+	[PIECE_PARAMETER] = "parameter", [PIECE_WORDS] = "words",   [PIECE_PATH] = "path",
+};
+
+enum piece_type piece_type_named(struct str name)
+{
+	enum piece_type t = PIECE_WORD;
+	while (t < PIECE_TYPES && !str_is(name, type_names[t]))
+		t++;
+	return t;
+}
+
+/** Only of such characters. */
+static bool only(struct str s, const char *besides)
+{
+	for (size_t n = 0; n < s.n; n++)
+		if (!char_word(s.p[n]) && (!s.p[n] || !strchr(besides, s.p[n])))
+			return false;
+	return s.n && s.n <= VALUE_MOST;
+}
+
+/** zsh takes a word that begins with = for the path of a program. */
+static bool is_parameter(struct str s) { return only(s, "./:,=+@%-") && s.p[0] != '='; }
+static bool is_word(struct str s) { return is_parameter(s) && s.p[0] != '-'; }
+
+static bool is_words(struct str s)
+{
+	bool good = s.n && s.n <= VALUE_MOST && s.p[s.n - 1] != ' ';
+	while (good && s.n)
+		good = is_word(str_split(&s, ' '));
+	return good;
+}
+
+static bool is_number(struct str s)
+{
+	int64_t number;
+	return str_number(s, &number) && s.p[0] != '+';
+}
+
+static bool is_hex(struct str s, size_t least, size_t most)
+{
+	for (size_t n = 0; n < s.n; n++)
+		if (!char_hex(s.p[n]))
+			return false;
+	return s.n >= least && s.n <= most;
+}
+
+static bool is_pci(struct str s)
+{
+	struct str rest = s, domain = str_split(&rest, ':'), bus = str_split(&rest, ':'), device = str_split(&rest, '.');
+	return is_hex(domain, 4, 8) && is_hex(bus, 2, 2) && is_hex(device, 2, 2) && is_hex(rest, 1, 1) &&
+	       s.n == domain.n + bus.n + device.n + rest.n + 3;
+}
+
+bool piece_plain(enum piece_type type, struct str value)
+{
+	switch (type) {
+	case PIECE_WORD:
+	case PIECE_PATH:
+		return is_word(value);
+	case PIECE_NUMBER:
+		return is_number(value);
+	case PIECE_PCI:
+		return is_pci(value);
+	case PIECE_NAME:
+		return only(value, ".-") && value.p[0] != '-';
+	case PIECE_PARAMETER:
+		return is_parameter(value);
+	case PIECE_WORDS:
+		return is_words(value);
+	case PIECE_TYPES:
+		break;
+	}
+	return false;
+}
+
+void shell_quote(struct text *to, struct str s)
+{
+	text_add(to, S("'"));
+	for (; s.n; s = str_from(s, 1))
+		text_add(to, s.p[0] == '\'' ? S("'\\''") : str_cut(s, 1));
+	text_add(to, S("'"));
+}
+
+/** What does not print cannot be copied either. */
+static bool add_path(struct text *to, struct str path)
+{
+	if (!path.n || path.n > PATH_MOST || !print_is_safe(path))
+		return false;
+	if (path.p[0] == '-')
+		text_add(to, S("./"));
+	if (is_parameter(path))
+		text_add(to, path);
+	else
+		shell_quote(to, path);
+	return true;
+}
+
+// --- commands ---
+
+struct command_maker *command_begin(struct arena *arena)
+{
+	struct command_maker *m = arena_alloc(arena, sizeof(*m));
+	m->arena = arena;
+	return m;
+}
+
+void command_add_text(struct command_maker *m, struct str text) { text_add(&m->text, text); }
+void command_add_command(struct command_maker *m, const struct command *c)
+{
+	m->refused |= !c;
+	text_add(&m->text, command_str(c));
+}
+
+bool command_add_value(struct command_maker *m, enum piece_type type, struct str value)
+{
+	bool good = type == PIECE_PATH ? add_path(&m->text, value) : piece_plain(type, value);
+	if (good && type != PIECE_PATH)
+		text_add(&m->text, value);
+	m->refused |= !good;
+	return good;
+}
+
+void command_add_blank(struct command_maker *m, struct str name)
+{
+	for (size_t n = 0; n < name.n; n++) {
+		char c = name.p[n];
+		if (c == '@')
+			text_add(&m->text, S("_FILE"));
+		else
+			text_printf(&m->text, "%c", c >= 'a' && c <= 'z' ? c - 32 : char_word(c) ? c : '_');
+	}
+}
+
+const struct command *command_end(struct command_maker *m)
+{
+	struct command *c = m->refused || !m->text.n ? NULL : arena_alloc(m->arena, sizeof(*c));
+	if (c)
+		c->text = arena_str(m->arena, text_str(&m->text));
+	text_free(&m->text);
+	return c;
+}
+
+const struct command *command_literal(struct arena *arena, struct str text)
+{
+	struct command_maker *m = command_begin(arena);
+	command_add_text(m, text);
+	return command_end(m);
+}
+
+const struct command *command_of(struct arena *arena, struct str before, enum piece_type type, struct str value)
+{
+	struct command_maker *m = command_begin(arena);
+	command_add_text(m, before);
+	command_add_value(m, type, value);
+	return command_end(m);
+}
+
+struct str command_str(const struct command *c) { return c ? c->text : (struct str){ 0 }; }

@@ -1,0 +1,34 @@
+// What knowledge says to do, filled from facts: steps, checks and next steps, each of which may hold a command.
+#pragma once
+
+#include "base/command.h"
+#include "knowledge/know.h"
+
+/** Knowledge says of a fact what it is (`fact pid :: number`); where it says nothing it is one word, and a place (`NAME@`) a path. */
+enum piece_type fact_type(const struct know *k, struct str name);
+
+enum fill_mode {
+	/** " || " parts alternatives: the first whose facts are all known and let in by their types; else the first whose facts are known,
+	 * with FACT where one is refused; else nothing. */
+	FILL_ALTERNATIVES,
+	/** " || " is the shell's; FACT for what is not known or refused. */
+	FILL_BLANKS,
+};
+
+/** @text: of knowledge. {facts} only: bars and other braces are the shell's. NULL: it cannot be said here. */
+const struct command *steps_fill(struct arena *to, const struct know *k, struct str text, const struct fact_view *view,
+				 enum fill_mode mode);
+
+/** What a remedy or a finding says for people to do. */
+struct steps {
+	const struct command **list;
+	size_t n;
+	const struct command *undo, *cost, *risk, *until, *verify;
+};
+
+/** Fills the list of @ret. */
+void steps_fill_list(struct arena *to, const struct know *k, const struct know_list *texts, const struct fact_view *view,
+		     enum fill_mode mode, struct steps *ret);
+/** All that a remedy says. */
+void steps_of_remedy(struct arena *to, const struct know_remedy *r, const struct know *k, const struct fact_view *view,
+		     struct steps *ret);
