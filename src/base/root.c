@@ -8,6 +8,17 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/root_walk.h"
+
+/** Kernels before 5.6 lack openat2(), old filters of system calls refuse it, and it gives up on `..` where somebody renames a file. */
+int root_open_at(int root, const char *path, int flags)
+{
+	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN))
+		return root_walk(root, path, flags);
+	return fd;
+}
 
 int root_open(const char *root, const char *path, int flags)
 {
@@ -16,8 +27,7 @@ int root_open(const char *root, const char *path, int flags)
 	_cleanup_close_ int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -1;
-	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	return root_open_at(dir, path, flags);
 }
 
 int root_make_directory(const char *root, const char *path)

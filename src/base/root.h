@@ -9,6 +9,8 @@
 /** open() of @path, which begins with a slash, as a process that has @root as its root would see it: links do not lead out of it.
  * @root NULL: this machine. */
 int root_open(const char *root, const char *path, int flags);
+/** The same below a directory that is open. */
+int root_open_at(int root, const char *path, int flags);
 /** As root_open(), of a directory that is made where it is missing, and those above it. */
 int root_make_directory(const char *root, const char *path);
 /** The whole of a regular file of at most @most bytes, with a NUL behind it. @ret_st may be NULL. */

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
@@ -15,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "base/root.h"
 #include "source/probe_find.h"
 #include "source/probe_list.h"
 
@@ -201,13 +201,6 @@ static bool reopens(const struct probe *p, const struct probe *last)
 	return !last || last->kind == PROBE_LIST || p->kind == PROBE_LIST || strcmp(p->path, last->path) != 0;
 }
 
-/** A tree may hold anything: nothing in it leads out of it, and what is neither a file nor a directory is not opened. */
-static int open_below(const struct work *w, const char *path, int flags)
-{
-	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	return (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
-}
-
 /** This machine's kernel may be mounted into a tree, as it is for a chroot: its files are no record, and some of them act. */
 static bool of_this_kernel(int fd)
 {
@@ -222,26 +215,27 @@ static bool of_this_kernel(int fd)
 	return false;
 }
 
+/** A tree may hold anything: nothing in it leads out of it, and what is neither a file nor a directory is not opened. */
 static int open_probe(const struct work *w, const char *path)
 {
 	if (!w->root)
 		return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	_cleanup_close_ int at = open_below(w, path, O_PATH);
+	_cleanup_close_ int at = root_open_at(w->root_fd, path, O_PATH);
 	if (at < 0 || fstat(at, &st))
 		return -1;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return errno = EINVAL, -1;
 	if (of_this_kernel(at))
 		return errno = EXDEV, -1;
-	return open_below(w, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	return root_open_at(w->root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
 static ssize_t read_link(const struct work *w, const char *path, char *to, size_t size)
 {
 	if (!w->root)
 		return readlink(path, to, size);
-	_cleanup_close_ int at = open_below(w, path, O_PATH | O_NOFOLLOW);
+	_cleanup_close_ int at = root_open_at(w->root_fd, path, O_PATH | O_NOFOLLOW);
 	return at < 0 ? -1 : readlinkat(at, "", to, size);
 }
 
