@@ -7,7 +7,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
+#include "base/root_walk.h"
+
+/** Kernels before 5.6 lack openat2(), old filters of system calls refuse it, and it gives up on `..` where somebody renames a file. */
+int root_open_at(int root, const char *path, int flags)
+{
+	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN))
+		return root_walk(root, path, flags);
+	return fd;
+}
 
 int root_open(const char *root, const char *path, int flags)
 {
@@ -16,8 +28,31 @@ int root_open(const char *root, const char *path, int flags)
 	_cleanup_close_ int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -1;
-	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	return root_open_at(dir, path, flags);
+}
+
+struct place {
+	const char *root, *path;
+};
+
+/** The child. A directory is opened as it would be to be listed. */
+static void visit(int pipe, const void *ctx)
+{
+	const struct place *p = ctx;
+	struct stat st;
+	(void)pipe;
+	_cleanup_close_ int at = root_open(p->root, p->path, O_PATH);
+	bool directory = at >= 0 && !fstat(at, &st) && S_ISDIR(st.st_mode);
+	_cleanup_close_ int fd = directory ? root_open(p->root, p->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK) : -1;
+}
+
+bool root_answers(const char *root, const char *path, int milliseconds)
+{
+	const struct place p = { root, path };
+	struct text nothing = { 0 };
+	bool answers = child_run(visit, &p, milliseconds, 0, &nothing);
+	text_free(&nothing);
+	return answers;
 }
 
 int root_make_directory(const char *root, const char *path)

@@ -6,6 +6,7 @@ struct search {
 	const struct know *k;
 	const struct host *h;
 	struct findings *to;
+	VEC(const struct know_list *) hides; // of checks that may be findings: something was not read
 };
 
 /** A block, whichever kind it is of, and the item that it was asked of. */
@@ -148,8 +149,13 @@ static void ask_check(struct search *s, const struct know_check *c, const struct
 	const struct fact_view view = host_view(&scope);
 	if (!s->h->devices.n && !c->without_gpu)
 		return;
-	if (condition_eval(c->when, &view) != TRUTH_YES || (c->unless && condition_eval(c->unless, &view) == TRUTH_YES))
+	enum truth when = condition_eval(c->when, &view), unless = c->unless ? condition_eval(c->unless, &view) : TRUTH_NO;
+	if (when < TRUTH_UNREAD || unless == TRUTH_YES)
 		return;
+	if (when == TRUTH_UNREAD || unless == TRUTH_UNREAD) {
+		vec_push(&s->hides, c->hides);
+		return;
+	}
 	tell(s, &(struct asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL, item });
 }
 
@@ -163,20 +169,32 @@ static void ask_bad(struct search *s, const struct know_bad *b, const struct hos
 
 static void finding_free(struct finding *f) { vec_free(&f->gpus); }
 
-static bool hidden(const struct findings *f, const struct finding *one)
+static bool names(const struct know_list *list, struct str id)
 {
-	for (size_t n = 0; n < f->list.len; n++)
-		for (const struct know_list *h = f->list.data[n]->hides; h; h = h->next)
-			if (str_eq(h->text, one->id))
-				return true;
+	for (; list; list = list->next)
+		if (str_eq(list->text, id))
+			return true;
 	return false;
 }
 
-static void drop_hidden(struct findings *f)
+static bool hidden(const struct search *s, const struct finding *one)
 {
+	const struct findings *f = s->to;
+	for (size_t n = 0; n < f->list.len; n++)
+		if (names(f->list.data[n]->hides, one->id))
+			return true;
+	for (size_t n = 0; n < s->hides.len; n++)
+		if (names(s->hides.data[n], one->id))
+			return true;
+	return false;
+}
+
+static void drop_hidden(struct search *s)
+{
+	struct findings *f = s->to;
 	VEC(struct finding *) kept = { 0 };
 	for (size_t n = 0; n < f->list.len; n++)
-		if (!hidden(f, f->list.data[n]))
+		if (!hidden(s, f->list.data[n]))
 			vec_push(&kept, f->list.data[n]);
 		else
 			finding_free(f->list.data[n]);
@@ -197,7 +215,7 @@ static int by_severity(const void *a, const void *b)
 
 void doctor_find(const struct know *k, const struct host *h, struct findings *ret)
 {
-	struct search s = { k, h, ret };
+	struct search s = { .k = k, .h = h, .to = ret };
 	*ret = (struct findings){ 0 };
 	for (size_t n = 0; n < h->items.len; n++) {
 		const struct host_item *item = h->items.data[n];
@@ -207,7 +225,8 @@ void doctor_find(const struct know *k, const struct host *h, struct findings *re
 			if (str_eq(k->checks.data[c]->each.n ? k->checks.data[c]->each : S("machine"), item->kind))
 				ask_check(&s, k->checks.data[c], item);
 	}
-	drop_hidden(ret);
+	drop_hidden(&s);
+	vec_free(&s.hides);
 	if (ret->list.len)
 		qsort(ret->list.data, ret->list.len, sizeof(ret->list.data[0]), by_severity);
 }

@@ -283,6 +283,7 @@ static void find_machine(struct search *s)
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
 	to->root = geteuid() == 0;
+	to->pci_known = probes[0].end == PROBE_GOOD;
 	to->debugfs = probes[2].end == PROBE_GOOD;
 	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
 	to->driver_version = probe_text(&probes[6]);
@@ -340,9 +341,14 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 {
 	*ret = (struct devices){ .tree = root, .kernel_at = "/proc/sys/kernel/osrelease" };
 	struct search s = { .k = k, .to = ret };
+	struct probe_patience *patience = ret->count.patience = arena_alloc(&ret->arena, sizeof(*patience));
+	patience->left = root ? PATIENCE_TREE_MS : PATIENCE_MS;
 	find_machine(&s);
+	patience->left += s.n > 1 && !root ? (int64_t)(s.n - 1) * PATIENCE_GPU_MS : 0;
 	read_kernel_files(&s);
 	find_ips(&s);
+	for (size_t i = 0; i < s.n; i++)
+		s.found[i].d.identity_unread = s.found[i].d.unread.n;
 	find_firmware(&s);
 	find_debugfs(&s);
 	find_kfd(&s);
@@ -354,6 +360,7 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 		if (s.found[i].d.power_mw < 0)
 			s.found[i].d.power_mw = s.found[i].power_input;
 		name_device(&s, &s.found[i]);
+		s.found[i].d.patience = patience;
 		ret->list[ret->n++] = s.found[i].d;
 	}
 	ret->kfd = arena_alloc(&ret->arena, s.nkfd * sizeof(*ret->kfd) + 1);
@@ -363,6 +370,14 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 	devices_interrupts(ret, interrupts);
 	for (size_t i = 0; i < ret->n; i++)
 		ret->list[i].interrupts = interrupts[i];
+}
+
+bool devices_unsure(const struct devices *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->list[i].identity_unread)
+			return true;
+	return false;
 }
 
 void devices_free(struct devices *d)

@@ -1,5 +1,8 @@
 // The machine around the GPUs, as named facts with the place where each was seen. Readers here add facts and items and judge nothing:
-// what a fact means, knowledge says (`check`, `known-bad`, `remedy`). What could not be read is no fact.
+// what a fact means, knowledge says (`check`, `known-bad`, `remedy`). What is not there is no fact.
+//
+// What could not be read in time is not absent: it is `unread`, and every fact that a reader derives after that is in doubt, unless one
+// file alone says it. A condition on a fact in doubt is TRUTH_UNREAD, and so is one on a fact that an item in doubt may lack.
 //
 // Names are those of docs/DOCTOR.md. Where a fact's reader would have to guess, it adds none.
 #pragma once
@@ -13,6 +16,7 @@ struct host_fact {
 	struct str name, value;
 	struct str where; // a path, with `:LINE` where it has lines; as it is called in the machine, without --root's directory
 	const struct command *command; // of a step: the value as it may be told to do; NULL
+	bool doubt;       // it may be otherwise; one without a value may be there
 };
 
 /** Something of which a machine may have several. The first item is the machine itself. */
@@ -21,6 +25,7 @@ struct host_item {
 	const struct device *gpu; // that it belongs to; NULL: none, or not known
 	struct host_item *of; // whose facts are its own too, behind its own: those of its GPU; the machine's come last for all
 	VEC(struct host_fact *) facts; // they stay where they are when others are noted
+	bool doubt;                    // it may have facts that are not here
 };
 
 struct host {
@@ -30,6 +35,7 @@ struct host {
 	struct devices devices;
 	VEC(struct host_item *) items;
 	struct probe_count count;
+	bool doubt; // of the reader at work: something that it goes by was not read
 };
 
 /** Looks at this machine, or at the one whose proc, sys, etc, boot, usr and more lie under @root. It ends whatever it meets. */
@@ -56,10 +62,10 @@ struct host_scope {
 bool host_get(const void *scope, struct str name, size_t index, struct str *ret);
 /** As fact_view.command(). */
 const struct command *host_get_command(const void *scope, struct str name);
-static inline struct fact_view host_view(const struct host_scope *s)
-{
-	return (struct fact_view){ host_get, s, host_get_command };
-}
+/** Whether what host_get() says of it may be otherwise. */
+bool host_unread(const void *scope, struct str name);
+/** All of it, for conditions and steps. */
+struct fact_view host_view(const struct host_scope *scope);
 
 // --- for readers ---
 
@@ -70,10 +76,19 @@ void host_note(struct host *h, struct host_item *i, const char *name, struct str
 /** A step: only as such it gets into what people are told to do as it stands. NULL is no fact. */
 void host_note_command(struct host *h, struct host_item *i, const char *name, const struct command *c, struct str where);
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where);
+/** What one file says that was read, whatever became of others. */
+void host_note_said(struct host *h, struct host_item *i, const char *name, struct str value, struct str where);
+/** That it may be there, where the reader is in doubt and noted none. */
+void host_note_doubt(struct host *h, struct host_item *i, const char *name);
 /** Adds to `unread`: what may not be read, for people, and where it was tried. */
 void host_note_unread(struct host *h, const char *what, struct str where);
-/** Looks at files in one child, of the tree where there is one; notes what was refused. */
+/** Looks at files in one child, of the tree where there is one; notes what was refused and what was not read, which puts the reader in
+ * doubt. */
 void host_probe(struct host *h, struct probe *probes, size_t n);
+/** Notes what was refused and what was not read. true where there is such as was not read. */
+bool host_note_ends(struct host *h, const struct probe *probes, size_t n);
+/** Whether what is to be opened beside that answers; notes where it does not, which puts the reader in doubt. */
+bool host_answers(struct host *h, const char *path);
 /** The same for one file's text; each costs a child, so several are better asked together. */
 struct str host_text(struct host *h, const char *path, size_t most);
 

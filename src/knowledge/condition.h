@@ -5,7 +5,8 @@
 #include "base/str.h"
 #include "knowledge/block.h"
 
-enum truth { TRUTH_NO, TRUTH_UNKNOWN, TRUTH_YES };
+/** UNKNOWN: the evidence lacks a fact, as machines and logs do. UNREAD: a fact could not be read in time, so that it may be YES after all. */
+enum truth { TRUTH_NO, TRUTH_UNKNOWN, TRUTH_UNREAD, TRUTH_YES };
 
 struct command;
 
@@ -15,6 +16,8 @@ struct fact_view {
 	const void *ctx;
 	/** A fact that is a step, made in pieces; NULL: it is none. May be NULL. */
 	const struct command *(*command)(const void *ctx, struct str name);
+	/** Whether what get() says of it may be otherwise, since something was not read; NULL: all was read. */
+	bool (*unread)(const void *ctx, struct str name);
 };
 
 struct condition; // alternatives of terms

@@ -397,13 +397,14 @@ struct uh_error *uh_doctor_apply(const struct uh_doctor_options *o, const char *
 	if (err)
 		return err;
 	struct applied *had = record_of(&r);
-	if (had)
+	err = apply_unread(&r.visit.host, r.request.id);
+	if (!err && had)
 		err = finish(&r, had);
-	else if (!r.finding && !r.remedy)
+	else if (!err && !r.finding && !r.remedy)
 		err = unknown_id(&r);
-	else if (!writes(r.request.change))
+	else if (!err && !writes(r.request.change))
 		err = by_hand(&r);
-	else
+	else if (!err)
 		err = apply_new(&r);
 	order_end(&r);
 	return err;
@@ -450,7 +451,9 @@ struct uh_error *uh_doctor_undo(const struct uh_doctor_options *o, const char *i
 	if (err)
 		return err;
 	struct applied *had = record_of(&r);
-	if (had)
+	if (r.visit.have_unread)
+		err = apply_unread(&r.visit.host, r.request.id);
+	else if (had)
 		err = may_write(&r);
 	if (!err && had)
 		applied_find_entries(o->root, had);

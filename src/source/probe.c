@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
@@ -15,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "base/root.h"
 #include "source/probe_find.h"
 #include "source/probe_list.h"
 
@@ -25,6 +25,7 @@ enum {
 	DIE_MS = 60,
 	STEP_MS = 20,
 	BATCH_FACTOR = 20, // so many times what an operation may take a batch may, and a millisecond more for each operation
+	TREE_MS = 10000,   // without progress on a file of a tree
 };
 
 /** What a child writes: how far it is, an answer for each operation, then the bytes. */
@@ -201,13 +202,6 @@ static bool reopens(const struct probe *p, const struct probe *last)
 	return !last || last->kind == PROBE_LIST || p->kind == PROBE_LIST || strcmp(p->path, last->path) != 0;
 }
 
-/** A tree may hold anything: nothing in it leads out of it, and what is neither a file nor a directory is not opened. */
-static int open_below(const struct work *w, const char *path, int flags)
-{
-	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	return (int)syscall(SYS_openat2, w->root_fd, path, &how, sizeof(how));
-}
-
 /** This machine's kernel may be mounted into a tree, as it is for a chroot: its files are no record, and some of them act. */
 static bool of_this_kernel(int fd)
 {
@@ -222,26 +216,27 @@ static bool of_this_kernel(int fd)
 	return false;
 }
 
+/** A tree may hold anything: nothing in it leads out of it, and what is neither a file nor a directory is not opened. */
 static int open_probe(const struct work *w, const char *path)
 {
 	if (!w->root)
 		return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	_cleanup_close_ int at = open_below(w, path, O_PATH);
+	_cleanup_close_ int at = root_open_at(w->root_fd, path, O_PATH);
 	if (at < 0 || fstat(at, &st))
 		return -1;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return errno = EINVAL, -1;
 	if (of_this_kernel(at))
 		return errno = EXDEV, -1;
-	return open_below(w, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	return root_open_at(w->root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
 static ssize_t read_link(const struct work *w, const char *path, char *to, size_t size)
 {
 	if (!w->root)
 		return readlink(path, to, size);
-	_cleanup_close_ int at = open_below(w, path, O_PATH | O_NOFOLLOW);
+	_cleanup_close_ int at = root_open_at(w->root_fd, path, O_PATH | O_NOFOLLOW);
 	return at < 0 ? -1 : readlinkat(at, "", to, size);
 }
 
@@ -391,7 +386,7 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 		const struct answer *answer = &room->answers[i];
 		p->end = (enum probe_end)answer->end;
 		if (p->end == PROBE_NOT_MADE && i == room->current && end != CHILD_GOOD) {
-			p->end = end == CHILD_LATE ? PROBE_STUCK : PROBE_FAILED;
+			p->end = end != CHILD_LATE ? PROBE_FAILED : r->batch->stuck.is ? PROBE_STUCK : PROBE_NOT_MADE;
 			p->error = EIO;
 		}
 		if (p->end != PROBE_GOOD && p->end != PROBE_FAILED)
@@ -404,12 +399,22 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 
 static int longest(const struct probe_batch *b, int milliseconds) { return BATCH_FACTOR * milliseconds + (int)b->n; }
 
+/** What an operation of the batch may take; when it is stuck. */
+static int each(const struct probe_batch *b, int milliseconds) { return b->root ? TREE_MS : milliseconds; }
+
+/** When a batch is late although it goes on: of a tree, never. */
+static int64_t batch_deadline(const struct probe_batch *b, int64_t began, int milliseconds, const struct probe_count *count)
+{
+	int64_t left = count->patience ? count->patience->left : INT64_MAX, most = longest(b, milliseconds);
+	return b->root ? INT64_MAX : began + (left < most ? left : most);
+}
+
 /** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. A child that goes on from
  * operation to operation, or waits for a processor only, is given more time; one that has all answers is not waited for. */
-static void wait_run(struct arena *a, struct run *r, int64_t began, int milliseconds)
+static void wait_run(struct arena *a, struct run *r, int64_t deadline, int milliseconds)
 {
 	struct text nothing = { 0 };
-	int64_t deadline = began + longest(r->batch, milliseconds), now;
+	int64_t now;
 	do {
 		r->end = child_wait(&r->child, now_ms() + STEP_MS, 0, &nothing);
 		now = now_ms();
@@ -418,7 +423,9 @@ static void wait_run(struct arena *a, struct run *r, int64_t began, int millisec
 	text_free(&nothing);
 	if (r->end == CHILD_LATE && r->work.room->done)
 		r->end = CHILD_GOOD;
-	if (r->end == CHILD_LATE)
+	if (r->end == CHILD_LATE && now - r->work.room->moved < milliseconds)
+		r->batch->stuck.late = true;
+	else if (r->end == CHILD_LATE)
 		where_stuck(a, r, &r->batch->stuck);
 	child_kill(&r->child, 0);
 }
@@ -433,9 +440,8 @@ static void end_run(struct arena *a, struct run *r, int64_t deadline, struct pro
 	count->operations += r->work.room->operations;
 }
 
-static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
+static void clear_batch(struct probe_batch *b)
 {
-	ret->batch = b;
 	b->stuck = (struct probe_stuck){ 0 };
 	for (size_t i = 0; i < b->n; i++) {
 		struct probe *p = &b->probes[i];
@@ -444,20 +450,46 @@ static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
 		p->data = NULL;
 		p->n = 0;
 	}
+}
+
+static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
+{
+	ret->batch = b;
 	ret->began = b->n && prepare(ret) && child_begin(do_batch, &ret->work, longest(b, milliseconds), &ret->child);
 	if (b->n && !ret->began)
 		b->probes[0].error = errno;
 }
 
-void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+/** Time that went to files that answered late or not at all: of a batch that went well, what one operation may take is not counted. */
+static void lose_patience(const struct probe_batch *batches, size_t n, int64_t took, int milliseconds,
+			  const struct probe_count *count)
+{
+	bool stuck = false;
+	for (size_t i = 0; i < n; i++)
+		stuck |= batches[i].stuck.is || batches[i].stuck.late;
+	int64_t lost = stuck ? took : took > milliseconds ? took - milliseconds : 0;
+	if (count->patience && (stuck || !batches[0].root))
+		count->patience->left -= lost < count->patience->left ? lost : count->patience->left;
+}
+
+static void run_round(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
 {
 	_cleanup_free_ struct run *runs = mem_alloc((n ? n : 1) * sizeof(*runs));
-	for (size_t i = 0; i < n; i++)
-		begin_run(&batches[i], milliseconds, &runs[i]);
+	bool spent = count->patience && count->patience->left <= 0;
+	for (size_t i = 0; i < n; i++) {
+		clear_batch(&batches[i]);
+		batches[i].stuck.late = spent;
+		if (!spent)
+			begin_run(&batches[i], each(&batches[i], milliseconds), &runs[i]);
+	}
 	int64_t began = now_ms();
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		int most = each(&batches[i], milliseconds);
 		if (runs[i].began)
-			wait_run(a, &runs[i], began, milliseconds);
+			wait_run(a, &runs[i], batch_deadline(&batches[i], began, most, count), most);
+	}
+	if (n)
+		lose_patience(batches, n, now_ms() - began, each(&batches[0], milliseconds), count);
 	int64_t deadline = now_ms() + DIE_MS;
 	for (size_t i = 0; i < n; i++) {
 		if (runs[i].began)
@@ -467,6 +499,29 @@ void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int m
 	}
 }
 
+/** What stands behind the file that did not answer. */
+static void run_rest(struct arena *a, const struct probe_batch *b, int milliseconds, struct probe_count *count)
+{
+	struct probe_batch rest = *b;
+	while (rest.stuck.is && (rest.root || rest.goes_on)) {
+		size_t at = 0;
+		while (at < rest.n && rest.probes[at].end != PROBE_STUCK)
+			at++;
+		if (at == rest.n)
+			return;
+		rest.probes += at + 1;
+		rest.n -= at + 1;
+		run_round(a, &rest, 1, milliseconds, count);
+	}
+}
+
+void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+{
+	run_round(a, batches, n, milliseconds, count);
+	for (size_t i = 0; i < n; i++)
+		run_rest(a, &batches[i], milliseconds, count);
+}
+
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 	       struct probe_count *count)
 {
@@ -474,6 +529,17 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 	probe_run_all(a, &batch, 1, milliseconds, count);
 	if (ret_stuck)
 		*ret_stuck = batch.stuck;
+}
+
+bool probe_unread(const struct probe *p)
+{
+	static const int passing[] = { EIO, EAGAIN, EINTR, ENOMEM, ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
+	if (p->end != PROBE_FAILED)
+		return p->end == PROBE_STUCK || p->end == PROBE_NOT_MADE;
+	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
+		if (p->error == passing[i])
+			return true;
+	return false;
 }
 
 struct str probe_text(const struct probe *p)
