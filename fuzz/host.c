@@ -12,7 +12,7 @@
 #include "know.h"
 #include "source/probe_find.h"
 
-enum { NODES = 1024, PATH_ROOM = 512, HOPS = 8, PAGE = 4096 };
+enum { NODES = 1024, SLOTS = 1 << 12, PATH_ROOM = 512, HOPS = 8, PAGE = 4096 };
 
 struct node {
 	struct str path, text;
@@ -22,27 +22,43 @@ struct node {
 
 static struct {
 	struct node nodes[NODES];
-	size_t n;
+	size_t n, links[NODES], nlinks;
+	uint16_t first[SLOTS]; // index + 1 of a node by its path
 	VEC(char *) answers;
 } tree;
 
 void __wrap_probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
 void __wrap_probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 		      struct probe_count *count);
+static uint16_t *slot_of(struct str path)
+{
+	uint32_t hash = 2166136261;
+	for (size_t i = 0; i < path.n; i++)
+		hash = (hash ^ (unsigned char)path.p[i]) * 16777619;
+	uint32_t slot = hash % SLOTS;
+	while (tree.first[slot] && !str_eq(tree.nodes[tree.first[slot] - 1].path, path))
+		slot = (slot + 1) % SLOTS;
+	return &tree.first[slot];
+}
+
 static void tree_read(struct str text)
 {
-	tree.n = 0;
+	tree.n = tree.nlinks = 0;
+	memset(tree.first, 0, sizeof(tree.first));
 	while (text.n && tree.n < NODES) {
 		struct str head = str_split(&text, '\n'), path;
 		if (!str_behind(head, S("=== "), &path))
 			continue;
-		struct node *node = &tree.nodes[tree.n++];
+		struct node *node = &tree.nodes[tree.n];
 		*node = (struct node){ .path = str_split(&path, ' '), .end = PROBE_GOOD };
 		str_behind(path, S("->"), &node->target);
 		node->end = str_is(path, "!") ? PROBE_STUCK : str_is(path, "?") ? PROBE_FAILED : PROBE_GOOD;
 		ptrdiff_t next = str_starts(text, S("=== ")) ? 0 : str_find(text, S("\n=== ")) + 1;
 		node->text = str_cut(text, next || str_starts(text, S("=== ")) ? (size_t)next : text.n);
 		text = str_from(text, node->text.n);
+		if (node->target.n)
+			tree.links[tree.nlinks++] = tree.n;
+		*slot_of(node->path) = (uint16_t)++tree.n;
 	}
 }
 
@@ -67,11 +83,11 @@ static struct str plain(struct str path, char room[static PATH_ROOM])
 /** The link that is a part of @path, or with @last all of it. */
 static const struct node *link_in(struct str path, bool last)
 {
-	for (size_t i = 0; i < tree.n; i++) {
-		struct str link = tree.nodes[i].path;
-		if (tree.nodes[i].target.n && str_starts(path, link) &&
-		    (path.n == link.n ? last : path.n > link.n && path.p[link.n] == '/'))
-			return &tree.nodes[i];
+	for (size_t i = 0; i < tree.nlinks; i++) {
+		const struct node *node = &tree.nodes[tree.links[i]];
+		size_t n = node->path.n;
+		if ((path.n == n ? last : path.n > n && path.p[n] == '/') && str_starts(path, node->path))
+			return node;
 	}
 	return NULL;
 }
@@ -98,7 +114,7 @@ static bool list(struct str path, struct text *out)
 	struct str last = { 0 };
 	for (size_t i = 0; i < tree.n; i++) {
 		struct str below = tree.nodes[i].path;
-		if (!str_starts(below, path) || below.n <= path.n || below.p[path.n] != '/')
+		if (below.n <= path.n || below.p[path.n] != '/' || !str_starts(below, path))
 			continue;
 		below = str_from(below, path.n + 1);
 		struct str name = str_split(&below, '/');
@@ -156,15 +172,12 @@ static void answer(struct probe *p)
 		text_free(&names);
 		return;
 	}
-	for (size_t i = 0; i < tree.n; i++) {
-		if (!str_eq(tree.nodes[i].path, path))
-			continue;
-		if (p->kind == PROBE_LINK && tree.nodes[i].target.n)
-			give(p, tree.nodes[i].target);
-		else
-			give_node(p, &tree.nodes[i]);
-		return;
-	}
+	size_t found = *slot_of(path);
+	const struct node *node = found ? &tree.nodes[found - 1] : NULL;
+	if (node && p->kind == PROBE_LINK && node->target.n)
+		give(p, node->target);
+	else if (node)
+		give_node(p, node);
 }
 
 void __wrap_probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
