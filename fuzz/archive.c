@@ -1,5 +1,4 @@
 // Fuzzes archives and compressed files. libarchive is not instrumented: what is seen is our own walk through it, and memory errors of both.
-// Each input opens up to three archives of it, with a decoder for each filter: that is why there are few of them in a second.
 #include "base/str.h"
 #include "memory_file.h"
 #include "source/source.h"
