@@ -1,6 +1,6 @@
 // Fuzzes the way of a log from bytes to the report. One of eight inputs is read a second time,
-// in small reads of odd sizes, and must give the same report. Of the whole way there are about a thousand
-// in a second; each reader has a target of its own that is faster.
+// in small reads of odd sizes, and must give the same report. The whole way with two reports takes more than a millisecond, so
+// that there are some hundreds in a second; each reader has a faster target of its own.
 #include <stdlib.h>
 
 #include "childless.h"
