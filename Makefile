@@ -3,6 +3,7 @@
 BUILD ?= build
 SANITIZED ?= build/sanitized
 FUZZ ?= build/fuzz
+FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
 .PHONY: build demo test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
@@ -56,7 +57,7 @@ bench:
 fuzz:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-fuzzers
-	@tests/fuzz $(FUZZ) --seconds $(FUZZ_SECONDS)
+	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

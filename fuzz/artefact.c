@@ -1,8 +1,7 @@
 // Fuzzes one reader of artefacts, FUZZ_READER, or with none the readers of documents. The reader gets every line, also a first
 // one with which its artefact does not begin.
 #include "feed.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "know.h"
 
 static void check_event(void *ctx, const struct event *e)
 {
@@ -13,9 +12,6 @@ static void check_event(void *ctx, const struct event *e)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct know *know;
-	if (!know)
-		know = know_load(&(struct know_problems){ 0 });
 	struct str bytes = { (const char *)data, size };
 	const struct artefact_output out = {
 		.know = know, .sink = { check_event, NULL }, .name = S("nccl_trace_rank_3"), .line = 1

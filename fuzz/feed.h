@@ -24,7 +24,8 @@ static inline const char *feed_complaint(const struct event *e)
 		return "no time";
 	if (e->nfacts > EVENT_FACTS)
 		return "too many facts";
-	if (!feed_readable(e->device) || !feed_readable(e->driver) || !feed_readable(e->text) || !feed_readable(e->boot_id))
+	if (!feed_readable(e->device) || !feed_readable(e->driver) || !feed_readable(e->text) || !feed_readable(e->boot_id) ||
+	    !feed_readable(e->host))
 		return "a text";
 	for (size_t i = 0; i < e->nfacts; i++) {
 		const struct fact *f = &e->facts[i];
@@ -50,19 +51,13 @@ static inline const char *feed_complaint(const struct event *e)
 	return NULL;
 }
 
-/** A line as the log reader hands it on; its bytes have exactly its size, and are gone after the call. */
+/** A line as the log reader hands it on; in a sanitized build its bytes have exactly its size, and are gone after the call. */
 static inline bool feed_line(const struct artefact_reader *r, void *self, const struct know *k, struct str raw, struct place at)
 {
-	char room[LINE_MAX_BYTES];
-	struct str clean = line_clean(raw, room);
-	char *copy = malloc(clean.n + !clean.n);
-	if (clean.n)
-		memcpy(copy, clean.p, clean.n);
+	LINE_ROOM(room);
 	struct logline line = { 0 };
-	line_parse(k, (struct str){ copy, clean.n }, &line);
-	bool taken = r->line(self, &line, at);
-	free(copy);
-	return taken;
+	line_parse(k, line_clean(raw, &room), &line);
+	return r->line(self, &line, at);
 }
 
 static inline void feed_lines(const struct artefact_reader *r, const struct artefact_output *out, struct str text)

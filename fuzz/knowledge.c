@@ -1,4 +1,5 @@
-// Fuzzes the reader of knowledge files. What it accepts is also used: on a log line, and as a sentence.
+// Fuzzes the reader of knowledge files, without what is built in, which takes a hundred times as long to load. What it accepts is
+// also used: on a log line, and as a sentence.
 #include <stdlib.h>
 
 #include "knowledge/know.h"
@@ -28,14 +29,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < size; i++)
 		lines += data[i] == '\n';
 	struct know_problems problems = { .report = check_problem, .ctx = &lines };
-	struct know *k = know_load_with("fuzz.know", text, &problems);
+	struct know *k = know_load_alone("fuzz.know", text, &problems);
 
 	const struct fact_view view = { .get = name_is_value };
 	struct text sentence = { 0 };
 	for (size_t i = 0; i < k->causes.len; i++) {
 		const struct know_cause *c = k->causes.data[i];
-		if (strcmp(c->head.file, "fuzz.know"))
-			continue;
 		condition_eval(c->when, &view);
 		phrase_fill(&sentence, c->explain, &view);
 	}

@@ -3,21 +3,16 @@
 
 #include "base/bytes.h"
 #include "gpu/vm.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "know.h"
 
 enum { HEAD = 9, PARTS = 4 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const parts[PARTS] = { "gfx900", "gfx942", "gfx1100", "gfx1201" };
-	static struct know *know;
-	struct know_problems problems = { 0 };
 	struct vm_walk w;
 	uint64_t words[HEAD];
 	unsigned reads = 0;
-	if (!know)
-		know = know_load(&problems);
 	if (size < 8 * (HEAD + 1))
 		return 0;
 	for (size_t i = 0; i < HEAD; i++)

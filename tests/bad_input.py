@@ -496,9 +496,26 @@ def shrinking_file():
     tap.ok(not wrong, "a log that is truncated while it is read", "\n".join(wrong[:3]))
 
 
+def borrowed_times():
+    """A line without a time borrows that of one before it, which is in colour, so that it is read from a copy. In a sanitized build
+    every line lies in memory that is freed when the line has been read."""
+    coloured = b"\x1b[32mNov 15 12:00:00 myhost kernel:\x1b[0m hello\n"
+    sighting = b"amdgpu 0000:01:00.0: amdgpu: hello there\n"
+    error = b"RuntimeError: HIP error: an illegal memory access was encountered\n"
+    wrapped = json.dumps({"time": "Nov 15 12:00:00 myhost kernel: ", "log": error.decode()}).encode() + b"\n"
+    tap.ends(Run("explain", write("borrowed.log", coloured + sighting)), [0, 2], "a line of the driver that borrows a time")
+    run = Run("explain", "--json", write("borrowed.log", coloured + error + sighting + error + b"foo\n" + error))
+    tap.ends(run, [1], "errors that borrow a time")
+    tap.ok([i["host"] for i in incidents(run) or []] == ["myhost"], "and the host that is named beside it", run)
+    tap.ends(Run("explain", write("borrowed.log", wrapped + error + coloured + wrapped)), [1], "the same around JSON")
+    exported = b"__MONOTONIC_TIMESTAMP=12\n_BOOT_ID=ab\nMESSAGE=" + RING + b"\n\n"
+    tap.ends(Run("explain", write("borrowed.log", exported + coloured + sighting + exported)), [1], "the same around an export of the journal")
+
+
 def main():
     for test in (long_line, not_logs, nuls, broken_utf8, numbers, slow_lines, terminal, truncated_archives, tar_of_many,
-                 tar_with_hole, paths, forbidden, permissions, fifos, standard_streams, command_line, user_knowledge, shrinking_file):
+                 tar_with_hole, paths, forbidden, permissions, fifos, standard_streams, command_line, user_knowledge, shrinking_file,
+                 borrowed_times):
         began = time.monotonic()
         test()
         print(f"# {test.__name__}: {time.monotonic() - began:.1f} s", flush=True)

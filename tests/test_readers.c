@@ -311,14 +311,14 @@ static bool repeat_line(struct trial *t, struct str text, unsigned line)
 	const struct artefact_reader *r = t->seed->reader->artefact;
 	const struct artefact_output out = output(t);
 	void *self = r->open(&out);
-	char room[LINE_MAX_BYTES];
+	LINE_ROOM(room);
 	struct str raw = { 0 };
 	for (unsigned n = 0; n < line; n++) {
 		raw = str_split(&text, '\n');
 		feed_line(r, self, t->know, raw, (struct place){ 0, n + 1 });
 	}
 	struct logline parsed = { 0 };
-	line_parse(t->know, line_clean(raw, room), &parsed);
+	line_parse(t->know, line_clean(raw, &room), &parsed);
 	size_t before = 0;
 	for (unsigned n = 0; n < SATURATE + REPEAT; n++) {
 		if (n == SATURATE)

@@ -1,4 +1,7 @@
 // String views: pointer and length, never owned, never NUL-terminated by promise.
+//
+// Who is handed a view may use it until the call returns, and who keeps what it says copies it: into an arena (arena_str()), or
+// into a struct whose name begins with `kept_` and which has no views. base/lifetime.h lets tests see who does not.
 #pragma once
 
 #include <stdbool.h>

@@ -331,11 +331,11 @@ struct matching {
 
 static void match_line(struct matching *g, struct str raw)
 {
-	char room[LINE_MAX_BYTES];
+	LINE_ROOM(room);
 	struct logline line = { 0 };
 	struct match m;
 	g->number++;
-	line_parse(g->know, line_clean(raw, room), &line);
+	line_parse(g->know, line_clean(raw, &room), &line);
 	bool found = line_recognise(g->know, &line, &m);
 	if (g->json)
 		match_json(g->json, g->number, found ? &m : NULL);

@@ -29,10 +29,10 @@ static struct str trim_end(struct str s)
 	return s;
 }
 
-struct str line_clean(struct str raw, char *room)
+struct str line_clean(struct str raw, struct line_room *room)
 {
 	if (is_clean(raw))
-		return trim_end(raw);
+		return lifetime_begin(&room->lent, trim_end(raw));
 	static const struct {
 		const char *utf8;
 		char ascii;
@@ -58,10 +58,10 @@ struct str line_clean(struct str raw, char *room)
 				}
 			}
 		}
-		room[n++] = (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
+		room->bytes[n++] = (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
 		raw = str_from(raw, skip);
 	}
-	return trim_end((struct str){ room, n });
+	return lifetime_begin(&room->lent, trim_end((struct str){ room->bytes, n }));
 }
 
 static int hex_value(char c) { return char_digit(c) ? c - '0' : (c | 32) - 'a' + 10; }
@@ -145,7 +145,7 @@ static void unwrap_field(struct str key, struct str value, struct str *text, str
 	}
 }
 
-bool line_unwrap(struct str line, char *room, struct logline *out)
+bool line_unwrap(struct str line, struct line_room *room, struct logline *out)
 {
 	struct str s = str_trim(line), text = { 0 };
 	if (s.n < 2 || s.p[0] != '{')
@@ -175,7 +175,7 @@ bool line_unwrap(struct str line, char *room, struct logline *out)
 	}
 	if (!text.n)
 		return false;
-	out->text = json_unescape(text, room);
+	out->text = lifetime_begin(&room->lent, json_unescape(text, room->bytes));
 	return true;
 }
 
@@ -334,26 +334,4 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 	    (foreign && !is_shared(match_signature(ret))))
 		return false;
 	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);
-}
-
-static void move(struct str *s, ptrdiff_t distance)
-{
-	if (s->n)
-		s->p += distance;
-}
-
-void line_move(struct logline *line, struct match *m, ptrdiff_t distance)
-{
-	move(&line->text, distance);
-	move(&line->message, distance);
-	if (!str_starts(line->device, S("drmn"))) // whose driver is not named in the line
-		move(&line->driver, distance);
-	move(&line->device, distance);
-	move(&line->module, distance);
-	move(&line->writer.rank, distance);
-	move(&line->writer.worker, distance);
-	move(&line->writer.pid, distance);
-	move(&line->writer.host, distance);
-	for (size_t i = 0; i < m->ncaptures; i++)
-		move(&m->captures[i].text, distance);
 }

@@ -1,11 +1,12 @@
 // One line of a log as people have it: with colours, quoting, wrapped in JSON.
 #pragma once
 
-#include "base/arena.h"
+#include "base/lifetime.h"
 #include "evidence/event.h"
 #include "evidence/prefix.h"
 #include "evidence/stamp.h"
 
+/** All texts are views of the line, or of its clean copy. */
 struct logline {
 	struct str text; // clean: no escape sequences, no control characters
 	struct stamps stamps;
@@ -18,21 +19,32 @@ struct logline {
 
 enum { LINE_MAX_BYTES = 4096 };
 
+/** Where a clean line lies; views of the line end with it. */
+struct line_room {
+	struct lifetime lent;
+	char bytes[LINE_MAX_BYTES];
+};
+
+static inline void line_room_end(struct line_room *room) { lifetime_end(&room->lent); }
+
+/** One that ends with its scope; its bytes are not zeroed, because a log has many lines. */
+#define LINE_ROOM(name)                                                                                                        \
+	_cleanup_(line_room_end) struct line_room name;                                                                        \
+	name.lent.copy = NULL
+
 /** The time of a line, of no clock where it has none. */
 static inline struct stamp line_time(const struct logline *line)
 {
 	return line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
 }
 
-/** @raw itself where it is clean, else a clean copy in @room (LINE_MAX_BYTES). */
-struct str line_clean(struct str raw, char *room);
+/** @raw itself where it is clean, else a clean copy in @room. A line that was there before ends. */
+struct str line_clean(struct str raw, struct line_room *room);
 /** Where @line is JSON around a log line, its text goes to @room and its times to @out; false where it is not. */
-bool line_unwrap(struct str line, char *room, struct logline *out);
-/** Fills all of @out but what line_unwrap() has filled. @clean must outlive it. */
+bool line_unwrap(struct str line, struct line_room *room, struct logline *out);
+/** Fills all of @out but what line_unwrap() has filled, with views of @clean. */
 void line_parse(const struct know *k, struct str clean, struct logline *out);
 /** Times and who wrote it only, which is all that a line of a dump may have. */
 void line_parse_front(const struct know *k, struct str clean, struct logline *out);
 /** The message that @line holds, unless it is another driver's. */
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
-/** After the bytes that @line and @m point into have been moved by @distance. */
-void line_move(struct logline *line, struct match *m, ptrdiff_t distance);

@@ -40,7 +40,7 @@ struct log_reader {
 	bool driver_lines, program_lines; // of the kernel's driver, of programs
 	size_t wrap_width;                // at which a terminal has broken the lines of this log; 0: it has not
 	uint64_t looked_upto;             // lines before this offset were searched for a time
-	struct stamps looked;             // which was this one
+	struct kept_stamps looked;        // which was this one
 	uint64_t consumed;                // offset behind the last line that was joined to another
 	struct arena arena;               // of held events
 	VEC(struct event *) held;
@@ -368,20 +368,38 @@ static bool only_prefix(const struct logline *line)
 	return line->device.n;
 }
 
+/** A line that was put together of two parts. */
+struct joined {
+	struct logline line;
+	struct match match;
+	bool space; // between the parts
+	struct lifetime lent;
+	char room[2 * LINE_MAX_BYTES]; // of which @line and @match are views
+};
+
+static void joined_end(struct joined *j) { lifetime_end(&j->lent); }
+
+/** One that ends with its scope; not zeroed, because it is large. */
+#define JOINED(name)                                                                                                           \
+	_cleanup_(joined_end) struct joined name;                                                                              \
+	name.lent.copy = NULL
+
 /** The line that @head and @tail make with a space between them, or without. */
-static bool match_glued(struct log_reader *r, const struct logline *head, struct str tail, bool space, char *room,
-			struct logline *ret_line, struct match *m)
+static bool match_glued(struct log_reader *r, const struct logline *head, struct str tail, bool space, struct joined *out)
 {
 	size_t at = head->text.n;
-	if (at + 1 + tail.n >= 2 * LINE_MAX_BYTES)
+	if (at + 1 + tail.n >= sizeof(out->room))
 		return false;
-	memcpy(room, head->text.p, at);
-	room[at] = ' ';
-	memcpy(room + at + space, tail.p, tail.n);
-	*ret_line = (struct logline){ .stamps = head->stamps, .boot_id = head->boot_id };
-	line_parse(r->know, (struct str){ room, at + space + tail.n }, ret_line);
-	size_t skipped = (size_t)(ret_line->message.p - room);
-	if (skipped > at || !line_recognise(r->know, ret_line, m))
+	memcpy(out->room, head->text.p, at);
+	out->room[at] = ' ';
+	memcpy(out->room + at + space, tail.p, tail.n);
+	struct str whole = lifetime_begin(&out->lent, (struct str){ out->room, at + space + tail.n });
+	out->space = space;
+	out->line = (struct logline){ .stamps = head->stamps, .boot_id = head->boot_id };
+	line_parse(r->know, whole, &out->line);
+	size_t skipped = (size_t)(out->line.message.p - whole.p);
+	const struct match *m = &out->match;
+	if (skipped > at || !line_recognise(r->know, &out->line, &out->match))
 		return false;
 	// Only a match that needs both parts is a reason to join them.
 	size_t border = at - skipped;
@@ -390,28 +408,29 @@ static bool match_glued(struct log_reader *r, const struct logline *head, struct
 
 /** Terminals break a line anywhere, at one and the same width; people and forums break it at a space. */
 static bool match_joined(struct log_reader *r, const struct context *c, const struct logline *head, struct str tail,
-			 bool indented, char *room, struct logline *ret_line, struct match *m)
+			 bool indented, struct joined *out)
 {
 	bool hard = r->wrap_width && c->end - c->begin == r->wrap_width && !indented;
-	if (match_glued(r, head, tail, !hard, room, ret_line, m))
-		return true;
-	return !indented && match_glued(r, head, tail, hard, room, ret_line, m);
+	return match_glued(r, head, tail, !hard, out) || (!indented && match_glued(r, head, tail, hard, out));
 }
 
 /** Tries the following lines, up to the next one with a time, as the continuation of @line. */
-static bool try_continuation(struct log_reader *r, const struct context *c, const struct logline *line, char *room,
-			     struct logline *ret_line, struct match *m, size_t *ret_end)
+static bool try_continuation(struct log_reader *r, const struct context *c, const struct logline *line, struct joined *out,
+			     size_t *ret_end)
 {
-	char tail_room[LINE_MAX_BYTES], clean[LINE_MAX_BYTES], trial_room[2 * LINE_MAX_BYTES];
+	LINE_ROOM(clean);
+	char tail_room[LINE_MAX_BYTES];
 	size_t tail_n = 0, at = c->end + 1, width = c->end - c->begin;
-	bool found = false;
+	struct str best = { 0 }; // of the tails
+	bool best_space = false;
+	size_t best_weight = 0;
 	for (int i = 0; i < JOIN_LINES && at < c->window->size; i++) {
 		size_t next;
 		struct str raw = raw_line(c->window, at, &next);
 		// A line that begins like this one has a time like this one: no need to read it.
 		if (raw.n >= 4 && c->end - c->begin >= 4 && !memcmp(raw.p, c->window->bytes + c->begin, 4))
 			break;
-		struct str text = line_clean(raw, clean), unquoted = quoting_skip(text);
+		struct str text = line_clean(raw, &clean), unquoted = quoting_skip(text);
 		if (!unquoted.n || stamps_read(r->know, text).found || tail_n + unquoted.n + 1 >= sizeof(tail_room))
 			break;
 		if (i && width != r->wrap_width)
@@ -419,23 +438,18 @@ static bool try_continuation(struct log_reader *r, const struct context *c, cons
 		memcpy(tail_room + tail_n, unquoted.p, unquoted.n);
 		tail_n += unquoted.n;
 		width = raw.n;
-		struct logline trial;
-		struct match trial_match;
 		bool indented = text.n && text.p[0] == ' ';
-		if (match_joined(r, c, line, (struct str){ tail_room, tail_n }, indented, trial_room, &trial, &trial_match) &&
-		    (!found || trial_match.template->weight > m->template->weight)) {
-			// What was found points into the room of the trial.
-			memcpy(room, trial_room, trial.text.n);
-			ptrdiff_t moved = room - trial_room;
-			*ret_line = trial;
-			*m = trial_match;
-			line_move(ret_line, m, moved);
+		if (match_joined(r, c, line, (struct str){ tail_room, tail_n }, indented, out) &&
+		    (!best.n || out->match.template->weight > best_weight)) {
+			best = (struct str){ tail_room, tail_n };
+			best_space = out->space;
+			best_weight = out->match.template->weight;
 			*ret_end = next;
-			found = true;
 		}
 		at = next;
 	}
-	return found;
+	// Another may have been tried behind the best one.
+	return best.n && match_glued(r, line, best, best_space, out);
 }
 
 /** The fields of a journal export record before its MESSAGE. */
@@ -465,12 +479,12 @@ static void tell_last_output(struct log_reader *r, const struct context *c, uint
 	};
 	size_t end = c->begin;
 	for (unsigned i = 0; i < WRITER_LINES && end > 1; i++) {
-		char clean[LINE_MAX_BYTES];
+		LINE_ROOM(clean);
 		const char *newline = memrchr(c->window->bytes, '\n', end - 1);
 		size_t begin = newline ? (size_t)(newline - c->window->bytes) + 1 : 0;
 		struct logline before = { 0 };
 		struct event e;
-		line_parse(r->know, line_clean((struct str){ c->window->bytes + begin, end - 1 - begin }, clean), &before);
+		line_parse(r->know, line_clean((struct str){ c->window->bytes + begin, end - 1 - begin }, &clean), &before);
 		end = begin;
 		if (!before.writer.pid.n && !before.writer.rank.n && !before.writer.worker.n)
 			continue;
@@ -522,18 +536,15 @@ static bool gains_by_joining(const struct log_reader *r, const struct context *c
 
 static void read_text(struct log_reader *r, struct logline *line, const struct context *c, uint64_t number)
 {
-	char joined_room[2 * LINE_MAX_BYTES];
-	struct logline joined;
-	struct match m;
+	JOINED(joined);
 	size_t end;
 	struct match alone;
 	settle_time(r, &line->stamps);
 	bool known = line_recognise(r->know, line, &alone);
-	if (c && r->stamped && line->stamps.found && try_continuation(r, c, line, joined_room, &joined, &m, &end) &&
-	    (!known || gains_by_joining(r, c, &alone, &m))) {
+	if (c && r->stamped && line->stamps.found && try_continuation(r, c, line, &joined, &end) &&
+	    (!known || gains_by_joining(r, c, &alone, &joined.match))) {
 		r->consumed = c->offset + end;
-		joined.stamps = line->stamps;
-		make_event(r, &joined, &m, number);
+		make_event(r, &joined.line, &joined.match, number);
 		return;
 	}
 	if (known)
@@ -544,8 +555,8 @@ static void read_text(struct log_reader *r, struct logline *line, const struct c
 }
 
 /** The last line with a time before this one, if it is at most @lines away. */
-static bool find_stamped_before(struct log_reader *r, const struct context *c, int lines, char *room, struct logline *ret_line,
-				struct context *ret_context)
+static bool find_stamped_before(struct log_reader *r, const struct context *c, int lines, struct line_room *room,
+				struct logline *ret_line, struct context *ret_context)
 {
 	const struct window *w = c->window;
 	size_t end = c->begin;
@@ -559,7 +570,7 @@ static bool find_stamped_before(struct log_reader *r, const struct context *c, i
 		size_t begin = newline ? (size_t)(newline - w->bytes) + 1 : 0;
 		*ret_line = (struct logline){ 0 };
 		if (far && c->offset + begin < seen && r->looked.found) {
-			ret_line->stamps = r->looked;
+			ret_line->stamps = stamps_kept(&r->looked);
 			*ret_context = *c;
 			return true;
 		}
@@ -569,48 +580,52 @@ static bool find_stamped_before(struct log_reader *r, const struct context *c, i
 		*ret_context = (struct context){ w, begin, end - 1, c->offset };
 		if (ret_line->stamps.found) {
 			if (far)
-				r->looked = ret_line->stamps;
+				stamps_keep(&ret_line->stamps, &r->looked);
 			return true;
 		}
 		end = begin;
 	}
 	if (far)
-		r->looked = (struct stamps){ 0 };
+		r->looked = (struct kept_stamps){ 0 };
 	return false;
 }
 
-/** A line without a time in a log with times is the rest of one before it: of its message, or at least of its time. */
-static bool read_as_rest(struct log_reader *r, const struct context *c, struct logline *line, uint64_t number)
+/** A line without a time in a log with times is the rest of one before it: of its message, or at least of its time, which it
+ * has from @borrowed then. */
+static bool read_as_rest(struct log_reader *r, const struct context *c, struct logline *line, struct kept_stamps *borrowed,
+			 uint64_t number)
 {
-	char clean[LINE_MAX_BYTES], joined_room[2 * LINE_MAX_BYTES];
-	struct logline before, joined;
+	LINE_ROOM(clean);
+	JOINED(joined);
+	struct logline before;
 	struct context previous;
 	struct match m;
 	size_t end;
 	bool known = line_recognise(r->know, line, &m), program = known && match_signature(&m)->program;
-	if (!find_stamped_before(r, c, program ? TRACEBACK_LINES : JOIN_LINES, clean, &before, &previous))
+	if (!find_stamped_before(r, c, program ? TRACEBACK_LINES : JOIN_LINES, &clean, &before, &previous))
 		return false;
 	if (before.stamps.delta) // it was added up when that line was read
 		before.stamps.best = (struct stamp){ r->have_base ? TIME_YEARLESS : TIME_RELATIVE, r->base + r->elapsed };
 	else
 		settle_time(r, &before.stamps);
+	stamps_keep(&before.stamps, borrowed);
 	if (program) {
-		line->stamps = before.stamps;
+		line->stamps = stamps_kept(borrowed);
 		make_log_event(r, line, &m, c, number);
 		return true;
 	}
-	if (c->offset + previous.begin >= r->consumed &&
-	    try_continuation(r, &previous, &before, joined_room, &joined, &m, &end) && c->offset + end > c->offset + c->begin) {
+	if (c->offset + previous.begin >= r->consumed && try_continuation(r, &previous, &before, &joined, &end) &&
+	    c->offset + end > c->offset + c->begin) {
 		r->consumed = c->offset + end;
 		for (size_t at = previous.begin; at < c->begin; at++)
 			number -= c->window->bytes[at] == '\n';
-		make_event(r, &joined, &m, number);
+		make_event(r, &joined.line, &joined.match, number);
 		return true;
 	}
-	line->stamps = before.stamps;
+	line->stamps = stamps_kept(borrowed);
 	if (!line_recognise(r->know, line, &m))
 		return false;
-	// Names that point into the other line live as long as this call.
+	// Names that point into the other line live as long as this call, which ends with the line.
 	if (!line->device.n) {
 		line->device = before.device;
 		line->driver = before.driver;
@@ -621,14 +636,17 @@ static bool read_as_rest(struct log_reader *r, const struct context *c, struct l
 
 static void read_candidate(struct log_reader *r, const struct context *c, uint64_t number)
 {
-	char clean[LINE_MAX_BYTES], unwrapped[LINE_MAX_BYTES], piece_room[LINE_MAX_BYTES];
-	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
+	LINE_ROOM(clean);
+	LINE_ROOM(unwrapped);
+	_lifetime_ lent = { 0 };
+	struct str raw = lifetime_begin(&lent, (struct str){ c->window->bytes + c->begin, c->end - c->begin });
 	struct logline line = { 0 };
+	struct kept_stamps borrowed;
 	// journalctl -o json-sse and json-seq put something before the object.
 	struct str object = str_starts(raw, S("data: ")) ? str_from(raw, 6) :
 			    str_starts(raw, S("\x1e"))   ? str_from(raw, 1) :
 							   raw;
-	if (str_starts(str_trim(str_cut(object, 64)), S("{")) && line_unwrap(object, unwrapped, &line)) {
+	if (str_starts(str_trim(str_cut(object, 64)), S("{")) && line_unwrap(object, &unwrapped, &line)) {
 		struct str text = line.text;
 		if (!line.stamps.found && line.time_text.n) {
 			line.stamps = stamps_read(r->know, line.time_text);
@@ -637,12 +655,12 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 		while (text.n) {
 			struct logline one = line;
 			struct str piece = str_split(&text, '\n');
-			line_parse(r->know, line_clean(piece, piece_room), &one);
+			line_parse(r->know, line_clean(piece, &clean), &one);
 			read_text(r, &one, NULL, number);
 		}
 		return;
 	}
-	struct str text = line_clean(raw, clean), message = str_trim(text);
+	struct str text = line_clean(raw, &clean), message = str_trim(text);
 	if (str_starts(message, S("MESSAGE="))) { // journalctl -o export; indented: -o verbose
 		export_fields(c, &line);
 		line_parse(r->know, str_from(message, 8), &line);
@@ -650,7 +668,7 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 		return;
 	}
 	line_parse(r->know, text, &line);
-	if (r->stamped && !line.stamps.found && read_as_rest(r, c, &line, number))
+	if (r->stamped && !line.stamps.found && read_as_rest(r, c, &line, &borrowed, number))
 		return;
 	read_text(r, &line, c, number);
 }
@@ -658,11 +676,11 @@ static void read_candidate(struct log_reader *r, const struct context *c, uint64
 /** A dump has no times; it happened after the last line before it that has one. */
 static void find_artefact_time(struct log_reader *r, const struct context *c, struct logline *line)
 {
-	char clean[LINE_MAX_BYTES];
+	LINE_ROOM(clean);
 	struct logline before;
 	struct context previous;
 	r->artefact_time = (struct stamp){ 0 };
-	if (line->stamps.found || !r->stamped || !find_stamped_before(r, c, TRACEBACK_LINES, clean, &before, &previous) ||
+	if (line->stamps.found || !r->stamped || !find_stamped_before(r, c, TRACEBACK_LINES, &clean, &before, &previous) ||
 	    before.stamps.delta)
 		return;
 	settle_time(r, &before.stamps);
@@ -673,14 +691,15 @@ static void find_artefact_time(struct log_reader *r, const struct context *c, st
 /** Whether the line at @c is one of an artefact. */
 static bool artefact_line(struct log_reader *r, const struct context *c, uint64_t number)
 {
-	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
-	char clean[LINE_MAX_BYTES];
+	LINE_ROOM(clean);
+	_lifetime_ lent = { 0 };
+	struct str raw = lifetime_begin(&lent, (struct str){ c->window->bytes + c->begin, c->end - c->begin });
 	struct logline line = { 0 };
 	struct place at = { r->source, number };
 	// Most lines begin nothing, and none of the driver's does, so that it is asked before the line is taken apart.
 	if (!r->artefact && (str_find(raw, S("amdgpu")) >= 0 || str_find(raw, S("[drm")) >= 0 || !recognise_artefact(raw)))
 		return false;
-	line_parse_front(r->know, line_clean(raw, clean), &line);
+	line_parse_front(r->know, line_clean(raw, &clean), &line);
 	if (!line.stamps.found && r->artefact && r->artefact_time.clock != TIME_NONE) {
 		line.stamps.best = r->artefact_time;
 		line.stamps.found = line.stamps.borrowed = true;
@@ -734,9 +753,12 @@ static size_t first_line(const struct window *w, uint64_t *ret_line)
 	return next ? (size_t)(next - w->bytes) + 1 : w->size;
 }
 
-void log_reader_window(struct log_reader *r, const struct window *w, uint64_t offset)
+void log_reader_window(struct log_reader *r, const struct window *lent, uint64_t offset)
 {
 	uint64_t line;
+	_lifetime_ until_return = { 0 };
+	struct window own = *lent, *w = &own;
+	own.bytes = lifetime_begin(&until_return, (struct str){ lent->bytes, lent->size }).p;
 	size_t done = first_line(w, &line);
 	done = r->artefact ? walk_artefact(r, w, done, line, offset) : 0;
 	for (size_t i = 0; i < w->candidates.len; i++) {
@@ -756,12 +778,13 @@ void log_reader_window(struct log_reader *r, const struct window *w, uint64_t of
 
 void log_reader_line(struct log_reader *r, struct str raw, struct stamp time, struct str boot_id)
 {
-	char clean[LINE_MAX_BYTES];
-	struct logline line = { .boot_id = boot_id };
+	LINE_ROOM(clean);
+	_lifetime_ lent = { 0 };
+	struct logline line = { .boot_id = lifetime_begin(&lent, boot_id) };
 	line.stamps.found = time.clock != TIME_NONE;
 	line.stamps.best = time;
 	r->lines++;
-	line_parse(r->know, line_clean(raw, clean), &line);
+	line_parse(r->know, line_clean(raw, &clean), &line);
 	read_text(r, &line, NULL, r->lines);
 }
 
@@ -772,9 +795,9 @@ bool log_reader_look(struct log_reader *r, struct str head)
 	size_t before = 0;
 	bool delta = false, was_stamped = false;
 	for (int i = 0; i < LINES && head.n; i++) {
-		char clean[LINE_MAX_BYTES];
+		LINE_ROOM(clean);
 		struct str line = str_split(&head, '\n');
-		struct stamps stamps = stamps_read(r->know, line_clean(line, clean));
+		struct stamps stamps = stamps_read(r->know, line_clean(line, &clean));
 		delta |= stamps.delta;
 		r->stamped |= stamps.found;
 		if (was_stamped && !stamps.found && line.n)

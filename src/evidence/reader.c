@@ -21,6 +21,8 @@ enum {
 	BODY = 256 << 10,
 	STREAM_BODY = 512 << 10,
 	AFTER = 8 << 10,
+	STREAM_FIRST = 32 << 10,
+	STREAM_ROOM = BEFORE + STREAM_BODY + AFTER,
 	PROGRESS_WINDOWS = 1024,
 	THREADS_MAX = 4,
 	SLOTS = 2 * THREADS_MAX + 2,
@@ -29,7 +31,7 @@ enum {
 	DOCUMENT_MAX = 32 << 20,
 };
 
-_Static_assert(HEAD <= BEFORE + STREAM_BODY + AFTER, "a stream's room holds its head");
+_Static_assert(HEAD <= STREAM_ROOM, "a stream's room holds its head");
 
 struct evidence_reader {
 	const struct know *know;
@@ -239,16 +241,30 @@ struct counted {
 struct stream {
 	struct source *source;
 	char *bytes;
+	size_t room;       // grows with what is read, up to STREAM_ROOM
 	size_t have, from; // read so far; where the next window begins
 	uint64_t offset;   // of bytes[0]
 	bool ended;
 	struct uh_error *err;
 };
 
+/** Where the next bytes go, and how many of them up to @upto; most sources are short, so that the room is small at first. */
+static struct str stream_room(struct stream *s, size_t upto)
+{
+	if (s->have == s->room) {
+		size_t room = s->room ? 2 * s->room : STREAM_FIRST;
+		room = room < STREAM_ROOM ? room : STREAM_ROOM;
+		s->bytes = mem_grow(s->bytes, s->room, room);
+		s->room = room;
+	}
+	return (struct str){ s->bytes + s->have, (upto < s->room ? upto : s->room) - s->have };
+}
+
 static void stream_fill(struct stream *s, size_t upto)
 {
 	while (!s->ended && s->have < upto) {
-		ssize_t n = s->source->read(s->source, s->bytes + s->have, upto - s->have, &s->err);
+		struct str room = stream_room(s, upto);
+		ssize_t n = s->source->read(s->source, (char *)room.p, room.n, &s->err);
 		if (n <= 0)
 			s->ended = true;
 		else
@@ -258,9 +274,10 @@ static void stream_fill(struct stream *s, size_t upto)
 
 static void read_stream(const struct scanner *scanner, struct stream *s, struct log_reader *log)
 {
-	struct window w = { .bytes = s->bytes };
+	struct window w = { 0 };
 	for (;;) {
 		stream_fill(s, s->from + STREAM_BODY + AFTER);
+		w.bytes = s->bytes;
 		w.size = s->have;
 		w.from = s->from;
 		w.to = s->ended && s->have <= s->from + STREAM_BODY + AFTER ? s->have : s->from + STREAM_BODY;
@@ -282,9 +299,10 @@ static void read_stream(const struct scanner *scanner, struct stream *s, struct 
 static struct uh_error *read_head(struct source *s, struct stream *stream)
 {
 	if (s->fd >= 0) {
-		ssize_t n;
-		while (stream->have < HEAD &&
-		       (n = pread(s->fd, stream->bytes + stream->have, HEAD - stream->have, (off_t)stream->have)) != 0) {
+		ssize_t n = 1;
+		while (stream->have < HEAD && n) {
+			struct str room = stream_room(stream, HEAD);
+			n = pread(s->fd, (char *)room.p, room.n, (off_t)stream->have);
 			if (n < 0 && errno != EINTR)
 				return uh_error_os(errno, "%s", s->name);
 			stream->have += n > 0 ? (size_t)n : 0;
@@ -456,7 +474,7 @@ static struct uh_error *lost_error(const char *name, uint64_t lost)
 
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
-	struct stream stream = { .source = s, .bytes = mem_alloc(BEFORE + STREAM_BODY + AFTER) };
+	struct stream stream = { .source = s };
 	struct uh_error *err = read_head(s, &stream);
 	struct uh_error *elf_err = NULL;
 	if (stream.have && keep_elf(r, s, &stream, &elf_err)) {

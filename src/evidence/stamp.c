@@ -428,7 +428,7 @@ static void skip_tags(struct cursor *c, struct str *ret_host)
 	for (size_t i = 0; i < 4; i++)
 		if (str_starts(rest(c), str_z(streams[i])))
 			c->at += strlen(streams[i]);
-	ptrdiff_t kernel = str_find(str_cut(rest(c), 90), S("kernel: "));
+	ptrdiff_t kernel = str_find(str_cut(rest(c), STAMP_HOST), S("kernel: "));
 	// A host's name may stand before it, not half a sentence.
 	struct str before = str_cut(rest(c), kernel > 0 ? (size_t)kernel : 0);
 	if (kernel == 0 || (kernel > 0 && c->s.p[c->at + (size_t)kernel - 1] == ' ' && !memchr(before.p, '[', before.n) &&
@@ -468,6 +468,21 @@ struct stamps stamps_read(const struct know *k, struct str line)
 	}
 	out.end = c.at;
 	return out;
+}
+
+void stamps_keep(const struct stamps *s, struct kept_stamps *kept)
+{
+	struct str host = str_cut(s->host, sizeof(kept->host));
+	*kept = (struct kept_stamps){ .found = s->found, .delta = s->delta, .best = s->best, .nhost = host.n };
+	if (host.n)
+		memcpy(kept->host, host.p, host.n);
+}
+
+struct stamps stamps_kept(const struct kept_stamps *kept)
+{
+	return (struct stamps){
+		.found = kept->found, .delta = kept->delta, .best = kept->best, .host = { kept->host, kept->nhost }
+	};
 }
 
 struct str quoting_skip(struct str line)

@@ -3,6 +3,7 @@
 
 #include "evidence/event.h"
 
+/** As they stand in a line: @inside and @host are views of it. */
 struct stamps {
 	bool found;
 	struct stamp best; // the kernel's own clock where the line has it, else what it has
@@ -12,6 +13,20 @@ struct stamps {
 	struct str host;   // that syslog names
 	size_t end;        // where the rest of the line begins
 };
+
+enum { STAMP_HOST = 90 }; // so long is a host's name at most
+
+/** What may be used when the line is gone. */
+struct kept_stamps {
+	bool found, delta;
+	struct stamp best;
+	size_t nhost;
+	char host[STAMP_HOST];
+};
+
+void stamps_keep(const struct stamps *s, struct kept_stamps *kept);
+/** A view of @kept. */
+struct stamps stamps_kept(const struct kept_stamps *kept);
 
 /** Reads all stamps, host names and tags at the front of @line. */
 struct stamps stamps_read(const struct know *k, struct str line);

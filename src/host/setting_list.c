@@ -177,7 +177,7 @@ void settings_add_boot(struct settings *s, const struct placed_words *words, con
 		size_t before = s->list.len;
 		bool there = false;
 		add_word(s, S(""), words->data[i].text, place, words->data[i].where, false);
-		const struct setting *new = &s->list.data[before];
+		const struct setting *new = s->list.len > before ? &s->list.data[before] : NULL;
 		for (size_t n = 0; s->list.len > before && n < before; n++) {
 			struct setting *t = &s->list.data[n];
 			if (!str_eq(t->name, new->name) || !str_eq(t->value, new->value) || !strcmp(t->place, "modprobe"))

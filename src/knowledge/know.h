@@ -455,7 +455,9 @@ struct know {
 struct know *know_load(struct know_problems *problems);
 /** The embedded files, the update that is installed, and @text as one more file: what `knowledge check` wants. */
 struct know *know_load_with(const char *file, struct str text, struct know_problems *problems);
-/** The embedded files and @update, whether it is newer or not. */
+/** @text and nothing else, as a user's file. */
+struct know *know_load_alone(const char *file, struct str text, struct know_problems *problems);
+/** The embedded files and @update (NULL: none), whether it is newer or not. */
 struct container;
 struct know *know_load_update(const struct container *update, struct know_problems *problems);
 void know_free(struct know *k);

@@ -945,14 +945,19 @@ static void load_one(void *ctx, const char *name, struct str text, bool added)
 	load_text(l, name, text);
 }
 
+static void load_nothing(struct loader *l, struct know_problems *problems)
+{
+	*l = (struct loader){ .know = mem_alloc(sizeof(*l->know)), .problems = problems, .user = true };
+	l->know->matcher = matcher_new();
+}
+
 /** What is built in, with @update. */
 static void load_begin(struct loader *l, const struct container *update, struct know_problems *problems)
 {
-	struct know *k = mem_alloc(sizeof(*k));
-	k->matcher = matcher_new();
+	load_nothing(l, problems);
+	struct know *k = l->know;
 	k->version = update ? update->version : know_embedded_version;
 	k->update = update ? update->path : NULL;
-	*l = (struct loader){ .know = k, .problems = problems };
 	know_each_text(&k->arena, update, load_one, l);
 	l->user = true;
 }
@@ -993,6 +998,14 @@ struct know *know_load_with(const char *file, struct str text, struct know_probl
 {
 	struct loader l;
 	load_begin_installed(&l, problems);
+	load_text(&l, file, text);
+	return load_end(&l);
+}
+
+struct know *know_load_alone(const char *file, struct str text, struct know_problems *problems)
+{
+	struct loader l;
+	load_nothing(&l, problems);
 	load_text(&l, file, text);
 	return load_end(&l);
 }

@@ -1,0 +1,48 @@
+// How long a view is good: the rule of base/str.h, and what makes every test of a sanitized build check it.
+#pragma once
+
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/cleanup.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { LIFETIMES_CHECKED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { LIFETIMES_CHECKED = 1 };
+#else
+enum { LIFETIMES_CHECKED = 0 };
+#endif
+#else
+enum { LIFETIMES_CHECKED = 0 };
+#endif
+
+/** The scope for which a view is lent. */
+struct lifetime {
+	char *copy;
+};
+
+#define _lifetime_ _cleanup_(lifetime_end) struct lifetime
+
+static inline void lifetime_end(struct lifetime *l)
+{
+	free(l->copy);
+	l->copy = NULL;
+}
+
+/**
+ * @s, until @l ends or begins anew. With AddressSanitizer it is a copy that has exactly its size and is then freed, so that
+ * whoever reads behind its end or keeps a view of it is found by any test whose input comes that way.
+ */
+static inline struct str lifetime_begin(struct lifetime *l, struct str s)
+{
+	if (!LIFETIMES_CHECKED)
+		return s;
+	char *copy = mem_large(s.n);
+	if (s.n)
+		memcpy(copy, s.p, s.n);
+	lifetime_end(l);
+	l->copy = copy;
+	return (struct str){ copy, s.n };
+}
