@@ -90,10 +90,7 @@ static void each_block(const struct know *k, listed_fn *fn, void *ctx)
 	EACH(k->units, "unit", k->units.data[n]->title);
 	EACH(k->verdicts, "verdict", k->verdicts.data[n]->health);
 	EACH(k->parts, "part", k->parts.data[n]->name);
-	for (size_t n = 0; n < k->classes.len; n++) {
-		const struct listed one = { "class", k->classes.data[n]->name, k->classes.data[n]->value, "classes.know", 0 };
-		fn(ctx, &one);
-	}
+	EACH(k->classes, "class", k->classes.data[n]->meaning);
 }
 
 struct listing {

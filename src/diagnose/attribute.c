@@ -55,17 +55,17 @@ static bool concerns_gpu(const struct diag_event *e, const struct know *k, const
 		return true;
 	if (vendor && str_is(vendor->value, "0x1002"))
 		return true;
-	if (str_is(e->kind->head.id, "pcie-link-down"))
+	if (e->kind->bus == BUS_SLOT)
 		return m->ngpus;
 	// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
-	return str_starts(e->kind->head.id, S("iommu-")) && !e->driver.n && !m->ngpus && !m->has_boot;
+	return e->kind->bus == BUS_IOMMU && !e->driver.n && !m->ngpus && !m->has_boot;
 }
 
 static void judge_event(struct incident *i, struct diag_event *e, const struct know *k, const struct machine *m)
 {
 	if (e->kind->needs_gpu && !m->ngpus && m->has_boot)
 		e->unrelated = true;
-	if (!str_starts(e->kind->head.id, S("pcie-")) && !str_starts(e->kind->head.id, S("iommu-")))
+	if (!e->kind->bus)
 		return;
 	if (concerns_gpu(e, k, m))
 		diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });

@@ -5,7 +5,7 @@
 
 #include "diagnose/incident.h"
 
-enum { AFTERMATH_TIER = 80, UNEXPLAINED_TIER = 90, NOT_THE_CAUSE = 40 };
+enum { NOT_THE_CAUSE = 40, LOOP_RESETS = 3 };
 
 const struct know_cause *event_cause(const struct know *k, const struct diag_event *e)
 {
@@ -73,9 +73,10 @@ static bool before(const struct diag_event *a, const struct diag_event *b)
 {
 	int x = rank(a), y = rank(b);
 	// Aftermath and the bare fact of a reset explain nothing where anything else is known.
-	if (a->cause->tier >= AFTERMATH_TIER || b->cause->tier >= AFTERMATH_TIER) {
-		x = a->cause->tier + (a->cause->tier >= AFTERMATH_TIER ? 2000 : 0);
-		y = b->cause->tier + (b->cause->tier >= AFTERMATH_TIER ? 2000 : 0);
+	bool late_a = a->cause->band >= BAND_AFTERMATH, late_b = b->cause->band >= BAND_AFTERMATH;
+	if (late_a || late_b) {
+		x = a->cause->tier + (late_a ? 2000 : 0);
+		y = b->cause->tier + (late_b ? 2000 : 0);
 	}
 	return x < y;
 }
@@ -110,7 +111,7 @@ static void assign_roles(struct incident *i)
 			e->role = e->kind->in_reset;
 		else if (e->phase == PHASE_PROBE && e->kind->in_reset == ROLE_ARTEFACT)
 			e->role = ROLE_ARTEFACT;
-		else if (i->reset_ended && e->cause && str_is(e->cause->head.id, "kernel-context-page-fault"))
+		else if (i->reset_ended && e->cause && e->cause->class->reset_artefact)
 			e->role = ROLE_ARTEFACT;
 		else if (e->cause == i->cause)
 			e->role = ROLE_CAUSE;
@@ -136,20 +137,22 @@ static void collect_also(struct incident *i)
 	unsigned resets = 0;
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct diag_event *e = i->events.data[n];
-		resets += str_is(e->kind->head.id, "reset-begin") ? e->count : 0;
+		resets += e->kind->tells == TELLS_RESET_BEGINS ? e->count : 0;
 		also_add(i, e->kind->tag);
-		if (e->cause && e->role != ROLE_ARTEFACT && e->cause->tier < UNEXPLAINED_TIER)
+		if (e->cause && e->role != ROLE_ARTEFACT && e->cause->band < BAND_UNEXPLAINED)
 			also_add(i, e->cause->head.id);
 	}
-	if (resets > 2)
-		also_add(i, S("reset-loop"));
+	if (resets >= LOOP_RESETS)
+		also_add(i, S(KNOW_CLASS_RESET_LOOP));
 }
 
 static void collect_processes(struct incident *i, const struct know *k)
 {
 	bool compute_stuck = false;
-	for (size_t n = 0; n < i->also.len; n++)
-		compute_stuck |= str_is(i->also.data[n], "kfd-queue-eviction-failed");
+	for (size_t n = 0; n < i->also.len; n++) {
+		const struct know_class *class = know_class(k, i->also.data[n]);
+		compute_stuck |= class && class->compute_stuck;
+	}
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct diag_event *e = i->events.data[n];
 		const struct fact *name = diag_fact(e, "process"), *pid = diag_fact(e, "pid");
@@ -161,8 +164,8 @@ static void collect_processes(struct incident *i, const struct know *k)
 			continue;
 		struct diag_process p = { .name = name->value, .pid = pid ? pid->value : (struct str){ 0 } };
 		// The desktop is named because its drawing was late, not because it hung the GPU.
-		bool innocent = e->role == ROLE_BYSTANDER ||
-				(str_is(e->kind->head.id, "ring-timeout") && compute_stuck && know_is_desktop(k, name->value));
+		bool innocent =
+			e->role == ROLE_BYSTANDER || (e->kind->late_job && compute_stuck && know_is_desktop(k, name->value));
 		p.role = innocent ? "bystander" : e->role == ROLE_CAUSE ? "owner" : "victim";
 		vec_push(&i->processes, p);
 	}
@@ -241,11 +244,11 @@ static void extend_reset(struct incident *i)
 /** Whether the log begins inside the reset, so that the cause is earlier than it. */
 static bool cause_is_before_log(const struct incident *i)
 {
-	if (i->root->cause->tier >= AFTERMATH_TIER)
+	if (i->root->cause->band >= BAND_AFTERMATH)
 		return true;
 	if (i->reset_began || !i->reset_evidence)
 		return i->root->phase == PHASE_RESET && !i->reset_began;
-	return i->root->phase == PHASE_RESET || i->root->cause->tier >= 55;
+	return i->root->phase == PHASE_RESET || i->root->cause->band >= BAND_LATE;
 }
 
 static bool has_kernel_events(const struct incident *i)
@@ -299,7 +302,7 @@ static void weigh(struct incident *i)
 		text_add(&why, S("the kernel's log of that time is not among the evidence; "));
 	else if (!i->log_has_boot && !incident_knows_machine(i))
 		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
-	if (i->cause->tier < UNEXPLAINED_TIER && !i->before_log && i->events.len > 3)
+	if (i->cause->band < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
 		percent += 3;
 	i->confidence = percent > 97 ? 97 : percent < 10 ? 10 : percent;
 	why.n = why.n > 2 ? why.n - 2 : 0;

@@ -2,13 +2,11 @@
 // an end.
 #include "diagnose/incident.h"
 
-static bool is_kind(const struct diag_event *e, const char *kind) { return str_is(e->kind->head.id, kind); }
-
 static void mark(struct incident *i, struct diag_event *e, const char *name) { diag_conclude(i, e, name, S("yes")); }
 
 static bool counts_in_workspace(const struct diag_event *e)
 {
-	return is_kind(e, "dispatch") && str_is(diag_value(e, "workspace"), "shared") && diag_fact(e, "full_fence");
+	return e->kind->tells == TELLS_IN_FLIGHT && str_is(diag_value(e, "workspace"), "shared") && diag_fact(e, "full_fence");
 }
 
 /** Two that count in a shared workspace, on different queues, each with a full fence. */
@@ -31,10 +29,9 @@ static void find_stall(struct incident *i)
 {
 	bool waited_for = false;
 	for (size_t n = 0; n < i->events.len; n++)
-		waited_for |= is_kind(i->events.data[n], "host-waits") || is_kind(i->events.data[n], "server-stuck") ||
-			      is_kind(i->events.data[n], "queue-pending");
+		waited_for |= i->events.data[n]->kind->waits;
 	for (size_t n = 0; n < i->events.len && waited_for; n++)
-		if (is_kind(i->events.data[n], "dispatch"))
+		if (i->events.data[n]->kind->tells == TELLS_IN_FLIGHT)
 			mark(i, i->events.data[n], "stalled");
 }
 
@@ -44,7 +41,8 @@ void packets_name(struct incident *i)
 	for (size_t n = 1; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n], *before = i->events.data[n - 1];
 		const struct fact *name = diag_fact(before, "kernel_name");
-		if (is_kind(e, "aql-dump") && is_kind(before, "aql-kernel") && name && !diag_fact(e, "kernel_name"))
+		if (e->kind->tells == TELLS_PACKET && before->kind->tells == TELLS_PACKET_KERNEL && name &&
+		    !diag_fact(e, "kernel_name"))
 			diag_conclude(i, e, "kernel_name", name->value);
 	}
 }

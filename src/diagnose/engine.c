@@ -5,12 +5,11 @@
 #include "diagnose/machine.h"
 
 enum {
-	OPEN_MAX = 32,         // incidents that are open at once
-	EVENTS_MAX = 192,      // events that one incident keeps
-	EVENTS_PER_KIND = 12,  // of which of one kind
-	GAP = 60,              // seconds without news after which an incident is over
-	FIRST_CAUSE_TIER = 55, // causes below it begin something new after a completed reset
-	FRAME_LINES = 60,      // a stack trace is at most so long
+	OPEN_MAX = 32,        // incidents that are open at once
+	EVENTS_MAX = 192,     // events that one incident keeps
+	EVENTS_PER_KIND = 12, // of which of one kind
+	GAP = 60,             // seconds without news after which an incident is over
+	FRAME_LINES = 60,     // a stack trace is at most so long
 	SLEEP_SECONDS = 60,
 	VALUE_BYTES = 16 << 20, // of registers and memory that one incident keeps
 	NEAR_LINES = 8,         // an oops so close behind an error of the driver is its own
@@ -39,7 +38,7 @@ struct engine *engine_new(const struct know *k, struct incident_sink sink)
 {
 	struct engine *g = mem_alloc(sizeof(*g));
 	g->know = k;
-	g->message = know_event(k, S("driver-message"));
+	g->message = know_event(k, S(KNOW_EVENT_MESSAGE));
 	g->sink = sink;
 	return g;
 }
@@ -154,24 +153,32 @@ static bool begins_anew(const struct engine *g, const struct incident *i, const 
 		return false;
 	struct diag_event trial = { .kind = e->signature->event, .nfacts = e->nfacts, .facts = (struct fact *)e->facts };
 	const struct know_cause *cause = event_cause(g->know, &trial);
-	return cause && cause->tier < FIRST_CAUSE_TIER;
+	return cause && cause->band < BAND_LATE;
 }
 
 // --- taking an event in ---
 
-static void follow_phase(struct incident *i, struct str id)
+static void follow_phase(struct incident *i, enum know_tells tells)
 {
-	if (str_is(id, "reset-begin") || str_is(id, "ring-reset-begin")) {
+	switch (tells) {
+	case TELLS_RESET_BEGINS:
+	case TELLS_RING_RESET_BEGINS:
 		i->phase = PHASE_RESET;
 		i->reset_began = true;
 		i->reset_ended = false;
-	} else if (str_is(id, "reset-succeeded") || str_is(id, "reset-failed") || str_is(id, "ring-reset-done")) {
+		break;
+	case TELLS_RESET_ENDS:
+	case TELLS_RESET_FAILS:
 		i->reset_evidence = true;
 		i->phase = PHASE_RUN;
-		i->reset_ended = !str_is(id, "reset-failed"); // what follows a failed one is still the same misery
-	} else if (str_is(id, "soft-reset-failed") || str_is(id, "reset-method") || str_is(id, "reset-hardware-done")) {
+		i->reset_ended = tells == TELLS_RESET_ENDS; // what follows a failed one is still the same misery
+		break;
+	case TELLS_INSIDE_RESET:
 		i->reset_evidence = true;
 		i->phase = PHASE_RESET;
+		break;
+	default:
+		break;
 	}
 }
 
@@ -225,10 +232,9 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 		}
 	}
 	i->dropping = false;
-	bool follow_ups = str_is(kind->head.id, "page-fault");
 	if (last && last->phase == phase &&
-	    ((!follow_ups && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
-		i->dropping = !same_facts(last, e) || follow_ups;
+	    ((!kind->followed && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
+		i->dropping = !same_facts(last, e) || kind->followed;
 		last->count++;
 		last->last = e->time;
 		return last;
@@ -332,13 +338,14 @@ static void take_event(struct engine *g, struct incident *i, const struct event 
 	if (kind->gap > i->gap)
 		i->gap = kind->gap;
 	i->now |= e->now;
-	follow_phase(i, kind->head.id);
+	follow_phase(i, kind->tells);
 }
 
 /** A frame of the driver confirms that the oops or hung task before it is the driver's. */
 static void take_frame(struct engine *g, const struct event *e)
 {
-	if (str_is(e->signature->event->head.id, "driver-frame"))
+	bool frame = e->signature->event->tells == TELLS_FRAME;
+	if (frame)
 		g->frame_at = e->at;
 	for (size_t n = 0; n < g->nopen; n++) {
 		struct incident *i = g->open[n];
@@ -347,7 +354,6 @@ static void take_frame(struct engine *g, const struct event *e)
 			if (!d->kind->needs_frame || e->at.source != d->at.source || e->at.line < d->at.line ||
 			    e->at.line > d->at.line + FRAME_LINES * d->count)
 				continue;
-			bool frame = str_is(e->signature->event->head.id, "driver-frame");
 			d->confirmed |= frame;
 			for (size_t f = 0; f < e->nfacts; f++)
 				if (!diag_find(d, e->facts[f].name))
@@ -363,7 +369,7 @@ static void mark_probe(struct engine *g, const struct event *e)
 	for (size_t n = 0; n < g->nopen; n++) {
 		for (size_t k = 0; k < g->open[n]->events.len; k++) {
 			struct diag_event *d = g->open[n]->events.data[k];
-			if (str_starts(d->kind->head.id, S("iommu-")) && !later_than(e->time, d->last, 2))
+			if (d->kind->bus == BUS_IOMMU && !later_than(e->time, d->last, 2))
 				d->phase = PHASE_PROBE;
 		}
 	}
@@ -375,18 +381,22 @@ static void mark_ready(struct engine *g, const struct event *e)
 	for (size_t n = 0; n < g->nopen; n++) {
 		for (size_t k = 0; k < g->open[n]->events.len; k++) {
 			struct diag_event *d = g->open[n]->events.data[k];
-			if (str_is(d->kind->head.id, "firmware-missing") &&
-			    (!d->device.n || !e->device.n || str_eq(d->device, e->device)))
+			if (d->kind->until_ready && (!d->device.n || !e->device.n || str_eq(d->device, e->device)))
 				d->unrelated = true;
 		}
 	}
+}
+
+static bool tells(const struct event *e, enum know_tells what)
+{
+	return e->signature && e->signature->event && e->signature->event->tells == what;
 }
 
 static bool new_boot(const struct engine *g, const struct event *e)
 {
 	if (e->boot_id.n && g->boot_id.n && !str_eq(str_cut(e->boot_id, sizeof(g->boot_id_room)), g->boot_id))
 		return true;
-	if (e->signature && e->signature->event && str_is(e->signature->event->head.id, "kernel-boot"))
+	if (tells(e, TELLS_BOOT))
 		return true;
 	// The kernel's clock only runs forward; printk of several CPUs may be some milliseconds out of order.
 	return e->time.clock == TIME_BOOT && g->last.clock == TIME_BOOT && e->time.seconds < g->last.seconds - 5;
@@ -413,9 +423,9 @@ static void begin_boot(struct engine *g, const struct event *e)
 static void take_context(struct engine *g, const struct event *e)
 {
 	machine_note(&g->machine, g->know, e);
-	if (str_is(e->signature->event->head.id, "gpu-probe"))
+	if (tells(e, TELLS_GPU_FOUND))
 		mark_probe(g, e);
-	else if (str_is(e->signature->event->head.id, "gpu-ready"))
+	else if (tells(e, TELLS_GPU_READY))
 		mark_ready(g, e);
 }
 
@@ -481,7 +491,7 @@ void engine_event(struct engine *g, const struct event *e)
 {
 	const struct know_signature *s = e->signature;
 	follow_machine(g, e);
-	g->marked &= s && s->event && str_is(s->event->head.id, "kernel-boot");
+	g->marked &= tells(e, TELLS_BOOT);
 	if (!s)
 		return;
 	if (s->message) {
@@ -494,7 +504,7 @@ void engine_event(struct engine *g, const struct event *e)
 		take_context(g, e);
 		return;
 	}
-	if (s->event && (str_is(s->event->head.id, "driver-frame") || str_is(s->event->head.id, "oops-process"))) {
+	if (tells(e, TELLS_FRAME) || tells(e, TELLS_FRAME_PROCESS)) {
 		take_frame(g, e);
 		return;
 	}

@@ -15,7 +15,6 @@ enum {
 	DAY_SECONDS = 24 * 3600,
 	CLOCKS = TIME_RELATIVE + 1,
 	KEYS_MAX = 64,
-	SYMPTOM_TIER = 50,
 	JOINED_EVENTS_MAX = 1024,
 };
 
@@ -181,8 +180,7 @@ static bool has_times(const struct part *p)
 static bool has_reset(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->kind->hang || str_starts(i->events.data[n]->kind->head.id, S("reset-")) ||
-		    str_starts(i->events.data[n]->kind->head.id, S("ras-")))
+		if (i->events.data[n]->kind->hang || i->events.data[n]->kind->as_hang)
 			return true;
 	return false;
 }
@@ -208,17 +206,12 @@ static bool same_class(const struct incident *a, const struct incident *b)
 	return a->cause && b->cause && str_eq(a->cause->head.id, b->cause->head.id);
 }
 
-static bool is_fault_class(struct str class)
-{
-	return str_starts(class, S("gpu-page-fault")) || str_is(class, "gpu-null-pointer-fault");
-}
-
 /** Whether each has a cause of its own that does not explain the other's. */
 static bool different_causes(const struct incident *a, const struct incident *b)
 {
-	if (!a->cause || !b->cause || a->cause->tier >= SYMPTOM_TIER || b->cause->tier >= SYMPTOM_TIER)
+	if (!a->cause || !b->cause || a->cause->band >= BAND_SYMPTOM || b->cause->band >= BAND_SYMPTOM)
 		return false;
-	return !same_class(a, b) && !(is_fault_class(a->cause->head.id) && is_fault_class(b->cause->head.id));
+	return !same_class(a, b) && !(a->cause->class->memory_fault && b->cause->class->memory_fault);
 }
 
 /** Of what programs report and the kernel's own: @only where the kernel's log has but one incident that it can mean. */
@@ -254,8 +247,7 @@ static bool is_aftermath(const struct part *a, const struct part *b)
 	double apart = distance(a, b);
 	if (!x->cause || !y->cause || a->kernel || b->kernel || apart < 0 || apart > JOB_SECONDS)
 		return false;
-	bool first = str_is(x->cause->head.id, "collective-timeout"), second = str_is(y->cause->head.id, "collective-timeout");
-	return first != second;
+	return x->cause->class->gives_up != y->cause->class->gives_up;
 }
 
 /** How the GPU is now, and what happened to it before in the same boot: one story, unless a reset ended the one before it. */

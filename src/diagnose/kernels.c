@@ -115,12 +115,11 @@ static struct str opaque_size(struct str name)
 static struct str usual_cause(const struct know_kernel *k, const struct diag_event *e)
 {
 	const struct fact *reason = diag_fact(e, "stop_reason"), *status = diag_fact(e, "hsa_status");
-	struct str id = e->kind->head.id;
-	if ((reason && str_find(reason->value, S("ASSERT")) >= 0) || str_is(id, "hip-assert"))
+	if ((reason && str_find(reason->value, S("ASSERT")) >= 0) || e->kind->fails_by == FAILS_ASSERT)
 		return k->on_assert;
 	if (reason ? str_find(reason->value, S("ILLEGAL")) >= 0 : status && str_find(status->value, S("ILLEGAL")) >= 0)
 		return k->on_illegal;
-	if (str_is(id, "dispatch") || str_is(id, "waves-seen"))
+	if (e->kind->fails_by == FAILS_HANG)
 		return k->on_hang;
 	if (status && str_find(status->value, S("EXCEPTION")) >= 0)
 		return k->on_assert;

@@ -172,20 +172,20 @@ void machine_merge(struct machine *m, const struct machine *from)
 
 void machine_note(struct machine *m, const struct know *k, const struct event *e)
 {
-	struct str id = e->signature->event->head.id;
-	if (str_is(id, "kernel-boot"))
+	enum know_tells tells = e->signature->event->tells;
+	if (tells == TELLS_BOOT)
 		m->has_boot = true;
-	if (str_is(id, "suspend-entry") || str_is(id, "suspend-exit")) {
-		m->sleeping = str_is(id, "suspend-entry");
+	if (tells == TELLS_SLEEP || tells == TELLS_WAKE) {
+		m->sleeping = tells == TELLS_SLEEP;
 		m->slept = e->time;
 	}
-	if (str_is(id, "command-line")) {
+	if (tells == TELLS_COMMAND_LINE) {
 		const struct fact *line = event_fact(e, "cmdline");
 		if (line)
 			note_parameters(m, line->value, e->at);
 		return;
 	}
-	if (str_is(id, "rank-gpu")) {
+	if (tells == TELLS_RANK_GPU) {
 		note_rank(m, e);
 		return;
 	}
@@ -193,7 +193,7 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 	struct machine_gpu *g = named                       ? machine_gpu(m, named->value, e->at) :
 				str_is(e->driver, "amdgpu") ? machine_gpu(m, e->device, e->at) :
 							      NULL;
-	if (str_is(id, "gpu-identity")) {
+	if (tells == TELLS_IDENTITY) {
 		const struct fact *node = event_fact(e, "gpu_node");
 		const struct know_part *part = find_part(k, e);
 		const struct fact *gfx = event_fact(e, "gfx"), *name = event_fact(e, "gpu_name");
@@ -209,11 +209,11 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 			m->unnamed = part;
 		return;
 	}
-	if (str_is(id, "gpu-probe"))
+	if (tells == TELLS_GPU_FOUND)
 		note_probe(m, k, g, e);
-	else if (str_is(id, "gpu-ready") && (g || m->named))
+	else if (tells == TELLS_GPU_READY && (g || m->named))
 		(g ? g : m->named)->probing = false;
-	if (str_is(id, "benign") || str_is(id, "gpu-probe") || str_is(id, "gpu-ready"))
+	if (tells == TELLS_NOTICE || tells == TELLS_GPU_FOUND || tells == TELLS_GPU_READY)
 		return;
 	for (size_t i = 0; i < e->nfacts; i++)
 		set(m, g ? g->device : S(""), e->facts[i]);

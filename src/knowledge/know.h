@@ -10,7 +10,38 @@
 enum know_level { LEVEL_INFO, LEVEL_WARNING, LEVEL_ERROR };
 enum know_opens { OPENS_LATER, OPENS_YES, OPENS_CONTEXT };
 enum know_frame { FRAME_NO, FRAME_YES, FRAME_NEAR };
+/** What an event tells of the life of the machine or a GPU, for those who follow it. */
+enum know_tells {
+	TELLS_NOTHING,
+	TELLS_NOTICE, // what healthy machines print too
+	TELLS_BOOT,
+	TELLS_COMMAND_LINE,
+	TELLS_GPU_FOUND,
+	TELLS_GPU_READY,
+	TELLS_IDENTITY, // which part a GPU is
+	TELLS_RANK_GPU,
+	TELLS_SLEEP,
+	TELLS_WAKE,
+	TELLS_RESET_BEGINS,
+	TELLS_RING_RESET_BEGINS,
+	TELLS_INSIDE_RESET, // it is printed only while a reset runs
+	TELLS_RESET_ENDS,
+	TELLS_RESET_FAILS,
+	TELLS_FRAME,         // a function of the driver, in a stack
+	TELLS_FRAME_PROCESS, // whose stack it is
+	TELLS_PACKET,
+	TELLS_PACKET_KERNEL, // the kernel of the packet that follows
+	TELLS_IN_FLIGHT,     // a kernel that has begun and not ended
+};
+/** Where an event of a bus was seen: it may be about any device. */
+enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU };
+/** How a kernel failed, where the event alone says it. */
+enum know_fails { FAILS_UNSAID, FAILS_ASSERT, FAILS_HANG };
 enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };
+
+// Ids that stand in C; resolve.c tells where knowledge lacks one.
+#define KNOW_EVENT_MESSAGE "driver-message" // what a message is that has no event of its own
+#define KNOW_CLASS_RESET_LOOP "reset-loop"
 
 /** What every block has. */
 struct know_head {
@@ -44,6 +75,14 @@ struct know_event {
 	bool note;       // said by itself, also where there is no incident
 	bool quiet;      // only shown when every event is asked for
 	int gap;         // seconds without news after which its incident is over
+	enum know_tells tells;
+	enum know_bus bus;
+	enum know_fails fails_by;
+	bool as_hang;     // programs are told it as a hang
+	bool followed;    // its facts stand on the lines that follow, so that it cannot be told from others before them
+	bool until_ready; // it was none that mattered where the driver has started the GPU all the same
+	bool waits;       // somebody waits for a kernel to end
+	bool late_job;    // it names the process whose job was late, which may not be the one that hung the GPU
 };
 
 struct know_signature {
@@ -71,12 +110,33 @@ struct know_next {
 	struct know_next *next;
 };
 
+/** A kind of cause, or a word for what else an incident has. */
+struct know_class {
+	struct know_head head;
+	struct str meaning;
+	bool memory_fault;   // sources may name different ones of these for one faulting access
+	bool gives_up;       // the others gave up waiting for a process that had failed
+	bool reset_artefact; // behind a reset it is a by-product of it
+	bool compute_stuck;  // compute queues hold the GPU, so that the desktop's job is late
+};
+
+/** How far down the chain a cause stands. */
+enum know_band {
+	BAND_FIRST,       // it explains what follows
+	BAND_SYMPTOM,     // something may stand behind it, yet it begins something new after a reset
+	BAND_LATE,        // it is mostly an effect
+	BAND_AFTERMATH,   // it follows from a reset
+	BAND_UNEXPLAINED, // all that is known is that there was a reset
+};
+
 struct know_cause {
 	struct know_head head;
 	struct know_list *from;
 	struct know_list *beside, *without; // events of which the incident has one, or none
 	struct condition *when;
 	int tier, confidence, severity;
+	enum know_band band;            // of the tier
+	const struct know_class *class; // never NULL
 	struct str title, explain, fault;
 	struct know_next *next_steps;
 };
@@ -433,15 +493,15 @@ struct know {
 	VEC(struct know_page_table *) page_tables;
 	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
-	VEC(struct know_pair *) classes; // name -> what it means
-	struct know_words desktop;       // programs that draw the desktop
-	struct know_words graphics;      // patterns of threads and programs that submit graphics work
-	struct know_rows switches;       // name of a program -> how it is told not to draw with the GPU
-	struct know_rows variables;      // pattern of names -> pattern of the parts of the value that are kept; empty: all
-	struct know_rows overrides;      // pattern of what code was built for -> patterns of the parts that run it
-	struct know_rows facts;          // pattern of names -> what type of value it is (base/command.h)
-	struct know_rows tools;          // name -> patterns of its file: below a ROCm, or anywhere
-	VEC(struct know_pair *) months;  // name -> number
+	VEC(struct know_class *) classes;
+	struct know_words desktop;      // programs that draw the desktop
+	struct know_words graphics;     // patterns of threads and programs that submit graphics work
+	struct know_rows switches;      // name of a program -> how it is told not to draw with the GPU
+	struct know_rows variables;     // pattern of names -> pattern of the parts of the value that are kept; empty: all
+	struct know_rows overrides;     // pattern of what code was built for -> patterns of the parts that run it
+	struct know_rows facts;         // pattern of names -> what type of value it is (base/command.h)
+	struct know_rows tools;         // name -> patterns of its file: below a ROCm, or anywhere
+	VEC(struct know_pair *) months; // name -> number
 	VEC(struct str) anchors;
 	struct matcher *matcher;
 	uint64_t version;          // of what is in use: embedded, or the update's
@@ -463,6 +523,7 @@ struct know *know_load_update(const struct container *update, struct know_proble
 void know_free(struct know *k);
 
 const struct know_event *know_event(const struct know *k, struct str id);
+const struct know_class *know_class(const struct know *k, struct str id);
 const struct know_signature *know_signature(const struct know *k, struct str id);
 const struct know_register *know_register(const struct know *k, struct str id);
 const struct know_remedy *know_remedy(const struct know *k, struct str id);

@@ -77,6 +77,17 @@ static const struct field event_fields[] = {
 	{ "of-rank", FIELD_FLAG, AT(know_event, of_rank) },
 	{ "told-hang", FIELD_FLAG, AT(know_event, told_hang) },
 	{ "gap", FIELD_NUMBER, AT(know_event, gap) },
+	{ "tells", FIELD_CHOICE, AT(know_event, tells),
+	  .choices =
+		  "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
+		  "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight" },
+	{ "bus", FIELD_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu" },
+	{ "fails-by", FIELD_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
+	{ "as-hang", FIELD_FLAG, AT(know_event, as_hang) },
+	{ "followed", FIELD_FLAG, AT(know_event, followed) },
+	{ "until-ready", FIELD_FLAG, AT(know_event, until_ready) },
+	{ "waits", FIELD_FLAG, AT(know_event, waits) },
+	{ "late-job", FIELD_FLAG, AT(know_event, late_job) },
 	{ "keep", FIELD_NUMBER, AT(know_event, keep) },
 	{ 0 },
 };
@@ -91,6 +102,13 @@ static const struct field signature_fields[] = {
 	{ "bare", FIELD_FLAG, AT(know_signature, bare) },
 	{ "beside", FIELD_TEXT, AT(know_signature, beside), .choices = "error" },
 	{ "of-writer", FIELD_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
+	{ 0 },
+};
+static const struct field class_fields[] = {
+	{ "memory-fault", FIELD_FLAG, AT(know_class, memory_fault) },
+	{ "gives-up", FIELD_FLAG, AT(know_class, gives_up) },
+	{ "reset-artefact", FIELD_FLAG, AT(know_class, reset_artefact) },
+	{ "compute-stuck", FIELD_FLAG, AT(know_class, compute_stuck) },
 	{ 0 },
 };
 static const struct field cause_fields[] = {
@@ -579,18 +597,11 @@ static const struct kind kinds[] = {
 	{ "page-table", sizeof(struct know_page_table), page_table_fields, add_page_table },
 };
 
-static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
+/** The keys of a block into an object; false where one is wrong. */
+static bool fill_fields(struct loader *l, const struct kind *kind, const struct know_block *b, struct know_head *head)
 {
-	struct know_head *head = arena_alloc(&l->know->arena, kind->size);
-	*head = (struct know_head){ b->id, b->file, b->line };
-	if (kind->fields == event_fields)
-		((struct know_event *)head)->in_reset = ROLE_EFFECT;
-	if (kind->fields == bad_fields)
-		((struct know_bad *)head)->severity = SEVERITY_UNSAID;
 	unsigned before = l->problems->count;
 	uint64_t seen = 0;
-	if (!b->id.n || memchr(b->id.p, ' ', b->id.n))
-		know_problem(l->problems, b->file, b->line, "'%s' wants an id of one word", kind->name);
 	for (size_t i = 0; i < b->nkeys; i++) {
 		const struct field *f = kind->fields;
 		while (f->key && !str_is(b->keys[i].key, f->key))
@@ -606,7 +617,21 @@ static void load_fields(struct loader *l, const struct kind *kind, const struct 
 	for (const struct field *f = kind->fields; f->key; f++)
 		if (f->required && !(seen >> (f - kind->fields) & 1))
 			know_problem(l->problems, b->file, b->line, "'" STR_FMT "' lacks '%s'", STR_ARG(b->id), f->key);
-	if (l->problems->count == before)
+	return l->problems->count == before;
+}
+
+static void load_fields(struct loader *l, const struct kind *kind, const struct know_block *b)
+{
+	struct know_head *head = arena_alloc(&l->know->arena, kind->size);
+	*head = (struct know_head){ b->id, b->file, b->line };
+	if (kind->fields == event_fields)
+		((struct know_event *)head)->in_reset = ROLE_EFFECT;
+	if (kind->fields == bad_fields)
+		((struct know_bad *)head)->severity = SEVERITY_UNSAID;
+	bool named = b->id.n && !memchr(b->id.p, ' ', b->id.n);
+	if (!named)
+		know_problem(l->problems, b->file, b->line, "'%s' wants an id of one word", kind->name);
+	if (fill_fields(l, kind, b, head) && named)
 		kind->add(l, head);
 }
 
@@ -675,11 +700,17 @@ static void load_bridge(struct loader *l, const struct know_block *b)
 		vec_push(&l->know->bridges, p);
 }
 
+/** class NAME MEANING, and keys */
 static void load_class(struct loader *l, const struct know_block *b)
 {
+	static const struct kind class = { "class", sizeof(struct know_class), class_fields, NULL };
 	struct know_pair *p = load_pair(l, b);
-	if (p)
-		vec_push(&l->know->classes, p);
+	struct know_class *c = arena_alloc(&l->know->arena, sizeof(*c));
+	if (!p || !fill_fields(l, &class, b, &c->head))
+		return;
+	c->head = (struct know_head){ p->name, b->file, b->line };
+	c->meaning = p->value;
+	ADD(&l->know->classes, c);
 }
 
 /** vendor amd|nvidia WORD */

@@ -11,6 +11,14 @@ const struct know_event *know_event(const struct know *k, struct str id)
 	return NULL;
 }
 
+const struct know_class *know_class(const struct know *k, struct str id)
+{
+	for (size_t i = 0; i < k->classes.len; i++)
+		if (str_eq(k->classes.data[i]->head.id, id))
+			return k->classes.data[i];
+	return NULL;
+}
+
 const struct know_signature *know_signature(const struct know *k, struct str id)
 {
 	for (size_t i = 0; i < k->signatures.len; i++)

@@ -44,17 +44,47 @@ static void resolve_signature(struct know *k, struct know_signature *s, struct k
 				     "the message has no four characters in a row to find it by");
 }
 
-static void resolve_class(const struct know *k, const struct know_head *head, const struct know_list *classes,
-			  struct know_problems *problems)
+static void resolve_events(struct know *k, const struct know_head *head, const struct know_list *events,
+			   struct know_problems *problems)
 {
-	for (; classes; classes = classes->next) {
-		bool known = false;
-		for (size_t i = 0; i < k->classes.len && !known; i++)
-			known = str_eq(k->classes.data[i]->name, classes->text);
-		if (!known)
-			know_problem(problems, head->file, head->line, "there is no class or tag '" STR_FMT "'",
-				     STR_ARG(classes->text));
-	}
+	for (; events; events = events->next)
+		resolve_event(k, head, events->text, problems);
+}
+
+static const struct know_class *resolve_class(const struct know *k, const struct know_head *head, struct str id,
+					      struct know_problems *problems)
+{
+	const struct know_class *class = know_class(k, id);
+	if (!class)
+		know_problem(problems, head->file, head->line, "there is no class or tag '" STR_FMT "'", STR_ARG(id));
+	return class;
+}
+
+static void resolve_classes(const struct know *k, const struct know_head *head, const struct know_list *classes,
+			    struct know_problems *problems)
+{
+	for (; classes; classes = classes->next)
+		resolve_class(k, head, classes->text, problems);
+}
+
+static enum know_band band_of(int tier)
+{
+	static const int begins[] = { [BAND_SYMPTOM] = 50, [BAND_LATE] = 55, [BAND_AFTERMATH] = 80, [BAND_UNEXPLAINED] = 90 };
+	enum know_band band = BAND_UNEXPLAINED;
+	while (tier < begins[band])
+		band--;
+	return band;
+}
+
+static void resolve_cause(struct know *k, struct know_cause *c, struct know_problems *problems)
+{
+	static const struct know_class unknown;
+	const struct know_class *class = resolve_class(k, &c->head, c->head.id, problems);
+	c->class = class ? class : &unknown;
+	c->band = band_of(c->tier);
+	resolve_events(k, &c->head, c->from, problems);
+	resolve_events(k, &c->head, c->beside, problems);
+	resolve_events(k, &c->head, c->without, problems);
 }
 
 /** Packets are put into their lists from the last to the first, so that the first stands first. */
@@ -68,13 +98,6 @@ static void resolve_packet(struct know *k, struct know_packet *p, struct know_pr
 			know_problem(problems, p->head.file, p->head.line,
 				     "'" STR_FMT "' of field " STR_FMT " is neither a way to print nor a table of names",
 				     STR_ARG(f->table), STR_ARG(f->name));
-}
-
-static void resolve_events(struct know *k, const struct know_head *head, const struct know_list *events,
-			   struct know_problems *problems)
-{
-	for (; events; events = events->next)
-		resolve_event(k, head, events->text, problems);
 }
 
 static void resolve_verdicts(const struct know *k, struct know_problems *problems)
@@ -126,23 +149,21 @@ void know_resolve(struct know *k, struct know_problems *problems)
 		qsort(k->months.data, k->months.len, sizeof(k->months.data[0]), by_name);
 	for (size_t i = 0; i < k->signatures.len; i++)
 		resolve_signature(k, k->signatures.data[i], problems);
-	for (size_t i = 0; i < k->causes.len; i++) {
-		const struct know_list class = { .text = k->causes.data[i]->head.id };
-		resolve_class(k, &k->causes.data[i]->head, &class, problems);
-	}
+	const struct know_head own = { .file = "unhang" };
+	resolve_event(k, &own, S(KNOW_EVENT_MESSAGE), problems);
+	resolve_class(k, &own, S(KNOW_CLASS_RESET_LOOP), problems);
+	for (size_t i = 0; i < k->events.len; i++)
+		if (k->events.data[i]->tag.n)
+			resolve_class(k, &k->events.data[i]->head, k->events.data[i]->tag, problems);
 	for (size_t i = 0; i < k->causes.len; i++)
-		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->from, problems);
-	for (size_t i = 0; i < k->causes.len; i++)
-		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->beside, problems);
-	for (size_t i = 0; i < k->causes.len; i++)
-		resolve_events(k, &k->causes.data[i]->head, k->causes.data[i]->without, problems);
+		resolve_cause(k, k->causes.data[i], problems);
 	resolve_verdicts(k, problems);
 	for (size_t i = 0; i < k->remedies.len; i++)
-		resolve_class(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
+		resolve_classes(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)
-		resolve_class(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
+		resolve_classes(k, &k->bad.data[i]->head, k->bad.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->settings.len; i++)
-		resolve_class(k, &k->settings.data[i]->head, k->settings.data[i]->for_classes, problems);
+		resolve_classes(k, &k->settings.data[i]->head, k->settings.data[i]->for_classes, problems);
 	resolve_findings(k, problems);
 	parameters_resolve(k, problems);
 	for (size_t i = k->packets.len; i-- > 0;)
