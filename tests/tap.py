@@ -14,8 +14,23 @@ VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 CANNOT = 2
 
 
+def places():
+    """Where a check stands: the frames outside of this file, innermost first."""
+    frame = sys._getframe(1)
+    while frame:
+        if frame.f_code.co_filename != __file__:
+            yield pathlib.Path(frame.f_code.co_filename).name, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+
+
+def in_context(name):
+    """The name with that of the test function before it: `what is said` alone does not tell what broke."""
+    context = next((function[len("test_"):].replace("_", " ") for _, _, function in places() if function.startswith("test_")), "")
+    return name if not context or name.startswith(context) else f"{context}: {name}"
+
+
 class Tap:
-    """Counts tests and prints them as TAP."""
+    """Counts tests and prints them as TAP. A check that fails also tells where it stands."""
 
     def __init__(self):
         self.count = 0
@@ -24,8 +39,9 @@ class Tap:
     def ok(self, good, name, why=""):
         self.count += 1
         self.failed += not good
-        print(f"{'ok' if good else 'not ok'} {self.count} - {name}")
+        print(f"{'ok' if good else 'not ok'} {self.count} - {in_context(name)}")
         if not good:
+            print(f"# at {' from '.join(f'{file}:{line}' for file, line, function in places() if function != '<module>')}")
             for line in str(why or "it is not so").splitlines():
                 print(f"# {line}")
         return good
@@ -39,7 +55,7 @@ class Tap:
 
     def skip(self, name, why):
         self.count += 1
-        print(f"ok {self.count} - {name} # SKIP {why}")
+        print(f"ok {self.count} - {in_context(name)} # SKIP {why}")
 
     def note(self, text):
         print(f"# {text}")
