@@ -5,7 +5,7 @@ SANITIZED ?= build/sanitized
 FUZZ ?= build/fuzz
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
 
 build:
 	@tools/install-packages build
@@ -27,6 +27,12 @@ demo: build
 	@echo; echo '$$ unhang emulate mi300-xcc-stuck -- unhang'
 	@$(BUILD)/unhang emulate mi300-xcc-stuck -- $(BUILD)/unhang || test $$? = 1 || echo '(no machine can be emulated here)'
 
+# What a change most likely breaks, in less than half a minute: the suite `quick` in the ordinary build.
+check:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@tests/run $(BUILD) --suite quick
+
 # Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
 # The three are built at the same time: each has files that take long, at which a core would wait.
 test:
@@ -36,7 +42,7 @@ test:
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
-	@meson configure $(BUILD) -Dtests=true
+	@grep -qs '^tests = true' $(BUILD)/meson-private/cmd_line.txt || meson configure $(BUILD) -Dtests=true
 	@ninja -C $(BUILD)
 
 build-sanitized:

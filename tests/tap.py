@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,10 +24,8 @@ def places():
         frame = frame.f_back
 
 
-def in_context(name):
-    """The name with that of the test function before it: `what is said` alone does not tell what broke."""
-    context = next((function[len("test_"):].replace("_", " ") for _, _, function in places() if function.startswith("test_")), "")
-    return name if not context or name.startswith(context) else f"{context}: {name}"
+# A name that goes on with the one before it: `and the ring timeout its effect`.
+GOES_ON = re.compile(r"(and|but|nor|or|so|though|which|with)\b")
 
 
 class Tap:
@@ -35,11 +34,22 @@ class Tap:
     def __init__(self):
         self.count = 0
         self.failed = 0
+        self.last = ""
+
+    def in_context(self, name):
+        """The name with that of the test function, and with the name that it goes on: alone it would not tell what broke."""
+        if GOES_ON.match(name) and self.last:
+            name = f"{self.last}, {name}"
+        else:
+            self.last = name
+        functions = [function for _, _, function in places() if function.startswith(("test_", "check_"))]
+        context = functions[-1].split("_", 1)[1].replace("_", " ") if functions else ""
+        return name if not context or name.startswith(context) else f"{context}: {name}"
 
     def ok(self, good, name, why=""):
         self.count += 1
         self.failed += not good
-        print(f"{'ok' if good else 'not ok'} {self.count} - {in_context(name)}")
+        print(f"{'ok' if good else 'not ok'} {self.count} - {self.in_context(name)}")
         if not good:
             print(f"# at {' from '.join(f'{file}:{line}' for file, line, function in places() if function != '<module>')}")
             for line in str(why or "it is not so").splitlines():
@@ -55,7 +65,7 @@ class Tap:
 
     def skip(self, name, why):
         self.count += 1
-        print(f"ok {self.count} - {in_context(name)} # SKIP {why}")
+        print(f"ok {self.count} - {self.in_context(name)} # SKIP {why}")
 
     def note(self, text):
         print(f"# {text}")
