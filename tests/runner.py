@@ -53,7 +53,7 @@ class Build:
         (self.path / "bin").mkdir()
         (self.path / "bin/meson").write_text(MESON)
         (self.path / "bin/meson").chmod(0o755)
-        listed = [{"name": name, "cmd": [sys.executable, "-c", code], "env": {}, "priority": priority, "timeout": deadline}
+        listed = [{"name": name, "cmd": [sys.executable, "-c", code] if code else ["not-built"], "env": {}, "priority": priority, "timeout": deadline}
                   for name, (code, priority, deadline) in tests.items()]
         (self.path / "tests.json").write_text(json.dumps(listed))
         # meson introspect BUILD: the second argument is the directory.
@@ -94,6 +94,8 @@ def test_counts(t):
     for name, code, why in (("stops", STOPS, "ended after 1 of 3 cases"), ("silent", SILENT, "ended after 0 of 0 cases"), ("crashes", CRASHES, "was ended by signal 11")):
         status, out = Build(**{name: (code, 0, LONG)}).run()
         t.ok(status == 1 and f": {name}: {why}" in out and "1 failed" in out.splitlines()[-1], f"a test that {why} has failed", out)
+    status, out = Build(absent=(None, 0, LONG), good=(PASSES, 0, LONG)).run()
+    t.ok(status == 1 and "it cannot be started" in out and "1 passed, 1 failed" in out.splitlines()[-1], "a test that is not built has failed, and the others run", out)
 
 
 def test_hung(t):
