@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
 
 build:
 	@tools/install-packages build
@@ -28,6 +28,12 @@ demo: build
 	@echo; echo '$$ unhang emulate mi300-xcc-stuck -- unhang'
 	@$(BUILD)/unhang emulate mi300-xcc-stuck -- $(BUILD)/unhang || test $$? = 1 || echo '(no machine can be emulated here)'
 
+# What a change most likely breaks, in less than half a minute: the suite `quick` in the ordinary build.
+check:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@tests/run $(BUILD) --suite quick
+
 # Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
 # The three are built at the same time: each has files that take long, at which a core would wait.
 test:
@@ -37,7 +43,7 @@ test:
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
-	@meson configure $(BUILD) -Dtests=true
+	@grep -qs '^tests = true' $(BUILD)/meson-private/cmd_line.txt || meson configure $(BUILD) -Dtests=true
 	@ninja -C $(BUILD)
 
 build-sanitized:

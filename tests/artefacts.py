@@ -381,7 +381,7 @@ def test_devcoredump(t, unhang):
     state = explain(t, unhang, "busy units", busy).first
     t.same([e["role"] for e in state.events("gpu-units")], ["effect"], "the state of the blocks is told beside the timeout")
     holds(t, state, dict(busy_units="CPC, SPI"), "which blocks were busy")
-    t.ok("(MEC) waits for the launcher of waves" in state.values("waits_chain")[0], "who waited for whom", state.values("waits_chain"))
+    t.ok("(MEC) waits for the launcher of waves" in state.values("waits_chain")[0], "the chain of units that waited for each other is told", state.values("waits_chain"))
     new = explain(t, unhang, "thread", devcoredump(new=True)).first
     holds(t, new, dict(thread="render_job:cs0", tid=3310), "7.x: the thread that submitted")
     nobody = explain(t, unhang, "no process", devcoredump(process="", pid=0)).first
@@ -765,7 +765,7 @@ def test_bomb(t, unhang):
     """A short name can be written so that it becomes gigabytes when it is written out."""
     name = "_Z1fSt4pairIiiE" + "".join(f"S_IS{('' if n == 0 else '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ'[n - 1])}_S{('' if n == 0 else '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ'[n - 1])}_E" for n in range(1, 30))
     a = well(t, unhang.explain_text(f"wave_1: pc=0x7f00 (kernel_code_entry=0x7f00 <{name}>) (stopped, reason: MEMORY_VIOLATION)\n"), "a name that explodes")
-    t.same(a.first.value("kernel_name"), name, "stays as it is printed")
+    t.same(a.first.value("kernel_name"), name, "a name that would take too long is shown as it is printed")
     long = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_"
     a = unhang.explain_text(f"wave_1: pc=0x7f00 (kernel_code_entry=0x7f00 <{long}>) (stopped, reason: MEMORY_VIOLATION)\n")
     t.same(a.first.value("kernel_short"), "FillFunctor<float>", "an ordinary one is written out")

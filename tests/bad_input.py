@@ -19,6 +19,8 @@ import threading
 import time
 import unicodedata
 
+import tap as tests
+
 TIMEOUT = 60
 MEMORY_MAX = 64 << 20
 NOBODY = 65534
@@ -85,20 +87,7 @@ class Run:
         return f"status {self.status}\nstderr {self.err[-600:]!r}\nstdout {self.out[:600]!r}"
 
 
-class Tap:
-    count = failed = 0
-
-    def ok(self, good, name, why=""):
-        self.count += 1
-        self.failed += not good
-        print(f"{'ok' if good else 'not ok'} {self.count} - {name}", flush=True)
-        if not good:
-            print("\n".join(f"# {line}" for line in str(why).splitlines()), flush=True)
-
-    def skip(self, name, why):
-        self.count += 1
-        print(f"ok {self.count} - {name} # SKIP {why}", flush=True)
-
+class Tap(tests.Tap):
     def ends(self, run, statuses, name, lines=None, names=()):
         """An orderly end with one of @statuses, @lines lines on stderr, and @names in them."""
         why = run.broken
@@ -174,8 +163,8 @@ def nuls():
 def broken_utf8():
     run = Run("explain", "--json", write("utf8.log", stamped(page_fault(b"tr\xff\xc3(\xed\xa0\x80\xf5n"))))
     tap.ends(run, [1], "broken UTF-8 in a process name", 0)
-    tap.ok(incidents(run), "its JSON is UTF-8 and parses", run)
-    tap.ok(fact(run, "pid") and fact(run, "pid")[0] == 4242, "its facts are read", run)
+    tap.ok(incidents(run), "broken UTF-8: the JSON is UTF-8 and parses", run)
+    tap.ok(fact(run, "pid") and fact(run, "pid")[0] == 4242, "broken UTF-8: facts are read", run)
 
 
 def long_line():
@@ -241,10 +230,10 @@ def terminal():
     for option in "--all", "--verbose":
         run = Run("explain", option, path)
         tap.ends(run, [1], f"terminal escapes in evidence, {option}")
-        tap.ok(not control_characters(run.out), "none of them reaches the output", control_characters(run.out))
+        tap.ok(not control_characters(run.out), "control characters of the evidence do not reach the output", control_characters(run.out))
     run = Run("knowledge", "match", path)
     tap.ends(run, [0], "terminal escapes, knowledge match")
-    tap.ok(not control_characters(run.out), "none of them reaches the output", control_characters(run.out))
+    tap.ok(not control_characters(run.out), "control characters of the evidence do not reach the output", control_characters(run.out))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, content in ("a\x1b[2J\nb", b"\x7fELF" + bytes(1000)), ("c\x1b[2Jd.log", LOG):
@@ -253,7 +242,7 @@ def terminal():
             tar.addfile(member, io.BytesIO(content))
     run = Run("explain", write("evil.tar", packed.getvalue()))
     tap.ends(run, [1], "terminal escapes in the names of an archive's members", 1)
-    tap.ok(not control_characters(run.out + run.err), "none of them reaches output or stderr", run)
+    tap.ok(not control_characters(run.out + run.err), "control characters of a name do not reach output or stderr", run)
 
 
 # --- archives ---

@@ -25,7 +25,7 @@ def main():
         t.ok(total and good * 100 >= percent * total, f"{name}: {good} of {total}, at least {percent} %", why)
     for name in ("failed", "unfounded"):
         number = re.search(rf"\b{name} (\d+)", lines[-1] if lines else "")
-        t.ok(number and number.group(1) == "0", f"{name}: none", why)
+        t.ok(number and number.group(1) == "0", f"no case of the corpus is {name}", why)
     wrong = []
     for case in sorted(CORPUS.glob("*/log.txt")):
         wrong += [f"{case.parent.name}: {problem}" for problem in unhang.explain(case).complaints]

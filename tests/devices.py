@@ -146,29 +146,29 @@ def check_two(t, machine):
     found = machine.find(two_gpus(), "03:00.0")
     t.same([g["pci"] for g in found["gpus"]], ["0000:03:00.0", "0000:83:00.0"], "two GPUs, without the sound device")
     here, gone = found["gpus"]
-    t.same((here["gfx"], here["name"], here["driver"]), ("gfx1100", "Radeon RX 7900 XTX", "amdgpu"), "its name")
-    t.same((here["card"], here["render"], here["off_bus"], here["config_known"]), (1, 129, False, True), "its nodes")
-    t.same((here["busy"], here["power_mw"], here["temperature"], here["clock"]), (97, 250000, 61000, 2400), "what it does")
+    t.same((here["gfx"], here["name"], here["driver"]), ("gfx1100", "Radeon RX 7900 XTX", "amdgpu"), "a GPU has its name and driver")
+    t.same((here["card"], here["render"], here["off_bus"], here["config_known"]), (1, 129, False, True), "a GPU has its card and render nodes")
+    t.same((here["busy"], here["power_mw"], here["temperature"], here["clock"]), (97, 250000, 61000, 2400), "load, power, temperature and clock are read")
     t.same((here["debugfs"], gone["debugfs"]), ("/sys/kernel/debug/dri/0", "/sys/kernel/debug/dri/1"),
            "debugfs by the address, not by the card's number")
     t.same((here["interrupts"], gone["interrupts"]), (1005, 11), "each has its interrupts")
-    t.same((here["ses"], here["shs"], here["cus"], here["xccs"]), (6, 2, 8, 1), "the shader array")
+    t.same((here["ses"], here["shs"], here["cus"], here["xccs"]), (6, 2, 8, 1), "the size of the shader array is read")
     t.same(here["ips"], ["gc 0.0 11.0.0 bases 3 0x1260", "nbio 0.0 4.3.0 bases 1 0", "sdma0 0.0 6.0.0 bases 0 0",
-                         "vcn 0.1 4.0.0 harvested bases 1 0x7800"], "its IP blocks, each once")
-    t.same(here["firmware"], {"MES": 0x52, "SDMA1": 0x15}, "its firmware, without what is not there")
-    t.same((here["kfd_node"], here["gpu_id"], gone["gpu_id"]), (1, 51234, 777), "its node in KFD")
+                         "vcn 0.1 4.0.0 harvested bases 1 0x7800"], "a GPU has each of its IP blocks once")
+    t.same(here["firmware"], {"MES": 0x52, "SDMA1": 0x15}, "firmware that is not there is left out")
+    t.same((here["kfd_node"], here["gpu_id"], gone["gpu_id"]), (1, 51234, 777), "a GPU has its node in KFD")
     compute = [h for h in here["holders"] if h["compute"]]
-    t.same([(h["pid"], h["vram"]) for h in compute], [(1, 4096)], "who computes on it")
+    t.same([(h["pid"], h["vram"]) for h in compute], [(1, 4096)], "the processes that compute are told")
     t.same([h["name"] for h in here["holders"] if not h["compute"]], [], "a file of the node's name is no proof that it is the node")
     t.same(gone["holders"], [], "nobody holds the other")
     t.same((gone["off_bus"], gone["busy"], gone["power_mw"], gone["ses"], gone["correctable"]), (True, -1, -1, 6, 3),
            "off the bus: the driver is asked nothing, what is in memory is told")
-    t.same((gone["slot"], here["slot"]), ("7", ""), "the slot")
-    t.same(here["devcoredump"], "/sys/bus/pci/devices/0000:03:00.0/devcoredump/data", "its devcoredump")
+    t.same((gone["slot"], here["slot"]), ("7", ""), "the slot is told")
+    t.same(here["devcoredump"], "/sys/bus/pci/devices/0000:03:00.0/devcoredump/data", "the path of a devcoredump is told")
     t.same((found["lockdown"], found["named"]), (True, "0000:03:00.0"), "lockdown, and a device by its short address")
     for name, pci in (("card0", "0000:83:00.0"), ("renderD129", "0000:03:00.0"), ("1", "0000:83:00.0"), ("2", ""),
                       ("0000:83:00.0", "0000:83:00.0"), ("card", ""), ("", "")):
-        t.same(machine.find(two_gpus(), name)["named"], pci, f"named {name!r}")
+        t.same(machine.find(two_gpus(), name)["named"], pci, f"a GPU is found by {name!r}")
 
 
 def check_suspended(t, machine):
@@ -200,13 +200,13 @@ def check_partitions(t, machine):
     tree["sys/kernel/debug/dri/1/name"] = "amdgpu dev=0000:11:00.0 unique=0000:11:00.0\n"
     found = machine.find(tree)["gpus"]
     t.same(len(found), 1, "one GPU, whatever its partitions")
-    t.same((found[0]["xccs"], found[0]["ses"], found[0]["cus"], found[0]["gfx"]), (8, 4, 10, "gfx942"), "eight XCCs")
+    t.same((found[0]["xccs"], found[0]["ses"], found[0]["cus"], found[0]["gfx"]), (8, 4, 10, "gfx942"), "a GPU with partitions has eight XCCs")
     t.same(sorted(i for i in found[0]["ips"] if "harvested" not in i),
            [f"gc 0.{n} 9.4.3 bases 1 {0x2000 + n + (n > 1):#x}" for n in range(8)], "numbered without the one that is not there")
-    t.same((found[0]["kfd_node"], found[0]["gpu_id"]), (2, 1000), "its first node")
+    t.same((found[0]["kfd_node"], found[0]["gpu_id"]), (2, 1000), "a GPU with partitions has its first KFD node")
     t.same([(h["pid"], h["vram"]) for h in found[0]["holders"]], [(1, 8000)], "memory of all partitions")
     t.same((found[0]["debugfs"], found[0]["compute_partition"], found[0]["memory_partition"], found[0]["hive"]),
-           ("/sys/kernel/debug/dri/1", "CPX", "NPS4", "1234605616436508552"), "its modes and its hive")
+           ("/sys/kernel/debug/dri/1", "CPX", "NPS4", "1234605616436508552"), "partition modes and hive are read")
 
 
 def check_without_discovery(t, machine):

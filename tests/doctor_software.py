@@ -129,7 +129,7 @@ def test_rocm(t, unhang):
     t.same((one.fact("rocm"), one.found(*MINE), one.stderr), ("7.2.1", [], ""), "one ROCm, with a link to it, is one")
     two = Doctor(unhang, CARD + rocm("6.2.0") + rocm("7.2.1") + "=== /opt/rocm -> rocm-7.2.1\n")
     t.same((two.fact("rocm"), two.found(*MINE)), ("7.2.1", ["rocm-several"]), "of two the one that /opt/rocm is")
-    t.ok("6.2.0 (/opt/rocm-6.2.0)" in two.finding("rocm-several")["seen"], "both are named", two.finding("rocm-several"))
+    t.ok("6.2.0 (/opt/rocm-6.2.0)" in two.finding("rocm-several")["seen"], "two ROCms: both are named", two.finding("rocm-several"))
     neither = Doctor(unhang, CARD + rocm("6.2.0") + rocm("7.2.1"))
     t.same(neither.fact("rocm"), None, "of two without /opt/rocm none is the machine's")
     torch = "=== /usr/local/lib/python3.12/dist-packages/torch/version.py\n__version__ = '2.5.1+rocm6.2'\nhip: Optional[str] = '6.2.41133-dd7f'\n"
@@ -169,7 +169,7 @@ def test_tools(t, unhang):
     t.same(Doctor(unhang, CARD + rocm("7.2.1", "bin/rocminfo")).found(*MINE), [], "of a tree that holds a part of ROCm nothing is missed")
     d = Doctor(unhang, CARD + rocm("7.2.1", "bin/rocgdb", "lib/libhsa-runtime64.so.1", "lib/librocm-debug-agent.so.2",
                                    "lib/librocm-debug-agent.so.2.0.4", "llvm/bin/llvm-objdump") + "=== /usr/bin/llvm-objdump-19\n=== /usr/bin/py-spy\n")
-    t.same(d.found(*MINE), [], "all are there")
+    t.same(d.found(*MINE), [], "nothing is found where all tools are there")
     t.ok(d.finding("tools-there-either"), "and that is said")
     t.same({(i["name"], i.get("version"), i.get("rocm")) for i in d.items("tool")},
            {("rocgdb", None, "7.2.1"), ("rocm-debug-agent", "2.0.4", "7.2.1"), ("llvm-objdump", None, "7.2.1"), ("llvm-objdump", "19", None),
@@ -188,9 +188,9 @@ def test_firmware(t, unhang):
     status = "=== /var/lib/dpkg/status\nPackage: firmware-linux-free\nVersion: 20200122-1\n\nPackage: linux-firmware\nStatus: {} ok {}\n" \
              "Version: 20240318.git3b128b60-0ubuntu2.10\n"
     t.same(Doctor(unhang, CARD + status.format("install", "installed")).fact("linux_firmware"), "20240318", "linux-firmware of dpkg")
-    t.same(Doctor(unhang, CARD + status.format("deinstall", "config-files")).fact("linux_firmware"), None, "not one that was removed")
+    t.same(Doctor(unhang, CARD + status.format("deinstall", "config-files")).fact("linux_firmware"), None, "linux-firmware that was removed from dpkg does not count")
     d = Doctor(unhang, CARD + "=== /var/lib/pacman/local/linux-firmware-whence-20251125-2/\n=== /var/lib/pacman/local/linux-firmware-20251021-1/\n")
-    t.same((d.fact("linux_firmware"), d.fact("linux_firmware_package")), ("20251021", "20251021-1"), "of pacman")
+    t.same((d.fact("linux_firmware"), d.fact("linux_firmware_package")), ("20251021", "20251021-1"), "the version of linux-firmware is read from pacman")
     dkms = "=== /var/lib/dpkg/status\nPackage: amdgpu-dkms\nStatus: install ok installed\nVersion: {}\n\n"
     for version, release in (("1:6.16.13.30300100-2303411.22.04", "30.30.1"), ("1:6.14.14.30100000-2193512.24.04", "30.10.0"),
                              ("1:6.12.12.60403-2187269.24.04", None), ("1:6.16.13.3030010x-1", None), ("", None)):
@@ -212,7 +212,7 @@ def test_override(t, unhang):
     d = Doctor(unhang, CARD, environ("HSA_OVERRIDE_GFX_VERSION=10.3.0"))
     t.same(d.finding("override-wrong")["do"][0], "Take HSA_OVERRIDE_GFX_VERSION out of the environment", "none for one that has code of its own")
     d = Doctor(unhang, CARD, environ("HSA_OVERRIDE_GFX_VERSION="))
-    t.same(d.found(*MINE), ["override-empty"], "an empty one")
+    t.same(d.found(*MINE), ["override-empty"], "an empty HSA_OVERRIDE_GFX_VERSION is none")
     pair = card(3, RX6700, 100301, 1) + card(0x0c, PHOENIX, 110003, 2)
     d = Doctor(unhang, pair, environ("HSA_OVERRIDE_GFX_VERSION=10.3.0"))
     t.same((d.found(*MINE), d.finding("override-wrong")["gpus"]), (["override-wrong"], ["0000:0c:00.0"]), "one for all GPUs is wrong for one of two")
@@ -311,7 +311,7 @@ drm-memory-vram:\t300 MiB
            "in state D with memory of the GPU, by a render node alone")
     t.same(Doctor(unhang, CARD + client(4242, "glxgears", RENDER, stat="D", mb=20)).found(*MINE), [], "with little of it a moment's wait")
     t.same(Doctor(unhang, CARD + browser + rocm("7.2.1")).found(*MINE), ["browser-beside-rocm"], "a browser on a card that ROCm may use")
-    t.same(Doctor(unhang, card(3, RX6700, 100301, 1) + browser + rocm("7.2.1")).found(*MINE), [], "not on any card")
+    t.same(Doctor(unhang, card(3, RX6700, 100301, 1) + browser + rocm("7.2.1")).found(*MINE), [], "a browser is no trouble on a card that is not in the list")
     desktop = browser.replace("brave", "gnome-shell")
     t.same(Doctor(unhang, CARD + desktop + job(4242, "python3", 1)).found(*MINE), [], "a desktop has to draw somewhere")
     d = Doctor(unhang, CARD + card(0x0c, PHOENIX, 110003, 2, 1 << 29) + desktop + job(4242, "python3", 1))
@@ -349,13 +349,13 @@ def test_container(t, unhang):
     tight = roomy + "=== /sys/fs/cgroup/memory.max\n8589934592\n=== /proc/self/limits\nMax locked memory  65536 65536 bytes\n"
     t.same(Doctor(unhang, CARD + rocm("6.4.0") + tight).found(*MINE), ["container-memlock-tiny", "container-small-memory"], "with little memory")
     t.same(Doctor(unhang, CARD + rocm("6.4.0") + tight.replace("8589934592", "max").replace("65536 65536 bytes", "unlimited unlimited bytes")).found(*MINE), [],
-           "without limits")
+           "a container without limits is right")
     for mounts in ("/proc/self/mounts", "/proc/mounts"):
         d = Doctor(unhang, CARD + roomy + f"=== without /proc/self/mountinfo\n=== {mounts}\nshm /dev/shm tmpfs rw,nosuid,size=65536k 0 0\n")
         t.same(d.fact("shm_mb"), "64", f"/dev/shm in {mounts}")
     t.same(Doctor(unhang, CARD).fact("container"), None, "a tree that does not say is neither")
     pod = CARD + "=== /proc/1/cgroup\n11:devices:/kubepods/besteffort/pod1\n"
-    t.same(Doctor(unhang, pod).fact("container_kind"), "kubernetes", "a pod")
+    t.same(Doctor(unhang, pod).fact("container_kind"), "kubernetes", "a pod is a container")
     volatile = container("=== /var/log/dpkg.log\n")
     t.same(Doctor(unhang, CARD + volatile).found("journal"), [], "a container's log is the host's")
 
@@ -384,7 +384,7 @@ def test_cores(t, unhang):
     t.same(cores(apport, limit=0).found(*MINE), [], "without cores none is lost")
     t.same(cores(apport, gpu=CARD).found(*MINE), [], "RX 7900 writes none")
     d = cores("/var/crash/core.%p")
-    t.same((d.fact("core_to"), d.fact("core_dir"), d.found(*MINE)), ("file", "/var/crash", ["core-size"]), "a directory")
+    t.same((d.fact("core_to"), d.fact("core_dir"), d.found(*MINE)), ("file", "/var/crash", ["core-size"]), "cores that go to a directory need a limit")
     t.ok("24 GB" in d.finding("core-size")["title"] and "/var/crash/core.%p" in d.finding("core-size")["seen"], "how large a core becomes, and where", d.finding("core-size"))
     t.same(cores("core", gpu=CARD).found(*MINE), [], "RX 7900 writes none")
     t.same(cores("core", limit=0).found(*MINE), [], "a limit of 0 keeps them away")
@@ -399,7 +399,7 @@ def test_cores(t, unhang):
     agent = [("/proc/self/environ", b"HSA_TOOLS_LIB=librocm-debug-agent.so.2\0")]
     limits = "=== /proc/self/limits\nMax core file size        {}            unlimited            bytes\n"
     t.same(Doctor(unhang, CARD + limits.format("unlimited"), agent).found(*MINE), ["agent-without-core"], "the agent and cores at once")
-    t.same(Doctor(unhang, CARD + limits.format("0"), agent).found(*MINE), [], "the agent alone")
+    t.same(Doctor(unhang, CARD + limits.format("0"), agent).found(*MINE), [], "the debug agent alone is right")
     everyone = CARD + "=== /etc/environment\nHSA_TOOLS_LIB=librocm-debug-agent.so.2\n=== /proc/sys/kernel/core_pattern\n|/usr/lib/systemd/systemd-coredump %P\n"
     t.same(Doctor(unhang, everyone + rocm("6.3.3")).found(*MINE), ["agent-without-core"], "the agent for everyone where cores are kept")
     t.same(Doctor(unhang, everyone + rocm("7.12.0")).found(*MINE), [], "a ROCm that has both at once")
@@ -493,17 +493,17 @@ def test_permissions(t, unhang):
             d.take(unhang.run("doctor", "--root", directory, "--json"))
             return d
     d = node(0o600, 0)
-    t.same((d.found("kfd-"), d.fact("kfd_mode"), d.fact("kfd_gid"), d.stderr), (["kfd-root-only"], "0600", "0", ""), "only root")
-    t.same(node(0o660, 104).found("kfd-"), [], "render")
+    t.same((d.found("kfd-"), d.fact("kfd_mode"), d.fact("kfd_gid"), d.stderr), (["kfd-root-only"], "0600", "0", ""), "/dev/kfd that only root may open is found")
+    t.same(node(0o660, 104).found("kfd-"), [], "/dev/kfd of the group render is right")
     t.same(node(0o660, 0).found("kfd-"), [], "a copy that may have lost its group")
     t.same((node(0o600, 1000, owner=1000).found("kfd-"), node(0o600, 1000, owner=1000).fact("kfd_mode")), ([], None), "or its owner")
-    t.same(node(0o660, 77).found("kfd-"), ["kfd-odd-group"], "another group")
+    t.same(node(0o660, 77).found("kfd-"), ["kfd-odd-group"], "/dev/kfd of another group is found")
     t.same(node(0o600, 0, more="=== /.dockerenv\n").found("kfd-"), [], "in a container users are mostly root")
     user = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t{}"
     t.same(node(0o660, 104, user.format("1000")).found("kfd-"), ["kfd-denied"], "the recorder is not in its group")
     t.same(node(0o660, 104, user.format("27 104 1000")).found("kfd-"), [], "or is")
     t.same(node(0o666, 104, user.format("1000")).found("kfd-"), [], "where everyone may, nobody has to be")
-    t.same(node(0o660, 104, user.format("1000").replace("1000\t", "0\t")).found("kfd-"), [], "root may")
+    t.same(node(0o660, 104, user.format("1000").replace("1000\t", "0\t")).found("kfd-"), [], "root may open /dev/kfd whatever its mode")
 
 
 def test_unread(t, unhang):
@@ -527,7 +527,7 @@ def test_unread(t, unhang):
         t.same(sorted(d.document["machine"].get("unread", [])), ["debugfs (firmware versions)", "modprobe.d (parameters)", "the kernel's log"], "what was refused")
         t.ok(d.document["verdict"] == "unknown" and "no all-clear" in d.stderr and as_other().returncode == 2, "is no all-clear", d.stderr)
         text = " ".join(as_other().stdout.decode().split())
-        t.ok("Not read for want of permission: debugfs (firmware versions), " in text and "The firmware of 0000:03:00.0 could not be looked at" in text, "is said at the end", text)
+        t.ok("Not read for want of permission: debugfs (firmware versions), " in text and "The firmware of 0000:03:00.0 could not be looked at" in text, "what could not be read is said at the end", text)
         text = unhang.run("doctor", "--root", tree).stdout.decode()
         t.ok("Not read" not in text and "could not be looked at" not in text, "root has read all", text)
         (tree / "var/log/kern.log").write_text("x\n")
@@ -559,8 +559,8 @@ def test_live(t, unhang):
     t.same((d.found("kfd-", "sdma-"), d.fact("kfd_mode"), d.fact("user"), d.stderr), (["kfd-denied", "sdma-off-set"], "0660", "ada", ""), "a user who may not")
     t.ok("secret" not in json.dumps(d.document), "nothing else of the environment is told")
     d = Live(unhang, ["LOGNAME=ada", "UNHANG_CONTAINER=yes"], *other)
-    t.same(d.found("kfd-", "container-kfd"), ["container-kfd-denied"], "in a container")
-    t.same(Live(unhang, ["SUDO_USER=ada"]).found("kfd-"), [], "root may")
+    t.same(d.found("kfd-", "container-kfd"), ["container-kfd-denied"], "a user in a container who may not open /dev/kfd is told")
+    t.same(Live(unhang, ["SUDO_USER=ada"]).found("kfd-"), [], "root may open /dev/kfd whatever its mode")
 
 
 def main():

@@ -435,7 +435,7 @@ def test_stomped(t, unhang, code):
     i = a.first
     t.same((a.classes, [e["role"] for e in i.events("code-overwritten")]), (["illegal-opcode-or-instruction"], ["cause"]), "code that was overwritten is the cause of its illegal instruction")
     t.same((i.value("overwritten_at"), i.value("found"), i.value("kernel_name")), (hex(pc), "0xffffffff", "saxpy"), "where it begins, and in which kernel")
-    t.ok(8 <= (i.value("overwritten_bytes") or 0) <= 12, "how much it is", i.value("overwritten_bytes"))
+    t.ok(8 <= (i.value("overwritten_bytes") or 0) <= 12, "how many bytes were overwritten is told", i.value("overwritten_bytes"))
     t.same(i.value("instruction"), f".long 0xffffffff (in its file: {code.find('saxpy', 'global_load')[1]})", "what the wave ran is what is in memory")
     said = room.text(*paths)
     t.ok(said.startswith("The code of a kernel was overwritten in the GPU's memory: saxpy"), "the first line says so", said[:300])
@@ -545,7 +545,7 @@ def test_code_files(t, unhang, code):
     i = explain(t, unhang, *paths, name="another build").first
     notes = " ".join(n["text"] for n in unhang.explain(*paths).document["notes"])
     t.same((i.value("kernel_name"), i.value("source"), i.events("code-overwritten")), ("saxpy", None, []), "a file of another build is not used")
-    t.ok("another build" in notes, "it says so", notes)
+    t.ok("another build" in notes, "an object of another build is told", notes)
 
 
 def test_no_disassembler(t, unhang, code):

@@ -339,7 +339,7 @@ def test_forms(t, unhang, objects):
             plain, path, gpu, host = (directory / f"{n}.core" for n in ("plain", "form", "gpu", "host"))
             core.write(plain)
             wanted, stderr = ask(unhang, "waves", plain)
-            t.ok(wanted and len(wanted["waves"]) == len(core.queues[0].waves) and not stderr, f"{gfx}: one file", stderr)
+            t.ok(wanted and len(wanted["waves"]) == len(core.queues[0].waves) and not stderr, f"{gfx}: both cores in one file have all waves", stderr)
             core.write(path, merged=True)
             same_as(t, unhang, wanted, [path], f"{gfx}: as rocgdb merges it", silent=True)
             core.write(path, shifted=True)
@@ -445,7 +445,7 @@ def test_orphan(t, unhang):
     document, stderr = ask(unhang, "waves", path)
     got = [(w["pc"], w["lds_bytes"]) for w in document["waves"]] if document else None
     t.same(got, [("0x1000", 512), ("0x2000", 0)], "a wave without its workgroup's first has no LDS")
-    t.ok("first wave is not there" in stderr, "it is said", stderr)
+    t.ok("first wave is not there" in stderr, "that the first wave is not there is said", stderr)
     queue.write, queue.corrupt = 0, {}
     Core([Agent("gfx906")], [queue]).write(path)
     document, stderr = ask(unhang, "waves", path)

@@ -137,7 +137,7 @@ def test_knowledge(t, unhang):
     built = (TOP / "meson.build").read_text()
     t.same([p.name for p in files if f"knowledge/{p.name}" not in built], [], "every knowledge file is built in")
     version = (TOP / "knowledge" / "VERSION").read_text()
-    t.ok(re.fullmatch(r"20\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])\d\d\n", version), "its version is YYYYMMDDNN", version)
+    t.ok(re.fullmatch(r"20\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])\d\d\n", version), "the version of knowledge is YYYYMMDDNN", version)
     run = unhang.run("knowledge", "version")
     t.ok(version.strip().encode() in run.stdout, "and is that of the program", run.stdout)
     run = unhang.run("knowledge", "list")

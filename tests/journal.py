@@ -52,7 +52,7 @@ def main():
     newest = unhang.explain('--root', root)
     tap.no_complaints(newest.complaints, 'the answer is a right document')
     tap.same(newest.classes, ['gfx-ring-timeout'], 'the newest incident over the last boots is that of the boot before')
-    tap.same(newest.first.data.get('boot_id'), BOOTS[1], 'its boot is named')
+    tap.same(newest.first.data.get('boot_id'), BOOTS[1], 'the boot of the newest incident is named')
     tap.same([newest.first.value(name) for name in ('kernel', 'process', 'pid')], ['6.12.1', 'blender', 777],
              'kernel and process are those of that boot')
     tap.same(newest.first.data['begin'], 5.1995, "times are the kernel's own, not those of journald")

@@ -106,11 +106,11 @@ def ask(unhang, *arguments):
 
 def check_process(t, document, process, moves, pipe):
     name = "a process whose queue moves" if moves else "a process that hangs"
-    t.same((document["pid"], document["process"], document["runtime"]["debug_version"]), (process.pid, "queue_process", 9), f"{name}: who")
-    t.same([(a["pci"], a["gfx"], a["gpu_id"]) for a in document["agents"]], [(PCI, "gfx1100", GPU_ID)], f"{name}: its GPU")
+    t.same((document["pid"], document["process"], document["runtime"]["debug_version"]), (process.pid, "queue_process", 9), f"{name}: pid, process and version of the runtime")
+    t.same([(a["pci"], a["gfx"], a["gpu_id"]) for a in document["agents"]], [(PCI, "gfx1100", GPU_ID)], f"{name}: the GPU of the process")
     first, second = document["queues"]
-    t.same((first["id"], first["type"], first["ring"], first["ring_bytes"]), (0, "AQL", hex(process.rings[0]), RING), f"{name}: the ring")
-    t.same((first["active"], first["place"]), (True, {"xcc": 0, "me": 1, "pipe": pipe, "queue": 2, "vmid": 8}), f"{name}: its place")
+    t.same((first["id"], first["type"], first["ring"], first["ring_bytes"]), (0, "AQL", hex(process.rings[0]), RING), f"{name}: address and size of the ring")
+    t.same((first["active"], first["place"]), (True, {"xcc": 0, "me": 1, "pipe": pipe, "queue": 2, "vmid": 8}), f"{name}: the place of the queue on the GPU")
     t.same((second["active"], second["place"]), (False, None), f"{name}: a queue that is not on the GPU")
     head = first["head"]
     t.same(head["moved"], moves, f"{name}: whether it goes on")
@@ -130,7 +130,7 @@ def check_text(t, unhang, hung):
                     rf" 0  {PCI}  AQL +3  stands still", r"on the GPU: XCC 0, ME 1, pipe 0, queue 2, VMID 8",
                     r"it stood at packet 130 for the \d+ ms that it was watched; for how long before is not known",
                     r"packet 130 +gather_rows\(", rf"packet 0 +barrier_and   waits for the signal at {hung.signal:#x} \(1\)"):
-        t.ok(re.search(pattern, text), f"text: {pattern}", text)
+        t.ok(re.search(pattern, text), f"the text has {pattern}", text)
 
 
 def check_user(t, unhang, hung):
@@ -150,13 +150,13 @@ def inside(binary, program):
     put("/sys/kernel/debug/kfd/mqds", hung.mqds_text() + busy.mqds_text())
     put("/sys/kernel/debug/kfd/hqds", f"Node 1, gpu_id {GPU_ID:x}:\n" + hung.hqd_text(0) + busy.hqd_text(1))
     document, stderr = ask(unhang)
-    if t.ok(document, "all processes", stderr):
+    if t.ok(document, "queues of all processes are a document", stderr):
         by_pid = {d["pid"]: d for d in document["targets"]}
         t.same(sorted(by_pid), sorted([hung.pid, busy.pid]), "the processes")
         check_process(t, by_pid[hung.pid], hung, False, 0)
         check_process(t, by_pid[busy.pid], busy, True, 1)
     document, stderr = ask(unhang, hung.pid)
-    if t.ok(document, "one process", stderr):
+    if t.ok(document, "queues of one process are a document", stderr):
         check_process(t, document, hung, False, 0)
     check_text(t, unhang, hung)
     check_user(t, unhang, hung)

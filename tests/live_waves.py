@@ -35,22 +35,22 @@ def test_states(t, unhang, scenario):
     run = emulated.inside(unhang, scenario, "waves", "--json", "--gpu", "0000:03:00.0", "--sample", "4")
     document = emulated.document(t, run, "waves", "an emulated GPU as JSON")
     waves = document.get("waves", [])
-    t.same(len(waves), 11, "each wave")
+    t.same(len(waves), 11, "every wave of the scenario is told")
     states = {w["pc"]: w["state"] for w in waves if w["moved"] is False}
     t.same(states, {"0x7f0000001040": "running", "0x7f0000001100": "barrier", "0x7f0000001200": "halted", "0x7f0000001300": "trapped",
-                    "0x7f0000001400": "idle"}, "their states")
-    t.same(sum(bool(w["moved"]) for w in waves), 6, "those that move")
+                    "0x7f0000001400": "idle"}, "waves have their states")
+    t.same(sum(bool(w["moved"]) for w in waves), 6, "waves that move are told")
     first = next((w for w in waves if w["pc"] == "0x7f0000001040"), None)
     if t.ok(first, "the wave of a place"):
         place = {k: first["slot"][k] for k in ("sh", "cu", "simd", "slot", "vmid")} | {"xcc": first["xcc"], "se": first["se"]}
-        t.same(place, {"sh": 0, "cu": 0, "simd": 1, "slot": 3, "vmid": 8, "xcc": 0, "se": 1}, "its place")
-        t.same((first["exec"], first["lanes"], first["queue"], first["gpu"]), ("0xff", 32, None, "0000:03:00.0"), "its lanes and GPU")
+        t.same(place, {"sh": 0, "cu": 0, "simd": 1, "slot": 3, "vmid": 8, "xcc": 0, "se": 1}, "a wave has its place")
+        t.same((first["exec"], first["lanes"], first["queue"], first["gpu"]), ("0xff", 32, None, "0000:03:00.0"), "a wave has its lanes and GPU")
     run = emulated.inside(unhang, scenario, "waves", "--json", "--gpu", "0000:03:00.0", "--sample", "1", "--registers")
     document = emulated.document(t, run, "waves", "registers as JSON")
     t.same({w["moved"] for w in document.get("waves", [])}, {None}, "one look: whether they move is not known")
     run = emulated.inside(unhang, scenario, "waves", "--gpu", "0000:03:00.0")
     text = run.stdout.decode()
-    t.ok(run.returncode == 0 and "11 waves" in text and "barrier" in text, "text", text + run.stderr.decode())
+    t.ok(run.returncode == 0 and "11 waves" in text and "barrier" in text, "the text counts waves and names what they wait for", text + run.stderr.decode())
     emulated.only_reads(t, unhang, scenario, ["waves", "--gpu", "0000:03:00.0"], "it only reads")
 
 
@@ -59,9 +59,9 @@ def test_gpus(t, unhang, scenario):
     document = emulated.document(t, run, "waves", "all GPUs as JSON")
     t.same({g["pci"]: (g["waves"], g["why_not"] is None) for g in document.get("gpus", [])},
            {"0000:03:00.0": (11, True), "0000:43:00.0": (0, False), "0000:83:00.0": (4, True)}, "each GPU, and the one that sleeps")
-    t.ok(b"0000:43:00.0" in run.stderr, "why not is said", run.stderr)
+    t.ok(b"0000:43:00.0" in run.stderr, "why a GPU is not looked at is said", run.stderr)
     t.same(collections.Counter((w["gpu"], w["xcc"]) for w in document.get("waves", []) if w["gpu"] == "0000:83:00.0"), {("0000:83:00.0", 5): 4},
-           "the XCC")
+           "waves have their XCC")
     t.same([w["id"] for w in document.get("waves", [])], list(range(1, 16)), "each has a number of its own")
     run = emulated.inside(unhang, scenario, "waves", "--gpu", "0000:43:00.0")
     t.ok(run.returncode == tap.CANNOT and run.stderr.count(b"\n") == 1 and not run.stdout, "a GPU that sleeps: status 2 and one line", run.stderr)

@@ -131,13 +131,13 @@ def test_emulated(t, unhang):
     got = {n: rings.get(n, {}).get("state") for n in ("sdma0", "sdma1", "gfx_0.0.0")}
     t.same(got, {"sdma0": "not moving", "sdma1": "working", "gfx_0.0.0": "idle"}, "what moves, what does not, what is idle")
     here = [p for p in rings.get("sdma0", {"packets": []})["packets"] if p["here"]]
-    t.ok(len(here) == 1 and "0x7f0000001000" in (here[0]["waits_for"] or ""), "what it waits for", here)
+    t.ok(len(here) == 1 and "0x7f0000001000" in (here[0]["waits_for"] or ""), "what the ring waits for is told", here)
     t.same({r["fences"] and tuple(r["fences"].values()) for r in rings.values()}, {None}, "fences are not read unless asked for")
     rings = only(emulated.document(t, emulated.inside(unhang, scenario, "rings", "--json", "--fences", "--once", "sdma*"), "rings", "fences as JSON"))
     t.same(rings.get("sdma0", {}).get("fences"), {"signaled": 11, "emitted": 12}, "--fences")
     t.same(rings.get("sdma1", {}).get("state"), "waiting", "--once: whether it moves is not known")
     run = emulated.inside(unhang, scenario, "rings")
-    t.ok(run.returncode == 0 and b"does not get past >" in run.stdout, "text", run.stdout + run.stderr)
+    t.ok(run.returncode == 0 and b"does not get past >" in run.stdout, "the text says where a ring does not get past", run.stdout + run.stderr)
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--all"], "it only reads")
     t.same([p for p in opened if p.endswith("fence_info")], [], "fences, which a read completes, are not touched")
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--fences"], "with fences it only reads, too")
@@ -192,10 +192,10 @@ def test_followed(t, unhang):
     ib = next(p["ib"] for p in rings["comp_1.0.0"]["packets"] if p["here"])
     t.same((ib["read"], ib["why_not"]), (False, "nothing is mapped there"), "a buffer that nothing is mapped for")
     text = emulated.inside(unhang, scenario, "rings").stdout.decode()
-    t.ok("what it runs cannot be read: nothing is mapped there" in text, "text: why not", text)
+    t.ok("what it runs cannot be read: nothing is mapped there" in text, "text: why a buffer cannot be read", text)
     t.ok(any(line.startswith(" > ") and line[3:].startswith("  0x") for line in text.splitlines()), "text: > in the buffer", text)
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--all"], "following only reads")
-    t.ok([p for p in opened if p.endswith("amdgpu_vram")], "it reads VRAM")
+    t.ok([p for p in opened if p.endswith("amdgpu_vram")], "an indirect buffer is read from VRAM")
 
 
 def main():

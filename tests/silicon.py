@@ -81,7 +81,7 @@ def test_awake(looks):
     t.same([v.get(n) for n in ("GRBM_STATUS", "GRBM_STATUS_SE0", "GRBM_STATUS_SE5", "SDMA0_STATUS_REG", "SPI_CONFIG_CNTL")],
            [0xa0003028, 0x11, 0x15, 0x46dee557, 0x62], "registers of the render node and of debugfs")
     waves = gpu["waves"]["list"]
-    t.same((gpu["waves"]["answer"], len(waves)), ("given", 67), "all waves")
+    t.same((gpu["waves"]["answer"], len(waves)), ("given", 67), "all waves of the GPU are given")
     first = dict(waves[0])
     t.same([first[n] for n in ("se", "cu", "simd", "slot", "vmid", "pc", "exec", "s0", "v1_lane5")],
            [0, 3, 1, 0, 9, "0x7f0000001040", "0xff", "0x77", "0x88"], "a wave, its SGPRs and VGPRs")

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,18 +22,43 @@ def worked():
     return times.children_user + times.children_system
 
 
+def places():
+    """Where a check stands: the frames outside of this file, innermost first."""
+    frame = sys._getframe(1)
+    while frame:
+        if frame.f_code.co_filename != __file__:
+            yield pathlib.Path(frame.f_code.co_filename).name, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+
+
+# A name that goes on with the one before it: `and the ring timeout its effect`.
+GOES_ON = re.compile(r"(and|but|nor|or|so|though|which|with)\b")
+
+
 class Tap:
-    """Counts tests and prints them as TAP."""
+    """Counts tests and prints them as TAP. A check that fails also tells where it stands."""
 
     def __init__(self):
         self.count = 0
         self.failed = 0
+        self.last = ""
+
+    def in_context(self, name):
+        """The name with that of the test function, and with the name that it goes on: alone it would not tell what broke."""
+        if GOES_ON.match(name) and self.last:
+            name = f"{self.last}, {name}"
+        else:
+            self.last = name
+        functions = [function for _, _, function in places() if function.startswith(("test_", "check_"))]
+        context = functions[-1].split("_", 1)[1].replace("_", " ") if functions else ""
+        return name if not context or name.startswith(context) else f"{context}: {name}"
 
     def ok(self, good, name, why=""):
         self.count += 1
         self.failed += not good
-        print(f"{'ok' if good else 'not ok'} {self.count} - {name}")
+        print(f"{'ok' if good else 'not ok'} {self.count} - {self.in_context(name)}")
         if not good:
+            print(f"# at {' from '.join(f'{file}:{line}' for file, line, function in places() if function != '<module>')}")
             for line in str(why or "it is not so").splitlines():
                 print(f"# {line}")
         return good
@@ -46,7 +72,7 @@ class Tap:
 
     def skip(self, name, why):
         self.count += 1
-        print(f"ok {self.count} - {name} # SKIP {why}")
+        print(f"ok {self.count} - {self.in_context(name)} # SKIP {why}")
 
     def note(self, text):
         print(f"# {text}")

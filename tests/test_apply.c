@@ -47,7 +47,7 @@ static void check_applied(const struct applied *a)
 		assert_true(applied_set_good(a->sets.data[n].name, a->sets.data[n].value));
 }
 
-static void test_round(void **state)
+static void a_record_is_written_as_it_was_read(void **state)
 {
 	(void)state;
 	struct applied a;
@@ -61,7 +61,7 @@ static void test_round(void **state)
 	applied_free(&a);
 }
 
-static void test_damaged(void **state)
+static void a_record_cut_or_changed_at_any_byte_is_refused(void **state)
 {
 	(void)state;
 	struct applied a;
@@ -103,7 +103,7 @@ static const char *const bases[] = {
 	"GRUB_CMDLINE_LINUX=\"iommu=pt\"\n# unhang\n",
 };
 
-static void test_strip(void **state)
+static void own_lines_are_found_and_taken_out(void **state)
 {
 	(void)state;
 	struct applied a = { .id = S("some-id"), .title = S("Something") };
@@ -129,7 +129,7 @@ static void test_strip(void **state)
 }
 
 /** Words end up in the line that is read, and a line's end stays its end. */
-static void test_insert(void **state)
+static void own_words_go_to_the_end_of_the_right_line(void **state)
 {
 	(void)state;
 	struct applied a = { .id = S("some-id"), .title = S("Something") };
@@ -145,7 +145,7 @@ static void test_insert(void **state)
 	arena_free(&room);
 }
 
-static void test_values(void **state)
+static void values_that_mean_the_same_are_the_same(void **state)
 {
 	(void)state;
 	struct str value;
@@ -162,8 +162,11 @@ static void test_values(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round),  cmocka_unit_test(test_damaged), cmocka_unit_test(test_strip),
-		cmocka_unit_test(test_insert), cmocka_unit_test(test_values),
+		cmocka_unit_test(a_record_is_written_as_it_was_read),
+		cmocka_unit_test(a_record_cut_or_changed_at_any_byte_is_refused),
+		cmocka_unit_test(own_lines_are_found_and_taken_out),
+		cmocka_unit_test(own_words_go_to_the_end_of_the_right_line),
+		cmocka_unit_test(values_that_mean_the_same_are_the_same),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -401,7 +401,7 @@ static void forget(struct seen *s)
 	text_free(&s->problems);
 }
 
-static void test_forms(void **state)
+static void objects_are_found_in_every_form_of_container(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < FORMS; i++) {
@@ -432,7 +432,7 @@ static void test_forms(void **state)
 
 // --- damage ---
 
-static void test_cut(void **state)
+static void a_container_cut_at_any_byte_harms_nobody(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < FORMS; i++) {
@@ -455,7 +455,7 @@ static void test_cut(void **state)
 	}
 }
 
-static void test_change(void **state)
+static void a_container_with_any_byte_changed_harms_nobody(void **state)
 {
 	(void)state;
 	static const uint8_t changes[] = { 0xff, 0x80, 0x01 };
@@ -501,7 +501,7 @@ static void check_told(struct text *t, const char *part)
 	text_free(t);
 }
 
-static void test_messages(void **state)
+static void damage_is_told_with_its_place(void **state)
 {
 	(void)state;
 	struct text t = { 0 };
@@ -538,7 +538,7 @@ static void test_messages(void **state)
 }
 
 /** Entries that all have the same bytes would make work without end. */
-static void test_same_bytes(void **state)
+static void entries_that_share_bytes_are_bounded(void **state)
 {
 	(void)state;
 	enum { COUNT = 20000 };
@@ -561,7 +561,7 @@ static void test_same_bytes(void **state)
 }
 
 /** Sections that have the same bytes are looked at once. */
-static void test_same_sections(void **state)
+static void sections_that_share_bytes_are_read_once(void **state)
 {
 	(void)state;
 	struct text fat = { 0 }, t = { 0 };
@@ -594,7 +594,7 @@ static void bomb(size_t much, int times)
 }
 
 /** Much that is nothing packs well: neither one bundle nor all together may become that large. */
-static void test_bomb(void **state)
+static void a_decompression_bomb_is_refused(void **state)
 {
 	(void)state;
 	bomb(64 << 20, 1);
@@ -602,7 +602,7 @@ static void test_bomb(void **state)
 }
 
 /** Where one read ends and the next begins. */
-static void test_boundaries(void **state)
+static void an_object_across_a_window_is_found(void **state)
 {
 	(void)state;
 	static const size_t places[] = { 4096, 4093 + (64 << 10) };
@@ -625,7 +625,7 @@ static void test_boundaries(void **state)
 
 // --- names ---
 
-static void test_targets(void **state)
+static void the_processor_is_read_from_target_names(void **state)
 {
 	(void)state;
 	static const char *const names[][2] = {
@@ -641,7 +641,7 @@ static void test_targets(void **state)
 		assert_true(str_is(code_target_gfx(str_z(names[i][0])), names[i][1]));
 }
 
-static void test_uri(void **state)
+static void code_uris_are_parsed(void **state)
 {
 	(void)state;
 	struct arena a = { 0 };
@@ -674,7 +674,7 @@ static void test_uri(void **state)
 	arena_free(&a);
 }
 
-static void test_hash(void **state)
+static void the_hash_of_compressed_bundles_is_md5(void **state)
 {
 	(void)state;
 	// Of the examples in RFC 1321.
@@ -687,10 +687,17 @@ static void test_hash(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forms),      cmocka_unit_test(test_cut),           cmocka_unit_test(test_change),
-		cmocka_unit_test(test_messages),   cmocka_unit_test(test_same_bytes),    cmocka_unit_test(test_bomb),
-		cmocka_unit_test(test_boundaries), cmocka_unit_test(test_same_sections), cmocka_unit_test(test_targets),
-		cmocka_unit_test(test_uri),        cmocka_unit_test(test_hash),
+		cmocka_unit_test(objects_are_found_in_every_form_of_container),
+		cmocka_unit_test(a_container_cut_at_any_byte_harms_nobody),
+		cmocka_unit_test(a_container_with_any_byte_changed_harms_nobody),
+		cmocka_unit_test(damage_is_told_with_its_place),
+		cmocka_unit_test(entries_that_share_bytes_are_bounded),
+		cmocka_unit_test(a_decompression_bomb_is_refused),
+		cmocka_unit_test(an_object_across_a_window_is_found),
+		cmocka_unit_test(sections_that_share_bytes_are_read_once),
+		cmocka_unit_test(the_processor_is_read_from_target_names),
+		cmocka_unit_test(code_uris_are_parsed),
+		cmocka_unit_test(the_hash_of_compressed_bundles_is_md5),
 	};
 	return cmocka_run_group_tests_name("bundle", tests, NULL, NULL);
 }

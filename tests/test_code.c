@@ -111,7 +111,7 @@ static void check_symbol(const struct code_object *o, uint64_t address, const ch
 		assert_text(s->kernel->name, name);
 }
 
-static void test_fields(void **state)
+static void every_field_of_an_object_is_read(void **state)
 {
 	(void)state;
 	for (unsigned long_forms = 0; long_forms < 2; long_forms++) {
@@ -156,7 +156,7 @@ static void test_fields(void **state)
 }
 
 /** A function of no size ends with its section; where no symbol names that, with its segment. */
-static void test_last_function(void **state)
+static void a_function_without_a_size_ends_with_its_section(void **state)
 {
 	(void)state;
 	for (unsigned last = 0; last < 3; last++) {
@@ -180,7 +180,7 @@ static void test_last_function(void **state)
 }
 
 /** More sections than the header can count are counted by the first section. */
-static void test_many_sections(void **state)
+static void more_sections_than_a_header_can_count(void **state)
 {
 	(void)state;
 	for (unsigned damaged = 0; damaged < 2; damaged++) {
@@ -198,7 +198,7 @@ static void test_many_sections(void **state)
 }
 
 /** A processor that we do not know, but the metadata name one. */
-static void test_unknown_number(void **state)
+static void an_unknown_processor_number_is_taken_from_metadata(void **state)
 {
 	(void)state;
 	struct layout l;
@@ -213,7 +213,7 @@ static void test_unknown_number(void **state)
 	text_free(&l.file);
 }
 
-static void test_numbers(void **state)
+static void numbers_of_metadata_in_every_encoding(void **state)
 {
 	(void)state;
 	static const struct {
@@ -257,7 +257,7 @@ static void test_numbers(void **state)
 }
 
 /** Only program headers: all but what stands in .symtab alone. */
-static void test_without_sections(void **state)
+static void an_object_without_sections_is_read_by_its_segments(void **state)
 {
 	(void)state;
 	static const struct recipe recipes[] = {
@@ -282,7 +282,7 @@ static void test_without_sections(void **state)
 	}
 }
 
-static void test_without_metadata(void **state)
+static void kernels_without_metadata_come_from_descriptors(void **state)
 {
 	(void)state;
 	struct layout l;
@@ -299,7 +299,7 @@ static void test_without_metadata(void **state)
 	text_free(&l.file);
 }
 
-static void test_targets(void **state)
+static void registers_are_counted_by_the_processor(void **state)
 {
 	(void)state;
 	static const struct {
@@ -378,7 +378,7 @@ static void check_damage(const struct recipe *recipe, const struct damage *d)
 /** Where in the file @s ends. */
 static size_t behind(const struct layout *l, struct str s) { return (size_t)str_find(text_str(&l->file), s) + s.n; }
 
-static void test_damage(void **state)
+static void each_kind_of_damage_is_told_and_the_rest_read(void **state)
 {
 	(void)state;
 	struct layout l;
@@ -477,7 +477,7 @@ static void torment(struct str bytes, size_t needed)
 	assert_true((clock() - begin) / CLOCKS_PER_SEC < TRIAL_SECONDS);
 }
 
-static void test_torment(void **state)
+static void objects_cut_or_changed_at_any_byte_harm_nobody(void **state)
 {
 	(void)state;
 	static const struct recipe recipes[] = {
@@ -495,7 +495,7 @@ static void test_torment(void **state)
 	}
 }
 
-static void test_seeds(void **state)
+static void seeds_cut_or_changed_at_any_byte_harm_nobody(void **state)
 {
 	(void)state;
 	static const char *const seeds[] = { SEEDS "/code-object/gfx90a", SEEDS "/code-object/gfx1100" };
@@ -510,7 +510,7 @@ static void test_seeds(void **state)
 }
 
 /** Metadata that promise more than they hold: neither memory nor time goes by what a count says. */
-static void test_promises(void **state)
+static void metadata_that_promises_too_much_costs_no_memory(void **state)
 {
 	(void)state;
 	static const struct str promises[] = {
@@ -539,7 +539,7 @@ static void test_promises(void **state)
 }
 
 /** Symbols whose names are all the same long one would make a small file cost as much as a huge one. */
-static void test_overlapping_names(void **state)
+static void names_that_lie_over_each_other_cost_no_time(void **state)
 {
 	(void)state;
 	enum { SYMBOLS = 100000, NAME = 2 << 20 };
@@ -569,7 +569,7 @@ static void test_overlapping_names(void **state)
 }
 
 /** A name out of the file does not begin a line, and a file that is damaged everywhere does not fill the screen. */
-static void test_lines(void **state)
+static void complaints_are_bounded_and_clean(void **state)
 {
 	(void)state;
 	enum { SYMBOLS = 100, LINES = 16 };
@@ -594,20 +594,20 @@ static void test_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fields),
-		cmocka_unit_test(test_last_function),
-		cmocka_unit_test(test_many_sections),
-		cmocka_unit_test(test_unknown_number),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_without_sections),
-		cmocka_unit_test(test_without_metadata),
-		cmocka_unit_test(test_targets),
-		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_torment),
-		cmocka_unit_test(test_seeds),
-		cmocka_unit_test(test_promises),
-		cmocka_unit_test(test_overlapping_names),
-		cmocka_unit_test(test_lines),
+		cmocka_unit_test(every_field_of_an_object_is_read),
+		cmocka_unit_test(a_function_without_a_size_ends_with_its_section),
+		cmocka_unit_test(more_sections_than_a_header_can_count),
+		cmocka_unit_test(an_unknown_processor_number_is_taken_from_metadata),
+		cmocka_unit_test(numbers_of_metadata_in_every_encoding),
+		cmocka_unit_test(an_object_without_sections_is_read_by_its_segments),
+		cmocka_unit_test(kernels_without_metadata_come_from_descriptors),
+		cmocka_unit_test(registers_are_counted_by_the_processor),
+		cmocka_unit_test(each_kind_of_damage_is_told_and_the_rest_read),
+		cmocka_unit_test(objects_cut_or_changed_at_any_byte_harm_nobody),
+		cmocka_unit_test(seeds_cut_or_changed_at_any_byte_harm_nobody),
+		cmocka_unit_test(metadata_that_promises_too_much_costs_no_memory),
+		cmocka_unit_test(names_that_lie_over_each_other_cost_no_time),
+		cmocka_unit_test(complaints_are_bounded_and_clean),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

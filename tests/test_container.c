@@ -32,7 +32,7 @@ static void from_hex(const char *hex, uint8_t *ret, size_t n)
 }
 
 /** RFC 8032, 7.1: the second test. */
-static void test_vector(void **state)
+static void signatures_are_those_of_the_rfc(void **state)
 {
 	(void)state;
 	uint8_t secret[KEY_BYTES], wanted_public[KEY_BYTES], public[KEY_BYTES];
@@ -56,7 +56,7 @@ static void test_vector(void **state)
 	assert_false(good);
 }
 
-static void test_base64(void **state)
+static void base64_is_read_and_written(void **state)
 {
 	(void)state;
 	static const char *const wanted[] = { "", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy" };
@@ -75,7 +75,7 @@ static void test_base64(void **state)
 	assert_false(base64_read((struct str){ "Z\0==", 4 }, room, 1));
 }
 
-static void test_keys(void **state)
+static void keys_are_read_back_and_not_mixed_up(void **state)
 {
 	(void)state;
 	uint8_t key[KEY_BYTES], again[KEY_BYTES];
@@ -132,7 +132,7 @@ static bool believed(struct str bytes, const uint8_t public[static KEY_BYTES])
 	return good;
 }
 
-static void test_form(void **state)
+static void a_container_is_read_as_it_was_written(void **state)
 {
 	(void)state;
 	uint8_t public[KEY_BYTES];
@@ -154,7 +154,7 @@ static void test_form(void **state)
 }
 
 /** In memory of exactly its size, so that AddressSanitizer sees a read behind it. */
-static void test_cut(void **state)
+static void a_container_cut_at_any_byte_is_refused(void **state)
 {
 	(void)state;
 	uint8_t public[KEY_BYTES];
@@ -171,7 +171,7 @@ static void test_cut(void **state)
 	text_free(&t);
 }
 
-static void test_changed(void **state)
+static void a_container_with_any_byte_changed_is_not_believed(void **state)
 {
 	(void)state;
 	static const char bits[] = { 0x01, 0x20, (char)0x80 };
@@ -194,7 +194,7 @@ static void test_changed(void **state)
 #define KEY "key AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"
 #define HEAD "unhang-knowledge 1\nversion 2\nmade 2026-01-01\nblocks 1\n" KEY
 
-static void test_refused(void **state)
+static void each_wrong_form_is_refused_with_its_reason(void **state)
 {
 	(void)state;
 	static const struct {
@@ -249,7 +249,7 @@ static struct know *load(const char *text, unsigned problems)
 	return k;
 }
 
-static void test_retract(void **state)
+static void an_update_takes_blocks_back(void **state)
 {
 	(void)state;
 	struct know *plain = load("", 0);
@@ -297,7 +297,7 @@ static void assert_change(struct container *before, const char *name, const char
 }
 
 /** Against what is built in, and against another update. */
-static void test_changes(void **state)
+static void what_an_update_changes_is_listed(void **state)
 {
 	(void)state;
 	struct container_file f = { S("a.know"), S(BAD) };
@@ -313,7 +313,7 @@ static void test_changes(void **state)
 }
 
 /** A file of the name of one that is built in takes its place: its blocks do not stand there twice. */
-static void test_instead(void **state)
+static void a_file_of_an_update_stands_instead_of_the_built_in_one(void **state)
 {
 	(void)state;
 	struct know *plain = load("", 0);
@@ -337,7 +337,7 @@ static void test_instead(void **state)
 }
 
 /** A link in another machine's tree does not lead out of it. */
-static void test_root(void **state)
+static void links_below_a_root_stay_below_it(void **state)
 {
 	(void)state;
 	char room[] = "/tmp/unhang-root-XXXXXX", path[64];
@@ -369,10 +369,17 @@ static void test_root(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_vector),  cmocka_unit_test(test_base64),  cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_form),    cmocka_unit_test(test_cut),     cmocka_unit_test(test_changed),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_retract), cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_instead), cmocka_unit_test(test_root),
+		cmocka_unit_test(signatures_are_those_of_the_rfc),
+		cmocka_unit_test(base64_is_read_and_written),
+		cmocka_unit_test(keys_are_read_back_and_not_mixed_up),
+		cmocka_unit_test(a_container_is_read_as_it_was_written),
+		cmocka_unit_test(a_container_cut_at_any_byte_is_refused),
+		cmocka_unit_test(a_container_with_any_byte_changed_is_not_believed),
+		cmocka_unit_test(each_wrong_form_is_refused_with_its_reason),
+		cmocka_unit_test(an_update_takes_blocks_back),
+		cmocka_unit_test(what_an_update_changes_is_listed),
+		cmocka_unit_test(a_file_of_an_update_stands_instead_of_the_built_in_one),
+		cmocka_unit_test(links_below_a_root_stay_below_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

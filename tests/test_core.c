@@ -62,7 +62,7 @@ static struct know *knowledge(void)
 	return know_load(&problems);
 }
 
-static void test_seeds(void **state)
+static void waves_and_code_of_the_seeds_are_read(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -85,7 +85,7 @@ static void test_seeds(void **state)
 	know_free(k);
 }
 
-static void test_damage(void **state)
+static void cores_cut_or_changed_at_any_byte_harm_nobody(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -112,8 +112,8 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_seeds),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(waves_and_code_of_the_seeds_are_read),
+		cmocka_unit_test(cores_cut_or_changed_at_any_byte_harm_nobody),
 	};
 	return cmocka_run_group_tests_name("GPU cores", tests, NULL, NULL);
 }

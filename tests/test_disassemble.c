@@ -155,7 +155,7 @@ static void compare(struct fixture *x, const char *target)
 static const char *const targets[] = { "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1151", "gfx1201" };
 enum { TARGETS = sizeof(targets) / sizeof(targets[0]) };
 
-static void test_compiled(void **state)
+static void compiled_code_is_disassembled_as_objdump_does(void **state)
 {
 	need_clang();
 	struct fixture *x = *state;
@@ -168,7 +168,7 @@ static void test_compiled(void **state)
 	}
 }
 
-static void test_wave64(void **state)
+static void code_of_wave64_is_disassembled_as_objdump_does(void **state)
 {
 	need_clang();
 	struct fixture *x = *state;
@@ -185,7 +185,7 @@ static void test_wave64(void **state)
 }
 
 /** Words that are mostly no instructions. So few that llvm-objdump survives them. */
-static void test_data(void **state)
+static void words_that_are_no_instructions_are_told_as_objdump_does(void **state)
 {
 	need_clang();
 	struct fixture *x = *state;
@@ -206,7 +206,7 @@ static void test_data(void **state)
 }
 
 /** LLVM 19 dies of the second of these instructions, which is none. Those around it are told all the same. */
-static void test_fatal(void **state)
+static void a_library_that_dies_ends_only_its_child(void **state)
 {
 	struct fixture *x = *state;
 	const struct code_range range = { 0x1000, S("\x01\0\x80\xbf\xf9\x36\xc8\x11\x31\x9f\x23\x11\0\0\x81\xbf"), 0 };
@@ -229,7 +229,7 @@ static void test_fatal(void **state)
 }
 
 /** Random bytes at lengths that are no multiple of a word. */
-static void test_random(void **state)
+static void random_bytes_are_all_accounted_for(void **state)
 {
 	struct fixture *x = *state;
 	unsigned char bytes[997];
@@ -269,7 +269,7 @@ static void expect_error(struct fixture *x, const char *target, const char *part
 	uh_error_free(err);
 }
 
-static void test_unknown(void **state)
+static void an_unknown_processor_is_an_error(void **state)
 {
 	static const char *const nonsense[] = { "", "gfx", "help", "gfx90a;rm", "GFX90A", "gfx:xnack+", "\033[31m" };
 	struct fixture *x = *state;
@@ -289,7 +289,7 @@ static void test_unknown(void **state)
 		expect_error(x, "gfx950:sramecc+:xnack-", "gfx950 is not known to LLVM 19.1.");
 }
 
-static void test_choice(void **state)
+static void a_wrong_choice_of_disassembler_is_an_error(void **state)
 {
 	struct fixture *x = *state;
 	setenv("UNHANG_DISASSEMBLER", "none", 1);
@@ -299,7 +299,7 @@ static void test_choice(void **state)
 }
 
 /** comgr, where it is installed, says of gfx90a what llvm-objdump does. */
-static void test_comgr(void **state)
+static void comgr_disassembles_as_llvm_does(void **state)
 {
 	need_clang();
 	struct fixture *x = *state;
@@ -322,7 +322,7 @@ static void test_comgr(void **state)
 }
 
 /** The comgr of an installed ROCm comes first, and where it does not know a processor, LLVM. */
-static void test_rocm(void **state)
+static void comgr_of_a_rocm_is_found(void **state)
 {
 	struct fixture *x = *state;
 	const struct code_range range = { 0x1000, S("\0\0\x81\xbf"), 0 };
@@ -351,7 +351,7 @@ static void test_rocm(void **state)
 }
 
 /** A library that ends the process when it is loaded, or that is none, hides no other. */
-static void test_broken_rocm(void **state)
+static void a_broken_rocm_is_passed_over(void **state)
 {
 	static const char *const makes[] = { "cp /bin/sh lib/libamd_comgr.so.3",
 					     "echo 'void __attribute__((constructor)) f(void) { *(volatile int *)8 = 1; }' | "
@@ -378,7 +378,7 @@ static void test_broken_rocm(void **state)
 	unsetenv("ROCM_PATH");
 }
 
-static void test_branches(void **state)
+static void targets_of_branches_are_computed(void **state)
 {
 	struct fixture *x = *state;
 	// s_cbranch_scc0 11; s_branch -2; s_nop 1; s_call_b64 s[2:3], 4 (gfx90a)
@@ -396,7 +396,7 @@ static void test_branches(void **state)
 		assert_int_equal(d.instructions[i].target, wanted[i]);
 }
 
-static void test_limits(void **state)
+static void more_code_than_the_limit_is_refused(void **state)
 {
 	struct fixture *x = *state;
 	struct disassembly d = { .n = 7 };
@@ -411,18 +411,18 @@ static void test_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_compiled, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_wave64, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_data, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_fatal, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unknown, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_choice, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_comgr, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_rocm, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_broken_rocm, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_branches, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(compiled_code_is_disassembled_as_objdump_does, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(code_of_wave64_is_disassembled_as_objdump_does, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(words_that_are_no_instructions_are_told_as_objdump_does, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_library_that_dies_ends_only_its_child, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(random_bytes_are_all_accounted_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_unknown_processor_is_an_error, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_wrong_choice_of_disassembler_is_an_error, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(comgr_disassembles_as_llvm_does, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(comgr_of_a_rocm_is_found, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_broken_rocm_is_passed_over, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(targets_of_branches_are_computed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(more_code_than_the_limit_is_refused, set_up, tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

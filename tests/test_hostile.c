@@ -125,7 +125,7 @@ static void try_blocks(void *ctx, struct str text)
 	arena_free(&arena);
 }
 
-static void test_blocks(void **state)
+static void blocks_of_knowledge_cut_or_changed(void **state)
 {
 	(void)state;
 	each_damage(S(sample_knowledge), 1, try_blocks, NULL);
@@ -138,7 +138,7 @@ static void try_load(void *ctx, struct str text)
 	know_free(know_load_with("sample.know", text, &problems));
 }
 
-static void test_load(void **state)
+static void knowledge_files_cut_or_changed(void **state)
 {
 	(void)state;
 	// The whole knowledge is loaded each time, so that only every seventh byte is cut and changed.
@@ -166,7 +166,7 @@ static void try_condition(void *ctx, struct str text)
 	arena_free(&arena);
 }
 
-static void test_condition(void **state)
+static void conditions_cut_or_changed(void **state)
 {
 	(void)state;
 	each_damage(S("kernel < 6.17.9 and gfx in gfx11* gfx12 and no x and a = $b and fw_mes >= 0x83 and pid != -1"), 1,
@@ -181,7 +181,7 @@ static void try_phrase(void *ctx, struct str text)
 	text_free(&out);
 }
 
-static void test_phrase(void **state)
+static void sentences_cut_or_changed(void **state)
 {
 	(void)state;
 	each_damage(S("{process} | ({pid}) | , {rw} of {} | page {fault_page}"), 1, try_phrase, NULL);
@@ -223,7 +223,7 @@ static void try_template(void *ctx, struct str text)
 	arena_free(&arena);
 }
 
-static void test_template(void **state)
+static void templates_and_lines_cut_or_changed(void **state)
 {
 	(void)state;
 	struct arena arena = { 0 };
@@ -237,7 +237,7 @@ static void test_template(void **state)
 	arena_free(&arena);
 }
 
-static void test_many_values(void **state)
+static void a_template_with_too_many_values_is_refused(void **state)
 {
 	(void)state;
 	struct arena arena = { 0 };
@@ -261,7 +261,7 @@ static void test_many_values(void **state)
 	arena_free(&arena);
 }
 
-static void test_backtracking(void **state)
+static void matching_ends_at_its_step_limit(void **state)
 {
 	(void)state;
 	struct arena arena = { 0 };
@@ -302,14 +302,14 @@ static void check_stamps(struct stamps s, struct str line)
 
 static void try_stamps(void *ctx, struct str line) { check_stamps(stamps_read(ctx, line), line); }
 
-static void test_stamps(void **state)
+static void times_cut_or_changed(void **state)
 {
 	for (size_t i = 0; i < sizeof(sample_stamps) / sizeof(sample_stamps[0]); i++)
 		each_damage(str_z(sample_stamps[i]), 1, try_stamps, *state);
 }
 
 /** Numbers of any length stand in evidence. */
-static void test_long_stamps(void **state)
+static void times_with_endless_digits(void **state)
 {
 	char digits[400];
 	memset(digits, '9', sizeof(digits));
@@ -336,7 +336,7 @@ static void try_clean(void *ctx, struct str raw)
 		assert_true((unsigned char)clean.p[i] >= 0x20 && clean.p[i] != 0x7f);
 }
 
-static void test_clean(void **state)
+static void colours_and_control_characters_cut_or_changed(void **state)
 {
 	(void)state;
 	static const char line[] = "\x1b[31mred\x1b[0m \x1b]0;title\a \xe2\x80\x99quoted\xe2\x80\x9d \xc2\xa0\x7f\x1b[";
@@ -360,7 +360,7 @@ static void try_unwrap(void *ctx, struct str line)
 		assert_true(out.text.n < LINE_MAX_BYTES);
 }
 
-static void test_unwrap(void **state)
+static void json_lines_cut_or_changed(void **state)
 {
 	(void)state;
 	each_damage(S("{\"__REALTIME_TIMESTAMP\" : \"1753351680123456\", \"_BOOT_ID\":\"4f1c\", "
@@ -439,7 +439,7 @@ static void try_log(void *ctx, struct str log)
 	reading_free(&r);
 }
 
-static void test_log(void **state)
+static void logs_cut_or_changed(void **state)
 {
 	struct reading r;
 	read_log(&r, *state, S(sample_log), 0);
@@ -477,7 +477,7 @@ static void try_window(void *ctx, struct str bytes)
 	}
 }
 
-static void test_window(void **state)
+static void windows_of_a_log_cut_or_changed(void **state)
 {
 	struct scanning s = { *state, scanner_new(*state) };
 	each_damage(S(sample_log), 3, try_window, &s);
@@ -501,7 +501,7 @@ static void assert_same(const struct reading *a, const struct reading *b)
 }
 
 /** A log at once, byte by byte, and line by line as it happens. */
-static void test_one_by_one(void **state)
+static void a_log_read_byte_by_byte_is_the_same(void **state)
 {
 	struct reading whole, bytes, lines;
 	read_log(&whole, *state, S(sample_log), 0);
@@ -600,7 +600,7 @@ static void feed_many(const struct know *k, struct samples *s, bool change, unsi
 	ledger_free(&ledger);
 }
 
-static void test_engine_memory(void **state)
+static void an_endless_stream_of_events_takes_bounded_memory(void **state)
 {
 	struct samples s = { 0 };
 	read_samples(&s, *state,
@@ -615,7 +615,7 @@ static void test_engine_memory(void **state)
 }
 
 /** Lines that only add details, over and over, with nothing new in them. */
-static void test_detail_memory(void **state)
+static void endless_details_of_an_event_take_bounded_memory(void **state)
 {
 	struct samples s = { 0 };
 	read_samples(&s, *state,
@@ -626,7 +626,7 @@ static void test_detail_memory(void **state)
 	arena_free(&s.arena);
 }
 
-static void test_machine_memory(void **state)
+static void endless_facts_of_a_machine_take_bounded_memory(void **state)
 {
 	struct samples s = { 0 };
 	struct machine m = { 0 };
@@ -658,7 +658,7 @@ static void ignore_problem(void *ctx, const char *file, unsigned line, const cha
 }
 
 /** A block with a mistake is reported and not used, whatever the log then says. */
-static void test_wrong_signature(void **state)
+static void a_wrong_signature_is_told_once_and_harms_no_log(void **state)
 {
 	static const char *const wrong[] = {
 		"signature mine\n match my own odd message {n:int}\n subsystem ring\n event ring-timeout\n",
@@ -693,15 +693,24 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_blocks),         cmocka_unit_test(test_load),
-		cmocka_unit_test(test_condition),      cmocka_unit_test(test_phrase),
-		cmocka_unit_test(test_template),       cmocka_unit_test(test_many_values),
-		cmocka_unit_test(test_backtracking),   cmocka_unit_test(test_stamps),
-		cmocka_unit_test(test_long_stamps),    cmocka_unit_test(test_clean),
-		cmocka_unit_test(test_unwrap),         cmocka_unit_test(test_log),
-		cmocka_unit_test(test_window),         cmocka_unit_test(test_one_by_one),
-		cmocka_unit_test(test_engine_memory),  cmocka_unit_test(test_detail_memory),
-		cmocka_unit_test(test_machine_memory), cmocka_unit_test(test_wrong_signature),
+		cmocka_unit_test(blocks_of_knowledge_cut_or_changed),
+		cmocka_unit_test(knowledge_files_cut_or_changed),
+		cmocka_unit_test(conditions_cut_or_changed),
+		cmocka_unit_test(sentences_cut_or_changed),
+		cmocka_unit_test(templates_and_lines_cut_or_changed),
+		cmocka_unit_test(a_template_with_too_many_values_is_refused),
+		cmocka_unit_test(matching_ends_at_its_step_limit),
+		cmocka_unit_test(times_cut_or_changed),
+		cmocka_unit_test(times_with_endless_digits),
+		cmocka_unit_test(colours_and_control_characters_cut_or_changed),
+		cmocka_unit_test(json_lines_cut_or_changed),
+		cmocka_unit_test(logs_cut_or_changed),
+		cmocka_unit_test(windows_of_a_log_cut_or_changed),
+		cmocka_unit_test(a_log_read_byte_by_byte_is_the_same),
+		cmocka_unit_test(an_endless_stream_of_events_takes_bounded_memory),
+		cmocka_unit_test(endless_details_of_an_event_take_bounded_memory),
+		cmocka_unit_test(endless_facts_of_a_machine_take_bounded_memory),
+		cmocka_unit_test(a_wrong_signature_is_told_once_and_harms_no_log),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -252,7 +252,7 @@ static void compare(const char *name)
 	free((char *)(uintptr_t)expected.p);
 }
 
-static void every_address_of_every_processor(void **state)
+static void every_address_has_the_lines_of_llvm_symbolizer(void **state)
 {
 	static const char *const processors[] = { "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1151", "gfx1201" };
 	(void)state;
@@ -263,7 +263,7 @@ static void every_address_of_every_processor(void **state)
 		}
 }
 
-static void names_of_cpp(void **state)
+static void names_of_cpp_are_demangled(void **state)
 {
 	(void)state;
 	for (int version = 3; version <= 5; version++) {
@@ -273,7 +273,7 @@ static void names_of_cpp(void **state)
 }
 
 /** The linker leaves a function out, and puts the code in another order than the line tables. */
-static void several_units(void **state)
+static void lines_of_several_units(void **state)
 {
 	(void)state;
 	make("printf 'third\\nsecond\\nfirst\\n' >order");
@@ -288,7 +288,7 @@ static void several_units(void **state)
 	}
 }
 
-static void packed_sections(void **state)
+static void packed_debug_information_is_read(void **state)
 {
 	(void)state;
 	make("$C -g -mcpu=gfx942 -x cl -cl-std=CL2.0 one.cl -o one.co; llvm-objcopy-19 --compress-debug-sections=zlib one.co "
@@ -310,7 +310,7 @@ static void expect_error(const char *name, const char *part)
 	free((char *)(uintptr_t)bytes.p);
 }
 
-static void without_lines(void **state)
+static void objects_without_lines_have_none(void **state)
 {
 	(void)state;
 	make("$C -mcpu=gfx942 -x cl -cl-std=CL2.0 one.cl -o plain.co; $C -g -mcpu=gfx942 -x cl -cl-std=CL2.0 -c one.cl -o "
@@ -323,7 +323,7 @@ static void without_lines(void **state)
 }
 
 /** zstd is unpacked by a newer libelf, or named. */
-static void packed_by_zstd(void **state)
+static void debug_information_packed_by_zstd_is_read_or_named(void **state)
 {
 	(void)state;
 	make("$C -g -mcpu=gfx942 -x cl -cl-std=CL2.0 one.cl -o one.co; llvm-objcopy-19 --compress-debug-sections=zstd one.co "
@@ -338,7 +338,7 @@ static void packed_by_zstd(void **state)
 	free((char *)(uintptr_t)bytes.p);
 }
 
-static void split_debug_information(void **state)
+static void split_debug_information_is_named(void **state)
 {
 	(void)state;
 	make("$C -g -gsplit-dwarf -mcpu=gfx942 -x cl -cl-std=CL2.0 -c one.cl -o one.o; ld.lld-19 -shared one.o -o split.co");
@@ -396,7 +396,7 @@ static size_t debug_sections(struct str bytes, struct section *ret, size_t most)
 	return n;
 }
 
-static void damaged_objects(void **state)
+static void damaged_objects_harm_nobody(void **state)
 {
 	(void)state;
 	for (int version = 4; version <= 5; version++) {
@@ -460,14 +460,14 @@ static void children_that_end_badly(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_address_of_every_processor),
-		cmocka_unit_test(names_of_cpp),
-		cmocka_unit_test(several_units),
-		cmocka_unit_test(packed_sections),
-		cmocka_unit_test(packed_by_zstd),
-		cmocka_unit_test(split_debug_information),
-		cmocka_unit_test(without_lines),
-		cmocka_unit_test(damaged_objects),
+		cmocka_unit_test(every_address_has_the_lines_of_llvm_symbolizer),
+		cmocka_unit_test(names_of_cpp_are_demangled),
+		cmocka_unit_test(lines_of_several_units),
+		cmocka_unit_test(packed_debug_information_is_read),
+		cmocka_unit_test(debug_information_packed_by_zstd_is_read_or_named),
+		cmocka_unit_test(split_debug_information_is_named),
+		cmocka_unit_test(objects_without_lines_have_none),
+		cmocka_unit_test(damaged_objects_harm_nobody),
 		cmocka_unit_test(children_that_end_badly),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -100,7 +100,7 @@ static uint64_t address_of(const char *text, unsigned lane)
 	return 0;
 }
 
-static void test_addresses(void **state)
+static void addresses_are_computed_from_registers(void **state)
 {
 	(void)state;
 	static const struct {
@@ -173,7 +173,7 @@ static void test_addresses(void **state)
 				 (unsigned long long)rows[i].address);
 }
 
-static void test_lanes(void **state)
+static void each_active_lane_has_its_address(void **state)
 {
 	(void)state;
 	struct wave w = plain;
@@ -200,7 +200,7 @@ static void test_lanes(void **state)
 	assert_int_equal(lanes[0].address, 8);
 }
 
-static void test_no_address(void **state)
+static void what_is_not_known_gives_no_address(void **state)
 {
 	(void)state;
 	static const char *const texts[] = {
@@ -240,7 +240,7 @@ static void test_no_address(void **state)
 	assert_int_equal(addresses(&w, "buffer_load_dword v1, v1, s[8:11], 0 offen", 1, 64, lanes), 0);
 }
 
-static void test_checked(void **state)
+static void accesses_outside_of_a_buffer_descriptor_are_told(void **state)
 {
 	(void)state;
 	struct wave w = plain;
@@ -256,7 +256,7 @@ static void test_checked(void **state)
 	assert_true(meaning_of(know, S("global_load_dword v1, v[2:3], off"), &m) && !m.checked);
 }
 
-static void test_spaces(void **state)
+static void the_memory_space_of_an_access_is_known(void **state)
 {
 	(void)state;
 	const struct meaning_registers r = { .scratch_base = 0x2000000000000, .lds_base = 0x1000000000000 };
@@ -271,7 +271,7 @@ static void test_spaces(void **state)
 	assert_int_equal(meaning_space(&m, &r, 0), SPACE_SCALAR);
 }
 
-static void test_operands(void **state)
+static void operands_are_taken_apart(void **state)
 {
 	(void)state;
 	struct meaning m;
@@ -308,7 +308,7 @@ static void test_operands(void **state)
 	assert_false(meaning_of(know, S(""), &m));
 }
 
-static void test_bytes(void **state)
+static void the_size_of_an_access_is_known(void **state)
 {
 	(void)state;
 	static const struct {
@@ -336,7 +336,7 @@ static void test_bytes(void **state)
 	}
 }
 
-static void test_sentences(void **state)
+static void what_an_instruction_does_is_said(void **state)
 {
 	(void)state;
 	static const struct {
@@ -376,7 +376,7 @@ static void test_sentences(void **state)
 	arena_free(&a);
 }
 
-static void test_waits(void **state)
+static void instructions_that_wait_say_for_what(void **state)
 {
 	(void)state;
 	static const char *const waiting[] = { "s_barrier", "s_sleep 2", "s_waitcnt lgkmcnt(0)", "s_wait_kmcnt 0x0",
@@ -413,7 +413,7 @@ static size_t candidates(const char *text, unsigned spaces, struct meaning_candi
 	return meaning_candidates(know, code, window(text, code), spaces, ret);
 }
 
-static void test_candidates(void **state)
+static void a_late_fault_is_held_against_the_accesses_before_it(void **state)
 {
 	(void)state;
 	const unsigned vector = 1 << SPACE_GLOBAL | 1 << SPACE_FLAT | 1 << SPACE_BUFFER;
@@ -440,7 +440,7 @@ static void test_candidates(void **state)
 	assert_int_equal(c[7].index, 12);
 }
 
-static void test_clobbered(void **state)
+static void registers_that_changed_since_the_access_are_known(void **state)
 {
 	(void)state;
 	static const struct {
@@ -494,7 +494,7 @@ static void test_clobbered(void **state)
 	assert_false(own[0].overwritten);
 }
 
-static void test_parked(void **state)
+static void where_a_wave_waits_is_found(void **state)
 {
 	(void)state;
 	struct instruction code[WINDOW];
@@ -540,7 +540,7 @@ static struct str seed(const char *name)
 	return (struct str){ bytes, n };
 }
 
-static void test_llvm(void **state)
+static void instructions_as_llvm_writes_them_are_understood(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
@@ -583,7 +583,7 @@ static void try_text(struct str text)
 	arena_free(&a);
 }
 
-static void test_hostile(void **state)
+static void instructions_cut_or_changed_harm_nobody(void **state)
 {
 	(void)state;
 	char changed[512];
@@ -611,7 +611,7 @@ static void test_hostile(void **state)
 	try_text(S("s_cbranch_scc1 999999999999999999"));
 }
 
-static void test_bad_rows(void **state)
+static void a_wrong_row_of_instructions_is_told(void **state)
 {
 	(void)state;
 	static const char *const rows[] = {
@@ -637,11 +637,21 @@ static void test_bad_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_addresses),  cmocka_unit_test(test_lanes),     cmocka_unit_test(test_no_address),
-		cmocka_unit_test(test_checked),    cmocka_unit_test(test_spaces),    cmocka_unit_test(test_operands),
-		cmocka_unit_test(test_bytes),      cmocka_unit_test(test_sentences), cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_candidates), cmocka_unit_test(test_clobbered), cmocka_unit_test(test_parked),
-		cmocka_unit_test(test_llvm),       cmocka_unit_test(test_hostile),   cmocka_unit_test(test_bad_rows),
+		cmocka_unit_test(addresses_are_computed_from_registers),
+		cmocka_unit_test(each_active_lane_has_its_address),
+		cmocka_unit_test(what_is_not_known_gives_no_address),
+		cmocka_unit_test(accesses_outside_of_a_buffer_descriptor_are_told),
+		cmocka_unit_test(the_memory_space_of_an_access_is_known),
+		cmocka_unit_test(operands_are_taken_apart),
+		cmocka_unit_test(the_size_of_an_access_is_known),
+		cmocka_unit_test(what_an_instruction_does_is_said),
+		cmocka_unit_test(instructions_that_wait_say_for_what),
+		cmocka_unit_test(a_late_fault_is_held_against_the_accesses_before_it),
+		cmocka_unit_test(registers_that_changed_since_the_access_are_known),
+		cmocka_unit_test(where_a_wave_waits_is_found),
+		cmocka_unit_test(instructions_as_llvm_writes_them_are_understood),
+		cmocka_unit_test(instructions_cut_or_changed_harm_nobody),
+		cmocka_unit_test(a_wrong_row_of_instructions_is_told),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -64,7 +64,7 @@ static void assert_field(const struct packet *p, const char *name, uint64_t valu
 	assert_text(f->text, text);
 }
 
-static void test_rings(void **state)
+static void each_ring_has_its_language(void **state)
 {
 	static const struct {
 		const char *ring;
@@ -94,7 +94,7 @@ static void test_rings(void **state)
 			fail_msg("ring '%s' is not %s", rings[i].ring, packet_language_name(rings[i].l));
 }
 
-static void test_pm4_ib(void **state)
+static void pm4_indirect_buffers(void **state)
 {
 	const uint32_t words[] = { P3(0x3f, 2), 0x00010000, 0x7f, 0x123 | 1u << 20 | 5u << 24, 0xdeadbeef };
 	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", words, COUNT(words));
@@ -119,7 +119,7 @@ static void test_pm4_ib(void **state)
 	assert_int_equal(p.ib_address, 0);
 }
 
-static void test_pm4_waits(void **state)
+static void pm4_waits_say_for_what(void **state)
 {
 	const uint32_t memory[] = { P3(0x3c, 5), 3 | 1 << 4 | 1 << 8, 0x7f00, 0, 3, 0xffffffff, 4 };
 	struct packet p = decode(*state, PACKETS_PM4, "gfx90a", memory, COUNT(memory));
@@ -149,7 +149,7 @@ static void test_pm4_waits(void **state)
 	assert_null(field(&p, "pasid"));
 }
 
-static void test_pm4_registers(void **state)
+static void pm4_register_writes_name_their_registers(void **state)
 {
 	static const struct {
 		uint32_t opcode, base;
@@ -180,7 +180,7 @@ static void test_pm4_registers(void **state)
 	assert_int_equal(p.words, 3);
 }
 
-static void test_pm4_lengths(void **state)
+static void pm4_lengths_of_packets(void **state)
 {
 	const uint32_t alone[] = { P3(0x10, 0x3fff), 1, 2, 3 }, filled[] = { P3(0x10, 1), 1, 2, 3 }, filler[] = { 2u << 30, 0 };
 	assert_int_equal(decode(*state, PACKETS_PM4, "gfx900", alone, COUNT(alone)).words, 1);
@@ -199,7 +199,7 @@ static void test_pm4_lengths(void **state)
 	assert_int_equal(p.words, 5);
 }
 
-static void test_pm4_generations(void **state)
+static void pm4_fields_differ_by_generation(void **state)
 {
 	const uint32_t acquire[] = { P3(0x58, 6), 0, 0xffffffff, 0xffffff, 0, 0, 10, 0xc3f1 };
 	struct packet p = decode(*state, PACKETS_PM4, "gfx1100", acquire, COUNT(acquire));
@@ -234,7 +234,7 @@ static void test_pm4_generations(void **state)
 	assert_int_equal(p.ib_vmid, 0);
 }
 
-static void test_sdma(void **state)
+static void sdma_waits_and_copies(void **state)
 {
 	const uint32_t poll[] = { 8 | 3 << 28 | 1u << 31, 0x7f00, 1, 5, 0xff, 0xfff << 16 | 10 };
 	struct packet p = decode(*state, PACKETS_SDMA, "gfx1100", poll, COUNT(poll));
@@ -260,7 +260,7 @@ static void test_sdma(void **state)
 	assert_int_equal(decode(*state, PACKETS_SDMA, "gfx1030", write, 3).register_offset, 0x345);
 }
 
-static void test_sdma_lengths(void **state)
+static void sdma_lengths_of_packets(void **state)
 {
 	static const struct {
 		const char *gfx, *name;
@@ -310,7 +310,7 @@ static void test_sdma_lengths(void **state)
 	assert_field(&p, "count", 1 << 30, 0, "");
 }
 
-static void test_mes(void **state)
+static void mes_messages(void **state)
 {
 	uint32_t words[64] = { MES(3), 0x1000, 0x2000, 0x7f };
 	struct packet p = decode(*state, PACKETS_MES, "gfx1100", words, COUNT(words));
@@ -345,7 +345,7 @@ static void test_mes(void **state)
 	assert_int_equal(decode(*state, PACKETS_MES, "gfx1100", none, COUNT(none)).words, 1);
 }
 
-static void test_aql(void **state)
+static void aql_packets(void **state)
 {
 	const uint32_t dispatch[16] = { 2 | 1 << 8 | 2 << 9 | 1 << 11 | 3 << 16,
 					64 | 2 << 16,
@@ -397,7 +397,7 @@ static void test_aql(void **state)
 	assert_text(decode(*state, PACKETS_AQL, "gfx942", invalid, 16).name, "invalid");
 }
 
-static void test_blocks(void **state)
+static void wrong_blocks_of_packets_are_told(void **state)
 {
 	static const char *const wrong[] = {
 		"packet vcn 1 NAME",
@@ -438,7 +438,7 @@ static void test_blocks(void **state)
 }
 
 /** Lengths that would overflow, and a block that is in the place of ours. */
-static void test_own_block(void **state)
+static void a_block_of_the_user_decodes_its_packet(void **state)
 {
 	struct know_problems problems = { 0 };
 	struct fixture f = { .know = know_load_with("test",
@@ -460,7 +460,7 @@ static void test_own_block(void **state)
 	arena_free(&f.arena);
 }
 
-static void test_unknown_language(void **state)
+static void an_unknown_language_is_words(void **state)
 {
 	const uint32_t words[] = { 0x12345678, 1 };
 	struct packet p = decode(*state, PACKETS_UNKNOWN, "gfx1100", words, COUNT(words));
@@ -497,7 +497,7 @@ static size_t fill_ring(uint32_t *ring, size_t n, size_t begin, size_t times)
 	return (begin + times * COUNT(job)) % n;
 }
 
-static void test_before(void **state)
+static void the_packets_before_a_place_are_found(void **state)
 {
 	struct fixture *f = *state;
 	enum { JOB = 21, RING = 256 };
@@ -518,7 +518,7 @@ static void test_before(void **state)
 	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), NULL, 0, 0, 3), 0);
 }
 
-static void test_before_sdma(void **state)
+static void the_packets_before_a_place_are_found_in_sdma_and_aql(void **state)
 {
 	struct fixture *f = *state;
 	// Zeros are NOPs here: those inside of packets must not be taken for such.
@@ -573,7 +573,7 @@ static const char *const seeds[] = { "pm4-gfx1100", "pm4-gfx90a",  "sdma-gfx1030
 				     "mes-gfx1100", "mes-gfx1201", "aql" };
 
 /** Every packet of a seed is known and whole. */
-static void test_seeds(void **state)
+static void every_seed_is_decoded(void **state)
 {
 	struct fixture *f = *state;
 	static const char *const parts[] = { "gfx1100", "gfx90a", "gfx1030", "gfx900", "gfx1100", "gfx1201", "gfx942" };
@@ -595,7 +595,7 @@ static void test_seeds(void **state)
 	}
 }
 
-static void test_cut_and_changed(void **state)
+static void packets_cut_or_changed_harm_nobody(void **state)
 {
 	struct fixture *f = *state;
 	for (size_t i = 0; i < COUNT(seeds); i++) {
@@ -612,7 +612,7 @@ static void test_cut_and_changed(void **state)
 	}
 }
 
-static void test_any_words(void **state)
+static void random_words_are_decoded_within_bounds(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t random = 0x9e3779b97f4a7c15;
@@ -633,24 +633,24 @@ static void test_any_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rings),
-		cmocka_unit_test(test_pm4_ib),
-		cmocka_unit_test(test_pm4_waits),
-		cmocka_unit_test(test_pm4_registers),
-		cmocka_unit_test(test_pm4_lengths),
-		cmocka_unit_test(test_pm4_generations),
-		cmocka_unit_test(test_sdma),
-		cmocka_unit_test(test_sdma_lengths),
-		cmocka_unit_test(test_mes),
-		cmocka_unit_test(test_aql),
-		cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_own_block),
-		cmocka_unit_test(test_unknown_language),
-		cmocka_unit_test(test_before),
-		cmocka_unit_test(test_before_sdma),
-		cmocka_unit_test(test_seeds),
-		cmocka_unit_test(test_cut_and_changed),
-		cmocka_unit_test(test_any_words),
+		cmocka_unit_test(each_ring_has_its_language),
+		cmocka_unit_test(pm4_indirect_buffers),
+		cmocka_unit_test(pm4_waits_say_for_what),
+		cmocka_unit_test(pm4_register_writes_name_their_registers),
+		cmocka_unit_test(pm4_lengths_of_packets),
+		cmocka_unit_test(pm4_fields_differ_by_generation),
+		cmocka_unit_test(sdma_waits_and_copies),
+		cmocka_unit_test(sdma_lengths_of_packets),
+		cmocka_unit_test(mes_messages),
+		cmocka_unit_test(aql_packets),
+		cmocka_unit_test(wrong_blocks_of_packets_are_told),
+		cmocka_unit_test(a_block_of_the_user_decodes_its_packet),
+		cmocka_unit_test(an_unknown_language_is_words),
+		cmocka_unit_test(the_packets_before_a_place_are_found),
+		cmocka_unit_test(the_packets_before_a_place_are_found_in_sdma_and_aql),
+		cmocka_unit_test(every_seed_is_decoded),
+		cmocka_unit_test(packets_cut_or_changed_harm_nobody),
+		cmocka_unit_test(random_words_are_decoded_within_bounds),
 	};
 	return cmocka_run_group_tests_name("packets", tests, setup, teardown);
 }

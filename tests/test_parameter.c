@@ -32,7 +32,7 @@ static const struct know_parameter *find(void **state, const char *name)
 	return p;
 }
 
-static void test_found(void **state)
+static void a_parameter_is_found_with_dashes_or_underscores(void **state)
 {
 	assert_ptr_equal(find(state, "amdgpu.cwsr_enable"), find(state, "amdgpu.cwsr-enable"));
 	assert_ptr_equal(find(state, "pcie-aspm"), find(state, "pcie_aspm"));
@@ -44,7 +44,7 @@ static void test_found(void **state)
 	assert_true(parameter_same(S(""), S("")));
 }
 
-static void test_exists(void **state)
+static void which_kernel_has_which_parameter(void **state)
 {
 	static const struct {
 		const char *name, *kernel;
@@ -121,7 +121,7 @@ static struct know *load_one(const char *text, unsigned *ret_problems)
 }
 
 /** Distributions leave the last number at 0 whatever is in it. */
-static void test_patch_level(void **state)
+static void a_parameter_that_came_with_a_patch_level(void **state)
 {
 	(void)state;
 	unsigned problems;
@@ -139,7 +139,7 @@ static void test_patch_level(void **state)
 	know_free(k);
 }
 
-static void test_default(void **state)
+static void the_default_of_a_parameter_by_kernel(void **state)
 {
 	static const struct {
 		const char *name, *kernel, *value; // NULL: not known
@@ -169,7 +169,7 @@ static void test_default(void **state)
 	assert_false(find(state, "amdgpu.cwsr_enable")->shows_first);
 }
 
-static void test_near(void **state)
+static void a_mistyped_name_has_a_nearest_one(void **state)
 {
 	static const struct {
 		const char *name, *near;
@@ -212,7 +212,7 @@ static void test_near(void **state)
 }
 
 /** What the module has is all that may be meant. */
-static void test_near_of_module(void **state)
+static void the_nearest_name_is_one_that_the_module_has(void **state)
 {
 	const struct str has[] = { S("cwsr_enable"), S("gttsize"), S("newknob1"), S("newknob2"), S("newknob2") };
 	const size_t n = sizeof(has) / sizeof(has[0]);
@@ -223,7 +223,7 @@ static void test_near_of_module(void **state)
 	assert_int_equal(parameter_near(known(state), S("amdgpu.newknob3"), has, n).n, 0);
 }
 
-static void test_instead(void **state)
+static void a_parameter_that_never_was_names_its_substitute(void **state)
 {
 	const struct know_parameter *p = find(state, "amdgpu.gfxoff");
 	assert_true(p->absent);
@@ -233,7 +233,7 @@ static void test_instead(void **state)
 	assert_true(str_is(p->instead_change.sets->name, "amdgpu.dcdebugmask"));
 }
 
-static void test_wrong_blocks(void **state)
+static void wrong_blocks_of_parameters_are_told(void **state)
 {
 	(void)state;
 	static const char *const wrong[] = {
@@ -271,7 +271,7 @@ static void test_wrong_blocks(void **state)
 	know_free(k);
 }
 
-static void test_retracted(void **state)
+static void a_retracted_parameter_is_gone(void **state)
 {
 	(void)state;
 	unsigned problems;
@@ -302,7 +302,7 @@ static void ask(void **state, struct str text)
 }
 
 /** Releases and names come from files that anybody may have written. */
-static void test_any_bytes(void **state)
+static void names_of_any_bytes_harm_nobody(void **state)
 {
 	static const char *const texts[] = { "6.12.115+deb13-amd64", "6.1.0-50-amd64", "amdgpu.cwsr_enabled",
 					     "999999999999999999999.1" };
@@ -324,10 +324,16 @@ static void test_any_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_found),     cmocka_unit_test(test_exists),       cmocka_unit_test(test_patch_level),
-		cmocka_unit_test(test_default),   cmocka_unit_test(test_near),         cmocka_unit_test(test_near_of_module),
-		cmocka_unit_test(test_instead),   cmocka_unit_test(test_wrong_blocks), cmocka_unit_test(test_retracted),
-		cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(a_parameter_is_found_with_dashes_or_underscores),
+		cmocka_unit_test(which_kernel_has_which_parameter),
+		cmocka_unit_test(a_parameter_that_came_with_a_patch_level),
+		cmocka_unit_test(the_default_of_a_parameter_by_kernel),
+		cmocka_unit_test(a_mistyped_name_has_a_nearest_one),
+		cmocka_unit_test(the_nearest_name_is_one_that_the_module_has),
+		cmocka_unit_test(a_parameter_that_never_was_names_its_substitute),
+		cmocka_unit_test(wrong_blocks_of_parameters_are_told),
+		cmocka_unit_test(a_retracted_parameter_is_gone),
+		cmocka_unit_test(names_of_any_bytes_harm_nobody),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

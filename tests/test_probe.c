@@ -59,7 +59,7 @@ static struct probe run_one(struct arena *a, struct probe p)
 	return p;
 }
 
-static void test_forbidden(void **state)
+static void files_that_act_when_read_are_never_opened(void **state)
 {
 	static const struct probe bad[] = {
 		{ .kind = PROBE_FILE, .path = "/sys/kernel/debug/dri/0/amdgpu_gpu_recover" },
@@ -111,7 +111,7 @@ static void test_forbidden(void **state)
 	arena_free(&a);
 }
 
-static void test_allowed(void **state)
+static void files_of_the_list_may_be_opened(void **state)
 {
 	static const struct probe good[] = {
 		{ .kind = PROBE_READ, .path = "/sys/kernel/debug/dri/0000:03:00.0/amdgpu_ring_gfx_0.0.0" },
@@ -141,7 +141,7 @@ static void test_allowed(void **state)
 			fail_msg("%s", good[i].path);
 }
 
-static void test_answers(void **state)
+static void each_operation_has_its_answer(void **state)
 {
 	struct arena a = { 0 };
 	struct probe probes[] = {
@@ -175,7 +175,7 @@ static void test_answers(void **state)
 }
 
 /** What an answer says may end the batch, or leave out what is next. */
-static void test_unless(void **state)
+static void a_word_that_was_read_makes_later_operations_needless(void **state)
 {
 	struct arena a = { 0 };
 	struct probe_count count = { 0 };
@@ -202,7 +202,7 @@ static void test_unless(void **state)
 	arena_free(&a);
 }
 
-static void test_many(void **state)
+static void many_operations_need_one_child(void **state)
 {
 	enum { MANY = 20000 };
 	struct arena a = { 0 };
@@ -223,7 +223,7 @@ static void test_many(void **state)
 }
 
 /** A batch that asks for more memory than there is for one is refused. */
-static void test_too_much(void **state)
+static void more_than_the_limit_is_not_made(void **state)
 {
 	struct arena a = { 0 };
 	struct probe p = run_one(&a, (struct probe){ .kind = PROBE_FILE, .path = PCI "/vendor", .size = SIZE_MAX - 3 });
@@ -287,7 +287,7 @@ static void end_silence(int server)
 }
 
 /** What stands behind a file that does not answer is read by another child, where that is asked for. */
-static void test_goes_on(void **state)
+static void what_stands_behind_a_stuck_file_is_read_by_another_child(void **state)
 {
 	(void)state;
 	int server = begin_silence();
@@ -313,7 +313,7 @@ static void test_goes_on(void **state)
 }
 
 /** When files that do not answer have taken all the time that a look may take, nothing more is read. */
-static void test_patience(void **state)
+static void nothing_more_is_read_when_patience_is_used_up(void **state)
 {
 	(void)state;
 	int server = begin_silence();
@@ -338,7 +338,7 @@ static void test_patience(void **state)
 	end_silence(server);
 }
 
-static void test_stuck(void **state)
+static void a_child_that_is_stuck_is_left_behind(void **state)
 {
 	(void)state;
 	int server = begin_silence();
@@ -380,7 +380,7 @@ static void test_stuck(void **state)
 }
 
 /** A tree into which the kernel is mounted shows this machine, not the one of the tree. */
-static void test_tree_with_kernel(void **state)
+static void a_tree_with_the_kernel_in_it_shows_nothing_of_this_machine(void **state)
 {
 	(void)state;
 	struct arena a = { 0 };
@@ -401,14 +401,20 @@ static void test_tree_with_kernel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed),
-		cmocka_unit_test(test_answers),   cmocka_unit_test(test_unless),
-		cmocka_unit_test(test_many),      cmocka_unit_test(test_too_much),
-		cmocka_unit_test(test_stuck),     cmocka_unit_test(test_tree_with_kernel),
-		cmocka_unit_test(test_goes_on),   cmocka_unit_test(test_patience),
+		cmocka_unit_test(files_that_act_when_read_are_never_opened),
+		cmocka_unit_test(files_of_the_list_may_be_opened),
+		cmocka_unit_test(each_operation_has_its_answer),
+		cmocka_unit_test(a_word_that_was_read_makes_later_operations_needless),
+		cmocka_unit_test(many_operations_need_one_child),
+		cmocka_unit_test(more_than_the_limit_is_not_made),
+		cmocka_unit_test(a_child_that_is_stuck_is_left_behind),
+		cmocka_unit_test(what_stands_behind_a_stuck_file_is_read_by_another_child),
+		cmocka_unit_test(nothing_more_is_read_when_patience_is_used_up),
+		cmocka_unit_test(a_tree_with_the_kernel_in_it_shows_nothing_of_this_machine),
 	};
-	const struct CMUnitTest without[] = { cmocka_unit_test(test_forbidden), cmocka_unit_test(test_allowed),
-					      cmocka_unit_test(test_tree_with_kernel) };
+	const struct CMUnitTest without[] = { cmocka_unit_test(files_that_act_when_read_are_never_opened),
+					      cmocka_unit_test(files_of_the_list_may_be_opened),
+					      cmocka_unit_test(a_tree_with_the_kernel_in_it_shows_nothing_of_this_machine) };
 	if (own_sys())
 		return cmocka_run_group_tests(tests, NULL, NULL);
 	return cmocka_run_group_tests(without, NULL, NULL);

@@ -36,7 +36,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void test_mqds(void **state)
+static void mqds_of_kfd_are_parsed(void **state)
 {
 	struct arena a = { 0 };
 	struct text text = load("queues/mqds");
@@ -58,7 +58,7 @@ static void test_mqds(void **state)
 	text_free(&text);
 }
 
-static void test_hqds(void **state)
+static void hqds_of_kfd_are_parsed(void **state)
 {
 	struct arena a = { 0 };
 	struct text text = load("queues/hqds");
@@ -78,7 +78,7 @@ static void test_hqds(void **state)
 	text_free(&text);
 }
 
-static void test_runlists(void **state)
+static void runlists_of_kfd_are_parsed(void **state)
 {
 	struct arena a = { 0 };
 	struct text text = load("queues/rls");
@@ -92,7 +92,7 @@ static void test_runlists(void **state)
 }
 
 /** Every value of every family is found, where the driver's headers have it. */
-static void test_tables(void **state)
+static void words_of_mqds_have_their_places(void **state)
 {
 	static const char *const compute[] = { "mqd-low",  "mqd-high", "active",    "vmid",      "ring-low", "ring-high",
 					       "size",     "aql",      "rptr-low",  "rptr-high", "wptr-low", "wptr-high",
@@ -134,7 +134,7 @@ static bool ask(struct target *t, const char *name, unsigned instance, struct ba
 	return given;
 }
 
-static void test_devcoredump(void **state)
+static void a_devcoredump_answers_for_registers_and_rings(void **state)
 {
 	struct text text = load("queues/dump");
 	struct file f = file_memory(S("dump"), text_str(&text));
@@ -178,7 +178,7 @@ static void try_text(const struct know *k, const char *name, size_t at, const ch
 		fail_msg("%s at %zu: %s", name, at, complaint);
 }
 
-static void test_damage(void **state)
+static void texts_of_kfd_cut_or_changed_harm_nobody(void **state)
 {
 	static const char *const names[] = { "queues/mqds", "queues/hqds", "queues/rls", "queues/dump", "devcoredump/file" };
 	static const char changes[] = { 1, 0x10, (char)0x80, 0x2a };
@@ -199,8 +199,12 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mqds),   cmocka_unit_test(test_hqds),        cmocka_unit_test(test_runlists),
-		cmocka_unit_test(test_tables), cmocka_unit_test(test_devcoredump), cmocka_unit_test(test_damage),
+		cmocka_unit_test(mqds_of_kfd_are_parsed),
+		cmocka_unit_test(hqds_of_kfd_are_parsed),
+		cmocka_unit_test(runlists_of_kfd_are_parsed),
+		cmocka_unit_test(words_of_mqds_have_their_places),
+		cmocka_unit_test(a_devcoredump_answers_for_registers_and_rings),
+		cmocka_unit_test(texts_of_kfd_cut_or_changed_harm_nobody),
 	};
 	return cmocka_run_group_tests_name("queues and devcoredumps", tests, setup, teardown);
 }

@@ -352,18 +352,18 @@ static void bounded_memory(struct trial *t)
 		t->unbounded += !repeat_line(t, text, line);
 }
 
-static void test_seeds(void **state) { each_seed(state, seed_tells); }
-static void test_damage(void **state) { each_seed(state, damage_reader); }
-static void test_damaged_sources(void **state) { each_seed(state, damage_sources); }
-static void test_numbers(void **state) { each_seed(state, numbers_reader); }
-static void test_numbers_in_sources(void **state) { each_seed(state, numbers_sources); }
-static void test_long_names(void **state) { each_seed(state, names_reader); }
-static void test_long_names_in_sources(void **state) { each_seed(state, names_sources); }
-static void test_long_sources(void **state) { each_seed(state, long_sources); }
-static void test_memory(void **state) { each_seed(state, bounded_memory); }
+static void each_reader_reads_its_seeds(void **state) { each_seed(state, seed_tells); }
+static void artefacts_cut_or_changed_at_any_byte_harm_nobody(void **state) { each_seed(state, damage_reader); }
+static void sources_cut_or_changed_harm_nobody(void **state) { each_seed(state, damage_sources); }
+static void extreme_numbers_in_artefacts_harm_nobody(void **state) { each_seed(state, numbers_reader); }
+static void extreme_numbers_in_sources_harm_nobody(void **state) { each_seed(state, numbers_sources); }
+static void endless_names_in_artefacts_harm_nobody(void **state) { each_seed(state, names_reader); }
+static void endless_names_in_sources_harm_nobody(void **state) { each_seed(state, names_sources); }
+static void endless_sources_harm_nobody(void **state) { each_seed(state, long_sources); }
+static void endless_artefacts_take_bounded_memory(void **state) { each_seed(state, bounded_memory); }
 
 /** Arrays in arrays, and many members: the parser bounds the one, the readers the other. */
-static void test_odd_documents(void **state)
+static void odd_documents_harm_nobody(void **state)
 {
 	struct trial t = { ((struct fixture *)*state)->know, &((struct fixture *)*state)->seeds[0], 0, 0 };
 	static const char *const begins[] = { "{\"State\":", "{\"entries\":", "[{\"Id\":", "{\"kind\":\"Pod\",\"status\":" };
@@ -401,7 +401,7 @@ static void check_size(void *ctx, const struct event *e)
 }
 
 /** A pickle can nest without end, and hold one tuple twice in another, that one twice in the next, and so on. */
-static void test_odd_pickles(void **state)
+static void odd_pickles_harm_nobody(void **state)
 {
 	enum { DEEP = 3000000, DOUBLINGS = 21 };
 	static const char begin[] = "\x80\x04\x95\0\0\0\0\0\0\0\0";
@@ -487,17 +487,17 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_seeds),
-		cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_damaged_sources),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_numbers_in_sources),
-		cmocka_unit_test(test_long_names),
-		cmocka_unit_test(test_long_names_in_sources),
-		cmocka_unit_test(test_long_sources),
-		cmocka_unit_test(test_odd_documents),
-		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_odd_pickles),
+		cmocka_unit_test(each_reader_reads_its_seeds),
+		cmocka_unit_test(artefacts_cut_or_changed_at_any_byte_harm_nobody),
+		cmocka_unit_test(sources_cut_or_changed_harm_nobody),
+		cmocka_unit_test(extreme_numbers_in_artefacts_harm_nobody),
+		cmocka_unit_test(extreme_numbers_in_sources_harm_nobody),
+		cmocka_unit_test(endless_names_in_artefacts_harm_nobody),
+		cmocka_unit_test(endless_names_in_sources_harm_nobody),
+		cmocka_unit_test(endless_sources_harm_nobody),
+		cmocka_unit_test(odd_documents_harm_nobody),
+		cmocka_unit_test(endless_artefacts_take_bounded_memory),
+		cmocka_unit_test(odd_pickles_harm_nobody),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -77,7 +77,7 @@ static void table_is_whole(void **state)
 	assert_int_equal(registers, register_data[5]);
 }
 
-static void registers_are_found(void **state)
+static void every_register_is_found_by_its_name(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < register_tables(); i++) {
@@ -148,7 +148,7 @@ static void field_is_right(const struct reg *r, size_t index)
 		field_gives_back(&f, 1u << bit);
 }
 
-static void fields_give_back(void **state)
+static void fields_give_back_what_was_put_into_them(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < register_tables(); i++) {
@@ -163,7 +163,7 @@ static void fields_give_back(void **state)
 	}
 }
 
-static void known_facts(void **state)
+static void known_registers_have_their_fields(void **state)
 {
 	(void)state;
 	static const struct {
@@ -194,7 +194,7 @@ static void known_facts(void **state)
 	}
 }
 
-static void known_places(void **state)
+static void known_registers_have_their_places(void **state)
 {
 	(void)state;
 	static const struct {
@@ -237,7 +237,7 @@ static void known_places(void **state)
 }
 
 /** The header of nbif_6_1 writes __MASK where the others write _MASK. */
-static void two_underscores(void **state)
+static void fields_whose_header_writes_two_underscores(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < register_tables(); i++) {
@@ -348,12 +348,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table_is_whole),
-		cmocka_unit_test(registers_are_found),
+		cmocka_unit_test(every_register_is_found_by_its_name),
 		cmocka_unit_test(only_registers_are_found),
-		cmocka_unit_test(fields_give_back),
-		cmocka_unit_test(known_facts),
-		cmocka_unit_test(known_places),
-		cmocka_unit_test(two_underscores),
+		cmocka_unit_test(fields_give_back_what_was_put_into_them),
+		cmocka_unit_test(known_registers_have_their_fields),
+		cmocka_unit_test(known_registers_have_their_places),
+		cmocka_unit_test(fields_whose_header_writes_two_underscores),
 		cmocka_unit_test(versions_get_their_table),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

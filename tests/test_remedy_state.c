@@ -65,7 +65,7 @@ static void expect(void **state, const char *remedy, const char *facts, enum rem
 
 #define IN_FORCE " is in force, so it did not prevent this"
 
-static void test_in_force(void **state)
+static void a_remedy_whose_setting_is_there_is_in_force(void **state)
 {
 	expect(state, "sets", "", REMEDY_TRY, "");
 	expect(state, "sets", "param.amdgpu.cwsr_enable 1", REMEDY_TRY, "");
@@ -91,7 +91,7 @@ static void test_in_force(void **state)
 	expect(state, "plain", "param.amdgpu.cwsr_enable 0", REMEDY_TRY, "");
 }
 
-static void test_versions(void **state)
+static void a_remedy_that_a_version_brings_is_needless(void **state)
 {
 	expect(state, "old", "kernel 6.18.1 rocm 7.2.1", REMEDY_TRY, "");
 	expect(state, "old", "kernel 7.0.1", REMEDY_TRY, "");
@@ -107,7 +107,7 @@ static void test_versions(void **state)
 	expect(state, "newer", "kernel 5.4.0", REMEDY_NO_SUCH, "linux 5.4.0 has no parameter amdgpu.num_kcq");
 }
 
-static void test_numbers(void **state)
+static void a_mask_is_computed_from_the_one_that_is_set(void **state)
 {
 	static const struct {
 		const char *facts, *numbers;
@@ -182,7 +182,7 @@ static enum remedy_state state_of(const struct incident *i, const char *id)
 	return REMEDY_TRY;
 }
 
-static void test_this_machine(void **state)
+static void remedies_are_held_against_this_machine_and_boot_only(void **state)
 {
 	struct incident *i = mes_hang(*state);
 	struct host host = { .know = *state };
@@ -205,10 +205,10 @@ static void test_this_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_force),
-		cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_this_machine),
+		cmocka_unit_test(a_remedy_whose_setting_is_there_is_in_force),
+		cmocka_unit_test(a_remedy_that_a_version_brings_is_needless),
+		cmocka_unit_test(a_mask_is_computed_from_the_one_that_is_set),
+		cmocka_unit_test(remedies_are_held_against_this_machine_and_boot_only),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

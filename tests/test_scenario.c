@@ -50,7 +50,7 @@ static uint32_t named_register(const struct emu_gpu *g, const char *name, const 
 
 #define GPU "gpu 0000:03:00.0\n part gfx1100\n"
 
-static void test_builtin(void **state)
+static void every_built_in_scenario_is_right(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -121,7 +121,7 @@ static size_t count_waves(const struct know *k, const struct emu_gpu *g, double 
 	return n;
 }
 
-static void test_parts(void **state)
+static void every_part_has_its_registers(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -156,7 +156,7 @@ static void test_parts(void **state)
 	know_free(k);
 }
 
-static void test_values(void **state)
+static void values_change_with_time(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -191,7 +191,7 @@ static void test_values(void **state)
 	know_free(k);
 }
 
-static void test_registers(void **state)
+static void registers_and_banks_are_what_is_stated(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -267,7 +267,7 @@ static uint64_t gc_value(const struct emu_gpu *g, const char *name)
 	return emu_register(g, &none, emu_gc_address(g, 0, &r), 0);
 }
 
-static void test_pages(void **state)
+static void memory_and_page_tables_are_what_is_stated(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -304,7 +304,7 @@ static void test_pages(void **state)
 	know_free(k);
 }
 
-static void test_waves(void **state)
+static void waves_are_at_their_places(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -335,7 +335,7 @@ static void test_waves(void **state)
 	know_free(k);
 }
 
-static void test_rings(void **state)
+static void rings_have_their_words_and_pointers(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -369,7 +369,7 @@ static void test_rings(void **state)
 	know_free(k);
 }
 
-static void test_files(void **state)
+static void files_have_their_texts(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -404,7 +404,7 @@ static void test_files(void **state)
 
 static const struct emu_gpu *gpu_of(const struct emu_machine *m) { return emu_gpu(m, 0); }
 
-static void test_queues(void **state)
+static void queues_have_their_descriptors(void **state)
 {
 	struct know *k = knowledge();
 	(void)state;
@@ -456,7 +456,7 @@ static void test_queues(void **state)
 
 extern struct r_debug _amdgpu_r_debug;
 
-static void test_code(void **state)
+static void processes_have_their_code(void **state)
 {
 	struct know *k = knowledge();
 	char text[1024];
@@ -483,7 +483,7 @@ static void test_code(void **state)
 	know_free(k);
 }
 
-static void test_errors(void **state)
+static void each_mistake_is_told_with_its_line(void **state)
 {
 	static const struct {
 		const char *text, *error;
@@ -546,7 +546,7 @@ static void test_errors(void **state)
 }
 
 /** What costs most of what a small text may ask for. */
-static void test_greedy(void **state)
+static void a_scenario_that_wants_too_much_is_refused(void **state)
 {
 	static const struct {
 		const char *head, *line;
@@ -593,7 +593,7 @@ static void try_bytes(const struct know *k, const char *name, const char *how, s
 	text_free(&error);
 }
 
-static void test_damaged(void **state)
+static void scenarios_cut_or_changed_harm_nobody(void **state)
 {
 	static const char *const names[] = { "everything", "mi300-xcc-stuck" };
 	struct know *k = knowledge();
@@ -628,11 +628,19 @@ static void test_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_builtin),   cmocka_unit_test(test_parts),  cmocka_unit_test(test_values),
-		cmocka_unit_test(test_registers), cmocka_unit_test(test_pages),  cmocka_unit_test(test_waves),
-		cmocka_unit_test(test_rings),     cmocka_unit_test(test_files),  cmocka_unit_test(test_queues),
-		cmocka_unit_test(test_code),      cmocka_unit_test(test_errors), cmocka_unit_test(test_greedy),
-		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(every_built_in_scenario_is_right),
+		cmocka_unit_test(every_part_has_its_registers),
+		cmocka_unit_test(values_change_with_time),
+		cmocka_unit_test(registers_and_banks_are_what_is_stated),
+		cmocka_unit_test(memory_and_page_tables_are_what_is_stated),
+		cmocka_unit_test(waves_are_at_their_places),
+		cmocka_unit_test(rings_have_their_words_and_pointers),
+		cmocka_unit_test(files_have_their_texts),
+		cmocka_unit_test(queues_have_their_descriptors),
+		cmocka_unit_test(processes_have_their_code),
+		cmocka_unit_test(each_mistake_is_told_with_its_line),
+		cmocka_unit_test(a_scenario_that_wants_too_much_is_refused),
+		cmocka_unit_test(scenarios_cut_or_changed_harm_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

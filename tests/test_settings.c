@@ -13,7 +13,7 @@
 
 #define assert_text(a, z) assert_string_equal(arena_z(&arena, a), z)
 
-static void test_modprobe(void **state)
+static void lines_of_modprobe_d_are_parsed(void **state)
 {
 	static const struct {
 		enum modprobe_kind kind;
@@ -48,7 +48,7 @@ static void test_modprobe(void **state)
 	arena_free(&arena);
 }
 
-static void test_order(void **state)
+static void files_of_modprobe_d_are_read_in_order(void **state)
 {
 	struct modprobe_file files[] = {
 		{ S("z.conf"), "/etc" }, { S("b.conf"), "/etc" }, { S("readme"), "/etc" },
@@ -60,7 +60,7 @@ static void test_order(void **state)
 	assert_string_equal(files[1].directory, "/etc");
 }
 
-static void test_words(void **state)
+static void words_of_a_command_line_are_split(void **state)
 {
 	struct str rest = S("  quiet amdgpu.a=\"b c\" \"d=e f\" x= "), word, name, value;
 	(void)state;
@@ -71,7 +71,7 @@ static void test_words(void **state)
 	assert_false(word_next(&rest, &word));
 }
 
-static void test_grub(void **state)
+static void settings_of_grub_are_read_with_their_places(void **state)
 {
 	struct grub g = { 0 };
 	struct arena arena = { 0 };
@@ -99,7 +99,7 @@ static void test_grub(void **state)
 }
 
 /** A variable that holds itself twice, again and again. */
-static void test_grub_grows(void **state)
+static void settings_of_grub_that_grow_are_bounded(void **state)
 {
 	struct text text = { 0 };
 	struct grub g = { 0 };
@@ -115,7 +115,7 @@ static void test_grub_grows(void **state)
 	arena_free(&arena);
 }
 
-static void test_values(void **state)
+static void values_are_compared_as_the_kernel_reads_them(void **state)
 {
 	static const struct {
 		const char *a, *b;
@@ -148,7 +148,7 @@ static void test_values(void **state)
 static void count_call(void *ctx) { ++*(size_t *)ctx; }
 
 /** A line that lies over the end of what is read at once. */
-static void test_find(void **state)
+static void a_word_is_found_across_windows_of_a_file(void **state)
 {
 	enum { AROUND = 128 << 10, REACH = 40 };
 	char found[32];
@@ -186,7 +186,7 @@ static size_t read_seed(const char *name, uint8_t *room, size_t size)
 	return n;
 }
 
-static void test_module(void **state)
+static void parameters_of_a_module_file_are_read(void **state)
 {
 	uint8_t bytes[4096];
 	struct arena arena = { 0 };
@@ -213,7 +213,7 @@ static void check(const uint8_t *bytes, size_t n, size_t at)
 		fail_msg("at %zu: %s", at, complaint);
 }
 
-static void test_damaged(void **state)
+static void settings_cut_or_changed_at_any_byte_harm_nobody(void **state)
 {
 	static const char *const seeds[] = { "module", "modprobe", "grub", "entry" };
 	static const uint8_t changes[] = { 0x00, 0xff, 0x80, '\n', '"', '\\' };
@@ -237,9 +237,15 @@ static void test_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_modprobe), cmocka_unit_test(test_order),      cmocka_unit_test(test_words),
-		cmocka_unit_test(test_grub),     cmocka_unit_test(test_grub_grows), cmocka_unit_test(test_values),
-		cmocka_unit_test(test_module),   cmocka_unit_test(test_damaged),    cmocka_unit_test(test_find),
+		cmocka_unit_test(lines_of_modprobe_d_are_parsed),
+		cmocka_unit_test(files_of_modprobe_d_are_read_in_order),
+		cmocka_unit_test(words_of_a_command_line_are_split),
+		cmocka_unit_test(settings_of_grub_are_read_with_their_places),
+		cmocka_unit_test(settings_of_grub_that_grow_are_bounded),
+		cmocka_unit_test(values_are_compared_as_the_kernel_reads_them),
+		cmocka_unit_test(parameters_of_a_module_file_are_read),
+		cmocka_unit_test(settings_cut_or_changed_at_any_byte_harm_nobody),
+		cmocka_unit_test(a_word_is_found_across_windows_of_a_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static const struct device navi31 = {
 	.shaders = { .xccs = 1, .ses = 6, .shs_per_se = 2, .cus_per_sh = 8 },
 };
 
-static void test_positions(void **state)
+static void positions_in_debugfs_carry_the_bank(void **state)
 {
 	(void)state;
 	struct bank b = BANK_NONE;
@@ -129,7 +129,7 @@ static void check_field(const struct know *k, const struct generation *g, const 
 		fail_msg("%s: %s is %u:%u, %s.%s is %u:%u", g->gfx, bits, high, low, name, field, f.low + f.bits - 1, f.low);
 }
 
-static void test_words(void **state)
+static void words_of_waves_by_generation(void **state)
 {
 	const struct know *k = *state;
 	EACH_GENERATION(g)
@@ -172,7 +172,7 @@ static void put_word(const struct wave_words *w, uint32_t *words, const char *na
 			words[1 + i] = value;
 }
 
-static void test_wave(void **state)
+static void a_wave_is_read_from_its_words(void **state)
 {
 	const struct know *k = *state;
 	EACH_GENERATION(g)
@@ -230,7 +230,7 @@ static void test_wave(void **state)
 	}
 }
 
-static void test_banks(void **state)
+static void banks_that_a_part_does_not_have_are_refused(void **state)
 {
 	struct wave_words w;
 	assert_true(wave_words_of(*state, S("gfx1100"), &w));
@@ -248,7 +248,7 @@ static void test_banks(void **state)
 		assert_int_equal(bank_exists(&navi31, &w, &rows[i].b), rows[i].exists);
 }
 
-static void test_names(void **state)
+static void registers_of_a_device_by_name(void **state)
 {
 	(void)state;
 	struct device_register r[64];
@@ -275,7 +275,7 @@ static struct request ask(const char *name, struct reg *room, struct bank b)
 	return (struct request){ .kind = REQUEST_REGISTER, .ip = S("gc"), .reg = room, .bank = b };
 }
 
-static void test_runs(void **state)
+static void neighbouring_registers_are_read_in_one_run(void **state)
 {
 	struct target *target = target_device(*state, &navi31);
 	struct silicon *t = (struct silicon *)target;
@@ -325,7 +325,7 @@ static void test_runs(void **state)
 	target_close(target);
 }
 
-static void test_slots(void **state)
+static void each_slot_of_waves_is_asked_once(void **state)
 {
 	struct target *target = target_device(*state, &navi31);
 	struct request all = { .kind = REQUEST_WAVES };
@@ -345,7 +345,7 @@ static void test_slots(void **state)
 	target_close(target);
 }
 
-static void test_rings(void **state)
+static void a_ring_file_is_parsed(void **state)
 {
 	(void)state;
 	struct arena a = { 0 };
@@ -450,7 +450,7 @@ static int gone_sys(void **state)
 	return umount("/sys");
 }
 
-static void test_look(void **state)
+static void a_look_gives_registers_rings_and_waves(void **state)
 {
 	struct target *t = target_device(*state, &navi31);
 	struct reg regs[4];
@@ -488,7 +488,7 @@ static void test_look(void **state)
 }
 
 /** A unit that is not there costs one operation, not 64. */
-static void test_no_unit(void **state)
+static void the_slots_of_a_unit_that_is_not_there_are_asked_once(void **state)
 {
 	write_word(DRI "/amdgpu_wave", 4, 0xbebebeef);
 	struct target *t = target_device(*state, &navi31);
@@ -500,7 +500,7 @@ static void test_no_unit(void **state)
 	target_close(t);
 }
 
-static void test_gate(void **state)
+static void nothing_is_read_while_the_gate_is_shut(void **state)
 {
 	struct reg reg;
 	struct request r[] = { ask("GRBM_STATUS", &reg, BANK_NONE), { .kind = REQUEST_WAVES } };
@@ -537,7 +537,7 @@ static void test_gate(void **state)
 }
 
 /** Without amdgpu_regs the other file is tried; without ioctls it cannot give a bank. */
-static void test_ways(void **state)
+static void the_way_to_registers_that_is_there_is_taken(void **state)
 {
 	struct reg regs[2];
 	struct bank one = BANK_NONE;
@@ -556,18 +556,18 @@ static void test_ways(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_positions),
-		cmocka_unit_test(test_words),
-		cmocka_unit_test(test_wave),
-		cmocka_unit_test(test_banks),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_runs),
-		cmocka_unit_test(test_slots),
-		cmocka_unit_test(test_rings),
-		cmocka_unit_test_setup_teardown(test_look, own_sys, gone_sys),
-		cmocka_unit_test_setup_teardown(test_no_unit, own_sys, gone_sys),
-		cmocka_unit_test_setup_teardown(test_gate, own_sys, gone_sys),
-		cmocka_unit_test_setup_teardown(test_ways, own_sys, gone_sys),
+		cmocka_unit_test(positions_in_debugfs_carry_the_bank),
+		cmocka_unit_test(words_of_waves_by_generation),
+		cmocka_unit_test(a_wave_is_read_from_its_words),
+		cmocka_unit_test(banks_that_a_part_does_not_have_are_refused),
+		cmocka_unit_test(registers_of_a_device_by_name),
+		cmocka_unit_test(neighbouring_registers_are_read_in_one_run),
+		cmocka_unit_test(each_slot_of_waves_is_asked_once),
+		cmocka_unit_test(a_ring_file_is_parsed),
+		cmocka_unit_test_setup_teardown(a_look_gives_registers_rings_and_waves, own_sys, gone_sys),
+		cmocka_unit_test_setup_teardown(the_slots_of_a_unit_that_is_not_there_are_asked_once, own_sys, gone_sys),
+		cmocka_unit_test_setup_teardown(nothing_is_read_while_the_gate_is_shut, own_sys, gone_sys),
+		cmocka_unit_test_setup_teardown(the_way_to_registers_that_is_there_is_taken, own_sys, gone_sys),
 	};
 	const bool own = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
 	// One group: meson takes a second plan in the output for an error.

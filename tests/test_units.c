@@ -19,7 +19,7 @@
 #include "knowledge/know.h"
 #include "knowledge/template.h"
 
-static void test_numbers(void **state)
+static void numbers_are_parsed(void **state)
 {
 	(void)state;
 	static const struct {
@@ -41,7 +41,7 @@ static void test_numbers(void **state)
 	}
 }
 
-static void test_versions(void **state)
+static void versions_are_compared(void **state)
 {
 	(void)state;
 	assert_true(str_version_cmp(S("6.8.0-90-generic"), S("6.17.9")) < 0);
@@ -51,7 +51,7 @@ static void test_versions(void **state)
 	assert_int_equal(str_version_cmp(S("6.17.5-arch1-1"), S("6.17.5")), 0);
 }
 
-static void test_globs(void **state)
+static void globs_match(void **state)
 {
 	(void)state;
 	assert_true(str_glob(S("sdma*"), S("sdma0")));
@@ -99,7 +99,7 @@ static void assert_capture(const struct match *m, size_t index, const char *text
 	assert_memory_equal(m->captures[index].text.p, text, strlen(text));
 }
 
-static void test_templates(void **state)
+static void templates_match_and_capture(void **state)
 {
 	struct fixture *f = *state;
 	struct match m;
@@ -124,7 +124,7 @@ static void test_templates(void **state)
 	assert_true(matches(f, "{{literal}} {x}", "{literal} yes", &m));
 }
 
-static void test_bad_templates(void **state)
+static void wrong_templates_are_refused(void **state)
 {
 	struct fixture *f = *state;
 	assert_null(template_parse(&f->arena, S("a {b"), "test", 1, &f->problems));
@@ -151,7 +151,7 @@ static bool test_facts(const void *ctx, struct str name, size_t index, struct st
 	return false;
 }
 
-static void test_conditions(void **state)
+static void conditions_are_three_valued(void **state)
 {
 	struct fixture *f = *state;
 	const struct fact_view view = { test_facts, NULL };
@@ -198,7 +198,7 @@ static bool test_unread(const void *ctx, struct str name)
 	return str_is(name, "fw") || str_is(name, "late");
 }
 
-static void test_unread_conditions(void **state)
+static void a_fact_that_was_not_read_makes_a_condition_unread(void **state)
 {
 	struct fixture *f = *state;
 	const struct fact_view view = { .get = test_facts, .unread = test_unread };
@@ -244,7 +244,7 @@ static long led_to(int fd)
 static void put_link(int dir, const char *path, const char *target) { assert_int_equal(symlinkat(target, dir, path), 0); }
 
 /** One component at a time leads to where openat2() leads. */
-static void test_root_walk(void **state)
+static void the_walk_without_openat2_leads_to_the_same_files(void **state)
 {
 	static const char *const paths[] = {
 		"/",          "/a",          "/a/",        "/a/b/file",
@@ -287,7 +287,7 @@ static void test_root_walk(void **state)
 	assert_int_equal(unlinkat(dir, "a/b", AT_REMOVEDIR) | unlinkat(dir, "a", AT_REMOVEDIR) | rmdir(room), 0);
 }
 
-static void test_sentences(void **state)
+static void sentences_are_filled_from_facts(void **state)
 {
 	(void)state;
 	const struct fact_view view = { test_facts, NULL };
@@ -307,7 +307,7 @@ static void test_sentences(void **state)
 	}
 }
 
-static void test_json(void **state)
+static void json_is_written_escaped(void **state)
 {
 	(void)state;
 	char *text = NULL;
@@ -329,7 +329,7 @@ static void test_json(void **state)
 }
 
 /** A user's block replaces ours, and its signature wins over ours. */
-static void test_replacement(void **state)
+static void a_users_block_replaces_a_built_in_one(void **state)
 {
 	(void)state;
 	struct know_problems problems = { 0 };
@@ -364,7 +364,7 @@ static void assert_refused(struct uh_error *err, int errnum)
 }
 
 /** Whole, with the mode that was asked for, in place of what was there, and nothing left besides. */
-static void test_save(void **state)
+static void a_file_is_saved_whole_or_not_at_all(void **state)
 {
 	(void)state;
 	char room[] = "/tmp/unhang-units-XXXXXX", path[64], other[64];
@@ -395,18 +395,18 @@ static void test_save(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_globs),
-		cmocka_unit_test_setup_teardown(test_templates, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_bad_templates, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_conditions, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_unread_conditions, set_up, tear_down),
-		cmocka_unit_test(test_root_walk),
-		cmocka_unit_test(test_sentences),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_replacement),
-		cmocka_unit_test(test_save),
+		cmocka_unit_test(numbers_are_parsed),
+		cmocka_unit_test(versions_are_compared),
+		cmocka_unit_test(globs_match),
+		cmocka_unit_test_setup_teardown(templates_match_and_capture, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(wrong_templates_are_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(conditions_are_three_valued, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_fact_that_was_not_read_makes_a_condition_unread, set_up, tear_down),
+		cmocka_unit_test(the_walk_without_openat2_leads_to_the_same_files),
+		cmocka_unit_test(sentences_are_filled_from_facts),
+		cmocka_unit_test(json_is_written_escaped),
+		cmocka_unit_test(a_users_block_replaces_a_built_in_one),
+		cmocka_unit_test(a_file_is_saved_whole_or_not_at_all),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

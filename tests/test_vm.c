@@ -122,7 +122,7 @@ static const uint64_t va = 0x7f12345678a4;
 #define INDEX(level) (va >> (12 + 9 * (level)) & 511)
 
 /** Four levels, pages of 4 KiB: Vega, and RDNA up to gfx11. */
-static void test_four_levels(void **state)
+static void a_walk_through_four_levels(void **state)
 {
 	static const char *const parts[] = { "gfx900", "gfx906", "gfx1010", "gfx1030", "gfx1100", "gfx1151" };
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -149,7 +149,7 @@ static void test_four_levels(void **state)
 }
 
 /** An entry of a directory is a page: 2 MiB, 1 GiB. */
-static void test_huge_pages(void **state)
+static void pages_that_end_a_walk_early(void **state)
 {
 	struct vm_space s = space(state, "gfx1100", 3, 0, (VRAM + 0x10000) | VALID);
 	struct memory m = { 0 };
@@ -162,7 +162,7 @@ static void test_huge_pages(void **state)
 }
 
 /** MI100 to MI300: the last table has pages of 2 MiB, or leads to one more. */
-static void test_further(void **state)
+static void tables_that_lead_further(void **state)
 {
 	static const char *const parts[] = { "gfx908", "gfx90a", "gfx942" };
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
@@ -187,7 +187,7 @@ static void test_further(void **state)
 }
 
 /** gfx12 has other bits. */
-static void test_gfx12(void **state)
+static void entries_of_gfx12(void **state)
 {
 	struct vm_space s = space(state, "gfx1201", 3, 0, (VRAM + 0x10000) | VALID);
 	struct memory m = { 0 };
@@ -215,7 +215,7 @@ static void test_gfx12(void **state)
 }
 
 /** VMID 0: VRAM and AGP without tables, GART by one flat table. */
-static void test_kernel(void **state)
+static void addresses_of_the_kernel_and_of_hives(void **state)
 {
 	struct vm_space s = space(state, "gfx1100", 0, 0, (VRAM + 0x10000) | VALID);
 	struct memory m = { 0 };
@@ -239,7 +239,7 @@ static void test_kernel(void **state)
 }
 
 /** MI200 whose VRAM the CPU sees: VMID 0 has a directory with pages of 8 GiB, and a large table behind it. */
-static void test_large_block(void **state)
+static void a_first_level_with_large_blocks(void **state)
 {
 	struct vm_space s = space(state, "gfx90a", 1, 12, (VRAM + 0x10000) | VALID);
 	struct memory m = { 0 };
@@ -252,7 +252,7 @@ static void test_large_block(void **state)
 	leads(&s, &m, (16ull << 30) + 0x1234010, true, 0x5555010, 2);
 }
 
-static void test_wrong(void **state)
+static void wrong_tables_end_the_walk(void **state)
 {
 	struct vm_space s = space(state, "gfx1030", 3, 0, (VRAM + 0x10000) | VALID);
 	struct memory m = { 0 };
@@ -288,7 +288,7 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 /** Whatever is in them, and in the registers: it ends. */
-static void test_nonsense(void **state)
+static void random_tables_end_the_walk(void **state)
 {
 	static const char *const parts[] = { "gfx900", "gfx942", "gfx1100", "gfx1201" };
 	uint64_t seed = 88172645463325252;
@@ -323,7 +323,7 @@ static void hub(void **state, const char *gfx, const char *ring, enum hub want, 
 	assert_int_equal(n, instance);
 }
 
-static void test_hubs(void **state)
+static void each_hub_has_its_registers(void **state)
 {
 	hub(state, "gfx900", "gfx", HUB_GFX, 0);
 	hub(state, "gfx900", "comp_1.0.0", HUB_GFX, 0);
@@ -343,9 +343,15 @@ static void test_hubs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_four_levels), cmocka_unit_test(test_huge_pages), cmocka_unit_test(test_further),
-		cmocka_unit_test(test_gfx12),       cmocka_unit_test(test_kernel),     cmocka_unit_test(test_large_block),
-		cmocka_unit_test(test_wrong),       cmocka_unit_test(test_nonsense),   cmocka_unit_test(test_hubs),
+		cmocka_unit_test(a_walk_through_four_levels),
+		cmocka_unit_test(pages_that_end_a_walk_early),
+		cmocka_unit_test(tables_that_lead_further),
+		cmocka_unit_test(entries_of_gfx12),
+		cmocka_unit_test(addresses_of_the_kernel_and_of_hives),
+		cmocka_unit_test(a_first_level_with_large_blocks),
+		cmocka_unit_test(wrong_tables_end_the_walk),
+		cmocka_unit_test(random_tables_end_the_walk),
+		cmocka_unit_test(each_hub_has_its_registers),
 	};
 	return cmocka_run_group_tests_name("vm", tests, load, unload);
 }

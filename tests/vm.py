@@ -126,7 +126,7 @@ def test_wrong_tables(m):
             t.same(bad["bytes"], None, f"{name}: nothing is read")
             t.ok(why in (bad["why_not"] or ""), f"{name}: and why", bad["why_not"])
         else:
-            t.same(bad["answer"], "given", f"{name}: that ends")
+            t.same(bad["answer"], "given", f"{name}: the walk ends")
         t.same(good["bytes"], "11000000", f"{name}: other address spaces are not disturbed")
 
 

@@ -310,7 +310,7 @@ def test_names(t, room, opencl, hip):
     t.same([r["address"] for r in found.addresses], [None, None, "0x10", None], "a name that there is not has no address")
     said = room.unhang.run("where", "--code", opencl, "add+0xfffff", "nobody+0x4", "0x99999999").stdout.decode()
     for words in ("add+0xfffff  behind its end: the function has 0x", "nobody+0x4  no function has this name", "0x99999999  in none of the code objects"):
-        t.ok(words in said, f"it says: {words}", said)
+        t.ok(words in said, f"a wrong name is answered by: {words}", said)
     for bad in ("0x", "0xzz", "12g", "+5", "", "0x11112222333344445"):
         run = room.unhang.run("where", "--code", opencl, bad)
         t.ok(run.returncode == tap.CANNOT and not run.stdout and f"'{bad}'".encode() in run.stderr, f"'{bad}' is no address: status 2", run.stderr)
@@ -328,7 +328,7 @@ def test_between(t, room, path):
     holder = max(a for a in code if a <= begin + 9)
     t.ok(holder != begin + 9 and within["instruction"] == code[holder], "an address inside an instruction", within["instruction"])
     said = room.unhang.run("where", "--code", path, hex(begin + 9)).stdout.decode()
-    t.ok("inside this instruction" in said, "it says so", said)
+    t.ok("inside this instruction" in said, "an address inside of an instruction is told", said)
     t.ok(not data["instructions"] and "data" in data["no_instructions"], "what is no code is not taken for instructions", data)
     t.same(found.status, 0, "all lie in the object: status 0")
 
