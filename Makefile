@@ -5,7 +5,7 @@ SANITIZED ?= build/sanitized
 FUZZ ?= build/fuzz
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
+.PHONY: build demo test build-ordinary build-sanitized build-fuzzers bench fuzz mutants install clean
 
 build:
 	@tools/install-packages build
@@ -57,6 +57,11 @@ fuzz:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --seconds $(FUZZ_SECONDS)
+
+# Small breakages at random places of src/: those that no test of their room notices. MUTANTS='--room apply --count 50', say.
+mutants:
+	@tools/install-packages build test
+	@tools/mutants $(MUTANTS)
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild
