@@ -30,7 +30,7 @@ static struct text sample_object(void)
 /** Addresses before the code, behind it, and those that only look like one of it in 32 bits. */
 static void lines_outside_of_the_code(void **state)
 {
-	enum { INSIDE = 0x1764 }; // gather_rows+0x64
+	enum { FIRST = 0x1700, INSIDE = FIRST + 0x64 }; // gather_rows
 	(void)state;
 	struct text object = sample_object();
 	struct code_lines *l = NULL;
@@ -39,6 +39,7 @@ static void lines_outside_of_the_code(void **state)
 	_cleanup_error_ struct uh_error *err = code_lines_new(S("sample-kernel.co"), text_str(&object), NULL, 0, &l);
 	assert_null(err);
 	assert_non_null(l);
+	assert_true(code_lines_at(l, FIRST, frames) > 0);
 	static const uint64_t outside[] = { 0, 4, 0x10, 0x100000, INSIDE + (UINT64_C(1) << 32), UINT64_MAX };
 	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
 		assert_true(code_lines_at(l, INSIDE, frames) > 0);
