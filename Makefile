@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz mutants install clean
 
 build:
 	@tools/install-packages build
@@ -64,6 +64,11 @@ fuzz:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
+
+# Small breakages at random places of src/: those that no test of their room notices. MUTANTS='--room apply --count 50', say.
+mutants:
+	@tools/install-packages build test
+	@tools/mutants $(MUTANTS)
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

@@ -297,6 +297,18 @@ def test_rocgdb_stops(t, unhang):
     t.same(sorted(i.values("waves")), [1, 40], "the waves of info threads are counted by place")
 
 
+def test_rocgdb_around(t, unhang):
+    """What stands around a stop: the GPU that info agents names, and lines of others in between."""
+    stop = rocgdb_stop("SIGSEGV", ON_LANE, "0x00007fffe1402a40 in stencil3 (n=900) at heat.hip:88")
+    for named, pci in (("0000:c1:00.0", "0000:c1:00.0"), ("c1:00.0", "0000:c1:00.0")):
+        gpu = explain(t, unhang, f"one agent at {named}", rocgdb_agents([("gfx942", named)]) + stop).first.data["gpus"][0]
+        t.same((gpu["pci"], gpu["gfx"], gpu["name"]), (pci, "gfx942", "AMD Instinct MI300X"), f"info agents: the GPU at {named}")
+    head, _, rest = stop.partition("\n")
+    fault = "Memory access fault by GPU node-2 (Agent handle: 0x55aa10) on address 0x7e0044000000. Reason: Page not present or supervisor privilege."
+    i = explain(t, unhang, "a line between", "\n".join((head, fault, rest))).first
+    t.same((sorted(kind for kind, _ in i.roles), i.values("signal")), (["hsa-memory-fault", "wave-signal"], ["SIGSEGV"]), "a line of the runtime between a signal and its frame is not lost")
+
+
 # --- devcoredump ---
 
 def devcoredump(fault=None, latched=None, ring="gfx_0.0.0", new=False, process="render_job", pid=3301, ib=True, kernel="6.12.9-test"):
@@ -783,7 +795,7 @@ def test_conclusions(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_assert, test_wave_forms, test_wave_values, test_many_waves, test_large_log, test_interleaved, test_rocgdb_tables, test_rocgdb_empty, test_rocgdb_stops, test_devcoredump,
+    for test in (test_assert, test_wave_forms, test_wave_values, test_many_waves, test_large_log, test_interleaved, test_rocgdb_tables, test_rocgdb_empty, test_rocgdb_stops, test_rocgdb_around, test_devcoredump,
                  test_stacks, test_stacks_json, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
         test(t, unhang)
     t.end()

@@ -573,6 +573,37 @@ signature ring-timeout
     path.unlink()
 
 
+def test_begins_in_reset(t, unhang):
+    """A log that ends a reset and did not begin it begins inside of it: what mostly is a by-product is not called the cause."""
+    tail, timeout = "100.0 @ \t PERMISSION_FAULTS: 0x3\n", "100.0 @ ring sdma0 timeout, signaled seq=1, emitted seq=2\n"
+    wave = "100.0 @ sq_intr: error, se 0, data 0x2, sh 0, priv 0, wave_id 1, simd_id 0, cu_id 3, err_type 2\n"
+    begin, end = "100.5 @ GPU reset begin!\n", "101.0 @ GPU reset(1) succeeded!\n"
+    for name, text, wanted in (("the rest of a fault, and a reset's end", tail + end, True), ("the rest of a fault alone", tail, False),
+                               ("the rest of a fault, and a whole reset", tail + begin + end, False), ("a ring's timeout, and a reset's end", timeout + end, False),
+                               ("a wave's error, and a reset's end", wave + end, False), ("a timeout inside of a reset", "99.0 @ MODE1 reset\n" + timeout + end, True)):
+        a = unhang.explain_text(log(text))
+        t.same([i.cause["before_log"] for i in a.incidents], [wanted], f"the cause is {'earlier than' if wanted else 'in'} the log: {name}")
+
+
+def test_firmware(t, unhang):
+    """A firmware file that is missing matters only where the GPU did not start."""
+    missing = "3.0 amdgpu 0000:03:00.0: Direct firmware load for amdgpu/gc_11_0_0_me.bin failed with error -2\n"
+    refused = "3.0 amdgpu 0000:03:00.0: probe with driver amdgpu failed with error -22\n"
+    ready = "4.0 amdgpu 0000:{}:00.0: amdgpu: SMU is initialized successfully!\n"
+    for name, text, wanted in (("alone", missing, 1), ("and the GPU started", missing + ready.format("03"), 0), ("and another GPU started", missing + ready.format("43"), 1),
+                               ("not the firmware, and the GPU started", refused + ready.format("03"), 1)):
+        t.same(unhang.explain_text(log(text)).classes, ["gpu-init-failed"] * wanted, f"firmware is missing: {name}")
+
+
+def test_numbers(t, unhang):
+    """Numbers of knowledge files have bounds: what is outside is told with its line and not taken."""
+    for number, good in (("0", True), ("1", True), ("999", True), ("1000", True), ("1001", False), ("-1", False), ("many", False), ("1x", False), ("99999999999999999999", False)):
+        run = unhang.run("knowledge", "check", unhang.write("number.know", f"event fire\n    title fire\n    keep {number}\n"))
+        said = run.stderr.decode()
+        t.ok((run.returncode == 0 and not said) if good else (run.returncode == tap.CANNOT and ":3: 'keep' wants a number" in said),
+             f"knowledge check: the number {number}", f"status {run.returncode}: {said}")
+
+
 def test_check(t, unhang):
     good = unhang.write("good.know", OWN)
     run = unhang.run("knowledge", "check", good)
@@ -623,7 +654,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_user_knowledge, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

@@ -533,6 +533,7 @@ def test_verify(t, unhang):
     t.same(m.doctor("--verify")[0], 0, "nothing is applied: nothing is wrong")
     m.doctor("--apply", "t-both", "--yes")
     t.same(m.doctor("--verify")[0], 1, "written, not in effect")
+    t.same((m.state()["state"], m.state()["not_active_until"]), ("written", ["update-initramfs -u -k all", "update-grub", "reboot"]), "written: what makes it active")
     m.put("proc/stat", "btime 9999999999\n")
     state = m.state()
     t.ok(any("initramfs" in why for why in state["why"]) and any("boot loader's configuration" in why for why in state["why"]), "started since, but nothing was built again", state)
@@ -544,11 +545,13 @@ def test_verify(t, unhang):
     m.put("sys/module/amdgpu/parameters/cwsr_enable", "0\n")
     status, out, err = m.doctor("--verify", "t-both")
     t.ok(status == 0 and "active" in out, "verify: a change that is in force is active", out + err)
+    t.same((m.state()["state"], m.state()["not_active_until"]), ("active", []), "verify: in effect, nothing is left to do")
     t.same(m.doctor("--verify", "t-mask")[0], 2, "verify: what is not applied is an error")
     t.same(m.state()["needed"], True, "verify: a change that no version brings is needed")
     m.put("proc/sys/kernel/osrelease", "7.1.0\n")
     t.same(m.state()["needed"], False, "versions make it unnecessary")
     (m.root / "etc/modprobe.d/zz-unhang-t-both.conf").unlink()
+    t.same(m.state()["not_active_until"], [], "changed by others: no command makes it active")
     t.ok(m.state()["state"] == "changed" and m.doctor("--verify")[0] == 1, "a file of ours is gone", m.state())
 
 

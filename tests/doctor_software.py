@@ -561,11 +561,35 @@ def test_live(t, unhang):
     d = Live(unhang, ["LOGNAME=ada", "UNHANG_CONTAINER=yes"], *other)
     t.same(d.found("kfd-", "container-kfd"), ["container-kfd-denied"], "a user in a container who may not open /dev/kfd is told")
     t.same(Live(unhang, ["SUDO_USER=ada"]).found("kfd-"), [], "root may open /dev/kfd whatever its mode")
+    d = Live(unhang, ["HSA_COREDUMP_PATTERN=/tmp/gpucore.%p"])
+    t.ok(d.fact("gpu_core_dir") == "/tmp" and str(d.fact("core_free_gb")).isdigit(), "the directory of GPU cores and what is free there", d.fact("core_free_gb"))
+    d = Live(unhang, ["HSA_COREDUMP_PATTERN=/tmp/there-is-no-such-directory/gpucore.%p"])
+    t.same((d.fact("gpu_core_dir"), d.fact("core_free_gb")), (None, None), "of a directory that cannot be asked nothing is said")
+
+
+BRACES = """check t-braces
+    severity advice
+    when     kernel
+    title    Braces
+    why      It is a test
+    do       awk '{print $1}' /proc/version && echo ${HOME} {kernel}
+    do       needs {no_such_fact} || echo {a;b} {Kernel} {kernel} {}
+    grade    B
+    source   some/thing#1
+"""
+
+
+def test_braces(t, unhang):
+    """Braces in a command are facts where they hold a fact's name, and else the shell's."""
+    path = unhang.know("braces.know", BRACES)
+    d = Doctor(unhang, CARD + "=== /proc/sys/kernel/osrelease\n6.12.9\n")
+    t.same(d.finding("t-braces")["do"], ["awk '{print $1}' /proc/version && echo ${HOME} 6.12.9", "echo {a;b} {Kernel} 6.12.9 {}"], "the shell's braces stay as they are")
+    path.unlink()
 
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_rocm, test_tools, test_firmware, test_many, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile, test_escapes, test_narrow, test_permissions, test_unread, test_live):
+    for test in (test_rocm, test_tools, test_firmware, test_many, test_override, test_environment, test_processes, test_container, test_logs, test_cores, test_hostile, test_escapes, test_narrow, test_permissions, test_unread, test_braces, test_live):
         test(t, unhang)
     t.end()
 

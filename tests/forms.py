@@ -527,6 +527,18 @@ def test_large(t, unhang):
         t.no_complaints(wrong + check(incident, answer.first, form), f"{shift} bytes before the border of a window")
 
 
+def test_borrowed_times(t, unhang):
+    """A program's error without a time happened after the last line with one, up to 100 lines before, whatever was read in between."""
+    head = "2026-04-02 10:00:01.000 INFO server: loaded model\n2026-04-02 10:00:05.250 INFO server: step 1\n"
+    frames = "".join(f"  frame {n} of a program\n" for n in range(6))
+    kernel = "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n"
+    memory = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB.\n"
+    for name, text, wanted in (("alone", frames + memory, [True]), ("behind a line of the kernel's without a time, which has none", frames + kernel + frames + memory, [False, True]),
+                               ("behind another", frames + memory + frames + memory.replace("2.00", "3.00"), [True, True]), ("behind 120 lines", frames * 20 + memory, [False])):
+        i = unhang.explain_text(head + text).first
+        t.same([e["time"] for e in i.timeline], [1775124005.25 if known else None for known in wanted], f"a time that is borrowed: {name}")
+
+
 def test_months(t, unhang):
     """Every month in every language, at the beginning of the month, on a Tuesday (French `mar.` is no March)."""
     for language in MONTHS:
@@ -563,7 +575,7 @@ def test_new_year(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_forms, test_equal_seconds, test_two_gpus, test_boots, test_containers, test_large, test_months, test_new_year):
+    for test in (test_forms, test_equal_seconds, test_two_gpus, test_boots, test_containers, test_large, test_borrowed_times, test_months, test_new_year):
         test(t, unhang)
     t.end()
 

@@ -95,6 +95,16 @@ def test_code(t, unhang):
     t.same(got, {("gather_rows", "0x10")}, "the kernel that they run")
 
 
+def test_code_of_nobody(t, unhang):
+    """Of two processes neither has the waves' VMID: both are let go, and the code is nobody's."""
+    unhang.write("sample-kernel.co", (tap.HERE / ".." / "docs" / "sample-kernel.co").read_bytes())
+    scenario = unhang.write("nobody.scenario", CODE_SCENARIO.replace("0x7f0000101710 vmid 9", "0x7f0000101710 vmid 11"))
+    run = emulated.inside(unhang, scenario, "waves", "--json", "--code", tap.HERE / ".." / "docs" / "sample-kernel.co")
+    document = emulated.document(t, run, "waves", "waves of no known process as JSON")
+    t.same([w["kernel_name"] for w in document.get("waves", [])], [None] * 3, "waves whose process is not known: no kernel")
+    t.ok(b"whose waves these are is not known" in run.stderr, "and it is said", run.stderr)
+
+
 def loaded(content, base, vmid):
     """Statements that put a code object where the GPU sees it, as the runtime loads it."""
     image = bytearray(0x4000)
@@ -131,6 +141,7 @@ def main():
     test_states(t, unhang, scenario)
     test_gpus(t, unhang, scenario)
     test_code(t, unhang)
+    test_code_of_nobody(t, unhang)
     test_code_of_gpu(t, unhang)
     t.end()
 

@@ -324,7 +324,26 @@ def test_copies(t, unhang):
     t.same(sum(e["count"] for e in i.events("hsa-memory-fault")), 1, "nor is a log without times that is given twice")
 
 
+def collective_timeout(second, rank):
+    return (f"[rank{rank}]:[E402 10:{second // 60:02d}:{second % 60:02d}.000000000 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: "
+            "WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n")
+
+
+def test_aftermath(t, unhang):
+    """In one log: the ranks that are left give up minutes after the first failure; nothing else that far apart belongs together."""
+    out_of_memory = f"[{stamp(30)}] torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB.\n"
+    for name, text, wanted in (("a rank out of memory, then a timeout", out_of_memory + collective_timeout(700, 1), ["vram-exhaustion"]),
+                               ("a fault, then a timeout", program_fault(30.0) + collective_timeout(700, 1), ["gpu-page-fault-unmapped"]),
+                               ("two timeouts", collective_timeout(60, 0) + collective_timeout(1200, 1), ["collective-timeout"] * 2),
+                               ("two faults", program_fault(30.0) + program_fault(800.0, address=0x7e5500000000), ["gpu-page-fault-unmapped"] * 2)):
+        t.same(unhang.explain_text(text).classes, wanted, f"minutes apart in one log: {name}")
+
+
 def test_hardware(t, unhang):
+    worn = dmesg((100.0, "@ RAS records:300 exceed threshold:256, GPU will not be initialized. Replace this GPU or increase the threshold"))
+    a = give(unhang, {"dmesg.txt": worn, "server.log": program_hang()}, room="worn")
+    t.same([(i.cls, i.roles) for i in a.incidents], [("ras-uncorrectable-error", [("ras-threshold", "cause"), ("hsa-hang", "effect")])],
+           "a GPU that is worn out and the hang that the program was told of are one")
     ras = dmesg((9000.1, "@ 1 new uncorrectable hardware errors detected in umc block"))
     a = give(unhang, {"dmesg.txt": ras, "server.log": "HW Exception by GPU node-2 (Agent handle: 0x11) reason :ECC\n"}, room="ras")
     t.same(a.classes, ["ras-uncorrectable-error"], "the error that the kernel counted and the one that the program was told of are one")
@@ -342,7 +361,7 @@ def test_hardware(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for test in (test_one_address, test_hang, test_unrelated, test_ranks, test_timeouts, test_any_order, test_rotated, test_core, test_twice, test_container, test_transcript, test_clocks,
-                 test_hosts, test_copies, test_hardware):
+                 test_hosts, test_copies, test_aftermath, test_hardware):
         test(t, unhang)
     t.end()
 

@@ -332,7 +332,7 @@ static struct uh_error *why_not(const char *target_id, struct text *unknown, str
 static bool valid_target(struct str s)
 {
 	for (size_t i = 0; i < s.n; i++)
-		if (!char_word(s.p[i]) && !strchr(":+-", s.p[i]))
+		if (!char_word(s.p[i]) && !char_among(s.p[i], ":+-"))
 			return false;
 	return str_starts(s, S("gfx")) && s.n > 3 && s.n < 64 && s.p[3] != ':';
 }

@@ -129,10 +129,9 @@ static inline const void *last_at(const void *items, size_t n, size_t size, uint
 
 static bool code_offset(const struct code_lines *l, uint64_t address, uint32_t *ret)
 {
-	if (address < l->begin || address - l->begin >= l->code_size || address - l->begin > UINT32_MAX)
-		return false;
-	*ret = (uint32_t)(address - l->begin);
-	return true;
+	uint64_t at = address - l->begin;
+	*ret = (uint32_t)at;
+	return address >= l->begin && at < l->code_size && at <= UINT32_MAX;
 }
 
 static const struct index_row *find_row(const struct code_lines *l, uint32_t at)

@@ -54,7 +54,7 @@ static bool operand_parse(struct str s, struct operand *ret)
 	if (str_is(s, "off") || str_is(s, "null") || number_of(s, &number))
 		return true;
 	struct str bare = str_ends(s, S(".l")) || str_ends(s, S(".h")) ? str_cut(s, s.n - 2) : s;
-	if (bare.n > 1 && strchr("vsa", bare.p[0]) && register_numbers(str_from(bare, 1), ret)) {
+	if (bare.n > 1 && char_among(bare.p[0], "vsa") && register_numbers(str_from(bare, 1), ret)) {
 		ret->bank = s.p[0];
 		return true;
 	}

@@ -215,7 +215,7 @@ static enum taken inventory_line(void *self, const struct logline *line, struct 
 	if (rocminfo_line(v, text, at) || smi_line(v, text, at) || old_smi_line(v, text, at))
 		return true;
 	// Tables and fields that say nothing that is kept, but are of it: `KEY: value`, rules, rows.
-	bool looks = !text.n || strchr("=*|+-", text.p[0]) || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) ||
+	bool looks = !text.n || char_among(text.p[0], "=*|+-") || str_find(text, S(":")) > 0 || str_starts(text, S("HSA ")) ||
 		     char_digit(text.p[0]) || str_starts(text, S("Device ")) || str_starts(text, S("Agent"));
 	return looks ? TAKEN_LOOKS_LIKE : TAKEN_NO;
 }

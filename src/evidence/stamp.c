@@ -144,7 +144,7 @@ static bool eat_words(const struct know *k, struct cursor *c, size_t max_words, 
 		for (size_t i = 0; i < word.n; i++)
 			wide |= (unsigned char)word.p[i] >= 0x80;
 		for (size_t i = 0; i < word.n; i++) // `12月` has digits in it
-			letters &= char_alpha(word.p[i]) || (unsigned char)word.p[i] >= 0x80 || strchr(".,", word.p[i]) ||
+			letters &= char_alpha(word.p[i]) || (unsigned char)word.p[i] >= 0x80 || char_among(word.p[i], ".,") ||
 				   (wide && char_digit(word.p[i]));
 		if (!letters)
 			return false;

@@ -216,10 +216,10 @@ void phrase_fill(struct text *out, struct str sentence, const struct fact_view *
 		sentence = bar < 0 ? S("") : str_from(sentence, (size_t)bar + 3);
 		size_t before = out->n;
 		// Nothing to hang on to: a phrase that comes first loses its comma.
-		while (!before && phrase.n && strchr(",.;: ", phrase.p[0]))
+		while (!before && phrase.n && char_among(phrase.p[0], ",.;: "))
 			phrase = str_from(phrase, 1);
 		// A phrase that begins with punctuation is glued to what stands before it.
-		if (before && phrase.n && !strchr(",.;:)", phrase.p[0]))
+		if (before && phrase.n && !char_among(phrase.p[0], ",.;:)"))
 			text_add(out, S(" "));
 		if (!phrase_any(out, phrase, view))
 			out->n = before;

@@ -200,7 +200,7 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 	default:
 		end = word_end(line, at);
 		if (last) {
-			while (end > at + 1 && strchr(".,;:!)`\"'", line.p[end - 1]))
+			while (end > at + 1 && char_among(line.p[end - 1], ".,;:!)`\"'"))
 				end--;
 			return end > at && take(t, index, line, at, end, m);
 		}
