@@ -6,6 +6,7 @@ struct search {
 	const struct know *k;
 	const struct host *h;
 	struct findings *to;
+	VEC(const struct know_list *) hides; // of checks that may be findings: something was not read
 };
 
 /** A block, whichever kind it is of, and the item that it was asked of. */
@@ -174,7 +175,7 @@ static bool told_already(struct search *s, const struct finding *f, const struct
 static void tell(struct search *s, const struct asked *q)
 {
 	const struct host_scope scope = { s->h, q->item };
-	const struct fact_view view = { host_get, &scope };
+	const struct fact_view view = host_view(&scope);
 	struct finding *f = arena_alloc(&s->to->arena, sizeof(*f));
 	*f = (struct finding){ .id = q->head.id, .severity = q->severity, .item = q->item };
 	f->hides = q->check ? q->check->hides : NULL;
@@ -192,18 +193,23 @@ static void tell(struct search *s, const struct asked *q)
 static void ask_check(struct search *s, const struct know_check *c, const struct host_item *item)
 {
 	const struct host_scope scope = { s->h, item };
-	const struct fact_view view = { host_get, &scope };
+	const struct fact_view view = host_view(&scope);
 	if (!s->h->devices.n && !c->without_gpu)
 		return;
-	if (condition_eval(c->when, &view) != TRUTH_YES || (c->unless && condition_eval(c->unless, &view) == TRUTH_YES))
+	enum truth when = condition_eval(c->when, &view), unless = c->unless ? condition_eval(c->unless, &view) : TRUTH_NO;
+	if (when < TRUTH_UNREAD || unless == TRUTH_YES)
 		return;
+	if (when == TRUTH_UNREAD || unless == TRUTH_UNREAD) {
+		vec_push(&s->hides, c->hides);
+		return;
+	}
 	tell(s, &(struct asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL, item });
 }
 
 static void ask_bad(struct search *s, const struct know_bad *b, const struct host_item *gpu)
 {
 	const struct host_scope scope = { s->h, gpu };
-	const struct fact_view view = { host_get, &scope };
+	const struct fact_view view = host_view(&scope);
 	if (condition_eval(b->when, &view) == TRUTH_YES)
 		tell(s, &(struct asked){ b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
 }
@@ -214,20 +220,32 @@ static void finding_free(struct finding *f)
 	vec_free(&f->gpus);
 }
 
-static bool hidden(const struct findings *f, const struct finding *one)
+static bool names(const struct know_list *list, struct str id)
 {
-	for (size_t n = 0; n < f->list.len; n++)
-		for (const struct know_list *h = f->list.data[n]->hides; h; h = h->next)
-			if (str_eq(h->text, one->id))
-				return true;
+	for (; list; list = list->next)
+		if (str_eq(list->text, id))
+			return true;
 	return false;
 }
 
-static void drop_hidden(struct findings *f)
+static bool hidden(const struct search *s, const struct finding *one)
 {
+	const struct findings *f = s->to;
+	for (size_t n = 0; n < f->list.len; n++)
+		if (names(f->list.data[n]->hides, one->id))
+			return true;
+	for (size_t n = 0; n < s->hides.len; n++)
+		if (names(s->hides.data[n], one->id))
+			return true;
+	return false;
+}
+
+static void drop_hidden(struct search *s)
+{
+	struct findings *f = s->to;
 	VEC(struct finding *) kept = { 0 };
 	for (size_t n = 0; n < f->list.len; n++)
-		if (!hidden(f, f->list.data[n]))
+		if (!hidden(s, f->list.data[n]))
 			vec_push(&kept, f->list.data[n]);
 		else
 			finding_free(f->list.data[n]);
@@ -248,7 +266,7 @@ static int by_severity(const void *a, const void *b)
 
 void doctor_find(const struct know *k, const struct host *h, struct findings *ret)
 {
-	struct search s = { k, h, ret };
+	struct search s = { .k = k, .h = h, .to = ret };
 	*ret = (struct findings){ 0 };
 	for (size_t n = 0; n < h->items.len; n++) {
 		const struct host_item *item = h->items.data[n];
@@ -258,7 +276,8 @@ void doctor_find(const struct know *k, const struct host *h, struct findings *re
 			if (str_eq(k->checks.data[c]->each.n ? k->checks.data[c]->each : S("machine"), item->kind))
 				ask_check(&s, k->checks.data[c], item);
 	}
-	drop_hidden(ret);
+	drop_hidden(&s);
+	vec_free(&s.hides);
 	if (ret->list.len)
 		qsort(ret->list.data, ret->list.len, sizeof(ret->list.data[0]), by_severity);
 }

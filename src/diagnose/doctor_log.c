@@ -100,8 +100,11 @@ static struct host_item *item_of(struct host *h, struct str device)
 
 static void note_gap(struct log_look *l, struct host_item *i, const struct said *s)
 {
+	bool doubt = l->h->doubt;
+	l->h->doubt |= i->doubt;
 	if (!host_fact(l->h, i, s->name, 0))
 		host_note(l->h, i, arena_z(&l->h->arena, s->name), s->value, s->where);
+	l->h->doubt = doubt;
 }
 
 /** KFD names a GPU by its PCI id. Of several of the same kind those are meant that KFD lacks, where that is known of all of them. */
@@ -129,6 +132,7 @@ static void note_part(struct log_look *l, const struct said *s)
 /** What files say weighs more than what the log says, which only fills gaps. */
 static void note_said(struct log_look *l)
 {
+	l->h->doubt = host_machine(l->h)->doubt;
 	for (size_t n = 0; n < l->said.len; n++) {
 		const struct said *s = &l->said.data[n];
 		struct host_item *i = s->of == OF_MACHINE ? host_machine(l->h) : item_of(l->h, s->device);
@@ -164,7 +168,9 @@ static struct str tree_log(struct host *h, const char **ret_name, const char **r
 	struct probe probes[LOGS];
 	for (size_t n = 0; n < LOGS; n++)
 		probes[n] = (struct probe){ .path = logs[n], .size = TAIL, .from_end = true };
+	h->doubt = false;
 	host_probe(h, probes, LOGS);
+	host_machine(h)->doubt |= h->doubt;
 	for (size_t n = 0; n < LOGS; n++) {
 		*ret_name = logs[n];
 		if (probe_text(&probes[n]).n)

@@ -340,9 +340,14 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 {
 	*ret = (struct devices){ .tree = root, .kernel_at = "/proc/sys/kernel/osrelease" };
 	struct search s = { .k = k, .to = ret };
+	struct probe_patience *patience = ret->count.patience = arena_alloc(&ret->arena, sizeof(*patience));
+	patience->left = root ? PATIENCE_TREE_MS : PATIENCE_MS;
 	find_machine(&s);
+	patience->left += s.n > 1 && !root ? (int64_t)(s.n - 1) * PATIENCE_GPU_MS : 0;
 	read_kernel_files(&s);
 	find_ips(&s);
+	for (size_t i = 0; i < s.n; i++)
+		s.found[i].d.identity_unread = s.found[i].d.unread.n;
 	find_firmware(&s);
 	find_debugfs(&s);
 	find_kfd(&s);
@@ -363,6 +368,14 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 	devices_interrupts(ret, interrupts);
 	for (size_t i = 0; i < ret->n; i++)
 		ret->list[i].interrupts = interrupts[i];
+}
+
+bool devices_unsure(const struct devices *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->list[i].identity_unread)
+			return true;
+	return false;
 }
 
 void devices_free(struct devices *d)

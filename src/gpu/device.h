@@ -43,6 +43,12 @@ struct shader_array {
 	unsigned family;
 };
 
+/** Files that were not read in time, or not come to. */
+struct unread {
+	size_t n;
+	struct str paths; // of the first ones, one per line
+};
+
 struct device {
 	struct str pci; // 0000:03:00.0
 	unsigned vendor, device, revision, subsystem_vendor, subsystem_device;
@@ -77,6 +83,8 @@ struct device {
 	struct str devcoredump;   // path of its data, where there is one
 	struct probe_stuck stuck; // reading its files did not return
 	struct str refused;       // what could not be read for want of permission, one path per line
+	struct unread unread;     // files of it
+	bool identity_unread;     // which part it is may be wrong
 };
 
 /** A node of KFD's topology: a GPU, or a partition of one. */
@@ -99,6 +107,8 @@ struct devices {
 	struct str kernel;     // release
 	const char *kernel_at; // the file that says it
 	struct str driver_version;
+	struct unread unread;           // beside those of each device: there may be more devices than these
+	struct unread processes_unread; // there may be more processes that hold them
 	struct probe_count count;
 };
 
@@ -109,6 +119,8 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 /** The value of a line `NAME VALUE` of KFD's properties; -1: there is none. */
 int64_t kfd_property(struct str text, const char *name);
 void devices_free(struct devices *d);
+/** Whether it may be wrong which part one of them is. */
+bool devices_unsure(const struct devices *d);
 /** How many interrupts of each device the kernel has counted by now; -1: not known. */
 void devices_interrupts(const struct devices *d, int64_t *ret);
 /** The driver may be asked things: it is bound, the device is there, awake, and was not stuck. */

@@ -48,6 +48,21 @@ void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)
 			set_fact(&s->found[i], &facts[j], &batches[i].probes[j]);
 }
 
+static void note_unread(struct search *s, struct unread *u, const struct probe *p)
+{
+	enum { NAMED = 32 };
+	if (!probe_unread(p))
+		return;
+	if (u->n++ < NAMED)
+		u->paths = arena_printf(&s->to->arena, STR_FMT "%s%s", STR_ARG(u->paths), u->paths.n ? "\n" : "", p->path);
+}
+
+static void look(struct search *s, struct probe *probes, size_t n, int milliseconds)
+{
+	struct probe_batch batch = { .probes = probes, .n = n, .root = s->to->tree, .goes_on = true };
+	probe_run_all(&s->to->arena, &batch, 1, milliseconds, &s->to->count);
+}
+
 static void note_refused(struct search *s, struct device *d, const struct probe *p)
 {
 	if (p->end == PROBE_FAILED && p->error == EACCES)
@@ -65,7 +80,7 @@ static void look_together(struct search *s, struct probe_batch *batches, int mil
 	for (size_t i = 0; i < s->n; at += batches[i++].n)
 		if (batches[i].n)
 			memcpy(probes + at, batches[i].probes, batches[i].n * sizeof(*probes));
-	look_once(s, probes, all, milliseconds);
+	look(s, probes, all, milliseconds);
 	for (size_t i = at = 0; i < s->n; at += batches[i++].n)
 		if (batches[i].n)
 			memcpy(batches[i].probes, probes + at, batches[i].n * sizeof(*probes));
@@ -83,13 +98,23 @@ void look_run(struct search *s, struct probe_batch *batches, int milliseconds)
 			d->stuck = batches[i].stuck;
 		for (size_t j = 0; j < batches[i].n; j++)
 			note_refused(s, d, &batches[i].probes[j]);
+		for (size_t j = 0; j < batches[i].n; j++)
+			note_unread(s, &d->unread, &batches[i].probes[j]);
 	}
 }
 
 void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds)
 {
-	struct probe_batch batch = { .probes = probes, .n = n, .root = s->to->tree };
-	probe_run_all(&s->to->arena, &batch, 1, milliseconds, &s->to->count);
+	look(s, probes, n, milliseconds);
+	for (size_t i = 0; i < n; i++)
+		note_unread(s, &s->to->unread, &probes[i]);
+}
+
+void look_processes(struct search *s, struct probe *probes, size_t n, int milliseconds)
+{
+	look(s, probes, n, milliseconds);
+	for (size_t i = 0; i < n; i++)
+		note_unread(s, &s->to->processes_unread, &probes[i]);
 }
 
 bool look_awake(const struct found *f) { return device_awake(&f->d); }

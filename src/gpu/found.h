@@ -3,8 +3,9 @@
 
 #include "gpu/device.h"
 
-/** Milliseconds that a look may take. */
-enum { LOOK_MS = 1000, LOOK_ASK_MS = 700 };
+/** Milliseconds that an operation may take, and that a look may lose to files that do not answer: at a machine with one GPU, with each
+ * further one, and at a tree. */
+enum { LOOK_MS = 1000, LOOK_ASK_MS = 700, PATIENCE_MS = 10000, PATIENCE_GPU_MS = 1000, PATIENCE_TREE_MS = 30000 };
 /** Names in a directory, and the greatest number of a node. */
 enum { PCI_MOST = 4096, CARDS_MOST = 1 << 20 };
 
@@ -56,10 +57,13 @@ struct fact {
 
 /** Reads them of each device that @of is true for, all devices at the same time. A device that was stuck is left alone. */
 void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds);
-/** Runs a batch for each device; @batches are those of s->found. Notes where one was stuck, and what was refused. */
+/** Runs a batch for each device; @batches are those of s->found. Notes where one was stuck, what was refused and what was not
+ * read. */
 void look_run(struct search *s, struct probe_batch *batches, int milliseconds);
 /** Runs one that is not of a device. */
 void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds);
+/** Runs one over processes, of which some may not answer. */
+void look_processes(struct search *s, struct probe *probes, size_t n, int milliseconds);
 /** As facts_read() wants it: device_awake(). */
 bool look_awake(const struct found *f);
 

@@ -155,7 +155,7 @@ static void list_kfd(struct search *s, struct str *names, size_t n, struct paths
 		probes[2 * i + 1] =
 			(struct probe){ .kind = PROBE_LIST, .path = arena_printf(a, "%s/queues", path).p, .size = FILES_SIZE };
 	}
-	look_once(s, probes, 2 * n, LOOK_MS);
+	look_processes(s, probes, 2 * n, LOOK_MS);
 	for (size_t i = 0; i < 2 * n; i++) {
 		struct str text = probe_text(&probes[i]);
 		int64_t pid;
@@ -180,7 +180,7 @@ static void find_compute(struct search *s)
 	struct str *names;
 	size_t n = lines_of(&s->to->arena, s->processes, PROCESSES_MOST, &names);
 	list_kfd(s, names, n, &files);
-	look_once(s, files.probes.data, files.probes.len, LOOK_MS);
+	look_processes(s, files.probes.data, files.probes.len, LOOK_MS);
 	hold_kfd(s, &files);
 	free_paths(&files);
 }
@@ -204,7 +204,7 @@ static void list_files(struct search *s, struct paths *ret)
 					 .size = FILES_SIZE },
 			 pid);
 	}
-	look_once(s, tables.probes.data, tables.probes.len, LOOK_MS);
+	look_processes(s, tables.probes.data, tables.probes.len, LOOK_MS);
 	for (size_t i = 0; i < tables.probes.len; i++) {
 		struct str files = probe_text(&tables.probes.data[i]);
 		while (files.n && ret->probes.len < FILES_MOST) {
@@ -306,7 +306,7 @@ static void find_clients(struct search *s)
 	struct arena *a = &s->to->arena;
 	struct paths files = { 0 }, infos = { 0 };
 	list_files(s, &files);
-	look_once(s, files.probes.data, files.probes.len, LOOK_MS);
+	look_processes(s, files.probes.data, files.probes.len, LOOK_MS);
 	for (size_t i = 0; i < files.probes.len; i++) {
 		struct str link = probe_text(&files.probes.data[i]), number = str_base(str_z(files.probes.data[i].path));
 		if (!str_starts(link, S("/dev/dri/")))
@@ -317,7 +317,7 @@ static void find_clients(struct search *s)
 							 .p },
 			 files.pids.data[i]);
 	}
-	look_once(s, infos.probes.data, infos.probes.len, LOOK_ASK_MS); // it waits for the client's page table
+	look_processes(s, infos.probes.data, infos.probes.len, LOOK_ASK_MS); // it waits for the client's page table
 	int64_t *drawn = mem_alloc(s->n * HOLDERS_MOST * sizeof(*drawn) + 1);
 	for (size_t i = 0; i < infos.probes.len; i++)
 		hold_client(s, &infos, i, drawn);
@@ -338,7 +338,7 @@ static void name_holders(struct search *s)
 				 (struct probe){ .path = arena_printf(a, "/proc/%lld/comm", (long long)pid).p, .size = 64 },
 				 pid);
 		}
-	look_once(s, names.probes.data, names.probes.len, LOOK_MS);
+	look_processes(s, names.probes.data, names.probes.len, LOOK_MS);
 	for (size_t i = 0, at = 0; i < s->n; i++)
 		for (size_t j = 0; j < s->found[i].d.nholders; j++)
 			s->found[i].d.holders[j].name = probe_text(&names.probes.data[at++]);

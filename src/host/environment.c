@@ -315,6 +315,7 @@ void host_read_environment(struct host *h)
 	struct probe probes[ENVIRONMENT_FILES + PROCESSES_MOST + 2];
 	struct user users[PROCESSES_MOST];
 	*s = (struct source){ .h = h, .from = S("the environment") };
+	h->doubt |= devices_unsure(&h->devices);
 	for (char **e = environ; !h->root && e && *e; e++)
 		environment_take(s, str_z(*e), (struct str){ 0 });
 	add_source(s);

@@ -111,8 +111,9 @@ static void note_link_errors(struct gpu_looks *l, struct gpu_look *g)
 	};
 	for (size_t n = 0; n < sizeof(counts) / sizeof(counts[0]); n++)
 		if (counts[n].value >= 0)
-			host_note_number(l->h, g->item, counts[n].fact, counts[n].value,
-					 arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), counts[n].file));
+			host_note_said(l->h, g->item, counts[n].fact,
+				       arena_printf(&l->h->arena, "%lld", (long long)counts[n].value),
+				       arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), counts[n].file));
 }
 
 void errors_note(struct gpu_looks *l, struct gpu_look *g)

@@ -49,17 +49,26 @@ static void run_asks(struct gpu_looks *l)
 			memcpy(probes + at, a->probes.data, a->probes.len * sizeof(*probes));
 		at += a->probes.len;
 	}
-	if (h->root)
-		host_probe(h, probes, all);
-	else
-		probe_run_all(&h->arena, batches, l->n + 1, ASK_MS, &h->count);
+	struct probe_batch together = { .probes = probes, .n = all, .root = h->root };
+	probe_run_all(&h->arena, h->root ? &together : batches, h->root ? 1 : l->n + 1, ASK_MS, &h->count);
 	for (size_t n = 0; n <= l->n; n++) {
 		struct asks *a = n < l->n ? &l->list[n].asks : &l->machine;
+		*(n < l->n ? &l->list[n].doubt : &l->doubt) |= host_note_ends(h, batches[n].probes, a->probes.len);
 		if (a->probes.len)
 			memcpy(a->probes.data, batches[n].probes, a->probes.len * sizeof(*probes));
 		if (n < l->n && batches[n].stuck.is)
 			l->list[n].stuck = batches[n].stuck;
 	}
+}
+
+/** What is noted from here on is of the machine beside its GPUs, of one of them, or of all together. */
+static void of_machine(struct gpu_looks *l) { l->h->doubt = l->doubt; }
+static void of_gpu(struct gpu_looks *l, const struct gpu_look *g) { l->h->doubt = l->doubt || g->doubt; }
+static void of_all(struct gpu_looks *l)
+{
+	of_machine(l);
+	for (size_t n = 0; n < l->n; n++)
+		l->h->doubt |= l->list[n].doubt;
 }
 
 static void clear_asks(struct gpu_looks *l)
@@ -123,11 +132,17 @@ static void ask_first(struct gpu_looks *l, struct gpu_look *g)
 		ask_gpu(l, g, PROBE_FILE, plain[n].file, 256);
 }
 
+static void note_text(struct gpu_looks *l, struct gpu_look *g, const char *fact, struct str value, const char *file)
+{
+	host_note_said(l->h, g->item, fact, str_trim(value),
+		       arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), file));
+}
+
 static void note_plain(struct gpu_looks *l, struct gpu_look *g)
 {
 	for (size_t n = 0; n < PLAIN && AT_PLAIN + n < g->asks.probes.len; n++)
-		host_note(l->h, g->item, plain[n].fact, answer_text(&g->asks, AT_PLAIN + n),
-			  answer_place(&g->asks, AT_PLAIN + n));
+		host_note_said(l->h, g->item, plain[n].fact, answer_text(&g->asks, AT_PLAIN + n),
+			       answer_place(&g->asks, AT_PLAIN + n));
 }
 
 // --- the aperture ---
@@ -158,8 +173,8 @@ static void note_bar(struct gpu_looks *l, struct gpu_look *g)
 	size_t from = visible > 0 ? AT_VISIBLE : AT_RESOURCE;
 	visible = visible > 0 ? visible : largest_bar(answer_text(&g->asks, AT_RESOURCE));
 	if (d->vram_total > 0)
-		host_note_number(l->h, g->item, "vram_mb", d->vram_total / MB,
-				 arena_printf(&l->h->arena, STR_FMT "/mem_info_vram_total", STR_ARG(d->sysfs)));
+		note_text(l, g, "vram_mb", arena_printf(&l->h->arena, "%lld", (long long)d->vram_total / MB),
+			  "mem_info_vram_total");
 	if (d->apu || d->off_bus || visible <= 0 || d->vram_total <= 0)
 		return;
 	host_note_number(l->h, g->item, "bar_visible_mb", visible / MB, answer_place(&g->asks, from));
@@ -178,7 +193,7 @@ static void note_firmware(struct gpu_looks *l, struct gpu_look *g, struct str en
 	for (char *c = name; *c; c++)
 		*c = *c == ' ' ? '_' : *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
 	if (!host_says(g->item, name, (struct str){ 0 }))
-		host_note(l->h, g->item, name, arena_printf(a, "0x%x", version), where);
+		host_note_said(l->h, g->item, name, arena_printf(a, "0x%x", version), where);
 }
 
 /** `SMC feature version: 0, program: 4, firmware version: 0x00525600 (82.86.0)`. */
@@ -199,17 +214,13 @@ static void note_firmware_info(struct gpu_looks *l, struct gpu_look *g)
 
 // --- the GPU itself ---
 
-static void note_text(struct gpu_looks *l, struct gpu_look *g, const char *fact, struct str value, const char *file)
-{
-	host_note(l->h, g->item, fact, str_trim(value), arena_printf(&l->h->arena, STR_FMT "/%s", STR_ARG(g->d->sysfs), file));
-}
-
 static void note_driver(struct gpu_looks *l, struct gpu_look *g)
 {
 	const struct device *d = g->d;
 	if (d->driver_known && !str_is(d->driver, "amdgpu") && d->card < 0 && d->kfd_node < 0 && d->vram_total < 0 &&
 	    !d->nfirmware)
-		note_text(l, g, "unbound", d->driver.n ? d->driver : S("none"), "driver");
+		host_note(l->h, g->item, "unbound", d->driver.n ? d->driver : S("none"),
+			  arena_printf(&l->h->arena, STR_FMT "/driver", STR_ARG(d->sysfs)));
 	if (str_is(d->driver, "amdgpu") && l->h->devices.kfd_known)
 		host_note(l->h, g->item, "kfd", d->kfd_node < 0 ? S("no") : S("yes"), S("/sys/class/kfd/kfd/topology/nodes"));
 }
@@ -218,12 +229,15 @@ static void note_device(struct gpu_looks *l, struct gpu_look *g)
 {
 	const struct device *d = g->d;
 	struct host *h = l->h;
+	bool doubt = h->doubt;
+	h->doubt = d->identity_unread;
 	host_note(h, g->item, "pci", d->pci, d->sysfs);
 	host_note(h, g->item, "part", d->name.n ? d->name : arena_printf(&h->arena, "AMD GPU %04x:%04x", d->vendor, d->device),
 		  d->sysfs);
 	host_note(h, g->item, "gfx", d->gfx, d->sysfs);
 	host_note(h, g->item, "apu", d->apu ? S("yes") : S("no"), d->sysfs);
 	host_note(h, g->item, "guest", d->guest ? S("yes") : S("no"), d->sysfs);
+	h->doubt = doubt;
 	note_text(l, g, "vbios", d->vbios, "vbios_version");
 	note_text(l, g, "runtime_status", d->runtime_status, "power/runtime_status");
 	note_text(l, g, "compute_partition", d->compute_partition, "current_compute_partition");
@@ -239,6 +253,7 @@ static void note_device(struct gpu_looks *l, struct gpu_look *g)
 static void note_first(struct gpu_looks *l, struct gpu_look *g)
 {
 	const struct device *d = g->d;
+	of_gpu(l, g);
 	note_device(l, g);
 	note_plain(l, g);
 	note_bar(l, g);
@@ -322,8 +337,8 @@ static void note_modes(struct gpu_looks *l)
 static void note_stuck(struct gpu_looks *l, struct gpu_look *g)
 {
 	struct str stack = g->stuck.stack, inner = str_split(&stack, '\n');
-	host_note(l->h, g->item, "stuck", g->stuck.at, g->stuck.at);
-	host_note(l->h, g->item, "stuck_in", inner.n ? inner : g->stuck.wchan, g->stuck.at);
+	host_note_said(l->h, g->item, "stuck", g->stuck.at, g->stuck.at);
+	host_note_said(l->h, g->item, "stuck_in", inner.n ? inner : g->stuck.wchan, g->stuck.at);
 }
 
 static void second_round(struct gpu_looks *l)
@@ -339,9 +354,12 @@ static void second_round(struct gpu_looks *l)
 		errors_ask(l, g); // the list of bad pages waits for a recovery
 	}
 	run_asks(l);
+	of_all(l);
 	xgmi_note(l);
 	for (size_t n = 0; n < l->n; n++) {
 		struct gpu_look *g = &l->list[n];
+		of_gpu(l, g);
+		g->item->doubt |= l->h->doubt;
 		displays_note(l, g);
 		errors_note(l, g);
 		links_note(l, g);
@@ -349,9 +367,32 @@ static void second_round(struct gpu_looks *l)
 	}
 }
 
+/** What is said of all GPUs together, and may be missing because of one. */
+static void note_all(struct gpu_looks *l)
+{
+	static const char *const names[] = { "gpus",           "apus",
+					     "dgpus",          "igpu_and_dgpu",
+					     "hive_size",      "partition_modes",
+					     "partition_odd",  "partition_usual",
+					     "display_on",     "iommu",
+					     "vram_gb",        "partition_mode_count" };
+	of_all(l);
+	note_counts(l);
+	note_modes(l);
+	displays_note_machine(l);
+	iommu_note_machine(l);
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+		host_note_doubt(l->h, host_machine(l->h), names[n]);
+	for (size_t n = 0; n < l->n; n++) {
+		host_note_doubt(l->h, l->list[n].item, "xgmi_links");
+		host_note_doubt(l->h, l->list[n].item, "xgmi_peers_missing");
+	}
+	of_machine(l);
+}
+
 void host_read_gpus(struct host *h)
 {
-	struct gpu_looks l = { .h = h };
+	struct gpu_looks l = { .h = h, .doubt = h->doubt };
 	size_t aspm;
 	l.list = arena_alloc(&h->arena, h->devices.n * sizeof(*l.list) + 1);
 	for (size_t n = 0; n < h->items.len && l.n < h->devices.n; n++)
@@ -360,6 +401,7 @@ void host_read_gpus(struct host *h)
 				.item = h->items.data[n],
 				.d = h->items.data[n]->gpu,
 				.stuck = h->items.data[n]->gpu->stuck,
+				.doubt = h->items.data[n]->gpu->stuck.is || h->items.data[n]->gpu->unread.n,
 				.connected = -1,
 				.ras_ask = SIZE_MAX,
 			};
@@ -371,6 +413,7 @@ void host_read_gpus(struct host *h)
 		if (!l.list[n].stuck.is)
 			ask_first(&l, &l.list[n]);
 	run_asks(&l);
+	of_machine(&l);
 	l.connectors = answer_text(&l.machine, connectors);
 	l.iommus_known = l.machine.probes.data[iommus].end == PROBE_GOOD;
 	l.iommus = answer_text(&l.machine, iommus);
@@ -380,9 +423,6 @@ void host_read_gpus(struct host *h)
 	for (size_t n = 0; n < l.n; n++)
 		note_first(&l, &l.list[n]);
 	second_round(&l);
-	note_counts(&l);
-	note_modes(&l);
-	displays_note_machine(&l);
-	iommu_note_machine(&l);
+	note_all(&l);
 	free_asks(&l);
 }

@@ -20,6 +20,7 @@ struct gpu_look {
 	struct host_item *item;
 	const struct device *d;
 	struct probe_stuck stuck; // where a look at it was, in this part or before
+	bool doubt;               // not all of its files were read, in this part or before
 	struct asks asks;
 	// of the first round
 	bool grouped;          // it has an IOMMU group
@@ -42,6 +43,7 @@ struct gpu_looks {
 	struct gpu_look *list;
 	size_t n;
 	struct asks machine;
+	bool doubt; // not all files that are no GPU's were read
 	struct str connectors; // names in /sys/class/drm
 	struct str iommus;     // names in /sys/class/iommu
 	bool iommus_known;

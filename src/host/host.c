@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ASK_MS = 700 };
+enum { ASK_MS = 700, LATE_NAMED = 64, BESIDE_MS = 10000 };
 
 struct host_item *host_add(struct host *h, const char *kind, struct host_item *of)
 {
@@ -11,17 +11,35 @@ struct host_item *host_add(struct host *h, const char *kind, struct host_item *o
 	i->kind = str_z(kind);
 	i->of = of;
 	i->gpu = of ? of->gpu : NULL;
+	i->doubt = h->doubt;
 	vec_push(&h->items, i);
 	return i;
 }
 
+static void add_fact(struct host *h, struct host_item *i, struct host_fact fact)
+{
+	struct host_fact *f = arena_alloc(&h->arena, sizeof(*f));
+	*f = (struct host_fact){ arena_str(&h->arena, fact.name), arena_str(&h->arena, fact.value),
+				 arena_str(&h->arena, fact.where), fact.doubt };
+	vec_push(&i->facts, f);
+}
+
 void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where)
 {
-	if (!value.n)
-		return;
-	struct host_fact *f = arena_alloc(&h->arena, sizeof(*f));
-	*f = (struct host_fact){ arena_str(&h->arena, str_z(name)), arena_str(&h->arena, value), arena_str(&h->arena, where) };
-	vec_push(&i->facts, f);
+	if (value.n)
+		add_fact(h, i, (struct host_fact){ str_z(name), value, where, h->doubt });
+}
+
+void host_note_said(struct host *h, struct host_item *i, const char *name, struct str value, struct str where)
+{
+	if (value.n)
+		add_fact(h, i, (struct host_fact){ str_z(name), value, where, false });
+}
+
+void host_note_doubt(struct host *h, struct host_item *i, const char *name)
+{
+	if (h->doubt && !host_says(i, name, (struct str){ 0 }))
+		add_fact(h, i, (struct host_fact){ .name = str_z(name), .doubt = true });
 }
 
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where)
@@ -42,7 +60,7 @@ struct host_item *host_gpu(const struct host *h, const struct device *d)
 static const struct host_fact *own(const struct host_item *i, struct str name, size_t index)
 {
 	for (size_t n = 0; i && n < i->facts.len; n++)
-		if (str_eq(i->facts.data[n]->name, name) && index-- == 0)
+		if (i->facts.data[n]->value.n && str_eq(i->facts.data[n]->name, name) && index-- == 0)
 			return i->facts.data[n];
 	return NULL;
 }
@@ -63,9 +81,11 @@ struct str host_value(const struct host *h, const struct host_item *i, const cha
 
 bool host_says(const struct host_item *i, const char *name, struct str value)
 {
-	for (size_t n = 0; n < i->facts.len; n++)
-		if (str_is(i->facts.data[n]->name, name) && (!value.n || str_eq(i->facts.data[n]->value, value)))
+	for (size_t n = 0; n < i->facts.len; n++) {
+		const struct host_fact *f = i->facts.data[n];
+		if (f->value.n && str_is(f->name, name) && (!value.n || str_eq(f->value, value)))
 			return true;
+	}
 	return false;
 }
 
@@ -80,10 +100,38 @@ bool host_get(const void *scope, struct str name, size_t index, struct str *ret)
 	return ret->n;
 }
 
+/** Whether the item has it; then whether one of its values is in doubt. */
+static bool has(const struct host_item *i, struct str name, bool *ret_doubt)
+{
+	bool there = false;
+	for (size_t n = 0; n < i->facts.len; n++)
+		if (str_eq(i->facts.data[n]->name, name)) {
+			there = true;
+			*ret_doubt |= i->facts.data[n]->doubt;
+		}
+	return there;
+}
+
+bool host_unread(const void *scope, struct str name)
+{
+	const struct host_scope *s = scope;
+	const struct host_item *m = host_machine(s->host);
+	bool lacks = false, doubt = false;
+	name = str_ends(name, S("@")) ? str_cut(name, name.n - 1) : name;
+	for (const struct host_item *i = s->item; i; i = i->of) {
+		if (has(i, name, &doubt))
+			return doubt;
+		lacks |= i->doubt;
+	}
+	return has(m, name, &doubt) ? doubt : lacks || m->doubt;
+}
+
+struct fact_view host_view(const struct host_scope *scope) { return (struct fact_view){ host_get, scope, host_unread }; }
+
 void host_note_unread(struct host *h, const char *what, struct str where)
 {
 	if (!host_says(host_machine(h), "unread", str_z(what)))
-		host_note(h, host_machine(h), "unread", str_z(what), where);
+		host_note_said(h, host_machine(h), "unread", str_z(what), where);
 }
 
 /** What is missed where such a path may not be read. Logs are not here: one is enough, and there are several. */
@@ -102,22 +150,49 @@ static void note_refused(struct host *h, struct str path)
 			host_note_unread(h, important[i].what, path);
 }
 
-void host_probe(struct host *h, struct probe *probes, size_t n)
+/** Thousands may be unread where a file system does not answer: the first are named. */
+static void note_late(struct host *h, struct str path)
 {
-	struct probe_batch batch = { .probes = probes, .n = n, .root = h->root };
-	probe_run_all(&h->arena, &batch, 1, ASK_MS, &h->count);
-	for (size_t i = 0; i < n; i++)
-		if (probes[i].end == PROBE_FAILED && (probes[i].error == EACCES || probes[i].error == EPERM))
-			note_refused(h, str_z(probes[i].path));
+	struct host_item *m = host_machine(h);
+	if (!host_fact(h, m, S("unread"), LATE_NAMED))
+		host_note_unread(h, arena_z(&h->arena, path), path);
 }
 
-static void note_devices_refused(struct host *h)
+bool host_note_ends(struct host *h, const struct probe *probes, size_t n)
 {
-	for (size_t d = 0; d < h->devices.n; d++) {
-		struct str refused = h->devices.list[d].refused;
-		while (refused.n)
-			note_refused(h, str_split(&refused, '\n'));
+	bool late = false;
+	for (size_t i = 0; i < n; i++) {
+		if (probe_unread(&probes[i]))
+			note_late(h, str_z(probes[i].path));
+		else if (probes[i].end == PROBE_FAILED && (probes[i].error == EACCES || probes[i].error == EPERM))
+			note_refused(h, str_z(probes[i].path));
+		late |= probe_unread(&probes[i]);
 	}
+	return late;
+}
+
+void host_probe(struct host *h, struct probe *probes, size_t n)
+{
+	struct probe_batch batch = { .probes = probes, .n = n, .root = h->root, .goes_on = true };
+	probe_run_all(&h->arena, &batch, 1, ASK_MS, &h->count);
+	h->doubt |= host_note_ends(h, probes, n);
+}
+
+static void note_paths(struct host *h, struct str paths, void (*note)(struct host *h, struct str path))
+{
+	while (paths.n)
+		note(h, str_split(&paths, '\n'));
+}
+
+static void note_devices_unread(struct host *h)
+{
+	const struct devices *d = &h->devices;
+	note_paths(h, d->unread.paths, note_late);
+	for (size_t n = 0; n < d->n; n++) {
+		note_paths(h, d->list[n].refused, note_refused);
+		note_paths(h, d->list[n].unread.paths, note_late);
+	}
+	note_paths(h, d->processes_unread.paths, note_late);
 }
 
 struct str host_text(struct host *h, const char *path, size_t most)
@@ -129,20 +204,23 @@ struct str host_text(struct host *h, const char *path, size_t most)
 
 void host_look(const struct know *k, const char *root, struct host *ret)
 {
+	// What matters most comes first: what is in doubt once stays so for those behind it.
+	static void (*const readers[])(struct host *) = {
+		host_read_kernel,   host_read_gpus,     host_read_boot,        host_read_settings,
+		host_read_platform, host_read_software, host_read_environment, host_read_processes,
+	};
 	*ret = (struct host){ .know = k, .root = root };
 	host_add(ret, "machine", NULL);
 	devices_find_at(k, root, &ret->devices);
+	ret->count.patience = ret->devices.count.patience;
+	ret->doubt = ret->devices.unread.n;
 	for (size_t n = 0; n < ret->devices.n; n++)
 		host_add(ret, "gpu", NULL)->gpu = &ret->devices.list[n];
-	note_devices_refused(ret);
-	host_read_kernel(ret);
-	host_read_boot(ret);
-	host_read_settings(ret);
-	host_read_gpus(ret);
-	host_read_platform(ret);
-	host_read_software(ret);
-	host_read_environment(ret);
-	host_read_processes(ret);
+	note_devices_unread(ret);
+	for (size_t n = 0; n < sizeof(readers) / sizeof(readers[0]); n++) {
+		readers[n](ret);
+		host_machine(ret)->doubt |= ret->doubt;
+	}
 }
 
 void host_look_beside(const struct know *k, struct host *ret)
@@ -154,6 +232,8 @@ void host_look_beside(const struct know *k, struct host *ret)
 	};
 	*ret = (struct host){ .know = k };
 	host_add(ret, "machine", NULL);
+	ret->count.patience = arena_alloc(&ret->arena, sizeof(*ret->count.patience));
+	ret->count.patience->left = BESIDE_MS;
 	host_probe(ret, probes, sizeof(probes) / sizeof(probes[0]));
 	ret->devices.kernel = str_trim(probe_text(&probes[0]));
 	ret->devices.driver_version = str_trim(probe_text(&probes[1]));

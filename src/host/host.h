@@ -1,5 +1,8 @@
 // The machine around the GPUs, as named facts with the place where each was seen. Readers here add facts and items and judge nothing:
-// what a fact means, knowledge says (`check`, `known-bad`, `remedy`). What could not be read is no fact.
+// what a fact means, knowledge says (`check`, `known-bad`, `remedy`). What is not there is no fact.
+//
+// What could not be read in time is not absent: it is `unread`, and every fact that a reader derives after that is in doubt, unless one
+// file alone says it. A condition on a fact in doubt is TRUTH_UNREAD, and so is one on a fact that an item in doubt may lack.
 //
 // Names are those of docs/DOCTOR.md. Where a fact's reader would have to guess, it adds none.
 #pragma once
@@ -12,6 +15,7 @@
 struct host_fact {
 	struct str name, value;
 	struct str where; // a path, with `:LINE` where it has lines; as it is called in the machine, without --root's directory
+	bool doubt;       // it may be otherwise; one without a value may be there
 };
 
 /** Something of which a machine may have several. The first item is the machine itself. */
@@ -20,6 +24,7 @@ struct host_item {
 	const struct device *gpu; // that it belongs to; NULL: none, or not known
 	struct host_item *of; // whose facts are its own too, behind its own: those of its GPU; the machine's come last for all
 	VEC(struct host_fact *) facts; // they stay where they are when others are noted
+	bool doubt;                    // it may have facts that are not here
 };
 
 struct host {
@@ -29,6 +34,7 @@ struct host {
 	struct devices devices;
 	VEC(struct host_item *) items;
 	struct probe_count count;
+	bool doubt; // of the reader at work: something that it goes by was not read
 };
 
 /** Looks at this machine, or at the one whose proc, sys, etc, boot, usr and more lie under @root. It ends whatever it meets. */
@@ -53,6 +59,10 @@ struct host_scope {
 	const struct host_item *item;
 };
 bool host_get(const void *scope, struct str name, size_t index, struct str *ret);
+/** Whether what host_get() says of it may be otherwise. */
+bool host_unread(const void *scope, struct str name);
+/** Both, for conditions. */
+struct fact_view host_view(const struct host_scope *scope);
 
 // --- for readers ---
 
@@ -61,10 +71,17 @@ struct host_item *host_add(struct host *h, const char *kind, struct host_item *o
 /** Several facts of one name are several values. An empty value is no fact. */
 void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where);
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where);
+/** What one file says that was read, whatever became of others. */
+void host_note_said(struct host *h, struct host_item *i, const char *name, struct str value, struct str where);
+/** That it may be there, where the reader is in doubt and noted none. */
+void host_note_doubt(struct host *h, struct host_item *i, const char *name);
 /** Adds to `unread`: what may not be read, for people, and where it was tried. */
 void host_note_unread(struct host *h, const char *what, struct str where);
-/** Looks at files in one child, of the tree where there is one; notes what was refused. */
+/** Looks at files in one child, of the tree where there is one; notes what was refused and what was not read, which puts the reader in
+ * doubt. */
 void host_probe(struct host *h, struct probe *probes, size_t n);
+/** Notes what was refused and what was not read. true where there is such as was not read. */
+bool host_note_ends(struct host *h, const struct probe *probes, size_t n);
 /** The same for one file's text; each costs a child, so several are better asked together. */
 struct str host_text(struct host *h, const char *path, size_t most);
 

@@ -64,9 +64,12 @@ static bool drives_one(const struct devices *d)
 	return false;
 }
 
+/** What is told of the driver by its devices is in doubt where not all was read of these. */
 static void note_loaded(struct host *h, const struct probe *p)
 {
 	struct host_item *m = host_machine(h);
+	bool doubt = h->doubt;
+	h->doubt |= devices_unsure(&h->devices);
 	struct str modules = probe_text(&p[MODULES]);
 	bool loaded = drives_one(&h->devices);
 	while (modules.n)
@@ -81,6 +84,8 @@ static void note_loaded(struct host *h, const struct probe *p)
 	for (size_t i = 0; i < h->devices.n; i++)
 		host_note(h, m, "gpu_gfx", h->devices.list[i].gfx.n ? h->devices.list[i].gfx : S("unknown"),
 			  h->devices.list[i].sysfs);
+	host_note_doubt(h, m, "gpu_gfx");
+	h->doubt = doubt;
 }
 
 /** The kernels that DKMS built it for have directories beside `source` and `build`. */

@@ -197,10 +197,14 @@ static void note_cores(struct host *h, const struct settings *s, const struct pr
 	struct str text = probe_text(pattern), where = str_z(pattern->path);
 	bool pipe = str_starts(text, S("|"));
 	int64_t vram = 0;
-	for (size_t d = 0; d < h->devices.n; d++)
+	bool doubt = h->doubt;
+	for (size_t d = 0; d < h->devices.n; d++) {
 		vram = h->devices.list[d].vram_total > vram ? h->devices.list[d].vram_total : vram;
+		h->doubt |= h->devices.list[d].unread.n > 0;
+	}
 	if (vram > 0)
 		host_note_number(h, m, "vram_gb", vram >> 30, (struct str){ 0 });
+	h->doubt = doubt;
 	host_note(h, m, "core_limit", limit, limited);
 	host_note(h, m, "cores", !limit.n ? limit : str_is(limit, "0") ? S("off") : S("on"), limited);
 	host_note(h, m, "core_pattern", text, where);

@@ -51,6 +51,7 @@ void host_read_processes(struct host *h)
 {
 	struct probe probes[2 * PROCESSES_MOST];
 	size_t n = 0, at = 0;
+	h->doubt |= h->devices.processes_unread.n > 0;
 	for (size_t d = 0; d < h->devices.n; d++)
 		for (size_t i = 0; i < h->devices.list[d].nholders && n < 2 * PROCESSES_MOST; i++) {
 			long long pid = (long long)h->devices.list[d].holders[i].pid;
@@ -61,6 +62,8 @@ void host_read_processes(struct host *h)
 		}
 	if (n)
 		host_probe(h, probes, n);
+	for (size_t d = 0; d < h->devices.n; d++)
+		host_gpu(h, &h->devices.list[d])->doubt |= h->doubt;
 	for (size_t d = 0; d < h->devices.n; d++)
 		for (size_t i = 0; i < h->devices.list[d].nholders && at < n; i++, at += 2)
 			add_process(h, host_gpu(h, &h->devices.list[d]), &h->devices.list[d].holders[i], &probes[at],

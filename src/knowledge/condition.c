@@ -126,10 +126,12 @@ static bool holds(enum op op, struct str have, struct str want)
 static enum truth term_eval(const struct term *t, const struct fact_view *view)
 {
 	struct str have, want = t->value;
-	bool known = view->get(view->ctx, t->name, 0, &have);
+	bool known = view->get(view->ctx, t->name, 0, &have), other = want.n && want.p[0] == '$';
+	if (view->unread && (view->unread(view->ctx, t->name) || (other && view->unread(view->ctx, str_from(want, 1)))))
+		return TRUTH_UNREAD;
 	if (t->op == OP_KNOWN || t->op == OP_NOT_KNOWN)
 		return known == (t->op == OP_KNOWN) ? TRUTH_YES : TRUTH_NO;
-	if (want.p[0] == '$' && !view->get(view->ctx, str_from(want, 1), 0, &want))
+	if (other && !view->get(view->ctx, str_from(want, 1), 0, &want))
 		return TRUTH_UNKNOWN;
 	if (!known)
 		return TRUTH_UNKNOWN;

@@ -5,12 +5,15 @@
 #include "base/str.h"
 #include "knowledge/block.h"
 
-enum truth { TRUTH_NO, TRUTH_UNKNOWN, TRUTH_YES };
+/** UNKNOWN: the evidence lacks a fact, as machines and logs do. UNREAD: a fact could not be read in time, so that it may be YES after all. */
+enum truth { TRUTH_NO, TRUTH_UNKNOWN, TRUTH_UNREAD, TRUTH_YES };
 
 /** The index-th value of a fact; false where there is none. */
 struct fact_view {
 	bool (*get)(const void *ctx, struct str name, size_t index, struct str *ret_value);
 	const void *ctx;
+	/** Whether what get() says of it may be otherwise, since something was not read; NULL: all was read. */
+	bool (*unread)(const void *ctx, struct str name);
 };
 
 struct condition; // alternatives of terms

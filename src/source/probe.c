@@ -25,6 +25,7 @@ enum {
 	DIE_MS = 60,
 	STEP_MS = 20,
 	BATCH_FACTOR = 20, // so many times what an operation may take a batch may, and a millisecond more for each operation
+	TREE_MS = 10000,   // without progress on a file of a tree
 };
 
 /** What a child writes: how far it is, an answer for each operation, then the bytes. */
@@ -398,12 +399,27 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 
 static int longest(const struct probe_batch *b, int milliseconds) { return BATCH_FACTOR * milliseconds + (int)b->n; }
 
+/** What an operation of the batch may take. */
+static int each(const struct probe_batch *b, int milliseconds, const struct probe_count *count)
+{
+	int64_t left = count->patience ? count->patience->left : INT64_MAX;
+	milliseconds = b->root ? TREE_MS : milliseconds;
+	return left < milliseconds ? (int)left : milliseconds;
+}
+
+/** When a batch that goes on is late too. */
+static int64_t batch_deadline(const struct probe_batch *b, int64_t began, int milliseconds, const struct probe_count *count)
+{
+	int64_t left = count->patience ? count->patience->left : INT64_MAX, most = longest(b, milliseconds);
+	return b->root ? INT64_MAX : began + (left < most - milliseconds ? left + milliseconds : most);
+}
+
 /** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. A child that goes on from
  * operation to operation, or waits for a processor only, is given more time; one that has all answers is not waited for. */
-static void wait_run(struct arena *a, struct run *r, int64_t began, int milliseconds)
+static void wait_run(struct arena *a, struct run *r, int64_t deadline, int milliseconds)
 {
 	struct text nothing = { 0 };
-	int64_t deadline = began + longest(r->batch, milliseconds), now;
+	int64_t now;
 	do {
 		r->end = child_wait(&r->child, now_ms() + STEP_MS, 0, &nothing);
 		now = now_ms();
@@ -427,9 +443,8 @@ static void end_run(struct arena *a, struct run *r, int64_t deadline, struct pro
 	count->operations += r->work.room->operations;
 }
 
-static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
+static void clear_batch(struct probe_batch *b)
 {
-	ret->batch = b;
 	b->stuck = (struct probe_stuck){ 0 };
 	for (size_t i = 0; i < b->n; i++) {
 		struct probe *p = &b->probes[i];
@@ -438,20 +453,45 @@ static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
 		p->data = NULL;
 		p->n = 0;
 	}
+}
+
+static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
+{
+	ret->batch = b;
 	ret->began = b->n && prepare(ret) && child_begin(do_batch, &ret->work, longest(b, milliseconds), &ret->child);
 	if (b->n && !ret->began)
 		b->probes[0].error = errno;
 }
 
-void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+/** Time that went to files that answered late or not at all: of a batch that went well, what one operation may take is not counted. */
+static void lose_patience(const struct probe_batch *batches, size_t n, int64_t took, int milliseconds,
+			  const struct probe_count *count)
+{
+	bool stuck = false;
+	for (size_t i = 0; i < n; i++)
+		stuck |= batches[i].stuck.is;
+	int64_t lost = stuck ? took : took > milliseconds ? took - milliseconds : 0;
+	if (count->patience && (stuck || !batches[0].root))
+		count->patience->left -= lost < count->patience->left ? lost : count->patience->left;
+}
+
+static void run_round(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
 {
 	_cleanup_free_ struct run *runs = mem_alloc((n ? n : 1) * sizeof(*runs));
-	for (size_t i = 0; i < n; i++)
-		begin_run(&batches[i], milliseconds, &runs[i]);
+	bool spent = count->patience && count->patience->left <= 0;
+	for (size_t i = 0; i < n; i++) {
+		clear_batch(&batches[i]);
+		if (!spent)
+			begin_run(&batches[i], each(&batches[i], milliseconds, count), &runs[i]);
+	}
 	int64_t began = now_ms();
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		int most = each(&batches[i], milliseconds, count);
 		if (runs[i].began)
-			wait_run(a, &runs[i], began, milliseconds);
+			wait_run(a, &runs[i], batch_deadline(&batches[i], began, most, count), most);
+	}
+	if (n)
+		lose_patience(batches, n, now_ms() - began, each(&batches[0], milliseconds, count), count);
 	int64_t deadline = now_ms() + DIE_MS;
 	for (size_t i = 0; i < n; i++) {
 		if (runs[i].began)
@@ -461,6 +501,29 @@ void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int m
 	}
 }
 
+/** What stands behind the file that did not answer. */
+static void run_rest(struct arena *a, const struct probe_batch *b, int milliseconds, struct probe_count *count)
+{
+	struct probe_batch rest = *b;
+	while (rest.stuck.is && (rest.root || rest.goes_on)) {
+		size_t at = 0;
+		while (at < rest.n && rest.probes[at].end != PROBE_STUCK)
+			at++;
+		if (at == rest.n)
+			return;
+		rest.probes += at + 1;
+		rest.n -= at + 1;
+		run_round(a, &rest, 1, milliseconds, count);
+	}
+}
+
+void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+{
+	run_round(a, batches, n, milliseconds, count);
+	for (size_t i = 0; i < n; i++)
+		run_rest(a, &batches[i], milliseconds, count);
+}
+
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 	       struct probe_count *count)
 {
@@ -468,6 +531,17 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 	probe_run_all(a, &batch, 1, milliseconds, count);
 	if (ret_stuck)
 		*ret_stuck = batch.stuck;
+}
+
+bool probe_unread(const struct probe *p)
+{
+	static const int passing[] = { EIO, EAGAIN, EINTR, ENOMEM, ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
+	if (p->end != PROBE_FAILED)
+		return p->end == PROBE_STUCK || p->end == PROBE_NOT_MADE;
+	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
+		if (p->error == passing[i])
+			return true;
+	return false;
 }
 
 struct str probe_text(const struct probe *p)

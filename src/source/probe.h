@@ -63,8 +63,15 @@ struct probe_stuck {
 	struct str wchan;     // the function that it sleeps in; empty where it is not known
 };
 
+/** How many milliseconds a look may still lose to files that answer late or not at all; one for all that it reads. When it is used up,
+ * nothing more is read. */
+struct probe_patience {
+	int64_t left;
+};
+
 struct probe_count {
-	size_t children, operations; // operations: system calls on files other than open and close
+	size_t children, operations;     // operations: system calls on files other than open and close
+	struct probe_patience *patience; // NULL: without end
 };
 
 struct probe_batch {
@@ -73,10 +80,12 @@ struct probe_batch {
 	const char *
 		root; // a directory that stands for `/`: links in it lead nowhere else, and only files and directories are opened; NULL
 	struct probe_stuck stuck;
+	bool goes_on; // what stands behind a file that does not answer is read by another child; of a tree it always is
 };
 
 /** Runs each batch in a child of its own, all at the same time. Files that several operations of a batch name one after the other are
- * opened once. An operation may take @milliseconds; a batch of many that go on may take four times that, and 0.2 ms for each. */
+ * opened once. An operation may take @milliseconds, a batch of many that go on twenty times that and a millisecond for each. Files of a
+ * tree are somebody's disk, which may be slow: each may take ten seconds, and all of them as long as they go on. */
 void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
 /** Runs the batch in one child. @ret_stuck may be NULL. */
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
@@ -84,5 +93,8 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 /** Whether the list has it. */
 bool probe_allowed(const struct probe *p);
 
-/** The file as text, without the newline at its end; empty where it could not be read. */
+/** Whether it is not known what this would have said: it answered late, was never come to, or something else than the file was the reason.
+ * What is not there, or may not be read, is known to be so. */
+bool probe_unread(const struct probe *p);
+/** The file as text, without the newline at its end; empty where it is not there, and where it is probe_unread(). */
 struct str probe_text(const struct probe *p);
