@@ -46,6 +46,11 @@ void uh_session_end(struct uh_session *s);
 unsigned uh_session_sources(const struct uh_session *s);
 unsigned uh_session_problems(const struct uh_session *s);
 unsigned uh_session_incidents(const struct uh_session *s);
+/** What the whole comes to; the greater one counts. HEALTHY is earned: what it takes was read, and nothing is wrong. */
+enum uh_verdict { UH_HEALTHY, UH_UNKNOWN, UH_INCIDENT };
+enum uh_verdict uh_session_verdict(const struct uh_session *s);
+/** Where that is UH_UNKNOWN: what could not be read, and why; else empty. It lives as long as the session. */
+const char *uh_session_unread(const struct uh_session *s);
 /** AMD GPUs of this machine that were looked at, and how many of them are not well. */
 unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell);
 

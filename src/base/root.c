@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
 #include "base/root_walk.h"
 
@@ -28,6 +29,30 @@ int root_open(const char *root, const char *path, int flags)
 	if (dir < 0)
 		return -1;
 	return root_open_at(dir, path, flags);
+}
+
+struct place {
+	const char *root, *path;
+};
+
+/** The child. A directory is opened as it would be to be listed. */
+static void visit(int pipe, const void *ctx)
+{
+	const struct place *p = ctx;
+	struct stat st;
+	(void)pipe;
+	_cleanup_close_ int at = root_open(p->root, p->path, O_PATH);
+	bool directory = at >= 0 && !fstat(at, &st) && S_ISDIR(st.st_mode);
+	_cleanup_close_ int fd = directory ? root_open(p->root, p->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK) : -1;
+}
+
+bool root_answers(const char *root, const char *path, int milliseconds)
+{
+	const struct place p = { root, path };
+	struct text nothing = { 0 };
+	bool answers = child_run(visit, &p, milliseconds, 0, &nothing);
+	text_free(&nothing);
+	return answers;
 }
 
 int root_make_directory(const char *root, const char *path)

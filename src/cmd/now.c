@@ -25,7 +25,8 @@ static void usage(void)
 	     "  --json        for machines: the document of docs/diagnosis.schema.json, with `machine`\n"
 	     "  -h, --help    this text\n"
 	     "\n"
-	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well, 2 nothing could be read");
+	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well, 2 unknown: what is needed could not be read,\n"
+	     "or there is no AMD GPU");
 }
 
 struct now {
@@ -92,7 +93,6 @@ static int now(struct now *o, int argc, char **argv)
 	o->report.width = terminal_width();
 	struct uh_session *s = uh_session_new(complain_line, NULL);
 	struct uh_error *err = NULL;
-	unsigned gpus = 0, unwell = 0;
 	for (size_t i = 0; i < o->ncode; i++)
 		uh_session_add_code(s, o->code[i]);
 	// The silicon first: what a log costs to read, a hung GPU may not have.
@@ -101,17 +101,17 @@ static int now(struct now *o, int argc, char **argv)
 	if (!o->live && !err)
 		uh_session_add_newest(s, o->root);
 	uh_session_end(s);
-	gpus = uh_session_gpus(s, &unwell);
 	if (err) {
 		status = cannot(err);
-	} else if (!gpus && uh_session_sources(s) < 2 && !o->report.json) {
-		complain("this machine has no AMD GPU that could be looked at%s; unhang explain PATH explains what another one "
-			 "left",
-			 o->live ? "" : " and no log of an incident");
-		status = EXIT_CANNOT;
 	} else {
+		static const int statuses[] = { [UH_HEALTHY] = EXIT_NOTHING_WRONG,
+						[UH_UNKNOWN] = EXIT_CANNOT,
+						[UH_INCIDENT] = EXIT_INCIDENT };
+		enum uh_verdict verdict = uh_session_verdict(s);
 		uh_session_report(s, stdout, &o->report);
-		status = uh_session_incidents(s) || unwell ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
+		status = statuses[verdict];
+		if (verdict == UH_UNKNOWN)
+			complain("%s; unhang explain PATH explains what another machine left", uh_session_unread(s));
 	}
 	uh_session_free(s);
 	return status;

@@ -199,8 +199,13 @@ static void read_journal(struct evidence_reader *r, struct host *h, const char *
 	const struct source_visitor v = { on_visit, on_record, on_problem, r };
 	struct text directory = { 0 };
 	// A link in a tree leads nowhere else.
-	_cleanup_close_ int fd = h->root ? root_open(h->root, "/var/log/journal", O_RDONLY | O_DIRECTORY) : -1;
+	bool late = h->root && !host_answers(h, "/var/log/journal");
+	_cleanup_close_ int fd = h->root && !late ? root_open(h->root, "/var/log/journal", O_RDONLY | O_DIRECTORY) : -1;
 	struct uh_error *err = NULL;
+	if (late) {
+		host_machine(h)->doubt = true;
+		return;
+	}
 	if (h->root && fd < 0)
 		err = uh_error_os(errno, "/var/log/journal");
 	if (h->root)

@@ -58,6 +58,7 @@ static void open_gpus(struct look_round *r, const struct silicon_options *o)
 			continue;
 		struct looked *g = &r->gpus[r->n++];
 		*g = (struct looked){ .device = &d->list[i], .view = v };
+		v->looked = true;
 		g->target = target_device(r->out->know, g->device);
 		watch_begin(&g->watch, r->out->know, g->target, g->device, g->device->gfx);
 	}
@@ -331,6 +332,14 @@ static void judge_xcc(struct look_round *r, struct looked *g, const struct judge
 	}
 }
 
+/** What sleeps is left alone, and well; what could not be looked at may be anything. */
+static bool seen_enough(const struct looked *g)
+{
+	const struct gate *gate = &g->watch.gate;
+	return (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->device->unread.n &&
+	       !g->device->stuck.is && !target_stuck(g->target) && !str_is(g->view->health, "unknown");
+}
+
 static void judge(struct look_round *r, struct looked *g)
 {
 	struct arena a = { 0 };
@@ -350,6 +359,7 @@ static void judge(struct look_round *r, struct looked *g)
 	}
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++)
 		judge_xcc(r, g, &all[xcc], xcc, only_each);
+	g->view->known = seen_enough(g);
 	arena_free(&a);
 }
 

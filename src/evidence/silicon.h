@@ -12,6 +12,8 @@ struct gpu_view {
 	struct str unseen; // what could not be looked at, and why; empty
 	struct str unit;   // that is stuck; empty
 	bool unwell;
+	bool known; // enough was read of it to say that it is well, where nothing is wrong
+	bool looked;
 	size_t waves;
 	bool waves_known;
 };

@@ -388,7 +388,7 @@ static void find_processes(struct user_queues *q, const struct know *k, const st
 {
 	q->processes = mem_alloc(PROCESSES_MOST * sizeof(*q->processes));
 	q->list = mem_alloc(QUEUES_MOST * sizeof(*q->list));
-	kfd_look(&q->kfd);
+	kfd_look(d, &q->kfd);
 	bool stuck = false;
 	for (size_t i = 0; i < q->kfd.npids && q->nprocesses < PROCESSES_MOST && !stuck; i++) {
 		struct user_process p = { .pid = q->kfd.pids[i], .name = process_name(d, q->kfd.pids[i]) };

@@ -283,6 +283,7 @@ static void find_machine(struct search *s)
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
 	to->root = geteuid() == 0;
+	to->pci_known = probes[0].end == PROBE_GOOD;
 	to->debugfs = probes[2].end == PROBE_GOOD;
 	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
 	to->driver_version = probe_text(&probes[6]);
@@ -359,6 +360,7 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 		if (s.found[i].d.power_mw < 0)
 			s.found[i].d.power_mw = s.found[i].power_input;
 		name_device(&s, &s.found[i]);
+		s.found[i].d.patience = patience;
 		ret->list[ret->n++] = s.found[i].d;
 	}
 	ret->kfd = arena_alloc(&ret->arena, s.nkfd * sizeof(*ret->kfd) + 1);

@@ -79,12 +79,13 @@ struct device {
 	size_t nfirmware;
 	struct holder *holders;
 	size_t nholders;
-	int64_t kfd_node, gpu_id; // in KFD's topology
-	struct str devcoredump;   // path of its data, where there is one
-	struct probe_stuck stuck; // reading its files did not return
-	struct str refused;       // what could not be read for want of permission, one path per line
-	struct unread unread;     // files of it
-	bool identity_unread;     // which part it is may be wrong
+	int64_t kfd_node, gpu_id;        // in KFD's topology
+	struct str devcoredump;          // path of its data, where there is one
+	struct probe_stuck stuck;        // reading its files did not return
+	struct str refused;              // what could not be read for want of permission, one path per line
+	struct unread unread;            // files of it
+	bool identity_unread;            // which part it is may be wrong
+	struct probe_patience *patience; // of the look at all of them
 };
 
 /** A node of KFD's topology: a GPU, or a partition of one. */
@@ -101,6 +102,7 @@ struct devices {
 	struct kfd_place *kfd;
 	size_t nkfd;
 	bool kfd_known; // KFD's topology could be listed
+	bool pci_known; // the PCI devices could be listed
 	bool root;
 	bool debugfs;          // it is mounted and may be listed
 	bool lockdown;         // the kernel is locked down: files with ioctls are refused

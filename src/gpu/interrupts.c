@@ -38,7 +38,7 @@ void devices_interrupts(const struct devices *d, int64_t *ret)
 {
 	struct arena a = { 0 };
 	struct probe p = { .path = "/proc/interrupts", .size = INTERRUPTS_SIZE };
-	struct probe_count unused = { 0 };
+	struct probe_count unused = { .patience = d->count.patience };
 	for (size_t i = 0; i < d->n; i++)
 		ret[i] = -1;
 	if (d->n && !d->tree) { // a record does not count on

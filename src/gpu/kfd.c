@@ -56,11 +56,11 @@ static void run(struct kfd *k, struct probe *p)
 		k->stuck = stuck;
 }
 
-void kfd_look(struct kfd *ret)
+void kfd_look(const struct devices *d, struct kfd *ret)
 {
 	struct probe processes = { .kind = PROBE_LIST, .path = "/sys/class/kfd/kfd/proc", .size = LIST_BYTES };
 	struct probe mqds = { .kind = PROBE_FILE, .path = "/sys/kernel/debug/kfd/mqds", .size = FILE_BYTES };
-	*ret = (struct kfd){ 0 };
+	*ret = (struct kfd){ .count.patience = d->count.patience };
 	run(ret, &processes);
 	ret->there = processes.end == PROBE_GOOD;
 	if (!ret->there)

@@ -21,8 +21,8 @@ struct kfd {
 	struct probe_count count;
 };
 
-/** The processes and the descriptors of their queues; that touches no GPU. */
-void kfd_look(struct kfd *ret);
+/** The processes and the descriptors of their queues; that touches no GPU. @d: those that are looked at. */
+void kfd_look(const struct devices *d, struct kfd *ret);
 /** What the scheduler was told to run; that touches no GPU. */
 void kfd_look_at_runlists(struct kfd *k);
 /** The places of queues. The driver reads registers of every GPU for them: that is done only where it is safe for all. */

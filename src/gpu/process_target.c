@@ -423,6 +423,7 @@ static struct process_target *new_target(const struct know *k, const struct devi
 	struct process_target *t = mem_alloc(sizeof(*t));
 	t->know = k;
 	t->devices = d;
+	t->count.patience = d->count.patience;
 	t->target = (struct target){
 		.kind = "process", .pid = pid, .ask = process_ask, .problems = process_problems, .close = process_close
 	};
@@ -469,7 +470,7 @@ struct uh_error *target_process_of(const struct know *k, const struct devices *d
 struct uh_error *target_process(const struct know *k, const struct devices *d, int64_t pid, struct target **ret)
 {
 	struct process_target *t = new_target(k, d, pid);
-	kfd_look(&t->own);
+	kfd_look(d, &t->own);
 	struct uh_error *err = open_process(t, &t->own);
 	if (err) {
 		process_close(&t->target);

@@ -13,9 +13,9 @@ void batch_run(struct batch *b, int milliseconds)
 	struct silicon *t = b->t;
 	const struct probe_stuck *stuck = &b->stuck;
 	probe_run(&b->arena, b->probes.data, b->probes.len, milliseconds, &b->stuck, &t->count);
-	b->late = stuck->is;
+	b->late = stuck->is || (b->probes.len && b->probes.data[0].end == PROBE_NOT_MADE); // or nothing more may be waited for
 	t->debugfs_dead |= b->late;
-	if (!b->late || t->stuck.is)
+	if (!stuck->is || t->stuck.is)
 		return;
 	t->stuck = (struct probe_stuck){ .is = true,
 					 .uninterruptible = stuck->uninterruptible,
@@ -196,7 +196,7 @@ struct target *target_device(const struct know *k, const struct device *d)
 {
 	struct silicon *t = mem_alloc(sizeof(*t));
 	struct device_register status = { 0 };
-	*t = (struct silicon){ .know = k, .device = d };
+	*t = (struct silicon){ .know = k, .device = d, .count.patience = d->patience };
 	t->target = (struct target){
 		.kind = "gpu", .name = d->pci, .ask = silicon_ask, .problems = silicon_problems, .close = silicon_close
 	};

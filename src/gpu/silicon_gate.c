@@ -86,6 +86,10 @@ static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuc
 {
 	struct gate g = { .stuck = true };
 	struct batch b = { .t = t };
+	if (!stuck->is) {
+		g.why_not = S("files that did not answer took all the time that a look may take");
+		return g;
+	}
 	struct str in = stuck_in(t->know, stuck);
 	g.reset = str_is(in, "reset");
 	g.gfxoff = str_is(in, "smu");

@@ -228,7 +228,7 @@ static void note_recorded_permissions(struct looked *l)
 {
 	struct str status = text_of(l, FILE_STATUS);
 	struct stat st;
-	_cleanup_close_ int fd = root_open(l->h->root, kfd, O_PATH);
+	_cleanup_close_ int fd = host_answers(l->h, kfd) ? root_open(l->h->root, kfd, O_PATH) : -1;
 	if (fd < 0 || fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) || st.st_uid)
 		return;
 	note_kfd(l, &st);

@@ -370,12 +370,12 @@ static void second_round(struct gpu_looks *l)
 /** What is said of all GPUs together, and may be missing because of one. */
 static void note_all(struct gpu_looks *l)
 {
-	static const char *const names[] = { "gpus",           "apus",
-					     "dgpus",          "igpu_and_dgpu",
-					     "hive_size",      "partition_modes",
-					     "partition_odd",  "partition_usual",
-					     "display_on",     "iommu",
-					     "vram_gb",        "partition_mode_count" };
+	static const char *const names[] = { "gpus",          "apus",
+					     "dgpus",         "igpu_and_dgpu",
+					     "hive_size",     "partition_modes",
+					     "partition_odd", "partition_usual",
+					     "display_on",    "iommu",
+					     "vram_gb",       "partition_mode_count" };
 	of_all(l);
 	note_counts(l);
 	note_modes(l);

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ASK_MS = 700, LATE_NAMED = 64, BESIDE_MS = 10000 };
+#include "base/child.h"
+#include "base/root.h"
+
+enum { ASK_MS = 700, LATE_NAMED = 64, ANSWER_MS = 10000, BESIDE_MS = 10000 };
 
 struct host_item *host_add(struct host *h, const char *kind, struct host_item *of)
 {
@@ -176,6 +179,19 @@ void host_probe(struct host *h, struct probe *probes, size_t n)
 	struct probe_batch batch = { .probes = probes, .n = n, .root = h->root, .goes_on = true };
 	probe_run_all(&h->arena, &batch, 1, ASK_MS, &h->count);
 	h->doubt |= host_note_ends(h, probes, n);
+}
+
+bool host_answers(struct host *h, const char *path)
+{
+	struct probe_patience *patience = h->count.patience;
+	int64_t most = patience->left < ANSWER_MS ? patience->left : ANSWER_MS, began = now_ms();
+	if (most > 0 && root_answers(h->root, path, (int)most))
+		return true;
+	int64_t took = now_ms() - began;
+	patience->left -= took < patience->left ? took : patience->left;
+	note_late(h, str_z(path));
+	h->doubt = true;
+	return false;
 }
 
 static void note_paths(struct host *h, struct str paths, void (*note)(struct host *h, struct str path))

@@ -82,6 +82,8 @@ void host_note_unread(struct host *h, const char *what, struct str where);
 void host_probe(struct host *h, struct probe *probes, size_t n);
 /** Notes what was refused and what was not read. true where there is such as was not read. */
 bool host_note_ends(struct host *h, const struct probe *probes, size_t n);
+/** Whether what is to be opened beside that answers; notes where it does not, which puts the reader in doubt. */
+bool host_answers(struct host *h, const char *path);
 /** The same for one file's text; each costs a child, so several are better asked together. */
 struct str host_text(struct host *h, const char *path, size_t most);
 

@@ -7,13 +7,18 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/print.h"
+#include "base/root.h"
 #include "report/apply.h"
 #include "report/look.h"
+
+enum { ROOT_MS = 10000 };
 
 struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o, uh_problem_fn *problem, void *ctx)
 {
 	struct stat st;
 	struct teller teller = { problem, ctx };
+	if (o->root && !root_answers(o->root, "/", ROOT_MS))
+		return uh_error_new("%s does not answer", o->root);
 	if (o->root && stat(o->root, &st))
 		return uh_error_os(errno, "%s", o->root);
 	if (o->root && !S_ISDIR(st.st_mode))
@@ -21,7 +26,8 @@ struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o,
 	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx };
 	host_look(v->know, o->root, &v->host);
 	doctor_read_log(&v->host);
-	applied_load_all(o->root, &v->have);
+	if (host_answers(&v->host, "/etc/unhang") && host_answers(&v->host, APPLIED_DIRECTORY))
+		applied_load_all(o->root, &v->have);
 	for (size_t n = 0; n < v->have.problems.len; n++)
 		visit_tell(v, STR_FMT, STR_ARG(v->have.problems.data[n]));
 	return NULL;

@@ -350,6 +350,14 @@ static void order_end(struct order *r)
 	visit_end(&r->visit);
 }
 
+/** What is written where depends on what the machine has. */
+static struct uh_error *unread(const struct order *r)
+{
+	const struct host_fact *f = host_fact(&r->visit.host, NULL, S("unread"), 0);
+	return uh_error_new(STR_FMT ": " STR_FMT " did not answer; nothing is changed while it does not", STR_ARG(r->request.id),
+			    STR_ARG(f ? f->where : S("a file")));
+}
+
 struct uh_error *uh_doctor_apply(const struct uh_doctor_options *o, const char *id, FILE *out, uh_problem_fn *problem,
 				 void *ctx)
 {
@@ -358,7 +366,9 @@ struct uh_error *uh_doctor_apply(const struct uh_doctor_options *o, const char *
 	if (err)
 		return err;
 	struct applied *had = record_of(&r);
-	if (had)
+	if (r.visit.host.doubt || host_machine(&r.visit.host)->doubt)
+		err = unread(&r);
+	else if (had)
 		err = finish(&r, had);
 	else if (!r.finding && !r.remedy)
 		err = unknown_id(&r);

@@ -361,6 +361,7 @@ static void on_incident_end(void *ctx, const struct incident *i)
 
 static void on_end(void *ctx, const struct diagnosis *d)
 {
+	jw_field(ctx, "verdict", str_z(verdict_name(d->verdict)));
 	jw_key(ctx, "omitted");
 	jw_int(ctx, (int64_t)d->ledger->omitted);
 	jw_close(ctx, '}');

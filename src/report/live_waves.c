@@ -95,7 +95,7 @@ struct processes {
 static void look_at_kfd(struct processes *p, const struct know *k, bool places)
 {
 	if (!p->looked)
-		kfd_look(&p->kfd);
+		kfd_look(&p->live->devices, &p->kfd);
 	p->looked = true;
 	if (places && !p->placed)
 		kfd_look_at_places(&p->kfd, k, &p->live->devices);

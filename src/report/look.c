@@ -168,7 +168,7 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 	struct machine_look m = { .options = o, .out = out, .teller = *t };
 	m.know = look_knowledge(&m.teller);
 	devices_find(m.know, &m.devices);
-	kfd_look(&m.kfd);
+	kfd_look(&m.devices, &m.kfd);
 	kfd_look_at_places(&m.kfd, m.know, &m.devices);
 	kfd_look_at_runlists(&m.kfd);
 	struct uh_error *err = NULL;

@@ -6,6 +6,14 @@
 
 enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4 };
 
+enum uh_verdict gpu_verdict(const struct gpu_view *g) { return g->unwell ? UH_INCIDENT : g->known ? UH_HEALTHY : UH_UNKNOWN; }
+
+const char *verdict_name(enum uh_verdict v)
+{
+	static const char *const names[] = { "healthy", "unknown", "incident" };
+	return names[v];
+}
+
 // --- text ---
 
 static const char *colour_of(const struct gpu_view *g, const struct uh_report_options *o)
@@ -216,6 +224,7 @@ static void jw_gpu(struct json *j, const struct gpu_view *g)
 	jw_field(j, "pci", d->pci);
 	jw_known_text(j, "name", d->name);
 	jw_known_text(j, "gfx", d->gfx);
+	jw_field(j, "verdict", str_z(verdict_name(gpu_verdict(g))));
 	jw_field(j, "health", g->health);
 	jw_known_text(j, "stuck", g->unwell ? g->unit : (struct str){ 0 });
 	jw_known_text(j, "says", g->says);
@@ -249,6 +258,13 @@ static void jw_gpu(struct json *j, const struct gpu_view *g)
 	jw_close(j, '}');
 }
 
+static void jw_unread(struct json *j, const struct unread *u)
+{
+	struct str paths = u->paths;
+	while (paths.n)
+		jw_str(j, str_split(&paths, '\n'));
+}
+
 void report_machine_json(const struct machine_view *m, struct json *j)
 {
 	jw_key(j, "machine");
@@ -259,6 +275,13 @@ void report_machine_json(const struct machine_view *m, struct json *j)
 	jw_bool(j, m->devices.root);
 	jw_key(j, "debugfs");
 	jw_bool(j, m->devices.debugfs);
+	jw_key(j, "unread");
+	jw_open(j, '[');
+	jw_unread(j, &m->devices.unread);
+	for (size_t i = 0; i < m->n; i++)
+		jw_unread(j, &m->devices.list[i].unread);
+	jw_unread(j, &m->devices.processes_unread);
+	jw_close(j, ']');
 	jw_key(j, "gpus");
 	jw_open(j, '[');
 	for (size_t i = 0; i < m->n; i++)

@@ -23,6 +23,8 @@ struct diagnosis {
 	const struct machine_view *machine; // its GPUs, where they were looked at; else NULL
 	const struct note *notes;
 	size_t nnotes;
+	enum uh_verdict verdict;
+	struct str unread; // what could not be read for it; empty
 };
 
 enum report_list {
@@ -61,6 +63,8 @@ void report_json(const struct diagnosis *d, FILE *out);
 /** The list of GPUs. */
 void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o);
 void report_machine_json(const struct machine_view *m, struct json *j);
+enum uh_verdict gpu_verdict(const struct gpu_view *g);
+const char *verdict_name(enum uh_verdict v);
 /** Columns to write in. */
 size_t report_width(const struct uh_report_options *o);
 const char *role_name(enum know_role role);

@@ -32,6 +32,9 @@ struct uh_session {
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
+	bool log_wanted, log_read; // the kernel's log of this machine
+	enum uh_verdict verdict;
+	struct text unread; // what could not be read for it
 };
 
 static void session_problem(struct uh_session *s, const char *message)
@@ -137,6 +140,7 @@ void uh_session_free(struct uh_session *s)
 	vec_free(&s->notes);
 	arena_free(&s->arena);
 	machine_view_free(&s->view);
+	text_free(&s->unread);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
 	free(s);
@@ -188,6 +192,8 @@ void uh_session_add_crash_files(struct uh_session *s, const char *root)
 void uh_session_add_newest(struct uh_session *s, const char *root)
 {
 	struct source_visitor v = visitor(s);
+	unsigned before = s->problems;
+	s->log_wanted |= !root;
 	char *directory = journal_directory(root);
 	int boots = source_journal_boots(directory);
 	free(directory);
@@ -200,6 +206,7 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		engine_end(s->engine);
 		s->this_boot = false;
 	}
+	s->log_read |= boots || s->problems == before;
 	for (int back = 0; back < boots && back < BOOTS_BACK && !s->ledger.incidents.len; back++) {
 		uh_session_add_journal(s, root, -back);
 		engine_end(s->engine);
@@ -273,6 +280,60 @@ static void advise(struct uh_session *s)
 		host_free(&host);
 }
 
+static void unread(struct uh_session *s, struct str what, const char *why)
+{
+	text_printf(&s->unread, "%s" STR_FMT "%s", s->unread.n ? "; " : "", STR_ARG(what), why);
+}
+
+static void tell_late(struct uh_session *s, const struct unread *u)
+{
+	struct str paths = u->paths, first = str_split(&paths, '\n');
+	if (!u->n)
+		return;
+	unread(s, first, " did not answer in time");
+	if (u->n > 1)
+		text_printf(&s->unread, ", nor did %zu other file%s", u->n - 1, u->n == 2 ? "" : "s");
+}
+
+/** What keeps this from being an all-clear. */
+static void tell_unread(struct uh_session *s)
+{
+	const struct devices *d = &s->view.devices;
+	if (!d->n && !d->unread.n)
+		unread(s, d->pci_known ? S("there is no AMD GPU in this machine") : S("/sys/bus/pci/devices cannot be listed"),
+		       "");
+	tell_late(s, &d->unread);
+	tell_late(s, &d->processes_unread);
+	for (size_t n = 0; n < s->view.n; n++) {
+		const struct gpu_view *g = &s->view.gpus[n];
+		if (!g->looked || gpu_verdict(g) != UH_UNKNOWN)
+			continue;
+		tell_late(s, &g->device->unread);
+		if (g->unseen.n || !g->device->unread.n)
+			unread(s,
+			       arena_printf(&s->arena, STR_FMT ": " STR_FMT, STR_ARG(g->device->pci),
+					    STR_ARG(g->unseen.n ? g->unseen : S("how it is could not be read"))),
+			       "");
+	}
+	if (s->log_wanted && !s->log_read)
+		unread(s, S("the kernel's log could not be read"), "");
+}
+
+static void judge(struct uh_session *s)
+{
+	bool incident = s->ledger.incidents.len;
+	for (size_t n = 0; n < s->view.n; n++)
+		incident |= s->view.gpus[n].unwell;
+	if (s->looked)
+		tell_unread(s);
+	else if (!evidence_count(s->evidence))
+		unread(s, S("nothing could be read"), "");
+	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
+}
+
+enum uh_verdict uh_session_verdict(const struct uh_session *s) { return s->verdict; }
+const char *uh_session_unread(const struct uh_session *s) { return s->unread.n ? s->unread.p : ""; }
+
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
@@ -288,6 +349,7 @@ void uh_session_end(struct uh_session *s)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
 	advise(s);
+	judge(s);
 }
 
 unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evidence_count(s->evidence); }
@@ -303,6 +365,8 @@ void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_o
 		.machine = s->looked ? &s->view : NULL,
 		.notes = s->notes.data,
 		.nnotes = s->notes.len,
+		.verdict = s->verdict,
+		.unread = text_str(&s->unread),
 	};
 	if (options->json)
 		report_json(&d, out);

@@ -476,6 +476,13 @@ static void put_nothing_found(const struct text_report *t)
 			(unsigned long long)d->ledger->omitted);
 	if (d->ledger->incidents.len || !sources)
 		return;
+	if (d->machine && d->verdict == UH_UNKNOWN) {
+		struct text line = { 0 };
+		text_printf(&line, "No problem was seen, but this is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
+		print_wrapped(t->out, text_str(&line), 0, 0, report_width(t->options));
+		text_free(&line);
+		return;
+	}
 	if (d->machine) {
 		fputs(sources > 1 ? "Nothing is wrong that could be seen, and there is no incident in the kernel's log of this "
 				    "machine.\n" :
