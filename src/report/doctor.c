@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/print.h"
 #include "report/apply.h"
+#include "report/doctor_verdict.h"
+#include "report/report.h"
 
 enum {
 	SEVERITY_WIDTH = 10,
@@ -22,6 +24,7 @@ struct doctor_view {
 	const struct uh_doctor_options *options;
 	FILE *out;
 	size_t width;
+	enum uh_verdict verdict;
 };
 
 /** What is to be dropped, the user drops. */
@@ -44,22 +47,28 @@ static void put_line(struct doctor_view *v, struct text *line, size_t indent)
 	text_free(line);
 }
 
+/** A fact of the machine that is not in doubt; else empty. */
+static struct str said(const struct host *h, const char *name)
+{
+	const struct host_fact *f = host_fact(h, host_machine(h), str_z(name), 0);
+	return f && !f->doubt ? f->value : (struct str){ 0 };
+}
+
 /** `kernel 6.8.0-90-generic, amdgpu of the kernel, ROCm 7.1.1, ubuntu 24.04`. */
 static void put_machine(struct doctor_view *v)
 {
 	const struct host *h = v->host;
-	const struct host_item *m = host_machine(h);
 	struct text line = { 0 };
-	struct str driver = host_value(h, m, "driver_kind"), version = host_value(h, m, "driver");
-	add_part(&line, "kernel", host_value(h, m, "kernel"));
+	struct str driver = said(h, "driver_kind"), version = said(h, "driver");
+	add_part(&line, "kernel", said(h, "kernel"));
 	if (driver.n)
 		text_printf(&line, "%samdgpu " STR_FMT "%s" STR_FMT, line.n ? ", " : "", STR_ARG(driver), version.n ? " " : "",
 			    STR_ARG(version));
-	add_part(&line, "ROCm", host_value(h, m, "rocm"));
-	add_part(&line, "", host_value(h, m, "distribution"));
-	if (host_value(h, m, "distribution").n && host_value(h, m, "distribution_version").n)
-		text_printf(&line, " " STR_FMT, STR_ARG(host_value(h, m, "distribution_version")));
-	if (str_is(host_value(h, m, "container"), "yes"))
+	add_part(&line, "ROCm", said(h, "rocm"));
+	add_part(&line, "", said(h, "distribution"));
+	if (said(h, "distribution").n && said(h, "distribution_version").n)
+		text_printf(&line, " " STR_FMT, STR_ARG(said(h, "distribution_version")));
+	if (str_is(said(h, "container"), "yes"))
 		add_part(&line, "", S("in a container"));
 	if (line.n)
 		put_line(v, &line, 2);
@@ -218,6 +227,8 @@ static void put_facts(struct doctor_view *v)
 		fputc('\n', v->out);
 		for (size_t f = 0; f < i->facts.len; f++) {
 			struct str name = i->facts.data[f]->name; // of a parameter: what a directory has
+			if (i->facts.data[f]->doubt)
+				continue;
 			fputs("  ", v->out);
 			print_safe(v->out, name);
 			fprintf(v->out, "%*s ", name.n < NAME_WIDTH ? (int)(NAME_WIDTH - name.n) : 0, "");
@@ -235,12 +246,24 @@ static void put_hint(struct doctor_view *v, struct str hint)
 	print_wrapped(v->out, hint, 0, 0, v->width);
 }
 
-static bool firmware_known(const struct host_item *gpu)
+static void put_late(struct doctor_view *v)
 {
-	for (size_t n = 0; n < gpu->facts.len; n++)
-		if (str_starts(gpu->facts.data[n]->name, S("fw_")))
-			return true;
-	return false;
+	enum { NAMED = 3 };
+	const struct host_fact *f;
+	struct text late = { 0 };
+	size_t count = 0;
+	for (size_t n = 0; (f = host_fact(v->host, host_machine(v->host), S("unread"), n)); n++) {
+		if (unread_is_late(f) && count++ < NAMED)
+			text_printf(&late, "%s" STR_FMT,
+				    late.n ? ", " : "Not read, as it did not answer in time: ", STR_ARG(f->value));
+	}
+	if (count > NAMED)
+		text_printf(&late, " and %zu more", count - NAMED);
+	if (count) {
+		text_printf(&late, ". What depends on it was not checked.");
+		put_hint(v, text_str(&late));
+	}
+	text_free(&late);
 }
 
 static void put_unread(struct doctor_view *v)
@@ -248,8 +271,11 @@ static void put_unread(struct doctor_view *v)
 	const struct host *h = v->host;
 	const struct host_fact *f;
 	struct text refused = { 0 }, blind = { 0 };
+	put_late(v);
 	for (size_t n = 0; (f = host_fact(h, host_machine(h), S("unread"), n)); n++)
-		text_printf(&refused, "%s" STR_FMT, n ? ", " : "Not read for want of permission: ", STR_ARG(f->value));
+		if (!unread_is_late(f))
+			text_printf(&refused, "%s" STR_FMT,
+				    refused.n ? ", " : "Not read for want of permission: ", STR_ARG(f->value));
 	for (size_t n = 0; n < h->items.len; n++)
 		if (str_is(h->items.data[n]->kind, "gpu") && h->items.data[n]->gpu->driver.n &&
 		    !firmware_known(h->items.data[n]))
@@ -291,8 +317,11 @@ static void put_text(struct doctor_view *v)
 	}
 	fputc('\n', v->out);
 	put_good(v);
-	if (!bad)
+	if (!bad && v->verdict == UH_HEALTHY)
 		fputs("Nothing is known against this machine.\n", v->out);
+	else if (!bad)
+		fputs("Nothing is known against this machine in what could be read; that was not enough for an all-clear.\n",
+		      v->out);
 	if (change)
 		put_hint(v,
 			 S("unhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back."));
@@ -348,6 +377,8 @@ static void jw_facts(struct json *j, const struct host_item *i)
 	jw_key(j, "facts");
 	jw_open(j, '[');
 	for (size_t n = 0; n < i->facts.len; n++) {
+		if (i->facts.data[n]->doubt)
+			continue;
 		jw_open(j, '{');
 		jw_field(j, "name", i->facts.data[n]->name);
 		jw_field(j, "value", i->facts.data[n]->value);
@@ -357,10 +388,11 @@ static void jw_facts(struct json *j, const struct host_item *i)
 	jw_close(j, ']');
 }
 
-static void jw_gpu(struct json *j, const struct host_item *i)
+static void jw_gpu(struct json *j, const struct host_item *i, enum uh_verdict verdict)
 {
 	jw_open(j, '{');
 	jw_field(j, "pci", i->gpu->pci);
+	jw_field(j, "verdict", str_z(verdict_name(verdict)));
 	jw_known(j, "name", i->gpu->name);
 	jw_known(j, "gfx", i->gpu->gfx);
 	jw_facts(j, i);
@@ -376,15 +408,16 @@ static void jw_item(struct json *j, const struct host_item *i)
 	jw_close(j, '}');
 }
 
-static void jw_machine(struct json *j, const struct host *h)
+static void jw_machine(struct json *j, const struct doctor_view *v)
 {
+	const struct host *h = v->host;
 	static const char *const named[] = { "kernel", "driver_kind", "driver",   "distribution", "distribution_version",
 					     "rocm",   "boot_loader", "container" };
 	const struct host_item *m = host_machine(h);
 	jw_open(j, '{');
 	jw_known(j, "root", str_z(h->root));
 	for (size_t n = 0; n < sizeof(named) / sizeof(named[0]); n++)
-		jw_known(j, named[n], host_value(h, m, named[n]));
+		jw_known(j, named[n], said(h, named[n]));
 	jw_key(j, "unread");
 	jw_open(j, '[');
 	for (size_t n = 0; host_fact(h, m, S("unread"), n); n++)
@@ -394,7 +427,7 @@ static void jw_machine(struct json *j, const struct host *h)
 	jw_open(j, '[');
 	for (size_t n = 0; n < h->items.len; n++)
 		if (str_is(h->items.data[n]->kind, "gpu"))
-			jw_gpu(j, h->items.data[n]);
+			jw_gpu(j, h->items.data[n], doctor_verdict_of_gpu(v->findings, h->items.data[n]));
 	jw_close(j, ']');
 	jw_facts(j, m);
 	jw_key(j, "items");
@@ -411,8 +444,9 @@ static void put_json(const struct doctor_view *v)
 	struct json j = { .out = v->out };
 	jw_open(&j, '{');
 	jw_field(&j, "schema", S("unhang/doctor/1"));
+	jw_field(&j, "verdict", str_z(verdict_name(v->verdict)));
 	jw_key(&j, "machine");
-	jw_machine(&j, v->host);
+	jw_machine(&j, v);
 	jw_key(&j, "findings");
 	jw_open(&j, '[');
 	for (size_t n = 0; n < v->findings->list.len; n++)
@@ -433,15 +467,14 @@ struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_prob
 	doctor_find(v.know, &v.host, &f);
 	*ret_wrong = 0;
 	for (size_t n = 0; n < f.list.len; n++)
-		*ret_wrong += f.list.data[n]->severity <= SEVERITY_WARNING;
-	struct doctor_view view = { &v.host, &f, o, out, o->width ? o->width : WIDTH };
-	if (!v.host.devices.n && !*ret_wrong)
-		err = uh_error_new("no AMD GPU is in %s/sys/bus/pci/devices%s", o->root ? o->root : "",
-				   o->root ? " or sys/class/drm" : "");
+		*ret_wrong += finding_is_wrong(f.list.data[n]);
+	struct doctor_view view = { &v.host, &f, o, out, o->width ? o->width : WIDTH, doctor_verdict(&v.host, &f) };
+	if (view.verdict == UH_UNKNOWN)
+		err = doctor_why_unknown(&v.host);
 	applied_tell_left(&v.have, problem, ctx);
 	if (o->json)
 		put_json(&view);
-	else if (!err)
+	else if (v.host.devices.n || *ret_wrong)
 		put_text(&view);
 	findings_free(&f);
 	visit_end(&v);
