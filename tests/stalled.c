@@ -2,6 +2,7 @@
 // with all of unhang; what is defined here comes before the C library's own.
 //
 // UNHANG_STALL is the path, as it is opened below --root, that does not answer. UNHANG_OPENED names a file that gets each such path.
+// UNHANG_OPENAT2 is the errno of a system that has no openat2().
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,10 +60,12 @@ long syscall(long number, ...)
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
 	if (number == SYS_openat2) {
-		const char *path = (const char *)a[1], *stalled = getenv("UNHANG_STALL");
+		const char *path = (const char *)a[1], *stalled = getenv("UNHANG_STALL"), *error = getenv("UNHANG_OPENAT2");
 		note(path);
 		if (stalled && !strcmp(path, stalled))
 			stall();
+		if (error)
+			return errno = atoi(error), -1;
 	}
 	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

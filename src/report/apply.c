@@ -354,7 +354,7 @@ static void order_end(struct order *r)
 static struct uh_error *unread(const struct order *r)
 {
 	const struct host_fact *f = host_fact(&r->visit.host, NULL, S("unread"), 0);
-	return uh_error_new(STR_FMT ": " STR_FMT " did not answer; nothing is changed while it does not", STR_ARG(r->request.id),
+	return uh_error_new(STR_FMT ": " STR_FMT " gave no answer: nothing is changed", STR_ARG(r->request.id),
 			    STR_ARG(f ? f->where : S("a file")));
 }
 

@@ -56,7 +56,7 @@ struct uh_error *doctor_why_unknown(const struct host *h)
 {
 	const struct host_fact *f = needed(h);
 	if (f && unread_is_late(f))
-		return uh_error_new(STR_FMT " did not answer in time: this is no all-clear", STR_ARG(f->value));
+		return uh_error_new(STR_FMT " gave no answer: this is no all-clear", STR_ARG(f->value));
 	if (h->devices.n)
 		return uh_error_new(STR_FMT " may not be read: this is no all-clear; as root: sudo unhang doctor",
 				    STR_ARG(f->value));

@@ -290,7 +290,7 @@ static void tell_late(struct uh_session *s, const struct unread *u)
 	struct str paths = u->paths, first = str_split(&paths, '\n');
 	if (!u->n)
 		return;
-	unread(s, first, " did not answer in time");
+	unread(s, first, " gave no answer");
 	if (u->n > 1)
 		text_printf(&s->unread, ", nor did %zu other file%s", u->n - 1, u->n == 2 ? "" : "s");
 }

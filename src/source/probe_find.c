@@ -137,7 +137,7 @@ static ssize_t unpacked_section(int fd, struct str name, char *to, size_t size, 
 	struct unpacking u = { .moved = moved, .ctx = ctx };
 	const struct source_visitor visitor = { .visit = take_bytes, .problem = on_problem, .ctx = &u };
 	source_archive("module", fd, &visitor);
-	ssize_t n = u.failed ? (errno = EIO, -1) : hand_over(text_str(&u.bytes), name, to, size);
+	ssize_t n = u.failed ? (errno = EBADMSG, -1) : hand_over(text_str(&u.bytes), name, to, size);
 	text_free(&u.bytes);
 	return n;
 }
