@@ -21,7 +21,7 @@ enum { LATE_S = 11 }; // more than a file of a tree may take
 /** Whoever stands at the file makes it later for all processes. */
 static struct shared {
 	_Atomic int64_t late_s;
-} *shared;
+} * shared;
 
 __attribute__((constructor)) static void begin(void)
 {

@@ -12,6 +12,8 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/root.h"
+#include "base/root_walk.h"
 #include "base/save.h"
 #include "knowledge/condition.h"
 #include "knowledge/know.h"
@@ -189,6 +191,102 @@ static void test_conditions(void **state)
 	assert_int_equal(f->problems.count, 2);
 }
 
+/** Whatever is said of it, or not said, may be otherwise. */
+static bool test_unread(const void *ctx, struct str name)
+{
+	(void)ctx;
+	return str_is(name, "fw") || str_is(name, "late");
+}
+
+static void test_unread_conditions(void **state)
+{
+	struct fixture *f = *state;
+	const struct fact_view view = { test_facts, NULL, test_unread };
+	static const struct {
+		const char *text;
+		enum truth truth;
+	} cases[] = {
+		{ "gfx = gfx1151", TRUTH_YES },
+		{ "no rocm", TRUTH_YES },
+		{ "no late", TRUTH_UNREAD },
+		{ "late", TRUTH_UNREAD },
+		{ "late = 1", TRUTH_UNREAD },
+		{ "fw = 131", TRUTH_UNREAD },
+		{ "gfx = $late", TRUTH_UNREAD },
+		{ "gfx = gfx1151 and no late", TRUTH_UNREAD },
+		{ "gfx = gfx1100 and no late", TRUTH_NO },
+		{ "rocm < 7.2 and no late", TRUTH_UNKNOWN },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct condition *c = condition_parse(&f->arena, NULL, str_z(cases[i].text), "test", 1, &f->problems);
+		if (condition_eval(c, &view) != cases[i].truth)
+			fail_msg("%s", cases[i].text);
+	}
+	// One of several that holds is enough; one that was not read may hold.
+	struct condition *c = condition_parse(&f->arena, NULL, S("no late"), "test", 1, &f->problems);
+	struct condition *good = condition_parse(&f->arena, c, S("kernel < 7.0"), "test", 2, &f->problems);
+	struct condition *bad = condition_parse(&f->arena, c, S("kernel > 7.0"), "test", 3, &f->problems);
+	assert_int_equal(condition_eval(good, &view), TRUTH_YES);
+	assert_int_equal(condition_eval(bad, &view), TRUTH_UNREAD);
+}
+
+/** The inode that a path leads to, or the error. */
+static long led_to(int fd)
+{
+	struct stat st;
+	if (fd < 0)
+		return -errno;
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	return (long)st.st_ino;
+}
+
+static void put_link(int dir, const char *path, const char *target) { assert_int_equal(symlinkat(target, dir, path), 0); }
+
+/** One component at a time leads to where openat2() leads. */
+static void test_root_walk(void **state)
+{
+	static const char *const paths[] = {
+		"/",          "/a",          "/a/",        "/a/b/file",
+		"/a/b/file/", "/a/b/file/x", "/a/../a/b",  "/../../a/b/file",
+		"/none",      "/a/none",     "/here",      "/here/file",
+		"/here/..",   "/up",         "/up/a",      "/out",
+		"/loop",      "/away/file",  "/away",      "/dangling",
+		"/chain",     "/slash",      "/slash/",    "//a///b//file",
+		"a/b/file",   "/to-file/",   "/to-file/x", "/a/./b/./file",
+		"/a/b/rel",   "/a/b/rel/b",
+	};
+	static const int flags[] = { O_RDONLY, O_PATH, O_PATH | O_NOFOLLOW, O_RDONLY | O_NOFOLLOW, O_RDONLY | O_DIRECTORY };
+	char room[] = "/tmp/unhang-walk-XXXXXX";
+	(void)state;
+	assert_non_null(mkdtemp(room));
+	_cleanup_close_ int dir = open(room, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mkdirat(dir, "a", 0755) | mkdirat(dir, "a/b", 0755), 0);
+	assert_null(save_new_file(dir, "a/b/file", S("x"), 0644));
+	put_link(dir, "here", "a/b");
+	put_link(dir, "up", "../../..");
+	put_link(dir, "out", "/etc/passwd");
+	put_link(dir, "loop", "loop");
+	put_link(dir, "away", "/a/b");
+	put_link(dir, "dangling", "a/no");
+	put_link(dir, "chain", "here/rel/b/../../away/file");
+	put_link(dir, "slash", "a/b/");
+	put_link(dir, "to-file", "a/b/file");
+	put_link(dir, "a/b/rel", "../../a");
+	for (size_t p = 0; p < sizeof(paths) / sizeof(paths[0]); p++)
+		for (size_t f = 0; f < sizeof(flags) / sizeof(flags[0]); f++) {
+			long usual = led_to(root_open_at(dir, paths[p], flags[f]));
+			long walked = led_to(root_walk(dir, paths[p], flags[f]));
+			if (walked != usual)
+				fail_msg("%s with %#x: %ld, not %ld", paths[p], (unsigned)flags[f], walked, usual);
+		}
+	static const char *const made[] = { "a/b/rel", "a/b/file", "here",  "up",    "out",    "loop",
+					    "away",    "dangling", "chain", "slash", "to-file" };
+	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++)
+		assert_int_equal(unlinkat(dir, made[i], 0), 0);
+	assert_int_equal(unlinkat(dir, "a/b", AT_REMOVEDIR) | unlinkat(dir, "a", AT_REMOVEDIR) | rmdir(room), 0);
+}
+
 static void test_sentences(void **state)
 {
 	(void)state;
@@ -303,6 +401,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_templates, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bad_templates, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_conditions, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unread_conditions, set_up, tear_down),
+		cmocka_unit_test(test_root_walk),
 		cmocka_unit_test(test_sentences),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_replacement),
