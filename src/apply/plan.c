@@ -316,6 +316,15 @@ static struct uh_error *plan_files(struct planner *p)
 	return err;
 }
 
+struct uh_error *apply_unread(const struct host *h, struct str id)
+{
+	const struct host_fact *f = host_fact(h, NULL, S("unread"), 0);
+	if (!h->doubt && !host_machine(h)->doubt)
+		return NULL;
+	return uh_error_new(STR_FMT ": " STR_FMT " gave no answer: nothing is changed", STR_ARG(id),
+			    STR_ARG(f ? f->where : S("a file")));
+}
+
 struct uh_error *applied_plan(struct host *h, const struct applied_list *have, const struct apply_request *r, int64_t now,
 			      struct applied *ret, struct apply_notes *notes)
 {
@@ -334,6 +343,8 @@ struct uh_error *applied_plan(struct host *h, const struct applied_list *have, c
 		err = want_cleared(&p, s->name, s->value);
 	if (!err)
 		err = plan_files(&p);
+	if (!err)
+		err = apply_unread(h, r->id);
 	text_free(&p.modprobe);
 	text_free(&p.cmdline);
 	return err;

@@ -17,6 +17,8 @@ struct apply_notes {
 void apply_note(struct apply_notes *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void apply_notes_free(struct apply_notes *n);
 
+/** Refuses where something of the machine was not read: what is written where depends on it. NULL: all was read. */
+struct uh_error *apply_unread(const struct host *h, struct str id);
 /** What there is to write for its kernel and module parameters. The error is the reason why nothing is. @have: what was applied before. */
 struct uh_error *applied_plan(struct host *h, const struct applied_list *have, const struct apply_request *r, int64_t now,
 			      struct applied *ret, struct apply_notes *notes);

@@ -340,6 +340,15 @@ static bool seen_enough(const struct looked *g)
 	       !g->device->stuck.is && !target_stuck(g->target) && !str_is(g->view->health, "unknown");
 }
 
+/** Whether the queues of those who compute on it could be looked at. */
+static bool seen_queues(const struct look_round *r, const struct looked *g)
+{
+	bool seen = !r->queues.kfd.stuck.is;
+	for (size_t i = 0; i < r->queues.nprocesses; i++)
+		seen &= !process_stuck(r->queues.processes[i].target) || !holds(g->device, r->queues.processes[i].pid);
+	return seen;
+}
+
 static void judge(struct look_round *r, struct looked *g)
 {
 	struct arena a = { 0 };
@@ -359,7 +368,7 @@ static void judge(struct look_round *r, struct looked *g)
 	}
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++)
 		judge_xcc(r, g, &all[xcc], xcc, only_each);
-	g->view->known = seen_enough(g);
+	g->view->known = seen_enough(g) && seen_queues(r, g);
 	arena_free(&a);
 }
 

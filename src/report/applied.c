@@ -26,7 +26,8 @@ struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o,
 	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx };
 	host_look(v->know, o->root, &v->host);
 	doctor_read_log(&v->host);
-	if (host_answers(&v->host, "/etc/unhang") && host_answers(&v->host, APPLIED_DIRECTORY))
+	v->have_unread = !host_answers(&v->host, "/etc/unhang") || !host_answers(&v->host, APPLIED_DIRECTORY);
+	if (!v->have_unread)
 		applied_load_all(o->root, &v->have);
 	for (size_t n = 0; n < v->have.problems.len; n++)
 		visit_tell(v, STR_FMT, STR_ARG(v->have.problems.data[n]));
@@ -206,7 +207,9 @@ struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char
 	*ret_wrong = 0;
 	*ret_half = (unsigned)(v.have.problems.len + v.have.cut.len) + v.have.empty;
 	applied_tell_left(&v.have, problem, ctx);
-	if (id && !applied_named(&v.have, str_z(id)))
+	if (v.have_unread)
+		err = uh_error_new(APPLIED_DIRECTORY " gave no answer: what was changed is not known");
+	else if (id && !applied_named(&v.have, str_z(id)))
 		err = uh_error_new("%s: it is not applied; unhang doctor --list-applied shows what is", id);
 	else
 		put_all(&v, id, o->json, out, ret_half, ret_wrong);

@@ -350,14 +350,6 @@ static void order_end(struct order *r)
 	visit_end(&r->visit);
 }
 
-/** What is written where depends on what the machine has. */
-static struct uh_error *unread(const struct order *r)
-{
-	const struct host_fact *f = host_fact(&r->visit.host, NULL, S("unread"), 0);
-	return uh_error_new(STR_FMT ": " STR_FMT " gave no answer: nothing is changed", STR_ARG(r->request.id),
-			    STR_ARG(f ? f->where : S("a file")));
-}
-
 struct uh_error *uh_doctor_apply(const struct uh_doctor_options *o, const char *id, FILE *out, uh_problem_fn *problem,
 				 void *ctx)
 {
@@ -366,15 +358,14 @@ struct uh_error *uh_doctor_apply(const struct uh_doctor_options *o, const char *
 	if (err)
 		return err;
 	struct applied *had = record_of(&r);
-	if (r.visit.host.doubt || host_machine(&r.visit.host)->doubt)
-		err = unread(&r);
-	else if (had)
+	err = apply_unread(&r.visit.host, r.request.id);
+	if (!err && had)
 		err = finish(&r, had);
-	else if (!r.finding && !r.remedy)
+	else if (!err && !r.finding && !r.remedy)
 		err = unknown_id(&r);
-	else if (!writes(r.request.change))
+	else if (!err && !writes(r.request.change))
 		err = by_hand(&r);
-	else
+	else if (!err)
 		err = apply_new(&r);
 	order_end(&r);
 	return err;
@@ -421,7 +412,9 @@ struct uh_error *uh_doctor_undo(const struct uh_doctor_options *o, const char *i
 	if (err)
 		return err;
 	struct applied *had = record_of(&r);
-	if (had)
+	if (r.visit.have_unread)
+		err = apply_unread(&r.visit.host, r.request.id);
+	else if (had)
 		err = may_write(&r);
 	if (!err && had)
 		applied_find_entries(o->root, had);

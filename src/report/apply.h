@@ -10,6 +10,7 @@ struct visit {
 	struct know *know;
 	struct host host;
 	struct applied_list have;
+	bool have_unread; // the records of these gave no answer
 	uh_problem_fn *problem;
 	void *ctx;
 };

@@ -18,7 +18,11 @@ static struct uh_error *choose(const char *gpu, bool one, struct live *l)
 	struct text names = { 0 };
 	const struct device *named = gpu ? devices_named(&l->devices, str_z(gpu)) : NULL;
 	list_devices(&l->devices, &names);
-	if (!l->devices.n)
+	struct str late = l->devices.unread.paths;
+	if (!l->devices.n && late.n)
+		err = uh_error_new(STR_FMT " gave no answer: which GPUs there are is not known",
+				   STR_ARG(str_split(&late, '\n')));
+	else if (!l->devices.n)
 		err = uh_error_new("there is no AMD GPU in this machine");
 	else if (gpu && !named)
 		err = uh_error_new("there is no GPU %s; there is " STR_FMT, gpu, STR_ARG(text_str(&names)));
