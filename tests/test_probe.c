@@ -321,11 +321,13 @@ static void test_patience(void **state)
 	struct probe_patience patience = { .left = 60000 };
 	struct probe_count count = { .patience = &patience };
 	struct probe late = { .path = SILENT "/vendor" }, good = { .path = PCI "/vendor" };
+	struct probe_stuck stuck;
 	probe_run(&a, &good, 1, 60000, NULL, &count);
 	assert_int_equal(good.end, PROBE_GOOD);
 	patience.left = 50;
-	probe_run(&a, &late, 1, 60000, NULL, &count); // not so long
-	assert_int_equal(late.end, PROBE_STUCK);
+	probe_run(&a, &late, 1, 60000, &stuck, &count); // not so long, which is too short to call it stuck
+	assert_int_equal(late.end, PROBE_NOT_MADE);
+	assert_true(stuck.late && !stuck.is && probe_unread(&late));
 	assert_int_equal(patience.left, 0);
 	size_t children = count.children;
 	probe_run(&a, &good, 1, 60000, NULL, &count);

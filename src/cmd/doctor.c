@@ -34,7 +34,7 @@ static void usage(void)
 	     "\n"
 	     "exit status: 0 nothing wrong, or advice only; 1 something critical or a warning, or a change that is not in "
 	     "effect;\n"
-	     "2 there was nothing to look at, or nothing was done");
+	     "2 unknown: what is needed could not be read, or there is no AMD GPU; or nothing was done");
 }
 
 /** As uh_doctor_options.ask. */

@@ -25,7 +25,8 @@ static void usage(void)
 	     "  --json        for machines: the document of docs/diagnosis.schema.json, with `machine`\n"
 	     "  -h, --help    this text\n"
 	     "\n"
-	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well, 2 unknown: what is needed could not be read,\n"
+	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well, 2 unknown: what is needed could not be "
+	     "read,\n"
 	     "or there is no AMD GPU");
 }
 
@@ -104,9 +105,9 @@ static int now(struct now *o, int argc, char **argv)
 	if (err) {
 		status = cannot(err);
 	} else {
-		static const int statuses[] = { [UH_HEALTHY] = EXIT_NOTHING_WRONG,
-						[UH_UNKNOWN] = EXIT_CANNOT,
-						[UH_INCIDENT] = EXIT_INCIDENT };
+		static const int statuses[] = {
+			[UH_HEALTHY] = EXIT_NOTHING_WRONG, [UH_UNKNOWN] = EXIT_CANNOT, [UH_INCIDENT] = EXIT_INCIDENT
+		};
 		enum uh_verdict verdict = uh_session_verdict(s);
 		uh_session_report(s, stdout, &o->report);
 		status = statuses[verdict];

@@ -13,7 +13,7 @@ void batch_run(struct batch *b, int milliseconds)
 	struct silicon *t = b->t;
 	const struct probe_stuck *stuck = &b->stuck;
 	probe_run(&b->arena, b->probes.data, b->probes.len, milliseconds, &b->stuck, &t->count);
-	b->late = stuck->is || (b->probes.len && b->probes.data[0].end == PROBE_NOT_MADE); // or nothing more may be waited for
+	b->late = stuck->is || stuck->late;
 	t->debugfs_dead |= b->late;
 	if (!stuck->is || t->stuck.is)
 		return;

@@ -43,7 +43,7 @@ struct gpu_looks {
 	struct gpu_look *list;
 	size_t n;
 	struct asks machine;
-	bool doubt; // not all files that are no GPU's were read
+	bool doubt;            // not all files that are no GPU's were read
 	struct str connectors; // names in /sys/class/drm
 	struct str iommus;     // names in /sys/class/iommu
 	bool iommus_known;

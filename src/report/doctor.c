@@ -254,8 +254,7 @@ static void put_late(struct doctor_view *v)
 	size_t count = 0;
 	for (size_t n = 0; (f = host_fact(v->host, host_machine(v->host), S("unread"), n)); n++) {
 		if (unread_is_late(f) && count++ < NAMED)
-			text_printf(&late, "%s" STR_FMT,
-				    late.n ? ", " : "Not read, as it gave no answer: ", STR_ARG(f->value));
+			text_printf(&late, "%s" STR_FMT, late.n ? ", " : "Not read, as it gave no answer: ", STR_ARG(f->value));
 	}
 	if (count > NAMED)
 		text_printf(&late, " and %zu more", count - NAMED);

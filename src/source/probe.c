@@ -386,7 +386,7 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 		const struct answer *answer = &room->answers[i];
 		p->end = (enum probe_end)answer->end;
 		if (p->end == PROBE_NOT_MADE && i == room->current && end != CHILD_GOOD) {
-			p->end = end == CHILD_LATE ? PROBE_STUCK : PROBE_FAILED;
+			p->end = end != CHILD_LATE ? PROBE_FAILED : r->batch->stuck.is ? PROBE_STUCK : PROBE_NOT_MADE;
 			p->error = EIO;
 		}
 		if (p->end != PROBE_GOOD && p->end != PROBE_FAILED)
@@ -399,19 +399,14 @@ static void collect(struct arena *a, struct run *r, enum child_end end)
 
 static int longest(const struct probe_batch *b, int milliseconds) { return BATCH_FACTOR * milliseconds + (int)b->n; }
 
-/** What an operation of the batch may take. */
-static int each(const struct probe_batch *b, int milliseconds, const struct probe_count *count)
-{
-	int64_t left = count->patience ? count->patience->left : INT64_MAX;
-	milliseconds = b->root ? TREE_MS : milliseconds;
-	return left < milliseconds ? (int)left : milliseconds;
-}
+/** What an operation of the batch may take; when it is stuck. */
+static int each(const struct probe_batch *b, int milliseconds) { return b->root ? TREE_MS : milliseconds; }
 
-/** When a batch that goes on is late too. */
+/** When a batch is late although it goes on: of a tree, never. */
 static int64_t batch_deadline(const struct probe_batch *b, int64_t began, int milliseconds, const struct probe_count *count)
 {
 	int64_t left = count->patience ? count->patience->left : INT64_MAX, most = longest(b, milliseconds);
-	return b->root ? INT64_MAX : began + (left < most - milliseconds ? left + milliseconds : most);
+	return b->root ? INT64_MAX : began + (left < most ? left : most);
 }
 
 /** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. A child that goes on from
@@ -428,7 +423,9 @@ static void wait_run(struct arena *a, struct run *r, int64_t deadline, int milli
 	text_free(&nothing);
 	if (r->end == CHILD_LATE && r->work.room->done)
 		r->end = CHILD_GOOD;
-	if (r->end == CHILD_LATE)
+	if (r->end == CHILD_LATE && now - r->work.room->moved < milliseconds)
+		r->batch->stuck.late = true;
+	else if (r->end == CHILD_LATE)
 		where_stuck(a, r, &r->batch->stuck);
 	child_kill(&r->child, 0);
 }
@@ -469,7 +466,7 @@ static void lose_patience(const struct probe_batch *batches, size_t n, int64_t t
 {
 	bool stuck = false;
 	for (size_t i = 0; i < n; i++)
-		stuck |= batches[i].stuck.is;
+		stuck |= batches[i].stuck.is || batches[i].stuck.late;
 	int64_t lost = stuck ? took : took > milliseconds ? took - milliseconds : 0;
 	if (count->patience && (stuck || !batches[0].root))
 		count->patience->left -= lost < count->patience->left ? lost : count->patience->left;
@@ -481,17 +478,18 @@ static void run_round(struct arena *a, struct probe_batch *batches, size_t n, in
 	bool spent = count->patience && count->patience->left <= 0;
 	for (size_t i = 0; i < n; i++) {
 		clear_batch(&batches[i]);
+		batches[i].stuck.late = spent;
 		if (!spent)
-			begin_run(&batches[i], each(&batches[i], milliseconds, count), &runs[i]);
+			begin_run(&batches[i], each(&batches[i], milliseconds), &runs[i]);
 	}
 	int64_t began = now_ms();
 	for (size_t i = 0; i < n; i++) {
-		int most = each(&batches[i], milliseconds, count);
+		int most = each(&batches[i], milliseconds);
 		if (runs[i].began)
 			wait_run(a, &runs[i], batch_deadline(&batches[i], began, most, count), most);
 	}
 	if (n)
-		lose_patience(batches, n, now_ms() - began, each(&batches[0], milliseconds, count), count);
+		lose_patience(batches, n, now_ms() - began, each(&batches[0], milliseconds), count);
 	int64_t deadline = now_ms() + DIE_MS;
 	for (size_t i = 0; i < n; i++) {
 		if (runs[i].began)

@@ -57,6 +57,7 @@ struct probe {
 /** Where a child was stuck. */
 struct probe_stuck {
 	bool is;
+	bool late;            // it went on, but there was no time for all: what was not come to is PROBE_NOT_MADE
 	bool uninterruptible; // in D state
 	struct str at;        // the path
 	struct str stack;     // of the kernel, a function per line, innermost first; empty where it may not be read
