@@ -157,6 +157,13 @@ def test_looks():
          f"{run.returncode} {document.get('verdict')} {document['machine'].get('unread')}")
 
 
+def test_no_gpu():
+    run, document, wrong = look("idle", "mount -t tmpfs none /sys", "mkdir -p /sys/bus/pci/devices")
+    wrong += [] if (run.returncode, document.get("verdict")) == (2, "unknown") else [f"{run.returncode} {document.get('verdict')}"]
+    wrong += [] if "no AMD GPU" in run.stdout.decode() and "no AMD GPU" in run.stderr.decode() else [run.stdout.decode()]
+    T.no_complaints(wrong, "a machine without an AMD GPU is not healthy")
+
+
 every = 4 if tap.is_sanitized(BINARY) else 1
 test_late("mi300x-node", lambda path: path.startswith("/sys"), every)
 test_late("healthy", lambda path: not path.startswith("/sys"), every)
@@ -164,4 +171,6 @@ test_late_member()
 test_dead_root()
 test_no_openat2()
 test_looks()
+if emulated.possible(U):
+    test_no_gpu()
 T.end()

@@ -138,7 +138,7 @@ void report_machine_text(const struct machine_view *m, FILE *out, const struct u
 		size_t n = m->gpus[i].device->name.n + m->gpus[i].device->gfx.n + 3;
 		width = n > width ? n : width;
 	}
-	if (!m->n)
+	if (!m->n && m->devices.pci_known && !m->devices.unread.n)
 		fputs("This machine has no AMD GPU.\n", out);
 	for (size_t i = 0; i < m->n; i++)
 		put_gpu(&m->gpus[i], width < NAMES ? width : NAMES, m->n <= 2 || m->gpus[i].unwell || o->verbose, out, o);

@@ -476,7 +476,10 @@ static void put_nothing_found(const struct text_report *t)
 			(unsigned long long)d->ledger->omitted);
 	if (d->ledger->incidents.len || !sources)
 		return;
-	if (d->machine && d->verdict == UH_UNKNOWN) {
+	const struct devices *gpus = d->machine ? &d->machine->devices : NULL;
+	if (gpus && !gpus->n && gpus->pci_known && !gpus->unread.n) // which was said
+		return;
+	if (gpus && d->verdict == UH_UNKNOWN) {
 		struct text line = { 0 };
 		text_printf(&line, "No problem was seen, but this is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 		print_wrapped(t->out, text_str(&line), 0, 0, report_width(t->options));
