@@ -17,6 +17,7 @@
 #include "base/root.h"
 #include "source/probe_find.h"
 #include "source/probe_list.h"
+#include "source/probe_stuck.h"
 
 enum {
 	PAGE = 4096,
@@ -332,52 +333,6 @@ static bool prepare(struct run *r)
 	return true;
 }
 
-/** A file of the child's in /proc, read here: none of these waits for the child. */
-static struct str of_child(struct arena *a, int pid, const char *name)
-{
-	char path[64], text[PAGE];
-	str_copy(path, sizeof(path), arena_printf(a, "/proc/%d/%s", pid, name));
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-	return n < 0 ? (struct str){ 0 } : arena_str(a, str_trim((struct str){ text, (size_t)n }));
-}
-
-/** D: it cannot be woken up; R: it runs, or waits for a processor. */
-static bool in_state(struct arena *a, int pid, struct str state)
-{
-	struct str status = of_child(a, pid, "status");
-	ptrdiff_t at = str_find(status, S("State:"));
-	return at >= 0 && str_starts(str_trim(str_from(status, (size_t)at + 6)), state);
-}
-
-/** `[<0>] mutex_lock+0x30/0x40` is mutex_lock. */
-static struct str functions_of(struct arena *a, struct str stack)
-{
-	struct str ret = { 0 };
-	while (stack.n) {
-		struct str line = str_split(&stack, '\n');
-		ptrdiff_t at = str_find(line, S("] "));
-		line = str_trim(at < 0 ? line : str_from(line, (size_t)at + 2));
-		struct str function = str_split(&line, '+');
-		ret = arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(ret), ret.n ? "\n" : "", STR_ARG(function));
-	}
-	return ret;
-}
-
-static void where_stuck(struct arena *a, struct run *r, struct probe_stuck *ret)
-{
-	size_t current = r->work.room->current;
-	*ret = (struct probe_stuck){ .is = true, .at = arena_str(a, str_z(r->batch->probes[current].path)) };
-	int pid = r->child.pid;
-	if (!pid)
-		return;
-	ret->uninterruptible = in_state(a, pid, S("D"));
-	ret->stack = functions_of(a, of_child(a, pid, "stack"));
-	ret->wchan = of_child(a, pid, "wchan");
-	if (str_is(ret->wchan, "0"))
-		ret->wchan = (struct str){ 0 };
-}
-
 static void collect(struct arena *a, struct run *r, enum child_end end)
 {
 	const struct room *room = r->work.room;
@@ -419,14 +374,14 @@ static void wait_run(struct arena *a, struct run *r, int64_t deadline, int milli
 		r->end = child_wait(&r->child, now_ms() + STEP_MS, 0, &nothing);
 		now = now_ms();
 	} while (r->end == CHILD_LATE && now < deadline && !r->work.room->done &&
-		 (now - r->work.room->moved < milliseconds || in_state(a, r->child.pid, S("R"))));
+		 (now - r->work.room->moved < milliseconds || probe_in_state(a, r->child.pid, S("R"))));
 	text_free(&nothing);
 	if (r->end == CHILD_LATE && r->work.room->done)
 		r->end = CHILD_GOOD;
 	if (r->end == CHILD_LATE && now - r->work.room->moved < milliseconds)
 		r->batch->stuck.late = true;
 	else if (r->end == CHILD_LATE)
-		where_stuck(a, r, &r->batch->stuck);
+		probe_where_stuck(a, r->child.pid, r->batch->probes[r->work.room->current].path, &r->batch->stuck);
 	child_kill(&r->child, 0);
 }
 
@@ -434,7 +389,7 @@ static void end_run(struct arena *a, struct run *r, int64_t deadline, struct pro
 {
 	int64_t left = deadline - now_ms();
 	if (!child_kill(&r->child, left > 0 ? (int)left : 0) && r->end == CHILD_LATE)
-		r->batch->stuck.uninterruptible |= in_state(a, r->child.pid, S("D"));
+		r->batch->stuck.uninterruptible |= probe_in_state(a, r->child.pid, S("D"));
 	collect(a, r, r->end);
 	count->children++;
 	count->operations += r->work.room->operations;
