@@ -415,15 +415,17 @@ static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
 		b->probes[0].error = errno;
 }
 
-/** Time that went to files that answered late or not at all: of a batch that went well, what one operation may take is not counted. */
+/** Time that went to files that answered late or not at all: of a batch that went well, what one operation may take is not counted, and of
+ * a tree only what it stood still. */
 static void lose_patience(const struct probe_batch *batches, size_t n, int64_t took, int milliseconds,
 			  const struct probe_count *count)
 {
-	bool stuck = false;
+	bool stuck = false, tree = batches[0].root;
 	for (size_t i = 0; i < n; i++)
 		stuck |= batches[i].stuck.is || batches[i].stuck.late;
-	int64_t lost = stuck ? took : took > milliseconds ? took - milliseconds : 0;
-	if (count->patience && (stuck || !batches[0].root))
+	int64_t over = took > milliseconds ? took - milliseconds : 0, stood = took < milliseconds ? took : milliseconds;
+	int64_t lost = tree ? (stuck ? stood : 0) : stuck ? took : over;
+	if (count->patience)
 		count->patience->left -= lost < count->patience->left ? lost : count->patience->left;
 }
 
