@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,9 +83,19 @@ static int written(int status)
 	return EXIT_CANNOT;
 }
 
+/** Where a standard descriptor is closed, the next file that is opened would take its place. What stands there instead can be neither read nor
+ * written, as if it were closed. */
+static void hold_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/", O_PATH | O_CLOEXEC);
+}
+
 int main(int argc, char **argv)
 {
 	enum { OUTPUT = 64 << 10 };
+	hold_descriptors();
 	if (!isatty(STDOUT_FILENO))
 		setvbuf(stdout, NULL, _IOFBF, OUTPUT);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {

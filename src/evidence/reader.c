@@ -27,6 +27,7 @@ enum {
 	HEAD = 256 << 10,
 	SMALL = 4 << 20, // what is not larger is matched line by line; of a stream, its head
 	DOCUMENT_MAX = 32 << 20,
+	NULS_TOLD = 512, // so many at the beginning are worth a line
 };
 
 _Static_assert(BEFORE + BODY + AFTER <= DOOR_WINDOW, "a window has room for its context");
@@ -157,7 +158,7 @@ static struct uh_error *consume_slots(struct file_scan *f, const struct evidence
 {
 	struct uh_error *err = NULL;
 	pthread_mutex_lock(&f->lock);
-	for (uint64_t i = 0; i < f->windows; i++) {
+	for (uint64_t i = f->consumed; i < f->windows; i++) {
 		struct slot *s = &f->slots[i % SLOTS];
 		while (!s->done) {
 			if (scan_next(f, 0))
@@ -194,10 +195,12 @@ static unsigned thread_count(uint64_t windows)
 	return (unsigned)(n < windows ? n : windows);
 }
 
+/** From the window on that @from lies in. */
 static struct uh_error *read_file(const struct evidence_reader *r, const struct scanner *scanner, struct source *s,
-				  struct log_reader *log)
+				  uint64_t from, struct log_reader *log)
 {
 	struct file_scan f = { .scanner = scanner, .door = s->door, .windows = (s->size + BODY - 1) / BODY };
+	f.next = f.consumed = from / BODY;
 	pthread_t threads[THREADS_MAX];
 	unsigned helpers = door_scan_begin(thread_count(f.windows)) - 1, started = 0;
 	pthread_mutex_init(&f.lock, NULL);
@@ -272,18 +275,38 @@ static void read_stream(const struct scanner *scanner, struct stream *s, struct 
 	vec_free(&w.candidates);
 }
 
+/** A log whose beginning was never written, after a power cut, begins with NULs: any number of them. */
+static bool all_nul(const struct stream *s)
+{
+	return s->have && !s->bytes[0] && !memcmp(s->bytes, s->bytes + 1, s->have - 1);
+}
+
+/** The first bytes that are not all NUL. */
+static struct uh_error *fill_head(struct source *s, struct stream *stream)
+{
+	for (;;) {
+		if (s->door) {
+			ssize_t n = door_read(s->door, stream->offset, stream->bytes, HEAD, &stream->err);
+			if (n < 0)
+				return stream->err;
+			stream->have = (size_t)n;
+			stream->ended = s->size <= stream->offset + HEAD;
+		} else {
+			stream_fill(stream, HEAD);
+		}
+		if (stream->ended || !all_nul(stream))
+			return NULL;
+		stream->offset += stream->have;
+		stream->have = 0;
+	}
+}
+
 /** Fills the head of @stream; what is wrong with it is the result. */
 static struct uh_error *read_head(struct source *s, struct stream *stream)
 {
-	if (s->door) {
-		ssize_t n = door_read(s->door, 0, stream->bytes, HEAD, &stream->err);
-		if (n < 0)
-			return stream->err;
-		stream->have = (size_t)n;
-		stream->ended = s->size <= HEAD;
-	} else {
-		stream_fill(stream, HEAD);
-	}
+	struct uh_error *err = fill_head(s, stream);
+	if (err)
+		return err;
 	struct str head = { stream->bytes, stream->have };
 	const char *binary = stream->have && !document_begins(head) ? recognise_binary(head) : NULL;
 	if (stream->have && !binary)
@@ -332,7 +355,7 @@ static void read_whole(struct source *s, struct stream *stream, struct text *out
 	text_add(out, (struct str){ stream->bytes, stream->have });
 	char *room = stream->ended ? NULL : mem_alloc(BODY);
 	while (!stream->ended && out->n < DOCUMENT_MAX) {
-		ssize_t n = s->door ? door_read(s->door, out->n, room, BODY, &stream->err) :
+		ssize_t n = s->door ? door_read(s->door, stream->offset + out->n, room, BODY, &stream->err) :
 				      s->read(s, room, BODY, &stream->err);
 		if (n <= 0)
 			break;
@@ -449,6 +472,9 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		free(stream.bytes);
 		return err;
 	}
+	uint64_t nuls = stream.offset;
+	while (nuls - stream.offset < stream.have && !stream.bytes[nuls - stream.offset])
+		nuls++;
 	struct evidence *e = evidence_add(r, s->name, "text");
 	struct read_ahead ahead = { 0 };
 	if (read_document(r, s, &stream, e, &ahead)) {
@@ -464,7 +490,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;
 	if (s->door && !stream.ended) {
-		err = read_file(r, scanner, s, log);
+		err = read_file(r, scanner, s, stream.offset, log);
 		e->bytes = s->size;
 	} else {
 		read_stream(scanner, &stream, log);
@@ -475,6 +501,9 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	e->lines = log_reader_lines(log);
 	e->events = log_reader_events(log);
 	take_kinds(e, log);
+	if (!err && nuls >= NULS_TOLD)
+		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; what is behind them was read", s->name,
+				   (unsigned long long)nuls);
 	if (!err && log_reader_lost(log))
 		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
 				   s->name, (unsigned long long)log_reader_lost(log), s->name);

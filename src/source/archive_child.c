@@ -16,6 +16,7 @@
 enum {
 	BLOCK = 128 << 10,
 	HEAD = 512,
+	TEXT_LEAST = 16,
 	ENTRIES_MAX = 4096,
 	LAYERS_MAX = 6, // a tar.gz has two
 	KEPT_MOST = 4 << 20,
@@ -90,7 +91,7 @@ static const char *archive_load(struct archive_api *api)
 		return NULL;
 	api->library = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
 	if (!api->library)
-		return "archives and compressed files: libarchive is not on this machine";
+		return "an archive or a compressed file, and libarchive is not on this machine";
 	const struct {
 		const char *name;
 		void *at;
@@ -110,7 +111,7 @@ static const char *archive_load(struct archive_api *api)
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *symbol = dlsym(api->library, symbols[i].name);
 		if (!symbol)
-			return "archives: this libarchive is too old";
+			return "an archive, and this libarchive is too old";
 		memcpy(symbols[i].at, &symbol, sizeof(symbol));
 	}
 	return NULL;
@@ -143,7 +144,8 @@ struct unpacker {
 	unsigned sources, entries;
 	uint64_t packed, unpacked; // bytes that went in, and that came out
 	bool packs;                // something is compressed
-	bool full;                 // a limit was reached, and said
+	bool full;                 // a limit was reached
+	bool said;                 // what is wrong: the rest follows from it
 };
 
 /** Bytes that come block by block. */
@@ -154,19 +156,19 @@ struct layer {
 	void (*fill)(struct layer *l);
 	void *ctx;
 	struct str block;
-	struct text front;     // comes before the block
-	bool keeps;            // what is handed on goes to ->kept as well
+	struct text front; // comes before the block
+	bool keeps;        // what is handed on goes to ->kept as well
 	struct text kept;
-	bool ended;
-	struct text why;       // empty: nothing is wrong
-	bool seen;             // something came
+	struct text why;   // empty: nothing is wrong
+	bool ended, refused;
+	bool seen;         // something came
 };
 
 static void refuse(struct layer *l, const char *why)
 {
 	if (!l->why.n)
-		text_printf(&l->why, "%s: %s", l->name, why);
-	l->ended = true;
+		text_printf(&l->why, "%s", why);
+	l->ended = l->refused = true;
 	l->block.n = 0;
 }
 
@@ -234,11 +236,17 @@ static void send_text(struct unpacker *u, enum archive_piece kind, struct str te
 	feed_send(u->to, kind, str_cut(text, FEED_MOST), S(""));
 }
 
-static void send_why(struct layer *l)
+/** Sends what is wrong, once for the whole archive. */
+static void send_problem(struct unpacker *u, enum archive_piece kind, const char *name, const char *why)
 {
-	if (l->why.n)
-		send_text(l->u, ARCHIVE_PROBLEM, text_str(&l->why));
-	text_clear(&l->why);
+	struct text line = { 0 };
+	if (why && *why && !u->said) {
+		text_printf(&line, "%s: %s", name, why);
+		u->said = true;
+	}
+	if (line.n || kind == ARCHIVE_ENDS)
+		send_text(u, kind, text_str(&line));
+	text_free(&line);
 }
 
 /** What is no archive is a source. */
@@ -251,8 +259,7 @@ static void send_source(struct layer *l)
 	while (*u->unwanted < number && (s = take(l)).n)
 		for (; s.n; s = str_from(s, str_cut(s, FEED_MOST).n))
 			feed_send(u->to, ARCHIVE_DATA, str_cut(s, FEED_MOST), S(""));
-	send_text(u, ARCHIVE_ENDS, text_str(&l->why));
-	text_clear(&l->why);
+	send_problem(u, ARCHIVE_ENDS, l->name, l->why.p);
 }
 
 static void unpack_layer(struct layer *l, int layers);
@@ -261,7 +268,7 @@ static void unpack_layer(struct layer *l, int layers);
 static bool text_after_all(struct layer *l)
 {
 	struct str s = str_from(str_cut(text_str(&l->kept), HEAD), 4);
-	if (!l->keeps || !s.n)
+	if (!l->keeps || s.n < TEXT_LEAST)
 		return false;
 	for (size_t i = 0; i < s.n; i++)
 		if ((unsigned char)s.p[i] < ' ' && !strchr("\t\n\r\x1b\f\b", s.p[i] ? s.p[i] : 'x'))
@@ -273,8 +280,8 @@ static bool text_after_all(struct layer *l)
 static void send_as_text(struct layer *l, const char *why)
 {
 	struct text line = { 0 };
-	text_printf(&line, "%s: begins like an archive, but is none (%s); it was read as text", l->name, why);
-	send_text(l->u, ARCHIVE_PROBLEM, text_str(&line));
+	text_printf(&line, "begins like an archive, but is none (%s); it was read as text", why);
+	send_problem(l->u, ARCHIVE_PROBLEM, l->name, line.p);
 	text_free(&line);
 	struct text rest = l->front;
 	l->front = l->kept;
@@ -416,7 +423,7 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 		if (container && u->api.entry_filetype(entry) != AE_IFREG)
 			continue;
 		if (u->entries++ == ENTRIES_MAX) {
-			text_printf(ret_why, "%s: more than %d members; the rest was not read", below->name, ENTRIES_MAX);
+			text_printf(ret_why, "more than %d members; the rest was not read", ENTRIES_MAX);
 			return any;
 		}
 		struct text name = { 0 };
@@ -428,18 +435,17 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 		struct layer l = { .u = u, .name = name.p, .fill = packed_fill, .ctx = &p };
 		head_of(&l);
 		any |= l.seen;
-		damaged = l.why.n; // what follows in the archive is lost with it
-		if (!any && damaged)
+		if (!any && l.why.n)
 			text_printf(ret_why, "%s", l.why.p);
 		else
 			unpack_layer(&l, layers + 1);
-		damaged |= l.ended && l.why.n;
+		damaged = l.refused; // what follows in the archive is lost with it
 		text_free(&name);
 	}
 	if (status < ARCHIVE_WARN && !ret_why->n)
-		text_printf(ret_why, "%s: %s", below->name, why_of(&u->api, a));
+		text_printf(ret_why, "%s", why_of(&u->api, a));
 	else if (!any && !ret_why->n && !u->entries)
-		text_printf(ret_why, "%s: there is nothing in it", below->name);
+		text_printf(ret_why, "there is nothing in it");
 	return any;
 }
 
@@ -449,7 +455,7 @@ static void unpack_packed(struct layer *below, bool container, int layers)
 	struct text why = { 0 };
 	const char *missing = archive_load(&u->api);
 	if (missing) {
-		send_text(u, ARCHIVE_PROBLEM, str_z(missing));
+		send_problem(u, ARCHIVE_PROBLEM, below->name, missing);
 		return;
 	}
 	struct archive *a = new_archive(&u->api, container);
@@ -459,14 +465,11 @@ static void unpack_packed(struct layer *below, bool container, int layers)
 	if (u->api.read_open(a, below, NULL, feed_below, NULL) == ARCHIVE_OK)
 		any = unpack_members(below, a, container, layers, &why);
 	else
-		text_printf(&why, "%s: %s", below->name, why_of(&u->api, a));
-	struct str short_why = text_str(&why);
-	str_behind(short_why, str_z(below->name), &short_why);
-	str_behind(short_why, S(": "), &short_why);
+		text_printf(&why, "%s", why_of(&u->api, a));
 	if (!any && why.n && text_after_all(below))
-		send_as_text(below, short_why.p);
-	else if (why.n)
-		send_text(u, ARCHIVE_PROBLEM, text_str(&why));
+		send_as_text(below, why.p);
+	else
+		send_problem(u, ARCHIVE_PROBLEM, below->name, why.p);
 	u->api.read_free(a);
 	text_free(&why);
 }
@@ -481,7 +484,8 @@ static void unpack_layer(struct layer *l, int layers)
 		unpack_gzip(l, layers);
 	else
 		unpack_packed(l, container, layers);
-	send_why(l);
+	send_problem(l->u, ARCHIVE_PROBLEM, l->name, l->why.p);
+	text_free(&l->why);
 	text_free(&l->front);
 	text_free(&l->kept);
 }
@@ -533,8 +537,7 @@ void archive_child(int to, const void *ctx)
 	struct raw r = { .room = mem_large(BLOCK) };
 	struct layer l = { .u = &u, .name = w->name, .fill = raw_fill, .ctx = &r };
 	if (w->named && (!named_open(w->named, false, &o) || o.fd < 0)) {
-		refuse(&l, o.fd < 0 && !errno ? "not a file" : strerror(errno));
-		send_why(&l);
+		send_problem(&u, ARCHIVE_PROBLEM, w->name, o.fd < 0 && !errno ? "not a file" : strerror(errno));
 		return;
 	}
 	r.fd = o.fd;
