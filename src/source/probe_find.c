@@ -36,11 +36,11 @@ static size_t line_start(struct str window, size_t at)
 
 ssize_t probe_find(int fd, struct str what, char *to, size_t size, probe_moved_fn *moved, void *ctx)
 {
-	char window[WINDOW];
+	_cleanup_free_ char *window = mem_large(WINDOW);
 	size_t have = 0;
 	for (uint64_t offset = 0; offset < FIND_MOST;) {
 		moved(ctx);
-		ssize_t n = read_again(fd, window + have, sizeof(window) - have, offset + have);
+		ssize_t n = read_again(fd, window + have, WINDOW - have, offset + have);
 		if (n <= 0)
 			return n < 0 ? -1 : (errno = ENODATA, -1);
 		have += (size_t)n;
