@@ -24,8 +24,7 @@ class Mount:
     """SOURCE, shown by a server that does not answer @operation about @name."""
 
     def __init__(self, program, room, source, operation, name="silent"):
-        self.path = room / f"mount-{operation}-{'all' if name == '/' else name}"
-        self.path.mkdir()
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix=f"mount-{operation}-", dir=room))
         self.server = subprocess.Popen([program, self.path, source, operation, name], stderr=subprocess.DEVNULL)
         # The mount itself may not answer, so it is not asked.
         while f" {self.path} " not in pathlib.Path("/proc/self/mountinfo").read_text():
@@ -77,12 +76,13 @@ def fill(source):
         (source / path).mkdir(parents=True)
 
 
-def plans(mount, operation, good):
+def plans(m, operation, good):
     """(what it is, arguments, what must be named, whether the incident of a good file is told, other settings)"""
-    m = mount.path
+    # Who looks a name up holds its directory, so that the files beside it do not answer either.
+    beside = [good] if operation == "getattr" else []
     if operation in ("getattr", "statfs", "open", "read"):
         yield "explain a file", ["explain", "--json", m / "logs/silent.log", good], "silent.log", True, {}
-        yield "explain a directory", ["explain", "--json", m / "logs"], "silent", True, {}
+        yield "explain a directory", ["explain", "--json", m / "logs", *beside], "silent", True, {}
         yield "a compressed file", ["explain", "--json", m / "silent.gz", good], "silent.gz", True, {}
         yield "where", ["where", "--code", m / "logs/silent.log", "0x10"], "silent.log", False, {}
         yield "explain --code", ["explain", "--json", "--code", m / "logs/silent.log", good], "", True, {}
@@ -92,7 +92,7 @@ def plans(mount, operation, good):
         yield "knowledge update", ["knowledge", "update", m / "silent.know"], "silent.know", False, {}
         yield "knowledge match", ["knowledge", "match", m / "logs/silent.log"], "silent.log", False, {}
     if operation in ("getattr", "opendir", "readdir"):
-        yield "a directory in a directory", ["explain", "--json", m / "logs"], "silent", True, {}
+        yield "a directory in a directory", ["explain", "--json", m / "logs", *beside], "silent", True, {}
     if operation == "read":
         yield "standard input", ["explain", "--json", "-", good], "-: does not answer", True, {"stdin": m / "logs/silent.log"}
     if operation == "late":
@@ -101,9 +101,8 @@ def plans(mount, operation, good):
         yield "closing", ["explain", "--json", m / "logs", m / "silent-big.log"], "", True, {}
 
 
-def all_silent(mount, operation, good):
+def all_silent(m, operation, good):
     """Nothing of the mount answers."""
-    m = mount.path
     yield "HOME", ["explain", "--json", good], str(m), True, {"home": m / "home"}
     yield "HOME, where", ["where", "--code", good], "", False, {"home": m / "home"}
     yield "doctor --root", ["doctor", "--root", m / "tree"], str(m) if operation in ("getattr", "statfs") else "", False, {}
@@ -123,12 +122,17 @@ def main():
     good = room / "good.log"
     good.write_text(LOG)
     mounts, wanted = [], []
+
+    def add(title, operation, make, name):
+        """Each with a mount of its own: one that waits must not keep the server from others."""
+        for n in range(len(list(make(room, operation, good)))):
+            mounts.append(Mount(program, room, room / "source", operation, name))
+            wanted.append((title, *list(make(mounts[-1].path, operation, good))[n]))
+
     for operation in "getattr", "statfs", "open", "read", "opendir", "readdir", "late", "flush":
-        mounts.append(Mount(program, room, room / "source", operation))
-        wanted += [(operation, *plan) for plan in plans(mounts[-1], operation, good)]
+        add(operation, operation, plans, "silent")
     for operation in "getattr", "statfs", "opendir", "readdir":
-        mounts.append(Mount(program, room, room / "source", operation, "/"))
-        wanted += [(operation + " of all", *plan) for plan in all_silent(mounts[-1], operation, good)]
+        add(operation + " of all", operation, all_silent, "/")
     slow = Mount(program, room, room / "source", "slow")
     mounts.append(slow)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:

@@ -130,7 +130,7 @@ ssize_t door_read(struct door_file *f, uint64_t offset, void *to, size_t size, s
 		memcpy(at, k->bytes + inside, n);
 		have += n;
 	}
-	return *ret_err ? -1 : (ssize_t)have;
+	return *ret_err && !have ? -1 : (ssize_t)have;
 }
 
 ssize_t door_next(struct door_file *f, void *to, size_t size, struct uh_error **ret_err)

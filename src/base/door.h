@@ -24,7 +24,7 @@ void door_close(struct door_file *f);
 /** For a second owner. */
 struct door_file *door_share(struct door_file *f);
 const struct opened *door_what(const struct door_file *f);
-/** Up to @size bytes at @offset; fewer only at the end of the file. -1 and *ret_err where they could not be read. */
+/** Up to @size bytes at @offset; fewer at the end of the file, and, with *ret_err, before what could not be read. -1: nothing could be. */
 ssize_t door_read(struct door_file *f, uint64_t offset, void *to, size_t size, struct uh_error **ret_err);
 /** The next bytes of a FIFO, or of a file that has no size; of a directory, its next entries as getdents64() has them. */
 ssize_t door_next(struct door_file *f, void *to, size_t size, struct uh_error **ret_err);

@@ -260,6 +260,11 @@ struct uh_error *question_ask(struct question *q)
 			q->file->generation = q->act == DOOR_OPEN ? generation : q->file->generation;
 			return NULL;
 		}
+		if (answer == SILENT && q->act == DOOR_READ && b->n) { // what came counts; who asks for more is told
+			uh_error_free(no_answer(q->file, ms));
+			d->given_up++;
+			return NULL;
+		}
 		question_end(q);
 		if (error)
 			return failed(q->file, error);

@@ -26,7 +26,7 @@ struct door_box {
 	uint64_t offset;
 	size_t size, to; // so many bytes, to this place in the room
 	int error;
-	size_t n;
+	_Atomic size_t n; // so many came
 	struct opened opened;
 	bool has_below, has_root;
 	char path[PATH_MAX], below[PATH_MAX], root[PATH_MAX];

@@ -290,7 +290,7 @@ static struct uh_error *fill_head(struct source *s, struct stream *stream)
 			if (n < 0)
 				return stream->err;
 			stream->have = (size_t)n;
-			stream->ended = s->size <= stream->offset + HEAD;
+			stream->ended = stream->err || s->size <= stream->offset + HEAD;
 		} else {
 			stream_fill(stream, HEAD);
 		}

@@ -435,6 +435,11 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 		struct layer l = { .u = u, .name = name.p, .fill = packed_fill, .ctx = &p };
 		head_of(&l);
 		any |= l.seen;
+		if (!container && l.front.n && str_starts(text_str(&below->kept), text_str(&l.front))) {
+			text_printf(ret_why, "not compressed"); // libarchive hands on what it does not know
+			text_free(&name);
+			return false;
+		}
 		if (!any && l.why.n)
 			text_printf(ret_why, "%s", l.why.p);
 		else
