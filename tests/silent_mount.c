@@ -1,8 +1,8 @@
-// A mount that stops answering: silent_mount MOUNTPOINT SOURCE OPERATION [NAME]
+// A mount that stops answering: silent_mount MOUNTPOINT SOURCE OPERATION [NAME [COUNT TARGET]]
 //
 // Shows the files of SOURCE. A request for OPERATION (getattr, statfs, open, read, opendir, readdir, flush; late: a read behind the first
 // 64 KB) of a path that contains NAME is never answered, as by a server that is gone. OPERATION slow: each read is answered with at most
-// 4 KB, 20 ms late.
+// 4 KB, 20 ms late. OPERATION swap: such a path is a file the first COUNT times that it is asked for, and a link to TARGET from then on.
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
 #include <errno.h>
@@ -17,15 +17,16 @@
 #include <unistd.h>
 
 struct mount {
-	const char *source, *operation, *name;
+	const char *source, *operation, *name, *target;
+	_Atomic int left; // how often what is swapped is still a file
 };
 
-static const struct mount *mount_of(void) { return fuse_get_context()->private_data; }
+static struct mount *mount_of(void) { return fuse_get_context()->private_data; }
 
 /** Does not return where this is what is not answered. */
 static void maybe_silent(const char *operation, const char *path)
 {
-	const struct mount *m = mount_of();
+	struct mount *m = mount_of();
 	while (!strcmp(operation, m->operation) && (!m->name || strstr(path, m->name)))
 		pause();
 }
@@ -38,7 +39,21 @@ static int do_getattr(const char *path, struct stat *st, struct fuse_file_info *
 	(void)fi;
 	maybe_silent("getattr", path);
 	real_path(path, real);
-	return lstat(real, st) ? -errno : 0;
+	if (lstat(real, st))
+		return -errno;
+	struct mount *m = mount_of();
+	if (m->target && strstr(path, m->name) && m->left-- <= 0) {
+		st->st_mode = S_IFLNK | 0777;
+		st->st_size = (off_t)strlen(m->target);
+	}
+	return 0;
+}
+
+static int do_readlink(const char *path, char *to, size_t size)
+{
+	(void)path;
+	snprintf(to, size, "%s", mount_of()->target ? mount_of()->target : "");
+	return 0;
 }
 
 static int do_open(const char *path, struct fuse_file_info *fi)
@@ -120,6 +135,7 @@ int main(int argc, char **argv)
 {
 	static const struct fuse_operations operations = { .init = do_init,
 							   .getattr = do_getattr,
+							   .readlink = do_readlink,
 							   .open = do_open,
 							   .read = do_read,
 							   .flush = do_flush,
@@ -129,7 +145,7 @@ int main(int argc, char **argv)
 							   .statfs = do_statfs };
 	if (argc < 4)
 		return fprintf(stderr, "usage: silent_mount MOUNTPOINT SOURCE OPERATION [NAME]\n"), 2;
-	struct mount m = { argv[2], argv[3], argc > 4 ? argv[4] : NULL };
+	struct mount m = { argv[2], argv[3], argc > 4 ? argv[4] : NULL, argc > 6 ? argv[6] : NULL, argc > 6 ? atoi(argv[5]) : 0 };
 	char foreground[] = "-f", *arguments[] = { argv[0], argv[1], foreground, NULL };
 	return fuse_main(3, arguments, &operations, &m);
 }

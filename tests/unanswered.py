@@ -23,9 +23,9 @@ LIMIT = 45
 class Mount:
     """SOURCE, shown by a server that does not answer @operation about @name."""
 
-    def __init__(self, program, room, source, operation, name="silent"):
+    def __init__(self, program, room, source, operation, name="silent", *more):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix=f"mount-{operation}-", dir=room))
-        self.server = subprocess.Popen([program, self.path, source, operation, name], stderr=subprocess.DEVNULL)
+        self.server = subprocess.Popen([program, self.path, source, operation, name, *more], stderr=subprocess.DEVNULL)
         # The mount itself may not answer, so it is not asked.
         while f" {self.path} " not in pathlib.Path("/proc/self/mountinfo").read_text():
             if self.server.poll() is not None:
@@ -110,6 +110,23 @@ def all_silent(m, operation, good):
     yield "knowledge version --root", ["knowledge", "version", "--root", m / "tree"], "", False, {}
 
 
+def test_swap(t, binary, program, room):
+    """A file that becomes a link to one of /proc while it is looked at: whenever that is, the file of /proc is not read."""
+    bait = subprocess.Popen(["sh", "-c", "sleep 300; true\n" + LOG])
+    (room / "swap").mkdir()
+    (room / "swap/silent.log").write_text("[  50.000000] usb 1-1: nothing\n")
+    wrong = []
+    for count in range(12):
+        mount = Mount(program, room, room / "swap", "swap", "silent", str(count), f"/proc/{bait.pid}/cmdline")
+        run = Run(binary, "explain", "--json", mount.path)
+        if run.hung or run.incidents() != 0:
+            wrong.append(f"a link after {count} looks: {run}")
+        mount.end()
+    bait.kill()
+    bait.wait()
+    t.no_complaints(wrong, "a file that becomes a link to /proc")
+
+
 def main():
     binary, program = (os.path.abspath(path) for path in sys.argv[1:3])
     if os.geteuid() or not os.path.exists("/dev/fuse") or not shutil.which("unshare"):
@@ -146,6 +163,7 @@ def main():
         t.ok(run.incidents() == 1 and not run.stderr, "what is slow, but moves, is read to its end", run)
     for mount in mounts:
         mount.end()
+    test_swap(t, binary, program, room)
     shutil.rmtree(room, ignore_errors=True)
     t.end()
 
