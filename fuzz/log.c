@@ -32,7 +32,7 @@ static char *explain(struct str bytes, size_t step, size_t *ret_size)
 {
 	struct explained x;
 	struct memory memory = { bytes, step };
-	struct source source = { .name = "fuzz.log", .fd = -1, .read = read_memory, .ctx = &memory };
+	struct source source = { .name = "fuzz.log", .read = read_memory, .ctx = &memory };
 	explain_begin(&x, know);
 	explain_source(&x, &source);
 	return explain_end(&x, ret_size);

@@ -268,7 +268,7 @@ def truncated_archives():
         for size in 1, 2, 6, 20, 100:
             run = Run("explain", write(name, content[:size]))
             tap.ends(run, [0, 1, 2], f"the first {size} bytes of {name}")
-            tap.ok(len(run.lines) == (run.status == 2), f"{size} bytes of {name}: one line, or none", run)
+            tap.ok((run.status == 2) <= len(run.lines) <= 1, f"{size} bytes of {name}: one line, or none", run)
         damaged = bytearray(content)
         for at in rng.sample(range(len(content)), 20):
             damaged[at] ^= 0x55

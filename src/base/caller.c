@@ -8,7 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/str.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 
 enum { ROOT = 0 };
 
@@ -62,11 +63,12 @@ static bool is_member(const struct group *g, const char *name)
 /** The groups of a user besides the first. One that no file names has none. */
 static size_t find_groups(const char *name, gid_t ret[static CALLER_GROUPS])
 {
-	char room[1 << 14];
+	enum { LINE = 1 << 14 };
+	_cleanup_free_ char *room = mem_large(LINE);
 	FILE *list = fopen("/etc/group", "re");
 	struct group group, *found;
 	size_t n = 0;
-	while (list && n < CALLER_GROUPS && !fgetgrent_r(list, &group, room, sizeof(room), &found))
+	while (list && n < CALLER_GROUPS && !fgetgrent_r(list, &group, room, LINE, &found))
 		if (is_member(found, name))
 			ret[n++] = found->gr_gid;
 	if (list)

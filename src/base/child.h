@@ -23,6 +23,9 @@ void child_keep_only(int fd);
 /** Collects what it writes, until it has ended or @deadline; more than @most bytes are CHILD_MEMORY. Unless CHILD_GOOD it may still
  * run. */
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret);
+/** Whether a thread of a child (its own id: the first) has done anything since the last call, or could: it was given a processor, got
+ * memory, or waits for either. One that sleeps in the kernel has not. @last: zero at first. */
+bool child_moves(int pid, int thread, uint64_t *last);
 /** false where it does not die in @milliseconds: one that sleeps in the kernel does not, and is left behind. */
 bool child_kill(struct child *c, int milliseconds);
 

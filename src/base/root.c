@@ -4,21 +4,54 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/child.h"
 #include "base/cleanup.h"
 #include "base/root_walk.h"
+#include "base/str.h"
 
 /** Kernels before 5.6 lack openat2(), old filters of system calls refuse it, and it gives up on `..` where somebody renames a file. */
+static bool no_openat2(int error) { return error == ENOSYS || error == EPERM || error == EAGAIN; }
+
 int root_open_at(int root, const char *path, int flags)
 {
 	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN))
-		return root_walk(root, path, flags);
-	return fd;
+	return fd < 0 && no_openat2(errno) ? root_walk(root, path, flags) : fd;
+}
+
+/** Without openat2: no link is followed on the way. */
+static int walk_beneath(int dir, const char *path, int flags)
+{
+	char step[NAME_MAX + 1];
+	int at = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	for (;;) {
+		path += strspn(path, "/");
+		size_t n = strcspn(path, "/");
+		bool last = !path[n + strspn(path + n, "/")];
+		if (n > NAME_MAX || (n == 2 && !memcmp(path, "..", 2))) {
+			cleanup_close(&at);
+			return errno = n > NAME_MAX ? ENAMETOOLONG : EXDEV, -1;
+		}
+		str_copy(step, sizeof(step), n ? (struct str){ path, n } : S("."));
+		int next = at < 0 ? -1 : openat(at, step, (last ? flags : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+		int why = errno;
+		cleanup_close(&at);
+		if (last || next < 0)
+			return errno = why, next;
+		at = next;
+		path += n;
+	}
+}
+
+int root_open_beneath(int dir, const char *path, int flags)
+{
+	struct open_how how = { .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC),
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	return fd < 0 && no_openat2(errno) ? walk_beneath(dir, path, flags) : fd;
 }
 
 int root_open(const char *root, const char *path, int flags)
@@ -29,30 +62,6 @@ int root_open(const char *root, const char *path, int flags)
 	if (dir < 0)
 		return -1;
 	return root_open_at(dir, path, flags);
-}
-
-struct place {
-	const char *root, *path;
-};
-
-/** The child. A directory is opened as it would be to be listed. */
-static void visit(int pipe, const void *ctx)
-{
-	const struct place *p = ctx;
-	struct stat st;
-	(void)pipe;
-	_cleanup_close_ int at = root_open(p->root, p->path, O_PATH);
-	bool directory = at >= 0 && !fstat(at, &st) && S_ISDIR(st.st_mode);
-	_cleanup_close_ int fd = directory ? root_open(p->root, p->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK) : -1;
-}
-
-bool root_answers(const char *root, const char *path, int milliseconds)
-{
-	const struct place p = { root, path };
-	struct text nothing = { 0 };
-	bool answers = child_run(visit, &p, milliseconds, 0, &nothing);
-	text_free(&nothing);
-	return answers;
 }
 
 int root_make_directory(const char *root, const char *path)
@@ -69,42 +78,4 @@ int root_make_directory(const char *root, const char *path)
 	if (fsync(above) && errno != EINVAL) // what is written into it later would be lost with it
 		return -1;
 	return root_open(root, path, O_RDONLY | O_DIRECTORY);
-}
-
-struct uh_error *root_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret,
-			   struct stat *ret_st)
-{
-	struct stat st;
-	// To open a device may do something already.
-	_cleanup_close_ int at = root_open(root, path, O_PATH);
-	if (at < 0 || fstat(at, &st))
-		return uh_error_os(errno, "%s", path);
-	if (!S_ISREG(st.st_mode))
-		return uh_error_new("%s: not a file", path);
-	_cleanup_close_ int fd = root_open(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-	return fd < 0 ? uh_error_os(errno, "%s", path) : root_read_open(fd, path, most, a, ret, ret_st);
-}
-
-struct uh_error *root_read_open(int fd, const char *path, size_t most, struct arena *a, struct str *ret, struct stat *ret_st)
-{
-	struct stat st;
-	if (fstat(fd, &st))
-		return uh_error_os(errno, "%s", path);
-	if (!S_ISREG(st.st_mode))
-		return uh_error_new("%s: not a file", path);
-	if ((uint64_t)st.st_size > most)
-		return uh_error_new("%s: larger than %zu MB", path, most >> 20);
-	if (ret_st)
-		*ret_st = st;
-	char *bytes = arena_alloc(a, (size_t)st.st_size + 1);
-	*ret = (struct str){ bytes, 0 };
-	while (ret->n < (size_t)st.st_size) {
-		ssize_t n = read(fd, bytes + ret->n, (size_t)st.st_size - ret->n);
-		if (n < 0 && errno != EINTR)
-			return uh_error_os(errno, "%s", path);
-		if (n == 0) // it was truncated since
-			break;
-		ret->n += n > 0 ? (size_t)n : 0;
-	}
-	return NULL;
 }

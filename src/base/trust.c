@@ -11,7 +11,6 @@
 
 #include "base/caller.h"
 #include "base/cleanup.h"
-#include "base/root.h"
 
 enum { LINKS_MOST = 40, ROOT = 0 };
 
@@ -207,13 +206,6 @@ struct uh_error *trust_open(const char *root, const char *path, int flags, int *
 	_cleanup_(walk_end) struct walk w;
 	struct uh_error *err = walk_believed(&w, root, path);
 	return err ? err : reopen(&w, path, flags, ret_fd);
-}
-
-struct uh_error *trust_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret)
-{
-	_cleanup_close_ int fd = -1;
-	struct uh_error *err = trust_open(root, path, O_RDONLY, &fd);
-	return err ? err : root_read_open(fd, path, most, a, ret, NULL);
 }
 
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret)

@@ -8,8 +8,6 @@
  * root or to the user who called, and nobody else may write it. The descriptor is the one that was judged. An error that is no system
  * call's (errnum 0) says why it is not used. @root as for root_open(). */
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd);
-/** As root_read(), of a file that is believed. */
-struct uh_error *trust_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret);
 /** The path, without links in it, of a file that is believed: since all above it is, nobody else can put another there. */
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret);
 /** dlopen() of a library. Names without a slash are the loader's to find; of a file that is there and not believed *ret_refused says why,

@@ -1,11 +1,12 @@
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/caller.h"
+#include "base/door.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
 
@@ -43,8 +44,12 @@ void complain_line(void *ctx, const char *message)
 
 const char *other_root(const char *path)
 {
-	struct stat st, own;
-	bool same = !stat(path, &st) && !stat("/", &own) && st.st_dev == own.st_dev && st.st_ino == own.st_ino;
+	struct opened other, own;
+	struct uh_error *err = door_look(&(struct named){ .path = path }, &other); // which who uses the path will tell
+	if (!err)
+		err = door_look(&(struct named){ .path = "/" }, &own);
+	bool same = !err && other.st.st_dev == own.st.st_dev && other.st.st_ino == own.st.st_ino;
+	uh_error_free(err);
 	return same ? NULL : path;
 }
 
@@ -72,6 +77,7 @@ static void usage(FILE *out)
 /** An answer that nobody got is no answer. */
 static int written(int status)
 {
+	door_tell(complain_line, NULL);
 	if (print_arrived(stdout))
 		return status;
 	complain("standard output could not be written");

@@ -22,15 +22,17 @@ enum { LINE_MAX_BYTES = 4096 };
 /** Where a clean line lies; views of the line end with it. */
 struct line_room {
 	struct lifetime lent;
-	char bytes[LINE_MAX_BYTES];
+	char *bytes; // not on the stack, which may have 64 KB only
 };
 
-static inline void line_room_end(struct line_room *room) { lifetime_end(&room->lent); }
+static inline void line_room_end(struct line_room *room)
+{
+	lifetime_end(&room->lent);
+	free(room->bytes);
+}
 
-/** One that ends with its scope; its bytes are not zeroed, because a log has many lines. */
-#define LINE_ROOM(name)                                                                                                        \
-	_cleanup_(line_room_end) struct line_room name;                                                                        \
-	name.lent.copy = NULL
+/** One that ends with its scope. */
+#define LINE_ROOM(name) _cleanup_(line_room_end) struct line_room name = { .bytes = mem_large(LINE_MAX_BYTES) }
 
 /** The time of a line, of no clock where it has none. */
 static inline struct stamp line_time(const struct logline *line)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "evidence/artefact.h"
 
 enum {
@@ -374,21 +375,25 @@ struct joined {
 	struct match match;
 	bool space; // between the parts
 	struct lifetime lent;
-	char room[2 * LINE_MAX_BYTES]; // of which @line and @match are views
+	char *room; // of which @line and @match are views
 };
 
-static void joined_end(struct joined *j) { lifetime_end(&j->lent); }
+enum { JOINED_BYTES = 2 * LINE_MAX_BYTES };
 
-/** One that ends with its scope; not zeroed, because it is large. */
-#define JOINED(name)                                                                                                           \
-	_cleanup_(joined_end) struct joined name;                                                                              \
-	name.lent.copy = NULL
+static void joined_end(struct joined *j)
+{
+	lifetime_end(&j->lent);
+	free(j->room);
+}
+
+/** One that ends with its scope. */
+#define JOINED(name) _cleanup_(joined_end) struct joined name = { .room = mem_large(JOINED_BYTES) }
 
 /** The line that @head and @tail make with a space between them, or without. */
 static bool match_glued(struct log_reader *r, const struct logline *head, struct str tail, bool space, struct joined *out)
 {
 	size_t at = head->text.n;
-	if (at + 1 + tail.n >= sizeof(out->room))
+	if (at + 1 + tail.n >= JOINED_BYTES)
 		return false;
 	memcpy(out->room, head->text.p, at);
 	out->room[at] = ' ';
@@ -419,7 +424,8 @@ static bool try_continuation(struct log_reader *r, const struct context *c, cons
 			     size_t *ret_end)
 {
 	LINE_ROOM(clean);
-	char tail_room[LINE_MAX_BYTES];
+	LINE_ROOM(tails);
+	char *tail_room = tails.bytes;
 	size_t tail_n = 0, at = c->end + 1, width = c->end - c->begin;
 	struct str best = { 0 }; // of the tails
 	bool best_space = false;
@@ -431,7 +437,7 @@ static bool try_continuation(struct log_reader *r, const struct context *c, cons
 		if (raw.n >= 4 && c->end - c->begin >= 4 && !memcmp(raw.p, c->window->bytes + c->begin, 4))
 			break;
 		struct str text = line_clean(raw, &clean), unquoted = quoting_skip(text);
-		if (!unquoted.n || stamps_read(r->know, text).found || tail_n + unquoted.n + 1 >= sizeof(tail_room))
+		if (!unquoted.n || stamps_read(r->know, text).found || tail_n + unquoted.n + 1 >= LINE_MAX_BYTES)
 			break;
 		if (i && width != r->wrap_width)
 			tail_room[tail_n++] = ' ';

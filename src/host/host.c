@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/child.h"
-#include "base/root.h"
+#include "base/door.h"
 
-enum { ASK_MS = 700, LATE_NAMED = 64, ANSWER_MS = 10000, BESIDE_MS = 10000 };
+enum { ASK_MS = 700, LATE_NAMED = 64, BESIDE_MS = 10000 };
 
 struct host_item *host_add(struct host *h, const char *kind, struct host_item *of)
 {
@@ -200,8 +200,11 @@ void host_probe(struct host *h, struct probe *probes, size_t n)
 bool host_answers(struct host *h, const char *path)
 {
 	struct probe_patience *patience = h->count.patience;
-	int64_t most = patience->left < ANSWER_MS ? patience->left : ANSWER_MS, began = now_ms();
-	if (most > 0 && root_answers(h->root, path, (int)most))
+	int64_t began = now_ms();
+	struct opened what;
+	_cleanup_error_ struct uh_error *err =
+		patience->left > 0 ? door_look(&(struct named){ .path = path, .root = h->root }, &what) : NULL;
+	if (patience->left > 0 && !(err && err->errnum == ETIMEDOUT))
 		return true;
 	int64_t took = now_ms() - began;
 	patience->left -= took < patience->left ? took : patience->left;

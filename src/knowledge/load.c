@@ -1,16 +1,12 @@
 // From blocks to struct know. What a block may hold is a table here; docs/KNOWLEDGE.md is its text for people.
 #include "knowledge/know.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-#include "base/cleanup.h"
 #include "base/command.h"
-#include "base/trust.h"
+#include "base/door.h"
 #include "knowledge/matcher.h"
 #include "knowledge/packet.h"
 #include "knowledge/parameter.h"
@@ -904,53 +900,45 @@ static void load_text(struct loader *l, const char *file, struct str text)
 	know_blocks(&l->know->arena, file, text, l->problems, load_block, l);
 }
 
-/** What others could have written is named and not used; @told: what cannot be opened is, too. */
-static int open_believed(struct loader *l, const char *path, int flags, bool told)
+/** Without the path in front, which problems have already. */
+static struct str reason(const struct uh_error *err, const char *path)
 {
-	int fd = -1;
-	struct str why;
-	_cleanup_error_ struct uh_error *err = trust_open(NULL, path, flags, &fd);
-	if (err && !err->errnum && str_behind(str_z(err->message), str_z(path), &why))
-		know_problem(l->problems, path, 0, STR_FMT, STR_ARG(str_from(why, 2)));
-	else if (err && told)
-		know_problem(l->problems, path, 0, "cannot be read as knowledge: %s", strerror(err->errnum));
-	return fd;
+	struct str why = str_z(err->message);
+	str_behind(why, str_z(path), &why);
+	str_behind(why, S(": "), &why);
+	return why;
 }
 
-static void load_file(struct loader *l, const char *path)
+/** What others could have written is named and not used. */
+static void load_file(struct loader *l, const char *directory, const char *name)
 {
-	_cleanup_close_ int fd = open_believed(l, path, O_RDONLY, true);
-	struct stat st;
-	if (fd < 0)
-		return;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > 8 << 20) {
-		know_problem(l->problems, path, 0, "cannot be read as knowledge: not a file of at most 8 MB");
+	struct arena *a = &l->know->arena;
+	const char *path = arena_printf(a, "%s/%s", directory, name).p;
+	struct str text;
+	_cleanup_error_ struct uh_error *err = believed_read(NULL, path, KNOW_FILE_MOST, a, &text);
+	if (!err) {
+		load_text(l, path, text);
 		return;
 	}
-	char *bytes = arena_alloc(&l->know->arena, (size_t)st.st_size + 1);
-	ssize_t n = read(fd, bytes, (size_t)st.st_size);
-	if (n < 0)
-		know_problem(l->problems, path, 0, "%s", strerror(errno));
-	else
-		load_text(l, arena_z(&l->know->arena, str_z(path)), (struct str){ bytes, (size_t)n });
+	struct str why = reason(err, path);
+	know_problem(l->problems, path, 0, "%s" STR_FMT,
+		     str_starts(why, S("not used: ")) ? "" : "cannot be read as knowledge: ", STR_ARG(why));
 }
-
-static int know_name_filter(const struct dirent *e) { return str_ends(str_z(e->d_name), S(".know")); }
 
 static void load_directory(struct loader *l, const char *directory)
 {
-	struct dirent **names;
-	_cleanup_close_ int dir = open_believed(l, directory, O_RDONLY | O_DIRECTORY, false);
-	int n = dir < 0 ? -1 : scandirat(dir, ".", &names, know_name_filter, alphasort);
-	for (int i = 0; i < n; i++) {
-		struct text path = { 0 };
-		text_printf(&path, "%s/%s", directory, names[i]->d_name);
-		load_file(l, path.p);
-		text_free(&path);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
+	struct arena room = { 0 };
+	struct door_names names;
+	_cleanup_error_ struct uh_error *err =
+		door_names(&(struct named){ .path = directory, .believed = true }, true, &room, &names);
+	if (err && err->errnum == ETIMEDOUT)
+		know_problem(l->problems, directory, 0, "does not answer, so the knowledge in it is not used");
+	else if (err && !err->errnum)
+		know_problem(l->problems, directory, 0, STR_FMT, STR_ARG(reason(err, directory)));
+	for (size_t i = 0; i < names.n; i++)
+		if (str_ends(str_z(names.list[i]), S(".know")))
+			load_file(l, directory, names.list[i]);
+	arena_free(&room);
 }
 
 static void load_directories(struct loader *l)

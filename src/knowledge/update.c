@@ -2,8 +2,7 @@
 
 #include <errno.h>
 
-#include "base/root.h"
-#include "base/trust.h"
+#include "base/door.h"
 #include "knowledge/keys.h"
 #include "knowledge/know.h"
 
@@ -17,7 +16,7 @@ struct uh_error *update_read(struct arena *a, const char *root, const char *path
 struct uh_error *update_installed(struct arena *a, const char *root, struct container *ret, bool *ret_there)
 {
 	struct str bytes;
-	struct uh_error *err = trust_read(root, UPDATE_PATH, CONTAINER_MOST, a, &bytes);
+	struct uh_error *err = believed_read(root, UPDATE_PATH, CONTAINER_MOST, a, &bytes);
 	if (!err)
 		err = container_read(a, UPDATE_PATH, bytes, ret);
 	*ret_there = !err;

@@ -1,14 +1,10 @@
 #include "report/source_text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/caller.h"
-#include "base/cleanup.h"
-#include "base/root.h"
-#include "source/file.h"
+#include "base/door.h"
 
 enum { SOURCE_MOST = 16 << 20, FILES_MOST = 64, ASKED_MOST = 8 };
 
@@ -49,23 +45,25 @@ static void note_unread(struct source_texts *t, struct str path, const char *why
 		text_printf(&t->unread, "source: " STR_FMT ": %s\n", STR_ARG(path), why);
 }
 
-/** Opened to be looked at first: to open a device may do something already, and so may reading a file of the driver. */
+/** With the rights of the user who called; links do not lead out of the directory. */
 static bool read_below(struct source_texts *t, const char *directory, struct str path, struct str *ret)
 {
-	struct stat st;
-	char self[32];
-	const char *full = arena_printf(&t->arena, "/" STR_FMT, STR_ARG(path)).p;
-	_cleanup_close_ int at = root_open(directory, full, O_PATH);
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
-	if (at < 0 || fstat(at, &st) || !S_ISREG(st.st_mode) || source_acting_filesystem(self))
-		return false;
-	_cleanup_close_ int fd = open(self, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0) {
-		note_unread(t, path, strerror(errno));
-		return false;
-	}
-	_cleanup_error_ struct uh_error *err = root_read_open(fd, full, SOURCE_MOST, &t->arena, ret, NULL);
-	return !err;
+	const struct named n = { .path = directory, .below = arena_z(&t->arena, path), .as_caller = true, .inside = true };
+	struct uh_error *err = named_read(&n, SOURCE_MOST, &t->arena, ret, NULL);
+	bool read = !err;
+	if (err && (err->errnum == EACCES || err->errnum == EPERM))
+		note_unread(t, path, strerror(err->errnum));
+	door_forget(err);
+	return read;
+}
+
+static bool is_there(const char *path)
+{
+	struct opened what;
+	struct uh_error *err = door_look(&(struct named){ .path = path, .as_caller = true }, &what);
+	bool there = !err && S_ISREG(what.st.st_mode);
+	door_forget(err);
+	return there;
 }
 
 /** /build/src/k.hip below /home/me: /home/me/build/src/k.hip, /home/me/src/k.hip, /home/me/k.hip. */
@@ -111,8 +109,7 @@ static bool find(struct source_texts *t, struct str beside, struct str path, str
 		found = find_below(t, t->directories[i], path, ret);
 	if (!found && beside.n && !is_hidden(path))
 		found = find_below(t, arena_z(&t->arena, beside), path, ret);
-	if (!found && !t->unread.n && str_starts(path, S("/")) && t->asked++ < ASKED_MOST &&
-	    file_answers(arena_z(&t->arena, path)))
+	if (!found && !t->unread.n && str_starts(path, S("/")) && t->asked++ < ASKED_MOST && is_there(arena_z(&t->arena, path)))
 		note_unread(t, path, "not read: it lies neither below a --source directory nor beside the code");
 	return found;
 }
@@ -124,14 +121,10 @@ static struct str text_of(struct source_texts *t, struct str beside, struct str 
 		if (str_eq(t->files.data[i].path, path) && str_eq(t->files.data[i].beside, beside))
 			return t->files.data[i].bytes;
 	struct source_file f = { arena_str(&t->arena, beside), arena_str(&t->arena, path), { 0 } };
-	struct caller before;
 	if (t->files.len == FILES_MOST)
 		return f.bytes;
-	if (!caller_begin(&before))
-		note_unread(t, path, "not read: the rights of the user who called cannot be had");
-	else if (!find(t, beside, path, &f.bytes))
+	if (!find(t, beside, path, &f.bytes))
 		f.bytes = (struct str){ 0 };
-	caller_end(&before);
 	vec_push(&t->files, f);
 	return f.bytes;
 }
