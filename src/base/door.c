@@ -99,7 +99,9 @@ static const struct door_block *find_block(struct door_file *f, uint64_t offset,
 /** What is large is not kept. */
 static ssize_t read_large(struct door_file *f, uint64_t offset, char *to, size_t size, struct uh_error **ret_err)
 {
-	struct question q = { .act = DOOR_READ, .file = f, .window = -1, .offset = offset, .size = size < DOOR_WINDOW ? size : DOOR_WINDOW };
+	struct question q = {
+		.act = DOOR_READ, .file = f, .window = -1, .offset = offset, .size = size < DOOR_WINDOW ? size : DOOR_WINDOW
+	};
 	*ret_err = question_ask(&q);
 	if (*ret_err)
 		return -1;
@@ -143,9 +145,10 @@ ssize_t door_next(struct door_file *f, void *to, size_t size, struct uh_error **
 	*ret_err = question_ask(&q);
 	if (*ret_err && (*ret_err)->errnum == ETIMEDOUT && !f->silent) {
 		uh_error_free(*ret_err);
-		*ret_err = uh_error_new(f->seen ? "%s: nothing more came through this FIFO for %d s; what came before was read" :
-						  "%s: nothing came through this FIFO for %d s",
-					f->path, seconds);
+		*ret_err =
+			uh_error_new(f->seen ? "%s: nothing more came through this FIFO for %d s; what came before was read" :
+					       "%s: nothing came through this FIFO for %d s",
+				     f->path, seconds);
 	}
 	if (*ret_err)
 		return -1;
@@ -170,4 +173,3 @@ ssize_t door_window(struct door_file *f, unsigned thread, unsigned window, uint6
 	question_end(&q);
 	return (ssize_t)n;
 }
-

@@ -141,7 +141,8 @@ static enum answer ask(struct door *d, struct door_room *room, struct door_box *
 static struct text name_of(const struct door_file *f)
 {
 	struct text name = { 0 };
-	text_printf(&name, "%s%s%s", f->path, f->below && !str_ends(str_z(f->path), S("/")) ? "/" : "", f->below ? f->below : "");
+	text_printf(&name, "%s%s%s", f->path, f->below && !str_ends(str_z(f->path), S("/")) ? "/" : "",
+		    f->below ? f->below : "");
 	return name;
 }
 
@@ -167,8 +168,8 @@ static struct uh_error *no_answer(struct door_file *f, int ms)
 		pthread_mutex_unlock(&the_door.lock);
 	}
 	f->silent = ms;
-	struct uh_error *err = uh_error_new("%s: does not answer; nothing came for %d.%d s, so it was given up", name.p, ms / 1000,
-					    ms % 1000 / 100);
+	struct uh_error *err = uh_error_new("%s: does not answer; nothing came for %d.%d s, so it was given up", name.p,
+					    ms / 1000, ms % 1000 / 100);
 	err->errnum = ETIMEDOUT;
 	text_free(&name);
 	return err;

@@ -17,7 +17,7 @@ struct door_file {
 	unsigned generation;
 	_Atomic unsigned owners;
 	_Atomic int silent; // it has not answered once, for so many ms; nobody waits for it again
-	bool seen;           // something came through this FIFO
+	bool seen;          // something came through this FIFO
 	struct door_block blocks[DOOR_BLOCKS];
 	unsigned next_block;
 };

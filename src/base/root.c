@@ -159,7 +159,10 @@ static bool find_acting(int fd, const char **ret)
 	static const struct {
 		unsigned long magic;
 		const char *name;
-	} kinds[] = { { DEBUGFS_MAGIC, "debugfs" }, { SYSFS_MAGIC, "sysfs" }, { TRACEFS_MAGIC, "tracefs" }, { PROC_SUPER_MAGIC, "proc" } };
+	} kinds[] = { { DEBUGFS_MAGIC, "debugfs" },
+		      { SYSFS_MAGIC, "sysfs" },
+		      { TRACEFS_MAGIC, "tracefs" },
+		      { PROC_SUPER_MAGIC, "proc" } };
 	struct statfs fs;
 	if (fstatfs(fd, &fs))
 		return false;

@@ -26,7 +26,8 @@ struct named {
 struct opened {
 	int fd; // a file, a directory or a FIFO that was named itself, to be read; -1 for others, and where reading may act
 	struct stat st;
-	const char *acting; // the file system, where reading a file of it may act on a driver or take messages from others (/proc/kmsg)
+	const char *
+		acting; // the file system, where reading a file of it may act on a driver or take messages from others (/proc/kmsg)
 };
 
 /** Opens what is named, and nothing else that takes its place meanwhile. To open a device may act, so it is looked at first. It may wait

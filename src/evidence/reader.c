@@ -105,7 +105,7 @@ struct file_scan {
 	pthread_mutex_t lock;
 	pthread_cond_t filled, emptied;
 	uint64_t next, consumed; // windows taken by a thread; windows given back
-	unsigned helpers; // that have begun
+	unsigned helpers;        // that have begun
 	bool consumer_waits;
 	struct slot slots[SLOTS];
 };
@@ -116,7 +116,8 @@ static void slot_fill(struct file_scan *f, unsigned thread, struct slot *s, uint
 	size_t before = from < BEFORE ? (size_t)from : BEFORE;
 	struct window *w = &s->window;
 	s->offset = from - before;
-	ssize_t n = door_window(f->door, thread, (unsigned)(s - f->slots), s->offset, before + BODY + AFTER, &w->bytes, &s->err);
+	ssize_t n =
+		door_window(f->door, thread, (unsigned)(s - f->slots), s->offset, before + BODY + AFTER, &w->bytes, &s->err);
 	size_t have = n < 0 ? 0 : (size_t)n;
 	w->size = have;
 	w->from = before < have ? before : have;
@@ -154,7 +155,7 @@ static void *scan_thread(void *ctx)
 
 /** Hands the windows on in order; while the next one is not ready, it helps to scan. */
 static struct uh_error *consume_slots(struct file_scan *f, const struct evidence_reader *r, const struct source *source,
-			 struct log_reader *log)
+				      struct log_reader *log)
 {
 	struct uh_error *err = NULL;
 	pthread_mutex_lock(&f->lock);
@@ -276,10 +277,7 @@ static void read_stream(const struct scanner *scanner, struct stream *s, struct 
 }
 
 /** A log whose beginning was never written, after a power cut, begins with NULs: any number of them. */
-static bool all_nul(const struct stream *s)
-{
-	return s->have && !s->bytes[0] && !memcmp(s->bytes, s->bytes + 1, s->have - 1);
-}
+static bool all_nul(const struct stream *s) { return s->have && !s->bytes[0] && !memcmp(s->bytes, s->bytes + 1, s->have - 1); }
 
 /** The first bytes that are not all NUL. */
 static struct uh_error *fill_head(struct source *s, struct stream *stream)
@@ -502,8 +500,8 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	e->events = log_reader_events(log);
 	take_kinds(e, log);
 	if (!err && nuls >= NULS_TOLD)
-		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; what is behind them was read", s->name,
-				   (unsigned long long)nuls);
+		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; what is behind them was read",
+				   s->name, (unsigned long long)nuls);
 	if (!err && log_reader_lost(log))
 		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
 				   s->name, (unsigned long long)log_reader_lost(log), s->name);
