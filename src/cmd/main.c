@@ -1,10 +1,10 @@
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/child.h"
 #include "base/door.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
@@ -81,15 +81,6 @@ static int written(int status)
 		return status;
 	complain("standard output could not be written");
 	return EXIT_CANNOT;
-}
-
-/** Where a standard descriptor is closed, the next file that is opened would take its place. What stands there instead can be neither read nor
- * written, as if it were closed. */
-static void hold_descriptors(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0)
-			(void)!open("/", O_PATH | O_CLOEXEC);
 }
 
 int main(int argc, char **argv)
