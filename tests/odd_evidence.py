@@ -7,6 +7,7 @@ import lzma
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -213,6 +214,28 @@ def test_closed(t, unhang):
         t.same((run.returncode, run.stdout), (plain.returncode, plain.stdout), f"the same with {descriptors} closed")
 
 
+def test_without_openat2(t, unhang):
+    """An old kernel, or a filter of system calls: the same answer, and no link in a directory is followed."""
+    if not shutil.which("strace"):
+        t.skip("without openat2", "there is no strace")
+        return
+    room = unhang.directory / "links"
+    unhang.write("links/a/log.txt", LOG.replace(b"GPU reset", b"gpu reset"))
+    unhang.write("outside/log.txt", LOG)
+    (room / "a/link.txt").symlink_to(unhang.directory / "outside/log.txt")
+    (room / "b").symlink_to("../outside")
+    unhang.write("tree/var/crash/one/dmesg.1", LOG)
+    (unhang.directory / "tree/var/crash").rename(unhang.directory / "tree/crash")
+    (unhang.directory / "tree/var/crash").symlink_to("/crash")
+    for command in ["explain", "--json", room], ["explain", "--json", "--root", unhang.directory / "tree"]:
+        plain = tap.Answer(unhang.run(*command))
+        t.same(len(plain.document["sources"]), 1, f"{command[-2:]}: one source, and it is not behind a link that leads out")
+        for error in "ENOSYS", "EPERM":
+            run = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=openat2", "-e", f"inject=openat2:error={error}",
+                                  unhang.binary, *command], stdin=subprocess.DEVNULL, capture_output=True, env={**unhang.environment, "ASAN_OPTIONS": "detect_leaks=0"})
+            t.same((run.returncode, run.stdout), (plain.status, plain.stdout), f"the same where openat2 fails with {error}")
+
+
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
     test_nuls(t, unhang)
@@ -223,6 +246,7 @@ def main():
     if not tap.is_sanitized(unhang.binary):
         test_stack(t, unhang)
     test_closed(t, unhang)
+    test_without_openat2(t, unhang)
     t.end()
 
 

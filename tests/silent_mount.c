@@ -145,7 +145,8 @@ int main(int argc, char **argv)
 							   .statfs = do_statfs };
 	if (argc < 4)
 		return fprintf(stderr, "usage: silent_mount MOUNTPOINT SOURCE OPERATION [NAME]\n"), 2;
-	struct mount m = { argv[2], argv[3], argc > 4 ? argv[4] : NULL, argc > 6 ? argv[6] : NULL, argc > 6 ? atoi(argv[5]) : 0 };
+	struct mount m = { argv[2], argv[3], argc > 4 ? argv[4] : NULL, argc > 6 ? argv[6] : NULL,
+			   argc > 6 ? atoi(argv[5]) : 0 };
 	char foreground[] = "-f", *arguments[] = { argv[0], argv[1], foreground, NULL };
 	return fuse_main(3, arguments, &operations, &m);
 }

@@ -196,7 +196,8 @@ void applied_load_all(const char *root, struct applied_list *ret)
 {
 	*ret = (struct applied_list){ 0 };
 	struct door_names names;
-	struct uh_error *err = door_names(&(struct named){ .path = APPLIED_DIRECTORY, .root = root }, true, &ret->arena, &names);
+	struct uh_error *err =
+		door_names(&(struct named){ .path = APPLIED_DIRECTORY, .root = root }, true, &ret->arena, &names);
 	if (err && err->errnum != ETIMEDOUT) {
 		uh_error_free(err);
 		err = door_names(&(struct named){ .path = "/etc/unhang", .root = root }, true, &ret->arena, &names);

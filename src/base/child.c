@@ -133,11 +133,19 @@ bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, st
 	return begin(work, ctx, 0, ret);
 }
 
+void hold_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/", O_PATH | O_CLOEXEC);
+}
+
 void child_keep_only(int fd)
 {
 	if (fd > 0)
 		close_range(0, (unsigned)fd - 1, 0);
 	close_range((unsigned)fd + 1, ~0u, 0);
+	hold_descriptors();
 }
 
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)

@@ -17,6 +17,9 @@ struct child {
 bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret);
 /** The same without limits of memory and processor time, for libraries that reserve more than they use. */
 bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret);
+/** Where a standard descriptor is closed, the next file that is opened would take its place. What stands there instead can be neither read nor
+ * written, as if it were closed. */
+void hold_descriptors(void);
 /** In the child: closes every descriptor but @fd. One that it keeps would stay open for as long as it is stuck: who reads unhang's output
  * waits for its end. */
 void child_keep_only(int fd);

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/caller.h"
+#include "base/child.h"
 #include "base/door.h"
 #include "base/print.h"
 #include "cmd/cmd.h"

@@ -135,9 +135,10 @@ static bool walk_below(struct code_walk *w, const char *below, int depth)
 	struct arena room = { 0 };
 	struct opened what = { 0 };
 	struct door_names names = { 0 };
-	const struct code_file c = { { .path = w->top, .below = *below ? below : NULL },
-				     *below ? arena_printf(&room, "%s%s%s", w->top, str_ends(str_z(w->top), S("/")) ? "" : "/", below).p :
-					      w->top };
+	const struct code_file c = {
+		{ .path = w->top, .below = *below ? below : NULL },
+		*below ? arena_printf(&room, "%s%s%s", w->top, str_ends(str_z(w->top), S("/")) ? "" : "/", below).p : w->top
+	};
 	struct uh_error *err = door_look(&c.named, &what);
 	bool done = !err && S_ISREG(what.st.st_mode) && w->visit(w->ctx, &c);
 	if (!err && S_ISDIR(what.st.st_mode) && depth < DEPTH_MAX)

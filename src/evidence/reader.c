@@ -33,6 +33,9 @@ enum {
 	NULS_TOLD = 512, // so many at the beginning are worth a line
 };
 
+// So many NULs are passed over; a stream of them may have no end.
+static const uint64_t nuls_of_file = 4ull << 30, nuls_of_stream = 256 << 20;
+
 _Static_assert(BEFORE + BODY + AFTER <= DOOR_WINDOW, "a window has room for its context");
 _Static_assert(HEAD <= STREAM_ROOM, "a stream's room holds its head");
 
@@ -319,7 +322,7 @@ static struct uh_error *fill_head(struct source *s, struct stream *stream)
 		} else {
 			stream_fill(stream, HEAD);
 		}
-		if (stream->ended || !all_nul(stream))
+		if (stream->ended || !all_nul(stream) || stream->offset >= (s->door ? nuls_of_file : nuls_of_stream))
 			return NULL;
 		stream->offset += stream->have;
 		stream->have = 0;

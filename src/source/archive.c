@@ -78,8 +78,7 @@ static void take_all(struct feed *feed, _Atomic unsigned *unwanted, const struct
 void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v)
 {
 	struct feed feed;
-	_Atomic unsigned *unwanted =
-		mmap(NULL, sizeof(*unwanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	_Atomic unsigned *unwanted = mmap(NULL, sizeof(*unwanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (unwanted == MAP_FAILED) {
 		v->problem(v->ctx, uh_error_os(errno, "%s", name));
 		return;

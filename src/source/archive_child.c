@@ -159,9 +159,9 @@ struct layer {
 	struct text front; // comes before the block
 	bool keeps;        // what is handed on goes to ->kept as well
 	struct text kept;
-	struct text why;   // empty: nothing is wrong
+	struct text why; // empty: nothing is wrong
 	bool ended, refused;
-	bool seen;         // something came
+	bool seen; // something came
 };
 
 static void refuse(struct layer *l, const char *why)
@@ -419,7 +419,8 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 	struct archive_entry *entry;
 	bool any = false, damaged = false;
 	int status = ARCHIVE_OK;
-	while (!u->full && !damaged && ((status = u->api.read_next_header(a, &entry)) == ARCHIVE_OK || status == ARCHIVE_WARN)) {
+	while (!u->full && !damaged &&
+	       ((status = u->api.read_next_header(a, &entry)) == ARCHIVE_OK || status == ARCHIVE_WARN)) {
 		if (container && u->api.entry_filetype(entry) != AE_IFREG)
 			continue;
 		if (u->entries++ == ENTRIES_MAX) {

@@ -80,7 +80,8 @@ static struct uh_error *bad_end(const struct feed *f, enum child_end end)
 	case CHILD_MEMORY:
 		return uh_error_new("%s: needs too much memory; what was read before counts", f->name);
 	default:
-		return uh_error_new("%s: its reader crashed: it is damaged, or was truncated while it was read; what was read before counts",
+		return uh_error_new("%s: its reader crashed: it is damaged, or was truncated while it was read; what was read "
+				    "before counts",
 				    f->name);
 	}
 }

@@ -173,7 +173,8 @@ static struct uh_error *journal_open(const struct journal_api *api, const struct
 		r = w->named ? api->open_files_fd(ret, &o.fd, 1, 0) : api->open_directory_fd(ret, o.fd, 0);
 	if (r >= 0)
 		return NULL;
-	return w->named ? uh_error_os(-r, "%s%s%s", w->named->path, w->named->below ? "/" : "", w->named->below ? w->named->below : "") :
+	return w->named ? uh_error_os(-r, "%s%s%s", w->named->path, w->named->below ? "/" : "",
+				      w->named->below ? w->named->below : "") :
 			  uh_error_os(-r, "the journal in %s/var/log/journal%s", w->root, err ? " (not there)" : "");
 }
 

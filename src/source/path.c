@@ -41,7 +41,9 @@ static const char *path_of(struct arena *a, const struct walk *w, const char *be
 {
 	if (!*below && !w->root)
 		return w->top;
-	return arena_printf(a, "%s%s%s%s", w->root ? w->root : "", w->top, !*below || str_ends(str_z(w->top), S("/")) ? "" : "/", below).p;
+	return arena_printf(a, "%s%s%s%s", w->root ? w->root : "", w->top,
+			    !*below || str_ends(str_z(w->top), S("/")) ? "" : "/", below)
+		.p;
 }
 
 static void walk_directory(struct walk *w, const char *path, const char *below, int depth)
@@ -70,7 +72,8 @@ static void walk_directory(struct walk *w, const char *path, const char *below, 
 	arena_free(&room);
 }
 
-static struct uh_error *read_regular(const struct named *n, const char *path, struct door_file *door, const struct source_visitor *v)
+static struct uh_error *read_regular(const struct named *n, const char *path, struct door_file *door,
+				     const struct source_visitor *v)
 {
 	char head[HEAD];
 	struct uh_error *err = NULL;
@@ -92,7 +95,8 @@ static struct uh_error *read_regular(const struct named *n, const char *path, st
 	return NULL;
 }
 
-static struct uh_error *read_opened(const struct named *n, const char *path, struct door_file *door, const struct source_visitor *v)
+static struct uh_error *read_opened(const struct named *n, const char *path, struct door_file *door,
+				    const struct source_visitor *v)
 {
 	const struct opened *what = door_what(door);
 	if (S_ISCHR(what->st.st_mode) && what->st.st_rdev == makedev(1, 11))
