@@ -151,7 +151,7 @@ int main(int argc, char **argv)
 	const char *scenario = NULL, *record = NULL, *to_check = NULL;
 	bool listing = false, json = false;
 	int i = 1;
-	print_reserve();
+	hold_descriptors();
 	for (; i < argc; i++) {
 		if (!strcmp(argv[i], "--list"))
 			listing = true;

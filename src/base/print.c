@@ -1,6 +1,5 @@
 #include "base/print.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 size_t utf8_length(struct str s)
@@ -109,13 +108,6 @@ void print_safe(FILE *out, struct str s)
 }
 
 bool print_arrived(FILE *out) { return !fflush(out) && !ferror(out); }
-
-void print_reserve(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0) // the lowest that is free is the one that open() takes
-			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-}
 
 struct str number_digits(char room[static NUMBER_DIGITS], uint64_t v, unsigned base)
 {

@@ -29,9 +29,6 @@ void print_str(FILE *out, struct str s);
 
 /** Whether all that was written to @out so far has arrived where it goes. */
 bool print_arrived(FILE *out);
-/** Opens what of standard input, output and error is closed: else the next file that is opened takes its place, and is written to. Who reads
- * or writes them still gets an error. */
-void print_reserve(void);
 
 enum { NUMBER_DIGITS = 20 };
 

@@ -87,7 +87,7 @@ static int written(int status)
 int main(int argc, char **argv)
 {
 	enum { OUTPUT = 64 << 10 };
-	print_reserve();
+	hold_descriptors();
 	caller_clean_environment();
 	if (!isatty(STDOUT_FILENO))
 		setvbuf(stdout, NULL, _IOFBF, OUTPUT);
