@@ -77,6 +77,7 @@ static void usage(FILE *out)
 static int written(int status)
 {
 	door_tell(complain_line, NULL);
+	door_end();
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
 	complain("standard output could not be written");
