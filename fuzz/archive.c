@@ -1,5 +1,5 @@
 // Fuzzes archives and compressed files. libarchive is not instrumented: what is seen is our own walk through it, and memory errors of both.
-#include "base/str.h"
+#include "inline_child.h"
 #include "memory_file.h"
 #include "source/source.h"
 
@@ -13,7 +13,7 @@ static void on_visit(void *ctx, struct source *s)
 	(void)ctx;
 	size_t all = 0, piece = 1;
 	ssize_t n = 1;
-	if (!s->name || s->fd >= 0)
+	if (!s->name || s->door)
 		abort();
 	while (n > 0 && all < MEMBER_MOST) {
 		struct uh_error *err = NULL;
@@ -40,6 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	keep_library("libarchive.so.13");
 	source_is_archive((struct str){ (const char *)data, size });
-	source_archive("fuzz", memory_file(data, size), &(struct source_visitor){ .visit = on_visit, .problem = on_problem });
+	source_archive(NULL, memory_file(data, size), "fuzz", &(struct source_visitor){ .visit = on_visit, .problem = on_problem });
 	return 0;
 }

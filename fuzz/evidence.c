@@ -1,7 +1,7 @@
 // Fuzzes a bundle of evidence: an archive with members of several kinds, from its bytes to the report. A look at ten kinds of evidence and
 // what is concluded from all together takes its time: that is why there are few of them in a second.
-#include "childless.h"
 #include "explain.h"
+#include "inline_child.h"
 #include "know.h"
 #include "memory_file.h"
 
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t n;
 	keep_library("libarchive.so.13");
 	explain_begin(&x, know);
-	source_archive("fuzz.tar", memory_file(data, size),
+	source_archive(NULL, memory_file(data, size), "fuzz.tar",
 		       &(struct source_visitor){ .visit = explain_source, .problem = on_problem, .ctx = &x });
 	free(explain_end(&x, &n));
 	return 0;

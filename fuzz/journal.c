@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/str.h"
 #include "feed.h"
+#include "inline_child.h"
 #include "memory_file.h"
 #include "source/source.h"
 
@@ -41,6 +42,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += 6 + n;
 		size -= 6 + n;
 	}
-	uh_error_free(source_journal_file(PATH, &(struct source_visitor){ .record = on_record }));
+	uh_error_free(source_journal_file(&(struct named){ .path = PATH }, PATH, &(struct source_visitor){ .record = on_record }));
 	return 0;
 }

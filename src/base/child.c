@@ -148,6 +148,16 @@ void child_keep_only(int fd)
 	hold_descriptors();
 }
 
+void child_keep_two(int fd, int other)
+{
+	int low = fd < other ? fd : other, high = fd < other ? other : fd;
+	if (low > 0)
+		close_range(0, (unsigned)low - 1, 0);
+	if (high > low + 1)
+		close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+	close_range((unsigned)high + 1, ~0u, 0);
+}
+
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)
 {
 	enum child_end end = collect(c->fd, deadline, most, ret);

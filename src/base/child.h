@@ -23,6 +23,8 @@ void hold_descriptors(void);
 /** In the child: closes every descriptor but @fd. One that it keeps would stay open for as long as it is stuck: who reads unhang's output
  * waits for its end. */
 void child_keep_only(int fd);
+/** The same of one that reads from another, too. */
+void child_keep_two(int fd, int other);
 /** Collects what it writes, until it has ended or @deadline; more than @most bytes are CHILD_MEMORY. Unless CHILD_GOOD it may still
  * run. */
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret);

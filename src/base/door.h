@@ -56,4 +56,6 @@ int door_patience_ms(void);
 /** That a path did not answer is told to whom asked for it. Where an answer without that path is good enough, it is kept instead, and
  * told in the end by door_tell(). Frees @err. */
 void door_forget(struct uh_error *err);
+/** Ends the child. What it had open is closed with it: who writes to a FIFO must not take it for a reader. */
+void door_end(void);
 void door_tell(void (*tell)(void *ctx, const char *message), void *ctx);

@@ -11,7 +11,7 @@
 #include "base/child.h"
 #include "base/cleanup.h"
 
-enum { PATIENCE_MS = 10000, PATIENCE_LEAST_MS = 1000, SLICE_MS = 200, UNTOLD_MOST = 16 << 10 };
+enum { PATIENCE_MS = 10000, PATIENCE_LEAST_MS = 1000, SLICE_MS = 200, END_MS = 100, UNTOLD_MOST = 16 << 10 };
 
 /** There is one for the process, as there is one of its children. Sessions share it as they share the file system. */
 static struct door {
@@ -86,6 +86,17 @@ static void abandon(struct door *d, unsigned generation)
 		d->room = NULL;
 		d->generation++;
 	}
+	pthread_mutex_unlock(&d->lock);
+}
+
+void door_end(void)
+{
+	struct door *d = &the_door;
+	pthread_mutex_lock(&d->lock);
+	if (d->room && !d->alone)
+		child_kill(&d->child, END_MS);
+	d->room = NULL;
+	d->generation++;
 	pthread_mutex_unlock(&d->lock);
 }
 

@@ -78,6 +78,7 @@ static void usage(FILE *out)
 static int written(int status)
 {
 	door_tell(complain_line, NULL);
+	door_end();
 	if (print_arrived(stdout))
 		return status;
 	complain("standard output could not be written");

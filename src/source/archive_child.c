@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "base/cleanup.h"
 #include "source/archive.h"
 #include "source/source.h"
 
@@ -519,17 +520,6 @@ static void raw_fill(struct layer *l)
 		l->u->packed += l->block.n;
 }
 
-/** Keeps what is read and what is written to. */
-static void keep_two(int fd, int other)
-{
-	int low = fd < other ? fd : other, high = fd < other ? other : fd;
-	if (low > 0)
-		close_range(0, (unsigned)low - 1, 0);
-	if (high > low + 1)
-		close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-	close_range((unsigned)high + 1, ~0u, 0);
-}
-
 void archive_child(int to, const void *ctx)
 {
 	const struct archive_work *w = ctx;
@@ -539,8 +529,9 @@ void archive_child(int to, const void *ctx)
 	if (w->named)
 		child_keep_only(to);
 	else
-		keep_two(w->fd, to);
-	struct raw r = { .room = mem_large(BLOCK) };
+		child_keep_two(w->fd, to);
+	_cleanup_free_ char *room = mem_large(BLOCK);
+	struct raw r = { .room = room };
 	struct layer l = { .u = &u, .name = w->name, .fill = raw_fill, .ctx = &r };
 	_cleanup_error_ struct uh_error *err = w->named ? named_open(w->named, false, &o) : NULL;
 	if (err || o.fd < 0) {

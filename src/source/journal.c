@@ -21,6 +21,7 @@ enum { BOOTS_MAX = 512, MESSAGE_MOST = 64 << 10 };
 struct journal_api {
 	void *library;
 	typeof(sd_journal_open) *open;
+	typeof(sd_journal_close) *close;
 	typeof(sd_journal_open_directory_fd) *open_directory_fd;
 	typeof(sd_journal_open_files_fd) *open_files_fd;
 	typeof(sd_journal_add_match) *add_match;
@@ -45,6 +46,7 @@ static struct uh_error *journal_load(struct journal_api *api)
 		void *at;
 	} symbols[] = {
 		{ "sd_journal_open", &api->open },
+		{ "sd_journal_close", &api->close },
 		{ "sd_journal_open_directory_fd", &api->open_directory_fd },
 		{ "sd_journal_open_files_fd", &api->open_files_fd },
 		{ "sd_journal_add_match", &api->add_match },
@@ -224,10 +226,10 @@ static struct uh_error *read_journal(const struct wanted *w, int to)
 	} else {
 		err = one_boot(&api, j, w->boot, to);
 	}
+	api.close(j);
 	return err;
 }
 
-/** What it has open ends with it. */
 static void journal_child(int to, const void *ctx)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
