@@ -2,7 +2,9 @@
 // what a child does would not be seen. For targets that are linked with --wrap for these functions.
 #pragma once
 
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/child.h"
 
