@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "knowledge/parameter.h"
 
 enum { NAMES_MOST = 1 << 18 };
@@ -185,8 +185,11 @@ static bool made_by_us(const struct applied_list *have, struct str path)
 
 static void need_directory(struct planner *p, const char *path)
 {
-	_cleanup_close_ int fd = root_open(p->h->root, path, O_PATH | O_DIRECTORY);
-	if (fd < 0 || made_by_us(p->have, str_z(path)))
+	struct opened what;
+	struct uh_error *err = door_look(&(struct named){ .path = path, .root = p->h->root }, &what);
+	bool there = !err && S_ISDIR(what.st.st_mode);
+	uh_error_free(err);
+	if (!there || made_by_us(p->have, str_z(path)))
 		vec_push(&p->to->made, str_z(path));
 }
 

@@ -7,7 +7,7 @@
 #include "apply/plan.h"
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "base/save.h"
 
 enum { PROFILE_MOST = 1 << 16 };
@@ -75,13 +75,13 @@ static void profile_path(char *room, size_t size, const char *directory, struct 
 	snprintf(room, size, "%s/" STR_FMT "%s", directory, STR_ARG(id), end);
 }
 
-static enum profile_file profile_look(const char *path, struct str id)
+static enum profile_file profile_look(const char *directory, struct str id, const char *end)
 {
 	struct arena room = { 0 };
 	struct str text = { 0 };
-	struct stat st;
-	bool there = !lstat(path, &st);
-	struct uh_error *err = there && S_ISREG(st.st_mode) ? root_read(NULL, path, PROFILE_MOST, &room, &text, NULL) : NULL;
+	const struct named n = { .path = directory, .below = arena_printf(&room, STR_FMT "%s", STR_ARG(id), end).p };
+	struct uh_error *err = named_read(&n, PROFILE_MOST, &room, &text, NULL);
+	bool there = !err || err->errnum != ENOENT;
 	struct str mark = arena_printf(&room, "# unhang profile " STR_FMT ":", STR_ARG(id));
 	bool ours = !err && (str_starts(text, mark) ||
 			     (str_starts(text, S("{")) && str_find(str_cut(text, 64), S("\"unhang/profile/1\"")) > 0));
@@ -101,7 +101,7 @@ struct uh_error *profile_write(const char *directory, const struct apply_request
 		profile_json(r, &texts[1]);
 	for (size_t n = 0; n < 2; n++) {
 		profile_path(paths[n], sizeof(paths[n]), directory, r->id, ends[n]);
-		if (!err && profile_look(paths[n], r->id) == FILE_ODD)
+		if (!err && profile_look(directory, r->id, ends[n]) == FILE_ODD)
 			err = uh_error_new("%s: there is a file of this name that unhang did not write", paths[n]);
 	}
 	for (size_t n = 0; n < 2; n++) {
@@ -120,7 +120,7 @@ struct uh_error *profile_remove(const char *directory, struct str id, unsigned *
 	for (size_t n = 2; !err && n-- > 0;) {
 		profile_path(path, sizeof(path), directory, id, ends[n]);
 		*ret += save_left_over(AT_FDCWD, path, true);
-		if (profile_look(path, id) != FILE_OURS)
+		if (profile_look(directory, id, ends[n]) != FILE_OURS)
 			continue;
 		err = save_remove(AT_FDCWD, path);
 		*ret += !err;
@@ -133,7 +133,7 @@ bool profile_there(const char *directory, struct str id)
 	char path[4096];
 	for (size_t n = 0; n < 2; n++) {
 		profile_path(path, sizeof(path), directory, id, ends[n]);
-		if (profile_look(path, id) == FILE_OURS || save_left_over(AT_FDCWD, path, false))
+		if (profile_look(directory, id, ends[n]) == FILE_OURS || save_left_over(AT_FDCWD, path, false))
 			return true;
 	}
 	return false;

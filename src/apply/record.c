@@ -2,12 +2,12 @@
 // program writes, and words only that it would write.
 #include "apply/applied.h"
 
-#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/root.h"
+#include "base/door.h"
 
 enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, BYTES_MOST = 4 << 20, SETS_MOST = 64 };
 
@@ -195,21 +195,25 @@ static int by_id(const void *a, const void *b)
 void applied_load_all(const char *root, struct applied_list *ret)
 {
 	*ret = (struct applied_list){ 0 };
-	int fd = root_open(root, APPLIED_DIRECTORY, O_RDONLY | O_DIRECTORY);
-	if (fd < 0)
-		fd = root_open(root, "/etc/unhang", O_RDONLY | O_DIRECTORY);
-	DIR *list = fd < 0 ? NULL : fdopendir(fd);
-	if (!list) {
-		cleanup_close(&fd);
+	struct door_names names;
+	struct uh_error *err =
+		door_names(&(struct named){ .path = APPLIED_DIRECTORY, .root = root }, true, &ret->arena, &names);
+	if (err && err->errnum != ETIMEDOUT) {
+		uh_error_free(err);
+		err = door_names(&(struct named){ .path = "/etc/unhang", .root = root }, true, &ret->arena, &names);
+	}
+	if (err) {
+		if (err->errnum == ETIMEDOUT)
+			vec_push(&ret->problems, arena_str(&ret->arena, str_z(err->message)));
+		uh_error_free(err);
 		return;
 	}
-	size_t seen = 0, left = BYTES_MOST;
-	ret->empty = true;
-	for (struct dirent *e = readdir(list); e && seen < RECORDS_MOST; e = readdir(list), seen++) {
+	size_t left = BYTES_MOST;
+	ret->empty = !names.n;
+	for (size_t i = 0; i < names.n && i < RECORDS_MOST; i++) {
 		struct str id;
 		bool cut;
-		ret->empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
-		if (!record_id(str_z(e->d_name), &cut, &id))
+		if (!record_id(str_z(names.list[i]), &cut, &id))
 			continue;
 		id = arena_str(&ret->arena, id);
 		if (cut)
@@ -217,7 +221,6 @@ void applied_load_all(const char *root, struct applied_list *ret)
 		else
 			load_one(root, id, ret, &left);
 	}
-	closedir(list);
 	if (ret->list.len)
 		qsort(ret->list.data, ret->list.len, sizeof(ret->list.data[0]), by_id);
 }

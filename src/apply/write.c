@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "base/save.h"
 
 enum { FILE_MOST = 1 << 20, ENTRIES_MOST = 1000, WORDS_MOST = 8 };

@@ -1,14 +1,18 @@
 #include "base/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/cleanup.h"
 
 enum { MEMORY_MAX = 1 << 30, KILL_MS = 1000 };
 
@@ -129,11 +133,19 @@ bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, st
 	return begin(work, ctx, 0, ret);
 }
 
+void hold_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/", O_PATH | O_CLOEXEC);
+}
+
 void child_keep_only(int fd)
 {
 	if (fd > 0)
 		close_range(0, (unsigned)fd - 1, 0);
 	close_range((unsigned)fd + 1, ~0u, 0);
+	hold_descriptors();
 }
 
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret)
@@ -146,6 +158,29 @@ enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct
 		return CHILD_LATE;
 	close_pipe(c);
 	return judge(status);
+}
+
+bool child_moves(int pid, int thread, uint64_t *last)
+{
+	enum { MINFLT = 8, MAJFLT = 10, UTIME = 12, STIME = 13, ROOM = 512 }; // words of /proc/PID/stat, from the state on
+	char path[64], stat[ROOM];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, thread);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
+	stat[n < 0 ? 0 : n] = 0;
+	const char *state = strrchr(stat, ')');
+	struct str rest = str_from(str_z(state ? state : ""), 1);
+	bool runs = str_starts(rest, S(" R"));
+	uint64_t sum = 0;
+	for (int word = 1; rest.n; word++) {
+		int64_t number;
+		struct str text = str_word(&rest);
+		if ((word == MINFLT || word == MAJFLT || word == UTIME || word == STIME) && str_number(text, &number))
+			sum += (uint64_t)number;
+	}
+	bool moved = runs || sum != *last;
+	*last = sum;
+	return moved;
 }
 
 bool child_kill(struct child *c, int milliseconds)

@@ -17,12 +17,18 @@ struct child {
 bool child_begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret);
 /** The same without limits of memory and processor time, for libraries that reserve more than they use. */
 bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret);
+/** Where a standard descriptor is closed, the next file that is opened would take its place. What stands there instead can be neither read nor
+ * written, as if it were closed. */
+void hold_descriptors(void);
 /** In the child: closes every descriptor but @fd. One that it keeps would stay open for as long as it is stuck: who reads unhang's output
  * waits for its end. */
 void child_keep_only(int fd);
 /** Collects what it writes, until it has ended or @deadline; more than @most bytes are CHILD_MEMORY. Unless CHILD_GOOD it may still
  * run. */
 enum child_end child_wait(struct child *c, int64_t deadline, size_t most, struct text *ret);
+/** Whether a thread of a child (its own id: the first) has done anything since the last call, or could: it was given a processor, got
+ * memory, or waits for either. One that sleeps in the kernel has not. @last: zero at first. */
+bool child_moves(int pid, int thread, uint64_t *last);
 /** false where it does not die in @milliseconds: one that sleeps in the kernel does not, and is left behind. */
 bool child_kill(struct child *c, int milliseconds);
 

@@ -1,11 +1,10 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "base/json.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
@@ -242,22 +241,19 @@ static int knowledge_check(int argc, char **argv)
 {
 	int status = EXIT_NOTHING_WRONG;
 	for (int i = 0; i < argc; i++) {
-		_cleanup_close_ int fd = open(argv[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		struct stat st;
-		if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > 8 << 20) {
-			complain("%s: %s", argv[i], fd < 0 ? strerror(errno) : "not a file of at most 8 MB");
-			status = EXIT_CANNOT;
-			continue;
-		}
-		_cleanup_free_ char *bytes = mem_alloc((size_t)st.st_size + 1);
-		ssize_t n = read(fd, bytes, (size_t)st.st_size);
-		if (n < 0) {
-			complain("%s: %s", argv[i], strerror(errno));
+		struct arena room = { 0 };
+		struct str text;
+		struct uh_error *err = root_read(NULL, argv[i], KNOW_FILE_MOST, &room, &text, NULL);
+		if (err) {
+			complain("%s", err->message);
+			uh_error_free(err);
+			arena_free(&room);
 			status = EXIT_CANNOT;
 			continue;
 		}
 		struct know_problems problems = { .report = print_problem };
-		know_free(know_load_with(argv[i], (struct str){ bytes, (size_t)n }, &problems));
+		know_free(know_load_with(argv[i], text, &problems));
+		arena_free(&room);
 		if (problems.count)
 			status = EXIT_CANNOT;
 		else
@@ -386,11 +382,14 @@ static void match_record(void *ctx, const char *name, const struct source_record
 
 static int knowledge_match(const char *path, bool as_json)
 {
-	struct stat st;
-	if (path && !stat(path, &st) && S_ISDIR(st.st_mode)) {
-		complain("%s: a directory; one file is matched at a time", path);
+	struct opened what;
+	struct uh_error *err = path ? door_look(&(struct named){ .path = path }, &what) : NULL;
+	if (path && (err ? err->errnum == ETIMEDOUT : S_ISDIR(what.st.st_mode))) {
+		complain("%s%s", err ? err->message : path, err ? "" : ": a directory; one file is matched at a time");
+		uh_error_free(err);
 		return EXIT_CANNOT;
 	}
+	uh_error_free(err);
 	struct know_problems problems = { .report = print_problem };
 	struct json json = { .out = stdout };
 	struct matching g = { .know = know_load(&problems), .json = as_json ? &json : NULL };

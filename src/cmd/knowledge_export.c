@@ -10,7 +10,7 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/print.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "base/save.h"
 #include "cmd/cmd.h"
 #include "cmd/knowledge.h"
@@ -100,26 +100,24 @@ static struct uh_error *collect_file(struct collection *c, const char *path, boo
 	return err;
 }
 
-static int is_knowledge(const struct dirent *e) { return str_ends(str_z(e->d_name), S(".know")); }
-
 /** What is in use on this machine, but for the user's own. */
 static struct uh_error *collect_machine(struct collection *c)
 {
 	struct container update;
-	struct dirent **names;
+	struct door_names names;
 	bool there;
 	struct uh_error *err = update_installed(&c->arena, NULL, &update, &there);
 	if (err)
 		return err;
 	know_each_text(&c->arena, there && update.version > know_embedded_version ? &update : NULL, collect_text, c);
-	int n = scandir(MACHINE_DIRECTORY, &names, is_knowledge, alphasort);
-	for (int i = 0; i < n; i++) {
-		if (!err)
-			err = collect_file(c, arena_printf(&c->arena, MACHINE_DIRECTORY "/%s", names[i]->d_name).p, false);
-		free(names[i]);
+	err = door_names(&(struct named){ .path = MACHINE_DIRECTORY }, true, &c->arena, &names);
+	if (err && err->errnum != ETIMEDOUT) { // there need be none
+		uh_error_free(err);
+		err = NULL;
 	}
-	if (n >= 0)
-		free(names);
+	for (size_t i = 0; i < names.n && !err; i++)
+		if (str_ends(str_z(names.list[i]), S(".know")))
+			err = collect_file(c, arena_printf(&c->arena, MACHINE_DIRECTORY "/%s", names.list[i]).p, false);
 	return err;
 }
 

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/print.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "base/save.h"
 #include "cmd/cmd.h"
 #include "cmd/knowledge.h"

@@ -1,10 +1,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/child.h"
+#include "base/door.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
 
@@ -42,8 +43,12 @@ void complain_line(void *ctx, const char *message)
 
 const char *other_root(const char *path)
 {
-	struct stat st, own;
-	bool same = !stat(path, &st) && !stat("/", &own) && st.st_dev == own.st_dev && st.st_ino == own.st_ino;
+	struct opened other, own;
+	struct uh_error *err = door_look(&(struct named){ .path = path }, &other); // which who uses the path will tell
+	if (!err)
+		err = door_look(&(struct named){ .path = "/" }, &own);
+	bool same = !err && other.st.st_dev == own.st.st_dev && other.st.st_ino == own.st.st_ino;
+	uh_error_free(err);
 	return same ? NULL : path;
 }
 
@@ -71,6 +76,8 @@ static void usage(FILE *out)
 /** An answer that nobody got is no answer. */
 static int written(int status)
 {
+	door_tell(complain_line, NULL);
+	door_end();
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
 	complain("standard output could not be written");
@@ -80,6 +87,7 @@ static int written(int status)
 int main(int argc, char **argv)
 {
 	enum { OUTPUT = 64 << 10 };
+	hold_descriptors();
 	if (!isatty(STDOUT_FILENO))
 		setvbuf(stdout, NULL, _IOFBF, OUTPUT);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))) {

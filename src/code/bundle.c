@@ -28,7 +28,7 @@ void walk_open(struct walk *w, const struct code_finder *finder, const struct fi
 		.inside = "",
 		.objects_left = f->size < UINT64_MAX / WALK_DEPTH ? WALK_DEPTH * f->size : UINT64_MAX,
 		.unpack_left = f->size < UNPACK_MOST ? UNPACK_FREE + UNPACK_RATIO * f->size : UINT64_MAX,
-		.window = f->fd >= 0 ? mem_alloc(WINDOW) : NULL,
+		.window = f->door ? mem_alloc(WINDOW) : NULL,
 	};
 }
 

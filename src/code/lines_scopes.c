@@ -2,6 +2,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "code/lines_build.h"
 
 enum {
@@ -441,11 +442,12 @@ static bool walk_entries(struct walk *w)
 
 void build_scopes(struct build_unit *u)
 {
-	struct walk w = { .u = u };
-	bool good = u->address_size && u->address_size <= 8 && plan_unit(&w) && walk_entries(&w);
+	_cleanup_free_ struct walk *w = mem_alloc(sizeof(*w));
+	w->u = u;
+	bool good = u->address_size && u->address_size <= 8 && plan_unit(w) && walk_entries(w);
 	if (!good)
 		build_note(u->b, "unit at 0x%llx of .debug_info: it is cut off or in no known form",
 			   (unsigned long long)u->offset);
-	vec_free(&w.plans);
-	vec_free(&w.steps);
+	vec_free(&w->plans);
+	vec_free(&w->steps);
 }

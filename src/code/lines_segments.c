@@ -1,6 +1,7 @@
 // From ranges that lie in one another to segments that lie side by side.
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "code/lines_build.h"
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
@@ -8,8 +9,10 @@ enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 /** By begin, which is below @limit, and else in the order they came in: outer before inner. Where the sorted ones are. */
 static struct build_range *sort_ranges(struct build_range *ranges, struct build_range *room, size_t n, uint64_t limit)
 {
+	_cleanup_free_ size_t *places = mem_alloc(DIGITS * sizeof(*places));
 	for (unsigned shift = 0; limit >> shift; shift += DIGIT_BITS) {
-		size_t places[DIGITS] = { 0 }, place = 0;
+		size_t place = 0;
+		memset(places, 0, DIGITS * sizeof(*places));
 		for (size_t i = 0; i < n; i++)
 			places[ranges[i].begin >> shift & (DIGITS - 1)]++;
 		for (size_t d = 0; d < DIGITS; d++) {

@@ -1,8 +1,7 @@
 #include "code/places.h"
 
-#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
@@ -67,15 +66,30 @@ static void offer_problem(void *ctx, struct uh_error *err)
 	uh_error_free(err);
 }
 
+/** A file that is looked into, as the user, evidence or a directory names it. */
+struct code_file {
+	struct named named;
+	const char *path;
+};
+
+static void tell_or_keep(struct text *problems, struct uh_error *err)
+{
+	if (!problems) {
+		door_forget(err);
+		return;
+	}
+	text_printf(problems, "%s\n", uh_error_message(err));
+	uh_error_free(err);
+}
+
 /** Every code object in a file. */
-static void offer_file(struct offer *o, const char *path)
+static void offer_file(struct offer *o, const struct code_file *c)
 {
 	struct file f;
-	struct uh_error *err = file_open(path, &f);
+	const char *path = c->path;
+	struct uh_error *err = file_open_named(&c->named, path, &f);
 	if (err) {
-		if (o->problems)
-			text_printf(o->problems, "%s\n", uh_error_message(err));
-		uh_error_free(err);
+		tell_or_keep(o->problems, err);
 		return;
 	}
 	o->name = str_z(path);
@@ -85,17 +99,18 @@ static void offer_file(struct offer *o, const char *path)
 }
 
 /** The part of a file that a URI names; false where it has no such part. */
-static bool offer_part(const struct code_uri *u, const char *path, const struct code_taker *taker)
+static bool offer_part(const struct code_uri *u, const struct code_file *c, const struct code_taker *taker)
 {
 	struct file f;
-	_cleanup_error_ struct uh_error *err = file_open(path, &f);
+	struct uh_error *err = file_open_named(&c->named, c->path, &f);
 	bool taken = false;
+	door_forget(err);
 	if (err)
 		return false;
 	if (u->size <= OBJECT_MOST && u->offset <= f.size && u->size <= f.size - u->offset) {
 		char *bytes = mem_alloc(u->size + 1);
 		if (file_read(&f, u->offset, bytes, u->size))
-			taken = taker->take(taker->ctx, str_z(path), bytes, u->size);
+			taken = taker->take(taker->ctx, str_z(c->path), bytes, u->size);
 		else
 			free(bytes);
 	}
@@ -105,31 +120,42 @@ static bool offer_part(const struct code_uri *u, const char *path, const struct 
 
 // --- directories ---
 
-typedef bool visit_fn(void *ctx, const char *path);
+typedef bool visit_fn(void *ctx, const struct code_file *c);
+
+/** A walk through a directory: nothing in it that is a link is followed, as they may lead round in circles. */
+struct code_walk {
+	const char *top;
+	visit_fn *visit;
+	void *ctx;
+	bool silent; // something did not answer; the rest is not tried
+};
+
+static bool walk_below(struct code_walk *w, const char *below, int depth)
+{
+	struct arena room = { 0 };
+	struct opened what = { 0 };
+	struct door_names names = { 0 };
+	const struct code_file c = {
+		{ .path = w->top, .below = *below ? below : NULL },
+		*below ? arena_printf(&room, "%s%s%s", w->top, str_ends(str_z(w->top), S("/")) ? "" : "/", below).p : w->top
+	};
+	struct uh_error *err = door_look(&c.named, &what);
+	bool done = !err && S_ISREG(what.st.st_mode) && w->visit(w->ctx, &c);
+	if (!err && S_ISDIR(what.st.st_mode) && depth < DEPTH_MAX)
+		err = door_names(&c.named, false, &room, &names);
+	w->silent |= err && err->errnum == ETIMEDOUT;
+	door_forget(err);
+	for (size_t i = 0; i < names.n && !done && !w->silent; i++)
+		done = walk_below(w, arena_printf(&room, "%s%s%s", below, *below ? "/" : "", names.list[i]).p, depth + 1);
+	arena_free(&room);
+	return done;
+}
 
 /** Visits files until one visit says that it was the last. */
 static bool walk_path(const char *path, int depth, visit_fn *visit, void *ctx)
 {
-	struct stat st;
-	struct dirent **names;
-	if (stat(path, &st))
-		return false;
-	if (!S_ISDIR(st.st_mode))
-		return S_ISREG(st.st_mode) && visit(ctx, path);
-	int n = depth < DEPTH_MAX ? scandir(path, &names, NULL, alphasort) : -1;
-	bool done = false;
-	for (int i = 0; i < n; i++) {
-		struct text below = { 0 };
-		text_printf(&below, "%s%s%s", path, str_ends(str_z(path), S("/")) ? "" : "/", names[i]->d_name);
-		// Links are not followed: they may lead round in circles.
-		if (names[i]->d_name[0] != '.' && !done && !lstat(below.p, &st) && !S_ISLNK(st.st_mode))
-			done = walk_path(below.p, depth + 1, visit, ctx);
-		text_free(&below);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
-	return done;
+	struct code_walk w = { .top = path, .visit = visit, .ctx = ctx };
+	return walk_below(&w, "", depth);
 }
 
 // --- the object of a URI ---
@@ -142,26 +168,26 @@ struct hunt {
 };
 
 /** A file that the debug agent saved for this URI, or one with the name of the file that the URI is a part of. */
-static bool visit_named(void *ctx, const char *path)
+static bool visit_named(void *ctx, const struct code_file *c)
 {
 	struct hunt *h = ctx;
-	struct str name = base_name(str_z(path));
+	struct str name = base_name(str_z(c->path));
 	if (code_uri_saved_as(h->uri, name)) {
-		offer_file(&h->offer, path);
+		offer_file(&h->offer, c);
 		return h->offer.taken;
 	}
 	if (h->parsed->memory || !str_eq(name, base_name(h->parsed->path)))
 		return false;
-	if (h->parsed->has_range && offer_part(h->parsed, path, h->taker))
+	if (h->parsed->has_range && offer_part(h->parsed, c, h->taker))
 		return true;
-	offer_file(&h->offer, path);
+	offer_file(&h->offer, c);
 	return h->offer.taken;
 }
 
-static bool visit_any(void *ctx, const char *path)
+static bool visit_any(void *ctx, const struct code_file *c)
 {
 	struct offer *o = ctx;
-	offer_file(o, path);
+	offer_file(o, c);
 	return o->taken;
 }
 
@@ -187,7 +213,7 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 		taken = walk_beside(p, visit_named, &h);
 	const char *path = readable && !parsed.memory ? arena_z(&arena, parsed.path) : NULL;
 	if (!taken && path && file_answers(path))
-		taken = visit_named(&h, path);
+		taken = visit_named(&h, &(struct code_file){ { .path = path }, path });
 	arena_free(&arena);
 	return taken;
 }
@@ -208,16 +234,18 @@ static void offer_uri(struct offer *o, const char *text)
 	struct code_uri u;
 	struct uh_error *err = NULL;
 	char *bytes = NULL;
-	if (!code_uri_parse(&arena, str_z(text), &u))
+	bool good = code_uri_parse(&arena, str_z(text), &u);
+	const char *path = good && !u.memory ? arena_z(&arena, u.path) : NULL;
+	if (!good)
 		err = uh_error_new(
 			"%s: not understood; such a URI is file://PATH#offset=N&size=N or memory://PID#offset=N&size=N", text);
 	else if (!u.memory && !u.has_range)
-		offer_file(o, arena_z(&arena, u.path));
+		offer_file(o, &(struct code_file){ { .path = path }, path });
 	else if (u.size > OBJECT_MOST)
 		err = uh_error_new("%s: larger than any code object", text);
 	else if (u.memory)
 		err = process_memory(u.pid, u.offset, u.size, &bytes);
-	else if (!offer_part(&u, arena_z(&arena, u.path), o->taker))
+	else if (!offer_part(&u, &(struct code_file){ { .path = path }, path }, o->taker))
 		err = uh_error_new("%s: there is no code object in that part of the file", text);
 	if (bytes)
 		o->taker->take(o->taker->ctx, str_z(text), bytes, u.size);
@@ -232,9 +260,9 @@ static bool is_uri(const char *path)
 	return str_starts(str_z(path), S("file://")) || str_starts(str_z(path), S("memory://"));
 }
 
-static bool visit_all(void *ctx, const char *path)
+static bool visit_all(void *ctx, const struct code_file *c)
 {
-	offer_file(ctx, path);
+	offer_file(ctx, c);
 	return false;
 }
 
@@ -242,24 +270,31 @@ void code_places_all(const struct code_places *p, const struct code_taker *taker
 {
 	struct offer o = { .places = p, .taker = taker, .problems = problems };
 	for (size_t i = 0; i < p->n; i++) {
-		struct stat st;
+		struct opened what;
 		if (is_uri(p->paths[i])) {
 			offer_uri(&o, p->paths[i]);
 			continue;
 		}
-		if (stat(p->paths[i], &st) && problems)
+		struct uh_error *err = door_look(&(struct named){ .path = p->paths[i] }, &what);
+		if (err && err->errnum != ETIMEDOUT && problems)
 			text_printf(problems, "%s: there is no such file or directory\n", p->paths[i]);
-		walk_path(p->paths[i], 0, visit_all, &o);
+		if (err && err->errnum == ETIMEDOUT)
+			tell_or_keep(problems, err);
+		else
+			uh_error_free(err);
+		if (!err)
+			walk_path(p->paths[i], 0, visit_all, &o);
 	}
 }
 
 /** Whether a file is code and nothing else. Beside the evidence lie logs and cores of any size, which nobody named. */
-static bool is_code(const char *path)
+static bool is_code(const struct code_file *c)
 {
 	enum { TYPE_AT = 16, MACHINE_AT = 18, CORE = 4, AMDGPU = 224, HEAD = 24 };
 	char head[HEAD] = { 0 };
 	struct file f;
-	_cleanup_error_ struct uh_error *err = file_open(path, &f);
+	struct uh_error *err = file_open_named(&c->named, c->path, &f);
+	door_forget(err);
 	if (err)
 		return false;
 	bool read = f.size <= OBJECT_MOST && file_read(&f, 0, head, sizeof(head));
@@ -270,10 +305,10 @@ static bool is_code(const char *path)
 		str_starts(s, S("__CLANG_OFFLOAD_BUNDLE__")) || str_starts(s, S("CCOB")));
 }
 
-static bool visit_code(void *ctx, const char *path)
+static bool visit_code(void *ctx, const struct code_file *c)
 {
-	if (is_code(path))
-		offer_file(ctx, path);
+	if (is_code(c))
+		offer_file(ctx, c);
 	return false;
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "diagnose/doctor.h"
 #include "evidence/reader.h"
 
@@ -191,24 +191,14 @@ static void on_visit(void *ctx, struct source *s)
 static void read_journal(struct evidence_reader *r, struct host *h, const char *refused)
 {
 	const struct source_visitor v = { on_visit, on_record, on_problem, r };
-	struct text directory = { 0 };
-	// A link in a tree leads nowhere else.
-	_cleanup_close_ int fd = h->root ? root_open(h->root, "/var/log/journal", O_RDONLY | O_DIRECTORY) : -1;
-	struct uh_error *err = NULL;
-	if (h->root && fd < 0)
-		err = uh_error_os(errno, "/var/log/journal");
-	if (h->root)
-		text_printf(&directory, "/proc/self/fd/%d", fd);
-	if (!err)
-		err = source_journal(directory.p, 0, &v);
+	struct uh_error *err = source_journal(h->root, 0, &v);
 	if (err && !h->root) {
 		uh_error_free(err);
 		err = source_kmsg("/dev/kmsg", &v);
 	}
 	if (err && (refused || is_refusal(err->errnum)))
 		note_unread(h, refused ? str_z(refused) : h->root ? S("/var/log/journal") : S("/dev/kmsg"));
-	uh_error_free(err); // no log is no finding here
-	text_free(&directory);
+	door_forget(err); // no log is no finding here
 }
 
 void doctor_read_log(struct host *h)
@@ -220,7 +210,7 @@ void doctor_read_log(struct host *h)
 	if (h->root)
 		m.left = tree_log(h, &l.name, &refused);
 	if (m.left.n) {
-		struct source s = { .name = l.name, .fd = -1, .read = read_memory, .ctx = &m };
+		struct source s = { .name = l.name, .read = read_memory, .ctx = &m };
 		uh_error_free(evidence_read(r, &s));
 	} else {
 		l.name = "journal";

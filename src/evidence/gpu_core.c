@@ -1,8 +1,6 @@
 // What a GPU core tells: stopped and waiting waves in groups, errors of queues, memory that existed, code that was overwritten.
 #include "evidence/gpu_core.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,12 +47,10 @@ static int64_t pid_of_name(const char *name)
 
 struct uh_error *core_source_keep(const struct source *s, struct text *bytes, struct core_source *ret)
 {
-	*ret = (struct core_source){ .file = { .name = str_z(s->name), .fd = -1 } };
-	if (s->fd >= 0) {
-		ret->file.fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+	*ret = (struct core_source){ .file = { .name = str_z(s->name) } };
+	if (s->door) {
+		ret->file.door = door_share(s->door);
 		ret->file.size = s->size;
-		if (ret->file.fd < 0)
-			return uh_error_os(errno, "%s", s->name);
 	} else {
 		ret->bytes = bytes->p;
 		ret->file = file_memory(str_z(s->name), text_str(bytes));
@@ -402,11 +398,11 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 		if (!cores[i].has_gpu)
 			continue;
 		files[k++] = cores[i].file;
-		cores[i].file.fd = -1;
+		cores[i].file.door = NULL;
 		for (size_t h = 0; h < n && k < CORE_FILES; h++)
 			if (belong_together(&cores[i], &cores[h], gpus, hosts)) {
 				files[k++] = cores[h].file;
-				cores[h].file.fd = -1;
+				cores[h].file.door = NULL;
 				r.pid = cores[h].pid ? cores[h].pid : r.pid;
 				cores[h].joined = true;
 			}

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "evidence/artefact.h"
 
 enum {
@@ -402,7 +403,8 @@ static bool match_joined(struct log_reader *r, const struct context *c, const st
 static bool try_continuation(struct log_reader *r, const struct context *c, const struct logline *line, char *room,
 			     struct logline *ret_line, struct match *m, size_t *ret_end)
 {
-	char tail_room[LINE_MAX_BYTES], clean[LINE_MAX_BYTES], trial_room[2 * LINE_MAX_BYTES];
+	_cleanup_free_ char *tail_room = mem_large(4 * LINE_MAX_BYTES);
+	char *clean = tail_room + LINE_MAX_BYTES, *trial_room = clean + LINE_MAX_BYTES;
 	size_t tail_n = 0, at = c->end + 1, width = c->end - c->begin;
 	bool found = false;
 	for (int i = 0; i < JOIN_LINES && at < c->window->size; i++) {
@@ -412,7 +414,7 @@ static bool try_continuation(struct log_reader *r, const struct context *c, cons
 		if (raw.n >= 4 && c->end - c->begin >= 4 && !memcmp(raw.p, c->window->bytes + c->begin, 4))
 			break;
 		struct str text = line_clean(raw, clean), unquoted = quoting_skip(text);
-		if (!unquoted.n || stamps_read(r->know, text).found || tail_n + unquoted.n + 1 >= sizeof(tail_room))
+		if (!unquoted.n || stamps_read(r->know, text).found || tail_n + unquoted.n + 1 >= LINE_MAX_BYTES)
 			break;
 		if (i && width != r->wrap_width)
 			tail_room[tail_n++] = ' ';
@@ -621,7 +623,8 @@ static bool read_as_rest(struct log_reader *r, const struct context *c, struct l
 
 static void read_candidate(struct log_reader *r, const struct context *c, uint64_t number)
 {
-	char clean[LINE_MAX_BYTES], unwrapped[LINE_MAX_BYTES], piece_room[LINE_MAX_BYTES];
+	_cleanup_free_ char *clean = mem_large(3 * LINE_MAX_BYTES);
+	char *unwrapped = clean + LINE_MAX_BYTES, *piece_room = unwrapped + LINE_MAX_BYTES;
 	struct str raw = { c->window->bytes + c->begin, c->end - c->begin };
 	struct logline line = { 0 };
 	// journalctl -o json-sse and json-seq put something before the object.

@@ -14,6 +14,7 @@
 #include "evidence/log.h"
 #include "evidence/silicon.h"
 #include "evidence/wave_code.h"
+#include "source/file.h"
 
 enum {
 	BEFORE = 4 << 10, // context: a line may have begun before its window, and go on behind it
@@ -22,12 +23,17 @@ enum {
 	AFTER = 8 << 10,
 	PROGRESS_WINDOWS = 1024,
 	THREADS_MAX = 4,
-	SLOTS = 2 * THREADS_MAX + 2,
+	SLOTS = DOOR_WINDOWS,
 	HEAD = 256 << 10,
 	SMALL = 4 << 20, // what is not larger is matched line by line; of a stream, its head
 	DOCUMENT_MAX = 32 << 20,
+	NULS_TOLD = 512, // so many at the beginning are worth a line
 };
 
+// So many NULs are passed over; a stream of them may have no end.
+static const uint64_t nuls_of_file = 4ull << 30, nuls_of_stream = 256 << 20;
+
+_Static_assert(BEFORE + BODY + AFTER <= DOOR_WINDOW, "a window has room for its context");
 _Static_assert(HEAD <= BEFORE + STREAM_BODY + AFTER, "a stream's room holds its head");
 
 struct evidence_reader {
@@ -90,42 +96,32 @@ static struct evidence *evidence_add(struct evidence_reader *r, const char *name
 
 struct slot {
 	bool done;
-	uint64_t offset; // of bytes[0]
-	char *bytes;
+	uint64_t offset; // of the window's first byte
 	struct window window;
-	int failed; // errno
+	struct uh_error *err;
 };
 
 struct file_scan {
 	const struct scanner *scanner; // NULL: every line counts
-	int fd;
+	struct door_file *door;
 	uint64_t windows;
 	pthread_mutex_t lock;
 	pthread_cond_t filled, emptied;
 	uint64_t next, consumed; // windows taken by a thread; windows given back
+	unsigned helpers;        // that have begun
 	bool consumer_waits;
 	struct slot slots[SLOTS];
 };
 
-static void slot_fill(struct file_scan *f, struct slot *s, uint64_t index)
+static void slot_fill(struct file_scan *f, unsigned thread, struct slot *s, uint64_t index)
 {
 	uint64_t from = index * BODY;
 	size_t before = from < BEFORE ? (size_t)from : BEFORE;
-	size_t want = before + BODY + AFTER, have = 0;
-	s->offset = from - before;
-	s->failed = 0;
-	while (have < want) {
-		ssize_t n = pread(f->fd, s->bytes + have, want - have, (off_t)(s->offset + have));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			s->failed = errno;
-		if (n <= 0)
-			break;
-		have += (size_t)n;
-	}
 	struct window *w = &s->window;
-	w->bytes = s->bytes;
+	s->offset = from - before;
+	ssize_t n =
+		door_window(f->door, thread, (unsigned)(s - f->slots), s->offset, before + BODY + AFTER, &w->bytes, &s->err);
+	size_t have = n < 0 ? 0 : (size_t)n;
 	w->size = have;
 	w->from = before < have ? before : have;
 	w->to = before + BODY < have ? before + BODY : have;
@@ -133,14 +129,14 @@ static void slot_fill(struct file_scan *f, struct slot *s, uint64_t index)
 }
 
 /** Takes the next window and fills its slot, with the lock held before and after. false: there is none to take. */
-static bool scan_next(struct file_scan *f)
+static bool scan_next(struct file_scan *f, unsigned thread)
 {
 	if (f->next >= f->windows || f->next >= f->consumed + SLOTS)
 		return false;
 	uint64_t index = f->next++;
 	struct slot *s = &f->slots[index % SLOTS];
 	pthread_mutex_unlock(&f->lock);
-	slot_fill(f, s, index);
+	slot_fill(f, thread, s, index);
 	pthread_mutex_lock(&f->lock);
 	s->done = true;
 	if (f->consumer_waits)
@@ -152,31 +148,35 @@ static void *scan_thread(void *ctx)
 {
 	struct file_scan *f = ctx;
 	pthread_mutex_lock(&f->lock);
+	unsigned self = f->helpers++ + 1;
 	while (f->next < f->windows)
-		if (!scan_next(f))
+		if (!scan_next(f, self))
 			pthread_cond_wait(&f->emptied, &f->lock);
 	pthread_mutex_unlock(&f->lock);
 	return NULL;
 }
 
 /** Hands the windows on in order; while the next one is not ready, it helps to scan. */
-static int consume_slots(struct file_scan *f, const struct evidence_reader *r, const struct source *source,
-			 struct log_reader *log)
+static struct uh_error *consume_slots(struct file_scan *f, const struct evidence_reader *r, const struct source *source,
+				      struct log_reader *log)
 {
-	int failed = 0;
+	struct uh_error *err = NULL;
 	pthread_mutex_lock(&f->lock);
-	for (uint64_t i = 0; i < f->windows; i++) {
+	for (uint64_t i = f->consumed; i < f->windows; i++) {
 		struct slot *s = &f->slots[i % SLOTS];
 		while (!s->done) {
-			if (scan_next(f))
+			if (scan_next(f, 0))
 				continue;
 			f->consumer_waits = true;
 			pthread_cond_wait(&f->filled, &f->lock);
 			f->consumer_waits = false;
 		}
 		pthread_mutex_unlock(&f->lock);
-		if (s->failed && !failed)
-			failed = s->failed;
+		if (!err)
+			err = s->err;
+		else
+			uh_error_free(s->err);
+		s->err = NULL;
 		log_reader_window(log, &s->window, s->offset);
 		if (r->progress && (i % PROGRESS_WINDOWS == 0 || i + 1 == f->windows))
 			r->progress(r->progress_ctx, source->name, i + 1, f->windows);
@@ -189,7 +189,7 @@ static int consume_slots(struct file_scan *f, const struct evidence_reader *r, c
 	}
 	pthread_cond_broadcast(&f->emptied);
 	pthread_mutex_unlock(&f->lock);
-	return failed;
+	return err;
 }
 
 static unsigned thread_count(uint64_t windows)
@@ -199,28 +199,30 @@ static unsigned thread_count(uint64_t windows)
 	return (unsigned)(n < windows ? n : windows);
 }
 
+/** From the window on that @from lies in. */
 static struct uh_error *read_file(const struct evidence_reader *r, const struct scanner *scanner, struct source *s,
-				  struct log_reader *log)
+				  uint64_t from, struct log_reader *log)
 {
-	struct file_scan f = { .scanner = scanner, .fd = s->fd, .windows = (s->size + BODY - 1) / BODY };
+	struct file_scan f = { .scanner = scanner, .door = s->door, .windows = (s->size + BODY - 1) / BODY };
+	f.next = f.consumed = from / BODY;
 	pthread_t threads[THREADS_MAX];
-	unsigned helpers = thread_count(f.windows) - 1, started = 0;
-	size_t slots = f.windows < SLOTS ? (size_t)f.windows : SLOTS;
-	for (size_t i = 0; i < slots; i++)
-		f.slots[i].bytes = mem_alloc(BEFORE + BODY + AFTER);
+	unsigned helpers = door_scan_begin(thread_count(f.windows)) - 1, started = 0;
 	pthread_mutex_init(&f.lock, NULL);
 	pthread_cond_init(&f.filled, NULL);
 	pthread_cond_init(&f.emptied, NULL);
 	while (started < helpers && !pthread_create(&threads[started], NULL, scan_thread, &f))
 		started++;
-	int failed = consume_slots(&f, r, s, log);
-	struct uh_error *err = failed ? uh_error_os(failed, "%s: not all of it could be read", s->name) : NULL;
+	struct uh_error *err = consume_slots(&f, r, s, log);
+	if (err && err->errnum != ETIMEDOUT) {
+		int why = err->errnum;
+		uh_error_free(err);
+		err = uh_error_os(why, "%s: not all of it could be read", s->name);
+	}
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
-	for (size_t i = 0; i < slots; i++) {
-		free(f.slots[i].bytes);
+	door_scan_end();
+	for (size_t i = 0; i < SLOTS; i++)
 		vec_free(&f.slots[i].window.candidates);
-	}
 	pthread_cond_destroy(&f.filled);
 	pthread_cond_destroy(&f.emptied);
 	pthread_mutex_destroy(&f.lock);
@@ -277,21 +279,35 @@ static void read_stream(const struct scanner *scanner, struct stream *s, struct 
 	vec_free(&w.candidates);
 }
 
+/** A log whose beginning was never written, after a power cut, begins with NULs: any number of them. */
+static bool all_nul(const struct stream *s) { return s->have && !s->bytes[0] && !memcmp(s->bytes, s->bytes + 1, s->have - 1); }
+
+/** The first bytes that are not all NUL. */
+static struct uh_error *fill_head(struct source *s, struct stream *stream)
+{
+	for (;;) {
+		if (s->door) {
+			ssize_t n = door_read(s->door, stream->offset, stream->bytes, HEAD, &stream->err);
+			if (n < 0)
+				return stream->err;
+			stream->have = (size_t)n;
+			stream->ended = stream->err || s->size <= stream->offset + HEAD;
+		} else {
+			stream_fill(stream, HEAD);
+		}
+		if (stream->ended || !all_nul(stream) || stream->offset >= (s->door ? nuls_of_file : nuls_of_stream))
+			return NULL;
+		stream->offset += stream->have;
+		stream->have = 0;
+	}
+}
+
 /** Fills the head of @stream; what is wrong with it is the result. */
 static struct uh_error *read_head(struct source *s, struct stream *stream)
 {
-	if (s->fd >= 0) {
-		ssize_t n;
-		while (stream->have < HEAD &&
-		       (n = pread(s->fd, stream->bytes + stream->have, HEAD - stream->have, (off_t)stream->have)) != 0) {
-			if (n < 0 && errno != EINTR)
-				return uh_error_os(errno, "%s", s->name);
-			stream->have += n > 0 ? (size_t)n : 0;
-		}
-		stream->ended = s->size <= HEAD;
-	} else {
-		stream_fill(stream, HEAD);
-	}
+	struct uh_error *err = fill_head(s, stream);
+	if (err)
+		return err;
 	struct str head = { stream->bytes, stream->have };
 	const char *binary = stream->have && !document_begins(head) ? recognise_binary(head) : NULL;
 	if (stream->have && !binary)
@@ -340,7 +356,8 @@ static void read_whole(struct source *s, struct stream *stream, struct text *out
 	text_add(out, (struct str){ stream->bytes, stream->have });
 	char *room = stream->ended ? NULL : mem_alloc(BODY);
 	while (!stream->ended && out->n < DOCUMENT_MAX) {
-		ssize_t n = s->fd >= 0 ? pread(s->fd, room, BODY, (off_t)out->n) : s->read(s, room, BODY, &stream->err);
+		ssize_t n = s->door ? door_read(s->door, stream->offset + out->n, room, BODY, &stream->err) :
+				      s->read(s, room, BODY, &stream->err);
 		if (n <= 0)
 			break;
 		text_add(out, (struct str){ room, (size_t)n });
@@ -363,7 +380,7 @@ static bool read_document(struct evidence_reader *r, struct source *s, struct st
 	if (!kind) {
 		ahead->at = stream->have;
 		ahead->rest = s;
-		ahead->source = (struct source){ .name = s->name, .fd = -1, .read = read_again, .ctx = ahead };
+		ahead->source = (struct source){ .name = s->name, .read = read_again, .ctx = ahead };
 		stream->source = &ahead->source;
 		return false;
 	}
@@ -414,15 +431,15 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct stream 
 		return false;
 	struct core_source c;
 	if (!core_begins(head)) {
-		struct file f = { .name = str_z(s->name), .fd = s->fd, .size = s->size };
-		if (s->fd < 0 || !has_gpu_code(&f))
+		const struct file f = { .name = str_z(s->name), .door = s->door, .size = s->size };
+		if (!s->door || !has_gpu_code(&f))
 			return false;
 		code_shelf_add(r->code, s->name);
 		evidence_add(r, s->name, "code-object")->bytes = s->size;
 		return true;
 	}
 	struct text bytes = { 0 };
-	if (s->fd < 0)
+	if (!s->door)
 		read_whole(s, stream, &bytes);
 	if (bytes.n >= DOCUMENT_MAX) {
 		*ret_err = uh_error_new(
@@ -434,7 +451,7 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct stream 
 	if (*ret_err)
 		return true;
 	struct evidence *e = evidence_add(r, s->name, c.has_gpu ? "gpu-core" : "core");
-	e->bytes = s->fd < 0 ? bytes.n : s->size;
+	e->bytes = s->door ? s->size : bytes.n;
 	e->kinds[e->nkinds++] = e->kind;
 	c.evidence = e->id;
 	c.file.name = e->path;
@@ -456,6 +473,9 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		free(stream.bytes);
 		return err;
 	}
+	uint64_t nuls = stream.offset;
+	while (nuls - stream.offset < stream.have && !stream.bytes[nuls - stream.offset])
+		nuls++;
 	struct evidence *e = evidence_add(r, s->name, "text");
 	struct read_ahead ahead = { 0 };
 	if (read_document(r, s, &stream, e, &ahead)) {
@@ -466,12 +486,12 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	struct log_reader *log = log_reader_new(r->know, e->id, e->path, r->code, r->sink);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have });
-	bool every = stream.ended || differences || (s->fd >= 0 && s->size <= SMALL);
+	bool every = stream.ended || differences || (s->door && s->size <= SMALL);
 	if (!every && !r->scanner)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;
-	if (s->fd >= 0 && !stream.ended) {
-		err = read_file(r, scanner, s, log);
+	if (s->door && !stream.ended) {
+		err = read_file(r, scanner, s, stream.offset, log);
 		e->bytes = s->size;
 	} else {
 		read_stream(scanner, &stream, log);
@@ -482,6 +502,9 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	e->lines = log_reader_lines(log);
 	e->events = log_reader_events(log);
 	take_kinds(e, log);
+	if (!err && nuls >= NULS_TOLD)
+		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; what is behind them was read",
+				   s->name, (unsigned long long)nuls);
 	if (!err && log_reader_lost(log))
 		err = uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first: tac %s",
 				   s->name, (unsigned long long)log_reader_lost(log), s->name);

@@ -417,7 +417,7 @@ struct uh_error *target_core(const struct know *k, const struct file *files, siz
 		err = core_note_parse(&t->arena, t->core.gpu_note, t->core.gpu_note_at, &t->note);
 	if (err) {
 		for (size_t i = taken; i < n; i++)
-			file_close(&(struct file){ .fd = files[i].fd });
+			file_close(&(struct file){ .door = files[i].door });
 		core_target_close(&t->target);
 		return err;
 	}

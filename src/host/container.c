@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "host/host.h"
 #include "source/source.h"
 
@@ -227,9 +227,10 @@ static bool status_has(struct str status, struct str key, int64_t id)
 static void note_recorded_permissions(struct looked *l)
 {
 	struct str status = text_of(l, FILE_STATUS);
-	struct stat st;
-	_cleanup_close_ int fd = root_open(l->h->root, kfd, O_PATH);
-	if (fd < 0 || fstat(fd, &st) || (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) || st.st_uid)
+	struct opened what = { 0 };
+	door_forget(door_look(&(struct named){ .path = kfd, .root = l->h->root }, &what));
+	const struct stat st = what.st;
+	if ((!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) || st.st_uid)
 		return;
 	note_kfd(l, &st);
 	if ((!S_ISCHR(st.st_mode) && !st.st_gid) || !line_behind(status, S("Uid:")).n || !line_behind(status, S("Groups:")).n)

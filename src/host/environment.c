@@ -1,5 +1,6 @@
 // Variables of the environment that change how ROCm or a framework behaves: of this process, of files that set them for everyone, of
 // programs that compute. Only those that knowledge names (`variable`) are looked at: nothing else of an environment is kept.
+#include "base/cleanup.h"
 #include "host/environment.h"
 
 #include <stdlib.h>
@@ -312,7 +313,7 @@ static void add_all(struct host *h, struct source *s, const struct probe *files,
 void host_read_environment(struct host *h)
 {
 	struct source *s = mem_alloc(sizeof(*s));
-	struct probe probes[ENVIRONMENT_FILES + PROCESSES_MOST + 2];
+	_cleanup_free_ struct probe *probes = mem_alloc((ENVIRONMENT_FILES + PROCESSES_MOST + 2) * sizeof(*probes));
 	struct user users[PROCESSES_MOST];
 	*s = (struct source){ .h = h, .from = S("the environment") };
 	for (char **e = environ; !h->root && e && *e; e++)

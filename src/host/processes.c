@@ -1,4 +1,5 @@
 // Who has a GPU open, and in which state it is.
+#include "base/cleanup.h"
 #include "host/host.h"
 
 enum { STAT_MOST = 1024, PROCESSES_MOST = 256 };
@@ -49,7 +50,7 @@ static void add_process(struct host *h, struct host_item *gpu, const struct hold
 
 void host_read_processes(struct host *h)
 {
-	struct probe probes[2 * PROCESSES_MOST];
+	_cleanup_free_ struct probe *probes = mem_alloc(2 * PROCESSES_MOST * sizeof(*probes));
 	size_t n = 0, at = 0;
 	for (size_t d = 0; d < h->devices.n; d++)
 		for (size_t i = 0; i < h->devices.list[d].nholders && n < 2 * PROCESSES_MOST; i++) {

@@ -1,6 +1,5 @@
 #include "knowledge/keys.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/base64.h"
-#include "base/root.h"
+#include "base/door.h"
 
 enum { FILE_MOST = 64 << 10, KEYS_MOST = 1000, DER_FRONT_MOST = 16 };
 
@@ -96,22 +95,22 @@ static bool search_file(struct search *s, const char *root, const char *path)
 
 static bool search_directory(struct search *s, struct arena *a, const char *root, struct str *ret_file)
 {
-	int fd = root_open(root, KEYS_DIRECTORY, O_RDONLY | O_DIRECTORY);
-	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	struct door_names names;
+	struct uh_error *err = door_names(&(struct named){ .path = KEYS_DIRECTORY, .root = root }, true, a, &names);
 	bool found = false;
 	size_t seen = 0;
-	if (!list)
-		return false;
-	for (struct dirent *e = readdir(list); e && !found && seen < KEYS_MOST; e = readdir(list)) {
-		if (!str_ends(str_z(e->d_name), S(".pub")))
+	if (err && err->errnum == ETIMEDOUT)
+		text_printf(&s->complaint, "%s", err->message);
+	uh_error_free(err);
+	for (size_t i = 0; i < names.n && !found && seen < KEYS_MOST; i++) {
+		if (!str_ends(str_z(names.list[i]), S(".pub")))
 			continue;
-		struct str path = arena_printf(a, KEYS_DIRECTORY "/%s", e->d_name);
+		struct str path = arena_printf(a, KEYS_DIRECTORY "/%s", names.list[i]);
 		seen++;
 		found = search_file(s, root, path.p);
 		if (found)
 			*ret_file = path;
 	}
-	closedir(list);
 	return found;
 }
 

@@ -451,6 +451,7 @@ struct know {
 
 /** The embedded files, the update that is installed, then the files of the machine and of the user. Problems in all but the first are
  * reported, not fatal. */
+enum { KNOW_FILE_MOST = 8 << 20 };
 struct know *know_load(struct know_problems *problems);
 /** The embedded files, the update that is installed, and @text as one more file: what `knowledge check` wants. */
 struct know *know_load_with(const char *file, struct str text, struct know_problems *problems);

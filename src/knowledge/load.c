@@ -1,14 +1,11 @@
 // From blocks to struct know. What a block may hold is a table here; docs/KNOWLEDGE.md is its text for people.
 #include "knowledge/know.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-#include "base/cleanup.h"
+#include "base/door.h"
 #include "knowledge/matcher.h"
 #include "knowledge/packet.h"
 #include "knowledge/parameter.h"
@@ -858,38 +855,35 @@ static void load_text(struct loader *l, const char *file, struct str text)
 	know_blocks(&l->know->arena, file, text, l->problems, load_block, l);
 }
 
-static void load_file(struct loader *l, const char *path)
+static void load_file(struct loader *l, const char *directory, const char *name)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > 8 << 20) {
-		know_problem(l->problems, path, 0, "cannot be read as knowledge: %s",
-			     fd < 0 ? strerror(errno) : "not a file of at most 8 MB");
-		return;
+	struct arena *a = &l->know->arena;
+	const struct named n = { .path = arena_printf(a, "%s/%s", directory, name).p };
+	struct str text;
+	struct uh_error *err = named_read(&n, KNOW_FILE_MOST, a, &text, NULL);
+	if (err) {
+		struct str why = str_z(err->message);
+		str_behind(why, str_z(n.path), &why);
+		str_behind(why, S(": "), &why);
+		know_problem(l->problems, n.path, 0, "cannot be read as knowledge: " STR_FMT, STR_ARG(why));
+	} else {
+		load_text(l, n.path, text);
 	}
-	char *bytes = arena_alloc(&l->know->arena, (size_t)st.st_size + 1);
-	ssize_t n = read(fd, bytes, (size_t)st.st_size);
-	if (n < 0)
-		know_problem(l->problems, path, 0, "%s", strerror(errno));
-	else
-		load_text(l, arena_z(&l->know->arena, str_z(path)), (struct str){ bytes, (size_t)n });
+	uh_error_free(err);
 }
-
-static int know_name_filter(const struct dirent *e) { return str_ends(str_z(e->d_name), S(".know")); }
 
 static void load_directory(struct loader *l, const char *directory)
 {
-	struct dirent **names;
-	int n = scandir(directory, &names, know_name_filter, alphasort);
-	for (int i = 0; i < n; i++) {
-		struct text path = { 0 };
-		text_printf(&path, "%s/%s", directory, names[i]->d_name);
-		load_file(l, path.p);
-		text_free(&path);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
+	struct arena room = { 0 };
+	struct door_names names;
+	struct uh_error *err = door_names(&(struct named){ .path = directory }, true, &room, &names);
+	if (err && err->errnum == ETIMEDOUT)
+		know_problem(l->problems, directory, 0, "does not answer, so the knowledge in it is not used");
+	uh_error_free(err);
+	for (size_t i = 0; i < names.n; i++)
+		if (str_ends(str_z(names.list[i]), S(".know")))
+			load_file(l, directory, names.list[i]);
+	arena_free(&room);
 }
 
 static void load_directories(struct loader *l)

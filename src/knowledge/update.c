@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "base/root.h"
+#include "base/door.h"
 #include "knowledge/keys.h"
 #include "knowledge/know.h"
 

@@ -1,9 +1,9 @@
 // Changes that were made: their list, and whether they are in effect.
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
 
+#include "base/door.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/print.h"
@@ -12,11 +12,12 @@
 
 struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o, uh_problem_fn *problem, void *ctx)
 {
-	struct stat st;
+	struct opened what;
 	struct teller teller = { problem, ctx };
-	if (o->root && stat(o->root, &st))
-		return uh_error_os(errno, "%s", o->root);
-	if (o->root && !S_ISDIR(st.st_mode))
+	struct uh_error *err = o->root ? door_look(&(struct named){ .path = o->root }, &what) : NULL;
+	if (err)
+		return err;
+	if (o->root && !S_ISDIR(what.st.st_mode))
 		return uh_error_os(ENOTDIR, "%s", o->root);
 	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx };
 	host_look(v->know, o->root, &v->host);

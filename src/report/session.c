@@ -1,14 +1,9 @@
 // A session ties the way of the data together: source, evidence, events, incidents, report.
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arena.h"
-#include "base/cleanup.h"
 #include "base/error.h"
-#include "base/root.h"
 #include "diagnose/engine.h"
 #include "diagnose/machine.h"
 #include "evidence/silicon.h"
@@ -148,49 +143,28 @@ void uh_session_add_path(struct uh_session *s, const char *path)
 	source_path(path, &v);
 }
 
-/** A link in the other system may be absolute, and means a directory there, not here. */
-static char *journal_directory(const char *root)
-{
-	char path[PATH_MAX], link[64];
-	struct text directory = { 0 };
-	if (!root)
-		return NULL;
-	_cleanup_close_ int fd = root_open(root, "/var/log/journal", O_PATH | O_DIRECTORY);
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	ssize_t n = fd < 0 ? -1 : readlink(link, path, sizeof(path));
-	if (n > 0 && (size_t)n < sizeof(path))
-		text_add(&directory, (struct str){ path, (size_t)n });
-	else
-		text_printf(&directory, "%s/var/log/journal (not there)", root); // for the message; no such directory is opened
-	return directory.p;
-}
-
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
 	struct source_visitor v = visitor(s);
-	char *directory = journal_directory(root);
 	engine_end(s->engine);
 	s->this_boot = !root && !boot;
-	struct uh_error *err = source_journal(directory, boot, &v);
+	struct uh_error *err = source_journal(root, boot, &v);
 	if (err)
 		on_problem(s, err);
 	engine_end(s->engine);
 	s->this_boot = false;
-	free(directory);
 }
 
 void uh_session_add_crash_files(struct uh_session *s, const char *root)
 {
 	struct source_visitor v = visitor(s);
-	source_crash_files(root ? root : "", &v);
+	source_crash_files(root, &v);
 }
 
 void uh_session_add_newest(struct uh_session *s, const char *root)
 {
 	struct source_visitor v = visitor(s);
-	char *directory = journal_directory(root);
-	int boots = source_journal_boots(directory);
-	free(directory);
+	int boots = source_journal_boots(root);
 	// Without a journal, the running kernel's own buffer is what this machine has.
 	if (!boots && !root) {
 		s->this_boot = true;

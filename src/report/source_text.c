@@ -36,7 +36,8 @@ void source_texts_free(struct source_texts *t)
 static bool read_text(struct source_texts *t, const char *path, struct str *ret)
 {
 	struct file f;
-	_cleanup_error_ struct uh_error *err = file_open(path, &f);
+	struct uh_error *err = file_open(path, &f);
+	door_forget(err);
 	if (err)
 		return false;
 	char *bytes = f.size <= SOURCE_MOST ? arena_alloc(&t->arena, (size_t)f.size + 1) : NULL;

@@ -1,21 +1,28 @@
-// The journal through libsystemd, loaded when it is asked for: a machine without systemd needs none of it.
+// The journal through libsystemd, loaded when it is asked for: a machine without systemd needs none of it. It maps files, which kills who
+// reads one that is truncated meanwhile, so that it works in a child.
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <systemd/sd-id128.h>
 #include <systemd/sd-journal.h>
 
 #include "base/arena.h"
+#include "base/cleanup.h"
+#include "base/door.h"
+#include "source/feed.h"
 #include "source/source.h"
+
+enum { BOOTS_MAX = 512, MESSAGE_MOST = 64 << 10 };
 
 struct journal_api {
 	void *library;
 	typeof(sd_journal_open) *open;
-	typeof(sd_journal_open_directory) *open_directory;
-	typeof(sd_journal_open_files) *open_files;
-	typeof(sd_journal_close) *close;
+	typeof(sd_journal_open_directory_fd) *open_directory_fd;
+	typeof(sd_journal_open_files_fd) *open_files_fd;
 	typeof(sd_journal_add_match) *add_match;
 	typeof(sd_journal_flush_matches) *flush_matches;
 	typeof(sd_journal_next) *next;
@@ -38,9 +45,8 @@ static struct uh_error *journal_load(struct journal_api *api)
 		void *at;
 	} symbols[] = {
 		{ "sd_journal_open", &api->open },
-		{ "sd_journal_open_directory", &api->open_directory },
-		{ "sd_journal_open_files", &api->open_files },
-		{ "sd_journal_close", &api->close },
+		{ "sd_journal_open_directory_fd", &api->open_directory_fd },
+		{ "sd_journal_open_files_fd", &api->open_files_fd },
 		{ "sd_journal_add_match", &api->add_match },
 		{ "sd_journal_flush_matches", &api->flush_matches },
 		{ "sd_journal_next", &api->next },
@@ -61,12 +67,6 @@ static struct uh_error *journal_load(struct journal_api *api)
 	return NULL;
 }
 
-static void journal_unload(struct journal_api *api)
-{
-	if (api->library)
-		dlclose(api->library);
-}
-
 static struct str journal_field(const struct journal_api *api, sd_journal *j, const char *field)
 {
 	const void *data;
@@ -76,11 +76,34 @@ static struct str journal_field(const struct journal_api *api, sd_journal *j, co
 	return str_from((struct str){ data, n }, strlen(field) + 1);
 }
 
-static void journal_records(const struct journal_api *api, sd_journal *j, const char *name, const struct source_visitor *v)
+// --- in the child ---
+
+enum { RECORDS = FEED_KINDS, RECORD, PROBLEM, BOOTS };
+
+/** What stands before the text of a record that is sent. */
+struct sent_record {
+	double boot_seconds, wall_seconds;
+	char boot_id[33];
+};
+
+struct sent_problem {
+	int errnum;
+};
+
+static struct str bytes_of(const void *p, size_t n) { return (struct str){ p, n }; }
+
+static void send_problem(int to, struct uh_error *err)
 {
-	v->record(v->ctx, name, NULL);
+	const struct sent_problem p = { err->errnum };
+	feed_send(to, PROBLEM, bytes_of(&p, sizeof(p)), str_cut(str_z(err->message), MESSAGE_MOST));
+	uh_error_free(err);
+}
+
+static void send_records(const struct journal_api *api, sd_journal *j, const char *name, int to)
+{
+	feed_send(to, RECORDS, str_z(name), S(""));
 	while (api->next(j) > 0) {
-		struct source_record out = { .boot_seconds = -1, .wall_seconds = -1 };
+		struct sent_record out = { .boot_seconds = -1, .wall_seconds = -1 };
 		uint64_t usec;
 		int64_t source_usec;
 		sd_id128_t boot;
@@ -91,21 +114,17 @@ static void journal_records(const struct journal_api *api, sd_journal *j, const 
 		// Each field is valid only until the next one is asked for, so what is kept is copied.
 		if (str_number(journal_field(api, j, "_SOURCE_MONOTONIC_TIMESTAMP"), &source_usec))
 			out.boot_seconds = (double)source_usec / 1e6;
-		char boot_id[33] = "";
 		struct str id = journal_field(api, j, "_BOOT_ID");
-		if (id.n == 32) {
-			memcpy(boot_id, id.p, 32);
-			out.boot_id = (struct str){ boot_id, 32 };
-		}
-		out.text = journal_field(api, j, "MESSAGE");
-		if (out.text.n)
-			v->record(v->ctx, name, &out);
+		if (id.n == sizeof(out.boot_id) - 1)
+			memcpy(out.boot_id, id.p, id.n);
+		struct str text = journal_field(api, j, "MESSAGE");
+		if (text.n)
+			feed_send(to, RECORD, bytes_of(&out, sizeof(out)), str_cut(text, MESSAGE_MOST));
 	}
-	v->record(v->ctx, NULL, NULL);
 }
 
 /** The boots in the journal, newest last, by walking back from its end one boot at a time. */
-static size_t journal_boot_list(const struct journal_api *api, sd_journal *j, sd_id128_t *boots, size_t max)
+static size_t boot_list(const struct journal_api *api, sd_journal *j, sd_id128_t *boots, size_t max)
 {
 	size_t n = 0;
 	api->flush_matches(j);
@@ -132,38 +151,37 @@ static size_t journal_boot_list(const struct journal_api *api, sd_journal *j, sd
 	return n;
 }
 
-enum { BOOTS_MAX = 512 };
+struct wanted {
+	const char *root;          // of another machine; NULL: this one
+	const struct named *named; // one file
+	bool count;                // the boots only
+	int boot;
+};
 
-static struct uh_error *journal_open(const struct journal_api *api, const char *directory, sd_journal **ret)
+/** What is opened here is judged by its descriptor, as everything is that was named. */
+static struct uh_error *journal_open(const struct journal_api *api, const struct wanted *w, sd_journal **ret)
 {
-	int r = directory ? api->open_directory(ret, directory, 0) : api->open(ret, SD_JOURNAL_LOCAL_ONLY);
-	if (r < 0)
-		return uh_error_os(-r, "the journal%s%s", directory ? " in " : "", directory ? directory : "");
-	return NULL;
-}
-
-int source_journal_boots(const char *directory)
-{
-	struct journal_api api;
-	sd_journal *j;
-	sd_id128_t boots[BOOTS_MAX];
-	size_t n = 0;
-	struct uh_error *err = journal_load(&api);
-	if (!err)
-		err = journal_open(&api, directory, &j);
-	if (!err) {
-		n = journal_boot_list(&api, j, boots, BOOTS_MAX);
-		api.close(j);
+	struct opened o;
+	const struct named directory = { .path = "/var/log/journal", .root = w->root };
+	if (!w->named && !w->root) {
+		int r = api->open(ret, SD_JOURNAL_LOCAL_ONLY);
+		return r < 0 ? uh_error_os(-r, "the journal") : NULL;
 	}
-	uh_error_free(err);
-	journal_unload(&api);
-	return (int)n;
+	bool good = named_open(w->named ? w->named : &directory, false, &o);
+	int why = errno, r = good ? -EINVAL : -why;
+	if (good && o.fd >= 0)
+		r = w->named ? api->open_files_fd(ret, &o.fd, 1, 0) : api->open_directory_fd(ret, o.fd, 0);
+	if (r >= 0)
+		return NULL;
+	return w->named ? uh_error_os(-r, "%s%s%s", w->named->path, w->named->below ? "/" : "",
+				      w->named->below ? w->named->below : "") :
+			  uh_error_os(-r, "the journal in %s/var/log/journal%s", w->root, good ? "" : " (not there)");
 }
 
-static struct uh_error *journal_one_boot(const struct journal_api *api, sd_journal *j, int boot, const struct source_visitor *v)
+static struct uh_error *one_boot(const struct journal_api *api, sd_journal *j, int boot, int to)
 {
-	sd_id128_t boots[BOOTS_MAX];
-	size_t n = journal_boot_list(api, j, boots, BOOTS_MAX);
+	_cleanup_free_ sd_id128_t *boots = mem_alloc(BOOTS_MAX * sizeof(*boots));
+	size_t n = boot_list(api, j, boots, BOOTS_MAX);
 	if (!n)
 		return uh_error_new(
 			"the journal holds no kernel messages that this user may read; try as root, or with the group "
@@ -181,43 +199,115 @@ static struct uh_error *journal_one_boot(const struct journal_api *api, sd_journ
 	api->seek_head(j);
 	char name[64];
 	snprintf(name, sizeof(name), "journal (boot %d)", boot);
-	journal_records(api, j, name, v);
+	send_records(api, j, name, to);
 	text_free(&match);
 	return NULL;
 }
 
-struct uh_error *source_journal(const char *directory, int boot, const struct source_visitor *v)
+static struct uh_error *read_journal(const struct wanted *w, int to)
 {
 	struct journal_api api;
 	sd_journal *j;
 	struct uh_error *err = journal_load(&api);
 	if (!err)
-		err = journal_open(&api, directory, &j);
-	if (!err) {
-		err = journal_one_boot(&api, j, boot, v);
-		api.close(j);
+		err = journal_open(&api, w, &j);
+	if (err)
+		return err;
+	if (w->count) {
+		_cleanup_free_ sd_id128_t *boots = mem_alloc(BOOTS_MAX * sizeof(*boots));
+		uint32_t n = (uint32_t)boot_list(&api, j, boots, BOOTS_MAX);
+		feed_send(to, BOOTS, bytes_of(&n, sizeof(n)), S(""));
+	} else if (w->named) {
+		api.add_match(j, "_TRANSPORT=kernel", 0);
+		api.seek_head(j);
+		send_records(&api, j, w->named->path, to);
+	} else {
+		err = one_boot(&api, j, w->boot, to);
 	}
-	journal_unload(&api);
 	return err;
 }
 
-struct uh_error *source_journal_file(const char *path, const struct source_visitor *v)
+/** What it has open ends with it. */
+static void journal_child(int to, const void *ctx)
 {
-	struct journal_api api;
-	sd_journal *j;
-	const char *paths[] = { path, NULL };
-	struct uh_error *err = journal_load(&api);
-	if (!err) {
-		int r = api.open_files(&j, paths, 0);
-		if (r < 0)
-			err = uh_error_os(-r, "%s", path);
-	}
-	if (!err) {
-		api.add_match(j, "_TRANSPORT=kernel", 0);
-		api.seek_head(j);
-		journal_records(&api, j, path, v);
-		api.close(j);
-	}
-	journal_unload(&api);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_keep_only(to);
+	struct uh_error *err = read_journal(ctx, to);
+	if (err)
+		send_problem(to, err);
+}
+
+// --- in unhang ---
+
+static void take_record(struct str piece, const char *name, const struct source_visitor *v)
+{
+	struct sent_record sent;
+	if (piece.n < sizeof(sent))
+		return;
+	memcpy(&sent, piece.p, sizeof(sent));
+	const struct source_record out = { .text = str_from(piece, sizeof(sent)),
+					   .boot_id = { sent.boot_id, strnlen(sent.boot_id, sizeof(sent.boot_id)) },
+					   .boot_seconds = sent.boot_seconds,
+					   .wall_seconds = sent.wall_seconds };
+	v->record(v->ctx, name, &out);
+}
+
+static struct uh_error *take_problem(struct str piece)
+{
+	struct sent_problem sent = { 0 };
+	memcpy(&sent, piece.p, piece.n < sizeof(sent) ? piece.n : sizeof(sent));
+	struct uh_error *err = uh_error_new(STR_FMT, STR_ARG(str_from(piece, sizeof(sent))));
+	err->errnum = sent.errnum;
 	return err;
+}
+
+/** Records go to @v; the number of boots to *ret_boots, where that is asked for. @name: of the source; NULL: as the child says. */
+static struct uh_error *journal_run(const struct wanted *w, const char *name, const struct source_visitor *v, int *ret_boots)
+{
+	struct feed feed;
+	struct str piece;
+	struct text title = { 0 };
+	struct uh_error *err = feed_begin(&feed, name ? name : "the journal", journal_child, w, 0), *told = NULL;
+	if (err)
+		return err;
+	for (int kind; (kind = feed_next(&feed, &piece, &err)) > 0;) {
+		if (kind == RECORDS && !title.n) {
+			text_printf(&title, STR_FMT, STR_ARG(name ? str_z(name) : piece));
+			v->record(v->ctx, title.p, NULL);
+		} else if (kind == RECORD && title.n) {
+			take_record(piece, title.p, v);
+		} else if (kind == PROBLEM && !told) {
+			told = take_problem(piece);
+		} else if (kind == BOOTS && ret_boots && piece.n == sizeof(uint32_t)) {
+			memcpy(ret_boots, piece.p, piece.n);
+		}
+	}
+	if (title.n)
+		v->record(v->ctx, NULL, NULL);
+	feed_end(&feed);
+	text_free(&title);
+	if (!told)
+		return err;
+	uh_error_free(err);
+	return told;
+}
+
+int source_journal_boots(const char *root)
+{
+	int boots = 0;
+	const struct wanted w = { .root = root, .count = true };
+	door_forget(journal_run(&w, NULL, NULL, &boots));
+	return boots;
+}
+
+struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v)
+{
+	const struct wanted w = { .root = root, .boot = boot };
+	return journal_run(&w, NULL, v, NULL);
+}
+
+struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v)
+{
+	const struct wanted w = { .named = n };
+	return journal_run(&w, path, v, NULL);
 }

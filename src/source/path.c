@@ -1,200 +1,172 @@
 // Files, directories and what else a path may name.
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/arena.h"
-#include "base/cleanup.h"
-#include "source/file.h"
+#include "base/door.h"
 #include "source/source.h"
 
-enum { DEPTH_MAX = 8, FIFO_MS = 10000 };
+enum { DEPTH_MAX = 8, CRASH_DEPTH = 3, SILENT_MOST = 4, HEAD = 512 };
 
-static void path_walk(const char *path, int depth, const struct source_visitor *v);
-
-static ssize_t read_fd(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
-{
-	for (;;) {
-		ssize_t n = read(*(int *)s->ctx, buffer, size);
-		if (n >= 0)
-			return n;
-		if (errno == EINTR)
-			continue;
-		*ret_err = uh_error_os(errno, "%s", s->name);
-		return -1;
-	}
-}
-
-struct fifo {
-	int fd;
-	bool seen;
+/** What the user named, and how deep below it we are. */
+struct walk {
+	const char *root, *top; // @root: as in struct named
+	const struct source_visitor *v;
+	bool crash;      // only what is a dmesg by its name; that there is none is no news
+	unsigned silent; // how many did not answer
 };
 
-/** A FIFO whose writer never comes, or never ends, must not hang the reader. */
-static ssize_t read_fifo(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+static bool walk_path(struct walk *w, const char *below, int depth);
+
+static void tell(struct walk *w, struct uh_error *err)
 {
-	struct fifo *f = s->ctx;
-	struct pollfd wait = { .fd = f->fd, .events = POLLIN };
-	int ready;
-	do
-		ready = poll(&wait, 1, FIFO_MS);
-	while (ready < 0 && errno == EINTR);
-	if (ready == 0) {
-		*ret_err =
-			uh_error_new(f->seen ? "%s: nothing more came through this FIFO for 10 s; what came before was read" :
-					       "%s: nothing came through this FIFO for 10 s",
-				     s->name);
-		return -1;
-	}
-	ssize_t n = read(f->fd, buffer, size);
-	if (n < 0)
-		*ret_err = uh_error_os(errno, "%s", s->name);
-	f->seen |= n > 0;
-	return n;
+	w->silent += err->errnum == ETIMEDOUT;
+	w->v->problem(w->v->ctx, err);
 }
 
-static int not_dots(const struct dirent *e) { return strcmp(e->d_name, ".") && strcmp(e->d_name, ".."); }
-
-static void directory_walk(const char *path, int depth, const struct source_visitor *v)
+static ssize_t read_next(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
 {
-	if (depth >= DEPTH_MAX) {
-		v->problem(v->ctx, uh_error_new("%s: more than %d directories deep; not read", path, DEPTH_MAX));
-		return;
-	}
-	struct dirent **names;
-	int n = scandir(path, &names, not_dots, alphasort);
-	if (n < 0) {
-		v->problem(v->ctx, uh_error_os(errno, "%s", path));
-		return;
-	}
+	return door_next(s->ctx, buffer, size, ret_err);
+}
+
+static struct named named_below(const struct walk *w, const char *below)
+{
+	return (struct named){ .path = w->top, .below = *below ? below : NULL, .root = w->root };
+}
+
+/** As a user would write it. */
+static const char *path_of(struct arena *a, const struct walk *w, const char *below)
+{
+	if (!*below && !w->root)
+		return w->top;
+	return arena_printf(a, "%s%s%s%s", w->root ? w->root : "", w->top,
+			    !*below || str_ends(str_z(w->top), S("/")) ? "" : "/", below)
+		.p;
+}
+
+static void walk_directory(struct walk *w, const char *path, const char *below, int depth)
+{
+	struct arena room = { 0 };
+	struct door_names names;
 	bool any = false;
-	for (int i = 0; i < n; i++) {
-		struct text below = { 0 };
-		text_printf(&below, "%s%s%s", path, str_ends(str_z(path), S("/")) ? "" : "/", names[i]->d_name);
-		struct stat st;
-		// Links are not followed inside a directory: they may lead round in circles, or out of a bundle.
-		if (!lstat(below.p, &st) && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
-			any = true;
-			path_walk(below.p, depth + 1, v);
+	if (depth >= (w->crash ? CRASH_DEPTH : DEPTH_MAX)) {
+		if (!w->crash)
+			tell(w, uh_error_new("%s: more than %d directories deep; not read", path, DEPTH_MAX));
+		return;
+	}
+	const struct named n = named_below(w, below);
+	struct uh_error *err = door_names(&n, true, &room, &names);
+	for (size_t i = 0; i < names.n; i++) {
+		if (w->silent >= SILENT_MOST) {
+			tell(w, uh_error_new("%s: %d files in it did not answer; the rest was not read", path, SILENT_MOST));
+			break;
 		}
-		text_free(&below);
-		free(names[i]);
+		any |= walk_path(w, arena_printf(&room, "%s%s%s", below, *below ? "/" : "", names.list[i]).p, depth + 1);
 	}
-	free(names);
-	if (!any && !depth) // one inside another is no news
-		v->problem(v->ctx, uh_error_new("%s: there is no file in this directory", path));
+	if (err)
+		tell(w, err);
+	else if (!any && !depth && !w->crash) // one inside another is no news
+		tell(w, uh_error_new("%s: there is no file in this directory", path));
+	arena_free(&room);
 }
 
-static void regular_file(const char *path, int fd, const struct stat *st, const struct source_visitor *v)
+static struct uh_error *read_regular(const struct named *n, const char *path, struct door_file *door,
+				     const struct source_visitor *v)
 {
-	char head[512];
-	ssize_t n = pread(fd, head, sizeof(head), 0);
-	struct str start = { head, n > 0 ? (size_t)n : 0 };
-	if (n < 0) {
-		v->problem(v->ctx, uh_error_os(errno, "%s", path));
-	} else if (!n) {
-		v->problem(v->ctx, uh_error_new("%s: the file is empty", path));
-	} else if (str_starts(start, S("LPKSHHRH"))) {
-		struct uh_error *err = source_journal_file(path, v);
-		if (err)
-			v->problem(v->ctx, err);
-	} else if (source_is_archive(start)) {
-		source_archive(path, fd, v);
-	} else {
-		struct source s = {
-			.name = path, .fd = st->st_size ? fd : -1, .size = (uint64_t)st->st_size, .read = read_fd, .ctx = &fd
-		};
-		v->visit(v->ctx, &s);
+	char head[HEAD];
+	struct uh_error *err = NULL;
+	ssize_t got = door_read(door, 0, head, sizeof(head), &err);
+	struct str start = { head, got > 0 ? (size_t)got : 0 };
+	if (err)
+		return err;
+	if (!got)
+		return uh_error_new("%s: the file is empty", path);
+	if (str_starts(start, S("LPKSHHRH")))
+		return source_journal_file(n, path, v);
+	if (source_is_archive(start)) {
+		source_archive(n, -1, path, v);
+		return NULL;
 	}
+	uint64_t size = (uint64_t)door_what(door)->st.st_size;
+	struct source s = { .name = path, .door = size ? door : NULL, .size = size, .read = read_next, .ctx = door };
+	v->visit(v->ctx, &s);
+	return NULL;
 }
 
-static void path_walk(const char *path, int depth, const struct source_visitor *v)
+static struct uh_error *read_opened(const struct named *n, const char *path, struct door_file *door,
+				    const struct source_visitor *v)
 {
-	struct stat st;
-	const char *acting = source_acting_filesystem(path);
-	if (stat(path, &st)) {
-		v->problem(v->ctx, uh_error_os(errno, "%s", path));
-		return;
+	const struct opened *what = door_what(door);
+	if (S_ISCHR(what->st.st_mode) && what->st.st_rdev == makedev(1, 11))
+		return source_kmsg(path, v);
+	if (what->acting && (S_ISREG(what->st.st_mode) || S_ISDIR(what->st.st_mode)))
+		return uh_error_new("%s: a file of %s; reading such files may act on the driver, so it was not read", path,
+				    what->acting);
+	if (S_ISREG(what->st.st_mode))
+		return read_regular(n, path, door, v);
+	if (!S_ISFIFO(what->st.st_mode))
+		return uh_error_new("%s: neither a file nor a directory", path);
+	struct source s = { .name = path, .read = read_next, .ctx = door };
+	v->visit(v->ctx, &s);
+	return NULL;
+}
+
+/** Links in a directory are not followed: they may lead round in circles, or out of a bundle. What is neither a file nor a directory was
+ * not opened there. */
+static bool not_meant(const struct door_file *door, const char *below)
+{
+	mode_t mode = door_what(door)->st.st_mode;
+	return *below && !S_ISREG(mode) && !S_ISDIR(mode);
+}
+
+static bool walk_path(struct walk *w, const char *below, int depth)
+{
+	struct arena room = { 0 };
+	struct door_file *door;
+	const struct named n = named_below(w, below);
+	const char *path = path_of(&room, w, below);
+	struct uh_error *err = door_open(&n, &door);
+	bool found = !err || (err->errnum != ENOENT && err->errnum != ELOOP);
+	if (err) {
+		if (err->errnum == ETIMEDOUT || (!w->crash && (found || !*below)))
+			tell(w, err);
+		else
+			uh_error_free(err);
+		arena_free(&room);
+		return found;
 	}
-	if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 11)) {
-		struct uh_error *err = source_kmsg(path, v);
-		if (err)
-			v->problem(v->ctx, err);
-		return;
-	}
-	if (acting && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
-		v->problem(v->ctx,
-			   uh_error_new("%s: a file of %s; reading such files may act on the driver, so it was not read", path,
-					acting));
-		return;
-	}
-	if (S_ISDIR(st.st_mode)) {
-		directory_walk(path, depth, v);
-		return;
-	}
-	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode)) {
-		v->problem(v->ctx, uh_error_new("%s: neither a file nor a directory", path));
-		return;
-	}
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st)) {
-		v->problem(v->ctx, uh_error_os(errno, "%s", path));
-	} else if (S_ISFIFO(st.st_mode)) {
-		struct fifo f = { .fd = fd };
-		struct source s = { .name = path, .fd = -1, .read = read_fifo, .ctx = &f };
-		v->visit(v->ctx, &s);
-	} else if (S_ISREG(st.st_mode)) {
-		regular_file(path, fd, &st, v);
-	} else {
-		v->problem(v->ctx, uh_error_new("%s: has changed its kind while it was opened", path));
-	}
+	const struct opened *what = door_what(door);
+	if (S_ISDIR(what->st.st_mode) && !what->acting)
+		walk_directory(w, path, below, depth);
+	else if (not_meant(door, below))
+		found = false;
+	else if (!w->crash || (S_ISREG(what->st.st_mode) && strstr(below, "dmesg")))
+		err = read_opened(&n, path, door, w->v);
+	if (err)
+		tell(w, err);
+	door_close(door);
+	arena_free(&room);
+	return found;
 }
 
 void source_path(const char *path, const struct source_visitor *v)
 {
+	struct walk w = { .top = path, .v = v };
 	if (!strcmp(path, "-"))
-		source_archive("-", STDIN_FILENO, v);
+		source_archive(NULL, STDIN_FILENO, "-", v);
 	else
-		path_walk(path, 0, v);
-}
-
-/** Every file that is a dmesg by its name, in @directory and the ones in it. */
-static void crash_directory(const char *directory, int depth, const struct source_visitor *v)
-{
-	struct dirent **names;
-	int n = scandir(directory, &names, not_dots, alphasort);
-	for (int i = 0; i < n; i++) {
-		struct text path = { 0 };
-		text_printf(&path, "%s/%s", directory, names[i]->d_name);
-		// pstore's own files are plain copies of what the crash left; reading them changes nothing.
-		_cleanup_close_ int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-		struct stat st;
-		if (fd >= 0 && !fstat(fd, &st)) {
-			if (S_ISDIR(st.st_mode) && depth)
-				crash_directory(path.p, depth - 1, v);
-			else if (S_ISREG(st.st_mode) && strstr(names[i]->d_name, "dmesg"))
-				regular_file(path.p, fd, &st, v);
-		}
-		text_free(&path);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
+		walk_path(&w, "", 0);
 }
 
 void source_crash_files(const char *root, const struct source_visitor *v)
 {
-	// systemd-pstore empties /sys/fs/pstore into /var/lib; kdump writes beside its vmcore.
+	// systemd-pstore empties /sys/fs/pstore into /var/lib; kdump writes beside its vmcore. pstore's own files are plain copies of what
+	// the crash left; reading them changes nothing.
 	static const char *const places[] = { "/var/lib/systemd/pstore", "/sys/fs/pstore", "/var/crash" };
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		struct text directory = { 0 };
-		text_printf(&directory, "%s%s", root, places[i]);
-		crash_directory(directory.p, 2, v);
-		text_free(&directory);
+		struct walk w = { .root = root, .top = places[i], .v = v, .crash = true };
+		walk_path(&w, "", 0);
 	}
 }

@@ -36,11 +36,11 @@ static size_t line_start(struct str window, size_t at)
 
 ssize_t probe_find(int fd, struct str what, char *to, size_t size, probe_moved_fn *moved, void *ctx)
 {
-	char window[WINDOW];
+	_cleanup_free_ char *window = mem_large(WINDOW);
 	size_t have = 0;
 	for (uint64_t offset = 0; offset < FIND_MOST;) {
 		moved(ctx);
-		ssize_t n = read_again(fd, window + have, sizeof(window) - have, offset + have);
+		ssize_t n = read_again(fd, window + have, WINDOW - have, offset + have);
 		if (n <= 0)
 			return n < 0 ? -1 : (errno = ENODATA, -1);
 		have += (size_t)n;
@@ -68,7 +68,7 @@ static bool section_at(struct str elf, const Elf64_Ehdr *head, size_t index, Elf
 	return ret->sh_type != SHT_NOBITS && inside(elf, ret->sh_offset, ret->sh_size);
 }
 
-static bool named(struct str elf, const Elf64_Shdr *names, uint32_t at, struct str name)
+static bool is_named(struct str elf, const Elf64_Shdr *names, uint32_t at, struct str name)
 {
 	if (at >= names->sh_size || names->sh_size - at <= name.n)
 		return false;
@@ -88,7 +88,7 @@ struct str section_find(struct str elf, struct str name)
 	    !section_at(elf, &head, head.e_shstrndx, &names))
 		return (struct str){ 0 };
 	for (size_t i = 0; i < head.e_shnum; i++)
-		if (section_at(elf, &head, i, &one) && named(elf, &names, one.sh_name, name))
+		if (section_at(elf, &head, i, &one) && is_named(elf, &names, one.sh_name, name))
 			return (struct str){ elf.p + one.sh_offset, one.sh_size };
 	return (struct str){ 0 };
 }
@@ -136,7 +136,7 @@ static ssize_t unpacked_section(int fd, struct str name, char *to, size_t size, 
 {
 	struct unpacking u = { .moved = moved, .ctx = ctx };
 	const struct source_visitor visitor = { .visit = take_bytes, .problem = on_problem, .ctx = &u };
-	source_archive("module", fd, &visitor);
+	source_archive(NULL, fd, "module", &visitor);
 	ssize_t n = u.failed ? (errno = EIO, -1) : hand_over(text_str(&u.bytes), name, to, size);
 	text_free(&u.bytes);
 	return n;

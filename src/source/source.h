@@ -5,13 +5,16 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/root.h"
 #include "base/str.h"
+
+struct door_file;
 
 /** Bytes with a name. */
 struct source {
 	const char *name;
-	int fd;        // a regular file that can be read at any place, from several threads; or -1
-	uint64_t size; // of that file
+	struct door_file *door; // of a regular file, which can be read at any place, from several threads; or NULL
+	uint64_t size;          // of that file
 	/** The next bytes; 0 at the end, -1 and *ret_err where reading failed. */
 	ssize_t (*read)(struct source *s, void *buffer, size_t size, struct uh_error **ret_err);
 	void *ctx; // of read()
@@ -37,14 +40,14 @@ struct source_visitor {
 /** A file, directory, archive, FIFO, journal file or /dev/kmsg; `-` is standard input. */
 void source_path(const char *path, const struct source_visitor *v);
 
-/** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). NULL directory: this machine. */
-struct uh_error *source_journal(const char *directory, int boot, const struct source_visitor *v);
-struct uh_error *source_journal_file(const char *path, const struct source_visitor *v);
+/** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). @root NULL: this machine. */
+struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v);
+struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v);
 /** Number of boots the journal knows, newest last; 0 where there is no journal. */
-int source_journal_boots(const char *directory);
+int source_journal_boots(const char *root);
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
 
-/** Bytes of the file system under @root that a crash leaves: pstore, kdump's dmesg. */
+/** What a crash leaves of the system under @root: pstore, kdump's dmesg. NULL: this machine. */
 void source_crash_files(const char *root, const struct source_visitor *v);
 
 /** Whether this is a container, so that the kernel's log and the driver's files are the host's. UNHANG_CONTAINER=yes or no
@@ -55,5 +58,5 @@ double source_uptime(void);
 
 /** Whether a file that begins so is an archive or compressed. */
 bool source_is_archive(struct str head);
-/** An archive or a compressed file at @fd, or whatever else it is, as a stream. */
-void source_archive(const char *name, int fd, const struct source_visitor *v);
+/** An archive or a compressed file, or whatever else it is, as a stream. @n NULL: what is open at @fd. */
+void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v);

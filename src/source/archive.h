@@ -1,0 +1,24 @@
+// What the child that unpacks sends.
+#pragma once
+
+#include <stdatomic.h>
+
+#include "base/root.h"
+#include "source/feed.h"
+
+enum archive_piece {
+	ARCHIVE_SOURCE = FEED_KINDS, // a source begins; its name
+	ARCHIVE_DATA,
+	ARCHIVE_ENDS,    // the source; what is wrong with it, or nothing
+	ARCHIVE_PROBLEM, // that belongs to no source
+};
+
+struct archive_work {
+	const struct named *named; // NULL: what is open at ->fd
+	int fd;
+	const char *name;
+	_Atomic unsigned *unwanted; // shared: so many sources from the first on need no more bytes
+};
+
+/** The child's work. @ctx: struct archive_work. */
+void archive_child(int fd, const void *ctx);

@@ -1,0 +1,151 @@
+#include "source/feed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/door.h"
+
+enum { ROOM = 2 * FEED_MOST, PIPE = 1 << 20, SLICE_MS = 200, END_MS = 2000 };
+
+struct piece {
+	uint32_t kind, n;
+};
+
+static void wait_writable(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLOUT };
+	poll(&wait, 1, -1);
+}
+
+void feed_send(int fd, unsigned kind, struct str a, struct str b)
+{
+	struct piece p = { kind, (uint32_t)(a.n + b.n) };
+	struct iovec parts[] = { { &p, sizeof(p) }, { (void *)a.p, a.n }, { (void *)b.p, b.n } };
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]);) {
+		ssize_t n = writev(fd, parts + i, (int)(sizeof(parts) / sizeof(parts[0]) - i));
+		if (n < 0 && errno == EAGAIN)
+			wait_writable(fd);
+		else if (n < 0 && errno != EINTR)
+			_exit(0);
+		for (; n >= 0 && i < sizeof(parts) / sizeof(parts[0]) && (size_t)n >= parts[i].iov_len; i++)
+			n -= (ssize_t)parts[i].iov_len;
+		if (n > 0) {
+			parts[i].iov_base = (char *)parts[i].iov_base + n;
+			parts[i].iov_len -= (size_t)n;
+		}
+	}
+}
+
+struct uh_error *feed_begin(struct feed *f, const char *name, void (*work)(int fd, const void *ctx), const void *ctx,
+			    int milliseconds)
+{
+	*f = (struct feed){ .name = name };
+	bool began = milliseconds ? child_begin(work, ctx, milliseconds, &f->child) : child_begin_free(work, ctx, &f->child);
+	if (!began)
+		return uh_error_os(errno, "%s", name);
+	fcntl(f->child.fd, F_SETPIPE_SZ, PIPE);
+	fcntl(f->child.fd, F_SETFD, FD_CLOEXEC);
+	f->room = mem_large(ROOM);
+	return NULL;
+}
+
+/** Whether there is something to read, be it the end. */
+static bool wait_readable(const struct feed *f)
+{
+	int64_t last = now_ms();
+	uint64_t pulse = 0;
+	int patience = door_patience_ms();
+	struct pollfd wait = { .fd = f->child.fd, .events = POLLIN };
+	while (poll(&wait, 1, SLICE_MS) <= 0) {
+		if (child_moves(f->child.pid, f->child.pid, &pulse) || f->endless)
+			last = now_ms();
+		else if (now_ms() - last >= patience)
+			return false;
+	}
+	return true;
+}
+
+static struct uh_error *bad_end(const struct feed *f, enum child_end end)
+{
+	switch (end) {
+	case CHILD_GOOD:
+		return NULL;
+	case CHILD_LATE:
+		return uh_error_new("%s: takes too long to unpack; what was read before counts", f->name);
+	case CHILD_MEMORY:
+		return uh_error_new("%s: needs too much memory; what was read before counts", f->name);
+	default:
+		return uh_error_new("%s: its reader crashed: it is damaged, or was truncated while it was read; what was read "
+				    "before counts",
+				    f->name);
+	}
+}
+
+static int ended(struct feed *f, struct uh_error **ret_err)
+{
+	struct text nothing = { 0 };
+	enum child_end end = child_wait(&f->child, now_ms() + END_MS, 0, &nothing);
+	text_free(&nothing);
+	*ret_err = bad_end(f, f->have > f->from && end == CHILD_GOOD ? CHILD_CRASHED : end);
+	return *ret_err ? -1 : 0;
+}
+
+/** Makes sure that @n bytes are there. 1: they are; 0, -1: as feed_next(). */
+static int fill(struct feed *f, size_t n, struct uh_error **ret_err)
+{
+	if (ROOM - f->from < n) {
+		memmove(f->room, f->room + f->from, f->have - f->from);
+		f->have -= f->from;
+		f->from = 0;
+	}
+	while (f->have - f->from < n) {
+		if (!wait_readable(f)) {
+			*ret_err = uh_error_new("%s: does not answer; nothing came for %d s, so it was given up", f->name,
+						(door_patience_ms() + 500) / 1000);
+			(*ret_err)->errnum = ETIMEDOUT;
+			return -1;
+		}
+		ssize_t got = read(f->child.fd, f->room + f->have, ROOM - f->have);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return ended(f, ret_err);
+		f->have += (size_t)got;
+	}
+	return 1;
+}
+
+int feed_next(struct feed *f, struct str *ret, struct uh_error **ret_err)
+{
+	struct piece p;
+	for (;;) {
+		*ret_err = NULL;
+		int there = fill(f, sizeof(p), ret_err);
+		if (there <= 0)
+			return there;
+		memcpy(&p, f->room + f->from, sizeof(p));
+		f->from += sizeof(p);
+		there = p.n > FEED_MOST ? -1 : fill(f, p.n, ret_err);
+		if (there <= 0) {
+			*ret_err = *ret_err ? *ret_err : bad_end(f, CHILD_CRASHED);
+			return -1;
+		}
+		*ret = (struct str){ f->room + f->from, p.n };
+		f->from += p.n;
+		if (p.kind != FEED_ENDLESS)
+			return (int)p.kind;
+		f->endless = true;
+	}
+}
+
+void feed_end(struct feed *f)
+{
+	child_kill(&f->child, 0);
+	free(f->room);
+	f->room = NULL;
+}
