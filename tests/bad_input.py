@@ -168,7 +168,7 @@ def nuls():
         "inside lines": LOG[:200] + bytes(3) + LOG[200:],
     }.items():
         run = Run("explain", "--json", write("nul.log", log))
-        tap.ends(run, [1], f"NULs {name}: the incident is found", 0)
+        tap.ends(run, [1], f"NULs {name}: the incident is found", int(name == "before"))
 
 
 def broken_utf8():
@@ -279,7 +279,7 @@ def truncated_archives():
         for size in 1, 2, 6, 20, 100:
             run = Run("explain", write(name, content[:size]))
             tap.ends(run, [0, 1, 2], f"the first {size} bytes of {name}")
-            tap.ok(len(run.lines) == (run.status == 2), f"{size} bytes of {name}: one line, or none", run)
+            tap.ok((run.status == 2) <= len(run.lines) <= 1, f"{size} bytes of {name}: one line, or none", run)
         damaged = bytearray(content)
         for at in rng.sample(range(len(content)), 20):
             damaged[at] ^= 0x55

@@ -12,7 +12,7 @@ TOP = tap.HERE / ".."
 FOLDERS = ["base", "knowledge", "source", "code", "gpu", "host", "apply", "evidence", "diagnose", "report", "capture", "store", "job", "serve", "fleet", "cmd"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:src/)?([a-z_]+)/([^">]+)[">]', re.M)
 # Mutable data at file scope that is allowed, with the reason.
-ALLOWED_GLOBALS = {}
+ALLOWED_GLOBALS = {"the_door": "the child that reads for the process (base/door_ask.c): there is one, whatever sessions there are"}
 INSTRUMENTED = ("__asan_", "__ubsan_", "__tsan_", "__sanitizer_cov", "__gcov_", "__llvm_prf")
 
 

@@ -10,7 +10,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/root.h"
+#include "base/door.h"
 #include "container_check.h"
 #include "knowledge/changes.h"
 #include "knowledge/keys.h"

@@ -425,7 +425,7 @@ static void reading_free(struct reading *r)
 static void read_log(struct reading *r, const struct know *k, struct str log, size_t step)
 {
 	struct memory memory = { log, step };
-	struct source source = { .name = "sample.log", .fd = -1, .read = read_memory, .ctx = &memory };
+	struct source source = { .name = "sample.log", .read = read_memory, .ctx = &memory };
 	reading_begin(r, k);
 	_cleanup_error_ struct uh_error *err = evidence_read(r->reader, &source);
 	assert_true(err || log.n);

@@ -127,7 +127,7 @@ static void try_sources(struct trial *t, struct str text)
 	struct evidence_reader *reader = evidence_reader_new(t->know, (struct event_sink){ on_event, &r });
 	for (int copy = 0; copy < 2; copy++) {
 		struct str left = text;
-		struct source source = { .name = copy ? "b_rank_1" : "a_rank_0", .fd = -1, .read = read_memory, .ctx = &left };
+		struct source source = { .name = copy ? "b_rank_1" : "a_rank_0", .read = read_memory, .ctx = &left };
 		uh_error_free(evidence_read(reader, &source));
 		engine_end(r.engine);
 	}

@@ -162,7 +162,7 @@ static struct incident *mes_hang(const struct know *k)
 		  "[    3.200000] amdgpu 0000:03:00.0: amdgpu: initializing kernel modesetting (IP DISCOVERY 0x1002:0x1586 "
 		  "0x1002:0x1586 0xC1).\n"
 		  "[  500.000000] amdgpu 0000:03:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE\n");
-	struct source source = { .name = "dmesg", .fd = -1, .read = read_memory, .ctx = &text };
+	struct source source = { .name = "dmesg", .read = read_memory, .ctx = &text };
 	r.engine = engine_new(k, (struct incident_sink){ on_incident, NULL, NULL, &r });
 	struct evidence_reader *reader = evidence_reader_new(k, (struct event_sink){ on_event, &r });
 	assert_null(evidence_read(reader, &source));
