@@ -38,7 +38,7 @@ static char *explain(const struct know *k, struct str bytes, size_t step, size_t
 	struct engine *engine = engine_new(k, (struct incident_sink){ .incident = on_incident, .ctx = &ledger });
 	struct evidence_reader *reader = evidence_reader_new(k, (struct event_sink){ on_event, engine });
 	struct memory memory = { bytes, step };
-	struct source source = { .name = "fuzz.log", .fd = -1, .read = read_memory, .ctx = &memory };
+	struct source source = { .name = "fuzz.log", .read = read_memory, .ctx = &memory };
 	uh_error_free(evidence_read(reader, &source));
 	engine_end(engine);
 	ledger_sort(&ledger);
