@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/door.h"
 #include "base/json.h"
 #include "base/print.h"
 #include "emulator/namespace.h"
@@ -178,6 +179,7 @@ int main(int argc, char **argv)
 	if (scenario && i + 1 >= argc)
 		return misused("which command? SCENARIO -- COMMAND");
 	struct know *k = know_load(&(struct know_problems){ 0 });
+	door_end(); // the child that read it is of the machine outside
 	const char *end = argv[argc - 1] + strlen(argv[argc - 1]);
 	int status = listing  ? list(k, json) :
 		     to_check ? check(k, to_check) :
