@@ -112,7 +112,7 @@ def all_silent(m, operation, good):
 
 def test_swap(t, binary, program, room):
     """A file that becomes a link to one of /proc while it is looked at: whenever that is, the file of /proc is not read."""
-    bait = subprocess.Popen(["sh", "-c", "sleep 300; true\n" + LOG])
+    bait = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep(300)\n'''\n{LOG}'''"], stdout=subprocess.DEVNULL)
     (room / "swap").mkdir()
     (room / "swap/silent.log").write_text("[  50.000000] usb 1-1: nothing\n")
     wrong = []
