@@ -3,6 +3,8 @@
 // through it, and memory errors of both.
 #include <fcntl.h>
 
+#define INLINE_FREE_CHILDREN true
+
 #include "base/bytes.h"
 #include "base/str.h"
 #include "feed.h"

@@ -16,7 +16,7 @@ struct host_fact {
 	struct str name, value;
 	struct str where; // a path, with `:LINE` where it has lines; as it is called in the machine, without --root's directory
 	const struct command *command; // of a step: the value as it may be told to do; NULL
-	bool doubt;       // it may be otherwise; one without a value may be there
+	bool doubt;                    // it may be otherwise; one without a value may be there
 };
 
 /** Something of which a machine may have several. The first item is the machine itself. */

@@ -165,6 +165,13 @@ struct layer {
 	bool seen; // something came
 };
 
+static void layer_end(struct layer *l)
+{
+	text_free(&l->why);
+	text_free(&l->front);
+	text_free(&l->kept);
+}
+
 static void refuse(struct layer *l, const char *why)
 {
 	if (!l->why.n)
@@ -356,7 +363,7 @@ static void unpack_gzip(struct layer *below, int layers)
 {
 	enum { GZIP_WINDOW = 16 + MAX_WBITS };
 	struct gzip g = { .below = below, .room = mem_large(BLOCK) };
-	struct layer l = { .u = below->u, .name = below->name, .fill = gzip_fill, .ctx = &g };
+	_cleanup_(layer_end) struct layer l = { .u = below->u, .name = below->name, .fill = gzip_fill, .ctx = &g };
 	below->u->packs = true;
 	below->keeps = true;
 	inflateInit2(&g.z, GZIP_WINDOW);
@@ -366,6 +373,8 @@ static void unpack_gzip(struct layer *below, int layers)
 		unpack_layer(&l, layers + 1);
 	else
 		send_as_text(below, l.why.p ? l.why.p : "damaged");
+	inflateEnd(&g.z);
+	free(g.room);
 }
 
 // --- everything else ---
@@ -434,7 +443,7 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 		if (container)
 			text_printf(&name, "(%s)", inside ? inside : "?");
 		struct packed p = { a, below };
-		struct layer l = { .u = u, .name = name.p, .fill = packed_fill, .ctx = &p };
+		_cleanup_(layer_end) struct layer l = { .u = u, .name = name.p, .fill = packed_fill, .ctx = &p };
 		head_of(&l);
 		any |= l.seen;
 		if (!container && l.front.n && str_starts(text_str(&below->kept), text_str(&l.front))) {
@@ -492,9 +501,6 @@ static void unpack_layer(struct layer *l, int layers)
 	else
 		unpack_packed(l, container, layers);
 	send_problem(l->u, ARCHIVE_PROBLEM, l->name, l->why.p);
-	text_free(&l->why);
-	text_free(&l->front);
-	text_free(&l->kept);
 }
 
 // --- the file ---
@@ -532,7 +538,7 @@ void archive_child(int to, const void *ctx)
 		child_keep_two(w->fd, to);
 	_cleanup_free_ char *room = mem_large(BLOCK);
 	struct raw r = { .room = room };
-	struct layer l = { .u = &u, .name = w->name, .fill = raw_fill, .ctx = &r };
+	_cleanup_(layer_end) struct layer l = { .u = &u, .name = w->name, .fill = raw_fill, .ctx = &r };
 	_cleanup_error_ struct uh_error *err = w->named ? named_open(w->named, false, &o) : NULL;
 	if (err || o.fd < 0) {
 		send_problem(&u, ARCHIVE_PROBLEM, w->name, err ? strerror(err->errnum) : "not a file");
