@@ -6,12 +6,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/** A problem stands in the file, or concerns all of it. */
+/** A problem stands in the file, or concerns all of it; or unhang itself lacks what no built-in knowledge is there to give it. */
 static void check_problem(void *ctx, const char *file, unsigned line, const char *message)
 {
 	const unsigned *lines = ctx;
 	(void)message;
-	if (strcmp(file, "fuzz.know") || line > *lines)
+	bool own = !strcmp(file, "unhang") && !line;
+	if (!own && (strcmp(file, "fuzz.know") || line > *lines))
 		abort();
 }
 

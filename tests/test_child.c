@@ -154,7 +154,7 @@ static void count_descriptors(int fd, const void *ctx)
 	char open = 0;
 	(void)ctx;
 	child_keep_only(fd);
-	for (int i = 0; i < 256; i++)
+	for (int i = STDERR_FILENO + 1; i < 256; i++)
 		open += fcntl(i, F_GETFD) >= 0;
 	if (write(fd, &open, 1) != 1)
 		_exit(1);
