@@ -25,13 +25,14 @@ static int cannot(struct uh_error *err)
 
 static struct uh_error *read_text(const char *path, struct text *ret)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : 0;
-	while (fd >= 0 && (n = read(fd, text_room(ret, 1 << 16), 1 << 16)) > 0 && ret->n < SCENARIO_BYTES)
-		ret->n += (size_t)n;
-	if (n < 0)
-		return uh_error_os(errno, "%s", path);
-	return n > 0 ? uh_error_new("%s: too long for a scenario", path) : NULL;
+	struct arena room = { 0 };
+	struct str text;
+	struct uh_error *err = root_read(NULL, path, SCENARIO_BYTES, &room, &text, NULL);
+	door_end(); // the child that read it is of the machine outside
+	if (!err)
+		text_add(ret, text);
+	arena_free(&room);
+	return err;
 }
 
 static const struct emu_builtin *builtin(const char *name)
@@ -52,7 +53,9 @@ static struct uh_error *read_scenario(const struct know *k, const char *name, st
 	const struct emu_builtin *b = builtin(name);
 	if (b)
 		return read_builtin(k, b, ret);
-	if (!strchr(name, '/') && access(name, F_OK))
+	struct opened what;
+	_cleanup_error_ struct uh_error *none = strchr(name, '/') ? NULL : door_look(&(struct named){ .path = name }, &what);
+	if (none && none->errnum == ENOENT)
 		return uh_error_new("there is no scenario '%s'; unhang emulate --list lists those that are built in", name);
 	struct text text = { 0 };
 	struct uh_error *err = read_text(name, &text);

@@ -516,8 +516,8 @@ def check_hostile(t):
         began = worked()
         document = ask(root)
         t.ok(worked() - began < 10, "a hostile tree is no reason to wait")
-        has(t, document, CARD, {"gfx": "gfx1100", "fw_mes": "0x52", "displays": "1", "dpm_level": None, "gpu_busy": None},
-            "what can be read is read")
+        has(t, document, CARD, {"gfx": None, "fw_mes": "0x52", "displays": None, "dpm_level": None, "gpu_busy": None},
+            "what one file says is told; what others that cannot be read may change is in doubt")
 
 
 def emulated(lines):

@@ -498,7 +498,7 @@ def hostile(root):
 
 def test_hostile(t, unhang):
     m = Machine(unhang, machine(cmdline="amdgpu.nothing=1 " + "x" * 70000), hostile)
-    t.ok(m.status in (0, 1) and m.seconds < 10, "a hostile tree: an answer, and no wait", f"status {m.status}, {m.seconds:.1f} s, {m.stderr[-300:]}")
+    t.ok(m.status == 2 and m.seconds < 10, "a hostile tree: an answer, and no wait", f"status {m.status}, {m.seconds:.1f} s, {m.stderr[-300:]}")
 
 
 def main():

@@ -420,7 +420,7 @@ def test_hostile(t, unhang):
         os.symlink("loop", directory + "/etc/profile.d")
         os.symlink("rocm", directory + "/opt/rocm")
         run = unhang.run("doctor", "--root", directory, "--json", timeout=20)
-        t.ok(run.returncode in (0, 1) and json.loads(run.stdout), "FIFOs and loops of links", run.stderr)
+        t.ok(run.returncode == 2 and json.loads(run.stdout)["verdict"] == "unknown", "FIFOs and loops of links are unread, not absent", run.stderr)
     seed, parts = random.Random(6), [("/proc/self/environ", b"HSA_OVERRIDE_GFX_VERSION=11.0.0\0LD_LIBRARY_PATH=/opt/rocm/lib:/x\0HIP_VISIBLE_DEVICES=0,1\0"),
                                      ("/etc/environment", b"export HSA_ENABLE_SDMA=\"0\" # x\nA=B\n"),
                                      ("/etc/systemd/system/a.service.d/b.conf", b"Environment=\"HSA_XNACK=1\" 'HSA_ENABLE_SDMA=0\n"),

@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import pathlib
+import pickle
 import resource
 import shutil
 import signal
@@ -236,6 +237,30 @@ def test_without_openat2(t, unhang):
             t.same((run.returncode, run.stdout), (plain.status, plain.stdout), f"the same where openat2 fails with {error}")
 
 
+def test_no_all_clear(t, unhang):
+    """What could not be read may have held an incident: there is no all-clear, in text, JSON and status."""
+    quiet = b"[    1.000000] usb 1-1: new high-speed USB device\n" * 40
+    trace = pickle.dumps({"version": "2.4", "entries": [{"process_group": ["0", "default"], "state": "started"}] * 20}, protocol=4)
+    inputs = {
+        "a gzip that is cut off": gzip.compress(quiet + LOG)[:60],
+        "a gzip with four other bytes": gzip.compress(os.urandom(2000) + LOG)[:700] + b"XXXX" + gzip.compress(LOG)[-50:],
+        "a tar that is cut off": tar_of("quiet.log", quiet)[:1200],
+        "a pickle that is cut off": trace[:-40],
+    }
+    directory = unhang.directory / "clear"
+    directory.mkdir()
+    (directory / "quiet.log").write_bytes(quiet)
+    t.same(unhang.run("explain", directory / "quiet.log").returncode, 0, "a quiet log alone is healthy")
+    for what, content in inputs.items():
+        path = directory / "odd"
+        path.write_bytes(content)
+        for paths in [path], [path, directory / "quiet.log"]:
+            answer = unhang.explain(*paths)
+            t.ok(answer.status == 2 and answer.document["verdict"] == "unknown" and lines_of(answer), f"{what}, {len(paths)} of them: unknown", answer.stderr)
+    missing = unhang.run("explain", directory / "quiet.log", directory / "none")
+    t.ok(missing.returncode == 2 and b"no all-clear" in missing.stdout, "a file that is not there beside a quiet one", missing.stdout)
+
+
 def main():
     unhang, t = tap.Unhang(sys.argv[1]), tap.Tap()
     test_nuls(t, unhang)
@@ -246,6 +271,7 @@ def main():
     if not tap.is_sanitized(unhang.binary):
         test_stack(t, unhang)
     test_closed(t, unhang)
+    test_no_all_clear(t, unhang)
     test_without_openat2(t, unhang)
     t.end()
 

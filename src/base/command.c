@@ -82,7 +82,7 @@ bool piece_plain(enum piece_type type, struct str value)
 	case PIECE_PCI:
 		return is_pci(value);
 	case PIECE_NAME:
-		return only(value, ".-") && value.p[0] != '-';
+		return only(value, ".-") && (char_alpha(value.p[0]) || value.p[0] == '_');
 	case PIECE_PARAMETER:
 		return is_parameter(value);
 	case PIECE_WORDS:

@@ -138,10 +138,28 @@ size_t print_columns(struct str s)
 	return n;
 }
 
+static bool begins_with_path(struct str s)
+{
+	while (s.n && (s.p[0] == '\'' || s.p[0] == '"'))
+		s = str_from(s, 1);
+	return s.n && s.p[0] == '/';
+}
+
+/** A word and the paths behind it: a line that begins with a path would be a command where somebody pastes a step of several lines. */
+static struct str take_unit(struct str *s)
+{
+	struct str unit = str_word(s), rest = *s;
+	for (struct str next = str_word(&rest); unit.n && begins_with_path(next) && next.p == unit.p + unit.n + 1; next = str_word(&rest)) {
+		unit.n += 1 + next.n;
+		*s = rest;
+	}
+	return unit;
+}
+
 void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width)
 {
 	bool first = true;
-	for (struct str word = str_word(&s); word.n; word = str_word(&s)) {
+	for (struct str word = take_unit(&s); word.n; word = take_unit(&s)) {
 		size_t n = print_columns(word), left = n <= width && indent + n > width ? width - n : indent;
 		if (column + !first + n > width && (!first || left < column)) {
 			fprintf(out, "\n%*s", (int)left, "");

@@ -4,7 +4,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "unhang/unhang.h"
+
 enum { EXIT_NOTHING_WRONG = 0, EXIT_INCIDENT = 1, EXIT_CANNOT = 2 };
+
+static inline int verdict_status(enum uh_verdict v)
+{
+	return v == UH_INCIDENT ? EXIT_INCIDENT : v == UH_UNKNOWN ? EXIT_CANNOT : EXIT_NOTHING_WRONG;
+}
 
 struct subcommand {
 	const char *name;

@@ -168,7 +168,7 @@ int cmd_explain(int argc, char **argv)
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
 			 "kernel's log is "
 			 "the host's)");
-	status = !read ? EXIT_CANNOT : uh_session_incidents(s) ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
+	status = verdict_status(uh_session_verdict(s));
 	uh_session_free(s);
 	return status;
 }

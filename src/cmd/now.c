@@ -105,12 +105,9 @@ static int now(struct now *o, int argc, char **argv)
 	if (err) {
 		status = cannot(err);
 	} else {
-		static const int statuses[] = {
-			[UH_HEALTHY] = EXIT_NOTHING_WRONG, [UH_UNKNOWN] = EXIT_CANNOT, [UH_INCIDENT] = EXIT_INCIDENT
-		};
 		enum uh_verdict verdict = uh_session_verdict(s);
 		uh_session_report(s, stdout, &o->report);
-		status = statuses[verdict];
+		status = verdict_status(verdict);
 		if (verdict == UH_UNKNOWN)
 			complain("%s; unhang explain PATH explains what another machine left", uh_session_unread(s));
 	}

@@ -13,6 +13,7 @@
 #include "evidence/artefact.h"
 #include "evidence/gpu_core.h"
 #include "evidence/log.h"
+#include "evidence/pickle.h"
 #include "evidence/silicon.h"
 #include "evidence/wave_code.h"
 #include "source/file.h"
@@ -543,6 +544,8 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	if (!err && nuls >= NULS_TOLD)
 		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; what is behind them was read",
 				   s->name, (unsigned long long)nuls);
+	if (!err && pickle_begins(text_str(&ahead.bytes)))
+		err = uh_error_new("%s: a pickle that cannot be read: it is cut off, damaged, or of another protocol", s->name);
 	if (!err && log_reader_lost(log))
 		err = lost_error(s->name, log_reader_lost(log));
 	log_reader_free(log);

@@ -415,7 +415,8 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 	struct live live = { 0 };
 	struct writing w = { k, o, names, n, out, &teller, { .out = out } };
 	struct uh_error *err = o->ntargets ? NULL : live_find(k, o->gpu, false, &live);
-	if (!err && o->json) {
+	const bool json = !err && o->json;
+	if (json) {
 		jw_open(&w.json, '{');
 		jw_field(&w.json, "schema", S("unhang/rings/1"));
 		jw_key(&w.json, "gpus");
@@ -425,7 +426,7 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 		err = write_dump(&w);
 	else if (!err)
 		write_devices(&w, &live);
-	if (!err && o->json) {
+	if (json) {
 		jw_close(&w.json, ']');
 		jw_close(&w.json, '}');
 	}

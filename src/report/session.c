@@ -302,6 +302,8 @@ static void judge(struct uh_session *s)
 		tell_unread(s);
 	else if (!evidence_count(s->evidence))
 		unread(s, S("nothing could be read"), "");
+	else if (s->problems)
+		unread(s, S("not everything could be read"), "");
 	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
 }
 

@@ -508,7 +508,9 @@ static void put_nothing_found(const struct text_report *t)
 			(unsigned long long)events, events == 1 ? "" : "s");
 	else // a core: what it lacks is noted below
 		fprintf(t->out, "%s.\n", d->nnotes ? ", as far as it can be read" : "");
-	if (!events && lines)
+	if (d->verdict == UH_UNKNOWN)
+		fputs("This is no all-clear: not everything could be read.\n", t->out);
+	else if (!events && lines)
 		fprintf(t->out,
 			"Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "
 			"explain --boot -1\n");

@@ -227,7 +227,7 @@ static int open_probe(const struct work *w, const char *path)
 	if (at < 0 || fstat(at, &st))
 		return -1;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-		return errno = EINVAL, -1;
+		return errno = EIO, -1; // what it says is not known
 	if (of_this_kernel(at))
 		return errno = EXDEV, -1;
 	return root_open_at(w->root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -490,7 +490,7 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 
 bool probe_unread(const struct probe *p)
 {
-	static const int passing[] = { EIO, EAGAIN, EINTR, ENOMEM, ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
+	static const int passing[] = { EIO, ELOOP, EISDIR, EAGAIN, EINTR, ENOMEM, ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
 	if (p->end != PROBE_FAILED)
 		return p->end == PROBE_STUCK || p->end == PROBE_NOT_MADE;
 	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
