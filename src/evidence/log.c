@@ -278,9 +278,9 @@ static void make_sighting(struct log_reader *r, const struct logline *line, uint
 static void add_vendor(const struct know *k, struct event *e, struct str message)
 {
 	for (size_t i = 0; i < k->vendors.len; i++) {
-		const struct know_pair *v = k->vendors.data[i];
+		const struct know_row *v = k->vendors.data[i];
 		if (str_find(message, v->value) >= 0 && !event_fact(e, "vendor_amd") && !event_fact(e, "vendor_nvidia"))
-			event_add(e, v->name, S("yes"), FACT_TEXT);
+			event_add(e, str_is(v->head.id, "amd") ? S("vendor_amd") : S("vendor_nvidia"), S("yes"), FACT_TEXT);
 	}
 }
 

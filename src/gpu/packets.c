@@ -20,7 +20,7 @@ const char *packet_language_name(enum packet_language l) { return names[l <= PAC
 enum packet_language packet_language_of(const struct know *k, struct str ring)
 {
 	for (size_t i = 0; i < k->rings.len; i++)
-		if (str_glob(k->rings.data[i]->name, ring))
+		if (str_glob(k->rings.data[i]->head.id, ring))
 			return know_packet_language(k->rings.data[i]->value);
 	return PACKETS_UNKNOWN;
 }

@@ -29,7 +29,7 @@ static struct str kept_parts(struct arena *a, struct str value, struct str patte
 void environment_take(struct source *s, struct str entry, struct str where)
 {
 	struct str value = entry, name = str_split(&value, '=');
-	const struct know_pair *row = name.n && name.n < entry.n ? know_variable(s->h->know, name) : NULL;
+	const struct know_row *row = name.n && name.n < entry.n ? know_variable(s->h->know, name) : NULL;
 	if (!row || s->n == VARIABLES_MOST)
 		return;
 	value = str_cut(value, ENVIRON_MOST);

@@ -107,7 +107,7 @@ static struct str bridge_name(struct gpu_looks *l, const struct gpu_look *g, con
 	struct str id = arena_printf(&l->h->arena, "%04llx:%04llx", (long long)vendor, (long long)device);
 	const struct know *k = l->h->know;
 	for (size_t n = 0; n < k->bridges.len; n++)
-		if (str_eq(k->bridges.data[n]->name, id))
+		if (str_eq(k->bridges.data[n]->head.id, id))
 			return k->bridges.data[n]->value;
 	return (struct str){ 0 };
 }

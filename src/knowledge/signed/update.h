@@ -1,7 +1,7 @@
 // The signed knowledge that is installed on a machine.
 #pragma once
 
-#include "knowledge/container.h"
+#include "knowledge/signed/container.h"
 
 #define UPDATE_DIRECTORY "/var/lib/unhang/knowledge"
 #define UPDATE_NAME "update.know"

@@ -1,9 +1,9 @@
-#include "knowledge/update.h"
+#include "knowledge/signed/update.h"
 
 #include <errno.h>
 
 #include "base/door.h"
-#include "knowledge/keys.h"
+#include "knowledge/signed/keys.h"
 #include "knowledge/know.h"
 
 struct uh_error *update_read(struct arena *a, const char *root, const char *path, struct container *ret)

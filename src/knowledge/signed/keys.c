@@ -1,4 +1,4 @@
-#include "knowledge/keys.h"
+#include "knowledge/signed/keys.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "knowledge/container.h"
+#include "knowledge/signed/container.h"
 
 #include <stdio.h>
 #include <zlib.h>

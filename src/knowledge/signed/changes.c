@@ -1,4 +1,4 @@
-#include "knowledge/changes.h"
+#include "knowledge/signed/changes.h"
 
 #include <stdlib.h>
 
