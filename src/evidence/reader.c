@@ -12,7 +12,7 @@
 #include "code/bundle.h"
 #include "evidence/artefact.h"
 #include "evidence/gpu_core.h"
-#include "evidence/log.h"
+#include "evidence/log/log.h"
 #include "evidence/silicon.h"
 #include "evidence/wave_code.h"
 #include "source/file.h"
