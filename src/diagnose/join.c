@@ -16,7 +16,7 @@ enum {
 	KEYS_MAX = 64,
 };
 
-struct range {
+struct time_range {
 	bool known;
 	double low, high;
 };
@@ -26,7 +26,7 @@ struct part {
 	struct incident *incident;
 	size_t group; // the smallest index of those it belongs to
 	bool kernel;
-	struct range times[CLOCKS];
+	struct time_range times[CLOCKS];
 	size_t npages, npids;
 	uint64_t pages[KEYS_MAX], pids[KEYS_MAX];
 };
@@ -70,7 +70,7 @@ static void describe(struct part *p)
 {
 	for (size_t n = 0; n < p->incident->events.len; n++) {
 		const struct diag_event *e = p->incident->events.data[n];
-		struct range *r = &p->times[e->time.clock];
+		struct time_range *r = &p->times[e->time.clock];
 		uint64_t page;
 		int64_t pid;
 		if (!r->known || e->time.seconds < r->low)
@@ -109,24 +109,24 @@ static bool other_host(const struct part *a, const struct part *b)
 
 // --- how far apart ---
 
-static double gap(struct range a, struct range b)
+static double gap(struct time_range a, struct time_range b)
 {
 	return a.low > b.high ? a.low - b.high : b.low > a.high ? b.low - a.high : 0;
 }
 
 /** Seconds since the year began, which is all that some logs print. */
-static struct range in_year(struct range r)
+static struct time_range in_year(struct time_range r)
 {
 	time_t seconds = (time_t)r.low;
 	struct tm tm;
 	if (!gmtime_r(&seconds, &tm))
 		return r;
 	double begin = r.low - (tm.tm_yday * 86400.0 + tm.tm_hour * 3600.0 + tm.tm_min * 60.0 + tm.tm_sec);
-	return (struct range){ true, r.low - begin, r.high - begin };
+	return (struct time_range){ true, r.low - begin, r.high - begin };
 }
 
 /** Calendars of different exactness: what a zone, or a leap day, may explain is no distance. */
-static double calendar_gap(struct range a, enum time_clock x, struct range b, enum time_clock y)
+static double calendar_gap(struct time_range a, enum time_clock x, struct time_range b, enum time_clock y)
 {
 	bool yearless = x == TIME_YEARLESS || y == TIME_YEARLESS;
 	if (yearless && x != TIME_YEARLESS)

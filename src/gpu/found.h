@@ -46,17 +46,18 @@ struct search {
 	size_t nkfd;
 };
 
-enum fact_as { FACT_TEXT, FACT_UNSIGNED, FACT_NUMBER };
-struct fact {
+enum device_as { DEVICE_TEXT, DEVICE_UNSIGNED, DEVICE_NUMBER };
+struct device_fact {
 	const char *file; // in the directory of the PCI device; $ is the directory of its sensors
-	enum fact_as as;
+	enum device_as as;
 	size_t at; // in struct found
 	enum probe_kind kind;
 	int64_t divide;
 };
 
 /** Reads them of each device that @of is true for, all devices at the same time. A device that was stuck is left alone. */
-void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds);
+void facts_read(struct search *s, const struct device_fact *facts, size_t n, bool (*of)(const struct found *),
+		int milliseconds);
 /** Runs a batch for each device; @batches are those of s->found. Notes where one was stuck, what was refused and what was not
  * read. */
 void look_run(struct search *s, struct probe_batch *batches, int milliseconds);
