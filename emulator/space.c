@@ -155,21 +155,22 @@ static bool read_bank(struct cursor *c, struct bank *ret)
 }
 
 /** `[ip.]NAME[.FIELD]` */
-struct wanted {
+struct space_wanted {
 	struct str ip, name, field;
 };
 
-static struct wanted wanted_of(const struct emu_gpu *g, struct str word)
+static struct space_wanted wanted_of(const struct emu_gpu *g, struct str word)
 {
 	struct str first = str_split(&word, '.');
 	for (size_t i = 0; i < g->ips.len && word.n; i++)
 		if (ip_meant(&g->ips.data[i], first))
-			return (struct wanted){ first, str_split(&word, '.'), word };
-	return (struct wanted){ .name = first, .field = word };
+			return (struct space_wanted){ first, str_split(&word, '.'), word };
+	return (struct space_wanted){ .name = first, .field = word };
 }
 
 /** The first block that has such a register, in all its copies. */
-static bool set_named(struct cursor *c, struct emu_gpu *g, const struct bank *b, const struct wanted *w, const struct value *v)
+static bool set_named(struct cursor *c, struct emu_gpu *g, const struct bank *b, const struct space_wanted *w,
+		      const struct value *v)
 {
 	struct str block = { 0 };
 	for (size_t i = 0; i < g->ips.len; i++) {
@@ -216,7 +217,7 @@ bool emu_register_read(struct cursor *c, void *gpu)
 		setting_add(g, address_in_xcc(g, (uint32_t)address, b.xcc), &b, NULL, v);
 		return true;
 	}
-	struct wanted w = wanted_of(g, word);
+	struct space_wanted w = wanted_of(g, word);
 	return set_named(c, g, &b, &w, v);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "knowledge/container.h"
+#include "knowledge/signed/container.h"
 
 static inline bool container_inside(struct str part, struct str all)
 {

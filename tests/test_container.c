@@ -13,8 +13,8 @@
 #include "base/door.h"
 #include "base/root.h"
 #include "container_check.h"
-#include "knowledge/changes.h"
-#include "knowledge/keys.h"
+#include "knowledge/signed/changes.h"
+#include "knowledge/signed/keys.h"
 #include "knowledge/know.h"
 
 static void must(struct uh_error *err)
@@ -263,7 +263,7 @@ static void an_update_takes_blocks_back(void **state)
 	struct text t = { 0 };
 	text_printf(&t, "retract cause " STR_FMT "\n", STR_ARG(plain->causes.data[0]->head.id));
 	k = load(t.p, 0);
-	assert_true(k->causes.len < plain->causes.len && !k->user_causes);
+	assert_true(k->causes.len < plain->causes.len && !k->causes.data[0]->head.user);
 	know_free(k);
 	text_free(&t);
 	know_free(load("retract nonsense x\n", 1));

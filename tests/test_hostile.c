@@ -14,7 +14,7 @@
 #include "diagnose/engine.h"
 #include "diagnose/ledger.h"
 #include "diagnose/machine.h"
-#include "evidence/log.h"
+#include "evidence/log/log.h"
 #include "evidence/line.h"
 #include "evidence/reader.h"
 #include "evidence/scan.h"

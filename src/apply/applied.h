@@ -81,7 +81,6 @@ bool command_line_value(struct str line, struct str name, struct str *ret);
 void applied_write(const struct applied *a, struct text *to);
 /** @where: for errors. The error says what is wrong in which line. */
 struct uh_error *applied_parse(struct str text, struct str id, const char *where, struct applied *ret);
-const char *applied_state_name(enum applied_state s);
 
 /** Records below @root; those that cannot be read are told as problems. */
 struct applied_list {

@@ -14,8 +14,6 @@ enum { RECORD_MOST = 1 << 18, RECORDS_MOST = 1000, BYTES_MOST = 4 << 20, SETS_MO
 static const char *const states[] = { "planned", "applied", "undoing" };
 static const char *const kinds[] = { "modprobe", "grub-d", "grub", "entry-line", "entry-words", "cmdline" };
 
-const char *applied_state_name(enum applied_state s) { return states[s]; }
-
 void applied_free(struct applied *a)
 {
 	vec_free(&a->sets);

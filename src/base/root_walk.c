@@ -11,7 +11,7 @@
 
 enum { LINKS_MOST = 40 }; // as many as the kernel follows
 
-struct walk {
+struct root_walk {
 	int root, at;
 	char done[PATH_MAX]; // the way to @at, without links; empty at the root
 	char rest[PATH_MAX]; // what is left of the path
@@ -19,7 +19,7 @@ struct walk {
 };
 
 /** Puts @at in the place of where the walk is. false where it is an error. */
-static bool move(struct walk *w, int at)
+static bool move(struct root_walk *w, int at)
 {
 	if (at < 0)
 		return false;
@@ -29,7 +29,7 @@ static bool move(struct walk *w, int at)
 }
 
 /** Goes from the root to @way, which has no links: one that is there now is an error. */
-static bool go(struct walk *w, struct str way)
+static bool go(struct root_walk *w, struct str way)
 {
 	bool good = move(w, openat(w->root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
 	while (good && way.n) {
@@ -40,14 +40,14 @@ static bool go(struct walk *w, struct str way)
 	return good;
 }
 
-static bool go_up(struct walk *w)
+static bool go_up(struct root_walk *w)
 {
 	char *slash = strrchr(w->done, '/');
 	*(slash ? slash : w->done) = 0;
 	return go(w, str_z(w->done));
 }
 
-static bool go_down(struct walk *w, const char *name)
+static bool go_down(struct root_walk *w, const char *name)
 {
 	size_t n = strlen(w->done), room = sizeof(w->done) - n;
 	if (snprintf(w->done + n, room, "%s%s", n ? "/" : "", name) >= (int)room)
@@ -56,7 +56,7 @@ static bool go_down(struct walk *w, const char *name)
 }
 
 /** Puts where @link points before what is left of the path. */
-static bool follow(struct walk *w, int link)
+static bool follow(struct root_walk *w, int link)
 {
 	char target[PATH_MAX];
 	ssize_t n = readlinkat(link, "", target, sizeof(target));
@@ -76,7 +76,7 @@ static bool follow(struct walk *w, int link)
 }
 
 /** Takes the next component off the path; empty at its end. */
-static bool next_name(struct walk *w, char ret[static NAME_MAX + 1])
+static bool next_name(struct root_walk *w, char ret[static NAME_MAX + 1])
 {
 	const char *from = w->rest + strspn(w->rest, "/");
 	size_t n = strcspn(from, "/");
@@ -87,7 +87,7 @@ static bool next_name(struct walk *w, char ret[static NAME_MAX + 1])
 	return true;
 }
 
-static int walk(struct walk *w, int flags)
+static int walk(struct root_walk *w, int flags)
 {
 	char name[NAME_MAX + 1];
 	while (next_name(w, name)) {
@@ -111,7 +111,7 @@ static int walk(struct walk *w, int flags)
 
 int root_walk(int root, const char *path, int flags)
 {
-	struct walk w = { .root = root, .at = -1 };
+	struct root_walk w = { .root = root, .at = -1 };
 	if (strlen(path) >= sizeof(w.rest))
 		return errno = ENAMETOOLONG, -1;
 	str_copy(w.rest, sizeof(w.rest), str_z(path));

@@ -17,14 +17,14 @@
 #define UNFINISHED ".unhang-new"
 enum { RANDOM_DIGITS = 8, ATTRIBUTES_MOST = 1 << 12 };
 
-struct place {
+struct save_place {
 	int dir;
 	const char *name; // in it
 };
 
-static void place_close(struct place *p) { cleanup_close(&p->dir); }
+static void place_close(struct save_place *p) { cleanup_close(&p->dir); }
 
-static struct uh_error *place_open(int dir, const char *path, struct place *ret)
+static struct uh_error *place_open(int dir, const char *path, struct save_place *ret)
 {
 	const char *slash = strrchr(path, '/');
 	char parent[PATH_MAX];
@@ -37,7 +37,7 @@ static struct uh_error *place_open(int dir, const char *path, struct place *ret)
 	return ret->dir < 0 ? uh_error_os(errno, "%s", path) : NULL;
 }
 
-static struct uh_error *place_sync(const struct place *p, const char *path)
+static struct uh_error *place_sync(const struct save_place *p, const char *path)
 {
 	// Some file systems cannot do this for a directory, and need it not.
 	if (fsync(p->dir) && errno != EINVAL)
@@ -80,7 +80,8 @@ static bool become_like(int like, int fd)
 }
 
 /** Writes the file under its unfinished name. Where that fails, errno says why, and nothing is left of it. */
-static bool write_unfinished(const struct place *p, struct str bytes, mode_t mode, int like, char room[static NAME_MAX + 1])
+static bool write_unfinished(const struct save_place *p, struct str bytes, mode_t mode, int like,
+			     char room[static NAME_MAX + 1])
 {
 	unsigned number;
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
@@ -106,7 +107,7 @@ static bool write_unfinished(const struct place *p, struct str bytes, mode_t mod
 enum save_how { SAVE_REPLACE, SAVE_NEW, SAVE_OVER };
 
 /** Gives the finished file its name. NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
-static bool give_name(const struct place *p, const char *unfinished, bool replace)
+static bool give_name(const struct save_place *p, const char *unfinished, bool replace)
 {
 	if (!renameat2(p->dir, unfinished, p->dir, p->name, replace ? 0 : RENAME_NOREPLACE))
 		return true;
@@ -116,7 +117,7 @@ static bool give_name(const struct place *p, const char *unfinished, bool replac
 
 static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t mode, enum save_how how)
 {
-	_cleanup_(place_close) struct place p = { .dir = -1 };
+	_cleanup_(place_close) struct save_place p = { .dir = -1 };
 	struct uh_error *err = place_open(dir, path, &p);
 	char unfinished[NAME_MAX + 1];
 	if (err)
@@ -150,7 +151,7 @@ struct uh_error *save_over(int dir, const char *path, struct str bytes) { return
 
 struct uh_error *save_remove(int dir, const char *path)
 {
-	_cleanup_(place_close) struct place p = { .dir = -1 };
+	_cleanup_(place_close) struct save_place p = { .dir = -1 };
 	struct uh_error *err = place_open(dir, path, &p);
 	if (err && err->errnum == ENOENT) {
 		uh_error_free(err);
@@ -175,7 +176,7 @@ static bool is_unfinished(struct str entry, struct str name)
 
 unsigned save_left_over(int dir, const char *path, bool remove)
 {
-	struct place p = { .dir = -1 };
+	struct save_place p = { .dir = -1 };
 	struct uh_error *err = place_open(dir, path, &p);
 	if (err) {
 		uh_error_free(err);

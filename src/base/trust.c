@@ -15,7 +15,7 @@
 enum { LINKS_MOST = 40, ROOT = 0 };
 
 /** A way from the root down. */
-struct walk {
+struct trust_walk {
 	struct arena arena;
 	int top;           // as high as it goes
 	int node;          // where it is
@@ -30,7 +30,7 @@ struct walk {
 	struct text why;   // the first thing on the way that is not believed
 };
 
-static void walk_end(struct walk *w)
+static void walk_end(struct trust_walk *w)
 {
 	cleanup_close(&w->top);
 	cleanup_close(&w->node);
@@ -46,13 +46,13 @@ static void move(int *to, int fd)
 	*to = fd;
 }
 
-static bool believed_owner(const struct walk *w, uid_t uid)
+static bool believed_owner(const struct trust_walk *w, uid_t uid)
 {
 	return uid == ROOT || uid == w->own || uid == w->caller || uid == geteuid();
 }
 
 /** Whether it may be a user's own file system, which says of its files what that user likes. A container's whole root may be one. */
-static bool invented(const struct walk *w, int fd, const struct stat *st)
+static bool invented(const struct trust_walk *w, int fd, const struct stat *st)
 {
 	struct statfs fs;
 	return geteuid() == ROOT && st->st_dev != w->device &&
@@ -61,7 +61,7 @@ static bool invented(const struct walk *w, int fd, const struct stat *st)
 
 /** An access list shows in the bits of the group, which are its mask. In a sticky directory nobody replaces files of others, and each
  * file is judged by its own owner. */
-static void judge(struct walk *w, int fd, const struct stat *st, const char *name)
+static void judge(struct trust_walk *w, int fd, const struct stat *st, const char *name)
 {
 	const bool sticky = S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX;
 	if (w->why.n)
@@ -78,7 +78,7 @@ static void judge(struct walk *w, int fd, const struct stat *st, const char *nam
 
 // What follows returns errno. A way that is not believed is gone to its end all the same: of what is not there, nothing need be said.
 
-static int go_to_top(struct walk *w)
+static int go_to_top(struct trust_walk *w)
 {
 	move(&w->node, fcntl(w->top, F_DUPFD_CLOEXEC, 0));
 	w->depth = 0;
@@ -86,7 +86,7 @@ static int go_to_top(struct walk *w)
 	return w->node < 0 ? errno : 0;
 }
 
-static int go_up(struct walk *w)
+static int go_up(struct trust_walk *w)
 {
 	if (!w->depth)
 		return 0;
@@ -97,7 +97,7 @@ static int go_up(struct walk *w)
 	return w->node < 0 ? errno : 0;
 }
 
-static int follow(struct walk *w, int link)
+static int follow(struct trust_walk *w, int link)
 {
 	char target[PATH_MAX];
 	ssize_t n = readlinkat(link, "", target, sizeof(target));
@@ -107,7 +107,7 @@ static int follow(struct walk *w, int link)
 	return 0;
 }
 
-static int go_down(struct walk *w, const char *name)
+static int go_down(struct trust_walk *w, const char *name)
 {
 	struct stat st;
 	// A directory that is mounted on demand is mounted for who wants a directory.
@@ -127,7 +127,7 @@ static int go_down(struct walk *w, const char *name)
 	return 0;
 }
 
-static int go(struct walk *w, const char *path)
+static int go(struct trust_walk *w, const char *path)
 {
 	int err = 0;
 	w->rest = str_z(path);
@@ -150,11 +150,11 @@ static int go(struct walk *w, const char *path)
 	return err;
 }
 
-static int walk(struct walk *w, const char *root, const char *path)
+static int walk(struct trust_walk *w, const char *root, const char *path)
 {
 	struct stat st;
 	char here[PATH_MAX];
-	*w = (struct walk){ .node = -1, .parent = -1, .caller = caller_uid() };
+	*w = (struct trust_walk){ .node = -1, .parent = -1, .caller = caller_uid() };
 	w->top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (w->top < 0 || fstat(w->top, &st))
 		return errno;
@@ -172,7 +172,7 @@ static int walk(struct walk *w, const char *root, const char *path)
 	return err ? err : go(w, path);
 }
 
-static struct uh_error *walk_believed(struct walk *w, const char *root, const char *path)
+static struct uh_error *walk_believed(struct trust_walk *w, const char *root, const char *path)
 {
 	int err = walk(w, root, path);
 	if (err)
@@ -181,7 +181,7 @@ static struct uh_error *walk_believed(struct walk *w, const char *root, const ch
 }
 
 /** The node, which was opened to be judged only, for use. */
-static struct uh_error *reopen(const struct walk *w, const char *path, int flags, int *ret_fd)
+static struct uh_error *reopen(const struct trust_walk *w, const char *path, int flags, int *ret_fd)
 {
 	struct stat judged, st;
 	flags |= O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -203,14 +203,14 @@ static struct uh_error *reopen(const struct walk *w, const char *path, int flags
 
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd)
 {
-	_cleanup_(walk_end) struct walk w;
+	_cleanup_(walk_end) struct trust_walk w;
 	struct uh_error *err = walk_believed(&w, root, path);
 	return err ? err : reopen(&w, path, flags, ret_fd);
 }
 
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret)
 {
-	_cleanup_(walk_end) struct walk w;
+	_cleanup_(walk_end) struct trust_walk w;
 	struct uh_error *err = walk_believed(&w, NULL, path);
 	if (!err)
 		*ret = arena_z(a, text_str(&w.real));

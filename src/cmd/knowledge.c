@@ -14,6 +14,26 @@
 #include "knowledge/parameter.h"
 #include "source/source.h"
 
+static void print_kinds(void)
+{
+	int column = printf("kinds: %s", know_kind_name(0));
+	for (size_t n = 1; know_kind_name(n); n++) {
+		bool full = column + strlen(know_kind_name(n)) > 100;
+		if (full)
+			column = 0;
+		column += printf("%s%s", full ? ",\n       " : ", ", know_kind_name(n));
+	}
+	putchar('\n');
+}
+
+static bool is_kind(const char *name)
+{
+	size_t n = 0;
+	while (know_kind_name(n) && strcmp(know_kind_name(n), name))
+		n++;
+	return know_kind_name(n);
+}
+
 static void usage(void)
 {
 	puts("usage: unhang knowledge [list [KIND]] [--json]   what is known, by kind\n"
@@ -28,11 +48,9 @@ static void usage(void)
 	     "       unhang knowledge key FILE                 make a key to sign with: FILE, and FILE.pub for those who trust "
 	     "it\n"
 	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT] [KNOW_FILE...]\n"
-	     "                                                 sign these files, or else all that this machine knows\n"
-	     "\n"
-	     "kinds: signature, message, event, cause, remedy, setting, known-bad, check, action, kernel, instruction,\n"
-	     "       save-area, wave-words, mqd, packet, watch, unit, verdict, part, class, parameter\n"
-	     "docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
+	     "                                                 sign these files, or else all that this machine knows\n");
+	print_kinds();
+	puts("docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d. docs/KNOWLEDGE_UPDATES.md is about signed ones.");
 }
 
@@ -47,59 +65,13 @@ static void print_problem(void *ctx, const char *file, unsigned line, const char
 
 // --- list and show ---
 
-struct listed {
-	const char *kind;
-	struct str id, text;
-	const char *file;
-	unsigned line;
-};
-
-typedef void listed_fn(void *ctx, const struct listed *l);
-
-#define EACH(vec, kind, label)                                                                                                 \
-	for (size_t n = 0; n < (vec).len; n++) {                                                                               \
-		const struct listed one = { (kind), (vec).data[n]->head.id, (label), (vec).data[n]->head.file,                 \
-					    (vec).data[n]->head.line };                                                        \
-		fn(ctx, &one);                                                                                                 \
-	}
-
-static void each_block(const struct know *k, listed_fn *fn, void *ctx)
-{
-	for (size_t n = 0; n < k->signatures.len; n++) {
-		const struct know_signature *s = k->signatures.data[n];
-		const struct listed one = { s->message ? "message" : "signature", s->head.id,
-					    s->ntemplates ? s->templates[0]->text : s->reader, s->head.file, s->head.line };
-		fn(ctx, &one);
-	}
-	EACH(k->events, "event", k->events.data[n]->title);
-	EACH(k->causes, "cause", k->causes.data[n]->title);
-	EACH(k->remedies, "remedy", k->remedies.data[n]->title);
-	EACH(k->bad, "known-bad", k->bad.data[n]->title);
-	EACH(k->settings, "setting", k->settings.data[n]->say);
-	EACH(k->checks, "check", k->checks.data[n]->title);
-	EACH(k->actions, "action", k->actions.data[n]->text);
-	EACH(k->parameters, "parameter", k->parameters.data[n]->meaning);
-	EACH(k->kernels, "kernel", k->kernels.data[n]->operation);
-	EACH(k->instructions, "instruction", k->instructions.data[n]->title);
-	EACH(k->save_areas, "save-area", k->save_areas.data[n]->parts->text);
-	EACH(k->wave_words, "wave-words", k->wave_words.data[n]->parts->text);
-	EACH(k->packets, "packet", k->packets.data[n]->name);
-	EACH(k->mqds, "mqd", k->mqds.data[n]->parts->text);
-	EACH(k->watches, "watch", k->watches.data[n]->render ? k->watches.data[n]->render->text : S(""));
-	EACH(k->units, "unit", k->units.data[n]->title);
-	EACH(k->verdicts, "verdict", k->verdicts.data[n]->health);
-	EACH(k->parts, "part", k->parts.data[n]->name);
-	EACH(k->classes, "class", k->classes.data[n]->meaning);
-}
-
 struct listing {
 	const char *kind; // NULL: all
 	struct json *json;
-	unsigned count;
 };
 
 /** Its fields, in an object that the caller closes. */
-static void listed_json(struct json *j, const struct listed *l)
+static void listed_json(struct json *j, const struct know_listed *l)
 {
 	jw_open(j, '{');
 	jw_field(j, "kind", str_z(l->kind));
@@ -110,12 +82,11 @@ static void listed_json(struct json *j, const struct listed *l)
 	jw_int(j, l->line);
 }
 
-static void list_one(void *ctx, const struct listed *l)
+static void list_one(void *ctx, const struct know_listed *l)
 {
 	struct listing *g = ctx;
-	if (g->kind ? strcmp(g->kind, l->kind) : !strcmp(l->kind, "message") || !strcmp(l->kind, "part"))
+	if (g->kind ? strcmp(g->kind, l->kind) : l->bulk)
 		return;
-	g->count++;
 	if (!g->json) {
 		printf("%-11s %-32.*s " STR_FMT "\n", l->kind, STR_ARG(l->id), STR_ARG(str_cut(l->text, 110)));
 		return;
@@ -134,11 +105,11 @@ static int knowledge_list(const char *kind, bool as_json)
 		jw_open(&json, '[');
 	else if (!kind)
 		knowledge_versions(NULL, false);
-	each_block(k, list_one, &g);
+	know_each_block(k, list_one, &g);
 	if (as_json)
 		jw_close(&json, ']');
 	know_free(k);
-	if (!g.count && kind) {
+	if (kind && !is_kind(kind)) {
 		complain("there is no kind '%s'; unhang knowledge --help lists them", kind);
 		return EXIT_CANNOT;
 	}
@@ -177,7 +148,7 @@ static void show_keys(void *ctx, const struct know_block *b)
 }
 
 /** The text of the file that it is from; empty where it is of none. */
-static struct str text_of(const struct know *k, const struct listed *l)
+static struct str text_of(const struct know *k, const struct know_listed *l)
 {
 	for (size_t i = 0; l->line && i < k->texts.len; i++)
 		if (!strcmp(k->texts.data[i].name, l->file))
@@ -185,7 +156,7 @@ static struct str text_of(const struct know *k, const struct listed *l)
 	return (struct str){ 0 };
 }
 
-static void show_json(struct showing *s, const struct listed *l, struct str text)
+static void show_json(struct showing *s, const struct know_listed *l, struct str text)
 {
 	struct arena arena = { 0 };
 	struct know_problems problems = { 0 };
@@ -199,7 +170,7 @@ static void show_json(struct showing *s, const struct listed *l, struct str text
 	arena_free(&arena);
 }
 
-static void show_one(void *ctx, const struct listed *l)
+static void show_one(void *ctx, const struct know_listed *l)
 {
 	struct showing *s = ctx;
 	if (!str_eq(l->id, s->id) && (strcmp(l->kind, "parameter") || !parameter_same(l->id, s->id)))
@@ -224,7 +195,7 @@ static int knowledge_show(const char *id, bool as_json)
 	struct showing s = { .know = k, .id = str_z(id), .json = as_json ? &json : NULL };
 	if (as_json)
 		jw_open(&json, '[');
-	each_block(k, show_one, &s);
+	know_each_block(k, show_one, &s);
 	if (as_json)
 		jw_close(&json, ']');
 	know_free(k);

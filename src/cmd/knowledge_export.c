@@ -14,9 +14,9 @@
 #include "base/save.h"
 #include "cmd/cmd.h"
 #include "cmd/knowledge.h"
-#include "knowledge/keys.h"
+#include "knowledge/signed/keys.h"
 #include "knowledge/know.h"
-#include "knowledge/update.h"
+#include "knowledge/signed/update.h"
 
 #define MACHINE_DIRECTORY "/etc/unhang/knowledge.d"
 enum { KEY_FILE_MOST = 64 << 10 };

@@ -16,9 +16,9 @@
 #include "base/trust.h"
 #include "cmd/cmd.h"
 #include "cmd/knowledge.h"
-#include "knowledge/changes.h"
+#include "knowledge/signed/changes.h"
 #include "knowledge/know.h"
-#include "knowledge/update.h"
+#include "knowledge/signed/update.h"
 
 typedef unsigned long long ull;
 

@@ -52,28 +52,28 @@ static bool read_value(const struct meaning_registers *r, const struct operand *
 	return true;
 }
 
-struct descriptor {
+struct buffer_descriptor {
 	uint64_t base;
 	uint32_t stride, records;
 };
 
 /** false where a register is not known, or where the descriptor scatters the lanes (swizzle, lane numbers added). */
-static bool descriptor_read(const struct meaning_registers *r, const struct operand *o, struct descriptor *ret)
+static bool descriptor_read(const struct meaning_registers *r, const struct operand *o, struct buffer_descriptor *ret)
 {
 	uint32_t words[4];
 	for (unsigned i = 0; i < 4; i++)
 		if (!read_word(r, o, i, 0, &words[i]))
 			return false;
-	*ret = (struct descriptor){ .base = (uint64_t)(words[1] & 0xffff) << 32 | words[0],
-				    .stride = words[1] >> 16 & 0x3fff,
-				    .records = words[2] };
+	*ret = (struct buffer_descriptor){ .base = (uint64_t)(words[1] & 0xffff) << 32 | words[0],
+					   .stride = words[1] >> 16 & 0x3fff,
+					   .records = words[2] };
 	return !(words[1] >> 30) && !(words[3] >> 23 & 1);
 }
 
 /** The parts of an address that are the same for all lanes. */
 struct common {
 	uint64_t base, offset;
-	struct descriptor buffer;
+	struct buffer_descriptor buffer;
 };
 
 static bool common_read(const struct meaning *m, const struct meaning_registers *r, struct common *ret)

@@ -20,7 +20,7 @@ typedef void annotate_fn(uint64_t address, void *ctx);
 typedef int create_fn(const char *isa, read_fn *read, print_fn *print, annotate_fn *annotate, struct info *ret);
 typedef int instruction_fn(struct info info, uint64_t address, void *ctx, uint64_t *ret_size);
 
-struct opened {
+struct comgr_opened {
 	instruction_fn *instruction;
 	struct info info;
 	const struct machine_code *code; // of the call that runs
@@ -95,7 +95,7 @@ static bool comgr_describe(void *library, const char *path, char *ret_by, size_t
 
 static uint64_t read_memory(uint64_t from, char *to, uint64_t size, void *ctx)
 {
-	const struct opened *o = ctx;
+	const struct comgr_opened *o = ctx;
 	struct str left = from < o->code->address ? (struct str){ 0 } : str_from(o->code->bytes, from - o->code->address);
 	left = str_cut(left, size);
 	if (left.n)
@@ -105,7 +105,7 @@ static uint64_t read_memory(uint64_t from, char *to, uint64_t size, void *ctx)
 
 static void print_instruction(const char *text, void *ctx)
 {
-	const struct opened *o = ctx;
+	const struct comgr_opened *o = ctx;
 	str_copy(o->text, INSTRUCTION_TEXT, str_z(text));
 }
 
@@ -117,7 +117,7 @@ static void print_address(uint64_t address, void *ctx)
 
 static void *comgr_open(void *library, const char *target_id)
 {
-	struct opened *o = mem_alloc(sizeof(*o));
+	struct comgr_opened *o = mem_alloc(sizeof(*o));
 	create_fn *create = dlsym(library, "amd_comgr_create_disassembly_info");
 	o->instruction = dlsym(library, "amd_comgr_disassemble_instruction");
 	if (!create || !o->instruction)
@@ -135,7 +135,7 @@ static void *comgr_open(void *library, const char *target_id)
 
 static size_t comgr_instruction(void *opened, const struct machine_code *code, char text[static INSTRUCTION_TEXT])
 {
-	struct opened *o = opened;
+	struct comgr_opened *o = opened;
 	uint64_t size = 0;
 	o->code = code;
 	o->text = text;

@@ -16,7 +16,7 @@ typedef void *create_fn(const char *triple, const char *cpu, const char *feature
 			void *symbol_lookup);
 typedef size_t instruction_fn(void *context, uint8_t *bytes, uint64_t size, uint64_t pc, char *text, size_t room);
 
-struct opened {
+struct llvm_opened {
 	create_fn *create;
 	instruction_fn *instruction;
 	char cpu[64];
@@ -59,7 +59,7 @@ static bool llvm_describe(void *library, const char *path, char *ret_by, size_t 
 
 /** A context, or NULL where making it gave LLVM something to complain about: it goes on with a processor that it does not know, or
  * ends the process. */
-static void *create_quietly(const struct opened *o, const char *features)
+static void *create_quietly(const struct llvm_opened *o, const char *features)
 {
 	int before = dup(STDERR_FILENO), complaints = memfd_create("complaints", MFD_CLOEXEC);
 	if (before < 0 || complaints < 0 || dup2(complaints, STDERR_FILENO) < 0)
@@ -82,7 +82,7 @@ static void *llvm_open(void *library, const char *target_id)
 			return NULL;
 		initialise();
 	}
-	struct opened *o = mem_alloc(sizeof(*o));
+	struct llvm_opened *o = mem_alloc(sizeof(*o));
 	o->create = dlsym(library, "LLVMCreateDisasmCPUFeatures");
 	o->instruction = dlsym(library, "LLVMDisasmInstruction");
 	// xnack and sramecc make no difference to an encoding.
@@ -93,7 +93,7 @@ static void *llvm_open(void *library, const char *target_id)
 
 static size_t llvm_instruction(void *opened, const struct machine_code *code, char text[static INSTRUCTION_TEXT])
 {
-	struct opened *o = opened;
+	struct llvm_opened *o = opened;
 	if (code->wave64 && !o->context64) {
 		void *context = create_quietly(o, "-wavefrontsize32,+wavefrontsize64");
 		o->context64 = context ? context : o->context;

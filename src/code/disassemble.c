@@ -30,20 +30,20 @@ enum {
 	REFUSED_MOST = 1024,
 };
 
-struct library {
+struct disasm_library {
 	uint32_t way, at; // the at-th of ways[way]
 };
 
-struct place {
+struct code_place {
 	size_t range, offset;
 };
 
 /** How far the child is, in memory that it shares, so that it can die at any time and be understood. */
-struct progress {
+struct disasm_progress {
 	enum { SEARCHES, LOADS, OPENS, READS } stage;
-	struct library library;
+	struct disasm_library library;
 	char by[LIBRARY_PATH];      // its path, and once it is loaded its name
-	struct place place;         // of the instruction
+	struct code_place place;    // of the instruction
 	char refused[REFUSED_MOST]; // the first library that is there and not believed, and why
 };
 
@@ -51,14 +51,14 @@ struct progress {
 static const struct disassembler *const ways[] = { &disasm_rocm, &disasm_comgr, &disasm_llvm, &disasm_comgr_old };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
-struct work {
-	struct str only;     // this kind; empty: any
-	struct library from; // the first library to be tried
+struct disasm_work {
+	struct str only;            // this kind; empty: any
+	struct disasm_library from; // the first library to be tried
 	const char *target_id;
 	const struct code_range *ranges;
 	size_t n;
-	struct progress *progress;
-	struct place fatal[CRASHES_MAX]; // where LLVM dies: LLVM 19 does of some words that are no instructions of gfx10
+	struct disasm_progress *progress;
+	struct code_place fatal[CRASHES_MAX]; // where LLVM dies: LLVM 19 does of some words that are no instructions of gfx10
 	size_t nfatal;
 	int64_t deadline; // of all attempts together
 };
@@ -89,7 +89,7 @@ static void write_all(int fd, struct str s)
 	}
 }
 
-static void *load_library(struct progress *p, const char *path)
+static void *load_library(struct disasm_progress *p, const char *path)
 {
 	_cleanup_error_ struct uh_error *refused = NULL;
 	void *library = trust_load(path, RTLD_LAZY | RTLD_LOCAL, &refused);
@@ -98,9 +98,9 @@ static void *load_library(struct progress *p, const char *path)
 	return library;
 }
 
-static void *load(const struct work *w)
+static void *load(const struct disasm_work *w)
 {
-	struct progress *p = w->progress;
+	struct disasm_progress *p = w->progress;
 	char path[LIBRARY_PATH];
 	p->library = w->from;
 	for (; p->library.way < WAYS; p->library.way++, p->library.at = 0) {
@@ -146,7 +146,7 @@ static size_t write_data(struct str bytes, char text[static INSTRUCTION_TEXT])
 	return bytes.n;
 }
 
-static bool fatal(const struct work *w, const struct place *at)
+static bool fatal(const struct disasm_work *w, const struct code_place *at)
 {
 	for (size_t i = 0; i < w->nfatal; i++)
 		if (w->fatal[i].range == at->range && w->fatal[i].offset == at->offset)
@@ -154,14 +154,14 @@ static bool fatal(const struct work *w, const struct place *at)
 	return false;
 }
 
-static void disassemble_range(int fd, const struct work *w, const struct disassembler *way, void *opened, size_t number,
+static void disassemble_range(int fd, const struct disasm_work *w, const struct disassembler *way, void *opened, size_t number,
 			      struct text *out)
 {
 	const struct code_range *range = &w->ranges[number];
 	struct machine_code code = { range->begin, range->bytes, range->wave_size == 64 };
 	while (code.bytes.n) {
 		char text[INSTRUCTION_TEXT] = "";
-		const struct place at = { number, range->bytes.n - code.bytes.n };
+		const struct code_place at = { number, range->bytes.n - code.bytes.n };
 		w->progress->place = at;
 		size_t size = fatal(w, &at) ? 0 : way->instruction(opened, &code, text), length = normalise(text);
 		if (!size || size > code.bytes.n || size > UINT16_MAX || !length) {
@@ -182,7 +182,7 @@ static void disassemble_range(int fd, const struct work *w, const struct disasse
 
 static void disassemble_all(int fd, const void *ctx)
 {
-	const struct work *w = ctx;
+	const struct disasm_work *w = ctx;
 	isolate();
 	void *library = load(w);
 	if (!library)
@@ -258,7 +258,8 @@ static int by_address(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-static bool read_records(struct arena *a, const struct work *w, struct str stream, const char *by, struct disassembly *ret)
+static bool read_records(struct arena *a, const struct disasm_work *w, struct str stream, const char *by,
+			 struct disassembly *ret)
 {
 	instructions found = { 0 };
 	stream = arena_str(a, stream);
@@ -280,14 +281,14 @@ static bool read_records(struct arena *a, const struct work *w, struct str strea
 
 enum outcome { DONE, ABSENT, UNKNOWN, DIED };
 
-static enum outcome attempt(struct arena *a, const struct work *w, size_t bytes, struct progress *ret_progress,
+static enum outcome attempt(struct arena *a, const struct disasm_work *w, size_t bytes, struct disasm_progress *ret_progress,
 			    struct disassembly *ret)
 {
 	_cleanup_(text_free) struct text out = { 0 };
 	const size_t most = (bytes / WORD + w->n) * (sizeof(struct record) + INSTRUCTION_TEXT);
 	const int64_t left = w->deadline - now_ms();
 	w->progress->stage = SEARCHES;
-	w->progress->place = (struct place){ 0 };
+	w->progress->place = (struct code_place){ 0 };
 	const bool ended = left > 0 && child_run(disassemble_all, w, (int)left, most, &out);
 	*ret_progress = *w->progress;
 	ret_progress->by[sizeof(ret_progress->by) - 1] = '\0';
@@ -306,7 +307,7 @@ static void add_name(struct text *names, const char *by)
 }
 
 /** As attempt(), again and again with the instructions left out that the library died of. */
-static enum outcome attempt_around(struct arena *a, struct work *w, size_t bytes, struct progress *ret_progress,
+static enum outcome attempt_around(struct arena *a, struct disasm_work *w, size_t bytes, struct disasm_progress *ret_progress,
 				   struct disassembly *ret)
 {
 	for (w->nfatal = 0;; w->fatal[w->nfatal++] = ret_progress->place) {
@@ -338,11 +339,11 @@ static bool valid_target(struct str s)
 }
 
 /** By the first library that can. */
-static struct uh_error *disassemble_by_any(struct arena *a, struct work *w, size_t bytes, struct disassembly *ret)
+static struct uh_error *disassemble_by_any(struct arena *a, struct disasm_work *w, size_t bytes, struct disassembly *ret)
 {
 	_cleanup_(text_free) struct text unknown = { 0 }, died = { 0 };
 	for (;;) {
-		struct progress p;
+		struct disasm_progress p;
 		switch (attempt_around(a, w, bytes, &p, ret)) {
 		case DONE:
 			return NULL;
@@ -350,11 +351,11 @@ static struct uh_error *disassemble_by_any(struct arena *a, struct work *w, size
 			return why_not(w->target_id, &unknown, &died);
 		case UNKNOWN: // older ones of its kind do not know it either
 			add_name(&unknown, p.by);
-			w->from = (struct library){ .way = p.library.way + 1 };
+			w->from = (struct disasm_library){ .way = p.library.way + 1 };
 			break;
 		case DIED:
 			add_name(&died, p.by);
-			w->from = (struct library){ .way = p.library.way, .at = p.library.at + 1 };
+			w->from = (struct disasm_library){ .way = p.library.way, .at = p.library.at + 1 };
 			break;
 		}
 	}
@@ -376,10 +377,10 @@ struct uh_error *disassemble(struct arena *a, struct str target_id, const struct
 			return uh_error_new("more than %u MB of code to disassemble at once", CODE_MAX >> 20);
 		bytes += ranges[i].bytes.n;
 	}
-	struct progress *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct disasm_progress *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return uh_error_os(errno, "no disassembler: no memory to share with it");
-	struct work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .progress = p };
+	struct disasm_work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .progress = p };
 	w.deadline = now_ms() + CHILD_MS + (int64_t)bytes / CHILD_BYTES_PER_MS;
 	struct uh_error *err = disassemble_by_any(a, &w, bytes, ret);
 	if (p->refused[0])

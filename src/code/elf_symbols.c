@@ -3,14 +3,14 @@
 enum { SYMBOL_SIZE = sizeof(Elf64_Sym), DYNAMIC_SIZE = sizeof(Elf64_Dyn) };
 
 /** A symbol table and its names; both lie in the file. */
-struct table {
+struct symbol_table {
 	const char *what; // "symbol table", "dynamic symbol table"
 	uint64_t offset;  // in the file
 	struct str symbols, names;
 };
 
 /** false where the names are used up: then the table's names overlap beyond what a linker saves by sharing them. */
-static bool read_name(struct elf *e, const struct table *t, size_t i, struct str *ret)
+static bool read_name(struct elf *e, const struct symbol_table *t, size_t i, struct str *ret)
 {
 	uint32_t at = get_u32(t->symbols.p + i * SYMBOL_SIZE);
 	uintmax_t where = t->offset + i * SYMBOL_SIZE;
@@ -35,7 +35,7 @@ static bool read_name(struct elf *e, const struct table *t, size_t i, struct str
 	return true;
 }
 
-static void read_table(struct elf *e, const struct table *t, elf_symbol_fn *fn, void *ctx)
+static void read_table(struct elf *e, const struct symbol_table *t, elf_symbol_fn *fn, void *ctx)
 {
 	for (size_t i = 1; i < t->symbols.n / SYMBOL_SIZE; i++) {
 		const char *p = t->symbols.p + i * SYMBOL_SIZE;
@@ -54,7 +54,7 @@ static void read_table(struct elf *e, const struct table *t, elf_symbol_fn *fn, 
 }
 
 /** The table in the first section of this type. */
-static bool section_table(struct elf *e, uint32_t type, struct table *t)
+static bool section_table(struct elf *e, uint32_t type, struct symbol_table *t)
 {
 	size_t i = 0;
 	while (i < e->nsections && e->sections[i].type != type)
@@ -119,7 +119,7 @@ static const struct elf_segment *dynamic_segment(const struct elf *e)
 }
 
 /** The table that PT_DYNAMIC leads to; without a hash table nothing counts the symbols but the names, which linkers put behind. */
-static bool dynamic_table(struct elf *e, struct table *t)
+static bool dynamic_table(struct elf *e, struct symbol_table *t)
 {
 	const struct elf_segment *d = dynamic_segment(e);
 	uint64_t hash = 0, gnu = 0, symbols = 0, names = 0, names_size = 0, offset;
@@ -160,7 +160,7 @@ static bool dynamic_table(struct elf *e, struct table *t)
 
 void elf_symbols(struct elf *e, elf_symbol_fn *fn, void *ctx)
 {
-	struct table all = { .what = "symbol table" }, dynamic = { .what = "dynamic symbol table" };
+	struct symbol_table all = { .what = "symbol table" }, dynamic = { .what = "dynamic symbol table" };
 	if (section_table(e, SHT_SYMTAB, &all))
 		read_table(e, &all, fn, ctx);
 	if (section_table(e, SHT_DYNSYM, &dynamic) || dynamic_table(e, &dynamic))

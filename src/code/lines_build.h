@@ -82,7 +82,7 @@ static inline uint32_t build_next(const struct builder *b, uint32_t at)
 static inline bool build_wants(const struct builder *b, uint32_t begin, uint32_t end) { return build_next(b, begin) < end; }
 
 /** A place in a section; bad once it was asked for more than there is, and from then on zeros. */
-struct cursor {
+struct lines_cursor {
 	const uint8_t *p, *end;
 	bool bad;
 };
@@ -93,7 +93,7 @@ struct build_lines {
 	uint8_t instruction, line_range, opcode_base;
 	int8_t line_base;
 	uint8_t lengths[256]; // of the standard opcodes
-	struct cursor program;
+	struct lines_cursor program;
 };
 
 /** The head of the line table at @offset, and its files. */
@@ -104,14 +104,14 @@ void build_scopes(struct build_unit *u);
 /** Of all ranges, which scope is the innermost where. */
 void build_segments(struct builder *b);
 
-static inline struct cursor cursor_at(struct str s, uint64_t from, uint64_t to)
+static inline struct lines_cursor cursor_at(struct str s, uint64_t from, uint64_t to)
 {
 	if (from > to || to > s.n)
-		return (struct cursor){ NULL, NULL, true };
-	return (struct cursor){ (const uint8_t *)s.p + from, (const uint8_t *)s.p + to, false };
+		return (struct lines_cursor){ NULL, NULL, true };
+	return (struct lines_cursor){ (const uint8_t *)s.p + from, (const uint8_t *)s.p + to, false };
 }
 
-static inline void cursor_skip(struct cursor *c, uint64_t n)
+static inline void cursor_skip(struct lines_cursor *c, uint64_t n)
 {
 	if (n > (uint64_t)(c->end - c->p)) {
 		c->bad = true;
@@ -121,7 +121,7 @@ static inline void cursor_skip(struct cursor *c, uint64_t n)
 	}
 }
 
-static inline uint64_t cursor_number(struct cursor *c, unsigned size)
+static inline uint64_t cursor_number(struct lines_cursor *c, unsigned size)
 {
 	uint64_t v = 0;
 	if (size > 8 || size > (size_t)(c->end - c->p)) {
@@ -133,7 +133,7 @@ static inline uint64_t cursor_number(struct cursor *c, unsigned size)
 	return v;
 }
 
-static inline uint8_t cursor_byte(struct cursor *c)
+static inline uint8_t cursor_byte(struct lines_cursor *c)
 {
 	if (c->p == c->end) {
 		c->bad = true;
@@ -142,7 +142,7 @@ static inline uint8_t cursor_byte(struct cursor *c)
 	return *c->p++;
 }
 
-static inline uint64_t cursor_leb(struct cursor *c)
+static inline uint64_t cursor_leb(struct lines_cursor *c)
 {
 	uint64_t v = 0;
 	uint32_t word;
@@ -166,7 +166,7 @@ static inline uint64_t cursor_leb(struct cursor *c)
 	}
 }
 
-static inline int64_t cursor_sleb(struct cursor *c)
+static inline int64_t cursor_sleb(struct lines_cursor *c)
 {
 	uint64_t v = 0;
 	for (unsigned shift = 0;;) {
@@ -179,7 +179,7 @@ static inline int64_t cursor_sleb(struct cursor *c)
 	}
 }
 
-static inline struct str cursor_z(struct cursor *c)
+static inline struct str cursor_z(struct lines_cursor *c)
 {
 	const uint8_t *nul = c->p < c->end ? memchr(c->p, 0, (size_t)(c->end - c->p)) : NULL;
 	if (!nul) {

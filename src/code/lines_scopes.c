@@ -16,7 +16,7 @@ enum step_kind { STEP_SKIP, STEP_NUMBER, STEP_LEB, STEP_BLOCK, STEP_OTHER };
 /** What an entry of a function says of itself. */
 enum value { LOW, HIGH, RANGE_LIST, ORIGIN, CALL_FILE, CALL_LINE, CALL_COLUMN, NOT_NEEDED, VALUES };
 
-struct step {
+struct scope_step {
 	uint8_t kind, to; // enum step_kind, enum value
 	uint16_t form;
 	int32_t size;   // -1: it depends on the value
@@ -30,10 +30,10 @@ struct plan {
 	uint32_t step, nsteps;
 };
 
-struct walk {
+struct scopes_walk {
 	struct build_unit *u;
 	VEC(struct plan) plans; // by code
-	VEC(struct step) steps;
+	VEC(struct scope_step) steps;
 	uint32_t scopes[DEPTH]; // the one that an entry of this depth is in
 };
 
@@ -88,7 +88,7 @@ static int form_size(const struct build_unit *u, uint32_t form)
 }
 
 /** The number of an attribute; of text and blocks nothing is kept. */
-static uint64_t read_value(const struct build_unit *u, struct cursor *c, const struct step *s)
+static uint64_t read_value(const struct build_unit *u, struct lines_cursor *c, const struct scope_step *s)
 {
 	uint32_t form = s->form;
 	int size = s->size;
@@ -185,9 +185,9 @@ static void plan_value(struct plan *p, enum value to, uint32_t form)
 	}
 }
 
-static struct step plan_step(enum value to, uint32_t form, int size, int64_t constant)
+static struct scope_step plan_step(enum value to, uint32_t form, int size, int64_t constant)
 {
-	struct step s = { STEP_OTHER, (uint8_t)to, (uint16_t)form, size, (uint64_t)constant };
+	struct scope_step s = { STEP_OTHER, (uint8_t)to, (uint16_t)form, size, (uint64_t)constant };
 	if (size >= 0 && to == NOT_NEEDED) {
 		s.kind = STEP_SKIP;
 	} else if (size > 0 && size <= 8) {
@@ -203,7 +203,7 @@ static struct step plan_step(enum value to, uint32_t form, int size, int64_t con
 }
 
 /** Attributes that are not needed and have a fixed size become one skip. */
-static void plan_abbreviation(struct walk *w, Dwarf_Abbrev *abbreviation, struct plan *ret)
+static void plan_abbreviation(struct scopes_walk *w, Dwarf_Abbrev *abbreviation, struct plan *ret)
 {
 	size_t count = 0;
 	const uint32_t tag = dwarf_getabbrevtag(abbreviation);
@@ -218,7 +218,7 @@ static void plan_abbreviation(struct walk *w, Dwarf_Abbrev *abbreviation, struct
 		if (dwarf_getabbrevattr_data(abbreviation, i, &name, &form, &value, NULL) || form > UINT16_MAX)
 			break;
 		const enum value to = ret->scope ? value_of(name) : NOT_NEEDED;
-		const struct step s = plan_step(to, form, form_size(w->u, form), value);
+		const struct scope_step s = plan_step(to, form, form_size(w->u, form), value);
 		plan_value(ret, to, form);
 		if (s.kind == STEP_SKIP && ret->nsteps && w->steps.data[w->steps.len - 1].kind == STEP_SKIP &&
 		    w->steps.data[w->steps.len - 1].size < INT32_MAX - s.size) {
@@ -230,7 +230,7 @@ static void plan_abbreviation(struct walk *w, Dwarf_Abbrev *abbreviation, struct
 	}
 }
 
-static bool plan_unit(struct walk *w)
+static bool plan_unit(struct scopes_walk *w)
 {
 	Dwarf_Off at = 0;
 	for (;;) {
@@ -254,7 +254,7 @@ static uint64_t indexed_address(const struct build_unit *u, uint64_t i)
 	const struct str s = u->b->sections[IN_ADDR];
 	if (u->addr_base > s.n || i >= (s.n - u->addr_base) / u->address_size)
 		return 0;
-	struct cursor c = cursor_at(s, u->addr_base + i * u->address_size, s.n);
+	struct lines_cursor c = cursor_at(s, u->addr_base + i * u->address_size, s.n);
 	return cursor_number(&c, u->address_size);
 }
 
@@ -272,7 +272,7 @@ static inline void add_range(struct builder *b, uint32_t scope, uint64_t begin, 
 		vec_push(&b->ranges, ((struct build_range){ (uint32_t)(begin - from), (uint32_t)(end - from), scope }));
 }
 
-static void read_ranges_4(const struct build_unit *u, uint32_t scope, struct cursor *c)
+static void read_ranges_4(const struct build_unit *u, uint32_t scope, struct lines_cursor *c)
 {
 	uint64_t base = u->low_pc;
 	const uint64_t largest = u->address_size == 8 ? UINT64_MAX : UINT32_MAX;
@@ -288,7 +288,7 @@ static void read_ranges_4(const struct build_unit *u, uint32_t scope, struct cur
 }
 
 /** One entry; false at the end of the list. */
-static bool read_range_5(const struct build_unit *u, uint32_t scope, struct cursor *c, uint64_t *base)
+static bool read_range_5(const struct build_unit *u, uint32_t scope, struct lines_cursor *c, uint64_t *base)
 {
 	uint64_t begin, end, kind = cursor_byte(c);
 	switch (kind) {
@@ -333,10 +333,10 @@ static void read_ranges(const struct build_unit *u, uint32_t scope, uint64_t at,
 	bool good = true;
 	if (is_index) {
 		good = u->ranges_base <= section.n && at < (section.n - u->ranges_base) / u->offset_size;
-		struct cursor table = cursor_at(section, good ? u->ranges_base + at * u->offset_size : 0, section.n);
+		struct lines_cursor table = cursor_at(section, good ? u->ranges_base + at * u->offset_size : 0, section.n);
 		at = u->ranges_base + cursor_number(&table, u->offset_size);
 	}
-	struct cursor c = cursor_at(section, at, section.n);
+	struct lines_cursor c = cursor_at(section, at, section.n);
 	if (good && u->version >= 5)
 		while (!c.bad && read_range_5(u, scope, &c, &base))
 			;
@@ -372,7 +372,7 @@ static uint32_t add_scope(const struct build_unit *u, const struct plan *p, cons
 	return id;
 }
 
-static inline uint64_t read_step(const struct build_unit *u, struct cursor *c, const struct step *s)
+static inline uint64_t read_step(const struct build_unit *u, struct lines_cursor *c, const struct scope_step *s)
 {
 	uint64_t v = 0;
 	switch ((enum step_kind)s->kind) {
@@ -393,17 +393,17 @@ static inline uint64_t read_step(const struct build_unit *u, struct cursor *c, c
 	case STEP_OTHER:
 		break;
 	}
-	struct cursor other = *c; // so that the compiler may keep @c in registers
+	struct lines_cursor other = *c; // so that the compiler may keep @c in registers
 	v = read_value(u, &other, s);
 	*c = other;
 	return v;
 }
 
 /** The scope that the entry's children are in. */
-static inline uint32_t read_entry(const struct walk *w, const struct plan *p, struct cursor *c, uint64_t offset,
+static inline uint32_t read_entry(const struct scopes_walk *w, const struct plan *p, struct lines_cursor *c, uint64_t offset,
 				  uint32_t parent)
 {
-	const struct step *s = w->steps.data + p->step, *end = s + p->nsteps;
+	const struct scope_step *s = w->steps.data + p->step, *end = s + p->nsteps;
 	if (!p->scope) {
 		for (; s < end; s++)
 			read_step(w->u, c, s);
@@ -415,10 +415,10 @@ static inline uint32_t read_entry(const struct walk *w, const struct plan *p, st
 	return c->bad ? parent : add_scope(w->u, p, values, offset, parent);
 }
 
-static bool walk_entries(struct walk *w)
+static bool walk_entries(struct scopes_walk *w)
 {
 	const struct str info = w->u->b->sections[IN_INFO];
-	struct cursor c = cursor_at(info, w->u->entries, w->u->end);
+	struct lines_cursor c = cursor_at(info, w->u->entries, w->u->end);
 	size_t depth = 0;
 	w->scopes[0] = INDEX_NONE;
 	do {
@@ -442,7 +442,7 @@ static bool walk_entries(struct walk *w)
 
 void build_scopes(struct build_unit *u)
 {
-	_cleanup_free_ struct walk *w = mem_alloc(sizeof(*w));
+	_cleanup_free_ struct scopes_walk *w = mem_alloc(sizeof(*w));
 	w->u = u;
 	bool good = u->address_size && u->address_size <= 8 && plan_unit(w) && walk_entries(w);
 	if (!good)

@@ -6,7 +6,7 @@
 
 enum { FORMATS = 16 };
 
-struct machine {
+struct lines_machine {
 	const struct build_unit *u;
 	struct index_sequence run; // of rows without a gap
 	struct index_row last;     // of which it is not known yet how far it reaches
@@ -41,7 +41,7 @@ static void add_file(struct build_unit *u, const struct build_lines *h, struct s
 	add_path(u->b, path, name);
 }
 
-static void read_files_4(struct build_unit *u, const struct build_lines *h, struct cursor *c)
+static void read_files_4(struct build_unit *u, const struct build_lines *h, struct lines_cursor *c)
 {
 	VEC(struct str) directories = { 0 };
 	struct str s;
@@ -58,19 +58,19 @@ static void read_files_4(struct build_unit *u, const struct build_lines *h, stru
 	vec_free(&directories);
 }
 
-struct entry {
+struct lines_entry {
 	struct str path;
 	uint64_t directory;
 };
 
 static struct str section_string(struct str section, uint64_t at)
 {
-	struct cursor c = cursor_at(section, at, section.n);
+	struct lines_cursor c = cursor_at(section, at, section.n);
 	return c.bad ? (struct str){ 0 } : cursor_z(&c);
 }
 
 /** One field of a file or directory; false for a form that is not known. */
-static bool read_field(const struct build_unit *u, const struct build_lines *h, struct cursor *c, uint64_t form,
+static bool read_field(const struct build_unit *u, const struct build_lines *h, struct lines_cursor *c, uint64_t form,
 		       struct str *text, uint64_t *n)
 {
 	switch (form) {
@@ -113,7 +113,7 @@ struct formats {
 	uint64_t content[FORMATS], form[FORMATS];
 };
 
-static bool read_formats(struct cursor *c, struct formats *f)
+static bool read_formats(struct lines_cursor *c, struct formats *f)
 {
 	f->n = cursor_byte(c);
 	for (unsigned i = 0; i < f->n && i < FORMATS; i++) {
@@ -123,11 +123,11 @@ static bool read_formats(struct cursor *c, struct formats *f)
 	return f->n <= FORMATS && !c->bad;
 }
 
-static bool read_entry(const struct build_unit *u, const struct build_lines *h, struct cursor *c, const struct formats *f,
-		       struct entry *ret)
+static bool read_entry(const struct build_unit *u, const struct build_lines *h, struct lines_cursor *c, const struct formats *f,
+		       struct lines_entry *ret)
 {
 	const uint8_t *before = c->p;
-	*ret = (struct entry){ 0 };
+	*ret = (struct lines_entry){ 0 };
 	for (unsigned i = 0; i < f->n; i++) {
 		struct str text = { 0 };
 		uint64_t n = 0;
@@ -141,11 +141,11 @@ static bool read_entry(const struct build_unit *u, const struct build_lines *h, 
 	return !c->bad && c->p > before;
 }
 
-static bool read_files_5(struct build_unit *u, const struct build_lines *h, struct cursor *c)
+static bool read_files_5(struct build_unit *u, const struct build_lines *h, struct lines_cursor *c)
 {
 	VEC(struct str) directories = { 0 };
 	struct formats f;
-	struct entry e;
+	struct lines_entry e;
 	bool good = read_formats(c, &f);
 	for (uint64_t n = good ? cursor_leb(c) : 0; n && good; n--) {
 		good = read_entry(u, h, c, &f, &e);
@@ -163,9 +163,12 @@ static bool read_files_5(struct build_unit *u, const struct build_lines *h, stru
 	return good;
 }
 
-static void begin_sequence(struct machine *m) { *m = (struct machine){ .u = m->u, .line = 1, .file = build_file(m->u, 1) }; }
+static void begin_sequence(struct lines_machine *m)
+{
+	*m = (struct lines_machine){ .u = m->u, .line = 1, .file = build_file(m->u, 1) };
+}
 
-static void end_run(struct machine *m)
+static void end_run(struct lines_machine *m)
 {
 	struct index_sequence *s = m->run.nrows ? build_add(m->u->b, INDEX_SEQUENCES) : NULL;
 	if (s)
@@ -174,7 +177,7 @@ static void end_run(struct machine *m)
 }
 
 /** The last row, which is wanted, reaches to @end. */
-static void keep_row(struct machine *m, uint32_t end)
+static void keep_row(struct lines_machine *m, uint32_t end)
 {
 	struct builder *b = m->u->b;
 	if (m->run.nrows && m->run.end != m->last.at)
@@ -190,7 +193,7 @@ static void keep_row(struct machine *m, uint32_t end)
 }
 
 /** Of rows at one address the last one counts. */
-static void add_row(struct machine *m)
+static void add_row(struct lines_machine *m)
 {
 	const struct index_head *h = m->u->b->head;
 	const uint64_t at = m->address - h->begin;
@@ -208,7 +211,7 @@ static void add_row(struct machine *m)
 	m->last = (struct index_row){ (uint32_t)at, m->line, m->file, m->column };
 }
 
-static void end_sequence(struct machine *m)
+static void end_sequence(struct lines_machine *m)
 {
 	const struct index_head *h = m->u->b->head;
 	const uint64_t end = m->address - h->begin;
@@ -218,14 +221,14 @@ static void end_sequence(struct machine *m)
 	begin_sequence(m);
 }
 
-static void run_extended(struct machine *m, struct cursor *c)
+static void run_extended(struct lines_machine *m, struct lines_cursor *c)
 {
 	uint64_t length = cursor_leb(c);
 	if (!length || length > (uint64_t)(c->end - c->p)) {
 		cursor_skip(c, length);
 		return;
 	}
-	struct cursor inner = { c->p, c->p + length, false };
+	struct lines_cursor inner = { c->p, c->p + length, false };
 	cursor_skip(c, length);
 	switch (cursor_byte(&inner)) {
 	case DW_LNE_end_sequence:
@@ -239,7 +242,7 @@ static void run_extended(struct machine *m, struct cursor *c)
 	}
 }
 
-static void run_standard(struct machine *m, const struct build_lines *h, struct cursor *c, uint8_t opcode)
+static void run_standard(struct lines_machine *m, const struct build_lines *h, struct lines_cursor *c, uint8_t opcode)
 {
 	switch (opcode) {
 	case DW_LNS_copy:
@@ -339,7 +342,7 @@ static inline const uint8_t *run_short(const struct build_unit *u, const struct 
 }
 
 /** The opcodes that most of a program is made of, in an open sequence and while its addresses go up. Where another one is. */
-static const uint8_t *run_common(struct machine *m, const struct build_lines *l, const struct advance *advances,
+static const uint8_t *run_common(struct lines_machine *m, const struct build_lines *l, const struct advance *advances,
 				 const uint8_t *p, const uint8_t *end)
 {
 	const struct index_head *h = m->u->b->head;
@@ -381,8 +384,8 @@ static const uint8_t *run_common(struct machine *m, const struct build_lines *l,
 bool build_rows(const struct build_unit *u, const struct build_lines *l)
 {
 	struct advance advances[256];
-	struct cursor c = l->program;
-	struct machine m = { .u = u };
+	struct lines_cursor c = l->program;
+	struct lines_machine m = { .u = u };
 	list_advances(l, advances);
 	begin_sequence(&m);
 	while (c.p < c.end) {
@@ -406,7 +409,7 @@ bool build_rows(const struct build_unit *u, const struct build_lines *l)
 }
 
 /** Up to the files. @c is cut to the table, and the place of its program returned; NULL where it is bad. */
-static const uint8_t *read_header(struct build_lines *h, struct cursor *c)
+static const uint8_t *read_header(struct build_lines *h, struct lines_cursor *c)
 {
 	uint64_t length = cursor_number(c, 4);
 	h->offset_size = length == UINT32_MAX ? 8 : 4;
@@ -439,12 +442,12 @@ static const uint8_t *read_header(struct build_lines *h, struct cursor *c)
 bool build_files(struct build_unit *u, uint64_t offset, struct build_lines *ret)
 {
 	const struct str section = u->b->sections[IN_LINE];
-	struct cursor c = cursor_at(section, offset, section.n);
+	struct lines_cursor c = cursor_at(section, offset, section.n);
 	const uint8_t *program = c.bad ? NULL : read_header(ret, &c);
 	u->first_file = build_count(u->b, INDEX_FILES);
 	if (!program)
 		return false;
-	ret->program = (struct cursor){ program, c.end, false };
+	ret->program = (struct lines_cursor){ program, c.end, false };
 	c.end = program > c.p ? program : c.p;
 	if (ret->version >= 5)
 		return read_files_5(u, ret, &c);

@@ -161,24 +161,24 @@ static uint64_t sync_before(const struct where *w, unsigned context)
 	return begin;
 }
 
-struct span {
+struct code_span {
 	uint64_t begin, end;
 	unsigned wave_size;
 };
 
 static int compare_spans(const void *a, const void *b)
 {
-	const struct span *x = a, *y = b;
+	const struct code_span *x = a, *y = b;
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
 /** Spans that overlap become one: what begins earlier is in step with the instructions of the other. No two have bytes in common. */
-static size_t merge_spans(struct span *spans, size_t n)
+static size_t merge_spans(struct code_span *spans, size_t n)
 {
 	size_t kept = 0;
 	qsort(spans, n, sizeof(*spans), compare_spans);
 	for (size_t i = 0; i < n; i++) {
-		struct span *last = kept ? &spans[kept - 1] : NULL;
+		struct code_span *last = kept ? &spans[kept - 1] : NULL;
 		if (last && spans[i].begin <= last->end && spans[i].wave_size == last->wave_size) {
 			last->end = spans[i].end > last->end ? spans[i].end : last->end;
 			continue;
@@ -247,16 +247,16 @@ static bool is_code(const struct code_object *o, uint64_t address)
 	return false;
 }
 
-static struct span span_of(const struct where *w, unsigned context)
+static struct code_span span_of(const struct where *w, unsigned context)
 {
 	uint64_t end = end_of_code(w), wanted = w->address + (uint64_t)(context + 1) * INSTRUCTION_MOST;
-	return (struct span){ sync_before(w, context), wanted < end ? wanted : end,
-			      w->function && w->function->kernel ? w->function->kernel->wave_size : 0 };
+	return (struct code_span){ sync_before(w, context), wanted < end ? wanted : end,
+				   w->function && w->function->kernel ? w->function->kernel->wave_size : 0 };
 }
 
 static void find_instructions(struct code_set *s, struct loaded *l, struct where *all, size_t n, unsigned context)
 {
-	_cleanup_free_ struct span *spans = mem_alloc(n * sizeof(*spans) + 1);
+	_cleanup_free_ struct code_span *spans = mem_alloc(n * sizeof(*spans) + 1);
 	size_t nspans = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (is_code(l->object, all[i].address))

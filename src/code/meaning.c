@@ -275,7 +275,7 @@ bool meaning_of(const struct know *k, struct str text, struct meaning *ret)
 
 // --- in words ---
 
-struct saying {
+struct meaning_saying {
 	const struct know *know;
 	const struct meaning *m;
 	struct arena *arena;
@@ -355,7 +355,7 @@ static bool operand_fact(const struct operand *o, struct str *ret)
 
 static bool saying_fact(const void *ctx, struct str name, size_t index, struct str *ret)
 {
-	const struct saying *s = ctx;
+	const struct meaning_saying *s = ctx;
 	const struct meaning *m = s->m;
 	int64_t number;
 	if (index)
@@ -390,7 +390,7 @@ struct str meaning_say(struct arena *a, const struct know *k, const struct meani
 {
 	if (!m->what)
 		return S("");
-	const struct saying s = { k, m, a };
+	const struct meaning_saying s = { k, m, a };
 	const struct fact_view view = { saying_fact, &s };
 	struct text t = { 0 };
 	phrase_fill(&t, m->what->say, &view);

@@ -54,16 +54,16 @@ static const struct field argument_fields[] = {
 };
 #undef ARGUMENT
 
-struct reader {
+struct metadata_reader {
 	struct msgpack in;
 	struct arena *arena;
 	struct code_problems *problems;
 };
 
-typedef bool entry_fn(struct reader *r, struct str key, void *to);
+typedef bool entry_fn(struct metadata_reader *r, struct str key, void *to);
 
 /** Takes the head of an array or a map; another value is told and gone past, as if it were empty. */
-static bool take_head(struct reader *r, enum msgpack_kind kind, const char *what, uint64_t *ret_count)
+static bool take_head(struct metadata_reader *r, enum msgpack_kind kind, const char *what, uint64_t *ret_count)
 {
 	struct msgpack_value v;
 	size_t at = r->in.at;
@@ -80,7 +80,7 @@ static bool take_head(struct reader *r, enum msgpack_kind kind, const char *what
 }
 
 /** Hands each key of a map to @entry, which takes the value. */
-static bool read_map(struct reader *r, const char *what, entry_fn *entry, void *to)
+static bool read_map(struct metadata_reader *r, const char *what, entry_fn *entry, void *to)
 {
 	uint64_t n;
 	if (!take_head(r, MSGPACK_MAP, what, &n))
@@ -100,7 +100,7 @@ static bool read_map(struct reader *r, const char *what, entry_fn *entry, void *
 	return true;
 }
 
-static bool read_arguments(struct reader *r, struct code_kernel *k);
+static bool read_arguments(struct metadata_reader *r, struct code_kernel *k);
 
 /** Puts a value that is neither array nor map into *to. */
 static bool fill(const struct msgpack_value *v, enum field_kind kind, void *to)
@@ -116,7 +116,7 @@ static bool fill(const struct msgpack_value *v, enum field_kind kind, void *to)
 	return true;
 }
 
-static bool read_three(struct reader *r, uint32_t to[3])
+static bool read_three(struct metadata_reader *r, uint32_t to[3])
 {
 	uint64_t n;
 	struct msgpack_value v;
@@ -142,7 +142,7 @@ static bool read_three(struct reader *r, uint32_t to[3])
 	return true;
 }
 
-static bool read_field(struct reader *r, const struct field *fields, struct str key, void *base)
+static bool read_field(struct metadata_reader *r, const struct field *fields, struct str key, void *base)
 {
 	const struct field *f = fields;
 	while (f->key && !str_is(key, f->key))
@@ -165,10 +165,13 @@ static bool read_field(struct reader *r, const struct field *fields, struct str 
 	return msgpack_skip(&r->in, 1);
 }
 
-static bool argument_entry(struct reader *r, struct str key, void *to) { return read_field(r, argument_fields, key, to); }
-static bool kernel_entry(struct reader *r, struct str key, void *to) { return read_field(r, kernel_fields, key, to); }
+static bool argument_entry(struct metadata_reader *r, struct str key, void *to)
+{
+	return read_field(r, argument_fields, key, to);
+}
+static bool kernel_entry(struct metadata_reader *r, struct str key, void *to) { return read_field(r, kernel_fields, key, to); }
 
-static bool read_arguments(struct reader *r, struct code_kernel *k)
+static bool read_arguments(struct metadata_reader *r, struct code_kernel *k)
 {
 	VEC(struct code_argument) found = { 0 };
 	uint64_t n;
@@ -199,7 +202,7 @@ static bool name_kernel(struct metadata_kernel *m)
 	return m->kernel.name.n > 0;
 }
 
-static bool read_kernels(struct reader *r, struct metadata *to)
+static bool read_kernels(struct metadata_reader *r, struct metadata *to)
 {
 	VEC(struct metadata_kernel) found = { 0 };
 	uint64_t n;
@@ -220,7 +223,7 @@ static bool read_kernels(struct reader *r, struct metadata *to)
 	return ok;
 }
 
-static bool document_entry(struct reader *r, struct str key, void *to)
+static bool document_entry(struct metadata_reader *r, struct str key, void *to)
 {
 	static const struct field fields[] = { { "amdhsa.target", FIELD_TEXT, offsetof(struct metadata, target) }, { 0 } };
 	return str_is(key, "amdhsa.kernels") ? read_kernels(r, to) : read_field(r, fields, key, to);
@@ -229,7 +232,7 @@ static bool document_entry(struct reader *r, struct str key, void *to)
 void metadata_read(struct arena *a, struct str file, size_t offset, size_t size, struct code_problems *problems,
 		   struct metadata *ret)
 {
-	struct reader r = { { str_cut(file, offset + size), offset }, a, problems };
+	struct metadata_reader r = { { str_cut(file, offset + size), offset }, a, problems };
 	if (!read_map(&r, "the note", document_entry, ret))
 		code_problem(problems, "metadata at 0x%zx: the value at 0x%zx is cut off or none", offset, r.in.at);
 }

@@ -1,7 +1,7 @@
 #include "code/msgpack.h"
 
 /** How the values that begin with one of these bytes are built. */
-struct form {
+struct msgpack_form {
 	unsigned char first, last;
 	unsigned char width; // of the big-endian number behind it; 0: the low bits of the byte are the number
 	unsigned char mask;  // of those bits
@@ -10,7 +10,7 @@ struct form {
 	bool body; // the number is the length of a text
 };
 
-static const struct form forms[] = {
+static const struct msgpack_form forms[] = {
 	{ 0x00, 0x7f, 0, 0x7f, 0, MSGPACK_UNSIGNED, false }, { 0x80, 0x8f, 0, 0x0f, 0, MSGPACK_MAP, false },
 	{ 0x90, 0x9f, 0, 0x0f, 0, MSGPACK_ARRAY, false },    { 0xa0, 0xbf, 0, 0x1f, 0, MSGPACK_TEXT, true },
 	{ 0xc0, 0xc0, 0, 0x00, 0, MSGPACK_NIL, false },      { 0xc2, 0xc3, 0, 0x01, 0, MSGPACK_BOOL, false },
@@ -31,7 +31,7 @@ static const struct form forms[] = {
 	{ 0xe0, 0xff, 0, 0x1f, 0, MSGPACK_NEGATIVE, false },
 };
 
-static const struct form *form_of(unsigned char byte)
+static const struct msgpack_form *form_of(unsigned char byte)
 {
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
 		if (byte >= forms[i].first && byte <= forms[i].last)
@@ -42,7 +42,7 @@ static const struct form *form_of(unsigned char byte)
 bool msgpack_next(struct msgpack *m, struct msgpack_value *ret)
 {
 	struct str rest = str_from(m->file, m->at);
-	const struct form *f = rest.n ? form_of((unsigned char)rest.p[0]) : NULL;
+	const struct msgpack_form *f = rest.n ? form_of((unsigned char)rest.p[0]) : NULL;
 	if (!f || rest.n - 1 < f->width)
 		return false;
 	struct msgpack_value v = { f->kind, (unsigned char)rest.p[0] & f->mask, { 0 } };

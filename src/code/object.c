@@ -26,7 +26,7 @@ struct function {
 	unsigned section;
 };
 
-struct descriptor {
+struct kernel_descriptor {
 	struct str name; // of the kernel
 	uint64_t address;
 	bool taken;
@@ -40,7 +40,7 @@ struct parse {
 	const struct code_target *target;
 	struct metadata metadata;
 	VEC(struct function) functions;
-	VEC(struct descriptor) descriptors; // by name
+	VEC(struct kernel_descriptor) descriptors; // by name
 };
 
 #define NAME_FMT "%.*s"
@@ -123,7 +123,7 @@ static void take_symbol(void *ctx, const struct elf_symbol *s)
 				      s->section };
 		vec_push(&p->functions, f);
 	} else if (s->name.n > 3 && str_ends(s->name, S(".kd"))) {
-		struct descriptor d = { str_cut(s->name, s->name.n - 3), s->address, false };
+		struct kernel_descriptor d = { str_cut(s->name, s->name.n - 3), s->address, false };
 		vec_push(&p->descriptors, d);
 	}
 }
@@ -132,7 +132,7 @@ static int compare_addresses(uint64_t a, uint64_t b) { return (a > b) - (a < b);
 
 static int compare_descriptors(const void *a, const void *b)
 {
-	const struct descriptor *x = a, *y = b;
+	const struct kernel_descriptor *x = a, *y = b;
 	int order = str_cmp(x->name, y->name);
 	return order ? order : compare_addresses(x->address, y->address);
 }
@@ -149,7 +149,7 @@ static void order_descriptors(struct parse *p)
 	p->descriptors.len = n;
 }
 
-static struct descriptor *descriptor_of(struct parse *p, struct str name)
+static struct kernel_descriptor *descriptor_of(struct parse *p, struct str name)
 {
 	size_t low = 0, high = p->descriptors.len;
 	while (low < high) {
@@ -226,7 +226,7 @@ static void read_kernels(struct parse *p)
 	p->object->kernels = arena_alloc(p->arena, (p->metadata.nkernels + p->descriptors.len) * sizeof(*p->object->kernels));
 	for (size_t i = 0; i < p->metadata.nkernels; i++) {
 		struct metadata_kernel *m = &p->metadata.kernels[i];
-		struct descriptor *d = descriptor_of(p, m->kernel.name);
+		struct kernel_descriptor *d = descriptor_of(p, m->kernel.name);
 		if (d && d->taken) {
 			code_problem(&p->problems, "metadata at 0x%zx: kernel " NAME_FMT " is there twice", m->offset,
 				     NAME_ARG(m->kernel.name));
@@ -242,7 +242,7 @@ static void read_kernels(struct parse *p)
 		add_kernel(p, &m->kernel);
 	}
 	for (size_t i = 0; i < p->descriptors.len; i++) {
-		struct descriptor *d = &p->descriptors.data[i];
+		struct kernel_descriptor *d = &p->descriptors.data[i];
 		struct code_kernel k = { .name = d->name };
 		if (!d->taken && read_descriptor(p, d->address, &k))
 			add_kernel(p, &k);

@@ -160,7 +160,7 @@ static bool walk_path(const char *path, int depth, visit_fn *visit, void *ctx)
 
 // --- the object of a URI ---
 
-struct hunt {
+struct places_hunt {
 	struct str uri;
 	const struct code_uri *parsed;
 	struct offer offer;
@@ -169,7 +169,7 @@ struct hunt {
 /** A file that the debug agent saved for this URI, or one with the name of the file that the URI is a part of. */
 static bool visit_named(void *ctx, const struct code_file *c)
 {
-	struct hunt *h = ctx;
+	struct places_hunt *h = ctx;
 	struct str name = base_name(str_z(c->path));
 	if (code_uri_saved_as(h->uri, name)) {
 		offer_file(&h->offer, c);
@@ -204,7 +204,7 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 {
 	struct arena arena = { 0 };
 	struct code_uri parsed = { 0 };
-	struct hunt h = { uri, &parsed, { .places = p, .taker = taker, .first_only = true } };
+	struct places_hunt h = { uri, &parsed, { .places = p, .taker = taker, .first_only = true } };
 	bool taken = false, readable = code_uri_parse(&arena, uri, &parsed);
 	for (size_t i = 0; readable && i < p->n && !taken; i++)
 		taken = walk_path(p->paths[i], 0, visit_named, &h);

@@ -8,7 +8,7 @@
 enum { CHUNK = 64 << 10 };
 
 /** Either kind of stream: what goes in, what comes out. */
-struct stream {
+struct unpack_stream {
 	z_stream z;
 	ZSTD_DStream *zstd;
 	uint8_t *out;
@@ -17,7 +17,7 @@ struct stream {
 
 enum step { STEP_MORE, STEP_END, STEP_FULL, STEP_BAD };
 
-static enum step step_zlib(struct stream *s, const uint8_t *in, size_t n, size_t *ret_used, const char **ret_why)
+static enum step step_zlib(struct unpack_stream *s, const uint8_t *in, size_t n, size_t *ret_used, const char **ret_why)
 {
 	s->z.next_in = (uint8_t *)in;
 	s->z.avail_in = (uInt)n;
@@ -44,7 +44,7 @@ static enum step step_zlib(struct stream *s, const uint8_t *in, size_t n, size_t
 	}
 }
 
-static enum step step_zstd(struct stream *s, const uint8_t *in, size_t n, size_t *ret_used, const char **ret_why)
+static enum step step_zstd(struct unpack_stream *s, const uint8_t *in, size_t n, size_t *ret_used, const char **ret_why)
 {
 	ZSTD_inBuffer from = { in, n, 0 };
 	for (;;) {
@@ -67,7 +67,7 @@ static enum step step_zstd(struct stream *s, const uint8_t *in, size_t n, size_t
 	}
 }
 
-static struct uh_error *run(struct stream *s, const struct file *f, uint64_t offset, uint64_t size, uint64_t *ret_used)
+static struct uh_error *run(struct unpack_stream *s, const struct file *f, uint64_t offset, uint64_t size, uint64_t *ret_used)
 {
 	_cleanup_free_ uint8_t *chunk = mem_alloc(CHUNK);
 	const char *why = NULL, *name = s->zstd ? "zstd" : "zlib";
@@ -97,7 +97,7 @@ static struct uh_error *run(struct stream *s, const struct file *f, uint64_t off
 struct uh_error *unpack(const struct file *f, uint64_t offset, uint64_t size, enum unpack_method method, size_t front,
 			uint64_t most, struct unpacked *ret)
 {
-	struct stream s = { .room = most };
+	struct unpack_stream s = { .room = most };
 	if (method == UNPACK_ZSTD ? !(s.zstd = ZSTD_createDStream()) : inflateInit(&s.z) != Z_OK)
 		return uh_error_new("no memory for decompression");
 	uint8_t *bytes = mem_alloc(front + most + 1);

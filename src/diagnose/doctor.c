@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-struct search {
+struct doctor_search {
 	const struct know *k;
 	const struct host *h;
 	struct findings *to;
@@ -10,7 +10,7 @@ struct search {
 };
 
 /** A block, whichever kind it is of, and the item that it was asked of. */
-struct asked {
+struct doctor_asked {
 	struct know_head head;
 	enum know_severity severity;
 	struct str title, seen, why;
@@ -21,7 +21,7 @@ struct asked {
 	const struct host_item *item;
 };
 
-static struct str fill(struct search *s, struct str phrase, const struct fact_view *view)
+static struct str fill(struct doctor_search *s, struct str phrase, const struct fact_view *view)
 {
 	struct text out = { 0 };
 	phrase_fill(&out, phrase, view);
@@ -30,20 +30,20 @@ static struct str fill(struct search *s, struct str phrase, const struct fact_vi
 	return filled;
 }
 
-static const struct command *fill_step(struct search *s, struct str text, const struct fact_view *view)
+static const struct command *fill_step(struct doctor_search *s, struct str text, const struct fact_view *view)
 {
 	return steps_fill(&s->to->arena, s->k, text, view, FILL_ALTERNATIVES);
 }
 
 /** `fw_mes 0x83 (/sys/...)` for each fact that made the condition true. */
-struct listing {
+struct doctor_listing {
 	struct text text;
 	const struct host_scope *scope;
 };
 
 static void list_fact(void *ctx, struct str name)
 {
-	struct listing *l = ctx;
+	struct doctor_listing *l = ctx;
 	const struct host_fact *f = host_fact(l->scope->host, l->scope->item, name, 0);
 	struct text one = { 0 };
 	if (!f)
@@ -56,11 +56,11 @@ static void list_fact(void *ctx, struct str name)
 	text_free(&one);
 }
 
-static struct str what_was_seen(struct search *s, const struct asked *q, const struct fact_view *view)
+static struct str what_was_seen(struct doctor_search *s, const struct doctor_asked *q, const struct fact_view *view)
 {
 	if (q->seen.n)
 		return fill(s, q->seen, view);
-	struct listing l = { .scope = view->ctx };
+	struct doctor_listing l = { .scope = view->ctx };
 	condition_facts(q->when, view, list_fact, &l);
 	struct str seen = arena_str(&s->to->arena, text_str(&l.text));
 	text_free(&l.text);
@@ -68,7 +68,7 @@ static struct str what_was_seen(struct search *s, const struct asked *q, const s
 }
 
 /** `kernel 6.18 or newer` is no sentence. */
-static const struct command *use_instead(struct search *s, struct str good)
+static const struct command *use_instead(struct doctor_search *s, struct str good)
 {
 	bool none = str_starts(good, S("none")) || str_starts(good, S("no "));
 	struct command_maker *m = command_begin(&s->to->arena);
@@ -82,7 +82,7 @@ static bool changes(const struct know_change *c) { return c->sets || c->clears |
 /** What the block says, else what its remedy says. */
 #define SAID(member) (c && c->member.n ? c->member : r ? r->member : (struct str){ 0 })
 #define SAID_OF(member) (b && b->member.n ? b->member : SAID(member))
-static void take_remedy(struct search *s, struct finding *f, const struct asked *q, const struct fact_view *view)
+static void take_remedy(struct doctor_search *s, struct finding *f, const struct doctor_asked *q, const struct fact_view *view)
 {
 	const struct know_check *c = q->check;
 	const struct know_bad *b = q->bad;
@@ -108,7 +108,7 @@ static void take_remedy(struct search *s, struct finding *f, const struct asked 
 }
 
 /** The same finding of another GPU is told once, with both. */
-static bool told_already(struct search *s, const struct finding *f, const struct host_item *item)
+static bool told_already(struct doctor_search *s, const struct finding *f, const struct host_item *item)
 {
 	for (size_t n = 0; n < s->to->list.len; n++) {
 		struct finding *have = s->to->list.data[n];
@@ -125,7 +125,7 @@ static bool told_already(struct search *s, const struct finding *f, const struct
 	return false;
 }
 
-static void tell(struct search *s, const struct asked *q)
+static void tell(struct doctor_search *s, const struct doctor_asked *q)
 {
 	const struct host_scope scope = { s->h, q->item };
 	const struct fact_view view = host_view(&scope);
@@ -143,7 +143,7 @@ static void tell(struct search *s, const struct asked *q)
 	vec_push(&s->to->list, f);
 }
 
-static void ask_check(struct search *s, const struct know_check *c, const struct host_item *item)
+static void ask_check(struct doctor_search *s, const struct know_check *c, const struct host_item *item)
 {
 	const struct host_scope scope = { s->h, item };
 	const struct fact_view view = host_view(&scope);
@@ -156,15 +156,16 @@ static void ask_check(struct search *s, const struct know_check *c, const struct
 		vec_push(&s->hides, c->hides);
 		return;
 	}
-	tell(s, &(struct asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL, item });
+	tell(s, &(struct doctor_asked){ c->head, c->severity, c->title, c->seen, c->why, c->when, c->remedy, c, NULL, item });
 }
 
-static void ask_bad(struct search *s, const struct know_bad *b, const struct host_item *gpu)
+static void ask_bad(struct doctor_search *s, const struct know_bad *b, const struct host_item *gpu)
 {
 	const struct host_scope scope = { s->h, gpu };
 	const struct fact_view view = host_view(&scope);
 	if (condition_eval(b->when, &view) == TRUTH_YES)
-		tell(s, &(struct asked){ b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
+		tell(s,
+		     &(struct doctor_asked){ b->head, b->severity, b->title, { 0 }, b->why, b->when, b->remedy, NULL, b, gpu });
 }
 
 static void finding_free(struct finding *f) { vec_free(&f->gpus); }
@@ -177,7 +178,7 @@ static bool names(const struct know_list *list, struct str id)
 	return false;
 }
 
-static bool hidden(const struct search *s, const struct finding *one)
+static bool hidden(const struct doctor_search *s, const struct finding *one)
 {
 	const struct findings *f = s->to;
 	for (size_t n = 0; n < f->list.len; n++)
@@ -189,7 +190,7 @@ static bool hidden(const struct search *s, const struct finding *one)
 	return false;
 }
 
-static void drop_hidden(struct search *s)
+static void drop_hidden(struct doctor_search *s)
 {
 	struct findings *f = s->to;
 	VEC(struct finding *) kept = { 0 };
@@ -215,7 +216,7 @@ static int by_severity(const void *a, const void *b)
 
 void doctor_find(const struct know *k, const struct host *h, struct findings *ret)
 {
-	struct search s = { .k = k, .h = h, .to = ret };
+	struct doctor_search s = { .k = k, .h = h, .to = ret };
 	*ret = (struct findings){ 0 };
 	for (size_t n = 0; n < h->items.len; n++) {
 		const struct host_item *item = h->items.data[n];

@@ -20,7 +20,7 @@ static bool is_refusal(int error) { return error == EACCES || error == EPERM; }
 static void note_unread(struct host *h, struct str where) { host_note_unread(h, "the kernel's log", where); }
 
 enum said_of { OF_DEVICE, OF_PART, OF_MACHINE }; // the GPU that a line names, those of a PCI id, the machine
-struct said {
+struct log_said {
 	struct str signature, device, name, value, where;
 	enum said_of of;
 };
@@ -38,7 +38,7 @@ static const struct {
 struct log_look {
 	struct host *h;
 	const char *name;
-	VEC(struct said) said;
+	VEC(struct log_said) said;
 };
 
 static void remember(struct log_look *l, const struct event *e, struct str name, struct str value, enum said_of of)
@@ -46,12 +46,12 @@ static void remember(struct log_look *l, const struct event *e, struct str name,
 	struct arena *a = &l->h->arena;
 	if (l->said.len == SEEN_MOST)
 		return;
-	struct said one = { arena_str(a, e->signature->head.id),
-			    arena_str(a, e->device),
-			    arena_str(a, name),
-			    arena_str(a, value),
-			    arena_printf(a, "%s:%llu", l->name, (unsigned long long)e->at.line),
-			    of };
+	struct log_said one = { arena_str(a, e->signature->head.id),
+				arena_str(a, e->device),
+				arena_str(a, name),
+				arena_str(a, value),
+				arena_printf(a, "%s:%llu", l->name, (unsigned long long)e->at.line),
+				of };
 	vec_push(&l->said, one);
 }
 
@@ -98,7 +98,7 @@ static struct host_item *item_of(struct host *h, struct str device)
 	return gpus == 1 ? only : host_machine(h);
 }
 
-static void note_gap(struct log_look *l, struct host_item *i, const struct said *s)
+static void note_gap(struct log_look *l, struct host_item *i, const struct log_said *s)
 {
 	bool doubt = l->h->doubt;
 	l->h->doubt |= i->doubt;
@@ -108,7 +108,7 @@ static void note_gap(struct log_look *l, struct host_item *i, const struct said 
 }
 
 /** KFD names a GPU by its PCI id. Of several of the same kind those are meant that KFD lacks, where that is known of all of them. */
-static void note_part(struct log_look *l, const struct said *s)
+static void note_part(struct log_look *l, const struct log_said *s)
 {
 	struct host *h = l->h;
 	VEC(struct host_item *) meant = { 0 };
@@ -134,7 +134,7 @@ static void note_said(struct log_look *l)
 {
 	l->h->doubt = host_machine(l->h)->doubt;
 	for (size_t n = 0; n < l->said.len; n++) {
-		const struct said *s = &l->said.data[n];
+		const struct log_said *s = &l->said.data[n];
 		struct host_item *i = s->of == OF_MACHINE ? host_machine(l->h) : item_of(l->h, s->device);
 		if (!s->name.n && !host_says(i, "log", s->signature))
 			host_note(l->h, i, "log", s->signature, s->where);

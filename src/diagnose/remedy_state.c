@@ -50,7 +50,7 @@ static void force_look(struct force *f, const struct know_change *c)
 }
 
 /** `kernel 7.0.3 and ROCm 7.2.1`: the versions that make a condition true. */
-struct versions {
+struct remedy_versions {
 	const struct fact_view *view;
 	struct text said;
 	struct str fact; // where it is not about versions: the first
@@ -61,7 +61,7 @@ static void add_version(void *ctx, struct str name)
 	static const char *const words[][2] = { { "kernel", "kernel" },        { "rocm", "ROCm" },
 						{ "driver", "amdgpu driver" }, { "linux_firmware", "linux-firmware" },
 						{ "fw_mes", "MES firmware" },  { "fw_smu", "SMU firmware" } };
-	struct versions *v = ctx;
+	struct remedy_versions *v = ctx;
 	struct text one = { 0 };
 	struct str value;
 	for (size_t n = 0; n < sizeof(words) / sizeof(words[0]); n++)
@@ -79,7 +79,7 @@ static void add_version(void *ctx, struct str name)
 
 static struct remedy_verdict superseded(const struct know_remedy *r, const struct force *f, struct arena *arena)
 {
-	struct versions v = { .view = f->view };
+	struct remedy_versions v = { .view = f->view };
 	struct text why = { 0 };
 	condition_facts(r->obsolete, f->view, add_version, &v);
 	if (r->until.n)
@@ -106,7 +106,7 @@ static struct remedy_verdict in_force(const struct force *f, struct arena *arena
 
 static struct remedy_verdict done(const struct know_remedy *r, const struct fact_view *view, struct arena *arena)
 {
-	struct versions v = { .view = view };
+	struct remedy_versions v = { .view = view };
 	condition_facts(r->applied, view, add_version, &v);
 	struct remedy_verdict verdict = { .state = REMEDY_APPLIED };
 	verdict.because =

@@ -116,7 +116,7 @@ static bool find_base(struct arena *a, const struct code_object *o, const struct
 
 // --- the search ---
 
-struct taking {
+struct shelf_taking {
 	struct code_shelf *shelf;
 	const struct code_anchor *anchor;
 	uint64_t pc;
@@ -138,7 +138,7 @@ static bool is_it(struct code_set *set, struct loaded *l, const struct code_anch
 
 static bool take(void *ctx, struct str name, char *bytes, size_t size)
 {
-	struct taking *t = ctx;
+	struct shelf_taking *t = ctx;
 	struct code_set *set = &t->shelf->set;
 	size_t before = set->problems.n;
 	struct loaded *l = code_set_take(set, name, bytes, size, 0);
@@ -162,7 +162,7 @@ static bool take(void *ctx, struct str name, char *bytes, size_t size)
 static struct loaded *search(struct code_shelf *s, struct str evidence, const struct code_anchor *anchor, uint64_t pc)
 {
 	struct code_places places = { .n = s->npaths, .paths = s->paths, .beside = evidence, .gfx = anchor->gfx };
-	struct taking t = { .shelf = s, .anchor = anchor, .pc = pc, .all = !anchor->uri.n };
+	struct shelf_taking t = { .shelf = s, .anchor = anchor, .pc = pc, .all = !anchor->uri.n };
 	struct code_taker taker = { take, &t };
 	if (anchor->uri.n) {
 		if (!code_places_find(&places, anchor->uri, &taker))

@@ -8,7 +8,7 @@
 
 enum { GROUPS_MAX = 64 };
 
-struct group {
+struct recorder_group {
 	const char *name, *desc;
 	json_int_t enqueued, completed, pending;
 	const char *operation, *state; // of the first that did not end
@@ -31,7 +31,7 @@ static const char *string(const json_t *object, const char *key)
 	return s ? s : "";
 }
 
-static struct group *find_group(struct group *groups, size_t *n, const json_t *entry)
+static struct recorder_group *find_group(struct recorder_group *groups, size_t *n, const json_t *entry)
 {
 	const json_t *pair = json_object_get(entry, "process_group");
 	const char *name = json_string_value(json_array_get(pair, 0)), *desc = json_string_value(json_array_get(pair, 1));
@@ -41,11 +41,13 @@ static struct group *find_group(struct group *groups, size_t *n, const json_t *e
 			return &groups[i];
 	if (*n == GROUPS_MAX)
 		return NULL;
-	groups[*n] = (struct group){ .name = name, .desc = desc ? desc : "", .enqueued = -1, .completed = -1, .pending = -1 };
+	groups[*n] = (struct recorder_group){
+		.name = name, .desc = desc ? desc : "", .enqueued = -1, .completed = -1, .pending = -1
+	};
 	return &groups[(*n)++];
 }
 
-static void take_entry(struct group *g, const json_t *entry)
+static void take_entry(struct recorder_group *g, const json_t *entry)
 {
 	json_int_t seq = integer(entry, "collective_seq_id", integer(entry, "seq_id", -1));
 	const char *state = string(entry, "state"), *operation = string(entry, "profiling_name");
@@ -89,7 +91,7 @@ static struct str rank_of(struct str name)
 	return str_from(name, n);
 }
 
-static void tell_group(const struct artefact_output *out, const struct group *g, struct str rank)
+static void tell_group(const struct artefact_output *out, const struct recorder_group *g, struct str rank)
 {
 	struct event e;
 	struct arena a = { 0 };
@@ -116,13 +118,13 @@ static void tell_group(const struct artefact_output *out, const struct group *g,
 static bool flight_recorder_read(const struct artefact_output *out, const json_t *root)
 {
 	const json_t *entries = json_object_get(root, "entries");
-	struct group groups[GROUPS_MAX];
+	struct recorder_group groups[GROUPS_MAX];
 	size_t n = 0;
 	if (!json_is_array(entries) || (!json_object_get(root, "pg_config") && !json_object_get(root, "version")))
 		return false;
 	for (size_t i = 0; i < json_array_size(entries); i++) {
 		const json_t *entry = json_array_get(entries, i);
-		struct group *g = find_group(groups, &n, entry);
+		struct recorder_group *g = find_group(groups, &n, entry);
 		if (g)
 			take_entry(g, entry);
 	}

@@ -16,7 +16,7 @@ enum {
 	TRIES = 4, // functions whose objects are looked for
 };
 
-struct library {
+struct gdb_library {
 	uint64_t from, to; // of its section .text
 	struct str uri;
 };
@@ -30,7 +30,7 @@ struct point {
 };
 
 /** Registers of one wave. */
-struct block {
+struct gdb_block {
 	uint64_t pc;
 	VEC(struct values) values;
 };
@@ -38,10 +38,10 @@ struct block {
 struct gdb_state {
 	struct arena arena;
 	uint64_t pc; // of what is looked at
-	VEC(struct library) libraries;
+	VEC(struct gdb_library) libraries;
 	VEC(struct point) points;
 	size_t nblocks;
-	struct block blocks[BLOCKS_MAX];
+	struct gdb_block blocks[BLOCKS_MAX];
 	bool in_block;
 	uint64_t *open;  // lanes of a register whose value goes on in the next line
 	struct str dump; // the function that is disassembled
@@ -73,7 +73,7 @@ uint64_t gdb_state_pc(const struct gdb_state *s) { return s->pc; }
 // --- code objects ---
 
 /** `0x7f00  0x7f80  Yes (*)     file:///tmp/a.out#offset=8192&size=9000`; also libraries of the host, whose URI is empty. */
-static bool parse_library(struct str text, struct library *ret)
+static bool parse_library(struct str text, struct gdb_library *ret)
 {
 	struct str rest = text, from = str_word(&rest), to = str_word(&rest);
 	if (!str_starts(from, S("0x")) || !str_starts(to, S("0x")) || !str_hex(from, &ret->from) || !str_hex(to, &ret->to))
@@ -86,13 +86,13 @@ static bool parse_library(struct str text, struct library *ret)
 
 bool gdb_state_library(struct str text)
 {
-	struct library l;
+	struct gdb_library l;
 	return str_starts(str_trim(text), S("0x")) && parse_library(text, &l) && l.uri.n;
 }
 
 static bool library_line(struct gdb_state *s, struct str text)
 {
-	struct library l;
+	struct gdb_library l;
 	if (!parse_library(text, &l))
 		return str_starts(text, S("From ")) && str_find(text, S("Shared Object Library")) > 0;
 	if (l.uri.n && l.from < l.to && s->libraries.len < LIBRARIES_MAX && !is_full(s)) {
@@ -227,9 +227,9 @@ static bool read_lanes(uint64_t lanes[static LANES], struct str text, size_t *re
 	return !closed && n < LANES;
 }
 
-static struct block *block_for(struct gdb_state *s, struct str name)
+static struct gdb_block *block_for(struct gdb_state *s, struct str name)
 {
-	struct block *b = s->in_block ? &s->blocks[s->nblocks - 1] : NULL;
+	struct gdb_block *b = s->in_block ? &s->blocks[s->nblocks - 1] : NULL;
 	char z[16];
 	str_copy(z, sizeof(z), name);
 	// What is shown again is of another time.
@@ -246,7 +246,7 @@ static struct block *block_for(struct gdb_state *s, struct str name)
 static void keep_register(struct gdb_state *s, struct str name, struct str value)
 {
 	bool vector = str_starts(value, S("{"));
-	struct block *b = is_full(s) ? NULL : block_for(s, name);
+	struct gdb_block *b = is_full(s) ? NULL : block_for(s, name);
 	if (!b || b->values.len == REGISTERS_MAX)
 		return;
 	uint64_t *data = arena_alloc(&s->arena, (vector ? LANES : 1) * sizeof(*data));
@@ -271,7 +271,7 @@ static bool register_line(struct gdb_state *s, struct str text)
 	struct str rest = text, name = str_word(&rest), number, function;
 	uint64_t value, offset;
 	if (s->open && (str_starts(text, S("0x")) || str_starts(text, S("<repeats")))) {
-		struct block *b = &s->blocks[s->nblocks - 1];
+		struct gdb_block *b = &s->blocks[s->nblocks - 1];
 		s->open = read_lanes(s->open, text, &b->values.data[b->values.len - 1].n) ? s->open : NULL;
 		return true;
 	}
@@ -324,7 +324,7 @@ static bool fits(const struct gdb_state *s, const struct where *at, const struct
 static const struct where *find_code(struct gdb_state *s, const struct artefact_output *out, const struct gdb_wave *w)
 {
 	for (size_t i = s->libraries.len; i--;) {
-		const struct library *l = &s->libraries.data[i];
+		const struct gdb_library *l = &s->libraries.data[i];
 		const struct code_anchor anchor = { .uri = l->uri, .text_at = l->from };
 		const struct where *at =
 			w->pc >= l->from && w->pc < l->to ? code_shelf_where(out->code, out->name, &anchor, w->pc) : NULL;

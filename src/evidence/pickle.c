@@ -13,7 +13,7 @@ enum {
 	VALUES_MAX = 2 << 20
 };
 
-struct slot {
+struct pickle_slot {
 	json_t *item;   // NULL is a mark
 	unsigned depth; // to which containers are nested in it
 };
@@ -21,8 +21,8 @@ struct slot {
 struct pickle {
 	struct str s;
 	size_t at;
-	VEC(struct slot) stack;
-	VEC(struct slot) memo;
+	VEC(struct pickle_slot) stack;
+	VEC(struct pickle_slot) memo;
 	size_t values; // made so far
 	size_t copied; // members of what was fetched again
 };
@@ -55,7 +55,7 @@ static bool push_deep(struct pickle *p, json_t *item, unsigned depth)
 		json_decref(item);
 		return false;
 	}
-	struct slot slot = { item, depth };
+	struct pickle_slot slot = { item, depth };
 	vec_push(&p->stack, slot);
 	return true;
 }
@@ -138,9 +138,9 @@ static bool make_tuple(struct pickle *p, size_t from, bool marked)
 }
 
 /** The container into which the items from @from on go, if all of them may; NULL and the items gone where not. */
-static struct slot *container_for(struct pickle *p, size_t from, bool marked)
+static struct pickle_slot *container_for(struct pickle *p, size_t from, bool marked)
 {
-	struct slot *slot = from > marked && from <= p->stack.len ? &p->stack.data[from - 1 - marked] : NULL;
+	struct pickle_slot *slot = from > marked && from <= p->stack.len ? &p->stack.data[from - 1 - marked] : NULL;
 	unsigned depth = slot && slot->item ? depth_around(p, from, slot->depth) : 0;
 	bool good = depth;
 	for (size_t n = from; n < p->stack.len; n++)
@@ -159,7 +159,7 @@ static void drop_from(struct pickle *p, size_t from, bool marked, bool taken)
 
 static bool append_from(struct pickle *p, size_t from, bool marked)
 {
-	struct slot *list = container_for(p, from, marked);
+	struct pickle_slot *list = container_for(p, from, marked);
 	bool good = list && json_is_array(list->item);
 	for (size_t n = from; n < p->stack.len && good; n++)
 		json_array_append_new(list->item, p->stack.data[n].item);
@@ -183,7 +183,7 @@ static void set_item(json_t *dict, json_t *key, json_t *value)
 
 static bool set_from(struct pickle *p, size_t from, bool marked)
 {
-	struct slot *dict = container_for(p, from, marked);
+	struct pickle_slot *dict = container_for(p, from, marked);
 	bool good = dict && json_is_object(dict->item) && (p->stack.len - from) % 2 == 0;
 	for (size_t n = from; n < p->stack.len && good; n += 2)
 		set_item(dict->item, p->stack.data[n].item, p->stack.data[n + 1].item);
@@ -193,13 +193,13 @@ static bool set_from(struct pickle *p, size_t from, bool marked)
 
 static bool memo_put(struct pickle *p, uint64_t index)
 {
-	struct slot top = p->stack.len ? p->stack.data[p->stack.len - 1] : (struct slot){ 0 }, none = { 0 };
+	struct pickle_slot top = p->stack.len ? p->stack.data[p->stack.len - 1] : (struct pickle_slot){ 0 }, none = { 0 };
 	if (index > p->memo.len || index >= MEMO_MAX || !top.item)
 		return false;
 	if (index == p->memo.len)
 		vec_push(&p->memo, none);
 	json_decref(p->memo.data[index].item);
-	p->memo.data[index] = (struct slot){ json_incref(top.item), 0 };
+	p->memo.data[index] = (struct pickle_slot){ json_incref(top.item), 0 };
 	return true;
 }
 
@@ -237,7 +237,7 @@ static bool memo_get(struct pickle *p, uint64_t index)
 
 static bool step(struct pickle *p, unsigned char op)
 {
-	const struct slot mark_slot = { 0 };
+	const struct pickle_slot mark_slot = { 0 };
 	uint64_t v;
 	size_t mark;
 	switch (op) {

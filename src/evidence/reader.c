@@ -12,7 +12,7 @@
 #include "code/bundle.h"
 #include "evidence/artefact.h"
 #include "evidence/gpu_core.h"
-#include "evidence/log.h"
+#include "evidence/log/log.h"
 #include "evidence/pickle.h"
 #include "evidence/silicon.h"
 #include "evidence/wave_code.h"
@@ -98,7 +98,7 @@ static struct evidence *evidence_add(struct evidence_reader *r, const char *name
 
 // --- files, by several threads ---
 
-struct slot {
+struct reader_slot {
 	bool done;
 	uint64_t offset; // of the window's first byte
 	struct window window;
@@ -114,10 +114,10 @@ struct file_scan {
 	uint64_t next, consumed; // windows taken by a thread; windows given back
 	unsigned helpers;        // that have begun
 	bool consumer_waits;
-	struct slot slots[SLOTS];
+	struct reader_slot slots[SLOTS];
 };
 
-static void slot_fill(struct file_scan *f, unsigned thread, struct slot *s, uint64_t index)
+static void slot_fill(struct file_scan *f, unsigned thread, struct reader_slot *s, uint64_t index)
 {
 	uint64_t from = index * BODY;
 	size_t before = from < BEFORE ? (size_t)from : BEFORE;
@@ -138,7 +138,7 @@ static bool scan_next(struct file_scan *f, unsigned thread)
 	if (f->next >= f->windows || f->next >= f->consumed + SLOTS)
 		return false;
 	uint64_t index = f->next++;
-	struct slot *s = &f->slots[index % SLOTS];
+	struct reader_slot *s = &f->slots[index % SLOTS];
 	pthread_mutex_unlock(&f->lock);
 	slot_fill(f, thread, s, index);
 	pthread_mutex_lock(&f->lock);
@@ -167,7 +167,7 @@ static struct uh_error *consume_slots(struct file_scan *f, const struct evidence
 	struct uh_error *err = NULL;
 	pthread_mutex_lock(&f->lock);
 	for (uint64_t i = f->consumed; i < f->windows; i++) {
-		struct slot *s = &f->slots[i % SLOTS];
+		struct reader_slot *s = &f->slots[i % SLOTS];
 		while (!s->done) {
 			if (scan_next(f, 0))
 				continue;
@@ -241,7 +241,7 @@ struct counted {
 	uint64_t events;
 };
 
-struct stream {
+struct reader_stream {
 	struct source *source;
 	char *bytes;
 	size_t room;       // grows with what is read, up to STREAM_ROOM
@@ -252,7 +252,7 @@ struct stream {
 };
 
 /** Where the next bytes go, and how many of them up to @upto; most sources are short, so that the room is small at first. */
-static struct str stream_room(struct stream *s, size_t upto)
+static struct str stream_room(struct reader_stream *s, size_t upto)
 {
 	if (s->have == s->room) {
 		size_t room = s->room ? 2 * s->room : STREAM_FIRST;
@@ -263,7 +263,7 @@ static struct str stream_room(struct stream *s, size_t upto)
 	return (struct str){ s->bytes + s->have, (upto < s->room ? upto : s->room) - s->have };
 }
 
-static void stream_fill(struct stream *s, size_t upto)
+static void stream_fill(struct reader_stream *s, size_t upto)
 {
 	while (!s->ended && s->have < upto) {
 		struct str room = stream_room(s, upto);
@@ -275,7 +275,7 @@ static void stream_fill(struct stream *s, size_t upto)
 	}
 }
 
-static void read_stream(const struct scanner *scanner, struct stream *s, struct log_reader *log)
+static void read_stream(const struct scanner *scanner, struct reader_stream *s, struct log_reader *log)
 {
 	struct window w = { 0 };
 	for (;;) {
@@ -299,9 +299,12 @@ static void read_stream(const struct scanner *scanner, struct stream *s, struct 
 }
 
 /** A log whose beginning was never written, after a power cut, begins with NULs: any number of them. */
-static bool all_nul(const struct stream *s) { return s->have && !s->bytes[0] && !memcmp(s->bytes, s->bytes + 1, s->have - 1); }
+static bool all_nul(const struct reader_stream *s)
+{
+	return s->have && !s->bytes[0] && !memcmp(s->bytes, s->bytes + 1, s->have - 1);
+}
 
-static void read_at_head(struct source *s, struct stream *stream)
+static void read_at_head(struct source *s, struct reader_stream *stream)
 {
 	ssize_t n = 1;
 	while (stream->have < HEAD && n > 0 && !stream->err) {
@@ -313,7 +316,7 @@ static void read_at_head(struct source *s, struct stream *stream)
 }
 
 /** The first bytes that are not all NUL. */
-static struct uh_error *fill_head(struct source *s, struct stream *stream)
+static struct uh_error *fill_head(struct source *s, struct reader_stream *stream)
 {
 	for (;;) {
 		if (s->door) {
@@ -331,7 +334,7 @@ static struct uh_error *fill_head(struct source *s, struct stream *stream)
 }
 
 /** Fills the head of @stream; what is wrong with it is the result. */
-static struct uh_error *read_head(struct source *s, struct stream *stream)
+static struct uh_error *read_head(struct source *s, struct reader_stream *stream)
 {
 	struct uh_error *err = fill_head(s, stream);
 	if (err)
@@ -379,7 +382,7 @@ static ssize_t read_again(struct source *source, void *buffer, size_t size, stru
 }
 
 /** The whole of a source whose head is in @stream, as far as a document may be long. */
-static void read_whole(struct source *s, struct stream *stream, struct text *out)
+static void read_whole(struct source *s, struct reader_stream *stream, struct text *out)
 {
 	text_add(out, (struct str){ stream->bytes, stream->have });
 	char *room = stream->ended ? NULL : mem_alloc(BODY);
@@ -394,7 +397,7 @@ static void read_whole(struct source *s, struct stream *stream, struct text *out
 }
 
 /** Whether the source was a document of JSON that one of our readers knows. If not, what was read ahead of a stream is in @ahead. */
-static bool read_document(struct evidence_reader *r, struct source *s, struct stream *stream, struct evidence *e,
+static bool read_document(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct evidence *e,
 			  struct read_ahead *ahead)
 {
 	if (!document_begins((struct str){ stream->bytes, stream->have }))
@@ -451,7 +454,7 @@ static bool has_gpu_code(const struct file *f)
 }
 
 /** A core is kept until all sources are known: that of the GPU and that of its process are read together. */
-static bool keep_elf(struct evidence_reader *r, struct source *s, struct stream *stream, struct uh_error **ret_err)
+static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
 {
 	struct str head = { stream->bytes, stream->have };
 	if (!str_starts(head, S("\x7f"
@@ -500,7 +503,7 @@ static struct uh_error *lost_error(const char *name, uint64_t lost)
 
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
-	struct stream stream = { .source = s };
+	struct reader_stream stream = { .source = s };
 	struct uh_error *err = read_head(s, &stream);
 	struct uh_error *elf_err = NULL;
 	if (stream.have && keep_elf(r, s, &stream, &elf_err)) {

@@ -110,7 +110,7 @@ static bool covered(const struct know *k, const struct template *t)
 {
 	for (size_t a = 0; a < k->anchors.len; a++)
 		for (size_t i = 0; i < t->npieces; i++)
-			if (str_find(t->pieces[i].literal, k->anchors.data[a]) >= 0)
+			if (str_find(t->pieces[i].literal, k->anchors.data[a]->head.id) >= 0)
 				return true;
 	return false;
 }
@@ -238,7 +238,7 @@ struct scanner *scanner_new(const struct know *k)
 {
 	struct scanner *s = mem_alloc(sizeof(*s));
 	for (size_t i = 0; i < k->anchors.len; i++)
-		add_anchor(s, k->anchors.data[i]);
+		add_anchor(s, k->anchors.data[i]->head.id);
 	// All others stand behind the driver's own prefix, which is an anchor.
 	for (size_t i = 0; i < k->signatures.len; i++) {
 		const struct know_signature *sig = k->signatures.data[i];

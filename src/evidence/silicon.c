@@ -20,7 +20,7 @@ enum {
 };
 
 /** A GPU that is being looked at. */
-struct looked {
+struct silicon_looked {
 	const struct device *device;
 	struct target *target;
 	struct watch watch;
@@ -35,7 +35,7 @@ struct look_round {
 	struct machine_view *view;
 	struct user_queues queues;
 	size_t n;
-	struct looked *gpus;
+	struct silicon_looked *gpus;
 };
 
 static void pause_ms(int ms)
@@ -56,8 +56,8 @@ static void open_gpus(struct look_round *r, const struct silicon_options *o)
 		*v = (struct gpu_view){ .device = &d->list[i], .health = S("unknown") };
 		if (o->gpu.n && only != &d->list[i])
 			continue;
-		struct looked *g = &r->gpus[r->n++];
-		*g = (struct looked){ .device = &d->list[i], .view = v };
+		struct silicon_looked *g = &r->gpus[r->n++];
+		*g = (struct silicon_looked){ .device = &d->list[i], .view = v };
 		v->looked = true;
 		g->target = target_device(r->out->know, g->device);
 		watch_begin(&g->watch, r->out->know, g->target, g->device, g->device->gfx);
@@ -82,7 +82,7 @@ static bool shaders_busy(const struct verdict_facts *f)
 
 /** Whether nothing that was seen of it needs another look; shaders at work do, until their waves have been seen, or work that they
  * have done: of several XCCs some may stand still beside it. */
-static bool clearly_well(struct look_round *r, struct looked *g, bool waves_seen)
+static bool clearly_well(struct look_round *r, struct silicon_looked *g, bool waves_seen)
 {
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
 		struct arena a = { 0 };
@@ -99,7 +99,7 @@ static bool clearly_well(struct look_round *r, struct looked *g, bool waves_seen
 }
 
 /** After one that did not return, none more. */
-static bool may_look(const struct looked *g) { return !target_stuck(g->target) && !g->device->off_bus; }
+static bool may_look(const struct silicon_looked *g) { return !target_stuck(g->target) && !g->device->off_bus; }
 
 static bool anything_busy(const struct watch *w)
 {
@@ -118,7 +118,7 @@ static void look_at_all(struct look_round *r, size_t looks, int pause, bool susp
 	for (size_t look = 0; look < looks; look++) {
 		bool any = false;
 		for (size_t i = 0; i < r->n; i++) {
-			struct looked *g = &r->gpus[i];
+			struct silicon_looked *g = &r->gpus[i];
 			if ((suspects && !g->suspect) || (look && !may_look(g)))
 				continue;
 			// Between the first and the last, what is cheap to read is enough, and nothing of a GPU that does nothing.
@@ -161,7 +161,7 @@ static void count_interrupts(struct look_round *r, bool first)
 	int64_t *counts = mem_alloc((d->n + 1) * sizeof(*counts));
 	devices_interrupts(d, counts);
 	for (size_t i = 0; i < r->n; i++) {
-		struct looked *g = &r->gpus[i];
+		struct silicon_looked *g = &r->gpus[i];
 		int64_t n = counts[g->device - d->list];
 		if (first)
 			g->watch.interrupts_first = n;
@@ -215,7 +215,7 @@ static bool holds(const struct device *d, int64_t pid)
 }
 
 /** The code at the pc where most waves are: of whichever process of this GPU has code there. */
-static void tell_code(struct look_round *r, struct looked *g, unsigned xcc, struct event *e, struct arena *a)
+static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned xcc, struct event *e, struct arena *a)
 {
 	const struct wave_state *s = watch_wave_state(&g->watch, xcc);
 	if (!s || !s->one)
@@ -254,7 +254,7 @@ static void add_facts(struct event *e, const struct verdict_facts *f, struct are
 			event_add(e, f->facts[i].name, arena_str(a, f->facts[i].value), f->facts[i].type);
 }
 
-static void tell_verdict(struct look_round *r, struct looked *g, const struct know_verdict *v, struct verdict_facts *f,
+static void tell_verdict(struct look_round *r, struct silicon_looked *g, const struct know_verdict *v, struct verdict_facts *f,
 			 unsigned xcc)
 {
 	struct event e;
@@ -280,7 +280,7 @@ static void tell_verdict(struct look_round *r, struct looked *g, const struct kn
 	arena_free(&a);
 }
 
-static struct str unseen(struct look_round *r, const struct looked *g)
+static struct str unseen(struct look_round *r, const struct silicon_looked *g)
 {
 	const struct gate *gate = &g->watch.gate;
 	if (gate->open || !gate->why_not.n)
@@ -307,7 +307,7 @@ struct judgement {
 	const struct know_verdict *verdicts[VERDICTS_MOST];
 };
 
-static void judge_xcc(struct look_round *r, struct looked *g, const struct judgement *j, unsigned xcc, bool only_each)
+static void judge_xcc(struct look_round *r, struct silicon_looked *g, const struct judgement *j, unsigned xcc, bool only_each)
 {
 	for (size_t i = 0; i < j->n; i++) {
 		const struct know_verdict *v = j->verdicts[i];
@@ -333,7 +333,7 @@ static void judge_xcc(struct look_round *r, struct looked *g, const struct judge
 }
 
 /** What sleeps is left alone, and well; what could not be looked at may be anything. */
-static bool seen_enough(const struct looked *g)
+static bool seen_enough(const struct silicon_looked *g)
 {
 	const struct gate *gate = &g->watch.gate;
 	return (gate->open || gate->asleep || (gate->gfxoff && !gate->error)) && !gate->stuck && !g->device->unread.n &&
@@ -341,7 +341,7 @@ static bool seen_enough(const struct looked *g)
 }
 
 /** Whether the queues of those who compute on it could be looked at. */
-static bool seen_queues(const struct look_round *r, const struct looked *g)
+static bool seen_queues(const struct look_round *r, const struct silicon_looked *g)
 {
 	bool seen = !r->queues.kfd.stuck.is;
 	for (size_t i = 0; i < r->queues.nprocesses; i++)
@@ -349,7 +349,7 @@ static bool seen_queues(const struct look_round *r, const struct looked *g)
 	return seen;
 }
 
-static void judge(struct look_round *r, struct looked *g)
+static void judge(struct look_round *r, struct silicon_looked *g)
 {
 	struct arena a = { 0 };
 	struct judgement *all = arena_alloc(&a, g->watch.xccs * sizeof(*all));

@@ -144,20 +144,20 @@ static void take_frame(struct stacks *s, struct str frame, struct str python)
 {
 	s->frames++;
 	for (size_t i = 0; i < s->out.know->frames.len && s->arena.total < KEPT_BYTES; i++) {
-		const struct know_pair *f = s->out.know->frames.data[i];
+		const struct know_row *f = s->out.know->frames.data[i];
 		if (str_find(frame, f->value) < 0)
 			continue;
 		struct str function = str_cut(function_of(frame), FRAME_BYTES);
-		if (str_is(f->name, "background"))
+		if (str_is(f->head.id, "background"))
 			s->background = true;
-		else if (str_is(f->name, "nvidia"))
+		else if (str_is(f->head.id, "nvidia"))
 			s->nvidia = true;
-		else if (str_is(f->name, "peer") && !s->peer_in.n)
+		else if (str_is(f->head.id, "peer") && !s->peer_in.n)
 			s->peer_in = arena_str(&s->arena, function);
-		else if (str_is(f->name, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0))
+		else if (str_is(f->head.id, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0))
 			s->waits_in =
 				arena_str(&s->arena, function); // the program's own call says more than what waits below it
-		if (!str_is(f->name, "nvidia"))
+		if (!str_is(f->head.id, "nvidia"))
 			break;
 	}
 	// The first frame that is the user's own.

@@ -2,16 +2,16 @@
 
 enum { DIGITS_MAX = 15 }; // more are no time
 
-struct cursor {
+struct stamp_cursor {
 	struct str s;
 	size_t at;
 };
 
-static bool at_end(const struct cursor *c) { return c->at >= c->s.n; }
-static char peek(const struct cursor *c) { return at_end(c) ? 0 : c->s.p[c->at]; }
-static struct str rest(const struct cursor *c) { return str_from(c->s, c->at); }
+static bool at_end(const struct stamp_cursor *c) { return c->at >= c->s.n; }
+static char peek(const struct stamp_cursor *c) { return at_end(c) ? 0 : c->s.p[c->at]; }
+static struct str rest(const struct stamp_cursor *c) { return str_from(c->s, c->at); }
 
-static bool eat(struct cursor *c, char want)
+static bool eat(struct stamp_cursor *c, char want)
 {
 	if (peek(c) != want)
 		return false;
@@ -20,7 +20,7 @@ static bool eat(struct cursor *c, char want)
 }
 
 /** Between @least and @most digits. */
-static bool eat_digits(struct cursor *c, size_t least, size_t most, int *ret)
+static bool eat_digits(struct stamp_cursor *c, size_t least, size_t most, int *ret)
 {
 	size_t n = 0;
 	int v = 0;
@@ -34,7 +34,7 @@ static bool eat_digits(struct cursor *c, size_t least, size_t most, int *ret)
 }
 
 /** Digits after a point (or a decimal comma), as a fraction. */
-static double eat_fraction(struct cursor *c)
+static double eat_fraction(struct stamp_cursor *c)
 {
 	double unit = 0.1, v = 0;
 	if ((peek(c) != '.' && peek(c) != ',') || c->at + 1 >= c->s.n || !char_digit(c->s.p[c->at + 1]))
@@ -46,9 +46,9 @@ static double eat_fraction(struct cursor *c)
 }
 
 /** HH:MM:SS with a fraction. */
-static bool eat_clock(struct cursor *c, double *ret)
+static bool eat_clock(struct stamp_cursor *c, double *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	int h, m, s;
 	if (!eat_digits(&t, 1, 2, &h) || !eat(&t, ':') || !eat_digits(&t, 2, 2, &m) || !eat(&t, ':') ||
 	    !eat_digits(&t, 2, 2, &s) || h > 23 || m > 59 || s > 60)
@@ -73,16 +73,16 @@ static double yearless(int month, int day, double clock)
 	return month ? (double)(days_of(1972, month, day) - days_of(1972, 1, 1)) * 86400 + clock : clock;
 }
 
-static void skip_spaces(struct cursor *c)
+static void skip_spaces(struct stamp_cursor *c)
 {
 	while (char_space(peek(c)))
 		c->at++;
 }
 
 /** 2026-08-27T05:28:27.652671+00:00, with a space for the T, with or without a zone. */
-static bool eat_iso(struct cursor *c, struct stamp *ret)
+static bool eat_iso(struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	int y, m, d, zh = 0, zm = 0;
 	double clock;
 	if (!eat_digits(&t, 4, 4, &y) || !eat(&t, '-') || !eat_digits(&t, 2, 2, &m) || !eat(&t, '-') ||
@@ -115,14 +115,14 @@ static bool eat_iso(struct cursor *c, struct stamp *ret)
 }
 
 /** Month, day, time and perhaps a year, in any order, in any language: `Do Dez 11 21:07:40 2025`, `kvě 25 19:33:09`. */
-static bool eat_words(const struct know *k, struct cursor *c, size_t max_words, struct stamp *ret)
+static bool eat_words(const struct know *k, struct stamp_cursor *c, size_t max_words, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	int month = 0, day = 0, year = 0, number;
 	double clock = -1;
 	for (size_t words = 0; words < max_words && !at_end(&t); words++) {
 		skip_spaces(&t);
-		struct cursor w = t;
+		struct stamp_cursor w = t;
 		if (clock < 0 && eat_clock(&w, &clock)) {
 			t = w;
 			// A year may follow (dmesg -T); anything else is the host's name.
@@ -162,9 +162,9 @@ static bool eat_words(const struct know *k, struct cursor *c, size_t max_words, 
 }
 
 /** dmesg -H: [Jul24 12:28] */
-static bool eat_minute(const struct know *k, struct cursor *c, struct stamp *ret)
+static bool eat_minute(const struct know *k, struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	size_t n = 0;
 	while (t.at + n < t.s.n && !char_digit(t.s.p[t.at + n]) && !char_space(t.s.p[t.at + n]))
 		n++;
@@ -179,9 +179,9 @@ static bool eat_minute(const struct know *k, struct cursor *c, struct stamp *ret
 }
 
 /** glog, as torch prints it: E0902 15:15:33.626000, E626 06:28:12.903881913 */
-static bool eat_glog(struct cursor *c, struct stamp *ret)
+static bool eat_glog(struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	int date;
 	double clock;
 	if (!peek(&t) || !strchr("IWEF", peek(&t)))
@@ -200,9 +200,9 @@ static bool eat_glog(struct cursor *c, struct stamp *ret)
 }
 
 /** What stands between '[' and ']', where it is a time. */
-static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *out)
+static bool eat_bracket(const struct know *k, struct stamp_cursor *c, struct stamps *out)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	struct stamp stamp = { 0 };
 	t.at++;
 	skip_spaces(&t);
@@ -254,9 +254,9 @@ static bool eat_bracket(const struct know *k, struct cursor *c, struct stamps *o
 }
 
 /** journalctl -o short-unix: 1753351680.123456 */
-static bool eat_unix(struct cursor *c, struct stamp *ret)
+static bool eat_unix(struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	double seconds = 0;
 	size_t n = 0;
 	for (; char_digit(peek(&t)); t.at++, n++)
@@ -272,9 +272,9 @@ static bool eat_unix(struct cursor *c, struct stamp *ret)
 }
 
 /** /dev/kmsg: priority,sequence,microseconds,flags;text */
-static bool eat_kmsg(struct cursor *c, struct stamp *ret)
+static bool eat_kmsg(struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	double v[3] = { 0 };
 	for (int i = 0; i < 3; i++) {
 		size_t from = t.at;
@@ -293,9 +293,9 @@ static bool eat_kmsg(struct cursor *c, struct stamp *ret)
 }
 
 /** dmesg --decode: `kern  :err   : [` */
-static void skip_facility(struct cursor *c)
+static void skip_facility(struct stamp_cursor *c)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	for (int i = 0; i < 2; i++) {
 		size_t from = t.at;
 		while (char_alpha(peek(&t)))
@@ -312,9 +312,9 @@ static void skip_facility(struct cursor *c)
 }
 
 /** journalctl -o short-full: `Thu 2026-09-10 14:36:15 UTC` */
-static bool eat_full(struct cursor *c, struct stamp *ret)
+static bool eat_full(struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	size_t letters = 0;
 	while (t.at < t.s.n && !char_space(peek(&t)) && !char_digit(peek(&t)) && letters < 16) {
 		t.at++;
@@ -331,11 +331,11 @@ static bool eat_full(struct cursor *c, struct stamp *ret)
 }
 
 /** vLLM: `ERROR 02-24 02:40:51 ` */
-static bool eat_level(struct cursor *c, struct stamp *ret)
+static bool eat_level(struct stamp_cursor *c, struct stamp *ret)
 {
 	static const char *const levels[] = { "INFO ", "WARNING ", "ERROR ", "DEBUG ", "CRITICAL " };
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-		struct cursor t = *c;
+		struct stamp_cursor t = *c;
 		int month, day;
 		double clock;
 		if (!str_starts(rest(&t), str_z(levels[i])))
@@ -352,9 +352,9 @@ static bool eat_level(struct cursor *c, struct stamp *ret)
 }
 
 /** HIP's own log prints the kernel's monotonic clock: `:0:rocdevice.cpp            :2673: 1263352162 us: ` */
-static bool eat_hip(struct cursor *c, struct stamp *ret)
+static bool eat_hip(struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	int level;
 	if (!eat(&t, ':') || !eat_digits(&t, 1, 1, &level) || !eat(&t, ':'))
 		return false;
@@ -382,9 +382,9 @@ static bool eat_hip(struct cursor *c, struct stamp *ret)
 }
 
 /** logfmt (ollama): time=2025-09-01T12:00:00.000-07:00 */
-static bool eat_logfmt(struct cursor *c, struct stamp *ret)
+static bool eat_logfmt(struct stamp_cursor *c, struct stamp *ret)
 {
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	if (!str_starts(rest(&t), S("time=")))
 		return false;
 	t.at += 5;
@@ -396,7 +396,7 @@ static bool eat_logfmt(struct cursor *c, struct stamp *ret)
 	return true;
 }
 
-static void skip_quoting(struct cursor *c)
+static void skip_quoting(struct stamp_cursor *c)
 {
 	static const char bar[] = "\xe2\x94\x82"; // a box that a terminal program draws
 	for (;;) {
@@ -408,7 +408,7 @@ static void skip_quoting(struct cursor *c)
 			break;
 	}
 	int number;
-	struct cursor t = *c;
+	struct stamp_cursor t = *c;
 	if (eat_digits(&t, 1, 9, &number) && eat(&t, ':') && (peek(&t) == '[' || char_alpha(peek(&t)))) // grep -n
 		*c = t;
 	t = *c;
@@ -421,7 +421,7 @@ static void skip_quoting(struct cursor *c)
 }
 
 /** What may stand between a time and the message: a container's stream, a host, `kernel:`. */
-static void skip_tags(struct cursor *c, struct str *ret_host)
+static void skip_tags(struct stamp_cursor *c, struct str *ret_host)
 {
 	static const char *const streams[] = { "stderr F ", "stdout F ", "stderr P ", "stdout P " };
 	skip_spaces(c);
@@ -444,7 +444,7 @@ static void skip_tags(struct cursor *c, struct str *ret_host)
 struct stamps stamps_read(const struct know *k, struct str line)
 {
 	struct stamps out = { 0 };
-	struct cursor c = { line, 0 };
+	struct stamp_cursor c = { line, 0 };
 	for (int i = 0; i < 4; i++) {
 		skip_quoting(&c);
 		struct stamp stamp;
@@ -487,7 +487,7 @@ struct stamps stamps_kept(const struct kept_stamps *kept)
 
 struct str quoting_skip(struct str line)
 {
-	struct cursor c = { line, 0 };
+	struct stamp_cursor c = { line, 0 };
 	skip_quoting(&c);
 	return rest(&c);
 }

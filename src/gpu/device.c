@@ -11,31 +11,31 @@ enum { LIST_SIZE = 1 << 17 };
 
 #define TEXT(file, member)                                                                                                     \
 	{                                                                                                                      \
-		file, FACT_TEXT, offsetof(struct found, member), PROBE_FILE, 0                                                 \
+		file, DEVICE_TEXT, offsetof(struct found, member), PROBE_FILE, 0                                               \
 	}
 #define NUMBER(file, member)                                                                                                   \
 	{                                                                                                                      \
-		file, FACT_NUMBER, offsetof(struct found, member), PROBE_FILE, 0                                               \
+		file, DEVICE_NUMBER, offsetof(struct found, member), PROBE_FILE, 0                                             \
 	}
 #define SCALED(file, member, by)                                                                                               \
 	{                                                                                                                      \
-		file, FACT_NUMBER, offsetof(struct found, member), PROBE_FILE, by                                              \
+		file, DEVICE_NUMBER, offsetof(struct found, member), PROBE_FILE, by                                            \
 	}
 #define UNSIGNED(file, member)                                                                                                 \
 	{                                                                                                                      \
-		file, FACT_UNSIGNED, offsetof(struct found, member), PROBE_FILE, 0                                             \
+		file, DEVICE_UNSIGNED, offsetof(struct found, member), PROBE_FILE, 0                                           \
 	}
 #define NAMES(file, member)                                                                                                    \
 	{                                                                                                                      \
-		file, FACT_TEXT, offsetof(struct found, member), PROBE_LIST, 0                                                 \
+		file, DEVICE_TEXT, offsetof(struct found, member), PROBE_LIST, 0                                               \
 	}
 #define LINK(file, member)                                                                                                     \
 	{                                                                                                                      \
-		file, FACT_TEXT, offsetof(struct found, member), PROBE_LINK, 0                                                 \
+		file, DEVICE_TEXT, offsetof(struct found, member), PROBE_LINK, 0                                               \
 	}
 
 /** What the kernel has in memory: reading these wakes nothing up and asks nobody. */
-static const struct fact cached[] = {
+static const struct device_fact cached[] = {
 	TEXT("power/runtime_status", d.runtime_status),
 	TEXT("power_state", d.power_state),
 	UNSIGNED("device", d.device),
@@ -65,7 +65,7 @@ static const struct fact cached[] = {
 };
 
 /** Of the configuration space, whose reading resumes a device that is in D3cold. */
-static const struct fact configuration[] = {
+static const struct device_fact configuration[] = {
 	TEXT("config", config),
 	TEXT("current_link_speed", d.link.speed),
 	TEXT("max_link_speed", d.link.max_speed),
@@ -74,13 +74,13 @@ static const struct fact configuration[] = {
 };
 
 /** Only in a tree: here they would wait for a driver that hangs while it starts. */
-static const struct fact recorded[] = {
+static const struct device_fact recorded[] = {
 	TEXT("uevent", uevent),
 	TEXT("driver_override", override),
 };
 
 /** The driver asks the power controller or reads a register for these: they resume a sleeping device, and may not return. */
-static const struct fact asked[] = {
+static const struct device_fact asked[] = {
 	NUMBER("gpu_busy_percent", d.busy),
 	SCALED("hwmon/$/power1_average", d.power_mw, 1000),
 	SCALED("hwmon/$/power1_input", power_input, 1000),
@@ -320,7 +320,7 @@ static void find_nodes(struct search *s)
 /** A tree has nothing that could be woken up: it takes one look. What a device that slept says of its configuration is not believed. */
 static void read_kernel_files(struct search *s)
 {
-	struct fact all[LENGTH(cached) + LENGTH(configuration) + LENGTH(recorded)];
+	struct device_fact all[LENGTH(cached) + LENGTH(configuration) + LENGTH(recorded)];
 	memcpy(all, cached, sizeof(cached));
 	memcpy(all + LENGTH(cached), configuration, sizeof(configuration));
 	memcpy(all + LENGTH(cached) + LENGTH(configuration), recorded, sizeof(recorded));
@@ -343,6 +343,7 @@ void devices_find_at(const struct know *k, const char *root, struct devices *ret
 	struct search s = { .k = k, .to = ret };
 	struct probe_patience *patience = ret->count.patience = arena_alloc(&ret->arena, sizeof(*patience));
 	patience->left = root ? PATIENCE_TREE_MS : PATIENCE_MS;
+	s.for_processes = root ? PATIENCE_TREE_MS : PATIENCE_PROCESSES_MS;
 	find_machine(&s);
 	patience->left += s.n > 1 && !root ? (int64_t)(s.n - 1) * PATIENCE_GPU_MS : 0;
 	read_kernel_files(&s);

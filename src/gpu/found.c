@@ -3,18 +3,18 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void set_fact(struct found *f, const struct fact *fact, const struct probe *p)
+static void set_fact(struct found *f, const struct device_fact *fact, const struct probe *p)
 {
 	char *at = (char *)f + fact->at;
 	struct str text = probe_text(p);
 	int64_t number;
 	if (p->end != PROBE_GOOD)
 		return;
-	if (fact->as == FACT_TEXT)
+	if (fact->as == DEVICE_TEXT)
 		*(struct str *)at = text;
 	else if (!str_number(str_trim(text), &number))
 		return;
-	else if (fact->as == FACT_UNSIGNED)
+	else if (fact->as == DEVICE_UNSIGNED)
 		*(unsigned *)at = (unsigned)number;
 	else
 		*(int64_t *)at = number / (fact->divide ? fact->divide : 1);
@@ -30,7 +30,7 @@ static const char *fact_path(struct arena *a, const struct found *f, const char 
 		.p;
 }
 
-void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds)
+void facts_read(struct search *s, const struct device_fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds)
 {
 	struct arena *a = &s->to->arena;
 	struct probe_batch *batches = arena_alloc(a, s->n * sizeof(*batches) + 1);
@@ -112,7 +112,14 @@ void look_once(struct search *s, struct probe *probes, size_t n, int millisecond
 
 void look_processes(struct search *s, struct probe *probes, size_t n, int milliseconds)
 {
+	struct probe_patience *all = s->to->count.patience;
+	const int64_t had = all->left < s->for_processes ? all->left : s->for_processes;
+	struct probe_patience part = { had };
+	s->to->count.patience = &part;
 	look(s, probes, n, milliseconds);
+	s->to->count.patience = all;
+	all->left -= had - part.left;
+	s->for_processes -= had - part.left;
 	for (size_t i = 0; i < n; i++)
 		note_unread(s, &s->to->processes_unread, &probes[i]);
 }

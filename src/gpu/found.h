@@ -5,7 +5,14 @@
 
 /** Milliseconds that an operation may take, and that a look may lose to files that do not answer: at a machine with one GPU, with each
  * further one, and at a tree. */
-enum { LOOK_MS = 1000, LOOK_ASK_MS = 700, PATIENCE_MS = 10000, PATIENCE_GPU_MS = 1000, PATIENCE_TREE_MS = 30000 };
+enum {
+	LOOK_MS = 1000,
+	LOOK_ASK_MS = 700,
+	PATIENCE_MS = 10000,
+	PATIENCE_GPU_MS = 1000,
+	PATIENCE_PROCESSES_MS = 3000,
+	PATIENCE_TREE_MS = 30000
+};
 /** Names in a directory, and the greatest number of a node. */
 enum { PCI_MOST = 4096, CARDS_MOST = 1 << 20 };
 
@@ -44,19 +51,21 @@ struct search {
 	bool drivers_recorded;     // a PCI device has a link to its driver
 	struct kfd_node *kfd;
 	size_t nkfd;
+	int64_t for_processes; // milliseconds that those which do not answer may take from the GPUs
 };
 
-enum fact_as { FACT_TEXT, FACT_UNSIGNED, FACT_NUMBER };
-struct fact {
+enum device_as { DEVICE_TEXT, DEVICE_UNSIGNED, DEVICE_NUMBER };
+struct device_fact {
 	const char *file; // in the directory of the PCI device; $ is the directory of its sensors
-	enum fact_as as;
+	enum device_as as;
 	size_t at; // in struct found
 	enum probe_kind kind;
 	int64_t divide;
 };
 
 /** Reads them of each device that @of is true for, all devices at the same time. A device that was stuck is left alone. */
-void facts_read(struct search *s, const struct fact *facts, size_t n, bool (*of)(const struct found *), int milliseconds);
+void facts_read(struct search *s, const struct device_fact *facts, size_t n, bool (*of)(const struct found *),
+		int milliseconds);
 /** Runs a batch for each device; @batches are those of s->found. Notes where one was stuck, what was refused and what was not
  * read. */
 void look_run(struct search *s, struct probe_batch *batches, int milliseconds);

@@ -159,13 +159,13 @@ static struct uh_error *take_stops(struct arena *a, const struct know_save_area 
 }
 
 /** Who says where a value is found. */
-struct said {
+struct layout_said {
 	const struct know_pair *bits[LAYOUT_BITS];
 };
 
 static struct uh_error *take_lines(const struct know_head *h, const struct know_list *registers,
 				   const struct know_pair *numbers, const struct know_pair *bits, struct wave_layout *l,
-				   struct said *said)
+				   struct layout_said *said)
 {
 	if (registers)
 		l->nregisters = 0;
@@ -190,7 +190,7 @@ static struct uh_error *take_lines(const struct know_head *h, const struct know_
 }
 
 /** Only when all blocks were read: a name that another block wrote means the register of this one. */
-static struct uh_error *take_said(const struct know_head *h, const struct said *said, struct wave_layout *l)
+static struct uh_error *take_said(const struct know_head *h, const struct layout_said *said, struct wave_layout *l)
 {
 	for (size_t i = 0; i < LAYOUT_BITS; i++) {
 		struct str rest = said->bits[i] ? said->bits[i]->value : (struct str){ 0 };
@@ -212,7 +212,7 @@ static struct uh_error *make(struct arena *a, const struct know *know, const str
 			     const struct know_wave_words *words, struct wave_layout *l)
 {
 	const struct know_save_area *blocks[LIKE_MAX];
-	struct said said = { 0 };
+	struct layout_said said = { 0 };
 	size_t n = ancestry(know, k, blocks);
 	if (!n)
 		return uh_error_new("%s:%u: save-area " STR_FMT ": 'like' leads to no block, or round in a circle",

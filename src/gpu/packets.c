@@ -20,20 +20,20 @@ const char *packet_language_name(enum packet_language l) { return names[l <= PAC
 enum packet_language packet_language_of(const struct know *k, struct str ring)
 {
 	for (size_t i = 0; i < k->rings.len; i++)
-		if (str_glob(k->rings.data[i]->name, ring))
+		if (str_glob(k->rings.data[i]->head.id, ring))
 			return know_packet_language(k->rings.data[i]->value);
 	return PACKETS_UNKNOWN;
 }
 
 /** What the first word says. */
-struct header {
+struct packet_header {
 	int type, opcode, sub; // -1: it has none
 	uint32_t words;        // where the table says nothing else
 };
 
-static struct header header_of(enum packet_language l, uint32_t word)
+static struct packet_header header_of(enum packet_language l, uint32_t word)
 {
-	struct header h = { -1, -1, -1, 1 };
+	struct packet_header h = { -1, -1, -1, 1 };
 	switch (l) {
 	case PACKETS_PM4:
 		if (word >> 30 == 3)
@@ -67,14 +67,14 @@ static struct header header_of(enum packet_language l, uint32_t word)
 }
 
 /** A packet's words, as far as they are there. */
-struct span {
+struct packet_span {
 	const uint32_t *words;
 	size_t n;
 };
 
-static bool when_holds(const struct know_packet_when *w, struct span s);
+static bool when_holds(const struct know_packet_when *w, struct packet_span s);
 
-static bool field_value(const struct know_packet_field *f, struct span s, size_t index, uint64_t *ret)
+static bool field_value(const struct know_packet_field *f, struct packet_span s, size_t index, uint64_t *ret)
 {
 	size_t wide = f->high > 31 ? 2 : 1, word = f->word + wide * index;
 	if (word >= s.n || s.n - word < wide || !when_holds(&f->when, s))
@@ -89,7 +89,7 @@ static bool field_value(const struct know_packet_field *f, struct span s, size_t
 }
 
 /** Depth is bounded: a condition is on a field that stands before. */
-static bool when_holds(const struct know_packet_when *w, struct span s)
+static bool when_holds(const struct know_packet_when *w, struct packet_span s)
 {
 	uint64_t v;
 	if (!w->field)
@@ -103,7 +103,7 @@ static bool when_holds(const struct know_packet_when *w, struct span s)
 }
 
 /** At least 1; more than @s has where it does not fit. */
-static size_t packet_length(const struct know_packet *p, const struct header *h, struct span s)
+static size_t packet_length(const struct know_packet *p, const struct packet_header *h, struct packet_span s)
 {
 	for (const struct know_packet_words *w = p ? p->words : NULL; w; w = w->next) {
 		uint64_t v = 0;
@@ -117,7 +117,8 @@ static size_t packet_length(const struct know_packet *p, const struct header *h,
 	return h->words;
 }
 
-static const struct know_packet *find(const struct know *k, enum packet_language l, struct str gfx, const struct header *h)
+static const struct know_packet *find(const struct know *k, enum packet_language l, struct str gfx,
+				      const struct packet_header *h)
 {
 	return l == PACKETS_UNKNOWN ? NULL : know_packet(k, l, gfx, h->type, h->opcode, h->sub);
 }
@@ -134,7 +135,7 @@ static unsigned field_digits(const struct know_packet_field *f)
 	}
 }
 
-static void add_field(const struct know *k, struct arena *a, const struct know_packet_field *f, struct span s,
+static void add_field(const struct know *k, struct arena *a, const struct know_packet_field *f, struct packet_span s,
 		      struct packet *ret)
 {
 	uint64_t v;
@@ -152,14 +153,14 @@ static void add_field(const struct know *k, struct arena *a, const struct know_p
 	}
 }
 
-struct saying {
+struct packet_saying {
 	struct arena *arena;
 	const struct packet *packet;
 };
 
 static bool saying_fact(const void *ctx, struct str name, size_t index, struct str *ret)
 {
-	const struct saying *s = ctx;
+	const struct packet_saying *s = ctx;
 	for (size_t i = 0; i < s->packet->nfields && !index; i++) {
 		const struct packet_field *f = &s->packet->fields[i];
 		if (!str_eq(f->name, name))
@@ -170,9 +171,9 @@ static bool saying_fact(const void *ctx, struct str name, size_t index, struct s
 	return false;
 }
 
-static void say_waits(struct arena *a, const struct know_packet *p, struct span s, struct packet *ret)
+static void say_waits(struct arena *a, const struct know_packet *p, struct packet_span s, struct packet *ret)
 {
-	const struct saying saying = { a, ret };
+	const struct packet_saying saying = { a, ret };
 	const struct fact_view view = { saying_fact, &saying };
 	struct text t = { 0 };
 	for (const struct know_packet_waits *w = p->waits; w && !t.n; w = w->next)
@@ -182,7 +183,7 @@ static void say_waits(struct arena *a, const struct know_packet *p, struct span 
 	text_free(&t);
 }
 
-static void take_ib(const struct know_packet *p, struct span s, struct packet *ret)
+static void take_ib(const struct know_packet *p, struct packet_span s, struct packet *ret)
 {
 	uint64_t v;
 	if (!p->ib_address || !field_value(p->ib_address, s, 0, &ret->ib_address))
@@ -194,7 +195,7 @@ static void take_ib(const struct know_packet *p, struct span s, struct packet *r
 	ret->ib_chain = p->ib_chain && field_value(p->ib_chain, s, 0, &v) && v;
 }
 
-static struct str number_name(struct arena *a, const struct header *h)
+static struct str number_name(struct arena *a, const struct packet_header *h)
 {
 	if (h->opcode < 0)
 		return arena_printf(a, "type %d", h->type < 0 ? 0 : h->type);
@@ -207,8 +208,8 @@ bool packet_decode(const struct know *k, struct arena *a, enum packet_language l
 {
 	if (at >= n)
 		return false;
-	struct span s = { words + at, n - at };
-	const struct header h = header_of(l, s.words[0]);
+	struct packet_span s = { words + at, n - at };
+	const struct packet_header h = header_of(l, s.words[0]);
 	const struct know_packet *p = find(k, l, gfx, &h);
 	size_t length = packet_length(p, &h, s);
 	*ret = (struct packet){ .language = l, .at = at, .known = p, .register_offset = UINT32_MAX };
@@ -231,9 +232,9 @@ static void window_ends(const struct know *k, enum packet_language l, struct str
 			uint32_t *ends)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct header h = header_of(l, window[i]);
+		const struct packet_header h = header_of(l, window[i]);
 		const struct know_packet *p = find(k, l, gfx, &h);
-		size_t length = packet_length(p, &h, (struct span){ window + i, n - i });
+		size_t length = packet_length(p, &h, (struct packet_span){ window + i, n - i });
 		ends[i] = p && !p->rare && length <= n - i ? (uint32_t)(i + length) : 0;
 	}
 }

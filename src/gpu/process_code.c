@@ -24,7 +24,7 @@ struct image {
 	bool out; // it does not have the symbol
 };
 
-struct wanted {
+struct code_wanted {
 	const char *name;
 	uint32_t hash;
 };
@@ -38,19 +38,19 @@ static uint32_t gnu_hash(const char *name)
 }
 
 /** Where the next piece lies, and how long it is; what is read there says whether the image goes on to the next step. */
-struct step {
-	void (*where)(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size);
-	bool (*take)(struct image *i, const struct wanted *w, struct str bytes);
+struct code_step {
+	void (*where)(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size);
+	bool (*take)(struct image *i, const struct code_wanted *w, struct str bytes);
 };
 
-static void where_head(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size)
+static void where_head(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size)
 {
 	(void)w;
 	*at = i->begin;
 	*size = PAGE;
 }
 
-static bool take_head(struct image *i, const struct wanted *w, struct str b)
+static bool take_head(struct image *i, const struct code_wanted *w, struct str b)
 {
 	Elf64_Ehdr e;
 	Elf64_Phdr p;
@@ -77,7 +77,7 @@ static bool take_head(struct image *i, const struct wanted *w, struct str b)
 	return based && i->dynamic_size;
 }
 
-static void where_dynamic(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size)
+static void where_dynamic(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size)
 {
 	(void)w;
 	*at = i->dynamic;
@@ -87,7 +87,7 @@ static void where_dynamic(const struct image *i, const struct wanted *w, uint64_
 /** The loader of glibc has made addresses of them; others leave them as they are in the file. */
 static uint64_t relocated(const struct image *i, uint64_t pointer) { return pointer < i->begin ? pointer + i->bias : pointer; }
 
-static bool take_dynamic(struct image *i, const struct wanted *w, struct str b)
+static bool take_dynamic(struct image *i, const struct code_wanted *w, struct str b)
 {
 	(void)w;
 	for (size_t at = 0; at + sizeof(Elf64_Dyn) <= b.n; at += sizeof(Elf64_Dyn)) {
@@ -105,14 +105,14 @@ static bool take_dynamic(struct image *i, const struct wanted *w, struct str b)
 	return i->hash && i->symbols && i->strings;
 }
 
-static void where_hash(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size)
+static void where_hash(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size)
 {
 	(void)w;
 	*at = i->hash;
 	*size = 16;
 }
 
-static bool take_hash(struct image *i, const struct wanted *w, struct str b)
+static bool take_hash(struct image *i, const struct code_wanted *w, struct str b)
 {
 	(void)w;
 	if (b.n < 16)
@@ -123,27 +123,27 @@ static bool take_hash(struct image *i, const struct wanted *w, struct str b)
 	return i->buckets;
 }
 
-static void where_bucket(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size)
+static void where_bucket(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size)
 {
 	*at = i->table + 4 * (uint64_t)(w->hash % i->buckets);
 	*size = 4;
 }
 
-static bool take_bucket(struct image *i, const struct wanted *w, struct str b)
+static bool take_bucket(struct image *i, const struct code_wanted *w, struct str b)
 {
 	(void)w;
 	i->index = b.n == 4 ? get_u32(b.p) : 0;
 	return i->index && i->index >= i->first;
 }
 
-static void where_chain(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size)
+static void where_chain(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size)
 {
 	(void)w;
 	*at = i->table + 4 * ((uint64_t)i->buckets + i->index - i->first);
 	*size = 4 * CHAIN_WORDS;
 }
 
-static bool take_chain(struct image *i, const struct wanted *w, struct str b)
+static bool take_chain(struct image *i, const struct code_wanted *w, struct str b)
 {
 	for (size_t n = 0; n + 4 <= b.n; n += 4) {
 		uint32_t h = get_u32(b.p + n);
@@ -157,14 +157,14 @@ static bool take_chain(struct image *i, const struct wanted *w, struct str b)
 	return false;
 }
 
-static void where_symbol(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size)
+static void where_symbol(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size)
 {
 	(void)w;
 	*at = i->symbols + sizeof(Elf64_Sym) * (uint64_t)i->index;
 	*size = sizeof(Elf64_Sym);
 }
 
-static bool take_symbol(struct image *i, const struct wanted *w, struct str b)
+static bool take_symbol(struct image *i, const struct code_wanted *w, struct str b)
 {
 	Elf64_Sym s;
 	(void)w;
@@ -176,25 +176,25 @@ static bool take_symbol(struct image *i, const struct wanted *w, struct str b)
 	return s.st_shndx != SHN_UNDEF;
 }
 
-static void where_name(const struct image *i, const struct wanted *w, uint64_t *at, size_t *size)
+static void where_name(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size)
 {
 	*at = i->strings + i->name;
 	*size = strlen(w->name) + 1;
 }
 
-static bool take_name(struct image *i, const struct wanted *w, struct str b)
+static bool take_name(struct image *i, const struct code_wanted *w, struct str b)
 {
 	(void)i;
 	return b.n == strlen(w->name) + 1 && !memcmp(b.p, w->name, b.n);
 }
 
-static const struct step steps[] = {
+static const struct code_step steps[] = {
 	{ where_head, take_head },   { where_dynamic, take_dynamic }, { where_hash, take_hash }, { where_bucket, take_bucket },
 	{ where_chain, take_chain }, { where_symbol, take_symbol },   { where_name, take_name },
 };
 
 /** One step for all images in one child. */
-static void make_step(const struct step *s, const struct wanted *w, const char *mem, struct image *images, size_t n,
+static void make_step(const struct code_step *s, const struct code_wanted *w, const char *mem, struct image *images, size_t n,
 		      struct probe_count *count)
 {
 	struct arena a = { 0 };
@@ -221,7 +221,7 @@ size_t process_symbols(struct arena *a, const char *mem, const struct mapping *m
 		       size_t most, struct probe_count *count)
 {
 	struct image *images = arena_alloc(a, IMAGES_MOST * sizeof(*images));
-	struct wanted w = { name, gnu_hash(name) };
+	struct code_wanted w = { name, gnu_hash(name) };
 	size_t found = 0, nimages = 0;
 	for (size_t i = 0; i < n && nimages < IMAGES_MOST; i++)
 		if (!maps[i].offset && maps[i].path.n && maps[i].path.p[0] == '/' && !str_starts(maps[i].path, S("/dev/")))

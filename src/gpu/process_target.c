@@ -26,7 +26,6 @@ struct process_target {
 	const struct know *know;
 	const struct devices *devices;
 	const struct kfd *kfd;
-	struct kfd own; // where none was given
 	struct arena arena;
 	char mem[40];
 	struct agent *agents;
@@ -410,7 +409,6 @@ static struct str process_problems(struct target *target) { return text_str(&((s
 static void process_close(struct target *target)
 {
 	struct process_target *t = (struct process_target *)target;
-	kfd_free(&t->own);
 	vec_free(&t->list.code);
 	text_free(&t->problems);
 	arena_free(&t->arena);
@@ -465,19 +463,4 @@ struct uh_error *target_process_of(const struct know *k, const struct devices *d
 	else
 		*ret = &t->target;
 	return err;
-}
-
-struct uh_error *target_process(const struct know *k, const struct devices *d, int64_t pid, struct target **ret)
-{
-	struct process_target *t = new_target(k, d, pid);
-	kfd_look(d, &t->own);
-	struct uh_error *err = open_process(t, &t->own);
-	if (err) {
-		process_close(&t->target);
-		return err;
-	}
-	if (t->own.why_not.n)
-		problem(t, STR_FMT, STR_ARG(t->own.why_not));
-	*ret = &t->target;
-	return NULL;
 }

@@ -4,7 +4,7 @@
 #include "gpu/kfd.h"
 #include "gpu/target.h"
 
-/** As target_process(), for several processes of one look; @kfd must live as long as the target. */
+/** A process of this machine that computes on GPUs: its queues, its memory, its code. @kfd must live as long as the target. */
 struct uh_error *target_process_of(const struct know *k, const struct devices *d, const struct kfd *kfd, int64_t pid,
 				   struct target **ret);
 /** Whether a look at its memory did not return: there are none more. */

@@ -21,11 +21,11 @@ enum {
 	VERSION_NEWEST = 11,
 };
 
-struct header {
+struct area_header {
 	uint32_t stack_offset, stack_size, waves_offset, waves_size;
 };
 
-struct walk {
+struct area_walk {
 	const struct save_area *area;
 	unsigned xcc;
 	uint64_t base, cursor, bottom;
@@ -40,14 +40,14 @@ static uint64_t base_of(const struct save_area *s, unsigned xcc)
 	return s->queue->save_area + (uint64_t)xcc * s->queue->save_area_size;
 }
 
-static struct uh_error *read_header(const struct save_area *s, unsigned xcc, struct header *h)
+static struct uh_error *read_header(const struct save_area *s, unsigned xcc, struct area_header *h)
 {
 	uint64_t base = base_of(s, xcc);
 	char bytes[HEADER];
 	if (!s->read(s->ctx, base, bytes, sizeof(bytes)))
 		return uh_error_new("save area header at 0x%llx (queue %u, XCC %u) is not in the core",
 				    (unsigned long long)base, s->queue->id, xcc);
-	*h = (struct header){ get_u32(bytes), get_u32(bytes + 4), get_u32(bytes + 8), get_u32(bytes + 12) };
+	*h = (struct area_header){ get_u32(bytes), get_u32(bytes + 4), get_u32(bytes + 8), get_u32(bytes + 12) };
 	uint64_t stack_end = (uint64_t)h->stack_offset + h->stack_size;
 	if (h->waves_size > h->waves_offset || stack_end != h->waves_offset - h->waves_size || h->stack_size % 4)
 		return uh_error_new(
@@ -63,32 +63,35 @@ static struct uh_error *read_header(const struct save_area *s, unsigned xcc, str
 
 bool save_area_plausible(const struct save_area *s, unsigned xcc)
 {
-	struct header h = { 0 };
+	struct area_header h = { 0 };
 	_cleanup_error_ struct uh_error *err = read_header(s, xcc, &h);
 	return !err && h.waves_offset;
 }
 
 // --- one wave ---
 
-static uint32_t value_of(const struct walk *k, const struct wave *w, const struct bits *b)
+static uint32_t value_of(const struct area_walk *k, const struct wave *w, const struct bits *b)
 {
 	if (b->of == BITS_STATE || b->of == BITS_WAVE)
 		return get_bits(b->of == BITS_STATE ? k->state : k->word, b->high, b->low);
 	return layout_value(b, w->hwregs, w->ttmps);
 }
 
-static uint32_t get(const struct walk *k, const struct wave *w, enum layout_bits which)
+static uint32_t get(const struct area_walk *k, const struct wave *w, enum layout_bits which)
 {
 	return value_of(k, w, &k->area->layout->bits[which]);
 }
 
 /** Of the runtime; where nobody knows it, one that writes cores. */
-static int version_of(const struct walk *k) { return k->area->runtime_version > 0 ? k->area->runtime_version : VERSION_NEWEST; }
+static int version_of(const struct area_walk *k)
+{
+	return k->area->runtime_version > 0 ? k->area->runtime_version : VERSION_NEWEST;
+}
 
-static bool has(const struct walk *k, enum layout_bits which) { return k->area->layout->bits[which].of != BITS_NONE; }
+static bool has(const struct area_walk *k, enum layout_bits which) { return k->area->layout->bits[which].of != BITS_NONE; }
 
 /** Sizes, from the control stack. false where they contradict each other. */
-static bool measure(const struct walk *k, struct wave *w)
+static bool measure(const struct area_walk *k, struct wave *w)
 {
 	const uint64_t *n = k->area->layout->numbers;
 	bool narrow = get(k, w, LAYOUT_WAVE32);
@@ -121,7 +124,7 @@ static bool measure(const struct walk *k, struct wave *w)
 }
 
 /** Takes @size bytes off the lower end of the free area. */
-static bool hang(struct walk *k, uint64_t size, uint64_t *ret)
+static bool hang(struct area_walk *k, uint64_t size, uint64_t *ret)
 {
 	if (size > k->cursor - k->bottom)
 		return false;
@@ -131,7 +134,7 @@ static bool hang(struct walk *k, uint64_t size, uint64_t *ret)
 }
 
 /** The blocks of a wave, from the top down. */
-static bool place_blocks(struct walk *k, struct wave *w, uint64_t *ret_registers)
+static bool place_blocks(struct area_walk *k, struct wave *w, uint64_t *ret_registers)
 {
 	uint64_t top, registers;
 	uint64_t own_lds = w->first ? w->lds.count : 0, lanes = w->lanes;
@@ -144,7 +147,7 @@ static bool place_blocks(struct walk *k, struct wave *w, uint64_t *ret_registers
 }
 
 /** Whether the trap handler's words about why a wave stopped count. Where nobody set them up they are what was there before. */
-static bool stop_words_count(const struct walk *k, const struct wave *w)
+static bool stop_words_count(const struct area_walk *k, const struct wave *w)
 {
 	bool skip_export = version_of(k) >= VERSION_NO_TTMPS && get(k, w, LAYOUT_SKIP_EXPORT);
 	if (has(k, LAYOUT_MARK))
@@ -152,7 +155,7 @@ static bool stop_words_count(const struct walk *k, const struct wave *w)
 	return k->area->ttmps_set_up || skip_export;
 }
 
-static void find_place(const struct walk *k, struct wave *w)
+static void find_place(const struct area_walk *k, struct wave *w)
 {
 	bool unset = version_of(k) >= VERSION_NO_TTMPS && get(k, w, LAYOUT_NO_TTMPS);
 	if (has(k, LAYOUT_MARK) && !get(k, w, LAYOUT_MARK))
@@ -169,7 +172,7 @@ static void find_place(const struct walk *k, struct wave *w)
 	}
 }
 
-static void find_stop(const struct walk *k, struct wave *w)
+static void find_stop(const struct area_walk *k, struct wave *w)
 {
 	w->stopped = stop_words_count(k, w) && get(k, w, LAYOUT_STOPPED);
 	w->halted = get(k, w, w->stopped ? LAYOUT_SAVED_HALT : LAYOUT_HALTED);
@@ -189,7 +192,7 @@ static void find_stop(const struct walk *k, struct wave *w)
 }
 
 /** A stopped wave waits inside the trap handler on parts that cannot halt at their last instruction. */
-static void find_pc(const struct walk *k, struct wave *w)
+static void find_pc(const struct area_walk *k, struct wave *w)
 {
 	const struct wave_layout *l = k->area->layout;
 	w->pc = w->hwregs[l->pc_lo] | (uint64_t)w->hwregs[l->pc_hi] << 32;
@@ -199,7 +202,7 @@ static void find_pc(const struct walk *k, struct wave *w)
 		w->pc = get(k, w, LAYOUT_PARKED_LOW) | (uint64_t)get(k, w, LAYOUT_PARKED_HIGH) << 32;
 }
 
-static struct uh_error *read_wave(struct walk *k)
+static struct uh_error *read_wave(struct area_walk *k)
 {
 	const struct save_area *s = k->area;
 	struct wave w = { .queue = s->queue, .layout = s->layout, .xcc = k->xcc };
@@ -231,11 +234,11 @@ static struct uh_error *read_wave(struct walk *k)
 
 struct uh_error *save_area_read(const struct save_area *s, unsigned xcc)
 {
-	struct header h = { 0 };
+	struct area_header h = { 0 };
 	struct uh_error *err = read_header(s, xcc, &h);
 	if (err || !h.stack_size)
 		return err;
-	struct walk k = { .area = s, .xcc = xcc, .base = base_of(s, xcc) };
+	struct area_walk k = { .area = s, .xcc = xcc, .base = base_of(s, xcc) };
 	k.cursor = k.base + h.waves_offset;
 	k.bottom = k.cursor - h.waves_size;
 	_cleanup_free_ char *stack = mem_alloc(h.stack_size);

@@ -17,9 +17,9 @@ struct str stuck_in(const struct know *k, const struct probe_stuck *s)
 		while (rest.n) {
 			struct str line = str_split(&rest, '\n');
 			for (size_t i = 0; i < k->frames.len; i++) {
-				const struct know_pair *p = k->frames.data[i];
-				if (str_starts(p->name, str_z(prefix)) && str_find(line, p->value) >= 0)
-					return str_from(p->name, sizeof(prefix) - 1);
+				const struct know_row *p = k->frames.data[i];
+				if (str_starts(p->head.id, str_z(prefix)) && str_find(line, p->value) >= 0)
+					return str_from(p->head.id, sizeof(prefix) - 1);
 			}
 		}
 	}

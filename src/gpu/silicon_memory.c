@@ -63,7 +63,7 @@ struct chunk {
 	struct vm_walk walk;
 };
 
-struct reading {
+struct memory_reading {
 	struct silicon *t;
 	struct arena arena;
 	struct vm_format format;
@@ -75,7 +75,7 @@ struct reading {
 };
 
 /** The copy of a register that an instance of a hub has; the request's answer is ANSWER_ABSENT where there is none. */
-static struct request find_register(struct reading *r, enum hub hub, unsigned instance, const char *name)
+static struct request find_register(struct memory_reading *r, enum hub hub, unsigned instance, const char *name)
 {
 	struct request q = { .kind = REQUEST_REGISTER, .answer = ANSWER_ABSENT, .bank = BANK_NONE };
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
@@ -97,7 +97,7 @@ static struct request find_register(struct reading *r, enum hub hub, unsigned in
 	return q;
 }
 
-static void ask_registers(struct reading *r)
+static void ask_registers(struct memory_reading *r)
 {
 	const size_t most = GPU_REGISTERS + SPACES_MOST * CONTEXT_REGISTERS;
 	struct request *all = arena_alloc(&r->arena, most * sizeof(*all));
@@ -135,7 +135,7 @@ static uint64_t units(const struct request *q) { return (uint64_t)(q->value & 0x
 static uint64_t last_of(const struct request *q) { return units(q) | ((UINT64_C(1) << UNIT) - 1); }
 
 /** The space as the registers have it. */
-static void make_space(const struct reading *r, struct space *s)
+static void make_space(const struct memory_reading *r, struct space *s)
 {
 	const struct request *q = s->registers, *g = r->gpu;
 	const struct device *d = r->t->device;
@@ -166,7 +166,7 @@ static void make_space(const struct reading *r, struct space *s)
 	}
 }
 
-static void judge_registers(const struct reading *r, struct space *s)
+static void judge_registers(const struct memory_reading *r, struct space *s)
 {
 	const struct request *bad = NULL;
 	for (size_t i = 0; i < HIVE_REQUIRED && !bad; i++)
@@ -249,7 +249,7 @@ static void fail_read(const struct batch *b, struct chunk *c, const struct probe
 }
 
 /** Reads what each chunk in a state wants: an entry, or its bytes. */
-static void read_round(struct reading *r, enum vm_state state)
+static void read_round(struct memory_reading *r, enum vm_state state)
 {
 	struct batch b = { .t = r->t };
 	struct slice *slices = arena_alloc(&b.arena, (r->nchunks + 1) * sizeof(*slices));
@@ -288,7 +288,7 @@ static void read_round(struct reading *r, enum vm_state state)
 
 // --- requests ---
 
-static struct space *space_of(struct reading *r, const struct request *q)
+static struct space *space_of(struct memory_reading *r, const struct request *q)
 {
 	for (size_t i = 0; i < r->nspaces; i++) {
 		struct space *s = &r->spaces[i];
@@ -302,7 +302,7 @@ static struct space *space_of(struct reading *r, const struct request *q)
 	return s;
 }
 
-static void add_chunks(struct reading *r, struct request *q)
+static void add_chunks(struct memory_reading *r, struct request *q)
 {
 	const struct space *s = space_of(r, q);
 	const uint64_t pages = (q->address % VM_PAGE + q->size + VM_PAGE - 1) / VM_PAGE;
@@ -328,7 +328,7 @@ static void add_chunks(struct reading *r, struct request *q)
 }
 
 /** Whether it can be asked for at all. */
-static bool reasonable(struct reading *r, struct request *q, bool known)
+static bool reasonable(struct memory_reading *r, struct request *q, bool known)
 {
 	q->answer = ANSWER_ABSENT;
 	q->why_not = NULL;
@@ -341,7 +341,7 @@ static bool reasonable(struct reading *r, struct request *q, bool known)
 	return !q->why_not;
 }
 
-static void answer_all(struct reading *r, struct request **list, size_t n)
+static void answer_all(struct memory_reading *r, struct request **list, size_t n)
 {
 	ask_registers(r);
 	for (size_t i = 0; i < r->nspaces; i++)
@@ -357,7 +357,7 @@ static void answer_all(struct reading *r, struct request **list, size_t n)
 void memory_answer(struct silicon *t, struct request *requests, size_t n)
 {
 	_cleanup_free_ struct request **list = mem_alloc(n * sizeof(*list) + 1);
-	_cleanup_free_ struct reading *r = NULL;
+	_cleanup_free_ struct memory_reading *r = NULL;
 	size_t asked = 0, k = 0;
 	for (size_t i = 0; i < n; i++)
 		if (requests[i].kind == REQUEST_MEMORY)

@@ -83,12 +83,12 @@ static bool address_of(const struct ip *ip, const struct reg *r, uint32_t *ret)
 	return true;
 }
 
-struct found {
+struct found_registers {
 	struct device_register *list;
 	size_t n, most;
 };
 
-static void add_found(struct found *f, const struct ip *ip, const struct reg *r)
+static void add_found(struct found_registers *f, const struct ip *ip, const struct reg *r)
 {
 	struct device_register one = { .reg = *r, .ip = ip };
 	if (!address_of(ip, r, &one.address))
@@ -106,7 +106,7 @@ static const struct ip *base_of(const struct device *d, const struct ip *ip, con
 }
 
 /** Of GC's table those with the block's name are its. */
-static void find_in(struct found *f, const struct device *d, const struct ip *block, struct str name, bool by_block)
+static void find_in(struct found_registers *f, const struct device *d, const struct ip *block, struct str name, bool by_block)
 {
 	struct reg r;
 	const struct register_table *t =
@@ -131,7 +131,7 @@ static void find_in(struct found *f, const struct device *d, const struct ip *bl
 
 size_t device_registers(const struct device *d, struct str pattern, struct device_register *ret, size_t most)
 {
-	struct found f = { ret, 0, most };
+	struct found_registers f = { ret, 0, most };
 	struct str name = pattern, block = str_split(&name, '.');
 	bool of_block = block.n != pattern.n;
 	for (size_t i = 0; i < d->nips; i++)

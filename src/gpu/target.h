@@ -280,9 +280,6 @@ struct file;
 struct target *target_device(const struct know *k, const struct device *d);
 /** The memory that a VMID of such a GPU sees, and nothing else; it ends before the GPU's target does. */
 struct target *target_vmid(struct target *gpu, enum hub hub, unsigned instance, unsigned vmid);
-/** A process of this machine that computes on GPUs: its queues, its memory, its code. */
-struct devices;
-struct uh_error *target_process(const struct know *k, const struct devices *d, int64_t pid, struct target **ret);
 /** A devcoredump: its registers and rings. The file is read at once and stays the caller's. */
 struct uh_error *target_devcoredump(const struct know *k, const struct file *f, struct target **ret);
 /** What it says of its GPU: the part and its IP blocks, whose addresses are not known. It lives as long as the target. */

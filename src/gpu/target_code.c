@@ -110,7 +110,7 @@ static char *memory_image(struct target_code *c, uint64_t base, size_t *ret_size
 	return bytes;
 }
 
-struct taking {
+struct code_taking {
 	struct target_code *code;
 	uint64_t base;
 	struct loaded *loaded;
@@ -127,7 +127,7 @@ static void note_difference(struct target_code *c, const struct loaded *l, const
 /** A file is the loaded object's where what surrounds the code is equal; then the code must be equal too. */
 static bool take_file(void *ctx, struct str name, char *bytes, size_t size)
 {
-	struct taking *t = ctx;
+	struct code_taking *t = ctx;
 	struct target_code *c = t->code;
 	size_t before = c->set.problems.n;
 	if (t->loaded) {
@@ -153,7 +153,7 @@ static bool take_file(void *ctx, struct str name, char *bytes, size_t size)
 	return true;
 }
 
-static bool take_memory_uri(struct taking *t, struct str uri)
+static bool take_memory_uri(struct code_taking *t, struct str uri)
 {
 	struct arena arena = { 0 };
 	struct code_uri u;
@@ -184,7 +184,7 @@ static struct loaded *take_image(struct target_code *c, uint64_t base, struct st
 
 static void load_object(struct target_code *c, const struct loaded_code *code)
 {
-	struct taking t = { .code = c, .base = code->base };
+	struct code_taking t = { .code = c, .base = code->base };
 	struct code_taker taker = { take_file, &t };
 	if (take_memory_uri(&t, code->uri) || code_places_find(c->places, code->uri, &taker))
 		return;
@@ -208,7 +208,7 @@ static void search_object(struct target_code *c, uint64_t address)
 			break;
 		if (memcmp(magic, ELFMAG, SELFMAG))
 			continue;
-		struct taking t = { .code = c, .base = page, .guess = true };
+		struct code_taking t = { .code = c, .base = page, .guess = true };
 		struct code_taker taker = { take_file, &t };
 		struct loaded *image = take_image(c, page, S("code in memory"));
 		if (!image)

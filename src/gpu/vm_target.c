@@ -10,7 +10,7 @@ enum {
 	BLOCKS_MOST = 64, // 16 MiB
 };
 
-struct block {
+struct vm_block {
 	uint64_t address; // a multiple of BLOCK
 	bool there[BLOCK_PAGES];
 	char *bytes;
@@ -21,13 +21,13 @@ struct vm_target {
 	struct target *gpu;
 	enum hub hub;
 	unsigned instance, vmid;
-	VEC(struct block) blocks;
+	VEC(struct vm_block) blocks;
 };
 
-static const struct block *block_of(struct vm_target *t, uint64_t address)
+static const struct vm_block *block_of(struct vm_target *t, uint64_t address)
 {
 	const uint64_t begin = address & ~(uint64_t)(BLOCK - 1);
-	struct block b = { .address = begin };
+	struct vm_block b = { .address = begin };
 	struct request pages[BLOCK_PAGES];
 	for (size_t i = 0; i < t->blocks.len; i++)
 		if (t->blocks.data[i].address == begin)
@@ -57,7 +57,7 @@ static enum answer read_memory(struct vm_target *t, const struct request *r)
 	for (size_t done = 0; done < r->size;) {
 		const uint64_t address = r->address + done, at = address % BLOCK;
 		const size_t left = VM_PAGE - address % VM_PAGE, n = left < r->size - done ? left : r->size - done;
-		const struct block *b = block_of(t, address);
+		const struct vm_block *b = block_of(t, address);
 		if (!b || !b->there[at / VM_PAGE])
 			return ANSWER_ABSENT;
 		memcpy((char *)r->to + done, b->bytes + at, n);

@@ -28,14 +28,14 @@ enum file {
 	FILES
 };
 
-struct looked {
+struct container_looked {
 	struct host *h;
 	struct host_item *m;
 	struct probe files[FILES];
 };
 
-static struct str text_of(const struct looked *l, enum file f) { return probe_text(&l->files[f]); }
-static struct str where_of(const struct looked *l, enum file f) { return str_z(l->files[f].path); }
+static struct str text_of(const struct container_looked *l, enum file f) { return probe_text(&l->files[f]); }
+static struct str where_of(const struct container_looked *l, enum file f) { return str_z(l->files[f].path); }
 
 /** The rest of the line that begins with @key. */
 static struct str line_behind(struct str text, struct str key)
@@ -67,7 +67,7 @@ static const struct {
 };
 
 /** A host's /proc/1/mountinfo may name a kubelet too: only other signs make it a container. */
-static const char *kind_of(const struct looked *l, bool known, struct str *ret_where)
+static const char *kind_of(const struct container_looked *l, bool known, struct str *ret_where)
 {
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
 		const struct probe *p = &l->files[signs[i].file];
@@ -81,9 +81,9 @@ static const char *kind_of(const struct looked *l, bool known, struct str *ret_w
 }
 
 /** Process 1 at the root of its control groups: its view of them is its own. */
-static bool own_cgroups(const struct looked *l) { return str_is(text_of(l, FILE_CGROUP), "0::/"); }
+static bool own_cgroups(const struct container_looked *l) { return str_is(text_of(l, FILE_CGROUP), "0::/"); }
 
-static void note_container(struct looked *l)
+static void note_container(struct container_looked *l)
 {
 	struct str where = where_of(l, FILE_CGROUP);
 	const char *said = l->h->root ? NULL : getenv("UNHANG_CONTAINER");
@@ -98,7 +98,7 @@ static void note_container(struct looked *l)
 }
 
 /** `size=65536k` among the options of the file system that is mounted at /dev/shm; false where the file has none. */
-static bool note_shared_memory(struct looked *l, enum file file)
+static bool note_shared_memory(struct container_looked *l, enum file file)
 {
 	struct str text = text_of(l, file);
 	int64_t kb, last = -1;
@@ -119,7 +119,7 @@ static bool note_shared_memory(struct looked *l, enum file file)
 	return last >= 0;
 }
 
-static void note_limits(struct looked *l)
+static void note_limits(struct container_looked *l)
 {
 	struct str memory = text_of(l, FILE_MEMORY), status = text_of(l, FILE_STATUS);
 	struct str locked = line_behind(text_of(l, FILE_LIMITS), S("Max locked memory"));
@@ -140,7 +140,7 @@ static void note_limits(struct looked *l)
 }
 
 /** A tree may hold a part of /dev: what is not there counts only where the usual is. */
-static void note_nodes(struct looked *l)
+static void note_nodes(struct container_looked *l)
 {
 	struct str names = text_of(l, FILE_DEV), renders = text_of(l, FILE_DRI);
 	bool kfd = false, dri = false, whole = false, nvidia = false;
@@ -202,7 +202,7 @@ static struct str who(void)
 static const char kfd[] = "/dev/kfd";
 
 /** Returns the line of its group. */
-static struct str note_kfd(struct looked *l, const struct stat *st)
+static struct str note_kfd(struct container_looked *l, const struct stat *st)
 {
 	struct str line = group_line(text_of(l, FILE_GROUPS), (int64_t)st->st_gid), name = line;
 	host_note(l->h, l->m, "kfd_mode", arena_printf(&l->h->arena, "%04o", (unsigned)st->st_mode & 07777), S(kfd));
@@ -224,7 +224,7 @@ static bool status_has(struct str status, struct str key, int64_t id)
 
 /** The node of a tree is not opened either. A copy that is not root's has not kept its owner, so that its permissions say nothing; a file
  * in the place of the node that belongs to group 0 may not have kept its group. */
-static void note_recorded_permissions(struct looked *l)
+static void note_recorded_permissions(struct container_looked *l)
 {
 	struct str status = text_of(l, FILE_STATUS);
 	struct opened what = { 0 };
@@ -242,7 +242,7 @@ static void note_recorded_permissions(struct looked *l)
 	host_note(l->h, l->m, "kfd_access", root || (bits & 6) == 6 ? S("yes") : S("no"), S(kfd));
 }
 
-static void note_permissions(struct looked *l)
+static void note_permissions(struct container_looked *l)
 {
 	struct host *h = l->h;
 	struct stat st;
@@ -265,23 +265,23 @@ static void note_permissions(struct looked *l)
 
 void host_read_container(struct host *h)
 {
-	struct looked l = { h,
-			    host_machine(h),
-			    {
-				    [FILE_DOCKER] = { .path = "/.dockerenv" },
-				    [FILE_PODMAN] = { .path = "/run/.containerenv" },
-				    [FILE_CGROUP] = { .path = "/proc/1/cgroup" },
-				    [FILE_FIRST] = { .path = "/proc/1/environ", .size = TEXT_MOST },
-				    [FILE_MOUNTS] = { .path = "/proc/self/mountinfo", .size = MOUNTS_MOST },
-				    [FILE_OWN_MOUNTS] = { .path = "/proc/self/mounts", .size = MOUNTS_MOST },
-				    [FILE_ALL_MOUNTS] = { .path = "/proc/mounts", .size = MOUNTS_MOST },
-				    [FILE_LIMITS] = { .path = "/proc/self/limits" },
-				    [FILE_STATUS] = { .path = "/proc/self/status" },
-				    [FILE_MEMORY] = { .path = "/sys/fs/cgroup/memory.max" },
-				    [FILE_GROUPS] = { .path = "/etc/group", .size = TEXT_MOST },
-				    [FILE_DEV] = { .kind = PROBE_LIST, .path = "/dev", .size = NAMES_MOST },
-				    [FILE_DRI] = { .kind = PROBE_LIST, .path = "/dev/dri" },
-			    } };
+	struct container_looked l = { h,
+				      host_machine(h),
+				      {
+					      [FILE_DOCKER] = { .path = "/.dockerenv" },
+					      [FILE_PODMAN] = { .path = "/run/.containerenv" },
+					      [FILE_CGROUP] = { .path = "/proc/1/cgroup" },
+					      [FILE_FIRST] = { .path = "/proc/1/environ", .size = TEXT_MOST },
+					      [FILE_MOUNTS] = { .path = "/proc/self/mountinfo", .size = MOUNTS_MOST },
+					      [FILE_OWN_MOUNTS] = { .path = "/proc/self/mounts", .size = MOUNTS_MOST },
+					      [FILE_ALL_MOUNTS] = { .path = "/proc/mounts", .size = MOUNTS_MOST },
+					      [FILE_LIMITS] = { .path = "/proc/self/limits" },
+					      [FILE_STATUS] = { .path = "/proc/self/status" },
+					      [FILE_MEMORY] = { .path = "/sys/fs/cgroup/memory.max" },
+					      [FILE_GROUPS] = { .path = "/etc/group", .size = TEXT_MOST },
+					      [FILE_DEV] = { .kind = PROBE_LIST, .path = "/dev", .size = NAMES_MOST },
+					      [FILE_DRI] = { .kind = PROBE_LIST, .path = "/dev/dri" },
+				      } };
 	host_probe(h, l.files, FILES);
 	note_container(&l);
 	for (enum file f = FILE_MOUNTS; f <= FILE_ALL_MOUNTS && !note_shared_memory(&l, f); f++)

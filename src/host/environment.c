@@ -26,10 +26,10 @@ static struct str kept_parts(struct arena *a, struct str value, struct str patte
 }
 
 /** `A=B`: kept where knowledge names A. */
-void environment_take(struct source *s, struct str entry, struct str where)
+void environment_take(struct environment_source *s, struct str entry, struct str where)
 {
 	struct str value = entry, name = str_split(&value, '=');
-	const struct know_pair *row = name.n && name.n < entry.n ? know_variable(s->h->know, name) : NULL;
+	const struct know_row *row = name.n && name.n < entry.n ? know_variable(s->h->know, name) : NULL;
 	if (!row || s->n == VARIABLES_MOST)
 		return;
 	value = str_cut(value, ENVIRON_MOST);
@@ -38,7 +38,7 @@ void environment_take(struct source *s, struct str entry, struct str where)
 	s->list[s->n++] = (struct variable){ name, str_cut(value, VALUE_MOST), where };
 }
 
-static const struct variable *of_source(const struct source *s, struct str name)
+static const struct variable *of_source(const struct environment_source *s, struct str name)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (str_eq(s->list[i].name, name))
@@ -90,7 +90,7 @@ static const char *fit(const struct know *k, struct str part, struct str code)
 	return str_eq(generation(part), generation(code)) ? "related" : "wrong";
 }
 
-static void read_override(const struct source *s, struct host_item *i, const struct variable *v)
+static void read_override(const struct environment_source *s, struct host_item *i, const struct variable *v)
 {
 	const struct device *d = i->gpu;
 	struct str code = gfx_of_override(s->h, v->value);
@@ -104,7 +104,7 @@ static void read_override(const struct source *s, struct host_item *i, const str
 			  v->where);
 }
 
-static void read_devices(const struct source *s, struct host_item *i, const struct variable *v)
+static void read_devices(const struct environment_source *s, struct host_item *i, const struct variable *v)
 {
 	int64_t highest = -1, number;
 	struct str rest = v->value;
@@ -121,7 +121,7 @@ static bool below(struct str path, struct str directory)
 }
 
 /** The ROCms that a list of directories leads to. */
-static void read_path(const struct source *s, struct host_item *i, const struct variable *v)
+static void read_path(const struct environment_source *s, struct host_item *i, const struct variable *v)
 {
 	struct str rest = v->value;
 	while (rest.n) {
@@ -142,7 +142,7 @@ static void read_path(const struct source *s, struct host_item *i, const struct 
 
 static const struct {
 	const char *pattern;
-	void (*read)(const struct source *s, struct host_item *i, const struct variable *v);
+	void (*read)(const struct environment_source *s, struct host_item *i, const struct variable *v);
 	bool each_gpu;
 } meanings[] = {
 	{ OVERRIDE, read_override, true },
@@ -167,14 +167,14 @@ static struct host_item *same_item(const struct host *h, const struct variable *
 	return NULL;
 }
 
-static void note_beside(const struct source *s, struct host_item *i, const struct variable *v)
+static void note_beside(const struct environment_source *s, struct host_item *i, const struct variable *v)
 {
 	for (size_t n = 0; n < s->n; n++)
 		if (!str_eq(s->list[n].name, v->name) && !host_says(i, "beside", s->list[n].name))
 			host_note(s->h, i, "beside", s->list[n].name, s->list[n].where);
 }
 
-static void add_item(const struct source *s, const struct variable *v, struct host_item *gpu)
+static void add_item(const struct environment_source *s, const struct variable *v, struct host_item *gpu)
 {
 	if (s->h->items.len >= ITEMS_MOST)
 		return;
@@ -197,7 +197,7 @@ static void add_item(const struct source *s, const struct variable *v, struct ho
 }
 
 /** An override is of every GPU, or of the one whose number its name has; that one does not follow the general one. */
-static bool concerns(const struct source *s, const struct variable *v, const struct device *d)
+static bool concerns(const struct environment_source *s, const struct variable *v, const struct device *d)
 {
 	struct str alone = arena_printf(&s->h->arena, OVERRIDE "_%lld", (long long)d->kfd_node);
 	if (str_is(v->name, OVERRIDE))
@@ -214,14 +214,14 @@ static bool is_for_each_gpu(struct str name)
 }
 
 /** What programs that are started from here get. */
-static void note_machine(const struct source *s, const struct variable *v)
+static void note_machine(const struct environment_source *s, const struct variable *v)
 {
 	const char *name = arena_printf(&s->h->arena, "env." STR_FMT, STR_ARG(v->name)).p;
 	if (!s->one && !host_fact(s->h, host_machine(s->h), str_z(name), 0))
 		host_note(s->h, host_machine(s->h), name, v->value, v->where);
 }
 
-static void add_source(const struct source *s)
+static void add_source(const struct environment_source *s)
 {
 	for (size_t n = 0; n < s->n; n++) {
 		const struct variable *v = &s->list[n];
@@ -243,7 +243,7 @@ static void add_source(const struct source *s)
 // --- sources ---
 
 /** A process's environment: entries end in a NUL. One that was cut off is not taken. */
-static void take_environ(struct source *s, const struct probe *p)
+static void take_environ(struct environment_source *s, const struct probe *p)
 {
 	struct str text = { p->data, p->end == PROBE_GOOD ? p->n : 0 }, where = str_z(p->path);
 	while (text.n && memchr(text.p, 0, text.n))
@@ -304,17 +304,18 @@ static const struct command *program_of(struct host *h, const struct holder *hol
 	return command_end(m);
 }
 
-static void add_all(struct host *h, struct source *s, const struct probe *files, size_t nfiles, size_t n,
+static void add_all(struct host *h, struct environment_source *s, const struct probe *files, size_t nfiles, size_t n,
 		    const struct user *users, size_t nusers)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct user *u = i >= nfiles && i - nfiles < nusers ? &users[i - nfiles] : NULL;
-		*s = (struct source){ .h = h,
-				      .from = u          ? program_of(h, u->holder) :
-					      i < nfiles ? COMMAND_OF(&h->arena, "", PIECE_PATH, str_z(files[i].path)) :
-							   COMMAND(&h->arena, "the environment"),
-				      .gpu = u ? u->gpu : NULL,
-				      .one = u };
+		*s = (struct environment_source){ .h = h,
+						  .from = u ? program_of(h, u->holder) :
+							  i < nfiles ?
+							      COMMAND_OF(&h->arena, "", PIECE_PATH, str_z(files[i].path)) :
+							      COMMAND(&h->arena, "the environment"),
+						  .gpu = u ? u->gpu : NULL,
+						  .one = u };
 		if (i < nfiles)
 			environment_take_file(s, &files[i]);
 		else
@@ -325,10 +326,10 @@ static void add_all(struct host *h, struct source *s, const struct probe *files,
 
 void host_read_environment(struct host *h)
 {
-	struct source *s = mem_alloc(sizeof(*s));
+	struct environment_source *s = mem_alloc(sizeof(*s));
 	_cleanup_free_ struct probe *probes = mem_alloc((ENVIRONMENT_FILES + PROCESSES_MOST + 2) * sizeof(*probes));
 	struct user users[PROCESSES_MOST];
-	*s = (struct source){ .h = h, .from = COMMAND(&h->arena, "the environment") };
+	*s = (struct environment_source){ .h = h, .from = COMMAND(&h->arena, "the environment") };
 	h->doubt |= devices_unsure(&h->devices);
 	for (char **e = environ; !h->root && e && *e; e++)
 		environment_take(s, str_z(*e), (struct str){ 0 });

@@ -13,7 +13,7 @@ struct variable {
 };
 
 /** Where variables are set together. */
-struct source {
+struct environment_source {
 	struct host *h;
 	const struct command *from; // for people
 	struct host_item *gpu;      // the only one that it uses; NULL: any
@@ -23,9 +23,9 @@ struct source {
 };
 
 /** `A=B`: kept where knowledge names A. */
-void environment_take(struct source *s, struct str entry, struct str where);
+void environment_take(struct environment_source *s, struct str entry, struct str where);
 
 /** Files that set variables for everyone, and those of services. */
 size_t environment_files(struct host *h, struct probe ret[static ENVIRONMENT_FILES]);
 /** What such a file sets. Nothing is run. */
-void environment_take_file(struct source *s, const struct probe *p);
+void environment_take_file(struct environment_source *s, const struct probe *p);

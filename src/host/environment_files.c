@@ -78,7 +78,7 @@ static struct str take_word(struct str *line)
 }
 
 /** `A=B`, where the quotes may be around B. */
-static void take_setting(struct source *s, struct str line, struct str where)
+static void take_setting(struct environment_source *s, struct str line, struct str where)
 {
 	struct str value = line, name = str_split(&value, '=');
 	if (name.n == line.n || !know_variable(s->h->know, name))
@@ -88,7 +88,7 @@ static void take_setting(struct source *s, struct str line, struct str where)
 }
 
 /** `Environment="A=B" C=D`. */
-static void take_unit_line(struct source *s, struct str line, struct str where)
+static void take_unit_line(struct environment_source *s, struct str line, struct str where)
 {
 	struct str rest;
 	if (!str_behind(line, S("Environment="), &rest))
@@ -99,7 +99,7 @@ static void take_unit_line(struct source *s, struct str line, struct str where)
 	}
 }
 
-void environment_take_file(struct source *s, const struct probe *p)
+void environment_take_file(struct environment_source *s, const struct probe *p)
 {
 	struct str text = probe_text(p), path = str_z(p->path);
 	bool shell = str_starts(path, S("/etc/profile"));

@@ -11,7 +11,7 @@ struct asks {
 enum { WAY_MOST = 16, DISPLAYS_MOST = 32 };
 
 /** A device on the way from the root complex to the GPU, which is the last; its files begin at @ask. */
-struct stop {
+struct way_stop {
 	struct str pci;
 	size_t ask;
 };
@@ -28,7 +28,7 @@ struct gpu_look {
 	struct str ras;        // names of files with counts
 	struct str links;      // names of KFD's links from its first node
 	// of the second: where files of a part begin, and how many there are
-	struct stop way[WAY_MOST];
+	struct way_stop way[WAY_MOST];
 	size_t nway, displays, ndisplays, ras_ask, nras, xgmi_ask, nxgmi;
 	// facts that others need
 	int64_t connected; // displays; -1: not known

@@ -65,13 +65,13 @@ static int64_t speed_of(struct str text)
 	return 10 * whole + tenth;
 }
 
-static int64_t width_of(const struct gpu_look *g, const struct stop *s, size_t file)
+static int64_t width_of(const struct gpu_look *g, const struct way_stop *s, size_t file)
 {
 	int64_t width = answer_number(&g->asks, s->ask + file);
 	return width >= 1 && width <= WIDTH_MOST ? width : -1;
 }
 
-static int64_t speed_at(const struct gpu_look *g, const struct stop *s, size_t file)
+static int64_t speed_at(const struct gpu_look *g, const struct way_stop *s, size_t file)
 {
 	return speed_of(answer_text(&g->asks, s->ask + file));
 }
@@ -80,13 +80,13 @@ static int64_t least(int64_t x, int64_t y) { return x < 0 ? y : y < 0 ? x : x < 
 
 /** A link between two devices of the way; @upper is NULL where nothing above is known. */
 struct hop {
-	const struct stop *upper, *lower;
+	const struct way_stop *upper, *lower;
 	int64_t width, speed, width_can, speed_can, width_card, speed_card, width_port;
 };
 
 static bool read_hop(const struct gpu_look *g, size_t lower, struct hop *ret)
 {
-	const struct stop *low = &g->way[lower], *up = lower ? low - 1 : NULL;
+	const struct way_stop *low = &g->way[lower], *up = lower ? low - 1 : NULL;
 	*ret = (struct hop){ .upper = up, .lower = low };
 	ret->width_card = width_of(g, low, STOP_MAX_WIDTH);
 	ret->speed_card = speed_at(g, low, STOP_MAX_SPEED);
@@ -99,7 +99,7 @@ static bool read_hop(const struct gpu_look *g, size_t lower, struct hop *ret)
 }
 
 /** What knowledge calls a device of the way: a switch on the card, or a tunnel to a box beside the machine; empty: neither. */
-static struct str bridge_name(struct gpu_looks *l, const struct gpu_look *g, const struct stop *s)
+static struct str bridge_name(struct gpu_looks *l, const struct gpu_look *g, const struct way_stop *s)
 {
 	int64_t vendor = answer_number(&g->asks, s->ask + STOP_VENDOR), device = answer_number(&g->asks, s->ask + STOP_DEVICE);
 	if (vendor < 0 || device < 0)
@@ -107,7 +107,7 @@ static struct str bridge_name(struct gpu_looks *l, const struct gpu_look *g, con
 	struct str id = arena_printf(&l->h->arena, "%04llx:%04llx", (long long)vendor, (long long)device);
 	const struct know *k = l->h->know;
 	for (size_t n = 0; n < k->bridges.len; n++)
-		if (str_eq(k->bridges.data[n]->name, id))
+		if (str_eq(k->bridges.data[n]->head.id, id))
 			return k->bridges.data[n]->value;
 	return (struct str){ 0 };
 }

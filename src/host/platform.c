@@ -10,7 +10,7 @@
 enum { NAMES_MOST = 1 << 16, TEXT_MOST = 1 << 14, DROP_INS_MOST = 32, SPACE_MS = 300 };
 
 /** A configuration: some files, then those of some directories, by name. */
-struct settings {
+struct platform_settings {
 	struct probe probes[2 + DROP_INS_MOST];
 	size_t n;
 };
@@ -21,7 +21,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /** @asked: at most two files, then the names in directories. */
-static void read_settings(struct host *h, const struct probe *asked, size_t n, struct settings *ret)
+static void read_settings(struct host *h, const struct probe *asked, size_t n, struct platform_settings *ret)
 {
 	size_t files = 0;
 	while (files < n && asked[files].kind == PROBE_FILE) {
@@ -47,7 +47,7 @@ static void read_settings(struct host *h, const struct probe *asked, size_t n, s
 }
 
 /** The last `KEY=VALUE` counts. */
-static struct str setting(const struct settings *s, struct str key, struct str *ret_where)
+static struct str setting(const struct platform_settings *s, struct str key, struct str *ret_where)
 {
 	struct str value = { 0 };
 	for (size_t i = 0; i < s->n; i++) {
@@ -73,7 +73,7 @@ static bool lists(const struct probe *p, struct str pattern)
 }
 
 /** What journald.conf says outright counts; else whether /var/log, where it was recorded, has a journal. */
-static void note_journal(struct host *h, const struct settings *s, const struct probe *files, const struct probe *log)
+static void note_journal(struct host *h, const struct platform_settings *s, const struct probe *files, const struct probe *log)
 {
 	static const char *const texts[] = { "kern.log", "messages", "syslog", "everything.log" };
 	struct str where = S("/var/log"), storage = setting(s, S("Storage"), &where);
@@ -156,7 +156,7 @@ static struct str limit_in(struct str line)
 }
 
 /** What a login gets; the last line counts. Only whether there is a limit is told by it: its unit is another one. */
-static struct str login_limit(const struct settings *s, struct str *ret_where)
+static struct str login_limit(const struct platform_settings *s, struct str *ret_where)
 {
 	struct str found = { 0 };
 	for (size_t i = 0; i < s->n; i++) {
@@ -172,7 +172,7 @@ static struct str login_limit(const struct settings *s, struct str *ret_where)
 	return found;
 }
 
-static struct str core_limit(struct host *h, struct str limits, const struct settings *login, struct str *ret_where)
+static struct str core_limit(struct host *h, struct str limits, const struct platform_settings *login, struct str *ret_where)
 {
 	struct rlimit live;
 	while (h->root && limits.n) {
@@ -189,8 +189,8 @@ static struct str core_limit(struct host *h, struct str limits, const struct set
 	return arena_printf(&h->arena, "%llu", (unsigned long long)live.rlim_cur);
 }
 
-static void note_cores(struct host *h, const struct settings *s, const struct probe *pattern, const struct probe *limits,
-		       const struct settings *login)
+static void note_cores(struct host *h, const struct platform_settings *s, const struct probe *pattern,
+		       const struct probe *limits, const struct platform_settings *login)
 {
 	struct host_item *m = host_machine(h);
 	struct str limited = str_z(limits->path), limit = core_limit(h, probe_text(limits), login, &limited);
@@ -240,7 +240,7 @@ void host_read_platform(struct host *h)
 		{ .path = "/etc/security/limits.conf", .size = TEXT_MOST },
 		{ .kind = PROBE_LIST, .path = "/etc/security/limits.d" },
 	};
-	struct settings journal, cores, login;
+	struct platform_settings journal, cores, login;
 	host_probe(h, p, sizeof(p) / sizeof(p[0]));
 	read_settings(h, &p[0], 4, &journal);
 	read_settings(h, &p[4], 4, &cores);

@@ -20,7 +20,7 @@ enum { ENTRY_DIRECTORIES = 3 };
 // --- files ---
 
 /** What is read in one child: where it goes to depends on its kind. */
-struct reading {
+struct settings_reading {
 	struct probe *probes;
 	struct modprobe_file *files;
 	size_t nfiles, nunread; // modprobe.d, then those that it does not read
@@ -35,7 +35,7 @@ static const char *path_in(struct settings *s, const char *directory, struct str
 	return arena_z(&s->h->arena, arena_printf(&s->h->arena, "%s/" STR_FMT, directory, STR_ARG(name)));
 }
 
-static void ask(struct reading *r, const char *path, size_t size)
+static void ask(struct settings_reading *r, const char *path, size_t size)
 {
 	r->probes[r->n++] = (struct probe){ .path = path, .size = size };
 }
@@ -59,7 +59,7 @@ static size_t names_of(struct settings *s, const struct probe *list, struct str 
 }
 
 /** A file for modprobe whose name has no ending at all is one that somebody forgot. */
-static void ask_modprobe(struct settings *s, struct reading *r, const struct probe *lists)
+static void ask_modprobe(struct settings *s, struct settings_reading *r, const struct probe *lists)
 {
 	size_t n = 0;
 	struct str *names;
@@ -79,7 +79,7 @@ static void ask_modprobe(struct settings *s, struct reading *r, const struct pro
 	}
 }
 
-static void ask_parameters(struct settings *s, struct reading *r, const struct probe *lists)
+static void ask_parameters(struct settings *s, struct settings_reading *r, const struct probe *lists)
 {
 	struct arena *a = &s->h->arena;
 	for (size_t m = 0; m < MODULES; m++) {
@@ -93,7 +93,7 @@ static void ask_parameters(struct settings *s, struct reading *r, const struct p
 	}
 }
 
-static void ask_boot(struct settings *s, struct reading *r, const struct probe *grub_d, const struct probe *entries)
+static void ask_boot(struct settings *s, struct settings_reading *r, const struct probe *grub_d, const struct probe *entries)
 {
 	struct str *names;
 	ask(r, "/etc/default/grub", FILE_MOST);
@@ -107,7 +107,7 @@ static void ask_boot(struct settings *s, struct reading *r, const struct probe *
 			ask(r, path_in(s, entries[d].path, names[i]), FILE_MOST);
 }
 
-static void ask_all(struct settings *s, struct reading *r)
+static void ask_all(struct settings *s, struct settings_reading *r)
 {
 	enum { GRUB_D = MODPROBE_DIRECTORIES + MODULES, ENTRIES, LISTS = ENTRIES + ENTRY_DIRECTORIES };
 	struct probe lists[LISTS] = { [GRUB_D] = { .path = "/etc/default/grub.d" } };
@@ -166,7 +166,7 @@ static void take_entries(struct settings *s, const struct probe *p, size_t n)
 	}
 }
 
-static void take_all(struct settings *s, const struct reading *r)
+static void take_all(struct settings *s, const struct settings_reading *r)
 {
 	struct arena *a = &s->h->arena;
 	const struct probe *p = r->probes;
@@ -241,7 +241,7 @@ static bool fact_is(const struct host *h, struct str name, const char *value)
 void host_read_settings(struct host *h)
 {
 	struct settings s = { .h = h, .kernel = h->devices.kernel };
-	struct reading r = { 0 };
+	struct settings_reading r = { 0 };
 	for (size_t i = 0; i < MODULES; i++)
 		s.modules[i].name = settings_modules[i];
 	s.built_in = fact_is(h, S("driver_kind"), "built-in");

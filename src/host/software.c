@@ -7,7 +7,7 @@
 enum { NAMES_MOST = 1 << 19, PLACES_MOST = 32, TEXT_MOST = 4096 };
 
 /** A ROCm that may be there: its version's file and its directories are asked for. */
-struct place {
+struct rocm_place {
 	struct str path;
 	const char *source;
 	size_t first; // of its probes
@@ -16,7 +16,7 @@ struct place {
 struct software {
 	struct host *h;
 	VEC(struct probe) probes;
-	VEC(struct place) places;
+	VEC(struct rocm_place) places;
 	VEC(struct host_listing) listings;
 };
 
@@ -71,7 +71,7 @@ static void ask(struct software *s, enum probe_kind kind, struct str path)
 
 static void ask_place(struct software *s, struct str path, const char *source, const char *const *files, size_t n)
 {
-	struct place p = { path, source, s->probes.len };
+	struct rocm_place p = { path, source, s->probes.len };
 	if (s->places.len == PLACES_MOST)
 		return;
 	vec_push(&s->places, p);
@@ -151,7 +151,7 @@ static struct host_item *add_rocm(struct host *h, struct str path, const char *s
 }
 
 /** /opt/rocm is mostly a link to another directory, which is told once; the first place is it, where it is there. */
-static void read_rocm(struct software *s, const struct place *p)
+static void read_rocm(struct software *s, const struct rocm_place *p)
 {
 	const struct probe *files = &s->probes.data[p->first];
 	struct str version = version_of(probe_text(&files[0]));
@@ -212,7 +212,7 @@ static void read_torch(struct software *s, const struct probe *file, bool has_sd
 		 exact ? version_of(rocm) : two_numbers(version_of(hip)), exact, where);
 }
 
-static void read_python(struct software *s, const struct place *p)
+static void read_python(struct software *s, const struct rocm_place *p)
 {
 	const struct probe *files = &s->probes.data[p->first];
 	bool has_sdk = false;

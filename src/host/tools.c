@@ -57,10 +57,10 @@ static void add_tool(struct host *h, const struct host_listing *l, struct str na
 static void find_tools(struct host *h, const struct host_listing *l)
 {
 	for (size_t t = 0; t < h->know->tools.len; t++) {
-		const struct know_pair *tool = h->know->tools.data[t];
+		const struct know_row *tool = h->know->tools.data[t];
 		struct str path = find_tool(h, l, tool->value);
-		if (path.n && !(l->rocm && host_says(l->rocm, "has", tool->name)))
-			add_tool(h, l, tool->name, path);
+		if (path.n && !(l->rocm && host_says(l->rocm, "has", tool->head.id)))
+			add_tool(h, l, tool->head.id, path);
 	}
 }
 
@@ -71,10 +71,10 @@ static void find_lacks(struct host *h, const struct host_listing *l)
 		return;
 	struct str lacks = { 0 };
 	for (size_t t = 0; t < h->know->tools.len; t++) {
-		const struct know_pair *tool = h->know->tools.data[t];
-		if (!str_starts(tool->value, S("/")) && !host_says(l->rocm, "has", tool->name))
+		const struct know_row *tool = h->know->tools.data[t];
+		if (!str_starts(tool->value, S("/")) && !host_says(l->rocm, "has", tool->head.id))
 			lacks = arena_printf(&h->arena, STR_FMT "%s" STR_FMT, STR_ARG(lacks), lacks.n ? ", " : "",
-					     STR_ARG(tool->name));
+					     STR_ARG(tool->head.id));
 	}
 	host_note(h, l->rocm, "lacks", lacks, l->path);
 }

@@ -43,11 +43,15 @@ enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };
 #define KNOW_EVENT_MESSAGE "driver-message" // what a message is that has no event of its own
 #define KNOW_CLASS_RESET_LOOP "reset-loop"
 
+struct know_kind;
+
 /** What every block has. */
 struct know_head {
 	struct str id;
 	const char *file;
 	unsigned line;
+	bool user;                    // the file is not one of ours
+	const struct know_kind *kind; // knowledge/kinds/kinds.h
 };
 
 struct know_pair {
@@ -445,9 +449,10 @@ struct know_mqd {
 	struct know_pair *bits, *sdma_bits; // where a value is found
 };
 
-struct know_words {
-	struct str *data;
-	size_t len, cap;
+/** A row of a table of a line each: its name is the id. */
+struct know_row {
+	struct know_head head;
+	struct str value; // empty where the names are all
 };
 
 /** A file as it was read. */
@@ -456,17 +461,12 @@ struct know_text {
 	struct str text;
 };
 
-struct know_rows {
-	struct know_pair **data;
-	size_t len, cap;
-};
-
 struct know {
 	struct arena arena;
+	// Blocks of each kind: pointers to structs that begin with a know_head. knowledge/kinds/table.c says which is where.
 	VEC(struct know_event *) events;
 	VEC(struct know_signature *) signatures;
-	VEC(struct know_cause *) causes;
-	size_t user_causes; // so many of them, the first ones, are from the user's files
+	VEC(struct know_cause *) causes; // those of the user's files first
 	VEC(struct know_remedy *) remedies;
 	VEC(struct know_bad *) bad;
 	VEC(struct know_check *) checks;
@@ -477,7 +477,7 @@ struct know {
 	VEC(struct know_instruction *) instructions;
 	VEC(struct know_names *) names;
 	VEC(struct know_part *) parts;
-	VEC(struct know_pair *) bridges;
+	VEC(struct know_row *) bridges;
 	VEC(struct know_register *) registers;
 	VEC(struct know_sequence *) sequences;
 	VEC(struct know_save_area *) save_areas;
@@ -488,21 +488,21 @@ struct know {
 	VEC(struct know_packet *) packets;
 	/** The first of each opcode, or type. */
 	const struct know_packet *packets_of[PACKETS_UNKNOWN][KNOW_OPCODES];
-	VEC(struct know_pair *) rings; // pattern of names -> language of its packets
+	VEC(struct know_row *) rings; // pattern of names -> language of its packets
 	VEC(struct know_mqd *) mqds;
 	VEC(struct know_page_table *) page_tables;
-	VEC(struct know_pair *) frames;  // what a stack frame says -> a part of its name
-	VEC(struct know_pair *) vendors; // the fact that a word in a line is evidence for -> the word
+	VEC(struct know_row *) frames;  // what a stack frame says -> a part of its name
+	VEC(struct know_row *) vendors; // amd or nvidia -> a word in a line that is evidence for it
 	VEC(struct know_class *) classes;
-	struct know_words desktop;      // programs that draw the desktop
-	struct know_words graphics;     // patterns of threads and programs that submit graphics work
-	struct know_rows switches;      // name of a program -> how it is told not to draw with the GPU
-	struct know_rows variables;     // pattern of names -> pattern of the parts of the value that are kept; empty: all
-	struct know_rows overrides;     // pattern of what code was built for -> patterns of the parts that run it
-	struct know_rows facts;         // pattern of names -> what type of value it is (base/command.h)
-	struct know_rows tools;         // name -> patterns of its file: below a ROCm, or anywhere
-	VEC(struct know_pair *) months; // name -> number
-	VEC(struct str) anchors;
+	VEC(struct know_row *) desktop;   // programs that draw the desktop
+	VEC(struct know_row *) graphics;  // patterns of threads and programs that submit graphics work
+	VEC(struct know_row *) switches;  // name of a program -> how it is told not to draw with the GPU
+	VEC(struct know_row *) variables; // pattern of names -> pattern of the parts of the value that are kept; empty: all
+	VEC(struct know_row *) overrides; // pattern of what code was built for -> patterns of the parts that run it
+	VEC(struct know_row *) facts;     // pattern of names -> what type of value it is (base/command.h)
+	VEC(struct know_row *) tools;     // name -> patterns of its file: below a ROCm, or anywhere
+	VEC(struct know_row *) months;    // name -> number
+	VEC(struct know_row *) anchors;
 	struct matcher *matcher;
 	uint64_t version;          // of what is in use: embedded, or the update's
 	const char *update;        // the file of the update that is in use, or NULL
@@ -549,7 +549,7 @@ bool know_is_bridge(const struct know *k, struct str vendor_device);
 /** How a program is told not to draw with the GPU; empty where that is not known. */
 struct str know_switch(const struct know *k, struct str program);
 /** The row of a variable of the environment that may be looked at; NULL: nothing of it is kept. */
-const struct know_pair *know_variable(const struct know *k, struct str name);
+const struct know_row *know_variable(const struct know *k, struct str name);
 /** Whether @part runs what was built for @code, another part of its kind. */
 bool know_runs(const struct know *k, struct str part, struct str code);
 /** The code that is mostly taken for a part that programs have none for: of a row that names it, not a pattern; empty. */
@@ -573,3 +573,17 @@ typedef void know_text_fn(void *ctx, const char *name, struct str text, bool add
 void know_each_text(struct arena *a, const struct container *update, know_text_fn *fn, void *ctx);
 /** Takes the blocks of this kind and id out again; false where blocks of this kind cannot be taken out. */
 bool know_retract(struct know *k, struct str kind, struct str id);
+
+/** A block, as it is listed. */
+struct know_listed {
+	const char *kind;
+	struct str id, text;
+	const char *file;
+	unsigned line;
+	bool bulk; // one of many that need not be listed unless their kind is asked for
+};
+typedef void know_listed_fn(void *ctx, const struct know_listed *one);
+/** Kind by kind. */
+void know_each_block(const struct know *k, know_listed_fn *fn, void *ctx);
+/** The name of each kind, in the same order; NULL behind the last. */
+const char *know_kind_name(size_t n);

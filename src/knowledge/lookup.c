@@ -104,7 +104,7 @@ int know_month(const struct know *k, struct str name)
 	size_t low = 0, high = k->months.len;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
-		int c = str_cmp(k->months.data[middle]->name, name);
+		int c = str_cmp(k->months.data[middle]->head.id, name);
 		if (!c)
 			return str_number(k->months.data[middle]->value, &n) ? (int)n : 0;
 		if (c < 0)
@@ -118,7 +118,7 @@ int know_month(const struct know *k, struct str name)
 bool know_is_bridge(const struct know *k, struct str vendor_device)
 {
 	for (size_t i = 0; i < k->bridges.len; i++)
-		if (str_eq(k->bridges.data[i]->name, vendor_device))
+		if (str_eq(k->bridges.data[i]->head.id, vendor_device))
 			return true;
 	return false;
 }
@@ -126,7 +126,7 @@ bool know_is_bridge(const struct know *k, struct str vendor_device)
 bool know_is_graphics(const struct know *k, struct str name)
 {
 	for (size_t i = 0; i < k->graphics.len; i++)
-		if (str_glob(k->graphics.data[i], name))
+		if (str_glob(k->graphics.data[i]->head.id, name))
 			return true;
 	return false;
 }
@@ -134,7 +134,7 @@ bool know_is_graphics(const struct know *k, struct str name)
 bool know_is_desktop(const struct know *k, struct str process)
 {
 	for (size_t i = 0; i < k->desktop.len; i++)
-		if (str_eq(k->desktop.data[i], process))
+		if (str_eq(k->desktop.data[i]->head.id, process))
 			return true;
 	return false;
 }
@@ -142,15 +142,15 @@ bool know_is_desktop(const struct know *k, struct str process)
 struct str know_switch(const struct know *k, struct str program)
 {
 	for (size_t i = k->switches.len; i-- > 0;)
-		if (str_glob(k->switches.data[i]->name, program))
+		if (str_glob(k->switches.data[i]->head.id, program))
 			return k->switches.data[i]->value;
 	return (struct str){ 0 };
 }
 
-const struct know_pair *know_variable(const struct know *k, struct str name)
+const struct know_row *know_variable(const struct know *k, struct str name)
 {
 	for (size_t i = k->variables.len; i-- > 0;)
-		if (str_glob(k->variables.data[i]->name, name))
+		if (str_glob(k->variables.data[i]->head.id, name))
 			return k->variables.data[i];
 	return NULL;
 }
@@ -159,7 +159,7 @@ bool know_runs(const struct know *k, struct str part, struct str code)
 {
 	for (size_t i = 0; i < k->overrides.len; i++) {
 		struct str parts = k->overrides.data[i]->value;
-		if (!str_glob(k->overrides.data[i]->name, code))
+		if (!str_glob(k->overrides.data[i]->head.id, code))
 			continue;
 		for (struct str one = str_word(&parts); one.n; one = str_word(&parts))
 			if (str_glob(one, part))
@@ -173,8 +173,8 @@ struct str know_usual_code(const struct know *k, struct str part)
 	for (size_t i = 0; i < k->overrides.len; i++) {
 		struct str parts = k->overrides.data[i]->value;
 		for (struct str one = str_word(&parts); one.n; one = str_word(&parts))
-			if (str_eq(one, part) && str_find(k->overrides.data[i]->name, S("*")) < 0)
-				return k->overrides.data[i]->name;
+			if (str_eq(one, part) && str_find(k->overrides.data[i]->head.id, S("*")) < 0)
+				return k->overrides.data[i]->head.id;
 	}
 	return (struct str){ 0 };
 }

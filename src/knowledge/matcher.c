@@ -6,7 +6,7 @@
 
 enum { GRAM = 4, MAP_BITS = 18, HEAD_BITS = 14, LOOK_BACK = 256, LINE_STEPS = 50000 };
 
-struct entry {
+struct matcher_entry {
 	uint32_t gram;
 	uint32_t piece, offset; // where in the template the gram stands
 	const struct template *template;
@@ -14,7 +14,7 @@ struct entry {
 };
 
 struct matcher {
-	VEC(struct entry) entries;
+	VEC(struct matcher_entry) entries;
 	VEC(struct template *) templates;
 	uint32_t heads[1 << HEAD_BITS]; // index + 1 of the first entry
 	uint64_t map[(1 << MAP_BITS) / 64];
@@ -58,9 +58,9 @@ static void count_grams(struct matcher *m)
 	}
 }
 
-static struct entry choose_gram(const struct matcher *m, const struct template *t)
+static struct matcher_entry choose_gram(const struct matcher *m, const struct template *t)
 {
-	struct entry best = { .template = t };
+	struct matcher_entry best = { .template = t };
 	uint64_t best_cost = UINT64_MAX;
 	for (size_t i = 0; i < t->npieces; i++) {
 		struct str literal = t->pieces[i].literal;
@@ -105,7 +105,7 @@ static bool has_wide_space(struct str line)
 }
 
 /** @budget is shared by all tries on a line, so that no line can keep the matcher busy for long. */
-static bool try_at(const struct entry *e, struct str line, size_t start, unsigned *budget, struct match *ret)
+static bool try_at(const struct matcher_entry *e, struct str line, size_t start, unsigned *budget, struct match *ret)
 {
 	bool found = template_match(e->template, line, start, ret);
 	*budget -= ret->steps < *budget ? ret->steps : *budget;
@@ -113,7 +113,8 @@ static bool try_at(const struct entry *e, struct str line, size_t start, unsigne
 }
 
 /** Tries the starts from which the gram at @at could have been reached. */
-static bool entry_match(const struct entry *e, struct str line, bool wide, size_t at, unsigned *budget, struct match *ret)
+static bool entry_match(const struct matcher_entry *e, struct str line, bool wide, size_t at, unsigned *budget,
+			struct match *ret)
 {
 	struct str first = e->template->pieces[0].literal;
 	size_t floor = at > LOOK_BACK ? at - LOOK_BACK : 0;
@@ -143,7 +144,7 @@ bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const
 		if (!(m->map[bit / 64] >> bit % 64 & 1))
 			continue;
 		for (uint32_t k = m->heads[gram_slot(hash)]; k; k = m->entries.data[k - 1].next) {
-			const struct entry *e = &m->entries.data[k - 1];
+			const struct matcher_entry *e = &m->entries.data[k - 1];
 			if (e->gram != gram || !entry_match(e, line, wide, at, &budget, &trial))
 				continue;
 			if (!found || better(ret, &trial))

@@ -140,7 +140,7 @@ static void resolve_findings(const struct know *k, struct know_problems *problem
 
 static int by_name(const void *a, const void *b)
 {
-	return str_cmp((*(struct know_pair *const *)a)->name, (*(struct know_pair *const *)b)->name);
+	return str_cmp((*(struct know_row *const *)a)->head.id, (*(struct know_row *const *)b)->head.id);
 }
 
 void know_resolve(struct know *k, struct know_problems *problems)

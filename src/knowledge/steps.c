@@ -3,7 +3,7 @@
 enum piece_type fact_type(const struct know *k, struct str name)
 {
 	for (size_t i = k->facts.len; i-- > 0;)
-		if (str_glob(k->facts.data[i]->name, name))
+		if (str_glob(k->facts.data[i]->head.id, name))
 			return piece_type_named(k->facts.data[i]->value);
 	return str_ends(name, S("@")) ? PIECE_PATH : PIECE_WORD;
 }

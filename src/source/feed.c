@@ -12,7 +12,7 @@
 
 enum { ROOM = 2 * FEED_MOST, PIPE = 1 << 20, SLICE_MS = 200, END_MS = 2000 };
 
-struct piece {
+struct feed_piece {
 	uint32_t kind, n;
 };
 
@@ -24,7 +24,7 @@ static void wait_writable(int fd)
 
 void feed_send(int fd, unsigned kind, struct str a, struct str b)
 {
-	struct piece p = { kind, (uint32_t)(a.n + b.n) };
+	struct feed_piece p = { kind, (uint32_t)(a.n + b.n) };
 	struct iovec parts[] = { { &p, sizeof(p) }, { (void *)a.p, a.n }, { (void *)b.p, b.n } };
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]);) {
 		ssize_t n = writev(fd, parts + i, (int)(sizeof(parts) / sizeof(parts[0]) - i));
@@ -122,7 +122,7 @@ static int fill(struct feed *f, size_t n, struct uh_error **ret_err)
 
 int feed_next(struct feed *f, struct str *ret, struct uh_error **ret_err)
 {
-	struct piece p;
+	struct feed_piece p;
 	for (;;) {
 		*ret_err = NULL;
 		int there = fill(f, sizeof(p), ret_err);

@@ -153,7 +153,7 @@ static size_t boot_list(const struct journal_api *api, sd_journal *j, sd_id128_t
 	return n;
 }
 
-struct wanted {
+struct journal_wanted {
 	const char *root;          // of another machine; NULL: this one
 	const struct named *named; // one file
 	bool count;                // the boots only
@@ -161,7 +161,7 @@ struct wanted {
 };
 
 /** What is opened here is judged by its descriptor, as everything is that was named. */
-static struct uh_error *journal_open(const struct journal_api *api, const struct wanted *w, sd_journal **ret)
+static struct uh_error *journal_open(const struct journal_api *api, const struct journal_wanted *w, sd_journal **ret)
 {
 	struct opened o;
 	const struct named directory = { .path = "/var/log/journal", .root = w->root };
@@ -206,7 +206,7 @@ static struct uh_error *one_boot(const struct journal_api *api, sd_journal *j, i
 	return NULL;
 }
 
-static struct uh_error *read_journal(const struct wanted *w, int to)
+static struct uh_error *read_journal(const struct journal_wanted *w, int to)
 {
 	struct journal_api api;
 	sd_journal *j;
@@ -264,7 +264,8 @@ static struct uh_error *take_problem(struct str piece)
 }
 
 /** Records go to @v; the number of boots to *ret_boots, where that is asked for. @name: of the source; NULL: as the child says. */
-static struct uh_error *journal_run(const struct wanted *w, const char *name, const struct source_visitor *v, int *ret_boots)
+static struct uh_error *journal_run(const struct journal_wanted *w, const char *name, const struct source_visitor *v,
+				    int *ret_boots)
 {
 	struct feed feed;
 	struct str piece;
@@ -297,19 +298,19 @@ static struct uh_error *journal_run(const struct wanted *w, const char *name, co
 int source_journal_boots(const char *root)
 {
 	int boots = 0;
-	const struct wanted w = { .root = root, .count = true };
+	const struct journal_wanted w = { .root = root, .count = true };
 	door_forget(journal_run(&w, NULL, NULL, &boots));
 	return boots;
 }
 
 struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v)
 {
-	const struct wanted w = { .root = root, .boot = boot };
+	const struct journal_wanted w = { .root = root, .boot = boot };
 	return journal_run(&w, NULL, v, NULL);
 }
 
 struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v)
 {
-	const struct wanted w = { .named = n };
+	const struct journal_wanted w = { .named = n };
 	return journal_run(&w, path, v, NULL);
 }

@@ -11,16 +11,16 @@
 enum { DEPTH_MAX = 8, CRASH_DEPTH = 3, SILENT_MOST = 4, HEAD = 512 };
 
 /** What the user named, and how deep below it we are. */
-struct walk {
+struct path_walk {
 	const char *root, *top; // @root: as in struct named
 	const struct source_visitor *v;
 	bool crash;      // only what is a dmesg by its name; that there is none is no news
 	unsigned silent; // how many did not answer
 };
 
-static bool walk_path(struct walk *w, const char *below, int depth);
+static bool walk_path(struct path_walk *w, const char *below, int depth);
 
-static void tell(struct walk *w, struct uh_error *err)
+static void tell(struct path_walk *w, struct uh_error *err)
 {
 	w->silent += err->errnum == ETIMEDOUT;
 	w->v->problem(w->v->ctx, err);
@@ -31,13 +31,13 @@ static ssize_t read_next(struct source *s, void *buffer, size_t size, struct uh_
 	return door_next(s->ctx, buffer, size, ret_err);
 }
 
-static struct named named_below(const struct walk *w, const char *below)
+static struct named named_below(const struct path_walk *w, const char *below)
 {
 	return (struct named){ .path = w->top, .below = *below ? below : NULL, .root = w->root };
 }
 
 /** As a user would write it. */
-static const char *path_of(struct arena *a, const struct walk *w, const char *below)
+static const char *path_of(struct arena *a, const struct path_walk *w, const char *below)
 {
 	if (!*below && !w->root)
 		return w->top;
@@ -46,7 +46,7 @@ static const char *path_of(struct arena *a, const struct walk *w, const char *be
 		.p;
 }
 
-static void walk_directory(struct walk *w, const char *path, const char *below, int depth)
+static void walk_directory(struct path_walk *w, const char *path, const char *below, int depth)
 {
 	struct arena room = { 0 };
 	struct door_names names;
@@ -121,7 +121,7 @@ static bool not_meant(const struct door_file *door, const char *below)
 	return *below && !S_ISREG(mode) && !S_ISDIR(mode);
 }
 
-static bool walk_path(struct walk *w, const char *below, int depth)
+static bool walk_path(struct path_walk *w, const char *below, int depth)
 {
 	struct arena room = { 0 };
 	struct door_file *door;
@@ -153,7 +153,7 @@ static bool walk_path(struct walk *w, const char *below, int depth)
 
 void source_path(const char *path, const struct source_visitor *v)
 {
-	struct walk w = { .top = path, .v = v };
+	struct path_walk w = { .top = path, .v = v };
 	if (!strcmp(path, "-"))
 		source_archive(NULL, STDIN_FILENO, "-", v);
 	else
@@ -166,7 +166,7 @@ void source_crash_files(const char *root, const struct source_visitor *v)
 	// the crash left; reading them changes nothing.
 	static const char *const places[] = { "/var/lib/systemd/pstore", "/sys/fs/pstore", "/var/crash" };
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		struct walk w = { .root = root, .top = places[i], .v = v, .crash = true };
+		struct path_walk w = { .root = root, .top = places[i], .v = v, .crash = true };
 		walk_path(&w, "", 0);
 	}
 }

@@ -42,7 +42,7 @@ struct room {
 	struct answer answers[];
 };
 
-struct work {
+struct probe_work {
 	const struct probe *probes;
 	size_t n;
 	struct room *room;
@@ -53,9 +53,9 @@ struct work {
 };
 
 /** A batch that runs. */
-struct run {
+struct probe_running {
 	struct probe_batch *batch;
-	struct work work;
+	struct probe_work work;
 	struct child child;
 	bool began;
 	enum child_end end;
@@ -85,7 +85,7 @@ bool probe_allowed(const struct probe *p)
 	}
 }
 
-static void count_one(struct work *w)
+static void count_one(struct probe_work *w)
 {
 	w->room->operations++;
 	w->room->moved = now_ms();
@@ -93,7 +93,7 @@ static void count_one(struct work *w)
 
 static void moved(void *work) { count_one(work); }
 
-static ssize_t read_at(struct work *w, int fd, char *to, size_t size, uint64_t offset)
+static ssize_t read_at(struct probe_work *w, int fd, char *to, size_t size, uint64_t offset)
 {
 	ssize_t n;
 	do {
@@ -110,7 +110,7 @@ static bool short_ends(const char *path)
 	return str_starts(s, S("/sys/")) && !str_starts(s, S("/sys/kernel/debug/"));
 }
 
-static ssize_t read_file(struct work *w, const struct probe *p, int fd, char *to, size_t size)
+static ssize_t read_file(struct probe_work *w, const struct probe *p, int fd, char *to, size_t size)
 {
 	size_t at = 0;
 	struct stat st;
@@ -128,24 +128,24 @@ static ssize_t read_file(struct work *w, const struct probe *p, int fd, char *to
 	return (ssize_t)at;
 }
 
-struct entry {
+struct probe_entry {
 	uint64_t inode, offset;
 	unsigned short size;
 	unsigned char type;
 	char name[];
 };
 
-static ssize_t read_list(struct work *w, int fd, char *to, size_t size)
+static ssize_t read_list(struct probe_work *w, int fd, char *to, size_t size)
 {
-	_Alignas(struct entry) char room[PAGE];
+	_Alignas(struct probe_entry) char room[PAGE];
 	size_t at = 0;
 	for (;;) {
 		count_one(w);
 		long n = syscall(SYS_getdents64, fd, room, sizeof(room));
 		if (n <= 0)
 			return n < 0 ? -1 : (ssize_t)at;
-		for (long i = 0; i < n; i += ((struct entry *)(room + i))->size) {
-			struct str name = str_z(((struct entry *)(room + i))->name);
+		for (long i = 0; i < n; i += ((struct probe_entry *)(room + i))->size) {
+			struct str name = str_z(((struct probe_entry *)(room + i))->name);
 			if (name.p[0] == '.')
 				continue;
 			if (name.n + 1 > size - at)
@@ -158,7 +158,7 @@ static ssize_t read_list(struct work *w, int fd, char *to, size_t size)
 }
 
 /** The answer to an AMDGPU_INFO goes where its pointer points: to the room. DRM_VERSION's texts are not asked for. */
-static ssize_t control(struct work *w, const struct probe *p, int fd, char *to)
+static ssize_t control(struct probe_work *w, const struct probe *p, int fd, char *to)
 {
 	_Alignas(uint64_t) char argument[ARGUMENT_MOST] = { 0 };
 	unsigned long request = p->kind == PROBE_QUERY ? AMDGPU_INFO_IOCTL : p->request;
@@ -180,7 +180,7 @@ static ssize_t control(struct work *w, const struct probe *p, int fd, char *to)
 	return (ssize_t)p->argument_size;
 }
 
-static ssize_t operate(struct work *w, const struct probe *p, int fd, char *to)
+static ssize_t operate(struct probe_work *w, const struct probe *p, int fd, char *to)
 {
 	switch (p->kind) {
 	case PROBE_FILE:
@@ -218,7 +218,7 @@ static bool of_this_kernel(int fd)
 }
 
 /** A tree may hold anything: nothing in it leads out of it, and what is neither a file nor a directory is not opened. */
-static int open_probe(const struct work *w, const char *path)
+static int open_probe(const struct probe_work *w, const char *path)
 {
 	if (!w->root)
 		return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -233,7 +233,7 @@ static int open_probe(const struct work *w, const char *path)
 	return root_open_at(w->root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
-static ssize_t read_link(const struct work *w, const char *path, char *to, size_t size)
+static ssize_t read_link(const struct probe_work *w, const char *path, char *to, size_t size)
 {
 	if (!w->root)
 		return readlink(path, to, size);
@@ -241,7 +241,7 @@ static ssize_t read_link(const struct work *w, const char *path, char *to, size_
 	return at < 0 ? -1 : readlinkat(at, "", to, size);
 }
 
-static void do_probe(struct work *w, const struct probe *p, const struct probe *last, int *fd, struct answer *ret)
+static void do_probe(struct probe_work *w, const struct probe *p, const struct probe *last, int *fd, struct answer *ret)
 {
 	char *to = (char *)w->room + ret->at;
 	ssize_t n = -1;
@@ -269,7 +269,7 @@ static void do_probe(struct work *w, const struct probe *p, const struct probe *
 }
 
 /** How many operations behind this one are not to be made. */
-static size_t skipped_behind(const struct work *w, size_t i)
+static size_t skipped_behind(const struct probe_work *w, size_t i)
 {
 	const struct probe *p = &w->probes[i];
 	const struct answer *a = &w->room->answers[i];
@@ -283,7 +283,7 @@ static size_t skipped_behind(const struct work *w, size_t i)
 /** The child. */
 static void do_batch(int pipe, const void *ctx)
 {
-	struct work w = *(const struct work *)ctx;
+	struct probe_work w = *(const struct probe_work *)ctx;
 	const struct probe *last = NULL;
 	int fd = -1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -304,7 +304,7 @@ static void do_batch(int pipe, const void *ctx)
 }
 
 /** Room for the answers; which of them are allowed. false where there is none. */
-static bool prepare(struct run *r)
+static bool prepare(struct probe_running *r)
 {
 	const struct probe_batch *b = r->batch;
 	size_t at = sizeof(struct room) + b->n * sizeof(struct answer), start = at;
@@ -316,7 +316,7 @@ static bool prepare(struct run *r)
 	void *room = mmap(NULL, at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		return false;
-	r->work = (struct work){ b->probes, b->n, room, at, getpid(), b->root, -1 };
+	r->work = (struct probe_work){ b->probes, b->n, room, at, getpid(), b->root, -1 };
 	r->work.room->moved = now_ms();
 	for (size_t i = 0; i < b->n; i++) {
 		const struct probe *p = &b->probes[i], *last = i ? p - 1 : NULL;
@@ -333,7 +333,7 @@ static bool prepare(struct run *r)
 	return true;
 }
 
-static void collect(struct arena *a, struct run *r, enum child_end end)
+static void collect(struct arena *a, struct probe_running *r, enum child_end end)
 {
 	const struct room *room = r->work.room;
 	for (size_t i = 0; i < r->batch->n; i++) {
@@ -366,7 +366,7 @@ static int64_t batch_deadline(const struct probe_batch *b, int64_t began, int mi
 
 /** Waits for its end; where it is late, looks where it is and tells it to end, which may take a while. A child that goes on from
  * operation to operation, or waits for a processor only, is given more time; one that has all answers is not waited for. */
-static void wait_run(struct arena *a, struct run *r, int64_t deadline, int milliseconds)
+static void wait_run(struct arena *a, struct probe_running *r, int64_t deadline, int milliseconds)
 {
 	struct text nothing = { 0 };
 	int64_t now;
@@ -385,7 +385,7 @@ static void wait_run(struct arena *a, struct run *r, int64_t deadline, int milli
 	child_kill(&r->child, 0);
 }
 
-static void end_run(struct arena *a, struct run *r, int64_t deadline, struct probe_count *count)
+static void end_run(struct arena *a, struct probe_running *r, int64_t deadline, struct probe_count *count)
 {
 	int64_t left = deadline - now_ms();
 	if (!child_kill(&r->child, left > 0 ? (int)left : 0) && r->end == CHILD_LATE)
@@ -407,7 +407,7 @@ static void clear_batch(struct probe_batch *b)
 	}
 }
 
-static void begin_run(struct probe_batch *b, int milliseconds, struct run *ret)
+static void begin_run(struct probe_batch *b, int milliseconds, struct probe_running *ret)
 {
 	ret->batch = b;
 	ret->began = b->n && prepare(ret) && child_begin(do_batch, &ret->work, longest(b, milliseconds), &ret->child);
@@ -431,7 +431,7 @@ static void lose_patience(const struct probe_batch *batches, size_t n, int64_t t
 
 static void run_round(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
 {
-	_cleanup_free_ struct run *runs = mem_alloc((n ? n : 1) * sizeof(*runs));
+	_cleanup_free_ struct probe_running *runs = mem_alloc((n ? n : 1) * sizeof(*runs));
 	bool spent = count->patience && count->patience->left <= 0;
 	for (size_t i = 0; i < n; i++) {
 		clear_batch(&batches[i]);

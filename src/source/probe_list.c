@@ -13,7 +13,7 @@ enum {
 };
 
 /** Names in a directory, or a directory below it, with a space between them. `*` stands for characters other than `/`. */
-struct row {
+struct probe_row {
 	const char *directory;
 	const char *names;
 	unsigned kinds;
@@ -28,7 +28,7 @@ struct row {
 	"python3*/dist-packages/torch/version.py python3*/site-packages/torch/version.py "                                     \
 	"python3*/site-packages/_rocm_sdk_core/.info/version python3*/dist-packages/_rocm_sdk_core/.info/version"
 
-static const struct row list[] = {
+static const struct probe_row list[] = {
 	{ "/sys/bus/pci", "devices slots drivers/amdgpu", LIST },
 	{ "/sys/bus/pci/devices", "*", LINK },
 	{ "/sys/bus/pci/slots/*", "address", READ },
@@ -141,7 +141,7 @@ static const struct row list[] = {
 };
 
 /** The driver clears the counters of the hardware when these are read, or they may wait: read only where they are somebody's record. */
-static const struct row recorded[] = {
+static const struct probe_row recorded[] = {
 	{ PCI, "ras", LIST },
 	{ PCI, "ras/*_err_count", READ },
 	{ PCI, "driver_override", READ }, // waits for a driver that starts
@@ -182,7 +182,7 @@ static bool take_directory(struct str directory, struct str *path)
 	return !below.n || take(str_from(below, 1), path);
 }
 
-static bool listed(const struct row *rows, size_t n, enum probe_kind kind, struct str path)
+static bool listed(const struct probe_row *rows, size_t n, enum probe_kind kind, struct str path)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct str names = str_z(rows[i].names), rest = path;

@@ -10,7 +10,7 @@
 
 enum { DEADLINE_MS = 5000, CHUNK = 1 << 20 };
 
-struct wanted {
+struct process_wanted {
 	pid_t pid;
 	uint64_t address, size;
 };
@@ -18,7 +18,7 @@ struct wanted {
 /** In the child. */
 static void read_all(int fd, const void *ctx)
 {
-	const struct wanted *w = ctx;
+	const struct process_wanted *w = ctx;
 	char *room = mem_alloc(CHUNK);
 	for (uint64_t at = 0; at < w->size;) {
 		size_t want = w->size - at < CHUNK ? (size_t)(w->size - at) : CHUNK;
@@ -36,7 +36,7 @@ static void read_all(int fd, const void *ctx)
 
 struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, char **ret)
 {
-	struct wanted w = { (pid_t)pid, address, size };
+	struct process_wanted w = { (pid_t)pid, address, size };
 	struct text bytes = { 0 };
 	if (!child_run(read_all, &w, DEADLINE_MS, (size_t)size + 1, &bytes)) {
 		text_free(&bytes);

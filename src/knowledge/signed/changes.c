@@ -1,10 +1,10 @@
-#include "knowledge/changes.h"
+#include "knowledge/signed/changes.h"
 
 #include <stdlib.h>
 
 #include "knowledge/know.h"
 
-struct entry {
+struct change_entry {
 	struct str kind, id;
 	uint64_t hash; // of its keys and values
 	size_t number; // where it stands
@@ -13,7 +13,7 @@ struct entry {
 
 struct entries {
 	struct arena arena;
-	VEC(struct entry) list;
+	VEC(struct change_entry) list;
 };
 
 static void hash_add(uint64_t *hash, struct str s)
@@ -26,7 +26,7 @@ static void hash_add(uint64_t *hash, struct str s)
 static void add_block(void *ctx, const struct know_block *b)
 {
 	struct entries *all = ctx;
-	struct entry e = { .kind = b->kind, .id = b->id, .hash = 0xcbf29ce484222325, .number = all->list.len };
+	struct change_entry e = { .kind = b->kind, .id = b->id, .hash = 0xcbf29ce484222325, .number = all->list.len };
 	for (size_t i = 0; i < b->nkeys; i++) {
 		hash_add(&e.hash, b->keys[i].key);
 		hash_add(&e.hash, b->keys[i].value);
@@ -47,7 +47,7 @@ static void add_text(void *ctx, const char *name, struct str text, bool added)
 	know_blocks(&all->arena, name, text, &problems, add_block, all);
 }
 
-static int compare_blocks(const struct entry *a, const struct entry *b)
+static int compare_blocks(const struct change_entry *a, const struct change_entry *b)
 {
 	int c = str_cmp(a->kind, b->kind);
 	return c ? c : str_cmp(a->id, b->id);
@@ -55,7 +55,7 @@ static int compare_blocks(const struct entry *a, const struct entry *b)
 
 static int compare_entries(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct change_entry *x = a, *y = b;
 	int c = compare_blocks(x, y);
 	return c ? c : (x->number > y->number) - (x->number < y->number);
 }
@@ -68,12 +68,12 @@ static void entries_gather(struct entries *all, const struct container *update)
 		qsort(all->list.data, all->list.len, sizeof(all->list.data[0]), compare_entries);
 	size_t kept = 0;
 	for (size_t i = 0; i < all->list.len;) {
-		struct entry one = all->list.data[i];
+		struct change_entry one = all->list.data[i];
 		uint64_t last = 0;
 		bool there = false;
 		one.hash = 0;
 		for (; i < all->list.len && !compare_blocks(&one, &all->list.data[i]); i++) {
-			const struct entry *e = &all->list.data[i];
+			const struct change_entry *e = &all->list.data[i];
 			if (!there || e->retracts)
 				one.hash = last = 0;
 			there = !e->retracts;
@@ -99,8 +99,8 @@ void know_changes(const struct container *before, const struct container *after,
 	entries_gather(&old, before);
 	entries_gather(&new, after);
 	for (size_t i = 0, n = 0; i < old.list.len || n < new.list.len;) {
-		const struct entry *o = i < old.list.len ? &old.list.data[i] : NULL;
-		const struct entry *e = n < new.list.len ? &new.list.data[n] : NULL;
+		const struct change_entry *o = i < old.list.len ? &old.list.data[i] : NULL;
+		const struct change_entry *e = n < new.list.len ? &new.list.data[n] : NULL;
 		int c = !o ? 1 : !e ? -1 : compare_blocks(o, e);
 		if (c < 0)
 			fn(ctx, DIFFERENCE_GONE, o->kind, o->id);

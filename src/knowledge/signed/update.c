@@ -1,17 +1,10 @@
-#include "knowledge/update.h"
+#include "knowledge/signed/update.h"
 
 #include <errno.h>
 
 #include "base/door.h"
-#include "knowledge/keys.h"
+#include "knowledge/signed/keys.h"
 #include "knowledge/know.h"
-
-struct uh_error *update_read(struct arena *a, const char *root, const char *path, struct container *ret)
-{
-	struct str bytes;
-	struct uh_error *err = root_read(root, path, CONTAINER_MOST, a, &bytes, NULL);
-	return err ? err : container_read(a, arena_z(a, str_z(path)), bytes, ret);
-}
 
 struct uh_error *update_installed(struct arena *a, const char *root, struct container *ret, bool *ret_there)
 {

@@ -1,4 +1,4 @@
-#include "knowledge/container.h"
+#include "knowledge/signed/container.h"
 
 #include <stdio.h>
 #include <zlib.h>
@@ -9,20 +9,20 @@
 #define MAGIC "unhang-knowledge "
 enum { NAME_MOST = 100, NOTE_MOST = 500, DATE_LETTERS = 10 };
 
-struct reader {
+struct container_reader {
 	const char *path;
 	struct str all, rest;
 	struct uh_error *err; // the first one; then nothing more is read
 };
 
-static void refuse(struct reader *r, const char *what)
+static void refuse(struct container_reader *r, const char *what)
 {
 	if (!r->err)
 		r->err = uh_error_new("%s: not a whole knowledge file: %s (at byte %zu)", r->path, what, r->all.n - r->rest.n);
 }
 
 /** What stands behind "@key " in the next line, which must be there. */
-static struct str read_line(struct reader *r, const char *key)
+static struct str read_line(struct container_reader *r, const char *key)
 {
 	const char *end = r->rest.n ? memchr(r->rest.p, '\n', r->rest.n) : NULL;
 	struct str line = { r->rest.p, end ? (size_t)(end - r->rest.p) : 0 };
@@ -40,7 +40,7 @@ static struct str read_line(struct reader *r, const char *key)
 }
 
 /** A whole number as it is written: no sign, no zeros before it. */
-static uint64_t read_number(struct reader *r, struct str s)
+static uint64_t read_number(struct container_reader *r, struct str s)
 {
 	uint64_t v = 0;
 	bool good = s.n && s.n <= 18 && (s.p[0] != '0' || s.n == 1);
@@ -84,7 +84,7 @@ const struct container_file *container_find(const struct container *c, struct st
 }
 
 /** file NAME BYTES, and so many bytes: nothing in them can be taken for something else. */
-static void read_file(struct reader *r, struct container *c)
+static void read_file(struct container_reader *r, struct container *c)
 {
 	struct str line = read_line(r, "file"), name = str_split(&line, ' ');
 	uint64_t n = r->err ? 0 : read_number(r, line);
@@ -102,7 +102,7 @@ static void read_file(struct reader *r, struct container *c)
 	r->rest = str_from(r->rest, (size_t)n);
 }
 
-static void read_head(struct reader *r, struct container *c)
+static void read_head(struct container_reader *r, struct container *c)
 {
 	uint64_t schema = read_number(r, read_line(r, "unhang-knowledge"));
 	if (!r->err && schema != CONTAINER_SCHEMA)
@@ -125,7 +125,7 @@ static void read_head(struct reader *r, struct container *c)
 		refuse(r, "'key' is not a key");
 }
 
-static void read_end(struct reader *r, struct container *c)
+static void read_end(struct container_reader *r, struct container *c)
 {
 	char sum[16];
 	snprintf(sum, sizeof(sum), "%08lx", crc32_z(0, (const uint8_t *)r->all.p, r->all.n - r->rest.n));
@@ -144,7 +144,7 @@ bool container_is(struct str bytes) { return str_starts(bytes, S(MAGIC)); }
 
 struct uh_error *container_read(struct arena *a, const char *path, struct str bytes, struct container *ret)
 {
-	struct reader r = { .path = path, .all = bytes, .rest = bytes };
+	struct container_reader r = { .path = path, .all = bytes, .rest = bytes };
 	*ret = (struct container){ .path = path, .note = S("") };
 	if (!container_is(bytes))
 		return uh_error_new("%s: not a signed knowledge file; unhang knowledge export makes one", path);

@@ -1,4 +1,4 @@
-#include "knowledge/keys.h"
+#include "knowledge/signed/keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,19 +11,19 @@
 enum { FILE_MOST = 64 << 10, KEYS_MOST = 1000, DER_FRONT_MOST = 16 };
 
 /** What stands around the 32 bytes of a key: RFC 8410. */
-struct form {
+struct key_form {
 	const char *name;
 	uint8_t front[DER_FRONT_MOST];
 	size_t n;
 };
-static const struct form secret_form = {
+static const struct key_form secret_form = {
 	"PRIVATE KEY", { 0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20 }, 16
 };
-static const struct form public_form = { "PUBLIC KEY",
-					 { 0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00 },
-					 12 };
+static const struct key_form public_form = { "PUBLIC KEY",
+					     { 0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00 },
+					     12 };
 
-static void write_form(struct text *to, const struct form *f, const uint8_t key[static KEY_BYTES])
+static void write_form(struct text *to, const struct key_form *f, const uint8_t key[static KEY_BYTES])
 {
 	uint8_t der[DER_FRONT_MOST + KEY_BYTES];
 	memcpy(der, f->front, f->n);
@@ -33,7 +33,7 @@ static void write_form(struct text *to, const struct form *f, const uint8_t key[
 	text_printf(to, "\n-----END %s-----\n", f->name);
 }
 
-static bool read_form(struct str pem, const struct form *f, uint8_t ret[static KEY_BYTES])
+static bool read_form(struct str pem, const struct key_form *f, uint8_t ret[static KEY_BYTES])
 {
 	char begin[40], end[40];
 	uint8_t der[DER_FRONT_MOST + KEY_BYTES];
@@ -53,14 +53,14 @@ void key_write_public(struct text *to, const uint8_t key[static KEY_BYTES]) { wr
 bool key_read_secret(struct str pem, uint8_t ret[static KEY_BYTES]) { return read_form(pem, &secret_form, ret); }
 bool key_read_public(struct str pem, uint8_t ret[static KEY_BYTES]) { return read_form(pem, &public_form, ret); }
 
-struct search {
+struct key_search {
 	const uint8_t *key;
 	unsigned keys;         // that are believed
 	struct text complaint; // about the first file that is not
 };
 
 /** Whether this file has the key, and is believed. */
-static bool search_file(struct search *s, const char *root, const char *path)
+static bool search_file(struct key_search *s, const char *root, const char *path)
 {
 	struct arena room = { 0 };
 	struct str pem;
@@ -86,7 +86,7 @@ static bool search_file(struct search *s, const char *root, const char *path)
 	return found && good;
 }
 
-static bool search_directory(struct search *s, struct arena *a, const char *root, struct str *ret_file)
+static bool search_directory(struct key_search *s, struct arena *a, const char *root, struct str *ret_file)
 {
 	struct door_names names;
 	struct uh_error *err = door_names(&(struct named){ .path = KEYS_DIRECTORY, .root = root }, true, a, &names);
@@ -109,7 +109,7 @@ static bool search_directory(struct search *s, struct arena *a, const char *root
 
 struct uh_error *key_trusted(struct arena *a, const char *root, const uint8_t key[static KEY_BYTES], struct str *ret_file)
 {
-	struct search s = { .key = key };
+	struct key_search s = { .key = key };
 	struct text name = { 0 };
 	struct uh_error *err = NULL;
 	if (!search_directory(&s, a, root, ret_file)) {

@@ -1,4 +1,4 @@
-#include "knowledge/sign.h"
+#include "knowledge/signed/sign.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "knowledge/sign.h"
+#include "knowledge/signed/sign.h"
 
 enum {
 	CONTAINER_SCHEMA = 1, // of the file

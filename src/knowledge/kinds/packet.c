@@ -1,4 +1,4 @@
-#include "knowledge/packet.h"
+#include "knowledge/kinds/packet.h"
 
 static const char *const languages[] = {
 	[PACKETS_PM4] = "pm4",
@@ -210,14 +210,12 @@ static bool take_heading(struct arena *a, struct know_packet *p, struct str rest
 	return p->language != PACKETS_UNKNOWN && p->name.n;
 }
 
-struct know_packet *packet_parse(struct arena *a, const struct know_block *b, struct know_problems *problems)
+bool packet_parse(struct arena *a, const struct know_block *b, struct know_problems *problems, struct know_packet *p)
 {
-	struct know_packet *p = arena_alloc(a, sizeof(*p));
-	p->head = (struct know_head){ b->id, b->file, b->line };
 	if (!take_heading(a, p, b->id)) {
 		know_problem(problems, b->file, b->line,
 			     "a packet is: packet pm4|sdma|mes|aql OPCODE[.SUB]|typeN NAME [GFX...]");
-		return NULL;
+		return false;
 	}
 	bool ok = true;
 	for (size_t i = 0; i < b->nkeys; i++) {
@@ -227,5 +225,5 @@ struct know_packet *packet_parse(struct arena *a, const struct know_block *b, st
 			     STR_ARG(b->keys[i].key), STR_ARG(p->name));
 		ok = false;
 	}
-	return ok ? p : NULL;
+	return ok;
 }

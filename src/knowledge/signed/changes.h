@@ -1,7 +1,7 @@
 // What an update adds to the knowledge, changes in it, and takes out.
 #pragma once
 
-#include "knowledge/container.h"
+#include "knowledge/signed/container.h"
 
 enum know_difference { DIFFERENCE_NEW, DIFFERENCE_CHANGED, DIFFERENCE_GONE };
 

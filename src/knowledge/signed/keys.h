@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "knowledge/sign.h"
+#include "knowledge/signed/sign.h"
 
 #define KEYS_DIRECTORY "/etc/unhang/keys.d"
 

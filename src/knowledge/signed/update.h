@@ -1,14 +1,12 @@
 // The signed knowledge that is installed on a machine.
 #pragma once
 
-#include "knowledge/container.h"
+#include "knowledge/signed/container.h"
 
 #define UPDATE_DIRECTORY "/var/lib/unhang/knowledge"
 #define UPDATE_NAME "update.know"
 #define UPDATE_PATH UPDATE_DIRECTORY "/" UPDATE_NAME
 
-/** Reads a file that claims to be signed knowledge; its signature is not checked. All of it lies in @a. */
-struct uh_error *update_read(struct arena *a, const char *root, const char *path, struct container *ret);
 /** The one that is installed; *ret_there is false where none is. Its signature was checked when it was installed: that is not done at
  * each start, but a file that others than root could have written, or that is damaged, is an error. @root as for root_open(). */
 struct uh_error *update_installed(struct arena *a, const char *root, struct container *ret, bool *ret_there);

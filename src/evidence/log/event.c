@@ -1,0 +1,121 @@
+// From a line whose message is known to an event.
+#include <stdio.h>
+
+#include "evidence/log/parts.h"
+
+/** As the readers of artefacts call it. */
+static void emit_from_artefact(void *ctx, const struct event *e) { log_emit(ctx, e); }
+
+void log_emit(struct log_reader *r, const struct event *e)
+{
+	r->events += e->signature != NULL;
+	log_order_event(&r->order, e);
+}
+
+struct artefact_output log_output(struct log_reader *r)
+{
+	return (struct artefact_output){
+		.know = r->know, .source = r->source, .sink = { emit_from_artefact, r }, .name = r->name, .code = r->code
+	};
+}
+
+static void add_capture(const struct know *k, struct event *e, const struct capture *c, char room[static 24])
+{
+	struct str name = c->piece->name, value = c->text;
+	int64_t number;
+	switch (c->piece->type) {
+	case VALUE_HEX: {
+		uint64_t code = 0;
+		if (str_is(value, "(nil)") || str_hex(value, &code))
+			event_add(e, name, code_text(code, room), FACT_CODE);
+		break;
+	}
+	case VALUE_INT:
+	case VALUE_NUM:
+		if (!str_number(value, &number))
+			break;
+		int n = snprintf(room, 24, "%lld", (long long)number);
+		event_add(e, name, (struct str){ room, (size_t)n }, FACT_NUMBER);
+		break;
+	case VALUE_NAME: {
+		struct str named = str_number(value, &number) ? know_name(k, c->piece->table, number) : value;
+		event_add(e, name, named, FACT_TEXT);
+		break;
+	}
+	default:
+		event_add(e, name, value, FACT_TEXT);
+	}
+}
+
+/** An event without facts so far; not zeroed as a whole, because most of it is room for facts. */
+static void start_event(const struct log_reader *r, const struct logline *line, uint64_t number, struct event *e)
+{
+	e->signature = NULL;
+	e->time = line_time(line);
+	e->at = (struct place){ r->source, number };
+	e->device = line->device;
+	e->driver = line->driver;
+	e->text = (struct str){ 0 };
+	e->boot_id = line->boot_id;
+	e->host = line->stamps.host;
+	e->now = false;
+	e->nvalues = 0;
+	e->values = NULL;
+	e->nfacts = 0;
+}
+
+void log_add_writer(struct event *e, const struct writer *w)
+{
+	static const char *const names[] = { "rank", "worker", "pid", "host" };
+	const struct str values[] = { w->rank, w->worker, w->pid, w->host };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		int64_t number;
+		if (!event_fact(e, names[i]))
+			event_add(e, str_z(names[i]), values[i], str_number(values[i], &number) ? FACT_NUMBER : FACT_TEXT);
+	}
+}
+
+void log_sighting(struct log_reader *r, const struct logline *line, uint64_t number)
+{
+	struct event e;
+	start_event(r, line, number, &e);
+	log_emit(r, &e);
+}
+
+/** Whose software it is, where the line says so beside its message. */
+static void add_vendor(const struct know *k, struct event *e, struct str message)
+{
+	for (size_t i = 0; i < k->vendors.len; i++) {
+		const struct know_row *v = k->vendors.data[i];
+		if (str_find(message, v->value) >= 0 && !event_fact(e, "vendor_amd") && !event_fact(e, "vendor_nvidia"))
+			event_add(e, str_is(v->head.id, "amd") ? S("vendor_amd") : S("vendor_nvidia"), S("yes"), FACT_TEXT);
+	}
+}
+
+void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
+{
+	const struct know_signature *s = match_signature(m);
+	char rooms[TEMPLATE_VALUES][24];
+	struct event e;
+	start_event(r, line, number, &e);
+	e.signature = s;
+	e.text = str_from(line->message, m->begin);
+	for (size_t i = 0; i < m->ncaptures; i++)
+		if (m->captures[i].piece->name.n)
+			add_capture(r->know, &e, &m->captures[i], rooms[i]);
+	for (const struct know_pair *p = s->sets; p; p = p->next) {
+		int64_t number_value;
+		event_add(&e, p->name, p->value,
+			  str_is(p->value, "true")            ? FACT_TRUE :
+			  str_starts(p->value, S("0x"))       ? FACT_CODE :
+			  str_number(p->value, &number_value) ? FACT_NUMBER :
+								FACT_TEXT);
+	}
+	if (s->program && s->event && !s->of_other)
+		log_add_writer(&e, &line->writer);
+	if (s->event && s->event->any_vendor)
+		add_vendor(r->know, &e, line->message);
+	r->program_lines |= s->program && s->level == LEVEL_ERROR;
+	r->driver_lines |= !s->program;
+	log_emit(r, &e);
+}

@@ -1,0 +1,286 @@
+#include <stdlib.h>
+
+#include "evidence/log/parts.h"
+
+enum {
+	EXPORT_LOOK_BACK = 4096,
+	WRITER_LINES = 4, // whose output stands so close before a fault
+	OUTPUT_TEXT = 120,
+};
+
+struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
+				  struct event_sink sink)
+{
+	struct log_reader *r = mem_alloc(sizeof(*r));
+	r->know = k;
+	r->source = source;
+	r->name = name;
+	r->code = code;
+	r->order = (struct log_order){ .know = k, .sink = sink };
+	return r;
+}
+
+void log_reader_live(struct log_reader *r) { r->order.direction = DIRECTION_FORWARD; }
+uint64_t log_reader_lines(const struct log_reader *r) { return r->lines; }
+uint64_t log_reader_events(const struct log_reader *r) { return r->events; }
+uint64_t log_reader_lost(const struct log_reader *r) { return r->order.lost; }
+
+size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t room)
+{
+	size_t n = 0;
+	if (r->driver_lines)
+		ret[n++] = "kernel-log";
+	// A server's log with a stack in it is still a server's log.
+	bool log_first = r->program_lines && r->nkinds == 1 && !strcmp(r->kinds[0], "stacks");
+	if (log_first && n < room)
+		ret[n++] = "application-log";
+	for (size_t i = 0; i < r->nkinds && n < room; i++)
+		ret[n++] = r->kinds[i];
+	if (r->program_lines && !log_first && n < room)
+		ret[n++] = "application-log";
+	return n;
+}
+
+void log_reader_end(struct log_reader *r)
+{
+	log_artefact_end(r);
+	log_order_end(&r->order);
+}
+
+void log_reader_free(struct log_reader *r)
+{
+	if (!r)
+		return;
+	log_artefact_end(r);
+	log_order_free(&r->order);
+	free(r);
+}
+
+/** The fields of a journal export record before its MESSAGE. */
+static void export_fields(const struct line_at *c, struct logline *line)
+{
+	const char *from = c->window->bytes + (c->begin > EXPORT_LOOK_BACK ? c->begin - EXPORT_LOOK_BACK : 0);
+	struct str before = { from, (size_t)(c->window->bytes + c->begin - from) };
+	for (ptrdiff_t blank; (blank = str_find(before, S("\n\n"))) >= 0;)
+		before = str_from(before, (size_t)blank + 2);
+	int64_t v;
+	while (before.n) {
+		struct str value = str_trim(str_split(&before, '\n')), key = str_split(&value, '=');
+		if (str_is(key, "__MONOTONIC_TIMESTAMP") && str_number(value, &v)) {
+			line->stamps.best = (struct stamp){ TIME_BOOT, (double)v / 1e6 };
+			line->stamps.found = true;
+		} else if (str_is(key, "_BOOT_ID")) {
+			line->boot_id = value;
+		}
+	}
+}
+
+/** A runtime's last words carry no prefix; the line just before them tells which process wrote last. */
+static void tell_last_output(struct log_reader *r, const struct line_at *c, uint64_t number)
+{
+	const struct artefact_output out = log_output(r);
+	size_t end = c->begin;
+	for (unsigned i = 0; i < WRITER_LINES && end > 1; i++) {
+		LINE_ROOM(clean);
+		const char *newline = memrchr(c->window->bytes, '\n', end - 1);
+		size_t begin = newline ? (size_t)(newline - c->window->bytes) + 1 : 0;
+		struct logline before = { 0 };
+		struct event e;
+		line_parse(r->know, line_clean((struct str){ c->window->bytes + begin, end - 1 - begin }, &clean), &before);
+		end = begin;
+		if (!before.writer.pid.n && !before.writer.rank.n && !before.writer.worker.n)
+			continue;
+		if (!artefact_event(&out, "last-output", (struct place){ r->source, number - i - 1 }, &e))
+			return;
+		log_add_writer(&e, &before.writer);
+		event_add(&e, S("output"), str_cut(before.message, OUTPUT_TEXT), FACT_TEXT);
+		if (before.stamps.found && !before.stamps.delta) { // a difference was added up when its line was read
+			log_settle_time(r, &before.stamps);
+			e.time = before.stamps.best;
+		}
+		e.text = before.message;
+		log_emit(r, &e);
+		return;
+	}
+}
+
+/** An event whose line does not say whose it is. */
+static bool lacks_writer(const struct logline *line, const struct match *m)
+{
+	const struct know_signature *s = match_signature(m);
+	return s->program && s->event && s->event->opens == OPENS_YES && !s->of_other && !line->writer.pid.n &&
+	       !line->writer.rank.n && !line->writer.worker.n;
+}
+
+/** The event of a line, and whose it may be. */
+static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct line_at *c,
+			   uint64_t number)
+{
+	struct logline rest = *line;
+	struct match again;
+	log_event(r, line, m, number);
+	if (c && lacks_writer(line, m))
+		tell_last_output(r, c, number);
+	// Two processes that end at once write into one line.
+	rest.message = str_from(line->message, m->end);
+	if (match_signature(m)->program && line_recognise(r->know, &rest, &again) &&
+	    match_signature(&again) == match_signature(m))
+		log_event(r, &rest, &again, number);
+}
+
+/** Programs print whole lines: what follows one of theirs is another's, unless a terminal has broken it. */
+static bool gains_by_joining(const struct log_reader *r, const struct line_at *c, const struct match *alone,
+			     const struct match *joined)
+{
+	bool broken = r->wrap_width && c->end - c->begin == r->wrap_width;
+	return !match_signature(alone)->program || broken || joined->template->weight > alone->template->weight;
+}
+
+static void read_text(struct log_reader *r, struct logline *line, const struct line_at *c, uint64_t number)
+{
+	JOINED(joined);
+	size_t end;
+	struct match alone;
+	log_settle_time(r, &line->stamps);
+	bool known = line_recognise(r->know, line, &alone);
+	if (c && r->stamped && line->stamps.found && log_continuation(r, c, line, &joined, &end) &&
+	    (!known || gains_by_joining(r, c, &alone, &joined.match))) {
+		r->consumed = c->offset + end;
+		log_event(r, &joined.line, &joined.match, number);
+		return;
+	}
+	if (known)
+		make_log_event(r, line, &alone, c, number);
+	else if (line->device.n && str_is(line->driver, "amdgpu")) {
+		log_sighting(r, line, number);
+	}
+}
+
+/** A line without a time in a log with times is the rest of one before it: of its message, or at least of its time, which it
+ * has from @borrowed then. */
+static bool read_as_rest(struct log_reader *r, const struct line_at *c, struct logline *line, struct kept_stamps *borrowed,
+			 uint64_t number)
+{
+	LINE_ROOM(clean);
+	JOINED(joined);
+	struct logline before;
+	struct line_at previous;
+	struct match m;
+	size_t end;
+	bool known = line_recognise(r->know, line, &m), program = known && match_signature(&m)->program;
+	if (!log_stamped_before(r, c, program ? TRACEBACK_LINES : JOIN_LINES, &clean, &before, &previous))
+		return false;
+	if (before.stamps.delta) // it was added up when that line was read
+		before.stamps.best = (struct stamp){ r->have_base ? TIME_YEARLESS : TIME_RELATIVE, r->base + r->elapsed };
+	else
+		log_settle_time(r, &before.stamps);
+	stamps_keep(&before.stamps, borrowed);
+	if (program) {
+		line->stamps = stamps_kept(borrowed);
+		make_log_event(r, line, &m, c, number);
+		return true;
+	}
+	if (c->offset + previous.begin >= r->consumed && log_continuation(r, &previous, &before, &joined, &end) &&
+	    c->offset + end > c->offset + c->begin) {
+		r->consumed = c->offset + end;
+		for (size_t at = previous.begin; at < c->begin; at++)
+			number -= c->window->bytes[at] == '\n';
+		log_event(r, &joined.line, &joined.match, number);
+		return true;
+	}
+	line->stamps = stamps_kept(borrowed);
+	if (!line_recognise(r->know, line, &m))
+		return false;
+	// Names that point into the other line live as long as this call, which ends with the line.
+	if (!line->device.n) {
+		line->device = before.device;
+		line->driver = before.driver;
+	}
+	log_event(r, line, &m, number);
+	return true;
+}
+
+void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t number)
+{
+	LINE_ROOM(clean);
+	LINE_ROOM(unwrapped);
+	_lifetime_ lent = { 0 };
+	struct str raw = lifetime_begin(&lent, (struct str){ c->window->bytes + c->begin, c->end - c->begin });
+	struct logline line = { 0 };
+	struct kept_stamps borrowed;
+	// journalctl -o json-sse and json-seq put something before the object.
+	struct str object = str_starts(raw, S("data: ")) ? str_from(raw, 6) :
+			    str_starts(raw, S("\x1e"))   ? str_from(raw, 1) :
+							   raw;
+	if (str_starts(str_trim(str_cut(object, 64)), S("{")) && line_unwrap(object, &unwrapped, &line)) {
+		struct str text = line.text;
+		if (!line.stamps.found && line.time_text.n) {
+			line.stamps = stamps_read(r->know, line.time_text);
+			line.stamps.end = 0;
+		}
+		while (text.n) {
+			struct logline one = line;
+			struct str piece = str_split(&text, '\n');
+			line_parse(r->know, line_clean(piece, &clean), &one);
+			read_text(r, &one, NULL, number);
+		}
+		return;
+	}
+	struct str text = line_clean(raw, &clean), message = str_trim(text);
+	if (str_starts(message, S("MESSAGE="))) { // journalctl -o export; indented: -o verbose
+		export_fields(c, &line);
+		line_parse(r->know, str_from(message, 8), &line);
+		read_text(r, &line, NULL, number);
+		return;
+	}
+	line_parse(r->know, text, &line);
+	if (r->stamped && !line.stamps.found && read_as_rest(r, c, &line, &borrowed, number))
+		return;
+	read_text(r, &line, c, number);
+}
+
+/** Where the first line begins that is this window's business. */
+static size_t first_line(const struct window *w, uint64_t *ret_line)
+{
+	*ret_line = 0;
+	if (!w->from || w->bytes[w->from - 1] == '\n')
+		return w->from;
+	const char *next = memchr(w->bytes + w->from, '\n', w->size - w->from);
+	*ret_line = 1;
+	return next ? (size_t)(next - w->bytes) + 1 : w->size;
+}
+
+void log_reader_window(struct log_reader *r, const struct window *lent, uint64_t offset)
+{
+	uint64_t line;
+	_lifetime_ until_return = { 0 };
+	struct window own = *lent, *w = &own;
+	own.bytes = lifetime_begin(&until_return, (struct str){ lent->bytes, lent->size }).p;
+	size_t done = first_line(w, &line);
+	done = r->artefact ? log_artefact_walk(r, w, done, line, offset) : 0;
+	for (size_t i = 0; i < w->candidates.len; i++) {
+		const struct candidate *cand = &w->candidates.data[i];
+		struct line_at c = { w, cand->begin, cand->end, offset };
+		if (offset + c.begin < r->consumed || c.begin < done)
+			continue;
+		if (!log_artefact_line(r, &c, r->lines + cand->line + 1))
+			log_candidate(r, &c, r->lines + cand->line + 1);
+		if (r->consumed < offset + c.end)
+			r->consumed = offset + c.end;
+		if (r->artefact)
+			done = log_artefact_walk(r, w, c.end + 1, cand->line + 1, offset);
+	}
+	r->lines += w->newlines;
+}
+
+void log_reader_line(struct log_reader *r, struct str raw, struct stamp time, struct str boot_id)
+{
+	LINE_ROOM(clean);
+	_lifetime_ lent = { 0 };
+	struct logline line = { .boot_id = lifetime_begin(&lent, boot_id) };
+	line.stamps.found = time.clock != TIME_NONE;
+	line.stamps.best = time;
+	r->lines++;
+	line_parse(r->know, line_clean(raw, &clean), &line);
+	read_text(r, &line, NULL, r->lines);
+}

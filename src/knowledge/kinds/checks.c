@@ -1,0 +1,89 @@
+// What a block must be besides what the table of its kind says, and what follows from its keys.
+#include "base/command.h"
+#include "knowledge/kinds/kinds.h"
+#include "knowledge/parameter.h"
+
+static bool wrong(struct loader *l, const struct know_head *h, const char *what)
+{
+	know_problem(l->problems, h->file, h->line, "%s", what);
+	return false;
+}
+
+bool check_signature(struct loader *l, struct know_head *object)
+{
+	static const char programs[] = "hsa hip collective framework container debugger";
+	struct know_signature *s = (struct know_signature *)object;
+	if (!s->event_id.n == !s->detail_ids)
+		wrong(l, object, "a signature has either 'event' or 'detail'");
+	if (!s->ntemplates == !s->reader.n)
+		know_problem(l->problems, object->file, object->line, "'" STR_FMT "' has either 'match' or 'reader'",
+			     STR_ARG(object->id));
+	s->program = word_index(programs, s->subsystem) >= 0;
+	// Those of a user's file are looked for everywhere: who wrote them need not know of prefixes.
+	s->bare |= l->user;
+	return true;
+}
+
+/** What one person reported is worth knowing, but no warning. */
+bool check_bad(struct loader *l, struct know_head *object)
+{
+	(void)l;
+	struct know_bad *b = (struct know_bad *)object;
+	if (b->severity == SEVERITY_UNSAID)
+		b->severity = str_is(b->grade, "C") ? SEVERITY_ADVICE : SEVERITY_WARNING;
+	return true;
+}
+
+bool check_parameter(struct loader *l, struct know_head *object)
+{
+	struct know_parameter *p = (struct know_parameter *)object;
+	// No value can be written down as nothing.
+	if (str_is(p->default_value, "empty"))
+		p->default_value = S("");
+	return parameter_check(p, l->problems);
+}
+
+/** A '?' behind an operand says that it may be missing. */
+bool check_instruction(struct loader *l, struct know_head *object)
+{
+	static const char roles[] = "skip result data address base offset";
+	struct know_instruction *in = (struct know_instruction *)object;
+	for (const struct know_list *w = in->operand_words; w; w = w->next) {
+		bool optional = str_ends(w->text, S("?"));
+		int role = word_index(roles, str_cut(w->text, w->text.n - optional));
+		if (role < 0 || in->noperands == KNOW_OPERANDS) {
+			know_problem(l->problems, object->file, object->line, "'operands' are at most %d of: %s", KNOW_OPERANDS,
+				     roles);
+			return false;
+		}
+		in->optional[in->noperands] = optional;
+		in->operands[in->noperands++] = (enum know_operand)role;
+	}
+	return true;
+}
+
+static struct str value_of(const struct know_head *row) { return ((const struct know_row *)row)->value; }
+
+bool check_fact(struct loader *l, struct know_head *object)
+{
+	return piece_type_named(value_of(object)) != PIECE_TYPES ||
+	       wrong(l, object, "a fact is: fact NAMES :: word|number|pci|name|parameter|words|path");
+}
+
+bool check_frame(struct loader *l, struct know_head *object)
+{
+#define FRAMES "background peer waits nvidia blocked-smu blocked-resume blocked-reset blocked-lock"
+	return word_index(FRAMES, object->id) >= 0 ||
+	       wrong(l, object, "a frame is: frame WORD PART-OF-ITS-NAME, with one of " FRAMES);
+}
+
+bool check_ring(struct loader *l, struct know_head *object)
+{
+	return know_packet_language(value_of(object)) != PACKETS_UNKNOWN ||
+	       wrong(l, object, "a ring is: ring PATTERN pm4|sdma|mes|aql");
+}
+
+bool check_vendor(struct loader *l, struct know_head *object)
+{
+	return word_index("amd nvidia", object->id) >= 0 || wrong(l, object, "a vendor is: vendor amd|nvidia WORD");
+}

@@ -1,0 +1,353 @@
+// What each kind of block holds and where it is kept; docs/KNOWLEDGE.md is its text for people.
+#include "knowledge/kinds/kinds.h"
+
+const char know_subsystems[] = "ring mes smu psp ras display kfd memory reset init power pcie iommu irq media "
+			       "firmware kernel driver hsa hip collective framework container debugger";
+const char know_levels[] = "info warning error";
+
+#define AT(type, member) offsetof(struct type, member)
+
+static const struct kind_key event_keys[] = {
+	{ "title", KEY_TEXT, AT(know_event, title), .required = true },
+	{ "say", KEY_TEXT, AT(know_event, say) },
+	{ "many", KEY_TEXT, AT(know_event, many) },
+	{ "tag", KEY_TEXT, AT(know_event, tag) },
+	{ "opens", KEY_CHOICE, AT(know_event, opens), .choices = "later yes context" },
+	{ "in-reset", KEY_CHOICE, AT(know_event, in_reset), .choices = "cause effect artefact" },
+	{ "needs-frame", KEY_CHOICE, AT(know_event, needs_frame), .choices = "no yes near" },
+	{ "hang", KEY_FLAG, AT(know_event, hang) },
+	{ "means-reset", KEY_FLAG, AT(know_event, means_reset) },
+	{ "needs-gpu", KEY_FLAG, AT(know_event, needs_gpu) },
+	{ "once", KEY_FLAG, AT(know_event, once) },
+	{ "quiet", KEY_FLAG, AT(know_event, quiet) },
+	{ "note", KEY_FLAG, AT(know_event, note) },
+	{ "any-vendor", KEY_FLAG, AT(know_event, any_vendor) },
+	{ "of-rank", KEY_FLAG, AT(know_event, of_rank) },
+	{ "told-hang", KEY_FLAG, AT(know_event, told_hang) },
+	{ "gap", KEY_NUMBER, AT(know_event, gap) },
+	{ "tells", KEY_CHOICE, AT(know_event, tells),
+	  .choices =
+		  "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
+		  "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight" },
+	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu" },
+	{ "fails-by", KEY_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
+	{ "as-hang", KEY_FLAG, AT(know_event, as_hang) },
+	{ "followed", KEY_FLAG, AT(know_event, followed) },
+	{ "until-ready", KEY_FLAG, AT(know_event, until_ready) },
+	{ "waits", KEY_FLAG, AT(know_event, waits) },
+	{ "late-job", KEY_FLAG, AT(know_event, late_job) },
+	{ "keep", KEY_NUMBER, AT(know_event, keep) },
+	{ 0 },
+};
+static const struct kind_key signature_keys[] = {
+	{ "match", KEY_MATCH, 0 },
+	{ "reader", KEY_TEXT, AT(know_signature, reader) },
+	{ "event", KEY_TEXT, AT(know_signature, event_id) },
+	{ "detail", KEY_WORDS, AT(know_signature, detail_ids) },
+	{ "subsystem", KEY_TEXT, AT(know_signature, subsystem), .required = true, .choices = know_subsystems },
+	{ "level", KEY_CHOICE, AT(know_signature, level), .required = true, .choices = know_levels },
+	{ "set", KEY_SET, AT(know_signature, sets) },
+	{ "bare", KEY_FLAG, AT(know_signature, bare) },
+	{ "beside", KEY_TEXT, AT(know_signature, beside), .choices = "error" },
+	{ "of-writer", KEY_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
+	{ 0 },
+};
+static const struct kind_key class_keys[] = {
+	{ "memory-fault", KEY_FLAG, AT(know_class, memory_fault) },
+	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
+	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
+	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
+	{ 0 },
+};
+static const struct kind_key cause_keys[] = {
+	{ "from", KEY_WORDS, AT(know_cause, from), .required = true },
+	{ "when", KEY_WHEN, AT(know_cause, when) },
+	{ "beside", KEY_WORDS, AT(know_cause, beside) },
+	{ "without", KEY_WORDS, AT(know_cause, without) },
+	{ "tier", KEY_NUMBER, AT(know_cause, tier), .required = true },
+	{ "confidence", KEY_NUMBER, AT(know_cause, confidence), .required = true },
+	{ "severity", KEY_NUMBER, AT(know_cause, severity), .required = true },
+	{ "title", KEY_TEXT, AT(know_cause, title), .required = true },
+	{ "explain", KEY_TEXT, AT(know_cause, explain), .required = true },
+	{ "fault", KEY_TEXT, AT(know_cause, fault), .required = true, .choices = "job node driver unknown" },
+	{ "next", KEY_NEXT, AT(know_cause, next_steps) },
+	{ 0 },
+};
+static const char severities[] = "critical warning advice ok";
+#define CHANGE_FIELDS(type)                                                                                                    \
+	{ "set", KEY_SET, AT(type, change.sets) }, { "clear", KEY_SET, AT(type, change.clears) },                              \
+		{ "env", KEY_SET, AT(type, change.envs) },                                                                     \
+	{                                                                                                                      \
+		"drop", KEY_WORDS, AT(type, change.drops)                                                                      \
+	}
+static const struct kind_key remedy_keys[] = {
+	{ "for", KEY_WORDS, AT(know_remedy, for_classes), .required = true },
+	{ "when", KEY_WHEN, AT(know_remedy, when) },
+	{ "unless", KEY_WHEN, AT(know_remedy, unless) },
+	{ "kind", KEY_TEXT, AT(know_remedy, kind), .required = true, .choices = "cure workaround experiment" },
+	{ "title", KEY_TEXT, AT(know_remedy, title), .required = true },
+	{ "do", KEY_LIST, AT(know_remedy, steps), .required = true },
+	{ "undo", KEY_TEXT, AT(know_remedy, undo) },
+	{ "cost", KEY_TEXT, AT(know_remedy, cost) },
+	{ "risk", KEY_TEXT, AT(know_remedy, risk) },
+	{ "until", KEY_TEXT, AT(know_remedy, until) },
+	{ "grade", KEY_TEXT, AT(know_remedy, grade), .required = true, .choices = "A B C" },
+	{ "source", KEY_TEXT, AT(know_remedy, source), .required = true },
+	{ "if", KEY_TEXT, AT(know_remedy, condition_text) },
+	{ "obsolete", KEY_WHEN, AT(know_remedy, obsolete) },
+	{ "applied", KEY_WHEN, AT(know_remedy, applied) },
+	{ "verify", KEY_TEXT, AT(know_remedy, verify) },
+	{ "last", KEY_FLAG, AT(know_remedy, last) },
+	{ "takes", KEY_CHOICE, AT(know_remedy, takes), .choices = "nothing restart reboot install hardware" },
+	CHANGE_FIELDS(know_remedy),
+	{ 0 },
+};
+static const struct kind_key check_keys[] = {
+	{ "each", KEY_TEXT, AT(know_check, each) },
+	{ "severity", KEY_CHOICE, AT(know_check, severity), .required = true, .choices = severities },
+	{ "when", KEY_WHEN, AT(know_check, when), .required = true },
+	{ "unless", KEY_WHEN, AT(know_check, unless) },
+	{ "title", KEY_TEXT, AT(know_check, title), .required = true },
+	{ "seen", KEY_TEXT, AT(know_check, seen) },
+	{ "why", KEY_TEXT, AT(know_check, why) },
+	{ "remedy", KEY_TEXT, AT(know_check, remedy_id) },
+	{ "do", KEY_LIST, AT(know_check, steps) },
+	{ "undo", KEY_TEXT, AT(know_check, undo) },
+	{ "cost", KEY_TEXT, AT(know_check, cost) },
+	{ "risk", KEY_TEXT, AT(know_check, risk) },
+	{ "until", KEY_TEXT, AT(know_check, until) },
+	{ "verify", KEY_TEXT, AT(know_check, verify) },
+	{ "grade", KEY_TEXT, AT(know_check, grade), .choices = "A B C" },
+	{ "source", KEY_TEXT, AT(know_check, source) },
+	{ "hides", KEY_WORDS, AT(know_check, hides) },
+	{ "without-gpu", KEY_FLAG, AT(know_check, without_gpu) },
+	CHANGE_FIELDS(know_check),
+	{ 0 },
+};
+static const struct kind_key bad_keys[] = {
+	{ "for", KEY_WORDS, AT(know_bad, for_classes), .required = true },
+	{ "when", KEY_WHEN, AT(know_bad, when), .required = true },
+	{ "title", KEY_TEXT, AT(know_bad, title), .required = true },
+	{ "good", KEY_TEXT, AT(know_bad, good) },
+	{ "why", KEY_TEXT, AT(know_bad, why) },
+	{ "undo", KEY_TEXT, AT(know_bad, undo) },
+	{ "cost", KEY_TEXT, AT(know_bad, cost) },
+	{ "verify", KEY_TEXT, AT(know_bad, verify) },
+	{ "remedy", KEY_TEXT, AT(know_bad, remedy_id) },
+	{ "severity", KEY_CHOICE, AT(know_bad, severity), .choices = severities },
+	{ "grade", KEY_TEXT, AT(know_bad, grade), .required = true, .choices = "A B C" },
+	{ "source", KEY_TEXT, AT(know_bad, source), .required = true },
+	{ 0 },
+};
+static const struct kind_key setting_keys[] = {
+	{ "for", KEY_WORDS, AT(know_setting, for_classes) },
+	{ "when", KEY_WHEN, AT(know_setting, when), .required = true },
+	{ "unless", KEY_WHEN, AT(know_setting, unless) },
+	{ "say", KEY_TEXT, AT(know_setting, say), .required = true },
+	{ "grade", KEY_TEXT, AT(know_setting, grade), .required = true, .choices = "A B C" },
+	{ "source", KEY_TEXT, AT(know_setting, source), .required = true },
+	{ 0 },
+};
+static const struct kind_key action_keys[] = {
+	{ "do", KEY_TEXT, AT(know_action, action), .required = true,
+	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
+	{ "when", KEY_WHEN, AT(know_action, when) },
+	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ 0 },
+};
+static const struct kind_key parameter_keys[] = {
+	{ "type", KEY_TEXT, AT(know_parameter, type),
+	  .choices = "int uint hexint long ulong ullong bool bint charp string option" },
+	{ "default", KEY_TEXT, AT(know_parameter, default_value) },
+	{ "since", KEY_TEXT, AT(know_parameter, since) },
+	{ "until", KEY_TEXT, AT(know_parameter, until) },
+	{ "seen", KEY_WORDS, AT(know_parameter, seen) },
+	{ "lacks", KEY_WORDS, AT(know_parameter, lacks) },
+	{ "was", KEY_SET, AT(know_parameter, was) },
+	{ "reads", KEY_WORDS, AT(know_parameter, reads) },
+	{ "shows", KEY_CHOICE, AT(know_parameter, shows_first), .choices = "all first" },
+	{ "changed", KEY_LIST, AT(know_parameter, changed) },
+	{ "bit", KEY_SET, AT(know_parameter, bits) },
+	{ "value", KEY_SET, AT(know_parameter, values) },
+	{ "config", KEY_TEXT, AT(know_parameter, config) },
+	{ "writable", KEY_FLAG, AT(know_parameter, writable) },
+	{ "exists", KEY_CHOICE, AT(know_parameter, absent), .choices = "yes no" },
+	{ "meaning", KEY_TEXT, AT(know_parameter, meaning), .required = true },
+	{ "instead", KEY_TEXT, AT(know_parameter, instead) },
+	{ "instead-clear", KEY_SET, AT(know_parameter, instead_change.clears) },
+	{ "instead-set", KEY_SET, AT(know_parameter, instead_change.sets) },
+	{ "source", KEY_TEXT, AT(know_parameter, source), .required = true },
+	{ 0 },
+};
+static const struct kind_key kernel_keys[] = {
+	{ "name", KEY_LIST, AT(know_kernel, names), .required = true },
+	{ "library", KEY_TEXT, AT(know_kernel, library), .required = true },
+	{ "operation", KEY_TEXT, AT(know_kernel, operation), .required = true },
+	{ "source", KEY_TEXT, AT(know_kernel, source) },
+	{ "wrapper", KEY_TEXT, AT(know_kernel, wrapper) },
+	{ "asserts", KEY_TEXT, AT(know_kernel, asserts) },
+	{ "on-assert", KEY_TEXT, AT(know_kernel, on_assert) },
+	{ "on-fault", KEY_TEXT, AT(know_kernel, on_fault) },
+	{ "on-illegal", KEY_TEXT, AT(know_kernel, on_illegal) },
+	{ "on-hang", KEY_TEXT, AT(know_kernel, on_hang) },
+	{ "workspace", KEY_FLAG, AT(know_kernel, workspace) },
+	{ "generic", KEY_FLAG, AT(know_kernel, generic) },
+	{ "issue", KEY_TEXT, AT(know_kernel, issue) },
+	{ 0 },
+};
+static const struct kind_key instruction_keys[] = {
+	{ "name", KEY_WORDS, AT(know_instruction, names), .required = true },
+	{ "title", KEY_TEXT, AT(know_instruction, title), .required = true },
+	{ "space", KEY_CHOICE, AT(know_instruction, space), .choices = "none global flat scratch lds gds scalar buffer image" },
+	{ "act", KEY_CHOICE, AT(know_instruction, act), .required = true,
+	  .choices = "load store atomic prefetch compute compare cache wait barrier sleep message branch trap halt end other" },
+	{ "form", KEY_CHOICE, AT(know_instruction, form), .choices = "unknown vector lane offset scalar descriptor" },
+	{ "operands", KEY_WORDS, AT(know_instruction, operand_words) },
+	{ "writes", KEY_WORDS, AT(know_instruction, writes) },
+	{ "bytes", KEY_NUMBER, AT(know_instruction, bytes) },
+	{ "pair", KEY_NUMBER, AT(know_instruction, pair) },
+	{ "counted", KEY_WORDS, AT(know_instruction, counted) },
+	{ "counter", KEY_SET, AT(know_instruction, counters) },
+	{ "waits-for", KEY_TEXT, AT(know_instruction, waits_for) },
+	{ "say", KEY_TEXT, AT(know_instruction, say), .required = true },
+	{ 0 },
+};
+static const struct kind_key sequence_keys[] = {
+	{ "order", KEY_LIST, AT(know_sequence, order), .required = true },
+	{ 0 },
+};
+static const struct kind_key save_area_keys[] = {
+	{ "parts", KEY_WORDS, AT(know_save_area, parts), .required = true },
+	{ "like", KEY_TEXT, AT(know_save_area, like) },
+	{ "registers", KEY_WORDS, AT(know_save_area, registers) },
+	{ "number", KEY_SET, AT(know_save_area, numbers) },
+	{ "bits", KEY_SET, AT(know_save_area, bits) },
+	{ "stop", KEY_SET, AT(know_save_area, stops) },
+	{ 0 },
+};
+static const struct kind_key wave_words_keys[] = {
+	{ "parts", KEY_WORDS, AT(know_wave_words, parts), .required = true },
+	{ "type", KEY_NUMBER, AT(know_wave_words, type), .required = true },
+	{ "words", KEY_WORDS, AT(know_wave_words, words), .required = true },
+	{ "simds", KEY_NUMBER, AT(know_wave_words, simds), .required = true },
+	{ "slots", KEY_NUMBER, AT(know_wave_words, slots), .required = true },
+	{ "wgp", KEY_FLAG, AT(know_wave_words, wgp) },
+	{ "number", KEY_SET, AT(know_wave_words, numbers) },
+	{ "bits", KEY_SET, AT(know_wave_words, bits) },
+	{ 0 },
+};
+
+static const struct kind_key watch_keys[] = {
+	{ "render", KEY_WORDS, AT(know_watch, render) },
+	{ "deep", KEY_WORDS, AT(know_watch, deep) },
+	{ 0 },
+};
+static const struct kind_key unit_keys[] = {
+	{ "title", KEY_TEXT, AT(know_unit, title), .required = true },
+	{ "busy", KEY_WORDS, AT(know_unit, busy) },
+	{ "idle", KEY_WORDS, AT(know_unit, idle) },
+	{ "still", KEY_TEXT, AT(know_unit, still) },
+	{ "waits", KEY_SET, AT(know_unit, waits) },
+	{ "rings", KEY_WORDS, AT(know_unit, rings) },
+	{ "engine", KEY_FLAG, AT(know_unit, engine) },
+	{ 0 },
+};
+static const struct kind_key verdict_keys[] = {
+	{ "when", KEY_WHEN, AT(know_verdict, when) },
+	{ "event", KEY_TEXT, AT(know_verdict, event) },
+	{ "health", KEY_TEXT, AT(know_verdict, health), .required = true,
+	  .choices = "idle busy asleep hung stuck resetting off-bus unknown" },
+	{ "unit", KEY_TEXT, AT(know_verdict, unit) },
+	{ "each-xcc", KEY_FLAG, AT(know_verdict, each_xcc) },
+	{ "go-on", KEY_FLAG, AT(know_verdict, go_on) },
+	{ "well", KEY_FLAG, AT(know_verdict, well) },
+	{ 0 },
+};
+static const struct kind_key mqd_keys[] = {
+	{ "parts", KEY_WORDS, AT(know_mqd, parts), .required = true },
+	{ "registers", KEY_WORDS, AT(know_mqd, registers), .required = true },
+	{ "first", KEY_NUMBER, AT(know_mqd, first), .required = true },
+	{ "sdma", KEY_WORDS, AT(know_mqd, sdma), .required = true },
+	{ "bits", KEY_SET, AT(know_mqd, bits), .required = true },
+	{ "sdma-bits", KEY_SET, AT(know_mqd, sdma_bits), .required = true },
+	{ 0 },
+};
+
+static const struct kind_key page_table_keys[] = {
+	{ "parts", KEY_WORDS, AT(know_page_table, parts), .required = true },
+	{ "bits", KEY_SET, AT(know_page_table, bits), .required = true },
+	{ "mmhub", KEY_WORDS, AT(know_page_table, mmhub), .required = true },
+	{ "second-mmhub", KEY_WORDS, AT(know_page_table, second_mmhub) },
+	{ "guests-from-zero", KEY_FLAG, AT(know_page_table, guests_from_zero) },
+	{ 0 },
+};
+
+#define OF(type, member) .size = sizeof(struct type), .place = AT(know, member)
+#define LABEL(type, member) .label_type = type, .label = member
+// Rows of tables of a line each: a name, and mostly a value. An update may replace the whole file that they stand in.
+#define ROWS(member)                                                                                                           \
+	OF(know_row, member), LABEL(KEY_TEXT, AT(know_row, value)), .same = SAME_BESIDE, .fixed = true, .bulk = true
+
+static const struct know_event event_defaults = { .in_reset = ROLE_EFFECT };
+static const struct know_bad bad_defaults = { .severity = SEVERITY_UNSAID };
+
+// In the order in which they are listed.
+const struct know_kind know_kinds[] = {
+	{ "signature", OF(know_signature, signatures), .keys = signature_keys, LABEL(KEY_MATCH, 0), .check = check_signature },
+	{ "message", OF(know_signature, signatures), LABEL(KEY_MATCH, 0), .same = SAME_BESIDE, .fixed = true, .bulk = true,
+	  .load = load_message },
+	{ "event", OF(know_event, events), .keys = event_keys, .defaults = &event_defaults,
+	  LABEL(KEY_TEXT, AT(know_event, title)) },
+	{ "cause", OF(know_cause, causes), .keys = cause_keys, LABEL(KEY_TEXT, AT(know_cause, title)),
+	  .same = SAME_USERS_FIRST },
+	{ "remedy", OF(know_remedy, remedies), .keys = remedy_keys, LABEL(KEY_TEXT, AT(know_remedy, title)) },
+	{ "known-bad", OF(know_bad, bad), .keys = bad_keys, .defaults = &bad_defaults, LABEL(KEY_TEXT, AT(know_bad, title)),
+	  .check = check_bad },
+	{ "setting", OF(know_setting, settings), .keys = setting_keys, LABEL(KEY_TEXT, AT(know_setting, say)) },
+	{ "check", OF(know_check, checks), .keys = check_keys, LABEL(KEY_TEXT, AT(know_check, title)) },
+	{ "action", OF(know_action, actions), .keys = action_keys, LABEL(KEY_TEXT, AT(know_action, text)) },
+	{ "parameter", OF(know_parameter, parameters), .keys = parameter_keys, LABEL(KEY_TEXT, AT(know_parameter, meaning)),
+	  .check = check_parameter },
+	{ "kernel", OF(know_kernel, kernels), .keys = kernel_keys, LABEL(KEY_TEXT, AT(know_kernel, operation)) },
+	{ "instruction", OF(know_instruction, instructions), .keys = instruction_keys,
+	  LABEL(KEY_TEXT, AT(know_instruction, title)), .check = check_instruction },
+	{ "save-area", OF(know_save_area, save_areas), .keys = save_area_keys, LABEL(KEY_WORDS, AT(know_save_area, parts)) },
+	{ "wave-words", OF(know_wave_words, wave_words), .keys = wave_words_keys,
+	  LABEL(KEY_WORDS, AT(know_wave_words, parts)) },
+	{ "packet", OF(know_packet, packets), LABEL(KEY_TEXT, AT(know_packet, name)), .load = load_packet },
+	{ "mqd", OF(know_mqd, mqds), .keys = mqd_keys, LABEL(KEY_WORDS, AT(know_mqd, parts)) },
+	{ "page-table", OF(know_page_table, page_tables), .keys = page_table_keys,
+	  LABEL(KEY_WORDS, AT(know_page_table, parts)) },
+	{ "watch", OF(know_watch, watches), .keys = watch_keys, LABEL(KEY_WORDS, AT(know_watch, render)) },
+	{ "unit", OF(know_unit, units), .keys = unit_keys, LABEL(KEY_TEXT, AT(know_unit, title)) },
+	{ "verdict", OF(know_verdict, verdicts), .keys = verdict_keys, LABEL(KEY_TEXT, AT(know_verdict, health)) },
+	{ "part", OF(know_part, parts), LABEL(KEY_TEXT, AT(know_part, name)), .same = SAME_BESIDE, .bulk = true,
+	  .load = load_part },
+	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,
+	  .load = load_class },
+	{ "sequence", OF(know_sequence, sequences), .keys = sequence_keys, LABEL(KEY_LIST, AT(know_sequence, order)) },
+	{ "names", OF(know_names, names), LABEL(KEY_SET, AT(know_names, names)), .load = load_names },
+	{ "register", OF(know_register, registers), .load = load_register },
+	{ "anchor", ROWS(anchors), .load = load_anchor },
+	{ "bridge", ROWS(bridges), .load = load_pair },
+	{ "desktop", ROWS(desktop), .load = load_words },
+	{ "fact", ROWS(facts), .load = load_rows, .check = check_fact },
+	{ "frame", ROWS(frames), .load = load_pair, .check = check_frame },
+	{ "graphics", ROWS(graphics), .load = load_words },
+	{ "month", ROWS(months), .load = load_month },
+	{ "override", ROWS(overrides), .load = load_rows },
+	{ "ring", ROWS(rings), .load = load_pair, .check = check_ring },
+	{ "switch", ROWS(switches), .load = load_rows },
+	{ "tool", ROWS(tools), .load = load_rows },
+	{ "variable", ROWS(variables), .optional = true, .load = load_rows },
+	{ "vendor", ROWS(vendors), .load = load_pair, .check = check_vendor },
+	{ 0 },
+};
+
+const struct know_kind *kind_named(struct str name)
+{
+	const struct know_kind *kind = know_kinds;
+	while (kind->name && !str_is(name, kind->name))
+		kind++;
+	return kind->name ? kind : NULL;
+}
