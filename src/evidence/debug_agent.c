@@ -152,8 +152,8 @@ static void add_values(struct wave *w, struct event *e)
 		v[n - 1] = (struct values){
 			.group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data
 		};
-	e->values = v;
-	e->nvalues = n;
+	e->dump.values = v;
+	e->dump.nvalues = n;
 }
 
 /** Whether lanes of the wave are out of step: of many waves that failed the same check, such a one tells why. */
@@ -164,8 +164,8 @@ static bool is_telling(struct wave *w)
 	if (str_find(w->reason, S("ASSERT")) < 0)
 		return false;
 	add_values(w, &e);
-	const struct values *exec = values_find(e.values, e.nvalues, "exec");
-	return exec && exec->n && lanes_find_odd(e.values, e.nvalues, exec->data[0], &odd);
+	const struct values *exec = values_find(e.dump.values, e.dump.nvalues, "exec");
+	return exec && exec->n && lanes_find_odd(e.dump.values, e.dump.nvalues, exec->data[0], &odd);
 }
 
 /** One more wave of the group; it takes the place of the first where it tells more. */
@@ -625,7 +625,7 @@ static void tell_code(struct debug_agent *d, const struct group *g, const struct
 	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
 		return;
 	struct wave_code code = {
-		.know = d->out.know, .where = at, .reason = w->reason, .values = e->values, .nvalues = e->nvalues
+		.know = d->out.know, .where = at, .reason = w->reason, .values = e->dump.values, .nvalues = e->dump.nvalues
 	};
 	wave_code_tell(e, &w->arena, &code);
 }

@@ -56,7 +56,7 @@ void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t
 	event_add(e, str_z(name), arena_str(a, code_text(value, room)), FACT_CODE);
 }
 
-struct values *values_copy(struct arena *a, const struct values *v, size_t n)
+static struct values *values_copy(struct arena *a, const struct values *v, size_t n)
 {
 	struct values *copy = n ? arena_alloc(a, n * sizeof(*copy)) : NULL;
 	for (size_t i = 0; i < n; i++) {
@@ -69,4 +69,29 @@ struct values *values_copy(struct arena *a, const struct values *v, size_t n)
 		copy[i].data = data;
 	}
 	return copy;
+}
+
+struct dump dump_copy(struct arena *a, const struct dump *d)
+{
+	struct dump copy = *d;
+	struct wave_access *accesses = arena_alloc(a, d->naccesses * sizeof(*accesses) + 1);
+	struct address_range *map = arena_alloc(a, d->nmap * sizeof(*map) + 1);
+	for (size_t i = 0; i < d->naccesses; i++) {
+		accesses[i] = d->accesses[i];
+		accesses[i].instruction = arena_str(a, d->accesses[i].instruction);
+	}
+	if (d->nmap)
+		memcpy(map, d->map, d->nmap * sizeof(*map));
+	copy.values = values_copy(a, d->values, d->nvalues);
+	copy.accesses = accesses;
+	copy.map = map;
+	return copy;
+}
+
+size_t dump_bytes(const struct dump *d)
+{
+	size_t bytes = d->naccesses * sizeof(*d->accesses) + d->nmap * sizeof(*d->map);
+	for (size_t i = 0; i < d->nvalues; i++)
+		bytes += sizeof(d->values[i]) + d->values[i].n * sizeof(d->values[i].data[0]);
+	return bytes;
 }

@@ -359,8 +359,8 @@ void gdb_state_tell(struct gdb_state *s, const struct artefact_output *out, stru
 	for (size_t i = 0; w->registers && i < s->nblocks && w->pc; i++) {
 		if (s->blocks[i].pc != w->pc)
 			continue;
-		e->values = s->blocks[i].values.data;
-		e->nvalues = s->blocks[i].values.len;
+		e->dump.values = s->blocks[i].values.data;
+		e->dump.nvalues = s->blocks[i].values.len;
 	}
 	const struct where *at = out->code && w->pc ? find_code(s, out, w) : NULL;
 	if (!at) {
@@ -373,7 +373,7 @@ void gdb_state_tell(struct gdb_state *s, const struct artefact_output *out, stru
 		event_add(e, S("source_line"), arena_printf(a, STR_FMT ":%u", STR_ARG(at->frames[0].file), at->frames[0].line),
 			  FACT_TEXT);
 	struct wave_code code = {
-		.know = out->know, .where = at, .reason = w->reason, .values = e->values, .nvalues = e->nvalues
+		.know = out->know, .where = at, .reason = w->reason, .values = e->dump.values, .nvalues = e->dump.nvalues
 	};
 	wave_code_tell(e, a, &code);
 }

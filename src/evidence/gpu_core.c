@@ -187,13 +187,13 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 		event_add_text(&e, &r->arena, "code_object", at->in->name);
 	add_process(r, &e, &r->arena);
 	add_dispatch(r, w, &e);
-	e.values = wave_values(r->target, &r->arena, w, &e.nvalues);
+	e.dump.values = wave_values(r->target, &r->arena, w, &e.dump.nvalues);
 	tell_overwritten(r, w, at, &e);
 	struct wave_code code = { .know = r->out.know,
 				  .where = at,
 				  .reason = reason,
-				  .values = e.values,
-				  .nvalues = e.nvalues,
+				  .values = e.dump.values,
+				  .nvalues = e.dump.nvalues,
 				  .lanes = w->lanes,
 				  .map = r->map,
 				  .nmap = r->nmap,
@@ -279,18 +279,8 @@ static void tell_map(struct reading *r)
 	struct event e;
 	if (!r->nmap || !artefact_event(&r->out, "core-memory", here(r), &e))
 		return;
-	uint64_t *begin = arena_alloc(&r->arena, r->nmap * sizeof(*begin)),
-		 *end = arena_alloc(&r->arena, r->nmap * sizeof(*end));
-	for (size_t i = 0; i < r->nmap; i++) {
-		begin[i] = r->map[i].begin;
-		end[i] = r->map[i].end;
-	}
-	struct values v[] = {
-		{ .group = S("memory"), .name = S("begin"), .digits = 12, .n = r->nmap, .data = begin },
-		{ .group = S("memory"), .name = S("end"), .digits = 12, .n = r->nmap, .data = end },
-	};
-	e.values = v;
-	e.nvalues = 2;
+	e.dump.map = r->map;
+	e.dump.nmap = r->nmap;
 	event_add_number(&e, &r->arena, "ranges", (int64_t)r->nmap);
 	add_process(r, &e, &r->arena);
 	artefact_tell(&r->out, &e);

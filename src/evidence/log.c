@@ -123,7 +123,7 @@ static struct event *event_copy(struct arena *a, const struct event *e)
 		c->facts[i].name = arena_str(a, e->facts[i].name);
 		c->facts[i].value = arena_str(a, e->facts[i].value);
 	}
-	c->values = values_copy(a, e->values, e->nvalues);
+	c->dump = dump_copy(a, &e->dump);
 	return c;
 }
 
@@ -250,8 +250,7 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->boot_id = line->boot_id;
 	e->host = line->stamps.host;
 	e->now = false;
-	e->nvalues = 0;
-	e->values = NULL;
+	e->dump = (struct dump){ 0 };
 	e->nfacts = 0;
 }
 

@@ -375,8 +375,8 @@ static const struct where *find_code(struct umr *u, const struct umr_place *p)
 static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
 {
 	struct umr_wave *w = p->wave;
-	e->values = w->values;
-	e->nvalues = w->nvalues;
+	e->dump.values = w->values;
+	e->dump.nvalues = w->nvalues;
 	const struct where *at = u->out.code ? find_code(u, p) : NULL;
 	if (!at) {
 		event_add_text(e, &u->arena, "instruction", w->instruction);
@@ -385,8 +385,8 @@ static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
 	struct wave_code code = { .know = u->out.know,
 				  .where = at,
 				  .reason = w->violation ? S("MEMORY_VIOLATION") : (struct str){ 0 },
-				  .values = e->values,
-				  .nvalues = e->nvalues };
+				  .values = e->dump.values,
+				  .nvalues = e->dump.nvalues };
 	wave_code_tell(e, &u->arena, &code);
 }
 
@@ -415,8 +415,8 @@ static void umr_close(void *self)
 	end_ring(u);
 	if (u->registers.len && artefact_event(&u->out, "umr-state", u->at, &e)) {
 		event_add_number(&e, &u->arena, "registers", (int64_t)u->registers.len);
-		e.values = u->registers.data;
-		e.nvalues = u->registers.len;
+		e.dump.values = u->registers.data;
+		e.dump.nvalues = u->registers.len;
 		artefact_tell(&u->out, &e);
 	}
 	tell_waves(u);

@@ -154,35 +154,29 @@ static const struct access *guilty_access(const struct access *x, size_t n)
 	return !n ? NULL : in_lds(&x[0]) && n > 1 ? &x[1] : &x[0];
 }
 
-/** Registers that were reused prove nothing by themselves, but an address of a fault that is still in them does. */
-static struct str address_group(const struct access *x)
+static enum access_trust trust_of(const struct access *x)
 {
-	return in_lds(x) ? S("lds") : x->clobbered || x->overwritten ? S("access-maybe") : S("access");
+	return in_lds(x) ? ACCESS_LDS : x->clobbered || x->overwritten ? ACCESS_MAYBE : ACCESS_KNOWN;
 }
 
-static void add_address_values(struct event *e, struct arena *a, const struct wave_code *w, const struct access *x, size_t n)
+static void add_accesses(struct event *e, struct arena *a, const struct wave_code *w, const struct access *x, size_t n)
 {
-	struct values *v = arena_alloc(a, (e->nvalues + n) * sizeof(*v) + 1);
-	size_t k = e->nvalues;
-	if (k)
-		memcpy(v, e->values, k * sizeof(*v));
+	struct wave_access *told = arena_alloc(a, n * sizeof(*told) + 1);
+	size_t k = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!x[i].n)
 			continue;
-		uint64_t *data = arena_alloc(a, MEANING_LANES * sizeof(*data));
-		for (size_t lane = 0; lane < MEANING_LANES; lane++)
-			data[lane] = UINT64_MAX;
+		struct wave_access *t = &told[k++];
+		*t = (struct wave_access){ .instruction = arena_str(a, x[i].instruction->text),
+					   .pc = x[i].instruction->address + w->where->in->base,
+					   .trust = trust_of(&x[i]) };
+		for (size_t lane = 0; lane < WAVE_LANES; lane++)
+			t->addresses[lane] = UINT64_MAX;
 		for (size_t l = 0; l < x[i].n; l++)
-			data[x[i].lanes[l].lane] = x[i].lanes[l].address;
-		v[k++] = (struct values){ .group = address_group(&x[i]),
-					  .name = arena_str(a, x[i].instruction->text),
-					  .digits = 12,
-					  .address = x[i].instruction->address + w->where->in->base,
-					  .n = MEANING_LANES,
-					  .data = data };
+			t->addresses[x[i].lanes[l].lane] = x[i].lanes[l].address;
 	}
-	e->values = v;
-	e->nvalues = k;
+	e->dump.accesses = told;
+	e->dump.naccesses = k;
 }
 
 /** `0x7f00 to 0x7f3c` */
@@ -237,7 +231,7 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_text(e, a, "effective_relation", str_z(map_relation_name(g->place.relation)));
 		event_add_text(e, a, "unmapped_lanes", lanes_say(a, g->unmapped));
 	}
-	add_address_values(e, a, w, x, n);
+	add_accesses(e, a, w, x, n);
 }
 
 // --- the rest ---

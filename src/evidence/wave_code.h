@@ -31,8 +31,8 @@ struct wave_code {
 	struct wave_barrier barrier;
 };
 
-/** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the address of each lane
- * to the values. What is added lives in @a. */
+/** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the accesses with
+ * the address of each lane. What is added lives in @a. */
 void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w);
 
 /** What a wave that did not stop waits for; empty where it does not wait. *@ret_polls: the load that it repeats; empty: none. */
