@@ -34,6 +34,12 @@ static inline const char *feed_complaint(const struct event *e)
 		if (f->type > FACT_TRUE)
 			return "a fact of no type";
 	}
+	for (size_t i = 0; i < e->dump.registers.len; i++) {
+		const struct wave_register *r = &e->dump.registers.data[i];
+		if (!r->name.n || !feed_readable(r->name) || !feed_readable(r->group) || (r->n && !r->data) ||
+		    r->n > WAVE_LANES || r->digits > 16)
+			return "a register without name or lanes";
+	}
 	if (e->dump.nvalues && !e->dump.values)
 		return "values that are not there";
 	for (size_t i = 0; i < e->dump.nvalues; i++) {

@@ -13,7 +13,7 @@ static struct str shown_values(struct arena *a, const struct lane_pattern *p, ui
 {
 	struct text out = { 0 };
 	unsigned shown = 0;
-	for (unsigned lane = 0; lane < LANES; lane++) {
+	for (unsigned lane = 0; lane < WAVE_LANES; lane++) {
 		if (!(mask >> lane & 1) || !lane_known(p->v, lane))
 			continue;
 		if (shown++ == SHOWN) {
@@ -60,7 +60,7 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct lane
 static void find_odd_lanes(struct incident *i, struct diag_event *e, uint64_t active)
 {
 	struct lane_pattern best;
-	if (lanes_find_odd(e->dump.values, e->dump.nvalues, active, &best))
+	if (lanes_find_odd(&e->dump.registers, active, &best))
 		tell_odd(i, e, &best);
 }
 
@@ -224,7 +224,7 @@ void waves_explain(struct incident *i)
 			diag_set_note(i, e, "arguments_note",
 				      arena_printf(&i->arena, "The kernel's arguments: " STR_FMT ".",
 						   STR_ARG(diag_value(e, "arguments"))));
-		const struct values *exec = values_find(e->dump.values, e->dump.nvalues, "exec");
+		const struct wave_register *exec = wave_register_named(&e->dump.registers, S("exec"));
 		uint64_t active = exec && exec->n ? exec->data[0] : 0;
 		if (!active)
 			continue;

@@ -34,13 +34,6 @@ enum {
 	WINDOW_LINES = 48,
 };
 
-struct wave_register {
-	struct str group, name;
-	unsigned digits;
-	size_t n; // lanes, or 1
-	uint64_t data[];
-};
-
 /** What the agent disassembled around a pc. */
 struct window_of_code {
 	uint64_t pc, begin; // of the marked instruction, of the function
@@ -48,7 +41,7 @@ struct window_of_code {
 	struct str function, uri, instruction, before, source_file, source_line;
 };
 
-struct wave {
+struct dumped_wave {
 	struct arena arena;
 	struct str id, kernel, reason;
 	uint64_t pc, entry;
@@ -57,13 +50,13 @@ struct wave {
 	struct writer writer;
 	unsigned count; // the old agent prints one wave for many
 	bool old;
-	VEC(struct wave_register *) registers;
+	struct register_set registers;
 	VEC(uint64_t) local;
 	struct window_of_code code;
 };
 
 struct group {
-	struct wave *first; // or the first in which lanes are out of step
+	struct dumped_wave *first; // or the first in which lanes are out of step
 	unsigned count;
 	bool full, telling;
 };
@@ -77,13 +70,13 @@ struct debug_agent {
 	struct text header;
 	struct str register_group;
 	char group_room[24];
-	struct wave *wave; // that is being read
+	struct dumped_wave *wave; // that is being read
 	struct arena code_arena;
 	struct window_of_code stray; // a disassembly that stands before the waves
 	bool in_stray;
 	unsigned code_lines;
-	uint64_t lane;                       // of the old agent's registers
-	struct wave_register *open_register; // whose lanes go on in the next line
+	uint64_t lane;      // of the old agent's registers
+	bool open_register; // the newest one's lanes go on in the next line
 	VEC(struct group) groups;
 	unsigned beyond; // waves of groups for which there was no room
 };
@@ -130,7 +123,7 @@ static void *debug_agent_open(const struct artefact_output *out)
 
 // --- groups ---
 
-static void wave_free(struct wave *w)
+static void wave_free(struct dumped_wave *w)
 {
 	if (!w)
 		return;
@@ -140,40 +133,30 @@ static void wave_free(struct wave *w)
 	free(w);
 }
 
-static void add_values(struct wave *w, struct event *e)
+static void add_dump(struct dumped_wave *w, struct event *e)
 {
-	size_t n = w->registers.len + (w->local.len > 0);
-	struct values *v = arena_alloc(&w->arena, n * sizeof(*v) + 1);
-	for (size_t i = 0; i < w->registers.len; i++) {
-		const struct wave_register *r = w->registers.data[i];
-		v[i] = (struct values){ .group = r->group, .name = r->name, .digits = r->digits, .n = r->n, .data = r->data };
-	}
-	if (w->local.len)
-		v[n - 1] = (struct values){
-			.group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data
-		};
-	e->dump.values = v;
-	e->dump.nvalues = n;
+	struct values *local = arena_alloc(&w->arena, sizeof(*local));
+	*local =
+		(struct values){ .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data };
+	e->dump.registers = w->registers;
+	e->dump.values = local;
+	e->dump.nvalues = w->local.len > 0;
 }
 
 /** Whether lanes of the wave are out of step: of many waves that failed the same check, such a one tells why. */
-static bool is_telling(struct wave *w)
+static bool is_telling(struct dumped_wave *w)
 {
-	struct event e;
 	struct lane_pattern odd;
-	if (str_find(w->reason, S("ASSERT")) < 0)
-		return false;
-	add_values(w, &e);
-	const struct values *exec = values_find(e.dump.values, e.dump.nvalues, "exec");
-	return exec && exec->n && lanes_find_odd(e.dump.values, e.dump.nvalues, exec->data[0], &odd);
+	const struct wave_register *exec = wave_register_named(&w->registers, S("exec"));
+	return str_find(w->reason, S("ASSERT")) >= 0 && exec && exec->n && lanes_find_odd(&w->registers, exec->data[0], &odd);
 }
 
 /** One more wave of the group; it takes the place of the first where it tells more. */
-static void join_group(struct group *g, struct wave *w)
+static void join_group(struct group *g, struct dumped_wave *w)
 {
 	g->count += w->count;
 	if (g->full && !g->telling && is_telling(w)) {
-		struct wave *old = g->first;
+		struct dumped_wave *old = g->first;
 		g->first = w;
 		g->telling = true;
 		w = old;
@@ -187,9 +170,9 @@ static struct writer writer_copy(struct arena *a, const struct writer *w)
 }
 
 /** The wave without its registers and memory; @w is freed. */
-static struct wave *strip_wave(struct wave *w)
+static struct dumped_wave *strip_wave(struct dumped_wave *w)
 {
-	struct wave *s = mem_alloc(sizeof(*s));
+	struct dumped_wave *s = mem_alloc(sizeof(*s));
 	struct arena *a = &s->arena;
 	s->id = arena_str(a, w->id);
 	s->kernel = arena_str(a, w->kernel);
@@ -214,13 +197,13 @@ static struct wave *strip_wave(struct wave *w)
 
 static void wave_end(struct debug_agent *d)
 {
-	struct wave *w = d->wave;
+	struct dumped_wave *w = d->wave;
 	d->wave = NULL;
-	d->open_register = NULL;
+	d->open_register = false;
 	if (!w)
 		return;
 	for (size_t i = 0; i < d->groups.len; i++) {
-		struct wave *f = d->groups.data[i].first;
+		struct dumped_wave *f = d->groups.data[i].first;
 		if (f->pc == w->pc && str_eq(f->reason, w->reason) && str_eq(f->kernel, w->kernel)) {
 			join_group(&d->groups.data[i], w);
 			return;
@@ -287,7 +270,7 @@ static struct str reason_of(struct str header)
 
 static void header_end(struct debug_agent *d)
 {
-	struct wave *w = d->wave;
+	struct dumped_wave *w = d->wave;
 	struct str header = text_str(&d->header);
 	struct str id = str_from(header, 5);
 	w->id = arena_str(&w->arena, str_split(&id, ':'));
@@ -363,44 +346,38 @@ static bool header_line(struct debug_agent *d, struct str text)
 
 static struct wave_register *add_register(struct debug_agent *d, struct str name)
 {
-	struct wave *w = d->wave;
+	struct dumped_wave *w = d->wave;
 	if (w->registers.len >= REGISTERS_MAX || name.n > 24 || w->arena.total > WAVE_BYTES)
 		return NULL;
-	struct wave_register *r = arena_alloc(&w->arena, sizeof(*r) + sizeof(r->data[0]));
-	r->group = arena_str(&w->arena, d->register_group);
-	r->name = arena_str(&w->arena, name);
-	vec_push(&w->registers, r);
-	return r;
+	wave_register_add(&w->registers, (struct wave_register){ .group = arena_str(&w->arena, d->register_group),
+								 .name = arena_str(&w->arena, name),
+								 .data = arena_alloc(&w->arena, sizeof(uint64_t)) });
+	return &w->registers.data[w->registers.len - 1];
 }
 
 /** A register gets its lanes one by one; the agent prints them all, but people cut them out. */
-static struct wave_register *set_lane(struct wave *w, size_t slot, uint64_t lane, uint64_t value)
+static void set_lane(struct dumped_wave *w, struct wave_register *r, uint64_t lane, uint64_t value)
 {
-	struct wave_register *r = w->registers.data[slot];
-	if (lane >= LANES)
-		return r;
+	if (lane >= WAVE_LANES)
+		return;
 	if (r->n <= 1) {
-		struct wave_register *wide = arena_alloc(&w->arena, sizeof(*r) + LANES * sizeof(r->data[0]));
-		*wide = (struct wave_register){ .group = r->group, .name = r->name, .digits = 8, .n = 2 };
-		for (size_t i = 0; i < LANES; i++)
-			wide->data[i] = UINT64_MAX; // not in the dump
-		r = w->registers.data[slot] = wide;
+		r->data = wave_register_lanes(&w->arena);
+		r->digits = 8;
+		r->n = 2;
 	}
 	r->data[lane] = value;
 	if (lane >= r->n)
 		r->n = (size_t)lane + 1;
-	return r;
 }
 
 /** The old agent prints all vector registers of a lane, then those of the next. */
 static void old_vector(struct debug_agent *d, struct str name, uint64_t value)
 {
-	struct wave *w = d->wave;
-	size_t slot = 0;
-	while (slot < w->registers.len && !str_eq(w->registers.data[slot]->name, name))
-		slot++;
-	if (slot < w->registers.len || add_register(d, name))
-		set_lane(w, slot, d->lane, value);
+	struct register_set *s = &d->wave->registers;
+	const struct wave_register *have = wave_register_named(s, name);
+	struct wave_register *r = have ? &s->data[have - s->data] : add_register(d, name);
+	if (r)
+		set_lane(d->wave, r, d->lane, value);
 }
 
 static bool old_line(struct debug_agent *d, struct str text)
@@ -424,7 +401,7 @@ static bool old_line(struct debug_agent *d, struct str text)
 			lower[i] = (char)(word.p[i] >= 'A' && word.p[i] <= 'Z' ? word.p[i] + 32 : word.p[i]);
 		struct str name = { lower, n };
 		any = true;
-		if (d->lane < LANES) {
+		if (d->lane < WAVE_LANES) {
 			old_vector(d, name, value);
 			continue;
 		}
@@ -443,7 +420,8 @@ static bool register_line(struct debug_agent *d, struct str text)
 {
 	bool any = false;
 	uint64_t lane = UINT64_MAX, value;
-	struct wave_register *r = text.n && text.p[0] == '[' ? d->open_register : NULL;
+	struct register_set *s = &d->wave->registers;
+	struct wave_register *r = text.n && text.p[0] == '[' && d->open_register ? &s->data[s->len - 1] : NULL;
 	for (struct str word = str_word(&text); word.n; word = str_word(&text)) {
 		if (word.n > 1 && word.p[word.n - 1] == ':') {
 			r = add_register(d, str_cut(word, word.n - 1));
@@ -455,7 +433,7 @@ static bool register_line(struct debug_agent *d, struct str text)
 		} else if (r && word.n <= 16 && str_hex(word, &value)) {
 			any = true;
 			if (lane != UINT64_MAX) {
-				r = set_lane(d->wave, d->wave->registers.len - 1, lane, value); // the newest
+				set_lane(d->wave, r, lane, value);
 			} else {
 				r->data[0] = value;
 				r->digits = (unsigned)word.n;
@@ -466,7 +444,7 @@ static bool register_line(struct debug_agent *d, struct str text)
 			return false;
 		}
 	}
-	d->open_register = r && r->n > 1 ? r : NULL;
+	d->open_register = r && r->n > 1;
 	return any;
 }
 
@@ -592,7 +570,7 @@ static enum taken debug_agent_line(void *self, const struct logline *line, struc
 		memcpy(d->group_room, text.p, text.n - 11);
 		d->register_group = (struct str){ d->group_room, text.n - 11 };
 		d->section = SECTION_REGISTERS;
-		d->open_register = NULL;
+		d->open_register = false;
 		return true;
 	}
 	if (str_starts(text, S("Local memory content"))) {
@@ -606,7 +584,7 @@ static enum taken debug_agent_line(void *self, const struct logline *line, struc
 // --- what is handed on ---
 
 /** The stray disassembly is of this wave's function where its pc lies in it. */
-static const struct window_of_code *code_for(const struct debug_agent *d, const struct wave *w)
+static const struct window_of_code *code_for(const struct debug_agent *d, const struct dumped_wave *w)
 {
 	if (w->code.function.n || w->code.pc)
 		return &w->code;
@@ -617,22 +595,20 @@ static const struct window_of_code *code_for(const struct debug_agent *d, const 
 /** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
 static void tell_code(struct debug_agent *d, const struct group *g, const struct window_of_code *c, struct event *e)
 {
-	struct wave *w = g->first;
+	struct dumped_wave *w = g->first;
 	const struct code_anchor anchor = { .uri = c->uri,
 					    .loaded_at = c->uri.n ? c->loaded_at : 0,
 					    .instruction = c->pc == w->pc ? c->instruction : (struct str){ 0 } };
 	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, &anchor, w->pc) : NULL;
 	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
 		return;
-	struct wave_code code = {
-		.know = d->out.know, .where = at, .reason = w->reason, .values = e->dump.values, .nvalues = e->dump.nvalues
-	};
+	struct wave_code code = { .know = d->out.know, .where = at, .reason = w->reason, .registers = e->dump.registers };
 	wave_code_tell(e, &w->arena, &code);
 }
 
 static void tell_group(struct debug_agent *d, const struct group *g)
 {
-	struct wave *w = g->first;
+	struct dumped_wave *w = g->first;
 	struct event e;
 	const struct window_of_code *c = code_for(d, w);
 	if (!artefact_event(&d->out, w->reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
@@ -656,7 +632,7 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 	event_add(&e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
 	event_add_text(&e, &w->arena, "worker", w->writer.worker);
 	if (g->full)
-		add_values(w, &e);
+		add_dump(w, &e);
 	tell_code(d, g, c, &e);
 	artefact_tell(&d->out, &e);
 }

@@ -36,9 +36,9 @@ struct fact {
 	bool concluded; // from other facts; it is forgotten when more is known
 };
 
-/** Numbers under a name, as a dump holds them: a register with its lanes, a ring, a buffer. */
+/** Numbers under a name, as a dump holds them: a register of the GPU, a ring, a buffer. */
 struct values {
-	struct str group; // what it is one of: `vector`, `gfx_v11_0`, `ring gfx_0.0.0`
+	struct str group; // what it is one of: `local`, `gfx_v11_0`, `ring gfx_0.0.0`
 	struct str name;
 	unsigned digits;  // hexadecimal digits of each number
 	uint64_t address; // of memory; 0 where it has none
@@ -48,6 +48,7 @@ struct values {
 
 /** The numbers that an event brings along, as the evidence holds them. */
 struct dump {
+	struct register_set registers; // of a wave
 	size_t nvalues;
 	const struct values *values;
 	size_t naccesses;

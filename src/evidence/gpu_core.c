@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
-#include "evidence/wave_values.h"
 #include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
@@ -187,13 +186,12 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 		event_add_text(&e, &r->arena, "code_object", at->in->name);
 	add_process(r, &e, &r->arena);
 	add_dispatch(r, w, &e);
-	e.dump.values = wave_values(r->target, &r->arena, w, &e.dump.nvalues);
+	wave_read_registers(r->target, &r->arena, w, &e.dump.registers);
 	tell_overwritten(r, w, at, &e);
 	struct wave_code code = { .know = r->out.know,
 				  .where = at,
 				  .reason = reason,
-				  .values = e.dump.values,
-				  .nvalues = e.dump.nvalues,
+				  .registers = e.dump.registers,
 				  .lanes = w->lanes,
 				  .map = r->map,
 				  .nmap = r->nmap,
@@ -205,6 +203,7 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 	}
 	wave_code_tell(&e, &r->arena, &code);
 	artefact_tell(&r->out, &e);
+	vec_free(&e.dump.registers);
 }
 
 static void tell_waves(struct reading *r)

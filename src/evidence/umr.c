@@ -31,8 +31,7 @@ static const uint64_t unreadable = 0xbebebeef;
 
 /** What is kept of a wave beside its pc. */
 struct umr_wave {
-	struct values *values;
-	size_t nvalues;
+	struct register_set registers;
 	uint64_t code_at;
 	size_t nwords;
 	uint32_t words[CODE_WORDS]; // as they lie in memory
@@ -143,31 +142,29 @@ static struct umr_wave *open_wave(struct umr *u)
 {
 	if (!u->in_wave || !u->has_pc || u->arena.total > KEPT_BYTES)
 		return NULL;
-	if (!u->wave && !find_place(u, wave_pc(u)) && u->places.len < PLACES_MAX) {
+	if (!u->wave && !find_place(u, wave_pc(u)) && u->places.len < PLACES_MAX)
 		u->wave = arena_alloc(&u->arena, sizeof(*u->wave));
-		u->wave->values = arena_alloc(&u->arena, WAVE_REGISTERS * sizeof(*u->wave->values));
-	}
 	return u->wave;
 }
 
-static void add_value(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
+static void add_register(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
 {
-	struct umr_wave *w = u->wave;
-	if (w->nvalues == WAVE_REGISTERS)
+	if (u->wave->registers.len == WAVE_REGISTERS)
 		return;
 	uint64_t *copy = arena_alloc(&u->arena, n * sizeof(*copy));
 	memcpy(copy, data, n * sizeof(*copy));
-	w->values[w->nvalues++] = (struct values){ group, name, digits, 0, n, copy };
+	wave_register_add(&u->wave->registers,
+			  (struct wave_register){ .group = group, .name = name, .digits = digits, .n = n, .data = copy });
 }
 
 /** `{ 00000000, 00007e00 }`; the number of them, 0 where that is not what it is. */
-static size_t braced(struct str text, uint64_t ret[static LANES])
+static size_t braced(struct str text, uint64_t ret[static WAVE_LANES])
 {
 	size_t n = 0;
 	struct str word = str_word(&text);
 	if (!str_is(word, "{"))
 		return 0;
-	for (word = str_word(&text); n < LANES && word.n && !str_is(word, "}"); word = str_word(&text), n++)
+	for (word = str_word(&text); n < WAVE_LANES && word.n && !str_is(word, "}"); word = str_word(&text), n++)
 		if (!str_hex(str_ends(word, S(",")) ? str_cut(word, word.n - 1) : word, &ret[n]) || ret[n] > UINT32_MAX)
 			return 0;
 	return n;
@@ -178,7 +175,7 @@ static bool register_row(struct umr *u, struct str text)
 {
 	bool scalar = str_starts(text, S(">SGPRS["));
 	struct str rest = str_from(text, scalar ? 7 : 1), index = str_split(&rest, ']');
-	uint64_t data[LANES];
+	uint64_t data[WAVE_LANES];
 	int64_t number;
 	if (!scalar && !str_starts(text, S("[")))
 		return false;
@@ -189,9 +186,9 @@ static bool register_row(struct umr *u, struct str text)
 	if (!n || !open_wave(u))
 		return n;
 	if (!scalar)
-		add_value(u, S("vector"), arena_printf(&u->arena, "v%u", (unsigned)number), 8, data, n);
+		add_register(u, S("vector"), arena_printf(&u->arena, "v%u", (unsigned)number), 8, data, n);
 	for (size_t i = 0; scalar && i < n; i++)
-		add_value(u, S("scalar"), arena_printf(&u->arena, "s%u", (unsigned)number + (unsigned)i), 8, &data[i], 1);
+		add_register(u, S("scalar"), arena_printf(&u->arena, "s%u", (unsigned)number + (unsigned)i), 8, &data[i], 1);
 	return true;
 }
 
@@ -222,6 +219,12 @@ static bool code_row(struct umr *u, struct str text)
 	return true;
 }
 
+static void free_wave(struct umr_wave *w)
+{
+	if (w)
+		vec_free(&w->registers);
+}
+
 static void end_wave(struct umr *u)
 {
 	struct umr_wave *w = u->wave;
@@ -234,14 +237,15 @@ static void end_wave(struct umr *u)
 	if (have) {
 		have->count++;
 		have->halted += halted;
+	}
+	if (have || u->places.len == PLACES_MAX) {
+		free_wave(w);
 		return;
 	}
-	if (u->places.len == PLACES_MAX)
-		return;
 	if (w && u->has_exec) {
 		uint64_t exec = u->exec_high << 32 | u->exec_low;
 		u->wave = w;
-		add_value(u, S("scalar"), S("exec"), 16, &exec, 1);
+		add_register(u, S("scalar"), S("exec"), 16, &exec, 1);
 		u->wave = NULL;
 	}
 	if (w)
@@ -375,8 +379,7 @@ static const struct where *find_code(struct umr *u, const struct umr_place *p)
 static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
 {
 	struct umr_wave *w = p->wave;
-	e->dump.values = w->values;
-	e->dump.nvalues = w->nvalues;
+	e->dump.registers = w->registers;
 	const struct where *at = u->out.code ? find_code(u, p) : NULL;
 	if (!at) {
 		event_add_text(e, &u->arena, "instruction", w->instruction);
@@ -385,8 +388,7 @@ static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
 	struct wave_code code = { .know = u->out.know,
 				  .where = at,
 				  .reason = w->violation ? S("MEMORY_VIOLATION") : (struct str){ 0 },
-				  .values = e->dump.values,
-				  .nvalues = e->dump.nvalues };
+				  .registers = w->registers };
 	wave_code_tell(e, &u->arena, &code);
 }
 
@@ -420,6 +422,8 @@ static void umr_close(void *self)
 		artefact_tell(&u->out, &e);
 	}
 	tell_waves(u);
+	for (size_t i = 0; i < u->places.len; i++)
+		free_wave(u->places.data[i].wave);
 	vec_free(&u->places);
 	vec_free(&u->registers);
 	vec_free(&u->ring_words);

@@ -1,7 +1,5 @@
 #include "evidence/wave_code.h"
 
-#include <stdio.h>
-
 #include "evidence/lanes.h"
 
 enum { ACCESSES = 4, SPACES = 1 << SPACE_GLOBAL | 1 << SPACE_FLAT | 1 << SPACE_BUFFER | 1 << SPACE_SCALAR };
@@ -11,25 +9,21 @@ enum { ACCESSES = 4, SPACES = 1 << SPACE_GLOBAL | 1 << SPACE_FLAT | 1 << SPACE_B
 static bool read_register(void *ctx, char bank, unsigned number, unsigned lane, uint32_t *ret)
 {
 	const struct wave_code *w = ctx;
-	char name[16];
-	snprintf(name, sizeof(name), "%c%u", bank, number);
-	const struct values *v = values_find(w->values, w->nvalues, name);
-	if (!v || !lane_known(v, lane))
+	const struct wave_register *r = wave_register_at(&w->registers, bank, number);
+	if (!r || !lane_known(r, lane))
 		return false;
-	*ret = (uint32_t)v->data[lane];
+	*ret = (uint32_t)r->data[lane];
 	return true;
 }
 
 static bool read_named(void *ctx, struct str name, uint64_t *ret)
 {
 	const struct wave_code *w = ctx;
-	char z[32];
-	str_copy(z, sizeof(z), name);
-	const struct values *v = values_find(w->values, w->nvalues, z);
+	const struct wave_register *r = wave_register_named(&w->registers, name);
 	// A dump of a wave of 32 lanes has half of vcc, which may be an address all the same.
-	if (!v || !v->n || (str_is(name, "vcc") && v->digits <= 8))
+	if (!r || !r->n || (str_is(name, "vcc") && r->digits <= 8))
 		return false;
-	*ret = v->data[0];
+	*ret = r->data[0];
 	return true;
 }
 
@@ -69,7 +63,7 @@ static void find_addresses(const struct wave_code *w, struct access *x)
 				       .scratch_base = w->scratch_base,
 				       .lds_base = w->lds_base };
 	uint64_t exec = 0;
-	if (!read_named((void *)w, S("exec"), &exec) && w->nvalues)
+	if (!read_named((void *)w, S("exec"), &exec) && w->registers.len)
 		exec = UINT64_MAX;
 	if (!x->exec_changed)
 		x->n = meaning_addresses(&x->meaning, &r, exec, w->lanes ? w->lanes : 64, x->lanes);
@@ -215,7 +209,7 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_code(e, a, "access_pc", g->instruction->address + w->where->in->base);
 	}
 	tell_access_line(e, a, w, g);
-	if (w->nvalues && (g->clobbered || g->exec_changed || (g->n && !is_believed(g))))
+	if (w->registers.len && (g->clobbered || g->exec_changed || (g->n && !is_believed(g))))
 		event_add_text(e, a, "address_lost", g->exec_changed && !g->clobbered ? S("lanes") : S("registers"));
 	if (is_believed(g)) {
 		event_add_code(e, a, "effective_address", g->worst);

@@ -6,6 +6,7 @@
 #include "code/meaning.h"
 #include "evidence/event.h"
 #include "gpu/map.h"
+#include "gpu/target.h"
 
 /** Instructions before and behind a pc that are looked at. */
 enum { WAVE_CONTEXT = 24 };
@@ -17,12 +18,16 @@ struct wave_barrier {
 	bool alone;  // its workgroup has no other waves
 };
 
+static inline struct wave_barrier wave_barrier_of(const struct wave *w)
+{
+	return (struct wave_barrier){ w->barrier_known, w->in_barrier, w->first && w->last };
+}
+
 struct wave_code {
 	const struct know *know;
 	const struct where *where;
-	struct str reason;           // why the wave stopped; empty: it did not
-	const struct values *values; // its registers
-	size_t nvalues;
+	struct str reason; // why the wave stopped; empty: it did not
+	struct register_set registers;
 	unsigned lanes;
 	const struct address_range *map; // of the memory that existed; NULL: not known
 	size_t nmap;

@@ -144,6 +144,12 @@ static void write_values(struct json *j, const struct values *v, size_t event)
 	jw_close(j, '}');
 }
 
+static void write_register(struct json *j, const struct wave_register *r, size_t event)
+{
+	const struct values v = { .group = r->group, .name = r->name, .n = r->n, .data = r->data };
+	write_values(j, &v, event);
+}
+
 static void write_access(struct json *j, const struct wave_access *x, size_t event)
 {
 	static const char *const groups[] = {
@@ -179,6 +185,8 @@ static void write_dumps(struct json *j, const struct incident *i)
 	jw_open(j, '[');
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct dump *d = &i->events.data[n]->dump;
+		for (size_t r = 0; r < d->registers.len; r++)
+			write_register(j, &d->registers.data[r], n + 1);
 		for (size_t v = 0; v < d->nvalues; v++)
 			write_values(j, &d->values[v], n + 1);
 		for (size_t x = 0; x < d->naccesses; x++)

@@ -1,6 +1,5 @@
 #include "base/cleanup.h"
 #include "evidence/wave_code.h"
-#include "evidence/wave_values.h"
 #include "report/waves.h"
 
 static struct str gfx_of(const struct listing *l, const struct wave *w)
@@ -61,7 +60,7 @@ static void jw_addresses(struct json *j, struct listing *l, size_t i)
 	struct lane_address lanes[MEANING_LANES];
 	bool access = wave_code_accesses(&code); // else no register is needed
 	if (access)
-		code.values = wave_values(l->look->target, &a, w, &code.nvalues);
+		wave_read_registers(l->look->target, &a, w, &code.registers);
 	size_t n = access ? wave_code_addresses(&code, lanes) : 0, at = 0;
 	jw_key(j, "effective_addresses");
 	if (!n) {
@@ -72,6 +71,7 @@ static void jw_addresses(struct json *j, struct listing *l, size_t i)
 			at < n &&lanes[at].lane == lane ? jw_hex(j, lanes[at++].address) : jw_null(j);
 		jw_close(j, ']');
 	}
+	vec_free(&code.registers);
 	arena_free(&a);
 }
 
