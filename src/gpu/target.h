@@ -290,3 +290,6 @@ const struct device *devcoredump_device(const struct target *t);
 
 /** Cores of one process: a GPU's, the process's own, or one that holds both. The descriptors of @files become the target's. */
 struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret);
+/** The same, of what was parsed; it becomes the target's, in the case of an error too. */
+struct core;
+struct uh_error *target_parsed_core(const struct know *k, struct core *c, struct target **ret);
