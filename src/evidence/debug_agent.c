@@ -398,7 +398,7 @@ static bool old_line(struct debug_agent *d, struct str text)
 		char lower[24];
 		size_t n = word.n - 1 < sizeof(lower) ? word.n - 1 : sizeof(lower);
 		for (size_t i = 0; i < n; i++) // EXEC, TRAPSTS
-			lower[i] = (char)(word.p[i] >= 'A' && word.p[i] <= 'Z' ? word.p[i] + 32 : word.p[i]);
+			lower[i] = char_lower(word.p[i]);
 		struct str name = { lower, n };
 		any = true;
 		if (d->lane < WAVE_LANES) {

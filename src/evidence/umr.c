@@ -15,6 +15,7 @@
 #include "evidence/artefact.h"
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
+#include "gpu/layout.h"
 
 enum {
 	PLACES_MAX = 64,
@@ -24,7 +25,9 @@ enum {
 	KEPT_BYTES = 8 << 20,
 	CODE_WORDS = 32,    // around a pc
 	CODE_WORDS_MIN = 4, // fewer are in many places
-	MEM_VIOL = 1 << 8,  // of TRAPSTS
+	CELLS_MAX = 40,     // registers of the hardware that umr prints of a wave
+	CELL_NAME = 24,
+	VIOLATIONS = 1 << STOP_MEMORY_VIOLATION | 1 << STOP_ADDRESS_ERROR,
 };
 
 static const uint64_t unreadable = 0xbebebeef;
@@ -36,7 +39,7 @@ struct umr_wave {
 	size_t nwords;
 	uint32_t words[CODE_WORDS]; // as they lie in memory
 	struct str instruction;     // that umr shows at the pc
-	bool violation;
+	struct str reason;
 };
 
 struct umr_place {
@@ -46,14 +49,24 @@ struct umr_place {
 	struct umr_wave *wave;
 };
 
+/** A hardware register of the wave: `status`. */
+struct cell {
+	char name[CELL_NAME];
+	uint32_t value;
+};
+
 struct umr {
 	struct artefact_output out;
 	struct arena arena;
 	struct place at, wave_at;
 	bool in_wave;
-	uint64_t pc_low, pc_high, status, exec_low, exec_high, trapsts;
+	uint64_t pc_low, pc_high, exec_low, exec_high;
 	bool has_pc, has_exec;
-	struct umr_wave *wave; // NULL: nothing of it is kept
+	size_t ncells;
+	struct cell cells[CELLS_MAX];
+	bool layout_sought;
+	const struct wave_layout *layout; // that the registers are taken to have; NULL: none is known
+	struct umr_wave *wave;            // NULL: nothing of it is kept
 	VEC(struct umr_place) places;
 	VEC(struct values) registers;
 	struct str ring;
@@ -219,6 +232,48 @@ static bool code_row(struct umr *u, struct str text)
 	return true;
 }
 
+// --- what its hardware registers say ---
+
+static void keep_cell(struct umr *u, struct str name, uint64_t value)
+{
+	if (u->ncells == CELLS_MAX || name.n >= CELL_NAME || value > UINT32_MAX)
+		return;
+	struct cell *c = &u->cells[u->ncells++];
+	str_copy(c->name, sizeof(c->name), name);
+	for (char *p = c->name; *p; p++)
+		*p = char_lower(*p);
+	c->value = (uint32_t)value;
+}
+
+/** umr does not print the part: the registers of the first wave tell which it is like. */
+static const struct wave_layout *find_layout(struct umr *u)
+{
+	struct str names[CELLS_MAX];
+	if (u->layout_sought)
+		return u->layout;
+	u->layout_sought = true;
+	for (size_t i = 0; i < u->ncells; i++)
+		names[i] = str_z(u->cells[i].name);
+	uh_error_free(layout_for_registers(&u->arena, u->out.know, names, u->ncells, &u->layout));
+	return u->layout;
+}
+
+/** Whether it was halted, and why it stopped. */
+static void read_state(struct umr *u, struct wave *ret)
+{
+	const struct wave_layout *l = find_layout(u);
+	*ret = (struct wave){ .layout = l };
+	for (size_t i = 0; l && i < u->ncells; i++) {
+		int at = layout_register(l, str_z(u->cells[i].name));
+		if (at >= 0)
+			ret->hwregs[at] = u->cells[i].value;
+	}
+	if (!l)
+		return;
+	ret->halted = layout_value(&l->bits[LAYOUT_HALTED], ret->hwregs, ret->ttmps);
+	ret->stop_reasons = layout_stop_reasons(l, ret->hwregs, ret->ttmps);
+}
+
 static void free_wave(struct umr_wave *w)
 {
 	if (w)
@@ -232,11 +287,12 @@ static void end_wave(struct umr *u)
 	if (!u->in_wave || !u->has_pc)
 		return;
 	u->in_wave = false;
-	bool halted = u->status >> 13 & 1;
+	struct wave state;
+	read_state(u, &state);
 	struct umr_place *have = find_place(u, wave_pc(u));
 	if (have) {
 		have->count++;
-		have->halted += halted;
+		have->halted += state.halted;
 	}
 	if (have || u->places.len == PLACES_MAX) {
 		free_wave(w);
@@ -249,8 +305,8 @@ static void end_wave(struct umr *u)
 		u->wave = NULL;
 	}
 	if (w)
-		w->violation = u->trapsts & MEM_VIOL;
-	struct umr_place p = { wave_pc(u), 1, halted, u->wave_at, w };
+		w->reason = stop_reasons_text(&u->arena, state.stop_reasons & VIOLATIONS);
+	struct umr_place p = { wave_pc(u), 1, state.halted, u->wave_at, w };
 	vec_push(&u->places, p);
 }
 
@@ -267,15 +323,12 @@ static bool wave_cells(struct umr *u, struct str text)
 		any = true;
 		if (value == unreadable)
 			continue;
+		keep_cell(u, str_from(name, 10), value);
 		if (str_is(name, "ixSQ_WAVE_PC_LO")) {
 			u->pc_low = value;
 			u->has_pc = true;
 		} else if (str_is(name, "ixSQ_WAVE_PC_HI")) {
 			u->pc_high = value;
-		} else if (str_is(name, "ixSQ_WAVE_STATUS")) {
-			u->status = value;
-		} else if (str_is(name, "ixSQ_WAVE_TRAPSTS")) {
-			u->trapsts = value;
 		} else if (str_is(name, "ixSQ_WAVE_EXEC_LO")) {
 			u->exec_low = value;
 			u->has_exec = true;
@@ -326,7 +379,7 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 		end_wave(u);
 		u->in_wave = true;
 		u->has_pc = u->has_exec = false;
-		u->status = u->pc_high = u->exec_high = u->trapsts = 0;
+		u->pc_high = u->exec_high = u->ncells = 0;
 		u->wave_at = at;
 		return true;
 	}
@@ -385,10 +438,7 @@ static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
 		event_add_text(e, &u->arena, "instruction", w->instruction);
 		return;
 	}
-	struct wave_code code = { .know = u->out.know,
-				  .where = at,
-				  .reason = w->violation ? S("MEMORY_VIOLATION") : (struct str){ 0 },
-				  .registers = w->registers };
+	struct wave_code code = { .know = u->out.know, .where = at, .reason = w->reason, .registers = w->registers };
 	wave_code_tell(e, &u->arena, &code);
 }
 
