@@ -43,14 +43,13 @@ struct window_of_code {
 
 struct dumped_wave {
 	struct arena arena;
-	struct str id, kernel, reason;
-	uint64_t pc, entry;
+	struct wave wave;
+	struct str id;
 	struct place at;
 	struct stamp time;
 	struct writer writer;
 	unsigned count; // the old agent prints one wave for many
 	bool old;
-	struct register_set registers;
 	VEC(uint64_t) local;
 	struct window_of_code code;
 };
@@ -127,7 +126,7 @@ static void wave_free(struct dumped_wave *w)
 {
 	if (!w)
 		return;
-	vec_free(&w->registers);
+	vec_free(&w->wave.registers);
 	vec_free(&w->local);
 	arena_free(&w->arena);
 	free(w);
@@ -138,7 +137,7 @@ static void add_dump(struct dumped_wave *w, struct event *e)
 	struct values *local = arena_alloc(&w->arena, sizeof(*local));
 	*local =
 		(struct values){ .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data };
-	e->dump.registers = w->registers;
+	e->dump.registers = w->wave.registers;
 	e->dump.values = local;
 	e->dump.nvalues = w->local.len > 0;
 }
@@ -147,8 +146,9 @@ static void add_dump(struct dumped_wave *w, struct event *e)
 static bool is_telling(struct dumped_wave *w)
 {
 	struct lane_pattern odd;
-	const struct wave_register *exec = wave_register_named(&w->registers, S("exec"));
-	return str_find(w->reason, S("ASSERT")) >= 0 && exec && exec->n && lanes_find_odd(&w->registers, exec->data[0], &odd);
+	const struct wave_register *exec = wave_register_named(&w->wave.registers, S("exec"));
+	return str_find(w->wave.reason, S("ASSERT")) >= 0 && exec && exec->n &&
+	       lanes_find_odd(&w->wave.registers, exec->data[0], &odd);
 }
 
 /** One more wave of the group; it takes the place of the first where it tells more. */
@@ -175,10 +175,9 @@ static struct dumped_wave *strip_wave(struct dumped_wave *w)
 	struct dumped_wave *s = mem_alloc(sizeof(*s));
 	struct arena *a = &s->arena;
 	s->id = arena_str(a, w->id);
-	s->kernel = arena_str(a, w->kernel);
-	s->reason = arena_str(a, w->reason);
-	s->pc = w->pc;
-	s->entry = w->entry;
+	s->wave.kernel = arena_str(a, w->wave.kernel);
+	s->wave.reason = arena_str(a, w->wave.reason);
+	s->wave.pc = w->wave.pc;
 	s->at = w->at;
 	s->time = w->time;
 	s->count = w->count;
@@ -204,7 +203,8 @@ static void wave_end(struct debug_agent *d)
 		return;
 	for (size_t i = 0; i < d->groups.len; i++) {
 		struct dumped_wave *f = d->groups.data[i].first;
-		if (f->pc == w->pc && str_eq(f->reason, w->reason) && str_eq(f->kernel, w->kernel)) {
+		if (f->wave.pc == w->wave.pc && str_eq(f->wave.reason, w->wave.reason) &&
+		    str_eq(f->wave.kernel, w->wave.kernel)) {
 			join_group(&d->groups.data[i], w);
 			return;
 		}
@@ -274,10 +274,9 @@ static void header_end(struct debug_agent *d)
 	struct str header = text_str(&d->header);
 	struct str id = str_from(header, 5);
 	w->id = arena_str(&w->arena, str_split(&id, ':'));
-	hex_behind(header, S("pc="), &w->pc);
-	hex_behind(header, S("kernel_code_entry="), &w->entry);
-	w->kernel = arena_str(&w->arena, str_cut(kernel_of(header), NAME_BYTES));
-	w->reason = arena_str(&w->arena, str_cut(reason_of(header), 256));
+	hex_behind(header, S("pc="), &w->wave.pc);
+	w->wave.kernel = arena_str(&w->arena, str_cut(kernel_of(header), NAME_BYTES));
+	w->wave.reason = arena_str(&w->arena, str_cut(reason_of(header), 256));
 	d->section = SECTION_REGISTERS;
 }
 
@@ -302,7 +301,7 @@ static bool old_header_begin(struct debug_agent *d, const struct logline *line, 
 		return false;
 	wave_begin(d, line, at);
 	d->wave->count = (unsigned)count;
-	d->wave->pc = pc;
+	d->wave->wave.pc = pc;
 	d->wave->old = true;
 	d->section = SECTION_REGISTERS;
 	d->register_group = S("scalar");
@@ -347,12 +346,12 @@ static bool header_line(struct debug_agent *d, struct str text)
 static struct wave_register *add_register(struct debug_agent *d, struct str name)
 {
 	struct dumped_wave *w = d->wave;
-	if (w->registers.len >= REGISTERS_MAX || name.n > 24 || w->arena.total > WAVE_BYTES)
+	if (w->wave.registers.len >= REGISTERS_MAX || name.n > 24 || w->arena.total > WAVE_BYTES)
 		return NULL;
-	wave_register_add(&w->registers, (struct wave_register){ .group = arena_str(&w->arena, d->register_group),
-								 .name = arena_str(&w->arena, name),
-								 .data = arena_alloc(&w->arena, sizeof(uint64_t)) });
-	return &w->registers.data[w->registers.len - 1];
+	wave_register_add(&w->wave.registers, (struct wave_register){ .group = arena_str(&w->arena, d->register_group),
+								      .name = arena_str(&w->arena, name),
+								      .data = arena_alloc(&w->arena, sizeof(uint64_t)) });
+	return &w->wave.registers.data[w->wave.registers.len - 1];
 }
 
 /** A register gets its lanes one by one; the agent prints them all, but people cut them out. */
@@ -373,7 +372,7 @@ static void set_lane(struct dumped_wave *w, struct wave_register *r, uint64_t la
 /** The old agent prints all vector registers of a lane, then those of the next. */
 static void old_vector(struct debug_agent *d, struct str name, uint64_t value)
 {
-	struct register_set *s = &d->wave->registers;
+	struct register_set *s = &d->wave->wave.registers;
 	const struct wave_register *have = wave_register_named(s, name);
 	struct wave_register *r = have ? &s->data[have - s->data] : add_register(d, name);
 	if (r)
@@ -420,7 +419,7 @@ static bool register_line(struct debug_agent *d, struct str text)
 {
 	bool any = false;
 	uint64_t lane = UINT64_MAX, value;
-	struct register_set *s = &d->wave->registers;
+	struct register_set *s = &d->wave->wave.registers;
 	struct wave_register *r = text.n && text.p[0] == '[' && d->open_register ? &s->data[s->len - 1] : NULL;
 	for (struct str word = str_word(&text); word.n; word = str_word(&text)) {
 		if (word.n > 1 && word.p[word.n - 1] == ':') {
@@ -588,7 +587,7 @@ static const struct window_of_code *code_for(const struct debug_agent *d, const 
 {
 	if (w->code.function.n || w->code.pc)
 		return &w->code;
-	bool inside = d->stray.begin && w->pc >= d->stray.begin && w->pc < d->stray.pc + 256;
+	bool inside = d->stray.begin && w->wave.pc >= d->stray.begin && w->wave.pc < d->stray.pc + 256;
 	return inside ? &d->stray : &w->code;
 }
 
@@ -598,11 +597,11 @@ static void tell_code(struct debug_agent *d, const struct group *g, const struct
 	struct dumped_wave *w = g->first;
 	const struct code_anchor anchor = { .uri = c->uri,
 					    .loaded_at = c->uri.n ? c->loaded_at : 0,
-					    .instruction = c->pc == w->pc ? c->instruction : (struct str){ 0 } };
-	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, &anchor, w->pc) : NULL;
+					    .instruction = c->pc == w->wave.pc ? c->instruction : (struct str){ 0 } };
+	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, &anchor, w->wave.pc) : NULL;
 	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
 		return;
-	struct wave_code code = { .know = d->out.know, .where = at, .reason = w->reason, .registers = e->dump.registers };
+	struct wave_code code = { .know = d->out.know, .where = at, .wave = &w->wave };
 	wave_code_tell(e, &w->arena, &code);
 }
 
@@ -611,14 +610,14 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 	struct dumped_wave *w = g->first;
 	struct event e;
 	const struct window_of_code *c = code_for(d, w);
-	if (!artefact_event(&d->out, w->reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
+	if (!artefact_event(&d->out, w->wave.reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
 		return;
 	e.time = w->time;
-	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->pc);
-	event_add_text(&e, &w->arena, "stop_reason", w->reason);
-	if (w->pc)
-		event_add_code(&e, &w->arena, "pc", w->pc);
-	event_add_text(&e, &w->arena, "kernel_name", w->kernel.n ? w->kernel : c->function);
+	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->wave.pc);
+	event_add_text(&e, &w->arena, "stop_reason", w->wave.reason);
+	if (w->wave.pc)
+		event_add_code(&e, &w->arena, "pc", w->wave.pc);
+	event_add_text(&e, &w->arena, "kernel_name", w->wave.kernel.n ? w->wave.kernel : c->function);
 	event_add_number(&e, &w->arena, "waves", g->count);
 	event_add_text(&e, &w->arena, "wave", w->id);
 	event_add_text(&e, &w->arena, "code_object", c->uri);
@@ -641,8 +640,8 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 static int by_weight(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
-	if (!x->first->reason.n != !y->first->reason.n)
-		return x->first->reason.n ? -1 : 1;
+	if (!x->first->wave.reason.n != !y->first->wave.reason.n)
+		return x->first->wave.reason.n ? -1 : 1;
 	if (x->count != y->count)
 		return x->count > y->count ? -1 : 1;
 	return x->first->at.line < y->first->at.line ? -1 : x->first->at.line > y->first->at.line;

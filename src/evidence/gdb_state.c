@@ -370,6 +370,7 @@ void gdb_state_tell(struct gdb_state *s, const struct artefact_output *out, stru
 	if (at->nframes && !event_fact(e, "source_line"))
 		event_add(e, S("source_line"), arena_printf(a, STR_FMT ":%u", STR_ARG(at->frames[0].file), at->frames[0].line),
 			  FACT_TEXT);
-	struct wave_code code = { .know = out->know, .where = at, .reason = w->reason, .registers = e->dump.registers };
+	const struct wave wave = { .pc = w->pc, .reason = w->reason, .registers = e->dump.registers };
+	struct wave_code code = { .know = out->know, .where = at, .wave = &wave };
 	wave_code_tell(e, a, &code);
 }

@@ -163,15 +163,15 @@ static void tell_overwritten(struct reading *r, const struct wave *w, const stru
 
 static void tell_group(struct reading *r, const struct wave_group *g)
 {
-	const struct wave *w = &r->waves[g->first];
+	struct wave copy = r->waves[g->first], *w = &copy;
 	const struct where *at = r->where[g->first];
-	struct str reason = stop_reasons_text(&r->arena, w->stop_reasons);
 	struct event e;
-	if (!artefact_event(&r->out, reason.n ? "core-waves-stopped" : "core-waves-running", here(r), &e))
+	w->reason = stop_reasons_text(&r->arena, w->stop_reasons);
+	if (!artefact_event(&r->out, w->reason.n ? "core-waves-stopped" : "core-waves-running", here(r), &e))
 		return;
 	e.text = arena_printf(&r->arena, "wave %zu: pc 0x%llx", w->id, (unsigned long long)w->pc);
 	e.device = pci_of(r, w->queue->agent);
-	event_add_text(&e, &r->arena, "stop_reason", reason);
+	event_add_text(&e, &r->arena, "stop_reason", w->reason);
 	event_add_code(&e, &r->arena, "pc", w->pc);
 	event_add_text(&e, &r->arena, "kernel_name", r->kernels[g->first]);
 	event_add_number(&e, &r->arena, "waves", (int64_t)g->count);
@@ -181,24 +181,17 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 		event_add_text(&e, &r->arena, "code_object", at->in->name);
 	add_process(r, &e, &r->arena);
 	add_dispatch(r, w, &e);
-	wave_read_registers(r->target, &r->arena, w, &e.dump.registers);
+	wave_read_registers(r->target, &r->arena, w);
+	e.dump.registers = w->registers;
 	tell_overwritten(r, w, at, &e);
-	struct wave_code code = { .know = r->out.know,
-				  .where = at,
-				  .reason = reason,
-				  .registers = e.dump.registers,
-				  .lanes = w->lanes,
-				  .map = r->map,
-				  .nmap = r->nmap,
-				  .lds_bytes = w->lds.count,
-				  .barrier = wave_barrier_of(w) };
+	struct wave_code code = { .know = r->out.know, .where = at, .wave = w, .map = r->map, .nmap = r->nmap };
 	if (w->queue->agent) {
 		code.lds_base = w->queue->agent->lds_base;
 		code.scratch_base = w->queue->agent->scratch_base;
 	}
 	wave_code_tell(&e, &r->arena, &code);
 	artefact_tell(&r->out, &e);
-	vec_free(&e.dump.registers);
+	vec_free(&w->registers);
 }
 
 static void tell_waves(struct reading *r)

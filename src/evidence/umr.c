@@ -34,12 +34,11 @@ static const uint64_t unreadable = 0xbebebeef;
 
 /** What is kept of a wave beside its pc. */
 struct umr_wave {
-	struct register_set registers;
+	struct wave wave;
 	uint64_t code_at;
 	size_t nwords;
 	uint32_t words[CODE_WORDS]; // as they lie in memory
 	struct str instruction;     // that umr shows at the pc
-	struct str reason;
 };
 
 struct umr_place {
@@ -162,11 +161,11 @@ static struct umr_wave *open_wave(struct umr *u)
 
 static void add_register(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
 {
-	if (u->wave->registers.len == WAVE_REGISTERS)
+	if (u->wave->wave.registers.len == WAVE_REGISTERS)
 		return;
 	uint64_t *copy = arena_alloc(&u->arena, n * sizeof(*copy));
 	memcpy(copy, data, n * sizeof(*copy));
-	wave_register_add(&u->wave->registers,
+	wave_register_add(&u->wave->wave.registers,
 			  (struct wave_register){ .group = group, .name = name, .digits = digits, .n = n, .data = copy });
 }
 
@@ -277,7 +276,7 @@ static void read_state(struct umr *u, struct wave *ret)
 static void free_wave(struct umr_wave *w)
 {
 	if (w)
-		vec_free(&w->registers);
+		vec_free(&w->wave.registers);
 }
 
 static void end_wave(struct umr *u)
@@ -305,7 +304,7 @@ static void end_wave(struct umr *u)
 		u->wave = NULL;
 	}
 	if (w)
-		w->reason = stop_reasons_text(&u->arena, state.stop_reasons & VIOLATIONS);
+		w->wave.reason = stop_reasons_text(&u->arena, state.stop_reasons & VIOLATIONS);
 	struct umr_place p = { wave_pc(u), 1, state.halted, u->wave_at, w };
 	vec_push(&u->places, p);
 }
@@ -432,13 +431,13 @@ static const struct where *find_code(struct umr *u, const struct umr_place *p)
 static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
 {
 	struct umr_wave *w = p->wave;
-	e->dump.registers = w->registers;
+	e->dump.registers = w->wave.registers;
 	const struct where *at = u->out.code ? find_code(u, p) : NULL;
 	if (!at) {
 		event_add_text(e, &u->arena, "instruction", w->instruction);
 		return;
 	}
-	struct wave_code code = { .know = u->out.know, .where = at, .reason = w->reason, .registers = w->registers };
+	struct wave_code code = { .know = u->out.know, .where = at, .wave = &w->wave };
 	wave_code_tell(e, &u->arena, &code);
 }
 

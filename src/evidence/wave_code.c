@@ -9,7 +9,7 @@ enum { ACCESSES = 4, SPACES = 1 << SPACE_GLOBAL | 1 << SPACE_FLAT | 1 << SPACE_B
 static bool read_register(void *ctx, char bank, unsigned number, unsigned lane, uint32_t *ret)
 {
 	const struct wave_code *w = ctx;
-	const struct wave_register *r = wave_register_at(&w->registers, bank, number);
+	const struct wave_register *r = wave_register_at(&w->wave->registers, bank, number);
 	if (!r || !lane_known(r, lane))
 		return false;
 	*ret = (uint32_t)r->data[lane];
@@ -19,7 +19,7 @@ static bool read_register(void *ctx, char bank, unsigned number, unsigned lane, 
 static bool read_named(void *ctx, struct str name, uint64_t *ret)
 {
 	const struct wave_code *w = ctx;
-	const struct wave_register *r = wave_register_named(&w->registers, name);
+	const struct wave_register *r = wave_register_named(&w->wave->registers, name);
 	// A dump of a wave of 32 lanes has half of vcc, which may be an address all the same.
 	if (!r || !r->n || (str_is(name, "vcc") && r->digits <= 8))
 		return false;
@@ -48,7 +48,7 @@ static bool in_lds(const struct access *x) { return x->meaning.what->space == SP
 /** LDS has addresses of its own, from 0 on. */
 static struct map_place locate(const struct wave_code *w, const struct access *x, uint64_t address)
 {
-	struct address_range lds = { 0, w->lds_bytes };
+	struct address_range lds = { 0, w->wave->lds.count };
 	if (!in_lds(x))
 		return map_locate(w->map, w->nmap, address);
 	return (struct map_place){ address < lds.end ? MAP_INSIDE : MAP_PAST, lds,
@@ -63,12 +63,12 @@ static void find_addresses(const struct wave_code *w, struct access *x)
 				       .scratch_base = w->scratch_base,
 				       .lds_base = w->lds_base };
 	uint64_t exec = 0;
-	if (!read_named((void *)w, S("exec"), &exec) && w->registers.len)
+	if (!read_named((void *)w, S("exec"), &exec) && w->wave->registers.len)
 		exec = UINT64_MAX;
 	if (!x->exec_changed)
-		x->n = meaning_addresses(&x->meaning, &r, exec, w->lanes ? w->lanes : 64, x->lanes);
+		x->n = meaning_addresses(&x->meaning, &r, exec, w->wave->lanes ? w->wave->lanes : WAVE_LANES, x->lanes);
 	x->worst = x->n ? x->lanes[0].address : 0;
-	if (x->clobbered || !(in_lds(x) ? w->lds_bytes : w->nmap))
+	if (x->clobbered || !(in_lds(x) ? w->wave->lds.count : w->nmap))
 		return;
 	for (size_t i = 0; i < x->n; i++) {
 		enum know_space space = meaning_space(&x->meaning, &r, x->lanes[i].address);
@@ -209,14 +209,14 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_code(e, a, "access_pc", g->instruction->address + w->where->in->base);
 	}
 	tell_access_line(e, a, w, g);
-	if (w->registers.len && (g->clobbered || g->exec_changed || (g->n && !is_believed(g))))
+	if (w->wave->registers.len && (g->clobbered || g->exec_changed || (g->n && !is_believed(g))))
 		event_add_text(e, a, "address_lost", g->exec_changed && !g->clobbered ? S("lanes") : S("registers"));
 	if (is_believed(g)) {
 		event_add_code(e, a, "effective_address", g->worst);
 		event_add_text(e, a, "effective_addresses", span_say(a, g));
 	}
 	if (is_believed(g) && g->judged) {
-		struct str size = map_size_say(a, w->lds_bytes);
+		struct str size = map_size_say(a, w->wave->lds.count);
 		event_add_text(
 			e, a, "effective_place",
 			!in_lds(g)  ? map_say(a, &g->place) :
@@ -296,14 +296,15 @@ struct str wave_waits_for(struct arena *a, const struct know *k, const struct wh
 static void tell_waiting(struct event *e, struct arena *a, const struct wave_code *w)
 {
 	struct str polls;
-	event_add_text(e, a, "waits_for", wave_waits_for(a, w->know, w->where, &w->barrier, &polls));
+	const struct wave_barrier barrier = wave_barrier_of(w->wave);
+	event_add_text(e, a, "waits_for", wave_waits_for(a, w->know, w->where, &barrier, &polls));
 	event_add_text(e, a, "polls", polls);
 }
 
 void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 {
 	const struct where *at = w->where;
-	size_t here = wave_code_stop(at, w->reason);
+	size_t here = wave_code_stop(at, w->wave->reason);
 	if (at->function && !event_fact(e, "kernel_name"))
 		event_add_text(e, a, "kernel_name", at->name);
 	if (!event_fact(e, "source_file"))
@@ -314,9 +315,10 @@ void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 		if (here && !event_fact(e, "instruction_before"))
 			event_add_text(e, a, "instruction_before", at->instructions[here - 1].text);
 	}
-	if (!w->reason.n)
+	if (!w->wave->reason.n)
 		tell_waiting(e, a, w);
-	else if (here < at->ninstructions && (str_find(w->reason, S("MEMORY")) >= 0 || str_find(w->reason, S("ADDRESS")) >= 0 ||
-					      str_find(w->reason, S("APERTURE")) >= 0))
+	else if (here < at->ninstructions &&
+		 (str_find(w->wave->reason, S("MEMORY")) >= 0 || str_find(w->wave->reason, S("ADDRESS")) >= 0 ||
+		  str_find(w->wave->reason, S("APERTURE")) >= 0))
 		tell_access(e, a, w, here);
 }

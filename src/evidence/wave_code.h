@@ -26,14 +26,10 @@ static inline struct wave_barrier wave_barrier_of(const struct wave *w)
 struct wave_code {
 	const struct know *know;
 	const struct where *where;
-	struct str reason; // why the wave stopped; empty: it did not
-	struct register_set registers;
-	unsigned lanes;
+	const struct wave *wave;         // its registers, where they are known, and why it stopped
 	const struct address_range *map; // of the memory that existed; NULL: not known
 	size_t nmap;
-	uint64_t lds_bytes;              // of its workgroup; 0: none, or not known
 	uint64_t lds_base, scratch_base; // apertures of flat accesses; 0: not known
-	struct wave_barrier barrier;
 };
 
 /** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the accesses with

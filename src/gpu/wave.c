@@ -78,8 +78,9 @@ static void add_named(struct arena *a, struct register_set *to, struct str name,
 			  (struct wave_register){ .group = S("system"), .name = name, .digits = digits, .n = 1, .data = data });
 }
 
-void wave_read_registers(struct target *t, struct arena *a, const struct wave *w, struct register_set *ret)
+void wave_read_registers(struct target *t, struct arena *a, struct wave *w)
 {
+	struct register_set *ret = &w->registers;
 	const struct wave_layout *l = w->layout;
 	uint64_t named = l->numbers[NUMBER_SGPRS_NAMED] < w->sgprs.count ? l->numbers[NUMBER_SGPRS_NAMED] : w->sgprs.count;
 	uint32_t vcc[2];
