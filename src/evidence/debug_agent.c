@@ -21,6 +21,7 @@
 #include "evidence/artefact.h"
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
+#include "gpu/wave_groups.h"
 
 enum {
 	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
@@ -42,22 +43,18 @@ struct window_of_code {
 };
 
 struct dumped_wave {
-	struct arena arena;
 	struct wave wave;
+	struct arena arena;
 	struct str id;
 	struct place at;
 	struct stamp time;
 	struct writer writer;
 	unsigned count; // the old agent prints one wave for many
+	bool full;      // all it has is kept
+	bool telling;   // lanes of it are out of step
 	bool old;
 	VEC(uint64_t) local;
 	struct window_of_code code;
-};
-
-struct group {
-	struct dumped_wave *first; // or the first in which lanes are out of step
-	unsigned count;
-	bool full, telling;
 };
 
 enum section { SECTION_NONE, SECTION_HEADER, SECTION_REGISTERS, SECTION_LOCAL, SECTION_CODE };
@@ -74,9 +71,10 @@ struct debug_agent {
 	struct window_of_code stray; // a disassembly that stands before the waves
 	bool in_stray;
 	unsigned code_lines;
-	uint64_t lane;      // of the old agent's registers
-	bool open_register; // the newest one's lanes go on in the next line
-	VEC(struct group) groups;
+	uint64_t lane;             // of the old agent's registers
+	bool open_register;        // the newest one's lanes go on in the next line
+	struct wave_places groups; // whose first is a dumped_wave
+	size_t waves;
 	unsigned beyond; // waves of groups for which there was no room
 };
 
@@ -151,15 +149,17 @@ static bool is_telling(struct dumped_wave *w)
 	       lanes_find_odd(&w->wave.registers, exec->data[0], &odd);
 }
 
+static struct dumped_wave *first_of(const struct wave_place *g) { return (struct dumped_wave *)g->first; }
+
 /** One more wave of the group; it takes the place of the first where it tells more. */
-static void join_group(struct group *g, struct dumped_wave *w)
+static void join_group(struct wave_place *g, struct dumped_wave *w)
 {
+	struct dumped_wave *first = first_of(g);
 	g->count += w->count;
-	if (g->full && !g->telling && is_telling(w)) {
-		struct dumped_wave *old = g->first;
-		g->first = w;
-		g->telling = true;
-		w = old;
+	if (first->full && !first->telling && is_telling(w)) {
+		w->full = w->telling = true;
+		g->first = &w->wave;
+		w = first;
 	}
 	wave_free(w);
 }
@@ -178,6 +178,7 @@ static struct dumped_wave *strip_wave(struct dumped_wave *w)
 	s->wave.kernel = arena_str(a, w->wave.kernel);
 	s->wave.reason = arena_str(a, w->wave.reason);
 	s->wave.pc = w->wave.pc;
+	s->wave.id = w->wave.id;
 	s->at = w->at;
 	s->time = w->time;
 	s->count = w->count;
@@ -201,24 +202,21 @@ static void wave_end(struct debug_agent *d)
 	d->open_register = false;
 	if (!w)
 		return;
-	for (size_t i = 0; i < d->groups.len; i++) {
-		struct dumped_wave *f = d->groups.data[i].first;
-		if (f->wave.pc == w->wave.pc && str_eq(f->wave.reason, w->wave.reason) &&
-		    str_eq(f->wave.kernel, w->wave.kernel)) {
-			join_group(&d->groups.data[i], w);
-			return;
-		}
+	struct wave_place *have = wave_place_of(&d->groups, &w->wave);
+	if (have) {
+		join_group(have, w);
+		return;
 	}
 	if (d->groups.len == GROUPS_MAX) {
 		d->beyond += w->count;
 		wave_free(w);
 		return;
 	}
-	struct group g = { w, w->count, d->groups.len < GROUPS_FULL, false };
-	g.telling = g.full && is_telling(w);
-	if (!g.full)
-		g.first = strip_wave(w);
-	vec_push(&d->groups, g);
+	w->full = d->groups.len < GROUPS_FULL;
+	w->telling = w->full && is_telling(w);
+	if (!w->full)
+		w = strip_wave(w);
+	vec_push(&d->groups, ((struct wave_place){ .first = &w->wave, .count = w->count }));
 }
 
 // --- the header ---
@@ -286,6 +284,7 @@ static void wave_begin(struct debug_agent *d, const struct logline *line, struct
 		header_end(d);
 	wave_end(d);
 	d->wave = mem_alloc(sizeof(*d->wave));
+	d->wave->wave.id = ++d->waves;
 	d->wave->count = 1;
 	d->wave->at = at;
 	d->wave->time = line_time(line);
@@ -592,9 +591,8 @@ static const struct window_of_code *code_for(const struct debug_agent *d, const 
 }
 
 /** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
-static void tell_code(struct debug_agent *d, const struct group *g, const struct window_of_code *c, struct event *e)
+static void tell_code(struct debug_agent *d, struct dumped_wave *w, const struct window_of_code *c, struct event *e)
 {
-	struct dumped_wave *w = g->first;
 	const struct code_anchor anchor = { .uri = c->uri,
 					    .loaded_at = c->uri.n ? c->loaded_at : 0,
 					    .instruction = c->pc == w->wave.pc ? c->instruction : (struct str){ 0 } };
@@ -605,9 +603,9 @@ static void tell_code(struct debug_agent *d, const struct group *g, const struct
 	wave_code_tell(e, &w->arena, &code);
 }
 
-static void tell_group(struct debug_agent *d, const struct group *g)
+static void tell_group(struct debug_agent *d, const struct wave_place *g)
 {
-	struct dumped_wave *w = g->first;
+	struct dumped_wave *w = first_of(g);
 	struct event e;
 	const struct window_of_code *c = code_for(d, w);
 	if (!artefact_event(&d->out, w->wave.reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
@@ -618,7 +616,7 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 	if (w->wave.pc)
 		event_add_code(&e, &w->arena, "pc", w->wave.pc);
 	event_add_text(&e, &w->arena, "kernel_name", w->wave.kernel.n ? w->wave.kernel : c->function);
-	event_add_number(&e, &w->arena, "waves", g->count);
+	event_add_number(&e, &w->arena, "waves", (int64_t)g->count);
 	event_add_text(&e, &w->arena, "wave", w->id);
 	event_add_text(&e, &w->arena, "code_object", c->uri);
 	event_add_text(&e, &w->arena, "source_file", c->source_file);
@@ -630,21 +628,10 @@ static void tell_group(struct debug_agent *d, const struct group *g)
 	int64_t rank;
 	event_add(&e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
 	event_add_text(&e, &w->arena, "worker", w->writer.worker);
-	if (g->full)
+	if (w->full)
 		add_dump(w, &e);
-	tell_code(d, g, c, &e);
+	tell_code(d, w, c, &e);
 	artefact_tell(&d->out, &e);
-}
-
-/** Stopped ones first, then the larger groups. */
-static int by_weight(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-	if (!x->first->wave.reason.n != !y->first->wave.reason.n)
-		return x->first->wave.reason.n ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->first->at.line < y->first->at.line ? -1 : x->first->at.line > y->first->at.line;
 }
 
 static void debug_agent_close(void *self)
@@ -653,22 +640,21 @@ static void debug_agent_close(void *self)
 	if (d->section == SECTION_HEADER)
 		header_end(d);
 	wave_end(d);
-	if (d->groups.len)
-		qsort(d->groups.data, d->groups.len, sizeof(d->groups.data[0]), by_weight);
+	wave_places_sort(&d->groups);
 	for (size_t i = 0; i < d->groups.len && i < TOLD_MAX; i++)
 		tell_group(d, &d->groups.data[i]);
-	unsigned rest = d->beyond;
+	size_t rest = d->beyond;
 	for (size_t i = TOLD_MAX; i < d->groups.len; i++)
 		rest += d->groups.data[i].count;
 	struct event e;
-	if (rest && artefact_event(&d->out, "waves-more", d->groups.data[0].first->at, &e)) {
+	if (rest && artefact_event(&d->out, "waves-more", first_of(&d->groups.data[0])->at, &e)) {
 		struct arena arena = { 0 };
-		event_add_number(&e, &arena, "waves", rest);
+		event_add_number(&e, &arena, "waves", (int64_t)rest);
 		artefact_tell(&d->out, &e);
 		arena_free(&arena);
 	}
 	for (size_t i = 0; i < d->groups.len; i++)
-		wave_free(d->groups.data[i].first);
+		wave_free(first_of(&d->groups.data[i]));
 	vec_free(&d->groups);
 	arena_free(&d->code_arena);
 	text_free(&d->header);

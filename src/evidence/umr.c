@@ -16,6 +16,7 @@
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
 #include "gpu/layout.h"
+#include "gpu/wave_groups.h"
 
 enum {
 	PLACES_MAX = 64,
@@ -32,20 +33,14 @@ enum {
 
 static const uint64_t unreadable = 0xbebebeef;
 
-/** What is kept of a wave beside its pc. */
+/** The first wave at a place. */
 struct umr_wave {
 	struct wave wave;
+	struct place at;
 	uint64_t code_at;
 	size_t nwords;
 	uint32_t words[CODE_WORDS]; // as they lie in memory
 	struct str instruction;     // that umr shows at the pc
-};
-
-struct umr_place {
-	uint64_t pc;
-	unsigned count, halted;
-	struct place at;
-	struct umr_wave *wave;
 };
 
 /** A hardware register of the wave: `status`. */
@@ -66,7 +61,7 @@ struct umr {
 	bool layout_sought;
 	const struct wave_layout *layout; // that the registers are taken to have; NULL: none is known
 	struct umr_wave *wave;            // NULL: nothing of it is kept
-	VEC(struct umr_place) places;
+	struct wave_places places;        // whose first is a umr_wave
 	VEC(struct values) registers;
 	struct str ring;
 	VEC(uint64_t) ring_words;
@@ -139,12 +134,10 @@ static void *umr_open(const struct artefact_output *out)
 
 static uint64_t wave_pc(const struct umr *u) { return u->pc_high << 32 | u->pc_low; }
 
-static struct umr_place *find_place(struct umr *u, uint64_t pc)
+static struct wave_place *find_place(const struct umr *u)
 {
-	for (size_t i = 0; i < u->places.len; i++)
-		if (u->places.data[i].pc == pc)
-			return &u->places.data[i];
-	return NULL;
+	const struct wave w = { .pc = wave_pc(u) };
+	return wave_place_of(&u->places, &w);
 }
 
 // --- registers and code of a wave ---
@@ -154,7 +147,7 @@ static struct umr_wave *open_wave(struct umr *u)
 {
 	if (!u->in_wave || !u->has_pc || u->arena.total > KEPT_BYTES)
 		return NULL;
-	if (!u->wave && !find_place(u, wave_pc(u)) && u->places.len < PLACES_MAX)
+	if (!u->wave && !find_place(u) && u->places.len < PLACES_MAX)
 		u->wave = arena_alloc(&u->arena, sizeof(*u->wave));
 	return u->wave;
 }
@@ -273,12 +266,6 @@ static void read_state(struct umr *u, struct wave *ret)
 	ret->stop_reasons = layout_stop_reasons(l, ret->hwregs, ret->ttmps);
 }
 
-static void free_wave(struct umr_wave *w)
-{
-	if (w)
-		vec_free(&w->wave.registers);
-}
-
 static void end_wave(struct umr *u)
 {
 	struct umr_wave *w = u->wave;
@@ -288,13 +275,14 @@ static void end_wave(struct umr *u)
 	u->in_wave = false;
 	struct wave state;
 	read_state(u, &state);
-	struct umr_place *have = find_place(u, wave_pc(u));
+	struct wave_place *have = find_place(u);
 	if (have) {
 		have->count++;
 		have->halted += state.halted;
 	}
 	if (have || u->places.len == PLACES_MAX) {
-		free_wave(w);
+		if (w)
+			vec_free(&w->wave.registers);
 		return;
 	}
 	if (w && u->has_exec) {
@@ -303,10 +291,12 @@ static void end_wave(struct umr *u)
 		add_register(u, S("scalar"), S("exec"), 16, &exec, 1);
 		u->wave = NULL;
 	}
-	if (w)
-		w->wave.reason = stop_reasons_text(&u->arena, state.stop_reasons & VIOLATIONS);
-	struct umr_place p = { wave_pc(u), 1, state.halted, u->wave_at, w };
-	vec_push(&u->places, p);
+	if (!w)
+		w = arena_alloc(&u->arena, sizeof(*w));
+	w->wave.pc = wave_pc(u);
+	w->wave.stop_reasons = state.stop_reasons;
+	w->at = u->wave_at;
+	vec_push(&u->places, ((struct wave_place){ &w->wave, 1, state.halted }));
 }
 
 /** Cells of `name: value |`. */
@@ -412,31 +402,32 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 }
 
 /** The object is not named: the code around the pc must be in one place of one object. */
-static const struct where *find_code(struct umr *u, const struct umr_place *p)
+static const struct where *find_code(struct umr *u, const struct umr_wave *w)
 {
-	const struct umr_wave *w = p->wave;
-	size_t before = w->code_at < p->pc ? (size_t)(p->pc - w->code_at) / 4 : 0;
+	uint64_t pc = w->wave.pc;
+	size_t before = w->code_at < pc ? (size_t)(pc - w->code_at) / 4 : 0;
 	const struct where *at = NULL;
 	// What lies before the pc may not be of the function, nor of the object.
 	for (size_t from = 0; !at && w->nwords >= from + CODE_WORDS_MIN && before < w->nwords; from = before) {
 		const struct code_anchor anchor = { .bytes = { (const char *)(w->words + from), 4 * (w->nwords - from) },
 						    .bytes_at = w->code_at + 4 * from };
-		at = code_shelf_where(u->out.code, u->out.name, &anchor, p->pc);
+		at = code_shelf_where(u->out.code, u->out.name, &anchor, pc);
 		if (from == before)
 			break;
 	}
 	return at;
 }
 
-static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
+static void tell_code(struct umr *u, struct umr_wave *w, struct event *e)
 {
-	struct umr_wave *w = p->wave;
 	e->dump.registers = w->wave.registers;
-	const struct where *at = u->out.code ? find_code(u, p) : NULL;
+	const struct where *at = u->out.code ? find_code(u, w) : NULL;
 	if (!at) {
 		event_add_text(e, &u->arena, "instruction", w->instruction);
 		return;
 	}
+	// Of a wave that ran on, only what made it fault is a reason to have stopped.
+	w->wave.reason = stop_reasons_text(&u->arena, w->wave.stop_reasons & VIOLATIONS);
 	struct wave_code code = { .know = u->out.know, .where = at, .wave = &w->wave };
 	wave_code_tell(e, &u->arena, &code);
 }
@@ -444,16 +435,16 @@ static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
 static void tell_waves(struct umr *u)
 {
 	for (size_t i = 0; i < u->places.len; i++) {
-		const struct umr_place *p = &u->places.data[i];
+		const struct wave_place *p = &u->places.data[i];
+		struct umr_wave *w = (struct umr_wave *)p->first;
 		struct event e;
-		if (!artefact_event(&u->out, "umr-waves", p->at, &e))
+		if (!artefact_event(&u->out, "umr-waves", w->at, &e))
 			return;
-		event_add_number(&e, &u->arena, "waves", p->count);
-		event_add_code(&e, &u->arena, "pc", p->pc);
+		event_add_number(&e, &u->arena, "waves", (int64_t)p->count);
+		event_add_code(&e, &u->arena, "pc", w->wave.pc);
 		if (p->halted)
-			event_add_number(&e, &u->arena, "halted", p->halted);
-		if (p->wave)
-			tell_code(u, p, &e);
+			event_add_number(&e, &u->arena, "halted", (int64_t)p->halted);
+		tell_code(u, w, &e);
 		artefact_tell(&u->out, &e);
 	}
 }
@@ -472,7 +463,7 @@ static void umr_close(void *self)
 	}
 	tell_waves(u);
 	for (size_t i = 0; i < u->places.len; i++)
-		free_wave(u->places.data[i].wave);
+		vec_free(&u->places.data[i].first->registers);
 	vec_free(&u->places);
 	vec_free(&u->registers);
 	vec_free(&u->ring_words);
