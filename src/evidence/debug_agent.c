@@ -1,5 +1,4 @@
-// Wave dumps of rocm-debug-agent: one block for each wave, of any number. Waves that stopped at the same place for the same
-// reason are one group; the registers, local memory and disassembly of its first wave are kept.
+// Wave dumps of rocm-debug-agent: one block for each wave, of any number. What becomes of them is dumped_waves.c's.
 //
 //   wave_1: pc=0x7fd4f100d0e8 (kernel_code_entry=0x… <name>) (stopped, reason: ASSERT_TRAP)
 //   vector registers:
@@ -18,43 +17,15 @@
 //        v0: 0x0000000C    v1: 0x3B670000
 #include <stdlib.h>
 
-#include "evidence/artefact.h"
-#include "evidence/lanes.h"
-#include "evidence/wave_code.h"
-#include "gpu/wave_groups.h"
+#include "evidence/dumped_waves.h"
 
 enum {
-	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
-	GROUPS_MAX = 256,
-	TOLD_MAX = 12,
 	HEADER_LINES = 40, // over which a kernel's name may be wrapped
 	NAME_BYTES = 2048,
 	REGISTERS_MAX = 1024,
 	WAVE_BYTES = 2 << 20,
 	LOCAL_WORDS = 16384,
 	WINDOW_LINES = 48,
-};
-
-/** What the agent disassembled around a pc. */
-struct window_of_code {
-	uint64_t pc, begin; // of the marked instruction, of the function
-	uint64_t loaded_at; // begin of the code object
-	struct str function, uri, instruction, before, source_file, source_line;
-};
-
-struct dumped_wave {
-	struct wave wave;
-	struct arena arena;
-	struct str id;
-	struct place at;
-	struct stamp time;
-	struct writer writer;
-	unsigned count; // the old agent prints one wave for many
-	bool full;      // all it has is kept
-	bool telling;   // lanes of it are out of step
-	bool old;
-	VEC(uint64_t) local;
-	struct window_of_code code;
 };
 
 enum section { SECTION_NONE, SECTION_HEADER, SECTION_REGISTERS, SECTION_LOCAL, SECTION_CODE };
@@ -71,11 +42,9 @@ struct debug_agent {
 	struct window_of_code stray; // a disassembly that stands before the waves
 	bool in_stray;
 	unsigned code_lines;
-	uint64_t lane;             // of the old agent's registers
-	bool open_register;        // the newest one's lanes go on in the next line
-	struct wave_places groups; // whose first is a dumped_wave
-	size_t waves;
-	unsigned beyond; // waves of groups for which there was no room
+	uint64_t lane;      // of the old agent's registers
+	bool open_register; // the newest one's lanes go on in the next line
+	struct dumped_waves waves;
 };
 
 /** Where `wave_12: pc=` begins; -1 where it does not. */
@@ -118,105 +87,12 @@ static void *debug_agent_open(const struct artefact_output *out)
 	return d;
 }
 
-// --- groups ---
-
-static void wave_free(struct dumped_wave *w)
-{
-	if (!w)
-		return;
-	vec_free(&w->wave.registers);
-	vec_free(&w->local);
-	arena_free(&w->arena);
-	free(w);
-}
-
-static void add_dump(struct dumped_wave *w, struct event *e)
-{
-	struct values *local = arena_alloc(&w->arena, sizeof(*local));
-	*local =
-		(struct values){ .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data };
-	e->dump.registers = w->wave.registers;
-	e->dump.values = local;
-	e->dump.nvalues = w->local.len > 0;
-}
-
-/** Whether lanes of the wave are out of step: of many waves that failed the same check, such a one tells why. */
-static bool is_telling(struct dumped_wave *w)
-{
-	struct lane_pattern odd;
-	const struct wave_register *exec = wave_register_named(&w->wave.registers, S("exec"));
-	return str_find(w->wave.reason, S("ASSERT")) >= 0 && exec && exec->n &&
-	       lanes_find_odd(&w->wave.registers, exec->data[0], &odd);
-}
-
-static struct dumped_wave *first_of(const struct wave_place *g) { return (struct dumped_wave *)g->first; }
-
-/** One more wave of the group; it takes the place of the first where it tells more. */
-static void join_group(struct wave_place *g, struct dumped_wave *w)
-{
-	struct dumped_wave *first = first_of(g);
-	g->count += w->count;
-	if (first->full && !first->telling && is_telling(w)) {
-		w->full = w->telling = true;
-		g->first = &w->wave;
-		w = first;
-	}
-	wave_free(w);
-}
-
-static struct writer writer_copy(struct arena *a, const struct writer *w)
-{
-	return (struct writer){ arena_str(a, w->rank), arena_str(a, w->worker), arena_str(a, w->pid), arena_str(a, w->host) };
-}
-
-/** The wave without its registers and memory; @w is freed. */
-static struct dumped_wave *strip_wave(struct dumped_wave *w)
-{
-	struct dumped_wave *s = mem_alloc(sizeof(*s));
-	struct arena *a = &s->arena;
-	s->id = arena_str(a, w->id);
-	s->wave.kernel = arena_str(a, w->wave.kernel);
-	s->wave.reason = arena_str(a, w->wave.reason);
-	s->wave.pc = w->wave.pc;
-	s->wave.id = w->wave.id;
-	s->at = w->at;
-	s->time = w->time;
-	s->count = w->count;
-	s->old = w->old;
-	s->code = w->code;
-	s->code.function = arena_str(a, w->code.function);
-	s->code.uri = arena_str(a, w->code.uri);
-	s->code.instruction = arena_str(a, w->code.instruction);
-	s->code.before = arena_str(a, w->code.before);
-	s->code.source_file = arena_str(a, w->code.source_file);
-	s->code.source_line = arena_str(a, w->code.source_line);
-	s->writer = writer_copy(a, &w->writer);
-	wave_free(w);
-	return s;
-}
-
 static void wave_end(struct debug_agent *d)
 {
-	struct dumped_wave *w = d->wave;
+	if (d->wave)
+		dumped_waves_add(&d->waves, d->wave);
 	d->wave = NULL;
 	d->open_register = false;
-	if (!w)
-		return;
-	struct wave_place *have = wave_place_of(&d->groups, &w->wave);
-	if (have) {
-		join_group(have, w);
-		return;
-	}
-	if (d->groups.len == GROUPS_MAX) {
-		d->beyond += w->count;
-		wave_free(w);
-		return;
-	}
-	w->full = d->groups.len < GROUPS_FULL;
-	w->telling = w->full && is_telling(w);
-	if (!w->full)
-		w = strip_wave(w);
-	vec_push(&d->groups, ((struct wave_place){ .first = &w->wave, .count = w->count }));
 }
 
 // --- the header ---
@@ -283,12 +159,7 @@ static void wave_begin(struct debug_agent *d, const struct logline *line, struct
 	if (d->section == SECTION_HEADER) // one that was cut off
 		header_end(d);
 	wave_end(d);
-	d->wave = mem_alloc(sizeof(*d->wave));
-	d->wave->wave.id = ++d->waves;
-	d->wave->count = 1;
-	d->wave->at = at;
-	d->wave->time = line_time(line);
-	d->wave->writer = writer_copy(&d->wave->arena, &line->writer);
+	d->wave = dumped_wave_new(&d->waves, line, at);
 	d->lane = UINT64_MAX;
 }
 
@@ -579,83 +450,14 @@ static enum taken debug_agent_line(void *self, const struct logline *line, struc
 	       (d->section == SECTION_LOCAL && local_line(d, text));
 }
 
-// --- what is handed on ---
-
-/** The stray disassembly is of this wave's function where its pc lies in it. */
-static const struct window_of_code *code_for(const struct debug_agent *d, const struct dumped_wave *w)
-{
-	if (w->code.function.n || w->code.pc)
-		return &w->code;
-	bool inside = d->stray.begin && w->wave.pc >= d->stray.begin && w->wave.pc < d->stray.pc + 256;
-	return inside ? &d->stray : &w->code;
-}
-
-/** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
-static void tell_code(struct debug_agent *d, struct dumped_wave *w, const struct window_of_code *c, struct event *e)
-{
-	const struct code_anchor anchor = { .uri = c->uri,
-					    .loaded_at = c->uri.n ? c->loaded_at : 0,
-					    .instruction = c->pc == w->wave.pc ? c->instruction : (struct str){ 0 } };
-	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, &anchor, w->wave.pc) : NULL;
-	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
-		return;
-	struct wave_code code = { .know = d->out.know, .where = at, .wave = &w->wave };
-	wave_code_tell(e, &w->arena, &code);
-}
-
-static void tell_group(struct debug_agent *d, const struct wave_place *g)
-{
-	struct dumped_wave *w = first_of(g);
-	struct event e;
-	const struct window_of_code *c = code_for(d, w);
-	if (!artefact_event(&d->out, w->wave.reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
-		return;
-	e.time = w->time;
-	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->wave.pc);
-	event_add_text(&e, &w->arena, "stop_reason", w->wave.reason);
-	if (w->wave.pc)
-		event_add_code(&e, &w->arena, "pc", w->wave.pc);
-	event_add_text(&e, &w->arena, "kernel_name", w->wave.kernel.n ? w->wave.kernel : c->function);
-	event_add_number(&e, &w->arena, "waves", (int64_t)g->count);
-	event_add_text(&e, &w->arena, "wave", w->id);
-	event_add_text(&e, &w->arena, "code_object", c->uri);
-	event_add_text(&e, &w->arena, "source_file", c->source_file);
-	event_add_text(&e, &w->arena, "source_line", c->source_line);
-	if (c->pc && c != &d->stray) {
-		event_add_text(&e, &w->arena, "instruction", c->instruction);
-		event_add_text(&e, &w->arena, "instruction_before", c->before);
-	}
-	int64_t rank;
-	event_add(&e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
-	event_add_text(&e, &w->arena, "worker", w->writer.worker);
-	if (w->full)
-		add_dump(w, &e);
-	tell_code(d, w, c, &e);
-	artefact_tell(&d->out, &e);
-}
-
 static void debug_agent_close(void *self)
 {
 	struct debug_agent *d = self;
 	if (d->section == SECTION_HEADER)
 		header_end(d);
 	wave_end(d);
-	wave_places_sort(&d->groups);
-	for (size_t i = 0; i < d->groups.len && i < TOLD_MAX; i++)
-		tell_group(d, &d->groups.data[i]);
-	size_t rest = d->beyond;
-	for (size_t i = TOLD_MAX; i < d->groups.len; i++)
-		rest += d->groups.data[i].count;
-	struct event e;
-	if (rest && artefact_event(&d->out, "waves-more", first_of(&d->groups.data[0])->at, &e)) {
-		struct arena arena = { 0 };
-		event_add_number(&e, &arena, "waves", (int64_t)rest);
-		artefact_tell(&d->out, &e);
-		arena_free(&arena);
-	}
-	for (size_t i = 0; i < d->groups.len; i++)
-		wave_free(first_of(&d->groups.data[i]));
-	vec_free(&d->groups);
+	dumped_waves_tell(&d->waves, &d->out, &d->stray);
+	dumped_waves_free(&d->waves);
 	arena_free(&d->code_arena);
 	text_free(&d->header);
 	free(d);
