@@ -34,10 +34,16 @@ static inline const char *feed_complaint(const struct event *e)
 		if (f->type > FACT_TRUE)
 			return "a fact of no type";
 	}
-	if (e->nvalues && !e->values)
+	for (size_t i = 0; i < e->dump.registers.len; i++) {
+		const struct wave_register *r = &e->dump.registers.data[i];
+		if (!r->name.n || !feed_readable(r->name) || !feed_readable(r->group) || (r->n && !r->data) ||
+		    r->n > WAVE_LANES || r->digits > 16)
+			return "a register without name or lanes";
+	}
+	if (e->dump.nvalues && !e->dump.values)
 		return "values that are not there";
-	for (size_t i = 0; i < e->nvalues; i++) {
-		const struct values *v = &e->values[i];
+	for (size_t i = 0; i < e->dump.nvalues; i++) {
+		const struct values *v = &e->dump.values[i];
 		uint64_t sum = 0;
 		if (v->n && !v->data)
 			return "values without data";
@@ -48,6 +54,11 @@ static inline const char *feed_complaint(const struct event *e)
 		if (v->digits > 16 || (v->n && !v->digits && sum))
 			return "values without digits";
 	}
+	if ((e->dump.naccesses && !e->dump.accesses) || (e->dump.nmap && !e->dump.map))
+		return "accesses or a map that are not there";
+	for (size_t i = 0; i < e->dump.naccesses; i++)
+		if (!e->dump.accesses[i].instruction.n || !feed_readable(e->dump.accesses[i].instruction))
+			return "an access without its instruction";
 	return NULL;
 }
 

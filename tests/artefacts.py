@@ -715,6 +715,11 @@ def test_umr(t, unhang):
     t.same(len(a.incidents), 1, "umr's state and the kernel's ring timeout are one incident")
     t.same(sorted(zip(i.values("pc"), i.values("waves"))), [("0x761500001000", 5), ("0x761500001040", 4)], "the waves are counted by place")
     t.same(i.values("halted"), [4], "and those that were halted")
+    # A part whose bit for halting is elsewhere: its registers tell which it is.
+    newer = umr_wave("se0.sa0.wgp0.simd1.wave0", 0x761500001000, 0x12c20).rstrip() + "\n    ixSQ_WAVE_STATE_PRIV: {:08x} |  ixSQ_WAVE_EXCP_FLAG_PRIV: 00000000 |\n"
+    for bits, halted in ((0x4000, [1]), (0x2000, [])):
+        i12 = explain(t, unhang, "umr of gfx12", hang + newer.format(bits)).first
+        t.same((i12.values("waves"), i12.values("halted")), ([1], halted), f"gfx12: STATE_PRIV {bits:#x} tells whether the wave was halted")
     reg, ring = dump_of(i, "regCP_RB0_RPTR"), dump_of(i, "navi31.gfx_0.0.0")
     t.same((reg and reg["values"], reg and reg["group"]), (["0x777"], "gfx1100"), "registers by name")
     t.same(ring and ring["values"], [f"0x{0xc0220000 + n:x}" for n in range(5)], "the ring's words")

@@ -15,6 +15,7 @@
 #include "base/root.h"
 #include "base/root_walk.h"
 #include "base/save.h"
+#include "gpu/wave_groups.h"
 #include "knowledge/condition.h"
 #include "knowledge/know.h"
 #include "knowledge/template.h"
@@ -392,6 +393,44 @@ static void a_file_is_saved_whole_or_not_at_all(void **state)
 	assert_int_equal(rmdir(room), 0);
 }
 
+static void registers_of_waves_are_found_by_bank_and_number(void **state)
+{
+	(void)state;
+	static const char *const names[] = { "v07", "vcc", "v", "s12", "v12", "ttmp4", "a1023", "v1024", "exec" };
+	struct register_set set = { 0 };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		wave_register_add(&set, (struct wave_register){ .name = str_z(names[i]) });
+	assert_ptr_equal(wave_register_at(&set, 's', 12), &set.data[3]);
+	assert_ptr_equal(wave_register_at(&set, 'v', 12), &set.data[4]);
+	assert_ptr_equal(wave_register_at(&set, 'a', 1023), &set.data[6]);
+	assert_null(wave_register_at(&set, 'v', 7));
+	assert_null(wave_register_at(&set, 'v', 0));
+	assert_null(wave_register_at(&set, 'v', 1024));
+	assert_ptr_equal(wave_register_named(&set, S("vcc")), &set.data[1]);
+	assert_null(wave_register_named(&set, S("vc")));
+	vec_free(&set);
+}
+
+static void waves_of_a_text_are_at_one_place(void **state)
+{
+	(void)state;
+	struct wave waves[] = { { .id = 1, .pc = 8, .kernel = S("k") },
+				{ .id = 2, .pc = 8, .kernel = S("k"), .reason = S("TRAP") },
+				{ .id = 3, .pc = 16, .kernel = S("k") } };
+	struct wave other = { .pc = 8, .kernel = S("k"), .source = S("k.hip:1") };
+	struct wave_places places = { 0 };
+	for (size_t i = 0; i < 3; i++) {
+		assert_null(wave_place_of(&places, &waves[i]));
+		vec_push(&places, ((struct wave_place){ .first = &waves[i], .count = i + 1 }));
+		assert_ptr_equal(wave_place_of(&places, &waves[i]), &places.data[i]);
+	}
+	assert_null(wave_place_of(&places, &other));
+	wave_places_sort(&places); // the stopped one, then the larger
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(places.data[i].first->id, ((const size_t[]){ 2, 3, 1 })[i]);
+	vec_free(&places);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +446,8 @@ int main(void)
 		cmocka_unit_test(json_is_written_escaped),
 		cmocka_unit_test(a_users_block_replaces_a_built_in_one),
 		cmocka_unit_test(a_file_is_saved_whole_or_not_at_all),
+		cmocka_unit_test(registers_of_waves_are_found_by_bank_and_number),
+		cmocka_unit_test(waves_of_a_text_are_at_one_place),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,9 +78,7 @@ typedef bool same_char(char pattern, char text);
 
 static bool same_exactly(char pattern, char text) { return pattern == text; }
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 32) : c; }
-
-static bool same_loosely(char pattern, char text) { return pattern == '?' || lower(pattern) == lower(text); }
+static bool same_loosely(char pattern, char text) { return pattern == '?' || char_lower(pattern) == char_lower(text); }
 
 static bool match(struct str pattern, struct str text, same_char *same)
 {

@@ -37,6 +37,7 @@ static inline bool char_space(char c) { return c == ' ' || (c >= '\t' && c <= '\
 static inline bool char_digit(char c) { return c >= '0' && c <= '9'; }
 static inline bool char_hex(char c) { return char_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 static inline bool char_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+static inline char char_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 32) : c; }
 static inline bool char_word(char c) { return char_alpha(c) || char_digit(c) || c == '_'; }
 /** Unlike strchr() not of the NUL, which stands behind every set. */
 static inline bool char_among(char c, const char *set) { return c && strchr(set, c); }

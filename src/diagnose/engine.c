@@ -11,8 +11,8 @@ enum {
 	GAP = 60,             // seconds without news after which an incident is over
 	FRAME_LINES = 60,     // a stack trace is at most so long
 	SLEEP_SECONDS = 60,
-	VALUE_BYTES = 16 << 20, // of registers and memory that one incident keeps
-	NEAR_LINES = 8,         // an oops so close behind an error of the driver is its own
+	DUMP_BYTES = 16 << 20, // of registers and memory that one incident keeps
+	NEAR_LINES = 8,        // an oops so close behind an error of the driver is its own
 };
 
 struct engine {
@@ -208,16 +208,13 @@ static enum phase phase_of(struct engine *g, const struct incident *i, const str
 	return is_sleeping(g, e) ? PHASE_SLEEP : gpu && gpu->probing ? PHASE_PROBE : PHASE_RUN;
 }
 
-static void keep_values(struct incident *i, struct diag_event *d, const struct event *e)
+static void keep_dump(struct incident *i, struct diag_event *d, const struct event *e)
 {
-	size_t bytes = 0;
-	for (size_t n = 0; n < e->nvalues; n++)
-		bytes += sizeof(e->values[n]) + e->values[n].n * sizeof(e->values[n].data[0]);
-	if (i->value_bytes + bytes > VALUE_BYTES)
+	size_t bytes = dump_bytes(&e->dump);
+	if (i->dump_bytes + bytes > DUMP_BYTES)
 		return;
-	i->value_bytes += bytes;
-	d->values = values_copy(&i->arena, e->values, e->nvalues);
-	d->nvalues = e->nvalues;
+	i->dump_bytes += bytes;
+	d->dump = dump_copy(&i->arena, &e->dump);
 }
 
 static struct diag_event *add_event(struct engine *g, struct incident *i, const struct event *e, const struct know_event *kind)
@@ -252,7 +249,7 @@ static struct diag_event *add_event(struct engine *g, struct incident *i, const 
 	d->phase = phase;
 	d->program = e->signature->program;
 	d->now = e->now;
-	keep_values(i, d, e);
+	keep_dump(i, d, e);
 	vec_push(&i->events, d);
 	return d;
 }

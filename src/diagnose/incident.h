@@ -22,8 +22,7 @@ struct diag_event {
 	bool confirmed; // of events that need a frame of the driver behind them
 	size_t nfacts, facts_cap;
 	struct fact *facts;
-	size_t nvalues;
-	struct values *values; // registers and memory
+	struct dump dump;
 	// Concluded:
 	const struct know_cause *cause; // that it is evidence for
 	enum know_role role;
@@ -122,7 +121,7 @@ struct incident {
 	bool reset_began, reset_ended, reset_evidence;
 	bool dropping; // the newest event was dropped: its follow-up lines are too
 	int gap;
-	size_t value_bytes; // of registers and memory that are kept
+	size_t dump_bytes; // of registers and memory that are kept
 	uint64_t order;     // of opening
 	uint64_t boot;      // the how manieth boot of the evidence
 };

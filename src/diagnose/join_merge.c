@@ -122,7 +122,7 @@ static struct diag_event *copy_event(struct incident *to, const struct diag_even
 	c->device = arena_str(&to->arena, e->device);
 	c->driver = arena_str(&to->arena, e->driver);
 	c->text = arena_str(&to->arena, e->text);
-	c->values = values_copy(&to->arena, e->values, e->nvalues);
+	c->dump = dump_copy(&to->arena, &e->dump);
 	c->facts = NULL;
 	c->nfacts = c->facts_cap = 0;
 	c->notes = NULL;

@@ -13,7 +13,7 @@ static struct str shown_values(struct arena *a, const struct lane_pattern *p, ui
 {
 	struct text out = { 0 };
 	unsigned shown = 0;
-	for (unsigned lane = 0; lane < LANES; lane++) {
+	for (unsigned lane = 0; lane < WAVE_LANES; lane++) {
 		if (!(mask >> lane & 1) || !lane_known(p->v, lane))
 			continue;
 		if (shown++ == SHOWN) {
@@ -60,7 +60,7 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct lane
 static void find_odd_lanes(struct incident *i, struct diag_event *e, uint64_t active)
 {
 	struct lane_pattern best;
-	if (lanes_find_odd(e->values, e->nvalues, active, &best))
+	if (lanes_find_odd(&e->dump.registers, active, &best))
 		tell_odd(i, e, &best);
 }
 
@@ -92,32 +92,30 @@ static void judge_pc(struct incident *i, struct diag_event *e, const char *reaso
 
 // --- addresses ---
 
-/** @maybe: registers that were reused since. */
-static bool is_access(const struct values *v, bool maybe) { return str_is(v->group, maybe ? "access-maybe" : "access"); }
-
-static uint64_t lanes_in_page(const struct values *v, uint64_t page)
+static uint64_t lanes_in_page(const struct wave_access *x, uint64_t page)
 {
 	uint64_t mask = 0;
-	for (unsigned lane = 0; lane < LANES; lane++)
-		if (lane_known(v, lane) && v->data[lane] >> PAGE_SHIFT == page)
+	for (unsigned lane = 0; lane < WAVE_LANES; lane++)
+		if (x->addresses[lane] != UINT64_MAX && x->addresses[lane] >> PAGE_SHIFT == page)
 			mask |= 1ull << lane;
 	return mask;
 }
 
 /** The fault that a lane of this access made, by its page. */
-static bool match_fault(struct incident *i, struct diag_event *e, const struct values *v, bool maybe)
+static bool match_fault(struct incident *i, struct diag_event *e, const struct wave_access *x)
 {
+	bool maybe = x->trust == ACCESS_MAYBE;
 	for (size_t n = 0; n < i->events.len; n++) {
 		uint64_t fault;
 		const struct fact *f = diag_fact(i->events.data[n], "fault_address");
-		uint64_t mask = f && str_hex(f->value, &fault) ? lanes_in_page(v, fault >> PAGE_SHIFT) : 0;
+		uint64_t mask = f && str_hex(f->value, &fault) ? lanes_in_page(x, fault >> PAGE_SHIFT) : 0;
 		if (!mask)
 			continue;
 		struct str lanes = lanes_say(&i->arena, mask), source = diag_value(e, "source");
 		diag_conclude(i, e, "fault_lanes", lanes);
 		struct text note = { 0 };
 		text_printf(&note, "The fault at " STR_FMT " is %s this access: " STR_FMT " at pc 0x%llx", STR_ARG(f->value),
-			    maybe ? "probably of" : "of", STR_ARG(v->name), (unsigned long long)v->address);
+			    maybe ? "probably of" : "of", STR_ARG(x->instruction), (unsigned long long)x->pc);
 		if (source.n)
 			text_printf(&note, " (" STR_FMT ")", STR_ARG(source));
 		text_printf(&note, ", lane%s " STR_FMT "%s.", __builtin_popcountll(mask) > 1 ? "s" : "", STR_ARG(lanes),
@@ -132,9 +130,9 @@ static bool match_fault(struct incident *i, struct diag_event *e, const struct v
 /** What the access at fault is, as far as registers and the map of memory tell. */
 static void explain_access(struct incident *i, struct diag_event *e)
 {
-	for (int maybe = 0; maybe < 2; maybe++)
-		for (size_t n = 0; n < e->nvalues; n++)
-			if (is_access(&e->values[n], maybe) && match_fault(i, e, &e->values[n], maybe))
+	for (enum access_trust trust = ACCESS_KNOWN; trust <= ACCESS_MAYBE; trust++)
+		for (size_t n = 0; n < e->dump.naccesses; n++)
+			if (e->dump.accesses[n].trust == trust && match_fault(i, e, &e->dump.accesses[n]))
 				return;
 	struct str access = diag_value(e, "access"), addresses = diag_value(e, "effective_addresses");
 	struct str place = diag_value(e, "effective_place"), where = diag_value(e, "access_pc");
@@ -169,31 +167,22 @@ static void explain_access(struct incident *i, struct diag_event *e)
 /** Which buffer the address of a fault is in or near, where a core tells which there were. */
 static void locate_faults(struct incident *i)
 {
-	const struct values *begin = NULL, *end = NULL;
-	for (size_t n = 0; n < i->events.len; n++) {
-		const struct diag_event *e = i->events.data[n];
-		if (e->nvalues == 2 && str_is(e->values[0].group, "memory") && e->values[0].n == e->values[1].n) {
-			begin = &e->values[0];
-			end = &e->values[1];
-		}
-	}
-	if (!begin)
+	const struct dump *d = NULL;
+	for (size_t n = 0; n < i->events.len; n++)
+		d = i->events.data[n]->dump.nmap ? &i->events.data[n]->dump : d;
+	if (!d)
 		return;
-	struct address_range *map = mem_alloc(begin->n * sizeof(*map) + 1);
-	for (size_t n = 0; n < begin->n; n++)
-		map[n] = (struct address_range){ begin->data[n], end->data[n] };
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *e = i->events.data[n];
 		uint64_t address;
 		if (!str_hex(diag_value(e, "fault_address"), &address))
 			continue;
-		struct map_place p = map_locate(map, begin->n, address);
+		struct map_place p = map_locate(d->map, d->nmap, address);
 		diag_conclude(i, e, "fault_place", map_say(&i->arena, &p));
 		diag_set_note(i, e, "allocation_note",
 			      arena_printf(&i->arena, "By the core's memory map the address is " STR_FMT ".",
 					   STR_ARG(map_say(&i->arena, &p))));
 	}
-	free(map);
 }
 
 /** k.hip:12, of the access that failed where it is known, else of the pc. */
@@ -235,7 +224,7 @@ void waves_explain(struct incident *i)
 			diag_set_note(i, e, "arguments_note",
 				      arena_printf(&i->arena, "The kernel's arguments: " STR_FMT ".",
 						   STR_ARG(diag_value(e, "arguments"))));
-		const struct values *exec = values_find(e->values, e->nvalues, "exec");
+		const struct wave_register *exec = wave_register_named(&e->dump.registers, S("exec"));
 		uint64_t active = exec && exec->n ? exec->data[0] : 0;
 		if (!active)
 			continue;

@@ -1,5 +1,4 @@
-// Wave dumps of rocm-debug-agent: one block for each wave, of any number. Waves that stopped at the same place for the same
-// reason are one group; the registers, local memory and disassembly of its first wave are kept.
+// Wave dumps of rocm-debug-agent: one block for each wave, of any number. What becomes of them is dumped_waves.c's.
 //
 //   wave_1: pc=0x7fd4f100d0e8 (kernel_code_entry=0x… <name>) (stopped, reason: ASSERT_TRAP)
 //   vector registers:
@@ -18,54 +17,15 @@
 //        v0: 0x0000000C    v1: 0x3B670000
 #include <stdlib.h>
 
-#include "evidence/artefact.h"
-#include "evidence/lanes.h"
-#include "evidence/wave_code.h"
+#include "evidence/dumped_waves.h"
 
 enum {
-	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
-	GROUPS_MAX = 256,
-	TOLD_MAX = 12,
 	HEADER_LINES = 40, // over which a kernel's name may be wrapped
 	NAME_BYTES = 2048,
 	REGISTERS_MAX = 1024,
 	WAVE_BYTES = 2 << 20,
 	LOCAL_WORDS = 16384,
 	WINDOW_LINES = 48,
-};
-
-struct wave_register {
-	struct str group, name;
-	unsigned digits;
-	size_t n; // lanes, or 1
-	uint64_t data[];
-};
-
-/** What the agent disassembled around a pc. */
-struct window_of_code {
-	uint64_t pc, begin; // of the marked instruction, of the function
-	uint64_t loaded_at; // begin of the code object
-	struct str function, uri, instruction, before, source_file, source_line;
-};
-
-struct wave {
-	struct arena arena;
-	struct str id, kernel, reason;
-	uint64_t pc, entry;
-	struct place at;
-	struct stamp time;
-	struct writer writer;
-	unsigned count; // the old agent prints one wave for many
-	bool old;
-	VEC(struct wave_register *) registers;
-	VEC(uint64_t) local;
-	struct window_of_code code;
-};
-
-struct group {
-	struct wave *first; // or the first in which lanes are out of step
-	unsigned count;
-	bool full, telling;
 };
 
 enum section { SECTION_NONE, SECTION_HEADER, SECTION_REGISTERS, SECTION_LOCAL, SECTION_CODE };
@@ -77,15 +37,14 @@ struct debug_agent {
 	struct text header;
 	struct str register_group;
 	char group_room[24];
-	struct wave *wave; // that is being read
+	struct dumped_wave *wave; // that is being read
 	struct arena code_arena;
 	struct window_of_code stray; // a disassembly that stands before the waves
 	bool in_stray;
 	unsigned code_lines;
-	uint64_t lane;                       // of the old agent's registers
-	struct wave_register *open_register; // whose lanes go on in the next line
-	VEC(struct group) groups;
-	unsigned beyond; // waves of groups for which there was no room
+	uint64_t lane;      // of the old agent's registers
+	bool open_register; // the newest one's lanes go on in the next line
+	struct dumped_waves waves;
 };
 
 /** Where `wave_12: pc=` begins; -1 where it does not. */
@@ -128,114 +87,12 @@ static void *debug_agent_open(const struct artefact_output *out)
 	return d;
 }
 
-// --- groups ---
-
-static void wave_free(struct wave *w)
-{
-	if (!w)
-		return;
-	vec_free(&w->registers);
-	vec_free(&w->local);
-	arena_free(&w->arena);
-	free(w);
-}
-
-static void add_values(struct wave *w, struct event *e)
-{
-	size_t n = w->registers.len + (w->local.len > 0);
-	struct values *v = arena_alloc(&w->arena, n * sizeof(*v) + 1);
-	for (size_t i = 0; i < w->registers.len; i++) {
-		const struct wave_register *r = w->registers.data[i];
-		v[i] = (struct values){ .group = r->group, .name = r->name, .digits = r->digits, .n = r->n, .data = r->data };
-	}
-	if (w->local.len)
-		v[n - 1] = (struct values){
-			.group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data
-		};
-	e->values = v;
-	e->nvalues = n;
-}
-
-/** Whether lanes of the wave are out of step: of many waves that failed the same check, such a one tells why. */
-static bool is_telling(struct wave *w)
-{
-	struct event e;
-	struct lane_pattern odd;
-	if (str_find(w->reason, S("ASSERT")) < 0)
-		return false;
-	add_values(w, &e);
-	const struct values *exec = values_find(e.values, e.nvalues, "exec");
-	return exec && exec->n && lanes_find_odd(e.values, e.nvalues, exec->data[0], &odd);
-}
-
-/** One more wave of the group; it takes the place of the first where it tells more. */
-static void join_group(struct group *g, struct wave *w)
-{
-	g->count += w->count;
-	if (g->full && !g->telling && is_telling(w)) {
-		struct wave *old = g->first;
-		g->first = w;
-		g->telling = true;
-		w = old;
-	}
-	wave_free(w);
-}
-
-static struct writer writer_copy(struct arena *a, const struct writer *w)
-{
-	return (struct writer){ arena_str(a, w->rank), arena_str(a, w->worker), arena_str(a, w->pid), arena_str(a, w->host) };
-}
-
-/** The wave without its registers and memory; @w is freed. */
-static struct wave *strip_wave(struct wave *w)
-{
-	struct wave *s = mem_alloc(sizeof(*s));
-	struct arena *a = &s->arena;
-	s->id = arena_str(a, w->id);
-	s->kernel = arena_str(a, w->kernel);
-	s->reason = arena_str(a, w->reason);
-	s->pc = w->pc;
-	s->entry = w->entry;
-	s->at = w->at;
-	s->time = w->time;
-	s->count = w->count;
-	s->old = w->old;
-	s->code = w->code;
-	s->code.function = arena_str(a, w->code.function);
-	s->code.uri = arena_str(a, w->code.uri);
-	s->code.instruction = arena_str(a, w->code.instruction);
-	s->code.before = arena_str(a, w->code.before);
-	s->code.source_file = arena_str(a, w->code.source_file);
-	s->code.source_line = arena_str(a, w->code.source_line);
-	s->writer = writer_copy(a, &w->writer);
-	wave_free(w);
-	return s;
-}
-
 static void wave_end(struct debug_agent *d)
 {
-	struct wave *w = d->wave;
+	if (d->wave)
+		dumped_waves_add(&d->waves, d->wave);
 	d->wave = NULL;
-	d->open_register = NULL;
-	if (!w)
-		return;
-	for (size_t i = 0; i < d->groups.len; i++) {
-		struct wave *f = d->groups.data[i].first;
-		if (f->pc == w->pc && str_eq(f->reason, w->reason) && str_eq(f->kernel, w->kernel)) {
-			join_group(&d->groups.data[i], w);
-			return;
-		}
-	}
-	if (d->groups.len == GROUPS_MAX) {
-		d->beyond += w->count;
-		wave_free(w);
-		return;
-	}
-	struct group g = { w, w->count, d->groups.len < GROUPS_FULL, false };
-	g.telling = g.full && is_telling(w);
-	if (!g.full)
-		g.first = strip_wave(w);
-	vec_push(&d->groups, g);
+	d->open_register = false;
 }
 
 // --- the header ---
@@ -287,14 +144,13 @@ static struct str reason_of(struct str header)
 
 static void header_end(struct debug_agent *d)
 {
-	struct wave *w = d->wave;
+	struct dumped_wave *w = d->wave;
 	struct str header = text_str(&d->header);
 	struct str id = str_from(header, 5);
 	w->id = arena_str(&w->arena, str_split(&id, ':'));
-	hex_behind(header, S("pc="), &w->pc);
-	hex_behind(header, S("kernel_code_entry="), &w->entry);
-	w->kernel = arena_str(&w->arena, str_cut(kernel_of(header), NAME_BYTES));
-	w->reason = arena_str(&w->arena, str_cut(reason_of(header), 256));
+	hex_behind(header, S("pc="), &w->wave.pc);
+	w->wave.kernel = arena_str(&w->arena, str_cut(kernel_of(header), NAME_BYTES));
+	w->wave.reason = arena_str(&w->arena, str_cut(reason_of(header), 256));
 	d->section = SECTION_REGISTERS;
 }
 
@@ -303,11 +159,7 @@ static void wave_begin(struct debug_agent *d, const struct logline *line, struct
 	if (d->section == SECTION_HEADER) // one that was cut off
 		header_end(d);
 	wave_end(d);
-	d->wave = mem_alloc(sizeof(*d->wave));
-	d->wave->count = 1;
-	d->wave->at = at;
-	d->wave->time = line_time(line);
-	d->wave->writer = writer_copy(&d->wave->arena, &line->writer);
+	d->wave = dumped_wave_new(&d->waves, line, at);
 	d->lane = UINT64_MAX;
 }
 
@@ -319,7 +171,7 @@ static bool old_header_begin(struct debug_agent *d, const struct logline *line, 
 		return false;
 	wave_begin(d, line, at);
 	d->wave->count = (unsigned)count;
-	d->wave->pc = pc;
+	d->wave->wave.pc = pc;
 	d->wave->old = true;
 	d->section = SECTION_REGISTERS;
 	d->register_group = S("scalar");
@@ -363,44 +215,38 @@ static bool header_line(struct debug_agent *d, struct str text)
 
 static struct wave_register *add_register(struct debug_agent *d, struct str name)
 {
-	struct wave *w = d->wave;
-	if (w->registers.len >= REGISTERS_MAX || name.n > 24 || w->arena.total > WAVE_BYTES)
+	struct dumped_wave *w = d->wave;
+	if (w->wave.registers.len >= REGISTERS_MAX || name.n > 24 || w->arena.total > WAVE_BYTES)
 		return NULL;
-	struct wave_register *r = arena_alloc(&w->arena, sizeof(*r) + sizeof(r->data[0]));
-	r->group = arena_str(&w->arena, d->register_group);
-	r->name = arena_str(&w->arena, name);
-	vec_push(&w->registers, r);
-	return r;
+	wave_register_add(&w->wave.registers, (struct wave_register){ .group = arena_str(&w->arena, d->register_group),
+								      .name = arena_str(&w->arena, name),
+								      .data = arena_alloc(&w->arena, sizeof(uint64_t)) });
+	return &w->wave.registers.data[w->wave.registers.len - 1];
 }
 
 /** A register gets its lanes one by one; the agent prints them all, but people cut them out. */
-static struct wave_register *set_lane(struct wave *w, size_t slot, uint64_t lane, uint64_t value)
+static void set_lane(struct dumped_wave *w, struct wave_register *r, uint64_t lane, uint64_t value)
 {
-	struct wave_register *r = w->registers.data[slot];
-	if (lane >= LANES)
-		return r;
+	if (lane >= WAVE_LANES)
+		return;
 	if (r->n <= 1) {
-		struct wave_register *wide = arena_alloc(&w->arena, sizeof(*r) + LANES * sizeof(r->data[0]));
-		*wide = (struct wave_register){ .group = r->group, .name = r->name, .digits = 8, .n = 2 };
-		for (size_t i = 0; i < LANES; i++)
-			wide->data[i] = UINT64_MAX; // not in the dump
-		r = w->registers.data[slot] = wide;
+		r->data = wave_register_lanes(&w->arena);
+		r->digits = 8;
+		r->n = 2;
 	}
 	r->data[lane] = value;
 	if (lane >= r->n)
 		r->n = (size_t)lane + 1;
-	return r;
 }
 
 /** The old agent prints all vector registers of a lane, then those of the next. */
 static void old_vector(struct debug_agent *d, struct str name, uint64_t value)
 {
-	struct wave *w = d->wave;
-	size_t slot = 0;
-	while (slot < w->registers.len && !str_eq(w->registers.data[slot]->name, name))
-		slot++;
-	if (slot < w->registers.len || add_register(d, name))
-		set_lane(w, slot, d->lane, value);
+	struct register_set *s = &d->wave->wave.registers;
+	const struct wave_register *have = wave_register_named(s, name);
+	struct wave_register *r = have ? &s->data[have - s->data] : add_register(d, name);
+	if (r)
+		set_lane(d->wave, r, d->lane, value);
 }
 
 static bool old_line(struct debug_agent *d, struct str text)
@@ -421,10 +267,10 @@ static bool old_line(struct debug_agent *d, struct str text)
 		char lower[24];
 		size_t n = word.n - 1 < sizeof(lower) ? word.n - 1 : sizeof(lower);
 		for (size_t i = 0; i < n; i++) // EXEC, TRAPSTS
-			lower[i] = (char)(word.p[i] >= 'A' && word.p[i] <= 'Z' ? word.p[i] + 32 : word.p[i]);
+			lower[i] = char_lower(word.p[i]);
 		struct str name = { lower, n };
 		any = true;
-		if (d->lane < LANES) {
+		if (d->lane < WAVE_LANES) {
 			old_vector(d, name, value);
 			continue;
 		}
@@ -443,7 +289,8 @@ static bool register_line(struct debug_agent *d, struct str text)
 {
 	bool any = false;
 	uint64_t lane = UINT64_MAX, value;
-	struct wave_register *r = text.n && text.p[0] == '[' ? d->open_register : NULL;
+	struct register_set *s = &d->wave->wave.registers;
+	struct wave_register *r = text.n && text.p[0] == '[' && d->open_register ? &s->data[s->len - 1] : NULL;
 	for (struct str word = str_word(&text); word.n; word = str_word(&text)) {
 		if (word.n > 1 && word.p[word.n - 1] == ':') {
 			r = add_register(d, str_cut(word, word.n - 1));
@@ -455,7 +302,7 @@ static bool register_line(struct debug_agent *d, struct str text)
 		} else if (r && word.n <= 16 && str_hex(word, &value)) {
 			any = true;
 			if (lane != UINT64_MAX) {
-				r = set_lane(d->wave, d->wave->registers.len - 1, lane, value); // the newest
+				set_lane(d->wave, r, lane, value);
 			} else {
 				r->data[0] = value;
 				r->digits = (unsigned)word.n;
@@ -466,7 +313,7 @@ static bool register_line(struct debug_agent *d, struct str text)
 			return false;
 		}
 	}
-	d->open_register = r && r->n > 1 ? r : NULL;
+	d->open_register = r && r->n > 1;
 	return any;
 }
 
@@ -592,7 +439,7 @@ static enum taken debug_agent_line(void *self, const struct logline *line, struc
 		memcpy(d->group_room, text.p, text.n - 11);
 		d->register_group = (struct str){ d->group_room, text.n - 11 };
 		d->section = SECTION_REGISTERS;
-		d->open_register = NULL;
+		d->open_register = false;
 		return true;
 	}
 	if (str_starts(text, S("Local memory content"))) {
@@ -603,98 +450,14 @@ static enum taken debug_agent_line(void *self, const struct logline *line, struc
 	       (d->section == SECTION_LOCAL && local_line(d, text));
 }
 
-// --- what is handed on ---
-
-/** The stray disassembly is of this wave's function where its pc lies in it. */
-static const struct window_of_code *code_for(const struct debug_agent *d, const struct wave *w)
-{
-	if (w->code.function.n || w->code.pc)
-		return &w->code;
-	bool inside = d->stray.begin && w->pc >= d->stray.begin && w->pc < d->stray.pc + 256;
-	return inside ? &d->stray : &w->code;
-}
-
-/** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
-static void tell_code(struct debug_agent *d, const struct group *g, const struct window_of_code *c, struct event *e)
-{
-	struct wave *w = g->first;
-	const struct code_anchor anchor = { .uri = c->uri,
-					    .loaded_at = c->uri.n ? c->loaded_at : 0,
-					    .instruction = c->pc == w->pc ? c->instruction : (struct str){ 0 } };
-	const struct where *at = d->out.code ? code_shelf_where(d->out.code, d->out.name, &anchor, w->pc) : NULL;
-	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
-		return;
-	struct wave_code code = {
-		.know = d->out.know, .where = at, .reason = w->reason, .values = e->values, .nvalues = e->nvalues
-	};
-	wave_code_tell(e, &w->arena, &code);
-}
-
-static void tell_group(struct debug_agent *d, const struct group *g)
-{
-	struct wave *w = g->first;
-	struct event e;
-	const struct window_of_code *c = code_for(d, w);
-	if (!artefact_event(&d->out, w->reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
-		return;
-	e.time = w->time;
-	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->pc);
-	event_add_text(&e, &w->arena, "stop_reason", w->reason);
-	if (w->pc)
-		event_add_code(&e, &w->arena, "pc", w->pc);
-	event_add_text(&e, &w->arena, "kernel_name", w->kernel.n ? w->kernel : c->function);
-	event_add_number(&e, &w->arena, "waves", g->count);
-	event_add_text(&e, &w->arena, "wave", w->id);
-	event_add_text(&e, &w->arena, "code_object", c->uri);
-	event_add_text(&e, &w->arena, "source_file", c->source_file);
-	event_add_text(&e, &w->arena, "source_line", c->source_line);
-	if (c->pc && c != &d->stray) {
-		event_add_text(&e, &w->arena, "instruction", c->instruction);
-		event_add_text(&e, &w->arena, "instruction_before", c->before);
-	}
-	int64_t rank;
-	event_add(&e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
-	event_add_text(&e, &w->arena, "worker", w->writer.worker);
-	if (g->full)
-		add_values(w, &e);
-	tell_code(d, g, c, &e);
-	artefact_tell(&d->out, &e);
-}
-
-/** Stopped ones first, then the larger groups. */
-static int by_weight(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-	if (!x->first->reason.n != !y->first->reason.n)
-		return x->first->reason.n ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->first->at.line < y->first->at.line ? -1 : x->first->at.line > y->first->at.line;
-}
-
 static void debug_agent_close(void *self)
 {
 	struct debug_agent *d = self;
 	if (d->section == SECTION_HEADER)
 		header_end(d);
 	wave_end(d);
-	if (d->groups.len)
-		qsort(d->groups.data, d->groups.len, sizeof(d->groups.data[0]), by_weight);
-	for (size_t i = 0; i < d->groups.len && i < TOLD_MAX; i++)
-		tell_group(d, &d->groups.data[i]);
-	unsigned rest = d->beyond;
-	for (size_t i = TOLD_MAX; i < d->groups.len; i++)
-		rest += d->groups.data[i].count;
-	struct event e;
-	if (rest && artefact_event(&d->out, "waves-more", d->groups.data[0].first->at, &e)) {
-		struct arena arena = { 0 };
-		event_add_number(&e, &arena, "waves", rest);
-		artefact_tell(&d->out, &e);
-		arena_free(&arena);
-	}
-	for (size_t i = 0; i < d->groups.len; i++)
-		wave_free(d->groups.data[i].first);
-	vec_free(&d->groups);
+	dumped_waves_tell(&d->waves, &d->out, &d->stray);
+	dumped_waves_free(&d->waves);
 	arena_free(&d->code_arena);
 	text_free(&d->header);
 	free(d);

@@ -365,8 +365,8 @@ static void add_values(struct devcoredump *d, struct event *e)
 				    .data = w->data.data };
 		vec_push(&d->registers, v);
 	}
-	e->values = d->registers.data;
-	e->nvalues = d->registers.len;
+	e->dump.values = d->registers.data;
+	e->dump.nvalues = d->registers.len;
 }
 
 static void add_process(struct devcoredump *d, struct event *e)

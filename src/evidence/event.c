@@ -56,17 +56,62 @@ void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t
 	event_add(e, str_z(name), arena_str(a, code_text(value, room)), FACT_CODE);
 }
 
-struct values *values_copy(struct arena *a, const struct values *v, size_t n)
+static uint64_t *numbers_copy(struct arena *a, const uint64_t *data, size_t n)
+{
+	uint64_t *copy = arena_alloc(a, n * sizeof(*copy));
+	if (n)
+		memcpy(copy, data, n * sizeof(*copy));
+	return copy;
+}
+
+static struct register_set registers_copy(struct arena *a, const struct register_set *s)
+{
+	struct register_set copy = { arena_alloc(a, s->len * sizeof(*copy.data) + 1), s->len, s->len };
+	for (size_t i = 0; i < s->len; i++) {
+		copy.data[i] = s->data[i];
+		copy.data[i].group = arena_str(a, s->data[i].group);
+		copy.data[i].name = arena_str(a, s->data[i].name);
+		copy.data[i].data = numbers_copy(a, s->data[i].data, s->data[i].n);
+	}
+	return copy;
+}
+
+static struct values *values_copy(struct arena *a, const struct values *v, size_t n)
 {
 	struct values *copy = n ? arena_alloc(a, n * sizeof(*copy)) : NULL;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t *data = arena_alloc(a, v[i].n * sizeof(*data));
-		if (v[i].n)
-			memcpy(data, v[i].data, v[i].n * sizeof(*data));
 		copy[i] = v[i];
 		copy[i].group = arena_str(a, v[i].group);
 		copy[i].name = arena_str(a, v[i].name);
-		copy[i].data = data;
+		copy[i].data = numbers_copy(a, v[i].data, v[i].n);
 	}
 	return copy;
+}
+
+struct dump dump_copy(struct arena *a, const struct dump *d)
+{
+	struct dump copy = *d;
+	struct wave_access *accesses = arena_alloc(a, d->naccesses * sizeof(*accesses) + 1);
+	struct address_range *map = arena_alloc(a, d->nmap * sizeof(*map) + 1);
+	for (size_t i = 0; i < d->naccesses; i++) {
+		accesses[i] = d->accesses[i];
+		accesses[i].instruction = arena_str(a, d->accesses[i].instruction);
+	}
+	if (d->nmap)
+		memcpy(map, d->map, d->nmap * sizeof(*map));
+	copy.registers = registers_copy(a, &d->registers);
+	copy.values = values_copy(a, d->values, d->nvalues);
+	copy.accesses = accesses;
+	copy.map = map;
+	return copy;
+}
+
+size_t dump_bytes(const struct dump *d)
+{
+	size_t bytes = d->naccesses * sizeof(*d->accesses) + d->nmap * sizeof(*d->map);
+	for (size_t i = 0; i < d->registers.len; i++)
+		bytes += sizeof(d->registers.data[i]) + d->registers.data[i].n * sizeof(uint64_t);
+	for (size_t i = 0; i < d->nvalues; i++)
+		bytes += sizeof(d->values[i]) + d->values[i].n * sizeof(d->values[i].data[0]);
+	return bytes;
 }

@@ -3,6 +3,8 @@
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "gpu/map.h"
+#include "gpu/wave.h"
 #include "knowledge/know.h"
 
 struct place {
@@ -34,14 +36,25 @@ struct fact {
 	bool concluded; // from other facts; it is forgotten when more is known
 };
 
-/** Numbers under a name, as a dump holds them: a register with its lanes, a ring, a buffer. */
+/** Numbers under a name, as a dump holds them: a register of the GPU, a ring, a buffer. */
 struct values {
-	struct str group; // what it is one of: `vector`, `gfx_v11_0`, `ring gfx_0.0.0`
+	struct str group; // what it is one of: `local`, `gfx_v11_0`, `ring gfx_0.0.0`
 	struct str name;
 	unsigned digits;  // hexadecimal digits of each number
 	uint64_t address; // of memory; 0 where it has none
 	size_t n;
 	const uint64_t *data;
+};
+
+/** The numbers that an event brings along, as the evidence holds them. */
+struct dump {
+	struct register_set registers; // of a wave
+	size_t nvalues;
+	const struct values *values;
+	size_t naccesses;
+	const struct wave_access *accesses;
+	size_t nmap;
+	const struct address_range *map; // of the memory that existed, by begin
 };
 
 enum { EVENT_FACTS = TEMPLATE_VALUES + 16 };
@@ -56,8 +69,7 @@ struct event {
 	struct str boot_id; // where the evidence has one
 	struct str host;    // whose log it is, where the line says so
 	bool now;           // it is so at this moment
-	size_t nvalues;
-	const struct values *values;
+	struct dump dump;
 	size_t nfacts;
 	struct fact facts[EVENT_FACTS];
 };
@@ -75,7 +87,9 @@ void event_add_text(struct event *e, struct arena *a, const char *name, struct s
 void event_add_number(struct event *e, struct arena *a, const char *name, int64_t value);
 void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t value);
 
-struct values *values_copy(struct arena *a, const struct values *v, size_t n);
+/** The same numbers, in @a. */
+struct dump dump_copy(struct arena *a, const struct dump *d);
+size_t dump_bytes(const struct dump *d);
 
 struct event_sink {
 	void (*event)(void *ctx, const struct event *e);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "code/demangle.h"
-#include "evidence/lanes.h"
 #include "evidence/wave_code.h"
 
 enum {
@@ -32,7 +31,7 @@ struct point {
 /** Registers of one wave. */
 struct gdb_block {
 	uint64_t pc;
-	VEC(struct values) values;
+	struct register_set registers;
 };
 
 struct gdb_state {
@@ -52,7 +51,7 @@ struct gdb_state *gdb_state_new(void) { return mem_alloc(sizeof(struct gdb_state
 void gdb_state_free(struct gdb_state *s)
 {
 	for (size_t i = 0; i < s->nblocks; i++)
-		vec_free(&s->blocks[i].values);
+		vec_free(&s->blocks[i].registers);
 	vec_free(&s->libraries);
 	vec_free(&s->points);
 	arena_free(&s->arena);
@@ -203,10 +202,10 @@ static bool is_register(struct str name)
 }
 
 /** `0x0, 0x4, 0x8 <repeats 62 times>}`: lanes from the first that is still unknown. Returns whether it goes on in the next line. */
-static bool read_lanes(uint64_t lanes[static LANES], struct str text, size_t *ret_n)
+static bool read_lanes(uint64_t lanes[static WAVE_LANES], struct str text, size_t *ret_n)
 {
 	size_t n = 0;
-	while (n < LANES && lanes[n] != UINT64_MAX)
+	while (n < WAVE_LANES && lanes[n] != UINT64_MAX)
 		n++;
 	bool closed = memchr(text.p, '}', text.n);
 	struct str inner = str_split(&text, '}');
@@ -217,23 +216,21 @@ static bool read_lanes(uint64_t lanes[static LANES], struct str text, size_t *re
 		if (str_is(word, "<repeats") && n) {
 			if (!str_number(str_word(&inner), &times) || times < 1)
 				break;
-			for (uint64_t last = lanes[n - 1]; --times && n < LANES;)
+			for (uint64_t last = lanes[n - 1]; --times && n < WAVE_LANES;)
 				lanes[n++] = last;
-		} else if (str_starts(number, S("0x")) && str_hex(number, &value) && n < LANES) {
+		} else if (str_starts(number, S("0x")) && str_hex(number, &value) && n < WAVE_LANES) {
 			lanes[n++] = value;
 		}
 	}
 	*ret_n = n;
-	return !closed && n < LANES;
+	return !closed && n < WAVE_LANES;
 }
 
 static struct gdb_block *block_for(struct gdb_state *s, struct str name)
 {
 	struct gdb_block *b = s->in_block ? &s->blocks[s->nblocks - 1] : NULL;
-	char z[16];
-	str_copy(z, sizeof(z), name);
 	// What is shown again is of another time.
-	if (b && !values_find(b->values.data, b->values.len, z))
+	if (b && !wave_register_named(&b->registers, name))
 		return b;
 	if (s->nblocks == BLOCKS_MAX)
 		return NULL;
@@ -247,13 +244,15 @@ static void keep_register(struct gdb_state *s, struct str name, struct str value
 {
 	bool vector = str_starts(value, S("{"));
 	struct gdb_block *b = is_full(s) ? NULL : block_for(s, name);
-	if (!b || b->values.len == REGISTERS_MAX)
+	if (!b || b->registers.len == REGISTERS_MAX)
 		return;
-	uint64_t *data = arena_alloc(&s->arena, (vector ? LANES : 1) * sizeof(*data));
-	struct values v = { vector ? S("vector") : S("scalar"), arena_str(&s->arena, name), 8, 0, 1, data };
+	uint64_t *data = vector ? wave_register_lanes(&s->arena) : arena_alloc(&s->arena, sizeof(*data));
+	struct wave_register v = { .group = vector ? S("vector") : S("scalar"),
+				   .name = arena_str(&s->arena, name),
+				   .digits = 8,
+				   .n = 1,
+				   .data = data };
 	if (vector) {
-		for (size_t i = 0; i < LANES; i++)
-			data[i] = UINT64_MAX;
 		s->open = read_lanes(data, str_from(value, 1), &v.n) ? data : NULL;
 	} else {
 		struct str number = str_word(&value);
@@ -262,7 +261,7 @@ static void keep_register(struct gdb_state *s, struct str name, struct str value
 	}
 	if (str_is(name, "pc"))
 		b->pc = s->pc = data[0];
-	vec_push(&b->values, v);
+	wave_register_add(&b->registers, v);
 }
 
 /** `s41            0x0                 0` */
@@ -272,7 +271,7 @@ static bool register_line(struct gdb_state *s, struct str text)
 	uint64_t value, offset;
 	if (s->open && (str_starts(text, S("0x")) || str_starts(text, S("<repeats")))) {
 		struct gdb_block *b = &s->blocks[s->nblocks - 1];
-		s->open = read_lanes(s->open, text, &b->values.data[b->values.len - 1].n) ? s->open : NULL;
+		s->open = read_lanes(s->open, text, &b->registers.data[b->registers.len - 1].n) ? s->open : NULL;
 		return true;
 	}
 	s->open = NULL;
@@ -359,8 +358,7 @@ void gdb_state_tell(struct gdb_state *s, const struct artefact_output *out, stru
 	for (size_t i = 0; w->registers && i < s->nblocks && w->pc; i++) {
 		if (s->blocks[i].pc != w->pc)
 			continue;
-		e->values = s->blocks[i].values.data;
-		e->nvalues = s->blocks[i].values.len;
+		e->dump.registers = s->blocks[i].registers;
 	}
 	const struct where *at = out->code && w->pc ? find_code(s, out, w) : NULL;
 	if (!at) {
@@ -372,8 +370,7 @@ void gdb_state_tell(struct gdb_state *s, const struct artefact_output *out, stru
 	if (at->nframes && !event_fact(e, "source_line"))
 		event_add(e, S("source_line"), arena_printf(a, STR_FMT ":%u", STR_ARG(at->frames[0].file), at->frames[0].line),
 			  FACT_TEXT);
-	struct wave_code code = {
-		.know = out->know, .where = at, .reason = w->reason, .values = e->values, .nvalues = e->nvalues
-	};
+	const struct wave wave = { .pc = w->pc, .reason = w->reason, .registers = e->dump.registers };
+	struct wave_code code = { .know = out->know, .where = at, .wave = &wave };
 	wave_code_tell(e, a, &code);
 }

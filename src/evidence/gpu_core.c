@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
-#include "evidence/wave_values.h"
 #include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
@@ -47,29 +46,24 @@ static int64_t pid_of_name(const char *name)
 
 struct uh_error *core_source_keep(const struct source *s, struct text *bytes, struct core_source *ret)
 {
-	*ret = (struct core_source){ .file = { .name = str_z(s->name) } };
-	if (s->door) {
-		ret->file.door = door_share(s->door);
-		ret->file.size = s->size;
-	} else {
-		ret->bytes = bytes->p;
-		ret->file = file_memory(str_z(s->name), text_str(bytes));
-	}
-	struct core c = { 0 };
-	struct uh_error *err = core_add(&c, &ret->file);
+	*ret = (struct core_source){ .bytes = s->door ? NULL : bytes->p };
+	struct file f = file_memory(str_z(s->name), text_str(bytes));
+	if (s->door)
+		f = (struct file){ .name = f.name, .door = door_share(s->door), .size = s->size };
+	struct uh_error *err = core_add(&ret->core, &f);
 	if (err) {
+		file_close(&f);
 		core_source_free(ret);
-	} else {
-		ret->has_gpu = c.gpu_note.p;
-		ret->pid = c.files[0].pid ? c.files[0].pid : pid_of_name(s->name);
+		return err;
 	}
-	core_free(&c);
-	return err;
+	ret->has_gpu = ret->core.gpu_note.p;
+	ret->pid = ret->core.files[0].pid ? ret->core.files[0].pid : pid_of_name(s->name);
+	return NULL;
 }
 
 void core_source_free(struct core_source *c)
 {
-	file_close(&c->file);
+	core_close(&c->core);
 	free(c->bytes);
 	c->bytes = NULL;
 }
@@ -169,15 +163,15 @@ static void tell_overwritten(struct reading *r, const struct wave *w, const stru
 
 static void tell_group(struct reading *r, const struct wave_group *g)
 {
-	const struct wave *w = &r->waves[g->first];
+	struct wave copy = r->waves[g->first], *w = &copy;
 	const struct where *at = r->where[g->first];
-	struct str reason = stop_reasons_text(&r->arena, w->stop_reasons);
 	struct event e;
-	if (!artefact_event(&r->out, reason.n ? "core-waves-stopped" : "core-waves-running", here(r), &e))
+	w->reason = stop_reasons_text(&r->arena, w->stop_reasons);
+	if (!artefact_event(&r->out, w->reason.n ? "core-waves-stopped" : "core-waves-running", here(r), &e))
 		return;
 	e.text = arena_printf(&r->arena, "wave %zu: pc 0x%llx", w->id, (unsigned long long)w->pc);
 	e.device = pci_of(r, w->queue->agent);
-	event_add_text(&e, &r->arena, "stop_reason", reason);
+	event_add_text(&e, &r->arena, "stop_reason", w->reason);
 	event_add_code(&e, &r->arena, "pc", w->pc);
 	event_add_text(&e, &r->arena, "kernel_name", r->kernels[g->first]);
 	event_add_number(&e, &r->arena, "waves", (int64_t)g->count);
@@ -187,24 +181,17 @@ static void tell_group(struct reading *r, const struct wave_group *g)
 		event_add_text(&e, &r->arena, "code_object", at->in->name);
 	add_process(r, &e, &r->arena);
 	add_dispatch(r, w, &e);
-	e.values = wave_values(r->target, &r->arena, w, &e.nvalues);
+	wave_read_registers(r->target, &r->arena, w);
+	e.dump.registers = w->registers;
 	tell_overwritten(r, w, at, &e);
-	struct wave_code code = { .know = r->out.know,
-				  .where = at,
-				  .reason = reason,
-				  .values = e.values,
-				  .nvalues = e.nvalues,
-				  .lanes = w->lanes,
-				  .map = r->map,
-				  .nmap = r->nmap,
-				  .lds_bytes = w->lds.count,
-				  .barrier = wave_barrier_of(w) };
+	struct wave_code code = { .know = r->out.know, .where = at, .wave = w, .map = r->map, .nmap = r->nmap };
 	if (w->queue->agent) {
 		code.lds_base = w->queue->agent->lds_base;
 		code.scratch_base = w->queue->agent->scratch_base;
 	}
 	wave_code_tell(&e, &r->arena, &code);
 	artefact_tell(&r->out, &e);
+	vec_free(&w->registers);
 }
 
 static void tell_waves(struct reading *r)
@@ -279,18 +266,8 @@ static void tell_map(struct reading *r)
 	struct event e;
 	if (!r->nmap || !artefact_event(&r->out, "core-memory", here(r), &e))
 		return;
-	uint64_t *begin = arena_alloc(&r->arena, r->nmap * sizeof(*begin)),
-		 *end = arena_alloc(&r->arena, r->nmap * sizeof(*end));
-	for (size_t i = 0; i < r->nmap; i++) {
-		begin[i] = r->map[i].begin;
-		end[i] = r->map[i].end;
-	}
-	struct values v[] = {
-		{ .group = S("memory"), .name = S("begin"), .digits = 12, .n = r->nmap, .data = begin },
-		{ .group = S("memory"), .name = S("end"), .digits = 12, .n = r->nmap, .data = end },
-	};
-	e.values = v;
-	e.nvalues = 2;
+	e.dump.map = r->map;
+	e.dump.nmap = r->nmap;
 	event_add_number(&e, &r->arena, "ranges", (int64_t)r->nmap);
 	add_process(r, &e, &r->arena);
 	artefact_tell(&r->out, &e);
@@ -374,7 +351,6 @@ static void read_target(struct reading *r, const struct code_places *places)
 	tell_idle(r);
 	tell_problems(r);
 	target_code_close(&r->code);
-	arena_free(&r->arena);
 }
 
 /** Whether @host is the core of the process whose GPU's core is @gpu. */
@@ -385,40 +361,49 @@ static bool belong_together(const struct core_source *gpu, const struct core_sou
 	return gpu->pid && host->pid ? gpu->pid == host->pid : gpus == 1 && hosts == 1;
 }
 
+/** The core @i with those of its process. */
+static struct core join_cores(struct core_source *cores, size_t n, size_t i, int64_t *ret_pid)
+{
+	struct core all = cores[i].core;
+	size_t gpus = 0, hosts = 0;
+	cores[i].core = (struct core){ 0 };
+	for (size_t k = 0; k < n; k++)
+		*(cores[k].has_gpu ? &gpus : &hosts) += 1;
+	*ret_pid = cores[i].pid;
+	for (size_t h = 0; h < n; h++)
+		if (belong_together(&cores[i], &cores[h], gpus, hosts) && core_join(&all, &cores[h].core)) {
+			*ret_pid = cores[h].pid ? cores[h].pid : *ret_pid;
+			cores[h].joined = true;
+		}
+	return all;
+}
+
+static struct uh_error *read_core(const struct artefact_output *out, struct core_source *cores, size_t n, size_t i)
+{
+	struct reading r = { .out = *out };
+	struct core all = join_cores(cores, n, i, &r.pid);
+	struct code_places places = { .beside = arena_str(&r.arena, all.files[0].file.name) };
+	r.lone = all.nfiles == 1;
+	r.out.source = cores[i].evidence;
+	places.paths = code_shelf_paths(out->code, &places.n);
+	struct uh_error *err = target_parsed_core(out->know, &all, &r.target);
+	if (!err) {
+		read_target(&r, &places);
+		target_close(r.target);
+	}
+	arena_free(&r.arena);
+	return err;
+}
+
 struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_source *cores, size_t n)
 {
-	size_t gpus = 0, hosts = 0;
 	struct uh_error *first = NULL;
-	for (size_t i = 0; i < n; i++)
-		*(cores[i].has_gpu ? &gpus : &hosts) += 1;
 	for (size_t i = 0; i < n; i++) {
-		struct file files[CORE_FILES];
-		size_t k = 0;
-		struct reading r = { .out = *out, .pid = cores[i].pid };
-		if (!cores[i].has_gpu)
-			continue;
-		files[k++] = cores[i].file;
-		cores[i].file.door = NULL;
-		for (size_t h = 0; h < n && k < CORE_FILES; h++)
-			if (belong_together(&cores[i], &cores[h], gpus, hosts)) {
-				files[k++] = cores[h].file;
-				cores[h].file.door = NULL;
-				r.pid = cores[h].pid ? cores[h].pid : r.pid;
-				cores[h].joined = true;
-			}
-		r.lone = k == 1;
-		r.out.source = cores[i].evidence;
-		struct code_places places = { .beside = cores[i].file.name };
-		places.paths = code_shelf_paths(out->code, &places.n);
-		struct uh_error *err = target_core(out->know, files, k, &r.target);
-		if (!err) {
-			read_target(&r, &places);
-			target_close(r.target);
-		} else if (first) {
+		struct uh_error *err = cores[i].has_gpu ? read_core(out, cores, n, i) : NULL;
+		if (first)
 			uh_error_free(err);
-		} else {
+		else
 			first = err;
-		}
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct reading r = { .out = *out };

@@ -7,7 +7,7 @@
 
 /** A core that was given, until all are known. */
 struct core_source {
-	struct file file; // a descriptor of its own, or bytes
+	struct core core; // with a descriptor of its own, or bytes; empty once it was read
 	char *bytes;
 	unsigned evidence; // id of the source
 	bool has_gpu;      // it tells of GPUs

@@ -1,13 +1,11 @@
 // Lanes of a wave that are out of step with the others.
 #pragma once
 
-#include "evidence/event.h"
-
-enum { LANES = 64 };
+#include "gpu/wave.h"
 
 /** How the lanes of one register go on from one to the next. */
 struct lane_pattern {
-	const struct values *v;
+	const struct wave_register *v;
 	bool stepped; // value = base + lane * step; else they only share a range
 	uint32_t step, base;
 	uint32_t low, high;
@@ -16,12 +14,7 @@ struct lane_pattern {
 	bool address; // the lower half of a 64-bit address
 };
 
-/** A lane that the dump does not have is UINT64_MAX. */
-static inline bool lane_known(const struct values *v, unsigned lane) { return lane < v->n && v->data[lane] != UINT64_MAX; }
-
-/** The values of this name, or NULL. */
-const struct values *values_find(const struct values *v, size_t n, const char *name);
 /** The vector register that is most like an index among those whose @active lanes break the pattern of the others. */
-bool lanes_find_odd(const struct values *v, size_t n, uint64_t active, struct lane_pattern *ret);
+bool lanes_find_odd(const struct register_set *s, uint64_t active, struct lane_pattern *ret);
 /** `59-63`, `0, 2, 7-9` */
 struct str lanes_say(struct arena *a, uint64_t mask);

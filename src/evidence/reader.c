@@ -31,7 +31,8 @@ enum {
 	HEAD = 256 << 10,
 	SMALL = 4 << 20, // what is not larger is matched line by line; of a stream, its head
 	DOCUMENT_MAX = 32 << 20,
-	NULS_TOLD = 512, // so many at the beginning are worth a line
+	CORE_SEGMENTS = 4 << 20, // of all cores together, which are kept until the end
+	NULS_TOLD = 512,         // so many at the beginning are worth a line
 };
 
 // So many NULs are passed over; a stream of them may have no end.
@@ -49,6 +50,7 @@ struct evidence_reader {
 	struct log_reader *records; // of the journal or kmsg that is being read
 	struct code_shelf *code;
 	VEC(struct core_source) cores;
+	size_t core_segments;
 	void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total);
 	void *progress_ctx;
 };
@@ -481,11 +483,17 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_
 	*ret_err = core_source_keep(s, &bytes, &c);
 	if (*ret_err)
 		return true;
+	if (r->core_segments + c.core.segments.len > CORE_SEGMENTS) {
+		*ret_err = uh_error_new("%s: the cores together have more than %d segments; give fewer at once", s->name,
+					CORE_SEGMENTS);
+		core_source_free(&c);
+		return true;
+	}
 	struct evidence *e = evidence_add(r, s->name, c.has_gpu ? "gpu-core" : "core");
 	e->bytes = s->door ? s->size : bytes.n;
 	e->kinds[e->nkinds++] = e->kind;
 	c.evidence = e->id;
-	c.file.name = e->path;
+	r->core_segments += c.core.segments.len;
 	vec_push(&r->cores, c);
 	return true;
 }

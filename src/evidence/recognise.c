@@ -62,8 +62,7 @@ bool artefact_event(const struct artefact_output *out, const char *id, struct pl
 	ret->at = at;
 	ret->device = ret->driver = ret->text = ret->boot_id = ret->host = (struct str){ 0 };
 	ret->now = false;
-	ret->nvalues = 0;
-	ret->values = NULL;
+	ret->dump = (struct dump){ 0 };
 	ret->nfacts = 0;
 	for (const struct know_pair *p = ret->signature ? ret->signature->sets : NULL; p; p = p->next)
 		event_add(ret, p->name, p->value, FACT_TEXT);

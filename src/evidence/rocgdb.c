@@ -10,6 +10,7 @@
 
 #include "evidence/artefact.h"
 #include "evidence/gdb_state.h"
+#include "gpu/wave_groups.h"
 
 enum {
 	DISPATCHES_MAX = 64,
@@ -21,11 +22,9 @@ enum {
 	STOPS_MAX = 32
 };
 
-/** Waves that are at the same place. */
-struct wave_place {
-	struct str kernel, source;
-	uint64_t pc;
-	unsigned count;
+/** The first wave that is listed at a place. */
+struct listed_wave {
+	struct wave wave;
 	struct place at;
 };
 
@@ -49,7 +48,7 @@ struct rocgdb {
 	unsigned next_frame; // of a backtrace; 0: none is being shown
 	struct arena arena;
 	size_t dispatches, queues, pending, agents;
-	VEC(struct wave_place) places;
+	struct wave_places places; // whose first is a listed_wave
 	bool no_dispatches, no_queues, no_agents;
 	struct place empty_at;
 	bool stopped; // a signal was reported, and the stop is not yet told
@@ -239,20 +238,19 @@ static void wave_row(struct rocgdb *g, struct str row, struct place at)
 		return;
 	struct str frame = str_from(row, (size_t)open + 1);
 	str_split(&frame, '"');
-	struct wave_place p = { .count = 1, .at = at };
-	parse_frame(frame, &p.pc, &p.kernel, &p.source);
-	for (size_t i = 0; i < g->places.len; i++) {
-		struct wave_place *have = &g->places.data[i];
-		if (have->pc == p.pc && str_eq(have->kernel, str_cut(p.kernel, NAME_BYTES)) && str_eq(have->source, p.source)) {
-			have->count++;
-			return;
-		}
-	}
-	if (g->places.len == PLACES_MAX)
+	struct wave w = { 0 };
+	parse_frame(frame, &w.pc, &w.kernel, &w.source);
+	w.kernel = str_cut(w.kernel, NAME_BYTES);
+	struct wave_place *have = wave_place_of(&g->places, &w);
+	if (have)
+		have->count++;
+	if (have || g->places.len == PLACES_MAX)
 		return;
-	p.kernel = keep(g, p.kernel);
-	p.source = keep(g, p.source);
-	vec_push(&g->places, p);
+	struct listed_wave *l = arena_alloc(&g->arena, sizeof(*l));
+	*l = (struct listed_wave){ .wave = w, .at = at };
+	l->wave.kernel = keep(g, w.kernel);
+	l->wave.source = keep(g, w.source);
+	vec_push(&g->places, ((struct wave_place){ .first = &l->wave, .count = 1 }));
 }
 
 // --- stops ---
@@ -454,15 +452,16 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 static void tell_waves(struct rocgdb *g)
 {
 	for (size_t i = 0; i < g->places.len; i++) {
-		const struct wave_place *p = &g->places.data[i];
+		const struct listed_wave *l = (struct listed_wave *)g->places.data[i].first;
+		const struct wave *w = &l->wave;
 		const struct stop *stop = NULL;
 		struct event e;
-		if (!artefact_event(&g->out, "rocgdb-waves", p->at, &e))
+		if (!artefact_event(&g->out, "rocgdb-waves", l->at, &e))
 			return;
-		event_add_number(&e, &g->arena, "waves", p->count);
-		for (size_t k = 0; k < g->stops.len && p->pc; k++)
-			stop = g->stops.data[k].pc == p->pc ? &g->stops.data[k] : stop;
-		tell_wave(g, &e, p->pc, p->kernel, p->source, stop ? reason_of(stop->signal) : (struct str){ 0 }, !stop);
+		event_add_number(&e, &g->arena, "waves", (int64_t)g->places.data[i].count);
+		for (size_t k = 0; k < g->stops.len && w->pc; k++)
+			stop = g->stops.data[k].pc == w->pc ? &g->stops.data[k] : stop;
+		tell_wave(g, &e, w->pc, w->kernel, w->source, stop ? reason_of(stop->signal) : (struct str){ 0 }, !stop);
 		artefact_tell(&g->out, &e);
 	}
 }

@@ -231,7 +231,7 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned x
 		target_code_open(&c, t, &places);
 		if (target_code_need(&c, s->pc)) {
 			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);
-			struct wave_code w = { .know = r->out->know, .where = at[0], .lanes = s->one->lanes };
+			struct wave_code w = { .know = r->out->know, .where = at[0], .wave = s->one };
 			struct str kernel = target_code_kernel_name(&c, s->one, at[0]);
 			wave_code_tell(e, a, &w);
 			if (kernel.n && !event_fact(e, "kernel_name"))

@@ -15,6 +15,8 @@
 #include "evidence/artefact.h"
 #include "evidence/lanes.h"
 #include "evidence/wave_code.h"
+#include "gpu/layout.h"
+#include "gpu/wave_groups.h"
 
 enum {
 	PLACES_MAX = 64,
@@ -24,27 +26,27 @@ enum {
 	KEPT_BYTES = 8 << 20,
 	CODE_WORDS = 32,    // around a pc
 	CODE_WORDS_MIN = 4, // fewer are in many places
-	MEM_VIOL = 1 << 8,  // of TRAPSTS
+	CELLS_MAX = 40,     // registers of the hardware that umr prints of a wave
+	CELL_NAME = 24,
+	VIOLATIONS = 1 << STOP_MEMORY_VIOLATION | 1 << STOP_ADDRESS_ERROR,
 };
 
 static const uint64_t unreadable = 0xbebebeef;
 
-/** What is kept of a wave beside its pc. */
+/** The first wave at a place. */
 struct umr_wave {
-	struct values *values;
-	size_t nvalues;
+	struct wave wave;
+	struct place at;
 	uint64_t code_at;
 	size_t nwords;
 	uint32_t words[CODE_WORDS]; // as they lie in memory
 	struct str instruction;     // that umr shows at the pc
-	bool violation;
 };
 
-struct umr_place {
-	uint64_t pc;
-	unsigned count, halted;
-	struct place at;
-	struct umr_wave *wave;
+/** A hardware register of the wave: `status`. */
+struct cell {
+	char name[CELL_NAME];
+	uint32_t value;
 };
 
 struct umr {
@@ -52,10 +54,14 @@ struct umr {
 	struct arena arena;
 	struct place at, wave_at;
 	bool in_wave;
-	uint64_t pc_low, pc_high, status, exec_low, exec_high, trapsts;
+	uint64_t pc_low, pc_high, exec_low, exec_high;
 	bool has_pc, has_exec;
-	struct umr_wave *wave; // NULL: nothing of it is kept
-	VEC(struct umr_place) places;
+	size_t ncells;
+	struct cell cells[CELLS_MAX];
+	bool layout_sought;
+	const struct wave_layout *layout; // that the registers are taken to have; NULL: none is known
+	struct umr_wave *wave;            // NULL: nothing of it is kept
+	struct wave_places places;        // whose first is a umr_wave
 	VEC(struct values) registers;
 	struct str ring;
 	VEC(uint64_t) ring_words;
@@ -128,12 +134,10 @@ static void *umr_open(const struct artefact_output *out)
 
 static uint64_t wave_pc(const struct umr *u) { return u->pc_high << 32 | u->pc_low; }
 
-static struct umr_place *find_place(struct umr *u, uint64_t pc)
+static struct wave_place *find_place(const struct umr *u)
 {
-	for (size_t i = 0; i < u->places.len; i++)
-		if (u->places.data[i].pc == pc)
-			return &u->places.data[i];
-	return NULL;
+	const struct wave w = { .pc = wave_pc(u) };
+	return wave_place_of(&u->places, &w);
 }
 
 // --- registers and code of a wave ---
@@ -143,31 +147,29 @@ static struct umr_wave *open_wave(struct umr *u)
 {
 	if (!u->in_wave || !u->has_pc || u->arena.total > KEPT_BYTES)
 		return NULL;
-	if (!u->wave && !find_place(u, wave_pc(u)) && u->places.len < PLACES_MAX) {
+	if (!u->wave && !find_place(u) && u->places.len < PLACES_MAX)
 		u->wave = arena_alloc(&u->arena, sizeof(*u->wave));
-		u->wave->values = arena_alloc(&u->arena, WAVE_REGISTERS * sizeof(*u->wave->values));
-	}
 	return u->wave;
 }
 
-static void add_value(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
+static void add_register(struct umr *u, struct str group, struct str name, unsigned digits, const uint64_t *data, size_t n)
 {
-	struct umr_wave *w = u->wave;
-	if (w->nvalues == WAVE_REGISTERS)
+	if (u->wave->wave.registers.len == WAVE_REGISTERS)
 		return;
 	uint64_t *copy = arena_alloc(&u->arena, n * sizeof(*copy));
 	memcpy(copy, data, n * sizeof(*copy));
-	w->values[w->nvalues++] = (struct values){ group, name, digits, 0, n, copy };
+	wave_register_add(&u->wave->wave.registers,
+			  (struct wave_register){ .group = group, .name = name, .digits = digits, .n = n, .data = copy });
 }
 
 /** `{ 00000000, 00007e00 }`; the number of them, 0 where that is not what it is. */
-static size_t braced(struct str text, uint64_t ret[static LANES])
+static size_t braced(struct str text, uint64_t ret[static WAVE_LANES])
 {
 	size_t n = 0;
 	struct str word = str_word(&text);
 	if (!str_is(word, "{"))
 		return 0;
-	for (word = str_word(&text); n < LANES && word.n && !str_is(word, "}"); word = str_word(&text), n++)
+	for (word = str_word(&text); n < WAVE_LANES && word.n && !str_is(word, "}"); word = str_word(&text), n++)
 		if (!str_hex(str_ends(word, S(",")) ? str_cut(word, word.n - 1) : word, &ret[n]) || ret[n] > UINT32_MAX)
 			return 0;
 	return n;
@@ -178,7 +180,7 @@ static bool register_row(struct umr *u, struct str text)
 {
 	bool scalar = str_starts(text, S(">SGPRS["));
 	struct str rest = str_from(text, scalar ? 7 : 1), index = str_split(&rest, ']');
-	uint64_t data[LANES];
+	uint64_t data[WAVE_LANES];
 	int64_t number;
 	if (!scalar && !str_starts(text, S("[")))
 		return false;
@@ -189,9 +191,9 @@ static bool register_row(struct umr *u, struct str text)
 	if (!n || !open_wave(u))
 		return n;
 	if (!scalar)
-		add_value(u, S("vector"), arena_printf(&u->arena, "v%u", (unsigned)number), 8, data, n);
+		add_register(u, S("vector"), arena_printf(&u->arena, "v%u", (unsigned)number), 8, data, n);
 	for (size_t i = 0; scalar && i < n; i++)
-		add_value(u, S("scalar"), arena_printf(&u->arena, "s%u", (unsigned)number + (unsigned)i), 8, &data[i], 1);
+		add_register(u, S("scalar"), arena_printf(&u->arena, "s%u", (unsigned)number + (unsigned)i), 8, &data[i], 1);
 	return true;
 }
 
@@ -222,6 +224,48 @@ static bool code_row(struct umr *u, struct str text)
 	return true;
 }
 
+// --- what its hardware registers say ---
+
+static void keep_cell(struct umr *u, struct str name, uint64_t value)
+{
+	if (u->ncells == CELLS_MAX || name.n >= CELL_NAME || value > UINT32_MAX)
+		return;
+	struct cell *c = &u->cells[u->ncells++];
+	str_copy(c->name, sizeof(c->name), name);
+	for (char *p = c->name; *p; p++)
+		*p = char_lower(*p);
+	c->value = (uint32_t)value;
+}
+
+/** umr does not print the part: the registers of the first wave tell which it is like. */
+static const struct wave_layout *find_layout(struct umr *u)
+{
+	struct str names[CELLS_MAX];
+	if (u->layout_sought)
+		return u->layout;
+	u->layout_sought = true;
+	for (size_t i = 0; i < u->ncells; i++)
+		names[i] = str_z(u->cells[i].name);
+	uh_error_free(layout_for_registers(&u->arena, u->out.know, names, u->ncells, &u->layout));
+	return u->layout;
+}
+
+/** Whether it was halted, and why it stopped. */
+static void read_state(struct umr *u, struct wave *ret)
+{
+	const struct wave_layout *l = find_layout(u);
+	*ret = (struct wave){ .layout = l };
+	for (size_t i = 0; l && i < u->ncells; i++) {
+		int at = layout_register(l, str_z(u->cells[i].name));
+		if (at >= 0)
+			ret->hwregs[at] = u->cells[i].value;
+	}
+	if (!l)
+		return;
+	ret->halted = layout_value(&l->bits[LAYOUT_HALTED], ret->hwregs, ret->ttmps);
+	ret->stop_reasons = layout_stop_reasons(l, ret->hwregs, ret->ttmps);
+}
+
 static void end_wave(struct umr *u)
 {
 	struct umr_wave *w = u->wave;
@@ -229,25 +273,30 @@ static void end_wave(struct umr *u)
 	if (!u->in_wave || !u->has_pc)
 		return;
 	u->in_wave = false;
-	bool halted = u->status >> 13 & 1;
-	struct umr_place *have = find_place(u, wave_pc(u));
+	struct wave state;
+	read_state(u, &state);
+	struct wave_place *have = find_place(u);
 	if (have) {
 		have->count++;
-		have->halted += halted;
+		have->halted += state.halted;
+	}
+	if (have || u->places.len == PLACES_MAX) {
+		if (w)
+			vec_free(&w->wave.registers);
 		return;
 	}
-	if (u->places.len == PLACES_MAX)
-		return;
 	if (w && u->has_exec) {
 		uint64_t exec = u->exec_high << 32 | u->exec_low;
 		u->wave = w;
-		add_value(u, S("scalar"), S("exec"), 16, &exec, 1);
+		add_register(u, S("scalar"), S("exec"), 16, &exec, 1);
 		u->wave = NULL;
 	}
-	if (w)
-		w->violation = u->trapsts & MEM_VIOL;
-	struct umr_place p = { wave_pc(u), 1, halted, u->wave_at, w };
-	vec_push(&u->places, p);
+	if (!w)
+		w = arena_alloc(&u->arena, sizeof(*w));
+	w->wave.pc = wave_pc(u);
+	w->wave.stop_reasons = state.stop_reasons;
+	w->at = u->wave_at;
+	vec_push(&u->places, ((struct wave_place){ &w->wave, 1, state.halted }));
 }
 
 /** Cells of `name: value |`. */
@@ -263,15 +312,12 @@ static bool wave_cells(struct umr *u, struct str text)
 		any = true;
 		if (value == unreadable)
 			continue;
+		keep_cell(u, str_from(name, 10), value);
 		if (str_is(name, "ixSQ_WAVE_PC_LO")) {
 			u->pc_low = value;
 			u->has_pc = true;
 		} else if (str_is(name, "ixSQ_WAVE_PC_HI")) {
 			u->pc_high = value;
-		} else if (str_is(name, "ixSQ_WAVE_STATUS")) {
-			u->status = value;
-		} else if (str_is(name, "ixSQ_WAVE_TRAPSTS")) {
-			u->trapsts = value;
 		} else if (str_is(name, "ixSQ_WAVE_EXEC_LO")) {
 			u->exec_low = value;
 			u->has_exec = true;
@@ -322,7 +368,7 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 		end_wave(u);
 		u->in_wave = true;
 		u->has_pc = u->has_exec = false;
-		u->status = u->pc_high = u->exec_high = u->trapsts = 0;
+		u->pc_high = u->exec_high = u->ncells = 0;
 		u->wave_at = at;
 		return true;
 	}
@@ -356,53 +402,49 @@ static enum taken umr_line(void *self, const struct logline *line, struct place 
 }
 
 /** The object is not named: the code around the pc must be in one place of one object. */
-static const struct where *find_code(struct umr *u, const struct umr_place *p)
+static const struct where *find_code(struct umr *u, const struct umr_wave *w)
 {
-	const struct umr_wave *w = p->wave;
-	size_t before = w->code_at < p->pc ? (size_t)(p->pc - w->code_at) / 4 : 0;
+	uint64_t pc = w->wave.pc;
+	size_t before = w->code_at < pc ? (size_t)(pc - w->code_at) / 4 : 0;
 	const struct where *at = NULL;
 	// What lies before the pc may not be of the function, nor of the object.
 	for (size_t from = 0; !at && w->nwords >= from + CODE_WORDS_MIN && before < w->nwords; from = before) {
 		const struct code_anchor anchor = { .bytes = { (const char *)(w->words + from), 4 * (w->nwords - from) },
 						    .bytes_at = w->code_at + 4 * from };
-		at = code_shelf_where(u->out.code, u->out.name, &anchor, p->pc);
+		at = code_shelf_where(u->out.code, u->out.name, &anchor, pc);
 		if (from == before)
 			break;
 	}
 	return at;
 }
 
-static void tell_code(struct umr *u, const struct umr_place *p, struct event *e)
+static void tell_code(struct umr *u, struct umr_wave *w, struct event *e)
 {
-	struct umr_wave *w = p->wave;
-	e->values = w->values;
-	e->nvalues = w->nvalues;
-	const struct where *at = u->out.code ? find_code(u, p) : NULL;
+	e->dump.registers = w->wave.registers;
+	const struct where *at = u->out.code ? find_code(u, w) : NULL;
 	if (!at) {
 		event_add_text(e, &u->arena, "instruction", w->instruction);
 		return;
 	}
-	struct wave_code code = { .know = u->out.know,
-				  .where = at,
-				  .reason = w->violation ? S("MEMORY_VIOLATION") : (struct str){ 0 },
-				  .values = e->values,
-				  .nvalues = e->nvalues };
+	// Of a wave that ran on, only what made it fault is a reason to have stopped.
+	w->wave.reason = stop_reasons_text(&u->arena, w->wave.stop_reasons & VIOLATIONS);
+	struct wave_code code = { .know = u->out.know, .where = at, .wave = &w->wave };
 	wave_code_tell(e, &u->arena, &code);
 }
 
 static void tell_waves(struct umr *u)
 {
 	for (size_t i = 0; i < u->places.len; i++) {
-		const struct umr_place *p = &u->places.data[i];
+		const struct wave_place *p = &u->places.data[i];
+		struct umr_wave *w = (struct umr_wave *)p->first;
 		struct event e;
-		if (!artefact_event(&u->out, "umr-waves", p->at, &e))
+		if (!artefact_event(&u->out, "umr-waves", w->at, &e))
 			return;
-		event_add_number(&e, &u->arena, "waves", p->count);
-		event_add_code(&e, &u->arena, "pc", p->pc);
+		event_add_number(&e, &u->arena, "waves", (int64_t)p->count);
+		event_add_code(&e, &u->arena, "pc", w->wave.pc);
 		if (p->halted)
-			event_add_number(&e, &u->arena, "halted", p->halted);
-		if (p->wave)
-			tell_code(u, p, &e);
+			event_add_number(&e, &u->arena, "halted", (int64_t)p->halted);
+		tell_code(u, w, &e);
 		artefact_tell(&u->out, &e);
 	}
 }
@@ -415,11 +457,13 @@ static void umr_close(void *self)
 	end_ring(u);
 	if (u->registers.len && artefact_event(&u->out, "umr-state", u->at, &e)) {
 		event_add_number(&e, &u->arena, "registers", (int64_t)u->registers.len);
-		e.values = u->registers.data;
-		e.nvalues = u->registers.len;
+		e.dump.values = u->registers.data;
+		e.dump.nvalues = u->registers.len;
 		artefact_tell(&u->out, &e);
 	}
 	tell_waves(u);
+	for (size_t i = 0; i < u->places.len; i++)
+		vec_free(&u->places.data[i].first->registers);
 	vec_free(&u->places);
 	vec_free(&u->registers);
 	vec_free(&u->ring_words);

@@ -1,7 +1,5 @@
 #include "evidence/wave_code.h"
 
-#include <stdio.h>
-
 #include "evidence/lanes.h"
 
 enum { ACCESSES = 4, SPACES = 1 << SPACE_GLOBAL | 1 << SPACE_FLAT | 1 << SPACE_BUFFER | 1 << SPACE_SCALAR };
@@ -11,25 +9,21 @@ enum { ACCESSES = 4, SPACES = 1 << SPACE_GLOBAL | 1 << SPACE_FLAT | 1 << SPACE_B
 static bool read_register(void *ctx, char bank, unsigned number, unsigned lane, uint32_t *ret)
 {
 	const struct wave_code *w = ctx;
-	char name[16];
-	snprintf(name, sizeof(name), "%c%u", bank, number);
-	const struct values *v = values_find(w->values, w->nvalues, name);
-	if (!v || !lane_known(v, lane))
+	const struct wave_register *r = wave_register_at(&w->wave->registers, bank, number);
+	if (!r || !lane_known(r, lane))
 		return false;
-	*ret = (uint32_t)v->data[lane];
+	*ret = (uint32_t)r->data[lane];
 	return true;
 }
 
 static bool read_named(void *ctx, struct str name, uint64_t *ret)
 {
 	const struct wave_code *w = ctx;
-	char z[32];
-	str_copy(z, sizeof(z), name);
-	const struct values *v = values_find(w->values, w->nvalues, z);
+	const struct wave_register *r = wave_register_named(&w->wave->registers, name);
 	// A dump of a wave of 32 lanes has half of vcc, which may be an address all the same.
-	if (!v || !v->n || (str_is(name, "vcc") && v->digits <= 8))
+	if (!r || !r->n || (str_is(name, "vcc") && r->digits <= 8))
 		return false;
-	*ret = v->data[0];
+	*ret = r->data[0];
 	return true;
 }
 
@@ -54,7 +48,7 @@ static bool in_lds(const struct access *x) { return x->meaning.what->space == SP
 /** LDS has addresses of its own, from 0 on. */
 static struct map_place locate(const struct wave_code *w, const struct access *x, uint64_t address)
 {
-	struct address_range lds = { 0, w->lds_bytes };
+	struct address_range lds = { 0, w->wave->lds.count };
 	if (!in_lds(x))
 		return map_locate(w->map, w->nmap, address);
 	return (struct map_place){ address < lds.end ? MAP_INSIDE : MAP_PAST, lds,
@@ -69,12 +63,12 @@ static void find_addresses(const struct wave_code *w, struct access *x)
 				       .scratch_base = w->scratch_base,
 				       .lds_base = w->lds_base };
 	uint64_t exec = 0;
-	if (!read_named((void *)w, S("exec"), &exec) && w->nvalues)
+	if (!read_named((void *)w, S("exec"), &exec) && w->wave->registers.len)
 		exec = UINT64_MAX;
 	if (!x->exec_changed)
-		x->n = meaning_addresses(&x->meaning, &r, exec, w->lanes ? w->lanes : 64, x->lanes);
+		x->n = meaning_addresses(&x->meaning, &r, exec, w->wave->lanes ? w->wave->lanes : WAVE_LANES, x->lanes);
 	x->worst = x->n ? x->lanes[0].address : 0;
-	if (x->clobbered || !(in_lds(x) ? w->lds_bytes : w->nmap))
+	if (x->clobbered || !(in_lds(x) ? w->wave->lds.count : w->nmap))
 		return;
 	for (size_t i = 0; i < x->n; i++) {
 		enum know_space space = meaning_space(&x->meaning, &r, x->lanes[i].address);
@@ -154,35 +148,29 @@ static const struct access *guilty_access(const struct access *x, size_t n)
 	return !n ? NULL : in_lds(&x[0]) && n > 1 ? &x[1] : &x[0];
 }
 
-/** Registers that were reused prove nothing by themselves, but an address of a fault that is still in them does. */
-static struct str address_group(const struct access *x)
+static enum access_trust trust_of(const struct access *x)
 {
-	return in_lds(x) ? S("lds") : x->clobbered || x->overwritten ? S("access-maybe") : S("access");
+	return in_lds(x) ? ACCESS_LDS : x->clobbered || x->overwritten ? ACCESS_MAYBE : ACCESS_KNOWN;
 }
 
-static void add_address_values(struct event *e, struct arena *a, const struct wave_code *w, const struct access *x, size_t n)
+static void add_accesses(struct event *e, struct arena *a, const struct wave_code *w, const struct access *x, size_t n)
 {
-	struct values *v = arena_alloc(a, (e->nvalues + n) * sizeof(*v) + 1);
-	size_t k = e->nvalues;
-	if (k)
-		memcpy(v, e->values, k * sizeof(*v));
+	struct wave_access *told = arena_alloc(a, n * sizeof(*told) + 1);
+	size_t k = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!x[i].n)
 			continue;
-		uint64_t *data = arena_alloc(a, MEANING_LANES * sizeof(*data));
-		for (size_t lane = 0; lane < MEANING_LANES; lane++)
-			data[lane] = UINT64_MAX;
+		struct wave_access *t = &told[k++];
+		*t = (struct wave_access){ .instruction = arena_str(a, x[i].instruction->text),
+					   .pc = x[i].instruction->address + w->where->in->base,
+					   .trust = trust_of(&x[i]) };
+		for (size_t lane = 0; lane < WAVE_LANES; lane++)
+			t->addresses[lane] = UINT64_MAX;
 		for (size_t l = 0; l < x[i].n; l++)
-			data[x[i].lanes[l].lane] = x[i].lanes[l].address;
-		v[k++] = (struct values){ .group = address_group(&x[i]),
-					  .name = arena_str(a, x[i].instruction->text),
-					  .digits = 12,
-					  .address = x[i].instruction->address + w->where->in->base,
-					  .n = MEANING_LANES,
-					  .data = data };
+			t->addresses[x[i].lanes[l].lane] = x[i].lanes[l].address;
 	}
-	e->values = v;
-	e->nvalues = k;
+	e->dump.accesses = told;
+	e->dump.naccesses = k;
 }
 
 /** `0x7f00 to 0x7f3c` */
@@ -221,14 +209,14 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_code(e, a, "access_pc", g->instruction->address + w->where->in->base);
 	}
 	tell_access_line(e, a, w, g);
-	if (w->nvalues && (g->clobbered || g->exec_changed || (g->n && !is_believed(g))))
+	if (w->wave->registers.len && (g->clobbered || g->exec_changed || (g->n && !is_believed(g))))
 		event_add_text(e, a, "address_lost", g->exec_changed && !g->clobbered ? S("lanes") : S("registers"));
 	if (is_believed(g)) {
 		event_add_code(e, a, "effective_address", g->worst);
 		event_add_text(e, a, "effective_addresses", span_say(a, g));
 	}
 	if (is_believed(g) && g->judged) {
-		struct str size = map_size_say(a, w->lds_bytes);
+		struct str size = map_size_say(a, w->wave->lds.count);
 		event_add_text(
 			e, a, "effective_place",
 			!in_lds(g)  ? map_say(a, &g->place) :
@@ -237,7 +225,7 @@ static void tell_access(struct event *e, struct arena *a, const struct wave_code
 		event_add_text(e, a, "effective_relation", str_z(map_relation_name(g->place.relation)));
 		event_add_text(e, a, "unmapped_lanes", lanes_say(a, g->unmapped));
 	}
-	add_address_values(e, a, w, x, n);
+	add_accesses(e, a, w, x, n);
 }
 
 // --- the rest ---
@@ -308,14 +296,15 @@ struct str wave_waits_for(struct arena *a, const struct know *k, const struct wh
 static void tell_waiting(struct event *e, struct arena *a, const struct wave_code *w)
 {
 	struct str polls;
-	event_add_text(e, a, "waits_for", wave_waits_for(a, w->know, w->where, &w->barrier, &polls));
+	const struct wave_barrier barrier = wave_barrier_of(w->wave);
+	event_add_text(e, a, "waits_for", wave_waits_for(a, w->know, w->where, &barrier, &polls));
 	event_add_text(e, a, "polls", polls);
 }
 
 void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 {
 	const struct where *at = w->where;
-	size_t here = wave_code_stop(at, w->reason);
+	size_t here = wave_code_stop(at, w->wave->reason);
 	if (at->function && !event_fact(e, "kernel_name"))
 		event_add_text(e, a, "kernel_name", at->name);
 	if (!event_fact(e, "source_file"))
@@ -326,9 +315,10 @@ void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w)
 		if (here && !event_fact(e, "instruction_before"))
 			event_add_text(e, a, "instruction_before", at->instructions[here - 1].text);
 	}
-	if (!w->reason.n)
+	if (!w->wave->reason.n)
 		tell_waiting(e, a, w);
-	else if (here < at->ninstructions && (str_find(w->reason, S("MEMORY")) >= 0 || str_find(w->reason, S("ADDRESS")) >= 0 ||
-					      str_find(w->reason, S("APERTURE")) >= 0))
+	else if (here < at->ninstructions &&
+		 (str_find(w->wave->reason, S("MEMORY")) >= 0 || str_find(w->wave->reason, S("ADDRESS")) >= 0 ||
+		  str_find(w->wave->reason, S("APERTURE")) >= 0))
 		tell_access(e, a, w, here);
 }

@@ -6,6 +6,7 @@
 #include "code/meaning.h"
 #include "evidence/event.h"
 #include "gpu/map.h"
+#include "gpu/target.h"
 
 /** Instructions before and behind a pc that are looked at. */
 enum { WAVE_CONTEXT = 24 };
@@ -17,22 +18,22 @@ struct wave_barrier {
 	bool alone;  // its workgroup has no other waves
 };
 
+static inline struct wave_barrier wave_barrier_of(const struct wave *w)
+{
+	return (struct wave_barrier){ w->barrier_known, w->in_barrier, w->first && w->last };
+}
+
 struct wave_code {
 	const struct know *know;
 	const struct where *where;
-	struct str reason;           // why the wave stopped; empty: it did not
-	const struct values *values; // its registers
-	size_t nvalues;
-	unsigned lanes;
+	const struct wave *wave;         // its registers, where they are known, and why it stopped
 	const struct address_range *map; // of the memory that existed; NULL: not known
 	size_t nmap;
-	uint64_t lds_bytes;              // of its workgroup; 0: none, or not known
 	uint64_t lds_base, scratch_base; // apertures of flat accesses; 0: not known
-	struct wave_barrier barrier;
 };
 
-/** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the address of each lane
- * to the values. What is added lives in @a. */
+/** Adds facts: instruction, source_file, source_line, call_chain, access, effective_address, waits_for, ...; and the accesses with
+ * the address of each lane. What is added lives in @a. */
 void wave_code_tell(struct event *e, struct arena *a, const struct wave_code *w);
 
 /** What a wave that did not stop waits for; empty where it does not wait. *@ret_polls: the load that it repeats; empty: none. */

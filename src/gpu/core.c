@@ -190,6 +190,38 @@ struct uh_error *core_add(struct core *c, const struct file *file)
 	return NULL;
 }
 
+bool core_join(struct core *to, struct core *from)
+{
+	if (from->nfiles > CORE_FILES - to->nfiles)
+		return false;
+	for (size_t i = 0; i < from->segments.len; i++) {
+		struct core_segment s = from->segments.data[i];
+		s.file += (unsigned)to->nfiles;
+		vec_push(&to->segments, s);
+	}
+	for (size_t i = 0; i < from->mappings.len; i++) {
+		struct core_mapping m = from->mappings.data[i];
+		m.path = arena_str(&to->arena, m.path);
+		vec_push(&to->mappings, m);
+	}
+	for (size_t i = 0; i < from->nfiles; i++) {
+		struct core_file *f = &to->files[to->nfiles++];
+		*f = from->files[i];
+		f->file.name = arena_str(&to->arena, f->file.name);
+		f->program = arena_str(&to->arena, f->program);
+	}
+	if (!to->gpu_note.p && from->gpu_note.p) {
+		to->gpu_note = arena_str(&to->arena, from->gpu_note);
+		to->gpu_note_at = from->gpu_note_at;
+	}
+	for (struct str lines = text_str(&from->problems); lines.n;) {
+		struct str line = str_split(&lines, '\n');
+		core_problem(to, STR_FMT, STR_ARG(line));
+	}
+	core_free(from);
+	return true;
+}
+
 static int compare_segments(const void *a, const void *b)
 {
 	const struct core_segment *x = a, *y = b;
@@ -220,6 +252,14 @@ void core_free(struct core *c)
 	vec_free(&c->mappings);
 	text_free(&c->problems);
 	arena_free(&c->arena);
+	c->nfiles = 0;
+}
+
+void core_close(struct core *c)
+{
+	for (size_t i = 0; i < c->nfiles; i++)
+		file_close(&c->files[i].file);
+	core_free(c);
 }
 
 // --- memory ---

@@ -44,8 +44,12 @@ struct core {
 
 /** Adds a file; its descriptor stays the caller's. */
 struct uh_error *core_add(struct core *c, const struct file *f);
+/** Moves all that @from has into @to, which is not ready yet; false where there is no room. */
+bool core_join(struct core *to, struct core *from);
 void core_ready(struct core *c);
 void core_free(struct core *c);
+/** The same, and its files are closed. */
+void core_close(struct core *c);
 /** Whether a file that begins so is an ELF core. */
 bool core_begins(struct str head);
 /** All @size bytes at @address, or false. */

@@ -370,9 +370,7 @@ static struct str core_target_problems(struct target *target)
 static void core_target_close(struct target *target)
 {
 	struct core_target *t = (struct core_target *)target;
-	for (size_t i = 0; i < t->core.nfiles; i++)
-		file_close(&t->core.files[i].file);
-	core_free(&t->core);
+	core_close(&t->core);
 	vec_free(&t->waves);
 	vec_free(&t->list.code);
 	vec_free(&t->map);
@@ -397,33 +395,12 @@ static void judge_completeness(struct core_target *t)
 			plausible_areas(t) ? "" : ", and the area that the waves were saved to");
 }
 
-struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret)
+/** What the note and the memory together say. */
+static void begin(struct core_target *t)
 {
-	struct core_target *t = mem_alloc(sizeof(*t));
-	struct uh_error *err = NULL;
-	t->know = k;
-	t->target = (struct target){
-		.kind = "gpu-core", .ask = core_target_ask, .problems = core_target_problems, .close = core_target_close
-	};
-	size_t taken = 0;
-	while (taken < n && !(err = core_add(&t->core, &files[taken])))
-		taken++;
-	if (!err && !t->core.gpu_note.p)
-		err = uh_error_new(
-			STR_FMT ": a core without a GPU's state (no AMDGPU note); it lies in gpucore.PID, in the directory in "
-				"which the program ran",
-			STR_ARG(files[0].name));
-	if (!err)
-		err = core_note_parse(&t->arena, t->core.gpu_note, t->core.gpu_note_at, &t->note);
-	if (err) {
-		for (size_t i = taken; i < n; i++)
-			file_close(&(struct file){ .door = files[i].door });
-		core_target_close(&t->target);
-		return err;
-	}
 	core_ready(&t->core);
 	t->target.name = t->core.files[0].file.name;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < t->core.nfiles; i++) {
 		t->target.pid = t->core.files[i].pid ? t->core.files[i].pid : t->target.pid;
 		t->target.process = t->core.files[i].program.n ? t->core.files[i].program : t->target.process;
 	}
@@ -440,6 +417,43 @@ struct uh_error *target_core(const struct know *k, const struct file *files, siz
 	if (t->note.runtime_state != RUNTIME_ENABLED)
 		core_problem(&t->core, "the runtime had not set the GPU up for debuggers (state %u)", t->note.runtime_state);
 	judge_completeness(t);
+}
+
+struct uh_error *target_parsed_core(const struct know *k, struct core *c, struct target **ret)
+{
+	struct core_target *t = mem_alloc(sizeof(*t));
+	t->know = k;
+	t->target = (struct target){
+		.kind = "gpu-core", .ask = core_target_ask, .problems = core_target_problems, .close = core_target_close
+	};
+	t->core = *c;
+	*c = (struct core){ 0 };
+	struct uh_error *err =
+		t->core.gpu_note.p ?
+			core_note_parse(&t->arena, t->core.gpu_note, t->core.gpu_note_at, &t->note) :
+			uh_error_new(STR_FMT ": a core without a GPU's state (no AMDGPU note); it lies in gpucore.PID, in the "
+					     "directory in which the program ran",
+				     STR_ARG(t->core.files[0].file.name));
+	if (err) {
+		core_target_close(&t->target);
+		return err;
+	}
+	begin(t);
 	*ret = &t->target;
 	return NULL;
+}
+
+struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret)
+{
+	struct core c = { 0 };
+	struct uh_error *err = NULL;
+	size_t taken = 0;
+	while (taken < n && !(err = core_add(&c, &files[taken])))
+		taken++;
+	if (!err)
+		return target_parsed_core(k, &c, ret);
+	for (size_t i = taken; i < n; i++)
+		file_close(&(struct file){ .door = files[i].door });
+	core_close(&c);
+	return err;
 }

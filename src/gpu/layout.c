@@ -71,7 +71,7 @@ static int find_name(const char *const *names, int n, struct str name)
 	return -1;
 }
 
-static int find_register(const struct wave_layout *l, struct str name)
+int layout_register(const struct wave_layout *l, struct str name)
 {
 	for (size_t i = 0; i < l->nregisters; i++)
 		if (str_eq(l->registers[i], name))
@@ -96,8 +96,8 @@ static bool take_bits(const struct wave_layout *l, struct str *text, struct bits
 		ret->of = BITS_WAVE;
 	else if (str_starts(of, S("ttmp")) && str_number(str_from(of, 4), &n) && n >= 0 && n < WAVE_TTMPS)
 		ret->of = BITS_TTMP, ret->index = (unsigned)n;
-	else if (find_register(l, of) >= 0)
-		ret->of = BITS_REGISTER, ret->index = (unsigned)find_register(l, of);
+	else if (layout_register(l, of) >= 0)
+		ret->of = BITS_REGISTER, ret->index = (unsigned)layout_register(l, of);
 	return ret->of;
 }
 
@@ -197,10 +197,10 @@ static struct uh_error *take_said(const struct know_head *h, const struct layout
 		if (said->bits[i] && !take_bits(l, &rest, &l->bits[i]))
 			return wrong(h, "bits", said->bits[i]);
 	}
-	l->pc_lo = find_register(l, S("pc_lo"));
-	l->pc_hi = find_register(l, S("pc_hi"));
-	l->exec_lo = find_register(l, S("exec_lo"));
-	l->exec_hi = find_register(l, S("exec_hi"));
+	l->pc_lo = layout_register(l, S("pc_lo"));
+	l->pc_hi = layout_register(l, S("pc_hi"));
+	l->exec_lo = layout_register(l, S("exec_lo"));
+	l->exec_hi = layout_register(l, S("exec_hi"));
 	if (l->pc_lo < 0 || l->pc_hi < 0 || l->exec_lo < 0 || l->exec_hi < 0)
 		return uh_error_new("%s:%u: " STR_FMT ": it lacks pc_lo, pc_hi, exec_lo or exec_hi", h->file, h->line,
 				    STR_ARG(h->id));
@@ -274,6 +274,41 @@ struct uh_error *layout_for_words(struct arena *a, const struct know *k, struct 
 	const struct know_wave_words *words = wave_words_block(k, gfx);
 	*ret = NULL;
 	return words ? make_for(a, k, gfx, words, ret) : NULL;
+}
+
+static size_t count_words(const struct know_wave_words *w, const struct str *names, size_t n)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < n; i++)
+		for (const struct know_list *l = w->words; l; l = l->next)
+			found += str_eq(l->text, names[i]);
+	return found;
+}
+
+/** A part of the block that a save area is known of; the block's own may be patterns. */
+static struct str part_with_area(const struct know *k, const struct know_wave_words *w)
+{
+	for (size_t i = 0; i < k->save_areas.len; i++)
+		for (const struct know_list *p = k->save_areas.data[i]->parts; p; p = p->next)
+			if (has_part(w->parts, p->text))
+				return p->text;
+	return (struct str){ 0 };
+}
+
+struct uh_error *layout_for_registers(struct arena *a, const struct know *k, const struct str *names, size_t n,
+				      const struct wave_layout **ret)
+{
+	const struct know_wave_words *best = NULL;
+	size_t most = 0;
+	for (size_t i = 0; i < k->wave_words.len; i++) {
+		size_t found = count_words(k->wave_words.data[i], names, n);
+		if (found > most) {
+			best = k->wave_words.data[i];
+			most = found;
+		}
+	}
+	*ret = NULL;
+	return best ? make_for(a, k, part_with_area(k, best), best, ret) : NULL;
 }
 
 const struct bits *layout_bits_named(const struct wave_layout *l, struct str name)

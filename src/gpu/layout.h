@@ -94,6 +94,11 @@ struct wave_layout {
 struct uh_error *layout_for(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret);
 /** The same for the driver's answers about waves on the GPU, by the blocks `wave-words`: the registers are the words behind the type. */
 struct uh_error *layout_for_words(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret);
+/** The same for waves of a text that does not name the part: of the blocks `wave-words` the one that has most of these registers. */
+struct uh_error *layout_for_registers(struct arena *a, const struct know *k, const struct str *names, size_t n,
+				      const struct wave_layout **ret);
+/** The index of a hardware register; -1 where the layout has none of this name. */
+int layout_register(const struct wave_layout *l, struct str name);
 /** Where a value of this name is; NULL where there is none. */
 const struct bits *layout_bits_named(const struct wave_layout *l, struct str name);
 /** The block for a part; NULL where there is none. */

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "gpu/wave.h"
 #include "knowledge/know.h"
 
 struct reg;
@@ -53,51 +54,6 @@ struct queue {
 	bool moved;         // it had changed
 };
 
-enum { WAVE_HWREGS = 24, WAVE_TTMPS = 16 };
-enum { SHARED_LANES = 32 }; // of VGPRs that two halves of a wave share
-
-/** Where a block of a wave's registers lies. */
-struct wave_block {
-	uint64_t address;
-	unsigned count; // of 32-bit registers (of each lane), or bytes
-	bool vector;    // of a wave on the GPU: VGPRs, else SGPRs
-	size_t wave; // id of the wave on the GPU that it belongs to: address counts inside its registers; 0: it lies in memory
-};
-
-/** Where a wave is on the GPU. */
-struct wave_slot {
-	bool known;
-	unsigned xcc, se, sh, cu, simd, slot; // from gfx10 on cu is a WGP
-	unsigned vmid, me, pipe, queue;
-};
-
-struct wave {
-	size_t id;                 // 1, 2, ... in the order of the target
-	const struct queue *queue; // NULL: of a wave on the GPU, whose queue is not known
-	struct wave_slot slot;
-	const struct wave_layout *layout;
-	unsigned xcc, se;
-	uint64_t pc, exec;
-	uint64_t at; // the instruction that it is at: the pc, or the trap before it
-	unsigned lanes;
-	bool first, last; // of its workgroup
-	bool placed;      // workgroup and wave_in_group are known
-	bool dispatched;  // packet is known
-	uint32_t workgroup[3];
-	unsigned wave_in_group;
-	uint64_t packet; // index of its dispatch in the queue
-	bool stopped;    // by the trap handler; else it was running when the queue was taken off the GPU
-	bool halted, parked, fatal_halt;
-	bool idle, in_trap, trap_pending; // of a wave on the GPU; in_trap: it runs the trap handler
-	bool barrier_known, in_barrier;   // known: the status tells
-	bool no_vgprs;                    // it had given them back
-	uint32_t stop_reasons;            // bits of enum stop_reason
-	unsigned trap;                    // id, where it stopped at a trap
-	bool scratch;
-	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
-	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes
-};
-
 /** What a dispatch packet asks for. */
 struct dispatch {
 	uint64_t packet, address;
@@ -107,38 +63,10 @@ struct dispatch {
 	uint64_t kernel_object, kernarg;
 };
 
-enum stop_reason {
-	STOP_BREAKPOINT,
-	STOP_WATCHPOINT,
-	STOP_SINGLE_STEP,
-	STOP_FP_INPUT_DENORMAL,
-	STOP_FP_DIVIDE_BY_0,
-	STOP_FP_OVERFLOW,
-	STOP_FP_UNDERFLOW,
-	STOP_FP_INEXACT,
-	STOP_FP_INVALID_OPERATION,
-	STOP_INT_DIVIDE_BY_0,
-	STOP_DEBUG_TRAP,
-	STOP_ASSERT_TRAP,
-	STOP_TRAP,
-	STOP_MEMORY_VIOLATION,
-	STOP_ADDRESS_ERROR,
-	STOP_ILLEGAL_INSTRUCTION,
-	STOP_ECC_ERROR,
-	STOP_FATAL_HALT,
-	STOP_REASONS
-};
-
 /** `0000:c1:00.0`; without the domain where that is not known. */
 struct str agent_pci(const struct agent *g, char room[static 24]);
 /** What happened to a queue or a GPU, by the bits of its status, as the driver names it. */
 size_t exception_names(const struct know *k, uint64_t status, struct str ret[static 64]);
-
-/** As AMD's debugger names it. */
-const char *stop_reason_name(enum stop_reason reason);
-bool stop_reason_of(struct str name, enum stop_reason *ret);
-/** `MEMORY_VIOLATION|ADDRESS_ERROR` */
-struct str stop_reasons_text(struct arena *a, uint32_t reasons);
 
 /** A code object that was loaded. */
 struct loaded_code {
@@ -287,3 +215,6 @@ const struct device *devcoredump_device(const struct target *t);
 
 /** Cores of one process: a GPU's, the process's own, or one that holds both. The descriptors of @files become the target's. */
 struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret);
+/** The same, of what was parsed; it becomes the target's, in the case of an error too. */
+struct core;
+struct uh_error *target_parsed_core(const struct know *k, struct core *c, struct target **ret);

@@ -38,16 +38,29 @@ static int by_place(const void *a, const void *b, void *ctx)
 	return order ? order : i < k ? -1 : i > k;
 }
 
+/** What people want to see first. */
+struct weight {
+	bool stopped;
+	size_t count, first;
+};
+
+static int compare_weights(struct weight x, struct weight y)
+{
+	if (x.stopped != y.stopped)
+		return x.stopped ? -1 : 1;
+	if (x.count != y.count)
+		return x.count > y.count ? -1 : 1;
+	return x.first < y.first ? -1 : x.first > y.first;
+}
+
+static struct weight group_weight(const struct sorting *s, const struct wave_group *g)
+{
+	return (struct weight){ s->waves[g->first].stop_reasons, g->count, g->first };
+}
+
 static int by_weight(const void *a, const void *b, void *ctx)
 {
-	const struct sorting *s = ctx;
-	const struct wave_group *x = a, *y = b;
-	bool stopped_x = s->waves[x->first].stop_reasons, stopped_y = s->waves[y->first].stop_reasons;
-	if (stopped_x != stopped_y)
-		return stopped_x ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->first < y->first ? -1 : x->first > y->first;
+	return compare_weights(group_weight(ctx, a), group_weight(ctx, b));
 }
 
 size_t wave_groups(const struct wave *waves, const struct str *kernels, size_t n, struct wave_group *ret)
@@ -65,4 +78,30 @@ size_t wave_groups(const struct wave *waves, const struct str *kernels, size_t n
 	}
 	qsort_r(ret, groups, sizeof(*ret), by_weight, &s);
 	return groups;
+}
+
+// --- of texts ---
+
+struct wave_place *wave_place_of(const struct wave_places *p, const struct wave *w)
+{
+	for (size_t i = 0; i < p->len; i++) {
+		const struct wave *f = p->data[i].first;
+		if (f->pc == w->pc && str_eq(f->reason, w->reason) && str_eq(f->kernel, w->kernel) &&
+		    str_eq(f->source, w->source))
+			return &p->data[i];
+	}
+	return NULL;
+}
+
+static struct weight place_weight(const struct wave_place *p)
+{
+	return (struct weight){ p->first->reason.n, p->count, p->first->id };
+}
+
+static int places_by_weight(const void *a, const void *b) { return compare_weights(place_weight(a), place_weight(b)); }
+
+void wave_places_sort(struct wave_places *p)
+{
+	if (p->len)
+		qsort(p->data, p->len, sizeof(p->data[0]), places_by_weight);
 }

@@ -10,3 +10,19 @@ struct wave_group {
 
 /** Groups of waves with the same pc, kernel, stop reasons and, on the GPU, state; stopped ones first, then the larger. @ret has room for @n. */
 size_t wave_groups(const struct wave *waves, const struct str *kernels, size_t n, struct wave_group *ret);
+
+/** Waves that a text tells of one after the other, at one place for one reason. */
+struct wave_place {
+	struct wave *first;
+	size_t count, halted;
+};
+
+struct wave_places {
+	struct wave_place *data;
+	size_t len, cap;
+};
+
+/** The place of waves with the same pc, kernel, reason and source line; NULL where @w is the first. */
+struct wave_place *wave_place_of(const struct wave_places *p, const struct wave *w);
+/** Stopped ones first, then the larger, as groups; of equal ones that whose first has the lower id. */
+void wave_places_sort(struct wave_places *p);

@@ -1,4 +1,5 @@
 // The JSON of DESIGN.md; docs/diagnosis.schema.json describes it.
+#include "base/cleanup.h"
 #include "base/json.h"
 
 #include "report/report.h"
@@ -143,13 +144,55 @@ static void write_values(struct json *j, const struct values *v, size_t event)
 	jw_close(j, '}');
 }
 
+static void write_register(struct json *j, const struct wave_register *r, size_t event)
+{
+	const struct values v = { .group = r->group, .name = r->name, .n = r->n, .data = r->data };
+	write_values(j, &v, event);
+}
+
+static void write_access(struct json *j, const struct wave_access *x, size_t event)
+{
+	static const char *const groups[] = {
+		[ACCESS_KNOWN] = "access", [ACCESS_MAYBE] = "access-maybe", [ACCESS_LDS] = "lds"
+	};
+	const struct values v = { .group = str_z(groups[x->trust]),
+				  .name = x->instruction,
+				  .address = x->pc,
+				  .n = WAVE_LANES,
+				  .data = x->addresses };
+	write_values(j, &v, event);
+}
+
+/** The ranges as their begins and their ends. */
+static void write_map(struct json *j, const struct dump *d, size_t event)
+{
+	_cleanup_free_ uint64_t *numbers = mem_alloc(2 * d->nmap * sizeof(*numbers) + 1);
+	for (size_t i = 0; i < d->nmap; i++) {
+		numbers[i] = d->map[i].begin;
+		numbers[d->nmap + i] = d->map[i].end;
+	}
+	for (size_t end = 0; d->nmap && end < 2; end++) {
+		const struct values v = {
+			.group = S("memory"), .name = end ? S("end") : S("begin"), .n = d->nmap, .data = numbers + end * d->nmap
+		};
+		write_values(j, &v, event);
+	}
+}
+
 static void write_dumps(struct json *j, const struct incident *i)
 {
 	jw_key(j, "dumps");
 	jw_open(j, '[');
-	for (size_t n = 0; n < i->events.len; n++)
-		for (size_t v = 0; v < i->events.data[n]->nvalues; v++)
-			write_values(j, &i->events.data[n]->values[v], n + 1);
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct dump *d = &i->events.data[n]->dump;
+		for (size_t r = 0; r < d->registers.len; r++)
+			write_register(j, &d->registers.data[r], n + 1);
+		for (size_t v = 0; v < d->nvalues; v++)
+			write_values(j, &d->values[v], n + 1);
+		for (size_t x = 0; x < d->naccesses; x++)
+			write_access(j, &d->accesses[x], n + 1);
+		write_map(j, d, n + 1);
+	}
 	jw_close(j, ']');
 }
 

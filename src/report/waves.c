@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/print.h"
 #include "evidence/wave_code.h"
-#include "evidence/wave_values.h"
 #include "gpu/wave_groups.h"
 #include "report/waves.h"
 

@@ -1,6 +1,5 @@
 #include "base/cleanup.h"
 #include "evidence/wave_code.h"
-#include "evidence/wave_values.h"
 #include "report/waves.h"
 
 static struct str gfx_of(const struct listing *l, const struct wave *w)
@@ -55,23 +54,24 @@ static void jw_block(struct json *j, struct target *t, const char *key, const st
 /** Of each lane the address that it accesses with the instruction at the pc. */
 static void jw_addresses(struct json *j, struct listing *l, size_t i)
 {
-	const struct wave *w = &l->waves[i];
+	struct wave w = l->waves[i];
 	struct arena a = { 0 };
-	struct wave_code code = { .know = l->look->know, .where = l->where[i], .lanes = w->lanes };
+	struct wave_code code = { .know = l->look->know, .where = l->where[i], .wave = &w };
 	struct lane_address lanes[MEANING_LANES];
 	bool access = wave_code_accesses(&code); // else no register is needed
 	if (access)
-		code.values = wave_values(l->look->target, &a, w, &code.nvalues);
+		wave_read_registers(l->look->target, &a, &w);
 	size_t n = access ? wave_code_addresses(&code, lanes) : 0, at = 0;
 	jw_key(j, "effective_addresses");
 	if (!n) {
 		jw_null(j);
 	} else {
 		jw_open(j, '[');
-		for (unsigned lane = 0; lane < w->lanes; lane++)
+		for (unsigned lane = 0; lane < w.lanes; lane++)
 			at < n &&lanes[at].lane == lane ? jw_hex(j, lanes[at++].address) : jw_null(j);
 		jw_close(j, ']');
 	}
+	vec_free(&w.registers);
 	arena_free(&a);
 }
 

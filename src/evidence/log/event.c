@@ -59,8 +59,7 @@ static void start_event(const struct log_reader *r, const struct logline *line, 
 	e->boot_id = line->boot_id;
 	e->host = line->stamps.host;
 	e->now = false;
-	e->nvalues = 0;
-	e->values = NULL;
+	e->dump = (struct dump){ 0 };
 	e->nfacts = 0;
 }
 

@@ -21,7 +21,7 @@ static struct event *event_copy(struct arena *a, const struct event *e)
 		c->facts[i].name = arena_str(a, e->facts[i].name);
 		c->facts[i].value = arena_str(a, e->facts[i].value);
 	}
-	c->values = values_copy(a, e->values, e->nvalues);
+	c->dump = dump_copy(a, &e->dump);
 	return c;
 }
 

@@ -1,0 +1,137 @@
+// What is known of a wave, whoever tells of it: a core, a live GPU, the texts of debuggers.
+#pragma once
+
+#include "base/arena.h"
+
+struct queue;
+struct target;
+
+enum { WAVE_LANES = 64 };
+
+/** A register, as far as the evidence has it. */
+struct wave_register {
+	struct str group, name; // as the evidence calls them
+	char bank;              // 's', 'v' or 'a', of which it is the register @number; 0: it has a name only
+	unsigned number;
+	unsigned digits; // hexadecimal, of each value
+	size_t n;        // lanes, or 1
+	uint64_t *data;  // UINT64_MAX: a lane that is not known
+};
+
+/** Registers of one wave. Its owner frees it with vec_free(); what its registers point to is in the owner's arena. */
+struct register_set {
+	struct wave_register *data;
+	size_t len, cap;
+};
+
+/** Adds @r. Its bank and number are taken from its name: v12. */
+void wave_register_add(struct register_set *to, struct wave_register r);
+/** The register of this number in the bank; NULL where it is not known. */
+const struct wave_register *wave_register_at(const struct register_set *s, char bank, unsigned number);
+/** The register of this name: exec, vcc, ttmp4; NULL where it is not known. */
+const struct wave_register *wave_register_named(const struct register_set *s, struct str name);
+/** Room for lanes, none of them known. */
+uint64_t *wave_register_lanes(struct arena *a);
+
+static inline bool lane_known(const struct wave_register *r, unsigned lane)
+{
+	return lane < r->n && r->data[lane] != UINT64_MAX;
+}
+
+// --- a wave ---
+
+enum { WAVE_HWREGS = 24, WAVE_TTMPS = 16 };
+enum { SHARED_LANES = 32 }; // of VGPRs that two halves of a wave share
+
+/** Where a block of a wave's registers lies. */
+struct wave_block {
+	uint64_t address;
+	unsigned count; // of 32-bit registers (of each lane), or bytes
+	bool vector;    // of a wave on the GPU: VGPRs, else SGPRs
+	size_t wave; // id of the wave on the GPU that it belongs to: address counts inside its registers; 0: it lies in memory
+};
+
+/** Where a wave is on the GPU. */
+struct wave_slot {
+	bool known;
+	unsigned xcc, se, sh, cu, simd, slot; // from gfx10 on cu is a WGP
+	unsigned vmid, me, pipe, queue;
+};
+
+struct wave {
+	size_t id;                 // 1, 2, ... in the order of the target
+	const struct queue *queue; // NULL: of a wave on the GPU, whose queue is not known
+	struct wave_slot slot;
+	const struct wave_layout *layout;
+	unsigned xcc, se;
+	uint64_t pc, exec;
+	uint64_t at; // the instruction that it is at: the pc, or the trap before it
+	unsigned lanes;
+	bool first, last; // of its workgroup
+	bool placed;      // workgroup and wave_in_group are known
+	bool dispatched;  // packet is known
+	uint32_t workgroup[3];
+	unsigned wave_in_group;
+	uint64_t packet; // index of its dispatch in the queue
+	bool stopped;    // by the trap handler; else it was running when the queue was taken off the GPU
+	bool halted, parked, fatal_halt;
+	bool idle, in_trap, trap_pending; // of a wave on the GPU; in_trap: it runs the trap handler
+	bool barrier_known, in_barrier;   // known: the status tells
+	bool no_vgprs;                    // it had given them back
+	uint32_t stop_reasons;            // bits of enum stop_reason
+	unsigned trap;                    // id, where it stopped at a trap
+	bool scratch;
+	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
+	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes
+	struct register_set registers;                                // that were read
+	// As texts name them:
+	struct str kernel;
+	struct str reason; // why it stopped; empty: it did not
+	struct str source; // k.hip:12
+};
+
+enum stop_reason {
+	STOP_BREAKPOINT,
+	STOP_WATCHPOINT,
+	STOP_SINGLE_STEP,
+	STOP_FP_INPUT_DENORMAL,
+	STOP_FP_DIVIDE_BY_0,
+	STOP_FP_OVERFLOW,
+	STOP_FP_UNDERFLOW,
+	STOP_FP_INEXACT,
+	STOP_FP_INVALID_OPERATION,
+	STOP_INT_DIVIDE_BY_0,
+	STOP_DEBUG_TRAP,
+	STOP_ASSERT_TRAP,
+	STOP_TRAP,
+	STOP_MEMORY_VIOLATION,
+	STOP_ADDRESS_ERROR,
+	STOP_ILLEGAL_INSTRUCTION,
+	STOP_ECC_ERROR,
+	STOP_FATAL_HALT,
+	STOP_REASONS
+};
+
+/** As AMD's debugger names it. */
+const char *stop_reason_name(enum stop_reason reason);
+bool stop_reason_of(struct str name, enum stop_reason *ret);
+/** `MEMORY_VIOLATION|ADDRESS_ERROR` */
+struct str stop_reasons_text(struct arena *a, uint32_t reasons);
+
+/** Reads the registers of a target's wave: pc, exec, vcc, the hardware registers by name, s0, v0, a0 and so on. */
+void wave_read_registers(struct target *t, struct arena *a, struct wave *w);
+
+/** How far the addresses of an access are to be believed. */
+enum access_trust {
+	ACCESS_KNOWN,
+	ACCESS_MAYBE, // its registers were reused since: a fault at an address that is still in them proves it, nothing else does
+	ACCESS_LDS,   // offsets into LDS, where no page can be missing
+};
+
+/** An access that a wave made when it stopped, or may have made. */
+struct wave_access {
+	struct str instruction;
+	uint64_t pc;
+	enum access_trust trust;
+	uint64_t addresses[WAVE_LANES]; // UINT64_MAX: the lane has none, or it is not known
+};
