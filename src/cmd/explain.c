@@ -32,7 +32,7 @@ static void usage(void)
 	     "  --json        for machines: the document of docs/diagnosis.schema.json\n"
 	     "  -h, --help    this text\n"
 	     "\n"
-	     "exit status: 0 no incident, 1 an incident, 2 nothing could be read");
+	     "exit status: 0 no incident, 1 an incident, 2 no incident in what could be read, and not all could");
 }
 
 enum { CODE_MAX = 64 };
