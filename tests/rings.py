@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`unhang rings`: rings of a device core that we made up, and of emulated GPUs: where they stand, which packet that is, what it waits
 for."""
+import json
 import sys
 
 import emulated
@@ -60,6 +61,9 @@ def test_device_core(t, unhang):
     t.same([(p["at"], p["ib"]["address"], p["ib"]["words"], p["ib"]["vmid"], p["ib"]["read"]) for p in ibs], [(1, "0x7f0080000000", 64, 3, False)],
            "across the end of the ring: the buffer that it runs")
     t.same(rings["comp_1.0.0"]["packets"], [], "an idle ring that was not named: no packets")
+    for odd in "/nonexistent", "/etc/passwd":
+        run = unhang.run("rings", "--json", "--target", odd)
+        t.ok(run.returncode == tap.CANNOT and (not run.stdout or json.loads(run.stdout)), f"{odd} as JSON: no half of a document", run.stdout)
     text = unhang.run("rings", "--target", path).stdout.decode()
     marked = [line for line in text.splitlines() if line.startswith(" > ")]
     t.ok(len(marked) == 2 and "0x00fa" in marked[0] and "0x0040" in marked[1], "text: > at the packets where they stand", text)

@@ -88,6 +88,8 @@ static void types(void **state)
 	check_type(PIECE_PCI, "03:00.0", false);
 	check_type(PIECE_NAME, "amdgpu.cwsr_enable", true);
 	check_type(PIECE_NAME, "a=b", false);
+	check_type(PIECE_NAME, "sudo,docker", false);
+	check_type(PIECE_NAME, "0", false);
 	check_type(PIECE_PARAMETER, "amdgpu.lockup_timeout=-1,10000", true);
 	check_type(PIECE_WORD, "amdgpu/gc_11_0_0_mes.bin", true);
 	check_type(PIECE_WORDS, "16.0 GT/s PCIe", true);
@@ -198,6 +200,26 @@ static size_t encode(uint32_t point, char room[static 5])
 	return n;
 }
 
+/** What is pasted with its line breaks runs line by line. */
+static void no_line_of_a_step_begins_with_a_path(void **state)
+{
+	(void)state;
+	for (size_t width = 10; width < 90; width++) {
+		char *text = NULL;
+		size_t n;
+		FILE *out = open_memstream(&text, &n);
+		print_wrapped(out, S("sudo ls -l /opt/rocm-5.0.0-a-long-name/bin/rocgdb '/a b/c' and then see /etc/group"), 4,
+			      8, width);
+		fclose(out);
+		struct str rest = { text, n };
+		while (rest.n) {
+			struct str line = str_trim(str_split(&rest, '\n'));
+			assert_false(str_starts(line, S("/")) || str_starts(line, S("'/")));
+		}
+		free(text);
+	}
+}
+
 static void format_characters(void **state)
 {
 	static const uint32_t unseen[][2] = {
@@ -231,6 +253,7 @@ int main(void)
 		cmocka_unit_test(paths),
 		cmocka_unit_test(steps),
 		cmocka_unit_test(words_of_knowledge),
+		cmocka_unit_test(no_line_of_a_step_begins_with_a_path),
 		cmocka_unit_test(format_characters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,6 +91,7 @@ def plans(m, operation, good):
         yield "knowledge check", ["knowledge", "check", m / "silent.know"], "silent.know", False, {}
         yield "knowledge update", ["knowledge", "update", m / "silent.know"], "silent.know", False, {}
         yield "knowledge match", ["knowledge", "match", m / "logs/silent.log"], "silent.log", False, {}
+        yield "emulate --check", ["emulate", "--check", m / "logs/silent.log"], "silent.log", False, {}
     if operation in ("getattr", "opendir", "readdir"):
         yield "a directory in a directory", ["explain", "--json", m / "logs", *beside], "silent", True, {}
     if operation == "read":
