@@ -8,7 +8,7 @@
 #include "gpu/wave_groups.h"
 #include "report/waves.h"
 
-enum { WAVES_SHOWN = 64, GROUPS_SHOWN = 40, CONTEXT = 16, PER_LINE = 8 };
+enum { WAVES_SHOWN = 64, GROUPS_SHOWN = 40, PER_LINE = 8 };
 
 /** Of a wave that was saved the state of the GPU says no more than whether it was halted. */
 struct str wave_state(const struct wave *w)
@@ -266,22 +266,14 @@ static void waves_text(struct listing *l)
 		text_rows(l);
 }
 
-static struct listing listing_of(const struct waves_seen *s, size_t first)
-{
-	struct listing l = { .seen = s, .look = s->look, .first = first, .n = s->n, .waves = s->waves };
-	l.where = target_code_waves(&s->look->code, s->waves, s->n, CONTEXT);
-	l.kernels = arena_alloc(&l.arena, s->n * sizeof(*l.kernels) + 1);
-	for (size_t i = 0; i < s->n; i++)
-		l.kernels[i] = target_code_kernel_name(&s->look->code, &s->waves[i], l.where[i]);
-	return l;
-}
-
-void report_waves_seen(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out)
+void report_waves(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out)
 {
 	_cleanup_free_ struct listing *l = mem_alloc(n * sizeof(*l));
 	size_t first = 0;
 	for (size_t i = 0; i < n; i++) {
-		l[i] = listing_of(&seen[i], first);
+		l[i] =
+			(struct listing){ &seen[i],      seen[i].look,  first,          seen[i].n,
+					  seen[i].waves, seen[i].where, seen[i].kernels };
 		first += seen[i].n;
 	}
 	if (o->json)
@@ -295,12 +287,4 @@ void report_waves_seen(const struct waves_seen *seen, size_t n, const struct uh_
 	}
 	for (size_t i = 0; i < n; i++)
 		arena_free(&l[i].arena);
-}
-
-void report_waves(struct look *look)
-{
-	struct request r = { .kind = REQUEST_WAVES };
-	target_ask(look->target, &r);
-	struct waves_seen seen = { .look = look, .n = r.n, .waves = r.waves };
-	report_waves_seen(&seen, 1, look->options, look->out);
 }

@@ -1,5 +1,5 @@
 // Opens a target and hands it to whoever writes about it.
-#include "report/look.h"
+#include "session/look.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -80,6 +80,28 @@ void look_tell_target(struct look *l, const struct teller *t)
 	tell_differences(l, t);
 }
 
+void look_find_code(struct waves_seen *seen, struct arena *a)
+{
+	enum { CONTEXT = 16 };
+	struct target_code *code = &seen->look->code;
+	struct str *kernels = arena_alloc(a, seen->n * sizeof(*kernels) + 1);
+	seen->where = target_code_waves(code, seen->waves, seen->n, CONTEXT);
+	for (size_t i = 0; i < seen->n; i++)
+		kernels[i] = target_code_kernel_name(code, &seen->waves[i], seen->where[i]);
+	seen->kernels = kernels;
+}
+
+static void waves_of_core(struct look *l)
+{
+	struct request r = { .kind = REQUEST_WAVES };
+	struct arena a = { 0 };
+	target_ask(l->target, &r);
+	struct waves_seen seen = { .look = l, .n = r.n, .waves = r.waves };
+	look_find_code(&seen, &a);
+	report_waves(&seen, 1, l->options, l->out);
+	arena_free(&a);
+}
+
 static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
 				void (*report)(struct look *l))
 {
@@ -102,7 +124,7 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
-	return o->ntargets ? look_at(o, out, problem, ctx, report_waves) : live_waves(o, out, &teller);
+	return o->ntargets ? look_at(o, out, problem, ctx, waves_of_core) : live_waves(o, out, &teller);
 }
 
 // --- processes of this machine ---
