@@ -20,9 +20,11 @@ struct look {
 /** The waves that a target has, or that were on a GPU. */
 struct waves_seen {
 	struct look *look;
-	struct str title, gfx; // gfx: of a GPU of this machine
-	struct str pci;        // empty: of a core
-	struct str why_not;    // its waves could not be read; empty
+	struct str title, gfx;      // gfx: of a GPU of this machine
+	struct str pci;             // empty: of a core
+	struct str why_not;         // its waves could not be read; empty
+	const struct agent *agents; // of a core
+	size_t nagents, nqueues;
 	size_t n;
 	const struct wave *waves;
 	const struct where *const *where; // of each wave
@@ -32,14 +34,26 @@ struct waves_seen {
 
 /** Those of a core, or of several GPUs, as one text or document. */
 void report_waves(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out);
-void report_queues(struct look *l);
+
+/** The queues of a core or of a process. */
+struct queues_seen {
+	struct look *look;
+	const struct agent *agents;
+	size_t nagents;
+	const struct queue *queues;
+	size_t nqueues;
+};
+
+void report_queues(const struct queues_seen *s, const struct uh_look_options *o, FILE *out);
 /** What the schedulers of this machine's GPUs were told to run. */
 struct runlists {
 	const struct know *know;
 	const struct devices *devices;
 	const struct kfd *kfd;
 };
-void report_queues_of_all(struct look *looks, size_t n, const struct runlists *r, const struct uh_look_options *o, FILE *out);
+/** Those of all processes of this machine. */
+void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct runlists *r, const struct uh_look_options *o,
+			  FILE *out);
 void report_runlists_text(const struct runlists *r, FILE *out);
 void report_runlists_json(const struct runlists *r, struct json *j);
 /** "fields" of a packet. */

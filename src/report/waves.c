@@ -200,20 +200,18 @@ static bool is_moving(const struct waves_seen *s, size_t i) { return s->moved[i]
 static void text_core_head(struct listing *l)
 {
 	FILE *out = l->look->out;
-	struct target *t = l->look->target;
-	struct request agents = { .kind = REQUEST_AGENTS }, queues = { .kind = REQUEST_QUEUES };
-	target_ask(t, &agents);
-	target_ask(t, &queues);
+	const struct target *t = l->look->target;
+	const struct waves_seen *s = l->seen;
 	print_safe(out, t->name);
 	fputs(": ", out);
 	if (t->process.n) {
 		print_safe(out, t->process);
 		fprintf(out, " (%lld), ", (long long)t->pid);
 	}
-	for (size_t i = 0; i < agents.n; i++)
-		fprintf(out, "%.*s%s", STR_ARG(agents.agents[i].gfx), i + 1 < agents.n ? ", " : "; ");
-	fprintf(out, "%zu wave%s in %zu queue%s, %zu of them stopped by an error\n", l->n, l->n == 1 ? "" : "s", queues.n,
-		queues.n == 1 ? "" : "s", count_waves(l, is_stopped));
+	for (size_t i = 0; i < s->nagents; i++)
+		fprintf(out, "%.*s%s", STR_ARG(s->agents[i].gfx), i + 1 < s->nagents ? ", " : "; ");
+	fprintf(out, "%zu wave%s in %zu queue%s, %zu of them stopped by an error\n", l->n, l->n == 1 ? "" : "s", s->nqueues,
+		s->nqueues == 1 ? "" : "s", count_waves(l, is_stopped));
 }
 
 static void text_gpu_head(struct listing *l)
