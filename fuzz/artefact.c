@@ -17,7 +17,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.know = know, .sink = { check_event, NULL }, .name = S("nccl_trace_rank_3"), .line = 1
 	};
 #ifdef FUZZ_READER
-	extern const struct artefact_reader FUZZ_READER;
 	FUZZ_READER.begins(bytes);
 	feed_lines(&FUZZ_READER, &out, bytes);
 #else

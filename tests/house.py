@@ -9,11 +9,46 @@ import tap
 
 TOP = tap.HERE / ".."
 # A folder under src/ includes only from folders above it in this list, and from itself.
-FOLDERS = ["base", "knowledge", "source", "code", "gpu", "host", "apply", "evidence", "diagnose", "report", "capture", "store", "job", "serve", "fleet", "cmd"]
+FOLDERS = ["base", "knowledge", "source", "code", "gpu", "host", "apply", "evidence", "diagnose", "report", "capture", "store", "job", "serve", "fleet",
+           "session", "cmd"]
+# A folder that may not include all that stands above it. A report is handed what it writes about; the program is a user of the library.
+REFUSED = {"report": {"source": "it reads nothing", "host": "it looks at no machine", "apply": "it changes nothing"}}
+ONLY = {"cmd": {"base", "cmd", "unhang"}, "emulator": {"base", "knowledge", "gpu", "emulator"}}
+# Functions of rooms that a folder may not include, which it may call: they look something up in a const struct that it was handed.
+LOOKUPS = {"host_fact", "host_machine", "host_value"}
+# Declarations in .c files of what another file has, which are allowed, with the reason.
+ALLOWED_EXTERNS = {"emulator/process_memory.c": "a debugger finds the symbol by its name; nothing includes it"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:src/)?([a-z_]+)/([^">]+)[">]', re.M)
 # Mutable data at file scope that is allowed, with the reason.
 ALLOWED_GLOBALS = {"the_door": "the child that reads for the process (base/door_ask.c): there is one, whatever sessions there are"}
 INSTRUMENTED = ("__asan_", "__ubsan_", "__tsan_", "__sanitizer_cov", "__gcov_", "__llvm_prf")
+
+
+def sources(suffix):
+    for folder in ("src", "emulator"):
+        yield from sorted((TOP / folder).rglob(suffix))
+
+
+def room(path):
+    """emulator/, or the folder under src/ that a file is in."""
+    parts = path.resolve().relative_to(TOP.resolve()).parts
+    return parts[1] if parts[0] == "src" else parts[0]
+
+
+def test_corridors(t):
+    """Who may not include what stands above it; and what a .c file uses of others it has from a header, so that the compiler compares."""
+    wrong = []
+    for path in sources("*.[ch]"):
+        folder = room(path)
+        for other, header in INCLUDE.findall(path.read_text()):
+            if other in REFUSED.get(folder, ()):
+                wrong.append(f"{path.name} of {folder}/ includes {other}/{header}: {REFUSED[folder][other]}")
+            ours = other in FOLDERS or other in ("emulator", "unhang")
+            if folder in ONLY and ours and other not in ONLY[folder]:
+                wrong.append(f"{path.name} of {folder}/ includes {other}/{header}; it may include {', '.join(sorted(ONLY[folder]))}")
+    t.no_complaints(wrong, "report/, cmd/ and emulator/ include what they may")
+    own = {str(p.resolve().relative_to(TOP.resolve())) for p in sources("*.c") if re.search(r"^\s*extern\b", p.read_text(), re.M)}
+    t.same(sorted(own - set(ALLOWED_EXTERNS)), [], "no .c file declares what another one has")
 
 
 def test_includes(t):
@@ -90,7 +125,7 @@ def test_globals(t, binary):
 
 
 # Tags that stand twice, and files that hold more than one idea: none may come in addition.
-TWICE = {"asked", "listing", "wave"}
+TWICE = {"asked", "listing"}
 LONG = {"diagnose/engine.c", "evidence/debug_agent.c", "evidence/reader.c", "knowledge/know.h", "source/archive_child.c", "source/probe.c"}
 
 
@@ -104,6 +139,29 @@ def test_names(t):
             long.append(f"{path.relative_to(TOP)}: {len(text.splitlines())} lines")
     t.no_complaints([f"struct {tag}: {', '.join(sorted(files))}" for tag, files in tags.items() if len(files) > 1 and tag not in TWICE], "a struct's tag stands once in the tree")
     t.no_complaints(long, "no file has more than 500 lines")
+
+
+def symbols(library):
+    """Of each object file of an archive its room, and the names that it has and that it wants."""
+    out = subprocess.run(["nm", "-A", "--format=posix", "--extern-only", str(library)], capture_output=True, text=True).stdout
+    for line in out.splitlines():
+        match = re.search(r"src_([a-z]+)_\w+\.c\.o\]?: (\w+) (\w)", line)
+        if match:
+            yield match.group(1), match.group(2), match.group(3) == "U"
+
+
+def test_calls(t, binary):
+    """A header may bring others with it: what counts is what is called."""
+    libraries = archives(binary)
+    if not libraries or not shutil.which("nm"):
+        t.skip("report/ calls nothing of the rooms that it may not include", "no libunhang.a beside the binary, or no nm")
+        return
+    found = list(symbols(libraries[0]))
+    has = {name: folder for folder, name, wanted in found if not wanted}
+    t.ok(len(has) > 300, "nm shows which room has a function", len(has))
+    wrong = {f"{folder}/ calls {name}() of {has[name]}/" for folder, name, wanted in found
+             if wanted and name not in LOOKUPS and has.get(name) in REFUSED.get(folder, ())}
+    t.no_complaints(sorted(wrong), "report/ calls nothing of the rooms that it may not include")
 
 
 def commands(unhang):
@@ -166,6 +224,8 @@ def main():
     test_command_type(t)
     test_includes(t)
     test_names(t)
+    test_corridors(t)
+    test_calls(t, tap.pathlib.Path(unhang.binary))
     test_globals(t, tap.pathlib.Path(unhang.binary))
     test_commands(t, unhang)
     test_knowledge(t, unhang)

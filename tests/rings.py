@@ -86,6 +86,7 @@ def test_choice(t, unhang):
             (["rings", "--target", "/etc/passwd"], ["/etc/passwd"], "a file that is no device core"),
     ):
         emulated.refuses(t, unhang, arguments, words, name)
+    t.same(unhang.run("rings", "--json", "--target", "/etc/passwd").stdout, b"", "a file that is no device core: no half of a JSON document")
     if tap.pathlib.Path("/sys/module/amdgpu").exists():
         t.skip("no GPU: status 2 and one line", "there is one")
     else:

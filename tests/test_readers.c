@@ -26,9 +26,6 @@ enum {
 	LONG_LOG = 400 << 10, // more than is matched line by line
 };
 
-extern const struct artefact_reader debug_agent_reader, devcoredump_reader, fence_info_reader, firmware_info_reader,
-	inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, umr_reader;
-
 static const struct reader {
 	const char *seeds;
 	const struct artefact_reader *artefact; // NULL: documents

@@ -9,8 +9,6 @@
 
 #include "gpu/registers.h"
 
-extern const uint32_t register_data[];
-
 static const struct register_table *table(const char *ip, unsigned major, unsigned minor, unsigned revision)
 {
 	const struct register_table *t = register_table_for(str_z(ip), major, minor, revision, NULL);

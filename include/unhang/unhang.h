@@ -149,6 +149,43 @@ struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char
  * *@ret_failed of them did not. The error is that none was tried. */
 struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, unsigned *ret_failed);
 
+/** What is known, and how to write about it. */
+struct uh_knowledge_options {
+	FILE *out;
+	bool json;
+	uh_problem_fn *mistake; // in the user's knowledge files: FILE:LINE: what is wrong
+	uh_problem_fn *problem; // of what could not be read
+	void *ctx;
+};
+/** The name of the nth kind; NULL behind the last. */
+const char *uh_knowledge_kind(size_t n);
+/** The blocks of a kind, or of those kinds that people ask for (NULL). The error is that there is no such kind. */
+struct uh_error *uh_knowledge_list(const struct uh_knowledge_options *o, const char *kind);
+/** The blocks that are called @id. The error is that there is none. */
+struct uh_error *uh_knowledge_show(const struct uh_knowledge_options *o, const char *id);
+/** Whether a knowledge file is right: *@ret_mistakes were told. The error is that it could not be read. */
+struct uh_error *uh_knowledge_check(const struct uh_knowledge_options *o, const char *path, unsigned *ret_mistakes);
+/** What each line of a log is recognised as; NULL: of standard input. *@ret_failed sources could not be read, and were told. */
+struct uh_error *uh_knowledge_match(const struct uh_knowledge_options *o, const char *path, unsigned *ret_failed);
+
+/** Which version of knowledge is in use below @root (NULL: this machine), and where it is from. */
+void uh_knowledge_version(const char *root, bool json, FILE *out);
+/** Installs signed knowledge, where a key is trusted that signed it and it is newer. With @dry_run it only says so. */
+struct uh_error *uh_knowledge_update(const char *root, const char *path, bool dry_run, FILE *out);
+/** Takes it back: what is built in is used. */
+struct uh_error *uh_knowledge_remove(const char *root, FILE *out);
+/** Makes a key to sign with: @path, and @path.pub for those who trust it. */
+struct uh_error *uh_knowledge_key(const char *path, FILE *out);
+
+struct uh_export_options {
+	const char *key;  // file
+	const char *note; // NULL: none
+	const char *file; // that is written; NULL: @out
+	unsigned long long version;
+};
+/** Signs knowledge files; without any, all that this machine knows. */
+struct uh_error *uh_knowledge_export(const struct uh_export_options *o, const char *const *paths, size_t n, FILE *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -31,6 +31,10 @@ struct artefact_reader {
 	unsigned patience; // so many lines of others may stand between its own
 };
 
+/** All of them. */
+extern const struct artefact_reader debug_agent_reader, devcoredump_reader, fence_info_reader, firmware_info_reader,
+	inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, umr_reader;
+
 /** The reader of the artefact that begins with this line, or NULL. */
 const struct artefact_reader *recognise_artefact(struct str line);
 
@@ -52,6 +56,9 @@ struct document_reader {
 	/** false where it is none of this reader's. */
 	bool (*read)(const struct artefact_output *out, const struct json_t *root);
 };
+
+/** All of them. */
+extern const struct document_reader container_document, flight_recorder_document, kernel_api_document, py_spy_document;
 
 /** Whether a file that begins so may be a document, so that it is worth reading as a whole. */
 bool document_begins(struct str head);

@@ -5,8 +5,6 @@
 #include "evidence/artefact.h"
 #include "evidence/pickle.h"
 
-extern const struct document_reader container_document, flight_recorder_document, kernel_api_document, py_spy_document;
-
 static const struct document_reader *const documents[] = {
 	&container_document,
 	&flight_recorder_document,

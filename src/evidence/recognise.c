@@ -39,9 +39,6 @@ const char *recognise_binary(struct str head)
 	return control * 20 > control + text ? "not text" : NULL;
 }
 
-extern const struct artefact_reader debug_agent_reader, devcoredump_reader, fence_info_reader, firmware_info_reader,
-	inventory_reader, kernel_api_reader, rocgdb_reader, stacks_reader, umr_reader;
-
 static const struct artefact_reader *const artefacts[] = {
 	&debug_agent_reader, &rocgdb_reader,        &devcoredump_reader, &kernel_api_reader, &stacks_reader,
 	&fence_info_reader,  &firmware_info_reader, &inventory_reader,   &umr_reader,

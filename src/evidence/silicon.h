@@ -3,6 +3,7 @@
 
 #include "evidence/artefact.h"
 #include "gpu/device.h"
+#include "unhang/unhang.h"
 
 /** What was seen of a GPU, for the list of them. */
 struct gpu_view {
@@ -17,6 +18,11 @@ struct gpu_view {
 	size_t waves;
 	bool waves_known;
 };
+
+static inline enum uh_verdict gpu_verdict(const struct gpu_view *g)
+{
+	return g->unwell ? UH_INCIDENT : g->known ? UH_HEALTHY : UH_UNKNOWN;
+}
 
 struct machine_view {
 	struct arena arena;

@@ -5,8 +5,6 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the table is mapped as it is");
 
-extern const uint32_t register_data[];
-
 enum part { PART_TABLES, PART_REGISTERS, PART_FIELDS, PART_NAMES, PART_RELATIVES, PART_STRINGS };
 
 struct register_table {

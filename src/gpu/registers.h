@@ -9,6 +9,9 @@ enum register_kind {
 	REGISTER_INDEX, // reached through an index register (SQ_WAVE_STATUS); the offset is the index
 };
 
+/** That table, as tools/pack-registers makes it; registers.c says what is where. */
+extern const uint32_t register_data[];
+
 /** The registers of an IP block of one version, as the driver's headers have them. */
 struct register_table;
 

@@ -1,26 +1,38 @@
-// What the commands that change something share.
+// What --apply and --undo show before they ask, and after they did it.
 #pragma once
 
-#include "apply/plan.h"
-#include "diagnose/doctor.h"
-#include "unhang/unhang.h"
+#include <stdio.h>
 
-/** A machine, what is known of it, and what was changed before. */
-struct visit {
-	struct know *know;
-	struct host host;
-	struct applied_list have;
-	bool have_unread; // the records of these gave no answer
-	uh_problem_fn *problem;
-	void *ctx;
+#include "knowledge/steps.h"
+
+/** What is asked for. */
+struct order_view {
+	struct str id, title;
+	const struct steps *steps;
+	struct str undo;         // how to take it back
+	const struct str *notes; // on how it is written here
+	size_t nnotes;
+	struct str but; // why it may be wrong here; empty
+	unsigned width; // columns; 0: 100
 };
 
-struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o, uh_problem_fn *problem, void *ctx);
-void visit_end(struct visit *v);
-void visit_tell(const struct visit *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** A file that is to be changed. */
+struct file_view {
+	struct str path, before, after;
+	bool there_before, there_after;
+};
 
-/** One line for each change that was cut short, and how to go on. */
-void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, void *ctx);
-/** `update-grub; reboot` */
-void put_commands(const struct host *h, const struct applied *a, bool undo, FILE *out, const char *before);
-void print_date(FILE *out, int64_t date);
+void report_order(const struct order_view *v, FILE *out);
+/** The same, of one that unhang cannot write. */
+void report_by_hand(const struct order_view *v, FILE *out);
+void report_file(const struct file_view *v, FILE *out);
+/** A setting that is to go, and that unhang set. @undo: how. */
+void report_drop(struct str name, struct str undo, FILE *out);
+/** One that the user set. */
+void report_drop_by_hand(const struct command *what, FILE *out);
+/** The shell file @id.sh with variables of one job, in @directory. */
+void report_profile(const char *directory, struct str id, struct str text, FILE *out);
+void report_profile_written(const char *directory, struct str id, FILE *out);
+void report_profile_deleted(const char *directory, struct str id, FILE *out);
+/** The rest of a record that was never finished. */
+void report_rest_deleted(FILE *out);

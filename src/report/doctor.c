@@ -1,30 +1,18 @@
 // What the doctor found, as a table for people or as JSON.
-#include "diagnose/doctor.h"
+#include "report/doctor.h"
 
-#include "base/error.h"
 #include "base/json.h"
 #include "base/print.h"
-#include "report/apply.h"
-#include "report/doctor_verdict.h"
+#include "diagnose/doctor_verdict.h"
 #include "report/report.h"
 
 enum {
 	SEVERITY_WIDTH = 10,
 	LABEL_WIDTH = 8,
 	INDENT = SEVERITY_WIDTH + LABEL_WIDTH,
-	WIDTH = 100,
 	TITLE_FEW = 2,
 	NAME_WIDTH = 28,
 	STEP_WIDTH = 3
-};
-
-struct doctor_view {
-	const struct host *host;
-	const struct findings *findings;
-	const struct uh_doctor_options *options;
-	FILE *out;
-	size_t width;
-	enum uh_verdict verdict;
 };
 
 /** What is to be dropped, the user drops. */
@@ -41,7 +29,7 @@ static void add_part(struct text *to, const char *before, struct str value)
 		text_printf(to, "%s%s%s" STR_FMT, to->n ? ", " : "", before, *before ? " " : "", STR_ARG(value));
 }
 
-static void put_line(struct doctor_view *v, struct text *line, size_t indent)
+static void put_line(const struct doctor_view *v, struct text *line, size_t indent)
 {
 	print_wrapped(v->out, text_str(line), indent, 0, v->width);
 	text_free(line);
@@ -55,7 +43,7 @@ static struct str said(const struct host *h, const char *name)
 }
 
 /** `kernel 6.8.0-90-generic, amdgpu of the kernel, ROCm 7.1.1, ubuntu 24.04`. */
-static void put_machine(struct doctor_view *v)
+static void put_machine(const struct doctor_view *v)
 {
 	const struct host *h = v->host;
 	struct text line = { 0 };
@@ -90,7 +78,7 @@ static bool same_board(const struct host *h, const struct host_item *a, const st
 static struct str short_address(struct str pci) { return str_starts(pci, S("0000:")) ? str_from(pci, 5) : pci; }
 
 /** Eight GPUs that are the same are one line. */
-static void put_gpus(struct doctor_view *v)
+static void put_gpus(const struct doctor_view *v)
 {
 	const struct host *h = v->host;
 	for (size_t n = 0; n < h->items.len; n++) {
@@ -123,7 +111,7 @@ static void put_gpus(struct doctor_view *v)
 	}
 }
 
-static void put_severity(struct doctor_view *v, enum know_severity s)
+static void put_severity(const struct doctor_view *v, enum know_severity s)
 {
 	static const char *const colours[] = { "\033[1;31m", "\033[33m", "\033[36m", "\033[32m" };
 	fprintf(v->out, "%s%-*s%s", v->options->colour ? colours[s] : "", SEVERITY_WIDTH, severity_name(s),
@@ -131,7 +119,7 @@ static void put_severity(struct doctor_view *v, enum know_severity s)
 }
 
 /** @more: what lines behind the first are indented beyond it. */
-static void put_row_at(struct doctor_view *v, const char *label, struct str text, size_t more)
+static void put_row_at(const struct doctor_view *v, const char *label, struct str text, size_t more)
 {
 	if (!text.n)
 		return;
@@ -139,14 +127,14 @@ static void put_row_at(struct doctor_view *v, const char *label, struct str text
 	print_wrapped(v->out, text, INDENT + more, INDENT, v->width);
 }
 
-static void put_row(struct doctor_view *v, const char *label, struct str text) { put_row_at(v, label, text, 0); }
+static void put_row(const struct doctor_view *v, const char *label, struct str text) { put_row_at(v, label, text, 0); }
 
-static void put_command(struct doctor_view *v, const char *label, const struct command *c)
+static void put_command(const struct doctor_view *v, const char *label, const struct command *c)
 {
 	put_row(v, label, command_str(c));
 }
 
-static void put_title(struct doctor_view *v, const struct finding *f)
+static void put_title(const struct doctor_view *v, const struct finding *f)
 {
 	struct text head = { 0 };
 	put_severity(v, f->severity);
@@ -155,7 +143,7 @@ static void put_title(struct doctor_view *v, const struct finding *f)
 	text_free(&head);
 }
 
-static void put_steps(struct doctor_view *v, const struct finding *f)
+static void put_steps(const struct doctor_view *v, const struct finding *f)
 {
 	for (size_t n = 0; n < f->steps.n; n++) {
 		struct text step = { 0 };
@@ -168,7 +156,7 @@ static void put_steps(struct doctor_view *v, const struct finding *f)
 }
 
 /** GPUs are only named where not every one has it. */
-static void put_which(struct doctor_view *v, const struct finding *f)
+static void put_which(const struct doctor_view *v, const struct finding *f)
 {
 	struct text which = { 0 };
 	for (size_t n = 0; n < f->gpus.len; n++)
@@ -178,7 +166,7 @@ static void put_which(struct doctor_view *v, const struct finding *f)
 	text_free(&which);
 }
 
-static void put_finding(struct doctor_view *v, const struct finding *f)
+static void put_finding(const struct doctor_view *v, const struct finding *f)
 {
 	struct text source = { 0 };
 	put_title(v, f);
@@ -198,7 +186,7 @@ static void put_finding(struct doctor_view *v, const struct finding *f)
 }
 
 /** A title names the part: where there are several of it, and not all are meant, how many. */
-static struct str good_title(struct doctor_view *v, const struct finding *f, struct text *to)
+static struct str good_title(const struct doctor_view *v, const struct finding *f, struct text *to)
 {
 	size_t same = 0;
 	for (size_t n = 0; n < v->host->devices.n && f->item->gpu; n++)
@@ -209,7 +197,7 @@ static struct str good_title(struct doctor_view *v, const struct finding *f, str
 	return text_str(to);
 }
 
-static void put_good(struct doctor_view *v)
+static void put_good(const struct doctor_view *v)
 {
 	for (size_t n = 0; n < v->findings->list.len; n++) {
 		const struct finding *f = v->findings->list.data[n];
@@ -222,7 +210,7 @@ static void put_good(struct doctor_view *v)
 	}
 }
 
-static void put_facts(struct doctor_view *v)
+static void put_facts(const struct doctor_view *v)
 {
 	for (size_t n = 0; n < v->host->items.len; n++) {
 		const struct host_item *i = v->host->items.data[n];
@@ -245,13 +233,13 @@ static void put_facts(struct doctor_view *v)
 	}
 }
 
-static void put_hint(struct doctor_view *v, struct str hint)
+static void put_hint(const struct doctor_view *v, struct str hint)
 {
 	fputc('\n', v->out);
 	print_wrapped(v->out, hint, 0, 0, v->width);
 }
 
-static void put_late(struct doctor_view *v)
+static void put_late(const struct doctor_view *v)
 {
 	enum { NAMED = 3 };
 	const struct host_fact *f;
@@ -270,7 +258,7 @@ static void put_late(struct doctor_view *v)
 	text_free(&late);
 }
 
-static void put_unread(struct doctor_view *v)
+static void put_unread(const struct doctor_view *v)
 {
 	const struct host *h = v->host;
 	const struct host_fact *f;
@@ -297,7 +285,7 @@ static void put_unread(struct doctor_view *v)
 }
 
 /** First all of them, a line each, where they do not fit on a screen; then each in full. */
-static void put_text(struct doctor_view *v)
+static void put_text(const struct doctor_view *v)
 {
 	const struct findings *f = v->findings;
 	size_t bad = 0, change = 0;
@@ -461,26 +449,10 @@ static void put_json(const struct doctor_view *v)
 
 // --- the whole ---
 
-struct uh_error *uh_doctor(const struct uh_doctor_options *o, FILE *out, uh_problem_fn *problem, void *ctx, unsigned *ret_wrong)
+void report_doctor(const struct doctor_view *v)
 {
-	struct visit v;
-	struct findings f;
-	struct uh_error *err = visit_begin(&v, o, problem, ctx);
-	if (err)
-		return err;
-	doctor_find(v.know, &v.host, &f);
-	*ret_wrong = 0;
-	for (size_t n = 0; n < f.list.len; n++)
-		*ret_wrong += finding_is_wrong(f.list.data[n]);
-	struct doctor_view view = { &v.host, &f, o, out, o->width ? o->width : WIDTH, doctor_verdict(&v.host, &f) };
-	if (view.verdict == UH_UNKNOWN)
-		err = doctor_why_unknown(&v.host);
-	applied_tell_left(&v.have, problem, ctx);
-	if (o->json)
-		put_json(&view);
-	else if (v.host.devices.n || *ret_wrong)
-		put_text(&view);
-	findings_free(&f);
-	visit_end(&v);
-	return err;
+	if (v->options->json)
+		put_json(v);
+	else
+		put_text(v);
 }

@@ -8,16 +8,6 @@
 #include "gpu/target_code.h"
 #include "unhang/unhang.h"
 
-/** Who is told of what is odd. */
-struct teller {
-	uh_problem_fn *problem;
-	void *ctx;
-};
-
-/** Tells each line of @text. */
-void look_tell(const struct teller *t, struct str text);
-struct know *look_knowledge(struct teller *t);
-
 /** A target that is being looked at. */
 struct look {
 	const struct know *know;
@@ -27,39 +17,48 @@ struct look {
 	FILE *out;
 };
 
-/** Tells what is odd about a target and its code. */
-void look_tell_target(struct look *l, const struct teller *t);
-
 /** The waves that a target has, or that were on a GPU. */
 struct waves_seen {
 	struct look *look;
-	struct str title, gfx; // gfx: of a GPU of this machine
-	struct str pci;        // empty: of a core
-	struct str why_not;    // its waves could not be read; empty
+	struct str title, gfx;      // gfx: of a GPU of this machine
+	struct str pci;             // empty: of a core
+	struct str why_not;         // its waves could not be read; empty
+	const struct agent *agents; // of a core
+	size_t nagents, nqueues;
 	size_t n;
 	const struct wave *waves;
+	const struct where *const *where; // of each wave
+	const struct str *kernels;        // the name of each wave's kernel; empty
 	const bool *moved; // of each wave whether it is elsewhere than in the look before; NULL: there was one look
 };
 
-void report_waves(struct look *l);
-/** Those of several GPUs, as one text or document. */
-void report_waves_seen(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out);
-void report_queues(struct look *l);
-/** Of the processes of this machine. */
+/** Those of a core, or of several GPUs, as one text or document. */
+void report_waves(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out);
+
+/** The queues of a core or of a process. */
+struct queues_seen {
+	struct look *look;
+	const struct agent *agents;
+	size_t nagents;
+	const struct queue *queues;
+	size_t nqueues;
+};
+
+void report_queues(const struct queues_seen *s, const struct uh_look_options *o, FILE *out);
 /** What the schedulers of this machine's GPUs were told to run. */
 struct runlists {
 	const struct know *know;
 	const struct devices *devices;
 	const struct kfd *kfd;
 };
-void report_queues_of_all(struct look *looks, size_t n, const struct runlists *r, const struct uh_look_options *o, FILE *out);
+/** Those of all processes of this machine. */
+void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct runlists *r, const struct uh_look_options *o,
+			  FILE *out);
 void report_runlists_text(const struct runlists *r, FILE *out);
 void report_runlists_json(const struct runlists *r, struct json *j);
 /** "fields" of a packet. */
 struct packet;
 void jw_packet_fields(struct json *j, const struct packet *p);
-/** Finds the GPUs of this machine and writes about their waves. */
-struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct teller *teller);
 
 /** An address that was asked for, and what was found there. */
 struct found_address {
@@ -68,13 +67,12 @@ struct found_address {
 	size_t index;  // in the order of asking
 	bool by_name;  // it is a name that was not found
 	uint64_t size; // of the function of this name, where the offset is behind its end; 0: there is no such function
+	const struct str *texts; // the line of source of each frame, or empty; NULL: not wanted
 };
 /** One of many, in one line without its end. */
 void report_where_line(const struct found_address *f, struct text *to);
-void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out, struct text *problems);
-void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out, struct text *problems);
+void report_where(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
+		  FILE *out);
 
 void report_kernels_text(struct code_set *s, FILE *out);
 void report_kernels_json(struct code_set *s, FILE *out);

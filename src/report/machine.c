@@ -7,8 +7,6 @@
 
 enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4 };
 
-enum uh_verdict gpu_verdict(const struct gpu_view *g) { return g->unwell ? UH_INCIDENT : g->known ? UH_HEALTHY : UH_UNKNOWN; }
-
 const char *verdict_name(enum uh_verdict v)
 {
 	static const char *const names[] = { "healthy", "unknown", "incident" };

@@ -177,13 +177,9 @@ static void jw_queue(struct look *l, struct json *j, const struct queue *q)
 	jw_close(j, '}');
 }
 
-static void jw_target(struct look *l, struct json *j)
+static void jw_target(const struct queues_seen *s, struct json *j)
 {
-	struct request agents = { .kind = REQUEST_AGENTS }, queues = { .kind = REQUEST_QUEUES },
-		       code = { .kind = REQUEST_CODE };
-	target_ask(l->target, &code); // which tells the version
-	target_ask(l->target, &agents);
-	target_ask(l->target, &queues);
+	struct look *l = s->look;
 	jw_field(j, "target", l->target->name);
 	jw_field(j, "process", l->target->process);
 	jw_key(j, "pid");
@@ -191,22 +187,22 @@ static void jw_target(struct look *l, struct json *j)
 	jw_runtime(j, l->target);
 	jw_key(j, "agents");
 	jw_open(j, '[');
-	for (size_t i = 0; i < agents.n; i++)
-		jw_agent(l, j, &agents.agents[i]);
+	for (size_t i = 0; i < s->nagents; i++)
+		jw_agent(l, j, &s->agents[i]);
 	jw_close(j, ']');
 	jw_key(j, "queues");
 	jw_open(j, '[');
-	for (size_t i = 0; i < queues.n; i++)
-		jw_queue(l, j, &queues.queues[i]);
+	for (size_t i = 0; i < s->nqueues; i++)
+		jw_queue(l, j, &s->queues[i]);
 	jw_close(j, ']');
 }
 
-static void queues_json(struct look *l)
+static void queues_json(const struct queues_seen *s, FILE *out)
 {
-	struct json j = { .out = l->out };
+	struct json j = { .out = out };
 	jw_open(&j, '{');
 	jw_field(&j, "schema", S("unhang/queues/1"));
-	jw_target(l, &j);
+	jw_target(s, &j);
 	jw_close(&j, '}');
 }
 
@@ -337,19 +333,18 @@ static void text_live_queue(struct look *l, const struct queue *q)
 	text_packets(l, q);
 }
 
-static void text_head(struct look *l, size_t queues)
+static void text_head(const struct queues_seen *s)
 {
-	struct request agents = { .kind = REQUEST_AGENTS };
-	target_ask(l->target, &agents);
+	const struct look *l = s->look;
 	print_safe(l->out, l->target->name);
 	fputs(": ", l->out);
 	if (l->target->process.n) {
 		print_safe(l->out, l->target->process);
 		fprintf(l->out, " (%lld); ", (long long)l->target->pid);
 	}
-	fprintf(l->out, "%zu queue%s\n", queues, queues == 1 ? "" : "s");
-	for (size_t i = 0; i < agents.n; i++) {
-		const struct agent *g = &agents.agents[i];
+	fprintf(l->out, "%zu queue%s\n", s->nqueues, s->nqueues == 1 ? "" : "s");
+	for (size_t i = 0; i < s->nagents; i++) {
+		const struct agent *g = &s->agents[i];
 		struct str names[64];
 		size_t n = exception_names(l->know, g->exceptions, names);
 		char room[24];
@@ -370,26 +365,25 @@ static void text_head(struct look *l, size_t queues)
 	      l->out);
 }
 
-void report_queues(struct look *l)
+void report_queues(const struct queues_seen *s, const struct uh_look_options *o, FILE *out)
 {
-	struct request r = { .kind = REQUEST_QUEUES };
-	if (l->options->json) {
-		queues_json(l);
+	if (o->json) {
+		queues_json(s, out);
 		return;
 	}
-	target_ask(l->target, &r);
-	text_head(l, r.n);
-	for (size_t i = 0; i < r.n; i++)
-		(is_live(l->target) ? text_live_queue : text_queue)(l, &r.queues[i]);
+	text_head(s);
+	for (size_t i = 0; i < s->nqueues; i++)
+		(is_live(s->look->target) ? text_live_queue : text_queue)(s->look, &s->queues[i]);
 }
 
-void report_queues_of_all(struct look *looks, size_t n, const struct runlists *r, const struct uh_look_options *o, FILE *out)
+void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct runlists *r, const struct uh_look_options *o,
+			  FILE *out)
 {
 	struct json j = { .out = out };
 	if (!o->json) {
 		for (size_t i = 0; i < n; i++) {
 			fputs(i ? "\n" : "", out);
-			report_queues(&looks[i]);
+			report_queues(&seen[i], o, out);
 		}
 		if (!n)
 			fputs("no process computes on a GPU of this machine\n", out);
@@ -402,7 +396,7 @@ void report_queues_of_all(struct look *looks, size_t n, const struct runlists *r
 	jw_open(&j, '[');
 	for (size_t i = 0; i < n; i++) {
 		jw_open(&j, '{');
-		jw_target(&looks[i], &j);
+		jw_target(&seen[i], &j);
 		jw_close(&j, '}');
 	}
 	jw_close(&j, ']');

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "report/look.h"
-#include "report/register_names.h"
+#include "gpu/register_names.h"
 
 enum row_state { ROW_LISTED, ROW_GIVEN, ROW_READ, ROW_REFUSED, ROW_ABSENT, ROW_TIMED_OUT };
 
@@ -18,8 +18,7 @@ struct regs {
 	FILE *out;
 	struct arena arena;
 	struct str target, gfx, title; // target: empty where no GPU was looked at
-	struct str why_not[ANSWER_TIMED_OUT + 1];
 	VEC(struct row) rows;
 };
 
-void regs_write(const struct regs *g);
+void report_regs(const struct regs *g);

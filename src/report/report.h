@@ -63,7 +63,6 @@ void report_json(const struct diagnosis *d, FILE *out);
 /** The list of GPUs. */
 void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o);
 void report_machine_json(const struct machine_view *m, struct json *j);
-enum uh_verdict gpu_verdict(const struct gpu_view *g);
 const char *verdict_name(enum uh_verdict v);
 /** Columns to write in. */
 size_t report_width(const struct uh_report_options *o);

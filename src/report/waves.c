@@ -7,7 +7,7 @@
 #include "gpu/wave_groups.h"
 #include "report/waves.h"
 
-enum { WAVES_SHOWN = 64, GROUPS_SHOWN = 40, CONTEXT = 16, PER_LINE = 8 };
+enum { WAVES_SHOWN = 64, GROUPS_SHOWN = 40, PER_LINE = 8 };
 
 /** Of a wave that was saved the state of the GPU says no more than whether it was halted. */
 struct str wave_state(const struct wave *w)
@@ -199,20 +199,18 @@ static bool is_moving(const struct waves_seen *s, size_t i) { return s->moved[i]
 static void text_core_head(struct listing *l)
 {
 	FILE *out = l->look->out;
-	struct target *t = l->look->target;
-	struct request agents = { .kind = REQUEST_AGENTS }, queues = { .kind = REQUEST_QUEUES };
-	target_ask(t, &agents);
-	target_ask(t, &queues);
+	const struct target *t = l->look->target;
+	const struct waves_seen *s = l->seen;
 	print_safe(out, t->name);
 	fputs(": ", out);
 	if (t->process.n) {
 		print_safe(out, t->process);
 		fprintf(out, " (%lld), ", (long long)t->pid);
 	}
-	for (size_t i = 0; i < agents.n; i++)
-		fprintf(out, "%.*s%s", STR_ARG(agents.agents[i].gfx), i + 1 < agents.n ? ", " : "; ");
-	fprintf(out, "%zu wave%s in %zu queue%s, %zu of them stopped by an error\n", l->n, l->n == 1 ? "" : "s", queues.n,
-		queues.n == 1 ? "" : "s", count_waves(l, is_stopped));
+	for (size_t i = 0; i < s->nagents; i++)
+		fprintf(out, "%.*s%s", STR_ARG(s->agents[i].gfx), i + 1 < s->nagents ? ", " : "; ");
+	fprintf(out, "%zu wave%s in %zu queue%s, %zu of them stopped by an error\n", l->n, l->n == 1 ? "" : "s", s->nqueues,
+		s->nqueues == 1 ? "" : "s", count_waves(l, is_stopped));
 }
 
 static void text_gpu_head(struct listing *l)
@@ -265,22 +263,14 @@ static void waves_text(struct listing *l)
 		text_rows(l);
 }
 
-static struct listing listing_of(const struct waves_seen *s, size_t first)
-{
-	struct listing l = { .seen = s, .look = s->look, .first = first, .n = s->n, .waves = s->waves };
-	l.where = target_code_waves(&s->look->code, s->waves, s->n, CONTEXT);
-	l.kernels = arena_alloc(&l.arena, s->n * sizeof(*l.kernels) + 1);
-	for (size_t i = 0; i < s->n; i++)
-		l.kernels[i] = target_code_kernel_name(&s->look->code, &s->waves[i], l.where[i]);
-	return l;
-}
-
-void report_waves_seen(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out)
+void report_waves(const struct waves_seen *seen, size_t n, const struct uh_look_options *o, FILE *out)
 {
 	_cleanup_free_ struct listing *l = mem_alloc(n * sizeof(*l));
 	size_t first = 0;
 	for (size_t i = 0; i < n; i++) {
-		l[i] = listing_of(&seen[i], first);
+		l[i] =
+			(struct listing){ &seen[i],      seen[i].look,  first,          seen[i].n,
+					  seen[i].waves, seen[i].where, seen[i].kernels };
 		first += seen[i].n;
 	}
 	if (o->json)
@@ -294,12 +284,4 @@ void report_waves_seen(const struct waves_seen *seen, size_t n, const struct uh_
 	}
 	for (size_t i = 0; i < n; i++)
 		arena_free(&l[i].arena);
-}
-
-void report_waves(struct look *look)
-{
-	struct request r = { .kind = REQUEST_WAVES };
-	target_ask(look->target, &r);
-	struct waves_seen seen = { .look = look, .n = r.n, .waves = r.waves };
-	report_waves_seen(&seen, 1, look->options, look->out);
 }

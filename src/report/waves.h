@@ -10,8 +10,8 @@ struct listing {
 	size_t first; // waves of other GPUs before these
 	size_t n;
 	const struct wave *waves;
-	const struct where **where;
-	struct str *kernels;
+	const struct where *const *where;
+	const struct str *kernels;
 	struct arena arena;
 };
 

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/print.h"
 #include "report/look.h"
-#include "report/source_text.h"
 
 static bool is_here(const struct where *w, size_t i) { return i == w->here; }
 
@@ -12,7 +11,7 @@ static bool is_here(const struct where *w, size_t i) { return i == w->here; }
 
 static struct str or_null(struct str s) { return s.n ? s : (struct str){ 0 }; }
 
-static void jw_frames(struct json *j, const struct where *w, struct source_texts *texts)
+static void jw_frames(struct json *j, const struct where *w, const struct str *texts)
 {
 	jw_key(j, "frames");
 	jw_open(j, '[');
@@ -27,7 +26,7 @@ static void jw_frames(struct json *j, const struct where *w, struct source_texts
 		jw_int(j, f->column);
 		jw_key(j, "inlined");
 		jw_bool(j, f->inlined);
-		jw_field(j, "text", or_null(texts ? source_line(texts, w->in->name, f->file, f->line) : (struct str){ 0 }));
+		jw_field(j, "text", texts ? or_null(texts[i]) : (struct str){ 0 });
 		jw_close(j, '}');
 	}
 	jw_close(j, ']');
@@ -54,8 +53,7 @@ static void jw_instructions(struct json *j, const struct know *k, const struct w
 	jw_close(j, ']');
 }
 
-static void jw_address(struct json *j, const struct know *k, const struct found_address *f, struct source_texts *texts,
-		       struct arena *a)
+static void jw_address(struct json *j, const struct know *k, const struct found_address *f, struct arena *a)
 {
 	const struct where *w = f->where;
 	jw_open(j, '{');
@@ -76,33 +74,30 @@ static void jw_address(struct json *j, const struct know *k, const struct found_
 	else
 		jw_null(j);
 	jw_source(j, w);
-	jw_frames(j, w, texts);
+	jw_frames(j, w, f->texts);
 	jw_instructions(j, k, w, a);
 	jw_field(j, "no_instructions", w->no_instructions);
 	jw_close(j, '}');
 }
 
-void report_where_json(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out, struct text *problems)
+static void where_json(const struct know *k, const struct found_address *found, size_t n, FILE *out)
 {
 	struct json j = { .out = out };
 	struct arena arena = { 0 };
-	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
 	jw_open(&j, '{');
 	jw_field(&j, "schema", S("unhang/where/1"));
 	jw_key(&j, "addresses");
 	jw_open(&j, '[');
 	for (size_t i = 0; i < n; i++)
-		jw_address(&j, k, &found[i], o->context < 0 ? NULL : texts, &arena);
+		jw_address(&j, k, &found[i], &arena);
 	jw_close(&j, ']');
 	jw_close(&j, '}');
-	source_texts_free(texts, problems);
 	arena_free(&arena);
 }
 
 // --- text ---
 
-static void put_frame(FILE *out, const struct where *w, const struct code_frame *f, struct source_texts *texts)
+static void put_frame(FILE *out, const struct where *w, const struct code_frame *f, struct str text)
 {
 	print_safe(out, f->file);
 	fprintf(out, ":%u", f->line);
@@ -113,7 +108,6 @@ static void put_frame(FILE *out, const struct where *w, const struct code_frame 
 		print_safe(out, f->function);
 		fputs(f->inlined ? ", inlined" : "", out);
 	}
-	struct str text = texts ? source_line(texts, w->in->name, f->file, f->line) : (struct str){ 0 };
 	if (text.n) {
 		fprintf(out, "\n             | ");
 		print_safe(out, text);
@@ -177,8 +171,7 @@ static void text_head(FILE *out, const struct found_address *f)
 }
 
 /** All about one address. */
-static void text_full(FILE *out, const struct know *k, const struct found_address *f, struct source_texts *texts,
-		      struct arena *a, bool colour)
+static void text_full(FILE *out, const struct know *k, const struct found_address *f, struct arena *a, bool colour)
 {
 	const struct where *w = f->where;
 	text_head(out, f);
@@ -186,7 +179,7 @@ static void text_full(FILE *out, const struct know *k, const struct found_addres
 		return;
 	for (size_t i = 0; i < w->nframes; i++) {
 		fprintf(out, "     %s ", i ? "from" : "  at");
-		put_frame(out, w, &w->frames[i], texts);
+		put_frame(out, w, &w->frames[i], f->texts ? f->texts[i] : (struct str){ 0 });
 		fputc('\n', out);
 	}
 	if (!w->nframes && w->function)
@@ -266,16 +259,21 @@ void report_where_line(const struct found_address *f, struct text *to)
 	}
 }
 
-void report_where_text(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
-		       FILE *out, struct text *problems)
+static void where_text(const struct know *k, const struct found_address *found, size_t n, bool colour, FILE *out)
 {
 	struct arena arena = { 0 };
-	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
 	for (size_t i = 0; i < n; i++) {
 		if (i)
 			fputc('\n', out);
-		text_full(out, k, &found[i], texts, &arena, o->colour);
+		text_full(out, k, &found[i], &arena, colour);
 	}
-	source_texts_free(texts, problems);
 	arena_free(&arena);
+}
+
+void report_where(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out)
+{
+	if (o->json)
+		where_json(k, found, n, out);
+	else
+		where_text(k, found, n, o->colour, out);
 }

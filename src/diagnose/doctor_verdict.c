@@ -1,4 +1,4 @@
-#include "report/doctor_verdict.h"
+#include "diagnose/doctor_verdict.h"
 
 #include "base/error.h"
 

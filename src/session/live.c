@@ -1,4 +1,4 @@
-#include "report/live.h"
+#include "session/live.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "report/register_names.h"
+#include "gpu/register_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

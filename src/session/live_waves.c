@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "gpu/process_target.h"
 #include "gpu/vm.h"
-#include "report/live.h"
+#include "session/live.h"
 
 enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };
 
@@ -234,7 +234,9 @@ static struct uh_error *write_waves(const struct know *k, const struct uh_look_o
 		open_code(g, &processes, t, &seen[i]);
 	}
 	live_progress(live, o, live->n);
-	report_waves_seen(seen, live->n, o, out);
+	for (size_t i = 0; i < live->n; i++)
+		look_find_code(&seen[i], &a);
+	report_waves(seen, live->n, o, out);
 	for (size_t i = 0; i < live->n; i++)
 		close_gpu(&gpus[i], t);
 	if (processes.looked)

@@ -3,7 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
-#include "report/look.h"
+#include "session/look.h"
+#include "session/source_text.h"
 
 struct asked {
 	const char *text;
@@ -164,7 +165,16 @@ static struct found_address not_found(const struct hunt *h, size_t i, struct whe
 {
 	const struct asked *a = &h->asked[i];
 	*where = (struct where){ .pc = a->name.n ? 0 : a->value };
-	return (struct found_address){ a->text, where, i, a->name.n, a->size };
+	return (struct found_address){ a->text, where, i, a->name.n, a->size, NULL };
+}
+
+/** The line of source of each frame. */
+static const struct str *source_lines(struct source_texts *t, const struct where *w, struct arena *a)
+{
+	struct str *lines = arena_alloc(a, w->nframes * sizeof(*lines) + 1);
+	for (size_t i = 0; i < w->nframes; i++)
+		lines[i] = source_line(t, w->in->name, w->frames[i].file, w->frames[i].line);
+	return lines;
 }
 
 static void report_found(struct hunt *h, const struct know *k, const struct uh_look_options *o, FILE *out)
@@ -174,15 +184,22 @@ static void report_found(struct hunt *h, const struct know *k, const struct uh_l
 	_cleanup_free_ struct found_address *found = mem_alloc((n + h->n) * sizeof(*found) + 1);
 	resolve(h, o->context, where);
 	for (; shown < n; shown++)
-		found[shown] = (struct found_address){ h->asked[h->matches.data[shown].asked].text, &where[shown],
-						       h->matches.data[shown].asked, false, 0 };
+		found[shown] = (struct found_address){
+			h->asked[h->matches.data[shown].asked].text, &where[shown], h->matches.data[shown].asked, false, 0, NULL
+		};
 	for (size_t i = 0; i < h->n; i++)
 		if (!h->asked[i].first) {
 			found[shown] = not_found(h, i, &where[shown]);
 			shown++;
 		}
 	qsort(found, shown, sizeof(*found), by_asked);
-	(o->json ? report_where_json : report_where_text)(k, found, shown, o, out, &h->set.problems);
+	struct source_texts *texts = source_texts_new(o->sources, o->nsources);
+	struct arena a = { 0 };
+	for (size_t i = 0; i < shown && o->context >= 0; i++)
+		found[i].texts = source_lines(texts, found[i].where, &a);
+	report_where(k, found, shown, o, out);
+	source_texts_free(texts, &h->set.problems);
+	arena_free(&a);
 }
 
 static void print_found(const struct found_address *f, struct text *line, FILE *out)

@@ -1,22 +1,19 @@
-// unhang knowledge key and export: making signed knowledge.
-#include <dirent.h>
+// Making signed knowledge: a key, and what it signs.
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/print.h"
 #include "base/door.h"
+#include "base/print.h"
 #include "base/save.h"
-#include "cmd/cmd.h"
-#include "cmd/knowledge.h"
-#include "knowledge/signed/keys.h"
 #include "knowledge/know.h"
+#include "knowledge/signed/keys.h"
 #include "knowledge/signed/update.h"
+#include "session/knowledge.h"
+#include "unhang/unhang.h"
 
 #define MACHINE_DIRECTORY "/etc/unhang/knowledge.d"
 enum { KEY_FILE_MOST = 64 << 10 };
@@ -40,30 +37,22 @@ static struct uh_error *make_key(const char *path, struct text *secret_pem, stru
 	return err ? err : save_new_file(AT_FDCWD, public_path->p, text_str(public_pem), 0644);
 }
 
-int knowledge_key(int argc, char **argv)
+struct uh_error *uh_knowledge_key(const char *path, FILE *out)
 {
-	if (argc != 2 || argv[1][0] == '-') {
-		complain("unhang knowledge key FILE: makes the key FILE and FILE.pub; see unhang knowledge --help");
-		return EXIT_CANNOT;
-	}
 	struct text secret = { 0 }, public = { 0 }, public_path = { 0 };
-	struct uh_error *err = make_key(argv[1], &secret, &public, &public_path);
+	struct uh_error *err = make_key(path, &secret, &public, &public_path);
 	if (!err)
-		printf("%s signs knowledge: keep it secret\n%s goes to " KEYS_DIRECTORY
-		       " of each machine that is to trust it\n",
-		       argv[1], public_path.p);
+		fprintf(out,
+			"%s signs knowledge: keep it secret\n%s goes to " KEYS_DIRECTORY
+			" of each machine that is to trust it\n",
+			path, public_path.p);
 	text_free(&secret);
 	text_free(&public);
 	text_free(&public_path);
-	return err ? cannot(err) : EXIT_NOTHING_WRONG;
+	return err;
 }
 
 // --- export ---
-
-struct export_options {
-	const char *key, *note, *out;
-	uint64_t version;
-};
 
 struct collection {
 	struct arena arena;
@@ -134,7 +123,7 @@ static struct uh_error *read_secret(struct arena *a, const char *path, uint8_t r
 					   uh_error_new("%s: not a secret Ed25519 key; unhang knowledge key makes one", path);
 }
 
-static struct uh_error *make_container(struct collection *c, const struct export_options *o, struct text *to)
+static struct uh_error *make_container(struct collection *c, const struct uh_export_options *o, struct text *to)
 {
 	uint8_t secret[KEY_BYTES], signature[SIGNATURE_BYTES];
 	char made[16];
@@ -144,7 +133,7 @@ static struct uh_error *make_container(struct collection *c, const struct export
 	struct container box = { .path = "export",
 				 .version = o->version,
 				 .made = str_z(made),
-				 .note = str_z(o->note),
+				 .note = str_z(o->note ? o->note : ""),
 				 .files = c->files.data,
 				 .nfiles = c->files.len };
 	if (o->version <= know_embedded_version)
@@ -153,7 +142,7 @@ static struct uh_error *make_container(struct collection *c, const struct export
 			(unsigned long long)o->version, (unsigned long long)know_embedded_version);
 	struct uh_error *err = read_secret(&c->arena, o->key, secret);
 	if (!err)
-		err = knowledge_blocks_right(&box);
+		err = update_blocks_right(&box);
 	if (!err)
 		err = sign_public_of(secret, box.key);
 	if (!err)
@@ -179,74 +168,24 @@ static struct uh_error *write_out(const char *path, struct str bytes)
 	return (ours ? save_file : save_new_file)(AT_FDCWD, path, bytes, 0644);
 }
 
-static struct uh_error *export_files(const struct export_options *o, char **paths, int n)
+struct uh_error *uh_knowledge_export(const struct uh_export_options *o, const char *const *paths, size_t n, FILE *out)
 {
 	struct collection c = { 0 };
 	struct text bytes = { 0 };
 	struct uh_error *err = n ? NULL : collect_machine(&c);
-	for (int i = 0; i < n && !err; i++)
+	for (size_t i = 0; i < n && !err; i++)
 		err = collect_file(&c, paths[i], true);
 	if (!err)
 		err = make_container(&c, o, &bytes);
-	if (!err && o->out)
-		err = write_out(o->out, text_str(&bytes));
+	if (!err && o->file)
+		err = write_out(o->file, text_str(&bytes));
 	else if (!err)
-		print_str(stdout, text_str(&bytes));
-	if (!err && o->out)
-		printf("%s: knowledge %llu, %zu file%s\n", o->out, (unsigned long long)o->version, c.files.len,
-		       c.files.len == 1 ? "" : "s");
+		print_str(out, text_str(&bytes));
+	if (!err && o->file)
+		fprintf(out, "%s: knowledge %llu, %zu file%s\n", o->file, (unsigned long long)o->version, c.files.len,
+			c.files.len == 1 ? "" : "s");
 	text_free(&bytes);
 	vec_free(&c.files);
 	arena_free(&c.arena);
 	return err;
-}
-
-/** A whole number above 0. */
-static bool parse_version(const char *text, uint64_t *ret)
-{
-	int64_t v;
-	if (!char_digit(text[0]) || strlen(text) > 18 || !str_number(str_z(text), &v) || v <= 0) {
-		complain("--version wants a whole number, such as 2026111501 (YYYYMMDDNN), not '%s'", text);
-		return false;
-	}
-	*ret = (uint64_t)v;
-	return true;
-}
-
-int knowledge_export(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "key", required_argument, NULL, 'k' },
-		{ "version", required_argument, NULL, 'v' },
-		{ "note", required_argument, NULL, 'n' },
-		{ 0 },
-	};
-	struct export_options o = { .note = "" };
-	opterr = 0;
-	for (int c; (c = getopt_long(argc, argv, ":o:", options, NULL)) != -1;) {
-		switch (c) {
-		case 'k':
-			o.key = optarg;
-			break;
-		case 'v':
-			if (!parse_version(optarg, &o.version))
-				return EXIT_CANNOT;
-			break;
-		case 'n':
-			o.note = optarg;
-			break;
-		case 'o':
-			o.out = optarg;
-			break;
-		default:
-			complain_option(argv, c, "knowledge");
-			return EXIT_CANNOT;
-		}
-	}
-	if (!o.key || !o.version) {
-		complain("unhang knowledge export wants --key FILE and --version N");
-		return EXIT_CANNOT;
-	}
-	struct uh_error *err = export_files(&o, argv + optind, argc - optind);
-	return err ? cannot(err) : EXIT_NOTHING_WRONG;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/silicon.h"
-#include "report/look.h"
+#include "session/look.h"
 
 struct live {
 	struct devices devices;

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "gpu/silicon.h"
 #include "gpu/vm.h"
-#include "report/rings.h"
+#include "gpu/ring_view.h"
 
 enum {
 	ROWS_MOST = 4096,   // of a ring, with --all

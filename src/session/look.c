@@ -1,5 +1,5 @@
 // Opens a target and hands it to whoever writes about it.
-#include "report/look.h"
+#include "session/look.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -80,6 +80,50 @@ void look_tell_target(struct look *l, const struct teller *t)
 	tell_differences(l, t);
 }
 
+void look_find_code(struct waves_seen *seen, struct arena *a)
+{
+	enum { CONTEXT = 16 };
+	struct target_code *code = &seen->look->code;
+	struct str *kernels = arena_alloc(a, seen->n * sizeof(*kernels) + 1);
+	seen->where = target_code_waves(code, seen->waves, seen->n, CONTEXT);
+	for (size_t i = 0; i < seen->n; i++)
+		kernels[i] = target_code_kernel_name(code, &seen->waves[i], seen->where[i]);
+	seen->kernels = kernels;
+}
+
+static void waves_of_core(struct look *l)
+{
+	struct request r = { .kind = REQUEST_WAVES }, agents = { .kind = REQUEST_AGENTS }, queues = { .kind = REQUEST_QUEUES };
+	struct arena a = { 0 };
+	target_ask(l->target, &r);
+	struct waves_seen seen = { .look = l, .n = r.n, .waves = r.waves };
+	look_find_code(&seen, &a);
+	target_ask(l->target, &agents);
+	target_ask(l->target, &queues);
+	seen.agents = agents.agents;
+	seen.nagents = agents.n;
+	seen.nqueues = queues.n;
+	report_waves(&seen, 1, l->options, l->out);
+	arena_free(&a);
+}
+
+static struct queues_seen queues_of(struct look *l)
+{
+	struct request agents = { .kind = REQUEST_AGENTS }, queues = { .kind = REQUEST_QUEUES },
+		       code = { .kind = REQUEST_CODE };
+	if (l->options->json)
+		target_ask(l->target, &code); // which tells the version
+	target_ask(l->target, &agents);
+	target_ask(l->target, &queues);
+	return (struct queues_seen){ l, agents.agents, agents.n, queues.queues, queues.n };
+}
+
+static void queues_of_core(struct look *l)
+{
+	const struct queues_seen seen = queues_of(l);
+	report_queues(&seen, l->options, l->out);
+}
+
 static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx,
 				void (*report)(struct look *l))
 {
@@ -102,7 +146,7 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
-	return o->ntargets ? look_at(o, out, problem, ctx, report_waves) : live_waves(o, out, &teller);
+	return o->ntargets ? look_at(o, out, problem, ctx, waves_of_core) : live_waves(o, out, &teller);
 }
 
 // --- processes of this machine ---
@@ -147,10 +191,13 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 	watch(looks, opened);
 	for (size_t i = 0; i < opened; i++)
 		target_code_open(&looks[i].code, looks[i].target, &places);
+	_cleanup_free_ struct queues_seen *seen = mem_alloc((n + 1) * sizeof(*seen));
+	for (size_t i = 0; i < opened; i++)
+		seen[i] = queues_of(&looks[i]);
 	if (o->ntargets && opened)
-		report_queues(&looks[0]);
+		report_queues(seen, o, m->out);
 	else if (!o->ntargets)
-		report_queues_of_all(looks, opened, &(struct runlists){ m->know, &m->devices, &m->kfd }, o, m->out);
+		report_queues_of_all(seen, opened, &(struct runlists){ m->know, &m->devices, &m->kfd }, o, m->out);
 	if (opened || !o->ntargets) {
 		uh_error_free(err);
 		err = NULL;
@@ -195,6 +242,6 @@ struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_p
 	int64_t pid;
 	bool number = o->ntargets == 1 && str_number(str_z(o->targets[0]), &pid) && pid > 0 && !file_answers(o->targets[0]);
 	if (o->ntargets && !number)
-		return look_at(o, out, problem, ctx, report_queues);
+		return look_at(o, out, problem, ctx, queues_of_core);
 	return look_at_machine(o, out, &teller, number ? &pid : NULL);
 }

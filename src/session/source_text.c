@@ -1,4 +1,4 @@
-#include "report/source_text.h"
+#include "session/source_text.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,23 @@
+// The smoke test of GPUs, written down as each of them ends.
+#pragma once
+
+#include "base/json.h"
+#include "gpu/device.h"
+
+struct smoke_view {
+	const struct device *device;
+	const char *result; // in a word
+	struct str step, error, library;
+	int64_t milliseconds;
+	struct str text; // the same as a sentence
+};
+
+struct smoke_report {
+	bool as_json;
+	struct json json;
+	unsigned width; // columns; 0: 100
+};
+
+void report_smoke_begin(struct smoke_report *r);
+void report_smoke(struct smoke_report *r, const struct smoke_view *v);
+void report_smoke_end(struct smoke_report *r);

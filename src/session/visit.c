@@ -1,0 +1,71 @@
+#include "session/visit.h"
+
+#include <errno.h>
+
+#include "base/door.h"
+#include "base/error.h"
+#include "session/look.h"
+
+struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o, uh_problem_fn *problem, void *ctx)
+{
+	struct opened what;
+	struct teller teller = { problem, ctx };
+	struct uh_error *err = o->root ? door_look(&(struct named){ .path = o->root }, &what) : NULL;
+	if (err)
+		return err;
+	if (o->root && !S_ISDIR(what.st.st_mode))
+		return uh_error_os(ENOTDIR, "%s", o->root);
+	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx };
+	host_look(v->know, o->root, &v->host);
+	doctor_read_log(&v->host);
+	v->have_unread = !host_answers(&v->host, "/etc/unhang") || !host_answers(&v->host, APPLIED_DIRECTORY);
+	if (!v->have_unread)
+		applied_load_all(o->root, &v->have);
+	for (size_t n = 0; n < v->have.problems.len; n++)
+		visit_tell(v, STR_FMT, STR_ARG(v->have.problems.data[n]));
+	return NULL;
+}
+
+void visit_end(struct visit *v)
+{
+	applied_list_free(&v->have);
+	host_free(&v->host);
+	know_free(v->know);
+}
+
+void visit_tell(const struct visit *v, const char *format, ...)
+{
+	struct text t = { 0 };
+	va_list ap;
+	va_start(ap, format);
+	text_vprintf(&t, format, ap);
+	va_end(ap);
+	if (v->problem)
+		v->problem(v->ctx, t.p);
+	text_free(&t);
+}
+
+void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, void *ctx)
+{
+	struct visit v = { .problem = problem, .ctx = ctx };
+	for (size_t n = 0; n < l->list.len; n++) {
+		struct applied *a = l->list.data[n];
+		if (a->state != APPLIED_DONE)
+			visit_tell(&v, STR_FMT ": %s was cut short: " STR_FMT " finishes it, --undo " STR_FMT " takes it back",
+				   STR_ARG(a->id), a->state == APPLIED_PLANNED ? "writing it" : "taking it back",
+				   STR_ARG(DOCTOR(&a->arena, "--apply", a->id)), STR_ARG(a->id));
+	}
+	if (l->empty)
+		visit_tell(&v, "/etc/unhang: it is empty: a change was cut short before or after all that it wrote; "
+			       "unhang doctor --undo ID removes it");
+	for (size_t n = 0; n < l->cut.len; n++) {
+		const struct applied *a = applied_named(l, l->cut.data[n]);
+		struct arena room = { 0 };
+		if (!a || a->state == APPLIED_DONE)
+			visit_tell(&v, STR_FMT ": %s was cut short before anything was changed: " STR_FMT " %s",
+				   STR_ARG(l->cut.data[n]), a ? "taking it back" : "writing it",
+				   STR_ARG(DOCTOR(&room, "--undo", l->cut.data[n])),
+				   a ? "takes it back" : "removes what is left");
+		arena_free(&room);
+	}
+}
