@@ -47,6 +47,8 @@ static int open_it(struct door_box *b, char *to)
 		b->path, b->has_below ? b->below : NULL, b->has_root ? b->root : NULL, b->believed, b->as_caller, b->inside
 	};
 	_cleanup_error_ struct uh_error *err = named_open(&n, b->act == DOOR_LOOK, &b->opened);
+	if (b->as_caller)
+		prctl(PR_SET_PDEATHSIG, SIGKILL); // which other rights have cleared
 	b->n = 0;
 	if (err && !err->errnum)
 		str_copy(b->why, sizeof(b->why), str_z(err->message));
