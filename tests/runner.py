@@ -108,7 +108,7 @@ def test_hung(t):
 
 
 def test_stopped(t):
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGTERM,):  # SIGINT is ignored by what a shell started in the background
         build = Build(hangs=(HANGS, 0, LONG))
         child = build.start()
         begun = wait_for(lambda: (build.path / "orphan").exists() and (build.path / "orphan").read_text())
