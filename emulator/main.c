@@ -7,7 +7,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "base/json.h"
 #include "base/print.h"
 #include "emulator/namespace.h"

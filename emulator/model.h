@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "gpu/registers.h"
-#include "gpu/silicon.h"
+#include "gpu/silicon/silicon.h"
 #include "knowledge/know.h"
 
 struct emu_machine;

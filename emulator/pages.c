@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/vm.h"
+#include "gpu/memory/vm.h"
 
 enum {
 	MAPS_MOST = 1024,

@@ -1,7 +1,7 @@
 // Fuzzes the search for code objects in a file.
 #include <stdlib.h>
 
-#include "code/bundle.h"
+#include "code/object/bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 // What every parsed code object must hold, whatever its bytes are. For the fuzz target and the test.
 #pragma once
 
-#include "code/object.h"
+#include "code/object/object.h"
 
 static inline bool code_inside(const struct code_object *o, struct str s)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "apply/plan.h"
-#include "host/setting.h"
+#include "host/settings/setting.h"
 #include "knowledge/steps.h"
 
 /** What the check itself does is no way through the program: a fuzzer that follows it is slow. */

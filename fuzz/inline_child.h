@@ -36,7 +36,7 @@ bool __wrap_child_begin(void (*work)(int fd, const void *ctx), const void *ctx, 
 	return work_here(work, ctx, ret);
 }
 
-/** The journal's reader; or base/door.c's, which serves for ever: without it unhang reads itself. */
+/** The journal's reader; or base/door/door.c's, which serves for ever: without it unhang reads itself. */
 bool __wrap_child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, struct child *ret)
 {
 	return INLINE_FREE_CHILDREN && work_here(work, ctx, ret);

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "host/boot_settings.h"
-#include "host/modinfo.h"
-#include "host/modprobe.h"
+#include "host/settings/boot_settings.h"
+#include "host/settings/modinfo.h"
+#include "host/settings/modprobe.h"
 #include "source/probe_find.h"
 
 static inline bool is_within(struct str part, struct str whole)

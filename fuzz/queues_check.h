@@ -1,7 +1,7 @@
 // What must hold of the texts of KFD and of devcoredumps, whatever is in them.
 #pragma once
 
-#include "gpu/kfd_files.h"
+#include "gpu/find/kfd_files.h"
 #include "gpu/mqd.h"
 #include "gpu/registers.h"
 #include "gpu/target.h"

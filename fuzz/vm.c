@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "gpu/vm.h"
+#include "gpu/memory/vm.h"
 #include "know.h"
 
 enum { HEAD = 9, PARTS = 4 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "apply/plan.h"
-#include "host/setting.h"
+#include "host/settings/setting.h"
 #include "knowledge/steps.h"
 
 static bool any_fact(const void *ctx, struct str name, size_t index, struct str *ret)

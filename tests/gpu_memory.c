@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "gpu/silicon.h"
+#include "gpu/silicon/silicon.h"
 
 enum { MOST = 64 };
 

@@ -20,7 +20,7 @@ LOOKUPS = {"host_fact", "host_machine", "host_value"}
 ALLOWED_EXTERNS = {"emulator/process_memory.c": "a debugger finds the symbol by its name; nothing includes it"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<](?:src/)?([a-z_]+)/([^">]+)[">]', re.M)
 # Mutable data at file scope that is allowed, with the reason.
-ALLOWED_GLOBALS = {"the_door": "the child that reads for the process (base/door_ask.c): there is one, whatever sessions there are"}
+ALLOWED_GLOBALS = {"the_door": "the child that reads for the process (base/door/ask.c): there is one, whatever sessions there are"}
 INSTRUMENTED = ("__asan_", "__ubsan_", "__tsan_", "__sanitizer_cov", "__gcov_", "__llvm_prf")
 
 
@@ -71,8 +71,8 @@ def test_includes(t):
 
 
 # Who may make commands of text that the compiler does not see to be a literal: tables of C, and texts of knowledge.
-COMMAND_MAKERS = {"base/command.c", "base/command.h", "knowledge/steps.c", "host/boot_loader.c", "host/setting_change.c", "host/setting_state.c", "host/processes.c",
-                  "apply/plan.c", "apply/write.c", "diagnose/doctor.c"}
+COMMAND_MAKERS = {"base/command.c", "base/command.h", "knowledge/steps.c", "host/settings/boot_loader.c", "host/settings/setting_change.c", "host/settings/setting_state.c", "host/processes.c",
+                  "apply/plan.c", "apply/write.c", "diagnose/doctor/doctor.c"}
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 A_COMMAND = re.compile(r"\b(?:sudo|tac|chmod|journalctl|rpm-ostree|grubby|unhang (?:doctor|explain|waves|rings|queues|knowledge))\b[^;:,()]*[ =/]%(?!%)")
 
@@ -126,7 +126,7 @@ def test_globals(t, binary):
 
 # Tags that stand twice, and files that hold more than one idea: none may come in addition.
 TWICE = {"asked", "listing"}
-LONG = {"diagnose/engine.c", "evidence/debug_agent.c", "evidence/reader.c", "knowledge/know.h", "source/archive_child.c", "source/probe.c"}
+LONG = {"diagnose/engine.c", "evidence/waves/debug_agent.c", "evidence/reader.c", "knowledge/know.h", "source/archive_child.c", "source/probe.c"}
 
 
 def test_names(t):

@@ -4,7 +4,7 @@
 
 #include "base/child.h"
 #include "base/json.h"
-#include "gpu/device.h"
+#include "gpu/find/device.h"
 
 static void number(struct json *j, const char *key, int64_t v)
 {

@@ -3,7 +3,7 @@
 
 #include "base/child.h"
 #include "base/json.h"
-#include "gpu/silicon.h"
+#include "gpu/silicon/silicon.h"
 
 enum { REGISTERS = 256 };
 

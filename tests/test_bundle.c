@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "code/bundle.h"
-#include "code/unpack.h"
-#include "code/uri.h"
+#include "code/object/bundle.h"
+#include "code/object/unpack.h"
+#include "code/object/uri.h"
 
 #define GFX90A "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-"
 #define GFX1100 "hipv4-amdgcn-amd-amdhsa--gfx1100"

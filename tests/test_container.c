@@ -10,8 +10,8 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/door.h"
-#include "base/root.h"
+#include "base/door/door.h"
+#include "base/door/root.h"
 #include "container_check.h"
 #include "knowledge/signed/changes.h"
 #include "knowledge/signed/keys.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "code/disassemble.h"
+#include "code/disassemble/disassemble.h"
 
 static const char kernels[] = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 			      "__attribute__((noinline)) float far(global float *f, int n) { float s = 0; for (int i = 0; i < "

@@ -9,11 +9,11 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "code/disassemble.h"
-#include "code/lines.h"
-#include "code/object.h"
+#include "code/disassemble/disassemble.h"
+#include "code/lines/lines.h"
+#include "code/object/object.h"
 #include "code_writer.h"
-#include "gpu/watch.h"
+#include "gpu/silicon/watch.h"
 
 static struct text sample_object(void)
 {

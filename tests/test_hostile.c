@@ -15,10 +15,10 @@
 #include "diagnose/ledger.h"
 #include "diagnose/machine.h"
 #include "evidence/log/log.h"
-#include "evidence/line.h"
+#include "evidence/log/line.h"
 #include "evidence/reader.h"
-#include "evidence/scan.h"
-#include "evidence/stamp.h"
+#include "evidence/log/scan.h"
+#include "evidence/log/stamp.h"
 #include "knowledge/know.h"
 
 enum { MANY = 1000000 };

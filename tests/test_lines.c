@@ -15,7 +15,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "code/lines.h"
+#include "code/lines/lines.h"
 
 enum { ADDRESSES = 1 << 16, FLIPS = 300 };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "gpu/device.h"
+#include "gpu/find/device.h"
 #include "queues_check.h"
 
 static struct text load(const char *name)

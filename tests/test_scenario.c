@@ -12,7 +12,7 @@
 #include "base/child.h"
 #include "base/cleanup.h"
 #include "emulator/machine.h"
-#include "gpu/vm.h"
+#include "gpu/memory/vm.h"
 #include "scenario_check.h"
 
 static struct know *knowledge(void)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "host/setting.h"
+#include "host/settings/setting.h"
 #include "knowledge/parameter.h"
 #include "modinfo_check.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
-#include "gpu/silicon_parts.h"
+#include "gpu/silicon/parts.h"
 
 static int no_problem(void **state)
 {

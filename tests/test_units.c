@@ -12,8 +12,8 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/root.h"
-#include "base/root_walk.h"
+#include "base/door/root.h"
+#include "base/door/root_walk.h"
 #include "base/save.h"
 #include "gpu/wave_groups.h"
 #include "knowledge/condition.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/vm.h"
+#include "gpu/memory/vm.h"
 
 static int load(void **state)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "knowledge/parameter.h"
 
 enum { NAMES_MOST = 1 << 18 };

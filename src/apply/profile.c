@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/command.h"
 #include "base/json.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "base/save.h"
 
 enum { PROFILE_MOST = 1 << 16 };

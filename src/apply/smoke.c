@@ -8,7 +8,7 @@
 
 #include "base/child.h"
 #include "base/error.h"
-#include "base/trust.h"
+#include "base/door/trust.h"
 
 enum {
 	SIZE = 4 << 20,

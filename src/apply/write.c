@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
-#include "base/root.h"
+#include "base/door/door.h"
+#include "base/door/root.h"
 #include "base/save.h"
 
 enum { FILE_MOST = 1 << 20, ENTRIES_MOST = 1000, WORDS_MOST = 8 };

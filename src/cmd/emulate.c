@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/caller.h"
+#include "base/door/caller.h"
 #include "base/error.h"
-#include "base/trust.h"
+#include "base/door/trust.h"
 #include "cmd/cmd.h"
 
 static void usage(void)

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/caller.h"
+#include "base/door/caller.h"
 #include "base/child.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "base/print.h"
 #include "cmd/cmd.h"
 

@@ -1,9 +1,9 @@
 // Code objects at the addresses at which they were loaded, and what is at a program counter.
 #pragma once
 
-#include "code/disassemble.h"
-#include "code/lines.h"
-#include "code/object.h"
+#include "code/disassemble/disassemble.h"
+#include "code/lines/lines.h"
+#include "code/object/object.h"
 
 /** A code object that a program had loaded, or a file to look into. */
 struct loaded {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "code/disassemble.h"
+#include "code/disassemble/disassemble.h"
 #include "knowledge/know.h"
 
 /** Registers of an operand: v[2:3] is { 'v', 2, 2 }. */

@@ -5,8 +5,8 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "code/bundle.h"
-#include "code/uri.h"
+#include "code/object/bundle.h"
+#include "code/object/uri.h"
 #include "source/file.h"
 #include "source/process.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/bytes.h"
-#include "code/bundle.h"
+#include "code/object/bundle.h"
 
 enum {
 	WALK_DEPTH = 4,   // containers in containers

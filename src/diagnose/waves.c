@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "diagnose/incident.h"
-#include "evidence/lanes.h"
-#include "gpu/map.h"
+#include "evidence/waves/lanes.h"
+#include "gpu/memory/map.h"
 
 enum { SHOWN = 6, PAGE_SHIFT = 12 };
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "evidence/event.h"
-#include "evidence/line.h"
+#include "evidence/log/line.h"
 
 /** Where an artefact puts what it finds. */
 struct artefact_output {

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
-#include "gpu/map.h"
+#include "gpu/memory/map.h"
 #include "gpu/wave.h"
 #include "knowledge/know.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
-#include "evidence/document.h"
+#include "evidence/documents/document.h"
 
 enum { SHAPES_BYTES = 600, NAME_BYTES = 160, ODD_INDEX = 1000000 };
 

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include "base/command.h"
-#include "code/bundle.h"
+#include "code/object/bundle.h"
 #include "evidence/artefact.h"
-#include "evidence/gpu_core.h"
+#include "evidence/waves/gpu_core.h"
 #include "evidence/log/log.h"
-#include "evidence/pickle.h"
+#include "evidence/documents/pickle.h"
 #include "evidence/silicon.h"
-#include "evidence/wave_code.h"
+#include "evidence/waves/wave_code.h"
 #include "source/file.h"
 
 enum {

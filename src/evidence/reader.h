@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "evidence/event.h"
-#include "evidence/scan.h"
+#include "evidence/log/scan.h"
 #include "source/source.h"
 
 enum { EVIDENCE_KINDS = 8 };

@@ -7,7 +7,7 @@
 
 #include "base/child.h"
 #include "evidence/silicon_facts.h"
-#include "evidence/wave_code.h"
+#include "evidence/waves/wave_code.h"
 #include "gpu/target_code.h"
 #include "source/source.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "evidence/artefact.h"
-#include "gpu/device.h"
+#include "gpu/find/device.h"
 #include "unhang/unhang.h"
 
 /** What was seen of a GPU, for the list of them. */

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "evidence/event.h"
-#include "gpu/process_target.h"
-#include "gpu/watch.h"
+#include "gpu/process/target.h"
+#include "gpu/silicon/watch.h"
 
 enum { VERDICT_FACTS = 96 };
 

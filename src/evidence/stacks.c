@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "evidence/artefact.h"
-#include "evidence/document.h"
+#include "evidence/documents/document.h"
 
 enum { FRAME_BYTES = 200, TOLD_MAX = 24, KEPT_BYTES = 64 << 10 };
 

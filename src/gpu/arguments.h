@@ -1,7 +1,7 @@
 // The arguments that a kernel was started with.
 #pragma once
 
-#include "gpu/map.h"
+#include "gpu/memory/map.h"
 #include "gpu/target_code.h"
 
 enum { ARGUMENT_BYTES = 16 };

@@ -1,7 +1,7 @@
 // What the words of a queue's descriptor (MQD) and of its registers (HQD) mean, by the blocks `mqd` of knowledge/queues.know.
 #pragma once
 
-#include "gpu/kfd_files.h"
+#include "gpu/find/kfd_files.h"
 #include "gpu/target.h"
 
 /** NULL where the part's layout is not known. */

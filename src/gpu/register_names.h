@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/registers.h"
-#include "gpu/silicon.h"
+#include "gpu/silicon/silicon.h"
 
 /** An IP block: which one a register is of. */
 struct named_block {

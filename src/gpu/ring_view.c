@@ -1,8 +1,8 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "gpu/silicon.h"
-#include "gpu/vm.h"
+#include "gpu/silicon/silicon.h"
+#include "gpu/memory/vm.h"
 #include "gpu/ring_view.h"
 
 enum {

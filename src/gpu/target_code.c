@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "code/uri.h"
+#include "code/object/uri.h"
 
 enum {
 	OBJECT_MOST = 1 << 30,

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "host/host.h"
 #include "source/source.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/child.h"
-#include "base/door.h"
+#include "base/door/door.h"
 
 enum { ASK_MS = 700, LATE_NAMED = 64, BESIDE_MS = 10000 };
 

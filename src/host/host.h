@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/command.h"
-#include "gpu/device.h"
+#include "gpu/find/device.h"
 #include "knowledge/know.h"
 #include "source/probe.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/door.h"
+#include "base/door/door.h"
 #include "knowledge/kinds/kinds.h"
 #include "knowledge/matcher.h"
 #include "knowledge/resolve.h"

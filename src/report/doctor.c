@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/print.h"
-#include "diagnose/doctor_verdict.h"
+#include "diagnose/doctor/verdict.h"
 #include "report/report.h"
 
 enum {

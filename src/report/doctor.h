@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "diagnose/doctor.h"
+#include "diagnose/doctor/doctor.h"
 #include "unhang/unhang.h"
 
 struct doctor_view {

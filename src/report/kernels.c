@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/print.h"
-#include "report/look.h"
+#include "report/live/look.h"
 
 static void jw_arguments(struct json *j, const struct code_kernel *k)
 {

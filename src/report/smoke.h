@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "gpu/device.h"
+#include "gpu/find/device.h"
 
 struct smoke_view {
 	const struct device *device;

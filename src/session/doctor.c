@@ -2,7 +2,7 @@
 #include "report/doctor.h"
 
 #include "base/error.h"
-#include "diagnose/doctor_verdict.h"
+#include "diagnose/doctor/verdict.h"
 #include "session/visit.h"
 
 enum { WIDTH = 100 };

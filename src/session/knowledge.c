@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
-#include "evidence/line.h"
+#include "base/door/door.h"
+#include "evidence/log/line.h"
 #include "report/knowledge.h"
 #include "source/source.h"
 #include "unhang/unhang.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "base/print.h"
 #include "base/save.h"
 #include "knowledge/know.h"

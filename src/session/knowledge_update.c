@@ -6,11 +6,11 @@
 #include <sys/file.h>
 
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "base/print.h"
-#include "base/root.h"
+#include "base/door/root.h"
 #include "base/save.h"
-#include "base/trust.h"
+#include "base/door/trust.h"
 #include "knowledge/signed/update.h"
 #include "report/knowledge.h"
 #include "session/knowledge.h"

@@ -1,7 +1,7 @@
 // GPUs of this machine, for the commands that look at them.
 #pragma once
 
-#include "gpu/silicon.h"
+#include "gpu/silicon/silicon.h"
 #include "session/look.h"
 
 struct live {

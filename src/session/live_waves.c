@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "gpu/process_target.h"
-#include "gpu/vm.h"
+#include "gpu/process/target.h"
+#include "gpu/memory/vm.h"
 #include "session/live.h"
 
 enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };

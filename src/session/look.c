@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "gpu/process_target.h"
+#include "gpu/process/target.h"
 #include "source/file.h"
 
 static void tell(const struct teller *t, const char *message)

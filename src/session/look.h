@@ -1,7 +1,7 @@
 // What the looks at targets, GPUs and code share.
 #pragma once
 
-#include "report/look.h"
+#include "report/live/look.h"
 
 /** Who is told of what is odd. */
 struct teller {

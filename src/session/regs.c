@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "report/regs.h"
+#include "report/live/regs.h"
 #include "session/live.h"
 #include "source/file.h"
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "report/rings.h"
+#include "report/live/rings.h"
 #include "session/live.h"
 #include "source/file.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/door.h"
+#include "base/door/door.h"
 
 enum { SOURCE_MOST = 16 << 20, FILES_MOST = 64, ASKED_MOST = 8 };
 

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "base/door.h"
+#include "base/door/door.h"
 #include "base/error.h"
 #include "session/look.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apply/plan.h"
-#include "diagnose/doctor.h"
+#include "diagnose/doctor/doctor.h"
 #include "unhang/unhang.h"
 
 /** A machine, what is known of it, and what was changed before. */

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "base/named.h"
+#include "base/door/named.h"
 #include "source/feed.h"
 
 enum archive_piece {

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/door.h"
+#include "base/door/door.h"
 
 enum { ROOM = 2 * FEED_MOST, PIPE = 1 << 20, SLICE_MS = 200, END_MS = 2000 };
 

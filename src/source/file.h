@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "base/error.h"
 
 struct file {

@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "source/feed.h"
 #include "source/source.h"
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/door.h"
+#include "base/door/door.h"
 #include "source/source.h"
 
 enum { DEPTH_MAX = 8, CRASH_DEPTH = 3, SILENT_MOST = 4, HEAD = 512 };

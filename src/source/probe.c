@@ -14,7 +14,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "base/root.h"
+#include "base/door/root.h"
 #include "source/probe_find.h"
 #include "source/probe_list.h"
 #include "source/probe_stuck.h"

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "base/named.h"
+#include "base/door/named.h"
 #include "base/str.h"
 
 struct door_file;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "evidence/event.h"
-#include "evidence/scan.h"
+#include "evidence/log/scan.h"
 
 struct log_reader;
 

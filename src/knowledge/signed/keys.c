@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/base64.h"
-#include "base/door.h"
+#include "base/door/door.h"
 
 enum { FILE_MOST = 64 << 10, KEYS_MOST = 1000, DER_FRONT_MOST = 16 };
 

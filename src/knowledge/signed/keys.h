@@ -12,6 +12,6 @@ void key_write_public(struct text *to, const uint8_t key[static KEY_BYTES]);
 bool key_read_secret(struct str pem, uint8_t ret[static KEY_BYTES]);
 bool key_read_public(struct str pem, uint8_t ret[static KEY_BYTES]);
 
-/** The file of KEYS_DIRECTORY that has this key; an error where none has it that is believed (base/trust.h). @root as for
+/** The file of KEYS_DIRECTORY that has this key; an error where none has it that is believed (base/door/trust.h). @root as for
  * root_open(). */
 struct uh_error *key_trusted(struct arena *a, const char *root, const uint8_t key[static KEY_BYTES], struct str *ret_file);

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "base/door.h"
+#include "base/door/door.h"
 #include "knowledge/signed/keys.h"
 #include "knowledge/know.h"
 

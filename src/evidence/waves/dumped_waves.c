@@ -1,0 +1,196 @@
+#include "evidence/waves/dumped_waves.h"
+
+#include <stdlib.h>
+
+#include "evidence/waves/lanes.h"
+#include "evidence/waves/wave_code.h"
+
+enum {
+	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
+	GROUPS_MAX = 256,
+	TOLD_MAX = 12,
+};
+
+static void wave_free(struct dumped_wave *w)
+{
+	if (!w)
+		return;
+	vec_free(&w->wave.registers);
+	vec_free(&w->local);
+	arena_free(&w->arena);
+	free(w);
+}
+
+static void add_dump(struct dumped_wave *w, struct event *e)
+{
+	struct values *local = arena_alloc(&w->arena, sizeof(*local));
+	*local =
+		(struct values){ .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data };
+	e->dump.registers = w->wave.registers;
+	e->dump.values = local;
+	e->dump.nvalues = w->local.len > 0;
+}
+
+/** Whether lanes of the wave are out of step: of many waves that failed the same check, such a one tells why. */
+static bool is_telling(struct dumped_wave *w)
+{
+	struct lane_pattern odd;
+	const struct wave_register *exec = wave_register_named(&w->wave.registers, S("exec"));
+	return str_find(w->wave.reason, S("ASSERT")) >= 0 && exec && exec->n &&
+	       lanes_find_odd(&w->wave.registers, exec->data[0], &odd);
+}
+
+static struct dumped_wave *first_of(const struct wave_place *g) { return (struct dumped_wave *)g->first; }
+
+/** One more wave of the group; it takes the place of the first where it tells more. */
+static void join_group(struct wave_place *g, struct dumped_wave *w)
+{
+	struct dumped_wave *first = first_of(g);
+	g->count += w->count;
+	if (first->full && !first->telling && is_telling(w)) {
+		w->full = w->telling = true;
+		g->first = &w->wave;
+		w = first;
+	}
+	wave_free(w);
+}
+
+static struct writer writer_copy(struct arena *a, const struct writer *w)
+{
+	return (struct writer){ arena_str(a, w->rank), arena_str(a, w->worker), arena_str(a, w->pid), arena_str(a, w->host) };
+}
+
+/** The wave without its registers and memory; @w is freed. */
+static struct dumped_wave *strip_wave(struct dumped_wave *w)
+{
+	struct dumped_wave *s = mem_alloc(sizeof(*s));
+	struct arena *a = &s->arena;
+	s->id = arena_str(a, w->id);
+	s->wave.kernel = arena_str(a, w->wave.kernel);
+	s->wave.reason = arena_str(a, w->wave.reason);
+	s->wave.pc = w->wave.pc;
+	s->wave.id = w->wave.id;
+	s->at = w->at;
+	s->time = w->time;
+	s->count = w->count;
+	s->old = w->old;
+	s->code = w->code;
+	s->code.function = arena_str(a, w->code.function);
+	s->code.uri = arena_str(a, w->code.uri);
+	s->code.instruction = arena_str(a, w->code.instruction);
+	s->code.before = arena_str(a, w->code.before);
+	s->code.source_file = arena_str(a, w->code.source_file);
+	s->code.source_line = arena_str(a, w->code.source_line);
+	s->writer = writer_copy(a, &w->writer);
+	wave_free(w);
+	return s;
+}
+
+struct dumped_wave *dumped_wave_new(struct dumped_waves *d, const struct logline *line, struct place at)
+{
+	struct dumped_wave *w = mem_alloc(sizeof(*w));
+	w->wave.id = ++d->seen;
+	w->count = 1;
+	w->at = at;
+	w->time = line_time(line);
+	w->writer = writer_copy(&w->arena, &line->writer);
+	return w;
+}
+
+void dumped_waves_add(struct dumped_waves *d, struct dumped_wave *w)
+{
+	struct wave_place *have = wave_place_of(&d->groups, &w->wave);
+	if (have) {
+		join_group(have, w);
+		return;
+	}
+	if (d->groups.len == GROUPS_MAX) {
+		d->beyond += w->count;
+		wave_free(w);
+		return;
+	}
+	w->full = d->groups.len < GROUPS_FULL;
+	w->telling = w->full && is_telling(w);
+	if (!w->full)
+		w = strip_wave(w);
+	vec_push(&d->groups, ((struct wave_place){ .first = &w->wave, .count = w->count }));
+}
+
+// --- what is handed on ---
+
+/** The stray disassembly is of this wave's function where its pc lies in it. */
+static const struct window_of_code *code_for(const struct dumped_wave *w, const struct window_of_code *stray)
+{
+	if (w->code.function.n || w->code.pc)
+		return &w->code;
+	bool inside = stray->begin && w->wave.pc >= stray->begin && w->wave.pc < stray->pc + 256;
+	return inside ? stray : &w->code;
+}
+
+/** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
+static void tell_code(const struct artefact_output *out, struct dumped_wave *w, const struct window_of_code *c, struct event *e)
+{
+	const struct code_anchor anchor = { .uri = c->uri,
+					    .loaded_at = c->uri.n ? c->loaded_at : 0,
+					    .instruction = c->pc == w->wave.pc ? c->instruction : (struct str){ 0 } };
+	const struct where *at = out->code ? code_shelf_where(out->code, out->name, &anchor, w->wave.pc) : NULL;
+	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
+		return;
+	struct wave_code code = { .know = out->know, .where = at, .wave = &w->wave };
+	wave_code_tell(e, &w->arena, &code);
+}
+
+static void tell_group(const struct artefact_output *out, const struct wave_place *g, const struct window_of_code *stray)
+{
+	struct dumped_wave *w = first_of(g);
+	struct event e;
+	const struct window_of_code *c = code_for(w, stray);
+	if (!artefact_event(out, w->wave.reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
+		return;
+	e.time = w->time;
+	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->wave.pc);
+	event_add_text(&e, &w->arena, "stop_reason", w->wave.reason);
+	if (w->wave.pc)
+		event_add_code(&e, &w->arena, "pc", w->wave.pc);
+	event_add_text(&e, &w->arena, "kernel_name", w->wave.kernel.n ? w->wave.kernel : c->function);
+	event_add_number(&e, &w->arena, "waves", (int64_t)g->count);
+	event_add_text(&e, &w->arena, "wave", w->id);
+	event_add_text(&e, &w->arena, "code_object", c->uri);
+	event_add_text(&e, &w->arena, "source_file", c->source_file);
+	event_add_text(&e, &w->arena, "source_line", c->source_line);
+	if (c->pc && c != stray) {
+		event_add_text(&e, &w->arena, "instruction", c->instruction);
+		event_add_text(&e, &w->arena, "instruction_before", c->before);
+	}
+	int64_t rank;
+	event_add(&e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
+	event_add_text(&e, &w->arena, "worker", w->writer.worker);
+	if (w->full)
+		add_dump(w, &e);
+	tell_code(out, w, c, &e);
+	artefact_tell(out, &e);
+}
+
+void dumped_waves_tell(struct dumped_waves *d, const struct artefact_output *out, const struct window_of_code *stray)
+{
+	wave_places_sort(&d->groups);
+	for (size_t i = 0; i < d->groups.len && i < TOLD_MAX; i++)
+		tell_group(out, &d->groups.data[i], stray);
+	size_t rest = d->beyond;
+	for (size_t i = TOLD_MAX; i < d->groups.len; i++)
+		rest += d->groups.data[i].count;
+	struct event e;
+	if (rest && artefact_event(out, "waves-more", first_of(&d->groups.data[0])->at, &e)) {
+		struct arena arena = { 0 };
+		event_add_number(&e, &arena, "waves", (int64_t)rest);
+		artefact_tell(out, &e);
+		arena_free(&arena);
+	}
+}
+
+void dumped_waves_free(struct dumped_waves *d)
+{
+	for (size_t i = 0; i < d->groups.len; i++)
+		wave_free(first_of(&d->groups.data[i]));
+	vec_free(&d->groups);
+}

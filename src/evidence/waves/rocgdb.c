@@ -1,0 +1,496 @@
+// Transcripts of rocgdb: the tables of `info agents`, `info queues`, `info dispatches` and `info threads`, and stops of waves. What they
+// show of registers and code is gdb_state.c's.
+//
+//   * 1    AMDGPU Dispatch 1:2:1 (PKID 0) [256,1,1] [128,1,1] B|Aa|Ra saxpy(int, float const*)
+//     25   AMDGPU Queue 1:25 (QID 3)  HSA          2569549 2569550 1048576  0x00007e4bc5a00000
+//   * 6    AMDGPU Wave 1:2:1:1 (31,0,0)/1 "crux"     0x00007fffed2b8b18 in crux_p1sin (...) at crux.cu:7
+//   Thread 6 "crux" received signal SIGSEGV, Segmentation fault.
+//   [Switching to thread 6, lane 1 (AMDGPU Lane 1:2:1:1/1 (31,0,0)[0,0,1])]
+#include <stdlib.h>
+
+#include "evidence/artefact.h"
+#include "evidence/waves/gdb_state.h"
+#include "gpu/wave_groups.h"
+
+enum {
+	DISPATCHES_MAX = 64,
+	QUEUES_MAX = 64,
+	PLACES_MAX = 24,
+	NAME_BYTES = 2048,
+	GPUS_MAX = 64,
+	KEPT_BYTES = 8 << 20,
+	STOPS_MAX = 32
+};
+
+/** The first wave that is listed at a place. */
+struct listed_wave {
+	struct wave wave;
+	struct place at;
+};
+
+/** A wave that a signal stopped. It is told at the end, when its registers and code are known. */
+struct stop {
+	struct str signal, program, function, source, text;
+	uint64_t pc;
+	bool imprecise, unreadable; // unreadable: its private memory
+	struct place at;
+	struct stamp time;
+};
+
+struct rocgdb {
+	struct artefact_output out;
+	struct gdb_state *state;
+	struct str gfx; // of all GPUs that were listed
+	bool gfx_differ;
+	VEC(struct stop) stops;
+	bool at_wave;        // a wave is looked at
+	bool on_stop;        // the newest stop is what is looked at
+	unsigned next_frame; // of a backtrace; 0: none is being shown
+	struct arena arena;
+	size_t dispatches, queues, pending, agents;
+	struct wave_places places; // whose first is a listed_wave
+	bool no_dispatches, no_queues, no_agents;
+	struct place empty_at;
+	bool stopped; // a signal was reported, and the stop is not yet told
+	bool on_wave; // the thread that stopped is a wave
+	bool imprecise;
+	struct str signal, program;
+	struct place stop_at;
+};
+
+static const char *const marks[] = { "AMDGPU Dispatch ",
+				     "AMDGPU Queue ",
+				     "AMDGPU Agent (",
+				     "AMDGPU Wave ",
+				     "AMDGPU Lane ",
+				     "No dispatches are currently active",
+				     "No queues are currently ac",
+				     "No agents are currently" };
+
+static bool rocgdb_begins(struct str line)
+{
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (str_find(line, str_z(marks[i])) >= 0)
+			return true;
+	ptrdiff_t signal = str_find(line, S(" received signal SIG"));
+	if (gdb_state_library(line))
+		return true;
+	return signal >= 0 && str_find(str_cut(line, (size_t)signal), S("Thread ")) >= 0;
+}
+
+static void *rocgdb_open(const struct artefact_output *out)
+{
+	struct rocgdb *g = mem_alloc(sizeof(*g));
+	g->out = *out;
+	g->state = gdb_state_new();
+	return g;
+}
+
+/** Of a transcript that goes on for ever the beginning is kept. */
+static struct str keep(struct rocgdb *g, struct str s)
+{
+	return g->arena.total < KEPT_BYTES ? arena_str(&g->arena, str_cut(s, NAME_BYTES)) : (struct str){ 0 };
+}
+
+/** What follows @mark, wherever that stands in @line. */
+static bool find_behind(struct str line, const char *mark, struct str *ret)
+{
+	ptrdiff_t at = str_find(line, str_z(mark));
+	if (at < 0)
+		return false;
+	*ret = str_from(line, (size_t)at + strlen(mark));
+	return true;
+}
+
+static bool start(struct rocgdb *g, const char *signature, const struct logline *line, struct place at, struct event *e)
+{
+	if (!artefact_event(&g->out, signature, at, e))
+		return false;
+	e->time = line_time(line);
+	e->text = str_trim(line->message);
+	return true;
+}
+
+// --- tables ---
+
+/** A fence that orders both what came before and what comes after: `B|Aa|Ra`. */
+static bool is_full_fence(struct str fence)
+{
+	bool acquire = str_find(fence, S("Aa")) >= 0 || str_find(fence, S("As")) >= 0;
+	bool release = str_find(fence, S("Ra")) >= 0 || str_find(fence, S("Rs")) >= 0;
+	return str_starts(fence, S("B|")) && acquire && release;
+}
+
+static struct str bracketed(struct str *rest)
+{
+	*rest = str_trim(*rest);
+	if (!rest->n || rest->p[0] != '[')
+		return (struct str){ 0 };
+	struct str s = str_split(rest, ']');
+	return str_from(s, 1);
+}
+
+static void dispatch_row(struct rocgdb *g, struct str row, const struct logline *line, struct place at)
+{
+	struct str rest = row, id = str_word(&rest), packet = { 0 };
+	struct event e;
+	if (g->dispatches++ >= DISPATCHES_MAX || !start(g, "rocgdb-dispatch", line, at, &e))
+		return;
+	// agent:queue:dispatch
+	ptrdiff_t last = -1;
+	for (size_t i = 0; i < id.n; i++)
+		if (id.p[i] == ':')
+			last = (ptrdiff_t)i;
+	if (find_behind(rest, "(PKID ", &packet))
+		rest = packet, packet = str_split(&rest, ')');
+	struct str grid = bracketed(&rest), group = bracketed(&rest), fence = str_word(&rest);
+	rest = str_trim(rest);
+	if (str_starts(rest, S("Shared("))) // -full: address spaces, descriptor, arguments and signal come first
+		for (int i = 0; i < 5; i++)
+			str_word(&rest);
+	event_add_text(&e, &g->arena, "dispatch", id);
+	event_add_text(&e, &g->arena, "queue", last > 0 ? str_cut(id, (size_t)last) : id);
+	event_add_text(&e, &g->arena, "packet", packet);
+	event_add_text(&e, &g->arena, "grid", grid);
+	event_add_text(&e, &g->arena, "workgroup", group);
+	event_add_text(&e, &g->arena, "fence", fence);
+	if (is_full_fence(fence))
+		event_add(&e, S("full_fence"), S("yes"), FACT_TEXT);
+	event_add_text(&e, &g->arena, "kernel_name", str_cut(str_trim(rest), NAME_BYTES));
+	artefact_tell(&g->out, &e);
+}
+
+static void queue_row(struct rocgdb *g, struct str row, const struct logline *line, struct place at)
+{
+	struct str rest = row, id = str_word(&rest), qid = { 0 };
+	int64_t read, write;
+	g->queues++;
+	if (find_behind(rest, "(QID ", &qid))
+		rest = qid, qid = str_split(&rest, ')');
+	struct str type = str_word(&rest), first = str_word(&rest), second = str_word(&rest);
+	// Copy queues have no indices of their own.
+	if (!str_is(type, "HSA") || !str_number(first, &read) || !str_number(second, &write) || read < 0 || write <= read)
+		return;
+	struct event e;
+	if (g->pending++ >= QUEUES_MAX || !start(g, "rocgdb-queue", line, at, &e))
+		return;
+	event_add_text(&e, &g->arena, "queue", id);
+	event_add_text(&e, &g->arena, "queue_id", qid);
+	event_add_number(&e, &g->arena, "read_index", read);
+	event_add_number(&e, &g->arena, "write_index", write);
+	event_add_number(&e, &g->arena, "pending", write - read);
+	artefact_tell(&g->out, &e);
+}
+
+/** Columns of `info agents`: the location is the last, the architecture stands behind the id. */
+static void agent_row(struct rocgdb *g, struct str row, const struct logline *line, struct place at)
+{
+	struct str rest = row, word, last = { 0 };
+	struct event e;
+	if (g->agents++ >= GPUS_MAX || !start(g, "rocgdb-agent", line, at, &e))
+		return;
+	str_split(&rest, ')');
+	struct str gfx = str_word(&rest);
+	struct str name = str_trim(rest);
+	for (word = str_word(&rest); word.n; word = str_word(&rest))
+		last = word;
+	// Before the location stand two numbers, before these the name.
+	for (int i = 0; i < 3; i++) {
+		const char *space = name.n ? memrchr(name.p, ' ', name.n) : NULL;
+		name = str_trim(str_cut(name, space ? (size_t)(space - name.p) : 0));
+	}
+	if (pci_length(last))
+		event_add(&e, S("pci"), last.n == 7 ? arena_printf(&g->arena, "0000:" STR_FMT, STR_ARG(last)) : keep(g, last),
+			  FACT_TEXT);
+	g->gfx_differ |= g->gfx.n && !str_eq(g->gfx, gfx);
+	if (!g->gfx.n)
+		g->gfx = keep(g, gfx);
+	event_add_text(&e, &g->arena, "gfx", gfx);
+	event_add_text(&e, &g->arena, "gpu_name", str_cut(name, 64));
+	artefact_tell(&g->out, &e);
+}
+
+/** The function, its pc and its source of `0x... in kern (n=3) at saxpy.cpp:57`, or of `kern () at saxpy.cpp:7`. */
+static void parse_frame(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source)
+{
+	struct str rest = str_trim(frame), word = rest, first = str_word(&word);
+	*ret_pc = 0;
+	if (str_starts(first, S("0x")) && str_hex(first, ret_pc)) {
+		rest = str_trim(word);
+		if (str_starts(rest, S("in ")))
+			rest = str_from(rest, 3);
+	}
+	ptrdiff_t open = str_find(rest, S(" ("));
+	*ret_function = str_trim(open < 0 ? rest : str_cut(rest, (size_t)open));
+	*ret_source = (struct str){ 0 };
+	for (ptrdiff_t at; (at = str_find(rest, S(" at "))) >= 0; rest = str_from(rest, (size_t)at + 4)) {
+		struct str after = str_from(rest, (size_t)at + 4), name = str_word(&after);
+		if (str_find(name, S(":")) > 0)
+			*ret_source = name;
+	}
+}
+
+/** `1:2:1:1 (31,0,0)/1 "crux"     FRAME` */
+static void wave_row(struct rocgdb *g, struct str row, struct place at)
+{
+	ptrdiff_t open = str_find(row, S("\""));
+	if (open < 0)
+		return;
+	struct str frame = str_from(row, (size_t)open + 1);
+	str_split(&frame, '"');
+	struct wave w = { 0 };
+	parse_frame(frame, &w.pc, &w.kernel, &w.source);
+	w.kernel = str_cut(w.kernel, NAME_BYTES);
+	struct wave_place *have = wave_place_of(&g->places, &w);
+	if (have)
+		have->count++;
+	if (have || g->places.len == PLACES_MAX)
+		return;
+	struct listed_wave *l = arena_alloc(&g->arena, sizeof(*l));
+	*l = (struct listed_wave){ .wave = w, .at = at };
+	l->wave.kernel = keep(g, w.kernel);
+	l->wave.source = keep(g, w.source);
+	vec_push(&g->places, ((struct wave_place){ .first = &l->wave, .count = 1 }));
+}
+
+// --- stops ---
+
+static void signal_line(struct rocgdb *g, struct str line, struct place at)
+{
+	struct str rest, name;
+	find_behind(line, "received signal ", &rest);
+	g->signal = keep(g, str_split(&rest, ','));
+	if (find_behind(line, "Thread ", &name) && find_behind(name, "\"", &name))
+		g->program = keep(g, str_split(&name, '"'));
+	g->stopped = true;
+	g->on_wave = g->imprecise = false;
+	g->stop_at = at;
+}
+
+/** `0x... in kern (n=3) at saxpy.cpp:57`, or without its address where the pc is at the beginning of a line. */
+static bool looks_like_frame(struct str text)
+{
+	return (str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0) ||
+	       (str_find(text, S(" (")) > 0 && str_find(text, S(") at ")) > 0);
+}
+
+/** What the debug agent calls the reason of a stop. */
+static struct str reason_of(struct str signal)
+{
+	static const struct {
+		const char *signal, *reason;
+	} reasons[] = { { "SIGSEGV", "MEMORY_VIOLATION" },
+			{ "SIGBUS", "APERTURE_VIOLATION" },
+			{ "SIGABRT", "ASSERT_TRAP" },
+			{ "SIGTRAP", "DEBUG_TRAP" } };
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (str_is(signal, reasons[i].signal))
+			return str_z(reasons[i].reason);
+	return signal;
+}
+
+static void tell_wave(struct rocgdb *g, struct event *e, uint64_t pc, struct str function, struct str source, struct str reason,
+		      bool registers)
+{
+	const struct gdb_wave wave = { pc, function, reason, g->gfx_differ ? (struct str){ 0 } : g->gfx, registers };
+	if (pc)
+		event_add_code(e, &g->arena, "pc", pc);
+	event_add_text(e, &g->arena, "source_line", source);
+	gdb_state_tell(g->state, &g->out, e, &g->arena, &wave);
+	if (!event_fact(e, "kernel_name"))
+		event_add_text(e, &g->arena, "kernel_name", function);
+}
+
+static void tell_stops(struct rocgdb *g)
+{
+	struct event e;
+	for (size_t i = 0; i < g->stops.len; i++) {
+		const struct stop *s = &g->stops.data[i];
+		if (!artefact_event(&g->out, "rocgdb-signal", s->at, &e))
+			return;
+		e.time = s->time;
+		e.text = s->text;
+		event_add_text(&e, &g->arena, "signal", s->signal);
+		event_add_text(&e, &g->arena, "process", s->program);
+		if (s->unreadable)
+			event_add(&e, S("private_memory"), S("unreadable"), FACT_TEXT);
+		event_add(&e, S("precise"), s->imprecise ? S("no") : S("unknown"), FACT_TEXT);
+		tell_wave(g, &e, s->pc, s->function, s->source, reason_of(s->signal), true);
+		artefact_tell(&g->out, &e);
+	}
+}
+
+static void stop_frame(struct rocgdb *g, const struct logline *line, struct str frame)
+{
+	struct stop s = { .signal = g->signal, .program = g->program, .imprecise = g->imprecise, .at = g->stop_at };
+	struct str function, source;
+	g->stopped = false;
+	if (!g->on_wave || g->arena.total > KEPT_BYTES)
+		return;
+	if (g->stops.len == STOPS_MAX) {
+		tell_stops(g);
+		g->stops.len = 0;
+	}
+	parse_frame(frame, &s.pc, &function, &source);
+	s.function = keep(g, function);
+	s.source = keep(g, source);
+	s.text = keep(g, str_trim(line->message));
+	s.time = line_time(line);
+	s.unreadable = str_find(frame, S("private_lane#")) >= 0;
+	vec_push(&g->stops, s);
+	g->at_wave = g->on_stop = true;
+	g->next_frame = 0;
+	gdb_state_turn(g->state, s.pc);
+}
+
+// --- lines ---
+
+static bool empty_line(struct rocgdb *g, struct str text, struct place at)
+{
+	bool dispatches = str_find(text, S("No dispatches are currently active")) >= 0;
+	bool queues = str_find(text, S("No queues are currently active")) >= 0;
+	bool agents = str_find(text, S("No agents are currently active")) >= 0;
+	if (dispatches || queues || agents)
+		g->empty_at = at;
+	g->no_dispatches |= dispatches;
+	g->no_queues |= queues;
+	g->no_agents |= agents;
+	return dispatches || queues || agents;
+}
+
+/** A stop of which no frame was printed. */
+static void tell_stop(struct rocgdb *g, const struct logline *line)
+{
+	if (g->stopped && g->on_wave)
+		stop_frame(g, line, (struct str){ 0 });
+	g->stopped = false;
+}
+
+/** `#0  0x... in kern ()`: of a thread that was chosen, or the first of a backtrace, whose others are not looked at. */
+static bool frame_line(struct rocgdb *g, struct str text)
+{
+	struct str rest = str_from(text, 1), word = str_word(&rest), function, source;
+	int64_t number;
+	uint64_t pc;
+	if (!g->at_wave || !str_starts(text, S("#")) || !str_number(word, &number) || number < 0 || number > INT32_MAX)
+		return false;
+	parse_frame(rest, &pc, &function, &source);
+	bool next = number && number == g->next_frame;
+	if (!number && pc)
+		gdb_state_turn(g->state, pc);
+	else if (number && !next)
+		gdb_state_turn(g->state, 0);
+	g->on_stop &= !number || next;
+	g->next_frame = (unsigned)number + 1;
+	return true;
+}
+
+/** Another thread is looked at. */
+static void turn(struct rocgdb *g, bool to_wave)
+{
+	g->at_wave = to_wave;
+	g->on_stop = false;
+	g->next_frame = 0;
+	gdb_state_turn(g->state, 0);
+}
+
+static bool state_line(struct rocgdb *g, struct str text)
+{
+	if (frame_line(g, text))
+		return true;
+	if (!gdb_state_line(g->state, text))
+		return false;
+	// A pc at the begin of a line is not in the frame.
+	if (g->on_stop && !g->stops.data[g->stops.len - 1].pc)
+		g->stops.data[g->stops.len - 1].pc = gdb_state_pc(g->state);
+	return true;
+}
+
+static enum taken rocgdb_line(void *self, const struct logline *line, struct place at)
+{
+	struct rocgdb *g = self;
+	struct str text = str_trim(line->message), row;
+	if (str_find(text, S(" received signal SIG")) >= 0) {
+		tell_stop(g, line);
+		signal_line(g, text, at);
+		g->on_wave = str_find(text, S("AMDGPU ")) >= 0;
+	}
+	bool switching = str_find(text, S("[Switching to ")) >= 0;
+	if (switching || (str_starts(text, S("Thread ")) && str_ends(text, S("):")))) { // of `thread apply`
+		turn(g, str_find(text, S("AMDGPU ")) >= 0);
+		g->on_wave |= g->at_wave && g->stopped;
+		if (g->at_wave)
+			return true;
+	}
+	if (str_find(text, S("recise memory violation signal reporting is not enabled")) >= 0) {
+		g->imprecise = true;
+		return true;
+	}
+	struct str frame = str_starts(text, S("#0 ")) ? str_trim(str_from(text, 3)) : text;
+	if (g->stopped && looks_like_frame(frame)) {
+		stop_frame(g, line, frame);
+		return true;
+	}
+	if (g->stopped && str_find(text, S(" received signal SIG")) >= 0)
+		return true;
+	if (find_behind(text, "AMDGPU Dispatch ", &row))
+		dispatch_row(g, row, line, at);
+	else if (find_behind(text, "AMDGPU Queue ", &row))
+		queue_row(g, row, line, at);
+	else if (find_behind(text, "AMDGPU Agent (", &row))
+		agent_row(g, row, line, at);
+	else if (find_behind(text, "AMDGPU Wave ", &row))
+		wave_row(g, row, at);
+	else if (find_behind(text, "AMDGPU Lane ", &row) || empty_line(g, text, at) || state_line(g, text))
+		return true;
+	else
+		return str_starts(text, S("(gdb)")) || str_starts(text, S("Id ")) || str_starts(text, S("===")) ||
+		       str_starts(text, S("location may not be accurate"));
+	return true;
+}
+
+static void tell_waves(struct rocgdb *g)
+{
+	for (size_t i = 0; i < g->places.len; i++) {
+		const struct listed_wave *l = (struct listed_wave *)g->places.data[i].first;
+		const struct wave *w = &l->wave;
+		const struct stop *stop = NULL;
+		struct event e;
+		if (!artefact_event(&g->out, "rocgdb-waves", l->at, &e))
+			return;
+		event_add_number(&e, &g->arena, "waves", (int64_t)g->places.data[i].count);
+		for (size_t k = 0; k < g->stops.len && w->pc; k++)
+			stop = g->stops.data[k].pc == w->pc ? &g->stops.data[k] : stop;
+		tell_wave(g, &e, w->pc, w->kernel, w->source, stop ? reason_of(stop->signal) : (struct str){ 0 }, !stop);
+		artefact_tell(&g->out, &e);
+	}
+}
+
+static void rocgdb_close(void *self)
+{
+	struct rocgdb *g = self;
+	struct event e;
+	const struct logline none = { 0 };
+	tell_stop(g, &none);
+	tell_stops(g);
+	tell_waves(g);
+	bool empty = (g->no_dispatches || g->no_queues || g->no_agents) && !g->dispatches && !g->pending;
+	if (empty && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {
+		event_add(&e, S("debugger_sees"), g->agents ? S("agents") : S("nothing"), FACT_TEXT);
+		artefact_tell(&g->out, &e);
+	}
+	gdb_state_free(g->state);
+	vec_free(&g->stops);
+	vec_free(&g->places);
+	arena_free(&g->arena);
+	free(g);
+}
+
+const struct artefact_reader rocgdb_reader = {
+	.kind = "rocgdb",
+	.begins = rocgdb_begins,
+	.open = rocgdb_open,
+	.line = rocgdb_line,
+	.close = rocgdb_close,
+	.patience = 60,
+};

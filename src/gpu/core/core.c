@@ -1,0 +1,330 @@
+#include "gpu/core/core.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+
+enum {
+	SEGMENTS_MAX = 1 << 20,
+	NOTES_BYTES = 64 << 20, // of one note segment
+	PROBLEMS = 16,
+	NT_AMDGPU_CORE_STATE = 33,
+	MACHINE_AMDGPU = 224,
+};
+
+bool core_begins(struct str head)
+{
+	return head.n >= sizeof(Elf64_Ehdr) && !memcmp(head.p, ELFMAG, SELFMAG) && head.p[EI_CLASS] == ELFCLASS64 &&
+	       head.p[EI_DATA] == ELFDATA2LSB && get_u16(head.p + offsetof(Elf64_Ehdr, e_type)) == ET_CORE;
+}
+
+void core_problem(struct core *c, const char *format, ...)
+{
+	struct text line = { 0 };
+	size_t lines = 0;
+	va_list ap;
+	va_start(ap, format);
+	text_vprintf(&line, format, ap);
+	va_end(ap);
+	text_add(&line, S("\n"));
+	for (size_t i = 0; i < c->problems.n; i++)
+		lines += c->problems.p[i] == '\n';
+	if (lines < PROBLEMS && str_find(text_str(&c->problems), text_str(&line)) < 0)
+		text_add(&c->problems, text_str(&line));
+	text_free(&line);
+}
+
+// --- notes ---
+
+/** NT_FILE: count, page size, count times { begin, end, offset in pages }, count names. */
+static void read_mappings(struct core *c, struct str desc)
+{
+	if (desc.n < 16)
+		return;
+	uint64_t count = get_u64(desc.p), page = get_u64(desc.p + 8);
+	if (count > (desc.n - 16) / 24)
+		return;
+	struct str names = str_from(desc, 16 + 24 * (size_t)count);
+	for (uint64_t i = 0; i < count && names.n; i++) {
+		const char *p = desc.p + 16 + 24 * i;
+		struct str name = str_split(&names, '\0');
+		vec_push(&c->mappings, ((struct core_mapping){ get_u64(p), get_u64(p + 8), get_u64(p + 16) * page,
+							       arena_str(&c->arena, name) }));
+	}
+}
+
+static void read_note(struct core *c, struct core_file *f, struct str name, uint32_t type, struct str desc, uint64_t at)
+{
+	enum { PRSTATUS_PID = 32, PRPSINFO_PID = 24, PRPSINFO_NAME = 40 };
+	if (str_is(name, "AMDGPU") && type == NT_AMDGPU_CORE_STATE) {
+		if (c->gpu_note.p)
+			core_problem(c, STR_FMT ": a second note about GPUs at 0x%llx is not read", STR_ARG(f->file.name),
+				     (unsigned long long)at);
+		else
+			c->gpu_note = arena_str(&c->arena, desc), c->gpu_note_at = at;
+	} else if (str_is(name, "CORE") && type == NT_PRSTATUS && desc.n >= PRSTATUS_PID + 4 && !f->pid) {
+		f->pid = get_u32(desc.p + PRSTATUS_PID);
+	} else if (str_is(name, "CORE") && type == NT_PRPSINFO && desc.n >= PRPSINFO_NAME + 16) {
+		struct str program = str_cut(str_from(desc, PRPSINFO_NAME), 16);
+		f->pid = get_u32(desc.p + PRPSINFO_PID);
+		f->program = arena_str(&c->arena, str_split(&program, '\0'));
+	} else if (str_is(name, "CORE") && type == NT_FILE) {
+		read_mappings(c, desc);
+	}
+}
+
+static struct uh_error *read_notes(struct core *c, struct core_file *f, uint64_t offset, uint64_t size)
+{
+	const struct file *file = &f->file;
+	_cleanup_free_ char *bytes = NULL;
+	// Several segments of notes may name the same bytes; together they cannot have more than the file.
+	if (size > NOTES_BYTES || size > file->size - f->note_bytes)
+		return uh_error_new(STR_FMT ": note segment at 0x%llx: its %llu bytes are more than %s", STR_ARG(file->name),
+				    (unsigned long long)offset, (unsigned long long)size,
+				    size > NOTES_BYTES ? "any core has" : "the file has left");
+	f->note_bytes += size;
+	bytes = mem_alloc((size_t)size + 1);
+	if (!file_read(file, offset, bytes, (size_t)size))
+		return uh_error_new(STR_FMT ": note segment at 0x%llx: its %llu bytes lie outside the file (%llu bytes)",
+				    STR_ARG(file->name), (unsigned long long)offset, (unsigned long long)size,
+				    (unsigned long long)file->size);
+	for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
+		uint64_t namesz = get_u32(bytes + at), descsz = get_u32(bytes + at + 4);
+		uint64_t name = at + sizeof(Elf64_Nhdr), desc = name + ((namesz + 3) & ~3ull);
+		if (desc > size || descsz > size - desc)
+			return uh_error_new(STR_FMT ": note at 0x%llx: its name (%llu) and content (%llu bytes) reach beyond "
+						    "the note segment's end at 0x%llx",
+					    STR_ARG(file->name), (unsigned long long)(offset + at), (unsigned long long)namesz,
+					    (unsigned long long)descsz, (unsigned long long)(offset + size));
+		struct str text = { bytes + name, (size_t)namesz };
+		read_note(c, f, str_split(&text, '\0'), get_u32(bytes + at + 8), (struct str){ bytes + desc, (size_t)descsz },
+			  offset + desc);
+		at = desc + ((descsz + 3) & ~3ull);
+	}
+	return NULL;
+}
+
+// --- segments ---
+
+/** The number of program headers; more than 65,534 stand in the first section header. */
+static struct uh_error *count_segments(const struct file *f, const Elf64_Ehdr *e, uint64_t *ret)
+{
+	Elf64_Shdr first;
+	*ret = e->e_phnum;
+	if (e->e_phnum == PN_XNUM) {
+		if (!file_read(f, e->e_shoff, &first, sizeof(first)))
+			return uh_error_new(STR_FMT ": first section header at 0x%llx: lies outside the file (%llu bytes)",
+					    STR_ARG(f->name), (unsigned long long)e->e_shoff, (unsigned long long)f->size);
+		*ret = first.sh_info;
+	}
+	if (!*ret)
+		return uh_error_new(STR_FMT ": ELF header at 0x0: it has no program headers, so there is no memory in it",
+				    STR_ARG(f->name));
+	if (e->e_phentsize != sizeof(Elf64_Phdr) || *ret > SEGMENTS_MAX)
+		return uh_error_new(STR_FMT ": ELF header at 0x0: %llu program headers of %u bytes", STR_ARG(f->name),
+				    (unsigned long long)*ret, e->e_phentsize);
+	return NULL;
+}
+
+static void add_segment(struct core *c, struct core_file *f, const Elf64_Phdr *p)
+{
+	if (!p->p_memsz && !p->p_filesz)
+		return;
+	struct core_segment s = { .address = p->p_vaddr,
+				  .size = p->p_memsz > p->p_filesz ? p->p_memsz : p->p_filesz,
+				  .kept = p->p_filesz,
+				  .offset = p->p_offset,
+				  .file = (unsigned)c->nfiles };
+	if (s.size > UINT64_MAX - s.address)
+		s.size = UINT64_MAX - s.address;
+	if (s.kept > s.size)
+		s.kept = s.size;
+	if (s.kept && s.offset <= UINT64_MAX - s.kept && s.offset + s.kept > f->end)
+		f->end = s.offset + s.kept;
+	if (s.kept && !f->segments++)
+		f->loads_at = s.offset;
+	vec_push(&c->segments, s);
+}
+
+struct uh_error *core_add(struct core *c, const struct file *file)
+{
+	Elf64_Ehdr e;
+	if (c->nfiles == CORE_FILES)
+		return uh_error_new(STR_FMT ": more than %d cores at once", STR_ARG(file->name), CORE_FILES);
+	if (!file_read(file, 0, &e, sizeof(e)) || !core_begins((struct str){ (char *)&e, sizeof(e) }))
+		return uh_error_new(STR_FMT ": ELF header at 0x0: this is no core (64 bits, little-endian)",
+				    STR_ARG(file->name));
+	uint64_t n;
+	struct uh_error *err = count_segments(file, &e, &n);
+	if (err)
+		return err;
+	if (e.e_phoff > file->size || n * sizeof(Elf64_Phdr) > file->size - e.e_phoff)
+		return uh_error_new(STR_FMT
+				    ": program headers at 0x%llx: %llu of them reach beyond the end of the file (%llu bytes)",
+				    STR_ARG(file->name), (unsigned long long)e.e_phoff, (unsigned long long)n,
+				    (unsigned long long)file->size);
+	struct core_file *f = &c->files[c->nfiles];
+	*f = (struct core_file){ .file = *file, .of_gpu = e.e_machine == MACHINE_AMDGPU };
+	f->file.name = arena_str(&c->arena, file->name);
+	_cleanup_free_ Elf64_Phdr *headers = mem_alloc((size_t)n * sizeof(*headers));
+	if (!file_read(file, e.e_phoff, headers, (size_t)n * sizeof(*headers)))
+		return uh_error_new(STR_FMT ": program headers at 0x%llx could not be read", STR_ARG(file->name),
+				    (unsigned long long)e.e_phoff);
+	for (uint64_t i = 0; i < n && !err; i++) {
+		if (headers[i].p_type == PT_LOAD) {
+			add_segment(c, f, &headers[i]);
+		} else if (headers[i].p_type == PT_NOTE) {
+			if (!f->notes_end)
+				f->notes_end = headers[i].p_offset + headers[i].p_filesz;
+			err = read_notes(c, f, headers[i].p_offset, headers[i].p_filesz);
+		}
+	}
+	if (err)
+		return err;
+	if (f->end > f->file.size && f->end - f->file.size >= 16)
+		core_problem(c, STR_FMT ": cut off: it has %llu of %llu bytes; what lay behind is missing", STR_ARG(file->name),
+			     (unsigned long long)file->size, (unsigned long long)f->end);
+	c->nfiles++;
+	return NULL;
+}
+
+bool core_join(struct core *to, struct core *from)
+{
+	if (from->nfiles > CORE_FILES - to->nfiles)
+		return false;
+	for (size_t i = 0; i < from->segments.len; i++) {
+		struct core_segment s = from->segments.data[i];
+		s.file += (unsigned)to->nfiles;
+		vec_push(&to->segments, s);
+	}
+	for (size_t i = 0; i < from->mappings.len; i++) {
+		struct core_mapping m = from->mappings.data[i];
+		m.path = arena_str(&to->arena, m.path);
+		vec_push(&to->mappings, m);
+	}
+	for (size_t i = 0; i < from->nfiles; i++) {
+		struct core_file *f = &to->files[to->nfiles++];
+		*f = from->files[i];
+		f->file.name = arena_str(&to->arena, f->file.name);
+		f->program = arena_str(&to->arena, f->program);
+	}
+	if (!to->gpu_note.p && from->gpu_note.p) {
+		to->gpu_note = arena_str(&to->arena, from->gpu_note);
+		to->gpu_note_at = from->gpu_note_at;
+	}
+	for (struct str lines = text_str(&from->problems); lines.n;) {
+		struct str line = str_split(&lines, '\n');
+		core_problem(to, STR_FMT, STR_ARG(line));
+	}
+	core_free(from);
+	return true;
+}
+
+static int compare_segments(const void *a, const void *b)
+{
+	const struct core_segment *x = a, *y = b;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	if (x->kept != y->kept)
+		return x->kept > y->kept ? -1 : 1;
+	return x->file < y->file ? -1 : x->file > y->file;
+}
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct core_mapping *x = a, *y = b;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+void core_ready(struct core *c)
+{
+	if (c->segments.len)
+		qsort(c->segments.data, c->segments.len, sizeof(c->segments.data[0]), compare_segments);
+	if (c->mappings.len)
+		qsort(c->mappings.data, c->mappings.len, sizeof(c->mappings.data[0]), compare_mappings);
+}
+
+void core_free(struct core *c)
+{
+	vec_free(&c->segments);
+	vec_free(&c->mappings);
+	text_free(&c->problems);
+	arena_free(&c->arena);
+	c->nfiles = 0;
+}
+
+void core_close(struct core *c)
+{
+	for (size_t i = 0; i < c->nfiles; i++)
+		file_close(&c->files[i].file);
+	core_free(c);
+}
+
+// --- memory ---
+
+/** Index behind the last segment that begins at or before @address. */
+static size_t segments_upto(const struct core *c, uint64_t address)
+{
+	size_t low = 0, high = c->segments.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (c->segments.data[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+enum { LOOK_BACK = 16 }; // segments of several files may overlap
+
+const struct core_segment *core_segment_at(const struct core *c, uint64_t address)
+{
+	const struct core_segment *host = NULL, *without = NULL;
+	size_t upto = segments_upto(c, address);
+	for (size_t i = upto; i-- && upto - i <= LOOK_BACK;) {
+		const struct core_segment *s = &c->segments.data[i];
+		bool kept = address - s->address < s->kept;
+		// Of the GPU's memory the kernel may have written zeros into the process's core.
+		if (kept && c->files[s->file].of_gpu)
+			return s;
+		if (kept)
+			host = host ? host : s;
+		else if (address - s->address < s->size)
+			without = s;
+	}
+	return host ? host : without;
+}
+
+const struct core_mapping *core_mapping_at(const struct core *c, uint64_t address)
+{
+	size_t low = 0, high = c->mappings.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (c->mappings.data[middle].begin <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && address < c->mappings.data[low - 1].end ? &c->mappings.data[low - 1] : NULL;
+}
+
+bool core_read(const struct core *c, uint64_t address, void *to, size_t size)
+{
+	while (size) {
+		const struct core_segment *s = core_segment_at(c, address);
+		uint64_t inside = s ? address - s->address : 0;
+		if (!s || inside >= s->kept)
+			return false;
+		const struct core_file *f = &c->files[s->file];
+		size_t n = s->kept - inside < size ? (size_t)(s->kept - inside) : size;
+		if (s->offset + inside < f->shift || !file_read(&f->file, s->offset + inside - f->shift, to, n))
+			return false;
+		to = (char *)to + n;
+		address += n;
+		size -= n;
+	}
+	return true;
+}

@@ -1,0 +1,79 @@
+// Which directory of debugfs is a device's. Its name is the PCI address or a number; the file `name` in it says of which device.
+#include "gpu/find/found.h"
+
+struct directory {
+	struct str name;
+	const struct probe *said, *firmware;
+};
+
+static bool belongs(const struct directory *o, const struct device *d, bool tree)
+{
+	struct str text = probe_text(o->said), device = { 0 };
+	int64_t number = -1;
+	bool own = str_eq(o->name, d->pci), numbered = str_number(o->name, &number) && number >= 0;
+	if (text.n) {
+		str_word(&text);
+		return str_behind(str_word(&text), S("dev="), &device) && str_eq(device, d->pci) && (own || numbered);
+	}
+	return tree && (own || (numbered && (number == d->card || number == d->render)));
+}
+
+static void take(struct search *s, struct device *d, const struct directory *o)
+{
+	d->debugfs = arena_printf(&s->to->arena, "/sys/kernel/debug/dri/" STR_FMT, STR_ARG(o->name));
+}
+
+/** The numbers of render nodes are greater, and their directories have less in them: the least counts. */
+static void take_best(struct search *s, struct device *d, const struct directory *list, size_t n)
+{
+	int64_t best = INT64_MAX;
+	for (size_t i = 0; i < n; i++) {
+		int64_t number = -1;
+		if (!belongs(&list[i], d, s->to->tree))
+			continue;
+		if (!str_eq(list[i].name, d->pci))
+			str_number(list[i].name, &number);
+		if (number >= best)
+			continue;
+		best = number;
+		take(s, d, &list[i]);
+	}
+}
+
+/** A tree with one GPU, and one directory that only amdgpu makes. */
+static void take_only(struct search *s, const struct directory *list, size_t n)
+{
+	const struct directory *only = NULL;
+	size_t count = 0;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].firmware->end == PROBE_GOOD && !probe_text(list[i].said).n) {
+			only = &list[i];
+			count++;
+		}
+	if (s->n == 1 && count == 1 && !s->found[0].d.debugfs.n)
+		take(s, &s->found[0].d, only);
+}
+
+void find_debugfs(struct search *s)
+{
+	enum { SAID, FIRMWARE, FILES };
+	struct arena *a = &s->to->arena;
+	struct str *names;
+	size_t n = lines_of(a, s->debugfs, PCI_MOST, &names), files = s->to->tree ? FILES : FIRMWARE;
+	struct probe *probes = arena_alloc(a, files * n * sizeof(*probes) + 1);
+	struct directory *list = arena_alloc(a, n * sizeof(*list) + 1);
+	for (size_t i = 0; i < n; i++) {
+		static const char *const of[FILES] = { "name", "amdgpu_firmware_info" };
+		for (size_t f = 0; f < files; f++)
+			probes[files * i + f] = (struct probe){
+				.path = arena_printf(a, "/sys/kernel/debug/dri/" STR_FMT "/%s", STR_ARG(names[i]), of[f]).p
+			};
+		list[i] = (struct directory){ .name = names[i], .said = &probes[files * i + SAID] };
+		list[i].firmware = files == FILES ? &probes[files * i + FIRMWARE] : NULL;
+	}
+	look_once(s, probes, files * n, LOOK_MS);
+	for (size_t i = 0; i < s->n; i++)
+		take_best(s, &s->found[i].d, list, n);
+	if (s->to->tree)
+		take_only(s, list, n);
+}

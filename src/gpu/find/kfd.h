@@ -1,0 +1,30 @@
+// What KFD, the compute part of the driver, says of this machine: which processes compute, and the descriptors and places of their queues.
+#pragma once
+
+#include "gpu/find/device.h"
+#include "gpu/find/kfd_files.h"
+
+struct kfd {
+	struct arena arena;
+	bool there; // the driver is loaded
+	int64_t *pids;
+	size_t npids;
+	bool mqds_read, hqds_read; // kfd/mqds, kfd/hqds could be read
+	struct str why_not;        // why one of them was not, as a line; empty
+	const struct kfd_mqd *mqds;
+	size_t nmqds;
+	const struct kfd_hqd *hqds;
+	size_t nhqds;
+	const struct kfd_runlist *runlists; // of GPUs whose scheduler is not MES
+	size_t nrunlists;
+	struct probe_stuck stuck;
+	struct probe_count count;
+};
+
+/** The processes and the descriptors of their queues; that touches no GPU. @d: those that are looked at. */
+void kfd_look(const struct devices *d, struct kfd *ret);
+/** What the scheduler was told to run; that touches no GPU. */
+void kfd_look_at_runlists(struct kfd *k);
+/** The places of queues. The driver reads registers of every GPU for them: that is done only where it is safe for all. */
+void kfd_look_at_places(struct kfd *k, const struct know *know, const struct devices *d);
+void kfd_free(struct kfd *k);

@@ -1,0 +1,177 @@
+// Where the GPUs are on the PCI bus.
+#include "gpu/find/found.h"
+
+enum {
+	AMD = 0x1002,
+	CLASS_DISPLAY = 0x03,
+	CLASS_ACCELERATOR = 0x12,
+	GPUS_MOST = 256,
+};
+
+/** `0000:03:00.0`. */
+static bool pci_numbers(struct str pci, unsigned *ret_domain, unsigned *ret_location)
+{
+	uint64_t domain, bus, device, function;
+	struct str rest = pci;
+	if (!str_hex(str_split(&rest, ':'), &domain) || !str_hex(str_split(&rest, ':'), &bus) ||
+	    !str_hex(str_split(&rest, '.'), &device) || !str_hex(rest, &function))
+		return false;
+	*ret_domain = (unsigned)domain;
+	*ret_location = (unsigned)(bus << 8 | device << 3 | function);
+	return true;
+}
+
+static struct found *add_found(struct search *s, struct str pci, struct str sysfs, struct str path)
+{
+	struct found *f = &s->found[s->n++];
+	*f = (struct found){ .d = { .pci = pci, .vendor = AMD, .card = -1, .render = -1, .busy = -1 } };
+	struct device *d = &f->d;
+	d->power_mw = d->temperature = d->vram_total = d->vram_used = d->gtt_total = d->gtt_used = -1;
+	d->clock = d->interrupts = d->kfd_node = d->gpu_id = -1;
+	d->link = (struct link){ .width = -1, .max_width = -1, .correctable = -1, .nonfatal = -1, .fatal = -1 };
+	f->power_input = -1;
+	f->card = f->render = -1;
+	d->sysfs = sysfs;
+	d->path = path;
+	pci_numbers(pci, &f->domain, &f->location);
+	return f;
+}
+
+enum { OF_VENDOR, OF_CLASS, OF_DEVICE, OF_LINK, OF_DRIVER, OF_ALL, OF_UEVENT = OF_ALL, OF_WAY, OF_CARD };
+
+/** What says whether a device is a GPU of AMD's. The directory is a link to where it stands on the bus. */
+static void ask_what(struct arena *a, struct str directory, struct probe *ret)
+{
+	const char *path = arena_z(a, directory);
+	ret[OF_VENDOR] = (struct probe){ .path = arena_printf(a, "%s/vendor", path).p, .size = 64 };
+	ret[OF_CLASS] = (struct probe){ .path = arena_printf(a, "%s/class", path).p, .size = 64 };
+	ret[OF_DEVICE] = (struct probe){ .path = arena_printf(a, "%s/device", path).p, .size = 64 };
+	ret[OF_LINK] = (struct probe){ .kind = PROBE_LINK, .path = path, .size = 1024 };
+	ret[OF_DRIVER] = (struct probe){ .kind = PROBE_LINK, .path = arena_printf(a, "%s/driver", path).p, .size = 1024 };
+}
+
+/** A record may lack the class: then it is one where the id is that of a GPU. */
+static bool is_gpu(const struct search *s, const struct probe *answers)
+{
+	int64_t vendor, class, device;
+	if (!str_number(str_trim(probe_text(&answers[OF_VENDOR])), &vendor) || vendor != AMD)
+		return false;
+	if (str_number(str_trim(probe_text(&answers[OF_CLASS])), &class))
+		return class >> 16 == CLASS_DISPLAY || class >> 16 == CLASS_ACCELERATOR;
+	return s->to->tree && str_number(str_trim(probe_text(&answers[OF_DEVICE])), &device) &&
+	       know_part(s->k, (unsigned)device, -1);
+}
+
+void find_pci(struct search *s, struct str names)
+{
+	struct arena *a = &s->to->arena;
+	struct str *pci;
+	s->found = arena_alloc(a, GPUS_MOST * sizeof(*s->found));
+	size_t n = lines_of(a, names, PCI_MOST, &pci), good = 0;
+	unsigned domain, location;
+	// Commands that people copy name these: what is no address is no device.
+	for (size_t i = 0; i < n; i++)
+		if (pci_numbers(pci[i], &domain, &location))
+			pci[good++] = pci[i];
+	n = good;
+	struct probe *probes = arena_alloc(a, OF_ALL * n * sizeof(*probes) + 1);
+	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
+	for (size_t i = 0; i < n; i++) {
+		directories[i] = arena_printf(a, "/sys/bus/pci/devices/" STR_FMT, STR_ARG(pci[i]));
+		ask_what(a, directories[i], probes + OF_ALL * i);
+	}
+	look_once(s, probes, OF_ALL * n, LOOK_MS);
+	for (size_t i = 0; i < n; i++) {
+		s->drivers_recorded |= probe_text(&probes[OF_ALL * i + OF_DRIVER]).n > 0;
+		if (s->n < GPUS_MOST && is_gpu(s, &probes[OF_ALL * i]))
+			add_found(s, pci[i], directories[i], probe_text(&probes[OF_ALL * i + OF_LINK]));
+	}
+}
+
+/** `0000:03:00.0` of `.../0000:03:00.0/drm/card0`. */
+static struct str above_drm(struct str way)
+{
+	struct str above = { 0 };
+	while (way.n) {
+		struct str component = str_split(&way, '/');
+		if (str_is(component, "drm") && way.n)
+			return above;
+		above = component;
+	}
+	return (struct str){ 0 };
+}
+
+/** The PCI address of a card: its uevent says it, else where its device is a link to, else where it is one to itself. */
+static struct str card_address(const struct probe *answers)
+{
+	struct str uevent = probe_text(&answers[OF_UEVENT]), pci;
+	while (uevent.n)
+		if (str_behind(str_split(&uevent, '\n'), S("PCI_SLOT_NAME="), &pci))
+			return pci;
+	pci = str_base(probe_text(&answers[OF_LINK]));
+	return pci.n ? pci : above_drm(probe_text(&answers[OF_WAY]));
+}
+
+/** A node of a GPU that was found already. */
+static void take_node(struct search *s, struct str node, struct str pci)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct found *f = &s->found[i];
+		if (!str_eq(f->d.pci, pci))
+			continue;
+		f->card = f->card < 0 ? node_number(node, S("card")) : f->card;
+		f->render = f->render < 0 ? node_number(node, S("renderD")) : f->render;
+	}
+}
+
+void find_cards(struct search *s, struct str names)
+{
+	struct arena *a = &s->to->arena;
+	struct str *cards;
+	bool listed = s->n;
+	size_t n = lines_of(a, names, PCI_MOST, &cards);
+	struct probe *probes = arena_alloc(a, OF_CARD * n * sizeof(*probes) + 1);
+	struct str *directories = arena_alloc(a, n * sizeof(*directories) + 1);
+	for (size_t i = 0; i < n; i++) {
+		directories[i] = arena_printf(a, "/sys/class/drm/" STR_FMT "/device", STR_ARG(cards[i]));
+		ask_what(a, directories[i], probes + OF_CARD * i);
+		struct probe *more = probes + OF_CARD * i;
+		more[OF_UEVENT] =
+			(struct probe){ .path = arena_printf(a, STR_FMT "/uevent", STR_ARG(directories[i])).p, .size = 1024 };
+		more[OF_WAY] = (struct probe){ .kind = PROBE_LINK,
+					       .path = arena_printf(a, "/sys/class/drm/" STR_FMT, STR_ARG(cards[i])).p,
+					       .size = 1024 };
+	}
+	look_once(s, probes, OF_CARD * n, LOOK_MS);
+	for (size_t i = 0; i < n && s->n < GPUS_MOST; i++) {
+		const struct probe *answers = &probes[OF_CARD * i];
+		struct str pci = card_address(answers);
+		unsigned domain, location;
+		int card = node_number(cards[i], S("card"));
+		if (!pci_numbers(pci, &domain, &location))
+			pci = cards[i]; // its address was not recorded
+		if (!listed && card >= 0 && is_gpu(s, answers))
+			add_found(s, pci, directories[i], probe_text(&answers[OF_WAY]))->card = card;
+		else if (listed)
+			take_node(s, cards[i], pci);
+	}
+}
+
+void find_slots(struct search *s, struct str names)
+{
+	struct arena *a = &s->to->arena;
+	struct str *slots;
+	size_t n = lines_of(a, names, PCI_MOST, &slots);
+	struct probe *probes = arena_alloc(a, n * sizeof(*probes) + 1);
+	for (size_t i = 0; i < n; i++)
+		probes[i] =
+			(struct probe){ .path = arena_printf(a, "/sys/bus/pci/slots/" STR_FMT "/address", STR_ARG(slots[i])).p,
+					.size = 64 };
+	look_once(s, probes, n, LOOK_MS);
+	for (size_t i = 0; i < n; i++) {
+		struct str address = probe_text(&probes[i]); // without the function
+		for (size_t j = 0; address.n && j < s->n; j++)
+			if (str_starts(s->found[j].d.pci, address) && s->found[j].d.pci.n == address.n + 2)
+				s->found[j].d.slot = slots[i];
+	}
+}

@@ -1,0 +1,466 @@
+// A process that computes: its queues by the driver's descriptors, everything else by its memory.
+//
+// Rings are buffers of the driver's: only /proc/PID/mem reads these, through the driver, which may wait for a GPU that hangs. So each
+// look has a deadline, and with the first that does not return the looking ends.
+#include "gpu/process/target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/child.h"
+#include "gpu/mqd.h"
+#include "gpu/memory/pages.h"
+#include "gpu/process/runtime_list.h"
+
+enum {
+	MAPS_BYTES = 16 << 20,
+	QUEUES_MOST = 4096,
+	LIST_BYTES = 64 << 10,
+	SMALL = 256,
+	DEADLINE_MS = 2000,
+};
+
+struct process_target {
+	struct target target;
+	const struct know *know;
+	const struct devices *devices;
+	const struct kfd *kfd;
+	struct arena arena;
+	char mem[40];
+	struct agent *agents;
+	size_t nagents;
+	struct queue *queues;
+	size_t nqueues;
+	int64_t looked_at; // when the indexes were read first
+	struct mapping *maps;
+	size_t nmaps;
+	bool maps_read, code_read;
+	struct memory_range *ranges;
+	struct runtime_list list;
+	struct pages pages;
+	bool stuck;
+	struct text problems;
+	struct probe_count count;
+};
+
+static void problem(struct process_target *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void problem(struct process_target *t, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	text_vprintf(&t->problems, format, ap);
+	va_end(ap);
+	text_add(&t->problems, S("\n"));
+}
+
+// --- memory ---
+
+static void run(struct process_target *t, struct arena *a, struct probe *probes, size_t n)
+{
+	struct probe_stuck stuck = { 0 };
+	if (t->stuck || !n)
+		return;
+	probe_run(a, probes, n, DEADLINE_MS, &stuck, &t->count);
+	if (!stuck.is)
+		return;
+	t->stuck = true;
+	problem(t, STR_FMT " did not answer within %d s%s" STR_FMT "; nothing more of the process was looked at",
+		STR_ARG(stuck.at), DEADLINE_MS / 1000, stuck.wchan.n ? ", the reader waits in " : "", STR_ARG(stuck.wchan));
+}
+
+static void run_for_pages(void *ctx, struct arena *a, struct probe *p) { run(ctx, a, p, 1); }
+
+static bool read_memory(void *ctx, uint64_t address, void *to, size_t size)
+{
+	return pages_read(&((struct process_target *)ctx)->pages, address, to, size);
+}
+
+// --- the map and the code ---
+
+/** `7f00-7f10 r-xp 00001000 08:01 42   /usr/lib/x.so` */
+static bool take_mapping(struct str line, struct mapping *m)
+{
+	uint64_t begin, end, offset;
+	struct str addresses = str_word(&line), low = str_split(&addresses, '-');
+	str_word(&line);
+	struct str at = str_word(&line);
+	str_word(&line);
+	str_word(&line);
+	if (!str_hex(low, &begin) || !str_hex(addresses, &end) || !str_hex(at, &offset) || end <= begin)
+		return false;
+	*m = (struct mapping){ begin, end, offset, str_trim(line) };
+	return true;
+}
+
+static void read_map(struct process_target *t)
+{
+	if (t->maps_read)
+		return;
+	t->maps_read = true;
+	const char *path = arena_printf(&t->arena, "/proc/%lld/maps", (long long)t->target.pid).p;
+	struct probe p = { .kind = PROBE_FILE, .path = path, .size = MAPS_BYTES };
+	run(t, &t->arena, &p, 1);
+	struct str text = probe_text(&p), count = text;
+	size_t lines = 0;
+	for (; count.n; lines++)
+		str_split(&count, '\n');
+	t->maps = arena_alloc(&t->arena, lines * sizeof(*t->maps) + 1);
+	t->ranges = arena_alloc(&t->arena, lines * sizeof(*t->ranges) + 1);
+	while (text.n) {
+		struct mapping *m = &t->maps[t->nmaps];
+		if (!take_mapping(str_split(&text, '\n'), m))
+			continue;
+		bool gpu = str_starts(m->path, S("/dev/dri/render")) || str_is(m->path, "/dev/kfd");
+		t->ranges[t->nmaps++] = (struct memory_range){ m->begin, m->end, gpu, true, m->path };
+	}
+}
+
+static void note_list(void *ctx, const char *message)
+{
+	struct process_target *t = ctx;
+	problem(t, "process %lld: %s", (long long)t->target.pid, message);
+}
+
+static void find_list(struct process_target *t)
+{
+	uint64_t places[16];
+	struct arena a = { 0 };
+	read_map(t);
+	size_t n = t->stuck ? 0 :
+			      process_symbols(&a, t->mem, t->maps, t->nmaps, "_amdgpu_r_debug", places,
+					      sizeof(places) / sizeof(places[0]), &t->count);
+	arena_free(&a);
+	t->list = (struct runtime_list){ .read = read_memory, .odd = note_list, .ctx = t, .arena = &t->arena };
+	for (size_t i = 0; i < n && !t->target.runtime_version; i++) {
+		t->list.r_debug = places[i];
+		t->target.runtime_version = runtime_list_version(&t->list);
+	}
+}
+
+static void read_code(struct process_target *t)
+{
+	if (t->code_read)
+		return;
+	t->code_read = true;
+	find_list(t);
+	if (t->target.runtime_version)
+		runtime_list_read(&t->list);
+	else if (t->pages.refused)
+		problem(t, "process %lld: its memory may be read by its owner and by root only", (long long)t->target.pid);
+}
+
+// --- queues ---
+
+static const struct device *device_of(const struct devices *d, uint32_t gpu_id)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->list[i].gpu_id == gpu_id)
+			return &d->list[i];
+	return NULL;
+}
+
+/** `0000:03:00.0` */
+static void take_pci(struct str pci, struct agent *g)
+{
+	uint64_t domain, bus, device, function;
+	struct str d = str_split(&pci, ':'), b = str_split(&pci, ':'), n = str_split(&pci, '.');
+	if (!str_hex(d, &domain) || !str_hex(b, &bus) || !str_hex(n, &device) || !str_hex(pci, &function))
+		return;
+	g->domain = (uint32_t)domain;
+	g->domain_known = true;
+	g->location = (uint32_t)(bus << 8 | (device & 0x1f) << 3 | (function & 7));
+}
+
+static const struct agent *agent_of(struct process_target *t, uint32_t gpu_id)
+{
+	for (size_t i = 0; i < t->nagents; i++)
+		if (t->agents[i].gpu_id == gpu_id)
+			return &t->agents[i];
+	const struct device *d = device_of(t->devices, gpu_id);
+	struct agent *g = &t->agents[t->nagents++];
+	*g = (struct agent){ .gpu_id = gpu_id };
+	if (!d)
+		return g;
+	take_pci(d->pci, g);
+	g->vendor = d->vendor;
+	g->device = d->device;
+	g->revision = d->revision;
+	g->gfx = d->gfx;
+	g->xccs = d->shaders.xccs;
+	for (size_t i = 0; i < d->nfirmware; i++)
+		if (str_is(d->firmware[i].name, "MEC"))
+			g->firmware = d->firmware[i].version;
+	return g;
+}
+
+/** The driver's number of a kind of queue is not that of its interface. */
+static uint32_t type_of(int64_t kind)
+{
+	static const uint32_t types[] = { QUEUE_AQL, QUEUE_SDMA, QUEUE_AQL, QUEUE_AQL, QUEUE_SDMA_XGMI, QUEUE_SDMA_ENGINE };
+	return kind >= 0 && kind < (int64_t)(sizeof(types) / sizeof(types[0])) ? types[kind] : QUEUE_AQL;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct queue *x = a, *y = b;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void list_queues(struct process_target *t)
+{
+	const char *directory = arena_printf(&t->arena, "/sys/class/kfd/kfd/proc/%lld/queues", (long long)t->target.pid).p;
+	struct probe list = { .kind = PROBE_LIST, .path = directory, .size = LIST_BYTES };
+	run(t, &t->arena, &list, 1);
+	struct str names = probe_text(&list);
+	struct probe *files = arena_alloc(&t->arena, QUEUES_MOST * 3 * sizeof(*files));
+	static const char *const what[3] = { "gpuid", "type", "size" };
+	t->queues = arena_alloc(&t->arena, QUEUES_MOST * sizeof(*t->queues));
+	t->agents = arena_alloc(&t->arena, QUEUES_MOST * sizeof(*t->agents));
+	while (names.n && t->nqueues < QUEUES_MOST) {
+		int64_t id;
+		if (!str_number(str_split(&names, '\n'), &id) || id < 0 || id > UINT32_MAX)
+			continue;
+		for (size_t i = 0; i < 3; i++)
+			files[3 * t->nqueues + i] = (struct probe){
+				.kind = PROBE_FILE,
+				.path = arena_printf(&t->arena, "%s/%lld/%s", directory, (long long)id, what[i]).p,
+				.size = SMALL
+			};
+		t->queues[t->nqueues++].id = (uint32_t)id;
+	}
+	run(t, &t->arena, files, 3 * t->nqueues);
+	for (size_t i = 0; i < t->nqueues; i++) {
+		int64_t gpu_id = -1, kind = 0, size = 0;
+		str_number(probe_text(&files[3 * i]), &gpu_id);
+		str_number(probe_text(&files[3 * i + 1]), &kind);
+		str_number(probe_text(&files[3 * i + 2]), &size);
+		t->queues[i].agent = gpu_id >= 0 && gpu_id <= UINT32_MAX ? agent_of(t, (uint32_t)gpu_id) : NULL;
+		t->queues[i].type = type_of(kind);
+		t->queues[i].ring_size = size > 0 ? (uint64_t)size : 0;
+	}
+	if (t->nqueues)
+		qsort(t->queues, t->nqueues, sizeof(*t->queues), compare_ids);
+}
+
+static bool is_copy(uint32_t type) { return type != QUEUE_AQL && type != QUEUE_PM4; }
+
+/** The driver lists the descriptors without their numbers, the newest queue first, and gives a new queue the lowest free number: of
+ * queues that are equal otherwise the numbers could be exchanged where some were closed. */
+static struct queue *queue_of(struct process_target *t, const struct kfd_mqd *m, uint64_t size)
+{
+	for (size_t i = t->nqueues; i--;) {
+		struct queue *q = &t->queues[i];
+		if (!q->ring && q->agent && q->agent->gpu_id == m->gpu_id && is_copy(q->type) == (m->kind == KFD_SDMA) &&
+		    q->ring_size == size)
+			return q;
+	}
+	return NULL;
+}
+
+/** The place on the GPU that the descriptor's queue is in. Rings of two processes may have the same address, descriptors not. */
+static void find_place(const struct process_target *t, const struct know_mqd *layout, const struct kfd_mqd *m, struct queue *q)
+{
+	bool sdma = m->kind == KFD_SDMA;
+	static const char *const names[] = { "mqd-low", "mqd-high" };
+	q->active_known = t->kfd->hqds_read;
+	for (size_t i = 0; i < t->kfd->nhqds; i++) {
+		const struct kfd_hqd *h = &t->kfd->hqds[i];
+		bool same = h->gpu_id == m->gpu_id && h->kind == m->kind && hqd_ring(layout, h) == q->ring;
+		for (size_t n = 0; same && n < 2; n++) {
+			uint32_t of_place = 0, of_queue = 0;
+			mqd_value(layout, sdma, true, h->words, h->n, names[n], &of_place);
+			mqd_value(layout, sdma, false, m->words, m->n, names[n], &of_queue);
+			same = of_place == of_queue;
+		}
+		unsigned vmid;
+		bool active = same && hqd_active(layout, h, &vmid);
+		if (!active)
+			continue;
+		q->active = true;
+		q->slot = (struct queue_slot){ true, h->xcc, h->me, h->pipe, h->queue, vmid };
+		return;
+	}
+}
+
+static void describe_queue(struct process_target *t, const struct kfd_mqd *m)
+{
+	const struct device *d = device_of(t->devices, m->gpu_id);
+	const struct know_mqd *layout = d ? mqd_layout(t->know, d->gfx) : NULL;
+	struct queue found = { 0 };
+	if (m->kind != KFD_COMPUTE && m->kind != KFD_SDMA)
+		return;
+	if (!layout || !mqd_queue(layout, m, &found)) {
+		problem(t, "process %lld: the descriptor (MQD) of a queue on GPU %u is not understood%s",
+			(long long)t->target.pid, m->gpu_id, layout ? "" : ": its layout is not known");
+		return;
+	}
+	struct queue *q = queue_of(t, m, found.ring_size);
+	if (!q)
+		return; // it was opened or closed between the looks
+	q->ring = found.ring;
+	q->read_address = found.read_address;
+	q->write_address = found.write_address;
+	q->save_area = found.save_area;
+	q->save_area_size = found.save_area_size;
+	q->doorbell = found.doorbell;
+	if (!is_copy(found.type))
+		q->type = found.type;
+	find_place(t, layout, m, q);
+}
+
+static void describe_queues(struct process_target *t)
+{
+	for (size_t i = 0; i < t->kfd->nmqds; i++)
+		if (t->kfd->mqds[i].pid == t->target.pid && !t->kfd->mqds[i].copy)
+			describe_queue(t, &t->kfd->mqds[i]);
+	for (size_t i = 0; i < t->nqueues; i++)
+		if (!t->queues[i].ring)
+			t->queues[i].problem = t->kfd->mqds_read ? S("the driver did not show its descriptor (MQD)") :
+								   S("where it lies in memory is only shown to root");
+}
+
+/** All indexes in one batch. */
+static void read_indexes(struct process_target *t)
+{
+	struct arena a = { 0 };
+	struct probe *p = arena_alloc(&a, t->nqueues * 2 * sizeof(*p) + 1);
+	struct queue **of = arena_alloc(&a, t->nqueues * sizeof(struct queue *) + 1);
+	size_t n = 0;
+	for (size_t i = 0; i < t->nqueues; i++) {
+		struct queue *q = &t->queues[i];
+		if (!q->read_address || !q->write_address)
+			continue;
+		p[2 * n] = (struct probe){ .kind = PROBE_READ, .path = t->mem, .offset = q->read_address, .size = 8 };
+		p[2 * n + 1] = (struct probe){ .kind = PROBE_READ, .path = t->mem, .offset = q->write_address, .size = 8 };
+		of[n++] = q;
+	}
+	int64_t now = now_ms();
+	run(t, &a, p, 2 * n);
+	for (size_t i = 0; i < n; i++) {
+		const struct probe *r = &p[2 * i], *w = &p[2 * i + 1];
+		struct queue *q = of[i];
+		bool read = r->end == PROBE_GOOD && w->end == PROBE_GOOD && r->n == 8 && w->n == 8;
+		bool again = read && q->indexes_known;
+		q->watched_ms = again ? now - t->looked_at : q->watched_ms;
+		q->moved |= again && get_u64(r->data) != q->read_index;
+		if (read) {
+			q->indexes_known = true;
+			q->read_index = get_u64(r->data);
+			q->write_index = get_u64(w->data);
+		} else if (!q->indexes_known && !q->problem.n) {
+			q->problem = t->stuck ?
+					     S("its indexes could not be read: the look at the process's memory did not "
+					       "return") :
+					     S("its indexes could not be read: the process's memory is its owner's and root's");
+		}
+	}
+	t->looked_at = t->looked_at ? t->looked_at : now;
+	arena_free(&a);
+}
+
+bool process_stuck(const struct target *t) { return ((const struct process_target *)t)->stuck; }
+
+void process_look_again(struct target *t) { read_indexes((struct process_target *)t); }
+
+// --- the target ---
+
+static void answer(struct process_target *t, struct request *r)
+{
+	r->answer = ANSWER_GIVEN;
+	switch (r->kind) {
+	case REQUEST_AGENTS:
+		r->agents = t->agents;
+		r->n = t->nagents;
+		break;
+	case REQUEST_QUEUES:
+		r->queues = t->queues;
+		r->n = t->nqueues;
+		break;
+	case REQUEST_CODE:
+		read_code(t);
+		r->code = t->list.code.data;
+		r->n = t->list.code.len;
+		r->answer = t->target.runtime_version ? ANSWER_GIVEN : t->pages.refused ? ANSWER_REFUSED : ANSWER_ABSENT;
+		break;
+	case REQUEST_MAP:
+		read_map(t);
+		r->map = t->ranges;
+		r->n = t->nmaps;
+		break;
+	case REQUEST_MEMORY:
+		if (!read_memory(t, r->address, r->to, r->size))
+			r->answer = t->stuck ? ANSWER_TIMED_OUT : ANSWER_ABSENT;
+		break;
+	default: // waves, registers and rings are a GPU's
+		r->n = 0;
+		r->answer = ANSWER_ABSENT;
+	}
+}
+
+static void process_ask(struct target *target, struct request *requests, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		answer((struct process_target *)target, &requests[i]);
+}
+
+static struct str process_problems(struct target *target) { return text_str(&((struct process_target *)target)->problems); }
+
+static void process_close(struct target *target)
+{
+	struct process_target *t = (struct process_target *)target;
+	vec_free(&t->list.code);
+	text_free(&t->problems);
+	arena_free(&t->arena);
+	pages_free(&t->pages);
+	free(t);
+}
+
+static struct process_target *new_target(const struct know *k, const struct devices *d, int64_t pid)
+{
+	struct process_target *t = mem_alloc(sizeof(*t));
+	t->know = k;
+	t->devices = d;
+	t->count.patience = d->count.patience;
+	t->target = (struct target){
+		.kind = "process", .pid = pid, .ask = process_ask, .problems = process_problems, .close = process_close
+	};
+	t->target.name = arena_printf(&t->arena, "process %lld", (long long)pid);
+	snprintf(t->mem, sizeof(t->mem), "/proc/%lld/mem", (long long)pid);
+	t->pages = (struct pages){ .mem = t->mem, .run = run_for_pages, .ctx = t };
+	return t;
+}
+
+static struct uh_error *open_process(struct process_target *t, const struct kfd *kfd)
+{
+	int64_t pid = t->target.pid;
+	const char *comm = arena_printf(&t->arena, "/proc/%lld/comm", (long long)pid).p;
+	struct probe name = { .kind = PROBE_FILE, .path = comm, .size = SMALL };
+	bool computes = false;
+	t->kfd = kfd;
+	for (size_t i = 0; i < kfd->npids; i++)
+		computes |= kfd->pids[i] == pid;
+	if (!computes)
+		return uh_error_new(
+			"process %lld does not compute on a GPU of this machine (/sys/class/kfd/kfd/proc has no such "
+			"process)",
+			(long long)pid);
+	run(t, &t->arena, &name, 1);
+	t->target.process = probe_text(&name);
+	list_queues(t);
+	describe_queues(t);
+	read_indexes(t);
+	return NULL;
+}
+
+struct uh_error *target_process_of(const struct know *k, const struct devices *d, const struct kfd *kfd, int64_t pid,
+				   struct target **ret)
+{
+	struct process_target *t = new_target(k, d, pid);
+	struct uh_error *err = open_process(t, kfd);
+	if (err)
+		process_close(&t->target);
+	else
+		*ret = &t->target;
+	return err;
+}

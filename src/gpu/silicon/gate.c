@@ -1,0 +1,176 @@
+// When it is safe to look. What wakes the GPU up, waits for a reset or reads a register comes after what tells that it may.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/child.h"
+#include "gpu/silicon/parts.h"
+
+static const struct str ones = { "\xff\xff\xff\xff", 4 };
+static const struct str gfxoff_allowed = { "\x01\0\0\0", 4 }, gfxoff_forbidden = { "\0\0\0\0", 4 };
+
+struct str stuck_in(const struct know *k, const struct probe_stuck *s)
+{
+	static const char prefix[] = "blocked-";
+	const struct str texts[] = { s->stack, s->wchan, s->at };
+	for (size_t t = 0; t < sizeof(texts) / sizeof(*texts); t++) {
+		struct str rest = texts[t];
+		while (rest.n) {
+			struct str line = str_split(&rest, '\n');
+			for (size_t i = 0; i < k->frames.len; i++) {
+				const struct know_row *p = k->frames.data[i];
+				if (str_starts(p->head.id, str_z(prefix)) && str_find(line, p->value) >= 0)
+					return str_from(p->head.id, sizeof(prefix) - 1);
+			}
+		}
+	}
+	return S("unknown");
+}
+
+struct gate_probes {
+	size_t runtime, config, query, gfxoff; // SIZE_MAX: it was not asked
+	size_t status;                         // byte of the query's answer at which GRBM_STATUS is
+};
+
+static struct gate shut(struct str why) { return (struct gate){ .why_not = why }; }
+
+static const struct probe *made(const struct batch *b, size_t i) { return i < b->probes.len ? &b->probes.data[i] : NULL; }
+
+static bool says_at(const struct probe *p, size_t at, struct str bytes)
+{
+	return p && p->end == PROBE_GOOD && p->n >= at && p->n - at >= bytes.n && !memcmp(p->data + at, bytes.p, bytes.n);
+}
+
+static bool says(const struct probe *p, struct str bytes) { return says_at(p, 0, bytes); }
+
+static bool failed(const struct probe *p, int error) { return p && p->end == PROBE_FAILED && p->error == error; }
+
+static struct gate_probes plan(struct batch *b, struct wanted_list *wanted)
+{
+	struct silicon *t = b->t;
+	struct gate_probes at = { .query = SIZE_MAX, .gfxoff = SIZE_MAX };
+	at.runtime = batch_add(
+		b,
+		(struct probe){
+			.kind = PROBE_READ, .path = t->runtime_status, .size = 64, .unless = S("suspend"), .skips = SIZE_MAX });
+	at.config = batch_add(
+		b, (struct probe){ .kind = PROBE_READ, .path = t->config, .size = 4, .unless = ones, .skips = SIZE_MAX });
+	if (wanted)
+		registers_plan(b, wanted, true);
+	// Where GRBM_STATUS is wanted anyway it is not read twice.
+	const struct wanted *status = wanted ? registers_planned(wanted, t->status_address) : NULL;
+	if (status) {
+		at.query = status->probe;
+		at.status = 4 * status->word;
+	} else if (t->render && t->status_address && !t->broken[WAY_RENDER]) {
+		at.query = batch_add(b, registers_query(b, t->status_address, 1));
+	}
+	if (at.query != SIZE_MAX) {
+		b->probes.data[at.query].unless = ones;
+		b->probes.data[at.query].unless_at = at.status;
+		b->probes.data[at.query].skips = SIZE_MAX;
+	}
+	if (t->gfxoff)
+		at.gfxoff = batch_add(b, (struct probe){ .kind = PROBE_READ, .path = t->gfxoff, .size = 4 });
+	return at;
+}
+
+void gate_guard(struct batch *b)
+{
+	batch_add(b,
+		  (struct probe){
+			  .kind = PROBE_READ, .path = b->t->gfxoff, .size = 4, .unless = gfxoff_allowed, .skips = SIZE_MAX });
+}
+
+/** A look did not return: for what it waits. Two files that take no lock of a reset tell where the stack does not. */
+static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuck)
+{
+	struct gate g = { .stuck = true };
+	struct batch b = { .t = t };
+	if (!stuck->is) {
+		g.why_not = S("files that did not answer took all the time that a look may take");
+		return g;
+	}
+	struct str in = stuck_in(t->know, stuck);
+	g.reset = str_is(in, "reset");
+	g.gfxoff = str_is(in, "smu");
+	const char *busy = arena_z(&b.arena, arena_printf(&b.arena, STR_FMT "/gpu_busy_percent", STR_ARG(t->device->sysfs)));
+	if (t->gfxoff)
+		batch_add(&b, (struct probe){ .kind = PROBE_READ, .path = t->gfxoff, .size = 4 });
+	batch_add(&b, (struct probe){ .kind = PROBE_FILE, .path = busy, .size = 64 });
+	if (str_is(in, "unknown") || str_is(in, "lock")) {
+		batch_run(&b, SILICON_QUERY_MS);
+		g.gfxoff = t->gfxoff && says(&b.probes.data[0], gfxoff_allowed);
+		g.reset = !g.gfxoff && failed(&b.probes.data[b.probes.len - 1], EPERM);
+	}
+	batch_free(&b);
+	g.why_not = g.reset  ? S("a reset is in progress: the driver holds its lock") :
+		    g.gfxoff ? S("it does not wake up: the driver waits for its power controller (SMU)") :
+			       arena_printf(&t->arena, "a look at it did not return in %d ms (" STR_FMT ")", SILICON_QUERY_MS,
+					    STR_ARG(stuck->at));
+	return g;
+}
+
+static struct gate judge(struct batch *b, const struct gate_probes *at)
+{
+	struct silicon *t = b->t;
+	const struct probe *query = made(b, at->query), *gfxoff = made(b, at->gfxoff);
+	struct gate g = { 0 };
+	if (says(made(b, at->runtime), S("suspend"))) {
+		g = shut(S("it is asleep (runtime_status suspended)"));
+		g.asleep = true;
+	} else if (says(made(b, at->config), ones) || failed(query, ENODEV)) {
+		g = shut(S("it is off the bus: its configuration space reads all ones"));
+		g.off_bus = true;
+		if (failed(query, ENODEV))
+			g.why_not = S("the driver says that it is gone");
+	} else if (says_at(query, at->status, ones)) {
+		g = shut(S("its registers read all ones"));
+		g.ones = true;
+	} else if (!gfxoff && !t->device->refused.n) {
+		g = shut(S("debugfs is not mounted"));
+		g.refused = true;
+	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {
+		g = shut(S("debugfs cannot be read: that wants root"));
+		g.refused = true;
+	} else if (says(gfxoff, gfxoff_allowed)) {
+		g = shut(S("it may switch itself off at any moment (GFXOFF is on)"));
+		g.gfxoff = true;
+		// The query holds GFXOFF off while it reads: where that fails, the graphics block did not wake up.
+		if (failed(query, ETIME) || failed(query, ETIMEDOUT) || failed(query, EIO)) {
+			g.error = query->error;
+			g.why_not = S("it does not wake up: the driver's query fails");
+		}
+	} else if (!says(gfxoff, gfxoff_forbidden) && !failed(gfxoff, ENOENT)) {
+		g = shut(arena_printf(&t->arena, "%s cannot be read: %s", gfxoff->path,
+				      gfxoff->error ? strerror(gfxoff->error) : "its content makes no sense"));
+		g.refused = true;
+	} else {
+		g.open = true;
+	}
+	return g;
+}
+
+void gate_pass(struct silicon *t, struct wanted_list *wanted)
+{
+	bool wants = wanted && registers_left(wanted, true);
+	if (t->device->off_bus) {
+		t->gate = shut(S("it is off the bus: its configuration space reads all ones"));
+		t->gate.off_bus = true;
+		return;
+	}
+	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && now_ms() - t->gate_time < SILICON_GATE_MS))
+		return;
+	struct batch b = { .t = t };
+	struct gate_probes at = plan(&b, wanted);
+	batch_run(&b, SILICON_QUERY_MS);
+	if (wanted)
+		registers_take(&b, wanted, true);
+	t->render_dead |= b.late;
+	t->gate = b.late ? judge_stuck(t, &b.stuck) : judge(&b, &at);
+	if (t->gate.open && t->debugfs_dead) {
+		t->gate = shut(arena_printf(&t->arena, "a look at it did not return (" STR_FMT ")", STR_ARG(t->stuck.at)));
+		t->gate.stuck = true;
+	}
+	t->gate_time = now_ms();
+	batch_free(&b);
+}

@@ -1,0 +1,376 @@
+// Memory behind addresses of a live GPU: its page tables are walked, then what they lead to is read. All requests of a batch go down the
+// tables together, a child for each level; entries that several of them need are read once, adjacent ones with one operation.
+//
+// Reading VRAM touches no register of the graphics engine, but neither wakes the GPU up nor waits for a reset: so it is done only where
+// registers may be read too, which the walk begins with.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "gpu/silicon/parts.h"
+#include "gpu/memory/vm.h"
+
+enum {
+	SPACES_MOST = 16,  // that one batch asks for
+	CHUNKS_MOST = 512, // pages
+	RUN_MOST = 16 << 10,
+	UNIT = 24,         // log2 of what FB_LOCATION, FB_OFFSET and AGP count in
+	ADDRESS_BITS = 48, // of VRAM whose size is not known
+	COPIES_MOST = 16,  // of a register
+};
+
+// --- registers ---
+
+enum { CNTL, BASE_LO, BASE_HI, FIRST_LO, FIRST_HI, LAST_LO, LAST_HI, CONTEXT_REGISTERS };
+static const char *const context_names[CONTEXT_REGISTERS] = {
+	[CNTL] = "CNTL",
+	[BASE_LO] = "PAGE_TABLE_BASE_ADDR_LO32",
+	[BASE_HI] = "PAGE_TABLE_BASE_ADDR_HI32",
+	[FIRST_LO] = "PAGE_TABLE_START_ADDR_LO32",
+	[FIRST_HI] = "PAGE_TABLE_START_ADDR_HI32",
+	[LAST_LO] = "PAGE_TABLE_END_ADDR_LO32",
+	[LAST_HI] = "PAGE_TABLE_END_ADDR_HI32",
+};
+/** Of the whole GPU; both hubs have the same. */
+enum { FB_BASE, FB_TOP, FB_OFFSET, AGP_BASE, AGP_BOT, AGP_TOP, HIVE_REQUIRED, HIVE = HIVE_REQUIRED, HIVE_SIZE, GPU_REGISTERS };
+static const char *const gpu_names[GPU_REGISTERS] = {
+	[FB_BASE] = "MC_VM_FB_LOCATION_BASE", [FB_TOP] = "MC_VM_FB_LOCATION_TOP",  [FB_OFFSET] = "MC_VM_FB_OFFSET",
+	[AGP_BASE] = "MC_VM_AGP_BASE",        [AGP_BOT] = "MC_VM_AGP_BOT",         [AGP_TOP] = "MC_VM_AGP_TOP",
+	[HIVE] = "MC_VM_XGMI_LFB_CNTL",       [HIVE_SIZE] = "MC_VM_XGMI_LFB_SIZE",
+};
+/** What stands before these names, by the hub and its generation. */
+static const char *const prefixes[] = { "", "GC", "MM", "VML2VC0_", "VML2VC1_" };
+static const char *const hubs[] = { [HUB_GFX] = "gc", [HUB_MM] = "mmhub" };
+
+/** An address space of the GPU, and who asks for it. */
+struct space {
+	enum hub hub;
+	unsigned instance, vmid;
+	enum answer answer;
+	const char *why_not;
+	struct vm_space vm;
+	struct request registers[CONTEXT_REGISTERS];
+};
+
+/** A page, or a part of one, that is read. */
+struct chunk {
+	struct request *request;
+	uint64_t address;
+	char *to;
+	size_t n;
+	struct vm_walk walk;
+};
+
+struct memory_reading {
+	struct silicon *t;
+	struct arena arena;
+	struct vm_format format;
+	struct request gpu[GPU_REGISTERS];
+	size_t nspaces;
+	struct space spaces[SPACES_MOST];
+	size_t nchunks;
+	struct chunk *chunks;
+};
+
+/** The copy of a register that an instance of a hub has; the request's answer is ANSWER_ABSENT where there is none. */
+static struct request find_register(struct memory_reading *r, enum hub hub, unsigned instance, const char *name)
+{
+	struct request q = { .kind = REQUEST_REGISTER, .answer = ANSWER_ABSENT, .bank = BANK_NONE };
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		struct device_register copies[COPIES_MOST];
+		char full[96];
+		snprintf(full, sizeof(full), "%s.%s%s", hubs[hub], prefixes[i], name);
+		size_t n = device_registers(r->t->device, str_z(full), copies, COPIES_MOST);
+		n = n < COPIES_MOST ? n : COPIES_MOST;
+		if (instance < n) {
+			struct reg *reg = arena_alloc(&r->arena, sizeof(*reg));
+			*reg = copies[instance].reg;
+			q.reg = reg;
+			q.ip = copies[instance].ip->name;
+			q.ip_instance = copies[instance].ip->instance;
+			return q;
+		}
+		instance -= (unsigned)n;
+	}
+	return q;
+}
+
+static void ask_registers(struct memory_reading *r)
+{
+	const size_t most = GPU_REGISTERS + SPACES_MOST * CONTEXT_REGISTERS;
+	struct request *all = arena_alloc(&r->arena, most * sizeof(*all));
+	struct request **from = arena_alloc(&r->arena, most * sizeof(*from));
+	size_t n = 0;
+	for (size_t i = 0; i < GPU_REGISTERS; i++) {
+		r->gpu[i] = find_register(r, HUB_GFX, 0, gpu_names[i]);
+		if (!r->gpu[i].reg)
+			r->gpu[i] = find_register(r, HUB_MM, 0, gpu_names[i]);
+		from[n++] = &r->gpu[i];
+	}
+	for (size_t i = 0; i < r->nspaces; i++)
+		for (size_t k = 0; k < CONTEXT_REGISTERS; k++) {
+			char name[64];
+			snprintf(name, sizeof(name), "VM_CONTEXT%u_%s", r->spaces[i].vmid, context_names[k]);
+			r->spaces[i].registers[k] = find_register(r, r->spaces[i].hub, r->spaces[i].instance, name);
+			from[n++] = &r->spaces[i].registers[k];
+		}
+	for (size_t i = 0; i < n; i++)
+		all[i] = *from[i];
+	silicon_registers(r->t, all, n);
+	for (size_t i = 0; i < n; i++)
+		*from[i] = all[i];
+}
+
+static uint32_t field(const struct request *q, const char *name)
+{
+	struct reg_field f;
+	return q->answer == ANSWER_GIVEN && register_field_find(q->reg, str_z(name), &f) ? field_of(&f, q->value) : 0;
+}
+
+static uint64_t both(const struct request *low, const struct request *high) { return low->value | (uint64_t)high->value << 32; }
+
+static uint64_t units(const struct request *q) { return (uint64_t)(q->value & 0xffffff) << UNIT; }
+static uint64_t last_of(const struct request *q) { return units(q) | ((UINT64_C(1) << UNIT) - 1); }
+
+/** The space as the registers have it. */
+static void make_space(const struct memory_reading *r, struct space *s)
+{
+	const struct request *q = s->registers, *g = r->gpu;
+	const struct device *d = r->t->device;
+	uint64_t before = field(&g[HIVE], "PF_MAX_REGION") ? (uint64_t)field(&g[HIVE], "PF_LFB_REGION") *
+								     ((uint64_t)field(&g[HIVE_SIZE], "PF_LFB_SIZE") << UNIT) :
+							     0; // memory of the hive that is of other GPUs
+	s->vm = (struct vm_space){
+		.format = r->format,
+		.kernel = !s->vmid,
+		.enabled = field(&q[CNTL], "ENABLE_CONTEXT"),
+		.depth = field(&q[CNTL], "PAGE_TABLE_DEPTH"),
+		.block = field(&q[CNTL], "PAGE_TABLE_BLOCK_SIZE"),
+		.root = both(&q[BASE_LO], &q[BASE_HI]),
+		.first = both(&q[FIRST_LO], &q[FIRST_HI]) * VM_PAGE,
+		.last = both(&q[LAST_LO], &q[LAST_HI]) * VM_PAGE + VM_PAGE - 1,
+		.vram = (d->guest && r->format.guests_from_zero ? 0 : units(&g[FB_OFFSET])) + before,
+		.vram_size = d->vram_total > 0 ? (uint64_t)d->vram_total : UINT64_C(1) << ADDRESS_BITS,
+		.fb_first = units(&g[FB_BASE]),
+		.fb_last = last_of(&g[FB_TOP]),
+		.fb_vram = units(&g[FB_BASE]) + before,
+		.agp_first = units(&g[AGP_BOT]),
+		.agp_last = last_of(&g[AGP_TOP]),
+		.agp_base = units(&g[AGP_BASE]),
+	};
+	if (s->vm.root == UINT64_MAX) {
+		s->answer = ANSWER_REFUSED;
+		s->why_not = "the registers that describe its page tables read all ones";
+	}
+}
+
+static void judge_registers(const struct memory_reading *r, struct space *s)
+{
+	const struct request *bad = NULL;
+	for (size_t i = 0; i < HIVE_REQUIRED && !bad; i++)
+		bad = r->gpu[i].answer == ANSWER_GIVEN ? NULL : &r->gpu[i];
+	for (size_t i = 0; i < CONTEXT_REGISTERS && !bad; i++)
+		bad = s->registers[i].answer == ANSWER_GIVEN ? NULL : &s->registers[i];
+	s->answer = bad ? bad->answer : ANSWER_GIVEN;
+	if (!bad)
+		make_space(r, s);
+	else if (bad->answer == ANSWER_ABSENT)
+		s->why_not = "the registers that describe its page tables are not known";
+	else
+		s->why_not = "the GPU cannot be looked at now";
+}
+
+// --- reading ---
+
+static const char no_return[] = "a look at it did not return";
+
+/** Bytes that are wanted for a chunk. */
+struct slice {
+	struct vm_place at;
+	uint64_t end; // behind them
+	struct chunk *chunk;
+	size_t probe;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct slice *x = a, *y = b;
+	if (x->at.system != y->at.system)
+		return x->at.system ? 1 : -1;
+	if (x->at.address != y->at.address)
+		return x->at.address < y->at.address ? -1 : 1;
+	return x->chunk < y->chunk ? -1 : x->chunk > y->chunk;
+}
+
+static uint64_t begin_of(const struct slice *p) { return p->at.address & ~UINT64_C(3); }
+
+/** A probe for each run of slices. */
+static void plan(struct batch *b, struct slice *slices, size_t n)
+{
+	const char *vram = silicon_file(b->t, &b->arena, "amdgpu_vram"),
+		   *system = silicon_file(b->t, &b->arena, "amdgpu_iomem");
+	qsort(slices, n, sizeof(*slices), by_place);
+	gate_guard(b);
+	for (size_t i = 0; i < n;) {
+		const struct slice *first = &slices[i];
+		uint64_t begin = begin_of(first), end = first->end;
+		size_t k = i + 1;
+		for (; k < n && slices[k].at.system == first->at.system && begin_of(&slices[k]) <= end &&
+		       slices[k].end - begin <= RUN_MOST;
+		     k++)
+			end = slices[k].end > end ? slices[k].end : end;
+		size_t size = (size_t)(end - begin + 3) & ~(size_t)3;
+		size_t probe = batch_add(b, (struct probe){ .kind = PROBE_READ,
+							    .path = first->at.system ? system : vram,
+							    .offset = begin,
+							    .size = size });
+		for (; i < k; i++)
+			slices[i].probe = probe;
+	}
+}
+
+static void fail(struct chunk *c, enum answer a, const char *why)
+{
+	c->request->answer = a;
+	c->request->why_not = why;
+	c->walk.state = VM_NONE;
+}
+
+static void fail_read(const struct batch *b, struct chunk *c, const struct probe *p, bool system)
+{
+	if (p->end == PROBE_GOOD || (p->end == PROBE_FAILED && (p->error == ENXIO || p->error == EFAULT)))
+		fail(c, ANSWER_ABSENT, "the GPU has no such memory");
+	else if (p->end == PROBE_FAILED && p->error == EPERM && system)
+		fail(c, ANSWER_ABSENT, "it is memory of the machine that the driver does not show");
+	else
+		fail(c, batch_answer(b, p), p->end == PROBE_FAILED ? "the driver does not let it be read" : no_return);
+}
+
+/** Reads what each chunk in a state wants: an entry, or its bytes. */
+static void read_round(struct memory_reading *r, enum vm_state state)
+{
+	struct batch b = { .t = r->t };
+	struct slice *slices = arena_alloc(&b.arena, (r->nchunks + 1) * sizeof(*slices));
+	size_t n = 0;
+	for (size_t i = 0; i < r->nchunks; i++) {
+		struct chunk *c = &r->chunks[i];
+		uint64_t size = state == VM_FOUND ? c->n : VM_ENTRY;
+		if (c->walk.state == state && r->t->debugfs_dead)
+			fail(c, ANSWER_TIMED_OUT, no_return);
+		else if (c->walk.state == state && c->walk.at.address <= (uint64_t)INT64_MAX - size)
+			slices[n++] = (struct slice){ c->walk.at, c->walk.at.address + size, c, 0 };
+		else if (c->walk.state == state)
+			fail(c, ANSWER_ABSENT, "the GPU has no such memory");
+	}
+	if (n) {
+		plan(&b, slices, n);
+		batch_run(&b, SILICON_LOOK_MS);
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct probe *p = &b.probes.data[slices[i].probe];
+		struct chunk *c = slices[i].chunk;
+		const uint64_t at = slices[i].at.address - p->offset, end = slices[i].end - p->offset;
+		if (p->end != PROBE_GOOD || end > p->n)
+			fail_read(&b, c, p, slices[i].at.system);
+		else if (state == VM_FOUND)
+			memcpy(c->to, p->data + at, c->n);
+		else
+			vm_walk_on(&c->walk, get_u64(p->data + at));
+		if (c->walk.state == VM_NONE && !c->request->why_not)
+			fail(c, ANSWER_ABSENT, c->walk.why_not);
+	}
+	if (b.late)
+		r->t->gate = (struct gate){ .stuck = true, .why_not = str_z(no_return) };
+	batch_free(&b);
+}
+
+// --- requests ---
+
+static struct space *space_of(struct memory_reading *r, const struct request *q)
+{
+	for (size_t i = 0; i < r->nspaces; i++) {
+		struct space *s = &r->spaces[i];
+		if (s->hub == q->hub && s->instance == q->hub_instance && s->vmid == q->vmid)
+			return s;
+	}
+	if (r->nspaces == SPACES_MOST || q->vmid >= VM_IDS || q->hub > HUB_MM)
+		return NULL;
+	struct space *s = &r->spaces[r->nspaces++];
+	*s = (struct space){ .hub = q->hub, .instance = q->hub_instance, .vmid = q->vmid };
+	return s;
+}
+
+static void add_chunks(struct memory_reading *r, struct request *q)
+{
+	const struct space *s = space_of(r, q);
+	const uint64_t pages = (q->address % VM_PAGE + q->size + VM_PAGE - 1) / VM_PAGE;
+	q->answer = s->answer;
+	q->why_not = s->why_not;
+	if (s->answer != ANSWER_GIVEN)
+		return;
+	if (pages > CHUNKS_MOST - r->nchunks) {
+		q->answer = ANSWER_ABSENT;
+		q->why_not = "it is more than is read at once";
+		return;
+	}
+	for (size_t at = 0; at < q->size;) {
+		struct chunk *c = &r->chunks[r->nchunks++];
+		const size_t left = VM_PAGE - (q->address + at) % VM_PAGE;
+		*c = (struct chunk){ .request = q, .address = q->address + at, .to = (char *)q->to + at };
+		c->n = left < q->size - at ? left : q->size - at;
+		vm_walk_begin(&c->walk, &s->vm, c->address);
+		if (c->walk.state == VM_NONE)
+			fail(c, ANSWER_ABSENT, c->walk.why_not);
+		at += c->n;
+	}
+}
+
+/** Whether it can be asked for at all. */
+static bool reasonable(struct memory_reading *r, struct request *q, bool known)
+{
+	q->answer = ANSWER_ABSENT;
+	q->why_not = NULL;
+	if (!known)
+		q->why_not = "the page tables of such a GPU are not known";
+	else if (q->size > (size_t)CHUNKS_MOST * VM_PAGE || q->address > UINT64_MAX - q->size)
+		q->why_not = "it is more than is read at once";
+	else if (!space_of(r, q))
+		q->why_not = "there is no such VMID, or too many were asked for at once";
+	return !q->why_not;
+}
+
+static void answer_all(struct memory_reading *r, struct request **list, size_t n)
+{
+	ask_registers(r);
+	for (size_t i = 0; i < r->nspaces; i++)
+		judge_registers(r, &r->spaces[i]);
+	r->chunks = arena_alloc(&r->arena, CHUNKS_MOST * sizeof(*r->chunks));
+	for (size_t i = 0; i < n; i++)
+		add_chunks(r, list[i]);
+	for (size_t i = 0; i < VM_LEVELS; i++)
+		read_round(r, VM_WANTS_ENTRY);
+	read_round(r, VM_FOUND);
+}
+
+void memory_answer(struct silicon *t, struct request *requests, size_t n)
+{
+	_cleanup_free_ struct request **list = mem_alloc(n * sizeof(*list) + 1);
+	_cleanup_free_ struct memory_reading *r = NULL;
+	size_t asked = 0, k = 0;
+	for (size_t i = 0; i < n; i++)
+		if (requests[i].kind == REQUEST_MEMORY)
+			list[asked++] = &requests[i];
+	if (!asked)
+		return;
+	r = mem_alloc(sizeof(*r));
+	r->t = t;
+	const bool known = vm_format_of(t->know, t->device->gfx, &r->format);
+	for (size_t i = 0; i < asked; i++)
+		if (reasonable(r, list[i], known))
+			list[k++] = list[i];
+	if (k)
+		answer_all(r, list, k);
+	arena_free(&r->arena);
+}

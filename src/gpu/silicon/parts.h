@@ -1,0 +1,121 @@
+// What the parts of a live GPU's target share.
+#pragma once
+
+#include "gpu/layout.h"
+#include "gpu/silicon/silicon.h"
+
+enum {
+	SILICON_QUERY_MS = 700, // for the render node, and for what waits for no hardware
+	SILICON_LOOK_MS = 700,  // for debugfs files that read registers
+	SILICON_GATE_MS = 50,   // so long a look at the gate counts; the query holds GFXOFF off for 100
+};
+
+/** How a register is read. In the order in which they are tried. */
+enum way {
+	WAY_RENDER,   // the render node's query
+	WAY_REGS,     // amdgpu_regs, where the bank is a part of the position
+	WAY_REGS2,    // amdgpu_regs2, where an ioctl sets bank and XCC
+	WAY_REGS2_V1, // the same on kernels that do not know XCCs
+	WAYS
+};
+
+struct silicon {
+	struct target target;
+	const struct know *know;
+	const struct device *device;
+	struct arena arena;
+	struct agent agent;
+	bool words_known;
+	struct wave_words words;
+	const struct wave_layout *layout;
+	const char *render, *runtime_status, *config, *gfxoff; // paths
+	uint32_t status_address;                               // of GRBM_STATUS; 0: not known
+	struct gate gate;
+	int64_t gate_time; // when it was looked at; 0: never
+	struct probe_stuck stuck;
+	bool render_dead, debugfs_dead, rings_dead; // a read of it did not return: none more
+	bool broken[WAYS];                          // the kernel does not have it, or does not allow it
+	bool no_wave_file, no_gprwave_file;
+	struct probe_count count;
+	bool rings_listed;
+	struct str ring_names; // one per line
+	struct str long_rings; // of these, those that are longer than usual
+	struct text problems;
+	const struct wave *waves; // the last that were read
+	size_t nwaves;
+};
+
+/** A batch in the making. */
+struct batch {
+	struct silicon *t;
+	struct arena arena; // of paths, arguments and answers
+	VEC(struct probe) probes;
+	VEC(struct wave_slot) slots; // that the last probes ask for
+	size_t waves_at;             // the first of these
+	struct request *waves;       // what is asked of them; NULL: nothing
+	bool late;                   // it did not come back
+	struct probe_stuck stuck;    // where
+};
+
+static inline size_t batch_add(struct batch *b, struct probe p)
+{
+	vec_push(&b->probes, p);
+	return b->probes.len - 1;
+}
+/** Runs it; what does not return is remembered. */
+void batch_run(struct batch *b, int milliseconds);
+void batch_free(struct batch *b);
+/** What a probe that was not good means. */
+enum answer batch_answer(const struct batch *b, const struct probe *p);
+
+/** A file of the GPU's debugfs directory; NULL where that is not at hand. */
+const char *silicon_file(const struct silicon *t, struct arena *a, const char *name);
+void silicon_problem(struct silicon *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** Opens the gate, or says why not; reads what is @wanted through the render node on the way. */
+struct wanted_list;
+void gate_pass(struct silicon *t, struct wanted_list *wanted);
+/** Looks whether it is still open: what follows in the batch is not done otherwise. */
+void gate_guard(struct batch *b);
+
+/** A register that was asked for. */
+struct wanted {
+	struct request *request;
+	uint32_t address;
+	struct bank bank;         // all -1 where it is not banked
+	enum way way;             // WAYS: it has its answer, or none is left
+	size_t probe, lead, word; // of the batch; lead: the one that set the bank
+};
+struct wanted_list {
+	struct wanted *data;
+	size_t n;
+};
+struct wanted_list registers_wanted(struct silicon *t, struct arena *a, struct request *requests, size_t n);
+bool registers_left(const struct wanted_list *w, bool render);
+/** Adds what reads those that go through the render node, or those that do not: a probe for each run of adjacent registers. */
+void registers_plan(struct batch *b, struct wanted_list *w, bool render);
+/** The one at @address that is read through the render node; NULL. */
+const struct wanted *registers_planned(const struct wanted_list *w, uint32_t address);
+/** Of the render node, for registers from @address on. */
+struct probe registers_query(struct batch *b, uint32_t address, size_t words);
+/** Takes the values. Where a way failed the next one is set. */
+void registers_take(struct batch *b, struct wanted_list *w, bool render);
+/** Whether the GPU has such a copy. */
+bool bank_exists(const struct device *d, const struct wave_words *w, const struct bank *b);
+
+/** Answers those of registers and waves. */
+void silicon_registers(struct silicon *t, struct request *requests, size_t n);
+/** Answers those of memory. */
+void memory_answer(struct silicon *t, struct request *requests, size_t n);
+
+void waves_plan(struct batch *b);
+void waves_take(struct batch *b, struct request *r);
+/** Whether another file would answer where this batch's did not. */
+bool waves_again(struct batch *b);
+void wave_registers_answer(struct silicon *t, struct request *r);
+
+void rings_answer(struct silicon *t, struct request *r);
+void fences_answer(struct silicon *t, struct request *r);
+/** The text of amdgpu_fence_info. */
+size_t fences_parse(struct arena *a, struct str text, const struct ring_fence **ret);
+/** The bytes of a ring's file. */
+bool ring_parse(struct arena *a, struct str name, const char *bytes, size_t n, struct ring *ret);

@@ -1,0 +1,347 @@
+// Registers of a live GPU: which there are, which copies of them, and how they are read: adjacent ones with one operation.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "gpu/silicon/parts.h"
+
+enum {
+	RENDER_RUN = 128, // words that one query answers
+	DEBUGFS_RUN = 1024,
+	REGS_SPACE = 1 << 22, // bytes that a position of amdgpu_regs can name
+	QUERY_REGISTERS = 0x15,
+	INSTANCES_ALWAYS = 32, // units other than CUs have instances too
+};
+
+/** What the render node's query reads (soc15, nv, soc21 and soc24 in the driver). */
+static const char *const render_list[] = {
+	"GRBM_STATUS",      "GRBM_STATUS2",         "GRBM_STATUS_SE0",
+	"GRBM_STATUS_SE1",  "GRBM_STATUS_SE2",      "GRBM_STATUS_SE3",
+	"SDMA0_STATUS_REG", "SDMA1_STATUS_REG",     "CP_STAT",
+	"CP_STALLED_STAT1", "CP_STALLED_STAT2",     "CP_STALLED_STAT3",
+	"CP_CPF_BUSY_STAT", "CP_CPF_STALLED_STAT1", "CP_CPF_STATUS",
+	"CP_CPC_BUSY_STAT", "CP_CPC_STALLED_STAT1", "CP_CPC_STATUS",
+	"GB_ADDR_CONFIG",
+};
+
+// --- positions ---
+
+static bool in_grbm(const struct bank *b) { return b->se >= 0 || b->sh >= 0 || b->instance >= 0; }
+static bool in_srbm(const struct bank *b) { return b->me >= 0; }
+static bool banked(const struct bank *b) { return in_grbm(b) || in_srbm(b); }
+
+static uint64_t selected(int n) { return n < 0 ? DEBUGFS_BROADCAST : (uint64_t)n & 0x3ff; }
+static uint64_t number(int n) { return n < 0 ? 0 : (uint64_t)n & 0x3ff; }
+
+uint64_t debugfs_register_position(uint32_t address, const struct bank *b)
+{
+	uint64_t at = address & (REGS_SPACE - 1);
+	if (in_grbm(b))
+		return at | selected(b->se) << 24 | selected(b->sh) << 34 | selected(b->instance) << 44 | 1ull << 62;
+	if (in_srbm(b))
+		return at | number(b->me) << 24 | number(b->pipe) << 34 | number(b->queue) << 44 |
+		       (number(b->vmid) & 0x1f) << 54 | 1ull << 61;
+	return at;
+}
+
+static uint32_t broadcast(int n) { return n < 0 ? UINT32_MAX : (uint32_t)n; }
+
+static struct regs2_state state_of(const struct bank *b)
+{
+	return (struct regs2_state){ .use_srbm = in_srbm(b),
+				     .use_grbm = in_grbm(b),
+				     .se = broadcast(b->se),
+				     .sh = broadcast(b->sh),
+				     .instance = broadcast(b->instance),
+				     .me = (uint32_t)number(b->me),
+				     .pipe = (uint32_t)number(b->pipe),
+				     .queue = (uint32_t)number(b->queue),
+				     .vmid = (uint32_t)number(b->vmid),
+				     .xcc = (uint32_t)number(b->xcc) };
+}
+
+// --- names ---
+
+/** `mmhub`, or `mmhub1` for its second instance. */
+static bool names_ip(struct str pattern, const struct ip *ip)
+{
+	char name[64];
+	if (str_like(pattern, ip->name))
+		return true;
+	snprintf(name, sizeof(name), STR_FMT "%u", STR_ARG(ip->name), ip->instance);
+	return str_like(pattern, str_z(name));
+}
+
+/** Where a register of a block is. */
+static bool address_of(const struct ip *ip, const struct reg *r, uint32_t *ret)
+{
+	if (r->kind != REGISTER_MMIO || r->base >= ip->nbases || r->offset > UINT32_MAX / 4 - ip->bases[r->base] ||
+	    ip->bases[r->base] > UINT32_MAX / 4)
+		return false;
+	*ret = (ip->bases[r->base] + r->offset) * 4;
+	return true;
+}
+
+struct found_registers {
+	struct device_register *list;
+	size_t n, most;
+};
+
+static void add_found(struct found_registers *f, const struct ip *ip, const struct reg *r)
+{
+	struct device_register one = { .reg = *r, .ip = ip };
+	if (!address_of(ip, r, &one.address))
+		return;
+	if (f->n < f->most)
+		f->list[f->n] = one;
+	f->n++;
+}
+
+/** The block that a register's offset counts from: from gfx10 on SDMA's registers are in GC's table. */
+static const struct ip *base_of(const struct device *d, const struct ip *ip, const struct register_table *t)
+{
+	bool in_gc = str_is(register_table_ip(t), "gc") && !str_is(ip->name, "gc");
+	return in_gc ? device_ip(d, S("gc"), 0) : ip;
+}
+
+/** Of GC's table those with the block's name are its. */
+static void find_in(struct found_registers *f, const struct device *d, const struct ip *block, struct str name, bool by_block)
+{
+	struct reg r;
+	const struct register_table *t =
+		register_table_for(block->name, block->version[0], block->version[1], block->version[2], NULL);
+	const struct ip *ip = t ? base_of(d, block, t) : NULL;
+	char own[64] = "*";
+	if (!ip || (ip != block && !by_block))
+		return;
+	if (ip != block)
+		snprintf(own, sizeof(own), STR_FMT "_*", STR_ARG(block->name));
+	if (!str_is_pattern(name)) {
+		if (register_find(t, name, &r) && str_like(str_z(own), r.name))
+			add_found(f, ip, &r);
+		return;
+	}
+	for (size_t i = 0; i < registers_count(t); i++) {
+		r = register_at(t, i);
+		if (str_like(name, r.name) && str_like(str_z(own), r.name))
+			add_found(f, ip, &r);
+	}
+}
+
+size_t device_registers(const struct device *d, struct str pattern, struct device_register *ret, size_t most)
+{
+	struct found_registers f = { ret, 0, most };
+	struct str name = pattern, block = str_split(&name, '.');
+	bool of_block = block.n != pattern.n;
+	for (size_t i = 0; i < d->nips; i++)
+		if (!d->ips[i].harvested && (!of_block || names_ip(block, &d->ips[i])))
+			find_in(&f, d, &d->ips[i], of_block ? name : pattern, of_block);
+	return f.n;
+}
+
+// --- what is wanted ---
+
+bool bank_exists(const struct device *d, const struct wave_words *w, const struct bank *b)
+{
+	const struct shader_array *s = &d->shaders;
+	unsigned xccs = s->xccs ? s->xccs : 1;
+	unsigned units = w->wgp ? (s->cus_per_sh + 1) / 2 * 4 : s->cus_per_sh;
+	unsigned instances = units > INSTANCES_ALWAYS ? units : INSTANCES_ALWAYS;
+	if (b->xcc >= (int)xccs)
+		return false;
+	if (in_grbm(b) && (b->se >= (int)s->ses || b->sh >= (int)s->shs_per_se || b->instance >= (int)instances))
+		return false;
+	return b->me <= 3 && b->pipe <= 3 && b->queue <= 15 && b->vmid <= 15;
+}
+
+static bool on_render_list(const struct request *r)
+{
+	bool block = str_is(r->ip, "gc") || str_is(r->ip, "sdma0") || str_is(r->ip, "sdma1");
+	for (size_t i = 0; block && !r->ip_instance && i < sizeof(render_list) / sizeof(*render_list); i++)
+		if (str_is(r->reg->name, render_list[i]))
+			return true;
+	return false;
+}
+
+static bool possible(const struct silicon *t, const struct wanted *w)
+{
+	bool bank = banked(&w->bank);
+	if (w->way != WAY_RENDER && (t->debugfs_dead || !t->device->debugfs.n))
+		return false;
+	if (t->broken[w->way])
+		return false;
+	switch (w->way) {
+	case WAY_RENDER:
+		return t->render && !t->render_dead && !bank && w->bank.xcc <= 0 && on_render_list(w->request);
+	case WAY_REGS:
+		return w->address < REGS_SPACE && !(bank && w->bank.xcc > 0) && !(in_grbm(&w->bank) && in_srbm(&w->bank));
+	case WAY_REGS2:
+		return true;
+	case WAY_REGS2_V1: // it loses the VMID
+		return bank && w->bank.xcc <= 0 && w->bank.vmid <= 0;
+	default:
+		return false;
+	}
+}
+
+static void next_way(const struct silicon *t, struct wanted *w)
+{
+	while (w->way < WAYS && !possible(t, w))
+		w->way++;
+}
+
+static bool want(struct silicon *t, struct request *r, struct wanted *ret)
+{
+	const struct device *d = t->device;
+	bool gc = str_is(r->ip, "gc");
+	*ret = (struct wanted){ .request = r, .bank = r->bank };
+	if (gc && ret->bank.xcc < 0 && r->ip_instance)
+		ret->bank.xcc = (int)r->ip_instance;
+	r->answer = ANSWER_ABSENT;
+	if (!r->reg || !r->reg->table || !bank_exists(d, &t->words, &ret->bank))
+		return false;
+	const struct ip *ip = device_ip(d, r->ip, gc && ret->bank.xcc > 0 ? (unsigned)ret->bank.xcc : r->ip_instance);
+	ip = ip ? base_of(d, ip, r->reg->table) : NULL;
+	if (!ip || !address_of(ip, r->reg, &ret->address))
+		return false;
+	r->answer = ANSWER_REFUSED;
+	next_way(t, ret);
+	return true;
+}
+
+struct wanted_list registers_wanted(struct silicon *t, struct arena *a, struct request *requests, size_t n)
+{
+	struct wanted_list w = { arena_alloc(a, n * sizeof(*w.data) + 1), 0 };
+	for (size_t i = 0; i < n; i++)
+		if (requests[i].kind == REQUEST_REGISTER && want(t, &requests[i], &w.data[w.n]))
+			w.n++;
+	return w;
+}
+
+// --- reading ---
+
+static bool concerns(const struct wanted *w, bool render) { return w->way < WAYS && (w->way == WAY_RENDER) == render; }
+
+bool registers_left(const struct wanted_list *w, bool render)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (concerns(&w->data[i], render))
+			return true;
+	return false;
+}
+
+/** An unbanked read must not follow a banked one of the same open file. */
+static int by_run(const void *a, const void *b)
+{
+	const struct wanted *x = a, *y = b;
+	if (x->way != y->way)
+		return x->way < y->way ? -1 : 1;
+	if (banked(&x->bank) != banked(&y->bank))
+		return banked(&x->bank) ? 1 : -1;
+	int order = banked(&x->bank) ? memcmp(&x->bank, &y->bank, sizeof(x->bank)) : 0;
+	return order ? order : x->address < y->address ? -1 : x->address > y->address;
+}
+
+static bool same_bank(const struct wanted *x, const struct wanted *y)
+{
+	return x->way == y->way && banked(&x->bank) == banked(&y->bank) &&
+	       (!banked(&x->bank) || !memcmp(&x->bank, &y->bank, sizeof(x->bank)));
+}
+
+struct probe registers_query(struct batch *b, uint32_t address, size_t words)
+{
+	struct amdgpu_query *q = arena_alloc(&b->arena, sizeof(*q));
+	*q = (struct amdgpu_query){ .query = QUERY_REGISTERS, .words = { address / 4, (uint32_t)words, UINT32_MAX, 0 } };
+	return (struct probe){
+		.kind = PROBE_QUERY, .path = b->t->render, .argument = q, .argument_size = sizeof(*q), .size = 4 * words
+	};
+}
+
+/** Whether its bank is set in the open file, for the reads that follow too. */
+static bool sets_bank(const struct wanted *w) { return w->way != WAY_RENDER && w->way != WAY_REGS && banked(&w->bank); }
+
+/** The run that begins with @w; @set: the bank has been set by the probe before. */
+static struct probe probe_of(struct batch *b, const struct wanted *w, size_t words, bool set)
+{
+	if (w->way == WAY_RENDER)
+		return registers_query(b, w->address, words);
+	const char *file = w->way == WAY_REGS ? "amdgpu_regs" : "amdgpu_regs2";
+	struct probe p = { .kind = PROBE_READ, .path = silicon_file(b->t, &b->arena, file), .size = 4 * words };
+	p.offset = w->way == WAY_REGS ? debugfs_register_position(w->address, &w->bank) : w->address;
+	if (!sets_bank(w) || set)
+		return p;
+	struct regs2_state *state = arena_alloc(&b->arena, sizeof(*state));
+	*state = state_of(&w->bank);
+	p.kind = PROBE_BANKED;
+	p.argument = state;
+	p.request = w->way == WAY_REGS2 ? REGS2_IOCTL_V2 : REGS2_IOCTL_V1;
+	p.argument_size = w->way == WAY_REGS2 ? sizeof(*state) : offsetof(struct regs2_state, xcc);
+	return p;
+}
+
+void registers_plan(struct batch *b, struct wanted_list *w, bool render)
+{
+	size_t most = render ? RENDER_RUN : DEBUGFS_RUN, lead = SIZE_MAX;
+	qsort(w->data, w->n, sizeof(*w->data), by_run);
+	for (size_t i = 0; i < w->n;) {
+		struct wanted *first = &w->data[i];
+		size_t words = 1, k = i + 1;
+		if (!concerns(first, render)) {
+			i++;
+			continue;
+		}
+		for (; k < w->n && same_bank(first, &w->data[k]) && words < most; k++) {
+			uint32_t from = w->data[k].address - first->address;
+			if (from > 4 * words)
+				break;
+			words = from / 4 + 1;
+		}
+		bool set = i && lead != SIZE_MAX && sets_bank(first) && same_bank(first, first - 1);
+		size_t probe = batch_add(b, probe_of(b, first, words, set));
+		lead = set ? lead : probe;
+		for (; i < k; i++) {
+			w->data[i].probe = probe;
+			w->data[i].lead = lead;
+			w->data[i].word = (w->data[i].address - first->address) / 4;
+		}
+	}
+}
+
+const struct wanted *registers_planned(const struct wanted_list *w, uint32_t address)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (concerns(&w->data[i], true) && w->data[i].address == address)
+			return &w->data[i];
+	return NULL;
+}
+
+static bool way_is_shut(int error)
+{
+	return error == EPERM || error == EACCES || error == ENOENT || error == ENODEV || error == ENOTTY;
+}
+
+void registers_take(struct batch *b, struct wanted_list *w, bool render)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		struct wanted *one = &w->data[i];
+		if (!concerns(one, render))
+			continue;
+		const struct probe *p = &b->probes.data[one->probe], *lead = &b->probes.data[one->lead];
+		if (lead->end == PROBE_GOOD && p->end == PROBE_GOOD && p->n >= 4 * (one->word + 1)) {
+			one->request->value = get_u32(p->data + 4 * one->word);
+			one->request->answer = ANSWER_GIVEN;
+			one->way = WAYS;
+			continue;
+		}
+		p = lead->end == PROBE_GOOD ? p : lead;
+		one->request->answer = batch_answer(b, p);
+		b->t->broken[one->way] |= p->end == PROBE_FAILED && way_is_shut(p->error);
+		if (p->end != PROBE_FAILED && p->end != PROBE_GOOD) {
+			one->way = WAYS;
+			continue;
+		}
+		one->way++;
+		next_way(b->t, one);
+	}
+}

@@ -1,0 +1,331 @@
+#include "gpu/silicon/watch.h"
+
+#include <stdlib.h>
+
+#include "base/child.h"
+
+// --- what is read ---
+
+static void add_register(struct watch *w, struct reg reg, const struct ip *ip, unsigned xcc, bool deep)
+{
+	vec_push(&w->registers, ((struct watched_register){ .reg = reg, .ip = ip, .xcc = xcc, .deep = deep }));
+}
+
+static void add_named(struct watch *w, struct str name, bool deep, const struct register_table *of_dump)
+{
+	enum { INSTANCES = 64 };
+	struct device_register found[INSTANCES];
+	struct reg reg;
+	if (!w->device) {
+		if (of_dump && register_find(of_dump, name, &reg))
+			add_register(w, reg, NULL, 0, false);
+		return;
+	}
+	size_t n = device_registers(w->device, name, found, INSTANCES);
+	for (size_t i = 0; i < n && i < INSTANCES; i++) {
+		bool gc = str_is(found[i].ip->name, "gc");
+		// The render node answers for the first instance; the others are read through debugfs.
+		add_register(w, found[i].reg, found[i].ip, gc ? found[i].ip->instance : 0, deep || found[i].ip->instance);
+	}
+}
+
+void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx)
+{
+	*w = (struct watch){
+		.know = k, .target = t, .device = d, .xccs = 1, .interrupts_first = -1, .interrupts_last = -1, .began = now_ms()
+	};
+	unsigned version[3];
+	const struct register_table *table = NULL;
+	bool exact;
+	if (!d && gc_of_gfx(k, gfx, version))
+		table = register_table_for(S("gc"), version[0], version[1], version[2], &exact);
+	if (d && d->shaders.xccs)
+		w->xccs = d->shaders.xccs;
+	for (size_t i = 0; i < k->watches.len; i++) {
+		for (const struct know_list *l = k->watches.data[i]->render; l; l = l->next)
+			add_named(w, l->text, false, table);
+		for (const struct know_list *l = k->watches.data[i]->deep; l; l = l->next)
+			add_named(w, l->text, true, table);
+	}
+}
+
+void watch_end(struct watch *w)
+{
+	vec_free(&w->registers);
+	vec_free(&w->rings);
+	arena_free(&w->arena);
+}
+
+static void look_at_registers(struct watch *w, bool deep)
+{
+	size_t n = w->registers.len;
+	struct request *requests = arena_alloc(&w->arena, n * sizeof(*requests) + 1);
+	struct watched_register **of = arena_alloc(&w->arena, n * sizeof(struct watched_register *) + 1);
+	size_t asked = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct watched_register *r = &w->registers.data[i];
+		if (r->deep != deep)
+			continue;
+		struct request *q = &requests[asked];
+		*q = (struct request){ .kind = REQUEST_REGISTER, .reg = &r->reg, .bank = BANK_NONE };
+		if (r->ip) {
+			q->ip = r->ip->name;
+			q->ip_instance = r->ip->instance;
+			if (r->xcc)
+				q->bank.xcc = (int)r->xcc;
+		}
+		of[asked++] = r;
+	}
+	if (asked)
+		w->target->ask(w->target, requests, asked);
+	for (size_t i = 0; i < asked; i++) {
+		if (requests[i].answer != ANSWER_GIVEN)
+			continue;
+		of[i]->values[w->looks] = requests[i].value;
+		of[i]->known |= 1u << w->looks;
+	}
+}
+
+static struct watched_ring *ring_named(struct watch *w, struct str name)
+{
+	for (size_t i = 0; i < w->rings.len; i++)
+		if (str_eq(w->rings.data[i].name, name))
+			return &w->rings.data[i];
+	return NULL;
+}
+
+static void look_at_rings(struct watch *w)
+{
+	struct request r = { .kind = REQUEST_RINGS, .positions = true };
+	if (target_ask(w->target, &r) != ANSWER_GIVEN)
+		return;
+	w->rings_known = true;
+	for (size_t i = 0; i < r.n; i++) {
+		const struct ring *ring = &r.rings[i];
+		struct watched_ring *seen = ring_named(w, ring->name);
+		if (!seen) {
+			struct watched_ring new = { .name = arena_str(&w->arena, ring->name), .rptr = ring->rptr };
+			vec_push(&w->rings, new);
+			seen = &w->rings.data[w->rings.len - 1];
+		}
+		if (ring->rptr != seen->rptr) {
+			seen->moved = true;
+			seen->waited = 0;
+		}
+		seen->rptr = ring->rptr;
+		seen->wptr = ring->wptr == ring->rptr ? ring->driver_wptr : ring->wptr;
+		seen->waited = seen->wptr == seen->rptr ? 0 : seen->waited + 1;
+		seen->words = ring->words;
+		seen->n = ring->n;
+	}
+}
+
+void watch_contents(struct watch *w)
+{
+	enum { MOST = 4 };
+	size_t n = 0;
+	for (size_t i = 0; i < w->rings.len && n < MOST && w->device; i++) {
+		struct watched_ring *ring = &w->rings.data[i];
+		struct request r = { .kind = REQUEST_RINGS, .ring = ring->name };
+		if (ring->moved || !ring->waited || target_stuck(w->target))
+			continue;
+		n++;
+		if (target_ask(w->target, &r) == ANSWER_GIVEN && r.n) {
+			ring->words = r.rings[0].words;
+			ring->n = r.rings[0].n;
+		}
+	}
+}
+
+void watch_look(struct watch *w, bool deep, bool rings)
+{
+	if (w->looks == LOOKS_MOST)
+		return;
+	if (w->device && w->device->off_bus) {
+		w->gate = target_gate(w->target);
+		return;
+	}
+	look_at_registers(w, false);
+	if (w->device)
+		w->gate = target_gate(w->target);
+	else
+		w->gate = (struct gate){ .open = true };
+	if (w->gate.open && deep)
+		look_at_registers(w, true);
+	// A driver that did not answer once is not asked for more.
+	if (w->gate.open && rings && (!w->device || !target_stuck(w->target)))
+		look_at_rings(w);
+	w->looks++;
+	w->ended = now_ms();
+}
+
+// --- units ---
+
+static const struct watched_register *find_register(const struct watch *w, unsigned xcc, struct str name)
+{
+	for (size_t i = 0; i < w->registers.len; i++) {
+		const struct watched_register *r = &w->registers.data[i];
+		if (r->known && r->xcc == xcc && str_eq(r->reg.name, name))
+			return r;
+	}
+	return NULL;
+}
+
+static enum steadiness pseudo_field(const struct watch *w, unsigned xcc, struct str name)
+{
+	const struct wave_state *s = watch_wave_state(w, xcc);
+	if (!s)
+		return STEADY_UNKNOWN;
+	// Most of them: one that has just come to a barrier says nothing.
+	size_t n = str_is(name, "@waves") ? s->count : s->moved ? 0 : str_is(name, "@waves-memory") ? s->memory : s->barrier;
+	return n * 2 > s->count ? STEADY_SET : STEADY_CLEAR;
+}
+
+static enum steadiness one_field(const struct watch *w, unsigned xcc, struct str name)
+{
+	if (str_starts(name, S("@")))
+		return pseudo_field(w, xcc, name);
+	struct str field_name = name, register_name = str_split(&field_name, '.');
+	const struct watched_register *r = find_register(w, xcc, register_name);
+	struct reg_field field;
+	if (!r || !register_field_find(&r->reg, field_name, &field))
+		return STEADY_UNKNOWN;
+	size_t set = 0, looks = 0;
+	for (size_t i = 0; i < w->looks; i++) {
+		if (!(r->known >> i & 1))
+			continue;
+		looks++;
+		set += field_of(&field, r->values[i]) != 0;
+	}
+	return set == looks ? STEADY_SET : set ? STEADY_NOT : STEADY_CLEAR;
+}
+
+static enum steadiness either(enum steadiness a, enum steadiness b)
+{
+	if (a == STEADY_SET || b == STEADY_SET)
+		return STEADY_SET;
+	if (a == STEADY_NOT || b == STEADY_NOT)
+		return STEADY_NOT;
+	return a == STEADY_UNKNOWN ? b : a;
+}
+
+enum steadiness watch_fields(const struct watch *w, unsigned xcc, const struct know_list *fields)
+{
+	enum steadiness all = STEADY_UNKNOWN;
+	for (; fields; fields = fields->next)
+		all = either(all, one_field(w, xcc, fields->text));
+	return all;
+}
+
+static enum steadiness opposite(enum steadiness s)
+{
+	return s == STEADY_SET ? STEADY_CLEAR : s == STEADY_CLEAR ? STEADY_SET : s;
+}
+
+/** Whether a register has no bit set at any look: the part has the register, but not the engine. */
+static bool nothing_there(const struct watch *w, unsigned xcc, struct str field)
+{
+	const struct watched_register *r = find_register(w, xcc, str_split(&field, '.'));
+	uint32_t bits = 0;
+	for (size_t i = 0; r && i < w->looks; i++)
+		bits |= r->known >> i & 1 ? r->values[i] : 0;
+	return !bits;
+}
+
+enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u)
+{
+	enum steadiness busy = watch_fields(w, xcc, u->busy);
+	for (const struct know_list *l = u->idle; l; l = l->next)
+		if (!nothing_there(w, xcc, l->text))
+			busy = either(busy, opposite(one_field(w, xcc, l->text)));
+	return busy;
+}
+
+/** Whether a ring that it serves is there. The registers of MES are on parts, too, whose driver does without it. */
+static bool serves_rings(const struct watch *w, const struct know_unit *u)
+{
+	for (size_t i = 0; i < w->rings.len; i++)
+		for (const struct know_list *l = u->rings; l; l = l->next)
+			if (str_glob(l->text, w->rings.data[i].name))
+				return true;
+	return false;
+}
+
+bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value)
+{
+	const struct watched_register *r = u->still.n && serves_rings(w, u) ? find_register(w, xcc, u->still) : NULL;
+	size_t looks = 0;
+	*ret_value = 0;
+	for (size_t i = 0; r && i < w->looks; i++) {
+		if (!(r->known >> i & 1))
+			continue;
+		if (looks++ && r->values[i] != *ret_value)
+			return false;
+		*ret_value = r->values[i];
+	}
+	return looks > 1;
+}
+
+/** Where waves could not be read, their launcher says whether there are any to wait for. */
+static enum steadiness wait_field(const struct watch *w, unsigned xcc, struct str field)
+{
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	enum steadiness s = one_field(w, xcc, field);
+	return s == STEADY_UNKNOWN && str_is(field, "@waves") && spi ? watch_unit(w, xcc, spi) : s;
+}
+
+const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u)
+{
+	for (const struct know_pair *p = u->waits; p; p = p->next) {
+		struct str rest = p->value;
+		for (struct str field = str_word(&rest); field.n; field = str_word(&rest))
+			if (wait_field(w, xcc, field) == STEADY_SET)
+				return know_unit(w->know, p->name);
+	}
+	return NULL;
+}
+
+size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit **ret, size_t most)
+{
+	size_t n = 0;
+	const struct know_unit *u = NULL;
+	// In the order of the knowledge file: from where commands come in to where memory is.
+	for (size_t i = 0; i < w->know->units.len && !u; i++)
+		if (watch_unit(w, xcc, w->know->units.data[i]) == STEADY_SET && watch_waits(w, xcc, w->know->units.data[i]))
+			u = w->know->units.data[i];
+	for (size_t i = 0; i < w->know->units.len && !u; i++)
+		if (watch_unit(w, xcc, w->know->units.data[i]) == STEADY_SET)
+			u = w->know->units.data[i];
+	for (; u && n < most; u = watch_waits(w, xcc, u)) {
+		for (size_t i = 0; i < n; i++)
+			if (ret[i] == u)
+				return n;
+		ret[n++] = u;
+	}
+	return n;
+}
+
+const struct know_unit *watch_ring_unit(const struct know *k, struct str ring)
+{
+	for (size_t i = 0; i < k->units.len; i++)
+		for (const struct know_list *l = k->units.data[i]->rings; l; l = l->next)
+			if (str_glob(l->text, ring))
+				return k->units.data[i];
+	return NULL;
+}
+
+bool watch_all_ones(const struct watch *w)
+{
+	size_t known = 0;
+	for (size_t i = 0; i < w->registers.len; i++) {
+		const struct watched_register *r = &w->registers.data[i];
+		for (size_t look = 0; look < w->looks; look++) {
+			if (!(r->known >> look & 1))
+				continue;
+			known++;
+			if (r->values[look] != UINT32_MAX)
+				return false;
+		}
+	}
+	return known;
+}

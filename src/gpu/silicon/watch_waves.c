@@ -1,0 +1,267 @@
+// Waves of a GPU that is looked at several times: whether they move, and how far.
+#include <stdlib.h>
+
+#include "base/child.h"
+#include "gpu/layout.h"
+#include "gpu/silicon/watch.h"
+
+enum {
+	LOOP_BYTES = 1024, // a loop that is no longer is one in which waves may be caught
+	LOOPS_MOST = 4,    // that waves are caught in at once; of more it is no hang, but a program
+	SAMPLE_UNITS = 2,  // of each SH, which tell whether the others are worth a look
+	SAMPLE_WAVES = 16, // of an XCC, that say something about the others
+	SOME = 32,         // waves of an XCC that are looked at again
+};
+
+static bool same_slot(const struct wave *a, const struct wave *b)
+{
+	const struct wave_slot *x = &a->slot, *y = &b->slot;
+	return x->xcc == y->xcc && x->se == y->se && x->sh == y->sh && x->cu == y->cu && x->simd == y->simd &&
+	       x->slot == y->slot;
+}
+
+/** Both lists are in the order of slots; what is in the same slot mostly has the same place in them. */
+static const struct wave *in_slot(const struct wave *list, size_t n, size_t near, const struct wave *wave)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct wave *other = &list[(near + i) % n];
+		if (same_slot(other, wave))
+			return other;
+	}
+	return NULL;
+}
+
+/** The register that counts a wave's memory operations. */
+static bool counting_register(const struct watch *w, struct reg *ret)
+{
+	unsigned version[3];
+	const struct register_table *t = gc_of_gfx(w->know, w->device->gfx, version) ?
+						 register_table_for(S("gc"), version[0], version[1], version[2], NULL) :
+						 NULL;
+	return t && register_find(t, S("SQ_WAVE_IB_STS"), ret);
+}
+
+/** Whether memory operations of a wave have not come back. */
+static bool memory_open(const struct reg *reg, const struct wave *wave)
+{
+	if (!wave->layout)
+		return false;
+	for (size_t i = 0; i < wave->layout->nregisters; i++) {
+		if (!str_is(wave->layout->registers[i], "ib_sts"))
+			continue;
+		for (size_t f = 0; f < reg->nfields; f++) {
+			struct reg_field field = register_field(reg, f);
+			bool counts = str_find(field.name, S("CNT")) >= 0 && str_find(field.name, S("EXP")) < 0;
+			if (counts && field_of(&field, wave->hwregs[i]))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool covers(const struct wave_look *l, unsigned xcc) { return !l->xccs || l->xccs >> xcc & 1; }
+
+/** How many of them a look was at. */
+static size_t looked_at(const struct wave_look *l, unsigned xcc, size_t before)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < l->nslots; i++)
+		n += l->slots[i].xcc == xcc;
+	return l->slots ? n : before;
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/** What a look shows against the first. Returns whether a wave was too far from where it had been to be in a loop. */
+static bool compare_looks(const struct watch *w, unsigned xcc, const struct wave_look *l, struct wave_state *s)
+{
+	const struct wave_look *first = &w->waves[0];
+	size_t before = 0, now = 0, moved = 0, came = 0;
+	bool strayed = false;
+	for (size_t i = 0; i < first->n; i++)
+		before += first->waves[i].slot.xcc == xcc;
+	for (size_t i = 0; i < l->n; i++) {
+		const struct wave *wave = &l->waves[i];
+		if (wave->slot.xcc != xcc)
+			continue;
+		const struct wave *old = in_slot(first->waves, first->n, i, wave);
+		now++;
+		came += !old;
+		moved += old && old->pc != wave->pc;
+		strayed |= old && (old->pc > wave->pc ? old->pc - wave->pc : wave->pc - old->pc) > LOOP_BYTES;
+	}
+	size_t of = looked_at(l, xcc, before), stayed = now - came, changed = came + (of > stayed ? of - stayed : 0);
+	of = larger(of, 1);
+	before = larger(before, 1);
+	s->changed = larger(s->changed, changed * before / of);
+	s->moved = larger(s->moved, (moved + changed) * before / of);
+	return strayed;
+}
+
+static int compare_pcs(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/** The pc at which most are. */
+static uint64_t common_pc(uint64_t *pcs, size_t n)
+{
+	uint64_t best = 0;
+	size_t most = 0;
+	qsort(pcs, n, sizeof(*pcs), compare_pcs);
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i; end < n && pcs[end] == pcs[i]; end++)
+			;
+		if (end - i > most) {
+			most = end - i;
+			best = pcs[i];
+		}
+	}
+	return best;
+}
+
+/** In how many places, each no longer than a loop, the pcs are; and the size of that around @s->pc. */
+static void count_loops(const struct watch *w, unsigned xcc, struct wave_state *s)
+{
+	size_t n = 0, all = 0;
+	for (size_t look = 0; look < w->wave_looks; look++)
+		all += w->waves[look].n;
+	uint64_t *pcs = mem_alloc(all * sizeof(*pcs) + 1);
+	for (size_t look = 0; look < w->wave_looks; look++)
+		for (size_t i = 0; i < w->waves[look].n; i++)
+			if (w->waves[look].waves[i].slot.xcc == xcc)
+				pcs[n++] = w->waves[look].waves[i].pc;
+	qsort(pcs, n, sizeof(*pcs), compare_pcs);
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i; end < n && pcs[end] - pcs[i] <= LOOP_BYTES; end++)
+			;
+		s->loops++;
+		if (s->pc >= pcs[i] && s->pc <= pcs[end - 1])
+			s->loop_bytes = pcs[end - 1] - pcs[i];
+	}
+	free(pcs);
+}
+
+static void judge_moves(const struct watch *w, unsigned xcc, struct wave_state *s)
+{
+	bool strayed = false;
+	for (size_t look = 1; look < w->wave_looks; look++)
+		if (covers(&w->waves[look], xcc))
+			strayed |= compare_looks(w, xcc, &w->waves[look], s);
+	count_loops(w, xcc, s);
+	// Waves that end make place for others: then the kernel gets on.
+	if (strayed || s->loops > LOOPS_MOST || s->changed * 10 > s->count)
+		s->loops = 0;
+}
+
+static const struct wave_look *newest_of_all(const struct watch *w, unsigned xcc)
+{
+	size_t look = w->wave_looks - 1;
+	while (look && (w->waves[look].slots || !covers(&w->waves[look], xcc)))
+		look--;
+	return &w->waves[look];
+}
+
+static struct wave_state state_of(const struct watch *w, unsigned xcc)
+{
+	struct wave_state s = { 0 };
+	const struct wave_look *newest = newest_of_all(w, xcc);
+	struct reg counts;
+	bool counted = counting_register(w, &counts);
+	uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
+	for (size_t i = 0; i < newest->n; i++) {
+		const struct wave *wave = &newest->waves[i];
+		if (wave->slot.xcc != xcc)
+			continue;
+		pcs[s.count++] = wave->pc;
+		s.barrier += wave->barrier_known && wave->in_barrier;
+		s.halted += wave->halted || wave->stopped || wave->fatal_halt || wave->stop_reasons;
+		s.memory += counted && memory_open(&counts, wave);
+	}
+	s.pc = common_pc(pcs, s.count);
+	for (size_t i = 0; i < newest->n && !s.one; i++)
+		if (newest->waves[i].slot.xcc == xcc && newest->waves[i].pc == s.pc)
+			s.one = &newest->waves[i];
+	judge_moves(w, xcc, &s);
+	free(pcs);
+	return s;
+}
+
+static void look(struct watch *w, struct request *r)
+{
+	if (w->wave_looks == WAVE_LOOKS_MOST || !w->gate.open || !w->device)
+		return;
+	if (target_ask(w->target, r) != ANSWER_GIVEN)
+		return;
+	// The list is the target's own and is made anew at the next look.
+	struct wave *copy = arena_alloc(&w->arena, r->n * sizeof(*copy) + 1);
+	if (r->n)
+		memcpy(copy, r->waves, r->n * sizeof(*copy));
+	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs };
+	w->states = arena_alloc(&w->arena, w->xccs * sizeof(*w->states));
+	for (unsigned xcc = 0; xcc < w->xccs; xcc++)
+		w->states[xcc] = state_of(w, xcc);
+	w->ended = now_ms();
+}
+
+void watch_waves(struct watch *w, bool sample)
+{
+	struct request r = { .kind = REQUEST_WAVES, .units = sample ? SAMPLE_UNITS : 0 };
+	if (w->waves_sampled)
+		w->wave_looks = 0;
+	w->waves_sampled = sample;
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	// XCCs that launch no waves are left out, and those whose waves got about: each slot costs two operations there.
+	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++) {
+		const struct wave_state *s = watch_wave_state(w, xcc);
+		bool at_work = s && s->moved && !s->loops;
+		if (watch_unit(w, xcc, spi) != STEADY_CLEAR && !at_work)
+			r.xccs |= UINT64_C(1) << xcc;
+	}
+	if (w->xccs > 1 && !r.xccs)
+		r.xccs = 1;
+	look(w, &r);
+}
+
+void watch_some_waves(struct watch *w)
+{
+	const struct wave_look *first = &w->waves[0];
+	if (!w->wave_looks || !first->n)
+		return;
+	struct wave_slot *slots = arena_alloc(&w->arena, w->xccs * SOME * sizeof(*slots));
+	size_t n = 0;
+	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
+		size_t all = 0, seen = 0, taken = 0;
+		for (size_t i = 0; i < first->n; i++)
+			all += first->waves[i].slot.xcc == xcc;
+		// Evenly over all of them.
+		for (size_t i = 0; i < first->n; i++)
+			if (first->waves[i].slot.xcc == xcc && seen++ * SOME >= taken * all && taken < SOME) {
+				slots[n++] = first->waves[i].slot;
+				taken++;
+			}
+	}
+	struct request r = { .kind = REQUEST_WAVES, .slots = slots, .nslots = n };
+	look(w, &r);
+}
+
+const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc)
+{
+	return w->wave_looks && xcc < w->xccs ? &w->states[xcc] : NULL;
+}
+
+bool watch_waves_at_work(const struct watch *w)
+{
+	const struct know_unit *spi = know_unit(w->know, S("SPI"));
+	bool any = false;
+	for (unsigned xcc = 0; xcc < w->xccs; xcc++) {
+		const struct wave_state *s = watch_wave_state(w, xcc);
+		if (s && !s->count && spi && watch_unit(w, xcc, spi) == STEADY_CLEAR)
+			continue;
+		if (!s || s->count < SAMPLE_WAVES || s->moved * 2 < s->count || s->loops)
+			return false;
+		any = true;
+	}
+	return any;
+}

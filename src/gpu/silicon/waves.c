@@ -1,0 +1,224 @@
+// Waves of a live GPU: every slot that exists is read, with one operation where the GPU has one XCC.
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "gpu/silicon/parts.h"
+
+enum { LANES_MOST = 64, GPRS_MOST = 1024 };
+
+/** What a unit that is not there answers for its status, which is the second word. */
+static const struct str no_such_unit = { "\xef\xbe\xbe\xbe", 4 };
+
+uint64_t debugfs_wave_position(const struct wave_slot *s)
+{
+	return (uint64_t)(s->se & 0xff) << 7 | (uint64_t)(s->sh & 0xff) << 15 | (uint64_t)(s->cu & 0xff) << 23 |
+	       (uint64_t)(s->slot & 0x3f) << 31 | (uint64_t)(s->simd & 0xff) << 37;
+}
+
+uint64_t debugfs_gpr_position(const struct wave_slot *s, bool vector, unsigned lane)
+{
+	return (uint64_t)(s->se & 0xff) << 12 | (uint64_t)(s->sh & 0xff) << 20 | (uint64_t)(s->cu & 0xff) << 28 |
+	       (uint64_t)(s->slot & 0xff) << 36 | (uint64_t)(s->simd & 0xff) << 44 | (uint64_t)(lane & 0xff) << 52 |
+	       (uint64_t)!vector << 60;
+}
+
+static struct gprwave_state *state_of(struct arena *a, const struct wave_slot *asked)
+{
+	struct gprwave_state *s = arena_alloc(a, sizeof(*s));
+	*s = (struct gprwave_state){
+		.se = asked->se, .sh = asked->sh, .cu = asked->cu, .wave = asked->slot, .simd = asked->simd, .xcc = asked->xcc
+	};
+	return s;
+}
+
+static struct probe by_ioctl(const char *path, const struct gprwave_state *s, size_t size)
+{
+	return (struct probe){ .kind = PROBE_BANKED,
+			       .path = path,
+			       .request = GPRWAVE_IOCTL,
+			       .argument = s,
+			       .argument_size = sizeof(*s),
+			       .size = size };
+}
+
+/** The files, NULL where they are of no use. */
+struct wave_files {
+	const char *wave, *gprwave;
+};
+
+static struct probe probe_of(struct batch *b, const struct wave_files *f, const struct wave_slot *s)
+{
+	const struct wave_words *w = &b->t->words;
+	struct wave_slot asked = wave_slot_asked(w, s);
+	size_t size = 4 * (w->n + 1);
+	struct probe p = { .kind = PROBE_READ, .path = f->wave, .offset = debugfs_wave_position(&asked), .size = size };
+	if (s->xcc || !f->wave)
+		p = by_ioctl(f->gprwave, state_of(&b->arena, &asked), size);
+	// A unit's first slot tells for the others.
+	if (!s->slot && !b->waves->slots) {
+		p.unless = no_such_unit;
+		p.unless_at = 4;
+		p.skips = (s->simd ? 1 : w->simds) * w->slots - 1;
+	}
+	return p;
+}
+
+static void add_slot(struct batch *b, const struct wave_files *f, struct wave_slot s)
+{
+	vec_push(&b->slots, s);
+	batch_add(b, probe_of(b, f, &s));
+}
+
+static void add_units(struct batch *b, const struct wave_files *f, struct wave_slot s)
+{
+	const struct wave_words *w = &b->t->words;
+	unsigned cus = b->t->device->shaders.cus_per_sh, units = w->wgp ? (cus + 1) / 2 : cus;
+	if (b->waves->units && b->waves->units < units)
+		units = b->waves->units;
+	for (s.cu = 0; s.cu < units; s.cu++)
+		for (s.simd = 0; s.simd < w->simds; s.simd++)
+			for (s.slot = 0; s.slot < w->slots; s.slot++)
+				add_slot(b, f, s);
+}
+
+void waves_plan(struct batch *b)
+{
+	struct silicon *t = b->t;
+	const struct shader_array *s = &t->device->shaders;
+	struct wave_files f = { .wave = t->no_wave_file ? NULL : silicon_file(t, &b->arena, "amdgpu_wave"),
+				.gprwave = t->no_gprwave_file ? NULL : silicon_file(t, &b->arena, "amdgpu_gprwave") };
+	unsigned xccs = s->xccs > 1 ? s->xccs : 1;
+	struct wave_slot at = { 0 };
+	const struct request *r = b->waves;
+	b->waves_at = b->probes.len;
+	for (size_t i = 0; i < r->nslots; i++)
+		if (f.gprwave || (f.wave && !r->slots[i].xcc))
+			add_slot(b, &f, r->slots[i]);
+	for (at.xcc = 0; at.xcc < xccs && !r->slots; at.xcc++) {
+		bool wanted = !r->xccs || (at.xcc < 64 && r->xccs >> at.xcc & 1);
+		if (!wanted || !(f.gprwave || (f.wave && !at.xcc)))
+			continue;
+		for (at.se = 0; at.se < s->ses; at.se++)
+			for (at.sh = 0; at.sh < s->shs_per_se; at.sh++)
+				add_units(b, &f, at);
+	}
+}
+
+bool waves_again(struct batch *b)
+{
+	struct silicon *t = b->t;
+	bool again = false;
+	for (size_t i = 0; i < b->slots.len && !b->late; i++) {
+		const struct probe *p = &b->probes.data[b->waves_at + i];
+		bool *gone = p->kind == PROBE_READ ? &t->no_wave_file : &t->no_gprwave_file;
+		if (p->end != PROBE_FAILED || *gone || (p->error != ENOENT && p->error != EPERM && p->error != EACCES))
+			continue;
+		*gone = true;
+		again = true;
+	}
+	return again && !(t->no_wave_file && t->no_gprwave_file);
+}
+
+/** Which registers can be read when they are asked for. */
+static void give_registers(struct wave *w)
+{
+	w->sgprs.wave = w->id;
+	w->vgprs.wave = w->id;
+	w->acc_vgprs.wave = w->layout->numbers[NUMBER_ACC_UNIT] ? w->id : 0;
+}
+
+void waves_take(struct batch *b, struct request *r)
+{
+	struct silicon *t = b->t;
+	VEC(struct wave) waves = { 0 };
+	size_t read = 0, failed = 0;
+	uint32_t words[WAVE_WORDS_MOST];
+	struct wave w;
+	for (size_t i = 0; i < b->slots.len; i++) {
+		const struct probe *p = &b->probes.data[b->waves_at + i];
+		failed += p->end == PROBE_FAILED;
+		if (p->end != PROBE_GOOD)
+			continue;
+		size_t n = p->n / 4 < WAVE_WORDS_MOST ? p->n / 4 : WAVE_WORDS_MOST;
+		memcpy(words, p->data, 4 * n);
+		read++;
+		if (!wave_from_words(&t->words, t->layout, words, n, &b->slots.data[i], &w))
+			continue;
+		w.id = waves.len + 1;
+		if (!r->slots)
+			give_registers(&w);
+		vec_push(&waves, w);
+	}
+	struct wave *kept = arena_alloc(&t->arena, waves.len * sizeof(*kept) + 1);
+	if (waves.len)
+		memcpy(kept, waves.data, waves.len * sizeof(*kept));
+	r->waves = kept;
+	r->n = waves.len;
+	if (!r->slots) { // ids of waves are those of the last list of all
+		t->waves = kept;
+		t->nwaves = waves.len;
+	}
+	vec_free(&waves);
+	r->answer = b->late ? ANSWER_TIMED_OUT : read ? ANSWER_GIVEN : ANSWER_REFUSED;
+	if (read && failed)
+		silicon_problem(t, "%zu of %zu wave slots could not be read", failed, b->slots.len);
+}
+
+// --- their registers ---
+
+/** One probe for the SGPRs, or one for each lane. */
+static void plan_registers(struct batch *b, const struct wave *w, const struct request *r)
+{
+	struct silicon *t = b->t;
+	struct wave_slot asked = wave_slot_asked(&t->words, &w->slot);
+	size_t first = r->block->address / 4, size = 4 * (first + r->block->count);
+	const char *gpr = silicon_file(t, &b->arena, "amdgpu_gpr");
+	const char *gprwave = silicon_file(t, &b->arena, "amdgpu_gprwave");
+	for (unsigned lane = 0; lane < r->lanes; lane++) {
+		uint64_t at = debugfs_gpr_position(&asked, r->block->vector, lane);
+		struct probe p = { .kind = PROBE_READ, .path = gpr, .offset = at, .size = size };
+		if (w->slot.xcc) {
+			struct gprwave_state *s = state_of(&b->arena, &asked);
+			s->gpr_or_wave = 1;
+			s->thread = lane;
+			s->vgpr_or_sgpr = r->block->vector;
+			p = by_ioctl(gprwave, s, size);
+		}
+		batch_add(b, p);
+	}
+}
+
+/** Of each register the lanes, as in a save area. */
+static bool take_registers(const struct batch *b, size_t at, const struct request *r)
+{
+	size_t first = r->block->address / 4;
+	for (unsigned lane = 0; lane < r->lanes; lane++) {
+		const struct probe *p = &b->probes.data[at + lane];
+		if (p->end != PROBE_GOOD || p->n < 4 * (first + r->block->count))
+			return false;
+		for (size_t i = 0; i < r->block->count; i++)
+			((uint32_t *)r->to)[i * r->lanes + lane] = get_u32(p->data + 4 * (first + i));
+	}
+	return true;
+}
+
+void wave_registers_answer(struct silicon *t, struct request *r)
+{
+	const struct wave_block *k = r->block;
+	struct batch b = { .t = t };
+	r->answer = ANSWER_ABSENT;
+	if (!k->wave || k->wave > t->nwaves || r->lanes > LANES_MOST || k->address / 4 > GPRS_MOST - k->count ||
+	    k->count > GPRS_MOST || r->size != (size_t)k->count * r->lanes * 4)
+		return;
+	gate_pass(t, NULL);
+	r->answer = t->gate.stuck ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
+	if (!t->gate.open)
+		return;
+	gate_guard(&b);
+	size_t at = b.probes.len;
+	plan_registers(&b, &t->waves[k->wave - 1], r);
+	batch_run(&b, SILICON_LOOK_MS);
+	r->answer = take_registers(&b, at, r) ? ANSWER_GIVEN : b.late ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
+	batch_free(&b);
+}

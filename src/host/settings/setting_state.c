@@ -1,0 +1,284 @@
+// What became of each parameter that somebody set.
+#include "host/settings/setting.h"
+#include "knowledge/parameter.h"
+
+// --- whether there is such a parameter ---
+
+static struct str bare(const struct setting *t) { return str_from(t->name, t->module.n ? t->module.n + 1 : 0); }
+
+static bool listed(const struct module *m, struct str name)
+{
+	for (size_t i = 0; m && i < m->n; i++)
+		if (str_eq(m->parameters[i], name))
+			return true;
+	return false;
+}
+
+bool setting_wants_modinfo(struct settings *s, const struct setting *t)
+{
+	const struct know_parameter *p = know_parameter(s->h->know, t->name);
+	const struct module *m = settings_module(s, t->module);
+	return str_is(t->module, "amdgpu") && !listed(m, bare(t)) && !(p && p->absent);
+}
+
+static enum truth exists(struct settings *s, const struct setting *t)
+{
+	const struct know_parameter *p = know_parameter(s->h->know, t->name);
+	const struct module *m = settings_module(s, t->module);
+	if (!t->module.n || listed(m, bare(t)))
+		return TRUTH_YES;
+	if (p && p->absent)
+		return TRUTH_NO;
+	if (s->has_modinfo && str_is(t->module, "amdgpu"))
+		return modinfo_has(&s->modinfo, bare(t)) ? TRUTH_YES : TRUTH_NO;
+	enum truth table = p && s->own_driver ? parameter_exists(p, s->kernel) : TRUTH_UNKNOWN;
+	// The modules show all that they have; what the table knows better may be hidden there.
+	if (m && m->listed)
+		return table == TRUTH_YES ? TRUTH_UNKNOWN : TRUTH_NO;
+	return table;
+}
+
+/** The compute part was a module of its own once: its parameters are amdgpu's now. */
+static bool moved_into_amdgpu(const struct setting *t) { return str_is(t->module, "amdkfd") || str_is(t->module, "kfd"); }
+
+/** Of the table, where it is sure that this kernel has it: /sys may be recorded in part, or not at all. */
+static struct str near_in_table(struct settings *s, const struct setting *t)
+{
+	struct arena *a = &s->h->arena;
+	struct str near = s->own_driver ? parameter_near(s->h->know, t->name, NULL, 0) : S("");
+	struct str name = near.n ? arena_printf(a, STR_FMT "." STR_FMT, STR_ARG(t->module), STR_ARG(near)) : S("");
+	const struct know_parameter *p = name.n ? know_parameter(s->h->know, name) : NULL;
+	return p && parameter_exists(p, s->kernel) == TRUTH_YES ? name : S("");
+}
+
+static struct str near_name(struct settings *s, const struct setting *t)
+{
+	struct arena *a = &s->h->arena;
+	struct module *m = settings_module(s, moved_into_amdgpu(t) ? S("amdgpu") : t->module);
+	if (!m || know_parameter(s->h->know, t->name))
+		return S("");
+	if (moved_into_amdgpu(t))
+		return listed(m, bare(t)) ? arena_printf(a, "amdgpu." STR_FMT, STR_ARG(bare(t))) : S("");
+	bool by_file = s->has_modinfo && !m->listed && str_is(t->module, "amdgpu");
+	size_t n = by_file ? s->modinfo.n : m->n;
+	struct str near = n ? parameter_near(s->h->know, t->name, by_file ? s->modinfo.parameters : m->parameters, n) : S("");
+	return near.n ? arena_printf(a, "%s." STR_FMT, m->name, STR_ARG(near)) : near_in_table(s, t);
+}
+
+// --- masks ---
+
+static struct str bit_names(struct arena *a, const struct know_parameter *p, uint64_t bits)
+{
+	struct text out = { 0 };
+	for (const struct know_pair *b = p->bits; b; b = b->next) {
+		uint64_t bit;
+		struct str meaning = b->value, name = str_split(&meaning, ':');
+		if (!parameter_number(b->name, &bit) || !(bits & bit))
+			continue;
+		bits &= ~bit;
+		text_printf(&out, "%s" STR_FMT " (" STR_FMT ")", out.n ? ", " : "", STR_ARG(name), STR_ARG(b->name));
+	}
+	struct str names = arena_str(a, text_str(&out));
+	text_free(&out);
+	return names;
+}
+
+static void note_bits(struct settings *s, struct host_item *i, const struct know_parameter *p, struct str value,
+		      struct str usual)
+{
+	uint64_t have, want;
+	if (!p->bits || !parameter_number(value, &have) || !parameter_number(usual, &want))
+		return;
+	host_note(s->h, i, "bits_on", bit_names(&s->h->arena, p, have & ~want), p->head.id);
+	host_note(s->h, i, "bits_off", bit_names(&s->h->arena, p, want & ~have), p->head.id);
+}
+
+/** The mask as it is: /sys, else what was set, else the driver's own. */
+static struct str mask_now(struct settings *s, const struct know_parameter *mask, struct str *ret_where)
+{
+	struct str name = mask->head.id, now = settings_effective(s, name);
+	const struct setting *set = settings_winner(s, name);
+	*ret_where = now.n ? arena_printf(&s->h->arena, "/sys/module/amdgpu/parameters/" STR_FMT,
+					  STR_ARG(str_from(name, sizeof("amdgpu.") - 1))) :
+			     S("");
+	if (now.n)
+		return now;
+	*ret_where = set ? set->where : mask->source;
+	return set ? set->value : s->own_driver ? parameter_default(mask, s->kernel) : (struct str){ 0 };
+}
+
+/** What does what was meant, as a word for the command line where that can be: `better`, in which bits are taken out of the mask as it is
+ * here; where they are out, `already`. Neither where nothing needs to be done. */
+static void note_instead(struct settings *s, struct host_item *i, const struct know_parameter *p, struct str value)
+{
+	const struct know_pair *clear = p->instead_change.clears, *set = p->instead_change.sets;
+	const struct know_parameter *mask = clear ? know_parameter(s->h->know, clear->name) : NULL;
+	struct arena *a = &s->h->arena;
+	struct str where = p->source, better = p->instead;
+	uint64_t have, bits;
+	bool on;
+	if (set)
+		better = arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(set->name), STR_ARG(set->value));
+	else if (mask && parameter_truth(value, &on) && on)
+		return;
+	else if (mask && parameter_number(mask_now(s, mask, &where), &have) && parameter_number(clear->value, &bits)) {
+		better = arena_printf(a, STR_FMT "=0x%llx", STR_ARG(clear->name), (unsigned long long)(have & ~bits));
+		if (!(have & bits)) {
+			host_note(s->h, i, "already", better, where);
+			return;
+		}
+	}
+	struct command_maker *m = command_begin(a); // numbers, and text of knowledge
+	command_add_known(m, better);
+	host_note_command(s->h, i, "better", command_end(m), p->source);
+}
+
+// --- items ---
+
+static bool driver_writes(const struct know_parameter *p, struct str value)
+{
+	for (const struct know_list *r = p ? p->reads : NULL; r; r = r->next)
+		if (str_is(r->text, "*") || value_same(r->text, value))
+			return true;
+	return false;
+}
+
+/** What /sys shows of a value: of a list the driver may leave only the first. */
+static struct str shown(const struct settings *s, const struct setting *t)
+{
+	const struct know_parameter *p = know_parameter(s->h->know, t->name);
+	struct str value = t->value;
+	return p && p->shows_first ? str_split(&value, ',') : value;
+}
+
+/** NULL: not known. */
+static const char *state_of(struct settings *s, const struct setting *t, struct str near, struct str usual)
+{
+	struct str now = settings_effective(s, t->name);
+	if (near.n)
+		return "misspelt";
+	if (exists(s, t) == TRUTH_NO)
+		return "unknown-name";
+	if (!setting_reaches(s, t))
+		return "not-in-effect";
+	if (!setting_counts(t))
+		return "pending";
+	if (!t->module.n)
+		return "in-effect";
+	if (settings_winner(s, t->name) != t)
+		return "overridden";
+	if (!now.p)
+		return NULL;
+	if (value_same(shown(s, t), now))
+		return usual.p && value_same(now, usual) ? "default" : "in-effect";
+	return driver_writes(know_parameter(s->h->know, t->name), now) ? NULL : "not-in-effect";
+}
+
+/** Which kernels have it, in words: `6.8 and newer`. */
+static struct str kernels_of(struct arena *a, const struct know_parameter *p)
+{
+	struct text out = { 0 };
+	if (p->since.n && p->until.n)
+		text_printf(&out, STR_FMT " and newer, before " STR_FMT, STR_ARG(p->since), STR_ARG(p->until));
+	else if (p->since.n)
+		text_printf(&out, STR_FMT " and newer", STR_ARG(p->since));
+	else if (p->until.n)
+		text_printf(&out, "those before " STR_FMT, STR_ARG(p->until));
+	const char *before = "of those whose sources were read ";
+	for (const struct know_list *v = out.n ? NULL : p->seen; v; v = v->next, before = ", ")
+		text_printf(&out, "%s" STR_FMT, before, STR_ARG(v->text));
+	struct str kernels = arena_str(a, text_str(&out));
+	text_free(&out);
+	return kernels;
+}
+
+static void note_parameter(struct settings *s, struct host_item *i, struct str name, struct str value, struct str *ret_usual)
+{
+	const struct know_parameter *p = know_parameter(s->h->know, name);
+	struct str usual = p && s->own_driver ? parameter_default(p, s->kernel) : (struct str){ 0 };
+	*ret_usual = usual;
+	if (!p)
+		return;
+	host_note(s->h, i, "default", usual, p->source);
+	host_note(s->h, i, "meaning", p->meaning, p->source);
+	host_note(s->h, i, "meant", p->instead, p->source);
+	note_bits(s, i, p, value, usual);
+	note_instead(s, i, p, value);
+	host_note(s->h, i, "kernels", kernels_of(&s->h->arena, p), p->source);
+}
+
+/** What it should have been, as it is written there. */
+static void note_right(struct settings *s, struct host_item *i, const struct setting *t, struct str near)
+{
+	const struct host_fact *better = host_fact(s->h, i, S("better"), 0);
+	struct arena *a = &s->h->arena;
+	if (near.n) {
+		struct str rest = near, module = str_split(&rest, '.');
+		host_note(s->h, i, "near", near,
+			  arena_printf(a, "/sys/module/" STR_FMT "/parameters/" STR_FMT, STR_ARG(module), STR_ARG(rest)));
+		setting_note_write(s, i, t, arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(near), STR_ARG(t->value)));
+	} else if (better && str_find(better->value, S(" ")) < 0) {
+		setting_note_write(s, i, t, better->value);
+	}
+}
+
+static void note_effective(struct settings *s, struct host_item *i, const struct setting *t)
+{
+	struct str now = settings_effective(s, t->name), path = t->where;
+	if (t->module.n) {
+		path = arena_printf(&s->h->arena, "/sys/module/" STR_FMT "/parameters/" STR_FMT, STR_ARG(t->module),
+				    STR_ARG(bare(t)));
+		host_note(s->h, i, "sysfs", path, path);
+		host_note(s->h, i, "shown", shown(s, t), path);
+	}
+	host_note(s->h, i, "effective", now.n || t->module.n ? now : t->value, path);
+}
+
+void setting_note(struct settings *s, const struct setting *t)
+{
+	struct host *h = s->h;
+	struct host_item *i = host_add(h, "setting", NULL);
+	struct str usual;
+	const struct setting *winner = settings_winner(s, t->name);
+	host_note(h, i, "name", t->name, t->where);
+	host_note(h, i, "value", t->value, t->where);
+	host_note(h, i, "place", str_z(t->place), t->where);
+	host_note(h, i, "from", t->from, t->from);
+	setting_note_change(s, i, t);
+	if (!setting_reaches(s, t))
+		host_note(h, i, "unread", t->unread ? S("file") : S("built-in"), t->where);
+	note_parameter(s, i, t->name, t->value, &usual);
+	struct str near = exists(s, t) == TRUTH_YES ? S("") : near_name(s, t);
+	const char *state = state_of(s, t, near, usual);
+	if (state)
+		host_note(h, i, "state", str_z(state), t->where);
+	note_right(s, i, t, near);
+	note_effective(s, i, t);
+	if (winner && winner != t && setting_counts(t))
+		host_note(h, i, "by", winner->where, winner->where);
+}
+
+void settings_note_unset(struct settings *s)
+{
+	for (size_t m = 0; m < MODULES && s->own_driver; m++) {
+		const struct module *module = &s->modules[m];
+		for (size_t n = 0; n < module->n; n++) {
+			struct arena *a = &s->h->arena;
+			struct str name = arena_printf(a, "%s." STR_FMT, module->name, STR_ARG(module->parameters[n]));
+			struct str now = module->values[n];
+			const struct know_parameter *p = know_parameter(s->h->know, name);
+			struct str usual = p ? parameter_default(p, s->kernel) : (struct str){ 0 };
+			if (!now.p || !usual.p || value_same(now, usual) || driver_writes(p, now) || settings_winner(s, name))
+				continue;
+			struct host_item *i = host_add(s->h, "setting", NULL);
+			struct str where = arena_printf(a, "/sys/module/%s/parameters/" STR_FMT, module->name,
+							STR_ARG(module->parameters[n]));
+			host_note(s->h, i, "name", name, where);
+			host_note(s->h, i, "place", S("sysfs"), where);
+			host_note(s->h, i, "state", S("unset-but-effective"), where);
+			host_note(s->h, i, "effective", now, where);
+			setting_note_activate(s, i, "sysfs", where);
+			note_parameter(s, i, name, now, &usual);
+		}
+	}
+}

@@ -1,0 +1,166 @@
+// The report for people: the first screen has the answer.
+#include "base/print.h"
+#include "report/text/parts.h"
+
+static void on_note(void *ctx, const struct note *n)
+{
+	struct text_report *t = ctx;
+	struct text line = { 0 };
+	// Who asks how the machine is now does not ask for what once happened and was no failure.
+	if (n->seen && t->diagnosis->machine && !t->options->verbose)
+		return;
+	// Beside an incident only what is said by itself; without one also what was seen.
+	if (t->index && n->seen && !t->options->verbose)
+		return;
+	text_add(&line, n->text);
+	prose_place(t, &line, n->at);
+	if (!t->noted++ && t->index)
+		fputc('\n', t->out);
+	prose_label(t, t->index ? "Note" : "Seen", text_str(&line));
+	text_free(&line);
+}
+
+/** Where no incident was found, what was read. */
+static void put_nothing_found(const struct text_report *t)
+{
+	const struct diagnosis *d = t->diagnosis;
+	uint64_t lines = 0, events = 0;
+	size_t sources = evidence_count(d->evidence);
+	for (size_t n = 0; n < sources; n++) {
+		lines += evidence_at(d->evidence, n)->lines;
+		events += evidence_at(d->evidence, n)->events;
+	}
+	if (d->ledger->omitted)
+		fprintf(t->out, "and %llu less important incidents that are not listed\n",
+			(unsigned long long)d->ledger->omitted);
+	if (d->ledger->incidents.len || !sources)
+		return;
+	const struct devices *gpus = d->machine ? &d->machine->devices : NULL;
+	if (gpus && !gpus->n && gpus->pci_known && !gpus->unread.n) // which was said
+		return;
+	if (gpus && d->verdict == UH_UNKNOWN) {
+		struct text line = { 0 };
+		text_printf(&line, "No problem was seen, but this is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
+		print_wrapped(t->out, text_str(&line), 0, 0, report_width(t->options));
+		text_free(&line);
+		return;
+	}
+	if (d->machine) {
+		fputs(sources > 1 ? "Nothing is wrong that could be seen, and there is no incident in the kernel's log of this "
+				    "machine.\n" :
+				    "Nothing is wrong that could be seen. The kernel's log was not read.\n",
+		      t->out);
+		return;
+	}
+	fprintf(t->out, "No AMD GPU incident found in ");
+	if (sources == 1)
+		print_safe(t->out, evidence_at(d->evidence, 0)->path);
+	else
+		fprintf(t->out, "%zu sources", sources);
+	if (lines)
+		fprintf(t->out, " (%llu line%s, %llu known message%s).\n", (unsigned long long)lines, lines == 1 ? "" : "s",
+			(unsigned long long)events, events == 1 ? "" : "s");
+	else // a core: what it lacks is noted below
+		fprintf(t->out, "%s.\n", d->nnotes ? ", as far as it can be read" : "");
+	if (d->verdict == UH_UNKNOWN)
+		fputs("This is no all-clear: not everything could be read.\n", t->out);
+	else if (!events && lines)
+		fprintf(t->out,
+			"Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "
+			"explain --boot -1\n");
+}
+
+static void on_open(void *ctx, enum report_list list, const struct incident *i)
+{
+	(void)i;
+	if (list == LIST_NOTES)
+		put_nothing_found(ctx);
+}
+
+static void on_close(void *ctx, enum report_list list, const struct incident *i)
+{
+	struct text_report *t = ctx;
+	if (list != LIST_TIMELINE || !t->full)
+		return;
+	prose_row(t);
+	if (t->quiet)
+		fprintf(t->out, "and %zu less important %s (--verbose)\n", t->quiet, t->quiet > 1 ? "ones" : "one");
+	if (i->dropped)
+		fprintf(t->out, "and %u more of which only the number was kept\n", i->dropped);
+	fputc('\n', t->out);
+	prose_label(t, "Why", i->explanation);
+	struct text sure = { 0 };
+	text_printf(&sure, "%d %%: " STR_FMT ".", i->confidence, STR_ARG(i->sure));
+	prose_label(t, "Sure", text_str(&sure));
+	text_free(&sure);
+}
+
+static void on_incident_end(void *ctx, const struct incident *i)
+{
+	struct text_report *t = ctx;
+	size_t total = t->diagnosis->ledger->incidents.len;
+	t->index++;
+	if (t->full && t->options->verbose && i->machine.len) {
+		fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
+		for (size_t n = 0; n < i->machine.len; n++)
+			prose_fact(t, LABEL, &i->machine.data[n]);
+	}
+	if (t->index == 1 && total > 1 && !t->options->all && !t->options->verbose)
+		fprintf(t->out, "\n%zu more incident%s (--all shows %s in full):\n", total - 1, total > 2 ? "s" : "",
+			total > 2 ? "them" : "it");
+	if (t->full)
+		return;
+	prose_time(t, i->begin);
+	fprintf(t->out, "  %-13.*s ", STR_ARG(i->gpu.device.n ? i->gpu.device : S("-")));
+	prose_wrap(t, i->title, 28, 28);
+}
+
+static void on_begin(void *ctx, const struct diagnosis *d)
+{
+	(void)ctx;
+	(void)d;
+}
+
+static void on_machine(void *ctx, const struct machine_view *m)
+{
+	struct text_report *t = ctx;
+	report_machine_text(m, t->out, t->options);
+	if (t->diagnosis->ledger->incidents.len)
+		fputc('\n', t->out);
+}
+
+static void on_source(void *ctx, const struct evidence *e)
+{
+	(void)ctx;
+	(void)e;
+}
+
+static void on_end(void *ctx, const struct diagnosis *d)
+{
+	(void)ctx;
+	(void)d;
+}
+
+void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options)
+{
+	static const struct report_writer writer = {
+		.begin = on_begin,
+		.machine = on_machine,
+		.open = on_open,
+		.source = on_source,
+		.incident = prose_incident,
+		.event = prose_event,
+		.known = prose_known,
+		.remedy = prose_remedy,
+		.setting = prose_setting,
+		.next = prose_next,
+		.note = on_note,
+		.close = on_close,
+		.incident_end = on_incident_end,
+		.end = on_end,
+	};
+	struct text_report t = { .out = out, .options = options, .diagnosis = d };
+	t.width = report_width(options);
+	report_walk(d, &writer, &t);
+	text_free(&t.held_who);
+}

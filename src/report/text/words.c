@@ -1,0 +1,61 @@
+// What every part of the report for people is written with.
+#include "base/print.h"
+#include "report/text/parts.h"
+
+const char *prose_paint(const struct text_report *t, const char *code) { return t->options->colour ? code : ""; }
+
+const char *prose_plain(const struct text_report *t) { return t->options->colour ? "\033[0m" : ""; }
+
+void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t column)
+{
+	print_wrapped(t->out, s, indent, column, t->width);
+}
+
+void prose_label(const struct text_report *t, const char *name, struct str s)
+{
+	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), LABEL, name, prose_plain(t));
+	prose_wrap(t, s, LABEL, LABEL);
+}
+
+void prose_time(const struct text_report *t, struct stamp time)
+{
+	int64_t day = (int64_t)time.seconds % 86400, ms = (int64_t)(time.seconds * 1000) % 1000;
+	if (time.clock == TIME_NONE)
+		fprintf(t->out, "%-12s", "-");
+	else if (time.clock == TIME_BOOT || time.clock == TIME_RELATIVE)
+		fprintf(t->out, "%-12.3f", time.seconds);
+	else if (ms)
+		fprintf(t->out, "%02d:%02d:%02d.%03d", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60), (int)ms);
+	else
+		fprintf(t->out, "%02d:%02d:%02d    ", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60));
+}
+
+static struct str file_name(const struct text_report *t, unsigned source)
+{
+	struct str path = evidence_at(t->diagnosis->evidence, source)->path;
+	if (str_ends(path, S(")"))) { // `logs.tar.gz(dir/dmesg.txt)`
+		const char *open = memrchr(path.p, '(', path.n);
+		path = open ? str_cut(str_from(path, (size_t)(open - path.p) + 1), (size_t)(path.p + path.n - open) - 2) : path;
+	}
+	const char *slash = memrchr(path.p, '/', path.n);
+	return slash ? str_from(path, (size_t)(slash - path.p) + 1) : path;
+}
+
+/** Where a row was read. */
+void prose_place(const struct text_report *t, struct text *line, struct place at)
+{
+	bool alone = evidence_count(t->diagnosis->evidence) == 1;
+	if (!at.line) // of a core
+		text_printf(line, alone ? "" : " [" STR_FMT "]", STR_ARG(file_name(t, at.source)));
+	else if (alone)
+		text_printf(line, " [line %llu]", (unsigned long long)at.line);
+	else
+		text_printf(line, " [" STR_FMT ":%llu]", STR_ARG(file_name(t, at.source)), (unsigned long long)at.line);
+}
+
+void prose_fact(const struct text_report *t, int indent, const struct fact *f)
+{
+	fprintf(t->out, "%*s%-24.*s ", indent, "", STR_ARG(f->name));
+	print_safe(t->out, f->value);
+	fputc('\n', t->out);
+}

@@ -1,0 +1,14 @@
+#include "report/text/wrap.h"
+
+#include "base/print.h"
+
+void wrap_word(struct wrapping *w, struct str word)
+{
+	if (w->column + 1 + word.n > (w->width ? w->width : WRAP_WIDTH) && w->column > w->margin) {
+		fprintf(w->out, "\n%*s", (int)w->margin, "");
+		w->column = w->margin;
+	}
+	fputc(' ', w->out);
+	print_safe(w->out, word);
+	w->column += 1 + (unsigned)word.n;
+}
