@@ -139,7 +139,8 @@ void incident_complete(struct incident *i, const struct machine *m)
 		const struct machine_fact *f = &m->facts.data[n];
 		bool known = !f->fact.value.n || str_starts(f->fact.name, S("vendor_"));
 		for (size_t o = 0; o < i->machine.len && !known; o++)
-			known = str_eq(i->machine.data[o].name, f->fact.name);
+			known = str_eq(i->machine.data[o].name, f->fact.name) &&
+				(!f->many || str_eq(i->machine.data[o].value, f->fact.value));
 		if (known || (f->device.n && i->gpu.device.n && !str_eq(f->device, i->gpu.device)))
 			continue;
 		incident_add_machine(i, f->fact);

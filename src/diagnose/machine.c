@@ -23,6 +23,20 @@ static void compact(struct machine *m)
 	m->arena = fresh;
 }
 
+/** A fact of which each value counts. */
+static void add(struct machine *m, struct fact new)
+{
+	for (size_t i = 0; i < m->facts.len; i++)
+		if (str_eq(m->facts.data[i].fact.name, new.name) && str_eq(m->facts.data[i].fact.value, new.value))
+			return;
+	if (m->facts.len >= MACHINE_FACTS)
+		return;
+	new.name = arena_str(&m->arena, new.name);
+	new.value = arena_str(&m->arena, str_cut(new.value, VALUE_MAX));
+	struct machine_fact fact = { new, { 0 }, true };
+	vec_push(&m->facts, fact);
+}
+
 static void set(struct machine *m, struct str device, struct fact new)
 {
 	new.value = str_cut(new.value, VALUE_MAX);
@@ -41,7 +55,7 @@ static void set(struct machine *m, struct str device, struct fact new)
 	}
 	if (m->facts.len >= MACHINE_FACTS)
 		return;
-	struct machine_fact fact = { new, arena_str(&m->arena, device) };
+	struct machine_fact fact = { new, arena_str(&m->arena, device), false };
 	fact.fact.name = arena_str(&m->arena, new.name);
 	fact.fact.value = arena_str(&m->arena, new.value);
 	vec_push(&m->facts, fact);
@@ -160,6 +174,10 @@ void machine_merge(struct machine *m, const struct machine *from)
 	for (size_t i = 0; i < from->facts.len; i++) {
 		const struct machine_fact *f = &from->facts.data[i];
 		struct machine_fact *have = NULL;
+		if (f->many) {
+			add(m, f->fact);
+			continue;
+		}
 		for (size_t n = 0; n < m->facts.len && !have; n++)
 			if (str_eq(m->facts.data[n].fact.name, f->fact.name) && str_eq(m->facts.data[n].device, f->device))
 				have = &m->facts.data[n];
@@ -183,6 +201,11 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 		const struct fact *line = event_fact(e, "cmdline");
 		if (line)
 			note_parameters(m, line->value, e->at);
+		return;
+	}
+	if (tells == TELLS_CONTEXT) {
+		for (size_t i = 0; i < e->nfacts; i++)
+			add(m, e->facts[i]);
 		return;
 	}
 	if (tells == TELLS_RANK_GPU) {

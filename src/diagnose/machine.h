@@ -20,6 +20,7 @@ struct machine_gpu {
 struct machine_fact {
 	struct fact fact;
 	struct str device; // empty: the machine
+	bool many;         // of context: each value counts
 };
 
 struct machine {

@@ -32,6 +32,7 @@ enum know_tells {
 	TELLS_PACKET,
 	TELLS_PACKET_KERNEL, // the kernel of the packet that follows
 	TELLS_IN_FLIGHT,     // a kernel that has begun and not ended
+	TELLS_CONTEXT,       // what work it was
 };
 /** Where an event of a bus was seen: it may be about any device. */
 enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU };
@@ -122,6 +123,15 @@ struct know_class {
 	bool gives_up;       // the others gave up waiting for a process that had failed
 	bool reset_artefact; // behind a reset it is a by-product of it
 	bool compute_stuck;  // compute queues hold the GPU, so that the desktop's job is late
+};
+
+/** What words around a failure say of the work. */
+struct know_context {
+	struct know_head head;
+	struct know_list *words;     // phrases in lower case, as words of their own
+	struct know_list *processes; // patterns of names of programs that mean it
+	struct know_pair *says;      // facts
+	struct str version;          // the fact that a version behind the phrase becomes; empty: none
 };
 
 /** How far down the chain a cause stands. */
@@ -494,6 +504,7 @@ struct know {
 	VEC(struct know_row *) frames;  // what a stack frame says -> a part of its name
 	VEC(struct know_row *) vendors; // amd or nvidia -> a word in a line that is evidence for it
 	VEC(struct know_class *) classes;
+	VEC(struct know_context *) contexts;
 	VEC(struct know_row *) desktop;   // programs that draw the desktop
 	VEC(struct know_row *) graphics;  // patterns of threads and programs that submit graphics work
 	VEC(struct know_row *) switches;  // name of a program -> how it is told not to draw with the GPU

@@ -16,6 +16,7 @@ struct log_reader *log_reader_new(const struct know *k, unsigned source, struct 
 	r->source = source;
 	r->name = name;
 	r->code = code;
+	r->context = context_finder_new(k, source);
 	r->order = (struct log_order){ .know = k, .sink = sink };
 	return r;
 }
@@ -53,6 +54,7 @@ void log_reader_free(struct log_reader *r)
 		return;
 	log_artefact_end(r);
 	log_order_free(&r->order);
+	context_finder_free(r->context);
 	free(r);
 }
 
@@ -239,6 +241,15 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 	read_text(r, &line, c, number);
 }
 
+/** Context is no event of the log: it says nothing of how much was found in it. */
+static void emit_context(void *ctx, const struct event *e) { log_order_event(&((struct log_reader *)ctx)->order, e); }
+
+static void look_around(struct log_reader *r, struct str text, bool eventful)
+{
+	const struct event_sink sink = { emit_context, r };
+	context_find(r->context, text, r->lines + 1, eventful, &sink);
+}
+
 /** Where the first line begins that is this window's business. */
 static size_t first_line(const struct window *w, uint64_t *ret_line)
 {
@@ -256,6 +267,7 @@ void log_reader_window(struct log_reader *r, const struct window *lent, uint64_t
 	_lifetime_ until_return = { 0 };
 	struct window own = *lent, *w = &own;
 	own.bytes = lifetime_begin(&until_return, (struct str){ lent->bytes, lent->size }).p;
+	look_around(r, (struct str){ w->bytes + w->from, w->to - w->from }, w->candidates.len);
 	size_t done = first_line(w, &line);
 	done = r->artefact ? log_artefact_walk(r, w, done, line, offset) : 0;
 	for (size_t i = 0; i < w->candidates.len; i++) {
@@ -280,6 +292,7 @@ void log_reader_line(struct log_reader *r, struct str raw, struct stamp time, st
 	struct logline line = { .boot_id = lifetime_begin(&lent, boot_id) };
 	line.stamps.found = time.clock != TIME_NONE;
 	line.stamps.best = time;
+	look_around(r, raw, false);
 	r->lines++;
 	line_parse(r->know, line_clean(raw, &clean), &line);
 	read_text(r, &line, NULL, r->lines);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "evidence/artefact.h"
+#include "evidence/log/context.h"
 #include "evidence/log/log.h"
 #include "evidence/log/order.h"
 
@@ -17,6 +18,7 @@ struct log_reader {
 	unsigned source;
 	struct str name; // of the source
 	struct code_shelf *code;
+	struct context_finder *context;
 	struct log_order order;
 	bool stamped;                         // this log has times, so a line without one continues another
 	bool have_base;                       // dmesg -H has named a minute

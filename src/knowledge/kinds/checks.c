@@ -64,6 +64,19 @@ bool check_instruction(struct loader *l, struct know_head *object)
 
 static struct str value_of(const struct know_head *row) { return ((const struct know_row *)row)->value; }
 
+bool check_context(struct loader *l, struct know_head *object)
+{
+	const struct know_context *c = (const struct know_context *)object;
+	for (const struct know_list *w = c->words; w; w = w->next) {
+		bool upper = w->text.n < 3;
+		for (size_t i = 0; i < w->text.n; i++)
+			upper |= w->text.p[i] >= 'A' && w->text.p[i] <= 'Z';
+		if (upper)
+			return wrong(l, object, "words of a context are in lower case and have three letters or more");
+	}
+	return true;
+}
+
 bool check_fact(struct loader *l, struct know_head *object)
 {
 	return piece_type_named(value_of(object)) != PIECE_TYPES ||

@@ -28,7 +28,7 @@ static const struct kind_key event_keys[] = {
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
 	  .choices =
 		  "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
-		  "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight" },
+		  "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight context" },
 	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu" },
 	{ "fails-by", KEY_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
 	{ "as-hang", KEY_FLAG, AT(know_event, as_hang) },
@@ -57,6 +57,13 @@ static const struct kind_key class_keys[] = {
 	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
 	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
+	{ 0 },
+};
+static const struct kind_key context_keys[] = {
+	{ "words", KEY_LIST, AT(know_context, words) },
+	{ "process", KEY_WORDS, AT(know_context, processes) },
+	{ "says", KEY_SET, AT(know_context, says), .required = true },
+	{ "version", KEY_TEXT, AT(know_context, version) },
 	{ 0 },
 };
 static const struct kind_key cause_keys[] = {
@@ -325,6 +332,8 @@ const struct know_kind know_kinds[] = {
 	  .load = load_part },
 	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,
 	  .load = load_class },
+	{ "context", OF(know_context, contexts), .keys = context_keys, LABEL(KEY_LIST, AT(know_context, words)),
+	  .check = check_context },
 	{ "sequence", OF(know_sequence, sequences), .keys = sequence_keys, LABEL(KEY_LIST, AT(know_sequence, order)) },
 	{ "names", OF(know_names, names), LABEL(KEY_SET, AT(know_names, names)), .load = load_names },
 	{ "register", OF(know_register, registers), .load = load_register },

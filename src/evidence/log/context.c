@@ -1,0 +1,140 @@
+// Words around a failure that say what work it was: framework, backend, program, system. They stand on any line, most of which say
+// nothing else, so they are looked for apart from messages: in the head of a text, and in the windows in which something happened.
+#include <stdlib.h>
+
+#include "evidence/log/context.h"
+
+enum {
+	HEAD_BYTES = 1 << 20, // of a text
+	MORE_BYTES = 4 << 20, // of windows with events behind its head
+	PREFIX = 3,           // letters that a phrase is found by
+	CHAINS = 4096,
+	VERSION_WORDS = 2, // `vLLM API server version 0.9.1`
+};
+
+struct phrase {
+	struct str text; // in lower case
+	unsigned context;
+	uint16_t next; // in its chain, from 1 on; 0: the last
+};
+
+struct context_finder {
+	const struct know *know;
+	unsigned source;
+	uint64_t head, more; // bytes that may still be looked at
+	bool *told;          // each context once in a source
+	bool *dated;         // its version too
+	VEC(struct phrase) phrases;
+	uint16_t chains[CHAINS]; // the first phrase of each, from 1 on
+};
+
+static unsigned char fold(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+static unsigned chain_of(const char *p) { return (fold(p[0]) * 961u + fold(p[1]) * 31u + fold(p[2])) % CHAINS; }
+
+struct context_finder *context_finder_new(const struct know *k, unsigned source)
+{
+	struct context_finder *f = mem_alloc(sizeof(*f));
+	*f = (struct context_finder){ .know = k, .source = source, .head = HEAD_BYTES, .more = MORE_BYTES };
+	f->told = mem_alloc(k->contexts.len + 1);
+	f->dated = mem_alloc(k->contexts.len + 1);
+	for (size_t i = 0; i < k->contexts.len; i++)
+		for (const struct know_list *w = k->contexts.data[i]->words; w; w = w->next) {
+			uint16_t *chain = w->text.n < PREFIX ? NULL : &f->chains[chain_of(w->text.p)];
+			if (!chain || f->phrases.len == UINT16_MAX)
+				continue;
+			struct phrase one = { w->text, (unsigned)i, *chain };
+			vec_push(&f->phrases, one);
+			*chain = (uint16_t)f->phrases.len;
+		}
+	return f;
+}
+
+void context_finder_free(struct context_finder *f)
+{
+	if (!f)
+		return;
+	free(f->told);
+	free(f->dated);
+	vec_free(&f->phrases);
+	free(f);
+}
+
+/** Whether @text has the phrase at @at as words of their own. */
+static bool has_phrase(struct str text, size_t at, struct str phrase)
+{
+	if (text.n - at < phrase.n)
+		return false;
+	for (size_t i = 0; i < phrase.n; i++)
+		if (fold(text.p[at + i]) != (unsigned char)phrase.p[i])
+			return false;
+	size_t end = at + phrase.n;
+	return end == text.n || !char_word(phrase.p[phrase.n - 1]) || !char_word(text.p[end]);
+}
+
+/** `version 0.9.1`, `-0.9.1`, `: v0.9.1`: a number with a dot close behind the phrase. */
+static struct str version_behind(struct str rest)
+{
+	static const char between[] = " \t:=/-_\"'(v";
+	rest = str_cut(rest, 48);
+	for (unsigned words = 0; words <= VERSION_WORDS; words++) {
+		while (rest.n && char_among(rest.p[0], between))
+			rest = str_from(rest, 1);
+		size_t n = 0;
+		while (n < rest.n && (char_digit(rest.p[n]) || (n && rest.p[n] == '.')))
+			n++;
+		while (n && rest.p[n - 1] == '.')
+			n--;
+		if (memchr(rest.p ? rest.p : "", '.', n))
+			return str_cut(rest, n);
+		if (n || !rest.n || rest.p[0] == '\n')
+			break;
+		while (rest.n && char_word(rest.p[0]))
+			rest = str_from(rest, 1);
+	}
+	return (struct str){ 0 };
+}
+
+static void tell(struct context_finder *f, const struct know_context *c, struct str version, uint64_t line,
+		 const struct event_sink *sink)
+{
+	const struct artefact_output out = { .know = f->know, .source = f->source, .sink = *sink };
+	struct event e;
+	if (!artefact_event(&out, "context", (struct place){ f->source, line }, &e))
+		return;
+	for (const struct know_pair *p = c->says; p; p = p->next)
+		event_add(&e, p->name, p->value, FACT_TEXT);
+	if (version.n)
+		event_add(&e, c->version, version, FACT_TEXT);
+	sink->event(sink->ctx, &e);
+}
+
+static void found(struct context_finder *f, const struct phrase *p, struct str rest, uint64_t line, const struct event_sink *sink)
+{
+	const struct know_context *c = f->know->contexts.data[p->context];
+	struct str version = c->version.n && !f->dated[p->context] ? version_behind(rest) : (struct str){ 0 };
+	if (f->told[p->context] && !version.n)
+		return;
+	f->told[p->context] = true;
+	f->dated[p->context] = version.n;
+	tell(f, c, version, line, sink);
+}
+
+void context_find(struct context_finder *f, struct str text, uint64_t line, bool eventful, const struct event_sink *sink)
+{
+	uint64_t *budget = f->head ? &f->head : eventful ? &f->more : NULL;
+	if (!budget || !*budget)
+		return;
+	*budget = *budget > text.n ? *budget - text.n : 0;
+	for (size_t i = 0; i + PREFIX <= text.n; i++) {
+		if (text.p[i] == '\n')
+			line++;
+		unsigned chain = f->chains[chain_of(text.p + i)];
+		for (; chain; chain = f->phrases.data[chain - 1].next) {
+			const struct phrase *p = &f->phrases.data[chain - 1];
+			if (i && char_word(p->text.p[0]) && char_word(text.p[i - 1]))
+				continue;
+			if (has_phrase(text, i, p->text))
+				found(f, p, str_from(text, i + p->text.n), line, sink);
+		}
+	}
+}
