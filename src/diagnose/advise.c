@@ -6,7 +6,7 @@
 #include "host/host.h"
 #include "knowledge/parameter.h"
 
-enum { REMEDIES_MAX = 5, SPECULATIVE_MAX = 2, TOLD_MAX = 4 };
+enum { SHOWN_MAX = 3, REMEDIES_MAX = 8, SPECULATIVE_MAX = 2, TOLD_MAX = 4 };
 
 static bool listed(const struct know_list *list, struct str word)
 {
@@ -81,9 +81,53 @@ static bool fits(const struct advice *a, const struct know_remedy *r, const stru
 	return !r->unless || condition_eval(r->unless, &a->view) != TRUTH_YES;
 }
 
+/** What the evidence has that a remedy asks for, in a few words. */
+struct reasons {
+	const struct advice *advice;
+	struct text said;
+};
+
+static void add_reason(void *ctx, struct str name)
+{
+	struct reasons *r = ctx;
+	const struct know *k = r->advice->know;
+	struct str value;
+	for (size_t n = 0; n < k->reasons.len; n++) {
+		const struct know_row *row = k->reasons.data[n];
+		if (!str_glob(row->head.id, name) || !r->advice->view.get(r->advice->view.ctx, name, 0, &value))
+			continue;
+		struct text one = { 0 };
+		struct str rest = row->value, before = str_split(&rest, '*');
+		text_printf(&one, STR_FMT STR_FMT STR_FMT, STR_ARG(before), STR_ARG(value), STR_ARG(rest));
+		if (str_find(text_str(&r->said), text_str(&one)) < 0)
+			text_printf(&r->said, "%s" STR_FMT, r->said.n ? ", " : "", STR_ARG(text_str(&one)));
+		text_free(&one);
+		return;
+	}
+}
+
+static struct str why_here(const struct advice *a, const struct know_remedy *k)
+{
+	struct reasons r = { .advice = a };
+	condition_facts(k->when, &a->view, add_reason, &r);
+	struct str why = arena_str(&a->incident->arena, text_str(&r.said));
+	text_free(&r.said);
+	return why;
+}
+
+/** What more of the evidence speaks for comes first, then what is better founded. */
+static bool better(const struct diag_remedy *a, const struct diag_remedy *b)
+{
+	if (a->remedy->last == b->remedy->last && a->remedy->general == b->remedy->general && a->met != b->met)
+		return a->met > b->met;
+	return remedy_compare(a->remedy, b->remedy) < 0;
+}
+
 static void judge(struct advice *a, struct candidates *c, const struct know_remedy *r)
 {
 	struct diag_remedy one = { .remedy = r, .certain = c->want == TRUTH_YES };
+	one.met = condition_met(r->when, &a->view);
+	one.why = one.certain ? why_here(a, r) : (struct str){ 0 };
 	one.verdict = remedy_judge(a->know, r, &a->view, &a->incident->arena);
 	const struct host_fact *now =
 		a->host.host && one.verdict.fact.n ? host_fact(a->host.host, a->host.item, one.verdict.fact, 0) : NULL;
@@ -96,11 +140,10 @@ static void judge(struct advice *a, struct candidates *c, const struct know_reme
 	// Of what may not fit at all, only that it was tried is worth telling.
 	if (one.certain || one.verdict.state == REMEDY_TRY || one.verdict.state == REMEDY_APPLIED)
 		vec_push(&c->list, one);
-	for (size_t n = c->list.len - 1;
-	     c->list.len && n > 0 && remedy_compare(c->list.data[n - 1].remedy, c->list.data[n].remedy) > 0; n--) {
-		struct diag_remedy better = c->list.data[n];
+	for (size_t n = c->list.len - 1; c->list.len && n > 0 && better(&c->list.data[n], &c->list.data[n - 1]); n--) {
+		struct diag_remedy first = c->list.data[n];
 		c->list.data[n] = c->list.data[n - 1];
-		c->list.data[n - 1] = better;
+		c->list.data[n - 1] = first;
 	}
 }
 
@@ -142,6 +185,49 @@ static void add_remedies(struct advice *a)
 	for (size_t g = 0; g < n; g++) {
 		take_remedies(i, &groups[g], false, most - i->remedies.len);
 		vec_free(&groups[g].list);
+	}
+}
+
+/** The first few that are known to fit. What is general, or fits only if something is so that nobody knows, is told where nothing
+ * better is. */
+static void choose_shown(struct incident *i)
+{
+	size_t shown = 0;
+	for (int pass = 0; pass < 3 && shown < SHOWN_MAX; pass++) {
+		if (pass && shown)
+			break;
+		size_t most = pass == 2 ? 1 : SHOWN_MAX;
+		for (size_t n = 0; n < i->remedies.len && shown < most; n++) {
+			struct diag_remedy *r = &i->remedies.data[n];
+			int wants = !r->certain ? 2 : r->remedy->general ? 1 : 0;
+			if (r->verdict.state != REMEDY_TRY || r->shown || wants > pass)
+				continue;
+			r->shown = true;
+			shown++;
+		}
+	}
+}
+
+/** What the names of programs say of the work; it counts more than words in the text around it. */
+static void take_programs(struct incident *i, const struct know *k)
+{
+	static const char *const names[] = { "process", "thread", "task", "binary" };
+	for (size_t c = 0; c < k->contexts.len; c++) {
+		const struct know_context *context = k->contexts.data[c];
+		const struct fact *named = NULL;
+		for (const struct know_list *p = context->processes; p && !named; p = p->next)
+			for (size_t n = 0; n < sizeof(names) / sizeof(names[0]) && !named; n++) {
+				const struct fact *f = diag_fact(i->root, names[n]);
+				named = f && str_glob(p->text, f->value) ? f : NULL;
+			}
+		for (const struct know_pair *s = named ? context->says : NULL; s; s = s->next) {
+			size_t kept = 0;
+			for (size_t n = 0; n < i->machine.len; n++)
+				if (!str_eq(i->machine.data[n].name, s->name) || i->machine.data[n].at.line == named->at.line)
+					i->machine.data[kept++] = i->machine.data[n];
+			i->machine.len = kept;
+			incident_add_machine(i, (struct fact){ s->name, s->value, FACT_TEXT, named->at });
+		}
 	}
 }
 
@@ -226,6 +312,8 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 		a.host = (struct host_scope){ host, host_machine(host) };
 	a.view = (struct fact_view){ advice_get, &a };
 	const struct fact_view view = a.view;
+	if (i->root)
+		take_programs(i, k);
 	i->action = NULL;
 	i->remedies.len = i->settings.len = i->known.len = i->next.len = 0;
 	find_known_bad(i, k, &view);
@@ -239,6 +327,7 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 	i->action_text = arena_str(&i->arena, text_str(&now));
 	text_free(&now);
 	add_remedies(&a);
+	choose_shown(i);
 	for (size_t n = 0; n < i->remedies.len; n++)
 		steps_of_remedy(&i->arena, i->remedies.data[n].remedy, k, &view, &i->remedies.data[n].steps);
 	add_missing_parameters(&a);

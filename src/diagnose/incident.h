@@ -62,6 +62,9 @@ struct diag_rank {
 struct diag_remedy {
 	const struct know_remedy *remedy;
 	bool certain; // its condition is known to hold
+	bool shown;   // it is among the few that a person is told
+	unsigned met; // facts that speak for it
+	struct str why; // what of the evidence speaks for it; empty: nothing in particular
 	struct remedy_verdict verdict;
 	struct str numbers;      // the settings that it asks for, as they are on this machine
 	const struct fact *fact; // of the evidence, that the verdict rests on; NULL

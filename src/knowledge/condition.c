@@ -175,6 +175,29 @@ void condition_facts(const struct condition *c, const struct fact_view *view, vo
 			fact(ctx, t->name);
 }
 
+static bool compared_before(const struct term *first, const struct term *t)
+{
+	for (; first != t; first = first->next)
+		if (first->op != OP_KNOWN && first->op != OP_NOT_KNOWN && str_eq(first->name, t->name))
+			return true;
+	return false;
+}
+
+unsigned condition_met(const struct condition *c, const struct fact_view *view)
+{
+	unsigned most = 0;
+	for (; c; c = c->next) {
+		unsigned met = 0;
+		for (const struct term *t = c->terms; t; t = t->next)
+			met += t->op != OP_NOT_KNOWN && t->op != OP_KNOWN && !compared_before(c->terms, t);
+		if (!met && c->terms && c->terms->op == OP_KNOWN)
+			met = 1;
+		if (met > most && terms_eval(c->terms, view) == TRUTH_YES)
+			most = met;
+	}
+	return most;
+}
+
 static bool phrase_one(struct text *out, struct str phrase, const struct fact_view *view)
 {
 	size_t start = out->n;

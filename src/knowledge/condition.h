@@ -32,5 +32,8 @@ enum truth condition_eval(const struct condition *c, const struct fact_view *vie
 void condition_facts(const struct condition *c, const struct fact_view *view, void (*fact)(void *ctx, struct str name),
 		     void *ctx);
 
+/** How many facts make it true: those that its most telling alternative compares. 0 where it is not true, or asks for nothing. */
+unsigned condition_met(const struct condition *c, const struct fact_view *view);
+
 /** Fills a sentence: phrases between " | " whose {facts} are unknown are left out. */
 void phrase_fill(struct text *out, struct str sentence, const struct fact_view *view);

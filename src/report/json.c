@@ -359,6 +359,9 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	jw_field(j, "takes", str_z(remedy_takes_name(k->takes)));
 	jw_field(j, "state", str_z(remedy_state_name(r->verdict.state)));
 	text_or_null(j, "because", r->verdict.because);
+	text_or_null(j, "why", r->why);
+	jw_key(j, "shown");
+	jw_bool(j, r->shown);
 	jw_close(j, '}');
 }
 
