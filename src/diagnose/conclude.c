@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "diagnose/incident.h"
+#include "diagnose/chain.h"
 
 enum { NOT_THE_CAUSE = 40, LOOP_RESETS = 3 };
 
@@ -62,36 +62,6 @@ static void drop_unrelated(struct incident *i)
 	i->events.len = n;
 }
 
-/** Lower is nearer to the first cause. Events inside a reset come after all others, whatever they are. */
-static int rank(const struct diag_event *e)
-{
-	bool inside = e->phase == PHASE_RESET && e->kind->in_reset != ROLE_CAUSE;
-	return e->cause->tier + (inside ? 1000 : 0);
-}
-
-static bool before(const struct diag_event *a, const struct diag_event *b)
-{
-	int x = rank(a), y = rank(b);
-	// Aftermath and the bare fact of a reset explain nothing where anything else is known.
-	bool late_a = a->cause->band >= BAND_AFTERMATH, late_b = b->cause->band >= BAND_AFTERMATH;
-	if (late_a || late_b) {
-		x = a->cause->tier + (late_a ? 2000 : 0);
-		y = b->cause->tier + (late_b ? 2000 : 0);
-	}
-	return x < y;
-}
-
-static struct diag_event *find_root(const struct incident *i)
-{
-	struct diag_event *root = NULL;
-	for (size_t n = 0; n < i->events.len; n++) {
-		struct diag_event *e = i->events.data[n];
-		if (e->cause && (!root || before(e, root)))
-			root = e;
-	}
-	return root;
-}
-
 static bool same_process(const struct diag_event *a, const struct diag_event *b)
 {
 	const struct fact *x = diag_fact(a, "pid"), *y = diag_fact(b, "pid");
@@ -139,7 +109,7 @@ static void collect_also(struct incident *i)
 		const struct diag_event *e = i->events.data[n];
 		resets += e->kind->tells == TELLS_RESET_BEGINS ? e->count : 0;
 		also_add(i, e->kind->tag);
-		if (e->cause && e->role != ROLE_ARTEFACT && e->cause->band < BAND_UNEXPLAINED)
+		if (e->cause && e->role != ROLE_ARTEFACT && e->cause->stage->counts < BAND_UNEXPLAINED)
 			also_add(i, e->cause->head.id);
 	}
 	if (resets >= LOOP_RESETS)
@@ -244,11 +214,11 @@ static void extend_reset(struct incident *i)
 /** Whether the log begins inside the reset, so that the cause is earlier than it. */
 static bool cause_is_before_log(const struct incident *i)
 {
-	if (i->root->cause->band >= BAND_AFTERMATH)
+	if (i->root->cause->stage->counts >= BAND_AFTERMATH)
 		return true;
 	if (i->reset_began || !i->reset_evidence)
 		return i->root->phase == PHASE_RESET && !i->reset_began;
-	return i->root->phase == PHASE_RESET || i->root->cause->band >= BAND_LATE;
+	return i->root->phase == PHASE_RESET || i->root->cause->stage->counts >= BAND_LATE;
 }
 
 static bool has_kernel_events(const struct incident *i)
@@ -302,7 +272,7 @@ static void weigh(struct incident *i)
 		text_add(&why, S("the kernel's log of that time is not among the evidence; "));
 	else if (!i->log_has_boot && !incident_knows_machine(i))
 		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
-	if (i->cause->band < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
+	if (i->cause->stage->counts < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
 		percent += 3;
 	i->confidence = percent > 97 ? 97 : percent < 10 ? 10 : percent;
 	why.n = why.n > 2 ? why.n - 2 : 0;
@@ -463,7 +433,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	dispatches_explain(i);
 	for (size_t n = 0; n < i->events.len; n++)
 		i->events.data[n]->cause = cause_in(i, event_cause(k, i->events.data[n]));
-	i->root = find_root(i);
+	i->root = chain_root(i, k);
 	if (!i->root) {
 		write_sentences(i);
 		return false;

@@ -153,7 +153,7 @@ static bool begins_anew(const struct engine *g, const struct incident *i, const 
 		return false;
 	struct diag_event trial = { .kind = e->signature->event, .nfacts = e->nfacts, .facts = (struct fact *)e->facts };
 	const struct know_cause *cause = event_cause(g->know, &trial);
-	return cause && cause->band < BAND_LATE;
+	return cause && cause->stage->counts < BAND_LATE;
 }
 
 // --- taking an event in ---

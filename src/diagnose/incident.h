@@ -26,6 +26,8 @@ struct diag_event {
 	// Concluded:
 	const struct know_cause *cause; // that it is evidence for
 	enum know_role role;
+	const struct know_lead *lead;     // the rule by which another event can have led to it; NULL: none
+	const struct diag_event *led_by; // which one
 	bool unrelated; // not about this GPU after all
 	struct str who; // `python (4242)`
 	struct str sentence;

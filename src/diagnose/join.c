@@ -196,7 +196,7 @@ static bool same_class(const struct incident *a, const struct incident *b)
 /** Whether each has a cause of its own that does not explain the other's. */
 static bool different_causes(const struct incident *a, const struct incident *b)
 {
-	if (!a->cause || !b->cause || a->cause->band >= BAND_SYMPTOM || b->cause->band >= BAND_SYMPTOM)
+	if (!a->cause || !b->cause || a->cause->stage->counts >= BAND_SYMPTOM || b->cause->stage->counts >= BAND_SYMPTOM)
 		return false;
 	return !same_class(a, b) && !(a->cause->class->memory_fault && b->cause->class->memory_fault);
 }

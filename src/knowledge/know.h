@@ -143,13 +143,31 @@ enum know_band {
 	BAND_UNEXPLAINED, // all that is known is that there was a reset
 };
 
+/** A step of a chain that causes may stand at. */
+struct know_stage {
+	struct know_head head;
+	struct str title;
+	enum know_band counts;
+};
+
+/** What can lead to what. */
+struct know_lead {
+	struct know_head head;
+	struct know_list *from, *to; // stages or classes; * for any
+	int within;                  // seconds behind the cause at most
+	int late;                    // seconds that the message of the cause may stand behind that of its effect
+	struct know_list *at;        // phases of the effect; NULL: any
+	struct str why;
+};
+
 struct know_cause {
 	struct know_head head;
 	struct know_list *from;
 	struct know_list *beside, *without; // events of which the incident has one, or none
 	struct condition *when;
-	int tier, confidence, severity;
-	enum know_band band;            // of the tier
+	int confidence, severity;
+	struct str stage_id;
+	const struct know_stage *stage; // never NULL
 	const struct know_class *class; // never NULL
 	struct str title, explain, fault;
 	struct know_next *next_steps;
@@ -506,6 +524,8 @@ struct know {
 	VEC(struct know_row *) vendors; // amd or nvidia -> a word in a line that is evidence for it
 	VEC(struct know_class *) classes;
 	VEC(struct know_context *) contexts;
+	VEC(struct know_stage *) stages;
+	VEC(struct know_lead *) leads; // in the order in which they are tried
 	VEC(struct know_row *) desktop;   // programs that draw the desktop
 	VEC(struct know_row *) graphics;  // patterns of threads and programs that submit graphics work
 	VEC(struct know_row *) switches;  // name of a program -> how it is told not to draw with the GPU

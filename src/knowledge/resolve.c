@@ -67,13 +67,21 @@ static void resolve_classes(const struct know *k, const struct know_head *head, 
 		resolve_class(k, head, classes->text, problems);
 }
 
-static enum know_band band_of(int tier)
+static const struct know_stage *find_stage(const struct know *k, struct str id)
 {
-	static const int begins[] = { [BAND_SYMPTOM] = 50, [BAND_LATE] = 55, [BAND_AFTERMATH] = 80, [BAND_UNEXPLAINED] = 90 };
-	enum know_band band = BAND_UNEXPLAINED;
-	while (tier < begins[band])
-		band--;
-	return band;
+	for (size_t i = 0; i < k->stages.len; i++)
+		if (str_eq(k->stages.data[i]->head.id, id))
+			return k->stages.data[i];
+	return NULL;
+}
+
+/** Each word of a rule is a stage or a class. */
+static void resolve_lead(struct know *k, const struct know_lead *l, const struct know_list *words, struct know_problems *problems)
+{
+	for (; words; words = words->next)
+		if (!str_is(words->text, "*") && !find_stage(k, words->text) && !know_class(k, words->text))
+			know_problem(problems, l->head.file, l->head.line, "'" STR_FMT "' is neither a stage nor a class",
+				     STR_ARG(words->text));
 }
 
 static void resolve_cause(struct know *k, struct know_cause *c, struct know_problems *problems)
@@ -81,7 +89,11 @@ static void resolve_cause(struct know *k, struct know_cause *c, struct know_prob
 	static const struct know_class unknown;
 	const struct know_class *class = resolve_class(k, &c->head, c->head.id, problems);
 	c->class = class ? class : &unknown;
-	c->band = band_of(c->tier);
+	static const struct know_stage nowhere = { .counts = BAND_UNEXPLAINED };
+	const struct know_stage *stage = find_stage(k, c->stage_id);
+	if (!stage)
+		know_problem(problems, c->head.file, c->head.line, "there is no stage '" STR_FMT "'", STR_ARG(c->stage_id));
+	c->stage = stage ? stage : &nowhere;
 	resolve_events(k, &c->head, c->from, problems);
 	resolve_events(k, &c->head, c->beside, problems);
 	resolve_events(k, &c->head, c->without, problems);
@@ -157,6 +169,10 @@ void know_resolve(struct know *k, struct know_problems *problems)
 			resolve_class(k, &k->events.data[i]->head, k->events.data[i]->tag, problems);
 	for (size_t i = 0; i < k->causes.len; i++)
 		resolve_cause(k, k->causes.data[i], problems);
+	for (size_t i = 0; i < k->leads.len; i++) {
+		resolve_lead(k, k->leads.data[i], k->leads.data[i]->from, problems);
+		resolve_lead(k, k->leads.data[i], k->leads.data[i]->to, problems);
+	}
 	resolve_verdicts(k, problems);
 	for (size_t i = 0; i < k->remedies.len; i++)
 		resolve_classes(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);

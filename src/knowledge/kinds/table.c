@@ -59,6 +59,20 @@ static const struct kind_key class_keys[] = {
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
 	{ 0 },
 };
+static const struct kind_key stage_keys[] = {
+	{ "title", KEY_TEXT, AT(know_stage, title), .required = true },
+	{ "counts", KEY_CHOICE, AT(know_stage, counts), .required = true, .choices = "first symptom late aftermath unexplained" },
+	{ 0 },
+};
+static const struct kind_key lead_keys[] = {
+	{ "from", KEY_WORDS, AT(know_lead, from), .required = true },
+	{ "to", KEY_WORDS, AT(know_lead, to), .required = true },
+	{ "within", KEY_NUMBER, AT(know_lead, within), .required = true },
+	{ "late", KEY_NUMBER, AT(know_lead, late) },
+	{ "at", KEY_WORDS, AT(know_lead, at) },
+	{ "why", KEY_TEXT, AT(know_lead, why), .required = true },
+	{ 0 },
+};
 static const struct kind_key context_keys[] = {
 	{ "words", KEY_LIST, AT(know_context, words) },
 	{ "process", KEY_WORDS, AT(know_context, processes) },
@@ -71,7 +85,7 @@ static const struct kind_key cause_keys[] = {
 	{ "when", KEY_WHEN, AT(know_cause, when) },
 	{ "beside", KEY_WORDS, AT(know_cause, beside) },
 	{ "without", KEY_WORDS, AT(know_cause, without) },
-	{ "tier", KEY_NUMBER, AT(know_cause, tier), .required = true },
+	{ "stage", KEY_TEXT, AT(know_cause, stage_id), .required = true },
 	{ "confidence", KEY_NUMBER, AT(know_cause, confidence), .required = true },
 	{ "severity", KEY_NUMBER, AT(know_cause, severity), .required = true },
 	{ "title", KEY_TEXT, AT(know_cause, title), .required = true },
@@ -333,6 +347,8 @@ const struct know_kind know_kinds[] = {
 	  .load = load_part },
 	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,
 	  .load = load_class },
+	{ "stage", OF(know_stage, stages), .keys = stage_keys, LABEL(KEY_TEXT, AT(know_stage, title)) },
+	{ "lead", OF(know_lead, leads), .keys = lead_keys, LABEL(KEY_TEXT, AT(know_lead, why)) },
 	{ "context", OF(know_context, contexts), .keys = context_keys, LABEL(KEY_LIST, AT(know_context, words)),
 	  .check = check_context },
 	{ "sequence", OF(know_sequence, sequences), .keys = sequence_keys, LABEL(KEY_LIST, AT(know_sequence, order)) },
