@@ -65,6 +65,7 @@ struct diag_remedy {
 	const struct know_remedy *remedy;
 	bool certain; // its condition is known to hold
 	bool shown;   // it is among the few that a person is told
+	int fit;      // how, best first
 	unsigned met; // facts that speak for it
 	struct str why; // what of the evidence speaks for it; empty: nothing in particular
 	struct remedy_verdict verdict;
