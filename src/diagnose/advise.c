@@ -6,7 +6,7 @@
 #include "host/host.h"
 #include "knowledge/parameter.h"
 
-enum { SHOWN_MAX = 3, REMEDIES_MAX = 8, SPECULATIVE_MAX = 2, TOLD_MAX = 4 };
+enum { SHOWN_MAX = 3, GENERAL_MAX = 2, REMEDIES_MAX = 8, SPECULATIVE_MAX = 2, TOLD_MAX = 4 };
 
 static bool listed(const struct know_list *list, struct str word)
 {
@@ -190,7 +190,7 @@ static void choose_shown(struct incident *i)
 	for (int pass = 0; pass < 3 && shown < SHOWN_MAX; pass++) {
 		if (pass && shown)
 			break;
-		size_t most = pass == 2 ? 1 : SHOWN_MAX;
+		size_t most = pass ? GENERAL_MAX : SHOWN_MAX;
 		for (size_t n = 0; n < i->remedies.len && shown < most; n++) {
 			struct diag_remedy *r = &i->remedies.data[n];
 			int wants = !r->certain ? 2 : r->remedy->general ? 1 : 0;
