@@ -317,6 +317,7 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 	write_time(j, "time", e->time);
 	jw_field(j, "event", e->kind->head.id);
 	jw_field(j, "role", str_z(role_name(e->role)));
+	text_or_null(j, "rule", e->lead ? e->lead->head.id : (struct str){ 0 });
 	jw_field(j, "text", e->sentence);
 	jw_key(j, "count");
 	jw_int(j, e->count);

@@ -221,6 +221,19 @@ void prose_row(struct text_report *t)
 	text_free(&line);
 }
 
+/** Why the event has its role: the rule of knowledge/chains.know by which another one can have led to it. */
+static void put_rule(const struct text_report *t, const struct diag_event *e)
+{
+	if (!e->lead)
+		return;
+	struct text line = { 0 };
+	text_printf(&line, "after " STR_FMT ": " STR_FMT " (" STR_FMT ")", STR_ARG(e->led_by->kind->title), STR_ARG(e->lead->why),
+		    STR_ARG(e->lead->head.id));
+	fprintf(t->out, "%*s", ROW_TEXT, "");
+	prose_wrap(t, text_str(&line), ROW_TEXT, ROW_TEXT);
+	text_free(&line);
+}
+
 void prose_event(void *ctx, const struct diag_event *e, size_t id)
 {
 	(void)id;
@@ -255,6 +268,7 @@ void prose_event(void *ctx, const struct diag_event *e, size_t id)
 	if (!t->options->verbose)
 		return;
 	prose_row(t);
+	put_rule(t, e);
 	for (size_t n = 0; n < e->nfacts; n++)
 		prose_fact(t, ROW_TEXT, &e->facts[n]);
 }
