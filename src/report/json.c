@@ -295,6 +295,8 @@ static void on_incident(void *ctx, const struct incident *i)
 	write_time(j, "begin", i->begin);
 	write_time(j, "end", i->end);
 	jw_field(j, "clock", str_z(clock_name(i->begin.clock)));
+	jw_key(j, "times");
+	jw_int(j, i->times);
 	write_cause(j, i);
 	jw_key(j, "action");
 	jw_open(j, '{');
