@@ -3,6 +3,7 @@
 #include "base/json.h"
 
 #include "report/report.h"
+#include "report/sheet.h"
 
 static void text_or_null(struct json *j, const char *key, struct str value)
 {
@@ -243,7 +244,13 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	jw_field(j, "schema", S("unhang/diagnosis/1"));
 }
 
-static void on_machine(void *ctx, const struct machine_view *m) { report_machine_json(m, ctx); }
+static void on_machine(void *ctx, const struct machine_view *m)
+{
+	struct json *j = ctx;
+	struct sheet s = { .as_json = true, .json = *j };
+	report_machine(m, &s, NULL);
+	*j = s.json;
+}
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {

@@ -60,9 +60,9 @@ struct report_writer {
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options);
 void report_json(const struct diagnosis *d, FILE *out);
-/** The list of GPUs. */
-void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o);
-void report_machine_json(const struct machine_view *m, struct json *j);
+/** The list of GPUs. @o: of a text. */
+struct sheet;
+void report_machine(const struct machine_view *m, struct sheet *s, const struct uh_report_options *o);
 const char *verdict_name(enum uh_verdict v);
 /** Columns to write in. */
 size_t report_width(const struct uh_report_options *o);

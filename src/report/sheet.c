@@ -171,7 +171,7 @@ static void add_padded(struct text *to, struct str s, int width)
 	const int columns = (int)print_columns(s);
 	if (width > columns)
 		text_printf(to, "%*s", width - columns, "");
-	text_add_safe(to, s);
+	text_add(to, s);
 	if (-width > columns)
 		text_printf(to, "%*s", -width - columns, "");
 }
@@ -203,7 +203,7 @@ unsigned sheet_part(struct sheet *s, const struct column *columns, size_t n)
 	if (s->as_json)
 		return 0;
 	sheet_add(s, columns, n, &part);
-	print_str(s->json.out, text_str(&part));
+	print_safe(s->json.out, text_str(&part));
 	n = part.n;
 	text_free(&part);
 	return (unsigned)n;
@@ -225,7 +225,29 @@ void sheet_line(struct sheet *s, unsigned indent, const struct column *columns, 
 	if (s->as_json)
 		return;
 	sheet_add(s, columns, n, &line);
-	if (line.n)
-		fprintf(s->json.out, "%*s%s\n", (int)indent, "", line.p);
+	if (line.n) {
+		fprintf(s->json.out, "%*s", (int)indent, "");
+		print_safe(s->json.out, text_str(&line));
+		fputc('\n', s->json.out);
+	}
+	text_free(&line);
+}
+
+void sheet_rows(struct sheet *s, const struct row_style *style, const struct column *rows, size_t n)
+{
+	for (size_t i = 0; !s->as_json && i < n; i++)
+		wrap_row(s->json.out, style, rows[i].before, value_of(s, rows[i].key).text, 0);
+}
+
+void sheet_list(struct sheet *s, const struct column *columns, size_t n, struct row_style at)
+{
+	struct text line = { 0 };
+	if (s->as_json)
+		return;
+	sheet_add(s, columns, n, &line);
+	if (line.n) {
+		fprintf(s->json.out, "%*s", (int)at.left, "");
+		print_wrapped(s->json.out, str_from(text_str(&line), 2), at.left + at.label, at.left, at.width);
+	}
 	text_free(&line);
 }

@@ -67,6 +67,7 @@ bool sheet_object(struct sheet *s, const char *key, bool known);
 /** The object that is the document, up to its list @list. */
 void sheet_begin(struct sheet *s, const char *schema, const char *list);
 void sheet_end(struct sheet *s);
+/** A text has to live until the lines are written that show it. */
 void sheet_put(struct sheet *s, const char *key, struct sheet_value v);
 /** What only a text shows, because JSON has it in parts. */
 void sheet_note(struct sheet *s, const char *key, struct sheet_value v);
@@ -88,3 +89,7 @@ void sheet_add(const struct sheet *s, const struct column *columns, size_t n, st
 unsigned sheet_part(struct sheet *s, const struct column *columns, size_t n);
 void sheet_wrap(struct sheet *s, const struct column *columns, size_t n, struct wrapping *w);
 void sheet_line(struct sheet *s, unsigned indent, const struct column *columns, size_t n);
+/** Each of them as a row of its own behind a label, which stands in @before. */
+void sheet_rows(struct sheet *s, const struct row_style *style, const struct column *rows, size_t n);
+/** Parts before each of which ", " stands, but for the first, in lines that begin at the label of @at, but for the first, too. */
+void sheet_list(struct sheet *s, const struct column *columns, size_t n, struct row_style at);

@@ -27,7 +27,7 @@ static void walk_packet(struct sheet *s, const struct packet *p)
 
 static void walk_list(struct sheet *s, const struct runlists *r, const struct kfd_runlist *list)
 {
-	static const struct column head[] = { { "gpu_id", "\nGPU " },
+	static const struct column head[] = { { "gpu_id", "GPU " },
 					      { "pci", " at ", .none = "an unknown place",
 						.after = ": what its scheduler was told to run" } };
 	const struct device *d = device_of(r, list->gpu_id);
@@ -37,6 +37,7 @@ static void walk_list(struct sheet *s, const struct runlists *r, const struct kf
 	sheet_open(s, NULL, '{');
 	sheet_put(s, "gpu_id", v_number(list->gpu_id));
 	sheet_put(s, "pci", v_text(d ? d->pci : (struct str){ 0 }));
+	sheet_say(s, "\n");
 	sheet_line(s, 0, COLUMNS(head));
 	sheet_open(s, "packets", '[');
 	// What is behind the last that is known is not one of the list.
