@@ -140,17 +140,24 @@ void sheet_say_safe(struct sheet *s, const char *before, struct str text, const 
 
 // --- lines of text ---
 
-/** The innermost field of this name. */
-static struct sheet_value value_of(const struct sheet *s, const char *key)
+static const struct sheet_field *find_field(const struct sheet *s, struct str of, struct str key)
 {
-	const char *dot = strchr(key, '.');
-	const struct str of = { key, dot ? (size_t)(dot - key) : 0 };
 	for (size_t i = s->n; i; i--) {
 		const struct sheet_field *f = &s->fields[i - 1];
-		if (!strcmp(f->key, dot ? dot + 1 : key) && str_eq(str_z(f->of), of))
-			return f->value;
+		if (str_is(key, f->key) && str_eq(str_z(f->of), of))
+			return f;
 	}
-	return v_null();
+	return NULL;
+}
+
+/** Of the innermost field of this name. A line that names a field which nobody put is a mistake of this program. */
+static struct sheet_value value_of(const struct sheet *s, const char *key)
+{
+	struct str rest = str_z(key), first = str_split(&rest, '.');
+	const struct str of = rest.n ? first : (struct str){ 0 };
+	const struct sheet_field *f = find_field(s, of, rest.n ? rest : first);
+	assert(f || (of.n && find_field(s, (struct str){ 0 }, of))); // or its object, which is null
+	return f ? f->value : v_null();
 }
 
 enum { VALUE_ROOM = 40 };

@@ -43,8 +43,7 @@ void walk_dispatch(struct sheet *s, const char *key, struct look *l, const struc
 	for (size_t i = 0; i < n; i++)
 		walk_argument(s, &args[i]);
 	sheet_close(s, ']');
-	if (!s->as_json && n)
-		sheet_note(s, "told", v_text(arguments_say(&a, args, n, NULL, 0)));
+	sheet_note(s, "told", s->as_json || !n ? v_null() : v_text(arguments_say(&a, args, n, NULL, 0)));
 	sheet_line(s, ARGUMENTS_INDENT, COLUMNS(told));
 	sheet_close(s, '}');
 	arena_free(&a);
