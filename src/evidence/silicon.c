@@ -7,7 +7,7 @@
 
 #include "base/child.h"
 #include "evidence/silicon_facts.h"
-#include "evidence/waves/wave_code.h"
+#include "evidence/waves/tell.h"
 #include "gpu/target_code.h"
 #include "source/source.h"
 
@@ -231,11 +231,9 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned x
 		target_code_open(&c, t, &places);
 		if (target_code_need(&c, s->pc)) {
 			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);
-			struct wave_code w = { .know = r->out->know, .where = at[0], .wave = s->one };
-			struct str kernel = target_code_kernel_name(&c, s->one, at[0]);
-			wave_code_tell(e, a, &w);
-			if (kernel.n && !event_fact(e, "kernel_name"))
-				event_add_text(e, a, "kernel_name", kernel);
+			struct wave_tale tale = { .wave = *s->one, .where = at[0] };
+			tale.wave.kernel = target_code_kernel_name(&c, s->one, at[0]);
+			wave_tell_code(r->out, &tale, e, a);
 			if (!event_fact(e, "pid")) {
 				event_add_text(e, a, "process", r->queues.processes[i].name);
 				event_add_number(e, a, "pid", r->queues.processes[i].pid);
