@@ -51,6 +51,7 @@ struct evidence_reader {
 	struct code_shelf *code;
 	VEC(struct core_source) cores;
 	size_t core_segments;
+	struct machine_observation machine; // of the GPUs, where they were looked at
 	void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total);
 	void *progress_ctx;
 };
@@ -75,6 +76,7 @@ void evidence_reader_free(struct evidence_reader *r)
 		core_source_free(&r->cores.data[i]);
 	vec_free(&r->cores);
 	vec_free(&r->evidence);
+	machine_observation_free(&r->machine);
 	arena_free(&r->arena);
 	free(r);
 }
@@ -590,12 +592,12 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 	}
 }
 
-void evidence_machine(struct evidence_reader *r, const struct silicon_options *o, struct machine_view *v)
+void evidence_machine(struct evidence_reader *r, const struct silicon_options *o)
 {
 	struct evidence *e = evidence_add(r, "this machine", "live");
 	struct artefact_output out = { .know = r->know, .source = e->id, .sink = r->sink, .code = r->code, .name = e->path };
 	e->kinds[e->nkinds++] = e->kind;
-	silicon_read(&out, o, v);
+	silicon_read(&out, o, &r->machine);
 }
 
 void evidence_add_code(struct evidence_reader *r, const char *path) { code_shelf_add(r->code, path); }

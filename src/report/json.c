@@ -243,7 +243,7 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	jw_field(j, "schema", S("unhang/diagnosis/1"));
 }
 
-static void on_machine(void *ctx, const struct machine_view *m) { report_machine_json(m, ctx); }
+static void on_machine(void *ctx, const struct machine_observation *m) { report_machine_json(m, ctx); }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {

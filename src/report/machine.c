@@ -15,7 +15,7 @@ const char *verdict_name(enum uh_verdict v)
 
 // --- text ---
 
-static const char *colour_of(const struct gpu_view *g, const struct uh_report_options *o)
+static const char *colour_of(const struct gpu_observation *g, const struct uh_report_options *o)
 {
 	return !o->colour ? "" : g->unwell ? "\033[1;31m" : str_is(g->health, "unknown") ? "\033[33m" : "\033[32m";
 }
@@ -61,7 +61,7 @@ static void add_firmware(struct text *to, const struct device *d)
 }
 
 /** Which module it is, and how it is connected. */
-static void put_details(const struct gpu_view *g, FILE *out, size_t width)
+static void put_details(const struct gpu_observation *g, FILE *out, size_t width)
 {
 	struct arena a = { 0 };
 	const struct device *d = g->device;
@@ -88,7 +88,8 @@ static void put_details(const struct gpu_view *g, FILE *out, size_t width)
 	arena_free(&a);
 }
 
-static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, FILE *out, const struct uh_report_options *o)
+static void put_gpu(const struct gpu_observation *g, size_t name_width, bool details, FILE *out,
+		    const struct uh_report_options *o)
 {
 	const struct device *d = g->device;
 	struct text line = { 0 };
@@ -133,7 +134,7 @@ static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, F
 	text_free(&name);
 }
 
-void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o)
+void report_machine_text(const struct machine_observation *m, FILE *out, const struct uh_report_options *o)
 {
 	size_t width = 0;
 	for (size_t i = 0; i < m->n; i++) {
@@ -219,7 +220,7 @@ static void jw_firmware(struct json *j, const struct device *d)
 	jw_close(j, ']');
 }
 
-static void jw_gpu(struct json *j, const struct gpu_view *g)
+static void jw_gpu(struct json *j, const struct gpu_observation *g)
 {
 	const struct device *d = g->device;
 	jw_open(j, '{');
@@ -267,7 +268,7 @@ static void jw_unread(struct json *j, const struct unread *u)
 		jw_str(j, str_split(&paths, '\n'));
 }
 
-void report_machine_json(const struct machine_view *m, struct json *j)
+void report_machine_json(const struct machine_observation *m, struct json *j)
 {
 	jw_key(j, "machine");
 	jw_open(j, '{');

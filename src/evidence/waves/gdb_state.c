@@ -69,6 +69,33 @@ void gdb_state_turn(struct gdb_state *s, uint64_t pc)
 
 uint64_t gdb_state_pc(const struct gdb_state *s) { return s->pc; }
 
+// --- frames ---
+
+bool gdb_frame_is(struct str text)
+{
+	return (str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0) ||
+	       (str_find(text, S(" (")) > 0 && str_find(text, S(") at ")) > 0);
+}
+
+void gdb_frame_parse(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source)
+{
+	struct str rest = str_trim(frame), word = rest, first = str_word(&word);
+	*ret_pc = 0;
+	if (str_starts(first, S("0x")) && str_hex(first, ret_pc)) {
+		rest = str_trim(word);
+		if (str_starts(rest, S("in ")))
+			rest = str_from(rest, 3);
+	}
+	ptrdiff_t open = str_find(rest, S(" ("));
+	*ret_function = str_trim(open < 0 ? rest : str_cut(rest, (size_t)open));
+	*ret_source = (struct str){ 0 };
+	for (ptrdiff_t at; (at = str_find(rest, S(" at "))) >= 0; rest = str_from(rest, (size_t)at + 4)) {
+		struct str after = str_from(rest, (size_t)at + 4), name = str_word(&after);
+		if (str_find(name, S(":")) > 0)
+			*ret_source = name;
+	}
+}
+
 // --- code objects ---
 
 /** `0x7f00  0x7f80  Yes (*)     file:///tmp/a.out#offset=8192&size=9000`; also libraries of the host, whose URI is empty. */

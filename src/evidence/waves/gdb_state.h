@@ -29,3 +29,8 @@ struct str gdb_state_instruction(const struct gdb_state *s, uint64_t pc);
  * not known. */
 const struct where *gdb_state_code(const struct gdb_state *s, const struct artefact_output *out, const struct wave *w,
 				   struct str gfx);
+
+/** `0x... in kern (n=3) at saxpy.cpp:57`, or without its address where the pc is at the beginning of a line. */
+bool gdb_frame_is(struct str text);
+/** The function, its pc and its source of `0x... in kern (n=3) at saxpy.cpp:57`, or of `kern () at saxpy.cpp:7`. */
+void gdb_frame_parse(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source);

@@ -209,26 +209,6 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 	artefact_tell(&g->out, &e);
 }
 
-/** The function, its pc and its source of `0x... in kern (n=3) at saxpy.cpp:57`, or of `kern () at saxpy.cpp:7`. */
-static void parse_frame(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source)
-{
-	struct str rest = str_trim(frame), word = rest, first = str_word(&word);
-	*ret_pc = 0;
-	if (str_starts(first, S("0x")) && str_hex(first, ret_pc)) {
-		rest = str_trim(word);
-		if (str_starts(rest, S("in ")))
-			rest = str_from(rest, 3);
-	}
-	ptrdiff_t open = str_find(rest, S(" ("));
-	*ret_function = str_trim(open < 0 ? rest : str_cut(rest, (size_t)open));
-	*ret_source = (struct str){ 0 };
-	for (ptrdiff_t at; (at = str_find(rest, S(" at "))) >= 0; rest = str_from(rest, (size_t)at + 4)) {
-		struct str after = str_from(rest, (size_t)at + 4), name = str_word(&after);
-		if (str_find(name, S(":")) > 0)
-			*ret_source = name;
-	}
-}
-
 /** `1:2:1:1 (31,0,0)/1 "crux"     FRAME` */
 static void wave_row(struct rocgdb *g, struct str row, struct place at)
 {
@@ -238,7 +218,7 @@ static void wave_row(struct rocgdb *g, struct str row, struct place at)
 	struct str frame = str_from(row, (size_t)open + 1);
 	str_split(&frame, '"');
 	struct wave w = { 0 };
-	parse_frame(frame, &w.pc, &w.kernel, &w.source);
+	gdb_frame_parse(frame, &w.pc, &w.kernel, &w.source);
 	w.kernel = str_cut(w.kernel, NAME_BYTES);
 	struct wave_place *have = wave_place_of(&g->places, &w);
 	if (have)
@@ -264,13 +244,6 @@ static void signal_line(struct rocgdb *g, struct str line, struct place at)
 	g->stopped = true;
 	g->on_wave = g->imprecise = false;
 	g->stop_at = at;
-}
-
-/** `0x... in kern (n=3) at saxpy.cpp:57`, or without its address where the pc is at the beginning of a line. */
-static bool looks_like_frame(struct str text)
-{
-	return (str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0) ||
-	       (str_find(text, S(" (")) > 0 && str_find(text, S(") at ")) > 0);
 }
 
 /** What the debug agent calls the reason of a stop. */
@@ -354,7 +327,7 @@ static void stop_frame(struct rocgdb *g, const struct logline *line, struct str 
 		tell_stops(g);
 		g->stops.len = 0;
 	}
-	parse_frame(frame, &s.wave.pc, &function, &source);
+	gdb_frame_parse(frame, &s.wave.pc, &function, &source);
 	s.wave.kernel = keep(g, function);
 	s.wave.source = keep(g, source);
 	s.text = keep(g, str_trim(line->message));
@@ -397,7 +370,7 @@ static bool frame_line(struct rocgdb *g, struct str text)
 	uint64_t pc;
 	if (!g->at_wave || !str_starts(text, S("#")) || !str_number(word, &number) || number < 0 || number > INT32_MAX)
 		return false;
-	parse_frame(rest, &pc, &function, &source);
+	gdb_frame_parse(rest, &pc, &function, &source);
 	bool next = number && number == g->next_frame;
 	if (!number && pc)
 		gdb_state_turn(g->state, pc);
@@ -450,7 +423,7 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 		return true;
 	}
 	struct str frame = str_starts(text, S("#0 ")) ? str_trim(str_from(text, 3)) : text;
-	if (g->stopped && looks_like_frame(frame)) {
+	if (g->stopped && gdb_frame_is(frame)) {
 		stop_frame(g, line, frame);
 		return true;
 	}

@@ -121,7 +121,7 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	(void)d;
 }
 
-static void on_machine(void *ctx, const struct machine_view *m)
+static void on_machine(void *ctx, const struct machine_observation *m)
 {
 	struct text_report *t = ctx;
 	report_machine_text(m, t->out, t->options);
