@@ -141,6 +141,19 @@ def test_names(t):
     t.no_complaints(long, "no file has more than 500 lines")
 
 
+def parameters(text):
+    """Each function that is defined in a text, with the number of its parameters."""
+    for match in re.finditer(r"^[A-Za-z_][\w \*]*?\b(\w+)\(((?:[^()]|\([^()]*\))*)\)\s*\{", re.sub(r"//.*", "", text), re.M):
+        yield match.group(1), re.sub(r"\([^()]*\)", "", match.group(2)).count(",") + 1
+
+
+def test_parameters(t):
+    """More than six are a struct that has no name yet. The library's own functions may not change."""
+    wrong = [f"{path.relative_to(TOP)}: {name}() has {n}" for path in sources("*.[ch]") for name, n in parameters(path.read_text())
+             if n > 6 and not name.startswith("uh_")]
+    t.no_complaints(wrong, "no function has more than six parameters")
+
+
 def symbols(library):
     """Of each object file of an archive its room, and the names that it has and that it wants."""
     out = subprocess.run(["nm", "-A", "--format=posix", "--extern-only", str(library)], capture_output=True, text=True).stdout
@@ -224,6 +237,7 @@ def main():
     test_command_type(t)
     test_includes(t)
     test_names(t)
+    test_parameters(t)
     test_corridors(t)
     test_calls(t, tap.pathlib.Path(unhang.binary))
     test_globals(t, tap.pathlib.Path(unhang.binary))

@@ -127,8 +127,8 @@ static void slot_fill(struct file_scan *f, unsigned thread, struct reader_slot *
 	size_t before = from < BEFORE ? (size_t)from : BEFORE;
 	struct window *w = &s->window;
 	s->offset = from - before;
-	ssize_t n =
-		door_window(f->door, thread, (unsigned)(s - f->slots), s->offset, before + BODY + AFTER, &w->bytes, &s->err);
+	const struct door_wanted wanted = { thread, (unsigned)(s - f->slots), s->offset, before + BODY + AFTER };
+	ssize_t n = door_window(f->door, &wanted, &w->bytes, &s->err);
 	size_t have = n < 0 ? 0 : (size_t)n;
 	w->size = have;
 	w->from = before < have ? before : have;

@@ -117,8 +117,9 @@ static void jw_signals(struct json *j, const struct aql_packet *p)
 static struct packet decoded(struct look *l, struct arena *a, const struct queue *q, const struct aql_packet *p)
 {
 	struct packet d = { 0 };
-	packet_decode(l->know, a, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
-		      sizeof(p->words) / sizeof(p->words[0]), 0, &d);
+	const struct packet_stream s = { l->know, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
+					 sizeof(p->words) / sizeof(p->words[0]) };
+	packet_decode(&s, a, 0, &d);
 	return d;
 }
 

@@ -18,11 +18,10 @@ static const struct device *device_of(const struct runlists *r, uint32_t gpu_id)
 static size_t packets_of(const struct runlists *r, const struct kfd_runlist *list, struct arena *a, struct packet *ret)
 {
 	const struct device *d = device_of(r, list->gpu_id);
+	const struct packet_stream s = { r->know, PACKETS_PM4, d ? d->gfx : (struct str){ 0 }, list->words, list->n };
 	size_t n = 0;
 	for (size_t at = 0; at < list->n && n < PACKETS_MOST; at += ret[n++].words)
-		if (!packet_decode(r->know, a, PACKETS_PM4, d ? d->gfx : (struct str){ 0 }, list->words, list->n, at,
-				   &ret[n]) ||
-		    !ret[n].known)
+		if (!packet_decode(&s, a, at, &ret[n]) || !ret[n].known)
 			break;
 	return n;
 }
