@@ -195,7 +195,7 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	sheet_begin(ctx, "unhang/diagnosis/1", NULL);
 }
 
-static void on_machine(void *ctx, const struct machine_view *m) { report_machine(m, ctx, NULL); }
+static void on_machine(void *ctx, const struct machine_observation *m) { report_machine(m, ctx, NULL); }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {

@@ -14,7 +14,7 @@ const char *verdict_name(enum uh_verdict v)
 
 // --- what only a text says ---
 
-static const char *colour_of(const struct gpu_view *g, const struct uh_report_options *o)
+static const char *colour_of(const struct gpu_observation *g, const struct uh_report_options *o)
 {
 	return !o->colour ? "" : g->unwell ? "\033[1;31m" : str_is(g->health, "unknown") ? "\033[33m" : "\033[32m";
 }
@@ -72,7 +72,7 @@ static void put_devcoredump(const struct device *d, const struct uh_report_optio
 	arena_free(&room);
 }
 
-static void put_gpu(const struct gpu_view *g, size_t name_width, FILE *out, const struct uh_report_options *o)
+static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *out, const struct uh_report_options *o)
 {
 	const struct device *d = g->device;
 	struct text line = { 0 };
@@ -99,7 +99,7 @@ static void put_gpu(const struct gpu_view *g, size_t name_width, FILE *out, cons
 }
 
 /** Which module it is, and how it is connected. */
-static void put_details(struct sheet *s, const struct gpu_view *g, const struct uh_report_options *o)
+static void put_details(struct sheet *s, const struct gpu_observation *g, const struct uh_report_options *o)
 {
 	static const struct column line[] = { { "slot", ", slot " },
 					      { "serial", ", serial " },
@@ -162,7 +162,7 @@ static void walk_firmware(struct sheet *s, const struct device *d)
 	sheet_close(s, ']');
 }
 
-static void walk_gpu(struct sheet *s, const struct gpu_view *g)
+static void walk_gpu(struct sheet *s, const struct gpu_observation *g)
 {
 	const struct device *d = g->device;
 	sheet_put(s, "pci", v_text(d->pci));
@@ -209,7 +209,7 @@ static void walk_unread(struct sheet *s, const struct unread *u)
 		jw_str(&s->json, str_split(&paths, '\n'));
 }
 
-static void walk_gpus(struct sheet *s, const struct machine_view *m, const struct uh_report_options *o)
+static void walk_gpus(struct sheet *s, const struct machine_observation *m, const struct uh_report_options *o)
 {
 	size_t width = 0;
 	for (size_t i = 0; i < m->n; i++) {
@@ -218,7 +218,7 @@ static void walk_gpus(struct sheet *s, const struct machine_view *m, const struc
 	}
 	sheet_open(s, "gpus", '[');
 	for (size_t i = 0; i < m->n; i++) {
-		const struct gpu_view *g = &m->gpus[i];
+		const struct gpu_observation *g = &m->gpus[i];
 		const bool details = !s->as_json && (m->n <= 2 || g->unwell || o->verbose);
 		sheet_open(s, NULL, '{');
 		walk_gpu(s, g);
@@ -235,7 +235,7 @@ static void walk_gpus(struct sheet *s, const struct machine_view *m, const struc
 	sheet_close(s, ']');
 }
 
-void report_machine(const struct machine_view *m, struct sheet *s, const struct uh_report_options *o)
+void report_machine(const struct machine_observation *m, struct sheet *s, const struct uh_report_options *o)
 {
 	bool refused = false;
 	for (size_t i = 0; i < m->n; i++)

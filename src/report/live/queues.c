@@ -112,8 +112,9 @@ static void walk_packet(struct queues_sheet *g, const struct queue *q, const str
 	struct sheet *s = g->sheet;
 	struct arena a = { 0 };
 	struct packet is = { 0 };
-	packet_decode(l->know, &a, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
-		      sizeof(p->words) / sizeof(p->words[0]), 0, &is);
+	const struct packet_stream stream = { l->know, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
+					      sizeof(p->words) / sizeof(p->words[0]) };
+	packet_decode(&stream, &a, 0, &is);
 	const struct code_kernel *k = d ? target_code_kernel(&l->code, d->kernel_object) : NULL;
 	sheet_open(s, s->as_json ? "head" : NULL, '{');
 	sheet_put(s, "packet", v_number(p->index));

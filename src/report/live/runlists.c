@@ -31,7 +31,7 @@ static void walk_list(struct sheet *s, const struct runlists *r, const struct kf
 					      { "pci", " at ", .none = "an unknown place",
 						.after = ": what its scheduler was told to run" } };
 	const struct device *d = device_of(r, list->gpu_id);
-	const struct str gfx = d ? d->gfx : (struct str){ 0 };
+	const struct packet_stream stream = { r->know, PACKETS_PM4, d ? d->gfx : (struct str){ 0 }, list->words, list->n };
 	struct arena a = { 0 };
 	struct packet p = { 0 };
 	sheet_open(s, NULL, '{');
@@ -42,7 +42,7 @@ static void walk_list(struct sheet *s, const struct runlists *r, const struct kf
 	sheet_open(s, "packets", '[');
 	// What is behind the last that is known is not one of the list.
 	for (size_t at = 0, n = 0; at < list->n && n < PACKETS_MOST; at += p.words, n++) {
-		if (!packet_decode(r->know, &a, PACKETS_PM4, gfx, list->words, list->n, at, &p) || !p.known)
+		if (!packet_decode(&stream, &a, at, &p) || !p.known)
 			break;
 		walk_packet(s, &p);
 	}

@@ -122,7 +122,7 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	(void)d;
 }
 
-static void on_machine(void *ctx, const struct machine_view *m)
+static void on_machine(void *ctx, const struct machine_observation *m)
 {
 	struct text_report *t = ctx;
 	struct sheet s = sheet_on(false, t->out);
