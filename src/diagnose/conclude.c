@@ -54,7 +54,7 @@ static void drop_unrelated(struct incident *i)
 	size_t n = 0;
 	for (size_t k = 0; k < i->events.len; k++) {
 		struct diag_event *e = i->events.data[k];
-		if (!e->unrelated && (!e->kind->needs_frame || e->confirmed))
+		if (!e->unrelated && (!e->kind->needs_frame || (e->confirmed && !e->elsewhere)))
 			i->events.data[n++] = e;
 	}
 	if (n && n < i->events.len)
