@@ -234,7 +234,7 @@ static void weigh(struct incident *i)
 	struct text why = { 0 };
 	int percent = i->cause->confidence;
 	const struct fact *agrees = diag_fact(i->root, "status_agrees"), *status = diag_fact(i->root, "fault_status");
-	if (!status)
+	if (!status || (agrees && str_is(agrees->value, "unprinted")))
 		agrees = NULL;
 	if (agrees && str_is(agrees->value, "yes")) {
 		percent += 5;

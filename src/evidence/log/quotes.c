@@ -98,7 +98,20 @@ static bool reports_failure(struct str before)
 	return false;
 }
 
-/** A sentence about the message: `A line such as "GPU reset begin!" means ...`. Programs quote what failed, too, but say so. */
+/** Words of who tells what a message is like, not that it came. */
+static bool is_hearsay(struct str text)
+{
+	static const char *const words[] = { "f you see", "f you get", "hen you see",   "uch as",    "essages like", "rrors like", "ook for",
+					     "earch for", " means ",   "ndicates",      ".g. ",      "or example",   "ill print",  "is printed",
+					     "is logged", "end in",    "ypical",        "known iss", "ixed",         "ixes",       "no longer" };
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (str_find(text, str_z(words[i])) >= 0)
+			return true;
+	return false;
+}
+
+/** A sentence about the message: `A line such as "GPU reset begin!" means ...`, or a list of messages in a program. Programs quote what
+ * failed, too, but say so; people quote what they met. */
 static bool is_in_prose(struct str message, size_t begin, size_t end, bool program)
 {
 	static const char marks[] = "\"'`/";
@@ -112,9 +125,9 @@ static bool is_in_prose(struct str message, size_t begin, size_t end, bool progr
 	ptrdiff_t close = str_find(behind, str_z(closing));
 	char last = before.n ? before.p[before.n - 1] : ' ', word = before.n > 1 ? before.p[before.n - 2] : 'a';
 	bool listed = close >= 0 && str_starts(str_from(behind, (size_t)close + 1), S(","));
-	bool opened = !str_trim(before).n ? listed || !program :
-					    char_among(last, "(r'`\"") || (last == ' ' && (char_alpha(word) || char_among(word, ",.-*(=")));
-	return close >= 0 && opened && (size_t)close + begin + 8 >= end && !has_own_value(str_cut(behind, (size_t)close)) &&
+	bool code = (listed && !str_trim(before).n) || closing[0] == '/' || (last == 'r' && char_among(word, "( "));
+	bool told = is_hearsay(message) && (char_among(last, "(`") || (last == ' ' && (char_alpha(word) || char_among(word, ",.-*("))));
+	return close >= 0 && (code || told) && (size_t)close + begin + 8 >= end && !has_own_value(str_cut(behind, (size_t)close)) &&
 	       !(program && reports_failure(before));
 }
 
