@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Short incidents in the driver's formats and what must be said of them: class, facts, roles, action, fault; then the rules
 by which causes are told from effects, remedies, logs in which nothing is wrong, and the user's own knowledge."""
+import json
 import re
 import sys
 
@@ -183,8 +184,8 @@ CASES = {
             "10.0 amdgpu 0000:03:00.0:   device [1002:744c] error status/mask=00000001/0000e000\n10.0 amdgpu 0000:03:00.0:    [ 0] RxErr                  (First)",
         cls="pcie-link-errors", facts=dict(aer_severity="Correctable")),
     "link down": dict(
-        log="9.0 @ SMU is initialized successfully!\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Link Down\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Card not present",
-        cls="pcie-link-errors", do="power-cycle", roles={"pcie-link-down": "cause"}),
+        log="9.0 @ SMU is initialized successfully!\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Link Down\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Card not present\n10.1 @ device lost from bus!",
+        cls="pcie-link-errors", do="power-cycle", roles={"pcie-link-down": "cause", "gpu-off-bus": "effect"}),
     "off the bus": dict(
         log="10.0 @ device lost from bus!", cls="gpu-off-bus", fault="node", do="power-cycle", roles={"gpu-off-bus": "cause"}),
     "off the bus, seen by the SMU": dict(
@@ -204,6 +205,21 @@ CASES = {
         cls="gpu-init-failed", facts=dict(firmware="amdgpu/gc_11_0_0_mes.bin", error=-2)),
     "no atomics": dict(
         log="5.0 kfd kfd: amdgpu: skipped device 1002:7300, PCI rejects atomics 730<0", cls="kfd-unavailable", do="nothing", fault="node", facts=dict(kfd_device="1002:7300")),
+    "no atomics for calls of the host": dict(log="10.0 Pcie atomics not enabled, hostcall not supported", cls="kfd-unavailable", fault="node"),
+    "RAS, list of bad pages full": dict(
+        log="10.0 @ Saved bad pages 41 reaches threshold value 40", cls="ras-uncorrectable-error", fault="node", do="replace", facts=dict(ras_count=41, ras_threshold=40)),
+    "MES of an XCC": dict(log="10.0 @ MES(2, 0) failed to respond to msg=SUSPEND", cls="mes-unresponsive", facts=dict(mes_message="SUSPEND")),
+    "a packet that is none": dict(
+        log="10.0 HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: The AQL packet is malformed. code: 0x1009", cls="illegal-opcode-or-instruction",
+        facts=dict(hsa_status="HSA_STATUS_ERROR_INVALID_PACKET_FORMAT", hsa_code="0x1009")),
+    "a fault's process without its thread": dict(
+        log="10.0 @ [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)\n10.0 @  Process gimp pid 5123\n10.0 @   in page starting at address 0x00007f3a00001000 from client 10",
+        cls="gpu-page-fault-unmapped", facts=dict(process="gimp", pid=5123)),
+    "oops below the driver": dict(
+        log="10.0 BUG: kernel NULL pointer dereference, address: 0000000000000018\n10.0 RIP: 0010:__list_del_entry_valid+0x2d/0x710\n10.0 Call Trace:\n10.0  <TASK>\n10.0  ttm_bo_release+0x11/0x90 [ttm]\n10.0  amdgpu_bo_unref+0x1e/0x30 [amdgpu]",
+        cls="kernel-driver-oops", facts=dict(symbol="amdgpu_bo_unref")),
+    "resume of an older kernel's failed": dict(
+        log="10.0 @ SMU is initialized successfully!\n5010.1 PM: Device 0000:03:00.0 failed to resume async: error -110", cls="suspend-resume-failure", facts=dict(error=-110)),
     "resume failed": dict(
         log="5000.0 PM: suspend entry (deep)\n5010.0 @ resume of IP block <gfx_v11_0> failed -110\n5010.0 @ amdgpu_device_ip_resume failed (-110).\n5010.1 amdgpu 0000:03:00.0: PM: failed to resume async: error -110",
         cls="suspend-resume-failure", do="reboot", fault="driver", facts=dict(ip_block="gfx_v11_0", error=-110), roles={"resume-failed": "cause"}),
@@ -509,6 +525,37 @@ def test_quiet(t, unhang):
         t.no_complaints(answer.complaints + [f"{i.cls}: {i.timeline}" for i in answer.incidents] + [f"status {answer.status}"] * (answer.status != 0), f"quiet: {name}")
 
 
+QUOTED = {
+    "a template": "ring %s timeout, signaled seq=%u, emitted seq=%u",
+    "source code": 'dev_err(adev->dev, "device lost from bus!\\n");',
+    "a command": "journalctl -k | grep 'device lost from bus!'",
+    "a patch": "@@ -1,2 +1,2 @@\n-\tpr(device lost from bus!)\n+\tpr(x)",
+    "prose": 'A message such as "device lost from bus!" means that the card is gone.',
+    "a commit": "* drm/amdgpu: print device lost from bus! once",
+}
+TOLD = {
+    "a sentence with a value": 'It froze: "ring gfx_0.0.0 timeout, signaled seq=4711, emitted seq=4713".',
+    "a sentence of who met it": "The screen went black with 'amdgpu: device lost from bus!' today",
+    "a container's JSON": '{"log":"Memory access fault by GPU node-1 on address 0x7f0000001000. Reason: Unknown.\\n","stream":"stderr"}',
+    "an exception": 'RuntimeError("HIP error: an illegal memory access was encountered")',
+    "a log behind a patch": "@@ -1 +1 @@\n-a\n+b\n\n" + log("10.0 @ device lost from bus!"),
+}
+
+
+def test_quotations(t, unhang):
+    for name, text in QUOTED.items():
+        answer = unhang.explain_text(text + "\n")
+        said = any("is no log" in n["text"] for n in answer.document.get("notes", []))
+        t.same((answer.classes, said), ([], True), f"quoted, and told so: {name}")
+    for name, text in TOLD.items():
+        t.ok(unhang.explain_text(text + "\n").classes, f"no quotation: {name}")
+
+
+def test_status_without_fields(t, unhang):
+    bare = unhang.explain_text(log(fault(10.0, 0x7F0000001000, 0x301031, fields=False)))
+    t.ok("printed fields" not in json.dumps(bare.first.data), "a status beside no fields agrees with none")
+
+
 # --- the user's own knowledge ---
 
 OWN = """
@@ -654,7 +701,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

@@ -20,6 +20,7 @@ struct diag_event {
 	bool program;   // a program reported it, not the kernel
 	bool now;       // it is so at this moment
 	bool confirmed; // of events that need a frame of the driver behind them
+	bool elsewhere; // such an event is of another module, whatever its stack holds
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	struct dump dump;

@@ -35,6 +35,8 @@ enum know_tells {
 	TELLS_PACKET_KERNEL, // the kernel of the packet that follows
 	TELLS_IN_FLIGHT,     // a kernel that has begun and not ended
 	TELLS_CONTEXT,       // what work it was
+	TELLS_FAULTED,       // the function of the driver in which the kernel failed
+	TELLS_ELSEWHERE,     // it failed in another module, or in what every module uses
 };
 /** Where an event of a bus was seen: it may be about any device. */
 enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU };
@@ -56,6 +58,7 @@ struct know_event {
 	int keep;        // so many of them an incident keeps
 	bool once;       // several messages report the same thing
 	bool any_vendor; // NVIDIA's software prints the same
+	bool any_machine; // so do machines without a GPU
 	bool of_rank;    // it speaks for one process of a job
 	bool told_hang;  // how a program learns of a hang that the kernel's log explains
 	bool note;       // said by itself, also where there is no incident
@@ -79,6 +82,7 @@ struct know_signature {
 	struct str event_id, subsystem;
 	enum know_level level;
 	struct know_pair *sets;
+	struct know_pair *only; // a value -> a pattern without which the message is not meant
 	struct template **templates;
 	size_t ntemplates;
 	struct str reader; // of the artefact that reports it, where no message does
