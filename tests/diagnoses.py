@@ -142,7 +142,18 @@ CASES = {
     "copy engine's page fault": dict(
         log=fault(10.0, 0x7f0000001000, status_of(0xd, 3), client="SDMA0"), cls="gpu-page-fault-copy-engine", facts=dict(fault_client="SDMA0")),
     "memory hub's page fault": dict(
-        log=fault(10.0, 0x7f0000001000, status_of(0, 3), client="MP0", hub="mmhub", ih=18), cls="gpu-page-fault-copy-engine", facts=dict(hub="mmhub")),
+        log=fault(10.0, 0x7f0000001000, status_of(0, 3), client="MP0", hub="mmhub", ih=18), cls="kernel-context-page-fault", fault="driver", facts=dict(hub="mmhub", fault_client="MP0")),
+    "video engine's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x1d, 3), client="VCNU", hub="mmhub", ih=18, process="mpv"), cls="gpu-page-fault-unmapped", fault="driver",
+        facts=dict(hub="mmhub", fault_client="VCNU", process="mpv")),
+    "page fault of the memory hub, client unknown": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x1b, 3), hub="mmhub", ih=18, fields=False), cls="gpu-page-fault-unmapped", facts=dict(hub="mmhub")),
+    "page fault of gfx9's memory hub, client unknown": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x0, 3), hub="mmhub", ih=18, fields=False).replace(" MMVM_L2", " VM_L2"), cls="gpu-page-fault-copy-engine",
+        facts=dict(hub="mmhub")),
+    "display's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(4, 3), client="DCEDMC", hub="mmhub", ih=18), cls="kernel-context-page-fault", fault="driver",
+        facts=dict(fault_client="DCEDMC")),
     "command processor's page fault": dict(
         log=fault(10.0, 0x7f0000001000, status_of(4, 3, walker=1, mapping=1), client="CPF"), cls="cp-fetch-page-fault", fault="driver",
         facts=dict(fault_client="CPF", mapping_error="0x1", walker_error="0x1")),
