@@ -590,6 +590,8 @@ struct str know_usual_code(const struct know *k, struct str part);
 
 /** The best match in @line: a signature before a message, then the one with more text. */
 bool know_match(const struct know *k, struct str line, struct match *ret);
+/** The message of a failure that @line has with a letter or two mistyped; false also where it could be several. It takes long. */
+bool know_match_typed(const struct know *k, struct str line, struct match *ret);
 static inline const struct know_signature *match_signature(const struct match *m) { return m->template->owner; }
 
 /** The knowledge files that are built in. */

@@ -23,6 +23,8 @@ static void add_capture(const struct know *k, struct event *e, const struct capt
 {
 	struct str name = c->piece->name, value = c->text;
 	int64_t number;
+	if (!value.n || value_elided(value))
+		return;
 	switch (c->piece->type) {
 	case VALUE_HEX: {
 		uint64_t code = 0;

@@ -25,6 +25,7 @@ struct log_reader {
 	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // a log that runs over new year
 	uint64_t lines, events;
+	unsigned typed; // lines that were searched for messages with typing errors
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
 	struct stamp artefact_time; // of the line before it
