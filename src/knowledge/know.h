@@ -76,6 +76,7 @@ struct know_event {
 	bool once;       // several messages report the same thing
 	bool any_vendor; // NVIDIA's software prints the same
 	bool of_rank;    // it speaks for one process of a job
+	bool before_failure; // the newest before a failure is told with it
 	bool told_hang;  // how a program learns of a hang that the kernel's log explains
 	bool note;       // said by itself, also where there is no incident
 	bool quiet;      // only shown when every event is asked for

@@ -339,7 +339,7 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret)
 {
 	struct match exact;
-	// What is known but does not count here is not mistyped.
-	return !is_foreign(line) && !know_match(k, line->message, &exact) && know_match_typed(k, line->message, ret) &&
-	       !match_signature(ret)->beside.n;
+	// What is known but does not count here is not mistyped; but a part of the line may be a message of its own.
+	return !is_foreign(line) && know_match_typed(k, line->message, ret) && !match_signature(ret)->beside.n &&
+	       !(know_match(k, line->message, &exact) && exact.weight >= ret->weight);
 }

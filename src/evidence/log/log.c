@@ -177,9 +177,14 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		log_event(r, &joined.line, &joined.match, number);
 		return;
 	}
-	if (!known && r->typed < TYPED_LINES && line->message.n) {
+	bool telling = known && match_signature(&alone)->event && match_signature(&alone)->event->opens == OPENS_YES;
+	struct match typed;
+	if (!telling && r->typed < TYPED_LINES && line->message.n) {
 		r->typed++;
-		known = line_recognise_typed(r->know, line, &alone);
+		if (line_recognise_typed(r->know, line, &typed)) {
+			alone = typed;
+			known = true;
+		}
 	}
 	if (known)
 		make_log_event(r, line, &alone, c, number);

@@ -13,6 +13,13 @@ enum {
 	TRACEBACK_LINES = 100, // between a program's last time and its error
 };
 
+/** An event that is told once a failure follows. */
+struct log_kept {
+	const struct know_signature *signature;
+	struct place at;
+	char name[32], value[480], pid[16]; // of its fact, and whose it is
+};
+
 struct log_reader {
 	const struct know *know;
 	unsigned source;
@@ -25,6 +32,7 @@ struct log_reader {
 	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // a log that runs over new year
 	uint64_t lines, events;
+	struct log_kept kept; // the newest event of those that count only before a failure
 	unsigned typed; // lines that were searched for messages with typing errors
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;

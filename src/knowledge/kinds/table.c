@@ -23,6 +23,7 @@ static const struct kind_key event_keys[] = {
 	{ "note", KEY_FLAG, AT(know_event, note) },
 	{ "any-vendor", KEY_FLAG, AT(know_event, any_vendor) },
 	{ "of-rank", KEY_FLAG, AT(know_event, of_rank) },
+	{ "before-failure", KEY_FLAG, AT(know_event, before_failure) },
 	{ "told-hang", KEY_FLAG, AT(know_event, told_hang) },
 	{ "gap", KEY_NUMBER, AT(know_event, gap) },
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
