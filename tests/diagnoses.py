@@ -459,7 +459,7 @@ def test_edges(t, unhang):
     marked = "-- Boot 0123456789abcdef0123456789abcdef --\n" + log(start + hang)
     t.same(unhang.explain_text(marked).first.data.get("boot_id"), "0123456789abcdef0123456789abcdef", "the boot's id of journalctl's marker")
 
-    unhang.know("mine.know", "cause gfx-ring-timeout\n  from ring-timeout\n  tier 40\n  confidence 50\n  severity 3\n  fault job\n  title Mine\n  explain Mine.\n")
+    unhang.know("mine.know", "cause gfx-ring-timeout\n  from ring-timeout\n  stage hang\n  confidence 50\n  severity 3\n  fault job\n  title Mine\n  explain Mine.\n")
     t.same(unhang.explain_text(log(hang)).first.cause["title"], "Mine", "a user's cause is tried before ours")
     unhang.know("mine.know", "")
 
@@ -570,7 +570,7 @@ signature fire-alarm
 cause house-alarm
     from       fire
     when       degrees > 60
-    tier       1
+    stage      hardware
     confidence 90
     severity   5
     fault      node

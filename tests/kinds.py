@@ -84,7 +84,7 @@ def test_same_id(t, unhang):
     rows = in_home(unhang, "desktop", "desktop test-shell gnome-shell\n")
     t.same([one["id"] for one in rows[-2:]], ["test-shell", "gnome-shell"], "rows stand beside ours")
     name = json.loads(unhang.run("knowledge", "list", "cause", "--json").stdout)[0]["id"]
-    own = "".join(f"cause {name}\n  from ring-timeout\n  tier 1\n  confidence 1\n  severity 1\n  title {n}\n  explain what\n  fault job\n" for n in ("one", "two"))
+    own = "".join(f"cause {name}\n  from ring-timeout\n  stage hardware\n  confidence 1\n  severity 1\n  title {n}\n  explain what\n  fault job\n" for n in ("one", "two"))
     t.same([one["text"] for one in in_home(unhang, "cause", own)[:2]], ["one", "two"], "a user's causes stand before ours, in their order")
 
 

@@ -32,7 +32,7 @@ signature fire-alarm
     match      smoke detector in {room} reports {degrees:int} C
 cause house-alarm
     from       fire
-    tier       1
+    stage      hardware
     confidence 90
     severity   5
     fault      node

@@ -6,7 +6,7 @@
 #include "host/host.h"
 #include "knowledge/parameter.h"
 
-enum { SHOWN_MAX = 3, REMEDIES_MAX = 8, SPECULATIVE_MAX = 2, TOLD_MAX = 4 };
+enum { SHOWN_MAX = 3, GENERAL_MAX = 2, REMEDIES_MAX = 8, SPECULATIVE_MAX = 2, TOLD_MAX = 4 };
 
 static bool listed(const struct know_list *list, struct str word)
 {
@@ -63,22 +63,19 @@ static const struct fact *machine_fact(const struct incident *i, struct str name
 	return NULL;
 }
 
-/** Remedies of one kind, of which each is better than the one behind it. */
-struct candidates {
-	bool for_cause; // for the cause, not for what is true besides
-	enum truth want;
-	bool special; // they have a condition
-	VEC(struct diag_remedy) list;
-};
+/** How well a remedy fits, best first. */
+enum fit { FIT_SPECIAL, FIT_CLASS, FIT_ALSO, FIT_PERHAPS, FIT_NOT };
 
-static bool fits(const struct advice *a, const struct know_remedy *r, const struct candidates *c)
+/** Its condition is known to hold; it has none; it is for what is true besides; whether it holds is not known. */
+static enum fit fit_of(const struct advice *a, const struct know_remedy *r)
 {
 	bool cause = listed(r->for_classes, a->incident->cause->head.id);
-	if (c->for_cause ? !cause : cause || !fits_also(a->incident, r->for_classes))
-		return false;
-	if ((r->when != NULL) != c->special || condition_eval(r->when, &a->view) != c->want)
-		return false;
-	return !r->unless || condition_eval(r->unless, &a->view) != TRUTH_YES;
+	if ((!cause && !fits_also(a->incident, r->for_classes)) || (r->unless && condition_eval(r->unless, &a->view) == TRUTH_YES))
+		return FIT_NOT;
+	enum truth holds = condition_eval(r->when, &a->view);
+	if (!cause)
+		return holds == TRUTH_YES && r->when ? FIT_ALSO : FIT_NOT;
+	return holds == TRUTH_NO ? FIT_NOT : holds != TRUTH_YES ? FIT_PERHAPS : r->when ? FIT_SPECIAL : FIT_CLASS;
 }
 
 /** What the evidence has that a remedy asks for, in a few words. */
@@ -115,77 +112,74 @@ static struct str why_here(const struct advice *a, const struct know_remedy *k)
 	return why;
 }
 
-/** What more of the evidence speaks for comes first, then what is better founded. */
+/** What names no cause stands behind what does; then what the evidence speaks for, then what is better founded. */
 static bool better(const struct diag_remedy *a, const struct diag_remedy *b)
 {
-	if (a->remedy->last == b->remedy->last && a->remedy->general == b->remedy->general && a->met != b->met)
-		return a->met > b->met;
-	return remedy_compare(a->remedy, b->remedy) < 0;
+	if (a->certain != b->certain)
+		return a->certain;
+	if (a->remedy->general != b->remedy->general)
+		return b->remedy->general;
+	if (a->remedy->last != b->remedy->last)
+		return b->remedy->last;
+	if (a->fit != b->fit)
+		return a->fit < b->fit;
+	return a->met != b->met ? a->met > b->met : remedy_compare(a->remedy, b->remedy) < 0;
 }
 
-static void judge(struct advice *a, struct candidates *c, const struct know_remedy *r)
+static void judge(struct advice *a, const struct know_remedy *r, enum fit fit)
 {
-	struct diag_remedy one = { .remedy = r, .certain = c->want == TRUTH_YES };
+	struct incident *i = a->incident;
+	struct diag_remedy one = { .remedy = r, .fit = (int)fit, .certain = fit != FIT_PERHAPS };
 	one.met = condition_met(r->when, &a->view);
 	one.why = one.certain ? why_here(a, r) : (struct str){ 0 };
-	one.verdict = remedy_judge(a->know, r, &a->view, &a->incident->arena);
+	one.verdict = remedy_judge(a->know, r, &a->view, &i->arena);
 	const struct host_fact *now =
 		a->host.host && one.verdict.fact.n ? host_fact(a->host.host, a->host.item, one.verdict.fact, 0) : NULL;
 	if (now)
-		one.where = arena_str(&a->incident->arena, now->where);
+		one.where = arena_str(&i->arena, now->where);
 	else
-		one.fact = machine_fact(a->incident, one.verdict.fact);
+		one.fact = machine_fact(i, one.verdict.fact);
 	if (one.verdict.state == REMEDY_TRY)
-		one.numbers = remedy_numbers(&r->change, &a->view, &a->incident->arena);
+		one.numbers = remedy_numbers(&r->change, &a->view, &i->arena);
 	// Of what may not fit at all, only that it was tried is worth telling.
-	if (one.certain || one.verdict.state == REMEDY_TRY || one.verdict.state == REMEDY_APPLIED)
-		vec_push(&c->list, one);
-	for (size_t n = c->list.len - 1; c->list.len && n > 0 && better(&c->list.data[n], &c->list.data[n - 1]); n--) {
-		struct diag_remedy first = c->list.data[n];
-		c->list.data[n] = c->list.data[n - 1];
-		c->list.data[n - 1] = first;
+	if (!one.certain && one.verdict.state != REMEDY_TRY && one.verdict.state != REMEDY_APPLIED)
+		return;
+	vec_push(&i->remedies, one);
+	for (size_t n = i->remedies.len - 1; n > 0 && better(&i->remedies.data[n], &i->remedies.data[n - 1]); n--) {
+		struct diag_remedy first = i->remedies.data[n];
+		i->remedies.data[n] = i->remedies.data[n - 1];
+		i->remedies.data[n - 1] = first;
 	}
 }
 
-static void find_remedies(struct advice *a, struct candidates *c)
+/** Those to try before those that are told for another reason; of each the first few. */
+static void keep_few(struct incident *i)
 {
-	for (size_t n = 0; n < a->know->remedies.len; n++)
-		if (fits(a, a->know->remedies.data[n], c))
-			judge(a, c, a->know->remedies.data[n]);
-}
-
-static void take_remedies(struct incident *i, const struct candidates *c, bool to_try, size_t most)
-{
-	for (size_t n = 0; n < c->list.len && most; n++) {
-		if ((c->list.data[n].verdict.state == REMEDY_TRY) != to_try)
-			continue;
-		vec_push(&i->remedies, c->list.data[n]);
-		most--;
+	VEC(struct diag_remedy) told = { 0 };
+	size_t kept = 0, perhaps = 0;
+	for (size_t n = 0; n < i->remedies.len; n++) {
+		const struct diag_remedy r = i->remedies.data[n];
+		if (r.verdict.state != REMEDY_TRY) {
+			if (told.len < TOLD_MAX)
+				vec_push(&told, r);
+		} else if (kept < REMEDIES_MAX && (r.certain || perhaps++ < SPECULATIVE_MAX)) {
+			i->remedies.data[kept++] = r;
+		}
 	}
+	i->remedies.len = kept;
+	for (size_t n = 0; n < told.len; n++)
+		vec_push(&i->remedies, told.data[n]);
+	vec_free(&told);
 }
 
 static void add_remedies(struct advice *a)
 {
-	// First what is known to fit this very machine, then what fits everybody, last what fits if something is so.
-	struct candidates groups[] = {
-		{ .for_cause = true, .want = TRUTH_YES, .special = true },
-		{ .for_cause = true, .want = TRUTH_YES },
-		{ .for_cause = true, .want = TRUTH_UNKNOWN, .special = true },
-		{ .want = TRUTH_YES, .special = true },
-	};
-	struct incident *i = a->incident;
-	size_t n = sizeof(groups) / sizeof(groups[0]);
-	for (size_t g = 0; g < n; g++) {
-		find_remedies(a, &groups[g]);
-		size_t room = REMEDIES_MAX - i->remedies.len;
-		take_remedies(i, &groups[g], true,
-			      groups[g].want == TRUTH_UNKNOWN && room > SPECULATIVE_MAX ? SPECULATIVE_MAX : room);
+	for (size_t n = 0; n < a->know->remedies.len; n++) {
+		enum fit fit = fit_of(a, a->know->remedies.data[n]);
+		if (fit != FIT_NOT)
+			judge(a, a->know->remedies.data[n], fit);
 	}
-	size_t most = i->remedies.len + TOLD_MAX;
-	for (size_t g = 0; g < n; g++) {
-		take_remedies(i, &groups[g], false, most - i->remedies.len);
-		vec_free(&groups[g].list);
-	}
+	keep_few(a->incident);
 }
 
 /** The first few that are known to fit. What is general, or fits only if something is so that nobody knows, is told where nothing
@@ -196,7 +190,7 @@ static void choose_shown(struct incident *i)
 	for (int pass = 0; pass < 3 && shown < SHOWN_MAX; pass++) {
 		if (pass && shown)
 			break;
-		size_t most = pass == 2 ? 1 : SHOWN_MAX;
+		size_t most = pass ? GENERAL_MAX : SHOWN_MAX;
 		for (size_t n = 0; n < i->remedies.len && shown < most; n++) {
 			struct diag_remedy *r = &i->remedies.data[n];
 			int wants = !r->certain ? 2 : r->remedy->general ? 1 : 0;

@@ -65,6 +65,7 @@ struct diag_remedy {
 	const struct know_remedy *remedy;
 	bool certain; // its condition is known to hold
 	bool shown;   // it is among the few that a person is told
+	int fit;      // how, best first
 	unsigned met; // facts that speak for it
 	struct str why; // what of the evidence speaks for it; empty: nothing in particular
 	struct remedy_verdict verdict;
@@ -112,6 +113,8 @@ struct incident {
 	struct str title, explanation, sure, action_text;
 	struct str graphics; // yes or no: whether a graphics program's job; empty: not known
 	struct str fault;    // job, node, driver or unknown
+	unsigned times;      // that this failure came on this GPU, in all evidence
+	double over;         // seconds between the first and the last of them, where their clocks tell
 	struct str program;  // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;

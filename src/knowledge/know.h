@@ -144,6 +144,12 @@ enum know_band {
 	BAND_UNEXPLAINED, // all that is known is that there was a reset
 };
 
+/** What a thread or document says that blocks cite. */
+struct know_source {
+	struct know_head head;
+	struct str says, confirms;
+};
+
 /** A step of a chain that causes may stand at. */
 struct know_stage {
 	struct know_head head;
@@ -525,6 +531,7 @@ struct know {
 	VEC(struct know_row *) vendors; // amd or nvidia -> a word in a line that is evidence for it
 	VEC(struct know_class *) classes;
 	VEC(struct know_context *) contexts;
+	VEC(struct know_source *) sources;
 	VEC(struct know_stage *) stages;
 	VEC(struct know_lead *) leads; // in the order in which they are tried
 	VEC(struct know_row *) desktop;   // programs that draw the desktop

@@ -295,6 +295,8 @@ static void on_incident(void *ctx, const struct incident *i)
 	write_time(j, "begin", i->begin);
 	write_time(j, "end", i->end);
 	jw_field(j, "clock", str_z(clock_name(i->begin.clock)));
+	jw_key(j, "times");
+	jw_int(j, i->times);
 	write_cause(j, i);
 	jw_key(j, "action");
 	jw_open(j, '{');
@@ -317,6 +319,7 @@ static void on_event(void *ctx, const struct diag_event *e, size_t id)
 	write_time(j, "time", e->time);
 	jw_field(j, "event", e->kind->head.id);
 	jw_field(j, "role", str_z(role_name(e->role)));
+	text_or_null(j, "rule", e->lead ? e->lead->head.id : (struct str){ 0 });
 	jw_field(j, "text", e->sentence);
 	jw_key(j, "count");
 	jw_int(j, e->count);

@@ -60,6 +60,11 @@ static const struct kind_key class_keys[] = {
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
 	{ 0 },
 };
+static const struct kind_key source_keys[] = {
+	{ "says", KEY_TEXT, AT(know_source, says), .required = true },
+	{ "confirms", KEY_TEXT, AT(know_source, confirms), .required = true, .choices = "yes partly no" },
+	{ 0 },
+};
 static const struct kind_key stage_keys[] = {
 	{ "title", KEY_TEXT, AT(know_stage, title), .required = true },
 	{ "counts", KEY_CHOICE, AT(know_stage, counts), .required = true, .choices = "first symptom late aftermath unexplained" },
@@ -348,6 +353,7 @@ const struct know_kind know_kinds[] = {
 	  .load = load_part },
 	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,
 	  .load = load_class },
+	{ "source", OF(know_source, sources), .keys = source_keys, LABEL(KEY_TEXT, AT(know_source, says)), .bulk = true },
 	{ "stage", OF(know_stage, stages), .keys = stage_keys, LABEL(KEY_TEXT, AT(know_stage, title)) },
 	{ "lead", OF(know_lead, leads), .keys = lead_keys, LABEL(KEY_TEXT, AT(know_lead, why)) },
 	{ "context", OF(know_context, contexts), .keys = context_keys, LABEL(KEY_LIST, AT(know_context, words)),

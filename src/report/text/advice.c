@@ -50,7 +50,7 @@ void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	const struct know_remedy *k = r->remedy;
 	if (t->full && r->verdict.state != REMEDY_TRY)
 		put_told(t, r);
-	if (!t->full || r->verdict.state != REMEDY_TRY)
+	if (!t->full || r->verdict.state != REMEDY_TRY || (!r->shown && !t->options->verbose))
 		return;
 	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), LABEL, number == 1 ? "Do" : "", prose_plain(t));
 	struct text line = { 0 };
@@ -62,6 +62,7 @@ void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	prose_wrap(t, text_str(&line), LABEL + 3, LABEL);
 	text_free(&line);
 	put_steps(t, &r->steps);
+	put_extra(t, "because", r->why);
 	put_extra(t, "here", r->numbers);
 	put_extra_step(t, "check", r->steps.verify);
 	put_extra_step(t, "costs", r->steps.cost);
