@@ -204,6 +204,13 @@ static bool worth_search(const struct know_signature *s)
 	return (s->event || s->detail_ids) && !s->message && s->level == LEVEL_ERROR;
 }
 
+/** How much of a message the line has, less what is mistyped in it. */
+static long typed_worth(const struct match *m)
+{
+	enum { SLIP = 8 };
+	return (long)m->weight - SLIP * (long)m->slips;
+}
+
 /** The best of what may begin at @at. */
 static void match_typed_at(const struct know *k, struct str line, size_t at, struct match *best, bool *found)
 {
@@ -213,8 +220,8 @@ static void match_typed_at(const struct know *k, struct str line, size_t at, str
 		for (size_t n = 0; worth_search(s) && n < s->ntemplates; n++) {
 			if (!template_match_typed(s->templates[n], line, at, &trial))
 				continue;
-			bool better = !*found || trial.slips < best->slips || (trial.slips == best->slips && trial.weight > best->weight);
-			bool rival = *found && trial.slips == best->slips && trial.weight == best->weight && match_signature(best) != s;
+			bool better = !*found || typed_worth(&trial) > typed_worth(best);
+			bool rival = *found && typed_worth(&trial) == typed_worth(best) && match_signature(best) != s;
 			if (better)
 				*best = trial;
 			best->doubtful |= rival;

@@ -177,7 +177,9 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		log_event(r, &joined.line, &joined.match, number);
 		return;
 	}
-	bool telling = known && match_signature(&alone)->event && match_signature(&alone)->event->opens == OPENS_YES;
+	// What is but a part of the line may be the end of a message that begins with a mistyped word.
+	bool telling = known && match_signature(&alone)->event && match_signature(&alone)->event->opens == OPENS_YES &&
+		       (alone.end - alone.begin) * 2 >= line->message.n;
 	struct match typed;
 	if (!telling && r->typed < TYPED_LINES && line->message.n) {
 		r->typed++;
