@@ -332,7 +332,7 @@ static bool take_number(const struct template *t, size_t index, struct str line,
 	size_t unknown = unknown_end(type == VALUE_NAME ? VALUE_NUM : type, line, at), n = m->ncaptures;
 	if (unknown == SIZE_MAX)
 		return false;
-	m->captures[m->ncaptures++] = (struct capture){ .piece = &t->pieces[index] };
+	m->captures[m->ncaptures++] = (struct capture){ &t->pieces[index], { line.p + at, 0 } };
 	if (match_from(t, index + 1, line, unknown, m))
 		return true;
 	m->ncaptures = n;
