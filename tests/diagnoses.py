@@ -143,7 +143,18 @@ CASES = {
     "copy engine's page fault": dict(
         log=fault(10.0, 0x7f0000001000, status_of(0xd, 3), client="SDMA0"), cls="gpu-page-fault-copy-engine", facts=dict(fault_client="SDMA0")),
     "memory hub's page fault": dict(
-        log=fault(10.0, 0x7f0000001000, status_of(0, 3), client="MP0", hub="mmhub", ih=18), cls="gpu-page-fault-copy-engine", facts=dict(hub="mmhub")),
+        log=fault(10.0, 0x7f0000001000, status_of(0, 3), client="MP0", hub="mmhub", ih=18), cls="kernel-context-page-fault", fault="driver", facts=dict(hub="mmhub", fault_client="MP0")),
+    "video engine's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x1d, 3), client="VCNU", hub="mmhub", ih=18, process="mpv"), cls="gpu-page-fault-unmapped", fault="driver",
+        facts=dict(hub="mmhub", fault_client="VCNU", process="mpv")),
+    "page fault of the memory hub, client unknown": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x1b, 3), hub="mmhub", ih=18, fields=False), cls="gpu-page-fault-unmapped", facts=dict(hub="mmhub")),
+    "page fault of gfx9's memory hub, client unknown": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x0, 3), hub="mmhub", ih=18, fields=False).replace(" MMVM_L2", " VM_L2"), cls="gpu-page-fault-copy-engine",
+        facts=dict(hub="mmhub")),
+    "display's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(4, 3), client="DCEDMC", hub="mmhub", ih=18), cls="kernel-context-page-fault", fault="driver",
+        facts=dict(fault_client="DCEDMC")),
     "command processor's page fault": dict(
         log=fault(10.0, 0x7f0000001000, status_of(4, 3, walker=1, mapping=1), client="CPF"), cls="cp-fetch-page-fault", fault="driver",
         facts=dict(fault_client="CPF", mapping_error="0x1", walker_error="0x1")),
@@ -154,6 +165,40 @@ CASES = {
         log="10.0 @ GPU fault detected: 146 0x0d8c480c\n10.0 @  for process blender pid 500 thread blender:cs0 pid 501\n10.0 @   VM_CONTEXT1_PROTECTION_FAULT_ADDR   0x0010A000\n"
             "10.0 @   VM_CONTEXT1_PROTECTION_FAULT_STATUS 0x0C04800C\n10.0 @ VM fault (0x0c, vmid 6, pasid 32769) at page 1089536, read from 'TC4' (0x54433400) (72)",
         cls="gpu-page-fault-unmapped", facts=dict(process="blender", pid=500, fault_page=1089536, fault_client="TC4", vmid=6, rw="read")),
+    # What is left out or mistyped is unknown; the message counts all the same.
+    "shortened: addresses and numbers": dict(
+        log="10.0 @ [gfxhub] page fault (src_id:0 ring:24 vmid:... pasid:..., for process python pid ... thread python pid ...)\n"
+            "10.0 @   in page starting at address 0x0000800... from client 10\n10.0 @ GCVM_L2_PROTECTION_FAULT_STATUS:0x008O1031\n10.0 @ \t RW: 0x...",
+        cls="gpu-page-fault-unmapped", facts=dict(process="python", hub="gfxhub", vmid=None, pid=None, pasid=None, fault_address=None, fault_status=None, rw=None)),
+    "shortened: the middle of a message": dict(
+        log="[gfxhub0] no-retry page fault (src_id:0 ring:24 ... for process vllm pid 77 thread vllm pid 77)\n  in page starting at address 0x7f31c00... from IH client 0x1b (UTCL2)\n",
+        raw=True, cls="gpu-page-fault-unmapped", facts=dict(process="vllm", pid=77, vmid=None, fault_address=None)),
+    "shortened: the end of a message": dict(
+        log="10.0 @ ring comp_1.0.0 timeout, …", cls="compute-ring-timeout", facts=dict(ring="comp_1.0.0", ring_reset=None, seq_signaled=None)),
+    "shortened: placeholders": dict(
+        log="[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=XXXX, emitted seq=N\namdgpu 0000:XX:00.0: amdgpu: GPU reset begin!\n", raw=True,
+        cls="gfx-ring-timeout", facts=dict(ring="gfx_0.0.0", seq_signaled=None, seq_emitted=None)),
+    "shortened: half a status": dict(
+        log="10.0 @ [gfxhub] page fault (src_id:0 ring:24 vmid:4 pasid:32770)\n10.0 @ GCVM_L2_PROTECTION_FAULT_STATUS:0x00401...", cls="gpu-page-fault-unmapped",
+        facts=dict(vmid=4, fault_status=None, permission_faults=None)),
+    "typed: letters of fixed words": dict(
+        log="10.0 @ ring gfx_0.0.0 timeuot, signaled seq=1000, emited seq=1002", cls="gfx-ring-timeout",
+        facts=dict(ring="gfx_0.0.0", seq_signaled=1000, seq_emitted=1002)),
+    "typed: a program's message": dict(
+        log="Memory acess fault by GPU node-1 (Agent handle: 0x55d0c0ffee00) on address 0x7f1200003000. Reason: Page not present or supervisor privilege.\n", raw=True,
+        cls="gpu-page-fault-unmapped", facts=dict(gpu_node=1, fault_address="0x7f1200003000")),
+    "typed: never a number": dict(
+        log="10.0 @ ring gfx_0.0.0 timeout, signaled seq=1O00, emitted seq=1002", cls="gfx-ring-timeout", facts=dict(seq_signaled=None, seq_emitted=1002)),
+    "pasted into one line: records with times": dict(
+        log=log(fault(10.0, 0x7f0000001000, status_of(8, 3))).replace("\n", " ") + "\n", raw=True, cls="gpu-page-fault-unmapped",
+        facts=dict(process="python", pid=4242, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", rw="read")),
+    "pasted into one line: records without times": dict(
+        log=re.sub(r"\[ *[0-9.]+\] ", "", log(fault(10.0, 0x7f0000001000, status_of(8, 3)))).replace("\n", " ") + "\n", raw=True, cls="gpu-page-fault-unmapped",
+        facts=dict(process="python", pid=4242, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", rw="read")),
+    "pasted into one line: messages alone": dict(
+        log="[gfxhub] page fault (src_id:0 ring:24 vmid:4 pasid:32770) in page starting at address 0x00007f0000001000 from client 10 GCVM_L2_PROTECTION_FAULT_STATUS:0x00401031 "
+            "Faulty UTCL2 client ID: TCP (0x8) MORE_FAULTS: 0x1 WALKER_ERROR: 0x0 PERMISSION_FAULTS: 0x3 MAPPING_ERROR: 0x0 RW: 0x0\n", raw=True, cls="gpu-page-fault-unmapped",
+        facts=dict(vmid=4, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", rw="read")),
     "illegal packet": dict(
         log="10.0 %gfx_v11_0_priv_reg_irq Illegal register access in command stream\n" + reset(10.1), cls="illegal-opcode-or-instruction", fault="job",
         roles={"illegal-opcode": "cause", "reset-begin": "effect"}),

@@ -60,6 +60,7 @@ struct know_event {
 	bool any_vendor; // NVIDIA's software prints the same
 	bool any_machine; // so do machines without a GPU
 	bool of_rank;    // it speaks for one process of a job
+	bool before_failure; // the newest before a failure is told with it
 	bool told_hang;  // how a program learns of a hang that the kernel's log explains
 	bool note;       // said by itself, also where there is no incident
 	bool quiet;      // only shown when every event is asked for
@@ -372,6 +373,8 @@ struct str know_usual_code(const struct know *k, struct str part);
 
 /** The best match in @line: a signature before a message, then the one with more text. */
 bool know_match(const struct know *k, struct str line, struct match *ret);
+/** The message of a failure that @line has with a letter or two mistyped; false also where it could be several. It takes long. */
+bool know_match_typed(const struct know *k, struct str line, struct match *ret);
 static inline const struct know_signature *match_signature(const struct match *m) { return m->template->owner; }
 
 /** The knowledge files that are built in. */

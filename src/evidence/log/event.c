@@ -24,6 +24,8 @@ static void add_capture(const struct know *k, struct event *e, const struct capt
 {
 	struct str name = c->piece->name, value = c->text;
 	int64_t number;
+	if (!value.n || value_elided(value))
+		return;
 	switch (c->piece->type) {
 	case VALUE_HEX: {
 		uint64_t code = 0;
@@ -92,6 +94,33 @@ static void add_vendor(const struct know *k, struct event *e, struct str message
 	}
 }
 
+/** Keeps @e, of which there may be millions, until a failure follows. */
+static void keep_for_failure(struct log_reader *r, const struct event *e)
+{
+	const struct fact *pid = event_fact(e, "pid");
+	struct log_kept *kept = &r->kept;
+	if (!e->nfacts)
+		return;
+	kept->signature = e->signature;
+	kept->at = e->at;
+	str_copy(kept->name, sizeof(kept->name), e->facts[0].name);
+	str_copy(kept->value, sizeof(kept->value), e->facts[0].value);
+	str_copy(kept->pid, sizeof(kept->pid), pid ? pid->value : (struct str){ 0 });
+}
+
+/** Tells what was kept, where @failure is of the same process as far as the lines say. */
+static void tell_kept(struct log_reader *r, const struct event *failure)
+{
+	struct log_kept *kept = &r->kept;
+	const struct fact *pid = event_fact(failure, "pid");
+	struct event e = { .signature = kept->signature, .at = kept->at, .time = failure->time, .boot_id = failure->boot_id };
+	if (!kept->signature || (pid && kept->pid[0] && !str_is(pid->value, kept->pid)))
+		return;
+	event_add(&e, str_z(kept->name), str_z(kept->value), FACT_TEXT);
+	kept->signature = NULL;
+	log_emit(r, &e);
+}
+
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
 {
 	const struct know_signature *s = match_signature(m);
@@ -126,5 +155,9 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 		add_vendor(r->know, &e, line->message);
 	r->program_lines |= s->program && s->level == LEVEL_ERROR;
 	r->driver_lines |= !s->program;
+	if (s->event && s->event->before_failure)
+		keep_for_failure(r, &e);
 	log_emit(r, &e);
+	if (s->event && s->event->opens == OPENS_YES && s->level == LEVEL_ERROR)
+		tell_kept(r, &e);
 }

@@ -343,5 +343,13 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
 	    (foreign && !is_shared(match_signature(ret))) || !has_meant_values(ret))
 		return false;
-	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);
+	return !match_signature(ret)->message || ret->weight >= TELLING || has_driver_prefix(line, ret->begin);
+}
+
+bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret)
+{
+	struct match exact;
+	// What is known but does not count here is not mistyped; but a part of the line may be a message of its own.
+	return !is_foreign(line) && know_match_typed(k, line->message, ret) && !match_signature(ret)->beside.n &&
+	       !(know_match(k, line->message, &exact) && exact.weight >= ret->weight);
 }

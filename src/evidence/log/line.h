@@ -51,3 +51,5 @@ void line_parse(const struct know *k, struct str clean, struct logline *out);
 void line_parse_front(const struct know *k, struct str clean, struct logline *out);
 /** The message that @line holds, unless it is another driver's. */
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
+/** The same for a line that somebody typed. */
+bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret);

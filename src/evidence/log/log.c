@@ -6,6 +6,8 @@ enum {
 	EXPORT_LOOK_BACK = 4096,
 	WRITER_LINES = 4, // whose output stands so close before a fault
 	OUTPUT_TEXT = 120,
+	TYPED_LINES = 200, // of a source are searched for typing errors: what people type is short
+	RECORDS = 32,      // in one line
 };
 
 struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
@@ -142,6 +144,29 @@ static unsigned callers_above(const struct line_at *c)
 	return callers;
 }
 
+/** Messages of the driver before and behind @m, where lines were pasted into one. @left is how many more may be. */
+static void read_beside(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number, unsigned left)
+{
+	enum { CLEAR = 8 }; // characters of text by which it is a message of its own
+	const struct know_signature *s = match_signature(m);
+	struct str parts[] = { str_cut(line->message, m->begin), str_from(line->message, m->end) };
+	if (s->program || s->message || !left)
+		return;
+	for (size_t i = 0; i < 2; i++) {
+		struct logline part = *line;
+		struct match other;
+		part.message = parts[i];
+		if (str_trim(parts[i]).n < CLEAR || !line_recognise(r->know, &part, &other) || other.weight < CLEAR)
+			continue;
+		const struct know_signature *its = match_signature(&other);
+		// What tells of another kind of failure is a record; of the same kind it is the rest of this one.
+		if (its->program || its->message || its == s || its->level != LEVEL_ERROR || (!its->event && !its->detail_ids))
+			continue;
+		log_event(r, &part, &other, number);
+		read_beside(r, &part, &other, number, left - 1);
+	}
+}
+
 /** The event of a line, and whose it may be. */
 static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct line_at *c,
 			   uint64_t number)
@@ -152,6 +177,7 @@ static void make_log_event(struct log_reader *r, const struct logline *line, con
 	log_event(r, &rest, m, number);
 	if (c && lacks_writer(line, m))
 		tell_last_output(r, c, number);
+	read_beside(r, line, m, number, RECORDS);
 	// Two processes that end at once write into one line.
 	rest.message = str_from(line->message, m->end);
 	if (match_signature(m)->program && line_recognise(r->know, &rest, &again) &&
@@ -164,7 +190,7 @@ static bool gains_by_joining(const struct log_reader *r, const struct line_at *c
 			     const struct match *joined)
 {
 	bool broken = r->wrap_width && c->end - c->begin == r->wrap_width;
-	return !match_signature(alone)->program || broken || joined->template->weight > alone->template->weight;
+	return !match_signature(alone)->program || broken || joined->weight > alone->weight;
 }
 
 static void read_text(struct log_reader *r, struct logline *line, const struct line_at *c, uint64_t number)
@@ -179,6 +205,17 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		r->consumed = c->offset + end;
 		log_event(r, &joined.line, &joined.match, number);
 		return;
+	}
+	// What is but a part of the line may be the end of a message that begins with a mistyped word.
+	bool telling = known && match_signature(&alone)->event && match_signature(&alone)->event->opens == OPENS_YES &&
+		       (alone.end - alone.begin) * 2 >= line->message.n;
+	struct match typed;
+	if (!telling && r->typed < TYPED_LINES && line->message.n) {
+		r->typed++;
+		if (line_recognise_typed(r->know, line, &typed)) {
+			alone = typed;
+			known = true;
+		}
 	}
 	if (known)
 		make_log_event(r, line, &alone, c, number);
@@ -231,6 +268,43 @@ static bool read_as_rest(struct log_reader *r, const struct line_at *c, struct l
 	return true;
 }
 
+/** Length of the kernel's time `[ 1234.567890] ` at the front of @s, or 0. */
+static size_t kernel_time(struct str s)
+{
+	size_t n = 1, dot = 0;
+	if (!s.n || s.p[0] != '[')
+		return 0;
+	while (n < s.n && n < 24 && (char_digit(s.p[n]) || s.p[n] == ' ' || s.p[n] == '.')) {
+		dot = s.p[n] == '.' ? n : dot;
+		n++;
+	}
+	return dot > 1 && n > dot + 3 && n + 1 < s.n && s.p[n] == ']' && s.p[n + 1] == ' ' ? n + 2 : 0;
+}
+
+/** Length of the driver's prefix `amdgpu 0000:03:00.0: ` at the front of @s, or 0. */
+static size_t driver_prefix(struct str s)
+{
+	size_t n = str_starts(s, S("amdgpu ")) ? pci_length(str_from(s, 7)) : 0;
+	return n && str_starts(str_from(s, 7 + n), S(": ")) ? 9 + n : 0;
+}
+
+/** Where in @text the second record begins, if several were pasted into one line: at what it has twice, else at its end. */
+static size_t next_record(struct str text)
+{
+	size_t (*const begins[])(struct str) = { kernel_time, driver_prefix };
+	for (size_t i = 0; i < 2; i++) {
+		bool first = true;
+		for (size_t at = 0; at < text.n; at++) {
+			if ((at && !char_space(text.p[at - 1])) || !begins[i](str_from(text, at)))
+				continue;
+			if (!first)
+				return at;
+			first = false;
+		}
+	}
+	return text.n;
+}
+
 void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t number)
 {
 	LINE_ROOM(clean);
@@ -265,8 +339,16 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 		read_text(r, &line, NULL, number);
 		return;
 	}
+	size_t record = next_record(text);
+	for (unsigned i = 0; i < RECORDS && record < text.n; i++, record = next_record(text)) {
+		struct logline one = { 0 };
+		line_parse(r->know, str_cut(text, record), &one);
+		read_text(r, &one, NULL, number);
+		text = str_from(text, record);
+		c = NULL;
+	}
 	line_parse(r->know, text, &line);
-	if (r->stamped && !line.stamps.found && read_as_rest(r, c, &line, &borrowed, number))
+	if (c && r->stamped && !line.stamps.found && read_as_rest(r, c, &line, &borrowed, number))
 		return;
 	read_text(r, &line, c, number);
 }

@@ -14,6 +14,13 @@ enum {
 	TRACEBACK_LINES = 100, // between a program's last time and its error
 };
 
+/** An event that is told once a failure follows. */
+struct log_kept {
+	const struct know_signature *signature;
+	struct place at;
+	char name[32], value[480], pid[16]; // of its fact, and whose it is
+};
+
 struct log_reader {
 	const struct know *know;
 	unsigned source;
@@ -27,6 +34,8 @@ struct log_reader {
 	double yearless_last, yearless_years; // a log that runs over new year
 	uint64_t lines, events;
 	uint64_t failures; // events that are errors
+	struct log_kept kept; // the newest event of those that count only before a failure
+	unsigned typed; // lines that were searched for messages with typing errors
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
 	struct stamp artefact_time; // of the line before it

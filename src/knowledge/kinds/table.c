@@ -24,6 +24,7 @@ static const struct kind_key event_keys[] = {
 	{ "any-vendor", KEY_FLAG, AT(know_event, any_vendor) },
 	{ "any-machine", KEY_FLAG, AT(know_event, any_machine) },
 	{ "of-rank", KEY_FLAG, AT(know_event, of_rank) },
+	{ "before-failure", KEY_FLAG, AT(know_event, before_failure) },
 	{ "told-hang", KEY_FLAG, AT(know_event, told_hang) },
 	{ "gap", KEY_NUMBER, AT(know_event, gap) },
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
