@@ -8,11 +8,11 @@
 const struct know_mqd *mqd_layout(const struct know *k, struct str gfx);
 /** The word of a register by its name, in the MQD or, with @hqd, in the list of registers; -1 where there is none. */
 int mqd_word(const struct know_mqd *m, bool sdma, bool hqd, struct str name);
-/** A value by its name in the block: `ring-low`. false where the words do not reach so far. */
+/** A value by its name in the block: `ring-low`. false: there are too few words. */
 bool mqd_value(const struct know_mqd *m, bool sdma, bool hqd, const uint32_t *words, size_t n, const char *name, uint32_t *ret);
-/** Addresses, size and type of a queue by its descriptor. false where it is cut, or no queue's. */
+/** Addresses, size and type of a queue from its descriptor. false: it is cut short, or no queue's. */
 bool mqd_queue(const struct know_mqd *m, const struct kfd_mqd *q, struct queue *ret);
 /** The address of the ring of the queue that is in a place; 0: the place is empty. */
 uint64_t hqd_ring(const struct know_mqd *m, const struct kfd_hqd *h);
-/** Whether the GPU works on the queue in a place, or would. */
+/** Whether the GPU works on the queue in a place, or would if it had work. */
 bool hqd_active(const struct know_mqd *m, const struct kfd_hqd *h, unsigned *ret_vmid);

@@ -22,8 +22,8 @@ struct packet {
 	enum packet_language language;
 	size_t at;       // word in the buffer
 	size_t words;    // that it takes, header included; at least 1; never behind the end of the buffer
-	bool cut;        // it says that it is longer than the buffer
-	bool known;      // else the name says no more than its number
+	bool cut;        // it claims to be longer than the buffer
+	bool known;      // false: no table has it, and the name is only its number
 	struct str name; // INDIRECT_BUFFER, COPY_LINEAR, ADD_QUEUE, kernel_dispatch
 	uint32_t opcode;
 	/** What it makes the engine wait for, as a phrase: `memory at 0x7f00 to equal 3`; empty where it waits for nothing. */
@@ -32,20 +32,20 @@ struct packet {
 	uint64_t ib_address;
 	uint64_t ib_words;
 	unsigned ib_vmid;
-	bool ib_chain; // it goes on there and does not come back
-	/** Of the first register that it writes, reads or waits for: its offset in words as the packet means it; UINT32_MAX: none. */
+	bool ib_chain; // execution goes on there and does not come back
+	/** The offset, in words, of the first register that it writes, reads or waits for, as the packet has it; UINT32_MAX: none. */
 	uint32_t register_offset;
 	size_t nfields;
 	struct packet_field fields[PACKET_FIELDS];
 };
 
-/** The packet at word @at of @words. false where @at is not inside. @gfx is gfx1100 and the like: some packets differ between
- * generations. Texts are in @a. */
+/** Decodes the packet at word @at of @words. false: @at is not inside. Some packets differ between generations, so @gfx is needed.
+ * Texts lie in @a. */
 bool packet_decode(const struct know *k, struct arena *a, enum packet_language l, struct str gfx, const uint32_t *words,
 		   size_t n, size_t at, struct packet *ret);
 
-/** Where the packets before word @rptr of a ring begin, at which one begins: chains of well-formed packets that end exactly there, from
- * any place, meet in the right beginnings. Returns how many words before @rptr the @most-th packet begins, or the first that is found. The
- * ring is round: that may be more than @rptr. */
+/** Finds where the packets before word @rptr begin. (A packet begins at @rptr itself. Chains of well-formed packets that end exactly
+ * there soon agree on the right beginnings, wherever they start.) Returns how many words before @rptr the packet number @most begins,
+ * counted backwards, or the furthest that was found. The ring is round, so that may be more than @rptr. */
 size_t packets_before(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *ring, size_t n, size_t rptr,
 		      size_t most);

@@ -7,12 +7,12 @@ enum unpack_method { UNPACK_ZLIB, UNPACK_ZSTD };
 
 struct unpacked {
 	uint8_t *bytes; // free() it
-	uint64_t size;  // what there is of it
-	uint64_t used;  // compressed bytes
+	uint64_t size;  // how many there are
+	uint64_t used;  // how many compressed bytes they took
 };
 
-/** What the stream of at most @size bytes at @offset holds, behind @front zero bytes; also the part before its damage, if any. More than
- * @most bytes are an error. */
+/** Unpacks the stream of at most @size bytes at @offset, behind @front zero bytes. If it is damaged, *ret has what came before the
+ * damage. More than @most bytes are an error. */
 struct uh_error *unpack(const struct file *f, uint64_t offset, uint64_t size, enum unpack_method method, size_t front,
 			uint64_t most, struct unpacked *ret);
 /** The first eight bytes of the MD5 sum, as offload bundles have them. */
