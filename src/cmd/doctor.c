@@ -97,7 +97,7 @@ static int run(struct asked *a)
 	return err ? cannot(err) : wrong ? EXIT_INCIDENT : EXIT_NOTHING_WRONG;
 }
 
-/** false, and it is said, where there are two of them. */
+/** false, with a complaint: there was a task before. */
 static bool set_task(struct asked *a, enum task task, const char *id)
 {
 	if (a->task != TASK_LOOK)
