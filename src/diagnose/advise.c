@@ -63,7 +63,7 @@ static const struct fact *machine_fact(const struct incident *i, struct str name
 	return NULL;
 }
 
-/** Remedies of one kind, of which each is better than the one behind it. */
+/** Remedies of one kind, the best first. */
 struct candidates {
 	bool for_cause; // for the cause, not for what is true besides
 	enum truth want;
@@ -93,7 +93,7 @@ static void judge(struct advice *a, struct candidates *c, const struct know_reme
 		one.fact = machine_fact(a->incident, one.verdict.fact);
 	if (one.verdict.state == REMEDY_TRY)
 		one.numbers = remedy_numbers(&r->change, &a->view, &a->incident->arena);
-	// Of what may not fit at all, only that it was tried is worth telling.
+	// If it may not fit at all, it is mentioned only because it was tried.
 	if (one.certain || one.verdict.state == REMEDY_TRY || one.verdict.state == REMEDY_APPLIED)
 		vec_push(&c->list, one);
 	for (size_t n = c->list.len - 1;
@@ -123,7 +123,7 @@ static void take_remedies(struct incident *i, const struct candidates *c, bool t
 
 static void add_remedies(struct advice *a)
 {
-	// First what is known to fit this very machine, then what fits everybody, last what fits if something is so.
+	// First what is known to fit this very machine, then what fits everybody, last what fits under a condition that is not known.
 	struct candidates groups[] = {
 		{ .for_cause = true, .want = TRUTH_YES, .special = true },
 		{ .for_cause = true, .want = TRUTH_YES },

@@ -57,7 +57,7 @@ static bool concerns_gpu(const struct diag_event *e, const struct know *k, const
 		return true;
 	if (e->kind->bus == BUS_SLOT)
 		return m->ngpus;
-	// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
+	// An excerpt that names no device at all: whoever gave it to us believes that it is about the GPU.
 	return e->kind->bus == BUS_IOMMU && !e->driver.n && !m->ngpus && !m->has_boot;
 }
 
@@ -81,7 +81,7 @@ static bool machine_says(const struct machine *m, const char *name)
 	return false;
 }
 
-/** What NVIDIA's software prints too counts unless it is NVIDIA's that printed it. */
+/** Messages that NVIDIA's software prints too count unless NVIDIA's printed them here. */
 static void judge_vendor(struct incident *i, const struct machine *m)
 {
 	i->vendor_known = machine_says(m, "vendor_amd") || m->ngpus;

@@ -35,7 +35,7 @@ struct capture {
 struct match {
 	const struct template *template;
 	size_t begin, end;
-	unsigned steps; // tried so far: a hostile line cannot make the match backtrack for long
+	unsigned steps; // counts attempts: they are limited, so a hostile line cannot make the match backtrack for long
 	size_t ncaptures;
 	struct capture captures[TEMPLATE_VALUES];
 };
