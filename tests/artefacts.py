@@ -208,6 +208,10 @@ def test_interleaved(t, unhang):
     i = explain(t, unhang, "interleaved", "\n".join(out) + "\n").first
     holds(t, i, dict(kernel_name="mix(int*)", lanes="0-7", instruction="s_waitcnt vmcnt(0)", waves=1), "lines of other ranks between those of a dump do not end it")
     t.ok(dump_of(i, "lds") and dump_of(i, "lds")["values"] == ["0x5"] * 8, "local memory is whole")
+    local = next(n for n, line in enumerate(lines) if "0x0000:" in line)
+    for strangers, whole in ((40, True), (41, False)):
+        i = explain(t, unhang, f"{strangers} lines of others", "\n".join(lines[:local] + noise[:1] * strangers + lines[local:]) + "\n").first
+        t.same(bool(dump_of(i, "lds")), whole, f"a dump {'goes on' if whole else 'has ended'} behind {strangers} lines of others")
     prefixed = "".join(f"[rank2]: {line}\n" for line in lines)
     i = explain(t, unhang, "prefixed", prefixed).first
     holds(t, i, dict(kernel_name="mix(int*)", lanes="0-7"), "a dump with the launcher's prefix is read")

@@ -152,6 +152,10 @@ def test_refusals(t, fleet):
     key = re.search(rb"^key (\S+)", data, re.M).group(1).decode()
     fleet.refused(t, path, ["trusted key", key, "etc/unhang/keys.d"], "refused: nobody's key is trusted, with the key and where it would have to be")
     unhang.run("knowledge", "key", unhang.directory / "other")
+    for name in ("fleet.pub.off", "fleet.pem", "pub"):
+        shutil.copy(f"{fleet.key}.pub", fleet.keys / name)
+        fleet.refused(t, path, ["trusted key", key], f"refused: a key in a file named {name} is not trusted")
+        (fleet.keys / name).unlink()
     shutil.copy(unhang.directory / "other.pub", fleet.keys)
     fleet.refused(t, path, ["trusted key", key], "refused: another key is trusted")
     fleet.trust()

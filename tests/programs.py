@@ -406,6 +406,7 @@ def test_ranks(t, unhang):
 
     early = unhang.explain_text("".join(at(30.5 if r == 4 else 34 + r * 0.1, r, fault(r + 2, f"0x7f12a4c{r}0000")) for r in (0, 1, 4, 2)))
     t.same(roles_of(early), {0: "victim", 1: "victim", 2: "victim", 4: "first"}, "ranks: the one that went seconds before the others")
+    t.same(list(roles_of(early)), [0, 1, 2, 4], "ranks: by their number, not by time")
     t.ok("rank 4" in told(early) and "3.5 s" in told(early), "ranks: and it is said", told(early))
 
     files = [unhang.write(f"job/rank{r}.log", at(30.5 if r == 1 else 36 + r, r, fault(r + 2, f"0x7f12a4c{r}0000"))) for r in range(3)]
