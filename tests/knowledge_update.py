@@ -228,6 +228,7 @@ def test_export(t, fleet):
     t.ok(run.returncode == 0 and run.stdout.startswith(b"unhang-knowledge 1\n") and b"\nnote for the test\n" in run.stdout and BAD.encode() in run.stdout, "export to standard output, for people to read", run.stderr)
     twice = unhang.directory / "twice"
     t.same([unhang.run(*arguments, "-o", twice, good).returncode for _ in range(2)], [0, 0], "export replaces its own file")
+    t.ok(twice.read_bytes().count(b"\nsignature ") == 1 and BAD.encode() in twice.read_bytes(), "with one that is whole", twice.read_bytes()[-300:])
     run = unhang.run(*arguments)
     names = re.findall(rb"^file (\S+) \d+$", run.stdout, re.M)
     wanted = sorted(p.name for p in (tap.HERE / ".." / "knowledge").glob("*.know"))
