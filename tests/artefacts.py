@@ -601,6 +601,22 @@ def test_kernel_api(t, unhang):
         quiet(t, explain(t, unhang, f"{tool}, healthy", healthy), f"{tool}: calls that all return are no incident")
 
 
+def test_api_exceptions(t, unhang):
+    """What a call raised is told of it, and is no event beside it; what its arguments were, where they are odd."""
+    raised = "[2026-04-02 09:00:03] SGLang Kernel API Exception: RuntimeError: HIP error: an illegal memory access was encountered\n"
+    later = raised.replace("an illegal memory access was encountered", "unspecified launch failure")
+    fault = "[2026-04-02 09:00:04] Memory access fault by GPU node-2 (Agent handle: 0x55aa10) on address 0x7e0044000000. Reason: Page not present or supervisor privilege.\n"
+    last = api_call("moe.apply", 5, 2, ends=False)
+    i = explain(t, unhang, "exception", api_call("norm.forward", 5, 1) + last + raised + later + fault).first
+    t.same(i.values("exception"), ["RuntimeError: HIP error: an illegal memory access was encountered"], "the first exception of a call counts")
+    t.same(i.roles, [("api-last-call", "effect"), ("hsa-memory-fault", "cause")], "an exception is no event of its own")
+    for dtype, low, high, wanted in (("int64", -2, 5, ["-2 to 5"]), ("int64", -1, 1000000, []), ("int32", 0, 1000001, ["0 to 1000001"]), ("bfloat16", -2, 1000001, [])):
+        odd = last.replace("torch.bfloat16", f"torch.{dtype}").replace("min=-2.500000", f"min={low}").replace("max=3.000000", f"max={high}")
+        t.same(explain(t, unhang, f"{dtype} {low} {high}", odd + raised + fault).first.values("odd_range"), wanted, f"{dtype} from {low} to {high}")
+    for more, wanted in (("      statistics=[unavailable: the device does not answer]\n", ["yes"]), ("", [])):
+        t.same(explain(t, unhang, f"statistics {wanted}", last + more + raised + fault).first.values("api_poisoned"), wanted, f"tensors that cannot be read: {wanted}")
+
+
 def test_api_dumps(t, unhang):
     meta = {"function_name": "quant.apply", "timestamp": "20260402_090002_100", "process_id": 4410, "execution_status": "inputs_saved", "input_metadata": {}, "dump_dir": "/dumps/x",
             "tensor_details": {"arg_0": {"shape": [16, 4096], "dtype": "torch.float8_e4m3fn"}}}
@@ -805,7 +821,7 @@ def test_conclusions(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for test in (test_assert, test_wave_forms, test_wave_values, test_many_waves, test_large_log, test_interleaved, test_rocgdb_tables, test_rocgdb_empty, test_rocgdb_stops, test_rocgdb_around, test_devcoredump,
-                 test_stacks, test_stacks_json, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
+                 test_stacks, test_stacks_json, test_flight_recorder, test_containers, test_kernel_api, test_api_exceptions, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
         test(t, unhang)
     t.end()
 
