@@ -2,6 +2,7 @@
 """What programs, debuggers and drivers leave behind beside logs: wave dumps, transcripts, core dumps, stacks, traces, container
 states, listings of GPUs. Each is made here by a small function in the tool's own format, with values of our own."""
 import json
+import pickle
 import sys
 
 import tap
@@ -503,6 +504,11 @@ def test_flight_recorder(t, unhang):
     t.same({r["rank"]: r["role"] for r in i.data["ranks"]}, {0: "victim", 1: "victim", 2: "first", 3: "victim"}, "it is the first, the others its victims")
     t.same({r["rank"]: (r["enqueued"], r["completed"]) for r in i.data["ranks"]}, {0: (9, 8), 1: (9, 8), 2: (7, 7), 3: (9, 8)}, "what each rank enqueued and completed")
     t.ok("all_reduce" in [r["collective"] for r in i.data["ranks"]], "the operation that did not end", i.data["ranks"])
+    for protocol in (2, 3, 4, 5):
+        for rank, seqs in {0: (8, 9), 1: (8, 9), 2: (7, 7), 3: (8, 9)}.items():
+            unhang.write(f"pickled{protocol}/trace_{rank}", pickle.dumps(flight(seqs, "started"), protocol))
+        pickled = well(t, unhang.explain(unhang.directory / f"pickled{protocol}"), f"pickles of protocol {protocol}").first
+        t.same((pickled.cls, pickled.data["ranks"]), (i.cls, i.data["ranks"]), f"pickles of protocol {protocol} say the same as JSON")
     a = well(t, unhang.explain(*traces({0: (8, 9), 1: (8, 9)}, "trace_{}.json")), "flight, in step")
     t.same((a.first.cls, a.first.values("lagging_ranks")), ("collective-timeout", []), "all ranks at the same operation: none lags")
     a = well(t, unhang.explain(*traces({0: (9, 9), 1: (9, 9)}, "done_{}.json")), "flight, done")

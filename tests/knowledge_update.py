@@ -213,6 +213,7 @@ def test_export(t, fleet):
     fails("export does not overwrite what is no knowledge", ["precious.txt"], *arguments, "-o", out, good)
     t.same(out.read_text(), "mine", "which stays as it is")
     fails("nor a device", ["/dev/null"], *arguments, "-o", "/dev/null", good)
+    fails("export of a file that is not there", ["absent.know"], *arguments, good, unhang.directory / "absent.know")
     fails("export of a wrong block", ["bad.know:1"], *arguments, unhang.write("bad.know", "known-bad x\n"))
     fails("export of two files of one name", ["two files"], *arguments, good, unhang.write("again/good.know", BAD))
     fails("export of a file of another name", ["name"], *arguments, unhang.write("good.txt", BAD))

@@ -13,6 +13,7 @@
 #include "code/lines/lines.h"
 #include "code/object/object.h"
 #include "code_writer.h"
+#include "evidence/documents/pickle.h"
 #include "gpu/silicon/watch.h"
 
 static struct text sample_object(void)
@@ -139,6 +140,112 @@ static void waves_that_are_looked_at_again(void **state)
 	arena_free(&w.arena);
 }
 
+#define FRAME "\x95\0\0\0\0\0\0\0\0"
+
+/** Each form of a value that torch, Python and others write, as JSON; NULL where it is damaged or no plain data. */
+static void pickled_values(void **state)
+{
+	(void)state;
+	static const struct {
+		struct str bytes;
+		const char *json;
+	} values[] = {
+		{ S("K\x07."), "7" },
+		{ S("K\xff."), "255" },
+		{ S("M\x01\x02."), "513" },
+		{ S("J\x01\x02\x03\x04."), "67305985" },
+		{ S("J\xfe\xff\xff\xff."), "-2" },
+		{ S("\x8a\0."), "0" },
+		{ S("\x8a\x01\xff."), "-1" },
+		{ S("\x8a\x02\xff\0."), "255" },
+		{ S("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f."), "9223372036854775807" },
+		{ S("\x8a\x08\0\0\0\0\0\0\0\x80."), "-9223372036854775808" },
+		{ S("\x8a\x09\0\0\0\0\0\0\0\0\x01."), NULL },
+		{ S("\x8b\x01\0\0\0\x07."), "7" },
+		{ S("G\x3f\xf8\0\0\0\0\0\0."), "1.5" },
+		{ S("G\x7f\xf0\0\0\0\0\0\0."), "null" },
+		{ S("G\x3f\xf8\0\0\0\0\0"), NULL },
+		{ S("N."), "null" },
+		{ S("\x88."), "true" },
+		{ S("\x89."), "false" },
+		{ S("X\x02\0\0\0no."), "\"no\"" },
+		{ S("T\x02\0\0\0no."), "\"no\"" },
+		{ S("B\x02\0\0\0no."), "\"no\"" },
+		{ S("U\x02no."), "\"no\"" },
+		{ S("C\x02no."), "\"no\"" },
+		{ S("\x8c\x02no."), "\"no\"" },
+		{ S("U\x01\xff."), "\"?\"" },
+		{ S("U\x03no."), NULL },
+		{ S("U\x04no."), NULL },
+		{ S("X\xff\xff\xff\xffno."), NULL },
+		{ S("]."), "[]" },
+		{ S(")."), "[]" },
+		{ S("}."), "{}" },
+		{ S("(K\1K\2t."), "[1,2]" },
+		{ S("(K\1l."), "[1]" },
+		{ S("K\1\x85."), "[1]" },
+		{ S("K\1K\2\x86."), "[1,2]" },
+		{ S("K\1K\2K\3\x87."), "[1,2,3]" },
+		{ S("]K\1a."), "[1]" },
+		{ S("](K\1K\2e."), "[1,2]" },
+		{ S("](e."), "[]" },
+		{ S("}U\1aK\1s."), "{\"a\":1}" },
+		{ S("}(U\1aK\1U\1bK\2u."), "{\"a\":1,\"b\":2}" },
+		{ S("}K\5K\1s."), "{\"5\":1}" },
+		{ S("}NK\1s."), "{}" },
+		{ S("U\1aq\0h\0\x86."), "[\"a\",\"a\"]" },
+		{ S("U\1ar\0\0\0\0j\0\0\0\0\x86."), "[\"a\",\"a\"]" },
+		{ S("U\1a\x94U\1b\x94h\0h\1(tt."), NULL },
+		{ S("(U\1a\x94U\1b\x94h\0h\1t."), "[\"a\",\"b\",\"a\",\"b\"]" },
+		{ S("]q\0K\1ah\0\x86."), "[[1],[1]]" },
+		{ S("]q\0]ah\0a."), NULL },
+		{ S(FRAME "K\1."), "1" },
+		{ S(""), NULL },
+		{ S("."), NULL },
+		{ S("K."), NULL },
+		{ S("K\1"), NULL },
+		{ S("K\1K\2."), NULL },
+		{ S("K\1K\2a."), NULL },
+		{ S("K\1U\1aK\1s."), NULL },
+		{ S("]U\1aK\1s."), NULL },
+		{ S("}K\1a."), NULL },
+		{ S("]a."), NULL },
+		{ S("]e."), NULL },
+		{ S("t."), NULL },
+		{ S("\x85."), NULL },
+		{ S("K\1\x86."), NULL },
+		{ S("}K\1s."), NULL },
+		{ S("}(U\1au."), NULL },
+		{ S("K\1(\x86."), NULL },
+		{ S("h\0."), NULL },
+		{ S("q\0."), NULL },
+		{ S("U\1aq\1."), NULL },
+		{ S("cos\nsystem\n."), NULL },
+		{ S("]R."), NULL },
+	};
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		struct text bytes = { 0 };
+		text_add(&bytes, S("\x80\x02"));
+		text_add(&bytes, values[i].bytes);
+		json_t *json = pickle_load(text_str(&bytes));
+		char *told = json ? json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+		if (!told != !values[i].json || (told && strcmp(told, values[i].json) != 0))
+			fail_msg("pickle %zu is %s, not %s", i, told ? told : "nothing", values[i].json ? values[i].json : "nothing");
+		free(told);
+		json_decref(json);
+		text_free(&bytes);
+	}
+}
+
+/** Which files are taken for pickles of dictionaries. */
+static void pickles_begin(void **state)
+{
+	(void)state;
+	assert_true(pickle_begins(S("\x80\x02}q")) && pickle_begins(S("\x80\x05\x95")) && pickle_begins(S("\x80\x04}")));
+	assert_false(pickle_begins(S("\x80\x02")) || pickle_begins(S("\x80\x01}")) || pickle_begins(S("\x80\x06}")) ||
+		     pickle_begins(S("\x81\x02}")) || pickle_begins(S("\x80\x02]")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +253,8 @@ int main(void)
 		cmocka_unit_test(kernels_in_both_symbol_tables),
 		cmocka_unit_test(targets_with_nul),
 		cmocka_unit_test(waves_that_are_looked_at_again),
+		cmocka_unit_test(pickled_values),
+		cmocka_unit_test(pickles_begin),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
