@@ -134,6 +134,7 @@ def test_code_of_gpu(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     emulated.refuses(t, unhang, ["waves", "--sample", "0"], ["--sample"], "no look")
+    emulated.refuses(t, unhang, ["waves", "--sample", "101"], ["--sample wants a number from 1 to 100, not '101'"], "more looks than may be asked for")
     if not emulated.possible(unhang):
         t.skip("waves of emulated GPUs", "no GPU can be emulated here")
         t.end()

@@ -82,10 +82,14 @@ def test_choice(t, unhang):
             (["rings", "--target", path, "gfx*"], ["no ring 'gfx*'"], "a ring that there is not"),
             (["rings", "--packets", "0"], ["--packets"], "no packets"),
             (["rings", "--packets", "x"], ["--packets"], "packets that are no number"),
+            (["rings", "--target", path, "--packets", "1001"], ["--packets wants a number from 1 to 1000, not '1001'"], "more packets than may be asked for"),
+            (["doctor", "--smoke", "--seconds", "3601"], ["--seconds wants a number from 1 to 3600, not '3601'"], "more seconds than may be asked for"),
             (["rings", "--target", "/nonexistent"], ["/nonexistent"], "a device core that there is not"),
             (["rings", "--target", "/etc/passwd"], ["/etc/passwd"], "a file that is no device core"),
     ):
         emulated.refuses(t, unhang, arguments, words, name)
+    most = [unhang.run("rings", "--target", path, "sdma0", "--packets", n) for n in ("1000", "999")]
+    t.ok(not any(run.returncode or run.stderr for run in most) and most[0].stdout == most[1].stdout, "the most packets that may be asked for", most[0].stderr)
     t.same(unhang.run("rings", "--json", "--target", "/etc/passwd").stdout, b"", "a file that is no device core: no half of a JSON document")
     if tap.pathlib.Path("/sys/module/amdgpu").exists():
         t.skip("no GPU: status 2 and one line", "there is one")
