@@ -174,7 +174,8 @@ static int open_without_proc(const char *directory)
 		return 77;
 	struct uh_error *below = spot_open("/tree", S("/file"), &room, &spot);
 	struct uh_error *here = spot_open(NULL, S("/tree/file"), &room, &spot);
-	return !(below && strstr(below->message, "cannot be told where") && here && strstr(here->message, "cannot be told where"));
+	return !(below && strstr(below->message, "cannot be told where") && here &&
+		 strstr(here->message, "cannot be told where"));
 }
 
 /** Without /proc nothing says where an open file is: it is not written to, below a root or not. */
