@@ -2,6 +2,7 @@
 """`unhang rings`: rings of a device core that we made up, and of emulated GPUs: where they stand, which packet that is, what it waits
 for."""
 import json
+import re
 import sys
 
 import emulated
@@ -67,7 +68,11 @@ def test_device_core(t, unhang):
     text = unhang.run("rings", "--target", path).stdout.decode()
     marked = [line for line in text.splitlines() if line.startswith(" > ")]
     t.ok(len(marked) == 2 and "0x00fa" in marked[0] and "0x0040" in marked[1], "text: > at the packets where they stand", text)
-    t.ok("waits for" in text, "text: what they wait for", text)
+    packets = [p for r in rings.values() for p in r["packets"]]
+    t.same(sum(line.strip().startswith("waits for ") for line in text.splitlines()), sum(bool(p["waits_for"]) for p in packets), "text: as many waits as there are")
+    flat = " ".join(text.split())
+    lacking = [p for p in packets if not re.search(rf"0x{p['at']:04x} {re.escape(p['name'])}\b", flat) or (p["waits_for"] and f"waits for {p['waits_for']}" not in flat)]
+    t.same(lacking, [], "text: each packet, and what it waits for")
 
 
 def test_choice(t, unhang):
