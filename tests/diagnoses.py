@@ -588,6 +588,9 @@ def test_begins_in_reset(t, unhang):
                                ("a word of a fault, and a reset's end", words[1] + end, False),  ("a timeout inside of a reset", "99.0 @ MODE1 reset\n" + timeout + end, True)):
         a = unhang.explain_text(log(text))
         t.same([i.cause["before_log"] for i in a.incidents], [wanted], f"the cause is {'earlier than' if wanted else 'in'} the log: {name}")
+    for name, text, wanted in (("of the driver", kernel, "effect"), ("of a program", full, "cause")):
+        a = unhang.explain_text(log(text + "100.3 @ MODE1 reset\n" + end)).first
+        t.same([e["role"] for e in a.events("page-fault")], [wanted], f"a fault {name} before the rest of a reset is its {wanted}")
 
 
 def test_firmware(t, unhang):
