@@ -2,6 +2,7 @@
 """What programs, debuggers and drivers leave behind beside logs: wave dumps, transcripts, core dumps, stacks, traces, container
 states, listings of GPUs. Each is made here by a small function in the tool's own format, with values of our own."""
 import json
+import pickle
 import sys
 
 import tap
@@ -208,6 +209,10 @@ def test_interleaved(t, unhang):
     i = explain(t, unhang, "interleaved", "\n".join(out) + "\n").first
     holds(t, i, dict(kernel_name="mix(int*)", lanes="0-7", instruction="s_waitcnt vmcnt(0)", waves=1), "lines of other ranks between those of a dump do not end it")
     t.ok(dump_of(i, "lds") and dump_of(i, "lds")["values"] == ["0x5"] * 8, "local memory is whole")
+    local = next(n for n, line in enumerate(lines) if "0x0000:" in line)
+    for strangers, whole in ((40, True), (41, False)):
+        i = explain(t, unhang, f"{strangers} lines of others", "\n".join(lines[:local] + noise[:1] * strangers + lines[local:]) + "\n").first
+        t.same(bool(dump_of(i, "lds")), whole, f"a dump {'goes on' if whole else 'has ended'} behind {strangers} lines of others")
     prefixed = "".join(f"[rank2]: {line}\n" for line in lines)
     i = explain(t, unhang, "prefixed", prefixed).first
     holds(t, i, dict(kernel_name="mix(int*)", lanes="0-7"), "a dump with the launcher's prefix is read")
@@ -533,6 +538,11 @@ def test_flight_recorder(t, unhang):
                      "collective: nccl:all_gather\nmissing ranks: {3, 5}\ncollective state: scheduled\n").first
     t.same(report.cls, "collective-timeout", "torchfrtrace's report")
     holds(t, report, dict(seq=812, lagging="3, 5"), "the ranks that did not come")
+    for protocol in (2, 3, 4, 5):
+        for rank, seqs in {0: (8, 9), 1: (8, 9), 2: (7, 7), 3: (8, 9)}.items():
+            unhang.write(f"pickled{protocol}/trace_{rank}", pickle.dumps(flight(seqs, "started"), protocol))
+        pickled = well(t, unhang.explain(unhang.directory / f"pickled{protocol}"), f"pickles of protocol {protocol}").first
+        t.same((pickled.cls, pickled.data["ranks"]), (i.cls, i.data["ranks"]), f"pickles of protocol {protocol} say the same as JSON")
     a = well(t, unhang.explain(*traces({0: (8, 9), 1: (8, 9)}, "trace_{}.json")), "flight, in step")
     t.same((a.first.cls, a.first.values("lagging_ranks")), ("collective-timeout", []), "all ranks at the same operation: none lags")
     a = well(t, unhang.explain(*traces({0: (9, 9), 1: (9, 9)}, "done_{}.json")), "flight, done")
@@ -629,6 +639,22 @@ def test_kernel_api(t, unhang):
             holds(t, i, wanted, f"{tool} at level {level}: the last call before the end")
         healthy = api_call("norm.forward", 5, 1, flash=flash) + api_call("moe.apply", 5, 2, flash=flash)
         quiet(t, explain(t, unhang, f"{tool}, healthy", healthy), f"{tool}: calls that all return are no incident")
+
+
+def test_api_exceptions(t, unhang):
+    """What a call raised is told of it, and is no event beside it; what its arguments were, where they are odd."""
+    raised = "[2026-04-02 09:00:03] SGLang Kernel API Exception: RuntimeError: HIP error: an illegal memory access was encountered\n"
+    later = raised.replace("an illegal memory access was encountered", "unspecified launch failure")
+    fault = "[2026-04-02 09:00:04] Memory access fault by GPU node-2 (Agent handle: 0x55aa10) on address 0x7e0044000000. Reason: Page not present or supervisor privilege.\n"
+    last = api_call("moe.apply", 5, 2, ends=False)
+    i = explain(t, unhang, "exception", api_call("norm.forward", 5, 1) + last + raised + later + fault).first
+    t.same(i.values("exception"), ["RuntimeError: HIP error: an illegal memory access was encountered"], "the first exception of a call counts")
+    t.same(i.roles, [("api-last-call", "effect"), ("hsa-memory-fault", "cause")], "an exception is no event of its own")
+    for dtype, low, high, wanted in (("int64", -2, 5, ["-2 to 5"]), ("int64", -1, 1000000, []), ("int32", 0, 1000001, ["0 to 1000001"]), ("bfloat16", -2, 1000001, [])):
+        odd = last.replace("torch.bfloat16", f"torch.{dtype}").replace("min=-2.500000", f"min={low}").replace("max=3.000000", f"max={high}")
+        t.same(explain(t, unhang, f"{dtype} {low} {high}", odd + raised + fault).first.values("odd_range"), wanted, f"{dtype} from {low} to {high}")
+    for more, wanted in (("      statistics=[unavailable: the device does not answer]\n", ["yes"]), ("", [])):
+        t.same(explain(t, unhang, f"statistics {wanted}", last + more + raised + fault).first.values("api_poisoned"), wanted, f"tensors that cannot be read: {wanted}")
 
 
 def test_api_dumps(t, unhang):
@@ -835,7 +861,7 @@ def test_conclusions(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for test in (test_assert, test_wave_forms, test_wave_values, test_many_waves, test_large_log, test_interleaved, test_rocgdb_tables, test_rocgdb_empty, test_rocgdb_stops, test_rocgdb_around, test_devcoredump,
-                 test_stacks, test_stacks_json, test_arrows, test_last_dispatch, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
+                 test_stacks, test_stacks_json, test_arrows, test_last_dispatch, test_flight_recorder, test_containers, test_kernel_api, test_api_exceptions, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
         test(t, unhang)
     t.end()
 

@@ -670,11 +670,19 @@ def test_begins_in_reset(t, unhang):
     tail, timeout = "100.0 @ \t PERMISSION_FAULTS: 0x3\n", "100.0 @ ring sdma0 timeout, signaled seq=1, emitted seq=2\n"
     wave = "100.0 @ sq_intr: error, se 0, data 0x2, sh 0, priv 0, wave_id 1, simd_id 0, cu_id 3, err_type 2\n"
     begin, end = "100.5 @ GPU reset begin!\n", "101.0 @ GPU reset(1) succeeded!\n"
+    kernel, empty, full = (fault(100, 0, status, vmid) for status, vmid in ((status_of(5, 5, vmid=0), 0), (0, 4), (status_of(8, 3), 4)))
+    words = [f"100.0 @ GCVM_L2_PROTECTION_FAULT_STATUS:0x{status:08X}\n" for status in (0, status_of(8, 3))]
     for name, text, wanted in (("the rest of a fault, and a reset's end", tail + end, True), ("the rest of a fault alone", tail, False),
                                ("the rest of a fault, and a whole reset", tail + begin + end, False), ("a ring's timeout, and a reset's end", timeout + end, False),
-                               ("a wave's error, and a reset's end", wave + end, False), ("a timeout inside of a reset", "99.0 @ MODE1 reset\n" + timeout + end, True)):
+                               ("a wave's error, and a reset's end", wave + end, False), ("a fault of the driver, and a reset's end", kernel + end, True),
+                               ("a fault of the driver, and a whole reset", kernel + begin + end, False), ("a fault of a program, and a reset's end", full + end, False),
+                               ("an empty fault of a program, and a reset's end", empty + end, False), ("an empty word of a fault, and a reset's end", words[0] + end, True),
+                               ("a word of a fault, and a reset's end", words[1] + end, False),  ("a timeout inside of a reset", "99.0 @ MODE1 reset\n" + timeout + end, True)):
         a = unhang.explain_text(log(text))
         t.same([i.cause["before_log"] for i in a.incidents], [wanted], f"the cause is {'earlier than' if wanted else 'in'} the log: {name}")
+    for name, text, wanted in (("of the driver", kernel, "effect"), ("of a program", full, "cause")):
+        a = unhang.explain_text(log(text + "100.3 @ MODE1 reset\n" + end)).first
+        t.same([e["role"] for e in a.events("page-fault")], [wanted], f"a fault {name} before the rest of a reset is its {wanted}")
 
 
 def test_firmware(t, unhang):
@@ -683,6 +691,8 @@ def test_firmware(t, unhang):
     refused = "3.0 amdgpu 0000:03:00.0: probe with driver amdgpu failed with error -22\n"
     ready = "4.0 amdgpu 0000:{}:00.0: amdgpu: SMU is initialized successfully!\n"
     for name, text, wanted in (("alone", missing, 1), ("and the GPU started", missing + ready.format("03"), 0), ("and another GPU started", missing + ready.format("43"), 1),
+                               ("and a GPU without a name started", missing + "4.0 [drm] ring gfx_0.0.0 uses VM inv eng 0 on hub 0\n", 0),
+                               ("and it started, in a line without its name", missing.replace("amdgpu 0000:03:00.0: ", "") + ready.format("03"), 0),
                                ("not the firmware, and the GPU started", refused + ready.format("03"), 1)):
         t.same(unhang.explain_text(log(text)).classes, ["gpu-init-failed"] * wanted, f"firmware is missing: {name}")
 

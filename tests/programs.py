@@ -406,7 +406,12 @@ def test_ranks(t, unhang):
 
     early = unhang.explain_text("".join(at(30.5 if r == 4 else 34 + r * 0.1, r, fault(r + 2, f"0x7f12a4c{r}0000")) for r in (0, 1, 4, 2)))
     t.same(roles_of(early), {0: "victim", 1: "victim", 2: "victim", 4: "first"}, "ranks: the one that went seconds before the others")
+    t.same(list(roles_of(early)), [0, 1, 2, 4], "ranks: by their number, not by time")
     t.ok("rank 4" in told(early) and "3.5 s" in told(early), "ranks: and it is said", told(early))
+
+    waits = unhang.explain_text(ROCM + at(29, 3, watchdog(3, 512)) + "".join(at(30.5 if r == 4 else 34 + r * 0.1, r, fault(r + 2, f"0x7f12a4c{r}0000")) for r in (0, 1, 4, 2)))
+    t.same(roles_of(waits), {0: "victim", 1: "victim", 2: "victim", 3: "victim", 4: "first"}, "ranks: one that waited for the others before they faulted is not the first")
+    t.ok("rank 4, 3.5 s" in told(waits), "ranks: and it is said", told(waits))
 
     files = [unhang.write(f"job/rank{r}.log", at(30.5 if r == 1 else 36 + r, r, fault(r + 2, f"0x7f12a4c{r}0000"))) for r in range(3)]
     apart = unhang.explain(*files)

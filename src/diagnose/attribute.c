@@ -93,7 +93,7 @@ static bool machine_says(const struct machine *m, const char *name)
 	return false;
 }
 
-/** What NVIDIA's software prints too counts unless it is NVIDIA's that printed it. */
+/** Messages that NVIDIA's software prints too count unless NVIDIA's printed them here. */
 static void judge_vendor(struct incident *i, const struct machine *m)
 {
 	i->vendor_known = machine_says(m, "vendor_amd") || m->ngpus;

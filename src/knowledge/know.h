@@ -55,7 +55,7 @@ struct know_event {
 	enum know_role in_reset;
 	enum know_frame needs_frame;
 	bool hang, means_reset, needs_gpu;
-	int keep;        // so many of them an incident keeps
+	int keep;        // how many of them an incident keeps
 	bool once;       // several messages report the same thing
 	bool any_vendor; // NVIDIA's software prints the same
 	bool any_machine; // so do machines without a GPU

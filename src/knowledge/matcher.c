@@ -31,7 +31,7 @@ static uint32_t gram_hash(uint32_t gram) { return gram * 2654435761u; }
 static uint32_t gram_bit(uint32_t hash) { return hash >> (32 - MAP_BITS); }
 static uint32_t gram_slot(uint32_t hash) { return hash >> (32 - HEAD_BITS); }
 
-/** White space in a message matches any white space, a gram only one: so a gram has none if it can be helped. */
+/** White space in a message matches any amount of white space, but a gram matches exactly. So grams with spaces are avoided. */
 static bool gram_has_space(const char *p) { return memchr(p, ' ', GRAM); }
 
 struct matcher *matcher_new(void) { return mem_alloc(sizeof(struct matcher)); }
@@ -65,7 +65,7 @@ static struct matcher_entry choose_gram(const struct matcher *m, const struct te
 	for (size_t i = 0; i < t->npieces; i++) {
 		struct str literal = t->pieces[i].literal;
 		for (size_t o = 0; o + GRAM <= literal.n; o++) {
-			// Behind a value the start has to be searched for, which costs more than a rarer gram wins.
+			// A gram behind a value costs a search for the start, which is more than a rarer gram saves.
 			uint64_t cost = (uint64_t)m->heads[gram_slot(gram_hash(gram_at(literal.p + o)))] * (i ? 16 : 1);
 			if (gram_has_space(literal.p + o))
 				cost += UINT32_MAX;

@@ -45,7 +45,7 @@ static const char *offer(const struct artefact_output *out, const json_t *root)
 	return NULL;
 }
 
-/** A document for each line (metadata.jsonl), of which the last is how things stand. */
+/** A file with a document in each line (metadata.jsonl): the last line is the newest state. */
 static const char *read_last_line(const struct artefact_output *out, struct str bytes)
 {
 	struct str last = { 0 };
@@ -63,7 +63,7 @@ static const char *read_last_line(const struct artefact_output *out, struct str 
 	return kind;
 }
 
-/** Each value costs far more memory than its bytes: documents of more than so many are not ours. */
+/** Each value costs far more memory than its bytes, so documents with too many values are refused. */
 static bool is_modest(struct str bytes)
 {
 	enum { VALUES_MAX = 2 << 20 };

@@ -4,7 +4,7 @@
 
 enum {
 	EXPORT_LOOK_BACK = 4096,
-	WRITER_LINES = 4, // whose output stands so close before a fault
+	WRITER_LINES = 4, // a program's output this close before a fault tells whose fault it is
 	OUTPUT_TEXT = 120,
 	TYPED_LINES = 200, // of a source are searched for typing errors: what people type is short
 	RECORDS = 32,      // in one line
@@ -224,8 +224,8 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 	}
 }
 
-/** A line without a time in a log with times is the rest of one before it: of its message, or at least of its time, which it
- * has from @borrowed then. */
+/** In a log with times, a line without one belongs to an earlier line: it goes on with its message, or at least has its time, which is
+ * then borrowed. */
 static bool read_as_rest(struct log_reader *r, const struct line_at *c, struct logline *line, struct kept_stamps *borrowed,
 			 uint64_t number)
 {
