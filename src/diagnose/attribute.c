@@ -44,6 +44,14 @@ static void name_gpu(struct incident *i, const struct machine *m)
 	}
 }
 
+static bool machine_says(const struct machine *m, const char *name)
+{
+	for (size_t n = 0; n < m->facts.len; n++)
+		if (str_is(m->facts.data[n].fact.name, name))
+			return true;
+	return false;
+}
+
 /** Whether an event of the bus or the IOMMU is about a GPU. */
 static bool concerns_gpu(const struct diag_event *e, const struct know *k, const struct machine *m)
 {
@@ -57,8 +65,11 @@ static bool concerns_gpu(const struct diag_event *e, const struct know *k, const
 		return true;
 	if (e->kind->bus == BUS_SLOT)
 		return m->ngpus;
-	// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
-	return e->kind->bus == BUS_IOMMU && !e->driver.n && !m->ngpus && !m->has_boot;
+	// Of a device that a guest has, no driver here says whose it is.
+	if (e->kind->bus == BUS_GUEST && machine_says(m, "vendor_amd"))
+		return true;
+	// An excerpt that names no GPU at all: who shows it to us believes that it is about one.
+	return (e->kind->bus == BUS_GUEST || (e->kind->bus == BUS_IOMMU && !e->driver.n)) && !m->ngpus && !m->has_boot;
 }
 
 static void judge_event(struct incident *i, struct diag_event *e, const struct know *k, const struct machine *m)
@@ -71,14 +82,6 @@ static void judge_event(struct incident *i, struct diag_event *e, const struct k
 		diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
 	else
 		e->unrelated = true;
-}
-
-static bool machine_says(const struct machine *m, const char *name)
-{
-	for (size_t n = 0; n < m->facts.len; n++)
-		if (str_is(m->facts.data[n].fact.name, name))
-			return true;
-	return false;
 }
 
 /** What NVIDIA's software prints too counts unless it is NVIDIA's that printed it. */
