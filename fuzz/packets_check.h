@@ -25,23 +25,25 @@ static inline const char *packet_complaint(const struct packet *p, size_t n)
 static inline const char *packets_complaint(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *words,
 					    size_t n)
 {
+	const struct packet_stream s = { k, l, gfx, words, n };
 	struct arena a = { 0 };
 	const char *complaint = NULL;
 	struct packet p;
 	for (size_t at = 0; at < n && !complaint; at++)
-		if (!packet_decode(k, &a, l, gfx, words, n, at, &p))
+		if (!packet_decode(&s, &a, at, &p))
 			complaint = "a word that is inside is not decoded";
 		else
 			complaint = packet_complaint(&p, n);
-	if (!complaint && packet_decode(k, &a, l, gfx, words, n, n, &p))
+	if (!complaint && packet_decode(&s, &a, n, &p))
 		complaint = "a packet behind the end";
 	for (size_t at = 0; at < n && !complaint; at += n / 8 + 1) {
-		size_t before = packets_before(k, l, gfx, words, n, at, 4), steps = 0;
+		const struct packet_stream front = { k, l, gfx, words, at };
+		size_t before = packets_before(&s, at, 4), steps = 0;
 		if (before > n)
 			complaint = "packets before are more than the ring";
 		// Those that do not go round the ring's end can be walked.
 		for (size_t i = at - before; before <= at && i < at && !complaint; i += p.words, steps++)
-			if (!packet_decode(k, &a, l, gfx, words, at, i, &p) || !p.known || p.cut || steps == 4)
+			if (!packet_decode(&front, &a, i, &p) || !p.known || p.cut || steps == 4)
 				complaint = "no chain of packets leads there";
 	}
 	arena_free(&a);

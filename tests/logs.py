@@ -19,15 +19,8 @@ LITERAL = {"process", "pid", "thread", "ring", "seq_signaled", "seq_emitted", "f
 
 # What unhang gets wrong today, and why: {case: {complaint: reason}}. A complaint that is not here fails the test; so does one here that is gone.
 KNOWN_WRONG = {
-    "egpu-unplugged-navi22-6.13": {
-        "line 3 is cause, not effect": "the link went down 11 ms before, at a port that nothing in the log ties to the GPU",
-        "the cause is not line 1": "the same"},
     "quiet-boot-iommu-burst-mi100-5.15": {
         "false alarm: iommu-dma-fault": "the burst at 1.2 s, long before the driver is loaded, does not count as one while the GPU starts"},
-    "quiet-boot-navi31-6.12": {
-        "false alarm: gpu-init-failed": "a Bluetooth device's missing firmware counts as the GPU's where its line comes after the GPU has started"},
-    "recovery-switched-off-oland-6.12": {
-        "nothing that an expert says first is among what is read first": "gpu_recovery=1 is not offered where the job that hung is the cause"},
 }
 
 

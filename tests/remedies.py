@@ -21,9 +21,6 @@ IN_HIP_MALLOC = """Thread 1 (Thread 0x7f11bd0a9740 (LWP 900) "rocmforge_cli"):
 #2  0x00007f11be10ab11 in hipMalloc () from /opt/rocm/lib/libamdhip64.so.7
 #3  0x000055e0bf000000 in rocmforge::backend::HipBuffer::new () at src/backend/hip_backend.rs:212
 """
-GRADES, KINDS, TAKES = "ABC", ["cure", "workaround", "experiment"], ["nothing", "restart", "reboot", "install", "hardware"]
-LAST = {"update-kernel-firmware", "update-library", "other-kernel", "other-mesa", "mesa-page-fault", "serialise-streams-not-to-ship", "synchronize-not-to-ship",
-        "assert-text", "lockup-timeout", "cwsr-back-on"}
 
 
 class Case:
@@ -95,7 +92,7 @@ def test_seeds(t, unhang):
     t.ok("wakes from idle" in i.settings.get("gfxoff-is-for-waking-up", ""), "and would have been for something else", i.settings)
     t.ok("neither the cause" in i.settings.get("iommu-pt-is-a-baseline", "") and "nothing else" in i.settings.get("psr-off-not-for-this", ""), "iommu=pt is a baseline; dcdebugmask is about the panel", i.settings)
     t.same([r for r in i.remedies if r in ("cwsr-off", "gfxoff-off", "iommu-pt")], [], "none of these is offered for a MES hang of a gfx1100")
-    t.ok(i.remedies.index("display-on-other-gpu") < i.remedies.index("browser-on-cpu") < i.remedies.index("update-kernel-firmware"), "several users of the card: display on the other GPU, browsers off it", i.remedies)
+    t.ok(max(i.remedies.index("display-on-other-gpu"), i.remedies.index("browser-on-cpu")) < i.remedies.index("update-kernel-firmware"), "several users of the card: display on the other GPU, browsers off it", i.remedies)
     i = c.explain("GFXOFF off, MES", MES, parameters="amdgpu.ppfeaturemask=0xfff73fff")
     t.ok("not for this" in i.settings.get("gfxoff-off-not-for-this", "") and "gfxoff-off" not in i.told, "GFXOFF is off, and a MES hang is no matter of it", i.settings)
     i = c.explain("page fault", log(fault(10.0, 0x7f0000001000, status_of(8, 3))), parameters="amdgpu.ppfeaturemask=0xfff73fff iommu=pt")
@@ -122,7 +119,7 @@ def test_small_allocations(t, unhang):
         (folder / "gdb.txt").write_text(IN_HIP_MALLOC)
         i = unhang.explain(folder).first
         t.same((i.cls, i.values("waits_in")), ("silent-hang", ["hipMalloc"]), f"ROCm {rocm}: a stack that stands in hipMalloc")
-        t.same(i.remedies[:4], ["one-allocation", "null-stream", "gtt-size", four or "hang-kernel-name"], f"ROCm {rocm}: pooling, the null stream, GTT and, for what is reported, ROCm 6.4.4")
+        t.same(i.remedies[:3], [*([four] if four else []), "one-allocation", "null-stream", "gtt-size"][:3], f"ROCm {rocm}: what most facts speak for, pooling, the null stream, GTT")
         t.same({r["grade"] + " " + r["kind"] for r in i.data["remedies"][:3]}, {"C experiment"}, f"ROCm {rocm}: each is an experiment")
         t.ok("cwsr-off-silent" not in i.remedies, f"ROCm {rocm}: CWSR off is not carried over to gfx1100", i.remedies)
     (folder / "dmesg.txt").write_text(boot(parameters="amdgpu.gttsize=61440"))
@@ -138,10 +135,6 @@ def test_this_machine(t, unhang):
     found = emulated.document(t, emulated.inside(unhang, "gfxoff-wakeup", "live", "--json"), "diagnosis", "a GPU that does not wake up", status=1)
     remedies = {r["id"]: r for i in found.get("incidents", [])[:1] for r in i["remedies"]}
     t.same(remedies.get("gfxoff-off", {}).get("here"), "amdgpu.ppfeaturemask=0xfff73fff", "the number to set, from the value in effect")
-
-
-def rank(remedy):
-    return remedy["id"] in LAST, GRADES.index(remedy["grade"]), KINDS.index(remedy["kind"]), TAKES.index(remedy["takes"])
 
 
 ORDER = """
@@ -180,7 +173,9 @@ def test_order(t, unhang):
     own.write_text("remedy cooling\n    kind cure\n    grade C\n" + common + ORDER.replace("    kind", common + "    kind"))
     i = unhang.explain_text(log("10.0 @ ERROR: GPU over temperature range(SW CTF) detected!")).first
     own.unlink()
-    t.same(i.remedies, ["experiment-a", "cure-b", "cheap-b", "costly-b", "cooling"], "grade, then cure before workaround before experiment, then what asks less; no more than five")
+    certain = [r["id"] for r in i.data["remedies"] if not r["if"]]
+    t.same(certain, ["experiment-a", "cure-b", "cheap-b", "costly-b", "cooling", "cheap-c", "last-a"], "grade, then cure before workaround before experiment, then what asks less")
+    t.same([r["id"] for r in i.data["remedies"] if r["shown"]], certain[:3], "three are shown")
     wrong = []
     for name, parameters in (("Navi 31", dict()), ("Strix Halo", dict(ids=HALO)), ("Krackan", dict(ids=KRACKAN))):
         for incident in (MES, SMU, log(ring_timeout(60.0)), log(fault(10.0, 0x3000, status_of(8, 5, rw=1)))):
@@ -188,9 +183,8 @@ def test_order(t, unhang):
             states = [r["state"] == "try" for r in remedies]
             wrong += [f"{name}: {remedies}"] * (states != sorted(states, reverse=True))
             wrong += [f"{name}: {r['id']} {r['state']} {r['because']}" for r in remedies if (r["state"] == "try") != (r["because"] is None)]
-            sure = [rank(r) for r in remedies if r["state"] == "try" and not r["if"]]
-            falls = sum(a > b for a, b in zip(sure, sure[1:]))
-            wrong += [f"{name}: {sure}"] * (falls > 2)  # special, general, of what is true besides
+            shown = [r["shown"] for r in remedies]
+            wrong += [f"{name}: shown {shown}"] * (shown != sorted(shown, reverse=True) or sum(shown) > 3)
     t.no_complaints(wrong, "what is to be tried stands first, each group in its order; only what is not to be tried has a reason")
 
 

@@ -34,8 +34,9 @@ static int teardown(void **state)
 
 static struct packet decode(struct fixture *f, enum packet_language l, const char *gfx, const uint32_t *words, size_t n)
 {
+	const struct packet_stream s = { f->know, l, str_z(gfx), words, n };
 	struct packet p;
-	assert_true(packet_decode(f->know, &f->arena, l, str_z(gfx), words, n, 0, &p));
+	assert_true(packet_decode(&s, &f->arena, 0, &p));
 	assert_null(packet_complaint(&p, n));
 	return p;
 }
@@ -505,17 +506,23 @@ static void the_packets_before_a_place_are_found(void **state)
 	size_t rptr = fill_ring(ring, RING, RING - 30, 4);
 	static const size_t back[] = { 0, 1, 2, 10, 14, 21, 22, 23, 31 };
 	for (size_t i = 0; i < COUNT(back); i++)
-		assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, rptr, i), back[i]);
+		assert_int_equal(
+			packets_before(&(struct packet_stream){ f->know, PACKETS_PM4, S("gfx1100"), ring, RING }, rptr, i),
+			back[i]);
 	// The wait and the IB of the job that is stuck.
-	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, (rptr + RING - 10) % RING, 2), 11);
+	assert_int_equal(packets_before(&(struct packet_stream){ f->know, PACKETS_PM4, S("gfx1100"), ring, RING },
+					(rptr + RING - 10) % RING, 2),
+			 11);
 	// More than there are: all of the four jobs; the rest of the ring is zeros.
-	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, rptr, 1000), 4 * JOB);
+	assert_int_equal(packets_before(&(struct packet_stream){ f->know, PACKETS_PM4, S("gfx1100"), ring, RING }, rptr, 1000),
+			 4 * JOB);
 	// The first job on a fresh ring: the zeros at the end of its fence are no packets.
 	memset(ring, 0, sizeof(ring));
 	rptr = fill_ring(ring, RING, 0, 1) - 2;
-	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, rptr, 3), 19);
-	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), ring, RING, RING, 3), 0);
-	assert_int_equal(packets_before(f->know, PACKETS_PM4, S("gfx1100"), NULL, 0, 0, 3), 0);
+	assert_int_equal(packets_before(&(struct packet_stream){ f->know, PACKETS_PM4, S("gfx1100"), ring, RING }, rptr, 3),
+			 19);
+	assert_int_equal(packets_before(&(struct packet_stream){ f->know, PACKETS_PM4, S("gfx1100"), ring, RING }, RING, 3), 0);
+	assert_int_equal(packets_before(&(struct packet_stream){ f->know, PACKETS_PM4, S("gfx1100"), NULL, 0 }, 0, 3), 0);
 }
 
 static void the_packets_before_a_place_are_found_in_sdma_and_aql(void **state)
@@ -545,10 +552,12 @@ static void the_packets_before_a_place_are_found_in_sdma_and_aql(void **state)
 		ring[i] = job[i % COUNT(job)];
 	static const size_t back[] = { 0, 2, 6, 12, 18, 20 };
 	for (size_t i = 0; i < COUNT(back); i++)
-		assert_int_equal(packets_before(f->know, PACKETS_SDMA, S("gfx1030"), ring, COUNT(ring), 5 * COUNT(job), i),
-				 back[i]);
+		assert_int_equal(
+			packets_before(&(struct packet_stream){ f->know, PACKETS_SDMA, S("gfx1030"), ring, COUNT(ring) },
+				       5 * COUNT(job), i),
+			back[i]);
 	const uint32_t aql[64] = { 2, [16] = 3, [32] = 1, [48] = 1 };
-	assert_int_equal(packets_before(f->know, PACKETS_AQL, S("gfx942"), aql, 64, 32, 2), 32);
+	assert_int_equal(packets_before(&(struct packet_stream){ f->know, PACKETS_AQL, S("gfx942"), aql, 64 }, 32, 2), 32);
 }
 
 static void load(const char *name, struct text *ret)
@@ -585,8 +594,8 @@ static void every_seed_is_decoded(void **state)
 		uint32_t *words = mem_alloc(n * sizeof(*words));
 		memcpy(words, t.p + 2, n * sizeof(*words));
 		for (size_t at = 0; at < n; at += p.words) {
-			assert_true(packet_decode(f->know, &f->arena, (enum packet_language)t.p[0], str_z(parts[i]), words, n,
-						  at, &p));
+			const struct packet_stream s = { f->know, (enum packet_language)t.p[0], str_z(parts[i]), words, n };
+			assert_true(packet_decode(&s, &f->arena, at, &p));
 			if (!p.known || p.cut)
 				fail_msg("%s: " STR_FMT " at word %zu", seeds[i], STR_ARG(p.name), at);
 		}

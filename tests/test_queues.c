@@ -112,15 +112,15 @@ static void words_of_mqds_have_their_places(void **state)
 		const struct know_mqd *m = mqd_layout(*state, str_z(sdma[i].gfx));
 		assert_non_null(m);
 		for (size_t n = 0; n < sizeof(compute) / sizeof(compute[0]); n++)
-			assert_true(mqd_value(m, false, false, words, 512, compute[n], &value));
+			assert_true(mqd_value((struct mqd_words){ m, false, false, words, 512 }, compute[n], &value));
 		for (size_t n = 0; n < sizeof(copy) / sizeof(copy[0]); n++)
-			assert_true(mqd_value(m, true, false, words, 512, copy[n], &value));
+			assert_true(mqd_value((struct mqd_words){ m, true, false, words, 512 }, copy[n], &value));
 		assert_int_equal(mqd_word(m, false, false, S("CP_HQD_PQ_CONTROL")), 145);
 		assert_int_equal(mqd_word(m, false, false, S("CP_HQD_PQ_WPTR_HI")), 183);
 		assert_int_equal(mqd_word(m, true, false, S("RB_RPTR_ADDR_LO")), sdma[i].rptr_low);
 		assert_int_equal(mqd_word(m, true, false, S("RB_WPTR_POLL_ADDR_LO")), sdma[i].wptr_low);
 		assert_int_equal(mqd_word(m, true, false, S("DOORBELL_OFFSET")), sdma[i].doorbell);
-		assert_false(mqd_value(m, false, false, words, 100, "ring-low", &value));
+		assert_false(mqd_value((struct mqd_words){ m, false, false, words, 100 }, "ring-low", &value));
 	}
 	assert_null(mqd_layout(*state, S("gfx803")));
 }

@@ -49,14 +49,14 @@ static bool ask_terminal(const char *question)
 
 enum task { TASK_LOOK, TASK_SMOKE, TASK_APPLY, TASK_UNDO, TASK_LIST, TASK_VERIFY };
 
-struct asked {
+struct doctor_call {
 	struct uh_doctor_options o;
 	enum task task;
 	const char *id;
 };
 
 /** Whether a change is in effect is half of the answer; whether the GPU works with it is the other. */
-static struct uh_error *offer_smoke_test(const struct asked *a, unsigned *ret_failed)
+static struct uh_error *offer_smoke_test(const struct doctor_call *a, unsigned *ret_failed)
 {
 	if (a->o.root || a->o.json)
 		return NULL;
@@ -66,7 +66,7 @@ static struct uh_error *offer_smoke_test(const struct asked *a, unsigned *ret_fa
 	return NULL;
 }
 
-static int run(struct asked *a)
+static int run(struct doctor_call *a)
 {
 	struct uh_error *err = NULL;
 	unsigned wrong = 0, half = 0, failed = 0;
@@ -98,7 +98,7 @@ static int run(struct asked *a)
 }
 
 /** false, and it is said, where there are two of them. */
-static bool set_task(struct asked *a, enum task task, const char *id)
+static bool set_task(struct doctor_call *a, enum task task, const char *id)
 {
 	if (a->task != TASK_LOOK)
 		complain("one of --apply, --undo, --list-applied, --verify and --smoke-test at a time");
@@ -109,7 +109,7 @@ static bool set_task(struct asked *a, enum task task, const char *id)
 }
 
 /** What @optarg gives, where the option takes something. false: it was not understood, and that was said. */
-static bool take_option(struct asked *a, int c, char **argv)
+static bool take_option(struct doctor_call *a, int c, char **argv)
 {
 	switch (c) {
 	case 'r':
@@ -166,7 +166,7 @@ int cmd_doctor(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct asked a = { .o = { .colour = terminal_colour(), .width = terminal_width() } };
+	struct doctor_call a = { .o = { .colour = terminal_colour(), .width = terminal_width() } };
 	int c;
 	opterr = 0;
 	a.o.ask = isatty(STDIN_FILENO) ? ask_terminal : NULL;

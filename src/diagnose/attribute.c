@@ -52,8 +52,20 @@ static bool machine_says(const struct machine *m, const char *name)
 	return false;
 }
 
+/** Whether the driver itself reports something in the incident; what any device or program has does not count. */
+static bool driver_reports(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if (e->kind->opens == OPENS_YES && !e->kind->bus && !e->kind->any_vendor && !e->kind->needs_frame &&
+		    !e->unrelated)
+			return true;
+	}
+	return false;
+}
+
 /** Whether an event of the bus or the IOMMU is about a GPU. */
-static bool concerns_gpu(const struct diag_event *e, const struct know *k, const struct machine *m)
+static bool concerns_gpu(const struct incident *i, const struct diag_event *e, const struct know *k, const struct machine *m)
 {
 	const struct fact *bus = diag_fact(e, "pci_id"), *device = diag_fact(e, "iommu_device");
 	const struct fact *vendor = diag_fact(e, "apei_vendor");
@@ -63,8 +75,9 @@ static bool concerns_gpu(const struct diag_event *e, const struct know *k, const
 		return true;
 	if (vendor && str_is(vendor->value, "0x1002"))
 		return true;
+	// A slot does not say what is in it; a GPU that vanishes makes its driver complain.
 	if (e->kind->bus == BUS_SLOT)
-		return m->ngpus;
+		return driver_reports(i);
 	// Of a device that a guest has, no driver here says whose it is.
 	if (e->kind->bus == BUS_GUEST && machine_says(m, "vendor_amd"))
 		return true;
@@ -78,7 +91,7 @@ static void judge_event(struct incident *i, struct diag_event *e, const struct k
 		e->unrelated = true;
 	if (!e->kind->bus)
 		return;
-	if (concerns_gpu(e, k, m))
+	if (concerns_gpu(i, e, k, m))
 		diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
 	else
 		e->unrelated = true;
@@ -94,10 +107,11 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 	bool nvidia = machine_says(m, "vendor_nvidia");
 	for (size_t n = 0; n < i->events.len; n++)
 		nvidia |= diag_fact(i->events.data[n], "vendor_nvidia") != NULL;
-	if (i->vendor_known || !nvidia)
-		return;
-	for (size_t n = 0; n < i->events.len; n++)
-		i->events.data[n]->unrelated = true;
+	for (size_t n = 0; n < i->events.len; n++) {
+		// Who shows what became of a container asks about it; the kernel's log has whatever happened.
+		const struct diag_event *e = i->events.data[n];
+		i->events.data[n]->unrelated |= !i->vendor_known && (nvidia || (e->kind->any_machine && !e->program));
+	}
 }
 
 /** The GPU of a rank, where RCCL has said so when it started. */

@@ -54,7 +54,7 @@ static void drop_unrelated(struct incident *i)
 	size_t n = 0;
 	for (size_t k = 0; k < i->events.len; k++) {
 		struct diag_event *e = i->events.data[k];
-		if (!e->unrelated && (!e->kind->needs_frame || e->confirmed))
+		if (!e->unrelated && (!e->kind->needs_frame || (e->confirmed && !e->elsewhere)))
 			i->events.data[n++] = e;
 	}
 	if (n && n < i->events.len)
@@ -234,7 +234,7 @@ static void weigh(struct incident *i)
 	struct text why = { 0 };
 	int percent = i->cause->confidence;
 	const struct fact *agrees = diag_fact(i->root, "status_agrees"), *status = diag_fact(i->root, "fault_status");
-	if (!status)
+	if (!status || (agrees && str_is(agrees->value, "unprinted")))
 		agrees = NULL;
 	if (agrees && str_is(agrees->value, "yes")) {
 		percent += 5;

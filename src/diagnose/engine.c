@@ -3,16 +3,15 @@
 #include <stdlib.h>
 
 #include "diagnose/machine.h"
+#include "diagnose/take.h"
 
 enum {
-	OPEN_MAX = 32,        // incidents that are open at once
-	EVENTS_MAX = 192,     // events that one incident keeps
-	EVENTS_PER_KIND = 12, // of which of one kind
-	GAP = 60,             // seconds without news after which an incident is over
-	FRAME_LINES = 60,     // a stack trace is at most so long
+	OPEN_MAX = 32,    // incidents that are open at once
+	GAP = 60,         // seconds without news after which an incident is over
+	FRAME_LINES = 60, // a stack trace is at most so long
+	TOP_FRAMES = 5,   // below so many others the driver only asked for what failed
 	SLEEP_SECONDS = 60,
-	DUMP_BYTES = 16 << 20, // of registers and memory that one incident keeps
-	NEAR_LINES = 8,        // an oops so close behind an error of the driver is its own
+	NEAR_LINES = 8, // an oops so close behind an error of the driver is its own
 };
 
 struct engine {
@@ -93,11 +92,6 @@ static void close_all(struct engine *g)
 		close_oldest(g);
 }
 
-static bool later_than(struct stamp a, struct stamp b, double seconds)
-{
-	return a.clock == b.clock && a.clock != TIME_NONE && a.seconds - b.seconds > seconds;
-}
-
 static void close_old(struct engine *g, struct stamp now)
 {
 	for (size_t n = 0; n < g->nopen;) {
@@ -125,19 +119,17 @@ static struct incident *open_new(struct engine *g, const struct event *e)
 
 // --- to which incident an event belongs ---
 
-static bool names_gpu(const struct event *e) { return e->device.n && str_is(e->driver, "amdgpu"); }
-
 static struct incident *find_open(struct engine *g, const struct event *e)
 {
 	struct incident *nameless = NULL;
 	for (size_t n = 0; n < g->nopen; n++) {
 		struct incident *i = g->open[n];
-		if (names_gpu(e) && str_eq(i->gpu.device, e->device))
+		if (event_names_gpu(e) && str_eq(i->gpu.device, e->device))
 			return i;
 		if (!i->gpu.device.n)
 			nameless = i;
 	}
-	if (names_gpu(e)) // lines without an address came before the first one with it
+	if (event_names_gpu(e)) // lines without an address came before the first one with it
 		return nameless;
 	if (nameless)
 		return nameless;
@@ -158,42 +150,6 @@ static bool begins_anew(const struct engine *g, const struct incident *i, const 
 
 // --- taking an event in ---
 
-static void follow_phase(struct incident *i, enum know_tells tells)
-{
-	switch (tells) {
-	case TELLS_RESET_BEGINS:
-	case TELLS_RING_RESET_BEGINS:
-		i->phase = PHASE_RESET;
-		i->reset_began = true;
-		i->reset_ended = false;
-		break;
-	case TELLS_RESET_ENDS:
-	case TELLS_RESET_FAILS:
-		i->reset_evidence = true;
-		i->phase = PHASE_RUN;
-		i->reset_ended = tells == TELLS_RESET_ENDS; // what follows a failed one is still the same misery
-		break;
-	case TELLS_INSIDE_RESET:
-		i->reset_evidence = true;
-		i->phase = PHASE_RESET;
-		break;
-	default:
-		break;
-	}
-}
-
-static bool same_facts(const struct diag_event *a, const struct event *e)
-{
-	for (size_t n = 0; n < e->nfacts; n++) {
-		bool found = false;
-		for (size_t f = 0; f < a->nfacts && !found; f++)
-			found = str_eq(a->facts[f].name, e->facts[n].name) && str_eq(a->facts[f].value, e->facts[n].value);
-		if (!found)
-			return false;
-	}
-	return true;
-}
-
 /** The kernel's clock stands still while the system sleeps, so that going to sleep and waking up lie close together. */
 static bool is_sleeping(const struct engine *g, const struct event *e)
 {
@@ -202,104 +158,25 @@ static bool is_sleeping(const struct engine *g, const struct event *e)
 
 static enum phase phase_of(struct engine *g, const struct incident *i, const struct event *e)
 {
-	const struct machine_gpu *gpu = names_gpu(e) ? machine_gpu(&g->machine, e->device, e->at) : NULL;
+	const struct machine_gpu *gpu = event_names_gpu(e) ? machine_gpu(&g->machine, e->device, e->at) : NULL;
 	if (i->phase != PHASE_RUN)
 		return i->phase;
 	return is_sleeping(g, e) ? PHASE_SLEEP : gpu && gpu->probing ? PHASE_PROBE : PHASE_RUN;
-}
-
-static void keep_dump(struct incident *i, struct diag_event *d, const struct event *e)
-{
-	size_t bytes = dump_bytes(&e->dump);
-	if (i->dump_bytes + bytes > DUMP_BYTES)
-		return;
-	i->dump_bytes += bytes;
-	d->dump = dump_copy(&i->arena, &e->dump);
-}
-
-static struct diag_event *add_event(struct engine *g, struct incident *i, const struct event *e, const struct know_event *kind)
-{
-	unsigned of_kind = 0;
-	enum phase phase = phase_of(g, i, e);
-	struct diag_event *last = NULL;
-	for (size_t n = 0; n < i->events.len; n++) {
-		if (i->events.data[n]->kind == kind) {
-			last = i->events.data[n];
-			of_kind++;
-		}
-	}
-	i->dropping = false;
-	if (last && last->phase == phase &&
-	    ((!kind->followed && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
-		i->dropping = !same_facts(last, e) || kind->followed;
-		last->count++;
-		last->last = e->time;
-		return last;
-	}
-	if (i->events.len >= EVENTS_MAX) {
-		i->dropped++;
-		i->dropping = true;
-		return NULL;
-	}
-	struct diag_event *d = arena_alloc(&i->arena, sizeof(*d));
-	*d = (struct diag_event){ .kind = kind, .time = e->time, .last = e->time, .at = e->at, .count = 1 };
-	d->device = arena_str(&i->arena, e->device);
-	d->driver = arena_str(&i->arena, e->driver);
-	d->text = arena_str(&i->arena, str_cut(e->text, 240));
-	d->phase = phase;
-	d->program = e->signature->program;
-	d->now = e->now;
-	keep_dump(i, d, e);
-	vec_push(&i->events, d);
-	return d;
-}
-
-static void add_facts(struct incident *i, struct diag_event *d, const struct event *e)
-{
-	for (size_t n = 0; n < e->nfacts; n++) {
-		const struct fact *f = &e->facts[n];
-		// "process  pid 0" says that it was the kernel's own job.
-		bool nobody = (str_is(f->name, "pid") || str_is(f->name, "tid")) && str_is(f->value, "0");
-		if (!nobody)
-			diag_set_fact(i, d, *f);
-	}
-	if (names_gpu(e) && !diag_fact(d, "pci") && pci_length(e->device))
-		diag_set_fact(i, d, (struct fact){ S("pci"), e->device, FACT_TEXT, e->at });
-}
-
-/** The newest event that these details can belong to: of its kinds, on its GPU, and without them so far. */
-static struct diag_event *find_detailed(struct incident *i, const struct event *e)
-{
-	for (size_t n = i->events.len; n-- > 0;) {
-		struct diag_event *d = i->events.data[n];
-		bool kind = false;
-		for (size_t k = 0; k < 4 && e->signature->details[k]; k++)
-			kind |= d->kind == e->signature->details[k];
-		if (!kind)
-			continue;
-		if (d->device.n && e->device.n && !str_eq(d->device, e->device))
-			continue;
-		for (size_t f = 0; f < e->nfacts; f++)
-			if (diag_find(d, e->facts[f].name))
-				return NULL;
-		return later_than(e->time, d->last, 5) ? NULL : d;
-	}
-	return NULL;
 }
 
 static void take_detail(struct engine *g, struct incident *i, const struct event *e)
 {
 	if (i->dropping)
 		return;
-	struct diag_event *d = find_detailed(i, e);
+	struct diag_event *d = incident_find_detailed(i, e);
 	if (!d && !e->signature->program)
-		d = add_event(g, i, e, e->signature->details[0]);
+		d = incident_add_event(i, e, e->signature->details[0], phase_of(g, i, e));
 	// A repetition that was only counted has its facts already.
 	if (!d || i->dropping || d->count > 1)
 		return;
 	if (!d->device.n)
 		d->device = arena_str(&i->arena, e->device);
-	add_facts(i, d, e);
+	incident_add_facts(i, d, e);
 }
 
 static bool error_just_before(const struct engine *g, const struct event *e)
@@ -311,39 +188,38 @@ static bool error_just_before(const struct engine *g, const struct event *e)
 	       !later_than(e->time, g->error_time, 1);
 }
 
-static bool has_hang(const struct incident *i)
-{
-	for (size_t n = 0; n < i->events.len; n++)
-		if (i->events.data[n]->kind->hang)
-			return true;
-	return false;
-}
-
 static void take_event(struct engine *g, struct incident *i, const struct event *e)
 {
 	const struct know_event *kind = e->signature->event;
-	if (kind->means_reset && i->phase == PHASE_RUN && !is_sleeping(g, e) && has_hang(i)) {
+	if (kind->means_reset && i->phase == PHASE_RUN && !is_sleeping(g, e) && incident_has_hang(i)) {
 		i->phase = PHASE_RESET;
 		i->reset_began = true;
 	}
-	struct diag_event *d = add_event(g, i, e, kind);
+	struct diag_event *d = incident_add_event(i, e, kind, phase_of(g, i, e));
 	// A counted repetition has its facts already.
 	if (d && d->count == 1)
-		add_facts(i, d, e);
+		incident_add_facts(i, d, e);
 	if (d && kind->needs_frame == FRAME_NEAR)
 		d->confirmed |= error_just_before(g, e);
 	if (kind->gap > i->gap)
 		i->gap = kind->gap;
 	i->now |= e->now;
-	follow_phase(i, kind->tells);
+	incident_follow_phase(i, kind->tells);
 }
 
-/** A frame of the driver confirms that the oops or hung task before it is the driver's. */
+/** Whether a frame of the driver says that what happened is the driver's: a task waits wherever the driver stands in its stack, but
+ * the kernel's bug is of those who stand at its top. */
+static bool frame_confirms(const struct diag_event *d, const struct event *e)
+{
+	const struct fact *depth = event_fact(e, "frame_depth");
+	int64_t above;
+	return d->kind->needs_frame != FRAME_NEAR || !depth || !str_number(depth->value, &above) || above < TOP_FRAMES;
+}
+
+/** What a line of a stack says about the oops or hung task before it: whose it is, and which process met it. */
 static void take_frame(struct engine *g, const struct event *e)
 {
-	bool frame = e->signature->event->tells == TELLS_FRAME;
-	if (frame)
-		g->frame_at = e->at;
+	enum know_tells what = e->signature->event->tells;
 	for (size_t n = 0; n < g->nopen; n++) {
 		struct incident *i = g->open[n];
 		for (size_t k = i->events.len; k-- > 0;) {
@@ -351,7 +227,16 @@ static void take_frame(struct engine *g, const struct event *e)
 			if (!d->kind->needs_frame || e->at.source != d->at.source || e->at.line < d->at.line ||
 			    e->at.line > d->at.line + FRAME_LINES * d->count)
 				continue;
-			d->confirmed |= frame;
+			if (what == TELLS_ELSEWHERE) {
+				d->elsewhere |= d->kind->needs_frame == FRAME_NEAR;
+				return;
+			}
+			bool confirms = what == TELLS_FAULTED || (what == TELLS_FRAME && frame_confirms(d, e));
+			if ((what == TELLS_FRAME && !confirms) || d->elsewhere)
+				return;
+			d->confirmed |= confirms;
+			if (confirms)
+				g->frame_at = e->at;
 			for (size_t f = 0; f < e->nfacts; f++)
 				if (!diag_find(d, e->facts[f].name))
 					diag_set_fact(i, d, e->facts[f]);
@@ -435,7 +320,7 @@ static void follow_machine(struct engine *g, const struct event *e)
 		g->last = e->time;
 		close_old(g, e->time);
 	}
-	if (names_gpu(e))
+	if (event_names_gpu(e))
 		machine_gpu(&g->machine, e->device, e->at);
 	if (e->signature && e->signature->level == LEVEL_ERROR && !str_is(e->signature->subsystem, "kernel")) {
 		g->error_time = e->time;
@@ -459,7 +344,7 @@ static struct incident *incident_for(struct engine *g, const struct event *e)
 		return NULL;
 	if (!i)
 		i = open_new(g, e);
-	if (!i->gpu.device.n && names_gpu(e))
+	if (!i->gpu.device.n && event_names_gpu(e))
 		i->gpu.device = arena_str(&i->arena, e->device);
 	if (e->time.clock != TIME_NONE) {
 		if (i->begin.clock == TIME_NONE)
@@ -478,9 +363,9 @@ static void take_message(struct engine *g, const struct event *e)
 	if (!i)
 		return;
 	bool dropping = i->dropping; // what follows may still belong to an event before this message
-	struct diag_event *d = add_event(g, i, e, g->message);
+	struct diag_event *d = incident_add_event(i, e, g->message, phase_of(g, i, e));
 	if (d && d->count == 1)
-		add_facts(i, d, e);
+		incident_add_facts(i, d, e);
 	i->dropping = dropping;
 }
 
@@ -501,7 +386,7 @@ void engine_event(struct engine *g, const struct event *e)
 		take_context(g, e);
 		return;
 	}
-	if (tells(e, TELLS_FRAME) || tells(e, TELLS_FRAME_PROCESS)) {
+	if (tells(e, TELLS_FRAME) || tells(e, TELLS_FRAME_PROCESS) || tells(e, TELLS_FAULTED) || tells(e, TELLS_ELSEWHERE)) {
 		take_frame(g, e);
 		return;
 	}

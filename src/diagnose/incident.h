@@ -20,6 +20,7 @@ struct diag_event {
 	bool program;   // a program reported it, not the kernel
 	bool now;       // it is so at this moment
 	bool confirmed; // of events that need a frame of the driver behind them
+	bool elsewhere; // such an event is of another module, whatever its stack holds
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	struct dump dump;
@@ -113,6 +114,8 @@ struct incident {
 	struct str title, explanation, sure, action_text;
 	struct str graphics; // yes or no: whether a graphics program's job; empty: not known
 	struct str fault;    // job, node, driver or unknown
+	unsigned times;      // that this failure came on this GPU, in all evidence
+	double over;         // seconds between the first and the last of them, where their clocks tell
 	struct str program;  // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;

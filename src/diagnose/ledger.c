@@ -16,6 +16,33 @@ static int compare(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+static bool same_failure(const struct incident *a, const struct incident *b)
+{
+	return str_eq(a->fingerprint, b->fingerprint) && str_eq(a->gpu.device, b->gpu.device);
+}
+
+/** How often each failure came, and over what time. */
+static void count_times(const struct ledger *l)
+{
+	for (size_t n = 0; n < l->incidents.len; n++) {
+		struct incident *i = l->incidents.data[n];
+		i->times = 0;
+		i->over = 0;
+		for (size_t k = 0; k < l->incidents.len; k++) {
+			const struct incident *o = l->incidents.data[k];
+			if (!same_failure(i, o))
+				continue;
+			i->times++;
+			// Each boot has a clock of its own.
+			bool told = o->begin.clock == i->begin.clock && i->begin.clock != TIME_NONE &&
+				    (i->begin.clock != TIME_BOOT || o->boot == i->boot);
+			double apart = told ? o->begin.seconds - i->begin.seconds : 0;
+			apart = apart < 0 ? -apart : apart;
+			i->over = apart > i->over ? apart : i->over;
+		}
+	}
+}
+
 void ledger_sort(struct ledger *l)
 {
 	if (l->incidents.len)
@@ -24,6 +51,7 @@ void ledger_sort(struct ledger *l)
 		incident_free(l->incidents.data[--l->incidents.len]);
 		l->omitted++;
 	}
+	count_times(l);
 }
 
 void ledger_add(struct ledger *l, struct incident *i)

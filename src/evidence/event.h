@@ -91,7 +91,12 @@ void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t
 struct dump dump_copy(struct arena *a, const struct dump *d);
 size_t dump_bytes(const struct dump *d);
 
+struct machine_observation;
+
 struct event_sink {
 	void (*event)(void *ctx, const struct event *e);
 	void *ctx;
+	/** How the GPUs of this machine were when they were looked at, behind the events about them; NULL: nobody asks. It lives as long as
+	 * the reader of the evidence. */
+	void (*machine)(void *ctx, const struct machine_observation *m);
 };

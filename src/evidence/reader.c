@@ -1,33 +1,22 @@
-// Sources are read in windows. Files that can be read at any place are read and scanned by several threads, each
-// with a window of its own; what the windows hold is consumed in order by the caller's thread. Files are read, not
-// mapped: a log that is truncated while it is mapped (logrotate's copytruncate) would kill the process.
+// What a source is decides who reads it: a document, a core, or a log. Logs are read in windows: files by log/scan_file.c, streams here.
 #include "evidence/reader.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/command.h"
 #include "code/object/bundle.h"
 #include "evidence/artefact.h"
 #include "evidence/waves/gpu_core.h"
-#include "evidence/log/log.h"
+#include "evidence/log/scan_file.h"
 #include "evidence/documents/pickle.h"
 #include "evidence/silicon.h"
 #include "evidence/waves/wave_code.h"
 #include "source/file.h"
 
 enum {
-	BEFORE = 4 << 10, // context: a line may have begun before its window, and go on behind it
-	BODY = 256 << 10,
 	STREAM_BODY = 512 << 10,
-	AFTER = 8 << 10,
 	STREAM_FIRST = 32 << 10,
-	STREAM_ROOM = BEFORE + STREAM_BODY + AFTER,
-	PROGRESS_WINDOWS = 1024,
-	THREADS_MAX = 4,
-	SLOTS = DOOR_WINDOWS,
+	STREAM_ROOM = WINDOW_BEFORE + STREAM_BODY + WINDOW_AFTER,
 	HEAD = 256 << 10,
 	SMALL = 4 << 20, // what is not larger is matched line by line; of a stream, its head
 	DOCUMENT_MAX = 32 << 20,
@@ -38,7 +27,6 @@ enum {
 // So many NULs are passed over; a stream of them may have no end.
 static const uint64_t nuls_of_file = 4ull << 30, nuls_of_stream = 256 << 20;
 
-_Static_assert(BEFORE + BODY + AFTER <= DOOR_WINDOW, "a window has room for its context");
 _Static_assert(HEAD <= STREAM_ROOM, "a stream's room holds its head");
 
 struct evidence_reader {
@@ -51,8 +39,8 @@ struct evidence_reader {
 	struct code_shelf *code;
 	VEC(struct core_source) cores;
 	size_t core_segments;
-	void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total);
-	void *progress_ctx;
+	struct machine_observation machine; // of the GPUs, where they were looked at
+	struct scan_progress progress;
 };
 
 struct evidence_reader *evidence_reader_new(const struct know *k, struct event_sink sink)
@@ -75,6 +63,7 @@ void evidence_reader_free(struct evidence_reader *r)
 		core_source_free(&r->cores.data[i]);
 	vec_free(&r->cores);
 	vec_free(&r->evidence);
+	machine_observation_free(&r->machine);
 	arena_free(&r->arena);
 	free(r);
 }
@@ -83,8 +72,7 @@ void evidence_on_progress(struct evidence_reader *r,
 			  void (*progress)(void *ctx, const char *name, unsigned long long done, unsigned long long total),
 			  void *ctx)
 {
-	r->progress = progress;
-	r->progress_ctx = ctx;
+	r->progress = (struct scan_progress){ progress, ctx };
 }
 
 size_t evidence_count(const struct evidence_reader *r) { return r->evidence.len; }
@@ -96,143 +84,6 @@ static struct evidence *evidence_add(struct evidence_reader *r, const char *name
 	*e = (struct evidence){ .id = (unsigned)r->evidence.len, .path = arena_str(&r->arena, str_z(name)), .kind = kind };
 	vec_push(&r->evidence, e);
 	return e;
-}
-
-// --- files, by several threads ---
-
-struct reader_slot {
-	bool done;
-	uint64_t offset; // of the window's first byte
-	struct window window;
-	struct uh_error *err;
-};
-
-struct file_scan {
-	const struct scanner *scanner; // NULL: every line counts
-	struct door_file *door;
-	uint64_t windows;
-	pthread_mutex_t lock;
-	pthread_cond_t filled, emptied;
-	uint64_t next, consumed; // windows taken by a thread; windows given back
-	unsigned helpers;        // that have begun
-	bool consumer_waits;
-	struct reader_slot slots[SLOTS];
-};
-
-static void slot_fill(struct file_scan *f, unsigned thread, struct reader_slot *s, uint64_t index)
-{
-	uint64_t from = index * BODY;
-	size_t before = from < BEFORE ? (size_t)from : BEFORE;
-	struct window *w = &s->window;
-	s->offset = from - before;
-	ssize_t n =
-		door_window(f->door, thread, (unsigned)(s - f->slots), s->offset, before + BODY + AFTER, &w->bytes, &s->err);
-	size_t have = n < 0 ? 0 : (size_t)n;
-	w->size = have;
-	w->from = before < have ? before : have;
-	w->to = before + BODY < have ? before + BODY : have;
-	scan_window(f->scanner, w);
-}
-
-/** Takes the next window and fills its slot, with the lock held before and after. false: there is none to take. */
-static bool scan_next(struct file_scan *f, unsigned thread)
-{
-	if (f->next >= f->windows || f->next >= f->consumed + SLOTS)
-		return false;
-	uint64_t index = f->next++;
-	struct reader_slot *s = &f->slots[index % SLOTS];
-	pthread_mutex_unlock(&f->lock);
-	slot_fill(f, thread, s, index);
-	pthread_mutex_lock(&f->lock);
-	s->done = true;
-	if (f->consumer_waits)
-		pthread_cond_signal(&f->filled);
-	return true;
-}
-
-static void *scan_thread(void *ctx)
-{
-	struct file_scan *f = ctx;
-	pthread_mutex_lock(&f->lock);
-	unsigned self = f->helpers++ + 1;
-	while (f->next < f->windows)
-		if (!scan_next(f, self))
-			pthread_cond_wait(&f->emptied, &f->lock);
-	pthread_mutex_unlock(&f->lock);
-	return NULL;
-}
-
-/** Hands the windows on in order; while the next one is not ready, it helps to scan. */
-static struct uh_error *consume_slots(struct file_scan *f, const struct evidence_reader *r, const struct source *source,
-				      struct log_reader *log)
-{
-	struct uh_error *err = NULL;
-	pthread_mutex_lock(&f->lock);
-	for (uint64_t i = f->consumed; i < f->windows; i++) {
-		struct reader_slot *s = &f->slots[i % SLOTS];
-		while (!s->done) {
-			if (scan_next(f, 0))
-				continue;
-			f->consumer_waits = true;
-			pthread_cond_wait(&f->filled, &f->lock);
-			f->consumer_waits = false;
-		}
-		pthread_mutex_unlock(&f->lock);
-		if (!err)
-			err = s->err;
-		else
-			uh_error_free(s->err);
-		s->err = NULL;
-		log_reader_window(log, &s->window, s->offset);
-		if (r->progress && (i % PROGRESS_WINDOWS == 0 || i + 1 == f->windows))
-			r->progress(r->progress_ctx, source->name, i + 1, f->windows);
-		pthread_mutex_lock(&f->lock);
-		s->done = false;
-		f->consumed++;
-		// A thread that waits for room is woken when there is room for some windows, not for one.
-		if (f->next - f->consumed <= SLOTS / 2)
-			pthread_cond_broadcast(&f->emptied);
-	}
-	pthread_cond_broadcast(&f->emptied);
-	pthread_mutex_unlock(&f->lock);
-	return err;
-}
-
-static unsigned thread_count(uint64_t windows)
-{
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t n = cores < 1 ? 1 : cores > THREADS_MAX ? THREADS_MAX : (uint64_t)cores;
-	return (unsigned)(n < windows ? n : windows);
-}
-
-/** From the window on that @from lies in. */
-static struct uh_error *read_file(const struct evidence_reader *r, const struct scanner *scanner, struct source *s,
-				  uint64_t from, struct log_reader *log)
-{
-	struct file_scan f = { .scanner = scanner, .door = s->door, .windows = (s->size + BODY - 1) / BODY };
-	f.next = f.consumed = from / BODY;
-	pthread_t threads[THREADS_MAX];
-	unsigned helpers = door_scan_begin(thread_count(f.windows)) - 1, started = 0;
-	pthread_mutex_init(&f.lock, NULL);
-	pthread_cond_init(&f.filled, NULL);
-	pthread_cond_init(&f.emptied, NULL);
-	while (started < helpers && !pthread_create(&threads[started], NULL, scan_thread, &f))
-		started++;
-	struct uh_error *err = consume_slots(&f, r, s, log);
-	if (err && err->errnum != ETIMEDOUT) {
-		int why = err->errnum;
-		uh_error_free(err);
-		err = uh_error_os(why, "%s: not all of it could be read", s->name);
-	}
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
-	door_scan_end();
-	for (size_t i = 0; i < SLOTS; i++)
-		vec_free(&f.slots[i].window.candidates);
-	pthread_cond_destroy(&f.filled);
-	pthread_cond_destroy(&f.emptied);
-	pthread_mutex_destroy(&f.lock);
-	return err;
 }
 
 // --- streams, window by window ---
@@ -281,17 +132,17 @@ static void read_stream(const struct scanner *scanner, struct reader_stream *s, 
 {
 	struct window w = { 0 };
 	for (;;) {
-		stream_fill(s, s->from + STREAM_BODY + AFTER);
+		stream_fill(s, s->from + STREAM_BODY + WINDOW_AFTER);
 		w.bytes = s->bytes;
 		w.size = s->have;
 		w.from = s->from;
-		w.to = s->ended && s->have <= s->from + STREAM_BODY + AFTER ? s->have : s->from + STREAM_BODY;
+		w.to = s->ended && s->have <= s->from + STREAM_BODY + WINDOW_AFTER ? s->have : s->from + STREAM_BODY;
 		scan_window(scanner, &w);
 		log_reader_window(log, &w, s->offset);
 		if (w.to == s->have && s->ended)
 			break;
 		// Keep some of what was read as the context of what comes.
-		size_t keep = w.to < BEFORE ? w.to : BEFORE;
+		size_t keep = w.to < WINDOW_BEFORE ? w.to : WINDOW_BEFORE;
 		memmove(s->bytes, s->bytes + w.to - keep, s->have - w.to + keep);
 		s->offset += w.to - keep;
 		s->have -= w.to - keep;
@@ -387,10 +238,10 @@ static ssize_t read_again(struct source *source, void *buffer, size_t size, stru
 static void read_whole(struct source *s, struct reader_stream *stream, struct text *out)
 {
 	text_add(out, (struct str){ stream->bytes, stream->have });
-	char *room = stream->ended ? NULL : mem_alloc(BODY);
+	char *room = stream->ended ? NULL : mem_alloc(WINDOW_BODY);
 	while (!stream->ended && out->n < DOCUMENT_MAX) {
-		ssize_t n = s->door ? door_read(s->door, stream->offset + out->n, room, BODY, &stream->err) :
-				      s->read(s, room, BODY, &stream->err);
+		ssize_t n = s->door ? door_read(s->door, stream->offset + out->n, room, WINDOW_BODY, &stream->err) :
+				      s->read(s, room, WINDOW_BODY, &stream->err);
 		if (n <= 0)
 			break;
 		text_add(out, (struct str){ room, (size_t)n });
@@ -541,7 +392,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;
 	if (s->door && !stream.ended) {
-		err = read_file(r, scanner, s, stream.offset, log);
+		err = scan_file(scanner, s, stream.offset, log, &r->progress);
 		e->bytes = s->size;
 	} else {
 		read_stream(scanner, &stream, log);
@@ -590,12 +441,12 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 	}
 }
 
-void evidence_machine(struct evidence_reader *r, const struct silicon_options *o, struct machine_view *v)
+void evidence_machine(struct evidence_reader *r, const struct silicon_options *o)
 {
 	struct evidence *e = evidence_add(r, "this machine", "live");
 	struct artefact_output out = { .know = r->know, .source = e->id, .sink = r->sink, .code = r->code, .name = e->path };
 	e->kinds[e->nkinds++] = e->kind;
-	silicon_read(&out, o, v);
+	silicon_read(&out, o, &r->machine);
 }
 
 void evidence_add_code(struct evidence_reader *r, const char *path) { code_shelf_add(r->code, path); }

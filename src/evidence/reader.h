@@ -29,10 +29,9 @@ void evidence_on_progress(struct evidence_reader *r,
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s);
 /** As source_visitor.record() hands them over. */
 void evidence_record(struct evidence_reader *r, const char *name, const struct source_record *record);
-/** Looks at this machine's GPUs. */
-struct machine_view;
+/** Looks at this machine's GPUs, once. */
 struct silicon_options;
-void evidence_machine(struct evidence_reader *r, const struct silicon_options *o, struct machine_view *v);
+void evidence_machine(struct evidence_reader *r, const struct silicon_options *o);
 /** A file or directory with the code that waves ran, besides what lies beside the evidence. */
 void evidence_add_code(struct evidence_reader *r, const char *path);
 /** After the last source: what can only be read together is. The error is of one of them; the others were read. */

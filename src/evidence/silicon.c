@@ -7,7 +7,7 @@
 
 #include "base/child.h"
 #include "evidence/silicon_facts.h"
-#include "evidence/waves/wave_code.h"
+#include "evidence/waves/tell.h"
 #include "gpu/target_code.h"
 #include "source/source.h"
 
@@ -24,7 +24,7 @@ struct silicon_looked {
 	const struct device *device;
 	struct target *target;
 	struct watch watch;
-	struct gpu_view *view;
+	struct gpu_observation *view;
 	bool suspect; // the first looks did not show that all is well
 	size_t told;
 	const struct know_verdict *tales[VERDICTS_MOST];
@@ -32,7 +32,7 @@ struct silicon_looked {
 
 struct look_round {
 	const struct artefact_output *out;
-	struct machine_view *view;
+	struct machine_observation *view;
 	struct user_queues queues;
 	size_t n;
 	struct silicon_looked *gpus;
@@ -52,8 +52,8 @@ static void open_gpus(struct look_round *r, const struct silicon_options *o)
 	const struct device *only = o->gpu.n ? devices_named(d, o->gpu) : NULL;
 	r->gpus = mem_alloc((d->n + 1) * sizeof(*r->gpus));
 	for (size_t i = 0; i < d->n; i++) {
-		struct gpu_view *v = &r->view->gpus[i];
-		*v = (struct gpu_view){ .device = &d->list[i], .health = S("unknown") };
+		struct gpu_observation *v = &r->view->gpus[i];
+		*v = (struct gpu_observation){ .device = &d->list[i], .health = S("unknown") };
 		if (o->gpu.n && only != &d->list[i])
 			continue;
 		struct silicon_looked *g = &r->gpus[r->n++];
@@ -231,11 +231,9 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned x
 		target_code_open(&c, t, &places);
 		if (target_code_need(&c, s->pc)) {
 			const struct where **at = target_code_waves(&c, s->one, 1, WAVE_CONTEXT);
-			struct wave_code w = { .know = r->out->know, .where = at[0], .wave = s->one };
-			struct str kernel = target_code_kernel_name(&c, s->one, at[0]);
-			wave_code_tell(e, a, &w);
-			if (kernel.n && !event_fact(e, "kernel_name"))
-				event_add_text(e, a, "kernel_name", kernel);
+			struct wave_tale tale = { .wave = *s->one, .where = at[0] };
+			tale.wave.kernel = target_code_kernel_name(&c, s->one, at[0]);
+			wave_tell_code(r->out, &tale, e, a);
 			if (!event_fact(e, "pid")) {
 				event_add_text(e, a, "process", r->queues.processes[i].name);
 				event_add_number(e, a, "pid", r->queues.processes[i].pid);
@@ -412,7 +410,7 @@ static void tell_machine(const struct artefact_output *out, const struct devices
 		tell_gpu(out, &d->list[i]);
 }
 
-void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_view *v)
+void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_observation *v)
 {
 	struct look_round r = { .out = out, .view = v };
 	devices_find(out->know, &v->devices);
@@ -427,9 +425,11 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 	}
 	close_gpus(&r);
 	user_queues_free(&r.queues);
+	if (out->sink.machine)
+		out->sink.machine(out->sink.ctx, v);
 }
 
-void machine_view_free(struct machine_view *v)
+void machine_observation_free(struct machine_observation *v)
 {
 	devices_free(&v->devices);
 	arena_free(&v->arena);

@@ -5,8 +5,8 @@
 #include "gpu/find/device.h"
 #include "unhang/unhang.h"
 
-/** What was seen of a GPU, for the list of them. */
-struct gpu_view {
+/** How a GPU was when it was looked at: for the list of GPUs. That it is not well is an event, too. */
+struct gpu_observation {
 	const struct device *device;
 	struct str health; // as the verdict says: idle, busy, hung, ...
 	struct str says;   // why it is not healthy; empty
@@ -19,25 +19,25 @@ struct gpu_view {
 	bool waves_known;
 };
 
-static inline enum uh_verdict gpu_verdict(const struct gpu_view *g)
+static inline enum uh_verdict gpu_verdict(const struct gpu_observation *g)
 {
 	return g->unwell ? UH_INCIDENT : g->known ? UH_HEALTHY : UH_UNKNOWN;
 }
 
-struct machine_view {
+struct machine_observation {
 	struct arena arena;
 	struct devices devices;
 	size_t n;
-	struct gpu_view *gpus;
+	struct gpu_observation *gpus;
 };
 
 struct silicon_options {
 	struct str gpu; // only this one; empty: all
 };
 
-/** Looks at the GPUs of this machine. What is in @v lives until machine_view_free(). */
-void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_view *v);
-void machine_view_free(struct machine_view *v);
+/** Looks at the GPUs of this machine: tells events, then the observation. What is in @v lives until machine_observation_free(). */
+void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_observation *v);
+void machine_observation_free(struct machine_observation *v);
 
 /** The verdict about the registers and rings of a devcoredump. */
 struct target;

@@ -241,8 +241,8 @@ static bool alone_busy(const struct watch *w, unsigned xcc)
 static void add_packet(struct verdict_facts *f, const struct watch *w, const struct watched_ring *r, struct str gfx)
 {
 	struct packet p;
-	enum packet_language l = packet_language_of(w->know, r->name);
-	if (!r->words || l == PACKETS_UNKNOWN || !packet_decode(w->know, f->arena, l, gfx, r->words, r->n, r->rptr, &p))
+	const struct packet_stream s = { w->know, packet_language_of(w->know, r->name), gfx, r->words, r->n };
+	if (!r->words || s.language == PACKETS_UNKNOWN || !packet_decode(&s, f->arena, r->rptr, &p))
 		return;
 	if (p.known)
 		say(f, "ring_packet", p.name);
@@ -324,8 +324,8 @@ static void name_packet(struct user_queues *q, const struct know *k, struct targ
 	struct aql_packet head;
 	struct packet p;
 	struct dispatch d;
-	if (!queue_packet(t, queue, u->read, &head) ||
-	    !packet_decode(k, &q->arena, PACKETS_AQL, (struct str){ 0 }, head.words, AQL_PACKET / 4, 0, &p))
+	const struct packet_stream s = { k, PACKETS_AQL, { 0 }, head.words, AQL_PACKET / 4 };
+	if (!queue_packet(t, queue, u->read, &head) || !packet_decode(&s, &q->arena, 0, &p))
 		return;
 	u->packet = p.name;
 	if (!queue_dispatch(t, queue, u->read, &d))

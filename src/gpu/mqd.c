@@ -18,30 +18,39 @@ int mqd_word(const struct know_mqd *m, bool sdma, bool hqd, struct str name)
 	return -1;
 }
 
-bool mqd_value(const struct know_mqd *m, bool sdma, bool hqd, const uint32_t *words, size_t n, const char *name, uint32_t *ret)
+struct mqd_words mqd_words_of(const struct know_mqd *m, const struct kfd_mqd *q)
 {
-	const struct know_pair *p = sdma ? m->sdma_bits : m->bits;
+	return (struct mqd_words){ m, q->kind == KFD_SDMA, false, q->words, q->n };
+}
+
+struct mqd_words hqd_words_of(const struct know_mqd *m, const struct kfd_hqd *h)
+{
+	return (struct mqd_words){ m, h->kind == KFD_SDMA, true, h->words, h->n };
+}
+
+bool mqd_value(struct mqd_words w, const char *name, uint32_t *ret)
+{
+	const struct know_pair *p = w.sdma ? w.layout->sdma_bits : w.layout->bits;
 	while (p && !str_is(p->name, name))
 		p = p->next;
 	struct str range = p ? p->value : (struct str){ 0 }, reg = str_word(&range);
 	struct str high = str_trim(str_split(&range, ':'));
-	int at = p ? mqd_word(m, sdma, hqd, reg) : -1;
+	int at = p ? mqd_word(w.layout, w.sdma, w.hqd, reg) : -1;
 	int64_t h, low;
-	if (at < 0 || (size_t)at >= n || !str_number(high, &h) || h < 0 || h > 31)
+	if (at < 0 || (size_t)at >= w.n || !str_number(high, &h) || h < 0 || h > 31)
 		return false;
 	low = h;
 	if (range.n && (!str_number(str_trim(range), &low) || low < 0 || low > h))
 		return false;
-	*ret = words[at] >> low & (UINT32_MAX >> (31 - (h - low)));
+	*ret = w.words[at] >> low & (UINT32_MAX >> (31 - (h - low)));
 	return true;
 }
 
 /** Two words. */
-static bool address_of(const struct know_mqd *m, const struct kfd_mqd *q, const char *low, const char *high, uint64_t *ret)
+static bool address_of(struct mqd_words w, const char *low, const char *high, uint64_t *ret)
 {
 	uint32_t l, h;
-	bool sdma = q->kind == KFD_SDMA;
-	if (!mqd_value(m, sdma, false, q->words, q->n, low, &l) || !mqd_value(m, sdma, false, q->words, q->n, high, &h))
+	if (!mqd_value(w, low, &l) || !mqd_value(w, high, &h))
 		return false;
 	*ret = (uint64_t)h << 32 | l;
 	return true;
@@ -51,22 +60,23 @@ enum { RING_UNIT = 8, WORD = 2, SIZE_MOST = 40 }; // logarithms
 
 bool mqd_queue(const struct know_mqd *m, const struct kfd_mqd *q, struct queue *ret)
 {
-	bool sdma = q->kind == KFD_SDMA;
+	const struct mqd_words w = mqd_words_of(m, q);
+	bool sdma = w.sdma;
 	uint32_t size, aql = 0, doorbell = 0, save_size = 0;
 	uint64_t ring;
 	if (q->kind != KFD_COMPUTE && !sdma)
 		return false;
-	if (!address_of(m, q, "ring-low", "ring-high", &ring) || !mqd_value(m, sdma, false, q->words, q->n, "size", &size) ||
-	    !address_of(m, q, "rptr-low", "rptr-high", &ret->read_address) ||
-	    !address_of(m, q, "wptr-low", "wptr-high", &ret->write_address))
+	if (!address_of(w, "ring-low", "ring-high", &ring) || !mqd_value(w, "size", &size) ||
+	    !address_of(w, "rptr-low", "rptr-high", &ret->read_address) ||
+	    !address_of(w, "wptr-low", "wptr-high", &ret->write_address))
 		return false;
 	ret->ring = ring << RING_UNIT;
 	size += WORD + !sdma;
 	ret->ring_size = size < SIZE_MOST ? UINT64_C(1) << size : 0;
-	mqd_value(m, sdma, false, q->words, q->n, "aql", &aql);
-	mqd_value(m, sdma, false, q->words, q->n, "doorbell", &doorbell);
-	mqd_value(m, sdma, false, q->words, q->n, "save-size", &save_size);
-	address_of(m, q, "save-low", "save-high", &ret->save_area);
+	mqd_value(w, "aql", &aql);
+	mqd_value(w, "doorbell", &doorbell);
+	mqd_value(w, "save-size", &save_size);
+	address_of(w, "save-low", "save-high", &ret->save_area);
 	ret->type = sdma ? QUEUE_SDMA : aql ? QUEUE_AQL : QUEUE_PM4;
 	ret->doorbell = doorbell;
 	ret->save_area_size = save_size;
@@ -76,9 +86,8 @@ bool mqd_queue(const struct know_mqd *m, const struct kfd_mqd *q, struct queue *
 uint64_t hqd_ring(const struct know_mqd *m, const struct kfd_hqd *h)
 {
 	uint32_t low, high;
-	bool sdma = h->kind == KFD_SDMA;
-	if (!mqd_value(m, sdma, true, h->words, h->n, "ring-low", &low) ||
-	    !mqd_value(m, sdma, true, h->words, h->n, "ring-high", &high))
+	const struct mqd_words w = hqd_words_of(m, h);
+	if (!mqd_value(w, "ring-low", &low) || !mqd_value(w, "ring-high", &high))
 		return 0;
 	return ((uint64_t)high << 32 | low) << RING_UNIT;
 }
@@ -86,9 +95,9 @@ uint64_t hqd_ring(const struct know_mqd *m, const struct kfd_hqd *h)
 bool hqd_active(const struct know_mqd *m, const struct kfd_hqd *h, unsigned *ret_vmid)
 {
 	uint32_t active = 0, vmid = 0;
-	bool sdma = h->kind == KFD_SDMA;
-	mqd_value(m, sdma, true, h->words, h->n, "active", &active);
-	mqd_value(m, sdma, true, h->words, h->n, "vmid", &vmid);
+	const struct mqd_words w = hqd_words_of(m, h);
+	mqd_value(w, "active", &active);
+	mqd_value(w, "vmid", &vmid);
 	*ret_vmid = vmid;
 	return active;
 }

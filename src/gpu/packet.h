@@ -39,13 +39,19 @@ struct packet {
 	struct packet_field fields[PACKET_FIELDS];
 };
 
-/** The packet at word @at of @words. false where @at is not inside. @gfx is gfx1100 and the like: some packets differ between
- * generations. Texts are in @a. */
-bool packet_decode(const struct know *k, struct arena *a, enum packet_language l, struct str gfx, const uint32_t *words,
-		   size_t n, size_t at, struct packet *ret);
+/** Words, and what they are taken to be. */
+struct packet_stream {
+	const struct know *know;
+	enum packet_language language;
+	struct str gfx; // gfx1100 and the like: some packets differ between generations
+	const uint32_t *words;
+	size_t n;
+};
+
+/** The packet at word @at. false where @at is not inside. Texts are in @a. */
+bool packet_decode(const struct packet_stream *s, struct arena *a, size_t at, struct packet *ret);
 
 /** Where the packets before word @rptr of a ring begin, at which one begins: chains of well-formed packets that end exactly there, from
  * any place, meet in the right beginnings. Returns how many words before @rptr the @most-th packet begins, or the first that is found. The
  * ring is round: that may be more than @rptr. */
-size_t packets_before(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *ring, size_t n, size_t rptr,
-		      size_t most);
+size_t packets_before(const struct packet_stream *ring, size_t rptr, size_t most);

@@ -203,14 +203,14 @@ static struct str number_name(struct arena *a, const struct packet_header *h)
 			    arena_printf(a, "opcode 0x%02x.%d", (unsigned)h->opcode, h->sub);
 }
 
-bool packet_decode(const struct know *k, struct arena *a, enum packet_language l, struct str gfx, const uint32_t *words,
-		   size_t n, size_t at, struct packet *ret)
+bool packet_decode(const struct packet_stream *stream, struct arena *a, size_t at, struct packet *ret)
 {
-	if (at >= n)
+	const enum packet_language l = stream->language;
+	if (at >= stream->n)
 		return false;
-	struct packet_span s = { words + at, n - at };
+	struct packet_span s = { stream->words + at, stream->n - at };
 	const struct packet_header h = header_of(l, s.words[0]);
-	const struct know_packet *p = find(k, l, gfx, &h);
+	const struct know_packet *p = find(stream->know, l, stream->gfx, &h);
 	size_t length = packet_length(p, &h, s);
 	*ret = (struct packet){ .language = l, .at = at, .known = p, .register_offset = UINT32_MAX };
 	ret->cut = length > s.n;
@@ -221,20 +221,20 @@ bool packet_decode(const struct know *k, struct arena *a, enum packet_language l
 		return true;
 	for (const struct know_packet_field *f = p->fields; f; f = f->next)
 		if (!f->hidden)
-			add_field(k, a, f, s, ret);
+			add_field(stream->know, a, f, s, ret);
 	take_ib(p, s, ret);
 	say_waits(a, p, s, ret);
 	return true;
 }
 
 /** Where the packet at each place of a window would end; 0 where no well-formed one begins there. */
-static void window_ends(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *window, size_t n,
-			uint32_t *ends)
+static void window_ends(const struct packet_stream *window, uint32_t *ends)
 {
+	const size_t n = window->n;
 	for (size_t i = 0; i < n; i++) {
-		const struct packet_header h = header_of(l, window[i]);
-		const struct know_packet *p = find(k, l, gfx, &h);
-		size_t length = packet_length(p, &h, (struct packet_span){ window + i, n - i });
+		const struct packet_header h = header_of(window->language, window->words[i]);
+		const struct know_packet *p = find(window->know, window->language, window->gfx, &h);
+		size_t length = packet_length(p, &h, (struct packet_span){ window->words + i, n - i });
 		ends[i] = p && !p->rare && length <= n - i ? (uint32_t)(i + length) : 0;
 	}
 }
@@ -251,17 +251,20 @@ static void window_votes(const uint32_t *ends, size_t n, uint32_t *votes)
 			votes[ends[i]] += votes[i];
 }
 
-size_t packets_before(const struct know *k, enum packet_language l, struct str gfx, const uint32_t *ring, size_t n, size_t rptr,
-		      size_t most)
+size_t packets_before(const struct packet_stream *ring, size_t rptr, size_t most)
 {
+	const size_t n = ring->n;
 	size_t size = n < GUESS_WORDS ? n : GUESS_WORDS, at = size;
-	if (rptr >= n || !most || l == PACKETS_UNKNOWN)
+	if (rptr >= n || !most || ring->language == PACKETS_UNKNOWN)
 		return 0;
-	_cleanup_free_ uint32_t *window = mem_alloc((3 * size + 1) * sizeof(*window));
-	uint32_t *ends = window + size, *votes = ends + size;
+	_cleanup_free_ uint32_t *words = mem_alloc((3 * size + 1) * sizeof(*words));
+	uint32_t *ends = words + size, *votes = ends + size;
 	for (size_t i = 0; i < size; i++)
-		window[i] = ring[(rptr + n - size + i) % n];
-	window_ends(k, l, gfx, window, size, ends);
+		words[i] = ring->words[(rptr + n - size + i) % n];
+	struct packet_stream window = *ring;
+	window.words = words;
+	window.n = size;
+	window_ends(&window, ends);
 	window_votes(ends, size, votes);
 	for (; most; most--) {
 		size_t best = at;

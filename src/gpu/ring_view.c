@@ -40,8 +40,7 @@ void ring_look(struct ring_view *v, const struct ring *now, const struct ring *b
 
 /** Words that are decoded: a ring that begins half its size before rptr, or an IB. */
 struct span {
-	const uint32_t *words;
-	size_t n;
+	struct packet_stream stream;
 	size_t first;     // word of the ring that words[0] is
 	size_t ring;      // words in the ring; 0: an IB
 	uint64_t address; // of an IB
@@ -59,13 +58,12 @@ static bool same_packet(const struct ring_packet *a, const struct ring_packet *b
 }
 
 /** Decodes the packets from @from to @to, at most @most; the same ones in a row become one. */
-static void decode(struct ring_reading *r, enum packet_language l, const struct span *s, size_t from, size_t to, size_t most,
-		   struct rows *ret)
+static void decode(struct ring_reading *r, const struct span *s, size_t from, size_t to, size_t most, struct rows *ret)
 {
 	struct packet p;
-	for (size_t at = from; at < to && packet_decode(r->know, &r->arena, l, r->gfx, s->words, s->n, at, &p); at += p.words) {
+	for (size_t at = from; at < to && packet_decode(&s->stream, &r->arena, at, &p); at += p.words) {
 		struct ring_packet row = {
-			.packet = &p, .raw = s->words + at, .repeat = 1, .depth = s->depth, .vmid = s->vmid
+			.packet = &p, .raw = s->stream.words + at, .repeat = 1, .depth = s->depth, .vmid = s->vmid
 		};
 		row.at = s->ring ? (s->first + at) % s->ring : at;
 		row.address = s->ring ? 0 : s->address + at * 4;
@@ -90,9 +88,12 @@ static void add_ib(struct ring_reading *r, struct ring_view *v, const struct rin
 {
 	const size_t most = r->all ? ROWS_MOST : r->packets, n = memory->size / 4;
 	struct rows rows = { 0 };
-	struct span s = { memory->to, n, .address = memory->address, .depth = by->depth + 1, .vmid = memory->vmid };
+	struct span s = { .stream = { r->know, by->packet->language, r->gfx, memory->to, n },
+			  .address = memory->address,
+			  .depth = by->depth + 1,
+			  .vmid = memory->vmid };
 	size_t here = 0;
-	decode(r, by->packet->language, &s, 0, n, ROWS_MOST, &rows);
+	decode(r, &s, 0, n, ROWS_MOST, &rows);
 	for (size_t i = 0; i < rows.len && by->here; i++) {
 		struct ring_packet *row = &rows.data[i];
 		const uint64_t bytes = 4 * (uint64_t)row->packet->words * row->repeat;
@@ -169,16 +170,16 @@ void ring_read_packets(struct ring_reading *r, struct ring_view *v)
 	const size_t first = (v->rptr + n - back) % n;
 	memcpy(words, v->ring->words + first, (n - first) * sizeof(*words));
 	memcpy(words + n - first, v->ring->words, first * sizeof(*words));
-	struct span s = { .words = words, .n = n, .first = first, .ring = n };
+	struct span s = { .stream = { r->know, v->language, r->gfx, words, n }, .first = first, .ring = n };
 	const size_t most = r->all ? ROWS_MOST : r->packets;
-	size_t earlier = packets_before(r->know, v->language, r->gfx, words, n, back, most * BEFORE_FACTOR);
-	decode(r, v->language, &s, back - earlier, back, SIZE_MAX, &before);
+	size_t earlier = packets_before(&s.stream, back, most * BEFORE_FACTOR);
+	decode(r, &s, back - earlier, back, SIZE_MAX, &before);
 	const size_t skipped = before.len > most ? before.len - most : 0;
 	struct rows shown = { before.data + skipped, before.len - skipped, 0 };
 	add_rows(r, v, &shown, last_ib(r, v, &shown));
 	if (v->pending) {
 		size_t end = v->pending < n - back ? back + v->pending : n;
-		decode(r, v->language, &s, back, end, most, &behind);
+		decode(r, &s, back, end, most, &behind);
 		if (behind.len)
 			behind.data[0].here = true;
 		add_rows(r, v, &behind, 0);

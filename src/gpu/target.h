@@ -120,36 +120,45 @@ enum request_kind {
 	REQUEST_FENCES, // of a live GPU reading them completes fences
 };
 
+/** What is asked of a target, and what it answers. @kind tells which of the structs in the first union is filled, and which list of the
+ * second is answered: nothing of another kind is looked at. */
 struct request {
 	enum request_kind kind;
 	enum answer answer;
-	// REQUEST_RINGS of a live GPU
-	bool positions;  // without what is in them
-	struct str ring; // only this one; empty: all
-	// REQUEST_REGISTER
-	struct str ip; // gc, sdma0; with the instance
-	unsigned ip_instance;
-	const struct reg *reg;
-	struct bank bank;
-	uint32_t value;
-	// REQUEST_WAVES of a live GPU
-	uint64_t xccs;                 // a bit for each that is wanted; 0: all
-	unsigned units;                // only so many CUs or WGPs of each SH; 0: all
-	const struct wave_slot *slots; // only these; NULL: every one. The waves have no registers then
-	size_t nslots;
-	// REQUEST_WAVE_REGISTERS; to and size as below
-	const struct wave_block *block;
-	unsigned lanes;
-	// REQUEST_MEMORY
-	uint64_t address;
+	union {
+		// The first is zero where nothing is filled: it and REQUEST_RINGS may be asked without saying more.
+		struct {                               // REQUEST_WAVES, of a live GPU
+			uint64_t xccs;                 // a bit for each that is wanted; 0: all
+			unsigned units;                // only so many CUs or WGPs of each SH; 0: all
+			const struct wave_slot *slots; // only these; NULL: every one. The waves have no registers then
+			size_t nslots;
+		};
+		struct {                 // REQUEST_RINGS, of a live GPU
+			bool positions;  // without what is in them
+			struct str ring; // only this one; empty: all
+		};
+		struct {               // REQUEST_REGISTER
+			struct str ip; // gc, sdma0; with the instance
+			unsigned ip_instance;
+			const struct reg *reg;
+			struct bank bank;
+			uint32_t value; // the answer
+		};
+		struct { // REQUEST_WAVE_REGISTERS
+			const struct wave_block *block;
+			unsigned lanes;
+		};
+		struct { // REQUEST_MEMORY
+			uint64_t address;
+			unsigned vmid; // of a live GPU: whose address it is; 0: the driver's own
+			enum hub hub;
+			unsigned hub_instance; // an XCC of HUB_GFX
+			const char *why_not;   // as a phrase, where a live GPU's memory could not be read; else NULL
+		};
+	};
+	void *to; // of the two last: where @size bytes go
 	size_t size;
-	void *to;
-	unsigned vmid; // of a live GPU: whose address it is; 0: the driver's own
-	enum hub hub;
-	unsigned hub_instance; // an XCC of HUB_GFX
-	const char *why_not;   // as a phrase, where a live GPU's memory could not be read; else NULL
-	// the lists; they live as long as the target
-	size_t n;
+	size_t n; // of the list; it lives as long as the target
 	union {
 		const struct agent *agents;
 		const struct queue *queues;

@@ -52,8 +52,8 @@ uint64_t *wave_register_lanes(struct arena *a)
 // --- of a target's wave ---
 
 /** @b's registers of @lanes lanes each: s0, v0, a0, ... */
-static void add_block(struct target *t, struct arena *a, struct register_set *to, const char *group, char bank,
-		      const struct wave_block *b, unsigned lanes)
+static void add_block(struct target *t, struct arena *a, struct register_set *to, char bank, const struct wave_block *b,
+		      unsigned lanes)
 {
 	size_t words = (size_t)b->count * lanes;
 	_cleanup_free_ uint32_t *raw = mem_alloc(words * sizeof(*raw) + 1);
@@ -63,7 +63,7 @@ static void add_block(struct target *t, struct arena *a, struct register_set *to
 	for (size_t i = 0; i < words; i++)
 		data[i] = raw[i];
 	for (unsigned k = 0; k < b->count; k++)
-		wave_register_add(to, (struct wave_register){ .group = str_z(group),
+		wave_register_add(to, (struct wave_register){ .group = bank == 's' ? S("scalar") : S("vector"),
 							      .name = arena_printf(a, "%c%u", bank, k),
 							      .digits = 8,
 							      .n = lanes,
@@ -91,8 +91,8 @@ void wave_read_registers(struct target *t, struct arena *a, struct wave *w)
 	struct wave_block last = { .address = w->sgprs.address + 4 * (named - 2), .count = 2, .wave = w->sgprs.wave };
 	if (named >= 2 && wave_registers(t, &last, 1, vcc))
 		add_named(a, ret, S("vcc"), 16, vcc[0] | (uint64_t)vcc[1] << 32);
-	add_block(t, a, ret, "scalar", 's', &w->sgprs, 1);
+	add_block(t, a, ret, 's', &w->sgprs, 1);
 	if (!w->no_vgprs)
-		add_block(t, a, ret, "vector", 'v', &w->vgprs, w->lanes);
-	add_block(t, a, ret, "vector", 'a', &w->acc_vgprs, w->lanes);
+		add_block(t, a, ret, 'v', &w->vgprs, w->lanes);
+	add_block(t, a, ret, 'a', &w->acc_vgprs, w->lanes);
 }

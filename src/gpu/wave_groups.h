@@ -13,7 +13,7 @@ size_t wave_groups(const struct wave *waves, const struct str *kernels, size_t n
 
 /** Waves that a text tells of one after the other, at one place for one reason. */
 struct wave_place {
-	struct wave *first;
+	const struct wave *first;
 	size_t count, halted;
 };
 

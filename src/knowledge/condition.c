@@ -175,10 +175,16 @@ void condition_facts(const struct condition *c, const struct fact_view *view, vo
 			fact(ctx, t->name);
 }
 
+/** Whether the term compares a fact; the class is what the block is for. */
+static bool tells_something(const struct term *t)
+{
+	return t->op != OP_NOT_KNOWN && t->op != OP_KNOWN && !str_is(t->name, "class");
+}
+
 static bool compared_before(const struct term *first, const struct term *t)
 {
 	for (; first != t; first = first->next)
-		if (first->op != OP_KNOWN && first->op != OP_NOT_KNOWN && str_eq(first->name, t->name))
+		if (tells_something(first) && str_eq(first->name, t->name))
 			return true;
 	return false;
 }
@@ -189,7 +195,7 @@ unsigned condition_met(const struct condition *c, const struct fact_view *view)
 	for (; c; c = c->next) {
 		unsigned met = 0;
 		for (const struct term *t = c->terms; t; t = t->next)
-			met += t->op != OP_NOT_KNOWN && t->op != OP_KNOWN && !compared_before(c->terms, t);
+			met += tells_something(t) && !compared_before(c->terms, t);
 		if (!met && c->terms && c->terms->op == OP_KNOWN)
 			met = 1;
 		if (met > most && terms_eval(c->terms, view) == TRUTH_YES)

@@ -14,94 +14,62 @@ void report_commands(FILE *out, const char *before, const struct command *const 
 	fputc('\n', out);
 }
 
-static void put_date(FILE *out, int64_t date)
+static struct str date_text(int64_t date, char *room, size_t size)
 {
 	time_t at = (time_t)date;
 	struct tm tm = { 0 };
 	gmtime_r(&at, &tm);
-	fprintf(out, "%04d-%02d-%02d %02d:%02d UTC", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min);
+	snprintf(room, size, "%04d-%02d-%02d %02d:%02d UTC", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
+		 tm.tm_min);
+	return str_z(room);
 }
 
-static void put_rows(FILE *out, const char *label, const struct str *list, size_t n)
+/** @label: of each in a text. */
+static void walk_texts(struct sheet *s, const char *key, const char *label, const struct str *list, size_t n)
 {
+	sheet_texts(s, key, list, n);
 	for (size_t i = 0; i < n; i++) {
-		fprintf(out, "  %-8s", label);
-		print_safe(out, list[i]);
-		fputc('\n', out);
+		sheet_say(s, "  %-8s", label);
+		sheet_say_safe(s, "", list[i], "\n");
 	}
-}
-
-static void put_one(const struct applied_view *v, FILE *out)
-{
-	print_safe(out, v->id);
-	fprintf(out, ": %s, since ", v->state);
-	put_date(out, v->date);
-	fputs("\n  ", out);
-	print_safe(out, v->title);
-	fputc('\n', out);
-	put_rows(out, "sets", v->sets, v->nsets);
-	put_rows(out, "in", v->files, v->nfiles);
-	put_rows(out, "but", v->why, v->nwhy);
-	if (v->needless)
-		fprintf(out, "  versions here make it unnecessary: " STR_FMT "\n", STR_ARG(v->undo));
-	if (v->until) {
-		fputs("  ", out);
-		report_commands(out, v->until, v->commands, v->ncommands);
-	}
-}
-
-static void jw_texts(struct json *j, const char *key, const struct str *list, size_t n)
-{
-	jw_key(j, key);
-	jw_open(j, '[');
-	for (size_t i = 0; i < n; i++)
-		jw_str(j, list[i]);
-	jw_close(j, ']');
-}
-
-static void jw_one(const struct applied_view *v, struct json *j)
-{
-	jw_open(j, '{');
-	jw_field(j, "id", v->id);
-	jw_field(j, "title", v->title);
-	jw_field(j, "state", str_z(v->state));
-	jw_key(j, "date");
-	jw_int(j, v->date);
-	jw_key(j, "needed");
-	jw_bool(j, !v->needless);
-	jw_texts(j, "sets", v->sets, v->nsets);
-	jw_texts(j, "files", v->files, v->nfiles);
-	jw_texts(j, "why", v->why, v->nwhy);
-	jw_commands(j, "not_active_until", v->commands, v->ncommands);
-	jw_close(j, '}');
 }
 
 void report_applied_begin(struct applied_report *r, bool as_json, FILE *out)
 {
-	*r = (struct applied_report){ .as_json = as_json, .json = { .out = out } };
-	if (!as_json)
-		return;
-	jw_open(&r->json, '{');
-	jw_field(&r->json, "schema", S("unhang/applied/1"));
-	jw_key(&r->json, "applied");
-	jw_open(&r->json, '[');
+	*r = (struct applied_report){ .sheet = sheet_on(as_json, out) };
+	sheet_begin(&r->sheet, "unhang/applied/1", "applied");
 }
 
 void report_applied(struct applied_report *r, const struct applied_view *v)
 {
-	if (r->as_json)
-		jw_one(v, &r->json);
-	else
-		put_one(v, r->json.out);
+	static const struct column head[] = { { "id", .after = ": " }, { "state" }, { "since", ", since " } };
+	static const struct column title[] = { { "title", "  ", .none = "" } };
+	struct sheet *s = &r->sheet;
+	char room[96];
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_text(v->id));
+	sheet_put(s, "title", v_text(v->title));
+	sheet_put(s, "state", v_word(v->state));
+	sheet_put(s, "date", v_int(v->date));
+	sheet_note(s, "since", v_text(date_text(v->date, room, sizeof(room))));
+	sheet_put(s, "needed", v_bool(!v->needless));
+	sheet_line(s, 0, COLUMNS(head));
+	sheet_line(s, 0, COLUMNS(title));
+	walk_texts(s, "sets", "sets", v->sets, v->nsets);
+	walk_texts(s, "files", "in", v->files, v->nfiles);
+	walk_texts(s, "why", "but", v->why, v->nwhy);
+	if (v->needless)
+		sheet_say(s, "  versions here make it unnecessary: " STR_FMT "\n", STR_ARG(v->undo));
+	if (v->until && sheet_say(s, "  "))
+		report_commands(s->json.out, v->until, v->commands, v->ncommands);
+	sheet_commands(s, "not_active_until", v->commands, v->ncommands);
+	sheet_close(s, '}');
 	r->shown++;
 }
 
 void report_applied_end(struct applied_report *r)
 {
-	if (r->as_json) {
-		jw_close(&r->json, ']');
-		jw_close(&r->json, '}');
-	} else if (!r->shown) {
-		fputs("unhang has changed nothing here.\n", r->json.out);
-	}
+	if (!r->shown)
+		sheet_say(&r->sheet, "unhang has changed nothing here.\n");
+	sheet_end(&r->sheet);
 }

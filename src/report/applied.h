@@ -1,7 +1,7 @@
 // Changes that unhang made of this machine, one after the other.
 #pragma once
 
-#include "base/json.h"
+#include "report/sheet.h"
 
 struct applied_view {
 	struct str id, title;
@@ -17,8 +17,7 @@ struct applied_view {
 };
 
 struct applied_report {
-	bool as_json;
-	struct json json;
+	struct sheet sheet;
 	size_t shown;
 };
 

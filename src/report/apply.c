@@ -1,15 +1,12 @@
 #include "report/apply.h"
 
 #include "base/print.h"
-
-enum { LABEL = 8, WIDTH = 100 };
+#include "report/text/wrap.h"
 
 static void put_row(const struct order_view *v, const char *label, struct str text, FILE *out)
 {
-	if (!text.n)
-		return;
-	fprintf(out, "  %-*s", LABEL, label);
-	print_wrapped(out, text, LABEL + 2, LABEL + 2, v->width ? v->width : WIDTH);
+	const struct row_style style = { 2, 8, v->width };
+	wrap_row(out, &style, label, text, 0);
 }
 
 static void put_command(const struct order_view *v, const char *label, const struct command *c, FILE *out)

@@ -1,19 +1,12 @@
 // What the doctor found, as a table for people or as JSON.
 #include "report/doctor.h"
 
-#include "base/json.h"
 #include "base/print.h"
 #include "diagnose/doctor/verdict.h"
 #include "report/report.h"
+#include "report/sheet.h"
 
-enum {
-	SEVERITY_WIDTH = 10,
-	LABEL_WIDTH = 8,
-	INDENT = SEVERITY_WIDTH + LABEL_WIDTH,
-	TITLE_FEW = 2,
-	NAME_WIDTH = 28,
-	STEP_WIDTH = 3
-};
+enum { SEVERITY_WIDTH = 10, LABEL_WIDTH = 8, TITLE_FEW = 2, NAME_WIDTH = 28, STEP_WIDTH = 3 };
 
 /** What is to be dropped, the user drops. */
 static bool can_apply(const struct finding *f)
@@ -21,19 +14,7 @@ static bool can_apply(const struct finding *f)
 	return f->change && (f->change->sets || f->change->clears || f->change->envs);
 }
 
-// --- text ---
-
-static void add_part(struct text *to, const char *before, struct str value)
-{
-	if (value.n)
-		text_printf(to, "%s%s%s" STR_FMT, to->n ? ", " : "", before, *before ? " " : "", STR_ARG(value));
-}
-
-static void put_line(const struct doctor_view *v, struct text *line, size_t indent)
-{
-	print_wrapped(v->out, text_str(line), indent, 0, v->width);
-	text_free(line);
-}
+// --- the machine ---
 
 /** A fact of the machine that is not in doubt; else empty. */
 static struct str said(const struct host *h, const char *name)
@@ -42,26 +23,106 @@ static struct str said(const struct host *h, const char *name)
 	return f && !f->doubt ? f->value : (struct str){ 0 };
 }
 
-/** `kernel 6.8.0-90-generic, amdgpu of the kernel, ROCm 7.1.1, ubuntu 24.04`. */
-static void put_machine(const struct doctor_view *v)
+static void walk_facts(struct sheet *s, const struct host_item *i)
+{
+	static const struct column name[] = { { "name", "  " } };
+	static const struct column rest[] = { { "value", .none = "", .after = "   " }, { "where", .none = "" } };
+	sheet_open(s, "facts", '[');
+	for (size_t n = 0; n < i->facts.len; n++) {
+		const struct host_fact *f = i->facts.data[n];
+		if (f->doubt)
+			continue;
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "name", v_text(f->name)); // of a parameter: what a directory has
+		sheet_put(s, "value", v_text(f->value));
+		sheet_put(s, "where", v_known(f->where));
+		sheet_part(s, COLUMNS(name));
+		sheet_say(s, "%*s ", f->name.n < NAME_WIDTH ? (int)(NAME_WIDTH - f->name.n) : 0, "");
+		sheet_line(s, 0, COLUMNS(rest));
+		sheet_close(s, '}');
+	}
+	sheet_close(s, ']');
+}
+
+static void walk_item(struct sheet *s, const struct host_item *i)
+{
+	static const struct column head[] = { { "kind" }, { "gpu", " " } };
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "kind", v_text(i->kind));
+	sheet_put(s, "gpu", i->gpu ? v_known(i->gpu->pci) : v_null());
+	sheet_say(s, "\n");
+	sheet_line(s, 0, COLUMNS(head));
+	walk_facts(s, i);
+	sheet_close(s, '}');
+}
+
+static void walk_gpu(struct sheet *s, const struct host_item *i, enum uh_verdict verdict)
+{
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "pci", v_text(i->gpu->pci));
+	sheet_put(s, "verdict", v_word(verdict_name(verdict)));
+	sheet_put(s, "name", v_known(i->gpu->name));
+	sheet_put(s, "gfx", v_known(i->gpu->gfx));
+	walk_facts(s, i);
+	sheet_close(s, '}');
+}
+
+/** All that was read; a text has it last, and only where it is asked for. */
+static void walk_items(struct sheet *s, const struct doctor_view *v)
 {
 	const struct host *h = v->host;
-	struct text line = { 0 };
-	struct str driver = said(h, "driver_kind"), version = said(h, "driver");
-	add_part(&line, "kernel", said(h, "kernel"));
-	if (driver.n)
-		text_printf(&line, "%samdgpu " STR_FMT "%s" STR_FMT, line.n ? ", " : "", STR_ARG(driver), version.n ? " " : "",
-			    STR_ARG(version));
-	add_part(&line, "ROCm", said(h, "rocm"));
-	add_part(&line, "", said(h, "distribution"));
-	if (said(h, "distribution").n && said(h, "distribution_version").n)
-		text_printf(&line, " " STR_FMT, STR_ARG(said(h, "distribution_version")));
-	if (str_is(said(h, "container"), "yes"))
-		add_part(&line, "", S("in a container"));
-	if (line.n)
-		put_line(v, &line, 2);
-	else
-		text_free(&line);
+	for (size_t n = 0; !s->as_json && n < h->items.len; n++)
+		walk_item(s, h->items.data[n]);
+	if (!s->as_json)
+		return;
+	sheet_open(s, "gpus", '[');
+	for (size_t n = 0; n < h->items.len; n++)
+		if (str_is(h->items.data[n]->kind, "gpu"))
+			walk_gpu(s, h->items.data[n], doctor_verdict_of_gpu(v->findings, h->items.data[n]));
+	sheet_close(s, ']');
+	walk_facts(s, host_machine(h));
+	sheet_open(s, "items", '[');
+	for (size_t n = 1; n < h->items.len; n++)
+		if (!str_is(h->items.data[n]->kind, "gpu"))
+			walk_item(s, h->items.data[n]);
+	sheet_close(s, ']');
+}
+
+/** `kernel 6.8.0-90-generic, amdgpu of the kernel, ROCm 7.1.1, ubuntu 24.04`. */
+static void walk_machine(struct sheet *s, const struct doctor_view *v)
+{
+	static const char *const named[] = { "kernel", "driver_kind", "driver",   "distribution", "distribution_version",
+					     "rocm",   "boot_loader", "container" };
+	static const struct column line[] = { { "machine.kernel", ", kernel " },
+					      { "machine.driver_kind", ", amdgpu " },
+					      { "machine.its_version", " " },
+					      { "machine.rocm", ", ROCm " },
+					      { "machine.distribution", ", " },
+					      { "machine.of_version", " " },
+					      { "machine.contained", ", in a container" } };
+	const struct host *h = v->host;
+	const struct host_fact *f;
+	sheet_open(s, "machine", '{');
+	sheet_put(s, "root", v_known(str_z(h->root)));
+	for (size_t n = 0; n < sizeof(named) / sizeof(named[0]); n++)
+		sheet_put(s, named[n], v_known(said(h, named[n])));
+	sheet_note(s, "its_version", v_if(said(h, "driver_kind").n, v_known(said(h, "driver"))));
+	sheet_note(s, "of_version", v_if(said(h, "distribution").n, v_known(said(h, "distribution_version"))));
+	sheet_note(s, "contained", v_bool(str_is(said(h, "container"), "yes")));
+	sheet_list(s, COLUMNS(line), (struct row_style){ .label = 2, .width = v->width });
+	sheet_open(s, "unread", '[');
+	for (size_t n = 0; s->as_json && (f = host_fact(h, host_machine(h), S("unread"), n)); n++)
+		jw_str(&s->json, f->value);
+	sheet_close(s, ']');
+	if (s->as_json)
+		walk_items(s, v);
+	sheet_close(s, '}');
+}
+
+static void put_line(const struct doctor_view *v, struct text *line, size_t indent)
+{
+	print_wrapped(v->out, text_str(line), indent, 0, v->width);
+	text_free(line);
 }
 
 /** Engines whose firmware is most asked for; --verbose and --json have all. */
@@ -111,27 +172,13 @@ static void put_gpus(const struct doctor_view *v)
 	}
 }
 
+// --- findings ---
+
 static void put_severity(const struct doctor_view *v, enum know_severity s)
 {
 	static const char *const colours[] = { "\033[1;31m", "\033[33m", "\033[36m", "\033[32m" };
 	fprintf(v->out, "%s%-*s%s", v->options->colour ? colours[s] : "", SEVERITY_WIDTH, severity_name(s),
 		v->options->colour ? "\033[0m" : "");
-}
-
-/** @more: what lines behind the first are indented beyond it. */
-static void put_row_at(const struct doctor_view *v, const char *label, struct str text, size_t more)
-{
-	if (!text.n)
-		return;
-	fprintf(v->out, "%*s%-*s", SEVERITY_WIDTH, "", LABEL_WIDTH, label);
-	print_wrapped(v->out, text, INDENT + more, INDENT, v->width);
-}
-
-static void put_row(const struct doctor_view *v, const char *label, struct str text) { put_row_at(v, label, text, 0); }
-
-static void put_command(const struct doctor_view *v, const char *label, const struct command *c)
-{
-	put_row(v, label, command_str(c));
 }
 
 static void put_title(const struct doctor_view *v, const struct finding *f)
@@ -143,46 +190,62 @@ static void put_title(const struct doctor_view *v, const struct finding *f)
 	text_free(&head);
 }
 
-static void put_steps(const struct doctor_view *v, const struct finding *f)
+static void put_steps(const struct doctor_view *v, const struct row_style *style, const struct finding *f)
 {
 	for (size_t n = 0; n < f->steps.n; n++) {
 		struct text step = { 0 };
 		if (f->steps.n > 1)
 			text_printf(&step, "%zu. ", n + 1);
 		text_add(&step, command_str(f->steps.list[n]));
-		put_row_at(v, n ? "" : "Do", text_str(&step), f->steps.n > 1 ? STEP_WIDTH : 0);
+		wrap_row(v->out, style, n ? "" : "Do", text_str(&step), f->steps.n > 1 ? STEP_WIDTH : 0);
 		text_free(&step);
 	}
 }
 
 /** GPUs are only named where not every one has it. */
-static void put_which(const struct doctor_view *v, const struct finding *f)
+static struct sheet_value which_gpus(const struct doctor_view *v, const struct finding *f, struct text *to)
 {
-	struct text which = { 0 };
 	for (size_t n = 0; n < f->gpus.len; n++)
-		text_printf(&which, "%s" STR_FMT, n ? ", " : "", STR_ARG(f->gpus.data[n]));
-	if (v->host->devices.n > 1 && f->gpus.len < v->host->devices.n)
-		put_row(v, "GPU", text_str(&which));
-	text_free(&which);
+		text_printf(to, "%s" STR_FMT, n ? ", " : "", STR_ARG(f->gpus.data[n]));
+	return v_if(v->host->devices.n > 1 && f->gpus.len < v->host->devices.n, v_known(text_str(to)));
 }
 
-static void put_finding(const struct doctor_view *v, const struct finding *f)
+static void walk_finding(struct sheet *s, const struct doctor_view *v, const struct finding *f)
 {
-	struct text source = { 0 };
-	put_title(v, f);
-	put_which(v, f);
-	put_row(v, "Seen", f->seen);
-	put_row(v, "Why", f->why);
-	put_steps(v, f);
-	put_command(v, "Check", f->steps.verify);
-	put_command(v, "Costs", f->steps.cost);
-	put_command(v, "Risk", f->steps.risk);
-	put_command(v, "Undo", f->steps.undo);
-	put_command(v, "Until", f->steps.until);
-	if (f->grade.n)
-		text_printf(&source, "grade " STR_FMT ", " STR_FMT, STR_ARG(f->grade), STR_ARG(f->source));
-	put_row(v, "Source", text_str(&source));
-	text_free(&source);
+	static const struct column what[] = { { "which", "GPU" }, { "seen", "Seen" }, { "why", "Why" } };
+	static const struct column more[] = { { "check", "Check" }, { "cost", "Costs" },  { "risk", "Risk" },
+					      { "undo", "Undo" },   { "until", "Until" }, { "graded", "Source" } };
+	const struct row_style style = { SEVERITY_WIDTH, LABEL_WIDTH, v->width };
+	struct text which = { 0 }, graded = { 0 };
+	text_printf(&graded, "grade " STR_FMT ", " STR_FMT, STR_ARG(f->grade), STR_ARG(f->source));
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_text(f->id));
+	sheet_put(s, "severity", v_word(severity_name(f->severity)));
+	sheet_put(s, "title", v_text(f->title));
+	sheet_texts(s, "gpus", f->gpus.data, f->gpus.len);
+	sheet_note(s, "which", which_gpus(v, f, &which));
+	sheet_put(s, "seen", v_known(f->seen));
+	sheet_put(s, "why", v_known(f->why));
+	sheet_commands(s, "do", f->steps.list, f->steps.n);
+	sheet_put(s, "check", v_command(f->steps.verify));
+	sheet_put(s, "undo", v_command(f->steps.undo));
+	sheet_put(s, "cost", v_command(f->steps.cost));
+	sheet_put(s, "risk", v_command(f->steps.risk));
+	sheet_put(s, "until", v_command(f->steps.until));
+	sheet_put(s, "grade", v_known(f->grade));
+	sheet_put(s, "source", v_known(f->source));
+	sheet_note(s, "graded", v_if(f->grade.n, v_text(text_str(&graded))));
+	sheet_put(s, "can_apply", v_bool(can_apply(f)));
+	if (!s->as_json) {
+		fputc('\n', v->out);
+		put_title(v, f);
+		sheet_rows(s, &style, COLUMNS(what));
+		put_steps(v, &style, f);
+		sheet_rows(s, &style, COLUMNS(more));
+	}
+	sheet_close(s, '}');
+	text_free(&which);
+	text_free(&graded);
 }
 
 /** A title names the part: where there are several of it, and not all are meant, how many. */
@@ -207,29 +270,6 @@ static void put_good(const struct doctor_view *v)
 		put_severity(v, f->severity);
 		print_wrapped(v->out, good_title(v, f, &title), SEVERITY_WIDTH, SEVERITY_WIDTH, v->width);
 		text_free(&title);
-	}
-}
-
-static void put_facts(const struct doctor_view *v)
-{
-	for (size_t n = 0; n < v->host->items.len; n++) {
-		const struct host_item *i = v->host->items.data[n];
-		fprintf(v->out, "\n" STR_FMT "%s", STR_ARG(i->kind), i->gpu ? " " : "");
-		if (i->gpu)
-			print_safe(v->out, i->gpu->pci);
-		fputc('\n', v->out);
-		for (size_t f = 0; f < i->facts.len; f++) {
-			struct str name = i->facts.data[f]->name; // of a parameter: what a directory has
-			if (i->facts.data[f]->doubt)
-				continue;
-			fputs("  ", v->out);
-			print_safe(v->out, name);
-			fprintf(v->out, "%*s ", name.n < NAME_WIDTH ? (int)(NAME_WIDTH - name.n) : 0, "");
-			print_safe(v->out, i->facts.data[f]->value);
-			fputs("   ", v->out);
-			print_safe(v->out, i->facts.data[f]->where);
-			fputc('\n', v->out);
-		}
 	}
 }
 
@@ -285,28 +325,19 @@ static void put_unread(const struct doctor_view *v)
 }
 
 /** First all of them, a line each, where they do not fit on a screen; then each in full. */
-static void put_text(const struct doctor_view *v)
+static void put_titles(const struct doctor_view *v, size_t bad)
 {
 	const struct findings *f = v->findings;
-	size_t bad = 0, change = 0;
-	for (size_t n = 0; n < f->list.len; n++) {
-		bad += f->list.data[n]->severity != SEVERITY_OK;
-		change += f->list.data[n]->severity != SEVERITY_OK && can_apply(f->list.data[n]);
-	}
-	put_machine(v);
-	put_gpus(v);
-	for (size_t n = 0; bad > TITLE_FEW && n < f->list.len; n++) {
-		if (!n)
-			fputc('\n', v->out);
+	if (bad > TITLE_FEW)
+		fputc('\n', v->out);
+	for (size_t n = 0; bad > TITLE_FEW && n < f->list.len; n++)
 		if (f->list.data[n]->severity != SEVERITY_OK)
 			put_title(v, f->list.data[n]);
-	}
-	for (size_t n = 0; n < f->list.len; n++) {
-		if (f->list.data[n]->severity == SEVERITY_OK)
-			continue;
-		fputc('\n', v->out);
-		put_finding(v, f->list.data[n]);
-	}
+}
+
+/** What stands behind the findings. */
+static void put_rest(const struct doctor_view *v, size_t bad, size_t change)
+{
 	fputc('\n', v->out);
 	put_good(v);
 	if (!bad && v->verdict == UH_HEALTHY)
@@ -318,141 +349,32 @@ static void put_text(const struct doctor_view *v)
 		put_hint(v,
 			 S("unhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back."));
 	put_unread(v);
-	if (v->options->verbose)
-		put_facts(v);
 }
-
-// --- JSON ---
-
-static void jw_known(struct json *j, const char *key, struct str v)
-{
-	jw_key(j, key);
-	if (v.n)
-		jw_str(j, v);
-	else
-		jw_null(j);
-}
-
-static void jw_list(struct json *j, const char *key, const struct str *list, size_t n)
-{
-	jw_key(j, key);
-	jw_open(j, '[');
-	for (size_t i = 0; i < n; i++)
-		jw_str(j, list[i]);
-	jw_close(j, ']');
-}
-
-static void jw_finding(struct json *j, const struct finding *f)
-{
-	jw_open(j, '{');
-	jw_field(j, "id", f->id);
-	jw_field(j, "severity", str_z(severity_name(f->severity)));
-	jw_field(j, "title", f->title);
-	jw_list(j, "gpus", f->gpus.data, f->gpus.len);
-	jw_known(j, "seen", f->seen);
-	jw_known(j, "why", f->why);
-	jw_commands(j, "do", f->steps.list, f->steps.n);
-	jw_command(j, "check", f->steps.verify);
-	jw_command(j, "undo", f->steps.undo);
-	jw_command(j, "cost", f->steps.cost);
-	jw_command(j, "risk", f->steps.risk);
-	jw_command(j, "until", f->steps.until);
-	jw_known(j, "grade", f->grade);
-	jw_known(j, "source", f->source);
-	jw_key(j, "can_apply");
-	jw_bool(j, can_apply(f));
-	jw_close(j, '}');
-}
-
-static void jw_facts(struct json *j, const struct host_item *i)
-{
-	jw_key(j, "facts");
-	jw_open(j, '[');
-	for (size_t n = 0; n < i->facts.len; n++) {
-		if (i->facts.data[n]->doubt)
-			continue;
-		jw_open(j, '{');
-		jw_field(j, "name", i->facts.data[n]->name);
-		jw_field(j, "value", i->facts.data[n]->value);
-		jw_known(j, "where", i->facts.data[n]->where);
-		jw_close(j, '}');
-	}
-	jw_close(j, ']');
-}
-
-static void jw_gpu(struct json *j, const struct host_item *i, enum uh_verdict verdict)
-{
-	jw_open(j, '{');
-	jw_field(j, "pci", i->gpu->pci);
-	jw_field(j, "verdict", str_z(verdict_name(verdict)));
-	jw_known(j, "name", i->gpu->name);
-	jw_known(j, "gfx", i->gpu->gfx);
-	jw_facts(j, i);
-	jw_close(j, '}');
-}
-
-static void jw_item(struct json *j, const struct host_item *i)
-{
-	jw_open(j, '{');
-	jw_field(j, "kind", i->kind);
-	jw_known(j, "gpu", i->gpu ? i->gpu->pci : (struct str){ 0 });
-	jw_facts(j, i);
-	jw_close(j, '}');
-}
-
-static void jw_machine(struct json *j, const struct doctor_view *v)
-{
-	const struct host *h = v->host;
-	static const char *const named[] = { "kernel", "driver_kind", "driver",   "distribution", "distribution_version",
-					     "rocm",   "boot_loader", "container" };
-	const struct host_item *m = host_machine(h);
-	jw_open(j, '{');
-	jw_known(j, "root", str_z(h->root));
-	for (size_t n = 0; n < sizeof(named) / sizeof(named[0]); n++)
-		jw_known(j, named[n], said(h, named[n]));
-	jw_key(j, "unread");
-	jw_open(j, '[');
-	for (size_t n = 0; host_fact(h, m, S("unread"), n); n++)
-		jw_str(j, host_fact(h, m, S("unread"), n)->value);
-	jw_close(j, ']');
-	jw_key(j, "gpus");
-	jw_open(j, '[');
-	for (size_t n = 0; n < h->items.len; n++)
-		if (str_is(h->items.data[n]->kind, "gpu"))
-			jw_gpu(j, h->items.data[n], doctor_verdict_of_gpu(v->findings, h->items.data[n]));
-	jw_close(j, ']');
-	jw_facts(j, m);
-	jw_key(j, "items");
-	jw_open(j, '[');
-	for (size_t n = 1; n < h->items.len; n++)
-		if (!str_is(h->items.data[n]->kind, "gpu"))
-			jw_item(j, h->items.data[n]);
-	jw_close(j, ']');
-	jw_close(j, '}');
-}
-
-static void put_json(const struct doctor_view *v)
-{
-	struct json j = { .out = v->out };
-	jw_open(&j, '{');
-	jw_field(&j, "schema", S("unhang/doctor/1"));
-	jw_field(&j, "verdict", str_z(verdict_name(v->verdict)));
-	jw_key(&j, "machine");
-	jw_machine(&j, v);
-	jw_key(&j, "findings");
-	jw_open(&j, '[');
-	for (size_t n = 0; n < v->findings->list.len; n++)
-		jw_finding(&j, v->findings->list.data[n]);
-	jw_close(&j, ']');
-	jw_close(&j, '}');
-}
-
-// --- the whole ---
 
 void report_doctor(const struct doctor_view *v)
 {
-	if (v->options->json)
-		put_json(v);
-	else
-		put_text(v);
+	struct sheet s = sheet_on(v->options->json, v->out);
+	const struct findings *f = v->findings;
+	size_t bad = 0, change = 0;
+	for (size_t n = 0; n < f->list.len; n++) {
+		bad += f->list.data[n]->severity != SEVERITY_OK;
+		change += f->list.data[n]->severity != SEVERITY_OK && can_apply(f->list.data[n]);
+	}
+	sheet_begin(&s, "unhang/doctor/1", NULL);
+	sheet_put(&s, "verdict", v_word(verdict_name(v->verdict)));
+	walk_machine(&s, v);
+	if (!s.as_json) {
+		put_gpus(v);
+		put_titles(v, bad);
+	}
+	sheet_open(&s, "findings", '[');
+	for (size_t n = 0; n < f->list.len; n++)
+		if (s.as_json || f->list.data[n]->severity != SEVERITY_OK)
+			walk_finding(&s, v, f->list.data[n]);
+	sheet_close(&s, ']');
+	if (!s.as_json)
+		put_rest(v, bad, change);
+	if (!s.as_json && v->options->verbose)
+		walk_items(&s, v);
+	sheet_close(&s, '}');
 }

@@ -1,156 +1,122 @@
 // The JSON of DESIGN.md; docs/diagnosis.schema.json describes it.
 #include "base/cleanup.h"
-#include "base/json.h"
-
 #include "report/report.h"
+#include "report/sheet.h"
 
-static void text_or_null(struct json *j, const char *key, struct str value)
+static void write_time(struct sheet *s, const char *key, struct stamp time)
 {
-	jw_field(j, key, value.n ? value : (struct str){ 0 });
-}
-
-static void write_time(struct json *j, const char *key, struct stamp time)
-{
-	jw_key(j, key);
+	jw_key(&s->json, key);
 	if (time.clock == TIME_NONE)
-		jw_null(j);
+		jw_null(&s->json);
 	else
-		jw_decimal(j, time.seconds, 6);
+		jw_decimal(&s->json, time.seconds, 6);
 }
 
-static void write_place(struct json *j, struct place at)
+static void write_place(struct sheet *s, struct place at)
 {
-	jw_key(j, "at");
-	jw_open(j, '{');
-	jw_key(j, "source");
-	jw_int(j, at.source);
-	jw_key(j, "line");
-	if (at.line)
-		jw_int(j, (int64_t)at.line);
-	else
-		jw_null(j); // a core has none
-	jw_close(j, '}');
+	sheet_open(s, "at", '{');
+	sheet_put(s, "source", v_int(at.source));
+	sheet_put(s, "line", v_if(at.line, v_int((int64_t)at.line))); // a core has none
+	sheet_close(s, '}');
 }
 
-static void write_fact(struct json *j, const struct fact *f, int64_t event)
+static void write_fact(struct sheet *s, const struct fact *f, int64_t event)
 {
 	int64_t number;
-	jw_open(j, '{');
-	jw_field(j, "name", f->name);
-	jw_key(j, "value");
-	if (f->type == FACT_TRUE)
-		jw_bool(j, true);
-	else if (f->type == FACT_NUMBER && str_number(f->value, &number))
-		jw_int(j, number);
-	else
-		jw_str(j, f->value);
-	jw_key(j, "event");
-	if (event)
-		jw_int(j, event);
-	else
-		jw_null(j);
-	write_place(j, f->at);
-	jw_close(j, '}');
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "name", v_text(f->name));
+	sheet_put(s, "value",
+		  f->type == FACT_TRUE                                    ? v_bool(true) :
+		  f->type == FACT_NUMBER && str_number(f->value, &number) ? v_int(number) :
+									    v_text(f->value));
+	sheet_put(s, "event", v_if(event, v_int(event)));
+	write_place(s, f->at);
+	sheet_close(s, '}');
 }
 
-static void write_facts(struct json *j, const struct incident *i)
+static void write_facts(struct sheet *s, const struct incident *i)
 {
-	jw_key(j, "facts");
-	jw_open(j, '[');
+	sheet_open(s, "facts", '[');
 	for (size_t n = 0; n < i->machine.len; n++)
-		write_fact(j, &i->machine.data[n], 0);
+		write_fact(s, &i->machine.data[n], 0);
 	for (size_t n = 0; n < i->events.len; n++)
 		for (size_t f = 0; f < i->events.data[n]->nfacts; f++)
-			write_fact(j, &i->events.data[n]->facts[f], (int64_t)n + 1);
-	jw_close(j, ']');
+			write_fact(s, &i->events.data[n]->facts[f], (int64_t)n + 1);
+	sheet_close(s, ']');
 }
 
-static void write_gpu(struct json *j, const struct diag_gpu *gpu, struct str role)
+static void write_gpu(struct sheet *s, const struct diag_gpu *gpu, struct str role)
 {
-	jw_open(j, '{');
-	text_or_null(j, "pci", pci_length(gpu->device) ? gpu->device : (struct str){ 0 });
-	text_or_null(j, "name", gpu->name);
-	text_or_null(j, "gfx", gpu->gfx);
-	text_or_null(j, "unique_id", (struct str){ 0 });
-	jw_field(j, "role", role);
-	jw_close(j, '}');
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "pci", v_if(pci_length(gpu->device), v_known(gpu->device)));
+	sheet_put(s, "name", v_known(gpu->name));
+	sheet_put(s, "gfx", v_known(gpu->gfx));
+	sheet_put(s, "unique_id", v_null());
+	sheet_put(s, "role", v_text(role));
+	sheet_close(s, '}');
 }
 
-static void write_gpus(struct json *j, const struct incident *i)
+static void write_gpus(struct sheet *s, const struct incident *i)
 {
-	jw_key(j, "gpus");
-	jw_open(j, '[');
-	write_gpu(j, &i->gpu, S("origin"));
+	sheet_open(s, "gpus", '[');
+	write_gpu(s, &i->gpu, S("origin"));
 	for (size_t n = 0; n < i->other_gpus.len; n++)
-		write_gpu(j, &i->other_gpus.data[n], S("affected"));
-	jw_close(j, ']');
+		write_gpu(s, &i->other_gpus.data[n], S("affected"));
+	sheet_close(s, ']');
 }
 
-static void number_or_null(struct json *j, const char *key, int64_t value)
-{
-	jw_key(j, key);
-	if (value < 0)
-		jw_null(j);
-	else
-		jw_int(j, value);
-}
-
-static void write_ranks(struct json *j, const struct incident *i)
+static void write_ranks(struct sheet *s, const struct incident *i)
 {
 	int64_t number;
-	jw_key(j, "ranks");
-	jw_open(j, '[');
+	sheet_open(s, "ranks", '[');
 	for (size_t n = 0; n < i->ranks.len; n++) {
 		const struct diag_rank *r = &i->ranks.data[n];
-		jw_open(j, '{');
-		number_or_null(j, "rank", str_number(r->rank, &number) ? number : -1);
-		text_or_null(j, "worker", r->worker);
-		number_or_null(j, "pid", str_number(r->pid, &number) ? number : -1);
-		number_or_null(j, "gpu_node", str_number(r->node, &number) ? number : -1);
-		text_or_null(j, "group", r->group);
-		text_or_null(j, "collective", r->collective);
-		number_or_null(j, "seq", r->seq);
-		number_or_null(j, "enqueued", r->enqueued);
-		number_or_null(j, "completed", r->completed);
-		write_time(j, "time", r->first->time);
-		text_or_null(j, "role", str_z(r->role));
-		jw_close(j, '}');
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "rank", v_count(str_number(r->rank, &number) ? number : -1));
+		sheet_put(s, "worker", v_known(r->worker));
+		sheet_put(s, "pid", v_count(str_number(r->pid, &number) ? number : -1));
+		sheet_put(s, "gpu_node", v_count(str_number(r->node, &number) ? number : -1));
+		sheet_put(s, "group", v_known(r->group));
+		sheet_put(s, "collective", v_known(r->collective));
+		sheet_put(s, "seq", v_count(r->seq));
+		sheet_put(s, "enqueued", v_count(r->enqueued));
+		sheet_put(s, "completed", v_count(r->completed));
+		write_time(s, "time", r->first->time);
+		sheet_put(s, "role", v_known(str_z(r->role)));
+		sheet_close(s, '}');
 	}
-	jw_close(j, ']');
+	sheet_close(s, ']');
 }
 
 /** Registers, rings and memory, as the evidence holds them. */
-static void write_values(struct json *j, const struct values *v, size_t event)
+static void write_values(struct sheet *s, const struct values *v, size_t event)
 {
 	enum { NUMBERS_MAX = 4096 };
 	char room[24];
-	jw_open(j, '{');
-	jw_key(j, "event");
-	jw_int(j, (int64_t)event);
-	text_or_null(j, "group", v->group);
-	jw_field(j, "name", v->name);
-	text_or_null(j, "address", v->address ? code_text(v->address, room) : (struct str){ 0 });
-	jw_key(j, "count");
-	jw_int(j, (int64_t)v->n);
-	jw_key(j, "values");
-	jw_open(j, '[');
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "event", v_int((int64_t)event));
+	sheet_put(s, "group", v_known(v->group));
+	sheet_put(s, "name", v_text(v->name));
+	sheet_put(s, "address", v_if(v->address, v_known(code_text(v->address, room))));
+	sheet_put(s, "count", v_int((int64_t)v->n));
+	sheet_open(s, "values", '[');
 	for (size_t n = 0; n < v->n && n < NUMBERS_MAX; n++) {
 		if (v->n > 1 && v->data[n] == UINT64_MAX)
-			jw_null(j); // a lane that the dump does not have
+			jw_null(&s->json); // a lane that the dump does not have
 		else
-			jw_str(j, code_text(v->data[n], room));
+			jw_str(&s->json, code_text(v->data[n], room));
 	}
-	jw_close(j, ']');
-	jw_close(j, '}');
+	sheet_close(s, ']');
+	sheet_close(s, '}');
 }
 
-static void write_register(struct json *j, const struct wave_register *r, size_t event)
+static void write_register(struct sheet *s, const struct wave_register *r, size_t event)
 {
 	const struct values v = { .group = r->group, .name = r->name, .n = r->n, .data = r->data };
-	write_values(j, &v, event);
+	write_values(s, &v, event);
 }
 
-static void write_access(struct json *j, const struct wave_access *x, size_t event)
+static void write_access(struct sheet *s, const struct wave_access *x, size_t event)
 {
 	static const char *const groups[] = {
 		[ACCESS_KNOWN] = "access", [ACCESS_MAYBE] = "access-maybe", [ACCESS_LDS] = "lds"
@@ -160,11 +126,11 @@ static void write_access(struct json *j, const struct wave_access *x, size_t eve
 				  .address = x->pc,
 				  .n = WAVE_LANES,
 				  .data = x->addresses };
-	write_values(j, &v, event);
+	write_values(s, &v, event);
 }
 
 /** The ranges as their begins and their ends. */
-static void write_map(struct json *j, const struct dump *d, size_t event)
+static void write_map(struct sheet *s, const struct dump *d, size_t event)
 {
 	_cleanup_free_ uint64_t *numbers = mem_alloc(2 * d->nmap * sizeof(*numbers) + 1);
 	for (size_t i = 0; i < d->nmap; i++) {
@@ -175,75 +141,61 @@ static void write_map(struct json *j, const struct dump *d, size_t event)
 		const struct values v = {
 			.group = S("memory"), .name = end ? S("end") : S("begin"), .n = d->nmap, .data = numbers + end * d->nmap
 		};
-		write_values(j, &v, event);
+		write_values(s, &v, event);
 	}
 }
 
-static void write_dumps(struct json *j, const struct incident *i)
+static void write_dumps(struct sheet *s, const struct incident *i)
 {
-	jw_key(j, "dumps");
-	jw_open(j, '[');
+	sheet_open(s, "dumps", '[');
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct dump *d = &i->events.data[n]->dump;
 		for (size_t r = 0; r < d->registers.len; r++)
-			write_register(j, &d->registers.data[r], n + 1);
+			write_register(s, &d->registers.data[r], n + 1);
 		for (size_t v = 0; v < d->nvalues; v++)
-			write_values(j, &d->values[v], n + 1);
+			write_values(s, &d->values[v], n + 1);
 		for (size_t x = 0; x < d->naccesses; x++)
-			write_access(j, &d->accesses[x], n + 1);
-		write_map(j, d, n + 1);
+			write_access(s, &d->accesses[x], n + 1);
+		write_map(s, d, n + 1);
 	}
-	jw_close(j, ']');
+	sheet_close(s, ']');
 }
 
-static void write_cause(struct json *j, const struct incident *i)
+static void write_cause(struct sheet *s, const struct incident *i)
 {
-	jw_key(j, "cause");
-	jw_open(j, '{');
-	jw_field(j, "class", i->cause->head.id);
-	jw_field(j, "title", i->title);
-	jw_key(j, "confidence");
-	jw_decimal(j, i->confidence / 100.0, 2);
-	jw_field(j, "explanation", i->explanation);
-	text_or_null(j, "evidence", i->sure);
-	jw_key(j, "before_log");
-	jw_bool(j, i->before_log);
-	jw_close(j, '}');
-	jw_key(j, "also");
-	jw_open(j, '[');
-	for (size_t n = 0; n < i->also.len; n++)
-		jw_str(j, i->also.data[n]);
-	jw_close(j, ']');
+	sheet_open(s, "cause", '{');
+	sheet_put(s, "class", v_text(i->cause->head.id));
+	sheet_put(s, "title", v_text(i->title));
+	jw_key(&s->json, "confidence");
+	jw_decimal(&s->json, i->confidence / 100.0, 2);
+	sheet_put(s, "explanation", v_text(i->explanation));
+	sheet_put(s, "evidence", v_known(i->sure));
+	sheet_put(s, "before_log", v_bool(i->before_log));
+	sheet_close(s, '}');
+	sheet_texts(s, "also", i->also.data, i->also.len);
 }
 
-static void write_processes(struct json *j, const struct incident *i)
+static void write_processes(struct sheet *s, const struct incident *i)
 {
 	int64_t pid;
-	jw_key(j, "processes");
-	jw_open(j, '[');
+	sheet_open(s, "processes", '[');
 	for (size_t n = 0; n < i->processes.len; n++) {
-		jw_open(j, '{');
-		jw_field(j, "name", i->processes.data[n].name);
-		jw_key(j, "pid");
-		if (str_number(i->processes.data[n].pid, &pid))
-			jw_int(j, pid);
-		else
-			jw_null(j);
-		jw_field(j, "role", str_z(i->processes.data[n].role));
-		jw_close(j, '}');
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "name", v_text(i->processes.data[n].name));
+		sheet_put(s, "pid", str_number(i->processes.data[n].pid, &pid) ? v_int(pid) : v_null());
+		sheet_put(s, "role", v_word(i->processes.data[n].role));
+		sheet_close(s, '}');
 	}
-	jw_close(j, ']');
+	sheet_close(s, ']');
 }
 
 static void on_begin(void *ctx, const struct diagnosis *d)
 {
 	(void)d;
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_field(j, "schema", S("unhang/diagnosis/1"));
+	sheet_begin(ctx, "unhang/diagnosis/1", NULL);
 }
 
-static void on_machine(void *ctx, const struct machine_view *m) { report_machine_json(m, ctx); }
+static void on_machine(void *ctx, const struct machine_observation *m) { report_machine(m, ctx, NULL); }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
@@ -251,163 +203,154 @@ static void on_open(void *ctx, enum report_list list, const struct incident *i)
 		"sources", "incidents", "timeline", "known", "remedies", "settings", "next", "notes"
 	};
 	(void)i;
-	jw_key(ctx, keys[list]);
-	jw_open(ctx, '[');
+	sheet_open(ctx, keys[list], '[');
 }
 
 static void on_close(void *ctx, enum report_list list, const struct incident *i)
 {
 	(void)list;
 	(void)i;
-	jw_close(ctx, ']');
+	sheet_close(ctx, ']');
 }
 
 static void on_source(void *ctx, const struct evidence *e)
 {
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_key(j, "id");
-	jw_int(j, e->id);
-	jw_field(j, "path", e->path);
-	jw_field(j, "kind", str_z(e->kind));
-	jw_key(j, "contains");
-	jw_open(j, '[');
+	struct sheet *s = ctx;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_int(e->id));
+	sheet_put(s, "path", v_text(e->path));
+	sheet_put(s, "kind", v_word(e->kind));
+	sheet_open(s, "contains", '[');
 	for (size_t n = 0; n < e->nkinds; n++)
-		jw_str(j, str_z(e->kinds[n]));
-	jw_close(j, ']');
-	jw_key(j, "bytes");
-	jw_int(j, (int64_t)e->bytes);
-	jw_key(j, "lines");
-	jw_int(j, (int64_t)e->lines);
-	jw_close(j, '}');
+		jw_str(&s->json, str_z(e->kinds[n]));
+	sheet_close(s, ']');
+	sheet_put(s, "bytes", v_int((int64_t)e->bytes));
+	sheet_put(s, "lines", v_int((int64_t)e->lines));
+	sheet_close(s, '}');
 }
 
 static void on_incident(void *ctx, const struct incident *i)
 {
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_field(j, "id", i->id);
-	jw_field(j, "fingerprint", i->fingerprint);
-	jw_field(j, "state", i->open ? S("open") : S("closed"));
-	text_or_null(j, "host", i->host);
-	text_or_null(j, "boot_id", i->boot_id);
-	write_gpus(j, i);
-	write_time(j, "begin", i->begin);
-	write_time(j, "end", i->end);
-	jw_field(j, "clock", str_z(clock_name(i->begin.clock)));
-	write_cause(j, i);
-	jw_key(j, "action");
-	jw_open(j, '{');
-	jw_field(j, "do", i->action->action);
-	jw_field(j, "fault", i->fault);
-	jw_field(j, "text", i->action_text);
-	jw_close(j, '}');
-	write_processes(j, i);
-	write_ranks(j, i);
-	write_facts(j, i);
-	write_dumps(j, i);
+	struct sheet *s = ctx;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_text(i->id));
+	sheet_put(s, "fingerprint", v_text(i->fingerprint));
+	sheet_put(s, "state", v_text(i->open ? S("open") : S("closed")));
+	sheet_put(s, "host", v_known(i->host));
+	sheet_put(s, "boot_id", v_known(i->boot_id));
+	write_gpus(s, i);
+	write_time(s, "begin", i->begin);
+	write_time(s, "end", i->end);
+	sheet_put(s, "clock", v_word(clock_name(i->begin.clock)));
+	sheet_put(s, "times", v_int(i->times));
+	write_cause(s, i);
+	sheet_open(s, "action", '{');
+	sheet_put(s, "do", v_text(i->action->action));
+	sheet_put(s, "fault", v_text(i->fault));
+	sheet_put(s, "text", v_text(i->action_text));
+	sheet_close(s, '}');
+	write_processes(s, i);
+	write_ranks(s, i);
+	write_facts(s, i);
+	write_dumps(s, i);
 }
 
 static void on_event(void *ctx, const struct diag_event *e, size_t id)
 {
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_key(j, "id");
-	jw_int(j, (int64_t)id);
-	write_time(j, "time", e->time);
-	jw_field(j, "event", e->kind->head.id);
-	jw_field(j, "role", str_z(role_name(e->role)));
-	text_or_null(j, "rule", e->lead ? e->lead->head.id : (struct str){ 0 });
-	jw_field(j, "text", e->sentence);
-	jw_key(j, "count");
-	jw_int(j, e->count);
-	write_time(j, "last", e->last);
-	write_place(j, e->at);
-	jw_close(j, '}');
+	struct sheet *s = ctx;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_int((int64_t)id));
+	write_time(s, "time", e->time);
+	sheet_put(s, "event", v_text(e->kind->head.id));
+	sheet_put(s, "role", v_word(role_name(e->role)));
+	sheet_put(s, "rule", v_known(e->lead ? e->lead->head.id : (struct str){ 0 }));
+	sheet_put(s, "text", v_text(e->sentence));
+	sheet_put(s, "count", v_int(e->count));
+	write_time(s, "last", e->last);
+	write_place(s, e->at);
+	sheet_close(s, '}');
 }
 
 static void on_known(void *ctx, const struct know_bad *b)
 {
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_field(j, "id", b->head.id);
-	jw_field(j, "title", b->title);
-	text_or_null(j, "good", b->good);
-	jw_field(j, "grade", b->grade);
-	jw_field(j, "source", b->source);
-	jw_close(j, '}');
+	struct sheet *s = ctx;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_text(b->head.id));
+	sheet_put(s, "title", v_text(b->title));
+	sheet_put(s, "good", v_known(b->good));
+	sheet_put(s, "grade", v_text(b->grade));
+	sheet_put(s, "source", v_text(b->source));
+	sheet_close(s, '}');
 }
 
 static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 {
 	(void)number;
-	struct json *j = ctx;
+	struct sheet *s = ctx;
 	const struct know_remedy *k = r->remedy;
-	jw_open(j, '{');
-	jw_field(j, "id", k->head.id);
-	jw_field(j, "kind", k->kind);
-	jw_field(j, "title", k->title);
-	jw_commands(j, "do", r->steps.list, r->steps.n);
-	text_or_null(j, "here", r->numbers);
-	jw_command(j, "undo", r->steps.undo);
-	jw_command(j, "cost", r->steps.cost);
-	jw_command(j, "risk", r->steps.risk);
-	jw_field(j, "grade", k->grade);
-	jw_field(j, "source", k->source);
-	jw_command(j, "until", r->steps.until);
-	text_or_null(j, "if", r->certain ? (struct str){ 0 } : k->condition_text);
-	jw_command(j, "verify", r->steps.verify);
-	jw_field(j, "takes", str_z(remedy_takes_name(k->takes)));
-	jw_field(j, "state", str_z(remedy_state_name(r->verdict.state)));
-	text_or_null(j, "because", r->verdict.because);
-	text_or_null(j, "why", r->why);
-	jw_key(j, "shown");
-	jw_bool(j, r->shown);
-	jw_close(j, '}');
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_text(k->head.id));
+	sheet_put(s, "kind", v_text(k->kind));
+	sheet_put(s, "title", v_text(k->title));
+	sheet_commands(s, "do", r->steps.list, r->steps.n);
+	sheet_put(s, "here", v_known(r->numbers));
+	sheet_put(s, "undo", v_command(r->steps.undo));
+	sheet_put(s, "cost", v_command(r->steps.cost));
+	sheet_put(s, "risk", v_command(r->steps.risk));
+	sheet_put(s, "grade", v_text(k->grade));
+	sheet_put(s, "source", v_text(k->source));
+	sheet_put(s, "until", v_command(r->steps.until));
+	sheet_put(s, "if", v_known(r->certain ? (struct str){ 0 } : k->condition_text));
+	sheet_put(s, "verify", v_command(r->steps.verify));
+	sheet_put(s, "takes", v_word(remedy_takes_name(k->takes)));
+	sheet_put(s, "state", v_word(remedy_state_name(r->verdict.state)));
+	sheet_put(s, "because", v_known(r->verdict.because));
+	sheet_put(s, "why", v_known(r->why));
+	sheet_put(s, "shown", v_bool(r->shown));
+	sheet_close(s, '}');
 }
 
-static void on_setting(void *ctx, const struct diag_setting *s)
+static void on_setting(void *ctx, const struct diag_setting *g)
 {
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_field(j, "id", s->id);
-	jw_field(j, "text", s->text);
-	jw_field(j, "grade", s->grade);
-	jw_field(j, "source", s->source);
-	jw_close(j, '}');
+	struct sheet *s = ctx;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_text(g->id));
+	sheet_put(s, "text", v_text(g->text));
+	sheet_put(s, "grade", v_text(g->grade));
+	sheet_put(s, "source", v_text(g->source));
+	sheet_close(s, '}');
 }
 
 static void on_next(void *ctx, const struct diag_next *n)
 {
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_field(j, "why", n->why);
-	jw_command(j, "run", n->run);
-	jw_close(j, '}');
+	struct sheet *s = ctx;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "why", v_text(n->why));
+	sheet_put(s, "run", v_command(n->run));
+	sheet_close(s, '}');
 }
 
 static void on_note(void *ctx, const struct note *n)
 {
-	struct json *j = ctx;
-	jw_open(j, '{');
-	jw_field(j, "event", n->event);
-	jw_field(j, "text", n->text);
-	write_place(j, n->at);
-	jw_close(j, '}');
+	struct sheet *s = ctx;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "event", v_text(n->event));
+	sheet_put(s, "text", v_text(n->text));
+	write_place(s, n->at);
+	sheet_close(s, '}');
 }
 
 static void on_incident_end(void *ctx, const struct incident *i)
 {
 	(void)i;
-	jw_close(ctx, '}');
+	sheet_close(ctx, '}');
 }
 
 static void on_end(void *ctx, const struct diagnosis *d)
 {
-	jw_field(ctx, "verdict", str_z(verdict_name(d->verdict)));
-	jw_key(ctx, "omitted");
-	jw_int(ctx, (int64_t)d->ledger->omitted);
-	jw_close(ctx, '}');
+	sheet_put(ctx, "verdict", v_word(verdict_name(d->verdict)));
+	sheet_put(ctx, "omitted", v_int((int64_t)d->ledger->omitted));
+	sheet_close(ctx, '}');
 }
 
 void report_json(const struct diagnosis *d, FILE *out)
@@ -428,6 +371,6 @@ void report_json(const struct diagnosis *d, FILE *out)
 		.incident_end = on_incident_end,
 		.end = on_end,
 	};
-	struct json json = { .out = out };
-	report_walk(d, &writer, &json);
+	struct sheet sheet = sheet_on(true, out);
+	report_walk(d, &writer, &sheet);
 }

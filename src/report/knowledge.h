@@ -1,9 +1,9 @@
 // What is known, and what of it an update changes.
 #pragma once
 
-#include "base/json.h"
 #include "knowledge/signed/container.h"
 #include "knowledge/know.h"
+#include "report/sheet.h"
 
 /** The blocks of a kind, or of all that people ask for (NULL). */
 void report_known(const struct know *k, const char *kind, bool as_json, FILE *out);
@@ -12,8 +12,7 @@ unsigned report_known_as(const struct know *k, struct str id, bool as_json, FILE
 
 /** What each line of a log is recognised as. */
 struct match_report {
-	bool as_json;
-	struct json json;
+	struct sheet sheet;
 	unsigned lines; // so far
 };
 void report_matches_begin(struct match_report *r);

@@ -104,45 +104,38 @@ void report_update(const struct container *c, const struct container *before, st
 
 static bool in_use(const struct installed *v) { return v->there && v->update.version > know_embedded_version; }
 
-static void versions_json(const struct installed *v, FILE *out)
+static void walk_installed(struct sheet *s, const struct container *c, struct text *key)
 {
-	struct json j = { .out = out };
+	base64_write(key, c->key, KEY_BYTES);
+	sheet_put(s, "version", v_number(c->version));
+	sheet_put(s, "made", v_text(c->made));
+	sheet_put(s, "note", v_known(c->note));
+	sheet_put(s, "key", v_text(text_str(key)));
+	sheet_put(s, "file", v_word(c->path));
+}
+
+void report_versions(const struct installed *v, bool as_json, FILE *out)
+{
+	struct sheet s = sheet_on(as_json, out);
 	struct text key = { 0 };
-	jw_open(&j, '{');
-	jw_key(&j, "in_use");
-	jw_unsigned(&j, in_use(v) ? v->update.version : know_embedded_version);
-	jw_key(&j, "built_in");
-	jw_unsigned(&j, know_embedded_version);
-	jw_key(&j, "update");
-	if (v->there) {
-		base64_write(&key, v->update.key, KEY_BYTES);
-		jw_open(&j, '{');
-		jw_key(&j, "version");
-		jw_unsigned(&j, v->update.version);
-		jw_field(&j, "made", v->update.made);
-		jw_field(&j, "note", v->update.note.n ? v->update.note : (struct str){ 0 });
-		jw_field(&j, "key", text_str(&key));
-		jw_field(&j, "file", str_z(v->update.path));
-		jw_close(&j, '}');
-	} else {
-		jw_null(&j);
+	const ull built_in = know_embedded_version, there = v->update.version;
+	sheet_open(&s, NULL, '{');
+	sheet_put(&s, "in_use", v_number(in_use(v) ? there : built_in));
+	sheet_put(&s, "built_in", v_number(built_in));
+	if (sheet_object(&s, "update", v->there)) {
+		walk_installed(&s, &v->update, &key);
+		sheet_close(&s, '}');
 	}
-	jw_field(&j, "problem", str_z(v->err ? v->err->message : NULL));
-	jw_close(&j, '}');
+	sheet_put(&s, "problem", v_word(v->err ? v->err->message : NULL));
+	if (in_use(v))
+		sheet_say(&s, "knowledge %llu of " STR_FMT ", from %s (built in: %llu)\n", there, STR_ARG(v->update.made),
+			  v->update.path, built_in);
+	else
+		sheet_say(&s, "knowledge %llu, built in\n", built_in);
+	if (v->there && !in_use(v))
+		sheet_say(&s, "version %llu in %s is not newer, and not used\n", there, v->update.path);
+	if (v->err)
+		sheet_say(&s, "%s; not used\n", v->err->message);
+	sheet_close(&s, '}');
 	text_free(&key);
 }
-
-static void versions_text(const struct installed *v, FILE *out)
-{
-	if (in_use(v))
-		fprintf(out, "knowledge %llu of " STR_FMT ", from %s (built in: %llu)\n", (ull)v->update.version,
-			STR_ARG(v->update.made), v->update.path, (ull)know_embedded_version);
-	else
-		fprintf(out, "knowledge %llu, built in\n", (ull)know_embedded_version);
-	if (v->there && !in_use(v))
-		fprintf(out, "version %llu in %s is not newer, and not used\n", (ull)v->update.version, v->update.path);
-	if (v->err)
-		fprintf(out, "%s; not used\n", v->err->message);
-}
-
-void report_versions(const struct installed *i, bool as_json, FILE *out) { (as_json ? versions_json : versions_text)(i, out); }

@@ -1,9 +1,8 @@
 // The GPUs of this machine, one line each, and what else an operator needs to know of them.
-#include <stdio.h>
-
 #include "base/command.h"
 #include "base/print.h"
 #include "report/report.h"
+#include "report/sheet.h"
 
 enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4 };
 
@@ -13,9 +12,9 @@ const char *verdict_name(enum uh_verdict v)
 	return names[v];
 }
 
-// --- text ---
+// --- what only a text says ---
 
-static const char *colour_of(const struct gpu_view *g, const struct uh_report_options *o)
+static const char *colour_of(const struct gpu_observation *g, const struct uh_report_options *o)
 {
 	return !o->colour ? "" : g->unwell ? "\033[1;31m" : str_is(g->health, "unknown") ? "\033[33m" : "\033[32m";
 }
@@ -38,12 +37,6 @@ static void add_holders(struct text *to, const struct device *d)
 		text_printf(to, " and %zu more", d->nholders - HOLDERS_SHOWN);
 }
 
-static void add_word(struct text *to, const char *what, struct str value)
-{
-	if (value.n)
-		text_printf(to, "%s%s " STR_FMT, to->n ? ", " : "", what, STR_ARG(value));
-}
-
 /** Firmware whose versions are most asked for first; the others are in --json. */
 static void add_firmware(struct text *to, const struct device *d)
 {
@@ -53,42 +46,33 @@ static void add_firmware(struct text *to, const struct device *d)
 		for (size_t i = 0; i < d->nfirmware && shown < FIRMWARE_SHOWN; i++) {
 			if (!str_eq(d->firmware[i].name, str_z(asked[a])))
 				continue;
-			const char *before = shown ? ", " : to->n ? ", firmware " : "firmware ";
-			text_printf(to, "%s" STR_FMT " 0x%x", before, STR_ARG(d->firmware[i].name), d->firmware[i].version);
+			text_printf(to, "%s" STR_FMT " 0x%x", shown ? ", " : "", STR_ARG(d->firmware[i].name),
+				    d->firmware[i].version);
 			shown++;
 		}
 	}
 }
 
-/** Which module it is, and how it is connected. */
-static void put_details(const struct gpu_view *g, FILE *out, size_t width)
+static void put_line(const struct uh_report_options *o, FILE *out, struct str text)
 {
-	struct arena a = { 0 };
-	const struct device *d = g->device;
-	struct text line = { 0 };
-	add_word(&line, "slot", d->slot);
-	add_word(&line, "serial", d->serial);
-	add_word(&line, "unique id", d->unique_id);
-	add_word(&line, "partition", d->compute_partition);
-	add_word(&line, "memory", d->memory_partition);
-	add_word(&line, "XGMI hive", d->hive);
-	if (d->shaders.xccs > 1)
-		text_printf(&line, "%s%u XCCs", line.n ? ", " : "", d->shaders.xccs);
-	if (d->guest)
-		text_printf(&line, "%sguest of SR-IOV", line.n ? ", " : "");
-	struct str link = link_text(d, &a);
-	if (link.n)
-		text_printf(&line, "%slink " STR_FMT, line.n ? ", " : "", STR_ARG(link));
-	add_firmware(&line, d);
-	if (line.n) {
-		fprintf(out, "%*s", INDENT, "");
-		print_wrapped(out, text_str(&line), INDENT, INDENT, width);
-	}
-	text_free(&line);
-	arena_free(&a);
+	const struct row_style style = { INDENT, 0, report_width(o) };
+	wrap_row(out, &style, "", text, 0);
 }
 
-static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, FILE *out, const struct uh_report_options *o)
+static void put_devcoredump(const struct device *d, const struct uh_report_options *o, FILE *out)
+{
+	struct arena room = { 0 };
+	struct command_maker *m = command_begin(&room);
+	command_add(m, "the driver saved its state for some minutes: sudo cp ");
+	command_add_value(m, PIECE_PATH, d->devcoredump);
+	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt");
+	const struct command *saved = command_end(m);
+	if (saved)
+		put_line(o, out, command_str(saved));
+	arena_free(&room);
+}
+
+static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *out, const struct uh_report_options *o)
 {
 	const struct device *d = g->device;
 	struct text line = { 0 };
@@ -110,184 +94,171 @@ static void put_gpu(const struct gpu_view *g, size_t name_width, bool details, F
 	add_holders(&line, d);
 	print_safe(out, text_str(&line));
 	fputc('\n', out);
-	if (details)
-		put_details(g, out, report_width(o));
-	if (d->devcoredump.n) {
-		struct arena room = { 0 };
-		struct command_maker *m = command_begin(&room);
-		command_add(m, "the driver saved its state for some minutes: sudo cp ");
-		command_add_value(m, PIECE_PATH, d->devcoredump);
-		command_add(m, " gpu-core.txt; unhang explain gpu-core.txt");
-		const struct command *saved = command_end(m);
-		if (saved)
-			fprintf(out, "%*s", INDENT, "");
-		if (saved)
-			print_wrapped(out, command_str(saved), INDENT, INDENT, report_width(o));
-		arena_free(&room);
-	}
-	if (g->unseen.n && details) {
-		fprintf(out, "%*s", INDENT, "");
-		print_wrapped(out, g->unseen, INDENT, INDENT, report_width(o));
-	}
 	text_free(&line);
 	text_free(&name);
 }
 
-void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o)
+/** Which module it is, and how it is connected. */
+static void put_details(struct sheet *s, const struct gpu_observation *g, const struct uh_report_options *o)
+{
+	static const struct column line[] = { { "slot", ", slot " },
+					      { "serial", ", serial " },
+					      { "unique_id", ", unique id " },
+					      { "compute_partition", ", partition " },
+					      { "memory_partition", ", memory " },
+					      { "xgmi_hive", ", XGMI hive " },
+					      { "xccs", ", ", .after = " XCCs", .least = 2 },
+					      { "guest", ", guest of SR-IOV" },
+					      { "connected", ", link " },
+					      { "firmware_asked", ", firmware " } };
+	struct arena a = { 0 };
+	struct text firmware = { 0 };
+	add_firmware(&firmware, g->device);
+	sheet_note(s, "connected", v_known(link_text(g->device, &a)));
+	sheet_note(s, "firmware_asked", v_known(text_str(&firmware)));
+	sheet_list(s, COLUMNS(line), (struct row_style){ INDENT, 0, report_width(o) });
+	text_free(&firmware);
+	arena_free(&a);
+}
+
+// --- a GPU ---
+
+static void walk_holders(struct sheet *s, const struct device *d)
+{
+	sheet_open(s, "processes", '[');
+	for (size_t i = 0; i < d->nholders; i++) {
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "name", v_known(d->holders[i].name));
+		sheet_put(s, "pid", v_count(d->holders[i].pid));
+		sheet_put(s, "compute", v_bool(d->holders[i].compute));
+		sheet_put(s, "vram", v_count(d->holders[i].vram));
+		sheet_close(s, '}');
+	}
+	sheet_close(s, ']');
+}
+
+static void walk_link(struct sheet *s, const struct link *l)
+{
+	sheet_open(s, "link", '{');
+	sheet_put(s, "speed", v_known(l->speed));
+	sheet_put(s, "width", v_count(l->width));
+	sheet_put(s, "max_speed", v_known(l->max_speed));
+	sheet_put(s, "max_width", v_count(l->max_width));
+	sheet_put(s, "correctable", v_count(l->correctable));
+	sheet_put(s, "nonfatal", v_count(l->nonfatal));
+	sheet_put(s, "fatal", v_count(l->fatal));
+	sheet_close(s, '}');
+}
+
+static void walk_firmware(struct sheet *s, const struct device *d)
+{
+	sheet_open(s, "firmware", '[');
+	for (size_t i = 0; i < d->nfirmware; i++) {
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "name", v_text(d->firmware[i].name));
+		sheet_put(s, "version", v_hex(d->firmware[i].version));
+		sheet_close(s, '}');
+	}
+	sheet_close(s, ']');
+}
+
+static void walk_gpu(struct sheet *s, const struct gpu_observation *g)
+{
+	const struct device *d = g->device;
+	sheet_put(s, "pci", v_text(d->pci));
+	sheet_put(s, "name", v_known(d->name));
+	sheet_put(s, "gfx", v_known(d->gfx));
+	sheet_put(s, "verdict", v_word(verdict_name(gpu_verdict(g))));
+	sheet_put(s, "health", v_text(g->health));
+	sheet_put(s, "stuck", v_if(g->unwell, v_known(g->unit)));
+	sheet_put(s, "says", v_known(g->says));
+	sheet_put(s, "unseen", v_known(g->unseen));
+	sheet_put(s, "driver", v_known(d->driver));
+	sheet_put(s, "card", v_count(d->card));
+	sheet_put(s, "render", v_count(d->render));
+	sheet_put(s, "busy", v_count(d->busy));
+	sheet_put(s, "power_mw", v_count(d->power_mw));
+	sheet_put(s, "temperature_mc", v_count(d->temperature));
+	sheet_put(s, "clock_mhz", v_count(d->clock));
+	sheet_put(s, "vram_used", v_count(d->vram_used));
+	sheet_put(s, "vram_total", v_count(d->vram_total));
+	sheet_put(s, "interrupts", v_count(d->interrupts));
+	sheet_put(s, "waves", v_if(g->waves_known, v_int((int64_t)g->waves)));
+	sheet_put(s, "runtime_status", v_known(d->runtime_status));
+	sheet_put(s, "serial", v_known(d->serial));
+	sheet_put(s, "unique_id", v_known(d->unique_id));
+	sheet_put(s, "slot", v_known(d->slot));
+	sheet_put(s, "xgmi_hive", v_known(d->hive));
+	sheet_put(s, "compute_partition", v_known(d->compute_partition));
+	sheet_put(s, "memory_partition", v_known(d->memory_partition));
+	sheet_put(s, "vbios", v_known(d->vbios));
+	sheet_put(s, "xccs", v_if(d->shaders.xccs, v_number(d->shaders.xccs)));
+	sheet_put(s, "guest", v_bool(d->guest));
+	walk_link(s, &d->link);
+	walk_firmware(s, d);
+	walk_holders(s, d);
+	sheet_put(s, "devcoredump", v_known(d->devcoredump));
+}
+
+// --- the machine ---
+
+static void walk_unread(struct sheet *s, const struct unread *u)
+{
+	struct str paths = u->paths;
+	while (s->as_json && paths.n)
+		jw_str(&s->json, str_split(&paths, '\n'));
+}
+
+static void walk_gpus(struct sheet *s, const struct machine_observation *m, const struct uh_report_options *o)
 {
 	size_t width = 0;
 	for (size_t i = 0; i < m->n; i++) {
 		size_t n = m->gpus[i].device->name.n + m->gpus[i].device->gfx.n + 3;
 		width = n > width ? n : width;
 	}
-	if (!m->n && m->devices.pci_known && !m->devices.unread.n)
-		fputs("This machine has no AMD GPU.\n", out);
-	for (size_t i = 0; i < m->n; i++)
-		put_gpu(&m->gpus[i], width < NAMES ? width : NAMES, m->n <= 2 || m->gpus[i].unwell || o->verbose, out, o);
+	sheet_open(s, "gpus", '[');
+	for (size_t i = 0; i < m->n; i++) {
+		const struct gpu_observation *g = &m->gpus[i];
+		const bool details = !s->as_json && (m->n <= 2 || g->unwell || o->verbose);
+		sheet_open(s, NULL, '{');
+		walk_gpu(s, g);
+		if (!s->as_json)
+			put_gpu(g, width < NAMES ? width : NAMES, s->json.out, o);
+		if (details)
+			put_details(s, g, o);
+		if (!s->as_json && g->device->devcoredump.n)
+			put_devcoredump(g->device, o, s->json.out);
+		if (details)
+			put_line(o, s->json.out, g->unseen);
+		sheet_close(s, '}');
+	}
+	sheet_close(s, ']');
+}
+
+void report_machine(const struct machine_observation *m, struct sheet *s, const struct uh_report_options *o)
+{
 	bool refused = false;
 	for (size_t i = 0; i < m->n; i++)
 		refused |= m->gpus[i].device->refused.n;
+	sheet_open(s, "machine", '{');
+	sheet_put(s, "kernel", v_known(m->devices.kernel));
+	sheet_put(s, "driver_version", v_known(m->devices.driver_version));
+	sheet_put(s, "root", v_bool(m->devices.root));
+	sheet_put(s, "debugfs", v_bool(m->devices.debugfs));
+	sheet_open(s, "unread", '[');
+	walk_unread(s, &m->devices.unread);
+	for (size_t i = 0; i < m->n; i++)
+		walk_unread(s, &m->devices.list[i].unread);
+	walk_unread(s, &m->devices.processes_unread);
+	sheet_close(s, ']');
+	if (!m->n && m->devices.pci_known && !m->devices.unread.n)
+		sheet_say(s, "This machine has no AMD GPU.\n");
+	walk_gpus(s, m, o);
 	if (m->n && (!m->devices.root || refused))
-		fputs("As root unhang would also see registers, waves, rings and queues: sudo unhang\n", out);
+		sheet_say(s, "As root unhang would also see registers, waves, rings and queues: sudo unhang\n");
 	else if (m->n && !m->devices.debugfs)
-		fputs("debugfs is not mounted; with it unhang would also see registers, waves and rings: mount -t debugfs none "
-		      "/sys/kernel/debug\n",
-		      out);
-}
-
-// --- JSON ---
-
-static void jw_known(struct json *j, const char *key, int64_t v)
-{
-	jw_key(j, key);
-	if (v >= 0)
-		jw_int(j, v);
-	else
-		jw_null(j);
-}
-
-static void jw_known_text(struct json *j, const char *key, struct str v)
-{
-	jw_key(j, key);
-	if (v.n)
-		jw_str(j, v);
-	else
-		jw_null(j);
-}
-
-static void jw_holders(struct json *j, const struct device *d)
-{
-	jw_key(j, "processes");
-	jw_open(j, '[');
-	for (size_t i = 0; i < d->nholders; i++) {
-		jw_open(j, '{');
-		jw_known_text(j, "name", d->holders[i].name);
-		jw_known(j, "pid", d->holders[i].pid);
-		jw_key(j, "compute");
-		jw_bool(j, d->holders[i].compute);
-		jw_known(j, "vram", d->holders[i].vram);
-		jw_close(j, '}');
-	}
-	jw_close(j, ']');
-}
-
-static void jw_link(struct json *j, const struct link *l)
-{
-	jw_key(j, "link");
-	jw_open(j, '{');
-	jw_known_text(j, "speed", l->speed);
-	jw_known(j, "width", l->width);
-	jw_known_text(j, "max_speed", l->max_speed);
-	jw_known(j, "max_width", l->max_width);
-	jw_known(j, "correctable", l->correctable);
-	jw_known(j, "nonfatal", l->nonfatal);
-	jw_known(j, "fatal", l->fatal);
-	jw_close(j, '}');
-}
-
-static void jw_firmware(struct json *j, const struct device *d)
-{
-	jw_key(j, "firmware");
-	jw_open(j, '[');
-	for (size_t i = 0; i < d->nfirmware; i++) {
-		jw_open(j, '{');
-		jw_field(j, "name", d->firmware[i].name);
-		jw_key(j, "version");
-		jw_hex(j, d->firmware[i].version);
-		jw_close(j, '}');
-	}
-	jw_close(j, ']');
-}
-
-static void jw_gpu(struct json *j, const struct gpu_view *g)
-{
-	const struct device *d = g->device;
-	jw_open(j, '{');
-	jw_field(j, "pci", d->pci);
-	jw_known_text(j, "name", d->name);
-	jw_known_text(j, "gfx", d->gfx);
-	jw_field(j, "verdict", str_z(verdict_name(gpu_verdict(g))));
-	jw_field(j, "health", g->health);
-	jw_known_text(j, "stuck", g->unwell ? g->unit : (struct str){ 0 });
-	jw_known_text(j, "says", g->says);
-	jw_known_text(j, "unseen", g->unseen);
-	jw_known_text(j, "driver", d->driver);
-	jw_known(j, "card", d->card);
-	jw_known(j, "render", d->render);
-	jw_known(j, "busy", d->busy);
-	jw_known(j, "power_mw", d->power_mw);
-	jw_known(j, "temperature_mc", d->temperature);
-	jw_known(j, "clock_mhz", d->clock);
-	jw_known(j, "vram_used", d->vram_used);
-	jw_known(j, "vram_total", d->vram_total);
-	jw_known(j, "interrupts", d->interrupts);
-	jw_known(j, "waves", g->waves_known ? (int64_t)g->waves : -1);
-	jw_known_text(j, "runtime_status", d->runtime_status);
-	jw_known_text(j, "serial", d->serial);
-	jw_known_text(j, "unique_id", d->unique_id);
-	jw_known_text(j, "slot", d->slot);
-	jw_known_text(j, "xgmi_hive", d->hive);
-	jw_known_text(j, "compute_partition", d->compute_partition);
-	jw_known_text(j, "memory_partition", d->memory_partition);
-	jw_known_text(j, "vbios", d->vbios);
-	jw_known(j, "xccs", d->shaders.xccs ? (int64_t)d->shaders.xccs : -1);
-	jw_key(j, "guest");
-	jw_bool(j, d->guest);
-	jw_link(j, &d->link);
-	jw_firmware(j, d);
-	jw_holders(j, d);
-	jw_known_text(j, "devcoredump", d->devcoredump);
-	jw_close(j, '}');
-}
-
-static void jw_unread(struct json *j, const struct unread *u)
-{
-	struct str paths = u->paths;
-	while (paths.n)
-		jw_str(j, str_split(&paths, '\n'));
-}
-
-void report_machine_json(const struct machine_view *m, struct json *j)
-{
-	jw_key(j, "machine");
-	jw_open(j, '{');
-	jw_known_text(j, "kernel", m->devices.kernel);
-	jw_known_text(j, "driver_version", m->devices.driver_version);
-	jw_key(j, "root");
-	jw_bool(j, m->devices.root);
-	jw_key(j, "debugfs");
-	jw_bool(j, m->devices.debugfs);
-	jw_key(j, "unread");
-	jw_open(j, '[');
-	jw_unread(j, &m->devices.unread);
-	for (size_t i = 0; i < m->n; i++)
-		jw_unread(j, &m->devices.list[i].unread);
-	jw_unread(j, &m->devices.processes_unread);
-	jw_close(j, ']');
-	jw_key(j, "gpus");
-	jw_open(j, '[');
-	for (size_t i = 0; i < m->n; i++)
-		jw_gpu(j, &m->gpus[i]);
-	jw_close(j, ']');
-	jw_close(j, '}');
+		sheet_say(s, "debugfs is not mounted; with it unhang would also see registers, waves and rings: mount -t "
+			     "debugfs none "
+			     "/sys/kernel/debug\n");
+	sheet_close(s, '}');
 }

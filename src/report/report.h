@@ -20,7 +20,7 @@ struct diagnosis {
 	const struct know *know;
 	const struct evidence_reader *evidence;
 	const struct ledger *ledger;
-	const struct machine_view *machine; // its GPUs, where they were looked at; else NULL
+	const struct machine_observation *machine; // its GPUs, where they were looked at; else NULL
 	const struct note *notes;
 	size_t nnotes;
 	enum uh_verdict verdict;
@@ -42,7 +42,7 @@ enum report_list {
  * the lists inside one, and NULL for the two others. */
 struct report_writer {
 	void (*begin)(void *ctx, const struct diagnosis *d);
-	void (*machine)(void *ctx, const struct machine_view *m); // only where it was looked at
+	void (*machine)(void *ctx, const struct machine_observation *m); // only where it was looked at
 	void (*open)(void *ctx, enum report_list list, const struct incident *i);
 	void (*source)(void *ctx, const struct evidence *e);
 	void (*incident)(void *ctx, const struct incident *i);
@@ -60,9 +60,9 @@ struct report_writer {
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options);
 void report_json(const struct diagnosis *d, FILE *out);
-/** The list of GPUs. */
-void report_machine_text(const struct machine_view *m, FILE *out, const struct uh_report_options *o);
-void report_machine_json(const struct machine_view *m, struct json *j);
+/** The list of GPUs. @o: of a text. */
+struct sheet;
+void report_machine(const struct machine_observation *m, struct sheet *s, const struct uh_report_options *o);
 const char *verdict_name(enum uh_verdict v);
 /** Columns to write in. */
 size_t report_width(const struct uh_report_options *o);

@@ -1,8 +1,8 @@
 // The smoke test of GPUs, written down as each of them ends.
 #pragma once
 
-#include "base/json.h"
 #include "gpu/find/device.h"
+#include "report/sheet.h"
 
 struct smoke_view {
 	const struct device *device;
@@ -13,8 +13,7 @@ struct smoke_view {
 };
 
 struct smoke_report {
-	bool as_json;
-	struct json json;
+	struct sheet sheet;
 	unsigned width; // columns; 0: 100
 };
 

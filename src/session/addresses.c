@@ -289,7 +289,7 @@ struct uh_error *uh_look_code(const struct uh_look_options *o, FILE *out, uh_pro
 	if (h.objects) {
 		look_tell(&teller, text_str(&problems));
 		look_tell(&teller, text_str(&h.set.problems));
-		(o->json ? report_kernels_json : report_kernels_text)(&h.set, out);
+		report_kernels(&h.set, o->json, out);
 	} else {
 		err = no_code(&h, o, &teller, text_str(&problems));
 	}

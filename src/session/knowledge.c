@@ -149,7 +149,7 @@ struct uh_error *uh_knowledge_match(const struct uh_knowledge_options *o, const 
 	struct uh_error *err = one_file(path);
 	if (err)
 		return err;
-	struct matching g = { load(o), o, { .as_json = o->json, .json = { .out = o->out } }, ret_failed };
+	struct matching g = { load(o), o, { .sheet = sheet_on(o->json, o->out) }, ret_failed };
 	const struct source_visitor v = { match_source, match_record, match_problem, &g };
 	report_matches_begin(&g.report);
 	source_path(path ? path : "-", &v);

@@ -290,21 +290,19 @@ static struct uh_error *list(struct regs *g, const struct part_tables *tables, s
 
 typedef struct uh_error *each_fn(struct regs *g, const struct part_tables *tables, struct str text);
 
-static struct uh_error *without_gpu(const struct uh_look_options *o, const char *part, const char *const *texts, size_t n,
-				    FILE *out, struct teller *teller, each_fn *each)
+/** @g has options, output, and the name of the part as its title. */
+static struct uh_error *without_gpu(struct regs *g, const char *const *texts, size_t n, struct teller *teller, each_fn *each)
 {
 	struct know *k = look_knowledge(teller);
-	struct regs g = { .options = o, .out = out };
 	struct part_tables tables = { 0 };
-	struct uh_error *err = part_tables_of(k, str_z(part), &tables);
-	g.title = str_z(part);
-	g.gfx = str_starts(g.title, S("gfx")) ? g.title : (struct str){ 0 };
+	struct uh_error *err = part_tables_of(k, g->title, &tables);
+	g->gfx = str_starts(g->title, S("gfx")) ? g->title : (struct str){ 0 };
 	for (size_t i = 0; i < n && !err; i++)
-		err = each(&g, &tables, str_z(texts[i]));
+		err = each(g, &tables, str_z(texts[i]));
 	if (!err)
-		report_regs(&g);
+		report_regs(g);
 	vec_free(&tables);
-	regs_free(&g);
+	regs_free(g);
 	know_free(k);
 	return err;
 }
@@ -313,7 +311,8 @@ struct uh_error *uh_decode_regs(const struct uh_look_options *o, const char *par
 				FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
-	return without_gpu(o, part, values, n, out, &teller, decode);
+	struct regs g = { .options = o, .out = out, .title = str_z(part) };
+	return without_gpu(&g, values, n, &teller, decode);
 }
 
 struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part, const char *const *patterns, size_t n,
@@ -321,5 +320,6 @@ struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part,
 {
 	static const char *const any[] = { "*" };
 	struct teller teller = { problem, ctx };
-	return without_gpu(o, part, n ? patterns : any, n ? n : 1, out, &teller, list);
+	struct regs g = { .options = o, .out = out, .title = str_z(part) };
+	return without_gpu(&g, n ? patterns : any, n ? n : 1, &teller, list);
 }

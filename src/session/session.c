@@ -21,9 +21,8 @@ struct uh_session {
 	struct arena arena;
 	VEC(struct str) kinds; // of evidence
 	VEC(struct note) notes;
-	struct machine_view view; // of the GPUs that were looked at
-	bool looked;
-	bool this_boot; // what is read now is of this machine, since it was started
+	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
+	bool this_boot;                         // what is read now is of this machine, since it was started
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
@@ -51,6 +50,7 @@ static void on_knowledge_problem(void *ctx, const char *file, unsigned line, con
 }
 
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct uh_session *)ctx)->engine, e); }
+static void on_look(void *ctx, const struct machine_observation *m) { ((struct uh_session *)ctx)->seen = m; }
 static void on_incident(void *ctx, struct incident *i)
 {
 	struct uh_session *s = ctx;
@@ -114,7 +114,7 @@ struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
 	s->ctx = ctx;
 	struct know_problems problems = { .report = on_knowledge_problem, .ctx = s };
 	s->know = know_load(&problems);
-	s->evidence = evidence_reader_new(s->know, (struct event_sink){ on_event, s });
+	s->evidence = evidence_reader_new(s->know, (struct event_sink){ on_event, s, on_look });
 	s->engine = engine_new(s->know, (struct incident_sink){ on_incident, on_machine, on_note, s });
 	return s;
 }
@@ -134,7 +134,6 @@ void uh_session_free(struct uh_session *s)
 	vec_free(&s->kinds);
 	vec_free(&s->notes);
 	arena_free(&s->arena);
-	machine_view_free(&s->view);
 	text_free(&s->unread);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
@@ -193,11 +192,11 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 {
 	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 } };
 	engine_end(s->engine);
-	s->looked = s->this_boot = true;
-	evidence_machine(s->evidence, &o, &s->view);
+	s->this_boot = true;
+	evidence_machine(s->evidence, &o);
 	engine_end(s->engine);
 	s->this_boot = false;
-	if (gpu && !devices_named(&s->view.devices, o.gpu))
+	if (gpu && !devices_named(&s->seen->devices, o.gpu))
 		return uh_error_new("there is no AMD GPU '%s' in this machine", gpu);
 	return NULL;
 }
@@ -205,9 +204,9 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell)
 {
 	*ret_unwell = 0;
-	for (size_t n = 0; n < s->view.n; n++)
-		*ret_unwell += s->view.gpus[n].unwell;
-	return (unsigned)s->view.n;
+	for (size_t n = 0; s->seen && n < s->seen->n; n++)
+		*ret_unwell += s->seen->gpus[n].unwell;
+	return s->seen ? (unsigned)s->seen->n : 0;
 }
 
 static bool has_kind(const struct uh_session *s, const char *kind)
@@ -272,14 +271,14 @@ static void tell_late(struct uh_session *s, const struct unread *u)
 /** What keeps this from being an all-clear. */
 static void tell_unread(struct uh_session *s)
 {
-	const struct devices *d = &s->view.devices;
+	const struct devices *d = &s->seen->devices;
 	if (!d->n && !d->unread.n)
 		unread(s, d->pci_known ? S("there is no AMD GPU in this machine") : S("/sys/bus/pci/devices cannot be listed"),
 		       "");
 	tell_late(s, &d->unread);
 	tell_late(s, &d->processes_unread);
-	for (size_t n = 0; n < s->view.n; n++) {
-		const struct gpu_view *g = &s->view.gpus[n];
+	for (size_t n = 0; n < s->seen->n; n++) {
+		const struct gpu_observation *g = &s->seen->gpus[n];
 		if (!g->looked || gpu_verdict(g) != UH_UNKNOWN)
 			continue;
 		tell_late(s, &g->device->unread);
@@ -295,10 +294,10 @@ static void tell_unread(struct uh_session *s)
 
 static void judge(struct uh_session *s)
 {
-	bool incident = s->ledger.incidents.len;
-	for (size_t n = 0; n < s->view.n; n++)
-		incident |= s->view.gpus[n].unwell;
-	if (s->looked)
+	unsigned unwell;
+	uh_session_gpus(s, &unwell);
+	bool incident = s->ledger.incidents.len || unwell;
+	if (s->seen)
 		tell_unread(s);
 	else if (!evidence_count(s->evidence))
 		unread(s, S("nothing could be read"), "");
@@ -341,7 +340,7 @@ void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_o
 		.know = s->know,
 		.evidence = s->evidence,
 		.ledger = &s->ledger,
-		.machine = s->looked ? &s->view : NULL,
+		.machine = s->seen,
 		.notes = s->notes.data,
 		.nnotes = s->notes.len,
 		.verdict = s->verdict,

@@ -63,7 +63,7 @@ struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, u
 	struct know_problems problems = { 0 };
 	struct know *k = know_load(&problems);
 	struct devices d;
-	struct smoke_report r = { o->json, { .out = out }, o->width };
+	struct smoke_report r = { sheet_on(o->json, out), o->width };
 	bool tried = false;
 	*ret_failed = 0;
 	devices_find(k, &d);

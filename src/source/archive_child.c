@@ -1,8 +1,5 @@
 // Unpacks, in a child with limits. Layers are taken off one by one: each is a stream of bytes that comes from the one below it, and its head
-// says what it is. libarchive is loaded when first needed: it brings ten others with it, a fifth of the time that a short log takes.
-#include <archive.h>
-#include <archive_entry.h>
-#include <dlfcn.h>
+// says what it is.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "source/archive.h"
+#include "source/archive_library.h"
 #include "source/source.h"
 
 enum {
@@ -68,73 +66,6 @@ static bool is_tar(struct str head)
 }
 
 static bool is_container(struct str head) { return str_starts(head, S("PK\x03\x04")) || is_tar(head); }
-
-// --- libarchive ---
-
-struct archive_api {
-	void *library;
-	typeof(archive_read_new) *read_new;
-	typeof(archive_read_free) *read_free;
-	typeof(archive_read_open) *read_open;
-	typeof(archive_read_open_fd) *read_open_fd;
-	typeof(archive_read_next_header) *read_next_header;
-	typeof(archive_read_data_block) *read_data_block;
-	typeof(archive_error_string) *error_string;
-	typeof(archive_errno) *error_number;
-	typeof(archive_set_error) *set_error;
-	typeof(archive_entry_filetype) *entry_filetype;
-	typeof(archive_entry_pathname) *entry_pathname;
-};
-
-static const char *archive_load(struct archive_api *api)
-{
-	if (api->library)
-		return NULL;
-	api->library = dlopen("libarchive.so.13", RTLD_NOW | RTLD_LOCAL);
-	if (!api->library)
-		return "an archive or a compressed file, and libarchive is not on this machine";
-	const struct {
-		const char *name;
-		void *at;
-	} symbols[] = {
-		{ "archive_read_new", &api->read_new },
-		{ "archive_read_free", &api->read_free },
-		{ "archive_read_open", &api->read_open },
-		{ "archive_read_open_fd", &api->read_open_fd },
-		{ "archive_read_next_header", &api->read_next_header },
-		{ "archive_read_data_block", &api->read_data_block },
-		{ "archive_error_string", &api->error_string },
-		{ "archive_errno", &api->error_number },
-		{ "archive_set_error", &api->set_error },
-		{ "archive_entry_filetype", &api->entry_filetype },
-		{ "archive_entry_pathname", &api->entry_pathname },
-	};
-	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *symbol = dlsym(api->library, symbols[i].name);
-		if (!symbol)
-			return "an archive, and this libarchive is too old";
-		memcpy(symbols[i].at, &symbol, sizeof(symbol));
-	}
-	return NULL;
-}
-
-static struct archive *new_archive(const struct archive_api *api, bool container)
-{
-	static const char *const containers[] = { "archive_read_support_format_tar", "archive_read_support_format_zip", NULL };
-	static const char *const filters[] = { "archive_read_support_filter_xz",    "archive_read_support_filter_zstd",
-					       "archive_read_support_filter_bzip2", "archive_read_support_filter_lz4",
-					       "archive_read_support_format_raw",   NULL };
-	struct archive *a = api->read_new();
-	// What it lacks is one kind of file less.
-	for (const char *const *name = container ? containers : filters; *name; name++) {
-		int (*support)(struct archive *);
-		void *symbol = dlsym(api->library, *name);
-		memcpy(&support, &symbol, sizeof(symbol));
-		if (symbol)
-			support(a);
-	}
-	return a;
-}
 
 // --- layers ---
 
@@ -474,7 +405,7 @@ static void unpack_packed(struct layer *below, bool container, int layers)
 		send_problem(u, ARCHIVE_PROBLEM, below->name, missing);
 		return;
 	}
-	struct archive *a = new_archive(&u->api, container);
+	struct archive *a = archive_new(&u->api, container);
 	below->keeps = true;
 	u->packs |= !container;
 	bool any = false;

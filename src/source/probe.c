@@ -21,7 +21,6 @@
 
 enum {
 	PAGE = 4096,
-	ARGUMENT_MOST = 256,
 	ROOM_MOST = 1 << 29, // of a batch; what is not touched costs nothing
 	DIE_MS = 60,
 	STEP_MS = 20,
@@ -66,23 +65,6 @@ static size_t size_of(const struct probe *p)
 	if (p->kind == PROBE_IOCTL)
 		return p->argument_size;
 	return p->size ? p->size : PAGE;
-}
-
-bool probe_allowed(const struct probe *p)
-{
-	struct str path = str_z(p->path);
-	if (!probe_listed(p->kind, path) || p->argument_size > ARGUMENT_MOST)
-		return false;
-	switch (p->kind) {
-	case PROBE_IOCTL:
-	case PROBE_BANKED: // an argument with pointers goes through PROBE_QUERY
-		return p->request != AMDGPU_INFO_IOCTL && probe_listed_request(path, p->request) &&
-		       p->argument_size == (p->request >> 16 & 0x3fff);
-	case PROBE_QUERY:
-		return p->argument_size == sizeof(struct amdgpu_query);
-	default:
-		return true;
-	}
 }
 
 static void count_one(struct probe_work *w)

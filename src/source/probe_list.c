@@ -209,3 +209,20 @@ bool probe_listed_request(struct str path, unsigned long request)
 			return true;
 	return false;
 }
+
+bool probe_allowed(const struct probe *p)
+{
+	struct str path = str_z(p->path);
+	if (!probe_listed(p->kind, path) || p->argument_size > ARGUMENT_MOST)
+		return false;
+	switch (p->kind) {
+	case PROBE_IOCTL:
+	case PROBE_BANKED: // an argument with pointers goes through PROBE_QUERY
+		return p->request != AMDGPU_INFO_IOCTL && probe_listed_request(path, p->request) &&
+		       p->argument_size == (p->request >> 16 & 0x3fff);
+	case PROBE_QUERY:
+		return p->argument_size == sizeof(struct amdgpu_query);
+	default:
+		return true;
+	}
+}

@@ -3,6 +3,8 @@
 
 #include "source/probe.h"
 
+enum { ARGUMENT_MOST = 256 }; // bytes that an ioctl is given
+
 /** Whether an operation of this kind on the path is on the list. */
 bool probe_listed(enum probe_kind kind, struct str path);
 /** Whether it is on the list of what may be read in a tree only: on the machine itself the driver acts when it is read. */

@@ -162,11 +162,10 @@ ssize_t door_next(struct door_file *f, void *to, size_t size, struct uh_error **
 	return (ssize_t)n;
 }
 
-ssize_t door_window(struct door_file *f, unsigned thread, unsigned window, uint64_t offset, size_t size, const char **ret_bytes,
-		    struct uh_error **ret_err)
+ssize_t door_window(struct door_file *f, const struct door_wanted *w, const char **ret_bytes, struct uh_error **ret_err)
 {
 	struct question q = {
-		.act = DOOR_READ, .file = f, .thread = thread, .window = (int)window, .offset = offset, .size = size
+		.act = DOOR_READ, .file = f, .thread = w->thread, .window = (int)w->window, .offset = w->offset, .size = w->size
 	};
 	*ret_err = question_ask(&q);
 	if (*ret_err)

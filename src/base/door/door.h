@@ -40,9 +40,14 @@ struct uh_error *door_names(const struct named *n, bool hidden, struct arena *a,
  * those that are wanted; all the windows are theirs until door_scan_end(). */
 unsigned door_scan_begin(unsigned wanted);
 void door_scan_end(void);
-/** Fills window @window for thread @thread. 0 at the end, -1 and *ret_err where it could not be read. */
-ssize_t door_window(struct door_file *f, unsigned thread, unsigned window, uint64_t offset, size_t size, const char **ret_bytes,
-		    struct uh_error **ret_err);
+/** What of the file goes into which window, and which thread asks. */
+struct door_wanted {
+	unsigned thread, window;
+	uint64_t offset;
+	size_t size;
+};
+/** Fills a window. 0 at the end, -1 and *ret_err where it could not be read. */
+ssize_t door_window(struct door_file *f, const struct door_wanted *w, const char **ret_bytes, struct uh_error **ret_err);
 
 /** The whole of a regular file of at most @most bytes, with a NUL behind it. @ret_st may be NULL. */
 struct uh_error *root_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret,

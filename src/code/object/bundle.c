@@ -291,7 +291,8 @@ uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure)
 		return s.begin + c.header;
 	}
 	struct unpacked u = { 0 };
-	_cleanup_error_ struct uh_error *err = unpack(w->f, s.begin + c.header, have - c.header, c.method, 0, c.size, &u);
+	const struct packed_stream packed = { c.method, s.begin + c.header, have - c.header, .most = c.size };
+	_cleanup_error_ struct uh_error *err = unpack(w->f, &packed, &u);
 	if (err)
 		walk_problem(w, "compressed bundle at 0x%lx: %s", s.begin, uh_error_message(err));
 	else if (c.total && (c.total > room || c.header + u.used > c.total))

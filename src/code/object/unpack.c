@@ -94,16 +94,15 @@ static struct uh_error *run(struct unpack_stream *s, const struct file *f, uint6
 	return uh_error_new("%s stream at 0x%lx: cut off at 0x%lx", name, offset, offset + size);
 }
 
-struct uh_error *unpack(const struct file *f, uint64_t offset, uint64_t size, enum unpack_method method, size_t front,
-			uint64_t most, struct unpacked *ret)
+struct uh_error *unpack(const struct file *f, const struct packed_stream *p, struct unpacked *ret)
 {
-	struct unpack_stream s = { .room = most };
-	if (method == UNPACK_ZSTD ? !(s.zstd = ZSTD_createDStream()) : inflateInit(&s.z) != Z_OK)
+	struct unpack_stream s = { .room = p->most };
+	if (p->method == UNPACK_ZSTD ? !(s.zstd = ZSTD_createDStream()) : inflateInit(&s.z) != Z_OK)
 		return uh_error_new("no memory for decompression");
-	uint8_t *bytes = mem_alloc(front + most + 1);
+	uint8_t *bytes = mem_alloc(p->front + p->most + 1);
 	uint64_t used = 0;
-	s.out = bytes + front;
-	struct uh_error *err = run(&s, f, offset, size, &used);
+	s.out = bytes + p->front;
+	struct uh_error *err = run(&s, f, p->offset, p->size, &used);
 	if (s.zstd)
 		ZSTD_freeDStream(s.zstd);
 	else

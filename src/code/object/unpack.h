@@ -11,9 +11,15 @@ struct unpacked {
 	uint64_t used;  // compressed bytes
 };
 
-/** What the stream of at most @size bytes at @offset holds, behind @front zero bytes; also the part before its damage, if any. More than
- * @most bytes are an error. */
-struct uh_error *unpack(const struct file *f, uint64_t offset, uint64_t size, enum unpack_method method, size_t front,
-			uint64_t most, struct unpacked *ret);
+/** A stream in a file. */
+struct packed_stream {
+	enum unpack_method method;
+	uint64_t offset, size; // it has at most so many bytes
+	uint64_t most;         // more bytes than these in it are an error
+	size_t front;          // so many zero bytes come before them
+};
+
+/** What the stream holds; also the part before its damage, if any. */
+struct uh_error *unpack(const struct file *f, const struct packed_stream *p, struct unpacked *ret);
 /** The first eight bytes of the MD5 sum, as offload bundles have them. */
 uint64_t unpack_hash(const uint8_t *p, size_t n);

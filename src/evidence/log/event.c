@@ -9,6 +9,7 @@ static void emit_from_artefact(void *ctx, const struct event *e) { log_emit(ctx,
 void log_emit(struct log_reader *r, const struct event *e)
 {
 	r->events += e->signature != NULL;
+	r->failures += e->signature && e->signature->level == LEVEL_ERROR;
 	log_order_event(&r->order, e);
 }
 
@@ -94,8 +95,13 @@ static void add_vendor(const struct know *k, struct event *e, struct str message
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
 {
 	const struct know_signature *s = match_signature(m);
-	char rooms[TEMPLATE_VALUES][24];
+	char rooms[TEMPLATE_VALUES][24], depth[24];
 	struct event e;
+	bool tells_failure = s->level != LEVEL_INFO || (s->event && s->event->opens == OPENS_YES);
+	if (tells_failure && quotes_message(&r->quotes, line, m->begin, m->end, s->program)) {
+		r->quotes.at = r->quotes.at ? r->quotes.at : number;
+		return;
+	}
 	start_event(r, line, number, &e);
 	e.signature = s;
 	e.text = str_from(line->message, m->begin);
@@ -109,6 +115,10 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 			  str_starts(p->value, S("0x"))       ? FACT_CODE :
 			  str_number(p->value, &number_value) ? FACT_NUMBER :
 								FACT_TEXT);
+	}
+	if (s->event && s->event->tells == TELLS_FRAME) {
+		int n = snprintf(depth, sizeof(depth), "%u", line->callers);
+		event_add(&e, S("frame_depth"), (struct str){ depth, (size_t)n }, FACT_NUMBER);
 	}
 	if (s->program && s->event && !s->of_other)
 		log_add_writer(&e, &line->writer);

@@ -327,6 +327,16 @@ static bool stands_alone(const struct logline *line, const struct match *m)
 	return m->end - m->begin >= str_trim(line->message).n;
 }
 
+/** Whether the values are such as the signature means: a file of amdgpu's, not of any device's. */
+static bool has_meant_values(const struct match *m)
+{
+	for (const struct know_pair *p = match_signature(m)->only; p; p = p->next)
+		for (size_t i = 0; i < m->ncaptures; i++)
+			if (str_eq(m->captures[i].piece->name, p->name) && !str_glob(p->value, m->captures[i].text))
+				return false;
+	return true;
+}
+
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret)
 {
 	enum { TELLING = 24 }; // characters by which a message is the driver's even without its prefix
@@ -335,7 +345,7 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 		return false;
 	if (!know_match(k, line->message, ret) ||
 	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
-	    (foreign && !is_shared(match_signature(ret))))
+	    (foreign && !is_shared(match_signature(ret))) || !has_meant_values(ret))
 		return false;
 	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);
 }

@@ -15,6 +15,7 @@ struct logline {
 	struct str boot_id;
 	struct writer writer;
 	struct str time_text; // of JSON around the line
+	unsigned callers;     // frames of the stack above this one
 };
 
 enum { LINE_MAX_BYTES = 4096 };

@@ -42,9 +42,19 @@ size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t roo
 	return n;
 }
 
+/** Where a text only quotes messages, that is said: who gave it to us takes it for a log. */
+static void tell_quotes(struct log_reader *r)
+{
+	const struct artefact_output out = log_output(r);
+	struct event e;
+	if (r->quotes.at && !r->failures && artefact_event(&out, "quoted-message", (struct place){ r->source, r->quotes.at }, &e))
+		log_emit(r, &e);
+}
+
 void log_reader_end(struct log_reader *r)
 {
 	log_artefact_end(r);
+	tell_quotes(r);
 	log_order_end(&r->order);
 }
 
@@ -114,13 +124,32 @@ static bool lacks_writer(const struct logline *line, const struct match *m)
 	       !line->writer.rank.n && !line->writer.worker.n;
 }
 
+/** How many frames of the kernel's stack stand above the line at @c; those with a question mark need not be of it. */
+static unsigned callers_above(const struct line_at *c)
+{
+	enum { LOOK_BACK = 40 };
+	unsigned callers = 0;
+	size_t end = c->begin;
+	for (unsigned i = 0; i < LOOK_BACK && end > 1; i++) {
+		const char *newline = memrchr(c->window->bytes, '\n', end - 1);
+		size_t begin = newline ? (size_t)(newline - c->window->bytes) + 1 : 0;
+		struct str before = { c->window->bytes + begin, end - 1 - begin };
+		if (str_find(before, S("Call Trace")) >= 0 || str_find(before, S("RIP: ")) >= 0)
+			break;
+		callers += str_find(before, S("+0x")) > 0 && str_find(before, S("/0x")) > 0 && str_find(before, S(" ? ")) < 0;
+		end = begin;
+	}
+	return callers;
+}
+
 /** The event of a line, and whose it may be. */
 static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct line_at *c,
 			   uint64_t number)
 {
 	struct logline rest = *line;
 	struct match again;
-	log_event(r, line, m, number);
+	rest.callers = c && match_signature(m)->event && match_signature(m)->event->tells == TELLS_FRAME ? callers_above(c) : 0;
+	log_event(r, &rest, m, number);
 	if (c && lacks_writer(line, m))
 		tell_last_output(r, c, number);
 	// Two processes that end at once write into one line.
@@ -229,6 +258,7 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 		return;
 	}
 	struct str text = line_clean(raw, &clean), message = str_trim(text);
+	quotes_line(&r->quotes, text);
 	if (str_starts(message, S("MESSAGE="))) { // journalctl -o export; indented: -o verbose
 		export_fields(c, &line);
 		line_parse(r->know, str_from(message, 8), &line);
@@ -242,7 +272,15 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 }
 
 /** Context is no event of the log: it says nothing of how much was found in it. */
-static void emit_context(void *ctx, const struct event *e) { log_order_event(&((struct log_reader *)ctx)->order, e); }
+static void emit_context(void *ctx, const struct event *e)
+{
+	struct log_reader *r = ctx;
+	const struct fact *quotes = event_fact(e, "quotes");
+	if (quotes)
+		quotes_text(&r->quotes, quotes->value);
+	else
+		log_order_event(&r->order, e);
+}
 
 static void look_around(struct log_reader *r, struct str text, bool eventful)
 {

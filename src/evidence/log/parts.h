@@ -6,6 +6,7 @@
 #include "evidence/log/context.h"
 #include "evidence/log/log.h"
 #include "evidence/log/order.h"
+#include "evidence/log/quotes.h"
 
 enum {
 	LOG_KINDS = 6,
@@ -25,6 +26,7 @@ struct log_reader {
 	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // a log that runs over new year
 	uint64_t lines, events;
+	uint64_t failures; // events that are errors
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
 	struct stamp artefact_time; // of the line before it
@@ -36,6 +38,7 @@ struct log_reader {
 	uint64_t looked_upto;             // lines before this offset were searched for a time
 	struct kept_stamps looked;        // which was this one
 	uint64_t consumed;                // offset behind the last line that was joined to another
+	struct quotes quotes;
 };
 
 /** What stands before and behind a line in its window. */

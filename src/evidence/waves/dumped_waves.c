@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "evidence/waves/lanes.h"
-#include "evidence/waves/wave_code.h"
+#include "evidence/waves/tell.h"
 
 enum {
 	GROUPS_FULL = 16, // groups of which a wave is kept with all it has
@@ -19,16 +19,6 @@ static void wave_free(struct dumped_wave *w)
 	vec_free(&w->local);
 	arena_free(&w->arena);
 	free(w);
-}
-
-static void add_dump(struct dumped_wave *w, struct event *e)
-{
-	struct values *local = arena_alloc(&w->arena, sizeof(*local));
-	*local =
-		(struct values){ .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data };
-	e->dump.registers = w->wave.registers;
-	e->dump.values = local;
-	e->dump.nvalues = w->local.len > 0;
 }
 
 /** Whether lanes of the wave are out of step: of many waves that failed the same check, such a one tells why. */
@@ -128,64 +118,68 @@ static const struct window_of_code *code_for(const struct dumped_wave *w, const 
 }
 
 /** The code itself, where it lies beside the dump, knows more than what the agent printed of it. */
-static void tell_code(const struct artefact_output *out, struct dumped_wave *w, const struct window_of_code *c, struct event *e)
+static const struct where *find_code(const struct artefact_output *out, const struct dumped_wave *w,
+				     const struct window_of_code *c)
 {
 	const struct code_anchor anchor = { .uri = c->uri,
 					    .loaded_at = c->uri.n ? c->loaded_at : 0,
 					    .instruction = c->pc == w->wave.pc ? c->instruction : (struct str){ 0 } };
 	const struct where *at = out->code ? code_shelf_where(out->code, out->name, &anchor, w->wave.pc) : NULL;
-	if (!at || (anchor.instruction.n && !wave_code_is(at, anchor.instruction)))
-		return;
-	struct wave_code code = { .know = out->know, .where = at, .wave = &w->wave };
-	wave_code_tell(e, &w->arena, &code);
+	return at && (!anchor.instruction.n || wave_code_is(at, anchor.instruction)) ? at : NULL;
 }
 
-static void tell_group(const struct artefact_output *out, const struct wave_place *g, const struct window_of_code *stray)
+struct dump_telling {
+	const struct artefact_output *out;
+	const struct window_of_code *stray;
+	const struct dumped_wave *wave; // that is being told
+};
+
+static void add_own(void *of, struct event *e, struct arena *a)
 {
-	struct dumped_wave *w = first_of(g);
-	struct event e;
-	const struct window_of_code *c = code_for(w, stray);
-	if (!artefact_event(out, w->wave.reason.n || w->old ? "waves-stopped" : "waves-running", w->at, &e))
-		return;
-	e.time = w->time;
-	e.text = arena_printf(&w->arena, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->wave.pc);
-	event_add_text(&e, &w->arena, "stop_reason", w->wave.reason);
-	if (w->wave.pc)
-		event_add_code(&e, &w->arena, "pc", w->wave.pc);
-	event_add_text(&e, &w->arena, "kernel_name", w->wave.kernel.n ? w->wave.kernel : c->function);
-	event_add_number(&e, &w->arena, "waves", (int64_t)g->count);
-	event_add_text(&e, &w->arena, "wave", w->id);
-	event_add_text(&e, &w->arena, "code_object", c->uri);
-	event_add_text(&e, &w->arena, "source_file", c->source_file);
-	event_add_text(&e, &w->arena, "source_line", c->source_line);
-	if (c->pc && c != stray) {
-		event_add_text(&e, &w->arena, "instruction", c->instruction);
-		event_add_text(&e, &w->arena, "instruction_before", c->before);
-	}
+	const struct dump_telling *d = of;
+	const struct dumped_wave *w = d->wave;
+	const struct window_of_code *c = code_for(w, d->stray);
 	int64_t rank;
-	event_add(&e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
-	event_add_text(&e, &w->arena, "worker", w->writer.worker);
-	if (w->full)
-		add_dump(w, &e);
-	tell_code(out, w, c, &e);
-	artefact_tell(out, &e);
+	event_add_text(e, a, "code_object", c->uri);
+	event_add_text(e, a, "source_file", c->source_file);
+	event_add_text(e, a, "source_line", c->source_line);
+	if (c->pc && c != d->stray) {
+		event_add_text(e, a, "instruction", c->instruction);
+		event_add_text(e, a, "instruction_before", c->before);
+	}
+	event_add(e, S("rank"), w->writer.rank, str_number(w->writer.rank, &rank) ? FACT_NUMBER : FACT_TEXT);
+	event_add_text(e, a, "worker", w->writer.worker);
+}
+
+static void fill_tale(void *ctx, const struct wave_place *g, struct arena *a, struct wave_tale *ret)
+{
+	struct dump_telling *d = ctx;
+	const struct dumped_wave *w = d->wave = first_of(g);
+	const struct window_of_code *c = code_for(w, d->stray);
+	*ret = (struct wave_tale){
+		.signature = w->wave.reason.n || w->old ? "waves-stopped" : "waves-running",
+		.at = w->at,
+		.time = w->time,
+		.text = arena_printf(a, "wave_" STR_FMT ": pc=0x%llx", STR_ARG(w->id), (unsigned long long)w->wave.pc),
+		.wave = w->wave,
+		.count = g->count,
+		.pc_known = w->wave.pc,
+		.id = w->id,
+		.local = { .group = S("local"), .name = S("lds"), .digits = 8, .n = w->local.len, .data = w->local.data },
+		.where = find_code(d->out, w, c),
+		.own = add_own,
+		.of = d,
+	};
+	if (!ret->wave.kernel.n)
+		ret->wave.kernel = c->function;
 }
 
 void dumped_waves_tell(struct dumped_waves *d, const struct artefact_output *out, const struct window_of_code *stray)
 {
+	struct dump_telling of = { .out = out, .stray = stray };
+	const struct wave_telling t = { .out = out, .more = "waves-more", .most = TOLD_MAX, .fill = fill_tale, .ctx = &of };
 	wave_places_sort(&d->groups);
-	for (size_t i = 0; i < d->groups.len && i < TOLD_MAX; i++)
-		tell_group(out, &d->groups.data[i], stray);
-	size_t rest = d->beyond;
-	for (size_t i = TOLD_MAX; i < d->groups.len; i++)
-		rest += d->groups.data[i].count;
-	struct event e;
-	if (rest && artefact_event(out, "waves-more", first_of(&d->groups.data[0])->at, &e)) {
-		struct arena arena = { 0 };
-		event_add_number(&e, &arena, "waves", (int64_t)rest);
-		artefact_tell(out, &e);
-		arena_free(&arena);
-	}
+	waves_tell(&t, &d->groups, d->beyond);
 }
 
 void dumped_waves_free(struct dumped_waves *d)

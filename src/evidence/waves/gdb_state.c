@@ -69,6 +69,33 @@ void gdb_state_turn(struct gdb_state *s, uint64_t pc)
 
 uint64_t gdb_state_pc(const struct gdb_state *s) { return s->pc; }
 
+// --- frames ---
+
+bool gdb_frame_is(struct str text)
+{
+	return (str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0) ||
+	       (str_find(text, S(" (")) > 0 && str_find(text, S(") at ")) > 0);
+}
+
+void gdb_frame_parse(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source)
+{
+	struct str rest = str_trim(frame), word = rest, first = str_word(&word);
+	*ret_pc = 0;
+	if (str_starts(first, S("0x")) && str_hex(first, ret_pc)) {
+		rest = str_trim(word);
+		if (str_starts(rest, S("in ")))
+			rest = str_from(rest, 3);
+	}
+	ptrdiff_t open = str_find(rest, S(" ("));
+	*ret_function = str_trim(open < 0 ? rest : str_cut(rest, (size_t)open));
+	*ret_source = (struct str){ 0 };
+	for (ptrdiff_t at; (at = str_find(rest, S(" at "))) >= 0; rest = str_from(rest, (size_t)at + 4)) {
+		struct str after = str_from(rest, (size_t)at + 4), name = str_word(&after);
+		if (str_find(name, S(":")) > 0)
+			*ret_source = name;
+	}
+}
+
 // --- code objects ---
 
 /** `0x7f00  0x7f80  Yes (*)     file:///tmp/a.out#offset=8192&size=9000`; also libraries of the host, whose URI is empty. */
@@ -309,19 +336,22 @@ static bool function_fits(const struct where *at, struct str function)
 	return false;
 }
 
-static bool fits(const struct gdb_state *s, const struct where *at, const struct gdb_wave *w)
+static bool fits(const struct gdb_state *s, const struct where *at, const struct wave *w)
 {
 	for (size_t i = 0; i < s->points.len; i++) {
 		const struct point *p = &s->points.data[i];
 		if (p->pc == w->pc && p->instruction.n && !wave_code_is(at, p->instruction))
 			return false;
 	}
-	return function_fits(at, w->function);
+	return function_fits(at, w->kernel);
 }
 
 /** By the library that the pc is in, or else by the functions nearest before it. */
-static const struct where *find_code(struct gdb_state *s, const struct artefact_output *out, const struct gdb_wave *w)
+const struct where *gdb_state_code(const struct gdb_state *s, const struct artefact_output *out, const struct wave *w,
+				   struct str gfx)
 {
+	if (!out->code || !w->pc)
+		return NULL;
 	for (size_t i = s->libraries.len; i--;) {
 		const struct gdb_library *l = &s->libraries.data[i];
 		const struct code_anchor anchor = { .uri = l->uri, .text_at = l->from };
@@ -343,7 +373,7 @@ static const struct where *find_code(struct gdb_state *s, const struct artefact_
 			return NULL;
 		const struct code_anchor anchor = { .function = nearest->function,
 						    .function_at = nearest->function_at,
-						    .gfx = w->gfx };
+						    .gfx = gfx };
 		const struct where *at = code_shelf_where(out->code, out->name, &anchor, w->pc);
 		if (at && fits(s, at, w))
 			return at;
@@ -352,25 +382,19 @@ static const struct where *find_code(struct gdb_state *s, const struct artefact_
 	return NULL;
 }
 
-void gdb_state_tell(struct gdb_state *s, const struct artefact_output *out, struct event *e, struct arena *a,
-		    const struct gdb_wave *w)
+struct register_set gdb_state_registers(const struct gdb_state *s, uint64_t pc)
 {
-	for (size_t i = 0; w->registers && i < s->nblocks && w->pc; i++) {
-		if (s->blocks[i].pc != w->pc)
-			continue;
-		e->dump.registers = s->blocks[i].registers;
-	}
-	const struct where *at = out->code && w->pc ? find_code(s, out, w) : NULL;
-	if (!at) {
-		for (size_t i = 0; i < s->points.len && w->pc; i++)
-			if (s->points.data[i].pc == w->pc && !event_fact(e, "instruction"))
-				event_add_text(e, a, "instruction", s->points.data[i].instruction);
-		return;
-	}
-	if (at->nframes && !event_fact(e, "source_line"))
-		event_add(e, S("source_line"), arena_printf(a, STR_FMT ":%u", STR_ARG(at->frames[0].file), at->frames[0].line),
-			  FACT_TEXT);
-	const struct wave wave = { .pc = w->pc, .reason = w->reason, .registers = e->dump.registers };
-	struct wave_code code = { .know = out->know, .where = at, .wave = &wave };
-	wave_code_tell(e, a, &code);
+	struct register_set found = { 0 };
+	for (size_t i = 0; i < s->nblocks && pc; i++)
+		if (s->blocks[i].pc == pc)
+			found = s->blocks[i].registers;
+	return found;
+}
+
+struct str gdb_state_instruction(const struct gdb_state *s, uint64_t pc)
+{
+	for (size_t i = 0; i < s->points.len && pc; i++)
+		if (s->points.data[i].pc == pc && s->points.data[i].instruction.n)
+			return s->points.data[i].instruction;
+	return (struct str){ 0 };
 }

@@ -9,15 +9,7 @@
 #include "evidence/artefact.h"
 
 struct gdb_state;
-
-/** A wave at whose pc the code is. */
-struct gdb_wave {
-	uint64_t pc;
-	struct str function; // of its frame, which may be one that was inlined
-	struct str reason;   // why it stopped; empty: it did not
-	struct str gfx;      // of its GPU; empty: not known
-	bool registers;      // whether those that were shown at its pc are its own
-};
+struct where;
 
 struct gdb_state *gdb_state_new(void);
 void gdb_state_free(struct gdb_state *s);
@@ -29,6 +21,16 @@ bool gdb_state_line(struct gdb_state *s, struct str text);
 void gdb_state_turn(struct gdb_state *s, uint64_t pc);
 /** The pc of what is looked at, 0 where it was not shown. */
 uint64_t gdb_state_pc(const struct gdb_state *s);
-/** Adds registers and what the code at the pc says. What is added lives in @a. */
-void gdb_state_tell(struct gdb_state *s, const struct artefact_output *out, struct event *e, struct arena *a,
-		    const struct gdb_wave *w);
+/** The registers that were shown at a pc; none where they were not. They live as long as @s. */
+struct register_set gdb_state_registers(const struct gdb_state *s, uint64_t pc);
+/** The instruction that was shown at a pc; empty where none was. */
+struct str gdb_state_instruction(const struct gdb_state *s, uint64_t pc);
+/** The code at the pc of a wave whose frame is of @w->kernel, which may be one that was inlined; NULL: not found. @gfx: of its GPU; empty:
+ * not known. */
+const struct where *gdb_state_code(const struct gdb_state *s, const struct artefact_output *out, const struct wave *w,
+				   struct str gfx);
+
+/** `0x... in kern (n=3) at saxpy.cpp:57`, or without its address where the pc is at the beginning of a line. */
+bool gdb_frame_is(struct str text);
+/** The function, its pc and its source of `0x... in kern (n=3) at saxpy.cpp:57`, or of `kern () at saxpy.cpp:7`. */
+void gdb_frame_parse(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source);

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "evidence/waves/lanes.h"
-#include "evidence/waves/wave_code.h"
+#include "evidence/waves/tell.h"
 #include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
-#include "gpu/wave_groups.h"
 
 enum {
 	GROUPS_TOLD = 12,
@@ -81,6 +79,8 @@ struct reading {
 	const struct wave *waves;
 	const struct where **where;
 	struct str *kernels;
+	const struct wave *telling;    // the wave of the group that is being told
+	struct register_set registers; // its own
 	size_t nmap;
 	struct address_range *map;
 };
@@ -161,37 +161,42 @@ static void tell_overwritten(struct reading *r, const struct wave *w, const stru
 		  FACT_TEXT);
 }
 
-static void tell_group(struct reading *r, const struct wave_group *g)
+static void add_own(void *of, struct event *e, struct arena *a)
 {
-	struct wave copy = r->waves[g->first], *w = &copy;
-	const struct where *at = r->where[g->first];
-	struct event e;
-	w->reason = stop_reasons_text(&r->arena, w->stop_reasons);
-	if (!artefact_event(&r->out, w->reason.n ? "core-waves-stopped" : "core-waves-running", here(r), &e))
-		return;
-	e.text = arena_printf(&r->arena, "wave %zu: pc 0x%llx", w->id, (unsigned long long)w->pc);
-	e.device = pci_of(r, w->queue->agent);
-	event_add_text(&e, &r->arena, "stop_reason", w->reason);
-	event_add_code(&e, &r->arena, "pc", w->pc);
-	event_add_text(&e, &r->arena, "kernel_name", r->kernels[g->first]);
-	event_add_number(&e, &r->arena, "waves", (int64_t)g->count);
-	event_add(&e, S("wave"), arena_printf(&r->arena, "%zu", w->id), FACT_TEXT);
-	event_add_number(&e, &r->arena, "queue", w->queue->id);
+	struct reading *r = of;
+	const struct wave *w = r->telling;
+	const struct where *at = r->where[w - r->waves];
+	event_add_number(e, a, "queue", w->queue->id);
 	if (at->in)
-		event_add_text(&e, &r->arena, "code_object", at->in->name);
-	add_process(r, &e, &r->arena);
-	add_dispatch(r, w, &e);
-	wave_read_registers(r->target, &r->arena, w);
-	e.dump.registers = w->registers;
-	tell_overwritten(r, w, at, &e);
-	struct wave_code code = { .know = r->out.know, .where = at, .wave = w, .map = r->map, .nmap = r->nmap };
-	if (w->queue->agent) {
-		code.lds_base = w->queue->agent->lds_base;
-		code.scratch_base = w->queue->agent->scratch_base;
-	}
-	wave_code_tell(&e, &r->arena, &code);
-	artefact_tell(&r->out, &e);
-	vec_free(&w->registers);
+		event_add_text(e, a, "code_object", at->in->name);
+	add_process(r, e, a);
+	add_dispatch(r, w, e);
+	tell_overwritten(r, w, at, e);
+}
+
+static void fill_tale(void *ctx, const struct wave_place *g, struct arena *a, struct wave_tale *ret)
+{
+	struct reading *r = ctx;
+	const struct wave *w = r->telling = g->first;
+	struct str reason = stop_reasons_text(a, w->stop_reasons);
+	*ret = (struct wave_tale){ .signature = reason.n ? "core-waves-stopped" : "core-waves-running",
+				   .at = here(r),
+				   .text = arena_printf(a, "wave %zu: pc 0x%llx", w->id, (unsigned long long)w->pc),
+				   .device = pci_of(r, w->queue->agent),
+				   .wave = *w,
+				   .count = g->count,
+				   .pc_known = true,
+				   .id = arena_printf(a, "%zu", w->id),
+				   .where = r->where[w - r->waves],
+				   .map = r->map,
+				   .nmap = r->nmap,
+				   .own = add_own,
+				   .of = r };
+	ret->wave.reason = reason;
+	ret->wave.kernel = r->kernels[w - r->waves];
+	wave_read_registers(r->target, a, &ret->wave);
+	vec_free(&r->registers);
+	r->registers = ret->wave.registers;
 }
 
 static void tell_waves(struct reading *r)
@@ -205,18 +210,15 @@ static void tell_waves(struct reading *r)
 	for (size_t i = 0; i < waves.n; i++)
 		r->kernels[i] = target_code_kernel_name(&r->code, &waves.waves[i], r->where[i]);
 	struct wave_group *groups = arena_alloc(&r->arena, waves.n * sizeof(*groups) + 1);
-	size_t n = wave_groups(waves.waves, r->kernels, waves.n, groups), rest = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (i < GROUPS_TOLD)
-			tell_group(r, &groups[i]);
-		else
-			rest += groups[i].count;
-	}
-	struct event e;
-	if (rest && artefact_event(&r->out, "core-waves-more", here(r), &e)) {
-		event_add_number(&e, &r->arena, "waves", (int64_t)rest);
-		artefact_tell(&r->out, &e);
-	}
+	size_t n = wave_groups(waves.waves, r->kernels, waves.n, groups);
+	struct wave_places places = { .data = arena_alloc(&r->arena, n * sizeof(*places.data) + 1), .len = n };
+	for (size_t i = 0; i < n; i++)
+		places.data[i] = (struct wave_place){ .first = &waves.waves[groups[i].first], .count = groups[i].count };
+	const struct wave_telling t = {
+		.out = &r->out, .more = "core-waves-more", .most = GROUPS_TOLD, .fill = fill_tale, .ctx = r
+	};
+	waves_tell(&t, &places, 0);
+	vec_free(&r->registers);
 }
 
 // --- queues, memory, code, problems ---
@@ -297,13 +299,13 @@ static void tell_differences(struct reading *r)
 	}
 }
 
-static void tell_note(struct reading *r, struct str text)
+static void tell_note(const struct artefact_output *out, struct str text)
 {
 	struct event e;
-	if (!text.n || !artefact_event(&r->out, "core-note", here(r), &e))
+	if (!text.n || !artefact_event(out, "core-note", (struct place){ out->source, 0 }, &e))
 		return;
-	event_add_text(&e, &r->arena, "note", text);
-	artefact_tell(&r->out, &e);
+	event_add(&e, S("note"), text, FACT_TEXT);
+	artefact_tell(out, &e);
 }
 
 static void tell_problems(struct reading *r)
@@ -314,14 +316,14 @@ static void tell_problems(struct reading *r)
 	bool known_to_lack = r->lone && lines[0].n;
 	for (size_t i = 0; i < 2; i++)
 		while (lines[i].n)
-			tell_note(r, str_split(&lines[i], '\n'));
+			tell_note(&r->out, str_split(&lines[i], '\n'));
 	for (size_t i = 0; i < queues.n && i < QUEUES_TOLD; i++)
 		if (!known_to_lack || !str_ends(queues.queues[i].problem, S("is not in the core")))
-			tell_note(r, queues.queues[i].problem);
+			tell_note(&r->out, queues.queues[i].problem);
 	for (size_t i = 0; i < r->nwaves; i++)
 		if (r->where[i]->no_instructions.n) {
-			tell_note(r, arena_printf(&r->arena, "No instructions are shown: " STR_FMT,
-						  STR_ARG(r->where[i]->no_instructions)));
+			tell_note(&r->out, arena_printf(&r->arena, "No instructions are shown: " STR_FMT,
+							STR_ARG(r->where[i]->no_instructions)));
 			break;
 		}
 }
@@ -336,7 +338,8 @@ static void tell_idle(struct reading *r)
 		idle = idle && !queues.queues[i].problem.n && queues.queues[i].indexes_known &&
 		       queues.queues[i].read_index == queues.queues[i].write_index;
 	if (idle)
-		tell_note(r, S("the GPU was idle when this core was written: no wave ran, and no packet waited in a queue"));
+		tell_note(&r->out,
+			  S("the GPU was idle when this core was written: no wave ran, and no packet waited in a queue"));
 }
 
 static void read_target(struct reading *r, const struct code_places *places)
@@ -406,12 +409,11 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 			first = err;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct reading r = { .out = *out };
-		r.out.source = cores[i].evidence;
+		struct artefact_output of = *out;
+		of.source = cores[i].evidence;
 		if (!cores[i].has_gpu && !cores[i].joined)
-			tell_note(&r, S("this is the core of a process, without what its GPUs did; give the GPU's core too, "
-					"gpucore.PID: unhang explain gpucore.PID core.PID"));
-		arena_free(&r.arena);
+			tell_note(&of, S("this is the core of a process, without what its GPUs did; give the GPU's core too, "
+					 "gpucore.PID: unhang explain gpucore.PID core.PID"));
 	}
 	return first;
 }

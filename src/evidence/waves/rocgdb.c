@@ -8,9 +8,8 @@
 //   [Switching to thread 6, lane 1 (AMDGPU Lane 1:2:1:1/1 (31,0,0)[0,0,1])]
 #include <stdlib.h>
 
-#include "evidence/artefact.h"
 #include "evidence/waves/gdb_state.h"
-#include "gpu/wave_groups.h"
+#include "evidence/waves/tell.h"
 
 enum {
 	DISPATCHES_MAX = 64,
@@ -30,8 +29,8 @@ struct listed_wave {
 
 /** A wave that a signal stopped. It is told at the end, when its registers and code are known. */
 struct stop {
-	struct str signal, program, function, source, text;
-	uint64_t pc;
+	struct wave wave; // kernel: the function of its frame
+	struct str signal, program, text;
 	bool imprecise, unreadable; // unreadable: its private memory
 	struct place at;
 	struct stamp time;
@@ -210,26 +209,6 @@ static void agent_row(struct rocgdb *g, struct str row, const struct logline *li
 	artefact_tell(&g->out, &e);
 }
 
-/** The function, its pc and its source of `0x... in kern (n=3) at saxpy.cpp:57`, or of `kern () at saxpy.cpp:7`. */
-static void parse_frame(struct str frame, uint64_t *ret_pc, struct str *ret_function, struct str *ret_source)
-{
-	struct str rest = str_trim(frame), word = rest, first = str_word(&word);
-	*ret_pc = 0;
-	if (str_starts(first, S("0x")) && str_hex(first, ret_pc)) {
-		rest = str_trim(word);
-		if (str_starts(rest, S("in ")))
-			rest = str_from(rest, 3);
-	}
-	ptrdiff_t open = str_find(rest, S(" ("));
-	*ret_function = str_trim(open < 0 ? rest : str_cut(rest, (size_t)open));
-	*ret_source = (struct str){ 0 };
-	for (ptrdiff_t at; (at = str_find(rest, S(" at "))) >= 0; rest = str_from(rest, (size_t)at + 4)) {
-		struct str after = str_from(rest, (size_t)at + 4), name = str_word(&after);
-		if (str_find(name, S(":")) > 0)
-			*ret_source = name;
-	}
-}
-
 /** `1:2:1:1 (31,0,0)/1 "crux"     FRAME` */
 static void wave_row(struct rocgdb *g, struct str row, struct place at)
 {
@@ -239,7 +218,7 @@ static void wave_row(struct rocgdb *g, struct str row, struct place at)
 	struct str frame = str_from(row, (size_t)open + 1);
 	str_split(&frame, '"');
 	struct wave w = { 0 };
-	parse_frame(frame, &w.pc, &w.kernel, &w.source);
+	gdb_frame_parse(frame, &w.pc, &w.kernel, &w.source);
 	w.kernel = str_cut(w.kernel, NAME_BYTES);
 	struct wave_place *have = wave_place_of(&g->places, &w);
 	if (have)
@@ -267,13 +246,6 @@ static void signal_line(struct rocgdb *g, struct str line, struct place at)
 	g->stop_at = at;
 }
 
-/** `0x... in kern (n=3) at saxpy.cpp:57`, or without its address where the pc is at the beginning of a line. */
-static bool looks_like_frame(struct str text)
-{
-	return (str_starts(text, S("0x")) && str_find(text, S(" in ")) > 0) ||
-	       (str_find(text, S(" (")) > 0 && str_find(text, S(") at ")) > 0);
-}
-
 /** What the debug agent calls the reason of a stop. */
 static struct str reason_of(struct str signal)
 {
@@ -289,34 +261,58 @@ static struct str reason_of(struct str signal)
 	return signal;
 }
 
-static void tell_wave(struct rocgdb *g, struct event *e, uint64_t pc, struct str function, struct str source, struct str reason,
-		      bool registers)
+/** A wave that is being told, and where it stopped. */
+struct gdb_telling {
+	const struct rocgdb *reader;
+	const struct stop *stop; // NULL: it is only listed
+	const struct wave *wave;
+	const struct where *where;
+};
+
+static void add_stop(void *of, struct event *e, struct arena *a)
 {
-	const struct gdb_wave wave = { pc, function, reason, g->gfx_differ ? (struct str){ 0 } : g->gfx, registers };
-	if (pc)
-		event_add_code(e, &g->arena, "pc", pc);
-	event_add_text(e, &g->arena, "source_line", source);
-	gdb_state_tell(g->state, &g->out, e, &g->arena, &wave);
-	if (!event_fact(e, "kernel_name"))
-		event_add_text(e, &g->arena, "kernel_name", function);
+	const struct stop *s = ((const struct gdb_telling *)of)->stop;
+	event_add_text(e, a, "signal", s->signal);
+	event_add_text(e, a, "process", s->program);
+	if (s->unreadable)
+		event_add(e, S("private_memory"), S("unreadable"), FACT_TEXT);
+	event_add(e, S("precise"), s->imprecise ? S("no") : S("unknown"), FACT_TEXT);
+}
+
+static void add_own(void *of, struct event *e, struct arena *a)
+{
+	const struct gdb_telling *t = of;
+	const struct where *at = t->where;
+	event_add_text(e, a, "source_line", t->wave->source);
+	if (!at)
+		event_add_text(e, a, "instruction", gdb_state_instruction(t->reader->state, t->wave->pc));
+	else if (at->nframes && !t->wave->source.n)
+		event_add(e, S("source_line"), arena_printf(a, STR_FMT ":%u", STR_ARG(at->frames[0].file), at->frames[0].line),
+			  FACT_TEXT);
+}
+
+static struct wave_tale tale_of(const struct rocgdb *g, struct gdb_telling *t, const struct wave *w)
+{
+	*t = (struct gdb_telling){ .reader = g, .wave = w };
+	t->where = gdb_state_code(g->state, &g->out, w, g->gfx_differ ? (struct str){ 0 } : g->gfx);
+	return (struct wave_tale){ .wave = *w, .listed = true, .pc_known = w->pc, .where = t->where, .own = add_own, .of = t };
 }
 
 static void tell_stops(struct rocgdb *g)
 {
-	struct event e;
 	for (size_t i = 0; i < g->stops.len; i++) {
 		const struct stop *s = &g->stops.data[i];
-		if (!artefact_event(&g->out, "rocgdb-signal", s->at, &e))
-			return;
-		e.time = s->time;
-		e.text = s->text;
-		event_add_text(&e, &g->arena, "signal", s->signal);
-		event_add_text(&e, &g->arena, "process", s->program);
-		if (s->unreadable)
-			event_add(&e, S("private_memory"), S("unreadable"), FACT_TEXT);
-		event_add(&e, S("precise"), s->imprecise ? S("no") : S("unknown"), FACT_TEXT);
-		tell_wave(g, &e, s->pc, s->function, s->source, reason_of(s->signal), true);
-		artefact_tell(&g->out, &e);
+		struct gdb_telling telling;
+		struct wave_tale t = tale_of(g, &telling, &s->wave);
+		telling.stop = s;
+		t.signature = "rocgdb-signal";
+		t.at = s->at;
+		t.time = s->time;
+		t.text = s->text;
+		t.wave.reason = reason_of(s->signal);
+		t.wave.registers = gdb_state_registers(g->state, s->wave.pc);
+		t.first = add_stop;
+		wave_tell(&g->out, &t, &g->arena);
 	}
 }
 
@@ -331,16 +327,16 @@ static void stop_frame(struct rocgdb *g, const struct logline *line, struct str 
 		tell_stops(g);
 		g->stops.len = 0;
 	}
-	parse_frame(frame, &s.pc, &function, &source);
-	s.function = keep(g, function);
-	s.source = keep(g, source);
+	gdb_frame_parse(frame, &s.wave.pc, &function, &source);
+	s.wave.kernel = keep(g, function);
+	s.wave.source = keep(g, source);
 	s.text = keep(g, str_trim(line->message));
 	s.time = line_time(line);
 	s.unreadable = str_find(frame, S("private_lane#")) >= 0;
 	vec_push(&g->stops, s);
 	g->at_wave = g->on_stop = true;
 	g->next_frame = 0;
-	gdb_state_turn(g->state, s.pc);
+	gdb_state_turn(g->state, s.wave.pc);
 }
 
 // --- lines ---
@@ -374,7 +370,7 @@ static bool frame_line(struct rocgdb *g, struct str text)
 	uint64_t pc;
 	if (!g->at_wave || !str_starts(text, S("#")) || !str_number(word, &number) || number < 0 || number > INT32_MAX)
 		return false;
-	parse_frame(rest, &pc, &function, &source);
+	gdb_frame_parse(rest, &pc, &function, &source);
 	bool next = number && number == g->next_frame;
 	if (!number && pc)
 		gdb_state_turn(g->state, pc);
@@ -401,8 +397,8 @@ static bool state_line(struct rocgdb *g, struct str text)
 	if (!gdb_state_line(g->state, text))
 		return false;
 	// A pc at the begin of a line is not in the frame.
-	if (g->on_stop && !g->stops.data[g->stops.len - 1].pc)
-		g->stops.data[g->stops.len - 1].pc = gdb_state_pc(g->state);
+	if (g->on_stop && !g->stops.data[g->stops.len - 1].wave.pc)
+		g->stops.data[g->stops.len - 1].wave.pc = gdb_state_pc(g->state);
 	return true;
 }
 
@@ -427,7 +423,7 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 		return true;
 	}
 	struct str frame = str_starts(text, S("#0 ")) ? str_trim(str_from(text, 3)) : text;
-	if (g->stopped && looks_like_frame(frame)) {
+	if (g->stopped && gdb_frame_is(frame)) {
 		stop_frame(g, line, frame);
 		return true;
 	}
@@ -449,21 +445,27 @@ static enum taken rocgdb_line(void *self, const struct logline *line, struct pla
 	return true;
 }
 
-static void tell_waves(struct rocgdb *g)
+/** Where a wave of this pc stopped, its registers are told with the stop. */
+static const struct stop *stop_at(const struct rocgdb *g, uint64_t pc)
 {
-	for (size_t i = 0; i < g->places.len; i++) {
-		const struct listed_wave *l = (struct listed_wave *)g->places.data[i].first;
-		const struct wave *w = &l->wave;
-		const struct stop *stop = NULL;
-		struct event e;
-		if (!artefact_event(&g->out, "rocgdb-waves", l->at, &e))
-			return;
-		event_add_number(&e, &g->arena, "waves", (int64_t)g->places.data[i].count);
-		for (size_t k = 0; k < g->stops.len && w->pc; k++)
-			stop = g->stops.data[k].pc == w->pc ? &g->stops.data[k] : stop;
-		tell_wave(g, &e, w->pc, w->kernel, w->source, stop ? reason_of(stop->signal) : (struct str){ 0 }, !stop);
-		artefact_tell(&g->out, &e);
-	}
+	const struct stop *stop = NULL;
+	for (size_t i = 0; i < g->stops.len && pc; i++)
+		stop = g->stops.data[i].wave.pc == pc ? &g->stops.data[i] : stop;
+	return stop;
+}
+
+static void fill_tale(void *ctx, const struct wave_place *p, struct arena *a, struct wave_tale *ret)
+{
+	struct rocgdb *g = ctx;
+	const struct stop *stop = stop_at(g, p->first->pc);
+	*ret = tale_of(g, arena_alloc(a, sizeof(struct gdb_telling)), p->first);
+	ret->signature = "rocgdb-waves";
+	ret->at = ((const struct listed_wave *)p->first)->at;
+	ret->count = p->count;
+	if (stop)
+		ret->wave.reason = reason_of(stop->signal);
+	else
+		ret->wave.registers = gdb_state_registers(g->state, p->first->pc);
 }
 
 static void rocgdb_close(void *self)
@@ -473,7 +475,8 @@ static void rocgdb_close(void *self)
 	const struct logline none = { 0 };
 	tell_stop(g, &none);
 	tell_stops(g);
-	tell_waves(g);
+	const struct wave_telling t = { .out = &g->out, .most = PLACES_MAX, .fill = fill_tale, .ctx = g };
+	waves_tell(&t, &g->places, 0);
 	bool empty = (g->no_dispatches || g->no_queues || g->no_agents) && !g->dispatches && !g->pending;
 	if (empty && artefact_event(&g->out, "rocgdb-empty", g->empty_at, &e)) {
 		event_add(&e, S("debugger_sees"), g->agents ? S("agents") : S("nothing"), FACT_TEXT);

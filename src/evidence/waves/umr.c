@@ -12,11 +12,8 @@
 #include <endian.h>
 #include <stdlib.h>
 
-#include "evidence/artefact.h"
-#include "evidence/waves/lanes.h"
-#include "evidence/waves/wave_code.h"
+#include "evidence/waves/tell.h"
 #include "gpu/layout.h"
-#include "gpu/wave_groups.h"
 
 enum {
 	PLACES_MAX = 64,
@@ -418,35 +415,29 @@ static const struct where *find_code(struct umr *u, const struct umr_wave *w)
 	return at;
 }
 
-static void tell_code(struct umr *u, struct umr_wave *w, struct event *e)
+/** What umr itself shows at the pc, where the code is not at hand. */
+static void add_instruction(void *of, struct event *e, struct arena *a)
 {
-	e->dump.registers = w->wave.registers;
-	const struct where *at = u->out.code ? find_code(u, w) : NULL;
-	if (!at) {
-		event_add_text(e, &u->arena, "instruction", w->instruction);
-		return;
-	}
-	// Of a wave that ran on, only what made it fault is a reason to have stopped.
-	w->wave.reason = stop_reasons_text(&u->arena, w->wave.stop_reasons & VIOLATIONS);
-	struct wave_code code = { .know = u->out.know, .where = at, .wave = &w->wave };
-	wave_code_tell(e, &u->arena, &code);
+	event_add_text(e, a, "instruction", ((const struct umr_wave *)of)->instruction);
 }
 
-static void tell_waves(struct umr *u)
+static void fill_tale(void *ctx, const struct wave_place *p, struct arena *a, struct wave_tale *ret)
 {
-	for (size_t i = 0; i < u->places.len; i++) {
-		const struct wave_place *p = &u->places.data[i];
-		struct umr_wave *w = (struct umr_wave *)p->first;
-		struct event e;
-		if (!artefact_event(&u->out, "umr-waves", w->at, &e))
-			return;
-		event_add_number(&e, &u->arena, "waves", (int64_t)p->count);
-		event_add_code(&e, &u->arena, "pc", w->wave.pc);
-		if (p->halted)
-			event_add_number(&e, &u->arena, "halted", (int64_t)p->halted);
-		tell_code(u, w, &e);
-		artefact_tell(&u->out, &e);
-	}
+	struct umr *u = ctx;
+	struct umr_wave *w = (struct umr_wave *)p->first;
+	const struct where *at = u->out.code ? find_code(u, w) : NULL;
+	*ret = (struct wave_tale){ .signature = "umr-waves",
+				   .at = w->at,
+				   .wave = w->wave,
+				   .count = p->count,
+				   .halted = p->halted,
+				   .listed = true,
+				   .pc_known = true,
+				   .where = at,
+				   .own = at ? NULL : add_instruction,
+				   .of = w };
+	// Of a wave that ran on, only what made it fault is a reason to have stopped.
+	ret->wave.reason = stop_reasons_text(a, w->wave.stop_reasons & VIOLATIONS);
 }
 
 static void umr_close(void *self)
@@ -461,9 +452,10 @@ static void umr_close(void *self)
 		e.dump.nvalues = u->registers.len;
 		artefact_tell(&u->out, &e);
 	}
-	tell_waves(u);
+	const struct wave_telling t = { .out = &u->out, .most = PLACES_MAX, .fill = fill_tale, .ctx = u };
+	waves_tell(&t, &u->places, 0);
 	for (size_t i = 0; i < u->places.len; i++)
-		vec_free(&u->places.data[i].first->registers);
+		vec_free(&((struct umr_wave *)u->places.data[i].first)->wave.registers);
 	vec_free(&u->places);
 	vec_free(&u->registers);
 	vec_free(&u->ring_words);

@@ -60,10 +60,17 @@ static void read_queue(struct arena *a, const struct core_note *n, const char *p
 		q->problem = arena_printf(a, "queue %u could not be suspended; what is saved of its waves may be old", q->id);
 }
 
-/** A part of the note: @n entries of @size bytes at *@at, which moves behind them. */
-static struct uh_error *part(struct str desc, const char *what, uint64_t file_at, uint64_t n, uint64_t most, uint64_t size,
-			     uint64_t least, uint64_t *at, const char **ret)
+/** Entries of one kind in the note, as its header tells, and what may be. */
+struct note_part {
+	const char *what;
+	uint64_t n, most, size, least;
+};
+
+/** The entries at *@at, which moves behind them. @file_at: where the note is. */
+static struct uh_error *part(struct str desc, uint64_t file_at, const struct note_part *p, uint64_t *at, const char **ret)
 {
+	const char *what = p->what;
+	uint64_t n = p->n, most = p->most, size = p->size, least = p->least;
 	unsigned long long place = file_at + *at;
 	if (n && (size < least || size > 65536))
 		return uh_error_new("GPU note, %s at 0x%llx: entries of %llu bytes; at least %llu are needed", what, place,
@@ -97,11 +104,15 @@ struct uh_error *core_note_parse(struct arena *a, struct str desc, uint64_t at, 
 	uint32_t nagents = get_u32(desc.p + 24), agent_size = get_u32(desc.p + 28);
 	uint32_t nqueues = get_u32(desc.p + 32), queue_size = get_u32(desc.p + 36);
 	uint64_t offset = HEADER;
-	struct uh_error *err = part(desc, "runtime", at, 1, 1, runtime_size, RUNTIME, &offset, &runtime);
-	err = err ? err : part(desc, "GPUs", at, nagents, AGENTS_MAX, agent_size, AGENT_LEAST, &offset, &agents);
-	err = err ? err : part(desc, "queues", at, nqueues, QUEUES_MAX, queue_size, QUEUE_LEAST, &offset, &queues);
-	if (err)
-		return err;
+	const struct note_part parts[] = { { "runtime", 1, 1, runtime_size, RUNTIME },
+					   { "GPUs", nagents, AGENTS_MAX, agent_size, AGENT_LEAST },
+					   { "queues", nqueues, QUEUES_MAX, queue_size, QUEUE_LEAST } };
+	const char **const places[] = { &runtime, &agents, &queues };
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		struct uh_error *err = part(desc, at, &parts[i], &offset, places[i]);
+		if (err)
+			return err;
+	}
 	ret->r_debug = get_u64(runtime);
 	ret->runtime_state = get_u32(runtime + 8);
 	ret->ttmps_set_up = get_u32(runtime + 12);

@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
 #include "gpu/process/target.h"
 
 enum {
@@ -194,8 +195,8 @@ static const struct code_step steps[] = {
 };
 
 /** One step for all images in one child. */
-static void make_step(const struct code_step *s, const struct code_wanted *w, const char *mem, struct image *images, size_t n,
-		      struct probe_count *count)
+static void make_step(const struct code_step *s, const struct code_wanted *w, const struct mapped *m, struct image *images,
+		      size_t n)
 {
 	struct arena a = { 0 };
 	struct probe *probes = arena_alloc(&a, n * sizeof(*probes) + 1);
@@ -206,28 +207,29 @@ static void make_step(const struct code_step *s, const struct code_wanted *w, co
 		if (images[i].out)
 			continue;
 		struct probe *p = &probes[asked];
-		*p = (struct probe){ .kind = PROBE_READ, .path = mem };
+		*p = (struct probe){ .kind = PROBE_READ, .path = m->mem };
 		s->where(&images[i], w, &p->offset, &p->size);
 		of[asked++] = &images[i];
 	}
 	if (asked)
-		probe_run(&a, probes, asked, DEADLINE_MS, &stuck, count);
+		probe_run(&a, probes, asked, DEADLINE_MS, &stuck, m->count);
 	for (size_t i = 0; i < asked; i++)
 		of[i]->out = probes[i].end != PROBE_GOOD || !s->take(of[i], w, (struct str){ probes[i].data, probes[i].n });
 	arena_free(&a);
 }
 
-size_t process_symbols(struct arena *a, const char *mem, const struct mapping *maps, size_t n, const char *name, uint64_t *ret,
-		       size_t most, struct probe_count *count)
+size_t process_symbols(const struct mapped *m, const char *name, uint64_t *ret, size_t most)
 {
-	struct image *images = arena_alloc(a, IMAGES_MOST * sizeof(*images));
+	_cleanup_free_ struct image *images = mem_alloc(IMAGES_MOST * sizeof(*images));
 	struct code_wanted w = { name, gnu_hash(name) };
 	size_t found = 0, nimages = 0;
-	for (size_t i = 0; i < n && nimages < IMAGES_MOST; i++)
-		if (!maps[i].offset && maps[i].path.n && maps[i].path.p[0] == '/' && !str_starts(maps[i].path, S("/dev/")))
-			images[nimages++].begin = maps[i].begin;
+	for (size_t i = 0; i < m->n && nimages < IMAGES_MOST; i++) {
+		const struct mapping *at = &m->maps[i];
+		if (!at->offset && at->path.n && at->path.p[0] == '/' && !str_starts(at->path, S("/dev/")))
+			images[nimages++].begin = at->begin;
+	}
 	for (size_t s = 0; s < sizeof(steps) / sizeof(steps[0]); s++)
-		make_step(&steps[s], &w, mem, images, nimages, count);
+		make_step(&steps[s], &w, m, images, nimages);
 	for (size_t i = 0; i < nimages && found < most; i++)
 		if (!images[i].out)
 			ret[found++] = images[i].value;

@@ -125,12 +125,10 @@ static void note_list(void *ctx, const char *message)
 static void find_list(struct process_target *t)
 {
 	uint64_t places[16];
-	struct arena a = { 0 };
 	read_map(t);
 	size_t n = t->stuck ? 0 :
-			      process_symbols(&a, t->mem, t->maps, t->nmaps, "_amdgpu_r_debug", places,
-					      sizeof(places) / sizeof(places[0]), &t->count);
-	arena_free(&a);
+			      process_symbols(&(struct mapped){ t->mem, t->nmaps, t->maps, &t->count }, "_amdgpu_r_debug",
+					      places, sizeof(places) / sizeof(places[0]));
 	t->list = (struct runtime_list){ .read = read_memory, .odd = note_list, .ctx = t, .arena = &t->arena };
 	for (size_t i = 0; i < n && !t->target.runtime_version; i++) {
 		t->list.r_debug = places[i];
@@ -261,7 +259,6 @@ static struct queue *queue_of(struct process_target *t, const struct kfd_mqd *m,
 /** The place on the GPU that the descriptor's queue is in. Rings of two processes may have the same address, descriptors not. */
 static void find_place(const struct process_target *t, const struct know_mqd *layout, const struct kfd_mqd *m, struct queue *q)
 {
-	bool sdma = m->kind == KFD_SDMA;
 	static const char *const names[] = { "mqd-low", "mqd-high" };
 	q->active_known = t->kfd->hqds_read;
 	for (size_t i = 0; i < t->kfd->nhqds; i++) {
@@ -269,8 +266,8 @@ static void find_place(const struct process_target *t, const struct know_mqd *la
 		bool same = h->gpu_id == m->gpu_id && h->kind == m->kind && hqd_ring(layout, h) == q->ring;
 		for (size_t n = 0; same && n < 2; n++) {
 			uint32_t of_place = 0, of_queue = 0;
-			mqd_value(layout, sdma, true, h->words, h->n, names[n], &of_place);
-			mqd_value(layout, sdma, false, m->words, m->n, names[n], &of_queue);
+			mqd_value(hqd_words_of(layout, h), names[n], &of_place);
+			mqd_value(mqd_words_of(layout, m), names[n], &of_queue);
 			same = of_place == of_queue;
 		}
 		unsigned vmid;

@@ -17,7 +17,13 @@ struct mapping {
 	uint64_t begin, end, offset;
 	struct str path;
 };
-/** Where a symbol that some mapped program or library exports lies in the process; 0: nowhere. @n mappings by address. Each of its
- * steps is one batch of reads for all of them. */
-size_t process_symbols(struct arena *a, const char *mem, const struct mapping *maps, size_t n, const char *name, uint64_t *ret,
-		       size_t most, struct probe_count *count);
+/** What a process has mapped, and how it is read. */
+struct mapped {
+	const char *mem; // /proc/PID/mem
+	size_t n;
+	const struct mapping *maps; // by address
+	struct probe_count *count;
+};
+/** Where a symbol that some mapped programs or libraries export lies in the process; 0: nowhere. Each of its steps is one batch of
+ * reads for all of them. */
+size_t process_symbols(const struct mapped *m, const char *name, uint64_t *ret, size_t most);

@@ -304,11 +304,20 @@ static const struct command *program_of(struct host *h, const struct holder *hol
 	return command_end(m);
 }
 
-static void add_all(struct host *h, struct environment_source *s, const struct probe *files, size_t nfiles, size_t n,
-		    const struct user *users, size_t nusers)
+/** What was asked for: files, then the environments of programs. */
+struct environment_asked {
+	const struct probe *files;
+	size_t nfiles, n;
+	const struct user *users;
+	size_t nusers;
+};
+
+static void add_all(struct host *h, struct environment_source *s, const struct environment_asked *all)
 {
-	for (size_t i = 0; i < n; i++) {
-		const struct user *u = i >= nfiles && i - nfiles < nusers ? &users[i - nfiles] : NULL;
+	const struct probe *files = all->files;
+	const size_t nfiles = all->nfiles;
+	for (size_t i = 0; i < all->n; i++) {
+		const struct user *u = i >= nfiles && i - nfiles < all->nusers ? &all->users[i - nfiles] : NULL;
 		*s = (struct environment_source){ .h = h,
 						  .from = u ? program_of(h, u->holder) :
 							  i < nfiles ?
@@ -337,6 +346,6 @@ void host_read_environment(struct host *h)
 	size_t nfiles = environment_files(h, probes), nusers = computing(h, users);
 	size_t n = nfiles + ask_environs(h, users, nusers, &probes[nfiles]);
 	host_probe(h, probes, n);
-	add_all(h, s, probes, nfiles, n, users, nusers);
+	add_all(h, s, &(struct environment_asked){ probes, nfiles, n, users, nusers });
 	free(s);
 }

@@ -1,57 +1,50 @@
-// A dispatch and its arguments as JSON, and what else such documents have in common.
+// A dispatch and its kernel's arguments.
 #include "report/live/look.h"
 
-void jw_number(struct json *j, const char *key, uint64_t v)
+enum { ARGUMENTS_SHOWN = 64, ARGUMENTS_INDENT = 25 };
+
+static void walk_argument(struct sheet *s, const struct kernel_argument *x)
 {
-	jw_key(j, key);
-	jw_unsigned(j, v);
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "name", v_text(x->what->name));
+	sheet_put(s, "type", v_text(x->what->type_name));
+	sheet_put(s, "kind", v_text(x->what->value_kind));
+	sheet_put(s, "offset", v_number(x->what->offset));
+	sheet_put(s, "size", v_number(x->what->size));
+	sheet_put(s, "value", v_if(x->known && x->what->size <= 8, v_hex(x->value)));
+	sheet_close(s, '}');
 }
 
-void jw_three(struct json *j, const char *key, const uint32_t v[3])
+void walk_dispatch(struct sheet *s, const char *key, struct look *l, const struct dispatch *d)
 {
-	jw_key(j, key);
-	jw_open(j, '[');
-	for (int i = 0; i < 3; i++)
-		jw_int(j, v[i]);
-	jw_close(j, ']');
-}
-
-static void jw_argument(struct json *j, const struct kernel_argument *x)
-{
-	jw_open(j, '{');
-	jw_field(j, "name", x->what->name);
-	jw_field(j, "type", x->what->type_name);
-	jw_field(j, "kind", x->what->value_kind);
-	jw_number(j, "offset", x->what->offset);
-	jw_number(j, "size", x->what->size);
-	jw_key(j, "value");
-	if (x->known && x->what->size <= 8)
-		jw_hex(j, x->value);
-	else
-		jw_null(j);
-	jw_close(j, '}');
-}
-
-void jw_dispatch(struct json *j, struct look *l, const struct dispatch *d)
-{
+	static const struct column head[] = { { "packet", "         packet ", -8, .after = " " },
+					      { "kernel_name" },
+					      { "unnamed", "kernel at " } };
+	static const struct column told[] = { { "told" } };
 	const struct code_kernel *k = target_code_kernel(&l->code, d->kernel_object);
+	const struct str name = k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 };
 	struct kernel_argument args[ARGUMENTS_SHOWN];
+	struct arena a = { 0 };
 	size_t n = dispatch_arguments(l->target, k, d, args, ARGUMENTS_SHOWN);
-	jw_open(j, '{');
-	jw_number(j, "packet", d->packet);
-	jw_field(j, "kernel_name", k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 });
-	jw_key(j, "kernel_object");
-	jw_hex(j, d->kernel_object);
-	jw_key(j, "kernarg");
-	jw_hex(j, d->kernarg);
-	jw_three(j, "grid", d->grid);
-	jw_three(j, "workgroup_size", d->workgroup);
-	jw_number(j, "lds_bytes", d->lds);
-	jw_number(j, "scratch_bytes", d->scratch);
-	jw_key(j, "arguments");
-	jw_open(j, '[');
+	sheet_open(s, key, '{');
+	sheet_put(s, "packet", v_number(d->packet));
+	sheet_put(s, "kernel_name", v_text(name));
+	sheet_put(s, "kernel_object", v_hex(d->kernel_object));
+	sheet_note(s, "unnamed", v_if(!name.n, v_hex(d->kernel_object)));
+	sheet_put(s, "kernarg", v_hex(d->kernarg));
+	sheet_three(s, "grid", d->grid, true);
+	sheet_three(s, "workgroup_size", d->workgroup, true);
+	sheet_put(s, "lds_bytes", v_number(d->lds));
+	sheet_put(s, "scratch_bytes", v_number(d->scratch));
+	sheet_part(s, COLUMNS(head));
+	sheet_say(s, "   grid %u,%u,%u of %u,%u,%u\n", d->grid[0], d->grid[1], d->grid[2], d->workgroup[0], d->workgroup[1],
+		  d->workgroup[2]);
+	sheet_open(s, "arguments", '[');
 	for (size_t i = 0; i < n; i++)
-		jw_argument(j, &args[i]);
-	jw_close(j, ']');
-	jw_close(j, '}');
+		walk_argument(s, &args[i]);
+	sheet_close(s, ']');
+	sheet_note(s, "told", s->as_json || !n ? v_null() : v_text(arguments_say(&a, args, n, NULL, 0)));
+	sheet_line(s, ARGUMENTS_INDENT, COLUMNS(told));
+	sheet_close(s, '}');
+	arena_free(&a);
 }

@@ -1,11 +1,11 @@
 // What the commands that look at a target or at code write: waves, queues, addresses.
 #pragma once
 
-#include "base/json.h"
 #include "code/meaning.h"
 #include "gpu/arguments.h"
 #include "gpu/layout.h"
 #include "gpu/target_code.h"
+#include "report/sheet.h"
 #include "unhang/unhang.h"
 
 /** A target that is being looked at. */
@@ -54,11 +54,10 @@ struct runlists {
 /** Those of all processes of this machine. */
 void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct runlists *r, const struct uh_look_options *o,
 			  FILE *out);
-void report_runlists_text(const struct runlists *r, FILE *out);
-void report_runlists_json(const struct runlists *r, struct json *j);
-/** "fields" of a packet. */
+void walk_runlists(struct sheet *s, const struct runlists *r);
+/** "fields" of a packet. @texts: a text also shows what their values mean. */
 struct packet;
-void jw_packet_fields(struct json *j, const struct packet *p);
+void walk_packet_fields(struct sheet *s, const struct packet *p, struct wrapping *w, bool texts);
 
 /** An address that was asked for, and what was found there. */
 struct found_address {
@@ -74,15 +73,9 @@ void report_where_line(const struct found_address *f, struct text *to);
 void report_where(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o,
 		  FILE *out);
 
-void report_kernels_text(struct code_set *s, FILE *out);
-void report_kernels_json(struct code_set *s, FILE *out);
+void report_kernels(struct code_set *set, bool as_json, FILE *out);
 
 /** "source": { file, line } of the innermost frame, or null. */
-void jw_source(struct json *j, const struct where *w);
-void jw_number(struct json *j, const char *key, uint64_t v);
-/** x, y and z. */
-void jw_three(struct json *j, const char *key, const uint32_t v[3]);
-
-enum { ARGUMENTS_SHOWN = 64 };
+void walk_source(struct sheet *s, const struct where *w);
 /** A dispatch with its kernel's arguments. */
-void jw_dispatch(struct json *j, struct look *l, const struct dispatch *d);
+void walk_dispatch(struct sheet *s, const char *key, struct look *l, const struct dispatch *d);

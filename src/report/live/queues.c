@@ -1,13 +1,16 @@
 // The queues of a target: where each of them stands, and what it was told to run.
-#include "base/print.h"
 #include "gpu/packet.h"
 #include "report/live/look.h"
 
-enum { PACKETS_SHOWN = 16, PACKETS_MOST = 4096 };
+enum { PACKETS_SHOWN = 16, PACKETS_MOST = 4096, INDENT = 9 };
+
+struct queues_sheet {
+	struct sheet *sheet;
+	struct look *look;
+	struct arena arena;
+};
 
 static bool is_live(const struct target *t) { return !strcmp(t->kind, "process"); }
-
-static struct str type_name(const struct know *k, uint32_t type) { return know_name(k, S("queue-type"), type); }
 
 /** The packets that were not done when the queue stopped, as far as the ring still has them. */
 static uint64_t pending(const struct queue *q)
@@ -19,287 +22,137 @@ static uint64_t pending(const struct queue *q)
 	return n > ring ? 0 : n;
 }
 
-// --- JSON ---
-
-static void jw_address(struct json *j, const char *key, uint64_t v)
+/** @unless: how those end that a text does not show. */
+static void walk_exceptions(struct queues_sheet *g, uint64_t status, struct str unless)
 {
-	jw_key(j, key);
-	jw_hex(j, v);
-}
-
-static void jw_packets(struct look *l, struct json *j, const struct queue *q)
-{
-	jw_key(j, "packets");
-	jw_open(j, '[');
-	for (uint64_t i = 0; i < pending(q) && i < PACKETS_MOST; i++) {
-		struct dispatch d;
-		if (queue_dispatch(l->target, q, q->read_index + i, &d))
-			jw_dispatch(j, l, &d);
-	}
-	jw_close(j, ']');
-}
-
-static void jw_exceptions(struct json *j, const struct know *k, uint64_t status)
-{
-	struct str names[64];
-	size_t n = exception_names(k, status, names);
-	jw_key(j, "exceptions");
-	jw_open(j, '[');
+	struct str names[64], shown = { 0 };
+	size_t n = exception_names(g->look->know, status, names);
+	sheet_texts(g->sheet, "exceptions", names, n);
 	for (size_t i = 0; i < n; i++)
-		jw_str(j, names[i]);
-	jw_close(j, ']');
+		if (!str_ends(names[i], unless))
+			shown = arena_printf(&g->arena, STR_FMT "%s" STR_FMT, STR_ARG(shown), shown.n ? ", " : "",
+					     STR_ARG(names[i]));
+	sheet_note(g->sheet, "errors", v_known(shown));
 }
 
-static void jw_agent(struct look *l, struct json *j, const struct agent *g)
+static void walk_agent(struct queues_sheet *g, const struct agent *a)
 {
-	char pci[24];
-	jw_open(j, '{');
-	jw_number(j, "gpu_id", g->gpu_id);
-	jw_field(j, "gfx", g->gfx);
-	jw_field(j, "pci", g->location || g->domain_known ? agent_pci(g, pci) : (struct str){ 0 });
-	jw_address(j, "vendor", g->vendor);
-	jw_address(j, "device", g->device);
-	jw_address(j, "revision", g->revision);
-	jw_number(j, "firmware", g->firmware);
-	jw_number(j, "xccs", g->xccs);
-	jw_number(j, "simds", g->simds);
-	jw_number(j, "waves_per_simd", g->waves_per_simd);
-	jw_exceptions(j, l->know, g->exceptions);
-	jw_close(j, '}');
+	static const struct column line[] = { { "gpu_id", "GPU " },
+					      { "gfx", ": ", .none = "unknown part" },
+					      { "place", " at " },
+					      { "xccs", ", ", .after = " XCC", .least = 1, .plural = true },
+					      { "firmware", ", firmware ", .least = 1 },
+					      { "errors", ", " } };
+	struct sheet *s = g->sheet;
+	char room[24];
+	const struct str pci = agent_pci(a, room);
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "gpu_id", v_number(a->gpu_id));
+	sheet_put(s, "gfx", v_text(a->gfx));
+	sheet_put(s, "pci", v_if(a->location || a->domain_known, v_text(pci)));
+	sheet_note(s, "place", v_text(pci));
+	sheet_put(s, "vendor", v_hex(a->vendor));
+	sheet_put(s, "device", v_hex(a->device));
+	sheet_put(s, "revision", v_hex(a->revision));
+	sheet_put(s, "firmware", v_number(a->firmware));
+	sheet_put(s, "xccs", v_number(a->xccs));
+	sheet_put(s, "simds", v_number(a->simds));
+	sheet_put(s, "waves_per_simd", v_number(a->waves_per_simd));
+	walk_exceptions(g, a->exceptions, S("_NEW"));
+	sheet_line(s, 0, COLUMNS(line));
+	sheet_close(s, '}');
 }
 
-static void jw_runtime(struct json *j, const struct target *t)
+static void walk_runtime(struct queues_sheet *g, const struct target *t)
 {
-	char version[32];
+	struct sheet *s = g->sheet;
 	bool said = t->kfd_major || t->kfd_minor;
-	snprintf(version, sizeof(version), "%u.%u", t->kfd_major, t->kfd_minor);
-	jw_key(j, "runtime");
-	jw_open(j, '{');
-	jw_field(j, "kfd_version", said ? str_z(version) : (struct str){ 0 });
-	jw_key(j, "debug_version");
-	t->runtime_version > 0 ? jw_int(j, t->runtime_version) : jw_null(j);
-	jw_key(j, "enabled");
-	said ? jw_bool(j, t->runtime_enabled) : jw_null(j);
-	jw_close(j, '}');
+	sheet_open(s, "runtime", '{');
+	sheet_put(s, "kfd_version", v_if(said, v_text(arena_printf(&g->arena, "%u.%u", t->kfd_major, t->kfd_minor))));
+	sheet_put(s, "debug_version", v_if(t->runtime_version > 0, v_int(t->runtime_version)));
+	sheet_put(s, "enabled", v_if(said, v_bool(t->runtime_enabled)));
+	sheet_close(s, '}');
 }
 
-static void jw_place(struct json *j, const struct queue_slot *s)
+static void walk_place(struct sheet *s, const struct queue_slot *slot)
 {
-	jw_key(j, "place");
-	if (!s->known) {
-		jw_null(j);
+	if (!sheet_object(s, "place", slot->known))
 		return;
-	}
-	jw_open(j, '{');
-	jw_number(j, "xcc", s->xcc);
-	jw_number(j, "me", s->me);
-	jw_number(j, "pipe", s->pipe);
-	jw_number(j, "queue", s->queue);
-	jw_number(j, "vmid", s->vmid);
-	jw_close(j, '}');
+	sheet_put(s, "xcc", v_number(slot->xcc));
+	sheet_put(s, "me", v_number(slot->me));
+	sheet_put(s, "pipe", v_number(slot->pipe));
+	sheet_put(s, "queue", v_number(slot->queue));
+	sheet_put(s, "vmid", v_number(slot->vmid));
+	sheet_close(s, '}');
 }
 
-static void jw_signals(struct json *j, const struct aql_packet *p)
+static void walk_signals(struct sheet *s, const struct aql_packet *p)
 {
-	jw_key(j, "signals");
-	jw_open(j, '[');
+	const char *joint = p->type == AQL_BARRIER_OR ? " or the signal at " : " and the signal at ";
+	sheet_open(s, "signals", '[');
 	for (size_t i = 0; i < p->nsignals; i++) {
-		jw_open(j, '{');
-		jw_address(j, "signal", p->signals[i].address);
-		jw_key(j, "value");
-		p->signals[i].known ? jw_int(j, p->signals[i].value) : jw_null(j);
-		jw_close(j, '}');
+		const struct column part[] = { { "signal", i ? joint : "   waits for the signal at " },
+					       { "value", " (", .after = ")" } };
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "signal", v_hex(p->signals[i].address));
+		sheet_put(s, "value", v_if(p->signals[i].known, v_int(p->signals[i].value)));
+		sheet_part(s, COLUMNS(part));
+		sheet_close(s, '}');
 	}
-	jw_close(j, ']');
+	sheet_close(s, ']');
 }
 
-/** What a packet is called, and what it waits for. */
-static struct packet decoded(struct look *l, struct arena *a, const struct queue *q, const struct aql_packet *p)
+/** What a packet is called and waits for. @d: NULL, unless it is a dispatch. */
+static void walk_packet(struct queues_sheet *g, const struct queue *q, const struct aql_packet *p, const struct dispatch *d)
 {
-	struct packet d = { 0 };
-	packet_decode(l->know, a, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
-		      sizeof(p->words) / sizeof(p->words[0]), 0, &d);
-	return d;
+	static const struct column part[] = { { "packet", "         packet ", -8, .after = " " },
+					      { "type" },
+					      { "waits_alone", "   waits for " } };
+	struct look *l = g->look;
+	struct sheet *s = g->sheet;
+	struct arena a = { 0 };
+	struct packet is = { 0 };
+	const struct packet_stream stream = { l->know, PACKETS_AQL, q->agent ? q->agent->gfx : (struct str){ 0 }, p->words,
+					      sizeof(p->words) / sizeof(p->words[0]) };
+	packet_decode(&stream, &a, 0, &is);
+	const struct code_kernel *k = d ? target_code_kernel(&l->code, d->kernel_object) : NULL;
+	sheet_open(s, s->as_json ? "head" : NULL, '{');
+	sheet_put(s, "packet", v_number(p->index));
+	sheet_put(s, "type", v_text(d ? S("kernel_dispatch") : is.name));
+	sheet_put(s, "kernel_name", v_text(k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 }));
+	sheet_put(s, "waits", v_known(is.waits_for));
+	sheet_note(s, "waits_alone", v_if(!p->nsignals, v_known(is.waits_for)));
+	sheet_part(s, COLUMNS(part));
+	walk_signals(s, p);
+	sheet_say(s, "\n");
+	sheet_put(s, "watched_ms", v_if(q->watched_ms, v_int(q->watched_ms)));
+	sheet_put(s, "moved", v_if(q->watched_ms, v_bool(q->moved)));
+	sheet_close(s, '}');
+	arena_free(&a);
 }
 
-/** The packet that the queue is at. */
-static void jw_head(struct look *l, struct json *j, const struct queue *q)
+/** In JSON the packet that the queue is at, and the dispatches; as text all packets of either kind, but only some. */
+static void walk_packets(struct queues_sheet *g, const struct queue *q)
 {
+	struct sheet *s = g->sheet;
+	struct target *t = g->look->target;
+	const uint64_t n = pending(q), most = s->as_json ? PACKETS_MOST : PACKETS_SHOWN;
 	struct aql_packet p;
 	struct dispatch d;
-	jw_key(j, "head");
-	if (!pending(q) || !queue_packet(l->target, q, q->read_index, &p)) {
-		jw_null(j);
-		return;
+	if (s->as_json && n && queue_packet(t, q, q->read_index, &p))
+		walk_packet(g, q, &p, queue_dispatch(t, q, q->read_index, &d) ? &d : NULL);
+	else
+		sheet_put(s, "head", v_null());
+	sheet_open(s, "packets", '[');
+	for (uint64_t i = 0; i < n && i < most; i++) {
+		if (queue_dispatch(t, q, q->read_index + i, &d))
+			walk_dispatch(s, NULL, g->look, &d);
+		else if (!s->as_json && queue_packet(t, q, q->read_index + i, &p) && p.type != AQL_INVALID)
+			walk_packet(g, q, &p, NULL);
 	}
-	struct arena a = { 0 };
-	struct packet is = decoded(l, &a, q, &p);
-	bool dispatch = queue_dispatch(l->target, q, q->read_index, &d);
-	const struct code_kernel *k = dispatch ? target_code_kernel(&l->code, d.kernel_object) : NULL;
-	jw_open(j, '{');
-	jw_number(j, "packet", p.index);
-	jw_field(j, "type", dispatch ? S("kernel_dispatch") : is.name);
-	jw_field(j, "kernel_name", k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 });
-	jw_field(j, "waits", is.waits_for.n ? is.waits_for : (struct str){ 0 });
-	jw_signals(j, &p);
-	jw_key(j, "watched_ms");
-	q->watched_ms ? jw_int(j, q->watched_ms) : jw_null(j);
-	jw_key(j, "moved");
-	q->watched_ms ? jw_bool(j, q->moved) : jw_null(j);
-	jw_close(j, '}');
-	arena_free(&a);
-}
-
-static void jw_queue(struct look *l, struct json *j, const struct queue *q)
-{
-	jw_open(j, '{');
-	jw_number(j, "id", q->id);
-	jw_key(j, "gpu_id");
-	q->agent ? jw_unsigned(j, q->agent->gpu_id) : jw_null(j);
-	jw_field(j, "gfx", q->agent ? q->agent->gfx : (struct str){ 0 });
-	jw_field(j, "type", type_name(l->know, q->type));
-	jw_exceptions(j, l->know, q->exceptions);
-	jw_address(j, "ring", q->ring);
-	jw_number(j, "ring_bytes", q->ring_size);
-	jw_key(j, "read_index");
-	q->indexes_known ? jw_unsigned(j, q->read_index) : jw_null(j);
-	jw_key(j, "write_index");
-	q->indexes_known ? jw_unsigned(j, q->write_index) : jw_null(j);
-	jw_address(j, "save_area", q->save_area);
-	jw_number(j, "save_area_bytes", q->save_area_size);
-	jw_number(j, "waves", q->nwaves);
-	jw_key(j, "active");
-	q->active_known ? jw_bool(j, q->active) : jw_null(j);
-	jw_place(j, &q->slot);
-	jw_field(j, "problem", q->problem);
-	jw_head(l, j, q);
-	jw_packets(l, j, q);
-	jw_close(j, '}');
-}
-
-static void jw_target(const struct queues_seen *s, struct json *j)
-{
-	struct look *l = s->look;
-	jw_field(j, "target", l->target->name);
-	jw_field(j, "process", l->target->process);
-	jw_key(j, "pid");
-	l->target->pid ? jw_int(j, l->target->pid) : jw_null(j);
-	jw_runtime(j, l->target);
-	jw_key(j, "agents");
-	jw_open(j, '[');
-	for (size_t i = 0; i < s->nagents; i++)
-		jw_agent(l, j, &s->agents[i]);
-	jw_close(j, ']');
-	jw_key(j, "queues");
-	jw_open(j, '[');
-	for (size_t i = 0; i < s->nqueues; i++)
-		jw_queue(l, j, &s->queues[i]);
-	jw_close(j, ']');
-}
-
-static void queues_json(const struct queues_seen *s, FILE *out)
-{
-	struct json j = { .out = out };
-	jw_open(&j, '{');
-	jw_field(&j, "schema", S("unhang/queues/1"));
-	jw_target(s, &j);
-	jw_close(&j, '}');
-}
-
-// --- text ---
-
-static void text_arguments(struct look *l, const struct code_kernel *k, const struct dispatch *d)
-{
-	struct kernel_argument args[ARGUMENTS_SHOWN];
-	struct arena a = { 0 };
-	size_t n = dispatch_arguments(l->target, k, d, args, ARGUMENTS_SHOWN);
-	if (n) {
-		fprintf(l->out, "                         ");
-		print_safe(l->out, arguments_say(&a, args, n, NULL, 0));
-		fputc('\n', l->out);
-	}
-	arena_free(&a);
-}
-
-static void text_other_packet(struct look *l, const struct queue *q, uint64_t index)
-{
-	struct aql_packet p;
-	if (!queue_packet(l->target, q, index, &p) || p.type == AQL_INVALID)
-		return;
-	struct arena a = { 0 };
-	struct packet is = decoded(l, &a, q, &p);
-	fprintf(l->out, "         packet %-8llu " STR_FMT, (unsigned long long)index, STR_ARG(is.name));
-	if (is.waits_for.n && !p.nsignals)
-		fprintf(l->out, "   waits for " STR_FMT, STR_ARG(is.waits_for));
-	for (size_t i = 0; i < p.nsignals; i++) {
-		const struct aql_signal *s = &p.signals[i];
-		const char *joint = p.type == AQL_BARRIER_OR ? " or" : " and";
-		fprintf(l->out, "%s the signal at 0x%llx", i ? joint : "   waits for", (unsigned long long)s->address);
-		if (s->known)
-			fprintf(l->out, " (%lld)", (long long)s->value);
-	}
-	fputc('\n', l->out);
-	arena_free(&a);
-}
-
-static void text_state(struct look *l, const struct queue *q)
-{
-	if (q->slot.known)
-		fprintf(l->out, "         on the GPU: XCC %u, ME %u, pipe %u, queue %u, VMID %u\n", q->slot.xcc, q->slot.me,
-			q->slot.pipe, q->slot.queue, q->slot.vmid);
-	else if (q->active_known && pending(q))
-		fputs("         not on the GPU at this moment\n", l->out);
-	if (q->watched_ms && !q->moved && pending(q))
-		fprintf(l->out,
-			"         it stood at packet %llu for the %lld ms that it was watched; for how long before is not "
-			"known\n",
-			(unsigned long long)q->read_index, (long long)q->watched_ms);
-}
-
-static void text_packets(struct look *l, const struct queue *q)
-{
-	uint64_t n = pending(q);
-	for (uint64_t i = 0; i < n && i < PACKETS_SHOWN; i++) {
-		struct dispatch d;
-		if (!queue_dispatch(l->target, q, q->read_index + i, &d)) {
-			text_other_packet(l, q, q->read_index + i);
-			continue;
-		}
-		const struct code_kernel *k = target_code_kernel(&l->code, d.kernel_object);
-		struct str kernel = k ? code_set_name(&l->code.set, k->name) : (struct str){ 0 };
-		fprintf(l->out, "         packet %-8llu ", (unsigned long long)d.packet);
-		if (kernel.n)
-			print_safe(l->out, kernel);
-		else
-			fprintf(l->out, "kernel at 0x%llx", (unsigned long long)d.kernel_object);
-		fprintf(l->out, "   grid %u,%u,%u of %u,%u,%u\n", d.grid[0], d.grid[1], d.grid[2], d.workgroup[0],
-			d.workgroup[1], d.workgroup[2]);
-		text_arguments(l, k, &d);
-	}
+	sheet_close(s, ']');
 	if (n > PACKETS_SHOWN)
-		fprintf(l->out, "         and %llu more\n", (unsigned long long)(n - PACKETS_SHOWN));
-}
-
-static void text_queue(struct look *l, const struct queue *q)
-{
-	struct str names[64];
-	size_t n = exception_names(l->know, q->exceptions, names);
-	char waiting[32] = "?";
-	if (q->indexes_known && q->type == QUEUE_AQL)
-		snprintf(waiting, sizeof(waiting), "%llu", (unsigned long long)pending(q));
-	fprintf(l->out, "%6u  %-8.*s  %-9.*s  %8s  %6zu  ", q->id, STR_ARG(q->agent ? q->agent->gfx : S("?")),
-		STR_ARG(type_name(l->know, q->type)), waiting, q->nwaves);
-	size_t shown = 0;
-	for (size_t i = 0; i < n; i++)
-		if (!str_is(names[i], "QUEUE_NEW"))
-			fprintf(l->out, "%s%.*s", shown++ ? ", " : "", STR_ARG(names[i]));
-	fprintf(l->out, "%s\n", shown ? "" : "-");
-	if (q->problem.n) {
-		fprintf(l->out, "         its waves: ");
-		print_safe(l->out, q->problem);
-		fputc('\n', l->out);
-	}
-	text_packets(l, q);
+		sheet_say(s, "         and %llu more\n", (unsigned long long)(n - PACKETS_SHOWN));
 }
 
 static const char *state_of(const struct queue *q)
@@ -311,95 +164,133 @@ static const char *state_of(const struct queue *q)
 	return q->read_index == q->write_index ? "empty" : "stands still";
 }
 
-/** A row of a process that runs. Of several GPUs alike the address tells which. */
-static void text_live_queue(struct look *l, const struct queue *q)
+/** How much is waiting, in what the queue is made of. */
+static struct sheet_value waiting(struct queues_sheet *g, const struct queue *q)
 {
-	char room[24], waiting[32] = "?";
-	struct str gpu = q->agent && q->agent->domain_known ? agent_pci(q->agent, room) : S("?");
-	if (q->indexes_known)
-		snprintf(waiting, sizeof(waiting), "%llu%s",
-			 (unsigned long long)(q->type == QUEUE_AQL ? pending(q) : q->write_index - q->read_index),
-			 q->type == QUEUE_AQL ? "" :
-			 q->type == QUEUE_PM4 ? " words" :
-						" bytes");
-	fprintf(l->out, "%6u  %-12.*s  %-9.*s  %8s  %s\n", q->id, STR_ARG(gpu), STR_ARG(type_name(l->know, q->type)), waiting,
-		state_of(q));
-	if (q->problem.n) {
-		fputs("         ", l->out);
-		print_safe(l->out, q->problem);
-		fputc('\n', l->out);
-	}
-	text_state(l, q);
-	text_packets(l, q);
+	const bool aql = q->type == QUEUE_AQL;
+	if (!q->indexes_known || (!aql && !is_live(g->look->target)))
+		return v_null();
+	return v_text(arena_printf(&g->arena, "%llu%s", (unsigned long long)(aql ? pending(q) : q->write_index - q->read_index),
+				   aql                  ? "" :
+				   q->type == QUEUE_PM4 ? " words" :
+							  " bytes"));
 }
 
-static void text_head(const struct queues_seen *s)
+/** The rows of a core, and of a process that runs: of several GPUs alike the address tells which. */
+static void text_row(struct queues_sheet *g, const struct queue *q)
 {
-	const struct look *l = s->look;
-	print_safe(l->out, l->target->name);
-	fputs(": ", l->out);
-	if (l->target->process.n) {
-		print_safe(l->out, l->target->process);
-		fprintf(l->out, " (%lld); ", (long long)l->target->pid);
-	}
-	fprintf(l->out, "%zu queue%s\n", s->nqueues, s->nqueues == 1 ? "" : "s");
-	for (size_t i = 0; i < s->nagents; i++) {
-		const struct agent *g = &s->agents[i];
-		struct str names[64];
-		size_t n = exception_names(l->know, g->exceptions, names);
-		char room[24];
-		struct str pci = agent_pci(g, room);
-		fprintf(l->out, "GPU %u: %.*s at %.*s", g->gpu_id, STR_ARG(g->gfx.n ? g->gfx : S("unknown part")),
-			STR_ARG(pci));
-		if (g->xccs)
-			fprintf(l->out, ", %u XCC%s", g->xccs, g->xccs == 1 ? "" : "s");
-		if (g->firmware)
-			fprintf(l->out, ", firmware %u", g->firmware);
-		for (size_t k = 0; k < n; k++)
-			if (!str_ends(names[k], S("_NEW")))
-				fprintf(l->out, ", %.*s", STR_ARG(names[k]));
-		fputc('\n', l->out);
-	}
-	fputs(is_live(l->target) ? "\n queue  GPU           type        waiting  state\n" :
-				   "\n queue  GPU       type        waiting   waves  errors\n",
-	      l->out);
-}
-
-void report_queues(const struct queues_seen *s, const struct uh_look_options *o, FILE *out)
-{
-	if (o->json) {
-		queues_json(s, out);
+	static const struct column core[] = { { "id", .width = 6 }, { "gfx", "  ", -8, .none = "?" },
+					      { "type", "  ", -9 }, { "waiting", "  ", 8, .none = "?" },
+					      { "waves", "  ", 6 }, { "errors", "  ", .none = "-" } };
+	static const struct column running[] = { { "id", .width = 6 },
+						 { "gpu", "  ", -12, .none = "?" },
+						 { "type", "  ", -9 },
+						 { "waiting", "  ", 8, .none = "?" },
+						 { "state", "  " } };
+	static const struct column core_problem[] = { { "problem", "its waves: " } }, problem[] = { { "problem" } };
+	static const struct column place[] = { { "place.xcc", "on the GPU: XCC " },
+					       { "place.me", ", ME " },
+					       { "place.pipe", ", pipe " },
+					       { "place.queue", ", queue " },
+					       { "place.vmid", ", VMID " } };
+	struct sheet *s = g->sheet;
+	if (!is_live(g->look->target)) {
+		sheet_line(s, 0, COLUMNS(core));
+		sheet_line(s, INDENT, COLUMNS(core_problem));
 		return;
 	}
-	text_head(s);
-	for (size_t i = 0; i < s->nqueues; i++)
-		(is_live(s->look->target) ? text_live_queue : text_queue)(s->look, &s->queues[i]);
+	sheet_line(s, 0, COLUMNS(running));
+	sheet_line(s, INDENT, COLUMNS(problem));
+	sheet_line(s, INDENT, COLUMNS(place));
+	if (!q->slot.known && q->active_known && pending(q))
+		sheet_say(s, "         not on the GPU at this moment\n");
+	if (q->watched_ms && !q->moved && pending(q))
+		sheet_say(s,
+			  "         it stood at packet %llu for the %lld ms that it was watched; for how long before is not "
+			  "known\n",
+			  (unsigned long long)q->read_index, (long long)q->watched_ms);
+}
+
+static void walk_queue(struct queues_sheet *g, const struct queue *q)
+{
+	struct sheet *s = g->sheet;
+	char room[24];
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "id", v_number(q->id));
+	sheet_put(s, "gpu_id", q->agent ? v_number(q->agent->gpu_id) : v_null());
+	sheet_put(s, "gfx", q->agent ? v_text(q->agent->gfx) : v_null());
+	sheet_note(s, "gpu", q->agent && q->agent->domain_known ? v_text(agent_pci(q->agent, room)) : v_null());
+	sheet_put(s, "type", v_text(know_name(g->look->know, S("queue-type"), q->type)));
+	walk_exceptions(g, q->exceptions, S("QUEUE_NEW"));
+	sheet_put(s, "ring", v_hex(q->ring));
+	sheet_put(s, "ring_bytes", v_number(q->ring_size));
+	sheet_put(s, "read_index", v_if(q->indexes_known, v_number(q->read_index)));
+	sheet_put(s, "write_index", v_if(q->indexes_known, v_number(q->write_index)));
+	sheet_note(s, "waiting", waiting(g, q));
+	sheet_put(s, "save_area", v_hex(q->save_area));
+	sheet_put(s, "save_area_bytes", v_number(q->save_area_size));
+	sheet_put(s, "waves", v_number(q->nwaves));
+	sheet_put(s, "active", v_if(q->active_known, v_bool(q->active)));
+	sheet_note(s, "state", v_word(state_of(q)));
+	walk_place(s, &q->slot);
+	sheet_put(s, "problem", v_text(q->problem));
+	text_row(g, q);
+	walk_packets(g, q);
+	sheet_close(s, '}');
+}
+
+static void walk_target(struct sheet *s, const struct queues_seen *seen)
+{
+	static const struct column head[] = { { "target", .after = ": " },
+					      { "process" },
+					      { "process_pid", " (", .after = "); " },
+					      { "nqueues", .after = " queue", .plural = true } };
+	struct queues_sheet g = { s, seen->look, { 0 } };
+	const struct target *t = seen->look->target;
+	sheet_put(s, "target", v_text(t->name));
+	sheet_put(s, "process", v_text(t->process));
+	sheet_put(s, "pid", v_if(t->pid, v_int(t->pid)));
+	sheet_note(s, "process_pid", v_if(t->process.n, v_int(t->pid)));
+	sheet_note(s, "nqueues", v_number(seen->nqueues));
+	sheet_line(s, 0, COLUMNS(head));
+	walk_runtime(&g, t);
+	sheet_open(s, "agents", '[');
+	for (size_t i = 0; i < seen->nagents; i++)
+		walk_agent(&g, &seen->agents[i]);
+	sheet_close(s, ']');
+	sheet_say(s, "%s",
+		  is_live(t) ? "\n queue  GPU           type        waiting  state\n" :
+			       "\n queue  GPU       type        waiting   waves  errors\n");
+	sheet_open(s, "queues", '[');
+	for (size_t i = 0; i < seen->nqueues; i++)
+		walk_queue(&g, &seen->queues[i]);
+	sheet_close(s, ']');
+	arena_free(&g.arena);
+}
+
+void report_queues(const struct queues_seen *seen, const struct uh_look_options *o, FILE *out)
+{
+	struct sheet s = sheet_on(o->json, out);
+	sheet_begin(&s, "unhang/queues/1", NULL);
+	walk_target(&s, seen);
+	sheet_close(&s, '}');
 }
 
 void report_queues_of_all(const struct queues_seen *seen, size_t n, const struct runlists *r, const struct uh_look_options *o,
 			  FILE *out)
 {
-	struct json j = { .out = out };
-	if (!o->json) {
-		for (size_t i = 0; i < n; i++) {
-			fputs(i ? "\n" : "", out);
-			report_queues(&seen[i], o, out);
-		}
-		if (!n)
-			fputs("no process computes on a GPU of this machine\n", out);
-		report_runlists_text(r, out);
-		return;
-	}
-	jw_open(&j, '{');
-	jw_field(&j, "schema", S("unhang/queues/1"));
-	jw_key(&j, "targets");
-	jw_open(&j, '[');
+	struct sheet s = sheet_on(o->json, out);
+	sheet_begin(&s, "unhang/queues/1", "targets");
 	for (size_t i = 0; i < n; i++) {
-		jw_open(&j, '{');
-		jw_target(&seen[i], &j);
-		jw_close(&j, '}');
+		if (i)
+			sheet_say(&s, "\n");
+		sheet_open(&s, NULL, '{');
+		walk_target(&s, &seen[i]);
+		sheet_close(&s, '}');
 	}
-	jw_close(&j, ']');
-	report_runlists_json(r, &j);
-	jw_close(&j, '}');
+	sheet_close(&s, ']');
+	if (!n)
+		sheet_say(&s, "no process computes on a GPU of this machine\n");
+	walk_runlists(&s, r);
+	sheet_close(&s, '}');
 }

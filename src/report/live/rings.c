@@ -1,247 +1,192 @@
 #include "report/live/rings.h"
 
-#include "base/print.h"
-#include "report/text/wrap.h"
+enum { RINGS_SHOWN = 16, RAW_MOST = 64, NAME_COLUMNS = 16, PACKET_INDENT = 13 };
 
-enum { RINGS_SHOWN = 16, RAW_MOST = 64, NAME_COLUMNS = 16 };
-
-// --- JSON ---
-
-static void jw_ib(struct json *j, const struct ring_packet *row)
-{
-	const struct packet *p = row->packet;
-	jw_key(j, "ib");
-	if (!p->ib_address) {
-		jw_null(j);
-		return;
-	}
-	jw_open(j, '{');
-	jw_key(j, "address");
-	jw_hex(j, p->ib_address);
-	jw_number(j, "words", p->ib_words);
-	jw_number(j, "vmid", row->depth ? row->vmid : p->ib_vmid);
-	jw_key(j, "chain");
-	jw_bool(j, p->ib_chain);
-	jw_key(j, "read");
-	jw_bool(j, row->ib_read);
-	jw_field(j, "why_not", row->ib_why_not ? str_z(row->ib_why_not) : (struct str){ 0 });
-	jw_close(j, '}');
-}
-
-void jw_packet_fields(struct json *j, const struct packet *p)
-{
-	jw_key(j, "fields");
-	jw_open(j, '[');
-	for (size_t i = 0; i < p->nfields; i++) {
-		jw_open(j, '{');
-		jw_field(j, "name", p->fields[i].name);
-		jw_key(j, "value");
-		jw_hex(j, p->fields[i].value);
-		jw_field(j, "text", p->fields[i].text.n ? p->fields[i].text : (struct str){ 0 });
-		jw_close(j, '}');
-	}
-	jw_close(j, ']');
-}
-
-static void jw_packet(struct json *j, const struct ring_packet *row)
-{
-	const struct packet *p = row->packet;
-	jw_open(j, '{');
-	jw_number(j, "at", row->at);
-	jw_key(j, "address");
-	row->address ? jw_hex(j, row->address) : jw_null(j);
-	jw_number(j, "depth", row->depth);
-	jw_key(j, "here");
-	jw_bool(j, row->here);
-	jw_field(j, "language", str_z(packet_language_name(p->language)));
-	jw_field(j, "name", p->name);
-	jw_number(j, "opcode", p->opcode);
-	jw_key(j, "known");
-	jw_bool(j, p->known);
-	jw_key(j, "cut");
-	jw_bool(j, p->cut);
-	jw_number(j, "words", p->words);
-	jw_number(j, "repeat", row->repeat);
-	jw_field(j, "waits_for", p->waits_for.n ? p->waits_for : (struct str){ 0 });
-	jw_ib(j, row);
-	jw_packet_fields(j, p);
-	jw_key(j, "raw");
-	jw_open(j, '[');
-	for (size_t i = 0; i < p->words && i < RAW_MOST; i++)
-		jw_hex(j, row->raw[i]);
-	jw_close(j, ']');
-	jw_close(j, '}');
-}
-
-static void jw_ring(struct json *j, const struct ring_view *v)
-{
-	jw_open(j, '{');
-	jw_field(j, "name", v->ring->name);
-	jw_field(j, "language", str_z(packet_language_name(v->language)));
-	jw_number(j, "words", v->ring->n);
-	jw_number(j, "rptr", v->rptr);
-	jw_number(j, "wptr", v->wptr);
-	jw_number(j, "driver_wptr", v->driver_wptr);
-	jw_number(j, "pending_words", v->pending);
-	jw_field(j, "state", str_z(ring_state_name(v->state)));
-	jw_key(j, "fences");
-	if (v->fence) {
-		jw_open(j, '{');
-		jw_number(j, "signaled", v->fence->signaled);
-		jw_number(j, "emitted", v->fence->emitted);
-		jw_close(j, '}');
-	} else {
-		jw_null(j);
-	}
-	jw_key(j, "packets");
-	jw_open(j, '[');
-	for (size_t i = 0; i < v->packets.len; i++)
-		jw_packet(j, &v->packets.data[i]);
-	jw_close(j, ']');
-	jw_close(j, '}');
-}
-
-static void jw_rings(struct json *j, const struct rings_seen *g)
-{
-	jw_open(j, '{');
-	jw_field(j, "target", g->target);
-	jw_field(j, "gfx", g->gfx.n ? g->gfx : (struct str){ 0 });
-	jw_field(j, "why_not", g->why_not.n ? g->why_not : (struct str){ 0 });
-	jw_key(j, "between_looks_ms");
-	g->watched_ms ? jw_int(j, g->watched_ms) : jw_null(j);
-	jw_key(j, "rings");
-	jw_open(j, '[');
-	for (size_t i = 0; i < g->n; i++)
-		jw_ring(j, &g->views[i]);
-	jw_close(j, ']');
-	jw_close(j, '}');
-}
-
-// --- text ---
-
-struct rings_text {
+struct rings_sheet {
+	struct sheet sheet;
 	const struct uh_look_options *options;
 	bool named; // rings were asked for by name
-	FILE *out;
 };
 
-static void text_packet_field(struct wrapping *w, const struct packet_field *f)
-{
-	struct text word = { 0 };
-	text_printf(&word, f->digits ? STR_FMT "=0x%llx" : STR_FMT "=%llu", STR_ARG(f->name), (unsigned long long)f->value);
-	if (f->text.n)
-		text_printf(&word, "(" STR_FMT ")", STR_ARG(f->text));
-	wrap_word(w, text_str(&word));
-	text_free(&word);
-}
-
-static void text_packet(const struct rings_text *t, const struct ring_packet *row)
+static void walk_ib(struct sheet *s, const struct ring_packet *row)
 {
 	const struct packet *p = row->packet;
-	const int indent = 2 * (int)row->depth;
-	struct wrapping w = { .out = t->out, .width = t->options->width };
-	w.column =
-		(unsigned)fprintf(t->out, " %c %*s0x%04zx  %.*s", row->here ? '>' : ' ', indent, "", row->at, STR_ARG(p->name));
-	w.margin = (unsigned)indent + 13;
-	if (row->repeat > 1)
-		w.column += (unsigned)fprintf(t->out, " (%zu times)", row->repeat);
-	if (p->cut)
-		w.column += (unsigned)fprintf(t->out, " (its end is missing)");
-	for (size_t i = 0; i < p->nfields; i++)
-		text_packet_field(&w, &p->fields[i]);
-	fputc('\n', t->out);
-	if (p->waits_for.n) {
-		fprintf(t->out, "%*swaits for ", indent + 13, "");
-		print_safe(t->out, p->waits_for);
-		fputc('\n', t->out);
-	}
-	if (p->ib_address && p->ib_words && !row->ib_read && (row->here || row->ib_why_not))
-		fprintf(t->out, "%*swhat it runs cannot be read%s%s\n", indent + 13, "", row->ib_why_not ? ": " : " from here",
-			row->ib_why_not ? row->ib_why_not : "");
-}
-
-static void text_packets(const struct rings_text *t, const struct ring_view *v)
-{
-	FILE *out = t->out;
-	fputc('\n', out);
-	print_safe(out, v->ring->name);
-	if (!v->packets.len) {
-		fprintf(out, ": its packets (%s) are not known\n", packet_language_name(v->language));
+	if (!sheet_object(s, "ib", p->ib_address))
 		return;
+	sheet_put(s, "address", v_hex(p->ib_address));
+	sheet_put(s, "words", v_number(p->ib_words));
+	sheet_put(s, "vmid", v_number(row->depth ? row->vmid : p->ib_vmid));
+	sheet_put(s, "chain", v_bool(p->ib_chain));
+	sheet_put(s, "read", v_bool(row->ib_read));
+	sheet_put(s, "why_not", v_word(row->ib_why_not));
+	sheet_close(s, '}');
+}
+
+void walk_packet_fields(struct sheet *s, const struct packet *p, struct wrapping *w, bool texts)
+{
+	static const struct column word[] = { { "name" }, { "shown", "=" }, { "text", "(", .after = ")" } };
+	sheet_open(s, "fields", '[');
+	for (size_t i = 0; i < p->nfields; i++) {
+		const struct packet_field *f = &p->fields[i];
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "name", v_text(f->name));
+		sheet_put(s, "value", v_hex(f->value));
+		sheet_note(s, "shown", f->digits ? v_hex(f->value) : v_number(f->value));
+		sheet_put(s, "text", v_known(f->text));
+		sheet_wrap(s, word, texts ? 3 : 2, w);
+		sheet_close(s, '}');
 	}
-	fprintf(out, ": packets (%s)%s\n", packet_language_name(v->language),
-		v->state == RING_STILL ? "; it does not get past >" : "");
-	for (size_t i = 0; i < v->packets.len; i++)
-		text_packet(t, &v->packets.data[i]);
-	if (!v->pending)
-		fprintf(out, "   0x%04x  everything up to here was done\n", v->wptr);
+	sheet_close(s, ']');
 }
 
-static void text_ring(const struct rings_text *t, const struct ring_view *v)
+static void walk_packet(struct rings_sheet *r, const struct ring_packet *row)
 {
-	const size_t columns = print_columns(v->ring->name);
-	print_safe(t->out, v->ring->name);
-	fprintf(t->out, "%*s  0x%05x  0x%05x  0x%05x  %7u  ", columns < NAME_COLUMNS ? (int)(NAME_COLUMNS - columns) : 0, "",
-		v->rptr, v->wptr, v->driver_wptr, v->pending);
-	if (v->fence)
-		fprintf(t->out, "%8u  %7u  ", v->fence->signaled, v->fence->emitted);
-	else if (t->options->fences)
-		fprintf(t->out, "%8s  %7s  ", "-", "-");
-	if (v->state == RING_UNSEEN)
-		fputs("unseen: the driver wrote packets that the GPU does not know of", t->out);
+	struct sheet *s = &r->sheet;
+	const struct packet *p = row->packet;
+	const unsigned indent = 2 * (unsigned)row->depth;
+	const struct column head[] = { { "at", .digits = 4 },
+				       { "name", "  " },
+				       { "repeat", " (", .after = " times)", .least = 2 },
+				       { "cut", " (its end is missing)" } };
+	const struct column waits[] = { { "waits_for", "waits for " } };
+	struct wrapping w = { .out = s->json.out, .width = r->options->width, .margin = indent + PACKET_INDENT };
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "at", v_number(row->at));
+	sheet_put(s, "address", v_if(row->address, v_hex(row->address)));
+	sheet_put(s, "depth", v_number(row->depth));
+	sheet_put(s, "here", v_bool(row->here));
+	sheet_put(s, "language", v_word(packet_language_name(p->language)));
+	sheet_put(s, "name", v_text(p->name));
+	sheet_put(s, "opcode", v_number(p->opcode));
+	sheet_put(s, "known", v_bool(p->known));
+	sheet_put(s, "cut", v_bool(p->cut));
+	sheet_put(s, "words", v_number(p->words));
+	sheet_put(s, "repeat", v_number(row->repeat));
+	sheet_put(s, "waits_for", v_known(p->waits_for));
+	walk_ib(s, row);
+	w.column = sheet_say(s, " %c %*s", row->here ? '>' : ' ', (int)indent, "") + sheet_part(s, COLUMNS(head));
+	walk_packet_fields(s, p, &w, true);
+	sheet_say(s, "\n");
+	sheet_line(s, w.margin, COLUMNS(waits));
+	if (p->ib_address && p->ib_words && !row->ib_read && (row->here || row->ib_why_not))
+		sheet_say(s, "%*swhat it runs cannot be read%s%s\n", (int)w.margin, "", row->ib_why_not ? ": " : " from here",
+			  row->ib_why_not ? row->ib_why_not : "");
+	sheet_open(s, "raw", '[');
+	for (size_t i = 0; s->as_json && i < p->words && i < RAW_MOST; i++)
+		jw_hex(&s->json, row->raw[i]);
+	sheet_close(s, ']');
+	sheet_close(s, '}');
+}
+
+static void walk_packets(struct rings_sheet *r, const struct ring_view *v)
+{
+	struct sheet *s = &r->sheet;
+	const char *language = packet_language_name(v->language);
+	sheet_say_safe(s, "\n", v->ring->name, "");
+	if (!v->packets.len)
+		sheet_say(s, ": its packets (%s) are not known\n", language);
 	else
-		fputs(ring_state_name(v->state), t->out);
-	fputc('\n', t->out);
+		sheet_say(s, ": packets (%s)%s\n", language, v->state == RING_STILL ? "; it does not get past >" : "");
+	sheet_open(s, "packets", '[');
+	for (size_t i = 0; i < v->packets.len; i++)
+		walk_packet(r, &v->packets.data[i]);
+	sheet_close(s, ']');
+	if (v->packets.len && !v->pending)
+		sheet_say(s, "   0x%04x  everything up to here was done\n", v->wptr);
 }
 
-static void text_rings(const struct rings_text *t, const struct rings_seen *g)
+static void walk_fences(struct sheet *s, const struct ring_fence *f)
 {
-	FILE *out = t->out;
-	size_t count[RING_UNSEEN + 1] = { 0 }, left = 0;
+	if (!sheet_object(s, "fences", f))
+		return;
+	sheet_put(s, "signaled", v_number(f->signaled));
+	sheet_put(s, "emitted", v_number(f->emitted));
+	sheet_close(s, '}');
+}
+
+/** A row of the table. The packets come behind all rows. */
+static void walk_ring(struct rings_sheet *r, const struct ring_view *v)
+{
+	struct sheet *s = &r->sheet;
+	const char *no_fence = r->options->fences ? "-" : NULL;
+	const struct column row[] = { { "name", .width = -NAME_COLUMNS },
+				      { "rptr", "  ", .digits = 5 },
+				      { "wptr", "  ", .digits = 5 },
+				      { "driver_wptr", "  ", .digits = 5 },
+				      { "pending_words", "  ", 7 },
+				      { "fences.signaled", "  ", 8, .none = no_fence },
+				      { "fences.emitted", "  ", 7, .none = no_fence },
+				      { "state", "  " },
+				      { "unseen", ": the driver wrote packets that the GPU does not know of" } };
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "name", v_text(v->ring->name));
+	sheet_put(s, "language", v_word(packet_language_name(v->language)));
+	sheet_put(s, "words", v_number(v->ring->n));
+	sheet_put(s, "rptr", v_number(v->rptr));
+	sheet_put(s, "wptr", v_number(v->wptr));
+	sheet_put(s, "driver_wptr", v_number(v->driver_wptr));
+	sheet_put(s, "pending_words", v_number(v->pending));
+	sheet_put(s, "state", v_word(ring_state_name(v->state)));
+	sheet_note(s, "unseen", v_bool(v->state == RING_UNSEEN));
+	walk_fences(s, v->fence);
+	sheet_line(s, 0, COLUMNS(row));
+	if (s->as_json)
+		walk_packets(r, v);
+	sheet_close(s, '}');
+}
+
+static void walk_table(struct rings_sheet *r, const struct rings_seen *g)
+{
+	struct sheet *s = &r->sheet;
+	const bool every = r->named || r->options->all;
+	size_t left = 0;
+	for (size_t i = 0; i < g->n; i++)
+		left += g->views[i].state == RING_IDLE && !every && g->n > RINGS_SHOWN;
+	if (left < g->n)
+		sheet_say(s, "\n%-*s     rptr     wptr   driver  waiting  %sstate\n", NAME_COLUMNS, "ring",
+			  r->options->fences ? "signaled  emitted  " : "");
+	for (size_t i = 0; i < g->n; i++)
+		if (s->as_json || !left || g->views[i].state != RING_IDLE)
+			walk_ring(r, &g->views[i]);
+	if (left && left < g->n)
+		sheet_say(s, "and %zu that are idle (--all shows them)\n", left);
+	for (size_t i = 0; !s->as_json && i < g->n; i++)
+		if (every || g->views[i].state != RING_IDLE)
+			walk_packets(r, &g->views[i]);
+}
+
+static void walk_gpu(struct rings_sheet *r, const struct rings_seen *g)
+{
+	struct sheet *s = &r->sheet;
+	size_t count[RING_UNSEEN + 1] = { 0 };
 	for (size_t i = 0; i < g->n; i++)
 		count[g->views[i].state]++;
-	print_safe(out, g->title);
-	fprintf(out, ": %zu ring%s, %zu of them idle", g->n, g->n == 1 ? "" : "s", count[RING_IDLE]);
-	if (count[RING_STILL])
-		fprintf(out, ", %zu not moving in %u ms", count[RING_STILL], g->watched_ms);
-	fputc('\n', out);
-	const bool every = t->named || t->options->all || g->n <= RINGS_SHOWN;
-	if (every || count[RING_IDLE] < g->n)
-		fprintf(out, "\n%-*s     rptr     wptr   driver  waiting  %sstate\n", NAME_COLUMNS, "ring",
-			t->options->fences ? "signaled  emitted  " : "");
-	for (size_t i = 0; i < g->n; i++) {
-		const bool shown = every || g->views[i].state != RING_IDLE;
-		left += !shown;
-		if (shown)
-			text_ring(t, &g->views[i]);
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "target", v_text(g->target));
+	sheet_put(s, "gfx", v_known(g->gfx));
+	sheet_put(s, "why_not", v_known(g->why_not));
+	sheet_put(s, "between_looks_ms", v_if(g->watched_ms, v_int(g->watched_ms)));
+	if (g->n) {
+		sheet_say_safe(s, "", g->title, "");
+		sheet_say(s, ": %zu ring%s, %zu of them idle", g->n, g->n == 1 ? "" : "s", count[RING_IDLE]);
+		if (count[RING_STILL])
+			sheet_say(s, ", %zu not moving in %u ms", count[RING_STILL], g->watched_ms);
+		sheet_say(s, "\n");
 	}
-	if (left && left < g->n)
-		fprintf(out, "and %zu that are idle (--all shows them)\n", left);
-	for (size_t i = 0; i < g->n; i++)
-		if (t->named || t->options->all || g->views[i].state != RING_IDLE)
-			text_packets(t, &g->views[i]);
+	sheet_open(s, "rings", '[');
+	walk_table(r, g);
+	sheet_close(s, ']');
+	sheet_close(s, '}');
 }
 
 void report_rings(const struct rings_seen *seen, size_t n, bool named, const struct uh_look_options *o, FILE *out)
 {
-	const struct rings_text text = { o, named, out };
-	struct json j = { .out = out };
-	if (o->json) {
-		jw_open(&j, '{');
-		jw_field(&j, "schema", S("unhang/rings/1"));
-		jw_key(&j, "gpus");
-		jw_open(&j, '[');
-	}
+	struct rings_sheet r = { sheet_on(o->json, out), o, named };
+	sheet_begin(&r.sheet, "unhang/rings/1", "gpus");
 	for (size_t i = 0; i < n; i++) {
-		if (i && !o->json)
-			fputc('\n', out);
-		if (o->json)
-			jw_rings(&j, &seen[i]);
-		else if (seen[i].n)
-			text_rings(&text, &seen[i]);
+		if (i)
+			sheet_say(&r.sheet, "\n");
+		walk_gpu(&r, &seen[i]);
 	}
-	if (o->json) {
-		jw_close(&j, ']');
-		jw_close(&j, '}');
-	}
+	sheet_end(&r.sheet);
 }

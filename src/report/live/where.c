@@ -1,137 +1,66 @@
 // What is at an address of code: kernel, instruction with its neighbours, source line and inline chain.
-#include <stdlib.h>
-
-#include "base/cleanup.h"
-#include "base/print.h"
 #include "report/live/look.h"
 
-static bool is_here(const struct where *w, size_t i) { return i == w->here; }
-
-// --- JSON ---
-
-static struct str or_null(struct str s) { return s.n ? s : (struct str){ 0 }; }
-
-static void jw_frames(struct json *j, const struct where *w, const struct str *texts)
+void walk_source(struct sheet *s, const struct where *w)
 {
-	jw_key(j, "frames");
-	jw_open(j, '[');
+	if (!sheet_object(s, "source", w->nframes))
+		return;
+	sheet_put(s, "file", v_known(w->frames[0].file));
+	sheet_put(s, "line", v_int(w->frames[0].line));
+	sheet_close(s, '}');
+}
+
+static void walk_frames(struct sheet *s, const struct where *w, const struct str *texts)
+{
+	static const struct column at[] = { { "file" }, { "line", ":" }, { "column", ":", .least = 1 } };
+	static const struct column text[] = { { "text", "             | " } };
+	sheet_open(s, "frames", '[');
 	for (size_t i = 0; i < w->nframes; i++) {
 		const struct code_frame *f = &w->frames[i];
-		jw_open(j, '{');
-		jw_field(j, "function", or_null(f->function));
-		jw_field(j, "file", or_null(f->file));
-		jw_key(j, "line");
-		jw_int(j, f->line);
-		jw_key(j, "column");
-		jw_int(j, f->column);
-		jw_key(j, "inlined");
-		jw_bool(j, f->inlined);
-		jw_field(j, "text", texts ? or_null(texts[i]) : (struct str){ 0 });
-		jw_close(j, '}');
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "function", v_known(f->function));
+		sheet_put(s, "file", v_known(f->file));
+		sheet_put(s, "line", v_int(f->line));
+		sheet_put(s, "column", v_int(f->column));
+		sheet_put(s, "inlined", v_bool(f->inlined));
+		sheet_put(s, "text", texts ? v_known(texts[i]) : v_null());
+		sheet_say(s, "     %s ", i ? "from" : "  at");
+		sheet_part(s, COLUMNS(at));
+		if (w->nframes > 1)
+			sheet_say_safe(s, "  in ", f->function, f->inlined ? ", inlined" : "");
+		sheet_say(s, "\n");
+		sheet_line(s, 0, COLUMNS(text));
+		sheet_close(s, '}');
 	}
-	jw_close(j, ']');
+	sheet_close(s, ']');
+	if (!w->nframes && w->function)
+		sheet_say(s, "     no source line: %s\n",
+			  w->in->of_memory ? "only the memory of the code is at hand, not its file" :
+			  w->in->lines     ? "its debug information has none for this address" :
+					     "compiled without debug information (-g)");
 }
 
-static void jw_instructions(struct json *j, const struct know *k, const struct where *w, struct arena *a)
+static void walk_instructions(struct sheet *s, const struct where *w, struct str meaning, bool colour)
 {
-	struct meaning m;
-	bool any = w->here < w->ninstructions;
-	jw_field(j, "instruction", any ? w->instructions[w->here].text : (struct str){ 0 });
-	jw_field(j, "meaning",
-		 any && meaning_of(k, w->instructions[w->here].text, &m) ? meaning_say(a, k, &m) : (struct str){ 0 });
-	jw_key(j, "instructions");
-	jw_open(j, '[');
+	sheet_put(s, "meaning", v_text(meaning));
+	sheet_open(s, "instructions", '[');
 	for (size_t i = 0; i < w->ninstructions; i++) {
-		jw_open(j, '{');
-		jw_key(j, "address");
-		jw_hex(j, w->instructions[i].address + w->in->base);
-		jw_field(j, "text", w->instructions[i].text);
-		jw_key(j, "here");
-		jw_bool(j, is_here(w, i));
-		jw_close(j, '}');
+		const bool here = i == w->here;
+		const struct column line[] = { { "address", here ? "       => " : "          " }, { "text", "  " } };
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "address", v_hex(w->instructions[i].address + w->in->base));
+		sheet_put(s, "text", v_text(w->instructions[i].text));
+		sheet_put(s, "here", v_bool(here));
+		sheet_say(s, "%s", here && colour ? "\033[1m" : "");
+		sheet_part(s, COLUMNS(line));
+		sheet_say(s, "%s\n", here && colour ? "\033[0m" : "");
+		if (here && meaning.n)
+			sheet_say_safe(s, "                ", meaning, "\n");
+		sheet_close(s, '}');
 	}
-	jw_close(j, ']');
-}
-
-static void jw_address(struct json *j, const struct know *k, const struct found_address *f, struct arena *a)
-{
-	const struct where *w = f->where;
-	jw_open(j, '{');
-	jw_field(j, "asked", str_z(f->asked));
-	jw_key(j, "address");
-	if (f->by_name)
-		jw_null(j);
-	else
-		jw_hex(j, w->pc);
-	jw_field(j, "code_object", w->in ? w->in->name : (struct str){ 0 });
-	jw_field(j, "target", w->in ? w->in->object->target_id : (struct str){ 0 });
-	jw_field(j, "kernel_name", w->function && w->function->kernel ? w->name : (struct str){ 0 });
-	jw_field(j, "function", w->name);
-	jw_field(j, "symbol", w->function ? w->function->name : (struct str){ 0 });
-	jw_key(j, "offset");
-	if (w->function)
-		jw_hex(j, w->offset);
-	else
-		jw_null(j);
-	jw_source(j, w);
-	jw_frames(j, w, f->texts);
-	jw_instructions(j, k, w, a);
-	jw_field(j, "no_instructions", w->no_instructions);
-	jw_close(j, '}');
-}
-
-static void where_json(const struct know *k, const struct found_address *found, size_t n, FILE *out)
-{
-	struct json j = { .out = out };
-	struct arena arena = { 0 };
-	jw_open(&j, '{');
-	jw_field(&j, "schema", S("unhang/where/1"));
-	jw_key(&j, "addresses");
-	jw_open(&j, '[');
-	for (size_t i = 0; i < n; i++)
-		jw_address(&j, k, &found[i], &arena);
-	jw_close(&j, ']');
-	jw_close(&j, '}');
-	arena_free(&arena);
-}
-
-// --- text ---
-
-static void put_frame(FILE *out, const struct where *w, const struct code_frame *f, struct str text)
-{
-	print_safe(out, f->file);
-	fprintf(out, ":%u", f->line);
-	if (f->column)
-		fprintf(out, ":%u", f->column);
-	if (w->nframes > 1) {
-		fprintf(out, "  in ");
-		print_safe(out, f->function);
-		fputs(f->inlined ? ", inlined" : "", out);
-	}
-	if (text.n) {
-		fprintf(out, "\n             | ");
-		print_safe(out, text);
-	}
-}
-
-static void text_instructions(FILE *out, const struct know *k, const struct where *w, struct arena *a, const char *bold,
-			      const char *plain)
-{
-	struct meaning m;
-	for (size_t i = 0; i < w->ninstructions; i++) {
-		bool here = is_here(w, i);
-		fprintf(out, "%s       %s 0x%llx  ", here ? bold : "", here ? "=>" : "  ",
-			(unsigned long long)(w->instructions[i].address + w->in->base));
-		print_safe(out, w->instructions[i].text);
-		fprintf(out, "%s\n", here ? plain : "");
-		if (here && meaning_of(k, w->instructions[i].text, &m)) {
-			fprintf(out, "                ");
-			print_safe(out, meaning_say(a, k, &m));
-			fputc('\n', out);
-		}
-	}
+	sheet_close(s, ']');
 	if (w->here < w->ninstructions && w->instructions[w->here].address != w->address)
-		fprintf(out, "         The address lies inside this instruction: no instruction begins there.\n");
+		sheet_say(s, "         The address lies inside this instruction: no instruction begins there.\n");
 }
 
 /** The address; of a function that there is not, the name. */
@@ -154,7 +83,7 @@ static void add_missed(struct text *to, const struct found_address *f)
 					    S("in none of the code objects"));
 }
 
-static void text_head(FILE *out, const struct found_address *f)
+static void text_head(struct sheet *s, const struct found_address *f)
 {
 	const struct where *w = f->where;
 	struct text head = { 0 };
@@ -165,34 +94,49 @@ static void text_head(FILE *out, const struct found_address *f)
 		add_missed(&head, f);
 	if (w->in)
 		text_printf(&head, "   (" STR_FMT ", " STR_FMT ")", STR_ARG(w->in->object->target_id), STR_ARG(w->in->name));
-	print_safe(out, text_str(&head));
-	fputc('\n', out);
+	sheet_say_safe(s, "", text_str(&head), "\n");
 	text_free(&head);
 }
 
 /** All about one address. */
-static void text_full(FILE *out, const struct know *k, const struct found_address *f, struct arena *a, bool colour)
+static void walk_address(struct sheet *s, const struct know *k, const struct found_address *f, bool colour)
 {
 	const struct where *w = f->where;
-	text_head(out, f);
-	if (!w->in)
-		return;
-	for (size_t i = 0; i < w->nframes; i++) {
-		fprintf(out, "     %s ", i ? "from" : "  at");
-		put_frame(out, w, &w->frames[i], f->texts ? f->texts[i] : (struct str){ 0 });
-		fputc('\n', out);
+	const struct code_symbol *function = w->function;
+	const struct str here = w->here < w->ninstructions ? w->instructions[w->here].text : (struct str){ 0 };
+	struct arena a = { 0 };
+	struct meaning m;
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "asked", v_word(f->asked));
+	sheet_put(s, "address", v_if(!f->by_name, v_hex(w->pc)));
+	sheet_put(s, "code_object", w->in ? v_text(w->in->name) : v_null());
+	sheet_put(s, "target", w->in ? v_text(w->in->object->target_id) : v_null());
+	sheet_put(s, "kernel_name", v_if(function && function->kernel, v_text(w->name)));
+	sheet_put(s, "function", v_text(w->name));
+	sheet_put(s, "symbol", function ? v_text(function->name) : v_null());
+	sheet_put(s, "offset", v_if(function, v_hex(w->offset)));
+	text_head(s, f);
+	walk_source(s, w);
+	walk_frames(s, w, f->texts);
+	sheet_put(s, "instruction", v_text(here));
+	walk_instructions(s, w, here.n && meaning_of(k, here, &m) ? meaning_say(&a, k, &m) : (struct str){ 0 }, colour);
+	sheet_put(s, "no_instructions", v_text(w->no_instructions));
+	if (w->in && w->no_instructions.n)
+		sheet_say_safe(s, "     no instructions: ", w->no_instructions, "\n");
+	sheet_close(s, '}');
+	arena_free(&a);
+}
+
+void report_where(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out)
+{
+	struct sheet s = sheet_on(o->json, out);
+	sheet_begin(&s, "unhang/where/1", "addresses");
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			sheet_say(&s, "\n");
+		walk_address(&s, k, &found[i], o->colour);
 	}
-	if (!w->nframes && w->function)
-		fprintf(out, "     no source line: %s\n",
-			w->in->of_memory ? "only the memory of the code is at hand, not its file" :
-			w->in->lines     ? "its debug information has none for this address" :
-					   "compiled without debug information (-g)");
-	text_instructions(out, k, w, a, colour ? "\033[1m" : "", colour ? "\033[0m" : "");
-	if (w->no_instructions.n) {
-		fprintf(out, "     no instructions: ");
-		print_safe(out, w->no_instructions);
-		fputc('\n', out);
-	}
+	sheet_end(&s);
 }
 
 // --- many addresses ---
@@ -257,23 +201,4 @@ void report_where_line(const struct found_address *f, struct text *to)
 		add_asked(to, f);
 		add_missed(to, f);
 	}
-}
-
-static void where_text(const struct know *k, const struct found_address *found, size_t n, bool colour, FILE *out)
-{
-	struct arena arena = { 0 };
-	for (size_t i = 0; i < n; i++) {
-		if (i)
-			fputc('\n', out);
-		text_full(out, k, &found[i], &arena, colour);
-	}
-	arena_free(&arena);
-}
-
-void report_where(const struct know *k, const struct found_address *found, size_t n, const struct uh_look_options *o, FILE *out)
-{
-	if (o->json)
-		where_json(k, found, n, out);
-	else
-		where_text(k, found, n, o->colour, out);
 }

@@ -48,10 +48,27 @@ static void reset_part(const struct incident *i, struct text *part)
 	}
 }
 
+/** `4 times in 5 days`. */
+static void times_part(const struct incident *i, struct text *part)
+{
+	static const struct {
+		double seconds;
+		const char *unit;
+	} units[] = { { 86400, "days" }, { 3600, "hours" }, { 60, "minutes" }, { 1, "seconds" } };
+	if (i->times < 2)
+		return;
+	text_printf(part, "%u times", i->times);
+	for (size_t n = 0; n < sizeof(units) / sizeof(units[0]); n++)
+		if (i->over >= 2 * units[n].seconds) {
+			text_printf(part, " in %.0f %s", i->over / units[n].seconds, units[n].unit);
+			return;
+		}
+}
+
 /** The second line: which GPU, which kernel, how long, and how it ended. */
 static void put_summary(const struct text_report *t, const struct incident *i)
 {
-	struct text parts[5] = { 0 };
+	struct text parts[6] = { 0 };
 	struct str kernel = { 0 };
 	const struct fact *node = i->root ? diag_fact(i->root, "gpu_node") : NULL;
 	if (i->gpu.device.n)
@@ -72,6 +89,7 @@ static void put_summary(const struct text_report *t, const struct incident *i)
 	if (i->begin.clock != TIME_NONE && i->end.seconds > i->begin.seconds)
 		text_printf(&parts[2], "lasted %.1f s", i->end.seconds - i->begin.seconds);
 	reset_part(i, &parts[3]);
+	times_part(i, &parts[5]);
 	if (i->ranks.len > 1)
 		text_printf(&parts[4], "%zu processes", i->ranks.len);
 	size_t column = 0;

@@ -1,5 +1,6 @@
 // The report for people: the first screen has the answer.
 #include "base/print.h"
+#include "report/sheet.h"
 #include "report/text/parts.h"
 
 static void on_note(void *ctx, const struct note *n)
@@ -121,10 +122,11 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 	(void)d;
 }
 
-static void on_machine(void *ctx, const struct machine_view *m)
+static void on_machine(void *ctx, const struct machine_observation *m)
 {
 	struct text_report *t = ctx;
-	report_machine_text(m, t->out, t->options);
+	struct sheet s = sheet_on(false, t->out);
+	report_machine(m, &s, t->options);
 	if (t->diagnosis->ledger->incidents.len)
 		fputc('\n', t->out);
 }

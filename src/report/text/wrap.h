@@ -14,3 +14,10 @@ struct wrapping {
 
 /** A space and a word; on a new line where it does not fit. */
 void wrap_word(struct wrapping *w, struct str word);
+
+/** Rows that begin with a label: columns before it, for it, and in all. */
+struct row_style {
+	size_t left, label, width; // width 0: WRAP_WIDTH
+};
+/** Nothing where @text is empty. @more: what lines behind the first are indented beyond it. */
+void wrap_row(FILE *out, const struct row_style *style, const char *label, struct str text, size_t more);

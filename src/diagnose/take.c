@@ -1,0 +1,134 @@
+#include "diagnose/take.h"
+
+enum {
+	EVENTS_MAX = 192,      // events that one incident keeps
+	EVENTS_PER_KIND = 12,  // of which of one kind
+	DUMP_BYTES = 16 << 20, // of registers and memory that one incident keeps
+};
+
+bool later_than(struct stamp a, struct stamp b, double seconds)
+{
+	return a.clock == b.clock && a.clock != TIME_NONE && a.seconds - b.seconds > seconds;
+}
+
+void incident_follow_phase(struct incident *i, enum know_tells tells)
+{
+	switch (tells) {
+	case TELLS_RESET_BEGINS:
+	case TELLS_RING_RESET_BEGINS:
+		i->phase = PHASE_RESET;
+		i->reset_began = true;
+		i->reset_ended = false;
+		break;
+	case TELLS_RESET_ENDS:
+	case TELLS_RESET_FAILS:
+		i->reset_evidence = true;
+		i->phase = PHASE_RUN;
+		i->reset_ended = tells == TELLS_RESET_ENDS; // what follows a failed one is still the same misery
+		break;
+	case TELLS_INSIDE_RESET:
+		i->reset_evidence = true;
+		i->phase = PHASE_RESET;
+		break;
+	default:
+		break;
+	}
+}
+
+static bool same_facts(const struct diag_event *a, const struct event *e)
+{
+	for (size_t n = 0; n < e->nfacts; n++) {
+		bool found = false;
+		for (size_t f = 0; f < a->nfacts && !found; f++)
+			found = str_eq(a->facts[f].name, e->facts[n].name) && str_eq(a->facts[f].value, e->facts[n].value);
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static void keep_dump(struct incident *i, struct diag_event *d, const struct event *e)
+{
+	size_t bytes = dump_bytes(&e->dump);
+	if (i->dump_bytes + bytes > DUMP_BYTES)
+		return;
+	i->dump_bytes += bytes;
+	d->dump = dump_copy(&i->arena, &e->dump);
+}
+
+struct diag_event *incident_add_event(struct incident *i, const struct event *e, const struct know_event *kind,
+				      enum phase phase)
+{
+	unsigned of_kind = 0;
+	struct diag_event *last = NULL;
+	for (size_t n = 0; n < i->events.len; n++) {
+		if (i->events.data[n]->kind == kind) {
+			last = i->events.data[n];
+			of_kind++;
+		}
+	}
+	i->dropping = false;
+	if (last && last->phase == phase &&
+	    ((!kind->followed && same_facts(last, e)) || of_kind >= (unsigned)(kind->keep ? kind->keep : EVENTS_PER_KIND))) {
+		i->dropping = !same_facts(last, e) || kind->followed;
+		last->count++;
+		last->last = e->time;
+		return last;
+	}
+	if (i->events.len >= EVENTS_MAX) {
+		i->dropped++;
+		i->dropping = true;
+		return NULL;
+	}
+	struct diag_event *d = arena_alloc(&i->arena, sizeof(*d));
+	*d = (struct diag_event){ .kind = kind, .time = e->time, .last = e->time, .at = e->at, .count = 1 };
+	d->device = arena_str(&i->arena, e->device);
+	d->driver = arena_str(&i->arena, e->driver);
+	d->text = arena_str(&i->arena, str_cut(e->text, 240));
+	d->phase = phase;
+	d->program = e->signature->program;
+	d->now = e->now;
+	keep_dump(i, d, e);
+	vec_push(&i->events, d);
+	return d;
+}
+
+void incident_add_facts(struct incident *i, struct diag_event *d, const struct event *e)
+{
+	for (size_t n = 0; n < e->nfacts; n++) {
+		const struct fact *f = &e->facts[n];
+		// "process  pid 0" says that it was the kernel's own job.
+		bool nobody = (str_is(f->name, "pid") || str_is(f->name, "tid")) && str_is(f->value, "0");
+		if (!nobody)
+			diag_set_fact(i, d, *f);
+	}
+	if (event_names_gpu(e) && !diag_fact(d, "pci") && pci_length(e->device))
+		diag_set_fact(i, d, (struct fact){ S("pci"), e->device, FACT_TEXT, e->at });
+}
+
+struct diag_event *incident_find_detailed(struct incident *i, const struct event *e)
+{
+	for (size_t n = i->events.len; n-- > 0;) {
+		struct diag_event *d = i->events.data[n];
+		bool kind = false;
+		for (size_t k = 0; k < 4 && e->signature->details[k]; k++)
+			kind |= d->kind == e->signature->details[k];
+		if (!kind)
+			continue;
+		if (d->device.n && e->device.n && !str_eq(d->device, e->device))
+			continue;
+		for (size_t f = 0; f < e->nfacts; f++)
+			if (diag_find(d, e->facts[f].name))
+				return NULL;
+		return later_than(e->time, d->last, 5) ? NULL : d;
+	}
+	return NULL;
+}
+
+bool incident_has_hang(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->kind->hang)
+			return true;
+	return false;
+}

@@ -1,0 +1,260 @@
+#include "report/sheet.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/print.h"
+
+// --- the walk ---
+
+static void put_json(struct json *j, const char *key, struct sheet_value v)
+{
+	jw_key(j, key);
+	switch (v.type) {
+	case SHEET_NULL:
+		jw_null(j);
+		break;
+	case SHEET_TEXT:
+		jw_str(j, v.text);
+		break;
+	case SHEET_NUMBER:
+		jw_unsigned(j, v.number);
+		break;
+	case SHEET_INT:
+		jw_int(j, (int64_t)v.number);
+		break;
+	case SHEET_HEX:
+		jw_hex(j, v.number);
+		break;
+	case SHEET_BOOL:
+		jw_bool(j, v.number);
+		break;
+	}
+}
+
+void sheet_open(struct sheet *s, const char *key, char bracket)
+{
+	if (s->as_json) {
+		if (key)
+			jw_key(&s->json, key);
+		jw_open(&s->json, bracket);
+		return;
+	}
+	assert(s->depth < SHEET_DEPTH);
+	s->open[s->depth++] = (struct sheet_open){ bracket == '{' ? key : NULL, s->n };
+}
+
+void sheet_close(struct sheet *s, char bracket)
+{
+	if (s->as_json)
+		jw_close(&s->json, bracket);
+	else if (!s->open[--s->depth].key)
+		s->n = s->open[s->depth].n;
+}
+
+bool sheet_object(struct sheet *s, const char *key, bool known)
+{
+	if (known)
+		sheet_open(s, key, '{');
+	else
+		sheet_put(s, key, v_null());
+	return known;
+}
+
+void sheet_begin(struct sheet *s, const char *schema, const char *list)
+{
+	sheet_open(s, NULL, '{');
+	sheet_put(s, "schema", v_word(schema));
+	if (list)
+		sheet_open(s, list, '[');
+}
+
+void sheet_end(struct sheet *s)
+{
+	sheet_close(s, ']');
+	sheet_close(s, '}');
+}
+
+void sheet_note(struct sheet *s, const char *key, struct sheet_value v)
+{
+	if (s->as_json)
+		return;
+	assert(s->n < SHEET_FIELDS);
+	s->fields[s->n++] = (struct sheet_field){ s->depth ? s->open[s->depth - 1].key : NULL, key, v };
+}
+
+void sheet_put(struct sheet *s, const char *key, struct sheet_value v)
+{
+	if (s->as_json)
+		put_json(&s->json, key, v);
+	else
+		sheet_note(s, key, v);
+}
+
+void sheet_texts(struct sheet *s, const char *key, const struct str *list, size_t n)
+{
+	sheet_open(s, key, '[');
+	for (size_t i = 0; s->as_json && i < n; i++)
+		jw_str(&s->json, list[i]);
+	sheet_close(s, ']');
+}
+
+void sheet_commands(struct sheet *s, const char *key, const struct command *const *list, size_t n)
+{
+	if (s->as_json)
+		jw_commands(&s->json, key, list, n);
+}
+
+void sheet_three(struct sheet *s, const char *key, const uint32_t v[3], bool known)
+{
+	if (!known) {
+		sheet_put(s, key, v_null());
+		return;
+	}
+	sheet_open(s, key, '[');
+	for (size_t i = 0; s->as_json && i < 3; i++)
+		jw_int(&s->json, v[i]);
+	sheet_close(s, ']');
+}
+
+unsigned sheet_say(struct sheet *s, const char *format, ...)
+{
+	va_list ap;
+	if (s->as_json)
+		return 0;
+	va_start(ap, format);
+	int n = vfprintf(s->json.out, format, ap);
+	va_end(ap);
+	return n > 0 ? (unsigned)n : 0;
+}
+
+void sheet_say_safe(struct sheet *s, const char *before, struct str text, const char *after)
+{
+	if (s->as_json)
+		return;
+	fputs(before, s->json.out);
+	print_safe(s->json.out, text);
+	fputs(after, s->json.out);
+}
+
+// --- lines of text ---
+
+static const struct sheet_field *find_field(const struct sheet *s, struct str of, struct str key)
+{
+	for (size_t i = s->n; i; i--) {
+		const struct sheet_field *f = &s->fields[i - 1];
+		if (str_is(key, f->key) && str_eq(str_z(f->of), of))
+			return f;
+	}
+	return NULL;
+}
+
+/** Of the innermost field of this name. A line that names a field which nobody put is a mistake of this program. */
+static struct sheet_value value_of(const struct sheet *s, const char *key)
+{
+	struct str rest = str_z(key), first = str_split(&rest, '.');
+	const struct str of = rest.n ? first : (struct str){ 0 };
+	const struct sheet_field *f = find_field(s, of, rest.n ? rest : first);
+	assert(f || (of.n && find_field(s, (struct str){ 0 }, of))); // or its object, which is null
+	return f ? f->value : v_null();
+}
+
+enum { VALUE_ROOM = 40 };
+
+static struct str value_text(const struct sheet_value *v, int digits, char room[static VALUE_ROOM])
+{
+	if (v->type == SHEET_TEXT)
+		return v->text;
+	if (digits || v->type == SHEET_HEX)
+		snprintf(room, VALUE_ROOM, "0x%0*llx", digits, (unsigned long long)v->number);
+	else
+		snprintf(room, VALUE_ROOM, v->type == SHEET_INT ? "%lld" : "%llu", (unsigned long long)v->number);
+	return str_z(room);
+}
+
+static void add_padded(struct text *to, struct str s, int width)
+{
+	const int columns = (int)print_columns(s);
+	if (width > columns)
+		text_printf(to, "%*s", width - columns, "");
+	text_add(to, s);
+	if (-width > columns)
+		text_printf(to, "%*s", -width - columns, "");
+}
+
+static void add_column(struct text *to, const struct column *c, struct sheet_value v)
+{
+	char room[VALUE_ROOM];
+	const bool there = v.type == SHEET_TEXT ? v.text.n : v.type && v.number >= c->least;
+	if (v.type == SHEET_BOOL)
+		text_add(to, str_z(v.number ? c->before : c->no));
+	if (v.type == SHEET_BOOL || (!there && !c->none))
+		return;
+	text_add(to, str_z(c->before));
+	add_padded(to, there ? value_text(&v, c->digits, room) : str_z(c->none), c->width);
+	text_add(to, str_z(c->after));
+	if (c->plural && v.number != 1)
+		text_add(to, S("s"));
+}
+
+void sheet_add(const struct sheet *s, const struct column *columns, size_t n, struct text *to)
+{
+	for (size_t i = 0; i < n; i++)
+		add_column(to, &columns[i], value_of(s, columns[i].key));
+}
+
+unsigned sheet_part(struct sheet *s, const struct column *columns, size_t n)
+{
+	struct text part = { 0 };
+	if (s->as_json)
+		return 0;
+	sheet_add(s, columns, n, &part);
+	print_safe(s->json.out, text_str(&part));
+	n = part.n;
+	text_free(&part);
+	return (unsigned)n;
+}
+
+void sheet_wrap(struct sheet *s, const struct column *columns, size_t n, struct wrapping *w)
+{
+	struct text word = { 0 };
+	if (s->as_json)
+		return;
+	sheet_add(s, columns, n, &word);
+	wrap_word(w, text_str(&word));
+	text_free(&word);
+}
+
+void sheet_line(struct sheet *s, unsigned indent, const struct column *columns, size_t n)
+{
+	struct text line = { 0 };
+	if (s->as_json)
+		return;
+	sheet_add(s, columns, n, &line);
+	if (line.n) {
+		fprintf(s->json.out, "%*s", (int)indent, "");
+		print_safe(s->json.out, text_str(&line));
+		fputc('\n', s->json.out);
+	}
+	text_free(&line);
+}
+
+void sheet_rows(struct sheet *s, const struct row_style *style, const struct column *rows, size_t n)
+{
+	for (size_t i = 0; !s->as_json && i < n; i++)
+		wrap_row(s->json.out, style, rows[i].before, value_of(s, rows[i].key).text, 0);
+}
+
+void sheet_list(struct sheet *s, const struct column *columns, size_t n, struct row_style at)
+{
+	struct text line = { 0 };
+	if (s->as_json)
+		return;
+	sheet_add(s, columns, n, &line);
+	if (line.n) {
+		fprintf(s->json.out, "%*s", (int)at.left, "");
+		print_wrapped(s->json.out, str_from(text_str(&line), 2), at.left + at.label, at.left, at.width);
+	}
+	text_free(&line);
+}
