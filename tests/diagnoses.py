@@ -274,6 +274,38 @@ CASES = {
     "task stuck in the driver": dict(
         log="200.0 INFO: task kworker/u64:2:311 blocked for more than 120 seconds.\n200.0 Call Trace:\n200.0  <TASK>\n200.0  schedule+0x2d/0xd0\n200.0  dma_fence_default_wait+0x1c3/0x230\n200.0  amdgpu_sync_wait+0x7b/0x160 [amdgpu]",
         cls="driver-deadlock-hung-task", do="reboot", facts=dict(blocked_seconds=120), roles={"hung-task": "cause"}),
+    "soft lockup in the driver": dict(
+        log="300.0 watchdog: BUG: soft lockup - CPU#5 stuck for 26s! [kworker/5:2:412]\n300.0 CPU: 5 PID: 412 Comm: kworker/5:2 Not tainted 6.8.0-41 #41\n300.0 RIP: 0010:amdgpu_mm_rreg+0x3a/0x90 [amdgpu]",
+        cls="driver-deadlock-hung-task", facts=dict(pid=412, process="kworker/5:2", blocked_seconds=26), roles={"hung-task": "cause"}),
+    "CPU stuck in the driver": dict(
+        log="300.0 rcu: INFO: rcu_preempt self-detected stall on CPU\n300.0 rcu: \t9-....: (59998 ticks this GP) idle=d3b4/1/0x4 softirq=881/881 fqs=14\n300.0 CPU: 9 PID: 977 Comm: python3 Not tainted 6.8.0-41 #41\n300.0 Call Trace:\n300.0  ttm_bo_mem_space+0x1a/0x290 [ttm]",
+        cls="driver-deadlock-hung-task", facts=dict(pid=977, process="python3"), roles={"cpu-stall": "cause"}),
+    "SVM restored again and again": dict(
+        log="300.0 workqueue: svm_range_restore_work [amdgpu] hogged CPU for >10000us 131 times, consider switching to WQ_UNBOUND", cls="driver-deadlock-hung-task"),
+    "radeon, lockup and reset": dict(
+        log="10.0 radeon 0000:07:00.0: ring 0 stalled for more than 10124msec\n10.0 radeon 0000:07:00.0: GPU lockup (current fence id 0x0000000000001c40 last fence id 0x0000000000001c43 on ring 0)\n10.4 radeon 0000:07:00.0: Saved 77 dwords of commands on ring 0.\n10.4 radeon 0000:07:00.0: GPU softreset: 0x00000049\n10.8 radeon 0000:07:00.0: GPU reset succeeded, trying to resume",
+        cls="gfx-ring-timeout", facts=dict(ring=0, pci="0000:07:00.0"), roles={"ring-timeout": "cause"}),
+    "radeon, FreeBSD": dict(log="10.0 drmn0: GPU lockup CP stall for more than 10000msec\n10.0 drmn0: GPU lockup (waiting for 0x0000000000000a11 last fence id 0x0000000000000a10)", cls="gfx-ring-timeout"),
+    "radeon, copy engine": dict(log="10.0 radeon 0000:07:00.0: ring 3 stalled for more than 10124msec", cls="sdma-ring-timeout", facts=dict(ring=3)),
+    "radeon, not started": dict(
+        log="3.0 [drm] initializing kernel modesetting (CAYMAN 0x1002:0x6719 0x1002:0x0B20 0x00).\n4.0 [drm:r600_ring_test [radeon]] *ERROR* radeon: ring 0 test failed (scratch(0x850C)=0xCAFEDEAD)\n4.0 radeon 0000:07:00.0: disabling GPU acceleration", cls="gpu-init-failed"),
+    "passthrough, vendor-reset": dict(
+        log="10.0 vfio-pci 0000:0c:00.0: AMD_VEGA10: performing pre-reset\n15.0 vfio-pci 0000:0c:00.0: AMD_VEGA10: Failed to send message 0x42: return 0x0\n16.0 vfio-pci 0000:0c:00.0: AMD_VEGA10: psp mode1 reset failed",
+        cls="gpu-reset-failed", facts=dict(pci="0000:0c:00.0"), roles={"reset-failed": "cause"}),
+    "passthrough, no way back": dict(
+        log="10.0 vfio-pci 0000:0c:00.0: timed out waiting for pending transaction; performing function level reset anyway\n80.0 vfio-pci 0000:0c:00.0: not ready 65535ms after FLR; giving up\n81.0 vfio-pci 0000:0c:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+        cls="gpu-reset-failed", facts=dict(pci="0000:0c:00.0")),
+    "passthrough, off the bus": dict(log="81.0 vfio-pci 0000:0c:00.0: Unable to change power state from D3cold to D0, device inaccessible", cls="gpu-off-bus", facts=dict(pci="0000:0c:00.0")),
+    "no answer to the IOMMU": dict(log="9.0 AMD-Vi: Completion-Wait loop timed out\n9.1 AMD-Vi: Event logged [IOTLB_INV_TIMEOUT device=03:00.0 address=0x20b7e4a10]", cls="gpu-off-bus"),
+    "SMU reads all ones": dict(log="9.0 amdgpu: [powerplay] Failed to send message 0x3b, response 0xffffffff", cls="gpu-off-bus"),
+    "fault status reads all ones": dict(log=fault(9.0, 0xfffffffff000, 0xffffffff, vmid=15, fields=False), cls="gpu-off-bus"),
+    "display firmware refused": dict(
+        log="3.0 [drm] Loading DMUB firmware via PSP: version=0x05002A00\n4.0 amdgpu 0000:03:00.0: [drm] *ERROR* Error getting DMUB FW meta info: 4\n4.1 @ failed to load ucode DMCUB(0x3C) ", cls="display-engine-hang", facts=dict(fw_dmcub="0x5002a00")),
+    "display commands refused": dict(log="9.0 amdgpu 0000:03:00.0: [drm] *ERROR* Error queueing DMUB command: status=2", cls="display-engine-hang", facts=dict(dmub_status=2)),
+    "KWin's page flip": dict(log="9.0 kwin_wayland[1201]: kwin_wayland_drm: Pageflip timed out! This is a bug in the amdgpu kernel driver", cls="display-engine-hang"),
+    "PSP's fault at the start": dict(
+        log="3.0 @ initializing kernel modesetting (IP DISCOVERY 0x1002:0x73BF 0x1DA2:0xE438 0xC1).\n" + fault(3.5, 0, status_of(0, 3, vmid=0), vmid=0, client="MP0", hub="mmhub"), cls="kernel-context-page-fault"),
+    "gim of MI300": dict(log="9.0 gim error libgv: [0000:03:00.0]:wait_cmd_complete:Timeout of waiting command complete (500000 us).", cls="sriov-world-switch-timeout"),
     "GPU memory full": dict(
         log="10.0 %amdgpu_cs_ioctl Not enough memory for command submission!\n10.1 %amdgpu_cs_ioctl Not enough memory for command submission!", cls="vram-exhaustion",
         fault="job", do="restart-program", roles={"out-of-vram": "cause"}),
@@ -527,7 +559,13 @@ QUIET = {
 10.0 NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.
 10.1 nouveau 0000:01:00.0: fifo: fault 00 [VIRT_READ] at 0000000000000000 engine 40 [gr] client 04 [GPC1/TPC0] reason 02 [PTE] on channel 5
 10.2 [drm:nv_drm_atomic_commit [nvidia_drm]] *ERROR* [nvidia-drm] [GPU ID 0x00000100] Flip event timeout on head 0"""),
-    "Radeon, the old driver": log("10.0 radeon 0000:01:00.0: ring 0 stalled for more than 10240msec\n10.1 radeon 0000:01:00.0: GPU lockup (current fence id 0x1 last fence id 0x2 on ring 0)"),
+    "a guest has a GPU, and it is fine": boot() + log("50.0 vfio-pci 0000:0a:00.0: AMD_NAVI10: reset result = 0\n51.0 vfio-pci 0000:0a:00.0: not ready 1023ms after FLR; waiting"),
+    "a guest's network card": boot() + log("50.0 vfio-pci 0000:05:00.0: not ready 65535ms after FLR; giving up\n51.0 vfio-pci 0000:05:00.0: Refused to change power state, currently in D3"),
+    "CPU stuck in another driver": boot() + log("""
+300.0 rcu: INFO: rcu_sched self-detected stall on CPU
+300.0 CPU: 2 PID: 41 Comm: kworker/2:1 Not tainted 6.12.48 #1
+300.0 RIP: 0010:iwl_mvm_rx+0x2d/0x710 [iwlmvm]"""),
+    "a work that took its time": boot() + log("50.0 workqueue: svm_range_restore_work [amdgpu] hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND"),
     "AER of a network card": boot() + log("""
 50.0 pcieport 0000:00:1c.0: AER: Correctable error message received from 0000:05:00.0
 50.0 igb 0000:05:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)

@@ -44,12 +44,21 @@ static void name_gpu(struct incident *i, const struct machine *m)
 	}
 }
 
+static bool machine_says(const struct machine *m, const char *name)
+{
+	for (size_t n = 0; n < m->facts.len; n++)
+		if (str_is(m->facts.data[n].fact.name, name))
+			return true;
+	return false;
+}
+
 /** Whether the driver itself reports something in the incident; what any device or program has does not count. */
 static bool driver_reports(const struct incident *i)
 {
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct diag_event *e = i->events.data[n];
-		if (e->kind->opens == OPENS_YES && !e->kind->bus && !e->kind->any_vendor && !e->kind->needs_frame && !e->unrelated)
+		if (e->kind->opens == OPENS_YES && !e->kind->bus && !e->kind->any_vendor && !e->kind->needs_frame &&
+		    !e->unrelated)
 			return true;
 	}
 	return false;
@@ -69,8 +78,11 @@ static bool concerns_gpu(const struct incident *i, const struct diag_event *e, c
 	// A slot does not say what is in it; a GPU that vanishes makes its driver complain.
 	if (e->kind->bus == BUS_SLOT)
 		return driver_reports(i);
-	// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
-	return e->kind->bus == BUS_IOMMU && !e->driver.n && !m->ngpus && !m->has_boot;
+	// Of a device that a guest has, no driver here says whose it is.
+	if (e->kind->bus == BUS_GUEST && machine_says(m, "vendor_amd"))
+		return true;
+	// An excerpt that names no GPU at all: who shows it to us believes that it is about one.
+	return (e->kind->bus == BUS_GUEST || (e->kind->bus == BUS_IOMMU && !e->driver.n)) && !m->ngpus && !m->has_boot;
 }
 
 static void judge_event(struct incident *i, struct diag_event *e, const struct know *k, const struct machine *m)
@@ -83,14 +95,6 @@ static void judge_event(struct incident *i, struct diag_event *e, const struct k
 		diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
 	else
 		e->unrelated = true;
-}
-
-static bool machine_says(const struct machine *m, const char *name)
-{
-	for (size_t n = 0; n < m->facts.len; n++)
-		if (str_is(m->facts.data[n].fact.name, name))
-			return true;
-	return false;
 }
 
 /** Messages that NVIDIA's software prints too count unless NVIDIA's printed them here. */

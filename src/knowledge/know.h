@@ -39,7 +39,7 @@ enum know_tells {
 	TELLS_ELSEWHERE,     // it failed in another module, or in what every module uses
 };
 /** Where an event of a bus was seen: it may be about any device. */
-enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU };
+enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU, BUS_GUEST };
 /** How a kernel failed, where the event alone says it. */
 enum know_fails { FAILS_UNSAID, FAILS_ASSERT, FAILS_HANG };
 enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };

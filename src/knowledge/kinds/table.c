@@ -28,11 +28,11 @@ static const struct kind_key event_keys[] = {
 	{ "told-hang", KEY_FLAG, AT(know_event, told_hang) },
 	{ "gap", KEY_NUMBER, AT(know_event, gap) },
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
-	  .choices =
-		  "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
-		  "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight context "
-		  "faulted elsewhere" },
-	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu" },
+	  .choices = "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
+		     "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight "
+		     "context "
+		     "faulted elsewhere" },
+	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu guest" },
 	{ "fails-by", KEY_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
 	{ "as-hang", KEY_FLAG, AT(know_event, as_hang) },
 	{ "followed", KEY_FLAG, AT(know_event, followed) },
@@ -70,7 +70,8 @@ static const struct kind_key source_keys[] = {
 };
 static const struct kind_key stage_keys[] = {
 	{ "title", KEY_TEXT, AT(know_stage, title), .required = true },
-	{ "counts", KEY_CHOICE, AT(know_stage, counts), .required = true, .choices = "first symptom late aftermath unexplained" },
+	{ "counts", KEY_CHOICE, AT(know_stage, counts), .required = true,
+	  .choices = "first symptom late aftermath unexplained" },
 	{ 0 },
 };
 static const struct kind_key lead_keys[] = {
