@@ -229,7 +229,28 @@ static bool has_kernel_events(const struct incident *i)
 	return false;
 }
 
-static void weigh(struct incident *i)
+/** Points of evidence as the percentage of answers with as many points that were right, between the rows of the table. */
+static int calibrated(const struct know *k, int points)
+{
+	int64_t below = 0, at_below = 0, above = 100, at_above = 100;
+	for (size_t n = 0; n < k->calibration.len; n++) {
+		const struct know_row *row = k->calibration.data[n];
+		int64_t p = 0, percent = 0;
+		str_number(row->head.id, &p);
+		str_number(row->value, &percent);
+		if (p <= points && p >= below) {
+			below = p;
+			at_below = percent;
+		}
+		if (p >= points && p <= above) {
+			above = p;
+			at_above = percent;
+		}
+	}
+	return (int)(above == below ? at_below : at_below + (at_above - at_below) * (points - below) / (above - below));
+}
+
+static void weigh(struct incident *i, const struct know *k)
 {
 	struct text why = { 0 };
 	int percent = i->cause->confidence;
@@ -274,7 +295,8 @@ static void weigh(struct incident *i)
 		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
 	if (i->cause->stage->counts < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
 		percent += 3;
-	i->confidence = percent > 97 ? 97 : percent < 10 ? 10 : percent;
+	percent = calibrated(k, percent > 97 ? 97 : percent < 10 ? 10 : percent);
+	i->confidence = percent;
 	why.n = why.n > 2 ? why.n - 2 : 0;
 	i->sure = arena_str(&i->arena, text_str(&why));
 	text_free(&why);
@@ -449,7 +471,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	collect_processes(i, k);
 	name_program(i);
 	judge_graphics(i, k);
-	weigh(i);
+	weigh(i, k);
 	// What happened inside a reset did not lead to it.
 	if (i->before_log && i->root->phase == PHASE_RESET)
 		i->root->role = ROLE_EFFECT;

@@ -314,6 +314,7 @@ struct know {
 	VEC(struct know_row *) switches;  // name of a program -> how it is told not to draw with the GPU
 	VEC(struct know_row *) variables; // pattern of names -> pattern of the parts of the value that are kept; empty: all
 	VEC(struct know_row *) overrides; // pattern of what code was built for -> patterns of the parts that run it
+	VEC(struct know_row *) calibration; // points of evidence -> percent of such answers that were right
 	VEC(struct know_row *) reasons;   // pattern of names of facts -> why a remedy is offered that asks for it
 	VEC(struct know_row *) facts;     // pattern of names -> what type of value it is (base/command.h)
 	VEC(struct know_row *) tools;     // name -> patterns of its file: below a ROCm, or anywhere

@@ -92,6 +92,7 @@ void load_part(struct loader *l, const struct know_kind *kind, const struct know
 void load_register(struct loader *l, const struct know_kind *kind, const struct know_block *b);
 
 bool check_bad(struct loader *l, struct know_head *object);
+bool check_calibration(struct loader *l, struct know_head *object);
 bool check_context(struct loader *l, struct know_head *object);
 bool check_fact(struct loader *l, struct know_head *object);
 bool check_frame(struct loader *l, struct know_head *object);

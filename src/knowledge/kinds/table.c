@@ -369,6 +369,7 @@ const struct know_kind know_kinds[] = {
 	{ "bridge", ROWS(bridges), .load = load_pair },
 	{ "desktop", ROWS(desktop), .load = load_words },
 	{ "fact", ROWS(facts), .load = load_rows, .check = check_fact },
+	{ "calibration", ROWS(calibration), .load = load_pair, .check = check_calibration },
 	{ "reason", ROWS(reasons), .load = load_rows },
 	{ "frame", ROWS(frames), .load = load_pair, .check = check_frame },
 	{ "graphics", ROWS(graphics), .load = load_words },
