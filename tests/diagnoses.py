@@ -113,6 +113,8 @@ CASES = {
     "HWS": dict(
         log="10.0 @ qcm fence wait loop timeout expired\n10.0 @ The cp might be in an unrecoverable state due to an unsuccessful queues preemption\n10.1 @ Failed to evict process queues\n" + reset(10.2, "BACO"),
         cls="hws-queue-preemption-failed", do="restart-session", facts=dict(reset_method="BACO"), also=["kfd-queue-eviction-failed"], roles={"hws-timeout": "cause"}),
+    "queues that are not evicted": dict(
+        log="10.0 @ Failed to evict queue 3\n10.0 @ Failed to evict queue 2", cls="kfd-queue-eviction-failed", fault="driver", facts=dict(queue_id=3), roles={"queue-eviction-failed": "cause"}),
     "HWS refuses a queue": dict(
         log="10.0 amdgpu: Pasid 0x8001 DQM create queue type 0 failed. ret -62", cls="hws-queue-preemption-failed", facts=dict(pasid=0x8001, error=-62)),
     "SMU": dict(
@@ -377,7 +379,7 @@ def test_fault_status(t, unhang):
     agreeing = one(t, unhang, "agreeing", fault(10, 0x7f0000001000, status_of(8, 3))).first
     text = fault(10, 0x7f0000001000, status_of(8, 3)).replace("PERMISSION_FAULTS: 0x3", "PERMISSION_FAULTS: 0x5").replace("RW: 0x0", "RW: 0x1")
     against = one(t, unhang, "contradicting", text).first
-    t.ok(against.cause["confidence"] < agreeing.cause["confidence"] - 0.1, "sub-lines that contradict the status word lower the confidence",
+    t.ok(against.cause["confidence"] < agreeing.cause["confidence"] - 0.05, "sub-lines that contradict the status word lower the confidence",
          f"{against.cause['confidence']} against {agreeing.cause['confidence']}")
     t.same(against.values("permission_faults"), ["0x5"], "what is printed stays")
     zero = one(t, unhang, "zero", fault(10, 0x7f0000001000, 0, client="CB/DB")).first
