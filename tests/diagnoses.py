@@ -115,6 +115,12 @@ CASES = {
         cls="hws-queue-preemption-failed", do="restart-session", facts=dict(reset_method="BACO"), also=["kfd-queue-eviction-failed"], roles={"hws-timeout": "cause"}),
     "queues that are not evicted": dict(
         log="10.0 @ Failed to evict queue 3\n10.0 @ Failed to evict queue 2", cls="kfd-queue-eviction-failed", fault="driver", facts=dict(queue_id=3), roles={"queue-eviction-failed": "cause"}),
+    "a reset that is followed by failures": dict(
+        log=ring_timeout(100.5) + "100.6 @ GPU reset begin!\n101.6 @ GPU reset succeeded, trying to resume\n103.6 @ [drm:amdgpu_ring_test_helper [amdgpu]] *ERROR* ring gfx_0.0.0 test failed (-110)",
+        cls="gfx-ring-timeout", do="reboot", facts=dict(reset_undone="yes")),
+    "a reset whose end is told twice": dict(
+        log=ring_timeout(100.5) + "100.6 @ GPU reset begin!\n101.6 @ GPU reset succeeded, trying to resume\n101.9 @ MES failed to respond to msg=ADD_QUEUE\n103.6 @ GPU reset(1) succeeded!",
+        cls="gfx-ring-timeout", do="restart-session", facts=dict(reset_undone=None)),
     "HWS refuses a queue": dict(
         log="10.0 amdgpu: Pasid 0x8001 DQM create queue type 0 failed. ret -62", cls="hws-queue-preemption-failed", facts=dict(pasid=0x8001, error=-62)),
     "SMU": dict(

@@ -116,6 +116,22 @@ static void collect_also(struct incident *i)
 		also_add(i, S(KNOW_CLASS_RESET_LOOP));
 }
 
+/** Whether the driver said that the reset succeeded, and what follows says that the GPU did not come back. */
+static void judge_reset(struct incident *i)
+{
+	bool succeeded = false, undone = false;
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if (str_is(diag_value(e, "reset_outcome"), "succeeded")) {
+			succeeded = true;
+			undone = false;
+		} else if (succeeded && e->kind->undoes_reset) {
+			undone = true;
+		}
+	}
+	diag_conclude(i, i->root, "reset_undone", undone ? S("yes") : (struct str){ 0 });
+}
+
 static void collect_processes(struct incident *i, const struct know *k)
 {
 	bool compute_stuck = false;
@@ -461,6 +477,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 		return false;
 	}
 	i->cause = i->root->cause;
+	judge_reset(i);
 	assign_roles(i);
 	collect_also(i);
 	borrow_kernel(i);

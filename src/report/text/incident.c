@@ -38,7 +38,9 @@ static void reset_part(const struct incident *i, struct text *part)
 		   ring = any_fact(i, "ring_reset");
 	if (method.n || outcome.n) {
 		text_printf(part, "reset: " STR_FMT "%s", STR_ARG(method), method.n ? ", " : "");
-		text_add(part, outcome.n ? outcome : S("outcome not in this log"));
+		text_add(part, any_fact(i, "reset_undone").n ? S("but the GPU did not come back") :
+			       outcome.n                   ? outcome :
+							     S("outcome not in this log"));
 		if (any_fact(i, "vram_lost").n)
 			text_add(part, S("; VRAM lost"));
 	} else if (ring.n) {
