@@ -9,7 +9,7 @@ enum {
 	MORE_BYTES = 4 << 20, // of windows with events behind its head
 	PREFIX = 3,           // letters that a phrase is found by
 	CHAINS = 4096,
-	VERSION_WORDS = 2, // `vLLM API server version 0.9.1`
+	VERSION_WORDS = 3, // `vLLM API server version 0.9.1`
 };
 
 struct phrase {
