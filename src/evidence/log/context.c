@@ -6,7 +6,7 @@
 
 enum {
 	HEAD_BYTES = 1 << 20, // of a text
-	MORE_BYTES = 4 << 20, // of windows with events behind its head
+	MORE_BYTES = 2 << 20, // of windows with events behind its head
 	PREFIX = 3,           // letters that a phrase is found by
 	CHAINS = 4096,
 	VERSION_WORDS = 3, // `vLLM API server version 0.9.1`
@@ -25,6 +25,7 @@ struct context_finder {
 	bool *told;          // each context once in a source
 	bool *dated;         // its version too
 	VEC(struct phrase) phrases;
+	bool begins[256];        // whether a phrase begins with this letter
 	uint16_t chains[CHAINS]; // the first phrase of each, from 1 on
 };
 
@@ -44,6 +45,7 @@ struct context_finder *context_finder_new(const struct know *k, unsigned source)
 				continue;
 			struct phrase one = { w->text, (unsigned)i, *chain };
 			vec_push(&f->phrases, one);
+			f->begins[(unsigned char)w->text.p[0]] = true;
 			*chain = (uint16_t)f->phrases.len;
 		}
 	return f;
@@ -126,13 +128,13 @@ void context_find(struct context_finder *f, struct str text, uint64_t line, bool
 		return;
 	*budget = *budget > text.n ? *budget - text.n : 0;
 	for (size_t i = 0; i + PREFIX <= text.n; i++) {
-		if (text.p[i] == '\n')
-			line++;
+		line += text.p[i] == '\n';
+		// Most letters begin no phrase, or stand inside of a word.
+		if (!f->begins[fold(text.p[i])] || (i && char_word(text.p[i]) && char_word(text.p[i - 1])))
+			continue;
 		unsigned chain = f->chains[chain_of(text.p + i)];
 		for (; chain; chain = f->phrases.data[chain - 1].next) {
 			const struct phrase *p = &f->phrases.data[chain - 1];
-			if (i && char_word(p->text.p[0]) && char_word(text.p[i - 1]))
-				continue;
 			if (has_phrase(text, i, p->text))
 				found(f, p, str_from(text, i + p->text.n), line, sink);
 		}

@@ -6,7 +6,7 @@ enum {
 	EXPORT_LOOK_BACK = 4096,
 	WRITER_LINES = 4, // a program's output this close before a fault tells whose fault it is
 	OUTPUT_TEXT = 120,
-	TYPED_LINES = 200, // of a source are searched for typing errors: what people type is short
+	TYPED_LINES = 48, // of a source are searched for typing errors: what people type is short
 	RECORDS = 32,      // in one line
 };
 
