@@ -532,6 +532,23 @@ def test_many_queues(t, unhang):
 
 # --- code objects ---
 
+def test_same_bytes_again(t, unhang):
+    """Queues whose save areas claim the largest stack there may be: a core cannot make the reader read them all."""
+    most = 16 << 20
+    header = struct.pack("<4I", cores.PAGE, most, cores.PAGE + most, 0)
+    path = unhang.directory / "again.core"
+
+    class Claims(Core):
+        def save_areas(self, queue, address):
+            area, _ = super().save_areas(queue, address)
+            return area, cores.PAGE + 2 * most
+
+    for queues, wanted in ((8, False), (40, True)):
+        Claims([Agent("gfx906")], [Queue([Wave(CODE)], {0: Packet(CODE)}, id=n + 1, corrupt={0: header}) for n in range(queues)]).write(path)
+        said = unhang.run("waves", "--target", path).stderr.decode()
+        t.ok(("256 MB of them: the rest is not read" in said) == wanted and "stack" in said, f"{queues} stacks of 16 MB", said[-600:])
+
+
 def test_shift_alone(t, unhang):
     """Nothing but the indexes of queues, or the first bytes, tell that bytes lie before their offsets."""
     gpu, host = unhang.directory / "shift.gpu", unhang.directory / "shift.host"
@@ -673,6 +690,7 @@ def main():
     test_addresses(t, unhang, objects)
     test_circles(t, unhang)
     test_many_queues(t, unhang)
+    test_same_bytes_again(t, unhang)
     test_shift_alone(t, unhang)
     test_code(t, unhang, objects)
     test_changed_code(t, unhang, objects)
