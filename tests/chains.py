@@ -90,6 +90,11 @@ def test_patterns(t, unhang):
     t.same(lost.classes, ["mes-unresponsive"], "a card that is lost from the bus 8 s after MES died and a reset began")
     iommu = unhang.explain_text(log(ring_timeout(100.0, "vcn_unified_0") + "101.1 amdgpu 0000:03:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x000f address=0x1000 flags=0x0000]\n"))
     t.same(iommu.first.cls, "video-engine-timeout", "an IOMMU fault 1.1 s after a video ring's timeout")
+    gone = unhang.explain_text(log("100.0 @ MES failed to respond to msg=REMOVE_QUEUE\n100.2 @ GPU reset begin!\n104.2 @ GPU reset end with ret = -62\n") + "hipErrorNoDevice: no ROCm-capable device is detected\n")
+    t.same(gone.first.cls, "mes-unresponsive", "a program that finds no device after MES died and the reset failed")
+    oops = unhang.explain_text(log("3.0 amdgpu 0000:03:00.0: Direct firmware load for amdgpu/gc_11_0_0_me.bin failed with error -2\n3.1 @ Fatal error during GPU init\n"
+                                   "3.2 BUG: kernel NULL pointer dereference, address: 0000000000000030\n3.2 RIP: 0010:amdgpu_device_fini_hw+0x12/0x300 [amdgpu]\n"))
+    t.same(oops.first.cls, "gpu-init-failed", "an oops behind missing firmware does not hide it")
     roles = {e["event"]: e for e in lost.first.data["timeline"]}
     t.ok(roles["reset-begin"]["rule"] and roles["mes-timeout"]["rule"] is None, "an effect names its rule; the cause has none", roles)
     text = unhang.run("explain", "-v", unhang.write("lost.txt", log("100.0 @ MES failed to respond to msg=REMOVE_QUEUE\n103.0 @ GPU reset begin!\n"))).stdout.decode()
