@@ -59,7 +59,7 @@ struct uh_report_options {
 	bool all;     // every incident in full, not only the first
 	bool verbose; // every event and fact
 	bool colour;
-	unsigned width; // columns of the terminal; 0: 100
+	unsigned width; // columns of the terminal; 0: 80
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
 
@@ -88,7 +88,7 @@ struct uh_look_options {
 	bool all;       // every wave, not only groups of them
 	int context;    // instructions before and behind; negative: none
 	bool colour;
-	unsigned width;           // columns of the terminal; 0: 100
+	unsigned width;           // columns of the terminal; 0: 80
 	struct uh_bank bank;      // of registers
 	unsigned looks;           // at a GPU of this machine, to see what moves; 0: 2
 	unsigned packets;         // of a ring, before and behind where it stands
@@ -122,7 +122,7 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 struct uh_doctor_options {
 	const char *root; // the proc, sys, etc, boot, usr, ... of another machine; NULL: this one
 	bool json, verbose, colour;
-	unsigned width;   // columns of the terminal; 0: 100
+	unsigned width;   // columns of the terminal; 0: 80
 	const char *hip;  // of a smoke test: the HIP runtime; NULL: ROCm's
 	unsigned seconds; // of a smoke test, for each GPU; 0: UH_SMOKE_SECONDS
 	// of changes

@@ -224,9 +224,8 @@ static void say_what_the_host_has(struct uh_session *s)
 		return;
 	struct note note = {
 		S("container"),
-		S("unhang runs in a container. Only the host has the kernel's log (GPU resets, page faults, the OOM killer), "
-		  "the driver's files and device cores. On the host: sudo journalctl -k -b -o short-monotonic > kernel.txt, "
-		  "then explain it together with this."),
+		S("This is a container: only the host has the kernel's log. On the host: sudo journalctl -k -b -o short-monotonic > "
+		  "kernel.txt. Then explain that together with this. The driver's files and device cores are on the host too."),
 		{ 0, 1 }
 	};
 	vec_push(&s->notes, note);

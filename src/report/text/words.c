@@ -13,21 +13,40 @@ void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t
 
 void prose_label(const struct text_report *t, const char *name, struct str s)
 {
-	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), LABEL, name, prose_plain(t));
-	prose_wrap(t, s, LABEL, LABEL);
+	const size_t column = strlen(name) < LABEL ? LABEL : strlen(name) + 2;
+	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), (int)column, name, prose_plain(t));
+	prose_wrap(t, s, LABEL, column);
 }
 
-void prose_time(const struct text_report *t, struct stamp time)
+void prose_clock(struct text *to, struct stamp time)
 {
 	int64_t day = (int64_t)time.seconds % 86400, ms = (int64_t)(time.seconds * 1000) % 1000;
 	if (time.clock == TIME_NONE)
-		fprintf(t->out, "%-12s", "-");
-	else if (time.clock == TIME_BOOT || time.clock == TIME_RELATIVE)
-		fprintf(t->out, "%-12.3f", time.seconds);
-	else if (ms)
-		fprintf(t->out, "%02d:%02d:%02d.%03d", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60), (int)ms);
+		return;
+	if (time.clock == TIME_BOOT || time.clock == TIME_RELATIVE) {
+		text_printf(to, "%.3f", time.seconds);
+		return;
+	}
+	text_printf(to, "%02d:%02d:%02d", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60));
+	if (ms)
+		text_printf(to, ".%03d", (int)ms);
+}
+
+void prose_elapsed(struct text *to, struct stamp begin, struct stamp time)
+{
+	double seconds = time.seconds - begin.seconds;
+	if (time.clock != begin.clock || time.clock == TIME_NONE || seconds < 0.001)
+		return;
+	if (seconds < 1)
+		text_printf(to, "+%.0f ms", seconds * 1000);
 	else
-		fprintf(t->out, "%02d:%02d:%02d    ", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60));
+		text_printf(to, seconds < 100 ? "+%.3g s" : "+%.0f s", seconds);
+}
+
+const char *prose_confidence(int percent)
+{
+	enum { HIGH = 80, MEDIUM = 55 };
+	return percent >= HIGH ? "high" : percent >= MEDIUM ? "medium" : "low";
 }
 
 static struct str file_name(const struct text_report *t, unsigned source)
