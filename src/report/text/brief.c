@@ -5,7 +5,6 @@
 
 enum { LINES = 24, COLUMNS_USUAL = 80, REMEDIES = 3, OTHERS = 3 };
 
-
 static struct block *add_label(struct text_report *t, const char *label, size_t least, size_t most)
 {
 	return screen_add(&t->screen, (struct block){ .label = label, .indent = LABEL, .least = least, .most = most });
@@ -110,7 +109,8 @@ void brief_close(void *ctx, enum report_list list, const struct incident *i)
 		add_why(t, i);
 	if (list == LIST_REMEDIES && !t->tried)
 		screen_text(&t->screen, add_label(t, "Try", 1, 2),
-			    i->next.len ? S("Nothing specific is known. The next step tells more.") : S("Nothing specific is known."));
+			    i->next.len ? S("Nothing specific is known. The next step tells more.") :
+					  S("Nothing specific is known."));
 }
 
 /** Incidents that are not told in full: a line each. */

@@ -154,7 +154,8 @@ static void put_row(const struct text_report *t, const struct diag_event *e)
 	prose_clock(&time, e->time);
 	prose_elapsed(&elapsed, t->begin, e->time);
 	fprintf(t->out, "%-*.*s %-*.*s %s%-*s%s", ROW_TIME, STR_ARG(time.n ? text_str(&time) : S("-")), ROW_ELAPSED,
-		STR_ARG(text_str(&elapsed)), prose_paint(t, colours[e->role]), stacked ? 0 : 9, role_name(e->role), prose_plain(t));
+		STR_ARG(text_str(&elapsed)), prose_paint(t, colours[e->role]), stacked ? 0 : 9, role_name(e->role),
+		prose_plain(t));
 	if (stacked)
 		fprintf(t->out, "\n    ");
 	else
@@ -181,8 +182,8 @@ static void put_rule(const struct text_report *t, const struct diag_event *e)
 	if (!e->lead)
 		return;
 	struct text line = { 0 };
-	text_printf(&line, "after " STR_FMT ": " STR_FMT " (" STR_FMT ")", STR_ARG(e->led_by->kind->title), STR_ARG(e->lead->why),
-		    STR_ARG(e->lead->head.id));
+	text_printf(&line, "after " STR_FMT ": " STR_FMT " (" STR_FMT ")", STR_ARG(e->led_by->kind->title),
+		    STR_ARG(e->lead->why), STR_ARG(e->lead->head.id));
 	fprintf(t->out, "%*s", (int)row_text(t), "");
 	prose_wrap(t, text_str(&line), row_text(t), row_text(t));
 	text_free(&line);

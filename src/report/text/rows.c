@@ -92,7 +92,8 @@ static void drop_begun_resets(struct text_report *t)
 	for (size_t n = 0; n < t->rows.len; n++)
 		named |= diag_fact(t->rows.data[n].event, "reset_method") != NULL;
 	for (size_t n = t->rows.len; named && n > 1; n--)
-		if (t->rows.data[n - 1].event->kind->tells == TELLS_RESET_BEGINS && !diag_fact(t->rows.data[n - 1].event, "reset_method"))
+		if (t->rows.data[n - 1].event->kind->tells == TELLS_RESET_BEGINS &&
+		    !diag_fact(t->rows.data[n - 1].event, "reset_method"))
 			drop(t, n - 1);
 }
 
@@ -172,8 +173,11 @@ static void add_row(struct text_report *t, const struct brief_row *r, const stru
 	const struct diag_event *e = r->event;
 	const bool first = r == t->rows.data;
 	struct text line = { 0 };
-	struct block *p = screen_add(&t->screen, (struct block){ .label = role_name(e->role), .paint = colours[e->role], .least = first ? 2 : 1,
-								 .most = first ? 3 : 2, .stacked = stacked });
+	struct block *p = screen_add(&t->screen, (struct block){ .label = role_name(e->role),
+								 .paint = colours[e->role],
+								 .least = first ? 2 : 1,
+								 .most = first ? 3 : 2,
+								 .stacked = stacked });
 	text_add(&p->lead, S("  "));
 	add_time(t, r, &p->lead);
 	if (wide->time)

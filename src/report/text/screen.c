@@ -54,6 +54,21 @@ static size_t natural(const struct screen *s, const struct block *p)
 	return n;
 }
 
+/** Takes a line from the block that has most; of several the last, which matters least. */
+static bool take_line(struct screen *s)
+{
+	struct block *from = NULL;
+	for (size_t n = 0; n < s->blocks.len; n++) {
+		struct block *p = &s->blocks.data[n];
+		const size_t text = p->given - p->stacked;
+		if (p->form == FORM_TEXT && text > 1 && (!from || text >= from->given - from->stacked))
+			from = p;
+	}
+	if (from)
+		from->given--;
+	return from;
+}
+
 /** Each block gets what it needs, then, in their order, what it may have of what is left, a line at a time. */
 static void share(struct screen *s, size_t lines)
 {
@@ -65,6 +80,8 @@ static void share(struct screen *s, size_t lines)
 		p->given = p->form == FORM_TEXT && p->least + p->stacked < p->most ? p->least + p->stacked : p->most;
 		used += p->given;
 	}
+	while (used > lines && take_line(s))
+		used--;
 	for (bool more = true; more && used < lines;) {
 		more = false;
 		for (size_t n = 0; n < s->blocks.len && used < lines; n++) {
@@ -103,7 +120,8 @@ static void write_block(const struct screen *s, const struct block *p)
 		wrap_command(s->out, text_str(&p->text), p->indent, s->width);
 		return;
 	}
-	const struct print_room room = { p->indent, column, s->width, p->given - p->stacked, print_columns(text_str(&p->behind)) };
+	const struct print_room room = { p->indent, column, s->width, p->given - p->stacked,
+					 print_columns(text_str(&p->behind)) };
 	struct text line = { 0 };
 	const struct str all = text_str(&p->text), shown = print_clip(all, &room, &torn);
 	text_add(&line, shown);

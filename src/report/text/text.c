@@ -24,7 +24,8 @@ static void on_note(void *ctx, const struct note *n)
 		prose_label(t, label, text_str(&line));
 	} else {
 		struct screen s = { t->out, t->options->colour, t->width };
-		struct block *b = screen_add(&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = NOTE_LINES });
+		struct block *b = screen_add(
+			&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = NOTE_LINES });
 		screen_text(&s, b, n->text);
 		prose_place(t, &b->behind, n->at);
 		screen_write(&s, 0);
@@ -91,8 +92,9 @@ static void put_nothing_found(const struct text_report *t)
 	if (d->verdict == UH_UNKNOWN)
 		text_add(&line, S(" This is no all-clear: not everything could be read."));
 	else if (!events && lines)
-		text_add(&line, S(" Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: "
-				  "unhang explain --boot -1"));
+		text_add(&line,
+			 S(" Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: "
+			   "unhang explain --boot -1"));
 	prose_wrap(t, text_str(&line), 0, 0);
 	text_free(&line);
 }

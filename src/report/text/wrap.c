@@ -52,7 +52,8 @@ size_t wrap_command(FILE *out, struct str command, size_t indent, size_t width)
 		// All but the last word of a line leave room for the backslash.
 		if (column && (indent + column + 1 + n + (command.n && !comment ? 2 : 0) > width)) {
 			if (out)
-				fprintf(out, "%s\n%*s%s", comment || begins_comment ? "" : " \\", (int)indent, "", comment ? "# " : "");
+				fprintf(out, "%s\n%*s%s", comment || begins_comment ? "" : " \\", (int)indent, "",
+					comment ? "# " : "");
 			column = comment ? 2 : 0;
 			lines++;
 		} else if (column) {
