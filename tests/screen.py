@@ -2,6 +2,8 @@
 """The first screen: for every log that there is, how long the answer is, how wide, what it has in which order, and that what it leaves out
 is one option away. In the repository alone these are the logs of tests/logs; with the corpora beside it, theirs too."""
 import concurrent.futures
+import glob
+import json
 import re
 import subprocess
 import sys
@@ -171,6 +173,54 @@ def test_others(t, unhang):
     t.same(say(unhang, "--all", unhang.directory / "many.txt").count("\nNow  "), 9, "--all has a screen for each")
 
 
+REFUSALS = {
+    "dmesg": "dmesg: read kernel buffer failed: Operation not permitted\n",
+    "an older dmesg": "dmesg: klogctl: Operation not permitted\n",
+    "journalctl": "Hint: You are currently not seeing messages from other users and the system.\n"
+                  "      Users in groups 'adm', 'systemd-journal' can see all messages.\nNo journal files were opened due to insufficient permissions.\n",
+}
+
+
+def test_refused(t, unhang):
+    """A refusal that was saved instead of a log is no all-clear."""
+    for name, text in REFUSALS.items():
+        run = unhang.run("explain", "-", stdin=text)
+        said = " ".join(run.stdout.decode().split())
+        t.ok(run.returncode == 2 and "no all-clear" in said and "sudo dmesg" in said, f"{name}: unknown, and how to get it", f"{run.returncode}\n{said}")
+        document = unhang.explain("-", stdin=text).document
+        t.same((document.get("verdict"), document["incidents"]), ("unknown", []), f"{name}: unknown in JSON too")
+    healthy = diagnoses.boot()
+    run = unhang.run("explain", "-", stdin=healthy + REFUSALS["dmesg"])
+    t.same(run.returncode, 0, "a refusal before or behind the log itself does no harm")
+    run = unhang.run("explain", "-", stdin=REFUSALS["dmesg"] + diagnoses.log("100.0 @ ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2"))
+    t.same(run.returncode, 1, "nor does it hide an incident")
+
+
+def test_file(t, unhang):
+    """`unhang FILE` is `unhang explain FILE`."""
+    path = unhang.write("ring.txt", diagnoses.log("100.0 @ ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2"))
+    wanted = unhang.run("explain", path)
+    t.same(unhang.run(path).stdout, wanted.stdout, "a file alone")
+    t.same(unhang.run("-v", path).stdout, unhang.run("explain", "-v", path).stdout, "and with an option before it")
+    t.same(unhang.run("-", stdin=path.read_bytes()).stdout, unhang.run("explain", "-", stdin=path.read_bytes()).stdout, "and from a pipe")
+    run = unhang.run("explian")
+    t.ok(run.returncode == 2 and b"no command or file 'explian'" in run.stderr, "what is neither is told", run.stderr)
+
+
+def test_gpus(t, unhang):
+    """How many GPUs there should be. This machine has none, or fewer than a thousand."""
+    run = unhang.run("live", "--expect-gpus", "1000")
+    t.ok(run.returncode == 1 and b"1000 AMD GPUs were expected, " in run.stdout, "fewer than expected are an incident", run.stdout + run.stderr)
+    run = unhang.run("live", "--expect-gpus", "none")
+    t.ok(run.returncode == 2 and b"--expect-gpus wants a number" in run.stderr, "which wants a number", run.stderr)
+    run = unhang.run("live", "--json", "--expect-gpus", "1000")
+    document = json.loads(run.stdout)
+    t.same((document["verdict"], document["expected_gpus"]), ("incident", 1000), "and is in JSON")
+    without = unhang.run("live")
+    if not glob.glob("/sys/bus/pci/drivers/amdgpu/0*"):
+        t.ok(without.returncode == 2 and b"no AMD GPU" in without.stdout, "a machine without one is not healthy", without.stdout)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     files = cases()
@@ -181,7 +231,7 @@ def main():
         test_order(t, said)
     test_commands(t, unhang, files, said)
     test_widths(t, unhang, files)
-    for test in (test_verbose, test_unknown, test_others):
+    for test in (test_verbose, test_unknown, test_others, test_refused, test_file, test_gpus):
         test(t, unhang)
     t.end()
 

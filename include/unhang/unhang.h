@@ -37,6 +37,8 @@ void uh_session_add_newest(struct uh_session *s, const char *root);
 /** This machine's GPUs, looked at now; @gpu: only this one (a PCI address, card1, renderD128, or its place in the list), or NULL. The
  * error is that there is no such GPU. */
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu);
+/** How many AMD GPUs this machine should have: fewer are an incident. */
+void uh_session_expect_gpus(struct uh_session *s, unsigned n);
 /** A file or directory with the code that waves ran; before the sources. What lies beside the evidence is found without. */
 void uh_session_add_code(struct uh_session *s, const char *path);
 /** After the last source. */

@@ -35,6 +35,7 @@ enum know_tells {
 	TELLS_PACKET_KERNEL, // the kernel of the packet that follows
 	TELLS_IN_FLIGHT,     // a kernel that has begun and not ended
 	TELLS_CONTEXT,       // what work it was
+	TELLS_UNREAD,        // the command that was to save the log was refused
 };
 /** Where an event of a bus was seen: it may be about any device. */
 enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU };

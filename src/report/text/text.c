@@ -28,7 +28,7 @@ static void on_note(void *ctx, const struct note *n)
 			&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = NOTE_LINES });
 		screen_text(&s, b, n->text);
 		prose_place(t, &b->behind, n->at);
-		screen_write(&s, 0);
+		screen_write(&s, NOTE_LINES);
 	}
 	text_free(&line);
 }
@@ -90,7 +90,7 @@ static void put_nothing_found(const struct text_report *t)
 	else // a core: what it lacks is noted below
 		text_add(&line, d->nnotes ? S(", as far as it can be read.") : S("."));
 	if (d->verdict == UH_UNKNOWN)
-		text_add(&line, S(" This is no all-clear: not everything could be read."));
+		text_printf(&line, " This is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 	else if (!events && lines)
 		text_add(&line,
 			 S(" Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: "
@@ -149,6 +149,8 @@ static void on_machine(void *ctx, const struct machine_observation *m)
 	struct text_report *t = ctx;
 	struct sheet s = sheet_on(false, t->out);
 	report_machine(m, &s, t->options);
+	if (m->devices.n < t->diagnosis->expected)
+		fprintf(t->out, "%u AMD GPU%s expected, %zu found.\n", t->diagnosis->expected, t->diagnosis->expected == 1 ? " was" : "s were", m->devices.n);
 	if (t->diagnosis->ledger->incidents.len)
 		fputc('\n', t->out);
 }
