@@ -221,6 +221,31 @@ def test_gpus(t, unhang):
         t.ok(without.returncode == 2 and b"no AMD GPU" in without.stdout, "a machine without one is not healthy", without.stdout)
 
 
+ABSURD = re.compile(r"\blasted \d{4,}|[ (]-\d+(\.\d+)? m?s\b|\+\d{4,}(\.\d+)? s|\d{5,} (times|days)|\b1970-|within  s")
+
+
+def test_times(t, unhang, said):
+    """Times with a day and a zone, as far as the evidence has them, and none that cannot be."""
+    t.same([f"{n}: {ABSURD.search(x).group(0)}" for n, x in said.items() if ABSURD.search(x)], [], "no absurd time in any answer")
+    ring = "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2"
+    forms = {
+        "2026-08-27T05:28:27.652671+02:00 node7 kernel: ": "2026-08-27T03:28:27Z",
+        "2026-08-27 05:28:27 node7 kernel: ": "2026-08-27 05:28:27 local time",
+        "Aug 27 05:28:27 node7 kernel: ": "27 Aug 05:28:27 local time",
+        "[  100.000000] ": None,
+    }
+    for prefix, wanted in forms.items():
+        text = " ".join(say(unhang, unhang.write("dated.txt", prefix + ring + "\n")).split())
+        head = text.split(" Now ")[0]
+        t.ok(wanted in head if wanted else not re.search(r"local time|\dZ\b", text), f"{prefix.split(' node')[0]}: {wanted or 'seconds since the boot'}", text[:400])
+    t.ok("on node7;" in " ".join(say(unhang, unhang.write("dated.txt", "Aug 27 05:28:27 node7 kernel: " + ring + "\n")).split()), "and the host", text[:300])
+    # A clock that is set while the incident lasts: both times are the wall's, and what lies between them is nothing that lasted.
+    lines = f"1970-01-01T00:00:20+00:00 node7 kernel: {ring}\n2026-02-17T23:53:00+00:00 node7 kernel: amdgpu 0000:03:00.0: amdgpu: GPU reset(1) succeeded!\n"
+    for options in ((), ("-v",)):
+        text = say(unhang, *options, unhang.write("set.txt", lines))
+        t.ok(has_incident(text) and not ABSURD.search(text), f"a clock that was set {options}", text)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     files = cases()
@@ -231,6 +256,7 @@ def main():
         test_order(t, said)
     test_commands(t, unhang, files, said)
     test_widths(t, unhang, files)
+    test_times(t, unhang, said)
     for test in (test_verbose, test_unknown, test_others, test_refused, test_file, test_gpus):
         test(t, unhang)
     t.end()

@@ -34,18 +34,13 @@ static void reset_part(const struct incident *i, struct text *part)
 /** `4 times in 5 days`. */
 static void times_part(const struct incident *i, struct text *part)
 {
-	static const struct {
-		double seconds;
-		const char *unit;
-	} units[] = { { 86400, "days" }, { 3600, "hours" }, { 60, "minutes" }, { 1, "seconds" } };
+	struct text over = { 0 };
 	if (i->times < 2)
 		return;
 	text_printf(part, "%u times", i->times);
-	for (size_t n = 0; n < sizeof(units) / sizeof(units[0]); n++)
-		if (i->over >= 2 * units[n].seconds) {
-			text_printf(part, " in %.0f %s", i->over / units[n].seconds, units[n].unit);
-			return;
-		}
+	if (prose_duration(&over, i->over))
+		text_printf(part, " in " STR_FMT, STR_ARG(text_str(&over)));
+	text_free(&over);
 }
 
 static void gpu_part(const struct incident *i, struct text *part)
@@ -67,20 +62,24 @@ static void gpu_part(const struct incident *i, struct text *part)
 		text_printf(part, " on " STR_FMT, STR_ARG(i->host));
 }
 
-void prose_summary(const struct incident *i, struct text *to)
+void prose_summary(const struct text_report *t, const struct incident *i, struct text *to)
 {
-	enum { PARTS = 6 };
+	enum { PARTS = 7 };
 	struct text parts[PARTS] = { 0 };
 	struct str kernel = { 0 };
 	gpu_part(i, &parts[0]);
 	if (incident_get(i, S("kernel"), 0, &kernel))
 		text_printf(&parts[1], "kernel " STR_FMT, STR_ARG(kernel));
-	if (i->begin.clock != TIME_NONE && i->end.seconds > i->begin.seconds + 0.05)
-		text_printf(&parts[2], "lasted %.1f s", i->end.seconds - i->begin.seconds);
-	reset_part(i, &parts[3]);
+	if (i->events.len)
+		prose_date(&parts[2], evidence_wall(evidence_at(t->diagnosis->evidence, i->events.data[0]->at.source), i->begin));
+	struct text lasted = { 0 };
+	if (i->end.seconds > i->begin.seconds + 0.05 && prose_between(&lasted, i->begin, i->end))
+		text_printf(&parts[3], "lasted " STR_FMT, STR_ARG(text_str(&lasted)));
+	text_free(&lasted);
+	reset_part(i, &parts[4]);
 	if (i->ranks.len > 1)
-		text_printf(&parts[4], "%zu processes", i->ranks.len);
-	times_part(i, &parts[5]);
+		text_printf(&parts[5], "%zu processes", i->ranks.len);
+	times_part(i, &parts[6]);
 	for (size_t n = 0; n < PARTS; n++) {
 		if (parts[n].n)
 			text_printf(to, "%s" STR_FMT, to->n ? "; " : "", STR_ARG(text_str(&parts[n])));
@@ -131,7 +130,7 @@ void prose_incident(void *ctx, const struct incident *i)
 	prose_wrap(t, text_str(&line), 0, 0);
 	fprintf(t->out, "%s", prose_plain(t));
 	text_clear(&line);
-	prose_summary(i, &line);
+	prose_summary(t, i, &line);
 	prose_label(t, "GPU", text_str(&line));
 	prose_label(t, "Now", i->action_text);
 	text_clear(&line);
@@ -164,10 +163,10 @@ static void put_row(const struct text_report *t, const struct diag_event *e)
 		text_printf(&line, STR_FMT ": ", STR_ARG(e->kind->title));
 	text_add(&line, e->sentence);
 	if (e->count > 1 && !e->kind->once) {
-		text_printf(&line, " (%u times", e->count);
-		if (e->last.clock == e->time.clock && e->last.seconds > e->time.seconds + 0.05)
-			text_printf(&line, " in %.1f s", e->last.seconds - e->time.seconds);
-		text_add(&line, S(")"));
+		struct text over = { 0 };
+		const bool told = prose_between(&over, e->time, e->last);
+		text_printf(&line, " (%u times%s" STR_FMT ")", e->count, told ? " in " : "", STR_ARG(text_str(&over)));
+		text_free(&over);
 	}
 	prose_place(t, &line, e->at);
 	prose_wrap(t, text_str(&line), row_text(t), row_text(t));

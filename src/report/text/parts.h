@@ -36,6 +36,12 @@ void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t
 void prose_label(const struct text_report *t, const char *name, struct str s);
 /** A time of its clock; nothing where there is none. */
 void prose_clock(struct text *to, struct stamp time);
+/** Day and time with their zone, as far as the clock tells; nothing where it tells no day. */
+void prose_date(struct text *to, struct stamp time);
+/** `3.6 s`, `40 min`; false, and nothing, where it cannot be. */
+bool prose_duration(struct text *to, double seconds);
+/** The same of two times; false also where their clocks differ. */
+bool prose_between(struct text *to, struct stamp begin, struct stamp time);
 /** How long after @begin; nothing where that is not known. */
 void prose_elapsed(struct text *to, struct stamp begin, struct stamp time);
 /** high, medium, low */
@@ -47,7 +53,7 @@ void prose_place(const struct text_report *t, struct text *line, struct place at
 // --- what both the first screen and the long report say of an incident ---
 void prose_title(const struct incident *i, struct text *to);
 /** Which GPU of which host, which kernel, when, how long, and how it ended. */
-void prose_summary(const struct incident *i, struct text *to);
+void prose_summary(const struct text_report *t, const struct incident *i, struct text *to);
 void prose_fault(const struct incident *i, struct text *to);
 
 // --- callbacks of the first screen ---
