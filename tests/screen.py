@@ -90,7 +90,7 @@ def test_order(t, said):
         if found != LABELS:
             wrong.append(f"labels {found}")
         shown = rows(text)
-        if not 1 <= len(shown) <= 5 or (shown[0] != "cause" and "earlier than this log" not in re.sub(r"\s+", " ", text)):
+        if not 1 <= len(shown) <= 4 or (shown[0] != "cause" and "earlier than this log" not in re.sub(r"\s+", " ", text)):
             wrong.append(f"rows {shown}")
         if not re.search(r"^Confidence  (high|medium|low): ", text, re.M):
             wrong.append("no confidence")
@@ -246,6 +246,15 @@ def test_times(t, unhang, said):
         t.ok(has_incident(text) and not ABSURD.search(text), f"a clock that was set {options}", text)
 
 
+def test_readme(t, unhang):
+    """The samples of the README are what the program says; process ids and times of emulated machines are as they come."""
+    top = tap.HERE / ".."
+    for shown, text in re.findall(r"    \$ (unhang explain docs/.*)\n((?:    .*\n|\n(?=    ))*)", (top / "README.md").read_text()):
+        environment = dict(unhang.environment, COLUMNS=str(COLUMNS))
+        run = subprocess.run([unhang.binary, *shown.split()[1:]], cwd=top, capture_output=True, env=environment, timeout=60)
+        t.same(re.sub(r"^    ", "", text, flags=re.M).rstrip("\n"), run.stdout.decode().rstrip("\n"), shown)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     files = cases()
@@ -257,7 +266,7 @@ def main():
     test_commands(t, unhang, files, said)
     test_widths(t, unhang, files)
     test_times(t, unhang, said)
-    for test in (test_verbose, test_unknown, test_others, test_refused, test_file, test_gpus):
+    for test in (test_verbose, test_unknown, test_others, test_refused, test_file, test_gpus, test_readme):
         test(t, unhang)
     t.end()
 

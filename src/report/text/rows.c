@@ -4,7 +4,7 @@
 #include "base/print.h"
 #include "report/text/parts.h"
 
-enum { ROWS_BRIEF = 5 };
+enum { ROWS_BRIEF = 4 };
 
 /** By what the process of an event is told from others. */
 static struct str who_of(const struct diag_event *e, const char **ret_word)
