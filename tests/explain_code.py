@@ -166,7 +166,8 @@ class Room:
         return path
 
     def text(self, *arguments):
-        run = self.unhang.run("explain", *arguments)
+        """All that is said, not only what the first screen has room for."""
+        run = self.unhang.run("explain", "-v", *arguments)
         return re.sub(r"\s+", " ", run.stdout.decode())
 
 
@@ -224,7 +225,7 @@ def test_fault(t, room, code):
     said = room.text(room.path)
     t.ok("(saxpy, k.h:4)" in said and f"The fault at {END:#x} is of this access: {load} at pc {address:#x} (k.h:4), lanes 16-{code.lanes - 1}." in said, f"{g}: the text says so", said[:1500])
     t.ok(re.search(rf"{PCI} [^.]*\b{g}\b", said), f"{g}: which GPU", said[:300])
-    before, _, arguments = said.partition("The kernel's arguments: ")
+    before, _, arguments = said.partition(" Why ")[2].partition("The kernel's arguments: ")
     t.ok("By the core's memory map the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
 
 
@@ -243,7 +244,7 @@ def test_places(t, unhang, code):
                ("gpu-null-pointer-fault" if relation == "null" else "gpu-page-fault-unmapped", hex(address), hex(address), relation, place),
                f"an address {relation} ({place})")
         said = room.text(*paths)
-        first = said.split(" 0000:")[0]
+        first = said.split(" GPU 0000:")[0]
         t.same("--precise-memory" in said, relation == "inside", f"an address {relation}: the exact instruction is asked for where it is not known")
         ends = f": saxpy (k.h:4), {hex(address) if relation == 'null' else place}."
         t.ok(f", {place}: another access was it" in said if relation == "inside" else first.endswith(ends), f"an address {relation}: the text says so",
@@ -308,7 +309,7 @@ def test_which_wave(t, unhang, code):
     room.pair(code.core([code.wave(code.find("spin", "s_sleep")[0])], ["spin"]), code)
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
-    t.ok(said.startswith("A shader of python (4242) used memory") and "arguments" not in said, "a kernel that waits is not the one that made the fault", said[:600])
+    t.ok(said.startswith("A shader of python (4242) used memory") and "The kernel's arguments" not in said, "a kernel that waits is not the one that made the fault", said[:600])
 
 
 def test_two_processes(t, unhang, code):

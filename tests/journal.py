@@ -57,6 +57,9 @@ def main():
              'kernel and process are those of that boot')
     tap.same(newest.first.data['begin'], 5.1995, "times are the kernel's own, not those of journald")
 
+    said = ' '.join(unhang.run('explain', '--root', root).stdout.decode().split())
+    tap.ok('2023-11-14T23:13:25Z' in said, "the incident is dated by journald's clock", said[:300])
+
     tap.same(unhang.explain('--root', root, '--boot', '0').classes, [], 'this boot has none')
     tap.same(unhang.explain('--root', root, '--boot', '-2').classes, ['smu-unresponsive'], 'an older boot by its number')
     run = unhang.run('explain', '--root', root, '--boot', '-3')

@@ -34,7 +34,7 @@ class Case:
 
     def text(self, incident, **arguments):
         path = self.unhang.write("remedies.log", boot(**arguments) + incident)
-        return " ".join(self.unhang.run("explain", path).stdout.decode().split())
+        return " ".join(self.unhang.run("explain", "-v", path).stdout.decode().split())
 
 
 def test_states(t, unhang):

@@ -130,6 +130,23 @@ def check_pipe(t, scratch):
     t.same(run.stdout, "in time\n", "and its reader sees the end of the output")
 
 
+def check_ordinary_user(t):
+    """Who may not look at the registers of a stuck GPU gets no all-clear."""
+    if os.geteuid():
+        return t.skip("a stuck GPU without root", "only root can become somebody else")
+    stuck = next(s for s in SCENARIOS if s.stem == "mi300-xcc-stuck")
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    run = emulate(stuck, *nobody, UNHANG)
+    said = " ".join(run.stdout.split())
+    t.ok(run.returncode == 2 and "this is no all-clear: 0000:85:00.0: registers, waves" in said and "sudo unhang" in said,
+         "a stuck GPU without root: unknown, what was not looked at, and how to get it", f"{run.returncode}\n{run.stdout}{run.stderr}")
+    document = json.loads(emulate(stuck, *nobody, UNHANG, "--json").stdout)
+    t.same((document["verdict"], [g["verdict"] for g in document["machine"]["gpus"]]), ("unknown", ["unknown"]), "unknown in JSON, as a whole and of the GPU")
+    few = emulate(stuck, *nobody, UNHANG, "--expect-gpus", "8")
+    t.ok(few.returncode == 1 and "8 AMD GPUs were expected, 1 found." in few.stdout, "a GPU that is missing beats what is unknown", few.stdout)
+    t.same(emulate(stuck, *nobody, UNHANG, "--expect-gpus", "1").returncode, 2, "and as many as expected are no all-clear")
+
+
 def main():
     t = Tap()
     if subprocess.run([UNHANG, "emulate", "idle", "--", "true"], capture_output=True, check=False).returncode:
@@ -147,6 +164,7 @@ def main():
             again = emulate(scenario, "sh", "-c", f"{UNHANG} --json >/dev/null; {UNHANG} --json")
             check_verdict(t, "read-blocks again", expectations(scenario), again)
         check_pipe(t, pathlib.Path(scratch))
+        check_ordinary_user(t)
     t.end()
 
 

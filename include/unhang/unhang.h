@@ -37,6 +37,8 @@ void uh_session_add_newest(struct uh_session *s, const char *root);
 /** This machine's GPUs, looked at now; @gpu: only this one (a PCI address, card1, renderD128, or its place in the list), or NULL. The
  * error is that there is no such GPU. */
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu);
+/** How many AMD GPUs this machine should have: fewer are an incident. */
+void uh_session_expect_gpus(struct uh_session *s, unsigned n);
 /** A file or directory with the code that waves ran; before the sources. What lies beside the evidence is found without. */
 void uh_session_add_code(struct uh_session *s, const char *path);
 /** After the last source. */
@@ -59,7 +61,7 @@ struct uh_report_options {
 	bool all;     // every incident in full, not only the first
 	bool verbose; // every event and fact
 	bool colour;
-	unsigned width; // columns of the terminal; 0: 100
+	unsigned width; // columns of the terminal; 0: 80
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
 
@@ -88,7 +90,7 @@ struct uh_look_options {
 	bool all;       // every wave, not only groups of them
 	int context;    // instructions before and behind; negative: none
 	bool colour;
-	unsigned width;           // columns of the terminal; 0: 100
+	unsigned width;           // columns of the terminal; 0: 80
 	struct uh_bank bank;      // of registers
 	unsigned looks;           // at a GPU of this machine, to see what moves; 0: 2
 	unsigned packets;         // of a ring, before and behind where it stands
@@ -122,7 +124,7 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 struct uh_doctor_options {
 	const char *root; // the proc, sys, etc, boot, usr, ... of another machine; NULL: this one
 	bool json, verbose, colour;
-	unsigned width;   // columns of the terminal; 0: 100
+	unsigned width;   // columns of the terminal; 0: 80
 	const char *hip;  // of a smoke test: the HIP runtime; NULL: ROCm's
 	unsigned seconds; // of a smoke test, for each GPU; 0: UH_SMOKE_SECONDS
 	// of changes

@@ -145,35 +145,105 @@ static bool begins_with_path(struct str s)
 	return s.n && s.p[0] == '/';
 }
 
+/** `[line 9]`: what is in brackets and of two words is not torn apart. */
+static bool ends_bracket(struct str unit, struct str next)
+{
+	return unit.p[0] == '[' && !memchr(unit.p, ']', unit.n) && memchr(next.p, ']', next.n);
+}
+
 /** A word and the paths behind it, which stay on one line. If a step of several lines is pasted, a line that begins with a path would be
  * run as a command. */
 static struct str take_unit(struct str *s)
 {
 	struct str unit = str_word(s), rest = *s;
-	for (struct str next = str_word(&rest); unit.n && begins_with_path(next) && next.p == unit.p + unit.n + 1; next = str_word(&rest)) {
+	for (struct str next = str_word(&rest);
+	     unit.n && next.n && (begins_with_path(next) || ends_bracket(unit, next)) && next.p == unit.p + unit.n + 1;
+	     next = str_word(&rest)) {
 		unit.n += 1 + next.n;
 		*s = rest;
 	}
 	return unit;
 }
 
+/** Where the next word goes. */
+struct wrapper {
+	size_t indent, column, width, lines;
+	bool first; // of its line
+};
+
+/** Places a word; returns whether it begins a new line, which then is the one at w->column less the word. */
+static bool place_word(struct wrapper *w, struct str word, size_t *ret_left)
+{
+	size_t n = print_columns(word), left = n <= w->width && w->indent + n > w->width ? w->width - n : w->indent;
+	bool new_line = w->column + !w->first + n > w->width && (!w->first || left < w->column);
+	*ret_left = left;
+	w->lines += new_line;
+	w->column = new_line ? left + n : w->column + !w->first + n;
+	return new_line;
+}
+
 void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width)
 {
-	bool first = true;
+	struct wrapper w = { indent, column, width, 1, true };
+	size_t left;
 	for (struct str word = take_unit(&s); word.n; word = take_unit(&s)) {
-		size_t n = print_columns(word), left = n <= width && indent + n > width ? width - n : indent;
-		if (column + !first + n > width && (!first || left < column)) {
+		if (place_word(&w, word, &left))
 			fprintf(out, "\n%*s", (int)left, "");
-			column = left;
-			first = true;
-		}
-		if (!first) {
+		else if (!w.first)
 			fputc(' ', out);
-			column++;
-		}
 		print_safe(out, word);
-		column += n;
-		first = false;
+		w.first = false;
 	}
 	fputc('\n', out);
+}
+
+size_t print_lines(struct str s, size_t indent, size_t column, size_t width)
+{
+	struct wrapper w = { indent, column, width, 1, true };
+	size_t left;
+	for (struct str word = take_unit(&s); word.n; word = take_unit(&s)) {
+		place_word(&w, word, &left);
+		w.first = false;
+	}
+	return w.lines;
+}
+
+/** The last place at which @s may end without a word about it: behind a sentence, else before a clause or a bracket. 0: there is none. */
+static size_t clean_end(struct str s)
+{
+	size_t sentence = 0, clause = 0, part = 0;
+	int depth = 0;
+	for (size_t n = 0; n < s.n; n++) {
+		const char c = s.p[n], next = n + 1 < s.n ? s.p[n + 1] : ' ';
+		depth += c == '(' ? 1 : c == ')' && depth ? -1 : 0;
+		if (depth || (next != ' ' && !(c == ' ' && next == '(')))
+			continue;
+		if (c == '.')
+			sentence = n + 1;
+		else if (c == ';')
+			clause = n;
+		else if (c == ' ' || c == ':')
+			part = n;
+	}
+	return sentence >= s.n / 3 ? sentence : clause >= s.n / 3 ? clause : part >= s.n / 2 ? part : 0;
+}
+
+struct str print_clip(struct str s, const struct print_room *room, bool *ret_torn)
+{
+	enum { DOTS = 4 };
+	struct wrapper w = { room->indent, room->column, room->width, 1, true };
+	struct str rest = s;
+	size_t left, fits = 0;
+	*ret_torn = false;
+	for (struct str word = take_unit(&rest); word.n && w.lines <= room->lines; word = take_unit(&rest)) {
+		place_word(&w, word, &left);
+		w.first = false;
+		if (w.lines < room->lines || (w.lines == room->lines && w.column + room->behind + DOTS <= w.width))
+			fits = (size_t)(word.p - s.p) + word.n;
+	}
+	if (w.lines < room->lines || (w.lines == room->lines && w.column + room->behind <= w.width))
+		return s;
+	const size_t clean = clean_end(str_cut(s, fits));
+	*ret_torn = !clean;
+	return str_cut(s, clean ? clean : fits);
 }

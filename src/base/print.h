@@ -24,6 +24,14 @@ size_t print_columns(struct str s);
 /** Writes @s wrapped to @width, then a newline. The first line begins at @column, the others after @indent spaces. A word that does not
  * fit behind the indent begins further left. */
 void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width);
+/** How many lines that would be. */
+size_t print_lines(struct str s, size_t indent, size_t column, size_t width);
+/** Room for a text: so many lines as print_wrapped() makes, with so many columns for what stands @behind it. */
+struct print_room {
+	size_t indent, column, width, lines, behind;
+};
+/** As much of the front of @s as fits; where that ends within a clause, *@ret_torn, and there is room for ` ...`. */
+struct str print_clip(struct str s, const struct print_room *room, bool *ret_torn);
 /** Writes @s as it is. */
 void print_str(FILE *out, struct str s);
 

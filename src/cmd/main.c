@@ -53,6 +53,15 @@ const char *other_root(const char *path)
 	return same ? NULL : path;
 }
 
+static bool is_there(const char *path)
+{
+	struct opened found;
+	struct uh_error *err = door_look(&(struct named){ .path = path }, &found);
+	const bool there = !err;
+	uh_error_free(err);
+	return there;
+}
+
 static void usage(FILE *out)
 {
 	fputs("unhang: my AMD GPU hung or crashed; why, and how do I get going again?\n"
@@ -60,6 +69,7 @@ static void usage(FILE *out)
 	      "usage: unhang [COMMAND] [OPTION...] [PATH...]\n"
 	      "\n"
 	      "  unhang explain dmesg.txt      what happened, why, and what helps\n"
+	      "  unhang dmesg.txt              the same\n"
 	      "  dmesg | unhang explain -      the same from a pipe\n"
 	      "  unhang                        this machine now: its GPUs, what is stuck, and the newest incident\n"
 	      "\n"
@@ -106,6 +116,9 @@ int main(int argc, char **argv)
 	// `unhang` and `unhang --json` are about this machine.
 	if (argc == 1 || argv[1][0] == '-')
 		return written(cmd_now(argc, argv));
-	complain("there is no command '%s'; unhang --help lists them", argv[1]);
+	// `unhang FILE`
+	if (is_there(argv[1]))
+		return written(cmd_explain(argc, argv));
+	complain("there is no command or file '%s'; unhang --help lists the commands", argv[1]);
 	return EXIT_CANNOT;
 }

@@ -5,11 +5,12 @@
 #include "cmd/cmd.h"
 #include "unhang/unhang.h"
 
-enum { CODE_MAX = 64 };
+enum { CODE_MAX = 64, GPUS_MOST = 1024 };
 
 static void usage(void)
 {
 	puts("usage: unhang [OPTION...]         the GPUs of this machine, and the newest incident\n"
+	     "       unhang [OPTION...] FILE    the same as unhang explain FILE\n"
 	     "       unhang live [OPTION...]    the GPUs alone, without the kernel's log\n"
 	     "\n"
 	     "Looks at each AMD GPU several times within a second: which blocks are busy, which are stuck and what they\n"
@@ -18,10 +19,11 @@ static void usage(void)
 	     "behind after its deadline, and where it waits is part of the answer.\n"
 	     "\n"
 	     "  --gpu GPU     only this one: its PCI address, card1, renderD128, or its place in the list\n"
+	     "  --expect-gpus N  fewer AMD GPUs than N are an incident\n"
 	     "  --code PATH   code objects, programs or libraries with the code that waves run\n"
 	     "  --root DIR    the newest incident of the system that is mounted at DIR; no GPU is looked at\n"
-	     "  -a, --all     every incident in full, not only the most important one\n"
-	     "  -v, --verbose every event and fact\n"
+	     "  -a, --all     every incident, not only the most important one\n"
+	     "  -v, --verbose every event and fact, and each remedy with its steps, cost and source\n"
 	     "  --json        for machines: the document of docs/diagnosis.schema.json, with `machine`\n"
 	     "  -h, --help    this text\n"
 	     "\n"
@@ -35,6 +37,7 @@ struct now {
 	const char *gpu, *root;
 	const char *code[CODE_MAX];
 	size_t ncode;
+	unsigned expected; // GPUs
 	bool live;
 };
 
@@ -45,7 +48,8 @@ static int parse_options(int argc, char **argv, struct now *o)
 		{ "gpu", required_argument, NULL, 'g' },  { "code", required_argument, NULL, 'c' },
 		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
 		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },       { 0 },
+		{ "help", no_argument, NULL, 'h' },       { "expect-gpus", required_argument, NULL, 'e' },
+		{ 0 },
 	};
 	int c;
 	opterr = 0;
@@ -56,6 +60,10 @@ static int parse_options(int argc, char **argv, struct now *o)
 			break;
 		case 'c':
 			if (!add_path(o->code, &o->ncode, CODE_MAX, "--code", optarg))
+				return EXIT_CANNOT;
+			break;
+		case 'e':
+			if (!parse_count("--expect-gpus", optarg, GPUS_MOST, &o->expected))
 				return EXIT_CANNOT;
 			break;
 		case 'r':
@@ -78,6 +86,10 @@ static int parse_options(int argc, char **argv, struct now *o)
 			return EXIT_CANNOT;
 		}
 	}
+	if (optind < argc && !o->live) { // `unhang -v FILE`
+		optind = 1;
+		return cmd_explain(argc, argv);
+	}
 	if (optind < argc) {
 		complain("what is '%s'? evidence is explained by: unhang explain PATH", argv[optind]);
 		return EXIT_CANNOT;
@@ -94,6 +106,7 @@ static int now(struct now *o, int argc, char **argv)
 	o->report.width = terminal_width();
 	struct uh_session *s = uh_session_new(complain_line, NULL);
 	struct uh_error *err = NULL;
+	uh_session_expect_gpus(s, o->expected);
 	for (size_t i = 0; i < o->ncode; i++)
 		uh_session_add_code(s, o->code[i]);
 	// The silicon first: the state of a hung GPU may be gone by the time that a log is read.

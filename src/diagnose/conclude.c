@@ -295,8 +295,11 @@ static void weigh(struct incident *i, const struct know *k)
 	} else if (i->root->now) {
 		struct str looks = diag_value(i->root, "looks"), seconds = diag_value(i->root, "seconds");
 		if (looks.n)
-			text_printf(&why, "so at each of " STR_FMT " looks within " STR_FMT " s; ", STR_ARG(looks),
-				    STR_ARG(seconds));
+			text_printf(&why, str_is(looks, "1") ? "seen at the one look" : "the same at each of " STR_FMT " looks",
+				    STR_ARG(looks));
+		if (looks.n && seconds.n && !str_is(looks, "1"))
+			text_printf(&why, " within " STR_FMT " s", STR_ARG(seconds));
+		text_add(&why, looks.n ? S("; ") : S(""));
 		text_add(&why, S("nothing in the kernel's log explains it; "));
 	} else if (i->root == i->events.data[0] ||
 		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {

@@ -416,6 +416,20 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	return err;
 }
 
+static void note_wall(struct evidence *e, double began)
+{
+	e->wall_least = !e->wall_least || began < e->wall_least ? began : e->wall_least;
+	e->wall_most = began > e->wall_most ? began : e->wall_most;
+}
+
+struct stamp evidence_wall(const struct evidence *e, struct stamp time)
+{
+	enum { SAME_BOOT = 60 }; // so far a clock is set while the machine runs
+	if (time.clock != TIME_BOOT || !e->wall_least || e->wall_most - e->wall_least > SAME_BOOT)
+		return time;
+	return (struct stamp){ TIME_WALL, e->wall_most + time.seconds };
+}
+
 void evidence_record(struct evidence_reader *r, const char *name, const struct source_record *record)
 {
 	struct evidence *e = r->evidence.len ? r->evidence.data[r->evidence.len - 1] : NULL;
@@ -436,6 +450,8 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 			time = (struct stamp){ TIME_BOOT, record->boot_seconds };
 		else if (record->wall_seconds >= 0)
 			time = (struct stamp){ TIME_WALL, record->wall_seconds };
+		if (record->boot_seconds >= 0 && record->wall_seconds >= 0)
+			note_wall(e, record->wall_seconds - record->boot_seconds);
 		e->bytes += record->text.n + 1;
 		log_reader_line(r->records, record->text, time, record->boot_id);
 	}

@@ -475,7 +475,8 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned x
 	}
 	add_progress(f, w, q);
 	number(f, "looks", (int64_t)w->looks, true);
-	say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));
+	if (w->ended > w->began) // a watch that was cut short has no end
+		say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));
 	if (w->device && w->device->busy >= 0)
 		number(f, "load", w->device->busy, true);
 	if (w->device && w->device->power_mw >= 0)

@@ -13,7 +13,7 @@ struct order_view {
 	const struct str *notes; // on how it is written here
 	size_t nnotes;
 	struct str but; // why it may be wrong here; empty
-	unsigned width; // columns; 0: 100
+	unsigned width; // columns; 0: 80
 };
 
 /** A file that is to be changed. */

@@ -349,6 +349,7 @@ static void on_incident_end(void *ctx, const struct incident *i)
 static void on_end(void *ctx, const struct diagnosis *d)
 {
 	sheet_put(ctx, "verdict", v_word(verdict_name(d->verdict)));
+	sheet_put(ctx, "expected_gpus", v_if(d->expected, v_number(d->expected)));
 	sheet_put(ctx, "omitted", v_int((int64_t)d->ledger->omitted));
 	sheet_close(ctx, '}');
 }

@@ -4,7 +4,7 @@
 #include "report/report.h"
 #include "report/sheet.h"
 
-enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4 };
+enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4, HEALTH = 8 };
 
 const char *verdict_name(enum uh_verdict v)
 {
@@ -72,6 +72,17 @@ static void put_devcoredump(const struct device *d, const struct uh_report_optio
 	arena_free(&room);
 }
 
+/** One figure of the line, on a new line where it does not fit; the next one takes the room of @line. */
+static void put_figure(struct wrapping *w, struct text *line)
+{
+	struct text spaced = { 0 };
+	text_printf(&spaced, " " STR_FMT, STR_ARG(text_str(line)));
+	if (line->n)
+		wrap_word(w, text_str(&spaced));
+	text_clear(line);
+	text_free(&spaced);
+}
+
 static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *out, const struct uh_report_options *o)
 {
 	const struct device *d = g->device;
@@ -79,20 +90,24 @@ static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *ou
 	struct text name = { 0 };
 	text_printf(&name, STR_FMT "%s" STR_FMT "%s", STR_ARG(d->name.n ? d->name : S("AMD GPU")), d->gfx.n ? " (" : "",
 		    STR_ARG(d->gfx), d->gfx.n ? ")" : "");
+	const size_t padding = name.n < name_width ? name_width - name.n : 0;
 	print_safe(out, d->pci);
 	fputs("  ", out);
 	print_safe(out, text_str(&name));
-	fprintf(out, "%*s  %s%-9.*s%s ", (int)(name.n < name_width ? name_width - name.n : 0), "", colour_of(g, o),
-		STR_ARG(g->health), o->colour ? "\033[0m" : "");
+	fprintf(out, "%*s  %s%.*s%s", (int)padding, "", colour_of(g, o), STR_ARG(g->health), o->colour ? "\033[0m" : "");
+	struct wrapping w = { out, INDENT - 2, (unsigned)report_width(o),
+			      (unsigned)(d->pci.n + 4 + name.n + padding + g->health.n) };
 	if (d->busy >= 0)
-		text_printf(&line, "%3lld %%  ", (long long)d->busy);
+		text_printf(&line, "%*s%3lld %%", g->health.n < HEALTH ? (int)(HEALTH - g->health.n) : 0, "",
+			    (long long)d->busy);
+	put_figure(&w, &line);
 	if (d->power_mw >= 0)
-		text_printf(&line, "%3lld W  ", (long long)d->power_mw / 1000);
+		text_printf(&line, "%3lld W", (long long)d->power_mw / 1000);
+	put_figure(&w, &line);
 	add_size(&line, d->vram_used, d->vram_total);
-	if (d->nholders)
-		text_printf(&line, "  ");
+	put_figure(&w, &line);
 	add_holders(&line, d);
-	print_safe(out, text_str(&line));
+	put_figure(&w, &line);
 	fputc('\n', out);
 	text_free(&line);
 	text_free(&name);

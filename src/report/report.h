@@ -25,6 +25,7 @@ struct diagnosis {
 	size_t nnotes;
 	enum uh_verdict verdict;
 	struct str unread; // what could not be read for it; empty
+	unsigned expected; // GPUs; 0: nobody said
 };
 
 enum report_list {

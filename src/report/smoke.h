@@ -14,7 +14,7 @@ struct smoke_view {
 
 struct smoke_report {
 	struct sheet sheet;
-	unsigned width; // columns; 0: 100
+	unsigned width; // columns; 0: 80
 };
 
 void report_smoke_begin(struct smoke_report *r);

@@ -2,7 +2,7 @@
 
 size_t report_width(const struct uh_report_options *o)
 {
-	enum { DEFAULT = 100, LEAST = 60, MOST = 160 };
+	enum { DEFAULT = 80, LEAST = 40, MOST = 120 };
 	return !o->width ? DEFAULT : o->width < LEAST ? LEAST : o->width > MOST ? MOST : o->width;
 }
 

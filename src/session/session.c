@@ -26,7 +26,9 @@ struct uh_session {
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
+	uint64_t refusals; // events that say that a log could not be saved
 	bool log_wanted, log_read; // the kernel's log of this machine
+	unsigned expected; // GPUs; 0: nobody said
 	enum uh_verdict verdict;
 	struct text unread; // what could not be read for it
 };
@@ -65,6 +67,7 @@ static void on_note(void *ctx, const struct event *e)
 	struct uh_session *s = ctx;
 	const struct fact_view view = { event_get, e };
 	struct text text = { 0 };
+	s->refusals += e->signature->event->tells == TELLS_UNREAD;
 	if (s->notes.len == NOTES_MAX)
 		return;
 	phrase_fill(&text, e->signature->event->say, &view);
@@ -201,6 +204,8 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 	return NULL;
 }
 
+void uh_session_expect_gpus(struct uh_session *s, unsigned n) { s->expected = n; }
+
 unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell)
 {
 	*ret_unwell = 0;
@@ -224,9 +229,8 @@ static void say_what_the_host_has(struct uh_session *s)
 		return;
 	struct note note = {
 		S("container"),
-		S("unhang runs in a container. Only the host has the kernel's log (GPU resets, page faults, the OOM killer), "
-		  "the driver's files and device cores. On the host: sudo journalctl -k -b -o short-monotonic > kernel.txt, "
-		  "then explain it together with this."),
+		S("This is a container: only the host has the kernel's log. On the host: sudo journalctl -k -b -o short-monotonic > "
+		  "kernel.txt. Then explain that together with this. The driver's files and device cores are on the host too."),
 		{ 0, 1 }
 	};
 	vec_push(&s->notes, note);
@@ -292,17 +296,27 @@ static void tell_unread(struct uh_session *s)
 		unread(s, S("the kernel's log could not be read"), "");
 }
 
+static uint64_t known_messages(const struct uh_session *s)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < evidence_count(s->evidence); i++)
+		n += evidence_at(s->evidence, i)->events;
+	return n;
+}
+
 static void judge(struct uh_session *s)
 {
 	unsigned unwell;
 	uh_session_gpus(s, &unwell);
-	bool incident = s->ledger.incidents.len || unwell;
+	bool incident = s->ledger.incidents.len || unwell || (s->seen && s->seen->devices.n < s->expected);
 	if (s->seen)
 		tell_unread(s);
 	else if (!evidence_count(s->evidence))
 		unread(s, S("nothing could be read"), "");
 	else if (s->problems)
 		unread(s, S("not everything could be read"), "");
+	else if (s->refusals && s->refusals == known_messages(s))
+		unread(s, S("a refusal was saved instead of the kernel's log"), "");
 	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
 }
 
@@ -345,6 +359,7 @@ void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_o
 		.nnotes = s->notes.len,
 		.verdict = s->verdict,
 		.unread = text_str(&s->unread),
+		.expected = s->expected,
 	};
 	if (options->json)
 		report_json(&d, out);

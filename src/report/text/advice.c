@@ -48,11 +48,11 @@ void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 {
 	struct text_report *t = ctx;
 	const struct know_remedy *k = r->remedy;
-	if (t->full && r->verdict.state != REMEDY_TRY)
+	if (r->verdict.state != REMEDY_TRY) {
 		put_told(t, r);
-	if (!t->full || r->verdict.state != REMEDY_TRY || (!r->shown && !t->options->verbose))
 		return;
-	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), LABEL, number == 1 ? "Do" : "", prose_plain(t));
+	}
+	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), LABEL, number == 1 ? "Try" : "", prose_plain(t));
 	struct text line = { 0 };
 	text_printf(&line, "%zu. ", number);
 	if (!r->certain && k->condition_text.n)
@@ -66,18 +66,14 @@ void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	put_extra(t, "here", r->numbers);
 	put_extra_step(t, "check", r->steps.verify);
 	put_extra_step(t, "costs", r->steps.cost);
-	if (t->options->verbose) {
-		put_extra_step(t, "risk", r->steps.risk);
-		put_extra_step(t, "undo", r->steps.undo);
-	}
+	put_extra_step(t, "risk", r->steps.risk);
+	put_extra_step(t, "undo", r->steps.undo);
 	put_extra_step(t, "not needed once", r->steps.until);
 }
 
 void prose_setting(void *ctx, const struct diag_setting *s)
 {
 	struct text_report *t = ctx;
-	if (!t->full)
-		return;
 	struct text line = { 0 };
 	text_add(&line, s->text);
 	if (s->fact)
@@ -90,8 +86,6 @@ void prose_setting(void *ctx, const struct diag_setting *s)
 void prose_known(void *ctx, const struct know_bad *b)
 {
 	struct text_report *t = ctx;
-	if (!t->full)
-		return;
 	struct text line = { 0 };
 	text_printf(&line, STR_FMT ". ", STR_ARG(b->title));
 	if (b->good.n)
@@ -104,8 +98,6 @@ void prose_known(void *ctx, const struct know_bad *b)
 void prose_next(void *ctx, const struct diag_next *n)
 {
 	struct text_report *t = ctx;
-	if (!t->full)
-		return;
 	struct text why = { 0 };
 	text_printf(&why, STR_FMT ":", STR_ARG(n->why));
 	prose_label(t, "Next", text_str(&why));

@@ -2,8 +2,17 @@
 #pragma once
 
 #include "report/report.h"
+#include "report/text/screen.h"
 
-enum { LABEL = 8, ROW_TEXT = 53, ROWS_MAX = 14 };
+enum { LABEL = 8, STACKED_BELOW = 70, NOTES_BRIEF = 3, NOTE_LINES = 2 };
+
+/** Events that one row tells of. */
+struct brief_row {
+	const struct diag_event *event; // the first of them
+	unsigned count, others;         // that say the same, and something else of the same kind
+	struct stamp last;
+	struct text who; // ranks or processes
+};
 
 struct text_report {
 	FILE *out;
@@ -12,14 +21,12 @@ struct text_report {
 	size_t width;
 	size_t index; // of the incident
 	bool full;    // this incident is written in full
-	size_t rows;
 	size_t noted;
-	size_t quiet;                  // events that are not shown
-	const struct diag_event *held; // rows of the same kind are written as one
-	struct text held_who;          // ranks or processes of which one row tells
-	unsigned held_count;
-	struct stamp held_last;
 	struct stamp begin; // of the incident
+	// of the first screen
+	struct screen screen;
+	VEC(struct brief_row) rows;
+	size_t tried, nexts, knowns; // that it has
 };
 
 // --- words, lines, colours ---
@@ -27,16 +34,43 @@ const char *prose_paint(const struct text_report *t, const char *code);
 const char *prose_plain(const struct text_report *t);
 void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t column);
 void prose_label(const struct text_report *t, const char *name, struct str s);
-void prose_time(const struct text_report *t, struct stamp time);
+/** A time of its clock; nothing where there is none. */
+void prose_clock(struct text *to, struct stamp time);
+/** Day and time with their zone, as far as the clock tells; nothing where it tells no day. */
+void prose_date(struct text *to, struct stamp time);
+/** `3.6 s`, `40 min`; false, and nothing, where it cannot be. */
+bool prose_duration(struct text *to, double seconds);
+/** The same of two times; false also where their clocks differ. */
+bool prose_between(struct text *to, struct stamp begin, struct stamp time);
+/** How long after @begin; nothing where that is not known. */
+void prose_elapsed(struct text *to, struct stamp begin, struct stamp time);
+/** high, medium, low */
+const char *prose_confidence(int percent);
 void prose_fact(const struct text_report *t, int indent, const struct fact *f);
 /** Where a row was read. */
 void prose_place(const struct text_report *t, struct text *line, struct place at);
 
-// --- callbacks ---
+// --- what both the first screen and the long report say of an incident ---
+void prose_title(const struct incident *i, struct text *to);
+/** Which GPU of which host, which kernel, when, how long, and how it ended. */
+void prose_summary(const struct text_report *t, const struct incident *i, struct text *to);
+void prose_fault(const struct incident *i, struct text *to);
+
+// --- callbacks of the first screen ---
+void brief_incident(void *ctx, const struct incident *i);
+void rows_event(void *ctx, const struct diag_event *e, size_t id);
+/** The few rows that matter, as blocks of the screen. */
+void rows_add(struct text_report *t, const struct incident *i);
+void brief_known(void *ctx, const struct know_bad *b);
+void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number);
+void brief_setting(void *ctx, const struct diag_setting *s);
+void brief_next(void *ctx, const struct diag_next *n);
+void brief_close(void *ctx, enum report_list list, const struct incident *i);
+void brief_end(void *ctx, const struct incident *i);
+
+// --- callbacks of the long report ---
 void prose_incident(void *ctx, const struct incident *i);
 void prose_event(void *ctx, const struct diag_event *e, size_t id);
-/** The row that is held, so that others may count with it, is written. */
-void prose_row(struct text_report *t);
 void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number);
 void prose_setting(void *ctx, const struct diag_setting *s);
 void prose_known(void *ctx, const struct know_bad *b);

@@ -13,12 +13,37 @@ static void on_note(void *ctx, const struct note *n)
 	// Beside an incident only what is said by itself; without one also what was seen.
 	if (t->index && n->seen && !t->options->verbose)
 		return;
-	text_add(&line, n->text);
-	prose_place(t, &line, n->at);
-	if (!t->noted++ && t->index)
+	if (++t->noted > NOTES_BRIEF && !t->options->verbose)
+		return;
+	const char *label = t->index ? "Note" : "Seen";
+	if (t->noted == 1 && t->index)
 		fputc('\n', t->out);
-	prose_label(t, t->index ? "Note" : "Seen", text_str(&line));
+	if (t->options->verbose) {
+		text_add(&line, n->text);
+		prose_place(t, &line, n->at);
+		prose_label(t, label, text_str(&line));
+	} else {
+		struct screen s = { t->out, t->options->colour, t->width };
+		struct block *b = screen_add(
+			&s, (struct block){ .label = label, .indent = LABEL, .least = NOTE_LINES, .most = NOTE_LINES });
+		screen_text(&s, b, n->text);
+		prose_place(t, &b->behind, n->at);
+		screen_write(&s, NOTE_LINES);
+	}
 	text_free(&line);
+}
+
+/** A path, or of one that no line can hold the end. */
+static void add_path(const struct text_report *t, struct text *line, struct str path)
+{
+	enum { DOTS = 3 };
+	const bool cut = print_columns(path) > t->width - DOTS;
+	while (cut && print_columns(path) > t->width - 2 * DOTS && path.n > 1) {
+		const char *slash = memchr(path.p + 1, '/', path.n - 1);
+		path = str_from(path, slash ? (size_t)(slash - path.p) : path.n - (t->width - 2 * DOTS));
+	}
+	text_add(line, cut ? S("...") : S(""));
+	text_add(line, path);
 }
 
 /** Where no incident was found, what was read. */
@@ -53,22 +78,31 @@ static void put_nothing_found(const struct text_report *t)
 		      t->out);
 		return;
 	}
-	fprintf(t->out, "No AMD GPU incident found in ");
+	struct text line = { 0 };
+	text_add(&line, S("No AMD GPU incident found in "));
 	if (sources == 1)
-		print_safe(t->out, evidence_at(d->evidence, 0)->path);
+		add_path(t, &line, evidence_at(d->evidence, 0)->path);
 	else
-		fprintf(t->out, "%zu sources", sources);
+		text_printf(&line, "%zu sources", sources);
 	if (lines)
-		fprintf(t->out, " (%llu line%s, %llu known message%s).\n", (unsigned long long)lines, lines == 1 ? "" : "s",
-			(unsigned long long)events, events == 1 ? "" : "s");
+		text_printf(&line, " (%llu line%s, %llu known message%s).", (unsigned long long)lines, lines == 1 ? "" : "s",
+			    (unsigned long long)events, events == 1 ? "" : "s");
 	else // a core: what it lacks is noted below
-		fprintf(t->out, "%s.\n", d->nnotes ? ", as far as it can be read" : "");
+		text_add(&line, d->nnotes ? S(", as far as it can be read.") : S("."));
 	if (d->verdict == UH_UNKNOWN)
-		fputs("This is no all-clear: not everything could be read.\n", t->out);
+		text_printf(&line, " This is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 	else if (!events && lines)
-		fprintf(t->out,
-			"Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: unhang "
-			"explain --boot -1\n");
+		text_add(&line,
+			 S(" Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: "
+			   "unhang explain --boot -1"));
+	prose_wrap(t, text_str(&line), 0, 0);
+	text_free(&line);
+}
+
+static void put_end_of_notes(const struct text_report *t)
+{
+	if (t->noted > NOTES_BRIEF && !t->options->verbose)
+		fprintf(t->out, "%*sand %zu more (-v)\n", LABEL, "", t->noted - NOTES_BRIEF);
 }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
@@ -81,39 +115,27 @@ static void on_open(void *ctx, enum report_list list, const struct incident *i)
 static void on_close(void *ctx, enum report_list list, const struct incident *i)
 {
 	struct text_report *t = ctx;
-	if (list != LIST_TIMELINE || !t->full)
+	if (list != LIST_TIMELINE)
 		return;
-	prose_row(t);
-	if (t->quiet)
-		fprintf(t->out, "and %zu less important %s (--verbose)\n", t->quiet, t->quiet > 1 ? "ones" : "one");
 	if (i->dropped)
 		fprintf(t->out, "and %u more of which only the number was kept\n", i->dropped);
 	fputc('\n', t->out);
 	prose_label(t, "Why", i->explanation);
 	struct text sure = { 0 };
-	text_printf(&sure, "%d %%: " STR_FMT ".", i->confidence, STR_ARG(i->sure));
-	prose_label(t, "Sure", text_str(&sure));
+	text_printf(&sure, "%s (%d %%): " STR_FMT ".", prose_confidence(i->confidence), i->confidence, STR_ARG(i->sure));
+	prose_label(t, "Confidence", text_str(&sure));
 	text_free(&sure);
 }
 
 static void on_incident_end(void *ctx, const struct incident *i)
 {
 	struct text_report *t = ctx;
-	size_t total = t->diagnosis->ledger->incidents.len;
 	t->index++;
-	if (t->full && t->options->verbose && i->machine.len) {
-		fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
-		for (size_t n = 0; n < i->machine.len; n++)
-			prose_fact(t, LABEL, &i->machine.data[n]);
-	}
-	if (t->index == 1 && total > 1 && !t->options->all && !t->options->verbose)
-		fprintf(t->out, "\n%zu more incident%s (--all shows %s in full):\n", total - 1, total > 2 ? "s" : "",
-			total > 2 ? "them" : "it");
-	if (t->full)
+	if (!i->machine.len)
 		return;
-	prose_time(t, i->begin);
-	fprintf(t->out, "  %-13.*s ", STR_ARG(i->gpu.device.n ? i->gpu.device : S("-")));
-	prose_wrap(t, i->title, 28, 28);
+	fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
+	for (size_t n = 0; n < i->machine.len; n++)
+		prose_fact(t, LABEL, &i->machine.data[n]);
 }
 
 static void on_begin(void *ctx, const struct diagnosis *d)
@@ -127,6 +149,8 @@ static void on_machine(void *ctx, const struct machine_observation *m)
 	struct text_report *t = ctx;
 	struct sheet s = sheet_on(false, t->out);
 	report_machine(m, &s, t->options);
+	if (m->devices.n < t->diagnosis->expected)
+		fprintf(t->out, "%u AMD GPU%s expected, %zu found.\n", t->diagnosis->expected, t->diagnosis->expected == 1 ? " was" : "s were", m->devices.n);
 	if (t->diagnosis->ledger->incidents.len)
 		fputc('\n', t->out);
 }
@@ -139,13 +163,29 @@ static void on_source(void *ctx, const struct evidence *e)
 
 static void on_end(void *ctx, const struct diagnosis *d)
 {
-	(void)ctx;
+	put_end_of_notes(ctx);
 	(void)d;
 }
 
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options)
 {
-	static const struct report_writer writer = {
+	static const struct report_writer brief = {
+		.begin = on_begin,
+		.machine = on_machine,
+		.open = on_open,
+		.source = on_source,
+		.incident = brief_incident,
+		.event = rows_event,
+		.known = brief_known,
+		.remedy = brief_remedy,
+		.setting = brief_setting,
+		.next = brief_next,
+		.note = on_note,
+		.close = brief_close,
+		.incident_end = brief_end,
+		.end = on_end,
+	};
+	static const struct report_writer full = {
 		.begin = on_begin,
 		.machine = on_machine,
 		.open = on_open,
@@ -163,6 +203,5 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 	};
 	struct text_report t = { .out = out, .options = options, .diagnosis = d };
 	t.width = report_width(options);
-	report_walk(d, &writer, &t);
-	text_free(&t.held_who);
+	report_walk(d, options->verbose ? &full : &brief, &t);
 }

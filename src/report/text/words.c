@@ -1,4 +1,6 @@
 // What every part of the report for people is written with.
+#include <time.h>
+
 #include "base/print.h"
 #include "report/text/parts.h"
 
@@ -13,21 +15,88 @@ void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t
 
 void prose_label(const struct text_report *t, const char *name, struct str s)
 {
-	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), LABEL, name, prose_plain(t));
-	prose_wrap(t, s, LABEL, LABEL);
+	const size_t column = strlen(name) < LABEL ? LABEL : strlen(name) + 2;
+	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), (int)column, name, prose_plain(t));
+	prose_wrap(t, s, LABEL, column);
 }
 
-void prose_time(const struct text_report *t, struct stamp time)
+void prose_clock(struct text *to, struct stamp time)
 {
 	int64_t day = (int64_t)time.seconds % 86400, ms = (int64_t)(time.seconds * 1000) % 1000;
 	if (time.clock == TIME_NONE)
-		fprintf(t->out, "%-12s", "-");
-	else if (time.clock == TIME_BOOT || time.clock == TIME_RELATIVE)
-		fprintf(t->out, "%-12.3f", time.seconds);
-	else if (ms)
-		fprintf(t->out, "%02d:%02d:%02d.%03d", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60), (int)ms);
+		return;
+	if (time.clock == TIME_BOOT || time.clock == TIME_RELATIVE) {
+		text_printf(to, "%.3f", time.seconds);
+		return;
+	}
+	text_printf(to, "%02d:%02d:%02d", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60));
+	if (ms)
+		text_printf(to, ".%03d", (int)ms);
+}
+
+/** The civil date of a day since 1970. */
+static void add_date(struct text *to, int64_t days, bool with_year)
+{
+	static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	const time_t at = days * 86400;
+	struct tm tm;
+	if (!gmtime_r(&at, &tm))
+		return;
+	if (with_year)
+		text_printf(to, "%04d-%02d-%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
 	else
-		fprintf(t->out, "%02d:%02d:%02d    ", (int)(day / 3600), (int)(day / 60 % 60), (int)(day % 60));
+		text_printf(to, "%d %s", tm.tm_mday, months[tm.tm_mon]);
+}
+
+void prose_date(struct text *to, struct stamp time)
+{
+	enum { LEAP_YEAR = 730 }; // days from 1970 to 1972, in which dates without a year are counted
+	const int64_t seconds = (int64_t)time.seconds, day = seconds / 86400, clock = seconds % 86400;
+	const bool calendar = time.clock == TIME_WALL || time.clock == TIME_LOCAL;
+	if (!(time.seconds >= 86400) || time.seconds > 4e11 || (!calendar && time.clock != TIME_YEARLESS))
+		return; // the day is not known, or is that of a clock that was not set
+	add_date(to, calendar ? day : LEAP_YEAR + day, calendar);
+	text_printf(to, "%s%02d:%02d:%02d%s", time.clock == TIME_WALL ? "T" : " ", (int)(clock / 3600), (int)(clock / 60 % 60),
+		    (int)(clock % 60), time.clock == TIME_WALL ? "Z" : " local time");
+}
+
+bool prose_duration(struct text *to, double seconds)
+{
+	enum { MINUTE = 60, HOUR = 3600, DAY = 86400, ABSURD = 400 * DAY };
+	// No incident lasts longer: a clock was set in between.
+	if (!(seconds >= 0.001) || seconds > ABSURD)
+		return false;
+	if (seconds < 1)
+		text_printf(to, "%.0f ms", seconds * 1000);
+	else if (seconds < 10 * MINUTE)
+		text_printf(to, seconds < 100 ? "%.3g s" : "%.0f s", seconds);
+	else if (seconds < 2 * HOUR)
+		text_printf(to, "%.0f min", seconds / MINUTE);
+	else if (seconds < 2 * DAY)
+		text_printf(to, "%.0f h", seconds / HOUR);
+	else
+		text_printf(to, "%.0f days", seconds / DAY);
+	return true;
+}
+
+bool prose_between(struct text *to, struct stamp begin, struct stamp time)
+{
+	return time.clock == begin.clock && time.clock != TIME_NONE && prose_duration(to, time.seconds - begin.seconds);
+}
+
+void prose_elapsed(struct text *to, struct stamp begin, struct stamp time)
+{
+	struct text apart = { 0 };
+	if (prose_between(&apart, begin, time))
+		text_printf(to, "+" STR_FMT, STR_ARG(text_str(&apart)));
+	text_free(&apart);
+}
+
+const char *prose_confidence(int percent)
+{
+	enum { HIGH = 80, MEDIUM = 55 };
+	return percent >= HIGH ? "high" : percent >= MEDIUM ? "medium" : "low";
 }
 
 static struct str file_name(const struct text_report *t, unsigned source)

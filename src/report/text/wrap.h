@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 
-enum { WRAP_WIDTH = 100 };
+enum { WRAP_WIDTH = 80 };
 
 struct wrapping {
 	FILE *out;
@@ -21,3 +21,7 @@ struct row_style {
 };
 /** Nothing where @text is empty. @more: what lines behind the first are indented beyond it. */
 void wrap_row(FILE *out, const struct row_style *style, const char *label, struct str text, size_t more);
+
+/** A command over as many lines as it takes, so that a shell that is given them runs the same: a line ends in a backslash, or is a
+ * comment. @out NULL: it is only counted. Returns the lines. */
+size_t wrap_command(FILE *out, struct str command, size_t indent, size_t width);
