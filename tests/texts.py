@@ -11,7 +11,7 @@ import tap
 DOCS = tap.HERE / ".." / "docs"
 EVIDENCE = [*sorted(tap.HERE.glob("logs/*/log.txt")), *(DOCS / f"sample-{name}" for name in ("dmesg.txt", "server.log", "gpucore"))]
 REMEDY = ("title", "kind", "grade", "source", "if", "cost", "risk", "undo", "until", "verify")  # and what to do
-LABELS = ("Now", "Fault", "Why", "Sure")
+LABELS = ("Now", "Fault", "Why", "Confidence")
 
 
 def flat(text):
@@ -23,7 +23,7 @@ def shown_of(incident):
     """What has to be read of an incident: what it is, and the words."""
     cause, action = incident["cause"], incident["action"]
     yield from ((f"cause.{key}", cause[key]) for key in ("title", "explanation", "evidence"))
-    yield "how sure", f"Sure {round(100 * cause['confidence'])} %:"
+    yield "how sure", f"({round(100 * cause['confidence'])} %):"
     yield "action", f"Now {action['text']}"
     yield from (("GPU", value) for gpu in incident["gpus"] for value in (gpu["pci"], gpu["name"], gpu["gfx"] and f"({gpu['gfx']})"))
     yield from (("process", process["name"]) for process in incident["processes"])
@@ -52,7 +52,7 @@ def odd(text):
     """What is wrong with how it looks."""
     lines = text.splitlines()
     yield from (f"two empty lines at {n}" for n, pair in enumerate(zip(lines, lines[1:]), 1) if not any(pair))
-    yield from (f"'{label}' begins no line" for label in LABELS if not re.search(rf"^{label} {{{7 - len(label) + 1}}}\S", text, re.M))
+    yield from (f"'{label}' begins no line" for label in LABELS if not re.search(rf"^{label} {{{max(7 - len(label) + 1, 2)}}}\S", text, re.M))
     yield from (f"no empty line before line {n}, {line}" for n, line in enumerate(lines) if line.startswith("Why ") and lines[n - 1])
 
 

@@ -5,7 +5,7 @@
 
 #include "diagnose/chain.h"
 
-enum { NOT_THE_CAUSE = 40, LOOP_RESETS = 3 };
+enum { LOOP_RESETS = 3 };
 
 const struct know_cause *event_cause(const struct know *k, const struct diag_event *e)
 {
@@ -227,100 +227,6 @@ static void extend_reset(struct incident *i)
 	}
 }
 
-/** Whether the log begins inside the reset, so that the cause is earlier than it. */
-static bool cause_is_before_log(const struct incident *i)
-{
-	if (i->root->cause->stage->counts >= BAND_AFTERMATH)
-		return true;
-	if (i->reset_began || !i->reset_evidence)
-		return i->root->phase == PHASE_RESET && !i->reset_began;
-	return i->root->phase == PHASE_RESET || i->root->cause->stage->counts >= BAND_LATE;
-}
-
-static bool has_kernel_events(const struct incident *i)
-{
-	for (size_t n = 0; n < i->events.len; n++)
-		if (!i->events.data[n]->program)
-			return true;
-	return false;
-}
-
-/** Points of evidence as the percentage of answers with as many points that were right, between the rows of the table. */
-static int calibrated(const struct know *k, int points)
-{
-	int64_t below = 0, at_below = 0, above = 100, at_above = 100;
-	for (size_t n = 0; n < k->calibration.len; n++) {
-		const struct know_row *row = k->calibration.data[n];
-		int64_t p = 0, percent = 0;
-		str_number(row->head.id, &p);
-		str_number(row->value, &percent);
-		if (p <= points && p >= below) {
-			below = p;
-			at_below = percent;
-		}
-		if (p >= points && p <= above) {
-			above = p;
-			at_above = percent;
-		}
-	}
-	return (int)(above == below ? at_below : at_below + (at_above - at_below) * (points - below) / (above - below));
-}
-
-static void weigh(struct incident *i, const struct know *k)
-{
-	struct text why = { 0 };
-	int percent = i->cause->confidence;
-	const struct fact *agrees = diag_fact(i->root, "status_agrees"), *status = diag_fact(i->root, "fault_status");
-	if (!status || (agrees && str_is(agrees->value, "unprinted")))
-		agrees = NULL;
-	if (agrees && str_is(agrees->value, "yes")) {
-		percent += 5;
-		text_printf(&why, "status " STR_FMT " decodes to the printed fields; ", STR_ARG(status->value));
-	} else if (agrees) {
-		percent -= 20;
-		text_printf(&why, "status " STR_FMT " does not decode to the printed fields; ", STR_ARG(status->value));
-	}
-	if (i->joined_by.n)
-		text_printf(&why, STR_FMT "; ", STR_ARG(i->joined_by));
-	if (!i->vendor_known) {
-		percent -= 15;
-		text_add(&why, S("nothing in it says that the GPU is AMD's; "));
-	}
-	i->before_log = cause_is_before_log(i);
-	i->fault = i->before_log ? S("unknown") : i->cause->fault;
-	if (i->before_log) {
-		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
-		text_add(&why, i->log_has_boot ? S("the log of this boot does not show what led to it; ") :
-						 S("this log begins after the cause; "));
-	} else if (i->root->now) {
-		struct str looks = diag_value(i->root, "looks"), seconds = diag_value(i->root, "seconds");
-		if (looks.n)
-			text_printf(&why, str_is(looks, "1") ? "seen at the one look" : "the same at each of " STR_FMT " looks",
-				    STR_ARG(looks));
-		if (looks.n && seconds.n && !str_is(looks, "1"))
-			text_printf(&why, " within " STR_FMT " s", STR_ARG(seconds));
-		text_add(&why, looks.n ? S("; ") : S(""));
-		text_add(&why, S("nothing in the kernel's log explains it; "));
-	} else if (i->root == i->events.data[0] ||
-		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
-		text_add(&why, i->log_has_boot ? S("nothing earlier since the boot points elsewhere; ") :
-						 S("nothing earlier is in this log; "));
-	} else {
-		text_add(&why, S("what the log has before it does not explain it; "));
-	}
-	if (!has_kernel_events(i))
-		text_add(&why, S("the kernel's log of that time is not among the evidence; "));
-	else if (!i->log_has_boot && !incident_knows_machine(i))
-		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
-	if (i->cause->stage->counts < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
-		percent += 3;
-	percent = calibrated(k, percent > 97 ? 97 : percent < 10 ? 10 : percent);
-	i->confidence = percent;
-	why.n = why.n > 2 ? why.n - 2 : 0;
-	i->sure = arena_str(&i->arena, text_str(&why));
-	text_free(&why);
-}
-
 static struct str fill(struct incident *i, struct str sentence, const struct fact_view *view)
 {
 	struct text out = { 0 };
@@ -491,7 +397,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	collect_processes(i, k);
 	name_program(i);
 	judge_graphics(i, k);
-	weigh(i, k);
+	incident_weigh(i, k);
 	// What happened inside a reset did not lead to it.
 	if (i->before_log && i->root->phase == PHASE_RESET)
 		i->root->role = ROLE_EFFECT;

@@ -159,6 +159,8 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 /** Decodes fault status registers; finds cause, roles and confidence. false: it is no incident. May be called again when more events
  * were joined to it. */
 bool incident_conclude(struct incident *i, const struct know *k);
+/** How sure its cause is, and why. */
+void incident_weigh(struct incident *i, const struct know *k);
 struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */

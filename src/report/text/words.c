@@ -95,7 +95,7 @@ void prose_elapsed(struct text *to, struct stamp begin, struct stamp time)
 
 const char *prose_confidence(int percent)
 {
-	enum { HIGH = 80, MEDIUM = 55 };
+	enum { HIGH = 90, MEDIUM = 70 };
 	return percent >= HIGH ? "high" : percent >= MEDIUM ? "medium" : "low";
 }
 
