@@ -2,6 +2,7 @@
 """What programs, debuggers and drivers leave behind beside logs: wave dumps, transcripts, core dumps, stacks, traces, container
 states, listings of GPUs. Each is made here by a small function in the tool's own format, with values of our own."""
 import json
+import pickle
 import sys
 
 import tap
@@ -208,6 +209,10 @@ def test_interleaved(t, unhang):
     i = explain(t, unhang, "interleaved", "\n".join(out) + "\n").first
     holds(t, i, dict(kernel_name="mix(int*)", lanes="0-7", instruction="s_waitcnt vmcnt(0)", waves=1), "lines of other ranks between those of a dump do not end it")
     t.ok(dump_of(i, "lds") and dump_of(i, "lds")["values"] == ["0x5"] * 8, "local memory is whole")
+    local = next(n for n, line in enumerate(lines) if "0x0000:" in line)
+    for strangers, whole in ((40, True), (41, False)):
+        i = explain(t, unhang, f"{strangers} lines of others", "\n".join(lines[:local] + noise[:1] * strangers + lines[local:]) + "\n").first
+        t.same(bool(dump_of(i, "lds")), whole, f"a dump {'goes on' if whole else 'has ended'} behind {strangers} lines of others")
     prefixed = "".join(f"[rank2]: {line}\n" for line in lines)
     i = explain(t, unhang, "prefixed", prefixed).first
     holds(t, i, dict(kernel_name="mix(int*)", lanes="0-7"), "a dump with the launcher's prefix is read")
@@ -398,6 +403,14 @@ def test_devcoredump(t, unhang):
     holds(t, new, dict(thread="render_job:cs0", tid=3310), "7.x: the thread that submitted")
     nobody = explain(t, unhang, "no process", devcoredump(process="", pid=0)).first
     t.same((nobody.values("pid"), nobody.values("process")), ([], []), "pid 0 without a name is no process")
+    old = "AMDGPU Device Coredump\nversion: 1\nkernel: 6.6.31-test\nmodule: amdgpu\ntime: 812.330201\nprocess_name: render_job PID: 3301\nring name: comp_1.0.1\nVRAM is lost due to GPU reset!\n"
+    found = explain(t, unhang, "older form", old).first
+    holds(t, found, dict(process="render_job", pid=3301, ring="comp_1.0.1", vram_lost=True), "the older form has its process and ring")
+    t.same((found.cls, found.events("silicon-idle")), ("compute-ring-timeout", []), "a name of a ring says nothing of its state")
+    reset = explain(t, unhang, "older form without a ring", old.replace("ring name: comp_1.0.1\n", "")).first
+    holds(t, reset, dict(process="render_job", pid=3301), "a reset without a ring has its process")
+    null = explain(t, unhang, "address zero", devcoredump(fault=(0, 0x701431)).replace("starting at address:", "starting at address")).first
+    t.same((null.cls, null.values("fault_address")), ("gpu-null-pointer-fault", ["0x0"]), "with a status the address zero was used")
     t.same(explain(t, unhang, "compute", devcoredump(ring="comp_1.1.0")).first.cls, "compute-ring-timeout", "the ring says which kind of work")
     quiet(t, explain(t, unhang, "no ring", devcoredump().split("Ring timed out details")[0] + "IP Dump\nIP: gfx_v11_0\nregGRBM_STATUS    \t 0x00003028\n"), "a dump that was taken by hand, without a ring, is no incident")
 
@@ -490,6 +503,26 @@ def test_stacks_json(t, unhang):
     t.same((i.cls, i.value("pid"), i.value("python_frame")), ("silent-hang", 6120, "epoch (job.py:71)"), "py-spy's JSON is read like its text")
 
 
+def test_arrows(t, unhang):
+    for arrow in ("->", "=>", "→"):
+        stack = explain(t, unhang, arrow, f" {arrow} ".join(["main", "train_step()", "at::cuda::synchronize", "hipStreamSynchronize", "rocr::core::InterruptSignal::WaitRelaxed"]) + "\n").first
+        holds(t, stack, dict(waits_in="hipStreamSynchronize"), f"a stack written with {arrow}")
+    quiet(t, explain(t, unhang, "prose", "first I installed ROCm -> then I rebooted -> hipStreamSynchronize hung\n"), "prose with arrows is no stack")
+    cl = "#0  0x00007f0000001000 in __new_sem_wait_slow ()\n#1  0x00007f0000002000 in amd::Monitor::wait() () from /opt/rocm/lib/libamdocl64.so\n" \
+         "#2  0x00007f0000003000 in amd::HostQueue::HostQueue(amd::Context&) () from /opt/rocm/lib/libamdocl64.so\n" \
+         "#3  0x00007f0000004000 in clCreateCommandQueue () from /opt/rocm/lib/libamdocl64.so\n#4  0x0000000000401000 in main ()\n"
+    holds(t, explain(t, unhang, "OpenCL", cl).first, dict(waits_in="clCreateCommandQueue"), "a thread that waits for its OpenCL queue")
+
+
+def test_last_dispatch(t, unhang):
+    line = ":3:rocvirtual.cpp           :3028: {} us: [pid:{}   tid:0x7f2072d6c8c0] {}\n"
+    trace = line.format(100200300, 512, "ShaderName : first_kernel(float*)") + line.format(100300300, 512, "ShaderName : second_kernel(float*)")
+    abort = line.format(100400500, 512, "Callback: Queue 0x7f1f70600000 aborting with error : HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: The agent attempted to access memory beyond the largest legal address. code: 0x29")
+    holds(t, explain(t, unhang, "trace", trace + abort).first, dict(kernel_name="second_kernel(float*)"), "the last dispatch names the kernel")
+    t.same(explain(t, unhang, "another's", trace + abort.replace("pid:512", "pid:513")).first.values("kernel_name"), [], "the kernel of another process is not named")
+    quiet(t, explain(t, unhang, "no failure", trace), "dispatches alone are no incident")
+
+
 def test_flight_recorder(t, unhang):
     def traces(of, name="nccl_trace_rank_{}"):
         return [unhang.write(f"fr/{name.format(rank)}", json.dumps(flight(seqs, "started"))) for rank, seqs in of.items()]
@@ -499,6 +532,17 @@ def test_flight_recorder(t, unhang):
     t.same({r["rank"]: r["role"] for r in i.data["ranks"]}, {0: "victim", 1: "victim", 2: "first", 3: "victim"}, "it is the first, the others its victims")
     t.same({r["rank"]: (r["enqueued"], r["completed"]) for r in i.data["ranks"]}, {0: (9, 8), 1: (9, 8), 2: (7, 7), 3: (9, 8)}, "what each rank enqueued and completed")
     t.ok("all_reduce" in [r["collective"] for r in i.data["ranks"]], "the operation that did not end", i.data["ranks"])
+    printed = well(t, unhang.explain(unhang.write("fr/printed_2", repr(flight((7, 8), "started")))), "flight, printed by Python").first
+    holds(t, printed, dict(rank=2, pending_seq=8, state="started"), "a trace that Python printed")
+    report = explain(t, unhang, "torchfrtrace", "Not all ranks joining collective: sequence number: 812\ninternal record id: 811\ngroup info: 0:default_pg\n"
+                     "collective: nccl:all_gather\nmissing ranks: {3, 5}\ncollective state: scheduled\n").first
+    t.same(report.cls, "collective-timeout", "torchfrtrace's report")
+    holds(t, report, dict(seq=812, lagging="3, 5"), "the ranks that did not come")
+    for protocol in (2, 3, 4, 5):
+        for rank, seqs in {0: (8, 9), 1: (8, 9), 2: (7, 7), 3: (8, 9)}.items():
+            unhang.write(f"pickled{protocol}/trace_{rank}", pickle.dumps(flight(seqs, "started"), protocol))
+        pickled = well(t, unhang.explain(unhang.directory / f"pickled{protocol}"), f"pickles of protocol {protocol}").first
+        t.same((pickled.cls, pickled.data["ranks"]), (i.cls, i.data["ranks"]), f"pickles of protocol {protocol} say the same as JSON")
     a = well(t, unhang.explain(*traces({0: (8, 9), 1: (8, 9)}, "trace_{}.json")), "flight, in step")
     t.same((a.first.cls, a.first.values("lagging_ranks")), ("collective-timeout", []), "all ranks at the same operation: none lags")
     a = well(t, unhang.explain(*traces({0: (9, 9), 1: (9, 9)}, "done_{}.json")), "flight, done")
@@ -595,6 +639,22 @@ def test_kernel_api(t, unhang):
             holds(t, i, wanted, f"{tool} at level {level}: the last call before the end")
         healthy = api_call("norm.forward", 5, 1, flash=flash) + api_call("moe.apply", 5, 2, flash=flash)
         quiet(t, explain(t, unhang, f"{tool}, healthy", healthy), f"{tool}: calls that all return are no incident")
+
+
+def test_api_exceptions(t, unhang):
+    """What a call raised is told of it, and is no event beside it; what its arguments were, where they are odd."""
+    raised = "[2026-04-02 09:00:03] SGLang Kernel API Exception: RuntimeError: HIP error: an illegal memory access was encountered\n"
+    later = raised.replace("an illegal memory access was encountered", "unspecified launch failure")
+    fault = "[2026-04-02 09:00:04] Memory access fault by GPU node-2 (Agent handle: 0x55aa10) on address 0x7e0044000000. Reason: Page not present or supervisor privilege.\n"
+    last = api_call("moe.apply", 5, 2, ends=False)
+    i = explain(t, unhang, "exception", api_call("norm.forward", 5, 1) + last + raised + later + fault).first
+    t.same(i.values("exception"), ["RuntimeError: HIP error: an illegal memory access was encountered"], "the first exception of a call counts")
+    t.same(i.roles, [("api-last-call", "effect"), ("hsa-memory-fault", "cause")], "an exception is no event of its own")
+    for dtype, low, high, wanted in (("int64", -2, 5, ["-2 to 5"]), ("int64", -1, 1000000, []), ("int32", 0, 1000001, ["0 to 1000001"]), ("bfloat16", -2, 1000001, [])):
+        odd = last.replace("torch.bfloat16", f"torch.{dtype}").replace("min=-2.500000", f"min={low}").replace("max=3.000000", f"max={high}")
+        t.same(explain(t, unhang, f"{dtype} {low} {high}", odd + raised + fault).first.values("odd_range"), wanted, f"{dtype} from {low} to {high}")
+    for more, wanted in (("      statistics=[unavailable: the device does not answer]\n", ["yes"]), ("", [])):
+        t.same(explain(t, unhang, f"statistics {wanted}", last + more + raised + fault).first.values("api_poisoned"), wanted, f"tensors that cannot be read: {wanted}")
 
 
 def test_api_dumps(t, unhang):
@@ -801,7 +861,7 @@ def test_conclusions(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for test in (test_assert, test_wave_forms, test_wave_values, test_many_waves, test_large_log, test_interleaved, test_rocgdb_tables, test_rocgdb_empty, test_rocgdb_stops, test_rocgdb_around, test_devcoredump,
-                 test_stacks, test_stacks_json, test_flight_recorder, test_containers, test_kernel_api, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
+                 test_stacks, test_stacks_json, test_arrows, test_last_dispatch, test_flight_recorder, test_containers, test_kernel_api, test_api_exceptions, test_api_dumps, test_fences, test_inventory, test_umr, test_mixed_texts, test_bomb, test_conclusions, test_kernel_names):
         test(t, unhang)
     t.end()
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Short incidents in the driver's formats and what must be said of them: class, facts, roles, action, fault; then the rules
 by which causes are told from effects, remedies, logs in which nothing is wrong, and the user's own knowledge."""
+import json
 import re
 import sys
 
@@ -142,7 +143,18 @@ CASES = {
     "copy engine's page fault": dict(
         log=fault(10.0, 0x7f0000001000, status_of(0xd, 3), client="SDMA0"), cls="gpu-page-fault-copy-engine", facts=dict(fault_client="SDMA0")),
     "memory hub's page fault": dict(
-        log=fault(10.0, 0x7f0000001000, status_of(0, 3), client="MP0", hub="mmhub", ih=18), cls="gpu-page-fault-copy-engine", facts=dict(hub="mmhub")),
+        log=fault(10.0, 0x7f0000001000, status_of(0, 3), client="MP0", hub="mmhub", ih=18), cls="kernel-context-page-fault", fault="driver", facts=dict(hub="mmhub", fault_client="MP0")),
+    "video engine's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x1d, 3), client="VCNU", hub="mmhub", ih=18, process="mpv"), cls="gpu-page-fault-unmapped", fault="driver",
+        facts=dict(hub="mmhub", fault_client="VCNU", process="mpv")),
+    "page fault of the memory hub, client unknown": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x1b, 3), hub="mmhub", ih=18, fields=False), cls="gpu-page-fault-unmapped", facts=dict(hub="mmhub")),
+    "page fault of gfx9's memory hub, client unknown": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(0x0, 3), hub="mmhub", ih=18, fields=False).replace(" MMVM_L2", " VM_L2"), cls="gpu-page-fault-copy-engine",
+        facts=dict(hub="mmhub")),
+    "display's page fault": dict(
+        log=fault(10.0, 0x7f0000001000, status_of(4, 3), client="DCEDMC", hub="mmhub", ih=18), cls="kernel-context-page-fault", fault="driver",
+        facts=dict(fault_client="DCEDMC")),
     "command processor's page fault": dict(
         log=fault(10.0, 0x7f0000001000, status_of(4, 3, walker=1, mapping=1), client="CPF"), cls="cp-fetch-page-fault", fault="driver",
         facts=dict(fault_client="CPF", mapping_error="0x1", walker_error="0x1")),
@@ -153,6 +165,40 @@ CASES = {
         log="10.0 @ GPU fault detected: 146 0x0d8c480c\n10.0 @  for process blender pid 500 thread blender:cs0 pid 501\n10.0 @   VM_CONTEXT1_PROTECTION_FAULT_ADDR   0x0010A000\n"
             "10.0 @   VM_CONTEXT1_PROTECTION_FAULT_STATUS 0x0C04800C\n10.0 @ VM fault (0x0c, vmid 6, pasid 32769) at page 1089536, read from 'TC4' (0x54433400) (72)",
         cls="gpu-page-fault-unmapped", facts=dict(process="blender", pid=500, fault_page=1089536, fault_client="TC4", vmid=6, rw="read")),
+    # What is left out or mistyped is unknown; the message counts all the same.
+    "shortened: addresses and numbers": dict(
+        log="10.0 @ [gfxhub] page fault (src_id:0 ring:24 vmid:... pasid:..., for process python pid ... thread python pid ...)\n"
+            "10.0 @   in page starting at address 0x0000800... from client 10\n10.0 @ GCVM_L2_PROTECTION_FAULT_STATUS:0x008O1031\n10.0 @ \t RW: 0x...",
+        cls="gpu-page-fault-unmapped", facts=dict(process="python", hub="gfxhub", vmid=None, pid=None, pasid=None, fault_address=None, fault_status=None, rw=None)),
+    "shortened: the middle of a message": dict(
+        log="[gfxhub0] no-retry page fault (src_id:0 ring:24 ... for process vllm pid 77 thread vllm pid 77)\n  in page starting at address 0x7f31c00... from IH client 0x1b (UTCL2)\n",
+        raw=True, cls="gpu-page-fault-unmapped", facts=dict(process="vllm", pid=77, vmid=None, fault_address=None)),
+    "shortened: the end of a message": dict(
+        log="10.0 @ ring comp_1.0.0 timeout, …", cls="compute-ring-timeout", facts=dict(ring="comp_1.0.0", ring_reset=None, seq_signaled=None)),
+    "shortened: placeholders": dict(
+        log="[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=XXXX, emitted seq=N\namdgpu 0000:XX:00.0: amdgpu: GPU reset begin!\n", raw=True,
+        cls="gfx-ring-timeout", facts=dict(ring="gfx_0.0.0", seq_signaled=None, seq_emitted=None)),
+    "shortened: half a status": dict(
+        log="10.0 @ [gfxhub] page fault (src_id:0 ring:24 vmid:4 pasid:32770)\n10.0 @ GCVM_L2_PROTECTION_FAULT_STATUS:0x00401...", cls="gpu-page-fault-unmapped",
+        facts=dict(vmid=4, fault_status=None, permission_faults=None)),
+    "typed: letters of fixed words": dict(
+        log="10.0 @ ring gfx_0.0.0 timeuot, signaled seq=1000, emited seq=1002", cls="gfx-ring-timeout",
+        facts=dict(ring="gfx_0.0.0", seq_signaled=1000, seq_emitted=1002)),
+    "typed: a program's message": dict(
+        log="Memory acess fault by GPU node-1 (Agent handle: 0x55d0c0ffee00) on address 0x7f1200003000. Reason: Page not present or supervisor privilege.\n", raw=True,
+        cls="gpu-page-fault-unmapped", facts=dict(gpu_node=1, fault_address="0x7f1200003000")),
+    "typed: never a number": dict(
+        log="10.0 @ ring gfx_0.0.0 timeout, signaled seq=1O00, emitted seq=1002", cls="gfx-ring-timeout", facts=dict(seq_signaled=None, seq_emitted=1002)),
+    "pasted into one line: records with times": dict(
+        log=log(fault(10.0, 0x7f0000001000, status_of(8, 3))).replace("\n", " ") + "\n", raw=True, cls="gpu-page-fault-unmapped",
+        facts=dict(process="python", pid=4242, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", rw="read")),
+    "pasted into one line: records without times": dict(
+        log=re.sub(r"\[ *[0-9.]+\] ", "", log(fault(10.0, 0x7f0000001000, status_of(8, 3)))).replace("\n", " ") + "\n", raw=True, cls="gpu-page-fault-unmapped",
+        facts=dict(process="python", pid=4242, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", rw="read")),
+    "pasted into one line: messages alone": dict(
+        log="[gfxhub] page fault (src_id:0 ring:24 vmid:4 pasid:32770) in page starting at address 0x00007f0000001000 from client 10 GCVM_L2_PROTECTION_FAULT_STATUS:0x00401031 "
+            "Faulty UTCL2 client ID: TCP (0x8) MORE_FAULTS: 0x1 WALKER_ERROR: 0x0 PERMISSION_FAULTS: 0x3 MAPPING_ERROR: 0x0 RW: 0x0\n", raw=True, cls="gpu-page-fault-unmapped",
+        facts=dict(vmid=4, fault_address="0x7f0000001000", fault_status="0x401031", fault_client="TCP", rw="read")),
     "illegal packet": dict(
         log="10.0 %gfx_v11_0_priv_reg_irq Illegal register access in command stream\n" + reset(10.1), cls="illegal-opcode-or-instruction", fault="job",
         roles={"illegal-opcode": "cause", "reset-begin": "effect"}),
@@ -183,8 +229,8 @@ CASES = {
             "10.0 amdgpu 0000:03:00.0:   device [1002:744c] error status/mask=00000001/0000e000\n10.0 amdgpu 0000:03:00.0:    [ 0] RxErr                  (First)",
         cls="pcie-link-errors", facts=dict(aer_severity="Correctable")),
     "link down": dict(
-        log="9.0 @ SMU is initialized successfully!\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Link Down\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Card not present",
-        cls="pcie-link-errors", do="power-cycle", roles={"pcie-link-down": "cause"}),
+        log="9.0 @ SMU is initialized successfully!\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Link Down\n10.0 pcieport 0000:00:01.1: pciehp: Slot(3): Card not present\n10.1 @ device lost from bus!",
+        cls="pcie-link-errors", do="power-cycle", roles={"pcie-link-down": "cause", "gpu-off-bus": "effect"}),
     "off the bus": dict(
         log="10.0 @ device lost from bus!", cls="gpu-off-bus", fault="node", do="power-cycle", roles={"gpu-off-bus": "cause"}),
     "off the bus, seen by the SMU": dict(
@@ -204,6 +250,21 @@ CASES = {
         cls="gpu-init-failed", facts=dict(firmware="amdgpu/gc_11_0_0_mes.bin", error=-2)),
     "no atomics": dict(
         log="5.0 kfd kfd: amdgpu: skipped device 1002:7300, PCI rejects atomics 730<0", cls="kfd-unavailable", do="nothing", fault="node", facts=dict(kfd_device="1002:7300")),
+    "no atomics for calls of the host": dict(log="10.0 Pcie atomics not enabled, hostcall not supported", cls="kfd-unavailable", fault="node"),
+    "RAS, list of bad pages full": dict(
+        log="10.0 @ Saved bad pages 41 reaches threshold value 40", cls="ras-uncorrectable-error", fault="node", do="replace", facts=dict(ras_count=41, ras_threshold=40)),
+    "MES of an XCC": dict(log="10.0 @ MES(2, 0) failed to respond to msg=SUSPEND", cls="mes-unresponsive", facts=dict(mes_message="SUSPEND")),
+    "a packet that is none": dict(
+        log="10.0 HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: The AQL packet is malformed. code: 0x1009", cls="illegal-opcode-or-instruction",
+        facts=dict(hsa_status="HSA_STATUS_ERROR_INVALID_PACKET_FORMAT", hsa_code="0x1009")),
+    "a fault's process without its thread": dict(
+        log="10.0 @ [gfxhub] page fault (src_id:0 ring:24 vmid:3 pasid:32770)\n10.0 @  Process gimp pid 5123\n10.0 @   in page starting at address 0x00007f3a00001000 from client 10",
+        cls="gpu-page-fault-unmapped", facts=dict(process="gimp", pid=5123)),
+    "oops below the driver": dict(
+        log="10.0 BUG: kernel NULL pointer dereference, address: 0000000000000018\n10.0 RIP: 0010:__list_del_entry_valid+0x2d/0x710\n10.0 Call Trace:\n10.0  <TASK>\n10.0  ttm_bo_release+0x11/0x90 [ttm]\n10.0  amdgpu_bo_unref+0x1e/0x30 [amdgpu]",
+        cls="kernel-driver-oops", facts=dict(symbol="amdgpu_bo_unref")),
+    "resume of an older kernel's failed": dict(
+        log="10.0 @ SMU is initialized successfully!\n5010.1 PM: Device 0000:03:00.0 failed to resume async: error -110", cls="suspend-resume-failure", facts=dict(error=-110)),
     "resume failed": dict(
         log="5000.0 PM: suspend entry (deep)\n5010.0 @ resume of IP block <gfx_v11_0> failed -110\n5010.0 @ amdgpu_device_ip_resume failed (-110).\n5010.1 amdgpu 0000:03:00.0: PM: failed to resume async: error -110",
         cls="suspend-resume-failure", do="reboot", fault="driver", facts=dict(ip_block="gfx_v11_0", error=-110), roles={"resume-failed": "cause"}),
@@ -213,6 +274,38 @@ CASES = {
     "task stuck in the driver": dict(
         log="200.0 INFO: task kworker/u64:2:311 blocked for more than 120 seconds.\n200.0 Call Trace:\n200.0  <TASK>\n200.0  schedule+0x2d/0xd0\n200.0  dma_fence_default_wait+0x1c3/0x230\n200.0  amdgpu_sync_wait+0x7b/0x160 [amdgpu]",
         cls="driver-deadlock-hung-task", do="reboot", facts=dict(blocked_seconds=120), roles={"hung-task": "cause"}),
+    "soft lockup in the driver": dict(
+        log="300.0 watchdog: BUG: soft lockup - CPU#5 stuck for 26s! [kworker/5:2:412]\n300.0 CPU: 5 PID: 412 Comm: kworker/5:2 Not tainted 6.8.0-41 #41\n300.0 RIP: 0010:amdgpu_mm_rreg+0x3a/0x90 [amdgpu]",
+        cls="driver-deadlock-hung-task", facts=dict(pid=412, process="kworker/5:2", blocked_seconds=26), roles={"hung-task": "cause"}),
+    "CPU stuck in the driver": dict(
+        log="300.0 rcu: INFO: rcu_preempt self-detected stall on CPU\n300.0 rcu: \t9-....: (59998 ticks this GP) idle=d3b4/1/0x4 softirq=881/881 fqs=14\n300.0 CPU: 9 PID: 977 Comm: python3 Not tainted 6.8.0-41 #41\n300.0 Call Trace:\n300.0  ttm_bo_mem_space+0x1a/0x290 [ttm]",
+        cls="driver-deadlock-hung-task", facts=dict(pid=977, process="python3"), roles={"cpu-stall": "cause"}),
+    "SVM restored again and again": dict(
+        log="300.0 workqueue: svm_range_restore_work [amdgpu] hogged CPU for >10000us 131 times, consider switching to WQ_UNBOUND", cls="driver-deadlock-hung-task"),
+    "radeon, lockup and reset": dict(
+        log="10.0 radeon 0000:07:00.0: ring 0 stalled for more than 10124msec\n10.0 radeon 0000:07:00.0: GPU lockup (current fence id 0x0000000000001c40 last fence id 0x0000000000001c43 on ring 0)\n10.4 radeon 0000:07:00.0: Saved 77 dwords of commands on ring 0.\n10.4 radeon 0000:07:00.0: GPU softreset: 0x00000049\n10.8 radeon 0000:07:00.0: GPU reset succeeded, trying to resume",
+        cls="gfx-ring-timeout", facts=dict(ring=0, pci="0000:07:00.0"), roles={"ring-timeout": "cause"}),
+    "radeon, FreeBSD": dict(log="10.0 drmn0: GPU lockup CP stall for more than 10000msec\n10.0 drmn0: GPU lockup (waiting for 0x0000000000000a11 last fence id 0x0000000000000a10)", cls="gfx-ring-timeout"),
+    "radeon, copy engine": dict(log="10.0 radeon 0000:07:00.0: ring 3 stalled for more than 10124msec", cls="sdma-ring-timeout", facts=dict(ring=3)),
+    "radeon, not started": dict(
+        log="3.0 [drm] initializing kernel modesetting (CAYMAN 0x1002:0x6719 0x1002:0x0B20 0x00).\n4.0 [drm:r600_ring_test [radeon]] *ERROR* radeon: ring 0 test failed (scratch(0x850C)=0xCAFEDEAD)\n4.0 radeon 0000:07:00.0: disabling GPU acceleration", cls="gpu-init-failed"),
+    "passthrough, vendor-reset": dict(
+        log="10.0 vfio-pci 0000:0c:00.0: AMD_VEGA10: performing pre-reset\n15.0 vfio-pci 0000:0c:00.0: AMD_VEGA10: Failed to send message 0x42: return 0x0\n16.0 vfio-pci 0000:0c:00.0: AMD_VEGA10: psp mode1 reset failed",
+        cls="gpu-reset-failed", facts=dict(pci="0000:0c:00.0"), roles={"reset-failed": "cause"}),
+    "passthrough, no way back": dict(
+        log="10.0 vfio-pci 0000:0c:00.0: timed out waiting for pending transaction; performing function level reset anyway\n80.0 vfio-pci 0000:0c:00.0: not ready 65535ms after FLR; giving up\n81.0 vfio-pci 0000:0c:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+        cls="gpu-reset-failed", facts=dict(pci="0000:0c:00.0")),
+    "passthrough, off the bus": dict(log="81.0 vfio-pci 0000:0c:00.0: Unable to change power state from D3cold to D0, device inaccessible", cls="gpu-off-bus", facts=dict(pci="0000:0c:00.0")),
+    "no answer to the IOMMU": dict(log="9.0 AMD-Vi: Completion-Wait loop timed out\n9.1 AMD-Vi: Event logged [IOTLB_INV_TIMEOUT device=03:00.0 address=0x20b7e4a10]", cls="gpu-off-bus"),
+    "SMU reads all ones": dict(log="9.0 amdgpu: [powerplay] Failed to send message 0x3b, response 0xffffffff", cls="gpu-off-bus"),
+    "fault status reads all ones": dict(log=fault(9.0, 0xfffffffff000, 0xffffffff, vmid=15, fields=False), cls="gpu-off-bus"),
+    "display firmware refused": dict(
+        log="3.0 [drm] Loading DMUB firmware via PSP: version=0x05002A00\n4.0 amdgpu 0000:03:00.0: [drm] *ERROR* Error getting DMUB FW meta info: 4\n4.1 @ failed to load ucode DMCUB(0x3C) ", cls="display-engine-hang", facts=dict(fw_dmcub="0x5002a00")),
+    "display commands refused": dict(log="9.0 amdgpu 0000:03:00.0: [drm] *ERROR* Error queueing DMUB command: status=2", cls="display-engine-hang", facts=dict(dmub_status=2)),
+    "KWin's page flip": dict(log="9.0 kwin_wayland[1201]: kwin_wayland_drm: Pageflip timed out! This is a bug in the amdgpu kernel driver", cls="display-engine-hang"),
+    "PSP's fault at the start": dict(
+        log="3.0 @ initializing kernel modesetting (IP DISCOVERY 0x1002:0x73BF 0x1DA2:0xE438 0xC1).\n" + fault(3.5, 0, status_of(0, 3, vmid=0), vmid=0, client="MP0", hub="mmhub"), cls="kernel-context-page-fault"),
+    "gim of MI300": dict(log="9.0 gim error libgv: [0000:03:00.0]:wait_cmd_complete:Timeout of waiting command complete (500000 us).", cls="sriov-world-switch-timeout"),
     "GPU memory full": dict(
         log="10.0 %amdgpu_cs_ioctl Not enough memory for command submission!\n10.1 %amdgpu_cs_ioctl Not enough memory for command submission!", cls="vram-exhaustion",
         fault="job", do="restart-program", roles={"out-of-vram": "cause"}),
@@ -466,7 +559,13 @@ QUIET = {
 10.0 NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.
 10.1 nouveau 0000:01:00.0: fifo: fault 00 [VIRT_READ] at 0000000000000000 engine 40 [gr] client 04 [GPC1/TPC0] reason 02 [PTE] on channel 5
 10.2 [drm:nv_drm_atomic_commit [nvidia_drm]] *ERROR* [nvidia-drm] [GPU ID 0x00000100] Flip event timeout on head 0"""),
-    "Radeon, the old driver": log("10.0 radeon 0000:01:00.0: ring 0 stalled for more than 10240msec\n10.1 radeon 0000:01:00.0: GPU lockup (current fence id 0x1 last fence id 0x2 on ring 0)"),
+    "a guest has a GPU, and it is fine": boot() + log("50.0 vfio-pci 0000:0a:00.0: AMD_NAVI10: reset result = 0\n51.0 vfio-pci 0000:0a:00.0: not ready 1023ms after FLR; waiting"),
+    "a guest's network card": boot() + log("50.0 vfio-pci 0000:05:00.0: not ready 65535ms after FLR; giving up\n51.0 vfio-pci 0000:05:00.0: Refused to change power state, currently in D3"),
+    "CPU stuck in another driver": boot() + log("""
+300.0 rcu: INFO: rcu_sched self-detected stall on CPU
+300.0 CPU: 2 PID: 41 Comm: kworker/2:1 Not tainted 6.12.48 #1
+300.0 RIP: 0010:iwl_mvm_rx+0x2d/0x710 [iwlmvm]"""),
+    "a work that took its time": boot() + log("50.0 workqueue: svm_range_restore_work [amdgpu] hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND"),
     "AER of a network card": boot() + log("""
 50.0 pcieport 0000:00:1c.0: AER: Correctable error message received from 0000:05:00.0
 50.0 igb 0000:05:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)
@@ -507,6 +606,37 @@ def test_quiet(t, unhang):
     for name, text in QUIET.items():
         answer = unhang.explain_text(text)
         t.no_complaints(answer.complaints + [f"{i.cls}: {i.timeline}" for i in answer.incidents] + [f"status {answer.status}"] * (answer.status != 0), f"quiet: {name}")
+
+
+QUOTED = {
+    "a template": "ring %s timeout, signaled seq=%u, emitted seq=%u",
+    "source code": 'dev_err(adev->dev, "device lost from bus!\\n");',
+    "a command": "journalctl -k | grep 'device lost from bus!'",
+    "a patch": "@@ -1,2 +1,2 @@\n-\tpr(device lost from bus!)\n+\tpr(x)",
+    "prose": 'A message such as "device lost from bus!" means that the card is gone.',
+    "a commit": "* drm/amdgpu: print device lost from bus! once",
+}
+TOLD = {
+    "a sentence with a value": 'It froze: "ring gfx_0.0.0 timeout, signaled seq=4711, emitted seq=4713".',
+    "a sentence of who met it": "The screen went black with 'amdgpu: device lost from bus!' today",
+    "a container's JSON": '{"log":"Memory access fault by GPU node-1 on address 0x7f0000001000. Reason: Unknown.\\n","stream":"stderr"}',
+    "an exception": 'RuntimeError("HIP error: an illegal memory access was encountered")',
+    "a log behind a patch": "@@ -1 +1 @@\n-a\n+b\n\n" + log("10.0 @ device lost from bus!"),
+}
+
+
+def test_quotations(t, unhang):
+    for name, text in QUOTED.items():
+        answer = unhang.explain_text(text + "\n")
+        said = any("is no log" in n["text"] for n in answer.document.get("notes", []))
+        t.same((answer.classes, said), ([], True), f"quoted, and told so: {name}")
+    for name, text in TOLD.items():
+        t.ok(unhang.explain_text(text + "\n").classes, f"no quotation: {name}")
+
+
+def test_status_without_fields(t, unhang):
+    bare = unhang.explain_text(log(fault(10.0, 0x7F0000001000, 0x301031, fields=False)))
+    t.ok("printed fields" not in json.dumps(bare.first.data), "a status beside no fields agrees with none")
 
 
 # --- the user's own knowledge ---
@@ -578,11 +708,19 @@ def test_begins_in_reset(t, unhang):
     tail, timeout = "100.0 @ \t PERMISSION_FAULTS: 0x3\n", "100.0 @ ring sdma0 timeout, signaled seq=1, emitted seq=2\n"
     wave = "100.0 @ sq_intr: error, se 0, data 0x2, sh 0, priv 0, wave_id 1, simd_id 0, cu_id 3, err_type 2\n"
     begin, end = "100.5 @ GPU reset begin!\n", "101.0 @ GPU reset(1) succeeded!\n"
+    kernel, empty, full = (fault(100, 0, status, vmid) for status, vmid in ((status_of(5, 5, vmid=0), 0), (0, 4), (status_of(8, 3), 4)))
+    words = [f"100.0 @ GCVM_L2_PROTECTION_FAULT_STATUS:0x{status:08X}\n" for status in (0, status_of(8, 3))]
     for name, text, wanted in (("the rest of a fault, and a reset's end", tail + end, True), ("the rest of a fault alone", tail, False),
                                ("the rest of a fault, and a whole reset", tail + begin + end, False), ("a ring's timeout, and a reset's end", timeout + end, False),
-                               ("a wave's error, and a reset's end", wave + end, False), ("a timeout inside of a reset", "99.0 @ MODE1 reset\n" + timeout + end, True)):
+                               ("a wave's error, and a reset's end", wave + end, False), ("a fault of the driver, and a reset's end", kernel + end, True),
+                               ("a fault of the driver, and a whole reset", kernel + begin + end, False), ("a fault of a program, and a reset's end", full + end, False),
+                               ("an empty fault of a program, and a reset's end", empty + end, False), ("an empty word of a fault, and a reset's end", words[0] + end, True),
+                               ("a word of a fault, and a reset's end", words[1] + end, False),  ("a timeout inside of a reset", "99.0 @ MODE1 reset\n" + timeout + end, True)):
         a = unhang.explain_text(log(text))
         t.same([i.cause["before_log"] for i in a.incidents], [wanted], f"the cause is {'earlier than' if wanted else 'in'} the log: {name}")
+    for name, text, wanted in (("of the driver", kernel, "effect"), ("of a program", full, "cause")):
+        a = unhang.explain_text(log(text + "100.3 @ MODE1 reset\n" + end)).first
+        t.same([e["role"] for e in a.events("page-fault")], [wanted], f"a fault {name} before the rest of a reset is its {wanted}")
 
 
 def test_firmware(t, unhang):
@@ -591,6 +729,8 @@ def test_firmware(t, unhang):
     refused = "3.0 amdgpu 0000:03:00.0: probe with driver amdgpu failed with error -22\n"
     ready = "4.0 amdgpu 0000:{}:00.0: amdgpu: SMU is initialized successfully!\n"
     for name, text, wanted in (("alone", missing, 1), ("and the GPU started", missing + ready.format("03"), 0), ("and another GPU started", missing + ready.format("43"), 1),
+                               ("and a GPU without a name started", missing + "4.0 [drm] ring gfx_0.0.0 uses VM inv eng 0 on hub 0\n", 0),
+                               ("and it started, in a line without its name", missing.replace("amdgpu 0000:03:00.0: ", "") + ready.format("03"), 0),
                                ("not the firmware, and the GPU started", refused + ready.format("03"), 1)):
         t.same(unhang.explain_text(log(text)).classes, ["gpu-init-failed"] * wanted, f"firmware is missing: {name}")
 
@@ -654,7 +794,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

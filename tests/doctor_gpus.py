@@ -434,6 +434,9 @@ def check_facts(t):
          "link_speed": "8.0 GT/s", "link_speed_can": "16.0 GT/s", "link_state": "narrow", "link_at": "0000:00:01.1 to 0000:01:00.0",
          "dpm_level": "auto", "displays": "1", "display_names": "DP-1", "iommu": "passthrough", "off_bus": None, "unbound": None},
         "facts of a card")
+    own = {"drm/card0/card0-DP-1/status": "disconnected", "drm/card0/card0-eDP-1/status": "connected", "drm/card0/card0-Writeback-1/status": "connected"}
+    has(t, doctor(navi(**own) + NO_SCREEN), CARD, {"displays": "1", "display_names": "eDP-1"}, "displays of the device's own directory, not of the class")
+    has(t, doctor(navi(**{"drm/card0/card1-DP-1/status": "connected"}) + SCREEN), CARD, {"displays": "1", "display_names": "DP-1"}, "one of another card there is not its own")
     has(t, doctor(navi({"max_width": 4}, {"width": 4})), CARD, {"link_limited_by": "0000:00:01.1", "card_width": "16", "link_state": "full"},
         "which end is less")
     node_doc = doctor(mi300({4: {"ras/umc_err_count": "ue: 2\nce: 7", "ras/gfx_err_count": "ue: 1\nce: 0",

@@ -473,13 +473,21 @@ def test_containers(t, unhang):
     incident, boot = Incident(), boot_part()
     form = written(boot + incident.messages, raw)
 
-    def tar(mode, data=form.data):
+    def tar(mode, data=form.data, name="var/log/dmesg"):
         room = io.BytesIO()
         with tarfile.open(fileobj=room, mode=mode) as archive:
-            info = tarfile.TarInfo("var/log/dmesg")
+            info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
         return room.getvalue()
+
+    def old_tar(name, wrong=0, digits=b"%6o\0 "):
+        """Without a magic, which only its sum tells from other files."""
+        data = bytearray(tar("w", name=name))
+        data[257:512] = bytes(255)
+        data[148:156] = b" " * 8
+        data[148:156] = (digits % (sum(data[:512]) + wrong)).ljust(8)
+        return gzip.compress(bytes(data))
 
     zipped = io.BytesIO()
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -487,7 +495,8 @@ def test_containers(t, unhang):
     answers = [(name, unhang.explain_text(data, name)) for name, data in (
         ("log.gz", gzip.compress(form.data)), ("log.xz", lzma.compress(form.data)), ("log.bz2", bz2.compress(form.data)),
         ("log.tar", tar("w")), ("log.tar.gz", tar("w:gz")), ("log.tar.xz", tar("w:xz")), ("log.zip", zipped.getvalue()),
-        ("log.gz in a tar", tar("w", gzip.compress(form.data))), ("a tar.xz in a tar.gz", tar("w:gz", tar("w:xz"))))]
+        ("log.gz in a tar", tar("w", gzip.compress(form.data))), ("a tar.xz in a tar.gz", tar("w:gz", tar("w:xz"))),
+        ("a packed tar without a magic", old_tar("dmesg")), ("and with a name of one letter", old_tar("d")), ("and with a sum that begins with zeros", old_tar("d", digits=b"%06o\0 ")))]
     unhang.write("folder/sub/kern.log", form.data)
     answers += [("a directory", unhang.explain(unhang.directory / "folder")), ("standard input", unhang.explain("-", stdin=form.data))]
     for name, answer in answers:
@@ -497,6 +506,9 @@ def test_containers(t, unhang):
         if sources != [(len(form.data), form.data.count(b"\n"), "kernel-log")]:
             wrong.append(f"sources {sources}")
         t.no_complaints(wrong, name)
+    for name, data in (("one more", old_tar("d", 1)), ("one less", old_tar("d", -1)), ("no sum", old_tar("d", digits=b"x%o"))):
+        said = [s["bytes"] for s in unhang.explain_text(data, "odd.tar.gz").document["sources"]]
+        t.ok(len(form.data) not in said, f"what has another sum is no tar: {name}", said)
 
 
 def test_large(t, unhang):

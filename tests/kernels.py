@@ -69,6 +69,22 @@ def check_list(t, unhang, path, gpu):
     t.ok(all(name in text for name in kernels) and target in text, f"{gpu}: the list as text", text)
 
 
+def check_targets(t, unhang, path):
+    """The numbers of all GPUs that LLVM 19 has names for; newer ones than it knows have a name too, or none at all."""
+    code, paths = bytearray(path.read_bytes()), []
+    for number in range(0x20, 0x60):
+        code[0x30] = number
+        paths.append(unhang.write(f"targets/{number:02x}.co", bytes(code)))
+    flags = re.findall(r"^ +Flags: +(.*)$", subprocess.run(["llvm-readelf-19", "-h", *paths], capture_output=True, text=True, check=True).stdout, re.M)
+    named = [(p, m[0]) for p, words in zip(paths, flags, strict=True) if (m := re.search(r"gfx[\w-]+", words))]
+    t.ok(len(named) > 40, "LLVM has names for them", flags)
+    found = []
+    for some in (paths[:40], paths[40:]):
+        run = unhang.run("where", "--json", *(word for p in some for word in ("--code", p)))
+        found += [(o["code_object"], (o["target"] or "").split(":")[0]) for o in json.loads(run.stdout or b'{"objects": []}')["objects"]]
+    t.same([f"{p}: {dict(found).get(str(p))}, not {name}" for p, name in named if dict(found).get(str(p)) != name], [], "the name of each number")
+
+
 def check_uris(t, unhang, path):
     code = path.read_bytes()
     larger = unhang.write("larger.bin", b"x" * 4099 + code + b"y" * 100)
@@ -102,6 +118,7 @@ def main():
         subprocess.run(["clang-19", "-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", f"-mcpu={gpu}", "-nogpulib", "-O2", *options,
                         source, "-o", path], check=True)
         check_list(t, unhang, path, gpu)
+    check_targets(t, unhang, unhang.directory / "gfx90a.co")
     check_uris(t, unhang, unhang.directory / "gfx90a.co")
     t.end()
 

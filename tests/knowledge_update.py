@@ -152,6 +152,10 @@ def test_refusals(t, fleet):
     key = re.search(rb"^key (\S+)", data, re.M).group(1).decode()
     fleet.refused(t, path, ["trusted key", key, "etc/unhang/keys.d"], "refused: nobody's key is trusted, with the key and where it would have to be")
     unhang.run("knowledge", "key", unhang.directory / "other")
+    for name in ("fleet.pub.off", "fleet.pem", "pub"):
+        shutil.copy(f"{fleet.key}.pub", fleet.keys / name)
+        fleet.refused(t, path, ["trusted key", key], f"refused: a key in a file named {name} is not trusted")
+        (fleet.keys / name).unlink()
     shutil.copy(unhang.directory / "other.pub", fleet.keys)
     fleet.refused(t, path, ["trusted key", key], "refused: another key is trusted")
     fleet.trust()
@@ -209,6 +213,7 @@ def test_export(t, fleet):
     fails("export does not overwrite what is no knowledge", ["precious.txt"], *arguments, "-o", out, good)
     t.same(out.read_text(), "mine", "which stays as it is")
     fails("nor a device", ["/dev/null"], *arguments, "-o", "/dev/null", good)
+    fails("export of a file that is not there", ["absent.know"], *arguments, good, unhang.directory / "absent.know")
     fails("export of a wrong block", ["bad.know:1"], *arguments, unhang.write("bad.know", "known-bad x\n"))
     fails("export of two files of one name", ["two files"], *arguments, good, unhang.write("again/good.know", BAD))
     fails("export of a file of another name", ["name"], *arguments, unhang.write("good.txt", BAD))
@@ -224,6 +229,7 @@ def test_export(t, fleet):
     t.ok(run.returncode == 0 and run.stdout.startswith(b"unhang-knowledge 1\n") and b"\nnote for the test\n" in run.stdout and BAD.encode() in run.stdout, "export to standard output, for people to read", run.stderr)
     twice = unhang.directory / "twice"
     t.same([unhang.run(*arguments, "-o", twice, good).returncode for _ in range(2)], [0, 0], "export replaces its own file")
+    t.ok(twice.read_bytes().count(b"\nsignature ") == 1 and BAD.encode() in twice.read_bytes(), "with one that is whole", twice.read_bytes()[-300:])
     run = unhang.run(*arguments)
     names = re.findall(rb"^file (\S+) \d+$", run.stdout, re.M)
     wanted = sorted(p.name for p in (tap.HERE / ".." / "knowledge").glob("*.know"))
@@ -239,7 +245,7 @@ def test_retract(t, unhang):
     kinds = [kind.strip() for kind in kinds.replace("\n", " ").split(",")]
     known = unhang.write("retract.know", "".join(f"retract {kind} no-such\n" for kind in kinds))
     said = unhang.run("knowledge", "check", known).stderr.decode()
-    one_line = {"message", "class", "anchor", "bridge", "desktop", "fact", "frame", "graphics", "month", "override", "ring", "switch", "tool", "variable", "vendor"}
+    one_line = {"message", "class", "anchor", "bridge", "desktop", "fact", "frame", "graphics", "month", "override", "reason", "ring", "switch", "tool", "variable", "vendor"}
     t.same((len(kinds) > 30, set(re.findall(r"kind '(\S+)'", said))), (True, one_line), "every kind but those of one line can be retracted")
 
 

@@ -131,13 +131,27 @@ def test_code_of_gpu(t, unhang):
     emulated.only_reads(t, unhang, scenario, ["waves"], "reading code only reads")
 
 
+def test_machine(t, unhang):
+    """What a look says of a GPU beside its waves."""
+    run = emulated.inside(unhang, tap.HERE / "scenarios" / "dump-left.scenario", "live", "--json")
+    (gpu,) = emulated.document(t, run, "diagnosis", "a machine as JSON").get("machine", {}).get("gpus") or [{}]
+    wanted = {"pci": "0000:0a:00.0", "name": "Radeon RX 6900 XT", "gfx": "gfx1030", "verdict": "healthy", "health": "idle", "stuck": None, "driver": "amdgpu", "card": 0,
+              "render": 128, "busy": 0, "power_mw": 18000, "temperature_mc": 38000, "clock_mhz": 200, "vram_total": 17163091968, "runtime_status": "active",
+              "slot": "1", "xgmi_hive": None, "compute_partition": None, "vbios": "113-EMULATED-73BF", "xccs": 1, "guest": False,
+              "link": {"speed": "16.0 GT/s PCIe", "width": 16, "max_speed": "16.0 GT/s PCIe", "max_width": 16, "correctable": 0, "nonfatal": 0, "fatal": 0},
+              "devcoredump": "/sys/bus/pci/devices/0000:0a:00.0/devcoredump/data"}
+    t.same({key: gpu.get(key) for key in wanted}, wanted, "a GPU as it is")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     emulated.refuses(t, unhang, ["waves", "--sample", "0"], ["--sample"], "no look")
+    emulated.refuses(t, unhang, ["waves", "--sample", "101"], ["--sample wants a number from 1 to 100, not '101'"], "more looks than may be asked for")
     if not emulated.possible(unhang):
         t.skip("waves of emulated GPUs", "no GPU can be emulated here")
         t.end()
     scenario = unhang.write("waves.scenario", SCENARIO)
+    test_machine(t, unhang)
     test_states(t, unhang, scenario)
     test_gpus(t, unhang, scenario)
     test_code(t, unhang)

@@ -21,8 +21,6 @@ LITERAL = {"process", "pid", "thread", "ring", "seq_signaled", "seq_emitted", "f
 KNOWN_WRONG = {
     "quiet-boot-iommu-burst-mi100-5.15": {
         "false alarm: iommu-dma-fault": "the burst at 1.2 s, long before the driver is loaded, does not count as one while the GPU starts"},
-    "quiet-boot-navi31-6.12": {
-        "false alarm: gpu-init-failed": "a Bluetooth device's missing firmware counts as the GPU's where its line comes after the GPU has started"},
 }
 
 

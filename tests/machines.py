@@ -45,6 +45,28 @@ def test_machines(t, unhang):
         t.no_complaints(lacking, f"{name}: each finding says what was seen, why, what to do, what it costs, how to undo it, and its source")
 
 
+def test_text_says_all(t, unhang):
+    """What the JSON says of a finding stands in the text, in the same order; where there are many, their titles stand before them once more."""
+    unhang.environment["COLUMNS"] = "100"
+    labels = {"seen": "Seen", "why": "Why", "check": "Check", "cost": "Costs", "risk": "Risk", "undo": "Undo", "until": "Until"}
+    for name in MACHINES:
+        bad = [f for f in json.loads(unhang.run("doctor", "--root", unhang.directory / name, "--json").stdout)["findings"] if f["severity"] != "ok"]
+        text = unhang.run("doctor", "--root", unhang.directory / name).stdout.decode()
+        titles = [f"{f['severity']} {f['title']} [{f['id']}]" for f in bad]
+        paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+        found = [part for part in paragraphs if part.startswith(tuple(titles or ["-"]))]
+        wrong = []
+        if len(bad) > 2 and (not found or found.pop(0) != " ".join(titles)):
+            wrong.append(f"no list of titles: {found[:1]}")
+        if len(found) != len(bad):
+            wrong.append(f"{len(found)} findings, not {len(bad)}")
+        for part, title, f in zip(found, titles, bad):
+            wanted = [title, *(f"{label} {f[key]}" for key, label in labels.items() if f[key]), *(f"{n}. {step}" for n, step in enumerate(f["do"], 1) if len(f["do"]) > 1),
+                      f"Source grade {f['grade']}, {f['source']}"]
+            wrong += [f"{f['id']} lacks: {words}" for words in wanted if " ".join(words.split()) not in part]
+        t.no_complaints(wrong, f"{name}: the text says all")
+
+
 def test_text(t, unhang):
     """As people see it: every finding, no line wider than the terminal, no hole in a sentence."""
     for name, (_, wrong, _) in MACHINES.items():
@@ -134,7 +156,7 @@ def test_nothing_to_see(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_machines, test_text, test_one_line_for_eight, test_unfit, test_nothing_written, test_hostile, test_nothing_to_see):
+    for test in (test_machines, test_text_says_all, test_text, test_one_line_for_eight, test_unfit, test_nothing_written, test_hostile, test_nothing_to_see):
         test(t, unhang)
     t.end()
 

@@ -48,6 +48,8 @@ def status(rank, seq, enqueued, completed, time="07:41:02.310"):
 ROCM = "INFO 05-12 07:30:00 [__init__.py:239] Automatically detected platform rocm.\n"
 
 # name: log, class, facts as value or (value, line).
+# A process that the kernel kills is a GPU matter only where something names an AMD GPU.
+AMDGPU = "[    5.000000] [drm] amdgpu kernel modesetting enabled.\n"
 CASES = {
     # --- memory ---
     "fault, not mapped": dict(
@@ -135,12 +137,12 @@ CASES = {
     "vLLM without room for its cache": dict(
         log=ROCM + "ERROR 05-12 07:30:41 [core.py:396] ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", cls="vram-exhaustion"),
     "host out of memory": dict(
-        log="[ 9120.114203] Memory cgroup out of memory: Killed process 33811 (python3) total-vm:90123456kB, anon-rss:62914560kB, file-rss:1024kB, shmem-rss:0kB, UID:0 pgtables:140000kB oom_score_adj:0",
-        cls="host-oom", facts=dict(pid=(33811, 1), process=("python3", 1), anon_rss=("62914560kB", 1))),
+        log=AMDGPU + "[ 9120.114203] Memory cgroup out of memory: Killed process 33811 (python3) total-vm:90123456kB, anon-rss:62914560kB, file-rss:1024kB, shmem-rss:0kB, UID:0 pgtables:140000kB oom_score_adj:0",
+        cls="host-oom", facts=dict(pid=(33811, 2), process=("python3", 2), anon_rss=("62914560kB", 2))),
     "host out of memory, with its constraint": dict(
-        log="[ 9120.1] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=c0,mems_allowed=0-1,oom_memcg=/system.slice/docker-4f.scope,task_memcg=/system.slice/docker-4f.scope,task=python3,pid=33811,uid=0\n"
+        log=AMDGPU + "[ 9120.1] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=c0,mems_allowed=0-1,oom_memcg=/system.slice/docker-4f.scope,task_memcg=/system.slice/docker-4f.scope,task=python3,pid=33811,uid=0\n"
             "[ 9120.2] Memory cgroup out of memory: Killed process 33811 (python3) total-vm:90123456kB, anon-rss:62914560kB, file-rss:1024kB, shmem-rss:0kB, UID:0",
-        cls="host-oom", facts=dict(oom_constraint=("CONSTRAINT_MEMCG", 1), oom_cgroup=("/system.slice/docker-4f.scope", 1), pid=33811)),
+        cls="host-oom", facts=dict(oom_constraint=("CONSTRAINT_MEMCG", 2), oom_cgroup=("/system.slice/docker-4f.scope", 2), pid=33811)),
     "host out of memory, container": dict(
         log=json.dumps([{"Id": "4f" * 32, "Name": "/trainer", "State": {"Status": "exited", "Running": False, "ExitCode": 137, "OOMKilled": True, "Error": "", "FinishedAt": "2026-05-12T07:41:02.5Z"},
                          "HostConfig": {"Memory": 68719476736}, "Config": {"Image": "rocm/pytorch:latest"}}]),
@@ -406,7 +408,12 @@ def test_ranks(t, unhang):
 
     early = unhang.explain_text("".join(at(30.5 if r == 4 else 34 + r * 0.1, r, fault(r + 2, f"0x7f12a4c{r}0000")) for r in (0, 1, 4, 2)))
     t.same(roles_of(early), {0: "victim", 1: "victim", 2: "victim", 4: "first"}, "ranks: the one that went seconds before the others")
+    t.same(list(roles_of(early)), [0, 1, 2, 4], "ranks: by their number, not by time")
     t.ok("rank 4" in told(early) and "3.5 s" in told(early), "ranks: and it is said", told(early))
+
+    waits = unhang.explain_text(ROCM + at(29, 3, watchdog(3, 512)) + "".join(at(30.5 if r == 4 else 34 + r * 0.1, r, fault(r + 2, f"0x7f12a4c{r}0000")) for r in (0, 1, 4, 2)))
+    t.same(roles_of(waits), {0: "victim", 1: "victim", 2: "victim", 3: "victim", 4: "first"}, "ranks: one that waited for the others before they faulted is not the first")
+    t.ok("rank 4, 3.5 s" in told(waits), "ranks: and it is said", told(waits))
 
     files = [unhang.write(f"job/rank{r}.log", at(30.5 if r == 1 else 36 + r, r, fault(r + 2, f"0x7f12a4c{r}0000"))) for r in range(3)]
     apart = unhang.explain(*files)
@@ -466,8 +473,9 @@ def commands(answer):
 
 
 def test_confidence(t, unhang):
-    for name, text in {"illegal access": CUDA_TRACE + "RuntimeError: CUDA error: an illegal memory access was encountered\n", "collective": watchdog(1, 12) + "\n",
-                       "no code": CUDA_TRACE + "RuntimeError: CUDA error: invalid device function\n", "out of memory": "cudaMalloc failed: out of memory\n"}.items():
+    for text in (CUDA_TRACE + "RuntimeError: CUDA error: an illegal memory access was encountered\n", CUDA_TRACE + "RuntimeError: CUDA error: invalid device function\n"):
+        t.same((len(unhang.explain_text(text).incidents), len(unhang.explain_text(ROCM + text).incidents)), (0, 1), f"CUDA's error is AMD's only where something says so: {text[-40:]}")
+    for name, text in {"collective": watchdog(1, 12) + "\n", "out of memory": "cudaMalloc failed: out of memory\n"}.items():
         vague, known = confidence(unhang, text), confidence(unhang, ROCM + text)
         t.ok(0 < vague < known, f"sure: less where nothing says AMD: {name}", f"{vague} and {known}")
         t.ok("AMD" in unhang.explain_text(text).first.cause.get("evidence", ""), f"sure: and it is said: {name}")
@@ -493,9 +501,9 @@ def test_next(t, unhang):
 def test_hostile(t, unhang):
     """Commands are there to be copied into a shell."""
     evil = ["$(reboot)", "`reboot`", "x;reboot", "x|sh", "x&reboot", "a b", "x>y", "'q", '"q', "--help", "x\\y", "*"]
-    oom = "[ 9120.1] Memory cgroup out of memory: Killed process 33811 ({}) total-vm:1kB, anon-rss:1kB, file-rss:1kB, shmem-rss:0kB\n"
+    oom = AMDGPU + "[ 9120.1] Memory cgroup out of memory: Killed process 33811 ({}) total-vm:1kB, anon-rss:1kB, file-rss:1kB, shmem-rss:0kB\n"
     container = {"Id": "4f" * 32, "State": {"Status": "exited", "Running": False, "ExitCode": 137, "OOMKilled": True, "Error": ""}, "HostConfig": {"Memory": 1}}
-    logs = {"process": oom.format, "container": lambda word: json.dumps([{**container, "Name": "/" + word}]), "worker": lambda word: f"({word} pid=811) {hang()}\n",
+    logs = {"process": lambda word: oom.format(f"train{word}"), "container": lambda word: json.dumps([{**container, "Name": "/" + word}]), "worker": lambda word: f"({word} pid=811) {hang()}\n",
             "service": lambda word: f"{word}  | {hang()}\n", "kernel": lambda word: aborted("HSA_STATUS_ERROR_EXCEPTION", "x.", "0x1016", f" [host: {word}, GPU index: 6, kernel: {word}]") + "\n",
             "stack": lambda word: f"Process 811: {word} train.py\nPython v3.12.3 (/usr/bin/python3.12)\n\nThread 811 (active): \"{word}\"\n    synchronize (torch/cuda/__init__.py:1040)\n    {word} (train.py:88)\n"}
     for kind, make in logs.items():

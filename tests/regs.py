@@ -175,8 +175,11 @@ def test_device_core(t, unhang):
     t.same(document.get("gfx"), "gfx1100", "the GPU")
     document = emulated.document(t, unhang.run("regs", "--json", "--target", path, "gc.*"), "regs", "a pattern as JSON")
     t.same(sorted(r["name"] for r in document.get("registers", [])), ["CP_STAT", "GRBM_STATUS"], "a pattern: only what is in it")
-    run = unhang.run("regs", "--json", "--target", path, "--srbm", "1,1,2", "CP_HQD_*")
-    t.ok(run.returncode in (0, tap.CANNOT), "a queue's registers", run.stderr)
+    document = emulated.document(t, unhang.run("regs", "--json", "--target", path, "--srbm", "1,1,2", "CP_HQD_*"), "regs", "a queue as JSON")
+    t.same({r["name"]: r["value"] for r in document.get("registers", [])}, {"CP_HQD_ACTIVE": "0x1", "CP_HQD_PQ_RPTR": "0x40"}, "a queue's registers")
+    for other in ("1,0,2", "1,1,1", "2,1,2"):
+        run = unhang.run("regs", "--target", path, "--srbm", other, "CP_HQD_ACTIVE")
+        t.ok(run.returncode == tap.CANNOT and b"0x1" not in run.stdout, f"they are not those of {other}", run.stdout + run.stderr)
     run = unhang.run("regs", "--target", path, "CP_ME_CNTL")
     t.ok(run.returncode == tap.CANNOT and b"absent: it is not in the device core" in run.stdout, "none read: status 2", run.stdout + run.stderr)
     run = unhang.run("regs", "--target", path, "GRBM_STATUS", "GRBM_STATSU")

@@ -2,6 +2,7 @@
 """`unhang rings`: rings of a device core that we made up, and of emulated GPUs: where they stand, which packet that is, what it waits
 for."""
 import json
+import re
 import sys
 
 import emulated
@@ -67,7 +68,11 @@ def test_device_core(t, unhang):
     text = unhang.run("rings", "--target", path).stdout.decode()
     marked = [line for line in text.splitlines() if line.startswith(" > ")]
     t.ok(len(marked) == 2 and "0x00fa" in marked[0] and "0x0040" in marked[1], "text: > at the packets where they stand", text)
-    t.ok("waits for" in text, "text: what they wait for", text)
+    packets = [p for r in rings.values() for p in r["packets"]]
+    t.same(sum(line.strip().startswith("waits for ") for line in text.splitlines()), sum(bool(p["waits_for"]) for p in packets), "text: as many waits as there are")
+    flat = " ".join(text.split())
+    lacking = [p for p in packets if not re.search(rf"0x{p['at']:04x} {re.escape(p['name'])}\b", flat) or (p["waits_for"] and f"waits for {p['waits_for']}" not in flat)]
+    t.same(lacking, [], "text: each packet, and what it waits for")
 
 
 def test_choice(t, unhang):
@@ -82,10 +87,14 @@ def test_choice(t, unhang):
             (["rings", "--target", path, "gfx*"], ["no ring 'gfx*'"], "a ring that there is not"),
             (["rings", "--packets", "0"], ["--packets"], "no packets"),
             (["rings", "--packets", "x"], ["--packets"], "packets that are no number"),
+            (["rings", "--target", path, "--packets", "1001"], ["--packets wants a number from 1 to 1000, not '1001'"], "more packets than may be asked for"),
+            (["doctor", "--smoke", "--seconds", "3601"], ["--seconds wants a number from 1 to 3600, not '3601'"], "more seconds than may be asked for"),
             (["rings", "--target", "/nonexistent"], ["/nonexistent"], "a device core that there is not"),
             (["rings", "--target", "/etc/passwd"], ["/etc/passwd"], "a file that is no device core"),
     ):
         emulated.refuses(t, unhang, arguments, words, name)
+    most = [unhang.run("rings", "--target", path, "sdma0", "--packets", n) for n in ("1000", "999")]
+    t.ok(not any(run.returncode or run.stderr for run in most) and most[0].stdout == most[1].stdout, "the most packets that may be asked for", most[0].stderr)
     t.same(unhang.run("rings", "--json", "--target", "/etc/passwd").stdout, b"", "a file that is no device core: no half of a JSON document")
     if tap.pathlib.Path("/sys/module/amdgpu").exists():
         t.skip("no GPU: status 2 and one line", "there is one")

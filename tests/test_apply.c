@@ -2,9 +2,15 @@
 #include "apply/applied.h"
 #include "knowledge/parameter.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -159,6 +165,46 @@ static void values_that_mean_the_same_are_the_same(void **state)
 	assert_false(applied_id_good(S("../x")) || applied_id_good(S(".x")) || applied_id_good(S("")));
 }
 
+/** Exit status of a child: 0 where a file is refused because nobody can tell where it really is. */
+static int open_without_proc(const char *directory)
+{
+	struct arena room = { 0 };
+	struct spot spot;
+	if (chroot(directory) || chdir("/"))
+		return 77;
+	struct uh_error *below = spot_open("/tree", S("/file"), &room, &spot);
+	struct uh_error *here = spot_open(NULL, S("/tree/file"), &room, &spot);
+	return !(below && strstr(below->message, "cannot be told where") && here &&
+		 strstr(here->message, "cannot be told where"));
+}
+
+/** Without /proc nothing says where an open file is: it is not written to, below a root or not. */
+static void a_file_that_cannot_be_located_is_refused(void **state)
+{
+	(void)state;
+	char directory[] = "/tmp/unhang-apply-XXXXXX", path[64];
+	int status;
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/tree", directory);
+	assert_int_equal(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/tree/file", directory);
+	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	close(fd);
+	pid_t child = fork();
+	if (!child)
+		_exit(open_without_proc(directory));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	unlink(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+	rmdir(directory);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +213,7 @@ int main(void)
 		cmocka_unit_test(own_lines_are_found_and_taken_out),
 		cmocka_unit_test(own_words_go_to_the_end_of_the_right_line),
 		cmocka_unit_test(values_that_mean_the_same_are_the_same),
+		cmocka_unit_test(a_file_that_cannot_be_located_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

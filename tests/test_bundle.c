@@ -541,6 +541,11 @@ static void damage_is_told_with_its_place(void **state)
 	form_program(&t);
 	put32_at(&t, t.n - 2 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), 0x10000);
 	check_told(&t, "section .hip_fatbin (header at 0xb71): its 0x10000 bytes at 0x70 lie outside (0xbf1)\n");
+	form_program(&t);
+	size_t names = t.n - sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size);
+	put32_at(&t, t.n - 2 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), 0x10000);
+	put32_at(&t, names, get32_at(&t, names) - 1); // the last name does not end
+	check_told(&t, "section .hip_fatbin (header at 0xb71): its 0x10000 bytes at 0x70 lie outside (0xbf1)\n");
 	form_archive(&t);
 	t.p[8 + 58] ^= 1;
 	check_told(&t, "archive member at 0x8: its header is damaged");
@@ -587,6 +592,23 @@ static void sections_that_share_bytes_are_read_once(void **state)
 	forget(&s);
 	text_free(&t);
 	text_free(&fat);
+}
+
+/** A name of a section is as long as a stranger likes. */
+static void long_names_of_sections_are_cut(void **state)
+{
+	(void)state;
+	for (size_t n = 254; n <= 257; n++) {
+		struct text fat = { 0 }, t = { 0 };
+		char name[300] = ".hip_fatbin", told[300];
+		memset(name + strlen(name), 'x', n - strlen(name));
+		put_bundle(&fat, 16);
+		put_host(&t, (struct part[]){ { name, &fat } }, 1, false);
+		put32_at(&t, t.n - 2 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), 0x10000);
+		snprintf(told, sizeof(told), "section %.255s (header at 0x", name);
+		check_told(&t, told);
+		text_free(&fat);
+	}
 }
 
 static void bomb(size_t much, int times)
@@ -707,6 +729,7 @@ int main(void)
 		cmocka_unit_test(a_decompression_bomb_is_refused),
 		cmocka_unit_test(an_object_across_a_window_is_found),
 		cmocka_unit_test(sections_that_share_bytes_are_read_once),
+		cmocka_unit_test(long_names_of_sections_are_cut),
 		cmocka_unit_test(the_processor_is_read_from_target_names),
 		cmocka_unit_test(code_uris_are_parsed),
 		cmocka_unit_test(the_hash_of_compressed_bundles_is_md5),

@@ -205,7 +205,7 @@ static void check_match(const struct match *m, struct str line)
 
 static void try_match(void *ctx, struct str line)
 {
-	struct match m;
+	struct match m = { 0 };
 	for (size_t at = 0; at < line.n; at++)
 		if (template_match(ctx, line, at, &m))
 			check_match(&m, line);
@@ -229,7 +229,7 @@ static void templates_and_lines_cut_or_changed(void **state)
 	struct arena arena = { 0 };
 	struct know_problems problems = { 0 };
 	struct template *t = template_parse(&arena, S(odd_template), "sample.know", 1, &problems);
-	struct match m;
+	struct match m = { 0 };
 	assert_true(template_match(t, S(odd_line), 2, &m));
 	assert_int_equal(m.ncaptures, 7);
 	each_damage(S(odd_line), 1, try_match, t);
@@ -242,7 +242,7 @@ static void a_template_with_too_many_values_is_refused(void **state)
 	(void)state;
 	struct arena arena = { 0 };
 	struct text text = { 0 }, line = { 0 };
-	struct match m;
+	struct match m = { 0 };
 	for (int n = 1; n <= TEMPLATE_VALUES + 1; n++) {
 		struct know_problems problems = { 0 };
 		text_printf(&text, "value{v%d:int}", n);
@@ -269,7 +269,7 @@ static void matching_ends_at_its_step_limit(void **state)
 	struct template *t = template_parse(&arena, S("some {a:text} b{b:text} b{c:text} b{d:text} b{e:text} bend"),
 					    "sample.know", 1, &problems);
 	char line[LINE_MAX_BYTES];
-	struct match m;
+	struct match m = { 0 };
 	memcpy(line, "some", 4);
 	for (size_t i = 4; i < sizeof(line); i++)
 		line[i] = i % 2 ? 'b' : ' ';

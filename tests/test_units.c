@@ -103,7 +103,7 @@ static void assert_capture(const struct match *m, size_t index, const char *text
 static void templates_match_and_capture(void **state)
 {
 	struct fixture *f = *state;
-	struct match m;
+	struct match m = { 0 };
 	const char *timeout = "ring {ring} timeout, signaled seq={a:int}, emitted seq={b:int}";
 	assert_true(matches(f, timeout, "amdgpu: ring gfx_0.0.0 timeout, signaled seq=12, emitted seq=15", &m));
 	assert_capture(&m, 0, "gfx_0.0.0");
@@ -339,7 +339,7 @@ static void a_users_block_replaces_a_built_in_one(void **state)
 		S("signature ring-timeout\n  event soft-recovered\n  subsystem ring\n  level error\n"
 		  "  match ring {ring} timeout, signaled seq={seq_signaled:int}, emitted seq={seq_emitted:int}\n"),
 		&problems);
-	struct match m;
+	struct match m = { 0 };
 	assert_int_equal(problems.count, 0);
 	assert_true(know_match(k, S("ring gfx timeout, signaled seq=1, emitted seq=2"), &m));
 	assert_true(str_is(match_signature(&m)->event->head.id, "soft-recovered"));

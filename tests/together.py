@@ -245,6 +245,7 @@ def container(code, oom):
 
 
 OOM = "".join(f"2026-04-02T10:00:30.{n}00000+00:00 node4 kernel: {m}\n" for n, m in enumerate((
+    "[drm] amdgpu kernel modesetting enabled.",
     "python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
     "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=docker-7a7a.scope,mems_allowed=0-1,oom_memcg=/system.slice/docker-7a7a.scope,task_memcg=/system.slice/docker-7a7a.scope,task=python3,pid=7788,uid=0",
     "Memory cgroup out of memory: Killed process 7788 (python3) total-vm:99000000kB, anon-rss:33000000kB, file-rss:1000kB, shmem-rss:0kB, UID:0 pgtables:70000kB oom_score_adj:0")))

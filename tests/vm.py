@@ -104,6 +104,9 @@ def test_absent(m):
     answers, _ = m.read("gfx1100", "gfx0.8@0x7f4000000000+65536")
     t.same(answers["memory"][0]["answer"], "given", "16 pages at once")
     t.ok(answers["operations"] < 40, "take few operations", answers["operations"])
+    answers, _ = m.read("gfx1100", "gfx0.8@0x7f4000000000+2097152", "gfx0.8@0x7f4000000000+4")
+    last = answers["memory"][-1]
+    t.ok(last["answer"] == "absent" and "more than is read at once" in (last["why_not"] or ""), "one page more than is read at once", last["why_not"])
 
 
 def test_wrong_tables(m):

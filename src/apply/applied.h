@@ -1,5 +1,5 @@
-// A change of this machine that unhang makes: a plan at first, then the record that undo needs. What is written to which file follows
-// from it alone, so that a change that was cut short can be finished or taken back, again and again.
+// A change that unhang makes to this machine: first a plan, then the record that undo needs. The record alone says what is written to
+// which file. So a change that was cut short can be finished or taken back, however often that is tried.
 //
 // This room is the only one that writes to the system, and it runs no other program.
 #pragma once
@@ -21,11 +21,11 @@ struct own_file {
 	enum own_kind kind;
 	struct str path;  // in the machine, without --root's directory
 	struct str words; // amdgpu.cwsr_enable=0 iommu=pt
-	bool bare;        // it did not end with a newline
-	bool last;        // of GRUB's: to the very end of the command line, behind what the user has there
+	bool bare;        // the file did not end with a newline before
+	bool last;        // for GRUB: the words go to the very end of the command line, behind the user's
 };
 
-/** So many files, and so many that had the words before, a record holds. */
+/** The most files in a record, and the most that had the words before. */
 enum { APPLIED_FILES_MOST = 1000 };
 enum applied_state { APPLIED_PLANNED, APPLIED_DONE, APPLIED_UNDOING };
 
@@ -38,21 +38,21 @@ struct applied {
 	struct str id, title;
 	enum applied_state state;
 	int64_t date; // seconds since 1970
-	bool kargs;   // the words are rpm-ostree's to keep: there is no file
+	bool kargs;   // rpm-ostree keeps the words: there is no file
 	VEC(struct applied_set) sets;
 	VEC(struct own_file) files;
-	VEC(struct str) made; // directories that there were not before
+	VEC(struct str) made; // directories that we made
 	VEC(struct str) had;  // files that had the words before us
 };
 
 void applied_free(struct applied *a);
 /** `unhang doctor --undo ID` */
 #define DOCTOR(arena, option, id) command_str(COMMAND_OF((arena), "unhang doctor " option " ", PIECE_WORD, (id)))
-/** Letters, digits, `_`, and `-` and `.`, but those not at the front. */
+/** Whether it is made of letters, digits, `_`, `-` and `.`, the last two not at the front. */
 bool applied_id_good(struct str id);
-/** Whether words may be made of it: nothing that a shell or a boot loader takes for more than itself. */
+/** Whether it may become a word of a command line: a shell and a boot loader take every character of it literally. */
 bool applied_set_good(struct str name, struct str value);
-/** Whether this change may write to a file of this kind there. */
+/** Whether this change may write a file of this kind at @path. */
 bool own_file_good(const struct applied *a, enum own_kind kind, struct str path);
 /** Whether the whole file is ours. */
 static inline bool own_whole(enum own_kind k) { return k <= OWN_GRUB_D; }
@@ -63,15 +63,15 @@ static inline bool own_entry(enum own_kind k) { return k == OWN_ENTRY_LINE || k 
 /** A title as one line: facts of the machine may stand in it, and it goes into files that a shell or modprobe reads. */
 struct str title_line(struct arena *to, struct str title);
 
-/** What of ours is in the file: all of it, a line, or words. */
+/** The text that we put into the file: all of it, a line, or words. */
 struct str own_text(struct arena *to, const struct applied *a, const struct own_file *f);
-/** @base with our text in it; false where it has no place for it. */
+/** @base with our text in it; false where there is no place for it. */
 bool own_insert(struct arena *to, const struct applied *a, const struct own_file *f, struct str base, struct str *ret);
 enum own_found { OWN_ABSENT, OWN_ALTERED, OWN_THERE };
-/** @content without what is ours. ALTERED: somebody changed it since, and what could be told apart is gone. */
+/** @content without our text. OWN_ALTERED: somebody changed it since; what could still be recognised as ours was removed. */
 enum own_found own_strip(struct arena *to, const struct applied *a, const struct own_file *f, struct str content,
 			 struct str *ret);
-/** Those of @words that the command line in a file of this kind does not have yet. */
+/** Those of @words that the command line in the file's @content does not have yet. */
 struct str own_missing(struct arena *to, enum own_kind kind, struct str content, struct str words);
 /** The value of the last NAME=VALUE on a command line; false: none. */
 bool command_line_value(struct str line, struct str name, struct str *ret);
@@ -79,15 +79,15 @@ bool command_line_value(struct str line, struct str name, struct str *ret);
 // --- records; record.c ---
 
 void applied_write(const struct applied *a, struct text *to);
-/** @where: for errors. The error says what is wrong in which line. */
+/** Reads a record. The error names @where, the line, and what is wrong there. Free *ret with applied_free(). */
 struct uh_error *applied_parse(struct str text, struct str id, const char *where, struct applied *ret);
 
-/** Records below @root; those that cannot be read are told as problems. */
+/** The records below @root. Those that cannot be read are in @problems. */
 struct applied_list {
 	VEC(struct applied *) list;
-	VEC(struct str) cut; // ids of which only an unfinished record is there: nothing was changed yet
+	VEC(struct str) cut; // ids that have an unfinished record only: nothing was changed yet
 	VEC(struct str) problems;
-	bool empty; // there is nothing in our directory: it was cut short at the very begin or end
+	bool empty; // our directory is there and empty: a change was cut short at its very beginning or end
 	struct arena arena;
 };
 void applied_load_all(const char *root, struct applied_list *ret);
@@ -100,27 +100,27 @@ const struct applied *applied_named(const struct applied_list *l, struct str id)
 
 /** A file that exists, with links followed inside the root only. */
 struct spot {
-	int dir;          // that holds it
-	const char *name; // in it
+	int dir;          // the directory that holds it
+	const char *name; // its name in there
 	struct str content;
 };
 struct uh_error *spot_open(const char *root, struct str path, struct arena *a, struct spot *ret);
 void spot_close(struct spot *s);
 
-/** What a file has now, and what it would have. */
+/** A file's content now, and after the change. */
 struct own_preview {
 	struct str before, after;
 	bool there_before, there_after;
 };
 struct uh_error *own_preview(const char *root, const struct applied *a, const struct own_file *f, bool undo, struct arena *room,
 			     struct own_preview *ret);
-/** Adds entries that have our text now under another name, or that were made of a command line with our words. */
+/** Adds boot entries that have our text by now: they were renamed, or made from a command line with our words. */
 void applied_find_entries(const char *root, struct applied *a);
-/** An error where a file of ours would take the place of somebody else's. */
+/** An error if a whole file of ours would replace somebody else's. */
 struct uh_error *own_whole_free(const char *root, const struct applied *a, struct str path, struct arena *room);
-/** Writes the record as planned, the files, then the record as done. It may be done again after it was cut short. */
+/** Writes the record as planned, then the files, then the record as done. If it was cut short, call it again. */
 struct uh_error *applied_do(const char *root, struct applied *a);
-/** Takes all of it back, the record last. */
+/** Takes the whole change back, the record last. If it was cut short, call it again. */
 struct uh_error *applied_undo(const char *root, struct applied *a);
-/** Removes what a record that was never finished left, and our directory where it is empty. false: something of it could not be. */
+/** Removes what an unfinished record left, and our directory if it is empty. false: something could not be removed. */
 bool applied_sweep(const char *root, struct str id);

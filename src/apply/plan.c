@@ -50,7 +50,7 @@ bool value_in_effect(struct host *h, struct str name, struct str *ret, struct st
 	struct str module, parameter;
 	char *fact = arena_z(&h->arena, arena_printf(&h->arena, "param." STR_FMT, STR_ARG(name)));
 	const struct host_fact *f = host_fact(h, host_machine(h), str_z(fact), 0);
-	// One that only a file names is not in effect.
+	// A value that only a file names is not in effect.
 	if (f && (str_starts(f->where, S("/sys/")) || str_starts(f->where, S("/proc/")))) {
 		*ret = f->value;
 		*ret_where = f->where;
@@ -104,7 +104,7 @@ static void add_word(struct text *t, struct str name, struct str value)
 	text_printf(t, "%s" STR_FMT "=" STR_FMT, t->n ? " " : "", STR_ARG(name), STR_ARG(value));
 }
 
-/** A parameter of a module is set for modprobe, unless nobody would ask modprobe, or the command line would win. */
+/** Whether a module's parameter goes to modprobe.d. Not if nothing would run modprobe, or if the command line would win. */
 static bool for_modprobe(struct planner *p, struct str name)
 {
 	struct str module, parameter, value;
@@ -112,7 +112,7 @@ static bool for_modprobe(struct planner *p, struct str name)
 	       !command_line_value(host_value(p->h, NULL, "cmdline"), name, &value) && !built_in(p->h, module);
 }
 
-/** Another change of ours that sets it; NULL. Two that own one parameter could not be taken back one by one. */
+/** Another change of ours that sets it; NULL: none. Two changes of one parameter could not be undone one by one. */
 static const struct applied *set_by(const struct applied_list *have, struct str name)
 {
 	for (size_t n = 0; n < have->list.len; n++)

@@ -1,5 +1,5 @@
-// Records of changes: lines of a key and what belongs to it. A record may come with a stranger's tree: it names files only that this
-// program writes, and words only that it would write.
+// Records of changes: a key and its values in each line. A record may come with a stranger's tree, so it is refused if it names a file
+// or a word that this program would not write.
 #include "apply/applied.h"
 
 #include <errno.h>

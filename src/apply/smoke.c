@@ -57,7 +57,7 @@ struct attempt {
 	struct hip hip;
 };
 
-/** What the child tells: a letter and text, a line each. `step`s are told before they are made. */
+/** The child's output: lines of a letter and a text. It tells each step before it makes it. */
 static void tell(const struct attempt *t, char what, const char *text) { dprintf(t->fd, "%c%s\n", what, text); }
 
 static void *load_library(const struct attempt *t, const char *name)

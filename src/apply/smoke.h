@@ -15,14 +15,15 @@ enum smoke_end {
 
 struct smoke {
 	enum smoke_end end;
-	struct str step; // that it was at
+	struct str step; // where it was when it ended
 	struct str error;
 	struct str library;
-	struct str refused; // a runtime that others could have written, which was not loaded
+	struct str refused; // a runtime that was not loaded because others could have written it
 	int64_t milliseconds;
-	bool left_behind; // its process does not die: it waits in the kernel
+	bool left_behind; // its process waits in the kernel and does not die
 };
 
-/** Tries the GPU at @pci (0000:03:00.0) in a child that has @milliseconds. @library: the runtime to load; NULL: ROCm's. */
+/** Tries the GPU at @pci (0000:03:00.0) in a child with a deadline of @milliseconds. @library: the runtime to load; NULL: ROCm's. Texts
+ * lie in @a. */
 void smoke_run(struct arena *a, struct str pci, const char *library, int milliseconds, struct smoke *ret);
 const char *smoke_name(enum smoke_end e);

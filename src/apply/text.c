@@ -1,4 +1,4 @@
-// What is written to a file, and how it is found again. own_strip() of what own_insert() made is what there was, byte for byte.
+// What is written to a file, and how it is found again. own_strip() undoes own_insert() byte for byte.
 #include "apply/applied.h"
 
 #include <stdio.h>

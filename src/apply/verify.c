@@ -53,7 +53,7 @@ static bool by_modprobe(const struct applied *a, struct str name)
 	return false;
 }
 
-/** Whether a file of its is one that GRUB's configuration is built of. */
+/** Whether one of its files is a source of GRUB's configuration. */
 static bool in_grub(const struct applied *a)
 {
 	for (size_t n = 0; n < a->files.len; n++)

@@ -156,7 +156,7 @@ struct uh_error *own_whole_free(const char *root, const struct applied *a, struc
 	return err;
 }
 
-/** The record may be a stranger's: who has the name of our file is looked at again. */
+/** The record may be a stranger's, so it is checked again that the file is ours. */
 static struct uh_error *do_whole(const char *root, const struct applied *a, const struct own_file *f, struct arena *room)
 {
 	struct uh_error *err = own_whole_free(root, a, f->path, room);
@@ -184,7 +184,7 @@ static struct uh_error *do_part(const char *root, const struct applied *a, const
 	return str_eq(content, s.content) ? NULL : save_over(s.dir, s.name, content);
 }
 
-/** What failed is said with its directory, and what to do about the half that is done. */
+/** The error with its directory, and with what to do about a change that is half done. */
 static struct uh_error *cut_short(struct uh_error *err, const struct applied *a, struct str path, const char *then)
 {
 	struct arena room = { 0 };
@@ -258,14 +258,14 @@ static bool has_path(const struct applied *a, struct str path)
 	return false;
 }
 
-/** What entries of a change have: the words that they lacked, which are the same for most. */
+/** The words that a change adds to entries: the same for most entries, so each list is kept once. */
 struct entry_words {
 	struct str list[WORDS_MOST];
 	size_t n;
 };
 
-/** How an entry has our text: as one that we wrote has it (boot counting renames them), or in words that an installation of a kernel copied.
- * false: not at all. */
+/** Whether an entry has our text: because it is one that we wrote (boot counting renames them), or because installing a kernel copied our
+ * words. */
 static bool entry_like(const char *root, const struct applied *a, const struct entry_words *w, struct str path,
 		       struct own_file *ret)
 {
@@ -305,7 +305,7 @@ static void find_entries_in(const char *root, struct applied *a, const struct en
 		cleanup_close(&fd);
 		return;
 	}
-	// What is found goes to the record too, which holds so many.
+	// What is found goes into the record too, which has a limit.
 	for (struct dirent *e = readdir(list); e && seen++ < ENTRIES_MOST && a->files.len < APPLIED_FILES_MOST;
 	     e = readdir(list)) {
 		struct own_file f;
@@ -318,7 +318,7 @@ static void find_entries_in(const char *root, struct applied *a, const struct en
 	closedir(list);
 }
 
-/** A record may name few directories only (own_file_good()), each of which is looked at once. */
+/** A record can name only a few directories (own_file_good()); each is searched once. */
 static bool first_in_directory(struct applied *a, size_t i)
 {
 	struct str directory = parent_of(&a->arena, a->files.data[i].path);

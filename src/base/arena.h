@@ -1,4 +1,4 @@
-// Memory. An arena is freed as a whole; vectors and text buffers grow.
+// Memory. An arena is freed as a whole; vectors and text buffers grow. Nothing here returns NULL.
 //
 // unhang's memory is bounded by design (fixed numbers of incidents, events and facts), so an allocation that
 // fails means a machine that is out of memory: mem_alloc() then ends the program with one line and status 2.
@@ -47,14 +47,14 @@ void arena_free(struct arena *a);
 		(v)->len = (v)->cap = 0;                                                                                       \
 	} while (0)
 
-// A growing text.
+// A growing text, freed with text_free(). It is not NUL-terminated.
 struct text {
 	char *p;
 	size_t n, cap;
 };
 
 void text_add(struct text *t, struct str s);
-/** Where @more characters may be written behind the text; who does adds them to its length. */
+/** Room for @more characters behind the text. The caller writes them and then adds their number to t->n. */
 char *text_room(struct text *t, size_t more);
 void text_printf(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(struct text *t, const char *format, va_list ap);

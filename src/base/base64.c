@@ -33,7 +33,7 @@ bool base64_read(struct str s, uint8_t *ret, size_t n)
 		if (bits >= 12)
 			ret[have++] = (uint8_t)(v >> (bits % 8));
 	}
-	// One way to write it: what is left over are zeros, and the signs at the end.
+	// Only the canonical form is accepted: unused bits are zero, and the padding is right.
 	struct text again = { 0 };
 	base64_write(&again, ret, n);
 	bool same = str_eq(text_str(&again), s);

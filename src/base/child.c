@@ -23,7 +23,7 @@ int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/** A handler of the parent's for crashes must not bring the child back to life. */
+/** A crash handler that the parent installed must not run in the child. */
 static void crash_plainly(void)
 {
 	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
@@ -38,7 +38,7 @@ static void limit_child(int milliseconds)
 #if !defined(__SANITIZE_ADDRESS__) // whose shadow is larger than any limit
 	const struct rlimit memory = { MEMORY_MAX, MEMORY_MAX };
 	setrlimit(RLIMIT_AS, &memory);
-	close(STDERR_FILENO); // that the child had too little memory, or what a library has to say, is not for the user
+	close(STDERR_FILENO); // what a library prints, or that memory ran out in the child, is not for the user
 #endif
 }
 
@@ -65,7 +65,7 @@ static enum child_end collect(int fd, int64_t deadline, size_t most, struct text
 	}
 }
 
-/** What the child's limits, and mem_alloc() in it, made of it. */
+/** How the child ended: its limits and mem_alloc() give it certain statuses. */
 static enum child_end judge(int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)

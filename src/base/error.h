@@ -1,4 +1,4 @@
-// Errors carry what failed, where, and errno. NULL is success.
+// Errors carry what failed, where, and errno. NULL is success. Whoever gets an error frees it or hands it on.
 #pragma once
 
 struct uh_error {

@@ -1,4 +1,4 @@
-// A streaming JSON writer. Commas and indentation are its business; what nests is the caller's.
+// A streaming JSON writer. It takes care of commas and indentation; the caller opens and closes brackets in pairs.
 #pragma once
 
 #include <stdint.h>
@@ -19,7 +19,7 @@ void jw_key(struct json *j, const char *key);
 void jw_str(struct json *j, struct str s);
 /** A key and its string. */
 void jw_field(struct json *j, const char *key, struct str value);
-/** The same of a command, and of a list of them; NULL is null. */
+/** The same for a command, and for a list of commands. NULL is null. */
 void jw_command(struct json *j, const char *key, const struct command *c);
 void jw_commands(struct json *j, const char *key, const struct command *const *list, size_t n);
 void jw_int(struct json *j, int64_t v);

@@ -1,4 +1,4 @@
-// How long a view is good: the rule of base/str.h, and what makes every test of a sanitized build check it.
+// How long a view is valid: the rule of base/str.h. In sanitized builds every test checks it.
 #pragma once
 
 #include <stdlib.h>
@@ -32,8 +32,8 @@ static inline void lifetime_end(struct lifetime *l)
 }
 
 /**
- * @s, until @l ends or begins anew. With AddressSanitizer it is a copy that has exactly its size and is then freed, so that
- * whoever reads behind its end or keeps a view of it is found by any test whose input comes that way.
+ * @s, until @l ends or begins again. With AddressSanitizer it is a copy of exactly that size, which is freed then. So a test finds
+ * code that reads behind its end or keeps a view of it.
  */
 static inline struct str lifetime_begin(struct lifetime *l, struct str s)
 {

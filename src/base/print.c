@@ -17,8 +17,8 @@ size_t utf8_length(struct str s)
 	return n;
 }
 
-/** Whether there is any other among eight bytes: the high bit of a byte is set in it, once ' ' is taken off it where it is less, or once 1
- * is added to DEL. */
+/** Whether any of eight bytes is not printable ASCII. Its high bit shows it: it is set there already, or after subtracting ' ' from a
+ * control character, or after adding 1 to DEL. */
 static inline uint64_t any_other(const char *p)
 {
 	static const uint64_t ones = 0x0101010101010101, highs = 0x8080808080808080;
@@ -40,8 +40,8 @@ size_t print_plain(struct str s)
 	return n;
 }
 
-/** Characters that do not show: controls, and those that say how others are shown (Unicode's Cf, and the separators of lines and
- * paragraphs), with which a text can look like another one. */
+/** Characters that are not visible: controls, and those that change how others look (Unicode's Cf, and the separators of lines and
+ * paragraphs). They can make one text look like another. */
 static const struct {
 	uint32_t first, last;
 } unseen[] = {
@@ -151,7 +151,8 @@ static bool ends_bracket(struct str unit, struct str next)
 	return unit.p[0] == '[' && !memchr(unit.p, ']', unit.n) && memchr(next.p, ']', next.n);
 }
 
-/** A word and the paths behind it: a line that begins with a path would be a command where somebody pastes a step of several lines. */
+/** A word and the paths behind it, which stay on one line. If a step of several lines is pasted, a line that begins with a path would be
+ * run as a command. */
 static struct str take_unit(struct str *s)
 {
 	struct str unit = str_word(s), rest = *s;

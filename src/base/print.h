@@ -1,4 +1,4 @@
-// Evidence may hold anything; a terminal is only given what prints.
+// Printing. Evidence may hold anything; a terminal gets only what is safe to show.
 #pragma once
 
 #include <stdio.h>
@@ -7,22 +7,22 @@
 
 /** Length of the UTF-8 sequence at the front of @s, or 0 where there is none. */
 size_t utf8_length(struct str s);
-/** The character that the sequence @s is, of a length that utf8_length() gave. */
+/** The character of the sequence @s, whose length is what utf8_length() returned. */
 uint32_t utf8_point(struct str s);
-/** Whether it is something to see: no control (C0, DEL, C1), no mark of direction, nothing else that only changes how others look. */
+/** Whether the character is visible: no control (C0, DEL, C1), no mark of direction, nothing that only changes how others look. */
 bool point_shows(uint32_t point);
-/** Writes @s without what does not show, and without bytes that are no UTF-8. */
+/** Writes the visible characters of @s. Bytes that are not UTF-8 are left out. */
 void print_safe(FILE *out, struct str s);
 /** The same into a text. */
 void text_add_safe(struct text *to, struct str s);
-/** Whether print_safe() would write it as it is. */
+/** Whether print_safe() would write all of it. */
 bool print_is_safe(struct str s);
-/** How many bytes at the front of @s are ASCII that prints. */
+/** How many bytes at the front of @s are printable ASCII. */
 size_t print_plain(struct str s);
 /** Columns that @s takes: characters, not bytes. */
 size_t print_columns(struct str s);
-/** Writes @s over as many lines as it takes, each but the first after @indent spaces, and a newline. @column: where it begins. A
- * word that does not fit behind the indent begins further left. */
+/** Writes @s wrapped to @width, then a newline. The first line begins at @column, the others after @indent spaces. A word that does not
+ * fit behind the indent begins further left. */
 void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width);
 /** How many lines that would be. */
 size_t print_lines(struct str s, size_t indent, size_t column, size_t width);
@@ -35,11 +35,11 @@ struct str print_clip(struct str s, const struct print_room *room, bool *ret_tor
 /** Writes @s as it is. */
 void print_str(FILE *out, struct str s);
 
-/** Whether all that was written to @out so far has arrived where it goes. */
+/** Flushes @out. false: something that was written to it was lost (a full disk, say). */
 bool print_arrived(FILE *out);
 
 enum { NUMBER_DIGITS = 20 };
 
-/** In base 10 or 16, without 0x; the digits lie in @room. */
+/** The digits of @v in base 10 or 16, without 0x. They lie in @room. */
 struct str number_digits(char room[static NUMBER_DIGITS], uint64_t v, unsigned base);
 void print_number(FILE *out, uint64_t v, unsigned base);

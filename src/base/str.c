@@ -73,7 +73,7 @@ void str_copy(char *room, size_t size, struct str s)
 	room[s.n] = 0;
 }
 
-/** Whether a character of a pattern stands for one of a text; one that is no wildcard only for itself. */
+/** Whether a pattern's character, which is no wildcard, matches a character of the text. */
 typedef bool same_char(char pattern, char text);
 
 static bool same_exactly(char pattern, char text) { return pattern == text; }

@@ -1,7 +1,7 @@
-// String views: pointer and length, never owned, never NUL-terminated by promise.
+// String views: pointer and length. They own nothing and need not be NUL-terminated.
 //
-// Who is handed a view may use it until the call returns, and who keeps what it says copies it: into an arena (arena_str()), or
-// into a struct whose name begins with `kept_` and which has no views. base/lifetime.h lets tests see who does not.
+// A function may use a view that it was handed until it returns. To keep the text it makes a copy: in an arena (arena_str()), or in a
+// struct whose name begins with `kept_` and which has no views. base/lifetime.h lets tests find code that breaks the rule.
 #pragma once
 
 #include <stdbool.h>
@@ -39,20 +39,20 @@ static inline bool char_hex(char c) { return char_digit(c) || (c >= 'a' && c <= 
 static inline bool char_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 static inline char char_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 32) : c; }
 static inline bool char_word(char c) { return char_alpha(c) || char_digit(c) || c == '_'; }
-/** Unlike strchr() not of the NUL, which stands behind every set. */
+/** Whether @c is in @set. Unlike strchr() it never finds the NUL at the end. */
 static inline bool char_among(char c, const char *set) { return c && strchr(set, c); }
 
 struct str str_trim(struct str s);
 /** Position of needle in s, or -1. */
 ptrdiff_t str_find(struct str s, struct str needle);
 int str_cmp(struct str a, struct str b);
-/** Takes the text before the next @sep off @s; the whole rest where there is none. */
+/** Takes the text before the next @sep off @s; all of it where there is none. */
 struct str str_split(struct str *s, char sep);
 /** The last component of a path. */
 struct str str_base(struct str path);
 /** Takes the next run of non-space characters off @s, and the white space before it. */
 struct str str_word(struct str *s);
-/** Whether @s begins with @prefix; then what follows it, without white space around it. */
+/** Whether @s begins with @prefix. Then *ret_rest is what follows, without white space around it. */
 bool str_behind(struct str s, struct str prefix, struct str *ret_rest);
 /** NUL-terminated, cut to what fits into @room. */
 void str_copy(char *room, size_t size, struct str s);
@@ -60,12 +60,12 @@ void str_copy(char *room, size_t size, struct str s);
 bool str_glob(struct str pattern, struct str text);
 /** '*' stands for any characters, '?' for one; upper and lower case are the same. */
 bool str_like(struct str pattern, struct str text);
-/** Whether it has such characters. */
+/** Whether @s has a '*' or '?'. */
 static inline bool str_is_pattern(struct str s) { return s.n && (memchr(s.p, '*', s.n) || memchr(s.p, '?', s.n)); }
 /** A whole number, decimal or 0x hexadecimal, that is all of @s. */
 bool str_number(struct str s, int64_t *ret_value);
 bool str_hex(struct str s, uint64_t *ret_value);
-/** Of two int64_t, for qsort(). */
+/** Compares two int64_t, for qsort(). */
 int compare_numbers(const void *a, const void *b);
 /** Dotted versions such as 6.17.9-arch1: compared number by number. */
 int str_version_cmp(struct str a, struct str b);

@@ -35,16 +35,16 @@ int cmd_where(int argc, char **argv);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** As uh_problem_fn. */
 void complain_line(void *ctx, const char *message);
-/** Says why it could not be done; the exit status. The error is taken. */
+/** Prints the error, frees it, and returns the exit status. */
 struct uh_error;
 int cannot(struct uh_error *err);
-/** One more path of a repeated option; false, and it is said, where @most were given. */
+/** Adds a path of a repeated option. false, with a complaint, if there are @most already. */
 bool add_path(const char **list, size_t *n, size_t most, const char *option, const char *path);
-/** A number from 1 to @most; false, and it is said, where it is none. */
+/** Reads a number from 1 to @most. false, with a complaint, if it is none. */
 bool parse_count(const char *option, const char *text, unsigned most, unsigned *ret);
-/** What --root names; NULL for the machine itself, whose driver must not be asked as a tree is. */
+/** What --root names. NULL for `/`: this machine's driver must not be asked in the way that a tree is. */
 const char *other_root(const char *path);
-/** As uh_progress_fn, of GPUs: a line on a terminal that is overwritten and wiped in the end. */
+/** As uh_progress_fn, for GPUs: a line on a terminal that is overwritten, and wiped at the end. */
 void show_look(void *ctx, const char *name, unsigned long long done, unsigned long long total);
 /** What getopt_long() did not understand; @command NULL: of unhang itself. */
 void complain_option(char **argv, int c, const char *command);

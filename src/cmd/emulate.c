@@ -55,7 +55,8 @@ static void extend_path(const char *directory)
 	text_free(&longer);
 }
 
-/** Who could write unhang itself could write what lies beside it; others could where the directory is everybody's. */
+/** Whether the program is as trustworthy as unhang beside it: only those who could replace unhang could have written it. In a directory
+ * that everybody may write to, others could too. */
 static bool like_unhang(const char *program)
 {
 	struct stat own, st;
@@ -65,7 +66,7 @@ static bool like_unhang(const char *program)
 	       !(st.st_mode & ~own.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/** Returns where it cannot be run; false: because others may have written it, which is said. */
+/** Runs it, and returns only if that fails. false: others may have written it, which was said. */
 static bool try(const char *directory, bool beside, char **argv)
 {
 	struct arena room = { 0 };

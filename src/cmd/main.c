@@ -45,7 +45,7 @@ void complain_line(void *ctx, const char *message)
 const char *other_root(const char *path)
 {
 	struct opened other, own;
-	struct uh_error *err = door_look(&(struct named){ .path = path }, &other); // which who uses the path will tell
+	struct uh_error *err = door_look(&(struct named){ .path = path }, &other); // reported later, when the path is used
 	if (!err)
 		err = door_look(&(struct named){ .path = "/" }, &own);
 	bool same = !err && other.st.st_dev == own.st.st_dev && other.st.st_ino == own.st.st_ino;
@@ -84,7 +84,7 @@ static void usage(FILE *out)
 	      out);
 }
 
-/** An answer that nobody got is no answer. */
+/** The exit status, unless the answer could not be written. */
 static int written(int status)
 {
 	door_tell(complain_line, NULL);

@@ -109,7 +109,7 @@ static int now(struct now *o, int argc, char **argv)
 	uh_session_expect_gpus(s, o->expected);
 	for (size_t i = 0; i < o->ncode; i++)
 		uh_session_add_code(s, o->code[i]);
-	// The silicon first: what a log costs to read, a hung GPU may not have.
+	// The silicon first: the state of a hung GPU may be gone by the time that a log is read.
 	if (!o->root)
 		err = uh_session_add_machine(s, o->gpu);
 	if (!o->live && !err)

@@ -95,7 +95,7 @@ static bool buffer_address(const struct meaning *m, const struct meaning_registe
 		return false;
 	uint64_t inside = (uint64_t)voffset + (uint64_t)m->immediate;
 	ret->address = c->buffer.base + c->offset + inside + (uint64_t)index * c->buffer.stride;
-	// With a stride it depends on the generation and on more bits what is compared with what.
+	// With a stride, what the hardware compares depends on the generation and on more bits.
 	ret->outside = !c->buffer.stride && inside >= c->buffer.records;
 	return true;
 }

@@ -32,7 +32,7 @@ static struct str strip_suffix(struct str name)
 	return name;
 }
 
-/** Older demanglers do not know the types of 16 bits; they get others in their place that need as many characters of nothing else. */
+/** Older demanglers do not know the 16-bit types. They get other types in their place, which are replaced in the result. */
 static void swap_types(struct text *out, struct str name, const char *const (*pairs)[2], size_t n)
 {
 	while (name.n) {

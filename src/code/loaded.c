@@ -11,7 +11,7 @@ enum {
 	DEMANGLE_MS = 10000,
 	CHILDREN_MS = 60000,   // for all objects: each of a stranger's may use its own deadline up
 	INSTRUCTION_MOST = 20, // bytes; the longest has 16 and a literal
-	SYNC_BACK = 64,        // a line-table row is looked for so far before the first instruction that is shown
+	SYNC_BACK = 64,        // how far before the first shown instruction a line-table row is looked for
 };
 
 /** Each line of @found, with the name of the file before it. */
@@ -57,7 +57,7 @@ void code_set_drop(struct code_set *s, struct loaded *l)
 			s->objects.data[kept++] = s->objects.data[i];
 	s->objects.len = kept;
 	loaded_free(l);
-	memset(s->names, 0, sizeof(s->names)); // where its names lay others may lie soon
+	memset(s->names, 0, sizeof(s->names)); // they are found by address, and other names may soon lie there
 }
 
 void code_set_free(struct code_set *s)
@@ -106,7 +106,7 @@ static struct uh_error *out_of_time(const struct loaded *l)
 			    STR_ARG(l->name), CHILDREN_MS / 1000);
 }
 
-/** @addresses: only these; NULL: any. Who asks a second time gets all. */
+/** Builds the index for @addresses; NULL: for all. The second time it is always built for all. */
 static void ask_lines(struct code_set *s, struct loaded *l, const uint64_t *addresses, size_t n)
 {
 	if (l->lines_asked == LINES_ALL || l->of_memory)
@@ -172,7 +172,7 @@ static int compare_spans(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/** Spans that overlap become one: what begins earlier is in step with the instructions of the other. No two have bytes in common. */
+/** Merges spans that overlap: disassembly from the earlier begin reaches the later one at an instruction. Afterwards none overlap. */
 static size_t merge_spans(struct code_span *spans, size_t n)
 {
 	size_t kept = 0;

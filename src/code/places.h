@@ -11,7 +11,8 @@ struct code_places {
 	struct str gfx;           // of the GPU, gfx90a; empty: any
 };
 
-/** Told of each candidate, the likeliest first: bytes (malloc'ed, given away) and the name of the file. true: that was it. */
+/** Is offered each candidate, the likeliest first: its bytes, which are malloc'ed and which it has to free, and the name of the file.
+ * It returns true to take the candidate, which ends the search. */
 struct code_taker {
 	bool (*take)(void *ctx, struct str name, char *bytes, size_t size);
 	void *ctx;
@@ -19,7 +20,7 @@ struct code_taker {
 
 /** Offers what the object of @uri may be; true once one was taken. */
 bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker);
-/** The file may have another name by now: offers what the user named, whatever it is; true once one was taken. */
+/** Offers everything that the user named, since the file may have another name by now; true once one was taken. */
 bool code_places_any(const struct code_places *p, const struct code_taker *taker);
 /** Offers every code object in the files and directories that the user named. */
 void code_places_all(const struct code_places *p, const struct code_taker *taker, struct text *problems);

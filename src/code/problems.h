@@ -1,4 +1,4 @@
-// What is damaged in a code object without being the end of it: a line for each, with structure and offset.
+// Damage in a code object that leaves the rest of it usable: a line for each, with structure and offset.
 #pragma once
 
 #include "base/arena.h"

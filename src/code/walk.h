@@ -12,10 +12,10 @@ enum {
 struct walk {
 	const struct code_finder *finder;
 	const struct file *f;
-	const char *inside; // what is told of a place begins with it: which unpacked bytes are meant
+	const char *inside; // problems begin with it: it says in which unpacked bytes the place is
 	bool unpacked;
 	size_t problems;
-	uint64_t objects_left; // bytes that may still be handed over: objects that share their bytes would have no end
+	uint64_t objects_left; // bytes that may still be handed over, since objects may share bytes without end
 	uint64_t unpack_left;
 	uint8_t *window;
 	uint64_t window_at;
@@ -33,25 +33,25 @@ void walk_open(struct walk *w, const struct code_finder *finder, const struct fi
 void walk_close(struct walk *w);
 void walk_problem(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Bytes from @at to at most @end: @want of them (at most 64 KB), fewer where they end before. They stay until the next call. */
+/** @want bytes (at most 64 KB) from @at on; fewer where @end or the file comes first. They are valid until the next call. */
 struct str walk_peek(struct walk *w, uint64_t at, uint64_t end, size_t want);
 
-/** Whether @packed bytes may be said to hold @size; then they are counted. */
+/** Whether it is credible that @packed bytes unpack to @size. If so, they are counted against what may be unpacked. */
 bool walk_may_unpack(struct walk *w, uint64_t packed, uint64_t size);
 
-/** A file of its own: program, archive, code object or anything that contains bundles. */
+/** A whole file: a program, an archive, a code object, or anything that contains bundles. */
 void walk_whole(struct walk *w, struct stretch s);
-/** Containers one behind the other. @name: what @s is that holds nothing else, or NULL where they may be anywhere in it. */
+/** Containers one after the other. @name: what @s is, if it holds nothing but containers; NULL: they may be anywhere in it. */
 void walk_containers(struct walk *w, struct stretch s, const char *name);
-/** An image of which its container says where it lies: @s. @what names its place in the container. */
+/** An image at @s, where its container says that it lies. @what names its place in the container. */
 void walk_image(struct walk *w, struct stretch s, const char *what);
 
-// Each of these takes what begins at s.begin, and returns where it ends; s.begin where it is nothing of the kind. @sure: it must be
-// that, so that anything else is damage.
+// Each of these takes what begins at s.begin and returns where it ends; s.begin if it is not of this kind. @sure: it has to be, so
+// anything else is damage.
 uint64_t walk_elf(struct walk *w, struct stretch s, bool sure);
 uint64_t walk_offload_binary(struct walk *w, struct stretch s, bool sure);
 uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure);
-/** The same for a host program and an archive, which are only taken apart where they are a whole file. */
+/** A host program and an archive. They are taken apart only if they are a whole file. */
 void walk_host(struct walk *w, struct stretch s);
 void walk_archive(struct walk *w, struct stretch s);
 void walk_hand_over(struct walk *w, struct stretch s);

@@ -1,4 +1,4 @@
-// The instructions around a pc: which access a late fault may be of, and what a wave that stands still waits for.
+// The instructions around a pc: which access may have caused a late fault, and what a wave that stands still waits for.
 #include "code/meaning.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static void written_by(struct written *w, const struct meaning *m)
 	w->all |= m->what && m->what->noperands && !m->understood;
 }
 
-/** Whether @o is among what was written, the first @from of it not counted. */
+/** Whether @o was written. The first @from writes do not count. */
 static bool written_has(const struct written *w, size_t from, const struct operand *o)
 {
 	if (w->all && !from && o->bank)

@@ -44,8 +44,28 @@ static void name_gpu(struct incident *i, const struct machine *m)
 	}
 }
 
+static bool machine_says(const struct machine *m, const char *name)
+{
+	for (size_t n = 0; n < m->facts.len; n++)
+		if (str_is(m->facts.data[n].fact.name, name))
+			return true;
+	return false;
+}
+
+/** Whether the driver itself reports something in the incident; what any device or program has does not count. */
+static bool driver_reports(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		if (e->kind->opens == OPENS_YES && !e->kind->bus && !e->kind->any_vendor && !e->kind->needs_frame &&
+		    !e->unrelated)
+			return true;
+	}
+	return false;
+}
+
 /** Whether an event of the bus or the IOMMU is about a GPU. */
-static bool concerns_gpu(const struct diag_event *e, const struct know *k, const struct machine *m)
+static bool concerns_gpu(const struct incident *i, const struct diag_event *e, const struct know *k, const struct machine *m)
 {
 	const struct fact *bus = diag_fact(e, "pci_id"), *device = diag_fact(e, "iommu_device");
 	const struct fact *vendor = diag_fact(e, "apei_vendor");
@@ -55,10 +75,14 @@ static bool concerns_gpu(const struct diag_event *e, const struct know *k, const
 		return true;
 	if (vendor && str_is(vendor->value, "0x1002"))
 		return true;
+	// A slot does not say what is in it; a GPU that vanishes makes its driver complain.
 	if (e->kind->bus == BUS_SLOT)
-		return m->ngpus;
-	// An excerpt that names no device at all: who shows it to us believes that it is the GPU.
-	return e->kind->bus == BUS_IOMMU && !e->driver.n && !m->ngpus && !m->has_boot;
+		return driver_reports(i);
+	// Of a device that a guest has, no driver here says whose it is.
+	if (e->kind->bus == BUS_GUEST && machine_says(m, "vendor_amd"))
+		return true;
+	// An excerpt that names no GPU at all: who shows it to us believes that it is about one.
+	return (e->kind->bus == BUS_GUEST || (e->kind->bus == BUS_IOMMU && !e->driver.n)) && !m->ngpus && !m->has_boot;
 }
 
 static void judge_event(struct incident *i, struct diag_event *e, const struct know *k, const struct machine *m)
@@ -67,21 +91,13 @@ static void judge_event(struct incident *i, struct diag_event *e, const struct k
 		e->unrelated = true;
 	if (!e->kind->bus)
 		return;
-	if (concerns_gpu(e, k, m))
+	if (concerns_gpu(i, e, k, m))
 		diag_set_fact(i, e, (struct fact){ S("gpu_path"), S("yes"), FACT_TEXT, e->at });
 	else
 		e->unrelated = true;
 }
 
-static bool machine_says(const struct machine *m, const char *name)
-{
-	for (size_t n = 0; n < m->facts.len; n++)
-		if (str_is(m->facts.data[n].fact.name, name))
-			return true;
-	return false;
-}
-
-/** What NVIDIA's software prints too counts unless it is NVIDIA's that printed it. */
+/** Messages that NVIDIA's software prints too count unless NVIDIA's printed them here. */
 static void judge_vendor(struct incident *i, const struct machine *m)
 {
 	i->vendor_known = machine_says(m, "vendor_amd") || m->ngpus;
@@ -91,10 +107,11 @@ static void judge_vendor(struct incident *i, const struct machine *m)
 	bool nvidia = machine_says(m, "vendor_nvidia");
 	for (size_t n = 0; n < i->events.len; n++)
 		nvidia |= diag_fact(i->events.data[n], "vendor_nvidia") != NULL;
-	if (i->vendor_known || !nvidia)
-		return;
-	for (size_t n = 0; n < i->events.len; n++)
-		i->events.data[n]->unrelated = true;
+	for (size_t n = 0; n < i->events.len; n++) {
+		// Who shows what became of a container asks about it; the kernel's log has whatever happened.
+		const struct diag_event *e = i->events.data[n];
+		i->events.data[n]->unrelated |= !i->vendor_known && (nvidia || (e->kind->any_machine && !e->program));
+	}
 }
 
 /** The GPU of a rank, where RCCL has said so when it started. */

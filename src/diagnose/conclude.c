@@ -28,7 +28,7 @@ static bool has_event(const struct incident *i, const struct know_list *kinds)
 	return false;
 }
 
-/** The cause, where what else the incident has lets it count. */
+/** The cause, if the rest of the incident allows it; else NULL. */
 static const struct know_cause *cause_in(const struct incident *i, const struct know_cause *c)
 {
 	return c && ((c->beside && !has_event(i, c->beside)) || has_event(i, c->without)) ? NULL : c;
@@ -54,7 +54,7 @@ static void drop_unrelated(struct incident *i)
 	size_t n = 0;
 	for (size_t k = 0; k < i->events.len; k++) {
 		struct diag_event *e = i->events.data[k];
-		if (!e->unrelated && (!e->kind->needs_frame || e->confirmed))
+		if (!e->unrelated && (!e->kind->needs_frame || (e->confirmed && !e->elsewhere)))
 			i->events.data[n++] = e;
 	}
 	if (n && n < i->events.len)
@@ -148,7 +148,7 @@ static void borrow_kernel(struct incident *i)
 					     "source",       "access_note", "arguments_note", "api_call" };
 	if (diag_fact(i->root, "kernel_name"))
 		return;
-	// Of several the one whose access the fault is of.
+	// Of several, the one whose access made the fault.
 	struct diag_event *e = NULL;
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *x = i->events.data[n];
@@ -174,7 +174,7 @@ static void name_program(struct incident *i)
 		const struct diag_process *p = &i->processes.data[n];
 		if (!str_is(str_z(p->role), "owner") || job)
 			continue;
-		// It is named beside commands: a name that a shell would take for more is not told there.
+		// It is printed beside commands, so a name with characters that mean something to a shell is left out.
 		bool plain = piece_plain(PIECE_WORDS, p->name);
 		if (piece_plain(PIECE_NUMBER, p->pid))
 			i->program = arena_printf(&i->arena, STR_FMT " (" STR_FMT ")", STR_ARG(plain ? p->name : S("process")),
@@ -234,7 +234,7 @@ static void weigh(struct incident *i)
 	struct text why = { 0 };
 	int percent = i->cause->confidence;
 	const struct fact *agrees = diag_fact(i->root, "status_agrees"), *status = diag_fact(i->root, "fault_status");
-	if (!status)
+	if (!status || (agrees && str_is(agrees->value, "unprinted")))
 		agrees = NULL;
 	if (agrees && str_is(agrees->value, "yes")) {
 		percent += 5;

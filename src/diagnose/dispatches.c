@@ -24,7 +24,7 @@ static void find_deadlock(struct incident *i)
 	}
 }
 
-/** A kernel behind which its queue waits, or for which a thread or the server does, does not come to its end. */
+/** A kernel does not end if its queue waits behind it, or if a thread or the server waits for it. */
 static void find_stall(struct incident *i)
 {
 	bool waited_for = false;

@@ -9,6 +9,7 @@ enum {
 	OPEN_MAX = 32,    // incidents that are open at once
 	GAP = 60,         // seconds without news after which an incident is over
 	FRAME_LINES = 60, // a stack trace is at most so long
+	TOP_FRAMES = 5,   // below so many others the driver only asked for what failed
 	SLEEP_SECONDS = 60,
 	NEAR_LINES = 8, // an oops so close behind an error of the driver is its own
 };
@@ -206,12 +207,19 @@ static void take_event(struct engine *g, struct incident *i, const struct event 
 	incident_follow_phase(i, kind->tells);
 }
 
-/** A frame of the driver confirms that the oops or hung task before it is the driver's. */
+/** Whether a frame of the driver says that what happened is the driver's: a task waits wherever the driver stands in its stack, but
+ * the kernel's bug is of those who stand at its top. */
+static bool frame_confirms(const struct diag_event *d, const struct event *e)
+{
+	const struct fact *depth = event_fact(e, "frame_depth");
+	int64_t above;
+	return d->kind->needs_frame != FRAME_NEAR || !depth || !str_number(depth->value, &above) || above < TOP_FRAMES;
+}
+
+/** What a line of a stack says about the oops or hung task before it: whose it is, and which process met it. */
 static void take_frame(struct engine *g, const struct event *e)
 {
-	bool frame = e->signature->event->tells == TELLS_FRAME;
-	if (frame)
-		g->frame_at = e->at;
+	enum know_tells what = e->signature->event->tells;
 	for (size_t n = 0; n < g->nopen; n++) {
 		struct incident *i = g->open[n];
 		for (size_t k = i->events.len; k-- > 0;) {
@@ -219,7 +227,16 @@ static void take_frame(struct engine *g, const struct event *e)
 			if (!d->kind->needs_frame || e->at.source != d->at.source || e->at.line < d->at.line ||
 			    e->at.line > d->at.line + FRAME_LINES * d->count)
 				continue;
-			d->confirmed |= frame;
+			if (what == TELLS_ELSEWHERE) {
+				d->elsewhere |= d->kind->needs_frame == FRAME_NEAR;
+				return;
+			}
+			bool confirms = what == TELLS_FAULTED || (what == TELLS_FRAME && frame_confirms(d, e));
+			if ((what == TELLS_FRAME && !confirms) || d->elsewhere)
+				return;
+			d->confirmed |= confirms;
+			if (confirms)
+				g->frame_at = e->at;
 			for (size_t f = 0; f < e->nfacts; f++)
 				if (!diag_find(d, e->facts[f].name))
 					diag_set_fact(i, d, e->facts[f]);
@@ -369,7 +386,7 @@ void engine_event(struct engine *g, const struct event *e)
 		take_context(g, e);
 		return;
 	}
-	if (tells(e, TELLS_FRAME) || tells(e, TELLS_FRAME_PROCESS)) {
+	if (tells(e, TELLS_FRAME) || tells(e, TELLS_FRAME_PROCESS) || tells(e, TELLS_FAULTED) || tells(e, TELLS_ELSEWHERE)) {
 		take_frame(g, e);
 		return;
 	}

@@ -4,11 +4,12 @@
 #include "diagnose/incident.h"
 
 struct incident_sink {
-	/** A closed incident, with its conclusion; one without a cause is events that are none by themselves. It is given away. */
+	/** A closed incident with its conclusion. It belongs to the callee from now on. Without a cause it is no incident, only events
+	 * that mean nothing by themselves. */
 	void (*incident)(void *ctx, struct incident *i);
-	/** What was learnt of the machine, at the end of a boot or of a source; may be NULL. */
+	/** What was learnt about the machine, at the end of a boot or of a source. May be NULL. */
 	void (*machine)(void *ctx, const struct machine *m);
-	/** An event that is to be said by itself; may be NULL. */
+	/** An event that is reported by itself. May be NULL. */
 	void (*note)(void *ctx, const struct event *e);
 	void *ctx;
 };
@@ -18,6 +19,6 @@ struct engine;
 
 struct engine *engine_new(const struct know *k, struct incident_sink sink);
 void engine_event(struct engine *g, const struct event *e);
-/** Closes what is open: the source has ended, and what comes next may be of another machine. */
+/** Closes all open incidents: the source has ended, and the next one may be from another machine. */
 void engine_end(struct engine *g);
 void engine_free(struct engine *g);

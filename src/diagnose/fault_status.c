@@ -69,10 +69,11 @@ void fault_status_decode(struct incident *i, struct diag_event *e, const struct 
 		drop_empty_fields(e);
 		return;
 	}
-	bool agrees = true;
+	bool agrees = true, printed_any = false;
 	for (const struct know_field *f = r->fields; f; f = f->next) {
 		uint64_t field = value >> f->low & ((2ull << (f->high - f->low)) - 1);
 		const struct fact *have = diag_find(e, f->name);
+		printed_any |= have != NULL;
 		if (str_is(f->name, "rw")) {
 			struct str direction = know_name(k, S("rw"), (int64_t)field);
 			if (have)
@@ -93,5 +94,6 @@ void fault_status_decode(struct incident *i, struct diag_event *e, const struct 
 		else if (!have)
 			set_code(i, e, f->name, field, at);
 	}
-	diag_set_fact(i, e, (struct fact){ S("status_agrees"), agrees ? S("yes") : S("no"), FACT_TEXT, at });
+	struct str verdict = !printed_any ? S("unprinted") : agrees ? S("yes") : S("no");
+	diag_set_fact(i, e, (struct fact){ S("status_agrees"), verdict, FACT_TEXT, at });
 }

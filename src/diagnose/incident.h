@@ -20,11 +20,12 @@ struct diag_event {
 	bool program;   // a program reported it, not the kernel
 	bool now;       // it is so at this moment
 	bool confirmed; // of events that need a frame of the driver behind them
+	bool elsewhere; // such an event is of another module, whatever its stack holds
 	size_t nfacts, facts_cap;
 	struct fact *facts;
 	struct dump dump;
 	// Concluded:
-	const struct know_cause *cause; // that it is evidence for
+	const struct know_cause *cause; // what it is evidence for
 	enum know_role role;
 	const struct know_lead *lead;     // the rule by which another event can have led to it; NULL: none
 	const struct diag_event *led_by; // which one
@@ -54,7 +55,7 @@ struct diag_process {
 
 /** One process of a job, as far as its reports tell. */
 struct diag_rank {
-	struct str who, group; // what it is told from others by; its process group
+	struct str who, group; // what tells it from the others; its process group
 	struct str rank, worker, pid, node, collective;
 	int64_t seq, enqueued, completed; // of its collective operations; -1: not known
 	const struct diag_event *first;
@@ -69,13 +70,13 @@ struct diag_remedy {
 	unsigned met; // facts that speak for it
 	struct str why; // what of the evidence speaks for it; empty: nothing in particular
 	struct remedy_verdict verdict;
-	struct str numbers;      // the settings that it asks for, as they are on this machine
-	const struct fact *fact; // of the evidence, that the verdict rests on; NULL
-	struct str where;        // the file of this machine that it rests on instead; empty
+	struct str numbers;      // the settings that it asks for, with the values that this machine gives them
+	const struct fact *fact; // of the evidence: what the verdict rests on; NULL: none
+	struct str where;        // a file of this machine that it rests on instead; empty: none
 	struct steps steps;
 };
 
-/** Something that a user has set, and what is to be said of it. */
+/** Something that the user has set, and what to say about it. */
 struct diag_setting {
 	struct str id, text, grade, source;
 	const struct fact *fact;
@@ -91,7 +92,7 @@ struct incident {
 	struct str id, fingerprint, boot_id, host;
 	bool open;
 	struct diag_gpu gpu;
-	VEC(struct diag_gpu) other_gpus; // of an incident on several
+	VEC(struct diag_gpu) other_gpus; // if it is on several GPUs
 	struct stamp begin, end;
 	VEC(struct diag_event *) events;
 	unsigned dropped;           // events beyond what an incident keeps
@@ -99,9 +100,9 @@ struct incident {
 	VEC(struct fact) machine;   // kernel, firmware, parameters
 	bool log_has_boot;          // the boot's own messages were seen
 	bool vendor_known;          // something says that the GPU is AMD's
-	bool joined;                // of several sources
+	bool joined;                // put together from several sources
 	bool now;                   // it is so at this moment
-	bool this_boot;             // of the machine that this runs on, since it was started
+	bool this_boot;             // it happened on this machine, since it was started
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;
@@ -111,7 +112,7 @@ struct incident {
 	int confidence; // percent
 	bool before_log;
 	struct str title, explanation, sure, action_text;
-	struct str graphics; // yes or no: whether a graphics program's job; empty: not known
+	struct str graphics; // yes or no: it was a graphics program's job; empty: not known
 	struct str fault;    // job, node, driver or unknown
 	unsigned times;      // that this failure came on this GPU, in all evidence
 	double over;         // seconds between the first and the last of them, where their clocks tell
@@ -120,18 +121,18 @@ struct incident {
 	const struct know_action *action;
 	VEC(struct diag_rank) ranks;
 	VEC(struct diag_process) processes;
-	VEC(struct diag_remedy) remedies; // to try, then those that are told for another reason
+	VEC(struct diag_remedy) remedies; // those to try, then those that are mentioned for another reason
 	VEC(struct diag_setting) settings;
 	VEC(const struct know_bad *) known;
 	VEC(struct diag_next) next;
 	// While it is open:
 	enum phase phase;
 	bool reset_began, reset_ended, reset_evidence;
-	bool dropping; // the newest event was dropped: its follow-up lines are too
+	bool dropping; // the newest event was dropped, and so are its follow-up lines
 	int gap;
 	size_t dump_bytes; // of registers and memory that are kept
-	uint64_t order;     // of opening
-	uint64_t boot;      // the how manieth boot of the evidence
+	uint64_t order;     // counts incidents as they are opened
+	uint64_t boot;      // number of the boot, counted through the evidence
 };
 
 /** The first fact of this name, or NULL. */
@@ -147,26 +148,26 @@ void diag_set_note(struct incident *i, struct diag_event *e, const char *name, s
 void incident_add_machine(struct incident *i, struct fact fact);
 /** Whether part, kernel and firmware are known, from the log or from a look at the machine. */
 bool incident_knows_machine(const struct incident *i);
-/** All facts of the incident, with what docs/KNOWLEDGE.md adds to them. */
+/** All facts of the incident, and those that docs/KNOWLEDGE.md adds. As fact_view.get(). */
 bool incident_get(const void *incident, struct str name, size_t index, struct str *ret_value);
-/** Facts of one event, with `at`. */
+/** The facts of one event, and `at`. As fact_view.get(). */
 bool diag_event_get(const void *event, struct str name, size_t index, struct str *ret_value);
 
 struct machine;
-/** Which GPU of which machine it is about; events of the bus that are about another device are marked as unrelated. */
+/** Finds out which GPU of which machine it is about. Marks events of the bus about other devices as unrelated. */
 void incident_attribute(struct incident *i, const struct know *k, const struct machine *m);
-/** Decodes fault status registers, finds cause, roles, confidence. false: it is no incident. It may be called again after more
- * events were joined to it. */
+/** Decodes fault status registers; finds cause, roles and confidence. false: it is no incident. May be called again when more events
+ * were joined to it. */
 bool incident_conclude(struct incident *i, const struct know *k);
 struct host;
-/** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is, which counts for incidents of this
- * boot; NULL. */
+/** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
+ * NULL. */
 void incident_advise(struct incident *i, const struct know *k, const struct host *host);
-/** The cause that an event, as far as it is known, is evidence for; or NULL. */
+/** The cause that an event is evidence for, as far as is known; or NULL. */
 const struct know_cause *event_cause(const struct know *k, const struct diag_event *e);
-/** Fills in what a fault's status register says and its lines do not, and whether the two agree. */
+/** Adds what a fault's status register says beyond its lines, and whether the two agree. */
 void fault_status_decode(struct incident *i, struct diag_event *e, const struct know *k);
-/** What the kernel that an event names is: operation, library, what mostly makes it fail. */
+/** Explains the kernel that an event names: its operation, its library, what mostly makes it fail. */
 void kernels_explain(struct incident *i, struct diag_event *e, const struct know *k);
 /** Which lanes of stopped waves were active, and which are out of step. */
 void waves_explain(struct incident *i);
@@ -176,6 +177,6 @@ void dispatches_explain(struct incident *i);
 void packets_name(struct incident *i);
 /** Which process of a job went first, and which lags. */
 void ranks_explain(struct incident *i);
-/** Takes what other sources say of the machine. */
+/** Adds what other sources say about the machine. */
 void incident_complete(struct incident *i, const struct machine *m);
 void incident_free(struct incident *i);

@@ -201,7 +201,7 @@ static bool different_causes(const struct incident *a, const struct incident *b)
 	return !same_class(a, b) && !(a->cause->class->memory_fault && b->cause->class->memory_fault);
 }
 
-/** Of what programs report and the kernel's own: @only where the kernel's log has but one incident that it can mean. */
+/** Whether a program's report and an incident of the kernel belong together. @only: the kernel's log has just one that it can mean. */
 static bool program_and_kernel(const struct part *program, const struct part *kernel, bool only)
 {
 	double apart = distance(program, kernel);
@@ -268,7 +268,7 @@ static bool belong(const struct part *a, const struct part *b, size_t kernels)
 	return !has_times(a) || !has_times(b);
 }
 
-/** Whether nothing in the two groups lies so far apart, or has such a cause of its own, that it cannot be one failure. */
+/** Whether the two groups can be one failure: nothing in them is too far apart in time, and no two have causes of their own. */
 static bool groups_fit(const struct part *parts, size_t n, size_t a, size_t b)
 {
 	for (size_t i = 0; i < n; i++) {

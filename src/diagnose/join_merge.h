@@ -1,15 +1,15 @@
-// Two incidents that are one: the times of both on one clock, and the events of both in one order.
+// Merges two incidents: their times onto one clock, their events into one order.
 #pragma once
 
 #include "diagnose/incident.h"
 
-/** How the times of one clock become those of another, once a fault that both report has told. */
+/** How times of one clock become times of another. A fault that both sources report gives the difference. */
 struct clock_bridge {
 	enum time_clock from, to;
 	double shift;
 };
 
-/** Takes @from into @to and frees it. @bridge holds what the group's incidents before have told of clocks. */
+/** Moves @from into @to and frees it. @bridge: what earlier incidents of the group told about the clocks. */
 void incident_merge(struct incident *to, struct incident *from, struct clock_bridge *bridge);
 /** The page of a fault; false where the event tells of none. */
 bool diag_page(const struct diag_event *e, uint64_t *ret);

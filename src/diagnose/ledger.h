@@ -13,11 +13,11 @@ struct ledger {
 	uint64_t omitted;
 };
 
-/** Takes @i over. */
+/** Adds an incident, which belongs to the ledger from now on. */
 void ledger_add(struct ledger *l, struct incident *i);
-/** Joins what several sources say of one failure, and concludes it anew. */
+/** Joins what several sources say about one failure, and concludes it again. */
 void ledger_join(struct ledger *l, const struct know *k, const struct machine *m);
-/** Most important first; of equal ones those of the newest boot, and of these the first: it may have led to the others.
- * What is beyond LEDGER_MAX is only counted. */
+/** The most important first; among equals the newest boot, and in it the earliest, since it may have led to the others. What is beyond
+ * LEDGER_MAX is only counted. */
 void ledger_sort(struct ledger *l);
 void ledger_free(struct ledger *l);

@@ -12,7 +12,7 @@ struct machine_gpu {
 	struct place at; // where it was named first
 	const struct know_part *part;
 	struct str gfx, name; // where no part is known
-	int64_t node;         // of the HSA runtime; 0: not known, because node 0 is the CPU
+	int64_t node;         // its number in the HSA runtime; 0: not known, since node 0 is the CPU
 	bool probing;
 };
 
@@ -26,23 +26,23 @@ struct machine_fact {
 struct machine {
 	struct arena arena;
 	bool has_boot;      // the kernel's first messages were seen
-	bool sleeping;      // between the system's going to sleep and its being awake again
-	struct stamp slept; // the newest sign of it
+	bool sleeping;      // the system went to sleep and is not awake again
+	struct stamp slept; // the newest sign of that
 	size_t ngpus;
 	struct machine_gpu gpus[MACHINE_GPUS];
-	struct machine_gpu *named;       // by the newest line with an address
-	const struct know_part *unnamed; // from a line without an address (before 6.13): that of the next GPU that is named
+	struct machine_gpu *named;       // the GPU in the newest line with an address
+	const struct know_part *unnamed; // from a line without an address (before 6.13): it belongs to the next GPU that is named
 	VEC(struct machine_fact) facts;
 };
 
 /** Takes what a context event says. */
 void machine_note(struct machine *m, const struct know *k, const struct event *e);
-/** The GPU of this device, made where it is new; NULL where it is no GPU's or there are too many. */
+/** The GPU at this device address; it is added if it is new. NULL: it is not a GPU, or there are too many. */
 struct machine_gpu *machine_gpu(struct machine *m, struct str device, struct place at);
 /** Whether a PCI address, with or without its domain, is that of a GPU. */
 bool machine_is_gpu(const struct machine *m, struct str device);
 /** The PCI address of an HSA node; empty where it is not known. */
 struct str machine_node(const struct machine *m, int64_t node);
-/** Adds what another source says; a fact on which they differ is none. */
+/** Adds what another source says. A fact on which the two disagree is dropped. */
 void machine_merge(struct machine *m, const struct machine *from);
 void machine_clear(struct machine *m);

@@ -7,10 +7,10 @@
 
 enum { RANKS_SHOWN = 8 };
 
-/** Every GPU within so many seconds is one and the same bug, not one after the other. */
+/** If every GPU fails within this many seconds, it is one bug, not one failure after the other. */
 static const double at_once = 0.5;
 
-/** By what the events of one process are told from those of another. */
+/** What tells the events of one process from those of another. */
 static struct str identity(const struct diag_event *e)
 {
 	static const char *const names[] = { "rank", "group_rank", "worker", "agent", "pid" };

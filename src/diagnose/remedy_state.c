@@ -12,7 +12,7 @@ static bool present(const struct fact_view *view, const char *prefix, struct str
 	return known;
 }
 
-/** What of a change is in force. */
+/** Which parts of a change are in force. */
 struct force {
 	const struct fact_view *view;
 	struct text said; // `amdgpu.cwsr_enable=0 and iommu=pt`

@@ -1,6 +1,6 @@
-// Artefacts inside a text: a wave dump, a debugger's transcript, a driver's file. Each has a reader of its own, in a
-// file of its own; recognise.c lists them. The log reader gives every line to the artefact that is open; a line that the
-// artefact does not take is a log line like any other, because several processes write into one log.
+// Artefacts inside a text: a wave dump, a debugger's transcript, a driver's file. Each has its own reader in its own file; recognise.c
+// lists them, and docs/HOWTO_ADD_ARTEFACT.md adds one. The log reader gives every line to the artefact that is open. A line that the
+// artefact does not take is an ordinary log line, because several processes write into one log.
 #pragma once
 
 #include "evidence/event.h"
@@ -16,19 +16,19 @@ struct artefact_output {
 	uint64_t line;           // of a document
 };
 
-/** TAKEN_LOOKS_LIKE: it may be of the artefact but says nothing, so that it may as well be a line of the log. */
+/** TAKEN_LOOKS_LIKE: the line may belong to the artefact but says nothing, so it may as well be a line of the log. */
 enum taken { TAKEN_NO, TAKEN_YES, TAKEN_LOOKS_LIKE };
 
 struct artefact_reader {
 	const char *kind; // as in "sources"
-	/** Whether the artefact begins with this line. It may be asked of every line of a text. */
+	/** Whether the artefact begins with this line. It may be called for every line of a text. */
 	bool (*begins)(struct str line);
 	void *(*open)(const struct artefact_output *out);
-	/** Whether the line is of the artefact. The first line it gets is the one with which it begins. */
+	/** Whether the line belongs to the artefact. The first line it gets is the one with which the artefact begins. */
 	enum taken (*line)(void *self, const struct logline *line, struct place at);
 	/** Hands on what is left and frees @self. */
 	void (*close)(void *self);
-	unsigned patience; // so many lines of others may stand between its own
+	unsigned patience; // how many lines of others may stand between its own before it counts as ended
 };
 
 /** All of them. */
@@ -38,7 +38,7 @@ extern const struct artefact_reader debug_agent_reader, devcoredump_reader, fenc
 /** The reader of the artefact that begins with this line, or NULL. */
 const struct artefact_reader *recognise_artefact(struct str line);
 
-/** An event of the signature @id, which names its reader; false where the user has taken the signature away. */
+/** Begins an event of the signature @id. The signature names its reader in knowledge/. false: the user has retracted it. */
 bool artefact_event(const struct artefact_output *out, const char *id, struct place at, struct event *ret);
 
 /** Hands an event on. */
@@ -53,14 +53,14 @@ void firmware_fact(struct event *e, struct arena *a, struct str engine, uint64_t
 struct json_t;
 struct document_reader {
 	const char *kind;
-	/** false where it is none of this reader's. */
+	/** false: the document is not of this kind. */
 	bool (*read)(const struct artefact_output *out, const struct json_t *root);
 };
 
 /** All of them. */
 extern const struct document_reader container_document, flight_recorder_document, kernel_api_document, py_spy_document;
 
-/** Whether a file that begins so may be a document, so that it is worth reading as a whole. */
+/** Whether a file that begins with @head may be a document and is worth reading as a whole. */
 bool document_begins(struct str head);
-/** The kind of the document that @bytes is, after its events were handed on; NULL where it is none. */
+/** Reads a document, hands on its events, and returns its kind; NULL: it is none. */
 const char *document_read(const struct artefact_output *out, struct str bytes);

@@ -19,7 +19,7 @@ struct fence_info {
 	size_t n;
 	struct ring_fences rings[RINGS_MAX];
 	struct ring_fences now;
-	unsigned field; // so many of the ring's numbers were read: signaled, emitted
+	unsigned field; // how many of the ring's numbers were read: signaled, emitted
 };
 
 /** `--- ring 0 (gfx_0.0.0) ---` */

@@ -1,4 +1,5 @@
-// What a reader of evidence hands on: events with facts, each with the place where it was read.
+// What a reader of evidence hands on: events with facts, each with the place where it was read. An event and its texts are views: the
+// sink copies what it keeps.
 #pragma once
 
 #include "base/arena.h"
@@ -33,12 +34,12 @@ struct fact {
 	struct str name, value;
 	enum fact_type type;
 	struct place at;
-	bool concluded; // from other facts; it is forgotten when more is known
+	bool concluded; // it follows from other facts, and is forgotten when more is known
 };
 
 /** Numbers under a name, as a dump holds them: a register of the GPU, a ring, a buffer. */
 struct values {
-	struct str group; // what it is one of: `local`, `gfx_v11_0`, `ring gfx_0.0.0`
+	struct str group; // what it belongs to: `local`, `gfx_v11_0`, `ring gfx_0.0.0`
 	struct str name;
 	unsigned digits;  // hexadecimal digits of each number
 	uint64_t address; // of memory; 0 where it has none
@@ -60,7 +61,7 @@ struct dump {
 enum { EVENT_FACTS = TEMPLATE_VALUES + 16 };
 
 struct event {
-	const struct know_signature *signature; // NULL: a line that says no more than that amdgpu drives this device
+	const struct know_signature *signature; // NULL: the line only shows that amdgpu drives this device
 	struct stamp time;
 	struct place at;
 	struct str device;  // PCI address or FreeBSD's drmnN; empty where the line does not say
@@ -80,14 +81,14 @@ const struct fact *event_fact(const struct event *e, const char *name);
 bool event_get(const void *event, struct str name, size_t index, struct str *ret_value);
 /** An empty value is no fact. Neither name nor value is copied. */
 void event_add(struct event *e, struct str name, struct str value, enum fact_type type);
-/** Hexadecimal values get one form, so that they compare: 0x, lower case, no leading zeros. */
+/** The one form of hexadecimal values, so that they can be compared: 0x, lower case, no leading zeros. The text lies in @room. */
 struct str code_text(uint64_t value, char room[static 24]);
-/** The same with memory of their own in @a. */
+/** As event_add(), with a copy of the value in @a. */
 void event_add_text(struct event *e, struct arena *a, const char *name, struct str value);
 void event_add_number(struct event *e, struct arena *a, const char *name, int64_t value);
 void event_add_code(struct event *e, struct arena *a, const char *name, uint64_t value);
 
-/** The same numbers, in @a. */
+/** A copy in @a. */
 struct dump dump_copy(struct arena *a, const struct dump *d);
 size_t dump_bytes(const struct dump *d);
 

@@ -21,7 +21,7 @@ enum {
 	SMALL = 4 << 20, // what is not larger is matched line by line; of a stream, its head
 	DOCUMENT_MAX = 32 << 20,
 	CORE_SEGMENTS = 4 << 20, // of all cores together, which are kept until the end
-	NULS_TOLD = 512,         // so many at the beginning are worth a line
+	NULS_TOLD = 512,         // this many at the beginning are worth telling
 };
 
 // So many NULs are passed over; a stream of them may have no end.

@@ -80,8 +80,8 @@ static bool shaders_busy(const struct verdict_facts *f)
 	return verdict_fact_is(f, "busy", "SPI") || (str_number(verdict_fact(f, "load"), &load) && load >= BUSY_LOAD);
 }
 
-/** Whether nothing that was seen of it needs another look; shaders at work do, until their waves have been seen, or work that they
- * have done: of several XCCs some may stand still beside it. */
+/** Whether the GPU needs no further look. Shaders at work need one until their waves were seen, or work that they finished: of several
+ * XCCs, some may stand still while others work. */
 static bool clearly_well(struct look_round *r, struct silicon_looked *g, bool waves_seen)
 {
 	for (unsigned xcc = 0; xcc < g->watch.xccs; xcc++) {
@@ -98,7 +98,7 @@ static bool clearly_well(struct look_round *r, struct silicon_looked *g, bool wa
 	return true;
 }
 
-/** After one that did not return, none more. */
+/** After a look that did not return there are no more. */
 static bool may_look(const struct silicon_looked *g) { return !target_stuck(g->target) && !g->device->off_bus; }
 
 static bool anything_busy(const struct watch *w)
@@ -143,7 +143,7 @@ static void look_at_waves(struct look_round *r, bool sample)
 			watch_waves(&r->gpus[i].watch, sample);
 }
 
-/** Several times, at distances that are no multiples of each other: what is seen at the same place may have come round. */
+/** Looks several times. The pauses are not multiples of each other, since a wave in a loop may be back at the same place. */
 static void look_at_some_waves(struct look_round *r)
 {
 	static const int pauses[] = { 3, 7, 11, 5, 13 };

@@ -11,9 +11,9 @@ struct gpu_observation {
 	struct str health; // as the verdict says: idle, busy, hung, ...
 	struct str says;   // why it is not healthy; empty
 	struct str unseen; // what could not be looked at, and why; empty
-	struct str unit;   // that is stuck; empty
+	struct str unit;   // the unit that is stuck; empty
 	bool unwell;
-	bool known; // enough was read of it to say that it is well, where nothing is wrong
+	bool known; // enough was read to call it healthy if nothing is wrong
 	bool looked;
 	size_t waves;
 	bool waves_known;

@@ -66,7 +66,7 @@ size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const st
 	size_t n = 0;
 	for (size_t i = 0; i < k->verdicts.len && n < VERDICTS_MOST; i++) {
 		const struct know_verdict *v = k->verdicts.data[i];
-		// What comes behind one that is wrong says nothing new unless it is wrong too.
+		// After a verdict that something is wrong, others count only if they say so too.
 		if ((n && !v->event.n) || condition_eval(v->when, &view) != TRUTH_YES)
 			continue;
 		ret[n++] = v;
@@ -382,8 +382,8 @@ static struct str process_name(const struct devices *d, int64_t pid)
 	return (struct str){ 0 };
 }
 
-/** One that has ended, or may not be read, has no queues that are known. After one whose memory cannot be looked at there are no others:
- * each would cost its deadline, and they wait for the same driver. */
+/** A process that has ended or may not be read has no known queues. After one whose memory did not answer, no others are tried: each would
+ * cost its deadline, and all wait for the same driver. */
 static void find_processes(struct user_queues *q, const struct know *k, const struct devices *d)
 {
 	q->processes = mem_alloc(PROCESSES_MOST * sizeof(*q->processes));

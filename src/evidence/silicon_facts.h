@@ -25,7 +25,7 @@ struct user_queue {
 	uint32_t id;
 	uint64_t first_read, read;
 	uint64_t pending;  // behind the read index
-	bool packets;      // these are packets of AQL
+	bool packets;      // @pending counts AQL packets
 	bool known;        // its indexes were read at more than one look
 	struct str packet; // at the read index: kernel_dispatch, barrier_and; empty
 	struct str kernel;
@@ -52,9 +52,9 @@ void user_queues_free(struct user_queues *q);
 
 void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned xcc, const struct user_queues *q);
 enum { VERDICTS_MOST = 4 };
-/** The verdicts that hold, the first of them the answer; how many. */
+/** Finds the verdicts that hold and returns how many. The first is the answer. */
 size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST]);
-/** Adds ip_block, which is what the verdict says is stuck, and its title. */
+/** Adds the fact ip_block, which is the unit that the verdict calls stuck, and its title. */
 void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v);
 /** The first value; empty where there is none. */
 struct str verdict_fact(const struct verdict_facts *f, const char *name);

@@ -6,6 +6,8 @@
 //       synchronize (torch/cuda/__init__.py:954)
 //                                              Thread 1 (Thread 0x7f... (LWP 5853) "python"):
 //                                              #0  0x00007f... in hipStreamSynchronize () from /opt/rocm/lib/libamdhip64.so
+//
+// and what people write of them: `main -> train_step() -> hipStreamSynchronize -> hsa_signal_wait_scacquire`.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 
 enum { FRAME_BYTES = 200, TOLD_MAX = 24, KEPT_BYTES = 64 << 10 };
 
-enum form { FORM_NONE, FORM_PYSPY, FORM_FAULTHANDLER, FORM_GDB };
+enum form { FORM_NONE, FORM_PYSPY, FORM_FAULTHANDLER, FORM_GDB, FORM_ARROWS };
 
 struct stacks {
 	struct artefact_output out;
@@ -70,10 +72,44 @@ static bool is_gdb_frame(struct str line)
 	return n > 1 && n + 1 < line.n && line.p[n] == ' ' && (str_find(line, S(" in ")) > 0 || str_find(line, S("(")) > 0);
 }
 
+/** The next of the frames that stand between arrows, without what is around it; empty at the end. */
+static struct str arrow_frame(struct str *rest)
+{
+	static const char *const arrows[] = { "->", "=>", "\xe2\x86\x92" };
+	ptrdiff_t at = (ptrdiff_t)rest->n;
+	size_t width = 0;
+	for (size_t i = 0; i < sizeof(arrows) / sizeof(arrows[0]); i++) {
+		ptrdiff_t found = str_find(*rest, str_z(arrows[i]));
+		if (found >= 0 && found < at) {
+			at = found;
+			width = strlen(arrows[i]);
+		}
+	}
+	struct str frame = str_trim(str_cut(*rest, (size_t)at));
+	*rest = str_from(*rest, (size_t)at + width);
+	return frame;
+}
+
+/** Three functions or more with arrows between them, and nothing that is prose. */
+static bool is_arrow_stack(struct str text)
+{
+	size_t frames = 0;
+	while (text.n) {
+		struct str frame = arrow_frame(&text);
+		size_t n = 0;
+		while (n < frame.n && (char_word(frame.p[n]) || char_among(frame.p[n], ":~.()<>,*&@+")))
+			n++;
+		if (n < frame.n || !frame.n || !(char_alpha(frame.p[0]) || frame.p[0] == '_' || frame.p[0] == '~'))
+			return false;
+		frames++;
+	}
+	return frames > 2;
+}
+
 static bool stacks_begins(struct str line)
 {
 	struct str text = str_trim(line), name;
-	return is_pyspy_thread(text, &name) || is_gdb_thread(text, &name) ||
+	return is_arrow_stack(text) || is_pyspy_thread(text, &name) || is_gdb_thread(text, &name) ||
 	       (str_find(text, S("hread 0x")) >= 0 && str_ends(text, S("(most recent call first):"))) ||
 	       (str_starts(text, S("#0 ")) && is_gdb_frame(text)) ||
 	       (is_gdb_frame(text) && str_find(str_cut(text, 8), S(" 0x")) > 0 && str_find(text, S(" in ")) > 0) ||
@@ -154,7 +190,7 @@ static void take_frame(struct stacks *s, struct str frame, struct str python)
 			s->nvidia = true;
 		else if (str_is(f->head.id, "peer") && !s->peer_in.n)
 			s->peer_in = arena_str(&s->arena, function);
-		else if (str_is(f->head.id, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0))
+		else if (str_is(f->head.id, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0 || str_starts(function, S("cl"))))
 			s->waits_in =
 				arena_str(&s->arena, function); // the program's own call says more than what waits below it
 		if (!str_is(f->head.id, "nvidia"))
@@ -226,7 +262,11 @@ static enum taken stacks_line(void *self, const struct logline *line, struct pla
 	struct str text = str_trim(line->message), name;
 	if (process_line(s, text))
 		return true;
-	if (is_pyspy_thread(text, &name))
+	if (is_arrow_stack(text)) {
+		begin_thread(s, line, S(""), at, FORM_ARROWS);
+		while (text.n)
+			take_frame(s, arrow_frame(&text), (struct str){ 0 });
+	} else if (is_pyspy_thread(text, &name))
 		begin_thread(s, line, name, at, FORM_PYSPY);
 	else if (is_gdb_thread(text, &name))
 		begin_thread(s, line, name, at, FORM_GDB);

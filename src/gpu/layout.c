@@ -158,7 +158,7 @@ static struct uh_error *take_stops(struct arena *a, const struct know_save_area 
 	return NULL;
 }
 
-/** Who says where a value is found. */
+/** Which block says where a value is found. */
 struct layout_said {
 	const struct know_pair *bits[LAYOUT_BITS];
 };
@@ -189,7 +189,7 @@ static struct uh_error *take_lines(const struct know_head *h, const struct know_
 	return NULL;
 }
 
-/** Only when all blocks were read: a name that another block wrote means the register of this one. */
+/** To be called when all blocks were read: a register's name in an inherited line means the register of this block. */
 static struct uh_error *take_said(const struct know_head *h, const struct layout_said *said, struct wave_layout *l)
 {
 	for (size_t i = 0; i < LAYOUT_BITS; i++) {

@@ -11,7 +11,7 @@ struct bits {
 	unsigned index, high, low;
 };
 
-/** A reason to have stopped: a bit that says so, and one that must be set beside it. */
+/** A reason why a wave stopped: the bit that says so, one that must be set too, and one that must not be. */
 struct layout_stop {
 	enum stop_reason reason;
 	struct bits bit, enabled, unless;
@@ -20,16 +20,16 @@ struct layout_stop {
 enum layout_number {
 	NUMBER_PADDING,       // bytes above each wave
 	NUMBER_STATE_WORDS,   // of the control stack that describe a state
-	NUMBER_VGPR_UNIT,     // VGPRs are allocated in
-	NUMBER_VGPR_UNIT_32,  // the same of waves with 32 lanes
-	NUMBER_ACC_UNIT,      // VGPRs and ACC VGPRs together are allocated in; 0: it has none
+	NUMBER_VGPR_UNIT,     // VGPRs are allocated in multiples of this
+	NUMBER_VGPR_UNIT_32,  // the same for waves with 32 lanes
+	NUMBER_ACC_UNIT,      // the same for VGPRs and ACC VGPRs together; 0: there are no ACC VGPRs
 	NUMBER_ACC_LIKE_VGPR, // as many ACC VGPRs as VGPRs
-	NUMBER_SGPRS,         // always so many
+	NUMBER_SGPRS,         // the number of SGPRs, if it is always the same
 	NUMBER_SGPR_UNIT,
-	NUMBER_SGPR_UNSAVED, // of those allocated
+	NUMBER_SGPR_UNSAVED, // how many of those allocated are not saved
 	NUMBER_LDS_UNIT,     // bytes
 	NUMBER_SHARED_UNIT,
-	NUMBER_SGPRS_NAMED,      // of those saved at most so many are a wave's own; VCC is in the last two
+	NUMBER_SGPRS_NAMED,      // the most saved SGPRs that are a wave's own; VCC is in the last two
 	NUMBER_PARKED_SINCE,     // version of the runtime's debugger interface
 	NUMBER_LDS_WHOLE,        // bytes, where the wave has all of it
 	NUMBER_TRAP_INSTRUCTION, // upper half of s_trap; the lower is the trap's id
@@ -92,9 +92,9 @@ struct wave_layout {
 
 /** The layout of a part; *ret is NULL where no block is for it. An error names what is wrong with the block. */
 struct uh_error *layout_for(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret);
-/** The same for the driver's answers about waves on the GPU, by the blocks `wave-words`: the registers are the words behind the type. */
+/** The same for the driver's answers about waves on the GPU, by the blocks `wave-words`. Registers are the words behind the type. */
 struct uh_error *layout_for_words(struct arena *a, const struct know *k, struct str gfx, const struct wave_layout **ret);
-/** The same for waves of a text that does not name the part: of the blocks `wave-words` the one that has most of these registers. */
+/** The same for waves in a text that does not name the part: the `wave-words` block that has most of these registers. */
 struct uh_error *layout_for_registers(struct arena *a, const struct know *k, const struct str *names, size_t n,
 				      const struct wave_layout **ret);
 /** The index of a hardware register; -1 where the layout has none of this name. */

@@ -23,5 +23,5 @@ bool mqd_value(struct mqd_words w, const char *name, uint32_t *ret);
 bool mqd_queue(const struct know_mqd *m, const struct kfd_mqd *q, struct queue *ret);
 /** The address of the ring of the queue that is in a place; 0: the place is empty. */
 uint64_t hqd_ring(const struct know_mqd *m, const struct kfd_hqd *h);
-/** Whether the GPU works on the queue in a place, or would. */
+/** Whether the GPU works on the queue in a place, or would if it had work. */
 bool hqd_active(const struct know_mqd *m, const struct kfd_hqd *h, unsigned *ret_vmid);

@@ -22,8 +22,8 @@ struct packet {
 	enum packet_language language;
 	size_t at;       // word in the buffer
 	size_t words;    // that it takes, header included; at least 1; never behind the end of the buffer
-	bool cut;        // it says that it is longer than the buffer
-	bool known;      // else the name says no more than its number
+	bool cut;        // it claims to be longer than the buffer
+	bool known;      // false: no table has it, and the name is only its number
 	struct str name; // INDIRECT_BUFFER, COPY_LINEAR, ADD_QUEUE, kernel_dispatch
 	uint32_t opcode;
 	/** What it makes the engine wait for, as a phrase: `memory at 0x7f00 to equal 3`; empty where it waits for nothing. */
@@ -32,8 +32,8 @@ struct packet {
 	uint64_t ib_address;
 	uint64_t ib_words;
 	unsigned ib_vmid;
-	bool ib_chain; // it goes on there and does not come back
-	/** Of the first register that it writes, reads or waits for: its offset in words as the packet means it; UINT32_MAX: none. */
+	bool ib_chain; // execution goes on there and does not come back
+	/** The offset, in words, of the first register that it writes, reads or waits for, as the packet has it; UINT32_MAX: none. */
 	uint32_t register_offset;
 	size_t nfields;
 	struct packet_field fields[PACKET_FIELDS];

@@ -7,7 +7,7 @@
 
 enum {
 	AQL_WORDS = 16,
-	GUESS_WORDS = 8192, // so far back beginnings are looked for
+	GUESS_WORDS = 8192, // how far back beginnings are looked for
 };
 
 static const char *const names[] = {
@@ -239,8 +239,8 @@ static void window_ends(const struct packet_stream *window, uint32_t *ends)
 	}
 }
 
-/** How many places chains come from that pass each place and end at the window's end: chains that begin at a wrong place soon meet the
- * right ones, so that the right places have most of them. 0: no chain passes. */
+/** For each place, how many chains of packets pass it and end exactly at the window's end. Chains that begin at a wrong place soon meet
+ * the right ones, so the right places get most votes. 0: no chain passes. */
 static void window_votes(const uint32_t *ends, size_t n, uint32_t *votes)
 {
 	votes[n] = 1;

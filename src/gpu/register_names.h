@@ -4,7 +4,7 @@
 #include "gpu/registers.h"
 #include "gpu/silicon/silicon.h"
 
-/** An IP block: which one a register is of. */
+/** The IP block that a register belongs to. */
 struct named_block {
 	struct str name; // gc, mmhub1
 	struct str ip;   // gc, mmhub
@@ -15,7 +15,7 @@ struct named_block {
 struct named_register {
 	struct named_block block;
 	struct reg reg;
-	bool addressed;   // of a GPU of this machine
+	bool addressed;   // it is a register of a GPU here, so its address is known
 	uint32_t address; // in bytes
 };
 
@@ -33,13 +33,13 @@ struct part_tables {
 	size_t len, cap;
 };
 
-/** Whether reading it acts on the GPU: takes a semaphore, moves an index on. Such registers are not read. */
+/** Whether reading it changes something: takes a semaphore, advances an index. Such registers are not read. */
 bool register_acts(const struct reg *r);
 /** The tables of gfx1100, or the one that mmhub_3_0_0 means. */
 struct uh_error *part_tables_of(const struct know *k, struct str part, struct part_tables *ret);
-/** Those of a device that has no register space, as of a device core. */
+/** The tables for a device without a register space, such as that of a device core. */
 void part_tables_of_device(struct arena *a, const struct device *d, struct part_tables *ret);
-/** Adds the registers that @name (`GRBM_STATUS`, `gc.GRBM_*`) means; how many. */
+/** Adds the registers that @name (`GRBM_STATUS`, `gc.GRBM_*`) means. Returns how many. */
 size_t part_registers(const struct part_tables *p, struct str name, struct named_registers *to);
 size_t named_device_registers(struct arena *a, const struct device *d, struct str name, struct named_registers *to);
 /** `; near it: GRBM_STATUS, GRBM_STATUS2`: names of @all that are like @name; empty where there are none. */

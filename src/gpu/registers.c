@@ -18,7 +18,7 @@ struct ip_name {
 	uint32_t name, ip;
 };
 
-/** Versions that @table serves, though it is not called so. */
+/** Versions that @table serves besides its own. */
 struct relative {
 	uint32_t ip, from, to, table, own;
 };

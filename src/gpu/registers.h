@@ -1,5 +1,5 @@
-// The registers of AMD's GPUs. The tables are text in knowledge/registers/; the build makes one table of them that is part of the
-// program and is mapped with it, not parsed.
+// The registers of AMD's GPUs. The tables are text in knowledge/registers/. The build makes one binary table of them, which is part of
+// the program: it is mapped, not parsed.
 #pragma once
 
 #include "base/str.h"
@@ -35,18 +35,18 @@ size_t register_tables(void);
 const struct register_table *register_table_at(size_t index);
 /** `gc_11_0_0`, as the header is called. */
 struct str register_table_name(const struct register_table *t);
-/** `gc`, `sdma0`, `mmhub`; and the version (a header that is called by two numbers, `gc_9_0`, has revision 0). Offsets count from the
- * bases of the block that the table was asked for; only those of SDMA from gfx10 on, which is in `gc`, from GC's. */
+/** `gc`, `sdma0`, `mmhub`. Its version: a header with two numbers in its name, `gc_9_0`, has revision 0. Offsets count from the bases
+ * of the block that the table was asked for. The exception is SDMA since gfx10, which is in `gc`: its offsets count from GC's bases. */
 struct str register_table_ip(const struct register_table *t);
 void register_table_version(const struct register_table *t, unsigned ret[3]);
-/** The table for a block, by the name that ip_discovery gives it or by that of its tables, in upper or lower case, and its version: its
- * own, or as knowledge/registers/relatives says, or the newest of the same major version that is not newer. *@ret_exact: it is its own;
- * it may be NULL. NULL where there is none. */
+/** The table for a block, by its version and its name, which is that of ip_discovery or that of the tables, in upper or lower case. If it
+ * has none of its own: the one that knowledge/registers/relatives names, or the newest older one of the same major version. NULL: there
+ * is none. *@ret_exact, which may be NULL: it is its own. */
 const struct register_table *register_table_for(struct str ip, unsigned major, unsigned minor, unsigned revision,
 						bool *ret_exact);
 
 size_t registers_count(const struct register_table *t);
-/** In the order of names, which knows no capital letters. */
+/** By index. Registers are sorted by name, ignoring case. */
 struct reg register_at(const struct register_table *t, size_t index);
 /** By its exact name, in upper or lower case. */
 bool register_find(const struct register_table *t, struct str name, struct reg *ret);

@@ -106,8 +106,8 @@ static void add_ib(struct ring_reading *r, struct ring_view *v, const struct rin
 	vec_free(&rows);
 }
 
-/** What a packet runs, as a request; false where it runs nothing, or what would be too deep. In an IB the addresses are those of the VMID
- * that the IB runs for. */
+/** A request for the IB that a packet runs. false: it runs none, or it would be too deep. Addresses in an IB belong to the VMID that the
+ * IB runs for. */
 static bool ib_request(struct ring_reading *r, const struct ring_view *v, const struct ring_packet *row, struct request *ret)
 {
 	const struct packet *p = row->packet;

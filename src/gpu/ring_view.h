@@ -10,18 +10,18 @@ struct ring_packet {
 	const uint32_t *raw;
 	size_t at;              // word of the ring, or of the IB
 	uint64_t address;       // of an IB's packet; 0: in the ring
-	size_t repeat;          // so many of the same
-	unsigned depth;         // 0: of the ring
-	unsigned vmid;          // whose addresses it has, where it is in an IB
-	bool here;              // the engine stands at it
-	bool ib_read;           // what it runs follows
-	const char *ib_why_not; // why what it runs could not be read, as a phrase; NULL
+	size_t repeat;          // how many equal packets this stands for
+	unsigned depth;         // 0: in the ring itself
+	unsigned vmid;          // of an IB's packet: the VMID of its addresses
+	bool here;              // the engine is at this packet
+	bool ib_read;           // the packets of the IB that it runs follow
+	const char *ib_why_not; // why that IB could not be read, as a phrase; NULL
 };
 
 enum ring_state {
 	RING_IDLE,
 	RING_WORKING, // it moved
-	RING_WAITING, // it has work, and was looked at once
+	RING_WAITING, // it has work, and was looked at only once
 	RING_STILL,   // it has work and did not move
 	RING_UNSEEN,  // the driver has written packets that the GPU does not know of
 };
@@ -33,7 +33,7 @@ struct ring_view {
 	enum ring_state state;
 	uint32_t rptr, wptr, driver_wptr; // inside the ring
 	uint32_t pending;                 // words from rptr to wptr
-	enum hub hub;                     // that translates its addresses
+	enum hub hub;                     // which translates its addresses
 	unsigned hub_instance;
 	uint64_t engine; // where the engine stands in an IB; 0: not known
 	VEC(struct ring_packet) packets;

@@ -110,7 +110,7 @@ bool queue_dispatch(struct target *t, const struct queue *q, uint64_t packet, st
 	ret->lds = get_u32(p + 28);
 	ret->kernel_object = get_u64(p + 32);
 	ret->kernarg = get_u64(p + 40);
-	// The packet processor gives a packet that it has taken back as invalid; the rest of it stays.
+	// When the packet processor has taken a packet, it marks it as invalid; the rest of it stays.
 	unsigned type = ret->header & 0xff;
 	return ret->kernel_object && (type == AQL_DISPATCH || type == AQL_INVALID);
 }

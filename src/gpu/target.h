@@ -1,5 +1,6 @@
-// A target is a GPU to look at: a core, and whatever else can answer. What is asked for goes in as a batch of requests; each comes
-// back with its answer.
+// A target is something to look at: a live GPU, a process, a core, a dump. It is asked with a batch of requests, and each request comes
+// back with its answer. What a target cannot give is ANSWER_ABSENT, not an error. Lists live as long as the target; target_close()
+// frees it.
 #pragma once
 
 #include "base/arena.h"
@@ -50,7 +51,7 @@ struct queue {
 	struct queue_slot slot;
 	bool active_known, active; // the GPU works on it, or would
 	uint64_t doorbell;
-	int64_t watched_ms; // the read index was looked at again after so long; 0: once. For how long it has stood before nobody knows
+	int64_t watched_ms; // milliseconds between the first and the last look at the read index; 0: one look. It may have stood still before
 	bool moved;         // it had changed
 };
 
@@ -77,8 +78,8 @@ struct loaded_code {
 /** A range of addresses that the process or its GPU had. */
 struct memory_range {
 	uint64_t begin, end;
-	bool of_gpu; // a buffer of the GPU; else the process's memory
-	bool kept;   // its bytes are at hand
+	bool of_gpu; // a buffer of the GPU; false: the process's memory
+	bool kept;   // its bytes can be read
 	struct str path;
 };
 
@@ -95,7 +96,7 @@ struct ring_fence {
 	uint32_t signaled, emitted;
 };
 
-/** Which copy of a register: -1 is the one that is in force, or every one. */
+/** Which copy of a register. -1: the one that is selected, or all. */
 struct bank {
 	int xcc; // -1: the first
 	int se, sh, instance;
@@ -117,7 +118,7 @@ enum request_kind {
 	REQUEST_WAVE_REGISTERS, // of a wave on the GPU
 	REQUEST_REGISTER,
 	REQUEST_RINGS,
-	REQUEST_FENCES, // of a live GPU reading them completes fences
+	REQUEST_FENCES, // on a live GPU, reading them makes the driver complete fences
 };
 
 /** What is asked of a target, and what it answers. @kind tells which of the structs in the first union is filled, and which list of the
@@ -215,15 +216,15 @@ bool queue_packet(struct target *t, const struct queue *q, uint64_t index, struc
 struct device;
 struct file;
 struct target *target_device(const struct know *k, const struct device *d);
-/** The memory that a VMID of such a GPU sees, and nothing else; it ends before the GPU's target does. */
+/** The memory that a VMID of such a GPU sees, and nothing else. Close it before the GPU's target. */
 struct target *target_vmid(struct target *gpu, enum hub hub, unsigned instance, unsigned vmid);
-/** A devcoredump: its registers and rings. The file is read at once and stays the caller's. */
+/** A devcoredump: its registers and rings. The file is read here and now; the caller still closes it. */
 struct uh_error *target_devcoredump(const struct know *k, const struct file *f, struct target **ret);
-/** What it says of its GPU: the part and its IP blocks, whose addresses are not known. It lives as long as the target. */
+/** What it says about its GPU: the part and its IP blocks, without their addresses. It lives as long as the target. */
 const struct device *devcoredump_device(const struct target *t);
 
-/** Cores of one process: a GPU's, the process's own, or one that holds both. The descriptors of @files become the target's. */
+/** Cores of one process: a GPU's, the process's own, or one that holds both. The target closes @files. */
 struct uh_error *target_core(const struct know *k, const struct file *files, size_t n, struct target **ret);
-/** The same, of what was parsed; it becomes the target's, in the case of an error too. */
+/** The same for cores that were parsed already. @c belongs to the target from now on, even if there is an error. */
 struct core;
 struct uh_error *target_parsed_core(const struct know *k, struct core *c, struct target **ret);

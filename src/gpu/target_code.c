@@ -15,7 +15,7 @@ enum {
 	PAGE = 4096,
 	OBJECTS_MOST = 1024, // are loaded
 	SEARCHES_MOST = 64,
-	SEARCH_PAGES = 16384, // so far before a pc an object's begin is looked for
+	SEARCH_PAGES = 16384, // how far before a pc the beginning of its object is looked for
 	COMPARE_CHUNK = 64 << 10,
 };
 
@@ -115,7 +115,7 @@ struct code_taking {
 	uint64_t base;
 	struct loaded *loaded;
 	bool another_build;
-	bool guess; // nothing but the bytes speak for what is offered
+	bool guess; // nothing but the bytes shows that this is the right file
 };
 
 static void note_difference(struct target_code *c, const struct loaded *l, const struct comparison *text)
@@ -124,7 +124,7 @@ static void note_difference(struct target_code *c, const struct loaded *l, const
 		 ((struct code_difference){ l, l->base + text->first, text->different, text->expected, text->found }));
 }
 
-/** A file is the loaded object's where what surrounds the code is equal; then the code must be equal too. */
+/** A file belongs to the loaded object if everything around the code is equal. Then the code should be equal too. */
 static bool take_file(void *ctx, struct str name, char *bytes, size_t size)
 {
 	struct code_taking *t = ctx;

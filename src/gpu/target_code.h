@@ -1,10 +1,10 @@
-// The code that the waves of a target ran: objects that were loaded, from the target's own memory or from files, whichever is there.
+// The code that the waves of a target ran: the objects that were loaded, from the target's own memory or from files.
 #pragma once
 
 #include "code/places.h"
 #include "gpu/target.h"
 
-/** What was found when memory was held against the file of the same code. */
+/** A difference between code in memory and the file that it came from. */
 struct code_difference {
 	const struct loaded *in;
 	uint64_t address; // of the first byte that differs
@@ -19,14 +19,14 @@ struct target_code {
 	VEC(uint64_t) tried; // bases of objects that were looked for
 	uint64_t images;     // bytes of objects that only memory has
 	VEC(struct code_difference) differences;
-	const struct queue *queue; // of the dispatch whose kernel was found last
+	const struct queue *queue; // the dispatch whose kernel was found last: its queue, packet and kernel
 	uint64_t packet;
 	const struct code_kernel *kernel;
 };
 
 void target_code_open(struct target_code *c, struct target *t, const struct code_places *places);
 void target_code_close(struct target_code *c);
-/** Loads the object that @address (of code or of a kernel's descriptor) lies in, if it can be had. */
+/** Loads the object that @address (of code or of a kernel's descriptor) lies in; NULL: it cannot be had. */
 struct loaded *target_code_need(struct target_code *c, uint64_t address);
 /** The kernel whose descriptor lies at @kernel_object, or NULL. */
 const struct code_kernel *target_code_kernel(struct target_code *c, uint64_t kernel_object);

@@ -1,4 +1,4 @@
-// What is known of a wave, whoever tells of it: a core, a live GPU, the texts of debuggers.
+// What is known of a wave, whatever the source: a core, a live GPU, the text of a debugger.
 #pragma once
 
 #include "base/arena.h"
@@ -11,14 +11,14 @@ enum { WAVE_LANES = 64 };
 /** A register, as far as the evidence has it. */
 struct wave_register {
 	struct str group, name; // as the evidence calls them
-	char bank;              // 's', 'v' or 'a', of which it is the register @number; 0: it has a name only
+	char bank;              // 's', 'v' or 'a': it is register @number of that bank; 0: it has only a name
 	unsigned number;
 	unsigned digits; // hexadecimal, of each value
 	size_t n;        // lanes, or 1
 	uint64_t *data;  // UINT64_MAX: a lane that is not known
 };
 
-/** Registers of one wave. Its owner frees it with vec_free(); what its registers point to is in the owner's arena. */
+/** Registers of one wave. Its owner frees it with vec_free(). What the registers point to lies in the owner's arena. */
 struct register_set {
 	struct wave_register *data;
 	size_t len, cap;
@@ -48,7 +48,7 @@ struct wave_block {
 	uint64_t address;
 	unsigned count; // of 32-bit registers (of each lane), or bytes
 	bool vector;    // of a wave on the GPU: VGPRs, else SGPRs
-	size_t wave; // id of the wave on the GPU that it belongs to: address counts inside its registers; 0: it lies in memory
+	size_t wave; // id of a wave on the GPU: the address counts inside its registers. 0: the block lies in memory
 };
 
 /** Where a wave is on the GPU. */
@@ -73,7 +73,7 @@ struct wave {
 	uint32_t workgroup[3];
 	unsigned wave_in_group;
 	uint64_t packet; // index of its dispatch in the queue
-	bool stopped;    // by the trap handler; else it was running when the queue was taken off the GPU
+	bool stopped;    // by the trap handler; false: it was running when the queue was taken off the GPU
 	bool halted, parked, fatal_halt;
 	bool idle, in_trap, trap_pending; // of a wave on the GPU; in_trap: it runs the trap handler
 	bool barrier_known, in_barrier;   // known: the status tells
@@ -83,7 +83,7 @@ struct wave {
 	bool scratch;
 	uint32_t hwregs[WAVE_HWREGS], ttmps[WAVE_TTMPS];
 	struct wave_block sgprs, vgprs, acc_vgprs, shared_vgprs, lds; // lds.count: bytes
-	struct register_set registers;                                // that were read
+	struct register_set registers;                                // those that were read
 	// As texts name them:
 	struct str kernel;
 	struct str reason; // why it stopped; empty: it did not
@@ -121,10 +121,10 @@ struct str stop_reasons_text(struct arena *a, uint32_t reasons);
 /** Reads the registers of a target's wave: pc, exec, vcc, the hardware registers by name, s0, v0, a0 and so on. */
 void wave_read_registers(struct target *t, struct arena *a, struct wave *w);
 
-/** How far the addresses of an access are to be believed. */
+/** How far to believe the addresses of an access. */
 enum access_trust {
 	ACCESS_KNOWN,
-	ACCESS_MAYBE, // its registers were reused since: a fault at an address that is still in them proves it, nothing else does
+	ACCESS_MAYBE, // its registers may have been reused since: only a fault at an address that is still in them proves it
 	ACCESS_LDS,   // offsets into LDS, where no page can be missing
 };
 

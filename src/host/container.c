@@ -151,7 +151,7 @@ static void note_nodes(struct container_looked *l)
 		whole |= str_is(name, "null");
 		nvidia |= str_is(name, "nvidiactl");
 	}
-	// Of a container's record with the render nodes, one of its /dev is what was given to it.
+	// In a container's record that has render nodes, /dev shows what the container was given.
 	const struct host_fact *container = host_fact(l->h, l->m, S("container"), 0);
 	if (kfd || whole || (dri && container && str_is(container->value, "yes")))
 		host_note(l->h, l->m, "kfd_node", kfd ? S("yes") : S("no"), S("/dev"));

@@ -61,7 +61,7 @@ static void run_asks(struct gpu_looks *l)
 	}
 }
 
-/** What is noted from here on is of the machine beside its GPUs, of one of them, or of all together. */
+/** Sets the doubt for the facts that follow: facts of the machine, of one GPU, or of all GPUs together. */
 static void of_machine(struct gpu_looks *l) { l->h->doubt = l->doubt; }
 static void of_gpu(struct gpu_looks *l, const struct gpu_look *g) { l->h->doubt = l->doubt || g->doubt; }
 static void of_all(struct gpu_looks *l)
@@ -333,7 +333,7 @@ static void note_modes(struct gpu_looks *l)
 	note_odd_modes(l, modes);
 }
 
-/** A file of it that does not answer, and the function of the kernel in which whoever reads it waits. */
+/** Notes the file that does not answer, and the kernel function in which its reader waits. */
 static void note_stuck(struct gpu_looks *l, struct gpu_look *g)
 {
 	struct str stack = g->stuck.stack, inner = str_split(&stack, '\n');

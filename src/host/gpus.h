@@ -1,16 +1,16 @@
-// Looking at GPUs, inside: each file of this part names what it wants to read, all of it is read at once, then each notes its facts.
+// Inside the look at GPUs: each file of this part says what it wants to read, all of that is read at once, then each notes its facts.
 #pragma once
 
 #include "host/host.h"
 
-/** Files of one GPU, which are read by a child of its own: one that hangs takes no other with it. */
+/** The files of one GPU. A child of its own reads them, so that a GPU that hangs does not affect the others. */
 struct asks {
 	VEC(struct probe) probes;
 };
 
 enum { WAY_MOST = 16, DISPLAYS_MOST = 32 };
 
-/** A device on the way from the root complex to the GPU, which is the last; its files begin at @ask. */
+/** A device on the way from the root complex to the GPU; the GPU itself is the last. Its files begin at @ask. */
 struct way_stop {
 	struct str pci;
 	size_t ask;
@@ -19,7 +19,7 @@ struct way_stop {
 struct gpu_look {
 	struct host_item *item;
 	const struct device *d;
-	struct probe_stuck stuck; // where a look at it was, in this part or before
+	struct probe_stuck stuck; // where a look at it hung, in this part or before
 	bool doubt;               // not all of its files were read, in this part or before
 	struct asks asks;
 	// of the first round
@@ -33,7 +33,7 @@ struct gpu_look {
 	// facts that others need
 	int64_t connected; // displays; -1: not known
 	struct str iommu, iommu_place;
-	bool *peers; // by place in the list of GPUs: it has an XGMI link to that one
+	bool *peers; // for each GPU of the list: whether there is an XGMI link to it
 	size_t npeers;
 	bool links_known;
 };
@@ -43,19 +43,19 @@ struct gpu_looks {
 	struct gpu_look *list;
 	size_t n;
 	struct asks machine;
-	bool doubt;            // not all files that are no GPU's were read
+	bool doubt;            // not all files of the machine (those of no GPU) were read
 	struct str connectors; // names in /sys/class/drm
 	struct str iommus;     // names in /sys/class/iommu
 	bool iommus_known;
 };
 
 size_t ask(struct asks *to, enum probe_kind kind, struct str path, size_t size);
-/** The file in the directory of the GPU. */
+/** The same for a file in the directory of the GPU. */
 size_t ask_gpu(struct gpu_looks *l, struct gpu_look *g, enum probe_kind kind, const char *file, size_t size);
 struct str answer_text(const struct asks *a, size_t index);
-/** -1: none. */
+/** The number that a file says; -1: none. */
 int64_t answer_number(const struct asks *a, size_t index);
-/** Where the index-th file is; empty where it was not asked for: of a GPU that is stuck, nothing is. */
+/** The path of file @index; empty if it was not asked for, as for a GPU that is stuck. */
 struct str answer_place(const struct asks *a, size_t index);
 
 void links_ask(struct gpu_looks *l, struct gpu_look *g);

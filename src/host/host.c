@@ -153,7 +153,7 @@ void host_note_unread(struct host *h, const char *what, struct str where)
 		host_note_said(h, host_machine(h), "unread", str_z(what), where);
 }
 
-/** What is missed where such a path may not be read. Logs are not here: one is enough, and there are several. */
+/** What is missing if such a path may not be read. Logs are not listed: there are several, and one is enough. */
 static const struct {
 	const char *pattern, *what;
 } important[] = {

@@ -1,10 +1,11 @@
 // The machine around the GPUs, as named facts with the place where each was seen. Readers here add facts and items and judge nothing:
-// what a fact means, knowledge says (`check`, `known-bad`, `remedy`). What is not there is no fact.
+// knowledge says what a fact means (`check`, `known-bad`, `remedy`). For what does not exist there is no fact.
 //
-// What could not be read in time is not absent: it is `unread`, and every fact that a reader derives after that is in doubt, unless one
-// file alone says it. A condition on a fact in doubt is TRUTH_UNREAD, and so is one on a fact that an item in doubt may lack.
+// What could not be read in time is not absent but `unread`. Every fact that the reader derives after that is in doubt, unless a single
+// file says it. A condition is TRUTH_UNREAD on a fact in doubt, and on a fact that is missing from an item in doubt.
 //
-// Names are those of docs/DOCTOR.md. Where a fact's reader would have to guess, it adds none.
+// Names are those of docs/DOCTOR.md. A reader that would have to guess adds no fact. All facts and items belong to the host and live
+// until host_free().
 #pragma once
 
 #include "base/command.h"
@@ -14,18 +15,18 @@
 
 struct host_fact {
 	struct str name, value;
-	struct str where; // a path, with `:LINE` where it has lines; as it is called in the machine, without --root's directory
-	const struct command *command; // of a step: the value as it may be told to do; NULL
-	bool doubt;                    // it may be otherwise; one without a value may be there
+	struct str where; // a path, with `:LINE` if it has lines, as the machine names it, without --root's directory
+	const struct command *command; // if the value is a step: as people may be told to run it; NULL
+	bool doubt;                    // it may be wrong; without a value: it may exist
 };
 
-/** Something of which a machine may have several. The first item is the machine itself. */
+/** A thing that a machine may have several of. The first item is the machine itself. */
 struct host_item {
 	struct str kind;          // machine, gpu, setting, variable, process, rocm, tool
-	const struct device *gpu; // that it belongs to; NULL: none, or not known
-	struct host_item *of; // whose facts are its own too, behind its own: those of its GPU; the machine's come last for all
-	VEC(struct host_fact *) facts; // they stay where they are when others are noted
-	bool doubt;                    // it may have facts that are not here
+	const struct device *gpu; // the GPU that it belongs to; NULL: none, or not known
+	struct host_item *of; // an item (its GPU) whose facts count for it too. Its own come first, the machine's last
+	VEC(struct host_fact *) facts; // pointers to them stay valid when more are noted
+	bool doubt;                    // it may have facts that are missing here
 };
 
 struct host {
@@ -35,12 +36,13 @@ struct host {
 	struct devices devices;
 	VEC(struct host_item *) items;
 	struct probe_count count;
-	bool doubt; // of the reader at work: something that it goes by was not read
+	bool doubt; // the reader at work could not read something that it needs
 };
 
-/** Looks at this machine, or at the one whose proc, sys, etc, boot, usr and more lie under @root. It ends whatever it meets. */
+/** Looks at this machine, or at the one whose proc, sys, etc, boot, usr and more lie under @root. It always returns, even if files do not
+ * answer. */
 void host_look(const struct know *k, const char *root, struct host *ret);
-/** What can be told of this machine without asking a GPU, which may hang: kernel, parameters, software. */
+/** The same without asking a GPU, which may hang: kernel, parameters and software of this machine. */
 void host_look_beside(const struct know *k, struct host *ret);
 void host_free(struct host *h);
 
@@ -48,11 +50,11 @@ void host_free(struct host *h);
 struct host_item *host_machine(const struct host *h);
 struct host_item *host_gpu(const struct host *h, const struct device *d);
 
-/** The index-th value, of the item, of what it belongs to, then of the machine; NULL. An item of its own hides those of the others. */
+/** Value @index of a fact: the item's own, or else that of the item that it belongs to, or else the machine's. NULL: none. */
 const struct host_fact *host_fact(const struct host *h, const struct host_item *i, struct str name, size_t index);
 /** Its first value; empty where there is none. */
 struct str host_value(const struct host *h, const struct host_item *i, const char *name);
-/** Whether the item itself says so; an empty @value: whatever it says. */
+/** Whether the item itself has this fact with this value. An empty @value: with any value. */
 bool host_says(const struct host_item *i, const char *name, struct str value);
 /** As a view for conditions and phrases. `NAME@` is the place where NAME was seen. @ctx is a struct host_scope. */
 struct host_scope {
@@ -62,9 +64,9 @@ struct host_scope {
 bool host_get(const void *scope, struct str name, size_t index, struct str *ret);
 /** As fact_view.command(). */
 const struct command *host_get_command(const void *scope, struct str name);
-/** Whether what host_get() says of it may be otherwise. */
+/** Whether what host_get() says about it may be wrong. */
 bool host_unread(const void *scope, struct str name);
-/** All of it, for conditions and steps. */
+/** All of these as one view, for conditions and steps. */
 struct fact_view host_view(const struct host_scope *scope);
 
 // --- for readers ---
@@ -73,23 +75,23 @@ struct fact_view host_view(const struct host_scope *scope);
 struct host_item *host_add(struct host *h, const char *kind, struct host_item *of);
 /** Several facts of one name are several values. An empty value is no fact. */
 void host_note(struct host *h, struct host_item *i, const char *name, struct str value, struct str where);
-/** A step: only as such it gets into what people are told to do as it stands. NULL is no fact. */
+/** Notes a step. Only as a step a value gets unchanged into what people are told to do. NULL is no fact. */
 void host_note_command(struct host *h, struct host_item *i, const char *name, const struct command *c, struct str where);
 void host_note_number(struct host *h, struct host_item *i, const char *name, int64_t value, struct str where);
-/** What one file says that was read, whatever became of others. */
+/** Notes what a single file says. That file was read, so the fact is never in doubt. */
 void host_note_said(struct host *h, struct host_item *i, const char *name, struct str value, struct str where);
-/** That it may be there, where the reader is in doubt and noted none. */
+/** Notes that the fact may exist, if the reader is in doubt and noted none. */
 void host_note_doubt(struct host *h, struct host_item *i, const char *name);
-/** Adds to `unread`: what may not be read, for people, and where it was tried. */
+/** Adds to `unread`: what there is no permission to read, for people, and where it was tried. */
 void host_note_unread(struct host *h, const char *what, struct str where);
-/** Looks at files in one child, of the tree where there is one; notes what was refused and what was not read, which puts the reader in
- * doubt. */
+/** Reads files of this machine or of the tree, in one child. Notes what was refused and what was not read; the latter puts the reader
+ * in doubt. */
 void host_probe(struct host *h, struct probe *probes, size_t n);
-/** Notes what was refused and what was not read. true where there is such as was not read. */
+/** Notes what was refused and what was not read. true: something was not read. */
 bool host_note_ends(struct host *h, const struct probe *probes, size_t n);
-/** Whether what is to be opened beside that answers; notes where it does not, which puts the reader in doubt. */
+/** For paths that are opened in other ways: whether the path answers. If not, that is noted and puts the reader in doubt. */
 bool host_answers(struct host *h, const char *path);
-/** The same for one file's text; each costs a child, so several are better asked together. */
+/** The text of one file. Each call costs a child: ask for several files together with host_probe(). */
 struct str host_text(struct host *h, const char *path, size_t most);
 
 void host_read_kernel(struct host *h);      // kernel, driver, distribution, command line

@@ -48,7 +48,7 @@ static void note_distribution(struct host *h, const struct probe *p)
 
 // --- driver ---
 
-/** The path of amdgpu's file in the line of modules.dep or modules.builtin that it stands at the front of. */
+/** The path of amdgpu's file: the first word of its line in modules.dep or modules.builtin. */
 static struct str file_in(struct str text)
 {
 	struct str line = str_split(&text, '\n'), file = str_split(&line, ':');
@@ -64,7 +64,7 @@ static bool drives_one(const struct devices *d)
 	return false;
 }
 
-/** What is told of the driver by its devices is in doubt where not all was read of these. */
+/** What the devices tell about the driver is in doubt if not all of their files were read. */
 static void note_loaded(struct host *h, const struct probe *p)
 {
 	struct host_item *m = host_machine(h);

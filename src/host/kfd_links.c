@@ -71,7 +71,7 @@ static bool same_hive(const struct gpu_look *a, const struct gpu_look *b)
 	return a->d->hive.n && str_eq(a->d->hive, b->d->hive);
 }
 
-/** All others of its kind are joined with one another, and with it there are as many as boards and bridges join. */
+/** Whether all others of its kind are linked with one another, and together with it they are as many as boards and bridges link. */
 static bool left_out(const struct gpu_looks *l, const struct gpu_look *g)
 {
 	enum { FEW = 4, MANY = 8 };
@@ -86,7 +86,7 @@ static bool left_out(const struct gpu_looks *l, const struct gpu_look *g)
 	return (kind == FEW || kind == MANY) && joined == (kind - 1) * (kind - 2);
 }
 
-/** Those that it is not joined to although it should be: of its hive, or all of its kind where it alone is left out. */
+/** Notes the GPUs that it should be linked to and is not: those of its hive, or all of its kind if it alone is left out. */
 static void note_missing(struct gpu_looks *l, const struct gpu_look *g)
 {
 	struct text names = { 0 };

@@ -127,7 +127,7 @@ static void note_space(struct host *h, struct str directory)
 	text_free(&answer);
 }
 
-/** Where a pattern that names a file puts it: its directory, or that of the program, which is the one that one stands in. */
+/** The directory that a core pattern puts files into: the one that it names, or the program's working directory. */
 static struct str directory_of(struct str pattern)
 {
 	size_t n = pattern.n;
@@ -155,7 +155,7 @@ static struct str limit_in(struct str line)
 	return str_is(words[3], "infinity") || str_is(words[3], "-1") ? S("unlimited") : words[3];
 }
 
-/** What a login gets; the last line counts. Only whether there is a limit is told by it: its unit is another one. */
+/** The limit that a login gets; the last line counts. It only tells whether there is a limit, since its unit is another. */
 static struct str login_limit(const struct platform_settings *s, struct str *ret_where)
 {
 	struct str found = { 0 };

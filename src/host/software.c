@@ -150,7 +150,7 @@ static struct host_item *add_rocm(struct host *h, struct str path, const char *s
 	return i;
 }
 
-/** /opt/rocm is mostly a link to another directory, which is told once; the first place is it, where it is there. */
+/** /opt/rocm is mostly a link to another directory, which is noted only once. If it exists, it is the first place. */
 static void read_rocm(struct software *s, const struct rocm_place *p)
 {
 	const struct probe *files = &s->probes.data[p->first];

@@ -10,12 +10,12 @@ struct host_listing {
 	struct str names;
 };
 
-/** The tools that knowledge names, in these directories; and which of them each ROCm has or lacks. */
+/** Finds the tools that knowledge names in these directories, and notes which of them each ROCm has or lacks. */
 void host_find_tools(struct host *h, const struct host_listing *listings, size_t n);
 
 enum { HOST_PACKAGES = 5 };
 
-/** What has to be looked at for the versions of linux-firmware and of a distribution's ROCm; and what it says. */
+/** The files that tell the versions of linux-firmware and of a distribution's ROCm. host_note_packages() notes what they say. */
 void host_ask_packages(struct probe ret[static HOST_PACKAGES]);
 void host_note_packages(struct host *h, const struct probe asked[static HOST_PACKAGES]);
 /** The version of the ROCm that Debian or Ubuntu packaged; empty. */

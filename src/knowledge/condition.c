@@ -244,7 +244,7 @@ void phrase_fill(struct text *out, struct str sentence, const struct fact_view *
 		struct str phrase = bar < 0 ? sentence : str_cut(sentence, (size_t)bar);
 		sentence = bar < 0 ? S("") : str_from(sentence, (size_t)bar + 3);
 		size_t before = out->n;
-		// Nothing to hang on to: a phrase that comes first loses its comma.
+		// A phrase that comes first loses the comma that it begins with.
 		while (!before && phrase.n && char_among(phrase.p[0], ",.;: "))
 			phrase = str_from(phrase, 1);
 		// A phrase that begins with punctuation is glued to what stands before it.

@@ -5,18 +5,18 @@
 #include "base/str.h"
 #include "knowledge/block.h"
 
-/** UNKNOWN: the evidence lacks a fact, as machines and logs do. UNREAD: a fact could not be read in time, so that it may be YES after all. */
+/** TRUTH_UNKNOWN: the evidence lacks a fact. TRUTH_UNREAD: a fact could not be read in time, so it may be TRUTH_YES after all. */
 enum truth { TRUTH_NO, TRUTH_UNKNOWN, TRUTH_UNREAD, TRUTH_YES };
 
 struct command;
 
-/** The index-th value of a fact; false where there is none. */
+/** Facts, however they are kept. get() gives value @index of a fact; false: there is none. */
 struct fact_view {
 	bool (*get)(const void *ctx, struct str name, size_t index, struct str *ret_value);
 	const void *ctx;
 	/** A fact that is a step, made in pieces; NULL: it is none. May be NULL. */
 	const struct command *(*command)(const void *ctx, struct str name);
-	/** Whether what get() says of it may be otherwise, since something was not read; NULL: all was read. */
+	/** Whether what get() says may be wrong because something was not read. NULL: all was read. */
 	bool (*unread)(const void *ctx, struct str name);
 };
 
@@ -25,10 +25,10 @@ struct condition; // alternatives of terms
 /** Adds one line of alternatives to @c, which may be NULL at first. */
 struct condition *condition_parse(struct arena *arena, struct condition *c, struct str text, const char *file, unsigned line,
 				  struct know_problems *problems);
-/** No condition is true. */
+/** @c NULL, which is no condition, is TRUTH_YES. */
 enum truth condition_eval(const struct condition *c, const struct fact_view *view);
 
-/** The facts that make it true: those of its first alternative that holds. */
+/** Calls @fact for the facts that make it true: those of the first alternative that holds. */
 void condition_facts(const struct condition *c, const struct fact_view *view, void (*fact)(void *ctx, struct str name),
 		     void *ctx);
 

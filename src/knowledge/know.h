@@ -35,10 +35,12 @@ enum know_tells {
 	TELLS_PACKET_KERNEL, // the kernel of the packet that follows
 	TELLS_IN_FLIGHT,     // a kernel that has begun and not ended
 	TELLS_CONTEXT,       // what work it was
+	TELLS_FAULTED,       // the function of the driver in which the kernel failed
+	TELLS_ELSEWHERE,     // it failed in another module, or in what every module uses
 	TELLS_UNREAD,        // the command that was to save the log was refused
 };
 /** Where an event of a bus was seen: it may be about any device. */
-enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU };
+enum know_bus { BUS_NONE, BUS_PCIE, BUS_SLOT, BUS_IOMMU, BUS_GUEST };
 /** How a kernel failed, where the event alone says it. */
 enum know_fails { FAILS_UNSAID, FAILS_ASSERT, FAILS_HANG };
 enum know_role { ROLE_CAUSE, ROLE_EFFECT, ROLE_ARTEFACT, ROLE_BYSTANDER };
@@ -54,10 +56,12 @@ struct know_event {
 	enum know_role in_reset;
 	enum know_frame needs_frame;
 	bool hang, means_reset, needs_gpu;
-	int keep;        // so many of them an incident keeps
+	int keep;        // how many of them an incident keeps
 	bool once;       // several messages report the same thing
 	bool any_vendor; // NVIDIA's software prints the same
+	bool any_machine; // so do machines without a GPU
 	bool of_rank;    // it speaks for one process of a job
+	bool before_failure; // the newest before a failure is told with it
 	bool told_hang;  // how a program learns of a hang that the kernel's log explains
 	bool note;       // said by itself, also where there is no incident
 	bool quiet;      // only shown when every event is asked for
@@ -80,6 +84,7 @@ struct know_signature {
 	struct str event_id, subsystem;
 	enum know_level level;
 	struct know_pair *sets;
+	struct know_pair *only; // a value -> a pattern without which the message is not meant
 	struct template **templates;
 	size_t ntemplates;
 	struct str reader; // of the artefact that reports it, where no message does
@@ -369,6 +374,8 @@ struct str know_usual_code(const struct know *k, struct str part);
 
 /** The best match in @line: a signature before a message, then the one with more text. */
 bool know_match(const struct know *k, struct str line, struct match *ret);
+/** The message of a failure that @line has with a letter or two mistyped; false also where it could be several. It takes long. */
+bool know_match_typed(const struct know *k, struct str line, struct match *ret);
 static inline const struct know_signature *match_signature(const struct match *m) { return m->template->owner; }
 
 /** The knowledge files that are built in. */

@@ -179,19 +179,69 @@ struct str know_usual_code(const struct know *k, struct str part)
 	return (struct str){ 0 };
 }
 
+static bool whole(const struct match *m) { return m->weight >= m->template->weight; }
+
 static bool better_match(const struct match *now, const struct match *new)
 {
+	enum { MORE = 8 }; // characters that a message of which something is left out must have more than one that is whole
 	const struct know_signature *a = match_signature(now), *b = match_signature(new);
 	if (a->message != b->message)
 		return a->message;
-	if (now->template->weight != new->template->weight)
-		return new->template->weight > now->template->weight;
+	size_t have = now->weight + (whole(now) && !whole(new) ? MORE : 0), can = new->weight + (whole(new) && !whole(now) ? MORE : 0);
+	if (have != can)
+		return can > have;
 	return new->begin < now->begin;
 }
 
 bool know_match(const struct know *k, struct str line, struct match *ret)
 {
-	return matcher_find(k->matcher, line, better_match, ret);
+	return matcher_find(k->matcher, line, better_match, ret) && !ret->doubtful;
+}
+
+/** Whether @s reports a failure, so that it is worth the search for a mistyped line. */
+static bool worth_search(const struct know_signature *s)
+{
+	return (s->event || s->detail_ids) && !s->message && s->level == LEVEL_ERROR;
+}
+
+/** How much of a message the line has, less what is mistyped in it. */
+static long typed_worth(const struct match *m)
+{
+	enum { SLIP = 8 };
+	return (long)m->weight - SLIP * (long)m->slips;
+}
+
+/** The best of what may begin at @at. */
+static void match_typed_at(const struct know *k, struct str line, size_t at, struct match *best, bool *found)
+{
+	struct match trial;
+	for (size_t i = 0; i < k->signatures.len; i++) {
+		const struct know_signature *s = k->signatures.data[i];
+		for (size_t n = 0; worth_search(s) && n < s->ntemplates; n++) {
+			if (!template_match_typed(s->templates[n], line, at, &trial))
+				continue;
+			bool better = !*found || typed_worth(&trial) > typed_worth(best);
+			bool rival = *found && typed_worth(&trial) == typed_worth(best) && match_signature(best) != s;
+			if (better)
+				*best = trial;
+			best->doubtful |= rival;
+			*found = true;
+		}
+	}
+}
+
+bool know_match_typed(const struct know *k, struct str line, struct match *ret)
+{
+	enum { WORDS = 16 }; // at which a message may begin
+	bool found = false;
+	unsigned words = 0;
+	for (size_t at = 0; at < line.n && words < WORDS; at++) {
+		if (!char_word(line.p[at]) || (at && char_word(line.p[at - 1])))
+			continue;
+		words++;
+		match_typed_at(k, line, at, ret, &found);
+	}
+	return found && !ret->doubtful;
 }
 
 const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic)

@@ -31,7 +31,7 @@ static uint32_t gram_hash(uint32_t gram) { return gram * 2654435761u; }
 static uint32_t gram_bit(uint32_t hash) { return hash >> (32 - MAP_BITS); }
 static uint32_t gram_slot(uint32_t hash) { return hash >> (32 - HEAD_BITS); }
 
-/** White space in a message matches any white space, a gram only one: so a gram has none if it can be helped. */
+/** White space in a message matches any amount of white space, but a gram matches exactly. So grams with spaces are avoided. */
 static bool gram_has_space(const char *p) { return memchr(p, ' ', GRAM); }
 
 struct matcher *matcher_new(void) { return mem_alloc(sizeof(struct matcher)); }
@@ -65,7 +65,7 @@ static struct matcher_entry choose_gram(const struct matcher *m, const struct te
 	for (size_t i = 0; i < t->npieces; i++) {
 		struct str literal = t->pieces[i].literal;
 		for (size_t o = 0; o + GRAM <= literal.n; o++) {
-			// Behind a value the start has to be searched for, which costs more than a rarer gram wins.
+			// A gram behind a value costs a search for the start, which is more than a rarer gram saves.
 			uint64_t cost = (uint64_t)m->heads[gram_slot(gram_hash(gram_at(literal.p + o)))] * (i ? 16 : 1);
 			if (gram_has_space(literal.p + o))
 				cost += UINT32_MAX;
@@ -104,6 +104,12 @@ static bool has_wide_space(struct str line)
 	return false;
 }
 
+/** Whether somebody has left something out. */
+static bool has_gaps(struct str line)
+{
+	return str_find(line, S("...")) >= 0 || str_find(line, S("\xe2\x80\xa6")) >= 0;
+}
+
 /** @budget is shared by all tries on a line, so that no line can keep the matcher busy for long. */
 static bool try_at(const struct matcher_entry *e, struct str line, size_t start, unsigned *budget, struct match *ret)
 {
@@ -133,11 +139,18 @@ static bool entry_match(const struct matcher_entry *e, struct str line, bool wid
 	return false;
 }
 
+/** Whether the line could as well be another message, because what would tell them apart is left out. */
+static bool equally_cut(const struct match *a, const struct match *b)
+{
+	return a->template->owner != b->template->owner && a->weight == b->weight && a->begin == b->begin &&
+	       a->weight < a->template->weight && b->weight < b->template->weight;
+}
+
 bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const struct match *now, const struct match *new),
 		  struct match *ret)
 {
 	bool found = false, wide = has_wide_space(line);
-	struct match trial;
+	struct match trial = { .gaps = has_gaps(line) };
 	unsigned budget = LINE_STEPS;
 	for (size_t at = 0; at + GRAM <= line.n && budget; at++) {
 		uint32_t gram = gram_at(line.p + at), hash = gram_hash(gram), bit = gram_bit(hash);
@@ -149,6 +162,8 @@ bool matcher_find(const struct matcher *m, struct str line, bool (*better)(const
 				continue;
 			if (!found || better(ret, &trial))
 				*ret = trial;
+			else
+				ret->doubtful |= equally_cut(ret, &trial);
 			found = true;
 		}
 	}

@@ -139,7 +139,7 @@ static bool list_has_series(const struct know_list *versions, struct str kernel)
 	return versions;
 }
 
-/** A kernel before the first that has it may still have it: by its series' later releases. */
+/** A kernel older than the first that has it may still have it, if it was backported to later releases of its series. */
 static bool may_be_backported(const struct know_parameter *p, struct str kernel)
 {
 	return list_has_series(p->seen, kernel) ||
@@ -344,7 +344,7 @@ bool parameter_check(const struct know_parameter *p, struct know_problems *probl
 	return !wrong;
 }
 
-/** Advice that names a parameter which no kernel has would be what this table is to prevent. */
+/** Reports advice that names a parameter which no kernel has. */
 static void resolve_pairs(const struct know *k, const struct know_head *head, const struct know_pair *pairs, bool must_be_known,
 			  struct know_problems *problems)
 {

@@ -6,25 +6,25 @@
 
 #include "knowledge/know.h"
 
-/** By its name, in which - and _ are the same, as they are to the kernel. NULL where nothing is known of it. */
+/** By its name. - and _ are the same, as for the kernel. NULL: nothing is known of it. */
 const struct know_parameter *know_parameter(const struct know *k, struct str name);
 /** Whether two names are the same to the kernel. */
 bool parameter_same(struct str a, struct str b);
 
-/** A value as the kernel takes it: a number, or true and false. false: it is none. */
+/** Reads a value as the kernel does: a number; true or false. false: it is not one. */
 bool parameter_number(struct str s, uint64_t *ret);
 bool parameter_truth(struct str s, bool *ret);
-/** Whether two values are the same to the kernel: Y and 1, 0x10 and 16, and 32 bits that are shown as a negative number. */
+/** Whether two values are the same to the kernel: Y and 1; 0x10 and 16; 0xffffffff and -1. */
 bool value_same(struct str a, struct str b);
 
-/** Whether a kernel of this release has it. Unknown: between or beyond the sources that were read, or where the kernel may be built
- * without it. */
+/** Whether a kernel of this release has it. Unknown: the release lies between or beyond the sources that were read, or the kernel may be
+ * built without it. */
 enum truth parameter_exists(const struct know_parameter *p, struct str kernel);
-/** What it reads as where nobody set it; no pointer where that is not known for this kernel. */
+/** What it reads as if nobody set it. A NULL pointer: not known for this kernel. */
 struct str parameter_default(const struct know_parameter *p, struct str kernel);
 
-/** The parameter of the same module that a wrong name probably means: of those that are known and of @others, which may be all that the
- * module has. Empty where there is none, or where several are as near. */
+/** The parameter of the same module that a wrong name probably means, among those that are known and @others (all that the module has,
+ * say). Empty: there is none, or several are equally near. */
 struct str parameter_near(const struct know *k, struct str name, const struct str *others, size_t n);
 
 /** Whether a name is probably a misspelt @other: not the same, but near. */
@@ -34,5 +34,5 @@ bool parameter_name_near(struct str name, struct str other);
 
 /** Whether a block is right in itself. */
 bool parameter_check(const struct know_parameter *p, struct know_problems *problems);
-/** Nothing that is known advises a parameter that no kernel has. */
+/** Reports knowledge that advises a parameter which no kernel has. */
 void parameters_resolve(const struct know *k, struct know_problems *problems);

@@ -38,7 +38,9 @@ static void resolve_signature(struct know *k, struct know_signature *s, struct k
 				know_problem(problems, s->head.file, s->templates[t]->line,
 					     "'" STR_FMT "' is neither a type nor a table of names",
 					     STR_ARG(s->templates[t]->pieces[i].table));
-	for (size_t t = 0; t < s->ntemplates && problems->count == before; t++)
+	if (problems->count != before) // nobody may match what refers to nothing
+		s->ntemplates = 0;
+	for (size_t t = 0; t < s->ntemplates; t++)
 		if (!matcher_add(k->matcher, s->templates[t]))
 			know_problem(problems, s->head.file, s->templates[t]->line,
 				     "the message has no four characters in a row to find it by");

@@ -38,7 +38,7 @@ static struct str take_literal(struct str *text, struct str *ret_name)
 /** What became of the facts of a text, the worst of them. */
 enum filled { FILLED_WELL, FILLED_REFUSED, FILLED_UNKNOWN };
 
-/** In which quotes of the text a value comes to stand is not known, so that it has to be plain. */
+/** The value may end up inside quotes of the text, so it has to be plain in any quotes. */
 static enum filled fill_fact(struct command_maker *m, const struct know *k, struct str name, const struct fact_view *view)
 {
 	const struct command *made = view->command ? view->command(view->ctx, name) : NULL;

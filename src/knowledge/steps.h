@@ -4,18 +4,18 @@
 #include "base/command.h"
 #include "knowledge/know.h"
 
-/** Knowledge says of a fact what it is (`fact pid :: number`); where it says nothing it is one word, and a place (`NAME@`) a path. */
+/** The type of a fact as knowledge says (`fact pid :: number`). By default a fact is one word, and a place (`NAME@`) a path. */
 enum piece_type fact_type(const struct know *k, struct str name);
 
 enum fill_mode {
-	/** " || " parts alternatives: the first whose facts are all known and let in by their types; else the first whose facts are known,
-	 * with FACT where one is refused; else nothing. */
+	/** " || " separates alternatives. Taken is the first whose facts are all known and pass their types; else the first whose facts
+	 * are known, with FACT in place of one that does not pass; else none. */
 	FILL_ALTERNATIVES,
-	/** " || " is the shell's; FACT for what is not known or refused. */
+	/** " || " is the shell's. FACT stands for a fact that is not known or does not pass its type. */
 	FILL_BLANKS,
 };
 
-/** @text: of knowledge. {facts} only: bars and other braces are the shell's. NULL: it cannot be said here. */
+/** Fills the {facts} of a text of knowledge; single bars and other braces are the shell's. NULL: it cannot be said here. */
 const struct command *steps_fill(struct arena *to, const struct know *k, struct str text, const struct fact_view *view,
 				 enum fill_mode mode);
 

@@ -1,6 +1,10 @@
 #include "knowledge/template.h"
 
-enum { MATCH_STEPS = 20000 };
+enum {
+	MATCH_STEPS = 20000,
+	GAP_WEIGHT = 14,  // so much of a message must stand before a gap in it
+	GAP_RESUMES = 4,  // so much of its text tells where it goes on behind one
+};
 
 static const struct {
 	const char *name;
@@ -92,10 +96,63 @@ struct template *template_parse(struct arena *arena, struct str text, const char
 	return t;
 }
 
-/** Where @literal ends if it stands at @at, else SIZE_MAX. @lazy: its last white space takes one character only. */
-static size_t literal_match(struct str literal, struct str line, size_t at, bool lazy)
+/** Length of the dots at the front of @s: at least three, or the one character that stands for them. */
+static size_t dots_length(struct str s)
+{
+	size_t n = 0;
+	while (n < s.n && s.p[n] == '.')
+		n++;
+	return n >= 3 ? n : str_starts(s, S("\xe2\x80\xa6")) ? 3 : 0;
+}
+
+size_t elision_length(struct str s)
+{
+	char open = s.n ? s.p[0] : 0, close = open == '[' ? ']' : open == '<' ? '>' : 0;
+	size_t inner = dots_length(str_from(s, close != 0)), n = inner + (close != 0);
+	if (!inner || !close)
+		return inner;
+	return n < s.n && s.p[n] == close ? n + 1 : 0;
+}
+
+/** Length of `N`, `XXXX`, `???` or `<pid>` at the front of @s, as people write for a number that they do not tell. */
+static size_t placeholder_length(struct str s)
+{
+	size_t n = 0;
+	if (!s.n)
+		return 0;
+	if (s.p[0] == '<') {
+		while (n < s.n && n < 24 && s.p[n] != '>' && s.p[n] != '%')
+			n++;
+		return n > 1 && n < s.n && s.p[n] == '>' ? n + 1 : 0;
+	}
+	if (!char_among(s.p[0], "NXnx?*#"))
+		return 0;
+	while (n < s.n && s.p[n] == s.p[0])
+		n++;
+	bool alone = n == s.n || !char_word(s.p[n]);
+	// One small letter is somebody's variable or unit.
+	return alone && (n > 1 || char_among(s.p[0], "NX?")) ? n : 0;
+}
+
+bool value_elided(struct str s)
+{
+	bool hex = str_starts(s, S("0x")) || str_starts(s, S("0X"));
+	struct str rest = str_from(s, hex ? 2 : 0);
+	size_t n = elision_length(rest);
+	if (n || (hex && !rest.n))
+		return n == rest.n;
+	n = placeholder_length(rest);
+	// `X` is the name of a program.
+	return n == s.n && (n > 2 || s.p[0] == '?') && (s.p[0] != '<' || str_find(s, S("edacted")) > 0 || str_find(s, S("EDACTED")) > 0);
+}
+
+/** Where @literal ends if it stands at @at, else SIZE_MAX and in @ret_stop where the line stopped to have it. @lazy: its last white
+ * space takes one character only. */
+static size_t literal_match(struct str literal, struct str line, size_t at, bool lazy, size_t *ret_had, size_t *ret_stop)
 {
 	for (size_t i = 0; i < literal.n; i++) {
+		*ret_had = i;
+		*ret_stop = at;
 		if (literal.p[i] != ' ') {
 			if (at >= line.n || line.p[at] != literal.p[i])
 				return SIZE_MAX;
@@ -109,6 +166,53 @@ static size_t literal_match(struct str literal, struct str line, size_t at, bool
 			break;
 		while (at < line.n && char_space(line.p[at]))
 			at++;
+	}
+	return at;
+}
+
+/** Whether both go on alike, as far as @literal goes. */
+static bool goes_on(struct str literal, size_t i, struct str line, size_t at)
+{
+	return i >= literal.n || (at < line.n && char_lower(literal.p[i]) == char_lower(line.p[at])) ||
+	       (literal.p[i] == ' ' && at < line.n && char_space(line.p[at]));
+}
+
+/** How many characters of the literal and the line one typing error at @i and @at takes; false: it is none. Never a digit, and never
+ * the first letter of a word, which would make another word of it (`uncorrectable`). */
+static bool slip_at(struct str literal, size_t i, struct str line, size_t at, size_t *ret_i, size_t *ret_at)
+{
+	char a = literal.p[i], b = at < line.n ? line.p[at] : 0;
+	bool inside = i && char_alpha(literal.p[i - 1]) && (char_alpha(a) || char_alpha(b));
+	if (!inside || char_digit(a) || char_digit(b))
+		return false;
+	bool swapped = i + 1 < literal.n && at + 1 < line.n && literal.p[i + 1] == b && line.p[at + 1] == a;
+	*ret_i = *ret_at = swapped ? 2 : 1;
+	if (swapped || (char_alpha(a) && char_alpha(b) && goes_on(literal, i + 1, line, at + 1)))
+		return true;
+	if (char_alpha(a) && goes_on(literal, i + 1, line, at)) { // a letter is missing
+		*ret_at = 0;
+		return true;
+	}
+	*ret_i = 0;
+	return char_alpha(b) && goes_on(literal, i, line, at + 1);
+}
+
+/** As literal_match(), but with what a person mistypes. */
+static size_t literal_match_typed(struct str literal, struct str line, size_t at, unsigned *slips_left)
+{
+	for (size_t i = 0; i < literal.n;) {
+		size_t skip = 1, typed = 1;
+		bool space = literal.p[i] == ' ' && at < line.n && char_space(line.p[at]);
+		if (space)
+			while (at + 1 < line.n && char_space(line.p[at + 1]))
+				at++;
+		else if (at >= line.n || char_lower(line.p[at]) != char_lower(literal.p[i])) {
+			if (!*slips_left || !slip_at(literal, i, line, at, &skip, &typed))
+				return SIZE_MAX;
+			--*slips_left;
+		}
+		i += skip;
+		at += typed;
 	}
 	return at;
 }
@@ -153,6 +257,45 @@ static size_t number_end(enum value_type type, struct str line, size_t at)
 	return end > from ? end : SIZE_MAX;
 }
 
+/** Whether what stands at @at, behind the digits of a number, makes it another number or none: it is cut short, or mistyped. */
+static bool number_spoilt(enum value_type type, struct str line, size_t from, size_t at)
+{
+	static const char letters_for_digits[] = "OoIlXx?*";
+	struct str rest = str_from(line, at);
+	if (dots_length(rest) || (rest.n > 1 && str_starts(rest, S("..")) && !char_digit(line.p[at + 1])))
+		return true;
+	if (!rest.n)
+		return false;
+	if (type == VALUE_INT || (type == VALUE_NUM && !str_starts(str_from(line, from), S("0x")))) {
+		size_t n = 0;
+		while (n < rest.n && (char_among(rest.p[n], letters_for_digits) || char_digit(rest.p[n])))
+			n++;
+		return n && (n == rest.n || !char_word(rest.p[n]));
+	}
+	return (char_word(rest.p[0]) && !char_among(rest.p[0], "LU")) || char_among(rest.p[0], "?*");
+}
+
+/** Where what stands for a number at @at ends: `...`, `0x...`, `N`, `0x0080...`, `0x008O1031`. SIZE_MAX: nothing of the kind. */
+static size_t unknown_end(enum value_type type, struct str line, size_t at)
+{
+	struct str here = str_from(line, at);
+	bool hex = type != VALUE_INT && here.n > 1 && char_among(here.p[0], "0Oo") && char_among(here.p[1], "xX");
+	size_t from = at + (hex ? 2 : 0), n = elision_length(str_from(line, from));
+	if (!n)
+		n = placeholder_length(str_from(line, from));
+	if (n)
+		return from + n;
+	size_t end = digits(line, from, type == VALUE_INT || (type == VALUE_NUM && !hex) ? char_digit : char_hex);
+	if (end == from)
+		return hex && (from == line.n || !char_word(line.p[from])) ? from : SIZE_MAX;
+	if (!number_spoilt(type, line, at, end) && here.p[0] != 'O' && here.p[0] != 'o')
+		return SIZE_MAX;
+	while (end < line.n && (char_word(line.p[end]) || char_among(line.p[end], "?*")))
+		end++;
+	size_t dots = dots_length(str_from(line, end));
+	return end + (dots ? dots : str_starts(str_from(line, end), S("..")) ? 2 : 0);
+}
+
 static size_t word_end(struct str line, size_t at)
 {
 	while (at < line.n && !char_space(line.p[at]))
@@ -173,6 +316,29 @@ static bool take(const struct template *t, size_t index, struct str line, size_t
 	return false;
 }
 
+/** A number, or what stands for one that is not told: then its text is empty. */
+static bool take_number(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
+{
+	enum value_type type = t->pieces[index].type;
+	const struct piece *next = index + 1 < t->npieces ? &t->pieces[index + 1] : NULL;
+	size_t end = type == VALUE_NAME ? digits(line, at, char_word) : number_end(type, line, at);
+	bool number = end != SIZE_MAX && end > at;
+	bool named = type == VALUE_NAME && number && !char_digit(line.p[at]);
+	// Text that the message itself has behind the number belongs to it: `{seconds:int}ms`.
+	bool goes_on = next && number && end < line.n && next->literal.n && line.p[end] == next->literal.p[0];
+	bool spoilt = number && !named && !goes_on && number_spoilt(type == VALUE_NAME ? VALUE_NUM : type, line, at, end);
+	if (number && !spoilt && take(t, index, line, at, end, m))
+		return true;
+	size_t unknown = unknown_end(type == VALUE_NAME ? VALUE_NUM : type, line, at), n = m->ncaptures;
+	if (unknown == SIZE_MAX)
+		return false;
+	m->captures[m->ncaptures++] = (struct capture){ &t->pieces[index], { line.p + at, 0 } };
+	if (match_from(t, index + 1, line, unknown, m))
+		return true;
+	m->ncaptures = n;
+	return false;
+}
+
 static bool match_value(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
 {
 	const struct piece *piece = &t->pieces[index];
@@ -182,8 +348,8 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 	case VALUE_INT:
 	case VALUE_HEX:
 	case VALUE_NUM:
-		end = number_end(piece->type, line, at);
-		return end != SIZE_MAX && take(t, index, line, at, end, m);
+	case VALUE_NAME:
+		return take_number(t, index, line, at, m);
 	case VALUE_PCI:
 		end = at + pci_length(str_from(line, at));
 		return end != at && take(t, index, line, at, end, m);
@@ -194,9 +360,6 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 			if (take(t, index, line, at, end, m))
 				return true;
 		return false;
-	case VALUE_NAME:
-		end = digits(line, at, char_word);
-		return end > at && take(t, index, line, at, end, m);
 	default:
 		end = word_end(line, at);
 		if (last) {
@@ -211,23 +374,63 @@ static bool match_value(const struct template *t, size_t index, struct str line,
 	}
 }
 
+static bool match_text(const struct template *t, size_t index, struct str literal, struct str line, size_t at, struct match *m);
+
+/** Behind a gap at @at, before the literal of piece @index was complete: where the message goes on, or its end where it does not. */
+static bool match_behind_gap(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
+{
+	for (size_t next = index; next < t->npieces; next++) {
+		struct str literal = t->pieces[next].literal, rest = str_from(line, at);
+		// The comma before the next part goes with what was left out.
+		while (literal.n && !char_word(literal.p[0]))
+			literal = str_from(literal, 1);
+		if (literal.n < GAP_RESUMES)
+			continue;
+		m->steps += 1 + (unsigned)(rest.n / 64);
+		ptrdiff_t found = str_find(rest, literal);
+		if (found >= 0 && match_text(t, next, literal, line, at + (size_t)found, m))
+			return true;
+	}
+	m->end = at;
+	return m->weight >= GAP_WEIGHT;
+}
+
+static bool match_text(const struct template *t, size_t index, struct str literal, struct str line, size_t at, struct match *m)
+{
+	const struct piece *piece = &t->pieces[index];
+	size_t weight = m->weight, had = 0, stop = 0;
+	if (++m->steps > MATCH_STEPS)
+		return false;
+	size_t after = literal_match(literal, line, at, piece->type == VALUE_TEXT, &had, &stop);
+	bool found = false;
+	unsigned slips_left = m->slips_left;
+	if (after == SIZE_MAX && slips_left)
+		after = literal_match_typed(literal, line, at, &m->slips_left);
+	if (after != SIZE_MAX) {
+		m->weight += literal.n;
+		m->end = after;
+		found = piece->type == VALUE_NONE || match_value(t, index, line, after, m);
+	} else if (m->gaps && (index || had)) {
+		while (stop < line.n && char_space(line.p[stop]))
+			stop++;
+		size_t gap = elision_length(str_from(line, stop));
+		m->weight += had;
+		found = gap && match_behind_gap(t, index, line, stop + gap, m);
+	}
+	if (!found) {
+		m->weight = weight;
+		m->slips_left = slips_left;
+	}
+	return found;
+}
+
 static bool match_from(const struct template *t, size_t index, struct str line, size_t at, struct match *m)
 {
 	if (index == t->npieces) {
 		m->end = at;
 		return true;
 	}
-	if (++m->steps > MATCH_STEPS)
-		return false;
-	const struct piece *piece = &t->pieces[index];
-	size_t after = literal_match(piece->literal, line, at, piece->type == VALUE_TEXT);
-	if (after == SIZE_MAX)
-		return false;
-	if (piece->type == VALUE_NONE) {
-		m->end = after;
-		return true;
-	}
-	return match_value(t, index, line, after, m);
+	return match_text(t, index, t->pieces[index].literal, line, at, m);
 }
 
 bool template_may_begin(struct str literal, struct str line, size_t at)
@@ -247,6 +450,21 @@ bool template_match(const struct template *t, struct str line, size_t at, struct
 		return false;
 	ret->template = t;
 	ret->begin = at;
+	ret->weight = 0;
 	ret->ncaptures = 0;
 	return match_from(t, 0, line, at, ret);
+}
+
+bool template_match_typed(const struct template *t, struct str line, size_t at, struct match *ret)
+{
+	enum { SURE = 16, PER_SLIP = 10, SLIPS = 2 };
+	unsigned allowed = t->weight / PER_SLIP < SLIPS ? (unsigned)(t->weight / PER_SLIP) : SLIPS;
+	struct str first = t->pieces[0].literal;
+	if (t->weight < SURE || !first.n || char_lower(first.p[0]) != char_lower(line.p[at]))
+		return false;
+	*ret = (struct match){ .slips_left = allowed };
+	if (!template_match(t, line, at, ret))
+		return false;
+	ret->slips = allowed - ret->slips_left;
+	return true;
 }

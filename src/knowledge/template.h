@@ -29,12 +29,16 @@ enum { TEMPLATE_VALUES = 24 };
 
 struct capture {
 	const struct piece *piece;
-	struct str text;
+	struct str text; // empty: left out, cut short or mistyped, so that it is unknown
 };
 
 struct match {
 	const struct template *template;
 	size_t begin, end;
+	size_t weight;  // characters of literal text that the line has: all of the template's, or fewer where some are left out
+	unsigned slips, slips_left; // letters of fixed words that are mistyped; how many more may be
+	bool doubtful;  // what is left out would tell which of several messages it is
+	bool gaps;      // the line has places where something is left out
 	unsigned steps; // tried so far: a hostile line cannot make the match backtrack for long
 	size_t ncaptures;
 	struct capture captures[TEMPLATE_VALUES];
@@ -47,5 +51,11 @@ struct template *template_parse(struct arena *arena, struct str text, const char
 bool template_may_begin(struct str literal, struct str line, size_t at);
 /** Whether @t matches @line from @at on. */
 bool template_match(const struct template *t, struct str line, size_t at, struct match *ret);
+/** The same with a letter or two of its fixed words mistyped, or in other case. @at is inside of @line. */
+bool template_match_typed(const struct template *t, struct str line, size_t at, struct match *ret);
+/** Length of what stands at the front of @s for text that is left out (`...`, `[...]`), or 0. */
+size_t elision_length(struct str s);
+/** Whether @s is nothing but a sign that a value is left out or made unreadable: `...`, `XXXX`, `<redacted>`. */
+bool value_elided(struct str s);
 /** Length of the PCI address at the front of @s, or 0. */
 size_t pci_length(struct str s);

@@ -8,7 +8,7 @@
 
 typedef unsigned long long ull;
 
-enum { NAMED_MOST = 8 }; // so many blocks of a kind are named
+enum { NAMED_MOST = 8 }; // blocks of a kind that are named
 
 /** Blocks of one kind that changed in one way. */
 struct change_kind {

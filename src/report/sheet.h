@@ -32,7 +32,7 @@ static inline struct sheet_value v_count(int64_t n) { return v_if(n >= 0, v_int(
 struct column {
 	const char *key;    // "slot.vmid": a field of the object "slot"
 	const char *before; // of a bool: what is written where it is true
-	int width;          // at least so many columns; negative: with the value on the left
+	int width;          // columns at least; negative: with the value on the left
 	int digits;         // of a number that is written as a hexadecimal one
 	const char *none;   // instead of a value that is not known; NULL: nothing, and nothing before or behind
 	const char *no;     // where a bool is false

@@ -128,7 +128,7 @@ static bool take_object(void *ctx, struct str name, char *bytes, size_t size)
 		if (match_address(h, l, &h->asked[i], &m))
 			add_hit(h, &m);
 	}
-	// An address between functions is still of the object that it lies in; one object is kept for such.
+	// An address between functions still lies in an object; one object is kept for that case.
 	if (h->matches.len == before && h->objects > 1)
 		code_set_drop(&h->set, l);
 	return true;

@@ -97,7 +97,7 @@ static void match_problem(void *ctx, struct uh_error *err)
 	uh_error_free(err);
 }
 
-/** Lines of a stream; of one that is longer than anything that is recognised, the front. */
+/** Matches each line of a stream. Only the front of a line that is longer than any message. */
 static void match_source(void *ctx, struct source *s)
 {
 	enum { ROOM = 64 << 10 };

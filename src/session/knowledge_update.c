@@ -87,7 +87,7 @@ static struct uh_error *update_install(struct arena *a, const char *root, const 
 	_cleanup_close_ int made = root_make_directory(root, UPDATE_DIRECTORY), dir = -1;
 	if (made < 0)
 		return uh_error_os(errno, "%s" UPDATE_DIRECTORY, root ? root : "");
-	// Where others may write it would not be used either.
+	// If others may write to the directory, the update would not be used either.
 	struct uh_error *err = trust_open(root, UPDATE_DIRECTORY, O_RDONLY | O_DIRECTORY, &dir);
 	if (!err)
 		err = lock_directory(dir);
@@ -106,7 +106,7 @@ static struct uh_error *update_install(struct arena *a, const char *root, const 
 	return named;
 }
 
-/** What was done, where its answer is lost; NULL: nothing was. */
+/** An error if the output was lost: it says what was done nevertheless. NULL: the output arrived. */
 static struct uh_error *told(const char *done, FILE *out)
 {
 	return !done || print_arrived(out) ? NULL : uh_error_new("%s, but that could not be shown", done);
@@ -122,7 +122,7 @@ static struct uh_error *update_file(struct arena *a, const char *root, const cha
 		err = container_read(a, path, bytes, &c);
 	if (err)
 		return err;
-	// One that is damaged is no reason to keep it.
+	// A damaged one may be removed too, so the error is ignored.
 	uh_error_free(update_installed(a, root, &installed, &there));
 	err = update_checked(a, root, &c, there ? &installed : NULL, &key_file);
 	if (!err && !dry_run)

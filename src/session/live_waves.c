@@ -163,7 +163,7 @@ static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmid
 				     STR_ARG(pci)));
 }
 
-/** The memory that the waves see, as the GPU sees it. Where they have several VMIDs it would not be clear whose code that is: none is. */
+/** The memory that the waves see, read through the GPU. NULL if they have several VMIDs, because it would not be clear whose code it is. */
 static struct target *memory_of(const struct gpu_waves *g, const struct waves_seen *seen)
 {
 	const struct wave_slot first = seen->n ? seen->waves[0].slot : (struct wave_slot){ 0 };

@@ -153,7 +153,7 @@ struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_pr
 
 enum { WATCH_MS = 100, PROCESSES_MOST = 1024 };
 
-/** So long that a queue that goes on has moved, all processes at once. */
+/** Waits long enough for a working queue to move, once for all processes, and looks again. */
 static void watch(struct look *looks, size_t n)
 {
 	if (n)

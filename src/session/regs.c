@@ -154,7 +154,7 @@ static void ask_registers(struct looked *l, struct regs *g, const struct named_r
 	}
 }
 
-/** Of a device core's registers those that a pattern means and that are not there are not worth a line. */
+/** Drops registers that match a pattern but are not in the device core: they are not worth a line. */
 static void drop_absent(struct regs *g)
 {
 	size_t n = 0;

@@ -272,7 +272,7 @@ static void tell_late(struct uh_session *s, const struct unread *u)
 		text_printf(&s->unread, ", nor did %zu other file%s", u->n - 1, u->n == 2 ? "" : "s");
 }
 
-/** What keeps this from being an all-clear. */
+/** Tells what was not read, so that nobody takes the answer for an all-clear. */
 static void tell_unread(struct uh_session *s)
 {
 	const struct devices *d = &s->seen->devices;

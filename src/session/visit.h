@@ -10,7 +10,7 @@ struct visit {
 	struct know *know;
 	struct host host;
 	struct applied_list have;
-	bool have_unread; // the records of these gave no answer
+	bool have_unread; // the records of earlier changes did not answer
 	uh_problem_fn *problem;
 	void *ctx;
 };

@@ -1,4 +1,4 @@
-// What the child that unpacks sends.
+// Unpacking archives in a child: what the child sends.
 #pragma once
 
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ struct archive_work {
 	const struct named *named; // NULL: what is open at ->fd
 	int fd;
 	const char *name;
-	_Atomic unsigned *unwanted; // shared: so many sources from the first on need no more bytes
+	_Atomic unsigned *unwanted; // shared memory: the first *unwanted sources need no more bytes
 };
 
 /** The child's work. @ctx: struct archive_work. */

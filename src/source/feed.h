@@ -1,5 +1,5 @@
-// What a library reads in a child, sent piece by piece. Libraries that take strangers' files apart may crash, eat memory, or wait for ever
-// for a server: that costs the child, and what it has sent counts.
+// A child in which a library reads a file, and which sends what it reads piece by piece. A library that parses a stranger's file may
+// crash, eat memory, or wait for ever for a server. That costs only the child, and what it sent before still counts.
 #pragma once
 
 #include "base/child.h"
@@ -12,19 +12,19 @@ struct feed {
 	struct child child;
 	char *room;
 	size_t from, have;
-	bool endless; // it waits for a user or a program, who may take their time
+	bool endless; // it waits for a user or a program, so silence is no error
 };
 
-/** @milliseconds: of processor time, with a limit of memory; 0: without both. */
+/** Starts the child. @milliseconds: its limit of processor time; it then also has a limit of memory. 0: no limits. */
 struct uh_error *feed_begin(struct feed *f, const char *name, void (*work)(int fd, const void *ctx), const void *ctx,
 			    int milliseconds);
-/** The next piece and its kind; 0 at the end; -1 and *ret_err where the child ended badly, or nothing comes any more. @ret is valid until the
- * next call. */
+/** The next piece; returns its kind. 0: the end. -1 and *ret_err: the child ended badly, or nothing comes any more. *ret is valid until
+ * the next call. */
 int feed_next(struct feed *f, struct str *ret, struct uh_error **ret_err);
 void feed_end(struct feed *f);
 
 // In the child.
 
 enum { FEED_ENDLESS = 1, FEED_KINDS = 16 }; // a child's own kinds begin at FEED_KINDS
-/** Two parts of one piece. Ends the child where nobody listens. */
+/** Sends one piece, made of two parts. Ends the child if nobody listens. */
 void feed_send(int fd, unsigned kind, struct str a, struct str b);

@@ -1,5 +1,5 @@
-// Bytes that are read where they are asked for: a file or memory. Files are read, not mapped: one that is
-// truncated under a mapping kills its reader.
+// Bytes that are read only where they are asked for: a file or memory. Files are read, not mapped, because a file that is truncated
+// under a mapping kills its reader.
 #pragma once
 
 #include "base/arena.h"
@@ -20,5 +20,5 @@ struct uh_error *file_open_named(const struct named *n, const char *name, struct
 bool file_answers(const char *path);
 void file_close(struct file *f);
 struct file file_memory(struct str name, struct str bytes);
-/** All @size bytes, or false. That the file does not answer is told in the end (door_tell()). */
+/** Reads all @size bytes, or returns false. If the file does not answer, door_tell() says so at the end. */
 bool file_read(const struct file *f, uint64_t offset, void *to, size_t size);

@@ -1,5 +1,5 @@
-// The journal through libsystemd, loaded when it is asked for: a machine without systemd needs none of it. It maps files, which kills who
-// reads one that is truncated meanwhile, so that it works in a child.
+// The journal, through libsystemd, which is loaded only when needed: a machine without systemd does without it. The library maps files,
+// and a file that is truncated under a mapping kills its reader. So it works in a child.
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -160,7 +160,7 @@ struct journal_wanted {
 	int boot;
 };
 
-/** What is opened here is judged by its descriptor, as everything is that was named. */
+/** As for every file that was named, what was opened is judged by its descriptor. */
 static struct uh_error *journal_open(const struct journal_api *api, const struct journal_wanted *w, sd_journal **ret)
 {
 	struct opened o;

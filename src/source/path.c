@@ -14,7 +14,7 @@ enum { DEPTH_MAX = 8, CRASH_DEPTH = 3, SILENT_MOST = 4, HEAD = 512 };
 struct path_walk {
 	const char *root, *top; // @root: as in struct named
 	const struct source_visitor *v;
-	bool crash;      // only what is a dmesg by its name; that there is none is no news
+	bool crash;      // only files named like a dmesg; if there is none, nothing is said
 	unsigned silent; // how many did not answer
 };
 

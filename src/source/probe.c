@@ -24,7 +24,7 @@ enum {
 	ROOM_MOST = 1 << 29, // of a batch; what is not touched costs nothing
 	DIE_MS = 60,
 	STEP_MS = 20,
-	BATCH_FACTOR = 20, // so many times what an operation may take a batch may, and a millisecond more for each operation
+	BATCH_FACTOR = 20, // a batch may take this many times as long as one operation, and a millisecond more for each
 	TREE_MS = 10000,   // without progress on a file of a tree
 };
 

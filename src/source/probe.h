@@ -1,6 +1,6 @@
-// Looks at files of the driver and the kernel: some block, some must not be touched. A batch of operations runs in one child with a
-// deadline; a child that is stuck is left behind, and where it is stuck is told. Only what the list in probe.c names is opened, only to
-// be read, and nothing is ever written.
+// Reads files of the driver and the kernel. Some of them block, and some must not be touched. A batch of operations runs in one child with
+// a deadline. A child that is stuck is left behind, and the answer says where it is stuck. Only what the list in probe_list.c names is
+// opened, only for reading; nothing is ever written.
 #pragma once
 
 #include "base/arena.h"
@@ -10,18 +10,18 @@ enum probe_kind {
 	PROBE_LIST,    // the names in a directory, one per line
 	PROBE_LINK,    // where a link points
 	PROBE_READ,    // @size bytes at @offset
-	PROBE_FIND,    // @size bytes from the line that is the first to have @find, of a large text
+	PROBE_FIND,    // @size bytes of a large text, from the first line with @find on
 	PROBE_SECTION, // the section @find of an ELF file, which may be compressed
-	PROBE_IOCTL, // @request with @argument (@argument_size bytes, which come back in @data); the file is one that takes such
+	PROBE_IOCTL, // @request with @argument (@argument_size bytes, which come back in @data); only on files that take ioctls
 	PROBE_BANKED, // PROBE_IOCTL, then PROBE_READ on the same open file
 	PROBE_QUERY, // a render node's AMDGPU_INFO: @argument is a struct amdgpu_query, @data what it answers, up to @size bytes
 };
 enum probe_end {
-	PROBE_NOT_MADE, // the child never came to it
+	PROBE_NOT_MADE, // the child did not get that far
 	PROBE_GOOD,
 	PROBE_FAILED,    // errno in @error
 	PROBE_FORBIDDEN, // not on the list
-	PROBE_STUCK,     // it was at this one when the deadline passed
+	PROBE_STUCK,     // the child was at this one when the deadline passed
 };
 
 /** What AMDGPU_INFO takes: the driver's struct drm_amdgpu_info. The child fills in where the answer goes. */
@@ -42,9 +42,9 @@ struct probe {
 	const void *argument;
 	size_t argument_size;
 	size_t size;     // most bytes; 0: a page
-	bool from_end;   // of a PROBE_FILE that is larger, the last bytes
+	bool from_end;   // PROBE_FILE: if the file is larger, its last bytes instead of its first
 	struct str find; // what PROBE_FIND and PROBE_SECTION look for
-	/** Where the answer has these bytes at @unless_at, the next @skips operations are not made. */
+	/** If the answer has these bytes at @unless_at, the next @skips operations are skipped. */
 	struct str unless;
 	size_t unless_at, skips;
 	// answers, in the arena that probe_run() was given
@@ -57,15 +57,15 @@ struct probe {
 /** Where a child was stuck. */
 struct probe_stuck {
 	bool is;
-	bool late;            // it went on, but there was no time for all: what was not come to is PROBE_NOT_MADE
+	bool late;            // it made progress, but time ran out: the rest is PROBE_NOT_MADE
 	bool uninterruptible; // in D state
 	struct str at;        // the path
 	struct str stack;     // of the kernel, a function per line, innermost first; empty where it may not be read
 	struct str wchan;     // the function that it sleeps in; empty where it is not known
 };
 
-/** How many milliseconds a look may still lose to files that answer late or not at all; one for all that it reads. When it is used up,
- * nothing more is read. */
+/** How many milliseconds may still be lost to files that answer late or not at all. Shared by all batches of a look. When it is used
+ * up, nothing more is read. */
 struct probe_patience {
 	int64_t left;
 };
@@ -81,12 +81,12 @@ struct probe_batch {
 	const char *
 		root; // a directory that stands for `/`: links in it lead nowhere else, and only files and directories are opened; NULL
 	struct probe_stuck stuck;
-	bool goes_on; // what stands behind a file that does not answer is read by another child; of a tree it always is
+	bool goes_on; // after a file that does not answer, another child reads the rest; for a tree always
 };
 
-/** Runs each batch in a child of its own, all at the same time. Files that several operations of a batch name one after the other are
- * opened once. An operation may take @milliseconds, a batch of many that go on twenty times that and a millisecond for each. Files of a
- * tree are somebody's disk, which may be slow: each may take ten seconds, and all of them as long as they go on. */
+/** Runs each batch in a child of its own, all at the same time. A file that consecutive operations name is opened once. One operation
+ * may take @milliseconds. A batch that makes progress may take twenty times that, plus a millisecond for each operation. A tree lies on
+ * somebody's disk, which may be slow: there each file may take ten seconds, and there is no limit as long as there is progress. */
 void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
 /** Runs the batch in one child. @ret_stuck may be NULL. */
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
@@ -94,8 +94,8 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 /** Whether the list has it. */
 bool probe_allowed(const struct probe *p);
 
-/** Whether it is not known what this would have said: it answered late, was never come to, or something else than the file was the reason.
- * What is not there, or may not be read, is known to be so. */
+/** Whether the answer is unknown: the file answered too late, its turn never came, or something other than the file failed. (A file that
+ * does not exist or may not be read has a known answer.) */
 bool probe_unread(const struct probe *p);
-/** The file as text, without the newline at its end; empty where it is not there, and where it is probe_unread(). */
+/** The file as text, without the newline at its end. Empty: it does not exist, or probe_unread(). */
 struct str probe_text(const struct probe *p);

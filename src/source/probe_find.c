@@ -12,7 +12,7 @@
 
 enum {
 	WINDOW = 128 << 10,
-	LINE = 4 << 10,            // so much of what was read is kept, for the line that goes on
+	LINE = 4 << 10,            // bytes that are kept of the last block, for a line that goes on
 	FIND_MOST = 64 << 20,      // bytes of a text
 	UNPACKED_MOST = 256 << 20, // of an ELF file
 	HEAD = 512,

@@ -1,14 +1,14 @@
-// What is looked for in files that are too large to be handed over whole. For children: each call may take long.
+// Searches files that are too large to be handed over whole. Called in children, because each call may take long.
 #pragma once
 
 #include <sys/types.h>
 
 #include "base/str.h"
 
-/** Called whenever it goes on. */
+/** Called whenever there is progress. */
 typedef void probe_moved_fn(void *ctx);
 
-/** Up to @size bytes from the beginning of the line that is the first to have @what. -1: errno is ENODATA where there is none. */
+/** Up to @size bytes, from the beginning of the first line with @what on. -1: see errno; ENODATA: there is no such line. */
 ssize_t probe_find(int fd, struct str what, char *to, size_t size, probe_moved_fn *moved, void *ctx);
 /** The section @name of an ELF file, which may be compressed. */
 ssize_t probe_section(int fd, struct str name, char *to, size_t size, probe_moved_fn *moved, void *ctx);

@@ -86,8 +86,8 @@ static const struct probe_row list[] = {
 	{ "/proc/*", "fd/* exe", LINK },
 	{ "/proc/*/task/*", "stat comm status stack wchan", READ },
 	{ "/dev/dri", "renderD*", NODE },
-	// Of GPUs and the buses above them; all of these the kernel has in memory, but for the level of the clocks, which resumes a
-	// sleeping GPU and waits for the lock of the power controller: it is asked only of one that is awake.
+	// GPUs and the buses above them. The kernel has all of these in memory, except the level of the clocks: reading that resumes a
+	// sleeping GPU and waits for the power controller's lock, so only a GPU that is awake is asked.
 	{ PCI, "boot_vga resource power/control available_compute_partition link/l1_aspm ras/gpu_vram_bad_pages", READ },
 	{ PCI, "power_dpm_force_performance_level", READ },
 	{ PCI, "iommu_group/type drm/card*/card*/status", READ },
@@ -140,7 +140,7 @@ static const struct probe_row list[] = {
 	{ "/proc", "stat", READ },
 };
 
-/** The driver clears the counters of the hardware when these are read, or they may wait: read only where they are somebody's record. */
+/** Reading these makes the driver clear the hardware's counters, or may wait. So they are read only in a tree, where they are a record. */
 static const struct probe_row recorded[] = {
 	{ PCI, "ras", LIST },
 	{ PCI, "ras/*_err_count", READ },

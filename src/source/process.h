@@ -5,6 +5,6 @@
 
 #include "base/error.h"
 
-/** @size bytes at @address of process @pid, in memory of their own. It only reads, and it ends: a process that is stuck in the driver may
- * hold its own memory's lock. */
+/** Reads @size bytes at @address of process @pid into *ret, which the caller frees. It always returns, although a process that is stuck
+ * in the driver may hold the lock of its own memory. */
 struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, char **ret);

@@ -27,12 +27,12 @@ struct source_record {
 	double wall_seconds; // < 0: unknown
 };
 
-/** Who is given what is found. */
+/** Is called with what is found. */
 struct source_visitor {
 	void (*visit)(void *ctx, struct source *s);
-	/** Records have no bytes of their own: one call with NULL begins a source, one with NULL name ends it. */
+	/** A source of records: a call with @record NULL begins it, one with @name NULL ends it. */
 	void (*record)(void *ctx, const char *name, const struct source_record *record);
-	/** What could not be read, and why. The error is given away. */
+	/** What could not be read, and why. The callee frees the error. */
 	void (*problem)(void *ctx, struct uh_error *err);
 	void *ctx;
 };

@@ -13,7 +13,7 @@
 
 enum { PATIENCE_MS = 10000, PATIENCE_LEAST_MS = 1000, SLICE_MS = 200, END_MS = 100, UNTOLD_MOST = 16 << 10 };
 
-/** There is one for the process, as there is one of its children. Sessions share it as they share the file system. */
+/** A process has one door and one child behind it. Sessions share it as they share the file system. */
 static struct door {
 	pthread_mutex_t lock; // of all that follows but the boxes
 	struct child child;
@@ -40,7 +40,7 @@ int door_patience_ms(void)
 	return seconds > 0 && seconds < 86400 ? (int)(seconds * 1000) + 1 : PATIENCE_MS;
 }
 
-/** The more did not answer, the less the next is waited for: a directory of a mount that is gone may have many files. */
+/** The more paths did not answer, the shorter the wait for the next: a directory on a dead mount may have many files. */
 static int patience(const struct door *d)
 {
 	int ms = door_patience_ms(), least = ms < PATIENCE_LEAST_MS ? ms : PATIENCE_LEAST_MS;
@@ -132,7 +132,7 @@ static enum answer wait_answer(struct door *d, struct door_box *b, unsigned gene
 	return ANSWERED;
 }
 
-/** Has the question in a box answered. */
+/** Has the child answer the question in a box. */
 static enum answer ask(struct door *d, struct door_room *room, struct door_box *b, unsigned generation)
 {
 	if (d->alone) {
@@ -217,7 +217,7 @@ static bool fill_names(struct door_box *b, const struct door_file *f)
 	return true;
 }
 
-/** A file of a reader that was left behind is opened once more by the new one. Only the same file is. */
+/** If the reader was left behind, the new one opens the file again, and only if it is the same file. */
 static enum answer open_anew(struct door *d, struct question *q, unsigned generation)
 {
 	struct door_box *b = q->box;

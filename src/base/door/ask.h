@@ -1,4 +1,4 @@
-// Questions to the reader, and what is open there.
+// Questions to the reader (the child of door.h), and the files that it has open.
 #pragma once
 
 #include "base/door/room.h"
@@ -17,7 +17,7 @@ struct door_file {
 	struct opened opened;             // .fd is the reader's
 	unsigned generation;
 	_Atomic unsigned owners;
-	_Atomic int silent; // it has not answered once, for so many ms; nobody waits for it again
+	_Atomic int silent; // milliseconds after which it was given up; nobody waits for it again. 0: it answers
 	bool seen;          // something came through this FIFO
 	struct door_block blocks[DOOR_BLOCKS];
 	unsigned next_block;
@@ -27,7 +27,7 @@ struct question {
 	enum door_act act;
 	struct door_file *file;
 	unsigned thread;
-	int window; // of those that are scanned; -1: the box's own
+	int window; // a window of door_scan_begin(); -1: the box's own
 	uint64_t offset;
 	size_t size;
 	// The answer, until question_end().
@@ -36,12 +36,12 @@ struct question {
 	unsigned lock;
 };
 
-/** Asks, of the next child where one was lost. Unless there is an error, the answer stands in the box until question_end(). */
+/** Asks the child, or a new one if the last was lost. Without an error, the answer stays in the box until question_end(). */
 struct uh_error *question_ask(struct question *q);
 void question_end(struct question *q);
-/** How long the next is waited for. */
+/** How many milliseconds to wait for the next answer. */
 int door_patience_now(void);
-/** Whether a path has not answered before. */
+/** Whether this file did not answer before. */
 bool door_known_silent(const struct door_file *f);
 /** Leaves it to the reader to close the file. */
 void door_close_later(const struct door_file *f);

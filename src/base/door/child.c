@@ -1,5 +1,5 @@
-// The reader: a child that opens and reads what users and evidence name. It takes nothing of that apart, so that it cannot be attacked with
-// it, and it may hang.
+// The reader: a child that opens and reads what users and evidence name. It does not parse what it reads, so hostile files cannot attack
+// it. It may hang.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -24,7 +24,7 @@ void door_wait_turn(_Atomic uint32_t *word, uint32_t value, int milliseconds)
 
 void door_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
 
-/** In steps, so that one can see that something comes, however slowly. */
+/** Reads in small steps, so that the parent sees progress even if it is slow. */
 static int read_at(struct door_box *b, int fd, char *to)
 {
 	for (b->n = 0; b->n < b->size; b->steps++) {
@@ -59,7 +59,7 @@ static int open_it(struct door_box *b, char *to)
 	return b->opened.fd >= 0 && S_ISREG(b->opened.st.st_mode) ? read_at(b, b->opened.fd, to) : 0;
 }
 
-/** The next bytes of what cannot be read at any place. A FIFO whose writer never comes, or never ends, is waited for so long. */
+/** The next bytes of something that cannot be read at any offset. A FIFO's writer may never come: the wait is limited to wait_ms. */
 static int read_next(struct door_box *b, char *to)
 {
 	struct pollfd wait = { .fd = b->handle, .events = POLLIN };

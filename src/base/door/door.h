@@ -1,7 +1,7 @@
-// The door that everything comes through which a user or evidence names. A child opens and reads it: on a mount that does not answer any
-// more, each of these operations may wait for ever, and who waits for a server cannot be killed. As long as something comes, however
-// slowly, it goes on; after ten seconds without anything (UNHANG_PATIENCE says otherwise) the path is given up, the child is left
-// behind, and the next question is answered by another.
+// The door: every file that a user or evidence names comes through it. A child opens and reads these files. On a mount whose server is
+// gone each of these operations may wait for ever, and a process that waits there cannot be killed. A file that is slow is read to its
+// end. After ten seconds without a byte (UNHANG_PATIENCE changes that) the path is given up and the child left behind; a new child
+// answers the next question.
 #pragma once
 
 #include <sys/types.h>
@@ -10,34 +10,35 @@
 #include "base/door/named.h"
 
 enum {
-	DOOR_WINDOWS = 10, // that a file is read into at the same time
+	DOOR_WINDOWS = 10, // of a file that several threads read
 	DOOR_WINDOW = 272 << 10,
 };
 
 struct door_file;
 
-/** What is there, as its links lead to. */
+/** What the name leads to, with links followed. Nothing is opened for reading. */
 struct uh_error *door_look(const struct named *n, struct opened *ret);
-/** Opens it. A directory, a device, or a file of the driver: door_what() tells; only files and FIFOs are read. */
+/** Opens it; door_close() closes it. door_what() says what it is: only files and FIFOs can be read. */
 struct uh_error *door_open(const struct named *n, struct door_file **ret);
 /** NULL is fine. */
 void door_close(struct door_file *f);
-/** For a second owner. */
+/** For a second owner, who calls door_close() too. */
 struct door_file *door_share(struct door_file *f);
 const struct opened *door_what(const struct door_file *f);
-/** Up to @size bytes at @offset; fewer at the end of the file, and, with *ret_err, before what could not be read. -1: nothing could be. */
+/** Up to @size bytes at @offset; fewer at the end of the file. Where reading fails, *ret_err is set and the bytes before the failure are
+ * returned; -1: there were none. */
 ssize_t door_read(struct door_file *f, uint64_t offset, void *to, size_t size, struct uh_error **ret_err);
-/** The next bytes of a FIFO, or of a file that has no size; of a directory, its next entries as getdents64() has them. */
+/** The next bytes of a FIFO or of a file without a size; for a directory, its next entries as getdents64() gives them. */
 ssize_t door_next(struct door_file *f, void *to, size_t size, struct uh_error **ret_err);
-/** The names in a directory, in order, without those that begin with a dot where @hidden is false. */
+/** The names in a directory, sorted, in @a. Those that begin with a dot only where @hidden. */
 struct door_names {
 	char **list;
 	size_t n;
 };
 struct uh_error *door_names(const struct named *n, bool hidden, struct arena *a, struct door_names *ret);
 
-/** A file that several threads read at once, each into windows that are not copied. door_scan_begin() returns how many threads may, of
- * those that are wanted; all the windows are theirs until door_scan_end(). */
+/** For a file that several threads read at once, into windows that are not copied. Returns how many of the @wanted threads may read.
+ * They own all windows until door_scan_end(). */
 unsigned door_scan_begin(unsigned wanted);
 void door_scan_end(void);
 /** What of the file goes into which window, and which thread asks. */
@@ -52,15 +53,15 @@ ssize_t door_window(struct door_file *f, const struct door_wanted *w, const char
 /** The whole of a regular file of at most @most bytes, with a NUL behind it. @ret_st may be NULL. */
 struct uh_error *root_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret,
 			   struct stat *ret_st);
-/** The same of a file that nobody else can have written (base/door/trust.h). */
+/** The same for a file that nobody else can have written (base/door/trust.h); any other is an error. */
 struct uh_error *believed_read(const char *root, const char *path, size_t most, struct arena *a, struct str *ret);
 struct uh_error *named_read(const struct named *n, size_t most, struct arena *a, struct str *ret, struct stat *ret_st);
 
-/** How long nothing may come. */
+/** How long a path may be silent before it is given up. */
 int door_patience_ms(void);
-/** That a path did not answer is told to whom asked for it. Where an answer without that path is good enough, it is kept instead, and
- * told in the end by door_tell(). Frees @err. */
+/** For callers who can do without a path that did not answer: keeps the message of @err for door_tell() and frees @err. */
 void door_forget(struct uh_error *err);
-/** Ends the child. What it had open is closed with it: who writes to a FIFO must not take it for a reader. */
+/** Ends the child, which closes what it had open. A program that writes to a FIFO would otherwise take the child for a reader. */
 void door_end(void);
+/** Tells each message that door_forget() kept. */
 void door_tell(void (*tell)(void *ctx, const char *message), void *ctx);

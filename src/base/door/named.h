@@ -1,4 +1,4 @@
-// What a user or evidence names, opened so that nothing is acted on, and judged by its descriptor.
+// Opens what a user or evidence names, without acting on a device. What was opened is judged by its descriptor, not by its name.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,20 +8,20 @@
 
 struct named {
 	const char *path;  // may be a link
-	const char *below; // of that directory, without a link on the way to it; NULL: the path itself
-	const char *root;  // the path is as a process with this root would see it; NULL: this machine
-	bool believed;     // only where nobody else can have written it (base/door/trust.h)
+	const char *below; // a path below the directory @path, with no link on the way; NULL: @path itself is meant
+	const char *root;  // names are looked up as by a process with this root; NULL: this machine
+	bool believed;     // refused if anybody else can have written it (base/door/trust.h)
 	bool as_caller;    // with the rights of the user who called (base/door/caller.h)
-	bool inside;       // links of @below are followed, but not out of the directory
+	bool inside;       // links in @below are followed, but not out of the directory
 };
 
 struct opened {
-	int fd; // a file, a directory or a FIFO that was named itself, to be read; -1 for others, and where reading may act
+	int fd; // open for reading: a file, a directory, or a FIFO that was named itself; -1: anything else, or reading may act
 	struct stat st;
 	const char *
-		acting; // the file system, where reading a file of it may act on a driver or take messages from others (/proc/kmsg)
+		acting; // the file system, if reading its files may act on a driver or take messages from others (/proc/kmsg)
 };
 
-/** Opens what is named, and nothing else that takes its place meanwhile. To open a device may act, so it is looked at first. It may wait
- * for ever: base/door/door.h has it done by a child. @look: only look. An error without errnum says in words why it is not used. */
+/** Opens what is named, and nothing that takes its place meanwhile. Opening a device may act, so it is looked at first. @look: only
+ * look. This may wait for ever, so base/door/door.h lets a child do it. An error whose errnum is 0 says in words why it was refused. */
 struct uh_error *named_open(const struct named *n, bool look, struct opened *ret);

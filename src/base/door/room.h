@@ -19,15 +19,15 @@ enum door_act { DOOR_OPEN, DOOR_LOOK, DOOR_NAMES, DOOR_READ, DOOR_NEXT, DOOR_THR
 
 /** A question and its answer. */
 struct door_box {
-	_Atomic uint32_t turn;  // odd: the reader's
-	_Atomic uint32_t steps; // how often it got anything
-	_Atomic int thread;     // which of the reader's serves this box
+	_Atomic uint32_t turn;  // odd: the reader's turn, even: the asker's
+	_Atomic uint32_t steps; // grows whenever the reader made progress
+	_Atomic int thread;     // the reader's thread that serves this box
 	enum door_act act;
 	int handle, wait_ms;
 	uint64_t offset;
-	size_t size, to; // so many bytes, to this place in the room
+	size_t size, to; // bytes that are wanted, and the place in the room that they go to
 	int error;
-	_Atomic size_t n; // so many came
+	_Atomic size_t n; // bytes that came
 	struct opened opened;
 	char why[DOOR_WHY]; // in words, where no system call failed; else empty
 	bool has_below, has_root, believed, as_caller, inside;
@@ -36,10 +36,10 @@ struct door_box {
 
 struct door_room {
 	struct door_box boxes[DOOR_THREADS];
-	// What is to be closed: that may wait for a server too, and nobody waits for it.
+	// Descriptors to close. close() may wait for a server too, so nobody waits for it.
 	_Atomic uint32_t to_close, closed;
 	_Atomic int closes[DOOR_CLOSES];
-	// Windows follow, each from the beginning of a page on: one for each box, then those of the file that is scanned.
+	// Windows follow, each at the beginning of a page: one for each box, then those of the file that is scanned.
 };
 
 static inline size_t door_window_at(unsigned window)

@@ -1,12 +1,12 @@
 // Files of this machine, or of another whose file system lies below a directory.
 #pragma once
 
-/** open() of @path, which begins with a slash, as a process that has @root as its root would see it: links do not lead out of it.
- * @root NULL: this machine. */
+/** open() of @path as a process with this @root would see it: links do not lead out of it. @path begins with a slash. @root NULL: this
+ * machine. -1: see errno. */
 int root_open(const char *root, const char *path, int flags);
 /** The same below a directory that is open. */
 int root_open_at(int root, const char *path, int flags);
-/** Below a directory that is open, and without a link on the way; `..` is refused. */
+/** The same without following any link; `..` is refused. */
 int root_open_beneath(int dir, const char *path, int flags);
-/** As root_open(), of a directory that is made where it is missing, and those above it. */
+/** As root_open() for a directory. It and those above it are made where they are missing. */
 int root_make_directory(const char *root, const char *path);

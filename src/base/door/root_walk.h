@@ -1,5 +1,5 @@
-// A way below a directory that stands for `/`, one component at a time, where there is no openat2().
+// Opens a path below a directory that stands for `/`, one component at a time. For kernels without openat2().
 #pragma once
 
-/** open() of @path as a process that has @root as its root would see it: links are followed here, and lead to what is below @root. */
+/** As root_open_at(): links are followed by hand, and never lead out of @root. */
 int root_walk(int root, const char *path, int flags);

@@ -26,7 +26,7 @@ struct trust_walk {
 	dev_t device;      // that the root directory lies on
 	struct str rest;   // of the path; it begins with a slash where it begins at the top
 	struct text real;  // the way so far, without links
-	size_t real_top;   // of which this is the way to the top
+	size_t real_top;   // how much of it leads to the top
 	struct text why;   // the first thing on the way that is not believed
 };
 
@@ -76,7 +76,7 @@ static void judge(struct trust_walk *w, int fd, const struct stat *st, const cha
 		text_printf(&w->why, STR_FMT " lies in a file system of FUSE", STR_ARG(it));
 }
 
-// What follows returns errno. A way that is not believed is gone to its end all the same: of what is not there, nothing need be said.
+// These return errno. A path that is not believed is still followed to its end: if there is no such file, nothing needs to be said.
 
 static int go_to_top(struct trust_walk *w)
 {
@@ -110,7 +110,7 @@ static int follow(struct trust_walk *w, int link)
 static int go_down(struct trust_walk *w, const char *name)
 {
 	struct stat st;
-	// A directory that is mounted on demand is mounted for who wants a directory.
+	// O_DIRECTORY makes the kernel mount a directory that is mounted on demand.
 	_cleanup_close_ int fd = openat(w->node, name, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOTDIR)
 		fd = openat(w->node, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

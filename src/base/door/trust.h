@@ -4,12 +4,12 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-/** Opens what @path leads to. Each directory, link and file on the way is opened first and then judged by its descriptor: it belongs to
- * root or to the user who called, and nobody else may write it. The descriptor is the one that was judged. An error that is no system
- * call's (errnum 0) says why it is not used. @root as for root_open(). */
+/** Opens what @path leads to. Each directory, link and file on the way is opened first and then judged by its descriptor: it must belong
+ * to root or to the user who called, and nobody else may write it. The descriptor returned is the one that was judged. An error whose
+ * errnum is 0 says why the file is not believed. @root as for root_open(). */
 struct uh_error *trust_open(const char *root, const char *path, int flags, int *ret_fd);
-/** The path, without links in it, of a file that is believed: since all above it is, nobody else can put another there. */
+/** The path without links of a file that is believed. All directories above it are believed too, so nobody can replace the file. */
 struct uh_error *trust_real_path(struct arena *a, const char *path, const char **ret);
-/** dlopen() of a library. Names without a slash are the loader's to find; of a file that is there and not believed *ret_refused says why,
- * else it is NULL. */
+/** dlopen() of a library; NULL where that fails. The loader finds names without a slash. *ret_refused says why a file that exists was
+ * not believed; else it is NULL. */
 void *trust_load(const char *name, int flags, struct uh_error **ret_refused);

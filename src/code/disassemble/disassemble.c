@@ -58,7 +58,7 @@ struct disasm_work {
 	const struct code_range *ranges;
 	size_t n;
 	struct disasm_progress *progress;
-	struct code_place fatal[CRASHES_MAX]; // where LLVM dies: LLVM 19 does of some words that are no instructions of gfx10
+	struct code_place fatal[CRASHES_MAX]; // where LLVM dies: LLVM 19 does so at some words that are no gfx10 instructions
 	size_t nfatal;
 	int64_t deadline; // of all attempts together
 };
@@ -67,8 +67,8 @@ struct disasm_work {
 
 static void leave(void) { _exit(EXIT_FAILURE); }
 
-/** A library that gives up says so and calls exit(), which would write the parent's buffers a second time; or it dies, which is not
- * the parent's to handle. */
+/** A library that gives up prints a message and calls exit(), which would write the parent's buffers a second time. Or it crashes, which
+ * the parent's handlers must not see. */
 static void isolate(void)
 {
 	static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP };
@@ -200,7 +200,7 @@ static void disassemble_all(int fd, const void *ctx)
 	text_free(&out);
 }
 
-// In the parent, which believes nothing of it.
+// In the parent, which trusts nothing that the child wrote.
 
 /** The encodings of branches (SOPP) and of s_call_b64 (SOPK) have been the same from gfx9 to gfx12, only their numbers have not:
  * the mnemonic tells them. The operand is not read, because it may be a symbol in a library to come. */

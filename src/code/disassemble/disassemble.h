@@ -1,6 +1,6 @@
-// Instructions as text, through an installed ROCm's comgr or LLVM, whichever is there: loaded when first needed, in a child
-// process, because both end the process at a processor that they do not know. UNHANG_DISASSEMBLER in the environment: llvm or
-// comgr, only that; none.
+// Instructions as text, through an installed ROCm's comgr or through LLVM. The library is loaded when first needed, in a child process,
+// because both libraries end the process when they do not know a processor. The variable UNHANG_DISASSEMBLER chooses: llvm, comgr or
+// none.
 #pragma once
 
 #include "base/arena.h"
@@ -9,11 +9,11 @@
 struct instruction {
 	uint64_t address;
 	unsigned size;   // in bytes
-	struct str text; // mnemonic and operands, one space between them, no comment; `.long 0x...` where it is none
-	uint64_t target; // that it branches to or calls, where the instruction itself says so; 0: none
+	struct str text; // mnemonic and operands, one space between them, no comment; `.long 0x...`: not an instruction
+	uint64_t target; // the address that it branches to or calls, if the instruction itself says so; 0: none
 };
 
-/** Code at address @begin; an instruction begins there. */
+/** Code from address @begin on, where an instruction begins. */
 struct code_range {
 	uint64_t begin;
 	struct str bytes;
@@ -24,7 +24,7 @@ struct disassembly {
 	size_t n;
 	const struct instruction *instructions; // by address, of all ranges
 	const char *by;                         // "LLVM 19.1.7", "comgr 3.0"
-	const char *refused;                    // a library that is not believed, and why; also where there is an error
+	const char *refused;                    // a library that is not believed, and why; also set if there is an error
 };
 
 /** The instructions of @ranges, in @a. @target_id: gfx90a:sramecc+:xnack-. An error says what is missing and which package has it, or

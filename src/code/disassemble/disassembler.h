@@ -8,18 +8,18 @@ enum { INSTRUCTION_TEXT = 512, LIBRARY_PATH = 256 };
 struct machine_code {
 	uint64_t address;
 	struct str bytes;
-	bool wave64; // it is known to be; otherwise what the processor has by itself
+	bool wave64; // known to be code for 64 lanes; false: what the processor uses by default
 };
 
 struct disassembler {
 	struct str kind; // as UNHANG_DISASSEMBLER names it
-	/** The @at-th of the libraries that this may be; the best is 0. false: there are no more. */
+	/** The path of candidate @at for the library; candidate 0 is the best. false: there are no more. */
 	bool (*path)(size_t at, char ret[static LIBRARY_PATH]);
-	/** Name and version of the library that was loaded from @path; false where it is not one to be used. */
+	/** Name and version of the library that was loaded from @path. false: it cannot be used. */
 	bool (*describe)(void *library, const char *path, char *ret_by, size_t size);
-	/** For gfx90a:sramecc+:xnack-. NULL, or the end of the process, where the library does not know that processor. */
+	/** Opens it for a target such as gfx90a:sramecc+:xnack-. If the library does not know it: NULL, or the end of the process. */
 	void *(*open)(void *library, const char *target_id);
-	/** The size of the instruction at the front of @code, and its text; 0 where it is none. */
+	/** The size of the instruction at the front of @code, and its text; 0: it is no instruction. */
 	size_t (*instruction)(void *opened, const struct machine_code *code, char text[static INSTRUCTION_TEXT]);
 };
 

@@ -1,6 +1,6 @@
-// Building the index of lines.h, in the child. libdw opens the file, unpacks its sections, and knows units, abbreviations and names.
-// The three parts that are as long as the code (line programs, entries, ranges) are decoded here, because libdw takes ten times
-// as long for them: it keeps each row as an object of its own, and looks each attribute up by itself.
+// Builds the index of lines.h, in the child. libdw opens the file, unpacks its sections, and reads units, abbreviations and names.
+// The three parts whose size grows with the code (line programs, entries, ranges) are decoded here. libdw takes ten times as long
+// for them: it makes an object of each row, and looks up each attribute separately.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -13,7 +13,7 @@ struct build_range {
 	uint32_t begin, end, scope;
 };
 
-/** How far a table is filled. Two threads fill tables; each of these has a cache line of its own. */
+/** How far a table is filled. Two threads fill tables, so each of these has its own cache line. */
 struct build_table {
 	_Alignas(64) char *items;
 	size_t n, capacity;
@@ -23,7 +23,7 @@ struct build_table {
 /** The name of an entry of .debug_info. */
 struct build_name {
 	uint64_t offset;
-	uint32_t number; // + 1; 0: nothing is here
+	uint32_t number; // the name's number + 1; 0: the slot is empty
 };
 
 struct builder {
@@ -32,10 +32,10 @@ struct builder {
 	struct str sections[BUILD_SECTIONS];
 	Dwarf *dwarf;
 	uint64_t *wanted;               // a bit for each four bytes of code; NULL: all
-	uint32_t *wanted_next;          // for each of its words, the first address from there on; UINT32_MAX: none
+	uint32_t *wanted_next;          // for each word of @wanted, the first wanted address from there on; UINT32_MAX: none
 	struct build_name *names;       // of entries, by their offsets
 	size_t nnames, names_room;      // a power of two
-	VEC(struct build_range) ranges; // an inner one stands behind the one it is in
+	VEC(struct build_range) ranges; // an inner range comes after the one that it lies in
 };
 
 struct build_unit {
@@ -49,7 +49,7 @@ struct build_unit {
 	unsigned file_base;          // the number of its first file
 };
 
-/** Of what could not be read, the first is told. */
+/** Notes what could not be read; only the first note is kept. */
 void build_note(struct builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** A new item of a table, zeroed, or NULL where it is full. */
 static inline void *build_add(struct builder *b, enum index_table t)
@@ -59,9 +59,9 @@ static inline void *build_add(struct builder *b, enum index_table t)
 	return table->full ? NULL : table->items + table->n++ * index_item[t];
 }
 static inline uint32_t build_count(const struct builder *b, enum index_table t) { return (uint32_t)b->tables[t].n; }
-/** Adds bytes behind those of @t, which are the last ones. */
+/** Appends bytes to @t, which must be the last text that was begun. */
 void build_text(struct builder *b, struct index_text *t, struct str s);
-/** The name of the function whose entry is at @offset, by its number. */
+/** The number of the name of the function whose entry is at @offset. */
 uint32_t build_name(struct builder *b, uint64_t offset);
 /** The index's number for a unit's file. */
 static inline uint32_t build_file(const struct build_unit *u, uint64_t file)
@@ -69,7 +69,7 @@ static inline uint32_t build_file(const struct build_unit *u, uint64_t file)
 	return file >= u->file_base && file - u->file_base < u->nfiles ? u->first_file + (uint32_t)(file - u->file_base) :
 									 INDEX_NONE;
 }
-/** The first address from @at on, rounded down to four bytes, that will be asked for; UINT32_MAX: none. */
+/** The first address at or after @at (rounded down to four bytes) that will be asked for; UINT32_MAX: none. */
 static inline uint32_t build_next(const struct builder *b, uint32_t at)
 {
 	const uint32_t from = at & ~UINT32_C(3);
@@ -78,10 +78,10 @@ static inline uint32_t build_next(const struct builder *b, uint32_t at)
 	const uint64_t word = b->wanted[at / 256] >> at / 4 % 64;
 	return word ? from + 4 * (uint32_t)__builtin_ctzll(word) : b->wanted_next[at / 256 + 1];
 }
-/** Whether an address from @begin to before @end, both in the code, will be asked for. */
+/** Whether an address from @begin up to @end will be asked for. Both lie in the code; @end is not included. */
 static inline bool build_wants(const struct builder *b, uint32_t begin, uint32_t end) { return build_next(b, begin) < end; }
 
-/** A place in a section; bad once it was asked for more than there is, and from then on zeros. */
+/** A place in a section. Reading past the end makes it bad; from then on it gives zeros. */
 struct lines_cursor {
 	const uint8_t *p, *end;
 	bool bad;
@@ -96,12 +96,12 @@ struct build_lines {
 	struct lines_cursor program;
 };
 
-/** The head of the line table at @offset, and its files. */
+/** Reads the head of the line table at @offset, and its files. false: it is bad. */
 bool build_files(struct build_unit *u, uint64_t offset, struct build_lines *ret);
-/** Its rows. Touches no other table than those of rows and sequences; false where it is bad. */
+/** Reads its rows. Touches only the tables of rows and sequences, since another thread fills the others. false: it is bad. */
 bool build_rows(const struct build_unit *u, const struct build_lines *l);
 void build_scopes(struct build_unit *u);
-/** Of all ranges, which scope is the innermost where. */
+/** Computes from all ranges which scope is the innermost at each address. */
 void build_segments(struct builder *b);
 
 static inline struct lines_cursor cursor_at(struct str s, uint64_t from, uint64_t to)

@@ -1,5 +1,5 @@
-// The index behind lines.h: flat tables in one piece of memory that a child process fills and its parent reads. The child may have
-// been taken over by the file that it read, so that the parent believes nothing in here that it has not checked.
+// The index behind lines.h: flat tables in one piece of memory. A child process fills it and its parent reads it. A hostile file may
+// have taken over the child, so the parent checks everything in here before it uses it.
 #pragma once
 
 #include "base/arena.h"
@@ -7,7 +7,7 @@
 
 enum { INDEX_NONE = UINT32_MAX };
 
-// Addresses are counted from the begin of the object's code.
+// Addresses count from the beginning of the object's code.
 struct index_sequence { // sorted by begin; not overlapping in good files
 	uint32_t begin, end;
 	uint32_t row, nrows;
@@ -18,11 +18,11 @@ struct index_row { // sorted by address inside its sequence
 	uint32_t column;
 };
 
-struct index_segment { // sorted; up to the next one the code is of this scope
+struct index_segment { // sorted; the code from here to the next one is of this scope
 	uint32_t at, scope;
 };
 
-struct index_scope { // a function, or one inlined at a place in its parent, which stands before it
+struct index_scope { // a function, or one that was inlined into its parent; the parent comes first
 	uint32_t parent, name;
 	uint32_t call_file, call_line, call_column;
 };
@@ -60,7 +60,7 @@ static const size_t index_item[INDEX_TABLES] = {
 	[INDEX_BYTES] = 1,
 };
 
-/** Reads @room, which must stay, if it holds an index; else false. */
+/** Checks the index in @room and opens it. false: it is not a sound index. @room must outlive *ret. */
 bool lines_of_index(const void *room, size_t size, struct code_lines **ret);
 
 struct lines_request {

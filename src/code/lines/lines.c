@@ -9,7 +9,7 @@
 
 enum {
 	CHILD_MS = 20000,
-	ROOM_LEAST = 16 << 20, // address space, of which only what the index needs becomes memory
+	ROOM_LEAST = 16 << 20, // address space; only the pages that the index uses cost memory
 	ROOM_MOST = 512 << 20,
 	ROOM_FACTOR = 32,
 };

@@ -6,7 +6,7 @@
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-/** By begin, which is below @limit, and else in the order they came in: outer before inner. Where the sorted ones are. */
+/** Sorts by begin, which is below @limit; equal ones keep their order, outer before inner. Returns the sorted ranges. */
 static struct build_range *sort_ranges(struct build_range *ranges, struct build_range *room, size_t n, uint64_t limit)
 {
 	_cleanup_free_ size_t *places = mem_alloc(DIGITS * sizeof(*places));

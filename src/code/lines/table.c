@@ -9,8 +9,8 @@ enum { FORMATS = 16 };
 struct lines_machine {
 	const struct build_unit *u;
 	struct index_sequence run; // of rows without a gap
-	struct index_row last;     // of which it is not known yet how far it reaches
-	uint32_t next;             // the first address from its own on that will be asked for
+	struct index_row last;     // it is not known yet how far it reaches
+	uint32_t next;             // the first address at or after it that will be asked for
 	uint64_t address;
 	uint32_t line, column, file;
 	bool open, dead; // dead: of code that the linker has left out
@@ -289,7 +289,7 @@ static void list_advances(const struct build_lines *l, struct advance *ret)
 	}
 }
 
-/** What of a machine changes at most opcodes. */
+/** The part of the machine that most opcodes change. */
 struct registers {
 	uint64_t at; // counted from the code's begin
 	uint32_t line, column, file;
@@ -297,7 +297,7 @@ struct registers {
 
 enum { SHORT_OPCODE = 3 };
 
-/** An operand of up to two bytes. What is behind it; NULL where it is longer. */
+/** Reads an operand of up to two bytes. Returns what follows it; NULL: it is longer. */
 static inline const uint8_t *short_leb(const uint8_t *p, uint32_t *ret)
 {
 	*ret = p[0];
@@ -307,7 +307,7 @@ static inline const uint8_t *short_leb(const uint8_t *p, uint32_t *ret)
 	return p[1] & 0x80 ? NULL : p + 2;
 }
 
-/** A standard opcode that has SHORT_OPCODE bytes or less. What is behind it; NULL where it is another one. */
+/** Runs a standard opcode of at most SHORT_OPCODE bytes. Returns what follows it; NULL: it is another one. */
 static inline const uint8_t *run_short(const struct build_unit *u, const struct build_lines *l, const uint8_t *p,
 				       struct registers *r)
 {
@@ -341,7 +341,7 @@ static inline const uint8_t *run_short(const struct build_unit *u, const struct 
 	}
 }
 
-/** The opcodes that most of a program is made of, in an open sequence and while its addresses go up. Where another one is. */
+/** Runs the most frequent opcodes, in an open sequence and while addresses go up. Returns where another opcode begins. */
 static const uint8_t *run_common(struct lines_machine *m, const struct build_lines *l, const struct advance *advances,
 				 const uint8_t *p, const uint8_t *end)
 {
@@ -408,7 +408,7 @@ bool build_rows(const struct build_unit *u, const struct build_lines *l)
 	return !c.bad;
 }
 
-/** Up to the files. @c is cut to the table, and the place of its program returned; NULL where it is bad. */
+/** Reads the header up to the files and cuts @c to the table. Returns where the program begins; NULL: it is bad. */
 static const uint8_t *read_header(struct build_lines *h, struct lines_cursor *c)
 {
 	uint64_t length = cursor_number(c, 4);

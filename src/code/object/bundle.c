@@ -9,10 +9,10 @@
 #include "code/walk.h"
 
 enum {
-	NEAR = 4096, // is read around a header
+	NEAR = 4096, // bytes that are read around a header
 	PAGE = 4096,
-	WINDOW = 64 << 10, // is read at once where there are no headers
-	PROBLEMS = 32,     // are told
+	WINDOW = 64 << 10, // bytes that are read at once where there are no headers
+	PROBLEMS = 32,     // the most that are reported
 	NAME_LIKELY = 256, // no real target is named longer
 };
 
@@ -110,7 +110,7 @@ static size_t find_in(const char *p, size_t n)
 	return n;
 }
 
-/** What is at hand from @at on, or @want bytes where that is nearly nothing. */
+/** The bytes in the window from @at on; if there are too few, @want bytes are read. */
 static struct str peek_on(struct walk *w, uint64_t at, uint64_t end, size_t want)
 {
 	if (w->window && at >= w->window_at && at - w->window_at + 64 < w->window_size)
@@ -307,7 +307,7 @@ uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure)
 
 // --- what lies in containers ---
 
-/** All of a large block's pages at once: one by one, each at its first touch, they cost more than what is read into them. */
+/** Gets all pages of a large block at once. One by one, at first touch, they would cost more than reading the file. */
 static void have_pages(char *p, size_t size)
 {
 #ifdef MADV_POPULATE_WRITE // Linux 5.14; without it they come one by one
@@ -353,7 +353,7 @@ static bool wanted(struct walk *w, struct str target)
 
 void walk_image(struct walk *w, struct stretch s, const char *what)
 {
-	// Intermediate code, of which a linker or the runtime makes code.
+	// Intermediate code, which a linker or the runtime compiles.
 	static const char bitcode[][5] = { "BC\xc0\xde", "\xde\xc0\x17\x0b", "\x03\x02\x23\x07" };
 	if (str_starts(s.target, S("host")) || !wanted(w, s.target))
 		return;

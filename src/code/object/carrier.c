@@ -15,7 +15,7 @@ enum {
 	OFFLOAD_STRINGS = 64, // of an image: "triple", "arch" and few more
 };
 
-/** Of the section headers: their place, also where there are too many for the ELF header to say. false where they lie outside. */
+/** Where the section headers are and how many, even if there are too many for the ELF header to say. false: they lie outside. */
 static bool section_table(struct walk *w, struct stretch s, const Elf64_Ehdr *h, uint64_t *ret_n, uint64_t *ret_names)
 {
 	uint64_t n = h->e_shnum, names = h->e_shstrndx;
@@ -44,7 +44,7 @@ static bool section_header(struct walk *w, struct stretch s, const Elf64_Ehdr *h
 	return true;
 }
 
-/** Where the ELF file ends by its headers; where something of it lies outside, an error, and where the rest of it ends. */
+/** Where the ELF file ends according to its headers. If a part of it lies outside, an error, and where the rest ends. */
 static uint64_t elf_end(struct walk *w, struct stretch s, const Elf64_Ehdr *h, struct uh_error **ret_err)
 {
 	uint64_t end = s.begin + sizeof(*h), n, names;

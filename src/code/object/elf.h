@@ -25,9 +25,9 @@ struct elf {
 	size_t nsegments, nsections, nloads;
 	const struct elf_segment *segments; // of all types
 	const struct elf_section *sections;
-	const struct code_segment *loads; // by address, none over another
-	size_t names;                     // bytes of names that may still be read: overlapping ones must not multiply the file
-	size_t notes;                     // as much for notes
+	const struct code_segment *loads; // by address, without overlaps
+	size_t names;                     // bytes of names that may still be read: names that overlap must not multiply the work
+	size_t notes;                     // the same for notes
 };
 
 struct elf_note {
@@ -43,19 +43,20 @@ struct elf_symbol {
 
 enum { STT_AMDGPU_HSA_KERNEL = 10 }; // a function of code object V2
 
-/** Reads the headers. An error where they, or the segments, are of no use; damaged sections are only told. */
+/** Reads the headers. An error if they or the segments cannot be used. Damaged sections are only a line in @problems. */
 struct uh_error *elf_open(struct arena *a, struct str bytes, struct code_problems *problems, struct elf *ret);
 /** Whether @size bytes at @offset are in the file. */
 static inline bool elf_inside(const struct elf *e, uint64_t offset, uint64_t size)
 {
 	return offset <= e->bytes.n && size <= e->bytes.n - offset;
 }
-/** The one of @n segments, which are ordered, that @address lies in, or NULL. */
+/** The segment that @address lies in, or NULL. @segments are ordered by address. */
 const struct code_segment *elf_segment_at(const struct code_segment *segments, size_t n, uint64_t address);
 /** The first note of this owner and type, in a segment or a section. */
 bool elf_note(struct elf *e, struct str owner, uint32_t type, struct elf_note *ret);
 
 typedef void elf_symbol_fn(void *ctx, const struct elf_symbol *s);
 
-/** Every symbol with a name that the section headers lead to, and with none of the dynamic ones there, PT_DYNAMIC. */
+/** Calls @fn for every symbol that has a name. They are found by the section headers, and if those have no dynamic symbols, by
+ * PT_DYNAMIC. */
 void elf_symbols(struct elf *e, elf_symbol_fn *fn, void *ctx);

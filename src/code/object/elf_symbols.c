@@ -118,7 +118,8 @@ static const struct elf_segment *dynamic_segment(const struct elf *e)
 	return NULL;
 }
 
-/** The table that PT_DYNAMIC leads to; without a hash table nothing counts the symbols but the names, which linkers put behind. */
+/** The table that PT_DYNAMIC leads to. Without a hash table nothing says how many symbols there are; then the table ends where the names
+ * begin, which linkers put behind it. */
 static bool dynamic_table(struct elf *e, struct symbol_table *t)
 {
 	const struct elf_segment *d = dynamic_segment(e);

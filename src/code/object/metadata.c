@@ -62,7 +62,7 @@ struct metadata_reader {
 
 typedef bool entry_fn(struct metadata_reader *r, struct str key, void *to);
 
-/** Takes the head of an array or a map; another value is told and gone past, as if it were empty. */
+/** Takes the head of an array or a map. Any other value is a problem; it is skipped and counts as empty. */
 static bool take_head(struct metadata_reader *r, enum msgpack_kind kind, const char *what, uint64_t *ret_count)
 {
 	struct msgpack_value v;

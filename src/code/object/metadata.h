@@ -16,6 +16,6 @@ struct metadata {
 	struct metadata_kernel *kernels;
 };
 
-/** Reads the note's text, @size bytes at @offset of @file. Where it is damaged, what stands before that is kept. */
+/** Reads the note's text, @size bytes at @offset of @file. What lies before any damage is kept. */
 void metadata_read(struct arena *a, struct str file, size_t offset, size_t size, struct code_problems *problems,
 		   struct metadata *ret);

@@ -48,7 +48,7 @@ bool msgpack_next(struct msgpack *m, struct msgpack_value *ret)
 	struct msgpack_value v = { f->kind, (unsigned char)rest.p[0] & f->mask, { 0 } };
 	for (size_t i = 0; i < f->width; i++)
 		v.number = v.number << 8 | (unsigned char)rest.p[1 + i];
-	// A signed number that is none below zero is as good as an unsigned one.
+	// A signed number that is not negative is treated as unsigned.
 	if (f->kind == MSGPACK_NEGATIVE && f->width && !((unsigned char)rest.p[1] & 0x80))
 		v.kind = MSGPACK_UNSIGNED;
 	size_t head = 1 + f->width;

@@ -16,7 +16,7 @@ enum msgpack_kind {
 
 struct msgpack_value {
 	enum msgpack_kind kind;
-	uint64_t number; // also of a bool; values in an array, pairs in a map
+	uint64_t number; // the number or bool; how many values an array has, how many pairs a map
 	struct str text;
 };
 
@@ -25,7 +25,7 @@ struct msgpack {
 	size_t at;
 };
 
-/** Takes the next value; of an array or map only its head. false where it is cut off or none: then it stays there. */
+/** Takes the next value; of an array or map only the head. false: it is cut off, or not MessagePack; then @m does not move. */
 bool msgpack_next(struct msgpack *m, struct msgpack_value *ret);
 /** Goes past @count whole values, with all that they hold. */
 bool msgpack_skip(struct msgpack *m, uint64_t count);

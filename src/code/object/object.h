@@ -44,10 +44,10 @@ struct code_segment {
 struct code_object {
 	struct str name;      // of the file
 	struct str bytes;     // the whole ELF file; not owned
-	struct str gfx;       // gfx90a; of the metadata where the number is not known to us, or empty
+	struct str gfx;       // gfx90a; from the metadata if we do not know the number; may be empty
 	struct str target_id; // gfx90a:sramecc+:xnack-
 	enum code_feature xnack, sramecc;
-	unsigned mach, abi; // abi: the byte of the header; 2 is code object V4
+	unsigned mach, abi; // abi: EI_ABIVERSION of the header; 2 is code object V4
 	size_t nsegments, nkernels, nsymbols;
 	const struct code_segment *segments; // PT_LOAD
 	const struct code_kernel *kernels;
@@ -55,16 +55,17 @@ struct code_object {
 	uint64_t begin, end;               // of its segments' addresses
 };
 
-/** Everything found lies in @a, names point into @bytes, which must stay. Bad bytes give an error that names structure and
- * offset; what is damaged besides the headers (metadata, say) is told to @problems, which may be NULL, and the rest is used. */
+/** Parses an object. The result lies in @a; its names point into @bytes, which must outlive it. Bad headers give an error that names
+ * structure and offset. Other damage (in the metadata, say) is a line in @problems, which may be NULL, and the rest is used. */
 struct uh_error *code_object_parse(struct arena *a, struct str name, struct str bytes, struct text *problems,
 				   struct code_object **ret);
-/** The same without metadata, unless nothing else names the processor: of kernels only what their descriptors say. */
+/** The same without metadata, so that of kernels only their descriptors are known. (Metadata are read only if nothing else names the
+ * processor.) */
 struct uh_error *code_object_parse_functions(struct arena *a, struct str name, struct str bytes, struct text *problems,
 					     struct code_object **ret);
 /** The function that @address lies in, or NULL. Padding behind a function is not in it. */
 const struct code_symbol *code_object_symbol(const struct code_object *o, uint64_t address);
-/** The page that it begins in, which is what the runtime tells as the address that it was loaded at. */
+/** The page that it begins in. The runtime gives that as the address where it was loaded. */
 static inline uint64_t code_object_page(const struct code_object *o) { return o->begin & ~4095ull; }
 /** The object's bytes from @address on, up to the end of their segment; empty where there are none. */
 struct str code_object_at(const struct code_object *o, uint64_t address);

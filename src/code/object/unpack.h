@@ -7,8 +7,8 @@ enum unpack_method { UNPACK_ZLIB, UNPACK_ZSTD };
 
 struct unpacked {
 	uint8_t *bytes; // free() it
-	uint64_t size;  // what there is of it
-	uint64_t used;  // compressed bytes
+	uint64_t size;  // how many there are
+	uint64_t used;  // how many compressed bytes they took
 };
 
 /** A stream in a file. */

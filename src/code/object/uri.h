@@ -5,14 +5,14 @@
 #include "base/arena.h"
 
 struct code_uri {
-	bool memory;     // of process @pid, not a file
-	struct str path; // without its percent signs
+	bool memory;     // it is memory of process @pid, not a file
+	struct str path; // with percent signs decoded
 	int64_t pid;
 	uint64_t offset, size;
-	bool has_range; // otherwise it is the whole file
+	bool has_range; // false: it is the whole file
 };
 
-/** false where @uri is no such thing. The path lies in @a. */
+/** false: it is not such a URI. The path lies in @a. */
 bool code_uri_parse(struct arena *a, struct str uri, struct code_uri *ret);
 /** Whether rocm-debug-agent saves the object of @uri in a file named @filename (without directories). */
 bool code_uri_saved_as(struct str uri, struct str filename);

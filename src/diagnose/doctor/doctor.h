@@ -12,8 +12,8 @@ struct finding {
 	VEC(struct str) gpus;             // PCI addresses of those that it is about; none: the machine
 	const struct know_change *change; // what --apply would do; NULL: nothing
 	const struct know_remedy *remedy;
-	const struct know_list *hides; // findings that need not be told beside it
-	const struct host_item *item;  // the first that it was found of
+	const struct know_list *hides; // findings that are not told if this one is
+	const struct host_item *item;  // the first item that it is about
 };
 
 struct findings {
@@ -21,10 +21,10 @@ struct findings {
 	VEC(struct finding *) list; // the worst first
 };
 
-/** Adds what the kernel's log of this boot says: `log`, the signatures in it, and the facts that the files did not tell. */
+/** Adds what the kernel's log of this boot says: `log`, its signatures, and facts that the files did not give. */
 void doctor_read_log(struct host *h);
 void doctor_find(const struct know *k, const struct host *h, struct findings *ret);
 void findings_free(struct findings *f);
 const char *severity_name(enum know_severity s);
-/** NULL: there is none of this id. Where several have it, the first. */
+/** The first finding with this id; NULL: there is none. */
 const struct finding *findings_named(const struct findings *f, struct str id);

@@ -107,7 +107,7 @@ static void note_gap(struct log_look *l, struct host_item *i, const struct log_s
 	l->h->doubt = doubt;
 }
 
-/** KFD names a GPU by its PCI id. Of several of the same kind those are meant that KFD lacks, where that is known of all of them. */
+/** KFD names a GPU by its PCI id. If several have that id, it means those that KFD lacks, provided that is known for all of them. */
 static void note_part(struct log_look *l, const struct log_said *s)
 {
 	struct host *h = l->h;
@@ -162,7 +162,7 @@ static ssize_t read_memory(struct source *s, void *buffer, size_t size, struct u
 	return (ssize_t)n;
 }
 
-/** The first of a tree's logs that has anything, its last megabytes. @ret_refused: one that may not be read, where none has; NULL. */
+/** The last megabytes of the tree's first log that is not empty. @ret_refused: if there is none, a log that may not be read; else NULL. */
 static struct str tree_log(struct host *h, const char **ret_name, const char **ret_refused)
 {
 	struct probe probes[LOGS];

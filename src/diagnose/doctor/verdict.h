@@ -1,10 +1,11 @@
-// What the doctor's findings come to: healthy only where all that is needed was read.
+// The doctor's verdict: what its findings amount to. Healthy only if all that is needed could be read.
 #pragma once
 
 #include "diagnose/doctor/doctor.h"
 #include "unhang/unhang.h"
 
-/** Of a fact `unread`. One that was refused has a name for people; one that was late, only its path. */
+/** Whether a fact `unread` is about a file that answered too late. (One that was refused has a name for people; a late one only its
+ * path.) */
 bool unread_is_late(const struct host_fact *unread);
 bool firmware_known(const struct host_item *gpu);
 bool finding_is_wrong(const struct finding *f);

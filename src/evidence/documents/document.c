@@ -15,7 +15,8 @@ static const struct document_reader *const documents[] = {
 /** Keys that one of our documents has near its beginning. */
 static const char *const keys[] = { "\"State\"",         "\"Id\"",        "\"containerStatuses\"", "\"kind\"",
 				    "\"apiVersion\"",    "\"entries\"",   "\"pg_config\"",         "\"comm_lib_version\"",
-				    "\"function_name\"", "\"pg_status\"", "\"nccl_version\"",      "\"thread_name\"" };
+				    "\"function_name\"", "\"pg_status\"", "\"nccl_version\"",      "\"thread_name\"",
+				    "'entries'",        "'pg_config'",    "'pg_status'",            "'nccl_version'" };
 
 bool document_begins(struct str head)
 {
@@ -44,7 +45,7 @@ static const char *offer(const struct artefact_output *out, const json_t *root)
 	return NULL;
 }
 
-/** A document for each line (metadata.jsonl), of which the last is how things stand. */
+/** A file with a document in each line (metadata.jsonl): the last line is the newest state. */
 static const char *read_last_line(const struct artefact_output *out, struct str bytes)
 {
 	struct str last = { 0 };
@@ -62,7 +63,7 @@ static const char *read_last_line(const struct artefact_output *out, struct str 
 	return kind;
 }
 
-/** Each value costs far more memory than its bytes: documents of more than so many are not ours. */
+/** Each value costs far more memory than its bytes, so documents with too many values are refused. */
 static bool is_modest(struct str bytes)
 {
 	enum { VALUES_MAX = 2 << 20 };
@@ -72,11 +73,60 @@ static bool is_modest(struct str bytes)
 	return values <= VALUES_MAX;
 }
 
+/** Python's way to print what JSON can say, as JSON: quotes, names of constants, tuples, commas before a bracket. */
+static void python_to_json(struct str bytes, struct text *out)
+{
+	static const char *const words[][2] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
+	for (size_t i = 0; i < bytes.n;) {
+		char c = bytes.p[i++], close = c;
+		if (c == '\'' || c == '"') {
+			text_add(out, S("\""));
+			while (i < bytes.n && bytes.p[i] != close) {
+				// JSON has no escape for a single quote, and no raw double one.
+				bool escaped = bytes.p[i] == '\\' && i + 1 < bytes.n;
+				if (escaped && bytes.p[i + 1] != '\'')
+					text_add(out, str_cut(str_from(bytes, i), 2));
+				else
+					text_add(out, !escaped && bytes.p[i] == '"' ? S("\\\"") : str_cut(str_from(bytes, i + escaped), 1));
+				i += escaped ? 2 : 1;
+			}
+			text_add(out, S("\""));
+			i++;
+			continue;
+		}
+		struct str here = str_from(bytes, i - 1), next = str_trim(str_cut(str_from(bytes, i), 64));
+		size_t w = 0;
+		while (w < 3 && !str_starts(here, str_z(words[w][0])))
+			w++;
+		if (w < 3) {
+			text_add(out, str_z(words[w][1]));
+			i += strlen(words[w][0]) - 1;
+		} else if (c == '(' || c == ')') {
+			text_add(out, c == '(' ? S("[") : S("]"));
+		} else if (c != ',' || !next.n || !char_among(next.p[0], ")]}")) {
+			text_add(out, str_cut(here, 1));
+		}
+	}
+}
+
+/** A document that somebody printed with Python. */
+static json_t *load_printed(struct str bytes)
+{
+	_cleanup_(text_free) struct text json = { 0 };
+	if (str_find(str_cut(bytes, 16384), S("'")) < 0)
+		return NULL;
+	python_to_json(bytes, &json);
+	struct str made = text_str(&json);
+	return json_loadb(made.p, made.n, 0, NULL);
+}
+
 const char *document_read(const struct artefact_output *out, struct str bytes)
 {
 	if (!pickle_begins(bytes) && !is_modest(bytes))
 		return NULL;
 	json_t *root = pickle_begins(bytes) ? pickle_load(bytes) : json_loadb(bytes.p, bytes.n, 0, NULL);
+	if (!root)
+		root = load_printed(bytes);
 	if (!root)
 		return read_last_line(out, bytes);
 	const char *kind = offer(out, root);

@@ -108,8 +108,8 @@ static size_t find_mark(const struct pickle *p)
 	return SIZE_MAX;
 }
 
-/** Data is freed by descending into it, so that it must not be nested without end: the depth of a container that holds the items
- * from @from on; 0 where it would be too deep. */
+/** The depth of a container that holds the items from @from on; 0: it would be too deep. (Data is freed recursively, so its depth must be
+ * limited.) */
 static unsigned depth_around(const struct pickle *p, size_t from, unsigned own)
 {
 	unsigned deepest = own ? own - 1 : 0;
@@ -137,7 +137,7 @@ static bool make_tuple(struct pickle *p, size_t from, bool marked)
 	return false;
 }
 
-/** The container into which the items from @from on go, if all of them may; NULL and the items gone where not. */
+/** The container for the items from @from on. NULL: they may not go there, and were freed. */
 static struct pickle_slot *container_for(struct pickle *p, size_t from, bool marked)
 {
 	struct pickle_slot *slot = from > marked && from <= p->stack.len ? &p->stack.data[from - 1 - marked] : NULL;

@@ -6,5 +6,6 @@
 #include "base/str.h"
 
 bool pickle_begins(struct str head);
-/** The data as JSON; NULL where it is no pickle, is cut short, or wants anything but plain data: nothing in it is executed. */
+/** The data as JSON, which the caller frees. NULL: it is no pickle, it is cut short, or it has more than plain data. Nothing in it is
+ * executed. */
 json_t *pickle_load(struct str bytes);

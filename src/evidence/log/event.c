@@ -9,6 +9,7 @@ static void emit_from_artefact(void *ctx, const struct event *e) { log_emit(ctx,
 void log_emit(struct log_reader *r, const struct event *e)
 {
 	r->events += e->signature != NULL;
+	r->failures += e->signature && e->signature->level == LEVEL_ERROR;
 	log_order_event(&r->order, e);
 }
 
@@ -23,6 +24,8 @@ static void add_capture(const struct know *k, struct event *e, const struct capt
 {
 	struct str name = c->piece->name, value = c->text;
 	int64_t number;
+	if (!value.n || value_elided(value))
+		return;
 	switch (c->piece->type) {
 	case VALUE_HEX: {
 		uint64_t code = 0;
@@ -91,11 +94,43 @@ static void add_vendor(const struct know *k, struct event *e, struct str message
 	}
 }
 
+/** Keeps @e, of which there may be millions, until a failure follows. */
+static void keep_for_failure(struct log_reader *r, const struct event *e)
+{
+	const struct fact *pid = event_fact(e, "pid");
+	struct log_kept *kept = &r->kept;
+	if (!e->nfacts)
+		return;
+	kept->signature = e->signature;
+	kept->at = e->at;
+	str_copy(kept->name, sizeof(kept->name), e->facts[0].name);
+	str_copy(kept->value, sizeof(kept->value), e->facts[0].value);
+	str_copy(kept->pid, sizeof(kept->pid), pid ? pid->value : (struct str){ 0 });
+}
+
+/** Tells what was kept, where @failure is of the same process as far as the lines say. */
+static void tell_kept(struct log_reader *r, const struct event *failure)
+{
+	struct log_kept *kept = &r->kept;
+	const struct fact *pid = event_fact(failure, "pid");
+	struct event e = { .signature = kept->signature, .at = kept->at, .time = failure->time, .boot_id = failure->boot_id };
+	if (!kept->signature || (pid && kept->pid[0] && !str_is(pid->value, kept->pid)))
+		return;
+	event_add(&e, str_z(kept->name), str_z(kept->value), FACT_TEXT);
+	kept->signature = NULL;
+	log_emit(r, &e);
+}
+
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number)
 {
 	const struct know_signature *s = match_signature(m);
-	char rooms[TEMPLATE_VALUES][24];
+	char rooms[TEMPLATE_VALUES][24], depth[24];
 	struct event e;
+	bool tells_failure = s->level != LEVEL_INFO || (s->event && s->event->opens == OPENS_YES);
+	if (tells_failure && quotes_message(&r->quotes, line, m->begin, m->end, s->program)) {
+		r->quotes.at = r->quotes.at ? r->quotes.at : number;
+		return;
+	}
 	start_event(r, line, number, &e);
 	e.signature = s;
 	e.text = str_from(line->message, m->begin);
@@ -110,11 +145,19 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 			  str_number(p->value, &number_value) ? FACT_NUMBER :
 								FACT_TEXT);
 	}
+	if (s->event && s->event->tells == TELLS_FRAME) {
+		int n = snprintf(depth, sizeof(depth), "%u", line->callers);
+		event_add(&e, S("frame_depth"), (struct str){ depth, (size_t)n }, FACT_NUMBER);
+	}
 	if (s->program && s->event && !s->of_other)
 		log_add_writer(&e, &line->writer);
 	if (s->event && s->event->any_vendor)
 		add_vendor(r->know, &e, line->message);
 	r->program_lines |= s->program && s->level == LEVEL_ERROR;
 	r->driver_lines |= !s->program;
+	if (s->event && s->event->before_failure)
+		keep_for_failure(r, &e);
 	log_emit(r, &e);
+	if (s->event && s->event->opens == OPENS_YES && s->level == LEVEL_ERROR)
+		tell_kept(r, &e);
 }

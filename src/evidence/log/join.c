@@ -82,10 +82,10 @@ bool log_continuation(struct log_reader *r, const struct line_at *c, const struc
 		width = raw.n;
 		bool indented = text.n && text.p[0] == ' ';
 		if (match_joined(r, c, line, (struct str){ tail_room, tail_n }, indented, out) &&
-		    (!best.n || out->match.template->weight > best_weight)) {
+		    (!best.n || out->match.weight > best_weight)) {
 			best = (struct str){ tail_room, tail_n };
 			best_space = out->space;
-			best_weight = out->match.template->weight;
+			best_weight = out->match.weight;
 			*ret_end = next;
 		}
 		at = next;

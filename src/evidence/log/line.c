@@ -179,11 +179,21 @@ bool line_unwrap(struct str line, struct line_room *room, struct logline *out)
 	return true;
 }
 
+static bool is_one_of(struct str word, const char *const *list)
+{
+	for (; *list; list++)
+		if (str_is(word, *list))
+			return true;
+	return false;
+}
+
 static bool starts_word(struct str s, size_t at) { return at == 0 || char_space(s.p[at - 1]); }
 
-/** The first `driver 0000:03:00.0` of the message, or FreeBSD's drmn0. */
+/** The first `driver 0000:03:00.0` of the message, or FreeBSD's drmn0. amdgpu grew out of radeon and prints the same of its
+ * GPUs, so that both go by one name. */
 static void find_device(struct str s, struct logline *out)
 {
+	static const char *const older[] = { "radeon", "fglrx_pci", NULL };
 	for (size_t i = 0; i + 7 <= s.n; i++) {
 		if (!char_hex(s.p[i]) || !starts_word(s, i))
 			continue;
@@ -199,6 +209,8 @@ static void find_device(struct str s, struct logline *out)
 		while (begin && !char_space(s.p[begin - 1]))
 			begin--;
 		out->driver = (struct str){ s.p + begin, end - begin };
+		if (is_one_of(out->driver, older))
+			out->driver = S("amdgpu");
 		return;
 	}
 	ptrdiff_t drmn = str_find(s, S("drmn"));
@@ -251,19 +263,11 @@ void line_parse(const struct know *k, struct str clean, struct logline *out)
 	find_module(out->message, out);
 }
 
-static bool is_one_of(struct str word, const char *const *list)
-{
-	for (; *list; list++)
-		if (str_is(word, *list))
-			return true;
-	return false;
-}
-
 /** Whether the line is another driver's, so that a message of amdgpu's form in it is not amdgpu's. */
 static bool is_foreign(const struct logline *line)
 {
-	static const char *const ours[] = { "amdgpu", "drm",    "drm_kms_helper", "gpu_sched", "ttm",
-					    "amdttm", "amdkcl", "amd_sched",      "amdkfd",    NULL };
+	static const char *const ours[] = { "amdgpu", "drm",       "drm_kms_helper", "gpu_sched", "ttm",       "amdttm",
+					    "amdkcl", "amd_sched", "amdkfd",         "radeon",    "radeonkms", NULL };
 	if (line->module.n && !is_one_of(line->module, ours) && !str_starts(line->module, S("amdgpu")))
 		return true;
 	if (line->driver.n && str_starts(line->message, line->driver))
@@ -285,7 +289,7 @@ static bool is_shared(const struct know_signature *s)
 /** Quickly, because machines with other GPUs have many such lines. */
 static bool mentions_bus(struct str message)
 {
-	static const char *const words[] = { "pcieport", "PCIe", "AMD-Vi" };
+	static const char *const words[] = { "pcieport", "PCIe", "AMD-Vi", "vfio-pci" };
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_find(message, str_z(words[i])) >= 0)
 			return true;
@@ -323,6 +327,16 @@ static bool stands_alone(const struct logline *line, const struct match *m)
 	return m->end - m->begin >= str_trim(line->message).n;
 }
 
+/** Whether the values are such as the signature means: a file of amdgpu's, not of any device's. */
+static bool has_meant_values(const struct match *m)
+{
+	for (const struct know_pair *p = match_signature(m)->only; p; p = p->next)
+		for (size_t i = 0; i < m->ncaptures; i++)
+			if (str_eq(m->captures[i].piece->name, p->name) && !str_glob(p->value, m->captures[i].text))
+				return false;
+	return true;
+}
+
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret)
 {
 	enum { TELLING = 24 }; // characters by which a message is the driver's even without its prefix
@@ -331,7 +345,15 @@ bool line_recognise(const struct know *k, const struct logline *line, struct mat
 		return false;
 	if (!know_match(k, line->message, ret) ||
 	    (match_signature(ret)->beside.n && !speaks_of_error(line->text) && !stands_alone(line, ret)) ||
-	    (foreign && !is_shared(match_signature(ret))))
+	    (foreign && !is_shared(match_signature(ret))) || !has_meant_values(ret))
 		return false;
-	return !match_signature(ret)->message || ret->template->weight >= TELLING || has_driver_prefix(line, ret->begin);
+	return !match_signature(ret)->message || ret->weight >= TELLING || has_driver_prefix(line, ret->begin);
+}
+
+bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret)
+{
+	struct match exact;
+	// What is known but does not count here is not mistyped; but a part of the line may be a message of its own.
+	return !is_foreign(line) && know_match_typed(k, line->message, ret) && !match_signature(ret)->beside.n &&
+	       !(know_match(k, line->message, &exact) && exact.weight >= ret->weight);
 }

@@ -1,4 +1,4 @@
-// One line of a log as people have it: with colours, quoting, wrapped in JSON.
+// One line of a log as people have it: with colours, quoted, wrapped in JSON.
 #pragma once
 
 #include "base/lifetime.h"
@@ -15,11 +15,12 @@ struct logline {
 	struct str boot_id;
 	struct writer writer;
 	struct str time_text; // of JSON around the line
+	unsigned callers;     // frames of the stack above this one
 };
 
 enum { LINE_MAX_BYTES = 4096 };
 
-/** Where a clean line lies; views of the line end with it. */
+/** The memory of a clean line. Views of the line are valid as long as it is. */
 struct line_room {
 	struct lifetime lent;
 	char *bytes; // not on the stack, which may have 64 KB only
@@ -31,7 +32,7 @@ static inline void line_room_end(struct line_room *room)
 	free(room->bytes);
 }
 
-/** One that ends with its scope. */
+/** Declares one that is freed at the end of its scope. */
 #define LINE_ROOM(name) _cleanup_(line_room_end) struct line_room name = { .bytes = mem_large(LINE_MAX_BYTES) }
 
 /** The time of a line, of no clock where it has none. */
@@ -40,13 +41,15 @@ static inline struct stamp line_time(const struct logline *line)
 	return line->stamps.found ? line->stamps.best : (struct stamp){ 0 };
 }
 
-/** @raw itself where it is clean, else a clean copy in @room. A line that was there before ends. */
+/** @raw itself if it is clean, else a clean copy in @room. The line that was in @room before is no longer valid. */
 struct str line_clean(struct str raw, struct line_room *room);
-/** Where @line is JSON around a log line, its text goes to @room and its times to @out; false where it is not. */
+/** If @line is JSON around a log line: puts the text into @room and the times into @out. false: it is not. */
 bool line_unwrap(struct str line, struct line_room *room, struct logline *out);
-/** Fills all of @out but what line_unwrap() has filled, with views of @clean. */
+/** Fills @out with views of @clean, except what line_unwrap() has filled. */
 void line_parse(const struct know *k, struct str clean, struct logline *out);
-/** Times and who wrote it only, which is all that a line of a dump may have. */
+/** The same for times and writer only. A line of a dump has no more. */
 void line_parse_front(const struct know *k, struct str clean, struct logline *out);
-/** The message that @line holds, unless it is another driver's. */
+/** Finds the message in @line, unless another driver wrote it. */
 bool line_recognise(const struct know *k, const struct logline *line, struct match *ret);
+/** The same for a line that somebody typed. */
+bool line_recognise_typed(const struct know *k, const struct logline *line, struct match *ret);

@@ -4,8 +4,10 @@
 
 enum {
 	EXPORT_LOOK_BACK = 4096,
-	WRITER_LINES = 4, // whose output stands so close before a fault
+	WRITER_LINES = 4, // a program's output this close before a fault tells whose fault it is
 	OUTPUT_TEXT = 120,
+	TYPED_LINES = 200, // of a source are searched for typing errors: what people type is short
+	RECORDS = 32,      // in one line
 };
 
 struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
@@ -42,9 +44,19 @@ size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t roo
 	return n;
 }
 
+/** Where a text only quotes messages, that is said: who gave it to us takes it for a log. */
+static void tell_quotes(struct log_reader *r)
+{
+	const struct artefact_output out = log_output(r);
+	struct event e;
+	if (r->quotes.at && !r->failures && artefact_event(&out, "quoted-message", (struct place){ r->source, r->quotes.at }, &e))
+		log_emit(r, &e);
+}
+
 void log_reader_end(struct log_reader *r)
 {
 	log_artefact_end(r);
+	tell_quotes(r);
 	log_order_end(&r->order);
 }
 
@@ -114,15 +126,58 @@ static bool lacks_writer(const struct logline *line, const struct match *m)
 	       !line->writer.rank.n && !line->writer.worker.n;
 }
 
+/** How many frames of the kernel's stack stand above the line at @c; those with a question mark need not be of it. */
+static unsigned callers_above(const struct line_at *c)
+{
+	enum { LOOK_BACK = 40 };
+	unsigned callers = 0;
+	size_t end = c->begin;
+	for (unsigned i = 0; i < LOOK_BACK && end > 1; i++) {
+		const char *newline = memrchr(c->window->bytes, '\n', end - 1);
+		size_t begin = newline ? (size_t)(newline - c->window->bytes) + 1 : 0;
+		struct str before = { c->window->bytes + begin, end - 1 - begin };
+		if (str_find(before, S("Call Trace")) >= 0 || str_find(before, S("RIP: ")) >= 0)
+			break;
+		callers += str_find(before, S("+0x")) > 0 && str_find(before, S("/0x")) > 0 && str_find(before, S(" ? ")) < 0;
+		end = begin;
+	}
+	return callers;
+}
+
+/** Messages of the driver before and behind @m, where lines were pasted into one. @left is how many more may be. */
+static void read_beside(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number, unsigned left)
+{
+	enum { CLEAR = 8 }; // characters of text by which it is a message of its own
+	const struct know_signature *s = match_signature(m);
+	struct str parts[] = { str_cut(line->message, m->begin), str_from(line->message, m->end) };
+	if (s->program || s->message || !left)
+		return;
+	for (size_t i = 0; i < 2; i++) {
+		struct logline part = *line;
+		struct match other;
+		part.message = parts[i];
+		if (str_trim(parts[i]).n < CLEAR || !line_recognise(r->know, &part, &other) || other.weight < CLEAR)
+			continue;
+		const struct know_signature *its = match_signature(&other);
+		// What tells of another kind of failure is a record; of the same kind it is the rest of this one.
+		if (its->program || its->message || its == s || its->level != LEVEL_ERROR || (!its->event && !its->detail_ids))
+			continue;
+		log_event(r, &part, &other, number);
+		read_beside(r, &part, &other, number, left - 1);
+	}
+}
+
 /** The event of a line, and whose it may be. */
 static void make_log_event(struct log_reader *r, const struct logline *line, const struct match *m, const struct line_at *c,
 			   uint64_t number)
 {
 	struct logline rest = *line;
 	struct match again;
-	log_event(r, line, m, number);
+	rest.callers = c && match_signature(m)->event && match_signature(m)->event->tells == TELLS_FRAME ? callers_above(c) : 0;
+	log_event(r, &rest, m, number);
 	if (c && lacks_writer(line, m))
 		tell_last_output(r, c, number);
+	read_beside(r, line, m, number, RECORDS);
 	// Two processes that end at once write into one line.
 	rest.message = str_from(line->message, m->end);
 	if (match_signature(m)->program && line_recognise(r->know, &rest, &again) &&
@@ -135,7 +190,7 @@ static bool gains_by_joining(const struct log_reader *r, const struct line_at *c
 			     const struct match *joined)
 {
 	bool broken = r->wrap_width && c->end - c->begin == r->wrap_width;
-	return !match_signature(alone)->program || broken || joined->template->weight > alone->template->weight;
+	return !match_signature(alone)->program || broken || joined->weight > alone->weight;
 }
 
 static void read_text(struct log_reader *r, struct logline *line, const struct line_at *c, uint64_t number)
@@ -151,6 +206,17 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 		log_event(r, &joined.line, &joined.match, number);
 		return;
 	}
+	// What is but a part of the line may be the end of a message that begins with a mistyped word.
+	bool telling = known && match_signature(&alone)->event && match_signature(&alone)->event->opens == OPENS_YES &&
+		       (alone.end - alone.begin) * 2 >= line->message.n;
+	struct match typed;
+	if (!telling && r->typed < TYPED_LINES && line->message.n) {
+		r->typed++;
+		if (line_recognise_typed(r->know, line, &typed)) {
+			alone = typed;
+			known = true;
+		}
+	}
 	if (known)
 		make_log_event(r, line, &alone, c, number);
 	else if (line->device.n && str_is(line->driver, "amdgpu")) {
@@ -158,8 +224,8 @@ static void read_text(struct log_reader *r, struct logline *line, const struct l
 	}
 }
 
-/** A line without a time in a log with times is the rest of one before it: of its message, or at least of its time, which it
- * has from @borrowed then. */
+/** In a log with times, a line without one belongs to an earlier line: it goes on with its message, or at least has its time, which is
+ * then borrowed. */
 static bool read_as_rest(struct log_reader *r, const struct line_at *c, struct logline *line, struct kept_stamps *borrowed,
 			 uint64_t number)
 {
@@ -202,6 +268,43 @@ static bool read_as_rest(struct log_reader *r, const struct line_at *c, struct l
 	return true;
 }
 
+/** Length of the kernel's time `[ 1234.567890] ` at the front of @s, or 0. */
+static size_t kernel_time(struct str s)
+{
+	size_t n = 1, dot = 0;
+	if (!s.n || s.p[0] != '[')
+		return 0;
+	while (n < s.n && n < 24 && (char_digit(s.p[n]) || s.p[n] == ' ' || s.p[n] == '.')) {
+		dot = s.p[n] == '.' ? n : dot;
+		n++;
+	}
+	return dot > 1 && n > dot + 3 && n + 1 < s.n && s.p[n] == ']' && s.p[n + 1] == ' ' ? n + 2 : 0;
+}
+
+/** Length of the driver's prefix `amdgpu 0000:03:00.0: ` at the front of @s, or 0. */
+static size_t driver_prefix(struct str s)
+{
+	size_t n = str_starts(s, S("amdgpu ")) ? pci_length(str_from(s, 7)) : 0;
+	return n && str_starts(str_from(s, 7 + n), S(": ")) ? 9 + n : 0;
+}
+
+/** Where in @text the second record begins, if several were pasted into one line: at what it has twice, else at its end. */
+static size_t next_record(struct str text)
+{
+	size_t (*const begins[])(struct str) = { kernel_time, driver_prefix };
+	for (size_t i = 0; i < 2; i++) {
+		bool first = true;
+		for (size_t at = 0; at < text.n; at++) {
+			if ((at && !char_space(text.p[at - 1])) || !begins[i](str_from(text, at)))
+				continue;
+			if (!first)
+				return at;
+			first = false;
+		}
+	}
+	return text.n;
+}
+
 void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t number)
 {
 	LINE_ROOM(clean);
@@ -229,20 +332,37 @@ void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t numbe
 		return;
 	}
 	struct str text = line_clean(raw, &clean), message = str_trim(text);
+	quotes_line(&r->quotes, text);
 	if (str_starts(message, S("MESSAGE="))) { // journalctl -o export; indented: -o verbose
 		export_fields(c, &line);
 		line_parse(r->know, str_from(message, 8), &line);
 		read_text(r, &line, NULL, number);
 		return;
 	}
+	size_t record = next_record(text);
+	for (unsigned i = 0; i < RECORDS && record < text.n; i++, record = next_record(text)) {
+		struct logline one = { 0 };
+		line_parse(r->know, str_cut(text, record), &one);
+		read_text(r, &one, NULL, number);
+		text = str_from(text, record);
+		c = NULL;
+	}
 	line_parse(r->know, text, &line);
-	if (r->stamped && !line.stamps.found && read_as_rest(r, c, &line, &borrowed, number))
+	if (c && r->stamped && !line.stamps.found && read_as_rest(r, c, &line, &borrowed, number))
 		return;
 	read_text(r, &line, c, number);
 }
 
 /** Context is no event of the log: it says nothing of how much was found in it. */
-static void emit_context(void *ctx, const struct event *e) { log_order_event(&((struct log_reader *)ctx)->order, e); }
+static void emit_context(void *ctx, const struct event *e)
+{
+	struct log_reader *r = ctx;
+	const struct fact *quotes = event_fact(e, "quotes");
+	if (quotes)
+		quotes_text(&r->quotes, quotes->value);
+	else
+		log_order_event(&r->order, e);
+}
 
 static void look_around(struct log_reader *r, struct str text, bool eventful)
 {

@@ -12,18 +12,18 @@ struct log_reader *log_reader_new(const struct know *k, unsigned source, struct 
 				  struct event_sink sink);
 /** A log that arrives as it happens: its order is known, and nothing is held back. */
 void log_reader_live(struct log_reader *r);
-/** The candidates of the next window; @offset is where the window's first byte stands in the text. */
+/** Reads the candidates of the next window. @offset: where the window begins in the text. */
 void log_reader_window(struct log_reader *r, const struct window *w, uint64_t offset);
-/** One line with what its container knows of it (the journal). */
+/** Reads one line, with the time and boot that its container (the journal) gives. */
 void log_reader_line(struct log_reader *r, struct str line, struct stamp time, struct str boot_id);
 void log_reader_end(struct log_reader *r);
-/** Looks at the first lines for what must be known before any is read. true: the log prints differences of time, so that
- * no line may be skipped. */
+/** Looks at the first lines for what must be known before any is read. true: the log prints differences of time, so no line may be
+ * skipped. */
 bool log_reader_look(struct log_reader *r, struct str head);
 uint64_t log_reader_lines(const struct log_reader *r);
 uint64_t log_reader_events(const struct log_reader *r);
 /** What was read, the most telling first; returns how many kinds. */
 size_t log_reader_kinds(const struct log_reader *r, const char **ret, size_t room);
-/** Events of a log that runs backwards for which there was no room: the oldest ones. */
+/** How many events were lost because a log runs backwards and has too many: the oldest ones. */
 uint64_t log_reader_lost(const struct log_reader *r);
 void log_reader_free(struct log_reader *r);

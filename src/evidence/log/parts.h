@@ -6,11 +6,19 @@
 #include "evidence/log/context.h"
 #include "evidence/log/log.h"
 #include "evidence/log/order.h"
+#include "evidence/log/quotes.h"
 
 enum {
 	LOG_KINDS = 6,
-	JOIN_LINES = 3,        // a wrapped line goes on over at most so many
+	JOIN_LINES = 3,        // the most lines that a wrapped line goes on over
 	TRACEBACK_LINES = 100, // between a program's last time and its error
+};
+
+/** An event that is told once a failure follows. */
+struct log_kept {
+	const struct know_signature *signature;
+	struct place at;
+	char name[32], value[480], pid[16]; // of its fact, and whose it is
 };
 
 struct log_reader {
@@ -23,22 +31,26 @@ struct log_reader {
 	bool stamped;                         // this log has times, so a line without one continues another
 	bool have_base;                       // dmesg -H has named a minute
 	double base, elapsed;                 // for logs that print differences
-	double yearless_last, yearless_years; // a log that runs over new year
+	double yearless_last, yearless_years; // for a log that runs over new year
 	uint64_t lines, events;
+	uint64_t failures; // events that are errors
+	struct log_kept kept; // the newest event of those that count only before a failure
+	unsigned typed; // lines that were searched for messages with typing errors
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
 	struct stamp artefact_time; // of the line before it
-	unsigned strangers;         // lines in a row that are none of it
+	unsigned strangers;         // lines in a row that do not belong to it
 	size_t nkinds;
 	const char *kinds[LOG_KINDS];     // of the artefacts that were read
 	bool driver_lines, program_lines; // of the kernel's driver, of programs
-	size_t wrap_width;                // at which a terminal has broken the lines of this log; 0: it has not
+	size_t wrap_width;                // the width at which a terminal broke the lines of this log; 0: it did not
 	uint64_t looked_upto;             // lines before this offset were searched for a time
-	struct kept_stamps looked;        // which was this one
+	struct kept_stamps looked;        // the time that was found there
 	uint64_t consumed;                // offset behind the last line that was joined to another
+	struct quotes quotes;
 };
 
-/** What stands before and behind a line in its window. */
+/** A line and its surroundings: where it lies in its window. */
 struct line_at {
 	const struct window *window;
 	size_t begin, end;
@@ -49,47 +61,47 @@ struct line_at {
 void log_emit(struct log_reader *r, const struct event *e);
 /** For the reader of an artefact in this log. */
 struct artefact_output log_output(struct log_reader *r);
-/** Who wrote the line is a fact of what happens in a program; the kernel's messages name their process themselves. */
+/** Adds the writer of the line as facts, for events of programs. The kernel's messages name their process themselves. */
 void log_add_writer(struct event *e, const struct writer *w);
-/** A line of the driver's whose message is not known: an event without a signature. */
+/** For a line of the driver whose message is not known: emits an event without a signature. */
 void log_sighting(struct log_reader *r, const struct logline *line, uint64_t number);
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number);
 
 // --- times.c ---
-/** Turns differences and times without a year into times that can be compared. */
+/** Turns differences of time, and times without a year, into times that can be compared. */
 void log_settle_time(struct log_reader *r, struct stamps *s);
-/** The last line with a time before this one, if it is at most @lines away. */
+/** Finds the last line before this one that has a time, at most @lines away. */
 bool log_stamped_before(struct log_reader *r, const struct line_at *c, int lines, struct line_room *room,
 			struct logline *ret_line, struct line_at *ret_at);
 
 // --- join.c ---
-/** A line that was put together of two parts. */
+/** A line that was put together from two parts. */
 struct log_joined {
 	struct logline line;
 	struct match match;
 	bool space; // between the parts
 	struct lifetime lent;
-	char *room; // of which @line and @match are views
+	char *room; // @line and @match are views of it
 };
 
 enum { JOINED_BYTES = 2 * LINE_MAX_BYTES };
 
 void log_joined_end(struct log_joined *j);
-/** One that ends with its scope. */
+/** Declares one that is freed at the end of its scope. */
 #define JOINED(name) _cleanup_(log_joined_end) struct log_joined name = { .room = mem_large(JOINED_BYTES) }
 /** Tries the following lines, up to the next one with a time, as the continuation of @line. */
 bool log_continuation(struct log_reader *r, const struct line_at *c, const struct logline *line, struct log_joined *out,
 		      size_t *ret_end);
 
 // --- artefact.c ---
-/** Whether the line at @c is one of an artefact. */
+/** Whether the line at @c belongs to an artefact; if so, it was read. */
 bool log_artefact_line(struct log_reader *r, const struct line_at *c, uint64_t number);
-/** Takes every line from @begin on, until the artefact that is open ends or the window does; returns where. */
+/** Gives every line from @begin on to the open artefact, until it or the window ends. Returns where that is. */
 size_t log_artefact_walk(struct log_reader *r, const struct window *w, size_t begin, uint64_t line, uint64_t offset);
 void log_artefact_end(struct log_reader *r);
 
 // --- log.c ---
-/** A line that may matter. */
+/** Reads a line that may matter. */
 void log_candidate(struct log_reader *r, const struct line_at *c, uint64_t number);
 static inline struct str log_raw_line(const struct window *w, size_t begin, size_t *ret_next)
 {

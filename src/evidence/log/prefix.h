@@ -10,7 +10,7 @@ struct writer {
 	struct str host;
 };
 
-/** Length of the prefix at the front of @line, 0 where there is none; what it says is added to @w. */
+/** Length of the prefix at the front of @line; 0: there is none. What it says is added to @w, as views of @line. */
 size_t prefix_read(struct str line, struct writer *w);
 /** The ranks of parallelism that a server writes beside its time: `[2026-02-24 02:40:51 DP0 TP2]`. */
 void prefix_in_bracket(struct str inside, struct writer *w);

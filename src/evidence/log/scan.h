@@ -1,5 +1,5 @@
-// The fast scan: which lines of a text may matter at all. It looks for a few anchors; why it is our own and not
-// Vectorscan is measured in docs/DECISIONS.md.
+// The fast scan: which lines of a text may matter at all. It looks for a few anchors. docs/DECISIONS.md has the measurements that speak
+// for our own scan and against Vectorscan.
 #pragma once
 
 #include <stddef.h>
@@ -14,19 +14,19 @@ struct candidate {
 	uint32_t line;       // newlines before it in the window's own part
 };
 
-/** A part of a text with some of what stands before and after it. */
+/** A part of a text, with some of the text before and after it. */
 struct window {
 	const char *bytes;
 	size_t size;
-	size_t from, to; // the own part: matches here are this window's business
+	size_t from, to; // the window's own part: other windows look for matches elsewhere
 	VEC(struct candidate) candidates;
 	uint64_t newlines; // in the own part
 };
 
-struct scanner; // made once, shared by threads
+struct scanner; // made once, shared by threads; it does not change
 
 struct scanner *scanner_new(const struct know *k);
 void scanner_free(struct scanner *s);
 
-/** Fills candidates and newlines of @w. Without a scanner, each line is a candidate. */
+/** Fills candidates and newlines of @w. @s NULL: each line is a candidate. */
 void scan_window(const struct scanner *s, struct window *w);

@@ -6,17 +6,17 @@
 /** As they stand in a line: @inside and @host are views of it. */
 struct stamps {
 	bool found;
-	struct stamp best; // the kernel's own clock where the line has it, else what it has
-	bool borrowed;     // it is the time of a line before this one
+	struct stamp best; // the kernel's own clock if the line has it, else any other
+	bool borrowed;     // it is the time of an earlier line
 	bool delta;        // [  +0.088166]: best.seconds is a difference
 	struct str inside; // what stands behind a time in its bracket: `TP2`, a source file
-	struct str host;   // that syslog names
+	struct str host;   // as syslog names it
 	size_t end;        // where the rest of the line begins
 };
 
-enum { STAMP_HOST = 90 }; // so long is a host's name at most
+enum { STAMP_HOST = 90 }; // the longest name of a host
 
-/** What may be used when the line is gone. */
+/** A copy that is still valid when the line is gone. */
 struct kept_stamps {
 	bool found, delta;
 	struct stamp best;

@@ -32,10 +32,12 @@ struct devcoredump {
 	bool header; // the file's own first lines were seen
 	struct str kernel, process, pid, thread, tid, ring, ip_type, vmid, pasid;
 	struct str device, revision;
+	struct str only_ring; // that is named, with @rings the number of them
+	unsigned rings;
 	struct str discovered; // the block of the discovery section
 	struct str block;      // `gfx_v11_0`
 	struct str queue;      // of the registers of one queue
-	bool fault_seen;
+	bool fault_seen, address_seen;
 	struct place fault_at;
 	struct str fault_hub;
 	uint64_t fault_address, fault_status, latched_status;
@@ -50,10 +52,16 @@ struct devcoredump {
 	struct text whole; // for the verdict on its registers and rings
 };
 
+/** Older kernels print it without the stars. */
+static bool is_title(struct str line)
+{
+	return str_find(line, S("AMDGPU Device Coredump ****")) >= 0 || str_is(str_trim(line), "AMDGPU Device Coredump");
+}
+
 static bool devcoredump_begins(struct str line)
 {
-	return str_find(line, S("AMDGPU Device Coredump ****")) >= 0 || str_find(line, S("Ring timed out details")) >= 0 ||
-	       str_find(line, S("Page fault observed")) >= 0 || str_find(line, S("Protection fault status register: 0x")) >= 0;
+	return is_title(line) || str_find(line, S("Ring timed out details")) >= 0 || str_find(line, S("Page fault observed")) >= 0 ||
+	       str_find(line, S("Protection fault status register: 0x")) >= 0;
 }
 
 static void *devcoredump_open(const struct artefact_output *out)
@@ -142,8 +150,9 @@ static bool fault_line(struct devcoredump *d, struct str text, struct place at)
 		d->fault_seen = true;
 		d->fault_at = at;
 		keep(d, &d->fault_hub, str_cut(str_from(text, 1), (size_t)observed - 1));
-	} else if (str_behind(text, S("Faulty page starting at address:"), &rest)) {
-		str_hex(str_word(&rest), &d->fault_address);
+	} else if (str_behind(text, S("Faulty page starting at address"), &rest)) {
+		rest = str_from(rest, str_starts(rest, S(":"))); // older kernels print none
+		d->address_seen = str_hex(str_word(&rest), &d->fault_address);
 	} else if (str_behind(text, S("Protection fault status register:"), &rest)) {
 		str_hex(str_word(&rest), &d->fault_status);
 	} else {
@@ -259,7 +268,7 @@ static bool is_furniture(struct str text)
 					      "IP Dump",  "num_",      "die ",     "hw_id ",    "instance",  "major ",
 					      "minor ",   "revision",  "harvest",  "base_addr", "Ring ",     "VRAM ",
 					      "VBIOS",    "Inactive",  "vbios",    "name: ",    "pn ",       "ver_str",
-					      "date",     "Active ",   "time: " };
+					      "date",     "Active ",   "time: ",   "IBs",       "ib[" };
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		if (str_starts(text, str_z(begins[i])))
 			return true;
@@ -283,6 +292,8 @@ static bool state_line(struct devcoredump *d, struct str text, struct place at)
 		take_register(d, &l, at);
 		return true;
 	case DUMP_RING:
+		// Newer kernels list all rings; where an older one names a single one, it is the one that timed out.
+		keep(d, &d->only_ring, d->rings++ ? (struct str){ 0 } : l.name);
 		dump_begin(d, "ring", l.name, 0, true);
 		return true;
 	case DUMP_IB:
@@ -315,7 +326,7 @@ static enum taken devcoredump_line(void *self, const struct logline *line, struc
 	}
 	if (d->whole.n < WHOLE_BYTES)
 		text_printf(&d->whole, STR_FMT "\n", STR_ARG(line->message));
-	if (str_find(text, S("AMDGPU Device Coredump ****")) >= 0) {
+	if (is_title(text)) {
 		if (d->header || d->ring.n) // another one
 			return TAKEN_NO;
 		d->header = true;
@@ -382,7 +393,9 @@ static void add_process(struct devcoredump *d, struct event *e)
 static void tell_dump(struct devcoredump *d)
 {
 	struct event e;
-	if (!artefact_event(&d->out, d->ring.n ? "devcoredump-ring" : "devcoredump-state", d->at, &e))
+	if (!artefact_event(&d->out, d->ring.n      ? "devcoredump-ring" :
+				     d->vram_lost ? "devcoredump-reset" :
+						    "devcoredump-state", d->at, &e))
 		return;
 	e.time = d->time;
 	e.text = S("AMDGPU Device Coredump");
@@ -406,7 +419,8 @@ static void tell_fault(struct devcoredump *d)
 		return;
 	e.time = d->time;
 	event_add(&e, S("hub"), record ? d->fault_hub : d->latched_hub, FACT_TEXT);
-	if (record && d->fault_address)
+	// With a status the address zero was really used.
+	if (record && (d->fault_address || (d->address_seen && d->fault_status)))
 		event_add_code(&e, &d->arena, "fault_address", d->fault_address);
 	uint64_t status = record && d->fault_status ? d->fault_status : d->latched_status;
 	if (status)
@@ -432,10 +446,14 @@ static void tell_verdict(struct devcoredump *d)
 static void devcoredump_close(void *self)
 {
 	struct devcoredump *d = self;
+	if (!d->ring.n)
+		d->ring = d->only_ring;
+	bool state = d->registers.len || d->words;
 	tell_machine(d);
 	tell_fault(d);
 	tell_dump(d);
-	tell_verdict(d);
+	if (state) // the names of rings alone say nothing of them
+		tell_verdict(d);
 	text_free(&d->whole);
 	for (size_t i = 0; i < d->dumps.len; i++)
 		vec_free(&d->dumps.data[i].data);

@@ -287,7 +287,7 @@ const struct core_segment *core_segment_at(const struct core *c, uint64_t addres
 	for (size_t i = upto; i-- && upto - i <= LOOK_BACK;) {
 		const struct core_segment *s = &c->segments.data[i];
 		bool kept = address - s->address < s->kept;
-		// Of the GPU's memory the kernel may have written zeros into the process's core.
+		// The kernel may have written zeros in place of the GPU's memory into the process's core.
 		if (kept && c->files[s->file].of_gpu)
 			return s;
 		if (kept)

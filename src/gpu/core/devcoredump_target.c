@@ -105,7 +105,7 @@ static void begin_ring(struct dump_target *t, struct str name)
 		vec_push(&t->parsed, ((struct dumped_ring){ .name = arena_str(&t->arena, str_cut(name, 64)) }));
 }
 
-/** Words lie where their offsets say; of those that a damaged file lacks nothing is known. */
+/** Words lie where their offsets say. A damaged file may lack some; those are not known. */
 static void ring_word(struct dump_target *t, const struct dump_line *l)
 {
 	struct dumped_ring *r = t->in_ring ? &t->parsed.data[t->parsed.len - 1] : NULL;

@@ -10,7 +10,7 @@
 enum {
 	HEADER = 24,
 	SAVED_HWREGS = 16,
-	PM4_WORDS = 2, // stand in front of the control stack's own
+	PM4_WORDS = 2, // words in front of the control stack's own
 	STACK_MOST = 16 << 20,
 	WORD_STATE = 1u << 31,
 	WORD_EVENT = 1u << 30,
@@ -82,7 +82,7 @@ static uint32_t get(const struct area_walk *k, const struct wave *w, enum layout
 	return value_of(k, w, &k->area->layout->bits[which]);
 }
 
-/** Of the runtime; where nobody knows it, one that writes cores. */
+/** The runtime's version. If it is not known, one that writes cores. */
 static int version_of(const struct area_walk *k)
 {
 	return k->area->runtime_version > 0 ? k->area->runtime_version : VERSION_NEWEST;

@@ -1,4 +1,4 @@
-// The area that a queue's waves are saved to when it is taken off the GPU (CWSR).
+// The area where a queue's waves are saved when it is taken off the GPU (CWSR).
 #pragma once
 
 #include "gpu/layout.h"
@@ -16,7 +16,7 @@ struct save_area {
 	void *ctx;
 };
 
-/** The saved waves of one XCC, in their order. The error names structure and address; the waves before it were handed over. */
+/** Reads the saved waves of one XCC, in their order. An error names structure and address; the waves before it were handed over. */
 struct uh_error *save_area_read(const struct save_area *s, unsigned xcc);
-/** Whether a header there is consistent; the test by which shifted cores are told. */
+/** Whether the header there is consistent. Cores with shifted segments are recognised by this. */
 bool save_area_plausible(const struct save_area *s, unsigned xcc);

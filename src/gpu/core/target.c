@@ -11,11 +11,11 @@
 enum {
 	XCCS_MOST = 64,
 	WAVES_MOST = 1 << 20,
-	WAVES_BYTES = 256 << 20, // of save areas; what refers to the same bytes again and again ends there
+	WAVES_BYTES = 256 << 20, // of save areas: a limit for damaged cores that refer to the same bytes again and again
 	RUNTIME_ENABLED = 1,
 	PROPERTY_TTMPS = 0x400,
 	SHIFT_MOST = 16,
-	SHIFT_SEGMENTS = 4096, // so many are looked at to tell whether they are shifted
+	SHIFT_SEGMENTS = 4096, // how many are looked at to tell whether they are shifted
 };
 
 struct core_target {
@@ -220,7 +220,7 @@ static unsigned plausible_areas(struct core_target *t)
 	return n;
 }
 
-/** Queues whose indexes could be such. Those that were never used tell nothing. */
+/** How many queues have plausible indexes. Queues that were never used tell nothing. */
 static unsigned plausible_indexes(struct core_target *t)
 {
 	unsigned n = 0;

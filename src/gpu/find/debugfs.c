@@ -1,4 +1,4 @@
-// Which directory of debugfs is a device's. Its name is the PCI address or a number; the file `name` in it says of which device.
+// Finds a device's directory in debugfs. Its name is the PCI address or a number; the file `name` in it says which device it is.
 #include "gpu/find/found.h"
 
 struct directory {
@@ -23,7 +23,7 @@ static void take(struct search *s, struct device *d, const struct directory *o)
 	d->debugfs = arena_printf(&s->to->arena, "/sys/kernel/debug/dri/" STR_FMT, STR_ARG(o->name));
 }
 
-/** The numbers of render nodes are greater, and their directories have less in them: the least counts. */
+/** Takes the lowest number. Render nodes have higher numbers, and less in their directories. */
 static void take_best(struct search *s, struct device *d, const struct directory *list, size_t n)
 {
 	int64_t best = INT64_MAX;

@@ -142,7 +142,8 @@ bool has_line(struct str text, struct str line)
 	return false;
 }
 
-/** A tree may have lost the link: other files tell of amdgpu. That none drives the device is known where the tree has what would tell. */
+/** A tree may have lost the link to the driver; then other files tell about amdgpu. That no driver is bound is known only if the tree has
+ * the files that would tell. */
 static void judge_driver(const struct search *s, struct found *f)
 {
 	struct device *d = &f->d;
@@ -317,7 +318,7 @@ static void find_nodes(struct search *s)
 		find_cards(s, s->cards);
 }
 
-/** A tree has nothing that could be woken up: it takes one look. What a device that slept says of its configuration is not believed. */
+/** In a tree nothing can be woken up, so one look is enough. The configuration of a device that slept is not believed. */
 static void read_kernel_files(struct search *s)
 {
 	struct device_fact all[LENGTH(cached) + LENGTH(configuration) + LENGTH(recorded)];

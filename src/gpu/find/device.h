@@ -21,7 +21,7 @@ struct firmware {
 	uint32_t version;
 };
 
-/** Who has it open. */
+/** A process that has the GPU open. */
 struct holder {
 	int64_t pid;
 	struct str name;
@@ -43,7 +43,7 @@ struct shader_array {
 	unsigned family;
 };
 
-/** Files that were not read in time, or not come to. */
+/** Files that did not answer in time, or whose turn never came. */
 struct unread {
 	size_t n;
 	struct str paths; // of the first ones, one per line
@@ -54,13 +54,13 @@ struct device {
 	unsigned vendor, device, revision, subsystem_vendor, subsystem_device;
 	struct str name, gfx;
 	struct str driver; // amdgpu; empty: none drives it, where driver_known
-	bool driver_known; // false: of a tree that does not tell
+	bool driver_known; // false: it was found in a tree that does not tell
 	bool apu, guest;   // guest: a virtual function that a host lent
 	bool off_bus;      // its configuration space reads all ones: nothing of it is touched again
 	bool config_known;
 	int card, render;          // minor numbers of the nodes
 	struct str sysfs;          // directory of the PCI device
-	struct str path;           // where that is a link to, which names the bridges above it; empty: not known
+	struct str path;           // what that link leads to: it names the bridges above the device; empty: not known
 	struct str debugfs;        // directory; empty where it may not be read or is not there
 	struct str runtime_status; // active, suspended
 	struct str power_state;    // D0, D3cold
@@ -82,10 +82,10 @@ struct device {
 	int64_t kfd_node, gpu_id;        // in KFD's topology
 	struct str devcoredump;          // path of its data, where there is one
 	struct probe_stuck stuck;        // reading its files did not return
-	struct str refused;              // what could not be read for want of permission, one path per line
-	struct unread unread;            // files of it
-	bool identity_unread;            // which part it is may be wrong
-	struct probe_patience *patience; // of the look at all of them
+	struct str refused;              // files that it had no permission to read, one path per line
+	struct unread unread;            // its files that were not read
+	bool identity_unread;            // files that say which part it is were not read, so that may be wrong
+	struct probe_patience *patience; // shared by all devices
 };
 
 /** A node of KFD's topology: a GPU, or a partition of one. */
@@ -109,34 +109,34 @@ struct devices {
 	struct str kernel;     // release
 	const char *kernel_at; // the file that says it
 	struct str driver_version;
-	struct unread unread;           // beside those of each device: there may be more devices than these
-	struct unread processes_unread; // there may be more processes that hold them
+	struct unread unread;           // files of no device: there may be more devices than these
+	struct unread processes_unread; // there may be more holders than were found
 	struct probe_count count;
 };
 
-/** Looks for them. It ends whatever the driver does. */
+/** Finds the GPUs. It always returns, even if the driver hangs. Free with devices_free(). */
 void devices_find(const struct know *k, struct devices *ret);
-/** Those of the machine whose files lie under @root; NULL: this one. */
+/** The same for the machine whose files lie under @root. NULL: this machine. */
 void devices_find_at(const struct know *k, const char *root, struct devices *ret);
 /** The value of a line `NAME VALUE` of KFD's properties; -1: there is none. */
 int64_t kfd_property(struct str text, const char *name);
 void devices_free(struct devices *d);
-/** Whether it may be wrong which part one of them is. */
+/** Whether identity_unread is set for one of them. */
 bool devices_unsure(const struct devices *d);
 /** How many interrupts of each device the kernel has counted by now; -1: not known. */
 void devices_interrupts(const struct devices *d, int64_t *ret);
-/** The driver may be asked things: it is bound, the device is there, awake, and was not stuck. */
+/** Whether the driver may be asked: it is bound, and the device is on the bus, awake, and was not stuck. */
 bool device_awake(const struct device *d);
-/** `16.0 GT/s x16`; empty where it is not known, as of a card that is off the bus. */
+/** `16.0 GT/s x16`; empty: not known, as for a card that is off the bus. */
 struct str link_text(const struct device *d, struct arena *a);
-/** The device that a user means: a PCI address, with or without its domain, card1, renderD128, or its place in the list; NULL. */
+/** The device that a user means: a PCI address with or without its domain, card1, renderD128, or a place in the list. NULL: none. */
 const struct device *devices_named(const struct devices *d, struct str name);
-/** The IP block of a name, counting those that are there; NULL. */
+/** The IP block with this name. @instance counts those that exist. NULL: none. */
 const struct ip *device_ip(const struct device *d, struct str name, unsigned instance);
 /** gfx1100 of GC 11.0.0; empty where knowledge has no such version. */
 struct str gfx_of_gc(const struct know *k, const unsigned version[3]);
 /** The other way round. */
 bool gc_of_gfx(const struct know *k, struct str gfx, unsigned ret[3]);
-/** gfx942 of 90402, as KFD and cores number it: major, minor and stepping, the last two hexadecimal digits in the name. Empty where that
- * is none. */
+/** gfx942 for 90402: KFD and cores number parts by major, minor and stepping; in the name the last two are hexadecimal digits. Empty: it
+ * is no such number. */
 struct str gfx_of_target(struct arena *a, uint32_t version);

@@ -1,10 +1,10 @@
-// Looking for devices, inside: what is being found, and how files become facts. Nothing here touches a register.
+// Inside the search for devices: what was found so far, and how files become facts. Nothing here touches a register.
 #pragma once
 
 #include "gpu/find/device.h"
 
-/** Milliseconds that an operation may take, and that a look may lose to files that do not answer: at a machine with one GPU, with each
- * further one, and at a tree. */
+/** LOOK_MS: what one operation may take. PATIENCE_MS: what a search may lose to files that do not answer, on a machine with one GPU;
+ * more for each further GPU, and for a tree. */
 enum {
 	LOOK_MS = 1000,
 	LOOK_ASK_MS = 700,
@@ -13,16 +13,16 @@ enum {
 	PATIENCE_PROCESSES_MS = 3000,
 	PATIENCE_TREE_MS = 30000
 };
-/** Names in a directory, and the greatest number of a node. */
+/** The most names in a directory, and the greatest number of a node. */
 enum { PCI_MOST = 4096, CARDS_MOST = 1 << 20 };
 
-/** A device, and what only the search needs. */
+/** A device, with what only the search needs. */
 struct found {
 	struct device d;
 	struct str config;
 	struct str nodes, monitors, firmware, dies, dump; // names in directories, one per line
 	struct str driver_link, physical;
-	int card, render; // that drm's class has for it; -1
+	int card, render; // the numbers in drm's class; -1: none
 	struct str uevent, override;
 	struct str monitor; // the directory in hwmon/
 	struct str correctable, nonfatal, fatal;
@@ -51,7 +51,7 @@ struct search {
 	bool drivers_recorded;     // a PCI device has a link to its driver
 	struct kfd_node *kfd;
 	size_t nkfd;
-	int64_t for_processes; // milliseconds that those which do not answer may take from the GPUs
+	int64_t for_processes; // milliseconds of the patience that processes which do not answer may use up
 };
 
 enum device_as { DEVICE_TEXT, DEVICE_UNSIGNED, DEVICE_NUMBER };
@@ -63,15 +63,14 @@ struct device_fact {
 	int64_t divide;
 };
 
-/** Reads them of each device that @of is true for, all devices at the same time. A device that was stuck is left alone. */
+/** Reads these facts for each device for which @of is true, all devices at the same time. A device that was stuck is left alone. */
 void facts_read(struct search *s, const struct device_fact *facts, size_t n, bool (*of)(const struct found *),
 		int milliseconds);
-/** Runs a batch for each device; @batches are those of s->found. Notes where one was stuck, what was refused and what was not
- * read. */
+/** Runs one batch for each device of s->found. Notes where one was stuck, what was refused and what was not read. */
 void look_run(struct search *s, struct probe_batch *batches, int milliseconds);
-/** Runs one that is not of a device. */
+/** Runs a batch of files that belong to no device. */
 void look_once(struct search *s, struct probe *probes, size_t n, int milliseconds);
-/** Runs one over processes, of which some may not answer. */
+/** Runs a batch of files of processes. Some of them may not answer. */
 void look_processes(struct search *s, struct probe *probes, size_t n, int milliseconds);
 /** As facts_read() wants it: device_awake(). */
 bool look_awake(const struct found *f);
@@ -79,12 +78,12 @@ bool look_awake(const struct found *f);
 /** The lines of @text, sorted; at most @most. */
 size_t lines_of(struct arena *a, struct str text, size_t most, struct str **ret);
 
-/** The devices of AMD's that show or compute, whether a driver is bound to them or not. @names: of all PCI devices. */
+/** Finds AMD's display and compute devices, with or without a driver. @names: of all PCI devices. */
 void find_pci(struct search *s, struct str names);
-/** In a tree: the nodes of those that were found; where there is no list of PCI devices, the cards. @names: of what drm has. */
+/** In a tree: finds the nodes of the devices; if there is no list of PCI devices, the cards. @names: in drm's class. */
 void find_cards(struct search *s, struct str names);
 void find_slots(struct search *s, struct str names);
-/** 1 of `card1` behind `card`; -1. */
+/** The number behind @prefix: 1 for `card1` and `card`. -1: none. */
 int node_number(struct str name, struct str prefix);
 bool has_line(struct str text, struct str line);
 void find_debugfs(struct search *s);

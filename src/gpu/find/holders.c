@@ -231,7 +231,7 @@ static struct str fdinfo_value(struct str text, struct str key)
 	return (struct str){ 0 };
 }
 
-/** Which GPU a client is of: the kernel says so since 5.14. The name of the node would be one of the other's own /dev. */
+/** The GPU of a client, which the kernel names since 5.14. (The node's name would be that of the other process's /dev.) */
 static struct found *of_client(struct search *s, struct str pci)
 {
 	for (size_t i = 0; i < s->n && pci.n; i++)
@@ -285,8 +285,8 @@ static bool computes(const struct search *s, int64_t pid)
 	return false;
 }
 
-/** Who has /dev/kfd open computes, on the GPUs whose nodes it has open where KFD's own list does not say on which; on the only one where
- * there is but one. */
+/** A process that has /dev/kfd open computes. If KFD's own list does not say on which GPUs: on those whose nodes it has open, or on the
+ * only one. */
 static void mark_compute(struct search *s, const struct paths *files)
 {
 	for (size_t i = 0; i < files->probes.len; i++) {

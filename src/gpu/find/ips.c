@@ -116,7 +116,7 @@ static void known_ip(struct arena *a, struct str line, struct ip *ret)
 	ret->bases = list;
 }
 
-/** Of a GPU whose driver tells none. */
+/** For a GPU whose driver lists no IP blocks. */
 static void use_known(struct search *s, struct device *d)
 {
 	struct arena *a = &s->to->arena;
@@ -132,7 +132,7 @@ static void use_known(struct search *s, struct device *d)
 	}
 }
 
-/** Instances are counted as the driver counts those that are there, in its files and in device_ip(). */
+/** Numbers the instances as the driver does in its files: only those that exist are counted. device_ip() goes by that. */
 static void number_instances(struct device *d)
 {
 	unsigned n = 0;
@@ -195,7 +195,8 @@ enum {
 	DEVICE_BYTES = 252,
 };
 
-/** More than any GPU has, and so no answer: all ones, or a file that is not what it should be. Each unit is a place to look at. */
+/** Limits above what any GPU has. A greater number is no answer: it is all ones, or the file is not what it should be. (Each unit costs
+ * reads.) */
 enum { XCCS_MOST = 16, SES_MOST = 64, SHS_MOST = 16, CUS_MOST = 64, UNITS_MOST = 1024 };
 
 static void set_shaders(struct device *d, uint64_t ses, uint64_t shs_per_se, uint64_t cus_per_sh)

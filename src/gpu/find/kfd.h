@@ -10,7 +10,7 @@ struct kfd {
 	int64_t *pids;
 	size_t npids;
 	bool mqds_read, hqds_read; // kfd/mqds, kfd/hqds could be read
-	struct str why_not;        // why one of them was not, as a line; empty
+	struct str why_not;        // why one of them could not be read, as a line; empty
 	const struct kfd_mqd *mqds;
 	size_t nmqds;
 	const struct kfd_hqd *hqds;
@@ -21,10 +21,10 @@ struct kfd {
 	struct probe_count count;
 };
 
-/** The processes and the descriptors of their queues; that touches no GPU. @d: those that are looked at. */
+/** Reads the processes and the descriptors of their queues. That touches no GPU. @d: the GPUs that are looked at. */
 void kfd_look(const struct devices *d, struct kfd *ret);
-/** What the scheduler was told to run; that touches no GPU. */
+/** Reads what the scheduler was told to run. That touches no GPU. */
 void kfd_look_at_runlists(struct kfd *k);
-/** The places of queues. The driver reads registers of every GPU for them: that is done only where it is safe for all. */
+/** Reads the places of queues. For them the driver reads registers of every GPU, so this is done only if it is safe for all. */
 void kfd_look_at_places(struct kfd *k, const struct know *know, const struct devices *d);
 void kfd_free(struct kfd *k);

@@ -10,8 +10,8 @@ struct kfd_mqd {
 	int64_t pid;
 	uint32_t gpu_id;
 	enum kfd_kind kind;
-	unsigned queue; // which of the process's, as they follow one another
-	unsigned copy;  // each XCC has one
+	unsigned queue; // the process's queues are counted in the order of the file
+	unsigned copy;  // each XCC has its own copy
 	size_t n;
 	const uint32_t *words;
 };
@@ -20,7 +20,7 @@ struct kfd_mqd {
 struct kfd_hqd {
 	uint32_t gpu_id;
 	enum kfd_kind kind;
-	unsigned xcc, me, pipe, queue; // of a copy queue pipe is the engine
+	unsigned xcc, me, pipe, queue; // for an SDMA queue, pipe is the engine
 	uint32_t address;              // of the first register, bytes
 	size_t n;
 	const uint32_t *words;
@@ -33,7 +33,7 @@ struct kfd_runlist {
 	const uint32_t *words;
 };
 
-/** Each takes the text of a file and returns how many it found; all is in @a. What is not understood is passed over. */
+/** Each takes the text of a file and returns how many it found. Results lie in @a. What is not understood is skipped. */
 size_t kfd_mqds_parse(struct arena *a, struct str text, const struct kfd_mqd **ret);
 size_t kfd_hqds_parse(struct arena *a, struct str text, const struct kfd_hqd **ret);
 size_t kfd_runlists_parse(struct arena *a, struct str text, const struct kfd_runlist **ret);

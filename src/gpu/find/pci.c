@@ -69,7 +69,7 @@ void find_pci(struct search *s, struct str names)
 	s->found = arena_alloc(a, GPUS_MOST * sizeof(*s->found));
 	size_t n = lines_of(a, names, PCI_MOST, &pci), good = 0;
 	unsigned domain, location;
-	// Commands that people copy name these: what is no address is no device.
+	// These names get into commands that people copy, so what is not a PCI address is ignored.
 	for (size_t i = 0; i < n; i++)
 		if (pci_numbers(pci[i], &domain, &location))
 			pci[good++] = pci[i];
@@ -101,7 +101,7 @@ static struct str above_drm(struct str way)
 	return (struct str){ 0 };
 }
 
-/** The PCI address of a card: its uevent says it, else where its device is a link to, else where it is one to itself. */
+/** The PCI address of a card: from its uevent, else from the link of its device, else from the link that the card itself is. */
 static struct str card_address(const struct probe *answers)
 {
 	struct str uevent = probe_text(&answers[OF_UEVENT]), pci;

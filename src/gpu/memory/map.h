@@ -15,7 +15,7 @@ struct map_place {
 	uint64_t distance;          // from the begin (inside), from the end (past) or to the begin (before)
 };
 
-/** @ranges by their begin, without overlaps that matter. */
+/** Where @address lies. @ranges are sorted by their begin and do not overlap. */
 struct map_place map_locate(const struct address_range *ranges, size_t n, uint64_t address);
 /** "64 bytes past the end of the 4 MiB buffer at 0x7f0000000000" */
 struct str map_say(struct arena *a, const struct map_place *p);

@@ -8,7 +8,7 @@ enum {
 	AHEAD = 16,        // pages that are read at once
 	KEPT_MOST = 16384, // pages
 	SLOTS = 2 * KEPT_MOST,
-	LARGE = AHEAD * PAGE, // reads of so much are not kept
+	LARGE = AHEAD * PAGE, // reads of this size or more are not kept
 };
 
 struct page {

@@ -1,4 +1,5 @@
-// The memory of a process, page by page: what was read is kept, so that a structure is read with few looks, and as it was at one time.
+// The memory of a process, page by page. Pages that were read are kept: a structure then takes few reads, and is seen as it was at one
+// time.
 #pragma once
 
 #include "source/probe.h"
@@ -7,10 +8,10 @@ struct page;
 
 struct pages {
 	const char *mem; // /proc/PID/mem
-	/** Makes a look; it may refuse. */
+	/** Runs a probe, or refuses to. */
 	void (*run)(void *ctx, struct arena *a, struct probe *p);
 	void *ctx;
-	bool refused; // for want of permission
+	bool refused; // there was no permission
 	struct arena arena;
 	struct page *slots;
 	size_t n;

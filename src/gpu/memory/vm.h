@@ -1,5 +1,5 @@
-// Page tables of the GPU: how an address of a VMID becomes a place in VRAM or in the memory of the machine. Nothing is read here: who
-// walks hands the entries over, one after the other. A walk ends after VM_LEVELS entries, whatever is in them.
+// Page tables of the GPU: how an address of a VMID becomes a place in VRAM or in the memory of the machine. Nothing is read here: the
+// caller reads each entry that the walk asks for and hands it over. A walk ends after VM_LEVELS entries, whatever is in them.
 #pragma once
 
 #include "gpu/target.h"
@@ -15,16 +15,16 @@ struct vm_bits {
 	unsigned low, n; // n 0: there is no such bit
 };
 
-/** What is where in an entry. */
+/** Where the bits of an entry are. */
 struct vm_format {
 	struct vm_bits valid, system, leaf, further, unbacked, block;
 	bool guests_from_zero;
 };
-/** By the block `page-table` of the part; false where there is none, or a wrong one. */
+/** The format of a part, by its block `page-table`. false: there is none, or it is wrong. */
 bool vm_format_of(const struct know *k, struct str gfx, struct vm_format *ret);
 uint64_t vm_bits_get(struct vm_bits b, uint64_t entry);
 uint64_t vm_bits_put(struct vm_bits b, uint64_t number);
-/** Which hub translates the addresses that are in a ring of this name. */
+/** Which hub translates the addresses in a ring of this name. */
 void vm_hub_of(const struct know *k, struct str gfx, struct str ring, enum hub *ret, unsigned *ret_instance);
 
 /** A place: an address on the bus of the machine, or an offset in VRAM. */
@@ -51,13 +51,13 @@ enum vm_state { VM_WANTS_ENTRY, VM_FOUND, VM_NONE };
 
 struct vm_walk {
 	enum vm_state state;
-	struct vm_place at;  // of the entry that it wants, or of what was looked for
+	struct vm_place at;  // VM_WANTS_ENTRY: of that entry; VM_FOUND: of what was looked for
 	const char *why_not; // VM_NONE: as a phrase
-	// its own
+	// Only for the walk itself:
 	const struct vm_space *space;
-	uint64_t address;     // behind the first of the space
+	uint64_t address;     // counted from the first address of the space
 	unsigned level;       // directories between here and the last table
-	unsigned shift, read; // log2 of what an entry of this table covers; entries that were read
+	unsigned shift, read; // log2 of what an entry of this table covers; how many entries were read
 };
 
 void vm_walk_begin(struct vm_walk *w, const struct vm_space *s, uint64_t address);

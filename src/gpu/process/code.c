@@ -38,7 +38,7 @@ static uint32_t gnu_hash(const char *name)
 	return h;
 }
 
-/** Where the next piece lies, and how long it is; what is read there says whether the image goes on to the next step. */
+/** A step: where the next piece to read lies, how long it is, and whether its content lets the image go on to the next step. */
 struct code_step {
 	void (*where)(const struct image *i, const struct code_wanted *w, uint64_t *at, size_t *size);
 	bool (*take)(struct image *i, const struct code_wanted *w, struct str bytes);
@@ -85,7 +85,7 @@ static void where_dynamic(const struct image *i, const struct code_wanted *w, ui
 	*size = i->dynamic_size;
 }
 
-/** The loader of glibc has made addresses of them; others leave them as they are in the file. */
+/** glibc's loader has turned these pointers into addresses; others leave them as they are in the file. */
 static uint64_t relocated(const struct image *i, uint64_t pointer) { return pointer < i->begin ? pointer + i->bias : pointer; }
 
 static bool take_dynamic(struct image *i, const struct code_wanted *w, struct str b)

@@ -13,7 +13,7 @@ struct runtime_list {
 	VEC(struct loaded_code) code;
 };
 
-/** Of the list's form; 0 where it is not at hand. */
+/** The version of the list's form; 0: the list cannot be read. */
 int runtime_list_version(const struct runtime_list *l);
-/** Reads the list; by the address of the objects. */
+/** Reads the list into @code, sorted by the objects' addresses. */
 void runtime_list_read(struct runtime_list *l);

@@ -1,7 +1,7 @@
 // A process that computes: its queues by the driver's descriptors, everything else by its memory.
 //
-// Rings are buffers of the driver's: only /proc/PID/mem reads these, through the driver, which may wait for a GPU that hangs. So each
-// look has a deadline, and with the first that does not return the looking ends.
+// Rings are the driver's buffers. Only /proc/PID/mem can read them, through the driver, which may wait for a GPU that hangs. So each
+// read has a deadline, and after the first that does not return there are no more.
 #include "gpu/process/target.h"
 
 #include <stdio.h>
@@ -243,8 +243,8 @@ static void list_queues(struct process_target *t)
 
 static bool is_copy(uint32_t type) { return type != QUEUE_AQL && type != QUEUE_PM4; }
 
-/** The driver lists the descriptors without their numbers, the newest queue first, and gives a new queue the lowest free number: of
- * queues that are equal otherwise the numbers could be exchanged where some were closed. */
+/** The driver lists the descriptors without numbers, the newest queue first, and gives a new queue the lowest free number. So if queues
+ * were closed, the numbers of queues that are otherwise equal may be swapped. */
 static struct queue *queue_of(struct process_target *t, const struct kfd_mqd *m, uint64_t size)
 {
 	for (size_t i = t->nqueues; i--;) {

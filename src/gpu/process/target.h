@@ -4,15 +4,15 @@
 #include "gpu/find/kfd.h"
 #include "gpu/target.h"
 
-/** A process of this machine that computes on GPUs: its queues, its memory, its code. @kfd must live as long as the target. */
+/** Opens it: its queues, its memory, its code. @kfd must outlive the target. */
 struct uh_error *target_process_of(const struct know *k, const struct devices *d, const struct kfd *kfd, int64_t pid,
 				   struct target **ret);
-/** Whether a look at its memory did not return: there are none more. */
+/** Whether a read of its memory did not return. Then no more are tried. */
 bool process_stuck(const struct target *t);
-/** Reads the indexes of its queues again, so that those that stand still can be told from those that move. */
+/** Reads the indexes of its queues again, which shows the queues that move. */
 void process_look_again(struct target *t);
 
-/** Of a process's map. */
+/** A line of a process's map. */
 struct mapping {
 	uint64_t begin, end, offset;
 	struct str path;

@@ -1,4 +1,5 @@
-// When it is safe to look. What wakes the GPU up, waits for a reset or reads a register comes after what tells that it may.
+// When it is safe to look. The order matters: reads that wake the GPU, wait for a reset or touch a register come only after the reads that
+// tell whether they are safe.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -81,7 +82,7 @@ void gate_guard(struct batch *b)
 			  .kind = PROBE_READ, .path = b->t->gfxoff, .size = 4, .unless = gfxoff_allowed, .skips = SIZE_MAX });
 }
 
-/** A look did not return: for what it waits. Two files that take no lock of a reset tell where the stack does not. */
+/** What a look that did not return waits for. If its stack does not tell, two files do that need no reset lock. */
 static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuck)
 {
 	struct gate g = { .stuck = true };

@@ -1,8 +1,8 @@
 // Memory behind addresses of a live GPU: its page tables are walked, then what they lead to is read. All requests of a batch go down the
 // tables together, a child for each level; entries that several of them need are read once, adjacent ones with one operation.
 //
-// Reading VRAM touches no register of the graphics engine, but neither wakes the GPU up nor waits for a reset: so it is done only where
-// registers may be read too, which the walk begins with.
+// Reading VRAM touches no register of the graphics engine. But it neither wakes the GPU nor waits for a reset, so it is done only while
+// registers may be read too. The walk begins with registers anyway.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 enum {
 	SILICON_QUERY_MS = 700, // for the render node, and for what waits for no hardware
 	SILICON_LOOK_MS = 700,  // for debugfs files that read registers
-	SILICON_GATE_MS = 50,   // so long a look at the gate counts; the query holds GFXOFF off for 100
+	SILICON_GATE_MS = 50,   // how long a look at the gate is valid; the query keeps GFXOFF away for 100
 };
 
 /** How a register is read. In the order in which they are tried. */
@@ -33,15 +33,15 @@ struct silicon {
 	struct gate gate;
 	int64_t gate_time; // when it was looked at; 0: never
 	struct probe_stuck stuck;
-	bool render_dead, debugfs_dead, rings_dead; // a read of it did not return: none more
-	bool broken[WAYS];                          // the kernel does not have it, or does not allow it
+	bool render_dead, debugfs_dead, rings_dead; // a read did not return, so no more are made
+	bool broken[WAYS];                          // the kernel does not have this way, or does not allow it
 	bool no_wave_file, no_gprwave_file;
 	struct probe_count count;
 	bool rings_listed;
 	struct str ring_names; // one per line
-	struct str long_rings; // of these, those that are longer than usual
+	struct str long_rings; // those of them that are longer than usual
 	struct text problems;
-	const struct wave *waves; // the last that were read
+	const struct wave *waves; // those that were read last
 	size_t nwaves;
 };
 
@@ -50,9 +50,9 @@ struct batch {
 	struct silicon *t;
 	struct arena arena; // of paths, arguments and answers
 	VEC(struct probe) probes;
-	VEC(struct wave_slot) slots; // that the last probes ask for
-	size_t waves_at;             // the first of these
-	struct request *waves;       // what is asked of them; NULL: nothing
+	VEC(struct wave_slot) slots; // the slots that the last probes ask for
+	size_t waves_at;             // the first of those probes
+	struct request *waves;       // the request for waves; NULL: none
 	bool late;                   // it did not come back
 	struct probe_stuck stuck;    // where
 };
@@ -62,7 +62,7 @@ static inline size_t batch_add(struct batch *b, struct probe p)
 	vec_push(&b->probes, p);
 	return b->probes.len - 1;
 }
-/** Runs it; what does not return is remembered. */
+/** Runs it. A way that does not return is remembered as dead. */
 void batch_run(struct batch *b, int milliseconds);
 void batch_free(struct batch *b);
 /** What a probe that was not good means. */
@@ -74,7 +74,7 @@ void silicon_problem(struct silicon *t, const char *format, ...) __attribute__((
 /** Opens the gate, or says why not; reads what is @wanted through the render node on the way. */
 struct wanted_list;
 void gate_pass(struct silicon *t, struct wanted_list *wanted);
-/** Looks whether it is still open: what follows in the batch is not done otherwise. */
+/** Adds a check that the gate is still open. If it is not, the rest of the batch is skipped. */
 void gate_guard(struct batch *b);
 
 /** A register that was asked for. */
@@ -82,8 +82,8 @@ struct wanted {
 	struct request *request;
 	uint32_t address;
 	struct bank bank;         // all -1 where it is not banked
-	enum way way;             // WAYS: it has its answer, or none is left
-	size_t probe, lead, word; // of the batch; lead: the one that set the bank
+	enum way way;             // WAYS: it has its answer, or no way is left
+	size_t probe, lead, word; // its probe in the batch, and its word there; lead: the probe that sets the bank
 };
 struct wanted_list {
 	struct wanted *data;
@@ -91,25 +91,25 @@ struct wanted_list {
 };
 struct wanted_list registers_wanted(struct silicon *t, struct arena *a, struct request *requests, size_t n);
 bool registers_left(const struct wanted_list *w, bool render);
-/** Adds what reads those that go through the render node, or those that do not: a probe for each run of adjacent registers. */
+/** Adds probes for the registers that go through the render node, or for the others: one for each run of adjacent registers. */
 void registers_plan(struct batch *b, struct wanted_list *w, bool render);
-/** The one at @address that is read through the render node; NULL. */
+/** The register at @address that is read through the render node; NULL: none. */
 const struct wanted *registers_planned(const struct wanted_list *w, uint32_t address);
-/** Of the render node, for registers from @address on. */
+/** A query of the render node for registers from @address on. */
 struct probe registers_query(struct batch *b, uint32_t address, size_t words);
-/** Takes the values. Where a way failed the next one is set. */
+/** Takes the values. Where one way failed, the register gets the next. */
 void registers_take(struct batch *b, struct wanted_list *w, bool render);
-/** Whether the GPU has such a copy. */
+/** Whether the GPU has this copy of its registers. */
 bool bank_exists(const struct device *d, const struct wave_words *w, const struct bank *b);
 
-/** Answers those of registers and waves. */
+/** Answers requests for registers and waves. */
 void silicon_registers(struct silicon *t, struct request *requests, size_t n);
-/** Answers those of memory. */
+/** Answers requests for memory. */
 void memory_answer(struct silicon *t, struct request *requests, size_t n);
 
 void waves_plan(struct batch *b);
 void waves_take(struct batch *b, struct request *r);
-/** Whether another file would answer where this batch's did not. */
+/** Whether to try again: the file of this batch did not answer, and there is another. */
 bool waves_again(struct batch *b);
 void wave_registers_answer(struct silicon *t, struct request *r);
 

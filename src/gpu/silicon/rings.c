@@ -88,7 +88,7 @@ static size_t add_wishes(struct batch *b, const struct wish *wishes, size_t n, b
 	return at;
 }
 
-/** Reads them into @ret; those that are longer than was thought remain as wishes, and are remembered. Returns how many were read. */
+/** Reads them into @ret and returns how many were read. Rings that are longer than expected are remembered and stay wishes. */
 static size_t read_wishes(struct silicon *t, struct wish *wishes, size_t *n, struct ring *ret)
 {
 	struct batch b = { .t = t };

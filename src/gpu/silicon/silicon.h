@@ -1,8 +1,8 @@
 // A live GPU as a target: when it is safe to look at it, and what was seen.
 //
-// Registers of the render node's list are read through its query, which takes the reset lock and holds GFXOFF off. Other registers and
-// the waves are read through debugfs, and only while the GPU is awake, not in GFXOFF and not in reset; banked reads end for good with
-// the first that does not return. Nothing is written.
+// Registers on the render node's list are read through its query, which takes the reset lock and keeps GFXOFF away. Other registers and
+// the waves are read through debugfs, and only while the GPU is awake, not in GFXOFF and not in reset. After the first read through
+// debugfs that does not return there are no more. Nothing is written.
 #pragma once
 
 #include "gpu/find/device.h"
@@ -20,19 +20,19 @@ struct gate {
 };
 
 struct gate target_gate(struct target *t);
-/** What was stuck when it was looked at; NULL where all reads came back. */
+/** The read that did not return; NULL: all did. */
 const struct probe_stuck *target_stuck(const struct target *t);
-/** What it waits for, by the frames `blocked-*` of knowledge/frames.know: smu, resume, reset, lock; unknown. */
+/** What a stuck read waits for, by the frames `blocked-*` of knowledge/frames.know: smu, resume, reset, lock, or unknown. */
 struct str stuck_in(const struct know *k, const struct probe_stuck *s);
 struct probe_count target_count(const struct target *t);
 const struct device *target_device_of(const struct target *t);
 
-/** The address in an indirect buffer at which the engine that serves a ring stands, by its registers; 0 where they do not tell: of copy
- * engines they do. */
+/** The address in an indirect buffer where the engine that serves a ring is, by its registers. 0: they do not tell; only those of copy
+ * engines do. */
 uint64_t ring_engine(struct target *t, struct str ring);
 
-/** A register of a device by name (`GRBM_STATUS`, `gc.GRBM_STATUS`, `sdma0.SDMA0_STATUS_REG`, `mmhub1.MC_VM_FB_OFFSET`) or by a pattern
- * with * and ?, in upper or lower case; each IP block's. Returns how many there are, at most @most of them in @ret. */
+/** Registers of a device by name (`GRBM_STATUS`, `gc.GRBM_STATUS`, `sdma0.SDMA0_STATUS_REG`, `mmhub1.MC_VM_FB_OFFSET`) or by a pattern
+ * with * and ?, in upper or lower case, in all IP blocks. Returns how many there are; @ret gets at most @most of them. */
 struct device_register {
 	struct reg reg;
 	const struct ip *ip;
@@ -40,7 +40,7 @@ struct device_register {
 };
 size_t device_registers(const struct device *d, struct str pattern, struct device_register *ret, size_t most);
 
-/** Offsets and answers of the driver's files, as the emulator serves them too. */
+/** Offsets and answers of the driver's files. The emulator serves the same. */
 enum {
 	WAVE_WORDS_MOST = 32,
 	DEBUGFS_BROADCAST = 0x3ff,
@@ -71,7 +71,7 @@ struct wave_words {
 	size_t n;                          // words behind the type
 	struct str names[WAVE_WORDS_MOST]; // lower case, as in knowledge/save-areas.know: status, pc_lo; names[0] is word 1
 	unsigned simds, slots;             // of a CU or WGP, and of a SIMD
-	bool wgp;                          // the driver takes WGP and SIMD as one number, in place of the CU
+	bool wgp;                          // the driver takes WGP and SIMD as one number in place of the CU
 };
 /** By the block `wave-words` of the part; false where there is none. */
 bool wave_words_of(const struct know *k, struct str gfx, struct wave_words *ret);

@@ -1,4 +1,5 @@
-// A GPU looked at several times: registers, waves, rings, counters; what moved in between, which units are busy, who waits for whom.
+// A GPU looked at several times: registers, waves, rings, counters. It shows what moved in between, which units are busy, and which unit
+// waits for which.
 #pragma once
 
 #include "gpu/silicon/silicon.h"
@@ -17,9 +18,9 @@ struct watched_register {
 
 struct watched_ring {
 	struct str name;
-	uint32_t rptr, wptr; // wptr: the driver's own, where the hardware has not heard of it yet
+	uint32_t rptr, wptr; // wptr: the driver's own, if the hardware was not told yet
 	bool moved;
-	size_t waited;         // looks, of the newest ones, at which it stood at the same place with work
+	size_t waited;         // for how many of the newest looks it was at the same place and had work
 	const uint32_t *words; // what is in it; NULL: only its positions were read
 	size_t n;
 };
@@ -29,20 +30,20 @@ struct wave_look {
 	size_t n, nslots;
 	const struct wave *waves;
 	const struct wave_slot *slots; // only these were looked at; NULL: all
-	uint64_t xccs;                 // only of these; 0: of all
+	uint64_t xccs;                 // a bit for each XCC that was looked at; 0: all
 };
 
-/** What the waves of an XCC do. Of some looks they are a sample: numbers are made to stand for all. */
+/** What the waves of an XCC do. If only a sample was read, the numbers are scaled up to all. */
 struct wave_state {
 	size_t count;   // at the newest look at all
-	size_t moved;   // that were at another pc than at first, or came or went
-	size_t changed; // that came or went
-	size_t memory;  // that stand still with memory operations open
+	size_t moved;   // were at another pc than at first, or came or went
+	size_t changed; // came or went
+	size_t memory;  // stand still with memory operations open
 	size_t barrier, halted;
-	size_t loops; // places of the code, each no longer than a loop, in one of which each wave stayed; 0: they got about
+	size_t loops; // each wave stayed in one of this many short pieces of code, each as long as a loop; 0: they moved around
 	uint64_t loop_bytes;    // the size of the one where most of them are
 	uint64_t pc;            // where most of them are
-	const struct wave *one; // that is there
+	const struct wave *one; // one of those
 };
 
 struct watch {
@@ -66,13 +67,13 @@ struct watch {
 
 /** Begins to look at a live GPU or at a dump (@d NULL, @gfx as the dump says). */
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx);
-/** One look at the registers of the render node's list; @deep, @rings: and, where it is safe, at the others, at the rings. */
+/** Looks once at the registers on the render node's list. If it is safe: with @deep at the other registers, with @rings at the rings. */
 void watch_look(struct watch *w, bool deep, bool rings);
-/** Reads the waves once. @sample: of some units only, which is forgotten when all are read. */
+/** Reads the waves once. @sample: of some units only; the sample is forgotten when all are read. */
 void watch_waves(struct watch *w, bool sample);
-/** Whether most waves of each XCC that has some move, and get about. */
+/** Whether on each XCC with waves most of them move, and not only in a loop. */
 bool watch_waves_at_work(const struct watch *w);
-/** Reads some of the waves that were there at first once more, which costs little. */
+/** Reads some of the waves of the first look again, which costs little. */
 void watch_some_waves(struct watch *w);
 /** Reads what is in the rings that stand still. */
 void watch_contents(struct watch *w);
@@ -85,15 +86,15 @@ enum steadiness { STEADY_UNKNOWN, STEADY_CLEAR, STEADY_SET, STEADY_NOT };
 enum steadiness watch_fields(const struct watch *w, unsigned xcc, const struct know_list *fields);
 /** Whether a unit is busy: at every look, at none, at some. */
 enum steadiness watch_unit(const struct watch *w, unsigned xcc, const struct know_unit *u);
-/** Whether the register that moves while a unit works stood still; of a unit that serves rings here. */
+/** Whether the register that moves while a unit works stood still. For units that serve rings on this GPU. */
 bool watch_still(const struct watch *w, unsigned xcc, const struct know_unit *u, uint32_t *ret_value);
-/** Of the waves that were read; NULL where none could be. */
+/** The state of the waves of an XCC; NULL: they could not be read. */
 const struct wave_state *watch_wave_state(const struct watch *w, unsigned xcc);
-/** From the outermost busy unit to the one that waits for no other. Returns how many. */
+/** The chain from the outermost busy unit to the one that waits for no other. Returns how many units it has. */
 size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit **ret, size_t most);
 /** What a unit waits for at every look, or NULL. */
 const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u);
 /** The unit that serves a ring, or NULL. */
 const struct know_unit *watch_ring_unit(const struct know *k, struct str ring);
-/** Whether every register that was read has all bits set: nobody answers. */
+/** Whether every register reads all ones, which means that the GPU does not answer. */
 bool watch_all_ones(const struct watch *w);

@@ -6,10 +6,10 @@
 #include "gpu/silicon/watch.h"
 
 enum {
-	LOOP_BYTES = 1024, // a loop that is no longer is one in which waves may be caught
-	LOOPS_MOST = 4,    // that waves are caught in at once; of more it is no hang, but a program
-	SAMPLE_UNITS = 2,  // of each SH, which tell whether the others are worth a look
-	SAMPLE_WAVES = 16, // of an XCC, that say something about the others
+	LOOP_BYTES = 1024, // the longest loop in which waves are considered caught
+	LOOPS_MOST = 4,    // waves caught in more loops than this are no hang but a program at work
+	SAMPLE_UNITS = 2,  // units of each SH that are read first, to see whether the others are worth a look
+	SAMPLE_WAVES = 16, // from this many waves of an XCC on, a sample says something about the others
 	SOME = 32,         // waves of an XCC that are looked at again
 };
 
@@ -61,7 +61,7 @@ static bool memory_open(const struct reg *reg, const struct wave *wave)
 
 static bool covers(const struct wave_look *l, unsigned xcc) { return !l->xccs || l->xccs >> xcc & 1; }
 
-/** How many of them a look was at. */
+/** How many of them a look covered. */
 static size_t looked_at(const struct wave_look *l, unsigned xcc, size_t before)
 {
 	size_t n = 0;
@@ -212,7 +212,7 @@ void watch_waves(struct watch *w, bool sample)
 		w->wave_looks = 0;
 	w->waves_sampled = sample;
 	const struct know_unit *spi = know_unit(w->know, S("SPI"));
-	// XCCs that launch no waves are left out, and those whose waves got about: each slot costs two operations there.
+	// XCCs that launch no waves are left out, and those whose waves moved around: each slot costs two operations there.
 	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++) {
 		const struct wave_state *s = watch_wave_state(w, xcc);
 		bool at_work = s && s->moved && !s->loops;

@@ -5,7 +5,7 @@
 
 enum { TEXT_MOST = 1 << 18, NAMES_MOST = 1 << 16, LOADER_INFO = 512 };
 
-// In this order they are looked at.
+// In the order in which they are read.
 enum place {
 	OSTREE_BOOTED,
 	OSTREE_SYSROOT,

@@ -8,7 +8,7 @@ struct placed_words {
 	size_t len, cap;
 };
 
-/** /etc/default/grub, then what lies in grub.d: shell files, of which assignments to two variables are understood. */
+/** /etc/default/grub, then the files in grub.d. They are shell files; only assignments to two variables are understood. */
 struct grub {
 	struct placed_words all, normal; // GRUB_CMDLINE_LINUX, GRUB_CMDLINE_LINUX_DEFAULT
 };

@@ -196,7 +196,7 @@ static void add_item(const struct environment_source *s, const struct variable *
 			meanings[m].read(s, i, v);
 }
 
-/** An override is of every GPU, or of the one whose number its name has; that one does not follow the general one. */
+/** An override counts for every GPU, or only for the GPU whose number is in its name. A GPU with its own ignores the general one. */
 static bool concerns(const struct environment_source *s, const struct variable *v, const struct device *d)
 {
 	struct str alone = arena_printf(&s->h->arena, OVERRIDE "_%lld", (long long)d->kfd_node);

@@ -4,8 +4,8 @@
 #include "host/host.h"
 
 enum {
-	VARIABLES_MOST = 64,    // of a source
-	ENVIRONMENT_FILES = 96, // that are looked at
+	VARIABLES_MOST = 64,    // in one source
+	ENVIRONMENT_FILES = 96, // how many files are read
 };
 
 struct variable {
@@ -16,8 +16,8 @@ struct variable {
 struct environment_source {
 	struct host *h;
 	const struct command *from; // for people
-	struct host_item *gpu;      // the only one that it uses; NULL: any
-	bool one;                   // of one program: what it sets is not the machine's
+	struct host_item *gpu;      // the only GPU that it uses; NULL: any
+	bool one;                   // it is for one program: what it sets does not count for the machine
 	struct variable list[VARIABLES_MOST];
 	size_t n;
 };

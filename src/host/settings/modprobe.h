@@ -27,7 +27,7 @@ struct modprobe_file {
 	const char *directory;
 };
 
-/** The directories, the first of which wins. */
+/** The directories. The first one wins. */
 extern const char *const modprobe_directories[];
 enum { MODPROBE_DIRECTORIES = 5 };
 

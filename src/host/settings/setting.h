@@ -30,7 +30,7 @@ extern const char *const settings_modules[MODULES];
 struct settings {
 	struct host *h;
 	struct str kernel;
-	bool own_driver; // the driver is the kernel's own, of which the table tells
+	bool own_driver; // the driver is the kernel's own, which the table is about
 	bool built_in;
 	struct module modules[MODULES];
 	/** In the order in which they are applied: modprobe.d, then the command line, then what boot loaders will say. */
@@ -44,24 +44,24 @@ struct settings {
 struct module *settings_module(struct settings *s, struct str name);
 /** Whether a word counts for the machine now: it stands on the command line or in modprobe.d. */
 bool setting_counts(const struct setting *t);
-/** Whether it gets to its module at all: not from a file that modprobe does not read, nor through modprobe to a built-in driver. */
+/** Whether it reaches its module at all. From a file that modprobe does not read it does not, nor through modprobe to a built-in driver. */
 bool setting_reaches(const struct settings *s, const struct setting *t);
 /** The value that /sys shows; no pointer where it does not. */
 struct str settings_effective(struct settings *s, struct str name);
-/** The one that decides a parameter of a module; NULL. */
+/** The setting that decides a module's parameter; NULL: none. */
 const struct setting *settings_winner(const struct settings *s, struct str name);
 
 void settings_add_cmdline(struct settings *s);
 /** @unread: modprobe does not read this file. */
 void settings_add_modprobe(struct settings *s, struct str text, const char *path, bool unread);
-/** A boot loader's word that is on the command line already tells where that came from; else it waits. */
+/** Adds a boot loader's words. A word that is on the command line already says where that came from; any other is pending. */
 void settings_add_boot(struct settings *s, const struct placed_words *words, const char *place);
 
 /** Whether only the module's file can tell if a parameter exists. */
 bool setting_wants_modinfo(struct settings *s, const struct setting *t);
 /** Adds the item of a setting, with what became of it. */
 void setting_note(struct settings *s, const struct setting *t);
-/** Adds an item for each parameter that nobody set and that is not as the driver would have it. */
+/** Adds an item for each parameter that nobody set and that differs from the driver's default. */
 void settings_note_unset(struct settings *s);
 
 /** Where it has to be changed: a file and its line, or in words. */
@@ -70,11 +70,11 @@ struct str setting_written(const struct setting *t);
 const struct command *setting_written_step(const struct settings *s, const struct setting *t);
 /** Notes `written`, `remove` and `activate`: how to take it out, and what makes that active. */
 void setting_note_change(struct settings *s, struct host_item *i, const struct setting *t);
-/** The same of the one that decides, for checks of the machine and its GPUs: `remove.NAME`, `activate.NAME`. */
+/** The same for the setting that decides, as facts of the machine: `remove.NAME`, `activate.NAME`. */
 void setting_note_machine_change(struct settings *s, const struct setting *t);
-/** Notes `activate` alone, for what stands at such a place. */
+/** Notes `activate` alone, for something at such a place. */
 void setting_note_activate(struct settings *s, struct host_item *i, const char *place, struct str where);
 /** Notes `write`, a step: how @word, `amdgpu.name=value`, is set, instead of @t or where its parameter is set already. */
 void setting_note_write(struct settings *s, struct host_item *i, const struct setting *t, struct str word);
-/** Notes how a word gets onto the command line of this machine: `add_with`, a command that it is put behind, or `add_grub`. */
+/** Notes how to put a word on the command line of this machine: `add_with`, a command to which the word is appended, or `add_grub`. */
 void settings_note_adding(struct settings *s);

@@ -107,8 +107,8 @@ static struct str mask_now(struct settings *s, const struct know_parameter *mask
 	return set ? set->value : s->own_driver ? parameter_default(mask, s->kernel) : (struct str){ 0 };
 }
 
-/** What does what was meant, as a word for the command line where that can be: `better`, in which bits are taken out of the mask as it is
- * here; where they are out, `already`. Neither where nothing needs to be done. */
+/** Notes what achieves what was meant, as a word for the command line if there is one: `better`, the mask of this machine with bits taken
+ * out; or `already`, if they are out. Neither if nothing needs to be done. */
 static void note_instead(struct settings *s, struct host_item *i, const struct know_parameter *p, struct str value)
 {
 	const struct know_pair *clear = p->instead_change.clears, *set = p->instead_change.sets;

@@ -19,7 +19,7 @@ bool check_signature(struct loader *l, struct know_head *object)
 		know_problem(l->problems, object->file, object->line, "'" STR_FMT "' has either 'match' or 'reader'",
 			     STR_ARG(object->id));
 	s->program = word_index(programs, s->subsystem) >= 0;
-	// Those of a user's file are looked for everywhere: who wrote them need not know of prefixes.
+	// A user's signatures are looked for in every line, because users need not know about prefixes.
 	s->bare |= l->user;
 	return true;
 }

@@ -11,7 +11,7 @@ int word_index(const char *list, struct str word)
 	return -1;
 }
 
-/** Appends to the list whose end is at or behind @list; returns the new end, so that many words cost no more than few. */
+/** Appends to a list. @list may be any link of it, best the last. Returns the new last link, so that appending many words is cheap. */
 static struct know_list **list_append(struct arena *a, struct know_list **list, struct str text)
 {
 	while (*list)

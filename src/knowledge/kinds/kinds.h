@@ -30,14 +30,14 @@ struct kind_key {
 struct loader {
 	struct know *know;
 	struct know_problems *problems;
-	bool user; // the file is not one of ours
+	bool user; // the file is the user's, not one of ours
 };
 
 /** What becomes of blocks with the same id. */
 enum kind_same {
 	SAME_REPLACES,    // the later one counts, so that a user's file can correct ours
 	SAME_BESIDE,      // all count
-	SAME_USERS_FIRST, // all count, and the first that fits is taken: so a user's stand before ours
+	SAME_USERS_FIRST, // all count, and the first that fits is taken, so the user's come before ours
 };
 
 struct know_kind {
@@ -48,13 +48,13 @@ struct know_kind {
 	const void *defaults; // of the struct; NULL: zeros
 	enum kind_same same;
 	bool fixed;               // they cannot be retracted
-	bool bulk;                // there are many: they are listed when this kind is asked for
-	bool optional;            // a row may do without a value
-	enum key_type label_type; // of what is listed of a block beside its id
-	size_t label;             // where that is
+	bool bulk;                // there are many: they are listed only if this kind is asked for
+	bool optional;            // a row need not have a value
+	enum key_type label_type; // what `knowledge list` shows beside the id: its type
+	size_t label;             // and its place in the struct
 	/** NULL: the heading is an id, and the keys are @keys. */
 	void (*load)(struct loader *l, const struct know_kind *kind, const struct know_block *b);
-	/** Whether it is right, else a problem; what a block must be besides what @keys say. NULL: always. */
+	/** Checks what @keys cannot express. false, and a problem was reported: the block is wrong. NULL: nothing to check. */
 	bool (*check)(struct loader *l, struct know_head *object);
 };
 
@@ -64,12 +64,12 @@ extern const char know_subsystems[], know_levels[];
 const struct know_kind *kind_named(struct str name);
 
 // --- from blocks to structs ---
-/** A zeroed or default object of its kind with its heading. */
+/** A new object with its heading, the rest zero or default. It lives as long as the knowledge. */
 void *kind_object(struct loader *l, const struct know_kind *kind, const struct know_block *b, struct str id);
 void kind_load(struct loader *l, const struct know_kind *kind, const struct know_block *b);
 /** The keys of a block into an object; false where one is wrong. */
 bool kind_fill(struct loader *l, const struct know_kind *kind, const struct know_block *b, struct know_head *object);
-/** Puts it where its kind is kept, if it is right. */
+/** Checks an object and, if it is right, adds it to those of its kind. */
 void kind_take(struct loader *l, struct know_head *object);
 /** Place of @word in a list of words that are separated by spaces, or -1. */
 int word_index(const char *list, struct str word);

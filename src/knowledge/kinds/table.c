@@ -22,15 +22,17 @@ static const struct kind_key event_keys[] = {
 	{ "quiet", KEY_FLAG, AT(know_event, quiet) },
 	{ "note", KEY_FLAG, AT(know_event, note) },
 	{ "any-vendor", KEY_FLAG, AT(know_event, any_vendor) },
+	{ "any-machine", KEY_FLAG, AT(know_event, any_machine) },
 	{ "of-rank", KEY_FLAG, AT(know_event, of_rank) },
+	{ "before-failure", KEY_FLAG, AT(know_event, before_failure) },
 	{ "told-hang", KEY_FLAG, AT(know_event, told_hang) },
 	{ "gap", KEY_NUMBER, AT(know_event, gap) },
 	{ "tells", KEY_CHOICE, AT(know_event, tells),
-	  .choices =
-		  "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
-		  "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight context "
-		  "unread" },
-	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu" },
+	  .choices = "nothing notice boot command-line gpu-found gpu-ready identity rank-gpu sleep wake reset-begins "
+		     "ring-reset-begins inside-reset reset-ends reset-fails frame frame-process packet packet-kernel in-flight "
+		     "context "
+		     "faulted elsewhere unread" },
+	{ "bus", KEY_CHOICE, AT(know_event, bus), .choices = "none pcie slot iommu guest" },
 	{ "fails-by", KEY_CHOICE, AT(know_event, fails_by), .choices = "unsaid assert hang" },
 	{ "as-hang", KEY_FLAG, AT(know_event, as_hang) },
 	{ "followed", KEY_FLAG, AT(know_event, followed) },
@@ -48,6 +50,7 @@ static const struct kind_key signature_keys[] = {
 	{ "subsystem", KEY_TEXT, AT(know_signature, subsystem), .required = true, .choices = know_subsystems },
 	{ "level", KEY_CHOICE, AT(know_signature, level), .required = true, .choices = know_levels },
 	{ "set", KEY_SET, AT(know_signature, sets) },
+	{ "only", KEY_SET, AT(know_signature, only) },
 	{ "bare", KEY_FLAG, AT(know_signature, bare) },
 	{ "beside", KEY_TEXT, AT(know_signature, beside), .choices = "error" },
 	{ "of-writer", KEY_CHOICE, AT(know_signature, of_other), .choices = "yes no" },
@@ -67,7 +70,8 @@ static const struct kind_key source_keys[] = {
 };
 static const struct kind_key stage_keys[] = {
 	{ "title", KEY_TEXT, AT(know_stage, title), .required = true },
-	{ "counts", KEY_CHOICE, AT(know_stage, counts), .required = true, .choices = "first symptom late aftermath unexplained" },
+	{ "counts", KEY_CHOICE, AT(know_stage, counts), .required = true,
+	  .choices = "first symptom late aftermath unexplained" },
 	{ 0 },
 };
 static const struct kind_key lead_keys[] = {

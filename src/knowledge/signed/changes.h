@@ -6,8 +6,8 @@
 enum know_difference { DIFFERENCE_NEW, DIFFERENCE_CHANGED, DIFFERENCE_GONE };
 
 typedef void know_difference_fn(void *ctx, enum know_difference change, struct str kind, struct str id);
-/** Each block, by kind and id, that differs between what is known with @before (NULL: what is built in) and with @after. What
- * only reads differently (comments, blanks, order) is no change. */
+/** Calls @fn for each block that differs between the knowledge with @before (NULL: what is built in) and with @after. Different
+ * comments, blanks or order are no change. */
 void know_changes(const struct container *before, const struct container *after, know_difference_fn *fn, void *ctx);
 /** Each block of the update itself. */
 void know_update_blocks(const struct container *c, void (*fn)(void *ctx, struct str kind), void *ctx);

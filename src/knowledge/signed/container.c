@@ -83,7 +83,7 @@ const struct container_file *container_find(const struct container *c, struct st
 	return NULL;
 }
 
-/** file NAME BYTES, and so many bytes: nothing in them can be taken for something else. */
+/** `file NAME LENGTH`, then LENGTH bytes. The length says where they end, so nothing in them can be mistaken for another key. */
 static void read_file(struct container_reader *r, struct container *c)
 {
 	struct str line = read_line(r, "file"), name = str_split(&line, ' ');

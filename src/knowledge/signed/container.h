@@ -27,13 +27,13 @@ struct container {
 	size_t nfiles;
 };
 
-/** Whether it claims to be one. */
+/** Whether @bytes claim to be one. */
 bool container_is(struct str bytes);
-/** Reads it without believing it: the signature is not checked. Texts lie in @bytes, the rest in @a; @path must live as long. */
+/** Reads it. The signature is not checked here. Texts are views of @bytes, the rest lies in @a; @path must live as long. */
 struct uh_error *container_read(struct arena *a, const char *path, struct str bytes, struct container *ret);
 /** The file that is called so, or NULL. */
 const struct container_file *container_find(const struct container *c, struct str name);
 
-/** What has to be signed; container_finish() adds the signature. An error where a part of it has not the right form. */
+/** Writes what has to be signed; container_finish() adds the signature. An error: a part of it is malformed. */
 struct uh_error *container_write(const struct container *c, struct text *to);
 void container_finish(struct text *to, const uint8_t signature[static SIGNATURE_BYTES]);

@@ -73,7 +73,7 @@ static bool search_file(struct key_search *s, const char *root, const char *path
 	const bool found = is_key && !memcmp(key, s->key, KEY_BYTES);
 	if (!err && !is_key)
 		err = uh_error_new("%s: not used: it is no Ed25519 public key", path);
-	// That a file with this very key is not believed says more than what is wrong with others.
+	// If a file with this very key is not believed, that is the better complaint than what is wrong with others.
 	if (err && (found || !s->complaint.n)) {
 		text_clear(&s->complaint);
 		text_printf(&s->complaint, "%s", err->message);

@@ -8,10 +8,9 @@
 
 void key_write_secret(struct text *to, const uint8_t key[static KEY_BYTES]);
 void key_write_public(struct text *to, const uint8_t key[static KEY_BYTES]);
-/** false where @pem is anything else than one such key. */
+/** false: @pem is not exactly one such key. */
 bool key_read_secret(struct str pem, uint8_t ret[static KEY_BYTES]);
 bool key_read_public(struct str pem, uint8_t ret[static KEY_BYTES]);
 
-/** The file of KEYS_DIRECTORY that has this key; an error where none has it that is believed (base/door/trust.h). @root as for
- * root_open(). */
+/** The file of KEYS_DIRECTORY with this key. An error: no file that is believed (base/door/trust.h) has it. @root as for root_open(). */
 struct uh_error *key_trusted(struct arena *a, const char *root, const uint8_t key[static KEY_BYTES], struct str *ret_file);

@@ -10,6 +10,6 @@ enum { KEY_BYTES = 32, SIGNATURE_BYTES = 64 };
 struct uh_error *sign_new_key(uint8_t ret[static KEY_BYTES]);
 struct uh_error *sign_public_of(const uint8_t secret[static KEY_BYTES], uint8_t ret[static KEY_BYTES]);
 struct uh_error *sign_bytes(const uint8_t secret[static KEY_BYTES], struct str bytes, uint8_t ret[static SIGNATURE_BYTES]);
-/** An error says that it could not be found out; *ret_good what was found. */
+/** *ret_good: whether the signature is right. An error: that could not be found out. */
 struct uh_error *sign_check(const uint8_t public[static KEY_BYTES], struct str bytes,
 			    const uint8_t signature[static SIGNATURE_BYTES], bool *ret_good);
