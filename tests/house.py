@@ -134,6 +134,8 @@ def test_names(t):
             long.append(f"{path.relative_to(TOP)}: {len(text.splitlines())} lines")
     t.no_complaints([f"struct {tag}: {', '.join(sorted(files))}" for tag, files in tags.items() if len(files) > 1], "a struct's tag stands once in the tree")
     t.no_complaints(long, "no file has more than 500 lines")
+    full = {f: len([p for p in f.iterdir() if p.is_file()]) for f in (TOP / "src").rglob("*") if f.is_dir()}
+    t.no_complaints([f"{f.relative_to(TOP)}: {n} files" for f, n in full.items() if n > 25], "no folder under src/ has more than 25 files")
 
 
 def parameters(text):
