@@ -475,7 +475,7 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned x
 	}
 	add_progress(f, w, q);
 	number(f, "looks", (int64_t)w->looks, true);
-	if (w->ended > w->began) // a watch that was cut short has no end
+	if (w->looks > 1 && w->ended > w->began) // one look takes no time, and a watch that was cut short has no end
 		say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));
 	if (w->device && w->device->busy >= 0)
 		number(f, "load", w->device->busy, true);
