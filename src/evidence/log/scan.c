@@ -12,7 +12,7 @@
 
 enum {
 	ANCHOR_MAX = 64,
-	ANCHORS = 128,
+	ANCHORS = 224,
 	PRINT = 4,
 	PRINT_MIN = 3,
 	SIEVE = 5,
