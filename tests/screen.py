@@ -117,7 +117,7 @@ def test_commands(t, unhang, files, said):
             got = command(said[name])
             if got != re.sub(" +", " ", wanted[0]["run"]):
                 complaints.append(f"{name}:\nwanted {wanted[0]['run']!r}\ngot    {got!r}")
-    t.ok(checked > 10, "some have a next step", checked)
+    t.ok(checked, "some have a next step", checked)
     t.no_complaints(complaints, "joined again, it is what JSON has")
 
 
