@@ -70,7 +70,8 @@ enum fit { FIT_SPECIAL, FIT_CLASS, FIT_ALSO, FIT_PERHAPS, FIT_NOT };
 static enum fit fit_of(const struct advice *a, const struct know_remedy *r)
 {
 	bool cause = listed(r->for_classes, a->incident->cause->head.id);
-	if ((!cause && !fits_also(a->incident, r->for_classes)) || (r->unless && condition_eval(r->unless, &a->view) == TRUTH_YES))
+	if ((!cause && !fits_also(a->incident, r->for_classes)) ||
+	    (r->unless && condition_eval(r->unless, &a->view) == TRUTH_YES))
 		return FIT_NOT;
 	enum truth holds = condition_eval(r->when, &a->view);
 	if (!cause)
@@ -202,26 +203,40 @@ static void choose_shown(struct incident *i)
 	}
 }
 
+/** The fact that names the program that failed, where one of @patterns fits it. */
+static const struct fact *program_like(const struct incident *i, const struct know_list *patterns)
+{
+	static const char *const names[] = { "process", "thread", "task", "binary" };
+	for (; patterns; patterns = patterns->next)
+		for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+			const struct fact *f = diag_fact(i->root, names[n]);
+			if (f && str_glob(patterns->text, f->value))
+				return f;
+		}
+	return NULL;
+}
+
+/** Puts a fact of context in the place of those that stand elsewhere, or say the same. */
+static void replace_context(struct incident *i, const struct know_pair *says, struct place at)
+{
+	size_t kept = 0;
+	for (size_t n = 0; n < i->machine.len; n++) {
+		const struct fact *f = &i->machine.data[n];
+		bool here = f->at.source == at.source && f->at.line == at.line;
+		if (!str_eq(f->name, says->name) || (here && !str_eq(f->value, says->value)))
+			i->machine.data[kept++] = *f;
+	}
+	i->machine.len = kept;
+	incident_add_machine(i, (struct fact){ says->name, says->value, FACT_TEXT, at });
+}
+
 /** What the names of programs say of the work; it counts more than words in the text around it. */
 static void take_programs(struct incident *i, const struct know *k)
 {
-	static const char *const names[] = { "process", "thread", "task", "binary" };
 	for (size_t c = 0; c < k->contexts.len; c++) {
-		const struct know_context *context = k->contexts.data[c];
-		const struct fact *named = NULL;
-		for (const struct know_list *p = context->processes; p && !named; p = p->next)
-			for (size_t n = 0; n < sizeof(names) / sizeof(names[0]) && !named; n++) {
-				const struct fact *f = diag_fact(i->root, names[n]);
-				named = f && str_glob(p->text, f->value) ? f : NULL;
-			}
-		for (const struct know_pair *s = named ? context->says : NULL; s; s = s->next) {
-			size_t kept = 0;
-			for (size_t n = 0; n < i->machine.len; n++)
-				if (!str_eq(i->machine.data[n].name, s->name) || i->machine.data[n].at.line == named->at.line)
-					i->machine.data[kept++] = i->machine.data[n];
-			i->machine.len = kept;
-			incident_add_machine(i, (struct fact){ s->name, s->value, FACT_TEXT, named->at });
-		}
+		const struct fact *named = program_like(i, k->contexts.data[c]->processes);
+		for (const struct know_pair *s = named ? k->contexts.data[c]->says : NULL; s; s = s->next)
+			replace_context(i, s, named->at);
 	}
 }
 

@@ -27,10 +27,10 @@ struct diag_event {
 	// Concluded:
 	const struct know_cause *cause; // what it is evidence for
 	enum know_role role;
-	const struct know_lead *lead;     // the rule by which another event can have led to it; NULL: none
+	const struct know_lead *lead;    // the rule by which another event can have led to it; NULL: none
 	const struct diag_event *led_by; // which one
-	bool unrelated; // not about this GPU after all
-	struct str who; // `python (4242)`
+	bool unrelated;                  // not about this GPU after all
+	struct str who;                  // `python (4242)`
 	struct str sentence;
 	struct str many; // the same for several ranks or processes at once
 	struct diag_note *notes;
@@ -64,10 +64,10 @@ struct diag_rank {
 
 struct diag_remedy {
 	const struct know_remedy *remedy;
-	bool certain; // its condition is known to hold
-	bool shown;   // it is among the few that a person is told
-	int fit;      // how, best first
-	unsigned met; // facts that speak for it
+	bool certain;   // its condition is known to hold
+	bool shown;     // it is among the few that a person is told
+	int fit;        // how, best first
+	unsigned met;   // facts that speak for it
 	struct str why; // what of the evidence speaks for it; empty: nothing in particular
 	struct remedy_verdict verdict;
 	struct str numbers;      // the settings that it asks for, with the values that this machine gives them
@@ -131,8 +131,8 @@ struct incident {
 	bool dropping; // the newest event was dropped, and so are its follow-up lines
 	int gap;
 	size_t dump_bytes; // of registers and memory that are kept
-	uint64_t order;     // counts incidents as they are opened
-	uint64_t boot;      // number of the boot, counted through the evidence
+	uint64_t order;    // counts incidents as they are opened
+	uint64_t boot;     // number of the boot, counted through the evidence
 };
 
 /** The first fact of this name, or NULL. */

@@ -30,8 +30,9 @@ struct machine {
 	struct stamp slept; // the newest sign of that
 	size_t ngpus;
 	struct machine_gpu gpus[MACHINE_GPUS];
-	struct machine_gpu *named;       // the GPU in the newest line with an address
-	const struct know_part *unnamed; // from a line without an address (before 6.13): it belongs to the next GPU that is named
+	struct machine_gpu *named; // the GPU in the newest line with an address
+	const struct know_part
+		*unnamed; // from a line without an address (before 6.13): it belongs to the next GPU that is named
 	VEC(struct machine_fact) facts;
 };
 

@@ -196,7 +196,10 @@ const char *remedy_takes_name(enum know_takes t)
 }
 
 /** Cures, workarounds, experiments. */
-static int kind_rank(const struct know_remedy *r) { return str_is(r->kind, "cure") ? 0 : str_is(r->kind, "workaround") ? 1 : 2; }
+static int kind_rank(const struct know_remedy *r)
+{
+	return str_is(r->kind, "cure") ? 0 : str_is(r->kind, "workaround") ? 1 : 2;
+}
 
 int remedy_compare(const struct know_remedy *a, const struct know_remedy *b)
 {

@@ -16,7 +16,8 @@ struct evidence {
 	size_t nkinds;    // all that is in it
 	const char *kinds[EVIDENCE_KINDS];
 	uint64_t bytes, lines, events;
-	double wall_least, wall_most; // when the boot's clock began, in seconds since 1970, by records that have both clocks; 0: none has
+	double wall_least,
+		wall_most; // when the boot's clock began, in seconds since 1970, by records that have both clocks; 0: none has
 };
 /** The time of the day of a time since the boot; where the source does not tell, or has several boots, @time as it is. */
 struct stamp evidence_wall(const struct evidence *e, struct stamp time);

@@ -190,7 +190,8 @@ static void take_frame(struct stacks *s, struct str frame, struct str python)
 			s->nvidia = true;
 		else if (str_is(f->head.id, "peer") && !s->peer_in.n)
 			s->peer_in = arena_str(&s->arena, function);
-		else if (str_is(f->head.id, "waits") && (!s->waits_in.n || str_find(function, S("hip")) >= 0 || str_starts(function, S("cl"))))
+		else if (str_is(f->head.id, "waits") &&
+			 (!s->waits_in.n || str_find(function, S("hip")) >= 0 || str_starts(function, S("cl"))))
 			s->waits_in =
 				arena_str(&s->arena, function); // the program's own call says more than what waits below it
 		if (!str_is(f->head.id, "nvidia"))

@@ -56,24 +56,24 @@ struct know_event {
 	enum know_role in_reset;
 	enum know_frame needs_frame;
 	bool hang, means_reset, needs_gpu;
-	int keep;        // how many of them an incident keeps
-	bool once;       // several messages report the same thing
-	bool any_vendor; // NVIDIA's software prints the same
-	bool any_machine; // so do machines without a GPU
-	bool of_rank;    // it speaks for one process of a job
+	int keep;            // how many of them an incident keeps
+	bool once;           // several messages report the same thing
+	bool any_vendor;     // NVIDIA's software prints the same
+	bool any_machine;    // so do machines without a GPU
+	bool of_rank;        // it speaks for one process of a job
 	bool before_failure; // the newest before a failure is told with it
-	bool told_hang;  // how a program learns of a hang that the kernel's log explains
-	bool note;       // said by itself, also where there is no incident
-	bool quiet;      // only shown when every event is asked for
-	int gap;         // seconds without news after which its incident is over
+	bool told_hang;      // how a program learns of a hang that the kernel's log explains
+	bool note;           // said by itself, also where there is no incident
+	bool quiet;          // only shown when every event is asked for
+	int gap;             // seconds without news after which its incident is over
 	enum know_tells tells;
 	enum know_bus bus;
 	enum know_fails fails_by;
-	bool as_hang;     // programs are told it as a hang
-	bool followed;    // its facts stand on the lines that follow, so that it cannot be told from others before them
-	bool until_ready; // it was none that mattered where the driver has started the GPU all the same
-	bool waits;       // somebody waits for a kernel to end
-	bool late_job;    // it names the process whose job was late, which may not be the one that hung the GPU
+	bool as_hang;      // programs are told it as a hang
+	bool followed;     // its facts stand on the lines that follow, so that it cannot be told from others before them
+	bool until_ready;  // it was none that mattered where the driver has started the GPU all the same
+	bool waits;        // somebody waits for a kernel to end
+	bool late_job;     // it names the process whose job was late, which may not be the one that hung the GPU
 	bool undoes_reset; // behind the end of a reset it says that the GPU did not come back
 };
 
@@ -186,7 +186,7 @@ struct know_remedy {
 	struct condition *applied;  // it is in force where this holds, besides where its changes are
 	struct str kind, title, undo, cost, risk, until, grade, source, condition_text, verify;
 	enum know_takes takes;
-	bool last; // behind all others: it names no cause, or only helps to find it
+	bool last;    // behind all others: it names no cause, or only helps to find it
 	bool general; // it is offered where nothing better is known
 	struct know_change change;
 };
@@ -310,17 +310,17 @@ struct know {
 	VEC(struct know_context *) contexts;
 	VEC(struct know_source *) sources;
 	VEC(struct know_stage *) stages;
-	VEC(struct know_lead *) leads; // in the order in which they are tried
-	VEC(struct know_row *) desktop;   // programs that draw the desktop
-	VEC(struct know_row *) graphics;  // patterns of threads and programs that submit graphics work
-	VEC(struct know_row *) switches;  // name of a program -> how it is told not to draw with the GPU
-	VEC(struct know_row *) variables; // pattern of names -> pattern of the parts of the value that are kept; empty: all
-	VEC(struct know_row *) overrides; // pattern of what code was built for -> patterns of the parts that run it
+	VEC(struct know_lead *) leads;      // in the order in which they are tried
+	VEC(struct know_row *) desktop;     // programs that draw the desktop
+	VEC(struct know_row *) graphics;    // patterns of threads and programs that submit graphics work
+	VEC(struct know_row *) switches;    // name of a program -> how it is told not to draw with the GPU
+	VEC(struct know_row *) variables;   // pattern of names -> pattern of the parts of the value that are kept; empty: all
+	VEC(struct know_row *) overrides;   // pattern of what code was built for -> patterns of the parts that run it
 	VEC(struct know_row *) calibration; // points of evidence -> percent of such answers that were right
-	VEC(struct know_row *) reasons;   // pattern of names of facts -> why a remedy is offered that asks for it
-	VEC(struct know_row *) facts;     // pattern of names -> what type of value it is (base/command.h)
-	VEC(struct know_row *) tools;     // name -> patterns of its file: below a ROCm, or anywhere
-	VEC(struct know_row *) months;    // name -> number
+	VEC(struct know_row *) reasons;     // pattern of names of facts -> why a remedy is offered that asks for it
+	VEC(struct know_row *) facts;       // pattern of names -> what type of value it is (base/command.h)
+	VEC(struct know_row *) tools;       // name -> patterns of its file: below a ROCm, or anywhere
+	VEC(struct know_row *) months;      // name -> number
 	VEC(struct know_row *) anchors;
 	struct matcher *matcher;
 	uint64_t version;          // of what is in use: embedded, or the update's

@@ -187,7 +187,8 @@ static bool better_match(const struct match *now, const struct match *new)
 	const struct know_signature *a = match_signature(now), *b = match_signature(new);
 	if (a->message != b->message)
 		return a->message;
-	size_t have = now->weight + (whole(now) && !whole(new) ? MORE : 0), can = new->weight + (whole(new) && !whole(now) ? MORE : 0);
+	size_t have = now->weight + (whole(now) && !whole(new) ? MORE : 0),
+	       can = new->weight + (whole(new) && !whole(now) ? MORE : 0);
 	if (have != can)
 		return can > have;
 	return new->begin < now->begin;

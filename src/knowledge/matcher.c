@@ -105,10 +105,7 @@ static bool has_wide_space(struct str line)
 }
 
 /** Whether somebody has left something out. */
-static bool has_gaps(struct str line)
-{
-	return str_find(line, S("...")) >= 0 || str_find(line, S("\xe2\x80\xa6")) >= 0;
-}
+static bool has_gaps(struct str line) { return str_find(line, S("...")) >= 0 || str_find(line, S("\xe2\x80\xa6")) >= 0; }
 
 /** @budget is shared by all tries on a line, so that no line can keep the matcher busy for long. */
 static bool try_at(const struct matcher_entry *e, struct str line, size_t start, unsigned *budget, struct match *ret)

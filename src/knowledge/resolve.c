@@ -78,7 +78,8 @@ static const struct know_stage *find_stage(const struct know *k, struct str id)
 }
 
 /** Each word of a rule is a stage or a class. */
-static void resolve_lead(struct know *k, const struct know_lead *l, const struct know_list *words, struct know_problems *problems)
+static void resolve_lead(struct know *k, const struct know_lead *l, const struct know_list *words,
+			 struct know_problems *problems)
 {
 	for (; words; words = words->next)
 		if (!str_is(words->text, "*") && !find_stage(k, words->text) && !know_class(k, words->text))

@@ -2,8 +2,8 @@
 
 enum {
 	MATCH_STEPS = 20000,
-	GAP_WEIGHT = 14,  // so much of a message must stand before a gap in it
-	GAP_RESUMES = 4,  // so much of its text tells where it goes on behind one
+	GAP_WEIGHT = 14, // so much of a message must stand before a gap in it
+	GAP_RESUMES = 4, // so much of its text tells where it goes on behind one
 };
 
 static const struct {
@@ -143,7 +143,8 @@ bool value_elided(struct str s)
 		return n == rest.n;
 	n = placeholder_length(rest);
 	// `X` is the name of a program.
-	return n == s.n && (n > 2 || s.p[0] == '?') && (s.p[0] != '<' || str_find(s, S("edacted")) > 0 || str_find(s, S("EDACTED")) > 0);
+	return n == s.n && (n > 2 || s.p[0] == '?') &&
+	       (s.p[0] != '<' || str_find(s, S("edacted")) > 0 || str_find(s, S("EDACTED")) > 0);
 }
 
 /** Where @literal ends if it stands at @at, else SIZE_MAX and in @ret_stop where the line stopped to have it. @lazy: its last white

@@ -35,11 +35,11 @@ struct capture {
 struct match {
 	const struct template *template;
 	size_t begin, end;
-	size_t weight;  // characters of literal text that the line has: all of the template's, or fewer where some are left out
+	size_t weight; // characters of literal text that the line has: all of the template's, or fewer where some are left out
 	unsigned slips, slips_left; // letters of fixed words that are mistyped; how many more may be
-	bool doubtful;  // what is left out would tell which of several messages it is
-	bool gaps;      // the line has places where something is left out
-	unsigned steps; // tried so far: a hostile line cannot make the match backtrack for long
+	bool doubtful;              // what is left out would tell which of several messages it is
+	bool gaps;                  // the line has places where something is left out
+	unsigned steps;             // tried so far: a hostile line cannot make the match backtrack for long
 	size_t ncaptures;
 	struct capture captures[TEMPLATE_VALUES];
 };

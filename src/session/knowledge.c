@@ -44,7 +44,8 @@ struct uh_error *uh_knowledge_list(const struct uh_knowledge_options *o, const c
 	size_t n = 0;
 	while (kind && know_kind_name(n) && strcmp(know_kind_name(n), kind))
 		n++;
-	return !kind || know_kind_name(n) ? NULL : uh_error_new("there is no kind '%s'; unhang knowledge --help lists them", kind);
+	return !kind || know_kind_name(n) ? NULL :
+					    uh_error_new("there is no kind '%s'; unhang knowledge --help lists them", kind);
 }
 
 struct uh_error *uh_knowledge_show(const struct uh_knowledge_options *o, const char *id)

@@ -26,9 +26,9 @@ struct uh_session {
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
-	uint64_t refusals; // events that say that a log could not be saved
+	uint64_t refusals;         // events that say that a log could not be saved
 	bool log_wanted, log_read; // the kernel's log of this machine
-	unsigned expected; // GPUs; 0: nobody said
+	unsigned expected;         // GPUs; 0: nobody said
 	enum uh_verdict verdict;
 	struct text unread; // what could not be read for it
 };
@@ -229,7 +229,8 @@ static void say_what_the_host_has(struct uh_session *s)
 		return;
 	struct note note = {
 		S("container"),
-		S("This is a container: only the host has the kernel's log. On the host: sudo journalctl -k -b -o short-monotonic > "
+		S("This is a container: only the host has the kernel's log. On the host: sudo journalctl -k -b -o "
+		  "short-monotonic > "
 		  "kernel.txt. Then explain that together with this. The driver's files and device cores are on the host too."),
 		{ 0, 1 }
 	};

@@ -16,7 +16,7 @@ static const struct document_reader *const documents[] = {
 static const char *const keys[] = { "\"State\"",         "\"Id\"",        "\"containerStatuses\"", "\"kind\"",
 				    "\"apiVersion\"",    "\"entries\"",   "\"pg_config\"",         "\"comm_lib_version\"",
 				    "\"function_name\"", "\"pg_status\"", "\"nccl_version\"",      "\"thread_name\"",
-				    "'entries'",        "'pg_config'",    "'pg_status'",            "'nccl_version'" };
+				    "'entries'",         "'pg_config'",   "'pg_status'",           "'nccl_version'" };
 
 bool document_begins(struct str head)
 {
@@ -87,7 +87,8 @@ static void python_to_json(struct str bytes, struct text *out)
 				if (escaped && bytes.p[i + 1] != '\'')
 					text_add(out, str_cut(str_from(bytes, i), 2));
 				else
-					text_add(out, !escaped && bytes.p[i] == '"' ? S("\\\"") : str_cut(str_from(bytes, i + escaped), 1));
+					text_add(out, !escaped && bytes.p[i] == '"' ? S("\\\"") :
+										      str_cut(str_from(bytes, i + escaped), 1));
 				i += escaped ? 2 : 1;
 			}
 			text_add(out, S("\""));

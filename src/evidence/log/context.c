@@ -110,7 +110,8 @@ static void tell(struct context_finder *f, const struct know_context *c, struct 
 	sink->event(sink->ctx, &e);
 }
 
-static void found(struct context_finder *f, const struct phrase *p, struct str rest, uint64_t line, const struct event_sink *sink)
+static void found(struct context_finder *f, const struct phrase *p, struct str rest, uint64_t line,
+		  const struct event_sink *sink)
 {
 	const struct know_context *c = f->know->contexts.data[p->context];
 	struct str version = c->version.n && !f->dated[p->context] ? version_behind(rest) : (struct str){ 0 };

@@ -7,7 +7,7 @@ enum {
 	WRITER_LINES = 4, // a program's output this close before a fault tells whose fault it is
 	OUTPUT_TEXT = 120,
 	TYPED_LINES = 48, // of a source are searched for typing errors: what people type is short
-	RECORDS = 32,      // in one line
+	RECORDS = 32,     // in one line
 };
 
 struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
@@ -49,7 +49,8 @@ static void tell_quotes(struct log_reader *r)
 {
 	const struct artefact_output out = log_output(r);
 	struct event e;
-	if (r->quotes.at && !r->failures && artefact_event(&out, "quoted-message", (struct place){ r->source, r->quotes.at }, &e))
+	if (r->quotes.at && !r->failures &&
+	    artefact_event(&out, "quoted-message", (struct place){ r->source, r->quotes.at }, &e))
 		log_emit(r, &e);
 }
 

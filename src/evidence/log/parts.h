@@ -33,9 +33,9 @@ struct log_reader {
 	double base, elapsed;                 // for logs that print differences
 	double yearless_last, yearless_years; // for a log that runs over new year
 	uint64_t lines, events;
-	uint64_t failures; // events that are errors
-	struct log_kept kept; // the newest event of those that count only before a failure
-	unsigned typed; // lines that were searched for messages with typing errors
+	uint64_t failures;                      // events that are errors
+	struct log_kept kept;                   // the newest event of those that count only before a failure
+	unsigned typed;                         // lines that were searched for messages with typing errors
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
 	struct stamp artefact_time; // of the line before it

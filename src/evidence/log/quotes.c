@@ -4,7 +4,9 @@
 static struct str unquoted(struct str line)
 {
 	for (;;) {
-		struct str inner = str_starts(line, S("> ")) ? str_from(line, 2) : str_starts(line, S(">")) ? str_from(line, 1) : line;
+		struct str inner = str_starts(line, S("> ")) ? str_from(line, 2) :
+				   str_starts(line, S(">"))  ? str_from(line, 1) :
+							       line;
 		if (inner.n == line.n)
 			return line;
 		line = inner;
@@ -17,8 +19,8 @@ void quotes_line(struct quotes *q, struct str line)
 	if (str_starts(line, S("@@ -")) || str_starts(line, S("diff --git ")) || str_starts(line, S("--- a/")))
 		q->hunk = true;
 	else if (q->hunk && line.n) // the other lines of a patch's head end no hunk: none has begun
-		q->hunk = char_among(line.p[0], "+- \t@\\") || str_starts(line, S("index ")) || str_starts(line, S("new file ")) ||
-			  str_starts(line, S("deleted file "));
+		q->hunk = char_among(line.p[0], "+- \t@\\") || str_starts(line, S("index ")) ||
+			  str_starts(line, S("new file ")) || str_starts(line, S("deleted file "));
 }
 
 void quotes_text(struct quotes *q, struct str which)
@@ -38,7 +40,8 @@ static bool has_conversion(struct str text)
 			n++;
 		while (n < text.n && char_among(text.p[n], "hlzjtL"))
 			n++;
-		if (n < text.n && char_among(text.p[n], "diouxXscp") && (n + 1 == text.n || !char_word(text.p[n + 1]) || text.p[n] == 'p'))
+		if (n < text.n && char_among(text.p[n], "diouxXscp") &&
+		    (n + 1 == text.n || !char_word(text.p[n + 1]) || text.p[n] == 'p'))
 			return true;
 	}
 	return false;
@@ -62,7 +65,8 @@ static bool is_literal(struct str message, size_t at)
 		return false;
 	struct str before = str_trim(str_cut(message, quote - 1)), behind = str_from(message, at);
 	bool argument = !before.n || char_among(before.p[before.n - 1], "(,+-=");
-	return argument && (str_find(behind, S("\\n\"")) >= 0 || str_find(behind, S("\");")) >= 0 || str_find(behind, S("\";")) >= 0);
+	return argument &&
+	       (str_find(behind, S("\\n\"")) >= 0 || str_find(behind, S("\");")) >= 0 || str_find(behind, S("\";")) >= 0);
 }
 
 /** Commands that search for a message, comments and labels of source code, and subjects of the driver's commits. */
@@ -101,9 +105,10 @@ static bool reports_failure(struct str before)
 /** Words of who tells what a message is like, not that it came. */
 static bool is_hearsay(struct str text)
 {
-	static const char *const words[] = { "f you see", "f you get", "hen you see",   "uch as",    "essages like", "rrors like", "ook for",
-					     "earch for", " means ",   "ndicates",      ".g. ",      "or example",   "ill print",  "is printed",
-					     "is logged", "end in",    "ypical",        "known iss", "ixed",         "ixes",       "no longer" };
+	static const char *const words[] = { "f you see", "f you get",  "hen you see", "uch as",   "essages like", "rrors like",
+					     "ook for",   "earch for",  " means ",     "ndicates", ".g. ",         "or example",
+					     "ill print", "is printed", "is logged",   "end in",   "ypical",       "known iss",
+					     "ixed",      "ixes",       "no longer" };
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_find(text, str_z(words[i])) >= 0)
 			return true;
@@ -126,9 +131,10 @@ static bool is_in_prose(struct str message, size_t begin, size_t end, bool progr
 	char last = before.n ? before.p[before.n - 1] : ' ', word = before.n > 1 ? before.p[before.n - 2] : 'a';
 	bool listed = close >= 0 && str_starts(str_from(behind, (size_t)close + 1), S(","));
 	bool code = (listed && !str_trim(before).n) || closing[0] == '/' || (last == 'r' && char_among(word, "( "));
-	bool told = is_hearsay(message) && (char_among(last, "(`") || (last == ' ' && (char_alpha(word) || char_among(word, ",.-*("))));
-	return close >= 0 && (code || told) && (size_t)close + begin + 8 >= end && !has_own_value(str_cut(behind, (size_t)close)) &&
-	       !(program && reports_failure(before));
+	bool told = is_hearsay(message) &&
+		    (char_among(last, "(`") || (last == ' ' && (char_alpha(word) || char_among(word, ",.-*("))));
+	return close >= 0 && (code || told) && (size_t)close + begin + 8 >= end &&
+	       !has_own_value(str_cut(behind, (size_t)close)) && !(program && reports_failure(before));
 }
 
 bool quotes_message(const struct quotes *q, const struct logline *line, size_t begin, size_t end, bool program)

@@ -60,8 +60,8 @@ static bool is_title(struct str line)
 
 static bool devcoredump_begins(struct str line)
 {
-	return is_title(line) || str_find(line, S("Ring timed out details")) >= 0 || str_find(line, S("Page fault observed")) >= 0 ||
-	       str_find(line, S("Protection fault status register: 0x")) >= 0;
+	return is_title(line) || str_find(line, S("Ring timed out details")) >= 0 ||
+	       str_find(line, S("Page fault observed")) >= 0 || str_find(line, S("Protection fault status register: 0x")) >= 0;
 }
 
 static void *devcoredump_open(const struct artefact_output *out)
@@ -393,9 +393,11 @@ static void add_process(struct devcoredump *d, struct event *e)
 static void tell_dump(struct devcoredump *d)
 {
 	struct event e;
-	if (!artefact_event(&d->out, d->ring.n      ? "devcoredump-ring" :
-				     d->vram_lost ? "devcoredump-reset" :
-						    "devcoredump-state", d->at, &e))
+	if (!artefact_event(&d->out,
+			    d->ring.n    ? "devcoredump-ring" :
+			    d->vram_lost ? "devcoredump-reset" :
+					   "devcoredump-state",
+			    d->at, &e))
 		return;
 	e.time = d->time;
 	e.text = S("AMDGPU Device Coredump");

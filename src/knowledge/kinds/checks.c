@@ -67,8 +67,8 @@ static struct str value_of(const struct know_head *row) { return ((const struct 
 bool check_calibration(struct loader *l, struct know_head *object)
 {
 	int64_t points, percent;
-	return (str_number(object->id, &points) && str_number(value_of(object), &percent) && points >= 0 && points <= 100 && percent >= 0 &&
-		percent <= 100) ||
+	return (str_number(object->id, &points) && str_number(value_of(object), &percent) && points >= 0 && points <= 100 &&
+		percent >= 0 && percent <= 100) ||
 	       wrong(l, object, "a calibration is: calibration POINTS PERCENT, both of 0 to 100");
 }
 

@@ -22,8 +22,8 @@ static void reset_part(const struct incident *i, struct text *part)
 	if (method.n || outcome.n) {
 		text_printf(part, "reset: " STR_FMT "%s", STR_ARG(method), method.n ? ", " : "");
 		text_add(part, any_fact(i, "reset_undone").n ? S("but the GPU did not come back") :
-			       outcome.n                   ? outcome :
-							     S("outcome not in this log"));
+			       outcome.n                     ? outcome :
+							       S("outcome not in this log"));
 		if (any_fact(i, "vram_lost").n)
 			text_add(part, S("; VRAM lost"));
 	} else if (ring.n) {
@@ -73,7 +73,8 @@ void prose_summary(const struct text_report *t, const struct incident *i, struct
 	if (incident_get(i, S("kernel"), 0, &kernel))
 		text_printf(&parts[1], "kernel " STR_FMT, STR_ARG(kernel));
 	if (i->events.len)
-		prose_date(&parts[2], evidence_wall(evidence_at(t->diagnosis->evidence, i->events.data[0]->at.source), i->begin));
+		prose_date(&parts[2],
+			   evidence_wall(evidence_at(t->diagnosis->evidence, i->events.data[0]->at.source), i->begin));
 	struct text lasted = { 0 };
 	if (i->end.seconds > i->begin.seconds + 0.05 && prose_between(&lasted, i->begin, i->end))
 		text_printf(&parts[3], "lasted " STR_FMT, STR_ARG(text_str(&lasted)));

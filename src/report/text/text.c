@@ -150,7 +150,8 @@ static void on_machine(void *ctx, const struct machine_observation *m)
 	struct sheet s = sheet_on(false, t->out);
 	report_machine(m, &s, t->options);
 	if (m->devices.n < t->diagnosis->expected)
-		fprintf(t->out, "%u AMD GPU%s expected, %zu found.\n", t->diagnosis->expected, t->diagnosis->expected == 1 ? " was" : "s were", m->devices.n);
+		fprintf(t->out, "%u AMD GPU%s expected, %zu found.\n", t->diagnosis->expected,
+			t->diagnosis->expected == 1 ? " was" : "s were", m->devices.n);
 	if (t->diagnosis->ledger->incidents.len)
 		fputc('\n', t->out);
 }

@@ -37,8 +37,9 @@ void prose_clock(struct text *to, struct stamp time)
 /** The civil date of a day since 1970. */
 static void add_date(struct text *to, int64_t days, bool with_year)
 {
-	static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
-					      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	static const char *const months[] = {
+		"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"
+	};
 	const time_t at = days * 86400;
 	struct tm tm;
 	if (!gmtime_r(&at, &tm))
