@@ -71,7 +71,7 @@ def test_pairs(t, unhang):
         t.ok(name in events, f"{name} alone is its cause", answer.first.data["timeline"])
         alone[name] = (answer.first.cls, stage_of(name, answer.first.cls))
         t.ok(alone[name][1], f"{name} stands at a stage", answer.first.cls)
-    for seconds in (0.5, 8.0, 40.0):
+    for seconds in (8.0,) if tap.is_sanitized(unhang.binary) else (0.5, 8.0, 40.0):
         wrong = []
         for a, first in EVENTS.items():
             for b, second in EVENTS.items():

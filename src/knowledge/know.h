@@ -274,6 +274,10 @@ struct know_text {
 	struct str text;
 };
 
+enum { KNOW_LETTERS = 32 };
+/** Which list of templates a letter has; capitals and small letters share one. */
+static inline unsigned know_letter(char c) { return (unsigned char)c % KNOW_LETTERS; }
+
 struct know {
 	struct arena arena;
 	// Blocks of each kind: pointers to structs that begin with a know_head. knowledge/kinds/table.c says which is where.
@@ -322,6 +326,8 @@ struct know {
 	VEC(struct know_row *) tools;       // name -> patterns of its file: below a ROCm, or anywhere
 	VEC(struct know_row *) months;      // name -> number
 	VEC(struct know_row *) anchors;
+	/** Templates of failures by the letter that they begin with: among these a mistyped line is looked for. */
+	VEC(const struct template *) typed[KNOW_LETTERS];
 	struct matcher *matcher;
 	uint64_t version;          // of what is in use: embedded, or the update's
 	const char *update;        // the file of the update that is in use, or NULL

@@ -184,6 +184,8 @@ void know_free(struct know *k)
 	if (!k)
 		return;
 	matcher_free(k->matcher);
+	for (size_t i = 0; i < KNOW_LETTERS; i++)
+		vec_free(&k->typed[i]);
 	kinds_free(k);
 	vec_free(&k->texts);
 	arena_free(&k->update_arena);

@@ -199,12 +199,6 @@ bool know_match(const struct know *k, struct str line, struct match *ret)
 	return matcher_find(k->matcher, line, better_match, ret) && !ret->doubtful;
 }
 
-/** Whether @s reports a failure, so that it is worth the search for a mistyped line. */
-static bool worth_search(const struct know_signature *s)
-{
-	return (s->event || s->detail_ids) && !s->message && s->level == LEVEL_ERROR;
-}
-
 /** How much of a message the line has, less what is mistyped in it. */
 static long typed_worth(const struct match *m)
 {
@@ -216,18 +210,17 @@ static long typed_worth(const struct match *m)
 static void match_typed_at(const struct know *k, struct str line, size_t at, struct match *best, bool *found)
 {
 	struct match trial;
-	for (size_t i = 0; i < k->signatures.len; i++) {
-		const struct know_signature *s = k->signatures.data[i];
-		for (size_t n = 0; worth_search(s) && n < s->ntemplates; n++) {
-			if (!template_match_typed(s->templates[n], line, at, &trial))
-				continue;
-			bool better = !*found || typed_worth(&trial) > typed_worth(best);
-			bool rival = *found && typed_worth(&trial) == typed_worth(best) && match_signature(best) != s;
-			if (better)
-				*best = trial;
-			best->doubtful |= rival;
-			*found = true;
-		}
+	unsigned letter = know_letter(line.p[at]);
+	for (size_t i = 0; i < k->typed[letter].len; i++) {
+		if (!template_match_typed(k->typed[letter].data[i], line, at, &trial))
+			continue;
+		bool better = !*found || typed_worth(&trial) > typed_worth(best);
+		bool rival =
+			*found && typed_worth(&trial) == typed_worth(best) && match_signature(best) != match_signature(&trial);
+		if (better)
+			*best = trial;
+		best->doubtful |= rival;
+		*found = true;
 	}
 }
 

@@ -158,12 +158,25 @@ static int by_name(const void *a, const void *b)
 	return str_cmp((*(struct know_row *const *)a)->head.id, (*(struct know_row *const *)b)->head.id);
 }
 
+/** What reports a failure is worth the search for a mistyped line. */
+static void list_typed(struct know *k)
+{
+	for (size_t i = 0; i < k->signatures.len; i++) {
+		const struct know_signature *s = k->signatures.data[i];
+		bool worth = (s->event || s->detail_ids) && !s->message && s->level == LEVEL_ERROR;
+		for (size_t n = 0; worth && n < s->ntemplates; n++)
+			if (s->templates[n]->pieces[0].literal.n)
+				vec_push(&k->typed[know_letter(s->templates[n]->pieces[0].literal.p[0])], s->templates[n]);
+	}
+}
+
 void know_resolve(struct know *k, struct know_problems *problems)
 {
 	if (k->months.len)
 		qsort(k->months.data, k->months.len, sizeof(k->months.data[0]), by_name);
 	for (size_t i = 0; i < k->signatures.len; i++)
 		resolve_signature(k, k->signatures.data[i], problems);
+	list_typed(k);
 	const struct know_head own = { .file = "unhang" };
 	resolve_event(k, &own, S(KNOW_EVENT_MESSAGE), problems);
 	resolve_class(k, &own, S(KNOW_CLASS_RESET_LOOP), problems);
