@@ -98,14 +98,14 @@ static void add_found(struct found_registers *f, const struct ip *ip, const stru
 	f->n++;
 }
 
-/** The block that a register's offset counts from: from gfx10 on SDMA's registers are in GC's table. */
+/** The block that a register's offset counts from: copy engines may have theirs in the table of another block. */
 static const struct ip *base_of(const struct device *d, const struct ip *ip, const struct register_table *t)
 {
-	bool in_gc = str_is(register_table_ip(t), "gc") && !str_is(ip->name, "gc");
-	return in_gc ? device_ip(d, S("gc"), 0) : ip;
+	struct str from = register_table_from(t);
+	return !from.n || str_eq(from, ip->name) ? ip : device_ip(d, from, 0);
 }
 
-/** Of GC's table those with the block's name are its. */
+/** Of the table of another block those with the block's name are its. */
 static void find_in(struct found_registers *f, const struct device *d, const struct ip *block, struct str name, bool by_block)
 {
 	struct reg r;
@@ -167,6 +167,8 @@ static bool on_render_list(const struct request *r)
 static bool possible(const struct silicon *t, const struct wanted *w)
 {
 	bool bank = banked(&w->bank);
+	if (t->device->guest)
+		return false;
 	if (w->way != WAY_RENDER && (t->debugfs_dead || !t->device->debugfs.n))
 		return false;
 	if (t->broken[w->way])
