@@ -294,6 +294,7 @@ struct emu_machine {
 	const struct know *k;
 	struct str name, title;
 	bool lockdown, user, no_debugfs;
+	struct str kernel; // release; empty: not said
 	VEC(struct emu_gpu *) gpus;
 	VEC(struct emu_process *) processes;
 	VEC(struct emu_process_queue) queues;

@@ -160,12 +160,13 @@ def compare_waves(b, name, scenario, pci, wanted, xccs=(None,), moving=False, re
 # --- rings ---
 
 def umr_words(text):
-    """Words of the ring itself by their position; what it points to follows behind."""
+    """Words of the ring itself by their position; what it points to follows behind. Fields of a header stand at the header's position, behind
+    its word: the first value counts."""
     found = {}
     for m in re.finditer(r"^\[0x0@0x([0-9a-f]+) \+ 0x([0-9a-f]+)\]\t\[ *0x([0-9a-f]+)\]", text.split("\nDone decoding")[0], re.M):
         at = (int(m[1], 16) + int(m[2], 16)) // 4
         for i in range(len(m[3]) // 8):
-            found[at + i] = int(m[3], 16) >> 32 * i & 0xffffffff
+            found.setdefault(at + i, int(m[3], 16) >> 32 * i & 0xffffffff)
     return found
 
 
