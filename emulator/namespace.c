@@ -29,8 +29,7 @@ static bool write_file(const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/** As root of a user namespace that has only its user in it. */
-static bool enter_as_user(void)
+bool namespace_as_user(void)
 {
 	char line[64];
 	unsigned uid = getuid(), gid = getgid();
@@ -45,7 +44,7 @@ static bool enter_as_user(void)
 struct uh_error *namespace_enter(struct kept **ret_kept, int *ret_fuse)
 {
 	char options[96];
-	if (unshare(CLONE_NEWNS) && !enter_as_user())
+	if (unshare(CLONE_NEWNS) && !namespace_as_user())
 		return uh_error_os(errno, "no mount namespace can be had, neither as root nor in a user namespace");
 	// The kernel wants it opened in the user namespace that mounts it.
 	_cleanup_close_ int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
