@@ -76,6 +76,22 @@ def test_registers_of_waves(l):
     t.same([w["vgpr_count"] for w in emulated.document(t, wide, "waves", "wave64")["waves"]], [16], "and of 64 lanes")
 
 
+def test_wide(l):
+    """A register of 64 bits has two halves; those of UMC the driver reaches through an index, so they are not read."""
+    t = l.t
+    run = l.unhang.run("regs", "--json", "--decode", "umc_6_7_0", "MCA_UMC_UMC0_MCUMC_STATUST0_HI32=0x80000003")
+    fields = {f["name"]: f["value"] for r in emulated.document(t, run, "regs", "an upper half")["registers"] for f in r["fields"]}
+    t.same((fields.get("Val"), fields.get("ErrCoreId")), (1, 3), "fields of the upper half")
+    run = l.run("umc", "    part gfx90a\n", "regs", "umc.MCA_UMC_UMC0_MCUMC_STATUST0")
+    t.ok(not run.stdout and "through another register" in run.stderr.decode(), "they are not read", run.stderr)
+    run = l.run("osssys", "    part gfx90a\n    register osssys.IH_CHICKEN_ALDEBARAN = 0x77\n", "regs", "--json", "osssys.IH_CHICKEN*")
+    got = {r["name"]: (r["address"], r["value"]) for r in emulated.document(t, run, "regs", "osssys of MI200")["registers"]}
+    t.same(got, {"IH_CHICKEN_ALDEBARAN": (hex(4 * (0x10a0 + 0x18d)), "0x77")}, "MI200 has it at a place of its own")
+    run = l.run("sdma", "    part gfx90a\n", "regs", "--json", "SDMA*_STATUS_REG")
+    got = [int(r["address"], 16) for r in emulated.document(t, run, "regs", "copy engines of MI200")["registers"]]
+    t.same(got, [4 * (base + 0x25) for base in (0x1260, 0x1860, 0x1e000, 0x1e400, 0x1e800)], "each engine of MI200 is where sdma_v4_4.c has it")
+
+
 def test_ones(l):
     """What reads all ones is gone or gated; its fields say nothing."""
     t = l.t
@@ -160,7 +176,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_ones, test_deadlock, test_barrier, test_unknown, test_guest):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest):
         test(l)
     t.end()
 
