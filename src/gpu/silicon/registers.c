@@ -93,7 +93,8 @@ struct found_registers {
 static bool of_absent_engine(const struct device *d, const struct reg *r)
 {
 	struct str rest = r->name, engine = str_split(&rest, '_');
-	if (!register_table_from(r->table).n || engine.n != 5 || !str_starts(engine, S("SDMA")) || engine.p[4] < '0' || engine.p[4] > '3')
+	if (!register_table_from(r->table).n || engine.n != 5 || !str_starts(engine, S("SDMA")) || engine.p[4] < '0' ||
+	    engine.p[4] > '3')
 		return false;
 	for (size_t i = 0; i < d->nips; i++)
 		if (!d->ips[i].harvested && str_like(engine, d->ips[i].name))
