@@ -45,14 +45,10 @@ struct now {
 static int parse_options(int argc, char **argv, struct now *o)
 {
 	static const struct option options[] = {
-		{ "gpu", required_argument, NULL, 'g' },
-		{ "code", required_argument, NULL, 'c' },
-		{ "root", required_argument, NULL, 'r' },
-		{ "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "expect-gpus", required_argument, NULL, 'e' },
+		{ "gpu", required_argument, NULL, 'g' },  { "code", required_argument, NULL, 'c' },
+		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
+		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },       { "expect-gpus", required_argument, NULL, 'e' },
 		{ 0 },
 	};
 	int c;

@@ -30,7 +30,7 @@ struct meaning {
 	bool offen, idxen;      // buffer accesses: VGPRs hold an offset, an index
 	bool scaled;            // the offset is in units of the access (gfx1250)
 	bool gds;               // global data share instead of LDS
-	bool checked; // the hardware compares it with the size in a descriptor: an access outside does nothing and does not fault
+	bool checked;           // the hardware compares it with the size in a descriptor: an access outside does nothing and does not fault
 	bool understood; // its operands are where the table says; false: the text is cut off, or the form is not known
 	unsigned bytes;  // of one lane's access; 0: not known
 };

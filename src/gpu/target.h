@@ -52,7 +52,7 @@ struct queue {
 	bool active_known, active; // the GPU works on it, or would
 	uint64_t doorbell;
 	int64_t watched_ms; // milliseconds between the first and the last look at the read index; 0: one look. It may have stood still before
-	bool moved; // it had changed
+	bool moved;         // it had changed
 };
 
 /** What a dispatch packet asks for. */

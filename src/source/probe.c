@@ -472,8 +472,7 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 
 bool probe_unread(const struct probe *p)
 {
-	static const int passing[] = { EIO,     ELOOP,  EISDIR, EAGAIN,    EINTR,  ENOMEM,
-				       ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
+	static const int passing[] = { EIO, ELOOP, EISDIR, EAGAIN, EINTR, ENOMEM, ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
 	if (p->end != PROBE_FAILED)
 		return p->end == PROBE_STUCK || p->end == PROBE_NOT_MADE;
 	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)

@@ -342,8 +342,8 @@ static void offload_packed(struct walk *w, struct stretch s, struct str head)
 	memset(header + 32, 0, sizeof(size));
 	bool zstd = str_starts(walk_peek(w, s.begin + front, s.end, 4), S("\x28\xb5\x2f\xfd"));
 	struct unpacked u = { 0 };
-	const struct packed_stream packed = { zstd ? UNPACK_ZSTD : UNPACK_ZLIB, s.begin + front, have - front,
-					      .most = size - front, .front = front };
+	const struct packed_stream packed = { zstd ? UNPACK_ZSTD : UNPACK_ZLIB, s.begin + front, have - front, .most = size - front,
+				       .front = front };
 	_cleanup_error_ struct uh_error *err = unpack(w->f, &packed, &u);
 	if (err)
 		walk_problem(w, "offload binary at 0x%lx: %s", s.begin, uh_error_message(err));

@@ -26,8 +26,8 @@ struct elf {
 	const struct elf_segment *segments; // of all types
 	const struct elf_section *sections;
 	const struct code_segment *loads; // by address, without overlaps
-	size_t names; // bytes of names that may still be read: names that overlap must not multiply the work
-	size_t notes; // the same for notes
+	size_t names;                     // bytes of names that may still be read: names that overlap must not multiply the work
+	size_t notes;                     // the same for notes
 };
 
 struct elf_note {

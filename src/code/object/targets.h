@@ -8,8 +8,8 @@ struct code_target {
 	char name[19];
 	bool wave32, wave64;                  // the sizes of waves that it has
 	unsigned char granule_32, granule_64; // the descriptor counts VGPRs in units of this, for each size of wave
-	bool accum_offset;   // VGPRs and accumulation VGPRs share one file; the descriptor says where it is split
-	bool xnack, sramecc; // whether it can switch these on and off
+	bool accum_offset;                    // VGPRs and accumulation VGPRs share one file; the descriptor says where it is split
+	bool xnack, sramecc;                  // whether it can switch these on and off
 };
 
 /** NULL where it is not known. */
