@@ -45,6 +45,7 @@ struct diag_note {
 struct diag_gpu {
 	struct str device; // PCI address, or what the log calls it
 	struct str name, gfx;
+	struct str serial, unique_id; // of the module; empty: not known
 	bool apu;
 };
 
@@ -103,6 +104,7 @@ struct incident {
 	bool joined;                // put together from several sources
 	bool now;                   // it is so at this moment
 	bool this_boot;             // it happened on this machine, since it was started
+	bool history;               // it happened on this machine, and its GPU is well now
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;

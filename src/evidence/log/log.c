@@ -19,6 +19,7 @@ struct log_reader *log_reader_new(const struct know *k, unsigned source, struct 
 	r->name = name;
 	r->code = code;
 	r->context = context_finder_new(k, source);
+	r->parts = part_finder_new(k, source);
 	r->order = (struct log_order){ .know = k, .sink = sink };
 	return r;
 }
@@ -68,6 +69,7 @@ void log_reader_free(struct log_reader *r)
 	log_artefact_end(r);
 	log_order_free(&r->order);
 	context_finder_free(r->context);
+	part_finder_free(r->parts);
 	free(r);
 }
 
@@ -369,6 +371,7 @@ static void look_around(struct log_reader *r, struct str text, bool eventful)
 {
 	const struct event_sink sink = { emit_context, r };
 	context_find(r->context, text, r->lines + 1, eventful, &sink);
+	part_find(r->parts, text, r->lines + 1, &sink);
 }
 
 /** Where the first line begins that is this window's business. */

@@ -6,6 +6,7 @@
 #include "evidence/log/context.h"
 #include "evidence/log/log.h"
 #include "evidence/log/order.h"
+#include "evidence/log/part_finder.h"
 #include "evidence/log/quotes.h"
 
 enum {
@@ -27,6 +28,7 @@ struct log_reader {
 	struct str name; // of the source
 	struct code_shelf *code;
 	struct context_finder *context;
+	struct part_finder *parts;
 	struct log_order order;
 	bool stamped;                         // this log has times, so a line without one continues another
 	bool have_base;                       // dmesg -H has named a minute

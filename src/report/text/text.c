@@ -56,6 +56,9 @@ static void put_nothing_found(const struct text_report *t)
 		lines += evidence_at(d->evidence, n)->lines;
 		events += evidence_at(d->evidence, n)->events;
 	}
+	if (d->earlier)
+		fprintf(t->out, "%zu earlier incident%s left out, as asked for.\n", d->earlier,
+			d->earlier == 1 ? " was" : "s were");
 	if (d->ledger->omitted)
 		fprintf(t->out, "and %llu less important incidents that are not listed\n",
 			(unsigned long long)d->ledger->omitted);
@@ -107,7 +110,10 @@ static void put_end_of_notes(const struct text_report *t)
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
+	const struct text_report *t = ctx;
 	(void)i;
+	if (list == LIST_INCIDENTS && t->batch && !t->options->all)
+		batch_put(t);
 	if (list == LIST_NOTES)
 		put_nothing_found(ctx);
 }
@@ -131,11 +137,11 @@ static void on_incident_end(void *ctx, const struct incident *i)
 {
 	struct text_report *t = ctx;
 	t->index++;
-	if (!i->machine.len)
-		return;
-	fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
+	if (i->machine.len)
+		fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
 	for (size_t n = 0; n < i->machine.len; n++)
 		prose_fact(t, LABEL, &i->machine.data[n]);
+	evidence_lines(t, i);
 }
 
 static void on_begin(void *ctx, const struct diagnosis *d)
@@ -204,5 +210,6 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 	};
 	struct text_report t = { .out = out, .options = options, .diagnosis = d };
 	t.width = report_width(options);
+	t.batch = !options->verbose && batch_is(d);
 	report_walk(d, options->verbose ? &full : &brief, &t);
 }
