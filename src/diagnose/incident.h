@@ -114,11 +114,12 @@ struct incident {
 	int confidence; // percent
 	bool before_log;
 	struct str title, explanation, sure, action_text;
-	struct str graphics; // yes or no: it was a graphics program's job; empty: not known
-	struct str fault;    // job, node, driver or unknown
-	unsigned times;      // that this failure came on this GPU, in all evidence
-	double over;         // seconds between the first and the last of them, where their clocks tell
-	struct str program;  // whose job it was: `python (4242)`, or `the program`
+	struct str last_work; // sentences about what the program named last before it failed; empty: nothing
+	struct str graphics;  // yes or no: it was a graphics program's job; empty: not known
+	struct str fault;     // job, node, driver or unknown
+	unsigned times;       // that this failure came on this GPU, in all evidence
+	double over;          // seconds between the first and the last of them, where their clocks tell
+	struct str program;   // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;
 	VEC(struct diag_rank) ranks;

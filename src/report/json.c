@@ -171,6 +171,7 @@ static void write_cause(struct sheet *s, const struct incident *i)
 	jw_decimal(&s->json, i->confidence / 100.0, 2);
 	sheet_put(s, "explanation", v_text(i->explanation));
 	sheet_put(s, "evidence", v_known(i->sure));
+	sheet_put(s, "last_work", v_known(i->last_work));
 	sheet_put(s, "before_log", v_bool(i->before_log));
 	sheet_close(s, '}');
 	sheet_texts(s, "also", i->also.data, i->also.len);

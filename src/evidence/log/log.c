@@ -176,6 +176,9 @@ static void make_log_event(struct log_reader *r, const struct logline *line, con
 {
 	struct logline rest = *line;
 	struct match again;
+	char rank[RANK_DIGITS];
+	if (c && lacks_writer(line, m) && log_rank_around(r, c, rank))
+		rest.writer.rank = str_z(rank);
 	rest.callers = c && match_signature(m)->event && match_signature(m)->event->tells == TELLS_FRAME ? callers_above(c) : 0;
 	log_event(r, &rest, m, number);
 	if (c && lacks_writer(line, m))
