@@ -371,7 +371,8 @@ static void take_last_work(struct incident *i)
 	struct text said = { 0 };
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct diag_event *e = i->events.data[n];
-		if (e->kind->before_failure && (!named || diag_fact(e, "shapes")))
+		const bool before = e->at.source == i->root->at.source && e->at.line < i->root->at.line;
+		if (e->kind->before_failure && before && (!named || diag_fact(e, "shapes")))
 			text_printf(&said, "%s" STR_FMT ".", said.n ? " " : "", STR_ARG(e->sentence));
 	}
 	i->last_work = arena_str(&i->arena, text_str(&said));

@@ -76,12 +76,12 @@ struct source *lines_watch(struct lines *l, struct source *s)
 
 static void keep(struct lines *l, struct place at, struct str text)
 {
-	LINE_ROOM(room);
-	const struct str clean = line_clean(text, &room);
-	if (l->bytes.n + clean.n > KEPT_MAX)
+	text = str_cut(text, LINE_MAX_BYTES);
+	text.n -= str_ends(text, S("\r"));
+	if (l->bytes.n + text.n > KEPT_MAX)
 		return;
-	struct kept_line one = { at, l->bytes.n, clean.n };
-	text_add(&l->bytes, clean);
+	struct kept_line one = { at, l->bytes.n, text.n };
+	text_add(&l->bytes, text);
 	vec_push(&l->kept, one);
 }
 

@@ -16,5 +16,5 @@ struct source *lines_watch(struct lines *l, struct source *s);
 void lines_take(struct lines *l, const struct source *s);
 /** Takes those that are wanted of the one record that was just read. */
 void lines_take_record(struct lines *l, struct str text);
-/** The line at @at; empty where it was not kept: it is of no text, or beyond what is kept. */
+/** The line at @at, as it stands there; empty where it was not kept: it is of no text, or beyond what is kept. */
 struct str lines_at(const struct lines *l, struct place at);

@@ -152,9 +152,12 @@ static void keep_for_failure(struct log_reader *r, const struct event *e)
 		return;
 	kept->signature = e->signature;
 	kept->at = e->at;
-	for (kept->n = 0; kept->n < KEPT_FACTS && kept->n < e->nfacts; kept->n++) {
-		str_copy(kept->names[kept->n], sizeof(kept->names[0]), e->facts[kept->n].name);
-		str_copy(kept->values[kept->n], sizeof(kept->values[0]), e->facts[kept->n].value);
+	kept->n = 0;
+	for (size_t i = 0; i < e->nfacts && kept->n < KEPT_FACTS; i++) {
+		if (e->facts[i].type != FACT_TEXT) // who it was is told by the failure
+			continue;
+		str_copy(kept->names[kept->n], sizeof(kept->names[0]), e->facts[i].name);
+		str_copy(kept->values[kept->n++], sizeof(kept->values[0]), e->facts[i].value);
 	}
 	str_copy(kept->pid, sizeof(kept->pid), pid ? pid->value : (struct str){ 0 });
 }

@@ -61,15 +61,21 @@ static void fill_row(const struct text_report *t, const struct incident *i, stru
 
 static void put_row(const struct text_report *t, const struct batch_row *r, const size_t *widths)
 {
-	const bool narrow = t->width < STACKED_BELOW;
+	struct text line = { 0 };
 	for (size_t f = 0; f < FIELDS; f++) {
 		const struct str s = text_str(&r->fields[f]);
 		const size_t n = print_columns(s);
-		print_safe(t->out, s);
+		text_add(&line, s);
 		if (f + 1 < FIELDS)
-			fprintf(t->out, "%*s", narrow ? 2 : (int)(widths[f] - n + 2), "");
+			text_printf(&line, "%*s", (int)(widths[f] - n + 2), "");
 	}
-	fputc('\n', t->out);
+	if (print_columns(text_str(&line)) > t->width) { // as words, one behind the other
+		print_wrapped(t->out, text_str(&line), 2, 0, t->width);
+	} else {
+		print_safe(t->out, text_str(&line));
+		fputc('\n', t->out);
+	}
+	text_free(&line);
 }
 
 static void put_title(const struct text_report *t, const struct incident *i)
@@ -124,7 +130,8 @@ void batch_put(const struct text_report *t)
 	}
 	if (n < d->ledger->incidents.len)
 		fprintf(t->out, "and %zu more\n", d->ledger->incidents.len - n);
-	fputs("\nMore    --all explains each, --oneline lists all, one FILE alone is told in full\n", t->out);
+	fputc('\n', t->out);
+	prose_label(t, "More", S("--all explains each, --oneline lists all, one FILE alone is told in full"));
 	for (size_t k = 0; k <= n; k++)
 		for (size_t f = 0; f < FIELDS; f++)
 			text_free(&rows[k].fields[f]);

@@ -114,6 +114,23 @@ void brief_close(void *ctx, enum report_list list, const struct incident *i)
 					  S("Nothing specific is known."));
 }
 
+/** As many words as fit, with room for ` ...` where that is not all. */
+static struct str fitting(struct str s, size_t columns)
+{
+	enum { DOTS = 4 };
+	struct str rest = s, shown = s;
+	if (print_columns(s) <= columns)
+		return s;
+	for (shown.n = 0; rest.n;) {
+		str_word(&rest);
+		const struct str more = str_cut(s, s.n - rest.n);
+		if (print_columns(more) + DOTS > columns)
+			break;
+		shown = more;
+	}
+	return shown;
+}
+
 /** Incidents that are not told in full: a line each. */
 static void put_other(struct text_report *t, const struct incident *i, size_t total)
 {
@@ -123,16 +140,14 @@ static void put_other(struct text_report *t, const struct incident *i, size_t to
 		return;
 	struct text line = { 0 };
 	struct text place = { 0 };
-	bool torn;
 	prose_date(&line, evidence_wall(evidence_at(t->diagnosis->evidence, i->events.data[0]->at.source), i->begin));
 	text_printf(&line, "%s" STR_FMT "%s" STR_FMT, line.n ? "  " : "", STR_ARG(i->gpu.device), i->gpu.device.n ? "  " : "",
 		    STR_ARG(i->title));
 	prose_place(t, &place, i->events.data[0]->at);
-	const struct print_room room = { .width = t->width - 4, .lines = 1, .behind = print_columns(text_str(&place)) };
-	struct str shown = print_clip(text_str(&line), &room, &torn);
+	const struct str shown = fitting(text_str(&line), t->width - 2 - print_columns(text_str(&place)));
 	fputs("  ", t->out);
 	print_safe(t->out, shown);
-	fputs(torn ? " ..." : "", t->out);
+	fputs(shown.n < line.n ? " ..." : "", t->out);
 	print_safe(t->out, text_str(&place));
 	fputc('\n', t->out);
 	text_free(&line);

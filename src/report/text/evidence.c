@@ -36,7 +36,12 @@ static size_t put_lines(const struct text_report *t, places *list)
 			continue;
 		print_safe(t->out, evidence_at(t->diagnosis->evidence, list->data[n].source)->path);
 		fprintf(t->out, ":%llu:", (unsigned long long)list->data[n].line);
-		print_safe(t->out, line);
+		for (struct str rest = line, part = str_split(&rest, '\t');; part = str_split(&rest, '\t')) {
+			print_safe(t->out, part);
+			if (part.p + part.n == line.p + line.n)
+				break;
+			fputc('\t', t->out);
+		}
 		fputc('\n', t->out);
 		shown++;
 	}

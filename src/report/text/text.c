@@ -37,6 +37,7 @@ static void on_note(void *ctx, const struct note *n)
 static void add_path(const struct text_report *t, struct text *line, struct str path)
 {
 	enum { DOTS = 3 };
+	path = str_is(path, "-") ? S("standard input") : path;
 	const bool cut = print_columns(path) > t->width - DOTS;
 	while (cut && print_columns(path) > t->width - 2 * DOTS && path.n > 1) {
 		const char *slash = memchr(path.p + 1, '/', path.n - 1);
@@ -44,6 +45,18 @@ static void add_path(const struct text_report *t, struct text *line, struct str 
 	}
 	text_add(line, cut ? S("...") : S(""));
 	text_add(line, path);
+}
+
+/** What was looked at, so that everybody sees what the all-clear is worth. */
+static void put_all_clear(const struct text_report *t, size_t gpus, bool log)
+{
+	struct text line = { 0 };
+	if (t->diagnosis->verdict == UH_HEALTHY)
+		text_add(&line, S("No problem found. "));
+	text_printf(&line, "Looked at: %zu GPU%s with %s registers and rings%s", gpus, gpus == 1 ? "" : "s",
+		    gpus == 1 ? "its" : "their", log ? ", and the kernel's log." : ". The kernel's log was not read.");
+	prose_wrap(t, text_str(&line), 0, 0);
+	text_free(&line);
 }
 
 /** Where no incident was found, what was read. */
@@ -57,8 +70,7 @@ static void put_nothing_found(const struct text_report *t)
 		events += evidence_at(d->evidence, n)->events;
 	}
 	if (d->earlier)
-		fprintf(t->out, "%zu earlier incident%s left out, as asked for.\n", d->earlier,
-			d->earlier == 1 ? " was" : "s were");
+		fprintf(t->out, "%zu earlier incident%s left out.\n", d->earlier, d->earlier == 1 ? " is" : "s are");
 	if (d->ledger->omitted)
 		fprintf(t->out, "and %llu less important incidents that are not listed\n",
 			(unsigned long long)d->ledger->omitted);
@@ -74,11 +86,8 @@ static void put_nothing_found(const struct text_report *t)
 		text_free(&line);
 		return;
 	}
-	if (d->machine) {
-		fputs(sources > 1 ? "Nothing is wrong that could be seen, and there is no incident in the kernel's log of this "
-				    "machine.\n" :
-				    "Nothing is wrong that could be seen. The kernel's log was not read.\n",
-		      t->out);
+	if (gpus) {
+		put_all_clear(t, gpus->n, sources > 1);
 		return;
 	}
 	struct text line = { 0 };
