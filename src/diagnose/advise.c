@@ -295,14 +295,20 @@ static void add_next(struct incident *i, struct str why, const struct command *r
 	vec_push(&i->next, step);
 }
 
+static void add_steps(struct incident *i, const struct know *k, const struct know_next *list, const struct fact_view *view)
+{
+	for (const struct know_next *n = list; n; n = n->next)
+		if (condition_eval(n->when, view) != TRUTH_NO)
+			add_next(i, n->why, steps_fill(&i->arena, k, n->run, view, FILL_BLANKS));
+}
+
 static void find_next_steps(struct incident *i, const struct know *k, const struct fact_view *view)
 {
+	add_steps(i, k, i->action->next_steps, view);
 	if (i->before_log && !i->log_has_boot)
 		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
 			 COMMAND(&i->arena, "sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
-	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
-		if (condition_eval(n->when, view) != TRUTH_NO)
-			add_next(i, n->why, steps_fill(&i->arena, k, n->run, view, FILL_BLANKS));
+	add_steps(i, k, i->cause->next_steps, view);
 	bool kernel = false;
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;

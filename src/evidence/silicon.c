@@ -435,20 +435,20 @@ void machine_observation_free(struct machine_observation *v)
 	arena_free(&v->arena);
 }
 
-void silicon_read_dump(const struct artefact_output *out, struct target *t, struct place at, struct stamp time)
+void silicon_read_dump(const struct artefact_output *out, struct target *t, const struct dump_head *head)
 {
 	struct watch w;
 	struct arena a = { 0 };
 	struct user_queues none = { 0 };
-	struct verdict_facts f = { .arena = &a };
+	struct verdict_facts f = { .arena = &a, .late_ring = head->ring };
 	const struct know_verdict *v[VERDICTS_MOST];
 	struct event e;
 	watch_begin(&w, out->know, t, NULL, devcoredump_device(t)->gfx);
 	watch_look(&w, true, true);
 	verdict_facts_of(&f, &w, 0, &none);
-	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), at, &e)) {
+	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), head->at, &e)) {
 		verdict_facts_unit(&f, out->know, v[0]);
-		e.time = time;
+		e.time = head->time;
 		add_facts(&e, &f, &a);
 		artefact_tell(out, &e);
 	}

@@ -15,6 +15,7 @@ struct verdict_fact {
 
 struct verdict_facts {
 	struct arena *arena;
+	struct str late_ring; // of a dump: the ring that the driver says timed out; empty: it does not say
 	size_t n;
 	struct verdict_fact facts[VERDICT_FACTS];
 };
