@@ -194,7 +194,11 @@ UNFOLLOWED struct str template_pattern(struct hostile *h, struct str text, struc
 		for (size_t n = 0; fact && n < name.n; n++)
 			fact = char_word(name.p[n]) || name.p[n] == '.' || name.p[n] == '@';
 		if (!fact) {
-			text_add(&out, (struct str){ text.p + i, 1 });
+			// The mark around what can be run is not printed.
+			if (str_starts(str_from(text, i), S("``")))
+				i++;
+			else
+				text_add(&out, (struct str){ text.p + i, 1 });
 			continue;
 		}
 		struct str value = hostile_value(h, name);

@@ -232,6 +232,7 @@ struct know_action {
 	struct know_head head;
 	struct condition *when;
 	struct str action, text;
+	struct know_next *next_steps; // what the text leads to
 };
 
 /** A parameter of a kernel module (amdgpu.cwsr_enable) or of the kernel (iommu). What it means for one kernel: knowledge/parameter.h. */

@@ -55,10 +55,9 @@ static enum filled fill_fact(struct command_maker *m, const struct know *k, stru
 	return known ? FILLED_REFUSED : FILLED_UNKNOWN;
 }
 
-static const struct command *fill_one(struct arena *to, const struct know *k, struct str text, const struct fact_view *view,
-				      enum filled *ret)
+static const struct command *fill_one(struct command_maker *m, const struct know *k, struct str text,
+				      const struct fact_view *view, enum filled *ret)
 {
-	struct command_maker *m = command_begin(to);
 	*ret = FILLED_WELL;
 	while (text.n) {
 		struct str name;
@@ -74,11 +73,16 @@ const struct command *steps_fill(struct arena *to, const struct know *k, struct 
 {
 	const struct command *second = NULL;
 	enum filled how;
-	if (mode == FILL_BLANKS)
-		return fill_one(to, k, text, view, &how);
+	if (mode != FILL_ALTERNATIVES) {
+		struct command_maker *m = command_begin(to);
+		if (mode == FILL_RUN)
+			command_mark(m);
+		return fill_one(m, k, text, view, &how);
+	}
 	while (text.n) {
 		ptrdiff_t bars = str_find(text, S(" || "));
-		const struct command *c = fill_one(to, k, bars < 0 ? text : str_cut(text, (size_t)bars), view, &how);
+		const struct command *c =
+			fill_one(command_begin(to), k, bars < 0 ? text : str_cut(text, (size_t)bars), view, &how);
 		if (how == FILLED_WELL)
 			return c;
 		if (how == FILLED_REFUSED && !second)
@@ -107,6 +111,7 @@ void steps_of_remedy(struct arena *to, const struct know_remedy *r, const struct
 		     struct steps *ret)
 {
 	steps_fill_list(to, k, r->steps, view, FILL_BLANKS, ret);
+	ret->condition = steps_fill(to, k, r->condition_text, view, FILL_BLANKS);
 	ret->undo = steps_fill(to, k, r->undo, view, FILL_BLANKS);
 	ret->cost = steps_fill(to, k, r->cost, view, FILL_BLANKS);
 	ret->risk = steps_fill(to, k, r->risk, view, FILL_BLANKS);
