@@ -110,6 +110,14 @@ static void try_runs(const struct know *k, struct str value)
 		run_text(&t, "undo", r->undo);
 		run_text(&t, "verify", r->verify);
 	}
+	t.kind = "way";
+	for (size_t i = 0; i < k->ways.len; i++) {
+		const struct know_way *w = k->ways.data[i];
+		t.id = w->head.id;
+		run_text(&t, "run", w->run);
+		run_text(&t, "say", w->say);
+		run_text(&t, "undo", w->undo);
+	}
 	t.mode = FILL_RUN;
 	t.kind = "cause";
 	for (size_t i = 0; i < k->causes.len; i++) {
@@ -129,7 +137,11 @@ static void try_text(const struct know *k, struct str text, enum fill_mode mode,
 	struct arena a = { 0 };
 	struct str c = command_str(steps_fill(&a, k, text, &(struct fact_view){ any_fact, &value, NULL }, mode)),
 		   without = command_str(steps_fill(&a, k, text, &(struct fact_view){ any_fact, &refused, NULL }, mode));
-	if (text.n && (!str_eq(c, without) || str_eq(value, refused))) {
+	bool whole = true; // what an action becomes is another text of knowledge
+	for (size_t i = 0; i < k->ways.len; i++)
+		whole &= str_find(text, arena_printf(&a, "{" STR_FMT, STR_ARG(k->ways.data[i]->head.id))) < 0 &&
+			 str_find(text, S("{undo ")) < 0;
+	if (whole && text.n && (!str_eq(c, without) || str_eq(value, refused))) {
 		put(S("text"));
 		put(text);
 		put(c);
@@ -153,6 +165,11 @@ static void try_knowledge(const struct know *k, struct str value)
 			try_text(k, l->text, FILL_BLANKS, value);
 		try_text(k, r->undo, FILL_BLANKS, value);
 		try_text(k, r->verify, FILL_BLANKS, value);
+	}
+	for (size_t i = 0; i < k->ways.len; i++) {
+		try_text(k, k->ways.data[i]->run, FILL_BLANKS, value);
+		try_text(k, k->ways.data[i]->say, FILL_BLANKS, value);
+		try_text(k, k->ways.data[i]->undo, FILL_BLANKS, value);
 	}
 	for (size_t i = 0; i < k->causes.len; i++)
 		for (const struct know_next *n = k->causes.data[i]->next_steps; n; n = n->next)
@@ -181,7 +198,7 @@ static void try_loader(const struct know *k, const char *loader, const char *bef
 	struct host h = { .know = k };
 	struct settings s = { .h = &h };
 	struct host_item *m = host_add(&h, "machine", NULL);
-	host_note(&h, m, "boot_loader", str_z(loader), S("/boot"));
+	host_note(&h, m, "words_with", str_z(loader), S("/boot"));
 	struct setting t = {
 		.name = value, .value = value, .word = value, .place = "loader-entry", .where = S("/boot/a.conf:1")
 	};
@@ -189,8 +206,6 @@ static void try_loader(const struct know *k, const char *loader, const char *bef
 	const struct host_fact *remove = host_fact(&h, m, S("remove"), 0);
 	if (str_starts(remove->value, S("sudo")))
 		put_words(remove->command, value, arena_printf(&h.arena, "%s" STR_FMT, before, STR_ARG(value)));
-	else
-		put_words(remove->command, value, S("Take\nthis\nsetting\nout\nof\n/boot/a.conf:1"));
 	host_free(&h);
 }
 
@@ -203,7 +218,7 @@ static void try_apply(const struct know *k, struct str value)
 	vec_push(&a.sets, ((struct applied_set){ S("iommu"), value }));
 	applied_commands(&h, &a, false, &commands);
 	put_words(commands.list.data[0], value,
-		  arena_printf(&h.arena, "rpm-ostree\nkargs\n--append-if-missing=iommu=" STR_FMT, STR_ARG(value)));
+		  arena_printf(&h.arena, "sudo\nrpm-ostree\nkargs\n--append-if-missing=iommu=" STR_FMT, STR_ARG(value)));
 	apply_commands_free(&commands);
 	vec_free(&a.sets);
 	host_free(&h);
@@ -230,7 +245,7 @@ int main(int argc, char **argv)
 			continue;
 		}
 		try_knowledge(k, value);
-		try_loader(k, "rpm-ostree", "sudo\nrpm-ostree\nkargs\n--delete=", value);
+		try_loader(k, "rpm-ostree", "sudo\nrpm-ostree\nkargs\n--delete-if-present=", value);
 		try_loader(k, "grubby", "sudo\ngrubby\n--update-kernel=ALL\n--remove-args=", value);
 		try_apply(k, value);
 		try_path(value);

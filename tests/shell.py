@@ -26,6 +26,7 @@ USER = [*(f"sys/bus/pci/devices/{pci}/{file}" for pci in ("0000:03:00.0", "PCI")
         *(f"lib/firmware/{name}.zst" for name in ("word", "FIRMWARE_MISSING", "x")), "dev/dri/renderD128", "dev/dri/card0", "opt/rocm/lib/librocdxg.so.1",
         "opt/rocm/lib/librocm-debug-agent.so.2", "tmp/nccl_trace_rank_0", "home/radv_dumps_1/x", "home/.cache/torch_extensions/py3/kernel_ext/x",
         *(f"var/cache/pacman/pkg/{name}" for name in ("linux-7.1.5.arch1-1.pkg.tar.zst", "linux-firmware-amdgpu-20260810-1.pkg.tar.zst", "ddcutil-2.2.7-1-x86_64.pkg.tar.zst", "kwin-6.7.4-1.1-x86_64.pkg.tar.zst")),
+        *(f"var/cache/pacman/pkg/{name}{it}-1.pkg.tar.zst" for name in ("", "linux-", "linux-firmware-amdgpu-") for it in ("IT", "word", "x")),
         "sys/file", "sys/class/kfd/kfd/proc/4711/queues/0", "proc/1/x", "proc/4711/cmdline", "var/tmp/x", "dev/shm/x"]
 ROOT = [*USER, "sys/kernel/debug/dri/0/amdgpu_firmware_info", "proc/1/fdinfo/3", "proc/4711/task/4711/wchan", "proc/PID/task/1/wchan"]
 
@@ -173,12 +174,12 @@ def unmarked():
         for n, line in enumerate(path.read_text().splitlines(), 1):
             if line and not line[0].isspace():
                 block, key = line.split()[0], None
-            elif block in ("remedy", "check") and (m := re.match(r"    (\S+)|\s{5,}\S", line)):
+            elif block in ("remedy", "check", "way") and (m := re.match(r"    (\S+)|\s{5,}\S", line)):
                 key, inside = (m.group(1), False) if m.group(1) else (key, inside)
                 pieces = line.split("``")
                 outside = " ".join(p for k, p in enumerate(pieces) if (k % 2 == 1) == inside)
                 inside ^= len(pieces) % 2 == 0
-                if key in ("do", "undo", "verify", "if", "cost", "risk") and re.search(r"\bsudo \S|\| (grep|sudo|tail|head)\b|/sys/kernel/debug/", outside):
+                if key in ("do", "undo", "verify", "if", "cost", "risk", "run", "say") and re.search(r"\bsudo \S|\| (grep|sudo|tail|head)\b|/sys/kernel/debug/", outside):
                     yield f"{path.name}:{n}: {line.strip()}"
 
 
