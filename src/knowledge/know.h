@@ -232,7 +232,39 @@ struct know_action {
 	struct know_head head;
 	struct condition *when;
 	struct str action, text;
-	struct know_next *next_steps; // before those of the cause
+	struct know_next *next_steps; // before those of the cause: what must not be lost
+	struct know_next *then_steps; // behind them, where their condition holds
+};
+
+/** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */
+enum know_writes {
+	WRITES_NOTHING,
+	WRITES_GRUB_FILE,
+	WRITES_GRUB_LINE,
+	WRITES_ENTRY_LINES,
+	WRITES_ENTRY_WORDS,
+	WRITES_RECORD,
+	WRITES_OPTIONS
+};
+
+/** How an action is done on machines that fit; the id is the action. Of several the first that fits is taken. */
+struct know_way {
+	struct know_head head;
+	struct condition *when;
+	struct str run;  // a command as it is typed
+	struct str say;  // or a sentence, with a capital
+	struct str undo; // the same the other way round
+	struct str source;
+	enum know_writes writes;
+};
+
+/** What tells a fact of the system: that files are there, or what stands in them. */
+struct know_sign {
+	struct know_head head;
+	struct know_pair *says;  // the fact and its value
+	struct know_list *paths; // one of them is there; one with / at its end is a directory
+	struct str text;         // what one of them contains; empty: anything
+	struct condition *when, *unless;
 };
 
 /** A parameter of a kernel module (amdgpu.cwsr_enable) or of the kernel (iommu). What it means for one kernel: knowledge/parameter.h. */
@@ -290,6 +322,9 @@ struct know {
 	VEC(struct know_check *) checks;
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
+	VEC(struct know_way *) ways; // in the order in which they are tried
+	VEC(struct know_sign *) signs;
+	VEC(struct know_row *) usuals; // pattern of distributions -> a fact and the value that it usually has
 	VEC(struct know_parameter *) parameters;
 	VEC(struct know_kernel *) kernels;
 	VEC(struct know_instruction *) instructions;
