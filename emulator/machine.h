@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/model.h"
+#include "emulator/number.h"
 
 // --- reading ---
 
@@ -65,8 +66,6 @@ bool cursor_unsigned(struct cursor *c, const char *what, unsigned most, unsigned
 bool cursor_seconds(struct cursor *c, double *ret);
 /** Nothing more may follow. */
 bool cursor_end(struct cursor *c);
-/** 12, 0x1f, 4K, 2M, 1G. */
-bool emu_number_of(struct str word, uint64_t *ret);
 
 /** The blocks of a text. */
 bool emu_blocks(struct emu_reader *r, struct str text, struct emu_block **ret, size_t *ret_n);
