@@ -88,7 +88,8 @@ int hsaKmtGetNodeProperties(uint32_t node, struct kmt_node *ret)
 	} else {
 		ret->cpu_cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 		ret->banks = ret->caches = 1;
-		ret->links = (uint32_t)t->plan.ngpus;
+		ret->links =
+			t->plan.closed ? 0 : (uint32_t)t->plan.ngpus; // from the CPU there is one to VRAM that it may reach
 		ret->cpu_mhz = MHZ;
 	}
 	return KMT_SUCCESS;
