@@ -83,10 +83,13 @@ static void read_kernels(struct kmt_code *c, const struct kmt_block *b)
 		const uint32_t *descriptor = view_at(&v, symbols[i].st_value, 64);
 		if (!str_ends(symbol, S(".kd")) || !descriptor)
 			continue;
+		int64_t entry;
+		memcpy(&entry, descriptor + 4, sizeof(entry));
 		symbol = arena_str(&c->arena, str_cut(symbol, symbol.n - 3));
 		vec_push(&c->kernels, ((struct kmt_kernel){ .object = b->base + symbols[i].st_value,
 							    .symbol = symbol,
 							    .argument_bytes = descriptor[2],
+							    .entry = b->base + symbols[i].st_value + (uint64_t)entry,
 							    .standin = standin_of(symbol) }));
 	}
 	if (c->kernels.len)

@@ -154,6 +154,12 @@ static void stop_where_planned(struct thunk *t, uint64_t size)
 	}
 }
 
+static void tell_used(struct thunk *t, const struct plan_gpu *g, uint64_t used)
+{
+	if (g)
+		thunk_tell(t, "vram %u %llu", g->id, (unsigned long long)used);
+}
+
 int hsaKmtAllocMemory(uint32_t node, uint64_t size, uint32_t flags, void **address)
 {
 	struct thunk *t = thunk_get();
@@ -174,7 +180,10 @@ int hsaKmtAllocMemory(uint32_t node, uint64_t size, uint32_t flags, void **addre
 		insert(t, b);
 		*address = (void *)(uintptr_t)b->base;
 	}
+	uint64_t used = t->used[node];
 	pthread_rwlock_unlock(&t->memory);
+	if (vram && b)
+		tell_used(t, g, used);
 	return b ? KMT_SUCCESS : KMT_NO_MEMORY;
 }
 
@@ -198,12 +207,15 @@ int hsaKmtFreeMemory(void *address, uint64_t size)
 	pthread_rwlock_wrlock(&t->memory);
 	struct kmt_block *b = memory_block(t, (uintptr_t)address);
 	bool good = b && b->base == (uintptr_t)address;
+	const struct plan_gpu *g = good && b->vram ? thunk_gpu(t, b->node) : NULL;
 	if (good) {
 		size_t at = place_of(t, b->base);
 		memmove(t->blocks.data + at, t->blocks.data + at + 1, (--t->blocks.len - at) * sizeof(b));
 		give_back(t, b);
 	}
+	uint64_t used = g ? t->used[g->node] : 0;
 	pthread_rwlock_unlock(&t->memory);
+	tell_used(t, g, used);
 	return good ? KMT_SUCCESS : KMT_INVALID_PARAMETER;
 }
 

@@ -139,7 +139,6 @@ static void *work(void *queue)
 
 void queue_exception(struct kmt_queue *q, unsigned code)
 {
-	thunk_tell(q->thunk, "exception queue %u code %u", q->id, code);
 	if (!q->error || !q->event)
 		return;
 	__atomic_or_fetch(q->error, INT64_C(1) << (code - 1), __ATOMIC_RELEASE);
@@ -254,7 +253,7 @@ int hsaKmtDestroyQueue(uint64_t id)
 	if (!q)
 		return KMT_INVALID_HANDLE;
 	pthread_join(q->thread, NULL);
-	thunk_tell(t, "end queue %u", q->id);
+	thunk_tell(t, "end %u", q->id);
 	pthread_mutex_lock(&t->lock);
 	t->queues[id] = NULL; // only now, since its doorbell is its number's
 	pthread_mutex_unlock(&t->lock);

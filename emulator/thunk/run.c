@@ -30,6 +30,13 @@ static void copy_arguments(struct kmt_run *r, const struct kmt_kernel *kernel, c
 		memcpy(r->arguments, from, r->argument_bytes);
 }
 
+static unsigned waves_of(const struct plan_gpu *g, const struct aql_kernel *p)
+{
+	uint64_t items = (uint64_t)p->grid[0] * (p->grid[1] ? p->grid[1] : 1) * (p->grid[2] ? p->grid[2] : 1);
+	uint64_t waves = (items + 63) / 64, most = (uint64_t)g->engines * g->arrays * g->cus * g->simds * g->waves;
+	return (unsigned)(waves < most ? waves : most);
+}
+
 static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_found *ret)
 {
 	struct thunk *t = r->thunk;
@@ -48,12 +55,15 @@ static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_
 		if (due(&t->plan.rules[i], kernel ? kernel->symbol : (struct str){ 0 }))
 			ret->rules[ret->nrules++] = &t->plan.rules[i];
 	copy_arguments(r, kernel, ret->standin, packet->arguments);
+	r->entry = kernel ? kernel->entry : packet->object;
+	r->waves = waves_of(r->queue->gpu, packet);
 	pthread_rwlock_unlock(&t->memory);
 }
 
-static void set_fault(struct kmt_run *r, uint64_t address, uint32_t failure)
+static void set_fault(struct kmt_run *r, uint64_t address, bool write, uint32_t failure)
 {
 	r->faulted = true;
+	r->write = write;
 	r->fault = (struct kmt_fault){ .node = r->queue->gpu->node,
 				       .address = address & ~(uint64_t)(KMT_PAGE - 1),
 				       .failure = failure,
@@ -70,11 +80,11 @@ void *run_reach(struct kmt_run *r, uint64_t address, uint64_t size, bool write)
 	if (p && size <= there)
 		return p;
 	if (p)
-		set_fault(r, address + there, KMT_FAULT_NOT_PRESENT);
+		set_fault(r, address + there, write, KMT_FAULT_NOT_PRESENT);
 	else if (write && memory_reach(r->thunk, node, address, false, &there))
-		set_fault(r, address, KMT_FAULT_READ_ONLY);
+		set_fault(r, address, write, KMT_FAULT_READ_ONLY);
 	else
-		set_fault(r, address, KMT_FAULT_NOT_PRESENT);
+		set_fault(r, address, write, KMT_FAULT_NOT_PRESENT);
 	return NULL;
 }
 
@@ -98,13 +108,14 @@ static bool obey(struct kmt_run *r, const struct kmt_found *found)
 			sleep_seconds(rule->seconds);
 			break;
 		case PLAN_HANG:
-			thunk_tell(r->thunk, "hang queue %u kernel %s", r->queue->id, r->name);
+			thunk_tell(r->thunk, "hang %u pc 0x%llx waves %u", r->queue->id, (unsigned long long)r->entry,
+				   r->waves);
 			return false;
 		case PLAN_EXCEPTION:
 			r->exception = rule->code;
 			break;
 		case PLAN_FAULT:
-			set_fault(r, planned_address(r, rule), rule->write ? KMT_FAULT_READ_ONLY : KMT_FAULT_NOT_PRESENT);
+			set_fault(r, planned_address(r, rule), rule->write, KMT_FAULT_NOT_PRESENT);
 			break;
 		}
 	}
@@ -115,8 +126,8 @@ static bool obey(struct kmt_run *r, const struct kmt_found *found)
 static void report(struct kmt_run *r)
 {
 	if (r->faulted) {
-		thunk_tell(r->thunk, "fault queue %u address 0x%llx failure %u kernel %s", r->queue->id,
-			   (unsigned long long)r->fault.address, r->fault.failure, r->name);
+		thunk_tell(r->thunk, "fault %u address 0x%llx write %u", r->queue->id, (unsigned long long)r->fault.address,
+			   r->write);
 		event_fault(r->thunk, &r->fault);
 	} else {
 		queue_exception(r->queue, r->exception);

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emulator/thunk/tell.h"
+
 // An interface without a handle: whoever calls hsaKmt* means this process's KFD. There is one, as there is one /dev/kfd.
 static struct thunk the_thunk = { .device = -1,
 				  .vram = -1,
@@ -107,6 +109,12 @@ int hsaKmtCloseKFD(void)
 
 void thunk_tell(struct thunk *t, const char *format, ...)
 {
-	(void)t;
-	(void)format;
+	struct kmt_told told = { 0 };
+	va_list ap;
+	if (t->device < 0)
+		return;
+	va_start(ap, format);
+	vsnprintf(told.line, sizeof(told.line), format, ap);
+	va_end(ap);
+	ioctl(t->device, KMT_TELL, &told);
 }

@@ -15,6 +15,7 @@ struct kmt_kernel {
 	uint64_t object;   // the address of its descriptor
 	struct str symbol; // _Z5saxpyPKfPffi
 	uint32_t argument_bytes;
+	uint64_t entry;                // where its code begins
 	const struct standin *standin; // NULL: it does nothing
 };
 
@@ -117,7 +118,9 @@ struct kmt_run {
 	char name[PLAN_NAME];             // what it is called in a program's text
 	_Alignas(16) char arguments[512]; // a copy
 	size_t argument_bytes;
-	bool faulted;
+	uint64_t entry; // where its code begins
+	unsigned waves;
+	bool faulted, write;
 	struct kmt_fault fault;
 	unsigned exception; // 0: none
 };
