@@ -32,6 +32,7 @@ enum {
 	KMT_CAPABLE_DOORBELL_64 = 2 << 12, // a doorbell takes the index of a packet, 64 bits wide
 	KMT_CAPABLE_DEBUG_TRAP = 1 << 15,
 	KMT_CAPABLE_REVISION_SHIFT = 22,
+	KMT_CAPABLE_SVM = 1 << 27,
 };
 
 struct kmt_node {
@@ -154,6 +155,17 @@ _Static_assert(sizeof(struct kmt_tiles) == 64, "as libhsakmt has it");
 
 struct kmt_clocks {
 	uint64_t gpu, cpu, system, system_hz;
+};
+
+enum {
+	KMT_SVM_PREFERRED,
+	KMT_SVM_PREFETCH,
+	KMT_SVM_ACCESS,
+	KMT_SVM_ACCESS_IN_PLACE,
+	KMT_SVM_NO_ACCESS,
+	KMT_SVM_SET_FLAGS,
+	KMT_SVM_CLEAR_FLAGS,
+	KMT_SVM_GRANULARITY,
 };
 
 struct kmt_svm_attribute {
