@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """The KFD without silicon: HIP programs, compiled here by hipcc, on ROCm's own runtime over our libhsakmt.so.1."""
-import os
 import pathlib
 import re
 import shutil
@@ -25,6 +24,7 @@ unaligned 00 41 41 00
 device-to-device 1
 2D 1
 """
+MODULE = "module 3\nextended-module 6\n"
 KERNELS = "fill 1.5\ncopy 1.5\nreduction 98304\nindex_copy 1.5\nnothing 1.5\n"
 OPEN, CLOSED = "gpu gfx90a", "gpu gfx90a; vram closed"
 
@@ -37,11 +37,12 @@ class Programs:
         self.library = pathlib.Path(unhang.binary).parent / "libhsakmt.so.1"
         self.program, self.module = unhang.directory / "programs", unhang.directory / "module.co"
 
-    def compile(self):
-        """What hipcc says if it fails."""
+    def compile(self, everything):
+        """What hipcc says if it fails. It takes its time: what is not needed is left out."""
         targets = [f"--offload-arch={name}" for name in ARCHITECTURES]
-        for command in (["hipcc", *targets, "-O1", "-o", self.program, HIP / "programs.cpp", "-lhsa-runtime64"],
-                        ["hipcc", "--genco", targets[0], "-O1", "-Wno-pragma-once-outside-header", "-o", self.module, "-x", "hip", HIP / "kernels.h"]):
+        module = ["hipcc", "--genco", targets[0], "-O1", "-Wno-pragma-once-outside-header", "-o", self.module, "-x", "hip", HIP / "kernels.h"]
+        program = ["hipcc", *targets[:2 if everything else 1], "-O1", "-o", self.program, HIP / "programs.cpp", "-lhsa-runtime64"]
+        for command in [program, module] if everything else [program]:
             done = subprocess.run(command, capture_output=True, text=True, timeout=240)
             if done.returncode:
                 return done.stderr
@@ -77,20 +78,17 @@ class Programs:
 
 
 def test_launches(t, p):
-    p.prints(t, OPEN, "launches", LAUNCHES, "every way to launch, fill and copy")
-    p.prints(t, CLOSED, "launches", LAUNCHES, "and where VRAM is closed to the host")
-    p.prints(t, OPEN, f"module {p.module}", "module 3\nextended-module 6\n", "modules")
-    p.prints(t, OPEN, "kernels", KERNELS, "each kernel that there is a stand-in for")
+    every = f"launches , module {p.module} , kernels , many 4 300 , managed"
+    wanted = LAUNCHES + MODULE + KERNELS + "threads 4 launches 300 wrong 0\nmanaged 13 13\n"
+    p.prints(t, OPEN, every + " , host-reads", wanted + "host reads 3\n", "every way to launch, fill and copy, every stand-in, several threads")
+    p.prints(t, CLOSED, every, wanted, "and where VRAM is closed to the host")
     p.prints(t, "gpu gfx1030", "kernels", KERNELS, "on another GPU")
-    p.prints(t, OPEN, "many 4 300", "threads 4 launches 300 wrong 0\n", "several threads and streams")
 
 
 def test_memory(t, p):
     p.prints(t, OPEN, "shared 0", "shared 5\n", "a small buffer that two processes share")
     p.prints(t, CLOSED, "shared 1", "shared 5\n", "a large one, in closed VRAM")
-    p.prints(t, OPEN, "managed", "managed 13 13\n", "managed and registered memory")
-    p.prints(t, OPEN, "host-reads", "host reads 3\n", "the host reads VRAM that is open to it")
-    t.same(p.run(CLOSED, "host-reads").returncode, -signal.SIGSEGV, "but not what is closed")
+    t.same(p.run(CLOSED, "host-reads").returncode, -signal.SIGSEGV, "VRAM that is closed the host cannot read")
     p.prints(t, OPEN, "places", "ring host arguments host\n", "rings and arguments are in host memory")
     p.prints(t, CLOSED, "places", "ring VRAM arguments VRAM\n", "where VRAM is closed they are in VRAM")
     done = p.run("gpu gfx90a vram 64M", "allocations", 9, 16 << 20)
@@ -130,7 +128,7 @@ def test_exceptions(t, p):
     done = p.run(OPEN, "index-beyond")
     t.ok("Device-side assertion `index[i] >= 0 && index[i] < rows' failed." in done.stderr and "code: 0x1016" in done.stderr
          and done.returncode == -signal.SIGABRT, "index_copy's assertion", done.stderr)
-    for name, code in (("illegal-instruction", "code: 0x2a"), ("math-error", "code: 0x1016"), ("packet", "HSA_STATUS_ERROR_INVALID_PACKET_FORMAT")):
+    for name, code in (("illegal-instruction", "code: 0x2a"), ("packet", "HSA_STATUS_ERROR_INVALID_PACKET_FORMAT")):
         done = p.run(f"gpu gfx90a; exception kernel saxpy {name}", "series", 1)
         t.ok(code in done.stderr and done.returncode == -signal.SIGABRT, f"exception {name}", f"{done.returncode} {done.stderr}")
 
@@ -138,11 +136,12 @@ def test_exceptions(t, p):
 def test_standing(t, p):
     t.same(p.stands("gpu gfx90a; hang kernel saxpy launch 3", "series", 5, until="launched"), "launched\n", "a kernel that hangs at its third launch")
     t.same(p.stands("gpu gfx90a; hang launch 4", "series", 5, until="launched"), "launched\n", "the fourth launch of any kernel")
-    p.prints(t, "gpu gfx90a; hang kernel saxpy launch 6; hang launch 11; hang kernel other", "series 5", "launched\nseries 5\n", "launches that are never made hang nothing")
-    t.same(p.stands("gpu gfx90a; hang allocation of 64M", "allocations", 3, 32 << 20, until="3 hip"), None, "an allocation is too small to hang")
-    t.same(p.stands("gpu gfx90a; hang allocation of 64M", "allocations", 3, 64 << 20), "", "one that is large enough")
+    small, large = f"allocations 3 {32 << 20}", f"allocations 3 {64 << 20}"
+    t.same(p.stands("gpu gfx90a; hang allocation of 64M", *f"{small} , {large}".split(), until="3 hip"),
+           "".join(f"allocation {i} hipSuccess\n" for i in (1, 2, 3)), "an allocation that is large enough never returns")
     begun = time.monotonic()
-    p.prints(t, "gpu gfx90a; slow kernel sax* 0.1", "series 5", "launched\nseries 5\n", "slow kernels end")
+    p.prints(t, "gpu gfx90a; slow kernel sax* 0.1; hang kernel saxpy launch 6; hang launch 11; hang kernel other", "series 5", "launched\nseries 5\n",
+             "slow kernels end, and launches that are never made hang nothing")
     t.ok(time.monotonic() - begun > 0.5, "but take their time")
 
 
@@ -151,7 +150,7 @@ def test_plans(t, p):
                       ("gpu gfx90a; exception kernel a nonsense", "'nonsense' is no exception"), ("gpu gfx90a; gpu gfx90a node 1", "go up"),
                       ("gpu gfx90a; hang kernel a now", "'now' is not expected"), ("nonsense", "is none of gpu")):
         done = p.run(plan, "places")
-        t.ok(f"unhang: UNHANG_KFD: " in done.stderr and why in done.stderr and done.returncode == 1, f"'{plan}' is refused", done.stderr)
+        t.ok("unhang: UNHANG_KFD: " in done.stderr and why in done.stderr and done.returncode == 1, f"'{plan}' is refused", done.stderr)
 
 
 # --- in the emulated machine ---
@@ -220,12 +219,13 @@ def main():
     p = Programs(unhang)
     if not shutil.which("hipcc"):
         tap.skip_all("there is no hipcc: tools/install-packages test installs it where the distribution has it")
-    problem = p.compile()
+    alone = not tap.is_sanitized(unhang.binary)  # the library has no sanitizers: what it does alone is the same in every build
+    problem = p.compile(alone)
     if "cannot find" in problem or "No such file" in problem:
         tap.skip_all(f"hipcc cannot compile here: {problem.splitlines()[0]}")
     if not t.ok(not problem, "hipcc compiles the programs", problem):
         t.end()
-    if not tap.is_sanitized(unhang.binary):  # the library is the same in every build
+    if alone:
         for test in (test_launches, test_memory, test_several_gpus, test_faults, test_exceptions, test_standing, test_plans):
             test(t, p)
     if emulated.possible(unhang):

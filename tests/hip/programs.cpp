@@ -329,14 +329,14 @@ static void series(int n)
 	print_floats("series", y, 1024);
 }
 
-int main(int argc, char **argv)
+static bool run(int argc, char **argv)
 {
-	const char *mode = argc > 1 ? argv[1] : "";
-	int number = argc > 2 ? atoi(argv[2]) : 0;
+	const char *mode = argv[0];
+	int number = argc > 1 ? atoi(argv[1]) : 0;
 	if (!strcmp(mode, "launches"))
 		launches();
-	else if (!strcmp(mode, "module") && argc > 2)
-		module(argv[2]);
+	else if (!strcmp(mode, "module") && argc > 1)
+		module(argv[1]);
 	else if (!strcmp(mode, "kernels"))
 		kernels();
 	else if (!strcmp(mode, "index-beyond"))
@@ -349,10 +349,10 @@ int main(int argc, char **argv)
 		peers(number);
 	else if (!strcmp(mode, "host-reads"))
 		host_reads();
-	else if (!strcmp(mode, "allocations") && argc > 3)
-		allocations(number, (size_t)atoll(argv[3]));
-	else if (!strcmp(mode, "many") && argc > 3)
-		many(number, atoi(argv[3]));
+	else if (!strcmp(mode, "allocations") && argc > 2)
+		allocations(number, (size_t)atoll(argv[2]));
+	else if (!strcmp(mode, "many") && argc > 2)
+		many(number, atoi(argv[2]));
 	else if (!strcmp(mode, "shared"))
 		shared(number);
 	else if (!strcmp(mode, "managed"))
@@ -362,6 +362,20 @@ int main(int argc, char **argv)
 	else if (!strcmp(mode, "series"))
 		series(number);
 	else
-		return 2;
+		return false;
+	return true;
+}
+
+/** Modes with their arguments, parted by commas: most of the time goes into starting the runtime. */
+int main(int argc, char **argv)
+{
+	for (int at = 1; at < argc;) {
+		int end = at;
+		while (end < argc && strcmp(argv[end], ","))
+			end++;
+		if (end == at || !run(end - at, argv + at))
+			return 2;
+		at = end + 1;
+	}
 	return 0;
 }
