@@ -181,7 +181,6 @@ struct kmt_shared_handle {
 // --- what the hardware reads and writes in memory ---
 
 enum { AQL_BYTES = 64, AQL_TYPE_BITS = 0xff };
-enum { AQL_VENDOR = 0, AQL_INVALID = 1, AQL_KERNEL = 2, AQL_AND = 3, AQL_AGENT = 4, AQL_OR = 5 };
 enum { AQL_VENDOR_BARRIER_VALUE = 2 };
 
 union aql {
