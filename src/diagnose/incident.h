@@ -164,6 +164,8 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 bool incident_conclude(struct incident *i, const struct know *k);
 /** How sure its cause is, and why. */
 void incident_weigh(struct incident *i, const struct know *k);
+/** Of what is so at this moment: whether the kernel's log of this machine was read, in which it is not explained. */
+void incident_weigh_log(struct incident *i, bool read);
 struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */

@@ -320,6 +320,8 @@ static void advise(struct uh_session *s)
 			take_state(s, i);
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
+		if (s->log_wanted)
+			incident_weigh_log(i, s->log_read);
 		incident_advise(i, s->know, look ? &host : NULL);
 	}
 	if (look)

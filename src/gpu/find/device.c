@@ -248,7 +248,7 @@ static void name_device(struct search *s, struct found *f)
 		d->gfx = part->gfx;
 	d->name = part ? part->name : d->product;
 	d->apu |= part && part->apu;
-	d->guest = f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
+	d->guest |= f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
 }
 
 /** `Linux version 6.8.0-90-generic (buildd@...`: /proc/version says it too. */
