@@ -22,6 +22,7 @@ static void usage(void)
 	     "  --expect-gpus N  fewer AMD GPUs than N are an incident\n"
 	     "  --code PATH   code objects, programs or libraries with the code that waves run\n"
 	     "  --root DIR    the newest incident of the system that is mounted at DIR; no GPU is looked at\n"
+	     "  --target BUNDLE  the machine in a bundle of unhang capture, as it was then\n"
 	     "  -a, --all     every incident, not only the most important one\n"
 	     "  -v, --verbose every event and fact, and each remedy with its steps, cost and source\n"
 	     "  --json        for machines: the document of docs/diagnosis.schema.json, with `machine`\n"
@@ -34,7 +35,7 @@ static void usage(void)
 
 struct now {
 	struct uh_report_options report;
-	const char *gpu, *root;
+	const char *gpu, *root, *target;
 	const char *code[CODE_MAX];
 	size_t ncode;
 	unsigned expected; // GPUs
@@ -49,6 +50,7 @@ static int parse_options(int argc, char **argv, struct now *o)
 		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
 		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
 		{ "help", no_argument, NULL, 'h' },       { "expect-gpus", required_argument, NULL, 'e' },
+		{ "target", required_argument, NULL, 't' },
 		{ 0 },
 	};
 	int c;
@@ -68,6 +70,9 @@ static int parse_options(int argc, char **argv, struct now *o)
 			break;
 		case 'r':
 			o->root = optarg;
+			break;
+		case 't':
+			o->target = optarg;
 			break;
 		case 'a':
 			o->report.all = true;
@@ -104,8 +109,16 @@ static int now(struct now *o, int argc, char **argv)
 		return status;
 	o->report.colour = terminal_colour();
 	o->report.width = terminal_width();
+	struct uh_machine *machine = NULL;
+	struct uh_error *err = o->target ? uh_machine_open(o->target, &machine) : NULL;
+	if (err)
+		return cannot(err);
+	if (o->target && !machine) {
+		complain("%s: not a bundle of unhang capture", o->target);
+		return EXIT_CANNOT;
+	}
 	struct uh_session *s = uh_session_new(complain_line, NULL);
-	struct uh_error *err = NULL;
+	uh_session_on_machine(s, machine);
 	uh_session_expect_gpus(s, o->expected);
 	for (size_t i = 0; i < o->ncode; i++)
 		uh_session_add_code(s, o->code[i]);
@@ -125,6 +138,7 @@ static int now(struct now *o, int argc, char **argv)
 			complain("%s; unhang explain PATH explains what another machine left", uh_session_unread(s));
 	}
 	uh_session_free(s);
+	uh_machine_free(machine);
 	return status;
 }
 

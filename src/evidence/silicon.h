@@ -33,6 +33,8 @@ struct machine_observation {
 
 struct silicon_options {
 	struct str gpu; // only this one; empty: all
+	struct tape *tape; // as struct machine_at has it; NULL
+	const char *name; // of the machine; NULL: this one
 };
 
 /** Looks at the GPUs of this machine: tells events, then the observation. What is in @v lives until machine_observation_free(). */

@@ -330,7 +330,7 @@ static void name_packet(struct user_queues *q, const struct know *k, struct targ
 	u->packet = p.name;
 	if (!queue_dispatch(t, queue, u->read, &d))
 		return;
-	struct code_places none = { 0 };
+	struct code_places none = { .tape = probe_tape(&q->kfd.count) };
 	struct target_code c;
 	target_code_open(&c, t, &none);
 	const struct code_kernel *kernel = target_code_kernel(&c, d.kernel_object);

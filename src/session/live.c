@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "session/machine.h"
+
 /** `0000:03:00.0 (Radeon RX 7900 XTX), 0000:43:00.0` */
 static void list_devices(const struct devices *d, struct text *to)
 {
@@ -38,11 +40,11 @@ static struct uh_error *choose(const char *gpu, bool one, struct live *l)
 	return NULL;
 }
 
-struct uh_error *live_find(const struct know *k, const char *gpu, bool one, struct live *ret)
+struct uh_error *live_find(const struct know *k, const struct uh_look_options *o, const char *track, bool one, struct live *ret)
 {
-	*ret = (struct live){ 0 };
-	devices_find(k, &ret->devices);
-	struct uh_error *err = choose(gpu, one, ret);
+	*ret = (struct live){ .tape = machine_tape(o->machine, track) };
+	devices_find_at(k, (struct machine_at){ .tape = ret->tape }, &ret->devices);
+	struct uh_error *err = choose(o->gpu, one, ret);
 	if (err)
 		live_free(ret);
 	return err;

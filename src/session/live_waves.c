@@ -1,11 +1,11 @@
 // The waves on the GPUs of this machine.
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "gpu/process/target.h"
 #include "gpu/memory/vm.h"
 #include "session/live.h"
+#include "source/tape/tape.h"
 
 enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };
 
@@ -62,7 +62,7 @@ static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 	unsigned n = 0;
 	while (n < looks) {
 		if (n)
-			usleep(BETWEEN_LOOKS_MS * 1000);
+			tape_pause(g->device->patience->tape, BETWEEN_LOOKS_MS);
 		r[n] = (struct request){ .kind = REQUEST_WAVES };
 		if (target_ask(g->look.target, &r[n]) != ANSWER_GIVEN)
 			break;
@@ -185,7 +185,7 @@ static void open_code(struct gpu_waves *g, struct processes *p, const struct tel
 	if (seen->n)
 		find_process(g, p, vmids, t, &a);
 	arena_free(&a);
-	g->places = (struct code_places){ .n = o->ncode, .paths = o->code };
+	g->places = (struct code_places){ .n = o->ncode, .paths = o->code, .tape = p->live->tape };
 	g->memory = g->process ? NULL : memory_of(g, seen);
 	target_code_open(&g->look.code, g->process ? g->process : g->memory, &g->places);
 }
@@ -249,7 +249,7 @@ struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct t
 {
 	struct know *k = look_knowledge(teller);
 	struct live live = { 0 };
-	struct uh_error *err = live_find(k, o->gpu, false, &live);
+	struct uh_error *err = live_find(k, o, "waves", false, &live);
 	if (!err) {
 		err = write_waves(k, o, out, &live, teller);
 		live_tell_root(&live, teller);
