@@ -51,6 +51,11 @@ struct step_plan {
 };
 /** Runs a step and notes in the manifest what came of it. Returns the item. */
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p);
+/** Why nothing more is saved; NULL: there is room and time. */
+const char *step_exhausted(struct taking *c);
+/** What the manifest says of an item: of a child that is late; of one that ended. */
+void step_note_blocked(struct taking *c, struct manifest_item *i, const struct child *child);
+void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r);
 /** Notes an item without running anything. */
 struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state, const char *reason);
 

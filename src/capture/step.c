@@ -51,8 +51,7 @@ struct manifest_item *step_note(struct taking *c, const char *name, const char *
 	return &c->manifest->items.data[c->manifest->items.len - 1];
 }
 
-/** Why nothing more is saved; NULL: there is room and time. */
-static const char *exhausted(struct taking *c)
+const char *step_exhausted(struct taking *c)
 {
 	struct statvfs v;
 	if (now_ms() >= c->deadline)
@@ -80,7 +79,7 @@ static bool wait_for(const struct step_plan *p, const struct step_shared *shared
 	return *ret != CHILD_LATE;
 }
 
-static void note_blocked(struct taking *c, struct manifest_item *i, const struct child *child)
+void step_note_blocked(struct taking *c, struct manifest_item *i, const struct child *child)
 {
 	struct probe_stuck stuck = { 0 };
 	probe_where_stuck(c->arena, child->pid, "", &stuck);
@@ -89,7 +88,7 @@ static void note_blocked(struct taking *c, struct manifest_item *i, const struct
 	i->stack = stuck.stack.n ? stuck.stack : stuck.wchan;
 }
 
-static void note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r)
+void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r)
 {
 	i->state = r->state;
 	i->reason = arena_str(c->arena, str_z(r->reason));
@@ -114,15 +113,15 @@ static void run(struct taking *c, const struct step_plan *p, struct manifest_ite
 	bool good = wait_for(p, shared, &child, c->deadline, &end);
 	const struct step_result result = shared->result; // a child that is left behind may still write
 	if (good)
-		note_end(c, i, end, &result);
+		step_note_end(c, i, end, &result);
 	else
-		note_blocked(c, i, &child);
+		step_note_blocked(c, i, &child);
 	child_kill(&child, DIE_MS);
 }
 
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p)
 {
-	const char *why = exhausted(c);
+	const char *why = step_exhausted(c);
 	if (why)
 		return step_note(c, p->name, p->what, ITEM_CUT, why);
 	struct manifest_item *i = step_note(c, p->name, p->what, ITEM_RUNNING, "");

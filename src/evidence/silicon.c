@@ -416,7 +416,11 @@ static void tell_machine(const struct artefact_output *out, const struct devices
 void silicon_read(const struct artefact_output *out, const struct silicon_options *o, struct machine_observation *v)
 {
 	struct look_round r = { .out = out, .view = v };
-	devices_find_at(out->know, (struct machine_at){ .tape = o->tape }, &v->devices);
+	v->borrowed = o->devices;
+	if (v->borrowed)
+		v->devices = *o->devices;
+	else
+		devices_find_at(out->know, (struct machine_at){ .tape = o->tape }, &v->devices);
 	v->n = v->devices.n;
 	v->gpus = arena_alloc(&v->arena, (v->n + 1) * sizeof(*v->gpus));
 	tell_machine(out, &v->devices);
@@ -434,7 +438,8 @@ void silicon_read(const struct artefact_output *out, const struct silicon_option
 
 void machine_observation_free(struct machine_observation *v)
 {
-	devices_free(&v->devices);
+	if (!v->borrowed)
+		devices_free(&v->devices);
 	arena_free(&v->arena);
 }
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "capture/capture.h"
+#include "gpu/target.h"
 #include "host/host.h"
 #include "session/look.h"
 #include "session/machine.h"
@@ -14,101 +15,102 @@ static void say_nothing(void *ctx, const char *message)
 	(void)message;
 }
 
-/** A look's answer is not for anybody: only what the machine answered is kept. */
-struct quiet {
+/** What the looks of a capture share. They run in one process, one after the other. */
+struct recording {
+	enum user_data user_data;
+	struct know *know;
+	struct devices devices;
+	bool found;
 	struct uh_machine machine;
-	FILE *out;
+	FILE *nowhere; // a look's answer is for nobody: only what the machine answered is kept
 };
 
-static struct quiet quiet(struct tape *tape) { return (struct quiet){ { .tape = tape }, fopen("/dev/null", "w") }; }
+/** Hands the machine over to the next look. The first finds the GPUs for all. */
+static struct recording *record_on(struct tape *tape, void *ctx)
+{
+	enum { PATIENCE_MS = 10000 };
+	struct recording *r = ctx;
+	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices };
+	if (!r->nowhere)
+		r->nowhere = fopen("/dev/null", "w");
+	if (!r->found)
+		devices_find_at(r->know, (struct machine_at){ .tape = tape }, &r->devices);
+	r->found = true;
+	*r->devices.count.patience = (struct probe_patience){ PATIENCE_MS, tape };
+	return r;
+}
 
 static void look_at_machine(struct tape *tape, void *ctx)
 {
-	struct quiet q = quiet(tape);
-	struct teller teller = { say_nothing, NULL };
+	struct recording *r = record_on(tape, ctx);
 	struct host host;
-	struct uh_session *s = uh_session_new(say_nothing, ctx);
-	uh_session_on_machine(s, &q.machine);
+	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	uh_session_on_machine(s, &r->machine);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_free(s);
-	// What an incident's advice is held against.
-	struct know *k = look_knowledge(&teller);
-	host_look_beside(k, tape, &host);
+	host_look_beside(r->know, tape, &host); // what an incident's advice is held against
 	host_free(&host);
-	know_free(k);
-	fclose(q.out);
 }
 
+/** Text and JSON ask for different things. */
 static void look_at_waves(struct tape *tape, void *ctx)
 {
-	const struct capture_options *c = ctx;
-	struct quiet q = quiet(tape);
-	struct uh_look_options o = { .machine = &q.machine, .registers = c->user_data != USER_DATA_NONE, .all = true };
-	uh_error_free(uh_look_waves(&o, q.out, say_nothing, NULL));
-	fclose(q.out);
+	struct recording *r = record_on(tape, ctx);
+	struct uh_look_options o = { .machine = &r->machine, .registers = r->user_data != USER_DATA_NONE, .all = true };
+	uh_error_free(uh_look_waves(&o, r->nowhere, say_nothing, NULL));
 }
 
 static void look_at_queues(struct tape *tape, void *ctx)
 {
-	struct quiet q = quiet(tape);
-	struct uh_look_options o = { .machine = &q.machine, .json = true };
-	(void)ctx;
-	uh_error_free(uh_look_queues(&o, q.out, say_nothing, NULL));
-	fclose(q.out);
-}
-
-static void rings(struct tape *tape, bool fences)
-{
-	struct quiet q = quiet(tape);
-	struct uh_look_options o = { .machine = &q.machine, .all = true, .json = true, .fences = fences };
-	uh_error_free(uh_look_rings(&o, NULL, 0, q.out, say_nothing, NULL));
-	fclose(q.out);
+	struct recording *r = record_on(tape, ctx);
+	struct uh_look_options o = { .machine = &r->machine };
+	for (int json = 0; json < 2; json++) {
+		o.json = json;
+		uh_error_free(uh_look_queues(&o, r->nowhere, say_nothing, NULL));
+	}
 }
 
 static void look_at_rings(struct tape *tape, void *ctx)
 {
-	(void)ctx;
-	rings(tape, false);
-}
-
-static void look_at_fences(struct tape *tape, void *ctx)
-{
-	(void)ctx;
-	rings(tape, true);
+	struct recording *r = record_on(tape, ctx);
+	struct uh_look_options o = { .machine = &r->machine, .all = true, .json = true };
+	uh_error_free(uh_look_rings(&o, NULL, 0, r->nowhere, say_nothing, NULL));
 }
 
 static void look_at_registers(struct tape *tape, void *ctx)
 {
 	static const char *const names[] = { "*STATUS*", "*FAULT*" };
-	struct quiet q = quiet(tape);
-	struct teller teller = { say_nothing, NULL };
-	struct know *k = look_knowledge(&teller);
-	struct devices d;
-	(void)ctx;
-	devices_find_at(k, (struct machine_at){ .tape = tape }, &d);
-	for (size_t i = 0; i < d.n; i++) {
+	struct recording *r = record_on(tape, ctx);
+	for (size_t i = 0; i < r->devices.n; i++) {
 		unsigned read;
 		struct arena a = { 0 };
-		struct uh_look_options o = { .machine = &q.machine,
-					     .gpu = arena_z(&a, d.list[i].pci),
+		struct uh_look_options o = { .machine = &r->machine,
+					     .gpu = arena_z(&a, r->devices.list[i].pci),
 					     .all = true,
 					     .bank = { -1, -1, -1, -1, -1, -1, -1, -1 } };
-		uh_error_free(uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), q.out, say_nothing, NULL, &read));
+		uh_error_free(
+			uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, say_nothing, NULL, &read));
 		arena_free(&a);
 	}
-	devices_free(&d);
-	know_free(k);
-	fclose(q.out);
 }
 
 static void look_as_doctor(struct tape *tape, void *ctx)
 {
-	struct quiet q = quiet(tape);
-	struct uh_doctor_options o = { .machine = &q.machine };
+	struct recording *r = record_on(tape, ctx);
+	struct uh_doctor_options o = { .machine = &r->machine };
 	unsigned wrong;
-	(void)ctx;
-	uh_error_free(uh_doctor(&o, q.out, say_nothing, NULL, &wrong));
-	fclose(q.out);
+	uh_error_free(uh_doctor(&o, r->nowhere, say_nothing, NULL, &wrong));
+}
+
+static void look_at_fences(struct tape *tape, void *ctx)
+{
+	struct recording *r = record_on(tape, ctx);
+	for (size_t i = 0; i < r->devices.n; i++) {
+		struct target *t = target_device(r->know, &r->devices.list[i]);
+		struct request fences = { .kind = REQUEST_FENCES };
+		target_ask(t, &fences);
+		target_close(t);
+	}
 }
 
 /** The silicon first: the state of a hung GPU may be gone soon. Fences last: reading them may end a hang. */
@@ -145,6 +147,7 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 	struct capture_look list[LOOKS];
 	struct captured done;
 	struct know *k = look_knowledge(&teller);
+	struct recording recording = { .user_data = (enum user_data)o->user_data, .know = k };
 	struct capture_options c = {
 		.file = o->file ? o->file : usual_name(&a),
 		.know = k,
@@ -163,7 +166,7 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 	};
 	for (size_t i = 0; i < LOOKS; i++) {
 		list[i] = looks[i];
-		list[i].ctx = &c;
+		list[i].ctx = &recording;
 	}
 	struct uh_error *err = capture_take(&c, &done);
 	if (!err && o->json)

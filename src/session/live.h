@@ -3,12 +3,13 @@
 
 #include "gpu/silicon/silicon.h"
 #include "session/look.h"
+#include "session/machine.h"
 
 struct live {
-	struct devices devices;
+	struct found_devices found;
+	struct arena arena;
 	const struct device **list; // those that were asked for
 	size_t n;
-	struct tape *tape; // of the machine; NULL
 };
 
 /** All GPUs, or the one that is asked for. @track: what a tape calls the look. @one: an error if there are several and none was named. Free with live_free(). */

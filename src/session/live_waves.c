@@ -95,10 +95,10 @@ struct processes {
 static void look_at_kfd(struct processes *p, const struct know *k, bool places)
 {
 	if (!p->looked)
-		kfd_look(&p->live->devices, &p->kfd);
+		kfd_look(&p->live->found.devices, &p->kfd);
 	p->looked = true;
 	if (places && !p->placed)
-		kfd_look_at_places(&p->kfd, k, &p->live->devices);
+		kfd_look_at_places(&p->kfd, k, &p->live->found.devices);
 	p->placed |= places;
 }
 
@@ -140,7 +140,7 @@ static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmid
 		look_at_kfd(p, g->look.know, n > 1);
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_error_ struct uh_error *err =
-			target_process_of(g->look.know, &p->live->devices, &p->kfd, pids[i], &g->process);
+			target_process_of(g->look.know, &p->live->found.devices, &p->kfd, pids[i], &g->process);
 		if (err) {
 			look_tell(t, arena_printf(a, STR_FMT ": the code of process %lld cannot be read: %s", STR_ARG(pci),
 						  (long long)pids[i], uh_error_message(err)));
@@ -185,7 +185,7 @@ static void open_code(struct gpu_waves *g, struct processes *p, const struct tel
 	if (seen->n)
 		find_process(g, p, vmids, t, &a);
 	arena_free(&a);
-	g->places = (struct code_places){ .n = o->ncode, .paths = o->code, .tape = p->live->tape };
+	g->places = (struct code_places){ .n = o->ncode, .paths = o->code, .tape = p->live->found.tape };
 	g->memory = g->process ? NULL : memory_of(g, seen);
 	target_code_open(&g->look.code, g->process ? g->process : g->memory, &g->places);
 }

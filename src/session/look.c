@@ -175,15 +175,14 @@ struct machine_look {
 	FILE *out;
 	struct teller teller;
 	struct know *know;
-	struct tape *tape; // NULL: this machine
-	struct devices devices;
+	struct found_devices found;
 	struct kfd kfd;
 };
 
 static struct uh_error *look_at_processes(struct machine_look *m, const int64_t *pids, size_t n)
 {
 	const struct uh_look_options *o = m->options;
-	struct code_places places = { .n = o->ncode, .paths = o->code, .tape = m->tape };
+	struct code_places places = { .n = o->ncode, .paths = o->code, .tape = m->found.tape };
 	_cleanup_free_ struct look *looks = mem_alloc((n + 1) * sizeof(*looks));
 	struct uh_error *err = NULL;
 	size_t opened = 0;
@@ -192,11 +191,11 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 		*l = (struct look){ .know = m->know, .options = o, .out = m->out };
 		uh_error_free(err);
 		// One that ended meanwhile is no error where all are meant.
-		if ((err = target_process_of(m->know, &m->devices, &m->kfd, pids[i], &l->target)))
+		if ((err = target_process_of(m->know, &m->found.devices, &m->kfd, pids[i], &l->target)))
 			continue;
 		opened++;
 	}
-	watch(m->tape, looks, opened);
+	watch(m->found.tape, looks, opened);
 	for (size_t i = 0; i < opened; i++)
 		target_code_open(&looks[i].code, looks[i].target, &places);
 	_cleanup_free_ struct queues_seen *seen = mem_alloc((n + 1) * sizeof(*seen));
@@ -205,7 +204,7 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 	if (o->ntargets && opened)
 		report_queues(seen, o, m->out);
 	else if (!o->ntargets)
-		report_queues_of_all(seen, opened, &(struct runlists){ m->know, &m->devices, &m->kfd }, o, m->out);
+		report_queues_of_all(seen, opened, &(struct runlists){ m->know, &m->found.devices, &m->kfd }, o, m->out);
 	if (opened || !o->ntargets) {
 		uh_error_free(err);
 		err = NULL;
@@ -222,10 +221,9 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 {
 	struct machine_look m = { .options = o, .out = out, .teller = *t };
 	m.know = look_knowledge(&m.teller);
-	m.tape = machine_tape(o->machine, "queues");
-	devices_find_at(m.know, (struct machine_at){ .tape = m.tape }, &m.devices);
-	kfd_look(&m.devices, &m.kfd);
-	kfd_look_at_places(&m.kfd, m.know, &m.devices);
+	machine_find(o->machine, m.know, "queues", &m.found);
+	kfd_look(&m.found.devices, &m.kfd);
+	kfd_look_at_places(&m.kfd, m.know, &m.found.devices);
 	kfd_look_at_runlists(&m.kfd);
 	struct uh_error *err = NULL;
 	if (!m.kfd.there && m.kfd.stuck.is)
@@ -240,7 +238,7 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 	if (m.kfd.there && m.kfd.why_not.n && m.kfd.npids)
 		look_tell(&m.teller, m.kfd.why_not);
 	kfd_free(&m.kfd);
-	devices_free(&m.devices);
+	found_devices_free(&m.found);
 	know_free(m.know);
 	return err;
 }

@@ -45,6 +45,21 @@ struct tape *machine_tape(struct uh_machine *m, const char *track)
 	return m->tape;
 }
 
+void machine_find(struct uh_machine *m, const struct know *k, const char *track, struct found_devices *ret)
+{
+	*ret = (struct found_devices){ .tape = machine_tape(m, track), .borrowed = m && m->devices };
+	if (ret->borrowed)
+		ret->devices = *m->devices;
+	else
+		devices_find_at(k, (struct machine_at){ .tape = ret->tape }, &ret->devices);
+}
+
+void found_devices_free(struct found_devices *f)
+{
+	if (!f->borrowed)
+		devices_free(&f->devices);
+}
+
 struct uh_error *machine_resolve(const struct uh_look_options *o, struct machine_options *ret)
 {
 	struct uh_error *err = NULL;

@@ -1,6 +1,7 @@
 // The machine that a look is about: this one, one that is being recorded, or one that a bundle holds.
 #pragma once
 
+#include "gpu/find/device.h"
 #include "source/tape/bundle.h"
 #include "source/tape/tape.h"
 #include "unhang/unhang.h"
@@ -9,7 +10,18 @@ struct uh_machine {
 	struct tape *tape;
 	struct bundle *bundle; // NULL: it is recorded
 	char *path;            // of the bundle
+	struct devices *devices; // of one that is recorded: what the first look found, for all others; NULL
 };
+
+/** Finds its GPUs, or hands out those that were found. devices_free() only where they are not borrowed. */
+struct found_devices {
+	struct devices devices;
+	struct tape *tape; // NULL: this machine
+	bool borrowed;
+};
+struct know;
+void machine_find(struct uh_machine *m, const struct know *k, const char *track, struct found_devices *ret);
+void found_devices_free(struct found_devices *f);
 
 /** Its tape at the beginning of a track; NULL of NULL, which is this machine. */
 struct tape *machine_tape(struct uh_machine *m, const char *track);

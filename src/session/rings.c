@@ -168,7 +168,7 @@ static void read_devices(struct rings_look *l, const struct live *live)
 	}
 	live_progress(live, o, live->n);
 	if (o->looks != 1)
-		tape_pause(live->tape, BETWEEN_LOOKS_MS);
+		tape_pause(live->found.tape, BETWEEN_LOOKS_MS);
 	for (size_t i = 0; i < l->n; i++)
 		read_target(l, i);
 	live_tell_root(live, l->teller);

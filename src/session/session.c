@@ -277,7 +277,8 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 {
 	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 },
 				     .tape = machine_tape(s->asked, "machine"),
-				     .name = s->asked ? s->asked->path : NULL };
+				     .name = s->asked ? s->asked->path : NULL,
+				     .devices = s->asked ? s->asked->devices : NULL };
 	engine_end(s->engine);
 	s->this_boot = true;
 	evidence_machine(s->evidence, &o);

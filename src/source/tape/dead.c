@@ -94,7 +94,8 @@ void tape_note_dead(struct tape_dead *d, const struct probe_batch *b)
 		if (slot)
 			*slot = hash_of(path);
 	}
-	if (!b->stuck.is || d->n == DEAD_MOST || dead_file(d, b->stuck.at))
+	// One that could be killed was late only, as on a busy machine.
+	if (!b->stuck.uninterruptible || d->n == DEAD_MOST || dead_file(d, b->stuck.at))
 		return;
 	struct dead_file *f = &d->list[d->n];
 	str_copy(f->path, sizeof(f->path), b->stuck.at);

@@ -1,4 +1,4 @@
-// A tape: what a machine answered, as requests and answers. While a look is recorded, each answer is on the disk before anybody reads it.
+// A tape: what a machine answered, as requests and answers. While a look is recorded, each answer is written before anybody reads it.
 // When the tape is played, the same look gets the same answers, on another machine and years later. A tape has tracks: one for each
 // look, since a look asks several times what changes.
 #pragma once
