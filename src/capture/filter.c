@@ -27,6 +27,47 @@ void filter_environment(const struct know *k, struct str all, struct text *ret)
 	}
 }
 
+/** Files that set variables for everyone, or for a service. */
+static bool sets_variables(struct str path)
+{
+	static const char *const places[] = { "/etc/environment*", "/etc/profile*", "/etc/systemd/system/*" };
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (str_glob(str_z(places[i]), path))
+			return true;
+	return false;
+}
+
+/** The words of `Environment="A=B" C=D` whose names matter. */
+static void keep_unit_line(const struct know *k, struct str line, struct text *ret)
+{
+	text_add(ret, S("Environment="));
+	while (line.n) {
+		char end = line.p[0] == '"' || line.p[0] == '\'' ? line.p[0] : ' ';
+		line = str_from(line, end != ' ');
+		struct str word = str_split(&line, end), value = word, name = str_split(&value, '=');
+		if (word.n && wanted(k, name))
+			text_printf(ret, "\"" STR_FMT "\" ", STR_ARG(word));
+		line = str_trim(line);
+	}
+}
+
+/** Lines keep their numbers: what does not matter is left empty. */
+static void filter_file(const struct know *k, struct str all, struct text *ret)
+{
+	while (all.n) {
+		struct str line = str_trim(str_split(&all, '\n')), rest = line;
+		bool unit = str_behind(line, S("Environment="), &rest);
+		if (!unit)
+			str_behind(line, S("export "), &rest);
+		struct str value = rest, name = str_split(&value, '=');
+		if (unit)
+			keep_unit_line(k, rest, ret);
+		else if (name.n < rest.n && wanted(k, name))
+			text_add(ret, line);
+		text_add(ret, S("\n"));
+	}
+}
+
 static bool is_environment(struct str path) { return str_starts(path, S("/proc/")) && str_ends(path, S("/environ")); }
 
 /** Registers of waves come from two files; in the second, an argument says whether it is them or the state of the wave. */
@@ -47,6 +88,10 @@ static bool replace(void *ctx, const struct probe *p, struct text *instead)
 	struct str data = { p->data, p->n };
 	if (is_environment(str_z(p->path))) {
 		filter_environment(c->options->know, data, instead);
+		return true;
+	}
+	if (p->kind == PROBE_FILE && sets_variables(str_z(p->path))) {
+		filter_file(c->options->know, data, instead);
 		return true;
 	}
 	if (c->options->user_data == USER_DATA_NONE && is_register_file(p)) {

@@ -47,7 +47,6 @@ static void begin_manifest(struct captured *ret, const struct capture_options *o
 		.version = S(UNHANG_VERSION),
 		.state = "running",
 		.user_data = user_data_names[o->user_data],
-		.redacted = o->redact,
 		.began = (int64_t)time(NULL),
 		.uptime_ms = (int64_t)(source_uptime() * MS),
 		.deadline_ms = o->deadline_ms,

@@ -25,6 +25,20 @@ struct recording {
 	FILE *nowhere; // a look's answer is for nobody: only what the machine answered is kept
 };
 
+/** Files of the driver that wait for nothing are read first: where another one blocks, only those are asked again that have answered. */
+static void ask_the_harmless(struct recording *r)
+{
+	enum { SIZE = 1 << 16, ASK_MS = 700 };
+	struct arena a = { 0 };
+	for (size_t i = 0; i < r->devices.n; i++) {
+		const struct device *d = &r->devices.list[i];
+		struct probe p = { .path = arena_printf(&a, STR_FMT "/amdgpu_firmware_info", STR_ARG(d->debugfs)).p, .size = SIZE };
+		if (d->debugfs.n && device_awake(d))
+			probe_run(&a, &p, 1, ASK_MS, NULL, &r->devices.count);
+	}
+	arena_free(&a);
+}
+
 /** Hands the machine over to the next look. The first finds the GPUs for all. */
 static struct recording *record_on(struct tape *tape, void *ctx)
 {
@@ -33,8 +47,10 @@ static struct recording *record_on(struct tape *tape, void *ctx)
 	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices };
 	if (!r->nowhere)
 		r->nowhere = fopen("/dev/null", "w");
-	if (!r->found)
+	if (!r->found) {
 		devices_find_at(r->know, (struct machine_at){ .tape = tape }, &r->devices);
+		ask_the_harmless(r);
+	}
 	r->found = true;
 	*r->devices.count.patience = (struct probe_patience){ PATIENCE_MS, tape };
 	return r;

@@ -240,6 +240,37 @@ static bool part_in(const struct tape_player *p, uint32_t track, struct str key,
 	return found;
 }
 
+/** A file that gave no answer then, to anybody who asked in this way, gives none now. */
+static const struct taped *failed_in(const struct tape_player *p, uint32_t track, struct str key)
+{
+	struct str place = str_cut(key, KEY_PLACE);
+	const struct taped *found = NULL;
+	for (size_t i = lower(p, track, place); i < p->answers.len; i++) {
+		const struct taped *a = &p->answers.data[i];
+		if (a->track != track || !str_starts(a->probe.key, place))
+			break;
+		if (a->probe.end == PROBE_GOOD)
+			return NULL;
+		if (a->probe.end == PROBE_STUCK || (!found && a->probe.end == PROBE_FAILED))
+			found = a;
+	}
+	return found;
+}
+
+const struct taped *tape_find_failed(struct tape *t, const struct probe *p)
+{
+	struct text key = { 0 };
+	uint32_t path = tape_name(&t->paths, str_z(p->path), false), own = t->player.track;
+	if (path == UINT32_MAX)
+		return NULL;
+	tape_put_key(&key, p, path);
+	const struct taped *found = own != UINT32_MAX ? failed_in(&t->player, own, text_str(&key)) : NULL;
+	for (uint32_t i = 0; i < t->player.tracks.len && !found; i++)
+		found = failed_in(&t->player, i, text_str(&key));
+	text_free(&key);
+	return found;
+}
+
 bool tape_find_part(struct tape *t, const struct probe *p, struct tape_probe *ret)
 {
 	struct text key = { 0 };
@@ -279,13 +310,13 @@ static void take_stuck(struct arena *a, const struct tape_batch *of, enum probe_
 
 static void answer(struct tape *t, struct arena *a, struct probe *p, struct probe_stuck *stuck)
 {
-	const struct taped *found = tape_find(t, p);
-	const struct tape_batch *batch = found ? batch_of(&t->player, found) : NULL;
 	struct tape_probe one = { .end = PROBE_NOT_MADE };
+	const struct taped *found = tape_find(t, p);
+	if (!found && !tape_find_part(t, p, &one))
+		found = tape_find_failed(t, p);
+	const struct tape_batch *batch = found ? batch_of(&t->player, found) : NULL;
 	if (found)
 		one = found->probe;
-	else
-		tape_find_part(t, p, &one);
 	p->end = one.end;
 	p->error = one.error;
 	p->n = one.data.n;
