@@ -26,6 +26,7 @@ enum { TAPE_SAID = 64 };
 struct tape_batch {
 	int64_t began, ended;
 	struct probe_stuck stuck;
+	uint32_t stuck_order; // of a tape that is played: the place of the answer that did not come
 };
 
 /** A request and its answer. @key is the request as it lies in the file. */

@@ -48,6 +48,8 @@ static void take_probe(struct loading *l, struct str record)
 		return;
 	one.probe.path = l->paths.data[one.probe.path];
 	memcpy((char *)one.probe.key.p + 4, &one.probe.path, sizeof(one.probe.path));
+	if (one.probe.end == PROBE_STUCK && one.probe.batch < l->track->batches.len)
+		l->track->batches.data[one.probe.batch].stuck_order = one.order;
 	vec_push(&l->tape->player.answers, one);
 }
 
@@ -317,6 +319,9 @@ static void answer(struct tape *t, struct arena *a, struct probe *p, struct prob
 	const struct tape_batch *batch = found ? batch_of(&t->player, found) : NULL;
 	if (found)
 		one = found->probe;
+	// Its turn never came, because one before it did not answer. Asked without that one, it would not have answered either.
+	if (one.end == PROBE_NOT_MADE && batch && batch->stuck.is && found->order > batch->stuck_order && !stuck->is)
+		one.end = PROBE_STUCK;
 	p->end = one.end;
 	p->error = one.error;
 	p->n = one.data.n;
