@@ -132,7 +132,6 @@ static void copy_crash_files(struct step *s)
 	size_t n = copy_directory(s, "/sys/fs/pstore") + copy_directory(s, "/var/lib/systemd/pstore");
 	if (s->shared->result.state == ITEM_RUNNING)
 		step_end(s, n ? ITEM_SAVED : ITEM_ABSENT, "%s", n ? "" : "there is none, or it may not be read");
-	door_end();
 }
 
 void capture_crash_files(struct taking *c)

@@ -63,6 +63,7 @@ static void look_at_all(int fd, const void *ctx)
 	const struct looks_work *w = ctx;
 	(void)fd;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	door_leave();
 	close(w->taking->lock);
 	for (size_t i = w->first; i < w->n; i++) {
 		struct look_said *said = &w->shared->said[i];

@@ -104,19 +104,39 @@ static void find_in_command(struct redaction *r, struct str data)
 	}
 }
 
-/** `render:x:105:alice,bob` */
+enum { FIRST_USER = 1000, NOBODY = 65534 };
+
+/** The number of a group; -1: there is none. */
+static int64_t group_of(struct str groups, struct str name)
+{
+	while (groups.n) {
+		struct str line = str_split(&groups, '\n');
+		int64_t id;
+		if (!str_eq(str_split(&line, ':'), name))
+			continue;
+		str_split(&line, ':');
+		return str_number(str_split(&line, ':'), &id) ? id : -1;
+	}
+	return -1;
+}
+
+static bool is_system(int64_t group) { return group >= 0 && (group < FIRST_USER || group >= NOBODY); }
+
+/** `render:x:105:alice,bob`: members that are no part of the system, and groups of one user. */
 static void find_in_groups(struct redaction *r, struct str text)
 {
-	enum { FIRST_USER = 1000, NOBODY = 65534 };
-	while (text.n) {
-		struct str line = str_split(&text, '\n'), group = str_split(&line, ':');
-		int64_t id = 0;
-		str_split(&line, ':');
-		bool own = str_number(str_split(&line, ':'), &id) && id >= FIRST_USER && id < NOBODY;
-		if (own)
+	struct str rest = text;
+	while (rest.n) {
+		struct str line = str_split(&rest, '\n'), group = str_split(&line, ':');
+		if (group.n && !is_system(group_of(text, group)))
 			redact_add(&r->redactor, REDACT_USER, group);
-		while (line.n)
-			redact_add(&r->redactor, REDACT_USER, str_split(&line, ','));
+		str_split(&line, ':');
+		str_split(&line, ':');
+		while (line.n) {
+			struct str member = str_split(&line, ',');
+			if (!is_system(group_of(text, member)))
+				redact_add(&r->redactor, REDACT_USER, member);
+		}
 	}
 }
 

@@ -182,7 +182,7 @@ static void find_mail(struct redactor *r, struct str text, size_t at)
 		if (str_ends(host, str_z(units[i])))
 			return;
 	redact_add(r, REDACT_USER, (struct str){ text.p + from, at - from });
-	add_value(r, REDACT_HOST, host);
+	redact_add(r, REDACT_HOST, host);
 }
 
 /** https://user:password@host/ */
@@ -198,8 +198,8 @@ static void find_url(struct redactor *r, struct str rest)
 		host = str_from(host, (size_t)at + 1);
 	}
 	host = str_split(&host, ':');
-	if (host.n && !is_number(host))
-		add_value(r, REDACT_HOST, host);
+	if (host.n && char_alpha(host.p[0]))
+		redact_add(r, REDACT_HOST, host);
 }
 
 static void find_behind(struct redactor *r, struct str rest)

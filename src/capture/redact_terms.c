@@ -50,6 +50,20 @@ static bool is_common(struct str text)
 	return false;
 }
 
+/** Hosts that everybody knows say nothing of anybody. */
+static bool is_public(struct str host)
+{
+	static const char *const ends[] = { "debian.org", "ubuntu.com",      "kernel.org",      "github.com",     "amd.com",
+					    "redhat.com", "fedoraproject.org", "archlinux.org", "freedesktop.org", "gitlab.com",
+					    "pytorch.org", "python.org",     "gnu.org",         "huggingface.co" };
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct str end = str_z(ends[i]);
+		if (str_ends(host, end) && (host.n == end.n || host.p[host.n - end.n - 1] == '.'))
+			return true;
+	}
+	return false;
+}
+
 /** Whether knowledge has the word: then messages may have it too, and only what stands alone is meant. */
 static bool is_known_word(struct str text)
 {
@@ -62,7 +76,7 @@ static bool is_known_word(struct str text)
 void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
 {
 	text = str_trim(text);
-	if (text.n < 2 || text.n > 4096 || is_common(text))
+	if (text.n < 2 || text.n > 4096 || is_common(text) || (kind == REDACT_HOST && is_public(text)))
 		return;
 	if (r->terms.len * 2 >= r->nslots)
 		grow(r);

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/statvfs.h>
 
+#include "base/door/door.h"
 #include "capture/parts.h"
 #include "source/probe_stuck.h"
 
@@ -37,8 +38,10 @@ static void work(int fd, const void *ctx)
 	struct step s = *(const struct step *)((const void *const *)ctx)[1];
 	(void)fd;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	door_leave();
 	close(s.capture->lock); // which must not live on in a child that cannot be killed
 	p->run(&s);
+	door_end();
 }
 
 struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state, const char *reason)

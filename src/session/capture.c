@@ -7,6 +7,7 @@
 #include "gpu/target.h"
 #include "host/host.h"
 #include "session/look.h"
+#include "session/bug_report.h"
 #include "session/machine.h"
 
 static void say_nothing(void *ctx, const char *message)
@@ -189,6 +190,10 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		report_manifest(&done.manifest, out);
 	else if (!err)
 		report_captured(&done.manifest, c.file, done.bytes, out);
+	if (!err && o->bug_report)
+		err = bug_report_write(c.file, k);
+	if (!err && o->bug_report && !o->json)
+		fprintf(out, "The text for a bug report is in %s.md: read it before you send it.\n", c.file);
 	captured_free(&done);
 	know_free(k);
 	arena_free(&a);
