@@ -89,8 +89,9 @@ static void look_at_queues(struct tape *tape, void *ctx)
 
 static void look_at_rings(struct tape *tape, void *ctx)
 {
+	enum { PACKETS = 64 }; // on each side of where a ring stands
 	struct recording *r = record_on(tape, ctx);
-	struct uh_look_options o = { .machine = &r->machine, .all = true, .json = true };
+	struct uh_look_options o = { .machine = &r->machine, .packets = PACKETS, .json = true };
 	uh_error_free(uh_look_rings(&o, NULL, 0, r->nowhere, say_nothing, NULL));
 }
 

@@ -57,7 +57,7 @@ static void mark_moved(const struct request *before, const struct wave *waves, s
 
 static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 {
-	const unsigned looks = g->look.options->looks ? g->look.options->looks : LOOKS;
+	unsigned looks = g->look.options->looks ? g->look.options->looks : LOOKS;
 	struct request *r = arena_alloc(a, looks * sizeof(*r));
 	unsigned n = 0;
 	while (n < looks) {
@@ -66,7 +66,8 @@ static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 		r[n] = (struct request){ .kind = REQUEST_WAVES };
 		if (target_ask(g->look.target, &r[n]) != ANSWER_GIVEN)
 			break;
-		n++;
+		if (!r[n++].n) // no wave is there that could move
+			looks = n;
 	}
 	*ret = (struct waves_seen){ .look = &g->look, .gfx = g->device->gfx, .pci = g->device->pci };
 	ret->title = live_title(a, g->device);
@@ -81,7 +82,7 @@ static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 	g->moved = mem_alloc(ret->n + 1);
 	for (unsigned i = 0; i + 1 < n; i++)
 		mark_moved(&r[i], ret->waves, ret->n, g->moved);
-	ret->moved = n > 1 ? g->moved : NULL;
+	ret->moved = n > 1 || !ret->n ? g->moved : NULL;
 }
 
 /** What is known of the machine's processes. */
