@@ -79,6 +79,14 @@ struct uh_report_options {
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
 
+/** The machine that a bundle of `unhang capture` holds. It answers as it did then, so that all that follows says of it what it would have
+ * said there. *@ret is NULL without an error where the file is no bundle. */
+struct uh_machine;
+struct uh_error *uh_machine_open(const char *path, struct uh_machine **ret);
+void uh_machine_free(struct uh_machine *m);
+/** What the session is asked of this machine it answers of @m, which outlives it. */
+void uh_session_on_machine(struct uh_session *s, struct uh_machine *m);
+
 /** Which copy of registers that there are several of. -1: the first XCC; every engine; the queue that is in force. */
 struct uh_bank {
 	int xcc;
@@ -91,6 +99,7 @@ struct uh_look_options {
 	const char *const *
 		targets; // cores of one process: the GPU's, the process's own, or one that holds both; a device core of the driver
 	size_t ntargets;
+	struct uh_machine *machine; // that is looked at where there is no target; NULL: this one, or a bundle among the targets
 	const char
 		*gpu; // where there is no target: the GPU of this machine, by PCI address or number; NULL: the only one, or all
 	const char *const *code; // files and directories with code objects
@@ -136,7 +145,8 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 
 /** What the doctor looks at, and how it writes. */
 struct uh_doctor_options {
-	const char *root; // the proc, sys, etc, boot, usr, ... of another machine; NULL: this one
+	const char *root; // the proc, sys, etc, boot, usr, ... of another machine, or a bundle; NULL: this one
+	struct uh_machine *machine; // NULL: this one
 	bool json, verbose, colour;
 	unsigned width;   // columns of the terminal; 0: 80
 	const char *hip;  // of a smoke test: the HIP runtime; NULL: ROCm's
@@ -173,6 +183,22 @@ struct uh_remedy_options {
 /** All that is known of a remedy: its steps on this machine, cost, undo, sources. The error is that there is none of this name, and which
  * was meant. */
 struct uh_error *uh_remedy(const struct uh_remedy_options *o, const char *id, FILE *out, uh_problem_fn *problem, void *ctx);
+
+/** How much of what users' programs keep in memory goes into a bundle. */
+enum uh_user_data { UH_USER_NONE, UH_USER_REGISTERS, UH_USER_ALL };
+struct uh_capture_options {
+	const char *file;      // that is made; NULL: unhang-HOST-TIME.tar.zst in the current directory
+	const long long *pids; // processes beside those that hold a GPU
+	size_t npids;
+	enum uh_user_data user_data;
+	unsigned seconds; // for all of it; 0: 30
+	bool redact, bug_report, json;
+	bool tools;               // run py-spy, where it is installed
+	bool attach_debugger;     // run rocgdb: it may take every queue off the GPU
+	bool release_devcoredump; // free dumps when they are saved, so that the driver can make others
+};
+/** Saves all evidence of this machine in one bundle. The error is that there is none. */
+struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 
 /** What is known, and how to write about it. */
 struct uh_knowledge_options {

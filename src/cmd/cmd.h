@@ -19,6 +19,7 @@ struct subcommand {
 	const char *summary;
 };
 
+int cmd_capture(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_emulate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);

@@ -28,6 +28,7 @@ static void usage(void)
 	     "  -b, --boot N       those of boot N: 0 is this one, -1 the one before\n"
 	     "  --code PATH        code objects, programs or libraries with the code that\n"
 	     "                     waves ran, besides what lies beside the evidence\n"
+	     "  --target BUNDLE    a bundle of unhang capture; --target may be left out\n"
 	     "  --root DIR         the journal, pstore and kdump files of the system that is\n"
 	     "                     mounted at DIR\n" TELLING_HELP "\n"
 	     "exit status: 0 no incident, 1 an incident, 2 no incident in what could be read,\n"
@@ -38,7 +39,7 @@ enum { CODE_MAX = 64 };
 
 struct explain {
 	struct telling tell;
-	const char *root;
+	const char *root, *target;
 	const char *code[CODE_MAX];
 	size_t ncode;
 	bool journal;
@@ -62,6 +63,7 @@ static int parse_options(int argc, char **argv, struct explain *e)
 		{ "boot", required_argument, NULL, 'b' },
 		{ "root", required_argument, NULL, 'r' },
 		{ "code", required_argument, NULL, 'c' },
+		{ "target", required_argument, NULL, 't' },
 		TELLING_OPTIONS,
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
@@ -82,6 +84,9 @@ static int parse_options(int argc, char **argv, struct explain *e)
 			break;
 		case 'r':
 			e->root = optarg;
+			break;
+		case 't':
+			e->target = optarg;
 			break;
 		case 'c':
 			if (!add_path(e->code, &e->ncode, CODE_MAX, "--code", optarg))
@@ -147,10 +152,12 @@ int cmd_explain(int argc, char **argv)
 		uh_session_add_code(s, e.code[i]);
 	if (e.journal)
 		uh_session_add_journal(s, e.root, e.boot);
-	else if (optind == argc)
+	else if (optind == argc && !e.target)
 		uh_session_add_newest(s, e.root);
 	// The order in which they were typed must not matter, not even for the numbers of the sources.
 	qsort(argv + optind, (size_t)(argc - optind), sizeof(*argv), by_name);
+	if (e.target)
+		uh_session_add_path(s, e.target);
 	for (int i = optind; i < argc; i++)
 		uh_session_add_path(s, argv[i]);
 	uh_session_end(s);

@@ -26,14 +26,15 @@ static void usage(void)
 	     "  --code PATH        code objects, programs or libraries with the code that\n"
 	     "                     waves run\n"
 	     "  --root DIR         the newest incident of the system that is mounted at DIR;\n"
-	     "                     no GPU is looked at\n" TELLING_HELP "\n"
+	     "                     no GPU is looked at\n"
+	     "  --target BUNDLE    the machine in a bundle of unhang capture, as it was then\n" TELLING_HELP "\n"
 	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well,\n"
 	     "2 unknown: what is needed could not be read, or there is no AMD GPU");
 }
 
 struct now {
 	struct telling tell;
-	const char *gpu, *root;
+	const char *gpu, *root, *target;
 	const char *code[CODE_MAX];
 	size_t ncode;
 	unsigned expected; // GPUs
@@ -44,6 +45,7 @@ struct now {
 static int parse_options(int argc, char **argv, struct now *o)
 {
 	static const struct option options[] = {
+		{ "target", required_argument, NULL, 't' },
 		{ "gpu", required_argument, NULL, 'g' },
 		{ "code", required_argument, NULL, 'c' },
 		{ "root", required_argument, NULL, 'r' },
@@ -69,6 +71,9 @@ static int parse_options(int argc, char **argv, struct now *o)
 			break;
 		case 'r':
 			o->root = optarg;
+			break;
+		case 't':
+			o->target = optarg;
 			break;
 		case 'h':
 			usage();
@@ -99,12 +104,21 @@ static int now(struct now *o, int argc, char **argv)
 		return status;
 	o->tell.report.colour = terminal_colour();
 	o->tell.report.width = terminal_width();
-	struct uh_session *s = uh_session_new(complain_line, NULL);
-	struct uh_error *err = NULL;
-	if (!telling_begin(&o->tell, s)) {
-		uh_session_free(s);
+	struct uh_machine *machine = NULL;
+	struct uh_error *err = o->target ? uh_machine_open(o->target, &machine) : NULL;
+	if (err)
+		return cannot(err);
+	if (o->target && !machine) {
+		complain("%s: not a bundle of unhang capture", o->target);
 		return EXIT_CANNOT;
 	}
+	struct uh_session *s = uh_session_new(complain_line, NULL);
+	if (!telling_begin(&o->tell, s)) {
+		uh_session_free(s);
+		uh_machine_free(machine);
+		return EXIT_CANNOT;
+	}
+	uh_session_on_machine(s, machine);
 	uh_session_expect_gpus(s, o->expected);
 	for (size_t i = 0; i < o->ncode; i++)
 		uh_session_add_code(s, o->code[i]);
@@ -124,6 +138,7 @@ static int now(struct now *o, int argc, char **argv)
 			complain("%s; unhang explain PATH explains what another machine left", uh_session_unread(s));
 	}
 	uh_session_free(s);
+	uh_machine_free(machine);
 	return status;
 }
 

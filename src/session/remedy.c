@@ -39,7 +39,7 @@ struct uh_error *uh_remedy(const struct uh_remedy_options *o, const char *id, FI
 	if (r) {
 		struct host host;
 		struct arena room = { 0 };
-		host_look_beside(k, &host);
+		host_look_beside(k, NULL, &host);
 		const struct host_scope scope = { &host, host_machine(&host) };
 		const struct fact_view view = { host_get, &scope };
 		struct remedy_view v = { .know = k,

@@ -13,6 +13,7 @@
 #include "evidence/silicon.h"
 #include "host/host.h"
 #include "report/report.h"
+#include "session/machine.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
 
@@ -27,6 +28,8 @@ struct uh_session {
 	VEC(struct note) notes;
 	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
 	bool this_boot;                         // what is read now is of this machine, since it was started
+	struct uh_machine *asked;   // in place of this machine; NULL
+	struct uh_machine *opened;  // the session's own; NULL
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
@@ -160,13 +163,72 @@ void uh_session_free(struct uh_session *s)
 	lines_free(s->lines);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
+	uh_machine_free(s->opened);
 	free(s);
+}
+
+void uh_session_on_machine(struct uh_session *s, struct uh_machine *m) { s->asked = m; }
+
+static bool plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
+
+/** A member of a bundle that is evidence by itself. */
+struct member_left {
+	struct str left;
+};
+
+static ssize_t read_member(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	struct member_left *m = source->ctx;
+	struct str part = str_cut(m->left, size);
+	(void)ret_err;
+	if (part.n)
+		memcpy(buffer, part.p, part.n);
+	m->left = str_from(m->left, part.n);
+	return (ssize_t)part.n;
+}
+
+/** Reads the members below a directory of the bundle. */
+static void add_members(struct uh_session *s, struct str directory)
+{
+	const struct bundle *b = s->asked->bundle;
+	for (size_t i = 0; b && i < b->members.len; i++) {
+		const struct bundle_member *m = &b->members.data[i];
+		struct member_left left = { { m->bytes, m->n } };
+		if (!str_starts(m->name, directory) || !m->n)
+			continue;
+		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
+		struct source source = { .name = name.p, .read = read_member, .ctx = &left };
+		on_visit(s, &source);
+	}
+}
+
+static void add_bundle(struct uh_session *s, struct uh_machine *m)
+{
+	static const char *const evidence[] = { BUNDLE_DUMPS, BUNDLE_RECORDINGS, BUNDLE_TOOLS };
+	s->asked = s->opened = m;
+	struct uh_error *err = uh_session_add_machine(s, NULL);
+	if (err)
+		on_problem(s, err);
+	uh_session_add_newest(s, NULL);
+	for (size_t i = 0; i < sizeof(evidence) / sizeof(evidence[0]); i++)
+		add_members(s, str_z(evidence[i]));
 }
 
 void uh_session_add_path(struct uh_session *s, const char *path)
 {
 	struct source_visitor v = visitor(s);
-	source_path(path, &v);
+	struct uh_machine *m = NULL;
+	struct uh_error *err = uh_machine_open(path, &m);
+	if (m && s->asked) {
+		uh_machine_free(m);
+		err = uh_error_new("%s: a second bundle; each is a machine of its own, so explain one at a time", path);
+	}
+	if (err)
+		on_problem(s, err);
+	else if (m)
+		add_bundle(s, m);
+	else
+		source_path(path, &v);
 }
 
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
@@ -187,9 +249,29 @@ void uh_session_add_crash_files(struct uh_session *s, const char *root)
 	source_crash_files(root, &v);
 }
 
+/** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
+static void add_taped_logs(struct uh_session *s)
+{
+	struct source_visitor v = visitor(s);
+	struct tape *tape = s->asked->tape;
+	s->log_wanted = s->this_boot = true;
+	s->log_read = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
+	engine_end(s->engine);
+	s->this_boot = false;
+	if (!s->ledger.incidents.len)
+		tape_play_log(tape, TAPE_LOG_BEFORE, &v);
+	engine_end(s->engine);
+	if (!s->ledger.incidents.len)
+		add_members(s, S(BUNDLE_CRASH));
+}
+
 void uh_session_add_newest(struct uh_session *s, const char *root)
 {
 	struct source_visitor v = visitor(s);
+	if (plays(s)) {
+		add_taped_logs(s);
+		return;
+	}
 	unsigned before = s->problems;
 	s->log_wanted |= !root;
 	int boots = source_journal_boots(root);
@@ -213,9 +295,12 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 {
-	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 } };
+	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 },
+				     .tape = machine_tape(s->asked, "machine"),
+				     .name = s->asked ? s->asked->path : NULL,
+				     .devices = s->asked ? s->asked->devices : NULL };
 	char host[HOST_NAME_MAX + 1] = "";
-	if (!gethostname(host, sizeof(host) - 1))
+	if (!s->asked && !gethostname(host, sizeof(host) - 1))
 		s->host = arena_str(&s->arena, str_z(host));
 	engine_end(s->engine);
 	s->this_boot = true;
@@ -248,7 +333,7 @@ static bool has_kind(const struct uh_session *s, const char *kind)
 /** In a container half of the story is out of reach. */
 static void say_what_the_host_has(struct uh_session *s)
 {
-	if (has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX || !source_in_container())
+	if (s->asked || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX || !source_in_container())
 		return;
 	struct note note = {
 		S("container"),
@@ -313,7 +398,7 @@ static void advise(struct uh_session *s)
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		look |= s->ledger.incidents.data[n]->this_boot;
 	if (look)
-		host_look_beside(s->know, &host);
+		host_look_beside(s->know, s->asked ? s->asked->tape : NULL, &host);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		struct incident *i = s->ledger.incidents.data[n];
 		if (s->seen)
@@ -426,6 +511,11 @@ void uh_session_end(struct uh_session *s)
 	s->earlier = told_leave_out(&s->ledger, s->evidence, &s->told);
 	advise(s);
 	judge(s);
+}
+
+struct str session_title(const struct uh_session *s)
+{
+	return s->ledger.incidents.len ? s->ledger.incidents.data[0]->title : (struct str){ 0 };
 }
 
 unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evidence_count(s->evidence); }
