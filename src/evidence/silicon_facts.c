@@ -229,6 +229,8 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned x
 	note(f, "waves_elsewhere", waves_elsewhere(w, xcc) ? S("yes") : S("no"));
 	if (!w->waves_sampled)
 		number(f, "waves", (int64_t)s->count, s->count);
+	if (!w->waves_sampled && !s->count)
+		say(f, "no_waves", S("no waves are on the GPU"));
 	if (!s->count || w->wave_looks < 2)
 		return;
 	// Of many waves some always move; a tenth of them is work, fewer is chance. Those at a barrier wait for the others.
@@ -291,8 +293,8 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 		note(f, "ring_stuck", r->name);
 		if (u && u->engine)
 			note(f, "engine_stuck", u->head.id);
-		// An engine of its own first: the others may only wait for shaders.
-		if (!first || (u && u->engine))
+		// What the driver waited for, else an engine of its own: the others may only wait for shaders.
+		if (!first || (!str_eq(first->name, f->late_ring) && (str_eq(r->name, f->late_ring) || (u && u->engine))))
 			first = r;
 	}
 	if (!first)

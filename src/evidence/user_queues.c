@@ -86,7 +86,7 @@ static void find_signals(const struct aql_packet *p, struct user_queue *u)
 static void name_packets(struct user_queues *q, const struct know *k, struct target *t, const struct queue *queue,
 			 struct user_queue *u)
 {
-	struct code_places none = { 0 };
+	struct code_places none = { .tape = probe_tape(&q->kfd.count) };
 	struct target_code c;
 	struct aql_packet packet;
 	const struct queue_at at = { t, queue, &c };

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/child.h"
 #include "gpu/silicon/parts.h"
+#include "source/tape/tape.h"
 
 static const struct str ones = { "\xff\xff\xff\xff", 4 };
 static const struct str gfxoff_allowed = { "\x01\0\0\0", 4 }, gfxoff_forbidden = { "\0\0\0\0", 4 };
@@ -173,7 +173,7 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 		t->gate = shut_to_guests(t->device);
 		return;
 	}
-	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && now_ms() - t->gate_time < SILICON_GATE_MS))
+	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && tape_now(probe_tape(&t->count)) - t->gate_time < SILICON_GATE_MS))
 		return;
 	struct batch b = { .t = t };
 	struct gate_probes at = plan(&b, wanted);
@@ -186,6 +186,6 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 		t->gate = shut(arena_printf(&t->arena, "a look at it did not return (" STR_FMT ")", STR_ARG(t->stuck.at)));
 		t->gate.stuck = true;
 	}
-	t->gate_time = now_ms();
+	t->gate_time = tape_now(probe_tape(&t->count));
 	batch_free(&b);
 }

@@ -1,8 +1,8 @@
 #include "gpu/silicon/watch.h"
+#include "source/tape/tape.h"
 
 #include <stdlib.h>
 
-#include "base/child.h"
 
 // --- what is read ---
 
@@ -29,11 +29,17 @@ static void add_named(struct watch *w, struct str name, bool deep, const struct 
 	}
 }
 
+int64_t watch_now(const struct watch *w)
+{
+	return tape_now(w->device && w->device->patience ? w->device->patience->tape : NULL);
+}
+
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx)
 {
 	*w = (struct watch){
-		.know = k, .target = t, .device = d, .xccs = 1, .interrupts_first = -1, .interrupts_last = -1, .began = now_ms()
+		.know = k, .target = t, .device = d, .xccs = 1, .interrupts_first = -1, .interrupts_last = -1
 	};
+	w->began = watch_now(w);
 	unsigned version[3];
 	const struct register_table *table = NULL;
 	bool exact;
@@ -156,7 +162,7 @@ void watch_look(struct watch *w, bool deep, bool rings)
 	if (w->gate.open && rings && (!w->device || !target_stuck(w->target)))
 		look_at_rings(w);
 	w->looks++;
-	w->ended = now_ms();
+	w->ended = watch_now(w);
 }
 
 // --- units ---

@@ -67,6 +67,8 @@ struct watch {
 	int64_t interrupts_first, interrupts_last; // -1: not known
 };
 
+/** The time, as the machine has it. */
+int64_t watch_now(const struct watch *w);
 /** Begins to look at a live GPU or at a dump (@d NULL, @gfx as the dump says). */
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx);
 /** Looks once at the registers on the render node's list. If it is safe: with @deep at the other registers, with @rings at the rings. */

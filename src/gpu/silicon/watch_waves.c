@@ -1,7 +1,6 @@
 // Waves of a GPU that is looked at several times: whether they move, and how far.
 #include <stdlib.h>
 
-#include "base/child.h"
 #include "gpu/layout.h"
 #include "gpu/silicon/watch.h"
 
@@ -230,7 +229,7 @@ static void look(struct watch *w, struct request *r)
 	w->states = arena_alloc(&w->arena, w->xccs * sizeof(*w->states));
 	for (unsigned xcc = 0; xcc < w->xccs; xcc++)
 		w->states[xcc] = state_of(w, xcc);
-	w->ended = now_ms();
+	w->ended = watch_now(w);
 }
 
 void watch_waves(struct watch *w, bool sample)
