@@ -169,7 +169,7 @@ static const char *state_of(struct settings *s, const struct setting *t, struct 
 		return "overridden";
 	if (!now.p)
 		return NULL;
-	if (value_same(shown(s, t), now))
+	if (value_same(shown(s, t), now) || value_same(t->value, now))
 		return usual.p && value_same(now, usual) ? "default" : "in-effect";
 	return driver_writes(know_parameter(s->h->know, t->name), now) ? NULL : "not-in-effect";
 }
