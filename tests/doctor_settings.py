@@ -315,6 +315,40 @@ def test_titles(t):
     t.no_complaints([name for name, keys in blocks("known-bad", KNOWLEDGE / "versions.know") if "why" not in keys], "every known-bad says why")
 
 
+VERSIONS = {"kernel", "rocm", "driver", "driver_package", "linux_firmware", "fw_mes", "fw_smu", "fw_dmcub", "framework_version", "mesa_version"}
+RELEASE = r"\d+\.\d+|20[12]\d{5}|[0-9a-f]{12}|\b[0-9a-f]{8}\b|#\d+|\d{4}"
+
+
+def open_ends(when):
+    """`begins`, `ends`: the ends that a line of conditions leaves open, of each version that it asks for."""
+    terms = [term.split(None, 2) for term in when.split(" and ")]
+    for name in {term[0] for term in terms} & VERSIONS:
+        ops = {term[1] for term in terms if len(term) == 3 and term[0] == name}
+        if ops & {"<", "<="} and not ops & {">", ">=", "="}:
+            yield "begins"
+        if ops & {">", ">="} and not ops & {"<", "<=", "="}:
+            yield "ends"
+
+
+def test_ranges(t):
+    """Every range that is known to be bad has both ends, with the commit or release, or says why not."""
+    complaints, seen = [], 0
+    for file in sorted(KNOWLEDGE.glob("*.know")):
+        for name, keys in blocks("known-bad", file):
+            seen += 1
+            ends, begins = keys.get("ends", [""])[0], keys.get("begins", [""])[0]
+            if not re.match(r"open: \S+ \S+", ends) and not re.search(RELEASE, ends):
+                complaints.append(f"{file.name}: {name}: 'ends' names neither a release, nor a commit, nor a reason (open: ...)")
+            missing = {end for when in keys["when"] for end in open_ends(when)}
+            if "begins" in missing and not begins:
+                complaints.append(f"{file.name}: {name}: no beginning, and no 'begins' that says why")
+            if "ends" in missing and not ends.startswith("open: "):
+                complaints.append(f"{file.name}: {name}: a range without an end, though 'ends' names one")
+    t.no_complaints(complaints, f"each of {seen} ranges has both ends or a reason")
+    t.same([sorted(open_ends(w)) for w in ("kernel < 6.1", "kernel >= 6.1 and gfx = gfx1100", "kernel >= 6.1 and kernel < 6.2", "rocm = 6.1")],
+           [["begins"], ["ends"], [], []], "an open end is seen")
+
+
 def test_steps(t, unhang):
     """The steps fit where the setting stands."""
     grub = '=== /etc/default/grub\n\nGRUB_CMDLINE_LINUX_DEFAULT="amdgpu.runpm=0"\n=== /boot/grub/grub.cfg\n\n'
@@ -504,6 +538,7 @@ def test_hostile(t, unhang):
 def main():
     t, unhang = Tap(), Unhang(sys.argv[1])
     test_titles(t)
+    test_ranges(t)
     for test in (test_cases, test_steps, test_one_finding, test_near, test_facts, test_module, test_modprobe, test_directories, test_hostile):
         test(t, unhang)
     t.end()

@@ -199,6 +199,7 @@ struct know_bad {
 	struct know_list *for_classes;
 	struct condition *when;
 	struct str title, good, why, undo, cost, verify, grade, source;
+	struct str begins, ends; // the release or commit at each end of its versions, or `open: REASON`
 	struct str remedy_id;
 	const struct know_remedy *remedy; // what helps; NULL: what @good says
 	enum know_severity severity;

@@ -180,6 +180,8 @@ static const struct kind_key bad_keys[] = {
 	{ "when", KEY_WHEN, AT(know_bad, when), .required = true },
 	{ "title", KEY_TEXT, AT(know_bad, title), .required = true },
 	{ "good", KEY_TEXT, AT(know_bad, good) },
+	{ "begins", KEY_TEXT, AT(know_bad, begins) },
+	{ "ends", KEY_TEXT, AT(know_bad, ends) },
 	{ "why", KEY_TEXT, AT(know_bad, why) },
 	{ "undo", KEY_TEXT, AT(know_bad, undo) },
 	{ "cost", KEY_TEXT, AT(know_bad, cost) },
