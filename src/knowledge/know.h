@@ -278,6 +278,7 @@ struct know_parameter {
 	struct know_pair *bits, *values;
 	struct str config; // option without which a kernel is built without it
 	bool writable;     // by root, while the module is loaded
+	struct str never;  // of a mask: bits that the driver leaves off, which no value that is proposed has
 	int shows_first;   // of a list of values /sys shows the first
 	int absent;        // no kernel has it: guides invented it
 	struct str meaning, instead, source;

@@ -218,6 +218,7 @@ static const struct kind_key parameter_keys[] = {
 	{ "lacks", KEY_WORDS, AT(know_parameter, lacks) },
 	{ "was", KEY_SET, AT(know_parameter, was) },
 	{ "reads", KEY_WORDS, AT(know_parameter, reads) },
+	{ "never", KEY_TEXT, AT(know_parameter, never) },
 	{ "shows", KEY_CHOICE, AT(know_parameter, shows_first), .choices = "all first" },
 	{ "changed", KEY_LIST, AT(know_parameter, changed) },
 	{ "bit", KEY_SET, AT(know_parameter, bits) },
