@@ -194,6 +194,7 @@ def blank(name):
 
 def fits(text, command, value):
     """Whether the command is one alternative of the text, with the value or its blank for each fact; then the pairs of blanks and what stands there."""
+    text = text.replace("``", "")  # marks what can be run, and is not printed
     for one in [text, *text.split(" || ")]:
         parts = re.split(r"\{([a-z][\w.@]*)\}", one)
         pattern = "".join(re.escape(p) if n % 2 == 0 else f"({re.escape(value)}|{re.escape(blank(p))})" for n, p in enumerate(parts))

@@ -233,6 +233,7 @@ struct know_action {
 	struct know_head head;
 	struct condition *when;
 	struct str action, text;
+	struct know_next *next_steps; // what the text leads to
 };
 
 /** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */

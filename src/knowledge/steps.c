@@ -194,12 +194,12 @@ static enum filled fill_text(struct filling *f, struct str text, struct command_
 	return worst;
 }
 
-static const struct command *fill_one(struct arena *to, const struct know *k, struct str text, const struct fact_view *view,
-				      enum filled *ret)
+static const struct command *fill_one(struct filling *f, struct str text, bool run, enum filled *ret)
 {
-	struct filling f = { to, k, view, 0 };
-	struct command_maker *m = command_begin(to);
-	*ret = fill_text(&f, text, m, true);
+	struct command_maker *m = command_begin(f->to);
+	if (run)
+		command_mark(m);
+	*ret = fill_text(f, text, m, true);
 	return command_end(m);
 }
 
@@ -207,12 +207,13 @@ const struct command *steps_fill(struct arena *to, const struct know *k, struct 
 				 enum fill_mode mode)
 {
 	const struct command *second = NULL;
+	struct filling f = { to, k, view, 0 };
 	enum filled how;
-	if (mode == FILL_BLANKS)
-		return fill_one(to, k, text, view, &how);
+	if (mode != FILL_ALTERNATIVES)
+		return fill_one(&f, text, mode == FILL_RUN, &how);
 	while (text.n) {
 		ptrdiff_t bars = str_find(text, S(" || "));
-		const struct command *c = fill_one(to, k, bars < 0 ? text : str_cut(text, (size_t)bars), view, &how);
+		const struct command *c = fill_one(&f, bars < 0 ? text : str_cut(text, (size_t)bars), false, &how);
 		if (how == FILLED_WELL)
 			return c;
 		if (how == FILLED_REFUSED && !second)
@@ -241,6 +242,7 @@ void steps_of_remedy(struct arena *to, const struct know_remedy *r, const struct
 		     struct steps *ret)
 {
 	steps_fill_list(to, k, r->steps, view, FILL_BLANKS, ret);
+	ret->condition = steps_fill(to, k, r->condition_text, view, FILL_BLANKS);
 	ret->undo = steps_fill(to, k, r->undo, view, FILL_BLANKS);
 	ret->cost = steps_fill(to, k, r->cost, view, FILL_BLANKS);
 	ret->risk = steps_fill(to, k, r->risk, view, FILL_BLANKS);

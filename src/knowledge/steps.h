@@ -13,6 +13,8 @@ enum fill_mode {
 	FILL_ALTERNATIVES,
 	/** " || " is the shell's. FACT stands for a fact that is not known or does not pass its type. */
 	FILL_BLANKS,
+	/** The same, and all of it can be run. */
+	FILL_RUN,
 };
 
 /** What @action (`set-word`, or `undo set-word`) is on the machine of @view. @it: what it is done to; NULL: nothing. NULL: no way is known. */
@@ -27,7 +29,7 @@ const struct command *steps_fill(struct arena *to, const struct know *k, struct 
 struct steps {
 	const struct command **list;
 	size_t n;
-	const struct command *undo, *cost, *risk, *until, *verify;
+	const struct command *condition, *undo, *cost, *risk, *until, *verify;
 };
 
 /** Fills the list of @ret. */

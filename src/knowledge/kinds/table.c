@@ -206,6 +206,7 @@ static const struct kind_key action_keys[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ "next", KEY_NEXT, AT(know_action, next_steps) },
 	{ 0 },
 };
 static const struct kind_key parameter_keys[] = {
