@@ -76,11 +76,28 @@ def test_machine(t, unhang, path):
         t.ok(good, f"{name}: --apply refuses with the instruction, or has a plan", f"{run.returncode}: {error}")
 
 
+def test_silent(t, unhang):
+    """The same machines without the words and options that somebody set: current, and silent but for what is good."""
+    for folder in FOLDERS:
+        for path in sorted((machine_tree.MACHINES / folder).glob("*.tree")):
+            text = path.read_text()
+            if "runpm-off do:" not in text:
+                continue
+            text = text.replace(" amdgpu.runpm=0", "").replace("/parameters/runpm\n0\n", "/parameters/runpm\n-1\n").replace("options amdgpu gpu_recovery=1", "")
+            text = text.replace("options amdgpu ppfeaturemask=0xffffffff", "").replace("0xffffffff", "0xfff7bfff")
+            tree = machine_tree.plant_text(text, unhang.directory / f"{path.stem}-silent")
+            run = unhang.run("doctor", "--root", tree, "--json")
+            findings = json.loads(run.stdout or '{"findings": []}')["findings"]
+            t.same((run.returncode, [f["id"] for f in findings if f["severity"] != "ok"]), (0, []), f"{path.stem}: with nothing set it is silent")
+            t.ok({"driver-in-tree", "link-good"} <= {f["id"] for f in findings}, f"{path.stem}: and says what is good", [f["id"] for f in findings])
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for folder in FOLDERS:
         for path in sorted((machine_tree.MACHINES / folder).glob("*.tree")):
             test_machine(t, unhang, path)
+    test_silent(t, unhang)
     t.end()
 
 
