@@ -140,7 +140,8 @@ def test_barrier(l):
     places = "    wave 48 pc 0x7f380000178c barrier\n    wave 16 pc cycle 0.003 0x7f3800001740 0x7f3800001748 0x7f3800001750\n"
     code = f"    code 0x7f3800000000 {tap.HERE}/../docs/sample-kernel.co\n"
     i = l.first(l.now("places", f"    part gfx90a\n{places}{BUSY}", queue + code))
-    t.ok((value(i, "barrier_place") or "").endswith("sample-kernel.cpp:14") and value(i, "kernel_name"), "with both places in the code", i["facts"])
+    place = value(i, "barrier_place") or ""  # without libdw there are no source lines
+    t.ok((place.endswith("sample-kernel.cpp:14") or place == "gather_rows +0x8c") and value(i, "kernel_name"), "with both places in the code", place)
     few = waves.replace("wave 48", "wave 62").replace("wave 16", "wave 2")
     i = l.first(l.now("few", f"    part gfx1100\n{few}{BUSY}", queue))
     t.same((i["class"], value(i, "waves_free")), ("shader-livelock", "2"), "however few they are")
