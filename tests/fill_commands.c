@@ -4,6 +4,7 @@
 // With the argument `runs`: `run` WHERE RUN for each part that can be run. An empty value stands for one that fits the type of its fact.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apply/plan.h"
 #include "host/settings/setting.h"
@@ -128,12 +129,15 @@ static void try_runs(const struct know *k, struct str value)
 	for (size_t i = 0; i < k->actions.len; i++) {
 		t.id = k->actions.data[i]->head.id;
 		run_next(&t, k->actions.data[i]->next_steps);
+		run_next(&t, k->actions.data[i]->then_steps);
 	}
 }
 
 static void try_text(const struct know *k, struct str text, enum fill_mode mode, struct str value)
 {
 	static const struct str refused = { ";", 1 };
+	if (!text.n || (!str_eq(value, refused) && !memchr(text.p, '{', text.n)))
+		return; // nothing to fill: what it is with one value, it is with all
 	struct arena a = { 0 };
 	struct str c = command_str(steps_fill(&a, k, text, &(struct fact_view){ any_fact, &value, NULL }, mode)),
 		   without = command_str(steps_fill(&a, k, text, &(struct fact_view){ any_fact, &refused, NULL }, mode));
