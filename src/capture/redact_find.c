@@ -105,7 +105,7 @@ static void find_named(struct redactor *r, struct str text, size_t at, bool comm
 {
 	struct str rest = str_from(text, at), name = str_cut(rest, run_of(rest, is_name));
 	enum redact_kind kind;
-	bool option = at > 0 && text.p[at - 1] == '-' && command;
+	bool option = at > 0 && text.p[at - 1] == '-' && (command || (at > 1 && text.p[at - 2] == '-'));
 	if (!name.n || !redact_named(name, &kind))
 		return;
 	rest = str_from(rest, name.n);
