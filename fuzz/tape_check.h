@@ -19,8 +19,10 @@ static inline size_t tape_ask_all(struct tape *t)
 	const struct amdgpu_query query = { .query = 0x15, .words = { 4, 2, 0xffffffff } };
 	const struct source_visitor v = { .record = tape_check_record, .ctx = &bytes };
 	for (size_t i = 0; i < 3 * 6; i++) {
-		struct probe p[2] = { { .kind = (enum probe_kind)(i % 6), .path = paths[i / 6], .size = 8, .offset = 4 },
-				      { .kind = PROBE_QUERY, .path = paths[2], .argument = &query, .argument_size = sizeof(query), .size = 8 } };
+		struct probe p[2] = {
+			{ .kind = (enum probe_kind)(i % 6), .path = paths[i / 6], .size = 8, .offset = 4 },
+			{ .kind = PROBE_QUERY, .path = paths[2], .argument = &query, .argument_size = sizeof(query), .size = 8 }
+		};
 		struct probe_batch b = { .probes = p, .n = 2 };
 		tape_answer(t, &a, &b, 1);
 		for (size_t j = 0; j < 2; j++)

@@ -46,7 +46,8 @@ static struct text recorded(uint64_t most)
 	for (int look = 0; look < 2; look++) {
 		char text[] = "look 0";
 		text[5] = (char)('0' + look);
-		struct probe p[] = { good(PROBE_FILE, "/proc/cmdline", str_z(text)), good(PROBE_LIST, "/sys/class/drm", S("card0\n")) };
+		struct probe p[] = { good(PROBE_FILE, "/proc/cmdline", str_z(text)),
+				     good(PROBE_LIST, "/sys/class/drm", S("card0\n")) };
 		keep(t, p, 2, (struct probe_stuck){ 0 });
 	}
 	struct probe regs = good(PROBE_READ, "/sys/kernel/debug/dri/0/amdgpu_regs", S("0123456789abcdef"));
@@ -131,7 +132,9 @@ static void parts_of_an_answer_are_found(void **state)
 	struct amdgpu_query two = query;
 	two.words[0] = 6; // the third of the four registers
 	two.words[1] = 1;
-	struct probe node = { .kind = PROBE_QUERY, .path = "/dev/dri/renderD128", .argument = &two, .argument_size = sizeof(two), .size = 4 };
+	struct probe node = {
+		.kind = PROBE_QUERY, .path = "/dev/dri/renderD128", .argument = &two, .argument_size = sizeof(two), .size = 4
+	};
 	got = ask(t, &a, node, NULL);
 	assert_true(got.end == PROBE_GOOD && !memcmp(got.data, "CCCC", 4));
 	two.words[2] = 0; // of another bank
@@ -152,7 +155,8 @@ static void what_blocked_blocks_again(void **state)
 	struct tape *t = played(&bytes);
 	struct probe_stuck stuck;
 	(void)state;
-	struct probe first = { .path = "/sys/kernel/debug/dri/0/amdgpu_ring_gfx" }, behind = { .path = "/sys/kernel/debug/dri/0/amdgpu_ring_sdma" };
+	struct probe first = { .path = "/sys/kernel/debug/dri/0/amdgpu_ring_gfx" },
+		     behind = { .path = "/sys/kernel/debug/dri/0/amdgpu_ring_sdma" };
 	assert_int_equal(ask(t, &a, first, &stuck).end, PROBE_STUCK);
 	assert_true(stuck.is && str_is(stuck.at, "/x") && str_is(stuck.stack, "a\nb") && str_is(stuck.wchan, "w"));
 	assert_int_equal(ask(t, &a, behind, &stuck).end, PROBE_STUCK); // alone, it would have been the first
@@ -243,7 +247,7 @@ static void every_record_changed(void **state)
 
 static void names_of_entries(void **state)
 {
-	static const char *const wrong[] = { "",       "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/b/c/d/e/f", "a/." };
+	static const char *const wrong[] = { "", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/b/c/d/e/f", "a/." };
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		assert_non_null(bundle_name_wrong(str_z(wrong[i])));
@@ -254,10 +258,14 @@ static void names_of_entries(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers_come_in_their_order), cmocka_unit_test(parts_of_an_answer_are_found),
-		cmocka_unit_test(what_blocked_blocks_again),   cmocka_unit_test(secrets_are_not_kept),
-		cmocka_unit_test(too_much_is_cut),             cmocka_unit_test(cut_at_every_byte),
-		cmocka_unit_test(every_byte_changed),          cmocka_unit_test(every_record_changed),
+		cmocka_unit_test(answers_come_in_their_order),
+		cmocka_unit_test(parts_of_an_answer_are_found),
+		cmocka_unit_test(what_blocked_blocks_again),
+		cmocka_unit_test(secrets_are_not_kept),
+		cmocka_unit_test(too_much_is_cut),
+		cmocka_unit_test(cut_at_every_byte),
+		cmocka_unit_test(every_byte_changed),
+		cmocka_unit_test(every_record_changed),
 		cmocka_unit_test(names_of_entries),
 	};
 	return cmocka_run_group_tests_name("tape", tests, NULL, NULL);

@@ -60,16 +60,11 @@ static bool parse_boot(const char *text, int *ret)
 static int parse_options(int argc, char **argv, struct explain *e)
 {
 	static const struct option options[] = {
-		{ "journal", no_argument, NULL, 'j' },
-		{ "boot", required_argument, NULL, 'b' },
-		{ "root", required_argument, NULL, 'r' },
-		{ "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "json", no_argument, NULL, 'J' },
-		{ "code", required_argument, NULL, 'c' },
-		{ "target", required_argument, NULL, 't' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{ "journal", no_argument, NULL, 'j' },    { "boot", required_argument, NULL, 'b' },
+		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
+		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
+		{ "code", required_argument, NULL, 'c' }, { "target", required_argument, NULL, 't' },
+		{ "help", no_argument, NULL, 'h' },       { 0 },
 	};
 	int c;
 	opterr = 0;

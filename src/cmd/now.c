@@ -46,12 +46,11 @@ struct now {
 static int parse_options(int argc, char **argv, struct now *o)
 {
 	static const struct option options[] = {
-		{ "gpu", required_argument, NULL, 'g' },  { "code", required_argument, NULL, 'c' },
-		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },       { "expect-gpus", required_argument, NULL, 'e' },
-		{ "target", required_argument, NULL, 't' },
-		{ 0 },
+		{ "gpu", required_argument, NULL, 'g' },    { "code", required_argument, NULL, 'c' },
+		{ "root", required_argument, NULL, 'r' },   { "all", no_argument, NULL, 'a' },
+		{ "verbose", no_argument, NULL, 'v' },      { "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },         { "expect-gpus", required_argument, NULL, 'e' },
+		{ "target", required_argument, NULL, 't' }, { 0 },
 	};
 	int c;
 	opterr = 0;

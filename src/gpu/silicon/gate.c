@@ -159,7 +159,8 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 		t->gate.off_bus = true;
 		return;
 	}
-	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && tape_now(probe_tape(&t->count)) - t->gate_time < SILICON_GATE_MS))
+	if (t->render_dead || t->gate.off_bus ||
+	    (t->gate_time && !wants && tape_now(probe_tape(&t->count)) - t->gate_time < SILICON_GATE_MS))
 		return;
 	struct batch b = { .t = t };
 	struct gate_probes at = plan(&b, wanted);

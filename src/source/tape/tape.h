@@ -24,7 +24,7 @@ void tape_dead_free(struct tape_dead *d);
 bool tape_dead_at(const struct tape_dead *d, size_t index, struct probe_stuck *ret);
 
 struct tape_recording {
-	int fd; // of the file that is written; the tape does not close it
+	int fd;        // of the file that is written; the tape does not close it
 	uint64_t most; // bytes; what goes beyond is not kept
 	struct tape_filter filter;
 	struct tape_dead *dead;
@@ -68,9 +68,9 @@ int64_t tape_now(const struct tape *t);
 void tape_pause(struct tape *t, int milliseconds);
 
 // Names of logs.
-#define TAPE_LOG_BOOT "boot 0"     // of this boot, from the journal
-#define TAPE_LOG_BEFORE "boot -1"  // of the one before
-#define TAPE_LOG_BUFFER "kmsg"     // the kernel's own buffer
+#define TAPE_LOG_BOOT "boot 0"    // of this boot, from the journal
+#define TAPE_LOG_BEFORE "boot -1" // of the one before
+#define TAPE_LOG_BUFFER "kmsg"    // the kernel's own buffer
 
 /** Records a log, so that its reader can be handed over in place of @v. */
 struct tape_log {

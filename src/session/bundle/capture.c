@@ -7,7 +7,7 @@
 #include "gpu/target.h"
 #include "host/host.h"
 #include "session/look.h"
-#include "session/bug_report.h"
+#include "session/bundle/bug_report.h"
 #include "session/machine.h"
 
 static void say_nothing(void *ctx, const char *message)
@@ -33,7 +33,8 @@ static void ask_the_harmless(struct recording *r)
 	struct arena a = { 0 };
 	for (size_t i = 0; i < r->devices.n; i++) {
 		const struct device *d = &r->devices.list[i];
-		struct probe p = { .path = arena_printf(&a, STR_FMT "/amdgpu_firmware_info", STR_ARG(d->debugfs)).p, .size = SIZE };
+		struct probe p = { .path = arena_printf(&a, STR_FMT "/amdgpu_firmware_info", STR_ARG(d->debugfs)).p,
+				   .size = SIZE };
 		if (d->debugfs.n && device_awake(d))
 			probe_run(&a, &p, 1, ASK_MS, NULL, &r->devices.count);
 	}
@@ -106,8 +107,7 @@ static void look_at_registers(struct tape *tape, void *ctx)
 					     .gpu = arena_z(&a, r->devices.list[i].pci),
 					     .all = true,
 					     .bank = { -1, -1, -1, -1, -1, -1, -1, -1 } };
-		uh_error_free(
-			uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, say_nothing, NULL, &read));
+		uh_error_free(uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, say_nothing, NULL, &read));
 		arena_free(&a);
 	}
 }
