@@ -349,6 +349,9 @@ def test_refused(t, unhang):
     emulated.refuses(t, unhang, ["capture", "--pid", "zero"], ["--pid", "zero"], "a process that is no number is refused")
     emulated.refuses(t, unhang, ["--target", taken], ["not a bundle"], "what is no bundle is no target")
     emulated.refuses(t, unhang, ["doctor", "--root", taken], ["taken.tar.zst"], "nor the doctor's root")
+    bundle = unhang.directory / "fixed.tar.zst"
+    unhang.run("capture", "-o", bundle)
+    emulated.refuses(t, unhang, ["doctor", "--root", bundle, "--apply", "x"], ["fixed.tar.zst", "nothing can be changed"], "a bundle is not changed")
 
 
 def test_bug_report(t, unhang):

@@ -105,6 +105,7 @@ struct uh_error *redact_partial(struct taking *c);
 void capture_dumps(struct taking *c);
 void capture_logs(struct taking *c);
 void capture_crash_files(struct taking *c);
+void capture_recordings(struct taking *c);
 void capture_looks(struct taking *c, bool last);
 void capture_processes(struct taking *c);
 void capture_tools(struct taking *c);

@@ -258,7 +258,7 @@ static struct uh_error *replace_file(const struct taking *c, struct redaction *r
 	if (is_track(f))
 		replace_track(&r->redactor, bytes, &to);
 	else
-		redact_text(&r->redactor, bytes, false, &to);
+		redact_text(&r->redactor, bytes, memchr(f->bytes, 0, f->n), &to); // what has NULs is no text
 	bool good = item_create(c, f->name.p, &item) && item_write(&item, text_str(&to)) && item_finish(c, &item);
 	text_free(&to);
 	return good ? NULL : uh_error_os(errno, "%s", f->name.p);

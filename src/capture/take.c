@@ -59,6 +59,7 @@ static void take_all(struct taking *c)
 	capture_dumps(c);
 	capture_logs(c);
 	capture_crash_files(c);
+	capture_recordings(c);
 	capture_looks(c, false);
 	capture_processes(c);
 	if (c->options->tools)
