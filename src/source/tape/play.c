@@ -219,7 +219,7 @@ static bool holds(const struct tape_probe *have, struct str wanted, struct tape_
 	if (have->end != PROBE_GOOD || from < first || from - first > have->data.n || size > have->data.n - (from - first))
 		return false;
 	ret->data = str_cut(str_from(have->data, from - first), size);
-	return kind == PROBE_READ || kind == PROBE_BANKED || kind == PROBE_QUERY;
+	return kind == PROBE_READ || kind == PROBE_BANKED || kind == PROBE_QUERY || kind == TAPE_MEMORY;
 }
 
 static bool part_in(const struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret)
