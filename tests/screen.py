@@ -15,7 +15,8 @@ LINES, MOST, COLUMNS, WIDEST = 24, 40, 80, 120
 SHARED = [tap.HERE / ".." / ".." / "shared", tap.HERE / ".." / ".." / ".." / "shared"]
 LABELS = ["GPU", "Now", "Fault", "Why", "Confidence", "Try", "More"]
 FAULTS = ("the job", "the node (hardware or setup)", "the driver or firmware", "not known from this log")
-ROW = re.compile(r"^ +(?:(\d[\d:.]*|\+[\d.]+ \w+) +)?(cause|effect|artefact|bystander)(?=  |$)")
+TIME, ROLE = r"(?:(?:\d[\d:.]*|\+[\d.]+ \w+) +)?", r"(cause|effect|artefact|bystander)"
+ROW = re.compile(rf"(?:^ {{2,20}}{TIME}{ROLE}(?=  )|^  {TIME}{ROLE}$)")  # beside its text, or above it
 
 
 def cases():
@@ -46,7 +47,7 @@ def labels(text):
 
 
 def rows(text):
-    return [ROW.match(line).group(2) for line in text.splitlines() if ROW.match(line)]
+    return [found.group(1) or found.group(2) for found in map(ROW.match, text.splitlines()) if found]
 
 
 def has_incident(text):
@@ -224,7 +225,7 @@ def test_gpus(t, unhang):
         t.ok(without.returncode == 2 and b"no AMD GPU" in without.stdout, "a machine without one is not healthy", without.stdout)
 
 
-EMPTY = re.compile(r"\{[a-z_.]+\}|(?<!\w)\(\s*\)|\[\s*\]|node-\D|\bNone\b|^(?:[A-Z][a-z]+ )?[^a-z]*\([A-Z0-9]+\)\.$| [,;.](?: |$)", re.M)
+EMPTY = re.compile(r"\{[a-z_.]+\}|(?<!\w)\(\s*\)|\[\s*\]|node-\D|\bNone\b|^(?:[A-Z][a-z]+ )?[^a-z]*\([A-Z]+\)\.$| [,;.](?: |$)", re.M)
 
 
 def test_empty(t, said):
