@@ -412,7 +412,7 @@ def test_trap(t, unhang, code):
         t.same((a.classes, i.value("kernel_name"), i.value("instruction")), (["hsa-queue-exception"], "check", "s_trap 2"), f"{code.gfx}: an assertion, with the pc {'behind' if behind else 'at'} its trap")
         t.same(i.value("source"), code.lines[min(pcs)], f"{code.gfx}: the line is the trap's")
         said = room.text(*paths)
-        t.ok("An assertion in a kernel failed: check (k.cl:" in said and "met an instruction" not in said, f"{code.gfx}: the text says so", said[:800])
+        t.ok("An assertion in a GPU kernel failed: check (k.cl:" in said and "hit an instruction" not in said, f"{code.gfx}: the text says so", said[:800])
         t.ok("pc stands" not in said, f"{code.gfx}: no word on the pc where the trap is shown", said[:1500])
 
 
@@ -464,7 +464,7 @@ def test_lone(t, unhang, code):
     notes = " ".join(n["text"] for n in a.document["notes"])
     t.ok("lacks the memory of its process" in notes and len(a.document["notes"]) == 1, "it says once that the waves are missing, and how to get them", notes)
     said = room.text(gpu)
-    t.ok("Which wave that was is not in this evidence." in said and f"unhang explain gpucore.{PID} core.{PID}" in said and "pc 0x" not in said, "nothing of waves that are not there", said[:1500])
+    t.ok("This evidence does not say which wave." in said and f"unhang explain gpucore.{PID} core.{PID}" in said and "pc 0x" not in said, "nothing of waves that are not there", said[:1500])
     core.queues[0].packets[1] = Packet(code.object.symbol("spin.kd"))
     gpu, host = room.pair(core, code)
     host.unlink()

@@ -72,7 +72,7 @@ def test_report(t, unhang):
     c = Case(t, unhang)
     text = c.text(MES, ids=HALO, parameters="amdgpu.cwsr_enable=0")
     t.ok("Tried amdgpu.cwsr_enable=0 is in force, so it did not prevent this [line 2]." in text, "the line that shows it", text[-1500:])
-    t.ok("55 instead of 60 results an hour. If nothing is better with it: Take amdgpu.cwsr_enable=0 off" in text, "what it costs, and how to take it back", text[-1500:])
+    t.ok("55 instead of 60 results an hour. If nothing is better with it: Remove amdgpu.cwsr_enable=0 from" in text, "what it costs, and how to take it back", text[-1500:])
     text = c.text(ROCM.format("7.2.1") + MES, ids=HALO, kernel="7.0.3")
     t.ok("Not Turn CWSR off" in text and "this machine has kernel 7.0.3 and ROCm 7.2.1." in text, "what is not needed any more", text[-1500:])
     text = c.text(SMU, ids=RX5700, parameters="amdgpu.ppfeaturemask=0xfff7bfff")
@@ -90,7 +90,7 @@ def test_seeds(t, unhang):
     t.same(i.settings.get("no-such-parameter"), "linux 6.8.0-90-generic has no parameter amdgpu.gfxoff: it changed nothing; what was meant: clear bit 0x8000 of "
            "amdgpu.ppfeaturemask in the value in effect", "amdgpu.gfxoff=0 changed nothing")
     t.ok("wakes from idle" in i.settings.get("gfxoff-is-for-waking-up", ""), "and would have been for something else", i.settings)
-    t.ok("neither the cause" in i.settings.get("iommu-pt-is-a-baseline", "") and "nothing else" in i.settings.get("psr-off-not-for-this", ""), "iommu=pt is a baseline; dcdebugmask is about the panel", i.settings)
+    t.ok("fine and unrelated" in i.settings.get("iommu-pt-is-a-baseline", "") and "only turns panel self refresh off" in i.settings.get("psr-off-not-for-this", ""), "iommu=pt is a baseline; dcdebugmask is about the panel", i.settings)
     t.same([r for r in i.remedies if r in ("cwsr-off", "gfxoff-off", "iommu-pt")], [], "none of these is offered for a MES hang of a gfx1100")
     t.ok(max(i.remedies.index("display-on-other-gpu"), i.remedies.index("browser-on-cpu")) < i.remedies.index("update-kernel-firmware"), "several users of the card: display on the other GPU, browsers off it", i.remedies)
     i = c.explain("GFXOFF off, MES", MES, parameters="amdgpu.ppfeaturemask=0xfff73fff")
