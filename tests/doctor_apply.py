@@ -317,7 +317,7 @@ def test_layouts(t, unhang):
         status, out, err = m.doctor("--apply", "t-both", "--yes")
         t.ok(status == 2 and "applied already" in err and snapshot(m.root) == new, f"{name}: a second time is refused", out + err)
         state = m.state()
-        t.ok(state["state"] == "written" and any("not started again" in why for why in state["why"]), f"{name}: written, no reboot since", state)
+        t.ok(state["state"] == "written" and any("not been rebooted" in why for why in state["why"]), f"{name}: written, no reboot since", state)
         status, out, err = m.doctor("--undo", "t-both", "--yes")
         t.ok(status == 0, f"{name}: undo ends well", out + err)
         t.same(differences(m.old, snapshot(m.root)), "", f"{name}: byte for byte as before")
@@ -433,7 +433,7 @@ def test_foreign(t, unhang):
     record = "etc/unhang/applied/t-both.record"
     m.put(record, m.file(record).replace("state applied", "state planned"))
     m.put("etc/default/grub.d/zz-unhang-t-both.cfg", "GRUB_TIMEOUT=5\n")
-    refused(t, m, "a file of somebody else's, when a change is finished", "did not write; it was cut short", "--apply", "t-both", "--yes")
+    refused(t, m, "a file of somebody else's, when a change is finished", "did not write; it was interrupted", "--apply", "t-both", "--yes")
     m.doctor("--undo", "t-both", "--yes")
     t.same(m.file("etc/default/grub.d/zz-unhang-t-both.cfg"), "GRUB_TIMEOUT=5\n", "and undo leaves it")
 
@@ -575,7 +575,7 @@ def test_left(t, unhang):
     for state in ("planned", "undoing"):
         m.put("etc/unhang/applied/t-both.record", record.replace("state applied", f"state {state}"))
         for arguments in ((), ("--list-applied",), ("--verify",), ("--apply", "t-both", "--dry-run"), ("--undo", "t-both", "--dry-run")):
-            t.ok("t-both: " in m.doctor(*arguments)[2] and "cut short" in m.doctor(*arguments)[2], f"{state}: told by doctor {' '.join(arguments)}", m.doctor(*arguments))
+            t.ok("t-both: " in m.doctor(*arguments)[2] and "interrupted" in m.doctor(*arguments)[2], f"{state}: told by doctor {' '.join(arguments)}", m.doctor(*arguments))
         t.same(m.state()["state"], "half-done", f"{state}: the list calls it half done")
         (m.root / "etc/modprobe.d/zz-unhang-t-both.conf").unlink()
         m.doctor("--apply", "t-both", "--yes")
@@ -632,11 +632,11 @@ def killed_once(unhang, at_first, undo, number, point, old, new):
     told = now == before or (now == old if undo else "\nstate applied\n" in record)
     if number % 2 and record and "\nstate applied\n" not in record:
         status, out, err = m.doctor("--apply", "t-both", "--yes")
-        told |= "cut short" in err
+        told |= "interrupted" in err
         if status or "\nstate applied\n" not in m.file("etc/unhang/applied/t-both.record") or tree_wrong(snapshot(m.root), new, new):
             wrong.append(f"{name}: it cannot be finished: {out}{err}")
     status, out, err = m.doctor("--undo", "t-both", "--yes")
-    if not told and "cut short" not in err:
+    if not told and "interrupted" not in err:
         wrong.append(f"{name}: nobody says that it was cut short: {err}")
     left = differences(old, snapshot(m.root))
     if left:

@@ -283,7 +283,7 @@ def test_which_lane(t, unhang, code):
     i = explain(t, unhang, *other.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
     t.same((i.value("access_instruction"), i.value("effective_address"), i.value("effective_place")),
            (code.find("lost", "global_load")[1], None, None), "registers that the load itself overwrote give no address")
-    t.ok("its address is not known" in other.text(other.path), "the text says why")
+    t.ok("its address is unknown" in other.text(other.path), "the text says why")
     load, pc = code.find("lost", "global_load")[1], code.find("lost", "global_load")[0]
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
@@ -304,12 +304,12 @@ def test_which_wave(t, unhang, code):
     room.pair(core, code)
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
-    t.ok(said.startswith("A shader of python (4242) (saxpy, k.h:4) used memory") and f"x = {BUFFER:#x} (a buffer of 4 MiB)" in said, "of several kernels that stopped the one that made the fault", said[:600])
+    t.ok(said.startswith("A shader of python (4242) (saxpy, k.h:4) used unmapped memory") and f"x = {BUFFER:#x} (a buffer of 4 MiB)" in said, "of several kernels that stopped the one that made the fault", said[:600])
     room = Room(unhang)
     room.pair(code.core([code.wave(code.find("spin", "s_sleep")[0])], ["spin"]), code)
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
-    t.ok(said.startswith("A shader of python (4242) used memory") and "The kernel's arguments" not in said, "a kernel that waits is not the one that made the fault", said[:600])
+    t.ok(said.startswith("A shader of python (4242) used unmapped memory") and "The kernel's arguments" not in said, "a kernel that waits is not the one that made the fault", said[:600])
 
 
 def test_two_processes(t, unhang, code):
@@ -439,7 +439,7 @@ def test_stomped(t, unhang, code):
     t.ok(8 <= (i.value("overwritten_bytes") or 0) <= 12, "how many bytes were overwritten is told", i.value("overwritten_bytes"))
     t.same(i.value("instruction"), f".long 0xffffffff (in its file: {code.find('saxpy', 'global_load')[1]})", "what the wave ran is what is in memory")
     said = room.text(*paths)
-    t.ok(said.startswith("The code of a kernel was overwritten in the GPU's memory: saxpy"), "the first line says so", said[:300])
+    t.ok(said.startswith("The code of a GPU kernel was overwritten in the GPU's memory: saxpy"), "the first line says so", said[:300])
     core.memories[-1].pieces.pop()
     a = explain(t, unhang, *Room(unhang).pair(core, None), "--code", code.path, name="illegal")
     t.same((a.classes, a.first.events("code-overwritten"), a.first.value("instruction")), (["illegal-opcode-or-instruction"], [], code.find("saxpy", "global_load")[1]), "an illegal instruction in code that is as in its file")
@@ -491,7 +491,7 @@ def test_waiting(t, unhang, code):
     t.ok("barrier" in waits.get(("meet", hex(barrier)), "") and "barrier" in waits.get(("meet", hex(arrived)), ""), f"{code.gfx}: a barrier, by the instruction at or before the pc", waits)
     t.ok("vector memory" in waits.get(("check", hex(waitcnt)), ""), f"{code.gfx}: loads that are under way", waits)
     said = room.text(*paths)
-    t.ok(said.startswith("Waves of a kernel were waiting when the core was written: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
+    t.ok(said.startswith("Waves of a GPU kernel were waiting when the core was written: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
     if code.part.major < 12:
         marked = code.core([code.wave(code.object.symbol("saxpy"), status=1 << 12, wave_in_group=n) for n in range(2)])
         i = explain(t, unhang, *Room(unhang).pair(marked, code), name="in a barrier by its status").first

@@ -87,8 +87,8 @@ def test_choice(t, unhang):
             (["rings", "--target", path, "gfx*"], ["no ring 'gfx*'"], "a ring that there is not"),
             (["rings", "--packets", "0"], ["--packets"], "no packets"),
             (["rings", "--packets", "x"], ["--packets"], "packets that are no number"),
-            (["rings", "--target", path, "--packets", "1001"], ["--packets wants a number from 1 to 1000, not '1001'"], "more packets than may be asked for"),
-            (["doctor", "--smoke", "--seconds", "3601"], ["--seconds wants a number from 1 to 3600, not '3601'"], "more seconds than may be asked for"),
+            (["rings", "--target", path, "--packets", "1001"], ["--packets needs a number from 1 to 1000, not '1001'"], "more packets than may be asked for"),
+            (["doctor", "--smoke", "--seconds", "3601"], ["--seconds needs a number from 1 to 3600, not '3601'"], "more seconds than may be asked for"),
             (["rings", "--target", "/nonexistent"], ["/nonexistent"], "a device core that there is not"),
             (["rings", "--target", "/etc/passwd"], ["/etc/passwd"], "a file that is no device core"),
     ):

@@ -14,8 +14,8 @@ import tap
 LINES, MOST, COLUMNS, WIDEST = 24, 40, 80, 120
 SHARED = [tap.HERE / ".." / ".." / "shared", tap.HERE / ".." / ".." / ".." / "shared"]
 LABELS = ["GPU", "Now", "Fault", "Why", "Confidence", "Try", "More"]
-FAULTS = ("the job", "the node (hardware or setup)", "the driver or firmware", "not known from this log")
-ROW = re.compile(r"^  (?:(\S+(?: m?s)?) +)?(cause|effect|artefact|bystander)\b")
+FAULTS = ("the program", "the node (hardware or setup)", "the driver or firmware", "unknown from this log")
+ROW = re.compile(r"^  (?:(\S+(?: m?s)?) +)?(cause|effect|artifact|bystander)\b")
 
 
 def cases():
@@ -212,7 +212,7 @@ def test_gpus(t, unhang):
     run = unhang.run("live", "--expect-gpus", "1000")
     t.ok(run.returncode == 1 and b"1000 AMD GPUs were expected, " in run.stdout, "fewer than expected are an incident", run.stdout + run.stderr)
     run = unhang.run("live", "--expect-gpus", "none")
-    t.ok(run.returncode == 2 and b"--expect-gpus wants a number" in run.stderr, "which wants a number", run.stderr)
+    t.ok(run.returncode == 2 and b"--expect-gpus needs a number" in run.stderr, "which wants a number", run.stderr)
     run = unhang.run("live", "--json", "--expect-gpus", "1000")
     document = json.loads(run.stdout)
     t.same((document["verdict"], document["expected_gpus"]), ("incident", 1000), "and is in JSON")

@@ -79,7 +79,7 @@ static int parse_options(int argc, char **argv, struct explain *e)
 		case 'b':
 			e->journal = true;
 			if (!parse_boot(optarg, &e->boot)) {
-				complain("--boot wants 0, -1, -2, ..., not '%s'", optarg);
+				complain("--boot needs 0, -1, -2, ..., not '%s'", optarg);
 				return EXIT_CANNOT;
 			}
 			break;
@@ -166,7 +166,7 @@ int cmd_explain(int argc, char **argv)
 		uh_session_report(s, stdout, &e.report);
 	else if (!uh_session_problems(s))
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
-			 "kernel's log is "
+			 "kernel log is "
 			 "the host's)");
 	status = verdict_status(uh_session_verdict(s));
 	uh_session_free(s);

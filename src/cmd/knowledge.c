@@ -21,18 +21,17 @@ static void print_kinds(void)
 static void usage(void)
 {
 	puts("usage: unhang knowledge [list [KIND]] [--json]   what is known, by kind\n"
-	     "       unhang knowledge show [--json] ID         one block: an event, cause, remedy, parameter, ...\n"
+	     "       unhang knowledge show [--json] ID         one block, such as an event or remedy\n"
 	     "       unhang knowledge check FILE...            whether these files are right\n"
-	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
+	     "       unhang knowledge match [--json] [FILE]    what each line of a log is\n"
 	     "       unhang knowledge version [--root DIR] [--json]\n"
 	     "                                                 which version is in use, and where it is from\n"
 	     "       unhang knowledge update [--root DIR] [--dry-run] FILE\n"
-	     "                                                 install signed knowledge; --remove instead of FILE takes it "
-	     "back\n"
-	     "       unhang knowledge key FILE                 make a key to sign with: FILE, and FILE.pub for those who trust "
-	     "it\n"
-	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT] [KNOW_FILE...]\n"
-	     "                                                 sign these files, or else all that this machine knows\n");
+	     "                                                 install signed knowledge; --remove undoes it\n"
+	     "       unhang knowledge key FILE                 make a key: FILE signs, FILE.pub checks\n"
+	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT]\n"
+	     "                               [KNOW_FILE...]\n"
+	     "                                                 sign these files, or all that is known here\n");
 	print_kinds();
 	puts("docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d. docs/KNOWLEDGE_UPDATES.md is about signed ones.");

@@ -45,10 +45,14 @@ struct now {
 static int parse_options(int argc, char **argv, struct now *o)
 {
 	static const struct option options[] = {
-		{ "gpu", required_argument, NULL, 'g' },  { "code", required_argument, NULL, 'c' },
-		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },       { "expect-gpus", required_argument, NULL, 'e' },
+		{ "gpu", required_argument, NULL, 'g' },
+		{ "code", required_argument, NULL, 'c' },
+		{ "root", required_argument, NULL, 'r' },
+		{ "all", no_argument, NULL, 'a' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "expect-gpus", required_argument, NULL, 'e' },
 		{ 0 },
 	};
 	int c;
@@ -91,7 +95,7 @@ static int parse_options(int argc, char **argv, struct now *o)
 		return cmd_explain(argc, argv);
 	}
 	if (optind < argc) {
-		complain("what is '%s'? evidence is explained by: unhang explain PATH", argv[optind]);
+		complain("'%s' is not an option; to explain evidence: unhang explain PATH", argv[optind]);
 		return EXIT_CANNOT;
 	}
 	return -1;
@@ -122,7 +126,7 @@ static int now(struct now *o, int argc, char **argv)
 		uh_session_report(s, stdout, &o->report);
 		status = verdict_status(verdict);
 		if (verdict == UH_UNKNOWN)
-			complain("%s; unhang explain PATH explains what another machine left", uh_session_unread(s));
+			complain("%s; to explain evidence of another machine: unhang explain PATH", uh_session_unread(s));
 	}
 	uh_session_free(s);
 	return status;

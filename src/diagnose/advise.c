@@ -261,7 +261,7 @@ static void add_missing_parameters(struct advice *a)
 			continue;
 		struct str missing = parameter_missing_text(p->head.id, kernel, &i->arena), text;
 		text = arena_printf(&i->arena, STR_FMT ": it changed nothing%s" STR_FMT, STR_ARG(missing),
-				    p->instead.n ? "; what was meant: " : "", STR_ARG(p->instead));
+				    p->instead.n ? "; use instead: " : "", STR_ARG(p->instead));
 		struct str sources = p->source;
 		struct diag_setting one = { S("no-such-parameter"), text, S("A"), str_trim(str_split(&sources, ';')), f };
 		vec_push(&i->settings, one);
@@ -298,7 +298,7 @@ static void add_next(struct incident *i, struct str why, const struct command *r
 static void find_next_steps(struct incident *i, const struct know *k, const struct fact_view *view)
 {
 	if (i->before_log && !i->log_has_boot)
-		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
+		add_next(i, S("The cause is earlier than this log; get the whole log of that boot"),
 			 COMMAND(&i->arena, "sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
 	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
 		if (condition_eval(n->when, view) != TRUTH_NO)
@@ -307,7 +307,7 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;
 	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
-		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
+		add_next(i, S("Part, kernel and firmware: they decide what helps"),
 			 COMMAND(&i->arena, "sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> "
 					    "dmesg.txt; unhang explain dmesg.txt"));
 }
@@ -315,7 +315,7 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 void incident_advise(struct incident *i, const struct know *k, const struct host *host)
 {
 	// A user may have replaced the block that fits always.
-	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "What to do is not known.", 24 } };
+	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "No advice is known.", 19 } };
 	struct advice a = { .incident = i, .know = k };
 	if (host && i->this_boot)
 		a.host = (struct host_scope){ host, host_machine(host) };

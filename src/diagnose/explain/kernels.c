@@ -134,7 +134,7 @@ static void explain_operation(struct incident *i, struct diag_event *e, const st
 	if (k->asserts.n && usual.p == k->on_assert.p)
 		text_printf(&note, " It checks: " STR_FMT ".", STR_ARG(k->asserts));
 	if (usual.n)
-		text_printf(&note, " The usual reason: " STR_FMT ".", STR_ARG(usual));
+		text_printf(&note, " Usual cause: " STR_FMT ".", STR_ARG(usual));
 	if (k->source.n || k->wrapper.n)
 		text_printf(&note, " Look at " STR_FMT "%s" STR_FMT ".", STR_ARG(k->wrapper),
 			    k->source.n && k->wrapper.n ? ", " : "", STR_ARG(k->source));

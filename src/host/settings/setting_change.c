@@ -103,16 +103,15 @@ static const struct command *after_initramfs(const struct settings *s)
 	if (str_is(loader_of(s), "rpm-ostree"))
 		return COMMAND(&s->h->arena, "Reboot");
 	return update ? then_reboot(s, update) :
-			COMMAND(&s->h->arena,
-				"Build the initramfs again (Debian, Ubuntu: sudo update-initramfs -u; Fedora: sudo "
-				"dracut -f; Arch: sudo mkinitcpio -P), then reboot");
+			COMMAND(&s->h->arena, "Rebuild the initramfs (Debian, Ubuntu: sudo update-initramfs -u; Fedora: sudo "
+					      "dracut -f; Arch: sudo mkinitcpio -P), then reboot");
 }
 
 static const struct command *after_grub(const struct settings *s)
 {
 	const struct command *update = machine_command(s, "boot_update");
 	return update ? then_reboot(s, update) :
-			COMMAND(&s->h->arena, "Make GRUB's configuration anew (Debian, Ubuntu: sudo update-grub; Fedora: sudo "
+			COMMAND(&s->h->arena, "Rebuild GRUB's configuration (Debian, Ubuntu: sudo update-grub; Fedora: sudo "
 					      "grub2-mkconfig -o /boot/grub2/grub.cfg; Arch: sudo grub-mkconfig -o "
 					      "/boot/grub/grub.cfg), then reboot");
 }
@@ -133,7 +132,7 @@ static const struct command *activate_of(const struct settings *s, const struct 
 			       COMMAND(a, "sudo kernel-install add-all, then reboot");
 	if (!strcmp(place, "loader-entry"))
 		return COMMAND(a, "Reboot");
-	return COMMAND(a, "Make the boot loader's configuration anew where it has to be, then reboot");
+	return COMMAND(a, "Rebuild the boot loader's configuration if it needs that, then reboot");
 }
 
 void setting_note_change(struct settings *s, struct host_item *i, const struct setting *t)

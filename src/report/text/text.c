@@ -57,8 +57,7 @@ static void put_nothing_found(const struct text_report *t)
 		events += evidence_at(d->evidence, n)->events;
 	}
 	if (d->ledger->omitted)
-		fprintf(t->out, "and %llu less important incidents that are not listed\n",
-			(unsigned long long)d->ledger->omitted);
+		fprintf(t->out, "and %llu less important incidents, not listed\n", (unsigned long long)d->ledger->omitted);
 	if (d->ledger->incidents.len || !sources)
 		return;
 	const struct devices *gpus = d->machine ? &d->machine->devices : NULL;
@@ -66,15 +65,15 @@ static void put_nothing_found(const struct text_report *t)
 		return;
 	if (gpus && d->verdict == UH_UNKNOWN) {
 		struct text line = { 0 };
-		text_printf(&line, "No problem was seen, but this is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
+		text_printf(&line, "No problem found, but this is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 		print_wrapped(t->out, text_str(&line), 0, 0, report_width(t->options));
 		text_free(&line);
 		return;
 	}
 	if (d->machine) {
-		fputs(sources > 1 ? "Nothing is wrong that could be seen, and there is no incident in the kernel's log of this "
-				    "machine.\n" :
-				    "Nothing is wrong that could be seen. The kernel's log was not read.\n",
+		fputs(sources > 1 ? "No problem found on the GPUs, and the kernel log has no incident."
+				    "\n" :
+				    "No problem found. The kernel log was not read.\n",
 		      t->out);
 		return;
 	}
@@ -92,9 +91,8 @@ static void put_nothing_found(const struct text_report *t)
 	if (d->verdict == UH_UNKNOWN)
 		text_printf(&line, " This is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 	else if (!events && lines)
-		text_add(&line,
-			 S(" Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: "
-			   "unhang explain --boot -1"));
+		text_add(&line, S(" It has no known message. If it is a kernel log, the hang may be in the previous boot: "
+				  "unhang explain --boot -1"));
 	prose_wrap(t, text_str(&line), 0, 0);
 	text_free(&line);
 }
@@ -118,7 +116,7 @@ static void on_close(void *ctx, enum report_list list, const struct incident *i)
 	if (list != LIST_TIMELINE)
 		return;
 	if (i->dropped)
-		fprintf(t->out, "and %u more of which only the number was kept\n", i->dropped);
+		fprintf(t->out, "and %u more, only counted\n", i->dropped);
 	fputc('\n', t->out);
 	prose_label(t, "Why", i->explanation);
 	struct text sure = { 0 };
