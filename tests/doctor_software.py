@@ -527,7 +527,7 @@ def test_unread(t, unhang):
         t.same(sorted(d.document["machine"].get("unread", [])), ["debugfs (firmware versions)", "modprobe.d (parameters)", "the kernel log"], "what was refused")
         t.ok(d.document["verdict"] == "unknown" and "no all-clear" in d.stderr and as_other().returncode == 2, "is no all-clear", d.stderr)
         text = " ".join(as_other().stdout.decode().split())
-        t.ok("Not read for want of permission: debugfs (firmware versions), " in text and "The firmware of 0000:03:00.0 could not be looked at" in text, "what could not be read is said at the end", text)
+        t.ok("Not read, because it needs root: debugfs (firmware versions), " in text and "The firmware of 0000:03:00.0 is not known" in text, "what could not be read is said at the end", text)
         text = unhang.run("doctor", "--root", tree).stdout.decode()
         t.ok("Not read" not in text and "could not be looked at" not in text, "root has read all", text)
         (tree / "var/log/kern.log").write_text("x\n")

@@ -226,12 +226,12 @@ def test_fault(t, room, code):
     t.ok("(saxpy, k.h:4)" in said and f"The fault at {END:#x} is of this access: {load} at pc {address:#x} (k.h:4), lanes 16-{code.lanes - 1}." in said, f"{g}: the text says so", said[:1500])
     t.ok(re.search(rf"{PCI} [^.]*\b{g}\b", said), f"{g}: which GPU", said[:300])
     before, _, arguments = said.partition(" Why ")[2].partition("The kernel's arguments: ")
-    t.ok("By the core's memory map the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
+    t.ok("By the core's memory map, the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
 
 
-PLACES = ((BUFFER, "inside", "at the begin of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER + 0x1000, "inside", "inside the 4 MiB buffer at 0x7f332fc00000, 4 KiB from its begin"), (END, "past", "right behind the end of the 4 MiB buffer at 0x7f332fc00000"),
-          (END + 64, "past", "64 bytes past the end of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER - 16, "before", "16 bytes before the begin of the 4 MiB buffer at 0x7f332fc00000"),
-          (NEIGHBOUR - 32, "before", f"32 bytes before the begin of the 4 KiB buffer at {NEIGHBOUR:#x}"),
+PLACES = ((BUFFER, "inside", "at the beginning of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER + 0x1000, "inside", "inside the 4 MiB buffer at 0x7f332fc00000, 4 KiB from its begin"), (END, "past", "right after the end of the 4 MiB buffer at 0x7f332fc00000"),
+          (END + 64, "past", "64 bytes past the end of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER - 16, "before", "16 bytes before the beginning of the 4 MiB buffer at 0x7f332fc00000"),
+          (NEIGHBOUR - 32, "before", f"32 bytes before the beginning of the 4 KiB buffer at {NEIGHBOUR:#x}"),
           (END + 0x1000, "past", "4 KiB past the end of the 4 MiB buffer at 0x7f332fc00000"), (0x10, "null", "close to zero: a null pointer with a small offset"), (NOWHERE, "nowhere", "nowhere near any buffer"))
 
 
@@ -513,7 +513,7 @@ def test_healthy(t, unhang, code):
     said = room.text(room.path / f"gpucore.{PID}")
     t.ok("idle" not in said and "lacks the memory of its process" in said, "a lone one says no more than it knows", said)
     run = unhang.run("explain", room.path / f"core.{PID}")
-    t.ok(run.returncode == 0 and b"core of a process, without what its GPUs did" in run.stdout, "a lone core of a process says what to give beside it", run.stdout.decode())
+    t.ok(run.returncode == 0 and b"core of a process, without its GPU state" in run.stdout, "a lone core of a process says what to give beside it", run.stdout.decode())
 
 
 # --- which file of code ---

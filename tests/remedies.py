@@ -87,7 +87,7 @@ def test_seeds(t, unhang):
     c = Case(t, unhang)
     guide = "iommu=pt amdgpu.gfxoff=0 amdgpu.dcdebugmask=0x10"
     i = c.explain("seed 001", MES, kernel="6.8.0-90-generic", parameters=guide)
-    t.same(i.settings.get("no-such-parameter"), "linux 6.8.0-90-generic has no parameter amdgpu.gfxoff: it changed nothing; what was meant: clear bit 0x8000 of "
+    t.same(i.settings.get("no-such-parameter"), "Linux 6.8.0-90-generic has no parameter amdgpu.gfxoff: it changed nothing; use instead: clear bit 0x8000 of "
            "amdgpu.ppfeaturemask in the value in effect", "amdgpu.gfxoff=0 changed nothing")
     t.ok("wakes from idle" in i.settings.get("gfxoff-is-for-waking-up", ""), "and would have been for something else", i.settings)
     t.ok("fine and unrelated" in i.settings.get("iommu-pt-is-a-baseline", "") and "only turns panel self refresh off" in i.settings.get("psr-off-not-for-this", ""), "iommu=pt is a baseline; dcdebugmask is about the panel", i.settings)

@@ -130,7 +130,7 @@ static struct str missing(const struct know *k, const struct know_pair *p, struc
 
 struct str parameter_missing_text(struct str name, struct str kernel, struct arena *arena)
 {
-	return kernel.n ? arena_printf(arena, "linux " STR_FMT " has no parameter " STR_FMT, STR_ARG(kernel), STR_ARG(name)) :
+	return kernel.n ? arena_printf(arena, "Linux " STR_FMT " has no parameter " STR_FMT, STR_ARG(kernel), STR_ARG(name)) :
 			  arena_printf(arena, "Linux has no parameter " STR_FMT, STR_ARG(name));
 }
 
