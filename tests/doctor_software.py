@@ -210,7 +210,7 @@ def test_override(t, unhang):
     d = Doctor(unhang, card(3, "0x73ff", 100302, 1), environ("HSA_OVERRIDE_GFX_VERSION=11.0.0"))
     t.ok("HSA_OVERRIDE_GFX_VERSION=10.3.0" in d.finding("override-wrong")["do"][0], "the value that this part takes", d.finding("override-wrong"))
     d = Doctor(unhang, CARD, environ("HSA_OVERRIDE_GFX_VERSION=10.3.0"))
-    t.same(d.finding("override-wrong")["do"][0], "Take HSA_OVERRIDE_GFX_VERSION out of the environment", "none for one that has code of its own")
+    t.same(d.finding("override-wrong")["do"][0], "Remove HSA_OVERRIDE_GFX_VERSION from the environment", "none for one that has code of its own")
     d = Doctor(unhang, CARD, environ("HSA_OVERRIDE_GFX_VERSION="))
     t.same(d.found(*MINE), ["override-empty"], "an empty HSA_OVERRIDE_GFX_VERSION is none")
     pair = card(3, RX6700, 100301, 1) + card(0x0c, PHOENIX, 110003, 2)

@@ -14,7 +14,7 @@ import tap
 LINES, MOST, COLUMNS, WIDEST = 24, 40, 80, 120
 SHARED = [tap.HERE / ".." / ".." / "shared", tap.HERE / ".." / ".." / ".." / "shared"]
 LABELS = ["GPU", "Now", "Fault", "Why", "Confidence", "Try", "More"]
-FAULTS = ("the program", "the node (hardware or setup)", "the driver or firmware", "unknown from this log")
+FAULTS = ("the program", "the node (hardware or setup)", "the driver or firmware", "unknown")
 ROW = re.compile(r"^  (?:(\S+(?: m?s)?) +)?(cause|effect|artifact|bystander)\b")
 
 
@@ -246,14 +246,10 @@ def test_times(t, unhang, said):
         t.ok(has_incident(text) and not ABSURD.search(text), f"a clock that was set {options}", text)
 
 
-VARIES = [(r"\(\d+\)", "(PID)"), (r"\b\d+\.\d+ s\b", "N s"), (r"^( +)\d+\.\d{3} ", r"\1TIME "), (r"kernel \d\S*", "kernel VERSION"), (r"\s+", " ")]
-
-
 def steady(text):
-    """Of an emulated machine process ids, times and the kernel are as they come, and with them the breaks of lines."""
-    for pattern, word in VARIES:
-        text = re.sub(pattern, word, text, flags=re.M)
-    return text
+    """Of an emulated machine what does not depend on this one: its processes, its kernel and the time are as they come."""
+    paragraphs = dict(re.findall(r"^([A-Z][A-Za-z]+)  +((?:.*\n)(?:        .*\n)*)", text + "\n", re.M))
+    return [text.split("\n\n")[1].splitlines()[0], *labels(text), *(paragraphs.get(label) for label in ("Fault", "Why", "Next", "More"))]
 
 
 def test_samples(t, unhang):
@@ -271,10 +267,9 @@ def test_samples(t, unhang):
             environment = dict(unhang.environment, COLUMNS=str(COLUMNS))
             said = subprocess.run(words, cwd=top, capture_output=True, env=environment, timeout=120).stdout.decode().rstrip("\n")
             wanted = re.sub(r"^    ", "", text, flags=re.M).rstrip("\n")
-            if emulated:
-                said, wanted = steady(said), steady(wanted)
             parts = re.split(r"^\.\.\.$", wanted, flags=re.M)
-            good = said == wanted if len(parts) == 1 else said.startswith(parts[0]) and said.endswith(parts[-1])
+            good = steady(said) == steady(wanted) if emulated else said.startswith(parts[0]) and said.endswith(parts[-1])
+            good &= len(parts) > 1 or emulated or said == wanted
             checked += 1
             t.ok(good, f"{path.name}: {shown}", f"wanted\n{wanted}\ngot\n{said}")
     t.ok(checked >= 6, "there are samples", checked)

@@ -9,27 +9,32 @@ enum { CODE_MAX = 64, GPUS_MOST = 1024 };
 
 static void usage(void)
 {
-	puts("usage: unhang [OPTION...]         the GPUs of this machine, and the newest incident\n"
+	puts("usage: unhang [OPTION...]         this machine's GPUs and newest incident\n"
 	     "       unhang [OPTION...] FILE    the same as unhang explain FILE\n"
-	     "       unhang live [OPTION...]    the GPUs alone, without the kernel's log\n"
+	     "       unhang live [OPTION...]    only the GPUs, without the kernel log\n"
 	     "\n"
-	     "Looks at each AMD GPU several times within a second: which blocks are busy, which are stuck and what they\n"
-	     "wait for. Nothing is written, and nothing that may act on the GPU is read. Registers and waves are read only\n"
-	     "while the GPU is awake, not in its sleep state GFXOFF, and not being reset. Whatever does not return is left\n"
-	     "behind after its deadline, and where it waits is part of the answer.\n"
+	     "Looks at each AMD GPU several times within a second: which blocks are busy,\n"
+	     "which are stuck, and what they wait for. It writes nothing, and reads nothing\n"
+	     "that may act on the GPU. It reads registers and waves only while the GPU is\n"
+	     "awake, not in its sleep state GFXOFF, and not being reset. A read that does not\n"
+	     "return is abandoned after its deadline, and where it waits is part of the\n"
+	     "answer.\n"
 	     "\n"
-	     "  --gpu GPU     only this one: its PCI address, card1, renderD128, or its place in the list\n"
+	     "  --gpu GPU     only this one: its PCI address, card1, renderD128, or its place\n"
+	     "                in the list\n"
 	     "  --expect-gpus N  fewer AMD GPUs than N are an incident\n"
 	     "  --code PATH   code objects, programs or libraries with the code that waves run\n"
-	     "  --root DIR    the newest incident of the system that is mounted at DIR; no GPU is looked at\n"
-	     "  -a, --all     every incident, not only the most important one\n"
-	     "  -v, --verbose every event and fact, and each remedy with its steps, cost and source\n"
-	     "  --json        for machines: the document of docs/diagnosis.schema.json, with `machine`\n"
-	     "  -h, --help    this text\n"
+	     "  --root DIR    the newest incident of the system that is mounted at DIR; the\n"
+	     "                GPUs are not read\n"
+	     "  -a, --all     show every incident, not only the most important one\n"
+	     "  -v, --verbose show every event and fact, and each remedy with its steps, cost\n"
+	     "                and source\n"
+	     "  --json        for programs: the document of docs/diagnosis.schema.json, with\n"
+	     "                `machine`\n"
+	     "  -h, --help    show this text\n"
 	     "\n"
-	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well, 2 unknown: what is needed could not be "
-	     "read,\n"
-	     "or there is no AMD GPU");
+	     "exit status: 0 nothing wrong, 1 an incident or an unhealthy GPU, 2 unknown:\n"
+	     "something needed could not be read, or there is no AMD GPU");
 }
 
 struct now {

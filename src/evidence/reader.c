@@ -354,7 +354,7 @@ static struct uh_error *lost_error(const char *name, uint64_t lost)
 	struct arena room = { 0 };
 	struct str turn = command_str(COMMAND_OF(&room, ": tac ", PIECE_PATH, str_z(name)));
 	struct uh_error *err =
-		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; reverse it first (tac)" STR_FMT, name,
+		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; reverse it first" STR_FMT, name,
 			     (unsigned long long)lost, STR_ARG(turn));
 	arena_free(&room);
 	return err;

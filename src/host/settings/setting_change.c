@@ -72,9 +72,9 @@ static const struct command *remove_of(const struct settings *s, const struct se
 	if (command < COMMANDS)
 		return command_of(a, str_z(commands[command].remove), PIECE_PARAMETER, t->word);
 	struct command_maker *m = command_begin(a);
-	command_add(m, "Take ");
+	command_add(m, "Remove ");
 	add_word(m, t);
-	command_add(m, " out of ");
+	command_add(m, " from ");
 	command_add_command(m, setting_written_step(s, t));
 	if (!strcmp(t->place, "modprobe"))
 		command_add(m, ", the whole line if it sets nothing else");

@@ -95,7 +95,7 @@ static struct str blame(struct str fault)
 	return str_is(fault, "job")    ? S("the program") :
 	       str_is(fault, "node")   ? S("the node (hardware or setup)") :
 	       str_is(fault, "driver") ? S("the driver or firmware") :
-					 S("unknown from this log");
+					 S("unknown");
 }
 
 void prose_fault(const struct incident *i, struct text *to)
