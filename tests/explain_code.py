@@ -247,7 +247,7 @@ def test_places(t, unhang, code):
         first = said.split(" GPU 0000:")[0]
         t.same("--precise-memory" in said, relation == "inside", f"an address {relation}: the exact instruction is asked for where it is not known")
         ends = f": saxpy (k.h:4), {hex(address) if relation == 'null' else place}."
-        t.ok(f", {place}: another access was it" in said if relation == "inside" else first.endswith(ends), f"an address {relation}: the text says so",
+        t.ok(f", {place}: another access caused it" in said if relation == "inside" else first.endswith(ends), f"an address {relation}: the text says so",
              said[:1200])
 
 

@@ -65,7 +65,7 @@ def test_states(t, unhang):
     t.same(i.told.get("lockup-timeout"), ("applied", "amdgpu.lockup_timeout=30000 is set, so it did not prevent this"), "another value of the same limit")
     i = c.explain("no such parameter", log("500 @ qcm fence wait loop timeout expired\n500 @ The cp might be in an unrecoverable state due to an unsuccessful queues preemption"),
                   "0x1002:0x73BF 0x1002:0x0E3A 0xC1", kernel="5.4.0-200-generic")
-    t.same(i.told.get("num-kcq"), ("no-such-parameter", "linux 5.4.0-200-generic has no parameter amdgpu.num_kcq"), "a parameter that this kernel does not have")
+    t.same(i.told.get("num-kcq"), ("no-such-parameter", "Linux 5.4.0-200-generic has no parameter amdgpu.num_kcq"), "a parameter that this kernel does not have")
 
 
 def test_report(t, unhang):

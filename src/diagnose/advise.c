@@ -307,7 +307,7 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;
 	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
-		add_next(i, S("Part, kernel and firmware: they decide what helps"),
+		add_next(i, S("Get part, kernel and firmware, which decide what helps"),
 			 COMMAND(&i->arena, "sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> "
 					    "dmesg.txt; unhang explain dmesg.txt"));
 }

@@ -70,6 +70,8 @@ void incident_weigh(struct incident *i, const struct know *k)
 						 S("this log begins after the cause; "));
 	} else if (i->root->now) {
 		struct str looks = diag_value(i->root, "looks"), seconds = diag_value(i->root, "seconds");
+		if (str_is(looks, "0")) // what is off the bus is not looked at
+			looks.n = 0;
 		if (looks.n)
 			text_printf(&why, str_is(looks, "1") ? "seen in a single look" : "the same in all " STR_FMT " looks",
 				    STR_ARG(looks));
@@ -80,14 +82,14 @@ void incident_weigh(struct incident *i, const struct know *k)
 	} else if (i->root == i->events.data[0] ||
 		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
 		text_add(&why, i->log_has_boot ? S("nothing earlier in this boot explains it; ") :
-						 S("this log has nothing earlier; "));
+						 S("nothing earlier in this log explains it; "));
 	} else {
 		text_add(&why, S("earlier messages do not explain it; "));
 	}
 	if (!has_kernel_events(i))
-		text_add(&why, S("there is no kernel log of that time; "));
+		text_add(&why, S("the kernel log of that time is missing; "));
 	else if (!i->log_has_boot && !incident_knows_machine(i))
-		text_add(&why, S("this log lacks the boot messages (part, kernel, firmware); "));
+		text_add(&why, S("the boot messages (part, kernel, firmware) are missing; "));
 	if (i->cause->stage->counts < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
 		percent += 3;
 	percent = calibrated(k, percent > 97 ? 97 : percent < 10 ? 10 : percent);

@@ -199,7 +199,7 @@ static struct uh_error *read_head(struct source *s, struct reader_stream *stream
 	uh_error_free(binary ? stream->err : NULL);
 	return binary      ? uh_error_new("%s: %s, not a log", s->name, binary) :
 	       stream->err ? stream->err :
-			     uh_error_new("%s: it is empty", s->name);
+			     uh_error_new("%s: there is nothing to read", s->name);
 }
 
 static void take_kinds(struct evidence *e, const struct log_reader *log)

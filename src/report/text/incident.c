@@ -61,7 +61,7 @@ static void gpu_part(const struct incident *i, struct text *part)
 	else if (i->gpu.gfx.n)
 		text_printf(part, " " STR_FMT, STR_ARG(i->gpu.gfx));
 	if (i->host.n)
-		text_printf(part, " on " STR_FMT, STR_ARG(i->host));
+		text_printf(part, ", host " STR_FMT, STR_ARG(i->host));
 }
 
 void prose_summary(const struct text_report *t, const struct incident *i, struct text *to)

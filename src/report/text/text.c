@@ -43,7 +43,7 @@ static void add_path(const struct text_report *t, struct text *line, struct str 
 		path = str_from(path, slash ? (size_t)(slash - path.p) : path.n - (t->width - 2 * DOTS));
 	}
 	text_add(line, cut ? S("...") : S(""));
-	text_add(line, path);
+	text_add(line, str_is(path, "-") ? S("standard input") : path);
 }
 
 /** Where no incident was found, what was read. */
