@@ -3,6 +3,7 @@
 // `words` COMMAND VALUE N WORD... for commands of C, whose words are known.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apply/plan.h"
 #include "host/settings/setting.h"
@@ -24,6 +25,8 @@ static void put(struct str field)
 static void try_text(const struct know *k, struct str text, enum fill_mode mode, struct str value)
 {
 	static const struct str refused = { ";", 1 };
+	if (!text.n || (!str_eq(value, refused) && !memchr(text.p, '{', text.n)))
+		return; // nothing to fill: what it is with one value, it is with all
 	struct arena a = { 0 };
 	struct str c = command_str(steps_fill(&a, k, text, &(struct fact_view){ any_fact, &value, NULL }, mode)),
 		   without = command_str(steps_fill(&a, k, text, &(struct fact_view){ any_fact, &refused, NULL }, mode));
