@@ -295,21 +295,37 @@ static void add_next(struct incident *i, struct str why, const struct command *r
 	vec_push(&i->next, step);
 }
 
+/** What the action leads to, where all that its command needs is known. Its reason tells what the command takes down. */
+static void add_action_steps(struct incident *i, const struct know *k, const struct fact_view *view)
+{
+	for (const struct know_next *n = i->action->next_steps; n; n = n->next) {
+		struct text why = { 0 };
+		if (condition_eval(n->when, view) != TRUTH_YES)
+			continue;
+		phrase_fill(&why, n->why, view);
+		add_next(i, arena_str(&i->arena, text_str(&why)), steps_fill(&i->arena, k, n->run, view, FILL_RUN));
+		text_free(&why);
+	}
+}
+
 static void find_next_steps(struct incident *i, const struct know *k, const struct fact_view *view)
 {
 	if (i->before_log && !i->log_has_boot)
 		add_next(i, S("The cause is earlier than this log; get the whole log of that boot"),
-			 COMMAND(&i->arena, "sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
+			 COMMAND(&i->arena,
+				 "``sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt``"));
 	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
 		if (condition_eval(n->when, view) != TRUTH_NO)
-			add_next(i, n->why, steps_fill(&i->arena, k, n->run, view, FILL_BLANKS));
+			add_next(i, n->why, steps_fill(&i->arena, k, n->run, view, FILL_RUN));
+	add_action_steps(i, k, view);
 	bool kernel = false;
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;
 	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
 		add_next(i, S("Get part, kernel and firmware, which decide what helps"),
-			 COMMAND(&i->arena, "sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> "
-					    "dmesg.txt; unhang explain dmesg.txt"));
+			 COMMAND(&i->arena,
+				 "``sudo dmesg > dmesg.txt; sudo sh -c 'cat /sys/kernel/debug/dri/*/amdgpu_firmware_info' >> "
+				 "dmesg.txt; unhang explain dmesg.txt``"));
 }
 
 void incident_advise(struct incident *i, const struct know *k, const struct host *host)

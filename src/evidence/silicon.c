@@ -265,6 +265,8 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 		if (now >= 0)
 			e.time = (struct stamp){ TIME_BOOT, now };
 		add_facts(&e, f, &a);
+		if (!v->well)
+			reset_facts(&e, &r->view->devices, g->device, &a);
 		tell_code(r, g, xcc, &e, &a);
 		const struct fact_view view = { event_get, &e };
 		struct text says = { 0 };

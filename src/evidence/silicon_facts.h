@@ -56,6 +56,9 @@ enum { VERDICTS_MOST = 4 };
 size_t verdicts_of(const struct know *k, const struct verdict_facts *f, const struct know_verdict *ret[static VERDICTS_MOST]);
 /** Adds the fact ip_block, which is the unit that the verdict calls stuck, and its title. */
 void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const struct know_verdict *v);
+/** Adds what a reset of the GPU takes with it: reset_gpus, the GPUs of its hive, which the driver resets together, and reset_ends, whoever
+ * uses one of them. */
+void reset_facts(struct event *e, const struct devices *all, const struct device *d, struct arena *a);
 /** The first value; empty where there is none. */
 struct str verdict_fact(const struct verdict_facts *f, const char *name);
 bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char *value);

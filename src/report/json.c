@@ -300,7 +300,7 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	sheet_put(s, "grade", v_text(k->grade));
 	sheet_put(s, "source", v_text(k->source));
 	sheet_put(s, "until", v_command(r->steps.until));
-	sheet_put(s, "if", v_known(r->certain ? (struct str){ 0 } : k->condition_text));
+	sheet_put(s, "if", v_if(!r->certain, v_command(r->steps.condition)));
 	sheet_put(s, "verify", v_command(r->steps.verify));
 	sheet_put(s, "takes", v_word(remedy_takes_name(k->takes)));
 	sheet_put(s, "state", v_word(remedy_state_name(r->verdict.state)));

@@ -63,12 +63,10 @@ static void put_devcoredump(const struct device *d, const struct uh_report_optio
 {
 	struct arena room = { 0 };
 	struct command_maker *m = command_begin(&room);
-	command_add(m, "the driver keeps its state for some minutes: sudo cp ");
+	command_add(m, "the driver keeps its state for some minutes: ``sudo cp ");
 	command_add_value(m, PIECE_PATH, d->devcoredump);
-	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt");
-	const struct command *saved = command_end(m);
-	if (saved)
-		put_line(o, out, command_str(saved));
+	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt``");
+	wrap_step_row(out, &(struct row_style){ INDENT, 0, report_width(o) }, "", command_end(m));
 	arena_free(&room);
 }
 

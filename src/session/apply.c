@@ -222,7 +222,7 @@ static struct str unfit(struct order *r)
 		return S("with this machine's firmware or versions it does not help, or is not needed");
 	return arena_printf(&r->visit.host.arena, "it is not known to help here" STR_FMT STR_FMT,
 			    STR_ARG(m->condition_text.n ? S(": it is only for machines where ") : S("")),
-			    STR_ARG(m->condition_text));
+			    STR_ARG(command_str(r->steps.condition)));
 }
 
 static void put_order(struct order *r, const struct apply_notes *notes)

@@ -73,8 +73,8 @@ void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	struct text line = { 0 };
 	struct block *p = add_label(t, t->tried++ ? "" : "Try", 1, 2);
 	text_printf(&line, "%zu. ", t->tried);
-	if (!r->certain && r->remedy->condition_text.n)
-		text_printf(&line, "If " STR_FMT ": ", STR_ARG(r->remedy->condition_text));
+	if (!r->certain && r->steps.condition)
+		text_printf(&line, "If " STR_FMT ": ", STR_ARG(command_str(r->steps.condition)));
 	text_add(&line, r->remedy->title);
 	p->column = LABEL;
 	p->indent = LABEL + 3;
