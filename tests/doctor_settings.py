@@ -361,10 +361,10 @@ def test_steps(t, unhang):
              ["sudo grubby --update-kernel=ALL --remove-args=amdgpu.runpm=0", "Reboot"]),
             ("rpm-ostree", dict(off, more=bls + "=== /run/ostree-booted\n\n=== /etc/os-release\nID=bazzite\n"),
              ["sudo rpm-ostree kargs --delete-if-present=amdgpu.runpm=0", "Reboot"]),
-            ("systemd-boot", dict(off, more=bls + "=== /boot/loader/loader.conf\n\n"), ["Take amdgpu.runpm=0 out of /boot/loader/entries/a.conf:2", "Reboot"]),
+            ("systemd-boot", dict(off, more=bls + "=== /boot/loader/loader.conf\n\n"), ["Remove amdgpu.runpm=0 from /boot/loader/entries/a.conf:2", "Reboot"]),
             ("/etc/kernel/cmdline", dict(off, more="=== /etc/kernel/cmdline\nro amdgpu.runpm=0\n"),
-             ["Take amdgpu.runpm=0 out of /etc/kernel/cmdline:1", "sudo update-initramfs -u -k all, then reboot"]),
-            ("nothing but the command line", off, ["Take amdgpu.runpm=0 out of GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub", "sudo update-grub, then reboot"]),
+             ["Remove amdgpu.runpm=0 from /etc/kernel/cmdline:1", "sudo update-initramfs -u -k all, then reboot"]),
+            ("nothing but the command line", off, ["Remove amdgpu.runpm=0 from GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub", "sudo update-grub, then reboot"]),
             ("modprobe.d", {"parameters": {"runpm": "0"}, "more": "=== /etc/modprobe.d/a.conf\noptions amdgpu runpm=0\n"},
              ["Remove runpm=0 from /etc/modprobe.d/a.conf:1, the whole line if it sets nothing else", "sudo update-initramfs -u -k all, then reboot"])]:
         steps = Machine(unhang, machine(**arguments)).findings["runpm-off"]["do"]

@@ -318,8 +318,8 @@ static struct uh_error *refuse_cmdline(struct planner *p)
 			&how, STR_FMT "; ",
 			STR_ARG(command_str(machine_action(p->h, a, "set-word", COMMAND_OF(a, "", PIECE_PARAMETER, word)))));
 	text_add(&how, command_str(machine_action(p->h, a, "activate-words", NULL)));
-	struct uh_error *err = uh_error_new("unhang does not change kernel words on this system, which makes them from "
-					    "something else. Do it yourself: " STR_FMT,
+	struct uh_error *err = uh_error_new("unhang does not change the kernel command line on this system, because "
+					    "another tool generates it. Do it yourself: " STR_FMT,
 					    STR_ARG(text_str(&how)));
 	text_free(&how);
 	return err;
