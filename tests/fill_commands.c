@@ -129,6 +129,7 @@ static void try_runs(const struct know *k, struct str value)
 	for (size_t i = 0; i < k->actions.len; i++) {
 		t.id = k->actions.data[i]->head.id;
 		run_next(&t, k->actions.data[i]->next_steps);
+		run_next(&t, k->actions.data[i]->then_steps);
 	}
 }
 

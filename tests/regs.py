@@ -35,6 +35,9 @@ def table(name):
         if words[0] == "like":
             found = dict(table(words[1]))
             continue
+        if words[0] == "not":
+            found.pop(words[1], None)
+            continue
         base, offset = words[1].split(":")
         place = (None if base == "ix" else int(base), int(offset, 16))
         if len(words) > 2 and words[2].startswith("="):

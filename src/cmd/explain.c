@@ -8,6 +8,7 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/telling.h"
 #include "unhang/unhang.h"
 
 static void usage(void)
@@ -18,23 +19,18 @@ static void usage(void)
 	     "log, the log of a server or a rank, a wave dump of rocm-debug-agent, a rocgdb\n"
 	     "transcript, a GPU core (gpucore.PID) and the core of its process, a device core,\n"
 	     "stacks (py-spy, gdb), a Flight Recorder trace, `docker inspect` or a pod's JSON,\n"
-	     "output of umr, rocminfo or amd-smi; a directory or archive of these, a journal\n"
-	     "file, or - for standard input. Several are explained together, in any order.\n"
-	     "Without PATH, unhang explains the newest incident of this machine: from the\n"
-	     "journal of this boot and the ones before it, pstore, and kdump's dmesg.\n"
+	     "output of umr, rocminfo, amd-smi or lspci; a directory or archive of these, a\n"
+	     "journal file, or - for standard input. Several are explained together, in any\n"
+	     "order. Without PATH, unhang explains the newest incident of this machine: from\n"
+	     "the journal of this boot and the ones before it, pstore, and kdump's dmesg.\n"
 	     "\n"
-	     "  --journal     the kernel messages of this boot, from the journal\n"
-	     "  -b, --boot N  those of boot N: 0 is this one, -1 the one before\n"
-	     "  --code PATH   code objects, programs or libraries with the code that waves\n"
-	     "                ran, in addition to code beside the evidence\n"
-	     "  --root DIR    the journal, pstore and kdump files of the system that is\n"
-	     "                mounted at DIR\n"
-	     "  -a, --all     show every incident, not only the most important one\n"
-	     "  -v, --verbose show every event and fact, and each remedy with its steps, cost\n"
-	     "                and source\n"
-	     "  --json        for programs: the document of docs/diagnosis.schema.json\n"
-	     "  -h, --help    show this text\n"
-	     "\n"
+	     "  --journal          the kernel messages of this boot, from the journal\n"
+	     "  -b, --boot N       those of boot N: 0 is this one, -1 the one before\n"
+	     "  --code PATH        code objects, programs or libraries with the code that\n"
+	     "                     waves ran, in addition to code beside the evidence\n"
+	     "  --target BUNDLE    a bundle of unhang capture; --target is optional\n"
+	     "  --root DIR         the journal, pstore and kdump files of the system that is\n"
+	     "                     mounted at DIR\n" TELLING_HELP "\n"
 	     "exit status: 0 no incident, 1 an incident, 2 unknown: no incident in what could\n"
 	     "be read, but not everything could be read");
 }
@@ -42,8 +38,8 @@ static void usage(void)
 enum { CODE_MAX = 64 };
 
 struct explain {
-	struct uh_report_options report;
-	const char *root;
+	struct telling tell;
+	const char *root, *target;
 	const char *code[CODE_MAX];
 	size_t ncode;
 	bool journal;
@@ -63,17 +59,12 @@ static bool parse_boot(const char *text, int *ret)
 static int parse_options(int argc, char **argv, struct explain *e)
 {
 	static const struct option options[] = {
-		{ "journal", no_argument, NULL, 'j' },
-		{ "boot", required_argument, NULL, 'b' },
-		{ "root", required_argument, NULL, 'r' },
-		{ "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "json", no_argument, NULL, 'J' },
-		{ "code", required_argument, NULL, 'c' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{ "journal", no_argument, NULL, 'j' },      { "boot", required_argument, NULL, 'b' },
+		{ "root", required_argument, NULL, 'r' },   { "code", required_argument, NULL, 'c' },
+		{ "target", required_argument, NULL, 't' }, TELLING_OPTIONS,
+		{ "help", no_argument, NULL, 'h' },         { 0 },
 	};
-	int c;
+	int c, taken;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":avhb:", options, NULL)) != -1) {
 		switch (c) {
@@ -90,25 +81,22 @@ static int parse_options(int argc, char **argv, struct explain *e)
 		case 'r':
 			e->root = optarg;
 			break;
+		case 't':
+			e->target = optarg;
+			break;
 		case 'c':
 			if (!add_path(e->code, &e->ncode, CODE_MAX, "--code", optarg))
 				return EXIT_CANNOT;
-			break;
-		case 'a':
-			e->report.all = true;
-			break;
-		case 'v':
-			e->report.verbose = true;
-			break;
-		case 'J':
-			e->report.json = true;
 			break;
 		case 'h':
 			usage();
 			return EXIT_NOTHING_WRONG;
 		default:
-			complain_option(argv, c, "explain");
-			return EXIT_CANNOT;
+			taken = telling_take(&e->tell, c, optarg);
+			if (taken == -2)
+				complain_option(argv, c, "explain");
+			if (taken != -1)
+				return EXIT_CANNOT;
 		}
 	}
 	return -1;
@@ -145,9 +133,13 @@ int cmd_explain(int argc, char **argv)
 	int status = parse_options(argc, argv, &e);
 	if (status >= 0)
 		return status;
-	e.report.colour = terminal_colour();
-	e.report.width = terminal_width();
+	e.tell.report.colour = terminal_colour();
+	e.tell.report.width = terminal_width();
 	struct uh_session *s = uh_session_new(complain_line, NULL);
+	if (!telling_begin(&e.tell, s)) {
+		uh_session_free(s);
+		return EXIT_CANNOT;
+	}
 	struct progress progress = { 0 };
 	clock_gettime(CLOCK_MONOTONIC, &progress.begin);
 	if (isatty(STDERR_FILENO))
@@ -156,23 +148,25 @@ int cmd_explain(int argc, char **argv)
 		uh_session_add_code(s, e.code[i]);
 	if (e.journal)
 		uh_session_add_journal(s, e.root, e.boot);
-	else if (optind == argc)
+	else if (optind == argc && !e.target)
 		uh_session_add_newest(s, e.root);
 	// The order in which they were typed must not matter, not even for the numbers of the sources.
 	qsort(argv + optind, (size_t)(argc - optind), sizeof(*argv), by_name);
+	if (e.target)
+		uh_session_add_path(s, e.target);
 	for (int i = optind; i < argc; i++)
 		uh_session_add_path(s, argv[i]);
 	uh_session_end(s);
 
 	// What could be read is explained; what could not has had its line on stderr.
 	bool read = uh_session_sources(s);
-	if (read || e.report.json)
-		uh_session_report(s, stdout, &e.report);
+	if (read || e.tell.report.json || e.tell.report.oneline)
+		uh_session_report(s, stdout, &e.tell.report);
 	else if (!uh_session_problems(s))
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
 			 "kernel log is "
 			 "the host's)");
-	status = verdict_status(uh_session_verdict(s));
+	status = telling_status(&e.tell, s);
 	uh_session_free(s);
 	return status;
 }

@@ -23,7 +23,7 @@ static void usage(void)
 	puts("usage: unhang knowledge [list [KIND]] [--json]\n"
 	     "           list what is known, by kind\n"
 	     "       unhang knowledge show [--json] ID\n"
-	     "           show one block: an event, cause, remedy, parameter, ...\n"
+	     "           show one block, such as an event or remedy\n"
 	     "       unhang knowledge check FILE...\n"
 	     "           check knowledge files\n"
 	     "       unhang knowledge match [--json] [FILE]\n"

@@ -13,7 +13,9 @@
 static const struct subcommand commands[] = {
 	{ "explain", cmd_explain, "explain a log, core or other evidence" },
 	{ "live", cmd_live, "look at the GPUs of this machine: what is stuck, and why" },
+	{ "capture", cmd_capture, "save all evidence of this machine in one file" },
 	{ "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
+	{ "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },
 	{ "where", cmd_where, "find kernel, instruction and source line of an address" },
 	{ "waves", cmd_waves, "show the waves on a GPU, or in a GPU core" },
 	{ "queues", cmd_queues, "show the compute queues of programs, or in a GPU core" },

@@ -295,12 +295,14 @@ static void add_next(struct incident *i, struct str why, const struct command *r
 	vec_push(&i->next, step);
 }
 
-/** What the action leads to, where all that its command needs is known. Its reason tells what the command takes down. */
-static void add_action_steps(struct incident *i, const struct know *k, const struct fact_view *view)
+/** @certain: only steps whose condition is known to hold. */
+static void add_steps(struct incident *i, const struct know *k, const struct know_next *list, const struct fact_view *view,
+		      bool certain)
 {
-	for (const struct know_next *n = i->action->next_steps; n; n = n->next) {
+	for (const struct know_next *n = list; n; n = n->next) {
+		enum truth holds = condition_eval(n->when, view);
 		struct text why = { 0 };
-		if (condition_eval(n->when, view) != TRUTH_YES)
+		if (holds == TRUTH_NO || (certain && holds != TRUTH_YES))
 			continue;
 		phrase_fill(&why, n->why, view);
 		add_next(i, arena_str(&i->arena, text_str(&why)), steps_fill(&i->arena, k, n->run, view, FILL_RUN));
@@ -310,14 +312,13 @@ static void add_action_steps(struct incident *i, const struct know *k, const str
 
 static void find_next_steps(struct incident *i, const struct know *k, const struct fact_view *view)
 {
+	add_steps(i, k, i->action->next_steps, view, false);
 	if (i->before_log && !i->log_has_boot)
 		add_next(i, S("The cause is earlier than this log; get the whole log of that boot"),
 			 COMMAND(&i->arena,
 				 "``sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt``"));
-	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
-		if (condition_eval(n->when, view) != TRUTH_NO)
-			add_next(i, n->why, steps_fill(&i->arena, k, n->run, view, FILL_RUN));
-	add_action_steps(i, k, view);
+	add_steps(i, k, i->cause->next_steps, view, false);
+	add_steps(i, k, i->action->then_steps, view, true);
 	bool kernel = false;
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;

@@ -33,17 +33,18 @@ struct host {
 	struct arena arena;
 	const struct know *know;
 	const char *root; // the tree that is looked at instead of this machine; NULL
+	struct tape *tape; // that it is recorded on, or that is looked at instead; NULL
 	struct devices devices;
 	VEC(struct host_item *) items;
 	struct probe_count count;
 	bool doubt; // the reader at work could not read something that it needs
 };
 
-/** Looks at this machine, or at the one whose proc, sys, etc, boot, usr and more lie under @root. It always returns, even if files do not
- * answer. */
-void host_look(const struct know *k, const char *root, struct host *ret);
+/** Looks at this machine, or at another one: whose proc, sys, etc, boot, usr and more lie in a tree, or that is on a tape. It always
+ * returns, even if files do not answer. */
+void host_look(const struct know *k, struct machine_at at, struct host *ret);
 /** The same without asking a GPU, which may hang: kernel, parameters and software of this machine. */
-void host_look_beside(const struct know *k, struct host *ret);
+void host_look_beside(const struct know *k, struct tape *tape, struct host *ret);
 void host_free(struct host *h);
 
 /** The machine, and one for a GPU of its list. */

@@ -233,7 +233,8 @@ struct know_action {
 	struct know_head head;
 	struct condition *when;
 	struct str action, text;
-	struct know_next *next_steps; // what the text leads to
+	struct know_next *next_steps; // before those of the cause: what must not be lost
+	struct know_next *then_steps; // behind them, where their condition holds
 };
 
 /** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */
@@ -391,6 +392,13 @@ const struct know_signature *know_signature(const struct know *k, struct str id)
 const struct know_register *know_register(const struct know *k, struct str id);
 const struct know_remedy *know_remedy(const struct know *k, struct str id);
 const struct know_part *know_part(const struct know *k, unsigned device, int revision);
+/** Each name that people have for each part, in lower case; several parts may share one. */
+typedef void know_part_name_fn(void *ctx, struct str name, const struct know_part *p);
+void know_part_names(const struct know *k, know_part_name_fn *each, void *ctx);
+/** The part of this name, or of this PCI device id; NULL where there is none, or *@ret_several. */
+const struct know_part *know_part_called(const struct know *k, struct str name, bool *ret_several);
+/** The first part of exactly this name; NULL. */
+const struct know_part *know_part_with_name(const struct know *k, struct str name);
 /** The row of a mnemonic: the one whose pattern says most; NULL where there is none. */
 const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic);
 /** A block of the hardware by its name, or NULL. */

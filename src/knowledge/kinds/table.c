@@ -207,6 +207,7 @@ static const struct kind_key action_keys[] = {
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
 	{ "next", KEY_NEXT, AT(know_action, next_steps) },
+	{ "then", KEY_NEXT, AT(know_action, then_steps) },
 	{ 0 },
 };
 static const struct kind_key parameter_keys[] = {

@@ -60,8 +60,8 @@ void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	text_printf(&line, "%zu. ", number);
 	if (!r->certain && r->steps.condition)
 		text_printf(&line, "If " STR_FMT ": ", STR_ARG(command_str(r->steps.condition)));
-	text_printf(&line, STR_FMT "  [" STR_FMT ", grade " STR_FMT ", " STR_FMT "]", STR_ARG(k->title), STR_ARG(k->kind),
-		    STR_ARG(k->grade), STR_ARG(k->source));
+	text_printf(&line, STR_FMT "  [" STR_FMT ": " STR_FMT ", grade " STR_FMT ", " STR_FMT "]", STR_ARG(k->title),
+		    STR_ARG(k->head.id), STR_ARG(k->kind), STR_ARG(k->grade), STR_ARG(k->source));
 	prose_wrap(t, text_str(&line), LABEL + 3, LABEL);
 	text_free(&line);
 	put_steps(t, &r->steps);
