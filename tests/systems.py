@@ -92,12 +92,31 @@ def test_silent(t, unhang):
             t.ok({"driver-in-tree", "link-good"} <= {f["id"] for f in findings}, f"{path.stem}: and says what is good", [f["id"] for f in findings])
 
 
+def test_cut(t, unhang):
+    """Files that say how the system is guarded, cut at every byte: it answers, and finds nothing that is not there."""
+    tree = machine_tree.plant(machine_tree.MACHINES / "systems/ubuntu-secure-boot-dkms.tree", unhang.directory / "cut")
+    files = {"sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c": bytes([6, 0, 0, 0, 1]), "sys/kernel/security/lockdown": b"none [integrity] confidentiality\n",
+             "proc/self/uid_map": b"         0          0 4294967295\n", "etc/os-release": b'ID="ubuntu"\nID_LIKE="debian x"\n',
+             "sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f": bytes(4) + "systemd-boot 257".encode("utf-16-le")}
+    wrong = []
+    for length in range(max(map(len, files.values()))):
+        for path, whole in files.items():
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            (tree / path).write_bytes(whole[:length])
+        run = unhang.run("doctor", "--root", tree, "--json")
+        facts = {f["name"]: f["value"] for f in json.loads(run.stdout or '{"machine": {"facts": []}}')["machine"]["facts"]}
+        odd = run.returncode not in (0, 1) or run.stderr or facts.get("secure_boot", "on") != "on" or not "integrity".startswith(facts.get("lockdown", ""))
+        wrong += [f"{length} bytes: {run.returncode} {facts.get('secure_boot')} {facts.get('lockdown')} {run.stderr}"] * bool(odd)
+    t.no_complaints(wrong, "cut at every byte it answers")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     for folder in FOLDERS:
         for path in sorted((machine_tree.MACHINES / folder).glob("*.tree")):
             test_machine(t, unhang, path)
     test_silent(t, unhang)
+    test_cut(t, unhang)
     t.end()
 
 

@@ -88,7 +88,7 @@ static enum filled fill_fact(const struct filling *f, struct command_maker *m, s
 	struct str value;
 	enum piece_type type = fact_type(f->know, name);
 	if (made) {
-		command_add_known(m, in_sentence(f->to, command_str(made), first));
+		(first ? command_add_command : command_add_within)(m, made);
 		return FILLED_WELL;
 	}
 	bool known = view->get(view->ctx, name, 0, &value);
