@@ -32,7 +32,7 @@ struct host_item {
 struct host {
 	struct arena arena;
 	const struct know *know;
-	const char *root; // the tree that is looked at instead of this machine; NULL
+	const char *root;  // the tree that is looked at instead of this machine; NULL
 	struct tape *tape; // that it is recorded on, or that is looked at instead; NULL
 	struct devices devices;
 	VEC(struct host_item *) items;
