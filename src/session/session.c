@@ -308,7 +308,7 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 	engine_end(s->engine);
 	s->this_boot = false;
 	if (gpu && !devices_named(&s->seen->devices, o.gpu))
-		return uh_error_new("there is no AMD GPU '%s' in this machine", gpu);
+		return uh_error_new("this machine has no AMD GPU '%s'", gpu);
 	return NULL;
 }
 
@@ -338,9 +338,10 @@ static void say_what_the_host_has(struct uh_session *s)
 		return;
 	struct note note = {
 		S("container"),
-		S("This is a container: only the host has the kernel's log. On the host: sudo journalctl -k -b -o "
+		S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
 		  "short-monotonic > "
-		  "kernel.txt. Then explain that together with this. The driver's files and device cores are on the host too."),
+		  "kernel.txt, then explain that file together with this one. The driver's files and device cores are on the "
+		  "host too."),
 		{ 0, 1 }
 	};
 	vec_push(&s->notes, note);
@@ -424,7 +425,7 @@ static void tell_late(struct uh_session *s, const struct unread *u)
 	struct str paths = u->paths, first = str_split(&paths, '\n');
 	if (!u->n)
 		return;
-	unread(s, first, " gave no answer");
+	unread(s, first, " did not answer");
 	if (u->n > 1)
 		text_printf(&s->unread, ", nor did %zu other file%s", u->n - 1, u->n == 2 ? "" : "s");
 }
@@ -434,8 +435,7 @@ static void tell_unread(struct uh_session *s)
 {
 	const struct devices *d = &s->seen->devices;
 	if (!d->n && !d->unread.n)
-		unread(s, d->pci_known ? S("there is no AMD GPU in this machine") : S("/sys/bus/pci/devices cannot be listed"),
-		       "");
+		unread(s, d->pci_known ? S("this machine has no AMD GPU") : S("/sys/bus/pci/devices cannot be listed"), "");
 	tell_late(s, &d->unread);
 	tell_late(s, &d->processes_unread);
 	for (size_t n = 0; n < s->seen->n; n++) {
@@ -446,11 +446,11 @@ static void tell_unread(struct uh_session *s)
 		if (g->unseen.n || !g->device->unread.n)
 			unread(s,
 			       arena_printf(&s->arena, STR_FMT ": " STR_FMT, STR_ARG(g->device->pci),
-					    STR_ARG(g->unseen.n ? g->unseen : S("how it is could not be read"))),
+					    STR_ARG(g->unseen.n ? g->unseen : S("its state could not be read"))),
 			       "");
 	}
 	if (s->log_wanted && !s->log_read)
-		unread(s, S("the kernel's log could not be read"), "");
+		unread(s, S("the kernel log could not be read"), "");
 }
 
 static uint64_t known_messages(const struct uh_session *s)
@@ -475,7 +475,7 @@ static void judge(struct uh_session *s)
 	else if (s->problems)
 		unread(s, S("not everything could be read"), "");
 	else if (s->refusals && s->refusals == known_messages(s))
-		unread(s, S("a refusal was saved instead of the kernel's log"), "");
+		unread(s, S("the file has an error message instead of the kernel log"), "");
 	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
 }
 
