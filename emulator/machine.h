@@ -303,8 +303,9 @@ struct emu_machine {
 	const struct know *k;
 	struct str name, title;
 	bool lockdown, user, no_debugfs;
-	bool kfd;         // programs may use it
-	struct text plan; // what the block says of it
+	bool kfd;          // programs may use it
+	struct text plan;  // what the block says of it
+	unsigned guests;   // that ever came
 	struct str kernel; // release; empty: not said
 	VEC(struct emu_gpu *) gpus;
 	VEC(struct emu_process *) processes;

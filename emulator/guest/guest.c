@@ -53,7 +53,10 @@ struct emu_process *emu_guest_join(struct emu_machine *m, struct str name, int p
 	p->machine = m;
 	p->name = arena_str(&m->arena, name);
 	p->guest = true;
-	emu_process_runs(p, pid, PASID_FIRST + (unsigned)m->processes.len);
+	unsigned before = m->guests++; // a number is not given to another guest when its own has left
+	for (size_t i = 0; i < m->processes.len; i++)
+		before += !m->processes.data[i]->guest;
+	emu_process_runs(p, pid, PASID_FIRST + before);
 	vec_push(&m->processes, p);
 	return p;
 }
