@@ -72,7 +72,7 @@ class Programs:
                 printed += line
             patience.cancel()
             try:
-                process.wait(timeout=0.7)
+                process.wait(timeout=0.4)
                 return None
             except subprocess.TimeoutExpired:
                 process.kill()

@@ -361,9 +361,10 @@ static void many(int threads, int times)
 	printf("threads %d launches %d wrong %d\n", threads, times, sum);
 }
 
-/** Launches, each with its number, and says how many were asked for. */
+/** Launches, and then waits without keeping a processor busy, since some of them never end. */
 static void series(int n)
 {
+	CHECK(hipSetDeviceFlags(hipDeviceScheduleBlockingSync));
 	float *x = device_floats(1024, 1), *y = device_floats(1024, 0);
 	for (int i = 0; i < n; i++) {
 		saxpy<<<4, 256>>>(x, y, 1.0f, 1024);
