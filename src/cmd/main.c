@@ -15,6 +15,7 @@ static const struct subcommand commands[] = {
 	{ "live", cmd_live, "the GPUs of this machine: what is stuck, and why" },
 	{ "capture", cmd_capture, "save all evidence of this machine in one file, now" },
 	{ "doctor", cmd_doctor, "kernel, firmware and parameters against what is known; what to set, what to drop" },
+	{ "remedy", cmd_remedy, "one remedy: its steps, cost, undo and sources" },
 	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
 	{ "waves", cmd_waves, "the waves on a GPU, or in a GPU core" },
 	{ "queues", cmd_queues, "the queues of programs that compute, or in a GPU core" },
