@@ -26,7 +26,8 @@ static void usage(void)
 	     "  --redact               replace names of hosts, users and models, serial\n"
 	     "                         numbers, network addresses, home directories and\n"
 	     "                         secrets with counters\n"
-	     "  --bug-report           also write FILE.md: the text for a bug report, redacted\n"
+	     "  --bug-report           also write FILE.md, the text for a bug report; both are\n"
+	     "                         redacted\n"
 	     "  --user-data WHAT       what to save of programs' memory: none, registers (of\n"
 	     "                         waves; the default), or all\n"
 	     "  --tools                run py-spy for each process that holds a GPU, if it is\n"
@@ -135,7 +136,7 @@ static int take_option(int option, struct uh_capture_options *o, long long *pids
 int cmd_capture(int argc, char **argv)
 {
 	long long pids[PIDS_MOST];
-	struct uh_capture_options o = { .pids = pids, .user_data = UH_USER_REGISTERS };
+	struct uh_capture_options o = { .pids = pids, .user_data = UH_USER_REGISTERS, .progress = show_look };
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
