@@ -150,25 +150,33 @@ static void header_fill(struct rec_header *h)
 	snprintf(h->dumps, sizeof(h->dumps), "%s", s->dumps);
 }
 
+/** Slots of @stride bytes in a part of the budget, a power of two, @most at most. Half of the budget stays for the queues. */
+static uint64_t slots_in(unsigned part, uint32_t stride, uint64_t most)
+{
+	while (most > 1 && most * stride > rec.budget / part)
+		most /= 2;
+	return most;
+}
+
 /** Pieces that every recording has, the ones that matter most first. */
 static void pieces_add(void)
 {
-	uint64_t n = THREAD_SLOTS;
+	uint64_t n = slots_in(32, sizeof(struct rec_thread), THREAD_SLOTS);
 	rec.threads = extent_fit(EXTENT_THREADS, 0, 0, &n, 16, sizeof(struct rec_thread));
 	rec.nthreads = rec.threads ? (uint32_t)n : 0;
-	n = LOG_BYTES / RECORD_SIZE;
+	n = slots_in(4, RECORD_SIZE, LOG_BYTES / RECORD_SIZE);
 	rec.log = extent_fit(EXTENT_LOG, 0, sizeof(struct rec_log), &n, 256, RECORD_SIZE);
 	rec.log_size = rec.log ? n * RECORD_SIZE : 0;
-	n = EVENT_SLOTS;
+	n = slots_in(16, RECORD_SIZE, EVENT_SLOTS);
 	rec.events = extent_fit(EXTENT_EVENTS, 0, sizeof(struct rec_ring), &n, 256, RECORD_SIZE);
 	rec.event_slots = rec.events ? (uint64_t *)(rec.events + 1) : NULL;
 	rec.event_mask = n - 1;
-	n = ALLOCATION_SLOTS;
+	n = slots_in(8, RECORD_SIZE, ALLOCATION_SLOTS);
 	rec.memory = extent_fit(EXTENT_MEMORY, 0, sizeof(struct rec_memory), &n, 256, RECORD_SIZE);
 	rec.allocations = rec.memory ? (struct rec_allocation *)(rec.memory + 1) : NULL;
 	rec.allocation_mask = n - 1;
-	n = OPERATION_SLOTS;
-	rec.operations = extent_fit(EXTENT_OPERATIONS, 0, sizeof(struct rec_ring), &n, 64, sizeof(struct rec_operation));
+	n = slots_in(16, sizeof(struct rec_operation), OPERATION_SLOTS);
+	rec.operations = extent_fit(EXTENT_OPERATIONS, 0, sizeof(struct rec_ring), &n, 16, sizeof(struct rec_operation));
 	rec.operation_slots = rec.operations ? (struct rec_operation *)(rec.operations + 1) : NULL;
 	rec.operation_mask = n - 1;
 }

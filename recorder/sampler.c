@@ -1,5 +1,6 @@
 // A thread that looks every few milliseconds: how far each queue is, what time it is, which level is asked for; and that keeps the table of
 // allocations, so that who allocates does not have to.
+#include <errno.h>
 #include <signal.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -8,13 +9,30 @@
 
 enum { PERIOD_MS = 4, IDLE_MS = 50, SIGNALS_AT_ONCE = 64 };
 
-/** A signal's value, of memory that may be gone: through the kernel, which does not fault. */
+/** Reads memory that may be gone: through the kernel, which does not fault. 0: it was read, or errno. */
+static int read_safely(const void *at, void *ret, size_t size)
+{
+	struct iovec to = { ret, size }, from = { (void *)at, size };
+	return process_vm_readv(rec.pid, &to, 1, &from, 1, 0) == (ssize_t)size ? 0 : errno;
+}
+
 static bool signal_fired(uint64_t signal)
 {
 	int64_t value;
-	struct iovec to = { &value, sizeof(value) };
-	struct iovec from = { (void *)(uintptr_t)(signal + offsetof(struct amd_signal, value)), sizeof(value) };
-	return process_vm_readv(rec.pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof(value) && value <= 0;
+	return !read_safely((const char *)(uintptr_t)signal + offsetof(struct amd_signal, value), &value, sizeof(value)) && value <= 0;
+}
+
+/** The queue's indices; false: the runtime has taken its memory back without a word. Where a sandbox forbids to ask the kernel, the
+ * memory is read as it is. */
+static bool indices_read(const struct queue_state *q, uint64_t *ret_read, uint64_t *ret_write)
+{
+	struct amd_queue copy;
+	const int error = read_safely(q->queue, &copy, sizeof(copy));
+	if (error == EFAULT)
+		return false;
+	*ret_read = error ? __atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) : copy.read_index;
+	*ret_write = error ? __atomic_load_n(&q->queue->write_index, __ATOMIC_RELAXED) : copy.write_index;
+	return true;
 }
 
 /** The newest packet below the read index whose completion signal has fired: it has ended, and so have those before it that it had to wait
@@ -36,9 +54,12 @@ static void sample_certain(struct queue_state *q, uint64_t read)
 static void sample_queue(struct queue_state *q)
 {
 	struct rec_queue *h = q->head;
-	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED);
-	const uint64_t write = __atomic_load_n(&q->queue->write_index, __ATOMIC_RELAXED);
+	uint64_t read, write;
 	const uint64_t now = rec_ticks();
+	if (!indices_read(q, &read, &write)) {
+		q->gone = true;
+		return;
+	}
 	if (read != h->read || !h->moved)
 		__atomic_store_n(&h->moved, now, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->read, read, __ATOMIC_RELAXED);
@@ -75,9 +96,9 @@ static void take_level(void)
 		   (const uint64_t[4]){ (uint64_t)level, (uint64_t)old });
 }
 
-void sample(void)
+/** The lock is held. */
+static void sample_locked(void)
 {
-	pthread_mutex_lock(&rec.lock);
 	if (atomic_load(&rec.on)) {
 		atomic_store_explicit(&rec.coarse, rec_ticks(), memory_order_relaxed);
 		sample_clock();
@@ -87,6 +108,22 @@ void sample(void)
 		memory_apply();
 		take_level();
 	}
+}
+
+void sample(void)
+{
+	pthread_mutex_lock(&rec.lock);
+	sample_locked();
+	pthread_mutex_unlock(&rec.lock);
+}
+
+/** The program exits, without having shut the runtime down: the last look. Another thread may hold the lock for ever by now. */
+static __attribute__((destructor)) void exiting(void)
+{
+	if (!atomic_load(&rec.on) || rec.pid != getpid() || rec.header->state != RECORDING_ON || pthread_mutex_trylock(&rec.lock))
+		return;
+	sample_locked();
+	__atomic_store_n(&rec.header->state, RECORDING_ENDED, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&rec.lock);
 }
 

@@ -13,6 +13,8 @@
 static const struct subcommand commands[] = {
 	{ "explain", cmd_explain, "evidence in, diagnosis out" },
 	{ "live", cmd_live, "the GPUs of this machine: what is stuck, and why" },
+	{ "last", cmd_last, "what a job runs on the GPU, or ran last, by its flight recorder" },
+	{ "level", cmd_level, "how much the flight recorder of a running job records" },
 	{ "doctor", cmd_doctor, "kernel, firmware and parameters against what is known; what to set, what to drop" },
 	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
 	{ "waves", cmd_waves, "the waves on a GPU, or in a GPU core" },
