@@ -182,9 +182,9 @@ static bool nothing(struct emu_reader *r, const struct emu_block *b)
 static const struct {
 	const char *kind;
 	block_fn *read;
-} passes[] = { { "scenario", read_scenario },   { "part", nothing },
-	       { "process", name_process },     { "gpu", emu_gpu_read },
-	       { "process", emu_process_read }, { "messages", read_messages } };
+} passes[] = { { "scenario", read_scenario }, { "part", nothing },     { "process", name_process },
+	       { "gpu", emu_gpu_read },       { "kfd", emu_kfd_read }, { "process", emu_process_read },
+	       { "messages", read_messages } };
 
 static bool known_kind(struct emu_reader *r, const struct emu_block *b)
 {
@@ -192,7 +192,8 @@ static bool known_kind(struct emu_reader *r, const struct emu_block *b)
 	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++)
 		if (str_is(b->kind, passes[i].kind))
 			return true;
-	return emu_wrong(&c, "'" STR_FMT "' is none of scenario, gpu, process, messages, part", STR_ARG(str_cut(b->kind, 80)));
+	return emu_wrong(&c, "'" STR_FMT "' is none of scenario, gpu, process, kfd, messages, part",
+			 STR_ARG(str_cut(b->kind, 80)));
 }
 
 /** The built-in texts' blocks behind the scenario's own. */
@@ -280,6 +281,7 @@ void emu_free(struct emu_machine *m)
 	vec_free(&m->processes);
 	vec_free(&m->queues);
 	vec_free(&m->messages);
+	text_free(&m->plan);
 	arena_free(&m->arena);
 	free(m);
 }

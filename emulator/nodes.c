@@ -160,16 +160,6 @@ static int render_ioctl(struct server *s, struct open_file *f, unsigned request,
 	}
 }
 
-/** Only the emulated processes have it open; nothing else can be done with it. */
-static int kfd_open(struct server *s, struct open_file *f, pid_t caller)
-{
-	(void)f;
-	for (size_t i = 0; i < emu_processes(s->machine); i++)
-		if (emu_process_pid(emu_process(s->machine, i)) == caller)
-			return 0;
-	return EPERM;
-}
-
 static uint64_t nothing(struct server *s, const struct node *n)
 {
 	(void)s, (void)n;
@@ -177,7 +167,6 @@ static uint64_t nothing(struct server *s, const struct node *n)
 }
 
 static const struct kind render_kind = { .ioctl = render_ioctl, .size = nothing, .wakes_on_open = true };
-static const struct kind kfd_kind = { .open = kfd_open, .size = nothing };
 
 // --- the kernel's log ---
 

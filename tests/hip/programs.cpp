@@ -1,0 +1,264 @@
+// What HIP programs do, on the emulated KFD: each mode prints what came of it.
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "kernels.h"
+
+static const int N = 1 << 16, GROUP = 256, GROUPS = N / GROUP;
+
+static float *device_floats(size_t n, float value)
+{
+	std::vector<float> host(n, value);
+	float *p;
+	CHECK(hipMalloc(&p, n * sizeof(float)));
+	CHECK(hipMemcpy(p, host.data(), n * sizeof(float), hipMemcpyHostToDevice));
+	return p;
+}
+
+static void print_floats(const char *what, const float *device, size_t n)
+{
+	std::vector<float> host(n);
+	CHECK(hipMemcpy(host.data(), device, n * sizeof(float), hipMemcpyDeviceToHost));
+	bool same = true;
+	for (float f : host)
+		same &= f == host[0];
+	printf("%s %g%s\n", what, host[0], same ? "" : " and others");
+	fflush(stdout);
+}
+
+/** Each way to launch adds 2 to y. */
+static void launches()
+{
+	float *x = device_floats(N, 1), *y = device_floats(N, 0), a = 2;
+	int n = N;
+	saxpy<<<GROUPS, GROUP>>>(x, y, a, n);
+	print_floats("triple-chevron", y, N);
+	void *arguments[] = { &x, &y, &a, &n };
+	CHECK(hipLaunchKernel((const void *)saxpy, dim3(GROUPS), dim3(GROUP), arguments, 0, nullptr));
+	print_floats("hipLaunchKernel", y, N);
+	CHECK(hipLaunchCooperativeKernel((const void *)saxpy, dim3(GROUPS), dim3(GROUP), arguments, 0, nullptr));
+	print_floats("cooperative", y, N);
+	hipExtLaunchKernelGGL(saxpy, dim3(GROUPS), dim3(GROUP), 0, nullptr, nullptr, nullptr, 0, x, y, a, n);
+	print_floats("extended", y, N);
+	hipStream_t stream;
+	hipGraph_t graph;
+	hipGraphExec_t executable;
+	CHECK(hipStreamCreate(&stream));
+	CHECK(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+	for (int i = 0; i < 3; i++)
+		saxpy<<<GROUPS, GROUP, 0, stream>>>(x, y, a, n);
+	CHECK(hipStreamEndCapture(stream, &graph));
+	CHECK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+	CHECK(hipGraphLaunch(executable, stream));
+	CHECK(hipGraphLaunch(executable, stream));
+	CHECK(hipStreamSynchronize(stream));
+	print_floats("graph", y, N);
+	CHECK(hipMemset(y, 0, N * sizeof(float)));
+	print_floats("hipMemset", y, N);
+	CHECK(hipMemsetD8((hipDeviceptr_t)((char *)y + 1), 0x41, 7));
+	unsigned char bytes[9];
+	CHECK(hipMemcpy(bytes, y, sizeof(bytes), hipMemcpyDeviceToHost));
+	printf("unaligned %02x %02x %02x %02x\n", bytes[0], bytes[1], bytes[7], bytes[8]);
+	CHECK(hipMemcpy(y, x, N * sizeof(float), hipMemcpyDeviceToDevice));
+	print_floats("device-to-device", y, N);
+	CHECK(hipMemcpy2D(y, 64, x, 128, 64, 16, hipMemcpyDeviceToDevice));
+	print_floats("2D", y, N);
+}
+
+/** A module that was loaded from a code object. */
+static void module(const char *path)
+{
+	hipModule_t loaded;
+	hipFunction_t function;
+	struct {
+		float *x, *y;
+		float a;
+		int n;
+	} arguments = { device_floats(N, 1), device_floats(N, 0), 3, N };
+	size_t size = sizeof(arguments);
+	CHECK(hipModuleLoad(&loaded, path));
+	CHECK(hipModuleGetFunction(&function, loaded, "_Z5saxpyPKfPffi"));
+	void *extra[] = { HIP_LAUNCH_PARAM_BUFFER_POINTER, &arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size, HIP_LAUNCH_PARAM_END };
+	CHECK(hipModuleLaunchKernel(function, GROUPS, 1, 1, GROUP, 1, 1, 0, nullptr, nullptr, extra));
+	print_floats("module", arguments.y, N);
+	CHECK(hipExtModuleLaunchKernel(function, N, 1, 1, GROUP, 1, 1, 0, nullptr, nullptr, extra, nullptr, nullptr, 0));
+	print_floats("extended-module", arguments.y, N);
+	CHECK(hipModuleUnload(loaded));
+}
+
+static void kernels()
+{
+	float *x = device_floats(N, 0.5f), *y = device_floats(N, 0);
+	fill<<<GROUPS, GROUP>>>(x, 1.5f, N);
+	print_floats("fill", x, N);
+	copy<<<GROUPS, GROUP>>>((char *)y, (const char *)x, N * sizeof(float));
+	print_floats("copy", y, N);
+	reduction<<<1, GROUP>>>(x, y, N);
+	print_floats("reduction", y, 1);
+	std::vector<int64_t> index(N);
+	for (int i = 0; i < N; i++)
+		index[i] = N - 1 - i;
+	int64_t *indices;
+	CHECK(hipMalloc(&indices, N * sizeof(int64_t)));
+	CHECK(hipMemcpy(indices, index.data(), N * sizeof(int64_t), hipMemcpyHostToDevice));
+	index_copy<<<GROUPS, GROUP>>>(y, x, indices, N, N);
+	print_floats("index_copy", y, N);
+	nothing<<<1, 1>>>((int *)y);
+	print_floats("nothing", y, N);
+}
+
+/** An index that is one too large. */
+static void index_beyond()
+{
+	float *x = device_floats(4, 1), *y = device_floats(4, 0);
+	int64_t host[] = { 0, 1, 4, 2 }, *index;
+	CHECK(hipMalloc(&index, sizeof(host)));
+	CHECK(hipMemcpy(index, host, sizeof(host), hipMemcpyHostToDevice));
+	index_copy<<<1, 64>>>(y, x, index, 4, 4);
+	CHECK(hipDeviceSynchronize());
+	puts("no assertion");
+}
+
+/** Reads so many bytes past the end of a buffer of 4 MiB, or a buffer that was freed. */
+static void read_beyond(size_t beyond)
+{
+	const size_t size = 4 << 20;
+	char *from, *to;
+	CHECK(hipMalloc(&from, size));
+	CHECK(hipMalloc(&to, 2 * size));
+	printf("buffer %p end %p\n", from, from + size);
+	fflush(stdout);
+	copy<<<GROUPS, GROUP>>>(to, from, size + beyond);
+	CHECK(hipDeviceSynchronize());
+	puts("no fault");
+}
+
+static void read_freed()
+{
+	const size_t size = 4 << 20;
+	char *from, *to;
+	CHECK(hipMalloc(&from, size));
+	CHECK(hipMalloc(&to, size));
+	CHECK(hipFree(from));
+	printf("buffer %p\n", from);
+	fflush(stdout);
+	copy<<<GROUPS, GROUP>>>(to, from, size);
+	CHECK(hipDeviceSynchronize());
+	puts("no fault");
+}
+
+/** Copies a buffer of GPU 0 on GPU 1, which may read it only when it was allowed to. */
+static void peers(bool allowed)
+{
+	int n, can = 0;
+	CHECK(hipGetDeviceCount(&n));
+	printf("GPUs %d\n", n);
+	for (int i = 0; i < n; i++) {
+		hipDeviceProp_t p;
+		char pci[32];
+		CHECK(hipGetDeviceProperties(&p, i));
+		CHECK(hipDeviceGetPCIBusId(pci, sizeof(pci), i));
+		printf("%d %s %s %s %zu MiB %d CUs\n", i, p.gcnArchName, pci, p.name, p.totalGlobalMem >> 20, p.multiProcessorCount);
+	}
+	fflush(stdout);
+	float *there = device_floats(1 << 20, 5);
+	CHECK(hipSetDevice(1));
+	CHECK(hipDeviceCanAccessPeer(&can, 1, 0));
+	if (can && allowed)
+		CHECK(hipDeviceEnablePeerAccess(0, 0));
+	float *here = device_floats(1 << 20, 0);
+	copy<<<GROUPS, GROUP>>>((char *)here, (const char *)there, sizeof(float) << 20);
+	CHECK(hipDeviceSynchronize());
+	print_floats(can ? "peer" : "no peer", here, 1 << 20);
+}
+
+/** The host touches memory of the GPU. */
+static void host_reads()
+{
+	float *p = device_floats(1024, 3);
+	printf("host reads %g\n", *(volatile float *)p);
+}
+
+static void allocations(int n, size_t bytes)
+{
+	for (int i = 0; i < n; i++) {
+		void *p;
+		hipError_t error = hipMalloc(&p, bytes);
+		printf("allocation %d %s\n", i + 1, hipGetErrorName(error));
+		fflush(stdout);
+		if (error != hipSuccess)
+			return;
+	}
+}
+
+/** Streams of several threads, each with its own sums. */
+static void many(int threads, int times)
+{
+	std::vector<std::thread> all;
+	std::vector<int> wrong(threads);
+	for (int t = 0; t < threads; t++)
+		all.emplace_back([=, &wrong] {
+			hipStream_t stream;
+			std::vector<float> host(1024);
+			CHECK(hipStreamCreate(&stream));
+			float *x = device_floats(1024, 1), *y = device_floats(1024, 0);
+			for (int i = 0; i < times; i++)
+				saxpy<<<4, 256, 0, stream>>>(x, y, 1.0f, 1024);
+			CHECK(hipMemcpyAsync(host.data(), y, 4096, hipMemcpyDeviceToHost, stream));
+			CHECK(hipStreamSynchronize(stream));
+			for (float f : host)
+				wrong[t] += f != (float)times;
+		});
+	int sum = 0;
+	for (int t = 0; t < threads; t++) {
+		all[t].join();
+		sum += wrong[t];
+	}
+	printf("threads %d launches %d wrong %d\n", threads, times, sum);
+}
+
+/** Launches, each with its number, and says how many were asked for. */
+static void series(int n)
+{
+	float *x = device_floats(1024, 1), *y = device_floats(1024, 0);
+	for (int i = 0; i < n; i++) {
+		saxpy<<<4, 256>>>(x, y, 1.0f, 1024);
+		fill<<<4, 256>>>(x, 1.0f, 1024);
+	}
+	puts("launched");
+	fflush(stdout);
+	CHECK(hipDeviceSynchronize());
+	print_floats("series", y, 1024);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	int number = argc > 2 ? atoi(argv[2]) : 0;
+	if (!strcmp(mode, "launches"))
+		launches();
+	else if (!strcmp(mode, "module") && argc > 2)
+		module(argv[2]);
+	else if (!strcmp(mode, "kernels"))
+		kernels();
+	else if (!strcmp(mode, "index-beyond"))
+		index_beyond();
+	else if (!strcmp(mode, "read-beyond"))
+		read_beyond((size_t)number);
+	else if (!strcmp(mode, "read-freed"))
+		read_freed();
+	else if (!strcmp(mode, "peers"))
+		peers(number);
+	else if (!strcmp(mode, "host-reads"))
+		host_reads();
+	else if (!strcmp(mode, "allocations") && argc > 3)
+		allocations(number, (size_t)atoll(argv[3]));
+	else if (!strcmp(mode, "many") && argc > 3)
+		many(number, atoi(argv[3]));
+	else if (!strcmp(mode, "series"))
+		series(number);
+	else
+		return 2;
+	return 0;
+}
