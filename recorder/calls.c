@@ -89,8 +89,13 @@ void call_end(struct thread_state *t)
 
 void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4])
 {
+	event_at(t, call, t->slot ? t->slot->since : rec_ticks(), status, a);
+}
+
+void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, hsa_status status, const uint64_t a[4])
+{
 	uint64_t w[RECORD_WORDS];
-	const uint64_t began = t->slot ? t->slot->since : rec_ticks(), now = atomic_load_explicit(&rec.coarse, memory_order_relaxed);
+	const uint64_t now = atomic_load_explicit(&rec.coarse, memory_order_relaxed);
 	const uint64_t took = now > began ? (now - began) / (rec.header->ticks_per_second / 1000000 + 1) : 0;
 	const uint64_t id = __atomic_fetch_add(&rec.events->next, 1, __ATOMIC_RELAXED);
 	w[1] = began;

@@ -6,7 +6,7 @@ static hsa_status fault(const struct hsa_event *event, void *data)
 {
 	(void)data;
 	if (event && atomic_load(&rec.on)) {
-		event_note(thread_here(), CALL_FAULT, event->type, (const uint64_t[4]){ event->address, event->reasons, event->agent });
+		event_at(thread_here(), CALL_FAULT, rec_ticks(), event->type, (const uint64_t[4]){ event->address, event->reasons, event->agent });
 		sample();
 	}
 	// An error lets the runtime go on to its own message and its end.
@@ -18,7 +18,7 @@ void queue_failed(hsa_status status, struct hsa_queue *queue, void *data)
 	(void)data;
 	if (!atomic_load(&rec.on))
 		return;
-	event_note(thread_here(), CALL_QUEUE_ERROR, status, (const uint64_t[4]){ (uintptr_t)queue, status });
+	event_at(thread_here(), CALL_QUEUE_ERROR, rec_ticks(), status, (const uint64_t[4]){ (uintptr_t)queue, status });
 	sample();
 }
 

@@ -130,7 +130,6 @@ static uint64_t rate_of(const struct rec_clock *first)
 static void header_fill(struct rec_header *h)
 {
 	const struct rec_settings *s = &rec.settings;
-	memcpy(h->magic, RECORDING_MAGIC, sizeof(h->magic));
 	h->version = RECORDING_VERSION;
 	h->size = RECORDING_HEAD;
 	h->pid = (uint32_t)getpid();
@@ -148,6 +147,9 @@ static void header_fill(struct rec_header *h)
 	h->program[strcspn(h->program, "\n")] = 0;
 	read_small("/proc/self/cmdline", h->command, sizeof(h->command));
 	snprintf(h->dumps, sizeof(h->dumps), "%s", s->dumps);
+	// Last: what has it is a recording.
+	atomic_signal_fence(memory_order_seq_cst);
+	memcpy(h->magic, RECORDING_MAGIC, sizeof(h->magic));
 }
 
 /** Slots of @stride bytes in a part of the budget, a power of two, @most at most. Half of the budget stays for the queues. */
@@ -165,14 +167,14 @@ static void pieces_add(void)
 	rec.threads = extent_fit(EXTENT_THREADS, 0, 0, &n, 16, sizeof(struct rec_thread));
 	rec.nthreads = rec.threads ? (uint32_t)n : 0;
 	n = slots_in(4, RECORD_SIZE, LOG_BYTES / RECORD_SIZE);
-	rec.log = extent_fit(EXTENT_LOG, 0, sizeof(struct rec_log), &n, 256, RECORD_SIZE);
+	rec.log = extent_fit(EXTENT_LOG, 0, sizeof(struct rec_log), &n, 64, RECORD_SIZE);
 	rec.log_size = rec.log ? n * RECORD_SIZE : 0;
 	n = slots_in(16, RECORD_SIZE, EVENT_SLOTS);
-	rec.events = extent_fit(EXTENT_EVENTS, 0, sizeof(struct rec_ring), &n, 256, RECORD_SIZE);
+	rec.events = extent_fit(EXTENT_EVENTS, 0, sizeof(struct rec_ring), &n, 64, RECORD_SIZE);
 	rec.event_slots = rec.events ? (uint64_t *)(rec.events + 1) : NULL;
 	rec.event_mask = n - 1;
 	n = slots_in(8, RECORD_SIZE, ALLOCATION_SLOTS);
-	rec.memory = extent_fit(EXTENT_MEMORY, 0, sizeof(struct rec_memory), &n, 256, RECORD_SIZE);
+	rec.memory = extent_fit(EXTENT_MEMORY, 0, sizeof(struct rec_memory), &n, 64, RECORD_SIZE);
 	rec.allocations = rec.memory ? (struct rec_allocation *)(rec.memory + 1) : NULL;
 	rec.allocation_mask = n - 1;
 	n = slots_in(16, sizeof(struct rec_operation), OPERATION_SLOTS);

@@ -157,6 +157,8 @@ struct thread_state *thread_here(void);
 /** The thread is inside of a call from now on. */
 void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c);
 void call_end(struct thread_state *t);
+/** Something that happened at a time. */
+void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, hsa_status status, const uint64_t a[4]);
 /** A call that has returned. */
 void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4]);
 

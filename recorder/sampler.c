@@ -92,7 +92,7 @@ static void take_level(void)
 				arguments_room(rec.queues[i]);
 	atomic_store(&rec.level, level);
 	__atomic_store_n(&rec.header->level, (uint32_t)level, __ATOMIC_RELEASE);
-	event_note(&(struct thread_state){ .number = RECORD_NO_THREAD }, CALL_LEVEL, HSA_OK,
+	event_at(&(struct thread_state){ .number = RECORD_NO_THREAD }, CALL_LEVEL, rec_ticks(), HSA_OK,
 		   (const uint64_t[4]){ (uint64_t)level, (uint64_t)old });
 }
 

@@ -124,7 +124,7 @@ bool OnLoad(const struct hsa_root *root, uint64_t version, uint64_t failed, cons
 	faults_watch();
 	rec.core = root->core;
 	hooks_put(root);
-	event_note(thread_here(), CALL_INIT, HSA_OK, (uint64_t[4]){ version, root->core->minor, root->ext->minor });
+	event_at(thread_here(), CALL_INIT, rec_ticks(), HSA_OK, (uint64_t[4]){ version, root->core->minor, root->ext->minor });
 	__atomic_store_n(&rec.header->state, RECORDING_ON, __ATOMIC_RELEASE);
 	sampler_start();
 	return true;
@@ -140,7 +140,7 @@ void OnUnload(void)
 	for (uint32_t i = 0; i < rec.nqueues; i++)
 		rec.queues[i]->gone = true;
 	pthread_mutex_unlock(&rec.lock);
-	event_note(thread_here(), CALL_SHUT_DOWN, HSA_OK, (uint64_t[4]){ 0 });
+	event_at(thread_here(), CALL_SHUT_DOWN, rec_ticks(), HSA_OK, (uint64_t[4]){ 0 });
 	rec.core = NULL;
 	rec_end();
 }

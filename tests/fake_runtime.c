@@ -331,6 +331,10 @@ static void *produce(void *ctx)
 	const struct producer *p = ctx;
 	for (unsigned i = 0; p->o->forever || i < p->o->launches; i++) {
 		launch(p->queue);
+		if (p->o->forever && i == 100) {
+			puts("ready");
+			fflush(stdout);
+		}
 		if (p->o->allocations && i % p->o->allocations == 0) {
 			void *at;
 			((hsa_status(*)(hsa_handle, size_t, uint32_t, void **))ext->functions[13])(0x1a1, 4096, 0, &at);
@@ -352,6 +356,14 @@ static void produce_all(const struct options *o)
 	}
 	for (unsigned i = 0; i < o->threads && i < 64; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/** Until the GPU has taken everything. */
+static void drain(void)
+{
+	for (unsigned i = 0; i < nqueues; i++)
+		while (__atomic_load_n(&the_queues[i]->q.read_index, __ATOMIC_ACQUIRE) != __atomic_load_n(&the_queues[i]->q.write_index, __ATOMIC_ACQUIRE))
+			usleep(100);
 }
 
 static double now(void)
@@ -466,6 +478,8 @@ int main(int argc, char **argv)
 		mode_fork(&o);
 	else
 		produce_all(&o);
+	if (o.hang == UINT32_MAX)
+		drain();
 	if (!strcmp(argv[2], "time"))
 		printf("%.1f ns\n", (now() - begin) / o.launches / o.threads);
 	puts("done");

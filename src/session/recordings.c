@@ -7,8 +7,9 @@
 #include "base/door/door.h"
 #include "session/last.h"
 #include "source/file.h"
+#include "source/probe.h"
 
-enum { MAPS_MOST = 16 << 20 };
+enum { MAPS_MOST = 16 << 20, DEADLINE_MS = 2000 };
 static const char shared_memory[] = "/dev/shm";
 
 static bool is_recording(struct str name) { return str_ends(name, S(".recording")); }
@@ -40,14 +41,14 @@ static void add_default(struct recording_paths *p)
 	}
 }
 
+/** What a process has mapped; a process that is stuck in the driver may not answer. */
 static struct str maps_of(struct arena *a, int64_t pid)
 {
-	struct str maps = { 0 };
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/%lld/maps", (long long)pid);
-	struct uh_error *err = named_read(&(struct named){ .path = path }, MAPS_MOST, a, &maps, NULL);
-	uh_error_free(err);
-	return maps;
+	struct probe p = { .kind = PROBE_FILE, .path = arena_printf(a, "/proc/%lld/maps", (long long)pid).p, .size = MAPS_MOST };
+	struct probe_stuck stuck = { 0 };
+	struct probe_count count = { 0 };
+	probe_run(a, &p, 1, DEADLINE_MS, &stuck, &count);
+	return p.end == PROBE_GOOD ? (struct str){ p.data, p.n } : (struct str){ 0 };
 }
 
 /** The recording that a process has mapped, as a path of this machine; it may have another root. */

@@ -142,6 +142,22 @@ static const char *why_no_arguments(uint32_t state)
 	}
 }
 
+/** `4 MiB buffer + 0x10`, and of one that was freed when and by whom. */
+static void add_pointer(struct text *t, struct arena *a, const struct recording *r, const struct near *n, uint64_t time)
+{
+	const struct recorded_allocation *m = n->allocation;
+	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)), call_noun(m->call));
+	if (n->distance)
+		text_printf(t, " + 0x%llx", (unsigned long long)n->distance);
+	if (n->only_reserved)
+		text_add(t, S(", not mapped"));
+	if (n->relation != NEAR_FREED)
+		return;
+	add_age(t, a, r, ", freed ", m->died, time);
+	text_add(t, m->died < time ? S(" before") : S(", freed"));
+	add_by(t, a, r, m->freed_by);
+}
+
 struct str packet_arguments_say(struct arena *a, const struct recording *r, const struct recorded_packet *p)
 {
 	struct text t = { 0 };
@@ -154,10 +170,12 @@ struct str packet_arguments_say(struct arena *a, const struct recording *r, cons
 		const struct near n = v >= 1 << 16 ? recording_near(r, v, p->raw.time) : (struct near){ 0 };
 		text_add(&t, at ? S(", ") : S(""));
 		// An address is what lies in an allocation; what is only near one may as well be a number.
-		if (n.allocation && (n.relation == NEAR_INSIDE || n.relation == NEAR_FREED))
-			text_printf(&t, "0x%llx (" STR_FMT ")", (unsigned long long)v, STR_ARG(near_say(a, r, &n, p->raw.time)));
-		else
-			text_printf(&t, v < 1u << 16 ? "%llu" : "0x%llx", (unsigned long long)v);
+		text_printf(&t, v < 1u << 16 ? "%llu" : "0x%llx", (unsigned long long)v);
+		if (!n.allocation || (n.relation != NEAR_INSIDE && n.relation != NEAR_FREED))
+			continue;
+		text_add(&t, S(" ("));
+		add_pointer(&t, a, r, &n, p->raw.time);
+		text_add(&t, S(")"));
 	}
 	if (p->arguments->copied < p->arguments->size)
 		text_printf(&t, "%s%u more bytes", t.n ? ", " : "", p->arguments->size - p->arguments->copied);
