@@ -159,7 +159,9 @@ static void barrier_words(const struct queue_state *q, uint64_t id, uint64_t *w)
 static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t time, uint64_t who)
 {
 	uint64_t w[RECORD_WORDS];
-	const uint64_t w0 = packet_word(q, id, 0), w1 = packet_word(q, id, 1), grid = packet_word(q, id, 2);
+	// The header first: who writes a packet writes it last.
+	const uint64_t w0 = __atomic_load_n(&q->packets[(id & q->packet_mask) * 8], __ATOMIC_ACQUIRE);
+	const uint64_t w1 = packet_word(q, id, 1), grid = packet_word(q, id, 2);
 	uint64_t header = w0 & 0xffff;
 	const unsigned kind = header & 0xff;
 	w[1] = time;
@@ -195,9 +197,22 @@ static bool recorded(const struct queue_state *q, uint64_t id)
 /** A doorbell behind one of a later packet: producers that share a queue ring in any order. */
 static __attribute__((noinline)) void record_late(struct queue_state *q, uint64_t value, uint64_t time, uint64_t who)
 {
-	for (uint64_t id = value, n = 0; n < WALK_BACK && !recorded(q, id); id--, n++)
+	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
+	for (uint64_t id = value, n = 0; n < WALK_BACK && !recorded(q, id) && (int64_t)(read + q->size - id) > 0; id--, n++)
 		if (!packet_record(q, id, time, who) || !id)
 			return;
+}
+
+/** Packets that no doorbell named by itself: those of one producer that rings once for many, or of others that have not written theirs
+ * yet. Where the GPU is a whole ring behind, the packet of the round before is still there. */
+static __attribute__((noinline)) void record_between(struct queue_state *q, uint64_t from, uint64_t end, uint64_t time, uint64_t who)
+{
+	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
+	// Nothing was recorded for a while: what the GPU has taken since may be overwritten.
+	if (end - from > WALK_BACK && (int64_t)(read - from) > 0)
+		from = (int64_t)(end - read) > 0 ? read : end;
+	for (; from != end && (int64_t)(read + q->size - from) > 0; from++)
+		packet_record(q, from, time, who);
 }
 
 void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation)
@@ -210,14 +225,19 @@ void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32
 			return;
 		}
 	while (!__atomic_compare_exchange_n(&q->head->seen, &seen, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	if (__builtin_expect(end - seen > WALK_BACK, 0)) {
-		// Nothing was recorded for a while: what the GPU has taken since may be overwritten.
-		const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED);
-		seen = (int64_t)(read - seen) > 0 && (int64_t)(end - read) > 0 ? read : seen;
-		seen = end - seen > q->size ? end - q->size : seen;
-	}
-	for (; seen != end; seen++)
-		packet_record(q, seen, time, who);
+	if (__builtin_expect(seen != value, 0))
+		record_between(q, seen, value, time, who);
+	packet_record(q, value, time, who);
+}
+
+void queue_record_unrung(struct queue_state *q, uint64_t end)
+{
+	uint64_t seen = __atomic_load_n(&q->head->seen, __ATOMIC_RELAXED);
+	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
+	// Those that are only reserved are not taken: their producers ring when they are written.
+	end = (int64_t)(read + q->size - end) < 0 ? read + q->size : end;
+	if ((int64_t)(end - seen) > 0 && __atomic_compare_exchange_n(&q->head->seen, &seen, end, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		record_between(q, seen, end, rec_ticks(), (uint64_t)RECORD_NO_THREAD << 16);
 }
 
 static inline void rung(hsa_handle signal, int64_t value)

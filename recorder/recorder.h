@@ -185,8 +185,10 @@ hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type,
 hsa_status hook_queue_destroy(struct hsa_queue *queue);
 /** Makes a queue known. The lock is held. */
 struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags);
-/** The packets up to @value. */
+/** The packets up to @value, which is the one that the doorbell names. */
 void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation);
+/** The packets below @end, of which no doorbell told. */
+void queue_record_unrung(struct queue_state *q, uint64_t end);
 
 // arguments.c
 void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address);

@@ -68,7 +68,7 @@ static void sample_queue(struct queue_state *q)
 	sample_certain(q, read);
 	// Packets that no doorbell told of for a whole period: somebody rings it directly.
 	if (rec_level() && write == q->last_write && (int64_t)(write - __atomic_load_n(&h->seen, __ATOMIC_RELAXED)) > 0 && write)
-		queue_record(q, write - 1, RECORD_NO_THREAD, 0);
+		queue_record_unrung(q, write);
 	q->last_write = write;
 }
 

@@ -4,7 +4,10 @@
 #include "base/bytes.h"
 #include "evidence/recording/recording.h"
 
-enum { NEAR = 2 << 20 }; // so far from an allocation an address is still near it
+enum {
+	NEAR = 2 << 20, // so far from an allocation an address is still near it
+	STEPS_MOST = 4096,
+};
 
 /** What made an allocation, and what ends it. */
 static const struct memory_call {
@@ -111,6 +114,11 @@ static void events_apply(const struct memory_index *m)
 	}
 }
 
+static uint64_t end_of(const struct recorded_allocation *a)
+{
+	return a->size < UINT64_MAX - a->begin ? a->begin + a->size : UINT64_MAX;
+}
+
 static int by_begin(const void *a, const void *b)
 {
 	const struct recorded_allocation *x = a, *y = b;
@@ -156,12 +164,18 @@ void recording_memory(struct recording *r, const struct recording_piece *memory)
 	free(m.heads);
 	free(m.before);
 	qsort(r->allocations, r->nallocations, sizeof(*r->allocations), by_begin);
+	r->farthest = arena_alloc(&r->arena, (r->nallocations + 1) * sizeof(*r->farthest));
+	uint64_t farthest = 0;
+	for (size_t i = 0; i < r->nallocations; i++) {
+		const uint64_t end = end_of(&r->allocations[i]);
+		farthest = r->farthest[i] = end > farthest ? end : farthest;
+	}
 }
 
 /** How well an allocation explains an address: the lower the better; -1: not at all. */
 static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t time, struct near *ret)
 {
-	const uint64_t end = a->size < UINT64_MAX - a->begin ? a->begin + a->size : UINT64_MAX;
+	const uint64_t end = end_of(a);
 	const bool dead = a->died && a->died <= time, inside = address >= a->begin && address < end;
 	*ret = (struct near){ .allocation = a };
 	if (inside) {
@@ -185,18 +199,39 @@ static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t 
 	return -1;
 }
 
+/** Whether @n, which is as good as the best, is better: of two that are freed the newer one, else the nearer one. */
+static bool better(const struct near *n, const struct near *best)
+{
+	return n->relation == NEAR_FREED ? n->allocation->died > best->allocation->died : n->distance < best->distance;
+}
+
+/** The first allocation that begins behind @address and all that is near it. */
+static size_t upper_bound(const struct recording *r, uint64_t address)
+{
+	size_t low = 0, high = r->nallocations;
+	const uint64_t behind = address < UINT64_MAX - NEAR ? address + NEAR : UINT64_MAX;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (r->allocations[middle].begin <= behind)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 struct near recording_near(const struct recording *r, uint64_t address, uint64_t time)
 {
 	struct near best = { .relation = NEAR_NOWHERE };
 	int best_rank = -1;
-	for (size_t i = 0; i < r->nallocations; i++) {
+	size_t steps = 0;
+	// Freed allocations overlap others: how far back to look is told by the farthest end so far.
+	for (size_t i = upper_bound(r, address); i-- > 0 && steps < STEPS_MOST; steps++) {
 		struct near n;
+		if (r->farthest[i] < UINT64_MAX - NEAR && r->farthest[i] + NEAR < address)
+			break;
 		const int this = rank(&r->allocations[i], address, time, &n);
-		if (this < 0)
-			continue;
-		// Of two that are freed the newer one, of two that are near the nearer one.
-		const bool nearer = this == 2 ? n.allocation->died > best.allocation->died : n.distance < best.distance;
-		if (best_rank < 0 || this < best_rank || (this == best_rank && nearer)) {
+		if (this >= 0 && (best_rank < 0 || this < best_rank || (this == best_rank && better(&n, &best)))) {
 			best = n;
 			best_rank = this;
 		}

@@ -111,6 +111,7 @@ struct recording {
 	struct recorded_thread *threads;
 	struct recorded_event *events; // oldest first
 	struct recorded_allocation *allocations;   // by address, then by birth
+	uint64_t *farthest;                        // end of it and of those before it
 	struct recorded_operation *operations;     // by number
 	size_t nnames;
 	struct str *names; // texts by their number, from 1
