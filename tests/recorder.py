@@ -273,7 +273,7 @@ def test_schema(t, job):
     import jsonschema
     for mode in ("fault", "run"):
         ran = job.run(mode, "launches=10", UNHANG_LEVEL="3")
-        problems = [e.message for e in jsonschema.Draft7Validator(schema).iter_errors(job.last(job.path(ran.pid)))]
+        problems = [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(job.last(job.path(ran.pid)))]
         t.no_complaints(problems[:5], f"{mode}: the JSON is that of docs/last.schema.json")
 
 
