@@ -191,7 +191,8 @@ static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t ti
 
 static bool recorded(const struct queue_state *q, uint64_t id)
 {
-	return (uint32_t)__atomic_load_n(&q->records[(id & q->mask) * RECORD_WORDS], __ATOMIC_RELAXED) == (uint32_t)id;
+	const uint64_t word = __atomic_load_n(&q->records[(id & q->mask) * RECORD_WORDS], __ATOMIC_RELAXED);
+	return word && (uint32_t)word == (uint32_t)id; // a checksum is never 0
 }
 
 /** A doorbell behind one of a later packet: producers that share a queue ring in any order. */

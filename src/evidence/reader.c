@@ -6,6 +6,7 @@
 #include "base/command.h"
 #include "code/object/bundle.h"
 #include "evidence/artefact.h"
+#include "evidence/recording/tell.h"
 #include "evidence/waves/gpu_core.h"
 #include "evidence/log/scan_file.h"
 #include "evidence/documents/pickle.h"
@@ -306,6 +307,40 @@ static bool has_gpu_code(const struct file *f)
 	return found;
 }
 
+/** A recording of the flight recorder is read as a whole. */
+static bool read_recording(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
+{
+	struct text bytes = { 0 };
+	struct recording *recording;
+	if (!recording_begins((struct str){ stream->bytes, stream->have }))
+		return false;
+	if (s->door && s->size <= RECORDING_MOST) {
+		const struct file f = { .name = str_z(s->name), .door = s->door, .size = s->size };
+		bytes = (struct text){ mem_large(s->size), s->size, s->size };
+		if (!file_read(&f, 0, bytes.p, s->size))
+			*ret_err = uh_error_new("%s: it could not be read to its end", s->name);
+	} else {
+		read_whole(s, stream, &bytes);
+	}
+	if (*ret_err) {
+		text_free(&bytes);
+		return true;
+	}
+	const size_t size = bytes.n;
+	*ret_err = recording_parse(s->name, bytes.p, bytes.n, &recording);
+	if (*ret_err)
+		return true;
+	struct evidence *e = evidence_add(r, s->name, "recording");
+	struct counted c = { r->sink, 0 };
+	const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .code = r->code };
+	recording_tell(&out, recording);
+	recording_free(recording);
+	e->bytes = size;
+	e->events = c.events;
+	e->kinds[e->nkinds++] = e->kind;
+	return true;
+}
+
 /** A core is kept until all sources are known: that of the GPU and that of its process are read together. */
 static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
 {
@@ -365,7 +400,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	struct reader_stream stream = { .source = s };
 	struct uh_error *err = read_head(s, &stream);
 	struct uh_error *elf_err = NULL;
-	if (stream.have && keep_elf(r, s, &stream, &elf_err)) {
+	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_recording(r, s, &stream, &elf_err))) {
 		uh_error_free(err);
 		free(stream.bytes);
 		return elf_err;

@@ -55,7 +55,7 @@ static void put_thread(struct recording_sheet *w, const char *key, uint16_t slot
 static void walk_near(struct recording_sheet *w, const char *key, uint64_t address, uint64_t time)
 {
 	struct sheet *s = &w->sheet;
-	const struct near n = recording_near(w->r, address, time);
+	const struct nearby n = recording_near(w->r, address, time);
 	const struct recorded_allocation *m = n.allocation;
 	sheet_open(s, key, '{');
 	sheet_put(s, "relation", v_word(near_name(n.relation)));

@@ -173,11 +173,11 @@ void recording_memory(struct recording *r, const struct recording_piece *memory)
 }
 
 /** How well an allocation explains an address: the lower the better; -1: not at all. */
-static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t time, struct near *ret)
+static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t time, struct nearby *ret)
 {
 	const uint64_t end = end_of(a);
 	const bool dead = a->died && a->died <= time, inside = address >= a->begin && address < end;
-	*ret = (struct near){ .allocation = a };
+	*ret = (struct nearby){ .allocation = a };
 	if (inside) {
 		ret->relation = dead ? NEAR_FREED : NEAR_INSIDE;
 		ret->distance = address - a->begin;
@@ -200,7 +200,7 @@ static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t 
 }
 
 /** Whether @n, which is as good as the best, is better: of two that are freed the newer one, else the nearer one. */
-static bool better(const struct near *n, const struct near *best)
+static bool better(const struct nearby *n, const struct nearby *best)
 {
 	return n->relation == NEAR_FREED ? n->allocation->died > best->allocation->died : n->distance < best->distance;
 }
@@ -220,14 +220,14 @@ static size_t upper_bound(const struct recording *r, uint64_t address)
 	return low;
 }
 
-struct near recording_near(const struct recording *r, uint64_t address, uint64_t time)
+struct nearby recording_near(const struct recording *r, uint64_t address, uint64_t time)
 {
-	struct near best = { .relation = NEAR_NOWHERE };
+	struct nearby best = { .relation = NEAR_NOWHERE };
 	int best_rank = -1;
 	size_t steps = 0;
 	// Freed allocations overlap others: how far back to look is told by the farthest end so far.
 	for (size_t i = upper_bound(r, address); i-- > 0 && steps < STEPS_MOST; steps++) {
-		struct near n;
+		struct nearby n;
 		if (r->farthest[i] < UINT64_MAX - NEAR && r->farthest[i] + NEAR < address)
 			break;
 		const int this = rank(&r->allocations[i], address, time, &n);

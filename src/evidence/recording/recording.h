@@ -144,20 +144,20 @@ const char *call_noun(enum rec_call call);
 
 /** Where an address lies among the allocations. */
 enum near_relation { NEAR_INSIDE, NEAR_FREED, NEAR_PAST, NEAR_BEFORE, NEAR_NOWHERE };
-struct near {
+struct nearby {
 	enum near_relation relation;
 	const struct recorded_allocation *allocation; // NULL where it is near none
 	uint64_t distance;                            // from the begin, from the end, or to the begin
 	bool only_reserved;                           // the addresses are reserved, and no memory is mapped there
 };
-struct near recording_near(const struct recording *r, uint64_t address, uint64_t time);
+struct nearby recording_near(const struct recording *r, uint64_t address, uint64_t time);
 const char *near_name(enum near_relation relation);
 
 // Words, for reports and for events.
 /** 2.1 s, 3 min, 640 us */
 struct str seconds_say(struct arena *a, double seconds);
 /** `64 bytes past the end of the 4 KiB buffer at 0x7f0000000000, allocated 2.1 s before`; empty where it is near none. */
-struct str near_say(struct arena *a, const struct recording *r, const struct near *n, uint64_t time);
+struct str near_say(struct arena *a, const struct recording *r, const struct nearby *n, uint64_t time);
 /** The kernel of a packet without its mangling; its object where the name is not known. */
 struct str packet_say(struct arena *a, const struct recorded_packet *p);
 /** `hsa_amd_memory_pool_allocate(3584 bytes)` */

@@ -37,7 +37,7 @@ static void add_by(struct text *t, struct arena *a, const struct recording *r, u
 }
 
 /** Where the address lies, without the allocation's story. */
-static void add_place(struct text *t, struct arena *a, const struct near *n)
+static void add_place(struct text *t, struct arena *a, const struct nearby *n)
 {
 	const struct recorded_allocation *m = n->allocation;
 	const char *noun = call_noun(m->call);
@@ -66,7 +66,7 @@ static void add_place(struct text *t, struct arena *a, const struct near *n)
 	}
 }
 
-struct str near_say(struct arena *a, const struct recording *r, const struct near *n, uint64_t time)
+struct str near_say(struct arena *a, const struct recording *r, const struct nearby *n, uint64_t time)
 {
 	struct text t = { 0 };
 	const struct recorded_allocation *m = n->allocation;
@@ -143,7 +143,7 @@ static const char *why_no_arguments(uint32_t state)
 }
 
 /** `4 MiB buffer + 0x10`, and of one that was freed when and by whom. */
-static void add_pointer(struct text *t, struct arena *a, const struct recording *r, const struct near *n, uint64_t time)
+static void add_pointer(struct text *t, struct arena *a, const struct recording *r, const struct nearby *n, uint64_t time)
 {
 	const struct recorded_allocation *m = n->allocation;
 	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)), call_noun(m->call));
@@ -167,7 +167,7 @@ struct str packet_arguments_say(struct arena *a, const struct recording *r, cons
 		return str_z(why_no_arguments(p->arguments->state));
 	for (unsigned at = 0; at + 8 <= p->arguments->copied && at / 8 < WORDS_MOST; at += 8) {
 		const uint64_t v = get_u64(p->argument_bytes + at);
-		const struct near n = v >= 1 << 16 ? recording_near(r, v, p->raw.time) : (struct near){ 0 };
+		const struct nearby n = v >= 1 << 16 ? recording_near(r, v, p->raw.time) : (struct nearby){ 0 };
 		text_add(&t, at ? S(", ") : S(""));
 		// An address is what lies in an allocation; what is only near one may as well be a number.
 		text_printf(&t, v < 1u << 16 ? "%llu" : "0x%llx", (unsigned long long)v);

@@ -1,0 +1,8 @@
+// A recording as evidence.
+#pragma once
+
+#include "evidence/artefact.h"
+#include "evidence/recording/recording.h"
+
+/** Hands on the events that a recording tells. */
+void recording_tell(const struct artefact_output *out, const struct recording *r);
