@@ -12,7 +12,7 @@ enum { PASID_FIRST = 0x8001, GUEST_VMID = 8, AMD_QUEUE_READ = 0x80, KERN_ERROR =
 
 bool emu_kfd_read(struct emu_reader *r, const struct emu_block *b)
 {
-	struct plan plan = { 0 };
+	struct kfd_plan plan = { 0 };
 	r->m->kfd = true;
 	for (size_t i = 0; i < b->nlines; i++) {
 		struct cursor c = { r, b->lines[i].text, b->lines[i].number };

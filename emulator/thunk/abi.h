@@ -32,6 +32,7 @@ enum {
 	KMT_CAPABLE_DOORBELL_64 = 2 << 12, // a doorbell takes the index of a packet, 64 bits wide
 	KMT_CAPABLE_DEBUG_TRAP = 1 << 15,
 	KMT_CAPABLE_REVISION_SHIFT = 22,
+	KMT_CAPABLE_SVM = 1 << 27,
 };
 
 struct kmt_node {
@@ -156,6 +157,17 @@ struct kmt_clocks {
 	uint64_t gpu, cpu, system, system_hz;
 };
 
+enum {
+	KMT_SVM_PREFERRED,
+	KMT_SVM_PREFETCH,
+	KMT_SVM_ACCESS,
+	KMT_SVM_ACCESS_IN_PLACE,
+	KMT_SVM_NO_ACCESS,
+	KMT_SVM_SET_FLAGS,
+	KMT_SVM_CLEAR_FLAGS,
+	KMT_SVM_GRANULARITY,
+};
+
 struct kmt_svm_attribute {
 	uint32_t type, value;
 };
@@ -169,7 +181,6 @@ struct kmt_shared_handle {
 // --- what the hardware reads and writes in memory ---
 
 enum { AQL_BYTES = 64, AQL_TYPE_BITS = 0xff };
-enum { AQL_VENDOR = 0, AQL_INVALID = 1, AQL_KERNEL = 2, AQL_AND = 3, AQL_AGENT = 4, AQL_OR = 5 };
 enum { AQL_VENDOR_BARRIER_VALUE = 2 };
 
 union aql {

@@ -56,6 +56,8 @@ int hsaKmtSetQueueCUMask(uint64_t queue, uint32_t bits, uint32_t *mask);
 int hsaKmtAllocQueueGWS(uint64_t queue, uint32_t n, uint32_t *ret_first);
 int hsaKmtGetTileConfig(uint32_t node, struct kmt_tiles *config);
 int hsaKmtRegisterGraphicsHandleToNodes(uint64_t handle, void *ret, uint64_t n, uint32_t *nodes);
+
+// share.c, svm.c
 int hsaKmtShareMemory(void *address, uint64_t size, struct kmt_shared_handle *ret);
 int hsaKmtRegisterSharedHandle(const struct kmt_shared_handle *handle, void **ret_address, uint64_t *ret_size);
 int hsaKmtRegisterSharedHandleToNodes(const struct kmt_shared_handle *handle, void **ret_address, uint64_t *ret_size,

@@ -7,7 +7,7 @@
 
 /** A statement that is being read. */
 struct plan_line {
-	struct plan *plan;
+	struct kfd_plan *plan;
 	struct str rest;
 	char *why;
 };
@@ -124,7 +124,7 @@ static bool read_gpu_key(struct plan_line *l, struct plan_gpu *g)
  * [waves N] [name TEXT] */
 static bool read_gpu(struct plan_line *l)
 {
-	struct plan *p = l->plan;
+	struct kfd_plan *p = l->plan;
 	struct str gfx = next(l);
 	if (p->ngpus == PLAN_GPUS_MOST)
 		return wrong(l, "more than %d GPUs", PLAN_GPUS_MOST);
@@ -257,7 +257,7 @@ static bool read_vram(struct plan_line *l)
 	return true;
 }
 
-bool plan_statement(struct plan *p, struct str text, char why[static PLAN_WHY])
+bool plan_statement(struct kfd_plan *p, struct str text, char why[static PLAN_WHY])
 {
 	static const struct {
 		const char *name;
@@ -283,7 +283,7 @@ bool plan_statement(struct plan *p, struct str text, char why[static PLAN_WHY])
 	return wrong(&l, "'" STR_FMT "' is none of gpu, vram, hang, fault, exception, slow", STR_ARG(str_cut(name, 40)));
 }
 
-bool plan_read(struct plan *p, struct str text, char why[static PLAN_WHY])
+bool plan_read(struct kfd_plan *p, struct str text, char why[static PLAN_WHY])
 {
 	while (text.n) {
 		struct str line = str_split(&text, '\n');

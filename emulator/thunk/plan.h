@@ -31,7 +31,7 @@ struct plan_rule {
 	uint64_t seen; // launches or allocations that it is about, until now
 };
 
-struct plan {
+struct kfd_plan {
 	struct plan_gpu gpus[PLAN_GPUS_MOST];
 	size_t ngpus;
 	struct plan_rule rules[PLAN_RULES_MOST];
@@ -40,9 +40,9 @@ struct plan {
 };
 
 /** One statement. false: what is wrong is in @why. */
-bool plan_statement(struct plan *p, struct str line, char why[static PLAN_WHY]);
+bool plan_statement(struct kfd_plan *p, struct str line, char why[static PLAN_WHY]);
 /** Several, in lines or parted by semicolons. */
-bool plan_read(struct plan *p, struct str text, char why[static PLAN_WHY]);
+bool plan_read(struct kfd_plan *p, struct str text, char why[static PLAN_WHY]);
 /** The identifier in a mangled name: saxpy of _Z5saxpyPKfPffi. */
 struct str plan_plain_name(struct str symbol);
 /** Whether a rule's name, with * for any characters, is that of a kernel. */

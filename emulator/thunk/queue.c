@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
+#include "gpu/target.h"
+
 enum { SPINS = 2000, NAPS = 200, NAP_NS = 20000, REST_NS = 500000, GPU_CLOCK_NS = 10 };
 
 /** Waits for something that the host or another queue writes: at once at first, since a launch shall be answered quickly, then less and
@@ -78,8 +80,8 @@ static bool value_met(const struct aql_value *v)
 static bool met(const union aql *packet)
 {
 	unsigned type = packet->header & AQL_TYPE_BITS;
-	if (type == AQL_AND || type == AQL_OR)
-		return barrier_met(&packet->barrier, type == AQL_AND);
+	if (type == AQL_BARRIER_AND || type == AQL_BARRIER_OR)
+		return barrier_met(&packet->barrier, type == AQL_BARRIER_AND);
 	return type != AQL_VENDOR || packet->value.format != AQL_VENDOR_BARRIER_VALUE || value_met(&packet->value);
 }
 
@@ -95,7 +97,7 @@ static bool process(struct kmt_queue *q, const union aql *packet)
 			return false;
 		be_patient(&patience);
 	}
-	if ((packet->header & AQL_TYPE_BITS) == AQL_KERNEL && !run_kernel(q, &packet->kernel))
+	if ((packet->header & AQL_TYPE_BITS) == AQL_DISPATCH && !run_kernel(q, &packet->kernel))
 		return false;
 	complete(q, packet->kernel.signal, began);
 	return true;

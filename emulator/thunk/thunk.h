@@ -29,12 +29,19 @@ struct kmt_block {
 	uint64_t base, size;
 	char *inside; // where the stand-ins see it; where VRAM is closed to the host this is another mapping
 	uint32_t type, flags, node;
-	bool vram;
-	uint64_t offset; // of VRAM, in its file
+	bool vram;       // of this process's; what others share is not
+	int file;        // that it is a mapping of; -1: none
+	uint64_t offset; // in the file
 	uint32_t mapped[KMT_NODES_MOST], nmapped;
 	unsigned registrations;
 	void *user;
 	struct kmt_code *code; // that was looked for in it; NULL: not yet
+};
+
+/** The program's own memory with what it said of it. */
+struct kmt_svm {
+	struct kmt_block block; // of which base, size, inside and mapped are used
+	uint32_t preferred, prefetched, flags, granularity;
 };
 
 struct kmt_queue {
@@ -60,12 +67,13 @@ struct kmt_slot {
 };
 
 struct thunk {
-	struct plan plan;
+	struct kfd_plan plan;
 	unsigned opened;
 	int device; // /dev/kfd; -1: none
 	pthread_rwlock_t memory;
 	VEC(struct kmt_block *) blocks; // by base
 	VEC(struct kmt_block *) registered;
+	VEC(struct kmt_svm) svm; // the newest last
 	int vram;
 	uint64_t vram_end;
 	uint64_t used[KMT_NODES_MOST];
@@ -89,6 +97,11 @@ uint64_t clock_ns(void);
 /** What a GPU finds at an address, with all that follows it in the same mapping: *ret_size bytes at least 1. NULL: it may not reach it.
  * The lock `memory` is held. */
 char *memory_reach(struct thunk *t, uint32_t node, uint64_t address, bool write, uint64_t *ret_size);
+/** Maps a block as it is described, but for its addresses; NULL: there is no memory. The lock is held for writing. */
+struct kmt_block *memory_map(struct thunk *t, const struct kmt_block *wanted);
+void memory_unmap(struct thunk *t, struct kmt_block *b);
+/** Of the program's own memory, what a GPU may reach because the program said so; NULL: nothing (svm.c). */
+struct kmt_block *svm_block(struct thunk *t, uint32_t node, uint64_t address);
 /** The block that an address is in, of those that were allocated. The lock is held. */
 struct kmt_block *memory_block(struct thunk *t, uint64_t address);
 

@@ -48,7 +48,8 @@ static void fill_gpu(const struct thunk *t, const struct plan_gpu *g, struct kmt
 	n->caches = GPU_CACHES;
 	n->links = (uint32_t)t->plan.ngpus;
 	n->simd_first = 0x80001000;
-	n->capability = KMT_CAPABLE_DOORBELL_64 | KMT_CAPABLE_DEBUG_TRAP | g->revision << KMT_CAPABLE_REVISION_SHIFT;
+	n->capability =
+		KMT_CAPABLE_DOORBELL_64 | KMT_CAPABLE_DEBUG_TRAP | KMT_CAPABLE_SVM | g->revision << KMT_CAPABLE_REVISION_SHIFT;
 	n->waves_per_simd = g->waves;
 	n->lds_kb = 64;
 	n->wave_size = major_of(g) < 10 ? 64 : 32;

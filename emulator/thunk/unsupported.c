@@ -52,34 +52,3 @@ int hsaKmtRegisterGraphicsHandleToNodes(uint64_t handle, void *ret, uint64_t n, 
 	(void)handle, (void)ret, (void)n, (void)nodes;
 	return KMT_NOT_SUPPORTED;
 }
-
-int hsaKmtShareMemory(void *address, uint64_t size, struct kmt_shared_handle *ret)
-{
-	(void)address, (void)size, (void)ret;
-	return KMT_NOT_SUPPORTED;
-}
-
-int hsaKmtRegisterSharedHandle(const struct kmt_shared_handle *handle, void **ret_address, uint64_t *ret_size)
-{
-	(void)handle, (void)ret_address, (void)ret_size;
-	return KMT_NOT_SUPPORTED;
-}
-
-int hsaKmtRegisterSharedHandleToNodes(const struct kmt_shared_handle *handle, void **ret_address, uint64_t *ret_size,
-				      uint64_t n, uint32_t *nodes)
-{
-	(void)handle, (void)ret_address, (void)ret_size, (void)n, (void)nodes;
-	return KMT_NOT_SUPPORTED;
-}
-
-int hsaKmtSVMSetAttr(void *address, uint64_t size, unsigned n, struct kmt_svm_attribute *attributes)
-{
-	(void)address, (void)size, (void)n, (void)attributes;
-	return KMT_NOT_SUPPORTED;
-}
-
-int hsaKmtSVMGetAttr(void *address, uint64_t size, unsigned n, struct kmt_svm_attribute *attributes)
-{
-	(void)address, (void)size, (void)n, (void)attributes;
-	return KMT_NOT_SUPPORTED;
-}

@@ -1,5 +1,9 @@
 // What HIP programs do, on the emulated KFD: each mode prints what came of it.
 #include <cstring>
+#include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <thread>
 #include <vector>
 
@@ -192,6 +196,99 @@ static void allocations(int n, size_t bytes)
 	}
 }
 
+/** A child process adds to a buffer of its parent's, which it gets by a handle. Neither may have used HIP before they part. */
+static void shared(bool large)
+{
+	int there[2], back[2];
+	char byte = 0;
+	hipIpcMemHandle_t handle;
+	size_t n = large ? 1 << 20 : 1000;
+	if (pipe(there) || pipe(back))
+		exit(1);
+	if (!fork()) {
+		float *y, *x;
+		if (read(there[0], &handle, sizeof(handle)) != (ssize_t)sizeof(handle))
+			exit(1);
+		CHECK(hipIpcOpenMemHandle((void **)&y, handle, hipIpcMemLazyEnablePeerAccess));
+		x = device_floats(n, 1);
+		saxpy<<<(n + 255) / 256, 256>>>(x, y, 4.0f, (int)n);
+		CHECK(hipDeviceSynchronize());
+		CHECK(hipIpcCloseMemHandle(y));
+		exit(write(back[1], &byte, 1) != 1);
+	}
+	float *y = device_floats(n, 1);
+	CHECK(hipIpcGetMemHandle(&handle, y));
+	if (write(there[1], &handle, sizeof(handle)) != (ssize_t)sizeof(handle) || read(back[0], &byte, 1) != 1)
+		exit(1);
+	print_floats("shared", y, n);
+	wait(nullptr);
+}
+
+/** Memory that the host and the GPU use alike, and host memory that was registered. */
+static void managed()
+{
+	float *x, *y;
+	std::vector<float> own(N, 3);
+	CHECK(hipMallocManaged(&x, N * sizeof(float)));
+	for (int i = 0; i < N; i++)
+		x[i] = 2;
+	CHECK(hipHostRegister(own.data(), N * sizeof(float), hipHostRegisterMapped));
+	CHECK(hipHostGetDevicePointer((void **)&y, own.data(), 0));
+	saxpy<<<GROUPS, GROUP>>>(x, y, 5, N);
+	CHECK(hipDeviceSynchronize());
+	printf("managed %g %g\n", own[0], own[N - 1]);
+	CHECK(hipHostUnregister(own.data()));
+}
+
+// --- where the runtime says that rings and arguments are ---
+
+struct agents {
+	hsa_agent_t cpu, gpu;
+	hsa_amd_memory_pool_t arguments;
+};
+
+static hsa_status_t take_pool(hsa_amd_memory_pool_t pool, void *data)
+{
+	uint32_t flags = 0;
+	hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
+	if (flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT)
+		((agents *)data)->arguments = pool;
+	return HSA_STATUS_SUCCESS;
+}
+
+static hsa_status_t take_agent(hsa_agent_t agent, void *data)
+{
+	agents *a = (agents *)data;
+	hsa_device_type_t type;
+	hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type);
+	(type == HSA_DEVICE_TYPE_GPU ? a->gpu : a->cpu) = agent;
+	return type == HSA_DEVICE_TYPE_CPU ? hsa_amd_agent_iterate_memory_pools(agent, take_pool, data) : HSA_STATUS_SUCCESS;
+}
+
+static const char *place_of(const agents *a, const void *p)
+{
+	hsa_amd_pointer_info_t info = {};
+	info.size = sizeof(info);
+	if (hsa_amd_pointer_info(p, &info, nullptr, nullptr, nullptr))
+		return "unknown";
+	return info.agentOwner.handle == a->gpu.handle ? "VRAM" : "host";
+}
+
+static void places()
+{
+	agents a = {};
+	hsa_queue_t *queue;
+	void *arguments;
+	if (hsa_init() || hsa_iterate_agents(take_agent, &a) ||
+	    hsa_queue_create(a.gpu, 256, HSA_QUEUE_TYPE_MULTI, nullptr, nullptr, UINT32_MAX, UINT32_MAX, &queue) ||
+	    hsa_amd_memory_pool_allocate(a.arguments, 4096, 0, &arguments))
+		exit(1);
+	printf("ring %s arguments %s\n", place_of(&a, queue->base_address), place_of(&a, arguments));
+	hsa_queue_destroy(queue);
+	hsa_amd_memory_pool_free(arguments);
+	hsa_shut_down();
+}
+
 /** Streams of several threads, each with its own sums. */
 static void many(int threads, int times)
 {
@@ -232,14 +329,14 @@ static void series(int n)
 	print_floats("series", y, 1024);
 }
 
-int main(int argc, char **argv)
+static bool run(int argc, char **argv)
 {
-	const char *mode = argc > 1 ? argv[1] : "";
-	int number = argc > 2 ? atoi(argv[2]) : 0;
+	const char *mode = argv[0];
+	int number = argc > 1 ? atoi(argv[1]) : 0;
 	if (!strcmp(mode, "launches"))
 		launches();
-	else if (!strcmp(mode, "module") && argc > 2)
-		module(argv[2]);
+	else if (!strcmp(mode, "module") && argc > 1)
+		module(argv[1]);
 	else if (!strcmp(mode, "kernels"))
 		kernels();
 	else if (!strcmp(mode, "index-beyond"))
@@ -252,13 +349,33 @@ int main(int argc, char **argv)
 		peers(number);
 	else if (!strcmp(mode, "host-reads"))
 		host_reads();
-	else if (!strcmp(mode, "allocations") && argc > 3)
-		allocations(number, (size_t)atoll(argv[3]));
-	else if (!strcmp(mode, "many") && argc > 3)
-		many(number, atoi(argv[3]));
+	else if (!strcmp(mode, "allocations") && argc > 2)
+		allocations(number, (size_t)atoll(argv[2]));
+	else if (!strcmp(mode, "many") && argc > 2)
+		many(number, atoi(argv[2]));
+	else if (!strcmp(mode, "shared"))
+		shared(number);
+	else if (!strcmp(mode, "managed"))
+		managed();
+	else if (!strcmp(mode, "places"))
+		places();
 	else if (!strcmp(mode, "series"))
 		series(number);
 	else
-		return 2;
+		return false;
+	return true;
+}
+
+/** Modes with their arguments, parted by commas: most of the time goes into starting the runtime. */
+int main(int argc, char **argv)
+{
+	for (int at = 1; at < argc;) {
+		int end = at;
+		while (end < argc && strcmp(argv[end], ","))
+			end++;
+		if (end == at || !run(end - at, argv + at))
+			return 2;
+		at = end + 1;
+	}
 	return 0;
 }
