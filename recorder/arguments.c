@@ -1,7 +1,7 @@
 // Level 3: the bytes of a kernel's arguments, beside its packet's record.
 #include "recorder/recorder.h"
 
-enum { SLOTS_LEAST = 16 };
+enum { SLOTS_LEAST = 16, LINE = 64 };
 
 void arguments_room(struct queue_state *q)
 {
@@ -72,4 +72,7 @@ void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint6
 		w[1 + words] = 0;
 	memcpy(&w[2], (const void *)(uintptr_t)address, n);
 	rec_write((uint64_t *)(slots + (id & q->argument_mask) * q->argument_stride), w, 2 + words, id);
+	const char *after = slots + ((id + 1) & q->argument_mask) * q->argument_stride;
+	for (uint32_t at = 0; at < 16 + n; at += LINE)
+		__builtin_prefetch(after + at, 1);
 }

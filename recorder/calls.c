@@ -65,6 +65,14 @@ struct thread_state *thread_here(void)
 	return t;
 }
 
+/** When a call begins. An allocation may seem some milliseconds older than it is; a free must not, or what was launched before it would
+ * seem to use freed memory. Reading the clock is a third of what an allocation costs here. */
+static uint64_t time_of(enum rec_call call)
+{
+	const uint64_t coarse = call == CALL_POOL_ALLOCATE ? atomic_load_explicit(&rec.coarse, memory_order_relaxed) : 0;
+	return coarse ? coarse : rec_ticks();
+}
+
 void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct rec_thread *s = t->slot;
@@ -73,7 +81,7 @@ void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t
 	__atomic_store_n(&s->a[0], a, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->a[1], b, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->a[2], c, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->since, rec_ticks(), __ATOMIC_RELAXED);
+	__atomic_store_n(&s->since, time_of(call), __ATOMIC_RELAXED);
 	__atomic_store_n(&s->operation, t->operation, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->call, call, __ATOMIC_RELEASE);
 }
@@ -103,4 +111,5 @@ void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, 
 	memcpy(&w[3], a, 4 * sizeof(*a));
 	w[7] = t->operation | (took > UINT32_MAX ? UINT32_MAX : took) << 32;
 	rec_write(&rec.event_slots[(id & rec.event_mask) * RECORD_WORDS], w, RECORD_WORDS, id);
+	__builtin_prefetch(&rec.event_slots[((id + 1) & rec.event_mask) * RECORD_WORDS], 1);
 }

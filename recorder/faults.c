@@ -2,12 +2,23 @@
 // the program.
 #include "recorder/recorder.h"
 
+enum { SETTLE_MS = 20 };
+
+/** A GPU takes a packet before its doorbell is rung, so that a fault may come before its packet is recorded: its producer gets a little
+ * time, and what it did not record is. */
+static void settle(void)
+{
+	sample();
+	nanosleep(&(struct timespec){ .tv_nsec = SETTLE_MS * 1000000 }, NULL);
+	sample();
+}
+
 static hsa_status fault(const struct hsa_event *event, void *data)
 {
 	(void)data;
 	if (event && atomic_load(&rec.on)) {
 		event_at(thread_here(), CALL_FAULT, rec_ticks(), event->type, (const uint64_t[4]){ event->address, event->reasons, event->agent });
-		sample();
+		settle();
 	}
 	// An error lets the runtime go on to its own message and its end.
 	return HSA_ERROR;
@@ -19,7 +30,7 @@ void queue_failed(hsa_status status, struct hsa_queue *queue, void *data)
 	if (!atomic_load(&rec.on))
 		return;
 	event_at(thread_here(), CALL_QUEUE_ERROR, rec_ticks(), status, (const uint64_t[4]){ (uintptr_t)queue, status });
-	sample();
+	settle();
 }
 
 void faults_watch(void)

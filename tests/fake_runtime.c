@@ -425,6 +425,30 @@ static void mode_hang_allocation(void)
 	allocate(7168, &p);
 }
 
+/** Nanoseconds of an allocation and its free, the median of many batches. */
+static int compare_doubles(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static void mode_allocation_pairs(void)
+{
+	enum { ROUNDS = 1000, BATCH = 100 };
+	static double times[ROUNDS];
+	for (int r = 0; r < ROUNDS; r++) {
+		const double begin = now();
+		for (int i = 0; i < BATCH; i++) {
+			void *p;
+			allocate(4096, &p);
+			((hsa_status(*)(void *))ext->functions[14])(p);
+		}
+		times[r] = (now() - begin) / BATCH;
+	}
+	qsort(times, ROUNDS, sizeof(times[0]), compare_doubles);
+	printf("%.1f ns, tenth percentile %.1f\n", times[ROUNDS / 2], times[ROUNDS / 10]);
+}
+
 static void mode_fork(const struct options *o)
 {
 	const pid_t child = fork();
@@ -474,6 +498,8 @@ int main(int argc, char **argv)
 		mode_fault();
 	else if (!strcmp(argv[2], "hang-allocation"))
 		mode_hang_allocation();
+	else if (!strcmp(argv[2], "allocation-pairs"))
+		mode_allocation_pairs();
 	else if (!strcmp(argv[2], "fork"))
 		mode_fork(&o);
 	else

@@ -47,7 +47,7 @@ static void arguments_take(struct recording *r, struct recorded_packet *p, const
 	uint64_t id;
 	const char *at = from->slots + (p->id & (from->extent.slots - 1)) * from->extent.stride;
 	memcpy(&a, at, sizeof(a));
-	if (a.id != (uint32_t)p->id)
+	if (!a.check || a.id != (uint32_t)p->id)
 		return;
 	if (a.copied > from->extent.stride - sizeof(a) || !record_whole(at, 2 + (a.copied + 7u) / 8, p->id, &id) || id != p->id) {
 		r->torn++;
