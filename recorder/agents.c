@@ -1,6 +1,8 @@
 // The GPUs and pools of memory that the runtime knows, written down when the recorder is loaded.
 #include "recorder/recorder.h"
 
+enum { POOL_KERNARG = 1 };
+
 typedef hsa_status info_fn(hsa_handle of, uint32_t what, void *ret);
 typedef hsa_status each_fn(hsa_handle one, void *ctx);
 
@@ -13,6 +15,10 @@ static hsa_status pool_note(hsa_handle pool, void *agent)
 	if (info(pool, POOL_INFO_FLAGS, &flags) != HSA_OK)
 		flags = 0;
 	info(pool, POOL_INFO_SIZE, &bytes);
+	uint32_t device = 0;
+	((info_fn *)next.core[CORE_AGENT_GET_INFO])(*(const hsa_handle *)agent, AGENT_INFO_DEVICE, &device);
+	if (!rec.host_pool && device != DEVICE_GPU && !segment && !(flags & POOL_KERNARG))
+		rec.host_pool = pool;
 	pthread_mutex_lock(&rec.lock);
 	log_add(ENTRY_POOL, 0, (uint64_t[]){ pool, *(const hsa_handle *)agent, flags | (uint64_t)segment << 32, bytes }, 4, NULL);
 	pthread_mutex_unlock(&rec.lock);

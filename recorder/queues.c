@@ -307,8 +307,9 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 	}
 	// An intercept tool's creation calls the runtime's, and that one may pass here, too: the outer queue is the one that is rung.
 	pthread_mutex_lock(&rec.lock);
-	if (atomic_load(&rec.on) && !queue_find((*ret)->doorbell))
-		queue_add(*ret, c->agent, 0);
+	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ? queue_add(*ret, c->agent, 0) : NULL;
+	if (q && c->create == intercept_create)
+		intercept_begin(q);
 	pthread_mutex_unlock(&rec.lock);
 	event_note(t, CALL_QUEUE_CREATE, status, (uint64_t[4]){ (uintptr_t)*ret, c->size, c->agent });
 	return status;
@@ -317,7 +318,9 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	const struct creation c = { .create = (queue_create_fn *)next.core[CORE_QUEUE_CREATE], .agent = agent, .size = size, .type = type,
+	// Levels 5 and 10 hold packets back, which a queue must be made for.
+	const bool hold = atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE];
+	const struct creation c = { .create = hold ? intercept_create : (queue_create_fn *)next.core[CORE_QUEUE_CREATE], .agent = agent, .size = size, .type = type,
 				    .private_size = private_size, .group_size = group_size, .error = error, .data = data };
 	return create(&c, ret);
 }

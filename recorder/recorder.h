@@ -45,8 +45,7 @@ struct queue_state {
 	_Atomic uint32_t range_state;
 	uint64_t last_write; // of the sampler
 	bool gone;
-	queue_error_fn *error;
-	void *error_data;
+	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
 };
 
 /** The thread that runs. */
@@ -83,6 +82,10 @@ struct recorder {
 	struct rec_ring *operations;
 	struct rec_operation *operation_slots;
 	uint64_t operation_mask;
+	struct rec_ring *statistics;
+	struct rec_statistics *statistics_slots;
+	uint64_t statistics_mask;
+	hsa_handle host_pool; // of ordinary memory of the host; 0: none is known
 	struct rec_log *log;
 	uint64_t log_size;
 	struct queue_state *queues[QUEUES_MOST];
@@ -190,6 +193,11 @@ void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32
 /** The packets below @end, of which no doorbell told. */
 void queue_record_unrung(struct queue_state *q, uint64_t end);
 
+// intercept.c: queues whose packets can be held back
+hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data, uint32_t private_size,
+			    uint32_t group_size, struct hsa_queue **ret);
+void intercept_begin(struct queue_state *q);
+
 // arguments.c
 void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address);
 /** Room for arguments, once the level asks for them. The lock is held. */
@@ -208,6 +216,8 @@ void memory_apply(void);
 void sampler_start(void);
 void sampler_stop(void);
 void sample(void);
+/** Reads memory that may be gone: through the kernel, which does not fault. 0: it was read, or errno. */
+int read_safely(const void *at, void *ret, size_t size);
 
 // faults.c
 void faults_watch(void);

@@ -9,8 +9,7 @@
 
 enum { PERIOD_MS = 4, IDLE_MS = 50, SIGNALS_AT_ONCE = 64 };
 
-/** Reads memory that may be gone: through the kernel, which does not fault. 0: it was read, or errno. */
-static int read_safely(const void *at, void *ret, size_t size)
+int read_safely(const void *at, void *ret, size_t size)
 {
 	struct iovec to = { ret, size }, from = { (void *)at, size };
 	return process_vm_readv(rec.pid, &to, 1, &from, 1, 0) == (ssize_t)size ? 0 : errno;

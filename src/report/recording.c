@@ -1,7 +1,12 @@
 #include "report/recording.h"
 
+#include <math.h>
+
 #include "base/print.h"
 #include "report/sheet.h"
+
+#define UNHANG_RECORDER_INSIDE
+#include "unhang/recorder.h"
 
 enum { IN_FLIGHT_SHOWN = 4, ENDED_SHOWN = 1, QUEUES_SHOWN = 16, ALLOCATIONS_SHOWN = 3 };
 
@@ -14,6 +19,14 @@ struct recording_sheet {
 	const struct uh_last_options *options;
 	const struct recording *r;
 };
+
+static const char *dtype_name(uint32_t dtype)
+{
+	static const char *const names[UNHANG_DTYPES] = { "unknown", "float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2",
+							  "float8_e4m3_fnuz", "float8_e5m2_fnuz", "int64", "int32", "int16", "int8", "uint64",
+							  "uint32", "uint16", "uint8", "bool", "complex64", "complex128" };
+	return dtype < UNHANG_DTYPES ? names[dtype] : names[0];
+}
 
 static struct sheet_value v_seconds(struct recording_sheet *w, double seconds)
 {
@@ -87,7 +100,7 @@ static void walk_operation(struct recording_sheet *w, const struct recorded_oper
 		const struct rec_tensor *t = &o->raw.tensors[i];
 		sheet_open(s, NULL, '{');
 		sheet_put(s, "address", v_hex(t->address));
-		sheet_put(s, "dtype", v_number(t->dtype));
+		sheet_put(s, "dtype", v_word(dtype_name(t->dtype)));
 		sheet_open(s, "shape", '[');
 		for (unsigned d = 0; d < t->ndim && d < REC_DIMENSIONS; d++)
 			jw_unsigned(&s->json, t->shape[d]);
@@ -118,13 +131,54 @@ static void walk_packet_arguments(struct recording_sheet *w, const struct record
 	sheet_close(s, '}');
 }
 
+static void put_double(struct sheet *s, const char *key, double v)
+{
+	jw_key(&s->json, key);
+	if (isfinite(v))
+		jw_decimal(&s->json, v, 9);
+	else
+		jw_null(&s->json);
+}
+
+/** What the buffers held before the kernel ran (level 5). */
+static void walk_statistics(struct recording_sheet *w, const struct recorded_queue *q, const struct recorded_packet *p)
+{
+	struct sheet *s = &w->sheet;
+	sheet_open(s, "statistics", '[');
+	for (size_t i = 0; i < w->r->nstatistics; i++) {
+		const struct rec_statistics *c = &w->r->statistics[i];
+		if (c->queue != q->id || c->packet != p->id)
+			continue;
+		if (!s->as_json) {
+			sheet_say(s, "      argument at %u: %llu elements of %s%s, %g to %g, mean %g; %llu zero, %llu NaN, %llu infinite\n", c->argument,
+				  (unsigned long long)c->elements, dtype_name(c->dtype), c->guessed ? " (a guess)" : "", c->least, c->most, c->mean,
+				  (unsigned long long)c->zeros, (unsigned long long)c->nans, (unsigned long long)c->infinities);
+			continue;
+		}
+		sheet_open(s, NULL, '{');
+		sheet_put(s, "argument", v_number(c->argument));
+		sheet_put(s, "address", v_hex(c->address));
+		sheet_put(s, "dtype", v_word(dtype_name(c->dtype)));
+		sheet_put(s, "guessed", v_bool(c->guessed));
+		sheet_put(s, "elements", v_number(c->elements));
+		sheet_put(s, "zeros", v_number(c->zeros));
+		sheet_put(s, "nans", v_number(c->nans));
+		sheet_put(s, "infinities", v_number(c->infinities));
+		put_double(s, "min", c->least);
+		put_double(s, "max", c->most);
+		put_double(s, "mean", c->mean);
+		sheet_close(s, '}');
+	}
+	sheet_close(s, ']');
+}
+
 static struct str sizes_say(struct recording_sheet *w, const struct recorded_packet *p)
 {
 	const uint32_t *g = p->raw.grid, *l = p->group;
 	return arena_printf(&w->arena, "grid %ux%ux%u, group %ux%ux%u", g[0], g[1], g[2], l[0], l[1], l[2]);
 }
 
-static void walk_packet(struct recording_sheet *w, const struct recorded_packet *p)
+static void walk_packet(struct recording_sheet *w, const struct recorded_queue *q, const struct recorded_packet *p)
 {
 	static const struct column line[] = { { "mark" },
 					      { "packet", "#" },
@@ -159,6 +213,7 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_packet 
 		sheet_line(s, 0, COLUMNS(line));
 		sheet_line(s, 6, COLUMNS(arguments));
 	}
+	walk_statistics(w, q, p);
 	sheet_close(s, '}');
 }
 
@@ -172,7 +227,7 @@ static void walk_packets(struct recording_sheet *w, const struct recorded_queue 
 	const size_t to = flying > behind ? first + behind : q->n;
 	sheet_open(s, "packets", '[');
 	for (size_t i = from; i < to; i++)
-		walk_packet(w, &q->packets[i]);
+		walk_packet(w, q, &q->packets[i]);
 	sheet_close(s, ']');
 	if (to < q->n)
 		sheet_say(s, "    and %zu more behind them\n", q->n - to);

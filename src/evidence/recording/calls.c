@@ -118,6 +118,30 @@ static void take_operations(struct recording *r, const struct recording_piece *p
 	qsort(r->operations, r->noperations, sizeof(*r->operations), operation_order);
 }
 
+static int statistics_order(const void *a, const void *b)
+{
+	const struct rec_statistics *x = a, *y = b;
+	return x->time != y->time ? (x->time < y->time ? -1 : 1) : x->argument < y->argument ? -1 : x->argument > y->argument;
+}
+
+static void take_statistics(struct recording *r, const struct recording_piece *p)
+{
+	const uint64_t next = p->extent.head >= sizeof(struct rec_ring) ? get_u64(p->head) : 0;
+	if (p->extent.stride < sizeof(struct rec_statistics))
+		return;
+	for (uint64_t i = 0; i < p->extent.slots; i++) {
+		const char *at = p->slots + i * p->extent.stride;
+		uint64_t id;
+		if (!get_u64(at))
+			continue;
+		if (!next || !record_whole(at, sizeof(struct rec_statistics) / 8, next - 1, &id))
+			r->torn++;
+		else
+			memcpy(&r->statistics[r->nstatistics++], at, sizeof(*r->statistics));
+	}
+	qsort(r->statistics, r->nstatistics, sizeof(*r->statistics), statistics_order);
+}
+
 const struct recorded_operation *recording_operation(const struct recording *r, uint32_t id)
 {
 	size_t low = 0, high = r->noperations;
@@ -136,6 +160,7 @@ void recording_calls(struct recording *r, const struct recording_piece *p, size_
 	r->threads = arena_alloc(&r->arena, (count(p, n, EXTENT_THREADS) + 1) * sizeof(*r->threads));
 	r->events = arena_alloc(&r->arena, (count(p, n, EXTENT_EVENTS) + 1) * sizeof(*r->events));
 	r->operations = arena_alloc(&r->arena, (count(p, n, EXTENT_OPERATIONS) + 1) * sizeof(*r->operations));
+	r->statistics = arena_alloc(&r->arena, (count(p, n, EXTENT_STATISTICS) + 1) * sizeof(*r->statistics));
 	for (size_t i = 0; i < n; i++) {
 		if (p[i].extent.kind == EXTENT_THREADS)
 			take_threads(r, &p[i]);
@@ -143,5 +168,7 @@ void recording_calls(struct recording *r, const struct recording_piece *p, size_
 			take_events(r, &p[i]);
 		else if (p[i].extent.kind == EXTENT_OPERATIONS)
 			take_operations(r, &p[i]);
+		else if (p[i].extent.kind == EXTENT_STATISTICS)
+			take_statistics(r, &p[i]);
 	}
 }

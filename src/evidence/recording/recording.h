@@ -113,6 +113,8 @@ struct recording {
 	struct recorded_allocation *allocations;   // by address, then by birth
 	uint64_t *farthest;                        // end of it and of those before it
 	struct recorded_operation *operations;     // by number
+	size_t nstatistics;
+	struct rec_statistics *statistics; // by time
 	size_t nnames;
 	struct str *names; // texts by their number, from 1
 	uint64_t applied;  // events below it are in the table of allocations
