@@ -3,11 +3,13 @@
 
 UNHANG_KILLS: so many kills instead of the few that a test can afford."""
 import json
+import math
 import os
 import pathlib
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -277,6 +279,39 @@ def test_schema(t, job):
         t.no_complaints(problems[:5], f"{mode}: the JSON is that of docs/last.schema.json")
 
 
+def half(v):
+    return struct.unpack("<e", struct.pack("<H", v))[0]
+
+
+def bfloat(v):
+    return struct.unpack("<f", struct.pack("<I", v << 16))[0]
+
+
+def test_statistics(t, program, where):
+    """Counts are exact, minimum and maximum too; the mean is that of Python's exact sum."""
+    chance = random.Random(5)
+    sixteen = list(range(65536)) + [chance.getrandbits(16) for _ in range(999)]
+    ordinary = [chance.getrandbits(16) & 0x3fff for _ in range(9000)]
+    floats = [struct.unpack("<f", struct.pack("<f", chance.uniform(-1000, 1000)))[0] for _ in range(10007)]
+    odd = [0.0, -0.0, math.nan, math.inf, -math.inf, 3.0e38, 1e-45]
+    cases = [("float32", 2, "<%df", floats, floats), ("float32 with odd ones", 2, "<%df", floats[:5000] + odd + floats[5000:6000], None),
+             ("every float16", 3, "<%dH", sixteen, [half(v) for v in sixteen]), ("float16", 3, "<%dH", ordinary, [half(v) for v in ordinary]),
+             ("every bfloat16", 4, "<%dH", sixteen, [bfloat(v) for v in sixteen]), ("bfloat16", 4, "<%dH", ordinary, [bfloat(v) for v in ordinary]),
+             ("int32", 10, "<%di", [int(v) for v in floats], None), ("float64", 1, "<%dd", floats[:100] + odd, None), ("bool", 17, "<%dB", [0, 1, 1, 0, 1], None)]
+    for name, dtype, form, stored, values in cases:
+        values = values if values is not None else stored
+        path = pathlib.Path(where) / "numbers"
+        path.write_bytes(struct.pack(form % len(stored), *stored))
+        values = [struct.unpack("<f", struct.pack("<f", v))[0] for v in values] if dtype == 2 else values
+        got = subprocess.run([program, path, str(dtype)], capture_output=True, text=True).stdout.split()
+        finite = [v for v in values if math.isfinite(v)]
+        counts = [len(values), sum(v == 0 for v in values), sum(v != v for v in values), sum(v in (math.inf, -math.inf) for v in values)]
+        mean = math.fsum(finite) / len(finite)
+        scale = max(abs(v) for v in finite)
+        t.ok([int(v) for v in got[:4]] == counts and float(got[4]) == min(finite) and float(got[5]) == max(finite) and abs(float(got[6]) - mean) <= 1e-5 * scale,
+             f"{name}: statistics are right", f"{got} {counts} {min(finite)} {max(finite)} {mean}")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
@@ -292,6 +327,7 @@ def main():
         test_vacuum(t, job, where)
         test_ranks(t, job, where)
         test_schema(t, job)
+        test_statistics(t, sys.argv[4], where)
         test_kills(t, job)
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -139,6 +139,30 @@ def test_closed(t, r):
     t.same({p["arguments"]["state"] for p in own}, {"in-vram"}, "and that their arguments are in VRAM is said")
 
 
+def test_statistics(t, r):
+    """Level 5: what the buffers held right before each kernel; level 10: the buffers themselves. Before launch N of saxpy, y holds N - 1."""
+    dumps = r.where / "dumps"
+    for plan, what in ((kfd.OPEN, "open VRAM"), (kfd.CLOSED, "closed VRAM, through staging")):
+        job = r.run(plan, "series", 4, level=10, UNHANG_DUMPS=str(dumps), UNHANG_DUMP_COUNT="3", UNHANG_INCLUDE="*saxpy*")
+        saxpy = [p for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
+        y = [[s for s in p["statistics"] if s["argument"] == 8][0] for p in saxpy]
+        t.same((job.out.splitlines()[-1], [(s["min"], s["max"], s["mean"], s["elements"]) for s in y]), ("series 4", [(n, n, n, 1024) for n in range(4)]),
+               f"{what}: statistics are those of the moment before each launch")
+        kept = sorted(p.name for p in dumps.iterdir())
+        t.same(kept, ["000001", "000002", "000003"], f"{what}: inputs of the last three launches are kept")
+        raw = (dumps / "000003" / "inputs.safetensors").read_bytes()
+        size = struct.unpack("<Q", raw[:8])[0]
+        head = json.loads(raw[8:8 + size])
+        begin, end = head["argument_8"]["data_offsets"]
+        values = set(struct.unpack(f"<{(end - begin) // 4}f", raw[8 + size + begin:8 + size + end]))
+        metadata = json.loads((dumps / "000003" / "metadata.json").read_text())
+        t.same((head["argument_8"]["dtype"], head["argument_8"]["shape"], values, metadata["kernel"], metadata["packet"]), ("F32", [1024], {3.0}, SAXPY, saxpy[3]["packet"]),
+               f"{what}: as safetensors, with metadata")
+        shutil.rmtree(dumps)
+    job = r.run(kfd.OPEN, "launches", level=5)
+    t.same((job.returncode, job.out), (0, kfd.LAUNCHES), "every way to launch computes the same at level 5")
+
+
 def test_intercept(t, r):
     """Another tools library before and behind it: both see everything."""
     tool = r.library.parent / "libintercept-tool.so"
@@ -170,6 +194,7 @@ def main():
         test_fault(t, r)
         test_allocation(t, r)
         test_closed(t, r)
+        test_statistics(t, r)
         if (library.parent / "libintercept-tool.so").exists():
             test_intercept(t, r)
     finally:
