@@ -104,7 +104,8 @@ static int fill_mqds(struct server *s, const struct node *n, struct text *ret)
 	for (size_t p = 0; p < emu_processes(s->machine); p++) {
 		const struct emu_process *process = emu_process(s->machine, p);
 		bool said = false;
-		for (size_t i = 0; i < emu_queues(s->machine); i++) {
+		// The newest first: the kernel adds each at the head of its list.
+		for (size_t i = emu_queues(s->machine); i--;) {
 			struct emu_queue q = emu_queue(s->machine, i);
 			uint32_t words[512];
 			if (q.process != process)

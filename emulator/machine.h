@@ -305,6 +305,7 @@ struct emu_machine {
 	bool lockdown, user, no_debugfs;
 	bool kfd;         // programs may use it
 	struct text plan; // what the block says of it
+	struct str kernel; // release; empty: not said
 	VEC(struct emu_gpu *) gpus;
 	VEC(struct emu_process *) processes;
 	VEC(struct emu_process_queue) queues;

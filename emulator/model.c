@@ -39,9 +39,20 @@ static bool read_no_debugfs(struct cursor *c, void *machine)
 	return ((struct emu_machine *)machine)->no_debugfs = true;
 }
 
+static bool read_kernel(struct cursor *c, void *machine)
+{
+	enum { RELEASE_MOST = 64 }; // as in struct utsname
+	struct str release = cursor_word(c);
+	if (!release.n || release.n > RELEASE_MOST)
+		return emu_wrong(c, "kernel: its release is missing, or too long");
+	((struct emu_machine *)machine)->kernel = release;
+	return true;
+}
+
 static const struct emu_statement scenario_statements[] = {
 	{ "title", read_title }, { "expect", read_expect },         { "lockdown", read_lockdown },
-	{ "user", read_user },   { "no-debugfs", read_no_debugfs }, { 0 },
+	{ "user", read_user },   { "no-debugfs", read_no_debugfs }, { "kernel", read_kernel },
+	{ 0 },
 };
 
 static bool read_level(struct cursor *c, unsigned *ret)

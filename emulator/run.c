@@ -238,6 +238,7 @@ struct uh_error *run_command(struct server *s, char **command, struct str argume
 {
 	int fuse = -1;
 	struct run r = { .server = s, .command = command };
+	namespace_alone();
 	r.shared = mmap(NULL, sizeof(*r.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (r.shared == MAP_FAILED)
 		return uh_error_os(errno, "no memory");

@@ -194,7 +194,11 @@ UNFOLLOWED struct str template_pattern(struct hostile *h, struct str text, struc
 		for (size_t n = 0; fact && n < name.n; n++)
 			fact = char_word(name.p[n]) || name.p[n] == '.' || name.p[n] == '@';
 		if (!fact) {
-			text_add(&out, (struct str){ text.p + i, 1 });
+			// The mark around what can be run is not printed.
+			if (str_starts(str_from(text, i), S("``")))
+				i++;
+			else
+				text_add(&out, (struct str){ text.p + i, 1 });
 			continue;
 		}
 		struct str value = hostile_value(h, name);
@@ -240,12 +244,23 @@ struct command_texts {
 	size_t n;
 };
 
+/** What an action becomes is another text of knowledge: that of a way. `{rebuild-initramfs}`, `{set-word: iommu=pt}` */
+static inline bool names_action(struct str text)
+{
+	for (size_t i = 0; i < text.n; i++) {
+		struct str rest = str_from(text, i + 1), inside = str_split(&rest, '}');
+		if (text.p[i] == '{' && inside.n && inside.p[0] >= 'a' && inside.p[0] <= 'z' && memchr(inside.p, '-', inside.n))
+			return true;
+	}
+	return false;
+}
+
 static inline void add_text(struct command_texts *to, struct str text, enum fill_mode mode)
 {
 	bool fact = false;
 	for (size_t i = 0; i + 1 < text.n; i++)
 		fact |= text.p[i] == '{' && text.p[i + 1] >= 'a' && text.p[i + 1] <= 'z';
-	if (!fact)
+	if (!fact || names_action(text))
 		return;
 	if (to->n == sizeof(to->list) / sizeof(to->list[0]))
 		abort();
@@ -275,6 +290,11 @@ static inline void command_texts_find(const struct know *k, struct command_texts
 			add_text(ret, r->undo, mode);
 			add_text(ret, r->verify, mode);
 		}
+	for (size_t i = 0; i < k->ways.len; i++) {
+		add_text(ret, k->ways.data[i]->run, FILL_BLANKS);
+		add_text(ret, k->ways.data[i]->say, FILL_BLANKS);
+		add_text(ret, k->ways.data[i]->undo, FILL_BLANKS);
+	}
 	for (size_t i = 0; i < k->causes.len; i++)
 		for (const struct know_next *n = k->causes.data[i]->next_steps; n; n = n->next)
 			add_text(ret, n->run, FILL_BLANKS);

@@ -208,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct host h;
 	tree_read((struct str){ (const char *)data, size });
-	host_look(know, "/nowhere", &h);
+	host_look(know, (struct machine_at){ .root = "/nowhere" }, &h);
 	for (size_t i = 0; i < h.items.len; i++)
 		for (size_t f = 0; f < h.items.data[i]->facts.len; f++) {
 			const struct host_fact *fact = h.items.data[i]->facts.data[f];

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from machine_tree import modinfo_elf, plant_text
-from tap import Tap, Unhang, worked
+from tap import Tap, Unhang, some, worked
 
 HERE = pathlib.Path(__file__).resolve().parent
 KNOWLEDGE = HERE.parent / "knowledge"
@@ -258,7 +258,7 @@ CASES = [
 
 
 def test_cases(t, unhang):
-    for name, text, wanted, good in CASES:
+    for name, text, wanted, good in some(unhang, CASES):
         m = Machine(unhang, text)
         t.same(m.ids, sorted(wanted), name)
         t.same(sorted(f["id"] for f in m.all if f["severity"] == "ok"), sorted(good), f"{name}: what is good")
@@ -325,11 +325,11 @@ def test_steps(t, unhang):
             ("grubby", dict(off, more=bls + "=== /etc/default/grub\nGRUB_ENABLE_BLSCFG=true\n=== /boot/grub2/grub.cfg\n\n"),
              ["sudo grubby --update-kernel=ALL --remove-args=amdgpu.runpm=0", "Reboot"]),
             ("rpm-ostree", dict(off, more=bls + "=== /run/ostree-booted\n\n=== /etc/os-release\nID=bazzite\n"),
-             ["sudo rpm-ostree kargs --delete=amdgpu.runpm=0", "Reboot"]),
+             ["sudo rpm-ostree kargs --delete-if-present=amdgpu.runpm=0", "Reboot"]),
             ("systemd-boot", dict(off, more=bls + "=== /boot/loader/loader.conf\n\n"), ["Take amdgpu.runpm=0 out of /boot/loader/entries/a.conf:2", "Reboot"]),
             ("/etc/kernel/cmdline", dict(off, more="=== /etc/kernel/cmdline\nro amdgpu.runpm=0\n"),
-             ["Take amdgpu.runpm=0 out of /etc/kernel/cmdline:1", "sudo kernel-install add-all, then reboot"]),
-            ("nothing but the command line", off, ["Take amdgpu.runpm=0 out of the boot loader's configuration", "Make the boot loader's configuration anew"]),
+             ["Take amdgpu.runpm=0 out of /etc/kernel/cmdline:1", "sudo update-initramfs -u -k all, then reboot"]),
+            ("nothing but the command line", off, ["Take amdgpu.runpm=0 out of GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub", "sudo update-grub, then reboot"]),
             ("modprobe.d", {"parameters": {"runpm": "0"}, "more": "=== /etc/modprobe.d/a.conf\noptions amdgpu runpm=0\n"},
              ["Take runpm=0 out of /etc/modprobe.d/a.conf:1, the whole line if it sets nothing else", "sudo update-initramfs -u -k all, then reboot"])]:
         steps = Machine(unhang, machine(**arguments)).findings["runpm-off"]["do"]

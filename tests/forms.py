@@ -385,7 +385,7 @@ def delta_form(messages):
 
 def test_forms(t, unhang):
     incident, boot = Incident(), boot_part()
-    for name, form, options in forms():
+    for name, form, options in tap.some(unhang, forms()):
         options = dict(options)
         offset = 0 if options.pop("no_boot", False) else len(boot)
         answer = unhang.explain_text(form.data)
@@ -555,7 +555,7 @@ def test_months(t, unhang):
     """Every month in every language, at the beginning of the month, on a Tuesday (French `mar.` is no March)."""
     for language in MONTHS:
         wrong = []
-        for month in range(1, 13):
+        for month in tap.some(unhang, range(1, 13), 6):
             day = next(d for d in range(1, 8) if datetime.date(2025, month, d).weekday() == 1)
             wall = datetime.datetime(2025, month, day, 23, 59, 58)
             incident = Incident()

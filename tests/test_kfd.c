@@ -327,6 +327,7 @@ static void the_machine_shows_guests(void **state)
 	assert_int_equal(hqd_word(m, 0, "CP_HQD_PQ_RPTR"), 41 * 16);
 	assert_int_equal(hqd_word(m, 0, "CP_HQD_PQ_WPTR_LO"), 43 * 16);
 	assert_int_equal(hqd_word(m, 0, "CP_HQD_PQ_BASE"), 0x12000000);
+	assert_int_equal(hqd_word(m, 0, "CP_HQD_PQ_RPTR_REPORT_ADDR"), (uint32_t)(uintptr_t)&record[16]);
 	assert_false(busy(m));
 	assert_true(emu_guest_tells(m, p, S("hang 3 pc 0x7f1210000100 waves 7"), 2));
 	assert_true(busy(m));

@@ -13,10 +13,12 @@ struct code_view {
 	uint64_t n;
 };
 
-static const void *view_at(const struct code_view *v, uint64_t at, uint64_t size)
+static const void *view_at(const struct code_view *v, uint64_t at, uint64_t size, unsigned align)
 {
-	return at <= v->n && size <= v->n - at ? v->p + at : NULL;
+	return at <= v->n && size <= v->n - at && !(at % align) ? v->p + at : NULL;
 }
+
+enum { WIDE = 8, WORD = 4, BYTE = 1 }; // how tables lie
 
 struct code_tables {
 	uint64_t symbols, strings, strings_size, hash;
@@ -24,16 +26,16 @@ struct code_tables {
 
 static bool find_tables(const struct code_view *v, struct code_tables *ret)
 {
-	const Elf64_Ehdr *header = view_at(v, 0, sizeof(*header));
+	const Elf64_Ehdr *header = view_at(v, 0, sizeof(*header), WIDE);
 	if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header->e_phentsize != sizeof(Elf64_Phdr))
 		return false;
-	const Elf64_Phdr *segments = view_at(v, header->e_phoff, header->e_phnum * sizeof(*segments));
+	const Elf64_Phdr *segments = view_at(v, header->e_phoff, header->e_phnum * sizeof(*segments), WIDE);
 	const Elf64_Dyn *dynamic = NULL;
 	size_t n = 0;
 	for (size_t i = 0; segments && i < header->e_phnum; i++)
 		if (segments[i].p_type == PT_DYNAMIC) {
-			dynamic = view_at(v, segments[i].p_vaddr, segments[i].p_memsz);
+			dynamic = view_at(v, segments[i].p_vaddr, segments[i].p_memsz, WIDE);
 			n = segments[i].p_memsz / sizeof(*dynamic);
 		}
 	*ret = (struct code_tables){ 0 };
@@ -71,16 +73,16 @@ static void read_kernels(struct kmt_code *c, const struct kmt_block *b)
 	struct code_tables t;
 	if (!find_tables(&v, &t))
 		return;
-	const uint32_t *hash = view_at(&v, t.hash, 8);
+	const uint32_t *hash = view_at(&v, t.hash, 8, WORD);
 	uint32_t n = hash && hash[1] < SYMBOLS_MOST ? hash[1] : 0;
-	const Elf64_Sym *symbols = view_at(&v, t.symbols, n * sizeof(*symbols));
-	const char *strings = view_at(&v, t.strings, t.strings_size);
+	const Elf64_Sym *symbols = view_at(&v, t.symbols, n * sizeof(*symbols), WIDE);
+	const char *strings = view_at(&v, t.strings, t.strings_size, BYTE);
 	for (uint32_t i = 0; symbols && strings && i < n; i++) {
 		if (symbols[i].st_name >= t.strings_size)
 			continue;
 		const char *name = strings + symbols[i].st_name;
 		struct str symbol = { name, strnlen(name, t.strings_size - symbols[i].st_name) };
-		const uint32_t *descriptor = view_at(&v, symbols[i].st_value, 64);
+		const uint32_t *descriptor = view_at(&v, symbols[i].st_value, 64, WORD);
 		if (!str_ends(symbol, S(".kd")) || !descriptor)
 			continue;
 		int64_t entry;

@@ -116,10 +116,19 @@ static bool take(const struct kmt_queue *q, uint64_t index, union aql *ret)
 	return true;
 }
 
+/** A program that keeps itself to one processor does not keep its GPU there. */
+static void use_every_processor(void)
+{
+	cpu_set_t all;
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 static void *work(void *queue)
 {
 	struct kmt_queue *q = queue;
 	struct patience patience = { 0 };
+	use_every_processor();
 	prctl(PR_SET_NAME, "gpu-queue");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	while (!ends(q)) {

@@ -19,15 +19,28 @@ static bool due(struct plan_rule *r, struct str symbol)
 	return !r->nth || r->nth == seen;
 }
 
+static void set_fault(struct kmt_run *r, uint64_t address, bool write, uint32_t failure)
+{
+	r->faulted = true;
+	r->write = write;
+	r->fault = (struct kmt_fault){ .node = r->queue->gpu->node,
+				       .address = address & ~(uint64_t)(KMT_PAGE - 1),
+				       .failure = failure,
+				       .severity = KMT_FAULT_FATAL };
+}
+
+/** The command processor reads the descriptor, the kernel its arguments: both fault where nothing is mapped. */
 static void copy_arguments(struct kmt_run *r, const struct kmt_kernel *kernel, const struct standin *standin, uint64_t address)
 {
 	uint64_t there = 0;
-	const char *from = address ? memory_reach(r->thunk, r->queue->gpu->node, address, false, &there) : NULL;
+	const char *from = memory_reach(r->thunk, r->queue->gpu->node, address, false, &there);
 	size_t wanted = kernel ? kernel->argument_bytes : standin ? standin->argument_bytes : 0;
 	r->argument_bytes = wanted < sizeof(r->arguments) ? wanted : sizeof(r->arguments);
 	r->argument_bytes = r->argument_bytes < there ? r->argument_bytes : (size_t)there;
 	if (from)
 		memcpy(r->arguments, from, r->argument_bytes);
+	else if (wanted)
+		set_fault(r, address, false, KMT_FAULT_NOT_PRESENT);
 }
 
 static unsigned waves_of(const struct plan_gpu *g, const struct aql_kernel *p)
@@ -50,24 +63,16 @@ static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_
 		kernel = code_kernel(t, packet->object, &unread);
 	}
 	ret->standin = kernel ? kernel->standin : standin_of_code(t, r->queue->gpu->node, packet->object);
-	str_copy(r->name, sizeof(r->name), kernel ? plan_plain_name(kernel->symbol) : (struct str){ 0 });
 	for (size_t i = 0; i < t->plan.nrules; i++)
 		if (due(&t->plan.rules[i], kernel ? kernel->symbol : (struct str){ 0 }))
 			ret->rules[ret->nrules++] = &t->plan.rules[i];
-	copy_arguments(r, kernel, ret->standin, packet->arguments);
+	if (memory_reach(t, r->queue->gpu->node, packet->object, false, &(uint64_t){ 0 }))
+		copy_arguments(r, kernel, ret->standin, packet->arguments);
+	else
+		set_fault(r, packet->object, false, KMT_FAULT_NOT_PRESENT);
 	r->entry = kernel ? kernel->entry : packet->object;
 	r->waves = waves_of(r->queue->gpu, packet);
 	pthread_rwlock_unlock(&t->memory);
-}
-
-static void set_fault(struct kmt_run *r, uint64_t address, bool write, uint32_t failure)
-{
-	r->faulted = true;
-	r->write = write;
-	r->fault = (struct kmt_fault){ .node = r->queue->gpu->node,
-				       .address = address & ~(uint64_t)(KMT_PAGE - 1),
-				       .failure = failure,
-				       .severity = KMT_FAULT_FATAL };
 }
 
 void *run_reach(struct kmt_run *r, uint64_t address, uint64_t size, bool write)

@@ -15,7 +15,7 @@
 // An interface without a handle: whoever calls hsaKmt* means this process's KFD. There is one, as there is one /dev/kfd.
 static struct thunk the_thunk = { .device = -1,
 				  .vram = -1,
-				  .memory = PTHREAD_RWLOCK_INITIALIZER,
+				  .memory = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
 				  .lock = PTHREAD_MUTEX_INITIALIZER,
 				  .happened = PTHREAD_COND_INITIALIZER };
 

@@ -128,7 +128,6 @@ void queue_stand(struct kmt_queue *q);
 struct kmt_run {
 	struct thunk *thunk;
 	struct kmt_queue *queue;
-	char name[PLAN_NAME];             // what it is called in a program's text
 	_Alignas(16) char arguments[512]; // a copy
 	size_t argument_bytes;
 	uint64_t entry; // where its code begins

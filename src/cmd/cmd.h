@@ -19,6 +19,7 @@ struct subcommand {
 	const char *summary;
 };
 
+int cmd_capture(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_emulate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
@@ -29,6 +30,7 @@ int cmd_live(int argc, char **argv);
 int cmd_now(int argc, char **argv);
 int cmd_queues(int argc, char **argv);
 int cmd_regs(int argc, char **argv);
+int cmd_remedy(int argc, char **argv);
 int cmd_rings(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
 int cmd_where(int argc, char **argv);

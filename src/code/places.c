@@ -9,6 +9,7 @@
 #include "code/object/uri.h"
 #include "source/file.h"
 #include "source/process.h"
+#include "source/tape/tape.h"
 
 enum { DEPTH_MAX = 4, OBJECT_MOST = 1 << 30 };
 
@@ -200,6 +201,47 @@ static bool walk_beside(const struct code_places *p, visit_fn *visit, void *ctx)
 	return done;
 }
 
+/** Code that the machine itself has, on its way to the tape. */
+struct taping {
+	const struct code_taker *taker;
+	struct tape *tape;
+	struct str uri;
+};
+
+/** @what: `code` or `name`. */
+static const char *taped_name(struct arena *a, const char *what, const struct taping *t)
+{
+	return arena_printf(a, "%s " STR_FMT, what, STR_ARG(t->uri)).p;
+}
+
+static bool take_on_tape(void *ctx, struct str name, char *bytes, size_t size)
+{
+	const struct taping *t = ctx;
+	struct arena a = { 0 };
+	struct str copy = arena_str(&a, (struct str){ bytes, size }); // who takes the bytes may free them
+	name = arena_str(&a, name);
+	bool taken = t->taker->take(t->taker->ctx, name, bytes, size);
+	if (taken) {
+		tape_said(t->tape, &a, taped_name(&a, "name", t), name);
+		tape_said(t->tape, &a, taped_name(&a, "code", t), copy);
+	}
+	arena_free(&a);
+	return taken;
+}
+
+static bool offer_taped(const struct taping *t)
+{
+	struct arena a = { 0 };
+	struct str name = tape_said(t->tape, &a, taped_name(&a, "name", t), (struct str){ 0 });
+	struct str said = tape_said(t->tape, &a, taped_name(&a, "code", t), (struct str){ 0 });
+	char *bytes = said.n ? mem_large(said.n) : NULL;
+	if (bytes)
+		memcpy(bytes, said.p, said.n);
+	bool taken = bytes && t->taker->take(t->taker->ctx, name, bytes, said.n);
+	arena_free(&a);
+	return taken;
+}
+
 bool code_places_find(const struct code_places *p, struct str uri, const struct code_taker *taker)
 {
 	struct arena arena = { 0 };
@@ -211,8 +253,14 @@ bool code_places_find(const struct code_places *p, struct str uri, const struct 
 	if (!taken && readable)
 		taken = walk_beside(p, visit_named, &h);
 	const char *path = readable && !parsed.memory ? arena_z(&arena, parsed.path) : NULL;
+	struct taping taping = { taker, p->tape, uri };
+	const struct code_taker on_tape = { take_on_tape, &taping };
+	if (tape_records(p->tape))
+		h.offer.taker = &on_tape;
+	if (!taken && path && tape_plays(p->tape))
+		taken = offer_taped(&taping);
 	// What evidence names is opened with the rights of the user who called.
-	if (!taken && path)
+	else if (!taken && path)
 		taken = visit_named(&h, &(struct code_file){ { .path = path, .as_caller = true }, path });
 	arena_free(&arena);
 	return taken;

@@ -9,6 +9,7 @@ struct code_places {
 	const char *const *paths; // files and directories
 	struct str beside;        // a file of evidence; empty: none
 	struct str gfx;           // of the GPU, gfx90a; empty: any
+	struct tape *tape;        // that what the machine itself has goes to or comes from; NULL
 };
 
 /** Is offered each candidate, the likeliest first: its bytes, which are malloc'ed and which it has to free, and the name of the file.

@@ -369,6 +369,8 @@ static void take_message(struct engine *g, const struct event *e)
 	i->dropping = dropping;
 }
 
+void engine_say_part(struct engine *g, const struct know_part *part) { g->machine.said = part; }
+
 void engine_event(struct engine *g, const struct event *e)
 {
 	const struct know_signature *s = e->signature;

@@ -32,7 +32,10 @@ struct machine {
 	struct machine_gpu gpus[MACHINE_GPUS];
 	struct machine_gpu *named; // the GPU in the newest line with an address
 	const struct know_part
-		*unnamed; // from a line without an address (before 6.13): it belongs to the next GPU that is named
+		*unnamed;             // from a line without an address (before 6.13): it belongs to the next GPU that is named
+	const struct know_part *said; // by the user; it outlives boots and sources
+	const struct know_part *spoken; // the one part that the text around names, without saying which GPU it is
+	bool several;                   // it names more than one
 	VEC(struct machine_fact) facts;
 };
 

@@ -27,12 +27,16 @@ static inline enum uh_verdict gpu_verdict(const struct gpu_observation *g)
 struct machine_observation {
 	struct arena arena;
 	struct devices devices;
+	bool borrowed; // these devices
 	size_t n;
 	struct gpu_observation *gpus;
 };
 
 struct silicon_options {
 	struct str gpu; // only this one; empty: all
+	struct tape *tape; // as struct machine_at has it; NULL
+	const char *name; // of the machine; NULL: this one
+	const struct devices *devices; // that were found already, and live longer than what is told; NULL
 };
 
 /** Looks at the GPUs of this machine: tells events, then the observation. What is in @v lives until machine_observation_free(). */
@@ -41,4 +45,9 @@ void machine_observation_free(struct machine_observation *v);
 
 /** The verdict about the registers and rings of a devcoredump. */
 struct target;
-void silicon_read_dump(const struct artefact_output *out, struct target *t, struct place at, struct stamp time);
+struct dump_head {
+	struct place at;
+	struct stamp time;
+	struct str ring; // that timed out; empty: it does not say
+};
+void silicon_read_dump(const struct artefact_output *out, struct target *t, const struct dump_head *head);

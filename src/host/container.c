@@ -8,6 +8,7 @@
 #include "base/door/door.h"
 #include "host/host.h"
 #include "source/source.h"
+#include "source/tape/tape.h"
 
 enum { TEXT_MOST = 1 << 15, MOUNTS_MOST = 1 << 17, NAMES_MOST = 1 << 16, SYS_PTRACE = 19 };
 
@@ -86,10 +87,11 @@ static bool own_cgroups(const struct container_looked *l) { return str_is(text_o
 static void note_container(struct container_looked *l)
 {
 	struct str where = where_of(l, FILE_CGROUP);
-	const char *said = l->h->root ? NULL : getenv("UNHANG_CONTAINER");
-	bool is = own_cgroups(l) || (!l->h->root && source_in_container());
+	bool contained = !l->h->root && tape_number(l->h->tape, "container", source_in_container()) > 0;
+	bool said = !l->h->root && tape_said(l->h->tape, &l->h->arena, "UNHANG_CONTAINER", str_z(getenv("UNHANG_CONTAINER"))).n;
+	bool is = own_cgroups(l) || contained;
 	const char *kind = kind_of(l, is, &where);
-	is = said && *said ? source_in_container() : is || kind;
+	is = said ? contained : is || kind;
 	if (!is && l->h->root && l->files[FILE_CGROUP].end != PROBE_GOOD)
 		return;
 	host_note(l->h, l->m, "container", is ? S("yes") : S("no"), is ? where : where_of(l, FILE_CGROUP));
@@ -242,23 +244,42 @@ static void note_recorded_permissions(struct container_looked *l)
 	host_note(l->h, l->m, "kfd_access", root || (bits & 6) == 6 ? S("yes") : S("no"), S(kfd));
 }
 
+/** Whether the user may open a node; -1: there is none. */
+static int64_t may_open(struct host *h, struct str path)
+{
+	struct stat st;
+	struct str name = arena_printf(&h->arena, "access " STR_FMT, STR_ARG(path));
+	return tape_number(h->tape, name.p, stat(path.p, &st) ? -1 : !access(path.p, R_OK | W_OK));
+}
+
+/** Mode and group of /dev/kfd; false where there is none. */
+static bool look_at_kfd(struct host *h, struct stat *ret)
+{
+	bool there = !stat(kfd, ret);
+	int64_t mode = tape_number(h->tape, "mode /dev/kfd", there ? (int64_t)ret->st_mode : -1);
+	int64_t group = tape_number(h->tape, "group /dev/kfd", there ? (int64_t)ret->st_gid : -1);
+	ret->st_mode = (mode_t)mode;
+	ret->st_gid = (gid_t)group;
+	return mode >= 0;
+}
+
 static void note_permissions(struct container_looked *l)
 {
 	struct host *h = l->h;
 	struct stat st;
-	struct str user = who(), where = S(kfd);
+	struct str user = tape_said(h->tape, &h->arena, "user", who()), where = S(kfd);
 	host_note(h, l->m, "user", user, (struct str){ 0 });
-	host_note(h, l->m, "user_is_root", geteuid() ? S("no") : S("yes"), (struct str){ 0 });
+	host_note(h, l->m, "user_is_root", tape_number(h->tape, "euid", geteuid()) ? S("no") : S("yes"), (struct str){ 0 });
 	for (size_t d = 0; d < h->devices.n; d++) {
 		struct str path = arena_printf(&h->arena, "/dev/dri/renderD%d", h->devices.list[d].render);
-		if (h->devices.list[d].render >= 0 && !stat(path.p, &st))
-			host_note(h, host_gpu(h, &h->devices.list[d]), "render_access",
-				  access(path.p, R_OK | W_OK) ? S("no") : S("yes"), path);
+		int64_t may = h->devices.list[d].render >= 0 ? may_open(h, path) : -1;
+		if (may >= 0)
+			host_note(h, host_gpu(h, &h->devices.list[d]), "render_access", may ? S("yes") : S("no"), path);
 	}
-	if (stat(kfd, &st))
+	if (!look_at_kfd(h, &st))
 		return;
 	struct str line = note_kfd(l, &st);
-	host_note(h, l->m, "kfd_access", access(kfd, R_OK | W_OK) ? S("no") : S("yes"), where);
+	host_note(h, l->m, "kfd_access", may_open(h, where) > 0 ? S("yes") : S("no"), where);
 	if (line.n && user.n)
 		host_note(h, l->m, "user_in_render", is_member(line, user) ? S("yes") : S("no"), where_of(l, FILE_GROUPS));
 }

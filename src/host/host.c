@@ -5,6 +5,7 @@
 
 #include "base/child.h"
 #include "base/door/door.h"
+#include "source/tape/tape.h"
 
 enum { ASK_MS = 700, LATE_NAMED = 64, BESIDE_MS = 10000 };
 
@@ -201,6 +202,8 @@ bool host_answers(struct host *h, const char *path)
 {
 	struct probe_patience *patience = h->count.patience;
 	int64_t began = now_ms();
+	if (tape_plays(h->tape)) // what a tape has answered
+		return true;
 	struct opened what;
 	_cleanup_error_ struct uh_error *err =
 		patience->left > 0 ? door_look(&(struct named){ .path = path, .root = h->root }, &what) : NULL;
@@ -237,16 +240,16 @@ struct str host_text(struct host *h, const char *path, size_t most)
 	return probe_text(&p);
 }
 
-void host_look(const struct know *k, const char *root, struct host *ret)
+void host_look(const struct know *k, struct machine_at at, struct host *ret)
 {
 	// What matters most comes first: what is in doubt once stays so for those behind it.
 	static void (*const readers[])(struct host *) = {
 		host_read_kernel,   host_read_gpus,     host_read_boot,        host_read_settings,
 		host_read_platform, host_read_software, host_read_environment, host_read_processes,
 	};
-	*ret = (struct host){ .know = k, .root = root };
+	*ret = (struct host){ .know = k, .root = at.root, .tape = at.tape };
 	host_add(ret, "machine", NULL);
-	devices_find_at(k, root, &ret->devices);
+	devices_find_at(k, at, &ret->devices);
 	ret->count.patience = ret->devices.count.patience;
 	ret->doubt = ret->devices.unread.n;
 	for (size_t n = 0; n < ret->devices.n; n++)
@@ -258,17 +261,17 @@ void host_look(const struct know *k, const char *root, struct host *ret)
 	}
 }
 
-void host_look_beside(const struct know *k, struct host *ret)
+void host_look_beside(const struct know *k, struct tape *tape, struct host *ret)
 {
 	enum { NAME_MOST = 256 };
 	struct probe probes[] = {
 		{ .path = "/proc/sys/kernel/osrelease", .size = NAME_MOST },
 		{ .path = "/sys/module/amdgpu/version", .size = NAME_MOST },
 	};
-	*ret = (struct host){ .know = k };
+	*ret = (struct host){ .know = k, .tape = tape };
 	host_add(ret, "machine", NULL);
 	ret->count.patience = arena_alloc(&ret->arena, sizeof(*ret->count.patience));
-	ret->count.patience->left = BESIDE_MS;
+	*ret->count.patience = (struct probe_patience){ BESIDE_MS, tape };
 	host_probe(ret, probes, sizeof(probes) / sizeof(probes[0]));
 	ret->devices.kernel = str_trim(probe_text(&probes[0]));
 	ret->devices.driver_version = str_trim(probe_text(&probes[1]));

@@ -33,17 +33,18 @@ struct host {
 	struct arena arena;
 	const struct know *know;
 	const char *root; // the tree that is looked at instead of this machine; NULL
+	struct tape *tape; // that it is recorded on, or that is looked at instead; NULL
 	struct devices devices;
 	VEC(struct host_item *) items;
 	struct probe_count count;
 	bool doubt; // the reader at work could not read something that it needs
 };
 
-/** Looks at this machine, or at the one whose proc, sys, etc, boot, usr and more lie under @root. It always returns, even if files do not
- * answer. */
-void host_look(const struct know *k, const char *root, struct host *ret);
+/** Looks at this machine, or at another one: whose proc, sys, etc, boot, usr and more lie in a tree, or that is on a tape. It always
+ * returns, even if files do not answer. */
+void host_look(const struct know *k, struct machine_at at, struct host *ret);
 /** The same without asking a GPU, which may hang: kernel, parameters and software of this machine. */
-void host_look_beside(const struct know *k, struct host *ret);
+void host_look_beside(const struct know *k, struct tape *tape, struct host *ret);
 void host_free(struct host *h);
 
 /** The machine, and one for a GPU of its list. */
@@ -95,7 +96,8 @@ bool host_answers(struct host *h, const char *path);
 struct str host_text(struct host *h, const char *path, size_t most);
 
 void host_read_kernel(struct host *h);      // kernel, driver, distribution, command line
-void host_read_boot(struct host *h);        // boot loader, its entries, what makes a change of it active
+void host_read_boot(struct host *h);        // boot loader, its entries, how the system is kept
+void host_read_system(struct host *h);      // of host_read_boot(): package manager, initramfs, the way to the kernel's words
 void host_read_settings(struct host *h);    // parameters: in effect, set, known to the module
 void host_read_gpus(struct host *h);        // facts of each GPU: part, firmware, link, BAR, power, memory errors, displays
 void host_read_platform(struct host *h);    // IOMMU, ASPM, journal, cores, container, permissions

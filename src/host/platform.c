@@ -6,6 +6,7 @@
 
 #include "base/child.h"
 #include "host/host.h"
+#include "source/tape/tape.h"
 
 enum { NAMES_MOST = 1 << 16, TEXT_MOST = 1 << 14, DROP_INS_MOST = 32, SPACE_MS = 300 };
 
@@ -117,14 +118,16 @@ static void ask_space(int fd, const void *path)
 static void note_space(struct host *h, struct str directory)
 {
 	struct text answer = { 0 };
-	int64_t bytes;
-	if (child_run(ask_space, arena_z(&h->arena, directory), SPACE_MS, sizeof(bytes), &answer) &&
-	    answer.n == sizeof(bytes)) {
+	int64_t bytes = -1;
+	if (!tape_plays(h->tape) && child_run(ask_space, arena_z(&h->arena, directory), SPACE_MS, sizeof(bytes), &answer) &&
+	    answer.n == sizeof(bytes))
 		memcpy(&bytes, answer.p, sizeof(bytes));
-		host_note(h, host_machine(h), "gpu_core_dir", directory, (struct str){ 0 });
-		host_note_number(h, host_machine(h), "core_free_gb", bytes >> 30, directory);
-	}
 	text_free(&answer);
+	bytes = tape_number(h->tape, "core space", bytes);
+	if (bytes < 0)
+		return;
+	host_note(h, host_machine(h), "gpu_core_dir", directory, (struct str){ 0 });
+	host_note_number(h, host_machine(h), "core_free_gb", bytes >> 30, directory);
 }
 
 /** The directory that a core pattern puts files into: the one that it names, or the program's working directory. */
@@ -182,11 +185,11 @@ static struct str core_limit(struct host *h, struct str limits, const struct pla
 	}
 	if (h->root)
 		return login_limit(login, ret_where);
-	if (getrlimit(RLIMIT_CORE, &live))
-		return (struct str){ 0 };
-	if (live.rlim_cur == RLIM_INFINITY)
-		return S("unlimited");
-	return arena_printf(&h->arena, "%llu", (unsigned long long)live.rlim_cur);
+	struct str said = { 0 };
+	if (!getrlimit(RLIMIT_CORE, &live))
+		said = live.rlim_cur == RLIM_INFINITY ? S("unlimited") :
+							arena_printf(&h->arena, "%llu", (unsigned long long)live.rlim_cur);
+	return tape_said(h->tape, &h->arena, "core limit", said);
 }
 
 static void note_cores(struct host *h, const struct platform_settings *s, const struct probe *pattern,
@@ -215,8 +218,8 @@ static void note_cores(struct host *h, const struct platform_settings *s, const 
 	host_note(h, m, "core_dir", pipe ? (struct str){ 0 } : directory_of(text), where);
 	struct str storage = setting(s, S("Storage"), &where);
 	host_note(h, m, "coredump_storage", storage, where);
-	const char *own = getenv("HSA_COREDUMP_PATTERN");
-	struct str gpu = own && *own ? str_z(own) : text;
+	struct str own = tape_said(h->tape, &h->arena, "HSA_COREDUMP_PATTERN", str_z(getenv("HSA_COREDUMP_PATTERN")));
+	struct str gpu = own.n ? own : text;
 	if (!h->root && vram > 0 && !str_starts(gpu, S("|")))
 		note_space(h, directory_of(gpu));
 }

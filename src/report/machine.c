@@ -63,12 +63,10 @@ static void put_devcoredump(const struct device *d, const struct uh_report_optio
 {
 	struct arena room = { 0 };
 	struct command_maker *m = command_begin(&room);
-	command_add(m, "the driver saved its state for some minutes: sudo cp ");
+	command_add(m, "the driver saved its state for some minutes: ``sudo cp ");
 	command_add_value(m, PIECE_PATH, d->devcoredump);
-	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt");
-	const struct command *saved = command_end(m);
-	if (saved)
-		put_line(o, out, command_str(saved));
+	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt``");
+	wrap_step_row(out, &(struct row_style){ INDENT, 0, report_width(o) }, "", command_end(m));
 	arena_free(&room);
 }
 
@@ -224,6 +222,40 @@ static void walk_unread(struct sheet *s, const struct unread *u)
 		jw_str(&s->json, str_split(&paths, '\n'));
 }
 
+/** Whether it needs no line of its own: of many GPUs those matter that are not well. */
+static bool shares_line(const struct machine_observation *m, const struct gpu_observation *g, const struct uh_report_options *o)
+{
+	return o && m->n > 2 && !o->verbose && gpu_verdict(g) == UH_HEALTHY && !g->device->devcoredump.n;
+}
+
+static bool same_kind(const struct gpu_observation *a, const struct gpu_observation *b)
+{
+	return str_eq(a->device->name, b->device->name) && str_eq(a->device->gfx, b->device->gfx);
+}
+
+/** `7 GPUs are well: Instinct MI210 (gfx90a) at 0000:03:00.0, ...`, a line for each kind of GPU. */
+static void put_healthy(const struct machine_observation *m, const struct uh_report_options *o, FILE *out)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		const struct gpu_observation *g = &m->gpus[i];
+		struct text where = { 0 }, line = { 0 };
+		size_t count = 0;
+		bool first = shares_line(m, g, o);
+		for (size_t k = 0; k < i && first; k++)
+			first = !shares_line(m, &m->gpus[k], o) || !same_kind(&m->gpus[k], g);
+		for (size_t k = i; k < m->n && first; k++)
+			if (shares_line(m, &m->gpus[k], o) && same_kind(&m->gpus[k], g))
+				text_printf(&where, "%s" STR_FMT, count++ ? ", " : "", STR_ARG(m->gpus[k].device->pci));
+		text_printf(&line, "%zu GPU%s well: " STR_FMT "%s" STR_FMT "%s at " STR_FMT, count, count == 1 ? " is" : "s are",
+			    STR_ARG(g->device->name.n ? g->device->name : S("AMD GPU")), g->device->gfx.n ? " (" : "",
+			    STR_ARG(g->device->gfx), g->device->gfx.n ? ")" : "", STR_ARG(text_str(&where)));
+		if (count)
+			print_wrapped(out, text_str(&line), INDENT, 0, report_width(o));
+		text_free(&where);
+		text_free(&line);
+	}
+}
+
 static void walk_gpus(struct sheet *s, const struct machine_observation *m, const struct uh_report_options *o)
 {
 	size_t width = 0;
@@ -234,10 +266,11 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 	sheet_open(s, "gpus", '[');
 	for (size_t i = 0; i < m->n; i++) {
 		const struct gpu_observation *g = &m->gpus[i];
-		const bool details = !s->as_json && (m->n <= 2 || g->unwell || o->verbose);
+		const bool alone = !s->as_json && !shares_line(m, g, o);
+		const bool details = alone && (m->n <= 2 || g->unwell || o->verbose);
 		sheet_open(s, NULL, '{');
 		walk_gpu(s, g);
-		if (!s->as_json)
+		if (alone)
 			put_gpu(g, width < NAMES ? width : NAMES, s->json.out, o);
 		if (details)
 			put_details(s, g, o);
@@ -247,6 +280,8 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 			put_line(o, s->json.out, g->unseen);
 		sheet_close(s, '}');
 	}
+	if (!s->as_json)
+		put_healthy(m, o, s->json.out);
 	sheet_close(s, ']');
 }
 

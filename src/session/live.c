@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+
 /** `0000:03:00.0 (Radeon RX 7900 XTX), 0000:43:00.0` */
 static void list_devices(const struct devices *d, struct text *to)
 {
@@ -16,39 +17,43 @@ static struct uh_error *choose(const char *gpu, bool one, struct live *l)
 {
 	struct uh_error *err = NULL;
 	struct text names = { 0 };
-	const struct device *named = gpu ? devices_named(&l->devices, str_z(gpu)) : NULL;
-	list_devices(&l->devices, &names);
-	struct str late = l->devices.unread.paths;
-	if (!l->devices.n && late.n)
+	const struct device *named = gpu ? devices_named(&l->found.devices, str_z(gpu)) : NULL;
+	list_devices(&l->found.devices, &names);
+	struct str late = l->found.devices.unread.paths;
+	if (!l->found.devices.n && late.n)
 		err = uh_error_new(STR_FMT " gave no answer: which GPUs there are is not known",
 				   STR_ARG(str_split(&late, '\n')));
-	else if (!l->devices.n)
+	else if (!l->found.devices.n)
 		err = uh_error_new("there is no AMD GPU in this machine");
 	else if (gpu && !named)
 		err = uh_error_new("there is no GPU %s; there is " STR_FMT, gpu, STR_ARG(text_str(&names)));
-	else if (!gpu && one && l->devices.n > 1)
+	else if (!gpu && one && l->found.devices.n > 1)
 		err = uh_error_new("which GPU? --gpu names one of " STR_FMT, STR_ARG(text_str(&names)));
 	text_free(&names);
 	if (err)
 		return err;
-	l->n = named ? 1 : l->devices.n;
-	l->list = arena_alloc(&l->devices.arena, l->n * sizeof(*l->list));
+	l->n = named ? 1 : l->found.devices.n;
+	l->list = arena_alloc(&l->arena, l->n * sizeof(*l->list));
 	for (size_t i = 0; i < l->n; i++)
-		l->list[i] = named ? named : &l->devices.list[i];
+		l->list[i] = named ? named : &l->found.devices.list[i];
 	return NULL;
 }
 
-struct uh_error *live_find(const struct know *k, const char *gpu, bool one, struct live *ret)
+struct uh_error *live_find(const struct know *k, const struct uh_look_options *o, const char *track, bool one, struct live *ret)
 {
 	*ret = (struct live){ 0 };
-	devices_find(k, &ret->devices);
-	struct uh_error *err = choose(gpu, one, ret);
+	machine_find(o->machine, k, track, &ret->found);
+	struct uh_error *err = choose(o->gpu, one, ret);
 	if (err)
 		live_free(ret);
 	return err;
 }
 
-void live_free(struct live *l) { devices_free(&l->devices); }
+void live_free(struct live *l)
+{
+	found_devices_free(&l->found);
+	arena_free(&l->arena);
+}
 
 struct str live_title(struct arena *a, const struct device *d)
 {
@@ -102,7 +107,7 @@ struct uh_error *live_could(struct uh_error *err, const struct teller *t, size_t
 
 void live_tell_root(const struct live *l, const struct teller *t)
 {
-	if (!l->devices.root)
+	if (!l->found.devices.root)
 		look_tell(t, S("without root only the registers that the render node hands out are read; root adds the others, "
 			       "waves and rings"));
 }

@@ -3,15 +3,17 @@
 
 #include "gpu/silicon/silicon.h"
 #include "session/look.h"
+#include "session/machine.h"
 
 struct live {
-	struct devices devices;
+	struct found_devices found;
+	struct arena arena;
 	const struct device **list; // those that were asked for
 	size_t n;
 };
 
-/** All GPUs, or the one that @gpu names. @one: an error if there are several and none was named. Free with live_free(). */
-struct uh_error *live_find(const struct know *k, const char *gpu, bool one, struct live *ret);
+/** All GPUs, or the one that is asked for. @track: what a tape calls the look. @one: an error if there are several and none was named. Free with live_free(). */
+struct uh_error *live_find(const struct know *k, const struct uh_look_options *o, const char *track, bool one, struct live *ret);
 void live_free(struct live *l);
 /** `0000:03:00.0, Radeon RX 7900 XTX, gfx1100` */
 struct str live_title(struct arena *a, const struct device *d);

@@ -1,11 +1,11 @@
 // The waves on the GPUs of this machine.
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "gpu/process/target.h"
 #include "gpu/memory/vm.h"
 #include "session/live.h"
+#include "source/tape/tape.h"
 
 enum { BETWEEN_LOOKS_MS = 20, LOOKS = 2, PROCESSES_MOST = 16 };
 
@@ -57,16 +57,17 @@ static void mark_moved(const struct request *before, const struct wave *waves, s
 
 static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 {
-	const unsigned looks = g->look.options->looks ? g->look.options->looks : LOOKS;
+	unsigned looks = g->look.options->looks ? g->look.options->looks : LOOKS;
 	struct request *r = arena_alloc(a, looks * sizeof(*r));
 	unsigned n = 0;
 	while (n < looks) {
 		if (n)
-			usleep(BETWEEN_LOOKS_MS * 1000);
+			tape_pause(g->device->patience->tape, BETWEEN_LOOKS_MS);
 		r[n] = (struct request){ .kind = REQUEST_WAVES };
 		if (target_ask(g->look.target, &r[n]) != ANSWER_GIVEN)
 			break;
-		n++;
+		if (!r[n++].n) // no wave is there that could move
+			looks = n;
 	}
 	*ret = (struct waves_seen){ .look = &g->look, .gfx = g->device->gfx, .pci = g->device->pci };
 	ret->title = live_title(a, g->device);
@@ -81,7 +82,7 @@ static void see(struct gpu_waves *g, struct arena *a, struct waves_seen *ret)
 	g->moved = mem_alloc(ret->n + 1);
 	for (unsigned i = 0; i + 1 < n; i++)
 		mark_moved(&r[i], ret->waves, ret->n, g->moved);
-	ret->moved = n > 1 ? g->moved : NULL;
+	ret->moved = n > 1 || !ret->n ? g->moved : NULL;
 }
 
 /** What is known of the machine's processes. */
@@ -95,10 +96,10 @@ struct processes {
 static void look_at_kfd(struct processes *p, const struct know *k, bool places)
 {
 	if (!p->looked)
-		kfd_look(&p->live->devices, &p->kfd);
+		kfd_look(&p->live->found.devices, &p->kfd);
 	p->looked = true;
 	if (places && !p->placed)
-		kfd_look_at_places(&p->kfd, k, &p->live->devices);
+		kfd_look_at_places(&p->kfd, k, &p->live->found.devices);
 	p->placed |= places;
 }
 
@@ -140,7 +141,7 @@ static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmid
 		look_at_kfd(p, g->look.know, n > 1);
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_error_ struct uh_error *err =
-			target_process_of(g->look.know, &p->live->devices, &p->kfd, pids[i], &g->process);
+			target_process_of(g->look.know, &p->live->found.devices, &p->kfd, pids[i], &g->process);
 		if (err) {
 			look_tell(t, arena_printf(a, STR_FMT ": the code of process %lld cannot be read: %s", STR_ARG(pci),
 						  (long long)pids[i], uh_error_message(err)));
@@ -185,7 +186,7 @@ static void open_code(struct gpu_waves *g, struct processes *p, const struct tel
 	if (seen->n)
 		find_process(g, p, vmids, t, &a);
 	arena_free(&a);
-	g->places = (struct code_places){ .n = o->ncode, .paths = o->code };
+	g->places = (struct code_places){ .n = o->ncode, .paths = o->code, .tape = p->live->found.tape };
 	g->memory = g->process ? NULL : memory_of(g, seen);
 	target_code_open(&g->look.code, g->process ? g->process : g->memory, &g->places);
 }
@@ -249,7 +250,7 @@ struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct t
 {
 	struct know *k = look_knowledge(teller);
 	struct live live = { 0 };
-	struct uh_error *err = live_find(k, o->gpu, false, &live);
+	struct uh_error *err = live_find(k, o, "waves", false, &live);
 	if (!err) {
 		err = write_waves(k, o, out, &live, teller);
 		live_tell_root(&live, teller);

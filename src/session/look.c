@@ -2,10 +2,10 @@
 #include "session/look.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "gpu/process/target.h"
+#include "session/machine.h"
 #include "source/file.h"
 
 static void tell(const struct teller *t, const char *message)
@@ -146,7 +146,14 @@ static struct uh_error *look_at(const struct uh_look_options *o, FILE *out, uh_p
 struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
-	return o->ntargets ? look_at(o, out, problem, ctx, waves_of_core) : live_waves(o, out, &teller);
+	struct machine_options at;
+	struct uh_error *err = machine_resolve(o, &at);
+	if (!err && at.options.ntargets)
+		err = look_at(&at.options, out, problem, ctx, waves_of_core);
+	else if (!err)
+		err = live_waves(&at.options, out, &teller);
+	machine_options_free(&at);
+	return err;
 }
 
 // --- processes of this machine ---
@@ -154,10 +161,10 @@ struct uh_error *uh_look_waves(const struct uh_look_options *o, FILE *out, uh_pr
 enum { WATCH_MS = 100, PROCESSES_MOST = 1024 };
 
 /** Waits long enough for a working queue to move, once for all processes, and looks again. */
-static void watch(struct look *looks, size_t n)
+static void watch(struct tape *tape, struct look *looks, size_t n)
 {
 	if (n)
-		usleep(WATCH_MS * 1000);
+		tape_pause(tape, WATCH_MS);
 	for (size_t i = 0; i < n; i++)
 		process_look_again(looks[i].target);
 }
@@ -168,14 +175,14 @@ struct machine_look {
 	FILE *out;
 	struct teller teller;
 	struct know *know;
-	struct devices devices;
+	struct found_devices found;
 	struct kfd kfd;
 };
 
 static struct uh_error *look_at_processes(struct machine_look *m, const int64_t *pids, size_t n)
 {
 	const struct uh_look_options *o = m->options;
-	struct code_places places = { .n = o->ncode, .paths = o->code };
+	struct code_places places = { .n = o->ncode, .paths = o->code, .tape = m->found.tape };
 	_cleanup_free_ struct look *looks = mem_alloc((n + 1) * sizeof(*looks));
 	struct uh_error *err = NULL;
 	size_t opened = 0;
@@ -184,11 +191,11 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 		*l = (struct look){ .know = m->know, .options = o, .out = m->out };
 		uh_error_free(err);
 		// One that ended meanwhile is no error where all are meant.
-		if ((err = target_process_of(m->know, &m->devices, &m->kfd, pids[i], &l->target)))
+		if ((err = target_process_of(m->know, &m->found.devices, &m->kfd, pids[i], &l->target)))
 			continue;
 		opened++;
 	}
-	watch(looks, opened);
+	watch(m->found.tape, looks, opened);
 	for (size_t i = 0; i < opened; i++)
 		target_code_open(&looks[i].code, looks[i].target, &places);
 	_cleanup_free_ struct queues_seen *seen = mem_alloc((n + 1) * sizeof(*seen));
@@ -197,7 +204,7 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 	if (o->ntargets && opened)
 		report_queues(seen, o, m->out);
 	else if (!o->ntargets)
-		report_queues_of_all(seen, opened, &(struct runlists){ m->know, &m->devices, &m->kfd }, o, m->out);
+		report_queues_of_all(seen, opened, &(struct runlists){ m->know, &m->found.devices, &m->kfd }, o, m->out);
 	if (opened || !o->ntargets) {
 		uh_error_free(err);
 		err = NULL;
@@ -214,9 +221,9 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 {
 	struct machine_look m = { .options = o, .out = out, .teller = *t };
 	m.know = look_knowledge(&m.teller);
-	devices_find(m.know, &m.devices);
-	kfd_look(&m.devices, &m.kfd);
-	kfd_look_at_places(&m.kfd, m.know, &m.devices);
+	machine_find(o->machine, m.know, "queues", &m.found);
+	kfd_look(&m.found.devices, &m.kfd);
+	kfd_look_at_places(&m.kfd, m.know, &m.found.devices);
 	kfd_look_at_runlists(&m.kfd);
 	struct uh_error *err = NULL;
 	if (!m.kfd.there && m.kfd.stuck.is)
@@ -231,7 +238,7 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 	if (m.kfd.there && m.kfd.why_not.n && m.kfd.npids)
 		look_tell(&m.teller, m.kfd.why_not);
 	kfd_free(&m.kfd);
-	devices_free(&m.devices);
+	found_devices_free(&m.found);
 	know_free(m.know);
 	return err;
 }
@@ -239,9 +246,15 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 struct uh_error *uh_look_queues(const struct uh_look_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
+	struct machine_options at;
 	int64_t pid;
+	struct uh_error *err = machine_resolve(o, &at);
+	o = &at.options;
 	bool number = o->ntargets == 1 && str_number(str_z(o->targets[0]), &pid) && pid > 0 && !file_answers(o->targets[0]);
-	if (o->ntargets && !number)
-		return look_at(o, out, problem, ctx, queues_of_core);
-	return look_at_machine(o, out, &teller, number ? &pid : NULL);
+	if (!err && o->ntargets && !number)
+		err = look_at(o, out, problem, ctx, queues_of_core);
+	else if (!err)
+		err = look_at_machine(o, out, &teller, number ? &pid : NULL);
+	machine_options_free(&at);
+	return err;
 }

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "report/live/regs.h"
 #include "session/live.h"
+#include "session/machine.h"
 #include "source/file.h"
 
 enum { MANY = 512 };
@@ -28,7 +29,7 @@ struct looked {
 
 static struct uh_error *open_device(struct looked *l, struct regs *g)
 {
-	struct uh_error *err = live_find(l->know, g->options->gpu, true, &l->live);
+	struct uh_error *err = live_find(l->know, g->options, "regs", true, &l->live);
 	if (err)
 		return err;
 	l->device = l->live.list[0];
@@ -199,16 +200,21 @@ struct uh_error *uh_look_regs(const struct uh_look_options *o, const char *const
 			      uh_problem_fn *problem, void *ctx, unsigned *ret_read)
 {
 	struct teller teller = { problem, ctx };
-	struct know *k = look_knowledge(&teller);
-	struct regs g = { .options = o, .out = out };
-	struct looked l = { .know = k };
+	struct machine_options at;
 	*ret_read = 0;
-	struct uh_error *err = o->ntargets ? open_dump(&l, &g) : open_device(&l, &g);
+	struct uh_error *err = machine_resolve(o, &at);
+	if (err)
+		return err;
+	struct know *k = look_knowledge(&teller);
+	struct regs g = { .options = &at.options, .out = out };
+	struct looked l = { .know = k };
+	err = at.options.ntargets ? open_dump(&l, &g) : open_device(&l, &g);
 	if (!err)
 		err = look_regs(&l, &g, names, n, &teller, ret_read);
 	close_looked(&l);
 	regs_free(&g);
 	know_free(k);
+	machine_options_free(&at);
 	return err;
 }
 
@@ -295,10 +301,17 @@ static struct uh_error *without_gpu(struct regs *g, const char *const *texts, si
 {
 	struct know *k = look_knowledge(teller);
 	struct part_tables tables = { 0 };
-	struct uh_error *err = part_tables_of(k, g->title, &tables);
+	struct uh_error *err = part_tables_of(k, g->title, &tables), *one;
 	g->gfx = str_starts(g->title, S("gfx")) ? g->title : (struct str){ 0 };
-	for (size_t i = 0; i < n && !err; i++)
-		err = each(g, &tables, str_z(texts[i]));
+	const bool has_tables = !err;
+	for (size_t i = 0; i < n && has_tables; i++) {
+		one = each(g, &tables, str_z(texts[i]));
+		if (one && err)
+			live_could(err, teller, 1); // told, so that the new one takes its place
+		err = one ? one : err;
+	}
+	// What is wrong with one does not keep the others from being shown.
+	err = live_could(err, teller, g->rows.len);
 	if (!err)
 		report_regs(g);
 	vec_free(&tables);

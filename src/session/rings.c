@@ -1,10 +1,10 @@
 // The rings of GPUs or of a device core: looked at, then written about.
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "report/live/rings.h"
 #include "session/live.h"
+#include "session/machine.h"
 #include "source/file.h"
 
 enum { BETWEEN_LOOKS_MS = 100, PACKETS = 8 };
@@ -168,7 +168,7 @@ static void read_devices(struct rings_look *l, const struct live *live)
 	}
 	live_progress(live, o, live->n);
 	if (o->looks != 1)
-		usleep(BETWEEN_LOOKS_MS * 1000);
+		tape_pause(live->found.tape, BETWEEN_LOOKS_MS);
 	for (size_t i = 0; i < l->n; i++)
 		read_target(l, i);
 	live_tell_root(live, l->teller);
@@ -199,10 +199,15 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 			       uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
+	struct machine_options at;
+	struct uh_error *err = machine_resolve(o, &at);
+	if (err)
+		return err;
+	o = &at.options;
 	struct know *k = look_knowledge(&teller);
 	struct live live = { 0 };
 	struct rings_look l = { .know = k, .options = o, .names = names, .nnames = n, .teller = &teller };
-	struct uh_error *err = o->ntargets ? NULL : live_find(k, o->gpu, false, &live);
+	err = o->ntargets ? NULL : live_find(k, o, o->fences ? "fences" : "rings", false, &live);
 	if (!err && o->ntargets)
 		err = read_dump(&l);
 	else if (!err)
@@ -214,5 +219,6 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 	rings_look_free(&l);
 	live_free(&live);
 	know_free(k);
+	machine_options_free(&at);
 	return err;
 }

@@ -1,14 +1,19 @@
 // A session ties the way of the data together: source, evidence, events, incidents, report.
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "diagnose/engine.h"
 #include "diagnose/machine.h"
+#include "diagnose/told/told.h"
+#include "evidence/lines.h"
 #include "evidence/silicon.h"
 #include "host/host.h"
 #include "report/report.h"
+#include "session/machine.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
 
@@ -23,6 +28,8 @@ struct uh_session {
 	VEC(struct note) notes;
 	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
 	bool this_boot;                         // what is read now is of this machine, since it was started
+	struct uh_machine *asked;   // in place of this machine; NULL
+	struct uh_machine *opened;  // the session's own; NULL
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
@@ -30,7 +37,11 @@ struct uh_session {
 	bool log_wanted, log_read; // the kernel's log of this machine
 	unsigned expected;         // GPUs; 0: nobody said
 	enum uh_verdict verdict;
-	struct text unread; // what could not be read for it
+	struct text unread;  // what could not be read for it
+	struct lines *lines; // of the evidence; NULL: nobody asks
+	struct told_options told;
+	size_t earlier;  // incidents that were left out
+	struct str host; // this machine's name
 };
 
 static void session_problem(struct uh_session *s, const char *message)
@@ -51,7 +62,14 @@ static void on_knowledge_problem(void *ctx, const char *file, unsigned line, con
 	text_free(&full);
 }
 
-static void on_event(void *ctx, const struct event *e) { engine_event(((struct uh_session *)ctx)->engine, e); }
+static void on_event(void *ctx, const struct event *e)
+{
+	struct uh_session *s = ctx;
+	if (s->lines)
+		lines_want(s->lines, e->at);
+	engine_event(s->engine, e);
+}
+
 static void on_look(void *ctx, const struct machine_observation *m) { ((struct uh_session *)ctx)->seen = m; }
 static void on_incident(void *ctx, struct incident *i)
 {
@@ -92,7 +110,9 @@ static void on_visit(void *ctx, struct source *source)
 {
 	struct uh_session *s = ctx;
 	engine_end(s->engine);
-	struct uh_error *err = evidence_read(s->evidence, source);
+	struct uh_error *err = evidence_read(s->evidence, s->lines ? lines_watch(s->lines, source) : source);
+	if (s->lines)
+		lines_take(s->lines, source);
 	if (err)
 		on_problem(s, err);
 }
@@ -103,6 +123,8 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 	if (name && !record)
 		engine_end(s->engine);
 	evidence_record(s->evidence, name, record);
+	if (s->lines && record)
+		lines_take_record(s->lines, record->text);
 }
 
 static struct source_visitor visitor(struct uh_session *s)
@@ -138,15 +160,75 @@ void uh_session_free(struct uh_session *s)
 	vec_free(&s->notes);
 	arena_free(&s->arena);
 	text_free(&s->unread);
+	lines_free(s->lines);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
+	uh_machine_free(s->opened);
 	free(s);
+}
+
+void uh_session_on_machine(struct uh_session *s, struct uh_machine *m) { s->asked = m; }
+
+static bool plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
+
+/** A member of a bundle that is evidence by itself. */
+struct member_left {
+	struct str left;
+};
+
+static ssize_t read_member(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	struct member_left *m = source->ctx;
+	struct str part = str_cut(m->left, size);
+	(void)ret_err;
+	if (part.n)
+		memcpy(buffer, part.p, part.n);
+	m->left = str_from(m->left, part.n);
+	return (ssize_t)part.n;
+}
+
+/** Reads the members below a directory of the bundle. */
+static void add_members(struct uh_session *s, struct str directory)
+{
+	const struct bundle *b = s->asked->bundle;
+	for (size_t i = 0; b && i < b->members.len; i++) {
+		const struct bundle_member *m = &b->members.data[i];
+		struct member_left left = { { m->bytes, m->n } };
+		if (!str_starts(m->name, directory) || !m->n)
+			continue;
+		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
+		struct source source = { .name = name.p, .read = read_member, .ctx = &left };
+		on_visit(s, &source);
+	}
+}
+
+static void add_bundle(struct uh_session *s, struct uh_machine *m)
+{
+	static const char *const evidence[] = { BUNDLE_DUMPS, BUNDLE_RECORDINGS, BUNDLE_TOOLS };
+	s->asked = s->opened = m;
+	struct uh_error *err = uh_session_add_machine(s, NULL);
+	if (err)
+		on_problem(s, err);
+	uh_session_add_newest(s, NULL);
+	for (size_t i = 0; i < sizeof(evidence) / sizeof(evidence[0]); i++)
+		add_members(s, str_z(evidence[i]));
 }
 
 void uh_session_add_path(struct uh_session *s, const char *path)
 {
 	struct source_visitor v = visitor(s);
-	source_path(path, &v);
+	struct uh_machine *m = NULL;
+	struct uh_error *err = uh_machine_open(path, &m);
+	if (m && s->asked) {
+		uh_machine_free(m);
+		err = uh_error_new("%s: a second bundle; each is a machine of its own, so explain one at a time", path);
+	}
+	if (err)
+		on_problem(s, err);
+	else if (m)
+		add_bundle(s, m);
+	else
+		source_path(path, &v);
 }
 
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
@@ -167,9 +249,29 @@ void uh_session_add_crash_files(struct uh_session *s, const char *root)
 	source_crash_files(root, &v);
 }
 
+/** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
+static void add_taped_logs(struct uh_session *s)
+{
+	struct source_visitor v = visitor(s);
+	struct tape *tape = s->asked->tape;
+	s->log_wanted = s->this_boot = true;
+	s->log_read = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
+	engine_end(s->engine);
+	s->this_boot = false;
+	if (!s->ledger.incidents.len)
+		tape_play_log(tape, TAPE_LOG_BEFORE, &v);
+	engine_end(s->engine);
+	if (!s->ledger.incidents.len)
+		add_members(s, S(BUNDLE_CRASH));
+}
+
 void uh_session_add_newest(struct uh_session *s, const char *root)
 {
 	struct source_visitor v = visitor(s);
+	if (plays(s)) {
+		add_taped_logs(s);
+		return;
+	}
 	unsigned before = s->problems;
 	s->log_wanted |= !root;
 	int boots = source_journal_boots(root);
@@ -193,7 +295,13 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 {
-	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 } };
+	struct silicon_options o = { .gpu = gpu ? str_z(gpu) : (struct str){ 0 },
+				     .tape = machine_tape(s->asked, "machine"),
+				     .name = s->asked ? s->asked->path : NULL,
+				     .devices = s->asked ? s->asked->devices : NULL };
+	char host[HOST_NAME_MAX + 1] = "";
+	if (!s->asked && !gethostname(host, sizeof(host) - 1))
+		s->host = arena_str(&s->arena, str_z(host));
 	engine_end(s->engine);
 	s->this_boot = true;
 	evidence_machine(s->evidence, &o);
@@ -225,7 +333,7 @@ static bool has_kind(const struct uh_session *s, const char *kind)
 /** In a container half of the story is out of reach. */
 static void say_what_the_host_has(struct uh_session *s)
 {
-	if (has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX || !source_in_container())
+	if (s->asked || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX || !source_in_container())
 		return;
 	struct note note = {
 		S("container"),
@@ -237,7 +345,50 @@ static void say_what_the_host_has(struct uh_session *s)
 	vec_push(&s->notes, note);
 }
 
+struct uh_error *uh_session_part(struct uh_session *s, const char *name)
+{
+	bool several;
+	const struct know_part *part = know_part_called(s->know, str_z(name), &several);
+	engine_say_part(s->engine, part);
+	s->machine.said = part;
+	return part    ? NULL :
+	       several ? uh_error_new("there are several parts called '%s'; give the PCI device id (lspci -nn): --part 744c",
+				      name) :
+			 uh_error_new("there is no part '%s'; unhang knowledge list part lists them", name);
+}
+
+void uh_session_keep_lines(struct uh_session *s) { s->lines = s->lines ? s->lines : lines_new(); }
+
+struct uh_error *uh_session_since(struct uh_session *s, const char *since)
+{
+	s->told.limited = true;
+	return since_parse(s->know, str_z(since), time(NULL), &s->told.since);
+}
+
+void uh_session_newest(struct uh_session *s) { s->told.newest = true; }
+
 void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_code(s->evidence, path); }
+
+/** Which module it was, and whether its GPU is well again. A fault of the hardware does not pass. */
+static void take_state(const struct uh_session *s, struct incident *i)
+{
+	bool named = false, well = s->seen->n;
+	for (size_t n = 0; n < s->seen->n; n++) {
+		const struct gpu_observation *g = &s->seen->gpus[n];
+		if (!str_eq(g->device->pci, i->gpu.device))
+			continue;
+		named = true;
+		well = gpu_verdict(g) == UH_HEALTHY;
+		i->gpu.serial = g->device->serial;
+		i->gpu.unique_id = g->device->unique_id;
+	}
+	for (size_t n = 0; n < s->seen->n && !named; n++)
+		well &= gpu_verdict(&s->seen->gpus[n]) == UH_HEALTHY;
+	i->host = i->host.n ? i->host : s->host;
+	i->history = well && !i->now && !str_is(i->fault, "node");
+	if (i->history)
+		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
+}
 
 /** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
 static void advise(struct uh_session *s)
@@ -247,11 +398,15 @@ static void advise(struct uh_session *s)
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		look |= s->ledger.incidents.data[n]->this_boot;
 	if (look)
-		host_look_beside(s->know, &host);
+		host_look_beside(s->know, s->asked ? s->asked->tape : NULL, &host);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		struct incident *i = s->ledger.incidents.data[n];
+		if (s->seen)
+			take_state(s, i);
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
+		if (s->log_wanted)
+			incident_weigh_log(i, s->log_read);
 		incident_advise(i, s->know, look ? &host : NULL);
 	}
 	if (look)
@@ -309,7 +464,9 @@ static void judge(struct uh_session *s)
 {
 	unsigned unwell;
 	uh_session_gpus(s, &unwell);
-	bool incident = s->ledger.incidents.len || unwell || (s->seen && s->seen->devices.n < s->expected);
+	bool incident = unwell || (s->seen && s->seen->devices.n < s->expected);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		incident |= !s->ledger.incidents.data[n]->history;
 	if (s->seen)
 		tell_unread(s);
 	else if (!evidence_count(s->evidence))
@@ -322,6 +479,15 @@ static void judge(struct uh_session *s)
 }
 
 enum uh_verdict uh_session_verdict(const struct uh_session *s) { return s->verdict; }
+bool uh_session_node_at_fault(const struct uh_session *s)
+{
+	unsigned unwell;
+	uh_session_gpus(s, &unwell);
+	bool node = unwell || (s->seen && s->seen->devices.n < s->expected);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		node |= str_is(s->ledger.incidents.data[n]->fault, "node");
+	return node;
+}
 const char *uh_session_unread(const struct uh_session *s) { return s->unread.n ? s->unread.p : ""; }
 
 void uh_session_end(struct uh_session *s)
@@ -341,8 +507,15 @@ void uh_session_end(struct uh_session *s)
 	if (evidence_count(s->evidence) > 1 || s->ledger.incidents.len > 1)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
+	s->told.now = time(NULL);
+	s->earlier = told_leave_out(&s->ledger, s->evidence, &s->told);
 	advise(s);
 	judge(s);
+}
+
+struct str session_title(const struct uh_session *s)
+{
+	return s->ledger.incidents.len ? s->ledger.incidents.data[0]->title : (struct str){ 0 };
 }
 
 unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evidence_count(s->evidence); }
@@ -361,9 +534,14 @@ void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_o
 		.verdict = s->verdict,
 		.unread = text_str(&s->unread),
 		.expected = s->expected,
+		.host = s->host,
+		.earlier = s->earlier,
+		.lines = options->lines ? s->lines : NULL,
 	};
 	if (options->json)
 		report_json(&d, out);
+	else if (options->oneline)
+		report_oneline(&d, out);
 	else
 		report_text(&d, out, options);
 }

@@ -5,19 +5,27 @@
 #include "base/door/door.h"
 #include "base/error.h"
 #include "session/look.h"
+#include "session/machine.h"
 
 struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o, uh_problem_fn *problem, void *ctx)
 {
 	struct opened what;
 	struct teller teller = { problem, ctx };
+	struct uh_machine *bundle = NULL;
 	struct uh_error *err = o->root ? door_look(&(struct named){ .path = o->root }, &what) : NULL;
+	if (!err && o->root && S_ISREG(what.st.st_mode))
+		err = uh_machine_open(o->root, &bundle);
 	if (err)
 		return err;
-	if (o->root && !S_ISDIR(what.st.st_mode))
+	if (o->root && !bundle && !S_ISDIR(what.st.st_mode))
 		return uh_error_os(ENOTDIR, "%s", o->root);
-	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx };
-	host_look(v->know, o->root, &v->host);
+	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx, .bundle = bundle };
+	struct machine_at at = { .root = bundle ? NULL : o->root,
+				 .tape = machine_tape(bundle ? bundle : o->machine, "doctor") };
+	host_look(v->know, at, &v->host);
 	doctor_read_log(&v->host);
+	if (bundle) // what unhang changed on that machine is not in it
+		return NULL;
 	v->have_unread = !host_answers(&v->host, "/etc/unhang") || !host_answers(&v->host, APPLIED_DIRECTORY);
 	if (!v->have_unread)
 		applied_load_all(o->root, &v->have);
@@ -31,6 +39,7 @@ void visit_end(struct visit *v)
 	applied_list_free(&v->have);
 	host_free(&v->host);
 	know_free(v->know);
+	uh_machine_free(v->bundle);
 }
 
 void visit_tell(const struct visit *v, const char *format, ...)

@@ -25,6 +25,8 @@ const char *archive_load(struct archive_api *api)
 		{ "archive_set_error", &api->set_error },
 		{ "archive_entry_filetype", &api->entry_filetype },
 		{ "archive_entry_pathname", &api->entry_pathname },
+		{ "archive_entry_hardlink", &api->entry_hardlink },
+		{ "archive_entry_symlink", &api->entry_symlink },
 	};
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *symbol = dlsym(api->library, symbols[i].name);
@@ -35,20 +37,31 @@ const char *archive_load(struct archive_api *api)
 	return NULL;
 }
 
+/** What the library lacks is one kind of file less. */
+static struct archive *new_with(const struct archive_api *api, const char *const *names)
+{
+	struct archive *a = api->read_new();
+	for (; *names; names++) {
+		int (*support)(struct archive *);
+		void *symbol = dlsym(api->library, *names);
+		memcpy(&support, &symbol, sizeof(symbol));
+		if (symbol)
+			support(a);
+	}
+	return a;
+}
+
+struct archive *archive_new_bundle(const struct archive_api *api)
+{
+	static const char *const names[] = { "archive_read_support_filter_zstd", "archive_read_support_format_tar", NULL };
+	return new_with(api, names);
+}
+
 struct archive *archive_new(const struct archive_api *api, bool container)
 {
 	static const char *const containers[] = { "archive_read_support_format_tar", "archive_read_support_format_zip", NULL };
 	static const char *const filters[] = { "archive_read_support_filter_xz",    "archive_read_support_filter_zstd",
 					       "archive_read_support_filter_bzip2", "archive_read_support_filter_lz4",
 					       "archive_read_support_format_raw",   NULL };
-	struct archive *a = api->read_new();
-	// What it lacks is one kind of file less.
-	for (const char *const *name = container ? containers : filters; *name; name++) {
-		int (*support)(struct archive *);
-		void *symbol = dlsym(api->library, *name);
-		memcpy(&support, &symbol, sizeof(symbol));
-		if (symbol)
-			support(a);
-	}
-	return a;
+	return new_with(api, container ? containers : filters);
 }

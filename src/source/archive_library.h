@@ -18,9 +18,13 @@ struct archive_api {
 	typeof(archive_set_error) *set_error;
 	typeof(archive_entry_filetype) *entry_filetype;
 	typeof(archive_entry_pathname) *entry_pathname;
+	typeof(archive_entry_hardlink) *entry_hardlink;
+	typeof(archive_entry_symlink) *entry_symlink;
 };
 
 /** Loads it where it is not yet. What is wrong with it, as a phrase; NULL: nothing. */
 const char *archive_load(struct archive_api *api);
 /** For what holds files, or for what is only compressed. */
 struct archive *archive_new(const struct archive_api *api, bool container);
+/** For a tar that zstd packed. */
+struct archive *archive_new_bundle(const struct archive_api *api);

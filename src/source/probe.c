@@ -18,6 +18,7 @@
 #include "source/probe_find.h"
 #include "source/probe_list.h"
 #include "source/probe_stuck.h"
+#include "source/tape/tape.h"
 
 enum {
 	PAGE = 4096,
@@ -303,11 +304,11 @@ static bool prepare(struct probe_running *r)
 	for (size_t i = 0; i < b->n; i++) {
 		const struct probe *p = &b->probes[i], *last = i ? p - 1 : NULL;
 		bool same = last && last->kind == p->kind && last->request == p->request && last->path == p->path &&
-			    last->argument_size == p->argument_size;
+			    last->argument_size == p->argument_size && last->dead == p->dead;
 		struct answer *answer = &r->work.room->answers[i];
 		bool allowed = same ? answer[-1].end != PROBE_FORBIDDEN :
 				      probe_allowed(p) || (b->root && probe_listed_recorded(p->kind, str_z(p->path)));
-		allowed &= !b->root || p->kind <= PROBE_SECTION; // a tree has no driver
+		allowed &= (!b->root || p->kind <= PROBE_SECTION) && !p->dead; // a tree has no driver
 		answer->end = allowed ? PROBE_NOT_MADE : PROBE_FORBIDDEN;
 		answer->at = start;
 		start += (size_of(p) + 7) & ~(size_t)7;
@@ -454,11 +455,28 @@ static void run_rest(struct arena *a, const struct probe_batch *b, int milliseco
 	}
 }
 
-void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+static void run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
 {
 	run_round(a, batches, n, milliseconds, count);
 	for (size_t i = 0; i < n; i++)
 		run_rest(a, &batches[i], milliseconds, count);
+}
+
+void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+{
+	struct tape *tape = probe_tape(count);
+	int64_t began = now_ms();
+	if (tape_plays(tape)) {
+		tape_answer(tape, a, batches, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		tape_mark_dead(tape, &batches[i]);
+	run_all(a, batches, n, milliseconds, count);
+	for (size_t i = 0; i < n && tape; i++) {
+		tape_tell_dead(tape, a, &batches[i]);
+		tape_keep(tape, &batches[i], began);
+	}
 }
 
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
@@ -468,23 +486,4 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 	probe_run_all(a, &batch, 1, milliseconds, count);
 	if (ret_stuck)
 		*ret_stuck = batch.stuck;
-}
-
-bool probe_unread(const struct probe *p)
-{
-	static const int passing[] = { EIO, ELOOP, EISDIR, EAGAIN, EINTR, ENOMEM, ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
-	if (p->end != PROBE_FAILED)
-		return p->end == PROBE_STUCK || p->end == PROBE_NOT_MADE;
-	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
-		if (p->error == passing[i])
-			return true;
-	return false;
-}
-
-struct str probe_text(const struct probe *p)
-{
-	struct str text = { p->data, p->end == PROBE_GOOD ? p->n : 0 };
-	if (text.n && text.p[text.n - 1] == '\n')
-		text.n--;
-	return text;
 }

@@ -43,6 +43,7 @@ struct probe {
 	size_t argument_size;
 	size_t size;     // most bytes; 0: a page
 	bool from_end;   // PROBE_FILE: if the file is larger, its last bytes instead of its first
+	bool dead;       // it is known not to answer, and is not asked (tape/tape.h)
 	struct str find; // what PROBE_FIND and PROBE_SECTION look for
 	/** If the answer has these bytes at @unless_at, the next @skips operations are skipped. */
 	struct str unless;
@@ -64,10 +65,19 @@ struct probe_stuck {
 	struct str wchan;     // the function that it sleeps in; empty where it is not known
 };
 
-/** How many milliseconds may still be lost to files that answer late or not at all. Shared by all batches of a look. When it is used
- * up, nothing more is read. */
+struct tape;
+
+/** What all batches of a look share: how many milliseconds may still be lost to files that answer late or not at all (when they are used
+ * up, nothing more is read), and the tape that the answers are recorded on or come from. */
 struct probe_patience {
 	int64_t left;
+	struct tape *tape; // NULL: this machine, without a record
+};
+
+/** Which machine is asked. */
+struct machine_at {
+	const char *root;  // a tree that stands for it; NULL
+	struct tape *tape; // NULL
 };
 
 struct probe_count {
@@ -91,6 +101,8 @@ void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int m
 /** Runs the batch in one child. @ret_stuck may be NULL. */
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 	       struct probe_count *count);
+/** The tape of a look; NULL. */
+static inline struct tape *probe_tape(const struct probe_count *c) { return c->patience ? c->patience->tape : NULL; }
 /** Whether the list has it. */
 bool probe_allowed(const struct probe *p);
 

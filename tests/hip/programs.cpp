@@ -289,6 +289,28 @@ static void places()
 	hsa_shut_down();
 }
 
+/** A packet whose kernel is nowhere. The runtime's handler of the fault ends the program. */
+static void lost_kernel()
+{
+	agents a = {};
+	hsa_queue_t *queue;
+	hsa_signal_t done;
+	if (hsa_init() || hsa_iterate_agents(take_agent, &a) || hsa_signal_create(1, 0, nullptr, &done) ||
+	    hsa_queue_create(a.gpu, 256, HSA_QUEUE_TYPE_MULTI, nullptr, nullptr, UINT32_MAX, UINT32_MAX, &queue))
+		exit(1);
+	uint64_t index = hsa_queue_add_write_index_relaxed(queue, 1);
+	hsa_kernel_dispatch_packet_t *packet = (hsa_kernel_dispatch_packet_t *)queue->base_address + index % queue->size;
+	memset((char *)packet + 4, 0, sizeof(*packet) - 4);
+	packet->workgroup_size_x = packet->workgroup_size_y = packet->workgroup_size_z = 1;
+	packet->grid_size_x = packet->grid_size_y = packet->grid_size_z = 1;
+	packet->kernel_object = 0x7ead0040;
+	packet->completion_signal = done;
+	__atomic_store_n((uint32_t *)packet, HSA_PACKET_TYPE_KERNEL_DISPATCH | 1 << 16, __ATOMIC_RELEASE);
+	hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+	hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED);
+	puts("completed");
+}
+
 /** Streams of several threads, each with its own sums. */
 static void many(int threads, int times)
 {
@@ -357,6 +379,8 @@ static bool run(int argc, char **argv)
 		shared(number);
 	else if (!strcmp(mode, "managed"))
 		managed();
+	else if (!strcmp(mode, "lost-kernel"))
+		lost_kernel();
 	else if (!strcmp(mode, "places"))
 		places();
 	else if (!strcmp(mode, "series"))

@@ -100,6 +100,15 @@ void door_end(void)
 	pthread_mutex_unlock(&d->lock);
 }
 
+void door_leave(void)
+{
+	struct door *d = &the_door;
+	if (d->room && !d->alone)
+		close(d->child.fd);
+	d->room = NULL;
+	d->generation++;
+}
+
 static bool child_ended(const struct door *d)
 {
 	struct pollfd pipe = { .fd = d->child.fd, .events = POLLIN };

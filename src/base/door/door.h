@@ -63,5 +63,7 @@ int door_patience_ms(void);
 void door_forget(struct uh_error *err);
 /** Ends the child, which closes what it had open. A program that writes to a FIFO would otherwise take the child for a reader. */
 void door_end(void);
+/** In a child of unhang: leaves the door to the parent. What is opened from now on goes through one of its own. */
+void door_leave(void);
 /** Tells each message that door_forget() kept. */
 void door_tell(void (*tell)(void *ctx, const char *message), void *ctx);

@@ -7,6 +7,7 @@
 #include "base/door/door.h"
 #include "diagnose/doctor/doctor.h"
 #include "evidence/reader.h"
+#include "source/tape/tape.h"
 
 enum { TAIL = 2 << 20, SEEN_MOST = 512 };
 
@@ -199,6 +200,11 @@ static void read_journal(struct evidence_reader *r, struct host *h, const char *
 	const struct source_visitor v = { on_visit, on_record, on_problem, r };
 	if (h->root && !host_answers(h, "/var/log/journal")) {
 		host_machine(h)->doubt = true;
+		return;
+	}
+	if (tape_plays(h->tape)) {
+		if (!tape_play_log(h->tape, TAPE_LOG_BOOT, &v) && !tape_play_log(h->tape, TAPE_LOG_BUFFER, &v))
+			note_unread(h, S("/dev/kmsg"));
 		return;
 	}
 	struct uh_error *err = source_journal(h->root, 0, &v);

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "gpu/find/found.h"
+#include "source/tape/tape.h"
 
 enum { LIST_SIZE = 1 << 17 };
 
@@ -248,7 +249,7 @@ static void name_device(struct search *s, struct found *f)
 		d->gfx = part->gfx;
 	d->name = part ? part->name : d->product;
 	d->apu |= part && part->apu;
-	d->guest = f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
+	d->guest |= f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
 }
 
 /** `Linux version 6.8.0-90-generic (buildd@...`: /proc/version says it too. */
@@ -265,6 +266,7 @@ static struct str tree_kernel(const struct probe *release, const struct probe *v
 static void find_machine(struct search *s)
 {
 	struct devices *to = s->to;
+	struct tape *tape = probe_tape(&to->count);
 	struct utsname host;
 	struct probe probes[] = {
 		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/devices", .size = LIST_SIZE },
@@ -283,7 +285,7 @@ static void find_machine(struct search *s)
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
-	to->root = geteuid() == 0;
+	to->root = tape_number(tape, "euid", geteuid()) == 0;
 	to->pci_known = probes[0].end == PROBE_GOOD;
 	to->debugfs = probes[2].end == PROBE_GOOD;
 	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
@@ -291,7 +293,7 @@ static void find_machine(struct search *s)
 	if (to->tree)
 		to->kernel = tree_kernel(&probes[7], &probes[12], &to->kernel_at);
 	else if (!uname(&host))
-		to->kernel = arena_str(&to->arena, str_z(host.release));
+		to->kernel = arena_str(&to->arena, tape_said(tape, &to->arena, "release", str_z(host.release)));
 	s->debugfs = probe_text(&probes[2]);
 	s->nodes = probe_text(&probes[3]);
 	to->kfd_known = s->nodes.n;
@@ -336,14 +338,15 @@ static void read_kernel_files(struct search *s)
 			judge_config(&s->found[i]);
 }
 
-void devices_find(const struct know *k, struct devices *ret) { devices_find_at(k, NULL, ret); }
+void devices_find(const struct know *k, struct devices *ret) { devices_find_at(k, (struct machine_at){ 0 }, ret); }
 
-void devices_find_at(const struct know *k, const char *root, struct devices *ret)
+void devices_find_at(const struct know *k, struct machine_at at, struct devices *ret)
 {
+	const char *root = at.root;
 	*ret = (struct devices){ .tree = root, .kernel_at = "/proc/sys/kernel/osrelease" };
 	struct search s = { .k = k, .to = ret };
 	struct probe_patience *patience = ret->count.patience = arena_alloc(&ret->arena, sizeof(*patience));
-	patience->left = root ? PATIENCE_TREE_MS : PATIENCE_MS;
+	*patience = (struct probe_patience){ root ? PATIENCE_TREE_MS : PATIENCE_MS, at.tape };
 	s.for_processes = root ? PATIENCE_TREE_MS : PATIENCE_PROCESSES_MS;
 	find_machine(&s);
 	patience->left += s.n > 1 && !root ? (int64_t)(s.n - 1) * PATIENCE_GPU_MS : 0;

@@ -116,8 +116,8 @@ struct devices {
 
 /** Finds the GPUs. It always returns, even if the driver hangs. Free with devices_free(). */
 void devices_find(const struct know *k, struct devices *ret);
-/** The same for the machine whose files lie under @root. NULL: this machine. */
-void devices_find_at(const struct know *k, const char *root, struct devices *ret);
+/** The same for another machine: one whose files lie in a tree, or that is on a tape. */
+void devices_find_at(const struct know *k, struct machine_at at, struct devices *ret);
 /** The value of a line `NAME VALUE` of KFD's properties; -1: there is none. */
 int64_t kfd_property(struct str text, const char *name);
 void devices_free(struct devices *d);

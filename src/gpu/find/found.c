@@ -114,7 +114,7 @@ void look_processes(struct search *s, struct probe *probes, size_t n, int millis
 {
 	struct probe_patience *all = s->to->count.patience;
 	const int64_t had = all->left < s->for_processes ? all->left : s->for_processes;
-	struct probe_patience part = { had };
+	struct probe_patience part = { had, all->tape };
 	s->to->count.patience = &part;
 	look(s, probes, n, milliseconds);
 	s->to->count.patience = all;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "gpu/find/found.h"
+#include "source/tape/tape.h"
 
 enum {
 	NODES_MOST = 1024,
@@ -193,10 +194,11 @@ static void list_files(struct search *s, struct paths *ret)
 	struct arena *a = &s->to->arena;
 	struct paths tables = { 0 };
 	struct str names = s->all_processes;
+	const int64_t self = tape_number(probe_tape(&s->to->count), "pid", getpid());
 	while (names.n && tables.probes.len < PROCESSES_MOST) {
 		int64_t pid;
 		struct str name = str_split(&names, '\n');
-		if (!char_digit(name.n ? name.p[0] : 0) || !str_number(name, &pid) || pid == getpid())
+		if (!char_digit(name.n ? name.p[0] : 0) || !str_number(name, &pid) || pid == self)
 			continue;
 		add_path(&tables,
 			 (struct probe){ .kind = PROBE_LIST,

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "base/child.h"
 #include "gpu/mqd.h"
 #include "gpu/memory/pages.h"
 #include "gpu/process/runtime_list.h"
+#include "source/tape/tape.h"
 
 enum {
 	MAPS_BYTES = 16 << 20,
@@ -332,7 +332,7 @@ static void read_indexes(struct process_target *t)
 		p[2 * n + 1] = (struct probe){ .kind = PROBE_READ, .path = t->mem, .offset = q->write_address, .size = 8 };
 		of[n++] = q;
 	}
-	int64_t now = now_ms();
+	int64_t now = tape_now(probe_tape(&t->count));
 	run(t, &a, p, 2 * n);
 	for (size_t i = 0; i < n; i++) {
 		const struct probe *r = &p[2 * i], *w = &p[2 * i + 1];

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/child.h"
 #include "gpu/silicon/parts.h"
+#include "source/tape/tape.h"
 
 static const struct str ones = { "\xff\xff\xff\xff", 4 };
 static const struct str gfxoff_allowed = { "\x01\0\0\0", 4 }, gfxoff_forbidden = { "\0\0\0\0", 4 };
@@ -151,6 +151,16 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 	return g;
 }
 
+/** On a virtual function the driver may turn the read of a register into a packet for KIQ or MES and wait for it, a thousand times, and
+ * debugfs changes how it reaches registers: none is read, not even through the render node. */
+static struct gate shut_to_guests(const struct device *d)
+{
+	struct gate g = shut(S("it is a virtual function (SR-IOV): reading registers would give the GPU's schedulers work"));
+	g.guest = true;
+	g.asleep = str_starts(d->runtime_status, S("suspend"));
+	return g;
+}
+
 void gate_pass(struct silicon *t, struct wanted_list *wanted)
 {
 	bool wants = wanted && registers_left(wanted, true);
@@ -159,7 +169,11 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 		t->gate.off_bus = true;
 		return;
 	}
-	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && now_ms() - t->gate_time < SILICON_GATE_MS))
+	if (t->device->guest) {
+		t->gate = shut_to_guests(t->device);
+		return;
+	}
+	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && tape_now(probe_tape(&t->count)) - t->gate_time < SILICON_GATE_MS))
 		return;
 	struct batch b = { .t = t };
 	struct gate_probes at = plan(&b, wanted);
@@ -172,6 +186,6 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 		t->gate = shut(arena_printf(&t->arena, "a look at it did not return (" STR_FMT ")", STR_ARG(t->stuck.at)));
 		t->gate.stuck = true;
 	}
-	t->gate_time = now_ms();
+	t->gate_time = tape_now(probe_tape(&t->count));
 	batch_free(&b);
 }

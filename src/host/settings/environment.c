@@ -2,6 +2,7 @@
 // programs that compute. Only those that knowledge names (`variable`) are looked at: nothing else of an environment is kept.
 #include "base/cleanup.h"
 #include "host/settings/environment.h"
+#include "source/tape/tape.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -333,6 +334,22 @@ static void add_all(struct host *h, struct environment_source *s, const struct e
 	}
 }
 
+/** Of this process, only what knowledge names: a tape keeps it. */
+static struct str own_environment(struct host *h)
+{
+	struct text all = { 0 };
+	for (char **e = environ; !h->root && e && *e; e++) {
+		struct str entry = str_z(*e), value = entry, name = str_split(&value, '=');
+		if (!know_variable(h->know, name))
+			continue;
+		text_add(&all, entry);
+		text_add(&all, (struct str){ "", 1 });
+	}
+	struct str kept = tape_said(h->tape, &h->arena, "environment", arena_str(&h->arena, text_str(&all)));
+	text_free(&all);
+	return kept;
+}
+
 void host_read_environment(struct host *h)
 {
 	struct environment_source *s = mem_alloc(sizeof(*s));
@@ -340,8 +357,9 @@ void host_read_environment(struct host *h)
 	struct user users[PROCESSES_MOST];
 	*s = (struct environment_source){ .h = h, .from = COMMAND(&h->arena, "the environment") };
 	h->doubt |= devices_unsure(&h->devices);
-	for (char **e = environ; !h->root && e && *e; e++)
-		environment_take(s, str_z(*e), (struct str){ 0 });
+	struct str own = own_environment(h);
+	while (own.n)
+		environment_take(s, str_split(&own, 0), (struct str){ 0 });
 	add_source(s);
 	size_t nfiles = environment_files(h, probes), nusers = computing(h, users);
 	size_t n = nfiles + ask_environs(h, users, nusers, &probes[nfiles]);

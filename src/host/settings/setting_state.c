@@ -242,6 +242,7 @@ void setting_note(struct settings *s, const struct setting *t)
 	const struct setting *winner = settings_winner(s, t->name);
 	host_note(h, i, "name", t->name, t->where);
 	host_note(h, i, "value", t->value, t->where);
+	setting_note_word(s, i, t);
 	host_note(h, i, "place", str_z(t->place), t->where);
 	host_note(h, i, "from", t->from, t->from);
 	setting_note_change(s, i, t);

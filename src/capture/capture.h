@@ -1,0 +1,54 @@
+// A capture: all evidence that this machine has, saved in the order in which it dies, in one bundle.
+//
+// Each step runs in a child with a deadline. What it saved is whole and on the disk, in a directory FILE.partial, before the next step
+// begins. At the end a child packs the directory, and the bundle gets its name. A capture that was killed leaves its directory; the next one
+// packs it.
+#pragma once
+
+#include "knowledge/know.h"
+#include "report/manifest.h"
+#include "source/tape/tape.h"
+
+enum user_data { USER_DATA_NONE, USER_DATA_REGISTERS, USER_DATA_ALL };
+extern const char *const user_data_names[]; // ends with NULL
+
+/** A look at the machine, which is recorded on a track of its own. */
+struct capture_look {
+	const char *track, *what;
+	void (*look)(struct tape *tape, void *ctx);
+	void *ctx;
+	bool last; // behind everything else: it may change what the others see
+};
+
+struct capture_options {
+	const char *file; // that is made
+	const struct know *know;
+	const struct capture_look *looks;
+	size_t nlooks;
+	const int64_t *pids; // processes beside those that hold a GPU
+	size_t npids;
+	enum user_data user_data;
+	bool redact, tools, debugger, release_dumps;
+	int deadline_ms;                 // of all of it; 0: 30 s
+	uint64_t item_most, most, floor; // bytes of an item, of all, that stay free; 0: the usual
+	const char *group;               // that may read it; NULL: unhang
+	void (*tell)(void *ctx, const char *message); // what was done beside it: an older capture was packed
+	void *ctx;
+};
+
+/** What came of it. */
+struct captured {
+	struct arena arena;
+	struct manifest manifest;
+	uint64_t bytes; // of the bundle
+};
+
+/** Takes one. The error is that there is no bundle; what was saved by then stays in FILE.partial. */
+struct uh_error *capture_take(const struct capture_options *o, struct captured *ret);
+void captured_free(struct captured *c);
+
+/** Packs what captures that were killed have left in the directory of @file. */
+void capture_recover(const struct capture_options *o);
+/** Removes the oldest bundles of a directory until they use no more than @most bytes and @floor bytes are free. @keep, a name in it, stays.
+ * Returns how many were removed. */
+unsigned capture_vacuum(const char *directory, uint64_t most, uint64_t floor, const char *keep);

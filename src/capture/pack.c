@@ -1,0 +1,223 @@
+// Packs a partial directory. The bundle is written beside its place, synced, and gets its name last.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "capture/archive_writer.h"
+#include "capture/parts.h"
+
+enum { BUNDLE_MODE = 0640, BLOCK = 1 << 17, DEPTH_MOST = 4, PACK_MS = 120000 };
+
+struct packer {
+	struct archive_writer api;
+	struct archive *archive;
+	int dir, to;
+	struct arena arena;
+	VEC(struct str) names;
+};
+
+// --- the child ---
+
+static int by_name(const void *a, const void *b) { return str_cmp(*(const struct str *)a, *(const struct str *)b); }
+
+/** What is not an item yet, or stays here. */
+static bool is_ours(struct str name)
+{
+	return str_ends(name, S(".new")) || str_ends(name, S(".unhang-new")) || str_is(name, PACKED_MARK);
+}
+
+static void list(struct packer *p, int dir, const char *above, int depth)
+{
+	DIR *entries = fdopendir(dir);
+	for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries)) {
+		struct str name = arena_printf(&p->arena, "%s%s", above, e->d_name);
+		struct stat st;
+		if (e->d_name[0] == '.' || is_ours(str_z(e->d_name)) || fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		if (S_ISREG(st.st_mode) && !bundle_name_wrong(name)) {
+			vec_push(&p->names, name);
+		} else if (S_ISDIR(st.st_mode) && depth < DEPTH_MOST) {
+			int below = openat(dirfd(entries), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			if (below >= 0)
+				list(p, below, arena_printf(&p->arena, STR_FMT "/", STR_ARG(name)).p, depth + 1);
+		}
+	}
+	if (entries)
+		closedir(entries);
+}
+
+static const char *why_of(const struct packer *p)
+{
+	const char *said = p->api.error_string(p->archive);
+	int number = p->api.error_number(p->archive);
+	return number > 0 ? strerror(number) : said ? said : "libarchive failed";
+}
+
+/** A file may not grow meanwhile, but one that shrank is filled up: the header has said its size. */
+static const char *add_bytes(struct packer *p, int fd, uint64_t size)
+{
+	_cleanup_free_ char *room = mem_alloc(BLOCK);
+	while (size) {
+		ssize_t n = read(fd, room, size < BLOCK ? size : BLOCK);
+		if (n < 0)
+			return strerror(errno);
+		if (!n)
+			n = (ssize_t)(size < BLOCK ? size : BLOCK);
+		if (p->api.data(p->archive, room, (size_t)n) < 0)
+			return why_of(p);
+		size -= (uint64_t)n;
+	}
+	return NULL;
+}
+
+/** What went wrong; NULL. */
+static const char *add(struct packer *p, const char *name)
+{
+	struct stat st;
+	_cleanup_close_ int fd = openat(p->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		return strerror(errno);
+	struct archive_entry *e = p->api.entry_new();
+	p->api.set_pathname(e, name);
+	p->api.set_size(e, st.st_size);
+	p->api.set_filetype(e, AE_IFREG);
+	p->api.set_perm(e, BUNDLE_MODE);
+	p->api.set_mtime(e, st.st_mtime, 0);
+	const char *why = p->api.header(p->archive, e) == ARCHIVE_OK ? NULL : why_of(p);
+	p->api.entry_free(e);
+	return why ? why : add_bytes(p, fd, (uint64_t)st.st_size);
+}
+
+static const char *pack_all(struct packer *p)
+{
+	const char *why = archive_writer_load(&p->api);
+	int again = why ? -1 : openat(p->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (again < 0)
+		return why ? why : strerror(errno);
+	list(p, again, "", 0);
+	if (p->names.len)
+		qsort(p->names.data, p->names.len, sizeof(*p->names.data), by_name);
+	p->archive = p->api.write_new();
+	p->api.add_zstd(p->archive);
+	p->api.set_format(p->archive);
+	if (p->api.open_fd(p->archive, p->to) != ARCHIVE_OK)
+		return why_of(p);
+	why = add(p, BUNDLE_MANIFEST); // which tells that it is a bundle
+	for (size_t i = 0; i < p->names.len && !why; i++)
+		if (!str_is(p->names.data[i], BUNDLE_MANIFEST))
+			why = add(p, p->names.data[i].p);
+	if (!why && p->api.write_close(p->archive) != ARCHIVE_OK)
+		why = why_of(p);
+	return why;
+}
+
+struct pack_work {
+	const struct pack *pack;
+	int to;
+};
+
+/** Writes to the pipe why it failed. */
+static void pack_child(int fd, const void *ctx)
+{
+	const struct pack_work *w = ctx;
+	struct packer p = { .dir = w->pack->dir, .to = w->to };
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	const char *why = pack_all(&p);
+	if (!why && fsync(w->to))
+		why = strerror(errno);
+	if (why && write(fd, why, strlen(why)) < 0)
+		_exit(1);
+}
+
+// --- the parent ---
+
+static void give_to_group(int fd, const char *name)
+{
+	const struct group *g = geteuid() ? NULL : getgrnam(name);
+	if (g)
+		(void)!fchown(fd, 0, g->gr_gid);
+	fchmod(fd, BUNDLE_MODE);
+}
+
+static struct uh_error *run(const struct pack *p, int to)
+{
+	const struct pack_work work = { p, to };
+	struct child child;
+	struct text why = { 0 };
+	if (!child_begin_free(pack_child, &work, &child))
+		return uh_error_os(errno, "%s: nobody could pack it", p->file);
+	enum child_end end = child_wait(&child, now_ms() + PACK_MS, BLOCK, &why);
+	child_kill(&child, 0);
+	struct uh_error *err = NULL;
+	if (why.n)
+		err = uh_error_new("%s: " STR_FMT, p->file, STR_ARG(text_str(&why)));
+	else if (end != CHILD_GOOD)
+		err = uh_error_new("%s: it could not be packed%s", p->file, end == CHILD_LATE ? " in time" : "");
+	text_free(&why);
+	return err;
+}
+
+/** The mark says that the bundle beside the place is whole: what is left of a kill behind it is only the name. */
+static struct uh_error *name_it(const struct pack *p, const char *unfinished)
+{
+	_cleanup_close_ int mark = openat(p->dir, PACKED_MARK, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (mark < 0 || write(mark, "\n", 1) != 1 || fsync(mark) || fsync(p->dir))
+		return uh_error_os(errno, "%s/" PACKED_MARK, p->partial);
+	if (renameat2(AT_FDCWD, unfinished, AT_FDCWD, p->file, RENAME_NOREPLACE))
+		return uh_error_os(errno, "%s", p->file);
+	return pack_sync(p->file);
+}
+
+struct uh_error *pack_sync(const char *file)
+{
+	struct arena a = { 0 };
+	struct uh_error *err = NULL;
+	_cleanup_close_ int dir = open(pack_directory(&a, file), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || (fsync(dir) && errno != EINVAL))
+		err = uh_error_os(errno, "%s: it may not have reached the disk", file);
+	arena_free(&a);
+	return err;
+}
+
+const char *pack_directory(struct arena *a, const char *file)
+{
+	struct str path = str_z(file), directory = str_cut(path, path.n - str_base(path).n);
+	return directory.n ? arena_z(a, directory) : ".";
+}
+
+const char *pack_unfinished(struct arena *a, const char *file)
+{
+	struct str name = str_base(str_z(file));
+	return arena_printf(a, "%s/." STR_FMT ".unhang-new", pack_directory(a, file), STR_ARG(name)).p;
+}
+
+struct uh_error *pack_bundle(struct pack *p)
+{
+	struct arena a = { 0 };
+	struct stat st;
+	const char *unfinished = pack_unfinished(&a, p->file);
+	struct uh_error *err = NULL;
+	unlinkat(p->dir, PACKED_MARK, 0);
+	_cleanup_close_ int to = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (to < 0)
+		err = uh_error_os(errno, "%s", p->file);
+	if (!err)
+		err = run(p, to);
+	if (!err)
+		give_to_group(to, p->group);
+	if (!err && !fstat(to, &st))
+		p->bytes = (uint64_t)st.st_size;
+	if (!err)
+		err = name_it(p, unfinished);
+	if (err && to >= 0) {
+		unlinkat(p->dir, PACKED_MARK, 0); // before the file: else the items would be taken for packed
+		unlink(unfinished);
+	}
+	arena_free(&a);
+	return err;
+}

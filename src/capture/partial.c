@@ -1,0 +1,135 @@
+// The directory of a capture: what is in it is whole.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/save.h"
+#include "capture/parts.h"
+
+enum { DIRECTORY_MODE = 0700, FILE_MODE = 0600 };
+
+// --- items ---
+
+static bool make_directories(int dir, const char *name)
+{
+	for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+		char part[256];
+		str_copy(part, sizeof(part), (struct str){ name, (size_t)(slash - name) });
+		if (mkdirat(dir, part, DIRECTORY_MODE) && errno != EEXIST)
+			return false;
+	}
+	return true;
+}
+
+bool item_create(const struct taking *c, const char *name, struct item_file *ret)
+{
+	*ret = (struct item_file){ .fd = -1 };
+	str_copy(ret->name, sizeof(ret->name), str_z(name));
+	snprintf(ret->new_name, sizeof(ret->new_name), "%s.new", ret->name);
+	if (!make_directories(c->dir, name))
+		return false;
+	ret->fd = openat(c->dir, ret->new_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	return ret->fd >= 0;
+}
+
+bool item_write(struct item_file *f, struct str bytes)
+{
+	f->bytes += bytes.n;
+	while (bytes.n) {
+		ssize_t n = write(f->fd, bytes.p, bytes.n);
+		if (n < 0 && errno != EINTR)
+			return false;
+		bytes = str_from(bytes, n > 0 ? (size_t)n : 0);
+	}
+	return true;
+}
+
+/** The name comes last: before it nobody takes the file for an item. */
+bool item_finish(const struct taking *c, struct item_file *f)
+{
+	bool good = !fsync(f->fd) && !renameat(c->dir, f->new_name, c->dir, f->name) && !fsync(c->dir);
+	int why = errno;
+	cleanup_close(&f->fd);
+	f->fd = -1;
+	if (!good)
+		unlinkat(c->dir, f->new_name, 0);
+	errno = why;
+	return good;
+}
+
+void item_drop(const struct taking *c, struct item_file *f)
+{
+	cleanup_close(&f->fd);
+	f->fd = -1;
+	unlinkat(c->dir, f->new_name, 0);
+}
+
+// --- the directory ---
+
+struct uh_error *partial_create(const struct capture_options *o, struct taking *c)
+{
+	struct stat st;
+	if (!lstat(o->file, &st))
+		return uh_error_os(EEXIST, "%s", o->file);
+	c->path = arena_printf(c->arena, "%s.partial", o->file).p;
+	if (mkdir(c->path, DIRECTORY_MODE))
+		return uh_error_os(errno, "%s", c->path);
+	c->dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	c->lock = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (c->dir < 0 || c->lock < 0 || flock(c->lock, LOCK_EX | LOCK_NB)) {
+		struct uh_error *err = uh_error_os(errno, "%s", c->path);
+		rmdir(c->path);
+		return err;
+	}
+	return NULL;
+}
+
+struct uh_error *partial_save_manifest(const struct taking *c)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&text, &n);
+	if (!out)
+		return uh_error_os(errno, "%s", BUNDLE_MANIFEST);
+	report_manifest(c->manifest, out);
+	fclose(out);
+	struct uh_error *err = save_file(c->dir, BUNDLE_MANIFEST, (struct str){ text, n }, FILE_MODE);
+	free(text);
+	return err;
+}
+
+static void remove_below(int dir, int depth)
+{
+	enum { DEPTH_MOST = 4 };
+	int again = dup(dir);
+	DIR *list = again < 0 ? NULL : fdopendir(again);
+	if (!list)
+		return;
+	rewinddir(list);
+	for (struct dirent *e = readdir(list); e; e = readdir(list)) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (!unlinkat(dir, e->d_name, 0) || depth == DEPTH_MOST)
+			continue;
+		_cleanup_close_ int below = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (below >= 0)
+			remove_below(below, depth + 1);
+		unlinkat(dir, e->d_name, AT_REMOVEDIR);
+	}
+	closedir(list);
+}
+
+/** Under a name of its own: what is left of a kill in the middle must not be taken for a capture. */
+void partial_remove(const char *path, int dir)
+{
+	struct arena a = { 0 };
+	const char *done = str_ends(str_z(path), S(PARTIAL_DONE)) ? path : arena_printf(&a, "%s" PARTIAL_DONE, path).p;
+	if (done == path || !rename(path, done)) {
+		remove_below(dir, 0);
+		rmdir(done);
+	}
+	arena_free(&a);
+}

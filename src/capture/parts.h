@@ -1,0 +1,117 @@
+// What the steps of a capture share.
+#pragma once
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "capture/capture.h"
+#include "source/tape/bundle.h"
+
+/** A capture at work. */
+struct taking {
+	const struct capture_options *options;
+	struct arena *arena;
+	struct manifest *manifest;
+	struct tape_dead *dead;
+	int dir, lock;    // FILE.partial; what holds its lock
+	const char *path; // of it
+	int64_t began, deadline;
+	uint64_t used; // bytes that were saved
+	bool full;     // no more is saved
+};
+
+/** What a step's child tells its parent. */
+struct step_result {
+	enum item_state state;
+	uint64_t bytes;
+	char reason[480];
+};
+
+/** What a child shares with its parent while it works. */
+struct step_shared {
+	_Atomic int64_t moved; // when it last made progress
+	struct step_result result;
+};
+
+/** A step in its child. */
+struct step {
+	const struct taking *capture;
+	const char *name; // of the item
+	const void *ctx;
+	struct step_shared *shared;
+};
+
+/** How a step is run. */
+struct step_plan {
+	const char *name, *what;
+	void (*run)(struct step *s);
+	const void *ctx;
+	int milliseconds; // that it may take; with @progress: without progress
+	bool progress;
+};
+/** Runs a step and notes in the manifest what came of it. Returns the item. */
+struct manifest_item *step_run(struct taking *c, const struct step_plan *p);
+/** Why nothing more is saved; NULL: there is room and time. */
+const char *step_exhausted(struct taking *c);
+/** What the manifest says of an item: of a child that is late; of one that ended. */
+void step_note_blocked(struct taking *c, struct manifest_item *i, const struct child *child);
+void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r);
+/** Notes an item without running anything. */
+struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state, const char *reason);
+
+// In the child.
+void step_moved(struct step *s);
+void step_end(struct step *s, enum item_state state, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/** How much an item may still have. */
+uint64_t step_room(const struct step *s);
+
+/** A file of the partial directory that is being written: it has its name when it is whole and on the disk. */
+struct item_file {
+	int fd;
+	char name[256], new_name[264];
+	uint64_t bytes;
+};
+/** false: see errno. Directories of the name are made. */
+bool item_create(const struct taking *c, const char *name, struct item_file *ret);
+bool item_write(struct item_file *f, struct str bytes);
+bool item_finish(const struct taking *c, struct item_file *f);
+void item_drop(const struct taking *c, struct item_file *f);
+
+// The partial directory.
+struct uh_error *partial_create(const struct capture_options *o, struct taking *c);
+/** Writes the manifest as it is now. */
+struct uh_error *partial_save_manifest(const struct taking *c);
+#define PARTIAL_DONE ".done"
+void partial_remove(const char *path, int dir);
+
+/** Packs a partial directory to @file, in a child. @id is the capture's. The error is that there is no bundle. */
+struct pack {
+	const char *partial, *file, *group;
+	int dir; // of it
+	uint64_t bytes; // of the bundle, when it is there
+};
+struct uh_error *pack_bundle(struct pack *p);
+#define PACKED_MARK "packed"
+/** The directory that a bundle is made in, and the name that it has until it is whole. */
+const char *pack_directory(struct arena *a, const char *file);
+const char *pack_unfinished(struct arena *a, const char *file);
+/** Makes sure that its name is on the disk. */
+struct uh_error *pack_sync(const char *file);
+/** Replaces names and secrets in what was saved. */
+struct uh_error *redact_partial(struct taking *c);
+
+// The steps.
+void capture_dumps(struct taking *c);
+void capture_logs(struct taking *c);
+void capture_crash_files(struct taking *c);
+void capture_looks(struct taking *c, bool last);
+void capture_processes(struct taking *c);
+void capture_tools(struct taking *c);
+void capture_debugger(struct taking *c);
+
+/** The processes that hold a GPU, and those that were asked for; how many. */
+size_t capture_holders(const struct taking *c, struct tape *tape, int64_t *ret, size_t most);
+/** What of an answer is not kept: variables that do not matter, and contents of users' memory as the options say. */
+struct tape_filter capture_filter(const struct taking *c);
+/** Keeps of an environment what matters. */
+void filter_environment(const struct know *k, struct str all, struct text *ret);

@@ -1,0 +1,324 @@
+// Redacts what was saved, file by file, before it is packed.
+#include "capture/redact.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "capture/parts.h"
+#include "source/tape/format.h"
+
+enum { DEPTH_MOST = 4 };
+
+/** A file of the partial directory. */
+struct redact_file {
+	struct str name;
+	char *bytes;
+	size_t n;
+};
+
+struct redaction {
+	struct redactor redactor;
+	struct arena arena;
+	VEC(struct str) names; // of files
+};
+
+static void list(struct redaction *r, int dir, const char *above, int depth)
+{
+	DIR *entries = dir < 0 ? NULL : fdopendir(dir);
+	for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries)) {
+		struct str name = arena_printf(&r->arena, "%s%s", above, e->d_name);
+		struct stat st;
+		if (e->d_name[0] == '.' || fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		if (S_ISREG(st.st_mode) && !str_is(name, BUNDLE_MANIFEST))
+			vec_push(&r->names, name);
+		else if (S_ISDIR(st.st_mode) && depth < DEPTH_MOST)
+			list(r, openat(dirfd(entries), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+			     arena_printf(&r->arena, STR_FMT "/", STR_ARG(name)).p, depth + 1);
+	}
+	if (entries)
+		closedir(entries);
+}
+
+static bool load(const struct taking *c, struct str name, struct redact_file *ret)
+{
+	struct stat st;
+	_cleanup_close_ int fd = openat(c->dir, name.p, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	*ret = (struct redact_file){ .name = name };
+	if (fd < 0 || fstat(fd, &st))
+		return false;
+	ret->bytes = mem_large((size_t)st.st_size + 1);
+	while (ret->n < (size_t)st.st_size) {
+		ssize_t n = read(fd, ret->bytes + ret->n, (size_t)st.st_size - ret->n);
+		if (n <= 0)
+			break;
+		ret->n += (size_t)n;
+	}
+	return true;
+}
+
+// --- what an answer is ---
+
+enum answer_form { FORM_TEXT, FORM_COMMAND, FORM_BYTES };
+
+/** Memory and registers are bytes whose places matter; so is code. */
+static enum answer_form form_of(int kind, struct str path)
+{
+	static const char *const bytes[] = { "/proc/*/mem", "/sys/kernel/debug/dri/*", "/dev/dri/*", "*/config", "code *", "name *" };
+	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
+		if (str_glob(str_z(bytes[i]), path) && (kind != PROBE_FILE || i == 0))
+			return FORM_BYTES;
+	bool command = str_ends(path, S("/cmdline")) || str_ends(path, S("/environ")) || str_is(path, "environment");
+	return command ? FORM_COMMAND : kind == PROBE_FILE || kind == PROBE_LIST || kind == PROBE_LINK || kind == TAPE_SAID ? FORM_TEXT :
+																	FORM_BYTES;
+}
+
+// --- finding ---
+
+/** Texts in the middle of bytes: from eight letters on. */
+static void find_in_bytes(struct redactor *r, struct str bytes)
+{
+	enum { LEAST = 8 };
+	for (size_t i = 0, n; i < bytes.n; i += n + 1) {
+		for (n = 0; i + n < bytes.n && bytes.p[i + n] >= ' ' && bytes.p[i + n] < 127;)
+			n++;
+		if (n >= LEAST)
+			redact_find(r, (struct str){ bytes.p + i, n }, false);
+	}
+}
+
+/** Arguments and variables end with a NUL. An option may have its value behind it. */
+static void find_in_command(struct redaction *r, struct str data)
+{
+	struct str all = data, before = { 0 };
+	while (all.n) {
+		struct str one = str_split(&all, 0), value = one, name = str_split(&value, '=');
+		if (name.n < one.n)
+			redact_value(&r->redactor, name, value);
+		else if (before.n && before.p[0] == '-')
+			redact_value(&r->redactor, before, one);
+		before = one;
+		redact_find(&r->redactor, one, true);
+	}
+}
+
+enum { FIRST_USER = 1000, NOBODY = 65534 };
+
+/** The number of a group; -1: there is none. */
+static int64_t group_of(struct str groups, struct str name)
+{
+	while (groups.n) {
+		struct str line = str_split(&groups, '\n');
+		int64_t id;
+		if (!str_eq(str_split(&line, ':'), name))
+			continue;
+		str_split(&line, ':');
+		return str_number(str_split(&line, ':'), &id) ? id : -1;
+	}
+	return -1;
+}
+
+static bool is_system(int64_t group) { return group >= 0 && (group < FIRST_USER || group >= NOBODY); }
+
+/** `render:x:105:alice,bob`: members that are no part of the system, and groups of one user. */
+static void find_in_groups(struct redaction *r, struct str text)
+{
+	struct str rest = text;
+	while (rest.n) {
+		struct str line = str_split(&rest, '\n'), group = str_split(&line, ':');
+		if (group.n && !is_system(group_of(text, group)))
+			redact_add(&r->redactor, REDACT_USER, group);
+		str_split(&line, ':');
+		str_split(&line, ':');
+		while (line.n) {
+			struct str member = str_split(&line, ',');
+			if (!is_system(group_of(text, member)))
+				redact_add(&r->redactor, REDACT_USER, member);
+		}
+	}
+}
+
+static void find_in_answer(struct redaction *r, const struct tape_probe *p, struct str path)
+{
+	enum answer_form form = form_of(p->key.p[0], path);
+	if (str_ends(path, S("/serial_number")) || str_ends(path, S("/unique_id")))
+		redact_add(&r->redactor, REDACT_SERIAL, str_trim(p->data));
+	if (str_is(path, "user"))
+		redact_add(&r->redactor, REDACT_USER, p->data);
+	if (str_is(path, "/etc/group"))
+		find_in_groups(r, p->data);
+	if (form == FORM_COMMAND)
+		find_in_command(r, p->data);
+	else if (form == FORM_TEXT)
+		redact_find(&r->redactor, p->data, false);
+	else
+		find_in_bytes(&r->redactor, p->data);
+}
+
+/** A track being read: its paths by number. */
+struct redact_track {
+	struct str left;
+	VEC(struct str) paths;
+};
+
+static struct str path_of(const struct redact_track *t, const struct tape_probe *p)
+{
+	return p->path < t->paths.len ? t->paths.data[p->path] : (struct str){ 0 };
+}
+
+static void find_in_track(struct redaction *r, struct str bytes)
+{
+	struct redact_track t = { .left = str_from(bytes, sizeof(TAPE_HEAD) - 1) };
+	enum tape_type type;
+	struct str record;
+	struct tape_probe p;
+	while (tape_take_record(&t.left, &type, &record)) {
+		if (type == TAPE_PATH) {
+			vec_push(&t.paths, record);
+			redact_find(&r->redactor, record, false);
+		} else if (type == TAPE_PROBE && tape_take_probe(record, &p)) {
+			find_in_answer(r, &p, path_of(&t, &p));
+		} else if (type == TAPE_LINE) {
+			redact_find(&r->redactor, record, false);
+		}
+	}
+	vec_free(&t.paths);
+}
+
+static bool is_track(const struct redact_file *f)
+{
+	return str_starts(f->name, S(BUNDLE_TRACKS)) && str_starts((struct str){ f->bytes, f->n }, S(TAPE_HEAD));
+}
+
+static void find_in_file(struct redaction *r, const struct redact_file *f)
+{
+	struct str bytes = { f->bytes, f->n };
+	bool command = str_starts(f->name, S(BUNDLE_TOOLS)) || str_is(f->name, "processes.txt");
+	if (is_track(f))
+		find_in_track(r, bytes);
+	else
+		redact_find(&r->redactor, bytes, command);
+}
+
+// --- replacing ---
+
+static void replace_probe(struct redactor *r, struct str record, const struct tape_probe *p, struct str path, struct text *to)
+{
+	size_t start = tape_open_record(to, TAPE_PROBE), head = (size_t)(p->data.p - record.p);
+	text_add(to, str_cut(record, head));
+	redact_text(r, p->data, form_of(p->key.p[0], path) == FORM_BYTES, to);
+	tape_close_record(to, start);
+}
+
+/** A path is also the key of what memory names: as long as it was. */
+static void replace_record(struct redactor *r, enum tape_type type, struct str record, struct text *to)
+{
+	size_t start = tape_open_record(to, type);
+	if (type == TAPE_PATH) {
+		redact_text(r, record, true, to);
+	} else if (type == TAPE_LINE) {
+		struct tape_cursor c = { record };
+		tape_take_bytes(&c, 16);
+		tape_take_text(&c);
+		text_add(to, str_cut(record, record.n - c.left.n));
+		redact_text(r, c.left, false, to);
+	} else {
+		text_add(to, record);
+	}
+	tape_close_record(to, start);
+}
+
+static void replace_track(struct redactor *r, struct str bytes, struct text *to)
+{
+	struct redact_track t = { .left = str_from(bytes, sizeof(TAPE_HEAD) - 1) };
+	enum tape_type type;
+	struct str record;
+	struct tape_probe p;
+	text_add(to, S(TAPE_HEAD));
+	while (tape_take_record(&t.left, &type, &record)) {
+		if (type == TAPE_PATH)
+			vec_push(&t.paths, record);
+		if (type == TAPE_PROBE && tape_take_probe(record, &p))
+			replace_probe(r, record, &p, path_of(&t, &p), to);
+		else
+			replace_record(r, type, record, to);
+	}
+	vec_free(&t.paths);
+}
+
+static struct uh_error *replace_file(const struct taking *c, struct redaction *r, const struct redact_file *f)
+{
+	struct text to = { 0 };
+	struct item_file item;
+	struct str bytes = { f->bytes, f->n };
+	if (is_track(f))
+		replace_track(&r->redactor, bytes, &to);
+	else
+		redact_text(&r->redactor, bytes, false, &to);
+	bool good = item_create(c, f->name.p, &item) && item_write(&item, text_str(&to)) && item_finish(c, &item);
+	text_free(&to);
+	return good ? NULL : uh_error_os(errno, "%s", f->name.p);
+}
+
+// --- all of it ---
+
+static struct uh_error *each_file(const struct taking *c, struct redaction *r, bool replace)
+{
+	struct uh_error *err = NULL;
+	for (size_t i = 0; i < r->names.len && !err; i++) {
+		struct redact_file f;
+		if (!load(c, r->names.data[i], &f))
+			err = uh_error_os(errno, "%s", r->names.data[i].p);
+		else if (replace)
+			err = replace_file(c, r, &f);
+		else
+			find_in_file(r, &f);
+		free(f.bytes);
+	}
+	return err;
+}
+
+static struct str redacted(struct taking *c, struct redactor *r, struct str text)
+{
+	struct text to = { 0 };
+	redact_text(r, text, false, &to);
+	struct str kept = arena_str(c->arena, text_str(&to));
+	text_free(&to);
+	return kept;
+}
+
+static void redact_manifest(struct taking *c, struct redactor *r)
+{
+	struct manifest *m = c->manifest;
+	struct manifest_replaced *counts = arena_alloc(c->arena, sizeof(r->counts));
+	m->host = redacted(c, r, m->host);
+	for (size_t i = 0; i < m->items.len; i++) {
+		m->items.data[i].reason = redacted(c, r, m->items.data[i].reason);
+		m->items.data[i].what = redacted(c, r, m->items.data[i].what);
+	}
+	memcpy(counts, r->counts, sizeof(r->counts));
+	m->redacted = true;
+	m->replaced = counts;
+	m->nreplaced = REDACT_KINDS;
+}
+
+struct uh_error *redact_partial(struct taking *c)
+{
+	struct redaction r = { 0 };
+	struct str host = c->manifest->host, first = str_split(&host, '.');
+	list(&r, openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0);
+	redact_add(&r.redactor, REDACT_HOST, c->manifest->host);
+	redact_add(&r.redactor, REDACT_HOST, first);
+	struct uh_error *err = each_file(c, &r, false);
+	redact_ready(&r.redactor);
+	if (!err)
+		err = each_file(c, &r, true);
+	if (!err)
+		redact_manifest(c, &r.redactor);
+	vec_free(&r.names);
+	arena_free(&r.arena);
+	redactor_free(&r.redactor);
+	return err;
+}

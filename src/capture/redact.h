@@ -1,0 +1,51 @@
+// Replaces what names people, machines and models, and secrets, by counters: `host-1`, `user-2`. The same name gets the same counter in
+// the whole bundle. First all texts are searched, then every byte is held against what was found.
+#pragma once
+
+#include "base/arena.h"
+#include "report/manifest.h"
+
+enum redact_kind {
+	REDACT_HOST,
+	REDACT_USER,
+	REDACT_SERIAL,
+	REDACT_MAC,
+	REDACT_IP,
+	REDACT_MODEL,
+	REDACT_SECRET,
+	REDACT_KINDS
+};
+
+struct redact_term {
+	struct str text;
+	enum redact_kind kind;
+	unsigned number;
+	bool alone; // only where it stands as a word by itself: it is too short or too common
+};
+
+struct redactor {
+	struct arena arena;
+	VEC(struct redact_term) terms;
+	uint32_t *slots; // by text
+	size_t nslots;
+	uint32_t *heads; // by the first two bytes: the number of a term + 1
+	uint32_t *next;  // of each term: the next with the same two bytes, shorter or as long
+	unsigned numbers[REDACT_KINDS];
+	struct manifest_replaced counts[REDACT_KINDS];
+};
+
+void redactor_free(struct redactor *r);
+/** Adds a name. What is empty or said of every machine is not added. */
+void redact_add(struct redactor *r, enum redact_kind kind, struct str text);
+/** Finds names and secrets in a text. @command: it is a command line or an environment, where secrets have no other sign. */
+void redact_find(struct redactor *r, struct str text, bool command);
+/** After the last was found. */
+void redact_ready(struct redactor *r);
+/** The text with everything replaced. @same_size: in bytes whose places matter, each name is replaced by as many bytes. */
+void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret);
+/** Adds a value if the name of its option or variable says what it is. */
+void redact_value(struct redactor *r, struct str name, struct str value);
+/** What has a form of its own, at the front of @text: an address, a token, a host with its domain. Returns its length; 0: nothing. */
+size_t redact_shape(struct str text, bool command, enum redact_kind *ret);
+/** The kind of a value by the name of its option or variable: --model, HF_TOKEN. false: it says nothing. */
+bool redact_named(struct str name, enum redact_kind *ret);

@@ -1,0 +1,250 @@
+// Finds names and secrets: by their form, by what stands before them, by the option or variable that has them.
+#include "capture/redact.h"
+
+static bool is_name(char c) { return char_word(c) || c == '-' || c == '.'; }
+static bool is_value(char c) { return !char_space(c) && c && !char_among(c, "\"'`,;()[]{}<>|"); }
+
+static size_t run_of(struct str s, bool (*is)(char))
+{
+	size_t n = 0;
+	while (n < s.n && is(s.p[n]))
+		n++;
+	return n;
+}
+
+static bool is_number(struct str s)
+{
+	int64_t number;
+	return str_number(s, &number);
+}
+
+// --- values that have a name ---
+
+/** What the words of a name say of its value. */
+static const struct {
+	const char *word;
+	enum redact_kind kind;
+} words[] = {
+	{ "token", REDACT_SECRET },    { "password", REDACT_SECRET }, { "passwd", REDACT_SECRET }, { "passphrase", REDACT_SECRET },
+	{ "secret", REDACT_SECRET },   { "apikey", REDACT_SECRET },   { "pwd", REDACT_SECRET },    { "credential", REDACT_SECRET },
+	{ "credentials", REDACT_SECRET }, { "key", REDACT_SECRET },   { "auth", REDACT_SECRET },   { "bearer", REDACT_SECRET },
+	{ "model", REDACT_MODEL },     { "tokenizer", REDACT_MODEL }, { "checkpoint", REDACT_MODEL }, { "ckpt", REDACT_MODEL },
+	{ "weights", REDACT_MODEL },   { "lora", REDACT_MODEL },      { "adapter", REDACT_MODEL }, { "models", REDACT_MODEL },
+	{ "host", REDACT_HOST },       { "hostname", REDACT_HOST },   { "nodename", REDACT_HOST }, { "nodelist", REDACT_HOST },
+	{ "hosts", REDACT_HOST },      { "addr", REDACT_HOST },       { "address", REDACT_HOST },  { "endpoint", REDACT_HOST },
+	{ "user", REDACT_USER },       { "username", REDACT_USER },   { "logname", REDACT_USER },  { "login", REDACT_USER },
+	{ "serial", REDACT_SERIAL },   { "serialnumber", REDACT_SERIAL },
+};
+
+bool redact_named(struct str name, enum redact_kind *ret)
+{
+	char lower[64];
+	for (size_t at = 0; at < name.n;) {
+		size_t n = 0;
+		while (at + n < name.n && (char_alpha(name.p[at + n]) || char_digit(name.p[at + n])) && n + 1 < sizeof(lower)) {
+			lower[n] = char_lower(name.p[at + n]);
+			n++;
+		}
+		for (size_t i = 0; n && i < sizeof(words) / sizeof(words[0]); i++)
+			if (str_is((struct str){ lower, n }, words[i].word)) {
+				*ret = words[i].kind;
+				return true;
+			}
+		at += n + 1;
+	}
+	return false;
+}
+
+/** A model is named by a path, by ORGANIZATION/NAME, or by a word: each part is a name. */
+static void add_model(struct redactor *r, struct str value)
+{
+	enum { LEAST = 4 };
+	redact_add(r, REDACT_MODEL, value);
+	while (value.n) {
+		struct str part = str_split(&value, '/');
+		if (part.n >= LEAST && !is_number(part))
+			redact_add(r, REDACT_MODEL, part);
+	}
+}
+
+static void add_value(struct redactor *r, enum redact_kind kind, struct str value)
+{
+	enum { SECRET_LEAST = 4, NUMBER_LEAST = 8 };
+	enum redact_kind shape;
+	bool number = is_number(value), hex = str_starts(value, S("0x"));
+	bool secret = kind == REDACT_SECRET || kind == REDACT_SERIAL;
+	if (value.n < 2 || char_among(value.p[0], "-$%") || hex || (number && (!secret || value.n < NUMBER_LEAST)))
+		return;
+	if ((kind == REDACT_HOST || kind == REDACT_USER) && !char_alpha(value.p[0]) && !redact_shape(value, false, &shape))
+		return;
+	if (kind == REDACT_MODEL) {
+		add_model(r, value);
+	} else if (kind == REDACT_HOST) {
+		size_t n = redact_shape(value, false, &shape);
+		struct str label = value, first = str_split(&label, '.');
+		if (n)
+			redact_add(r, shape, str_cut(value, n));
+		else
+			redact_add(r, REDACT_HOST, str_split(&value, ':'));
+		if (n && shape == REDACT_HOST)
+			redact_add(r, REDACT_HOST, first);
+	} else if (kind != REDACT_SECRET || value.n >= SECRET_LEAST) {
+		redact_add(r, kind, value);
+	}
+}
+
+void redact_value(struct redactor *r, struct str name, struct str value)
+{
+	enum redact_kind kind;
+	if (redact_named(name, &kind))
+		add_value(r, kind, value);
+}
+
+/** `NAME=VALUE`, `--name VALUE`, `"name": "VALUE"`; a colon without quotes is enough for serial numbers and secrets. */
+static void find_named(struct redactor *r, struct str text, size_t at, bool command)
+{
+	struct str rest = str_from(text, at), name = str_cut(rest, run_of(rest, is_name));
+	enum redact_kind kind;
+	bool option = at > 0 && text.p[at - 1] == '-' && command;
+	if (!name.n || !redact_named(name, &kind))
+		return;
+	rest = str_from(rest, name.n);
+	bool quoted = rest.n && char_among(rest.p[0], "\"'"), equal = rest.n && rest.p[0] == '=';
+	rest = str_from(rest, quoted);
+	bool colon = rest.n && rest.p[0] == ':';
+	if (!(equal || (option && rest.n && char_space(rest.p[0])) ||
+	      (colon && (quoted || kind == REDACT_SECRET || kind == REDACT_SERIAL || str_is(name, "Hostname")))))
+		return;
+	rest = str_from(rest, 1);
+	while (rest.n && (char_space(rest.p[0]) || char_among(rest.p[0], "\"'<")) && rest.p[0] != '\n')
+		rest = str_from(rest, 1);
+	add_value(r, kind, str_cut(rest, run_of(rest, is_value)));
+}
+
+// --- what stands before a name ---
+
+static bool is_person(char c) { return char_word(c) || c == '.' || c == '-'; }
+
+static void find_home(struct redactor *r, struct str rest)
+{
+	static const char *const above[] = { "/home/", "/Users/", "/users/" };
+	for (size_t i = 0; i < sizeof(above) / sizeof(above[0]); i++)
+		if (str_starts(rest, str_z(above[i]))) {
+			rest = str_from(rest, str_z(above[i]).n);
+			redact_add(r, REDACT_USER, str_cut(rest, run_of(rest, is_person)));
+		}
+}
+
+static bool is_model_name(char c) { return char_word(c) || c == '.' || c == '-'; }
+
+/** /models/NAME, models--ORGANIZATION--NAME */
+static void find_model(struct redactor *r, struct str rest)
+{
+	if (str_starts(rest, S("/models/")))
+		add_model(r, str_cut(str_from(rest, 8), run_of(str_from(rest, 8), is_model_name)));
+	if (!str_starts(rest, S("models--")))
+		return;
+	struct str name = str_cut(str_from(rest, 8), run_of(str_from(rest, 8), is_model_name));
+	ptrdiff_t at = str_find(name, S("--"));
+	redact_add(r, REDACT_MODEL, name);
+	if (at > 0) {
+		redact_add(r, REDACT_MODEL, str_cut(name, (size_t)at));
+		redact_add(r, REDACT_MODEL, str_from(name, (size_t)at + 2));
+	}
+}
+
+/** NAME.gguf */
+static void find_weights(struct redactor *r, struct str text, size_t at)
+{
+	static const char *const ends[] = { ".gguf", ".safetensors", ".ckpt", ".pth", ".pt" };
+	size_t from = at;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (!str_starts(str_from(text, at), str_z(ends[i])))
+			continue;
+		while (from > 0 && is_model_name(text.p[from - 1]))
+			from--;
+		if (at - from > 2)
+			redact_add(r, REDACT_MODEL, (struct str){ text.p + from, at - from });
+	}
+}
+
+/** user@host, but not unit@instance.service */
+static void find_mail(struct redactor *r, struct str text, size_t at)
+{
+	static const char *const units[] = { ".service", ".socket", ".slice", ".scope", ".mount", ".timer", ".target", ".device" };
+	size_t from = at;
+	struct str rest = str_from(text, at + 1), host = str_cut(rest, run_of(rest, is_person));
+	while (from > 0 && is_person(text.p[from - 1]))
+		from--;
+	if (from == at || !char_alpha(text.p[from]) || !host.n || is_number(host))
+		return;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (str_ends(host, str_z(units[i])))
+			return;
+	redact_add(r, REDACT_USER, (struct str){ text.p + from, at - from });
+	redact_add(r, REDACT_HOST, host);
+}
+
+/** https://user:password@host/ */
+static void find_url(struct redactor *r, struct str rest)
+{
+	rest = str_from(rest, 3);
+	struct str place = str_cut(rest, run_of(rest, is_value)), host = str_split(&place, '/');
+	ptrdiff_t at = str_find(host, S("@"));
+	if (at >= 0) {
+		struct str who = str_cut(host, (size_t)at), user = str_split(&who, ':');
+		redact_add(r, REDACT_USER, user);
+		redact_add(r, REDACT_SECRET, who);
+		host = str_from(host, (size_t)at + 1);
+	}
+	host = str_split(&host, ':');
+	if (host.n && char_alpha(host.p[0]))
+		redact_add(r, REDACT_HOST, host);
+}
+
+static void find_behind(struct redactor *r, struct str rest)
+{
+	static const struct {
+		const char *word;
+		enum redact_kind kind;
+	} before[] = { { "Bearer ", REDACT_SECRET },         { "Basic ", REDACT_SECRET },   { "Hostname set to <", REDACT_HOST },
+		       { "unique_id ", REDACT_SERIAL },      { "S/N ", REDACT_SERIAL },     { "Serial Number ", REDACT_SERIAL },
+		       { "serial number ", REDACT_SERIAL },  { "session of user ", REDACT_USER }, { "for user ", REDACT_USER } };
+	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		struct str value;
+		if (str_behind(rest, str_z(before[i].word), &value))
+			add_value(r, before[i].kind, str_cut(value, run_of(value, is_value)));
+	}
+}
+
+static void find_at(struct redactor *r, struct str text, size_t at, bool command)
+{
+	const char c = text.p[at], before = at ? text.p[at - 1] : ' ';
+	struct str rest = str_from(text, at);
+	enum redact_kind kind;
+	size_t n = char_word(before) || before == '.' || before == ':' ? 0 : redact_shape(rest, command, &kind);
+	if (n)
+		redact_add(r, kind, str_cut(rest, n));
+	if (c == '/') {
+		find_home(r, rest);
+		find_model(r, rest);
+	}
+	if (c == '@')
+		find_mail(r, text, at);
+	if (c == '.')
+		find_weights(r, text, at);
+	if (str_starts(rest, S("://")))
+		find_url(r, rest);
+	if (!char_word(before)) {
+		find_model(r, rest);
+		find_behind(r, rest);
+		find_named(r, text, at, command);
+	}
+}
+
+void redact_find(struct redactor *r, struct str text, bool command)
+{
+	for (size_t i = 0; i < text.n; i++)
+		if (text.p[i] > ' ')
+			find_at(r, text, i, command);
+}

@@ -1,0 +1,162 @@
+// The terms of a redaction, and their replacement.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "capture/redact.h"
+#include "knowledge/know.h"
+
+enum { SHORT = 4, PAIRS = 1 << 16 };
+
+static const char *const kinds[REDACT_KINDS] = { "host", "user", "serial", "mac", "ip", "model", "secret" };
+
+static size_t hash_of(struct str s)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	for (size_t i = 0; i < s.n; i++)
+		h = (h ^ (unsigned char)s.p[i]) * UINT64_C(0x100000001b3);
+	return (size_t)(h ^ h >> 29);
+}
+
+static uint32_t *slot_of(const struct redactor *r, struct str text)
+{
+	size_t i = hash_of(text) & (r->nslots - 1);
+	while (r->slots[i] && !str_eq(r->terms.data[r->slots[i] - 1].text, text))
+		i = (i + 1) & (r->nslots - 1);
+	return &r->slots[i];
+}
+
+static void grow(struct redactor *r)
+{
+	enum { FIRST = 256 };
+	free(r->slots);
+	r->nslots = r->nslots ? 2 * r->nslots : FIRST;
+	r->slots = mem_alloc(r->nslots * sizeof(*r->slots));
+	for (uint32_t i = 0; i < r->terms.len; i++)
+		*slot_of(r, r->terms.data[i].text) = i + 1;
+}
+
+/** Words of every machine. A user may be called so, but the word says nothing of them. */
+static bool is_common(struct str text)
+{
+	static const char *const words[] = {
+		"root",   "localhost", "nobody", "daemon",  "system", "kernel", "amdgpu", "systemd", "none",   "default", "unknown",
+		"true",   "false",     "null",   "python3", "python", "user",   "users",  "home",    "render", "video",   "auto",
+		"0.0.0.0", "127.0.0.1", "::1",   "255.255.255.255",
+	};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (str_is(text, words[i]))
+			return true;
+	return false;
+}
+
+/** Hosts that everybody knows say nothing of anybody. */
+static bool is_public(struct str host)
+{
+	static const char *const ends[] = { "debian.org", "ubuntu.com",      "kernel.org",      "github.com",     "amd.com",
+					    "redhat.com", "fedoraproject.org", "archlinux.org", "freedesktop.org", "gitlab.com",
+					    "pytorch.org", "python.org",     "gnu.org",         "huggingface.co" };
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct str end = str_z(ends[i]);
+		if (str_ends(host, end) && (host.n == end.n || host.p[host.n - end.n - 1] == '.'))
+			return true;
+	}
+	return false;
+}
+
+/** Whether knowledge has the word: then messages may have it too, and only what stands alone is meant. */
+static bool is_known_word(struct str text)
+{
+	for (const struct know_file *f = know_embedded; f->name; f++)
+		if (str_find((struct str){ f->begin, (size_t)(f->end - f->begin) }, text) >= 0)
+			return true;
+	return false;
+}
+
+void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
+{
+	text = str_trim(text);
+	if (text.n < 2 || text.n > 4096 || is_common(text) || (kind == REDACT_HOST && is_public(text)))
+		return;
+	if (r->terms.len * 2 >= r->nslots)
+		grow(r);
+	if (*slot_of(r, text))
+		return;
+	struct redact_term t = { .text = arena_str(&r->arena, text), .kind = kind, .number = ++r->numbers[kind] };
+	bool name = kind == REDACT_HOST || kind == REDACT_USER || kind == REDACT_MODEL;
+	t.alone = name && (text.n < SHORT || is_known_word(text));
+	vec_push(&r->terms, t);
+	*slot_of(r, text) = (uint32_t)r->terms.len;
+	r->counts[kind].kind = kinds[kind];
+	r->counts[kind].names++;
+}
+
+/** Longer ones first: a name may hold another. */
+void redact_ready(struct redactor *r)
+{
+	r->heads = mem_alloc(PAIRS * sizeof(*r->heads));
+	r->next = mem_alloc((r->terms.len + 1) * sizeof(*r->next));
+	for (uint32_t i = 0; i < r->terms.len; i++) {
+		uint32_t *at = &r->heads[get_u16(r->terms.data[i].text.p)];
+		while (*at && r->terms.data[*at - 1].text.n > r->terms.data[i].text.n)
+			at = &r->next[*at - 1];
+		r->next[i] = *at;
+		*at = i + 1;
+	}
+	for (size_t i = 0; i < REDACT_KINDS; i++)
+		r->counts[i].kind = kinds[i];
+}
+
+static bool part_of_word(char c) { return char_word(c); }
+
+static const struct redact_term *term_at(const struct redactor *r, struct str text, size_t at)
+{
+	struct str rest = str_from(text, at);
+	for (uint32_t i = rest.n < 2 ? 0 : r->heads[get_u16(rest.p)]; i; i = r->next[i - 1]) {
+		const struct redact_term *t = &r->terms.data[i - 1];
+		if (!str_starts(rest, t->text))
+			continue;
+		bool alone = (!at || !part_of_word(text.p[at - 1])) && (rest.n == t->text.n || !part_of_word(rest.p[t->text.n]));
+		if (!t->alone || alone)
+			return t;
+	}
+	return NULL;
+}
+
+static void put_term(const struct redact_term *t, bool same_size, struct text *ret)
+{
+	char room[48];
+	int n = snprintf(room, sizeof(room), "%s-%u", kinds[t->kind], t->number);
+	struct str name = { room, (size_t)n };
+	if (same_size && name.n > t->text.n)
+		name = str_from(name, name.n - t->text.n);
+	text_add(ret, name);
+	for (size_t i = name.n; same_size && i < t->text.n; i++)
+		text_add(ret, S("x"));
+}
+
+void redact_text(struct redactor *r, struct str text, bool same_size, struct text *ret)
+{
+	size_t from = 0, at = 0;
+	while (at < text.n) {
+		const struct redact_term *t = term_at(r, text, at);
+		if (!t) {
+			at++;
+			continue;
+		}
+		text_add(ret, (struct str){ text.p + from, at - from });
+		put_term(t, same_size, ret);
+		r->counts[t->kind].places++;
+		from = at += t->text.n;
+	}
+	text_add(ret, str_from(text, from));
+}
+
+void redactor_free(struct redactor *r)
+{
+	vec_free(&r->terms);
+	free(r->slots);
+	free(r->heads);
+	free(r->next);
+	arena_free(&r->arena);
+}

@@ -1,0 +1,145 @@
+// One step: a child, its deadline, and what the manifest says of it.
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+
+#include "base/door/door.h"
+#include "capture/parts.h"
+#include "source/probe_stuck.h"
+
+enum { POLL_MS = 20, DIE_MS = 200 };
+
+void step_moved(struct step *s) { s->shared->moved = now_ms(); }
+
+void step_end(struct step *s, enum item_state state, const char *format, ...)
+{
+	struct step_result *r = &s->shared->result;
+	va_list ap;
+	va_start(ap, format);
+	r->state = state;
+	vsnprintf(r->reason, sizeof(r->reason), format, ap);
+	va_end(ap);
+}
+
+uint64_t step_room(const struct step *s)
+{
+	const struct capture_options *o = s->capture->options;
+	uint64_t left = s->capture->used < o->most ? o->most - s->capture->used : 0;
+	return left < o->item_most ? left : o->item_most;
+}
+
+static void work(int fd, const void *ctx)
+{
+	const struct step_plan *p = ((const void *const *)ctx)[0];
+	struct step s = *(const struct step *)((const void *const *)ctx)[1];
+	(void)fd;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	door_leave();
+	close(s.capture->lock); // which must not live on in a child that cannot be killed
+	p->run(&s);
+	door_end();
+}
+
+struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state, const char *reason)
+{
+	struct manifest_item i = { .name = arena_str(c->arena, str_z(name)),
+				   .what = arena_str(c->arena, str_z(what)),
+				   .state = state,
+				   .reason = arena_str(c->arena, str_z(reason)) };
+	vec_push(&c->manifest->items, i);
+	return &c->manifest->items.data[c->manifest->items.len - 1];
+}
+
+const char *step_exhausted(struct taking *c)
+{
+	struct statvfs v;
+	if (now_ms() >= c->deadline)
+		return "the deadline of the capture had passed";
+	if (c->used >= c->options->most)
+		return "the capture had as many bytes as it may have";
+	if (!fstatvfs(c->dir, &v) && (uint64_t)v.f_bavail * v.f_frsize < c->options->floor)
+		return "the disk has too little space left";
+	return NULL;
+}
+
+/** Waits for the child. false: it is late. */
+static bool wait_for(const struct step_plan *p, const struct step_shared *shared, struct child *child, int64_t until,
+		     enum child_end *ret)
+{
+	struct text nothing = { 0 };
+	int64_t began = now_ms();
+	do {
+		*ret = child_wait(child, now_ms() + POLL_MS, 0, &nothing);
+		int64_t since = p->progress ? shared->moved : began;
+		if (*ret == CHILD_LATE && (now_ms() >= until || now_ms() - since >= p->milliseconds))
+			break;
+	} while (*ret == CHILD_LATE);
+	text_free(&nothing);
+	return *ret != CHILD_LATE;
+}
+
+void step_note_blocked(struct taking *c, struct manifest_item *i, const struct child *child)
+{
+	struct probe_stuck stuck = { 0 };
+	probe_where_stuck(c->arena, child->pid, "", &stuck);
+	i->state = ITEM_BLOCKED;
+	i->reason = S("it did not answer in time");
+	i->stack = stuck.stack.n ? stuck.stack : stuck.wchan;
+}
+
+void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r)
+{
+	i->state = r->state;
+	i->reason = arena_str(c->arena, str_z(r->reason));
+	i->bytes = r->bytes;
+	if (end == CHILD_GOOD && r->state != ITEM_RUNNING)
+		return;
+	i->state = ITEM_FAILED;
+	i->reason = end == CHILD_MEMORY ? S("it needed too much memory") : S("unhang itself failed while it read it");
+}
+
+static void run(struct taking *c, const struct step_plan *p, struct manifest_item *i, struct step_shared *shared)
+{
+	struct step s = { c, p->name, p->ctx, shared };
+	const void *const both[] = { p, &s };
+	struct child child;
+	enum child_end end;
+	if (!child_begin_free(work, both, &child)) {
+		i->state = ITEM_FAILED;
+		i->reason = arena_printf(c->arena, "no child could be started: %s", strerror(errno));
+		return;
+	}
+	bool good = wait_for(p, shared, &child, c->deadline, &end);
+	const struct step_result result = shared->result; // a child that is left behind may still write
+	if (good)
+		step_note_end(c, i, end, &result);
+	else
+		step_note_blocked(c, i, &child);
+	child_kill(&child, DIE_MS);
+}
+
+struct manifest_item *step_run(struct taking *c, const struct step_plan *p)
+{
+	const char *why = step_exhausted(c);
+	if (why)
+		return step_note(c, p->name, p->what, ITEM_CUT, why);
+	struct manifest_item *i = step_note(c, p->name, p->what, ITEM_RUNNING, "");
+	struct step_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	_cleanup_error_ struct uh_error *err = partial_save_manifest(c);
+	int64_t began = now_ms();
+	if (shared == MAP_FAILED || err) {
+		i->state = ITEM_FAILED;
+		i->reason = arena_str(c->arena, str_z(err ? uh_error_message(err) : "there is no memory for it"));
+		return i;
+	}
+	shared->moved = began;
+	run(c, p, i, shared);
+	i->took_ms = now_ms() - began;
+	c->used += i->bytes;
+	munmap(shared, sizeof(*shared));
+	return i;
+}

@@ -1,0 +1,134 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "capture/parts.h"
+
+enum { DEADLINE_MS = 30000 };
+static const uint64_t item_most = 512ull << 20, most = 1ull << 30, floor_most = 1ull << 30;
+
+const char *const user_data_names[] = { "none", "registers", "all", NULL };
+
+/** A twentieth of the disk stays free, and a gigabyte is enough. */
+static uint64_t usual_floor(int dir)
+{
+	enum { PART = 20 };
+	struct statvfs v;
+	uint64_t part = fstatvfs(dir, &v) ? 0 : (uint64_t)v.f_blocks * v.f_frsize / PART;
+	return part < floor_most ? part : floor_most;
+}
+
+static struct str first_line(struct arena *a, const char *path)
+{
+	char room[256];
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, room, sizeof(room));
+	struct str text = { room, n > 0 ? (size_t)n : 0 };
+	return arena_str(a, str_split(&text, '\n'));
+}
+
+static void begin_manifest(struct captured *ret, const struct capture_options *o)
+{
+	enum { MS = 1000 };
+	struct utsname host = { 0 };
+	uint64_t id = 0;
+	struct arena *a = &ret->arena;
+	(void)!getrandom(&id, sizeof(id), GRND_NONBLOCK);
+	uname(&host);
+	ret->manifest = (struct manifest){
+		.id = arena_printf(a, "%016llx", (unsigned long long)id),
+		.host = arena_str(a, str_z(host.nodename)),
+		.boot_id = first_line(a, "/proc/sys/kernel/random/boot_id"),
+		.kernel = arena_str(a, str_z(host.release)),
+		.version = S(UNHANG_VERSION),
+		.state = "running",
+		.user_data = user_data_names[o->user_data],
+		.began = (int64_t)time(NULL),
+		.uptime_ms = (int64_t)(source_uptime() * MS),
+		.deadline_ms = o->deadline_ms,
+	};
+}
+
+/** In the order in which evidence dies. Nothing is packed before all is saved. */
+static void take_all(struct taking *c)
+{
+	capture_dumps(c);
+	capture_logs(c);
+	capture_crash_files(c);
+	capture_looks(c, false);
+	capture_processes(c);
+	if (c->options->tools)
+		capture_tools(c);
+	capture_looks(c, true);
+	if (c->options->debugger)
+		capture_debugger(c);
+}
+
+static void note_dead(struct taking *c)
+{
+	struct probe_stuck stuck;
+	for (size_t i = 0; tape_dead_at(c->dead, i, &stuck); i++) {
+		struct str path = arena_str(c->arena, stuck.at);
+		struct manifest_item *item = step_note(c, path.p ? arena_z(c->arena, path) : "", "a file of the driver", ITEM_BLOCKED,
+						       stuck.uninterruptible ? "its reader cannot be killed, and is left behind" :
+									       "it did not answer in time");
+		item->at = path;
+		item->stack = arena_str(c->arena, stuck.stack.n ? stuck.stack : stuck.wchan);
+	}
+}
+
+static struct uh_error *finish(struct taking *c, struct captured *ret)
+{
+	ret->manifest.state = "complete";
+	ret->manifest.ended = (int64_t)time(NULL);
+	ret->manifest.took_ms = now_ms() - c->began;
+	struct uh_error *err = c->options->redact ? redact_partial(c) : NULL;
+	if (!err)
+		err = partial_save_manifest(c);
+	struct pack p = { .partial = c->path, .file = c->options->file, .group = c->options->group, .dir = c->dir };
+	if (!err)
+		err = pack_bundle(&p);
+	ret->bytes = p.bytes;
+	return err;
+}
+
+struct uh_error *capture_take(const struct capture_options *options, struct captured *ret)
+{
+	struct capture_options o = *options;
+	*ret = (struct captured){ 0 };
+	struct taking c = {
+		.options = &o, .arena = &ret->arena, .manifest = &ret->manifest, .dir = -1, .lock = -1, .began = now_ms()
+	};
+	o.deadline_ms = o.deadline_ms ? o.deadline_ms : DEADLINE_MS;
+	o.item_most = o.item_most ? o.item_most : item_most;
+	o.most = o.most ? o.most : most;
+	o.group = o.group ? o.group : "unhang";
+	c.deadline = c.began + o.deadline_ms;
+	capture_recover(&o);
+	begin_manifest(ret, &o);
+	struct uh_error *err = partial_create(&o, &c);
+	if (err)
+		return err;
+	o.floor = o.floor ? o.floor : usual_floor(c.dir);
+	c.dead = tape_dead_new();
+	take_all(&c);
+	note_dead(&c);
+	err = finish(&c, ret);
+	tape_dead_free(c.dead);
+	if (!err)
+		partial_remove(c.path, c.dir);
+	cleanup_close(&c.dir);
+	cleanup_close(&c.lock);
+	return err;
+}
+
+void captured_free(struct captured *c)
+{
+	vec_free(&c->manifest.items);
+	vec_free(&c->manifest.notes);
+	arena_free(&c->arena);
+}

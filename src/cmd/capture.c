@@ -1,0 +1,142 @@
+// unhang capture: a bundle of evidence, now.
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cmd/cmd.h"
+
+enum { PIDS_MOST = 64, SECONDS_MOST = 3600 };
+
+static void usage(void)
+{
+	puts("usage: unhang capture [OPTION...]\n"
+	     "\n"
+	     "Saves all evidence that this machine has in one file, before it is lost: device cores of the driver, the\n"
+	     "kernel's log, what the GPUs say (registers, waves, rings, queues), the processes that hold a GPU, and the facts\n"
+	     "that unhang doctor looks at. The file is a machine to unhang: unhang explain FILE says later, on any machine,\n"
+	     "what it would have said here; so do unhang --target FILE, unhang waves|queues|rings|regs --target FILE and\n"
+	     "unhang doctor --root FILE. Nothing is written to a GPU. Run it as root to save all.\n"
+	     "\n"
+	     "  -o, --output FILE      the file to make; otherwise unhang-HOST-TIME.tar.zst in the current directory\n"
+	     "  --pid PID              save this process too; may be repeated\n"
+	     "  --redact               replace names of hosts and users, serial numbers, addresses of networks, home\n"
+	     "                         directories, names of models, and secrets by counters\n"
+	     "  --bug-report           write FILE.md as well: the text for a bug report, redacted\n"
+	     "  --user-data WHAT       what of programs' memory is saved: none, registers (of waves; the usual), or all\n"
+	     "  --tools                run py-spy for each process that holds a GPU, where it is installed\n"
+	     "  --deadline SECONDS     the time for all of it; otherwise 30\n"
+	     "  --release-devcoredump  free each device core when it is saved, so that the driver can make another; this\n"
+	     "                         writes to the driver\n"
+	     "  --attach-debugger      run rocgdb for each process, last of all. Attaching can take every queue off the GPU,\n"
+	     "                         those of other programs too. If that fails the driver resets the GPU; and a debugger\n"
+	     "                         that is killed at its deadline leaves breakpoints in the program\n"
+	     "  --json                 for machines: the manifest of the file, docs/capture.schema.json\n"
+	     "  -h, --help             this text\n"
+	     "\n"
+	     "exit status: 0 the file was made, 2 it could not be; what was saved is packed by the next capture");
+}
+
+static bool parse_pid(const char *text, long long *pids, size_t *n)
+{
+	int64_t pid;
+	if (!str_number(str_z(text), &pid) || pid <= 0 || *n == PIDS_MOST) {
+		complain("--pid wants the number of a process, and at most %d of them; not '%s'", PIDS_MOST, text);
+		return false;
+	}
+	pids[(*n)++] = pid;
+	return true;
+}
+
+static bool parse_user_data(const char *text, enum uh_user_data *ret)
+{
+	static const char *const names[] = { "none", "registers", "all" };
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i]))
+			continue;
+		*ret = (enum uh_user_data)i;
+		return true;
+	}
+	complain("--user-data wants none, registers or all; not '%s'", text);
+	return false;
+}
+
+enum { OPTION_DEBUGGER = 256 };
+static const struct option options[] = {
+	{ "output", required_argument, NULL, 'o' },
+	{ "pid", required_argument, NULL, 'p' },
+	{ "redact", no_argument, NULL, 'r' },
+	{ "bug-report", no_argument, NULL, 'b' },
+	{ "user-data", required_argument, NULL, 'u' },
+	{ "tools", no_argument, NULL, 't' },
+	{ "deadline", required_argument, NULL, 'd' },
+	{ "release-devcoredump", no_argument, NULL, 'R' },
+	{ "attach-debugger", no_argument, NULL, OPTION_DEBUGGER },
+	{ "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+/** -1: go on; else the exit status. */
+static int take_option(int option, struct uh_capture_options *o, long long *pids, char **argv)
+{
+	bool ok = true;
+	switch (option) {
+	case 'o':
+		o->file = optarg;
+		break;
+	case 'p':
+		ok = parse_pid(optarg, pids, &o->npids);
+		break;
+	case 'r':
+		o->redact = true;
+		break;
+	case 'b':
+		o->bug_report = true;
+		break;
+	case 'u':
+		ok = parse_user_data(optarg, &o->user_data);
+		break;
+	case 't':
+		o->tools = true;
+		break;
+	case 'd':
+		ok = parse_count("--deadline", optarg, SECONDS_MOST, &o->seconds);
+		break;
+	case 'R':
+		o->release_devcoredump = true;
+		break;
+	case OPTION_DEBUGGER:
+		o->attach_debugger = true;
+		break;
+	case 'J':
+		o->json = true;
+		break;
+	case 'h':
+		usage();
+		return EXIT_NOTHING_WRONG;
+	default:
+		complain_option(argv, option, "capture");
+		return EXIT_CANNOT;
+	}
+	return ok ? -1 : EXIT_CANNOT;
+}
+
+int cmd_capture(int argc, char **argv)
+{
+	long long pids[PIDS_MOST];
+	struct uh_capture_options o = { .pids = pids, .user_data = UH_USER_REGISTERS };
+	int option;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
+		int status = take_option(option, &o, pids, argv);
+		if (status >= 0)
+			return status;
+	}
+	if (optind < argc) {
+		complain("what is '%s'? -o FILE names the file to make", argv[optind]);
+		return EXIT_CANNOT;
+	}
+	struct uh_error *err = uh_capture(&o, stdout, complain_line, NULL);
+	return err ? cannot(err) : EXIT_NOTHING_WRONG;
+}

@@ -1,0 +1,110 @@
+#include "session/bug_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/save.h"
+#include "host/host.h"
+#include "report/bug_report.h"
+#include "session/machine.h"
+
+#define LOG_MEMBER "kernel-log.txt"
+
+static void say_nothing(void *ctx, const char *message)
+{
+	(void)ctx;
+	(void)message;
+}
+
+/** Whether a line is about a GPU: knowledge has it, or the driver wrote it. */
+static bool matters(const void *ctx, struct str line)
+{
+	struct match m;
+	struct str text = line;
+	if (str_starts(line, S("[")))
+		str_split(&text, ']');
+	return str_find(line, S("amdgpu")) >= 0 || str_find(line, S("kfd")) >= 0 || know_match(ctx, str_trim(text), &m);
+}
+
+/** What explain says of the bundle, as on a terminal. */
+static struct str explain(struct arena *a, struct uh_machine *m, struct str *ret_title)
+{
+	const struct uh_report_options options = { .width = 100 };
+	char *text = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&text, &n);
+	if (!out)
+		return (struct str){ 0 };
+	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	uh_session_on_machine(s, m);
+	uh_error_free(uh_session_add_machine(s, NULL));
+	uh_session_add_newest(s, NULL);
+	uh_session_end(s);
+	uh_session_report(s, out, &options);
+	*ret_title = arena_str(a, session_title(s));
+	uh_session_free(s);
+	fclose(out);
+	struct str kept = arena_str(a, (struct str){ text, n });
+	free(text);
+	return kept;
+}
+
+static struct str join(struct arena *a, struct str x, const char *between, struct str y)
+{
+	return x.n && y.n ? arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(x), between, STR_ARG(y)) : x.n ? x : y;
+}
+
+static void facts(struct arena *a, struct uh_machine *m, const struct know *k, struct bug_report *b)
+{
+	struct host h;
+	host_look(k, (struct machine_at){ .tape = machine_tape(m, "doctor") }, &h);
+	const struct host_item *i = host_machine(&h);
+	b->system = arena_str(a, join(a, host_value(&h, i, "distribution"), " ", host_value(&h, i, "distribution_version")));
+	b->rocm = arena_str(a, host_value(&h, i, "rocm"));
+	b->kernel = arena_str(a, join(a, host_value(&h, i, "kernel"), ", amdgpu ", host_value(&h, i, "driver_kind")));
+	for (size_t d = 0; d < h.devices.n; d++) {
+		const struct device *g = &h.devices.list[d];
+		b->gpus = arena_printf(a, STR_FMT "%s" STR_FMT " (" STR_FMT ") at " STR_FMT, STR_ARG(b->gpus), d ? "\n" : "",
+				       STR_ARG(g->name), STR_ARG(g->gfx), STR_ARG(g->pci));
+	}
+	host_free(&h);
+}
+
+static struct uh_error *save(const char *bundle, const struct bug_report *b)
+{
+	enum { MODE = 0640 };
+	struct arena a = { 0 };
+	char *text = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&text, &n);
+	if (!out)
+		return uh_error_os(errno, "%s.md", bundle);
+	report_bug(b, out);
+	fclose(out);
+	struct uh_error *err = save_file(AT_FDCWD, arena_printf(&a, "%s.md", bundle).p, (struct str){ text, n }, MODE);
+	free(text);
+	arena_free(&a);
+	return err;
+}
+
+struct uh_error *bug_report_write(const char *bundle, const struct know *k)
+{
+	struct arena a = { 0 };
+	struct uh_machine *m = NULL;
+	struct uh_error *err = uh_machine_open(bundle, &m);
+	if (err || !m)
+		return err;
+	const struct bundle_member *log = bundle_member(m->bundle, S(LOG_MEMBER));
+	struct bug_report b = { .bundle = str_base(str_z(bundle)), .log_name = LOG_MEMBER, .matters = matters, .ctx = k };
+	b.diagnosis = explain(&a, m, &b.title);
+	if (!b.title.n)
+		b.title = S("No incident was found; the GPUs as they were");
+	if (log)
+		b.log = (struct str){ log->bytes, log->n };
+	facts(&a, m, k, &b);
+	err = save(bundle, &b);
+	uh_machine_free(m);
+	arena_free(&a);
+	return err;
+}

@@ -1,0 +1,202 @@
+// unhang capture: the looks whose answers a bundle keeps, and what is said of it.
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "capture/capture.h"
+#include "gpu/target.h"
+#include "host/host.h"
+#include "session/look.h"
+#include "session/bug_report.h"
+#include "session/machine.h"
+
+static void say_nothing(void *ctx, const char *message)
+{
+	(void)ctx;
+	(void)message;
+}
+
+/** What the looks of a capture share. They run in one process, one after the other. */
+struct recording {
+	enum user_data user_data;
+	struct know *know;
+	struct devices devices;
+	bool found;
+	struct uh_machine machine;
+	FILE *nowhere; // a look's answer is for nobody: only what the machine answered is kept
+};
+
+/** Files of the driver that wait for nothing are read first: where another one blocks, only those are asked again that have answered. */
+static void ask_the_harmless(struct recording *r)
+{
+	enum { SIZE = 1 << 16, ASK_MS = 700 };
+	struct arena a = { 0 };
+	for (size_t i = 0; i < r->devices.n; i++) {
+		const struct device *d = &r->devices.list[i];
+		struct probe p = { .path = arena_printf(&a, STR_FMT "/amdgpu_firmware_info", STR_ARG(d->debugfs)).p, .size = SIZE };
+		if (d->debugfs.n && device_awake(d))
+			probe_run(&a, &p, 1, ASK_MS, NULL, &r->devices.count);
+	}
+	arena_free(&a);
+}
+
+/** Hands the machine over to the next look. The first finds the GPUs for all. */
+static struct recording *record_on(struct tape *tape, void *ctx)
+{
+	enum { PATIENCE_MS = 10000 };
+	struct recording *r = ctx;
+	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices };
+	if (!r->nowhere)
+		r->nowhere = fopen("/dev/null", "w");
+	if (!r->found) {
+		devices_find_at(r->know, (struct machine_at){ .tape = tape }, &r->devices);
+		ask_the_harmless(r);
+	}
+	r->found = true;
+	*r->devices.count.patience = (struct probe_patience){ PATIENCE_MS, tape };
+	return r;
+}
+
+static void look_at_machine(struct tape *tape, void *ctx)
+{
+	struct recording *r = record_on(tape, ctx);
+	struct host host;
+	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	uh_session_on_machine(s, &r->machine);
+	uh_error_free(uh_session_add_machine(s, NULL));
+	uh_session_free(s);
+	host_look_beside(r->know, tape, &host); // what an incident's advice is held against
+	host_free(&host);
+}
+
+/** Text and JSON ask for different things. */
+static void look_at_waves(struct tape *tape, void *ctx)
+{
+	struct recording *r = record_on(tape, ctx);
+	struct uh_look_options o = { .machine = &r->machine, .registers = r->user_data != USER_DATA_NONE, .all = true };
+	uh_error_free(uh_look_waves(&o, r->nowhere, say_nothing, NULL));
+}
+
+static void look_at_queues(struct tape *tape, void *ctx)
+{
+	struct recording *r = record_on(tape, ctx);
+	struct uh_look_options o = { .machine = &r->machine };
+	for (int json = 0; json < 2; json++) {
+		o.json = json;
+		uh_error_free(uh_look_queues(&o, r->nowhere, say_nothing, NULL));
+	}
+}
+
+static void look_at_rings(struct tape *tape, void *ctx)
+{
+	enum { PACKETS = 64 }; // on each side of where a ring stands
+	struct recording *r = record_on(tape, ctx);
+	struct uh_look_options o = { .machine = &r->machine, .packets = PACKETS, .json = true };
+	uh_error_free(uh_look_rings(&o, NULL, 0, r->nowhere, say_nothing, NULL));
+}
+
+static void look_at_registers(struct tape *tape, void *ctx)
+{
+	static const char *const names[] = { "*STATUS*", "*FAULT*" };
+	struct recording *r = record_on(tape, ctx);
+	for (size_t i = 0; i < r->devices.n; i++) {
+		unsigned read;
+		struct arena a = { 0 };
+		struct uh_look_options o = { .machine = &r->machine,
+					     .gpu = arena_z(&a, r->devices.list[i].pci),
+					     .all = true,
+					     .bank = { -1, -1, -1, -1, -1, -1, -1, -1 } };
+		uh_error_free(
+			uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, say_nothing, NULL, &read));
+		arena_free(&a);
+	}
+}
+
+static void look_as_doctor(struct tape *tape, void *ctx)
+{
+	struct recording *r = record_on(tape, ctx);
+	struct uh_doctor_options o = { .machine = &r->machine };
+	unsigned wrong;
+	uh_error_free(uh_doctor(&o, r->nowhere, say_nothing, NULL, &wrong));
+}
+
+static void look_at_fences(struct tape *tape, void *ctx)
+{
+	struct recording *r = record_on(tape, ctx);
+	for (size_t i = 0; i < r->devices.n; i++) {
+		struct target *t = target_device(r->know, &r->devices.list[i]);
+		struct request fences = { .kind = REQUEST_FENCES };
+		target_ask(t, &fences);
+		target_close(t);
+	}
+}
+
+/** The silicon first: the state of a hung GPU may be gone soon. Fences last: reading them may end a hang. */
+static const struct capture_look looks[] = {
+	{ "machine", "the GPUs: registers, waves, rings, queues", look_at_machine, NULL, false },
+	{ "waves", "waves on the GPUs", look_at_waves, NULL, false },
+	{ "rings", "the driver's rings", look_at_rings, NULL, false },
+	{ "queues", "queues of programs that compute", look_at_queues, NULL, false },
+	{ "regs", "status registers", look_at_registers, NULL, false },
+	{ "doctor", "the machine around the GPUs", look_as_doctor, NULL, false },
+	{ "fences", "fences of the rings", look_at_fences, NULL, true },
+};
+enum { LOOKS = sizeof(looks) / sizeof(looks[0]) };
+
+/** unhang-HOST-20261116-031500.tar.zst */
+static const char *usual_name(struct arena *a)
+{
+	struct utsname host = { 0 };
+	char stamp[32] = "", name[65] = "";
+	time_t now = time(NULL);
+	struct tm tm;
+	uname(&host);
+	for (size_t i = 0; i + 1 < sizeof(name) && host.nodename[i] && host.nodename[i] != '.'; i++)
+		name[i] = char_word(host.nodename[i]) || host.nodename[i] == '-' ? host.nodename[i] : '-';
+	if (gmtime_r(&now, &tm))
+		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	return arena_printf(a, "unhang-%s-%s.tar.zst", *name ? name : "machine", stamp).p;
+}
+
+struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	struct teller teller = { problem, ctx };
+	struct arena a = { 0 };
+	struct capture_look list[LOOKS];
+	struct captured done;
+	struct know *k = look_knowledge(&teller);
+	struct recording recording = { .user_data = (enum user_data)o->user_data, .know = k };
+	struct capture_options c = {
+		.file = o->file ? o->file : usual_name(&a),
+		.know = k,
+		.looks = list,
+		.nlooks = LOOKS,
+		.pids = (const int64_t *)o->pids,
+		.npids = o->npids,
+		.user_data = (enum user_data)o->user_data,
+		.redact = o->redact || o->bug_report,
+		.tools = o->tools,
+		.debugger = o->attach_debugger,
+		.release_dumps = o->release_devcoredump,
+		.deadline_ms = (int)o->seconds * 1000,
+		.tell = problem,
+		.ctx = ctx,
+	};
+	for (size_t i = 0; i < LOOKS; i++) {
+		list[i] = looks[i];
+		list[i].ctx = &recording;
+	}
+	struct uh_error *err = capture_take(&c, &done);
+	if (!err && o->json)
+		report_manifest(&done.manifest, out);
+	else if (!err)
+		report_captured(&done.manifest, c.file, done.bytes, out);
+	if (!err && o->bug_report)
+		err = bug_report_write(c.file, k);
+	if (!err && o->bug_report && !o->json)
+		fprintf(out, "The text for a bug report is in %s.md: read it before you send it.\n", c.file);
+	captured_free(&done);
+	know_free(k);
+	arena_free(&a);
+	return err;
+}

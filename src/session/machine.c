@@ -1,0 +1,85 @@
+#include "session/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** Every member below answers/ is a track. */
+static void add_tracks(struct uh_machine *m)
+{
+	for (size_t i = 0; i < m->bundle->members.len; i++) {
+		const struct bundle_member *one = &m->bundle->members.data[i];
+		if (str_starts(one->name, S(BUNDLE_TRACKS)))
+			tape_add(m->tape, str_from(one->name, sizeof(BUNDLE_TRACKS) - 1), (struct str){ one->bytes, one->n });
+	}
+}
+
+struct uh_error *uh_machine_open(const char *path, struct uh_machine **ret)
+{
+	struct bundle *b;
+	struct uh_error *err = bundle_open(path, &b);
+	*ret = NULL;
+	if (err || !b)
+		return err;
+	struct uh_machine *m = mem_alloc(sizeof(*m));
+	*m = (struct uh_machine){ .tape = tape_new(), .bundle = b, .path = strdup(path) };
+	add_tracks(m);
+	*ret = m;
+	return NULL;
+}
+
+void uh_machine_free(struct uh_machine *m)
+{
+	if (!m)
+		return;
+	tape_free(m->tape);
+	bundle_free(m->bundle);
+	free(m->path);
+	free(m);
+}
+
+struct tape *machine_tape(struct uh_machine *m, const char *track)
+{
+	if (!m)
+		return NULL;
+	tape_begin(m->tape, track);
+	return m->tape;
+}
+
+void machine_find(struct uh_machine *m, const struct know *k, const char *track, struct found_devices *ret)
+{
+	*ret = (struct found_devices){ .tape = machine_tape(m, track), .borrowed = m && m->devices };
+	if (ret->borrowed)
+		ret->devices = *m->devices;
+	else
+		devices_find_at(k, (struct machine_at){ .tape = ret->tape }, &ret->devices);
+}
+
+void found_devices_free(struct found_devices *f)
+{
+	if (!f->borrowed)
+		devices_free(&f->devices);
+}
+
+struct uh_error *machine_resolve(const struct uh_look_options *o, struct machine_options *ret)
+{
+	struct uh_error *err = NULL;
+	*ret = (struct machine_options){ .options = *o };
+	size_t n = 0;
+	for (size_t i = 0; i < o->ntargets && !err && n < sizeof(ret->targets) / sizeof(ret->targets[0]); i++) {
+		struct uh_machine *m = NULL;
+		if (!o->machine && !ret->opened)
+			err = uh_machine_open(o->targets[i], &m);
+		if (m)
+			ret->opened = m;
+		else
+			ret->targets[n++] = o->targets[i];
+	}
+	if (!ret->opened)
+		return err;
+	ret->options.machine = ret->opened;
+	ret->options.targets = ret->targets;
+	ret->options.ntargets = n;
+	return err;
+}
+
+void machine_options_free(struct machine_options *o) { uh_machine_free(o->opened); }

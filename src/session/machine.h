@@ -1,0 +1,39 @@
+// The machine that a look is about: this one, one that is being recorded, or one that a bundle holds.
+#pragma once
+
+#include "gpu/find/device.h"
+#include "source/tape/bundle.h"
+#include "source/tape/tape.h"
+#include "unhang/unhang.h"
+
+struct uh_machine {
+	struct tape *tape;
+	struct bundle *bundle; // NULL: it is recorded
+	char *path;            // of the bundle
+	struct devices *devices; // of one that is recorded: what the first look found, for all others; NULL
+};
+
+/** Finds its GPUs, or hands out those that were found. devices_free() only where they are not borrowed. */
+struct found_devices {
+	struct devices devices;
+	struct tape *tape; // NULL: this machine
+	bool borrowed;
+};
+struct know;
+void machine_find(struct uh_machine *m, const struct know *k, const char *track, struct found_devices *ret);
+void found_devices_free(struct found_devices *f);
+
+/** Its tape at the beginning of a track; NULL of NULL, which is this machine. */
+struct tape *machine_tape(struct uh_machine *m, const char *track);
+
+/** What the most important incident is; empty: there is none. */
+struct str session_title(const struct uh_session *s);
+
+/** Options of a look whose targets may name a bundle: then that is the machine, and the other targets are what to look at in it. */
+struct machine_options {
+	struct uh_look_options options;
+	const char *targets[8];
+	struct uh_machine *opened;
+};
+struct uh_error *machine_resolve(const struct uh_look_options *o, struct machine_options *ret);
+void machine_options_free(struct machine_options *o);

@@ -1,0 +1,72 @@
+// What recording and playing share.
+#pragma once
+
+#include "source/tape/format.h"
+#include "source/tape/tape.h"
+
+/** Texts by number and back. */
+struct tape_names {
+	struct arena arena;
+	VEC(struct str) list;
+	uint32_t *slots; // number + 1; 0: free
+	size_t nslots;
+};
+/** The number of a name; UINT32_MAX: it has none, and @add is not set. */
+uint32_t tape_name(struct tape_names *n, struct str name, bool add);
+void tape_names_free(struct tape_names *n);
+
+/** An answer on a tape. Those to the same request stand together, in the order in which they were given. */
+struct taped {
+	struct tape_probe probe;
+	uint32_t track, order;
+	uint32_t played; // in the first of a request: how many were handed out
+};
+
+struct tape_track {
+	struct str name;
+	char *bytes;
+	size_t n;
+	bool whole;
+	VEC(struct tape_batch) batches;
+};
+
+/** A log on a tape. */
+struct taped_log {
+	struct str name, called; // called: by the one who read it
+	struct str records;      // its own, and what follows
+};
+
+struct tape_recorder {
+	struct tape_recording to;
+	uint64_t written;
+	uint32_t batches;
+	int error; // why not all is on the tape; 0
+	int64_t synced; // when it was last brought to the disk
+	struct text room;
+};
+
+struct tape_player {
+	VEC(struct tape_track) tracks;
+	VEC(struct taped) answers;
+	VEC(struct taped_log) logs;
+	uint32_t track;
+	bool sorted;
+	int64_t now;
+};
+
+struct tape {
+	bool plays;
+	struct tape_names paths;
+	struct tape_recorder recorder;
+	struct tape_player player;
+};
+
+void tape_note_dead(struct tape_dead *d, const struct probe_batch *b);
+/** Writes what is in the room. */
+void tape_write(struct tape *t);
+/** The next answer of this track, or of any, to a request. NULL: it was not made. */
+struct taped *tape_find(struct tape *t, const struct probe *p);
+/** An answer that the file failed with, where it never gave any; NULL. */
+const struct taped *tape_find_failed(struct tape *t, const struct probe *p);
+/** The newest answer that holds the one to @p: a read of more, or of the same file in another length. false: there is none. */
+bool tape_find_part(struct tape *t, const struct probe *p, struct tape_probe *ret);

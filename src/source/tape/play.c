@@ -1,0 +1,376 @@
+// Plays: the same requests get the same answers, in the order in which they were given.
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "source/tape/parts.h"
+
+enum { TRACKS_MOST = 64, PATHS_MOST = 1 << 20 };
+
+struct tape *tape_new(void)
+{
+	struct tape *t = mem_alloc(sizeof(*t));
+	t->plays = true;
+	return t;
+}
+
+bool tape_plays(const struct tape *t) { return t && t->plays; }
+
+void tape_free(struct tape *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->player.tracks.len; i++) {
+		free(t->player.tracks.data[i].bytes);
+		vec_free(&t->player.tracks.data[i].batches);
+	}
+	vec_free(&t->player.tracks);
+	vec_free(&t->player.answers);
+	vec_free(&t->player.logs);
+	tape_names_free(&t->paths);
+	text_free(&t->recorder.room);
+	free(t);
+}
+
+// --- loading ---
+
+/** A track being read: paths by their numbers in it. */
+struct loading {
+	struct tape *tape;
+	struct tape_track *track;
+	VEC(uint32_t) paths;
+};
+
+/** A path has the same number in all tracks of a tape, so that requests can be compared as bytes. The bytes are the tape's own. */
+static void take_probe(struct loading *l, struct str record)
+{
+	struct taped one = { .track = (uint32_t)l->tape->player.tracks.len, .order = (uint32_t)l->tape->player.answers.len };
+	if (!tape_take_probe(record, &one.probe) || one.probe.path >= l->paths.len)
+		return;
+	one.probe.path = l->paths.data[one.probe.path];
+	memcpy((char *)one.probe.key.p + 4, &one.probe.path, sizeof(one.probe.path));
+	if (one.probe.end == PROBE_STUCK && one.probe.batch < l->track->batches.len)
+		l->track->batches.data[one.probe.batch].stuck_order = one.order;
+	vec_push(&l->tape->player.answers, one);
+}
+
+static void take_log(struct loading *l, struct str record, struct str behind)
+{
+	struct tape_cursor c = { record };
+	struct taped_log log = { tape_take_text(&c), tape_take_text(&c), behind };
+	if (!c.short_of)
+		vec_push(&l->tape->player.logs, log);
+}
+
+static void take(struct loading *l, enum tape_type type, struct str record, struct str behind)
+{
+	struct tape_batch batch = { 0 };
+	if (type == TAPE_PATH && l->paths.len < PATHS_MOST)
+		vec_push(&l->paths, tape_name(&l->tape->paths, record, true));
+	else if (type == TAPE_BATCH && tape_take_batch(record, &batch))
+		vec_push(&l->track->batches, batch);
+	else if (type == TAPE_PROBE)
+		take_probe(l, record);
+	else if (type == TAPE_LOG)
+		take_log(l, record, behind);
+	else if (type == TAPE_END)
+		l->track->whole = true;
+}
+
+bool tape_add(struct tape *t, struct str name, struct str bytes)
+{
+	struct tape_track track = { .n = bytes.n };
+	struct loading l = { .tape = t, .track = &track };
+	enum tape_type type;
+	struct str record;
+	if (!str_starts(bytes, S(TAPE_HEAD)) || t->player.tracks.len == TRACKS_MOST)
+		return false;
+	track.bytes = mem_large(bytes.n);
+	memcpy(track.bytes, bytes.p, bytes.n);
+	uint32_t number = tape_name(&t->paths, name, true);
+	track.name = t->paths.list.data[number];
+	struct str left = str_from((struct str){ track.bytes, bytes.n }, sizeof(TAPE_HEAD) - 1);
+	while (tape_take_record(&left, &type, &record))
+		take(&l, type, record, left);
+	vec_free(&l.paths);
+	vec_push(&t->player.tracks, track);
+	t->player.sorted = false;
+	return true;
+}
+
+bool tape_whole(const struct tape *t, struct str name)
+{
+	for (size_t i = 0; i < t->player.tracks.len; i++)
+		if (str_eq(t->player.tracks.data[i].name, name))
+			return t->player.tracks.data[i].whole;
+	return false;
+}
+
+// --- finding ---
+
+static int compare(const struct taped *x, uint32_t track, struct str key)
+{
+	return x->track != track ? (x->track < track ? -1 : 1) : str_cmp(x->probe.key, key);
+}
+
+static int by_request(const void *a, const void *b)
+{
+	const struct taped *x = a, *y = b;
+	int order = compare(x, y->track, y->probe.key);
+	return order ? order : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void sort(struct tape_player *p)
+{
+	if (!p->sorted && p->answers.len)
+		qsort(p->answers.data, p->answers.len, sizeof(*p->answers.data), by_request);
+	p->sorted = true;
+}
+
+void tape_begin(struct tape *t, const char *track)
+{
+	if (!tape_plays(t))
+		return;
+	struct tape_player *p = &t->player;
+	p->track = UINT32_MAX;
+	for (uint32_t i = 0; i < p->tracks.len; i++)
+		p->track = str_is(p->tracks.data[i].name, track) ? i : p->track;
+	for (size_t i = 0; i < p->answers.len; i++)
+		p->answers.data[i].played = 0;
+	const struct tape_track *own = p->track < p->tracks.len ? &p->tracks.data[p->track] : NULL;
+	p->now = own && own->batches.len ? own->batches.data[0].began : 0;
+}
+
+/** The first answer of a track whose request is not before @key. */
+static size_t lower(const struct tape_player *p, uint32_t track, struct str key)
+{
+	size_t low = 0, high = p->answers.len;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (compare(&p->answers.data[middle], track, key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct taped *find_in(struct tape_player *p, uint32_t track, struct str key)
+{
+	size_t first = lower(p, track, key), n = 0;
+	while (first + n < p->answers.len && !compare(&p->answers.data[first + n], track, key))
+		n++;
+	if (!n)
+		return NULL;
+	struct taped *head = &p->answers.data[first];
+	return head + (head->played + 1 < n ? head->played++ : n - 1);
+}
+
+struct taped *tape_find(struct tape *t, const struct probe *p)
+{
+	struct text key = { 0 };
+	struct taped *found = NULL;
+	uint32_t path = tape_name(&t->paths, str_z(p->path), false);
+	sort(&t->player);
+	if (path == UINT32_MAX)
+		return NULL;
+	tape_put_key(&key, p, path);
+	if (t->player.track != UINT32_MAX)
+		found = find_in(&t->player, t->player.track, text_str(&key));
+	for (uint32_t i = 0; i < t->player.tracks.len && !found; i++)
+		found = find_in(&t->player, i, text_str(&key));
+	text_free(&key);
+	return found;
+}
+
+// --- a part of what was asked for ---
+
+enum { KEY_PLACE = 8, KEY_OFFSET = 8, KEY_REQUEST = 16, KEY_SIZE = 24, KEY_ARGUMENT = 32, QUERY_KIND = 12, QUERY_WORDS = 16 };
+
+static struct str argument_of(struct str key) { return str_cut(str_from(key, TAPE_KEY), get_u32(key.p + KEY_ARGUMENT)); }
+
+static bool is_query(struct str key)
+{
+	return key.p[0] == PROBE_QUERY && argument_of(key).n == sizeof(struct amdgpu_query);
+}
+
+/** The render node's query has the first register in its argument. */
+static uint64_t begin_of(struct str key)
+{
+	return is_query(key) ? (uint64_t)get_u32(argument_of(key).p + QUERY_WORDS) * 4 : get_u64(key.p + KEY_OFFSET);
+}
+
+/** Whether both mean the same bank of registers, or the same file in the same state. */
+static bool same_bank(struct str x, struct str y)
+{
+	struct str a = argument_of(x), b = argument_of(y);
+	if (get_u64(x.p + KEY_REQUEST) != get_u64(y.p + KEY_REQUEST) || a.n != b.n)
+		return false;
+	if (!is_query(x))
+		return str_eq(a, b);
+	return !memcmp(a.p + QUERY_KIND, b.p + QUERY_KIND, 4) && !memcmp(a.p + QUERY_WORDS + 8, b.p + QUERY_WORDS + 8, 8);
+}
+
+static bool holds(const struct tape_probe *have, struct str wanted, struct tape_probe *ret)
+{
+	const char kind = wanted.p[0];
+	const uint64_t size = get_u64(wanted.p + KEY_SIZE), from = begin_of(wanted), first = begin_of(have->key);
+	*ret = *have;
+	if (!same_bank(have->key, wanted))
+		return false;
+	if (kind == PROBE_FILE || kind == PROBE_LIST || kind == PROBE_LINK)
+		return have->end != PROBE_GOOD || have->data.n <= size;
+	if (have->end != PROBE_GOOD || from < first || from - first > have->data.n || size > have->data.n - (from - first))
+		return false;
+	ret->data = str_cut(str_from(have->data, from - first), size);
+	return kind == PROBE_READ || kind == PROBE_BANKED || kind == PROBE_QUERY;
+}
+
+static bool part_in(const struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret)
+{
+	bool found = false;
+	struct str place = str_cut(key, KEY_PLACE);
+	struct tape_probe one;
+	for (size_t i = lower(p, track, place); i < p->answers.len; i++) {
+		const struct taped *a = &p->answers.data[i];
+		if (a->track != track || !str_starts(a->probe.key, place))
+			break;
+		if (holds(&a->probe, key, &one)) {
+			*ret = one;
+			found = true;
+		}
+	}
+	return found;
+}
+
+/** A file that gave no answer then, to anybody who asked in this way, gives none now. */
+static const struct taped *failed_in(const struct tape_player *p, uint32_t track, struct str key)
+{
+	struct str place = str_cut(key, KEY_PLACE);
+	const struct taped *found = NULL;
+	for (size_t i = lower(p, track, place); i < p->answers.len; i++) {
+		const struct taped *a = &p->answers.data[i];
+		if (a->track != track || !str_starts(a->probe.key, place))
+			break;
+		if (a->probe.end == PROBE_GOOD)
+			return NULL;
+		if (a->probe.end == PROBE_STUCK || (!found && a->probe.end == PROBE_FAILED))
+			found = a;
+	}
+	return found;
+}
+
+const struct taped *tape_find_failed(struct tape *t, const struct probe *p)
+{
+	struct text key = { 0 };
+	uint32_t path = tape_name(&t->paths, str_z(p->path), false), own = t->player.track;
+	if (path == UINT32_MAX)
+		return NULL;
+	tape_put_key(&key, p, path);
+	const struct taped *found = own != UINT32_MAX ? failed_in(&t->player, own, text_str(&key)) : NULL;
+	for (uint32_t i = 0; i < t->player.tracks.len && !found; i++)
+		found = failed_in(&t->player, i, text_str(&key));
+	text_free(&key);
+	return found;
+}
+
+bool tape_find_part(struct tape *t, const struct probe *p, struct tape_probe *ret)
+{
+	struct text key = { 0 };
+	uint32_t path = tape_name(&t->paths, str_z(p->path), false), own = t->player.track;
+	bool found = false;
+	sort(&t->player);
+	if (path == UINT32_MAX)
+		return false;
+	tape_put_key(&key, p, path);
+	if (own != UINT32_MAX)
+		found = part_in(&t->player, own, text_str(&key), ret);
+	for (uint32_t i = 0; i < t->player.tracks.len && !found; i++)
+		found = part_in(&t->player, i, text_str(&key), ret);
+	text_free(&key);
+	return found;
+}
+
+// --- answering ---
+
+static const struct tape_batch *batch_of(const struct tape_player *p, const struct taped *a)
+{
+	const struct tape_track *track = &p->tracks.data[a->track];
+	return a->probe.batch < track->batches.len ? &track->batches.data[a->probe.batch] : NULL;
+}
+
+static void take_stuck(struct arena *a, const struct tape_batch *of, enum probe_end end, struct probe_stuck *ret)
+{
+	if (of->stuck.is && end == PROBE_STUCK)
+		*ret = (struct probe_stuck){ .is = true,
+					     .late = of->stuck.late,
+					     .uninterruptible = of->stuck.uninterruptible,
+					     .at = arena_str(a, of->stuck.at),
+					     .stack = arena_str(a, of->stuck.stack),
+					     .wchan = arena_str(a, of->stuck.wchan) };
+	ret->late |= of->stuck.late && end == PROBE_NOT_MADE;
+}
+
+static void answer(struct tape *t, struct arena *a, struct probe *p, struct probe_stuck *stuck)
+{
+	struct tape_probe one = { .end = PROBE_NOT_MADE };
+	const struct taped *found = tape_find(t, p);
+	if (!found && !tape_find_part(t, p, &one))
+		found = tape_find_failed(t, p);
+	const struct tape_batch *batch = found ? batch_of(&t->player, found) : NULL;
+	if (found)
+		one = found->probe;
+	// Its turn never came, because one before it did not answer. Asked without that one, it would not have answered either.
+	if (one.end == PROBE_NOT_MADE && batch && batch->stuck.is && found->order > batch->stuck_order && !stuck->is)
+		one.end = PROBE_STUCK;
+	p->end = one.end;
+	p->error = one.error;
+	p->n = one.data.n;
+	p->data = one.end == PROBE_GOOD || one.end == PROBE_FAILED ? arena_z(a, one.data) : NULL;
+	if (batch && found->track == t->player.track && batch->ended > t->player.now)
+		t->player.now = batch->ended;
+	if (batch)
+		take_stuck(a, batch, one.end, stuck);
+}
+
+void tape_answer(struct tape *t, struct arena *a, struct probe_batch *batches, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		batches[i].stuck = (struct probe_stuck){ 0 };
+		for (size_t j = 0; j < batches[i].n; j++)
+			answer(t, a, &batches[i].probes[j], &batches[i].stuck);
+	}
+}
+
+// --- logs ---
+
+static bool play_record(struct str record, const struct source_visitor *v, const char *called)
+{
+	struct tape_cursor c = { record };
+	uint64_t boot = tape_take_number(&c, 8), wall = tape_take_number(&c, 8);
+	struct source_record r = { .boot_id = tape_take_text(&c) };
+	memcpy(&r.boot_seconds, &boot, sizeof(boot));
+	memcpy(&r.wall_seconds, &wall, sizeof(wall));
+	r.text = c.left;
+	if (!c.short_of)
+		v->record(v->ctx, called, &r);
+	return !c.short_of;
+}
+
+bool tape_play_log(struct tape *t, const char *name, const struct source_visitor *v)
+{
+	const struct taped_log *log = NULL;
+	for (size_t i = 0; i < t->player.logs.len && !log; i++)
+		log = str_is(t->player.logs.data[i].name, name) ? &t->player.logs.data[i] : NULL;
+	if (!log)
+		return false;
+	struct arena a = { 0 };
+	const char *called = arena_z(&a, log->called);
+	struct str left = log->records, record;
+	enum tape_type type;
+	v->record(v->ctx, called, NULL);
+	while (tape_take_record(&left, &type, &record) && type == TAPE_LINE && play_record(record, v, called))
+		;
+	v->record(v->ctx, NULL, NULL);
+	arena_free(&a);
+	return true;
+}
