@@ -9,7 +9,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 1; i + 3 <= size; i += 3) {
 		size_t at = data[i] | (size_t)data[i + 1] << 8;
 		// The header, the table and the pieces are dense; between them is nothing.
-		at = at < 1100 ? at : at < 1400 ? at - 1100 + RECORDING_EXTENTS_AT : (at - 1400) % (SAMPLE_SIZE - RECORDING_HEAD) + RECORDING_HEAD;
+		at = at < 1100 ? at :
+		     at < 1400 ? at - 1100 + RECORDING_EXTENTS_AT :
+				 (at - 1400) % (SAMPLE_SIZE - RECORDING_HEAD) + RECORDING_HEAD;
 		bytes[at] = (char)data[i + 2];
 	}
 	if (size && data[0] & 1)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/recording.h"
+#include "report/last/last.h"
 
 enum {
 	SAMPLE_QUEUE_AT = RECORDING_HEAD,
@@ -74,17 +74,35 @@ static inline uint64_t sample_entry(char *bytes, uint64_t used, struct rec_entry
 
 static inline void sample_records(char *bytes)
 {
-	const struct rec_queue queue = { .size = SAMPLE_SLOTS, .seen = SAMPLE_SLOTS, .agent = 0xa1, .read = 5, .write = 8, .certain = 3,
-					 .sampled = 900, .moved = 500 };
+	const struct rec_queue queue = { .size = SAMPLE_SLOTS,
+					 .seen = SAMPLE_SLOTS,
+					 .agent = 0xa1,
+					 .read = 5,
+					 .write = 8,
+					 .certain = 3,
+					 .sampled = 900,
+					 .moved = 500 };
 	memcpy(bytes + SAMPLE_QUEUE_AT, &queue, sizeof(queue));
 	for (unsigned i = 0; i < SAMPLE_SLOTS; i++) {
-		const struct rec_packet p = { .time = 100 + i, .kernel = 0x1000, .arguments = 0x2000, .grid = { 64, 1, 1 }, .group = 63,
-					      .header = i == 7 ? 3 : 0x1502, .thread = 0, .operation = i % 3 };
+		const struct rec_packet p = { .time = 100 + i,
+					      .kernel = 0x1000,
+					      .arguments = 0x2000,
+					      .grid = { 64, 1, 1 },
+					      .group = 63,
+					      .header = i == 7 ? 3 : 0x1502,
+					      .thread = 0,
+					      .operation = i % 3 };
 		const struct rec_arguments a = { .state = REC_ARGUMENTS_COPIED, .copied = 24, .size = 48 };
-		const struct rec_event e = { .time = 50 + i, .call = (uint16_t)(i % 2 ? CALL_POOL_FREE : CALL_POOL_ALLOCATE),
+		const struct rec_event e = { .time = 50 + i,
+					     .call = (uint16_t)(i % 2 ? CALL_POOL_FREE : CALL_POOL_ALLOCATE),
 					     .a = { 0x7f0000000000 + i / 2 * 0x10000, 4096, 0x1a1 } };
-		const struct rec_allocation m = { .address = 0x7e0000000000 + i * 0x100000ul, .size = 8192, .born = 10, .died = i % 2 ? 60 : 0,
-						  .of = 0x1a1, .call = CALL_POOL_ALLOCATE, .state = (uint16_t)(i % 2 ? REC_MEMORY_FREED : REC_MEMORY_LIVE) };
+		const struct rec_allocation m = { .address = 0x7e0000000000 + i * 0x100000ul,
+						  .size = 8192,
+						  .born = 10,
+						  .died = i % 2 ? 60 : 0,
+						  .of = 0x1a1,
+						  .call = CALL_POOL_ALLOCATE,
+						  .state = (uint16_t)(i % 2 ? REC_MEMORY_FREED : REC_MEMORY_LIVE) };
 		const uint64_t pointer = 0x7e0000000010 + i * 0x100000ul;
 		memcpy(bytes + SAMPLE_QUEUE_AT + 256 + i * RECORD_SIZE, &p, sizeof(p));
 		memcpy(bytes + SAMPLE_ARGUMENTS_AT + i * SAMPLE_STRIDE, &a, sizeof(a));
@@ -99,15 +117,27 @@ static inline void sample_records(char *bytes)
 static inline char *sample_recording(void)
 {
 	char *bytes = calloc(1, SAMPLE_SIZE);
-	const struct rec_header h = { .magic = "UNHANGRC", .version = RECORDING_VERSION, .size = RECORDING_HEAD, .state = RECORDING_ON, .pid = 4242,
-				      .rank = 3, .level = 3, .max_level = 3, .start = { 1, 1700000000000000000, 5 }, .ticks_per_second = 1000000,
-				      .clocks = { { 1000, 1700000000000001000, 1000000 } }, .host = "node7", .program = "python", .command = "python\0x.py" };
+	const struct rec_header h = { .magic = "UNHANGRC",
+				      .version = RECORDING_VERSION,
+				      .size = RECORDING_HEAD,
+				      .state = RECORDING_ON,
+				      .pid = 4242,
+				      .rank = 3,
+				      .level = 3,
+				      .max_level = 3,
+				      .start = { 1, 1700000000000000000, 5 },
+				      .ticks_per_second = 1000000,
+				      .clocks = { { 1000, 1700000000000001000, 1000000 } },
+				      .host = "node7",
+				      .program = "python",
+				      .command = "python\0x.py" };
 	const struct rec_thread thread = { .tid = 4243, .call = CALL_WAIT, .since = 200, .a = { 0x5000, 1 }, .name = "worker" };
 	const uint64_t next = SAMPLE_SLOTS;
 	uint64_t used = 0;
 	memcpy(bytes, &h, sizeof(h));
 	sample_extent(bytes, 0, (struct rec_extent){ EXTENT_QUEUE, 0, SAMPLE_QUEUE_AT, 0, SAMPLE_SLOTS, RECORD_SIZE, 256 });
-	sample_extent(bytes, 1, (struct rec_extent){ EXTENT_ARGUMENTS, 0, SAMPLE_ARGUMENTS_AT, 0, SAMPLE_SLOTS, SAMPLE_STRIDE, 0 });
+	sample_extent(bytes, 1,
+		      (struct rec_extent){ EXTENT_ARGUMENTS, 0, SAMPLE_ARGUMENTS_AT, 0, SAMPLE_SLOTS, SAMPLE_STRIDE, 0 });
 	sample_extent(bytes, 2, (struct rec_extent){ EXTENT_EVENTS, 0, SAMPLE_EVENTS_AT, 0, SAMPLE_SLOTS, RECORD_SIZE, 64 });
 	sample_extent(bytes, 3, (struct rec_extent){ EXTENT_MEMORY, 0, SAMPLE_MEMORY_AT, 0, SAMPLE_SLOTS, RECORD_SIZE, 64 });
 	sample_extent(bytes, 4, (struct rec_extent){ EXTENT_THREADS, 0, SAMPLE_THREADS_AT, 0, 2, 128, 0 });
@@ -117,13 +147,20 @@ static inline char *sample_recording(void)
 	memcpy(bytes + SAMPLE_EVENTS_AT, &next, sizeof(next));
 	memcpy(bytes + SAMPLE_THREADS_AT, &thread, sizeof(thread));
 	for (unsigned i = 0; i < 2; i++) {
-		const struct rec_operation o = { .begin = 90, .name = 1, .ntensors = 1, .tensors = { { .address = 0x7e0000000000, .dtype = 2, .ndim = 2, .shape = { 4, 8 } } } };
+		const struct rec_operation o = {
+			.begin = 90,
+			.name = 1,
+			.ntensors = 1,
+			.tensors = { { .address = 0x7e0000000000, .dtype = 2, .ndim = 2, .shape = { 4, 8 } } }
+		};
 		memcpy(bytes + SAMPLE_OPERATIONS_AT + 64 + i * 960, &o, sizeof(o));
 	}
-	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_AGENT, .n = { 0xa1, 1, 1, 0xc300 } }, "gfx90a\nInstinct");
+	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_AGENT, .n = { 0xa1, 1, 1, 0xc300 } },
+			    "gfx90a\nInstinct");
 	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_POOL, .n = { 0x1a1, 0xa1 } }, "");
 	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_CODE, .n = { 0x1000, 0x100 } }, "file:///x.co");
-	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_KERNEL, .n = { 0x1000, 48, 0xe0 } }, "_Z5saxpyPKfPffi");
+	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_KERNEL, .n = { 0x1000, 48, 0xe0 } },
+			    "_Z5saxpyPKfPffi");
 	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_TEXT, .id = 1 }, "attention");
 	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_UNLOAD, .n = { 0xe0 } }, "");
 	memcpy(bytes + SAMPLE_LOG_AT, &used, sizeof(used));
@@ -134,7 +171,7 @@ static inline char *sample_recording(void)
 /** Reads @bytes, which are copied into memory of exactly their size, and writes everything about them. NULL: nothing is wrong with that. */
 static inline const char *recording_complaint(const char *bytes, size_t size)
 {
-	struct recording *r = NULL;
+	struct flight_recording *r = NULL;
 	char *copy = malloc(size ? size : 1);
 	memcpy(copy, bytes, size);
 	struct uh_error *err = recording_parse("fuzz", copy, size, &r);

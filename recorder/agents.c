@@ -20,7 +20,8 @@ static hsa_status pool_note(hsa_handle pool, void *agent)
 	if (!rec.host_pool && device != DEVICE_GPU && !segment && !(flags & POOL_KERNARG))
 		rec.host_pool = pool;
 	pthread_mutex_lock(&rec.lock);
-	log_add(ENTRY_POOL, 0, (uint64_t[]){ pool, *(const hsa_handle *)agent, flags | (uint64_t)segment << 32, bytes }, 4, NULL);
+	log_add(ENTRY_POOL, 0, (uint64_t[]){ pool, *(const hsa_handle *)agent, flags | (uint64_t)segment << 32, bytes }, 4,
+		NULL);
 	pthread_mutex_unlock(&rec.lock);
 	return HSA_OK;
 }
@@ -28,7 +29,8 @@ static hsa_status pool_note(hsa_handle pool, void *agent)
 static hsa_status agent_note(hsa_handle agent, void *ctx)
 {
 	info_fn *info = (info_fn *)next.core[CORE_AGENT_GET_INFO];
-	hsa_status (*pools)(hsa_handle, each_fn *, void *) = (hsa_status(*)(hsa_handle, each_fn *, void *))next.ext[EXT_ITERATE_POOLS];
+	hsa_status (*pools)(hsa_handle, each_fn *, void *) =
+		(hsa_status(*)(hsa_handle, each_fn *, void *))next.ext[EXT_ITERATE_POOLS];
 	char name[64] = "", product[64] = "", text[132];
 	uint32_t device = 0, node = 0, bdf = 0, domain = 0;
 	(void)ctx;
@@ -37,7 +39,8 @@ static hsa_status agent_note(hsa_handle agent, void *ctx)
 	info(agent, AGENT_INFO_NODE, &node);
 	if (info(agent, AGENT_INFO_PRODUCT, product) != HSA_OK)
 		product[0] = 0;
-	if (device == DEVICE_GPU && (info(agent, AGENT_INFO_BDF, &bdf) != HSA_OK || info(agent, AGENT_INFO_DOMAIN, &domain) != HSA_OK))
+	if (device == DEVICE_GPU &&
+	    (info(agent, AGENT_INFO_BDF, &bdf) != HSA_OK || info(agent, AGENT_INFO_DOMAIN, &domain) != HSA_OK))
 		domain = 0;
 	name[63] = product[63] = 0;
 	const size_t len = strlen(name);

@@ -9,26 +9,20 @@ struct effect {
 	bool makes, ends;
 };
 static const struct effect effects[CALLS] = {
-	[CALL_POOL_ALLOCATE] = { .makes = true },
-	[CALL_ALLOCATE] = { .makes = true },
-	[CALL_RESERVE] = { .makes = true },
-	[CALL_MAP] = { .makes = true },
-	[CALL_IPC_ATTACH] = { .makes = true },
-	[CALL_LOCK] = { .makes = true },
-	[CALL_INTEROP_MAP] = { .makes = true },
-	[CALL_SVM_SET] = { .makes = true },
-	[CALL_POOL_FREE] = { .ends = true },
-	[CALL_FREE] = { .ends = true },
-	[CALL_UNRESERVE] = { .ends = true },
-	[CALL_UNMAP] = { .ends = true },
-	[CALL_IPC_DETACH] = { .ends = true },
-	[CALL_INTEROP_UNMAP] = { .ends = true },
-	[CALL_UNLOCK] = { .ends = true },
+	[CALL_POOL_ALLOCATE] = { .makes = true }, [CALL_ALLOCATE] = { .makes = true },     [CALL_RESERVE] = { .makes = true },
+	[CALL_MAP] = { .makes = true },           [CALL_IPC_ATTACH] = { .makes = true },   [CALL_LOCK] = { .makes = true },
+	[CALL_INTEROP_MAP] = { .makes = true },   [CALL_SVM_SET] = { .makes = true },      [CALL_POOL_FREE] = { .ends = true },
+	[CALL_FREE] = { .ends = true },           [CALL_UNRESERVE] = { .ends = true },     [CALL_UNMAP] = { .ends = true },
+	[CALL_IPC_DETACH] = { .ends = true },     [CALL_INTEROP_UNMAP] = { .ends = true }, [CALL_UNLOCK] = { .ends = true },
 };
 /** A range may be reserved and mapped at once: each is a row of its own. */
 static const uint16_t made_by[CALLS] = {
-	[CALL_POOL_FREE] = CALL_POOL_ALLOCATE, [CALL_FREE] = CALL_ALLOCATE,		[CALL_UNRESERVE] = CALL_RESERVE,
-	[CALL_UNMAP] = CALL_MAP,	       [CALL_IPC_DETACH] = CALL_IPC_ATTACH, [CALL_INTEROP_UNMAP] = CALL_INTEROP_MAP,
+	[CALL_POOL_FREE] = CALL_POOL_ALLOCATE,
+	[CALL_FREE] = CALL_ALLOCATE,
+	[CALL_UNRESERVE] = CALL_RESERVE,
+	[CALL_UNMAP] = CALL_MAP,
+	[CALL_IPC_DETACH] = CALL_IPC_ATTACH,
+	[CALL_INTEROP_UNMAP] = CALL_INTEROP_MAP,
 	[CALL_UNLOCK] = CALL_LOCK,
 };
 
@@ -67,8 +61,14 @@ static void make(const struct rec_event *e)
 	uint64_t slot;
 	// Locked memory is found again by the host's address.
 	const uint64_t key = e->call == CALL_LOCK ? e->a[2] : e->a[0];
-	const struct rec_allocation a = { .address = key, .size = e->a[1], .born = e->time, .of = e->call == CALL_LOCK ? e->a[0] : e->a[2],
-					  .call = e->call, .state = REC_MEMORY_LIVE, .by = e->thread, .operation = e->operation };
+	const struct rec_allocation a = { .address = key,
+					  .size = e->a[1],
+					  .born = e->time,
+					  .of = e->call == CALL_LOCK ? e->a[0] : e->a[2],
+					  .call = e->call,
+					  .state = REC_MEMORY_LIVE,
+					  .by = e->thread,
+					  .operation = e->operation };
 	if (!e->a[0] || !row_for(key, e->call, &slot)) {
 		rec.memory->lost += e->a[0] != 0;
 		return;
@@ -112,15 +112,10 @@ void memory_apply(void)
 		id = end_at - rec.event_mask - 1;
 	}
 	for (; id != end_at; id++) {
-		uint64_t w[RECORD_WORDS];
-		const uint64_t *from = &rec.event_slots[(id & rec.event_mask) * RECORD_WORDS];
-		for (unsigned i = 0; i < RECORD_WORDS; i++)
-			w[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
-		// Its writer has the number but has not finished: it and those behind it are applied the next time.
-		if (w[0] != ((uint32_t)id | (uint64_t)rec_check(w, RECORD_WORDS, id) << 32))
-			break;
 		struct rec_event e;
-		memcpy(&e, w, sizeof(e));
+		// Its writer has the number but has not finished: it and those behind it are applied the next time.
+		if (!rec_read(&rec.event_slots[(id & rec.event_mask) * RECORD_WORDS], (uint64_t *)&e, RECORD_WORDS, id))
+			break;
 		apply(&e);
 	}
 	__atomic_store_n(&rec.memory->applied, id, __ATOMIC_RELEASE);

@@ -54,7 +54,17 @@ static uint32_t state_of(struct queue_state *q, uint64_t address, int size)
 		return size == -2 ? REC_ARGUMENTS_LEFT_OUT : REC_ARGUMENTS_UNKNOWN;
 	if (!in_range(q, address, (uint64_t)size))
 		range_ask(q, address);
-	return in_range(q, address, (uint64_t)size) ? atomic_load_explicit(&q->range_state, memory_order_relaxed) : REC_ARGUMENTS_UNKNOWN;
+	return in_range(q, address, (uint64_t)size) ? atomic_load_explicit(&q->range_state, memory_order_relaxed) :
+						      REC_ARGUMENTS_UNKNOWN;
+}
+
+/** Memory that others may write by now: each word is read once. */
+static void copy_words(uint64_t *to, uint64_t from, uint32_t n)
+{
+	uint32_t i = 0;
+	for (; from % 8 == 0 && i + 8 <= n; i += 8)
+		to[i / 8] = __atomic_load_n((const uint64_t *)(uintptr_t)(from + i), __ATOMIC_RELAXED);
+	memcpy(&to[i / 8], (const void *)(uintptr_t)(from + i), n - i);
 }
 
 void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address)
@@ -70,7 +80,10 @@ void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint6
 	w[1] = state | (uint64_t)n << 16 | (uint64_t)(size < 0 ? 0 : (uint32_t)size) << 32;
 	if (words)
 		w[1 + words] = 0;
-	memcpy(&w[2], (const void *)(uintptr_t)address, n);
+	copy_words(&w[2], address, n);
+	// Where the packet's place was taken by another one meanwhile, so may the memory of its arguments be.
+	if ((int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_RELAXED) - id) > (int64_t)q->size)
+		return;
 	rec_write((uint64_t *)(slots + (id & q->argument_mask) * q->argument_stride), w, 2 + words, id);
 	const char *after = slots + ((id + 1) & q->argument_mask) * q->argument_stride;
 	for (uint32_t at = 0; at < 16 + n; at += LINE)

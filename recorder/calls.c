@@ -29,9 +29,11 @@ static struct rec_thread *slot_take(uint32_t tid)
 			struct rec_thread *t = &rec.threads[i];
 			uint32_t none = 0;
 			uint64_t ended = __atomic_load_n(&t->ended, __ATOMIC_ACQUIRE);
-			if (!again && __atomic_compare_exchange_n(&t->tid, &none, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			if (!again &&
+			    __atomic_compare_exchange_n(&t->tid, &none, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 				return t;
-			if (again && ended && __atomic_compare_exchange_n(&t->ended, &ended, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			if (again && ended &&
+			    __atomic_compare_exchange_n(&t->ended, &ended, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 				__atomic_store_n(&t->tid, tid, __ATOMIC_RELEASE);
 				return t;
 			}

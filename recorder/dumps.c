@@ -17,10 +17,14 @@
 enum { DUMPS_KEPT = 4096, HEAD_MOST = 16384 };
 
 static const char *const dtypes[UNHANG_DTYPES] = {
-	[UNHANG_FLOAT64] = "F64",	  [UNHANG_FLOAT32] = "F32",	   [UNHANG_FLOAT16] = "F16", [UNHANG_BFLOAT16] = "BF16",
-	[UNHANG_FLOAT8_E4M3] = "F8_E4M3", [UNHANG_FLOAT8_E5M2] = "F8_E5M2", [UNHANG_INT64] = "I64",  [UNHANG_INT32] = "I32",
-	[UNHANG_INT16] = "I16",		  [UNHANG_INT8] = "I8",		   [UNHANG_UINT64] = "U64",  [UNHANG_UINT32] = "U32",
-	[UNHANG_UINT16] = "U16",	  [UNHANG_UINT8] = "U8",	   [UNHANG_BOOL] = "BOOL",   [UNHANG_COMPLEX64] = "C64",
+	[UNHANG_FLOAT64] = "F64",         [UNHANG_FLOAT32] = "F32",
+	[UNHANG_FLOAT16] = "F16",         [UNHANG_BFLOAT16] = "BF16",
+	[UNHANG_FLOAT8_E4M3] = "F8_E4M3", [UNHANG_FLOAT8_E5M2] = "F8_E5M2",
+	[UNHANG_INT64] = "I64",           [UNHANG_INT32] = "I32",
+	[UNHANG_INT16] = "I16",           [UNHANG_INT8] = "I8",
+	[UNHANG_UINT64] = "U64",          [UNHANG_UINT32] = "U32",
+	[UNHANG_UINT16] = "U16",          [UNHANG_UINT8] = "U8",
+	[UNHANG_BOOL] = "BOOL",           [UNHANG_COMPLEX64] = "C64",
 };
 
 /** The dumps that there are, oldest first, as a ring. */
@@ -33,7 +37,8 @@ static struct {
 
 static void dump_path(uint64_t number, const char *file, char ret[PATH_MOST + 64])
 {
-	snprintf(ret, PATH_MOST + 64, "%s/%06llu%s%s", rec.settings.dumps, (unsigned long long)number, file ? "/" : "", file ? file : "");
+	snprintf(ret, PATH_MOST + 64, "%s/%06llu%s%s", rec.settings.dumps, (unsigned long long)number, file ? "/" : "",
+		 file ? file : "");
 }
 
 static void remove_oldest(void)
@@ -96,7 +101,8 @@ static void head_make(struct head *h, const struct inputs *in)
 	uint64_t at = 0;
 	add(h, "{");
 	for (size_t i = 0; i < in->n; i++) {
-		add(h, "%s\"argument_%u\":{\"dtype\":\"%s\",\"shape\":", i ? "," : "", in->list[i].argument, type_name(&in->list[i]));
+		add(h, "%s\"argument_%u\":{\"dtype\":\"%s\",\"shape\":", i ? "," : "", in->list[i].argument,
+		    type_name(&in->list[i]));
 		add_shape(h, &in->list[i]);
 		add(h, ",\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + in->list[i].bytes));
 		at += in->list[i].bytes;
@@ -149,14 +155,14 @@ static void add_text(struct head *h, const char *text)
 static bool write_metadata(const struct inputs *in, const char *path)
 {
 	struct head h = { .n = 0 };
-	add(&h, "{\"schema\":\"unhang/inputs/1\",\"pid\":%d,\"rank\":%d,\"queue\":%u,\"packet\":%llu,\"kernel\":", (int)rec.pid, rec.settings.rank,
-	    in->queue->id, (unsigned long long)in->packet);
+	add(&h, "{\"schema\":\"unhang/inputs/1\",\"pid\":%d,\"rank\":%d,\"queue\":%u,\"packet\":%llu,\"kernel\":", (int)rec.pid,
+	    rec.settings.rank, in->queue->id, (unsigned long long)in->packet);
 	add_text(&h, in->name);
 	add(&h, ",\"operation\":%u,\"inputs\":[", in->operation);
 	for (size_t i = 0; i < in->n; i++) {
-		add(&h, "%s{\"argument\":%u,\"address\":\"0x%llx\",\"bytes\":%llu,\"dtype\":\"%s\",\"guessed\":%s,\"shape\":", i ? "," : "",
-		    in->list[i].argument, (unsigned long long)in->list[i].address, (unsigned long long)in->list[i].bytes, type_name(&in->list[i]),
-		    in->list[i].guessed ? "true" : "false");
+		add(&h, "%s{\"argument\":%u,\"address\":\"0x%llx\",\"bytes\":%llu,\"dtype\":\"%s\",\"guessed\":%s,\"shape\":",
+		    i ? "," : "", in->list[i].argument, (unsigned long long)in->list[i].address,
+		    (unsigned long long)in->list[i].bytes, type_name(&in->list[i]), in->list[i].guessed ? "true" : "false");
 		add_shape(&h, &in->list[i]);
 		add(&h, "}");
 	}

@@ -17,7 +17,8 @@ static hsa_status fault(const struct hsa_event *event, void *data)
 {
 	(void)data;
 	if (event && atomic_load(&rec.on)) {
-		event_at(thread_here(), CALL_FAULT, rec_ticks(), event->type, (const uint64_t[4]){ event->address, event->reasons, event->agent });
+		event_at(thread_here(), CALL_FAULT, rec_ticks(), event->type,
+			 (const uint64_t[4]){ event->address, event->reasons, event->agent });
 		settle();
 	}
 	// An error lets the runtime go on to its own message and its end.
@@ -35,7 +36,8 @@ void queue_failed(hsa_status status, struct hsa_queue *queue, void *data)
 
 void faults_watch(void)
 {
-	hsa_status (*watch)(event_handler_fn *, void *) = (hsa_status(*)(event_handler_fn *, void *))next.ext[EXT_EVENT_HANDLER];
+	hsa_status (*watch)(event_handler_fn *, void *) =
+		(hsa_status(*)(event_handler_fn *, void *))next.ext[EXT_EVENT_HANDLER];
 	if (watch && watch(fault, NULL) != HSA_OK)
 		rec_line("the runtime takes no handler for faults; their addresses are not recorded");
 }

@@ -55,8 +55,7 @@ struct rec_header {
 	char program[64];
 	char command[256]; // the arguments of the program, NUL between them
 	char note[256];    // the newest line that was written to stderr
-	char dumps[256];   // where inputs and GPU cores go
-	uint64_t supervisor; // who answers when the GPU faulted: pid of `unhang run` or `watch`; 0: nobody
+	char dumps[256];   // where inputs go
 };
 
 /** What a piece of the file holds. A reader passes over kinds that it does not know. */
@@ -119,16 +118,16 @@ static inline uint32_t rec_check(const uint64_t *words, unsigned n, uint64_t id)
 
 /** A packet, as it lay in the queue when its doorbell was rung. */
 struct rec_packet {
-	uint32_t id, check;    // the packet's number, its low half; the check has all of it
-	uint64_t time;         // ticks
-	uint64_t kernel;       // kernel object; of a barrier: the first signal that it waits for
-	uint64_t arguments;    // address; of a barrier: the second signal
-	uint64_t completion;   // signal; 0: none
-	uint32_t grid[3];      // of a barrier: [0] and [1] the third signal, [2] how many there are
-	uint32_t group;        // 10 bits each: x - 1, y - 1, z - 1; bits 30 and 31: dimensions
-	uint16_t header;       // AQL: type, barrier bit, fences
-	uint16_t thread;       // slot
-	uint32_t operation;    // number; 0: none
+	uint32_t id, check;  // the packet's number, its low half; the check has all of it
+	uint64_t time;       // ticks
+	uint64_t kernel;     // kernel object; of a barrier: the first signal that it waits for
+	uint64_t arguments;  // address; of a barrier: the second signal
+	uint64_t completion; // signal; 0: none
+	uint32_t grid[3];    // of a barrier: [0] and [1] the third signal, [2] how many there are
+	uint32_t group;      // 10 bits each: x - 1, y - 1, z - 1; bits 30 and 31: dimensions
+	uint16_t header;     // AQL: type, barrier bit, fences
+	uint16_t thread;     // slot
+	uint32_t operation;  // number; 0: none
 };
 /** In rec_packet.header, where AQL has the type INVALID: the GPU had taken the packet before it was read, only its type is gone. */
 enum { REC_PACKET_TAKEN = 0xffff };
@@ -221,8 +220,8 @@ struct rec_allocation {
 
 /** A thread, and the call that it is inside of. Only the thread itself writes. */
 struct rec_thread {
-	uint32_t tid; // 0: the slot is free
-	uint32_t call; // written last; 0: in none
+	uint32_t tid;   // 0: the slot is free
+	uint32_t call;  // written last; 0: in none
 	uint64_t since; // ticks
 	uint64_t a[4];
 	uint32_t operation; // number of the one that it is in; 0: none
@@ -244,11 +243,11 @@ struct rec_entry {
 	uint32_t size; // all of it
 	uint32_t check;
 	uint16_t kind;
-	uint16_t text;    // bytes
-	uint32_t id;      // of a text
-	uint64_t time;    // ticks
-	uint64_t n[6];    // kernel: object, argument bytes, executable; code: base, size, delta, executable; unload: executable;
-	                  // agent: handle, type (1: GPU), node, bus address, domain; pool: handle, agent, flags, bytes
+	uint16_t text; // bytes
+	uint32_t id;   // of a text
+	uint64_t time; // ticks
+	uint64_t n[6]; // kernel: object, argument bytes, executable; code: base, size, delta, executable; unload: executable;
+		       // agent: handle, type (1: GPU), node, bus address, domain; pool: handle, agent, flags, bytes
 };
 
 enum { REC_TENSORS = 8, REC_DIMENSIONS = 6 };
@@ -262,9 +261,9 @@ struct rec_tensor {
 };
 /** What a framework was doing: unhang_begin() and unhang_end(). */
 struct rec_operation {
-	uint32_t id, check;     // the check is over what does not change at the end
-	uint64_t begin;         // ticks
-	uint32_t name, parent;  // a text of the log; the operation around it, 0: none
+	uint32_t id, check;    // the check is over what does not change at the end
+	uint64_t begin;        // ticks
+	uint32_t name, parent; // a text of the log; the operation around it, 0: none
 	uint16_t thread, ntensors;
 	uint32_t reserved;
 	struct rec_tensor tensors[REC_TENSORS];

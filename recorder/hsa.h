@@ -106,7 +106,14 @@ struct amd_signal {
 	struct amd_queue *queue; // of a doorbell
 };
 
-enum aql_kind { AQL_KIND_VENDOR, AQL_KIND_INVALID, AQL_KIND_DISPATCH, AQL_KIND_BARRIER_AND, AQL_KIND_AGENT, AQL_KIND_BARRIER_OR };
+enum aql_kind {
+	AQL_KIND_VENDOR,
+	AQL_KIND_INVALID,
+	AQL_KIND_DISPATCH,
+	AQL_KIND_BARRIER_AND,
+	AQL_KIND_AGENT,
+	AQL_KIND_BARRIER_OR
+};
 
 enum hsa_info {
 	SYSTEM_INFO_BUILD_VERSION = 0x200,

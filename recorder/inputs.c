@@ -16,13 +16,15 @@ static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
 {
 	pointer_info_fn *ask = (pointer_info_fn *)next.ext[EXT_POINTER_INFO];
 	*ret = (struct hsa_pointer_info){ .size = sizeof(*ret) };
-	return address >= lowest && address < highest && ask && ask((const void *)(uintptr_t)address, ret, NULL, NULL, NULL) == HSA_OK &&
-	       ret->type && ret->bytes && address - (uintptr_t)ret->agent_base < ret->bytes;
+	return address >= lowest && address < highest && ask &&
+	       ask((const void *)(uintptr_t)address, ret, NULL, NULL, NULL) == HSA_OK && ret->type && ret->bytes &&
+	       address - (uintptr_t)ret->agent_base < ret->bytes;
 }
 
 static bool owner_is_gpu(hsa_handle agent)
 {
-	hsa_status (*info)(hsa_handle, uint32_t, void *) = (hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_AGENT_GET_INFO];
+	hsa_status (*info)(hsa_handle, uint32_t, void *) =
+		(hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_AGENT_GET_INFO];
 	uint32_t device = 0;
 	return agent && info(agent, AGENT_INFO_DEVICE, &device) == HSA_OK && device == DEVICE_GPU;
 }
@@ -30,7 +32,8 @@ static bool owner_is_gpu(hsa_handle agent)
 /** What the framework said of a tensor at this address. */
 static void type_of(struct input *in, uint32_t operation)
 {
-	const struct rec_operation *o = operation && rec.operations ? &rec.operation_slots[operation & rec.operation_mask] : NULL;
+	const struct rec_operation *o =
+		operation && rec.operations ? &rec.operation_slots[operation & rec.operation_mask] : NULL;
 	in->dtype = UNHANG_FLOAT32;
 	in->guessed = true;
 	in->ndim = 1;
@@ -68,7 +71,9 @@ void inputs_find(struct inputs *in, uint64_t arguments, int size, hsa_handle age
 		if (!memory_at(words[i], &info))
 			continue;
 		struct input *one = &in->list[in->n++];
-		*one = (struct input){ .address = words[i], .argument = (uint32_t)(8 * i), .on_gpu = owner_is_gpu(info.owner),
+		*one = (struct input){ .address = words[i],
+				       .argument = (uint32_t)(8 * i),
+				       .on_gpu = owner_is_gpu(info.owner),
 				       .bytes = info.bytes - (words[i] - (uintptr_t)info.agent_base) };
 		type_of(one, in->operation);
 	}
@@ -106,7 +111,8 @@ static bool host_read(const struct input *in, piece_fn *take, void *ctx)
 
 bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx)
 {
-	hsa_status (*copy)(void *, const void *, size_t) = (hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
+	hsa_status (*copy)(void *, const void *, size_t) =
+		(hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
 	if (!in->on_gpu)
 		return host_read(in, take, ctx);
 	char *room = staging(agent);
@@ -133,10 +139,20 @@ static bool count(void *ctx, const void *bytes, size_t n)
 
 static void note(const struct inputs *in, const struct input *one, const struct statistics *s)
 {
-	struct rec_statistics r = { .queue = in->queue->id, .argument = one->argument, .packet = in->packet, .address = one->address,
-				    .elements = s->elements, .zeros = s->zeros, .nans = s->nans, .infinities = s->infinities,
-				    .least = s->least, .most = s->most, .mean = statistics_mean(s), .dtype = one->dtype,
-				    .guessed = one->guessed, .time = rec_ticks() };
+	struct rec_statistics r = { .queue = in->queue->id,
+				    .argument = one->argument,
+				    .packet = in->packet,
+				    .address = one->address,
+				    .elements = s->elements,
+				    .zeros = s->zeros,
+				    .nans = s->nans,
+				    .infinities = s->infinities,
+				    .least = s->least,
+				    .most = s->most,
+				    .mean = statistics_mean(s),
+				    .dtype = one->dtype,
+				    .guessed = one->guessed,
+				    .time = rec_ticks() };
 	const uint64_t id = __atomic_fetch_add(&rec.statistics->next, 1, __ATOMIC_RELAXED);
 	rec_write((uint64_t *)&rec.statistics_slots[id & rec.statistics_mask], (uint64_t *)&r, sizeof(r) / 8, id);
 }

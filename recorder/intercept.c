@@ -48,7 +48,10 @@ static bool wanted(const uint64_t *packet)
 static void take(struct queue_state *q, const struct held *h)
 {
 	const uint64_t kernel = h->packet[4];
-	struct inputs in = { .queue = q, .packet = h->index, .kernel = kernel, .name = kernel_name(kernel),
+	struct inputs in = { .queue = q,
+			     .packet = h->index,
+			     .kernel = kernel,
+			     .name = kernel_name(kernel),
 			     .operation = thread_here()->operation };
 	inputs_find(&in, h->packet[5], kernel_arguments(kernel), q->agent);
 	if (in.n && rec_level() >= LEVEL_INPUTS)
@@ -121,10 +124,11 @@ static void intercepted(const void *packets, uint64_t n, uint64_t index, void *d
 	free(room);
 }
 
-hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data, uint32_t private_size,
-			    uint32_t group_size, struct hsa_queue **ret)
+hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	return ((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE])(agent, size, type, error, data, private_size, group_size, ret);
+	return ((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE])(agent, size, type, error, data, private_size, group_size,
+								   ret);
 }
 
 void intercept_begin(struct queue_state *q)

@@ -27,10 +27,19 @@ static hsa_status pool_allocate(hsa_handle pool, size_t size, uint32_t flags, vo
 }
 
 typedef hsa_status free_fn(void *p);
-static hsa_status pool_free(void *p) { AROUND(CALL_POOL_FREE, (uintptr_t)p, 0, 0, EXT(EXT_POOL_FREE, free_fn *)(p), (uintptr_t)p); }
-static hsa_status memory_free(void *p) { AROUND(CALL_FREE, (uintptr_t)p, 0, 0, CORE(CORE_MEMORY_FREE, free_fn *)(p), (uintptr_t)p); }
+static hsa_status pool_free(void *p)
+{
+	AROUND(CALL_POOL_FREE, (uintptr_t)p, 0, 0, EXT(EXT_POOL_FREE, free_fn *)(p), (uintptr_t)p);
+}
+static hsa_status memory_free(void *p)
+{
+	AROUND(CALL_FREE, (uintptr_t)p, 0, 0, CORE(CORE_MEMORY_FREE, free_fn *)(p), (uintptr_t)p);
+}
 static hsa_status unlock(void *p) { AROUND(CALL_UNLOCK, (uintptr_t)p, 0, 0, EXT(EXT_UNLOCK, free_fn *)(p), (uintptr_t)p); }
-static hsa_status ipc_detach(void *p) { AROUND(CALL_IPC_DETACH, (uintptr_t)p, 0, 0, EXT(EXT_IPC_DETACH, free_fn *)(p), (uintptr_t)p); }
+static hsa_status ipc_detach(void *p)
+{
+	AROUND(CALL_IPC_DETACH, (uintptr_t)p, 0, 0, EXT(EXT_IPC_DETACH, free_fn *)(p), (uintptr_t)p);
+}
 static hsa_status interop_unmap(void *p)
 {
 	AROUND(CALL_INTEROP_UNMAP, (uintptr_t)p, 0, 0, EXT(EXT_INTEROP_UNMAP, free_fn *)(p), (uintptr_t)p);
@@ -46,22 +55,24 @@ static hsa_status memory_allocate(hsa_handle region, size_t size, void **ret)
 typedef hsa_status lock_fn(void *host, size_t size, hsa_handle *agents, int n, void **ret);
 static hsa_status lock(void *host, size_t size, hsa_handle *agents, int n, void **ret)
 {
-	AROUND(CALL_LOCK, 0, size, (uintptr_t)host, EXT(EXT_LOCK, lock_fn *)(host, size, agents, n, ret), status ? 0 : out(ret), size,
-	       (uintptr_t)host);
+	AROUND(CALL_LOCK, 0, size, (uintptr_t)host, EXT(EXT_LOCK, lock_fn *)(host, size, agents, n, ret), status ? 0 : out(ret),
+	       size, (uintptr_t)host);
 }
 
-typedef hsa_status lock_to_pool_fn(void *host, size_t size, hsa_handle *agents, int n, hsa_handle pool, uint32_t flags, void **ret);
+typedef hsa_status lock_to_pool_fn(void *host, size_t size, hsa_handle *agents, int n, hsa_handle pool, uint32_t flags,
+				   void **ret);
 static hsa_status lock_to_pool(void *host, size_t size, hsa_handle *agents, int n, hsa_handle pool, uint32_t flags, void **ret)
 {
-	AROUND(CALL_LOCK, 0, size, (uintptr_t)host, EXT(EXT_LOCK_TO_POOL, lock_to_pool_fn *)(host, size, agents, n, pool, flags, ret),
-	       status ? 0 : out(ret), size, (uintptr_t)host);
+	AROUND(CALL_LOCK, 0, size, (uintptr_t)host,
+	       EXT(EXT_LOCK_TO_POOL, lock_to_pool_fn *)(host, size, agents, n, pool, flags, ret), status ? 0 : out(ret), size,
+	       (uintptr_t)host);
 }
 
 typedef hsa_status ipc_attach_fn(const void *handle, size_t size, uint32_t n, const hsa_handle *agents, void **ret);
 static hsa_status ipc_attach(const void *handle, size_t size, uint32_t n, const hsa_handle *agents, void **ret)
 {
-	AROUND(CALL_IPC_ATTACH, 0, size, n, EXT(EXT_IPC_ATTACH, ipc_attach_fn *)(handle, size, n, agents, ret), status ? 0 : out(ret),
-	       size);
+	AROUND(CALL_IPC_ATTACH, 0, size, n, EXT(EXT_IPC_ATTACH, ipc_attach_fn *)(handle, size, n, agents, ret),
+	       status ? 0 : out(ret), size);
 }
 
 typedef hsa_status interop_map_fn(uint32_t n, hsa_handle *agents, int handle, uint32_t flags, size_t *size, void **ret,
@@ -77,28 +88,29 @@ static hsa_status interop_map(uint32_t n, hsa_handle *agents, int handle, uint32
 typedef hsa_status svm_set_fn(void *p, size_t size, void *attributes, size_t n);
 static hsa_status svm_set(void *p, size_t size, void *attributes, size_t n)
 {
-	AROUND(CALL_SVM_SET, (uintptr_t)p, size, n, EXT(EXT_SVM_SET, svm_set_fn *)(p, size, attributes, n), (uintptr_t)p, size, n);
+	AROUND(CALL_SVM_SET, (uintptr_t)p, size, n, EXT(EXT_SVM_SET, svm_set_fn *)(p, size, attributes, n), (uintptr_t)p, size,
+	       n);
 }
 
 typedef hsa_status allow_access_fn(uint32_t n, const hsa_handle *agents, const uint32_t *flags, const void *p);
 static hsa_status allow_access(uint32_t n, const hsa_handle *agents, const uint32_t *flags, const void *p)
 {
-	AROUND(CALL_ALLOW_ACCESS, (uintptr_t)p, n, 0, EXT(EXT_ALLOW_ACCESS, allow_access_fn *)(n, agents, flags, p), (uintptr_t)p, n,
-	       n && agents ? agents[0] : 0);
+	AROUND(CALL_ALLOW_ACCESS, (uintptr_t)p, n, 0, EXT(EXT_ALLOW_ACCESS, allow_access_fn *)(n, agents, flags, p),
+	       (uintptr_t)p, n, n && agents ? agents[0] : 0);
 }
 
 typedef hsa_status reserve_fn(void **ret, size_t size, uint64_t address, uint64_t flags);
 static hsa_status vmem_reserve(void **ret, size_t size, uint64_t address, uint64_t flags)
 {
-	AROUND(CALL_RESERVE, address, size, 0, EXT(EXT_VMEM_RESERVE, reserve_fn *)(ret, size, address, flags), status ? 0 : out(ret),
-	       size);
+	AROUND(CALL_RESERVE, address, size, 0, EXT(EXT_VMEM_RESERVE, reserve_fn *)(ret, size, address, flags),
+	       status ? 0 : out(ret), size);
 }
 
 typedef hsa_status reserve_align_fn(void **ret, size_t size, uint64_t address, uint64_t align, uint64_t flags);
 static hsa_status vmem_reserve_align(void **ret, size_t size, uint64_t address, uint64_t align, uint64_t flags)
 {
-	AROUND(CALL_RESERVE, address, size, 0, EXT(EXT_VMEM_RESERVE_ALIGN, reserve_align_fn *)(ret, size, address, align, flags),
-	       status ? 0 : out(ret), size);
+	AROUND(CALL_RESERVE, address, size, 0,
+	       EXT(EXT_VMEM_RESERVE_ALIGN, reserve_align_fn *)(ret, size, address, align, flags), status ? 0 : out(ret), size);
 }
 
 typedef hsa_status range_fn(void *p, size_t size);
@@ -127,8 +139,8 @@ static hsa_status vmem_release(hsa_handle handle)
 typedef hsa_status map_fn(void *p, size_t size, size_t offset, hsa_handle handle, uint64_t flags);
 static hsa_status vmem_map(void *p, size_t size, size_t offset, hsa_handle handle, uint64_t flags)
 {
-	AROUND(CALL_MAP, (uintptr_t)p, size, handle, EXT(EXT_VMEM_MAP, map_fn *)(p, size, offset, handle, flags), (uintptr_t)p, size,
-	       handle);
+	AROUND(CALL_MAP, (uintptr_t)p, size, handle, EXT(EXT_VMEM_MAP, map_fn *)(p, size, offset, handle, flags), (uintptr_t)p,
+	       size, handle);
 }
 
 /** For whom: permissions (0: none), then the agent. */
@@ -139,35 +151,37 @@ struct vmem_access {
 typedef hsa_status set_access_fn(void *p, size_t size, const struct vmem_access *access, size_t n);
 static hsa_status vmem_set_access(void *p, size_t size, const struct vmem_access *access, size_t n)
 {
-	AROUND(CALL_SET_ACCESS, (uintptr_t)p, size, n, EXT(EXT_VMEM_SET_ACCESS, set_access_fn *)(p, size, access, n), (uintptr_t)p, size,
-	       n, n && access ? access[0].agent : 0);
+	AROUND(CALL_SET_ACCESS, (uintptr_t)p, size, n, EXT(EXT_VMEM_SET_ACCESS, set_access_fn *)(p, size, access, n),
+	       (uintptr_t)p, size, n, n && access ? access[0].agent : 0);
 }
 
 typedef hsa_status copy_fn(void *to, const void *from, size_t size);
 static hsa_status copy(void *to, const void *from, size_t size)
 {
-	AROUND(CALL_COPY, (uintptr_t)to, size, (uintptr_t)from, CORE(CORE_MEMORY_COPY, copy_fn *)(to, from, size), (uintptr_t)to, size,
-	       (uintptr_t)from);
+	AROUND(CALL_COPY, (uintptr_t)to, size, (uintptr_t)from, CORE(CORE_MEMORY_COPY, copy_fn *)(to, from, size),
+	       (uintptr_t)to, size, (uintptr_t)from);
 }
 
-typedef hsa_status async_copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
-				 const hsa_handle *signals, hsa_handle completion);
+typedef hsa_status async_copy_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
+				 uint32_t n, const hsa_handle *signals, hsa_handle completion);
 static hsa_status async_copy(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
 			     const hsa_handle *signals, hsa_handle completion)
 {
 	AROUND(CALL_ASYNC_COPY, (uintptr_t)to, size, (uintptr_t)from,
-	       EXT(EXT_ASYNC_COPY, async_copy_fn *)(to, to_agent, from, from_agent, size, n, signals, completion), (uintptr_t)to, size,
-	       (uintptr_t)from, completion);
+	       EXT(EXT_ASYNC_COPY, async_copy_fn *)(to, to_agent, from, from_agent, size, n, signals, completion),
+	       (uintptr_t)to, size, (uintptr_t)from, completion);
 }
 
 typedef hsa_status async_copy_on_engine_fn(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
-					   uint32_t n, const hsa_handle *signals, hsa_handle completion, uint32_t engine, _Bool force);
-static hsa_status async_copy_on_engine(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size, uint32_t n,
-				       const hsa_handle *signals, hsa_handle completion, uint32_t engine, _Bool force)
+					   uint32_t n, const hsa_handle *signals, hsa_handle completion, uint32_t engine,
+					   _Bool force);
+static hsa_status async_copy_on_engine(void *to, hsa_handle to_agent, const void *from, hsa_handle from_agent, size_t size,
+				       uint32_t n, const hsa_handle *signals, hsa_handle completion, uint32_t engine,
+				       _Bool force)
 {
 	AROUND(CALL_ASYNC_COPY, (uintptr_t)to, size, (uintptr_t)from,
-	       EXT(EXT_ASYNC_COPY_ON_ENGINE, async_copy_on_engine_fn *)(to, to_agent, from, from_agent, size, n, signals, completion,
-									 engine, force),
+	       EXT(EXT_ASYNC_COPY_ON_ENGINE, async_copy_on_engine_fn *)(to, to_agent, from, from_agent, size, n, signals,
+									completion, engine, force),
 	       (uintptr_t)to, size, (uintptr_t)from, completion);
 }
 
@@ -179,22 +193,24 @@ struct dim3 {
 	uint32_t x, y, z;
 };
 typedef hsa_status copy_rect_fn(const struct pitched *to, const struct dim3 *to_at, const struct pitched *from,
-				const struct dim3 *from_at, const struct dim3 *range, hsa_handle agent, uint32_t direction, uint32_t n,
-				const hsa_handle *signals, hsa_handle completion);
+				const struct dim3 *from_at, const struct dim3 *range, hsa_handle agent, uint32_t direction,
+				uint32_t n, const hsa_handle *signals, hsa_handle completion);
 static hsa_status async_copy_rect(const struct pitched *to, const struct dim3 *to_at, const struct pitched *from,
 				  const struct dim3 *from_at, const struct dim3 *range, hsa_handle agent, uint32_t direction,
 				  uint32_t n, const hsa_handle *signals, hsa_handle completion)
 {
 	const uint64_t size = range ? (uint64_t)range->x * range->y * range->z : 0;
 	AROUND(CALL_ASYNC_COPY, to ? (uintptr_t)to->base : 0, size, from ? (uintptr_t)from->base : 0,
-	       EXT(EXT_ASYNC_COPY_RECT, copy_rect_fn *)(to, to_at, from, from_at, range, agent, direction, n, signals, completion),
+	       EXT(EXT_ASYNC_COPY_RECT, copy_rect_fn *)(to, to_at, from, from_at, range, agent, direction, n, signals,
+							completion),
 	       to ? (uintptr_t)to->base : 0, size, from ? (uintptr_t)from->base : 0, completion);
 }
 
 typedef hsa_status fill_fn(void *p, uint32_t value, size_t count);
 static hsa_status fill(void *p, uint32_t value, size_t count)
 {
-	AROUND(CALL_FILL, (uintptr_t)p, count * 4, value, EXT(EXT_FILL, fill_fn *)(p, value, count), (uintptr_t)p, count * 4, value);
+	AROUND(CALL_FILL, (uintptr_t)p, count * 4, value, EXT(EXT_FILL, fill_fn *)(p, value, count), (uintptr_t)p, count * 4,
+	       value);
 }
 
 /** Waits are no events: there may be millions, and what matters is the one that does not end. */

@@ -85,7 +85,9 @@ bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned 
 		return false;
 	}
 	struct rec_entry *e = (void *)((char *)(rec.log + 1) + rec.log->used);
-	*e = (struct rec_entry){ .size = (uint32_t)size, .kind = (uint16_t)kind, .text = (uint16_t)len, .id = id, .time = rec_ticks() };
+	*e = (struct rec_entry){
+		.size = (uint32_t)size, .kind = (uint16_t)kind, .text = (uint16_t)len, .id = id, .time = rec_ticks()
+	};
 	memcpy(e->n, n, nn * sizeof(*n));
 	if (len)
 		memcpy(e + 1, text, len);
@@ -102,7 +104,8 @@ struct loading {
 
 static hsa_status symbol_note(hsa_handle executable, hsa_handle symbol, void *ctx)
 {
-	hsa_status (*info)(hsa_handle, uint32_t, void *) = (hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_SYMBOL_GET_INFO];
+	hsa_status (*info)(hsa_handle, uint32_t, void *) =
+		(hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_SYMBOL_GET_INFO];
 	struct loading *l = ctx;
 	uint32_t type = 0, len = 0, arguments = 0;
 	uint64_t kernel = 0;
@@ -110,7 +113,8 @@ static hsa_status symbol_note(hsa_handle executable, hsa_handle symbol, void *ct
 	(void)executable;
 	if (info(symbol, SYMBOL_INFO_TYPE, &type) != HSA_OK || type != SYMBOL_KERNEL ||
 	    info(symbol, SYMBOL_INFO_KERNEL, &kernel) != HSA_OK || !kernel ||
-	    info(symbol, SYMBOL_INFO_NAME_LENGTH, &len) != HSA_OK || len > NAME_MOST || info(symbol, SYMBOL_INFO_NAME, room) != HSA_OK)
+	    info(symbol, SYMBOL_INFO_NAME_LENGTH, &len) != HSA_OK || len > NAME_MOST ||
+	    info(symbol, SYMBOL_INFO_NAME, room) != HSA_OK)
 		return HSA_OK;
 	room[len] = 0;
 	if (len > 3 && !strcmp(room + len - 3, ".kd"))
@@ -147,7 +151,8 @@ static hsa_status code_note(hsa_handle executable, hsa_handle loaded, void *ctx)
 void names_of_executable(hsa_handle executable)
 {
 	typedef hsa_status each_fn(hsa_handle executable, hsa_handle symbol, void *ctx);
-	hsa_status (*iterate)(hsa_handle, each_fn *, void *) = (hsa_status(*)(hsa_handle, each_fn *, void *))next.core[CORE_ITERATE_SYMBOLS];
+	hsa_status (*iterate)(hsa_handle, each_fn *, void *) =
+		(hsa_status(*)(hsa_handle, each_fn *, void *))next.core[CORE_ITERATE_SYMBOLS];
 	struct loading l = { .executable = executable };
 	if (rec.loader.iterate && rec.loader.info)
 		rec.loader.iterate(executable, code_note, NULL);

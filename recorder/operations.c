@@ -9,7 +9,8 @@ static struct rec_operation *slot_of(uint32_t id) { return &rec.operation_slots[
 
 static void tensor_fill(struct rec_tensor *to, const struct unhang_tensor *t)
 {
-	*to = (struct rec_tensor){ .address = (uintptr_t)t->data, .dtype = (uint8_t)(t->dtype < UNHANG_DTYPES ? t->dtype : 0),
+	*to = (struct rec_tensor){ .address = (uintptr_t)t->data,
+				   .dtype = (uint8_t)(t->dtype < UNHANG_DTYPES ? t->dtype : 0),
 				   .ndim = (uint8_t)(t->ndim > 255 ? 255 : t->ndim) };
 	for (unsigned i = 0; i < REC_DIMENSIONS && i < t->ndim && t->shape; i++)
 		to->shape[i] = (uint64_t)t->shape[i];
@@ -61,7 +62,9 @@ EXPORT int unhang_recorder_level(void) { return rec_start() ? rec_level() : 0; }
 
 EXPORT const struct unhang_recorder *unhang_recorder_functions(void)
 {
-	static const struct unhang_recorder functions = { .size = sizeof(functions), .begin = unhang_recorder_begin,
-							  .end = unhang_recorder_end, .level = unhang_recorder_level };
+	static const struct unhang_recorder functions = { .size = sizeof(functions),
+							  .begin = unhang_recorder_begin,
+							  .end = unhang_recorder_end,
+							  .level = unhang_recorder_level };
 	return &functions;
 }

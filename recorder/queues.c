@@ -208,7 +208,8 @@ static __attribute__((noinline)) void record_late(struct queue_state *q, uint64_
 
 /** Packets that no doorbell named by itself: those of one producer that rings once for many, or of others that have not written theirs
  * yet. Where the GPU is a whole ring behind, the packet of the round before is still there. */
-static __attribute__((noinline)) void record_between(struct queue_state *q, uint64_t from, uint64_t end, uint64_t time, uint64_t who)
+static __attribute__((noinline)) void record_between(struct queue_state *q, uint64_t from, uint64_t end, uint64_t time,
+						     uint64_t who)
 {
 	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
 	// Nothing was recorded for a while: what the GPU has taken since may be overwritten.
@@ -239,7 +240,8 @@ void queue_record_unrung(struct queue_state *q, uint64_t end)
 	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
 	// Those that are only reserved are not taken: their producers ring when they are written.
 	end = (int64_t)(read + q->size - end) < 0 ? read + q->size : end;
-	if ((int64_t)(end - seen) > 0 && __atomic_compare_exchange_n(&q->head->seen, &seen, end, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	if ((int64_t)(end - seen) > 0 &&
+	    __atomic_compare_exchange_n(&q->head->seen, &seen, end, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		record_between(q, seen, end, rec_ticks(), (uint64_t)RECORD_NO_THREAD << 16);
 }
 
@@ -298,8 +300,8 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 	if (w)
 		*w = (struct error_wrap){ c->error, c->data };
 	call_begin(t, CALL_QUEUE_CREATE, 0, c->size, c->agent);
-	const hsa_status status = c->create(c->agent, c->size, c->type, w ? wrapped_error : c->error, w ? w : c->data, c->private_size,
-					    c->group_size, ret);
+	const hsa_status status = c->create(c->agent, c->size, c->type, w ? wrapped_error : c->error, w ? w : c->data,
+					    c->private_size, c->group_size, ret);
 	call_end(t);
 	if (status != HSA_OK || !ret || !*ret) {
 		free(w);
@@ -320,16 +322,28 @@ hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, que
 {
 	// Levels 5 and 10 hold packets back, which a queue must be made for.
 	const bool hold = atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE];
-	const struct creation c = { .create = hold ? intercept_create : (queue_create_fn *)next.core[CORE_QUEUE_CREATE], .agent = agent, .size = size, .type = type,
-				    .private_size = private_size, .group_size = group_size, .error = error, .data = data };
+	const struct creation c = { .create = hold ? intercept_create : (queue_create_fn *)next.core[CORE_QUEUE_CREATE],
+				    .agent = agent,
+				    .size = size,
+				    .type = type,
+				    .private_size = private_size,
+				    .group_size = group_size,
+				    .error = error,
+				    .data = data };
 	return create(&c, ret);
 }
 
 hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	const struct creation c = { .create = (queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE], .agent = agent, .size = size, .type = type,
-				    .private_size = private_size, .group_size = group_size, .error = error, .data = data };
+	const struct creation c = { .create = (queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE],
+				    .agent = agent,
+				    .size = size,
+				    .type = type,
+				    .private_size = private_size,
+				    .group_size = group_size,
+				    .error = error,
+				    .data = data };
 	return create(&c, ret);
 }
 

@@ -11,7 +11,14 @@
 #include "recorder/format.h"
 #include "recorder/hsa.h"
 
-enum { QUEUES_MOST = 256, QUEUE_BUCKETS = 1024, PATH_MOST = 256, ARGUMENTS_LEAST = 64, ARGUMENTS_MOST = 4096, FILTERS_MOST = 1024 };
+enum {
+	QUEUES_MOST = 256,
+	QUEUE_BUCKETS = 1024,
+	PATH_MOST = 256,
+	ARGUMENTS_LEAST = 64,
+	ARGUMENTS_MOST = 4096,
+	FILTERS_MOST = 1024
+};
 enum { LEVEL_LAUNCHES = 1, LEVEL_ARGUMENTS = 3, LEVEL_STATISTICS = 5, LEVEL_INPUTS = 10 };
 
 /** UNHANG_*, read once. */
@@ -22,7 +29,6 @@ struct rec_settings {
 	uint32_t keep;           // recordings of processes that have ended
 	uint64_t dump_bytes;
 	uint32_t dump_count;
-	bool core;
 	int32_t rank;
 	char path[PATH_MOST], dumps[PATH_MOST];
 	char include[FILTERS_MOST], exclude[FILTERS_MOST]; // globs, comma between them
@@ -34,7 +40,7 @@ struct queue_state {
 	hsa_handle doorbell, agent;
 	struct rec_queue *head; // NULL: there was no room; it is known, and not recorded
 	uint64_t *records;
-	uint64_t mask;         // of records
+	uint64_t mask; // of records
 	uint64_t size, packet_mask;
 	const uint64_t *packets;
 	struct rec_arguments *arguments; // NULL: none yet
@@ -131,6 +137,14 @@ static inline void rec_write(uint64_t *to, uint64_t *words, unsigned n, uint64_t
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
 }
 
+/** Reads a record that others may be writing; false: it is not whole, or not that of @id. */
+static inline bool rec_read(const uint64_t *from, uint64_t *words, unsigned n, uint64_t id)
+{
+	for (unsigned i = 0; i < n; i++)
+		words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	return words[0] == ((uint32_t)id | (uint64_t)rec_check(words, n, id) << 32);
+}
+
 // settings.c
 void settings_read(struct rec_settings *s);
 /** One line on stderr and in the recording. */
@@ -194,8 +208,8 @@ void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32
 void queue_record_unrung(struct queue_state *q, uint64_t end);
 
 // intercept.c: queues whose packets can be held back
-hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data, uint32_t private_size,
-			    uint32_t group_size, struct hsa_queue **ret);
+hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 void intercept_begin(struct queue_state *q);
 
 // arguments.c

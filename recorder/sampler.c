@@ -18,7 +18,8 @@ int read_safely(const void *at, void *ret, size_t size)
 static bool signal_fired(uint64_t signal)
 {
 	int64_t value;
-	return !read_safely((const char *)(uintptr_t)signal + offsetof(struct amd_signal, value), &value, sizeof(value)) && value <= 0;
+	return !read_safely((const char *)(uintptr_t)signal + offsetof(struct amd_signal, value), &value, sizeof(value)) &&
+	       value <= 0;
 }
 
 /** The queue's indices; false: the runtime has taken its memory back without a word. Where a sandbox forbids to ask the kernel, the
@@ -42,8 +43,9 @@ static void sample_certain(struct queue_state *q, uint64_t read)
 	if (certain + q->mask + 1 < read)
 		certain = read - q->mask - 1;
 	for (uint64_t id = read, n = 0; id-- > certain && n < SIGNALS_AT_ONCE; n++) {
-		const struct rec_packet *p = (const struct rec_packet *)&q->records[(id & q->mask) * RECORD_WORDS];
-		if (p->id == (uint32_t)id && p->completion && signal_fired(p->completion)) {
+		struct rec_packet p;
+		if (rec_read(&q->records[(id & q->mask) * RECORD_WORDS], (uint64_t *)&p, RECORD_WORDS, id) && p.completion &&
+		    signal_fired(p.completion)) {
 			__atomic_store_n(&q->head->certain, id + 1, __ATOMIC_RELAXED);
 			return;
 		}
@@ -66,7 +68,8 @@ static void sample_queue(struct queue_state *q)
 	__atomic_store_n(&h->sampled, now, __ATOMIC_RELEASE);
 	sample_certain(q, read);
 	// Packets that no doorbell told of for a whole period: somebody rings it directly.
-	if (rec_level() && write == q->last_write && (int64_t)(write - __atomic_load_n(&h->seen, __ATOMIC_RELAXED)) > 0 && write)
+	if (rec_level() && write == q->last_write && (int64_t)(write - __atomic_load_n(&h->seen, __ATOMIC_RELAXED)) > 0 &&
+	    write)
 		queue_record_unrung(q, write);
 	q->last_write = write;
 }
@@ -92,7 +95,7 @@ static void take_level(void)
 	atomic_store(&rec.level, level);
 	__atomic_store_n(&rec.header->level, (uint32_t)level, __ATOMIC_RELEASE);
 	event_at(&(struct thread_state){ .number = RECORD_NO_THREAD }, CALL_LEVEL, rec_ticks(), HSA_OK,
-		   (const uint64_t[4]){ (uint64_t)level, (uint64_t)old });
+		 (const uint64_t[4]){ (uint64_t)level, (uint64_t)old });
 }
 
 /** The lock is held. */
@@ -119,7 +122,8 @@ void sample(void)
 /** The program exits, without having shut the runtime down: the last look. Another thread may hold the lock for ever by now. */
 static __attribute__((destructor)) void exiting(void)
 {
-	if (!atomic_load(&rec.on) || rec.pid != getpid() || rec.header->state != RECORDING_ON || pthread_mutex_trylock(&rec.lock))
+	if (!atomic_load(&rec.on) || rec.pid != getpid() || rec.header->state != RECORDING_ON ||
+	    pthread_mutex_trylock(&rec.lock))
 		return;
 	sample_locked();
 	__atomic_store_n(&rec.header->state, RECORDING_ENDED, __ATOMIC_RELEASE);

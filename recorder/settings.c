@@ -44,7 +44,8 @@ static void text_of(const char *name, char *ret, size_t size)
 /** The rank as launchers tell it. */
 static int32_t rank_of(void)
 {
-	static const char *const names[] = { "UNHANG_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK" };
+	static const char *const names[] = { "UNHANG_RANK",          "RANK",     "SLURM_PROCID",
+					     "OMPI_COMM_WORLD_RANK", "PMI_RANK", "LOCAL_RANK" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *text = getenv(names[i]);
 		char *end;
@@ -99,7 +100,8 @@ void settings_read(struct rec_settings *s)
 	char pattern[PATH_MOST];
 	*s = (struct rec_settings){ .rank = rank_of() };
 	s->level = (int)number_of("UNHANG_LEVEL", LEVEL_LAUNCHES, LEVEL_INPUTS);
-	s->max_level = (int)number_of("UNHANG_MAX_LEVEL", s->level > LEVEL_ARGUMENTS ? (uint64_t)s->level : LEVEL_ARGUMENTS, LEVEL_INPUTS);
+	s->max_level = (int)number_of("UNHANG_MAX_LEVEL", s->level > LEVEL_ARGUMENTS ? (uint64_t)s->level : LEVEL_ARGUMENTS,
+				      LEVEL_INPUTS);
 	if (s->level > s->max_level)
 		s->level = s->max_level;
 	s->space = number_of("UNHANG_SPACE", 256u << 20, UINT64_MAX);
@@ -107,7 +109,6 @@ void settings_read(struct rec_settings *s)
 	s->keep = (uint32_t)number_of("UNHANG_KEEP", 8, 10000);
 	s->dump_bytes = number_of("UNHANG_DUMP_BYTES", 1u << 30, UINT64_MAX);
 	s->dump_count = (uint32_t)number_of("UNHANG_DUMP_COUNT", 16, 100000);
-	s->core = number_of("UNHANG_CORE", 0, 1);
 	text_of("UNHANG_INCLUDE", s->include, sizeof(s->include));
 	text_of("UNHANG_EXCLUDE", s->exclude, sizeof(s->exclude));
 	text_of("UNHANG_RECORDING", pattern, sizeof(pattern));

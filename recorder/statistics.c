@@ -21,10 +21,25 @@ enum { BLOCK = 4096, LARGE = 0x78000000 }; // LARGE: a float of 2^113, of which 
 #endif
 
 static const uint8_t sizes[UNHANG_DTYPES] = {
-	[UNHANG_FLOAT64] = 8, [UNHANG_FLOAT32] = 4,	 [UNHANG_FLOAT16] = 2,	       [UNHANG_BFLOAT16] = 2,	      [UNHANG_FLOAT8_E4M3] = 1,
-	[UNHANG_INT64] = 8,   [UNHANG_INT32] = 4,	 [UNHANG_INT16] = 2,	       [UNHANG_INT8] = 1,	      [UNHANG_UINT64] = 8,
-	[UNHANG_UINT32] = 4,  [UNHANG_UINT16] = 2,	 [UNHANG_UINT8] = 1,	       [UNHANG_BOOL] = 1,	      [UNHANG_FLOAT8_E5M2] = 1,
-	[UNHANG_FLOAT8_E4M3_FNUZ] = 1, [UNHANG_FLOAT8_E5M2_FNUZ] = 1, [UNHANG_COMPLEX64] = 8, [UNHANG_COMPLEX128] = 16,
+	[UNHANG_FLOAT64] = 8,
+	[UNHANG_FLOAT32] = 4,
+	[UNHANG_FLOAT16] = 2,
+	[UNHANG_BFLOAT16] = 2,
+	[UNHANG_FLOAT8_E4M3] = 1,
+	[UNHANG_INT64] = 8,
+	[UNHANG_INT32] = 4,
+	[UNHANG_INT16] = 2,
+	[UNHANG_INT8] = 1,
+	[UNHANG_UINT64] = 8,
+	[UNHANG_UINT32] = 4,
+	[UNHANG_UINT16] = 2,
+	[UNHANG_UINT8] = 1,
+	[UNHANG_BOOL] = 1,
+	[UNHANG_FLOAT8_E5M2] = 1,
+	[UNHANG_FLOAT8_E4M3_FNUZ] = 1,
+	[UNHANG_FLOAT8_E5M2_FNUZ] = 1,
+	[UNHANG_COMPLEX64] = 8,
+	[UNHANG_COMPLEX128] = 16,
 };
 
 size_t dtype_size(uint32_t dtype) { return dtype < UNHANG_DTYPES ? sizes[dtype] : 0; }
@@ -77,7 +92,8 @@ static void block_add(struct statistics *s, const struct block *b)
 }
 
 /** Nothing here is NaN or infinite, and the order of the sum does not matter: so the compiler may take many at a time. */
-FAST __attribute__((optimize("O3", "fast-math"))) static void add_finite(struct block *restrict b, const float *restrict data, size_t n)
+FAST __attribute__((optimize("O3", "fast-math"))) static void add_finite(struct block *restrict b, const float *restrict data,
+									 size_t n)
 {
 	float sum = 0, least = b->least, most = b->most;
 	uint32_t zeros = 0;
@@ -181,7 +197,8 @@ FAST static uint16_t largest_of_16(const uint16_t *data, size_t n, uint32_t *ret
 	return largest;
 }
 
-FAST __attribute__((optimize("O3", "fast-math"))) static void add_finite_bfloat(struct block *restrict b, const uint16_t *restrict data, size_t n)
+FAST __attribute__((optimize("O3", "fast-math"))) static void add_finite_bfloat(struct block *restrict b,
+										const uint16_t *restrict data, size_t n)
 {
 	float sum = 0, least = b->least, most = b->most;
 	for (size_t i = 0; i < n; i++) {
@@ -201,11 +218,13 @@ FAST __attribute__((optimize("O3", "fast-math"))) static void add_finite_bfloat(
 #ifdef __x86_64__
 __attribute__((target("avx512f"))) static size_t add_finite_half_16(struct block *b, const uint16_t *data, size_t n)
 {
-	__m512 sum[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() }, least = _mm512_set1_ps(b->least), most = _mm512_set1_ps(b->most);
+	__m512 sum[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() }, least = _mm512_set1_ps(b->least),
+	       most = _mm512_set1_ps(b->most);
 	size_t i = 0;
 	for (; i + 32 <= n; i += 32)
 		for (unsigned k = 0; k < 2; k++) {
-			const __m512 v = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(data + i + 16 * k)));
+			const __m512 v =
+				_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(data + i + 16 * k)));
 			sum[k] = _mm512_add_ps(sum[k], v);
 			least = _mm512_min_ps(least, v);
 			most = _mm512_max_ps(most, v);
@@ -265,7 +284,8 @@ static void add_wide(struct statistics *s, uint32_t dtype, const void *data, siz
 /** A float of 8 bits: @exponent bits of exponent; @fnuz: one NaN, no negative zero, no infinities; else E4M3 has no infinities either. */
 static double float8(uint8_t bits, unsigned exponent, int fnuz)
 {
-	const unsigned fraction = 7 - exponent, e = bits >> fraction & ((1u << exponent) - 1), m = bits & ((1u << fraction) - 1);
+	const unsigned fraction = 7 - exponent, e = bits >> fraction & ((1u << exponent) - 1),
+		       m = bits & ((1u << fraction) - 1);
 	const int bias = (1 << (exponent - 1)) - 1 + fnuz;
 	if (fnuz && bits == 0x80)
 		return (double)NAN;

@@ -59,15 +59,17 @@ int ext_place(enum ext_function f, uint32_t table_size)
 static bool tables_known(const struct hsa_root *root)
 {
 	if (!root || root->minor < sizeof(*root) || !root->core || !root->ext)
-		return rec_line("the runtime's table is not known (size %u); nothing is recorded", root ? root->minor : 0), false;
-	if (root->core->minor < TABLE_HEAD + CORE_LEAST * sizeof(void *) || root->core->minor > 1u << 16 || root->ext->minor < EXT_LEAST ||
-	    root->ext->minor > 1u << 16)
-		return rec_line("the runtime's tables have sizes that are not known (%u, %u); nothing is recorded", root->core->minor,
-				root->ext->minor),
+		return rec_line("the runtime's table is not known (size %u); nothing is recorded", root ? root->minor : 0),
+		       false;
+	if (root->core->minor < TABLE_HEAD + CORE_LEAST * sizeof(void *) || root->core->minor > 1u << 16 ||
+	    root->ext->minor < EXT_LEAST || root->ext->minor > 1u << 16)
+		return rec_line("the runtime's tables have sizes that are not known (%u, %u); nothing is recorded",
+				root->core->minor, root->ext->minor),
 		       false;
 	for (size_t i = 0; i < ncore_hooks; i++)
 		if (!root->core->functions[core_hooks[i].place])
-			return rec_line("the runtime's table has no function %d; nothing is recorded", core_hooks[i].place), false;
+			return rec_line("the runtime's table has no function %d; nothing is recorded", core_hooks[i].place),
+			       false;
 	return true;
 }
 
@@ -87,7 +89,8 @@ static void hooks_put(const struct hsa_root *root)
 		root->core->functions[core_hooks[i].place] = core_hooks[i].function;
 	for (size_t i = 0; i < next_hooks; i++)
 		if (next.ext[ext_hooks[i].place])
-			root->ext->functions[ext_place((enum ext_function)ext_hooks[i].place, root->ext->minor)] = ext_hooks[i].function;
+			root->ext->functions[ext_place((enum ext_function)ext_hooks[i].place, root->ext->minor)] =
+				ext_hooks[i].function;
 }
 
 static void loader_find(void)

@@ -24,8 +24,8 @@ static bool ended(int directory, const char *name, struct timespec *ret_time)
 	const int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == getuid() && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
-	    !memcmp(magic, RECORDING_MAGIC, sizeof(magic)))
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == getuid() &&
+	    pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, RECORDING_MAGIC, sizeof(magic)))
 		is = !fcntl(fd, F_GETLK, &lock) && lock.l_type == F_UNLCK;
 	close(fd);
 	*ret_time = st.st_mtim;
@@ -48,7 +48,8 @@ void vacuum(const char *directory, uint32_t keep)
 	size_t n = 0;
 	for (struct dirent *e; list && n < FILES_MOST && (e = readdir(d));) {
 		const size_t len = strlen(e->d_name);
-		if (len < sizeof(suffix) || strcmp(e->d_name + len - sizeof(suffix) + 1, suffix) || !ended(dirfd(d), e->d_name, &list[n].time))
+		if (len < sizeof(suffix) || strcmp(e->d_name + len - sizeof(suffix) + 1, suffix) ||
+		    !ended(dirfd(d), e->d_name, &list[n].time))
 			continue;
 		memcpy(list[n++].name, e->d_name, len + 1);
 	}

@@ -88,8 +88,8 @@ static void *gpu(void *ctx)
 	return NULL;
 }
 
-static hsa_status queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data, uint32_t private_size,
-			       uint32_t group_size, struct hsa_queue **ret)
+static hsa_status queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			       uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
 	struct fake_queue *f = aligned_alloc(64, (sizeof(*f) + 63) / 64 * 64);
 	pthread_t t;
@@ -100,8 +100,11 @@ static hsa_status queue_create(hsa_handle agent, uint32_t size, uint32_t type, q
 	(void)group_size;
 	memset(f, 0, sizeof(*f));
 	f->doorbell = (struct amd_signal){ .kind = -1, .queue = &f->q };
-	f->q.hsa = (struct hsa_queue){ .type = type, .size = size, .base = aligned_alloc(4096, size * 64ul < 4096 ? 4096 : size * 64ul),
-				       .doorbell = (uintptr_t)&f->doorbell, .id = 7 };
+	f->q.hsa = (struct hsa_queue){ .type = type,
+				       .size = size,
+				       .base = aligned_alloc(4096, size * 64ul < 4096 ? 4096 : size * 64ul),
+				       .doorbell = (uintptr_t)&f->doorbell,
+				       .id = 7 };
 	memset(f->q.hsa.base, 0, size * 64ul);
 	for (uint32_t i = 0; i < size; i++)
 		((uint16_t *)f->q.hsa.base)[i * 32] = AQL_KIND_INVALID;
@@ -237,7 +240,9 @@ static hsa_status symbol_info(hsa_handle symbol, uint32_t what, void *ret)
 	else if (what == SYMBOL_INFO_KERNEL)
 		*(uint64_t *)ret = 0x7e0000001000 + symbol * 64;
 	else
-		*(uint32_t *)ret = what == SYMBOL_INFO_TYPE ? SYMBOL_KERNEL : what == SYMBOL_INFO_NAME_LENGTH ? (uint32_t)n : ARGUMENT_SIZE;
+		*(uint32_t *)ret = what == SYMBOL_INFO_TYPE        ? SYMBOL_KERNEL :
+				   what == SYMBOL_INFO_NAME_LENGTH ? (uint32_t)n :
+								     ARGUMENT_SIZE;
 	return HSA_OK;
 }
 
@@ -362,7 +367,8 @@ static void produce_all(const struct options *o)
 static void drain(void)
 {
 	for (unsigned i = 0; i < nqueues; i++)
-		while (__atomic_load_n(&the_queues[i]->q.read_index, __ATOMIC_ACQUIRE) != __atomic_load_n(&the_queues[i]->q.write_index, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(&the_queues[i]->q.read_index, __ATOMIC_ACQUIRE) !=
+		       __atomic_load_n(&the_queues[i]->q.write_index, __ATOMIC_ACQUIRE))
 			usleep(100);
 }
 

@@ -19,8 +19,8 @@ static void handle(const void *packets, uint64_t n, uint64_t index, void *data, 
 	write(packets, n);
 }
 
-static hsa_status create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data, uint32_t private_size,
-			 uint32_t group_size, struct hsa_queue **ret)
+static hsa_status create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
 	const hsa_status status = intercept_create(agent, size, type, error, data, private_size, group_size, ret);
 	return status == HSA_OK ? intercept_register(*ret, handle, NULL) : status;
@@ -34,7 +34,8 @@ bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char
 	(void)failed;
 	(void)names;
 	intercept_create = (queue_create_fn *)root->ext->functions[INTERCEPT_CREATE + later];
-	intercept_register = (hsa_status(*)(struct hsa_queue *, intercept_fn *, void *))root->ext->functions[INTERCEPT_REGISTER + later];
+	intercept_register =
+		(hsa_status(*)(struct hsa_queue *, intercept_fn *, void *))root->ext->functions[INTERCEPT_REGISTER + later];
 	root->core->functions[CORE_QUEUE_CREATE] = (void *)create;
 	return true;
 }

@@ -6,9 +6,9 @@
 
 #include "recording_check.h"
 
-static struct recording *parse(const char *bytes, size_t size)
+static struct flight_recording *parse(const char *bytes, size_t size)
 {
-	struct recording *r = NULL;
+	struct flight_recording *r = NULL;
 	char *copy = malloc(size);
 	memcpy(copy, bytes, size);
 	struct uh_error *err = recording_parse("test", copy, size, &r);
@@ -20,7 +20,7 @@ static void test_whole(void **state)
 {
 	(void)state;
 	char *bytes = sample_recording();
-	struct recording *r = parse(bytes, SAMPLE_SIZE);
+	struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
 	assert_non_null(r);
 	assert_int_equal(r->torn, 0);
 	assert_int_equal(r->nqueues, 1);
@@ -52,7 +52,7 @@ static void test_torn(void **state)
 	for (unsigned at = 0; at < RECORD_SIZE; at += 8) {
 		char *bytes = sample_recording();
 		bytes[SAMPLE_QUEUE_AT + 256 + 5 * RECORD_SIZE + at] ^= 0x40;
-		struct recording *r = parse(bytes, SAMPLE_SIZE);
+		struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
 		assert_int_equal(r->torn, 1);
 		assert_int_equal(r->queues[0].n, 7);
 		recording_free(r);
@@ -69,7 +69,7 @@ static void test_lapped(void **state)
 	memcpy(&head, bytes + SAMPLE_QUEUE_AT, sizeof(head));
 	head.seen = (1ull << 32) + 4;
 	memcpy(bytes + SAMPLE_QUEUE_AT, &head, sizeof(head));
-	struct recording *r = parse(bytes, SAMPLE_SIZE);
+	struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
 	assert_int_equal(r->queues[0].n, 0);
 	assert_int_equal(r->torn, 8);
 	recording_free(r);
@@ -106,7 +106,8 @@ static void test_changed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole), cmocka_unit_test(test_torn), cmocka_unit_test(test_lapped),
-					    cmocka_unit_test(test_cut), cmocka_unit_test(test_changed) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole), cmocka_unit_test(test_torn),
+					    cmocka_unit_test(test_lapped), cmocka_unit_test(test_cut),
+					    cmocka_unit_test(test_changed) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

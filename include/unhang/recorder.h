@@ -82,7 +82,8 @@ static inline const struct unhang_recorder *unhang_recorder(void)
 	return r && r->size >= sizeof(*r) ? r : NULL;
 }
 
-static inline uint32_t unhang_begin(const struct unhang_recorder *r, const char *name, const struct unhang_tensor *tensors, size_t n)
+static inline uint32_t unhang_begin(const struct unhang_recorder *r, const char *name, const struct unhang_tensor *tensors,
+				    size_t n)
 {
 	return r->begin(name, tensors, n);
 }

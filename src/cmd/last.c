@@ -15,7 +15,8 @@ static void usage(void)
 	     "What a job runs on the GPU now, or ran last: the kernels in flight, the calls that have not returned, and where\n"
 	     "a faulting address lies among the buffers. The job must run with the flight recorder:\n"
 	     "    HSA_TOOLS_LIB=libunhang-recorder.so PROGRAM\n"
-	     "PID is a process, FILE its recording, DIR a directory with the recordings of several ranks. Without any of them:\n"
+	     "PID is a process, FILE its recording, DIR a directory with the recordings of several ranks. Without any of "
+	     "them:\n"
 	     "the newest recording in /dev/shm. Recordings outlive their process, also when it was killed.\n"
 	     "\n"
 	     "  --address ADDRESS  which buffer this address is in, or near\n"
@@ -42,9 +43,12 @@ static bool parse_address(const char *text, unsigned long long *ret)
 int cmd_last(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "address", required_argument, NULL, 'A' }, { "packets", required_argument, NULL, 'p' },
-		{ "all", no_argument, NULL, 'a' },	     { "perfetto", required_argument, NULL, 'P' },
-		{ "json", no_argument, NULL, 'J' },	     { "help", no_argument, NULL, 'h' },
+		{ "address", required_argument, NULL, 'A' },
+		{ "packets", required_argument, NULL, 'p' },
+		{ "all", no_argument, NULL, 'a' },
+		{ "perfetto", required_argument, NULL, 'P' },
+		{ "json", no_argument, NULL, 'J' },
+		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	struct uh_last_options o = { .packets = PACKETS };

@@ -312,33 +312,18 @@ static bool has_gpu_code(const struct file *f)
 static bool read_recording(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
 {
 	struct text bytes = { 0 };
-	struct recording *recording;
 	if (!recording_begins((struct str){ stream->bytes, stream->have }))
 		return false;
-	if (s->door && s->size <= RECORDING_MOST) {
-		const struct file f = { .name = str_z(s->name), .door = s->door, .size = s->size };
-		bytes = (struct text){ mem_large(s->size), s->size, s->size };
-		if (!file_read(&f, 0, bytes.p, s->size))
-			*ret_err = uh_error_new("%s: it could not be read to its end", s->name);
-	} else {
+	if (!s->door || s->size > RECORDING_MOST)
 		read_whole(s, stream, &bytes);
-	}
-	if (*ret_err) {
-		text_free(&bytes);
-		return true;
-	}
-	const size_t size = bytes.n;
-	*ret_err = recording_parse(s->name, bytes.p, bytes.n, &recording);
-	if (*ret_err)
-		return true;
-	struct evidence *e = evidence_add(r, s->name, "recording");
 	struct counted c = { r->sink, 0 };
-	const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .code = r->code };
-	recording_tell(&out, recording);
-	recording_free(recording);
-	e->bytes = size;
-	e->events = c.events;
-	e->kinds[e->nkinds++] = e->kind;
+	struct evidence *e = evidence_add(r, s->name, "recording");
+	struct file f = file_memory(e->path, text_str(&bytes));
+	if (!bytes.n)
+		f = (struct file){ .name = e->path, .door = s->door, .size = s->size };
+	*ret_err = recording_read(&(struct artefact_output){ .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path }, &f);
+	e->bytes = f.size, e->events = c.events, e->kinds[e->nkinds++] = e->kind;
+	text_free(&bytes);
 	return true;
 }
 

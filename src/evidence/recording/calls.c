@@ -50,9 +50,10 @@ static size_t count(const struct recording_piece *p, size_t n, enum extent_kind 
 	return slots;
 }
 
-static void take_threads(struct recording *r, const struct recording_piece *p)
+static void take_threads(struct flight_recording *r, const struct recording_piece *p)
 {
-	for (uint64_t i = 0; i < p->extent.slots && p->extent.stride >= sizeof(struct rec_thread) && i < RECORD_NO_THREAD; i++) {
+	for (uint64_t i = 0; i < p->extent.slots && p->extent.stride >= sizeof(struct rec_thread) && i < RECORD_NO_THREAD;
+	     i++) {
 		struct recorded_thread *t = &r->threads[r->nthreads];
 		memcpy(&t->raw, p->slots + i * p->extent.stride, sizeof(t->raw));
 		if (!t->raw.tid)
@@ -69,7 +70,7 @@ static int event_order(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void take_events(struct recording *r, const struct recording_piece *p)
+static void take_events(struct flight_recording *r, const struct recording_piece *p)
 {
 	const uint64_t next = p->extent.head >= sizeof(struct rec_ring) ? get_u64(p->head) : 0, slots = p->extent.slots;
 	const size_t first = r->nevents;
@@ -96,7 +97,7 @@ static int operation_order(const void *a, const void *b)
 	return x->raw.id < y->raw.id ? -1 : x->raw.id > y->raw.id;
 }
 
-static void take_operations(struct recording *r, const struct recording_piece *p)
+static void take_operations(struct flight_recording *r, const struct recording_piece *p)
 {
 	if (p->extent.stride < sizeof(struct rec_operation))
 		return;
@@ -124,7 +125,7 @@ static int statistics_order(const void *a, const void *b)
 	return x->time != y->time ? (x->time < y->time ? -1 : 1) : x->argument < y->argument ? -1 : x->argument > y->argument;
 }
 
-static void take_statistics(struct recording *r, const struct recording_piece *p)
+static void take_statistics(struct flight_recording *r, const struct recording_piece *p)
 {
 	const uint64_t next = p->extent.head >= sizeof(struct rec_ring) ? get_u64(p->head) : 0;
 	if (p->extent.stride < sizeof(struct rec_statistics))
@@ -142,7 +143,7 @@ static void take_statistics(struct recording *r, const struct recording_piece *p
 	qsort(r->statistics, r->nstatistics, sizeof(*r->statistics), statistics_order);
 }
 
-const struct recorded_operation *recording_operation(const struct recording *r, uint32_t id)
+const struct recorded_operation *recording_operation(const struct flight_recording *r, uint32_t id)
 {
 	size_t low = 0, high = r->noperations;
 	while (low < high) {
@@ -155,7 +156,7 @@ const struct recorded_operation *recording_operation(const struct recording *r, 
 	return id && low < r->noperations && r->operations[low].raw.id == id ? &r->operations[low] : NULL;
 }
 
-void recording_calls(struct recording *r, const struct recording_piece *p, size_t n)
+void recording_calls(struct flight_recording *r, const struct recording_piece *p, size_t n)
 {
 	r->threads = arena_alloc(&r->arena, (count(p, n, EXTENT_THREADS) + 1) * sizeof(*r->threads));
 	r->events = arena_alloc(&r->arena, (count(p, n, EXTENT_EVENTS) + 1) * sizeof(*r->events));

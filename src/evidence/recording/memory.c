@@ -32,7 +32,7 @@ const char *call_noun(enum rec_call call)
 	return "memory";
 }
 
-static const struct recorded_pool *pool_of(const struct recording *r, uint64_t handle)
+static const struct recorded_pool *pool_of(const struct flight_recording *r, uint64_t handle)
 {
 	for (size_t i = 0; i < r->npools; i++)
 		if (r->pools[i].handle == handle)
@@ -42,7 +42,7 @@ static const struct recorded_pool *pool_of(const struct recording *r, uint64_t h
 
 /** The allocations by their begin, while events are applied to them: the newest first. */
 struct memory_index {
-	struct recording *r;
+	struct flight_recording *r;
 	uint32_t *heads, *before; // places in r->allocations plus one; 0: none
 	size_t mask;
 };
@@ -64,21 +64,32 @@ static struct recorded_allocation *live_at(const struct memory_index *m, uint64_
 
 static void row_take(const struct memory_index *m, const struct rec_allocation *a)
 {
-	struct recording *r = m->r;
+	struct flight_recording *r = m->r;
 	uint32_t *head = head_of(m, a->address);
 	m->before[r->nallocations] = *head;
 	r->allocations[r->nallocations++] =
-		(struct recorded_allocation){ .begin = a->address, .size = a->size, .born = a->born,
+		(struct recorded_allocation){ .begin = a->address,
+					      .size = a->size,
+					      .born = a->born,
 					      .died = a->state == REC_MEMORY_FREED ? a->died ? a->died : 1 : 0,
-					      .call = a->call, .by = a->by, .freed_by = a->freed_by, .operation = a->operation,
+					      .call = a->call,
+					      .by = a->by,
+					      .freed_by = a->freed_by,
+					      .operation = a->operation,
 					      .pool = a->call == CALL_POOL_ALLOCATE ? pool_of(r, a->of) : NULL };
 	*head = (uint32_t)r->nallocations;
 }
 
 static void event_make(const struct memory_index *m, const struct rec_event *e)
 {
-	const struct rec_allocation a = { .address = e->call == CALL_LOCK ? e->a[2] : e->a[0], .size = e->a[1], .born = e->time,
-					  .of = e->a[2], .call = e->call, .state = REC_MEMORY_LIVE, .by = e->thread, .operation = e->operation };
+	const struct rec_allocation a = { .address = e->call == CALL_LOCK ? e->a[2] : e->a[0],
+					  .size = e->a[1],
+					  .born = e->time,
+					  .of = e->a[2],
+					  .call = e->call,
+					  .state = REC_MEMORY_LIVE,
+					  .by = e->thread,
+					  .operation = e->operation };
 	struct recorded_allocation *same = live_at(m, a.address, e->call);
 	if (same) {
 		same->size = a.size;
@@ -100,7 +111,7 @@ static void event_end(const struct memory_index *m, const struct rec_event *e, e
 /** Of events before those that are in the table it is known only what is still in the ring. */
 static void events_apply(const struct memory_index *m)
 {
-	const struct recording *r = m->r;
+	const struct flight_recording *r = m->r;
 	for (size_t i = 0; i < r->nevents; i++) {
 		const struct rec_event *e = &r->events[i].raw;
 		if (r->events[i].id < r->applied || e->status)
@@ -145,7 +156,7 @@ static void table_take(const struct memory_index *m, const struct recording_piec
 	}
 }
 
-void recording_memory(struct recording *r, const struct recording_piece *memory)
+void recording_memory(struct flight_recording *r, const struct recording_piece *memory)
 {
 	const bool table = memory && memory->extent.stride >= RECORD_SIZE && memory->extent.head >= sizeof(struct rec_memory);
 	const size_t room = (table ? memory->extent.slots : 0) + r->nevents;
@@ -206,7 +217,7 @@ static bool better(const struct nearby *n, const struct nearby *best)
 }
 
 /** The first allocation that begins behind @address and all that is near it. */
-static size_t upper_bound(const struct recording *r, uint64_t address)
+static size_t upper_bound(const struct flight_recording *r, uint64_t address)
 {
 	size_t low = 0, high = r->nallocations;
 	const uint64_t behind = address < UINT64_MAX - NEAR ? address + NEAR : UINT64_MAX;
@@ -220,7 +231,7 @@ static size_t upper_bound(const struct recording *r, uint64_t address)
 	return low;
 }
 
-struct nearby recording_near(const struct recording *r, uint64_t address, uint64_t time)
+struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time)
 {
 	struct nearby best = { .relation = NEAR_NOWHERE };
 	int best_rank = -1;

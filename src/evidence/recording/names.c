@@ -6,10 +6,10 @@
 
 enum { ENTRIES_MOST = 4 << 20 };
 
-typedef void entry_fn(struct recording *r, const struct rec_entry *e, struct str text);
+typedef void entry_fn(struct flight_recording *r, const struct rec_entry *e, struct str text);
 
 /** Calls @each for every whole entry; the first that is not whole ends the log. */
-static void walk(struct recording *r, const struct recording_piece *log, entry_fn *each)
+static void walk(struct flight_recording *r, const struct recording_piece *log, entry_fn *each)
 {
 	const uint64_t room = log->extent.slots * log->extent.stride;
 	uint64_t used = log->extent.head >= sizeof(struct rec_log) ? get_u64(log->head) : 0;
@@ -17,7 +17,8 @@ static void walk(struct recording *r, const struct recording_piece *log, entry_f
 	for (uint64_t at = 0; used - at >= sizeof(struct rec_entry);) {
 		struct rec_entry e;
 		memcpy(&e, log->slots + at, sizeof(e));
-		if (e.size < sizeof(e) || e.size % 8 || e.size > used - at || e.size > UINT16_MAX || e.text > e.size - sizeof(e))
+		if (e.size < sizeof(e) || e.size % 8 || e.size > used - at || e.size > UINT16_MAX ||
+		    e.text > e.size - sizeof(e))
 			break;
 		uint64_t *words = mem_alloc(e.size);
 		memcpy(words, log->slots + at, e.size);
@@ -31,7 +32,7 @@ static void walk(struct recording *r, const struct recording_piece *log, entry_f
 }
 
 /** The first walk counts, so that there is room for what the second keeps. */
-static void count(struct recording *r, const struct rec_entry *e, struct str text)
+static void count(struct flight_recording *r, const struct rec_entry *e, struct str text)
 {
 	(void)text;
 	r->nkernels += e->kind == ENTRY_KERNEL;
@@ -44,17 +45,22 @@ static void count(struct recording *r, const struct rec_entry *e, struct str tex
 static struct str pci_of(struct arena *a, const struct rec_entry *e)
 {
 	const unsigned bus = (unsigned)e->n[3] & 0xffff;
-	return e->n[1] == 1 && bus ? arena_printf(a, "%04x:%02x:%02x.%x", (unsigned)e->n[4] & 0xffff, bus >> 8, bus >> 3 & 31, bus & 7) :
-				     (struct str){ 0 };
+	return e->n[1] == 1 && bus ?
+		       arena_printf(a, "%04x:%02x:%02x.%x", (unsigned)e->n[4] & 0xffff, bus >> 8, bus >> 3 & 31, bus & 7) :
+		       (struct str){ 0 };
 }
 
-static void take_kernel(struct recording *r, const struct rec_entry *e, struct str text)
+static void take_kernel(struct flight_recording *r, const struct rec_entry *e, struct str text)
 {
-	r->kernels[r->nkernels++] = (struct recorded_kernel){ .object = e->n[0], .argument_bytes = (uint32_t)e->n[1], .executable = e->n[2],
-							      .loaded = e->time, .unloaded = UINT64_MAX, .name = text };
+	r->kernels[r->nkernels++] = (struct recorded_kernel){ .object = e->n[0],
+							      .argument_bytes = (uint32_t)e->n[1],
+							      .executable = e->n[2],
+							      .loaded = e->time,
+							      .unloaded = UINT64_MAX,
+							      .name = text };
 }
 
-static void take_unload(struct recording *r, const struct rec_entry *e)
+static void take_unload(struct flight_recording *r, const struct rec_entry *e)
 {
 	for (size_t i = 0; i < r->nkernels; i++)
 		if (r->kernels[i].executable == e->n[0] && r->kernels[i].unloaded == UINT64_MAX)
@@ -64,7 +70,7 @@ static void take_unload(struct recording *r, const struct rec_entry *e)
 			r->code[i].unloaded = e->time;
 }
 
-static void take(struct recording *r, const struct rec_entry *e, struct str text)
+static void take(struct flight_recording *r, const struct rec_entry *e, struct str text)
 {
 	struct str rest = text;
 	switch (e->kind) {
@@ -72,20 +78,31 @@ static void take(struct recording *r, const struct rec_entry *e, struct str text
 		take_kernel(r, e, text);
 		break;
 	case ENTRY_CODE:
-		r->code[r->ncode++] = (struct recorded_code){ .base = e->n[0], .size = e->n[1], .delta = e->n[2], .executable = e->n[3],
-							      .loaded = e->time, .unloaded = UINT64_MAX, .uri = text };
+		r->code[r->ncode++] = (struct recorded_code){ .base = e->n[0],
+							      .size = e->n[1],
+							      .delta = e->n[2],
+							      .executable = e->n[3],
+							      .loaded = e->time,
+							      .unloaded = UINT64_MAX,
+							      .uri = text };
 		break;
 	case ENTRY_UNLOAD:
 		take_unload(r, e);
 		break;
 	case ENTRY_AGENT:
-		r->agents[r->nagents++] = (struct recorded_agent){ .handle = e->n[0], .gpu = e->n[1] == 1, .node = (uint32_t)e->n[2],
-								   .name = str_split(&rest, '\n'), .product = str_trim(rest),
+		r->agents[r->nagents++] = (struct recorded_agent){ .handle = e->n[0],
+								   .gpu = e->n[1] == 1,
+								   .node = (uint32_t)e->n[2],
+								   .name = str_split(&rest, '\n'),
+								   .product = str_trim(rest),
 								   .pci = pci_of(&r->arena, e) };
 		break;
 	case ENTRY_POOL:
-		r->pools[r->npools++] = (struct recorded_pool){ .handle = e->n[0], .agent = e->n[1], .flags = (uint32_t)e->n[2],
-								.segment = (uint32_t)(e->n[2] >> 32), .bytes = e->n[3] };
+		r->pools[r->npools++] = (struct recorded_pool){ .handle = e->n[0],
+								.agent = e->n[1],
+								.flags = (uint32_t)e->n[2],
+								.segment = (uint32_t)(e->n[2] >> 32),
+								.bytes = e->n[3] };
 		break;
 	case ENTRY_TEXT:
 		if (e->id && e->id <= r->nnames)
@@ -104,7 +121,7 @@ static int by_object(const void *a, const void *b)
 	return x->loaded < y->loaded ? -1 : x->loaded > y->loaded;
 }
 
-void recording_names(struct recording *r, const struct recording_piece *log)
+void recording_names(struct flight_recording *r, const struct recording_piece *log)
 {
 	walk(r, log, count);
 	r->kernels = arena_alloc(&r->arena, (r->nkernels + 1) * sizeof(*r->kernels));
@@ -119,7 +136,7 @@ void recording_names(struct recording *r, const struct recording_piece *log)
 	qsort(r->kernels, r->nkernels, sizeof(*r->kernels), by_object);
 }
 
-const struct recorded_kernel *recording_kernel(const struct recording *r, uint64_t object, uint64_t time)
+const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time)
 {
 	size_t low = 0, high = r->nkernels;
 	while (low < high) {
@@ -134,7 +151,7 @@ const struct recorded_kernel *recording_kernel(const struct recording *r, uint64
 	return object && k && k->object == object ? k : NULL;
 }
 
-const struct recorded_agent *recording_agent(const struct recording *r, uint64_t handle)
+const struct recorded_agent *recording_agent(const struct flight_recording *r, uint64_t handle)
 {
 	for (size_t i = 0; i < r->nagents; i++)
 		if (r->agents[i].handle == handle)

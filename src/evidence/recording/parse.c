@@ -22,10 +22,7 @@ bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *r
 	return id <= upto && rec_check(w, nwords, id) == check;
 }
 
-static struct str text_in(const char *field, size_t size)
-{
-	return (struct str){ field, strnlen(field, size) };
-}
+static struct str text_in(const char *field, size_t size) { return (struct str){ field, strnlen(field, size) }; }
 
 /** Whether an extent lies in the file with all of its slots. A file that was cut has fewer extents. */
 static bool extent_in(const struct rec_extent *e, size_t size)
@@ -37,7 +34,7 @@ static bool extent_in(const struct rec_extent *e, size_t size)
 	return e->slots && !(e->slots & (e->slots - 1)) && e->slots <= (e->size - e->head) / e->stride;
 }
 
-static size_t pieces_find(struct recording *r, struct recording_piece *ret)
+static size_t pieces_find(struct flight_recording *r, struct recording_piece *ret)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
@@ -61,7 +58,7 @@ static const struct recording_piece *piece_of(const struct recording_piece *p, s
 }
 
 /** The newest clock that is whole and later than the first. */
-static void clocks_take(struct recording *r)
+static void clocks_take(struct flight_recording *r)
 {
 	const struct rec_header *h = &r->header;
 	const struct rec_clock *c = &h->clocks[h->newest & 1];
@@ -73,19 +70,19 @@ static void clocks_take(struct recording *r)
 		r->rate = 1e9;
 }
 
-double recording_age(const struct recording *r, uint64_t ticks)
+double recording_age(const struct flight_recording *r, uint64_t ticks)
 {
 	return ticks && r->now > ticks ? (double)(r->now - ticks) / r->rate : 0;
 }
 
-double recording_time(const struct recording *r, uint64_t ticks)
+double recording_time(const struct flight_recording *r, uint64_t ticks)
 {
 	const struct rec_clock *c = &r->header.start;
 	const double since = ticks >= c->ticks ? (double)(ticks - c->ticks) : -(double)(c->ticks - ticks);
 	return (double)c->real_ns / 1e9 + since / r->rate;
 }
 
-uint64_t recording_now(const struct recording *r)
+uint64_t recording_now(const struct flight_recording *r)
 {
 	struct timespec t;
 	const struct rec_clock *c = &r->header.clocks[r->header.newest & 1];
@@ -94,7 +91,7 @@ uint64_t recording_now(const struct recording *r)
 	return boot > c->boot_ns ? c->ticks + (uint64_t)((double)(boot - c->boot_ns) * r->rate / 1e9) : c->ticks;
 }
 
-const struct recorded_thread *recording_thread(const struct recording *r, uint16_t slot)
+const struct recorded_thread *recording_thread(const struct flight_recording *r, uint16_t slot)
 {
 	for (size_t i = 0; i < r->nthreads; i++)
 		if (r->threads[i].slot == slot)
@@ -102,7 +99,7 @@ const struct recorded_thread *recording_thread(const struct recording *r, uint16
 	return NULL;
 }
 
-static void header_take(struct recording *r)
+static void header_take(struct flight_recording *r)
 {
 	memcpy(&r->header, r->bytes, sizeof(r->header));
 	const struct rec_header *h = &r->header;
@@ -119,12 +116,12 @@ static void header_take(struct recording *r)
 	clocks_take(r);
 }
 
-struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct recording **ret)
+struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct flight_recording **ret)
 {
-	struct recording *r = mem_alloc(sizeof(*r));
+	struct flight_recording *r = mem_alloc(sizeof(*r));
 	struct recording_piece *pieces = mem_alloc(RECORDING_EXTENTS * sizeof(*pieces));
 	struct uh_error *err = NULL;
-	*r = (struct recording){ .bytes = bytes, .size = size };
+	*r = (struct flight_recording){ .bytes = bytes, .size = size };
 	if (size < RECORDING_HEAD || !recording_begins((struct str){ bytes, size }))
 		err = uh_error_new("%s: no recording, or one that was cut off in its first page", name);
 	else if (get_u32(bytes + offsetof(struct rec_header, version)) != RECORDING_VERSION)
@@ -149,7 +146,7 @@ struct uh_error *recording_parse(const char *name, char *bytes, size_t size, str
 	return err;
 }
 
-void recording_free(struct recording *r)
+void recording_free(struct flight_recording *r)
 {
 	if (!r)
 		return;

@@ -18,13 +18,13 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void packet_take(const struct recording *r, struct recorded_packet *p)
+static void packet_take(const struct flight_recording *r, struct recorded_packet *p)
 {
 	const unsigned type = p->raw.header & 0xff;
 	const bool taken = p->raw.header == REC_PACKET_TAKEN;
-	p->kind = taken || type == AQL_TYPE_DISPATCH				 ? PACKET_DISPATCH :
+	p->kind = taken || type == AQL_TYPE_DISPATCH                          ? PACKET_DISPATCH :
 		  type == AQL_TYPE_BARRIER_AND || type == AQL_TYPE_BARRIER_OR ? PACKET_BARRIER :
-										 PACKET_OTHER;
+										PACKET_OTHER;
 	p->barrier_bit = !taken && p->raw.header >> 8 & 1;
 	for (unsigned i = 0; i < 3; i++)
 		p->group[i] = (p->raw.group >> 10 * i & 1023) + 1;
@@ -36,12 +36,13 @@ static void packet_take(const struct recording *r, struct recorded_packet *p)
 static const struct recording_piece *arguments_of(const struct recording_piece *p, size_t n, uint32_t queue)
 {
 	for (size_t i = 0; i < n; i++)
-		if (p[i].extent.kind == EXTENT_ARGUMENTS && p[i].extent.id == queue && p[i].extent.stride >= sizeof(struct rec_arguments))
+		if (p[i].extent.kind == EXTENT_ARGUMENTS && p[i].extent.id == queue &&
+		    p[i].extent.stride >= sizeof(struct rec_arguments))
 			return &p[i];
 	return NULL;
 }
 
-static void arguments_take(struct recording *r, struct recorded_packet *p, const struct recording_piece *from)
+static void arguments_take(struct flight_recording *r, struct recorded_packet *p, const struct recording_piece *from)
 {
 	struct rec_arguments a;
 	uint64_t id;
@@ -49,7 +50,8 @@ static void arguments_take(struct recording *r, struct recorded_packet *p, const
 	memcpy(&a, at, sizeof(a));
 	if (!a.check || a.id != (uint32_t)p->id)
 		return;
-	if (a.copied > from->extent.stride - sizeof(a) || !record_whole(at, 2 + (a.copied + 7u) / 8, p->id, &id) || id != p->id) {
+	if (a.copied > from->extent.stride - sizeof(a) || !record_whole(at, 2 + (a.copied + 7u) / 8, p->id, &id) ||
+	    id != p->id) {
 		r->torn++;
 		return;
 	}
@@ -59,7 +61,7 @@ static void arguments_take(struct recording *r, struct recorded_packet *p, const
 	p->argument_bytes = (const uint8_t *)at + sizeof(a);
 }
 
-static void queue_take(struct recording *r, const struct recording_piece *p, size_t n, const struct recording_piece *of)
+static void queue_take(struct flight_recording *r, const struct recording_piece *p, size_t n, const struct recording_piece *of)
 {
 	struct recorded_queue *q = &r->queues[r->nqueues++];
 	const uint64_t slots = of->extent.slots;
@@ -93,18 +95,19 @@ static void queue_take(struct recording *r, const struct recording_piece *p, siz
 	}
 }
 
-void recording_queues(struct recording *r, const struct recording_piece *p, size_t n)
+void recording_queues(struct flight_recording *r, const struct recording_piece *p, size_t n)
 {
 	size_t queues = 0;
 	for (size_t i = 0; i < n; i++)
 		queues += p[i].extent.kind == EXTENT_QUEUE;
 	r->queues = arena_alloc(&r->arena, (queues + 1) * sizeof(*r->queues));
 	for (size_t i = 0; i < n; i++)
-		if (p[i].extent.kind == EXTENT_QUEUE && p[i].extent.head >= sizeof(struct rec_queue) && p[i].extent.stride >= RECORD_SIZE)
+		if (p[i].extent.kind == EXTENT_QUEUE && p[i].extent.head >= sizeof(struct rec_queue) &&
+		    p[i].extent.stride >= RECORD_SIZE)
 			queue_take(r, p, n, &p[i]);
 }
 
-void recording_progress(struct recording *r)
+void recording_progress(struct flight_recording *r)
 {
 	for (size_t i = 0; i < r->nqueues; i++) {
 		struct recorded_queue *q = &r->queues[i];

@@ -10,10 +10,10 @@ enum { RECORDING_MOST = 1 << 30 };
 
 /** How far a packet is, as far as the recording tells. */
 enum packet_progress {
-	PROGRESS_ENDED,    // a completion signal says so
-	PROGRESS_TAKEN,    // the GPU went on to a later packet: it has probably ended
-	PROGRESS_RUNNING,  // the first that has not ended
-	PROGRESS_WAITING,  // behind it
+	PROGRESS_ENDED,   // a completion signal says so
+	PROGRESS_TAKEN,   // the GPU went on to a later packet: it has probably ended
+	PROGRESS_RUNNING, // the first that has not ended
+	PROGRESS_WAITING, // behind it
 };
 const char *progress_name(enum packet_progress p);
 
@@ -92,7 +92,7 @@ struct recorded_operation {
 	struct str name;
 };
 
-struct recording {
+struct flight_recording {
 	struct arena arena;
 	char *bytes; // of the file; owned
 	size_t size;
@@ -109,10 +109,10 @@ struct recording {
 	struct recorded_agent *agents;
 	struct recorded_pool *pools;
 	struct recorded_thread *threads;
-	struct recorded_event *events; // oldest first
-	struct recorded_allocation *allocations;   // by address, then by birth
-	uint64_t *farthest;                        // end of it and of those before it
-	struct recorded_operation *operations;     // by number
+	struct recorded_event *events;           // oldest first
+	struct recorded_allocation *allocations; // by address, then by birth
+	uint64_t *farthest;                      // end of it and of those before it
+	struct recorded_operation *operations;   // by number
 	size_t nstatistics;
 	struct rec_statistics *statistics; // by time
 	size_t nnames;
@@ -123,22 +123,22 @@ struct recording {
 
 bool recording_begins(struct str head);
 /** Takes @bytes apart, which are the recording's from now on, also where there is an error. */
-struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct recording **ret);
-void recording_free(struct recording *r);
+struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct flight_recording **ret);
+void recording_free(struct flight_recording *r);
 
 /** Seconds from @ticks to the recording's end, or to now. */
-double recording_age(const struct recording *r, uint64_t ticks);
+double recording_age(const struct flight_recording *r, uint64_t ticks);
 /** Seconds since 1970. */
-double recording_time(const struct recording *r, uint64_t ticks);
+double recording_time(const struct flight_recording *r, uint64_t ticks);
 /** This moment in ticks, for a process that runs on this machine; 0: it cannot be told. */
-uint64_t recording_now(const struct recording *r);
+uint64_t recording_now(const struct flight_recording *r);
 /** After the indices of queues were refreshed. */
-void recording_progress(struct recording *r);
-const struct recorded_kernel *recording_kernel(const struct recording *r, uint64_t object, uint64_t time);
-const struct recorded_operation *recording_operation(const struct recording *r, uint32_t id);
-const struct recorded_agent *recording_agent(const struct recording *r, uint64_t handle);
+void recording_progress(struct flight_recording *r);
+const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time);
+const struct recorded_operation *recording_operation(const struct flight_recording *r, uint32_t id);
+const struct recorded_agent *recording_agent(const struct flight_recording *r, uint64_t handle);
 /** The thread of a slot; NULL: not known. */
-const struct recorded_thread *recording_thread(const struct recording *r, uint16_t slot);
+const struct recorded_thread *recording_thread(const struct flight_recording *r, uint16_t slot);
 /** The name of a call as the runtime has it: hsa_amd_memory_pool_allocate. */
 const char *call_name(uint32_t call);
 /** What was allocated by it, as a noun: buffer, reserved addresses, locked memory. */
@@ -152,22 +152,22 @@ struct nearby {
 	uint64_t distance;                            // from the begin, from the end, or to the begin
 	bool only_reserved;                           // the addresses are reserved, and no memory is mapped there
 };
-struct nearby recording_near(const struct recording *r, uint64_t address, uint64_t time);
+struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time);
 const char *near_name(enum near_relation relation);
 
 // Words, for reports and for events.
 /** 2.1 s, 3 min, 640 us */
 struct str seconds_say(struct arena *a, double seconds);
 /** `64 bytes past the end of the 4 KiB buffer at 0x7f0000000000, allocated 2.1 s before`; empty where it is near none. */
-struct str near_say(struct arena *a, const struct recording *r, const struct nearby *n, uint64_t time);
+struct str near_say(struct arena *a, const struct flight_recording *r, const struct nearby *n, uint64_t time);
 /** The kernel of a packet without its mangling; its object where the name is not known. */
 struct str packet_say(struct arena *a, const struct recorded_packet *p);
 /** `hsa_amd_memory_pool_allocate(3584 bytes)` */
 struct str call_say(struct arena *a, uint32_t call, const uint64_t args[4]);
 /** `4250 (python)`; empty where the slot is not known. */
-struct str thread_say(struct arena *a, const struct recording *r, uint16_t slot);
+struct str thread_say(struct arena *a, const struct flight_recording *r, uint16_t slot);
 /** The arguments of a packet: pointers with the buffers that they are in, numbers as they are. Empty where there are none. */
-struct str packet_arguments_say(struct arena *a, const struct recording *r, const struct recorded_packet *p);
+struct str packet_arguments_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p);
 /** `page not present, write to a read-only page` */
 struct str fault_reasons_say(struct arena *a, uint64_t reasons);
 
@@ -177,9 +177,9 @@ struct recording_piece {
 	const char *head;  // @extent.head bytes
 	const char *slots; // all of them lie inside
 };
-void recording_names(struct recording *r, const struct recording_piece *log);
-void recording_calls(struct recording *r, const struct recording_piece *p, size_t n);
-void recording_memory(struct recording *r, const struct recording_piece *memory);
-void recording_queues(struct recording *r, const struct recording_piece *p, size_t n);
+void recording_names(struct flight_recording *r, const struct recording_piece *log);
+void recording_calls(struct flight_recording *r, const struct recording_piece *p, size_t n);
+void recording_memory(struct flight_recording *r, const struct recording_piece *memory);
+void recording_queues(struct flight_recording *r, const struct recording_piece *p, size_t n);
 /** Whether the record at @words, whose low half of the number is its first, is whole: then *ret_id is its number, at most @upto. */
 bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *ret_id);

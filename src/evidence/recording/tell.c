@@ -2,12 +2,16 @@
 // there was.
 #include "evidence/recording/tell.h"
 
+#include <stdlib.h>
+
+#include "source/file.h"
+
 enum { EVENTS_TOLD = 48, MAP_MOST = 65536 };
 static const double STILL = 5; // seconds without progress, before which work in flight is nothing to tell
 
 struct recording_telling {
 	const struct artefact_output *out;
-	const struct recording *r;
+	const struct flight_recording *r;
 	struct arena arena;
 	size_t told;
 };
@@ -66,11 +70,12 @@ static const struct recorded_packet *first_flying(const struct recorded_queue *q
 }
 
 /** The kernel that was running on a GPU, if there is but one that it can be. */
-static const struct recorded_packet *running_on(const struct recording *r, uint64_t agent)
+static const struct recorded_packet *running_on(const struct flight_recording *r, uint64_t agent)
 {
 	const struct recorded_packet *found = NULL;
 	for (size_t i = 0; i < r->nqueues; i++) {
-		const struct recorded_packet *p = r->queues[i].head.agent == agent || !r->queues[i].agent ? first_flying(&r->queues[i]) : NULL;
+		const struct recorded_packet *p =
+			r->queues[i].head.agent == agent || !r->queues[i].agent ? first_flying(&r->queues[i]) : NULL;
 		if (p && found)
 			return NULL;
 		found = p ? p : found;
@@ -115,7 +120,8 @@ static void tell_queue_error(struct recording_telling *t, const struct rec_event
 		if (q->head.address != f->a[0] || !begin(t, "recording-queue-error", f->time, &e))
 			continue;
 		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
-		event_add_text(&e, &t->arena, "queue_error", arena_printf(&t->arena, "status 0x%llx", (unsigned long long)f->a[1]));
+		event_add_text(&e, &t->arena, "queue_error",
+			       arena_printf(&t->arena, "status 0x%llx", (unsigned long long)f->a[1]));
 		event_add_number(&e, &t->arena, "queue", q->id);
 		if (p)
 			add_packet(t, &e, p);
@@ -166,7 +172,7 @@ static void tell_waiting(struct recording_telling *t)
 	}
 }
 
-static bool told_fault(const struct recording *r)
+static bool told_fault(const struct flight_recording *r)
 {
 	for (size_t i = 0; i < r->nevents; i++)
 		if (r->events[i].raw.call == CALL_FAULT)
@@ -178,7 +184,7 @@ static bool told_fault(const struct recording *r)
  * more, also of what was freed. */
 static void tell_memory(struct recording_telling *t)
 {
-	const struct recording *r = t->r;
+	const struct flight_recording *r = t->r;
 	struct event e;
 	struct address_range *map = arena_alloc(&t->arena, (r->nallocations + 1) * sizeof(*map));
 	size_t n = 0;
@@ -199,7 +205,7 @@ static void tell_memory(struct recording_telling *t)
 	artefact_tell(t->out, &e);
 }
 
-void recording_tell(const struct artefact_output *out, const struct recording *r)
+void recording_tell(const struct artefact_output *out, const struct flight_recording *r)
 {
 	struct recording_telling t = { .out = out, .r = r };
 	tell_gpus(&t);
@@ -208,4 +214,22 @@ void recording_tell(const struct artefact_output *out, const struct recording *r
 	tell_waiting(&t);
 	tell_memory(&t);
 	arena_free(&t.arena);
+}
+
+struct uh_error *recording_read(const struct artefact_output *out, const struct file *f)
+{
+	struct flight_recording *r;
+	char *bytes = f->size <= RECORDING_MOST ? mem_large(f->size + 1) : NULL;
+	if (!bytes || !file_read(f, 0, bytes, f->size)) {
+		free(bytes);
+		return uh_error_new(STR_FMT ": it could not be read to its end", STR_ARG(f->name));
+	}
+	struct arena a = { 0 };
+	struct uh_error *err = recording_parse(arena_z(&a, f->name), bytes, f->size, &r);
+	arena_free(&a);
+	if (err)
+		return err;
+	recording_tell(out, r);
+	recording_free(r);
+	return NULL;
 }

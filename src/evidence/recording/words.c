@@ -17,19 +17,20 @@ struct str seconds_say(struct arena *a, double s)
 			  arena_printf(a, "%.1f h", s / 3600);
 }
 
-struct str thread_say(struct arena *a, const struct recording *r, uint16_t slot)
+struct str thread_say(struct arena *a, const struct flight_recording *r, uint16_t slot)
 {
 	const struct recorded_thread *t = recording_thread(r, slot);
 	return t ? arena_printf(a, "%u (" STR_FMT ")", t->raw.tid, STR_ARG(t->name)) : (struct str){ 0 };
 }
 
-static void add_age(struct text *t, struct arena *a, const struct recording *r, const char *before, uint64_t since, uint64_t until)
+static void add_age(struct text *t, struct arena *a, const struct flight_recording *r, const char *before, uint64_t since,
+		    uint64_t until)
 {
 	if (since && until > since)
 		text_printf(t, "%s" STR_FMT, before, STR_ARG(seconds_say(a, (double)(until - since) / r->rate)));
 }
 
-static void add_by(struct text *t, struct arena *a, const struct recording *r, uint16_t slot)
+static void add_by(struct text *t, struct arena *a, const struct flight_recording *r, uint16_t slot)
 {
 	struct str who = thread_say(a, r, slot);
 	if (who.n)
@@ -59,14 +60,15 @@ static void add_place(struct text *t, struct arena *a, const struct nearby *n)
 		text_printf(t, " the end of the " STR_FMT " %s at 0x%llx", STR_ARG(size), noun, begin);
 		break;
 	case NEAR_BEFORE:
-		text_printf(t, STR_FMT " before the begin of the " STR_FMT " %s at 0x%llx", STR_ARG(distance), STR_ARG(size), noun, begin);
+		text_printf(t, STR_FMT " before the begin of the " STR_FMT " %s at 0x%llx", STR_ARG(distance), STR_ARG(size),
+			    noun, begin);
 		break;
 	case NEAR_NOWHERE:
 		break;
 	}
 }
 
-struct str near_say(struct arena *a, const struct recording *r, const struct nearby *n, uint64_t time)
+struct str near_say(struct arena *a, const struct flight_recording *r, const struct nearby *n, uint64_t time)
 {
 	struct text t = { 0 };
 	const struct recorded_allocation *m = n->allocation;
@@ -91,11 +93,13 @@ struct str near_say(struct arena *a, const struct recording *r, const struct nea
 struct str packet_say(struct arena *a, const struct recorded_packet *p)
 {
 	if (p->kind == PACKET_BARRIER)
-		return p->raw.grid[2] ? arena_printf(a, "barrier that waits for %u signal%s", p->raw.grid[2], p->raw.grid[2] == 1 ? "" : "s") :
+		return p->raw.grid[2] ? arena_printf(a, "barrier that waits for %u signal%s", p->raw.grid[2],
+						     p->raw.grid[2] == 1 ? "" : "s") :
 					S("barrier");
 	if (p->kernel)
 		return demangle(a, p->kernel->name);
-	return p->kind == PACKET_DISPATCH ? arena_printf(a, "kernel at 0x%llx", (unsigned long long)p->raw.kernel) : S("vendor packet");
+	return p->kind == PACKET_DISPATCH ? arena_printf(a, "kernel at 0x%llx", (unsigned long long)p->raw.kernel) :
+					    S("vendor packet");
 }
 
 struct str call_say(struct arena *a, uint32_t call, const uint64_t args[4])
@@ -143,7 +147,8 @@ static const char *why_no_arguments(uint32_t state)
 }
 
 /** `4 MiB buffer + 0x10`, and of one that was freed when and by whom. */
-static void add_pointer(struct text *t, struct arena *a, const struct recording *r, const struct nearby *n, uint64_t time)
+static void add_pointer(struct text *t, struct arena *a, const struct flight_recording *r, const struct nearby *n,
+			uint64_t time)
 {
 	const struct recorded_allocation *m = n->allocation;
 	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)), call_noun(m->call));
@@ -158,7 +163,7 @@ static void add_pointer(struct text *t, struct arena *a, const struct recording 
 	add_by(t, a, r, m->freed_by);
 }
 
-struct str packet_arguments_say(struct arena *a, const struct recording *r, const struct recorded_packet *p)
+struct str packet_arguments_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p)
 {
 	struct text t = { 0 };
 	if (!p->arguments)
@@ -186,8 +191,13 @@ struct str packet_arguments_say(struct arena *a, const struct recording *r, cons
 
 struct str fault_reasons_say(struct arena *a, uint64_t reasons)
 {
-	static const char *const words[] = { "page not present", "write to a read-only page", "execution of data", "page of the host only",
-					     "uncorrectable memory error (ECC)", "address not exact", "uncorrectable register error (ECC)" };
+	static const char *const words[] = { "page not present",
+					     "write to a read-only page",
+					     "execution of data",
+					     "page of the host only",
+					     "uncorrectable memory error (ECC)",
+					     "address not exact",
+					     "uncorrectable register error (ECC)" };
 	struct text t = { 0 };
 	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (reasons >> i & 1)

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/door/door.h"
-#include "session/last.h"
+#include "session/last/last.h"
 #include "source/file.h"
 #include "source/probe.h"
 
@@ -37,14 +37,17 @@ static void add_default(struct recording_paths *p)
 	for (size_t i = 0; i < names.n; i++) {
 		const bool ours = str_is(own, names.list[i]) || (!getuid() && str_starts(str_z(names.list[i]), S("unhang-")));
 		if (ours)
-			uh_error_free(add_directory(p, arena_z(&p->arena, arena_printf(&p->arena, "%s/%s", shared_memory, names.list[i]))));
+			uh_error_free(add_directory(
+				p, arena_z(&p->arena, arena_printf(&p->arena, "%s/%s", shared_memory, names.list[i]))));
 	}
 }
 
 /** What a process has mapped; a process that is stuck in the driver may not answer. */
 static struct str maps_of(struct arena *a, int64_t pid)
 {
-	struct probe p = { .kind = PROBE_FILE, .path = arena_printf(a, "/proc/%lld/maps", (long long)pid).p, .size = MAPS_MOST };
+	struct probe p = { .kind = PROBE_FILE,
+			   .path = arena_printf(a, "/proc/%lld/maps", (long long)pid).p,
+			   .size = MAPS_MOST };
 	struct probe_stuck stuck = { 0 };
 	struct probe_count count = { 0 };
 	probe_run(a, &p, 1, DEADLINE_MS, &stuck, &count);
@@ -61,7 +64,8 @@ static bool add_mapped(struct recording_paths *p, int64_t pid)
 		struct opened found;
 		if (at < 0 || !is_recording(line))
 			continue;
-		struct str path = arena_printf(&p->arena, "/proc/%lld/root" STR_FMT, (long long)pid, STR_ARG(str_from(line, (size_t)at)));
+		struct str path =
+			arena_printf(&p->arena, "/proc/%lld/root" STR_FMT, (long long)pid, STR_ARG(str_from(line, (size_t)at)));
 		struct uh_error *err = door_look(&(struct named){ .path = arena_z(&p->arena, path) }, &found);
 		add(p, err ? str_from(line, (size_t)at) : path);
 		uh_error_free(err);
@@ -92,7 +96,8 @@ static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
 		return NULL;
 	const bool runtime = str_find(maps_of(&p->arena, pid), S("libhsa-runtime64")) >= 0;
 	return uh_error_new("process %lld has no recording%s", (long long)pid,
-			    runtime ? ": it uses ROCm without the recorder; start it with HSA_TOOLS_LIB=libunhang-recorder.so" : "");
+			    runtime ? ": it uses ROCm without the recorder; start it with HSA_TOOLS_LIB=libunhang-recorder.so" :
+				      "");
 }
 
 static struct uh_error *keep_newest(struct recording_paths *p)
@@ -145,7 +150,7 @@ void recording_paths_free(struct recording_paths *p)
 }
 
 /** Its process has it mapped. */
-static bool alive(const struct recording *r, const char *path)
+static bool alive(const struct flight_recording *r, const char *path)
 {
 	struct arena a = { 0 };
 	const bool is = str_find(maps_of(&a, r->header.pid), str_base(str_z(path))) >= 0;
@@ -153,7 +158,7 @@ static bool alive(const struct recording *r, const char *path)
 	return is;
 }
 
-struct uh_error *recording_open(const char *path, struct recording **ret)
+struct uh_error *recording_open(const char *path, struct flight_recording **ret)
 {
 	struct file f;
 	struct uh_error *err = file_open(path, &f);

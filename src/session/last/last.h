@@ -13,4 +13,4 @@ struct recording_paths {
 struct uh_error *recordings_find(const char *target, struct recording_paths *ret);
 void recording_paths_free(struct recording_paths *p);
 /** Reads one, and whether its process is alive. */
-struct uh_error *recording_open(const char *path, struct recording **ret);
+struct uh_error *recording_open(const char *path, struct flight_recording **ret);

@@ -1,13 +1,13 @@
 // A recording as a timeline in Chrome's trace format. When a dispatch ended is not recorded, so that its launch is an instant; one that is
 // still in flight lasts until the end.
 #include "base/json.h"
-#include "report/recording.h"
+#include "report/last/last.h"
 
 /** One of several processes while it is written. */
 struct timeline {
 	struct json json;
 	struct arena arena;
-	const struct recording *r;
+	const struct flight_recording *r;
 	double begin; // of all
 	int64_t process;
 };
@@ -71,7 +71,7 @@ static void put_packet(struct timeline *t, const struct recorded_queue *q, const
 	jw_close(&t->json, '}');
 }
 
-static int64_t tid_of(const struct recording *r, uint16_t slot)
+static int64_t tid_of(const struct flight_recording *r, uint16_t slot)
 {
 	const struct recorded_thread *t = recording_thread(r, slot);
 	return t ? t->raw.tid : 0;
@@ -101,14 +101,15 @@ static void put_operations(struct timeline *t)
 	for (size_t i = 0; i < t->r->noperations; i++) {
 		const struct rec_operation *o = &t->r->operations[i].raw;
 		event_open(t, t->r->operations[i].name, "X", o->begin, tid_of(t->r, o->thread));
-		put_duration(t, o->end > o->begin ? (double)(o->end - o->begin) / t->r->rate * 1e6 : recording_age(t->r, o->begin) * 1e6);
+		put_duration(t, o->end > o->begin ? (double)(o->end - o->begin) / t->r->rate * 1e6 :
+						    recording_age(t->r, o->begin) * 1e6);
 		jw_close(&t->json, '}');
 	}
 }
 
 static void put_recording(struct timeline *t)
 {
-	const struct recording *r = t->r;
+	const struct flight_recording *r = t->r;
 	put_name(t, "process_name", 0, r->header.rank >= 0 ? arena_printf(&t->arena, "rank %d", r->header.rank) : r->program);
 	for (size_t i = 0; i < r->nqueues; i++) {
 		const struct recorded_queue *q = &r->queues[i];

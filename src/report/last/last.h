@@ -7,7 +7,7 @@
 /** A recording that was read, and where. */
 struct recording_seen {
 	struct str path;
-	const struct recording *recording;
+	const struct flight_recording *recording;
 };
 
 /** Where ranks part: the first packet at which two of them launched different kernels. */
@@ -33,6 +33,9 @@ struct last_seen {
 	struct ranks_seen ranks;
 	const struct uh_last_options *options;
 };
+/** A part of it: "ranks". */
+struct sheet;
+void walk_ranks(struct sheet *s, const struct last_seen *seen);
 void report_last(const struct last_seen *seen, FILE *out);
 /** A timeline for Perfetto and chrome://tracing. */
 void report_perfetto(const struct last_seen *seen, FILE *out);

@@ -1,4 +1,4 @@
-#include "report/recording.h"
+#include "report/last/last.h"
 
 #include <math.h>
 
@@ -17,14 +17,16 @@ struct recording_sheet {
 	struct sheet sheet;
 	struct arena arena;
 	const struct uh_last_options *options;
-	const struct recording *r;
+	const struct flight_recording *r;
 };
 
 static const char *dtype_name(uint32_t dtype)
 {
-	static const char *const names[UNHANG_DTYPES] = { "unknown", "float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2",
-							  "float8_e4m3_fnuz", "float8_e5m2_fnuz", "int64", "int32", "int16", "int8", "uint64",
-							  "uint32", "uint16", "uint8", "bool", "complex64", "complex128" };
+	static const char *const names[UNHANG_DTYPES] = {
+		"unknown",          "float64",          "float32", "float16", "bfloat16",  "float8_e4m3", "float8_e5m2",
+		"float8_e4m3_fnuz", "float8_e5m2_fnuz", "int64",   "int32",   "int16",     "int8",        "uint64",
+		"uint32",           "uint16",           "uint8",   "bool",    "complex64", "complex128"
+	};
 	return dtype < UNHANG_DTYPES ? names[dtype] : names[0];
 }
 
@@ -150,9 +152,12 @@ static void walk_statistics(struct recording_sheet *w, const struct recorded_que
 		if (c->queue != q->id || c->packet != p->id)
 			continue;
 		if (!s->as_json) {
-			sheet_say(s, "      argument at %u: %llu elements of %s%s, %g to %g, mean %g; %llu zero, %llu NaN, %llu infinite\n", c->argument,
-				  (unsigned long long)c->elements, dtype_name(c->dtype), c->guessed ? " (a guess)" : "", c->least, c->most, c->mean,
-				  (unsigned long long)c->zeros, (unsigned long long)c->nans, (unsigned long long)c->infinities);
+			sheet_say(s,
+				  "      argument at %u: %llu elements of %s%s, %g to %g, mean %g; %llu zero, %llu NaN, %llu "
+				  "infinite\n",
+				  c->argument, (unsigned long long)c->elements, dtype_name(c->dtype),
+				  c->guessed ? " (a guess)" : "", c->least, c->most, c->mean, (unsigned long long)c->zeros,
+				  (unsigned long long)c->nans, (unsigned long long)c->infinities);
 			continue;
 		}
 		sheet_open(s, NULL, '{');
@@ -243,9 +248,15 @@ static size_t flying_of(const struct recorded_queue *q)
 
 static void walk_queue(struct recording_sheet *w, const struct recorded_queue *q)
 {
-	static const struct column line[] = { { "id", "Queue " },	{ "gpu.name", " on " },		  { "gpu.pci", " at " },
-					      { "launched", ": " },	{ "word", " " },		  { "in_flight", ", " },
-					      { "flying", "" },		{ "still", ", none ended for " }, { "destroyed", ", destroyed" } };
+	static const struct column line[] = { { "id", "Queue " },
+					      { "gpu.name", " on " },
+					      { "gpu.pci", " at " },
+					      { "launched", ": " },
+					      { "word", " " },
+					      { "in_flight", ", " },
+					      { "flying", "" },
+					      { "still", ", none ended for " },
+					      { "destroyed", ", destroyed" } };
 	struct sheet *s = &w->sheet;
 	const size_t flying = flying_of(q);
 	const double still = recording_age(w->r, q->head.moved);
@@ -281,7 +292,7 @@ static void walk_queue(struct recording_sheet *w, const struct recorded_queue *q
 static void walk_queues(struct recording_sheet *w)
 {
 	struct sheet *s = &w->sheet;
-	const struct recording *r = w->r;
+	const struct flight_recording *r = w->r;
 	size_t shown = 0, idle = 0;
 	sheet_open(s, "queues", '[');
 	for (size_t i = 0; i < r->nqueues; i++) {
@@ -303,8 +314,11 @@ static void walk_queues(struct recording_sheet *w)
 
 static void walk_threads(struct recording_sheet *w)
 {
-	static const struct column line[] = { { "tid", "  thread " }, { "name", " (", .after = ")" }, { "what", " is inside of " },
-					      { "since", " for " },   { "operation.name", ", in " } };
+	static const struct column line[] = { { "tid", "  thread " },
+					      { "name", " (", .after = ")" },
+					      { "what", " is inside of " },
+					      { "since", " for " },
+					      { "operation.name", ", in " } };
 	struct sheet *s = &w->sheet;
 	bool any = false;
 	sheet_open(s, "threads", '[');
@@ -333,7 +347,9 @@ static void walk_threads(struct recording_sheet *w)
 /** The allocations that were made last before a call that does not return. */
 static void walk_last_allocations(struct recording_sheet *w)
 {
-	static const struct column line[] = { { "what", "  " }, { "age", ", " , .after = " ago" }, { "thread.tid", ", by thread " } };
+	static const struct column line[] = { { "what", "  " },
+					      { "age", ", ", .after = " ago" },
+					      { "thread.tid", ", by thread " } };
 	struct sheet *s = &w->sheet;
 	size_t n = 0, from = w->r->nevents;
 	bool waits = false;
@@ -372,7 +388,8 @@ static void walk_faults(struct recording_sheet *w)
 					       { "gpu", ", on " },
 					       { "age", ", ", .after = " before the end" } };
 	static const struct column where[] = { { "near.text", "That is " } };
-	static const struct column error[] = { { "status", "Queue error, status " }, { "age", ", ", .after = " before the end" } };
+	static const struct column error[] = { { "status", "Queue error, status " },
+					       { "age", ", ", .after = " before the end" } };
 	struct sheet *s = &w->sheet;
 	sheet_open(s, "faults", '[');
 	for (size_t i = 0; i < w->r->nevents; i++) {
@@ -400,19 +417,19 @@ static void walk_faults(struct recording_sheet *w)
 	sheet_close(s, ']');
 }
 
-static const char *state_of(const struct recording *r)
+static const char *state_of(const struct flight_recording *r)
 {
-	return r->header.state == RECORDING_ASIDE   ? "stepped-aside" :
-	       r->header.state == RECORDING_ENDED   ? "ended" :
-	       r->alive				    ? "running" :
-						      "died"; // it never said that it ended
+	return r->header.state == RECORDING_ASIDE ? "stepped-aside" :
+	       r->header.state == RECORDING_ENDED ? "ended" :
+	       r->alive                           ? "running" :
+						    "died"; // it never said that it ended
 }
 
 static void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
 {
-	static const struct column title[] = { { "program" }, { "pid", " (pid " },  { "rank", ", rank " }, { "close" },
-					       { "host", " on " }, { "state", ": " }, { "level", ", level " } };
-	const struct recording *r = w->r;
+	static const struct column title[] = { { "program" },      { "pid", " (pid " }, { "rank", ", rank " },  { "close" },
+					       { "host", " on " }, { "state", ": " },   { "level", ", level " } };
+	const struct flight_recording *r = w->r;
 	struct sheet *s = &w->sheet;
 	sheet_put(s, "path", v_text(seen->path));
 	sheet_put(s, "program", v_known(r->program));
@@ -452,38 +469,11 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 	walk_threads(w);
 	walk_last_allocations(w);
 	if (w->options->address) {
-		static const struct column line[] = { { "near.text", "The address is ", .none = "The address is near no allocation that was recorded." } };
+		static const struct column line[] = { { "near.text", "The address is ",
+							.none = "The address is near no allocation that was recorded." } };
 		sheet_put(s, "address", v_hex(w->options->address));
 		walk_near(w, "near", w->options->address, w->r->now);
 		sheet_line(s, 0, COLUMNS(line));
-	}
-	sheet_close(s, '}');
-}
-
-static void walk_ranks(struct sheet *s, const struct last_seen *seen)
-{
-	const struct ranks_seen *k = &seen->ranks;
-	if (!sheet_object(s, "ranks", k->known))
-		return;
-	const int32_t behind = seen->list[k->behind].recording->header.rank;
-	sheet_put(s, "behind", v_if(k->ended < k->most, v_int(behind)));
-	sheet_put(s, "ended", v_number(k->ended));
-	sheet_put(s, "most", v_number(k->most));
-	if (k->ended < k->most)
-		sheet_say(s, "\nRank %d is behind: %llu packets ended, %llu on the rank that is ahead.\n", behind, (unsigned long long)k->ended,
-			  (unsigned long long)k->most);
-	if (sheet_object(s, "part", k->part.known)) {
-		const int32_t one = seen->list[k->part.one].recording->header.rank, other = seen->list[k->part.other].recording->header.rank;
-		sheet_put(s, "packet", v_number(k->part.packet));
-		sheet_put(s, "one", v_int(one));
-		sheet_put(s, "one_kernel", v_known(k->part.one_kernel));
-		sheet_put(s, "other", v_int(other));
-		sheet_put(s, "other_kernel", v_known(k->part.other_kernel));
-		sheet_say(s, "The ranks part at packet #%llu: rank %d launched ", (unsigned long long)k->part.packet, one);
-		sheet_say_safe(s, "", k->part.one_kernel, "");
-		sheet_say(s, ", rank %d ", other);
-		sheet_say_safe(s, "", k->part.other_kernel, ".\n");
-		sheet_close(s, '}');
 	}
 	sheet_close(s, '}');
 }

@@ -1,5 +1,5 @@
 // What the flight recorders of one or several processes saw last.
-#include "session/last.h"
+#include "session/last/last.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "report/recording.h"
+#include "report/last/last.h"
 #include "base/save.h"
 
 enum { RECORDINGS_MOST = 4096 };
@@ -20,7 +20,7 @@ static int by_rank(const void *a, const void *b)
 	return p != q ? (p < q ? -1 : 1) : str_cmp(x->path, y->path);
 }
 
-static uint64_t ended_of(const struct recording *r)
+static uint64_t ended_of(const struct flight_recording *r)
 {
 	uint64_t n = 0;
 	for (size_t i = 0; i < r->nqueues; i++)
@@ -33,7 +33,7 @@ static struct str kernel_of(const struct recorded_packet *p) { return p->kernel 
 /** The first packet that both have and that has different kernels: of queues with the same number. */
 static void part_find(const struct recording_seen *list, size_t one, size_t other, struct ranks_part *ret)
 {
-	const struct recording *a = list[one].recording, *b = list[other].recording;
+	const struct flight_recording *a = list[one].recording, *b = list[other].recording;
 	for (size_t q = 0; q < a->nqueues && q < b->nqueues; q++) {
 		const struct recorded_queue *x = &a->queues[q], *y = &b->queues[q];
 		for (size_t i = 0, k = 0; i < x->n && k < y->n;) {
@@ -42,7 +42,8 @@ static void part_find(const struct recording_seen *list, size_t one, size_t othe
 				p->id < o->id ? i++ : k++;
 				continue;
 			}
-			if (p->kernel && o->kernel && !str_eq(kernel_of(p), kernel_of(o)) && (!ret->known || p->id < ret->packet))
+			if (p->kernel && o->kernel && !str_eq(kernel_of(p), kernel_of(o)) &&
+			    (!ret->known || p->id < ret->packet))
 				*ret = (struct ranks_part){ true, p->id, one, other, kernel_of(p), kernel_of(o) };
 			i++;
 			k++;
@@ -85,11 +86,12 @@ static struct uh_error *write_perfetto(const struct last_seen *seen)
 	return err;
 }
 
-static void read_all(const struct recording_paths *paths, struct last_seen *seen, const struct teller *teller, struct uh_error **ret_err)
+static void read_all(const struct recording_paths *paths, struct last_seen *seen, const struct teller *teller,
+		     struct uh_error **ret_err)
 {
 	struct recording_seen *list = mem_alloc((paths->list.len + 1) * sizeof(*list));
 	for (size_t i = 0; i < paths->list.len && i < RECORDINGS_MOST; i++) {
-		struct recording *r;
+		struct flight_recording *r;
 		struct uh_error *err = recording_open(paths->list.data[i], &r);
 		if (!err) {
 			list[seen->n++] = (struct recording_seen){ str_z(paths->list.data[i]), r };
@@ -125,17 +127,18 @@ struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_
 		err = o->perfetto ? write_perfetto(&seen) : NULL;
 	}
 	for (size_t i = 0; i < seen.n; i++)
-		recording_free((struct recording *)seen.list[i].recording);
+		recording_free((struct flight_recording *)seen.list[i].recording);
 	free((void *)seen.list);
 	recording_paths_free(&paths);
 	return err;
 }
 
 /** The one word in the file that anybody but the recorder writes. */
-static struct uh_error *write_wanted(const char *path, const struct recording *r, uint32_t level)
+static struct uh_error *write_wanted(const char *path, const struct flight_recording *r, uint32_t level)
 {
 	if (level > r->header.max_level)
-		return uh_error_new("%s: this process was started for levels up to %u; levels above 3 need other queues, which are made when the "
+		return uh_error_new("%s: this process was started for levels up to %u; levels above 3 need other queues, which "
+				    "are made when the "
 				    "program starts: start it with UNHANG_MAX_LEVEL=%u",
 				    path, r->header.max_level, level);
 	if (!r->alive || r->header.state != RECORDING_ON)
@@ -151,7 +154,7 @@ static struct uh_error *write_wanted(const char *path, const struct recording *r
 struct uh_error *uh_record_level(const char *target, unsigned level, FILE *out)
 {
 	struct recording_paths paths = { 0 };
-	struct recording *r = NULL;
+	struct flight_recording *r = NULL;
 	struct uh_error *err = recordings_find(target, &paths);
 	for (size_t i = 0; !err && i < paths.list.len; i++) {
 		err = recording_open(paths.list.data[i], &r);
