@@ -226,7 +226,7 @@ def test_fault(t, room, code):
     t.ok("(saxpy, k.h:4)" in said and f"The fault at {END:#x} is of this access: {load} at pc {address:#x} (k.h:4), lanes 16-{code.lanes - 1}." in said, f"{g}: the text says so", said[:1500])
     t.ok(re.search(rf"{PCI} [^.]*\b{g}\b", said), f"{g}: which GPU", said[:300])
     before, _, arguments = said.partition(" Why ")[2].partition("The kernel's arguments: ")
-    t.ok("By the core's memory map, the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
+    t.ok("By the map of its memory, the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
 
 
 PLACES = ((BUFFER, "inside", "at the beginning of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER + 0x1000, "inside", "inside the 4 MiB buffer at 0x7f332fc00000, 4 KiB from its begin"), (END, "past", "right after the end of the 4 MiB buffer at 0x7f332fc00000"),

@@ -13,6 +13,8 @@
 static const struct subcommand commands[] = {
 	{ "explain", cmd_explain, "explain a log, core or other evidence" },
 	{ "live", cmd_live, "look at the GPUs of this machine: what is stuck, and why" },
+	{ "last", cmd_last, "show what a job runs on the GPU, or ran last" },
+	{ "level", cmd_level, "set how much the flight recorder of a job records" },
 	{ "capture", cmd_capture, "save all evidence of this machine in one file" },
 	{ "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
 	{ "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },

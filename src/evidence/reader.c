@@ -7,6 +7,7 @@
 #include "base/command.h"
 #include "code/object/bundle.h"
 #include "evidence/artefact.h"
+#include "evidence/recording/tell.h"
 #include "evidence/waves/gpu_core.h"
 #include "evidence/log/scan_file.h"
 #include "evidence/documents/pickle.h"
@@ -307,6 +308,25 @@ static bool has_gpu_code(const struct file *f)
 	return found;
 }
 
+/** A recording of the flight recorder is read as a whole. */
+static bool read_recording(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
+{
+	struct text bytes = { 0 };
+	if (!recording_begins((struct str){ stream->bytes, stream->have }))
+		return false;
+	if (!s->door || s->size > RECORDING_MOST)
+		read_whole(s, stream, &bytes);
+	struct counted c = { r->sink, 0 };
+	struct evidence *e = evidence_add(r, s->name, "recording");
+	struct file f = file_memory(e->path, text_str(&bytes));
+	if (!bytes.n)
+		f = (struct file){ .name = e->path, .door = s->door, .size = s->size };
+	*ret_err = recording_read(&(struct artefact_output){ .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path }, &f);
+	e->bytes = f.size, e->events = c.events, e->kinds[e->nkinds++] = e->kind;
+	text_free(&bytes);
+	return true;
+}
+
 /** A core is kept until all sources are known: that of the GPU and that of its process are read together. */
 static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
 {
@@ -366,7 +386,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	struct reader_stream stream = { .source = s };
 	struct uh_error *err = read_head(s, &stream);
 	struct uh_error *elf_err = NULL;
-	if (stream.have && keep_elf(r, s, &stream, &elf_err)) {
+	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_recording(r, s, &stream, &elf_err))) {
 		uh_error_free(err);
 		free(stream.bytes);
 		return elf_err;

@@ -180,7 +180,7 @@ static void locate_faults(struct incident *i)
 		struct map_place p = map_locate(d->map, d->nmap, address);
 		diag_conclude(i, e, "fault_place", map_say(&i->arena, &p));
 		diag_set_note(i, e, "allocation_note",
-			      arena_printf(&i->arena, "By the core's memory map, the address is " STR_FMT ".",
+			      arena_printf(&i->arena, "By the map of its memory, the address is " STR_FMT ".",
 					   STR_ARG(map_say(&i->arena, &p))));
 	}
 }
