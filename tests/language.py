@@ -140,7 +140,7 @@ def test_answers(t, unhang):
 
 def test_bites(t):
     """The checks find what they are for."""
-    t.ok(list(bad_words("The behaviour is odd.")) and not list(bad_words("Behavior. `behaviour` is quoted.")), "a British word")
+    t.ok(list(bad_words("The behavior is odd.")) and not list(bad_words("Behaviour. `behavior` is quoted.")), "an American word")
     t.ok(list(too_long("word " * 40)) and not list(too_long("word " * 30)), "a long sentence")
     t.ok(list(fragments("Stuck. The command processor (CPF).")) and not list(fragments("The copy engine is stuck on a packet.")), "a fragment")
     for text in ("GPU node-{gpu_node} hung", "it failed ()", "at .", "the ring , which", "read of"):

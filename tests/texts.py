@@ -41,7 +41,7 @@ def lacking(document, text):
         yield from (f"{what}: {words}" for what, words in shown_of(incident) if words and flat(words) not in whole)
         at = 0
         for event in incident["timeline"]:
-            for words in (event["role"].replace("artefact", "artifact"), event["text"], f"{event['at']['line']}]" if event["at"].get("line") else None):
+            for words in (event["role"], event["text"], f"{event['at']['line']}]" if event["at"].get("line") else None):
                 found = whole.find(flat(words or ""), at)
                 if found < 0:
                     yield f"timeline, event {event['id']}: {words}"

@@ -27,7 +27,7 @@ static void usage(void)
 	     "       unhang knowledge check FILE...\n"
 	     "           check knowledge files\n"
 	     "       unhang knowledge match [--json] [FILE]\n"
-	     "           say what each line of a log is recognized as\n"
+	     "           say what each line of a log is recognised as\n"
 	     "       unhang knowledge version [--root DIR] [--json]\n"
 	     "           say which version is in use, and where it is from\n"
 	     "       unhang knowledge update [--root DIR] [--dry-run] FILE\n"

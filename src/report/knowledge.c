@@ -162,7 +162,7 @@ void report_match(struct match_report *r, struct str line, const struct match *m
 	if (m)
 		walk_match(s, m);
 	else
-		sheet_say(s, "    not recognized\n");
+		sheet_say(s, "    not recognised\n");
 	sheet_close(s, '}');
 }
 

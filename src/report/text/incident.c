@@ -158,7 +158,7 @@ static void put_row(const struct text_report *t, const struct diag_event *e)
 	prose_clock(&time, e->time);
 	prose_elapsed(&elapsed, t->begin, e->time);
 	fprintf(t->out, "%-*.*s %-*.*s %s%-*s%s", ROW_TIME, STR_ARG(time.n ? text_str(&time) : S("-")), ROW_ELAPSED,
-		STR_ARG(text_str(&elapsed)), prose_paint(t, colours[e->role]), stacked ? 0 : 9, role_word(e->role),
+		STR_ARG(text_str(&elapsed)), prose_paint(t, colours[e->role]), stacked ? 0 : 9, role_name(e->role),
 		prose_plain(t));
 	if (stacked)
 		fprintf(t->out, "\n    ");

@@ -33,8 +33,6 @@ struct text_report {
 // --- words, lines, colours ---
 const char *prose_paint(const struct text_report *t, const char *code);
 const char *prose_plain(const struct text_report *t);
-/** A role for people; JSON has the name of the knowledge files, in which it is an artefact. */
-const char *role_word(enum know_role role);
 void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t column);
 void prose_label(const struct text_report *t, const char *name, struct str s);
 /** A time of its clock; nothing where there is none. */

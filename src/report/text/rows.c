@@ -177,7 +177,7 @@ static void add_row(struct text_report *t, const struct brief_row *r, const stru
 	const struct diag_event *e = r->event;
 	const bool first = r == t->rows.data;
 	struct text line = { 0 };
-	struct block *p = screen_add(&t->screen, (struct block){ .label = role_word(e->role),
+	struct block *p = screen_add(&t->screen, (struct block){ .label = role_name(e->role),
 								 .paint = colours[e->role],
 								 .least = first ? 2 : 1,
 								 .most = first ? 3 : 2,
@@ -204,7 +204,7 @@ void rows_add(struct text_report *t, const struct incident *i)
 	struct text time = { 0 };
 	choose(t, i);
 	for (size_t n = 0; n < t->rows.len; n++) {
-		const size_t role = strlen(role_word(t->rows.data[n].event->role));
+		const size_t role = strlen(role_name(t->rows.data[n].event->role));
 		text_clear(&time);
 		add_time(t, &t->rows.data[n], &time);
 		wide.time = time.n > wide.time ? time.n : wide.time;

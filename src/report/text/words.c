@@ -8,8 +8,6 @@ const char *prose_paint(const struct text_report *t, const char *code) { return 
 
 const char *prose_plain(const struct text_report *t) { return t->options->colour ? "\033[0m" : ""; }
 
-const char *role_word(enum know_role role) { return role == ROLE_ARTEFACT ? "artifact" : role_name(role); }
-
 void prose_wrap(const struct text_report *t, struct str s, size_t indent, size_t column)
 {
 	print_wrapped(t->out, s, indent, column, t->width);
