@@ -22,9 +22,9 @@ struct host_fact {
 
 /** A thing that a machine may have several of. The first item is the machine itself. */
 struct host_item {
-	struct str kind;          // machine, gpu, setting, variable, process, rocm, tool
-	const struct device *gpu; // the GPU that it belongs to; NULL: none, or not known
-	struct host_item *of; // an item (its GPU) whose facts count for it too. Its own come first, the machine's last
+	struct str kind;               // machine, gpu, setting, variable, process, rocm, tool
+	const struct device *gpu;      // the GPU that it belongs to; NULL: none, or not known
+	struct host_item *of;          // an item (its GPU) whose facts count for it too. Its own come first, the machine's last
 	VEC(struct host_fact *) facts; // pointers to them stay valid when more are noted
 	bool doubt;                    // it may have facts that are missing here
 };
@@ -32,7 +32,7 @@ struct host_item {
 struct host {
 	struct arena arena;
 	const struct know *know;
-	const char *root; // the tree that is looked at instead of this machine; NULL
+	const char *root;  // the tree that is looked at instead of this machine; NULL
 	struct tape *tape; // that it is recorded on, or that is looked at instead; NULL
 	struct devices devices;
 	VEC(struct host_item *) items;
