@@ -11,7 +11,7 @@
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
 
-static void session_error(struct uh_session *s, const char *message)
+static void session_problem(struct uh_session *s, const char *message)
 {
 	s->problems++;
 	if (s->problem)
@@ -69,7 +69,7 @@ static void on_note(void *ctx, const struct event *e)
 
 void session_error(void *ctx, struct uh_error *err)
 {
-	session_error(ctx, err->message);
+	session_problem(ctx, err->message);
 	uh_error_free(err);
 }
 
