@@ -6,14 +6,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "diagnose/engine.h"
-#include "diagnose/machine.h"
-#include "diagnose/told/told.h"
-#include "evidence/lines.h"
-#include "evidence/silicon.h"
 #include "host/host.h"
-#include "report/report.h"
-#include "session/machine.h"
 #include "session/session.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
@@ -74,13 +67,13 @@ static void on_note(void *ctx, const struct event *e)
 	text_free(&text);
 }
 
-static void on_problem(void *ctx, struct uh_error *err)
+void session_error(void *ctx, struct uh_error *err)
 {
 	session_problem(ctx, err->message);
 	uh_error_free(err);
 }
 
-static void on_visit(void *ctx, struct source *source)
+void session_visit(void *ctx, struct source *source)
 {
 	struct uh_session *s = ctx;
 	engine_end(s->engine);
@@ -88,7 +81,7 @@ static void on_visit(void *ctx, struct source *source)
 	if (s->lines)
 		lines_take(s->lines, source);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 }
 
 static void on_record(void *ctx, const char *name, const struct source_record *record)
@@ -101,9 +94,9 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 		lines_take_record(s->lines, record->text);
 }
 
-static struct source_visitor visitor(struct uh_session *s)
+struct source_visitor session_visitor(struct uh_session *s)
 {
-	return (struct source_visitor){ .visit = on_visit, .record = on_record, .problem = on_problem, .ctx = s };
+	return (struct source_visitor){ .visit = session_visit, .record = on_record, .problem = session_error, .ctx = s };
 }
 
 struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
@@ -143,54 +136,9 @@ void uh_session_free(struct uh_session *s)
 
 void uh_session_on_machine(struct uh_session *s, struct uh_machine *m) { s->asked = m; }
 
-static bool plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
-
-/** A member of a bundle that is evidence by itself. */
-struct member_left {
-	struct str left;
-};
-
-static ssize_t read_member(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
-{
-	struct member_left *m = source->ctx;
-	struct str part = str_cut(m->left, size);
-	(void)ret_err;
-	if (part.n)
-		memcpy(buffer, part.p, part.n);
-	m->left = str_from(m->left, part.n);
-	return (ssize_t)part.n;
-}
-
-/** Reads the members below a directory of the bundle. */
-static void add_members(struct uh_session *s, struct str directory)
-{
-	const struct bundle *b = s->asked->bundle;
-	for (size_t i = 0; b && i < b->members.len; i++) {
-		const struct bundle_member *m = &b->members.data[i];
-		struct member_left left = { { m->bytes, m->n } };
-		if (!str_starts(m->name, directory) || !m->n)
-			continue;
-		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
-		struct source source = { .name = name.p, .read = read_member, .ctx = &left };
-		on_visit(s, &source);
-	}
-}
-
-static void add_bundle(struct uh_session *s, struct uh_machine *m)
-{
-	static const char *const evidence[] = { BUNDLE_DUMPS, BUNDLE_RECORDINGS, BUNDLE_TOOLS };
-	s->asked = s->opened = m;
-	struct uh_error *err = uh_session_add_machine(s, NULL);
-	if (err)
-		on_problem(s, err);
-	uh_session_add_newest(s, NULL);
-	for (size_t i = 0; i < sizeof(evidence) / sizeof(evidence[0]); i++)
-		add_members(s, str_z(evidence[i]));
-}
-
 void uh_session_add_path(struct uh_session *s, const char *path)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	struct uh_machine *m = NULL;
 	struct uh_error *err = uh_machine_open(path, &m);
 	if (m && s->asked) {
@@ -198,52 +146,36 @@ void uh_session_add_path(struct uh_session *s, const char *path)
 		err = uh_error_new("%s: a second bundle; each is a machine of its own, so explain one at a time", path);
 	}
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	else if (m)
-		add_bundle(s, m);
+		session_add_bundle(s, m);
 	else
 		source_path(path, &v);
 }
 
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	engine_end(s->engine);
 	s->this_boot = !root && !boot;
 	struct uh_error *err = source_journal(root, boot, &v);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	engine_end(s->engine);
 	s->this_boot = false;
 }
 
 void uh_session_add_crash_files(struct uh_session *s, const char *root)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	source_crash_files(root, &v);
-}
-
-/** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
-static void add_taped_logs(struct uh_session *s)
-{
-	struct source_visitor v = visitor(s);
-	struct tape *tape = s->asked->tape;
-	s->log_wanted = s->this_boot = true;
-	s->log_read = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
-	engine_end(s->engine);
-	s->this_boot = false;
-	if (!s->ledger.incidents.len)
-		tape_play_log(tape, TAPE_LOG_BEFORE, &v);
-	engine_end(s->engine);
-	if (!s->ledger.incidents.len)
-		add_members(s, S(BUNDLE_CRASH));
 }
 
 void uh_session_add_newest(struct uh_session *s, const char *root)
 {
-	struct source_visitor v = visitor(s);
-	if (plays(s)) {
-		add_taped_logs(s);
+	struct source_visitor v = session_visitor(s);
+	if (session_plays(s)) {
+		session_add_taped_logs(s);
 		return;
 	}
 	unsigned before = s->problems;
@@ -254,7 +186,7 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		s->this_boot = true;
 		struct uh_error *err = source_kmsg("/dev/kmsg", &v);
 		if (err)
-			on_problem(s, err);
+			session_error(s, err);
 		engine_end(s->engine);
 		s->this_boot = false;
 	}
@@ -274,8 +206,9 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 				     .name = s->asked ? s->asked->path : NULL,
 				     .devices = s->asked ? s->asked->devices : NULL };
 	char host[HOST_NAME_MAX + 1] = "";
-	if (!s->asked && !gethostname(host, sizeof(host) - 1))
-		s->host = arena_str(&s->arena, str_z(host));
+	if (gethostname(host, sizeof(host) - 1))
+		host[0] = 0;
+	s->host = arena_str(&s->arena, tape_said(o.tape, &s->arena, "host", str_z(host)));
 	engine_end(s->engine);
 	s->this_boot = true;
 	evidence_machine(s->evidence, &o);
@@ -350,7 +283,7 @@ void uh_session_end(struct uh_session *s)
 	engine_end(s->engine);
 	struct uh_error *err = evidence_end(s->evidence);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	const char *refused = evidence_refused(s->evidence);
 	if (refused && s->problem) // nothing of the evidence was left unread for it
 		s->problem(s->ctx, refused);

@@ -1,13 +1,13 @@
-// A session and what it is made of: for its own files.
+// What is inside of a session, for its parts.
 #pragma once
+
 #include "diagnose/engine.h"
-#include "diagnose/ledger.h"
 #include "diagnose/machine.h"
 #include "diagnose/told/told.h"
 #include "evidence/lines.h"
-#include "evidence/reader.h"
 #include "evidence/silicon.h"
 #include "report/report.h"
+#include "session/machine.h"
 
 struct uh_session {
 	struct know *know;
@@ -36,6 +36,20 @@ struct uh_session {
 	struct str host; // this machine's name
 };
 
+/** Reads a source: as source_visitor.visit(), with the session as its context. */
+void session_visit(void *ctx, struct source *source);
+/** Tells an error, and frees it. */
+void session_error(void *ctx, struct uh_error *err);
+struct source_visitor session_visitor(struct uh_session *s);
+
+/** Whether it is about the machine of a bundle. */
+bool session_plays(const struct uh_session *s);
+/** All that a bundle holds. It belongs to the session from now on. */
+void session_add_bundle(struct uh_session *s, struct uh_machine *m);
+/** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
+void session_add_taped_logs(struct uh_session *s);
+/** What the most important incident is; empty: there is none. */
+struct str session_title(const struct uh_session *s);
 /** Actions, remedies and next steps of each incident. */
 void session_advise(struct uh_session *s);
 /** The verdict, and what could not be read for it. */
