@@ -50,8 +50,12 @@ static bool read_kernel(struct cursor *c, void *machine)
 }
 
 static const struct emu_statement scenario_statements[] = {
-	{ "title", read_title }, { "expect", read_expect },         { "lockdown", read_lockdown },
-	{ "user", read_user },   { "no-debugfs", read_no_debugfs }, { "kernel", read_kernel },
+	{ "title", read_title },
+	{ "expect", read_expect },
+	{ "lockdown", read_lockdown },
+	{ "user", read_user },
+	{ "no-debugfs", read_no_debugfs },
+	{ "kernel", read_kernel },
 	{ 0 },
 };
 

@@ -37,7 +37,14 @@ struct query {
 	};
 };
 
-enum { QUERY_FIRMWARE = 0x0e, QUERY_REGISTERS = 0x15, QUERY_DEVICE = 0x16, QUERY_VBIOS = 0x1b, REGISTERS_MOST = 128, DEVICE_BYTES = 448 };
+enum {
+	QUERY_FIRMWARE = 0x0e,
+	QUERY_REGISTERS = 0x15,
+	QUERY_DEVICE = 0x16,
+	QUERY_VBIOS = 0x1b,
+	REGISTERS_MOST = 128,
+	DEVICE_BYTES = 448
+};
 #define IOCTL_VERSION _IOWR('d', 0x00, struct version)
 #define IOCTL_QUERY _IOW('d', 0x45, struct query)
 

@@ -45,7 +45,8 @@ static const struct ip *base_of(const struct emu_gpu *g, const struct ip *ip, co
 }
 
 /** @ret_base: the block that its offset counts from; may be NULL. */
-static bool ip_register(const struct emu_gpu *g, const struct ip *ip, struct str name, struct reg *ret, const struct ip **ret_base)
+static bool ip_register(const struct emu_gpu *g, const struct ip *ip, struct str name, struct reg *ret,
+			const struct ip **ret_base)
 {
 	const struct register_table *t = table_of(ip);
 	const struct ip *base = t ? base_of(g, ip, t) : ip;
@@ -134,8 +135,8 @@ void emu_hubs_set(struct emu_gpu *g, const char *name, const char *field, const 
 			struct reg r;
 			struct reg_field f;
 			snprintf(full, sizeof(full), "%s%s", prefixes[k], name);
-			if ((!str_is(ip->name, "gc") && !str_is(ip->name, "mmhub")) || !ip_register(g, ip, str_z(full), &r, NULL) ||
-			    (field && !register_field_find(&r, str_z(field), &f)))
+			if ((!str_is(ip->name, "gc") && !str_is(ip->name, "mmhub")) ||
+			    !ip_register(g, ip, str_z(full), &r, NULL) || (field && !register_field_find(&r, str_z(field), &f)))
 				continue;
 			setting_add(g, address_of(ip, &r), &none, field ? &f : NULL, v);
 			g->settings.data[g->settings.len - 1].order = 0; // what the scenario says outweighs it

@@ -155,7 +155,17 @@ static void put64(unsigned char *p, uint64_t v)
 /** struct gpu_metrics_v1_3; what is not known reads all ones there. */
 static int metrics_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
 {
-	enum { BYTES = 120, EDGE = 4, HOTSPOT = 6, ACTIVITY = 16, MEMORY = 18, POWER = 22, CLOCKS = 24, CLOCK = 54, THROTTLE = 68 };
+	enum {
+		BYTES = 120,
+		EDGE = 4,
+		HOTSPOT = 6,
+		ACTIVITY = 16,
+		MEMORY = 18,
+		POWER = 22,
+		CLOCKS = 24,
+		CLOCK = 54,
+		THROTTLE = 68
+	};
 	unsigned char m[BYTES];
 	memset(m, 0xff, sizeof(m));
 	put16(m, BYTES);
@@ -292,12 +302,12 @@ static const struct {
 	const char *ip, *name;
 	unsigned id;
 } hardware[] = {
-	{ "mp1", "MP1", 1 },      { "mp2", "MP2", 2 },      { "thm", "THM", 3 },        { "smuio", "SMUIO", 4 },
-	{ "fuse", "FUSE", 5 },    	{ "clk", "CLKA", 6 },     { "gc", "GC", 11 },       { "vcn", "UVD", 12 },       { "vpe", "VPE", 21 },
-	{ "mmhub", "MMHUB", 34 }, { "athub", "ATHUB", 35 }, { "osssys", "OSSSYS", 40 }, { "hdp", "HDP", 41 },
-	{ "sdma0", "SDMA0", 42 }, { "sdma1", "SDMA1", 43 }, { "df", "DF", 46 },         { "sdma2", "SDMA2", 68 },
-	{ "sdma3", "SDMA3", 69 }, { "lsdma", "LSDMA", 91 }, { "nbio", "NBIF", 108 },    { "umc", "UMC", 150 },
-	{ "xgmi", "XGMI", 200 },  { "mp0", "MP0", 255 },    { "dcn", "DMU", 271 },
+	{ "mp1", "MP1", 1 },      { "mp2", "MP2", 2 },      { "thm", "THM", 3 },      { "smuio", "SMUIO", 4 },
+	{ "fuse", "FUSE", 5 },    { "clk", "CLKA", 6 },     { "gc", "GC", 11 },       { "vcn", "UVD", 12 },
+	{ "vpe", "VPE", 21 },     { "mmhub", "MMHUB", 34 }, { "athub", "ATHUB", 35 }, { "osssys", "OSSSYS", 40 },
+	{ "hdp", "HDP", 41 },     { "sdma0", "SDMA0", 42 }, { "sdma1", "SDMA1", 43 }, { "df", "DF", 46 },
+	{ "sdma2", "SDMA2", 68 }, { "sdma3", "SDMA3", 69 }, { "lsdma", "LSDMA", 91 }, { "nbio", "NBIF", 108 },
+	{ "umc", "UMC", 150 },    { "xgmi", "XGMI", 200 },  { "mp0", "MP0", 255 },    { "dcn", "DMU", 271 },
 };
 
 static void build_ip(struct server *s, struct node *dies, const struct ip *ip)

@@ -32,8 +32,8 @@ struct one_value {
 static bool fitting_fact(const void *ctx, struct str name, size_t index, struct str *ret)
 {
 	static const char *const good[PIECE_TYPES] = {
-		[PIECE_WORD] = "word",       [PIECE_NUMBER] = "4711",  [PIECE_PCI] = "0000:03:00.0",
-		[PIECE_NAME] = "render",     [PIECE_PARAMETER] = "-1", [PIECE_WORDS] = "16.0 GT/s PCIe",
+		[PIECE_WORD] = "word",      [PIECE_NUMBER] = "4711",  [PIECE_PCI] = "0000:03:00.0",
+		[PIECE_NAME] = "render",    [PIECE_PARAMETER] = "-1", [PIECE_WORDS] = "16.0 GT/s PCIe",
 		[PIECE_PATH] = "/opt/rocm",
 	};
 	const struct one_value *v = ctx;

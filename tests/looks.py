@@ -16,6 +16,7 @@ BUSY = """    busy 100
 CORE = """GRBM_STATUS GRBM_STATUS2 GRBM_STATUS_SE0 GRBM_STATUS_SE1 GRBM_STATUS_SE2 GRBM_STATUS_SE3 CP_STAT CP_STALLED_STAT1 CP_STALLED_STAT2
     CP_STALLED_STAT3 CP_CPF_STATUS CP_CPF_BUSY_STAT CP_CPF_STALLED_STAT1 CP_CPC_STATUS CP_CPC_BUSY_STAT CP_CPC_STALLED_STAT1 RLC_STAT
     RLC_GPM_STAT CP_MEC1_INSTR_PNTR CP_MEC_ME1_HEADER_DUMP VM_L2_PROTECTION_FAULT_STATUS""".split()
+KERNEL = 0x7f3800000000 + 0x5c0  # its descriptor in docs/sample-kernel.co
 DEADLOCK = """process train
     queue 1 gpu {pci} ring 0x7f2200000000 size 0x1000 rptr 41 wptr 43
     packet 1 41 barrier-and signal 0x7f2230000000 done 0x7f2230000080
@@ -117,6 +118,10 @@ def test_deadlock(l):
     t.same((i["class"], i["fault"]), ("queue-deadlock", "job"), "a circle of barriers is a deadlock of the program")
     t.ok(all(part in says for part in ("queue 1 stands at packet 41", "packet 8 of queue 2", "queue 2 stands at packet 7", "packet 42 of queue 1")),
          "with its queues and packets", says)
+    code = f"    code 0x7f3800000000 {tap.HERE}/../docs/sample-kernel.co\n"
+    named = DEADLOCK.format(pci=PCI, waited="0x7f2230000040").replace("kernel 0x7f2210000440", f"kernel {KERNEL:#x}") + code
+    says = value(l.first(l.now("kernels", "    part gfx90a\n    shaders ses 1 cus 2", named)), "deadlock_says") or ""
+    t.ok("a barrier before gather_rows, that waits for packet 8 of queue 2 (gather_rows)" in says, "and its kernels", says)
     for name, waited in (("no circle", "0x7f22300000c0"), ("its own packet", "0x7f2230000000")):
         i = l.first(l.now(name, gpu, DEADLOCK.format(pci=PCI, waited=waited), status=0 if name == "no circle" else 1))
         t.same(i["class"], None if name == "no circle" else "queue-deadlock", name)
@@ -132,6 +137,10 @@ def test_barrier(l):
     got = [value(i, n) for n in ("waves_barrier", "waves", "waves_free", "barrier_pc", "loop_bytes", "more_loops")]
     t.same(got, ["48", "64", "16", "0x7f0000001100", "16", None], "48 of 64 wait at a barrier for 16 in a loop")
     t.same(i["class"], "shader-livelock", "the loop is the cause")
+    places = "    wave 48 pc 0x7f380000178c barrier\n    wave 16 pc cycle 0.003 0x7f3800001740 0x7f3800001748 0x7f3800001750\n"
+    code = f"    code 0x7f3800000000 {tap.HERE}/../docs/sample-kernel.co\n"
+    i = l.first(l.now("places", f"    part gfx90a\n{places}{BUSY}", queue + code))
+    t.ok((value(i, "barrier_place") or "").endswith("sample-kernel.cpp:14") and value(i, "kernel_name"), "with both places in the code", i["facts"])
     few = waves.replace("wave 48", "wave 62").replace("wave 16", "wave 2")
     i = l.first(l.now("few", f"    part gfx1100\n{few}{BUSY}", queue))
     t.same((i["class"], value(i, "waves_free")), ("shader-livelock", "2"), "however few they are")
@@ -148,6 +157,8 @@ def test_unknown(l):
     i = l.first(l.now("hang without log", f"    part gfx1100\n    wave 8 pc 0x7f0000001000\n{BUSY}    file kmsg fails EPERM\n"))
     t.ok("the kernel's log could not be read" in json.dumps(i) and "nothing in the kernel's log" not in json.dumps(i),
          "a hang: the log that was not read explains nothing", json.dumps(i)[-600:])
+    d = l.now("kernel", "    part gfx1100\n", "scenario x\n    kernel 6.14.3-custom\n", status=0)
+    t.same(d["machine"].get("kernel"), "6.14.3-custom", "the machine's kernel is the emulated one's")
     for statement in ("user", "no-debugfs"):
         d = l.now(statement, f"    part gfx1100\n{BUSY}", f"scenario x\n    {statement}\n", status=2)
         t.same(d["verdict"], "unknown", f"{statement}: busy, no interrupts, no root: unknown")

@@ -245,6 +245,8 @@ def test_chance(b):
         text, names, compute = chance_scenario(part, chance)
         scenario = b.unhang.write(f"{part}.scenario", text)
         lacks = NOT_OF_UMR.get(part, ())
+        said = {option: b.umr(scenario, "0000:03:00.0", option) for option in ("-lb", "-c", "-gm", "-vi")}
+        b.t.same([option for option, text in said.items() if not text], [], f"{part}: umr runs, with its blocks, configuration, metrics and VBIOS")
         if "registers" not in lacks:
             compare_registers(b, f"{part}, by chance", scenario, "0000:03:00.0", names, (vm_partition(part), ()), ())
         if "waves" not in lacks:

@@ -9,30 +9,12 @@ import subprocess
 import sys
 import tempfile
 
+from emulated import ACTS, ALLOWED
 from tap import HERE, VALIDATOR, Tap, skip_all
 
 UNHANG = os.path.abspath(sys.argv[1])
 SCENARIOS = sorted([*(HERE / ".." / "emulator" / "scenarios").glob("*.scenario"), *(HERE / "scenarios").glob("*.scenario")])
 DEADLINE = 120  # of the test, not of unhang: a machine that is never so slow
-
-# What a look may open, by the end of the path. Whatever else is opened is a mistake, also where it would do no harm.
-ALLOWED = """
-    */lockdown */module/amdgpu/version */module/amdgpu/parameters/* */slots/*/address
-    */vendor */device */revision */class */config */subsystem_vendor */subsystem_device */label
-    */current_link_speed */current_link_width */max_link_speed */max_link_width */aer_dev_*
-    */power/runtime_status */power_state */unique_id */serial_number */product_name */product_number */vbios_version
-    */xgmi_device_id */xgmi_hive_id */current_compute_partition */current_memory_partition */mem_info_*
-    */gpu_busy_percent */hwmon*/name */power1_* */temp1_input */temp*_input */freq*_input
-    */fw_version/* */ip_discovery/die/* */devcoredump/data
-    */topology/nodes/*/gpu_id */topology/nodes/*/name */topology/nodes/*/properties
-    */kfd/proc/*/pasid */kfd/proc/*/vram_* */kfd/proc/*/queues/*/*
-    */dri/*/name */amdgpu_regs */amdgpu_regs2 */amdgpu_wave */amdgpu_gprwave */amdgpu_gpr */amdgpu_gca_config
-    */amdgpu_gfxoff */amdgpu_ring_* */amdgpu_firmware_info */debug/kfd/mqds */debug/kfd/hqds */amdgpu_vram */amdgpu_iomem
-    /dev/dri/renderD* /dev/kmsg /proc/interrupts /proc/uptime /proc/osrelease /proc/version /proc/*/fdinfo/* /proc/fdinfo/*
-""".split()
-ACTS = ["*recover*", "*test_ib*", "*evict*", "*preempt*", "*sclk*", "*benchmark*", "*hang_hws*", "*fence_info*", "*gfxoff_*",
-        "*vm_info*", "*gem_info*", "*/amdgpu_error_*", "/dev/kfd", "/dev/dri/card*"]
-
 
 def expectations(path):
     """{'class': ..., 'block': ..., 'gpu': ..., 'exit': ..., 'health': ...} of the first block."""

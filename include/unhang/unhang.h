@@ -159,7 +159,7 @@ struct uh_error *uh_record_level(const char *target, unsigned level, FILE *out);
 
 /** What the doctor looks at, and how it writes. */
 struct uh_doctor_options {
-	const char *root; // the proc, sys, etc, boot, usr, ... of another machine, or a bundle; NULL: this one
+	const char *root;           // the proc, sys, etc, boot, usr, ... of another machine, or a bundle; NULL: this one
 	struct uh_machine *machine; // NULL: this one
 	bool json, verbose, colour;
 	unsigned width;   // columns of the terminal; 0: 80

@@ -162,6 +162,15 @@ void command_add_command(struct command_maker *m, const struct command *c)
 	text_add(&m->text, command_str(c));
 }
 
+void command_add_within(struct command_maker *m, const struct command *c)
+{
+	const size_t at = m->text.n;
+	struct str s = command_str(c);
+	command_add_command(m, c);
+	if (s.n > 1 && s.p[0] >= 'A' && s.p[0] <= 'Z' && s.p[1] >= 'a' && s.p[1] <= 'z')
+		m->text.p[at] = (char)(s.p[0] + 32);
+}
+
 bool command_add_value(struct command_maker *m, enum piece_type type, struct str value)
 {
 	bool good = type == PIECE_PATH ? add_path(&m->text, value) : piece_plain(type, value);

@@ -20,8 +20,10 @@ static size_t find(struct arena *a, struct str *ret)
 	struct str *pci = arena_alloc(a, (devices.n + 1) * sizeof(*pci));
 	for (; names.n; n++) {
 		pci[n] = str_split(&names, '\n');
-		lists[n] = (struct probe){ .kind = PROBE_LIST,
-					   .path = arena_printf(a, "/sys/bus/pci/devices/" STR_FMT "/devcoredump", STR_ARG(pci[n])).p };
+		lists[n] = (struct probe){
+			.kind = PROBE_LIST,
+			.path = arena_printf(a, "/sys/bus/pci/devices/" STR_FMT "/devcoredump", STR_ARG(pci[n])).p
+		};
 	}
 	if (n)
 		probe_run(a, lists, n, LIST_MS, NULL, &count);
@@ -87,11 +89,11 @@ static void take(struct taking *c, struct str pci)
 		const char *freed = arena_printf(c->arena, "release of the devcoredump of " STR_FMT, STR_ARG(pci)).p;
 		step_run(c, &(struct step_plan){ "release", freed, release, path, SILENT_MS, false });
 	} else {
-		vec_push(&c->manifest->notes,
-			 arena_printf(c->arena,
-				      "The devcoredump of " STR_FMT " still exists. Until the driver frees it, after five minutes, "
-				      "it makes no other one%s.",
-				      STR_ARG(pci), saved ? "; --release-devcoredump frees it" : ""));
+		vec_push(&c->manifest->notes, arena_printf(c->arena,
+							   "The devcoredump of " STR_FMT
+							   " still exists. Until the driver frees it, after five minutes, "
+							   "it makes no other one%s.",
+							   STR_ARG(pci), saved ? "; --release-devcoredump frees it" : ""));
 	}
 }
 

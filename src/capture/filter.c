@@ -3,9 +3,9 @@
 
 /** Variables that tell which job a process belongs to. Those that change how programs behave are knowledge's. */
 static const char *const of_the_job[] = {
-	"SLURM_JOB_ID", "SLURM_STEP_ID",        "SLURM_PROCID",         "SLURM_LOCALID",        "SLURM_NODEID",
-	"RANK",         "LOCAL_RANK",           "WORLD_SIZE",           "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-	"POD_NAME",     "POD_NAMESPACE",        "POD_UID",              "container",            "UNHANG_RECORD",
+	"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID",         "SLURM_LOCALID", "SLURM_NODEID", "RANK",
+	"LOCAL_RANK",   "WORLD_SIZE",    "OMPI_COMM_WORLD_RANK", "PMI_RANK",      "POD_NAME",     "POD_NAMESPACE",
+	"POD_UID",      "container",     "UNHANG_RECORD",
 };
 
 static bool wanted(const struct know *k, struct str name)

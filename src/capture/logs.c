@@ -49,7 +49,9 @@ static struct uh_error *read_log(struct tape *tape, struct log_text *text, int b
 	const struct source_visitor to = { .visit = on_visit, .record = on_record, .problem = on_problem, .ctx = text };
 	struct tape_log log = { .tape = tape,
 				.to = boot < 0 ? NULL : &to,
-				.name = boot > 0 ? TAPE_LOG_BUFFER : boot ? TAPE_LOG_BEFORE : TAPE_LOG_BOOT,
+				.name = boot > 0 ? TAPE_LOG_BUFFER :
+					boot     ? TAPE_LOG_BEFORE :
+						   TAPE_LOG_BOOT,
 				.most = boot < 0 ? before_most : log_most,
 				.from_end = boot < 0 };
 	const struct source_visitor v = tape_visitor(&log);
@@ -65,9 +67,11 @@ static void end_logs(struct step *s, struct tape *tape, struct log_text *text, s
 	if (!item_finish(s->capture, &text->file))
 		text->failed = true;
 	if (err)
-		step_end(s, err->errnum == EPERM || err->errnum == EACCES ? ITEM_REFUSED : ITEM_FAILED, "%s", uh_error_message(err));
+		step_end(s, err->errnum == EPERM || err->errnum == EACCES ? ITEM_REFUSED : ITEM_FAILED, "%s",
+			 uh_error_message(err));
 	else if (!whole || text->failed)
-		step_end(s, ITEM_CUT, "%s", why == EFBIG ? "it has more bytes than an item may have" : strerror(why ? why : EIO));
+		step_end(s, ITEM_CUT, "%s",
+			 why == EFBIG ? "it has more bytes than an item may have" : strerror(why ? why : EIO));
 	else
 		step_end(s, ITEM_SAVED, "%s", "");
 }

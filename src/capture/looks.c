@@ -43,8 +43,11 @@ static void look(const struct looks_work *w, const struct capture_look *l, struc
 		*ret = shared.result;
 		return;
 	}
-	struct tape *tape = tape_record(&(struct tape_recording){
-		.fd = f.fd, .most = step_room(&s), .filter = capture_filter(w->taking), .dead = w->taking->dead });
+	struct tape *tape = tape_record(&(struct tape_recording){ .fd = f.fd,
+								  .most = step_room(&s),
+								  .filter = capture_filter(w->taking),
+								  .contents = w->taking->options->user_data == USER_DATA_ALL,
+								  .dead = w->taking->dead });
 	l->look(tape, l->ctx);
 	bool whole = tape_end(tape);
 	int why = errno;

@@ -37,7 +37,8 @@ static void list(struct packer *p, int dir, const char *above, int depth)
 	for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries)) {
 		struct str name = arena_printf(&p->arena, "%s%s", above, e->d_name);
 		struct stat st;
-		if (e->d_name[0] == '.' || is_ours(str_z(e->d_name)) || fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+		if (e->d_name[0] == '.' || is_ours(str_z(e->d_name)) ||
+		    fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
 		if (S_ISREG(st.st_mode) && !bundle_name_wrong(name)) {
 			vec_push(&p->names, name);

@@ -57,7 +57,8 @@ const char *step_exhausted(struct taking *c);
 void step_note_blocked(struct taking *c, struct manifest_item *i, const struct child *child);
 void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r);
 /** Notes an item without running anything. */
-struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state, const char *reason);
+struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state,
+				const char *reason);
 
 // In the child.
 void step_moved(struct step *s);
@@ -87,7 +88,7 @@ void partial_remove(const char *path, int dir);
 /** Packs a partial directory to @file, in a child. @id is the capture's. The error is that there is no bundle. */
 struct pack {
 	const char *partial, *file, *group;
-	int dir; // of it
+	int dir;        // of it
 	uint64_t bytes; // of the bundle, when it is there
 };
 struct uh_error *pack_bundle(struct pack *p);
@@ -104,6 +105,7 @@ struct uh_error *redact_partial(struct taking *c);
 void capture_dumps(struct taking *c);
 void capture_logs(struct taking *c);
 void capture_crash_files(struct taking *c);
+void capture_recordings(struct taking *c);
 void capture_looks(struct taking *c, bool last);
 void capture_processes(struct taking *c);
 void capture_tools(struct taking *c);

@@ -37,8 +37,8 @@ static const struct {
 	const char *name;
 	size_t size;
 } files[] = {
-	{ "comm", SMALL },   { "cmdline", SMALL }, { "status", SMALL }, { "stat", SMALL }, { "wchan", SMALL },
-	{ "stack", SMALL },  { "environ", 1 << 16 }, { "limits", SMALL }, { "cgroup", SMALL }, { "maps", LARGE },
+	{ "comm", SMALL },  { "cmdline", SMALL },   { "status", SMALL }, { "stat", SMALL },   { "wchan", SMALL },
+	{ "stack", SMALL }, { "environ", 1 << 16 }, { "limits", SMALL }, { "cgroup", SMALL }, { "maps", LARGE },
 };
 static const char *const of_thread[] = { "comm", "stat", "wchan", "stack" };
 enum { FILES = sizeof(files) / sizeof(files[0]), OF_THREAD = sizeof(of_thread) / sizeof(of_thread[0]) };
@@ -80,7 +80,9 @@ static void run(struct process_look *l, struct probe *probes, size_t n)
 
 static void threads(struct process_look *l, int64_t pid)
 {
-	struct probe list = { .kind = PROBE_LIST, .path = arena_printf(&l->arena, "/proc/%lld/task", (long long)pid).p, .size = SMALL };
+	struct probe list = { .kind = PROBE_LIST,
+			      .path = arena_printf(&l->arena, "/proc/%lld/task", (long long)pid).p,
+			      .size = SMALL };
 	run(l, &list, 1);
 	struct str names = probe_text(&list);
 	for (size_t n = 0; names.n && n < THREADS_MOST; n++) {
@@ -148,5 +150,6 @@ static void look_at_all(struct step *s)
 
 void capture_processes(struct taking *c)
 {
-	step_run(c, &(struct step_plan){ BUNDLE_TRACKS "processes", "processes that hold a GPU", look_at_all, NULL, STEP_MS, false });
+	step_run(c, &(struct step_plan){ BUNDLE_TRACKS "processes", "processes that hold a GPU", look_at_all, NULL, STEP_MS,
+					 false });
 }

@@ -47,7 +47,8 @@ static struct uh_error *mark_interrupted(struct left_over *l)
 		text_add(&now, S("\"state\": \"interrupted\""));
 		text_add(&now, str_from(text_str(&text), (size_t)at + running.n));
 	} else if (!text.n) {
-		text_add(&now, S("{\n  \"schema\": \"" BUNDLE_SCHEMA "\",\n  \"state\": \"interrupted\",\n  \"items\": []\n}\n"));
+		text_add(&now,
+			 S("{\n  \"schema\": \"" BUNDLE_SCHEMA "\",\n  \"state\": \"interrupted\",\n  \"items\": []\n}\n"));
 	}
 	struct uh_error *err = now.n ? save_file(l->dir, BUNDLE_MANIFEST, text_str(&now), 0600) : NULL;
 	text_free(&text);
@@ -129,7 +130,8 @@ void capture_recover(const struct capture_options *o)
 	struct text names = { 0 };
 	DIR *list = opendir(directory);
 	for (struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list))
-		if (str_ends(str_z(e->d_name), S(BUNDLE_END PARTIAL)) || str_ends(str_z(e->d_name), S(BUNDLE_END PARTIAL PARTIAL_DONE)))
+		if (str_ends(str_z(e->d_name), S(BUNDLE_END PARTIAL)) ||
+		    str_ends(str_z(e->d_name), S(BUNDLE_END PARTIAL PARTIAL_DONE)))
 			text_printf(&names, "%s\n", e->d_name);
 	if (list)
 		closedir(list);

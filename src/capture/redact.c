@@ -66,13 +66,15 @@ enum answer_form { FORM_TEXT, FORM_COMMAND, FORM_BYTES };
 /** Memory and registers are bytes whose places matter; so is code. */
 static enum answer_form form_of(int kind, struct str path)
 {
-	static const char *const bytes[] = { "/proc/*/mem", "/sys/kernel/debug/dri/*", "/dev/dri/*", "*/config", "code *", "name *" };
+	static const char *const bytes[] = { "/proc/*/mem", "/sys/kernel/debug/dri/*", "/dev/dri/*", "*/config", "code *",
+					     "name *" };
 	for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
 		if (str_glob(str_z(bytes[i]), path) && (kind != PROBE_FILE || i == 0))
 			return FORM_BYTES;
 	bool command = str_ends(path, S("/cmdline")) || str_ends(path, S("/environ")) || str_is(path, "environment");
-	return command ? FORM_COMMAND : kind == PROBE_FILE || kind == PROBE_LIST || kind == PROBE_LINK || kind == TAPE_SAID ? FORM_TEXT :
-																	FORM_BYTES;
+	return command                                                                             ? FORM_COMMAND :
+	       kind == PROBE_FILE || kind == PROBE_LIST || kind == PROBE_LINK || kind == TAPE_SAID ? FORM_TEXT :
+												     FORM_BYTES;
 }
 
 // --- finding ---
@@ -256,7 +258,7 @@ static struct uh_error *replace_file(const struct taking *c, struct redaction *r
 	if (is_track(f))
 		replace_track(&r->redactor, bytes, &to);
 	else
-		redact_text(&r->redactor, bytes, false, &to);
+		redact_text(&r->redactor, bytes, memchr(f->bytes, 0, f->n), &to); // what has NULs is no text
 	bool good = item_create(c, f->name.p, &item) && item_write(&item, text_str(&to)) && item_finish(c, &item);
 	text_free(&to);
 	return good ? NULL : uh_error_os(errno, "%s", f->name.p);

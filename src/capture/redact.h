@@ -5,16 +5,7 @@
 #include "base/arena.h"
 #include "report/manifest.h"
 
-enum redact_kind {
-	REDACT_HOST,
-	REDACT_USER,
-	REDACT_SERIAL,
-	REDACT_MAC,
-	REDACT_IP,
-	REDACT_MODEL,
-	REDACT_SECRET,
-	REDACT_KINDS
-};
+enum redact_kind { REDACT_HOST, REDACT_USER, REDACT_SERIAL, REDACT_MAC, REDACT_IP, REDACT_MODEL, REDACT_SECRET, REDACT_KINDS };
 
 struct redact_term {
 	struct str text;

@@ -25,15 +25,18 @@ static const struct {
 	const char *word;
 	enum redact_kind kind;
 } words[] = {
-	{ "token", REDACT_SECRET },    { "password", REDACT_SECRET }, { "passwd", REDACT_SECRET }, { "passphrase", REDACT_SECRET },
-	{ "secret", REDACT_SECRET },   { "apikey", REDACT_SECRET },   { "pwd", REDACT_SECRET },    { "credential", REDACT_SECRET },
-	{ "credentials", REDACT_SECRET }, { "key", REDACT_SECRET },   { "auth", REDACT_SECRET },   { "bearer", REDACT_SECRET },
-	{ "model", REDACT_MODEL },     { "tokenizer", REDACT_MODEL }, { "checkpoint", REDACT_MODEL }, { "ckpt", REDACT_MODEL },
-	{ "weights", REDACT_MODEL },   { "lora", REDACT_MODEL },      { "adapter", REDACT_MODEL }, { "models", REDACT_MODEL },
-	{ "host", REDACT_HOST },       { "hostname", REDACT_HOST },   { "nodename", REDACT_HOST }, { "nodelist", REDACT_HOST },
-	{ "hosts", REDACT_HOST },      { "addr", REDACT_HOST },       { "address", REDACT_HOST },  { "endpoint", REDACT_HOST },
-	{ "user", REDACT_USER },       { "username", REDACT_USER },   { "logname", REDACT_USER },  { "login", REDACT_USER },
-	{ "serial", REDACT_SERIAL },   { "serialnumber", REDACT_SERIAL },
+	{ "token", REDACT_SECRET },        { "password", REDACT_SECRET },   { "passwd", REDACT_SECRET },
+	{ "passphrase", REDACT_SECRET },   { "secret", REDACT_SECRET },     { "apikey", REDACT_SECRET },
+	{ "pwd", REDACT_SECRET },          { "credential", REDACT_SECRET }, { "credentials", REDACT_SECRET },
+	{ "key", REDACT_SECRET },          { "auth", REDACT_SECRET },       { "bearer", REDACT_SECRET },
+	{ "model", REDACT_MODEL },         { "tokenizer", REDACT_MODEL },   { "checkpoint", REDACT_MODEL },
+	{ "ckpt", REDACT_MODEL },          { "weights", REDACT_MODEL },     { "lora", REDACT_MODEL },
+	{ "adapter", REDACT_MODEL },       { "models", REDACT_MODEL },      { "host", REDACT_HOST },
+	{ "hostname", REDACT_HOST },       { "nodename", REDACT_HOST },     { "nodelist", REDACT_HOST },
+	{ "hosts", REDACT_HOST },          { "addr", REDACT_HOST },         { "address", REDACT_HOST },
+	{ "endpoint", REDACT_HOST },       { "user", REDACT_USER },         { "username", REDACT_USER },
+	{ "logname", REDACT_USER },        { "login", REDACT_USER },        { "serial", REDACT_SERIAL },
+	{ "serialnumber", REDACT_SERIAL },
 };
 
 bool redact_named(struct str name, enum redact_kind *ret)
@@ -105,7 +108,7 @@ static void find_named(struct redactor *r, struct str text, size_t at, bool comm
 {
 	struct str rest = str_from(text, at), name = str_cut(rest, run_of(rest, is_name));
 	enum redact_kind kind;
-	bool option = at > 0 && text.p[at - 1] == '-' && command;
+	bool option = at > 0 && text.p[at - 1] == '-' && (command || (at > 1 && text.p[at - 2] == '-'));
 	if (!name.n || !redact_named(name, &kind))
 		return;
 	rest = str_from(rest, name.n);
@@ -171,7 +174,9 @@ static void find_weights(struct redactor *r, struct str text, size_t at)
 /** user@host, but not unit@instance.service */
 static void find_mail(struct redactor *r, struct str text, size_t at)
 {
-	static const char *const units[] = { ".service", ".socket", ".slice", ".scope", ".mount", ".timer", ".target", ".device" };
+	static const char *const units[] = {
+		".service", ".socket", ".slice", ".scope", ".mount", ".timer", ".target", ".device"
+	};
 	size_t from = at;
 	struct str rest = str_from(text, at + 1), host = str_cut(rest, run_of(rest, is_person));
 	while (from > 0 && is_person(text.p[from - 1]))
@@ -207,9 +212,11 @@ static void find_behind(struct redactor *r, struct str rest)
 	static const struct {
 		const char *word;
 		enum redact_kind kind;
-	} before[] = { { "Bearer ", REDACT_SECRET },         { "Basic ", REDACT_SECRET },   { "Hostname set to <", REDACT_HOST },
-		       { "unique_id ", REDACT_SERIAL },      { "S/N ", REDACT_SERIAL },     { "Serial Number ", REDACT_SERIAL },
-		       { "serial number ", REDACT_SERIAL },  { "session of user ", REDACT_USER }, { "for user ", REDACT_USER } };
+	} before[] = {
+		{ "Bearer ", REDACT_SECRET },        { "Basic ", REDACT_SECRET },         { "Hostname set to <", REDACT_HOST },
+		{ "unique_id ", REDACT_SERIAL },     { "S/N ", REDACT_SERIAL },           { "Serial Number ", REDACT_SERIAL },
+		{ "serial number ", REDACT_SERIAL }, { "session of user ", REDACT_USER }, { "for user ", REDACT_USER }
+	};
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
 		struct str value;
 		if (str_behind(rest, str_z(before[i].word), &value))

@@ -39,7 +39,8 @@ static size_t ipv4(struct str s)
 	for (int part = 0; part < 4; part++) {
 		int64_t number;
 		size_t n = run_of(str_from(s, at), is_digit);
-		if (!n || n > 3 || (n > 1 && s.p[at] == '0') || !str_number(str_cut(str_from(s, at), n), &number) || number > 255)
+		if (!n || n > 3 || (n > 1 && s.p[at] == '0') || !str_number(str_cut(str_from(s, at), n), &number) ||
+		    number > 255)
 			return 0;
 		at += n;
 		if (part < 3 && (at >= s.n || s.p[at++] != '.'))
@@ -78,9 +79,10 @@ static size_t ipv6(struct str s)
 /** host.cluster.example.com */
 static size_t domain(struct str s)
 {
-	static const char *const ends[] = { "com",  "org",   "net",     "edu",     "gov",  "io",   "ai",  "dev", "local", "internal",
-					    "lan",  "corp",  "cluster", "cloud",   "home", "de",   "uk",  "fr",  "eu",    "cn",
-					    "jp",   "intra", "private", "example", "test", "arpa", "ch",  "nl",  "us",    "tech" };
+	static const char *const ends[] = { "com",   "org",      "net", "edu",  "gov",     "io",    "ai",      "dev",
+					    "local", "internal", "lan", "corp", "cluster", "cloud", "home",    "de",
+					    "uk",    "fr",       "eu",  "cn",   "jp",      "intra", "private", "example",
+					    "test",  "arpa",     "ch",  "nl",   "us",      "tech" };
 	size_t at = 0, labels = 0;
 	struct str last = { 0 };
 	while (at < s.n) {
@@ -103,9 +105,9 @@ static size_t domain(struct str s)
 /** Tokens of services, by their first letters. */
 static size_t known_token(struct str s)
 {
-	static const char *const heads[] = { "hf_",    "sk-",   "ghp_",  "gho_",  "ghs_", "github_pat_", "glpat-", "AKIA", "ASIA",
-					     "xoxb-",  "xoxp-", "nvapi-", "AIza", "ya29.", "eyJ",        "pypi-",  "npm_", "dckr_pat_",
-					     "rpa_",   "tok_",  "key-" };
+	static const char *const heads[] = { "hf_",  "sk-",   "ghp_",  "gho_",      "ghs_",   "github_pat_", "glpat-",
+					     "AKIA", "ASIA",  "xoxb-", "xoxp-",     "nvapi-", "AIza",        "ya29.",
+					     "eyJ",  "pypi-", "npm_",  "dckr_pat_", "rpa_",   "tok_",        "key-" };
 	enum { LEAST = 16 };
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		if (str_starts(s, str_z(heads[i]))) {
@@ -136,8 +138,12 @@ size_t redact_shape(struct str text, bool command, enum redact_kind *ret)
 		enum redact_kind kind;
 		bool command;
 	} shapes[] = {
-		{ mac, REDACT_MAC, false },     { ipv4, REDACT_IP, false },           { ipv6, REDACT_IP, false },
-		{ domain, REDACT_HOST, false }, { known_token, REDACT_SECRET, false }, { jumble, REDACT_SECRET, true },
+		{ mac, REDACT_MAC, false },
+		{ ipv4, REDACT_IP, false },
+		{ ipv6, REDACT_IP, false },
+		{ domain, REDACT_HOST, false },
+		{ known_token, REDACT_SECRET, false },
+		{ jumble, REDACT_SECRET, true },
 	};
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		size_t n = shapes[i].command && !command ? 0 : shapes[i].is(text);

@@ -40,9 +40,10 @@ static void grow(struct redactor *r)
 static bool is_common(struct str text)
 {
 	static const char *const words[] = {
-		"root",   "localhost", "nobody", "daemon",  "system", "kernel", "amdgpu", "systemd", "none",   "default", "unknown",
-		"true",   "false",     "null",   "python3", "python", "user",   "users",  "home",    "render", "video",   "auto",
-		"0.0.0.0", "127.0.0.1", "::1",   "255.255.255.255",
+		"root", "localhost",       "nobody",  "daemon", "system", "kernel", "amdgpu",  "systemd",
+		"none", "default",         "unknown", "true",   "false",  "null",   "python3", "python",
+		"user", "users",           "home",    "render", "video",  "auto",   "0.0.0.0", "127.0.0.1",
+		"::1",  "255.255.255.255",
 	};
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (str_is(text, words[i]))
@@ -53,9 +54,10 @@ static bool is_common(struct str text)
 /** Hosts that everybody knows say nothing of anybody. */
 static bool is_public(struct str host)
 {
-	static const char *const ends[] = { "debian.org", "ubuntu.com",      "kernel.org",      "github.com",     "amd.com",
-					    "redhat.com", "fedoraproject.org", "archlinux.org", "freedesktop.org", "gitlab.com",
-					    "pytorch.org", "python.org",     "gnu.org",         "huggingface.co" };
+	static const char *const ends[] = { "debian.org",      "ubuntu.com",    "kernel.org",        "github.com",
+					    "amd.com",         "redhat.com",    "fedoraproject.org", "archlinux.org",
+					    "freedesktop.org", "gitlab.com",    "pytorch.org",       "python.org",
+					    "gnu.org",         "huggingface.co" };
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		struct str end = str_z(ends[i]);
 		if (str_ends(host, end) && (host.n == end.n || host.p[host.n - end.n - 1] == '.'))
@@ -116,7 +118,8 @@ static const struct redact_term *term_at(const struct redactor *r, struct str te
 		const struct redact_term *t = &r->terms.data[i - 1];
 		if (!str_starts(rest, t->text))
 			continue;
-		bool alone = (!at || !part_of_word(text.p[at - 1])) && (rest.n == t->text.n || !part_of_word(rest.p[t->text.n]));
+		bool alone =
+			(!at || !part_of_word(text.p[at - 1])) && (rest.n == t->text.n || !part_of_word(rest.p[t->text.n]));
 		if (!t->alone || alone)
 			return t;
 	}

@@ -59,6 +59,7 @@ static void take_all(struct taking *c)
 	capture_dumps(c);
 	capture_logs(c);
 	capture_crash_files(c);
+	capture_recordings(c);
 	capture_looks(c, false);
 	capture_processes(c);
 	if (c->options->tools)
@@ -73,9 +74,10 @@ static void note_dead(struct taking *c)
 	struct probe_stuck stuck;
 	for (size_t i = 0; tape_dead_at(c->dead, i, &stuck); i++) {
 		struct str path = arena_str(c->arena, stuck.at);
-		struct manifest_item *item = step_note(c, path.p ? arena_z(c->arena, path) : "", "a file of the driver", ITEM_BLOCKED,
-						       stuck.uninterruptible ? "its reader cannot be killed, and is left behind" :
-									       "it did not answer in time");
+		struct manifest_item *item =
+			step_note(c, path.p ? arena_z(c->arena, path) : "", "a file of the driver", ITEM_BLOCKED,
+				  stuck.uninterruptible ? "its reader cannot be killed, and is left behind" :
+							  "it did not answer in time");
 		item->at = path;
 		item->stack = arena_str(c->arena, stuck.stack.n ? stuck.stack : stuck.wchan);
 	}

@@ -19,7 +19,9 @@ struct tool {
 };
 
 /** Without --nonblocking py-spy stops the program while it looks. */
-static const struct tool py_spy = { "py-spy", "Python stacks of process", { "py-spy", "dump", "--nonblocking", "--pid", "%p" }, TOOL_MS };
+static const struct tool py_spy = {
+	"py-spy", "Python stacks of process", { "py-spy", "dump", "--nonblocking", "--pid", "%p" }, TOOL_MS
+};
 static const struct tool rocgdb = { "rocgdb",
 				    "GPU and host stacks of process",
 				    { "rocgdb", "-batch", "-nx", "-p", "%p", "-ex", "info agents", "-ex", "info queues", "-ex",

@@ -260,3 +260,16 @@ void machine_clear(struct machine *m)
 	arena_free(&m->arena);
 	*m = (struct machine){ .said = m->said };
 }
+
+void machine_begin_boot(struct machine *m, struct place at)
+{
+	struct machine old = *m;
+	*m = (struct machine){ 0 };
+	// Words of a text are told before the messages that stand among them.
+	for (size_t i = 0; i < old.facts.len; i++) {
+		const struct fact *f = &old.facts.data[i].fact;
+		if (old.facts.data[i].many && f->at.source == at.source && f->at.line >= at.line)
+			add(m, *f);
+	}
+	machine_clear(&old);
+}

@@ -50,3 +50,5 @@ struct str machine_node(const struct machine *m, int64_t node);
 /** Adds what another source says. A fact on which the two disagree is dropped. */
 void machine_merge(struct machine *m, const struct machine *from);
 void machine_clear(struct machine *m);
+/** Forgets the boot before the one that begins at @at; what words of the same text say from there on is of the new one. */
+void machine_begin_boot(struct machine *m, struct place at);

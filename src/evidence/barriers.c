@@ -52,12 +52,15 @@ size_t barriers_cycle(const struct user_queues *q, struct str gpu, struct barrie
 	return 0;
 }
 
+/** A kernel's name without its parameters. */
+static struct str short_name(struct str kernel) { return str_split(&kernel, '('); }
+
 /** The kernel that a queue would run next. */
 static struct str next_kernel(const struct user_queue *u)
 {
 	for (size_t i = 0; i < u->ntasks; i++)
 		if (u->tasks[i].kernel.n)
-			return u->tasks[i].kernel;
+			return short_name(u->tasks[i].kernel);
 	return (struct str){ 0 };
 }
 
@@ -77,7 +80,7 @@ struct str barriers_say(struct arena *a, const struct barrier_wait *waits, size_
 		else
 			text_printf(&out, "queue %u", w->by->id);
 		if (w->task->kernel.n)
-			text_printf(&out, " (" STR_FMT ")", STR_ARG(w->task->kernel));
+			text_printf(&out, " (" STR_FMT ")", STR_ARG(short_name(w->task->kernel)));
 	}
 	struct str s = arena_str(a, text_str(&out));
 	text_free(&out);

@@ -33,9 +33,9 @@ struct machine_observation {
 };
 
 struct silicon_options {
-	struct str gpu; // only this one; empty: all
-	struct tape *tape; // as struct machine_at has it; NULL
-	const char *name; // of the machine; NULL: this one
+	struct str gpu;                // only this one; empty: all
+	struct tape *tape;             // as struct machine_at has it; NULL
+	const char *name;              // of the machine; NULL: this one
 	const struct devices *devices; // that were found already, and live longer than what is told; NULL
 };
 

@@ -212,11 +212,21 @@ static bool alone_still(const struct watch *w, unsigned xcc)
 	return w->xccs > 1;
 }
 
+/** Whether another XCC has waves: in one partition a command processor without any waits for those. */
+static bool waves_elsewhere(const struct watch *w, unsigned xcc)
+{
+	for (unsigned other = 0; other < w->xccs; other++)
+		if (other != xcc && watch_wave_state(w, other)->count)
+			return true;
+	return false;
+}
+
 static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned xcc)
 {
 	const struct wave_state *s = watch_wave_state(w, xcc);
 	if (!s)
 		return;
+	note(f, "waves_elsewhere", waves_elsewhere(w, xcc) ? S("yes") : S("no"));
 	if (!w->waves_sampled)
 		number(f, "waves", (int64_t)s->count, s->count);
 	if (!w->waves_sampled && !s->count)

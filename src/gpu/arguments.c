@@ -23,7 +23,7 @@ size_t dispatch_arguments(struct target *t, const struct code_kernel *k, const s
 		struct kernel_argument *x = &ret[n++];
 		size_t size = a->size < ARGUMENT_BYTES ? a->size : ARGUMENT_BYTES;
 		*x = (struct kernel_argument){ .what = a, .pointer = is_pointer(a) };
-		x->known = a->offset < SEGMENT_MOST && d->kernarg && target_memory(t, d->kernarg + a->offset, x->bytes, size);
+		x->known = a->offset < SEGMENT_MOST && d->kernarg && target_contents(t, d->kernarg + a->offset, x->bytes, size);
 		uint8_t word[8] = { 0 };
 		memcpy(word, x->bytes, size < 8 ? size : 8);
 		x->value = get_u64(word);

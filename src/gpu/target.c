@@ -79,6 +79,12 @@ bool target_memory(struct target *t, uint64_t address, void *to, size_t size)
 	return target_ask(t, &r) == ANSWER_GIVEN;
 }
 
+bool target_contents(struct target *t, uint64_t address, void *to, size_t size)
+{
+	struct request r = { .kind = REQUEST_MEMORY, .address = address, .contents = true, .to = to, .size = size };
+	return target_ask(t, &r) == ANSWER_GIVEN;
+}
+
 void target_close(struct target *t)
 {
 	if (t)

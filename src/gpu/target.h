@@ -155,6 +155,7 @@ struct request {
 			enum hub hub;
 			unsigned hub_instance; // an XCC of HUB_GFX
 			const char *why_not;   // as a phrase, where a live GPU's memory could not be read; else NULL
+			bool contents;         // what a program works on, which a bundle may have to leave out
 		};
 	};
 	void *to; // of the two last: where @size bytes go
@@ -188,6 +189,8 @@ struct target {
 /** One request. */
 enum answer target_ask(struct target *t, struct request *r);
 bool target_memory(struct target *t, uint64_t address, void *to, size_t size);
+/** The same for what a program works on: arguments, buffers. */
+bool target_contents(struct target *t, uint64_t address, void *to, size_t size);
 void target_close(struct target *t);
 
 /** The registers of a block, 32 bits each: @count SGPRs, or @count registers of @lanes lanes each. false where they are not at hand. */

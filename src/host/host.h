@@ -22,9 +22,9 @@ struct host_fact {
 
 /** A thing that a machine may have several of. The first item is the machine itself. */
 struct host_item {
-	struct str kind;          // machine, gpu, setting, variable, process, rocm, tool
-	const struct device *gpu; // the GPU that it belongs to; NULL: none, or not known
-	struct host_item *of; // an item (its GPU) whose facts count for it too. Its own come first, the machine's last
+	struct str kind;               // machine, gpu, setting, variable, process, rocm, tool
+	const struct device *gpu;      // the GPU that it belongs to; NULL: none, or not known
+	struct host_item *of;          // an item (its GPU) whose facts count for it too. Its own come first, the machine's last
 	VEC(struct host_fact *) facts; // pointers to them stay valid when more are noted
 	bool doubt;                    // it may have facts that are missing here
 };
@@ -32,7 +32,7 @@ struct host_item {
 struct host {
 	struct arena arena;
 	const struct know *know;
-	const char *root; // the tree that is looked at instead of this machine; NULL
+	const char *root;  // the tree that is looked at instead of this machine; NULL
 	struct tape *tape; // that it is recorded on, or that is looked at instead; NULL
 	struct devices devices;
 	VEC(struct host_item *) items;
@@ -100,6 +100,7 @@ void host_read_boot(struct host *h);        // boot loader, its entries, how the
 void host_read_system(struct host *h);      // of host_read_boot(): package manager, initramfs, the way to the kernel's words
 void host_read_settings(struct host *h);    // parameters: in effect, set, known to the module
 void host_read_gpus(struct host *h);        // facts of each GPU: part, firmware, link, BAR, power, memory errors, displays
+void host_read_security(struct host *h);    // of host_read_platform(): Secure Boot, lockdown, user namespaces
 void host_read_platform(struct host *h);    // IOMMU, ASPM, journal, cores, container, permissions
 void host_read_container(struct host *h);   // of host_read_platform(): container, limits, permissions
 void host_read_software(struct host *h);    // ROCm, frameworks, debugging tools

@@ -88,6 +88,8 @@ static void note_loaded(struct host *h, const struct probe *p)
 		host_note(h, m, "gpu_gfx", h->devices.list[i].gfx.n ? h->devices.list[i].gfx : S("unknown"),
 			  h->devices.list[i].sysfs);
 	host_note_doubt(h, m, "gpu_gfx");
+	for (size_t i = 0; i < h->devices.n; i++)
+		host_note(h, m, "gpu_driver", h->devices.list[i].driver, h->devices.list[i].sysfs);
 	h->doubt = doubt;
 }
 

@@ -199,6 +199,7 @@ struct know_bad {
 	struct know_list *for_classes;
 	struct condition *when;
 	struct str title, good, why, undo, cost, verify, grade, source;
+	struct str begins, ends; // the release or commit at each end of its versions, or `open: REASON`
 	struct str remedy_id;
 	const struct know_remedy *remedy; // what helps; NULL: what @good says
 	enum know_severity severity;
@@ -279,6 +280,7 @@ struct know_parameter {
 	struct know_pair *bits, *values;
 	struct str config; // option without which a kernel is built without it
 	bool writable;     // by root, while the module is loaded
+	struct str never;  // of a mask: bits that the driver leaves off, which no value that is proposed has
 	int shows_first;   // of a list of values /sys shows the first
 	int absent;        // no kernel has it: guides invented it
 	struct str meaning, instead, source;

@@ -71,15 +71,24 @@ struct filling {
 
 static enum filled fill_text(struct filling *f, struct str text, struct command_maker *m, bool first);
 
+/** A step begins with a capital. Behind other words it does not. */
+static struct str in_sentence(struct arena *a, struct str text, bool first)
+{
+	bool capital = text.n > 1 && text.p[0] >= 'A' && text.p[0] <= 'Z' && text.p[1] >= 'a' && text.p[1] <= 'z';
+	if (first || !capital)
+		return text;
+	return arena_printf(a, "%c" STR_FMT, text.p[0] + 32, STR_ARG(str_from(text, 1)));
+}
+
 /** The value may end up inside quotes of the text, so it has to be plain in any quotes. */
-static enum filled fill_fact(const struct filling *f, struct command_maker *m, struct str name)
+static enum filled fill_fact(const struct filling *f, struct command_maker *m, struct str name, bool first)
 {
 	const struct fact_view *view = f->view;
 	const struct command *made = view->command ? view->command(view->ctx, name) : NULL;
 	struct str value;
 	enum piece_type type = fact_type(f->know, name);
 	if (made) {
-		command_add_command(m, made);
+		(first ? command_add_command : command_add_within)(m, made);
 		return FILLED_WELL;
 	}
 	bool known = view->get(view->ctx, name, 0, &value);
@@ -124,19 +133,10 @@ static const struct command *argument_of(const struct filling *f, struct str arg
 	struct command_maker *m = command_begin(f->to);
 	*ret = FILLED_WELL;
 	if (str_starts(argument, S("$")))
-		*ret = fill_fact(f, m, str_from(argument, 1));
+		*ret = fill_fact(f, m, str_from(argument, 1), true);
 	else
 		command_add_known(m, argument);
 	return command_end(m);
-}
-
-/** A way's sentence begins with a capital. Behind other words it does not. */
-static struct str in_sentence(struct arena *a, struct str text, bool first)
-{
-	bool capital = text.n > 1 && text.p[0] >= 'A' && text.p[0] <= 'Z' && text.p[1] >= 'a' && text.p[1] <= 'z';
-	if (first || !capital)
-		return text;
-	return arena_printf(a, "%c" STR_FMT, text.p[0] + 32, STR_ARG(str_from(text, 1)));
 }
 
 static enum filled fill_way(struct filling *f, struct command_maker *m, const struct action_ref *r, const struct command *it,
@@ -187,7 +187,7 @@ static enum filled fill_text(struct filling *f, struct str text, struct command_
 		first = first && !literal.n;
 		enum filled one = !name.n                           ? FILLED_WELL :
 				  is_action(f->know, name, &action) ? fill_action(f, m, &action, first) :
-								      fill_fact(f, m, name);
+								      fill_fact(f, m, name, first);
 		first = first && !name.n;
 		worst = one > worst ? one : worst;
 	}

@@ -25,7 +25,8 @@ static void put_fenced(struct text *t, struct str value)
 static void put_head(struct text *t, const struct bug_report *b)
 {
 	enum { DIAGNOSIS_MOST = 24000 };
-	text_printf(t, "<!-- Made by unhang capture --bug-report, redacted. Read it before you send it. -->\n\n# " STR_FMT "\n\n",
+	text_printf(t,
+		    "<!-- Made by unhang capture --bug-report, redacted. Read it before you send it. -->\n\n# " STR_FMT "\n\n",
 		    STR_ARG(b->title));
 	put(t, "Problem Description", b->title);
 	put_fenced(t, str_cut(b->diagnosis, DIAGNOSIS_MOST));
@@ -81,7 +82,8 @@ void report_bug(const struct bug_report *b, FILE *out)
 	struct text t = { 0 };
 	put_head(&t, b);
 	put_log(&t, b);
-	text_printf(&t, "### Additional Information\n\nAll evidence is in " STR_FMT ", made by unhang capture.\n", STR_ARG(b->bundle));
+	text_printf(&t, "### Additional Information\n\nAll evidence is in " STR_FMT ", made by unhang capture.\n",
+		    STR_ARG(b->bundle));
 	struct str rest = str_cut(text_str(&t), BUG_REPORT_MOST);
 	while (rest.n) {
 		print_safe(out, str_split(&rest, '\n'));

@@ -4,7 +4,7 @@
 #include "report/report.h"
 #include "report/sheet.h"
 
-enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4, HEALTH = 8 };
+enum { INDENT = 14, INDENT_NARROW = 4, NARROW = 70, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4, HEALTH = 8 };
 
 const char *verdict_name(enum uh_verdict v)
 {
@@ -18,6 +18,9 @@ static const char *colour_of(const struct gpu_observation *g, const struct uh_re
 {
 	return !o->colour ? "" : g->unwell ? "\033[1;31m" : str_is(g->health, "unknown") ? "\033[33m" : "\033[32m";
 }
+
+/** Where what is said of a GPU begins. */
+static size_t indent_in(const struct uh_report_options *o) { return report_width(o) < NARROW ? INDENT_NARROW : INDENT; }
 
 static void add_size(struct text *to, int64_t used, int64_t total)
 {
@@ -55,7 +58,7 @@ static void add_firmware(struct text *to, const struct device *d)
 
 static void put_line(const struct uh_report_options *o, FILE *out, struct str text)
 {
-	const struct row_style style = { INDENT, 0, report_width(o) };
+	const struct row_style style = { indent_in(o), 0, report_width(o) };
 	wrap_row(out, &style, "", text, 0);
 }
 
@@ -92,9 +95,15 @@ static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *ou
 	print_safe(out, d->pci);
 	fputs("  ", out);
 	print_safe(out, text_str(&name));
-	fprintf(out, "%*s  %s%.*s%s", (int)padding, "", colour_of(g, o), STR_ARG(g->health), o->colour ? "\033[0m" : "");
-	struct wrapping w = { out, INDENT - 2, (unsigned)report_width(o),
-			      (unsigned)(d->pci.n + 4 + name.n + padding + g->health.n) };
+	size_t column = d->pci.n + 4 + name.n + padding;
+	if (column + g->health.n > report_width(o)) {
+		column = indent_in(o);
+		fprintf(out, "\n%*s", (int)column, "");
+	} else {
+		fprintf(out, "%*s  ", (int)padding, "");
+	}
+	fprintf(out, "%s%.*s%s", colour_of(g, o), STR_ARG(g->health), o->colour ? "\033[0m" : "");
+	struct wrapping w = { out, (unsigned)indent_in(o) - 2, (unsigned)report_width(o), (unsigned)(column + g->health.n) };
 	if (d->busy >= 0)
 		text_printf(&line, "%*s%3lld %%", g->health.n < HEALTH ? (int)(HEALTH - g->health.n) : 0, "",
 			    (long long)d->busy);
@@ -129,7 +138,7 @@ static void put_details(struct sheet *s, const struct gpu_observation *g, const 
 	add_firmware(&firmware, g->device);
 	sheet_note(s, "connected", v_known(link_text(g->device, &a)));
 	sheet_note(s, "firmware_asked", v_known(text_str(&firmware)));
-	sheet_list(s, COLUMNS(line), (struct row_style){ INDENT, 0, report_width(o) });
+	sheet_list(s, COLUMNS(line), (struct row_style){ indent_in(o), 0, report_width(o) });
 	text_free(&firmware);
 	arena_free(&a);
 }
@@ -246,11 +255,12 @@ static void put_healthy(const struct machine_observation *m, const struct uh_rep
 		for (size_t k = i; k < m->n && first; k++)
 			if (shares_line(m, &m->gpus[k], o) && same_kind(&m->gpus[k], g))
 				text_printf(&where, "%s" STR_FMT, count++ ? ", " : "", STR_ARG(m->gpus[k].device->pci));
-		text_printf(&line, "%zu GPU%s well: " STR_FMT "%s" STR_FMT "%s at " STR_FMT, count, count == 1 ? " is" : "s are",
-			    STR_ARG(g->device->name.n ? g->device->name : S("AMD GPU")), g->device->gfx.n ? " (" : "",
-			    STR_ARG(g->device->gfx), g->device->gfx.n ? ")" : "", STR_ARG(text_str(&where)));
+		text_printf(&line, "%zu GPU%s well: " STR_FMT "%s" STR_FMT "%s at " STR_FMT, count,
+			    count == 1 ? " is" : "s are", STR_ARG(g->device->name.n ? g->device->name : S("AMD GPU")),
+			    g->device->gfx.n ? " (" : "", STR_ARG(g->device->gfx), g->device->gfx.n ? ")" : "",
+			    STR_ARG(text_str(&where)));
 		if (count)
-			print_wrapped(out, text_str(&line), INDENT, 0, report_width(o));
+			print_wrapped(out, text_str(&line), INDENT_NARROW, 0, report_width(o));
 		text_free(&where);
 		text_free(&line);
 	}

@@ -5,17 +5,17 @@
 #include "base/json.h"
 #include "base/print.h"
 
-static const char *const states[ITEM_STATES] = { [ITEM_RUNNING] = "interrupted", [ITEM_SAVED] = "saved",
-						 [ITEM_ABSENT] = "absent",       [ITEM_REFUSED] = "refused",
-						 [ITEM_BLOCKED] = "blocked",     [ITEM_CUT] = "cut",
-						 [ITEM_FAILED] = "failed" };
+static const char *const states[ITEM_STATES] = {
+	[ITEM_RUNNING] = "interrupted", [ITEM_SAVED] = "saved", [ITEM_ABSENT] = "absent", [ITEM_REFUSED] = "refused",
+	[ITEM_BLOCKED] = "blocked",     [ITEM_CUT] = "cut",     [ITEM_FAILED] = "failed"
+};
 
 static struct str stamp(char *room, size_t size, int64_t seconds)
 {
 	struct tm tm;
 	time_t t = (time_t)seconds;
 	return seconds && gmtime_r(&t, &tm) && strftime(room, size, "%Y-%m-%dT%H:%M:%SZ", &tm) ? str_z(room) :
-												  (struct str){ 0 };
+												 (struct str){ 0 };
 }
 
 static void put_known(struct json *j, const char *key, struct str value)
@@ -144,7 +144,8 @@ static void say_replaced(const struct manifest *m, FILE *out)
 void report_captured(const struct manifest *m, const char *file, uint64_t bytes, FILE *out)
 {
 	enum { KB = 1024, MB = 1024 * 1024 };
-	size_t saved = count(m, ITEM_SAVED) + count(m, ITEM_CUT), lacking = m->items.len - count(m, ITEM_SAVED) - count(m, ITEM_ABSENT);
+	size_t saved = count(m, ITEM_SAVED) + count(m, ITEM_CUT),
+	       lacking = m->items.len - count(m, ITEM_SAVED) - count(m, ITEM_ABSENT);
 	fputs("Saved ", out);
 	print_safe(out, str_z(file));
 	if (bytes >= MB)

@@ -7,19 +7,19 @@
 
 /** How it went with an item. */
 enum item_state {
-	ITEM_RUNNING,     // it was being saved when the capture was killed
+	ITEM_RUNNING, // it was being saved when the capture was killed
 	ITEM_SAVED,
-	ITEM_ABSENT,      // this machine has none
-	ITEM_REFUSED,     // there was no permission, or an option did not ask for it
-	ITEM_BLOCKED,     // it did not answer in time
-	ITEM_CUT,         // it is there in part
+	ITEM_ABSENT,  // this machine has none
+	ITEM_REFUSED, // there was no permission, or an option did not ask for it
+	ITEM_BLOCKED, // it did not answer in time
+	ITEM_CUT,     // it is there in part
 	ITEM_FAILED,
 	ITEM_STATES
 };
 
 struct manifest_item {
-	struct str name;   // of the member
-	struct str what;   // for people
+	struct str name; // of the member
+	struct str what; // for people
 	enum item_state state;
 	struct str reason; // why it is not there, or not all of it; empty
 	struct str at;     // the path that blocked; empty

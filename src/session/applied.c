@@ -65,6 +65,10 @@ struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char
 	struct visit v;
 	struct applied_report r;
 	struct uh_error *err = visit_begin(&v, o, problem, ctx);
+	if (!err && v.bundle) {
+		err = uh_error_new("%s: a bundle, which does not tell what unhang changed", o->root);
+		visit_end(&v);
+	}
 	if (err)
 		return err;
 	*ret_wrong = 0;

@@ -305,6 +305,10 @@ static struct uh_error *order_begin(struct order *r, const struct uh_doctor_opti
 {
 	*r = (struct order){ .o = o, .out = out };
 	struct uh_error *err = visit_begin(&r->visit, o, problem, ctx);
+	if (!err && r->visit.bundle) {
+		err = uh_error_new("%s: a bundle; nothing can be changed in it", o->root);
+		visit_end(&r->visit);
+	}
 	if (err)
 		return err;
 	find_order(r, id);

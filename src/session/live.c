@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-
 /** `0000:03:00.0 (Radeon RX 7900 XTX), 0000:43:00.0` */
 static void list_devices(const struct devices *d, struct text *to)
 {

@@ -13,7 +13,8 @@ struct live {
 };
 
 /** All GPUs, or the one that is asked for. @track: what a tape calls the look. @one: an error if there are several and none was named. Free with live_free(). */
-struct uh_error *live_find(const struct know *k, const struct uh_look_options *o, const char *track, bool one, struct live *ret);
+struct uh_error *live_find(const struct know *k, const struct uh_look_options *o, const char *track, bool one,
+			   struct live *ret);
 void live_free(struct live *l);
 /** `0000:03:00.0, Radeon RX 7900 XTX, gfx1100` */
 struct str live_title(struct arena *a, const struct device *d);

@@ -8,8 +8,8 @@
 
 struct uh_machine {
 	struct tape *tape;
-	struct bundle *bundle; // NULL: it is recorded
-	char *path;            // of the bundle
+	struct bundle *bundle;   // NULL: it is recorded
+	char *path;              // of the bundle
 	struct devices *devices; // of one that is recorded: what the first look found, for all others; NULL
 };
 

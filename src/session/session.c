@@ -28,8 +28,8 @@ struct uh_session {
 	VEC(struct note) notes;
 	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
 	bool this_boot;                         // what is read now is of this machine, since it was started
-	struct uh_machine *asked;   // in place of this machine; NULL
-	struct uh_machine *opened;  // the session's own; NULL
+	struct uh_machine *asked;               // in place of this machine; NULL
+	struct uh_machine *opened;              // the session's own; NULL
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
@@ -333,7 +333,8 @@ static bool has_kind(const struct uh_session *s, const char *kind)
 /** In a container half of the story is out of reach. */
 static void say_what_the_host_has(struct uh_session *s)
 {
-	if (s->asked || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX || !source_in_container())
+	if (s->asked || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
+	    !source_in_container())
 		return;
 	struct note note = {
 		S("container"),

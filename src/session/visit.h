@@ -10,7 +10,7 @@ struct visit {
 	struct know *know;
 	struct host host;
 	struct applied_list have;
-	bool have_unread; // the records of earlier changes did not answer
+	bool have_unread;          // the records of earlier changes did not answer
 	struct uh_machine *bundle; // that is looked at; NULL
 	uh_problem_fn *problem;
 	void *ctx;

@@ -5,7 +5,8 @@
 
 bool probe_unread(const struct probe *p)
 {
-	static const int passing[] = { EIO, ELOOP, EISDIR, EAGAIN, EINTR, ENOMEM, ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
+	static const int passing[] = { EIO,     ELOOP,  EISDIR, EAGAIN,    EINTR,  ENOMEM,
+				       ENOBUFS, EMFILE, ENFILE, ETIMEDOUT, ESTALE, EBUSY };
 	if (p->end != PROBE_FAILED)
 		return p->end == PROBE_STUCK || p->end == PROBE_NOT_MADE;
 	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)

@@ -155,7 +155,8 @@ static const struct probe_row list[] = {
 	{ "/sys/firmware/efi/efivars", "LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", READ },
 	{ "/sys/module/*", "parameters/*", READ },
 	{ "", "/usr/lib/modules/*/modules.builtin /lib/modules/*/modules.builtin", READ },
-	{ "/proc", "stat", READ },
+	{ "/sys/firmware/efi/efivars", "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", READ },
+	{ "/proc", "stat self/uid_map sys/kernel/numa_balancing", READ },
 };
 
 /** Reading these makes the driver clear the hardware's counters, or may wait. So they are read only in a tree, where they are a record. */

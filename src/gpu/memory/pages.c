@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "source/tape/tape.h"
+
 enum {
 	PAGE = 4096,
 	AHEAD = 16,        // pages that are read at once
@@ -18,7 +20,7 @@ struct page {
 
 static struct probe look(struct pages *p, struct arena *a, uint64_t address, size_t size)
 {
-	struct probe ask = { .kind = PROBE_READ, .path = p->mem, .offset = address, .size = size };
+	struct probe ask = { .kind = PROBE_READ, .path = p->mem, .offset = address, .size = size, .contents = true };
 	p->run(p->ctx, a, &ask);
 	p->refused |= ask.end == PROBE_FORBIDDEN || (ask.end == PROBE_FAILED && (ask.error == EACCES || ask.error == EPERM));
 	return ask;
@@ -76,7 +78,7 @@ static void make_slots(struct pages *p)
 		p->slots[i].address = UINT64_MAX;
 }
 
-bool pages_read(struct pages *p, uint64_t address, void *to, size_t size)
+static bool read_pages(struct pages *p, uint64_t address, void *to, size_t size)
 {
 	char *out = to;
 	if (size > UINT64_MAX - address || address >= UINT64_MAX - 2 * LARGE)
@@ -98,6 +100,17 @@ bool pages_read(struct pages *p, uint64_t address, void *to, size_t size)
 		size -= n;
 	}
 	return true;
+}
+
+/** Pages hold more than was asked for: a tape gets what was wanted of them. */
+bool pages_read(struct pages *p, uint64_t address, void *to, size_t size, bool contents)
+{
+	if (tape_plays(p->tape) && tape_memory(p->tape, p->mem, address, to, size))
+		return true;
+	bool read = read_pages(p, address, to, size);
+	if (read && !contents && tape_records(p->tape))
+		tape_keep_memory(p->tape, p->mem, address, (struct str){ to, size });
+	return read;
 }
 
 void pages_free(struct pages *p)

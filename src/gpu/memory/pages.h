@@ -12,11 +12,12 @@ struct pages {
 	void (*run)(void *ctx, struct arena *a, struct probe *p);
 	void *ctx;
 	bool refused; // there was no permission
+	struct tape *tape; // NULL
 	struct arena arena;
 	struct page *slots;
 	size_t n;
 };
 
-/** All @size bytes at @address, or false. */
-bool pages_read(struct pages *p, uint64_t address, void *to, size_t size);
+/** All @size bytes at @address, or false. @contents: they are what a program works on, and no structure of the runtime. */
+bool pages_read(struct pages *p, uint64_t address, void *to, size_t size, bool contents);
 void pages_free(struct pages *p);

@@ -73,7 +73,7 @@ static void run_for_pages(void *ctx, struct arena *a, struct probe *p) { run(ctx
 
 static bool read_memory(void *ctx, uint64_t address, void *to, size_t size)
 {
-	return pages_read(&((struct process_target *)ctx)->pages, address, to, size);
+	return pages_read(&((struct process_target *)ctx)->pages, address, to, size, false);
 }
 
 // --- the map and the code ---
@@ -386,7 +386,7 @@ static void answer(struct process_target *t, struct request *r)
 		r->n = t->nmaps;
 		break;
 	case REQUEST_MEMORY:
-		if (!read_memory(t, r->address, r->to, r->size))
+		if (!pages_read(&t->pages, r->address, r->to, r->size, r->contents))
 			r->answer = t->stuck ? ANSWER_TIMED_OUT : ANSWER_ABSENT;
 		break;
 	default: // waves, registers and rings are a GPU's
@@ -424,7 +424,7 @@ static struct process_target *new_target(const struct know *k, const struct devi
 	};
 	t->target.name = arena_printf(&t->arena, "process %lld", (long long)pid);
 	snprintf(t->mem, sizeof(t->mem), "/proc/%lld/mem", (long long)pid);
-	t->pages = (struct pages){ .mem = t->mem, .run = run_for_pages, .ctx = t };
+	t->pages = (struct pages){ .mem = t->mem, .run = run_for_pages, .ctx = t, .tape = probe_tape(&t->count) };
 	return t;
 }
 

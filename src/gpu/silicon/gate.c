@@ -173,7 +173,8 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 		t->gate = shut_to_guests(t->device);
 		return;
 	}
-	if (t->render_dead || t->gate.off_bus || (t->gate_time && !wants && tape_now(probe_tape(&t->count)) - t->gate_time < SILICON_GATE_MS))
+	if (t->render_dead || t->gate.off_bus ||
+	    (t->gate_time && !wants && tape_now(probe_tape(&t->count)) - t->gate_time < SILICON_GATE_MS))
 		return;
 	struct batch b = { .t = t };
 	struct gate_probes at = plan(&b, wanted);

@@ -88,11 +88,13 @@ struct found_registers {
 	size_t n, most;
 };
 
-/** Whether it is a register of an engine that this GPU lacks: a table has those of all engines that its version may have. */
+/** Whether it is a register of an engine that this GPU lacks: a table has those of all engines that its version may have. GPUs tell of the
+ * first four; of others nothing is known. */
 static bool of_absent_engine(const struct device *d, const struct reg *r)
 {
 	struct str rest = r->name, engine = str_split(&rest, '_');
-	if (!register_table_from(r->table).n || engine.n != 5 || !str_starts(engine, S("SDMA")) || !char_digit(engine.p[4]))
+	if (!register_table_from(r->table).n || engine.n != 5 || !str_starts(engine, S("SDMA")) || engine.p[4] < '0' ||
+	    engine.p[4] > '3')
 		return false;
 	for (size_t i = 0; i < d->nips; i++)
 		if (!d->ips[i].harvested && str_like(engine, d->ips[i].name))

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-
 // --- what is read ---
 
 static void add_register(struct watch *w, struct reg reg, const struct ip *ip, unsigned xcc, bool deep)
@@ -36,9 +35,7 @@ int64_t watch_now(const struct watch *w)
 
 void watch_begin(struct watch *w, const struct know *k, struct target *t, const struct device *d, struct str gfx)
 {
-	*w = (struct watch){
-		.know = k, .target = t, .device = d, .xccs = 1, .interrupts_first = -1, .interrupts_last = -1
-	};
+	*w = (struct watch){ .know = k, .target = t, .device = d, .xccs = 1, .interrupts_first = -1, .interrupts_last = -1 };
 	w->began = watch_now(w);
 	unsigned version[3];
 	const struct register_table *table = NULL;

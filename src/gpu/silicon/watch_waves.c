@@ -165,7 +165,8 @@ static uint64_t find_place(const struct watch *w, unsigned xcc, bool barrier, co
 			pcs[n++] = newest->waves[i].pc;
 	uint64_t pc = common_pc(pcs, n);
 	for (size_t i = 0; i < newest->n; i++)
-		if (newest->waves[i].slot.xcc == xcc && newest->waves[i].pc == pc && waits_at_barrier(&newest->waves[i]) == barrier) {
+		if (newest->waves[i].slot.xcc == xcc && newest->waves[i].pc == pc &&
+		    waits_at_barrier(&newest->waves[i]) == barrier) {
 			*ret_one = &newest->waves[i];
 			break;
 		}

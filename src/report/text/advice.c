@@ -22,8 +22,8 @@ static void put_extra_step(const struct text_report *t, const char *what, const 
 {
 	if (!c)
 		return;
-	fprintf(t->out, "%*s%s: ", LABEL + 3, "", what);
-	wrap_step(t->out, c, &(struct row_style){ LABEL + 3, 0, t->width }, LABEL + 5 + strlen(what));
+	fprintf(t->out, "%*s%s:", LABEL + 3, "", what);
+	wrap_step(t->out, c, &(struct row_style){ LABEL + 3, 0, t->width }, LABEL + 4 + strlen(what));
 }
 
 /** What is no step: it is in force, does not exist here, or is not needed any more. */

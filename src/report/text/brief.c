@@ -173,7 +173,7 @@ void brief_end(void *ctx, const struct incident *i)
 		put_other(t, i, total);
 		return;
 	}
-	screen_text(&t->screen, add_label(t, "More", 1, 1),
+	screen_text(&t->screen, add_label(t, "More", 1, 2),
 		    t->diagnosis->machine ? S("unhang -v: every event; unhang remedy ID: steps, cost and source") :
 					    S("unhang explain -v: every event; unhang remedy ID: steps, cost and source"));
 	const size_t lines = LINES - others - notes_lines(t);

@@ -184,7 +184,7 @@ static void add_row(struct text_report *t, const struct brief_row *r, const stru
 								 .stacked = stacked });
 	text_add(&p->lead, S("  "));
 	add_time(t, r, &p->lead);
-	if (wide->time)
+	if (wide->time && (!stacked || p->lead.n > 2))
 		text_printf(&p->lead, "%*s", (int)(2 + wide->time + 2 - p->lead.n), "");
 	p->column = p->lead.n + wide->role + 2;
 	p->indent = stacked ? 4 : p->column;

@@ -53,12 +53,14 @@ static void write_command(struct pen *p, struct str command)
 	for (struct str word = take_shell_word(&command); word.n; word = take_shell_word(&command), first = false) {
 		const size_t n = print_columns(word);
 		const bool begins_comment = !comment && word.p[0] == '#';
-		// All but the last word of a line leave room for the backslash.
-		if (!first && (p->column + 1 + n + (command.n && !comment ? 2 : 0) > p->width)) {
+		// All but the last word of a line leave room for the backslash; one that is too long for its column begins further left.
+		const size_t all = n + (command.n && !comment ? 2 : 0);
+		if (!first && p->column + 1 + all > p->width) {
+			const size_t left = all <= p->width && p->indent + all > p->width ? p->width - all : p->indent;
 			if (p->out)
-				fprintf(p->out, "%s\n%*s%s", comment || begins_comment ? "" : " \\", (int)p->indent, "",
+				fprintf(p->out, "%s\n%*s%s", comment || begins_comment ? "" : " \\", (int)left, "",
 					comment ? "# " : "");
-			p->column = p->indent + (comment ? 2 : 0);
+			p->column = left + (comment ? 2 : 0);
 			p->lines++;
 		} else if (!first) {
 			if (p->out)
@@ -130,7 +132,7 @@ void wrap_step(FILE *out, const struct command *step, const struct row_style *st
 {
 	struct pen p = { out, style->left + style->label, style->width ? style->width : WRAP_WIDTH, column, 1 };
 	struct str rest = command_str(step);
-	bool command, first = true;
+	bool command, first = column <= p.indent;
 	for (struct str piece = take_piece(&rest, step, &command); piece.n; piece = take_piece(&rest, step, &command)) {
 		const size_t n = print_columns(piece);
 		// A word that is too long for its column begins further left, as in other texts.

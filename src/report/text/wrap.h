@@ -23,7 +23,8 @@ struct row_style {
 void wrap_row(FILE *out, const struct row_style *style, const char *label, struct str text, size_t more);
 
 /** A step: prose, with the commands in it kept together. One that does not fit behind what stands before it begins a line of its own, and one
- * that is longer than a line goes on behind a backslash. The first line begins at @column; a newline ends the last. */
+ * that is longer than a line goes on behind a backslash. @column: where what is written already ends; where that is behind the indent, a space
+ * follows. A newline ends the last line. */
 void wrap_step(FILE *out, const struct command *step, const struct row_style *style, size_t column);
 /** A row whose text is a step. */
 void wrap_step_row(FILE *out, const struct row_style *style, const char *label, const struct command *step);

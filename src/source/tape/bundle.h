@@ -10,9 +10,9 @@
 #define BUNDLE_TRACKS "answers/" // the tracks of a tape
 #define BUNDLE_LOG "log"         // the track with the kernel's logs
 #define BUNDLE_DUMPS "devcoredump/"
-#define BUNDLE_CRASH "crash/"    // what a crash left: pstore
+#define BUNDLE_CRASH "crash/" // what a crash left: pstore
 #define BUNDLE_RECORDINGS "recordings/"
-#define BUNDLE_TOOLS "tools/"    // what other programs said
+#define BUNDLE_TOOLS "tools/" // what other programs said
 
 enum { BUNDLE_ENTRIES_MOST = 4096, BUNDLE_NAME_MOST = 200 };
 

@@ -90,7 +90,8 @@ void tape_note_dead(struct tape_dead *d, const struct probe_batch *b)
 		return;
 	for (size_t i = 0; i < b->n; i++) {
 		struct str path = str_z(b->probes[i].path);
-		_Atomic uint64_t *slot = b->probes[i].end == PROBE_GOOD && gpu_directory(path).n ? slot_of(d, hash_of(path)) : NULL;
+		_Atomic uint64_t *slot =
+			b->probes[i].end == PROBE_GOOD && gpu_directory(path).n ? slot_of(d, hash_of(path)) : NULL;
 		if (slot)
 			*slot = hash_of(path);
 	}

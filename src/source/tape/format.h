@@ -19,8 +19,9 @@ enum tape_type {
 	TAPE_END = 'Z',
 };
 
-/** What a request is, beside enum probe_kind: something that the machine says without a file. */
-enum { TAPE_SAID = 64 };
+/** What a request is, beside enum probe_kind: something that the machine says without a file; and memory of a process, as
+ * much as a look wanted of its pages. */
+enum { TAPE_SAID = 64, TAPE_MEMORY = 65 };
 
 /** A batch that ran. */
 struct tape_batch {

@@ -188,10 +188,7 @@ enum { KEY_PLACE = 8, KEY_OFFSET = 8, KEY_REQUEST = 16, KEY_SIZE = 24, KEY_ARGUM
 
 static struct str argument_of(struct str key) { return str_cut(str_from(key, TAPE_KEY), get_u32(key.p + KEY_ARGUMENT)); }
 
-static bool is_query(struct str key)
-{
-	return key.p[0] == PROBE_QUERY && argument_of(key).n == sizeof(struct amdgpu_query);
-}
+static bool is_query(struct str key) { return key.p[0] == PROBE_QUERY && argument_of(key).n == sizeof(struct amdgpu_query); }
 
 /** The render node's query has the first register in its argument. */
 static uint64_t begin_of(struct str key)
@@ -222,7 +219,7 @@ static bool holds(const struct tape_probe *have, struct str wanted, struct tape_
 	if (have->end != PROBE_GOOD || from < first || from - first > have->data.n || size > have->data.n - (from - first))
 		return false;
 	ret->data = str_cut(str_from(have->data, from - first), size);
-	return kind == PROBE_READ || kind == PROBE_BANKED || kind == PROBE_QUERY;
+	return kind == PROBE_READ || kind == PROBE_BANKED || kind == PROBE_QUERY || kind == TAPE_MEMORY;
 }
 
 static bool part_in(const struct tape_player *p, uint32_t track, struct str key, struct tape_probe *ret)

@@ -99,9 +99,14 @@ static void put_probe(struct tape *t, const struct probe *p, uint32_t batch)
 	uint32_t path = number_of(t, str_z(p->path));
 	size_t start = tape_open_record(room, TAPE_PROBE);
 	tape_put_key(room, p, path);
-	tape_put_number(room, (unsigned)p->end, 1);
-	tape_put_number(room, (uint32_t)p->error, 4);
+	bool withheld = p->contents && p->end == PROBE_GOOD && !t->recorder.to.contents;
+	tape_put_number(room, (unsigned)(withheld ? PROBE_FAILED : p->end), 1);
+	tape_put_number(room, (uint32_t)(withheld ? ENODATA : p->error), 4);
 	tape_put_number(room, batch, 4);
+	if (withheld) {
+		tape_close_record(room, start);
+		return;
+	}
 	bool replaced = p->end == PROBE_GOOD && f->replace && f->replace(f->ctx, p, &instead);
 	text_add(room, replaced ? text_str(&instead) : (struct str){ p->data, p->end == PROBE_GOOD ? p->n : 0 });
 	tape_close_record(room, start);
@@ -118,6 +123,36 @@ void tape_keep(struct tape *t, const struct probe_batch *b, int64_t began)
 	t->recorder.batches++;
 	tape_note_dead(t->recorder.to.dead, b);
 	tape_write(t);
+}
+
+void tape_keep_memory(struct tape *t, const char *path, uint64_t address, struct str bytes)
+{
+	enum { AT_ONCE = 1 << 16 };
+	const struct probe p = { .kind = (enum probe_kind)TAPE_MEMORY,
+				 .path = path,
+				 .offset = address,
+				 .size = bytes.n,
+				 .end = PROBE_GOOD,
+				 .data = bytes.p,
+				 .n = bytes.n };
+	put_probe(t, &p, UINT32_MAX);
+	if (t->recorder.room.n > AT_ONCE)
+		tape_write(t);
+}
+
+bool tape_memory(struct tape *t, const char *path, uint64_t address, void *to, size_t size)
+{
+	const struct probe p = { .kind = (enum probe_kind)TAPE_MEMORY, .path = path, .offset = address, .size = size };
+	struct tape_probe part;
+	const struct taped *found = tape_find(t, &p);
+	if (found)
+		part = found->probe;
+	else if (!tape_find_part(t, &p, &part))
+		return false;
+	if (part.data.n != size)
+		return false;
+	memcpy(to, part.data.p, size);
+	return true;
 }
 
 static void keep_said(struct tape *t, const char *name, struct str value)

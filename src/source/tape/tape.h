@@ -24,9 +24,10 @@ void tape_dead_free(struct tape_dead *d);
 bool tape_dead_at(const struct tape_dead *d, size_t index, struct probe_stuck *ret);
 
 struct tape_recording {
-	int fd; // of the file that is written; the tape does not close it
+	int fd;        // of the file that is written; the tape does not close it
 	uint64_t most; // bytes; what goes beyond is not kept
 	struct tape_filter filter;
+	bool contents; // of users' memory are kept too
 	struct tape_dead *dead;
 };
 struct tape *tape_record(const struct tape_recording *r);
@@ -62,15 +63,19 @@ void tape_keep(struct tape *t, const struct probe_batch *b, int64_t began);
 /** What the machine itself says without a file: @live now, or what it said when the tape was recorded. */
 struct str tape_said(struct tape *t, struct arena *a, const char *name, struct str live);
 int64_t tape_number(struct tape *t, const char *name, int64_t live);
+/** Memory of a process: what a look wanted of the pages that it read. Nothing else of them is kept. */
+void tape_keep_memory(struct tape *t, const char *path, uint64_t address, struct str bytes);
+/** false: it is not on the tape. */
+bool tape_memory(struct tape *t, const char *path, uint64_t address, void *to, size_t size);
 /** now_ms() of the machine. */
 int64_t tape_now(const struct tape *t);
 /** Waits; a tape that is played does not. */
 void tape_pause(struct tape *t, int milliseconds);
 
 // Names of logs.
-#define TAPE_LOG_BOOT "boot 0"     // of this boot, from the journal
-#define TAPE_LOG_BEFORE "boot -1"  // of the one before
-#define TAPE_LOG_BUFFER "kmsg"     // the kernel's own buffer
+#define TAPE_LOG_BOOT "boot 0"    // of this boot, from the journal
+#define TAPE_LOG_BEFORE "boot -1" // of the one before
+#define TAPE_LOG_BUFFER "kmsg"    // the kernel's own buffer
 
 /** Records a log, so that its reader can be handed over in place of @v. */
 struct tape_log {

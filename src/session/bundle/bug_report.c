@@ -1,4 +1,4 @@
-#include "session/bug_report.h"
+#include "session/bundle/bug_report.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,11 +3,11 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "capture/capture.h"
 #include "gpu/target.h"
 #include "host/host.h"
 #include "session/look.h"
-#include "session/bug_report.h"
+#include "session/bundle/bug_report.h"
+#include "session/bundle/capture.h"
 #include "session/machine.h"
 
 static void say_nothing(void *ctx, const char *message)
@@ -19,7 +19,7 @@ static void say_nothing(void *ctx, const char *message)
 /** What the looks of a capture share. They run in one process, one after the other. */
 struct recording {
 	enum user_data user_data;
-	struct know *know;
+	struct know *know; // as long as the capture
 	struct devices devices;
 	bool found;
 	struct uh_machine machine;
@@ -33,7 +33,8 @@ static void ask_the_harmless(struct recording *r)
 	struct arena a = { 0 };
 	for (size_t i = 0; i < r->devices.n; i++) {
 		const struct device *d = &r->devices.list[i];
-		struct probe p = { .path = arena_printf(&a, STR_FMT "/amdgpu_firmware_info", STR_ARG(d->debugfs)).p, .size = SIZE };
+		struct probe p = { .path = arena_printf(&a, STR_FMT "/amdgpu_firmware_info", STR_ARG(d->debugfs)).p,
+				   .size = SIZE };
 		if (d->debugfs.n && device_awake(d))
 			probe_run(&a, &p, 1, ASK_MS, NULL, &r->devices.count);
 	}
@@ -106,8 +107,7 @@ static void look_at_registers(struct tape *tape, void *ctx)
 					     .gpu = arena_z(&a, r->devices.list[i].pci),
 					     .all = true,
 					     .bank = { -1, -1, -1, -1, -1, -1, -1, -1 } };
-		uh_error_free(
-			uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, say_nothing, NULL, &read));
+		uh_error_free(uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, say_nothing, NULL, &read));
 		arena_free(&a);
 	}
 }
@@ -158,19 +158,37 @@ static const char *usual_name(struct arena *a)
 	return arena_printf(a, "unhang-%s-%s.tar.zst", *name ? name : "machine", stamp).p;
 }
 
+struct uh_error *bundle_take(const struct capture_options *o, struct captured *ret)
+{
+	struct capture_options all = *o;
+	struct capture_look list[LOOKS];
+	struct teller teller = { say_nothing, NULL };
+	struct recording recording = { .user_data = o->user_data, .know = o->know ? NULL : look_knowledge(&teller) };
+	struct know *own = recording.know;
+	if (o->know)
+		recording.know = (struct know *)o->know;
+	for (size_t i = 0; i < LOOKS; i++) {
+		list[i] = looks[i];
+		list[i].ctx = &recording;
+	}
+	all.know = recording.know;
+	all.looks = list;
+	all.nlooks = LOOKS;
+	struct uh_error *err = capture_take(&all, ret);
+	if (own)
+		know_free(own);
+	return err;
+}
+
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
 	struct arena a = { 0 };
-	struct capture_look list[LOOKS];
 	struct captured done;
 	struct know *k = look_knowledge(&teller);
-	struct recording recording = { .user_data = (enum user_data)o->user_data, .know = k };
-	struct capture_options c = {
+	const struct capture_options c = {
 		.file = o->file ? o->file : usual_name(&a),
 		.know = k,
-		.looks = list,
-		.nlooks = LOOKS,
 		.pids = (const int64_t *)o->pids,
 		.npids = o->npids,
 		.user_data = (enum user_data)o->user_data,
@@ -182,11 +200,7 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		.tell = problem,
 		.ctx = ctx,
 	};
-	for (size_t i = 0; i < LOOKS; i++) {
-		list[i] = looks[i];
-		list[i].ctx = &recording;
-	}
-	struct uh_error *err = capture_take(&c, &done);
+	struct uh_error *err = bundle_take(&c, &done);
 	if (!err && o->json)
 		report_manifest(&done.manifest, out);
 	else if (!err)

@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""Captures: a bundle says of a machine what unhang says there; it loses nothing, tells nothing private, and hostile ones are refused."""
+import ctypes
+import fnmatch
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import time
+
+import emulated
+import tap
+
+SCENARIOS = tap.HERE / ".." / "emulator" / "scenarios"
+TRIES = 3  # a machine that is so busy that a file answers late gives another answer
+WATCH_KEYS = ("holders", "processes", "id", "path", "sources")  # processes of other tests; names of files
+
+
+def zstd(data):
+    library = ctypes.CDLL("libzstd.so.1")
+    room = ctypes.create_string_buffer(len(data) + len(data) // 128 + 1024)
+    library.ZSTD_compress.restype = ctypes.c_size_t
+    n = library.ZSTD_compress(room, ctypes.c_size_t(len(room)), data, ctypes.c_size_t(len(data)), 3)
+    return room.raw[:n]
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_void_p), ("size", ctypes.c_size_t), ("at", ctypes.c_size_t)]
+
+
+def unzstd(path):
+    """The tar of a bundle; b"" where it is not whole."""
+    library, data, room = ctypes.CDLL("libzstd.so.1"), path.read_bytes(), ctypes.create_string_buffer(1 << 20)
+    library.ZSTD_createDStream.restype, library.ZSTD_decompressStream.restype = ctypes.c_void_p, ctypes.c_size_t
+    stream, source, out, left = ctypes.c_void_p(library.ZSTD_createDStream()), ctypes.create_string_buffer(data, len(data)), [], 1
+    given = Buffer(ctypes.addressof(source), len(data), 0)
+    while given.at < given.size or left:
+        taken = Buffer(ctypes.addressof(room), len(room), 0)
+        before = given.at
+        left = library.ZSTD_decompressStream(stream, ctypes.byref(taken), ctypes.byref(given))
+        out.append(room.raw[:taken.at])
+        if left > 1 << 60 or (given.at == before and not taken.at):
+            break
+    library.ZSTD_freeDStream(stream)
+    return b"" if left else b"".join(out)
+
+
+def members(path):
+    """The bytes of each member of a bundle, by name; {} where it is not whole."""
+    data = unzstd(path) if path.exists() else b""
+    if not data:
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        return {m.name: tar.extractfile(m).read() for m in tar}
+
+
+def manifest(path):
+    return json.loads(members(path).get("manifest.json", b"{}"))
+
+
+# --- the same live and from the bundle ---
+
+def shape(value):
+    """What a document says, without its numbers: those of a machine that works differ from look to look."""
+    if isinstance(value, dict):
+        return {k: shape(v) for k, v in value.items() if k not in WATCH_KEYS}
+    if isinstance(value, list):
+        return [shape(v) for v in value]
+    if isinstance(value, str):
+        return re.sub(r"\b[0-9a-f]*\d[0-9a-f.]*\b", "#", value)
+    return "number" if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def lines(text):
+    """The forms of the lines, each once."""
+    return sorted({re.sub(r"\s+", " ", re.sub(r"\b(0x)?[0-9a-f]*\d[0-9a-f.]*\b", "#", line)).strip() for line in text.splitlines()})
+
+
+COMMANDS = {"waves": ["waves"], "queues": ["queues"], "rings": ["rings"], "doctor": ["doctor", "--json"], "now": ["--json"],
+            "regs": ["regs", "--gpu", "0", "GRBM_STATUS*"]}
+
+
+def told(name, run_text):
+    if name in ("now", "doctor"):
+        try:
+            document = json.loads(run_text[:run_text.rindex("}") + 1])
+        except ValueError:
+            return run_text
+        if name == "now":
+            return shape(document)
+        # Facts tell of the processes of other tests too.
+        return [document["verdict"], [f["id"] for f in document["findings"]], [shape(g["name"]) for g in document["machine"]["gpus"]]]
+    if name == "regs":  # what a register of a busy GPU has changes; whether it could be read does not
+        return sorted({(line.split() or [""])[0] + (" refused" if "refused" in line else "") + (" late" if "timed-out" in line else "")
+                       for line in run_text.splitlines() if line.startswith(("gc.", "unhang"))})
+    return lines(run_text)
+
+
+def differences(unhang, scenario, names, folder):
+    """Runs each command and a capture in the same machine, then the commands on the bundle."""
+    bundle = folder / "b.tar.zst"
+    bundle.unlink(missing_ok=True)
+    script = "".join(f"{unhang.binary} {' '.join(map(repr, COMMANDS[n]))} >{folder}/{n} 2>&1\n" for n in names)
+    run = unhang.run("emulate", scenario, "--", "sh", "-c", f"{script}{unhang.binary} capture --deadline 120 -o {bundle}", timeout=400)
+    if not bundle.exists():
+        return [f"there is no bundle: {run.stdout.decode()}{run.stderr.decode()}"]
+    wrong = []
+    for name in names:
+        option = ["--root", bundle] if name == "doctor" else ["--target", bundle]
+        later = unhang.run(*COMMANDS[name], *option, timeout=120)
+        live, again = told(name, (folder / name).read_text()), told(name, later.stdout.decode() + later.stderr.decode())
+        if live != again:
+            wrong.append(f"{name}: live   {json.dumps(live)[:1500]}\n{name}: bundle {json.dumps(again)[:1500]}")
+    return wrong
+
+
+def test_same(t, unhang):
+    for path in sorted(SCENARIOS.glob("*.scenario")):
+        scenario = path.stem
+        names = list(COMMANDS) if scenario in ("silent-hang", "compute-spin", "gfxoff-wakeup", "read-blocks") else ["now"]
+        for _ in range(TRIES):
+            wrong = differences(unhang, scenario, names, unhang.directory)
+            if not wrong:
+                break
+        t.no_complaints(wrong, f"the bundle of {scenario} says what was said there")
+
+
+# --- what reaches the machine ---
+
+FOR_THE_DOCTOR = """
+    */boot_vga */resource */power/control */available_compute_partition */link/l1_aspm */ras/gpu_vram_bad_pages */uevent */iommu_group/type
+    */power_dpm_force_performance_level */status */io_links/*/properties */policy */parameters/*
+""".split()
+
+
+def test_only_reads(t, unhang):
+    bundle = unhang.directory / "reads.tar.zst"
+    opened = emulated.only_reads(t, unhang, "silent-hang", ["capture", "-o", bundle], "a capture writes nothing")
+    may = emulated.ALLOWED + FOR_THE_DOCTOR + ["*/amdgpu_fence_info", "*/debug/kfd/rls"]
+    t.same(sorted(p for p in opened if not any(fnmatch.fnmatch(p, a) for a in may)), [], "and opens only what it may")
+    record = [json.loads(line) for line in (unhang.directory / "record.json").read_text().splitlines()]
+    order = [d["path"] for d in record if d["op"] == "open"]
+    fences = [i for i, p in enumerate(order) if p.endswith("amdgpu_fence_info")]
+    rest = [i for i, p in enumerate(order) if "amdgpu_regs" in p or "amdgpu_ring" in p]
+    t.ok(fences and rest and min(fences) > max(rest), "fences are read last, since reading them may end a hang", f"{fences} {rest[-3:]}")
+
+
+def test_blocks(t, unhang):
+    bundle = unhang.directory / "blocks.tar.zst"
+    begin = time.monotonic()
+    run = unhang.run("emulate", "read-blocks", "--", unhang.binary, "capture", "--deadline", "40", "-o", bundle, timeout=200)
+    took = time.monotonic() - begin
+    said = manifest(bundle)
+    blocked = [i for i in said.get("items", []) if i["state"] == "blocked" and i["at"]]
+    t.ok(run.returncode == 0 and took < 60, "a capture of a machine whose files block ends in time", f"{took} s: {run.stderr.decode()}")
+    t.ok(len(blocked) == 1 and blocked[0]["stack"], "one reader is left behind, and the manifest says where it waits", json.dumps(said)[:1500])
+    t.ok({"answers/machine", "answers/doctor", "answers/log"} <= set(members(bundle)), "and everything else is inside")
+    wrong = [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in emulated.validator("capture").iter_errors(said)]
+    t.no_complaints(wrong, "the manifest has the form of its schema")
+
+
+def test_dump(t, unhang):
+    bundle = unhang.directory / "dump.tar.zst"
+    run = unhang.run("emulate", tap.HERE / "scenarios" / "dump-left.scenario", "--", unhang.binary, "capture", "-o", bundle, timeout=200)
+    held = members(bundle)
+    t.ok(held.get("devcoredump/0000:0a:00.0.txt", b"")[:64].strip().startswith(b"**** AMDGPU Device Coredump"), "a devcoredump is saved", run.stdout.decode())
+    t.ok(any("--release-devcoredump" in n for n in manifest(bundle).get("notes", [])), "and the manifest says that it is not freed")
+    explained = unhang.run("explain", "--json", bundle)
+    kinds = [s["kind"] for s in json.loads(explained.stdout)["sources"]]
+    t.ok("devcoredump" in str(kinds), "and explain reads it", f"{kinds} {explained.stderr.decode()}")
+
+
+# --- what is private ---
+
+def test_private(t, unhang):
+    bundle = unhang.directory / "private.tar.zst"
+    unhang.environment.update(MY_PASSWORD="correct-horse-battery", HSA_XNACK="1")
+    scenario = tap.HERE / "scenarios" / "kernel-named.scenario"
+    unhang.run("emulate", scenario, "--", unhang.binary, "capture", "--user-data", "none", "-o", bundle, timeout=200)
+    del unhang.environment["MY_PASSWORD"], unhang.environment["HSA_XNACK"]
+    everything = unzstd(bundle)
+    t.ok(b"HSA_XNACK=1" in everything, "variables that matter are saved")
+    t.ok(b"correct-horse" not in everything, "and no others")
+    t.same(oct(bundle.stat().st_mode & 0o777), "0o640", "a bundle is its owner's and its group's")
+
+
+# One line of a log or of a command for each, with something that must not stay. {} is a number.
+SECRETS = [
+    "systemd[1]: Hostname set to <gpunode{}.fleet.corp>", "mount: /home/person{}/data is full", "nvme: Serial: S5PX{}NF0R",
+    "eth0: link up, 9c:6b:00:{:02x}:77:1f", "NFS: server 10.{}.7.23 not responding", "route to 2001:db8:85a3::8a2e:{:x} lost",
+    "oom: python -m vllm --model acme{}-labs/Secret-Moe-{}B --port 8000", "env: HF_TOKEN=hf_AbCdEfGh{}IjKlMnOpQrStUv", "login: password=Tr0ub4dor{}x",
+    "cifs: https://deploy{}:pa55phrase{}@git.inside.lan/x", "sshd: session opened for user operator{} by (uid=0)",
+    "aws: secret=wJalrXUtnFEMI{}K7MDENG", "loading /models/Private-Llama-{}/part.safetensors", "mail to chief{}@secret-startup.io",
+]
+FOUND = [
+    "gpunode{}", "person{}", "S5PX{}NF0R", "9c:6b:00:{:02x}:77:1f", "10.{}.7.23", "2001:db8:85a3::8a2e:{:x}", "acme{}-labs", "hf_AbCdEfGh{}IjKlMnOpQrStUv",
+    "Tr0ub4dor{}x", "pa55phrase{}", "operator{}", "wJalrXUtnFEMI{}K7MDENG", "Private-Llama-{}", "chief{}",
+]
+
+
+def fill(text, n):
+    return text.format(*[n] * text.count("{"))
+
+
+def test_redaction(t, unhang):
+    numbers = range(100, 115)
+    messages = "".join(f"    {900 + n / 1000:.3f} info  {fill(text, n)}\n" for n in numbers for text in SECRETS)
+    base = (SCENARIOS / "sdma-stuck.scenario").read_text()
+    scenario = unhang.write("secret.scenario", base + "\nmessages\n" + messages)
+    plain, redacted = unhang.directory / "plain.tar.zst", unhang.directory / "redacted.tar.zst"
+    script = f"{unhang.binary} capture -o {plain}; {unhang.binary} capture --redact -o {redacted}"
+    run = unhang.run("emulate", scenario, "--", "sh", "-c", script, timeout=300)
+    if not t.ok(redacted.exists(), "a redacted bundle is made", run.stdout.decode() + run.stderr.decode()):
+        return
+    everything, seeds = b"".join(members(redacted).values()), [fill(text, n) for n in numbers for text in FOUND]
+    t.ok(all(s.encode() in unzstd(plain) for s in seeds), "the secrets are in the plain bundle")
+    t.same([s for s in seeds if s.encode() in everything][:10], [], f"none of {len(seeds)} names and secrets is in any byte of the redacted one")
+    said = manifest(redacted)
+    t.ok(said["redacted"] and sum(r["names"] for r in said["replaced"]) >= 200, "the manifest says how many were replaced", str(said["replaced"]))
+    both = [json.loads(unhang.run("explain", "--json", b).stdout)["incidents"] for b in (plain, redacted)]
+    facts = [[(i["cause"]["class"], i["action"]["do"], [e["event"] for e in i["timeline"]], [r["id"] for r in i["remedies"]]) for i in b] for b in both]
+    t.same(facts[1], facts[0], "and the diagnosis is the same")
+
+
+# --- hostile bundles ---
+
+GOOD = b'{ "schema": "unhang/capture/1", "state": "complete", "items": [] }'
+
+
+def tar_of(entries):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data, kind in entries:
+            info = tarfile.TarInfo(name)
+            info.type, info.size = kind, len(data) if kind == tarfile.REGTYPE else 0
+            info.linkname = "/etc/passwd" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_hostile(t, unhang):
+    file = tarfile.REGTYPE
+    first = ("manifest.json", GOOD, file)
+    lies = {
+        "a link": ([first, ("answers/link", b"", tarfile.SYMTYPE)], "answers/link"), "a hard link": ([first, ("answers/hard", b"", tarfile.LNKTYPE)], "answers/hard"),
+        "an absolute name": ([first, ("/etc/cron.d/x", b"x", file)], "/etc/cron.d/x"), "a name with ..": ([first, ("answers/../../x", b"x", file)], "answers/../../x"),
+        "a device": ([first, ("answers/dev", b"", tarfile.CHRTYPE)], "answers/dev"), "a name twice": ([first, ("a", b"x", file), ("a", b"y", file)], "'a'"),
+        "too many entries": ([first] + [(f"e{i}", b"", file) for i in range(5000)], "e4095"),
+    }
+    for name, (entries, word) in lies.items():
+        path = unhang.write("lie.tar.zst", zstd(tar_of(entries)))
+        run = unhang.run("explain", path)
+        said = run.stderr.decode()
+        t.ok(run.returncode == tap.CANNOT and "refused" in said and word in said, f"{name} is refused, with the entry", f"{run.returncode}: {said}")
+    bomb = tar_of([first]).rstrip(b"\0")
+    head = tarfile.TarInfo("answers/bomb")
+    head.size = 3 << 30
+    stream = zstd(bomb + b"\0" * (-len(bomb) % 512) + head.tobuf()) + zstd(b"\0" * (16 << 20)) * 192
+    run = unhang.run("explain", unhang.write("bomb.tar.zst", stream))
+    t.ok(run.returncode == tap.CANNOT and "answers/bomb" in run.stderr.decode(), "a bomb is refused, with the entry", run.stderr.decode())
+
+
+def test_cut(t, unhang):
+    """A small bundle cut at many places: an answer, or one clear line."""
+    bundle = unhang.directory / "small.tar.zst"
+    unhang.run("capture", "-o", bundle)
+    data, wrong = bundle.read_bytes(), []
+    for n in [*range(5, 30, 6), *range(40, len(data), len(data) // 12)]:
+        run = unhang.run("explain", unhang.write("cut.tar.zst", data[:n]))
+        said = run.stderr.decode()
+        if run.returncode not in (1, 2) or not said.startswith("unhang: ") or said.count("\n") > 3:
+            wrong.append(f"cut at {n}: status {run.returncode}: {said[:200]}")
+    t.no_complaints(wrong[:3], "a bundle that was cut gets an answer or a clear line")
+
+
+# --- nothing is lost ---
+
+def leftovers(folder):
+    return {p.name: {str(f.relative_to(p)) for f in p.rglob("*") if f.is_file() and not f.name.endswith((".new", "-new", "packed")) and not f.name.startswith(".")}
+            for p in folder.glob("*.partial")}
+
+
+def test_killed(t, unhang):
+    """Killed at any moment: no half bundle has a final name, and the next capture packs what was saved."""
+    folder = unhang.directory / "killed"
+    folder.mkdir()
+    begin = time.monotonic()
+    unhang.run("capture", "-o", folder / "whole.tar.zst")
+    usual, wrong, packed = time.monotonic() - begin, [], 0
+    moments = int(os.environ.get("UNHANG_KILLS", "8"))
+    for n in range(moments):
+        run = subprocess.Popen([unhang.binary, "capture", "-o", str(folder / f"{n}.tar.zst")], env=unhang.environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(usual * (n + 1) / (moments - 1))
+        run.kill()
+        run.wait()
+        left = leftovers(folder)
+        bundle = folder / f"{n}.tar.zst"
+        if bundle.exists() and not members(bundle):
+            wrong.append(f"{n}: half a bundle under its name")
+        unhang.run("capture", "-o", folder / f"after-{n}.tar.zst")
+        for name, items in left.items():
+            held = set(members(folder / name.removesuffix(".partial")))
+            packed += 1
+            if items - held - {"manifest.json"}:
+                wrong.append(f"{n}: lost {items - held}")
+    t.no_complaints(wrong[:5], f"killed at {moments} moments, nothing is lost")
+    t.ok(packed, "some of them were in the middle")
+    t.same([p.name for p in folder.glob("*.partial*")], [], "and nothing is left to be packed")
+    states = {manifest(p).get("state") for p in folder.glob("[0-9]*.tar.zst")}
+    t.ok(states <= {"complete", "interrupted"} and "interrupted" in states, "what was cut short says so", str(states))
+
+
+def test_full_disk(t, unhang, failing):
+    """From the Nth write on the disk is full: a clear line or a smaller bundle; what was saved is packed later, and older bundles stay."""
+    folder = unhang.directory / "full"
+    folder.mkdir()
+    old = folder / "old.tar.zst"
+    unhang.run("capture", "-o", old)
+    before, wrong = old.read_bytes(), []
+    if tap.is_sanitized(unhang.binary):
+        t.skip("a disk that is full", "the sanitizer wants to be loaded first")
+        return
+    for at in range(1, int(os.environ.get("UNHANG_WRITES", "60")), int(os.environ.get("UNHANG_STEP", "9"))):
+        bundle = folder / f"{at}.tar.zst"
+        environment = {**unhang.environment, "LD_PRELOAD": failing, "FAIL_AT": str(at)}
+        run = subprocess.run([unhang.binary, "capture", "-o", str(bundle)], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        held, left = members(bundle), leftovers(folder)
+        if run.returncode == 0 and not held:
+            wrong.append(f"{at}: no bundle, and status 0")
+        if run.returncode and (bundle.exists() or not run.stderr.startswith("unhang: ") or "No space left" not in run.stderr):
+            wrong.append(f"{at}: status {run.returncode}: {run.stderr[:200]}")
+        unhang.run("capture", "-o", folder / f"after-{at}.tar.zst")
+        for name, items in left.items():
+            if items - set(members(folder / name.removesuffix(".partial"))) - {"manifest.json"}:
+                wrong.append(f"{at}: lost {items}")
+    t.no_complaints(wrong[:5], "a disk that is full from the Nth write on: a clear line, and nothing is lost")
+    t.same(old.read_bytes(), before, "and an older bundle stays")
+    t.same([p.name for p in folder.glob("*.partial*")], [], "and nothing is left to be packed")
+
+
+def test_refused(t, unhang):
+    taken = unhang.write("taken.tar.zst", "mine")
+    emulated.refuses(t, unhang, ["capture", "-o", taken], ["taken.tar.zst", "exists"], "a file that exists is not written over")
+    t.same(taken.read_text(), "mine", "and stays as it was")
+    emulated.refuses(t, unhang, ["capture", "-o", "/nonexistent/x.tar.zst"], ["/nonexistent"], "a directory that is not there is named")
+    emulated.refuses(t, unhang, ["capture", "--pid", "zero"], ["--pid", "zero"], "a process that is no number is refused")
+    emulated.refuses(t, unhang, ["--target", taken], ["not a bundle"], "what is no bundle is no target")
+    emulated.refuses(t, unhang, ["doctor", "--root", taken], ["taken.tar.zst"], "nor the doctor's root")
+    bundle = unhang.directory / "fixed.tar.zst"
+    unhang.run("capture", "-o", bundle)
+    emulated.refuses(t, unhang, ["doctor", "--root", bundle, "--apply", "x"], ["fixed.tar.zst", "nothing can be changed"], "a bundle is not changed")
+
+
+def test_bug_report(t, unhang):
+    bundle = unhang.directory / "bug.tar.zst"
+    unhang.run("emulate", "fault-mes-dead", "--", unhang.binary, "capture", "--bug-report", "-o", bundle, timeout=200)
+    text = pathlib.Path(f"{bundle}.md").read_text() if pathlib.Path(f"{bundle}.md").exists() else ""
+    headings = ["Problem Description", "Operating System", "GPU", "ROCm Version", "Steps to Reproduce", "Kernel log"]
+    t.same([h for h in headings if f"### {h}\n" not in text], [], "a bug report has the headings of the form")
+    t.ok(0 < len(text) <= 65536, "and is short enough for a tracker", len(text))
+    t.ok(re.search(r"^ +\d+: \[ *983\.103310\] amdgpu", text, re.M), "with the log's lines and their numbers", text[-800:])
+
+
+def main():
+    t = tap.Tap()
+    unhang = tap.Unhang(sys.argv[1])
+    test_refused(t, unhang)
+    test_hostile(t, unhang)
+    test_cut(t, unhang)
+    test_killed(t, unhang)
+    test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
+    if not emulated.possible(unhang):
+        t.skip("captures of emulated machines", "this machine cannot make them")
+        t.end()
+    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_redaction, test_bug_report):
+        test(t, unhang)
+    t.end()
+
+
+main()

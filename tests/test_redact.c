@@ -1,0 +1,146 @@
+// Captures from inside: what a redaction replaces and what it leaves alone; which bundles are removed for want of room.
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "capture/capture.h"
+#include "capture/redact.h"
+
+static struct text redacted(const char *found_in, bool command, const char *text, bool same_size)
+{
+	struct redactor r = { 0 };
+	struct text ret = { 0 };
+	redact_find(&r, str_z(found_in), command);
+	redact_ready(&r);
+	redact_text(&r, str_z(text), same_size, &ret);
+	redactor_free(&r);
+	return ret;
+}
+
+static void names_and_secrets_are_replaced(void **state)
+{
+	static const struct {
+		const char *text, *secret;
+		bool command;
+	} cases[] = {
+		{ "cannot open /home/alice/run.py", "alice", false },
+		{ "Hostname set to <epyc-17.rack3>", "epyc-17", false },
+		{ "link of 00:1b:44:11:3a:b7 is up", "00:1b:44:11:3a:b7", false },
+		{ "server 192.168.17.40 not responding", "192.168.17.40", false },
+		{ "from fe80::21b:44ff:fe11:3ab7 port 22", "fe80::21b:44ff:fe11:3ab7", false },
+		{ "nvme0: Serial: S4EVNX0R12345", "S4EVNX0R12345", false },
+		{ "unique_id 1311768467294899695", "1311768467294899695", false },
+		{ "vllm serve --model acme/Hidden-70B --port 1", "Hidden-70B", true },
+		{ "vllm serve --model=acme/Hidden-70B", "acme", true },
+		{ "mmap of Hidden-70B-Q4.gguf failed", "Hidden-70B-Q4", false },
+		{ "cache/models--acme--Hidden-70B/blobs", "Hidden-70B", false },
+		{ "WANDB_API_KEY=0123456789abcdef0123", "0123456789abcdef0123", true },
+		{ "login with hf_abcdefghijklmnopqrstu", "hf_abcdefghijklmnopqrstu", false },
+		{ "Authorization: Bearer abc.def.ghijkl", "abc.def.ghijkl", false },
+		{ "GET https://bob:hunter22@repo.inside.lan/x", "hunter22", false },
+		{ "mail to carol@inside.lan failed", "carol", false },
+		{ "connect to gpu7.cluster.example.com refused", "gpu7.cluster.example.com", false },
+		{ "run.py --password 'swordfish1'", "swordfish1", true },
+		{ "python x.py AbCdEf0123GhIjKl4567MnOp", "AbCdEf0123GhIjKl4567MnOp", true },
+		{ "session opened for user dave", "dave", false },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int same = 0; same < 2; same++) {
+			struct text now = redacted(cases[i].text, cases[i].command, cases[i].text, same);
+			if (str_find(text_str(&now), str_z(cases[i].secret)) >= 0)
+				fail_msg("'%s' is still in '%.*s'", cases[i].secret, (int)now.n, now.p);
+			assert_true(!same || now.n == strlen(cases[i].text));
+			text_free(&now);
+		}
+	}
+}
+
+static void what_tells_nothing_of_anybody_stays(void **state)
+{
+	static const char *const texts[] = {
+		"amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:40 vmid:8 pasid:32769)",
+		"in page starting at address 0x00007f3a00001000 from client 10",
+		"GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031",
+		"terminate called after throwing an instance of 'c10::Error', at::native::add",
+		"version 6.14.0-1018-oem, linux-firmware 20251125, ROCm 7.2.1, VBIOS 022.040.003.037",
+		"max_tokens=4096 tokens=12 key=7 host=0x1f node=3 user=0",
+		"ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12",
+		"libamdhip64.so.6 main.py torch.cuda.empty_cache()",
+		"getty@tty1.service: Deactivated; user@1000.service",
+		"see https://github.com/ROCm/ROCm/issues/5590",
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct text now = redacted(texts[i], false, texts[i], false);
+		if (!str_eq(text_str(&now), str_z(texts[i])))
+			fail_msg("'%s' became '%.*s'", texts[i], (int)now.n, now.p);
+		text_free(&now);
+	}
+}
+
+static void a_name_has_one_counter(void **state)
+{
+	struct text now = redacted("/home/alice/a /home/bobby/b", false, "alice, bobby and alice's file; /srv/alice2", false);
+	(void)state;
+	assert_true(str_is(text_str(&now), "user-1, user-2 and user-1's file; /srv/user-12"));
+	text_free(&now);
+}
+
+static void make(const char *directory, const char *name, size_t size, int age)
+{
+	char path[256];
+	const struct timespec times[2] = { { .tv_sec = 1000000 - age }, { .tv_sec = 1000000 - age } };
+	_cleanup_free_ char *bytes = calloc(1, size);
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
+	futimens(fd, times);
+	close(fd);
+}
+
+static bool there(const char *directory, const char *name)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return !access(path, F_OK);
+}
+
+static void oldest_bundles_go_first(void **state)
+{
+	enum { SIZE = 1 << 16 };
+	char directory[] = "/tmp/unhang-test-vacuum-XXXXXX", path[256];
+	static const char *const names[] = { "c.tar.zst", "a.tar.zst", "b.tar.zst", "d.tar.zst", "other.txt" };
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	for (int i = 0; i < 5; i++)
+		make(directory, names[i], SIZE, 100 - i);
+	assert_int_equal(capture_vacuum(directory, UINT64_MAX, 0, NULL), 0);
+	assert_int_equal(capture_vacuum(directory, 2 * SIZE, 0, "c.tar.zst"), 2); // the oldest is kept by its name
+	assert_true(there(directory, "c.tar.zst") && there(directory, "d.tar.zst") && there(directory, "other.txt"));
+	assert_false(there(directory, "a.tar.zst") || there(directory, "b.tar.zst"));
+	assert_int_equal(capture_vacuum(directory, UINT64_MAX, UINT64_MAX, NULL), 2); // no disk has so much room
+	assert_true(there(directory, "other.txt"));
+	assert_int_equal(capture_vacuum("/nonexistent", 0, 0, NULL), 0);
+	snprintf(path, sizeof(path), "%s/other.txt", directory);
+	unlink(path);
+	assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_and_secrets_are_replaced),
+		cmocka_unit_test(what_tells_nothing_of_anybody_stays),
+		cmocka_unit_test(a_name_has_one_counter),
+		cmocka_unit_test(oldest_bundles_go_first),
+	};
+	return cmocka_run_group_tests_name("redact", tests, NULL, NULL);
+}
