@@ -92,13 +92,13 @@ struct rec_queue {
 	uint64_t created, destroyed; // ticks
 	uint64_t unseen;             // packets that were overwritten before they could be recorded
 	uint64_t reserved[7];
-	_Alignas(64) uint64_t seen; // packets below it are recorded or passed over
+	uint64_t seen; // packets below it are recorded or passed over
 	uint64_t reserved2[7];
 	// Written by the sampler alone, every few milliseconds.
-	_Alignas(64) uint64_t sampled; // ticks
-	uint64_t read, write;          // the queue's indices at that time
-	uint64_t moved;                // when the read index was last seen to move
-	uint64_t certain;              // packets below it have certainly ended: a completion signal says so
+	uint64_t sampled;     // ticks
+	uint64_t read, write; // the queue's indices at that time
+	uint64_t moved;       // when the read index was last seen to move
+	uint64_t certain;     // packets below it have certainly ended: a completion signal says so
 	uint64_t reserved3[3];
 };
 enum rec_queue_flag {

@@ -279,6 +279,14 @@ def test_schema(t, job):
         t.no_complaints(problems[:5], f"{mode}: the JSON is that of docs/last.schema.json")
 
 
+def test_threads(t, job, program, library):
+    """Sixteen producers on two queues, allocations, the sampler: no data race."""
+    checked = Job(t, job.unhang, program, library, job.where)
+    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
+    t.ok(ran.returncode == 0 and "ThreadSanitizer" not in ran.err, "nothing that ThreadSanitizer complains of", f"{ran.returncode} {ran.err[:3000]}")
+    t.no_complaints(wrong_packets(checked.read(ran.pid, "--all"))[:5], "and what was recorded is right")
+
+
 def half(v):
     return struct.unpack("<e", struct.pack("<H", v))[0]
 
@@ -328,6 +336,7 @@ def main():
         test_ranks(t, job, where)
         test_schema(t, job)
         test_statistics(t, sys.argv[4], where)
+        test_threads(t, job, sys.argv[5], sys.argv[6])
         test_kills(t, job)
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -314,15 +314,15 @@ static bool read_recording(struct evidence_reader *r, struct source *s, struct r
 	struct text bytes = { 0 };
 	if (!recording_begins((struct str){ stream->bytes, stream->have }))
 		return false;
-	if (!s->door || s->size > RECORDING_MOST)
+	if (!s->door)
 		read_whole(s, stream, &bytes);
 	struct counted c = { r->sink, 0 };
 	struct evidence *e = evidence_add(r, s->name, "recording");
-	struct file f = file_memory(e->path, text_str(&bytes));
-	if (!bytes.n)
-		f = (struct file){ .name = e->path, .door = s->door, .size = s->size };
-	*ret_err = recording_read(&(struct artefact_output){ .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path }, &f);
-	e->bytes = f.size, e->events = c.events, e->kinds[e->nkinds++] = e->kind;
+	const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path };
+	*ret_err = recording_read(&out, s, text_str(&bytes));
+	e->bytes = s->door ? s->size : bytes.n;
+	e->events = c.events;
+	e->kinds[e->nkinds++] = e->kind;
 	text_free(&bytes);
 	return true;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "source/file.h"
+#include "source/source.h"
 
 enum { EVENTS_TOLD = 48, MAP_MOST = 65536 };
 static const double STILL = 5; // seconds without progress, before which work in flight is nothing to tell
@@ -216,17 +217,18 @@ void recording_tell(const struct artefact_output *out, const struct flight_recor
 	arena_free(&t.arena);
 }
 
-struct uh_error *recording_read(const struct artefact_output *out, const struct file *f)
+struct uh_error *recording_read(const struct artefact_output *out, const struct source *s, struct str bytes)
 {
 	struct flight_recording *r;
-	char *bytes = f->size <= RECORDING_MOST ? mem_large(f->size + 1) : NULL;
-	if (!bytes || !file_read(f, 0, bytes, f->size)) {
-		free(bytes);
-		return uh_error_new(STR_FMT ": it could not be read to its end", STR_ARG(f->name));
+	struct file f = file_memory(out->name, bytes);
+	if (s->door)
+		f = (struct file){ .name = out->name, .door = s->door, .size = s->size };
+	char *copy = f.size <= RECORDING_MOST ? mem_large(f.size + 1) : NULL;
+	if (!copy || !file_read(&f, 0, copy, f.size)) {
+		free(copy);
+		return uh_error_new("%s: it could not be read to its end", s->name);
 	}
-	struct arena a = { 0 };
-	struct uh_error *err = recording_parse(arena_z(&a, f->name), bytes, f->size, &r);
-	arena_free(&a);
+	struct uh_error *err = recording_parse(s->name, copy, f.size, &r);
 	if (err)
 		return err;
 	recording_tell(out, r);
