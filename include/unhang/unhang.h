@@ -210,6 +210,8 @@ struct uh_capture_options {
 	bool tools;               // run py-spy, where it is installed
 	bool attach_debugger;     // run rocgdb: it may take every queue off the GPU
 	bool release_devcoredump; // free dumps when they are saved, so that the driver can make others
+	uh_progress_fn *progress; // what is being saved; NULL
+	void *progress_ctx;
 };
 /** Saves all evidence of this machine in one bundle. The error is that there is none. */
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx);

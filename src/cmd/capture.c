@@ -12,29 +12,40 @@ static void usage(void)
 {
 	puts("usage: unhang capture [OPTION...]\n"
 	     "\n"
-	     "Saves all evidence that this machine has in one file, before it is lost: device cores of the driver, the\n"
-	     "kernel's log, what the GPUs say (registers, waves, rings, queues), the processes that hold a GPU, and the facts\n"
-	     "that unhang doctor looks at. The file is a machine to unhang: unhang explain FILE says later, on any machine,\n"
-	     "what it would have said here; so do unhang --target FILE, unhang waves|queues|rings|regs --target FILE and\n"
-	     "unhang doctor --root FILE. Nothing is written to a GPU. Run it as root to save all.\n"
+	     "Saves all evidence of this machine in one file before it is lost: device cores\n"
+	     "of the driver, the kernel log, what the GPUs say (registers, waves, rings,\n"
+	     "queues), the processes that hold a GPU, and the facts that unhang doctor checks.\n"
+	     "To unhang, the file is a machine: later, on any machine, unhang explain FILE\n"
+	     "says what it would have said here. So do unhang --target FILE, unhang\n"
+	     "waves|queues|rings|regs --target FILE and unhang doctor --root FILE. Nothing is\n"
+	     "written to a GPU. Run it as root to save everything.\n"
 	     "\n"
-	     "  -o, --output FILE      the file to make; otherwise unhang-HOST-TIME.tar.zst in the current directory\n"
+	     "  -o, --output FILE      the file to write (default: unhang-HOST-TIME.tar.zst in\n"
+	     "                         the current directory)\n"
 	     "  --pid PID              save this process too; may be repeated\n"
-	     "  --redact               replace names of hosts and users, serial numbers, addresses of networks, home\n"
-	     "                         directories, names of models, and secrets by counters\n"
-	     "  --bug-report           write FILE.md as well: the text for a bug report, redacted\n"
-	     "  --user-data WHAT       what of programs' memory is saved: none, registers (of waves; the usual), or all\n"
-	     "  --tools                run py-spy for each process that holds a GPU, where it is installed\n"
-	     "  --deadline SECONDS     the time for all of it; otherwise 30\n"
-	     "  --release-devcoredump  free each device core when it is saved, so that the driver can make another; this\n"
-	     "                         writes to the driver\n"
-	     "  --attach-debugger      run rocgdb for each process, last of all. Attaching can take every queue off the GPU,\n"
-	     "                         those of other programs too. If that fails the driver resets the GPU; and a debugger\n"
-	     "                         that is killed at its deadline leaves breakpoints in the program\n"
-	     "  --json                 for machines: the manifest of the file, docs/capture.schema.json\n"
-	     "  -h, --help             this text\n"
+	     "  --redact               replace names of hosts, users and models, serial\n"
+	     "                         numbers, network addresses, home directories and\n"
+	     "                         secrets with counters\n"
+	     "  --bug-report           also write FILE.md, the text for a bug report; both are\n"
+	     "                         redacted\n"
+	     "  --user-data WHAT       what to save of programs' memory: none, registers (of\n"
+	     "                         waves; the default), or all\n"
+	     "  --tools                run py-spy for each process that holds a GPU, if it is\n"
+	     "                         installed\n"
+	     "  --deadline SECONDS     the time for all of it (30)\n"
+	     "  --release-devcoredump  free each device core once it is saved, so that the\n"
+	     "                         driver can make another; this writes to the driver\n"
+	     "  --attach-debugger      run rocgdb for each process, last of all. Attaching can\n"
+	     "                         take every queue off the GPU, also those of other\n"
+	     "                         programs. If that fails, the driver resets the GPU. A\n"
+	     "                         debugger that is killed at its deadline leaves\n"
+	     "                         breakpoints in the program\n"
+	     "  --json                 for programs: the manifest of the file,\n"
+	     "                         docs/capture.schema.json\n"
+	     "  -h, --help             show this text\n"
 	     "\n"
-	     "exit status: 0 the file was made, 2 it could not be; what was saved is packed by the next capture");
+	     "exit status: 0 the file was written, 2 it could not be written; the next capture\n"
+	     "packs what was saved");
 }
 
 static bool parse_pid(const char *text, long long *pids, size_t *n)
@@ -125,7 +136,7 @@ static int take_option(int option, struct uh_capture_options *o, long long *pids
 int cmd_capture(int argc, char **argv)
 {
 	long long pids[PIDS_MOST];
-	struct uh_capture_options o = { .pids = pids, .user_data = UH_USER_REGISTERS };
+	struct uh_capture_options o = { .pids = pids, .user_data = UH_USER_REGISTERS, .progress = show_look };
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {

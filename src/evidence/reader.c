@@ -201,7 +201,7 @@ static struct uh_error *read_head(struct source *s, struct reader_stream *stream
 	uh_error_free(binary ? stream->err : NULL);
 	return binary      ? uh_error_new("%s: %s, not a log", s->name, binary) :
 	       stream->err ? stream->err :
-			     uh_error_new("%s: there is nothing in it", s->name);
+			     uh_error_new("%s: there is nothing to read", s->name);
 }
 
 static void take_kinds(struct evidence *e, const struct log_reader *log)
@@ -348,7 +348,7 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_
 		read_whole(s, stream, &bytes);
 	if (bytes.n >= DOCUMENT_MAX) {
 		*ret_err = uh_error_new(
-			"%s: a core that is compressed; unpack it first, so that only what is needed of it is read", s->name);
+			"%s: a compressed core; unpack it first, so that unhang can read only the parts it needs", s->name);
 		text_free(&bytes);
 		return true;
 	}
@@ -375,7 +375,7 @@ static struct uh_error *lost_error(const char *name, uint64_t lost)
 	struct arena room = { 0 };
 	struct str turn = command_str(COMMAND_OF(&room, ": tac ", PIECE_PATH, str_z(name)));
 	struct uh_error *err =
-		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first" STR_FMT, name,
+		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; reverse it first" STR_FMT, name,
 			     (unsigned long long)lost, STR_ARG(turn));
 	arena_free(&room);
 	return err;
@@ -425,8 +425,8 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	e->events = log_reader_events(log);
 	take_kinds(e, log);
 	if (!err && nuls >= NULS_TOLD)
-		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; what is behind them was read",
-				   s->name, (unsigned long long)nuls);
+		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; the rest was read", s->name,
+				   (unsigned long long)nuls);
 	if (!err && pickle_begins(text_str(&ahead.bytes)))
 		err = uh_error_new("%s: a pickle that cannot be read: it is cut off, damaged, or of another protocol", s->name);
 	if (!err && log_reader_lost(log))

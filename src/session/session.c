@@ -6,43 +6,10 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "diagnose/engine.h"
-#include "diagnose/machine.h"
-#include "diagnose/told/told.h"
-#include "evidence/lines.h"
-#include "evidence/silicon.h"
 #include "host/host.h"
-#include "report/report.h"
-#include "session/machine.h"
+#include "session/session.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
-
-struct uh_session {
-	struct know *know;
-	struct evidence_reader *evidence;
-	struct engine *engine;
-	struct ledger ledger;
-	struct machine machine; // what all sources together say of it
-	struct arena arena;
-	VEC(struct str) kinds; // of evidence
-	VEC(struct note) notes;
-	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
-	bool this_boot;                         // what is read now is of this machine, since it was started
-	struct uh_machine *asked;               // in place of this machine; NULL
-	struct uh_machine *opened;              // the session's own; NULL
-	uh_problem_fn *problem;
-	void *ctx;
-	unsigned problems;
-	uint64_t refusals;         // events that say that a log could not be saved
-	bool log_wanted, log_read; // the kernel's log of this machine
-	unsigned expected;         // GPUs; 0: nobody said
-	enum uh_verdict verdict;
-	struct text unread;  // what could not be read for it
-	struct lines *lines; // of the evidence; NULL: nobody asks
-	struct told_options told;
-	size_t earlier;  // incidents that were left out
-	struct str host; // this machine's name
-};
 
 static void session_problem(struct uh_session *s, const char *message)
 {
@@ -100,13 +67,13 @@ static void on_note(void *ctx, const struct event *e)
 	text_free(&text);
 }
 
-static void on_problem(void *ctx, struct uh_error *err)
+void session_error(void *ctx, struct uh_error *err)
 {
 	session_problem(ctx, err->message);
 	uh_error_free(err);
 }
 
-static void on_visit(void *ctx, struct source *source)
+void session_visit(void *ctx, struct source *source)
 {
 	struct uh_session *s = ctx;
 	engine_end(s->engine);
@@ -114,7 +81,7 @@ static void on_visit(void *ctx, struct source *source)
 	if (s->lines)
 		lines_take(s->lines, source);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 }
 
 static void on_record(void *ctx, const char *name, const struct source_record *record)
@@ -127,9 +94,9 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 		lines_take_record(s->lines, record->text);
 }
 
-static struct source_visitor visitor(struct uh_session *s)
+struct source_visitor session_visitor(struct uh_session *s)
 {
-	return (struct source_visitor){ .visit = on_visit, .record = on_record, .problem = on_problem, .ctx = s };
+	return (struct source_visitor){ .visit = session_visit, .record = on_record, .problem = session_error, .ctx = s };
 }
 
 struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
@@ -169,54 +136,9 @@ void uh_session_free(struct uh_session *s)
 
 void uh_session_on_machine(struct uh_session *s, struct uh_machine *m) { s->asked = m; }
 
-static bool plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
-
-/** A member of a bundle that is evidence by itself. */
-struct member_left {
-	struct str left;
-};
-
-static ssize_t read_member(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
-{
-	struct member_left *m = source->ctx;
-	struct str part = str_cut(m->left, size);
-	(void)ret_err;
-	if (part.n)
-		memcpy(buffer, part.p, part.n);
-	m->left = str_from(m->left, part.n);
-	return (ssize_t)part.n;
-}
-
-/** Reads the members below a directory of the bundle. */
-static void add_members(struct uh_session *s, struct str directory)
-{
-	const struct bundle *b = s->asked->bundle;
-	for (size_t i = 0; b && i < b->members.len; i++) {
-		const struct bundle_member *m = &b->members.data[i];
-		struct member_left left = { { m->bytes, m->n } };
-		if (!str_starts(m->name, directory) || !m->n)
-			continue;
-		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
-		struct source source = { .name = name.p, .read = read_member, .ctx = &left };
-		on_visit(s, &source);
-	}
-}
-
-static void add_bundle(struct uh_session *s, struct uh_machine *m)
-{
-	static const char *const evidence[] = { BUNDLE_DUMPS, BUNDLE_RECORDINGS, BUNDLE_TOOLS };
-	s->asked = s->opened = m;
-	struct uh_error *err = uh_session_add_machine(s, NULL);
-	if (err)
-		on_problem(s, err);
-	uh_session_add_newest(s, NULL);
-	for (size_t i = 0; i < sizeof(evidence) / sizeof(evidence[0]); i++)
-		add_members(s, str_z(evidence[i]));
-}
-
 void uh_session_add_path(struct uh_session *s, const char *path)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	struct uh_machine *m = NULL;
 	struct uh_error *err = uh_machine_open(path, &m);
 	if (m && s->asked) {
@@ -224,52 +146,36 @@ void uh_session_add_path(struct uh_session *s, const char *path)
 		err = uh_error_new("%s: a second bundle; each is a machine of its own, so explain one at a time", path);
 	}
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	else if (m)
-		add_bundle(s, m);
+		session_add_bundle(s, m);
 	else
 		source_path(path, &v);
 }
 
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	engine_end(s->engine);
 	s->this_boot = !root && !boot;
 	struct uh_error *err = source_journal(root, boot, &v);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	engine_end(s->engine);
 	s->this_boot = false;
 }
 
 void uh_session_add_crash_files(struct uh_session *s, const char *root)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	source_crash_files(root, &v);
-}
-
-/** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
-static void add_taped_logs(struct uh_session *s)
-{
-	struct source_visitor v = visitor(s);
-	struct tape *tape = s->asked->tape;
-	s->log_wanted = s->this_boot = true;
-	s->log_read = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
-	engine_end(s->engine);
-	s->this_boot = false;
-	if (!s->ledger.incidents.len)
-		tape_play_log(tape, TAPE_LOG_BEFORE, &v);
-	engine_end(s->engine);
-	if (!s->ledger.incidents.len)
-		add_members(s, S(BUNDLE_CRASH));
 }
 
 void uh_session_add_newest(struct uh_session *s, const char *root)
 {
-	struct source_visitor v = visitor(s);
-	if (plays(s)) {
-		add_taped_logs(s);
+	struct source_visitor v = session_visitor(s);
+	if (session_plays(s)) {
+		session_add_taped_logs(s);
 		return;
 	}
 	unsigned before = s->problems;
@@ -280,7 +186,7 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		s->this_boot = true;
 		struct uh_error *err = source_kmsg("/dev/kmsg", &v);
 		if (err)
-			on_problem(s, err);
+			session_error(s, err);
 		engine_end(s->engine);
 		s->this_boot = false;
 	}
@@ -300,15 +206,16 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 				     .name = s->asked ? s->asked->path : NULL,
 				     .devices = s->asked ? s->asked->devices : NULL };
 	char host[HOST_NAME_MAX + 1] = "";
-	if (!s->asked && !gethostname(host, sizeof(host) - 1))
-		s->host = arena_str(&s->arena, str_z(host));
+	if (gethostname(host, sizeof(host) - 1))
+		host[0] = 0;
+	s->host = arena_str(&s->arena, tape_said(o.tape, &s->arena, "host", str_z(host)));
 	engine_end(s->engine);
 	s->this_boot = true;
 	evidence_machine(s->evidence, &o);
 	engine_end(s->engine);
 	s->this_boot = false;
 	if (gpu && !devices_named(&s->seen->devices, o.gpu))
-		return uh_error_new("there is no AMD GPU '%s' in this machine", gpu);
+		return uh_error_new("this machine has no AMD GPU '%s'", gpu);
 	return NULL;
 }
 
@@ -338,9 +245,10 @@ static void say_what_the_host_has(struct uh_session *s)
 		return;
 	struct note note = {
 		S("container"),
-		S("This is a container: only the host has the kernel's log. On the host: sudo journalctl -k -b -o "
+		S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
 		  "short-monotonic > "
-		  "kernel.txt. Then explain that together with this. The driver's files and device cores are on the host too."),
+		  "kernel.txt, then explain that file together with this one. The driver's files and device cores are on the "
+		  "host too."),
 		{ 0, 1 }
 	};
 	vec_push(&s->notes, note);
@@ -370,133 +278,12 @@ void uh_session_newest(struct uh_session *s) { s->told.newest = true; }
 
 void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_code(s->evidence, path); }
 
-/** Which module it was, and whether its GPU is well again. A fault of the hardware does not pass. */
-static void take_state(const struct uh_session *s, struct incident *i)
-{
-	bool named = false, well = s->seen->n;
-	for (size_t n = 0; n < s->seen->n; n++) {
-		const struct gpu_observation *g = &s->seen->gpus[n];
-		if (!str_eq(g->device->pci, i->gpu.device))
-			continue;
-		named = true;
-		well = gpu_verdict(g) == UH_HEALTHY;
-		i->gpu.serial = g->device->serial;
-		i->gpu.unique_id = g->device->unique_id;
-	}
-	for (size_t n = 0; n < s->seen->n && !named; n++)
-		well &= gpu_verdict(&s->seen->gpus[n]) == UH_HEALTHY;
-	i->host = i->host.n ? i->host : s->host;
-	i->history = well && !i->now && !str_is(i->fault, "node");
-	if (i->history)
-		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
-}
-
-/** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
-static void advise(struct uh_session *s)
-{
-	struct host host = { 0 };
-	bool look = false;
-	for (size_t n = 0; n < s->ledger.incidents.len; n++)
-		look |= s->ledger.incidents.data[n]->this_boot;
-	if (look)
-		host_look_beside(s->know, s->asked ? s->asked->tape : NULL, &host);
-	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
-		struct incident *i = s->ledger.incidents.data[n];
-		if (s->seen)
-			take_state(s, i);
-		i->evidence = s->kinds.data;
-		i->nevidence = s->kinds.len;
-		if (s->log_wanted)
-			incident_weigh_log(i, s->log_read);
-		incident_advise(i, s->know, look ? &host : NULL);
-	}
-	if (look)
-		host_free(&host);
-}
-
-static void unread(struct uh_session *s, struct str what, const char *why)
-{
-	text_printf(&s->unread, "%s" STR_FMT "%s", s->unread.n ? "; " : "", STR_ARG(what), why);
-}
-
-static void tell_late(struct uh_session *s, const struct unread *u)
-{
-	struct str paths = u->paths, first = str_split(&paths, '\n');
-	if (!u->n)
-		return;
-	unread(s, first, " gave no answer");
-	if (u->n > 1)
-		text_printf(&s->unread, ", nor did %zu other file%s", u->n - 1, u->n == 2 ? "" : "s");
-}
-
-/** Tells what was not read, so that nobody takes the answer for an all-clear. */
-static void tell_unread(struct uh_session *s)
-{
-	const struct devices *d = &s->seen->devices;
-	if (!d->n && !d->unread.n)
-		unread(s, d->pci_known ? S("there is no AMD GPU in this machine") : S("/sys/bus/pci/devices cannot be listed"),
-		       "");
-	tell_late(s, &d->unread);
-	tell_late(s, &d->processes_unread);
-	for (size_t n = 0; n < s->seen->n; n++) {
-		const struct gpu_observation *g = &s->seen->gpus[n];
-		if (!g->looked || gpu_verdict(g) != UH_UNKNOWN)
-			continue;
-		tell_late(s, &g->device->unread);
-		if (g->unseen.n || !g->device->unread.n)
-			unread(s,
-			       arena_printf(&s->arena, STR_FMT ": " STR_FMT, STR_ARG(g->device->pci),
-					    STR_ARG(g->unseen.n ? g->unseen : S("how it is could not be read"))),
-			       "");
-	}
-	if (s->log_wanted && !s->log_read)
-		unread(s, S("the kernel's log could not be read"), "");
-}
-
-static uint64_t known_messages(const struct uh_session *s)
-{
-	uint64_t n = 0;
-	for (size_t i = 0; i < evidence_count(s->evidence); i++)
-		n += evidence_at(s->evidence, i)->events;
-	return n;
-}
-
-static void judge(struct uh_session *s)
-{
-	unsigned unwell;
-	uh_session_gpus(s, &unwell);
-	bool incident = unwell || (s->seen && s->seen->devices.n < s->expected);
-	for (size_t n = 0; n < s->ledger.incidents.len; n++)
-		incident |= !s->ledger.incidents.data[n]->history;
-	if (s->seen)
-		tell_unread(s);
-	else if (!evidence_count(s->evidence))
-		unread(s, S("nothing could be read"), "");
-	else if (s->problems)
-		unread(s, S("not everything could be read"), "");
-	else if (s->refusals && s->refusals == known_messages(s))
-		unread(s, S("a refusal was saved instead of the kernel's log"), "");
-	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
-}
-
-enum uh_verdict uh_session_verdict(const struct uh_session *s) { return s->verdict; }
-bool uh_session_node_at_fault(const struct uh_session *s)
-{
-	unsigned unwell;
-	uh_session_gpus(s, &unwell);
-	bool node = unwell || (s->seen && s->seen->devices.n < s->expected);
-	for (size_t n = 0; n < s->ledger.incidents.len; n++)
-		node |= str_is(s->ledger.incidents.data[n]->fault, "node");
-	return node;
-}
-const char *uh_session_unread(const struct uh_session *s) { return s->unread.n ? s->unread.p : ""; }
-
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
 	struct uh_error *err = evidence_end(s->evidence);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	const char *refused = evidence_refused(s->evidence);
 	if (refused && s->problem) // nothing of the evidence was left unread for it
 		s->problem(s->ctx, refused);
@@ -510,8 +297,8 @@ void uh_session_end(struct uh_session *s)
 	ledger_sort(&s->ledger);
 	s->told.now = time(NULL);
 	s->earlier = told_leave_out(&s->ledger, s->evidence, &s->told);
-	advise(s);
-	judge(s);
+	session_advise(s);
+	session_judge(s);
 }
 
 struct str session_title(const struct uh_session *s)
