@@ -23,6 +23,7 @@ int cmd_capture(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_emulate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_incidents(int argc, char **argv);
 int cmd_knowledge(int argc, char **argv);
 int cmd_live(int argc, char **argv);
 int cmd_now(int argc, char **argv);
@@ -30,6 +31,7 @@ int cmd_queues(int argc, char **argv);
 int cmd_regs(int argc, char **argv);
 int cmd_rings(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 int cmd_where(int argc, char **argv);
 
 /** One line on stderr: `unhang: ...` */

@@ -14,6 +14,8 @@ static const struct subcommand commands[] = {
 	{ "explain", cmd_explain, "evidence in, diagnosis out" },
 	{ "live", cmd_live, "the GPUs of this machine: what is stuck, and why" },
 	{ "capture", cmd_capture, "save all evidence of this machine in one file, now" },
+	{ "watch", cmd_watch, "notice, save and explain each incident, for as long as the machine runs" },
+	{ "incidents", cmd_incidents, "the incidents that watch stored" },
 	{ "doctor", cmd_doctor, "kernel, firmware and parameters against what is known; what to set, what to drop" },
 	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
 	{ "waves", cmd_waves, "the waves on a GPU, or in a GPU core" },

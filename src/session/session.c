@@ -431,6 +431,13 @@ void uh_session_end(struct uh_session *s)
 	judge(s);
 }
 
+const struct incident *session_first(const struct uh_session *s)
+{
+	return s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
+}
+
+const struct machine_observation *session_seen(const struct uh_session *s) { return s->seen; }
+
 struct str session_title(const struct uh_session *s)
 {
 	return s->ledger.incidents.len ? s->ledger.incidents.data[0]->title : (struct str){ 0 };
