@@ -142,5 +142,4 @@ void report_state(const struct watch_state *w, FILE *out)
 	}
 	sheet_close(&s, ']');
 	sheet_close(&s, '}');
-	fputc('\n', out);
 }

@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/door/door.h"
 #include "base/print.h"
 #include "base/save.h"
@@ -77,16 +79,29 @@ static enum user_data user_data_of(const char *word)
 	return USER_DATA_NONE;
 }
 
-/** A capture that was killed is packed first; then what it saved is all that there is. */
+/** Packs what a capture that was killed has saved. A process that it left behind may hold its directory for some seconds. */
+static void recover(const struct capture_options *o, const char *partial)
+{
+	enum { PATIENCE_MS = 40000, PAUSE_NS = 100000000 };
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	for (int64_t end = now_ms() + PATIENCE_MS; !access(partial, F_OK) && now_ms() < end;) {
+		capture_recover(o);
+		if (!access(partial, F_OK))
+			nanosleep(&pause, NULL);
+	}
+}
+
+/** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
 static void capture(void *ctx, const struct watch_settings *settings, const char *directory, FILE *to)
 {
 	struct arena a = { 0 };
 	struct captured done = { 0 };
 	const struct capture_options o = { .file = arena_printf(&a, "%s/" STORE_BUNDLE, directory).p,
 					   .know = ctx,
+					   .group = "unhang",
 					   .user_data = user_data_of(settings->user_data),
 					   .deadline_ms = (int)settings->capture_deadline * 1000 };
-	capture_recover(&o);
+	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
 	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;
 	if (err)
 		put(to, "bundle", str_z(uh_error_message(err)));

@@ -43,7 +43,7 @@ void stored_text(const struct stored *i, struct text *to)
 		if (keys[n].number) {
 			text_printf(to, "%s %lld\n", keys[n].key, (long long)*(const int64_t *)member(i, &keys[n]));
 		} else if (value.n) {
-			// A line of its own is all that a value may have; what does not show is left out, line ends too.
+			// A line of its own is all that a value may have; what does not show becomes a space, line ends too.
 			text_printf(to, "%s ", keys[n].key);
 			text_add_safe(to, str_cut(value, VALUE_MOST));
 			text_add(to, S("\n"));

@@ -88,8 +88,10 @@ static const struct stored *stored_of(const struct watch *w, struct str id, cons
 
 static void set(struct watch_case *c, struct str *to, struct str value)
 {
-	if (value.n && !str_eq(*to, value))
-		*to = arena_str(&c->arena, value);
+	if (!value.n || str_eq(*to, value))
+		return;
+	*to = arena_str(&c->arena, value);
+	c->dirty = true;
 }
 
 static void name_gpu(const struct watch *w, struct watch_case *c)
@@ -317,7 +319,7 @@ void cases_looked(struct watch *w, int64_t now, bool answered)
 		if (!c->known || c->done)
 			continue;
 		name_gpu(w, c);
-		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED)
+		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || c->hooks_wanted)
 			continue;
 		if (answered && is_well(w, c)) {
 			close_case(w, c, S("the GPU is well, and nothing new was reported"));

@@ -94,11 +94,6 @@ void jobs_start(struct watch *w, int64_t now)
 		if (c->known && c->capture == CAPTURE_WANTED && !c->dirty && start_capture(w, c, now))
 			return;
 	}
-	if (w->look_wanted) {
-		w->look_wanted = false;
-		start(w, JOB_LOOK, NULL, now + LOOK_MS);
-		return;
-	}
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
 		if (!c->hooks_wanted || c->dirty)
@@ -109,6 +104,10 @@ void jobs_start(struct watch *w, int64_t now)
 		case_save(w, c, now); // before they run: whoever is told twice may act twice
 		start(w, JOB_HOOKS, c, now + HOOKS_MS);
 		return;
+	}
+	if (w->look_wanted) {
+		w->look_wanted = false;
+		start(w, JOB_LOOK, NULL, now + LOOK_MS);
 	}
 }
 
