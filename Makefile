@@ -13,20 +13,24 @@ build:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
 	@ninja -C $(BUILD) unhang unhang-emulator
 
+# Three answers, each on a screen, and what to try next.
 demo: build
 	@echo; echo '$$ unhang explain docs/sample-dmesg.txt'
 	@$(BUILD)/unhang explain docs/sample-dmesg.txt || test $$? = 1
-	@echo; echo '$$ unhang explain docs/sample-server.log'
-	@$(BUILD)/unhang explain docs/sample-server.log || test $$? = 1
-	@echo; echo '$$ unhang explain docs/sample-gpucore'
-	@$(BUILD)/unhang explain docs/sample-gpucore || test $$? = 1
 	@echo; echo '$$ unhang where --code docs/sample-kernel.co gather_rows+0x64'
 	@$(BUILD)/unhang where --code docs/sample-kernel.co gather_rows+0x64
-	@echo; echo '$$ unhang doctor --root $(BUILD)/demo-machine'
-	@rm -rf $(BUILD)/demo-machine; python3 tests/machine_tree.py rx7900xtx-6.2 $(BUILD)/demo-machine
-	@$(BUILD)/unhang doctor --root $(BUILD)/demo-machine || test $$? = 1
 	@echo; echo '$$ unhang emulate mi300-xcc-stuck -- unhang'
 	@$(BUILD)/unhang emulate mi300-xcc-stuck -- $(BUILD)/unhang || test $$? = 1 || echo '(no machine can be emulated here)'
+	@rm -rf $(BUILD)/demo-machine; python3 tests/machine_tree.py rx7900xtx-6.2 $(BUILD)/demo-machine
+	@echo; echo 'Now try:'
+	@echo '  sudo $(BUILD)/unhang                                   your own GPUs'
+	@echo '  sudo dmesg | $(BUILD)/unhang explain -                 your own log'
+	@echo '  $(BUILD)/unhang doctor                                 what is wrong with your set-up'
+	@echo '  $(BUILD)/unhang doctor --root $(BUILD)/demo-machine        the set-up of another machine'
+	@echo '  $(BUILD)/unhang explain docs/sample-server.log         the log of a server'
+	@echo '  $(BUILD)/unhang explain docs/sample-gpucore            a GPU core'
+	@echo '  $(BUILD)/unhang explain -v docs/sample-dmesg.txt       every event, each remedy with its steps'
+	@echo '  make install, then man unhang'
 
 # What a change most likely breaks, in less than half a minute: the suite `quick` in the ordinary build.
 check:

@@ -3,6 +3,7 @@
 
 struct str emu_name(const struct emu_machine *m) { return m->name; }
 struct str emu_title(const struct emu_machine *m) { return m->title; }
+struct str emu_kernel(const struct emu_machine *m) { return m->kernel.n ? m->kernel : S("6.12.0"); }
 bool emu_lockdown(const struct emu_machine *m) { return m->lockdown; }
 bool emu_user(const struct emu_machine *m) { return m->user; }
 bool emu_no_debugfs(const struct emu_machine *m) { return m->no_debugfs; }

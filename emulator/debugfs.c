@@ -250,6 +250,30 @@ void build_debugfs_texts(struct server *s, struct node *directory)
 	}
 }
 
+static int trace_write(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size)
+{
+	(void)s, (void)f, (void)at, (void)data, (void)size;
+	return 0;
+}
+
+static int fill_trace(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)s, (void)n;
+	text_add(ret, S("# tracer: nop\n#\n# entries-in-buffer/entries-written: 0/0   #P:1\n"));
+	return 0;
+}
+
+/** The kernel's tracer, which can be told to note the driver's accesses to registers; here there never are any. */
+static void build_tracing(struct server *s, struct node *tracing)
+{
+	static const struct kind enable_kind = { .fill = fill_zero, .write = trace_write };
+	static const struct kind trace_kind = { .fill = fill_trace, .write = trace_write };
+	static const char *const events[] = { "amdgpu_device_rreg", "amdgpu_device_wreg" };
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		tree_file(s, tracing, arena_printf(&s->arena, "events/amdgpu/%s/enable", events[i]).p, 0644, &enable_kind);
+	tree_file(s, tracing, "trace", 0644, &trace_kind);
+}
+
 void build_debugfs(struct server *s, struct node *debug)
 {
 	debug->debugfs = true;
@@ -265,4 +289,5 @@ void build_debugfs(struct server *s, struct node *debug)
 		tree_link(s, dri, arena_printf(&s->arena, "%d", seat->facts->render).p, pci);
 	}
 	build_kfd_debugfs(s, tree_directory(s, debug, "kfd", 0755));
+	build_tracing(s, tree_directory(s, debug, "tracing", 0755));
 }

@@ -26,6 +26,14 @@ static struct str properties(struct server *s, const struct seat *seat)
 			    bus << 8 | device << 3 | function, domain, f->render);
 }
 
+void build_kfd_queue(struct server *s, struct node *queues, const struct emu_queue *q)
+{
+	struct node *queue = tree_directory(s, queues, arena_printf(&s->arena, "%u", q->id).p, 0755);
+	tree_text(s, queue, "gpuid", arena_printf(&s->arena, "%u", emu_facts(q->gpu)->gpu_id));
+	tree_text(s, queue, "size", arena_printf(&s->arena, "%u", q->size));
+	tree_text(s, queue, "type", arena_printf(&s->arena, "%u", q->sdma));
+}
+
 static void build_process(struct server *s, struct node *proc, const struct emu_process *p)
 {
 	bool computes = false;
@@ -37,7 +45,7 @@ static void build_process(struct server *s, struct node *proc, const struct emu_
 		return;
 	struct node *d = tree_directory(s, proc, arena_printf(&s->arena, "%d", emu_process_pid(p)).p, 0755);
 	tree_text(s, d, "pasid", arena_printf(&s->arena, "%u\n", emu_process_pasid(p)));
-	tree_directory(s, d, "queues", 0755);
+	struct node *queues = tree_directory(s, d, "queues", 0755);
 	for (size_t i = 0; i < s->nseats; i++) {
 		uint32_t id = s->seats[i].facts->gpu_id;
 		tree_text(s, d, arena_printf(&s->arena, "vram_%u", id).p,
@@ -46,12 +54,8 @@ static void build_process(struct server *s, struct node *proc, const struct emu_
 	}
 	for (size_t i = 0; i < emu_queues(s->machine); i++) {
 		struct emu_queue q = emu_queue(s->machine, i);
-		if (q.process != p)
-			continue;
-		struct node *queue = tree_directory(s, d, arena_printf(&s->arena, "queues/%u", q.id).p, 0755);
-		tree_text(s, queue, "gpuid", arena_printf(&s->arena, "%u", emu_facts(q.gpu)->gpu_id));
-		tree_text(s, queue, "size", arena_printf(&s->arena, "%u", q.size));
-		tree_text(s, queue, "type", arena_printf(&s->arena, "%u", q.sdma));
+		if (q.process == p)
+			build_kfd_queue(s, queues, &q);
 	}
 }
 
@@ -75,7 +79,7 @@ void build_kfd(struct server *s, struct node *sys)
 		tree_text(s, n, "name", arena_printf(&s->arena, "ip discovery\n"));
 		tree_text(s, n, "properties", properties(s, &s->seats[i]));
 	}
-	struct node *proc = tree_directory(s, kfd, "proc", 0755);
+	struct node *proc = s->kfd_processes = tree_directory(s, kfd, "proc", 0755);
 	for (size_t i = 0; i < emu_processes(s->machine); i++)
 		build_process(s, proc, emu_process(s->machine, i));
 }
@@ -100,7 +104,8 @@ static int fill_mqds(struct server *s, const struct node *n, struct text *ret)
 	for (size_t p = 0; p < emu_processes(s->machine); p++) {
 		const struct emu_process *process = emu_process(s->machine, p);
 		bool said = false;
-		for (size_t i = 0; i < emu_queues(s->machine); i++) {
+		// The newest first: the kernel adds each at the head of its list.
+		for (size_t i = emu_queues(s->machine); i--;) {
 			struct emu_queue q = emu_queue(s->machine, i);
 			uint32_t words[512];
 			if (q.process != process)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/model.h"
+#include "emulator/number.h"
 
 // --- reading ---
 
@@ -65,8 +66,6 @@ bool cursor_unsigned(struct cursor *c, const char *what, unsigned most, unsigned
 bool cursor_seconds(struct cursor *c, double *ret);
 /** Nothing more may follow. */
 bool cursor_end(struct cursor *c);
-/** 12, 0x1f, 4K, 2M, 1G. */
-bool emu_number_of(struct str word, uint64_t *ret);
 
 /** The blocks of a text. */
 bool emu_blocks(struct emu_reader *r, struct str text, struct emu_block **ret, size_t *ret_n);
@@ -85,6 +84,8 @@ struct value;
 bool cursor_value(struct cursor *c, const char *const *names, const struct value **ret);
 const struct value *value_constant(struct arena *a, uint64_t number);
 /** @v times @factor, and of that the bits of @mask, shifted right. */
+/** 64 bits of a process's memory, whatever is there when it is asked for; 0 where it cannot be read. */
+const struct value *value_memory(struct arena *a, int pid, uint64_t address);
 const struct value *value_scaled(struct arena *a, const struct value *v, uint64_t factor, uint64_t mask, unsigned shift);
 uint64_t value_at(const struct value *v, double t);
 bool value_changes(const struct value *v);
@@ -269,6 +270,8 @@ struct emu_process_queue {
 	uint64_t doorbell;
 	bool placed, one_xcc; // where it is was said; it is on one XCC only
 	unsigned line;
+	uint64_t record;               // where its amd_queue_t is; 0: behind its ring
+	size_t waves;                  // index + 1 into its GPU's waves, of a guest's kernel that hangs
 	VEC(struct emu_wave_part) mqd; // words that the scenario sets
 };
 
@@ -277,23 +280,32 @@ struct emu_process {
 	struct str name;
 	int pid;
 	unsigned pasid;
+	bool guest; // it is the command's
 	struct emu_words memory;
 	VEC(struct emu_code) code;
 	VEC(struct emu_share) shares;
 };
 
 enum { EMU_AQL = 64, EMU_PAGE = 4096 };
-/** Where a queue's amd_queue_t is: behind its ring. */
+/** Where a queue's amd_queue_t is. */
 uint64_t emu_queue_record(const struct emu_process_queue *q);
 bool emu_process_read(struct emu_reader *r, const struct emu_block *b);
 /** Places queues on their GPUs, and sets their HQDs. */
 bool emu_queues_finish(struct emu_reader *r);
+/** Gives a queue that came later a place, and sets its HQD. */
+void emu_queue_place(struct emu_machine *m, size_t index);
+/** Its HQD is no longer active. */
+void emu_queue_vacate(struct emu_machine *m, const struct emu_process_queue *q);
+bool emu_kfd_read(struct emu_reader *r, const struct emu_block *b);
 
 struct emu_machine {
 	struct arena arena;
 	const struct know *k;
 	struct str name, title;
 	bool lockdown, user, no_debugfs;
+	bool kfd;         // programs may use it
+	struct text plan; // what the block says of it
+	struct str kernel; // release; empty: not said
 	VEC(struct emu_gpu *) gpus;
 	VEC(struct emu_process *) processes;
 	VEC(struct emu_process_queue) queues;

@@ -39,9 +39,24 @@ static bool read_no_debugfs(struct cursor *c, void *machine)
 	return ((struct emu_machine *)machine)->no_debugfs = true;
 }
 
+static bool read_kernel(struct cursor *c, void *machine)
+{
+	enum { RELEASE_MOST = 64 }; // as in struct utsname
+	struct str release = cursor_word(c);
+	if (!release.n || release.n > RELEASE_MOST)
+		return emu_wrong(c, "kernel: its release is missing, or too long");
+	((struct emu_machine *)machine)->kernel = release;
+	return true;
+}
+
 static const struct emu_statement scenario_statements[] = {
-	{ "title", read_title }, { "expect", read_expect },         { "lockdown", read_lockdown },
-	{ "user", read_user },   { "no-debugfs", read_no_debugfs }, { 0 },
+	{ "title", read_title },
+	{ "expect", read_expect },
+	{ "lockdown", read_lockdown },
+	{ "user", read_user },
+	{ "no-debugfs", read_no_debugfs },
+	{ "kernel", read_kernel },
+	{ 0 },
 };
 
 static bool read_level(struct cursor *c, unsigned *ret)
@@ -182,9 +197,9 @@ static bool nothing(struct emu_reader *r, const struct emu_block *b)
 static const struct {
 	const char *kind;
 	block_fn *read;
-} passes[] = { { "scenario", read_scenario },   { "part", nothing },
-	       { "process", name_process },     { "gpu", emu_gpu_read },
-	       { "process", emu_process_read }, { "messages", read_messages } };
+} passes[] = { { "scenario", read_scenario }, { "part", nothing },     { "process", name_process },
+	       { "gpu", emu_gpu_read },       { "kfd", emu_kfd_read }, { "process", emu_process_read },
+	       { "messages", read_messages } };
 
 static bool known_kind(struct emu_reader *r, const struct emu_block *b)
 {
@@ -192,7 +207,8 @@ static bool known_kind(struct emu_reader *r, const struct emu_block *b)
 	for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++)
 		if (str_is(b->kind, passes[i].kind))
 			return true;
-	return emu_wrong(&c, "'" STR_FMT "' is none of scenario, gpu, process, messages, part", STR_ARG(str_cut(b->kind, 80)));
+	return emu_wrong(&c, "'" STR_FMT "' is none of scenario, gpu, process, kfd, messages, part",
+			 STR_ARG(str_cut(b->kind, 80)));
 }
 
 /** The built-in texts' blocks behind the scenario's own. */
@@ -280,6 +296,7 @@ void emu_free(struct emu_machine *m)
 	vec_free(&m->processes);
 	vec_free(&m->queues);
 	vec_free(&m->messages);
+	text_free(&m->plan);
 	arena_free(&m->arena);
 	free(m);
 }

@@ -18,6 +18,8 @@ void emu_free(struct emu_machine *m);
 struct str emu_name(const struct emu_machine *m);
 struct str emu_title(const struct emu_machine *m);
 bool emu_lockdown(const struct emu_machine *m);
+/** The kernel's release. */
+struct str emu_kernel(const struct emu_machine *m);
 bool emu_user(const struct emu_machine *m); // debugfs may not be entered
 bool emu_no_debugfs(const struct emu_machine *m);
 

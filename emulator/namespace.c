@@ -29,8 +29,7 @@ static bool write_file(const char *path, const char *text)
 	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-/** As root of a user namespace that has only its user in it. */
-static bool enter_as_user(void)
+bool namespace_as_user(void)
 {
 	char line[64];
 	unsigned uid = getuid(), gid = getgid();
@@ -45,7 +44,7 @@ static bool enter_as_user(void)
 struct uh_error *namespace_enter(struct kept **ret_kept, int *ret_fuse)
 {
 	char options[96];
-	if (unshare(CLONE_NEWNS) && !enter_as_user())
+	if (unshare(CLONE_NEWNS) && !namespace_as_user())
 		return uh_error_os(errno, "no mount namespace can be had, neither as root nor in a user namespace");
 	// The kernel wants it opened in the user namespace that mounts it.
 	_cleanup_close_ int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -161,7 +160,8 @@ struct uh_error *namespace_furnish(const struct server *s, struct kept *k)
 {
 	_cleanup_close_ int sys = detach("/sys/sys"), dri = detach("/sys/dev/dri"), kmsg = detach("/sys/dev/kmsg"),
 			    kfd = detach("/sys/dev/kfd"), interrupts = detach("/sys/proc/interrupts"),
-			    uptime = detach("/sys/proc/uptime");
+			    uptime = detach("/sys/proc/uptime"), release = detach("/sys/proc/osrelease"),
+			    version = detach("/sys/proc/version");
 	if (sys < 0 || dri < 0 || kmsg < 0 || interrupts < 0 || uptime < 0)
 		return uh_error_os(errno, "the emulated files cannot be reached");
 	struct uh_error *err = furnish_dev(k, dri, kmsg, kfd);
@@ -170,6 +170,10 @@ struct uh_error *namespace_furnish(const struct server *s, struct kept *k)
 		err = place(interrupts, "/proc/interrupts");
 	if (!err)
 		err = place(uptime, "/proc/uptime");
+	if (!err)
+		err = place(release, "/proc/sys/kernel/osrelease");
+	if (!err)
+		err = place(version, "/proc/version");
 	if (!err)
 		err = place(sys, "/sys");
 	hide_logs();

@@ -3,6 +3,11 @@
 
 #include "emulator/server.h"
 
+/** Goes on in a child that sees no processes but its own and their children's, while this process only waits for it. Where that cannot be
+ * had, it goes on as it is. */
+void namespace_alone(void);
+/** As root of a user namespace that has only its user in it, with a mount namespace. */
+bool namespace_as_user(void);
 /** Goes into a mount namespace of its own, mounts FUSE's root over /sys for the time being and returns its descriptor. Mounts of the
  * real machine that the emulated one needs are kept aside. Nothing outside of this process sees any of it. */
 struct kept;

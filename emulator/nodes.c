@@ -31,10 +31,20 @@ struct query {
 		struct {
 			uint32_t type, ip_instance, index, pad;
 		} firmware;
+		struct {
+			uint32_t type, offset;
+		} vbios;
 	};
 };
 
-enum { QUERY_FIRMWARE = 0x0e, QUERY_REGISTERS = 0x15, QUERY_DEVICE = 0x16, REGISTERS_MOST = 128, DEVICE_BYTES = 448 };
+enum {
+	QUERY_FIRMWARE = 0x0e,
+	QUERY_REGISTERS = 0x15,
+	QUERY_DEVICE = 0x16,
+	QUERY_VBIOS = 0x1b,
+	REGISTERS_MOST = 128,
+	DEVICE_BYTES = 448
+};
 #define IOCTL_VERSION _IOWR('d', 0x00, struct version)
 #define IOCTL_QUERY _IOW('d', 0x45, struct query)
 
@@ -138,6 +148,20 @@ static int query_firmware(const struct seat *seat, const struct query *q, pid_t 
 	return give(caller, q->to, answer, q->size < sizeof(answer) ? q->size : sizeof(answer));
 }
 
+/** struct drm_amdgpu_info_vbios. */
+static int query_vbios(const struct seat *seat, const struct query *q, pid_t caller)
+{
+	enum { VBIOS_INFO = 3, NAME = 0, NUMBER = 64, VERSION = 136, DATE = 168, BYTES = 200 };
+	char v[BYTES] = { 0 };
+	if (q->vbios.type != VBIOS_INFO)
+		return EINVAL;
+	str_copy(v + NAME, NUMBER - NAME, seat->facts->name);
+	snprintf(v + NUMBER, 64, "113-EMULATED-%04X", seat->facts->device);
+	snprintf(v + VERSION, DATE - VERSION, "022.001.002.001.000001");
+	snprintf(v + DATE, BYTES - DATE, "2024/01/02 03:04");
+	return give(caller, q->to, v, q->size < sizeof(v) ? q->size : sizeof(v));
+}
+
 static int render_ioctl(struct server *s, struct open_file *f, unsigned request, char *data, size_t size, pid_t caller)
 {
 	struct query q;
@@ -155,19 +179,11 @@ static int render_ioctl(struct server *s, struct open_file *f, unsigned request,
 		return query_device(seat, &q, caller);
 	case QUERY_FIRMWARE:
 		return query_firmware(seat, &q, caller);
+	case QUERY_VBIOS:
+		return query_vbios(seat, &q, caller);
 	default:
 		return EINVAL;
 	}
-}
-
-/** Only the emulated processes have it open; nothing else can be done with it. */
-static int kfd_open(struct server *s, struct open_file *f, pid_t caller)
-{
-	(void)f;
-	for (size_t i = 0; i < emu_processes(s->machine); i++)
-		if (emu_process_pid(emu_process(s->machine, i)) == caller)
-			return 0;
-	return EPERM;
 }
 
 static uint64_t nothing(struct server *s, const struct node *n)
@@ -177,7 +193,6 @@ static uint64_t nothing(struct server *s, const struct node *n)
 }
 
 static const struct kind render_kind = { .ioctl = render_ioctl, .size = nothing, .wakes_on_open = true };
-static const struct kind kfd_kind = { .open = kfd_open, .size = nothing };
 
 // --- the kernel's log ---
 
@@ -301,6 +316,17 @@ static int fill_uptime(struct server *s, const struct node *n, struct text *ret)
 	return 0;
 }
 
+/** The kernel's release; @index: in its line of /proc/version. */
+static int fill_release(struct server *s, const struct node *n, struct text *ret)
+{
+	struct str release = emu_kernel(s->machine);
+	if (n->index)
+		text_printf(ret, "Linux version " STR_FMT " (unhang emulate) #1 SMP PREEMPT_DYNAMIC\n", STR_ARG(release));
+	else
+		text_printf(ret, STR_FMT "\n", STR_ARG(release));
+	return 0;
+}
+
 /** What the kernel says of an open render node. @index: the process. */
 static int fill_client(struct server *s, const struct node *n, struct text *ret)
 {
@@ -318,9 +344,12 @@ void build_clients(struct server *s, struct node *proc)
 {
 	static const struct kind interrupts_kind = { .fill = fill_interrupts, .size = nothing };
 	static const struct kind uptime_kind = { .fill = fill_uptime, .size = nothing };
+	static const struct kind release_kind = { .fill = fill_release, .size = nothing };
 	static const struct kind client_kind = { .fill = fill_client, .size = nothing };
 	tree_file(s, proc, "interrupts", 0444, &interrupts_kind);
 	tree_file(s, proc, "uptime", 0444, &uptime_kind);
+	tree_file(s, proc, "osrelease", 0444, &release_kind);
+	tree_file(s, proc, "version", 0444, &release_kind)->index = 1;
 	for (size_t i = 0; i < emu_processes(s->machine); i++) {
 		const struct emu_process *p = emu_process(s->machine, i);
 		// The process opens them in this order, as its first files behind the standard ones.

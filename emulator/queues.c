@@ -6,6 +6,8 @@
 
 uint64_t emu_queue_record(const struct emu_process_queue *q)
 {
+	if (q->record)
+		return q->record;
 	return (q->facts.ring + q->facts.size + EMU_PAGE - 1) & ~(uint64_t)(EMU_PAGE - 1);
 }
 
@@ -171,22 +173,59 @@ static bool said_word(struct emu_reader *r, struct emu_gpu *g, const struct emu_
 	return found || emu_wrong(&c, "no process has a queue %u on this GPU", w->queue);
 }
 
+static void place_queue(struct emu_machine *m, size_t index)
+{
+	struct emu_process_queue *q = &m->queues.data[index];
+	size_t before = 0;
+	for (size_t n = 0; n < index; n++)
+		before += m->queues.data[n].facts.gpu == q->facts.gpu && m->queues.data[n].facts.sdma == q->facts.sdma;
+	if (!q->placed) {
+		q->facts.me = q->facts.sdma ? 0 : 1;
+		q->facts.pipe = q->facts.sdma ? 0 : (unsigned)(before % 4);
+		q->facts.queue = (unsigned)(q->facts.sdma ? before : KERNEL_QUEUES + before / 4);
+	}
+	q->doorbell = DOORBELLS + 2 * index;
+	fill_queue(m, index);
+}
+
+static bool place_taken(const struct emu_machine *m, const struct emu_process_queue *of, unsigned pipe, unsigned queue)
+{
+	for (size_t i = 0; i < m->queues.len; i++) {
+		const struct emu_process_queue *q = &m->queues.data[i];
+		if (q != of && q->facts.gpu == of->facts.gpu && !q->facts.sdma && q->facts.me == 1 && q->facts.pipe == pipe &&
+		    q->facts.queue == queue)
+			return true;
+	}
+	return false;
+}
+
+void emu_queue_place(struct emu_machine *m, size_t index)
+{
+	enum { PIPES = 4 };
+	struct emu_process_queue *q = &m->queues.data[index];
+	unsigned at = 0;
+	while (place_taken(m, q, at % PIPES, KERNEL_QUEUES + at / PIPES))
+		at++;
+	q->placed = true;
+	q->facts.me = 1;
+	q->facts.pipe = at % PIPES;
+	q->facts.queue = KERNEL_QUEUES + at / PIPES;
+	place_queue(m, index);
+	emu_settings_sort(emu_gpu_named(m, q->facts.gpu->facts.pci));
+}
+
+void emu_queue_vacate(struct emu_machine *m, const struct emu_process_queue *q)
+{
+	struct emu_gpu *g = emu_gpu_named(m, q->facts.gpu->facts.pci);
+	hqd_set(g, q, "CP_HQD_ACTIVE", "ACTIVE", value_constant(&m->arena, 0));
+	emu_settings_sort(g);
+}
+
 bool emu_queues_finish(struct emu_reader *r)
 {
 	struct emu_machine *m = r->m;
-	for (size_t i = 0; i < m->queues.len; i++) {
-		struct emu_process_queue *q = &m->queues.data[i];
-		size_t before = 0;
-		for (size_t n = 0; n < i; n++)
-			before += m->queues.data[n].facts.gpu == q->facts.gpu && m->queues.data[n].facts.sdma == q->facts.sdma;
-		if (!q->placed) {
-			q->facts.me = q->facts.sdma ? 0 : 1;
-			q->facts.pipe = q->facts.sdma ? 0 : (unsigned)(before % 4);
-			q->facts.queue = (unsigned)(q->facts.sdma ? before : KERNEL_QUEUES + before / 4);
-		}
-		q->doorbell = DOORBELLS + 2 * i;
-		fill_queue(m, i);
-	}
+	for (size_t i = 0; i < m->queues.len; i++)
+		place_queue(m, i);
 	for (size_t i = 0; i < m->gpus.len; i++)
 		for (size_t n = 0; n < m->gpus.data[i]->queue_words.len; n++)
 			if (!said_word(r, m->gpus.data[i], &m->gpus.data[i]->queue_words.data[n]))

@@ -1,6 +1,7 @@
 // COMMAND in the emulated machine: started, served until it ends, and everything taken down behind it.
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "emulator/guest/guest.h"
 #include "emulator/namespace.h"
 
 enum { STATUS_SIGNAL = 128, CANNOT = 2, PATIENCE_MS = 2000, INTERRUPTS_MOST = 2 };
@@ -37,6 +39,22 @@ static void begin_time(struct shared *shared)
 	shared->begin = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/** Programs find our libhsakmt.so.1, which lies beside the emulator, before ROCm's. */
+static void offer_kfd(const struct server *s)
+{
+	char own[PATH_MAX];
+	ssize_t n = emu_kfd(s->machine) ? readlink("/proc/self/exe", own, sizeof(own) - 1) : 0;
+	if (n <= 0)
+		return;
+	own[n] = 0;
+	*strrchr(own, '/') = 0;
+	const char *path = getenv("LD_LIBRARY_PATH");
+	struct text longer = { 0 };
+	text_printf(&longer, "%s%s%s", own, path ? ":" : "", path ? path : "");
+	setenv("LD_LIBRARY_PATH", longer.p, 1);
+	text_free(&longer);
+}
+
 __attribute__((noreturn)) static void become_command(struct run *r, pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -47,6 +65,7 @@ __attribute__((noreturn)) static void become_command(struct run *r, pid_t parent
 		err = processes_wait(r->server, r->shared);
 	if (!err) {
 		begin_time(r->shared);
+		offer_kfd(r->server);
 		sigprocmask(SIG_SETMASK, &r->before, NULL);
 		execvp(r->command[0], r->command);
 		err = uh_error_os(errno, "%s", r->command[0]);
@@ -219,6 +238,7 @@ struct uh_error *run_command(struct server *s, char **command, struct str argume
 {
 	int fuse = -1;
 	struct run r = { .server = s, .command = command };
+	namespace_alone();
 	r.shared = mmap(NULL, sizeof(*r.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (r.shared == MAP_FAILED)
 		return uh_error_os(errno, "no memory");

@@ -75,6 +75,10 @@ struct open_file {
 			uint64_t at;
 			void *poll;
 		} log;
+		struct {
+			struct server *server;
+			struct emu_process *process; // the guest that has it open; NULL: none has told anything
+		} kfd;
 	};
 };
 
@@ -104,6 +108,7 @@ struct server {
 	const double *begin; // of time, as the monotonic clock has it; 0: not yet
 	FILE *record;
 	size_t writes, acts;
+	struct node *kfd_processes; // their directory in sysfs
 	void *session;
 	void *received; // where libfuse puts a request
 };
@@ -118,6 +123,8 @@ void seat_wake(struct server *s, const struct node *n, pid_t caller);
 struct node *tree_directory(struct server *s, struct node *parent, const char *path, mode_t mode);
 struct node *tree_file(struct server *s, struct node *parent, const char *path, mode_t mode, const struct kind *kind);
 struct node *tree_text(struct server *s, struct node *parent, const char *path, struct str text);
+/** Takes a node out of its directory. */
+void tree_remove(struct node *directory, struct str name);
 void tree_link(struct server *s, struct node *parent, const char *path, const char *target);
 struct node *tree_find(const struct node *directory, struct str name);
 /** From the root of the emulated tree. */
@@ -130,13 +137,14 @@ void tree_free(struct server *s);
 void build_sysfs(struct server *s, struct node *sys);
 void build_gpu_sysfs(struct server *s, struct node *sys, struct seat *seat);
 void build_kfd(struct server *s, struct node *sys);
+void build_kfd_queue(struct server *s, struct node *queues, const struct emu_queue *q);
 void build_debugfs(struct server *s, struct node *debug);
 void build_register_files(struct server *s, struct node *directory);
 void build_debugfs_texts(struct server *s, struct node *directory);
 void build_kfd_debugfs(struct server *s, struct node *directory);
 void build_nodes(struct server *s, struct node *dev);
 void build_clients(struct server *s, struct node *proc);
-extern const struct kind log_kind;
+extern const struct kind log_kind, kfd_kind;
 /** Tells who polls for kernel messages that some have come; whether somebody goes on waiting. */
 bool log_tell(struct server *s);
 

@@ -34,10 +34,25 @@ static bool ip_meant(const struct ip *ip, struct str name)
 
 static uint32_t address_of(const struct ip *ip, const struct reg *r) { return (ip->bases[r->base] + r->offset) * 4; }
 
-static bool ip_register(const struct ip *ip, struct str name, struct reg *ret)
+/** The block that the offsets of a block's table count from. */
+static const struct ip *base_of(const struct emu_gpu *g, const struct ip *ip, const struct register_table *t)
+{
+	struct str from = register_table_from(t);
+	for (size_t i = 0; i < g->ips.len && from.n && !str_eq(from, ip->name); i++)
+		if (str_eq(g->ips.data[i].name, from))
+			return &g->ips.data[i];
+	return ip;
+}
+
+/** @ret_base: the block that its offset counts from; may be NULL. */
+static bool ip_register(const struct emu_gpu *g, const struct ip *ip, struct str name, struct reg *ret,
+			const struct ip **ret_base)
 {
 	const struct register_table *t = table_of(ip);
-	return t && register_find(t, name, ret) && ret->kind == REGISTER_MMIO && ret->base < ip->nbases;
+	const struct ip *base = t ? base_of(g, ip, t) : ip;
+	if (ret_base)
+		*ret_base = base;
+	return t && register_find(t, name, ret) && ret->kind == REGISTER_MMIO && ret->base < base->nbases;
 }
 
 static const struct ip *gc_of(const struct emu_gpu *g, unsigned xcc)
@@ -51,7 +66,7 @@ static const struct ip *gc_of(const struct emu_gpu *g, unsigned xcc)
 bool emu_gc_register(const struct emu_gpu *g, const char *name, struct reg *ret)
 {
 	const struct ip *ip = gc_of(g, 0);
-	return ip && ip_register(ip, str_z(name), ret);
+	return ip && ip_register(g, ip, str_z(name), ret, NULL);
 }
 
 uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg *r)
@@ -120,8 +135,8 @@ void emu_hubs_set(struct emu_gpu *g, const char *name, const char *field, const 
 			struct reg r;
 			struct reg_field f;
 			snprintf(full, sizeof(full), "%s%s", prefixes[k], name);
-			if ((!str_is(ip->name, "gc") && !str_is(ip->name, "mmhub")) || !ip_register(ip, str_z(full), &r) ||
-			    (field && !register_field_find(&r, str_z(field), &f)))
+			if ((!str_is(ip->name, "gc") && !str_is(ip->name, "mmhub")) ||
+			    !ip_register(g, ip, str_z(full), &r, NULL) || (field && !register_field_find(&r, str_z(field), &f)))
 				continue;
 			setting_add(g, address_of(ip, &r), &none, field ? &f : NULL, v);
 			g->settings.data[g->settings.len - 1].order = 0; // what the scenario says outweighs it
@@ -174,17 +189,17 @@ static bool set_named(struct cursor *c, struct emu_gpu *g, const struct bank *b,
 {
 	struct str block = { 0 };
 	for (size_t i = 0; i < g->ips.len; i++) {
-		const struct ip *ip = &g->ips.data[i];
+		const struct ip *ip = &g->ips.data[i], *base;
 		struct reg r;
 		struct reg_field f;
-		if ((block.n && !str_eq(ip->name, block)) || !ip_meant(ip, w->ip) || !ip_register(ip, w->name, &r))
+		if ((block.n && !str_eq(ip->name, block)) || !ip_meant(ip, w->ip) || !ip_register(g, ip, w->name, &r, &base))
 			continue;
 		if (w->field.n && !register_field_find(&r, w->field, &f))
 			return emu_wrong(c, STR_FMT " has no field " STR_FMT, STR_ARG(r.name), STR_ARG(str_cut(w->field, 80)));
 		bool gc = str_is(ip->name, "gc");
 		block = ip->name;
 		if (!gc || b->xcc < 0 || (unsigned)b->xcc == ip->instance)
-			setting_add(g, address_of(ip, &r), b, w->field.n ? &f : NULL, v);
+			setting_add(g, address_of(base, &r), b, w->field.n ? &f : NULL, v);
 	}
 	if (block.n)
 		return true;

@@ -144,6 +144,52 @@ static uint64_t config_size(struct server *s, const struct node *n)
 	return CONFIG_BYTES;
 }
 
+// --- what the power controller measures ---
+
+static void put64(unsigned char *p, uint64_t v)
+{
+	for (size_t i = 0; i < 8; i++)
+		p[i] = v >> 8 * i & 0xff;
+}
+
+/** struct gpu_metrics_v1_3; what is not known reads all ones there. */
+static int metrics_read(struct server *s, struct open_file *f, uint64_t at, size_t size, struct text *ret)
+{
+	enum {
+		BYTES = 120,
+		EDGE = 4,
+		HOTSPOT = 6,
+		ACTIVITY = 16,
+		MEMORY = 18,
+		POWER = 22,
+		CLOCKS = 24,
+		CLOCK = 54,
+		THROTTLE = 68
+	};
+	unsigned char m[BYTES];
+	memset(m, 0xff, sizeof(m));
+	put16(m, BYTES);
+	m[2] = 1, m[3] = 3; // format and content
+	put16(m + EDGE, (unsigned)number(s, f->node, EMU_TEMPERATURE));
+	put16(m + HOTSPOT, (unsigned)number(s, f->node, EMU_TEMPERATURE));
+	put16(m + ACTIVITY, (unsigned)number(s, f->node, EMU_BUSY));
+	put16(m + MEMORY, (unsigned)number(s, f->node, EMU_MEMORY_BUSY));
+	put16(m + POWER, (unsigned)number(s, f->node, EMU_POWER));
+	put64(m + CLOCKS + 8, (uint64_t)(server_time(s) * 1e9));
+	put16(m + CLOCK, (unsigned)number(s, f->node, EMU_CLOCK));
+	memset(m + THROTTLE, 0, 4);
+	if (at < sizeof(m))
+		text_add(ret, str_cut(str_from((struct str){ (char *)m, sizeof(m) }, (size_t)at), size));
+	return 0;
+}
+
+static uint64_t page_size(struct server *s, const struct node *n)
+{
+	(void)s, (void)n;
+	return 4096;
+}
+
+static const struct kind metrics_kind = { .read = metrics_read, .size = page_size, .wakes = true, .smu = true };
 static const struct kind changing_kind = { .fill = fill_changing };
 static const struct kind changing_smu_kind = { .fill = fill_changing, .wakes = true, .smu = true };
 static const struct kind runtime_status_kind = { .fill = fill_runtime_status };
@@ -245,6 +291,7 @@ static void build_changing(struct server *s, struct node *d, size_t seat)
 	named(s, tree_file(s, d, "current_link_speed", 0444, &link_speed_kind), "current_link_speed");
 	named(s, tree_file(s, d, "current_link_width", 0444, &link_width_kind), "current_link_width");
 	named(s, tree_file(s, d, "config", 0644, &config_kind), "config");
+	named(s, tree_file(s, d, "gpu_metrics", 0444, &metrics_kind), "gpu_metrics");
 	tree_text(s, d, "power/control", S("auto\n"));
 }
 
@@ -255,12 +302,12 @@ static const struct {
 	const char *ip, *name;
 	unsigned id;
 } hardware[] = {
-	{ "mp1", "MP1", 1 },      { "mp2", "MP2", 2 },      { "thm", "THM", 3 },        { "smuio", "SMUIO", 4 },
-	{ "clk", "CLKA", 6 },     { "gc", "GC", 11 },       { "vcn", "UVD", 12 },       { "vpe", "VPE", 21 },
-	{ "mmhub", "MMHUB", 34 }, { "athub", "ATHUB", 35 }, { "osssys", "OSSSYS", 40 }, { "hdp", "HDP", 41 },
-	{ "sdma0", "SDMA0", 42 }, { "sdma1", "SDMA1", 43 }, { "df", "DF", 46 },         { "sdma2", "SDMA2", 68 },
-	{ "sdma3", "SDMA3", 69 }, { "lsdma", "LSDMA", 91 }, { "nbio", "NBIF", 108 },    { "umc", "UMC", 150 },
-	{ "xgmi", "XGMI", 200 },  { "mp0", "MP0", 255 },    { "dcn", "DMU", 271 },
+	{ "mp1", "MP1", 1 },      { "mp2", "MP2", 2 },      { "thm", "THM", 3 },      { "smuio", "SMUIO", 4 },
+	{ "fuse", "FUSE", 5 },    { "clk", "CLKA", 6 },     { "gc", "GC", 11 },       { "vcn", "UVD", 12 },
+	{ "vpe", "VPE", 21 },     { "mmhub", "MMHUB", 34 }, { "athub", "ATHUB", 35 }, { "osssys", "OSSSYS", 40 },
+	{ "hdp", "HDP", 41 },     { "sdma0", "SDMA0", 42 }, { "sdma1", "SDMA1", 43 }, { "df", "DF", 46 },
+	{ "sdma2", "SDMA2", 68 }, { "sdma3", "SDMA3", 69 }, { "lsdma", "LSDMA", 91 }, { "nbio", "NBIF", 108 },
+	{ "umc", "UMC", 150 },    { "xgmi", "XGMI", 200 },  { "mp0", "MP0", 255 },    { "dcn", "DMU", 271 },
 };
 
 static void build_ip(struct server *s, struct node *dies, const struct ip *ip)

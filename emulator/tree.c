@@ -37,6 +37,16 @@ struct node *tree_find(const struct node *directory, struct str name)
 	return NULL;
 }
 
+void tree_remove(struct node *directory, struct str name)
+{
+	for (size_t i = 0; i < directory->children.len; i++)
+		if (str_is(name, directory->children.data[i]->name)) {
+			memmove(directory->children.data + i, directory->children.data + i + 1,
+				(--directory->children.len - i) * sizeof(directory->children.data[0]));
+			return;
+		}
+}
+
 /** The directory that the last part of @path is in, made where it is missing. */
 static struct node *make_way(struct server *s, struct node *parent, struct str *path)
 {

@@ -2,8 +2,9 @@
 #include "emulator/machine.h"
 
 #include <stdlib.h>
+#include <sys/uio.h>
 
-enum value_kind { VALUE_CONSTANT, VALUE_CYCLE, VALUE_COUNT, VALUE_UNTIL, VALUE_SCALED };
+enum value_kind { VALUE_CONSTANT, VALUE_CYCLE, VALUE_COUNT, VALUE_UNTIL, VALUE_SCALED, VALUE_MEMORY };
 
 struct value {
 	enum value_kind kind;
@@ -131,6 +132,20 @@ const struct value *value_scaled(struct arena *a, const struct value *of, uint64
 	return v;
 }
 
+const struct value *value_memory(struct arena *a, int pid, uint64_t address)
+{
+	struct value *v = arena_alloc(a, sizeof(*v));
+	*v = (struct value){ .kind = VALUE_MEMORY, .step = pid, .number = address };
+	return v;
+}
+
+static uint64_t memory_of(const struct value *v)
+{
+	uint64_t word = 0;
+	struct iovec here = { &word, sizeof(word) }, there = { (void *)(uintptr_t)v->number, sizeof(word) };
+	return process_vm_readv((pid_t)v->step, &here, 1, &there, 1, 0) == sizeof(word) ? word : 0;
+}
+
 uint64_t value_at(const struct value *v, double t)
 {
 	if (!v)
@@ -150,6 +165,8 @@ uint64_t value_at(const struct value *v, double t)
 		return value_at(t < v->seconds ? v->first : v->then, t);
 	case VALUE_SCALED:
 		return (value_at(v->first, t) * v->number & v->mask) >> v->shift;
+	case VALUE_MEMORY:
+		return memory_of(v);
 	}
 	return 0;
 }

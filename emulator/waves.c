@@ -268,6 +268,9 @@ bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g)
 	if (!g->waves.len)
 		return true;
 	find_places(g);
+	// Waves that come later are placed with those that there were.
+	free(g->slots);
+	g->places.len = 0;
 	g->slots = mem_alloc(slots * sizeof(*g->slots) + 1);
 	for (size_t i = 0; i < g->waves.len; i++) {
 		const struct emu_waves *w = &g->waves.data[i];

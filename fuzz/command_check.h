@@ -194,12 +194,21 @@ UNFOLLOWED struct str template_pattern(struct hostile *h, struct str text, struc
 		for (size_t n = 0; fact && n < name.n; n++)
 			fact = char_word(name.p[n]) || name.p[n] == '.' || name.p[n] == '@';
 		if (!fact) {
-			text_add(&out, (struct str){ text.p + i, 1 });
+			// The mark around what can be run is not printed.
+			if (str_starts(str_from(text, i), S("``")))
+				i++;
+			else
+				text_add(&out, (struct str){ text.p + i, 1 });
 			continue;
 		}
 		struct str value = hostile_value(h, name);
 		if (hostile_step(h, name)) {
-			text_add(&out, command_str(h->step));
+			struct str step = command_str(h->step);
+			// A sentence within another begins with a small letter.
+			bool lowered = out.n && step.n > 1 && step.p[0] >= 'A' && step.p[0] <= 'Z' && step.p[1] >= 'a' &&
+				       step.p[1] <= 'z';
+			text_printf(&out, "%s" STR_FMT, lowered ? (char[]){ (char)(step.p[0] + 32), 0 } : "",
+				    STR_ARG(lowered ? str_from(step, 1) : step));
 		} else if (fact_type(h->know, name) == PIECE_WORDS && hostile_words(value)) {
 			text_add(&out, value);
 		} else if (*ret_n < FACTS_MOST) {
@@ -240,12 +249,23 @@ struct command_texts {
 	size_t n;
 };
 
+/** What an action becomes is another text of knowledge: that of a way. `{rebuild-initramfs}`, `{set-word: iommu=pt}` */
+static inline bool names_action(struct str text)
+{
+	for (size_t i = 0; i < text.n; i++) {
+		struct str rest = str_from(text, i + 1), inside = str_split(&rest, '}');
+		if (text.p[i] == '{' && inside.n && inside.p[0] >= 'a' && inside.p[0] <= 'z' && memchr(inside.p, '-', inside.n))
+			return true;
+	}
+	return false;
+}
+
 static inline void add_text(struct command_texts *to, struct str text, enum fill_mode mode)
 {
 	bool fact = false;
 	for (size_t i = 0; i + 1 < text.n; i++)
 		fact |= text.p[i] == '{' && text.p[i + 1] >= 'a' && text.p[i + 1] <= 'z';
-	if (!fact)
+	if (!fact || names_action(text))
 		return;
 	if (to->n == sizeof(to->list) / sizeof(to->list[0]))
 		abort();
@@ -275,6 +295,11 @@ static inline void command_texts_find(const struct know *k, struct command_texts
 			add_text(ret, r->undo, mode);
 			add_text(ret, r->verify, mode);
 		}
+	for (size_t i = 0; i < k->ways.len; i++) {
+		add_text(ret, k->ways.data[i]->run, FILL_BLANKS);
+		add_text(ret, k->ways.data[i]->say, FILL_BLANKS);
+		add_text(ret, k->ways.data[i]->undo, FILL_BLANKS);
+	}
 	for (size_t i = 0; i < k->causes.len; i++)
 		for (const struct know_next *n = k->causes.data[i]->next_steps; n; n = n->next)
 			add_text(ret, n->run, FILL_BLANKS);
@@ -291,12 +316,32 @@ UNFOLLOWED const struct command *noted(const struct host_item *i, const char *na
 	return c;
 }
 
-/** Whether it is one of the patterns, with the values. */
-UNFOLLOWED bool is_one_of(const struct command *c, const char *const *patterns, const struct command_value *values, size_t n)
+/** Whether it is the text of a way, with one of @its for {it} and the third mark for the file. */
+UNFOLLOWED bool is_a_way(struct hostile *h, const struct command *c, const char *const *its,
+			 const struct command_value values[4])
 {
-	for (; *patterns; patterns++)
-		if (c && command_matches(command_str(c), str_z(*patterns), values, n))
-			return true;
+	for (size_t i = 0; c && i < h->know->ways.len; i++) {
+		const struct str texts[] = { h->know->ways.data[i]->run, h->know->ways.data[i]->say,
+					     h->know->ways.data[i]->undo };
+		for (size_t n = 0; n < 3; n++)
+			for (const char *const *it = its; *it && texts[n].n; it++) {
+				struct text pattern = { 0 };
+				for (struct str rest = texts[n], take; rest.n; rest = str_from(rest, take.n)) {
+					take = str_starts(rest, S("{it}"))        ? S("{it}") :
+					       str_starts(rest, S("{stands_in}")) ? S("{stands_in}") :
+					       str_starts(rest, S("``"))          ? S("``") :
+										    str_cut(rest, 1);
+					text_add(&pattern, str_is(take, "{it}")        ? str_z(*it) :
+							   str_is(take, "{stands_in}") ? S("\x03") :
+							   str_is(take, "``")          ? S("") :
+											 take);
+				}
+				bool same = command_matches(command_str(c), text_str(&pattern), values, 4);
+				text_free(&pattern);
+				if (same)
+					return true;
+			}
+	}
 	return false;
 }
 
@@ -305,7 +350,7 @@ static inline const char *setting_complaint(struct hostile *h, const char *loade
 	struct host host = { .know = h->know };
 	struct settings s = { .h = &host };
 	struct host_item *m = host_add(&host, "machine", NULL);
-	host_note(&host, m, "boot_loader", str_z(loader), S("/etc/default/grub"));
+	host_note(&host, m, "words_with", str_z(loader), S("/etc/default/grub"));
 	host_note_command(&host, m, "boot_update", COMMAND(&host.arena, "update-grub"), S("/usr/sbin/update-grub"));
 	struct setting t = { .name = hostile_value(h, S("name")),
 			     .value = hostile_value(h, S("value")),
@@ -316,38 +361,20 @@ static inline const char *setting_complaint(struct hostile *h, const char *loade
 					  { t.where, arena_printf(&h->arena, "./" STR_FMT, STR_ARG(t.where)) },
 					  { t.name, { 0 } },
 					  { t.value, S("VALUE") } };
-	static const char *const removes[] = { "sudo rpm-ostree kargs --delete=\x02",
-					       "sudo grubby --update-kernel=ALL --remove-args=\x02",
-					       "Take \x02 out of \x03",
-					       "Take this setting out of \x03",
-					       "Take \x02 out of its file",
-					       "Take this setting out of its file",
-					       "Take \x02 out of \x03, the whole line if it sets nothing else",
-					       "Take this setting out of \x03, the whole line if it sets nothing else",
-					       "Take \x02 out of its file, the whole line if it sets nothing else",
-					       "Take this setting out of its file, the whole line if it sets nothing else",
-					       "Take \x02 out of the boot loader's configuration",
-					       "Take this setting out of the boot loader's configuration",
-					       NULL };
-	static const char *const writes[] = { "sudo rpm-ostree kargs --append=\x04=\x05",
-					      "sudo grubby --update-kernel=ALL --args=\x04=\x05",
-					      "Write \x04=\x05 in \x03",
-					      "Write \x04=\x05 in its file",
-					      "Write \x04=\x05 in the boot loader's configuration",
-					      "Write \x04= in \x03",
-					      NULL };
+	static const char *const words[] = { "\x02", "WORD", NULL };
+	static const char *const writes[] = { "\x04=\x05", "options \x04=\x05", "\x04=", "options \x04=", "WORD", NULL };
 	struct str word = arena_printf(&h->arena, STR_FMT "=" STR_FMT, STR_ARG(t.name), STR_ARG(t.value));
 	// A name with = in it is split elsewhere.
 	bool named = t.name.n && !memchr(t.name.p, '=', t.name.n) && !memchr(t.name.p, 0, t.name.n) &&
 		     (!t.value.n || !memchr(t.value.p, 0, t.value.n));
 	setting_note_change(&s, m, &t);
 	const struct command *remove = noted(m, "remove"), *write = NULL;
-	const char *wrong = is_one_of(remove, removes, values, 4) ? NULL : "how a setting is removed";
+	const char *wrong = is_a_way(h, remove, words, values) ? NULL : "how a setting is removed";
 	if (named) {
 		setting_note_write(&s, m, &t, word);
 		write = noted(m, "write");
 	}
-	if (!wrong && write && !is_one_of(write, writes, values, 4))
+	if (!wrong && write && !is_a_way(h, write, writes, values))
 		wrong = "how a setting is written";
 	// It is part of the steps of knowledge.
 	struct command_maker *again = command_begin(&h->arena);
@@ -371,7 +398,7 @@ static inline const char *apply_complaint(struct hostile *h)
 	vec_push(&a.sets, set);
 	applied_commands(&host, &a, false, &commands);
 	const struct command *kargs = commands.list.data[0];
-	if (kargs && !command_matches(command_str(kargs), S("rpm-ostree kargs --append-if-missing=\x02=\x03"), values, 2))
+	if (kargs && !command_matches(command_str(kargs), S("sudo rpm-ostree kargs --append-if-missing=\x02=\x03"), values, 2))
 		wrong = "rpm-ostree's arguments";
 	if (!kargs && applied_set_good(set.name, set.value))
 		wrong = "no command for what may be written";

@@ -58,7 +58,7 @@ def findings(unhang, text, people=False):
             said = finding[key] or []
             steps += [(finding["id"], key, step) for step in ([said] if isinstance(said, str) else said)]
     facts = [f for item in document["machine"]["items"] for f in item["facts"]] + document["machine"]["facts"]
-    steps += [("fact", f["name"], f["value"]) for f in facts if f["name"].split(".")[0] in ("remove", "activate", "write", "written", "add_with")]
+    steps += [("fact", f["name"], f["value"]) for f in facts if f["name"].split(".")[0] in ("remove", "activate", "write", "written", "restore", "word")]
     return steps, shown
 
 
@@ -88,11 +88,11 @@ def test_trees(t, unhang):
         t.no_complaints(wrong, f"nothing of it is told to do: {name}")
     steps, shown = findings(unhang, GPU + BUILT_IN + f"=== /etc/modprobe.d/a.conf\noptions amdgpu lockup_timeout={EVIL}\n", people=True)
     told = [step for _, key, step in steps if key == "do"]
-    t.ok(any("--append=amdgpu.lockup_timeout=VALUE" in step for step in told), "instead of the value there is what a person fills in", told)
+    t.ok(any("--append-if-missing=amdgpu.lockup_timeout=VALUE" in step for step in told), "instead of the value there is what a person fills in", told)
     t.ok(not re.search(r"kargs\S*\s[^\n]*curl", shown), "nor does the text for people have it", shown)
     steps, _ = findings(unhang, GPU + BUILT_IN + "=== /etc/modprobe.d/a.conf\noptions amdgpu lockup_timeout=9,10\n")
     told = [step for _, key, step in steps if key == "do"]
-    t.ok(any("--append=amdgpu.lockup_timeout=9,10" in step for step in told), "a value that is plain is told as it is", told)
+    t.ok(any("--append-if-missing=amdgpu.lockup_timeout=9,10" in step for step in told), "a value that is plain is told as it is", told)
 
 
 def test_firmware(t, unhang):
@@ -194,6 +194,7 @@ def blank(name):
 
 def fits(text, command, value):
     """Whether the command is one alternative of the text, with the value or its blank for each fact; then the pairs of blanks and what stands there."""
+    text = text.replace("``", "")  # marks what can be run, and is not printed
     for one in [text, *text.split(" || ")]:
         parts = re.split(r"\{([a-z][\w.@]*)\}", one)
         pattern = "".join(re.escape(p) if n % 2 == 0 else f"({re.escape(value)}|{re.escape(blank(p))})" for n, p in enumerate(parts))

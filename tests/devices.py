@@ -204,7 +204,8 @@ def check_partitions(t, machine):
     t.same(sorted(i for i in found[0]["ips"] if "harvested" not in i),
            [f"gc 0.{n} 9.4.3 bases 1 {0x2000 + n + (n > 1):#x}" for n in range(8)], "numbered without the one that is not there")
     t.same((found[0]["kfd_node"], found[0]["gpu_id"]), (2, 1000), "a GPU with partitions has its first KFD node")
-    t.same([(h["pid"], h["vram"]) for h in found[0]["holders"]], [(1, 8000)], "memory of all partitions")
+    # Processes of a machine that another test emulates meanwhile may be there too: /proc is the real one.
+    t.same([h["vram"] for h in found[0]["holders"] if h["pid"] == 1], [8000], "memory of all partitions")
     t.same((found[0]["debugfs"], found[0]["compute_partition"], found[0]["memory_partition"], found[0]["hive"]),
            ("/sys/kernel/debug/dri/1", "CPX", "NPS4", "1234605616436508552"), "partition modes and hive are read")
 

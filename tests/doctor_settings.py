@@ -23,7 +23,7 @@ DEFAULTS = {"cwsr_enable": "1", "ppfeaturemask": "0xfff7bfff", "gpu_recovery": "
             "noretry": "-1", "sched_policy": "0", "mes": "0", "reset_method": "-1", "vm_update_mode": "-1", "sg_display": "-1",
             "lockup_timeout": "", "aspm": "-1", "mcbp": "-1"}
 PARTS = {"gfx1100": ("0x744c", "0xc8"), "gfx1151": ("0x1586", "0xc1"), "gfx1201": ("0x7550", "0xc0"), "gfx1103": ("0x15bf", "0xc1"),
-         "gfx1152": ("0x1114", "0xc1"), "gfx942": ("0x74a1", "0x00")}
+         "gfx1152": ("0x1114", "0xc1"), "gfx1032": ("0x73ff", "0xc1"), "gfx942": ("0x74a1", "0x00")}
 INITRAMFS = "update-initramfs"
 
 
@@ -151,10 +151,11 @@ CASES = [
     ("modprobe.d and a driver that is built in",
      machine(more="=== /usr/lib/modules/6.12.48-amd64/modules.builtin\nkernel/drivers/gpu/drm/amd/amdgpu/amdgpu.ko\n"
              "=== /etc/modprobe.d/a.conf\noptions amdgpu mcbp=1\n"), ["parameter-built-in"], ["driver-in-tree"]),
-    ("a copied mask", machine(cmdline="ro amdgpu.ppfeaturemask=0xffffffff", parameters={"ppfeaturemask": "0xffffffff"}),
+    ("a copied mask where the driver uses GFX_DCS", machine("gfx1032", cmdline="ro amdgpu.ppfeaturemask=0xffffffff", parameters={"ppfeaturemask": "0xffffffff"}),
      ["ppfeaturemask-copied"], ["driver-in-tree"]),
+    ("a copied mask elsewhere", machine(cmdline="ro amdgpu.ppfeaturemask=0xffffffff", parameters={"ppfeaturemask": "0xffffffff"}), ["overdrive-on"], ["driver-in-tree"]),
     ("a copied mask without GFXOFF", machine(cmdline="ro amdgpu.ppfeaturemask=0xffff7fff", parameters={"ppfeaturemask": "0xffff7fff"}),
-     ["gfxoff-is-off", "ppfeaturemask-copied"], ["driver-in-tree"]),
+     ["gfxoff-is-off", "overdrive-on"], ["driver-in-tree"]),
     ("overclocking", machine(cmdline="ro amdgpu.ppfeaturemask=0xfff7ffff", parameters={"ppfeaturemask": "0xfff7ffff"}), ["overdrive-on"],
      ["driver-in-tree"]),
     ("GFXOFF off on RDNA 4",
@@ -253,7 +254,7 @@ CASES = [
     ("RDNA 3 on one that is", machine(kernel="6.6.80"), [], ["driver-in-tree"]),
     ("RDNA 4 on a kernel that does not know it", machine("gfx1201", kernel="6.1.0-40-amd64", parameters={"mcbp": "0"}), ["kernel-lacks-part"], ["driver-in-tree"]),
     ("RDNA 4 on a kernel from before it", machine("gfx1201", kernel="6.8.0-90-generic"), ["kernel-early-rdna4"], ["driver-in-tree"]),
-    ("Strix Halo on 6.17.9", machine("gfx1151", kernel="6.17.9"), ["kernel-strix-halo", "vpe-resume-gfx1151"], ["driver-in-tree"]),
+    ("Strix Halo on 6.17.9", machine("gfx1151", kernel="6.17.9"), ["kernel-strix-halo", "mes-evict-6.18", "vpe-resume-gfx1151"], ["driver-in-tree"]),
 ]
 
 
@@ -268,7 +269,7 @@ def test_cases(t, unhang):
         t.no_complaints(empty + [m.stderr] * bool(m.stderr), f"{name}: whole sentences")
     told = {name for case in CASES for name in case[2] + case[3]}
     untold = sorted(name for name in set(re.findall(r"^check (\S+)", (KNOWLEDGE / "doctor-settings.know").read_text(), re.M)) - told)
-    t.same(untold, ["gfxoff-7600s-ok", "sg-display-off-dgpu"],
+    t.same(untold, ["gfxoff-7600s-ok", "lockup-timeout-list", "sg-display-off-dgpu"],
            "every check has a case, but those that need facts of others")
 
 
@@ -315,6 +316,40 @@ def test_titles(t):
     t.no_complaints([name for name, keys in blocks("known-bad", KNOWLEDGE / "versions.know") if "why" not in keys], "every known-bad says why")
 
 
+VERSIONS = {"kernel", "rocm", "driver", "driver_package", "linux_firmware", "fw_mes", "fw_smu", "fw_dmcub", "framework_version", "mesa_version"}
+RELEASE = r"\d+\.\d+|20[12]\d{5}|[0-9a-f]{12}|\b[0-9a-f]{8}\b|#\d+|\d{4}"
+
+
+def open_ends(when):
+    """`begins`, `ends`: the ends that a line of conditions leaves open, of each version that it asks for."""
+    terms = [term.split(None, 2) for term in when.split(" and ")]
+    for name in {term[0] for term in terms} & VERSIONS:
+        ops = {term[1] for term in terms if len(term) == 3 and term[0] == name}
+        if ops & {"<", "<="} and not ops & {">", ">=", "="}:
+            yield "begins"
+        if ops & {">", ">="} and not ops & {"<", "<=", "="}:
+            yield "ends"
+
+
+def test_ranges(t):
+    """Every range that is known to be bad has both ends, with the commit or release, or says why not."""
+    complaints, seen = [], 0
+    for file in sorted(KNOWLEDGE.glob("*.know")):
+        for name, keys in blocks("known-bad", file):
+            seen += 1
+            ends, begins = keys.get("ends", [""])[0], keys.get("begins", [""])[0]
+            if not re.match(r"open: \S+ \S+", ends) and not re.search(RELEASE, ends):
+                complaints.append(f"{file.name}: {name}: 'ends' names neither a release, nor a commit, nor a reason (open: ...)")
+            missing = {end for when in keys["when"] for end in open_ends(when)}
+            if "begins" in missing and not begins:
+                complaints.append(f"{file.name}: {name}: no beginning, and no 'begins' that says why")
+            if "ends" in missing and not ends.startswith("open: "):
+                complaints.append(f"{file.name}: {name}: a range without an end, though 'ends' names one")
+    t.no_complaints(complaints, f"each of {seen} ranges has both ends or a reason")
+    t.same([sorted(open_ends(w)) for w in ("kernel < 6.1", "kernel >= 6.1 and gfx = gfx1100", "kernel >= 6.1 and kernel < 6.2", "rocm = 6.1")],
+           [["begins"], ["ends"], [], []], "an open end is seen")
+
+
 def test_steps(t, unhang):
     """The steps fit where the setting stands."""
     grub = '=== /etc/default/grub\n\nGRUB_CMDLINE_LINUX_DEFAULT="amdgpu.runpm=0"\n=== /boot/grub/grub.cfg\n\n'
@@ -325,11 +360,11 @@ def test_steps(t, unhang):
             ("grubby", dict(off, more=bls + "=== /etc/default/grub\nGRUB_ENABLE_BLSCFG=true\n=== /boot/grub2/grub.cfg\n\n"),
              ["sudo grubby --update-kernel=ALL --remove-args=amdgpu.runpm=0", "Reboot"]),
             ("rpm-ostree", dict(off, more=bls + "=== /run/ostree-booted\n\n=== /etc/os-release\nID=bazzite\n"),
-             ["sudo rpm-ostree kargs --delete=amdgpu.runpm=0", "Reboot"]),
+             ["sudo rpm-ostree kargs --delete-if-present=amdgpu.runpm=0", "Reboot"]),
             ("systemd-boot", dict(off, more=bls + "=== /boot/loader/loader.conf\n\n"), ["Take amdgpu.runpm=0 out of /boot/loader/entries/a.conf:2", "Reboot"]),
             ("/etc/kernel/cmdline", dict(off, more="=== /etc/kernel/cmdline\nro amdgpu.runpm=0\n"),
-             ["Take amdgpu.runpm=0 out of /etc/kernel/cmdline:1", "sudo kernel-install add-all, then reboot"]),
-            ("nothing but the command line", off, ["Take amdgpu.runpm=0 out of the boot loader's configuration", "Make the boot loader's configuration anew"]),
+             ["Take amdgpu.runpm=0 out of /etc/kernel/cmdline:1", "sudo update-initramfs -u -k all, then reboot"]),
+            ("nothing but the command line", off, ["Take amdgpu.runpm=0 out of GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub", "sudo update-grub, then reboot"]),
             ("modprobe.d", {"parameters": {"runpm": "0"}, "more": "=== /etc/modprobe.d/a.conf\noptions amdgpu runpm=0\n"},
              ["Take runpm=0 out of /etc/modprobe.d/a.conf:1, the whole line if it sets nothing else", "sudo update-initramfs -u -k all, then reboot"])]:
         steps = Machine(unhang, machine(**arguments)).findings["runpm-off"]["do"]
@@ -388,7 +423,7 @@ def test_facts(t, unhang):
                          ("param.amdgpu.cwsr_enable", "1"), ("param.iommu", "pt"), ("set.amdgpu.mcbp", "1"), ("gpu_gfx", "gfx1100")]:
         t.same(m.fact(name), wanted, f"fact {name}")
     t.same(m.setting("amdgpu.gfxoff", "state", "from", "better", "place"),
-           ("unknown-name", "/etc/default/grub:2", "amdgpu.ppfeaturemask=0xffff7fff", "cmdline"), "gfxoff: the bit is cleared in the value in effect")
+           ("unknown-name", "/etc/default/grub:2", "amdgpu.ppfeaturemask=0xfff77fff", "cmdline"), "gfxoff: the bit is cleared in the value in effect")
     t.same(m.setting("amdgpu.ppfeaturemask", "state", "effective", "default", "bits_on", "bits_off"),
            ("in-effect", "0xffffffff", "0xfff7bfff", "OVERDRIVE (0x4000), GFX_DCS (0x80000)", None), "the mask, bit by bit")
     t.same(m.setting("amdgpu.mcbp=0", "state", "by", "effective"), ("overridden", "/proc/cmdline", "1"), "the last one wins")
@@ -504,6 +539,7 @@ def test_hostile(t, unhang):
 def main():
     t, unhang = Tap(), Unhang(sys.argv[1])
     test_titles(t)
+    test_ranges(t)
     for test in (test_cases, test_steps, test_one_finding, test_near, test_facts, test_module, test_modprobe, test_directories, test_hostile):
         test(t, unhang)
     t.end()

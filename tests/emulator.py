@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The emulated machine as a program sees it: its files byte by byte, what is recorded, and that nothing of it stays behind."""
+import glob
 import json
 import os
 import signal
@@ -456,7 +457,8 @@ out["small"] = error(os.read, f, 8)
 def test_blocks(m):
     out, _ = m.look(MACHINE, """
 begin = time.monotonic(); text(P + "mem_busy_percent"); out["late"] = time.monotonic() - begin
-child = subprocess.Popen([sys.executable, "-c", f"import os; os.read(os.open('{D}amdgpu_sensors', os.O_RDONLY), 4)"])
+mark = f"reader-{time.monotonic_ns()}"
+child = subprocess.Popen([sys.executable, "-c", f"import os; os.read(os.open('{D}amdgpu_sensors', os.O_RDONLY), 4)", mark])
 for _ in range(200):
     state = text(f"/proc/{child.pid}/stat").rsplit(")")[-1].split()[0]
     if state == "S" and "amdgpu_sensors" in " ".join(os.readlink(p) for p in glob.glob(f"/proc/{child.pid}/fd/*")): break
@@ -464,12 +466,24 @@ for _ in range(200):
 time.sleep(0.1); child.kill(); time.sleep(0.1)
 out["state"] = text(f"/proc/{child.pid}/stat").rsplit(")")[-1].split()[0]
 out["others go on"] = text(P + "gpu_busy_percent")
-out["pid"] = child.pid
+out["mark"] = mark
 print(json.dumps(out)); sys.stdout.flush(); os._exit(0)
 """)
     m.holds("a file that blocks", out, {"state": "D", "others go on": "42\n"})
     m.t.ok(out.get("late", 0) > 0.35, "a file that blocks for a while", out)
-    m.t.ok("pid" in out and not os.path.exists(f"/proc/{out['pid']}"), "its reader is gone with the machine", out)
+    m.t.ok("mark" in out and not running(out["mark"]), "its reader is gone with the machine", out)
+
+
+def running(word):
+    """Whether a process has this among its arguments; inside of the machine it has another number than outside."""
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as f:
+                if word.encode() in f.read().split(b"\0"):
+                    return True
+        except OSError:
+            pass
+    return False
 
 
 def children(pid):
@@ -507,7 +521,8 @@ def test_ends(m):
                                stdout=subprocess.PIPE, env=m.unhang.environment)
         run.stdout.readline()
         inside = descendants(run.pid)
-        t.ok(len(inside) == 4, f"{how.name}: the command, what it started, its guard and the scenario's process run", inside)
+        t.ok(len(inside) == 6, f"{how.name}: who waits for the machine, its server, the scenario's process, the command's guard, the command and "
+             "what it started run", inside)
         run.send_signal(how)
         status = run.wait(timeout=20)
         deadline = time.monotonic() + 60
@@ -516,8 +531,17 @@ def test_ends(m):
         t.ok(all(map(gone, inside)), f"{how.name}: neither is left", inside)
         t.same(status, 128 + how if how == signal.SIGTERM else -how, f"{how.name}: the status")
         run.stdout.close()
-    run = m.run(MACHINE, "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!")
-    t.ok(gone(int(run.stdout)), "what the command left behind is ended")
+    seconds = f"60.{time.monotonic_ns()}"
+    m.run(MACHINE, "sh", "-c", f"sleep {seconds} >/dev/null 2>&1 & echo $!")
+    t.ok(not running(seconds), "what the command left behind is ended")
+    other = subprocess.Popen([m.unhang.binary, "emulate", str(m.scenario(MACHINE)), "--", "sh", "-c", f"echo started; exec sleep {seconds}"],
+                             stdout=subprocess.PIPE, env=m.unhang.environment)
+    other.stdout.readline()
+    seen = m.run(MACHINE, "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout.decode()
+    t.ok("sh -c" in seen and seconds not in seen, "what runs in another machine is not seen", seen)
+    other.terminate()
+    other.wait(timeout=20)
+    other.stdout.close()
     with open("/proc/mounts") as f:
         t.same(f.read(), before, "no mount is left")
     t.same({name for name in set(os.listdir("/tmp")) - directories if "emulat" in name}, set(), "no directory is left")

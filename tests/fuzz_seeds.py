@@ -133,7 +133,12 @@ def keys():
         yield f'-----BEGIN {kind} KEY-----\n{der}\n-----END {kind} KEY-----\n'.encode()
 
 
-MADE = {'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}
+def loaded_code():
+    """The first byte says that it is code in memory; the segments that matter lie in the file as they do there."""
+    yield b'c' + (TOP / 'docs/sample-kernel.co').read_bytes()[:16000]
+
+
+MADE = {'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}
 
 
 def log_words():

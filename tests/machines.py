@@ -53,7 +53,7 @@ def test_text_says_all(t, unhang):
         bad = [f for f in json.loads(unhang.run("doctor", "--root", unhang.directory / name, "--json").stdout)["findings"] if f["severity"] != "ok"]
         text = unhang.run("doctor", "--root", unhang.directory / name).stdout.decode()
         titles = [f"{f['severity']} {f['title']} [{f['id']}]" for f in bad]
-        paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+        paragraphs = [" ".join(part.replace(" \\\n", "\n").split()) for part in text.split("\n\n")]
         found = [part for part in paragraphs if part.startswith(tuple(titles or ["-"]))]
         wrong = []
         if len(bad) > 2 and (not found or found.pop(0) != " ".join(titles)):

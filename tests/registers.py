@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The register tables are what the driver's headers give: knowledge/registers against the Linux sources.
+"""The register tables are what the driver's headers give: knowledge/registers against the Linux sources. And the second way to addresses:
+driver-addresses-6.12.txt against the driver's code.
 
 Needs Debian's linux-source-6.12.
 """
@@ -24,6 +25,10 @@ def main():
     t.ok(len(made) >= 100, "the sources have the registers of a hundred blocks", len(made))
     t.same(sorted(kept), sorted(made), "there is a table for each block of the sources, and no other")
     t.no_complaints([name for name in sorted(made) if kept.get(name, made[name]) != made[name]], "each is what the sources give")
+    with tempfile.TemporaryDirectory(prefix="addresses-test-") as folder:
+        list_made = pathlib.Path(folder) / "list"
+        subprocess.run([tap.HERE / ".." / "tools" / "driver-addresses", "--output", list_made, SOURCE], check=True)
+        t.same(list_made.read_text(), (tap.HERE / "driver-addresses-6.12.txt").read_text(), "the driver's addresses are what its code gives")
     t.end()
 
 

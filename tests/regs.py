@@ -35,6 +35,9 @@ def table(name):
         if words[0] == "like":
             found = dict(table(words[1]))
             continue
+        if words[0] == "not":
+            found.pop(words[1], None)
+            continue
         base, offset = words[1].split(":")
         place = (None if base == "ix" else int(base), int(offset, 16))
         if len(words) > 2 and words[2].startswith("="):
@@ -105,6 +108,18 @@ def test_list(t, unhang):
     run = unhang.run("regs", "--json", "--list", "mmhub_3_0_9", "MMVM_L2_CNTL")
     document = emulated.document(t, run, "regs", "a version that has no table")
     t.same([r["table"] for r in document.get("registers", [])], ["mmhub_3_0_0"], "has that of a relative")
+
+
+def test_one_wrong(t, unhang):
+    """What is wrong with one name or value does not keep the others from being shown."""
+    run = unhang.run("regs", "--decode", "gfx1100", "GRBM_STATSU=1", "GRBM_STATUS=0xa0003028", "CP_STAT=x", "GRBM_STATUS.CP_BSY=1")
+    said = run.stderr.decode().splitlines()
+    t.ok(run.returncode == 0 and "GRBM_STATUS" in run.stdout.decode(), "the one that is right is shown", run.stdout)
+    t.same([word in line for word, line in zip(("no register 'GRBM_STATSU'", "NAME=VALUE", "no field 'CP_BSY'"), said)], [True] * 3, "and each that is wrong is told")
+    run = unhang.run("regs", "--decode", "gfx1100", "GRBM_STATSU=1", "CP_STATT=1")
+    t.same((run.returncode, run.stdout, len(run.stderr.splitlines())), (2, b"", 2), "where none is right, each is told, and the status is 2")
+    run = unhang.run("regs", "--list", "gfx1100", "NOTHING_LIKE_THIS*", "GRBM_STATUS")
+    t.ok(run.returncode == 0 and b"GRBM_STATUS" in run.stdout and b"NOTHING_LIKE_THIS" in run.stderr, "a list goes on, too", run.stderr)
 
 
 def test_errors(t, unhang):
@@ -252,6 +267,7 @@ def main():
     test_decode(t, unhang)
     test_text(t, unhang)
     test_list(t, unhang)
+    test_one_wrong(t, unhang)
     test_errors(t, unhang)
     test_device_core(t, unhang)
     test_emulated(t, unhang)

@@ -9,7 +9,7 @@ import tap
 
 TOP = tap.HERE / ".."
 DOCUMENT = (TOP / "docs/SCENARIOS.md").read_text()
-HEADS = ("scenario", "gpu", "process", "messages", "part")
+HEADS = ("scenario", "gpu", "process", "kfd", "messages", "part")
 GPU = "gpu 0000:03:00.0\n    part gfx1100\n"
 PROCESS = "process p\n    queue 1 gpu 0000:03:00.0 ring 0x7f0000000000 size 4096\n"
 
@@ -41,7 +41,7 @@ def cells(text):
 
 def examples():
     for text in indented(DOCUMENT):
-        if not text.startswith(("unhang", "SECONDS")):
+        if not text.startswith(("unhang", "SECONDS", "LD_LIBRARY_PATH")):
             yield text, whole(text)
     gpu, _, rest = DOCUMENT.partition("\n## process NAME")
     part = rest.partition("\n## part NAME")[2]

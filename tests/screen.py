@@ -15,7 +15,8 @@ LINES, MOST, COLUMNS, WIDEST = 24, 40, 80, 120
 SHARED = [tap.HERE / ".." / ".." / "shared", tap.HERE / ".." / ".." / ".." / "shared"]
 LABELS = ["GPU", "Now", "Fault", "Why", "Confidence", "Try", "More"]
 FAULTS = ("the job", "the node (hardware or setup)", "the driver or firmware", "not known from this log")
-ROW = re.compile(r"^  (?:(\S+(?: m?s)?) +)?(cause|effect|artefact|bystander)\b")
+TIME, ROLE = r"(?:(?:\d[\d:.]*|\+[\d.]+ \w+) +)?", r"(cause|effect|artefact|bystander)"
+ROW = re.compile(rf"(?:^ {{2,20}}{TIME}{ROLE}(?=  )|^  {TIME}{ROLE}$)")  # beside its text, or above it
 
 
 def cases():
@@ -46,7 +47,7 @@ def labels(text):
 
 
 def rows(text):
-    return [ROW.match(line).group(2) for line in text.splitlines() if ROW.match(line)]
+    return [found.group(1) or found.group(2) for found in map(ROW.match, text.splitlines()) if found]
 
 
 def has_incident(text):
@@ -132,6 +133,9 @@ def test_widths(t, unhang, files):
         beside = [f"{name}: {line}" for name, text in said.items() for line in text.splitlines()
                   if ROW.match(line) and not re.fullmatch(ROW.pattern + "$", line)]
         t.no_complaints(beside, f"{columns} columns: an event stands below its time")
+    said = each(unhang, some, columns=WIDEST)
+    t.no_complaints([f"{name}: {line}" for name, text in said.items() for line in text.splitlines() if len(line) > WIDEST], f"{WIDEST} columns: no line is wider")
+    t.same([name for name, text in said.items() if text.count("\n") > LINES], [], f"{WIDEST} columns: and none is longer than with {COLUMNS}")
     said = each(unhang, some, columns=200)
     widest = max(len(line) for text in said.values() for line in text.splitlines())
     t.ok(COLUMNS < widest <= WIDEST, f"200 columns: not stretched beyond {WIDEST}", widest)
@@ -168,7 +172,7 @@ def test_others(t, unhang):
     """More incidents have a line each, and the first keeps the screen."""
     log = "".join(diagnoses.log(f"{100 + 500 * n}.0 @ ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n" + diagnoses.reset(101 + 500 * n)) for n in range(9))
     text = say(unhang, unhang.write("many.txt", log))
-    t.ok("8 more incidents (--all):" in text and len(re.findall(r"^  \d+\.\d+  0000:", text, re.M)) == 3 and re.search(r"^  and 5 more$", text, re.M) and text.count("\n") <= LINES,
+    t.ok("8 more incidents (--all):" in text and len(re.findall(r"^  0000:03:00.0  A graphics job .* \[line \d+\]$", text, re.M)) == 3 and re.search(r"^  and 5 more$", text, re.M) and text.count("\n") <= LINES,
          "three of them, and the number of the others", text)
     t.same(say(unhang, "--all", unhang.directory / "many.txt").count("\nNow  "), 9, "--all has a screen for each")
 
@@ -221,6 +225,18 @@ def test_gpus(t, unhang):
         t.ok(without.returncode == 2 and b"no AMD GPU" in without.stdout, "a machine without one is not healthy", without.stdout)
 
 
+EMPTY = re.compile(r"\{[a-z_.]+\}|(?<!\w)\(\s*\)|\[\s*\]|node-\D|\bNone\b|^(?:[A-Z][a-z]+ )?[^a-z]*\([A-Z]+\)\.$| [,;.](?: |$)", re.M)
+
+
+def test_empty(t, said):
+    """Nothing stands for what is not known, and the first line says what happened."""
+    incidents = {name: text for name, text in said.items() if has_incident(text)}
+    t.same([f"{n}: {EMPTY.search(x).group(0)!r}" for n, x in said.items() if EMPTY.search(re.sub(r"^ {8}.*[|;*$>].*$", "", x, flags=re.M))], [], "no empty placeholder")
+    heads = {n: x.split("\nGPU ")[0].split() for n, x in incidents.items()}  # a long name may begin the second line
+    short = [f"{n}: {' '.join(words)}" for n, words in heads.items() if len(words) < 4]
+    t.no_complaints(short, "the first line of an incident is a sentence")
+
+
 ABSURD = re.compile(r"\blasted \d{4,}|[ (]-\d+(\.\d+)? m?s\b|\+\d{4,}(\.\d+)? s|\d{5,} (times|days)|\b1970-|within  s")
 
 
@@ -266,6 +282,7 @@ def main():
     test_commands(t, unhang, files, said)
     test_widths(t, unhang, files)
     test_times(t, unhang, said)
+    test_empty(t, said)
     for test in (test_verbose, test_unknown, test_others, test_refused, test_file, test_gpus, test_readme):
         test(t, unhang)
     t.end()

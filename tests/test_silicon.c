@@ -476,11 +476,11 @@ static void a_look_gives_registers_rings_and_waves(void **state)
 	// Two, and one more for each time that a slow machine let the gate's answer grow old.
 	assert_in_range(count.children, 2, 16);
 	assert_in_range(count.operations, 3072, 3072 + 16 * (count.children - 1));
-	uint32_t sgprs[108], vgprs[8 * 32];
+	uint32_t sgprs[108], vgprs[4 * 32];
 	const struct wave *w = &r[3].waves[1];
-	assert_int_equal(w->vgprs.count, 8);
+	assert_int_equal(w->vgprs.count, 4);
 	assert_true(wave_registers(t, &w->sgprs, 1, sgprs) && sgprs[107] == 0x5000 + 107);
-	assert_true(wave_registers(t, &w->vgprs, 32, vgprs) && vgprs[7 * 32 + 31] == 0x701f);
+	assert_true(wave_registers(t, &w->vgprs, 32, vgprs) && vgprs[3 * 32 + 31] == 0x301f);
 	assert_int_equal(target_ask(t, &r[4]), ANSWER_GIVEN);
 	assert_int_equal(r[4].n, 2);
 	assert_true(str_is(r[4].rings[1].name, "vcn_unified_0") && r[4].rings[0].wptr == 8);

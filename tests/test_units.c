@@ -20,6 +20,19 @@
 #include "knowledge/know.h"
 #include "knowledge/template.h"
 
+static void typing_errors_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(str_typos(S("cwsr-off"), S("cwsr-off"), 3), 0);
+	assert_int_equal(str_typos(S("cwsr-off"), S("CWSR-of"), 3), 1);
+	assert_int_equal(str_typos(S("cwsr-off"), S("cwrs-off"), 3), 2);
+	assert_int_equal(str_typos(S(""), S("ab"), 3), 2);
+	assert_true(str_typos(S("cwsr-off"), S("something-else"), 3) > 3);
+	char long_name[200] = "";
+	memset(long_name, 'a', sizeof(long_name) - 1);
+	assert_true(str_typos(str_z(long_name), str_z(long_name), 3) > 3);
+}
+
 static void numbers_are_parsed(void **state)
 {
 	(void)state;
@@ -434,6 +447,7 @@ static void waves_of_a_text_are_at_one_place(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(typing_errors_are_counted),
 		cmocka_unit_test(numbers_are_parsed),
 		cmocka_unit_test(versions_are_compared),
 		cmocka_unit_test(globs_match),

@@ -16,7 +16,7 @@ LABELS = ("Now", "Fault", "Why", "Confidence")
 
 def flat(text):
     """Without the breaks of lines, which depend on the width."""
-    return re.sub(r"\s+", " ", str(text)).strip()
+    return re.sub(r"\s+", " ", re.sub(r" \\\n", "\n", str(text))).strip()
 
 
 def shown_of(incident):

@@ -3,11 +3,13 @@
 without it in PATH nothing is tried."""
 import collections
 import os
+import random
 import re
 import shutil
 import sys
 
 import emulated
+import regs
 import tap
 
 SCENARIO = """scenario side-by-side
@@ -51,6 +53,17 @@ gpu 0000:43:00.0
     wave  11 xcc 3 se 1 cu 1 pc 0x7f0000006000
     wave  xcc 6 se 1 sh 0 cu 2 simd 3 slot 9 pc 0x7f0000007000
 """
+# Every part, with what is in it by chance: its table of GC, its first ring for compute, shaders.
+PARTS = {"gfx900": "gc_9_0", "gfx906": "gc_9_4_0", "gfx908": "gc_9_4_1", "gfx90a": "gc_9_4_2", "gfx942": "gc_9_4_3", "gfx1010": "gc_10_1_0",
+         "gfx1030": "gc_10_3_0", "gfx1100": "gc_11_0_0", "gfx1101": "gc_11_0_3", "gfx1102": "gc_11_0_0", "gfx1103": "gc_11_0_0",
+         "gfx1151": "gc_11_5_0", "gfx1200": "gc_12_0_0", "gfx1201": "gc_12_0_0"}
+# Of these umr has only a relative's table, or a part of their own: it reads some registers elsewhere, and finds no waves or page tables.
+NOT_OF_UMR = {"gfx906": ("registers", "vgprs", "buffer"), "gfx908": ("waves", "buffer"), "gfx90a": ("vgprs",), "gfx942": ("vgprs",),
+              "gfx900": ("vgprs",)}
+REGISTERS_TRIED = 150
+BUFFER = 0x7f0080000000
+# A read of these acts, or answers for waves (SQ_*), or is what umr looks at by itself.
+NOT_TRIED = re.compile(r"_SEM|SEMAPHORE|MUTEX|DATA|^SQ_|^VM_CONTEXT|^GCVM_CONTEXT|MC_VM|SDMA|GRBM_GFX_INDEX|^GB_ADDR|_IND_|UCODE")
 # As patterns of unhang; umr takes them too: to it they are regular expressions, or the beginning of a name.
 STATUS = ("GRBM_STATUS*", "CP_STAT*", "CP_STALLED_STAT*", "CP_CPC_STATUS*", "CP_CPC_BUSY_STAT*", "CP_CPC_STALLED_STAT*", "CP_CPF_STATUS*",
           "CP_CPF_BUSY_STAT*", "CP_CPF_STALLED_STAT*", "SDMA0_STATUS_REG*")
@@ -120,8 +133,9 @@ def umr_waves(text):
     for part in re.split(r"^-{20,}$", text, flags=re.M)[1:]:
         place = re.search(r"^se(\d+)\.s[ha](\d+)\.(?:cu|wgp)(\d+)\.simd(\d+)\.wave(\d+)", part, re.M)
         words = {m[1].lower(): int(m[2], 16) for m in re.finditer(r"ixSQ_WAVE_(\w+): ([0-9a-f]{8}) \|", part)}
+        vgprs = {int(m[1]): [int(w, 16) for w in m[2].split()] for m in re.finditer(r"^    \[ *(\d+)\] = \{ ([0-9a-f ]+)\}", part, re.M)}
         sgprs = [int(w, 16) for m in re.finditer(r"^>SGPRS\[\d+\.\.\d+\] = \{ (.*) \}", part, re.M) for w in m[1].split(", ")]
-        found[tuple(map(int, place.groups()))] = words, sgprs
+        found[tuple(map(int, place.groups()))] = words, sgprs, vgprs
     return found
 
 
@@ -131,11 +145,12 @@ def our_waves(document, xcc):
         if w["xcc"] == xcc:
             s = w["slot"]
             words = {k: int(v, 16) for k, v in w["hardware_registers"].items()}
-            found[w["se"], s["sh"], s["cu"], s["simd"], s["slot"]] = words, [int(v, 16) for v in w["sgprs"] or []]
+            vgprs = {n: [int(v, 16) for v in lanes] for n, lanes in enumerate(w["vgprs"] or [])}
+            found[w["se"], s["sh"], s["cu"], s["simd"], s["slot"]] = words, [int(v, 16) for v in w["sgprs"] or []], vgprs
     return found
 
 
-def compare_waves(b, name, scenario, pci, wanted, xccs=(None,), moving=False, registers=False):
+def compare_waves(b, name, scenario, pci, wanted, xccs=(None,), moving=False, registers=False, counted=False):
     document = b.ours(scenario, name, "waves", pci, "--sample", "1", "--registers", "--all")
     for xcc in xccs:
         options = "no_disasm" if registers else "no_disasm,skip_gprs"
@@ -143,14 +158,20 @@ def compare_waves(b, name, scenario, pci, wanted, xccs=(None,), moving=False, re
         theirs, ours = umr_waves(text), our_waves(document, xcc or 0)
         wrong = [f"{place}: only umr" for place in theirs.keys() - ours.keys()] + [f"{place}: only unhang" for place in ours.keys() - theirs.keys()]
         for place in theirs.keys() & ours.keys():
-            words, sgprs = theirs[place]
+            words, sgprs, vgprs = theirs[place]
             for word in words.keys() | ours[place][0].keys():
                 if words.get(word) != ours[place][0].get(word) and not (moving and word.startswith("pc_")):
                     wrong.append(f"{place}: {word}: umr {words.get(word)}, unhang {ours[place][0].get(word)}")
             n = min(len(sgprs), len(ours[place][1]))
             if sgprs[:n] != ours[place][1][:n]:
                 wrong.append(f"{place}: SGPRs: umr {sgprs[:n]}, unhang {ours[place][1][:n]}")
-        if registers and not any(sgprs for _, sgprs in theirs.values()):
+            for n in vgprs.keys() & ours[place][2].keys():
+                lanes = len(ours[place][2][n])  # umr shows 64 of every wave
+                if vgprs[n][:lanes] != ours[place][2][n]:
+                    wrong.append(f"{place}: v{n}: umr {vgprs[n][:4]}, unhang {ours[place][2][n][:4]}")
+            if registers and counted and len(vgprs) != len(ours[place][2]):
+                wrong.append(f"{place}: umr has {len(vgprs)} VGPRs, unhang {len(ours[place][2])}")
+        if registers and not any(sgprs for _, sgprs, _ in theirs.values()):
             wrong.append("umr shows no SGPRs")
         where = name if xcc is None else f"{name}, XCC {xcc}"
         b.t.no_complaints(wrong[:10], f"{where}: {len(theirs)} waves alike")
@@ -160,12 +181,13 @@ def compare_waves(b, name, scenario, pci, wanted, xccs=(None,), moving=False, re
 # --- rings ---
 
 def umr_words(text):
-    """Words of the ring itself by their position; what it points to follows behind."""
+    """Words of the ring itself by their position; what it points to follows behind. Fields of a header stand at the header's position, behind
+    its word: the first value counts."""
     found = {}
     for m in re.finditer(r"^\[0x0@0x([0-9a-f]+) \+ 0x([0-9a-f]+)\]\t\[ *0x([0-9a-f]+)\]", text.split("\nDone decoding")[0], re.M):
         at = (int(m[1], 16) + int(m[2], 16)) // 4
         for i in range(len(m[3]) // 8):
-            found[at + i] = int(m[3], 16) >> 32 * i & 0xffffffff
+            found.setdefault(at + i, int(m[3], 16) >> 32 * i & 0xffffffff)
     return found
 
 
@@ -181,6 +203,57 @@ def compare_ring(b, name, scenario, pci, ring, least):
     wrong = [f"word {at}: umr 0x{theirs[at]:08x}, unhang 0x{ours[at]:08x}" for at in both if ours[at] != theirs[at]]
     b.t.no_complaints(wrong[:10], f"{name}: {len(both)} words of {ring} alike")
     b.t.ok(len(both) >= least, f"{name}: as many words as are known in {ring}", f"{len(both)} of {least}; umr: {sorted(theirs)}, unhang: {sorted(ours)}")
+
+
+# --- by chance, on every part ---
+
+def chance_scenario(part, chance):
+    """A GPU with contents by chance: (text, names of registers)."""
+    table = regs.table(PARTS[part])
+    names = chance.sample(sorted(n for n, r in table.items() if r.base is not None and not NOT_TRIED.search(n)), REGISTERS_TRIED)
+    word = lambda: f"{chance.getrandbits(32):#x}"
+    alloc = "0x2000" if PARTS[part] > "gc_11" and PARTS[part] < "gc_9" else "0x200"
+    alloc = {"gfx9": "0x02000100", "gfx1": alloc}[part[:4]] if part != "gfx90a" else "0x02000040"
+    compute = "comp_0.1.0.0" if part == "gfx942" else "comp_1.0.0"
+    text = f"gpu 0000:03:00.0\n    part {part}\n    shaders ses 2 cus 4\n"
+    text += "".join(f"    register {n} = {word()}\n" for n in names)
+    for n in range(6):
+        gprs = " ".join(f"{kind} {chance.randrange(4)} {word()}" for kind in ("sgpr", "vgpr") for _ in range(3))
+        text += f"    wave se {n % 2} halted pc {0x7f0000001000 + 4 * chance.getrandbits(8):#x} exec {word()} gpr_alloc {alloc} {gprs}\n"
+    words = " ".join(word() for _ in range(5))
+    text += f"    map 3 {BUFFER:#x} vram 0x100000 8K\n    virtual 3 {BUFFER:#x} 0xc0051000 {words} {word()}\n" \
+            f"    ring {compute} rptr 0x40 wptr 0x44\n    packets {compute} at 0x40 0xc0023f00 {BUFFER & 0xffffffff:#x} {BUFFER >> 32:#x} 0x03000007\n"
+    return text, names, compute
+
+
+def compare_buffer(b, part, scenario, compute):
+    """An indirect buffer and the memory that it lies in, behind page tables."""
+    text = b.umr(scenario, "0000:03:00.0", *vm_partition(part), "-RS", f"{compute}[.:.]")
+    theirs = [int(m[1], 16) for m in re.finditer(rf"^\[0x3@0x{BUFFER:x} \+ 0x[0-9a-f]+\]\t\[ *0x([0-9a-f]+)\]", text, re.M)]
+    document = b.ours(scenario, part, "rings", "0000:03:00.0", compute, "--all", "--once")
+    ours = [int(w, 16) for g in document.get("gpus", []) for r in g["rings"] for p in r["packets"] if p["depth"] == 1 for w in p["raw"]]
+    b.t.same((len(ours), theirs[:1], theirs[1:]), (7, ours[:1], ours[1:len(theirs)]), f"{part}: the words of an indirect buffer alike")
+
+
+def vm_partition(part):
+    return ("-vmp", "0") if part == "gfx942" else ()
+
+
+def test_chance(b):
+    chance = random.Random(17)
+    for part in PARTS:
+        text, names, compute = chance_scenario(part, chance)
+        scenario = b.unhang.write(f"{part}.scenario", text)
+        lacks = NOT_OF_UMR.get(part, ())
+        said = {option: b.umr(scenario, "0000:03:00.0", option) for option in ("-lb", "-c", "-gm", "-vi")}
+        b.t.same([option for option, text in said.items() if not text], [], f"{part}: umr runs, with its blocks, configuration, metrics and VBIOS")
+        if "registers" not in lacks:
+            compare_registers(b, f"{part}, by chance", scenario, "0000:03:00.0", names, (vm_partition(part), ()), ())
+        if "waves" not in lacks:
+            compare_waves(b, f"{part}, by chance", scenario, "0000:03:00.0", [6], xccs=(0,) if part == "gfx942" else (None,), registers=True,
+                          counted="vgprs" not in lacks)
+        if "buffer" not in lacks:
+            compare_buffer(b, part, scenario, compute)
 
 
 def test_blocks(b, scenario):
@@ -221,6 +294,7 @@ def main():
     compare_waves(b, "eight GPUs", "eight-gpus", "0000:b0:00.0", [112])
     compare_ring(b, "gfx1100", scenario, "0000:03:00.0", "gfx_0.0.0", 9)
     compare_ring(b, "sdma-stuck", "sdma-stuck", "0000:03:00.0", "sdma0", 10)
+    test_chance(b)
     t.end()
 
 

@@ -39,6 +39,15 @@ void uh_session_add_newest(struct uh_session *s, const char *root);
 struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu);
 /** How many AMD GPUs this machine should have: fewer are an incident. */
 void uh_session_expect_gpus(struct uh_session *s, unsigned n);
+/** Which GPU it was, where the evidence does not say: a name (RX 7900 XTX, MI300X), or a PCI device id (744c); before the sources. The
+ * error is that there is no such part, or several. */
+struct uh_error *uh_session_part(struct uh_session *s, const char *name);
+/** Keeps the lines that events are read from, for reports that show them; before the sources. */
+void uh_session_keep_lines(struct uh_session *s);
+/** Leaves incidents out: those before a time (2026-11-16T04:00:00Z, 2h, yesterday), and all but the newest. The error is that it is no
+ * time. */
+struct uh_error *uh_session_since(struct uh_session *s, const char *time);
+void uh_session_newest(struct uh_session *s);
 /** A file or directory with the code that waves ran; before the sources. What lies beside the evidence is found without. */
 void uh_session_add_code(struct uh_session *s, const char *path);
 /** After the last source. */
@@ -51,6 +60,9 @@ unsigned uh_session_incidents(const struct uh_session *s);
 /** What the whole comes to; the greater one counts. HEALTHY is earned: what it takes was read, and nothing is wrong. */
 enum uh_verdict { UH_HEALTHY, UH_UNKNOWN, UH_INCIDENT };
 enum uh_verdict uh_session_verdict(const struct uh_session *s);
+/** Whether a fault of the machine itself, not of a job or of the driver, was found: hardware, a GPU that is not well now, or one that is
+ * missing. */
+bool uh_session_node_at_fault(const struct uh_session *s);
 /** Where that is UH_UNKNOWN: what could not be read, and why; else empty. It lives as long as the session. */
 const char *uh_session_unread(const struct uh_session *s);
 /** AMD GPUs of this machine that were looked at, and how many of them are not well. */
@@ -60,6 +72,8 @@ struct uh_report_options {
 	bool json;
 	bool all;     // every incident in full, not only the first
 	bool verbose; // every event and fact
+	bool lines;   // the lines of the evidence, too, where they were kept
+	bool oneline; // a line of fields with tabs between for each incident, or for each GPU that has none
 	bool colour;
 	unsigned width; // columns of the terminal; 0: 80
 };
@@ -161,6 +175,15 @@ struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char
  * *@ret_failed of them did not. The error is that none was tried. */
 struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, unsigned *ret_failed);
 
+/** How one remedy is written. */
+struct uh_remedy_options {
+	bool json, colour;
+	unsigned width; // columns of the terminal; 0: 80
+};
+/** All that is known of a remedy: its steps on this machine, cost, undo, sources. The error is that there is none of this name, and which
+ * was meant. */
+struct uh_error *uh_remedy(const struct uh_remedy_options *o, const char *id, FILE *out, uh_problem_fn *problem, void *ctx);
+
 /** How much of what users' programs keep in memory goes into a bundle. */
 enum uh_user_data { UH_USER_NONE, UH_USER_REGISTERS, UH_USER_ALL };
 struct uh_capture_options {
@@ -173,6 +196,8 @@ struct uh_capture_options {
 	bool tools;               // run py-spy, where it is installed
 	bool attach_debugger;     // run rocgdb: it may take every queue off the GPU
 	bool release_devcoredump; // free dumps when they are saved, so that the driver can make others
+	uh_progress_fn *progress; // what is being saved; NULL
+	void *progress_ctx;
 };
 /** Saves all evidence of this machine in one bundle. The error is that there is none. */
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx);

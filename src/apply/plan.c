@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "knowledge/parameter.h"
+#include "knowledge/steps.h"
+#include "knowledge/way.h"
 
 enum { NAMES_MOST = 1 << 18 };
 
@@ -16,9 +18,26 @@ struct planner {
 	const struct apply_request *r;
 	struct applied *to;
 	struct apply_notes *notes;
-	struct text modprobe, cmdline; // words
-	struct str loader;
+	struct text modprobe, cmdline;   // words
+	enum know_writes words, options; // what is written for them on this machine
 };
+
+/** What an action is on this machine; NULL: not known. */
+static const struct command *machine_action(const struct host *h, struct arena *to, const char *action,
+					    const struct command *it)
+{
+	const struct host_scope scope = { h, host_machine(h) };
+	const struct fact_view view = host_view(&scope);
+	return steps_action(to, h->know, str_z(action), it, &view);
+}
+
+static enum know_writes machine_writes(const struct host *h, const char *action)
+{
+	const struct host_scope scope = { h, host_machine(h) };
+	const struct fact_view view = host_view(&scope);
+	const struct know_way *way = know_way(h->know, str_z(action), &view);
+	return way ? way->writes : WRITES_NOTHING;
+}
 
 void apply_note(struct apply_notes *n, const char *format, ...)
 {
@@ -108,7 +127,7 @@ static void add_word(struct text *t, struct str name, struct str value)
 static bool for_modprobe(struct planner *p, struct str name)
 {
 	struct str module, parameter, value;
-	return of_module(name, &module, &parameter) && !str_is(p->loader, "rpm-ostree") &&
+	return of_module(name, &module, &parameter) && p->options == WRITES_OPTIONS &&
 	       !command_line_value(host_value(p->h, NULL, "cmdline"), name, &value) && !built_in(p->h, module);
 }
 
@@ -286,24 +305,47 @@ static struct uh_error *add_entries(struct planner *p, enum own_kind kind)
 	return err;
 }
 
+/** Why nothing is written, and what the user does instead. */
+static struct uh_error *refuse_cmdline(struct planner *p)
+{
+	struct arena *a = &p->h->arena;
+	struct str words = text_str(&p->cmdline), rest = words;
+	struct text how = { 0 };
+	if (!host_value(p->h, NULL, "words_with").n)
+		return uh_error_new("it could not be told which boot loader this is: add " STR_FMT
+				    " to the kernel command line by hand, then reboot",
+				    STR_ARG(words));
+	for (struct str word; (word = str_word(&rest)).n;)
+		text_printf(
+			&how, STR_FMT "; ",
+			STR_ARG(command_str(machine_action(p->h, a, "set-word", COMMAND_OF(a, "", PIECE_PARAMETER, word)))));
+	text_add(&how, command_str(machine_action(p->h, a, "activate-words", NULL)));
+	struct uh_error *err = uh_error_new("unhang does not change kernel words on this system, which makes them from "
+					    "something else. Do it yourself: " STR_FMT,
+					    STR_ARG(text_str(&how)));
+	text_free(&how);
+	return err;
+}
+
 static struct uh_error *plan_cmdline(struct planner *p)
 {
-	struct str words = text_str(&p->cmdline);
-	if (str_is(p->loader, "grub-d"))
-		return add_whole(p, OWN_GRUB_D, "/etc/default/grub.d", ".cfg", words);
-	if (str_is(p->loader, "grub"))
+	switch (p->words) {
+	case WRITES_GRUB_FILE:
+		return add_whole(p, OWN_GRUB_D, "/etc/default/grub.d", ".cfg", text_str(&p->cmdline));
+	case WRITES_GRUB_LINE:
 		return add_part(p, OWN_GRUB, S("/etc/default/grub"));
-	if (str_is(p->loader, "systemd-boot"))
+	case WRITES_ENTRY_LINES:
 		return add_entries(p, OWN_ENTRY_LINE);
-	if (str_is(p->loader, "grubby"))
+	case WRITES_ENTRY_WORDS:
 		return add_entries(p, OWN_ENTRY_WORDS);
-	if (str_is(p->loader, "rpm-ostree")) {
+	case WRITES_RECORD:
 		p->to->kargs = true;
 		return NULL;
+	case WRITES_NOTHING:
+	case WRITES_OPTIONS:
+		break;
 	}
-	return uh_error_new("it could not be told which boot loader this is: add " STR_FMT
-			    " to the kernel command line by hand, then reboot",
-			    STR_ARG(words));
+	return refuse_cmdline(p);
 }
 
 static struct uh_error *plan_files(struct planner *p)
@@ -331,9 +373,13 @@ struct uh_error *apply_unread(const struct host *h, struct str id)
 struct uh_error *applied_plan(struct host *h, const struct applied_list *have, const struct apply_request *r, int64_t now,
 			      struct applied *ret, struct apply_notes *notes)
 {
-	struct planner p = {
-		.h = h, .have = have, .r = r, .to = ret, .notes = notes, .loader = host_value(h, NULL, "boot_loader")
-	};
+	struct planner p = { .h = h,
+			     .have = have,
+			     .r = r,
+			     .to = ret,
+			     .notes = notes,
+			     .words = machine_writes(h, "set-word"),
+			     .options = machine_writes(h, "set-option") };
 	struct uh_error *err = NULL;
 	*ret = (struct applied){ .date = now };
 	ret->id = arena_str(&ret->arena, r->id);
@@ -353,22 +399,20 @@ struct uh_error *applied_plan(struct host *h, const struct applied_list *have, c
 	return err;
 }
 
-/** The machine's own command, else the usual one. */
-static void add_command(struct apply_commands *to, const struct host *h, const char *fact, struct str otherwise)
+static void add_action(struct apply_commands *to, const struct host *h, const char *action)
 {
-	const struct host_fact *f = host_fact(h, NULL, str_z(fact), 0);
-	struct command_maker *m = command_begin(&to->arena);
-	if (f && f->command)
-		command_add_command(m, f->command);
-	else
-		command_add_text(m, otherwise);
-	vec_push(&to->list, command_end(m));
+	const struct command *c = machine_action(h, &to->arena, action, NULL);
+	for (size_t n = 0; c && n < to->list.len; n++)
+		if (str_eq(command_str(to->list.data[n]), command_str(c)))
+			return;
+	if (c)
+		vec_push(&to->list, c);
 }
 
 static void kargs_command(const struct applied *a, bool undo, struct apply_commands *to)
 {
 	struct command_maker *m = command_begin(&to->arena);
-	command_add(m, "rpm-ostree kargs");
+	command_add(m, "sudo rpm-ostree kargs");
 	for (size_t n = 0; n < a->sets.len; n++) {
 		command_add_text(m, undo ? S(" --delete-if-present=") : S(" --append-if-missing="));
 		command_add_value(m, PIECE_NAME, a->sets.data[n].name);
@@ -383,17 +427,12 @@ void applied_commands(const struct host *h, const struct applied *a, bool undo, 
 	bool has[OWN_CMDLINE + 1] = { 0 };
 	for (size_t n = 0; n < a->files.len; n++)
 		has[a->files.data[n].kind] = true;
-	bool mkinitcpio = str_starts(host_value(h, NULL, "initramfs_update"), S("mkinitcpio")),
-	     image = host_value(h, NULL, "boot_image").n;
 	if (a->kargs)
 		kargs_command(a, undo, ret);
 	if (has[OWN_MODPROBE])
-		add_command(ret, h, "initramfs_update", S("build the initramfs again"));
-	if (has[OWN_GRUB_D] || has[OWN_GRUB])
-		add_command(ret, h, "boot_update",
-			    has[OWN_GRUB_D] ? S("update-grub") : S("grub-mkconfig -o /boot/grub/grub.cfg"));
-	if (has[OWN_CMDLINE] && image && !(has[OWN_MODPROBE] && mkinitcpio))
-		add_command(ret, h, mkinitcpio ? "initramfs_update" : "", S("kernel-install add-all"));
+		add_action(ret, h, "rebuild-initramfs");
+	if (has[OWN_GRUB_D] || has[OWN_GRUB] || has[OWN_CMDLINE])
+		add_action(ret, h, "refresh-words");
 	vec_push(&ret->list, COMMAND(&ret->arena, "reboot"));
 }
 

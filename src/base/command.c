@@ -1,14 +1,25 @@
 #include "base/command.h"
 
+#include <stdlib.h>
+
 #include "base/print.h"
+
+/** Where a part that can be run begins and ends. */
+struct runnable {
+	size_t begin, end;
+};
 
 struct command {
 	struct str text;
+	struct runnable *runs;
+	size_t nruns;
 };
 
 struct command_maker {
 	struct arena *arena;
 	struct text text;
+	VEC(struct runnable) runs;
+	bool inside; // of the last run
 	bool refused;
 };
 
@@ -124,11 +135,40 @@ struct command_maker *command_begin(struct arena *arena)
 	return m;
 }
 
-void command_add_text(struct command_maker *m, struct str text) { text_add(&m->text, text); }
+void command_mark(struct command_maker *m)
+{
+	m->inside = !m->inside;
+	if (m->inside)
+		vec_push(&m->runs, ((struct runnable){ m->text.n, m->text.n }));
+	else
+		m->runs.data[m->runs.len - 1].end = m->text.n;
+}
+
+void command_add_text(struct command_maker *m, struct str text)
+{
+	for (ptrdiff_t at; (at = str_find(text, S("``"))) >= 0; text = str_from(text, (size_t)at + 2)) {
+		text_add(&m->text, str_cut(text, (size_t)at));
+		command_mark(m);
+	}
+	text_add(&m->text, text);
+}
+
 void command_add_command(struct command_maker *m, const struct command *c)
 {
+	const size_t before = m->text.n;
 	m->refused |= !c;
+	for (size_t n = 0; c && !m->inside && n < c->nruns; n++)
+		vec_push(&m->runs, ((struct runnable){ before + c->runs[n].begin, before + c->runs[n].end }));
 	text_add(&m->text, command_str(c));
+}
+
+void command_add_within(struct command_maker *m, const struct command *c)
+{
+	const size_t at = m->text.n;
+	struct str s = command_str(c);
+	command_add_command(m, c);
+	if (s.n > 1 && s.p[0] >= 'A' && s.p[0] <= 'Z' && s.p[1] >= 'a' && s.p[1] <= 'z')
+		m->text.p[at] = (char)(s.p[0] + 32);
 }
 
 bool command_add_value(struct command_maker *m, enum piece_type type, struct str value)
@@ -154,8 +194,16 @@ void command_add_blank(struct command_maker *m, struct str name)
 const struct command *command_end(struct command_maker *m)
 {
 	struct command *c = m->refused || !m->text.n ? NULL : arena_alloc(m->arena, sizeof(*c));
-	if (c)
+	if (m->inside)
+		command_mark(m);
+	if (c) {
 		c->text = arena_str(m->arena, text_str(&m->text));
+		c->nruns = m->runs.len;
+		c->runs = arena_alloc(m->arena, c->nruns * sizeof(*c->runs) + 1);
+		for (size_t n = 0; n < c->nruns; n++)
+			c->runs[n] = m->runs.data[n];
+	}
+	vec_free(&m->runs);
 	text_free(&m->text);
 	return c;
 }
@@ -176,3 +224,10 @@ const struct command *command_of(struct arena *arena, struct str before, enum pi
 }
 
 struct str command_str(const struct command *c) { return c ? c->text : (struct str){ 0 }; }
+
+struct str command_run(const struct command *c, size_t index)
+{
+	if (!c || index >= c->nruns)
+		return (struct str){ 0 };
+	return str_cut(str_from(c->text, c->runs[index].begin), c->runs[index].end - c->runs[index].begin);
+}

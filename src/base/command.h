@@ -5,6 +5,9 @@
 
 #include "base/arena.h"
 
+// What can be given to a shell as it stands is marked in the text it is made of: `Look who holds it: ``sudo fuser -v /dev/kfd```. The marks
+// are not printed. Reports keep such a part together, and tests/shell.py gives each to a shell.
+
 struct command; // defined in command.c, so that nothing else can make one
 struct command_maker;
 
@@ -31,8 +34,12 @@ void command_add_text(struct command_maker *m, struct str text);
 #define command_add(m, literal) command_add_text((m), S("" literal ""))
 /** Text from knowledge, which is trusted as the program is. */
 static inline void command_add_known(struct command_maker *m, struct str text) { command_add_text(m, text); }
-/** Another command. */
+/** Begins or ends a part that can be run as it stands, as the mark `` in a text does. */
+void command_mark(struct command_maker *m);
+/** Another command, with its marks. */
 void command_add_command(struct command_maker *m, const struct command *c);
+/** The same behind other words: its sentence begins with a small letter. */
+void command_add_within(struct command_maker *m, const struct command *c);
 /** false: its type refuses the value; then command_end() returns NULL. A path is quoted here, so it must not stand between quotes. */
 bool command_add_value(struct command_maker *m, enum piece_type type, struct str value);
 /** A gap for a person to fill in: fault_address becomes FAULT_ADDRESS. */
@@ -49,6 +56,8 @@ const struct command *command_of(struct arena *arena, struct str before, enum pi
 
 /** As it is printed; empty for NULL. */
 struct str command_str(const struct command *c);
+/** The @index-th part that can be run, which lies in command_str(); empty: there are no more. */
+struct str command_run(const struct command *c, size_t index);
 
 /** @s as one word of a shell, whatever is in it. */
 void shell_quote(struct text *to, struct str s);

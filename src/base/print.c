@@ -151,9 +151,7 @@ static bool ends_bracket(struct str unit, struct str next)
 	return unit.p[0] == '[' && !memchr(unit.p, ']', unit.n) && memchr(next.p, ']', next.n);
 }
 
-/** A word and the paths behind it, which stay on one line. If a step of several lines is pasted, a line that begins with a path would be
- * run as a command. */
-static struct str take_unit(struct str *s)
+struct str print_unit(struct str *s)
 {
 	struct str unit = str_word(s), rest = *s;
 	for (struct str next = str_word(&rest);
@@ -186,7 +184,7 @@ void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t
 {
 	struct wrapper w = { indent, column, width, 1, true };
 	size_t left;
-	for (struct str word = take_unit(&s); word.n; word = take_unit(&s)) {
+	for (struct str word = print_unit(&s); word.n; word = print_unit(&s)) {
 		if (place_word(&w, word, &left))
 			fprintf(out, "\n%*s", (int)left, "");
 		else if (!w.first)
@@ -201,7 +199,7 @@ size_t print_lines(struct str s, size_t indent, size_t column, size_t width)
 {
 	struct wrapper w = { indent, column, width, 1, true };
 	size_t left;
-	for (struct str word = take_unit(&s); word.n; word = take_unit(&s)) {
+	for (struct str word = print_unit(&s); word.n; word = print_unit(&s)) {
 		place_word(&w, word, &left);
 		w.first = false;
 	}
@@ -235,7 +233,7 @@ struct str print_clip(struct str s, const struct print_room *room, bool *ret_tor
 	struct str rest = s;
 	size_t left, fits = 0;
 	*ret_torn = false;
-	for (struct str word = take_unit(&rest); word.n && w.lines <= room->lines; word = take_unit(&rest)) {
+	for (struct str word = print_unit(&rest); word.n && w.lines <= room->lines; word = print_unit(&rest)) {
 		place_word(&w, word, &left);
 		w.first = false;
 		if (w.lines < room->lines || (w.lines == room->lines && w.column + room->behind + DOTS <= w.width))

@@ -21,6 +21,9 @@ bool print_is_safe(struct str s);
 size_t print_plain(struct str s);
 /** Columns that @s takes: characters, not bytes. */
 size_t print_columns(struct str s);
+/** Takes a word off @s, and the paths behind it, which stay on one line. If a step of several lines is pasted, a line that begins with a
+ * path would be run as a command. */
+struct str print_unit(struct str *s);
 /** Writes @s wrapped to @width, then a newline. The first line begins at @column, the others after @indent spaces. A word that does not
  * fit behind the indent begins further left. */
 void print_wrapped(FILE *out, struct str s, size_t indent, size_t column, size_t width);

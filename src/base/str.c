@@ -102,6 +102,29 @@ static bool match(struct str pattern, struct str text, same_char *same)
 	return p == pattern.n;
 }
 
+size_t str_typos(struct str a, struct str b, size_t most)
+{
+	enum { LONGEST = 64 };
+	size_t row[LONGEST + 1];
+	if (a.n > LONGEST || b.n > LONGEST)
+		return most + 1;
+	for (size_t k = 0; k <= b.n; k++)
+		row[k] = k;
+	for (size_t i = 1; i <= a.n; i++) {
+		size_t across = row[0], least = row[0] = i;
+		for (size_t k = 1; k <= b.n; k++) {
+			const size_t change = across + (char_lower(a.p[i - 1]) != char_lower(b.p[k - 1]));
+			const size_t other = (row[k] < row[k - 1] ? row[k] : row[k - 1]) + 1;
+			across = row[k];
+			row[k] = change < other ? change : other;
+			least = row[k] < least ? row[k] : least;
+		}
+		if (least > most)
+			return most + 1;
+	}
+	return row[b.n];
+}
+
 bool str_glob(struct str pattern, struct str text) { return match(pattern, text, same_exactly); }
 
 bool str_like(struct str pattern, struct str text) { return match(pattern, text, same_loosely); }

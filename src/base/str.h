@@ -46,6 +46,9 @@ struct str str_trim(struct str s);
 /** Position of needle in s, or -1. */
 ptrdiff_t str_find(struct str s, struct str needle);
 int str_cmp(struct str a, struct str b);
+/** How many letters have to be typed, left out or changed to make one the other, upper and lower case being the same; more than @most
+ * where it is more, or where one is too long to be a name. */
+size_t str_typos(struct str a, struct str b, size_t most);
 /** Takes the text before the next @sep off @s; all of it where there is none. */
 struct str str_split(struct str *s, char sep);
 /** The last component of a path. */

@@ -34,6 +34,8 @@ struct capture_options {
 	const char *group;                            // that may read it; NULL: unhang
 	void (*tell)(void *ctx, const char *message); // what was done beside it: an older capture was packed
 	void *ctx;
+	void (*progress)(void *ctx, const char *what, unsigned long long done, unsigned long long total); // NULL
+	void *progress_ctx;
 };
 
 /** What came of it. */

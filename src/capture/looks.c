@@ -81,13 +81,19 @@ static void look_at_all(int fd, const void *ctx)
 }
 
 /** Waits until the child has ended, or is late with a look. */
-static enum child_end wait_for(struct taking *c, const struct looks_shared *shared, struct child *child)
+static enum child_end wait_for(struct taking *c, const struct looks_work *w, struct child *child)
 {
+	const struct looks_shared *shared = w->shared;
 	struct text nothing = { 0 };
 	enum child_end end;
-	do
+	size_t told = SIZE_MAX;
+	do {
+		size_t at = shared->current;
+		if (at != told && at < w->n)
+			step_progress(c, w->looks[at]->what);
+		told = at;
 		end = child_wait(child, now_ms() + POLL_MS, 0, &nothing);
-	while (end == CHILD_LATE && now_ms() < c->deadline && now_ms() - shared->began < LOOK_MS);
+	} while (end == CHILD_LATE && now_ms() < c->deadline && now_ms() - shared->began < LOOK_MS);
 	text_free(&nothing);
 	return end;
 }
@@ -103,7 +109,7 @@ static size_t run(struct taking *c, struct looks_work *w, struct manifest_item *
 		items[w->first].reason = S("no child could be started");
 		return w->first + 1;
 	}
-	enum child_end end = wait_for(c, w->shared, &child);
+	enum child_end end = wait_for(c, w, &child);
 	const size_t at = w->shared->current;
 	for (size_t i = w->first; i < w->n && i < at; i++) {
 		step_note_end(c, &items[i], CHILD_GOOD, &w->shared->said[i].result);

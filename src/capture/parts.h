@@ -51,6 +51,8 @@ struct step_plan {
 };
 /** Runs a step and notes in the manifest what came of it. Returns the item. */
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p);
+/** Tells what is being saved. NULL: all is. */
+void step_progress(const struct taking *c, const char *what);
 /** Why nothing more is saved; NULL: there is room and time. */
 const char *step_exhausted(struct taking *c);
 /** What the manifest says of an item: of a child that is late; of one that ended. */

@@ -54,6 +54,15 @@ struct manifest_item *step_note(struct taking *c, const char *name, const char *
 	return &c->manifest->items.data[c->manifest->items.len - 1];
 }
 
+void step_progress(const struct taking *c, const char *what)
+{
+	enum { OTHERS = 6 }; // steps that are no looks
+	const struct capture_options *o = c->options;
+	unsigned long long total = o->nlooks + OTHERS, done = c->manifest->items.len;
+	if (o->progress)
+		o->progress(o->progress_ctx, what ? what : "", what && done < total ? done : what ? total - 1 : total, total);
+}
+
 const char *step_exhausted(struct taking *c)
 {
 	struct statvfs v;
@@ -127,6 +136,7 @@ struct manifest_item *step_run(struct taking *c, const struct step_plan *p)
 	const char *why = step_exhausted(c);
 	if (why)
 		return step_note(c, p->name, p->what, ITEM_CUT, why);
+	step_progress(c, p->what);
 	struct manifest_item *i = step_note(c, p->name, p->what, ITEM_RUNNING, "");
 	struct step_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	_cleanup_error_ struct uh_error *err = partial_save_manifest(c);

@@ -119,6 +119,7 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	c.dead = tape_dead_new();
 	take_all(&c);
 	note_dead(&c);
+	step_progress(&c, NULL);
 	err = finish(&c, ret);
 	tape_dead_free(c.dead);
 	if (!err)

@@ -22,7 +22,7 @@ static void usage(void)
 	     "  --pid PID              save this process too; may be repeated\n"
 	     "  --redact               replace names of hosts and users, serial numbers, addresses of networks, home\n"
 	     "                         directories, names of models, and secrets by counters\n"
-	     "  --bug-report           write FILE.md as well: the text for a bug report, redacted\n"
+	     "  --bug-report           write FILE.md as well, the text for a bug report; FILE is redacted\n"
 	     "  --user-data WHAT       what of programs' memory is saved: none, registers (of waves; the usual), or all\n"
 	     "  --tools                run py-spy for each process that holds a GPU, where it is installed\n"
 	     "  --deadline SECONDS     the time for all of it; otherwise 30\n"
@@ -125,7 +125,7 @@ static int take_option(int option, struct uh_capture_options *o, long long *pids
 int cmd_capture(int argc, char **argv)
 {
 	long long pids[PIDS_MOST];
-	struct uh_capture_options o = { .pids = pids, .user_data = UH_USER_REGISTERS };
+	struct uh_capture_options o = { .pids = pids, .user_data = UH_USER_REGISTERS, .progress = show_look };
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {

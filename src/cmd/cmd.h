@@ -29,6 +29,7 @@ int cmd_live(int argc, char **argv);
 int cmd_now(int argc, char **argv);
 int cmd_queues(int argc, char **argv);
 int cmd_regs(int argc, char **argv);
+int cmd_remedy(int argc, char **argv);
 int cmd_rings(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
 int cmd_watch(int argc, char **argv);

@@ -8,38 +8,37 @@
 #include "base/print.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
+#include "cmd/telling.h"
 #include "unhang/unhang.h"
 
 static void usage(void)
 {
 	puts("usage: unhang explain [OPTION...] [PATH...]\n"
 	     "\n"
-	     "PATH is evidence in any form in which people have it: a kernel log, the log of a server or of a rank,\n"
-	     "a wave dump of rocm-debug-agent, a rocgdb transcript, a GPU core (gpucore.PID) and its process's core, a\n"
-	     "device core, stacks (py-spy, gdb), a Flight\n"
-	     "Recorder trace, `docker inspect` or a pod's JSON, output of umr, rocminfo, amd-smi; a directory or\n"
-	     "archive of such, a journal file, or - for standard input. Several are explained together, in any order.\n"
-	     "Without PATH, the newest incident of this machine is explained: the journal of this boot and the ones\n"
+	     "PATH is evidence in any form in which people have it: a kernel log, the log of a\n"
+	     "server or of a rank, a wave dump of rocm-debug-agent, a rocgdb transcript, a GPU\n"
+	     "core (gpucore.PID) and its process's core, a device core, stacks (py-spy, gdb), a\n"
+	     "Flight Recorder trace, `docker inspect` or a pod's JSON, output of umr, rocminfo,\n"
+	     "amd-smi, lspci; a directory or archive of such, a journal file, or - for standard\n"
+	     "input. Several are explained together, in any order. Without PATH, the newest\n"
+	     "incident of this machine is explained: the journal of this boot and the ones\n"
 	     "before it, pstore, kdump's dmesg.\n"
 	     "\n"
-	     "  --journal     this boot's kernel messages from the journal\n"
-	     "  -b, --boot N  those of boot N: 0 is this one, -1 the one before\n"
-	     "  --code PATH   code objects, programs or libraries with the code that waves ran, besides what lies\n"
-	     "                beside the evidence\n"
-	     "  --target BUNDLE  a bundle of unhang capture; --target may be left out\n"
-	     "  --root DIR    the journal, pstore and kdump files of the system that is mounted at DIR\n"
-	     "  -a, --all     every incident, not only the most important one\n"
-	     "  -v, --verbose every event and fact, and each remedy with its steps, cost and source\n"
-	     "  --json        for machines: the document of docs/diagnosis.schema.json\n"
-	     "  -h, --help    this text\n"
-	     "\n"
-	     "exit status: 0 no incident, 1 an incident, 2 no incident in what could be read, and not all could");
+	     "  --journal          this boot's kernel messages from the journal\n"
+	     "  -b, --boot N       those of boot N: 0 is this one, -1 the one before\n"
+	     "  --code PATH        code objects, programs or libraries with the code that\n"
+	     "                     waves ran, besides what lies beside the evidence\n"
+	     "  --target BUNDLE    a bundle of unhang capture; --target may be left out\n"
+	     "  --root DIR         the journal, pstore and kdump files of the system that is\n"
+	     "                     mounted at DIR\n" TELLING_HELP "\n"
+	     "exit status: 0 no incident, 1 an incident, 2 no incident in what could be read,\n"
+	     "and not all could");
 }
 
 enum { CODE_MAX = 64 };
 
 struct explain {
-	struct uh_report_options report;
+	struct telling tell;
 	const char *root, *target;
 	const char *code[CODE_MAX];
 	size_t ncode;
@@ -60,13 +59,16 @@ static bool parse_boot(const char *text, int *ret)
 static int parse_options(int argc, char **argv, struct explain *e)
 {
 	static const struct option options[] = {
-		{ "journal", no_argument, NULL, 'j' },    { "boot", required_argument, NULL, 'b' },
-		{ "root", required_argument, NULL, 'r' }, { "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },    { "json", no_argument, NULL, 'J' },
-		{ "code", required_argument, NULL, 'c' }, { "target", required_argument, NULL, 't' },
-		{ "help", no_argument, NULL, 'h' },       { 0 },
+		{ "journal", no_argument, NULL, 'j' },
+		{ "boot", required_argument, NULL, 'b' },
+		{ "root", required_argument, NULL, 'r' },
+		{ "code", required_argument, NULL, 'c' },
+		{ "target", required_argument, NULL, 't' },
+		TELLING_OPTIONS,
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
-	int c;
+	int c, taken;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":avhb:", options, NULL)) != -1) {
 		switch (c) {
@@ -90,21 +92,15 @@ static int parse_options(int argc, char **argv, struct explain *e)
 			if (!add_path(e->code, &e->ncode, CODE_MAX, "--code", optarg))
 				return EXIT_CANNOT;
 			break;
-		case 'a':
-			e->report.all = true;
-			break;
-		case 'v':
-			e->report.verbose = true;
-			break;
-		case 'J':
-			e->report.json = true;
-			break;
 		case 'h':
 			usage();
 			return EXIT_NOTHING_WRONG;
 		default:
-			complain_option(argv, c, "explain");
-			return EXIT_CANNOT;
+			taken = telling_take(&e->tell, c, optarg);
+			if (taken == -2)
+				complain_option(argv, c, "explain");
+			if (taken != -1)
+				return EXIT_CANNOT;
 		}
 	}
 	return -1;
@@ -141,9 +137,13 @@ int cmd_explain(int argc, char **argv)
 	int status = parse_options(argc, argv, &e);
 	if (status >= 0)
 		return status;
-	e.report.colour = terminal_colour();
-	e.report.width = terminal_width();
+	e.tell.report.colour = terminal_colour();
+	e.tell.report.width = terminal_width();
 	struct uh_session *s = uh_session_new(complain_line, NULL);
+	if (!telling_begin(&e.tell, s)) {
+		uh_session_free(s);
+		return EXIT_CANNOT;
+	}
 	struct progress progress = { 0 };
 	clock_gettime(CLOCK_MONOTONIC, &progress.begin);
 	if (isatty(STDERR_FILENO))
@@ -164,13 +164,13 @@ int cmd_explain(int argc, char **argv)
 
 	// What could be read is explained; what could not has had its line on stderr.
 	bool read = uh_session_sources(s);
-	if (read || e.report.json)
-		uh_session_report(s, stdout, &e.report);
+	if (read || e.tell.report.json || e.tell.report.oneline)
+		uh_session_report(s, stdout, &e.tell.report);
 	else if (!uh_session_problems(s))
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
 			 "kernel's log is "
 			 "the host's)");
-	status = verdict_status(uh_session_verdict(s));
+	status = telling_status(&e.tell, s);
 	uh_session_free(s);
 	return status;
 }

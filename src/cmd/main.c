@@ -17,6 +17,7 @@ static const struct subcommand commands[] = {
 	{ "watch", cmd_watch, "notice, save and explain each incident, for as long as the machine runs" },
 	{ "incidents", cmd_incidents, "the incidents that watch stored" },
 	{ "doctor", cmd_doctor, "kernel, firmware and parameters against what is known; what to set, what to drop" },
+	{ "remedy", cmd_remedy, "one remedy: its steps, cost, undo and sources" },
 	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
 	{ "waves", cmd_waves, "the waves on a GPU, or in a GPU core" },
 	{ "queues", cmd_queues, "the queues of programs that compute, or in a GPU core" },

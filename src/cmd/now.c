@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cmd/cmd.h"
+#include "cmd/telling.h"
 #include "unhang/unhang.h"
 
 enum { CODE_MAX = 64, GPUS_MOST = 1024 };
@@ -13,28 +14,26 @@ static void usage(void)
 	     "       unhang [OPTION...] FILE    the same as unhang explain FILE\n"
 	     "       unhang live [OPTION...]    the GPUs alone, without the kernel's log\n"
 	     "\n"
-	     "Looks at each AMD GPU several times within a second: which blocks are busy, which are stuck and what they\n"
-	     "wait for. Nothing is written, and nothing that may act on the GPU is read. Registers and waves are read only\n"
-	     "while the GPU is awake, not in its sleep state GFXOFF, and not being reset. Whatever does not return is left\n"
-	     "behind after its deadline, and where it waits is part of the answer.\n"
+	     "Looks at each AMD GPU several times within a second: which blocks are busy,\n"
+	     "which are stuck and what they wait for. Nothing is written, and nothing that may\n"
+	     "act on the GPU is read. Registers and waves are read only while the GPU is awake,\n"
+	     "not in its sleep state GFXOFF, and not being reset. Whatever does not return is\n"
+	     "left behind after its deadline, and where it waits is part of the answer.\n"
 	     "\n"
-	     "  --gpu GPU     only this one: its PCI address, card1, renderD128, or its place in the list\n"
-	     "  --expect-gpus N  fewer AMD GPUs than N are an incident\n"
-	     "  --code PATH   code objects, programs or libraries with the code that waves run\n"
-	     "  --root DIR    the newest incident of the system that is mounted at DIR; no GPU is looked at\n"
-	     "  --target BUNDLE  the machine in a bundle of unhang capture, as it was then\n"
-	     "  -a, --all     every incident, not only the most important one\n"
-	     "  -v, --verbose every event and fact, and each remedy with its steps, cost and source\n"
-	     "  --json        for machines: the document of docs/diagnosis.schema.json, with `machine`\n"
-	     "  -h, --help    this text\n"
-	     "\n"
-	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well, 2 unknown: what is needed could not be "
-	     "read,\n"
-	     "or there is no AMD GPU");
+	     "  --gpu GPU          only this one: its PCI address, card1, renderD128, or its\n"
+	     "                     place in the list\n"
+	     "  --expect-gpus N    fewer AMD GPUs than N are an incident\n"
+	     "  --code PATH        code objects, programs or libraries with the code that\n"
+	     "                     waves run\n"
+	     "  --root DIR         the newest incident of the system that is mounted at DIR;\n"
+	     "                     no GPU is looked at\n"
+	     "  --target BUNDLE    the machine in a bundle of unhang capture, as it was then\n" TELLING_HELP "\n"
+	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well,\n"
+	     "2 unknown: what is needed could not be read, or there is no AMD GPU");
 }
 
 struct now {
-	struct uh_report_options report;
+	struct telling tell;
 	const char *gpu, *root, *target;
 	const char *code[CODE_MAX];
 	size_t ncode;
@@ -46,13 +45,16 @@ struct now {
 static int parse_options(int argc, char **argv, struct now *o)
 {
 	static const struct option options[] = {
-		{ "gpu", required_argument, NULL, 'g' },    { "code", required_argument, NULL, 'c' },
-		{ "root", required_argument, NULL, 'r' },   { "all", no_argument, NULL, 'a' },
-		{ "verbose", no_argument, NULL, 'v' },      { "json", no_argument, NULL, 'J' },
-		{ "help", no_argument, NULL, 'h' },         { "expect-gpus", required_argument, NULL, 'e' },
-		{ "target", required_argument, NULL, 't' }, { 0 },
+		{ "target", required_argument, NULL, 't' },
+		{ "gpu", required_argument, NULL, 'g' },
+		{ "code", required_argument, NULL, 'c' },
+		{ "root", required_argument, NULL, 'r' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "expect-gpus", required_argument, NULL, 'e' },
+		TELLING_OPTIONS,
+		{ 0 },
 	};
-	int c;
+	int c, taken;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":avh", options, NULL)) != -1) {
 		switch (c) {
@@ -73,21 +75,15 @@ static int parse_options(int argc, char **argv, struct now *o)
 		case 't':
 			o->target = optarg;
 			break;
-		case 'a':
-			o->report.all = true;
-			break;
-		case 'v':
-			o->report.verbose = true;
-			break;
-		case 'J':
-			o->report.json = true;
-			break;
 		case 'h':
 			usage();
 			return EXIT_NOTHING_WRONG;
 		default:
-			complain_option(argv, c, o->live ? "live" : NULL);
-			return EXIT_CANNOT;
+			taken = telling_take(&o->tell, c, optarg);
+			if (taken == -2)
+				complain_option(argv, c, o->live ? "live" : NULL);
+			if (taken != -1)
+				return EXIT_CANNOT;
 		}
 	}
 	if (optind < argc && !o->live) { // `unhang -v FILE`
@@ -106,8 +102,8 @@ static int now(struct now *o, int argc, char **argv)
 	int status = parse_options(argc, argv, o);
 	if (status >= 0)
 		return status;
-	o->report.colour = terminal_colour();
-	o->report.width = terminal_width();
+	o->tell.report.colour = terminal_colour();
+	o->tell.report.width = terminal_width();
 	struct uh_machine *machine = NULL;
 	struct uh_error *err = o->target ? uh_machine_open(o->target, &machine) : NULL;
 	if (err)
@@ -117,6 +113,11 @@ static int now(struct now *o, int argc, char **argv)
 		return EXIT_CANNOT;
 	}
 	struct uh_session *s = uh_session_new(complain_line, NULL);
+	if (!telling_begin(&o->tell, s)) {
+		uh_session_free(s);
+		uh_machine_free(machine);
+		return EXIT_CANNOT;
+	}
 	uh_session_on_machine(s, machine);
 	uh_session_expect_gpus(s, o->expected);
 	for (size_t i = 0; i < o->ncode; i++)
@@ -131,8 +132,8 @@ static int now(struct now *o, int argc, char **argv)
 		status = cannot(err);
 	} else {
 		enum uh_verdict verdict = uh_session_verdict(s);
-		uh_session_report(s, stdout, &o->report);
-		status = verdict_status(verdict);
+		uh_session_report(s, stdout, &o->tell.report);
+		status = telling_status(&o->tell, s);
 		if (verdict == UH_UNKNOWN)
 			complain("%s; unhang explain PATH explains what another machine left", uh_session_unread(s));
 	}

@@ -295,21 +295,37 @@ static void add_next(struct incident *i, struct str why, const struct command *r
 	vec_push(&i->next, step);
 }
 
+/** @certain: only steps whose condition is known to hold. */
+static void add_steps(struct incident *i, const struct know *k, const struct know_next *list, const struct fact_view *view, bool certain)
+{
+	for (const struct know_next *n = list; n; n = n->next) {
+		enum truth holds = condition_eval(n->when, view);
+		struct text why = { 0 };
+		if (holds == TRUTH_NO || (certain && holds != TRUTH_YES))
+			continue;
+		phrase_fill(&why, n->why, view);
+		add_next(i, arena_str(&i->arena, text_str(&why)), steps_fill(&i->arena, k, n->run, view, FILL_RUN));
+		text_free(&why);
+	}
+}
+
 static void find_next_steps(struct incident *i, const struct know *k, const struct fact_view *view)
 {
+	add_steps(i, k, i->action->next_steps, view, false);
 	if (i->before_log && !i->log_has_boot)
 		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
-			 COMMAND(&i->arena, "sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt"));
-	for (const struct know_next *n = i->cause->next_steps; n; n = n->next)
-		if (condition_eval(n->when, view) != TRUTH_NO)
-			add_next(i, n->why, steps_fill(&i->arena, k, n->run, view, FILL_BLANKS));
+			 COMMAND(&i->arena,
+				 "``sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt``"));
+	add_steps(i, k, i->cause->next_steps, view, false);
+	add_steps(i, k, i->action->then_steps, view, true);
 	bool kernel = false;
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;
 	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
 		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
-			 COMMAND(&i->arena, "sudo dmesg > dmesg.txt; sudo cat /sys/kernel/debug/dri/*/amdgpu_firmware_info >> "
-					    "dmesg.txt; unhang explain dmesg.txt"));
+			 COMMAND(&i->arena,
+				 "``sudo dmesg > dmesg.txt; sudo sh -c 'cat /sys/kernel/debug/dri/*/amdgpu_firmware_info' >> "
+				 "dmesg.txt; unhang explain dmesg.txt``"));
 }
 
 void incident_advise(struct incident *i, const struct know *k, const struct host *host)

@@ -17,6 +17,17 @@ static bool means_other_node(const struct incident *i, int64_t node)
 	return false;
 }
 
+/** What the user says, or else the one part that the text around the log names, where the log itself does not tell. */
+static void take_spoken(struct incident *i, const struct machine *m)
+{
+	const struct know_part *part = m->said ? m->said : m->several || m->ngpus > 1 ? NULL : m->spoken;
+	if (!part || i->gpu.name.n || (i->gpu.gfx.n && !str_eq(i->gpu.gfx, part->gfx)))
+		return;
+	i->gpu.name = part->name;
+	i->gpu.gfx = part->gfx;
+	i->gpu.apu = part->apu;
+}
+
 static void name_gpu(struct incident *i, const struct machine *m)
 {
 	// A log that names one GPU only can mean no other.
@@ -42,6 +53,7 @@ static void name_gpu(struct incident *i, const struct machine *m)
 			i->gpu.gfx = arena_str(&i->arena, gpu->gfx);
 		}
 	}
+	take_spoken(i, m);
 }
 
 static bool machine_says(const struct machine *m, const char *name)

@@ -160,8 +160,8 @@ static void collect_processes(struct incident *i, const struct know *k)
 /** The fault names no kernel, but a dump of its waves does. */
 static void borrow_kernel(struct incident *i)
 {
-	static const char *const names[] = { "kernel_short", "operation",   "operation_note", "pc_note",
-					     "source",       "access_note", "arguments_note", "api_call" };
+	static const char *const names[] = { "kernel_short", "operation",      "operation_note", "pc_note", "source",
+					     "access_note",  "arguments_note", "api_call",       "shapes" };
 	if (diag_fact(i->root, "kernel_name"))
 		return;
 	// Of several, the one whose access made the fault.
@@ -363,6 +363,22 @@ static void put_causes_first(struct incident *i)
 	}
 }
 
+/** The kernel that was named last counts only where the failure names none; its shape always. */
+static void take_last_work(struct incident *i)
+{
+	struct str kernel;
+	const bool named = diag_event_get(i->root, S("kernel_short"), 0, &kernel);
+	struct text said = { 0 };
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct diag_event *e = i->events.data[n];
+		const bool before = e->at.source == i->root->at.source && e->at.line < i->root->at.line;
+		if (e->kind->before_failure && before && (!named || diag_fact(e, "shapes")))
+			text_printf(&said, "%s" STR_FMT ".", said.n ? " " : "", STR_ARG(e->sentence));
+	}
+	i->last_work = arena_str(&i->arena, text_str(&said));
+	text_free(&said);
+}
+
 bool incident_conclude(struct incident *i, const struct know *k)
 {
 	forget_conclusion(i);
@@ -402,6 +418,7 @@ bool incident_conclude(struct incident *i, const struct know *k)
 	if (i->before_log && i->root->phase == PHASE_RESET)
 		i->root->role = ROLE_EFFECT;
 	write_sentences(i);
+	take_last_work(i);
 	put_causes_first(i);
 	name_incident(i);
 	return true;

@@ -294,7 +294,9 @@ static void begin_boot(struct engine *g, const struct event *e)
 	close_all(g);
 	g->boots++;
 	g->frame_at = g->error_at = (struct place){ 0 };
-	forget_machine(g);
+	if (g->sink.machine)
+		g->sink.machine(g->sink.ctx, &g->machine);
+	machine_begin_boot(&g->machine, e->at);
 	const struct fact *marker = event_fact(e, "boot_id"); // `-- Boot 4f1c... --`
 	g->boot_id = str_cut(marker ? marker->value : e->boot_id, sizeof(g->boot_id_room));
 	memcpy(g->boot_id_room, g->boot_id.p ? g->boot_id.p : "", g->boot_id.n);
@@ -368,6 +370,8 @@ static void take_message(struct engine *g, const struct event *e)
 		incident_add_facts(i, d, e);
 	i->dropping = dropping;
 }
+
+void engine_say_part(struct engine *g, const struct know_part *part) { g->machine.said = part; }
 
 void engine_event(struct engine *g, const struct event *e)
 {

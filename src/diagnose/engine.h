@@ -18,6 +18,8 @@ struct machine;
 struct engine;
 
 struct engine *engine_new(const struct know *k, struct incident_sink sink);
+/** Which GPU it was, where the evidence does not say. */
+void engine_say_part(struct engine *g, const struct know_part *part);
 void engine_event(struct engine *g, const struct event *e);
 /** Closes all open incidents: the source has ended, and the next one may be from another machine. */
 void engine_end(struct engine *g);

@@ -45,6 +45,7 @@ struct diag_note {
 struct diag_gpu {
 	struct str device; // PCI address, or what the log calls it
 	struct str name, gfx;
+	struct str serial, unique_id; // of the module; empty: not known
 	bool apu;
 };
 
@@ -103,6 +104,7 @@ struct incident {
 	bool joined;                // put together from several sources
 	bool now;                   // it is so at this moment
 	bool this_boot;             // it happened on this machine, since it was started
+	bool history;               // it happened on this machine, and its GPU is well now
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis
 	size_t nevidence;
@@ -112,11 +114,12 @@ struct incident {
 	int confidence; // percent
 	bool before_log;
 	struct str title, explanation, sure, action_text;
-	struct str graphics; // yes or no: it was a graphics program's job; empty: not known
-	struct str fault;    // job, node, driver or unknown
-	unsigned times;      // that this failure came on this GPU, in all evidence
-	double over;         // seconds between the first and the last of them, where their clocks tell
-	struct str program;  // whose job it was: `python (4242)`, or `the program`
+	struct str last_work; // sentences about what the program named last before it failed; empty: nothing
+	struct str graphics;  // yes or no: it was a graphics program's job; empty: not known
+	struct str fault;     // job, node, driver or unknown
+	unsigned times;       // that this failure came on this GPU, in all evidence
+	double over;          // seconds between the first and the last of them, where their clocks tell
+	struct str program;   // whose job it was: `python (4242)`, or `the program`
 	VEC(struct str) also;
 	const struct know_action *action;
 	VEC(struct diag_rank) ranks;
@@ -161,6 +164,8 @@ void incident_attribute(struct incident *i, const struct know *k, const struct m
 bool incident_conclude(struct incident *i, const struct know *k);
 /** How sure its cause is, and why. */
 void incident_weigh(struct incident *i, const struct know *k);
+/** Of what is so at this moment: whether the kernel's log of this machine was read, in which it is not explained. */
+void incident_weigh_log(struct incident *i, bool read);
 struct host;
 /** Adds action, remedies and next steps to a concluded incident. @host: the machine as it is now, for incidents of this boot; may be
  * NULL. */

@@ -36,12 +36,15 @@ static const struct diag_event *first_calendar(const struct incident *i)
 	return NULL;
 }
 
-/** Whole quarters of an hour, by which zones differ, if that brings two times close to each other; else 0 and false. */
+/** Whole half hours, by which zones differ, that bring the time of a report shortly behind what it reports; else false. One gap alone
+ * tells no more: with any other offset the effect would stand before its cause. @apart: the time of the report up to the other's. */
 static bool zone_shift(double apart, double *ret)
 {
-	enum { QUARTER = 900, NEAR = 300 };
-	*ret = (double)(int64_t)(apart / QUARTER + (apart < 0 ? -0.5 : 0.5)) * QUARTER;
-	return apart - *ret > -NEAR && apart - *ret < NEAR;
+	enum { HALF_HOUR = 1800, NEAR = 300, BEFORE = 5 }; // clocks differ by some seconds
+	const double steps = (apart - BEFORE) / HALF_HOUR;
+	const int64_t whole = (int64_t)steps;
+	*ret = (double)(whole + ((double)whole < steps)) * HALF_HOUR;
+	return *ret - apart <= NEAR;
 }
 
 /** Calendars that differ in their zone, or in that one prints no year. */
@@ -170,6 +173,12 @@ static struct diag_gpu copy_gpu(struct incident *to, const struct diag_gpu *gpu)
 
 static void add_gpu(struct incident *to, const struct diag_gpu *gpu)
 {
+	// A device core names the part, the log the address.
+	if (!to->gpu.name.n && (!gpu->device.n || str_eq(gpu->device, to->gpu.device))) {
+		to->gpu.name = arena_str(&to->arena, gpu->name);
+		to->gpu.gfx = to->gpu.gfx.n ? to->gpu.gfx : arena_str(&to->arena, gpu->gfx);
+		to->gpu.apu = gpu->apu;
+	}
 	if (!gpu->device.n || str_eq(gpu->device, to->gpu.device))
 		return;
 	if (!to->gpu.device.n) {

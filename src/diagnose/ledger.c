@@ -18,7 +18,7 @@ static int compare(const void *a, const void *b)
 
 static bool same_failure(const struct incident *a, const struct incident *b)
 {
-	return str_eq(a->fingerprint, b->fingerprint) && str_eq(a->gpu.device, b->gpu.device);
+	return str_eq(a->fingerprint, b->fingerprint) && str_eq(a->gpu.device, b->gpu.device) && str_eq(a->host, b->host);
 }
 
 /** How often each failure came, and over what time. */

@@ -133,6 +133,13 @@ static void note_probe(struct machine *m, const struct know *k, struct machine_g
 	g->probing = true;
 }
 
+/** Of several parts nobody can tell which one failed. */
+static void note_spoken(struct machine *m, const struct know_part *part)
+{
+	m->several |= part && m->spoken && !str_eq(m->spoken->name, part->name);
+	m->spoken = m->spoken ? m->spoken : part;
+}
+
 struct str machine_node(const struct machine *m, int64_t node)
 {
 	for (size_t i = 0; i < m->ngpus && node > 0; i++)
@@ -171,6 +178,8 @@ void machine_merge(struct machine *m, const struct machine *from)
 		g->gfx = g->gfx.n ? g->gfx : arena_str(&m->arena, from->gpus[i].gfx);
 		g->name = g->name.n ? g->name : arena_str(&m->arena, from->gpus[i].name);
 	}
+	note_spoken(m, from->spoken);
+	m->several |= from->several;
 	for (size_t i = 0; i < from->facts.len; i++) {
 		const struct machine_fact *f = &from->facts.data[i];
 		struct machine_fact *have = NULL;
@@ -204,8 +213,11 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 		return;
 	}
 	if (tells == TELLS_CONTEXT) {
+		const struct fact *named = event_fact(e, "named_part");
 		for (size_t i = 0; i < e->nfacts; i++)
 			add(m, e->facts[i]);
+		if (named)
+			note_spoken(m, know_part_with_name(k, named->value));
 		return;
 	}
 	if (tells == TELLS_RANK_GPU) {
@@ -246,5 +258,18 @@ void machine_clear(struct machine *m)
 {
 	vec_free(&m->facts);
 	arena_free(&m->arena);
+	*m = (struct machine){ .said = m->said };
+}
+
+void machine_begin_boot(struct machine *m, struct place at)
+{
+	struct machine old = *m;
 	*m = (struct machine){ 0 };
+	// Words of a text are told before the messages that stand among them.
+	for (size_t i = 0; i < old.facts.len; i++) {
+		const struct fact *f = &old.facts.data[i].fact;
+		if (old.facts.data[i].many && f->at.source == at.source && f->at.line >= at.line)
+			add(m, *f);
+	}
+	machine_clear(&old);
 }

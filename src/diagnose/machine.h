@@ -32,7 +32,10 @@ struct machine {
 	struct machine_gpu gpus[MACHINE_GPUS];
 	struct machine_gpu *named; // the GPU in the newest line with an address
 	const struct know_part
-		*unnamed; // from a line without an address (before 6.13): it belongs to the next GPU that is named
+		*unnamed;             // from a line without an address (before 6.13): it belongs to the next GPU that is named
+	const struct know_part *said; // by the user; it outlives boots and sources
+	const struct know_part *spoken; // the one part that the text around names, without saying which GPU it is
+	bool several;                   // it names more than one
 	VEC(struct machine_fact) facts;
 };
 
@@ -47,3 +50,5 @@ struct str machine_node(const struct machine *m, int64_t node);
 /** Adds what another source says. A fact on which the two disagree is dropped. */
 void machine_merge(struct machine *m, const struct machine *from);
 void machine_clear(struct machine *m);
+/** Forgets the boot before the one that begins at @at; what words of the same text say from there on is of the new one. */
+void machine_begin_boot(struct machine *m, struct place at);

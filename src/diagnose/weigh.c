@@ -76,7 +76,6 @@ void incident_weigh(struct incident *i, const struct know *k)
 		if (looks.n && seconds.n && !str_is(looks, "1"))
 			text_printf(&why, " within " STR_FMT " s", STR_ARG(seconds));
 		text_add(&why, looks.n ? S("; ") : S(""));
-		text_add(&why, S("nothing in the kernel's log explains it; "));
 	} else if (i->root == i->events.data[0] ||
 		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
 		text_add(&why, i->log_has_boot ? S("nothing earlier since the boot points elsewhere; ") :
@@ -95,4 +94,12 @@ void incident_weigh(struct incident *i, const struct know *k)
 	why.n = why.n > 2 ? why.n - 2 : 0;
 	i->sure = arena_str(&i->arena, text_str(&why));
 	text_free(&why);
+}
+
+void incident_weigh_log(struct incident *i, bool read)
+{
+	if (!i->root->now || i->before_log)
+		return;
+	i->sure = arena_printf(&i->arena, STR_FMT "%s%s", STR_ARG(i->sure), i->sure.n ? "; " : "",
+			       read ? "nothing in the kernel's log explains it" : "the kernel's log could not be read");
 }

@@ -2,6 +2,7 @@
 #include "evidence/reader.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/command.h"
 #include "code/object/bundle.h"
@@ -461,7 +462,10 @@ void evidence_machine(struct evidence_reader *r, const struct silicon_options *o
 {
 	struct evidence *e = evidence_add(r, o->name ? o->name : "this machine", "live");
 	struct artefact_output out = { .know = r->know, .source = e->id, .sink = r->sink, .code = r->code, .name = e->path };
+	const double uptime = source_uptime();
 	e->kinds[e->nkinds++] = e->kind;
+	if (uptime >= 0)
+		note_wall(e, (double)time(NULL) - uptime);
 	silicon_read(&out, o, &r->machine);
 }
 

@@ -209,6 +209,20 @@ static bool holds(const struct device *d, int64_t pid)
 	return false;
 }
 
+/** Where waves wait at a barrier while others move. */
+static void tell_barrier(struct target_code *c, const struct wave_state *s, struct event *e, struct arena *a)
+{
+	if (!s->barrier_one || !s->moved || !target_code_need(c, s->barrier_pc))
+		return;
+	const struct where *at = target_code_waves(c, s->barrier_one, 1, WAVE_CONTEXT)[0];
+	if (at->nframes)
+		event_add(e, S("barrier_place"),
+			  arena_printf(a, STR_FMT ":%u", STR_ARG(at->frames[0].file), at->frames[0].line), FACT_TEXT);
+	else if (at->function)
+		event_add(e, S("barrier_place"),
+			  arena_printf(a, STR_FMT " +0x%llx", STR_ARG(at->name), (unsigned long long)at->offset), FACT_TEXT);
+}
+
 /** The code at the pc where most waves are: of whichever process of this GPU has code there. */
 static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned xcc, struct event *e, struct arena *a)
 {
@@ -229,6 +243,7 @@ static void tell_code(struct look_round *r, struct silicon_looked *g, unsigned x
 			struct wave_tale tale = { .wave = *s->one, .where = at[0] };
 			tale.wave.kernel = target_code_kernel_name(&c, s->one, at[0]);
 			wave_tell_code(r->out, &tale, e, a);
+			tell_barrier(&c, s, e, a);
 			if (!event_fact(e, "pid")) {
 				event_add_text(e, a, "process", r->queues.processes[i].name);
 				event_add_number(e, a, "pid", r->queues.processes[i].pid);
@@ -268,6 +283,8 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 		if (now >= 0)
 			e.time = (struct stamp){ TIME_BOOT, now };
 		add_facts(&e, f, &a);
+		if (!v->well)
+			reset_facts(&e, &r->view->devices, g->device, &a);
 		tell_code(r, g, xcc, &e, &a);
 		const struct fact_view view = { event_get, &e };
 		struct text says = { 0 };
@@ -318,17 +335,18 @@ static void judge_xcc(struct look_round *r, struct silicon_looked *g, const stru
 		// What is true of the whole GPU is found once for each XCC.
 		if ((v->event.n && only_each && !v->each_xcc) || (told && !v->each_xcc))
 			continue;
-		struct verdict_facts f = j->facts;
-		verdict_facts_unit(&f, r->out->know, v);
+		struct verdict_facts *f = arena_alloc(j->facts.arena, sizeof(*f));
+		*f = j->facts;
+		verdict_facts_unit(f, r->out->know, v);
 		if (v->event.n) {
-			tell_verdict(r, g, v, &f, xcc);
+			tell_verdict(r, g, v, f, xcc);
 			g->view->unwell |= !v->well;
 			if (g->told < VERDICTS_MOST)
 				g->tales[g->told++] = v;
 		}
 		if (worse(v->health, g->view->health)) {
 			g->view->health = v->health;
-			g->view->unit = arena_str(&r->view->arena, verdict_fact(&f, "ip_block"));
+			g->view->unit = arena_str(&r->view->arena, verdict_fact(f, "ip_block"));
 		}
 	}
 }
@@ -443,20 +461,20 @@ void machine_observation_free(struct machine_observation *v)
 	arena_free(&v->arena);
 }
 
-void silicon_read_dump(const struct artefact_output *out, struct target *t, struct place at, struct stamp time)
+void silicon_read_dump(const struct artefact_output *out, struct target *t, const struct dump_head *head)
 {
 	struct watch w;
 	struct arena a = { 0 };
 	struct user_queues none = { 0 };
-	struct verdict_facts f = { .arena = &a };
+	struct verdict_facts f = { .arena = &a, .late_ring = head->ring };
 	const struct know_verdict *v[VERDICTS_MOST];
 	struct event e;
 	watch_begin(&w, out->know, t, NULL, devcoredump_device(t)->gfx);
 	watch_look(&w, true, true);
 	verdict_facts_of(&f, &w, 0, &none);
-	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), at, &e)) {
+	if (verdicts_of(out->know, &f, v) && v[0]->event.n && artefact_event(out, arena_z(&a, v[0]->event), head->at, &e)) {
 		verdict_facts_unit(&f, out->know, v[0]);
-		e.time = time;
+		e.time = head->time;
 		add_facts(&e, &f, &a);
 		artefact_tell(out, &e);
 	}

@@ -45,4 +45,9 @@ void machine_observation_free(struct machine_observation *v);
 
 /** The verdict about the registers and rings of a devcoredump. */
 struct target;
-void silicon_read_dump(const struct artefact_output *out, struct target *t, struct place at, struct stamp time);
+struct dump_head {
+	struct place at;
+	struct stamp time;
+	struct str ring; // that timed out; empty: it does not say
+};
+void silicon_read_dump(const struct artefact_output *out, struct target *t, const struct dump_head *head);

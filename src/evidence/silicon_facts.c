@@ -2,14 +2,10 @@
 
 #include <stdlib.h>
 
+#include "evidence/barriers.h"
 #include "gpu/packet.h"
-#include "gpu/target_code.h"
 
-enum {
-	CHAIN_MOST = 8,
-	PROCESSES_MOST = 64,
-	QUEUES_MOST = 1024,
-};
+enum { CHAIN_MOST = 8 };
 
 // --- the list ---
 
@@ -120,6 +116,7 @@ static void add_gate(struct verdict_facts *f, const struct watch *w)
 			   g->reset                         ? "reset" :
 			   stuck                            ? "stuck" :
 			   g->asleep                        ? "asleep" :
+			   g->guest                         ? "guest" :
 			   g->gfxoff                        ? "gfxoff" :
 			   g->open                          ? "open" :
 							      "refused";
@@ -171,6 +168,19 @@ static void add_units(struct verdict_facts *f, const struct watch *w, unsigned x
 	text_free(&busy);
 }
 
+/** Blocks that nobody answers for: gone, or without power or clock. */
+static void add_ones(struct verdict_facts *f, const struct watch *w, unsigned xcc)
+{
+	const struct device *d = w->device;
+	note(f, "xcc_ones", watch_block_ones(w, S("gc"), xcc) ? S("yes") : S("no"));
+	for (size_t i = 0; d && i < d->nips; i++)
+		if (!str_is(d->ips[i].name, "gc") && watch_block_ones(w, d->ips[i].name, d->ips[i].instance))
+			note(f, "ones_in", d->ips[i].name);
+	for (size_t i = 0; i < w->know->units.len; i++)
+		if (w->know->units.data[i]->engine && watch_unit_ones(w, xcc, w->know->units.data[i]))
+			note(f, "ones_in", w->know->units.data[i]->head.id);
+}
+
 static void add_chain(struct verdict_facts *f, const struct watch *w, unsigned xcc)
 {
 	const struct know_unit *chain[CHAIN_MOST];
@@ -202,17 +212,30 @@ static bool alone_still(const struct watch *w, unsigned xcc)
 	return w->xccs > 1;
 }
 
+/** Whether another XCC has waves: in one partition a command processor without any waits for those. */
+static bool waves_elsewhere(const struct watch *w, unsigned xcc)
+{
+	for (unsigned other = 0; other < w->xccs; other++)
+		if (other != xcc && watch_wave_state(w, other)->count)
+			return true;
+	return false;
+}
+
 static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned xcc)
 {
 	const struct wave_state *s = watch_wave_state(w, xcc);
 	if (!s)
 		return;
+	note(f, "waves_elsewhere", waves_elsewhere(w, xcc) ? S("yes") : S("no"));
 	if (!w->waves_sampled)
 		number(f, "waves", (int64_t)s->count, s->count);
+	if (!w->waves_sampled && !s->count)
+		say(f, "no_waves", S("no waves are on the GPU"));
 	if (!s->count || w->wave_looks < 2)
 		return;
-	// Of many waves some always move; a tenth of them is work, fewer is chance.
-	bool moving = s->moved * 10 > s->count;
+	// Of many waves some always move; a tenth of them is work, fewer is chance. Those at a barrier wait for the others.
+	size_t others = s->barrier < s->count ? s->count - s->barrier : s->count;
+	bool moving = s->moved * 10 > others;
 	note(f, "waves_moving", moving ? S("yes") : S("no"));
 	note(f, "waves_loop", s->loops ? S("yes") : S("no"));
 	number(f, "loop_bytes", (int64_t)s->loop_bytes, s->loops);
@@ -220,6 +243,10 @@ static void add_waves(struct verdict_facts *f, const struct watch *w, unsigned x
 		number(f, "more_loops", (int64_t)s->loops - 1, true);
 	number(f, "waves_memory", (int64_t)s->memory, s->memory);
 	number(f, "waves_barrier", (int64_t)s->barrier, s->barrier);
+	if (s->barrier && s->barrier < s->count) {
+		number(f, "waves_free", (int64_t)others, true);
+		code(f, "barrier_pc", s->barrier_pc);
+	}
 	number(f, "waves_halted", (int64_t)s->halted, s->halted);
 	note(f, "alone", !moving && alone_still(w, xcc) ? S("yes") : S("no"));
 	code(f, "pc", s->pc);
@@ -266,8 +293,8 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 		note(f, "ring_stuck", r->name);
 		if (u && u->engine)
 			note(f, "engine_stuck", u->head.id);
-		// An engine of its own first: the others may only wait for shaders.
-		if (!first || (u && u->engine))
+		// What the driver waited for, else an engine of its own: the others may only wait for shaders.
+		if (!first || (!str_eq(first->name, f->late_ring) && (str_eq(r->name, f->late_ring) || (u && u->engine))))
 			first = r;
 	}
 	if (!first)
@@ -286,132 +313,6 @@ static bool add_rings(struct verdict_facts *f, const struct watch *w)
 }
 
 // --- user queues ---
-
-void user_queues_free(struct user_queues *q)
-{
-	for (size_t i = 0; i < q->nprocesses; i++)
-		target_close(q->processes[i].target);
-	free(q->processes);
-	free(q->list);
-	kfd_free(&q->kfd);
-	arena_free(&q->arena);
-}
-
-static struct user_queue *queue_of(struct user_queues *q, size_t process, uint32_t id)
-{
-	for (size_t i = 0; i < q->n; i++)
-		if (q->list[i].process == process && q->list[i].id == id)
-			return &q->list[i];
-	if (q->n == QUEUES_MOST)
-		return NULL;
-	struct user_queue *new = &q->list[q->n++];
-	*new = (struct user_queue){ .process = process, .id = id };
-	return new;
-}
-
-static struct str pci_of_agent(const struct devices *d, const struct agent *a)
-{
-	for (size_t i = 0; a && i < d->n; i++)
-		if (d->list[i].gpu_id == a->gpu_id)
-			return d->list[i].pci;
-	return (struct str){ 0 };
-}
-
-/** What waits at its head. */
-static void name_packet(struct user_queues *q, const struct know *k, struct target *t, const struct queue *queue,
-			struct user_queue *u)
-{
-	struct aql_packet head;
-	struct packet p;
-	struct dispatch d;
-	const struct packet_stream s = { k, PACKETS_AQL, { 0 }, head.words, AQL_PACKET / 4 };
-	if (!queue_packet(t, queue, u->read, &head) || !packet_decode(&s, &q->arena, 0, &p))
-		return;
-	u->packet = p.name;
-	if (!queue_dispatch(t, queue, u->read, &d))
-		return;
-	struct code_places none = { .tape = probe_tape(&q->kfd.count) };
-	struct target_code c;
-	target_code_open(&c, t, &none);
-	const struct code_kernel *kernel = target_code_kernel(&c, d.kernel_object);
-	if (kernel)
-		u->kernel = arena_str(&q->arena, code_set_name(&c.set, kernel->name));
-	target_code_close(&c);
-}
-
-/** What waits in it: packets, or bytes for a copy engine. Indexes lie in the process's memory and may be anything: more than there is
- * room for is nothing. */
-static uint64_t pending_of(const struct queue *q)
-{
-	uint64_t n = q->write_index - q->read_index, most = q->type == QUEUE_AQL ? q->ring_size / AQL_PACKET : q->ring_size;
-	return n > most ? 0 : n;
-}
-
-static void look_at_process(struct user_queues *q, const struct know *k, const struct devices *d, size_t process)
-{
-	struct target *t = q->processes[process].target;
-	struct request r = { .kind = REQUEST_QUEUES };
-	if (target_ask(t, &r) != ANSWER_GIVEN)
-		return;
-	for (size_t i = 0; i < r.n; i++) {
-		const struct queue *queue = &r.queues[i];
-		struct user_queue *u = queue->indexes_known ? queue_of(q, process, queue->id) : NULL;
-		if (!u)
-			continue;
-		if (!u->gpu.n) {
-			u->gpu = arena_str(&q->arena, pci_of_agent(d, queue->agent));
-			u->first_read = queue->read_index;
-		} else {
-			u->known = true;
-		}
-		u->read = queue->read_index;
-		u->pending = pending_of(queue);
-		u->packets = queue->type == QUEUE_AQL;
-		u->packet = u->kernel = (struct str){ 0 };
-		if (u->known && u->read == u->first_read && u->pending)
-			name_packet(q, k, t, queue, u);
-	}
-}
-
-static struct str process_name(const struct devices *d, int64_t pid)
-{
-	for (size_t i = 0; i < d->n; i++)
-		for (size_t h = 0; h < d->list[i].nholders; h++)
-			if (d->list[i].holders[h].pid == pid)
-				return d->list[i].holders[h].name;
-	return (struct str){ 0 };
-}
-
-/** A process that has ended or may not be read has no known queues. After one whose memory did not answer, no others are tried: each would
- * cost its deadline, and all wait for the same driver. */
-static void find_processes(struct user_queues *q, const struct know *k, const struct devices *d)
-{
-	q->processes = mem_alloc(PROCESSES_MOST * sizeof(*q->processes));
-	q->list = mem_alloc(QUEUES_MOST * sizeof(*q->list));
-	kfd_look(d, &q->kfd);
-	bool stuck = false;
-	for (size_t i = 0; i < q->kfd.npids && q->nprocesses < PROCESSES_MOST && !stuck; i++) {
-		struct user_process p = { .pid = q->kfd.pids[i], .name = process_name(d, q->kfd.pids[i]) };
-		struct uh_error *err = target_process_of(k, d, &q->kfd, p.pid, &p.target);
-		if (!err) {
-			stuck = process_stuck(p.target);
-			q->processes[q->nprocesses++] = p;
-		}
-		uh_error_free(err);
-	}
-}
-
-void user_queues_look(struct user_queues *q, const struct know *k, const struct devices *d)
-{
-	bool first = !q->looks++;
-	if (first)
-		find_processes(q, k, d);
-	for (size_t i = 0; i < q->nprocesses; i++) {
-		if (!first)
-			process_look_again(q->processes[i].target);
-		look_at_process(q, k, d, i);
-	}
-}
 
 /** Whether one moved; and those that did not. */
 static bool add_queues(struct verdict_facts *f, const struct watch *w, const struct user_queues *q)
@@ -442,6 +343,20 @@ static bool add_queues(struct verdict_facts *f, const struct watch *w, const str
 	return moved;
 }
 
+/** Whether queues wait for each other, which nothing on the GPU can end. */
+static void add_deadlock(struct verdict_facts *f, const struct watch *w, const struct user_queues *q)
+{
+	struct barrier_wait waits[BARRIERS_MOST];
+	size_t n = w->device ? barriers_cycle(q, w->device->pci, waits) : 0;
+	if (!n)
+		return;
+	const struct user_process *p = &q->processes[waits[0].queue->process];
+	number(f, "deadlock", (int64_t)n, true);
+	say(f, "deadlock_says", barriers_say(f->arena, waits, n));
+	say(f, "deadlock_process", p->name);
+	number(f, "deadlock_pid", p->pid, true);
+}
+
 static void add_progress(struct verdict_facts *f, const struct watch *w, const struct user_queues *q)
 {
 	bool rings = add_rings(f, w), queues = add_queues(f, w, q);
@@ -468,12 +383,14 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned x
 		number(f, "of_xcc", xcc, false);
 	if (w->looks) {
 		note(f, "ones", watch_all_ones(w) ? S("yes") : S("no"));
+		add_ones(f, w, xcc);
 		add_units(f, w, xcc);
 		add_waves(f, w, xcc);
 		note(f, "alone_busy", alone_busy(w, xcc) ? S("yes") : S("no"));
 		add_chain(f, w, xcc);
 	}
 	add_progress(f, w, q);
+	add_deadlock(f, w, q);
 	number(f, "looks", (int64_t)w->looks, true);
 	if (w->looks > 1 && w->ended > w->began) // one look takes no time, and a watch that was cut short has no end
 		say(f, "seconds", arena_printf(f->arena, "%.1f", (double)(w->ended - w->began) / 1000));

@@ -75,8 +75,8 @@ void part_tables_of_device(struct arena *a, const struct device *d, struct part_
 		const struct ip *ip = &d->ips[i];
 		const struct register_table *t =
 			register_table_for(ip->name, ip->version[0], ip->version[1], ip->version[2], NULL);
-		// Copy engines whose registers stand in GC's table are found there.
-		if (t && (str_is(ip->name, "gc") || !str_is(register_table_ip(t), "gc")))
+		// Copy engines whose registers stand in the table of another block are found there.
+		if (t && (!register_table_from(t).n || str_eq(register_table_from(t), ip->name)))
 			add_table(ret, block_of(a, d, ip), t);
 	}
 }
@@ -110,13 +110,13 @@ size_t part_registers(const struct part_tables *p, struct str name, struct named
 	const size_t before = to->len;
 	const struct str block = split_block(&name);
 	char own[NAME_MOST];
-	// From gfx10 on the copy engines' registers stand in GC's table.
+	// The registers of all copy engines may stand in one table, that of GC or of the first engine.
 	snprintf(own, sizeof(own), STR_FMT "_*", STR_ARG(block));
-	const bool in_gc = str_starts(block, S("sdma"));
+	const bool engine = str_starts(block, S("sdma"));
 	for (size_t i = 0; i < p->len; i++)
 		if (str_like(block, p->data[i].block.name) || str_like(block, p->data[i].block.ip))
 			add_like(p->data[i].block, p->data[i].table, name, S("*"), to);
-		else if (in_gc && str_is(p->data[i].block.ip, "gc"))
+		else if (engine && register_table_from(p->data[i].table).n)
 			add_like(p->data[i].block, p->data[i].table, name, str_z(own), to);
 	return to->len - before;
 }

@@ -11,6 +11,7 @@ struct register_table {
 	uint32_t name, ip, version;
 	uint32_t numbers; // how many its version has: that of `gc_9_0` has two and means every revision
 	uint32_t first, count;
+	uint32_t from;
 };
 
 /** `NBIF` has the tables of `nbio`. */
@@ -58,6 +59,7 @@ const struct register_table *register_table_at(size_t index)
 
 struct str register_table_name(const struct register_table *t) { return string(t->name); }
 struct str register_table_ip(const struct register_table *t) { return string(t->ip); }
+struct str register_table_from(const struct register_table *t) { return string(t->from); }
 
 void register_table_version(const struct register_table *t, unsigned ret[3])
 {

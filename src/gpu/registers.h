@@ -35,9 +35,11 @@ size_t register_tables(void);
 const struct register_table *register_table_at(size_t index);
 /** `gc_11_0_0`, as the header is called. */
 struct str register_table_name(const struct register_table *t);
-/** `gc`, `sdma0`, `mmhub`. Its version: a header with two numbers in its name, `gc_9_0`, has revision 0. Offsets count from the bases
- * of the block that the table was asked for. The exception is SDMA since gfx10, which is in `gc`: its offsets count from GC's bases. */
+/** `gc`, `sdma0`, `mmhub`. Its version: a header with two numbers in its name, `gc_9_0`, has revision 0. */
 struct str register_table_ip(const struct register_table *t);
+/** The block whose bases the offsets count from, whichever block the table serves (`gc`, where SDMA's registers are in its table); empty:
+ * the block that the table was asked for. */
+struct str register_table_from(const struct register_table *t);
 void register_table_version(const struct register_table *t, unsigned ret[3]);
 /** The table for a block, by its version and its name, which is that of ip_discovery or that of the tables, in upper or lower case. If it
  * has none of its own: the one that knowledge/registers/relatives names, or the newest older one of the same major version. NULL: there

@@ -48,7 +48,8 @@ struct wave_block {
 	uint64_t address;
 	unsigned count; // of 32-bit registers (of each lane), or bytes
 	bool vector;    // of a wave on the GPU: VGPRs, else SGPRs
-	size_t wave; // id of a wave on the GPU: the address counts inside its registers. 0: the block lies in memory
+	size_t wave;    // id of a wave on the GPU: the address counts inside its registers. 0: the block lies in memory
+	bool unread;    // its size is known, but there is no way to read it
 };
 
 /** Where a wave is on the GPU. */

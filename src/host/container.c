@@ -224,6 +224,12 @@ static bool status_has(struct str status, struct str key, int64_t id)
 	return false;
 }
 
+/** There root is no root of the machine: it may open what everybody may. */
+static bool in_user_namespace(const struct container_looked *l)
+{
+	return str_is(host_value(l->h, l->m, "user_namespace"), "yes");
+}
+
 /** The node of a tree is not opened either. A copy that is not root's has not kept its owner, so that its permissions say nothing; a file
  * in the place of the node that belongs to group 0 may not have kept its group. */
 static void note_recorded_permissions(struct container_looked *l)
@@ -237,7 +243,7 @@ static void note_recorded_permissions(struct container_looked *l)
 	note_kfd(l, &st);
 	if ((!S_ISCHR(st.st_mode) && !st.st_gid) || !line_behind(status, S("Uid:")).n || !line_behind(status, S("Groups:")).n)
 		return;
-	bool root = status_has(status, S("Uid:"), 0),
+	bool root = status_has(status, S("Uid:"), 0) && !in_user_namespace(l),
 	     member = status_has(status, S("Gid:"), (int64_t)st.st_gid) || status_has(status, S("Groups:"), (int64_t)st.st_gid);
 	unsigned bits = member ? st.st_mode >> 3 & 7 : st.st_mode & 7;
 	host_note(l->h, l->m, "user_is_root", root ? S("yes") : S("no"), where_of(l, FILE_STATUS));

@@ -96,9 +96,11 @@ bool host_answers(struct host *h, const char *path);
 struct str host_text(struct host *h, const char *path, size_t most);
 
 void host_read_kernel(struct host *h);      // kernel, driver, distribution, command line
-void host_read_boot(struct host *h);        // boot loader, its entries, what makes a change of it active
+void host_read_boot(struct host *h);        // boot loader, its entries, how the system is kept
+void host_read_system(struct host *h);      // of host_read_boot(): package manager, initramfs, the way to the kernel's words
 void host_read_settings(struct host *h);    // parameters: in effect, set, known to the module
 void host_read_gpus(struct host *h);        // facts of each GPU: part, firmware, link, BAR, power, memory errors, displays
+void host_read_security(struct host *h);    // of host_read_platform(): Secure Boot, lockdown, user namespaces
 void host_read_platform(struct host *h);    // IOMMU, ASPM, journal, cores, container, permissions
 void host_read_container(struct host *h);   // of host_read_platform(): container, limits, permissions
 void host_read_software(struct host *h);    // ROCm, frameworks, debugging tools

@@ -44,6 +44,9 @@ static void note_distribution(struct host *h, const struct probe *p)
 	const struct probe *release = p[RELEASE].end == PROBE_GOOD ? &p[RELEASE] : &p[RELEASE_USR];
 	host_note(h, m, "distribution", os_release(probe_text(release), S("ID")), where(release));
 	host_note(h, m, "distribution_version", os_release(probe_text(release), S("VERSION_ID")), where(release));
+	struct str like = os_release(probe_text(release), S("ID_LIKE"));
+	for (struct str one; (one = str_word(&like)).n;)
+		host_note(h, m, "distribution_like", one, where(release));
 }
 
 // --- driver ---
@@ -85,6 +88,8 @@ static void note_loaded(struct host *h, const struct probe *p)
 		host_note(h, m, "gpu_gfx", h->devices.list[i].gfx.n ? h->devices.list[i].gfx : S("unknown"),
 			  h->devices.list[i].sysfs);
 	host_note_doubt(h, m, "gpu_gfx");
+	for (size_t i = 0; i < h->devices.n; i++)
+		host_note(h, m, "gpu_driver", h->devices.list[i].driver, h->devices.list[i].sysfs);
 	h->doubt = doubt;
 }
 

@@ -111,6 +111,18 @@ static void note_missing(struct gpu_looks *l, const struct gpu_look *g)
 	text_free(&names);
 }
 
+/** The GPUs that the driver resets together with it: all of its hive. */
+static void note_reset(struct gpu_looks *l, const struct gpu_look *g)
+{
+	struct text names = { 0 };
+	for (size_t n = 0; n < l->n; n++)
+		if (same_hive(&l->list[n], g))
+			text_printf(&names, "%s" STR_FMT, names.n ? ", " : "", STR_ARG(l->list[n].d->pci));
+	if (str_find(text_str(&names), S(",")) >= 0)
+		host_note(l->h, g->item, "reset_gpus", text_str(&names), g->d->sysfs);
+	text_free(&names);
+}
+
 void xgmi_note(struct gpu_looks *l)
 {
 	size_t most = 0;
@@ -119,8 +131,10 @@ void xgmi_note(struct gpu_looks *l)
 		read_hive(l, n);
 		most = l->list[n].npeers > most ? l->list[n].npeers : most;
 	}
-	for (size_t n = 0; n < l->n; n++)
+	for (size_t n = 0; n < l->n; n++) {
 		note_missing(l, &l->list[n]);
+		note_reset(l, &l->list[n]);
+	}
 	if (most)
 		host_note_number(l->h, host_machine(l->h), "hive_size", (int64_t)most + 1,
 				 S("/sys/class/kfd/kfd/topology/nodes"));

@@ -251,5 +251,6 @@ void host_read_platform(struct host *h)
 	note_journal(h, &journal, &p[0], &p[8]);
 	note_crash(h, &p[9], &p[10]);
 	note_cores(h, &cores, &p[11], &p[12], &login);
+	host_read_security(h);
 	host_read_container(h);
 }

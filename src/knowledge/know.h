@@ -199,6 +199,7 @@ struct know_bad {
 	struct know_list *for_classes;
 	struct condition *when;
 	struct str title, good, why, undo, cost, verify, grade, source;
+	struct str begins, ends; // the release or commit at each end of its versions, or `open: REASON`
 	struct str remedy_id;
 	const struct know_remedy *remedy; // what helps; NULL: what @good says
 	enum know_severity severity;
@@ -232,6 +233,39 @@ struct know_action {
 	struct know_head head;
 	struct condition *when;
 	struct str action, text;
+	struct know_next *next_steps; // before those of the cause: what must not be lost
+	struct know_next *then_steps; // behind them, where their condition holds
+};
+
+/** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */
+enum know_writes {
+	WRITES_NOTHING,
+	WRITES_GRUB_FILE,
+	WRITES_GRUB_LINE,
+	WRITES_ENTRY_LINES,
+	WRITES_ENTRY_WORDS,
+	WRITES_RECORD,
+	WRITES_OPTIONS
+};
+
+/** How an action is done on machines that fit; the id is the action. Of several the first that fits is taken. */
+struct know_way {
+	struct know_head head;
+	struct condition *when;
+	struct str run;  // a command as it is typed
+	struct str say;  // or a sentence, with a capital
+	struct str undo; // the same the other way round
+	struct str source;
+	enum know_writes writes;
+};
+
+/** What tells a fact of the system: that files are there, or what stands in them. */
+struct know_sign {
+	struct know_head head;
+	struct know_pair *says;  // the fact and its value
+	struct know_list *paths; // one of them is there; one with / at its end is a directory
+	struct str text;         // what one of them contains; empty: anything
+	struct condition *when, *unless;
 };
 
 /** A parameter of a kernel module (amdgpu.cwsr_enable) or of the kernel (iommu). What it means for one kernel: knowledge/parameter.h. */
@@ -246,6 +280,7 @@ struct know_parameter {
 	struct know_pair *bits, *values;
 	struct str config; // option without which a kernel is built without it
 	bool writable;     // by root, while the module is loaded
+	struct str never;  // of a mask: bits that the driver leaves off, which no value that is proposed has
 	int shows_first;   // of a list of values /sys shows the first
 	int absent;        // no kernel has it: guides invented it
 	struct str meaning, instead, source;
@@ -289,6 +324,9 @@ struct know {
 	VEC(struct know_check *) checks;
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
+	VEC(struct know_way *) ways; // in the order in which they are tried
+	VEC(struct know_sign *) signs;
+	VEC(struct know_row *) usuals; // pattern of distributions -> a fact and the value that it usually has
 	VEC(struct know_parameter *) parameters;
 	VEC(struct know_kernel *) kernels;
 	VEC(struct know_instruction *) instructions;
@@ -354,6 +392,13 @@ const struct know_signature *know_signature(const struct know *k, struct str id)
 const struct know_register *know_register(const struct know *k, struct str id);
 const struct know_remedy *know_remedy(const struct know *k, struct str id);
 const struct know_part *know_part(const struct know *k, unsigned device, int revision);
+/** Each name that people have for each part, in lower case; several parts may share one. */
+typedef void know_part_name_fn(void *ctx, struct str name, const struct know_part *p);
+void know_part_names(const struct know *k, know_part_name_fn *each, void *ctx);
+/** The part of this name, or of this PCI device id; NULL where there is none, or *@ret_several. */
+const struct know_part *know_part_called(const struct know *k, struct str name, bool *ret_several);
+/** The first part of exactly this name; NULL. */
+const struct know_part *know_part_with_name(const struct know *k, struct str name);
 /** The row of a mnemonic: the one whose pattern says most; NULL where there is none. */
 const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic);
 /** A block of the hardware by its name, or NULL. */

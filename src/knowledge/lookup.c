@@ -58,6 +58,14 @@ const struct know_part *know_part(const struct know *k, unsigned device, int rev
 	return any;
 }
 
+const struct know_part *know_part_with_name(const struct know *k, struct str name)
+{
+	for (size_t i = 0; i < k->parts.len; i++)
+		if (str_eq(k->parts.data[i]->name, name))
+			return k->parts.data[i];
+	return NULL;
+}
+
 const struct know_unit *know_unit(const struct know *k, struct str name)
 {
 	for (size_t i = 0; i < k->units.len; i++)

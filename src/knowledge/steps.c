@@ -1,5 +1,9 @@
 #include "knowledge/steps.h"
 
+#include "knowledge/way.h"
+
+enum { WAYS_DEEP = 4 }; // a way may name other actions
+
 enum piece_type fact_type(const struct know *k, struct str name)
 {
 	for (size_t i = k->facts.len; i-- > 0;)
@@ -16,16 +20,36 @@ static bool is_fact_name(struct str s)
 	return s.n && s.p[0] >= 'a' && s.p[0] <= 'z';
 }
 
-/** Takes the text before the next {fact} off @text, and its name; without a name: the rest. */
-static struct str take_literal(struct str *text, struct str *ret_name)
+// --- actions ---
+
+/** `{set-word: amdgpu.runpm=0}`, `{undo set-word: $word}`, `{rebuild-initramfs}` */
+struct action_ref {
+	struct str action, argument;
+	bool undo;
+};
+
+static bool is_action(const struct know *k, struct str inside, struct action_ref *ret)
+{
+	struct str rest = inside;
+	*ret = (struct action_ref){ .undo = str_starts(inside, S("undo ")) };
+	if (ret->undo)
+		rest = str_from(rest, 5);
+	ret->action = str_split(&rest, ':');
+	ret->argument = str_trim(rest);
+	return know_action_named(k, ret->action);
+}
+
+/** Takes the text before the next {fact} or {action} off @text, and what stands in the braces; without any: the rest. */
+static struct str take_literal(const struct know *k, struct str *text, struct str *ret_name)
 {
 	struct str all = *text;
+	struct action_ref action;
 	*ret_name = (struct str){ 0 };
 	for (size_t at = 0; at < all.n; at++) {
 		if (all.p[at] != '{')
 			continue;
 		struct str behind = str_from(all, at + 1), name = str_split(&behind, '}');
-		if (!is_fact_name(name) || name.p + name.n == all.p + all.n)
+		if ((!is_fact_name(name) && !is_action(k, name, &action)) || name.p + name.n == all.p + all.n)
 			continue;
 		*ret_name = name;
 		*text = behind;
@@ -38,14 +62,33 @@ static struct str take_literal(struct str *text, struct str *ret_name)
 /** What became of the facts of a text, the worst of them. */
 enum filled { FILLED_WELL, FILLED_REFUSED, FILLED_UNKNOWN };
 
-/** The value may end up inside quotes of the text, so it has to be plain in any quotes. */
-static enum filled fill_fact(struct command_maker *m, const struct know *k, struct str name, const struct fact_view *view)
+struct filling {
+	struct arena *to;
+	const struct know *know;
+	const struct fact_view *view;
+	unsigned depth; // in ways of ways
+};
+
+static enum filled fill_text(struct filling *f, struct str text, struct command_maker *m, bool first);
+
+/** A step begins with a capital. Behind other words it does not. */
+static struct str in_sentence(struct arena *a, struct str text, bool first)
 {
+	bool capital = text.n > 1 && text.p[0] >= 'A' && text.p[0] <= 'Z' && text.p[1] >= 'a' && text.p[1] <= 'z';
+	if (first || !capital)
+		return text;
+	return arena_printf(a, "%c" STR_FMT, text.p[0] + 32, STR_ARG(str_from(text, 1)));
+}
+
+/** The value may end up inside quotes of the text, so it has to be plain in any quotes. */
+static enum filled fill_fact(const struct filling *f, struct command_maker *m, struct str name, bool first)
+{
+	const struct fact_view *view = f->view;
 	const struct command *made = view->command ? view->command(view->ctx, name) : NULL;
 	struct str value;
-	enum piece_type type = fact_type(k, name);
+	enum piece_type type = fact_type(f->know, name);
 	if (made) {
-		command_add_command(m, made);
+		(first ? command_add_command : command_add_within)(m, made);
 		return FILLED_WELL;
 	}
 	bool known = view->get(view->ctx, name, 0, &value);
@@ -55,17 +98,108 @@ static enum filled fill_fact(struct command_maker *m, const struct know *k, stru
 	return known ? FILLED_REFUSED : FILLED_UNKNOWN;
 }
 
-static const struct command *fill_one(struct arena *to, const struct know *k, struct str text, const struct fact_view *view,
-				      enum filled *ret)
+/** The facts of a way: those of the machine, and {it}, what the action is done to. */
+struct way_facts {
+	const struct fact_view *view;
+	const struct command *it;
+};
+
+static bool way_get(const void *ctx, struct str name, size_t index, struct str *ret)
 {
-	struct command_maker *m = command_begin(to);
+	const struct way_facts *w = ctx;
+	if (!str_is(name, "it"))
+		return w->view->get(w->view->ctx, name, index, ret);
+	*ret = command_str(w->it);
+	return !index && w->it;
+}
+
+static const struct command *way_command(const void *ctx, struct str name)
+{
+	const struct way_facts *w = ctx;
+	if (str_is(name, "it"))
+		return w->it;
+	return w->view->command ? w->view->command(w->view->ctx, name) : NULL;
+}
+
+static bool way_unread(const void *ctx, struct str name)
+{
+	const struct way_facts *w = ctx;
+	return !str_is(name, "it") && w->view->unread && w->view->unread(w->view->ctx, name);
+}
+
+/** What an action is done to: a fact behind `$`, or words of knowledge itself. */
+static const struct command *argument_of(const struct filling *f, struct str argument, enum filled *ret)
+{
+	struct command_maker *m = command_begin(f->to);
 	*ret = FILLED_WELL;
-	while (text.n) {
-		struct str name;
-		command_add_known(m, take_literal(&text, &name));
-		enum filled one = name.n ? fill_fact(m, k, name, view) : FILLED_WELL;
-		*ret = one > *ret ? one : *ret;
+	if (str_starts(argument, S("$")))
+		*ret = fill_fact(f, m, str_from(argument, 1), true);
+	else
+		command_add_known(m, argument);
+	return command_end(m);
+}
+
+static enum filled fill_way(struct filling *f, struct command_maker *m, const struct action_ref *r, const struct command *it,
+			    bool first)
+{
+	const struct usual_facts facts = { f->know, f->view };
+	const struct fact_view usual = usual_view(&facts);
+	const struct way_facts with = { &usual, it };
+	const struct fact_view view = { way_get, &with, way_command, way_unread };
+	const struct know_way *way = f->depth < WAYS_DEEP ? know_way(f->know, r->action, &view) : NULL;
+	struct str text = way ? r->undo ? way->undo : way->run.n ? way->run : way->say : (struct str){ 0 };
+	if (!text.n) {
+		command_add_blank(m, r->action);
+		return FILLED_UNKNOWN;
 	}
+	struct filling inner = { f->to, f->know, &view, f->depth + 1 };
+	return fill_text(&inner, in_sentence(f->to, text, first), m, first);
+}
+
+static enum filled fill_action(struct filling *f, struct command_maker *m, const struct action_ref *r, bool first)
+{
+	enum filled argument = FILLED_WELL;
+	const struct command *it = r->argument.n ? argument_of(f, r->argument, &argument) : NULL;
+	enum filled how = fill_way(f, m, r, it, first);
+	return how > argument ? how : argument;
+}
+
+const struct command *steps_action(struct arena *to, const struct know *k, struct str action, const struct command *it,
+				   const struct fact_view *view)
+{
+	struct filling f = { to, k, view, 0 };
+	struct command_maker *m = command_begin(to);
+	struct action_ref r;
+	enum filled how = is_action(k, action, &r) ? fill_way(&f, m, &r, it, true) : FILLED_UNKNOWN;
+	const struct command *made = command_end(m);
+	return how == FILLED_UNKNOWN ? NULL : made;
+}
+
+// --- texts ---
+
+static enum filled fill_text(struct filling *f, struct str text, struct command_maker *m, bool first)
+{
+	enum filled worst = FILLED_WELL;
+	while (text.n) {
+		struct str name, literal = take_literal(f->know, &text, &name);
+		struct action_ref action;
+		command_add_known(m, literal);
+		first = first && !literal.n;
+		enum filled one = !name.n                           ? FILLED_WELL :
+				  is_action(f->know, name, &action) ? fill_action(f, m, &action, first) :
+								      fill_fact(f, m, name, first);
+		first = first && !name.n;
+		worst = one > worst ? one : worst;
+	}
+	return worst;
+}
+
+static const struct command *fill_one(struct filling *f, struct str text, bool run, enum filled *ret)
+{
+	struct command_maker *m = command_begin(f->to);
+	if (run)
+		command_mark(m);
+	*ret = fill_text(f, text, m, true);
 	return command_end(m);
 }
 
@@ -73,12 +207,13 @@ const struct command *steps_fill(struct arena *to, const struct know *k, struct 
 				 enum fill_mode mode)
 {
 	const struct command *second = NULL;
+	struct filling f = { to, k, view, 0 };
 	enum filled how;
-	if (mode == FILL_BLANKS)
-		return fill_one(to, k, text, view, &how);
+	if (mode != FILL_ALTERNATIVES)
+		return fill_one(&f, text, mode == FILL_RUN, &how);
 	while (text.n) {
 		ptrdiff_t bars = str_find(text, S(" || "));
-		const struct command *c = fill_one(to, k, bars < 0 ? text : str_cut(text, (size_t)bars), view, &how);
+		const struct command *c = fill_one(&f, bars < 0 ? text : str_cut(text, (size_t)bars), false, &how);
 		if (how == FILLED_WELL)
 			return c;
 		if (how == FILLED_REFUSED && !second)
@@ -107,6 +242,7 @@ void steps_of_remedy(struct arena *to, const struct know_remedy *r, const struct
 		     struct steps *ret)
 {
 	steps_fill_list(to, k, r->steps, view, FILL_BLANKS, ret);
+	ret->condition = steps_fill(to, k, r->condition_text, view, FILL_BLANKS);
 	ret->undo = steps_fill(to, k, r->undo, view, FILL_BLANKS);
 	ret->cost = steps_fill(to, k, r->cost, view, FILL_BLANKS);
 	ret->risk = steps_fill(to, k, r->risk, view, FILL_BLANKS);

@@ -13,9 +13,15 @@ enum fill_mode {
 	FILL_ALTERNATIVES,
 	/** " || " is the shell's. FACT stands for a fact that is not known or does not pass its type. */
 	FILL_BLANKS,
+	/** The same, and all of it can be run. */
+	FILL_RUN,
 };
 
-/** Fills the {facts} of a text of knowledge; single bars and other braces are the shell's. NULL: it cannot be said here. */
+/** What @action (`set-word`, or `undo set-word`) is on the machine of @view. @it: what it is done to; NULL: nothing. NULL: no way is known. */
+const struct command *steps_action(struct arena *to, const struct know *k, struct str action, const struct command *it,
+				   const struct fact_view *view);
+
+/** Fills the {facts} and {actions} of a text of knowledge; single bars and other braces are the shell's. NULL: it cannot be said here. */
 const struct command *steps_fill(struct arena *to, const struct know *k, struct str text, const struct fact_view *view,
 				 enum fill_mode mode);
 
@@ -23,7 +29,7 @@ const struct command *steps_fill(struct arena *to, const struct know *k, struct 
 struct steps {
 	const struct command **list;
 	size_t n;
-	const struct command *undo, *cost, *risk, *until, *verify;
+	const struct command *condition, *undo, *cost, *risk, *until, *verify;
 };
 
 /** Fills the list of @ret. */

@@ -11,7 +11,8 @@ static void put_row(const struct order_view *v, const char *label, struct str te
 
 static void put_command(const struct order_view *v, const char *label, const struct command *c, FILE *out)
 {
-	put_row(v, label, command_str(c), out);
+	const struct row_style style = { 2, 8, v->width };
+	wrap_step_row(out, &style, label, c);
 }
 
 static void put_head(const struct order_view *v, FILE *out)

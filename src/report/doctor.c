@@ -193,12 +193,13 @@ static void put_title(const struct doctor_view *v, const struct finding *f)
 static void put_steps(const struct doctor_view *v, const struct row_style *style, const struct finding *f)
 {
 	for (size_t n = 0; n < f->steps.n; n++) {
-		struct text step = { 0 };
-		if (f->steps.n > 1)
-			text_printf(&step, "%zu. ", n + 1);
-		text_add(&step, command_str(f->steps.list[n]));
-		wrap_row(v->out, style, n ? "" : "Do", text_str(&step), f->steps.n > 1 ? STEP_WIDTH : 0);
-		text_free(&step);
+		char label[LABEL_WIDTH + NUMBER_DIGITS + STEP_WIDTH];
+		struct row_style numbered = *style;
+		const bool several = f->steps.n > 1;
+		const int taken =
+			snprintf(label, sizeof(label), several ? "%-*s%zu. " : "%-*s", LABEL_WIDTH, n ? "" : "Do", n + 1);
+		numbered.label += several ? (size_t)taken - LABEL_WIDTH : 0;
+		wrap_step_row(v->out, &numbered, label, f->steps.list[n]);
 	}
 }
 

@@ -51,7 +51,8 @@ static void write_gpu(struct sheet *s, const struct diag_gpu *gpu, struct str ro
 	sheet_put(s, "pci", v_if(pci_length(gpu->device), v_known(gpu->device)));
 	sheet_put(s, "name", v_known(gpu->name));
 	sheet_put(s, "gfx", v_known(gpu->gfx));
-	sheet_put(s, "unique_id", v_null());
+	sheet_put(s, "serial", v_known(gpu->serial));
+	sheet_put(s, "unique_id", v_known(gpu->unique_id));
 	sheet_put(s, "role", v_text(role));
 	sheet_close(s, '}');
 }
@@ -170,6 +171,7 @@ static void write_cause(struct sheet *s, const struct incident *i)
 	jw_decimal(&s->json, i->confidence / 100.0, 2);
 	sheet_put(s, "explanation", v_text(i->explanation));
 	sheet_put(s, "evidence", v_known(i->sure));
+	sheet_put(s, "last_work", v_known(i->last_work));
 	sheet_put(s, "before_log", v_bool(i->before_log));
 	sheet_close(s, '}');
 	sheet_texts(s, "also", i->also.data, i->also.len);
@@ -189,10 +191,44 @@ static void write_processes(struct sheet *s, const struct incident *i)
 	sheet_close(s, ']');
 }
 
+/** The sheet, and the lines that every incident has behind its facts. */
+struct json_report {
+	struct sheet sheet; // first: callbacks take it for the whole
+	const struct lines *lines;
+};
+
 static void on_begin(void *ctx, const struct diagnosis *d)
 {
-	(void)d;
 	sheet_begin(ctx, "unhang/diagnosis/1", NULL);
+	sheet_put(ctx, "host", v_known(d->host));
+}
+
+static void write_line(struct json_report *r, struct place at, struct place *last)
+{
+	const struct str line = lines_at(r->lines, at);
+	if (!line.n || (last->source == at.source && last->line == at.line))
+		return;
+	*last = at;
+	sheet_open(&r->sheet, NULL, '{');
+	sheet_put(&r->sheet, "source", v_int(at.source));
+	sheet_put(&r->sheet, "line", v_int((int64_t)at.line));
+	sheet_put(&r->sheet, "text", v_text(line));
+	sheet_close(&r->sheet, '}');
+}
+
+/** A line may stand there more than once: what is told of it may be, too. */
+static void write_lines(struct json_report *r, const struct incident *i)
+{
+	struct place last = { 0 };
+	sheet_open(&r->sheet, "lines", '[');
+	for (size_t n = 0; n < i->events.len; n++) {
+		write_line(r, i->events.data[n]->at, &last);
+		for (size_t f = 0; f < i->events.data[n]->nfacts; f++)
+			write_line(r, i->events.data[n]->facts[f].at, &last);
+	}
+	for (size_t n = 0; n < i->machine.len; n++)
+		write_line(r, i->machine.data[n].at, &last);
+	sheet_close(&r->sheet, ']');
 }
 
 static void on_machine(void *ctx, const struct machine_observation *m) { report_machine(m, ctx, NULL); }
@@ -237,6 +273,7 @@ static void on_incident(void *ctx, const struct incident *i)
 	sheet_put(s, "fingerprint", v_text(i->fingerprint));
 	sheet_put(s, "state", v_text(i->open ? S("open") : S("closed")));
 	sheet_put(s, "host", v_known(i->host));
+	sheet_put(s, "history", v_bool(i->history));
 	sheet_put(s, "boot_id", v_known(i->boot_id));
 	write_gpus(s, i);
 	write_time(s, "begin", i->begin);
@@ -252,6 +289,8 @@ static void on_incident(void *ctx, const struct incident *i)
 	write_processes(s, i);
 	write_ranks(s, i);
 	write_facts(s, i);
+	if (((struct json_report *)ctx)->lines)
+		write_lines(ctx, i);
 	write_dumps(s, i);
 }
 
@@ -300,7 +339,7 @@ static void on_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	sheet_put(s, "grade", v_text(k->grade));
 	sheet_put(s, "source", v_text(k->source));
 	sheet_put(s, "until", v_command(r->steps.until));
-	sheet_put(s, "if", v_known(r->certain ? (struct str){ 0 } : k->condition_text));
+	sheet_put(s, "if", v_if(!r->certain, v_command(r->steps.condition)));
 	sheet_put(s, "verify", v_command(r->steps.verify));
 	sheet_put(s, "takes", v_word(remedy_takes_name(k->takes)));
 	sheet_put(s, "state", v_word(remedy_state_name(r->verdict.state)));
@@ -351,6 +390,7 @@ static void on_end(void *ctx, const struct diagnosis *d)
 	sheet_put(ctx, "verdict", v_word(verdict_name(d->verdict)));
 	sheet_put(ctx, "expected_gpus", v_if(d->expected, v_number(d->expected)));
 	sheet_put(ctx, "omitted", v_int((int64_t)d->ledger->omitted));
+	sheet_put(ctx, "earlier", v_int((int64_t)d->earlier));
 	sheet_close(ctx, '}');
 }
 
@@ -372,6 +412,6 @@ void report_json(const struct diagnosis *d, FILE *out)
 		.incident_end = on_incident_end,
 		.end = on_end,
 	};
-	struct sheet sheet = sheet_on(true, out);
-	report_walk(d, &writer, &sheet);
+	struct json_report r = { sheet_on(true, out), d->lines };
+	report_walk(d, &writer, &r);
 }

@@ -4,7 +4,7 @@
 #include "report/report.h"
 #include "report/sheet.h"
 
-enum { INDENT = 14, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4, HEALTH = 8 };
+enum { INDENT = 14, INDENT_NARROW = 4, NARROW = 70, NAMES = 30, HOLDERS_SHOWN = 3, FIRMWARE_SHOWN = 4, HEALTH = 8 };
 
 const char *verdict_name(enum uh_verdict v)
 {
@@ -18,6 +18,9 @@ static const char *colour_of(const struct gpu_observation *g, const struct uh_re
 {
 	return !o->colour ? "" : g->unwell ? "\033[1;31m" : str_is(g->health, "unknown") ? "\033[33m" : "\033[32m";
 }
+
+/** Where what is said of a GPU begins. */
+static size_t indent_in(const struct uh_report_options *o) { return report_width(o) < NARROW ? INDENT_NARROW : INDENT; }
 
 static void add_size(struct text *to, int64_t used, int64_t total)
 {
@@ -55,7 +58,7 @@ static void add_firmware(struct text *to, const struct device *d)
 
 static void put_line(const struct uh_report_options *o, FILE *out, struct str text)
 {
-	const struct row_style style = { INDENT, 0, report_width(o) };
+	const struct row_style style = { indent_in(o), 0, report_width(o) };
 	wrap_row(out, &style, "", text, 0);
 }
 
@@ -63,12 +66,10 @@ static void put_devcoredump(const struct device *d, const struct uh_report_optio
 {
 	struct arena room = { 0 };
 	struct command_maker *m = command_begin(&room);
-	command_add(m, "the driver saved its state for some minutes: sudo cp ");
+	command_add(m, "the driver saved its state for some minutes: ``sudo cp ");
 	command_add_value(m, PIECE_PATH, d->devcoredump);
-	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt");
-	const struct command *saved = command_end(m);
-	if (saved)
-		put_line(o, out, command_str(saved));
+	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt``");
+	wrap_step_row(out, &(struct row_style){ INDENT, 0, report_width(o) }, "", command_end(m));
 	arena_free(&room);
 }
 
@@ -94,9 +95,15 @@ static void put_gpu(const struct gpu_observation *g, size_t name_width, FILE *ou
 	print_safe(out, d->pci);
 	fputs("  ", out);
 	print_safe(out, text_str(&name));
-	fprintf(out, "%*s  %s%.*s%s", (int)padding, "", colour_of(g, o), STR_ARG(g->health), o->colour ? "\033[0m" : "");
-	struct wrapping w = { out, INDENT - 2, (unsigned)report_width(o),
-			      (unsigned)(d->pci.n + 4 + name.n + padding + g->health.n) };
+	size_t column = d->pci.n + 4 + name.n + padding;
+	if (column + g->health.n > report_width(o)) {
+		column = indent_in(o);
+		fprintf(out, "\n%*s", (int)column, "");
+	} else {
+		fprintf(out, "%*s  ", (int)padding, "");
+	}
+	fprintf(out, "%s%.*s%s", colour_of(g, o), STR_ARG(g->health), o->colour ? "\033[0m" : "");
+	struct wrapping w = { out, (unsigned)indent_in(o) - 2, (unsigned)report_width(o), (unsigned)(column + g->health.n) };
 	if (d->busy >= 0)
 		text_printf(&line, "%*s%3lld %%", g->health.n < HEALTH ? (int)(HEALTH - g->health.n) : 0, "",
 			    (long long)d->busy);
@@ -131,7 +138,7 @@ static void put_details(struct sheet *s, const struct gpu_observation *g, const 
 	add_firmware(&firmware, g->device);
 	sheet_note(s, "connected", v_known(link_text(g->device, &a)));
 	sheet_note(s, "firmware_asked", v_known(text_str(&firmware)));
-	sheet_list(s, COLUMNS(line), (struct row_style){ INDENT, 0, report_width(o) });
+	sheet_list(s, COLUMNS(line), (struct row_style){ indent_in(o), 0, report_width(o) });
 	text_free(&firmware);
 	arena_free(&a);
 }
@@ -224,6 +231,41 @@ static void walk_unread(struct sheet *s, const struct unread *u)
 		jw_str(&s->json, str_split(&paths, '\n'));
 }
 
+/** Whether it needs no line of its own: of many GPUs those matter that are not well. */
+static bool shares_line(const struct machine_observation *m, const struct gpu_observation *g, const struct uh_report_options *o)
+{
+	return o && m->n > 2 && !o->verbose && gpu_verdict(g) == UH_HEALTHY && !g->device->devcoredump.n;
+}
+
+static bool same_kind(const struct gpu_observation *a, const struct gpu_observation *b)
+{
+	return str_eq(a->device->name, b->device->name) && str_eq(a->device->gfx, b->device->gfx);
+}
+
+/** `7 GPUs are well: Instinct MI210 (gfx90a) at 0000:03:00.0, ...`, a line for each kind of GPU. */
+static void put_healthy(const struct machine_observation *m, const struct uh_report_options *o, FILE *out)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		const struct gpu_observation *g = &m->gpus[i];
+		struct text where = { 0 }, line = { 0 };
+		size_t count = 0;
+		bool first = shares_line(m, g, o);
+		for (size_t k = 0; k < i && first; k++)
+			first = !shares_line(m, &m->gpus[k], o) || !same_kind(&m->gpus[k], g);
+		for (size_t k = i; k < m->n && first; k++)
+			if (shares_line(m, &m->gpus[k], o) && same_kind(&m->gpus[k], g))
+				text_printf(&where, "%s" STR_FMT, count++ ? ", " : "", STR_ARG(m->gpus[k].device->pci));
+		text_printf(&line, "%zu GPU%s well: " STR_FMT "%s" STR_FMT "%s at " STR_FMT, count,
+			    count == 1 ? " is" : "s are", STR_ARG(g->device->name.n ? g->device->name : S("AMD GPU")),
+			    g->device->gfx.n ? " (" : "", STR_ARG(g->device->gfx), g->device->gfx.n ? ")" : "",
+			    STR_ARG(text_str(&where)));
+		if (count)
+			print_wrapped(out, text_str(&line), INDENT_NARROW, 0, report_width(o));
+		text_free(&where);
+		text_free(&line);
+	}
+}
+
 static void walk_gpus(struct sheet *s, const struct machine_observation *m, const struct uh_report_options *o)
 {
 	size_t width = 0;
@@ -234,10 +276,11 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 	sheet_open(s, "gpus", '[');
 	for (size_t i = 0; i < m->n; i++) {
 		const struct gpu_observation *g = &m->gpus[i];
-		const bool details = !s->as_json && (m->n <= 2 || g->unwell || o->verbose);
+		const bool alone = !s->as_json && !shares_line(m, g, o);
+		const bool details = alone && (m->n <= 2 || g->unwell || o->verbose);
 		sheet_open(s, NULL, '{');
 		walk_gpu(s, g);
-		if (!s->as_json)
+		if (alone)
 			put_gpu(g, width < NAMES ? width : NAMES, s->json.out, o);
 		if (details)
 			put_details(s, g, o);
@@ -247,6 +290,8 @@ static void walk_gpus(struct sheet *s, const struct machine_observation *m, cons
 			put_line(o, s->json.out, g->unseen);
 		sheet_close(s, '}');
 	}
+	if (!s->as_json)
+		put_healthy(m, o, s->json.out);
 	sheet_close(s, ']');
 }
 

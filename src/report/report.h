@@ -5,6 +5,7 @@
 
 #include "diagnose/ledger.h"
 #include "base/json.h"
+#include "evidence/lines.h"
 #include "evidence/reader.h"
 #include "evidence/silicon.h"
 #include "unhang/unhang.h"
@@ -24,8 +25,11 @@ struct diagnosis {
 	const struct note *notes;
 	size_t nnotes;
 	enum uh_verdict verdict;
-	struct str unread; // what could not be read for it; empty
-	unsigned expected; // GPUs; 0: nobody said
+	struct str unread;         // what could not be read for it; empty
+	unsigned expected;         // GPUs; 0: nobody said
+	struct str host;           // this machine, where it was looked at; else empty
+	size_t earlier;            // incidents that were left out because they are older than asked for
+	const struct lines *lines; // of the evidence; NULL: nobody asked
 };
 
 enum report_list {
@@ -61,6 +65,8 @@ struct report_writer {
 void report_walk(const struct diagnosis *d, const struct report_writer *w, void *ctx);
 void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_options *options);
 void report_json(const struct diagnosis *d, FILE *out);
+/** A line for each incident; docs/OPERATORS.md names the fields. */
+void report_oneline(const struct diagnosis *d, FILE *out);
 /** The list of GPUs. @o: of a text. */
 struct sheet;
 void report_machine(const struct machine_observation *m, struct sheet *s, const struct uh_report_options *o);

@@ -242,8 +242,13 @@ void sheet_line(struct sheet *s, unsigned indent, const struct column *columns, 
 
 void sheet_rows(struct sheet *s, const struct row_style *style, const struct column *rows, size_t n)
 {
-	for (size_t i = 0; !s->as_json && i < n; i++)
-		wrap_row(s->json.out, style, rows[i].before, value_of(s, rows[i].key).text, 0);
+	for (size_t i = 0; !s->as_json && i < n; i++) {
+		const struct sheet_value v = value_of(s, rows[i].key);
+		if (v.step)
+			wrap_step_row(s->json.out, style, rows[i].before, v.step);
+		else
+			wrap_row(s->json.out, style, rows[i].before, v.text, 0);
+	}
 }
 
 void sheet_list(struct sheet *s, const struct column *columns, size_t n, struct row_style at)

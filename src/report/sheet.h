@@ -11,6 +11,7 @@ struct sheet_value {
 	enum sheet_type type;
 	uint64_t number;
 	struct str text;
+	const struct command *step; // of which it is the text; else NULL
 };
 
 static inline struct sheet_value v_null(void) { return (struct sheet_value){ 0 }; }
@@ -20,7 +21,10 @@ static inline struct sheet_value v_if(bool known, struct sheet_value v) { return
 static inline struct sheet_value v_text(struct str s) { return v_if(s.p, (struct sheet_value){ SHEET_TEXT, .text = s }); }
 static inline struct sheet_value v_known(struct str s) { return v_if(s.n, v_text(s)); }
 static inline struct sheet_value v_word(const char *s) { return v_text(str_z(s)); }
-static inline struct sheet_value v_command(const struct command *c) { return v_text(command_str(c)); }
+static inline struct sheet_value v_command(const struct command *c)
+{
+	return v_if(c, (struct sheet_value){ SHEET_TEXT, .text = command_str(c), .step = c });
+}
 static inline struct sheet_value v_number(uint64_t n) { return (struct sheet_value){ SHEET_NUMBER, .number = n }; }
 static inline struct sheet_value v_int(int64_t n) { return (struct sheet_value){ SHEET_INT, .number = (uint64_t)n }; }
 static inline struct sheet_value v_hex(uint64_t n) { return (struct sheet_value){ SHEET_HEX, .number = n }; }

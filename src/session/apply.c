@@ -222,7 +222,8 @@ static struct str unfit(struct order *r)
 	if (excepted)
 		return S("with the firmware or versions of this machine it does not help, or is not needed");
 	return arena_printf(&r->visit.host.arena, "it is not known to help here" STR_FMT STR_FMT,
-			    STR_ARG(m->condition_text.n ? S(": it is for the case that ") : S("")), STR_ARG(m->condition_text));
+			    STR_ARG(m->condition_text.n ? S(": it is for the case that ") : S("")),
+			    STR_ARG(command_str(r->steps.condition)));
 }
 
 static void put_order(struct order *r, const struct apply_notes *notes)

@@ -26,12 +26,6 @@ void found_devices_free(struct found_devices *f);
 /** Its tape at the beginning of a track; NULL of NULL, which is this machine. */
 struct tape *machine_tape(struct uh_machine *m, const char *track);
 
-/** What the most important incident is; empty: there is none. */
-struct str session_title(const struct uh_session *s);
-/** That incident; NULL. And what was seen of the GPUs; NULL: nobody looked. */
-const struct incident *session_first(const struct uh_session *s);
-const struct machine_observation *session_seen(const struct uh_session *s);
-
 /** Options of a look whose targets may name a bundle: then that is the machine, and the other targets are what to look at in it. */
 struct machine_options {
 	struct uh_look_options options;

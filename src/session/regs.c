@@ -301,10 +301,17 @@ static struct uh_error *without_gpu(struct regs *g, const char *const *texts, si
 {
 	struct know *k = look_knowledge(teller);
 	struct part_tables tables = { 0 };
-	struct uh_error *err = part_tables_of(k, g->title, &tables);
+	struct uh_error *err = part_tables_of(k, g->title, &tables), *one;
 	g->gfx = str_starts(g->title, S("gfx")) ? g->title : (struct str){ 0 };
-	for (size_t i = 0; i < n && !err; i++)
-		err = each(g, &tables, str_z(texts[i]));
+	const bool has_tables = !err;
+	for (size_t i = 0; i < n && has_tables; i++) {
+		one = each(g, &tables, str_z(texts[i]));
+		if (one && err)
+			live_could(err, teller, 1); // told, so that the new one takes its place
+		err = one ? one : err;
+	}
+	// What is wrong with one does not keep the others from being shown.
+	err = live_could(err, teller, g->rows.len);
 	if (!err)
 		report_regs(g);
 	vec_free(&tables);

@@ -1,40 +1,15 @@
 // A session ties the way of the data together: source, evidence, events, incidents, report.
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "diagnose/engine.h"
-#include "diagnose/machine.h"
-#include "evidence/silicon.h"
 #include "host/host.h"
-#include "report/report.h"
-#include "session/machine.h"
+#include "session/session.h"
 
 enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
-
-struct uh_session {
-	struct know *know;
-	struct evidence_reader *evidence;
-	struct engine *engine;
-	struct ledger ledger;
-	struct machine machine; // what all sources together say of it
-	struct arena arena;
-	VEC(struct str) kinds; // of evidence
-	VEC(struct note) notes;
-	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
-	bool this_boot;                         // what is read now is of this machine, since it was started
-	struct uh_machine *asked;               // in place of this machine; NULL
-	struct uh_machine *opened;              // the session's own; NULL
-	uh_problem_fn *problem;
-	void *ctx;
-	unsigned problems;
-	uint64_t refusals;         // events that say that a log could not be saved
-	bool log_wanted, log_read; // the kernel's log of this machine
-	unsigned expected;         // GPUs; 0: nobody said
-	enum uh_verdict verdict;
-	struct text unread; // what could not be read for it
-};
 
 static void session_problem(struct uh_session *s, const char *message)
 {
@@ -54,7 +29,14 @@ static void on_knowledge_problem(void *ctx, const char *file, unsigned line, con
 	text_free(&full);
 }
 
-static void on_event(void *ctx, const struct event *e) { engine_event(((struct uh_session *)ctx)->engine, e); }
+static void on_event(void *ctx, const struct event *e)
+{
+	struct uh_session *s = ctx;
+	if (s->lines)
+		lines_want(s->lines, e->at);
+	engine_event(s->engine, e);
+}
+
 static void on_look(void *ctx, const struct machine_observation *m) { ((struct uh_session *)ctx)->seen = m; }
 static void on_incident(void *ctx, struct incident *i)
 {
@@ -85,19 +67,21 @@ static void on_note(void *ctx, const struct event *e)
 	text_free(&text);
 }
 
-static void on_problem(void *ctx, struct uh_error *err)
+void session_error(void *ctx, struct uh_error *err)
 {
 	session_problem(ctx, err->message);
 	uh_error_free(err);
 }
 
-static void on_visit(void *ctx, struct source *source)
+void session_visit(void *ctx, struct source *source)
 {
 	struct uh_session *s = ctx;
 	engine_end(s->engine);
-	struct uh_error *err = evidence_read(s->evidence, source);
+	struct uh_error *err = evidence_read(s->evidence, s->lines ? lines_watch(s->lines, source) : source);
+	if (s->lines)
+		lines_take(s->lines, source);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 }
 
 static void on_record(void *ctx, const char *name, const struct source_record *record)
@@ -106,11 +90,13 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 	if (name && !record)
 		engine_end(s->engine);
 	evidence_record(s->evidence, name, record);
+	if (s->lines && record)
+		lines_take_record(s->lines, record->text);
 }
 
-static struct source_visitor visitor(struct uh_session *s)
+struct source_visitor session_visitor(struct uh_session *s)
 {
-	return (struct source_visitor){ .visit = on_visit, .record = on_record, .problem = on_problem, .ctx = s };
+	return (struct source_visitor){ .visit = session_visit, .record = on_record, .problem = session_error, .ctx = s };
 }
 
 struct uh_session *uh_session_new(uh_problem_fn *problem, void *ctx)
@@ -141,6 +127,7 @@ void uh_session_free(struct uh_session *s)
 	vec_free(&s->notes);
 	arena_free(&s->arena);
 	text_free(&s->unread);
+	lines_free(s->lines);
 	evidence_reader_free(s->evidence);
 	know_free(s->know);
 	uh_machine_free(s->opened);
@@ -149,54 +136,9 @@ void uh_session_free(struct uh_session *s)
 
 void uh_session_on_machine(struct uh_session *s, struct uh_machine *m) { s->asked = m; }
 
-static bool plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
-
-/** A member of a bundle that is evidence by itself. */
-struct member_left {
-	struct str left;
-};
-
-static ssize_t read_member(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
-{
-	struct member_left *m = source->ctx;
-	struct str part = str_cut(m->left, size);
-	(void)ret_err;
-	if (part.n)
-		memcpy(buffer, part.p, part.n);
-	m->left = str_from(m->left, part.n);
-	return (ssize_t)part.n;
-}
-
-/** Reads the members below a directory of the bundle. */
-static void add_members(struct uh_session *s, struct str directory)
-{
-	const struct bundle *b = s->asked->bundle;
-	for (size_t i = 0; b && i < b->members.len; i++) {
-		const struct bundle_member *m = &b->members.data[i];
-		struct member_left left = { { m->bytes, m->n } };
-		if (!str_starts(m->name, directory) || !m->n)
-			continue;
-		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
-		struct source source = { .name = name.p, .read = read_member, .ctx = &left };
-		on_visit(s, &source);
-	}
-}
-
-static void add_bundle(struct uh_session *s, struct uh_machine *m)
-{
-	static const char *const evidence[] = { BUNDLE_DUMPS, BUNDLE_RECORDINGS, BUNDLE_TOOLS };
-	s->asked = s->opened = m;
-	struct uh_error *err = uh_session_add_machine(s, NULL);
-	if (err)
-		on_problem(s, err);
-	uh_session_add_newest(s, NULL);
-	for (size_t i = 0; i < sizeof(evidence) / sizeof(evidence[0]); i++)
-		add_members(s, str_z(evidence[i]));
-}
-
 void uh_session_add_path(struct uh_session *s, const char *path)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	struct uh_machine *m = NULL;
 	struct uh_error *err = uh_machine_open(path, &m);
 	if (m && s->asked) {
@@ -204,52 +146,36 @@ void uh_session_add_path(struct uh_session *s, const char *path)
 		err = uh_error_new("%s: a second bundle; each is a machine of its own, so explain one at a time", path);
 	}
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	else if (m)
-		add_bundle(s, m);
+		session_add_bundle(s, m);
 	else
 		source_path(path, &v);
 }
 
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	engine_end(s->engine);
 	s->this_boot = !root && !boot;
 	struct uh_error *err = source_journal(root, boot, &v);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	engine_end(s->engine);
 	s->this_boot = false;
 }
 
 void uh_session_add_crash_files(struct uh_session *s, const char *root)
 {
-	struct source_visitor v = visitor(s);
+	struct source_visitor v = session_visitor(s);
 	source_crash_files(root, &v);
-}
-
-/** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
-static void add_taped_logs(struct uh_session *s)
-{
-	struct source_visitor v = visitor(s);
-	struct tape *tape = s->asked->tape;
-	s->log_wanted = s->this_boot = true;
-	s->log_read = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
-	engine_end(s->engine);
-	s->this_boot = false;
-	if (!s->ledger.incidents.len)
-		tape_play_log(tape, TAPE_LOG_BEFORE, &v);
-	engine_end(s->engine);
-	if (!s->ledger.incidents.len)
-		add_members(s, S(BUNDLE_CRASH));
 }
 
 void uh_session_add_newest(struct uh_session *s, const char *root)
 {
-	struct source_visitor v = visitor(s);
-	if (plays(s)) {
-		add_taped_logs(s);
+	struct source_visitor v = session_visitor(s);
+	if (session_plays(s)) {
+		session_add_taped_logs(s);
 		return;
 	}
 	unsigned before = s->problems;
@@ -260,7 +186,7 @@ void uh_session_add_newest(struct uh_session *s, const char *root)
 		s->this_boot = true;
 		struct uh_error *err = source_kmsg("/dev/kmsg", &v);
 		if (err)
-			on_problem(s, err);
+			session_error(s, err);
 		engine_end(s->engine);
 		s->this_boot = false;
 	}
@@ -279,6 +205,10 @@ struct uh_error *uh_session_add_machine(struct uh_session *s, const char *gpu)
 				     .tape = machine_tape(s->asked, "machine"),
 				     .name = s->asked ? s->asked->path : NULL,
 				     .devices = s->asked ? s->asked->devices : NULL };
+	char host[HOST_NAME_MAX + 1] = "";
+	if (gethostname(host, sizeof(host) - 1))
+		host[0] = 0;
+	s->host = arena_str(&s->arena, tape_said(o.tape, &s->arena, "host", str_z(host)));
 	engine_end(s->engine);
 	s->this_boot = true;
 	evidence_machine(s->evidence, &o);
@@ -323,7 +253,50 @@ static void say_what_the_host_has(struct uh_session *s)
 	vec_push(&s->notes, note);
 }
 
+struct uh_error *uh_session_part(struct uh_session *s, const char *name)
+{
+	bool several;
+	const struct know_part *part = know_part_called(s->know, str_z(name), &several);
+	engine_say_part(s->engine, part);
+	s->machine.said = part;
+	return part    ? NULL :
+	       several ? uh_error_new("there are several parts called '%s'; give the PCI device id (lspci -nn): --part 744c",
+				      name) :
+			 uh_error_new("there is no part '%s'; unhang knowledge list part lists them", name);
+}
+
+void uh_session_keep_lines(struct uh_session *s) { s->lines = s->lines ? s->lines : lines_new(); }
+
+struct uh_error *uh_session_since(struct uh_session *s, const char *since)
+{
+	s->told.limited = true;
+	return since_parse(s->know, str_z(since), time(NULL), &s->told.since);
+}
+
+void uh_session_newest(struct uh_session *s) { s->told.newest = true; }
+
 void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_code(s->evidence, path); }
+
+/** Which module it was, and whether its GPU is well again. A fault of the hardware does not pass. */
+static void take_state(const struct uh_session *s, struct incident *i)
+{
+	bool named = false, well = s->seen->n;
+	for (size_t n = 0; n < s->seen->n; n++) {
+		const struct gpu_observation *g = &s->seen->gpus[n];
+		if (!str_eq(g->device->pci, i->gpu.device))
+			continue;
+		named = true;
+		well = gpu_verdict(g) == UH_HEALTHY;
+		i->gpu.serial = g->device->serial;
+		i->gpu.unique_id = g->device->unique_id;
+	}
+	for (size_t n = 0; n < s->seen->n && !named; n++)
+		well &= gpu_verdict(&s->seen->gpus[n]) == UH_HEALTHY;
+	i->host = i->host.n ? i->host : s->host;
+	i->history = well && !i->now && !str_is(i->fault, "node");
+	if (i->history)
+		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
+}
 
 /** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
 static void advise(struct uh_session *s)
@@ -336,8 +309,12 @@ static void advise(struct uh_session *s)
 		host_look_beside(s->know, s->asked ? s->asked->tape : NULL, &host);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
 		struct incident *i = s->ledger.incidents.data[n];
+		if (s->seen)
+			take_state(s, i);
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
+		if (s->log_wanted)
+			incident_weigh_log(i, s->log_read);
 		incident_advise(i, s->know, look ? &host : NULL);
 	}
 	if (look)
@@ -395,7 +372,9 @@ static void judge(struct uh_session *s)
 {
 	unsigned unwell;
 	uh_session_gpus(s, &unwell);
-	bool incident = s->ledger.incidents.len || unwell || (s->seen && s->seen->devices.n < s->expected);
+	bool incident = unwell || (s->seen && s->seen->devices.n < s->expected);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		incident |= !s->ledger.incidents.data[n]->history;
 	if (s->seen)
 		tell_unread(s);
 	else if (!evidence_count(s->evidence))
@@ -408,6 +387,15 @@ static void judge(struct uh_session *s)
 }
 
 enum uh_verdict uh_session_verdict(const struct uh_session *s) { return s->verdict; }
+bool uh_session_node_at_fault(const struct uh_session *s)
+{
+	unsigned unwell;
+	uh_session_gpus(s, &unwell);
+	bool node = unwell || (s->seen && s->seen->devices.n < s->expected);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		node |= str_is(s->ledger.incidents.data[n]->fault, "node");
+	return node;
+}
 const char *uh_session_unread(const struct uh_session *s) { return s->unread.n ? s->unread.p : ""; }
 
 void uh_session_end(struct uh_session *s)
@@ -415,7 +403,7 @@ void uh_session_end(struct uh_session *s)
 	engine_end(s->engine);
 	struct uh_error *err = evidence_end(s->evidence);
 	if (err)
-		on_problem(s, err);
+		session_error(s, err);
 	const char *refused = evidence_refused(s->evidence);
 	if (refused && s->problem) // nothing of the evidence was left unread for it
 		s->problem(s->ctx, refused);
@@ -427,16 +415,11 @@ void uh_session_end(struct uh_session *s)
 	if (evidence_count(s->evidence) > 1 || s->ledger.incidents.len > 1)
 		ledger_join(&s->ledger, s->know, &s->machine);
 	ledger_sort(&s->ledger);
+	s->told.now = time(NULL);
+	s->earlier = told_leave_out(&s->ledger, s->evidence, &s->told);
 	advise(s);
 	judge(s);
 }
-
-const struct incident *session_first(const struct uh_session *s)
-{
-	return s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
-}
-
-const struct machine_observation *session_seen(const struct uh_session *s) { return s->seen; }
 
 struct str session_title(const struct uh_session *s)
 {
@@ -459,9 +442,14 @@ void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_o
 		.verdict = s->verdict,
 		.unread = text_str(&s->unread),
 		.expected = s->expected,
+		.host = s->host,
+		.earlier = s->earlier,
+		.lines = options->lines ? s->lines : NULL,
 	};
 	if (options->json)
 		report_json(&d, out);
+	else if (options->oneline)
+		report_oneline(&d, out);
 	else
 		report_text(&d, out, options);
 }

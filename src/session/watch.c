@@ -9,11 +9,9 @@
 #include "base/door/door.h"
 #include "base/print.h"
 #include "base/save.h"
-#include "diagnose/incident.h"
-#include "evidence/silicon.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
-#include "session/machine.h"
+#include "session/session.h"
 #include "store/store.h"
 #include "watch/watch.h"
 
@@ -58,7 +56,7 @@ static void explain(const char *directory, const char *bundle, FILE *to)
 	uh_session_end(s);
 	save_report(s, arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p, true);
 	save_report(s, arena_printf(&a, "%s/" STORE_TEXT, directory).p, false);
-	const struct incident *i = session_first(s);
+	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
 	if (i) {
 		put(to, "class", i->cause->head.id);
 		put(to, "title", i->title);
@@ -132,7 +130,7 @@ static void look(void *ctx, FILE *to)
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_end(s);
-	const struct machine_observation *m = session_seen(s);
+	const struct machine_observation *m = s->seen;
 	for (size_t i = 0; m && i < m->n; i++) {
 		const struct gpu_observation *g = &m->gpus[i];
 		const char *well = g->unwell ? "unwell" : g->known ? "well" : "unknown";

@@ -3,13 +3,26 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
 #include "source/source.h"
 
-static void kmsg_record(const char *name, struct str record, const struct source_visitor *v)
+/** When the kernel's clock began, in seconds since 1970; -1 where that is not known, because the clock stood still while the machine
+ * slept. */
+static double clock_began(void)
+{
+	struct timespec now, awake, all;
+	const double uptime = source_uptime();
+	if (uptime < 0 || clock_gettime(CLOCK_REALTIME, &now) || clock_gettime(CLOCK_MONOTONIC, &awake) ||
+	    clock_gettime(CLOCK_BOOTTIME, &all) || all.tv_sec > awake.tv_sec + 1)
+		return -1;
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - uptime;
+}
+
+static void kmsg_record(const char *name, struct str record, double began, const struct source_visitor *v)
 {
 	struct str text = record, head = str_split(&text, ';');
 	str_split(&head, ',');
@@ -18,6 +31,8 @@ static void kmsg_record(const char *name, struct str record, const struct source
 	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1 };
 	if (str_number(str_split(&head, ','), &microseconds))
 		out.boot_seconds = (double)microseconds / 1e6;
+	if (began >= 0 && out.boot_seconds >= 0)
+		out.wall_seconds = began + out.boot_seconds;
 	// Lines after the first are the device's properties (" SUBSYSTEM=pci").
 	out.text = str_split(&text, '\n');
 	v->record(v->ctx, name, &out);
@@ -59,6 +74,7 @@ static void read_all(int to, const void *path)
 static struct uh_error *take_all(const char *path, struct str all, const struct source_visitor *v)
 {
 	struct sent head;
+	const double began = clock_began();
 	while (all.n >= sizeof(head)) {
 		memcpy(&head, all.p, sizeof(head));
 		all = str_from(all, sizeof(head));
@@ -66,7 +82,7 @@ static struct uh_error *take_all(const char *path, struct str all, const struct 
 			return uh_error_os(head.error, "%s", path);
 		if (head.n > all.n)
 			break;
-		kmsg_record(path, (struct str){ all.p, head.n }, v);
+		kmsg_record(path, (struct str){ all.p, head.n }, began, v);
 		all = str_from(all, head.n);
 	}
 	return NULL;

@@ -33,6 +33,7 @@ static const struct {
 } kept[] = {
 	{ "firmware-missing", "firmware", "amdgpu/", "firmware_missing", OF_DEVICE },
 	{ "kfd-refused", "kfd_device", "1002:", "kfd_refused", OF_PART },
+	{ "resume-failed", "error", "", "resume_error", OF_DEVICE },
 	{ "iommu-mode", "iommu_default", "", "iommu_default", OF_MACHINE },
 };
 

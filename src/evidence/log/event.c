@@ -77,6 +77,52 @@ void log_add_writer(struct event *e, const struct writer *w)
 	}
 }
 
+/** The rank before the line at @at, going up or down through @w; false: none of the nearest lines has one. *@ret_edge: there are no more
+ * lines. */
+static bool rank_beside(const struct log_reader *r, const struct line_at *c, bool below, char rank[static RANK_DIGITS],
+			bool *ret_edge)
+{
+	enum { NEAR_LINES = 3 };
+	LINE_ROOM(clean);
+	const struct window *w = c->window;
+	size_t begin = c->begin, end = c->end;
+	*ret_edge = false;
+	for (int i = 0; i < NEAR_LINES; i++) {
+		if (below ? end + 1 >= w->size : begin < 2) {
+			*ret_edge = true;
+			return false;
+		}
+		const char *newline =
+			below ? memchr(w->bytes + end + 1, '\n', w->size - end - 1) : memrchr(w->bytes, '\n', begin - 1);
+		const size_t from = below ? end + 1 : newline ? (size_t)(newline - w->bytes) + 1 : 0;
+		const size_t to = !below ? begin - 1 : newline ? (size_t)(newline - w->bytes) : w->size;
+		struct logline line = { 0 };
+		line_parse_front(r->know, line_clean((struct str){ w->bytes + from, to - from }, &clean), &line);
+		if (line.writer.rank.n && line.writer.rank.n < RANK_DIGITS) {
+			str_copy(rank, RANK_DIGITS, line.writer.rank);
+			return true;
+		}
+		begin = from;
+		end = to;
+	}
+	return false;
+}
+
+bool log_rank_around(const struct log_reader *r, const struct line_at *c, char rank[static RANK_DIGITS])
+{
+	char below[RANK_DIGITS];
+	bool edge, ignored;
+	const struct str named = prefix_rank_of_name(r->name);
+	if (named.n && named.n < RANK_DIGITS) {
+		str_copy(rank, RANK_DIGITS, named);
+		return true;
+	}
+	if (!rank_beside(r, c, false, rank, &ignored))
+		return false;
+	// Ranks write in turns: only what stands between two lines of one, or at the end, is that one's.
+	return rank_beside(r, c, true, below, &edge) ? !strcmp(rank, below) : edge;
+}
+
 void log_sighting(struct log_reader *r, const struct logline *line, uint64_t number)
 {
 	struct event e;
@@ -98,25 +144,33 @@ static void add_vendor(const struct know *k, struct event *e, struct str message
 static void keep_for_failure(struct log_reader *r, const struct event *e)
 {
 	const struct fact *pid = event_fact(e, "pid");
-	struct log_kept *kept = &r->kept;
+	size_t slot = 0;
+	while (slot + 1 < KEPT_KINDS && r->kept[slot].signature && r->kept[slot].signature->event != e->signature->event)
+		slot++;
+	struct log_kept *kept = &r->kept[slot];
 	if (!e->nfacts)
 		return;
 	kept->signature = e->signature;
 	kept->at = e->at;
-	str_copy(kept->name, sizeof(kept->name), e->facts[0].name);
-	str_copy(kept->value, sizeof(kept->value), e->facts[0].value);
+	kept->n = 0;
+	for (size_t i = 0; i < e->nfacts && kept->n < KEPT_FACTS; i++) {
+		if (e->facts[i].type != FACT_TEXT) // who it was is told by the failure
+			continue;
+		str_copy(kept->names[kept->n], sizeof(kept->names[0]), e->facts[i].name);
+		str_copy(kept->values[kept->n++], sizeof(kept->values[0]), e->facts[i].value);
+	}
 	str_copy(kept->pid, sizeof(kept->pid), pid ? pid->value : (struct str){ 0 });
 }
 
 /** Tells what was kept, where @failure is of the same process as far as the lines say. */
-static void tell_kept(struct log_reader *r, const struct event *failure)
+static void tell_kept(struct log_reader *r, struct log_kept *kept, const struct event *failure)
 {
-	struct log_kept *kept = &r->kept;
 	const struct fact *pid = event_fact(failure, "pid");
 	struct event e = { .signature = kept->signature, .at = kept->at, .time = failure->time, .boot_id = failure->boot_id };
 	if (!kept->signature || (pid && kept->pid[0] && !str_is(pid->value, kept->pid)))
 		return;
-	event_add(&e, str_z(kept->name), str_z(kept->value), FACT_TEXT);
+	for (size_t i = 0; i < kept->n; i++)
+		event_add(&e, str_z(kept->names[i]), str_z(kept->values[i]), FACT_TEXT);
 	kept->signature = NULL;
 	log_emit(r, &e);
 }
@@ -159,5 +213,6 @@ void log_event(struct log_reader *r, const struct logline *line, const struct ma
 		keep_for_failure(r, &e);
 	log_emit(r, &e);
 	if (s->event && s->event->opens == OPENS_YES && s->level == LEVEL_ERROR)
-		tell_kept(r, &e);
+		for (size_t i = 0; i < KEPT_KINDS; i++)
+			tell_kept(r, &r->kept[i], &e);
 }

@@ -19,6 +19,7 @@ struct log_reader *log_reader_new(const struct know *k, unsigned source, struct 
 	r->name = name;
 	r->code = code;
 	r->context = context_finder_new(k, source);
+	r->parts = part_finder_new(k, source);
 	r->order = (struct log_order){ .know = k, .sink = sink };
 	return r;
 }
@@ -68,6 +69,7 @@ void log_reader_free(struct log_reader *r)
 	log_artefact_end(r);
 	log_order_free(&r->order);
 	context_finder_free(r->context);
+	part_finder_free(r->parts);
 	free(r);
 }
 
@@ -174,6 +176,9 @@ static void make_log_event(struct log_reader *r, const struct logline *line, con
 {
 	struct logline rest = *line;
 	struct match again;
+	char rank[RANK_DIGITS];
+	if (c && lacks_writer(line, m) && log_rank_around(r, c, rank))
+		rest.writer.rank = str_z(rank);
 	rest.callers = c && match_signature(m)->event && match_signature(m)->event->tells == TELLS_FRAME ? callers_above(c) : 0;
 	log_event(r, &rest, m, number);
 	if (c && lacks_writer(line, m))
@@ -369,6 +374,7 @@ static void look_around(struct log_reader *r, struct str text, bool eventful)
 {
 	const struct event_sink sink = { emit_context, r };
 	context_find(r->context, text, r->lines + 1, eventful, &sink);
+	part_find(r->parts, text, r->lines + 1, &sink);
 }
 
 /** Where the first line begins that is this window's business. */

@@ -6,19 +6,24 @@
 #include "evidence/log/context.h"
 #include "evidence/log/log.h"
 #include "evidence/log/order.h"
+#include "evidence/log/part_finder.h"
 #include "evidence/log/quotes.h"
 
 enum {
 	LOG_KINDS = 6,
 	JOIN_LINES = 3,        // the most lines that a wrapped line goes on over
 	TRACEBACK_LINES = 100, // between a program's last time and its error
+	KEPT_KINDS = 2,        // of events that are told once a failure follows
+	KEPT_FACTS = 2,        // of each
 };
 
 /** An event that is told once a failure follows. */
 struct log_kept {
 	const struct know_signature *signature;
 	struct place at;
-	char name[32], value[480], pid[16]; // of its fact, and whose it is
+	size_t n; // facts
+	char names[KEPT_FACTS][32], values[KEPT_FACTS][480];
+	char pid[16]; // whose it is
 };
 
 struct log_reader {
@@ -27,6 +32,7 @@ struct log_reader {
 	struct str name; // of the source
 	struct code_shelf *code;
 	struct context_finder *context;
+	struct part_finder *parts;
 	struct log_order order;
 	bool stamped;                         // this log has times, so a line without one continues another
 	bool have_base;                       // dmesg -H has named a minute
@@ -34,7 +40,7 @@ struct log_reader {
 	double yearless_last, yearless_years; // for a log that runs over new year
 	uint64_t lines, events;
 	uint64_t failures;                      // events that are errors
-	struct log_kept kept;                   // the newest event of those that count only before a failure
+	struct log_kept kept[KEPT_KINDS];       // the newest events of kinds that count only before a failure
 	unsigned typed;                         // lines that were searched for messages with typing errors
 	const struct artefact_reader *artefact; // that is open
 	void *artefact_self;
@@ -63,6 +69,9 @@ void log_emit(struct log_reader *r, const struct event *e);
 struct artefact_output log_output(struct log_reader *r);
 /** Adds the writer of the line as facts, for events of programs. The kernel's messages name their process themselves. */
 void log_add_writer(struct event *e, const struct writer *w);
+enum { RANK_DIGITS = 12 };
+/** The rank of a line that names none, by the name of its file or by the lines around it. false: they do not tell. */
+bool log_rank_around(const struct log_reader *r, const struct line_at *c, char rank[static RANK_DIGITS]);
 /** For a line of the driver whose message is not known: emits an event without a signature. */
 void log_sighting(struct log_reader *r, const struct logline *line, uint64_t number);
 void log_event(struct log_reader *r, const struct logline *line, const struct match *m, uint64_t number);

@@ -222,3 +222,25 @@ size_t prefix_read(struct str line, struct writer *w)
 	}
 	return 0;
 }
+
+struct str prefix_rank_of_name(struct str path)
+{
+	static const char word[] = "rank";
+	const struct str name = str_base(path);
+	struct str found = { 0 };
+	for (size_t i = 0; i + sizeof(word) <= name.n; i++) {
+		size_t at = i, k = 0;
+		while (k < sizeof(word) - 1 && char_lower(name.p[at]) == word[k]) {
+			at++;
+			k++;
+		}
+		if (k < sizeof(word) - 1 || (i && char_alpha(name.p[i - 1])))
+			continue;
+		at += char_among(name.p[at], "-_.=");
+		const struct str rest = str_from(name, at), number = str_cut(rest, digits(rest));
+		if (found.n && number.n && !str_eq(found, number)) // rank0-rank7.log
+			return (struct str){ 0 };
+		found = number.n ? number : found;
+	}
+	return found;
+}

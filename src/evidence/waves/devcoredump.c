@@ -441,7 +441,7 @@ static void tell_verdict(struct devcoredump *d)
 	uh_error_free(d->registers.len ? target_devcoredump(d->out.know, &file, &t) : NULL);
 	if (!t)
 		return;
-	silicon_read_dump(&d->out, t, d->at, d->time);
+	silicon_read_dump(&d->out, t, &(struct dump_head){ d->at, d->time, d->ring });
 	target_close(t);
 }
 

@@ -54,6 +54,32 @@ static void take_only(struct search *s, const struct directory *list, size_t n)
 		take(s, &s->found[0].d, only);
 }
 
+static bool lists(struct str text, struct str name)
+{
+	while (text.n)
+		if (str_eq(str_split(&text, '\n'), name))
+			return true;
+	return false;
+}
+
+/** The driver offers no reset to a virtual function (amdgpu_debugfs_fence_init()). What the file does is never tried: its name tells. */
+static void find_guests(struct search *s)
+{
+	enum { LIST_SIZE = 64 << 10 };
+	struct arena *a = &s->to->arena;
+	struct probe *probes = arena_alloc(a, s->n * sizeof(*probes) + 1);
+	for (size_t i = 0; i < s->n; i++)
+		probes[i] = (struct probe){ .kind = PROBE_LIST,
+					    .path = s->found[i].d.debugfs.n ? arena_z(a, s->found[i].d.debugfs) :
+									      "/sys/kernel/debug/dri",
+					    .size = LIST_SIZE };
+	look_once(s, probes, s->n, LOOK_MS);
+	for (size_t i = 0; i < s->n; i++) {
+		struct str names = probe_text(&probes[i]);
+		s->found[i].d.guest = lists(names, S("amdgpu_fence_info")) && !lists(names, S("amdgpu_gpu_recover"));
+	}
+}
+
 void find_debugfs(struct search *s)
 {
 	enum { SAID, FIRMWARE, FILES };
@@ -76,4 +102,6 @@ void find_debugfs(struct search *s)
 		take_best(s, &s->found[i].d, list, n);
 	if (s->to->tree)
 		take_only(s, list, n);
+	else // a tree has what somebody saved, which is not every file
+		find_guests(s);
 }

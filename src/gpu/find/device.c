@@ -249,11 +249,11 @@ static void name_device(struct search *s, struct found *f)
 		d->gfx = part->gfx;
 	d->name = part ? part->name : d->product;
 	d->apu |= part && part->apu;
-	d->guest = f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
+	d->guest |= f->physical.n || (part && str_ends(part->name, S("(virtual function)")));
 }
 
 /** `Linux version 6.8.0-90-generic (buildd@...`: /proc/version says it too. */
-static struct str tree_kernel(const struct probe *release, const struct probe *version, const char **ret_at)
+static struct str kernel_release(const struct probe *release, const struct probe *version, const char **ret_at)
 {
 	struct str rest = probe_text(version), kernel = str_trim(probe_text(release));
 	if (!kernel.n && str_behind(rest, S("Linux version "), &rest)) {
@@ -290,9 +290,8 @@ static void find_machine(struct search *s)
 	to->debugfs = probes[2].end == PROBE_GOOD;
 	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;
 	to->driver_version = probe_text(&probes[6]);
-	if (to->tree)
-		to->kernel = tree_kernel(&probes[7], &probes[12], &to->kernel_at);
-	else if (!uname(&host))
+	to->kernel = kernel_release(&probes[7], &probes[12], &to->kernel_at);
+	if (!to->kernel.n && !to->tree && !uname(&host))
 		to->kernel = arena_str(&to->arena, tape_said(tape, &to->arena, "release", str_z(host.release)));
 	s->debugfs = probe_text(&probes[2]);
 	s->nodes = probe_text(&probes[3]);

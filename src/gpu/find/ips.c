@@ -191,6 +191,9 @@ enum {
 	DEVICE_SES = 20,
 	DEVICE_SHS = 24,
 	DEVICE_FLAGS = 136,
+	MODE_SHIFT = 8,
+	MODE_MASK = 3,
+	MODE_GUEST = 1,
 	DEVICE_CUS = 248,
 	DEVICE_BYTES = 252,
 };
@@ -234,6 +237,7 @@ static void use_query(struct device *d, const struct probe *p)
 		return;
 	d->shaders.family = get_u32(p->data + DEVICE_FAMILY);
 	d->apu |= get_u64(p->data + DEVICE_FLAGS) & 1;
+	d->guest |= (get_u64(p->data + DEVICE_FLAGS) >> MODE_SHIFT & MODE_MASK) == MODE_GUEST; // older drivers do not say it
 }
 
 /** One operation for each device that still wants it; @make is false where there is none for it. */

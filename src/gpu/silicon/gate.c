@@ -151,12 +151,26 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 	return g;
 }
 
+/** On a virtual function the driver may turn the read of a register into a packet for KIQ or MES and wait for it, a thousand times, and
+ * debugfs changes how it reaches registers: none is read, not even through the render node. */
+static struct gate shut_to_guests(const struct device *d)
+{
+	struct gate g = shut(S("it is a virtual function (SR-IOV): reading registers would give the GPU's schedulers work"));
+	g.guest = true;
+	g.asleep = str_starts(d->runtime_status, S("suspend"));
+	return g;
+}
+
 void gate_pass(struct silicon *t, struct wanted_list *wanted)
 {
 	bool wants = wanted && registers_left(wanted, true);
 	if (t->device->off_bus) {
 		t->gate = shut(S("it is off the bus: its configuration space reads all ones"));
 		t->gate.off_bus = true;
+		return;
+	}
+	if (t->device->guest) {
+		t->gate = shut_to_guests(t->device);
 		return;
 	}
 	if (t->render_dead || t->gate.off_bus ||

@@ -105,7 +105,8 @@ static void ask_registers(struct memory_reading *r)
 	size_t n = 0;
 	for (size_t i = 0; i < GPU_REGISTERS; i++) {
 		r->gpu[i] = find_register(r, HUB_GFX, 0, gpu_names[i]);
-		if (!r->gpu[i].reg)
+		// What a GPU has of a hive's memory the driver reads in the graphics hub only.
+		if (!r->gpu[i].reg && i < HIVE_REQUIRED)
 			r->gpu[i] = find_register(r, HUB_MM, 0, gpu_names[i]);
 		from[n++] = &r->gpu[i];
 	}

@@ -88,24 +88,38 @@ struct found_registers {
 	size_t n, most;
 };
 
-static void add_found(struct found_registers *f, const struct ip *ip, const struct reg *r)
+/** Whether it is a register of an engine that this GPU lacks: a table has those of all engines that its version may have. GPUs tell of the
+ * first four; of others nothing is known. */
+static bool of_absent_engine(const struct device *d, const struct reg *r)
+{
+	struct str rest = r->name, engine = str_split(&rest, '_');
+	if (!register_table_from(r->table).n || engine.n != 5 || !str_starts(engine, S("SDMA")) || engine.p[4] < '0' ||
+	    engine.p[4] > '3')
+		return false;
+	for (size_t i = 0; i < d->nips; i++)
+		if (!d->ips[i].harvested && str_like(engine, d->ips[i].name))
+			return false;
+	return true;
+}
+
+static void add_found(struct found_registers *f, const struct device *d, const struct ip *ip, const struct reg *r)
 {
 	struct device_register one = { .reg = *r, .ip = ip };
-	if (!address_of(ip, r, &one.address))
+	if (!address_of(ip, r, &one.address) || of_absent_engine(d, r))
 		return;
 	if (f->n < f->most)
 		f->list[f->n] = one;
 	f->n++;
 }
 
-/** The block that a register's offset counts from: from gfx10 on SDMA's registers are in GC's table. */
+/** The block that a register's offset counts from: copy engines may have theirs in the table of another block. */
 static const struct ip *base_of(const struct device *d, const struct ip *ip, const struct register_table *t)
 {
-	bool in_gc = str_is(register_table_ip(t), "gc") && !str_is(ip->name, "gc");
-	return in_gc ? device_ip(d, S("gc"), 0) : ip;
+	struct str from = register_table_from(t);
+	return !from.n || str_eq(from, ip->name) ? ip : device_ip(d, from, 0);
 }
 
-/** Of GC's table those with the block's name are its. */
+/** Of the table of another block those with the block's name are its. */
 static void find_in(struct found_registers *f, const struct device *d, const struct ip *block, struct str name, bool by_block)
 {
 	struct reg r;
@@ -119,13 +133,13 @@ static void find_in(struct found_registers *f, const struct device *d, const str
 		snprintf(own, sizeof(own), STR_FMT "_*", STR_ARG(block->name));
 	if (!str_is_pattern(name)) {
 		if (register_find(t, name, &r) && str_like(str_z(own), r.name))
-			add_found(f, ip, &r);
+			add_found(f, d, ip, &r);
 		return;
 	}
 	for (size_t i = 0; i < registers_count(t); i++) {
 		r = register_at(t, i);
 		if (str_like(name, r.name) && str_like(str_z(own), r.name))
-			add_found(f, ip, &r);
+			add_found(f, d, ip, &r);
 	}
 }
 
@@ -167,6 +181,8 @@ static bool on_render_list(const struct request *r)
 static bool possible(const struct silicon *t, const struct wanted *w)
 {
 	bool bank = banked(&w->bank);
+	if (t->device->guest)
+		return false;
 	if (w->way != WAY_RENDER && (t->debugfs_dead || !t->device->debugfs.n))
 		return false;
 	if (t->broken[w->way])

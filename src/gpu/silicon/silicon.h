@@ -14,6 +14,7 @@ struct gate {
 	bool open;
 	struct str why_not; // as a phrase: `it is asleep (runtime_status suspended)`; empty
 	bool reset, gfxoff, asleep, off_bus, refused;
+	bool guest; // a virtual function, whose register reads are work for the GPU's schedulers
 	int error;  // of a query that should have woken it up; 0: none
 	bool stuck; // a look at it did not return
 	bool ones;  // its registers read all ones

@@ -164,7 +164,7 @@ void watch_look(struct watch *w, bool deep, bool rings)
 
 // --- units ---
 
-static const struct watched_register *find_register(const struct watch *w, unsigned xcc, struct str name)
+static const struct watched_register *read_register(const struct watch *w, unsigned xcc, struct str name)
 {
 	for (size_t i = 0; i < w->registers.len; i++) {
 		const struct watched_register *r = &w->registers.data[i];
@@ -172,6 +172,21 @@ static const struct watched_register *find_register(const struct watch *w, unsig
 			return r;
 	}
 	return NULL;
+}
+
+/** Whether it reads all ones at every look: then nobody answers for it, and its fields say nothing. */
+static bool only_ones(const struct watch *w, const struct watched_register *r)
+{
+	for (size_t i = 0; i < w->looks; i++)
+		if (r->known >> i & 1 && r->values[i] != UINT32_MAX)
+			return false;
+	return r->known;
+}
+
+static const struct watched_register *find_register(const struct watch *w, unsigned xcc, struct str name)
+{
+	const struct watched_register *r = read_register(w, xcc, name);
+	return r && !only_ones(w, r) ? r : NULL;
 }
 
 static enum steadiness pseudo_field(const struct watch *w, unsigned xcc, struct str name)
@@ -317,18 +332,59 @@ const struct know_unit *watch_ring_unit(const struct know *k, struct str ring)
 	return NULL;
 }
 
+// --- what does not answer ---
+
 bool watch_all_ones(const struct watch *w)
 {
 	size_t known = 0;
 	for (size_t i = 0; i < w->registers.len; i++) {
 		const struct watched_register *r = &w->registers.data[i];
-		for (size_t look = 0; look < w->looks; look++) {
-			if (!(r->known >> look & 1))
-				continue;
-			known++;
-			if (r->values[look] != UINT32_MAX)
+		known += r->known != 0;
+		if (r->known && !only_ones(w, r))
+			return false;
+	}
+	return known;
+}
+
+bool watch_unit_ones(const struct watch *w, unsigned xcc, const struct know_unit *u)
+{
+	size_t known = 0;
+	const struct know_list *const lists[] = { u->busy, u->idle };
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		for (const struct know_list *l = lists[i]; l; l = l->next) {
+			struct str rest = l->text;
+			const struct watched_register *r = read_register(w, xcc, str_split(&rest, '.'));
+			known += r != NULL;
+			if (r && !only_ones(w, r))
 				return false;
 		}
+	return known;
+}
+
+/** The copy engines' registers are in the same block on some parts. */
+static bool of_engine(const struct watch *w, const struct watched_register *r)
+{
+	for (size_t i = 0; i < w->know->units.len; i++) {
+		const struct know_unit *u = w->know->units.data[i];
+		for (const struct know_list *l = u->engine ? u->idle : NULL; l; l = l->next) {
+			struct str rest = l->text;
+			if (str_eq(str_split(&rest, '.'), r->reg.name))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool watch_block_ones(const struct watch *w, struct str ip, unsigned instance)
+{
+	size_t known = 0;
+	for (size_t i = 0; i < w->registers.len; i++) {
+		const struct watched_register *r = &w->registers.data[i];
+		if (!r->known || !r->ip || !str_eq(r->ip->name, ip) || r->ip->instance != instance || of_engine(w, r))
+			continue;
+		known++;
+		if (!only_ones(w, r))
+			return false;
 	}
 	return known;
 }

@@ -40,9 +40,11 @@ struct wave_state {
 	size_t changed; // came or went
 	size_t memory;  // stand still with memory operations open
 	size_t barrier, halted;
+	uint64_t barrier_pc;            // where most of those at a barrier are
+	const struct wave *barrier_one; // one of those
 	size_t loops; // each wave stayed in one of this many short pieces of code, each as long as a loop; 0: they moved around
 	uint64_t loop_bytes;    // the size of the one where most of them are
-	uint64_t pc;            // where most of them are
+	uint64_t pc;            // where most of them are; where some move, most of those that are at no barrier
 	const struct wave *one; // one of those
 };
 
@@ -98,5 +100,9 @@ size_t watch_chain(const struct watch *w, unsigned xcc, const struct know_unit *
 const struct know_unit *watch_waits(const struct watch *w, unsigned xcc, const struct know_unit *u);
 /** The unit that serves a ring, or NULL. */
 const struct know_unit *watch_ring_unit(const struct know *k, struct str ring);
-/** Whether every register reads all ones, which means that the GPU does not answer. */
+/** Whether every register reads all ones at each look, which means that the GPU does not answer. */
 bool watch_all_ones(const struct watch *w);
+/** The same for those of an IP block: an XCC (`gc`), a hub (`mmhub`); without the registers of copy engines. */
+bool watch_block_ones(const struct watch *w, struct str ip, unsigned instance);
+/** And for those that say whether a unit is busy. */
+bool watch_unit_ones(const struct watch *w, unsigned xcc, const struct know_unit *u);

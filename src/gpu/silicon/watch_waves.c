@@ -120,16 +120,20 @@ static uint64_t common_pc(uint64_t *pcs, size_t n)
 	return best;
 }
 
-/** In how many places, each no longer than a loop, the pcs are; and the size of that around @s->pc. */
+static bool waits_at_barrier(const struct wave *wave) { return wave->barrier_known && wave->in_barrier; }
+
+/** In how many places, each no longer than a loop, the pcs are; and the size of that around @s->pc. Waves at a barrier only wait for those
+ * that move, and do not count. */
 static void count_loops(const struct watch *w, unsigned xcc, struct wave_state *s)
 {
 	size_t n = 0, all = 0;
+	bool some = s->moved && s->barrier < s->count;
 	for (size_t look = 0; look < w->wave_looks; look++)
 		all += w->waves[look].n;
 	uint64_t *pcs = mem_alloc(all * sizeof(*pcs) + 1);
 	for (size_t look = 0; look < w->wave_looks; look++)
 		for (size_t i = 0; i < w->waves[look].n; i++)
-			if (w->waves[look].waves[i].slot.xcc == xcc)
+			if (w->waves[look].waves[i].slot.xcc == xcc && !(some && waits_at_barrier(&w->waves[look].waves[i])))
 				pcs[n++] = w->waves[look].waves[i].pc;
 	qsort(pcs, n, sizeof(*pcs), compare_pcs);
 	for (size_t i = 0, end; i < n; i = end) {
@@ -142,24 +146,46 @@ static void count_loops(const struct watch *w, unsigned xcc, struct wave_state *
 	free(pcs);
 }
 
-static void judge_moves(const struct watch *w, unsigned xcc, struct wave_state *s)
-{
-	bool strayed = false;
-	for (size_t look = 1; look < w->wave_looks; look++)
-		if (covers(&w->waves[look], xcc))
-			strayed |= compare_looks(w, xcc, &w->waves[look], s);
-	count_loops(w, xcc, s);
-	// Waves that end make place for others: then the kernel gets on.
-	if (strayed || s->loops > LOOPS_MOST || s->changed * 10 > s->count)
-		s->loops = 0;
-}
-
 static const struct wave_look *newest_of_all(const struct watch *w, unsigned xcc)
 {
 	size_t look = w->wave_looks - 1;
 	while (look && (w->waves[look].slots || !covers(&w->waves[look], xcc)))
 		look--;
 	return &w->waves[look];
+}
+
+/** The pc at which most of those at a barrier are, or most of the others. *@ret_one is one of those. */
+static uint64_t find_place(const struct watch *w, unsigned xcc, bool barrier, const struct wave **ret_one)
+{
+	const struct wave_look *newest = newest_of_all(w, xcc);
+	uint64_t *pcs = mem_alloc(newest->n * sizeof(*pcs) + 1);
+	size_t n = 0;
+	for (size_t i = 0; i < newest->n; i++)
+		if (newest->waves[i].slot.xcc == xcc && waits_at_barrier(&newest->waves[i]) == barrier)
+			pcs[n++] = newest->waves[i].pc;
+	uint64_t pc = common_pc(pcs, n);
+	for (size_t i = 0; i < newest->n; i++)
+		if (newest->waves[i].slot.xcc == xcc && newest->waves[i].pc == pc &&
+		    waits_at_barrier(&newest->waves[i]) == barrier) {
+			*ret_one = &newest->waves[i];
+			break;
+		}
+	free(pcs);
+	return pc;
+}
+
+static void judge_moves(const struct watch *w, unsigned xcc, struct wave_state *s)
+{
+	bool strayed = false;
+	for (size_t look = 1; look < w->wave_looks; look++)
+		if (covers(&w->waves[look], xcc))
+			strayed |= compare_looks(w, xcc, &w->waves[look], s);
+	if (s->moved && s->barrier && s->barrier < s->count)
+		s->pc = find_place(w, xcc, false, &s->one);
+	count_loops(w, xcc, s);
+	// Waves that end make place for others: then the kernel gets on.
+	if (strayed || s->loops > LOOPS_MOST || s->changed * 10 > s->count)
+		s->loops = 0;
 }
 
 static struct wave_state state_of(const struct watch *w, unsigned xcc)
@@ -174,7 +200,7 @@ static struct wave_state state_of(const struct watch *w, unsigned xcc)
 		if (wave->slot.xcc != xcc)
 			continue;
 		pcs[s.count++] = wave->pc;
-		s.barrier += wave->barrier_known && wave->in_barrier;
+		s.barrier += waits_at_barrier(wave);
 		s.halted += wave->halted || wave->stopped || wave->fatal_halt || wave->stop_reasons;
 		s.memory += counted && memory_open(&counts, wave);
 	}
@@ -182,6 +208,8 @@ static struct wave_state state_of(const struct watch *w, unsigned xcc)
 	for (size_t i = 0; i < newest->n && !s.one; i++)
 		if (newest->waves[i].slot.xcc == xcc && newest->waves[i].pc == s.pc)
 			s.one = &newest->waves[i];
+	if (s.barrier)
+		s.barrier_pc = find_place(w, xcc, true, &s.barrier_one);
 	judge_moves(w, xcc, &s);
 	free(pcs);
 	return s;
@@ -215,7 +243,7 @@ void watch_waves(struct watch *w, bool sample)
 	for (unsigned xcc = 0; xcc < w->xccs && w->xccs > 1 && spi; xcc++) {
 		const struct wave_state *s = watch_wave_state(w, xcc);
 		bool at_work = s && s->moved && !s->loops;
-		if (watch_unit(w, xcc, spi) != STEADY_CLEAR && !at_work)
+		if (watch_unit(w, xcc, spi) != STEADY_CLEAR && !at_work && !watch_block_ones(w, S("gc"), xcc))
 			r.xccs |= UINT64_C(1) << xcc;
 	}
 	if (w->xccs > 1 && !r.xccs)

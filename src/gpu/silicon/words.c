@@ -75,6 +75,7 @@ static void measure(struct wave *w)
 						       0;
 	w->acc_vgprs.address = 4ull * w->vgprs.count;
 	w->sgprs.count = (unsigned)(n[NUMBER_SGPRS] ? n[NUMBER_SGPRS] : (get(w, LAYOUT_SGPRS) + 1ull) * n[NUMBER_SGPR_UNIT]);
+	w->lds.unread = true;
 	w->lds.count = (unsigned)(get(w, LAYOUT_LDS_WHOLE) ? n[NUMBER_LDS_WHOLE] : get(w, LAYOUT_LDS) * n[NUMBER_LDS_UNIT]);
 }
 

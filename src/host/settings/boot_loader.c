@@ -1,4 +1,4 @@
-// Which boot loader this is, where its entries are, and which commands make a change of it active. Files only: nothing is run.
+// Which boot loader this is by its files, and where its entries are. Nothing is run. Knowledge has the last word (host/system.c).
 #include "host/host.h"
 
 #include <errno.h>
@@ -73,14 +73,19 @@ static const struct probe *first(const struct probe *p, size_t n)
 	return NULL;
 }
 
-/** Whether the loader that started this machine calls itself so. The variable is four bytes and then UTF-16. */
-static bool started_by(const struct probe *p, const char *name)
+/** What the loader that started this machine calls itself. The variable is four bytes and then UTF-16. */
+static void note_starter(struct host *h, const struct probe *p)
 {
 	char text[LOADER_INFO / 2] = "";
 	size_t n = 0;
-	for (size_t i = 4; there(p) && i + 1 < p->n && n + 1 < sizeof(text); i += 2)
+	for (size_t i = 4; there(p) && i + 1 < p->n && n + 1 < sizeof(text) && p->data[i]; i += 2)
 		text[n++] = p->data[i];
-	return str_starts((struct str){ text, n }, str_z(name));
+	host_note(h, host_machine(h), "started_by", (struct str){ text, n }, at(p));
+}
+
+static bool started_by(const struct host *h, const char *name)
+{
+	return str_starts(host_value(h, NULL, "started_by"), str_z(name));
 }
 
 /** The last assignment to a variable of /etc/default/grub; empty. */
@@ -121,22 +126,22 @@ static void note_loader(struct host *h, const struct probe *p)
 	const struct probe *systemd = first(&p[LOADER], 3), *image = first(&p[IMAGES], 3);
 	const struct probe *entries = first(&p[ENTRIES], 3), *ostree = first(&p[OSTREE_BOOTED], 3);
 	const struct probe *variable = &p[LOADER_VARIABLE];
-	bool by_systemd = started_by(variable, "systemd-boot"), by_grub = started_by(variable, "GRUB");
+	bool by_systemd = started_by(h, "systemd-boot"), by_grub = started_by(h, "GRUB");
 	systemd = systemd ? systemd : grub ? NULL : entries ? entries : image;
 	if (ostree && there(&p[RPM_OSTREE]))
-		host_note(h, m, "boot_loader", S("rpm-ostree"), at(ostree));
+		host_note(h, m, "loader_files", S("rpm-ostree"), at(ostree));
 	else if (ostree)
-		host_note(h, m, "boot_loader", S("unknown"), at(ostree));
+		host_note(h, m, "loader_files", S("unknown"), at(ostree));
 	else if (by_systemd || (systemd && !built && !by_grub))
-		host_note(h, m, "boot_loader", S("systemd-boot"), at(by_systemd ? variable : systemd));
+		host_note(h, m, "loader_files", S("systemd-boot"), at(by_systemd ? variable : systemd));
 	else if (grub && grub_reads_entries(p))
-		host_note(h, m, "boot_loader", S("grubby"), at(&p[ENTRIES]));
+		host_note(h, m, "loader_files", S("grubby"), at(&p[ENTRIES]));
 	else if (grub && d)
-		host_note(h, m, "boot_loader", S("grub-d"), at(d));
+		host_note(h, m, "loader_files", S("grub-d"), at(d));
 	else if (grub)
-		host_note(h, m, "boot_loader", S("grub"), at(grub));
+		host_note(h, m, "loader_files", S("grub"), at(grub));
 	else if (p[LOADER].error != EACCES && p[LOADER_EFI].error != EACCES && p[LOADER_BOOT_EFI].error != EACCES)
-		host_note(h, m, "boot_loader", S("unknown"), S("/boot"));
+		host_note(h, m, "loader_files", S("unknown"), S("/boot"));
 }
 
 static void note_names(struct host *h, const char *fact, const struct probe *p, struct str end)
@@ -150,57 +155,12 @@ static void note_names(struct host *h, const char *fact, const struct probe *p, 
 	}
 }
 
-/** What makes a change active: by the tool that is there, else by what the distribution has. */
-static const struct {
-	const char *fact, *path, *distributions, *command;
-} tools[] = {
-	{ "boot_update", "/usr/sbin/update-grub", "debian ubuntu linuxmint pop raspbian neon zorin", "update-grub" },
-	{ "boot_update", "/usr/sbin/grub2-mkconfig", "fedora rhel centos rocky almalinux ol nobara opensuse* sles",
-	  "grub2-mkconfig -o /boot/grub2/grub.cfg" },
-	{ "boot_update", "/usr/bin/grub-mkconfig", "arch manjaro endeavouros cachyos gentoo",
-	  "grub-mkconfig -o /boot/grub/grub.cfg" },
-	{ "boot_update", "/usr/sbin/grub-mkconfig", "", "grub-mkconfig -o /boot/grub/grub.cfg" },
-	{ "initramfs_update", "/usr/sbin/update-initramfs", "debian ubuntu linuxmint pop raspbian neon zorin",
-	  "update-initramfs -u -k all" },
-	{ "initramfs_update", "/usr/bin/mkinitcpio", "arch manjaro endeavouros cachyos", "mkinitcpio -P" },
-	{ "initramfs_update", "/usr/bin/dracut", "fedora rhel centos rocky almalinux ol nobara opensuse* sles",
-	  "dracut -f --regenerate-all" },
-};
-enum { TOOLS = sizeof(tools) / sizeof(tools[0]) };
-
-static bool listed(struct str words, struct str name)
-{
-	for (struct str word; (word = str_word(&words)).n;)
-		if (str_glob(word, name))
-			return true;
-	return false;
-}
-
-static void note_tool(struct host *h, size_t n, struct str where)
-{
-	host_note_command(h, host_machine(h), tools[n].fact, command_literal(&h->arena, str_z(tools[n].command)), where);
-}
-
-static void note_tools(struct host *h, const struct probe *p)
-{
-	struct host_item *m = host_machine(h);
-	for (size_t n = 0; n < TOOLS; n++)
-		if (there(&p[n]) && !host_fact(h, m, str_z(tools[n].fact), 0))
-			note_tool(h, n, at(&p[n]));
-	const struct host_fact *found = host_fact(h, m, S("distribution"), 0);
-	const struct host_fact distribution = found ? *found : (struct host_fact){ 0 }; // a note moves the machine's facts
-	for (size_t n = 0; distribution.value.n && n < TOOLS; n++)
-		if (listed(str_z(tools[n].distributions), distribution.value) && !host_fact(h, m, str_z(tools[n].fact), 0))
-			note_tool(h, n, distribution.where);
-}
-
 void host_read_boot(struct host *h)
 {
-	struct probe p[PLACES + TOOLS];
+	struct probe p[PLACES];
 	memcpy(p, places, sizeof(places));
-	for (size_t n = 0; n < TOOLS; n++)
-		p[PLACES + n] = (struct probe){ .path = tools[n].path, .kind = PROBE_READ, .size = 1 };
-	host_probe(h, p, PLACES + TOOLS);
+	host_probe(h, p, PLACES);
+	note_starter(h, &p[LOADER_VARIABLE]);
 	note_loader(h, p);
 	for (size_t n = ENTRIES; n <= ENTRIES_BOOT_EFI; n++)
 		note_names(h, "boot_entry", &p[n], S(".conf"));
@@ -208,5 +168,5 @@ void host_read_boot(struct host *h)
 		note_names(h, "boot_image", &p[n], S(".efi"));
 	if (there(&p[KERNEL_CMDLINE]))
 		host_note(h, host_machine(h), "boot_cmdline", S("yes"), at(&p[KERNEL_CMDLINE]));
-	note_tools(h, p + PLACES);
+	host_read_system(h);
 }

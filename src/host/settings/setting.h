@@ -68,13 +68,13 @@ void settings_note_unset(struct settings *s);
 struct str setting_written(const struct setting *t);
 /** The same as part of a step. */
 const struct command *setting_written_step(const struct settings *s, const struct setting *t);
-/** Notes `written`, `remove` and `activate`: how to take it out, and what makes that active. */
+/** Notes `written`, `remove`, `activate` and `restore`: how to take it out, what makes that active, how to put it back. */
 void setting_note_change(struct settings *s, struct host_item *i, const struct setting *t);
-/** The same for the setting that decides, as facts of the machine: `remove.NAME`, `activate.NAME`. */
+/** The same for the setting that decides, as facts of the machine: `remove.NAME`, `activate.NAME`, `restore.NAME`. */
 void setting_note_machine_change(struct settings *s, const struct setting *t);
 /** Notes `activate` alone, for something at such a place. */
 void setting_note_activate(struct settings *s, struct host_item *i, const char *place, struct str where);
+/** Notes `word`, NAME=VALUE as the kernel takes it, for steps. */
+void setting_note_word(struct settings *s, struct host_item *i, const struct setting *t);
 /** Notes `write`, a step: how @word, `amdgpu.name=value`, is set, instead of @t or where its parameter is set already. */
 void setting_note_write(struct settings *s, struct host_item *i, const struct setting *t, struct str word);
-/** Notes how to put a word on the command line of this machine: `add_with`, a command to which the word is appended, or `add_grub`. */
-void settings_note_adding(struct settings *s);

@@ -115,15 +115,19 @@ static void note_instead(struct settings *s, struct host_item *i, const struct k
 	const struct know_parameter *mask = clear ? know_parameter(s->h->know, clear->name) : NULL;
 	struct arena *a = &s->h->arena;
 	struct str where = p->source, better = p->instead;
-	uint64_t have, bits;
+	uint64_t have, bits, never = 0;
 	bool on;
+	if (mask)
+		parameter_number(mask->never, &never);
 	if (set)
 		better = arena_printf(a, STR_FMT "=" STR_FMT, STR_ARG(set->name), STR_ARG(set->value));
 	else if (mask && parameter_truth(value, &on) && on)
 		return;
 	else if (mask && parameter_number(mask_now(s, mask, &where), &have) && parameter_number(clear->value, &bits)) {
-		better = arena_printf(a, STR_FMT "=0x%llx", STR_ARG(clear->name), (unsigned long long)(have & ~bits));
-		if (!(have & bits)) {
+		bool out = !(have & bits);
+		have &= out ? have : ~(bits | never);
+		better = arena_printf(a, STR_FMT "=0x%llx", STR_ARG(clear->name), (unsigned long long)have);
+		if (out) {
 			host_note(s->h, i, "already", better, where);
 			return;
 		}
@@ -169,7 +173,7 @@ static const char *state_of(struct settings *s, const struct setting *t, struct 
 		return "overridden";
 	if (!now.p)
 		return NULL;
-	if (value_same(shown(s, t), now))
+	if (value_same(shown(s, t), now) || value_same(t->value, now))
 		return usual.p && value_same(now, usual) ? "default" : "in-effect";
 	return driver_writes(know_parameter(s->h->know, t->name), now) ? NULL : "not-in-effect";
 }
@@ -242,6 +246,7 @@ void setting_note(struct settings *s, const struct setting *t)
 	const struct setting *winner = settings_winner(s, t->name);
 	host_note(h, i, "name", t->name, t->where);
 	host_note(h, i, "value", t->value, t->where);
+	setting_note_word(s, i, t);
 	host_note(h, i, "place", str_z(t->place), t->where);
 	host_note(h, i, "from", t->from, t->from);
 	setting_note_change(s, i, t);

@@ -251,7 +251,6 @@ void host_read_settings(struct host *h)
 	take_all(&s, &r);
 	ask_module(&s);
 	note_values(&s);
-	settings_note_adding(&s);
 	for (size_t i = 0; i < s.list.len; i++)
 		setting_note(&s, &s.list.data[i]);
 	settings_note_unset(&s);

@@ -108,3 +108,17 @@ bool check_vendor(struct loader *l, struct know_head *object)
 {
 	return word_index("amd nvidia", object->id) >= 0 || wrong(l, object, "a vendor is: vendor amd|nvidia WORD");
 }
+
+bool check_way(struct loader *l, struct know_head *object)
+{
+	const struct know_way *w = (const struct know_way *)object;
+	return !w->run.n != !w->say.n || wrong(l, object, "a way has either 'run' or 'say'");
+}
+
+bool check_sign(struct loader *l, struct know_head *object)
+{
+	const struct know_sign *s = (const struct know_sign *)object;
+	if (!s->paths && !s->when)
+		return wrong(l, object, "a sign has a 'path' or a 'when'");
+	return !s->text.n || s->paths || wrong(l, object, "what contains the 'text'? a 'path' is missing");
+}

@@ -100,6 +100,8 @@ bool check_instruction(struct loader *l, struct know_head *object);
 bool check_parameter(struct loader *l, struct know_head *object);
 bool check_ring(struct loader *l, struct know_head *object);
 bool check_signature(struct loader *l, struct know_head *object);
+bool check_sign(struct loader *l, struct know_head *object);
+bool check_way(struct loader *l, struct know_head *object);
 bool check_vendor(struct loader *l, struct know_head *object);
 
 // --- the vectors of struct know ---

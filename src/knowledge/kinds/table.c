@@ -157,11 +157,31 @@ static const struct kind_key check_keys[] = {
 	CHANGE_FIELDS(know_check),
 	{ 0 },
 };
+static const struct kind_key way_keys[] = {
+	{ "when", KEY_WHEN, AT(know_way, when) },
+	{ "run", KEY_TEXT, AT(know_way, run) },
+	{ "say", KEY_TEXT, AT(know_way, say) },
+	{ "undo", KEY_TEXT, AT(know_way, undo) },
+	{ "writes", KEY_CHOICE, AT(know_way, writes),
+	  .choices = "nothing grub-file grub-line entry-lines entry-words record options" },
+	{ "source", KEY_TEXT, AT(know_way, source), .required = true },
+	{ 0 },
+};
+static const struct kind_key sign_keys[] = {
+	{ "says", KEY_SET, AT(know_sign, says), .required = true },
+	{ "path", KEY_WORDS, AT(know_sign, paths) },
+	{ "text", KEY_TEXT, AT(know_sign, text) },
+	{ "when", KEY_WHEN, AT(know_sign, when) },
+	{ "unless", KEY_WHEN, AT(know_sign, unless) },
+	{ 0 },
+};
 static const struct kind_key bad_keys[] = {
 	{ "for", KEY_WORDS, AT(know_bad, for_classes), .required = true },
 	{ "when", KEY_WHEN, AT(know_bad, when), .required = true },
 	{ "title", KEY_TEXT, AT(know_bad, title), .required = true },
 	{ "good", KEY_TEXT, AT(know_bad, good) },
+	{ "begins", KEY_TEXT, AT(know_bad, begins) },
+	{ "ends", KEY_TEXT, AT(know_bad, ends) },
 	{ "why", KEY_TEXT, AT(know_bad, why) },
 	{ "undo", KEY_TEXT, AT(know_bad, undo) },
 	{ "cost", KEY_TEXT, AT(know_bad, cost) },
@@ -186,6 +206,8 @@ static const struct kind_key action_keys[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ "next", KEY_NEXT, AT(know_action, next_steps) },
+	{ "then", KEY_NEXT, AT(know_action, then_steps) },
 	{ 0 },
 };
 static const struct kind_key parameter_keys[] = {
@@ -198,6 +220,7 @@ static const struct kind_key parameter_keys[] = {
 	{ "lacks", KEY_WORDS, AT(know_parameter, lacks) },
 	{ "was", KEY_SET, AT(know_parameter, was) },
 	{ "reads", KEY_WORDS, AT(know_parameter, reads) },
+	{ "never", KEY_TEXT, AT(know_parameter, never) },
 	{ "shows", KEY_CHOICE, AT(know_parameter, shows_first), .choices = "all first" },
 	{ "changed", KEY_LIST, AT(know_parameter, changed) },
 	{ "bit", KEY_SET, AT(know_parameter, bits) },
@@ -339,6 +362,9 @@ const struct know_kind know_kinds[] = {
 	{ "setting", OF(know_setting, settings), .keys = setting_keys, LABEL(KEY_TEXT, AT(know_setting, say)) },
 	{ "check", OF(know_check, checks), .keys = check_keys, LABEL(KEY_TEXT, AT(know_check, title)) },
 	{ "action", OF(know_action, actions), .keys = action_keys, LABEL(KEY_TEXT, AT(know_action, text)) },
+	{ "way", OF(know_way, ways), .keys = way_keys, LABEL(KEY_TEXT, AT(know_way, source)), .same = SAME_USERS_FIRST,
+	  .check = check_way },
+	{ "sign", OF(know_sign, signs), .keys = sign_keys, LABEL(KEY_SET, AT(know_sign, says)), .check = check_sign },
 	{ "parameter", OF(know_parameter, parameters), .keys = parameter_keys, LABEL(KEY_TEXT, AT(know_parameter, meaning)),
 	  .check = check_parameter },
 	{ "kernel", OF(know_kernel, kernels), .keys = kernel_keys, LABEL(KEY_TEXT, AT(know_kernel, operation)) },
@@ -378,6 +404,7 @@ const struct know_kind know_kinds[] = {
 	{ "override", ROWS(overrides), .load = load_rows },
 	{ "ring", ROWS(rings), .load = load_pair, .check = check_ring },
 	{ "switch", ROWS(switches), .load = load_rows },
+	{ "usual", ROWS(usuals), .load = load_rows },
 	{ "tool", ROWS(tools), .load = load_rows },
 	{ "variable", ROWS(variables), .optional = true, .load = load_rows },
 	{ "vendor", ROWS(vendors), .load = load_pair, .check = check_vendor },

@@ -45,13 +45,15 @@ struct str wave_waits(struct arena *a, const struct know *k, const struct wave *
 
 // --- registers ---
 
-static void walk_words(struct sheet *s, const char *name, const uint32_t *values, size_t n, size_t step)
+/** Registers are counted; of memory the offset in bytes is shown. */
+static void walk_words(struct sheet *s, const char *name, const uint32_t *values, size_t n, bool bytes)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (s->as_json)
 			jw_hex(&s->json, values[i]);
 		else if (i % PER_LINE == 0)
-			sheet_say(s, "%s%8s%s%03zu:", i ? "\n" : "", "", name, i * step);
+			sheet_say(s, bytes ? "%s%8s%s0x%04zx:" : "%s%8s%s%03zu:", i ? "\n" : "", "", name,
+				  bytes ? i * sizeof(*values) : i);
 		sheet_say(s, " %08x", values[i]);
 	}
 	if (n)
@@ -61,7 +63,7 @@ static void walk_words(struct sheet *s, const char *name, const uint32_t *values
 /** A block of registers: in JSON "0x..." strings, of several lanes an array of them for each register. */
 struct block_names {
 	const char *key, *name;
-	size_t step; // from one word to the next
+	bool bytes; // it is memory
 };
 
 static void walk_block(struct listing *l, struct block_names names, const struct wave_block *b, unsigned lanes)
@@ -81,11 +83,11 @@ static void walk_block(struct listing *l, struct block_names names, const struct
 	for (unsigned r = 0; lanes > 1 && r < b->count; r++) {
 		snprintf(name, sizeof(name), "%s%u lane ", names.name, r);
 		sheet_open(s, NULL, '[');
-		walk_words(s, name, values + (size_t)r * lanes, lanes, names.step);
+		walk_words(s, name, values + (size_t)r * lanes, lanes, names.bytes);
 		sheet_close(s, ']');
 	}
 	if (lanes == 1)
-		walk_words(s, names.name, values, n, names.step);
+		walk_words(s, names.name, values, n, names.bytes);
 	sheet_close(s, ']');
 }
 
@@ -107,16 +109,21 @@ static void walk_registers(struct listing *l, const struct wave *w)
 {
 	const struct wave_block words = { .address = w->lds.address, .count = w->lds.count / 4 };
 	walk_hardware_registers(l->sheet, w);
-	walk_block(l, (struct block_names){ "sgprs", "s", 1 }, &w->sgprs, 1);
+	walk_block(l, (struct block_names){ "sgprs", "s", false }, &w->sgprs, 1);
 	if (w->no_vgprs) {
 		sheet_put(l->sheet, "vgprs", v_null());
 		sheet_say(l->sheet, "%8sthe wave had given its vector registers back\n", "");
 	} else {
-		walk_block(l, (struct block_names){ "vgprs", "v", 1 }, &w->vgprs, w->lanes);
+		walk_block(l, (struct block_names){ "vgprs", "v", false }, &w->vgprs, w->lanes);
 	}
-	walk_block(l, (struct block_names){ "shared_vgprs", "shared v", 1 }, &w->shared_vgprs, SHARED_LANES);
-	walk_block(l, (struct block_names){ "acc_vgprs", "a", 1 }, &w->acc_vgprs, w->lanes);
-	walk_block(l, (struct block_names){ "lds", "lds 0x", 4 }, &words, 1);
+	walk_block(l, (struct block_names){ "shared_vgprs", "shared v", false }, &w->shared_vgprs, SHARED_LANES);
+	walk_block(l, (struct block_names){ "acc_vgprs", "a", false }, &w->acc_vgprs, w->lanes);
+	if (w->lds.unread) {
+		sheet_put(l->sheet, "lds", v_null());
+		sheet_say(l->sheet, "%8slds: %u bytes; the driver has no file that shows them\n", "", w->lds.count);
+	} else {
+		walk_block(l, (struct block_names){ "lds", "lds ", true }, &words, 1);
+	}
 }
 
 /** Of each lane the address that it accesses with the instruction at the pc. */

@@ -1,12 +1,12 @@
 // What an incident's report advises: remedies, settings, known-bad versions, next steps.
-#include "base/print.h"
 #include "report/text/parts.h"
+#include "report/text/wrap.h"
 
 static void put_steps(const struct text_report *t, const struct steps *s)
 {
 	for (size_t n = 0; n < s->n; n++) {
 		fprintf(t->out, "%*s", LABEL + 3, "");
-		prose_wrap(t, command_str(s->list[n]), LABEL + 3, LABEL + 3);
+		wrap_step(t->out, s->list[n], &(struct row_style){ LABEL + 3, 0, t->width }, LABEL + 3);
 	}
 }
 
@@ -20,7 +20,10 @@ static void put_extra(const struct text_report *t, const char *what, struct str 
 
 static void put_extra_step(const struct text_report *t, const char *what, const struct command *c)
 {
-	put_extra(t, what, command_str(c));
+	if (!c)
+		return;
+	fprintf(t->out, "%*s%s:", LABEL + 3, "", what);
+	wrap_step(t->out, c, &(struct row_style){ LABEL + 3, 0, t->width }, LABEL + 4 + strlen(what));
 }
 
 /** What is no step: it is in force, does not exist here, or is not needed any more. */
@@ -55,10 +58,10 @@ void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	fprintf(t->out, "%s%-*s%s", prose_paint(t, "\033[1m"), LABEL, number == 1 ? "Try" : "", prose_plain(t));
 	struct text line = { 0 };
 	text_printf(&line, "%zu. ", number);
-	if (!r->certain && k->condition_text.n)
-		text_printf(&line, "If " STR_FMT ": ", STR_ARG(k->condition_text));
-	text_printf(&line, STR_FMT "  [" STR_FMT ", grade " STR_FMT ", " STR_FMT "]", STR_ARG(k->title), STR_ARG(k->kind),
-		    STR_ARG(k->grade), STR_ARG(k->source));
+	if (!r->certain && r->steps.condition)
+		text_printf(&line, "If " STR_FMT ": ", STR_ARG(command_str(r->steps.condition)));
+	text_printf(&line, STR_FMT "  [" STR_FMT ": " STR_FMT ", grade " STR_FMT ", " STR_FMT "]", STR_ARG(k->title),
+		    STR_ARG(k->head.id), STR_ARG(k->kind), STR_ARG(k->grade), STR_ARG(k->source));
 	prose_wrap(t, text_str(&line), LABEL + 3, LABEL);
 	text_free(&line);
 	put_steps(t, &r->steps);
@@ -101,9 +104,6 @@ void prose_next(void *ctx, const struct diag_next *n)
 	struct text why = { 0 };
 	text_printf(&why, STR_FMT ":", STR_ARG(n->why));
 	prose_label(t, "Next", text_str(&why));
-	// A command is never wrapped: it is there to be copied.
-	fprintf(t->out, "%*s", LABEL + 3, "");
-	print_safe(t->out, command_str(n->run));
-	fputc('\n', t->out);
+	wrap_command(t->out, command_str(n->run), LABEL + 3, t->width);
 	text_free(&why);
 }

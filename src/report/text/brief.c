@@ -15,7 +15,7 @@ static void add_gap(struct text_report *t) { screen_add(&t->screen, (struct bloc
 void brief_incident(void *ctx, const struct incident *i)
 {
 	struct text_report *t = ctx;
-	t->full = !t->index || t->options->all;
+	t->full = (!t->index && !t->batch) || t->options->all;
 	if (!t->full)
 		return;
 	t->screen = (struct screen){ t->out, t->options->colour, t->width };
@@ -73,9 +73,10 @@ void brief_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	struct text line = { 0 };
 	struct block *p = add_label(t, t->tried++ ? "" : "Try", 1, 2);
 	text_printf(&line, "%zu. ", t->tried);
-	if (!r->certain && r->remedy->condition_text.n)
-		text_printf(&line, "If " STR_FMT ": ", STR_ARG(r->remedy->condition_text));
+	if (!r->certain && r->steps.condition)
+		text_printf(&line, "If " STR_FMT ": ", STR_ARG(command_str(r->steps.condition)));
 	text_add(&line, r->remedy->title);
+	text_printf(&p->behind, " [" STR_FMT "]", STR_ARG(r->remedy->head.id));
 	p->column = LABEL;
 	p->indent = LABEL + 3;
 	screen_text(&t->screen, p, text_str(&line));
@@ -113,6 +114,23 @@ void brief_close(void *ctx, enum report_list list, const struct incident *i)
 					  S("Nothing specific is known."));
 }
 
+/** As many words as fit, with room for ` ...` where that is not all. */
+static struct str fitting(struct str s, size_t columns)
+{
+	enum { DOTS = 4 };
+	struct str rest = s, shown = s;
+	if (print_columns(s) <= columns)
+		return s;
+	for (shown.n = 0; rest.n;) {
+		str_word(&rest);
+		const struct str more = str_cut(s, s.n - rest.n);
+		if (print_columns(more) + DOTS > columns)
+			break;
+		shown = more;
+	}
+	return shown;
+}
+
 /** Incidents that are not told in full: a line each. */
 static void put_other(struct text_report *t, const struct incident *i, size_t total)
 {
@@ -121,16 +139,19 @@ static void put_other(struct text_report *t, const struct incident *i, size_t to
 	if (t->index > OTHERS + 1)
 		return;
 	struct text line = { 0 };
-	bool torn;
-	prose_clock(&line, i->begin);
+	struct text place = { 0 };
+	prose_date(&line, evidence_wall(evidence_at(t->diagnosis->evidence, i->events.data[0]->at.source), i->begin));
 	text_printf(&line, "%s" STR_FMT "%s" STR_FMT, line.n ? "  " : "", STR_ARG(i->gpu.device), i->gpu.device.n ? "  " : "",
 		    STR_ARG(i->title));
-	const struct print_room room = { .width = t->width - 4, .lines = 1 };
-	struct str shown = print_clip(text_str(&line), &room, &torn);
+	prose_place(t, &place, i->events.data[0]->at);
+	const struct str shown = fitting(text_str(&line), t->width - 2 - print_columns(text_str(&place)));
 	fputs("  ", t->out);
 	print_safe(t->out, shown);
-	fputs(torn ? " ...\n" : "\n", t->out);
+	fputs(shown.n < line.n ? " ..." : "", t->out);
+	print_safe(t->out, text_str(&place));
+	fputc('\n', t->out);
 	text_free(&line);
+	text_free(&place);
 }
 
 /** What follows the incidents. */
@@ -146,16 +167,19 @@ void brief_end(void *ctx, const struct incident *i)
 	const size_t total = t->diagnosis->ledger->incidents.len;
 	const size_t others = t->options->all || total < 2 ? 0 : total - 1 > OTHERS ? OTHERS + 3 : total + 1;
 	t->index++;
+	if (t->batch && !t->full)
+		return;
 	if (!t->full) {
 		put_other(t, i, total);
 		return;
 	}
-	screen_text(&t->screen, add_label(t, "More", 1, 1),
-		    t->diagnosis->machine ? S("unhang -v: every event, and each remedy with its steps and cost") :
-					    S("unhang explain -v: every event, and each remedy with its steps and cost"));
+	screen_text(&t->screen, add_label(t, "More", 1, 2),
+		    t->diagnosis->machine ? S("unhang -v: every event; unhang remedy ID: steps, cost and source") :
+					    S("unhang explain -v: every event; unhang remedy ID: steps, cost and source"));
 	const size_t lines = LINES - others - notes_lines(t);
 	// Narrow lines hold less.
 	screen_write(&t->screen, t->width < COLUMNS_USUAL ? lines * COLUMNS_USUAL / t->width : lines);
+	evidence_lines(t, i);
 	if (others)
 		fprintf(t->out, "\n%zu more incident%s (--all):\n", total - 1, total > 2 ? "s" : "");
 }

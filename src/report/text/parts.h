@@ -21,6 +21,7 @@ struct text_report {
 	size_t width;
 	size_t index; // of the incident
 	bool full;    // this incident is written in full
+	bool batch;   // the incidents are a table
 	size_t noted;
 	struct stamp begin; // of the incident
 	// of the first screen
@@ -55,6 +56,12 @@ void prose_title(const struct incident *i, struct text *to);
 /** Which GPU of which host, which kernel, when, how long, and how it ended. */
 void prose_summary(const struct text_report *t, const struct incident *i, struct text *to);
 void prose_fault(const struct incident *i, struct text *to);
+
+/** The lines behind what was said of it, where they were asked for. */
+void evidence_lines(const struct text_report *t, const struct incident *i);
+/** Whether the incidents are of several machines, so that a table tells more than one of them in full; and that table. */
+bool batch_is(const struct diagnosis *d);
+void batch_put(const struct text_report *t);
 
 // --- callbacks of the first screen ---
 void brief_incident(void *ctx, const struct incident *i);

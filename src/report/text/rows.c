@@ -152,11 +152,15 @@ static void add_behind(const struct text_report *t, const struct brief_row *r, s
 	prose_place(t, behind, e->at);
 }
 
-/** Of the first row when it was, of the others how long after that. */
+/** Of the first row when it was, of the others how long after that. Seconds since the boot, which tell nobody when it was, are for -v. */
 static void add_time(const struct text_report *t, const struct brief_row *r, struct text *to)
 {
-	if (r == t->rows.data)
-		prose_clock(to, r->event->time);
+	const struct diag_event *e = r->event;
+	const struct stamp time = evidence_wall(evidence_at(t->diagnosis->evidence, e->at.source), e->time);
+	if (r == t->rows.data && time.clock != TIME_BOOT && time.clock != TIME_RELATIVE)
+		prose_clock(to, time);
+	else if (r == t->rows.data)
+		return;
 	else
 		prose_elapsed(to, t->rows.data[0].event->time, r->event->time);
 }
@@ -180,7 +184,7 @@ static void add_row(struct text_report *t, const struct brief_row *r, const stru
 								 .stacked = stacked });
 	text_add(&p->lead, S("  "));
 	add_time(t, r, &p->lead);
-	if (wide->time)
+	if (wide->time && (!stacked || p->lead.n > 2))
 		text_printf(&p->lead, "%*s", (int)(2 + wide->time + 2 - p->lead.n), "");
 	p->column = p->lead.n + wide->role + 2;
 	p->indent = stacked ? 4 : p->column;

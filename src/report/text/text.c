@@ -37,6 +37,7 @@ static void on_note(void *ctx, const struct note *n)
 static void add_path(const struct text_report *t, struct text *line, struct str path)
 {
 	enum { DOTS = 3 };
+	path = str_is(path, "-") ? S("standard input") : path;
 	const bool cut = print_columns(path) > t->width - DOTS;
 	while (cut && print_columns(path) > t->width - 2 * DOTS && path.n > 1) {
 		const char *slash = memchr(path.p + 1, '/', path.n - 1);
@@ -44,6 +45,18 @@ static void add_path(const struct text_report *t, struct text *line, struct str 
 	}
 	text_add(line, cut ? S("...") : S(""));
 	text_add(line, path);
+}
+
+/** What was looked at, so that everybody sees what the all-clear is worth. */
+static void put_all_clear(const struct text_report *t, size_t gpus, bool log)
+{
+	struct text line = { 0 };
+	if (t->diagnosis->verdict == UH_HEALTHY)
+		text_add(&line, S("No problem found. "));
+	text_printf(&line, "Looked at: %zu GPU%s with %s registers and rings%s", gpus, gpus == 1 ? "" : "s",
+		    gpus == 1 ? "its" : "their", log ? ", and the kernel's log." : ". The kernel's log was not read.");
+	prose_wrap(t, text_str(&line), 0, 0);
+	text_free(&line);
 }
 
 /** Where no incident was found, what was read. */
@@ -56,6 +69,8 @@ static void put_nothing_found(const struct text_report *t)
 		lines += evidence_at(d->evidence, n)->lines;
 		events += evidence_at(d->evidence, n)->events;
 	}
+	if (d->earlier)
+		fprintf(t->out, "%zu earlier incident%s left out.\n", d->earlier, d->earlier == 1 ? " is" : "s are");
 	if (d->ledger->omitted)
 		fprintf(t->out, "and %llu less important incidents that are not listed\n",
 			(unsigned long long)d->ledger->omitted);
@@ -71,11 +86,8 @@ static void put_nothing_found(const struct text_report *t)
 		text_free(&line);
 		return;
 	}
-	if (d->machine) {
-		fputs(sources > 1 ? "Nothing is wrong that could be seen, and there is no incident in the kernel's log of this "
-				    "machine.\n" :
-				    "Nothing is wrong that could be seen. The kernel's log was not read.\n",
-		      t->out);
+	if (gpus) {
+		put_all_clear(t, gpus->n, sources > 1);
 		return;
 	}
 	struct text line = { 0 };
@@ -107,7 +119,10 @@ static void put_end_of_notes(const struct text_report *t)
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
 {
+	const struct text_report *t = ctx;
 	(void)i;
+	if (list == LIST_INCIDENTS && t->batch && !t->options->all)
+		batch_put(t);
 	if (list == LIST_NOTES)
 		put_nothing_found(ctx);
 }
@@ -131,11 +146,11 @@ static void on_incident_end(void *ctx, const struct incident *i)
 {
 	struct text_report *t = ctx;
 	t->index++;
-	if (!i->machine.len)
-		return;
-	fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
+	if (i->machine.len)
+		fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
 	for (size_t n = 0; n < i->machine.len; n++)
 		prose_fact(t, LABEL, &i->machine.data[n]);
+	evidence_lines(t, i);
 }
 
 static void on_begin(void *ctx, const struct diagnosis *d)
@@ -204,5 +219,6 @@ void report_text(const struct diagnosis *d, FILE *out, const struct uh_report_op
 	};
 	struct text_report t = { .out = out, .options = options, .diagnosis = d };
 	t.width = report_width(options);
+	t.batch = !options->verbose && batch_is(d);
 	report_walk(d, options->verbose ? &full : &brief, &t);
 }

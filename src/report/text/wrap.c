@@ -40,33 +40,125 @@ static struct str take_shell_word(struct str *s)
 	return word;
 }
 
-size_t wrap_command(FILE *out, struct str command, size_t indent, size_t width)
+/** Where a command is being written. */
+struct pen {
+	FILE *out; // NULL: it is only counted
+	size_t indent, width, column, lines;
+};
+
+/** From the beginning of a line. */
+static void write_command(struct pen *p, struct str command)
 {
-	size_t lines = 1, column = 0;
-	bool comment = false;
-	if (out)
-		fprintf(out, "%*s", (int)indent, "");
-	for (struct str word = take_shell_word(&command); word.n; word = take_shell_word(&command)) {
+	bool comment = false, first = true;
+	for (struct str word = take_shell_word(&command); word.n; word = take_shell_word(&command), first = false) {
 		const size_t n = print_columns(word);
 		const bool begins_comment = !comment && word.p[0] == '#';
-		// All but the last word of a line leave room for the backslash.
-		if (column && (indent + column + 1 + n + (command.n && !comment ? 2 : 0) > width)) {
-			if (out)
-				fprintf(out, "%s\n%*s%s", comment || begins_comment ? "" : " \\", (int)indent, "",
+		// All but the last word of a line leave room for the backslash; one that is too long for its column begins further left.
+		const size_t all = n + (command.n && !comment ? 2 : 0);
+		if (!first && p->column + 1 + all > p->width) {
+			const size_t left = all <= p->width && p->indent + all > p->width ? p->width - all : p->indent;
+			if (p->out)
+				fprintf(p->out, "%s\n%*s%s", comment || begins_comment ? "" : " \\", (int)left, "",
 					comment ? "# " : "");
-			column = comment ? 2 : 0;
-			lines++;
-		} else if (column) {
-			if (out)
-				fputc(' ', out);
-			column++;
+			p->column = left + (comment ? 2 : 0);
+			p->lines++;
+		} else if (!first) {
+			if (p->out)
+				fputc(' ', p->out);
+			p->column++;
 		}
 		comment |= begins_comment;
-		if (out)
-			print_safe(out, word);
-		column += n;
+		if (p->out)
+			print_safe(p->out, word);
+		p->column += n;
 	}
+}
+
+size_t wrap_command(FILE *out, struct str command, size_t indent, size_t width)
+{
+	struct pen p = { out, indent, width, indent, 1 };
+	if (out)
+		fprintf(out, "%*s", (int)indent, "");
+	write_command(&p, command);
 	if (out)
 		fputc('\n', out);
-	return lines;
+	return p.lines;
+}
+
+/** Where the first command at or behind @s begins, with what stands before it without a space: a bracket. */
+static size_t command_at(struct str s, const struct command *step)
+{
+	struct str run;
+	for (size_t i = 0; (run = command_run(step, i)).n; i++) {
+		size_t at = run.p < s.p ? s.n : (size_t)(run.p - s.p);
+		while (at < s.n && at && s.p[at - 1] != ' ')
+			at--;
+		if (at < s.n)
+			return at;
+	}
+	return s.n;
+}
+
+/** Up to a space outside of the commands in it. */
+static struct str take_commands(struct str *s, const struct command *step)
+{
+	size_t n = 0;
+	while (n < s->n && s->p[n] != ' ') {
+		struct str run = { 0 };
+		for (size_t i = 0; (run = command_run(step, i)).n && run.p != s->p + n; i++)
+			;
+		n += run.n ? run.n : 1;
+	}
+	struct str piece = str_cut(*s, n);
+	*s = str_from(*s, n);
+	return piece;
+}
+
+/** What stays together: a command with the brackets and the comma at it, or a word. */
+static struct str take_piece(struct str *s, const struct command *step, bool *ret_command)
+{
+	while (s->n && s->p[0] == ' ')
+		*s = str_from(*s, 1);
+	const size_t at = command_at(*s, step);
+	*ret_command = s->n && !at;
+	if (*ret_command)
+		return take_commands(s, step);
+	struct str prose = str_cut(*s, at), word = print_unit(&prose);
+	*s = str_from(*s, word.n ? (size_t)(word.p + word.n - s->p) : at);
+	return word;
+}
+
+void wrap_step(FILE *out, const struct command *step, const struct row_style *style, size_t column)
+{
+	struct pen p = { out, style->left + style->label, style->width ? style->width : WRAP_WIDTH, column, 1 };
+	struct str rest = command_str(step);
+	bool command, first = column <= p.indent;
+	for (struct str piece = take_piece(&rest, step, &command); piece.n; piece = take_piece(&rest, step, &command)) {
+		const size_t n = print_columns(piece);
+		// A word that is too long for its column begins further left, as in other texts.
+		const size_t left = !command && n <= p.width && p.indent + n > p.width ? p.width - n : p.indent;
+		if (p.column + !first + n > p.width && (!first || left < p.column)) {
+			fprintf(out, "\n%*s", (int)left, "");
+			p.column = left;
+		} else if (!first) {
+			fputc(' ', out);
+			p.column++;
+		}
+		first = false;
+		if (command && p.column + n > p.width) {
+			write_command(&p, piece);
+			continue;
+		}
+		print_safe(out, piece);
+		p.column += n;
+	}
+	fputc('\n', out);
+}
+
+void wrap_step_row(FILE *out, const struct row_style *style, const char *label, const struct command *step)
+{
+	if (!command_str(step).n)
+		return;
+	fprintf(out, "%*s%-*s", (int)style->left, "", (int)style->label, label);
+	wrap_step(out, step, style, style->left + style->label);
 }

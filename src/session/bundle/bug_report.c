@@ -7,7 +7,7 @@
 #include "base/save.h"
 #include "host/host.h"
 #include "report/bug_report.h"
-#include "session/machine.h"
+#include "session/session.h"
 
 #define LOG_MEMBER "kernel-log.txt"
 

@@ -199,6 +199,8 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		.deadline_ms = (int)o->seconds * 1000,
 		.tell = problem,
 		.ctx = ctx,
+		.progress = o->progress,
+		.progress_ctx = o->progress_ctx,
 	};
 	struct uh_error *err = bundle_take(&c, &done);
 	if (!err && o->json)

@@ -12,7 +12,7 @@
 #include "knowledge/know.h"
 #include "knowledge/signed/keys.h"
 #include "knowledge/signed/update.h"
-#include "session/knowledge.h"
+#include "session/knowledge/show.h"
 #include "unhang/unhang.h"
 
 #define MACHINE_DIRECTORY "/etc/unhang/knowledge.d"

@@ -13,7 +13,7 @@
 #include "base/door/trust.h"
 #include "knowledge/signed/update.h"
 #include "report/knowledge.h"
-#include "session/knowledge.h"
+#include "session/knowledge/show.h"
 #include "unhang/unhang.h"
 
 typedef unsigned long long ull;

@@ -1,0 +1,39 @@
+#include "emulator/number.h"
+
+bool emu_number_of(struct str word, uint64_t *ret)
+{
+	static const struct {
+		char letter;
+		unsigned shift;
+	} units[] = { { 'K', 10 }, { 'M', 20 }, { 'G', 30 } };
+	unsigned shift = 0;
+	int64_t v;
+	if (!word.n || !char_digit(word.p[0]))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (word.p[word.n - 1] == units[i].letter)
+			shift = units[i].shift;
+	if (!str_number(str_cut(word, word.n - (shift ? 1 : 0)), &v))
+		return false;
+	*ret = (uint64_t)v << shift;
+	return *ret >> shift == (uint64_t)v;
+}
+
+bool emu_seconds_of(struct str word, double *ret)
+{
+	double v = 0, unit = 1;
+	bool point = false, right = word.n && word.n <= 18 && char_digit(word.p[0]);
+	for (size_t i = 0; i < word.n && right; i++) {
+		if (word.p[i] == '.') {
+			right = !point;
+			point = true;
+		} else if (char_digit(word.p[i])) {
+			v = v * 10 + (word.p[i] - '0');
+			unit = point ? unit * 10 : unit;
+		} else {
+			right = false;
+		}
+	}
+	*ret = v / unit;
+	return right && *ret < 1e9;
+}

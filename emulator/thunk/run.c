@@ -1,0 +1,159 @@
+// A kernel's run: which one it is, what the plan says of it, and what its stand-in does.
+#include "emulator/thunk/thunk.h"
+
+/** What is found out about a packet while the lock `memory` is held. */
+struct kmt_found {
+	const struct standin *standin;
+	struct plan_rule *rules[PLAN_RULES_MOST]; // that it is time for
+	size_t nrules;
+};
+
+static bool of_runtime(struct str symbol) { return str_starts(symbol, S("__amd_rocclr_")); }
+
+/** Whether a rule is about this kernel, and this launch of it. */
+static bool due(struct plan_rule *r, struct str symbol)
+{
+	if (r->allocation || !symbol.n || (r->kernel[0] ? !plan_names(r, symbol) : of_runtime(symbol)))
+		return false;
+	uint64_t seen = __atomic_add_fetch(&r->seen, 1, __ATOMIC_RELAXED);
+	return !r->nth || r->nth == seen;
+}
+
+static void set_fault(struct kmt_run *r, uint64_t address, bool write, uint32_t failure)
+{
+	r->faulted = true;
+	r->write = write;
+	r->fault = (struct kmt_fault){ .node = r->queue->gpu->node,
+				       .address = address & ~(uint64_t)(KMT_PAGE - 1),
+				       .failure = failure,
+				       .severity = KMT_FAULT_FATAL };
+}
+
+/** The command processor reads the descriptor, the kernel its arguments: both fault where nothing is mapped. */
+static void copy_arguments(struct kmt_run *r, const struct kmt_kernel *kernel, const struct standin *standin, uint64_t address)
+{
+	uint64_t there = 0;
+	const char *from = memory_reach(r->thunk, r->queue->gpu->node, address, false, &there);
+	size_t wanted = kernel ? kernel->argument_bytes : standin ? standin->argument_bytes : 0;
+	r->argument_bytes = wanted < sizeof(r->arguments) ? wanted : sizeof(r->arguments);
+	r->argument_bytes = r->argument_bytes < there ? r->argument_bytes : (size_t)there;
+	if (from)
+		memcpy(r->arguments, from, r->argument_bytes);
+	else if (wanted)
+		set_fault(r, address, false, KMT_FAULT_NOT_PRESENT);
+}
+
+static unsigned waves_of(const struct plan_gpu *g, const struct aql_kernel *p)
+{
+	uint64_t items = (uint64_t)p->grid[0] * (p->grid[1] ? p->grid[1] : 1) * (p->grid[2] ? p->grid[2] : 1);
+	uint64_t waves = (items + 63) / 64, most = (uint64_t)g->engines * g->arrays * g->cus * g->simds * g->waves;
+	return (unsigned)(waves < most ? waves : most);
+}
+
+static void find(struct kmt_run *r, const struct aql_kernel *packet, struct kmt_found *ret)
+{
+	struct thunk *t = r->thunk;
+	bool unread = false;
+	pthread_rwlock_rdlock(&t->memory);
+	const struct kmt_kernel *kernel = code_kernel(t, packet->object, &unread);
+	if (unread) {
+		pthread_rwlock_unlock(&t->memory);
+		pthread_rwlock_wrlock(&t->memory);
+		code_read(t, packet->object);
+		kernel = code_kernel(t, packet->object, &unread);
+	}
+	ret->standin = kernel ? kernel->standin : standin_of_code(t, r->queue->gpu->node, packet->object);
+	for (size_t i = 0; i < t->plan.nrules; i++)
+		if (due(&t->plan.rules[i], kernel ? kernel->symbol : (struct str){ 0 }))
+			ret->rules[ret->nrules++] = &t->plan.rules[i];
+	if (memory_reach(t, r->queue->gpu->node, packet->object, false, &(uint64_t){ 0 }))
+		copy_arguments(r, kernel, ret->standin, packet->arguments);
+	else
+		set_fault(r, packet->object, false, KMT_FAULT_NOT_PRESENT);
+	r->entry = kernel ? kernel->entry : packet->object;
+	r->waves = waves_of(r->queue->gpu, packet);
+	pthread_rwlock_unlock(&t->memory);
+}
+
+void *run_reach(struct kmt_run *r, uint64_t address, uint64_t size, bool write)
+{
+	uint64_t there = 0;
+	uint32_t node = r->queue->gpu->node;
+	if (r->faulted || r->exception)
+		return NULL;
+	char *p = memory_reach(r->thunk, node, address, write, &there);
+	if (p && size <= there)
+		return p;
+	if (p)
+		set_fault(r, address + there, write, KMT_FAULT_NOT_PRESENT);
+	else if (write && memory_reach(r->thunk, node, address, false, &there))
+		set_fault(r, address, write, KMT_FAULT_READ_ONLY);
+	else
+		set_fault(r, address, write, KMT_FAULT_NOT_PRESENT);
+	return NULL;
+}
+
+/** The address that a rule names, or that it counts from one of the kernel's arguments. */
+static uint64_t planned_address(const struct kmt_run *r, const struct plan_rule *rule)
+{
+	uint64_t base = 0;
+	size_t at = (size_t)rule->argument * sizeof(base);
+	if (rule->argument >= 0 && at + sizeof(base) <= r->argument_bytes)
+		memcpy(&base, r->arguments + at, sizeof(base));
+	return base + rule->address;
+}
+
+/** Whether the kernel comes to its end in spite of what the plan says. */
+static bool obey(struct kmt_run *r, const struct kmt_found *found)
+{
+	for (size_t i = 0; i < found->nrules; i++) {
+		const struct plan_rule *rule = found->rules[i];
+		switch (rule->does) {
+		case PLAN_SLOW:
+			sleep_seconds(rule->seconds);
+			break;
+		case PLAN_HANG:
+			thunk_tell(r->thunk, "hang %u pc 0x%llx waves %u", r->queue->id, (unsigned long long)r->entry,
+				   r->waves);
+			return false;
+		case PLAN_EXCEPTION:
+			r->exception = rule->code;
+			break;
+		case PLAN_FAULT:
+			set_fault(r, planned_address(r, rule), rule->write, KMT_FAULT_NOT_PRESENT);
+			break;
+		}
+	}
+	return true;
+}
+
+/** A fault and an exception stop the queue; the runtime decides what becomes of the process. */
+static void report(struct kmt_run *r)
+{
+	if (r->faulted) {
+		thunk_tell(r->thunk, "fault %u address 0x%llx write %u", r->queue->id, (unsigned long long)r->fault.address,
+			   r->write);
+		event_fault(r->thunk, &r->fault);
+	} else {
+		queue_exception(r->queue, r->exception);
+	}
+}
+
+bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet)
+{
+	struct kmt_run r = { .thunk = q->thunk, .queue = q };
+	struct kmt_found found = { 0 };
+	find(&r, packet, &found);
+	bool goes_on = !found.nrules || obey(&r, &found);
+	if (goes_on && !r.faulted && !r.exception && found.standin && r.argument_bytes >= found.standin->argument_bytes) {
+		pthread_rwlock_rdlock(&q->thunk->memory);
+		found.standin->run(&r);
+		pthread_rwlock_unlock(&q->thunk->memory);
+	}
+	if (goes_on && !r.faulted && !r.exception)
+		return true;
+	if (goes_on)
+		report(&r);
+	queue_stand(q);
+	return false;
+}

@@ -1,0 +1,154 @@
+#include "evidence/lines.h"
+
+#include <stdlib.h>
+
+#include "base/door/door.h"
+#include "evidence/log/line.h"
+
+enum {
+	WANTED_MAX = 1 << 16, // lines of one source
+	STREAM_MAX = 64 << 20,
+	KEPT_MAX = 32 << 20, // bytes of all lines
+	CHUNK = 256 << 10,
+};
+
+struct kept_line {
+	struct place at; // first, for by_place()
+	size_t begin, n; // in @bytes
+};
+
+struct lines {
+	VEC(struct place) wanted; // of the source that is being read
+	VEC(struct kept_line) kept;
+	struct text bytes;
+	// of a stream
+	struct source watched, *stream;
+	struct text copy;
+};
+
+struct lines *lines_new(void) { return mem_alloc(sizeof(struct lines)); }
+
+void lines_free(struct lines *l)
+{
+	if (!l)
+		return;
+	vec_free(&l->wanted);
+	vec_free(&l->kept);
+	text_free(&l->bytes);
+	text_free(&l->copy);
+	free(l);
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	if (x->source != y->source)
+		return x->source < y->source ? -1 : 1;
+	return x->line < y->line ? -1 : x->line > y->line;
+}
+
+void lines_want(struct lines *l, struct place at)
+{
+	const struct place *last = l->wanted.len ? &l->wanted.data[l->wanted.len - 1] : NULL;
+	if (at.line && l->wanted.len < WANTED_MAX && !(last && !by_place(last, &at)))
+		vec_push(&l->wanted, at);
+}
+
+static ssize_t read_and_keep(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	struct lines *l = s->ctx;
+	const ssize_t n = l->stream->read(l->stream, buffer, size, ret_err);
+	if (n > 0 && l->copy.n < STREAM_MAX)
+		text_add(&l->copy, (struct str){ buffer, (size_t)n });
+	return n;
+}
+
+struct source *lines_watch(struct lines *l, struct source *s)
+{
+	l->wanted.len = 0;
+	text_clear(&l->copy);
+	if (s->door)
+		return s;
+	l->stream = s;
+	l->watched = (struct source){ .name = s->name, .read = read_and_keep, .ctx = l };
+	return &l->watched;
+}
+
+static void keep(struct lines *l, struct place at, struct str text)
+{
+	text = str_cut(text, LINE_MAX_BYTES);
+	text.n -= str_ends(text, S("\r"));
+	if (l->bytes.n + text.n > KEPT_MAX)
+		return;
+	struct kept_line one = { at, l->bytes.n, text.n };
+	text_add(&l->bytes, text);
+	vec_push(&l->kept, one);
+}
+
+/** Walks a text that comes in pieces, line by line. */
+struct line_walk {
+	struct lines *lines;
+	size_t next;      // of the wanted lines
+	uint64_t line;    // that the next piece begins in, or goes on with
+	struct text part; // of a wanted line that goes over pieces
+};
+
+static void walk_piece(struct line_walk *w, struct str piece)
+{
+	struct lines *l = w->lines;
+	while (piece.n && w->next < l->wanted.len) {
+		const char *newline = memchr(piece.p, '\n', piece.n);
+		const size_t n = newline ? (size_t)(newline - piece.p) : piece.n;
+		const bool wanted = l->wanted.data[w->next].line == w->line;
+		if (wanted && w->part.n < LINE_MAX_BYTES)
+			text_add(&w->part, str_cut(piece, n));
+		piece = str_from(piece, n + (newline != NULL));
+		if (!newline)
+			return;
+		if (wanted)
+			keep(l, l->wanted.data[w->next], text_str(&w->part));
+		text_clear(&w->part);
+		w->line++;
+		while (w->next < l->wanted.len && l->wanted.data[w->next].line < w->line)
+			w->next++;
+	}
+}
+
+void lines_take(struct lines *l, const struct source *s)
+{
+	struct line_walk w = { .lines = l, .line = 1 };
+	struct uh_error *err = NULL;
+	if (l->wanted.len)
+		qsort(l->wanted.data, l->wanted.len, sizeof(l->wanted.data[0]), by_place);
+	char *room = s->door && l->wanted.len ? mem_large(CHUNK) : NULL;
+	uint64_t offset = 0;
+	for (ssize_t n = room ? 1 : 0; n > 0 && w.next < l->wanted.len;) {
+		n = door_read(s->door, offset, room, CHUNK, &err);
+		walk_piece(&w, (struct str){ room, n > 0 ? (size_t)n : 0 });
+		offset += n > 0 ? (uint64_t)n : 0;
+	}
+	if (!s->door)
+		walk_piece(&w, text_str(&l->copy));
+	if (w.next < l->wanted.len && w.part.n) // the last line has no newline
+		keep(l, l->wanted.data[w.next], text_str(&w.part));
+	uh_error_free(err); // the source was read before: what is missing now is only not shown
+	free(room);
+	text_free(&w.part);
+	text_free(&l->copy);
+	l->wanted.len = 0;
+}
+
+void lines_take_record(struct lines *l, struct str text)
+{
+	for (size_t n = 0; n < l->wanted.len; n++)
+		keep(l, l->wanted.data[n], text);
+	l->wanted.len = 0;
+}
+
+struct str lines_at(const struct lines *l, struct place at)
+{
+	// Sources are read one after the other, so that the lines are in order.
+	const struct kept_line *k =
+		l && l->kept.len ? bsearch(&at, l->kept.data, l->kept.len, sizeof(l->kept.data[0]), by_place) : NULL;
+	return k ? (struct str){ l->bytes.p + k->begin, k->n } : (struct str){ 0 };
+}

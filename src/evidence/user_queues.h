@@ -1,0 +1,48 @@
+// The queues of the processes that compute, looked at several times: which of them stand still, and what waits in them.
+#pragma once
+
+#include "gpu/process/target.h"
+
+/** A packet that waits in a queue. */
+struct queue_task {
+	uint64_t index;
+	uint64_t signal;   // that it gives when it is done; 0: none
+	struct str packet; // barrier_and
+	struct str kernel; // of a dispatch
+};
+
+/** A user queue at two looks. */
+struct user_queue {
+	struct str gpu; // PCI address
+	uint32_t id;
+	uint64_t first_read, read;
+	uint64_t pending;  // behind the read index
+	bool packets;      // @pending counts AQL packets
+	bool known;        // its indexes were read at more than one look
+	struct str packet; // at the read index: kernel_dispatch, barrier_and; empty
+	struct str kernel;
+	size_t process;
+	bool waits; // a barrier at the read index holds it
+	size_t nsignals;
+	uint64_t signals[5]; // that it waits for: all of them, or the one that is left
+	size_t ntasks;
+	struct queue_task *tasks; // what stands in it, from the read index on; of a queue that stands still
+};
+
+struct user_process {
+	int64_t pid;
+	struct str name;
+	struct target *target;
+};
+
+struct user_queues {
+	struct arena arena;
+	size_t looks;
+	struct kfd kfd;
+	size_t nprocesses, n;
+	struct user_process *processes;
+	struct user_queue *list;
+};
+
+void user_queues_look(struct user_queues *q, const struct know *k, const struct devices *d);
+void user_queues_free(struct user_queues *q);

@@ -1,0 +1,64 @@
+// What of a bundle a session reads: the machine, its logs, and members that are evidence by themselves.
+#include <string.h>
+
+#include "session/session.h"
+
+bool session_plays(const struct uh_session *s) { return s->asked && tape_plays(s->asked->tape); }
+
+/** A member of a bundle that is evidence by itself. */
+struct member_left {
+	struct str left;
+};
+
+static ssize_t read_member(struct source *source, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	struct member_left *m = source->ctx;
+	struct str part = str_cut(m->left, size);
+	(void)ret_err;
+	if (part.n)
+		memcpy(buffer, part.p, part.n);
+	m->left = str_from(m->left, part.n);
+	return (ssize_t)part.n;
+}
+
+/** Reads the members below a directory of the bundle. */
+static void add_members(struct uh_session *s, struct str directory)
+{
+	const struct bundle *b = s->asked->bundle;
+	for (size_t i = 0; b && i < b->members.len; i++) {
+		const struct bundle_member *m = &b->members.data[i];
+		struct member_left left = { { m->bytes, m->n } };
+		if (!str_starts(m->name, directory) || !m->n)
+			continue;
+		struct str name = arena_printf(&s->arena, "%s:" STR_FMT, s->asked->path, STR_ARG(m->name));
+		struct source source = { .name = name.p, .read = read_member, .ctx = &left };
+		session_visit(s, &source);
+	}
+}
+
+void session_add_bundle(struct uh_session *s, struct uh_machine *m)
+{
+	static const char *const evidence[] = { BUNDLE_DUMPS, BUNDLE_RECORDINGS, BUNDLE_TOOLS };
+	s->asked = s->opened = m;
+	struct uh_error *err = uh_session_add_machine(s, NULL);
+	if (err)
+		session_error(s, err);
+	uh_session_add_newest(s, NULL);
+	for (size_t i = 0; i < sizeof(evidence) / sizeof(evidence[0]); i++)
+		add_members(s, str_z(evidence[i]));
+}
+
+void session_add_taped_logs(struct uh_session *s)
+{
+	struct source_visitor v = session_visitor(s);
+	struct tape *tape = s->asked->tape;
+	s->log_wanted = s->this_boot = true;
+	s->log_read = tape_play_log(tape, TAPE_LOG_BOOT, &v) || tape_play_log(tape, TAPE_LOG_BUFFER, &v);
+	engine_end(s->engine);
+	s->this_boot = false;
+	if (!s->ledger.incidents.len)
+		tape_play_log(tape, TAPE_LOG_BEFORE, &v);
+	engine_end(s->engine);
+	if (!s->ledger.incidents.len)
+		add_members(s, S(BUNDLE_CRASH));
+}

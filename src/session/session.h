@@ -1,0 +1,52 @@
+// What is inside of a session, for its parts.
+#pragma once
+
+#include "diagnose/engine.h"
+#include "diagnose/machine.h"
+#include "diagnose/told/told.h"
+#include "evidence/lines.h"
+#include "evidence/silicon.h"
+#include "report/report.h"
+#include "session/machine.h"
+
+struct uh_session {
+	struct know *know;
+	struct evidence_reader *evidence;
+	struct engine *engine;
+	struct ledger ledger;
+	struct machine machine; // what all sources together say of it
+	struct arena arena;
+	VEC(struct str) kinds; // of evidence
+	VEC(struct note) notes;
+	const struct machine_observation *seen; // its GPUs, where they were looked at; else NULL
+	bool this_boot;                         // what is read now is of this machine, since it was started
+	struct uh_machine *asked;               // in place of this machine; NULL
+	struct uh_machine *opened;              // the session's own; NULL
+	uh_problem_fn *problem;
+	void *ctx;
+	unsigned problems;
+	uint64_t refusals;         // events that say that a log could not be saved
+	bool log_wanted, log_read; // the kernel's log of this machine
+	unsigned expected;         // GPUs; 0: nobody said
+	enum uh_verdict verdict;
+	struct text unread;  // what could not be read for it
+	struct lines *lines; // of the evidence; NULL: nobody asks
+	struct told_options told;
+	size_t earlier;  // incidents that were left out
+	struct str host; // this machine's name
+};
+
+/** Reads a source: as source_visitor.visit(), with the session as its context. */
+void session_visit(void *ctx, struct source *source);
+/** Tells an error, and frees it. */
+void session_error(void *ctx, struct uh_error *err);
+struct source_visitor session_visitor(struct uh_session *s);
+
+/** Whether it is about the machine of a bundle. */
+bool session_plays(const struct uh_session *s);
+/** All that a bundle holds. It belongs to the session from now on. */
+void session_add_bundle(struct uh_session *s, struct uh_machine *m);
+/** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
+void session_add_taped_logs(struct uh_session *s);
+/** What the most important incident is; empty: there is none. */
+struct str session_title(const struct uh_session *s);

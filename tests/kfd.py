@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""The KFD without silicon: HIP programs, compiled here by hipcc, on ROCm's own runtime over our libhsakmt.so.1."""
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import emulated
+import tap
+
+HIP = tap.HERE / "hip"
+ARCHITECTURES = ("gfx90a", "gfx1030")
+FAULT = re.compile(r"Memory access fault by GPU node-(\d+) .* on address (0x[0-9a-f]+)\. Reason: Page not present")
+LAUNCHES = """triple-chevron 2
+hipLaunchKernel 4
+cooperative 6
+extended 8
+graph 20
+hipMemset 0
+unaligned 00 41 41 00
+device-to-device 1
+2D 1
+"""
+MODULE = "module 3\nextended-module 6\n"
+KERNELS = "fill 1.5\ncopy 1.5\nreduction 98304\nindex_copy 1.5\nnothing 1.5\n"
+OPEN, CLOSED = "gpu gfx90a", "gpu gfx90a; vram closed"
+
+
+class Programs:
+    """The compiled programs, and how they are run."""
+
+    def __init__(self, unhang):
+        self.unhang = unhang
+        self.library = pathlib.Path(unhang.binary).parent / "libhsakmt.so.1"
+        self.program, self.module = unhang.directory / "programs", unhang.directory / "module.co"
+
+    def compile(self, everything):
+        """What hipcc says if it fails. It takes its time: what is not needed is left out."""
+        targets = [f"--offload-arch={name}" for name in ARCHITECTURES]
+        module = ["hipcc", "--genco", targets[0], "-O1", "-Wno-pragma-once-outside-header", "-o", self.module, "-x", "hip", HIP / "kernels.h"]
+        program = ["hipcc", *targets[:2 if everything else 1], "-O1", "-o", self.program, HIP / "programs.cpp", "-lhsa-runtime64"]
+        for command in [program, module] if everything else [program]:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+            if done.returncode:
+                return done.stderr
+        return ""
+
+    def environment(self, plan):
+        return {**self.unhang.environment, "LD_LIBRARY_PATH": str(self.library.parent), "UNHANG_KFD": plan}
+
+    def run(self, plan, *arguments, **more):
+        return subprocess.run([self.program, *map(str, arguments)], capture_output=True, text=True, timeout=60,
+                              env={**self.environment(plan), **more})
+
+    def prints(self, t, plan, arguments, wanted, name):
+        done = self.run(plan, *arguments.split())
+        t.ok((done.returncode, done.stdout) == (0, wanted), name, f"status {done.returncode}\n{done.stdout}{done.stderr[-800:]}")
+
+    def stands(self, plan, *arguments, until=""):
+        """Starts it, waits for a line, and says what it printed until it was killed; None: it ended by itself."""
+        with subprocess.Popen([self.program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              env=self.environment(plan)) as process:
+            printed, patience = "", threading.Timer(60, process.kill)
+            patience.start()
+            while until and until not in printed:
+                line = process.stdout.readline()
+                if not line:
+                    patience.cancel()
+                    return None
+                printed += line
+            patience.cancel()
+            try:
+                process.wait(timeout=0.7)
+                return None
+            except subprocess.TimeoutExpired:
+                process.kill()
+            return printed + process.stdout.read()
+
+
+def test_launches(t, p):
+    every = f"launches , module {p.module} , kernels , many 4 300 , managed"
+    wanted = LAUNCHES + MODULE + KERNELS + "threads 4 launches 300 wrong 0\nmanaged 13 13\n"
+    p.prints(t, OPEN, every + " , host-reads", wanted + "host reads 3\n", "every way to launch, fill and copy, every stand-in, several threads")
+    p.prints(t, CLOSED, every, wanted, "and where VRAM is closed to the host")
+    p.prints(t, "gpu gfx1030", "kernels", KERNELS, "on another GPU")
+
+
+def test_memory(t, p):
+    p.prints(t, OPEN, "shared 0", "shared 5\n", "a small buffer that two processes share")
+    p.prints(t, CLOSED, "shared 1", "shared 5\n", "a large one, in closed VRAM")
+    t.same(p.run(CLOSED, "host-reads").returncode, -signal.SIGSEGV, "VRAM that is closed the host cannot read")
+    p.prints(t, OPEN, "places", "ring host arguments host\n", "rings and arguments are in host memory")
+    p.prints(t, CLOSED, "places", "ring VRAM arguments VRAM\n", "where VRAM is closed they are in VRAM")
+    done = p.run("gpu gfx90a vram 64M", "allocations", 9, 16 << 20)
+    t.ok(done.stdout.startswith("allocation 1 hipSuccess\n") and done.stdout.endswith("hipErrorOutOfMemory\n"), "VRAM has an end", done.stdout)
+
+
+def test_several_gpus(t, p):
+    plan = "gpu gfx90a pci 0000:83:00.0; gpu gfx90a vram 8G name Second"
+    done = p.run(plan, "peers", 1)
+    rows = done.stdout.splitlines()
+    t.same(rows, ["GPUs 2", "0 gfx90a:sramecc-:xnack- 0000:83:00.0 gfx90a 16384 MiB 64 CUs",
+                  "1 gfx90a:sramecc-:xnack- 0000:04:00.0 Second 8192 MiB 64 CUs", "peer 5"], "two GPUs, and one reads the other's memory")
+    done = p.run(plan, "peers", 0)
+    t.ok(FAULT.search(done.stderr) and FAULT.search(done.stderr)[1] == "2" and done.returncode == -signal.SIGABRT,
+         "which it may not unless it was allowed to", done.stderr[-600:])
+
+
+def fault_of(done):
+    found = FAULT.search(done.stderr)
+    return int(found[2], 16) if found and done.returncode == -signal.SIGABRT else None
+
+
+def test_faults(t, p):
+    done = p.run(OPEN, "read-beyond", 0)
+    t.ok(done.stdout.endswith("no fault\n") and not done.returncode, "all of a buffer is read", done.stderr)
+    for plan in (OPEN, CLOSED):
+        done = p.run(plan, "read-beyond", 1)
+        t.same(fault_of(done), int(done.stdout.split()[3], 16), "a byte more: the runtime tells the page behind it and aborts")
+    done = p.run(OPEN, "read-freed")
+    t.same(fault_of(done), int(done.stdout.split()[1], 16), "a buffer that was freed")
+    t.same(fault_of(p.run("gpu gfx90a; fault kernel fill launch 2 at 0xdead0123", "series", 3)), 0xdead0000, "a planned one, at the address of its page")
+    done = p.run("gpu gfx90a; fault kernel copy at argument 1 plus 0x2000", "read-beyond", 0)
+    t.same(fault_of(done), int(done.stdout.split()[1], 16) + 0x2000, "one that is counted from an argument")
+    t.same(fault_of(p.run(OPEN, "lost-kernel")), 0x7ead0000, "a packet whose kernel is nowhere")
+
+
+def test_exceptions(t, p):
+    done = p.run(OPEN, "index-beyond")
+    t.ok("Device-side assertion `index[i] >= 0 && index[i] < rows' failed." in done.stderr and "code: 0x1016" in done.stderr
+         and done.returncode == -signal.SIGABRT, "index_copy's assertion", done.stderr)
+    for name, code in (("illegal-instruction", "code: 0x2a"), ("packet", "HSA_STATUS_ERROR_INVALID_PACKET_FORMAT")):
+        done = p.run(f"gpu gfx90a; exception kernel saxpy {name}", "series", 1)
+        t.ok(code in done.stderr and done.returncode == -signal.SIGABRT, f"exception {name}", f"{done.returncode} {done.stderr}")
+
+
+def test_standing(t, p):
+    t.same(p.stands("gpu gfx90a; hang kernel saxpy launch 3", "series", 5, until="launched"), "launched\n", "a kernel that hangs at its third launch")
+    t.same(p.stands("gpu gfx90a; hang launch 4", "series", 5, until="launched"), "launched\n", "the fourth launch of any kernel")
+    small, large = f"allocations 3 {32 << 20}", f"allocations 3 {64 << 20}"
+    t.same(p.stands("gpu gfx90a; hang allocation of 64M", *f"{small} , {large}".split(), until="3 hip"),
+           "".join(f"allocation {i} hipSuccess\n" for i in (1, 2, 3)), "an allocation that is large enough never returns")
+    begun = time.monotonic()
+    p.prints(t, "gpu gfx90a; slow kernel sax* 0.1; hang kernel saxpy launch 6; hang launch 11; hang kernel other", "series 5", "launched\nseries 5\n",
+             "slow kernels end, and launches that are never made hang nothing")
+    t.ok(time.monotonic() - begun > 0.5, "but take their time")
+
+
+def test_plans(t, p):
+    for plan, why in (("gpu", "is none of gfx90a"), ("gpu gfx90a; hang", "at what?"), ("gpu gfx90a; fault kernel a at b", "'b' is no such number"),
+                      ("gpu gfx90a; exception kernel a nonsense", "'nonsense' is no exception"), ("gpu gfx90a; gpu gfx90a node 1", "go up"),
+                      ("gpu gfx90a; hang kernel a now", "'now' is not expected"), ("nonsense", "is none of gpu")):
+        done = p.run(plan, "places")
+        t.ok("unhang: UNHANG_KFD: " in done.stderr and why in done.stderr and done.returncode == 1, f"'{plan}' is refused", done.stderr)
+
+
+# --- in the emulated machine ---
+
+SCENARIO = "gpu 0000:03:00.0\n    part gfx90a\n    vram total 8G\n    name Test card\nkfd\n    {}\n"
+# Starts the program, waits until the GPU is busy with what hangs, looks, ends it, and looks again.
+LOOK = """
+import os, subprocess, sys, time
+program = subprocess.Popen([{program!r}, "series", "5"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+busy = "/sys/bus/pci/devices/0000:03:00.0/gpu_busy_percent"
+until = time.monotonic() + 60
+while open(busy).read() != "100\\n" and time.monotonic() < until: time.sleep(0.02)
+def show(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    print("===", " ".join(command[1:]), done.returncode); print(done.stdout)
+processes = "/sys/class/kfd/kfd/proc"
+print("pid", program.pid, os.listdir(processes), sorted(os.listdir(f"{{processes}}/{{program.pid}}/queues")))
+show("unhang"); show("unhang", "queues")
+program.kill(); program.wait()
+while os.listdir(processes) and time.monotonic() < until: time.sleep(0.02)
+print("after", os.listdir(processes), open(busy).read()); show("unhang")
+"""
+
+
+def test_live_hang(t, p):
+    scenario = p.unhang.write("hang.scenario", SCENARIO.format("hang kernel saxpy launch 3"))
+    script = p.unhang.write("look.py", LOOK.format(program=str(p.program)))
+    done = p.unhang.run("emulate", scenario, "--", sys.executable, script, timeout=120)
+    out = done.stdout.decode()
+    pid = re.search(r"^pid (\d+) \['(\d+)'\] \['0', '1'\]", out, re.M)
+    t.ok(pid and pid[1] == pid[2], "sysfs lists the program and its queues", out + done.stderr.decode())
+    looks = out.split("=== ")
+    t.ok(len(looks) == 4 and "Shaders run in a loop that they do not leave: saxpy." in looks[1] and f"programs ({pid[1] if pid else 0})" in looks[1],
+         "a look names the kernel and the program", out)
+    t.ok(len(looks) == 4 and re.search(r"stands still\n(?:.*\n){0,3} +packet 6 +saxpy\(float const\*, float\*, float, int\) +grid 1024,1,1 of 256,1,1\n", looks[2]),
+         "its queue stands at the packet, which is named with its arguments", looks[2:3])
+    t.ok("after [] 0\n" in out and " idle " in looks[-1], "when it was killed the GPU is idle", out[-1500:])
+    t.ok(not re.search("write", done.stderr.decode()), "nothing was written to the machine", done.stderr.decode())
+
+
+def test_live_fault(t, p):
+    scenario = p.unhang.write("fault.scenario", SCENARIO.format("fault kernel fill launch 2 at 0x7f0000123000"))
+    done = p.unhang.run("emulate", scenario, "--", "sh", "-c", f"{p.program} series 3; echo status $?; exec {p.unhang.binary}", timeout=120)
+    out, said = done.stdout.decode(), done.stderr.decode()
+    t.ok("status 134" in out and FAULT.search(said) and int(FAULT.search(said)[2], 16) == 0x7f0000123000, "the runtime tells the fault", said + out)
+    t.ok(re.search(r"page fault: programs \(\d+\) read of\s+0x7f0000123000", out) and "VMID 8" in out, "so does the kernel's log of the same machine", out)
+
+
+def test_machine(t, p):
+    scenario = p.unhang.write("works.scenario", SCENARIO.format("slow launch 1 0"))
+    done = p.unhang.run("emulate", scenario, "--", p.program, "kernels", timeout=120)
+    t.same((done.returncode, done.stdout.decode()), (0, KERNELS), "a program in an emulated machine")
+    wide = p.unhang.write("two.scenario", "gpu 0000:83:00.0\n    part gfx90a\n    name First card\ngpu 0000:84:00.0\n    part gfx90a\n    vram total 8G\nkfd\n")
+    rows = p.unhang.run("emulate", wide, "--", p.program, "peers", "1", timeout=120).stdout.decode().splitlines()
+    t.ok(len(rows) == 4 and rows[1].endswith("0000:83:00.0 First card 65520 MiB 112 CUs") and rows[2].endswith("0000:84:00.0 Instinct MI210 8192 MiB 112 CUs"),
+         "its GPUs are those of the scenario", rows)
+    done = p.unhang.run("emulate", "idle", "--", p.program, "places", timeout=60)
+    t.same(done.returncode, 1, "without a block kfd there is none to use")
+    wrong = p.unhang.write("wrong.scenario", SCENARIO.format("hang kernel"))
+    done = p.unhang.run("emulate", "--check", wrong)
+    t.ok(done.returncode == 2 and b"wrong.scenario:6: which kernel?" in done.stderr, "a wrong statement is told with its line", done.stderr)
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    p = Programs(unhang)
+    if not shutil.which("hipcc"):
+        tap.skip_all("there is no hipcc: tools/install-packages test installs it where the distribution has it")
+    alone = not tap.is_sanitized(unhang.binary)  # the library has no sanitizers: what it does alone is the same in every build
+    problem = p.compile(alone)
+    if "cannot find" in problem or "No such file" in problem:
+        tap.skip_all(f"hipcc cannot compile here: {problem.splitlines()[0]}")
+    if not t.ok(not problem, "hipcc compiles the programs", problem):
+        t.end()
+    if b"libamdhip64.so.5\0" not in p.program.read_bytes():
+        t.skip("programs on the emulated KFD", "this is another ROCm than 5.x, which the library is made for")
+        t.end()
+    if alone:
+        for test in (test_launches, test_memory, test_several_gpus, test_faults, test_exceptions, test_standing, test_plans):
+            test(t, p)
+    if emulated.possible(unhang):
+        for test in (test_live_hang, test_live_fault, test_machine):
+            test(t, p)
+    else:
+        t.skip("programs in an emulated machine", "no FUSE or no name spaces")
+    t.end()
+
+
+if __name__ == "__main__":
+    main()

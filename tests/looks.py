@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""What plain `unhang`, `waves` and `queues` say of emulated machines where they once said something wrong, or more than was read."""
+import json
+import sys
+
+import emulated
+import tap
+
+PCI = "0000:03:00.0"
+BUSY = """    busy 100
+    register GRBM_STATUS.SPI_BUSY = 1
+    register GRBM_STATUS.GUI_ACTIVE = 1
+    register GRBM_STATUS2.CPC_BUSY = 1
+    register CP_CPC_STATUS.CPC_BUSY = 1
+"""
+CORE = """GRBM_STATUS GRBM_STATUS2 GRBM_STATUS_SE0 GRBM_STATUS_SE1 GRBM_STATUS_SE2 GRBM_STATUS_SE3 CP_STAT CP_STALLED_STAT1 CP_STALLED_STAT2
+    CP_STALLED_STAT3 CP_CPF_STATUS CP_CPF_BUSY_STAT CP_CPF_STALLED_STAT1 CP_CPC_STATUS CP_CPC_BUSY_STAT CP_CPC_STALLED_STAT1 RLC_STAT
+    RLC_GPM_STAT CP_MEC1_INSTR_PNTR CP_MEC_ME1_HEADER_DUMP VM_L2_PROTECTION_FAULT_STATUS""".split()
+KERNEL = 0x7f3800000000 + 0x5c0  # its descriptor in docs/sample-kernel.co
+DEADLOCK = """process train
+    queue 1 gpu {pci} ring 0x7f2200000000 size 0x1000 rptr 41 wptr 43
+    packet 1 41 barrier-and signal 0x7f2230000000 done 0x7f2230000080
+    packet 1 42 dispatch kernel 0x7f2210000440 args 0x7f2220000000 signal 0x7f2230000040
+    queue 2 gpu {pci} ring 0x7f2300000000 size 0x1000 rptr 7 wptr 9
+    packet 2 7 barrier-and signal {waited}
+    packet 2 8 dispatch kernel 0x7f2210000440 args 0x7f2220000000 signal 0x7f2230000000
+    memory 0x7f2230000000 1 0 1 0
+    memory 0x7f2230000040 1 0 1 0
+    memory 0x7f2230000080 1 0 1 0
+    memory 0x7f22300000c0 1 0 1 0
+    vram {pci} 2G
+"""
+
+
+class Looks:
+    def __init__(self, t, unhang):
+        self.t, self.unhang = t, unhang
+
+    def now(self, name, gpu, more="", status=1, record=None):
+        """The document of plain unhang."""
+        scenario = self.unhang.write(f"{name.replace(' ', '-')}.scenario", f"gpu {PCI}\n{gpu}\n{more}")
+        options = ["--record", record] if record else []
+        run = self.unhang.run("emulate", *options, scenario, "--", self.unhang.binary, "--json")
+        try:
+            document = json.loads(run.stdout)
+        except ValueError:
+            document = {"incidents": [], "machine": {"gpus": [{}]}}
+        self.t.same(run.returncode, status, f"{name}: exit status")
+        return document
+
+    def first(self, document):
+        found = document["incidents"]
+        i = found[0] if found else {"cause": {"class": None, "explanation": ""}, "facts": [], "action": {"fault": None}}
+        return i | {"class": i["cause"]["class"], "explanation": i["cause"]["explanation"], "fault": i["action"]["fault"]}
+
+    def run(self, name, gpu, *arguments):
+        scenario = self.unhang.write(f"{name.replace(' ', '-')}.scenario", f"gpu {PCI}\n{gpu}\n")
+        return emulated.inside(self.unhang, scenario, *arguments)
+
+
+def value(incident, name):
+    return next((str(f["value"]) for f in incident["facts"] if f["name"] == name), None)
+
+
+def test_registers_of_waves(l):
+    """What was not read is absent; VGPRs of a wave are counted in fours, whatever its lanes are."""
+    t = l.t
+    gpu = f"    part gfx1100\n    wave pc 0x7f0000001000 gpr_alloc 0x3000 lds_alloc 0x4000\n{BUSY}"
+    run = l.run("lds", gpu, "waves", "--json", "--registers")
+    wave = emulated.document(t, run, "waves", "waves of a part with LDS")["waves"][0]
+    t.same((wave["lds"], wave["lds_bytes"]), (None, 2048), "LDS has a size, but was not read")
+    t.same((wave["lanes"], wave["vgpr_count"], len(wave["vgprs"])), (32, 16, 16), "four VGPRs for each unit of a wave of 32 lanes")
+    text = l.run("lds", gpu, "waves", "--registers").stdout.decode()
+    t.ok("lds: 2048 bytes; the driver has no file that shows them" in text, "so says the text", text[-400:])
+    t.ok("lds 0x" not in text, "and shows no words of it")
+    wide = l.run("wide", gpu.replace("0x3000", "0x3000 wave64"), "waves", "--json")
+    t.same([w["vgpr_count"] for w in emulated.document(t, wide, "waves", "wave64")["waves"]], [16], "and of 64 lanes")
+
+
+def test_wide(l):
+    """A register of 64 bits has two halves; those of UMC the driver reaches through an index, so they are not read."""
+    t = l.t
+    run = l.unhang.run("regs", "--json", "--decode", "umc_6_7_0", "MCA_UMC_UMC0_MCUMC_STATUST0_HI32=0x80000003")
+    fields = {f["name"]: f["value"] for r in emulated.document(t, run, "regs", "an upper half")["registers"] for f in r["fields"]}
+    t.same((fields.get("Val"), fields.get("ErrCoreId")), (1, 3), "fields of the upper half")
+    run = l.run("umc", "    part gfx90a\n", "regs", "umc.MCA_UMC_UMC0_MCUMC_STATUST0")
+    t.ok(not run.stdout and "through another register" in run.stderr.decode(), "they are not read", run.stderr)
+    run = l.run("osssys", "    part gfx90a\n    register osssys.IH_CHICKEN_ALDEBARAN = 0x77\n", "regs", "--json", "osssys.IH_CHICKEN*")
+    got = {r["name"]: (r["address"], r["value"]) for r in emulated.document(t, run, "regs", "osssys of MI200")["registers"]}
+    t.same(got, {"IH_CHICKEN_ALDEBARAN": (hex(4 * (0x10a0 + 0x18d)), "0x77")}, "MI200 has it at a place of its own")
+    run = l.run("sdma", "    part gfx90a\n", "regs", "--json", "SDMA*_STATUS_REG")
+    got = [int(r["address"], 16) for r in emulated.document(t, run, "regs", "copy engines of MI200")["registers"]]
+    t.same(got, [4 * (base + 0x25) for base in (0x1260, 0x1860, 0x1e000, 0x1e400, 0x1e800)], "each engine of MI200 is where sdma_v4_4.c has it")
+
+
+def test_ones(l):
+    """What reads all ones is gone or gated; its fields say nothing."""
+    t = l.t
+    ones = "".join(f"    register xcc 5 {name} = 0xffffffff\n" for name in CORE)
+    i = l.first(l.now("one XCC", f"    part gfx942\n    shaders ses 1 cus 2\n    busy 100\n{ones}"))
+    t.same((i["class"], value(i, "ip_block"), value(i, "xcc")), ("silent-hang", "XCC", "5"), "an XCC that reads all ones does not answer")
+    t.ok("UTCL2" not in json.dumps(i) and "all ones" in i["explanation"], "nothing is read out of its fields", i["explanation"])
+    stuck = "    ring sdma1 rptr 0x40 wptr 0x80\n    register SDMA1_STATUS_REG = 0xffffffff\n"
+    i = l.first(l.now("one engine", f"    part gfx1100\n{stuck}"))
+    t.same((value(i, "ip_block"), "all ones" in i["explanation"]), ("SDMA1", True), "a copy engine that reads all ones, and work waits for it")
+    l.now("gated engine", "    part gfx1100\n    register SDMA1_STATUS_REG = 0xffffffff\n", status=0)
+    hub = "    register mmhub.VM_L2_PROTECTION_FAULT_STATUS = 0xffffffff\n    ring sdma0 rptr 0x40 wptr 0x80\n"
+    i = l.first(l.now("hub", f"    part gfx900\n{hub}"))
+    t.same(value(i, "ip_block"), "mmhub", "a hub that reads all ones, and a copy waits")
+
+
+def test_deadlock(l):
+    """Queues whose barriers wait for packets behind each other's barriers."""
+    t = l.t
+    gpu = "    part gfx942\n    shaders ses 1 cus 2"
+    i = l.first(l.now("circle", gpu, DEADLOCK.format(pci=PCI, waited="0x7f2230000040")))
+    says = value(i, "deadlock_says") or ""
+    t.same((i["class"], i["fault"]), ("queue-deadlock", "job"), "a circle of barriers is a deadlock of the program")
+    t.ok(all(part in says for part in ("queue 1 stands at packet 41", "packet 8 of queue 2", "queue 2 stands at packet 7", "packet 42 of queue 1")),
+         "with its queues and packets", says)
+    code = f"    code 0x7f3800000000 {tap.HERE}/../docs/sample-kernel.co\n"
+    named = DEADLOCK.format(pci=PCI, waited="0x7f2230000040").replace("kernel 0x7f2210000440", f"kernel {KERNEL:#x}") + code
+    says = value(l.first(l.now("kernels", "    part gfx90a\n    shaders ses 1 cus 2", named)), "deadlock_says") or ""
+    t.ok("a barrier before gather_rows, that waits for packet 8 of queue 2 (gather_rows)" in says, "and its kernels", says)
+    for name, waited in (("no circle", "0x7f22300000c0"), ("its own packet", "0x7f2230000000")):
+        i = l.first(l.now(name, gpu, DEADLOCK.format(pci=PCI, waited=waited), status=0 if name == "no circle" else 1))
+        t.same(i["class"], None if name == "no circle" else "queue-deadlock", name)
+
+
+def test_barrier(l):
+    """Waves at a barrier wait for those in a loop, and are not in it."""
+    t = l.t
+    waves = "    wave 48 pc 0x7f0000001100 barrier\n    wave 16 pc cycle 0.003 0x7f0000001040 0x7f0000001048 0x7f0000001050\n"
+    queue = f"process train\n    queue 1 gpu {PCI} ring 0x7f2200000000 size 0x1000 rptr 41 wptr 43\n" \
+            "    packet 1 41 dispatch kernel 0x7f2210000440 args 0x7f2220000000\n"
+    i = l.first(l.now("barrier", f"    part gfx1100\n{waves}{BUSY}", queue))
+    got = [value(i, n) for n in ("waves_barrier", "waves", "waves_free", "barrier_pc", "loop_bytes", "more_loops")]
+    t.same(got, ["48", "64", "16", "0x7f0000001100", "16", None], "48 of 64 wait at a barrier for 16 in a loop")
+    t.same(i["class"], "shader-livelock", "the loop is the cause")
+    places = "    wave 48 pc 0x7f380000178c barrier\n    wave 16 pc cycle 0.003 0x7f3800001740 0x7f3800001748 0x7f3800001750\n"
+    code = f"    code 0x7f3800000000 {tap.HERE}/../docs/sample-kernel.co\n"
+    i = l.first(l.now("places", f"    part gfx90a\n{places}{BUSY}", queue + code))
+    t.ok((value(i, "barrier_place") or "").endswith("sample-kernel.cpp:14") and value(i, "kernel_name"), "with both places in the code", i["facts"])
+    few = waves.replace("wave 48", "wave 62").replace("wave 16", "wave 2")
+    i = l.first(l.now("few", f"    part gfx1100\n{few}{BUSY}", queue))
+    t.same((i["class"], value(i, "waves_free")), ("shader-livelock", "2"), "however few they are")
+    still = "    wave 60 pc 0x7f0000001100 barrier\n    wave 4 pc 0x7f0000001040\n"
+    i = l.first(l.now("still", f"    part gfx1100\n{still}{BUSY}", queue))
+    t.same((i["class"], value(i, "ip_block")), ("silent-hang", "barrier"), "a barrier where nothing moves stays one")
+
+
+def test_unknown(l):
+    """What could not be read is not called well."""
+    t = l.t
+    d = l.now("no log", "    part gfx1100\n    file kmsg fails EPERM\n", status=2)
+    t.same(d["verdict"], "unknown", "no kernel log: unknown")
+    i = l.first(l.now("hang without log", f"    part gfx1100\n    wave 8 pc 0x7f0000001000\n{BUSY}    file kmsg fails EPERM\n"))
+    t.ok("the kernel's log could not be read" in json.dumps(i) and "nothing in the kernel's log" not in json.dumps(i),
+         "a hang: the log that was not read explains nothing", json.dumps(i)[-600:])
+    d = l.now("kernel", "    part gfx1100\n", "scenario x\n    kernel 6.14.3-custom\n", status=0)
+    t.same(d["machine"].get("kernel"), "6.14.3-custom", "the machine's kernel is the emulated one's")
+    for statement in ("user", "no-debugfs"):
+        d = l.now(statement, f"    part gfx1100\n{BUSY}", f"scenario x\n    {statement}\n", status=2)
+        t.same(d["verdict"], "unknown", f"{statement}: busy, no interrupts, no root: unknown")
+
+
+def test_guest(l):
+    """Of a virtual function no register is read, through whatever file."""
+    t, record = l.t, l.unhang.directory / "guest.json"
+    d = l.now("guest", f"    part gfx942\n    shaders ses 1 cus 2\n    guest\n{BUSY}", status=2, record=record)
+    t.same(d["machine"]["gpus"][0].get("guest"), True, "it is known as one")
+    t.ok("virtual function" in json.dumps(d), "and that is why")
+    done = [json.loads(line) for line in record.read_text().splitlines()]
+    paths = {o["path"].split("/")[-1] for o in done if o["op"] in ("read", "ioctl")}
+    touched = sorted(p for p in paths if p.startswith(("amdgpu_regs", "amdgpu_wave", "amdgpu_gpr", "amdgpu_vram", "amdgpu_iomem", "hqds", "renderD")))
+    t.same(touched, [], "nothing that reads a register was read")
+    for command in (("regs", "GRBM_STATUS"), ("waves",), ("queues",), ("rings",)):
+        scenario = l.unhang.write("guest.scenario", f"gpu {PCI}\n    part gfx1100\n    guest\n")
+        l.unhang.run("emulate", "--record", record, scenario, "--", l.unhang.binary, *command)
+        read = {o["path"].split("/")[-1] for o in map(json.loads, record.read_text().splitlines()) if o["op"] in ("read", "ioctl")}
+        bad = {p for p in read if p.startswith(("amdgpu_regs", "amdgpu_wave", "amdgpu_gpr", "hqds", "renderD", "amdgpu_ring_vcn"))}
+        t.same(sorted(bad), [], f"nor by unhang {command[0]}")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    if not emulated.possible(unhang):
+        tap.skip_all("no machine can be emulated here")
+    l = Looks(t, unhang)
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest):
+        test(l)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
