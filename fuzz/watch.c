@@ -4,6 +4,7 @@
 
 #include "store/store.h"
 #include "watch/eye.h"
+#include "watch/pulse.h"
 #include "watch/settings.h"
 #include "watch/uevent.h"
 
@@ -45,6 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	settings_parse(&s, "fuzz", bytes, ignore, NULL);
 	settings_free(&s);
 	uevent_parse(bytes, &u);
+	if (pulse_interrupts(bytes, S("1\n22")) < -1)
+		abort();
 	while (eye_take(&bytes, &frame, &wrong))
 		uevent_parse(frame.text, &u);
 	return 0;

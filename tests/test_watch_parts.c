@@ -7,6 +7,7 @@
 
 #include "store/store.h"
 #include "watch/eye.h"
+#include "watch/pulse.h"
 #include "watch/settings.h"
 #include "watch/uevent.h"
 
@@ -138,12 +139,29 @@ static void frames_of_the_eye_are_whole_or_wait(void **state)
 	assert_true(!eye_take(&bytes, &frame, &wrong) && wrong);
 }
 
+static void interrupts_are_counted(void **state)
+{
+	static const char text[] = "           CPU0       CPU1\n  9:          3          4   IO-APIC  acpi\n"
+				   " 71:         10         20   PCI-MSI 1572864-edge  amdgpu\n 171: 7 1 amdgpu\nNMI: 5 5 x\n";
+	(void)state;
+	assert_int_equal(pulse_interrupts(str_z(text), S("71")), 30);
+	assert_int_equal(pulse_interrupts(str_z(text), S("9\n71\n")), 37);
+	assert_int_equal(pulse_interrupts(str_z(text), S("1")), -1);
+	assert_int_equal(pulse_interrupts(str_z(text), S("")), -1);
+	assert_true(pulse_interrupts(S("1: 9223372036854775807 9223372036854775807"), S("1")) > 0);
+	for (size_t n = 0; n < sizeof(text); n++) {
+		char *cut = exact(text, n);
+		assert_true(pulse_interrupts((struct str){ cut, n }, S("71")) <= 30);
+		free(cut);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_is_read_as_it_was_written),   cmocka_unit_test(only_ids_are_ids),
 		cmocka_unit_test(mistakes_of_a_configuration_are_told), cmocka_unit_test(uevents_tell_of_evidence),
-		cmocka_unit_test(frames_of_the_eye_are_whole_or_wait),
+		cmocka_unit_test(frames_of_the_eye_are_whole_or_wait),  cmocka_unit_test(interrupts_are_counted),
 	};
 	return cmocka_run_group_tests_name("watch_parts", tests, NULL, NULL);
 }

@@ -150,6 +150,30 @@ def test_as_it_happens(t, unhang):
     t.same(words(m.once()), [], "nothing of it is told again")
 
 
+LATER = [("busy      100", "busy      5 until 2.5 100"), ("INSTR_PNTR = 0x1c3a", "INSTR_PNTR = (cycle 0.003 0x10 0x20 0x30) until 2.5 0x1c3a"),
+         ("interrupts 733412", "interrupts (count 733412 7 0.01) until 2.5 733412"), ("wptr 90415", "wptr 90412 until 2.5 90415"),
+         ("MES_BUSY = 1", "MES_BUSY = 0 until 2.5 1"), ("CPC_BUSY = 1", "CPC_BUSY = 0 until 2.5 1")]
+
+
+def test_silent(t, unhang):
+    """Hangs that no line of the log tells of."""
+    text = (tap.HERE / ".." / "emulator" / "scenarios" / "silent-hang.scenario").read_text()
+    for old, new in LATER:
+        text = text.replace(old, new)
+    m = Machine(unhang, "silent", text)
+    m.configure("suspect-after 1\nhung-after 3")
+    told = m.until(f"grep -q explained {m.top}/out")
+    t.same(words(told), ["suspected", "hung", "explained"], "a hang that begins later, and silently, is suspected, then told")
+    one = m.incidents()[0]
+    t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
+    t.same([words(m.once()), [i["id"] for i in m.incidents()]], [["closed"], [one["id"]]], "a restart goes on with it: the GPU is well there")
+    for name in ("busy-healthy", "idle"):
+        m = Machine(unhang, name, name)
+        m.configure("suspect-after 1\nhung-after 2")
+        told = m.until("[ $n -gt 40 ]")
+        t.same([told, m.incidents()], [["status 0"], []], f"{name} is no hang")
+
+
 def test_storm(t, unhang):
     lines = "".join(fault(1000.5 + n * 0.002, 0.0002) for n in range(500))
     m = Machine(unhang, "storm", HEALTHY + "messages\n" + lines)
@@ -243,7 +267,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_kills, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_as_it_happens, test_silent, test_storm, test_kills, test_bad_places):
         test(t, unhang)
     t.end()
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "report/incidents.h"
+#include "report/watch/incidents.h"
 
 #define STORE_INCIDENT "incident"
 #define STORE_BUNDLE "bundle.tar.zst"

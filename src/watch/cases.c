@@ -11,10 +11,11 @@ enum {
 	CHECK_FIRST_MS = 30000, // between looks at a GPU that is not well
 	CHECK_MOST_MS = 600000,
 	RETRY_MS = 10000, // of a file that could not be written
+	LOOKS = 3,        // at a GPU between suspicion and certainty
 	RECENT_S = 600,   // evidence of what is older is gone
 };
 
-int64_t watch_kernel_ms(const struct watch *w) { return now_ms() + w->clock_ms; }
+int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms; }
 
 static uint64_t hash(uint64_t h, struct str s)
 {
@@ -24,14 +25,14 @@ static uint64_t hash(uint64_t h, struct str s)
 }
 
 /** The same at each start of the watch: of the host, the boot, and the first sign. */
-static struct str id_of(struct watch *w, struct arena *a, int64_t first_us, struct str sign)
+static struct str id_of(struct watcher *w, struct arena *a, int64_t first_us, struct str sign)
 {
 	struct str when = arena_printf(a, "%lld", (long long)first_us);
 	uint64_t id = hash(hash(0xcbf29ce484222325, str_z(w->host)), str_z(w->boot_id));
 	return arena_printf(a, "%016llx", (unsigned long long)hash(hash(id, when), sign));
 }
 
-static int64_t wall(const struct watch *w, int64_t kernel_us)
+static int64_t wall(const struct watcher *w, int64_t kernel_us)
 {
 	return (int64_t)time(NULL) - (watch_kernel_ms(w) - kernel_us / 1000) / 1000;
 }
@@ -44,7 +45,7 @@ static uint64_t signs_of(const struct incident *i)
 	return n;
 }
 
-static struct watch_case *find(const struct watch *w, uint64_t order)
+static struct watch_case *find(const struct watcher *w, uint64_t order)
 {
 	for (size_t n = 0; n < w->cases.len; n++)
 		if (w->cases.data[n]->live && w->cases.data[n]->order == order)
@@ -52,7 +53,7 @@ static struct watch_case *find(const struct watch *w, uint64_t order)
 	return NULL;
 }
 
-static struct watch_case *add(struct watch *w)
+static struct watch_case *add(struct watcher *w)
 {
 	if (w->cases.len == CASES_MOST) {
 		voice_problem(&w->voice, "There are more incidents at once than are watched; some are left out.");
@@ -72,7 +73,7 @@ static void copy(struct arena *a, struct stored *to, const struct stored *from)
 }
 
 /** What is stored of it already: by its id, or where its first lines are gone from the log, by GPU and time. */
-static const struct stored *stored_of(const struct watch *w, struct str id, const struct stored *now)
+static const struct stored *stored_of(const struct watcher *w, struct str id, const struct stored *now)
 {
 	for (size_t n = 0; n < w->before.list.len; n++)
 		if (str_eq(w->before.list.data[n]->id, id))
@@ -94,7 +95,7 @@ static void set(struct watch_case *c, struct str *to, struct str value)
 	c->dirty = true;
 }
 
-static void name_gpu(const struct watch *w, struct watch_case *c)
+static void name_gpu(const struct watcher *w, struct watch_case *c)
 {
 	for (size_t n = 0; n < w->ngpus; n++) {
 		if (!str_eq(w->gpus[n].pci, c->stored.gpu))
@@ -105,7 +106,7 @@ static void name_gpu(const struct watch *w, struct watch_case *c)
 }
 
 /** Takes over what the incident says. true: its class is another than before. */
-static bool take(struct watch *w, struct watch_case *c, const struct incident *i)
+static bool take(struct watcher *w, struct watch_case *c, const struct incident *i)
 {
 	struct stored *s = &c->stored;
 	bool other = s->class.n && !str_eq(s->class, i->cause->head.id) && c->capture != CAPTURE_DONE;
@@ -126,7 +127,7 @@ static bool take(struct watch *w, struct watch_case *c, const struct incident *i
 	return other;
 }
 
-static void want_capture(struct watch *w, struct watch_case *c)
+static void want_capture(struct watcher *w, struct watch_case *c)
 {
 	bool recent = watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
 	if (c->stored.bundle.n)
@@ -140,7 +141,7 @@ static void want_capture(struct watch *w, struct watch_case *c)
 }
 
 /** Begins it, or goes on with what an earlier run of the watch stored. */
-static void begin(struct watch *w, struct watch_case *c, struct str sign)
+static void begin(struct watcher *w, struct watch_case *c, struct str sign)
 {
 	struct stored now = c->stored;
 	struct str id = id_of(w, &c->arena, now.first_us, sign);
@@ -153,7 +154,7 @@ static void begin(struct watch *w, struct watch_case *c, struct str sign)
 		c->dirty = false;
 	} else {
 		c->stored.id = id;
-		c->stored.state = S("open");
+		c->stored.state = c->stored.state.n ? c->stored.state : S("open");
 		c->stored.host = str_z(w->host);
 		c->stored.boot_id = str_z(w->boot_id);
 		c->stored.origin = c->stored.origin.n ? c->stored.origin : S("log");
@@ -162,13 +163,17 @@ static void begin(struct watch *w, struct watch_case *c, struct str sign)
 	c->known = true;
 	if (c->done)
 		return;
-	want_capture(w, c);
+	bool suspected = str_is(c->stored.state, "suspected");
+	if (!suspected)
+		want_capture(w, c);
 	if (!old)
-		case_announce(w, c, "opened");
+		case_announce(w, c, suspected ? "suspected" : "opened");
+	if (suspected)
+		return;
 	c->hooks_wanted = c->stored.hooks < 1 && c->capture != CAPTURE_WANTED;
 }
 
-void case_save(struct watch *w, struct watch_case *c, int64_t now)
+void case_save(struct watcher *w, struct watch_case *c, int64_t now)
 {
 	if (!c->dirty || !c->known || (c->retry && now < c->retry))
 		return;
@@ -181,7 +186,7 @@ void case_save(struct watch *w, struct watch_case *c, int64_t now)
 	w->state_old = true;
 }
 
-void case_announce(struct watch *w, struct watch_case *c, const char *what)
+void case_announce(struct watcher *w, struct watch_case *c, const char *what)
 {
 	c->stored.changed = (int64_t)time(NULL);
 	c->dirty = true;
@@ -190,19 +195,43 @@ void case_announce(struct watch *w, struct watch_case *c, const char *what)
 	voice_incident(&w->voice, &c->stored, what);
 }
 
-static void close_case(struct watch *w, struct watch_case *c, struct str why)
+static void close_case(struct watcher *w, struct watch_case *c, struct str why)
 {
 	c->stored.state = S("closed");
 	c->stored.closed_by = why;
 	c->stored.ended = c->stored.last_us && str_is(c->stored.boot_id, w->boot_id) ? wall(w, c->stored.last_us) : 0;
 	c->check = 0;
 	case_announce(w, c, "closed");
-	c->hooks_wanted = c->stored.hooks < 2;
+	c->hooks_wanted = c->stored.hooks == 1; // who heard nothing of it need not hear that it is over
 }
 
 // --- the engine's incidents ---
 
-void cases_follow(struct watch *w, int64_t now)
+/** The driver tells of what a look had found before: that is one incident. */
+static bool join_look(struct watcher *w, struct watch_case *c, const struct incident *i)
+{
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *o = w->cases.data[n];
+		if (o->live || o->done || !o->known || !str_is(o->stored.origin, "look") || str_is(o->stored.state, "closed") ||
+		    !str_eq(o->stored.gpu, i->gpu.device))
+			continue;
+		o->live = true;
+		o->order = c->order;
+		o->due = c->due;
+		o->wait = c->wait;
+		o->check = 0;
+		c->live = false;
+		c->done = true;
+		o->stored.state = S("open");
+		take(w, o, i);
+		want_capture(w, o);
+		case_announce(w, o, "changed");
+		return true;
+	}
+	return false;
+}
+
+void cases_follow(struct watcher *w, int64_t now)
 {
 	const struct incident *i;
 	for (size_t n = 0; (i = engine_open(w->engine, n)) != NULL; n++) {
@@ -224,6 +253,8 @@ void cases_follow(struct watch *w, int64_t now)
 		c->signs = signs_of(i);
 		if (!i->cause)
 			continue;
+		if (!c->known && join_look(w, c, i))
+			continue;
 		bool other = take(w, c, i);
 		if (!c->known)
 			begin(w, c, i->events.data[0]->text);
@@ -234,7 +265,7 @@ void cases_follow(struct watch *w, int64_t now)
 
 void cases_closed(void *ctx, struct incident *i)
 {
-	struct watch *w = ctx;
+	struct watcher *w = ctx;
 	struct watch_case *c = find(w, i->order);
 	if (!c && i->cause)
 		c = add(w);
@@ -253,7 +284,7 @@ void cases_closed(void *ctx, struct incident *i)
 	incident_free(i);
 }
 
-void cases_adopt(struct watch *w)
+void cases_adopt(struct watcher *w)
 {
 	for (size_t n = 0; n < w->before.list.len; n++) {
 		const struct stored *s = w->before.list.data[n];
@@ -270,14 +301,15 @@ void cases_adopt(struct watch *w)
 			close_case(w, c, S("the machine was started again"));
 			continue;
 		}
-		want_capture(w, c);
+		if (!str_is(s->state, "suspected"))
+			want_capture(w, c);
 		c->check = 1;
 		c->patience = CHECK_FIRST_MS;
 		w->look_wanted = true;
 	}
 }
 
-void cases_evidence(struct watch *w, struct str gpu)
+void cases_evidence(struct watcher *w, struct str gpu)
 {
 	bool waits = false;
 	for (size_t n = 0; n < w->cases.len; n++) {
@@ -299,7 +331,7 @@ void cases_evidence(struct watch *w, struct str gpu)
 // --- whether it is over ---
 
 /** Whether its GPU is well; if nobody knows which GPU it is, whether all are. */
-static bool is_well(const struct watch *w, const struct watch_case *c)
+static bool is_well(const struct watcher *w, const struct watch_case *c)
 {
 	bool found = false, well = w->ngpus > 0;
 	for (size_t n = 0; n < w->ngpus; n++) {
@@ -312,8 +344,50 @@ static bool is_well(const struct watch *w, const struct watch_case *c)
 	return found && well;
 }
 
-void cases_looked(struct watch *w, int64_t now, bool answered)
+/** A GPU that stands though the log does not say so. First that is a suspicion, which nobody is woken for. */
+static void suspect(struct watcher *w, const struct watched_gpu *g, int64_t now)
 {
+	for (size_t n = 0; n < w->cases.len; n++) {
+		const struct watch_case *c = w->cases.data[n];
+		if (!c->done && (c->live || !str_is(c->stored.state, "closed")) &&
+		    (!c->stored.gpu.n || str_eq(c->stored.gpu, g->pci)))
+			return;
+	}
+	struct watch_case *c = add(w);
+	if (!c)
+		return;
+	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
+	c->stored.origin = S("look");
+	c->stored.state = S("suspected");
+	set(c, &c->stored.gpu, g->pci);
+	set(c, &c->stored.title, g->says);
+	begin(w, c, g->pci);
+	c->since = now;
+	c->check = now + w->settings.hung_after * 1000 / LOOKS;
+}
+
+/** What another look makes of a suspicion. */
+static void weigh(struct watcher *w, struct watch_case *c, int64_t now)
+{
+	c->stored.last_us = watch_kernel_ms(w) * 1000;
+	c->since = c->since ? c->since : now;
+	if (now - c->since < w->settings.hung_after * 1000) {
+		c->check = now + w->settings.hung_after * 1000 / LOOKS;
+		return;
+	}
+	c->stored.state = S("hung");
+	want_capture(w, c);
+	case_announce(w, c, "hung");
+	c->hooks_wanted = c->stored.hooks < 1 && c->capture != CAPTURE_WANTED;
+	c->check = now + CHECK_FIRST_MS;
+	c->patience = CHECK_FIRST_MS;
+}
+
+void cases_looked(struct watcher *w, int64_t now, bool answered)
+{
+	for (size_t n = 0; n < w->ngpus && answered && w->settings.silent; n++)
+		if (w->gpus[n].unwell)
+			suspect(w, &w->gpus[n], now);
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
 		if (!c->known || c->done)
@@ -325,6 +399,10 @@ void cases_looked(struct watch *w, int64_t now, bool answered)
 			close_case(w, c, S("the GPU is well, and nothing new was reported"));
 			continue;
 		}
+		if (answered && str_is(c->stored.state, "suspected")) {
+			weigh(w, c, now);
+			continue;
+		}
 		c->check = now + c->patience;
 		c->patience = c->patience * 2 < CHECK_MOST_MS ? c->patience * 2 : CHECK_MOST_MS;
 	}
@@ -333,7 +411,7 @@ void cases_looked(struct watch *w, int64_t now, bool answered)
 
 static int64_t sooner(int64_t a, int64_t b) { return b && (a < 0 || b < a) ? b : a; }
 
-int64_t cases_next(const struct watch *w, int64_t now)
+int64_t cases_next(const struct watcher *w, int64_t now)
 {
 	enum { TICK_MS = 1000 };
 	int64_t next = -1;
@@ -347,7 +425,7 @@ int64_t cases_next(const struct watch *w, int64_t now)
 }
 
 /** Closes what was quiet for long, asks for looks that are due, and forgets what is done. */
-void cases_sweep(struct watch *w, int64_t now)
+void cases_sweep(struct watcher *w, int64_t now)
 {
 	engine_close_before(w->engine, (double)watch_kernel_ms(w) / 1000 - (double)w->settings.quiet);
 	for (size_t n = 0; n < w->cases.len;) {
@@ -367,7 +445,7 @@ void cases_sweep(struct watch *w, int64_t now)
 	}
 }
 
-void cases_free(struct watch *w)
+void cases_free(struct watcher *w)
 {
 	for (size_t n = 0; n < w->cases.len; n++) {
 		arena_free(&w->cases.data[n]->arena);

@@ -32,14 +32,14 @@ static void send_all(int to, const void *bytes, size_t n)
 	}
 }
 
-static void send_frame(int to, enum eye_kind kind, const char *text, size_t n)
+void eye_send(int to, enum eye_kind kind, struct str text)
 {
-	const struct eye_head head = { kind, (uint32_t)n };
+	const struct eye_head head = { kind, (uint32_t)text.n };
 	send_all(to, &head, sizeof(head));
-	send_all(to, text, n);
+	send_all(to, text.p, text.n);
 }
 
-static void send_text(int to, enum eye_kind kind, const char *text) { send_frame(to, kind, text, strlen(text)); }
+static void send_text(int to, enum eye_kind kind, const char *text) { eye_send(to, kind, str_z(text)); }
 
 /** Sends all records that are there. false: there will be no more. */
 static bool send_records(int to, int log)
@@ -48,7 +48,7 @@ static bool send_records(int to, int log)
 	for (;;) {
 		ssize_t n = read(log, record, sizeof(record));
 		if (n > 0)
-			send_frame(to, EYE_RECORD, record, (size_t)n);
+			eye_send(to, EYE_RECORD, (struct str){ record, (size_t)n });
 		else if (n < 0 && errno == EPIPE)
 			send_text(to, EYE_LOST, "");
 		else if (n < 0 && errno == EAGAIN)
@@ -68,7 +68,7 @@ static void send_uevent(int to, int events)
 	socklen_t size = sizeof(from);
 	ssize_t n = recvfrom(events, room, sizeof(room), MSG_DONTWAIT, (struct sockaddr *)&from, &size);
 	if (n > 0 && from.nl_pid == 0)
-		send_frame(to, EYE_UEVENT, room, (size_t)n);
+		eye_send(to, EYE_UEVENT, (struct str){ room, (size_t)n });
 }
 
 static int open_uevents(void)

@@ -1,7 +1,7 @@
 // Hooks: programs of the administrator that are told of an incident.
 #pragma once
 
-#include "report/incidents.h"
+#include "report/watch/incidents.h"
 #include "watch/settings.h"
 
 /** Runs each in turn, by name, unprivileged, with the diagnosis on standard input and no shell. For a child of the watch: it waits. Each

@@ -26,7 +26,7 @@ static void prepare(int fd)
 
 static void work(int fd, const void *ctx)
 {
-	const struct watch *w = ctx;
+	const struct watcher *w = ctx;
 	const struct watch_settings *s = &w->settings;
 	struct arena a = { 0 };
 	struct text problems = { 0 };
@@ -51,7 +51,7 @@ static void work(int fd, const void *ctx)
 	_exit(0);
 }
 
-static void start(struct watch *w, enum job_kind kind, struct watch_case *of, int64_t deadline)
+static void start(struct watcher *w, enum job_kind kind, struct watch_case *of, int64_t deadline)
 {
 	w->job = (struct watch_job){ .kind = kind, .of = of, .deadline = deadline };
 	if (child_begin_free(work, w, &w->job.child))
@@ -61,7 +61,7 @@ static void start(struct watch *w, enum job_kind kind, struct watch_case *of, in
 }
 
 /** Whether there may be another one this hour. */
-static bool may_capture(struct watch *w, int64_t now)
+static bool may_capture(struct watcher *w, int64_t now)
 {
 	size_t kept = 0;
 	for (size_t n = 0; n < w->nbundles; n++)
@@ -71,7 +71,7 @@ static bool may_capture(struct watch *w, int64_t now)
 	return kept < (size_t)w->settings.bundles_per_hour && kept < BUNDLES_MOST;
 }
 
-static bool start_capture(struct watch *w, struct watch_case *c, int64_t now)
+static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 {
 	if (!may_capture(w, now)) {
 		c->stored.bundle = S("there were as many bundles in an hour as the configuration allows");
@@ -85,7 +85,7 @@ static bool start_capture(struct watch *w, struct watch_case *c, int64_t now)
 	return true;
 }
 
-void jobs_start(struct watch *w, int64_t now)
+void jobs_start(struct watcher *w, int64_t now)
 {
 	if (w->job.kind != JOB_NONE || !w->ready)
 		return;
@@ -130,7 +130,7 @@ static void take_answer(struct watch_case *c, struct str text)
 	}
 }
 
-static void end_capture(struct watch *w, struct watch_case *c, bool good)
+static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 {
 	take_answer(c, text_str(&w->job.answer));
 	if (!c->stored.bundle.n)
@@ -143,7 +143,7 @@ static void end_capture(struct watch *w, struct watch_case *c, bool good)
 
 static struct str known(struct arena *a, struct str word) { return str_is(word, "-") ? (struct str){ 0 } : arena_str(a, word); }
 
-static void end_look(struct watch *w, bool good, int64_t now)
+static void end_look(struct watcher *w, bool good, int64_t now)
 {
 	struct str text = text_str(&w->job.answer);
 	struct arena *a = &w->gpus_arena;
@@ -171,7 +171,7 @@ static void end_look(struct watch *w, bool good, int64_t now)
 	cases_looked(w, now, good);
 }
 
-static void end(struct watch *w, bool good, int64_t now)
+static void end(struct watcher *w, bool good, int64_t now)
 {
 	struct str text = text_str(&w->job.answer);
 	struct watch_job *j = &w->job;
@@ -191,7 +191,7 @@ static void end(struct watch *w, bool good, int64_t now)
 	w->job = (struct watch_job){ 0 };
 }
 
-void jobs_go_on(struct watch *w, int64_t now)
+void jobs_go_on(struct watcher *w, int64_t now)
 {
 	if (w->job.kind == JOB_NONE)
 		return;
@@ -203,7 +203,7 @@ void jobs_go_on(struct watch *w, int64_t now)
 	end(w, how == CHILD_GOOD, now);
 }
 
-void jobs_stop(struct watch *w)
+void jobs_stop(struct watcher *w)
 {
 	if (w->job.kind != JOB_NONE)
 		child_kill(&w->job.child, KILL_MS);

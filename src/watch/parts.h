@@ -26,6 +26,7 @@ struct watch_case {
 	uint64_t signs;   // that were there when it was last concluded
 	int64_t due;      // when it may be concluded next
 	int64_t wait;     // and the pause behind that
+	int64_t since;    // of a suspicion
 	int64_t check;    // when to look whether the GPU is well again; 0: not
 	int64_t patience; // the pause behind that look
 	int64_t retry;    // when to write it again
@@ -41,7 +42,7 @@ struct watch_job {
 	int64_t deadline;
 };
 
-struct watch {
+struct watcher {
 	const struct watch_options *options;
 	const struct know *know;
 	const struct watch_hands *hands;
@@ -50,8 +51,9 @@ struct watch {
 	struct engine *engine;
 	struct evidence_reader *evidence;
 	struct child eye;
-	struct text inbox; // from the eye
-	bool ready;        // what the log had at the start was read
+	struct child pulse;
+	struct text inbox, pulse_inbox; // from the eye, and from the pulse
+	bool ready;                     // what the log had at the start was read
 	bool stop, reload;
 	char host[256], boot_id[64];
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
@@ -70,28 +72,28 @@ struct watch {
 	size_t nbundles;
 };
 
-int64_t watch_kernel_ms(const struct watch *w);
+int64_t watch_kernel_ms(const struct watcher *w);
 
 // cases.c: from incidents of the engine to cases
 /** As incident_sink.incident(). */
 void cases_closed(void *ctx, struct incident *i);
 /** Concludes what is open and has news. */
-void cases_follow(struct watch *w, int64_t now);
+void cases_follow(struct watcher *w, int64_t now);
 /** All that was in the log was read: what is stored but was not met again is gone on with. */
-void cases_adopt(struct watch *w);
+void cases_adopt(struct watcher *w);
 /** Evidence appeared, of which no line of the log told. */
-void cases_evidence(struct watch *w, struct str gpu);
+void cases_evidence(struct watcher *w, struct str gpu);
 /** Takes what a look said of the GPUs into account; if it did not answer, there will be another. */
-void cases_looked(struct watch *w, int64_t now, bool answered);
+void cases_looked(struct watcher *w, int64_t now, bool answered);
 /** When something is due next; -1: never. */
-int64_t cases_next(const struct watch *w, int64_t now);
-void case_save(struct watch *w, struct watch_case *c, int64_t now);
-void case_announce(struct watch *w, struct watch_case *c, const char *what);
-void cases_sweep(struct watch *w, int64_t now);
-void cases_free(struct watch *w);
+int64_t cases_next(const struct watcher *w, int64_t now);
+void case_save(struct watcher *w, struct watch_case *c, int64_t now);
+void case_announce(struct watcher *w, struct watch_case *c, const char *what);
+void cases_sweep(struct watcher *w, int64_t now);
+void cases_free(struct watcher *w);
 
 // jobs.c: children, one at a time
-void jobs_start(struct watch *w, int64_t now);
+void jobs_start(struct watcher *w, int64_t now);
 /** Reads what the child says, and ends it where it is late. */
-void jobs_go_on(struct watch *w, int64_t now);
-void jobs_stop(struct watch *w);
+void jobs_go_on(struct watcher *w, int64_t now);
+void jobs_stop(struct watcher *w);

@@ -18,6 +18,9 @@ struct watch_settings {
 	int64_t hook_deadline;    // seconds, for each
 	int64_t settle;           // milliseconds: a failure prints many lines; they are read before it is told
 	int64_t quiet;            // seconds without news, after which it is over, if the GPU is well
+	bool silent;              // look for hangs that the driver does not notice
+	int64_t suspect_after;    // seconds that a busy GPU has stood
+	int64_t hung_after;       // seconds that a suspicion has lasted
 	int64_t bundles_per_hour;
 	int64_t keep_incidents;
 	int64_t keep_megabytes;

@@ -1,7 +1,7 @@
 // What the watch tells the system: a record in the journal for each change of an incident, and systemd whether it is well.
 #pragma once
 
-#include "report/incidents.h"
+#include "report/watch/incidents.h"
 
 #define WATCH_MESSAGE_ID "0f4a7d2c5b9e4f1d8a63c7e2b1905d48" // of the journal's catalog: data/unhang.catalog
 

@@ -15,16 +15,17 @@
 #include "base/save.h"
 #include "watch/eye.h"
 #include "watch/parts.h"
+#include "watch/pulse.h"
 #include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, LOG = 1 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, KILL_MS = 100 };
 
 // --- what the eye sees ---
 
-static void on_event(void *ctx, const struct event *e) { engine_event(((struct watch *)ctx)->engine, e); }
+static void on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
 
 /** priority,sequence,microseconds,flags;text */
-static void take_record(struct watch *w, struct str record)
+static void take_record(struct watcher *w, struct str record)
 {
 	struct str text = record, head = str_split(&text, ';');
 	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1, .boot_id = str_z(w->boot_id) };
@@ -40,7 +41,7 @@ static void take_record(struct watch *w, struct str record)
 	evidence_record(w->evidence, "/dev/kmsg", &out);
 }
 
-static void set_clock(struct watch *w, struct str text)
+static void set_clock(struct watcher *w, struct str text)
 {
 	char room[32];
 	str_copy(room, sizeof(room), text);
@@ -48,7 +49,7 @@ static void set_clock(struct watch *w, struct str text)
 	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
 }
 
-static void take_frame(struct watch *w, const struct eye_frame *f)
+static void take_frame(struct watcher *w, const struct eye_frame *f)
 {
 	struct uevent u;
 	switch (f->kind) {
@@ -74,23 +75,26 @@ static void take_frame(struct watch *w, const struct eye_frame *f)
 		voice_problem(&w->voice, w->unread.p);
 		w->state_old = true;
 		break;
+	case EYE_STOOD:
+		w->look_wanted = true;
+		break;
 	case EYE_KINDS:
 		break;
 	}
 }
 
-/** false: the eye is gone. */
-static bool take_frames(struct watch *w)
+/** Of the eye, or of the pulse. false: it is gone. */
+static bool take_frames(struct watcher *w, int fd, struct text *inbox)
 {
-	ssize_t n = read(w->eye.fd, text_room(&w->inbox, READ_AT_ONCE), READ_AT_ONCE);
+	ssize_t n = read(fd, text_room(inbox, READ_AT_ONCE), READ_AT_ONCE);
 	struct eye_frame frame;
 	bool wrong = false, was_ready = w->ready;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n <= 0)
 		return false;
-	w->inbox.n += (size_t)n;
-	struct str bytes = text_str(&w->inbox);
+	inbox->n += (size_t)n;
+	struct str bytes = text_str(inbox);
 	while (eye_take(&bytes, &frame, &wrong)) {
 		take_frame(w, &frame);
 		if (w->ready && !was_ready) {
@@ -100,12 +104,12 @@ static bool take_frames(struct watch *w)
 			was_ready = true;
 		}
 	}
-	memmove(w->inbox.p, bytes.p, bytes.n);
-	w->inbox.n = bytes.n;
+	memmove(inbox->p, bytes.p, bytes.n);
+	inbox->n = bytes.n;
 	return !wrong;
 }
 
-static void open_eye(struct watch *w)
+static void open_eye(struct watcher *w)
 {
 	text_clear(&w->inbox);
 	if (!eye_begin(&w->eye)) {
@@ -116,9 +120,22 @@ static void open_eye(struct watch *w)
 	fcntl(w->eye.fd, F_SETFL, O_NONBLOCK);
 }
 
+/** Starts the pulse, or another one where the configuration has changed. */
+static void open_pulse(struct watcher *w)
+{
+	const struct pulse_options o = { w->know, w->settings.suspect_after };
+	child_kill(&w->pulse, 0);
+	text_clear(&w->pulse_inbox);
+	w->pulse = (struct child){ .fd = -1 };
+	if (!w->settings.silent || w->options->until_quiet || !pulse_begin(&o, &w->pulse))
+		return;
+	fcntl(w->pulse.fd, F_SETFD, FD_CLOEXEC);
+	fcntl(w->pulse.fd, F_SETFL, O_NONBLOCK);
+}
+
 // --- state.json ---
 
-static void write_state(struct watch *w)
+static void write_state(struct watcher *w)
 {
 	const struct stored *open[CASES_MOST];
 	struct arena a = { 0 };
@@ -158,7 +175,7 @@ static int milliseconds_to(int64_t when, int64_t now) { return when < 0 ? -1 : w
 
 static int shorter(int a, int b) { return a < 0 ? b : b < 0 || a < b ? a : b; }
 
-static void take_signal(struct watch *w, int fd)
+static void take_signal(struct watcher *w, int fd)
 {
 	struct signalfd_siginfo s;
 	while (read(fd, &s, sizeof(s)) == sizeof(s)) {
@@ -174,10 +191,10 @@ static void override(struct watch_settings *s, const struct watch_options *o)
 	s->hooks_dir = o->hooks_dir ? o->hooks_dir : s->hooks_dir;
 }
 
-static void tell_mistake(void *ctx, const char *message) { voice_problem(&((struct watch *)ctx)->voice, message); }
+static void tell_mistake(void *ctx, const char *message) { voice_problem(&((struct watcher *)ctx)->voice, message); }
 
 /** A configuration with mistakes does not replace one that works. */
-static void reload(struct watch *w)
+static void reload(struct watcher *w)
 {
 	struct watch_settings s;
 	unsigned mistakes;
@@ -194,12 +211,13 @@ static void reload(struct watch *w)
 		settings_free(&w->settings);
 		w->settings = s;
 		override(&w->settings, w->options);
+		open_pulse(w);
 	}
 	uh_error_free(err);
 	voice_notify(&w->voice, "READY=1");
 }
 
-static bool is_quiet(const struct watch *w)
+static bool is_quiet(const struct watcher *w)
 {
 	bool busy = !w->ready || w->job.kind != JOB_NONE || w->look_wanted;
 	for (size_t n = 0; n < w->cases.len; n++) {
@@ -210,7 +228,7 @@ static bool is_quiet(const struct watch *w)
 }
 
 /** Everything that does not wait. */
-static void step(struct watch *w)
+static void step(struct watcher *w)
 {
 	int64_t now = now_ms();
 	jobs_go_on(w, now);
@@ -226,7 +244,7 @@ static void step(struct watch *w)
 	w->stop |= w->options->until_quiet && is_quiet(w);
 }
 
-static void loop(struct watch *w, int signals)
+static void loop(struct watcher *w, int signals)
 {
 	int64_t eye_again = -1;
 	while (!w->stop) {
@@ -236,15 +254,18 @@ static void loop(struct watch *w, int signals)
 		wait = shorter(wait, milliseconds_to(eye_again, now));
 		struct pollfd on[] = { { signals, POLLIN, 0 },
 				       { w->eye.fd, POLLIN, 0 },
-				       { w->job.kind == JOB_NONE ? -1 : w->job.child.fd, POLLIN, 0 } };
-		poll(on, 3, wait);
+				       { w->job.kind == JOB_NONE ? -1 : w->job.child.fd, POLLIN, 0 },
+				       { w->pulse.fd, POLLIN, 0 } };
+		poll(on, 4, wait);
 		if (on[0].revents)
 			take_signal(w, signals);
-		if (on[1].revents && !take_frames(w)) {
+		if (on[1].revents && !take_frames(w, w->eye.fd, &w->inbox)) {
 			child_kill(&w->eye, 0);
 			eye_again = now_ms() + EYE_AGAIN_MS;
 			voice_problem(&w->voice, "The process that reads the kernel's log has ended; there will be another.");
 		}
+		if (on[3].revents && !take_frames(w, w->pulse.fd, &w->pulse_inbox))
+			child_kill(&w->pulse, 0);
 		if (eye_again >= 0 && now_ms() >= eye_again) {
 			eye_again = -1;
 			open_eye(w);
@@ -273,7 +294,7 @@ static int block_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void run(struct watch *w)
+static void run(struct watcher *w)
 {
 	_cleanup_close_ int signals = block_signals();
 	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .ctx = w });
@@ -283,11 +304,13 @@ static void run(struct watch *w)
 	door_end(); // nobody reads through it while nothing happens
 	w->look_wanted = w->state_old = true;
 	open_eye(w);
+	open_pulse(w);
 	voice_notify(&w->voice, "READY=1");
 	loop(w, signals);
 	voice_notify(&w->voice, "STOPPING=1");
 	jobs_stop(w);
-	child_kill(&w->eye, LOG);
+	child_kill(&w->eye, KILL_MS);
+	child_kill(&w->pulse, KILL_MS);
 	evidence_record(w->evidence, NULL, NULL);
 	evidence_reader_free(w->evidence);
 	engine_free(w->engine);
@@ -295,12 +318,13 @@ static void run(struct watch *w)
 	stored_list_free(&w->before);
 	arena_free(&w->gpus_arena);
 	text_free(&w->inbox);
+	text_free(&w->pulse_inbox);
 	text_free(&w->unread);
 }
 
 struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
 {
-	struct watch w = { .options = o, .know = k, .hands = hands, .eye.fd = -1 };
+	struct watcher w = { .options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1 };
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&w.settings, o->config, o->tell, o->ctx, &mistakes);
 	if (!err && mistakes)

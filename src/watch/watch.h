@@ -6,7 +6,7 @@
 #pragma once
 
 #include "knowledge/know.h"
-#include "report/incidents.h"
+#include "report/watch/incidents.h"
 #include "watch/settings.h"
 
 /** What others do for it, in a child. An answer is lines of KEY VALUE, which the child writes to @to. */

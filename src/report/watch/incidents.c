@@ -1,4 +1,4 @@
-#include "report/incidents.h"
+#include "report/watch/incidents.h"
 
 #include <time.h>
 
