@@ -117,6 +117,7 @@ struct emu_setting {
 	uint32_t mask;
 	unsigned low;
 	const struct value *value;
+	bool passing; // while a guest keeps the GPU busy
 };
 
 struct emu_ring_state {
@@ -198,7 +199,9 @@ struct emu_gpu {
 	unsigned depth, parts; // of parts that name parts; how many were applied
 	const struct value *state;
 	const struct value *numbers[EMU_INTERRUPTS + 1];
+	const struct value *load; // what the scenario says of it, while a guest keeps it busy
 	VEC(struct emu_setting) settings;
+	size_t order; // of the newest setting
 	VEC(struct emu_ring_state) rings;
 	VEC(struct emu_firmware) firmware;
 	VEC(struct emu_file) files[2];
@@ -303,8 +306,9 @@ struct emu_machine {
 	const struct know *k;
 	struct str name, title;
 	bool lockdown, user, no_debugfs;
-	bool kfd;         // programs may use it
-	struct text plan; // what the block says of it
+	bool kfd;          // programs may use it
+	struct text plan;  // what the block says of it
+	unsigned guests;   // that ever came
 	struct str kernel; // release; empty: not said
 	VEC(struct emu_gpu *) gpus;
 	VEC(struct emu_process *) processes;

@@ -80,7 +80,7 @@ uint32_t emu_gc_address(const struct emu_gpu *g, unsigned xcc, const struct reg 
 static void setting_add(struct emu_gpu *g, uint32_t address, const struct bank *b, const struct reg_field *f,
 			const struct value *v)
 {
-	struct emu_setting s = { .address = address, .order = g->settings.len + 1, .bank = *b, .mask = UINT32_MAX, .value = v };
+	struct emu_setting s = { .address = address, .order = ++g->order, .bank = *b, .mask = UINT32_MAX, .value = v };
 	if (f) {
 		s.mask = field_mask(f);
 		s.low = f->low;

@@ -398,7 +398,7 @@ def test_devcoredump(t, unhang):
     state = explain(t, unhang, "busy units", busy).first
     t.same([e["role"] for e in state.events("gpu-units")], ["effect"], "the state of the blocks is told beside the timeout")
     holds(t, state, dict(busy_units="CPC, SPI"), "which blocks were busy")
-    t.ok("(MEC) waits for the launcher of waves" in state.values("waits_chain")[0], "the chain of units that waited for each other is told", state.values("waits_chain"))
+    t.ok("the wave launcher (SPI), the compute command processor (MEC)" in state.values("waits_chain")[0], "the chain of units that waited for each other is told", state.values("waits_chain"))
     new = explain(t, unhang, "thread", devcoredump(new=True)).first
     holds(t, new, dict(thread="render_job:cs0", tid=3310), "7.x: the thread that submitted")
     nobody = explain(t, unhang, "no process", devcoredump(process="", pid=0)).first

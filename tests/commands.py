@@ -130,7 +130,7 @@ def test_backwards(t, unhang):
     for name, wanted in (("my $(reboot) log.txt", "'my $(reboot) log.txt'"), ("it's.txt", "'it'\\''s.txt'")):
         path = unhang.write("backwards.d/" + name, "\n".join(lines) + "\n")
         run = subprocess.run([unhang.binary, "explain", "--json", name], cwd=path.parent, capture_output=True, env=unhang.environment)
-        said = re.search(rb"turn it round first: tac (.*)", run.stderr)
+        said = re.search(rb"reverse it first: tac (.*)", run.stderr)
         if not t.ok(said, "a long log that runs backwards is told of", run.stderr):
             return
         t.same(said.group(1).decode(), wanted, f"and how to turn {name} round")
@@ -144,7 +144,7 @@ def test_apply(t, unhang):
         plant_text(GPU + evil, root)
         out = unhang.run("doctor", "--root", root, "--apply", "lockup-timeout-set").stdout.decode()
         told = [line for line in out.splitlines()[1:] if line.strip()]
-        t.ok(any("take out amdgpu.lockup_timeout by hand" in line for line in told) and "curl" not in "".join(told), "what is to be taken out by hand is named, not its value", out)
+        t.ok(any("remove amdgpu.lockup_timeout by hand" in line for line in told) and "curl" not in "".join(told), "what is to be taken out by hand is named, not its value", out)
         directory = root / "a b$(touch PWNED)"
         directory.mkdir()
         run = unhang.run("doctor", "--root", root, "--apply", "rocblas-instead-of-stream-k", "--profile", directory, "--yes")

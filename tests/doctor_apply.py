@@ -315,9 +315,9 @@ def test_layouts(t, unhang):
         modes = [path for path in m.old if path in new and m.old[path][:2] != new[path][:2]]
         t.same(modes, [], f"{name}: modes, owners, attributes and links stay")
         status, out, err = m.doctor("--apply", "t-both", "--yes")
-        t.ok(status == 2 and "applied already" in err and snapshot(m.root) == new, f"{name}: a second time is refused", out + err)
+        t.ok(status == 2 and "already applied" in err and snapshot(m.root) == new, f"{name}: a second time is refused", out + err)
         state = m.state()
-        t.ok(state["state"] == "written" and any("not started again" in why for why in state["why"]), f"{name}: written, no reboot since", state)
+        t.ok(state["state"] == "written" and any("not been rebooted" in why for why in state["why"]), f"{name}: written, no reboot since", state)
         status, out, err = m.doctor("--undo", "t-both", "--yes")
         t.ok(status == 0, f"{name}: undo ends well", out + err)
         t.same(differences(m.old, snapshot(m.root)), "", f"{name}: byte for byte as before")
@@ -368,22 +368,22 @@ def refused(t, m, name, why, *arguments):
 def test_refused(t, unhang):
     m = Machine(unhang, "refused", GRUB_D)
     refused(t, m, "an id that there is not", "t-both, t-mask, t-env", "--apply", "no-such", "--yes")
-    refused(t, m, "no terminal and no --yes", "no --yes", "--apply", "t-both")
+    refused(t, m, "no terminal and no --yes", "add --yes", "--apply", "t-both")
     t.ok("Go to a shop" in refused(t, m, "nothing to write", "by hand", "--apply", "t-hand", "--yes"), "what cannot be written shows its steps by hand")
     refused(t, m, "a value that a shell would run", "cannot be written", "--apply", "t-odd", "--yes")
     m.put("etc/modprobe.d/old.conf", "# since last year\noptions amdgpu cwsr_enable=0\n")
     out = refused(t, m, "a parameter to drop is the user's line", "by hand", "--apply", "t-drop", "--yes")
-    t.ok("/etc/modprobe.d/old.conf:2: take out amdgpu.cwsr_enable=0 by hand" in out, "the file and line of it are named", out)
+    t.ok("/etc/modprobe.d/old.conf:2: remove amdgpu.cwsr_enable=0 by hand" in out, "the file and line of it are named", out)
     (m.root / "etc/modprobe.d/old.conf").unlink()
     m.put("proc/cmdline", "ro quiet amdgpu.cwsr_enable=0\n")
     m.put("etc/default/grub", '# mine\nGRUB_CMDLINE_LINUX="amdgpu.cwsr_enable=0"\n')
     out = refused(t, m, "a parameter to drop is on the command line", "by hand", "--apply", "t-drop", "--yes")
-    t.ok("/etc/default/grub:2: take out amdgpu.cwsr_enable=0 by hand" in out, "the boot loader's file and line are named", out)
+    t.ok("/etc/default/grub:2: remove amdgpu.cwsr_enable=0 by hand" in out, "the boot loader's file and line are named", out)
     m.put("sys/module/amdgpu/parameters/cwsr_enable", "0\n")
     m.put("proc/cmdline", "ro iommu=pt\n")
     refused(t, m, "in effect already", "in effect already", "--apply", "t-both", "--yes")
     m.put("sys/module/amdgpu/parameters/ppfeaturemask", "")
-    refused(t, m, "a value in effect that is not known", "not known", "--apply", "t-mask", "--yes")
+    refused(t, m, "a value in effect that is not known", "is unknown", "--apply", "t-mask", "--yes")
     (m.root / "sys/module/amdgpu/parameters/cwsr_enable").unlink()
     m.put("sys/module/amdgpu/parameters/ppfeaturemask", "0xffffffff\n")
     refused(t, m, "a parameter that this driver has not", "no parameter amdgpu.cwsr_enable", "--apply", "t-both", "--yes")
@@ -433,7 +433,7 @@ def test_foreign(t, unhang):
     record = "etc/unhang/applied/t-both.record"
     m.put(record, m.file(record).replace("state applied", "state planned"))
     m.put("etc/default/grub.d/zz-unhang-t-both.cfg", "GRUB_TIMEOUT=5\n")
-    refused(t, m, "a file of somebody else's, when a change is finished", "did not write; it was cut short", "--apply", "t-both", "--yes")
+    refused(t, m, "a file of somebody else's, when a change is finished", "did not write; it was interrupted", "--apply", "t-both", "--yes")
     m.doctor("--undo", "t-both", "--yes")
     t.same(m.file("etc/default/grub.d/zz-unhang-t-both.cfg"), "GRUB_TIMEOUT=5\n", "and undo leaves it")
 
@@ -575,7 +575,7 @@ def test_left(t, unhang):
     for state in ("planned", "undoing"):
         m.put("etc/unhang/applied/t-both.record", record.replace("state applied", f"state {state}"))
         for arguments in ((), ("--list-applied",), ("--verify",), ("--apply", "t-both", "--dry-run"), ("--undo", "t-both", "--dry-run")):
-            t.ok("t-both: " in m.doctor(*arguments)[2] and "cut short" in m.doctor(*arguments)[2], f"{state}: told by doctor {' '.join(arguments)}", m.doctor(*arguments))
+            t.ok("t-both: " in m.doctor(*arguments)[2] and "interrupted" in m.doctor(*arguments)[2], f"{state}: told by doctor {' '.join(arguments)}", m.doctor(*arguments))
         t.same(m.state()["state"], "half-done", f"{state}: the list calls it half done")
         (m.root / "etc/modprobe.d/zz-unhang-t-both.conf").unlink()
         m.doctor("--apply", "t-both", "--yes")
@@ -632,11 +632,11 @@ def killed_once(unhang, at_first, undo, number, point, old, new):
     told = now == before or (now == old if undo else "\nstate applied\n" in record)
     if number % 2 and record and "\nstate applied\n" not in record:
         status, out, err = m.doctor("--apply", "t-both", "--yes")
-        told |= "cut short" in err
+        told |= "interrupted" in err
         if status or "\nstate applied\n" not in m.file("etc/unhang/applied/t-both.record") or tree_wrong(snapshot(m.root), new, new):
             wrong.append(f"{name}: it cannot be finished: {out}{err}")
     status, out, err = m.doctor("--undo", "t-both", "--yes")
-    if not told and "cut short" not in err:
+    if not told and "interrupted" not in err:
         wrong.append(f"{name}: nobody says that it was cut short: {err}")
     left = differences(old, snapshot(m.root))
     if left:

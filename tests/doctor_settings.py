@@ -356,17 +356,17 @@ def test_steps(t, unhang):
     off = {"cmdline": "ro amdgpu.runpm=0", "parameters": {"runpm": "0"}}
     bls = "=== /boot/loader/entries/a.conf\nversion 6.12.48-amd64\noptions ro amdgpu.runpm=0\n"
     for name, arguments, wanted in [
-            ("GRUB", dict(off, more=grub), ["Take amdgpu.runpm=0 out of /etc/default/grub:2", "sudo update-grub, then reboot"]),
+            ("GRUB", dict(off, more=grub), ["Remove amdgpu.runpm=0 from /etc/default/grub:2", "sudo update-grub, then reboot"]),
             ("grubby", dict(off, more=bls + "=== /etc/default/grub\nGRUB_ENABLE_BLSCFG=true\n=== /boot/grub2/grub.cfg\n\n"),
              ["sudo grubby --update-kernel=ALL --remove-args=amdgpu.runpm=0", "Reboot"]),
             ("rpm-ostree", dict(off, more=bls + "=== /run/ostree-booted\n\n=== /etc/os-release\nID=bazzite\n"),
              ["sudo rpm-ostree kargs --delete-if-present=amdgpu.runpm=0", "Reboot"]),
-            ("systemd-boot", dict(off, more=bls + "=== /boot/loader/loader.conf\n\n"), ["Take amdgpu.runpm=0 out of /boot/loader/entries/a.conf:2", "Reboot"]),
+            ("systemd-boot", dict(off, more=bls + "=== /boot/loader/loader.conf\n\n"), ["Remove amdgpu.runpm=0 from /boot/loader/entries/a.conf:2", "Reboot"]),
             ("/etc/kernel/cmdline", dict(off, more="=== /etc/kernel/cmdline\nro amdgpu.runpm=0\n"),
-             ["Take amdgpu.runpm=0 out of /etc/kernel/cmdline:1", "sudo update-initramfs -u -k all, then reboot"]),
-            ("nothing but the command line", off, ["Take amdgpu.runpm=0 out of GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub", "sudo update-grub, then reboot"]),
+             ["Remove amdgpu.runpm=0 from /etc/kernel/cmdline:1", "sudo update-initramfs -u -k all, then reboot"]),
+            ("nothing but the command line", off, ["Remove amdgpu.runpm=0 from GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub", "sudo update-grub, then reboot"]),
             ("modprobe.d", {"parameters": {"runpm": "0"}, "more": "=== /etc/modprobe.d/a.conf\noptions amdgpu runpm=0\n"},
-             ["Take runpm=0 out of /etc/modprobe.d/a.conf:1, the whole line if it sets nothing else", "sudo update-initramfs -u -k all, then reboot"])]:
+             ["Remove runpm=0 from /etc/modprobe.d/a.conf:1, the whole line if it sets nothing else", "sudo update-initramfs -u -k all, then reboot"])]:
         steps = Machine(unhang, machine(**arguments)).findings["runpm-off"]["do"]
         t.ok(len(steps) == 2 and all(step.startswith(begins) for step, begins in zip(steps, wanted)), f"how to take a setting out: {name}", steps)
     m = Machine(unhang, machine(cmdline='ro "amdgpu.runpm=0;reboot"', more="=== /run/ostree-booted\n\n=== /etc/os-release\nID=bazzite\n"))
@@ -379,7 +379,7 @@ def test_steps(t, unhang):
     found = m.findings["cwsr-mes-80"]
     t.ok("amdgpu.cwsr_enable=0" in found["do"][0] and "update-grub" in found["do"][0] and "6.18.4" in found["do"][1], "the workaround now, the cure beside it", found["do"])
     m = Machine(unhang, machine(kernel="6.18.4", more=ROCM.format("7.2.0") + grub.replace("runpm", "cwsr_enable"), **STRIX))
-    t.same(m.findings["cwsr-leftover"]["do"], ["Take amdgpu.cwsr_enable=0 out of /etc/default/grub:2", "sudo update-grub, then reboot"],
+    t.same(m.findings["cwsr-leftover"]["do"], ["Remove amdgpu.cwsr_enable=0 from /etc/default/grub:2", "sudo update-grub, then reboot"],
            "a finding of a GPU names the setting's place too")
     m = Machine(unhang, machine("gfx1103", more=ROCM.format("7.1.1")))
     t.ok("kernel 6.18.4" not in str(m.findings["mes-remove-queue-gfx1103"]), "until when fits the part", m.findings["mes-remove-queue-gfx1103"])

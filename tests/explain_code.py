@@ -226,12 +226,12 @@ def test_fault(t, room, code):
     t.ok("(saxpy, k.h:4)" in said and f"The fault at {END:#x} is of this access: {load} at pc {address:#x} (k.h:4), lanes 16-{code.lanes - 1}." in said, f"{g}: the text says so", said[:1500])
     t.ok(re.search(rf"{PCI} [^.]*\b{g}\b", said), f"{g}: which GPU", said[:300])
     before, _, arguments = said.partition(" Why ")[2].partition("The kernel's arguments: ")
-    t.ok("By the core's memory map the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
+    t.ok("By the map of its memory, the address is" in before and before.count("4 MiB buffer") == 1 and arguments, f"{g}: and names the buffer once, and the arguments", said[:1500])
 
 
-PLACES = ((BUFFER, "inside", "at the begin of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER + 0x1000, "inside", "inside the 4 MiB buffer at 0x7f332fc00000, 4 KiB from its begin"), (END, "past", "right behind the end of the 4 MiB buffer at 0x7f332fc00000"),
-          (END + 64, "past", "64 bytes past the end of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER - 16, "before", "16 bytes before the begin of the 4 MiB buffer at 0x7f332fc00000"),
-          (NEIGHBOUR - 32, "before", f"32 bytes before the begin of the 4 KiB buffer at {NEIGHBOUR:#x}"),
+PLACES = ((BUFFER, "inside", "at the beginning of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER + 0x1000, "inside", "inside the 4 MiB buffer at 0x7f332fc00000, 4 KiB from its begin"), (END, "past", "right after the end of the 4 MiB buffer at 0x7f332fc00000"),
+          (END + 64, "past", "64 bytes past the end of the 4 MiB buffer at 0x7f332fc00000"), (BUFFER - 16, "before", "16 bytes before the beginning of the 4 MiB buffer at 0x7f332fc00000"),
+          (NEIGHBOUR - 32, "before", f"32 bytes before the beginning of the 4 KiB buffer at {NEIGHBOUR:#x}"),
           (END + 0x1000, "past", "4 KiB past the end of the 4 MiB buffer at 0x7f332fc00000"), (0x10, "null", "close to zero: a null pointer with a small offset"), (NOWHERE, "nowhere", "nowhere near any buffer"))
 
 
@@ -247,7 +247,7 @@ def test_places(t, unhang, code):
         first = said.split(" GPU 0000:")[0]
         t.same("--precise-memory" in said, relation == "inside", f"an address {relation}: the exact instruction is asked for where it is not known")
         ends = f": saxpy (k.h:4), {hex(address) if relation == 'null' else place}."
-        t.ok(f", {place}: another access was it" in said if relation == "inside" else first.endswith(ends), f"an address {relation}: the text says so",
+        t.ok(f", {place}: another access caused it" in said if relation == "inside" else first.endswith(ends), f"an address {relation}: the text says so",
              said[:1200])
 
 
@@ -283,7 +283,7 @@ def test_which_lane(t, unhang, code):
     i = explain(t, unhang, *other.pair(code.core([wave], ["lost"]), code), name="registers that were overwritten").first
     t.same((i.value("access_instruction"), i.value("effective_address"), i.value("effective_place")),
            (code.find("lost", "global_load")[1], None, None), "registers that the load itself overwrote give no address")
-    t.ok("its address is not known" in other.text(other.path), "the text says why")
+    t.ok("its address is unknown" in other.text(other.path), "the text says why")
     load, pc = code.find("lost", "global_load")[1], code.find("lost", "global_load")[0]
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
@@ -304,12 +304,12 @@ def test_which_wave(t, unhang, code):
     room.pair(core, code)
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
-    t.ok(said.startswith("A shader of python (4242) (saxpy, k.h:4) used memory") and f"x = {BUFFER:#x} (a buffer of 4 MiB)" in said, "of several kernels that stopped the one that made the fault", said[:600])
+    t.ok(said.startswith("A shader of python (4242) (saxpy, k.h:4) used unmapped memory") and f"x = {BUFFER:#x} (a buffer of 4 MiB)" in said, "of several kernels that stopped the one that made the fault", said[:600])
     room = Room(unhang)
     room.pair(code.core([code.wave(code.find("spin", "s_sleep")[0])], ["spin"]), code)
     room.write("dmesg.txt", dmesg(END))
     said = room.text(room.path)
-    t.ok(said.startswith("A shader of python (4242) used memory") and "The kernel's arguments" not in said, "a kernel that waits is not the one that made the fault", said[:600])
+    t.ok(said.startswith("A shader of python (4242) used unmapped memory") and "The kernel's arguments" not in said, "a kernel that waits is not the one that made the fault", said[:600])
 
 
 def test_two_processes(t, unhang, code):
@@ -412,7 +412,7 @@ def test_trap(t, unhang, code):
         t.same((a.classes, i.value("kernel_name"), i.value("instruction")), (["hsa-queue-exception"], "check", "s_trap 2"), f"{code.gfx}: an assertion, with the pc {'behind' if behind else 'at'} its trap")
         t.same(i.value("source"), code.lines[min(pcs)], f"{code.gfx}: the line is the trap's")
         said = room.text(*paths)
-        t.ok("An assertion in a kernel failed: check (k.cl:" in said and "met an instruction" not in said, f"{code.gfx}: the text says so", said[:800])
+        t.ok("An assertion in a GPU kernel failed: check (k.cl:" in said and "hit an instruction" not in said, f"{code.gfx}: the text says so", said[:800])
         t.ok("pc stands" not in said, f"{code.gfx}: no word on the pc where the trap is shown", said[:1500])
 
 
@@ -439,7 +439,7 @@ def test_stomped(t, unhang, code):
     t.ok(8 <= (i.value("overwritten_bytes") or 0) <= 12, "how many bytes were overwritten is told", i.value("overwritten_bytes"))
     t.same(i.value("instruction"), f".long 0xffffffff (in its file: {code.find('saxpy', 'global_load')[1]})", "what the wave ran is what is in memory")
     said = room.text(*paths)
-    t.ok(said.startswith("The code of a kernel was overwritten in the GPU's memory: saxpy"), "the first line says so", said[:300])
+    t.ok(said.startswith("The code of a GPU kernel was overwritten in the GPU's memory: saxpy"), "the first line says so", said[:300])
     core.memories[-1].pieces.pop()
     a = explain(t, unhang, *Room(unhang).pair(core, None), "--code", code.path, name="illegal")
     t.same((a.classes, a.first.events("code-overwritten"), a.first.value("instruction")), (["illegal-opcode-or-instruction"], [], code.find("saxpy", "global_load")[1]), "an illegal instruction in code that is as in its file")
@@ -464,7 +464,7 @@ def test_lone(t, unhang, code):
     notes = " ".join(n["text"] for n in a.document["notes"])
     t.ok("lacks the memory of its process" in notes and len(a.document["notes"]) == 1, "it says once that the waves are missing, and how to get them", notes)
     said = room.text(gpu)
-    t.ok("Which wave that was is not in this evidence." in said and f"unhang explain gpucore.{PID} core.{PID}" in said and "pc 0x" not in said, "nothing of waves that are not there", said[:1500])
+    t.ok("This evidence does not say which wave." in said and f"unhang explain gpucore.{PID} core.{PID}" in said and "pc 0x" not in said, "nothing of waves that are not there", said[:1500])
     core.queues[0].packets[1] = Packet(code.object.symbol("spin.kd"))
     gpu, host = room.pair(core, code)
     host.unlink()
@@ -491,7 +491,7 @@ def test_waiting(t, unhang, code):
     t.ok("barrier" in waits.get(("meet", hex(barrier)), "") and "barrier" in waits.get(("meet", hex(arrived)), ""), f"{code.gfx}: a barrier, by the instruction at or before the pc", waits)
     t.ok("vector memory" in waits.get(("check", hex(waitcnt)), ""), f"{code.gfx}: loads that are under way", waits)
     said = room.text(*paths)
-    t.ok(said.startswith("Waves of a kernel were waiting when the core was written: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
+    t.ok(said.startswith("Waves of a GPU kernel were waiting when the core was written: spin (k.cl:") and "cannot tell a hang from work" in said, f"{code.gfx}: the text does not claim more", said[:1200])
     if code.part.major < 12:
         marked = code.core([code.wave(code.object.symbol("saxpy"), status=1 << 12, wave_in_group=n) for n in range(2)])
         i = explain(t, unhang, *Room(unhang).pair(marked, code), name="in a barrier by its status").first
@@ -513,7 +513,7 @@ def test_healthy(t, unhang, code):
     said = room.text(room.path / f"gpucore.{PID}")
     t.ok("idle" not in said and "lacks the memory of its process" in said, "a lone one says no more than it knows", said)
     run = unhang.run("explain", room.path / f"core.{PID}")
-    t.ok(run.returncode == 0 and b"core of a process, without what its GPUs did" in run.stdout, "a lone core of a process says what to give beside it", run.stdout.decode())
+    t.ok(run.returncode == 0 and b"core of a process, without its GPU state" in run.stdout, "a lone core of a process says what to give beside it", run.stdout.decode())
 
 
 # --- which file of code ---

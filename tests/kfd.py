@@ -13,7 +13,6 @@ import emulated
 import tap
 
 HIP = tap.HERE / "hip"
-ARCHITECTURES = ("gfx90a", "gfx1030")
 FAULT = re.compile(r"Memory access fault by GPU node-(\d+) .* on address (0x[0-9a-f]+)\. Reason: Page not present")
 LAUNCHES = """triple-chevron 2
 hipLaunchKernel 4
@@ -38,15 +37,14 @@ class Programs:
         self.library = pathlib.Path(unhang.binary).parent / "libhsakmt.so.1"
         self.program, self.module = unhang.directory / "programs", unhang.directory / "module.co"
 
-    def compile(self, everything):
-        """What hipcc says if it fails. It takes its time: what is not needed is left out."""
-        targets = [f"--offload-arch={name}" for name in ARCHITECTURES]
-        module = ["hipcc", "--genco", targets[0], "-O1", "-Wno-pragma-once-outside-header", "-o", self.module, "-x", "hip", HIP / "kernels.h"]
-        program = ["hipcc", *targets[:2 if everything else 1], "-O1", "-o", self.program, HIP / "programs.cpp", "-lhsa-runtime64"]
-        for command in [program, module] if everything else [program]:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-            if done.returncode:
-                return done.stderr
+    def compile(self):
+        """What hipcc says if it fails. The code objects lie in the program as a bundle, which can be loaded as a module too."""
+        done = subprocess.run(["hipcc", "--offload-arch=gfx90a", "-O1", "-o", self.program, HIP / "programs.cpp", "-lhsa-runtime64"],
+                              capture_output=True, text=True, timeout=240)
+        if done.returncode:
+            return done.stderr
+        program = self.program.read_bytes()
+        self.module.write_bytes(program[program.index(b"__CLANG_OFFLOAD_BUNDLE__"):])
         return ""
 
     def environment(self, plan):
@@ -74,7 +72,7 @@ class Programs:
                 printed += line
             patience.cancel()
             try:
-                process.wait(timeout=0.7)
+                process.wait(timeout=0.4)
                 return None
             except subprocess.TimeoutExpired:
                 process.kill()
@@ -86,7 +84,8 @@ def test_launches(t, p):
     wanted = LAUNCHES + MODULE + KERNELS + "threads 4 launches 300 wrong 0\nmanaged 13 13\n"
     p.prints(t, OPEN, every + " , host-reads", wanted + "host reads 3\n", "every way to launch, fill and copy, every stand-in, several threads")
     p.prints(t, CLOSED, every, wanted, "and where VRAM is closed to the host")
-    p.prints(t, "gpu gfx1030", "kernels", KERNELS, "on another GPU")
+    for gfx in ("gfx906", "gfx90a", "gfx1010", "gfx1030"):
+        p.prints(t, f"gpu {gfx}", "hsa-copies", "hsa **0123456789abcdef*ghijklm**\n", f"copies of the HSA runtime on {gfx}")
 
 
 def test_memory(t, p):
@@ -118,9 +117,8 @@ def fault_of(done):
 def test_faults(t, p):
     done = p.run(OPEN, "read-beyond", 0)
     t.ok(done.stdout.endswith("no fault\n") and not done.returncode, "all of a buffer is read", done.stderr)
-    for plan in (OPEN, CLOSED):
-        done = p.run(plan, "read-beyond", 1)
-        t.same(fault_of(done), int(done.stdout.split()[3], 16), "a byte more: the runtime tells the page behind it and aborts")
+    done = p.run(CLOSED, "read-beyond", 1)
+    t.same(fault_of(done), int(done.stdout.split()[3], 16), "a byte more: the runtime tells the page behind it and aborts")
     done = p.run(OPEN, "read-freed")
     t.same(fault_of(done), int(done.stdout.split()[1], 16), "a buffer that was freed")
     t.same(fault_of(p.run("gpu gfx90a; fault kernel fill launch 2 at 0xdead0123", "series", 3)), 0xdead0000, "a planned one, at the address of its page")
@@ -225,7 +223,7 @@ def main():
     if not shutil.which("hipcc"):
         tap.skip_all("there is no hipcc: tools/install-packages test installs it where the distribution has it")
     alone = not tap.is_sanitized(unhang.binary)  # the library has no sanitizers: what it does alone is the same in every build
-    problem = p.compile(alone)
+    problem = p.compile()
     if "cannot find" in problem or "No such file" in problem:
         tap.skip_all(f"hipcc cannot compile here: {problem.splitlines()[0]}")
     if not t.ok(not problem, "hipcc compiles the programs", problem):

@@ -10,9 +10,9 @@ TOP = tap.HERE / ".."
 # A block of each of some kinds, and one more with the same id.
 REPLACED = "page-table test\n  parts gfx1*\n  bits present 0:0\n  mmhub vcn*\n"
 WRONG = {"frame nonsense what": "a frame is: frame WORD", "ring gfx* nonsense": "a ring is: ring PATTERN", "vendor nonsense what": "a vendor is: vendor amd|nvidia",
-         "fact test_a test_b :: nonsense": "a fact is: fact NAMES", "switch test": "wants NAMES :: VALUE", "bridge 1022:1234": "wants a name and what it means",
+         "fact test_a test_b :: nonsense": "a fact is: fact NAMES", "switch test": "needs NAMES :: VALUE", "bridge 1022:1234": "needs a name and what it means",
          "month 13 test": "a month is: month NUMBER", "anchor ab": "an anchor has at least three", "nonsense test": "unknown kind of block 'nonsense'",
-         "class test": "wants a name and what it means", "part 1234 test": "a part is: part DEVICE", "message nonsense info what": "a message is: message SUBSYSTEM"}
+         "class test": "needs a name and what it means", "part 1234 test": "a part is: part DEVICE", "message nonsense info what": "a message is: message SUBSYSTEM"}
 
 
 def helped(unhang):

@@ -127,8 +127,8 @@ def check_process(t, document, process, moves, pipe):
 def check_text(t, unhang, hung):
     text = unhang.run("queues", hung.pid).stdout.decode()
     for pattern in (rf"process {hung.pid}: queue_process \({hung.pid}\); 2 queues", rf"GPU {GPU_ID}: gfx1100 at {PCI}",
-                    rf" 0  {PCI}  AQL +3  stands still", r"on the GPU: XCC 0, ME 1, pipe 0, queue 2, VMID 8",
-                    r"it stood at packet 130 for the \d+ ms that it was watched; for how long before is not known",
+                    rf" 0  {PCI}  AQL +3  stuck", r"on the GPU: XCC 0, ME 1, pipe 0, queue 2, VMID 8",
+                    r"it was at packet 130 for the \d+ ms that unhang looked; how long before that is not known",
                     r"packet 130 +gather_rows\(", rf"packet 0 +barrier_and   waits for the signal at {hung.signal:#x} \(1\)"):
         t.ok(re.search(pattern, text), f"the text has {pattern}", text)
 

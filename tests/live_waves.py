@@ -102,7 +102,7 @@ def test_code_of_nobody(t, unhang):
     run = emulated.inside(unhang, scenario, "waves", "--json", "--code", tap.HERE / ".." / "docs" / "sample-kernel.co")
     document = emulated.document(t, run, "waves", "waves of no known process as JSON")
     t.same([w["kernel_name"] for w in document.get("waves", [])], [None] * 3, "waves whose process is not known: no kernel")
-    t.ok(b"whose waves these are is not known" in run.stderr, "and it is said", run.stderr)
+    t.ok(b"the process of these waves is unknown" in run.stderr, "and it is said", run.stderr)
 
 
 def loaded(content, base, vmid):
@@ -146,7 +146,7 @@ def test_machine(t, unhang):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     emulated.refuses(t, unhang, ["waves", "--sample", "0"], ["--sample"], "no look")
-    emulated.refuses(t, unhang, ["waves", "--sample", "101"], ["--sample wants a number from 1 to 100, not '101'"], "more looks than may be asked for")
+    emulated.refuses(t, unhang, ["waves", "--sample", "101"], ["--sample needs a number from 1 to 100, not '101'"], "more looks than may be asked for")
     if not emulated.possible(unhang):
         t.skip("waves of emulated GPUs", "no GPU can be emulated here")
         t.end()

@@ -84,7 +84,7 @@ def test_wide(l):
     fields = {f["name"]: f["value"] for r in emulated.document(t, run, "regs", "an upper half")["registers"] for f in r["fields"]}
     t.same((fields.get("Val"), fields.get("ErrCoreId")), (1, 3), "fields of the upper half")
     run = l.run("umc", "    part gfx90a\n", "regs", "umc.MCA_UMC_UMC0_MCUMC_STATUST0")
-    t.ok(not run.stdout and "through another register" in run.stderr.decode(), "they are not read", run.stderr)
+    t.ok(not run.stdout and "a write to another register" in run.stderr.decode(), "they are not read", run.stderr)
     run = l.run("osssys", "    part gfx90a\n    register osssys.IH_CHICKEN_ALDEBARAN = 0x77\n", "regs", "--json", "osssys.IH_CHICKEN*")
     got = {r["name"]: (r["address"], r["value"]) for r in emulated.document(t, run, "regs", "osssys of MI200")["registers"]}
     t.same(got, {"IH_CHICKEN_ALDEBARAN": (hex(4 * (0x10a0 + 0x18d)), "0x77")}, "MI200 has it at a place of its own")
@@ -134,13 +134,15 @@ def test_barrier(l):
     queue = f"process train\n    queue 1 gpu {PCI} ring 0x7f2200000000 size 0x1000 rptr 41 wptr 43\n" \
             "    packet 1 41 dispatch kernel 0x7f2210000440 args 0x7f2220000000\n"
     i = l.first(l.now("barrier", f"    part gfx1100\n{waves}{BUSY}", queue))
-    got = [value(i, n) for n in ("waves_barrier", "waves", "waves_free", "barrier_pc", "loop_bytes", "more_loops")]
-    t.same(got, ["48", "64", "16", "0x7f0000001100", "16", None], "48 of 64 wait at a barrier for 16 in a loop")
+    got = [value(i, n) for n in ("waves_barrier", "waves", "waves_free", "barrier_pc", "more_loops")]
+    t.same(got, ["48", "64", "16", "0x7f0000001100", None], "48 of 64 wait at a barrier for 16 in a loop")
+    t.ok(int(value(i, "loop_bytes") or 99) <= 16, "the barrier's place is no part of the loop", value(i, "loop_bytes"))
     t.same(i["class"], "shader-livelock", "the loop is the cause")
     places = "    wave 48 pc 0x7f380000178c barrier\n    wave 16 pc cycle 0.003 0x7f3800001740 0x7f3800001748 0x7f3800001750\n"
     code = f"    code 0x7f3800000000 {tap.HERE}/../docs/sample-kernel.co\n"
     i = l.first(l.now("places", f"    part gfx90a\n{places}{BUSY}", queue + code))
-    t.ok((value(i, "barrier_place") or "").endswith("sample-kernel.cpp:14") and value(i, "kernel_name"), "with both places in the code", i["facts"])
+    place = value(i, "barrier_place") or ""  # without libdw there are no source lines
+    t.ok((place.endswith("sample-kernel.cpp:14") or place == "gather_rows +0x8c") and value(i, "kernel_name"), "with both places in the code", place)
     few = waves.replace("wave 48", "wave 62").replace("wave 16", "wave 2")
     i = l.first(l.now("few", f"    part gfx1100\n{few}{BUSY}", queue))
     t.same((i["class"], value(i, "waves_free")), ("shader-livelock", "2"), "however few they are")
@@ -155,7 +157,7 @@ def test_unknown(l):
     d = l.now("no log", "    part gfx1100\n    file kmsg fails EPERM\n", status=2)
     t.same(d["verdict"], "unknown", "no kernel log: unknown")
     i = l.first(l.now("hang without log", f"    part gfx1100\n    wave 8 pc 0x7f0000001000\n{BUSY}    file kmsg fails EPERM\n"))
-    t.ok("the kernel's log could not be read" in json.dumps(i) and "nothing in the kernel's log" not in json.dumps(i),
+    t.ok("the kernel log could not be read" in json.dumps(i) and "nothing in the kernel's log" not in json.dumps(i),
          "a hang: the log that was not read explains nothing", json.dumps(i)[-600:])
     d = l.now("kernel", "    part gfx1100\n", "scenario x\n    kernel 6.14.3-custom\n", status=0)
     t.same(d["machine"].get("kernel"), "6.14.3-custom", "the machine's kernel is the emulated one's")

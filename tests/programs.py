@@ -431,7 +431,7 @@ def test_ranks(t, unhang):
     lag = unhang.explain_text(ROCM + "".join(watchdog(r, 512) + "\n" + status(r, 512, 509 if r == 2 else 514, 508 if r == 2 else 511) + "\n" for r in range(4)))
     t.no_complaints(wrong(lag, dict(cls="collective-timeout", facts=dict(lagging_ranks=2))), "collectives: the rank that lags")
     t.same(roles_of(lag), {0: "victim", 1: "victim", 2: "first", 3: "victim"}, "collectives: the others wait for it")
-    t.ok("rank 2 stands at operation 509" in told(lag), "collectives: and it is said", told(lag))
+    t.ok("rank 2 is at operation 509" in told(lag), "collectives: and it is said", told(lag))
 
     gone = unhang.explain_text(ROCM + "".join(watchdog(r, 512) + "\n" + status(r, 512, 514, 511) + "\n" for r in (0, 1, 3)))
     t.ok("missing" in told(gone) and "is to blame" not in told(gone), "collectives: a rank that is silent is missed", told(gone))

@@ -87,8 +87,8 @@ def test_choice(t, unhang):
             (["rings", "--target", path, "gfx*"], ["no ring 'gfx*'"], "a ring that there is not"),
             (["rings", "--packets", "0"], ["--packets"], "no packets"),
             (["rings", "--packets", "x"], ["--packets"], "packets that are no number"),
-            (["rings", "--target", path, "--packets", "1001"], ["--packets wants a number from 1 to 1000, not '1001'"], "more packets than may be asked for"),
-            (["doctor", "--smoke", "--seconds", "3601"], ["--seconds wants a number from 1 to 3600, not '3601'"], "more seconds than may be asked for"),
+            (["rings", "--target", path, "--packets", "1001"], ["--packets needs a number from 1 to 1000, not '1001'"], "more packets than may be asked for"),
+            (["doctor", "--smoke", "--seconds", "3601"], ["--seconds needs a number from 1 to 3600, not '3601'"], "more seconds than may be asked for"),
             (["rings", "--target", "/nonexistent"], ["/nonexistent"], "a device core that there is not"),
             (["rings", "--target", "/etc/passwd"], ["/etc/passwd"], "a file that is no device core"),
     ):
@@ -151,7 +151,7 @@ def test_emulated(t, unhang):
     t.same(rings.get("sdma0", {}).get("fences"), {"signaled": 11, "emitted": 12}, "--fences")
     t.same(rings.get("sdma1", {}).get("state"), "waiting", "--once: whether it moves is not known")
     run = emulated.inside(unhang, scenario, "rings")
-    t.ok(run.returncode == 0 and b"does not get past >" in run.stdout, "the text says where a ring does not get past", run.stdout + run.stderr)
+    t.ok(run.returncode == 0 and b"it is stuck at >" in run.stdout, "the text says where a ring does not get past", run.stdout + run.stderr)
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--all"], "it only reads")
     t.same([p for p in opened if p.endswith("fence_info")], [], "fences, which a read completes, are not touched")
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--fences"], "with fences it only reads, too")
@@ -206,7 +206,7 @@ def test_followed(t, unhang):
     ib = next(p["ib"] for p in rings["comp_1.0.0"]["packets"] if p["here"])
     t.same((ib["read"], ib["why_not"]), (False, "nothing is mapped there"), "a buffer that nothing is mapped for")
     text = emulated.inside(unhang, scenario, "rings").stdout.decode()
-    t.ok("what it runs cannot be read: nothing is mapped there" in text, "text: why a buffer cannot be read", text)
+    t.ok("the commands it runs cannot be read: nothing is mapped there" in text, "text: why a buffer cannot be read", text)
     t.ok(any(line.startswith(" > ") and line[3:].startswith("  0x") for line in text.splitlines()), "text: > in the buffer", text)
     opened = emulated.only_reads(t, unhang, scenario, ["rings", "--all"], "following only reads")
     t.ok([p for p in opened if p.endswith("amdgpu_vram")], "an indirect buffer is read from VRAM")

@@ -67,7 +67,7 @@ def test_machine(t, unhang, path):
     t.same({f["id"] for f in findings if f["severity"] != "ok"}, set(want["finds"]), f"{name}: what is wrong, and nothing besides")
     t.same(set(want["ok"]) - {f["id"] for f in findings if f["severity"] == "ok"}, set(), f"{name}: what is good")
     t.no_complaints(compare(want, findings), f"{name}: the distribution's own commands")
-    lacking = [f"{f['id']} has no {key}" for f in findings if f["severity"] != "ok" for key in ("seen", "why", "do", "undo", "cost", "source") if not f[key]]
+    lacking = [f"{f['id']} has no {key}" for f in findings if f["severity"] != "ok" for key in ("seen", "why", "do", "undo", "source") if not f[key]]
     t.no_complaints(lacking, f"{name}: each finding is whole")
     if want["apply"] or "runpm-off" in want["do"]:
         run = unhang.run("doctor", "--root", tree, "--apply", REMEDY, "--dry-run")

@@ -340,7 +340,15 @@ static void the_machine_shows_guests(void **state)
 	for (size_t i = 0; i < 3; i++)
 		assert_false(
 			emu_guest_tells(m, p, ((struct str[]){ S("nonsense"), S("hang 9 pc 1 waves 1"), S("queue") })[i], 3));
+	struct emu_process *second = emu_guest_join(m, S("second"), 2);
+	assert_true(emu_guest_tells(m, second, str_z(line), 3));
+	assert_true(emu_guest_tells(m, second, S("hang 3 pc 0x7f1210000100 waves 7"), 3));
 	emu_guest_leave(m, p, 4);
+	assert_true(busy(m)); // the other hangs too
+	struct emu_process *third = emu_guest_join(m, S("third"), 3);
+	assert_int_equal(emu_process_pasid(third), emu_process_pasid(second) + 1);
+	emu_guest_leave(m, second, 4);
+	emu_guest_leave(m, third, 4);
 	assert_int_equal(emu_queues(m), 0);
 	assert_int_equal(emu_processes(m), 0);
 	assert_false(busy(m));

@@ -318,8 +318,8 @@ static void objects_without_lines_have_none(void **state)
 	     "printf 'no such thing' >text.co; : >empty.co");
 	expect_error("plain.co", NULL);
 	expect_error("one.o", "not linked");
-	expect_error("text.co", "debug information of text.co: this is no ELF file");
-	expect_error("empty.co", "this is no ELF file");
+	expect_error("text.co", "debug information of text.co: this is not an ELF file");
+	expect_error("empty.co", "this is not an ELF file");
 }
 
 /** zstd is unpacked by a newer libelf, or named. */

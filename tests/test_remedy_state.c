@@ -63,7 +63,7 @@ static void expect(void **state, const char *remedy, const char *facts, enum rem
 	arena_free(&arena);
 }
 
-#define IN_FORCE " is in force, so it did not prevent this"
+#define IN_FORCE " is set, so it did not prevent this"
 
 static void a_remedy_whose_setting_is_there_is_in_force(void **state)
 {
@@ -98,8 +98,8 @@ static void a_remedy_that_a_version_brings_is_needless(void **state)
 	expect(state, "old", "kernel 7.0.1 rocm 7.2.1", REMEDY_SUPERSEDED,
 	       "not needed once both are new: this machine has kernel 7.0.1 and ROCm 7.2.1");
 	expect(state, "old", "kernel 7.0.1 rocm 7.2.1 param.amdgpu.cwsr_enable 0", REMEDY_SUPERSEDED,
-	       "not needed once both are new: this machine has kernel 7.0.1 and ROCm 7.2.1; amdgpu.cwsr_enable=0 is in force "
-	       "all the same");
+	       "not needed once both are new: this machine has kernel 7.0.1 and ROCm 7.2.1; amdgpu.cwsr_enable=0 is set "
+	       "anyway");
 	expect(state, "done", "linux_firmware 20251111", REMEDY_TRY, "");
 	expect(state, "done", "linux_firmware 20260221", REMEDY_APPLIED, "this machine has linux-firmware 20260221 already");
 	expect(state, "newer", "kernel 6.12.5", REMEDY_TRY, "");

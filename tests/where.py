@@ -309,7 +309,7 @@ def test_names(t, room, opencl, hip):
     t.ok(found.status == 1 and not found.wrong, "what is not there: status 1", f"{found.status} {found.wrong}")
     t.same([r["address"] for r in found.addresses], [None, None, "0x10", None], "a name that there is not has no address")
     said = room.unhang.run("where", "--code", opencl, "add+0xfffff", "nobody+0x4", "0x99999999").stdout.decode()
-    for words in ("add+0xfffff  behind its end: the function has 0x", "nobody+0x4  no function has this name", "0x99999999  in none of the code objects"):
+    for words in ("add+0xfffff  past its end: the function has 0x", "nobody+0x4  no function has this name", "0x99999999  in none of the code objects"):
         t.ok(words in said, f"a wrong name is answered by: {words}", said)
     for bad in ("0x", "0xzz", "12g", "+5", "", "0x11112222333344445"):
         run = room.unhang.run("where", "--code", opencl, bad)
@@ -504,7 +504,7 @@ def try_damaged(room, what, data, asked, number, disassembler):
     for line in said.splitlines():
         if not line.startswith("unhang: "):
             return f"{what} {number}: a strange line: {line}"
-        if line == "unhang: there is no code that could be read":
+        if line == "unhang: no code could be read":
             continue
         if str(path) not in line:
             return f"{what} {number}: which file? {line}"

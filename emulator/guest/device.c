@@ -120,8 +120,10 @@ static int kfd_ioctl(struct server *s, struct open_file *f, unsigned request, ch
 		f->kfd.process = emu_guest_join(s->machine, name, pid);
 		build_guest(s, f->kfd.process);
 	}
+	size_t queues = emu_queues(s->machine);
 	bool good = emu_guest_tells(s->machine, f->kfd.process, line, server_time(s));
-	build_queues(s, f->kfd.process);
+	if (emu_queues(s->machine) != queues)
+		build_queues(s, f->kfd.process);
 	return good ? 0 : EINVAL;
 }
 

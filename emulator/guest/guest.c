@@ -53,7 +53,10 @@ struct emu_process *emu_guest_join(struct emu_machine *m, struct str name, int p
 	p->machine = m;
 	p->name = arena_str(&m->arena, name);
 	p->guest = true;
-	emu_process_runs(p, pid, PASID_FIRST + (unsigned)m->processes.len);
+	unsigned before = m->guests++; // a number is not given to another guest when its own has left
+	for (size_t i = 0; i < m->processes.len; i++)
+		before += !m->processes.data[i]->guest;
+	emu_process_runs(p, pid, PASID_FIRST + before);
 	vec_push(&m->processes, p);
 	return p;
 }
@@ -64,7 +67,7 @@ static struct emu_gpu *gpu_of(const struct emu_machine *m, const struct emu_proc
 }
 
 /** What is busy while a kernel runs and does not end. */
-static void set_busy(struct emu_gpu *g, bool busy)
+static void set_busy(struct emu_gpu *g)
 {
 	static const char *const fields[][2] = {
 		{ "GRBM_STATUS", "SPI_BUSY" },   { "GRBM_STATUS", "ANY_ACTIVE" },          { "GRBM_STATUS", "GUI_ACTIVE" },
@@ -73,21 +76,41 @@ static void set_busy(struct emu_gpu *g, bool busy)
 		{ "CP_CPF_STATUS", "CPF_BUSY" }, { "CP_CPC_BUSY_STAT", "MEC1_PIPE0_BUSY" }
 	};
 	struct bank all = BANK_NONE;
+	if (g->load)
+		return;
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-		emu_register_set(g, &all, fields[i][0], fields[i][1], value_constant(&g->machine->arena, busy));
+		if (emu_register_set(g, &all, fields[i][0], fields[i][1], value_constant(&g->machine->arena, 1)))
+			g->settings.data[g->settings.len - 1].passing = true;
 	emu_settings_sort(g);
-	g->numbers[EMU_BUSY] = value_constant(&g->machine->arena, busy ? 100 : 0);
+	g->load = g->numbers[EMU_BUSY] ? g->numbers[EMU_BUSY] : value_constant(&g->machine->arena, 0);
+	g->numbers[EMU_BUSY] = value_constant(&g->machine->arena, 100);
 }
 
-/** The waves of a queue end. */
+/** As the scenario says it again. */
+static void set_free(struct emu_gpu *g)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < g->settings.len; i++)
+		if (!g->settings.data[i].passing)
+			g->settings.data[n++] = g->settings.data[i];
+	g->settings.len = n;
+	g->numbers[EMU_BUSY] = g->load;
+	g->load = NULL;
+}
+
+/** The waves of a queue end; the GPU is busy as long as another queue has some. */
 static void end_waves(struct emu_machine *m, struct emu_process_queue *q, double t)
 {
 	struct emu_gpu *g = gpu_of(m, q);
+	bool others = false;
 	if (!q->waves)
 		return;
 	g->waves.data[q->waves - 1].until = t;
 	q->waves = 0;
-	set_busy(g, false);
+	for (size_t i = 0; i < m->queues.len; i++)
+		others |= m->queues.data[i].waves && m->queues.data[i].facts.gpu == g;
+	if (!others)
+		set_free(g);
 }
 
 static struct emu_process_queue *queue_of(const struct emu_process *p, unsigned id)
@@ -214,13 +237,15 @@ static bool tells_hang(struct emu_process *p, struct str line, double t)
 		(unsigned long long)pc + 4, q->facts.vmid, q->facts.me, q->facts.pipe, q->facts.queue, t);
 	struct cursor c = { &reader, text, 0 };
 	size_t before = g->waves.len;
-	if (emu_waves_read(&c, g) && emu_waves_place(&reader, g))
+	bool good = emu_waves_read(&c, g) && emu_waves_place(&reader, g);
+	if (good)
 		q->waves = g->waves.len;
 	else if (g->waves.len > before)
 		g->waves.data[before].until = 0;
 	uh_error_free(reader.error);
-	set_busy(g, true);
-	return true;
+	if (good)
+		set_busy(g);
+	return good;
 }
 
 /** A line of the kernel's log, now. */

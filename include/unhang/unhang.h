@@ -143,6 +143,20 @@ struct uh_error *uh_list_regs(const struct uh_look_options *o, const char *part,
 struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *const *names, size_t n, FILE *out,
 			       uh_problem_fn *problem, void *ctx);
 
+/** What the flight recorder of a job saw last. */
+struct uh_last_options {
+	const char *const *targets; // recordings, directories with recordings, or numbers of processes; none: the newest of this user
+	size_t ntargets;
+	bool json, all;      // all: every packet that is there
+	unsigned packets;    // of each queue before those in flight, in JSON
+	unsigned long long address; // what is it in or near? 0: not asked
+	const char *perfetto;       // a file for the timeline; NULL: none
+};
+/** The error is that there is no recording that can be read. */
+struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+/** Asks the recorder of a process for another level. The error says why it cannot have it. */
+struct uh_error *uh_record_level(const char *target, unsigned level, FILE *out);
+
 /** What the doctor looks at, and how it writes. */
 struct uh_doctor_options {
 	const char *root;           // the proc, sys, etc, boot, usr, ... of another machine, or a bundle; NULL: this one

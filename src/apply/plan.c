@@ -146,7 +146,7 @@ static struct uh_error *want(struct planner *p, struct str name, struct str valu
 	struct str now, where;
 	const struct applied *other = set_by(p->have, name);
 	if (other)
-		return uh_error_new(STR_FMT " is set by " STR_FMT " already, which unhang applied: take that back first",
+		return uh_error_new(STR_FMT " is set by " STR_FMT " already, which unhang applied: undo that first",
 				    STR_ARG(name), STR_ARG(other->id));
 	if (!applied_set_good(name, value))
 		return uh_error_new(STR_FMT "=" STR_FMT ": this cannot be written to a boot loader's file", STR_ARG(name),
@@ -173,7 +173,7 @@ static struct uh_error *want_cleared(struct planner *p, struct str name, struct 
 	struct str now, where;
 	int64_t value, mask;
 	if (!value_in_effect(p->h, name, &now, &where) || !str_number(now, &value))
-		return uh_error_new("which value of " STR_FMT " is in effect is not known, so no bit can be taken out of it",
+		return uh_error_new("which value of " STR_FMT " is in effect is unknown, so no bit can be cleared",
 				    STR_ARG(name));
 	if (!str_number(bits, &mask))
 		return uh_error_new(STR_FMT ": no bits", STR_ARG(bits));
@@ -296,12 +296,10 @@ static struct uh_error *add_entries(struct planner *p, enum own_kind kind)
 		apply_note(p->notes, STR_FMT ": a kernel image with its own command line, which must be built again",
 			   STR_ARG(image->value));
 	if (!err && p->to->files.len == before && p->to->had.len)
-		err = uh_error_new("no entry of the boot loader is left to change: each has " STR_FMT
-				   " already, or is of another system",
+		err = uh_error_new("no boot entry is left to change: each has " STR_FMT " already, or is of another system",
 				   STR_ARG(text_str(&p->cmdline)));
 	else if (!err && p->to->files.len == before)
-		err = uh_error_new("no entry of the boot loader could be found to which " STR_FMT " can be added",
-				   STR_ARG(text_str(&p->cmdline)));
+		err = uh_error_new("no boot entry was found to which " STR_FMT " can be added", STR_ARG(text_str(&p->cmdline)));
 	return err;
 }
 
@@ -312,7 +310,7 @@ static struct uh_error *refuse_cmdline(struct planner *p)
 	struct str words = text_str(&p->cmdline), rest = words;
 	struct text how = { 0 };
 	if (!host_value(p->h, NULL, "words_with").n)
-		return uh_error_new("it could not be told which boot loader this is: add " STR_FMT
+		return uh_error_new("the boot loader is unknown: add " STR_FMT
 				    " to the kernel command line by hand, then reboot",
 				    STR_ARG(words));
 	for (struct str word; (word = str_word(&rest)).n;)
@@ -320,8 +318,8 @@ static struct uh_error *refuse_cmdline(struct planner *p)
 			&how, STR_FMT "; ",
 			STR_ARG(command_str(machine_action(p->h, a, "set-word", COMMAND_OF(a, "", PIECE_PARAMETER, word)))));
 	text_add(&how, command_str(machine_action(p->h, a, "activate-words", NULL)));
-	struct uh_error *err = uh_error_new("unhang does not change kernel words on this system, which makes them from "
-					    "something else. Do it yourself: " STR_FMT,
+	struct uh_error *err = uh_error_new("unhang does not change the kernel command line on this system, because "
+					    "another tool generates it. Do it yourself: " STR_FMT,
 					    STR_ARG(text_str(&how)));
 	text_free(&how);
 	return err;
@@ -366,7 +364,7 @@ struct uh_error *apply_unread(const struct host *h, struct str id)
 	const struct host_fact *f = host_fact(h, NULL, S("unread"), 0);
 	if (!h->doubt && !host_machine(h)->doubt)
 		return NULL;
-	return uh_error_new(STR_FMT ": " STR_FMT " gave no answer: nothing is changed", STR_ARG(id),
+	return uh_error_new(STR_FMT ": " STR_FMT " did not answer, so nothing is changed", STR_ARG(id),
 			    STR_ARG(f ? f->where : S("a file")));
 }
 

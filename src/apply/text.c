@@ -89,7 +89,7 @@ static void add_head(struct text *t, const struct applied *a)
 	gmtime_r(&date, &tm);
 	text_printf(t, "# unhang " STR_FMT ": " STR_FMT "\n", STR_ARG(a->id), STR_ARG(a->title));
 	struct arena room = { 0 };
-	text_printf(t, "# unhang since %04d-%02d-%02d; it is taken back by: " STR_FMT "\n", tm.tm_year + 1900, tm.tm_mon + 1,
+	text_printf(t, "# unhang since %04d-%02d-%02d; undo it with: " STR_FMT "\n", tm.tm_year + 1900, tm.tm_mon + 1,
 		    tm.tm_mday, STR_ARG(DOCTOR(&room, "--undo", a->id)));
 	arena_free(&room);
 }

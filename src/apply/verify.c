@@ -74,8 +74,8 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 	bool on_line = cmdline && command_line_value(cmdline->value, s->name, &line);
 	apply_note(&ret->why, STR_FMT "=" STR_FMT " is not in effect: %s" STR_FMT, STR_ARG(s->name), STR_ARG(s->value),
 		   known               ? "it is " :
-		   cmdline && !on_line ? "the running kernel's command line has no such word" :
-					 "no value of it can be seen here",
+		   cmdline && !on_line ? "it is not on the running kernel's command line" :
+					 "its value cannot be read here",
 		   STR_ARG(value));
 	if (booted >= 0 && booted <= a->date)
 		ret->stale = true;
@@ -83,9 +83,9 @@ static void judge_set(struct host *h, const struct applied *a, const struct appl
 		apply_note(&ret->why, "the kernel command line says " STR_FMT "=" STR_FMT " (/proc/cmdline)", STR_ARG(s->name),
 			   STR_ARG(line));
 	else if (by_modprobe(a, s->name))
-		apply_note(&ret->why, "the module was loaded without it: was the initramfs built again?");
+		apply_note(&ret->why, "the module was loaded without it: was the initramfs rebuilt?");
 	else if (!on_line && in_grub(a))
-		apply_note(&ret->why, "the kernel was started without it: was the boot loader's configuration built again?");
+		apply_note(&ret->why, "the kernel was started without it: was the boot loader's configuration rebuilt?");
 	if (elsewhere)
 		apply_note(&ret->why, "it is set to " STR_FMT " in " STR_FMT, STR_ARG(elsewhere->value),
 			   STR_ARG(elsewhere->where));
@@ -101,13 +101,13 @@ static void judge_file(struct host *h, const struct applied *a, const struct own
 	if (found != OWN_THERE && ret->state <= JUDGED_WRITTEN)
 		ret->state = JUDGED_CHANGED;
 	if (err && err->errnum == ENOENT)
-		apply_note(&ret->why, STR_FMT ": it is gone", STR_ARG(f->path));
+		apply_note(&ret->why, STR_FMT ": the file is gone", STR_ARG(f->path));
 	else if (err)
 		apply_note(&ret->why, "%s", err->message);
 	else if (found == OWN_ABSENT)
-		apply_note(&ret->why, STR_FMT ": what unhang wrote is no longer in it", STR_ARG(f->path));
+		apply_note(&ret->why, STR_FMT ": it no longer has what unhang wrote", STR_ARG(f->path));
 	else if (found == OWN_ALTERED)
-		apply_note(&ret->why, STR_FMT ": somebody changed what unhang wrote", STR_ARG(f->path));
+		apply_note(&ret->why, STR_FMT ": what unhang wrote was changed", STR_ARG(f->path));
 	uh_error_free(err);
 	arena_free(&room);
 }
@@ -143,11 +143,11 @@ void applied_judge(struct host *h, const struct applied *a, int64_t booted, stru
 	*ret = (struct judged){ .state = a->state == APPLIED_DONE ? JUDGED_ACTIVE : JUDGED_HALF };
 	ret->needless = needless(h, a->id);
 	if (ret->state == JUDGED_HALF)
-		apply_note(&ret->why, "%s was cut short", a->state == APPLIED_PLANNED ? "writing it" : "taking it back");
+		apply_note(&ret->why, "%s was interrupted", a->state == APPLIED_PLANNED ? "writing it" : "undoing it");
 	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->files.len; n++)
 		judge_file(h, a, &a->files.data[n], ret);
 	for (size_t n = 0; ret->state != JUDGED_HALF && n < a->sets.len; n++)
 		judge_set(h, a, &a->sets.data[n], booted, ret);
 	if (ret->stale)
-		apply_note(&ret->why, "this machine was not started again since");
+		apply_note(&ret->why, "this machine has not been rebooted since");
 }

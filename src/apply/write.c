@@ -74,7 +74,7 @@ struct uh_error *spot_open(const char *root, struct str path, struct arena *a, s
 	if (!err && (ret->dir < 0 || fstatat(ret->dir, ret->name, &again, AT_SYMLINK_NOFOLLOW)))
 		err = uh_error_os(errno, "%s", name);
 	if (!err && (again.st_ino != st.st_ino || again.st_dev != st.st_dev))
-		err = uh_error_new("%s: it was changed at this moment", name);
+		err = uh_error_new("%s: something else is changing it right now", name);
 	if (err)
 		spot_close(ret);
 	return err;
@@ -102,7 +102,7 @@ static struct uh_error *lock_records(const char *root, int *ret)
 	if (*ret < 0)
 		return uh_error_os(errno, APPLIED_DIRECTORY);
 	if (flock(*ret, LOCK_EX | LOCK_NB))
-		return uh_error_new("another unhang changes this machine now");
+		return uh_error_new("another unhang is changing this machine");
 	return NULL;
 }
 
@@ -194,7 +194,7 @@ static struct uh_error *cut_short(struct uh_error *err, const struct applied *a,
 	command_add_text(m, str_z(then));
 	command_add(m, " ");
 	command_add_value(m, PIECE_WORD, a->id);
-	struct uh_error *told = uh_error_new(STR_FMT "%s%s; it was cut short: " STR_FMT, STR_ARG(directory),
+	struct uh_error *told = uh_error_new(STR_FMT "%s%s; it was interrupted: " STR_FMT, STR_ARG(directory),
 					     directory.n ? "/" : "", err->message, STR_ARG(command_str(command_end(m))));
 	uh_error_free(err);
 	arena_free(&room);
@@ -203,7 +203,7 @@ static struct uh_error *cut_short(struct uh_error *err, const struct applied *a,
 
 struct uh_error *applied_do(const char *root, struct applied *a)
 {
-	static const char then[] = "--apply finishes it, --undo takes it back:";
+	static const char then[] = "--apply finishes it, --undo undoes it:";
 	_cleanup_close_ int records = -1;
 	struct uh_error *err = lock_records(root, &records);
 	char name[96];

@@ -206,23 +206,28 @@ size_t print_lines(struct str s, size_t indent, size_t column, size_t width)
 	return w.lines;
 }
 
-/** The last place at which @s may end without a word about it: behind a sentence, else before a clause or a bracket. 0: there is none. */
+/** The last place at which @s may end without a word about it: behind a sentence, else before a clause or a bracket. 0: there is none.
+ *  Before a bracket only where it is not closed: what follows a closed one belongs to what stands before it. */
 static size_t clean_end(struct str s)
 {
-	size_t sentence = 0, clause = 0, part = 0;
+	size_t sentence = 0, clause = 0, part = 0, bracket = 0;
 	int depth = 0;
 	for (size_t n = 0; n < s.n; n++) {
 		const char c = s.p[n], next = n + 1 < s.n ? s.p[n + 1] : ' ';
-		depth += c == '(' ? 1 : c == ')' && depth ? -1 : 0;
-		if (depth || (next != ' ' && !(c == ' ' && next == '(')))
+		if (c == '(' && !depth++)
+			bracket = n && s.p[n - 1] == ' ' ? n - 1 : 0;
+		depth -= c == ')' && depth;
+		if (depth || next != ' ')
 			continue;
 		if (c == '.')
 			sentence = n + 1;
 		else if (c == ';')
 			clause = n;
-		else if (c == ' ' || c == ':')
+		else if (c == ':')
 			part = n;
 	}
+	if (depth)
+		part = bracket;
 	return sentence >= s.n / 3 ? sentence : clause >= s.n / 3 ? clause : part >= s.n / 2 ? part : 0;
 }
 

@@ -58,7 +58,7 @@ bool redact_named(struct str name, enum redact_kind *ret)
 	return false;
 }
 
-/** A model is named by a path, by ORGANIZATION/NAME, or by a word: each part is a name. */
+/** A model is named by a path, by ORGANISATION/NAME, or by a word: each part is a name. */
 static void add_model(struct redactor *r, struct str value)
 {
 	enum { LEAST = 4 };
@@ -140,7 +140,7 @@ static void find_home(struct redactor *r, struct str rest)
 
 static bool is_model_name(char c) { return char_word(c) || c == '.' || c == '-'; }
 
-/** /models/NAME, models--ORGANIZATION--NAME */
+/** /models/NAME, models--ORGANISATION--NAME */
 static void find_model(struct redactor *r, struct str rest)
 {
 	if (str_starts(rest, S("/models/")))

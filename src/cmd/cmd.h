@@ -25,6 +25,8 @@ int cmd_emulate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_incidents(int argc, char **argv);
 int cmd_knowledge(int argc, char **argv);
+int cmd_last(int argc, char **argv);
+int cmd_level(int argc, char **argv);
 int cmd_live(int argc, char **argv);
 int cmd_now(int argc, char **argv);
 int cmd_queues(int argc, char **argv);

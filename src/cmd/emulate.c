@@ -19,19 +19,21 @@ static void usage(void)
 	     "       unhang emulate --list [--json]\n"
 	     "       unhang emulate --check FILE\n"
 	     "\n"
-	     "Runs COMMAND on a machine whose GPUs are emulated: /sys, /dev/dri, /dev/kmsg and /proc/interrupts are those that "
-	     "the\n"
-	     "scenario describes, for COMMAND only; everything else is this machine's. Where the scenario has a block kfd, "
-	     "HIP\n"
-	     "programs of COMMAND run on its GPUs. Root, or user namespaces, and FUSE are needed.\n"
+	     "Runs COMMAND on a machine with emulated GPUs. For COMMAND only, /sys, /dev/dri,\n"
+	     "/dev/kmsg and /proc/interrupts are those of the scenario; everything else is\n"
+	     "this machine's. If the scenario has a block kfd, HIP programs of COMMAND run on\n"
+	     "its GPUs. It needs FUSE, and root or user namespaces.\n"
 	     "\n"
-	     "  SCENARIO          one that is built in, or a file; docs/SCENARIOS.md says how one is written\n"
-	     "  --record FILE     a line of JSON for each open, read, ioctl and write that reached the emulated machine\n"
-	     "  --list            the scenarios that are built in; with --json for machines\n"
-	     "  --check FILE      whether a scenario is right; its first mistake is told\n"
-	     "  -h, --help        this text\n"
+	     "  SCENARIO          a built-in scenario, or a file; docs/SCENARIOS.md describes\n"
+	     "                    the format\n"
+	     "  --record FILE     write a line of JSON for each open, read, ioctl and write\n"
+	     "                    that reached the emulated machine\n"
+	     "  --list            list the built-in scenarios; with --json, for programs\n"
+	     "  --check FILE      check a scenario and report its first mistake\n"
+	     "  -h, --help        show this text\n"
 	     "\n"
-	     "exit status: COMMAND's, 128 and more when a signal ended it; 2 it could not be run");
+	     "exit status: that of COMMAND, 128 or more if a signal ended it; 2 it could not\n"
+	     "be run");
 }
 
 /** The directory that this program is in; COMMAND finds the same unhang. */

@@ -15,24 +15,24 @@ static void usage(void)
 {
 	puts("usage: unhang explain [OPTION...] [PATH...]\n"
 	     "\n"
-	     "PATH is evidence in any form in which people have it: a kernel log, the log of a\n"
-	     "server or of a rank, a wave dump of rocm-debug-agent, a rocgdb transcript, a GPU\n"
-	     "core (gpucore.PID) and its process's core, a device core, stacks (py-spy, gdb), a\n"
-	     "Flight Recorder trace, `docker inspect` or a pod's JSON, output of umr, rocminfo,\n"
-	     "amd-smi, lspci; a directory or archive of such, a journal file, or - for standard\n"
-	     "input. Several are explained together, in any order. Without PATH, the newest\n"
-	     "incident of this machine is explained: the journal of this boot and the ones\n"
-	     "before it, pstore, kdump's dmesg.\n"
+	     "Explains what happened to a GPU, and why. PATH is evidence in any form: a kernel\n"
+	     "log, the log of a server or a rank, a wave dump of rocm-debug-agent, a rocgdb\n"
+	     "transcript, a GPU core (gpucore.PID) and the core of its process, a device core,\n"
+	     "stacks (py-spy, gdb), a Flight Recorder trace, `docker inspect` or a pod's JSON,\n"
+	     "output of umr, rocminfo, amd-smi or lspci; a directory or archive of these, a\n"
+	     "journal file, or - for standard input. Several are explained together, in any\n"
+	     "order. Without PATH, unhang explains the newest incident of this machine: from\n"
+	     "the journal of this boot and the ones before it, pstore, and kdump's dmesg.\n"
 	     "\n"
-	     "  --journal          this boot's kernel messages from the journal\n"
+	     "  --journal          the kernel messages of this boot, from the journal\n"
 	     "  -b, --boot N       those of boot N: 0 is this one, -1 the one before\n"
 	     "  --code PATH        code objects, programs or libraries with the code that\n"
-	     "                     waves ran, besides what lies beside the evidence\n"
-	     "  --target BUNDLE    a bundle of unhang capture; --target may be left out\n"
+	     "                     waves ran, in addition to code beside the evidence\n"
+	     "  --target BUNDLE    a bundle of unhang capture; --target is optional\n"
 	     "  --root DIR         the journal, pstore and kdump files of the system that is\n"
 	     "                     mounted at DIR\n" TELLING_HELP "\n"
-	     "exit status: 0 no incident, 1 an incident, 2 no incident in what could be read,\n"
-	     "and not all could");
+	     "exit status: 0 no incident, 1 an incident, 2 unknown: no incident in what could\n"
+	     "be read, but not everything could be read");
 }
 
 enum { CODE_MAX = 64 };
@@ -59,14 +59,10 @@ static bool parse_boot(const char *text, int *ret)
 static int parse_options(int argc, char **argv, struct explain *e)
 {
 	static const struct option options[] = {
-		{ "journal", no_argument, NULL, 'j' },
-		{ "boot", required_argument, NULL, 'b' },
-		{ "root", required_argument, NULL, 'r' },
-		{ "code", required_argument, NULL, 'c' },
-		{ "target", required_argument, NULL, 't' },
-		TELLING_OPTIONS,
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{ "journal", no_argument, NULL, 'j' },      { "boot", required_argument, NULL, 'b' },
+		{ "root", required_argument, NULL, 'r' },   { "code", required_argument, NULL, 'c' },
+		{ "target", required_argument, NULL, 't' }, TELLING_OPTIONS,
+		{ "help", no_argument, NULL, 'h' },         { 0 },
 	};
 	int c, taken;
 	opterr = 0;
@@ -78,7 +74,7 @@ static int parse_options(int argc, char **argv, struct explain *e)
 		case 'b':
 			e->journal = true;
 			if (!parse_boot(optarg, &e->boot)) {
-				complain("--boot wants 0, -1, -2, ..., not '%s'", optarg);
+				complain("--boot needs 0, -1, -2, ..., not '%s'", optarg);
 				return EXIT_CANNOT;
 			}
 			break;
@@ -168,7 +164,7 @@ int cmd_explain(int argc, char **argv)
 		uh_session_report(s, stdout, &e.tell.report);
 	else if (!uh_session_problems(s))
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
-			 "kernel's log is "
+			 "kernel log is "
 			 "the host's)");
 	status = telling_status(&e.tell, s);
 	uh_session_free(s);

@@ -10,7 +10,7 @@ static void print_kinds(void)
 {
 	int column = printf("kinds: %s", uh_knowledge_kind(0));
 	for (size_t n = 1; uh_knowledge_kind(n); n++) {
-		bool full = column + strlen(uh_knowledge_kind(n)) > 100;
+		bool full = column + strlen(uh_knowledge_kind(n)) > 78;
 		if (full)
 			column = 0;
 		column += printf("%s%s", full ? ",\n       " : ", ", uh_knowledge_kind(n));
@@ -20,21 +20,25 @@ static void print_kinds(void)
 
 static void usage(void)
 {
-	puts("usage: unhang knowledge [list [KIND]] [--json]   what is known, by kind\n"
-	     "       unhang knowledge show [--json] ID         one block: an event, cause, remedy, parameter, ...\n"
-	     "       unhang knowledge check FILE...            whether these files are right\n"
-	     "       unhang knowledge match [--json] [FILE]    what each line of a log is recognised as\n"
+	puts("usage: unhang knowledge [list [KIND]] [--json]\n"
+	     "           list what is known, by kind\n"
+	     "       unhang knowledge show [--json] ID\n"
+	     "           show one block, such as an event or remedy\n"
+	     "       unhang knowledge check FILE...\n"
+	     "           check knowledge files\n"
+	     "       unhang knowledge match [--json] [FILE]\n"
+	     "           say what each line of a log is recognised as\n"
 	     "       unhang knowledge version [--root DIR] [--json]\n"
-	     "                                                 which version is in use, and where it is from\n"
+	     "           say which version is in use, and where it is from\n"
 	     "       unhang knowledge update [--root DIR] [--dry-run] FILE\n"
-	     "                                                 install signed knowledge; --remove instead of FILE takes it "
-	     "back\n"
-	     "       unhang knowledge key FILE                 make a key to sign with: FILE, and FILE.pub for those who trust "
-	     "it\n"
-	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT] [KNOW_FILE...]\n"
-	     "                                                 sign these files, or else all that this machine knows\n");
+	     "           install signed knowledge; --remove instead of FILE removes it\n"
+	     "       unhang knowledge key FILE\n"
+	     "           make a key to sign with: FILE, and FILE.pub for those who trust it\n"
+	     "       unhang knowledge export --key FILE --version N [--note TEXT] [-o OUT]\n"
+	     "                               [KNOW_FILE...]\n"
+	     "           sign these files, or all that this machine knows\n");
 	print_kinds();
-	puts("docs/KNOWLEDGE.md describes the files; your own go to /etc/unhang/knowledge.d or\n"
+	puts("docs/KNOWLEDGE.md describes the files. Your own go to /etc/unhang/knowledge.d or\n"
 	     "~/.config/unhang/knowledge.d. docs/KNOWLEDGE_UPDATES.md is about signed ones.");
 }
 

@@ -86,7 +86,7 @@ static bool parse_version(const char *text, unsigned long long *ret)
 {
 	int64_t v;
 	if (!char_digit(text[0]) || strlen(text) > 18 || !str_number(str_z(text), &v) || v <= 0) {
-		complain("--version wants a whole number, such as 2026111501 (YYYYMMDDNN), not '%s'", text);
+		complain("--version needs a whole number, such as 2026111501 (YYYYMMDDNN), not '%s'", text);
 		return false;
 	}
 	*ret = (unsigned long long)v;
@@ -124,7 +124,7 @@ int knowledge_export(int argc, char **argv)
 		}
 	}
 	if (!o.key || !o.version) {
-		complain("unhang knowledge export wants --key FILE and --version N");
+		complain("unhang knowledge export needs --key FILE and --version N");
 		return EXIT_CANNOT;
 	}
 	struct uh_error *err = uh_knowledge_export(&o, (const char *const *)argv + optind, (size_t)(argc - optind), stdout);

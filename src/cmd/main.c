@@ -11,20 +11,22 @@
 #include "cmd/cmd.h"
 
 static const struct subcommand commands[] = {
-	{ "explain", cmd_explain, "evidence in, diagnosis out" },
-	{ "live", cmd_live, "the GPUs of this machine: what is stuck, and why" },
-	{ "capture", cmd_capture, "save all evidence of this machine in one file, now" },
-	{ "watch", cmd_watch, "notice, save and explain each incident, for as long as the machine runs" },
-	{ "incidents", cmd_incidents, "the incidents that watch stored" },
-	{ "doctor", cmd_doctor, "kernel, firmware and parameters against what is known; what to set, what to drop" },
-	{ "remedy", cmd_remedy, "one remedy: its steps, cost, undo and sources" },
-	{ "where", cmd_where, "program counter to kernel, instruction and source line" },
-	{ "waves", cmd_waves, "the waves on a GPU, or in a GPU core" },
-	{ "queues", cmd_queues, "the queues of programs that compute, or in a GPU core" },
-	{ "rings", cmd_rings, "the driver's rings, and the packet where each stands" },
-	{ "regs", cmd_regs, "registers of a GPU, and what their values mean" },
-	{ "emulate", cmd_emulate, "run a command on a machine whose GPUs are emulated" },
-	{ "knowledge", cmd_knowledge, "list, show, check and try what is known" },
+	{ "explain", cmd_explain, "explain a log, core or other evidence" },
+	{ "live", cmd_live, "look at the GPUs of this machine: what is stuck, and why" },
+	{ "last", cmd_last, "show what a job runs on the GPU, or ran last" },
+	{ "level", cmd_level, "set how much the flight recorder of a job records" },
+	{ "capture", cmd_capture, "save all evidence of this machine in one file" },
+	{ "watch", cmd_watch, "notice, save and explain each incident, for good" },
+	{ "incidents", cmd_incidents, "show the incidents that watch stored" },
+	{ "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
+	{ "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },
+	{ "where", cmd_where, "find kernel, instruction and source line of an address" },
+	{ "waves", cmd_waves, "show the waves on a GPU, or in a GPU core" },
+	{ "queues", cmd_queues, "show the compute queues of programs, or in a GPU core" },
+	{ "rings", cmd_rings, "show the driver's rings, and the packet where each is" },
+	{ "regs", cmd_regs, "show registers of a GPU, and what their values mean" },
+	{ "emulate", cmd_emulate, "run a command on a machine with emulated GPUs" },
+	{ "knowledge", cmd_knowledge, "list, show, check and update what unhang knows" },
 };
 
 void complain(const char *format, ...)
@@ -75,16 +77,16 @@ static void usage(FILE *out)
 	      "  unhang explain dmesg.txt      what happened, why, and what helps\n"
 	      "  unhang dmesg.txt              the same\n"
 	      "  dmesg | unhang explain -      the same from a pipe\n"
-	      "  unhang                        this machine now: its GPUs, what is stuck, and the newest incident\n"
+	      "  unhang                        this machine: its GPUs and the newest incident\n"
 	      "\n"
 	      "commands:\n",
 	      out);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		fprintf(out, "  %-12s  %s\n", commands[i].name, commands[i].summary);
 	fputs("\n"
-	      "unhang COMMAND --help says more; so does man unhang.\n"
-	      "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well was found, 2 unhang could not do what was "
-	      "asked\n",
+	      "For more: unhang COMMAND --help, or man unhang.\n"
+	      "exit status: 0 nothing wrong, 1 an incident or an unhealthy GPU was found,\n"
+	      "2 unknown: unhang could not do what was asked\n",
 	      out);
 }
 

@@ -10,15 +10,16 @@ enum { CODE_MAX = 64, GPUS_MOST = 1024 };
 
 static void usage(void)
 {
-	puts("usage: unhang [OPTION...]         the GPUs of this machine, and the newest incident\n"
+	puts("usage: unhang [OPTION...]         this machine's GPUs and newest incident\n"
 	     "       unhang [OPTION...] FILE    the same as unhang explain FILE\n"
-	     "       unhang live [OPTION...]    the GPUs alone, without the kernel's log\n"
+	     "       unhang live [OPTION...]    only the GPUs, without the kernel log\n"
 	     "\n"
 	     "Looks at each AMD GPU several times within a second: which blocks are busy,\n"
-	     "which are stuck and what they wait for. Nothing is written, and nothing that may\n"
-	     "act on the GPU is read. Registers and waves are read only while the GPU is awake,\n"
-	     "not in its sleep state GFXOFF, and not being reset. Whatever does not return is\n"
-	     "left behind after its deadline, and where it waits is part of the answer.\n"
+	     "which are stuck, and what they wait for. It writes nothing, and reads nothing\n"
+	     "that may act on the GPU. It reads registers and waves only while the GPU is\n"
+	     "awake, not in its sleep state GFXOFF, and not being reset. A read that does not\n"
+	     "return is abandoned after its deadline, and where it waits is part of the\n"
+	     "answer.\n"
 	     "\n"
 	     "  --gpu GPU          only this one: its PCI address, card1, renderD128, or its\n"
 	     "                     place in the list\n"
@@ -26,10 +27,10 @@ static void usage(void)
 	     "  --code PATH        code objects, programs or libraries with the code that\n"
 	     "                     waves run\n"
 	     "  --root DIR         the newest incident of the system that is mounted at DIR;\n"
-	     "                     no GPU is looked at\n"
+	     "                     the GPUs are not read\n"
 	     "  --target BUNDLE    the machine in a bundle of unhang capture, as it was then\n" TELLING_HELP "\n"
-	     "exit status: 0 nothing wrong, 1 an incident or a GPU that is not well,\n"
-	     "2 unknown: what is needed could not be read, or there is no AMD GPU");
+	     "exit status: 0 nothing wrong, 1 an incident or an unhealthy GPU,\n"
+	     "2 unknown: something needed could not be read, or there is no AMD GPU");
 }
 
 struct now {
@@ -91,7 +92,7 @@ static int parse_options(int argc, char **argv, struct now *o)
 		return cmd_explain(argc, argv);
 	}
 	if (optind < argc) {
-		complain("what is '%s'? evidence is explained by: unhang explain PATH", argv[optind]);
+		complain("'%s' is not an option; to explain evidence: unhang explain PATH", argv[optind]);
 		return EXIT_CANNOT;
 	}
 	return -1;
@@ -135,7 +136,7 @@ static int now(struct now *o, int argc, char **argv)
 		uh_session_report(s, stdout, &o->tell.report);
 		status = telling_status(&o->tell, s);
 		if (verdict == UH_UNKNOWN)
-			complain("%s; unhang explain PATH explains what another machine left", uh_session_unread(s));
+			complain("%s; to explain evidence of another machine: unhang explain PATH", uh_session_unread(s));
 	}
 	uh_session_free(s);
 	uh_machine_free(machine);

@@ -13,22 +13,29 @@ static void usage(void)
 	     "       unhang regs --decode PART NAME=VALUE...\n"
 	     "       unhang regs --list PART [NAME...]\n"
 	     "\n"
-	     "Registers of a GPU and what is in them. It only reads, and only where that is safe: while the GPU sleeps, is\n"
-	     "being reset or does not answer, a register's line says so instead. NAME is a register such as GRBM_STATUS, in\n"
-	     "upper or lower case, also with its block (gc.GRBM_STATUS, sdma0.*), and a pattern where it has * or ?.\n"
+	     "Shows registers of a GPU and what their values mean. It only reads, and only\n"
+	     "when that is safe: while the GPU sleeps, is being reset or does not answer, the\n"
+	     "line of a register says so instead. NAME is a register such as GRBM_STATUS, in\n"
+	     "upper or lower case, also with its block (gc.GRBM_STATUS, sdma0.*), or a pattern\n"
+	     "with * or ?.\n"
 	     "\n"
-	     "  --gpu GPU               which GPU: its PCI address or number; needed where there are several\n"
-	     "  --target FILE           a device core of the driver (devcoredump) in place of a GPU\n"
-	     "  --bank SE,SH,INSTANCE   the copy of this shader engine, shader array and instance; x or - is every one\n"
+	     "  --gpu GPU               the GPU: its PCI address or number; needed if there\n"
+	     "                          are several\n"
+	     "  --target FILE           a device core of the driver (devcoredump) instead of a\n"
+	     "                          GPU\n"
+	     "  --bank SE,SH,INSTANCE   the copy for this shader engine, shader array and\n"
+	     "                          instance; x or - means all\n"
 	     "  --srbm ME,PIPE,QUEUE[,VMID]\n"
-	     "                          the copy of this queue of the command processor\n"
-	     "  --xcc N                 the copy of this XCC (compute die)\n"
-	     "  --decode PART           no GPU: what VALUE means in a register of PART, which is a GPU (gfx1100) or a table\n"
-	     "                          (mmhub_3_0_0); NAME.FIELD=VALUE puts a value together\n"
-	     "  --list PART             the registers of PART, with their offsets in bytes; with --all their fields\n"
-	     "  -a, --all               fields that are zero, too\n"
-	     "  --json                  for machines: the document of docs/regs.schema.json\n"
-	     "  -h, --help              this text\n"
+	     "                          the copy for this queue of the command processor\n"
+	     "  --xcc N                 the copy for this XCC (compute die)\n"
+	     "  --decode PART           no GPU needed: what VALUE means in a register of PART,\n"
+	     "                          a GPU (gfx1100) or a table (mmhub_3_0_0);\n"
+	     "                          NAME.FIELD=VALUE builds a value\n"
+	     "  --list PART             the registers of PART, with their offsets in bytes;\n"
+	     "                          with --all their fields\n"
+	     "  -a, --all               show fields that are zero, too\n"
+	     "  --json                  for programs: the document of docs/regs.schema.json\n"
+	     "  -h, --help              show this text\n"
 	     "\n"
 	     "exit status: 0 at least one register was read, 2 none");
 }
@@ -52,7 +59,7 @@ static bool parse_numbers(const char *option, const char *text, int *const *to, 
 	}
 	if (!rest.n && n >= least)
 		return true;
-	complain("%s wants numbers with commas between them, not '%s'; unhang regs --help says which", option, text);
+	complain("%s needs numbers separated by commas, not '%s'; see unhang regs --help", option, text);
 	return false;
 }
 

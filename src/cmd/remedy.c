@@ -8,12 +8,12 @@ static void usage(void)
 {
 	puts("usage: unhang remedy [OPTION...] ID\n"
 	     "\n"
-	     "One remedy in full: its steps on this machine, what it costs, how to undo it,\n"
-	     "how well it is founded, and what its sources say. unhang explain shows the ID\n"
-	     "behind each remedy; unhang knowledge list remedy lists all of them.\n"
+	     "Shows one remedy in full: its steps on this machine, what it costs, how to undo\n"
+	     "it, how well it is founded, and what its sources say. unhang explain shows the\n"
+	     "ID after each remedy; unhang knowledge list remedy lists all of them.\n"
 	     "\n"
-	     "  --json        for machines: the document of docs/remedy.schema.json\n"
-	     "  -h, --help    this text\n"
+	     "  --json        for programs: the document of docs/remedy.schema.json\n"
+	     "  -h, --help    show this text\n"
 	     "\n"
 	     "exit status: 0 it was shown, 2 there is no such remedy");
 }

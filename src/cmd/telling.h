@@ -25,20 +25,20 @@ enum { TELL_ONELINE = 256, TELL_EVIDENCE, TELL_SINCE, TELL_NEWEST, TELL_FAIL_ON,
 
 /** Their part of --help. */
 #define TELLING_HELP                                                                                                           \
-	"  -a, --all          every incident, not only the most important one\n"                                               \
+	"  -a, --all          show every incident, not only the most important one\n"                                          \
 	"  -v, --verbose      every event and fact, and each remedy with its steps\n"                                          \
 	"  --evidence, -vv    the lines behind each statement, as FILE:LINE:TEXT\n"                                            \
 	"  --since TIME       incidents since then: 2026-11-16, '3 days ago', 2h\n"                                            \
 	"  --newest           only the newest incident\n"                                                                      \
-	"  --part NAME        which GPU it is, where the evidence does not say:\n"                                             \
+	"  --part NAME        the GPU, if the evidence does not say which:\n"                                                  \
 	"                     'RX 7900 XTX', MI300X, or its PCI device id\n"                                                   \
 	"  --oneline          a line with tabs for each incident; docs/OPERATORS.md\n"                                         \
 	"                     names the fields\n"                                                                              \
-	"  --fail-on WHAT     exit with 1 on any `incident`, or only where the\n"                                              \
+	"  --fail-on WHAT     exit with 1 on any `incident`, or only if the\n"                                                 \
 	"                     machine itself is at fault: `node`\n"                                                            \
-	"  --json             for machines: the document of\n"                                                                 \
+	"  --json             for programs: the document of\n"                                                                 \
 	"                     docs/diagnosis.schema.json\n"                                                                    \
-	"  -h, --help         this text\n"
+	"  -h, --help         show this text\n"
 
 /** Takes an option that is one of them. -1: it was taken; -2: it is none of them; else the exit status, behind a complaint. */
 int telling_take(struct telling *t, int option, const char *value);

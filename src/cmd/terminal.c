@@ -32,7 +32,7 @@ void complain_option(char **argv, int c, const char *command)
 		complain("there is no option '-%c'; unhang%s%s --help lists the options", optopt, space, command);
 	else
 		complain("%s '%s'; unhang%s%s --help lists the options",
-			 c == ':' ? "a value is missing behind" : "there is no option", argv[optind - 1], space, command);
+			 c == ':' ? "a value is missing after" : "there is no option", argv[optind - 1], space, command);
 }
 
 int cannot(struct uh_error *err)
@@ -56,7 +56,7 @@ bool parse_count(const char *option, const char *text, unsigned most, unsigned *
 {
 	int64_t n;
 	if (!str_number(str_z(text), &n) || n < 1 || n > most) {
-		complain("%s wants a number from 1 to %u, not '%s'", option, most, text);
+		complain("%s needs a number from 1 to %u, not '%s'", option, most, text);
 		return false;
 	}
 	*ret = (unsigned)n;

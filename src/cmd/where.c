@@ -13,25 +13,30 @@ static void usage(void)
 {
 	puts("usage: unhang where --code PATH [OPTION...] [ADDRESS...]\n"
 	     "\n"
-	     "What is at an address of GPU code: the kernel, the instruction with its neighbours and what it does, the source\n"
-	     "line, and the functions that were inlined there. Neither ROCm nor a GPU is needed. Without ADDRESS the kernels "
-	     "in\n"
-	     "PATH are listed, with the registers and memory that they need.\n"
+	     "Shows what is at an address of GPU code: the kernel, the instruction with its\n"
+	     "neighbours and what it does, the source line, and the functions that were\n"
+	     "inlined there. It needs neither ROCm nor a GPU. Without ADDRESS, it lists the\n"
+	     "kernels in PATH, with the registers and memory that they need.\n"
 	     "\n"
-	     "ADDRESS is 0x1a34, or KERNEL+0x34; - reads addresses from standard input. PATH is a code object, a program or\n"
-	     "library with GPU code in it (also compressed), a directory of them, or a URI of the runtime (file://..., "
-	     "memory://PID...).\n"
+	     "ADDRESS is 0x1a34 or KERNEL+0x34; - reads addresses from standard input. PATH is\n"
+	     "a code object, a program or library with GPU code in it (also compressed), a\n"
+	     "directory of them, or a URI of the runtime (file://..., memory://PID...).\n"
 	     "\n"
 	     "  --code PATH         where the code is; may be given several times\n"
-	     "  --loaded-at ADDRESS the addresses are of a process that had loaded the code object there\n"
-	     "  --gfx GFX           only code for this GPU (gfx90a), where PATH has code for several\n"
-	     "  --source DIR        show lines of source files below DIR, not only of those beside the code\n"
-	     "  --context N         N instructions before and behind each (4; for more than 100 addresses\n"
-	     "                      one line each without instructions, and with --json each one's own instruction)\n"
-	     "  --json              for machines: the document of docs/where.schema.json, or code.schema.json\n"
-	     "  -h, --help          this text\n"
+	     "  --loaded-at ADDRESS the process had loaded the code object at this address\n"
+	     "  --gfx GFX           only code for this GPU (gfx90a), if PATH has code for\n"
+	     "                      several\n"
+	     "  --source DIR        also show lines of source files below DIR, not only of\n"
+	     "                      those beside the code\n"
+	     "  --context N         show N instructions before and after each address (4). For\n"
+	     "                      more than 100 addresses: one line each, and with --json\n"
+	     "                      only the instruction itself\n"
+	     "  --json              for programs: the document of docs/where.schema.json or\n"
+	     "                      code.schema.json\n"
+	     "  -h, --help          show this text\n"
 	     "\n"
-	     "exit status: 0 each address was found, 1 some were not, 2 there is no code to look into");
+	     "exit status: 0 each address was found, 1 some were not, 2 there is no code to\n"
+	     "look into");
 }
 
 struct addresses {
@@ -63,7 +68,7 @@ static bool parse_context(const char *text, int *ret)
 {
 	int64_t n;
 	if (!str_number(str_z(text), &n) || n < 0 || n > CONTEXT_MAX) {
-		complain("--context wants a number up to %d, not '%s'", CONTEXT_MAX, text);
+		complain("--context needs a number up to %d, not '%s'", CONTEXT_MAX, text);
 		return false;
 	}
 	*ret = (int)n;
@@ -140,7 +145,7 @@ int cmd_where(int argc, char **argv)
 	}
 	o.colour = terminal_colour();
 	if (!o.ncode || (!list && !a.list.len)) {
-		complain(o.ncode ? "there is no address on standard input" : "which code? unhang where --code PATH ADDRESS...");
+		complain(o.ncode ? "standard input has no address" : "which code? unhang where --code PATH ADDRESS...");
 		status = EXIT_CANNOT;
 	} else {
 		status = look_up(&o, &a);

@@ -262,7 +262,7 @@ static void find_instructions(struct code_set *s, struct loaded *l, struct where
 		if (is_code(l->object, all[i].address))
 			spans[nspans++] = span_of(&all[i], context);
 		else
-			all[i].no_instructions = S("there is no code at this address, but data");
+			all[i].no_instructions = S("this address has data, not code");
 	}
 	nspans = merge_spans(spans, nspans);
 	_cleanup_free_ struct code_range *ranges = mem_alloc(nspans * sizeof(*ranges) + 1);

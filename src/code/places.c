@@ -325,7 +325,7 @@ void code_places_all(const struct code_places *p, const struct code_taker *taker
 		}
 		struct uh_error *err = door_look(&(struct named){ .path = p->paths[i] }, &what);
 		if (err && err->errnum != ETIMEDOUT && problems)
-			text_printf(problems, "%s: there is no such file or directory\n", p->paths[i]);
+			text_printf(problems, "%s: no such file or directory\n", p->paths[i]);
 		if (err && err->errnum == ETIMEDOUT)
 			tell_or_keep(problems, err);
 		else

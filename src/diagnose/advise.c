@@ -261,7 +261,7 @@ static void add_missing_parameters(struct advice *a)
 			continue;
 		struct str missing = parameter_missing_text(p->head.id, kernel, &i->arena), text;
 		text = arena_printf(&i->arena, STR_FMT ": it changed nothing%s" STR_FMT, STR_ARG(missing),
-				    p->instead.n ? "; what was meant: " : "", STR_ARG(p->instead));
+				    p->instead.n ? "; use instead: " : "", STR_ARG(p->instead));
 		struct str sources = p->source;
 		struct diag_setting one = { S("no-such-parameter"), text, S("A"), str_trim(str_split(&sources, ';')), f };
 		vec_push(&i->settings, one);
@@ -296,7 +296,8 @@ static void add_next(struct incident *i, struct str why, const struct command *r
 }
 
 /** @certain: only steps whose condition is known to hold. */
-static void add_steps(struct incident *i, const struct know *k, const struct know_next *list, const struct fact_view *view, bool certain)
+static void add_steps(struct incident *i, const struct know *k, const struct know_next *list, const struct fact_view *view,
+		      bool certain)
 {
 	for (const struct know_next *n = list; n; n = n->next) {
 		enum truth holds = condition_eval(n->when, view);
@@ -313,7 +314,7 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 {
 	add_steps(i, k, i->action->next_steps, view, false);
 	if (i->before_log && !i->log_has_boot)
-		add_next(i, S("The cause is earlier than this log; the whole log of that boot has it"),
+		add_next(i, S("The cause is earlier than this log; get the whole log of that boot"),
 			 COMMAND(&i->arena,
 				 "``sudo journalctl -k -b -1 -o short-monotonic > boot.txt; unhang explain boot.txt``"));
 	add_steps(i, k, i->cause->next_steps, view, false);
@@ -322,7 +323,7 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 	for (size_t n = 0; n < i->events.len; n++)
 		kernel |= !i->events.data[n]->program;
 	if (!i->log_has_boot && !i->before_log && kernel && !incident_knows_machine(i))
-		add_next(i, S("Part, kernel and firmware, which decide on what helps"),
+		add_next(i, S("Get part, kernel and firmware, which decide what helps"),
 			 COMMAND(&i->arena,
 				 "``sudo dmesg > dmesg.txt; sudo sh -c 'cat /sys/kernel/debug/dri/*/amdgpu_firmware_info' >> "
 				 "dmesg.txt; unhang explain dmesg.txt``"));
@@ -331,7 +332,7 @@ static void find_next_steps(struct incident *i, const struct know *k, const stru
 void incident_advise(struct incident *i, const struct know *k, const struct host *host)
 {
 	// A user may have replaced the block that fits always.
-	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "What to do is not known.", 24 } };
+	static const struct know_action none = { .action = { "nothing", 7 }, .text = { "No advice is known.", 19 } };
 	struct advice a = { .incident = i, .know = k };
 	if (host && i->this_boot)
 		a.host = (struct host_scope){ host, host_machine(host) };

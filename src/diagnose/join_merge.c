@@ -83,8 +83,7 @@ static void align(struct incident *to, struct incident *from, struct clock_bridg
 	if (common_fault(to, from, &x, &y)) {
 		*bridge = (struct clock_bridge){ y->time.clock, x->time.clock, x->time.seconds - y->time.seconds };
 		struct str address = diag_value(x, "fault_address");
-		to->joined_by = arena_printf(&to->arena,
-					     "the fault at " STR_FMT " stands in both logs and brings their clocks together",
+		to->joined_by = arena_printf(&to->arena, "the fault at " STR_FMT " is in both logs and aligns their clocks",
 					     STR_ARG(address));
 	}
 	y = first_calendar(from);

@@ -85,10 +85,10 @@ static struct remedy_verdict superseded(const struct know_remedy *r, const struc
 	if (r->until.n)
 		text_printf(&why, "not needed once " STR_FMT ": ", STR_ARG(r->until));
 	else
-		text_add(&why, S("not needed any more: "));
+		text_add(&why, S("no longer needed: "));
 	text_printf(&why, "this machine has " STR_FMT, STR_ARG(text_str(&v.said)));
 	if (f->all)
-		text_printf(&why, "; " STR_FMT " is in force all the same", STR_ARG(text_str(&f->said)));
+		text_printf(&why, "; " STR_FMT " is set anyway", STR_ARG(text_str(&f->said)));
 	struct remedy_verdict verdict = { .state = REMEDY_SUPERSEDED, .because = arena_str(arena, text_str(&why)) };
 	text_free(&why);
 	text_free(&v.said);
@@ -99,7 +99,7 @@ static struct remedy_verdict in_force(const struct force *f, struct arena *arena
 {
 	return (struct remedy_verdict){
 		.state = REMEDY_APPLIED,
-		.because = arena_printf(arena, STR_FMT " is in force, so it did not prevent this", STR_ARG(text_str(&f->said))),
+		.because = arena_printf(arena, STR_FMT " is set, so it did not prevent this", STR_ARG(text_str(&f->said))),
 		.fact = arena_str(arena, text_str(&f->fact)),
 	};
 }
@@ -110,7 +110,7 @@ static struct remedy_verdict done(const struct know_remedy *r, const struct fact
 	condition_facts(r->applied, view, add_version, &v);
 	struct remedy_verdict verdict = { .state = REMEDY_APPLIED };
 	verdict.because =
-		v.fact.n ? arena_printf(arena, STR_FMT " is in force, so it did not prevent this", STR_ARG(text_str(&v.said))) :
+		v.fact.n ? arena_printf(arena, STR_FMT " is set, so it did not prevent this", STR_ARG(text_str(&v.said))) :
 			   arena_printf(arena, "this machine has " STR_FMT " already", STR_ARG(text_str(&v.said)));
 	verdict.fact = arena_str(arena, v.fact);
 	text_free(&v.said);
@@ -130,8 +130,8 @@ static struct str missing(const struct know *k, const struct know_pair *p, struc
 
 struct str parameter_missing_text(struct str name, struct str kernel, struct arena *arena)
 {
-	return kernel.n ? arena_printf(arena, "linux " STR_FMT " has no parameter " STR_FMT, STR_ARG(kernel), STR_ARG(name)) :
-			  arena_printf(arena, "linux has no parameter " STR_FMT, STR_ARG(name));
+	return kernel.n ? arena_printf(arena, "Linux " STR_FMT " has no parameter " STR_FMT, STR_ARG(kernel), STR_ARG(name)) :
+			  arena_printf(arena, "Linux has no parameter " STR_FMT, STR_ARG(name));
 }
 
 static struct remedy_verdict no_such(const struct know *k, const struct know_change *c, const struct fact_view *view,

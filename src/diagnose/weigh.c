@@ -51,42 +51,44 @@ void incident_weigh(struct incident *i, const struct know *k)
 		agrees = NULL;
 	if (agrees && str_is(agrees->value, "yes")) {
 		percent += 5;
-		text_printf(&why, "status " STR_FMT " decodes to the printed fields; ", STR_ARG(status->value));
+		text_printf(&why, "fault status " STR_FMT " agrees with the message; ", STR_ARG(status->value));
 	} else if (agrees) {
 		percent -= 20;
-		text_printf(&why, "status " STR_FMT " does not decode to the printed fields; ", STR_ARG(status->value));
+		text_printf(&why, "fault status " STR_FMT " contradicts the message; ", STR_ARG(status->value));
 	}
 	if (i->joined_by.n)
 		text_printf(&why, STR_FMT "; ", STR_ARG(i->joined_by));
 	if (!i->vendor_known) {
 		percent -= 15;
-		text_add(&why, S("nothing in it says that the GPU is AMD's; "));
+		text_add(&why, S("nothing says that the GPU is AMD's; "));
 	}
 	i->before_log = cause_is_before_log(i);
 	i->fault = i->before_log ? S("unknown") : i->cause->fault;
 	if (i->before_log) {
 		percent = percent < NOT_THE_CAUSE ? percent : NOT_THE_CAUSE;
-		text_add(&why, i->log_has_boot ? S("the log of this boot does not show what led to it; ") :
+		text_add(&why, i->log_has_boot ? S("the log of this boot does not show the cause; ") :
 						 S("this log begins after the cause; "));
 	} else if (i->root->now) {
 		struct str looks = diag_value(i->root, "looks"), seconds = diag_value(i->root, "seconds");
+		if (str_is(looks, "0")) // what is off the bus is not looked at
+			looks.n = 0;
 		if (looks.n)
-			text_printf(&why, str_is(looks, "1") ? "seen at the one look" : "the same at each of " STR_FMT " looks",
+			text_printf(&why, str_is(looks, "1") ? "seen in a single look" : "the same in all " STR_FMT " looks",
 				    STR_ARG(looks));
 		if (looks.n && seconds.n && !str_is(looks, "1"))
 			text_printf(&why, " within " STR_FMT " s", STR_ARG(seconds));
 		text_add(&why, looks.n ? S("; ") : S(""));
 	} else if (i->root == i->events.data[0] ||
 		   (i->root->at.source == i->events.data[0]->at.source && i->root->at.line <= i->events.data[0]->at.line)) {
-		text_add(&why, i->log_has_boot ? S("nothing earlier since the boot points elsewhere; ") :
-						 S("nothing earlier is in this log; "));
+		text_add(&why, i->log_has_boot ? S("nothing earlier in this boot explains it; ") :
+						 S("nothing earlier in this log explains it; "));
 	} else {
-		text_add(&why, S("what the log has before it does not explain it; "));
+		text_add(&why, S("earlier messages do not explain it; "));
 	}
 	if (!has_kernel_events(i))
-		text_add(&why, S("the kernel's log of that time is not among the evidence; "));
+		text_add(&why, S("the kernel log of that time is missing; "));
 	else if (!i->log_has_boot && !incident_knows_machine(i))
-		text_add(&why, S("the boot's messages (part, kernel, firmware) are not in this log; "));
+		text_add(&why, S("the boot messages (part, kernel, firmware) are missing; "));
 	if (i->cause->stage->counts < BAND_UNEXPLAINED && !i->before_log && i->events.len > 3)
 		percent += 3;
 	percent = calibrated(k, percent > 97 ? 97 : percent < 10 ? 10 : percent);

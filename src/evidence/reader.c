@@ -7,6 +7,7 @@
 #include "base/command.h"
 #include "code/object/bundle.h"
 #include "evidence/artefact.h"
+#include "evidence/recording/tell.h"
 #include "evidence/waves/gpu_core.h"
 #include "evidence/log/scan_file.h"
 #include "evidence/documents/pickle.h"
@@ -200,7 +201,7 @@ static struct uh_error *read_head(struct source *s, struct reader_stream *stream
 	uh_error_free(binary ? stream->err : NULL);
 	return binary      ? uh_error_new("%s: %s, not a log", s->name, binary) :
 	       stream->err ? stream->err :
-			     uh_error_new("%s: there is nothing in it", s->name);
+			     uh_error_new("%s: there is nothing to read", s->name);
 }
 
 static void take_kinds(struct evidence *e, const struct log_reader *log)
@@ -307,6 +308,25 @@ static bool has_gpu_code(const struct file *f)
 	return found;
 }
 
+/** A recording of the flight recorder is read as a whole. */
+static bool read_recording(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
+{
+	struct text bytes = { 0 };
+	if (!recording_begins((struct str){ stream->bytes, stream->have }))
+		return false;
+	if (!s->door)
+		read_whole(s, stream, &bytes);
+	struct counted c = { r->sink, 0 };
+	struct evidence *e = evidence_add(r, s->name, "recording");
+	const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path };
+	*ret_err = recording_read(&out, s, text_str(&bytes));
+	e->bytes = s->door ? s->size : bytes.n;
+	e->events = c.events;
+	e->kinds[e->nkinds++] = e->kind;
+	text_free(&bytes);
+	return true;
+}
+
 /** A core is kept until all sources are known: that of the GPU and that of its process are read together. */
 static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct uh_error **ret_err)
 {
@@ -328,7 +348,7 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_
 		read_whole(s, stream, &bytes);
 	if (bytes.n >= DOCUMENT_MAX) {
 		*ret_err = uh_error_new(
-			"%s: a core that is compressed; unpack it first, so that only what is needed of it is read", s->name);
+			"%s: a compressed core; unpack it first, so that unhang can read only the parts it needs", s->name);
 		text_free(&bytes);
 		return true;
 	}
@@ -355,7 +375,7 @@ static struct uh_error *lost_error(const char *name, uint64_t lost)
 	struct arena room = { 0 };
 	struct str turn = command_str(COMMAND_OF(&room, ": tac ", PIECE_PATH, str_z(name)));
 	struct uh_error *err =
-		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; turn it round first" STR_FMT, name,
+		uh_error_new("%s: runs backwards, and its %llu oldest events did not fit; reverse it first" STR_FMT, name,
 			     (unsigned long long)lost, STR_ARG(turn));
 	arena_free(&room);
 	return err;
@@ -366,7 +386,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	struct reader_stream stream = { .source = s };
 	struct uh_error *err = read_head(s, &stream);
 	struct uh_error *elf_err = NULL;
-	if (stream.have && keep_elf(r, s, &stream, &elf_err)) {
+	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_recording(r, s, &stream, &elf_err))) {
 		uh_error_free(err);
 		free(stream.bytes);
 		return elf_err;
@@ -405,8 +425,8 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	e->events = log_reader_events(log);
 	take_kinds(e, log);
 	if (!err && nuls >= NULS_TOLD)
-		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; what is behind them was read",
-				   s->name, (unsigned long long)nuls);
+		err = uh_error_new("%s: begins with %llu NUL bytes, as after a power cut; the rest was read", s->name,
+				   (unsigned long long)nuls);
 	if (!err && pickle_begins(text_str(&ahead.bytes)))
 		err = uh_error_new("%s: a pickle that cannot be read: it is cut off, damaged, or of another protocol", s->name);
 	if (!err && log_reader_lost(log))

@@ -15,7 +15,7 @@ static const struct {
 	{ "%PDF", 4, "a PDF" },
 	{ "\xff\xfe", 2, "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8" },
 	{ "\xfe\xff", 2, "UTF-16 text; convert it first: iconv -f UTF-16 -t UTF-8" },
-	{ "KDUMP   ", 8, "a kernel core; kdump's dmesg stands in the file beside it" },
+	{ "KDUMP   ", 8, "a kernel core; give the dmesg file that kdump wrote beside it" },
 	{ "SQLite format 3", 15, "an SQLite database" },
 };
 

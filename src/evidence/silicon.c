@@ -215,12 +215,13 @@ static void tell_barrier(struct target_code *c, const struct wave_state *s, stru
 	if (!s->barrier_one || !s->moved || !target_code_need(c, s->barrier_pc))
 		return;
 	const struct where *at = target_code_waves(c, s->barrier_one, 1, WAVE_CONTEXT)[0];
+	struct str parameters = at->name, name = str_split(&parameters, '(');
 	if (at->nframes)
 		event_add(e, S("barrier_place"),
 			  arena_printf(a, STR_FMT ":%u", STR_ARG(at->frames[0].file), at->frames[0].line), FACT_TEXT);
 	else if (at->function)
 		event_add(e, S("barrier_place"),
-			  arena_printf(a, STR_FMT " +0x%llx", STR_ARG(at->name), (unsigned long long)at->offset), FACT_TEXT);
+			  arena_printf(a, STR_FMT " +0x%llx", STR_ARG(name), (unsigned long long)at->offset), FACT_TEXT);
 }
 
 /** The code at the pc where most waves are: of whichever process of this GPU has code there. */

@@ -188,12 +188,11 @@ static void add_chain(struct verdict_facts *f, const struct watch *w, unsigned x
 	struct text out = { 0 };
 	if (!n)
 		return;
-	if (n > 1) {
-		text_printf(&out, STR_FMT " waits for " STR_FMT, STR_ARG(chain[0]->title), STR_ARG(chain[1]->title));
-		for (size_t i = 2; i < n; i++)
-			text_printf(&out, ", that for " STR_FMT, STR_ARG(chain[i]->title));
+	// From the last unit, which is the one that is stuck, back to the first.
+	for (size_t i = n - 1; i-- > 0;)
+		text_printf(&out, "%s" STR_FMT, out.n ? ", " : "", STR_ARG(chain[i]->title));
+	if (out.n)
 		say(f, "waits_chain", arena_str(f->arena, text_str(&out)));
-	}
 	text_free(&out);
 	note(f, "waits_end", chain[n - 1]->head.id);
 	say(f, "waits_end_title", chain[n - 1]->title);

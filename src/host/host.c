@@ -159,7 +159,7 @@ static const struct {
 	const char *pattern, *what;
 } important[] = {
 	{ "/sys/kernel/debug*", "debugfs (firmware versions)" }, { "/sys/module/amdgpu/parameters/*", "parameters of amdgpu" },
-	{ "/proc/cmdline", "the kernel's command line" },        { "*/modprobe.d*", "modprobe.d (parameters)" },
+	{ "/proc/cmdline", "the kernel command line" },          { "*/modprobe.d*", "modprobe.d (parameters)" },
 	{ "/etc/default/grub*", "the boot loader's settings" },  { "/boot*", "the boot loader's settings" },
 };
 

@@ -59,7 +59,7 @@ void report_applied(struct applied_report *r, const struct applied_view *v)
 	walk_texts(s, "files", "in", v->files, v->nfiles);
 	walk_texts(s, "why", "but", v->why, v->nwhy);
 	if (v->needless)
-		sheet_say(s, "  versions here make it unnecessary: " STR_FMT "\n", STR_ARG(v->undo));
+		sheet_say(s, "  no longer needed with the versions here: " STR_FMT "\n", STR_ARG(v->undo));
 	if (v->until && sheet_say(s, "  "))
 		report_commands(s->json.out, v->until, v->commands, v->ncommands);
 	sheet_commands(s, "not_active_until", v->commands, v->ncommands);
@@ -70,6 +70,6 @@ void report_applied(struct applied_report *r, const struct applied_view *v)
 void report_applied_end(struct applied_report *r)
 {
 	if (!r->shown)
-		sheet_say(&r->sheet, "unhang has changed nothing here.\n");
+		sheet_say(&r->sheet, "unhang has changed nothing on this machine.\n");
 	sheet_end(&r->sheet);
 }

@@ -26,7 +26,7 @@ static void put_head(const struct order_view *v, FILE *out)
 void report_order(const struct order_view *v, FILE *out)
 {
 	put_head(v, out);
-	put_command(v, "costs", v->steps->cost, out);
+	put_command(v, "cost", v->steps->cost, out);
 	put_command(v, "risk", v->steps->risk, out);
 	put_command(v, "until", v->steps->until, out);
 	put_command(v, "check", v->steps->verify, out);
@@ -87,10 +87,10 @@ static void put_difference(FILE *out, struct str before, struct str after)
 void report_file(const struct file_view *v, FILE *out)
 {
 	print_safe(out, v->path);
-	fputs(!v->there_before && !v->there_after ? " (it is gone)\n" :
+	fputs(!v->there_before && !v->there_after ? " (missing)\n" :
 	      !v->there_before                    ? " (a new file)\n" :
-	      !v->there_after                     ? " (it is deleted)\n" :
-	      str_eq(v->before, v->after)         ? " (it has nothing to change)\n" :
+	      !v->there_after                     ? " (to be deleted)\n" :
+	      str_eq(v->before, v->after)         ? " (nothing to change)\n" :
 						    "\n",
 	      out);
 	put_difference(out, v->before, v->there_after ? v->after : (struct str){ 0 });
@@ -114,7 +114,8 @@ void report_drop_by_hand(const struct command *what, FILE *out)
 
 void report_profile(const char *directory, struct str id, struct str text, FILE *out)
 {
-	fprintf(out, "%s/" STR_FMT ".sh (and .json): variables for one job, nothing of the system\n", directory, STR_ARG(id));
+	fprintf(out, "%s/" STR_FMT ".sh (and .json): variables for one job; the system is not changed\n", directory,
+		STR_ARG(id));
 	put_lines(out, '+', text);
 }
 
@@ -131,7 +132,7 @@ void report_profile_written(const char *directory, struct str id, FILE *out)
 
 void report_profile_deleted(const char *directory, struct str id, FILE *out)
 {
-	fprintf(out, "%s/" STR_FMT ".sh and .json (they are deleted)\n", directory, STR_ARG(id));
+	fprintf(out, "%s/" STR_FMT ".sh and .json (to be deleted)\n", directory, STR_ARG(id));
 }
 
-void report_rest_deleted(FILE *out) { fputs("what is left of a record that was never finished (it is deleted)\n", out); }
+void report_rest_deleted(FILE *out) { fputs("what is left of a record that was never finished (to be deleted)\n", out); }

@@ -214,7 +214,7 @@ static struct sheet_value which_gpus(const struct doctor_view *v, const struct f
 static void walk_finding(struct sheet *s, const struct doctor_view *v, const struct finding *f)
 {
 	static const struct column what[] = { { "which", "GPU" }, { "seen", "Seen" }, { "why", "Why" } };
-	static const struct column more[] = { { "check", "Check" }, { "cost", "Costs" },  { "risk", "Risk" },
+	static const struct column more[] = { { "check", "Check" }, { "cost", "Cost" },   { "risk", "Risk" },
 					      { "undo", "Undo" },   { "until", "Until" }, { "graded", "Source" } };
 	const struct row_style style = { SEVERITY_WIDTH, LABEL_WIDTH, v->width };
 	struct text which = { 0 }, graded = { 0 };
@@ -288,7 +288,8 @@ static void put_late(const struct doctor_view *v)
 	size_t count = 0;
 	for (size_t n = 0; (f = host_fact(v->host, host_machine(v->host), S("unread"), n)); n++) {
 		if (unread_is_late(f) && count++ < NAMED)
-			text_printf(&late, "%s" STR_FMT, late.n ? ", " : "Not read, as it gave no answer: ", STR_ARG(f->value));
+			text_printf(&late, "%s" STR_FMT,
+				    late.n ? ", " : "Not read, because it did not answer: ", STR_ARG(f->value));
 	}
 	if (count > NAMED)
 		text_printf(&late, " and %zu more", count - NAMED);
@@ -308,16 +309,15 @@ static void put_unread(const struct doctor_view *v)
 	for (size_t n = 0; (f = host_fact(h, host_machine(h), S("unread"), n)); n++)
 		if (!unread_is_late(f))
 			text_printf(&refused, "%s" STR_FMT,
-				    refused.n ? ", " : "Not read for want of permission: ", STR_ARG(f->value));
+				    refused.n ? ", " : "Not read, because it needs root: ", STR_ARG(f->value));
 	for (size_t n = 0; n < h->items.len; n++)
 		if (str_is(h->items.data[n]->kind, "gpu") && h->items.data[n]->gpu->driver.n &&
 		    !firmware_known(h->items.data[n]))
 			text_printf(&blind, "%s" STR_FMT, blind.n ? ", " : "", STR_ARG(h->items.data[n]->gpu->pci));
 	if (refused.n)
-		text_printf(&refused, "; as root unhang would see them: sudo unhang doctor%s", blind.n ? ". " : "");
+		text_printf(&refused, ". Run: sudo unhang doctor%s", blind.n ? ". " : "");
 	if (blind.n)
-		text_printf(&refused,
-			    "The firmware of " STR_FMT " could not be looked at: its versions are in nothing that was read",
+		text_printf(&refused, "The firmware of " STR_FMT " is not known: no file that could be read has its version",
 			    STR_ARG(text_str(&blind)));
 	if (refused.n)
 		put_hint(v, text_str(&refused));
@@ -342,13 +342,12 @@ static void put_rest(const struct doctor_view *v, size_t bad, size_t change)
 	fputc('\n', v->out);
 	put_good(v);
 	if (!bad && v->verdict == UH_HEALTHY)
-		fputs("Nothing is known against this machine.\n", v->out);
+		fputs("No known problem found.\n", v->out);
 	else if (!bad)
-		fputs("Nothing is known against this machine in what could be read; that was not enough for an all-clear.\n",
-		      v->out);
+		fputs("No known problem found, but too little could be read for an all-clear.\n", v->out);
 	if (change)
-		put_hint(v,
-			 S("unhang doctor --apply ID makes such a change in a file of its own, and --undo ID takes it back."));
+		put_hint(v, S("To make such a change: unhang doctor --apply ID. To undo it: --undo ID. Each goes to its own "
+			      "file."));
 	put_unread(v);
 }
 

@@ -66,7 +66,7 @@ static void put_devcoredump(const struct device *d, const struct uh_report_optio
 {
 	struct arena room = { 0 };
 	struct command_maker *m = command_begin(&room);
-	command_add(m, "the driver saved its state for some minutes: ``sudo cp ");
+	command_add(m, "the driver keeps its state for some minutes: ``sudo cp ");
 	command_add_value(m, PIECE_PATH, d->devcoredump);
 	command_add(m, " gpu-core.txt; unhang explain gpu-core.txt``");
 	wrap_step_row(out, &(struct row_style){ INDENT, 0, report_width(o) }, "", command_end(m));
@@ -315,9 +315,9 @@ void report_machine(const struct machine_observation *m, struct sheet *s, const 
 		sheet_say(s, "This machine has no AMD GPU.\n");
 	walk_gpus(s, m, o);
 	if (m->n && (!m->devices.root || refused))
-		sheet_say(s, "As root unhang would also see registers, waves, rings and queues: sudo unhang\n");
+		sheet_say(s, "To see registers, waves, rings and queues too: sudo unhang\n");
 	else if (m->n && !m->devices.debugfs)
-		sheet_say(s, "debugfs is not mounted; with it unhang would also see registers, waves and rings: mount -t "
+		sheet_say(s, "debugfs is not mounted. To see registers, waves and rings: sudo mount -t "
 			     "debugfs none "
 			     "/sys/kernel/debug\n");
 	sheet_close(s, '}');

@@ -253,7 +253,7 @@ static struct uh_error *parse_addresses(const char *const *addresses, size_t n, 
 	h->matches.cap = n;
 	for (size_t i = 0; i < n; i++)
 		if (!parse_asked(addresses[i], &h->asked[i]))
-			return uh_error_new("'%s' is no address (0x1a34) and no function with an offset (saxpy+0x34)",
+			return uh_error_new("'%s' is neither an address (0x1a34) nor a function with an offset (saxpy+0x34)",
 					    addresses[i]);
 	return NULL;
 }
@@ -264,8 +264,8 @@ static struct uh_error *no_code(struct hunt *h, const struct uh_look_options *o,
 	look_tell(t, problems);
 	look_tell(t, text_str(&h->set.problems));
 	if (problems.n || h->set.problems.n)
-		return uh_error_new("there is no code that could be read");
-	return uh_error_new("%s%s: there is no AMD GPU code in it%s%s", o->code[0], o->ncode > 1 ? " and others" : "",
+		return uh_error_new("no code could be read");
+	return uh_error_new("%s%s: no AMD GPU code in it%s%s", o->code[0], o->ncode > 1 ? " and others" : "",
 			    o->gfx ? " for " : "", o->gfx ? o->gfx : "");
 }
 
@@ -314,7 +314,7 @@ struct uh_error *uh_look_where(const struct uh_look_options *o, const char *cons
 	at = str_starts(at, S("0x")) ? str_from(at, 2) : at;
 	h.based = o->loaded_at;
 	if (!err && h.based && !(at.n && str_hex(at, &h.loaded_at)))
-		err = uh_error_new("--loaded-at wants an address such as 0x7f3a00000000, not '%s'", o->loaded_at);
+		err = uh_error_new("--loaded-at needs an address such as 0x7f3a00000000, not '%s'", o->loaded_at);
 	if (!err) {
 		struct code_places places = { .n = o->ncode, .paths = o->code, .gfx = str_z(o->gfx) };
 		struct code_taker taker = { take_object, &h };

@@ -75,7 +75,7 @@ struct uh_error *uh_doctor_applied(const struct uh_doctor_options *o, const char
 	*ret_half = (unsigned)(v.have.problems.len + v.have.cut.len) + v.have.empty;
 	applied_tell_left(&v.have, problem, ctx);
 	if (v.have_unread)
-		err = uh_error_new(APPLIED_DIRECTORY " gave no answer: what was changed is not known");
+		err = uh_error_new(APPLIED_DIRECTORY " did not answer, so what was changed is unknown");
 	else if (id && !applied_named(&v.have, str_z(id)))
 		err = uh_error_new("%s: it is not applied; unhang doctor --list-applied shows what is", id);
 	if (!err) {

@@ -58,7 +58,7 @@ static struct uh_error *unknown_id(const struct order *r)
 		if (writes(&r->visit.know->remedies.data[n]->change))
 			text_printf(&t, "%s" STR_FMT, t.n ? ", " : "", STR_ARG(r->visit.know->remedies.data[n]->head.id));
 	struct uh_error *err =
-		uh_error_new(STR_FMT ": no finding of this machine and no remedy has this id; these can be applied: " STR_FMT,
+		uh_error_new(STR_FMT ": no finding on this machine and no remedy has this id; you can apply: " STR_FMT,
 			     STR_ARG(r->request.id), STR_ARG(t.n ? text_str(&t) : S("none")));
 	text_free(&t);
 	return err;
@@ -70,7 +70,7 @@ static void put_by_hand(const struct order *r, const struct host_fact *written, 
 	struct arena room = { 0 };
 	struct command_maker *m = command_begin(&room);
 	command_add_command(m, written->command);
-	command_add(m, ": take out ");
+	command_add(m, ": remove ");
 	command_add_value(m, PIECE_NAME, name);
 	if (piece_plain(PIECE_PARAMETER, value)) {
 		command_add(m, "=");
@@ -111,8 +111,7 @@ static struct uh_error *by_hand(const struct order *r)
 	report_by_hand(&view, r->out);
 	if (r->request.change)
 		put_drops(r, r->request.change->drops);
-	return uh_error_new(STR_FMT ": there is nothing that unhang could write; its steps are done by hand",
-			    STR_ARG(r->request.id));
+	return uh_error_new(STR_FMT ": unhang has nothing to write; do its steps by hand", STR_ARG(r->request.id));
 }
 
 static struct uh_error *put_files(const struct order *r, const struct applied *a, bool undo)
@@ -143,10 +142,10 @@ static void put_commands(const struct order *r, const struct applied *a, bool un
 static struct uh_error *ask(const struct order *r, const char *question)
 {
 	if (!print_arrived(r->out))
-		return uh_error_new("nothing was done: what would be done could not be shown");
+		return uh_error_new("nothing was done, because the plan could not be shown");
 	if (r->o->yes || (r->o->ask && r->o->ask(question)))
 		return NULL;
-	return uh_error_new(r->o->ask ? "nothing was done" : "nothing was done: there is no terminal to ask on, and no --yes");
+	return uh_error_new(r->o->ask ? "nothing was done" : "nothing was done: there is no terminal to ask on; add --yes");
 }
 
 /** An order that was carried out, whose end did not reach the user. */
@@ -154,7 +153,7 @@ static struct uh_error *told(const struct order *r)
 {
 	if (print_arrived(r->out))
 		return NULL;
-	return uh_error_new(STR_FMT ": it was done, but what to do next could not be shown; unhang doctor --list-applied tells",
+	return uh_error_new(STR_FMT ": done, but the next step could not be shown; see unhang doctor --list-applied",
 			    STR_ARG(r->request.id));
 }
 
@@ -163,9 +162,9 @@ static struct uh_error *may_write(const struct order *r)
 	const struct host *h = &r->visit.host;
 	const struct host_fact *container = host_fact(h, host_machine(h), S("container"), 0);
 	if (container ? str_is(container->value, "yes") : !r->o->root && source_in_container())
-		return uh_error_new("this is a container: parameters of the kernel are set on its host");
+		return uh_error_new("this is a container: set kernel parameters on its host");
 	if (!r->o->root && !r->o->dry_run && geteuid())
-		return uh_error_new("only root may change this machine: run it with sudo");
+		return uh_error_new("only root can change this machine: use sudo");
 	return NULL;
 }
 
@@ -184,10 +183,10 @@ static struct uh_error *carry_out(const struct order *r, struct applied *a, bool
 	if (err)
 		return err;
 	if (a->kargs)
-		put_commands(r, a, undo, "no file is changed; to be run afterwards:");
+		put_commands(r, a, undo, "no file is changed; run afterward:");
 	if (r->o->dry_run)
 		return NULL;
-	err = ask(r, undo ? "Take this back?" : "Write this?");
+	err = ask(r, undo ? "Undo this?" : "Write this?");
 	if (err)
 		return err;
 	err = undo ? applied_undo(r->o->root, a) : applied_do(r->o->root, a);
@@ -196,7 +195,7 @@ static struct uh_error *carry_out(const struct order *r, struct applied *a, bool
 		return err;
 	}
 	put_commands(r, a, undo,
-		     undo     ? "taken back; what is in effect stays until:" :
+		     undo     ? "undone; it stays in effect until:" :
 		     a->kargs ? "noted, not active until:" :
 				"written, not active until:");
 	return told(r);
@@ -220,9 +219,9 @@ static struct str unfit(struct order *r)
 	if (!others)
 		return (struct str){ 0 };
 	if (excepted)
-		return S("with the firmware or versions of this machine it does not help, or is not needed");
+		return S("with this machine's firmware or versions it does not help, or is not needed");
 	return arena_printf(&r->visit.host.arena, "it is not known to help here" STR_FMT STR_FMT,
-			    STR_ARG(m->condition_text.n ? S(": it is for the case that ") : S("")),
+			    STR_ARG(m->condition_text.n ? S(": it is only for machines where ") : S("")),
 			    STR_ARG(command_str(r->steps.condition)));
 }
 
@@ -295,7 +294,7 @@ static struct uh_error *finish(struct order *r, struct applied *a)
 {
 	struct uh_error *err = may_write(r);
 	if (a->state == APPLIED_DONE && !err)
-		return uh_error_new(STR_FMT ": it is applied already; " STR_FMT " says whether it is in effect", STR_ARG(a->id),
+		return uh_error_new(STR_FMT ": already applied; " STR_FMT " says whether it is in effect", STR_ARG(a->id),
 				    STR_ARG(DOCTOR(&a->arena, "--verify", a->id)));
 	return err ? err : carry_out(r, a, false);
 }
@@ -370,7 +369,7 @@ static struct uh_error *undo_rest(struct order *r)
 	if (cut)
 		err = may_write(r);
 	if (!err)
-		err = ask(r, "Take this back?");
+		err = ask(r, "Undo this?");
 	if (!err && cut && !applied_sweep(r->o->root, r->request.id))
 		err = uh_error_new(APPLIED_DIRECTORY ": what is left of the record of " STR_FMT " could not be removed",
 				   STR_ARG(r->request.id));

@@ -20,10 +20,9 @@ static struct uh_error *choose(const char *gpu, bool one, struct live *l)
 	list_devices(&l->found.devices, &names);
 	struct str late = l->found.devices.unread.paths;
 	if (!l->found.devices.n && late.n)
-		err = uh_error_new(STR_FMT " gave no answer: which GPUs there are is not known",
-				   STR_ARG(str_split(&late, '\n')));
+		err = uh_error_new(STR_FMT " did not answer, so the GPUs are unknown", STR_ARG(str_split(&late, '\n')));
 	else if (!l->found.devices.n)
-		err = uh_error_new("there is no AMD GPU in this machine");
+		err = uh_error_new("this machine has no AMD GPU");
 	else if (gpu && !named)
 		err = uh_error_new("there is no GPU %s; there is " STR_FMT, gpu, STR_ARG(text_str(&names)));
 	else if (!gpu && one && l->found.devices.n > 1)
@@ -80,7 +79,7 @@ struct str live_why_not(struct arena *a, struct target *t, enum answer answer)
 		return arena_str(a, gate.why_not);
 	if (stuck && stuck->at.n)
 		return arena_printf(a, "the read did not return, at " STR_FMT, STR_ARG(stuck->at));
-	return answer == ANSWER_TIMED_OUT ? S("the read did not return") : S("it may not be read");
+	return answer == ANSWER_TIMED_OUT ? S("the read did not return") : S("it needs root");
 }
 
 static void tell_error(struct uh_error *err, const struct teller *t)
@@ -107,6 +106,7 @@ struct uh_error *live_could(struct uh_error *err, const struct teller *t, size_t
 void live_tell_root(const struct live *l, const struct teller *t)
 {
 	if (!l->found.devices.root)
-		look_tell(t, S("without root only the registers that the render node hands out are read; root adds the others, "
-			       "waves and rings"));
+		look_tell(t,
+			  S("without root, unhang reads only the registers that the render node offers; root adds the others, "
+			    "waves and rings"));
 }

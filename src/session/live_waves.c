@@ -149,19 +149,21 @@ static void find_process(struct gpu_waves *g, struct processes *p, uint32_t vmid
 		}
 		const bool owner = !(vmids & ~vmids_of(g->process, g->device));
 		if (!owner && n == 1)
-			look_tell(t, arena_printf(a,
-						  STR_FMT ": the waves are taken as those of process %lld, the only one that "
-							  "computes on it",
-						  STR_ARG(pci), (long long)pids[i]));
+			look_tell(t,
+				  arena_printf(a,
+					       STR_FMT ": the waves are assumed to belong to process %lld, the only one that "
+						       "computes on it",
+					       STR_ARG(pci), (long long)pids[i]));
 		if (owner || n == 1)
 			return;
 		target_close(g->process);
 		g->process = NULL;
 	}
 	if (g->look.options->ncode)
-		look_tell(t, arena_printf(
-				     a, STR_FMT ": whose waves these are is not known, and so not where their code was loaded",
-				     STR_ARG(pci)));
+		look_tell(t,
+			  arena_printf(a,
+				       STR_FMT ": the process of these waves is unknown, and so is where their code was loaded",
+				       STR_ARG(pci)));
 }
 
 /** The memory that the waves see, read through the GPU. NULL if they have several VMIDs, because it would not be clear whose code it is. */
@@ -230,7 +232,7 @@ static struct uh_error *write_waves(const struct know *k, const struct uh_look_o
 		if (seen[i].why_not.n)
 			live_cannot(&failed, t, g->device->pci, "waves", with_rest(&a, g, seen[i].why_not));
 		else if (g->stopped.n)
-			look_tell(t, arena_printf(&a, STR_FMT ": there was no further look: " STR_FMT, STR_ARG(g->device->pci),
+			look_tell(t, arena_printf(&a, STR_FMT ": only one look was possible: " STR_FMT, STR_ARG(g->device->pci),
 						  STR_ARG(g->stopped)));
 		open_code(g, &processes, t, &seen[i]);
 	}

@@ -227,9 +227,9 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 	kfd_look_at_runlists(&m.kfd);
 	struct uh_error *err = NULL;
 	if (!m.kfd.there && m.kfd.stuck.is)
-		err = uh_error_new(STR_FMT " gave no answer: which processes compute is not known", STR_ARG(m.kfd.stuck.at));
+		err = uh_error_new(STR_FMT " did not answer, so which processes compute is unknown", STR_ARG(m.kfd.stuck.at));
 	else if (!m.kfd.there)
-		err = uh_error_new("/sys/class/kfd/kfd/proc: this machine has no AMD GPU that computes, or its driver is not "
+		err = uh_error_new("/sys/class/kfd/kfd/proc: this machine has no AMD GPU for compute, or its driver is not "
 				   "loaded; for a core: unhang queues --target gpucore.PID");
 	else if (pid)
 		err = look_at_processes(&m, pid, 1);

@@ -45,7 +45,7 @@ static struct uh_error *open_dump(struct looked *l, struct regs *g)
 	struct file f;
 	struct request agents = { .kind = REQUEST_AGENTS };
 	if (g->options->ntargets > 1)
-		return uh_error_new("one device core at a time");
+		return uh_error_new("give one device core at a time");
 	struct uh_error *err = file_open(g->options->targets[0], &f);
 	if (err)
 		return err;
@@ -78,7 +78,7 @@ static void tell_unknown(struct looked *l, struct regs *g, const struct teller *
 {
 	struct named_registers found = { 0 }, all = { 0 };
 	struct part_tables tables = { 0 };
-	struct str why = S("it is reached through another register, which would have to be written");
+	struct str why = S("reading it would need a write to another register");
 	if (l->device)
 		part_tables_of_device(&g->arena, l->device, &tables);
 	if (!part_registers(&tables, name, &found)) {
@@ -178,7 +178,7 @@ static struct uh_error *look_regs(struct looked *l, struct regs *g, const char *
 	}
 	keep_xcc(&g->options->bank, &found);
 	if (l->device && pattern && found.len > MANY && !g->options->all) {
-		err = uh_error_new("that means %zu registers of a GPU; --all reads them all", found.len);
+		err = uh_error_new("this matches %zu registers of a GPU; add --all to read them all", found.len);
 	} else {
 		if (l->device)
 			live_progress(&l->live, g->options, 0);
@@ -262,7 +262,7 @@ static struct uh_error *decode(struct regs *g, const struct part_tables *tables,
 	struct str value = text, name = str_split(&value, '='), whole = name, field = { 0 };
 	int64_t number;
 	if (!value.n || !str_number(value, &number) || number < 0)
-		return uh_error_new("'" STR_FMT "': NAME=VALUE is wanted, such as GRBM_STATUS=0xa0003028", STR_ARG(text));
+		return uh_error_new("'" STR_FMT "': give NAME=VALUE, such as GRBM_STATUS=0xa0003028", STR_ARG(text));
 	struct uh_error *err = NULL;
 	if (!part_registers(tables, name, &found) && split_field(&name, &field))
 		part_registers(tables, name, &found);

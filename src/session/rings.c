@@ -110,7 +110,7 @@ static void read_target(struct rings_look *l, size_t i)
 					    .all = l->options->all };
 	const enum answer answer = read_rings(l, g);
 	if (answer != ANSWER_GIVEN) {
-		s->why_not = g->device ? live_why_not(&l->arena, g->target, answer) : S("there are none in it");
+		s->why_not = g->device ? live_why_not(&l->arena, g->target, answer) : S("it has none");
 		live_cannot(&l->failed, l->teller, s->target, "rings", s->why_not);
 	}
 	s->watched_ms = g->twice ? BETWEEN_LOOKS_MS : 0;
@@ -134,7 +134,7 @@ static struct uh_error *read_dump(struct rings_look *l)
 	struct target *t = NULL;
 	struct request agents = { .kind = REQUEST_AGENTS };
 	if (l->options->ntargets > 1)
-		return uh_error_new("one device core at a time");
+		return uh_error_new("give one device core at a time");
 	struct uh_error *err = file_open(l->options->targets[0], &f);
 	if (err)
 		return err;

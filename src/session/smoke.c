@@ -14,12 +14,12 @@ static void explain(struct text *to, const struct smoke *s)
 		break;
 	case SMOKE_NO_RUNTIME:
 		if (s->refused.n)
-			text_printf(to, "not tried: " STR_FMT, STR_ARG(s->refused));
+			text_printf(to, "not tested: " STR_FMT, STR_ARG(s->refused));
 		else
-			text_printf(to, "not tried: there is no HIP runtime (libamdhip64.so) here; --hip FILE names one");
+			text_printf(to, "not tested: there is no HIP runtime (libamdhip64.so) here; --hip FILE names one");
 		break;
 	case SMOKE_NO_DEVICE:
-		text_printf(to, "not tried: " STR_FMT " does not see this GPU (" STR_FMT ")", STR_ARG(s->library),
+		text_printf(to, "not tested: " STR_FMT " does not see this GPU (" STR_FMT ")", STR_ARG(s->library),
 			    STR_ARG(s->error));
 		break;
 	case SMOKE_FAILED:
@@ -29,12 +29,12 @@ static void explain(struct text *to, const struct smoke *s)
 		text_printf(to, "failed: what came back while " STR_FMT " is not what was written", STR_ARG(s->step));
 		break;
 	case SMOKE_LATE:
-		text_printf(to, "does not answer: given up after %lld ms while " STR_FMT "%s", (long long)s->milliseconds,
+		text_printf(to, "does not answer: unhang gave up after %lld ms while " STR_FMT "%s", (long long)s->milliseconds,
 			    STR_ARG(s->step),
-			    s->left_behind ? "; the process that tried it waits in the kernel and was left behind" : "");
+			    s->left_behind ? "; the test process is stuck in the kernel and was left behind" : "");
 		break;
 	case SMOKE_CRASHED:
-		text_printf(to, "failed: the process that tried it ended while " STR_FMT, STR_ARG(s->step));
+		text_printf(to, "failed: the test process ended while " STR_FMT, STR_ARG(s->step));
 		break;
 	}
 	if (s->refused.n && s->end != SMOKE_NO_RUNTIME)
@@ -74,7 +74,7 @@ struct uh_error *uh_doctor_smoke(const struct uh_doctor_options *o, FILE *out, u
 	report_smoke_end(&r);
 	struct uh_error *err = NULL;
 	if (!tried)
-		err = uh_error_new(d.n ? "no GPU could be tried" : "no AMD GPU is in /sys/bus/pci/devices");
+		err = uh_error_new(d.n ? "no GPU could be tested" : "no AMD GPU found in /sys/bus/pci/devices");
 	devices_free(&d);
 	know_free(k);
 	return err;

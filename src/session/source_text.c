@@ -110,7 +110,7 @@ static bool find(struct source_texts *t, struct str beside, struct str path, str
 	if (!found && beside.n && !is_hidden(path))
 		found = find_below(t, arena_z(&t->arena, beside), path, ret);
 	if (!found && !t->unread.n && str_starts(path, S("/")) && t->asked++ < ASKED_MOST && is_there(arena_z(&t->arena, path)))
-		note_unread(t, path, "not read: it lies neither below a --source directory nor beside the code");
+		note_unread(t, path, "not read: it is neither below a --source directory nor beside the code");
 	return found;
 }
 

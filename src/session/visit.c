@@ -60,21 +60,20 @@ void applied_tell_left(const struct applied_list *l, uh_problem_fn *problem, voi
 	for (size_t n = 0; n < l->list.len; n++) {
 		struct applied *a = l->list.data[n];
 		if (a->state != APPLIED_DONE)
-			visit_tell(&v, STR_FMT ": %s was cut short: " STR_FMT " finishes it, --undo " STR_FMT " takes it back",
-				   STR_ARG(a->id), a->state == APPLIED_PLANNED ? "writing it" : "taking it back",
+			visit_tell(&v, STR_FMT ": %s was interrupted: " STR_FMT " finishes it, --undo " STR_FMT " undoes it",
+				   STR_ARG(a->id), a->state == APPLIED_PLANNED ? "writing it" : "undoing it",
 				   STR_ARG(DOCTOR(&a->arena, "--apply", a->id)), STR_ARG(a->id));
 	}
 	if (l->empty)
-		visit_tell(&v, "/etc/unhang: it is empty: a change was cut short before or after all that it wrote; "
+		visit_tell(&v, "/etc/unhang is empty: a change was interrupted before or after it wrote; "
 			       "unhang doctor --undo ID removes it");
 	for (size_t n = 0; n < l->cut.len; n++) {
 		const struct applied *a = applied_named(l, l->cut.data[n]);
 		struct arena room = { 0 };
 		if (!a || a->state == APPLIED_DONE)
-			visit_tell(&v, STR_FMT ": %s was cut short before anything was changed: " STR_FMT " %s",
-				   STR_ARG(l->cut.data[n]), a ? "taking it back" : "writing it",
-				   STR_ARG(DOCTOR(&room, "--undo", l->cut.data[n])),
-				   a ? "takes it back" : "removes what is left");
+			visit_tell(&v, STR_FMT ": %s was interrupted before it changed anything: " STR_FMT " %s",
+				   STR_ARG(l->cut.data[n]), a ? "undoing it" : "writing it",
+				   STR_ARG(DOCTOR(&room, "--undo", l->cut.data[n])), a ? "undoes it" : "removes what is left");
 		arena_free(&room);
 	}
 }

@@ -219,7 +219,7 @@ static bool text_after_all(struct layer *l)
 static void send_as_text(struct layer *l, const char *why)
 {
 	struct text line = { 0 };
-	text_printf(&line, "begins like an archive, but is none (%s); it was read as text", why);
+	text_printf(&line, "begins like an archive but is not one (%s); it was read as text", why);
 	send_problem(l->u, ARCHIVE_PROBLEM, l->name, line.p);
 	text_free(&line);
 	struct text rest = l->front;
@@ -392,7 +392,7 @@ static bool unpack_members(struct layer *below, struct archive *a, bool containe
 	if (status < ARCHIVE_WARN && !ret_why->n)
 		text_printf(ret_why, "%s", why_of(&u->api, a));
 	else if (!any && !ret_why->n && !u->entries)
-		text_printf(ret_why, "there is nothing in it");
+		text_printf(ret_why, "it is empty");
 	return any;
 }
 

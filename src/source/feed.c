@@ -76,9 +76,9 @@ static struct uh_error *bad_end(const struct feed *f, enum child_end end)
 	case CHILD_GOOD:
 		return NULL;
 	case CHILD_LATE:
-		return uh_error_new("%s: takes too long to unpack; what was read before counts", f->name);
+		return uh_error_new("%s: takes too long to unpack; only what was read before is used", f->name);
 	case CHILD_MEMORY:
-		return uh_error_new("%s: needs too much memory; what was read before counts", f->name);
+		return uh_error_new("%s: needs too much memory; only what was read before is used", f->name);
 	default:
 		return uh_error_new("%s: its reader crashed: it is damaged, or was truncated while it was read; what was read "
 				    "before counts",

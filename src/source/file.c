@@ -8,7 +8,8 @@ struct uh_error *file_open_named(const struct named *n, const char *name, struct
 		return err;
 	const struct opened *o = door_what(door);
 	if (o->acting)
-		err = uh_error_new("%s: a file of %s is not read: some of them act on the GPU when they are", name, o->acting);
+		err = uh_error_new("%s: files of %s are not read, because reading some of them acts on the GPU", name,
+				   o->acting);
 	else if (!S_ISREG(o->st.st_mode))
 		err = uh_error_new("%s: not a file", name);
 	if (err)

@@ -185,9 +185,8 @@ static struct uh_error *one_boot(const struct journal_api *api, sd_journal *j, i
 	_cleanup_free_ sd_id128_t *boots = mem_alloc(BOOTS_MAX * sizeof(*boots));
 	size_t n = boot_list(api, j, boots, BOOTS_MAX);
 	if (!n)
-		return uh_error_new(
-			"the journal holds no kernel messages that this user may read; try as root, or with the group "
-			"systemd-journal");
+		return uh_error_new("the journal has no kernel messages that this user can read; use sudo, or join the group "
+				    "systemd-journal");
 	if (boot > 0 || (size_t)-boot >= n)
 		return uh_error_new("the journal knows %zu boots; there is no boot %d", n, boot);
 	struct text match = { 0 };

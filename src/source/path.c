@@ -68,7 +68,7 @@ static void walk_directory(struct path_walk *w, const char *path, const char *be
 	if (err)
 		tell(w, err);
 	else if (!any && !depth && !w->crash) // one inside another is no news
-		tell(w, uh_error_new("%s: there is no file in this directory", path));
+		tell(w, uh_error_new("%s: this directory has no files", path));
 	arena_free(&room);
 }
 
@@ -102,7 +102,7 @@ static struct uh_error *read_opened(const struct named *n, const char *path, str
 	if (S_ISCHR(what->st.st_mode) && what->st.st_rdev == makedev(1, 11))
 		return source_kmsg(path, v);
 	if (what->acting && (S_ISREG(what->st.st_mode) || S_ISDIR(what->st.st_mode)))
-		return uh_error_new("%s: a file of %s; reading such files may act on the driver, so it was not read", path,
+		return uh_error_new("%s: files of %s are not read, because reading some of them acts on the driver", path,
 				    what->acting);
 	if (S_ISREG(what->st.st_mode))
 		return read_regular(n, path, door, v);

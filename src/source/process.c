@@ -45,7 +45,7 @@ struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, ch
 	}
 	if (bytes.n != size) {
 		text_free(&bytes);
-		return uh_error_new("process %lld: its memory at 0x%llx could not be read (it must be yours, or you root; is "
+		return uh_error_new("process %lld: its memory at 0x%llx could not be read (it must be yours, or use root; is "
 				    "it still there?)",
 				    (long long)pid, (unsigned long long)address);
 	}

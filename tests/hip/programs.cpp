@@ -289,6 +289,30 @@ static void places()
 	hsa_shut_down();
 }
 
+static hsa_status_t take_vram(hsa_amd_memory_pool_t pool, void *data)
+{
+	hsa_amd_segment_t segment;
+	hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment);
+	if (segment == HSA_AMD_SEGMENT_GLOBAL)
+		*(hsa_amd_memory_pool_t *)data = pool;
+	return HSA_STATUS_SUCCESS;
+}
+
+/** Copies of the HSA runtime itself: aligned and not, and a fill. */
+static void hsa_copies()
+{
+	agents a = {};
+	hsa_amd_memory_pool_t vram;
+	char *p, text[] = "0123456789abcdefghijklmnopqrstuvwxyz", back[sizeof(text)];
+	if (hsa_init() || hsa_iterate_agents(take_agent, &a) || hsa_amd_agent_iterate_memory_pools(a.gpu, take_vram, &vram) ||
+	    hsa_amd_memory_pool_allocate(vram, 1 << 20, 0, (void **)&p) || hsa_amd_memory_fill(p, 0x2a2a2a2a, 1 << 18) ||
+	    hsa_memory_copy(p + 64, text, 16) || hsa_memory_copy(p + 81, text + 16, 7) || hsa_memory_copy(back, p + 62, 28))
+		exit(1);
+	printf("hsa %.28s\n", back);
+	hsa_amd_memory_pool_free(p);
+	hsa_shut_down();
+}
+
 /** A packet whose kernel is nowhere. The runtime's handler of the fault ends the program. */
 static void lost_kernel()
 {
@@ -337,9 +361,10 @@ static void many(int threads, int times)
 	printf("threads %d launches %d wrong %d\n", threads, times, sum);
 }
 
-/** Launches, each with its number, and says how many were asked for. */
+/** Launches, and then waits without keeping a processor busy, since some of them never end. */
 static void series(int n)
 {
+	CHECK(hipSetDeviceFlags(hipDeviceScheduleBlockingSync));
 	float *x = device_floats(1024, 1), *y = device_floats(1024, 0);
 	for (int i = 0; i < n; i++) {
 		saxpy<<<4, 256>>>(x, y, 1.0f, 1024);
@@ -379,6 +404,8 @@ static bool run(int argc, char **argv)
 		shared(number);
 	else if (!strcmp(mode, "managed"))
 		managed();
+	else if (!strcmp(mode, "hsa-copies"))
+		hsa_copies();
 	else if (!strcmp(mode, "lost-kernel"))
 		lost_kernel();
 	else if (!strcmp(mode, "places"))

@@ -188,8 +188,8 @@ static struct uh_error *no_answer(struct door_file *f, int ms)
 		pthread_mutex_unlock(&the_door.lock);
 	}
 	f->silent = ms;
-	struct uh_error *err = uh_error_new("%s: does not answer; nothing came for %d.%d s, so it was given up", name.p,
-					    ms / 1000, ms % 1000 / 100);
+	struct uh_error *err =
+		uh_error_new("%s: no answer for %d.%d s, so unhang gave up on it", name.p, ms / 1000, ms % 1000 / 100);
 	err->errnum = ETIMEDOUT;
 	text_free(&name);
 	return err;
@@ -200,8 +200,8 @@ static struct uh_error *failed(const struct door_file *f, int error, const char 
 	if (*why)
 		return uh_error_new("%s", why);
 	struct text name = name_of(f);
-	struct uh_error *err = error == ESTALE ? uh_error_new("%s: has changed while it was opened", name.p) :
-						 uh_error_os(error, "%s", name.p);
+	struct uh_error *err =
+		error == ESTALE ? uh_error_new("%s: changed while it was opened", name.p) : uh_error_os(error, "%s", name.p);
 	text_free(&name);
 	return err;
 }

@@ -71,7 +71,7 @@ static void judge(struct trust_walk *w, int fd, const struct stat *st, const cha
 		text_printf(&w->why, STR_FMT " belongs to user %u, neither to root nor to you", STR_ARG(it),
 			    (unsigned)st->st_uid);
 	else if (!S_ISLNK(st->st_mode) && !sticky && st->st_mode & (S_IWGRP | S_IWOTH))
-		text_printf(&w->why, "others than its owner may write " STR_FMT, STR_ARG(it));
+		text_printf(&w->why, "not only its owner may write " STR_FMT, STR_ARG(it));
 	else if (invented(w, fd, st))
 		text_printf(&w->why, STR_FMT " lies in a file system of FUSE", STR_ARG(it));
 }

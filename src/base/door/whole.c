@@ -68,7 +68,7 @@ struct uh_error *named_read(const struct named *n, size_t most, struct arena *a,
 	else if ((uint64_t)st->st_size > most)
 		err = uh_error_new("%s: larger than %zu MB", n->path, most >> 20);
 	else if (door_what(f)->acting)
-		err = uh_error_new("%s: a file of %s is not read: some of them act on the GPU when they are", n->path,
+		err = uh_error_new("%s: files of %s are not read, because reading some of them acts on the GPU", n->path,
 				   door_what(f)->acting);
 	if (!err) {
 		char *bytes = arena_alloc(a, (size_t)st->st_size + 1);

@@ -322,8 +322,7 @@ static struct uh_error *why_not(const char *target_id, struct text *unknown, str
 {
 	const int gfx = (int)strcspn(target_id, ":");
 	if (died->n)
-		return uh_error_new("%.*s: " STR_FMT " did not come to an end with its code", gfx, target_id,
-				    STR_ARG(text_str(died)));
+		return uh_error_new("%.*s: " STR_FMT " did not finish with this code", gfx, target_id, STR_ARG(text_str(died)));
 	if (!unknown->n)
 		return uh_error_new("no disassembler: install libllvm19 (Debian) or ROCm's comgr");
 	return uh_error_new("%.*s is not known to " STR_FMT "; a newer LLVM or the comgr of a newer ROCm may know it", gfx,
@@ -379,7 +378,7 @@ struct uh_error *disassemble(struct arena *a, struct str target_id, const struct
 	}
 	struct disasm_progress *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
-		return uh_error_os(errno, "no disassembler: no memory to share with it");
+		return uh_error_os(errno, "no disassembler: no shared memory for it");
 	struct disasm_work w = { .only = only, .target_id = arena_z(a, target_id), .ranges = ranges, .n = n, .progress = p };
 	w.deadline = now_ms() + CHILD_MS + (int64_t)bytes / CHILD_BYTES_PER_MS;
 	struct uh_error *err = disassemble_by_any(a, &w, bytes, ret);

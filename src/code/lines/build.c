@@ -335,7 +335,7 @@ void lines_build(void *room, size_t size, const void *ctx)
 	if (elf && elf_kind(elf) == ELF_K_ELF)
 		build_object(&b, elf, r);
 	else
-		build_note(&b, "this is no ELF file");
+		build_note(&b, "this is not an ELF file");
 	for (int t = 0; t < INDEX_TABLES; t++)
 		if (b.tables[t].full)
 			build_note(&b, "it is larger than its index may be");

@@ -1,4 +1,4 @@
-// What the kernel's log of this boot says of the machine: versions that no file has, and what the driver complained of.
+// What the kernel log of this boot says of the machine: versions that no file has, and what the driver complained of.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { LOGS = sizeof(logs) / sizeof(logs[0]) };
 
 static bool is_refusal(int error) { return error == EACCES || error == EPERM; }
 
-static void note_unread(struct host *h, struct str where) { host_note_unread(h, "the kernel's log", where); }
+static void note_unread(struct host *h, struct str where) { host_note_unread(h, "the kernel log", where); }
 
 enum said_of { OF_DEVICE, OF_PART, OF_MACHINE }; // the GPU that a line names, those of a PCI id, the machine
 struct log_said {

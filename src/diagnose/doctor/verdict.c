@@ -56,10 +56,10 @@ struct uh_error *doctor_why_unknown(const struct host *h)
 {
 	const struct host_fact *f = needed(h);
 	if (f && unread_is_late(f))
-		return uh_error_new(STR_FMT " gave no answer: this is no all-clear", STR_ARG(f->value));
+		return uh_error_new(STR_FMT " did not answer, so this is no all-clear", STR_ARG(f->value));
 	if (h->devices.n)
-		return uh_error_new(STR_FMT " may not be read: this is no all-clear; as root: sudo unhang doctor",
+		return uh_error_new(STR_FMT " could not be read, so this is no all-clear; as root: sudo unhang doctor",
 				    STR_ARG(f->value));
-	return uh_error_new("no AMD GPU is in %s/sys/bus/pci/devices%s", h->root ? h->root : "",
+	return uh_error_new("no AMD GPU found in %s/sys/bus/pci/devices%s", h->root ? h->root : "",
 			    h->root ? " or sys/class/drm" : "");
 }

@@ -130,11 +130,11 @@ static void explain_operation(struct incident *i, struct diag_event *e, const st
 {
 	struct text note = { 0 };
 	struct str usual = usual_cause(k, e);
-	text_printf(&note, "This kernel of " STR_FMT ": " STR_FMT ".", STR_ARG(k->library), STR_ARG(k->operation));
+	text_printf(&note, "What this " STR_FMT " kernel does: " STR_FMT ".", STR_ARG(k->library), STR_ARG(k->operation));
 	if (k->asserts.n && usual.p == k->on_assert.p)
 		text_printf(&note, " It checks: " STR_FMT ".", STR_ARG(k->asserts));
 	if (usual.n)
-		text_printf(&note, " The usual reason: " STR_FMT ".", STR_ARG(usual));
+		text_printf(&note, " Usual cause: " STR_FMT ".", STR_ARG(usual));
 	if (k->source.n || k->wrapper.n)
 		text_printf(&note, " Look at " STR_FMT "%s" STR_FMT ".", STR_ARG(k->wrapper),
 			    k->source.n && k->wrapper.n ? ", " : "", STR_ARG(k->source));

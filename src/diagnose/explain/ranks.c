@@ -143,8 +143,7 @@ static void judge_faults(struct incident *i, struct text *note)
 		faults += is_fault(&i->ranks.data[n]);
 	struct diag_rank *first = first_to_fault(i, &span, &lead);
 	if (faults > 1 && distinct == 1)
-		text_printf(note,
-			    "All %zu processes name the same GPU (node-" STR_FMT "): look at that GPU, not at their code. ",
+		text_printf(note, "All %zu processes name the same GPU (node-" STR_FMT "): suspect that GPU, not their code. ",
 			    faults, STR_ARG(text_str(&nodes)));
 	else if (distinct > 1 && first && span <= at_once)
 		text_printf(note,
@@ -154,13 +153,13 @@ static void judge_faults(struct incident *i, struct text *note)
 	else if (distinct > 2 && !first)
 		text_printf(note,
 			    "%zu GPUs failed (nodes " STR_FMT
-			    ") and nothing tells which first: a bug that all ranks share is likelier than so "
+			    ") and nothing says which was first: a bug in all ranks is likelier than that "
 			    "many bad GPUs. ",
 			    distinct, STR_ARG(text_str(&nodes)));
 	if (faults > 1 && first && (span > at_once || distinct < 2) && lead > 0) {
 		struct str name = name_of(i, first);
 		text_printf(note,
-			    "The first was " STR_FMT ", %.3g s before the next; what the others report may follow from it. ",
+			    "The first was " STR_FMT ", %.3g s before the next; the others may have failed because of it. ",
 			    STR_ARG(name), lead);
 		for (size_t n = 0; n < i->ranks.len; n++)
 			i->ranks.data[n].role = &i->ranks.data[n] == first ? "first" : "victim";
@@ -196,14 +195,14 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 	if (low == high) {
 		struct str all;
 		int64_t ranks = incident_get(i, S("nranks"), 0, &all) && str_number(all, &number) ? number : highest_rank + 1;
-		text_printf(note, "All %zu ranks that report stand at the same operation (number %lld): none of them lags",
+		text_printf(note, "All %zu ranks that report are at the same operation (number %lld): none of them lags",
 			    waiting, (long long)low);
 		if (numbered == waiting && ranks > (int64_t)waiting)
 			text_printf(note, ", but %lld of %lld ranks are missing from the reports: look there first. ",
 				    (long long)(ranks - (int64_t)waiting), (long long)ranks);
 		else
 			text_printf(note,
-				    ". Then a link, the network or a GPU inside the operation does not move, or a rank that "
+				    ". So a link, the network or a GPU is stuck inside the operation, or a rank is stuck that "
 				    "is not in this evidence. ");
 		return;
 	}
@@ -219,9 +218,9 @@ static void judge_group(struct incident *i, struct str group, struct text *note)
 	}
 	text_printf(note,
 		    "The ranks are out of step: rank%s " STR_FMT
-		    " stand%s at operation %lld, others at %lld. What lags is the cause, the others wait "
+		    " %s at operation %lld, others at %lld. What lags is the cause; the others wait "
 		    "for it. ",
-		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "" : "s", (long long)low,
+		    n_behind > 1 ? "s" : "", STR_ARG(text_str(&behind)), n_behind > 1 ? "are" : "is", (long long)low,
 		    (long long)high);
 	diag_conclude(i, i->root, "lagging_ranks", text_str(&behind));
 	text_free(&behind);

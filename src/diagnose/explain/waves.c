@@ -52,7 +52,7 @@ static void tell_odd(struct incident *i, struct diag_event *e, const struct lane
 	if (p->address)
 		text_printf(&note, " It is the lower half of an address.");
 	else
-		text_printf(&note, " If it is the index or what the index was computed from, these are the bad values.");
+		text_printf(&note, " If this is the index, or the index was computed from it, these are the bad values.");
 	diag_set_note(i, e, "lanes_note", text_str(&note));
 	text_free(&note);
 }
@@ -71,10 +71,10 @@ static void judge_pc(struct incident *i, struct diag_event *e, const char *reaso
 	struct text note = { 0 };
 	if (strstr(reason, "ASSERT") && instruction && str_starts(instruction->value, S("s_endpgm")))
 		text_printf(&note,
-			    "The pc stands on s_endpgm because the trap is the instruction before it (s_trap 2; s_endpgm): the "
+			    "The pc is at s_endpgm because the trap is the instruction before it (s_trap 2; s_endpgm): the "
 			    "condition was tested some instructions earlier.");
 	else if (strstr(reason, "ASSERT") && !(instruction && str_starts(instruction->value, S("s_trap"))))
-		text_printf(&note, "The pc stands behind the trap: the condition was tested some instructions earlier.");
+		text_printf(&note, "The pc is after the trap: the condition was tested some instructions earlier.");
 	else if ((strstr(reason, "MEMORY") || strstr(reason, "SIGSEGV")) && !diag_fact(e, "effective_address")) {
 		text_printf(&note,
 			    "Unless the run asked for precise memory reports, the pc is imprecise: the access was issued some "
@@ -147,7 +147,7 @@ static void explain_access(struct incident *i, struct diag_event *e)
 	if (addresses.n)
 		text_printf(&note, ": " STR_FMT, STR_ARG(addresses));
 	if (str_is(diag_value(e, "effective_relation"), "inside")) {
-		text_printf(&note, ", " STR_FMT ": another access was it, or this GPU may not use that memory so",
+		text_printf(&note, ", " STR_FMT ": another access caused it, or this GPU must not use that memory this way",
 			    STR_ARG(place));
 	} else if (diag_value(e, "unmapped_lanes").n) {
 		text_printf(&note, "; " STR_FMT " is " STR_FMT " (outside: lanes " STR_FMT ")",
@@ -156,9 +156,9 @@ static void explain_access(struct incident *i, struct diag_event *e)
 		diag_conclude(i, e, "missed", place);
 	}
 	if (str_is(diag_value(e, "address_lost"), "registers"))
-		text_printf(&note, "; its address is not known, because those registers may have been overwritten since");
+		text_printf(&note, "; its address is unknown, because those registers may have been overwritten since");
 	else if (diag_value(e, "address_lost").n)
-		text_printf(&note, "; its addresses are not known, because other lanes may be active since");
+		text_printf(&note, "; its addresses are unknown, because other lanes may be active since");
 	text_add(&note, S("."));
 	diag_set_note(i, e, "access_note", text_str(&note));
 	text_free(&note);
@@ -180,7 +180,7 @@ static void locate_faults(struct incident *i)
 		struct map_place p = map_locate(d->map, d->nmap, address);
 		diag_conclude(i, e, "fault_place", map_say(&i->arena, &p));
 		diag_set_note(i, e, "allocation_note",
-			      arena_printf(&i->arena, "By the core's memory map the address is " STR_FMT ".",
+			      arena_printf(&i->arena, "By the map of its memory, the address is " STR_FMT ".",
 					   STR_ARG(map_say(&i->arena, &p))));
 	}
 }

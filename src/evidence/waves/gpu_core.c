@@ -412,7 +412,7 @@ struct uh_error *gpu_cores_read(const struct artefact_output *out, struct core_s
 		struct artefact_output of = *out;
 		of.source = cores[i].evidence;
 		if (!cores[i].has_gpu && !cores[i].joined)
-			tell_note(&of, S("this is the core of a process, without what its GPUs did; give the GPU's core too, "
+			tell_note(&of, S("this is the core of a process, without its GPU state; give the GPU's core too, "
 					 "gpucore.PID: unhang explain gpucore.PID core.PID"));
 	}
 	return first;

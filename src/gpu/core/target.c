@@ -389,7 +389,7 @@ static void judge_completeness(struct core_target *t)
 	if (gpu && !host && !t->runtime_version && t->note.nqueues)
 		core_problem(
 			&t->core,
-			"this core of the GPU lacks the memory of its process: the list of code objects%s. Give the process's "
+			"this GPU core lacks the memory of its process: the list of code objects%s. Give the process's "
 			"core too (unhang explain gpucore.PID core.PID; coredumpctl dump PID writes it), or merge them with "
 			"AMD's roccoremerge",
 			plausible_areas(t) ? "" : ", and the area that the waves were saved to");
@@ -415,7 +415,7 @@ static void begin(struct core_target *t)
 	t->target.runtime_enabled = t->note.runtime_state == RUNTIME_ENABLED;
 	read_indexes(t);
 	if (t->note.runtime_state != RUNTIME_ENABLED)
-		core_problem(&t->core, "the runtime had not set the GPU up for debuggers (state %u)", t->note.runtime_state);
+		core_problem(&t->core, "the runtime had not prepared the GPU for debuggers (state %u)", t->note.runtime_state);
 	judge_completeness(t);
 }
 
@@ -431,7 +431,7 @@ struct uh_error *target_parsed_core(const struct know *k, struct core *c, struct
 	struct uh_error *err =
 		t->core.gpu_note.p ?
 			core_note_parse(&t->arena, t->core.gpu_note, t->core.gpu_note_at, &t->note) :
-			uh_error_new(STR_FMT ": a core without a GPU's state (no AMDGPU note); it lies in gpucore.PID, in the "
+			uh_error_new(STR_FMT ": a core without GPU state (no AMDGPU note); that is in gpucore.PID, in the "
 					     "directory in which the program ran",
 				     STR_ARG(t->core.files[0].file.name));
 	if (err) {

@@ -43,7 +43,7 @@ static void explain(struct kfd *k, const struct probe *p, const char *lacks)
 		k->why_not =
 			arena_printf(&k->arena, "%s: reading it did not return within %d ms; %s", p->path, DEADLINE_MS, lacks);
 	else if (p->end == PROBE_FAILED && (p->error == EACCES || p->error == EPERM))
-		k->why_not = arena_printf(&k->arena, "%s may be read by root only: %s", p->path, lacks);
+		k->why_not = arena_printf(&k->arena, "%s can be read only by root: %s", p->path, lacks);
 	else
 		k->why_not = arena_printf(&k->arena, "%s could not be read: %s", p->path, lacks);
 }
@@ -79,7 +79,7 @@ void kfd_look_at_places(struct kfd *k, const struct know *know, const struct dev
 		return;
 	struct str why = unsafe(&k->arena, know, d);
 	if (why.n) {
-		k->why_not = arena_printf(&k->arena, "which queues are on a GPU was not looked at: " STR_FMT, STR_ARG(why));
+		k->why_not = arena_printf(&k->arena, "which queues are on a GPU was not checked: " STR_FMT, STR_ARG(why));
 		return;
 	}
 	run(k, &hqds);

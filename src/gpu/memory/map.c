@@ -55,17 +55,16 @@ struct str map_say(struct arena *a, const struct map_place *p)
 	switch (p->relation) {
 	case MAP_INSIDE:
 		if (!p->distance)
-			return arena_printf(a, "at the begin of the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
+			return arena_printf(a, "at the beginning of the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
 		return arena_printf(a, "inside the " STR_FMT " buffer at 0x%llx, " STR_FMT " from its begin", STR_ARG(size),
 				    begin, STR_ARG(distance));
 	case MAP_PAST:
 		if (!p->distance)
-			return arena_printf(a, "right behind the end of the " STR_FMT " buffer at 0x%llx", STR_ARG(size),
-					    begin);
+			return arena_printf(a, "right after the end of the " STR_FMT " buffer at 0x%llx", STR_ARG(size), begin);
 		return arena_printf(a, STR_FMT " past the end of the " STR_FMT " buffer at 0x%llx", STR_ARG(distance),
 				    STR_ARG(size), begin);
 	case MAP_BEFORE:
-		return arena_printf(a, STR_FMT " before the begin of the " STR_FMT " buffer at 0x%llx", STR_ARG(distance),
+		return arena_printf(a, STR_FMT " before the beginning of the " STR_FMT " buffer at 0x%llx", STR_ARG(distance),
 				    STR_ARG(size), begin);
 	case MAP_NULL:
 		return S("close to zero: a null pointer with a small offset");

@@ -157,7 +157,7 @@ void vm_walk_begin(struct vm_walk *w, const struct vm_space *s, uint64_t address
 	else if (!s->enabled || !vm_bits_get(s->format.valid, s->root))
 		give_up(w, "its VMID has no page tables now");
 	else if (!inside(s->first, s->last, address))
-		give_up(w, "it is outside of what its VMID can address");
+		give_up(w, "it is outside the range that its VMID can address");
 	else if (s->depth > DEPTH_MOST || s->block > BLOCK_MOST)
 		give_up(w, contradictory);
 	else

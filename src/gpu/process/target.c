@@ -65,8 +65,8 @@ static void run(struct process_target *t, struct arena *a, struct probe *probes,
 	if (!stuck.is)
 		return;
 	t->stuck = true;
-	problem(t, STR_FMT " did not answer within %d s%s" STR_FMT "; nothing more of the process was looked at",
-		STR_ARG(stuck.at), DEADLINE_MS / 1000, stuck.wchan.n ? ", the reader waits in " : "", STR_ARG(stuck.wchan));
+	problem(t, STR_FMT " did not answer within %d s%s" STR_FMT "; the rest of the process was not read", STR_ARG(stuck.at),
+		DEADLINE_MS / 1000, stuck.wchan.n ? ", the reader waits in " : "", STR_ARG(stuck.wchan));
 }
 
 static void run_for_pages(void *ctx, struct arena *a, struct probe *p) { run(ctx, a, p, 1); }
@@ -145,7 +145,7 @@ static void read_code(struct process_target *t)
 	if (t->target.runtime_version)
 		runtime_list_read(&t->list);
 	else if (t->pages.refused)
-		problem(t, "process %lld: its memory may be read by its owner and by root only", (long long)t->target.pid);
+		problem(t, "process %lld: only its owner and root can read its memory", (long long)t->target.pid);
 }
 
 // --- queues ---
@@ -314,7 +314,7 @@ static void describe_queues(struct process_target *t)
 	for (size_t i = 0; i < t->nqueues; i++)
 		if (!t->queues[i].ring)
 			t->queues[i].problem = t->kfd->mqds_read ? S("the driver did not show its descriptor (MQD)") :
-								   S("where it lies in memory is only shown to root");
+								   S("only root can see where it is in memory");
 }
 
 /** All indexes in one batch. */
@@ -346,10 +346,10 @@ static void read_indexes(struct process_target *t)
 			q->read_index = get_u64(r->data);
 			q->write_index = get_u64(w->data);
 		} else if (!q->indexes_known && !q->problem.n) {
-			q->problem = t->stuck ?
-					     S("its indexes could not be read: the look at the process's memory did not "
-					       "return") :
-					     S("its indexes could not be read: the process's memory is its owner's and root's");
+			q->problem = t->stuck ? S("its indexes could not be read: reading the process's memory did not "
+						  "return") :
+						S("its indexes could not be read: only the process's owner and root can read "
+						  "its memory");
 		}
 	}
 	t->looked_at = t->looked_at ? t->looked_at : now;

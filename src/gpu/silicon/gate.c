@@ -88,7 +88,7 @@ static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuc
 	struct gate g = { .stuck = true };
 	struct batch b = { .t = t };
 	if (!stuck->is) {
-		g.why_not = S("files that did not answer took all the time that a look may take");
+		g.why_not = S("files that did not answer used up all the time for this look");
 		return g;
 	}
 	struct str in = stuck_in(t->know, stuck);
@@ -106,7 +106,7 @@ static struct gate judge_stuck(struct silicon *t, const struct probe_stuck *stuc
 	batch_free(&b);
 	g.why_not = g.reset  ? S("a reset is in progress: the driver holds its lock") :
 		    g.gfxoff ? S("it does not wake up: the driver waits for its power controller (SMU)") :
-			       arena_printf(&t->arena, "a look at it did not return in %d ms (" STR_FMT ")", SILICON_QUERY_MS,
+			       arena_printf(&t->arena, "reading it did not return in %d ms (" STR_FMT ")", SILICON_QUERY_MS,
 					    STR_ARG(stuck->at));
 	return g;
 }
@@ -131,7 +131,7 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 		g = shut(S("debugfs is not mounted"));
 		g.refused = true;
 	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {
-		g = shut(S("debugfs cannot be read: that wants root"));
+		g = shut(S("debugfs cannot be read: that needs root"));
 		g.refused = true;
 	} else if (says(gfxoff, gfxoff_allowed)) {
 		g = shut(S("it may switch itself off at any moment (GFXOFF is on)"));
@@ -184,7 +184,7 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 	t->render_dead |= b.late;
 	t->gate = b.late ? judge_stuck(t, &b.stuck) : judge(&b, &at);
 	if (t->gate.open && t->debugfs_dead) {
-		t->gate = shut(arena_printf(&t->arena, "a look at it did not return (" STR_FMT ")", STR_ARG(t->stuck.at)));
+		t->gate = shut(arena_printf(&t->arena, "reading it did not return (" STR_FMT ")", STR_ARG(t->stuck.at)));
 		t->gate.stuck = true;
 	}
 	t->gate_time = tape_now(probe_tape(&t->count));

@@ -180,12 +180,12 @@ static void judge_registers(const struct memory_reading *r, struct space *s)
 	else if (bad->answer == ANSWER_ABSENT)
 		s->why_not = "the registers that describe its page tables are not known";
 	else
-		s->why_not = "the GPU cannot be looked at now";
+		s->why_not = "the GPU cannot be read now";
 }
 
 // --- reading ---
 
-static const char no_return[] = "a look at it did not return";
+static const char no_return[] = "reading it did not return";
 
 /** Bytes that are wanted for a chunk. */
 struct slice {

@@ -83,7 +83,7 @@ static void look(struct silicon *t, struct wanted_list *wanted, struct request *
 			waves = NULL;
 		}
 		if (b.late)
-			t->gate = (struct gate){ .stuck = true, .why_not = S("a look at it did not return") };
+			t->gate = (struct gate){ .stuck = true, .why_not = S("reading it did not return") };
 		batch_free(&b);
 	}
 	shut_out(t, wanted, waves);

@@ -96,7 +96,7 @@ static void key_set(struct loader *l, void *object, const struct kind_key *f, co
 		break;
 	case KEY_NUMBER:
 		if (!str_number(value, &number) || number < 0 || number > 1000)
-			know_problem(l->problems, file, key->line, "'%s' wants a number, not '" STR_FMT "'", f->key,
+			know_problem(l->problems, file, key->line, "'%s' needs a number, not '" STR_FMT "'", f->key,
 				     STR_ARG(value));
 		else
 			*(int *)at = (int)number;
@@ -118,7 +118,7 @@ static void key_set(struct loader *l, void *object, const struct kind_key *f, co
 		struct str name = str_word(&value);
 		pair_append(&k->arena, at, name, str_trim(value));
 		if (!str_trim(value).n)
-			know_problem(l->problems, file, key->line, "'%s' wants a name and a value", f->key);
+			know_problem(l->problems, file, key->line, "'%s' needs a name and a value", f->key);
 		break;
 	}
 	case KEY_NEXT:
@@ -174,7 +174,7 @@ static void load_keys(struct loader *l, const struct know_kind *kind, const stru
 	struct know_head *object = kind_object(l, kind, b, b->id);
 	bool named = b->id.n && !memchr(b->id.p, ' ', b->id.n);
 	if (!named)
-		know_problem(l->problems, b->file, b->line, "'%s' wants an id of one word", kind->name);
+		know_problem(l->problems, b->file, b->line, "'%s' needs an id of one word", kind->name);
 	if (kind_fill(l, kind, b, object) && named)
 		kind_take(l, object);
 }

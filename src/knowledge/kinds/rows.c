@@ -18,7 +18,7 @@ static bool split_pair(struct loader *l, const struct know_block *b, struct str 
 	*ret_value = str_trim(rest);
 	if (ret_value->n)
 		return true;
-	know_problem(l->problems, b->file, b->line, "'" STR_FMT "' wants a name and what it means", STR_ARG(b->kind));
+	know_problem(l->problems, b->file, b->line, "'" STR_FMT "' needs a name and what it means", STR_ARG(b->kind));
 	return false;
 }
 
@@ -36,7 +36,7 @@ void load_rows(struct loader *l, const struct know_kind *kind, const struct know
 	struct str names = at < 0 ? b->id : str_cut(b->id, (size_t)at);
 	struct str value = at < 0 ? (struct str){ 0 } : str_trim(str_from(b->id, (size_t)at + 4));
 	if (!names.n || (!value.n && !kind->optional))
-		know_problem(l->problems, b->file, b->line, "'%s' wants NAMES :: VALUE", kind->name);
+		know_problem(l->problems, b->file, b->line, "'%s' needs NAMES :: VALUE", kind->name);
 	for (struct str one = str_word(&names); one.n && l->problems->count == before; one = str_word(&names))
 		take_row(l, kind, b, one, value);
 }

@@ -161,7 +161,7 @@ static const char *state_of(const struct queue *q)
 		return "not known";
 	if (q->moved)
 		return "moves";
-	return q->read_index == q->write_index ? "empty" : "stands still";
+	return q->read_index == q->write_index ? "empty" : "stuck";
 }
 
 /** How much is waiting, in what the queue is made of. */
@@ -206,7 +206,7 @@ static void text_row(struct queues_sheet *g, const struct queue *q)
 		sheet_say(s, "         not on the GPU at this moment\n");
 	if (q->watched_ms && !q->moved && pending(q))
 		sheet_say(s,
-			  "         it stood at packet %llu for the %lld ms that it was watched; for how long before is not "
+			  "         it was at packet %llu for the %lld ms that unhang looked; how long before that is not "
 			  "known\n",
 			  (unsigned long long)q->read_index, (long long)q->watched_ms);
 }

@@ -69,8 +69,8 @@ static void walk_packet(struct rings_sheet *r, const struct ring_packet *row)
 	sheet_say(s, "\n");
 	sheet_line(s, w.margin, COLUMNS(waits));
 	if (p->ib_address && p->ib_words && !row->ib_read && (row->here || row->ib_why_not))
-		sheet_say(s, "%*swhat it runs cannot be read%s%s\n", (int)w.margin, "", row->ib_why_not ? ": " : " from here",
-			  row->ib_why_not ? row->ib_why_not : "");
+		sheet_say(s, "%*sthe commands it runs cannot be read%s%s\n", (int)w.margin, "",
+			  row->ib_why_not ? ": " : " from here", row->ib_why_not ? row->ib_why_not : "");
 	sheet_open(s, "raw", '[');
 	for (size_t i = 0; s->as_json && i < p->words && i < RAW_MOST; i++)
 		jw_hex(&s->json, row->raw[i]);
@@ -86,13 +86,13 @@ static void walk_packets(struct rings_sheet *r, const struct ring_view *v)
 	if (!v->packets.len)
 		sheet_say(s, ": its packets (%s) are not known\n", language);
 	else
-		sheet_say(s, ": packets (%s)%s\n", language, v->state == RING_STILL ? "; it does not get past >" : "");
+		sheet_say(s, ": packets (%s)%s\n", language, v->state == RING_STILL ? "; it is stuck at >" : "");
 	sheet_open(s, "packets", '[');
 	for (size_t i = 0; i < v->packets.len; i++)
 		walk_packet(r, &v->packets.data[i]);
 	sheet_close(s, ']');
 	if (v->packets.len && !v->pending)
-		sheet_say(s, "   0x%04x  everything up to here was done\n", v->wptr);
+		sheet_say(s, "   0x%04x  everything up to here is done\n", v->wptr);
 }
 
 static void walk_fences(struct sheet *s, const struct ring_fence *f)
@@ -117,7 +117,7 @@ static void walk_ring(struct rings_sheet *r, const struct ring_view *v)
 				      { "fences.signaled", "  ", 8, .none = no_fence },
 				      { "fences.emitted", "  ", 7, .none = no_fence },
 				      { "state", "  " },
-				      { "unseen", ": the driver wrote packets that the GPU does not know of" } };
+				      { "unseen", ": the driver wrote packets that the GPU has not noticed" } };
 	sheet_open(s, NULL, '{');
 	sheet_put(s, "name", v_text(v->ring->name));
 	sheet_put(s, "language", v_word(packet_language_name(v->language)));

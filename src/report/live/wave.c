@@ -75,7 +75,7 @@ static void walk_block(struct listing *l, struct block_names names, const struct
 	if (!s->as_json && !b->count)
 		return;
 	if (!wave_registers(l->look->target, b, lanes, values)) {
-		sheet_say(s, "%8s%s: not at hand\n", "", names.name);
+		sheet_say(s, "%8s%s: not available\n", "", names.name);
 		sheet_put(s, names.key, v_null());
 		return;
 	}
@@ -112,7 +112,7 @@ static void walk_registers(struct listing *l, const struct wave *w)
 	walk_block(l, (struct block_names){ "sgprs", "s", false }, &w->sgprs, 1);
 	if (w->no_vgprs) {
 		sheet_put(l->sheet, "vgprs", v_null());
-		sheet_say(l->sheet, "%8sthe wave had given its vector registers back\n", "");
+		sheet_say(l->sheet, "%8sthe wave had released its vector registers\n", "");
 	} else {
 		walk_block(l, (struct block_names){ "vgprs", "v", false }, &w->vgprs, w->lanes);
 	}

@@ -44,7 +44,7 @@ static void text_group(struct listing *l, const struct wave_group *g)
 	sheet_note(s, "count", v_number(g->count));
 	sheet_note(s, "state", v_text(wave_state(&l->arena, w)));
 	sheet_note(s, "kernel", v_known(kernel));
-	sheet_note(s, "name", v_if(!kernel.n, v_text(at->name.n ? at->name : S("code of no known object"))));
+	sheet_note(s, "name", v_if(!kernel.n, v_text(at->name.n ? at->name : S("unknown code"))));
 	sheet_note(s, "called", v_if(at->function && kernel.n && !str_eq(at->name, kernel), v_text(at->name)));
 	sheet_note(s, "offset", v_if(at->function, v_hex(at->offset)));
 	sheet_note(s, "pc", v_if(!at->function, v_hex(w->pc)));

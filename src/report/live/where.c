@@ -35,7 +35,7 @@ static void walk_frames(struct sheet *s, const struct where *w, const struct str
 	sheet_close(s, ']');
 	if (!w->nframes && w->function)
 		sheet_say(s, "     no source line: %s\n",
-			  w->in->of_memory ? "only the memory of the code is at hand, not its file" :
+			  w->in->of_memory ? "only the code in memory is available, not its file" :
 			  w->in->lines     ? "its debug information has none for this address" :
 					     "compiled without debug information (-g)");
 }
@@ -60,7 +60,7 @@ static void walk_instructions(struct sheet *s, const struct where *w, struct str
 	}
 	sheet_close(s, ']');
 	if (w->here < w->ninstructions && w->instructions[w->here].address != w->address)
-		sheet_say(s, "         The address lies inside this instruction: no instruction begins there.\n");
+		sheet_say(s, "         The address is inside this instruction; no instruction begins there.\n");
 }
 
 /** The address; of a function that there is not, the name. */
@@ -76,7 +76,7 @@ static void add_asked(struct text *to, const struct found_address *f)
 static void add_missed(struct text *to, const struct found_address *f)
 {
 	if (f->size)
-		text_printf(to, "behind its end: the function has 0x%llx bytes", (unsigned long long)f->size);
+		text_printf(to, "past its end: the function has 0x%llx bytes", (unsigned long long)f->size);
 	else
 		text_add(to, f->where->in ? S("in no function") :
 			     f->by_name   ? S("no function has this name") :

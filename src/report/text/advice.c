@@ -41,8 +41,8 @@ static void put_told(const struct text_report *t, const struct diag_remedy *r)
 		text_printf(&line, " [" STR_FMT "]", STR_ARG(r->where));
 	text_add(&line, S("."));
 	if (v->state == REMEDY_APPLIED && v->fact.n && !str_is(k->kind, "cure") && r->steps.cost && r->steps.undo)
-		text_printf(&line, " It costs: " STR_FMT ". If nothing is better with it: " STR_FMT ".",
-			    STR_ARG(command_str(r->steps.cost)), STR_ARG(command_str(r->steps.undo)));
+		text_printf(&line, " Cost: " STR_FMT ". If it does not help: " STR_FMT ".", STR_ARG(command_str(r->steps.cost)),
+			    STR_ARG(command_str(r->steps.undo)));
 	prose_label(t, v->state == REMEDY_APPLIED ? "Tried" : "Not", text_str(&line));
 	text_free(&line);
 }
@@ -68,7 +68,7 @@ void prose_remedy(void *ctx, const struct diag_remedy *r, size_t number)
 	put_extra(t, "because", r->why);
 	put_extra(t, "here", r->numbers);
 	put_extra_step(t, "check", r->steps.verify);
-	put_extra_step(t, "costs", r->steps.cost);
+	put_extra_step(t, "cost", r->steps.cost);
 	put_extra_step(t, "risk", r->steps.risk);
 	put_extra_step(t, "undo", r->steps.undo);
 	put_extra_step(t, "not needed once", r->steps.until);

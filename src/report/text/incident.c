@@ -23,13 +23,13 @@ static void reset_part(const struct incident *i, struct text *part)
 		text_printf(part, "reset: " STR_FMT "%s", STR_ARG(method), method.n ? ", " : "");
 		text_add(part, any_fact(i, "reset_undone").n ? S("but the GPU did not come back") :
 			       outcome.n                     ? outcome :
-							       S("outcome not in this log"));
+							       S("outcome unknown"));
 		if (any_fact(i, "vram_lost").n)
 			text_add(part, S("; VRAM lost"));
 	} else if (ring.n) {
 		text_printf(part, "ring reset: " STR_FMT, STR_ARG(ring));
 	} else if (i->reset_began) {
-		text_add(part, S("reset begun, outcome not in this log"));
+		text_add(part, S("reset begun, outcome unknown"));
 	}
 }
 
@@ -61,7 +61,7 @@ static void gpu_part(const struct incident *i, struct text *part)
 	else if (i->gpu.gfx.n)
 		text_printf(part, " " STR_FMT, STR_ARG(i->gpu.gfx));
 	if (i->host.n)
-		text_printf(part, " on " STR_FMT, STR_ARG(i->host));
+		text_printf(part, ", host " STR_FMT, STR_ARG(i->host));
 }
 
 void prose_summary(const struct text_report *t, const struct incident *i, struct text *to)
@@ -92,10 +92,10 @@ void prose_summary(const struct text_report *t, const struct incident *i, struct
 
 static struct str blame(struct str fault)
 {
-	return str_is(fault, "job")    ? S("the job") :
+	return str_is(fault, "job")    ? S("the program") :
 	       str_is(fault, "node")   ? S("the node (hardware or setup)") :
 	       str_is(fault, "driver") ? S("the driver or firmware") :
-					 S("not known from this log");
+					 S("unknown");
 }
 
 void prose_fault(const struct incident *i, struct text *to)
@@ -108,7 +108,7 @@ void prose_fault(const struct incident *i, struct text *to)
 		text_printf(to, "; " STR_FMT, STR_ARG(p->name));
 		if (p->pid.n)
 			text_printf(to, " (" STR_FMT ")", STR_ARG(p->pid));
-		text_add(to, S(" is named, but is probably a bystander"));
+		text_add(to, S(" is named but probably not to blame"));
 	}
 }
 
@@ -118,8 +118,8 @@ void prose_title(const struct incident *i, struct text *to)
 	if (i->last_work.n)
 		text_printf(to, " " STR_FMT, STR_ARG(i->last_work));
 	if (i->before_log)
-		text_add(to, i->log_has_boot ? S(" What led to it is not in the log.") :
-					       S(" What led to it is earlier than this log."));
+		text_add(to,
+			 i->log_has_boot ? S(" The log does not show the cause.") : S(" The cause is earlier than this log."));
 }
 
 void prose_incident(void *ctx, const struct incident *i)

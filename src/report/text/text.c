@@ -44,7 +44,7 @@ static void add_path(const struct text_report *t, struct text *line, struct str 
 		path = str_from(path, slash ? (size_t)(slash - path.p) : path.n - (t->width - 2 * DOTS));
 	}
 	text_add(line, cut ? S("...") : S(""));
-	text_add(line, path);
+	text_add(line, str_is(path, "-") ? S("standard input") : path);
 }
 
 /** What was looked at, so that everybody sees what the all-clear is worth. */
@@ -54,7 +54,7 @@ static void put_all_clear(const struct text_report *t, size_t gpus, bool log)
 	if (t->diagnosis->verdict == UH_HEALTHY)
 		text_add(&line, S("No problem found. "));
 	text_printf(&line, "Looked at: %zu GPU%s with %s registers and rings%s", gpus, gpus == 1 ? "" : "s",
-		    gpus == 1 ? "its" : "their", log ? ", and the kernel's log." : ". The kernel's log was not read.");
+		    gpus == 1 ? "its" : "their", log ? ", and the kernel log." : ". The kernel log was not read.");
 	prose_wrap(t, text_str(&line), 0, 0);
 	text_free(&line);
 }
@@ -72,8 +72,7 @@ static void put_nothing_found(const struct text_report *t)
 	if (d->earlier)
 		fprintf(t->out, "%zu earlier incident%s left out.\n", d->earlier, d->earlier == 1 ? " is" : "s are");
 	if (d->ledger->omitted)
-		fprintf(t->out, "and %llu less important incidents that are not listed\n",
-			(unsigned long long)d->ledger->omitted);
+		fprintf(t->out, "and %llu less important incidents, not listed\n", (unsigned long long)d->ledger->omitted);
 	if (d->ledger->incidents.len || !sources)
 		return;
 	const struct devices *gpus = d->machine ? &d->machine->devices : NULL;
@@ -81,7 +80,7 @@ static void put_nothing_found(const struct text_report *t)
 		return;
 	if (gpus && d->verdict == UH_UNKNOWN) {
 		struct text line = { 0 };
-		text_printf(&line, "No problem was seen, but this is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
+		text_printf(&line, "No problem found, but this is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 		print_wrapped(t->out, text_str(&line), 0, 0, report_width(t->options));
 		text_free(&line);
 		return;
@@ -104,9 +103,8 @@ static void put_nothing_found(const struct text_report *t)
 	if (d->verdict == UH_UNKNOWN)
 		text_printf(&line, " This is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
 	else if (!events && lines)
-		text_add(&line,
-			 S(" Not one known message is in it. If it is a kernel log, the hang may be in the previous boot: "
-			   "unhang explain --boot -1"));
+		text_add(&line, S(" It has no known message. If it is a kernel log, the hang may be in the previous boot: "
+				  "unhang explain --boot -1"));
 	prose_wrap(t, text_str(&line), 0, 0);
 	text_free(&line);
 }
@@ -133,7 +131,7 @@ static void on_close(void *ctx, enum report_list list, const struct incident *i)
 	if (list != LIST_TIMELINE)
 		return;
 	if (i->dropped)
-		fprintf(t->out, "and %u more of which only the number was kept\n", i->dropped);
+		fprintf(t->out, "and %u more, only counted\n", i->dropped);
 	fputc('\n', t->out);
 	prose_label(t, "Why", i->explanation);
 	struct text sure = { 0 };

@@ -44,7 +44,7 @@ struct uh_error *uh_knowledge_key(const char *path, FILE *out)
 	if (!err)
 		fprintf(out,
 			"%s signs knowledge: keep it secret\n%s goes to " KEYS_DIRECTORY
-			" of each machine that is to trust it\n",
+			" on each machine that should trust it\n",
 			path, public_path.p);
 	text_free(&secret);
 	text_free(&public);
@@ -118,7 +118,7 @@ static struct uh_error *read_secret(struct arena *a, const char *path, uint8_t r
 	if (err)
 		return err;
 	if (st.st_mode & (S_IRWXG | S_IRWXO))
-		return uh_error_new("%s: others may read or write this secret key: chmod 600 it, or make a new one", path);
+		return uh_error_new("%s: others can read or write this secret key: chmod 600 it, or make a new one", path);
 	return key_read_secret(pem, ret) ? NULL :
 					   uh_error_new("%s: not a secret Ed25519 key; unhang knowledge key makes one", path);
 }
@@ -164,7 +164,7 @@ static struct uh_error *write_out(const char *path, struct str bytes)
 	arena_free(&a);
 	uh_error_free(err);
 	if (!absent && !ours)
-		return uh_error_new("%s: it is there already, and no signed knowledge file; it is left as it is", path);
+		return uh_error_new("%s: the file exists and is not signed knowledge, so it is not overwritten", path);
 	return (ours ? save_file : save_new_file)(AT_FDCWD, path, bytes, 0644);
 }
 

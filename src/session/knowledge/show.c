@@ -53,7 +53,7 @@ struct uh_error *uh_knowledge_show(const struct uh_knowledge_options *o, const c
 	struct know *k = load(o);
 	const unsigned n = report_known_as(k, str_z(id), o->json, o->out);
 	know_free(k);
-	return n ? NULL : uh_error_new("nothing known is called '%s'; unhang knowledge list shows what is", id);
+	return n ? NULL : uh_error_new("nothing is called '%s'; unhang knowledge list shows all names", id);
 }
 
 struct uh_error *uh_knowledge_check(const struct uh_knowledge_options *o, const char *path, unsigned *ret_mistakes)
@@ -141,7 +141,7 @@ static struct uh_error *one_file(const char *path)
 		return err;
 	const bool directory = path && !err && S_ISDIR(what.st.st_mode);
 	uh_error_free(err);
-	return directory ? uh_error_new("%s: a directory; one file is matched at a time", path) : NULL;
+	return directory ? uh_error_new("%s: this is a directory; give one file", path) : NULL;
 }
 
 struct uh_error *uh_knowledge_match(const struct uh_knowledge_options *o, const char *path, unsigned *ret_failed)

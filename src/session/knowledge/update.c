@@ -75,7 +75,7 @@ static struct uh_error *lock_directory(int dir)
 {
 	if (!flock(dir, LOCK_EX | LOCK_NB))
 		return NULL;
-	return errno == EWOULDBLOCK ? uh_error_new(UPDATE_DIRECTORY ": another unhang knowledge update runs") :
+	return errno == EWOULDBLOCK ? uh_error_new(UPDATE_DIRECTORY ": another unhang knowledge update is running") :
 				      uh_error_os(errno, UPDATE_DIRECTORY);
 }
 
@@ -156,7 +156,7 @@ static struct uh_error *update_remove(struct arena *a, const char *root, FILE *o
 		fprintf(out, "knowledge %llu was removed; ", (ull)installed.version);
 	else
 		fprintf(out, "%s; ", file ? "the damaged update was removed" : "there was no update");
-	fprintf(out, "%llu, which is built in, is used\n", (ull)know_embedded_version);
+	fprintf(out, "the built-in %llu is used\n", (ull)know_embedded_version);
 	return told(file ? "the update was removed" : NULL, out);
 }
 

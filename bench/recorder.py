@@ -1,0 +1,72 @@
+"""What the flight recorder costs: rows for bench/run. Real HIP launches on ROCm's runtime over the emulated KFD, with and without the recorder in turns."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import timeit
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parent
+WANTED = {'hot0': 'at most 3 ns', 'cold0': '', 'hot1': 'at most 40 ns', 'cold1': 'at most 100 ns', 'hot3': 'at most 70 ns', 'cold3': 'at most 200 ns', 'node': 'at most 40 ns'}
+NAMES = {'hot0': 'a launch at level 0', 'cold0': 'the same, cold (1 MiB walked between launches)', 'hot1': 'a launch at level 1', 'cold1': 'the same, cold',
+         'hot3': 'a launch at level 3 (arguments)', 'cold3': 'the same, cold', 'node': 'a node of a graph at level 1'}
+
+
+def decorator():
+    """Nanoseconds that a decorator of the kind that frameworks use adds to a call: it writes one line."""
+    out = open(os.devnull, 'w')
+
+    def logged(f):
+        def wrapper(*arguments):
+            out.write(f'Kernel API Call: {f.__name__}\n')
+            out.flush()
+            return f(*arguments)
+        return wrapper
+
+    def plain(x):
+        return x
+    times = [min(timeit.repeat(lambda f=f: f(1), number=20000, repeat=5)) / 20000 * 1e9 for f in (plain, logged(plain))]
+    return times[1] - times[0]
+
+
+def build(work):
+    """The program and the library that it needs; what hipcc complains of."""
+    tool, program = work / 'libswitch.so', work / 'launches'
+    subprocess.run(['cc', '-O2', '-shared', '-fPIC', '-D_GNU_SOURCE', f'-I{TOP}', HERE / 'switch_tool.c', '-o', tool], check=True)
+    done = subprocess.run(['hipcc', '--offload-arch=gfx90a', '-O2', f'-I{TOP}', f'-I{TOP}/include', HERE / 'launches.cpp', '-o', program, '-ldl'], capture_output=True, text=True)
+    return tool, program, done.stderr if done.returncode else ''
+
+
+def rows(row, unhang, work):
+    library = pathlib.Path(unhang).resolve().parent
+    recorder, fake = library / 'libunhang-recorder.so', library / 'fake_runtime'
+    if not shutil.which('hipcc') or not (library / 'libhsakmt.so.1').exists():
+        return row('the flight recorder', 'not measured: no hipcc here', '')
+    tool, program, complaint = build(work)
+    if complaint:
+        return row('the flight recorder', f'not measured: {complaint.splitlines()[0]}', '')
+    recording = f'/dev/shm/unhang-bench-{os.getpid()}.recording'
+    environment = {**os.environ, 'LD_LIBRARY_PATH': str(library), 'UNHANG_KFD': 'gpu gfx90a', 'UNHANG_RECORDING': recording}
+    done = subprocess.run([program], env={**environment, 'BENCH_SWITCH': str(tool), 'HSA_TOOLS_LIB': f'{tool} {recorder}'}, capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        name, added, tenth, without = line.split()
+        row(f'flight recorder: {NAMES[name]}', f'{float(added):+.0f} ns (tenth percentile {float(tenth):+.0f}) over {float(without):.0f}', WANTED[name])
+    alone = float(subprocess.run([program], env=environment, capture_output=True, text=True).stdout.split()[1])
+    other = library / 'libintercept-tool.so'
+    if other.exists():
+        queue = float(subprocess.run([program], env={**environment, 'HSA_TOOLS_LIB': str(other)}, capture_output=True, text=True).stdout.split()[1])
+        row('the same launches through an intercept queue that only counts', f'{queue - alone:+.0f} ns', '')
+    row('a Python decorator that writes a line for each call', f'{decorator():+.0f} ns', '')
+    if fake.exists():
+        times = [float(subprocess.run([fake, recorder, 'allocation-pairs'], env={**environment, 'UNHANG_LEVEL': str(level)}, capture_output=True, text=True).stdout.split()[0])
+                 for level in (0, 1)]
+        row('flight recorder: an allocation and its free', f'{times[1] - times[0]:+.0f} ns', 'at most 25 ns')
+    pathlib.Path(recording).unlink(missing_ok=True)
+    return None
+
+
+if __name__ == '__main__':
+    import tempfile
+    with tempfile.TemporaryDirectory() as work:
+        rows(lambda *columns: print('| ' + ' | '.join(columns) + ' |'), sys.argv[1], pathlib.Path(work))

@@ -1,0 +1,91 @@
+// Level 3: the bytes of a kernel's arguments, beside its packet's record.
+#include "recorder/recorder.h"
+
+enum { SLOTS_LEAST = 16, LINE = 64 };
+
+void arguments_room(struct queue_state *q)
+{
+	uint64_t slots = q->mask + 1;
+	const uint32_t stride = (uint32_t)((sizeof(struct rec_arguments) + rec.settings.argument_bytes + 7) / 8 * 8);
+	if (q->arguments || !q->head)
+		return;
+	void *at = extent_fit(EXTENT_ARGUMENTS, q->id, 0, &slots, SLOTS_LEAST, stride);
+	q->argument_mask = slots - 1;
+	q->argument_stride = stride;
+	__atomic_store_n(&q->arguments, at, __ATOMIC_RELEASE);
+	if (!at)
+		rec_line("no room for the arguments of a queue's kernels; they are not recorded");
+}
+
+/** What is at an address: asked of the runtime once for each piece of memory. Arguments of a queue lie in one or two. */
+static __attribute__((noinline)) void range_ask(struct queue_state *q, uint64_t address)
+{
+	hsa_status (*ask)(const void *, struct hsa_pointer_info *, void *, uint32_t *, void *) =
+		(hsa_status(*)(const void *, struct hsa_pointer_info *, void *, uint32_t *, void *))next.ext[EXT_POINTER_INFO];
+	hsa_status (*agent_info)(hsa_handle, uint32_t, void *) =
+		(hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_AGENT_GET_INFO];
+	struct hsa_pointer_info info = { .size = sizeof(info) };
+	uint32_t device = 0, state = REC_ARGUMENTS_UNKNOWN;
+	uint64_t begin = address, end = address + 1;
+	if (ask && ask((const void *)(uintptr_t)address, &info, NULL, NULL, NULL) == HSA_OK && info.type && info.bytes) {
+		begin = (uintptr_t)info.agent_base;
+		end = begin + info.bytes;
+		state = info.owner && agent_info(info.owner, AGENT_INFO_DEVICE, &device) == HSA_OK && device == DEVICE_GPU ?
+				REC_ARGUMENTS_IN_VRAM :
+				REC_ARGUMENTS_COPIED;
+	}
+	atomic_store_explicit(&q->range_end, 0, memory_order_relaxed);
+	atomic_store_explicit(&q->range_begin, begin, memory_order_relaxed);
+	atomic_store_explicit(&q->range_state, state, memory_order_relaxed);
+	atomic_store_explicit(&q->range_end, end, memory_order_release);
+}
+
+static bool in_range(const struct queue_state *q, uint64_t address, uint64_t size)
+{
+	const uint64_t begin = atomic_load_explicit(&q->range_begin, memory_order_relaxed);
+	const uint64_t end = atomic_load_explicit(&q->range_end, memory_order_acquire);
+	return address >= begin && address < end && size <= end - address;
+}
+
+/** How much of the arguments can be copied, and why not all. */
+static uint32_t state_of(struct queue_state *q, uint64_t address, int size)
+{
+	if (size < 0 || !address)
+		return size == -2 ? REC_ARGUMENTS_LEFT_OUT : REC_ARGUMENTS_UNKNOWN;
+	if (!in_range(q, address, (uint64_t)size))
+		range_ask(q, address);
+	return in_range(q, address, (uint64_t)size) ? atomic_load_explicit(&q->range_state, memory_order_relaxed) :
+						      REC_ARGUMENTS_UNKNOWN;
+}
+
+/** Memory that others may write by now: each word is read once. */
+static void copy_words(uint64_t *to, uint64_t from, uint32_t n)
+{
+	uint32_t i = 0;
+	for (; from % 8 == 0 && i + 8 <= n; i += 8)
+		to[i / 8] = __atomic_load_n((const uint64_t *)(uintptr_t)(from + i), __ATOMIC_RELAXED);
+	memcpy(&to[i / 8], (const void *)(uintptr_t)(from + i), n - i);
+}
+
+void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address)
+{
+	uint64_t w[(sizeof(struct rec_arguments) + ARGUMENTS_MOST) / 8 + 1];
+	char *slots = __atomic_load_n((char **)&q->arguments, __ATOMIC_ACQUIRE);
+	if (!slots)
+		return;
+	const int size = kernel_arguments(kernel);
+	const uint32_t state = state_of(q, address, size), room = q->argument_stride - (uint32_t)sizeof(struct rec_arguments);
+	const uint32_t n = state != REC_ARGUMENTS_COPIED ? 0 : (uint32_t)size < room ? (uint32_t)size : room;
+	const uint32_t words = (n + 7) / 8;
+	w[1] = state | (uint64_t)n << 16 | (uint64_t)(size < 0 ? 0 : (uint32_t)size) << 32;
+	if (words)
+		w[1 + words] = 0;
+	copy_words(&w[2], address, n);
+	// Where the packet's place was taken by another one meanwhile, so may the memory of its arguments be.
+	if ((int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_RELAXED) - id) > (int64_t)q->size)
+		return;
+	rec_write((uint64_t *)(slots + (id & q->argument_mask) * q->argument_stride), w, 2 + words, id);
+	const char *after = slots + ((id + 1) & q->argument_mask) * q->argument_stride;
+	for (uint32_t at = 0; at < 16 + n; at += LINE)
+		__builtin_prefetch(after + at, 1);
+}

@@ -1,0 +1,117 @@
+// Calls into the runtime. While one is under way the thread's slot in the file says so: a call that never returns is named there. One that
+// has returned is an event in a ring.
+#include <sys/syscall.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "recorder/recorder.h"
+
+static __thread struct thread_state here = { .number = RECORD_NO_THREAD };
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+static void thread_ended(void *slot)
+{
+	struct rec_thread *t = slot;
+	if (atomic_load(&rec.on) && rec.pid == getpid())
+		__atomic_store_n(&t->ended, rec_ticks(), __ATOMIC_RELEASE);
+	here.slot = NULL;
+	here.number = RECORD_NO_THREAD;
+}
+
+static void make_key(void) { pthread_key_create(&key, thread_ended); }
+
+/** A free slot, else one whose thread has ended. */
+static struct rec_thread *slot_take(uint32_t tid)
+{
+	for (int again = 0; again < 2; again++)
+		for (uint32_t i = 0; i < rec.nthreads; i++) {
+			struct rec_thread *t = &rec.threads[i];
+			uint32_t none = 0;
+			uint64_t ended = __atomic_load_n(&t->ended, __ATOMIC_ACQUIRE);
+			if (!again &&
+			    __atomic_compare_exchange_n(&t->tid, &none, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				return t;
+			if (again && ended &&
+			    __atomic_compare_exchange_n(&t->ended, &ended, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+				__atomic_store_n(&t->tid, tid, __ATOMIC_RELEASE);
+				return t;
+			}
+		}
+	return NULL;
+}
+
+static __attribute__((noinline)) void thread_begin(void)
+{
+	here.tried = true;
+	if (!atomic_load(&rec.on))
+		return;
+	struct rec_thread *t = slot_take((uint32_t)syscall(SYS_gettid));
+	if (!t)
+		return;
+	t->call = 0;
+	t->depth = 0;
+	t->calls = 0;
+	prctl(PR_GET_NAME, t->name);
+	pthread_once(&key_once, make_key);
+	pthread_setspecific(key, t);
+	here.slot = t;
+	here.number = (uint16_t)(t - rec.threads);
+}
+
+struct thread_state *thread_here(void)
+{
+	struct thread_state *t = &here;
+	if (__builtin_expect(!t->tried, 0))
+		thread_begin();
+	return t;
+}
+
+/** When a call begins. An allocation may seem some milliseconds older than it is; a free must not, or what was launched before it would
+ * seem to use freed memory. Reading the clock is a third of what an allocation costs here. */
+static uint64_t time_of(enum rec_call call)
+{
+	const uint64_t coarse = call == CALL_POOL_ALLOCATE ? atomic_load_explicit(&rec.coarse, memory_order_relaxed) : 0;
+	return coarse ? coarse : rec_ticks();
+}
+
+void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c)
+{
+	struct rec_thread *s = t->slot;
+	if (!s || s->depth++)
+		return; // the outermost call is the one that the program made
+	__atomic_store_n(&s->a[0], a, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->a[1], b, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->a[2], c, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->since, time_of(call), __ATOMIC_RELAXED);
+	__atomic_store_n(&s->operation, t->operation, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->call, call, __ATOMIC_RELEASE);
+}
+
+void call_end(struct thread_state *t)
+{
+	struct rec_thread *s = t->slot;
+	if (!s || --s->depth)
+		return;
+	s->calls++;
+	__atomic_store_n(&s->call, CALL_NONE, __ATOMIC_RELEASE);
+}
+
+void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4])
+{
+	event_at(t, call, t->slot ? t->slot->since : rec_ticks(), status, a);
+}
+
+void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, hsa_status status, const uint64_t a[4])
+{
+	uint64_t w[RECORD_WORDS];
+	const uint64_t now = atomic_load_explicit(&rec.coarse, memory_order_relaxed);
+	const uint64_t took = now > began ? (now - began) / (rec.header->ticks_per_second / 1000000 + 1) : 0;
+	const uint64_t id = __atomic_fetch_add(&rec.events->next, 1, __ATOMIC_RELAXED);
+	w[1] = began;
+	w[2] = call | (uint64_t)t->number << 16 | (uint64_t)status << 32;
+	memcpy(&w[3], a, 4 * sizeof(*a));
+	w[7] = t->operation | (took > UINT32_MAX ? UINT32_MAX : took) << 32;
+	rec_write(&rec.event_slots[(id & rec.event_mask) * RECORD_WORDS], w, RECORD_WORDS, id);
+	__builtin_prefetch(&rec.event_slots[((id + 1) & rec.event_mask) * RECORD_WORDS], 1);
+}

@@ -1,0 +1,262 @@
+// The recording's file: made once, grown piece by piece. Every piece is allocated before it is mapped: a store to a hole in a full tmpfs
+// would kill the job.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "recorder/recorder.h"
+
+enum {
+	EVENT_SLOTS = 16384,
+	ALLOCATION_SLOTS = 65536,
+	THREAD_SLOTS = 512,
+	OPERATION_SLOTS = 1024,
+	LOG_BYTES = 8 << 20,
+	SHARE = 8
+};
+
+struct recorder rec = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
+struct rec_next next;
+
+void clocks_note(struct rec_clock *ret)
+{
+	struct timespec real, boot;
+	const uint64_t before = rec_ticks();
+	clock_gettime(CLOCK_REALTIME, &real);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	ret->ticks = before + (rec_ticks() - before) / 2;
+	ret->real_ns = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
+	ret->boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
+}
+
+/** Allocates the file up to @end; false: there is no room. */
+static bool allocate(uint64_t begin, uint64_t end)
+{
+	static const char zeros[RECORDING_PAGE];
+	int r;
+	do
+		r = fallocate(rec.fd, 0, (off_t)begin, (off_t)(end - begin));
+	while (r && errno == EINTR);
+	if (!r)
+		return true;
+	if (errno != EOPNOTSUPP && errno != ENOSYS)
+		return false;
+	for (uint64_t at = begin; at < end; at += sizeof(zeros))
+		if (pwrite(rec.fd, zeros, sizeof(zeros), (off_t)at) != (ssize_t)sizeof(zeros))
+			return false;
+	return true;
+}
+
+static struct rec_extent *free_extent(void)
+{
+	struct rec_extent *table = (void *)((char *)rec.header + RECORDING_EXTENTS_AT);
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++)
+		if (!table[i].kind)
+			return &table[i];
+	return NULL;
+}
+
+void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slots, uint32_t stride)
+{
+	const uint64_t size = (head + slots * stride + RECORDING_PAGE - 1) / RECORDING_PAGE * RECORDING_PAGE;
+	struct rec_extent *e = free_extent();
+	if (!e || rec.used + size > rec.budget || !allocate(rec.used, rec.used + size))
+		return NULL;
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, rec.fd, (off_t)rec.used);
+	if (at == MAP_FAILED)
+		return NULL;
+	*e = (struct rec_extent){ .id = id, .offset = rec.used, .size = size, .slots = slots, .stride = stride, .head = head };
+	rec.used += size;
+	__atomic_store_n(&e->kind, kind, __ATOMIC_RELEASE);
+	return at;
+}
+
+void *extent_fit(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t *slots, uint64_t least, uint32_t stride)
+{
+	for (; *slots >= least && *slots; *slots /= 2) {
+		void *at = extent_add(kind, id, head, *slots, stride);
+		if (at)
+			return at;
+	}
+	return NULL;
+}
+
+/** The directory of the default path: ours alone, or not used. */
+static bool directory_ready(const char *path, char *ret_directory)
+{
+	struct stat st;
+	const char *slash = strrchr(path, '/');
+	if (!slash || slash == path)
+		return false;
+	memcpy(ret_directory, path, (size_t)(slash - path));
+	ret_directory[slash - path] = 0;
+	if (!mkdir(ret_directory, 0700) || errno != EEXIST)
+		return !stat(ret_directory, &st);
+	if (lstat(ret_directory, &st) || !S_ISDIR(st.st_mode))
+		return !stat(ret_directory, &st) && S_ISDIR(st.st_mode) && st.st_uid == getuid();
+	// Who could put a file there in our place is the directory's owner, and root.
+	return st.st_uid == getuid() || st.st_uid == 0 || !(st.st_mode & S_IWOTH) || st.st_mode & S_ISVTX;
+}
+
+/** The lock belongs to the process: it tells readers and vacuum that the process lives, and no child has it. */
+static bool open_file(const char *path)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	unlink(path);
+	rec.fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (rec.fd < 0)
+		return false;
+	fcntl(rec.fd, F_SETLK, &lock);
+	return true;
+}
+
+static void read_small(const char *path, char *ret, size_t size)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
+	ret[n < 0 ? 0 : n] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+/** Ticks per second by a look of a fifth of a millisecond: for a job that dies before the sampler has seen two clocks. */
+static uint64_t rate_of(const struct rec_clock *first)
+{
+	struct rec_clock now;
+	do
+		clocks_note(&now);
+	while (now.boot_ns - first->boot_ns < 200000);
+	return (uint64_t)((double)(now.ticks - first->ticks) * 1e9 / (double)(now.boot_ns - first->boot_ns));
+}
+
+static void header_fill(struct rec_header *h)
+{
+	const struct rec_settings *s = &rec.settings;
+	h->version = RECORDING_VERSION;
+	h->size = RECORDING_HEAD;
+	h->pid = (uint32_t)getpid();
+	h->uid = getuid();
+	h->rank = s->rank;
+	h->level = h->wanted = (uint32_t)s->level;
+	h->max_level = (uint32_t)s->max_level;
+	clocks_note(&h->start);
+	h->clocks[0] = h->start;
+	h->ticks_per_second = rate_of(&h->start);
+	read_small("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
+	h->boot_id[strcspn(h->boot_id, "\n")] = 0;
+	gethostname(h->host, sizeof(h->host) - 1);
+	read_small("/proc/self/comm", h->program, sizeof(h->program));
+	h->program[strcspn(h->program, "\n")] = 0;
+	read_small("/proc/self/cmdline", h->command, sizeof(h->command));
+	snprintf(h->dumps, sizeof(h->dumps), "%s", s->dumps);
+	// Last: what has it is a recording.
+	atomic_signal_fence(memory_order_seq_cst);
+	memcpy(h->magic, RECORDING_MAGIC, sizeof(h->magic));
+}
+
+/** Slots of @stride bytes in a part of the budget, a power of two, @most at most. Half of the budget stays for the queues. */
+static uint64_t slots_in(unsigned part, uint32_t stride, uint64_t most)
+{
+	while (most > 1 && most * stride > rec.budget / part)
+		most /= 2;
+	return most;
+}
+
+/** Pieces that every recording has, the ones that matter most first. */
+static void pieces_add(void)
+{
+	uint64_t n = slots_in(32, sizeof(struct rec_thread), THREAD_SLOTS);
+	rec.threads = extent_fit(EXTENT_THREADS, 0, 0, &n, 16, sizeof(struct rec_thread));
+	rec.nthreads = rec.threads ? (uint32_t)n : 0;
+	n = slots_in(4, RECORD_SIZE, LOG_BYTES / RECORD_SIZE);
+	rec.log = extent_fit(EXTENT_LOG, 0, sizeof(struct rec_log), &n, 64, RECORD_SIZE);
+	rec.log_size = rec.log ? n * RECORD_SIZE : 0;
+	n = slots_in(16, RECORD_SIZE, EVENT_SLOTS);
+	rec.events = extent_fit(EXTENT_EVENTS, 0, sizeof(struct rec_ring), &n, 64, RECORD_SIZE);
+	rec.event_slots = rec.events ? (uint64_t *)(rec.events + 1) : NULL;
+	rec.event_mask = n - 1;
+	n = slots_in(8, RECORD_SIZE, ALLOCATION_SLOTS);
+	rec.memory = extent_fit(EXTENT_MEMORY, 0, sizeof(struct rec_memory), &n, 64, RECORD_SIZE);
+	rec.allocations = rec.memory ? (struct rec_allocation *)(rec.memory + 1) : NULL;
+	rec.allocation_mask = n - 1;
+	n = slots_in(16, sizeof(struct rec_operation), OPERATION_SLOTS);
+	rec.operations = extent_fit(EXTENT_OPERATIONS, 0, sizeof(struct rec_ring), &n, 16, sizeof(struct rec_operation));
+	rec.operation_slots = rec.operations ? (struct rec_operation *)(rec.operations + 1) : NULL;
+	rec.operation_mask = n - 1;
+}
+
+/** A child of fork() shares the mapping: it must not write into its parent's recording. It ends nothing and frees nothing. */
+static void forked(void)
+{
+	atomic_store(&rec.level, 0);
+	atomic_store(&rec.on, false);
+	rec.header = NULL; // so that no line of the child's goes there
+	rec.sampling = false;
+}
+
+static bool make_file(void)
+{
+	char directory[PATH_MOST];
+	struct statvfs fs;
+	const char *path = rec.settings.path;
+	if (!path[0] || !directory_ready(path, directory))
+		return rec_line("no directory for %s: %s; nothing is recorded", path, strerror(errno)), false;
+	vacuum(directory, rec.settings.keep);
+	if (!open_file(path))
+		return rec_line("cannot make %s: %s; nothing is recorded", path, strerror(errno)), false;
+	if (fstatvfs(rec.fd, &fs))
+		return false;
+	rec.budget = (uint64_t)fs.f_bavail * fs.f_frsize / SHARE;
+	rec.budget = rec.budget < rec.settings.space ? rec.budget : rec.settings.space;
+	if (RECORDING_HEAD > rec.budget || !allocate(0, RECORDING_HEAD)) {
+		rec_line("no room for %s: an eighth of what is free there are %llu bytes; nothing is recorded", path,
+			 (unsigned long long)rec.budget);
+		return unlink(path), false;
+	}
+	struct rec_header *h = mmap(NULL, RECORDING_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, rec.fd, 0);
+	if (h == MAP_FAILED)
+		return rec_line("cannot map %s: %s; nothing is recorded", path, strerror(errno)), unlink(path), false;
+	rec.header = h;
+	rec.used = RECORDING_HEAD;
+	header_fill(h);
+	pieces_add();
+	if (!rec.threads || !rec.events)
+		return rec_aside("no room for a recording in %s; nothing is recorded", path), false;
+	return true;
+}
+
+bool rec_start(void)
+{
+	static bool tried;
+	pthread_mutex_lock(&rec.lock);
+	const bool first = !tried;
+	tried = true;
+	if (first) {
+		rec.pid = getpid();
+		settings_read(&rec.settings);
+		if (make_file()) {
+			__atomic_store_n(&rec.header->state, RECORDING_ON, __ATOMIC_RELEASE);
+			atomic_store(&rec.on, true);
+			atomic_store(&rec.level, rec.settings.level);
+			pthread_atfork(NULL, NULL, forked);
+		}
+	}
+	pthread_mutex_unlock(&rec.lock);
+	if (first && atomic_load(&rec.on))
+		sampler_start();
+	return atomic_load(&rec.on);
+}
+
+void rec_end(void)
+{
+	if (!atomic_load(&rec.on))
+		return;
+	sampler_stop();
+	sample();
+	__atomic_store_n(&rec.header->state, RECORDING_ENDED, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,185 @@
+// Which buffers a kernel will use, and their bytes.
+#include "recorder/inputs.h"
+
+#include <stdlib.h>
+
+#define UNHANG_RECORDER_INSIDE
+#include "recorder/statistics.h"
+#include "unhang/recorder.h"
+
+enum { STAGING = 8 << 20, GUESSED_MOST = 64 << 20, STATISTICS_SLOTS = 4096 };
+static const uint64_t lowest = 1 << 16, highest = 1ull << 47;
+
+typedef hsa_status pointer_info_fn(const void *p, struct hsa_pointer_info *ret, void *alloc, uint32_t *n, void *agents);
+
+static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
+{
+	pointer_info_fn *ask = (pointer_info_fn *)next.ext[EXT_POINTER_INFO];
+	*ret = (struct hsa_pointer_info){ .size = sizeof(*ret) };
+	return address >= lowest && address < highest && ask &&
+	       ask((const void *)(uintptr_t)address, ret, NULL, NULL, NULL) == HSA_OK && ret->type && ret->bytes &&
+	       address - (uintptr_t)ret->agent_base < ret->bytes;
+}
+
+static bool owner_is_gpu(hsa_handle agent)
+{
+	hsa_status (*info)(hsa_handle, uint32_t, void *) =
+		(hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_AGENT_GET_INFO];
+	uint32_t device = 0;
+	return agent && info(agent, AGENT_INFO_DEVICE, &device) == HSA_OK && device == DEVICE_GPU;
+}
+
+/** What the framework said of a tensor at this address. */
+static void type_of(struct input *in, uint32_t operation)
+{
+	const struct rec_operation *o =
+		operation && rec.operations ? &rec.operation_slots[operation & rec.operation_mask] : NULL;
+	in->dtype = UNHANG_FLOAT32;
+	in->guessed = true;
+	in->ndim = 1;
+	for (unsigned i = 0; o && o->id == operation && i < o->ntensors; i++) {
+		const struct rec_tensor *t = &o->tensors[i];
+		uint64_t elements = 1;
+		if (t->address != in->address || !dtype_size(t->dtype) || t->ndim > REC_DIMENSIONS)
+			continue;
+		for (unsigned d = 0; d < t->ndim; d++)
+			if (__builtin_mul_overflow(elements, t->shape[d], &elements))
+				return;
+		if (elements > in->bytes / dtype_size(t->dtype))
+			return;
+		in->dtype = t->dtype;
+		in->guessed = false;
+		in->bytes = elements * dtype_size(t->dtype);
+		in->ndim = t->ndim;
+		memcpy(in->shape, t->shape, sizeof(in->shape));
+		return;
+	}
+	in->bytes = (in->bytes < GUESSED_MOST ? in->bytes : GUESSED_MOST) / 4 * 4;
+	in->shape[0] = in->bytes / 4;
+}
+
+void inputs_find(struct inputs *in, uint64_t arguments, int size, hsa_handle agent)
+{
+	struct hsa_pointer_info info;
+	uint64_t words[ARGUMENTS_MOST / 8];
+	(void)agent;
+	if (size <= 0 || !memory_at(arguments, &info) || info.bytes - (arguments - (uintptr_t)info.agent_base) < (uint64_t)size)
+		return;
+	const size_t n = (size_t)size < sizeof(words) ? (size_t)size / 8 : sizeof(words) / 8;
+	memcpy(words, (const void *)(uintptr_t)arguments, n * 8);
+	for (size_t i = 0; i < n && in->n < INPUTS_MOST; i++) {
+		if (!memory_at(words[i], &info))
+			continue;
+		struct input *one = &in->list[in->n++];
+		*one = (struct input){ .address = words[i],
+				       .argument = (uint32_t)(8 * i),
+				       .on_gpu = owner_is_gpu(info.owner),
+				       .bytes = info.bytes - (words[i] - (uintptr_t)info.agent_base) };
+		type_of(one, in->operation);
+	}
+}
+
+/** Memory of the host that the GPU can write: made once. */
+static void *staging(hsa_handle agent)
+{
+	static void *room;
+	static hsa_handle allowed;
+	hsa_status (*allocate)(hsa_handle, size_t, uint32_t, void **) =
+		(hsa_status(*)(hsa_handle, size_t, uint32_t, void **))next.ext[EXT_POOL_ALLOCATE];
+	hsa_status (*allow)(uint32_t, const hsa_handle *, const uint32_t *, const void *) =
+		(hsa_status(*)(uint32_t, const hsa_handle *, const uint32_t *, const void *))next.ext[EXT_ALLOW_ACCESS];
+	if (!room && rec.host_pool && allocate(rec.host_pool, STAGING, 0, &room) != HSA_OK)
+		room = NULL;
+	if (room && allowed != agent && allow(1, &agent, NULL, room) == HSA_OK)
+		allowed = agent;
+	return room;
+}
+
+/** Memory of the host may be gone, or not be where the runtime says: it is read through the kernel. */
+static bool host_read(const struct input *in, piece_fn *take, void *ctx)
+{
+	const uint64_t chunk = in->bytes < STAGING ? in->bytes : STAGING;
+	char *room = malloc(chunk ? chunk : 1);
+	bool good = room;
+	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
+		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
+		good = !read_safely((const void *)(uintptr_t)(in->address + at), room, n) && take(ctx, room, n);
+	}
+	free(room);
+	return good;
+}
+
+bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx)
+{
+	hsa_status (*copy)(void *, const void *, size_t) =
+		(hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
+	if (!in->on_gpu)
+		return host_read(in, take, ctx);
+	char *room = staging(agent);
+	for (uint64_t at = 0; at < in->bytes && room; at += STAGING) {
+		const size_t n = in->bytes - at < STAGING ? in->bytes - at : STAGING;
+		if (copy(room, (const void *)(uintptr_t)(in->address + at), n) != HSA_OK || !take(ctx, room, n))
+			return false;
+	}
+	return room;
+}
+
+/** What counts an input while it is read. */
+struct counting {
+	struct statistics statistics;
+	uint32_t dtype;
+};
+
+static bool count(void *ctx, const void *bytes, size_t n)
+{
+	struct counting *c = ctx;
+	statistics_add(&c->statistics, c->dtype, bytes, n / dtype_size(c->dtype));
+	return true;
+}
+
+static void note(const struct inputs *in, const struct input *one, const struct statistics *s)
+{
+	struct rec_statistics r = { .queue = in->queue->id,
+				    .argument = one->argument,
+				    .packet = in->packet,
+				    .address = one->address,
+				    .elements = s->elements,
+				    .zeros = s->zeros,
+				    .nans = s->nans,
+				    .infinities = s->infinities,
+				    .least = s->least,
+				    .most = s->most,
+				    .mean = statistics_mean(s),
+				    .dtype = one->dtype,
+				    .guessed = one->guessed,
+				    .time = rec_ticks() };
+	const uint64_t id = __atomic_fetch_add(&rec.statistics->next, 1, __ATOMIC_RELAXED);
+	rec_write((uint64_t *)&rec.statistics_slots[id & rec.statistics_mask], (uint64_t *)&r, sizeof(r) / 8, id);
+}
+
+/** The ring, once the level asks for it. */
+static bool ring_ready(void)
+{
+	uint64_t n = STATISTICS_SLOTS;
+	pthread_mutex_lock(&rec.lock);
+	if (!rec.statistics && !rec.statistics_mask) {
+		struct rec_ring *ring = extent_fit(EXTENT_STATISTICS, 0, sizeof(*ring), &n, 16, sizeof(struct rec_statistics));
+		rec.statistics_slots = ring ? (struct rec_statistics *)(ring + 1) : NULL;
+		rec.statistics_mask = ring ? n - 1 : 1;
+		rec.statistics = ring;
+	}
+	pthread_mutex_unlock(&rec.lock);
+	return rec.statistics;
+}
+
+void inputs_count(const struct inputs *in)
+{
+	if (!ring_ready())
+		return;
+	for (size_t i = 0; i < in->n; i++) {
+		struct counting c = { .dtype = in->list[i].dtype };
+		statistics_begin(&c.statistics);
+		if (input_read(&in->list[i], in->queue->agent, count, &c))
+			note(in, &in->list[i], &c.statistics);
+	}
+}

@@ -1,0 +1,36 @@
+// Levels 5 and 10: the buffers behind a kernel's pointers.
+#pragma once
+
+#include "recorder/recorder.h"
+
+enum { INPUTS_MOST = 16 };
+
+/** A buffer that a kernel will use. */
+struct input {
+	uint64_t address, bytes;
+	uint32_t argument; // offset of the pointer among the arguments
+	uint32_t dtype;
+	bool guessed; // nobody said what type it has
+	bool on_gpu;
+	uint32_t ndim;
+	uint64_t shape[REC_DIMENSIONS];
+};
+
+struct inputs {
+	struct queue_state *queue;
+	uint64_t packet, kernel;
+	const char *name; // of the kernel; NULL: not known
+	uint32_t operation;
+	size_t n;
+	struct input list[INPUTS_MOST];
+};
+
+/** The buffers that the arguments point to; what the thread's operation says of them is taken. */
+void inputs_find(struct inputs *in, uint64_t arguments, int size, hsa_handle agent);
+/** Calls @take with the bytes of an input, piece by piece. false: they could not be read. */
+typedef bool piece_fn(void *ctx, const void *bytes, size_t n);
+bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx);
+/** Level 5. */
+void inputs_count(const struct inputs *in);
+/** Level 10. */
+void inputs_dump(const struct inputs *in);

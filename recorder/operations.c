@@ -1,0 +1,70 @@
+// Operations of a framework: include/unhang/recorder.h.
+#define UNHANG_RECORDER_INSIDE
+#include "unhang/recorder.h"
+#include "recorder/recorder.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static struct rec_operation *slot_of(uint32_t id) { return &rec.operation_slots[id & rec.operation_mask]; }
+
+static void tensor_fill(struct rec_tensor *to, const struct unhang_tensor *t)
+{
+	*to = (struct rec_tensor){ .address = (uintptr_t)t->data,
+				   .dtype = (uint8_t)(t->dtype < UNHANG_DTYPES ? t->dtype : 0),
+				   .ndim = (uint8_t)(t->ndim > 255 ? 255 : t->ndim) };
+	for (unsigned i = 0; i < REC_DIMENSIONS && i < t->ndim && t->shape; i++)
+		to->shape[i] = (uint64_t)t->shape[i];
+	int64_t stride = 1;
+	for (unsigned i = t->ndim < REC_DIMENSIONS ? t->ndim : REC_DIMENSIONS; i-- > 0 && t->shape;) {
+		to->strides[i] = t->strides ? t->strides[i] : stride;
+		stride = t->shape[i] && __builtin_mul_overflow(stride, t->shape[i], &stride) ? 0 : stride;
+	}
+}
+
+EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tensor *tensors, size_t n)
+{
+	struct rec_operation o = { 0 };
+	if (!name || !rec_start() || !rec_level() || !rec.operations)
+		return 0;
+	struct thread_state *t = thread_here();
+	uint64_t id = __atomic_add_fetch(&rec.operations->next, 1, __ATOMIC_RELAXED);
+	if (!(uint32_t)id)
+		id = __atomic_add_fetch(&rec.operations->next, 1, __ATOMIC_RELAXED); // 0 is none
+	o.begin = rec_ticks();
+	o.name = text_number(name);
+	o.parent = t->operation;
+	o.thread = t->number;
+	o.ntensors = (uint16_t)(n < REC_TENSORS ? n : REC_TENSORS);
+	for (size_t i = 0; i < o.ntensors && tensors; i++)
+		tensor_fill(&o.tensors[i], &tensors[i]);
+	struct rec_operation *slot = slot_of((uint32_t)id);
+	__atomic_store_n(&slot->end, 0, __ATOMIC_RELAXED);
+	rec_write((uint64_t *)slot, (uint64_t *)&o, offsetof(struct rec_operation, end) / 8, (uint32_t)id);
+	t->operation = (uint32_t)id;
+	return (uint32_t)id;
+}
+
+EXPORT void unhang_recorder_end(uint32_t operation)
+{
+	if (!operation || !atomic_load(&rec.on) || !rec.operations)
+		return;
+	struct thread_state *t = thread_here();
+	struct rec_operation *slot = slot_of(operation);
+	// More than a ring of operations inside of this one: what was around it is not known any more.
+	t->operation = 0;
+	if (slot->id != operation)
+		return;
+	t->operation = slot->parent;
+	__atomic_store_n(&slot->end, rec_ticks(), __ATOMIC_RELEASE);
+}
+
+EXPORT int unhang_recorder_level(void) { return rec_start() ? rec_level() : 0; }
+
+EXPORT const struct unhang_recorder *unhang_recorder_functions(void)
+{
+	static const struct unhang_recorder functions = { .size = sizeof(functions),
+							  .begin = unhang_recorder_begin,
+							  .end = unhang_recorder_end,
+							  .level = unhang_recorder_level };
+	return &functions;
+}

@@ -1,0 +1,371 @@
+// Where every launch passes: the doorbell of a queue. The packets between the last one that was seen and the one that the doorbell names
+// are copied into the queue's ring of records, before the GPU is told of them.
+#include <stdlib.h>
+
+#include "recorder/recorder.h"
+
+enum { RECORDS_LEAST = 64, WALK_BACK = 64, PROBES = 32, BUCKET_USED = 1, GONE_KEPT = 24 };
+
+static size_t bucket_of(hsa_handle doorbell) { return (size_t)((doorbell >> 6) * 0x9e3779b97f4a7c15u >> 54) % QUEUE_BUCKETS; }
+
+/** The queue that a signal is the doorbell of; NULL: it is not known to be one. */
+static struct queue_state *queue_find(hsa_handle doorbell)
+{
+	for (size_t i = bucket_of(doorbell), n = 0; n < PROBES; i = (i + 1) % QUEUE_BUCKETS, n++) {
+		const uint64_t key = atomic_load_explicit(&rec.buckets[i].doorbell, memory_order_acquire);
+		if (key == doorbell)
+			return atomic_load_explicit(&rec.buckets[i].queue, memory_order_relaxed);
+		if (!key)
+			return NULL;
+	}
+	return NULL;
+}
+
+static bool bucket_put(struct queue_state *q)
+{
+	for (size_t i = bucket_of(q->doorbell), n = 0; n < PROBES; i = (i + 1) % QUEUE_BUCKETS, n++)
+		if (atomic_load(&rec.buckets[i].doorbell) <= BUCKET_USED) {
+			atomic_store(&rec.buckets[i].queue, q);
+			atomic_store(&rec.buckets[i].doorbell, q->doorbell);
+			return true;
+		}
+	return false;
+}
+
+static void bucket_drop(hsa_handle doorbell)
+{
+	for (size_t i = bucket_of(doorbell), n = 0; n < PROBES; i = (i + 1) % QUEUE_BUCKETS, n++)
+		if (atomic_load(&rec.buckets[i].doorbell) == doorbell) {
+			atomic_store(&rec.buckets[i].doorbell, BUCKET_USED);
+			return;
+		}
+}
+
+static void head_fill(struct queue_state *q, uint32_t flags)
+{
+	struct rec_queue *h = q->head;
+	h->address = (uintptr_t)q->queue;
+	h->ring = (uintptr_t)q->packets;
+	h->doorbell = q->doorbell;
+	h->agent = q->agent;
+	h->size = (uint32_t)q->size;
+	h->flags = flags | (q->mask + 1 < q->size ? REC_QUEUE_SHORT : 0);
+	h->hsa_id = q->queue->hsa.id;
+	h->created = rec_ticks();
+	// A queue that was not seen from its beginning: what the GPU has not taken yet is still to be recorded.
+	h->seen = flags & REC_QUEUE_FOUND ? __atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) : 0;
+}
+
+/** A queue that is gone, whose place in the file a new one of the same size may have: programs make and destroy them without end. */
+static struct queue_state *queue_again(uint64_t size)
+{
+	for (uint32_t i = 0; i < rec.nqueues && rec.nqueues >= GONE_KEPT; i++) {
+		struct queue_state *q = rec.queues[i];
+		if (!q->gone || !q->head || q->size != size)
+			continue;
+		memset(q->head, 0, sizeof(*q->head) + (q->mask + 1) * RECORD_SIZE);
+		q->gone = false;
+		atomic_store(&q->range_end, 0);
+		return q;
+	}
+	return NULL;
+}
+
+static struct queue_state *queue_new(uint64_t size)
+{
+	uint64_t records = size;
+	struct queue_state *q = rec.nqueues < QUEUES_MOST ? calloc(1, sizeof(*q)) : NULL;
+	if (!q)
+		return NULL;
+	q->id = rec.nqueues;
+	q->size = size;
+	q->packet_mask = size - 1;
+	q->head = extent_fit(EXTENT_QUEUE, q->id, sizeof(struct rec_queue), &records, RECORDS_LEAST, RECORD_SIZE);
+	q->records = q->head ? (uint64_t *)(q->head + 1) : NULL;
+	q->mask = records - 1;
+	if (!q->head && !rec.header->torn_queues++)
+		rec_line("no room for the packets of a queue of %llu; it is not recorded", (unsigned long long)size);
+	return q;
+}
+
+struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags)
+{
+	const uint64_t size = queue->size;
+	if (!size || size & (size - 1) || size > 1u << 24 || !queue->base)
+		return NULL;
+	struct queue_state *q = queue_again(size);
+	q = q ? q : queue_new(size);
+	if (!q)
+		return NULL;
+	q->queue = (struct amd_queue *)queue;
+	q->doorbell = queue->doorbell;
+	q->agent = agent;
+	q->packets = queue->base;
+	if (q->head)
+		head_fill(q, flags);
+	if (q->head && rec_level() >= LEVEL_ARGUMENTS)
+		arguments_room(q);
+	if (q->id == rec.nqueues) {
+		rec.queues[q->id] = q;
+		__atomic_store_n(&rec.nqueues, q->id + 1, __ATOMIC_RELEASE);
+	}
+	return bucket_put(q) ? q : NULL;
+}
+
+/** A doorbell whose queue's creation was not seen: newer runtimes have several ways to make one. */
+static __attribute__((noinline)) struct queue_state *queue_adopt(hsa_handle doorbell)
+{
+	const struct amd_signal *s = (const struct amd_signal *)(uintptr_t)doorbell;
+	struct queue_state *q = NULL;
+	if (!s || s->kind >= 0 || !s->queue || s->queue->hsa.doorbell != doorbell)
+		return NULL;
+	pthread_mutex_lock(&rec.lock);
+	if (atomic_load(&rec.on)) {
+		q = queue_find(doorbell);
+		q = q ? q : queue_add(&s->queue->hsa, 0, REC_QUEUE_FOUND);
+	}
+	pthread_mutex_unlock(&rec.lock);
+	return q;
+}
+
+static inline uint64_t packet_word(const struct queue_state *q, uint64_t id, unsigned i)
+{
+	return __atomic_load_n(&q->packets[(id & q->packet_mask) * 8 + i], __ATOMIC_RELAXED);
+}
+
+/** Work-group sizes have 16 bits each and 1024 is the most: minus one they need 10. */
+static inline uint64_t group_of(uint64_t w0, uint64_t w1)
+{
+	const uint64_t x = (w0 >> 32) - 1, y = (w0 >> 48) - 1, z = w1 - 1;
+	return (x & 1023) | (y & 1023) << 10 | (z & 1023) << 20 | (w0 >> 16 & 3) << 30;
+}
+
+/** The signals that a barrier waits for are words 1 to 5 of its packet. */
+static void barrier_words(const struct queue_state *q, uint64_t id, uint64_t *w)
+{
+	uint64_t n = 0, found[5] = { 0 };
+	for (unsigned i = 1; i <= 5; i++) {
+		const uint64_t signal = packet_word(q, id, i);
+		if (signal)
+			found[n++] = signal;
+	}
+	w[2] = found[0];
+	w[3] = found[1];
+	w[5] = found[2];
+	w[6] = n;
+}
+
+/** false: its producer has not written it yet. */
+static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t time, uint64_t who)
+{
+	uint64_t w[RECORD_WORDS];
+	// The header first: who writes a packet writes it last.
+	const uint64_t w0 = __atomic_load_n(&q->packets[(id & q->packet_mask) * 8], __ATOMIC_ACQUIRE);
+	const uint64_t w1 = packet_word(q, id, 1), grid = packet_word(q, id, 2);
+	uint64_t header = w0 & 0xffff;
+	const unsigned kind = header & 0xff;
+	w[1] = time;
+	w[2] = packet_word(q, id, 4);
+	w[3] = packet_word(q, id, 5);
+	w[4] = packet_word(q, id, 7);
+	w[5] = w1 >> 32 | grid << 32;
+	w[6] = grid >> 32 | group_of(w0, w1) << 32;
+	if (__builtin_expect(kind == AQL_KIND_INVALID, 0)) {
+		if ((int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) - id) <= 0)
+			return false;
+		header = REC_PACKET_TAKEN;
+	} else if (kind == AQL_KIND_BARRIER_AND || kind == AQL_KIND_BARRIER_OR) {
+		barrier_words(q, id, w);
+	}
+	w[7] = header | who;
+	// A producer that was preempted here may find its packet overwritten. The difference is signed: other tools defer the index.
+	if (__builtin_expect((int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_RELAXED) - id) > (int64_t)q->size, 0)) {
+		__atomic_fetch_add(&q->head->unseen, 1, __ATOMIC_RELAXED);
+		return true;
+	}
+	rec_write(&q->records[(id & q->mask) * RECORD_WORDS], w, RECORD_WORDS, id);
+	// The next record goes where nothing has been for a whole round: fetched now, it is there when the next launch comes.
+	__builtin_prefetch(&q->records[((id + 1) & q->mask) * RECORD_WORDS], 1);
+	if (rec_level() >= LEVEL_ARGUMENTS && (kind == AQL_KIND_DISPATCH || header == REC_PACKET_TAKEN))
+		arguments_record(q, id, w[2], w[3]);
+	return true;
+}
+
+static bool recorded(const struct queue_state *q, uint64_t id)
+{
+	const uint64_t word = __atomic_load_n(&q->records[(id & q->mask) * RECORD_WORDS], __ATOMIC_RELAXED);
+	return word && (uint32_t)word == (uint32_t)id; // a checksum is never 0
+}
+
+/** A doorbell behind one of a later packet: producers that share a queue ring in any order. */
+static __attribute__((noinline)) void record_late(struct queue_state *q, uint64_t value, uint64_t time, uint64_t who)
+{
+	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
+	for (uint64_t id = value, n = 0; n < WALK_BACK && !recorded(q, id) && (int64_t)(read + q->size - id) > 0; id--, n++)
+		if (!packet_record(q, id, time, who) || !id)
+			return;
+}
+
+/** Packets that no doorbell named by itself: those of one producer that rings once for many, or of others that have not written theirs
+ * yet. Where the GPU is a whole ring behind, the packet of the round before is still there. */
+static __attribute__((noinline)) void record_between(struct queue_state *q, uint64_t from, uint64_t end, uint64_t time,
+						     uint64_t who)
+{
+	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
+	// Nothing was recorded for a while: what the GPU has taken since may be overwritten.
+	if (end - from > WALK_BACK && (int64_t)(read - from) > 0)
+		from = (int64_t)(end - read) > 0 ? read : end;
+	for (; from != end && (int64_t)(read + q->size - from) > 0; from++)
+		packet_record(q, from, time, who);
+}
+
+void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation)
+{
+	const uint64_t time = rec_ticks(), end = value + 1, who = (uint64_t)thread << 16 | (uint64_t)operation << 32;
+	uint64_t seen = __atomic_load_n(&q->head->seen, __ATOMIC_RELAXED);
+	do
+		if ((int64_t)(end - seen) <= 0) {
+			record_late(q, value, time, who);
+			return;
+		}
+	while (!__atomic_compare_exchange_n(&q->head->seen, &seen, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	if (__builtin_expect(seen != value, 0))
+		record_between(q, seen, value, time, who);
+	packet_record(q, value, time, who);
+}
+
+void queue_record_unrung(struct queue_state *q, uint64_t end)
+{
+	uint64_t seen = __atomic_load_n(&q->head->seen, __ATOMIC_RELAXED);
+	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
+	// Those that are only reserved are not taken: their producers ring when they are written.
+	end = (int64_t)(read + q->size - end) < 0 ? read + q->size : end;
+	if ((int64_t)(end - seen) > 0 &&
+	    __atomic_compare_exchange_n(&q->head->seen, &seen, end, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		record_between(q, seen, end, rec_ticks(), (uint64_t)RECORD_NO_THREAD << 16);
+}
+
+static inline void rung(hsa_handle signal, int64_t value)
+{
+	struct queue_state *q = queue_find(signal);
+	if (!q && ((const struct amd_signal *)(uintptr_t)signal)->kind < 0)
+		q = queue_adopt(signal);
+	if (!q || !q->head)
+		return;
+	const struct thread_state *t = thread_here();
+	queue_record(q, (uint64_t)value, t->number, t->operation);
+}
+
+void hook_store_relaxed(hsa_handle signal, int64_t value)
+{
+	if (rec_level() && signal)
+		rung(signal, value);
+	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_RELAXED])(signal, value);
+}
+
+void hook_store_screlease(hsa_handle signal, int64_t value)
+{
+	if (rec_level() && signal)
+		rung(signal, value);
+	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_SCRELEASE])(signal, value);
+}
+
+/** The queue's own error function is behind ours. */
+struct error_wrap {
+	queue_error_fn *error;
+	void *data;
+};
+
+static void wrapped_error(hsa_status status, struct hsa_queue *queue, void *data)
+{
+	const struct error_wrap *w = data;
+	queue_failed(status, queue, NULL);
+	w->error(status, queue, w->data);
+}
+
+struct creation {
+	queue_create_fn *create;
+	hsa_handle agent;
+	uint32_t size, type, private_size, group_size;
+	queue_error_fn *error;
+	void *data;
+};
+
+static hsa_status create(const struct creation *c, struct hsa_queue **ret)
+{
+	struct thread_state *t = atomic_load(&rec.on) ? thread_here() : NULL;
+	struct error_wrap *w = t && c->error ? malloc(sizeof(*w)) : NULL;
+	if (!t)
+		return c->create(c->agent, c->size, c->type, c->error, c->data, c->private_size, c->group_size, ret);
+	if (w)
+		*w = (struct error_wrap){ c->error, c->data };
+	call_begin(t, CALL_QUEUE_CREATE, 0, c->size, c->agent);
+	const hsa_status status = c->create(c->agent, c->size, c->type, w ? wrapped_error : c->error, w ? w : c->data,
+					    c->private_size, c->group_size, ret);
+	call_end(t);
+	if (status != HSA_OK || !ret || !*ret) {
+		free(w);
+		return status;
+	}
+	// An intercept tool's creation calls the runtime's, and that one may pass here, too: the outer queue is the one that is rung.
+	pthread_mutex_lock(&rec.lock);
+	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ? queue_add(*ret, c->agent, 0) : NULL;
+	if (q && c->create == intercept_create)
+		intercept_begin(q);
+	pthread_mutex_unlock(&rec.lock);
+	event_note(t, CALL_QUEUE_CREATE, status, (uint64_t[4]){ (uintptr_t)*ret, c->size, c->agent });
+	return status;
+}
+
+hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
+{
+	// Levels 5 and 10 hold packets back, which a queue must be made for.
+	const bool hold = atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE];
+	const struct creation c = { .create = hold ? intercept_create : (queue_create_fn *)next.core[CORE_QUEUE_CREATE],
+				    .agent = agent,
+				    .size = size,
+				    .type = type,
+				    .private_size = private_size,
+				    .group_size = group_size,
+				    .error = error,
+				    .data = data };
+	return create(&c, ret);
+}
+
+hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
+{
+	const struct creation c = { .create = (queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE],
+				    .agent = agent,
+				    .size = size,
+				    .type = type,
+				    .private_size = private_size,
+				    .group_size = group_size,
+				    .error = error,
+				    .data = data };
+	return create(&c, ret);
+}
+
+hsa_status hook_queue_destroy(struct hsa_queue *queue)
+{
+	hsa_status (*destroy)(struct hsa_queue *) = (hsa_status(*)(struct hsa_queue *))next.core[CORE_QUEUE_DESTROY];
+	if (!queue || !atomic_load(&rec.on))
+		return destroy(queue);
+	struct thread_state *t = thread_here();
+	pthread_mutex_lock(&rec.lock);
+	struct queue_state *q = queue_find(queue->doorbell);
+	if (q) {
+		// The sampler may look at it under the lock only. The state stays: another thread may have just found it.
+		q->gone = true;
+		bucket_drop(q->doorbell);
+		if (q->head)
+			q->head->destroyed = rec_ticks();
+	}
+	pthread_mutex_unlock(&rec.lock);
+	call_begin(t, CALL_QUEUE_DESTROY, (uintptr_t)queue, 0, 0);
+	const hsa_status status = destroy(queue);
+	call_end(t);
+	event_note(t, CALL_QUEUE_DESTROY, status, (uint64_t[4]){ (uintptr_t)queue });
+	return status;
+}

@@ -1,0 +1,242 @@
+// The recorder's own state and the doors between its files. It lives inside a stranger's program: it takes no lock that the program
+// could hold, makes no system call for a record, and steps aside (settings.c: rec_aside()) at anything that it did not expect.
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+
+#include "recorder/format.h"
+#include "recorder/hsa.h"
+
+enum {
+	QUEUES_MOST = 256,
+	QUEUE_BUCKETS = 1024,
+	PATH_MOST = 256,
+	ARGUMENTS_LEAST = 64,
+	ARGUMENTS_MOST = 4096,
+	FILTERS_MOST = 1024
+};
+enum { LEVEL_LAUNCHES = 1, LEVEL_ARGUMENTS = 3, LEVEL_STATISTICS = 5, LEVEL_INPUTS = 10 };
+
+/** UNHANG_*, read once. */
+struct rec_settings {
+	int level, max_level;
+	uint64_t space;          // bytes of a recording at most
+	uint32_t argument_bytes; // of a slot
+	uint32_t keep;           // recordings of processes that have ended
+	uint64_t dump_bytes;
+	uint32_t dump_count;
+	int32_t rank;
+	char path[PATH_MOST], dumps[PATH_MOST];
+	char include[FILTERS_MOST], exclude[FILTERS_MOST]; // globs, comma between them
+};
+
+/** A queue that is being recorded. */
+struct queue_state {
+	struct amd_queue *queue;
+	hsa_handle doorbell, agent;
+	struct rec_queue *head; // NULL: there was no room; it is known, and not recorded
+	uint64_t *records;
+	uint64_t mask; // of records
+	uint64_t size, packet_mask;
+	const uint64_t *packets;
+	struct rec_arguments *arguments; // NULL: none yet
+	uint64_t argument_mask;
+	uint32_t argument_stride, id;
+	// Where the runtime says that arguments lie: asked once for each piece of memory.
+	_Atomic uint64_t range_begin, range_end;
+	_Atomic uint32_t range_state;
+	uint64_t last_write; // of the sampler
+	bool gone;
+	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
+};
+
+/** The thread that runs. */
+struct thread_state {
+	struct rec_thread *slot;
+	uint32_t operation;
+	uint16_t number;
+	bool tried;
+};
+
+/** What the runtime's tables held before us. */
+struct rec_next {
+	void *core[CORE_LEAST];
+	void *ext[EXT_FUNCTIONS];
+};
+
+struct recorder {
+	_Atomic int level; // 0: nothing is recorded
+	_Atomic bool on;   // the file is there
+	struct rec_settings settings;
+	int fd;
+	struct rec_header *header;
+	uint64_t used, budget; // of the file
+	pthread_mutex_t lock;  // for what is made seldom: extents, queues, names
+	// Each is a piece of the file, or NULL.
+	struct rec_ring *events;
+	uint64_t *event_slots;
+	uint64_t event_mask;
+	struct rec_memory *memory;
+	struct rec_allocation *allocations;
+	uint64_t allocation_mask;
+	struct rec_thread *threads;
+	uint32_t nthreads;
+	struct rec_ring *operations;
+	struct rec_operation *operation_slots;
+	uint64_t operation_mask;
+	struct rec_ring *statistics;
+	struct rec_statistics *statistics_slots;
+	uint64_t statistics_mask;
+	hsa_handle host_pool; // of ordinary memory of the host; 0: none is known
+	struct rec_log *log;
+	uint64_t log_size;
+	struct queue_state *queues[QUEUES_MOST];
+	uint32_t nqueues;
+	struct queue_bucket {
+		_Atomic uint64_t doorbell; // 0: free; 1: was used
+		struct queue_state *_Atomic queue;
+	} buckets[QUEUE_BUCKETS];
+	pid_t pid;
+	struct hsa_table *core; // the tables that hold our functions; NULL: none
+	struct hsa_loader loader;
+	pthread_t sampler;
+	bool sampling;
+	_Atomic bool stop;
+	_Atomic uint64_t coarse; // ticks, as the sampler last saw them
+};
+
+extern struct recorder rec;
+extern struct rec_next next;
+
+static inline uint64_t rec_ticks(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t t;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+	return t;
+#else
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#endif
+}
+
+static inline int rec_level(void) { return atomic_load_explicit(&rec.level, memory_order_relaxed); }
+
+/** Writes a record whose number is @id, its words in @words; word 0 is made here. Each word is stored once. */
+static inline void rec_write(uint64_t *to, uint64_t *words, unsigned n, uint64_t id)
+{
+	words[0] = (uint32_t)id | (uint64_t)rec_check(words, n, id) << 32;
+	for (unsigned i = 0; i < n; i++)
+		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
+}
+
+/** Reads a record that others may be writing; false: it is not whole, or not that of @id. */
+static inline bool rec_read(const uint64_t *from, uint64_t *words, unsigned n, uint64_t id)
+{
+	for (unsigned i = 0; i < n; i++)
+		words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	return words[0] == ((uint32_t)id | (uint64_t)rec_check(words, n, id) << 32);
+}
+
+// settings.c
+void settings_read(struct rec_settings *s);
+/** One line on stderr and in the recording. */
+void rec_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** The same, and nothing is recorded from now on. */
+void rec_aside(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** %i rank, %p pid, %h host, %u user, %% percent. false: it does not fit. */
+bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size);
+/** Whether the filters let a name through. */
+bool filter_passes(const struct rec_settings *s, const char *name);
+
+// file.c
+/** Makes the recording, once in a process; @true where there is one. */
+bool rec_start(void);
+void rec_end(void);
+/** A piece of the file, allocated and mapped, zeroed; NULL: there is no room. The lock is held. */
+void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slots, uint32_t stride);
+/** The same with half as many slots again and again, down to @least. */
+void *extent_fit(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t *slots, uint64_t least, uint32_t stride);
+void clocks_note(struct rec_clock *ret);
+
+// vacuum.c
+void vacuum(const char *directory, uint32_t keep);
+
+// calls.c
+struct thread_state *thread_here(void);
+/** The thread is inside of a call from now on. */
+void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c);
+void call_end(struct thread_state *t);
+/** Something that happened at a time. */
+void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, hsa_status status, const uint64_t a[4]);
+/** A call that has returned. */
+void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4]);
+
+// names.c
+void names_of_executable(hsa_handle executable);
+void names_unload(hsa_handle executable);
+/** Bytes of arguments of a kernel; -1: it is not known, -2: filters leave it out. */
+int kernel_arguments(uint64_t kernel);
+/** Its name as the file has it, without ".kd"; NULL: not known. */
+const char *kernel_name(uint64_t kernel);
+/** An entry of the log. The lock is held. false: there is no room. */
+bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text);
+/** The number of a text, made where it is new; 0: there is no room. */
+uint32_t text_number(const char *text);
+void agents_note(void);
+
+// queues.c
+void hook_store_relaxed(hsa_handle signal, int64_t value);
+void hook_store_screlease(hsa_handle signal, int64_t value);
+hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			     uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
+hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
+hsa_status hook_queue_destroy(struct hsa_queue *queue);
+/** Makes a queue known. The lock is held. */
+struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags);
+/** The packets up to @value, which is the one that the doorbell names. */
+void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation);
+/** The packets below @end, of which no doorbell told. */
+void queue_record_unrung(struct queue_state *q, uint64_t end);
+
+// intercept.c: queues whose packets can be held back
+hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
+void intercept_begin(struct queue_state *q);
+
+// arguments.c
+void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address);
+/** Room for arguments, once the level asks for them. The lock is held. */
+void arguments_room(struct queue_state *q);
+
+// memory.c: the hooks around memory, as a table for table.c
+struct hook {
+	int place; // of the core table, or enum ext_function
+	void *function;
+};
+extern const struct hook core_hooks[], ext_hooks[];
+extern const size_t ncore_hooks, next_hooks;
+void memory_apply(void);
+
+// sampler.c
+void sampler_start(void);
+void sampler_stop(void);
+void sample(void);
+/** Reads memory that may be gone: through the kernel, which does not fault. 0: it was read, or errno. */
+int read_safely(const void *at, void *ret, size_t size);
+
+// faults.c
+void faults_watch(void);
+void queue_failed(hsa_status status, struct hsa_queue *queue, void *data);
+
+// table.c
+/** The place of a function in the extension's table of this size; -1: it has none. */
+int ext_place(enum ext_function f, uint32_t table_size);

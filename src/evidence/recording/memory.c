@@ -1,0 +1,257 @@
+// The allocations of a recording: the table that the sampler built, and what happened since.
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "evidence/recording/recording.h"
+
+enum {
+	NEAR = 2 << 20, // so far from an allocation an address is still near it
+	STEPS_MOST = 4096,
+};
+
+/** What made an allocation, and what ends it. */
+static const struct memory_call {
+	enum rec_call makes, ends;
+	const char *noun;
+} calls[] = {
+	{ CALL_POOL_ALLOCATE, CALL_POOL_FREE, "buffer" },
+	{ CALL_ALLOCATE, CALL_FREE, "buffer" },
+	{ CALL_RESERVE, CALL_UNRESERVE, "reserved range" },
+	{ CALL_MAP, CALL_UNMAP, "mapped range" },
+	{ CALL_IPC_ATTACH, CALL_IPC_DETACH, "buffer of another process" },
+	{ CALL_LOCK, CALL_UNLOCK, "locked host memory" },
+	{ CALL_INTEROP_MAP, CALL_INTEROP_UNMAP, "buffer of another API" },
+	{ CALL_SVM_SET, CALL_NONE, "shared range (SVM)" },
+};
+
+const char *call_noun(enum rec_call call)
+{
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (calls[i].makes == call)
+			return calls[i].noun;
+	return "memory";
+}
+
+static const struct recorded_pool *pool_of(const struct flight_recording *r, uint64_t handle)
+{
+	for (size_t i = 0; i < r->npools; i++)
+		if (r->pools[i].handle == handle)
+			return &r->pools[i];
+	return NULL;
+}
+
+/** The allocations by their begin, while events are applied to them: the newest first. */
+struct memory_index {
+	struct flight_recording *r;
+	uint32_t *heads, *before; // places in r->allocations plus one; 0: none
+	size_t mask;
+};
+
+static uint32_t *head_of(const struct memory_index *m, uint64_t begin)
+{
+	return &m->heads[(begin * 0x9e3779b97f4a7c15u >> 32) & m->mask];
+}
+
+static struct recorded_allocation *live_at(const struct memory_index *m, uint64_t begin, enum rec_call call)
+{
+	for (uint32_t i = *head_of(m, begin); i; i = m->before[i - 1]) {
+		struct recorded_allocation *a = &m->r->allocations[i - 1];
+		if (a->begin == begin && a->call == call && !a->died)
+			return a;
+	}
+	return NULL;
+}
+
+static void row_take(const struct memory_index *m, const struct rec_allocation *a)
+{
+	struct flight_recording *r = m->r;
+	uint32_t *head = head_of(m, a->address);
+	m->before[r->nallocations] = *head;
+	r->allocations[r->nallocations++] =
+		(struct recorded_allocation){ .begin = a->address,
+					      .size = a->size,
+					      .born = a->born,
+					      .died = a->state == REC_MEMORY_FREED ? a->died ? a->died : 1 : 0,
+					      .call = a->call,
+					      .by = a->by,
+					      .freed_by = a->freed_by,
+					      .operation = a->operation,
+					      .pool = a->call == CALL_POOL_ALLOCATE ? pool_of(r, a->of) : NULL };
+	*head = (uint32_t)r->nallocations;
+}
+
+static void event_make(const struct memory_index *m, const struct rec_event *e)
+{
+	const struct rec_allocation a = { .address = e->call == CALL_LOCK ? e->a[2] : e->a[0],
+					  .size = e->a[1],
+					  .born = e->time,
+					  .of = e->a[2],
+					  .call = e->call,
+					  .state = REC_MEMORY_LIVE,
+					  .by = e->thread,
+					  .operation = e->operation };
+	struct recorded_allocation *same = live_at(m, a.address, e->call);
+	if (same) {
+		same->size = a.size;
+		same->born = a.born;
+	} else if (a.address) {
+		row_take(m, &a);
+	}
+}
+
+static void event_end(const struct memory_index *m, const struct rec_event *e, enum rec_call made)
+{
+	struct recorded_allocation *a = live_at(m, e->a[0], made);
+	if (!a)
+		return;
+	a->died = e->time ? e->time : 1;
+	a->freed_by = e->thread;
+}
+
+/** Of events before those that are in the table it is known only what is still in the ring. */
+static void events_apply(const struct memory_index *m)
+{
+	const struct flight_recording *r = m->r;
+	for (size_t i = 0; i < r->nevents; i++) {
+		const struct rec_event *e = &r->events[i].raw;
+		if (r->events[i].id < r->applied || e->status)
+			continue;
+		for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
+			if (e->call == calls[c].makes)
+				event_make(m, e);
+			else if (e->call == calls[c].ends)
+				event_end(m, e, calls[c].makes);
+		}
+	}
+}
+
+static uint64_t end_of(const struct recorded_allocation *a)
+{
+	return a->size < UINT64_MAX - a->begin ? a->begin + a->size : UINT64_MAX;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct recorded_allocation *x = a, *y = b;
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return x->born < y->born ? -1 : x->born > y->born;
+}
+
+static void table_take(const struct memory_index *m, const struct recording_piece *p)
+{
+	for (uint64_t i = 0; i < p->extent.slots; i++) {
+		struct rec_allocation a;
+		uint64_t id;
+		const char *at = p->slots + i * p->extent.stride;
+		if (!get_u64(at))
+			continue;
+		if (!record_whole(at, RECORD_WORDS, i, &id) || id != i) {
+			m->r->torn++;
+			continue;
+		}
+		memcpy(&a, at, sizeof(a));
+		if (a.state == REC_MEMORY_LIVE || a.state == REC_MEMORY_FREED)
+			row_take(m, &a);
+	}
+}
+
+void recording_memory(struct flight_recording *r, const struct recording_piece *memory)
+{
+	const bool table = memory && memory->extent.stride >= RECORD_SIZE && memory->extent.head >= sizeof(struct rec_memory);
+	const size_t room = (table ? memory->extent.slots : 0) + r->nevents;
+	struct memory_index m = { .r = r, .mask = 1023 };
+	while (m.mask < room)
+		m.mask = 2 * m.mask + 1;
+	m.heads = mem_alloc((m.mask + 1) * sizeof(*m.heads));
+	m.before = mem_alloc((room + 1) * sizeof(*m.before));
+	r->allocations = arena_alloc(&r->arena, (room + 1) * sizeof(*r->allocations));
+	if (table) {
+		r->applied = get_u64(memory->head);
+		r->lost_allocations = get_u64(memory->head + 8);
+		table_take(&m, memory);
+	}
+	events_apply(&m);
+	free(m.heads);
+	free(m.before);
+	qsort(r->allocations, r->nallocations, sizeof(*r->allocations), by_begin);
+	r->farthest = arena_alloc(&r->arena, (r->nallocations + 1) * sizeof(*r->farthest));
+	uint64_t farthest = 0;
+	for (size_t i = 0; i < r->nallocations; i++) {
+		const uint64_t end = end_of(&r->allocations[i]);
+		farthest = r->farthest[i] = end > farthest ? end : farthest;
+	}
+}
+
+/** How well an allocation explains an address: the lower the better; -1: not at all. */
+static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t time, struct nearby *ret)
+{
+	const uint64_t end = end_of(a);
+	const bool dead = a->died && a->died <= time, inside = address >= a->begin && address < end;
+	*ret = (struct nearby){ .allocation = a };
+	if (inside) {
+		ret->relation = dead ? NEAR_FREED : NEAR_INSIDE;
+		ret->distance = address - a->begin;
+		ret->only_reserved = a->call == CALL_RESERVE && !dead;
+		return dead ? 2 : ret->only_reserved ? 1 : 0;
+	}
+	if (dead)
+		return -1;
+	if (address >= end && address - end < NEAR) {
+		ret->relation = NEAR_PAST;
+		ret->distance = address - end;
+		return 3;
+	}
+	if (address < a->begin && a->begin - address <= NEAR) {
+		ret->relation = NEAR_BEFORE;
+		ret->distance = a->begin - address;
+		return 4;
+	}
+	return -1;
+}
+
+/** Whether @n, which is as good as the best, is better: of two that are freed the newer one, else the nearer one. */
+static bool better(const struct nearby *n, const struct nearby *best)
+{
+	return n->relation == NEAR_FREED ? n->allocation->died > best->allocation->died : n->distance < best->distance;
+}
+
+/** The first allocation that begins behind @address and all that is near it. */
+static size_t upper_bound(const struct flight_recording *r, uint64_t address)
+{
+	size_t low = 0, high = r->nallocations;
+	const uint64_t behind = address < UINT64_MAX - NEAR ? address + NEAR : UINT64_MAX;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (r->allocations[middle].begin <= behind)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time)
+{
+	struct nearby best = { .relation = NEAR_NOWHERE };
+	int best_rank = -1;
+	size_t steps = 0;
+	// Freed allocations overlap others: how far back to look is told by the farthest end so far.
+	for (size_t i = upper_bound(r, address); i-- > 0 && steps < STEPS_MOST; steps++) {
+		struct nearby n;
+		if (r->farthest[i] < UINT64_MAX - NEAR && r->farthest[i] + NEAR < address)
+			break;
+		const int this = rank(&r->allocations[i], address, time, &n);
+		if (this >= 0 && (best_rank < 0 || this < best_rank || (this == best_rank && better(&n, &best)))) {
+			best = n;
+			best_rank = this;
+		}
+	}
+	return best;
+}
+
+const char *near_name(enum near_relation relation)
+{
+	static const char *const names[] = { "inside", "freed", "past", "before", "nowhere" };
+	return names[relation];
+}

@@ -1,0 +1,156 @@
+// The head of a recording and its table of extents.
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/bytes.h"
+#include "evidence/recording/recording.h"
+
+bool recording_begins(struct str head)
+{
+	return str_starts(head, (struct str){ RECORDING_MAGIC, sizeof(RECORDING_MAGIC) - 1 });
+}
+
+bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *ret_id)
+{
+	uint64_t w[sizeof(struct rec_operation) / 8 + 1];
+	const uint32_t low = get_u32(words), check = get_u32(words + 4);
+	if (!check || nwords > sizeof(w) / sizeof(w[0]))
+		return false;
+	const uint64_t id = upto - (uint32_t)((uint32_t)upto - low);
+	memcpy(w, words, nwords * sizeof(w[0]));
+	*ret_id = id;
+	return id <= upto && rec_check(w, nwords, id) == check;
+}
+
+static struct str text_in(const char *field, size_t size) { return (struct str){ field, strnlen(field, size) }; }
+
+/** Whether an extent lies in the file with all of its slots. A file that was cut has fewer extents. */
+static bool extent_in(const struct rec_extent *e, size_t size)
+{
+	if (!e->kind || e->offset < RECORDING_HEAD || e->offset > size || e->size > size - e->offset || e->head > e->size)
+		return false;
+	if (!e->stride || e->stride % 8 || e->head % 8 || e->offset % 8)
+		return false;
+	return e->slots && !(e->slots & (e->slots - 1)) && e->slots <= (e->size - e->head) / e->stride;
+}
+
+static size_t pieces_find(struct flight_recording *r, struct recording_piece *ret)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
+		struct recording_piece p = { 0 };
+		memcpy(&p.extent, r->bytes + RECORDING_EXTENTS_AT + i * sizeof(p.extent), sizeof(p.extent));
+		if (!extent_in(&p.extent, r->size))
+			continue;
+		p.head = r->bytes + p.extent.offset;
+		p.slots = p.head + p.extent.head;
+		ret[n++] = p;
+	}
+	return n;
+}
+
+static const struct recording_piece *piece_of(const struct recording_piece *p, size_t n, enum extent_kind kind)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i].extent.kind == kind)
+			return &p[i];
+	return NULL;
+}
+
+/** The newest clock that is whole and later than the first. */
+static void clocks_take(struct flight_recording *r)
+{
+	const struct rec_header *h = &r->header;
+	const struct rec_clock *c = &h->clocks[h->newest & 1];
+	r->rate = (double)h->ticks_per_second;
+	r->now = c->ticks > h->start.ticks ? c->ticks : h->start.ticks;
+	if (c->ticks > h->start.ticks && c->boot_ns > h->start.boot_ns && c->boot_ns - h->start.boot_ns > 1000000)
+		r->rate = (double)(c->ticks - h->start.ticks) * 1e9 / (double)(c->boot_ns - h->start.boot_ns);
+	if (!(r->rate >= 1000) || !(r->rate < 1e12))
+		r->rate = 1e9;
+}
+
+double recording_age(const struct flight_recording *r, uint64_t ticks)
+{
+	return ticks && r->now > ticks ? (double)(r->now - ticks) / r->rate : 0;
+}
+
+double recording_time(const struct flight_recording *r, uint64_t ticks)
+{
+	const struct rec_clock *c = &r->header.start;
+	const double since = ticks >= c->ticks ? (double)(ticks - c->ticks) : -(double)(c->ticks - ticks);
+	return (double)c->real_ns / 1e9 + since / r->rate;
+}
+
+uint64_t recording_now(const struct flight_recording *r)
+{
+	struct timespec t;
+	const struct rec_clock *c = &r->header.clocks[r->header.newest & 1];
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	const uint64_t boot = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return boot > c->boot_ns ? c->ticks + (uint64_t)((double)(boot - c->boot_ns) * r->rate / 1e9) : c->ticks;
+}
+
+const struct recorded_thread *recording_thread(const struct flight_recording *r, uint16_t slot)
+{
+	for (size_t i = 0; i < r->nthreads; i++)
+		if (r->threads[i].slot == slot)
+			return &r->threads[i];
+	return NULL;
+}
+
+static void header_take(struct flight_recording *r)
+{
+	memcpy(&r->header, r->bytes, sizeof(r->header));
+	const struct rec_header *h = &r->header;
+	r->host = text_in(h->host, sizeof(h->host));
+	r->program = text_in(h->program, sizeof(h->program));
+	r->boot_id = text_in(h->boot_id, sizeof(h->boot_id));
+	r->note = text_in(h->note, sizeof(h->note));
+	r->command = arena_str(&r->arena, (struct str){ h->command, sizeof(h->command) });
+	while (r->command.n && !r->command.p[r->command.n - 1])
+		r->command.n--;
+	for (size_t i = 0; i < r->command.n; i++)
+		if (!r->command.p[i])
+			((char *)r->command.p)[i] = ' ';
+	clocks_take(r);
+}
+
+struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct flight_recording **ret)
+{
+	struct flight_recording *r = mem_alloc(sizeof(*r));
+	struct recording_piece *pieces = mem_alloc(RECORDING_EXTENTS * sizeof(*pieces));
+	struct uh_error *err = NULL;
+	*r = (struct flight_recording){ .bytes = bytes, .size = size };
+	if (size < RECORDING_HEAD || !recording_begins((struct str){ bytes, size }))
+		err = uh_error_new("%s: no recording, or one that was cut off in its first page", name);
+	else if (get_u32(bytes + offsetof(struct rec_header, version)) != RECORDING_VERSION)
+		err = uh_error_new("%s: a recording of version %u; this unhang reads version %d", name,
+				   get_u32(bytes + offsetof(struct rec_header, version)), RECORDING_VERSION);
+	if (!err) {
+		header_take(r);
+		const size_t n = pieces_find(r, pieces);
+		const struct recording_piece *log = piece_of(pieces, n, EXTENT_LOG);
+		if (log)
+			recording_names(r, log);
+		recording_calls(r, pieces, n);
+		recording_memory(r, piece_of(pieces, n, EXTENT_MEMORY));
+		recording_queues(r, pieces, n);
+		recording_progress(r);
+	}
+	free(pieces);
+	if (err)
+		recording_free(r);
+	else
+		*ret = r;
+	return err;
+}
+
+void recording_free(struct flight_recording *r)
+{
+	if (!r)
+		return;
+	arena_free(&r->arena);
+	free(r->bytes);
+	free(r);
+}

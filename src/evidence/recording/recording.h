@@ -1,0 +1,185 @@
+// A recording as it is read: what libunhang-recorder.so wrote into recorder/format.h's file, taken apart. Its bytes are a stranger's: each
+// record is held against its checksum, and what is torn is counted and left out. Nothing here judges.
+#pragma once
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "recorder/format.h"
+
+enum { RECORDING_MOST = 1 << 30 };
+
+/** How far a packet is, as far as the recording tells. */
+enum packet_progress {
+	PROGRESS_ENDED,   // a completion signal says so
+	PROGRESS_TAKEN,   // the GPU went on to a later packet: it has probably ended
+	PROGRESS_RUNNING, // the first that has not ended
+	PROGRESS_WAITING, // behind it
+};
+const char *progress_name(enum packet_progress p);
+
+enum packet_kind { PACKET_DISPATCH, PACKET_BARRIER, PACKET_OTHER };
+
+struct recorded_packet {
+	uint64_t id;
+	struct rec_packet raw;
+	enum packet_kind kind;
+	enum packet_progress progress;
+	bool barrier_bit;
+	uint32_t group[3], dimensions;
+	const struct recorded_kernel *kernel;       // NULL: its name is not known
+	const struct recorded_operation *operation; // NULL: none, or it is overwritten
+	const struct rec_arguments *arguments;      // NULL: there are none. The bytes are behind it
+	const uint8_t *argument_bytes;
+};
+
+struct recorded_queue {
+	uint32_t id;
+	struct rec_queue head;
+	const struct recorded_agent *agent; // NULL: not known
+	size_t n;                           // packets that are there, oldest first
+	struct recorded_packet *packets;
+	uint64_t read, write; // indices: as sampled, or as they are now
+	bool fresh;           // they were read from the living process
+	uint64_t torn;
+};
+
+struct recorded_kernel {
+	uint64_t object, executable;
+	uint64_t loaded, unloaded; // ticks; UINT64_MAX: it was not
+	uint32_t argument_bytes;
+	struct str name; // as the code object has it, without .kd
+};
+
+struct recorded_code {
+	uint64_t base, size, delta, executable, loaded, unloaded;
+	struct str uri;
+};
+
+struct recorded_agent {
+	uint64_t handle;
+	bool gpu;
+	uint32_t node;
+	struct str name, product, pci; // pci: empty where it is none
+};
+
+struct recorded_pool {
+	uint64_t handle, agent, bytes;
+	uint32_t flags, segment;
+};
+
+struct recorded_thread {
+	uint32_t slot;
+	struct rec_thread raw;
+	struct str name;
+};
+
+struct recorded_event {
+	uint64_t id;
+	struct rec_event raw;
+};
+
+struct recorded_allocation {
+	uint64_t begin, size;
+	uint64_t born, died; // ticks; died 0: it lives
+	enum rec_call call;  // that made it
+	uint16_t by, freed_by;
+	uint32_t operation;
+	const struct recorded_pool *pool; // NULL: not of one
+};
+
+struct recorded_operation {
+	struct rec_operation raw;
+	struct str name;
+};
+
+struct flight_recording {
+	struct arena arena;
+	char *bytes; // of the file; owned
+	size_t size;
+	struct rec_header header;
+	struct str host, program, command, boot_id, note;
+	bool alive;   // its process runs
+	uint64_t now; // ticks: of the last sample, or of this moment where it is alive
+	double rate;  // ticks of a second
+	uint64_t torn;
+	size_t nqueues, nkernels, ncode, nagents, npools, nthreads, nevents, nallocations, noperations;
+	struct recorded_queue *queues;
+	struct recorded_kernel *kernels; // by object, then by time
+	struct recorded_code *code;
+	struct recorded_agent *agents;
+	struct recorded_pool *pools;
+	struct recorded_thread *threads;
+	struct recorded_event *events;           // oldest first
+	struct recorded_allocation *allocations; // by address, then by birth
+	uint64_t *farthest;                      // end of it and of those before it
+	struct recorded_operation *operations;   // by number
+	size_t nstatistics;
+	struct rec_statistics *statistics; // by time
+	size_t nnames;
+	struct str *names; // texts by their number, from 1
+	uint64_t applied;  // events below it are in the table of allocations
+	uint64_t lost_allocations;
+};
+
+bool recording_begins(struct str head);
+/** Takes @bytes apart, which are the recording's from now on, also where there is an error. */
+struct uh_error *recording_parse(const char *name, char *bytes, size_t size, struct flight_recording **ret);
+void recording_free(struct flight_recording *r);
+
+/** Seconds from @ticks to the recording's end, or to now. */
+double recording_age(const struct flight_recording *r, uint64_t ticks);
+/** Seconds since 1970. */
+double recording_time(const struct flight_recording *r, uint64_t ticks);
+/** This moment in ticks, for a process that runs on this machine; 0: it cannot be told. */
+uint64_t recording_now(const struct flight_recording *r);
+/** After the indices of queues were refreshed. */
+void recording_progress(struct flight_recording *r);
+const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time);
+const struct recorded_operation *recording_operation(const struct flight_recording *r, uint32_t id);
+const struct recorded_agent *recording_agent(const struct flight_recording *r, uint64_t handle);
+/** The thread of a slot; NULL: not known. */
+const struct recorded_thread *recording_thread(const struct flight_recording *r, uint16_t slot);
+/** The name of a call as the runtime has it: hsa_amd_memory_pool_allocate. */
+const char *call_name(uint32_t call);
+/** What was allocated by it, as a noun: buffer, reserved addresses, locked memory. */
+const char *call_noun(enum rec_call call);
+
+/** Where an address lies among the allocations. */
+enum near_relation { NEAR_INSIDE, NEAR_FREED, NEAR_PAST, NEAR_BEFORE, NEAR_NOWHERE };
+struct nearby {
+	enum near_relation relation;
+	const struct recorded_allocation *allocation; // NULL where it is near none
+	uint64_t distance;                            // from the begin, from the end, or to the begin
+	bool only_reserved;                           // the addresses are reserved, and no memory is mapped there
+};
+struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time);
+const char *near_name(enum near_relation relation);
+
+// Words, for reports and for events.
+/** 2.1 s, 3 min, 640 us */
+struct str seconds_say(struct arena *a, double seconds);
+/** `64 bytes past the end of the 4 KiB buffer at 0x7f0000000000, allocated 2.1 s before`; empty where it is near none. */
+struct str near_say(struct arena *a, const struct flight_recording *r, const struct nearby *n, uint64_t time);
+/** The kernel of a packet without its mangling; its object where the name is not known. */
+struct str packet_say(struct arena *a, const struct recorded_packet *p);
+/** `hsa_amd_memory_pool_allocate(3584 bytes)` */
+struct str call_say(struct arena *a, uint32_t call, const uint64_t args[4]);
+/** `4250 (python)`; empty where the slot is not known. */
+struct str thread_say(struct arena *a, const struct flight_recording *r, uint16_t slot);
+/** The arguments of a packet: pointers with the buffers that they are in, numbers as they are. Empty where there are none. */
+struct str packet_arguments_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p);
+/** `page not present, write to a read-only page` */
+struct str fault_reasons_say(struct arena *a, uint64_t reasons);
+
+// The parts of recording_parse(); parse.c puts them together.
+struct recording_piece {
+	struct rec_extent extent;
+	const char *head;  // @extent.head bytes
+	const char *slots; // all of them lie inside
+};
+void recording_names(struct flight_recording *r, const struct recording_piece *log);
+void recording_calls(struct flight_recording *r, const struct recording_piece *p, size_t n);
+void recording_memory(struct flight_recording *r, const struct recording_piece *memory);
+void recording_queues(struct flight_recording *r, const struct recording_piece *p, size_t n);
+/** Whether the record at @words, whose low half of the number is its first, is whole: then *ret_id is its number, at most @upto. */
+bool record_whole(const char *words, unsigned nwords, uint64_t upto, uint64_t *ret_id);

@@ -1,0 +1,237 @@
+// What a recording tells a diagnosis: faults with kernel and buffer, kernels that do not end, calls that do not return, and the memory that
+// there was.
+#include "evidence/recording/tell.h"
+
+#include <stdlib.h>
+
+#include "source/file.h"
+#include "source/source.h"
+
+enum { EVENTS_TOLD = 48, MAP_MOST = 65536 };
+static const double STILL = 5; // seconds without progress, before which work in flight is nothing to tell
+
+struct recording_telling {
+	const struct artefact_output *out;
+	const struct flight_recording *r;
+	struct arena arena;
+	size_t told;
+};
+
+static bool begin(struct recording_telling *t, const char *signature, uint64_t ticks, struct event *ret)
+{
+	if (t->told >= EVENTS_TOLD || !artefact_event(t->out, signature, (struct place){ t->out->source, 0 }, ret))
+		return false;
+	t->told++;
+	ret->time = (struct stamp){ TIME_WALL, recording_time(t->r, ticks) };
+	ret->boot_id = t->r->boot_id;
+	ret->now = t->r->alive;
+	event_add_text(ret, &t->arena, "process", t->r->program);
+	event_add_number(ret, &t->arena, "pid", t->r->header.pid);
+	if (t->r->header.rank >= 0)
+		event_add_number(ret, &t->arena, "rank", t->r->header.rank);
+	return true;
+}
+
+static void tell_gpus(struct recording_telling *t)
+{
+	for (size_t i = 0; i < t->r->nagents; i++) {
+		const struct recorded_agent *g = &t->r->agents[i];
+		struct event e;
+		if (!g->gpu || !artefact_event(t->out, "recording-gpu", (struct place){ t->out->source, 0 }, &e))
+			continue;
+		e.device = g->pci;
+		event_add_text(&e, &t->arena, "pci", g->pci);
+		event_add_text(&e, &t->arena, "gfx", g->name);
+		event_add_number(&e, &t->arena, "gpu_node", g->node);
+		artefact_tell(t->out, &e);
+	}
+}
+
+static void add_packet(struct recording_telling *t, struct event *e, const struct recorded_packet *p)
+{
+	struct arena *a = &t->arena;
+	const uint32_t *g = p->raw.grid, *w = p->group;
+	if (p->kernel)
+		event_add_text(e, a, "kernel_name", packet_say(a, p));
+	event_add_text(e, a, "grid", arena_printf(a, "%u,%u,%u", g[0], g[1], g[2]));
+	event_add_text(e, a, "workgroup", arena_printf(a, "%u,%u,%u", w[0], w[1], w[2]));
+	event_add_number(e, a, "packet", (int64_t)p->id);
+	event_add_text(e, a, "arguments", packet_arguments_say(a, t->r, p));
+	if (p->operation)
+		event_add_text(e, a, "operation", p->operation->name);
+}
+
+/** The first dispatch of a queue that has not ended. */
+static const struct recorded_packet *first_flying(const struct recorded_queue *q)
+{
+	for (size_t i = 0; i < q->n; i++)
+		if (q->packets[i].progress >= PROGRESS_RUNNING && q->packets[i].kind == PACKET_DISPATCH)
+			return &q->packets[i];
+	return NULL;
+}
+
+/** The kernel that was running on a GPU, if there is but one that it can be. */
+static const struct recorded_packet *running_on(const struct flight_recording *r, uint64_t agent)
+{
+	const struct recorded_packet *found = NULL;
+	for (size_t i = 0; i < r->nqueues; i++) {
+		const struct recorded_packet *p =
+			r->queues[i].head.agent == agent || !r->queues[i].agent ? first_flying(&r->queues[i]) : NULL;
+		if (p && found)
+			return NULL;
+		found = p ? p : found;
+	}
+	return found;
+}
+
+static void add_place(struct recording_telling *t, struct event *e, uint64_t address, uint64_t time)
+{
+	const struct nearby n = recording_near(t->r, address, time);
+	struct str place = near_say(&t->arena, t->r, &n, time);
+	if (n.relation == NEAR_FREED)
+		event_add_text(e, &t->arena, "use_after_free", place);
+	else
+		event_add_text(e, &t->arena, "fault_place", place);
+}
+
+static void tell_fault(struct recording_telling *t, const struct rec_event *f)
+{
+	struct event e;
+	const struct recorded_agent *g = recording_agent(t->r, f->a[2]);
+	const struct recorded_packet *p = running_on(t->r, f->a[2]);
+	if (!begin(t, "recording-fault", f->time, &e))
+		return;
+	e.device = g ? g->pci : (struct str){ 0 };
+	event_add_code(&e, &t->arena, "fault_address", f->a[0]);
+	event_add_text(&e, &t->arena, "fault_reason", fault_reasons_say(&t->arena, f->a[1]));
+	if (g)
+		event_add_number(&e, &t->arena, "gpu_node", g->node);
+	add_place(t, &e, f->a[0], f->time);
+	if (p)
+		add_packet(t, &e, p);
+	artefact_tell(t->out, &e);
+}
+
+static void tell_queue_error(struct recording_telling *t, const struct rec_event *f)
+{
+	struct event e;
+	for (size_t i = 0; i < t->r->nqueues; i++) {
+		const struct recorded_queue *q = &t->r->queues[i];
+		const struct recorded_packet *p = first_flying(q);
+		if (q->head.address != f->a[0] || !begin(t, "recording-queue-error", f->time, &e))
+			continue;
+		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
+		event_add_text(&e, &t->arena, "queue_error",
+			       arena_printf(&t->arena, "status 0x%llx", (unsigned long long)f->a[1]));
+		event_add_number(&e, &t->arena, "queue", q->id);
+		if (p)
+			add_packet(t, &e, p);
+		artefact_tell(t->out, &e);
+	}
+}
+
+static void tell_events(struct recording_telling *t)
+{
+	for (size_t i = 0; i < t->r->nevents; i++) {
+		const struct rec_event *e = &t->r->events[i].raw;
+		if (e->call == CALL_FAULT)
+			tell_fault(t, e);
+		else if (e->call == CALL_QUEUE_ERROR)
+			tell_queue_error(t, e);
+	}
+}
+
+/** A kernel that was launched and has not ended, of a queue that stood still before the recording's end, or stands still now. */
+static void tell_flying(struct recording_telling *t)
+{
+	for (size_t i = 0; i < t->r->nqueues; i++) {
+		const struct recorded_queue *q = &t->r->queues[i];
+		const struct recorded_packet *p = first_flying(q);
+		struct event e;
+		if (!p || recording_age(t->r, p->raw.time) < STILL || recording_age(t->r, q->head.moved) < STILL ||
+		    !begin(t, "recording-dispatch", p->raw.time, &e))
+			continue;
+		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
+		event_add_number(&e, &t->arena, "queue", q->id);
+		add_packet(t, &e, p);
+		event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, recording_age(t->r, p->raw.time)));
+		artefact_tell(t->out, &e);
+	}
+}
+
+static void tell_waiting(struct recording_telling *t)
+{
+	for (size_t i = 0; i < t->r->nthreads; i++) {
+		const struct recorded_thread *h = &t->r->threads[i];
+		struct event e;
+		if (!h->raw.call || h->raw.ended || recording_age(t->r, h->raw.since) < STILL ||
+		    !begin(t, "recording-waits", h->raw.since, &e))
+			continue;
+		event_add_text(&e, &t->arena, "thread", arena_printf(&t->arena, STR_FMT " (%u)", STR_ARG(h->name), h->raw.tid));
+		event_add_text(&e, &t->arena, "waits_in", call_say(&t->arena, h->raw.call, h->raw.a));
+		artefact_tell(t->out, &e);
+	}
+}
+
+static bool told_fault(const struct flight_recording *r)
+{
+	for (size_t i = 0; i < r->nevents; i++)
+		if (r->events[i].raw.call == CALL_FAULT)
+			return true;
+	return false;
+}
+
+/** The allocations that lived at the end, as ranges that do not overlap: for faults that others tell of. The recording's own faults know
+ * more, also of what was freed. */
+static void tell_memory(struct recording_telling *t)
+{
+	const struct flight_recording *r = t->r;
+	struct event e;
+	struct address_range *map = arena_alloc(&t->arena, (r->nallocations + 1) * sizeof(*map));
+	size_t n = 0;
+	if (told_fault(r))
+		return;
+	for (size_t i = 0; i < r->nallocations && n < MAP_MOST; i++) {
+		const struct recorded_allocation *a = &r->allocations[i];
+		const uint64_t end = a->size < UINT64_MAX - a->begin ? a->begin + a->size : UINT64_MAX;
+		if (a->died || !a->size || a->call == CALL_RESERVE || (n && a->begin < map[n - 1].end))
+			continue;
+		map[n++] = (struct address_range){ a->begin, end };
+	}
+	if (!n || !artefact_event(t->out, "recording-memory", (struct place){ t->out->source, 0 }, &e))
+		return;
+	e.dump.map = map;
+	e.dump.nmap = n;
+	event_add_number(&e, &t->arena, "ranges", (int64_t)n);
+	artefact_tell(t->out, &e);
+}
+
+void recording_tell(const struct artefact_output *out, const struct flight_recording *r)
+{
+	struct recording_telling t = { .out = out, .r = r };
+	tell_gpus(&t);
+	tell_events(&t);
+	tell_flying(&t);
+	tell_waiting(&t);
+	tell_memory(&t);
+	arena_free(&t.arena);
+}
+
+struct uh_error *recording_read(const struct artefact_output *out, const struct source *s, struct str bytes)
+{
+	struct flight_recording *r;
+	struct file f = file_memory(out->name, bytes);
+	if (s->door)
+		f = (struct file){ .name = out->name, .door = s->door, .size = s->size };
+	char *copy = f.size <= RECORDING_MOST ? mem_large(f.size + 1) : NULL;
+	if (!copy || !file_read(&f, 0, copy, f.size)) {
+		free(copy);
+		return uh_error_new("%s: it could not be read to its end", s->name);
+	}
+	struct uh_error *err = recording_parse(s->name, copy, f.size, &r);
+	if (err)
+		return err;
+	recording_tell(out, r);
+	recording_free(r);
+	return NULL;
+}

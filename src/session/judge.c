@@ -1,0 +1,124 @@
+// What the incidents of a session mean for this machine, and what the answer as a whole is.
+#include "host/host.h"
+#include "session/machine.h"
+#include "session/session.h"
+
+/** Which module it was, and whether its GPU is well again. A fault of the hardware does not pass. */
+static void take_state(const struct uh_session *s, struct incident *i)
+{
+	bool named = false, well = s->seen->n;
+	for (size_t n = 0; n < s->seen->n; n++) {
+		const struct gpu_observation *g = &s->seen->gpus[n];
+		if (!str_eq(g->device->pci, i->gpu.device))
+			continue;
+		named = true;
+		well = gpu_verdict(g) == UH_HEALTHY;
+		i->gpu.serial = g->device->serial;
+		i->gpu.unique_id = g->device->unique_id;
+	}
+	for (size_t n = 0; n < s->seen->n && !named; n++)
+		well &= gpu_verdict(&s->seen->gpus[n]) == UH_HEALTHY;
+	i->host = i->host.n ? i->host : s->host;
+	i->history = well && !i->now && !str_is(i->fault, "node");
+	if (i->history)
+		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
+}
+
+/** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
+void session_advise(struct uh_session *s)
+{
+	struct host host = { 0 };
+	bool look = false;
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		look |= s->ledger.incidents.data[n]->this_boot;
+	if (look)
+		host_look_beside(s->know, s->asked ? s->asked->tape : NULL, &host);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
+		struct incident *i = s->ledger.incidents.data[n];
+		if (s->seen)
+			take_state(s, i);
+		i->evidence = s->kinds.data;
+		i->nevidence = s->kinds.len;
+		if (s->log_wanted)
+			incident_weigh_log(i, s->log_read);
+		incident_advise(i, s->know, look ? &host : NULL);
+	}
+	if (look)
+		host_free(&host);
+}
+
+static void unread(struct uh_session *s, struct str what, const char *why)
+{
+	text_printf(&s->unread, "%s" STR_FMT "%s", s->unread.n ? "; " : "", STR_ARG(what), why);
+}
+
+static void tell_late(struct uh_session *s, const struct unread *u)
+{
+	struct str paths = u->paths, first = str_split(&paths, '\n');
+	if (!u->n)
+		return;
+	unread(s, first, " did not answer");
+	if (u->n > 1)
+		text_printf(&s->unread, ", nor did %zu other file%s", u->n - 1, u->n == 2 ? "" : "s");
+}
+
+/** Tells what was not read, so that nobody takes the answer for an all-clear. */
+static void tell_unread(struct uh_session *s)
+{
+	const struct devices *d = &s->seen->devices;
+	if (!d->n && !d->unread.n)
+		unread(s, d->pci_known ? S("this machine has no AMD GPU") : S("/sys/bus/pci/devices cannot be listed"), "");
+	tell_late(s, &d->unread);
+	tell_late(s, &d->processes_unread);
+	for (size_t n = 0; n < s->seen->n; n++) {
+		const struct gpu_observation *g = &s->seen->gpus[n];
+		if (!g->looked || gpu_verdict(g) != UH_UNKNOWN)
+			continue;
+		tell_late(s, &g->device->unread);
+		if (g->unseen.n || !g->device->unread.n)
+			unread(s,
+			       arena_printf(&s->arena, STR_FMT ": " STR_FMT, STR_ARG(g->device->pci),
+					    STR_ARG(g->unseen.n ? g->unseen : S("its state could not be read"))),
+			       "");
+	}
+	if (s->log_wanted && !s->log_read)
+		unread(s, S("the kernel log could not be read"), "");
+}
+
+static uint64_t known_messages(const struct uh_session *s)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < evidence_count(s->evidence); i++)
+		n += evidence_at(s->evidence, i)->events;
+	return n;
+}
+
+void session_judge(struct uh_session *s)
+{
+	unsigned unwell;
+	uh_session_gpus(s, &unwell);
+	bool incident = unwell || (s->seen && s->seen->devices.n < s->expected);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		incident |= !s->ledger.incidents.data[n]->history;
+	if (s->seen)
+		tell_unread(s);
+	else if (!evidence_count(s->evidence))
+		unread(s, S("nothing could be read"), "");
+	else if (s->problems)
+		unread(s, S("not everything could be read"), "");
+	else if (s->refusals && s->refusals == known_messages(s))
+		unread(s, S("the file has an error message instead of the kernel log"), "");
+	s->verdict = incident ? UH_INCIDENT : s->unread.n ? UH_UNKNOWN : UH_HEALTHY;
+}
+
+enum uh_verdict uh_session_verdict(const struct uh_session *s) { return s->verdict; }
+bool uh_session_node_at_fault(const struct uh_session *s)
+{
+	unsigned unwell;
+	uh_session_gpus(s, &unwell);
+	bool node = unwell || (s->seen && s->seen->devices.n < s->expected);
+	for (size_t n = 0; n < s->ledger.incidents.len; n++)
+		node |= str_is(s->ledger.incidents.data[n]->fault, "node");
+	return node;
+}
+const char *uh_session_unread(const struct uh_session *s) { return s->unread.n ? s->unread.p : ""; }

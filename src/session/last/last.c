@@ -1,0 +1,170 @@
+// What the flight recorders of one or several processes saw last.
+#include "session/last/last.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "report/last/last.h"
+#include "base/save.h"
+
+enum { RECORDINGS_MOST = 4096 };
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct recording_seen *x = a, *y = b;
+	const int32_t p = x->recording->header.rank, q = y->recording->header.rank;
+	return p != q ? (p < q ? -1 : 1) : str_cmp(x->path, y->path);
+}
+
+static uint64_t ended_of(const struct flight_recording *r)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < r->nqueues; i++)
+		n += r->queues[i].read;
+	return n;
+}
+
+static struct str kernel_of(const struct recorded_packet *p) { return p->kernel ? p->kernel->name : (struct str){ 0 }; }
+
+/** The first packet that both have and that has different kernels: of queues with the same number. */
+static void part_find(const struct recording_seen *list, size_t one, size_t other, struct ranks_part *ret)
+{
+	const struct flight_recording *a = list[one].recording, *b = list[other].recording;
+	for (size_t q = 0; q < a->nqueues && q < b->nqueues; q++) {
+		const struct recorded_queue *x = &a->queues[q], *y = &b->queues[q];
+		for (size_t i = 0, k = 0; i < x->n && k < y->n;) {
+			const struct recorded_packet *p = &x->packets[i], *o = &y->packets[k];
+			if (p->id != o->id) {
+				p->id < o->id ? i++ : k++;
+				continue;
+			}
+			if (p->kernel && o->kernel && !str_eq(kernel_of(p), kernel_of(o)) &&
+			    (!ret->known || p->id < ret->packet))
+				*ret = (struct ranks_part){ true, p->id, one, other, kernel_of(p), kernel_of(o) };
+			i++;
+			k++;
+		}
+	}
+}
+
+static struct ranks_seen ranks_compare(const struct recording_seen *list, size_t n)
+{
+	struct ranks_seen k = { .known = n > 1 };
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t ended = ended_of(list[i].recording);
+		if (!i || ended < k.ended) {
+			k.ended = ended;
+			k.behind = i;
+		}
+		k.most = ended > k.most ? ended : k.most;
+		if (i)
+			part_find(list, 0, i, &k.part);
+	}
+	return k;
+}
+
+static struct uh_error *write_perfetto(const struct last_seen *seen)
+{
+	char *bytes = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&bytes, &n);
+	if (!out)
+		return uh_error_os(errno, "%s", seen->options->perfetto);
+	report_perfetto(seen, out);
+	fclose(out);
+	struct uh_error *err = NULL;
+	FILE *file = fopen(seen->options->perfetto, "we");
+	if (!file || fwrite(bytes, 1, n, file) != n || fflush(file))
+		err = uh_error_os(errno, "%s", seen->options->perfetto);
+	if (file)
+		fclose(file);
+	free(bytes);
+	return err;
+}
+
+static void read_all(const struct recording_paths *paths, struct last_seen *seen, const struct teller *teller,
+		     struct uh_error **ret_err)
+{
+	struct recording_seen *list = mem_alloc((paths->list.len + 1) * sizeof(*list));
+	for (size_t i = 0; i < paths->list.len && i < RECORDINGS_MOST; i++) {
+		struct flight_recording *r;
+		struct uh_error *err = recording_open(paths->list.data[i], &r);
+		if (!err) {
+			list[seen->n++] = (struct recording_seen){ str_z(paths->list.data[i]), r };
+			continue;
+		}
+		if (*ret_err)
+			teller->problem(teller->ctx, uh_error_message(*ret_err));
+		uh_error_free(*ret_err);
+		*ret_err = err;
+	}
+	qsort(list, seen->n, sizeof(*list), by_rank);
+	seen->list = list;
+}
+
+struct uh_error *uh_last(const struct uh_last_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	const struct teller teller = { problem, ctx };
+	struct recording_paths paths = { 0 };
+	struct last_seen seen = { .options = o };
+	struct uh_error *err = NULL;
+	for (size_t i = 0; !err && i < o->ntargets; i++)
+		err = recordings_find(o->targets[i], &paths);
+	if (!err && !o->ntargets)
+		err = recordings_find(NULL, &paths);
+	if (!err)
+		read_all(&paths, &seen, &teller, &err);
+	if (seen.n) {
+		if (err)
+			problem(ctx, uh_error_message(err));
+		uh_error_free(err);
+		seen.ranks = ranks_compare(seen.list, seen.n);
+		report_last(&seen, out);
+		err = o->perfetto ? write_perfetto(&seen) : NULL;
+	}
+	for (size_t i = 0; i < seen.n; i++)
+		recording_free((struct flight_recording *)seen.list[i].recording);
+	free((void *)seen.list);
+	recording_paths_free(&paths);
+	return err;
+}
+
+/** The one word in the file that anybody but the recorder writes. */
+static struct uh_error *write_wanted(const char *path, const struct flight_recording *r, uint32_t level)
+{
+	if (level > r->header.max_level)
+		return uh_error_new("%s: this process was started for levels up to %u; levels above 3 need other queues, which "
+				    "are made when the "
+				    "program starts: start it with UNHANG_MAX_LEVEL=%u",
+				    path, r->header.max_level, level);
+	if (!r->alive || r->header.state != RECORDING_ON)
+		return uh_error_new("%s: its process does not record any more", path);
+	const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return uh_error_os(errno, "%s", path);
+	const ssize_t n = pwrite(fd, &level, sizeof(level), offsetof(struct rec_header, wanted));
+	close(fd);
+	return n == (ssize_t)sizeof(level) ? NULL : uh_error_os(errno, "%s", path);
+}
+
+struct uh_error *uh_record_level(const char *target, unsigned level, FILE *out)
+{
+	struct recording_paths paths = { 0 };
+	struct flight_recording *r = NULL;
+	struct uh_error *err = recordings_find(target, &paths);
+	for (size_t i = 0; !err && i < paths.list.len; i++) {
+		err = recording_open(paths.list.data[i], &r);
+		if (err)
+			break;
+		err = write_wanted(paths.list.data[i], r, level);
+		if (!err)
+			fprintf(out, "process %u: level %u, was %u\n", r->header.pid, level, r->header.level);
+		recording_free(r);
+	}
+	recording_paths_free(&paths);
+	return err;
+}

@@ -1,0 +1,184 @@
+// Finds recordings: by a path, in a directory, or of a process.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/door/door.h"
+#include "session/last/last.h"
+#include "source/file.h"
+#include "source/probe.h"
+
+enum { MAPS_MOST = 16 << 20, DEADLINE_MS = 2000 };
+static const char shared_memory[] = "/dev/shm";
+
+static bool is_recording(struct str name) { return str_ends(name, S(".recording")); }
+
+static void add(struct recording_paths *p, struct str path) { vec_push(&p->list, arena_z(&p->arena, path)); }
+
+/** All recordings in a directory. */
+static struct uh_error *add_directory(struct recording_paths *p, const char *directory)
+{
+	struct door_names names = { 0 };
+	struct uh_error *err = door_names(&(struct named){ .path = directory }, false, &p->arena, &names);
+	for (size_t i = 0; !err && i < names.n; i++)
+		if (is_recording(str_z(names.list[i])))
+			add(p, arena_printf(&p->arena, "%s/%s", directory, names.list[i]));
+	return err;
+}
+
+/** The directories of the default path: of this user, and for root those of all. */
+static void add_default(struct recording_paths *p)
+{
+	struct door_names names = { 0 };
+	const struct str own = arena_printf(&p->arena, "unhang-%u", (unsigned)getuid());
+	struct uh_error *err = door_names(&(struct named){ .path = shared_memory }, false, &p->arena, &names);
+	uh_error_free(err);
+	for (size_t i = 0; i < names.n; i++) {
+		const bool ours = str_is(own, names.list[i]) || (!getuid() && str_starts(str_z(names.list[i]), S("unhang-")));
+		if (ours)
+			uh_error_free(add_directory(
+				p, arena_z(&p->arena, arena_printf(&p->arena, "%s/%s", shared_memory, names.list[i]))));
+	}
+}
+
+/** What a process has mapped; a process that is stuck in the driver may not answer. */
+static struct str maps_of(struct arena *a, int64_t pid)
+{
+	struct probe p = { .kind = PROBE_FILE,
+			   .path = arena_printf(a, "/proc/%lld/maps", (long long)pid).p,
+			   .size = MAPS_MOST };
+	struct probe_stuck stuck = { 0 };
+	struct probe_count count = { 0 };
+	probe_run(a, &p, 1, DEADLINE_MS, &stuck, &count);
+	return p.end == PROBE_GOOD ? (struct str){ p.data, p.n } : (struct str){ 0 };
+}
+
+/** The recording that a process has mapped, as a path of this machine; it may have another root. */
+static bool add_mapped(struct recording_paths *p, int64_t pid)
+{
+	struct str maps = maps_of(&p->arena, pid);
+	while (maps.n) {
+		struct str line = str_split(&maps, '\n');
+		const ptrdiff_t at = str_find(line, S("/"));
+		struct opened found;
+		if (at < 0 || !is_recording(line))
+			continue;
+		struct str path =
+			arena_printf(&p->arena, "/proc/%lld/root" STR_FMT, (long long)pid, STR_ARG(str_from(line, (size_t)at)));
+		struct uh_error *err = door_look(&(struct named){ .path = arena_z(&p->arena, path) }, &found);
+		add(p, err ? str_from(line, (size_t)at) : path);
+		uh_error_free(err);
+		return true;
+	}
+	return false;
+}
+
+/** HOST.PID.recording */
+static bool of_process(struct str path, int64_t pid)
+{
+	char room[40];
+	const int n = snprintf(room, sizeof(room), ".%lld.recording", (long long)pid);
+	return str_ends(path, (struct str){ room, (size_t)n });
+}
+
+static struct uh_error *find_process(struct recording_paths *p, int64_t pid)
+{
+	if (add_mapped(p, pid))
+		return NULL;
+	struct recording_paths all = { 0 };
+	add_default(&all);
+	for (size_t i = 0; i < all.list.len; i++)
+		if (of_process(str_z(all.list.data[i]), pid))
+			add(p, str_z(all.list.data[i]));
+	recording_paths_free(&all);
+	if (p->list.len)
+		return NULL;
+	const bool runtime = str_find(maps_of(&p->arena, pid), S("libhsa-runtime64")) >= 0;
+	return uh_error_new("process %lld has no recording%s", (long long)pid,
+			    runtime ? ": it uses ROCm without the recorder; start it with HSA_TOOLS_LIB=libunhang-recorder.so" :
+				      "");
+}
+
+static struct uh_error *keep_newest(struct recording_paths *p)
+{
+	char *newest = NULL;
+	struct timespec best = { 0 };
+	for (size_t i = 0; i < p->list.len; i++) {
+		struct opened found;
+		struct uh_error *err = door_look(&(struct named){ .path = p->list.data[i] }, &found);
+		const struct timespec *t = &found.st.st_mtim;
+		if (!err && (!newest || t->tv_sec > best.tv_sec || (t->tv_sec == best.tv_sec && t->tv_nsec > best.tv_nsec))) {
+			newest = p->list.data[i];
+			best = *t;
+		}
+		uh_error_free(err);
+	}
+	if (!newest)
+		return uh_error_new("there is no recording in %s/unhang-%u", shared_memory, (unsigned)getuid());
+	p->list.data[0] = newest;
+	p->list.len = 1;
+	return NULL;
+}
+
+struct uh_error *recordings_find(const char *target, struct recording_paths *ret)
+{
+	int64_t pid;
+	struct opened found;
+	struct uh_error *err = NULL;
+	if (!target) {
+		add_default(ret);
+		return keep_newest(ret);
+	}
+	if (str_number(str_z(target), &pid) && pid > 0)
+		return find_process(ret, pid);
+	err = door_look(&(struct named){ .path = target }, &found);
+	if (!err && S_ISDIR(found.st.st_mode)) {
+		const size_t before = ret->list.len;
+		err = add_directory(ret, target);
+		return err || ret->list.len > before ? err : uh_error_new("%s: there is no recording in it", target);
+	}
+	if (!err)
+		add(ret, str_z(target));
+	return err;
+}
+
+void recording_paths_free(struct recording_paths *p)
+{
+	vec_free(&p->list);
+	arena_free(&p->arena);
+}
+
+/** Its process has it mapped. */
+static bool alive(const struct flight_recording *r, const char *path)
+{
+	struct arena a = { 0 };
+	const bool is = str_find(maps_of(&a, r->header.pid), str_base(str_z(path))) >= 0;
+	arena_free(&a);
+	return is;
+}
+
+struct uh_error *recording_open(const char *path, struct flight_recording **ret)
+{
+	struct file f;
+	struct uh_error *err = file_open(path, &f);
+	if (err)
+		return err;
+	const size_t size = f.size;
+	char *bytes = size && size <= RECORDING_MOST ? mem_large(size) : NULL;
+	if (!bytes)
+		err = uh_error_new("%s: no recording has %llu bytes", path, (unsigned long long)f.size);
+	else if (!file_read(&f, 0, bytes, size))
+		err = uh_error_new("%s: it could not be read to its end", path);
+	file_close(&f);
+	if (err) {
+		free(bytes);
+		return err;
+	}
+	err = recording_parse(path, bytes, size, ret);
+	if (!err && alive(*ret, path)) {
+		(*ret)->alive = true;
+		(*ret)->now = recording_now(*ret);
+	}
+	return err;
+}

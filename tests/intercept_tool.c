@@ -1,0 +1,43 @@
+// A tools library of the other kind, as profilers are: it makes every queue an intercept queue and counts the packets.
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "recorder/hsa.h"
+
+enum { INTERCEPT_CREATE = 35, INTERCEPT_REGISTER = 36, LATER = 2, SIZE_OF_LATER = 456 };
+
+static _Atomic unsigned long seen;
+static queue_create_fn *intercept_create;
+static hsa_status (*intercept_register)(struct hsa_queue *queue, intercept_fn *handler, void *data);
+
+static void handle(const void *packets, uint64_t n, uint64_t index, void *data, packet_writer_fn *write)
+{
+	(void)index;
+	(void)data;
+	seen += n;
+	write(packets, n);
+}
+
+static hsa_status create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
+			 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
+{
+	const hsa_status status = intercept_create(agent, size, type, error, data, private_size, group_size, ret);
+	return status == HSA_OK ? intercept_register(*ret, handle, NULL) : status;
+}
+
+bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
+bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names)
+{
+	const int later = root->ext->minor >= SIZE_OF_LATER ? LATER : 0;
+	(void)version;
+	(void)failed;
+	(void)names;
+	intercept_create = (queue_create_fn *)root->ext->functions[INTERCEPT_CREATE + later];
+	intercept_register =
+		(hsa_status(*)(struct hsa_queue *, intercept_fn *, void *))root->ext->functions[INTERCEPT_REGISTER + later];
+	root->core->functions[CORE_QUEUE_CREATE] = (void *)create;
+	return true;
+}
+
+static __attribute__((destructor)) void tell(void) { fprintf(stderr, "intercept-tool: %lu\n", seen); }

@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""The flight recorder under a runtime that is none (fake_runtime.c): what it records, what survives a kill, and when it steps aside.
+
+UNHANG_KILLS: so many kills instead of the few that a test can afford."""
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import tap
+
+GOLDEN = 0x9e3779b97f4a7c15
+ARGUMENTS = 48
+
+
+def kernel_of(packet):
+    return (packet * GOLDEN & (1 << 64) - 1) >> 61
+
+
+class Job:
+    """A program under the recorder, with recordings in a directory of its own."""
+
+    def __init__(self, t, unhang, program, library, where):
+        self.t, self.unhang, self.program, self.library, self.where = t, unhang, program, library, pathlib.Path(where)
+
+    def environment(self, **settings):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("UNHANG_") and k not in ("RANK", "LOCAL_RANK")}
+        return {**clean, "UNHANG_RECORDING": f"{self.where}/%p.recording", "UNHANG_KEEP": "1000", **settings}
+
+    def start(self, mode, *options, **settings):
+        return subprocess.Popen([self.program, self.library, mode, *options], env=self.environment(**settings), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run(self, mode, *options, **settings):
+        job = self.start(mode, *options, **settings)
+        out, err = job.communicate(timeout=60)
+        job.out, job.err = out, err
+        return job
+
+    def path(self, pid):
+        return self.where / f"{pid}.recording"
+
+    def last(self, *arguments):
+        run = self.unhang.run("last", "--json", *arguments)
+        return json.loads(run.stdout) if run.returncode == 0 else None
+
+    def read(self, pid, *arguments):
+        document = self.last(self.path(pid), *arguments)
+        return document["recordings"][0] if document else None
+
+
+def wrong_packets(recording):
+    """Packets that are not what the program launched: their contents follow from their numbers."""
+    wrong = []
+    for queue in recording["queues"]:
+        for p in queue["packets"]:
+            n = p["packet"]
+            expected = {"kernel": f"kernel{kernel_of(n)}", "grid": [n % 1000 + 1, (n & 0xffff) + 1, 1], "workgroup": [64, 2, 1], "kind": "dispatch"}
+            for key, value in expected.items():
+                if p[key] != value:
+                    wrong.append(f"packet {n}: {key} is {p[key]}, not {value}")
+            a = p["arguments"]
+            if a and a["state"] == "copied":
+                words = [0x7f0000000000 + (n & 0xff) * 4] + [n * i for i in range(1, ARGUMENTS // 8)]
+                if [int(w, 16) for w in a["words"]] != words:
+                    wrong.append(f"packet {n}: arguments {a['words']}")
+    return wrong
+
+
+def test_launches(t, job):
+    ran = job.run("run", "launches=100", UNHANG_LEVEL="3")
+    r = job.read(ran.pid, "--all")
+    t.same((ran.returncode, ran.err), (0, ""), "a job under the recorder runs and is told nothing")
+    t.ok(r and r["state"] == "ended" and r["level"] == 3, "its recording says that it ended", r and (r["state"], r["level"]))
+    q = r["queues"][0]
+    t.same([p["packet"] for p in q["packets"]], list(range(100)), "every packet is there once")
+    t.no_complaints(wrong_packets(r), "each with its kernel, sizes and arguments")
+    t.same((q["gpu"]["name"], q["gpu"]["pci"], q["size"], q["launched"]), ("gfx90a", "0000:c3:00.0", 1024, 100), "of a queue of that GPU")
+    t.same({p["thread"]["tid"] for p in q["packets"]} - {ran.pid} != set(), True, "by the thread that launched them")
+    t.same((r["torn"], r["kernels"]), (0, 8), "nothing is torn, and every kernel has a name")
+
+
+def test_levels(t, job):
+    ran = job.run("run", "launches=50", UNHANG_LEVEL="0")
+    r = job.read(ran.pid, "--all")
+    t.same([len(q["packets"]) for q in r["queues"]], [0], "level 0 records no packet")
+    ran = job.run("run", "launches=50", UNHANG_LEVEL="1")
+    r = job.read(ran.pid, "--all")
+    t.same({p["arguments"] is None for p in r["queues"][0]["packets"]}, {True}, "level 1 records no arguments")
+    ran = job.run("run", "launches=50", "queues=2", "threads=2", UNHANG_LEVEL="3")
+    r = job.read(ran.pid, "--all")
+    t.same({p["arguments"]["state"] for p in r["queues"][1]["packets"]}, {"in-vram"}, "arguments in VRAM are not read, and this is said")
+    ran = job.run("run", "launches=50", UNHANG_LEVEL="3", UNHANG_INCLUDE="kernel1,kernel2*", UNHANG_EXCLUDE="*2")
+    r = job.read(ran.pid, "--all")
+    copied = {p["kernel"] for p in r["queues"][0]["packets"] if p["arguments"]["state"] == "copied"}
+    t.same(copied, {"kernel1"}, "arguments only of kernels that the globs name")
+    t.same(len(r["queues"][0]["packets"]), 50, "and the packets of all")
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    return None
+
+
+def test_level_changes(t, job, unhang):
+    ran = job.start("run", "forever=1", "slow=1", UNHANG_LEVEL="1")
+    path = job.path(ran.pid)
+    wait_for(lambda: path.exists() and (job.read(ran.pid) or {}).get("queues"))
+    run = unhang.run("level", str(ran.pid), "3")
+    t.ok(run.returncode == 0 and b"level 3, was 1" in run.stdout, "the level of a running job can be changed", run.stdout + run.stderr)
+    found = wait_for(lambda: [p for p in job.read(ran.pid)["queues"][0]["packets"] if p["arguments"] and p["arguments"]["state"] == "copied"])
+    t.ok(found, "and arguments are recorded from then on")
+    run = unhang.run("level", str(ran.pid), "5")
+    t.ok(run.returncode == 2 and b"UNHANG_MAX_LEVEL=5" in run.stderr and run.stderr.count(b"\n") == 1, "level 5 is refused with the reason", run.stderr)
+    t.ok(job.last(str(ran.pid))["recordings"][0]["state"] == "running", "a process is found by its number")
+    unhang.run("level", str(ran.pid), "0")
+    t.ok(wait_for(lambda: job.read(ran.pid)["level"] == 0), "recording can be switched off")
+    ran.kill()
+    ran.communicate()
+    run = unhang.run("level", path, "3")
+    t.ok(run.returncode == 2 and run.stderr.count(b"\n") == 1, "a process that has ended has no level", run.stderr)
+
+
+def test_hang(t, job, unhang):
+    """The kernel that hangs is named, while the process lives and afterwards."""
+    ran = job.start("stay", "launches=40", "hang=17", UNHANG_LEVEL="3")
+    ran.stdout.readline()
+    wait_for(lambda: job.read(ran.pid)["queues"][0]["read"] == 17)
+    for when in ("live", "after a kill"):
+        q = job.read(ran.pid)["queues"][0]
+        flying = [p for p in q["packets"] if p["progress"] in ("running", "waiting")]
+        t.same((flying[0]["packet"], flying[0]["kernel"], flying[0]["progress"]), (17, f"kernel{kernel_of(17)}", "running"), f"{when}: the packet that hangs")
+        t.same((len(flying), q["in_flight"]), (23, 23), f"{when}: and those behind it")
+        t.same(int(flying[0]["arguments"]["words"][2], 16), 34, f"{when}: with its arguments")
+        ended = {p["progress"] for p in q["packets"] if p["packet"] < 17}
+        t.ok(ended <= {"ended", "probably-ended"} and "ended" in ended, f"{when}: those before it have ended, some certainly", ended)
+        text = unhang.run("last", job.path(ran.pid)).stdout.decode()
+        t.ok(f"> #17  kernel{kernel_of(17)}" in text and "23 in flight" in text, f"{when}: and in words", text)
+        ran.kill()
+        ran.wait()
+    t.same(job.read(ran.pid)["state"], "died", "that it was killed is told")
+
+
+def test_allocation_that_hangs(t, job, unhang):
+    ran = job.start("hang-allocation")
+    ran.stdout.readline()
+    waiting = wait_for(lambda: [h for h in job.read(ran.pid)["threads"] if h["call"]])
+    t.ok(waiting and waiting[0]["call"] == "hsa_amd_memory_pool_allocate" and "7168 bytes" in waiting[0]["what"] and waiting[0]["tid"] == ran.pid,
+         "a call that does not return names thread and size", waiting)
+    ran.kill()
+    ran.communicate()
+    r = job.read(ran.pid)
+    t.same([h["call"] for h in r["threads"] if h["call"]], ["hsa_amd_memory_pool_allocate"], "also after a kill")
+    t.same([a["size"] for a in r["last_allocations"]], [3584] * 3, "with what was allocated before")
+    text = unhang.run("last", job.path(ran.pid)).stdout.decode()
+    t.ok("is inside of hsa_amd_memory_pool_allocate of 7168 bytes" in text and "Allocated and freed before:" in text, "and in words", text)
+
+
+def test_fault(t, job, unhang):
+    ran = job.run("fault", UNHANG_LEVEL="3")
+    r = job.read(ran.pid, "--address", "0x7f0000200010")
+    fault = r["faults"][0]
+    near = fault["near"]
+    t.same((fault["address"], fault["reasons"], fault["gpu"]), ("0x7f0000001000", "page not present", "gfx90a"), "a memory fault is recorded")
+    t.same((near["relation"], near["allocation"]["address"], near["allocation"]["size"], near["allocation"]["distance"]), ("past", "0x7f0000000000", 4096, 0),
+           "it is just past the end of a buffer")
+    t.ok("just past the end of the 4 KiB buffer" in near["text"], "in words", near["text"])
+    t.same((r["near"]["relation"], r["near"]["allocation"]["size"]), ("freed", 0x2000), "an address in a buffer that was freed")
+    t.same(r["near"]["allocation"]["freed_by"]["tid"], ran.pid, "and by whom")
+    text = unhang.run("last", job.path(ran.pid), "--address", "0x100").stdout.decode()
+    t.ok("near no allocation" in text and "Memory fault at 0x7f0000001000" in text, "an address near nothing", text)
+
+
+def test_kills(t, job):
+    """A kill at any instruction leaves a recording that opens, and each record that is accepted is right."""
+    kills = int(os.environ.get("UNHANG_KILLS", "24"))
+    chance = random.Random(kills)
+    torn, packets, wrong, unread = 0, 0, [], 0
+    for _ in range(kills):
+        ran = job.start("run", "forever=1", "threads=16", "queues=2", "size=256", "allocations=8", UNHANG_LEVEL="3")
+        ran.stdout.readline()
+        time.sleep(chance.uniform(0, 0.02))
+        ran.send_signal(signal.SIGKILL)
+        ran.communicate()
+        r = job.read(ran.pid, "--all")
+        unread += r is None
+        if r:
+            torn += r["torn"]
+            packets += sum(len(q["packets"]) for q in r["queues"])
+            wrong += wrong_packets(r)
+        job.path(ran.pid).unlink()
+    t.same(unread, 0, f"after each of {kills} kills the recording opens")
+    t.no_complaints(wrong[:5], f"every record that is accepted is right (16 producers: {packets} packets accepted, {torn} torn)")
+    t.ok(packets > 50 * kills, "and there are many", packets)
+    for _ in range(4):
+        ran = job.start("run", "forever=1")
+        wait_for(lambda: job.path(ran.pid).exists())
+        ran.send_signal(signal.SIGKILL)
+        ran.communicate()
+        run = job.unhang.run("last", job.path(ran.pid))
+        t.ok(run.returncode in (0, 2) and run.stderr.count(b"\n") == (run.returncode == 2), "a kill at the start: a recording, or one line that it is none", run.stderr)
+
+
+def test_steps_aside(t, job):
+    """Whatever is unexpected: the job runs, and there is one line or none."""
+    expect = {
+        "odd-table": ("odd-table", {}, "sizes that are not known"),
+        "no such directory": ("run", {"UNHANG_RECORDING": "/nonexistent/deep/x.recording"}, "no directory"),
+        "a directory that is a file": ("run", {"UNHANG_RECORDING": "/dev/null/x.recording"}, "no directory"),
+        "no room": ("run", {"UNHANG_SPACE": "16384"}, "no room"),
+        "a setting that is none": ("run", {"UNHANG_LEVEL": "lots"}, "UNHANG_LEVEL=lots is no number"),
+    }
+    if os.path.isdir("/sys/fs"):
+        expect["a read-only file system"] = ("run", {"UNHANG_RECORDING": "/sys/fs/x.recording"}, "cannot make")
+    for what, (mode, settings, line) in expect.items():
+        ran = job.run(mode, "launches=20", **settings)
+        t.ok(ran.returncode == 0 and "done" in ran.out and line in ran.err and ran.err.count("\n") == 1, f"{what}: one line", f"{ran.returncode} {ran.err}")
+    ran = job.run("twice", "launches=20")
+    r = job.read(ran.pid, "--all")
+    t.same((ran.err, len(r["queues"][0]["packets"])), ("", 20), "found twice by one runtime: no effect")
+    ran = job.run("unload", "launches=20")
+    t.same((ran.returncode, ran.err, job.read(ran.pid)["state"]), (0, "", "ended"), "unloaded and closed: launches go on")
+    ran = job.run("fork", "launches=20")
+    r = job.read(ran.pid, "--all")
+    t.same((ran.out.splitlines()[0], r["allocations"], len(r["queues"][0]["packets"])), ("child 0", 0, 20), "a child of fork() records nothing")
+    plain = subprocess.run(["true"], env={**job.environment(), "LD_PRELOAD": job.library}, capture_output=True, text=True)
+    t.same((plain.returncode, plain.stderr), (0, ""), "preloaded into a program without ROCm: no effect")
+    ran = job.run("run", "launches=20", "size=16384", UNHANG_SPACE="300K", UNHANG_LEVEL="1")
+    r = job.read(ran.pid, "--all")
+    t.ok(ran.returncode == 0 and r and r["queues"][0]["short"] and job.path(ran.pid).stat().st_size <= 300 << 10, "little room: a short ring of packets", ran.err)
+    ran = job.run("run", "launches=20", "ext=608", UNHANG_LEVEL="3")
+    t.same((ran.err, len(job.read(ran.pid, "--all")["queues"][0]["packets"])), ("", 20), "the tables of ROCm 7 are known, too")
+
+
+def test_vacuum(t, job, where):
+    folder = pathlib.Path(where) / "vacuum"
+    folder.mkdir()
+    (folder / "other.recording").write_text("not ours")
+    for _ in range(5):
+        job.run("run", "launches=1", UNHANG_RECORDING=f"{folder}/%p.recording", UNHANG_KEEP="2")
+    t.same((len(list(folder.glob("*.recording"))), (folder / "other.recording").exists()), (4, True), "old recordings are removed but for some; files of others stay")
+
+
+def test_ranks(t, job, where):
+    folder = pathlib.Path(where) / "ranks"
+    folder.mkdir()
+    for rank, launches in ((0, 60), (1, 60), (2, 45)):
+        job.run("run", f"launches={launches}", UNHANG_RECORDING=f"{folder}/rank%i.recording", RANK=str(rank))
+    document = job.last(folder)
+    t.same([r["rank"] for r in document["recordings"]], [0, 1, 2], "the ranks of a directory, in order")
+    t.same((document["ranks"]["behind"], document["ranks"]["ended"], document["ranks"]["most"]), (2, 45, 60), "who is behind")
+    t.same(document["ranks"]["part"], None, "nothing parts")
+    out = folder / "trace.json"
+    run = job.unhang.run("last", folder, "--perfetto", out)
+    trace = json.loads(out.read_text())
+    names = [e for e in trace["traceEvents"] if e["ph"] == "i"]
+    t.ok(run.returncode == 0 and len(names) == 165 and all(e["ts"] >= 0 for e in names), "a timeline of all", len(names))
+
+
+def test_schema(t, job):
+    schema = json.loads((tap.HERE / ".." / "docs" / "last.schema.json").read_text())
+    import jsonschema
+    for mode in ("fault", "run"):
+        ran = job.run(mode, "launches=10", UNHANG_LEVEL="3")
+        problems = [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(job.last(job.path(ran.pid)))]
+        t.no_complaints(problems[:5], f"{mode}: the JSON is that of docs/last.schema.json")
+
+
+def test_threads(t, job, program, library):
+    """Sixteen producers on two queues, allocations, the sampler: no data race."""
+    checked = Job(t, job.unhang, program, library, job.where)
+    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
+    t.ok(ran.returncode == 0 and "ThreadSanitizer" not in ran.err, "nothing that ThreadSanitizer complains of", f"{ran.returncode} {ran.err[:3000]}")
+    t.no_complaints(wrong_packets(checked.read(ran.pid, "--all"))[:5], "and what was recorded is right")
+
+
+def half(v):
+    return struct.unpack("<e", struct.pack("<H", v))[0]
+
+
+def bfloat(v):
+    return struct.unpack("<f", struct.pack("<I", v << 16))[0]
+
+
+def test_statistics(t, program, where):
+    """Counts are exact, minimum and maximum too; the mean is that of Python's exact sum."""
+    chance = random.Random(5)
+    sixteen = list(range(65536)) + [chance.getrandbits(16) for _ in range(999)]
+    ordinary = [chance.getrandbits(16) & 0x3fff for _ in range(9000)]
+    floats = [struct.unpack("<f", struct.pack("<f", chance.uniform(-1000, 1000)))[0] for _ in range(10007)]
+    odd = [0.0, -0.0, math.nan, math.inf, -math.inf, 3.0e38, 1e-45]
+    cases = [("float32", 2, "<%df", floats, floats), ("float32 with odd ones", 2, "<%df", floats[:5000] + odd + floats[5000:6000], None),
+             ("every float16", 3, "<%dH", sixteen, [half(v) for v in sixteen]), ("float16", 3, "<%dH", ordinary, [half(v) for v in ordinary]),
+             ("every bfloat16", 4, "<%dH", sixteen, [bfloat(v) for v in sixteen]), ("bfloat16", 4, "<%dH", ordinary, [bfloat(v) for v in ordinary]),
+             ("int32", 10, "<%di", [int(v) for v in floats], None), ("float64", 1, "<%dd", floats[:100] + odd, None), ("bool", 17, "<%dB", [0, 1, 1, 0, 1], None)]
+    for name, dtype, form, stored, values in cases:
+        values = values if values is not None else stored
+        path = pathlib.Path(where) / "numbers"
+        path.write_bytes(struct.pack(form % len(stored), *stored))
+        values = [struct.unpack("<f", struct.pack("<f", v))[0] for v in values] if dtype == 2 else values
+        got = subprocess.run([program, path, str(dtype)], capture_output=True, text=True).stdout.split()
+        finite = [v for v in values if math.isfinite(v)]
+        counts = [len(values), sum(v == 0 for v in values), sum(v != v for v in values), sum(v in (math.inf, -math.inf) for v in values)]
+        mean = math.fsum(finite) / len(finite)
+        scale = max(abs(v) for v in finite)
+        t.ok([int(v) for v in got[:4]] == counts and float(got[4]) == min(finite) and float(got[5]) == max(finite) and abs(float(got[6]) - mean) <= 1e-5 * scale,
+             f"{name}: statistics are right", f"{got} {counts} {min(finite)} {max(finite)} {mean}")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    job = Job(t, unhang, sys.argv[2], sys.argv[3], where)
+    try:
+        test_launches(t, job)
+        test_levels(t, job)
+        test_level_changes(t, job, unhang)
+        test_hang(t, job, unhang)
+        test_allocation_that_hangs(t, job, unhang)
+        test_fault(t, job, unhang)
+        test_steps_aside(t, job)
+        test_vacuum(t, job, where)
+        test_ranks(t, job, where)
+        test_schema(t, job)
+        test_statistics(t, sys.argv[4], where)
+        test_threads(t, job, sys.argv[5], sys.argv[6])
+        test_kills(t, job)
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()

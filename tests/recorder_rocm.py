@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""The flight recorder under ROCm's own runtime, over the KFD without silicon (kfd.py): every way to launch, hangs, faults, allocations."""
+import collections
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import kfd
+import tap
+
+SAXPY = "_Z5saxpyPKfPffi"
+N = 1 << 16
+
+
+class Recorded:
+    """Programs under the recorder, with recordings in a directory of their own."""
+
+    def __init__(self, t, unhang, programs, library, where):
+        self.t, self.unhang, self.programs, self.library, self.where = t, unhang, programs, library, pathlib.Path(where)
+
+    def environment(self, plan, level=3, **settings):
+        return {**self.programs.environment(plan), "HSA_TOOLS_LIB": str(self.library), "HSA_TOOLS_REPORT_LOAD_FAILURE": "1", "UNHANG_LEVEL": str(level),
+                "UNHANG_RECORDING": f"{self.where}/%p.recording", "UNHANG_KEEP": "1000", **settings}
+
+    def start(self, plan, *arguments, **settings):
+        return subprocess.Popen([self.programs.program, *map(str, arguments)], env=self.environment(plan, **settings), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run(self, plan, *arguments, **settings):
+        job = self.start(plan, *arguments, **settings)
+        job.out, job.err = job.communicate(timeout=60)
+        return job
+
+    def read(self, pid, *more):
+        run = self.unhang.run("last", "--json", self.where / f"{pid}.recording", *more)
+        return json.loads(run.stdout)["recordings"][0] if run.returncode == 0 else None
+
+
+def dispatches(recording):
+    return [p for q in recording["queues"] for p in q["packets"] if p["kind"] == "dispatch"]
+
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    return None
+
+
+def scalars(a, n):
+    """saxpy's two numbers, as they stand behind its two pointers."""
+    return struct.unpack("<Q", struct.pack("<fi", a, n))[0]
+
+
+def test_launches(t, r):
+    ran = r.run(kfd.OPEN, "launches")
+    t.same((ran.returncode, ran.out, ran.err), (0, kfd.LAUNCHES, ""), "a program computes under the recorder what it computes without")
+    recording = r.read(ran.pid, "--all")
+    found = collections.Counter(p["kernel"] for p in dispatches(recording))
+    t.same(found[SAXPY], 4 + 6, "<<<>>>, hipLaunchKernel, cooperative, extended, and each node of a graph, twice")
+    t.ok(found["__amd_rocclr_fillBufferAligned"] >= 1 and found["__amd_rocclr_copyBuffer"] >= 1, "hipMemset and hipMemcpy between buffers", found)
+    saxpy = [p for p in dispatches(recording) if p["kernel"] == SAXPY]
+    words = {tuple(p["arguments"]["words"][2:3]) for p in saxpy}
+    t.same(words, {(hex(scalars(2, N)),)}, "with their numbers")
+    t.ok(all("256 KiB buffer" in p["arguments"]["text"] for p in saxpy), "and their pointers, as buffers", saxpy[0]["arguments"]["text"])
+    t.same({(tuple(p["grid"]), tuple(p["workgroup"])) for p in saxpy}, {((N, 1, 1), (256, 1, 1))}, "with their sizes")
+    t.same((recording["state"], recording["torn"], {p["progress"] for p in saxpy} <= {"ended", "probably-ended"}), ("ended", 0, True), "and all have ended")
+    ran = r.run(kfd.OPEN, "module", r.programs.module)
+    found = collections.Counter(p["kernel"] for p in dispatches(r.read(ran.pid, "--all")))
+    t.same((ran.out, found[SAXPY]), (kfd.MODULE, 2), "hipModuleLaunchKernel and hipExtModuleLaunchKernel")
+
+
+def test_threads(t, r):
+    ran = r.run(kfd.OPEN, "many", 8, 200)
+    recording = r.read(ran.pid, "--all")
+    saxpy = [p for p in dispatches(recording) if p["kernel"] == SAXPY]
+    t.same((ran.out, len(saxpy)), ("threads 8 launches 200 wrong 0\n", 1600), "every launch of eight threads is there")
+    t.same(set(collections.Counter(p["thread"]["tid"] for p in saxpy).values()), {200}, "each by its thread")
+
+
+def test_hang(t, r):
+    """A hang at the Nth launch names exactly that kernel and its arguments, live and afterwards."""
+    job = r.start("gpu gfx90a; hang kernel fill launch 7", "series", 20)
+    job.stdout.readline()
+    flying = until(lambda: [p for p in dispatches(r.read(job.pid)) if p["progress"] == "running"])
+    for when in ("live", "after a kill"):
+        recording = r.read(job.pid, "--all")
+        all_of = dispatches(recording)
+        running = [p for p in all_of if p["progress"] == "running"]
+        fills = [p for p in all_of if p["kernel"] and "fill" in p["kernel"] and p["kernel"].startswith("_Z")]
+        t.ok(len(running) == 1 and running[0] == fills[6] if running and len(fills) > 6 else False, f"{when}: the seventh fill is the one that runs", flying)
+        t.ok("4 KiB buffer" in running[0]["arguments"]["text"], f"{when}: with its arguments", running[0]["arguments"])
+        waits = [h for h in recording["threads"] if h["call"]]
+        t.ok(waits and waits[0]["call"] == "hsa_signal_wait", f"{when}: and the thread that waits for it", recording["threads"])
+        job.kill()
+        job.communicate()
+
+
+def test_fault(t, r):
+    job = r.run(kfd.OPEN, "read-beyond", 64)
+    recording = r.read(job.pid)
+    near = recording["faults"][0]["near"]
+    end = job.out.split()[3]
+    t.ok(near["relation"] == "past" and near["allocation"]["distance"] == 0 and int(near["allocation"]["address"], 16) + near["allocation"]["size"] == int(end, 16),
+         "a fault just past an allocation says so and which", near)
+    run = r.unhang.run("explain", "--json", r.where / f"{job.pid}.recording")
+    incident = json.loads(run.stdout)["incidents"][0]
+    facts = {f["name"]: f["value"] for f in incident["facts"]}
+    t.ok("copy" in facts.get("kernel_name", "") and "just past the end of the 4 MiB buffer" in facts.get("fault_place", ""), "explain names kernel and buffer", facts)
+    job = r.run(kfd.OPEN, "read-freed")
+    near = r.read(job.pid)["faults"][0]["near"]
+    t.ok(near["relation"] == "freed" and near["allocation"]["freed_by"]["tid"] == job.pid, "a fault in a freed buffer says when and by whom", near)
+
+
+def test_allocation(t, r):
+    job = r.start("gpu gfx90a; hang allocation of 7340032", "allocations", 4, 7340032)
+    waiting = until(lambda: [h for h in (r.read(job.pid) or {"threads": []})["threads"] if h["call"] and "7340032 bytes" in (h["what"] or "")])
+    t.ok(waiting and waiting[0]["call"] == "hsa_amd_memory_pool_allocate" and waiting[0]["tid"] == job.pid, "a hang inside hipMalloc names thread and size", waiting)
+    job.kill()
+    job.communicate()
+    recording = r.read(job.pid)
+    t.ok([h for h in recording["threads"] if h["call"]] and recording["last_allocations"], "also after a kill, with what was allocated before")
+
+
+def test_closed(t, r):
+    job = r.run(kfd.CLOSED, "kernels")
+    recording = r.read(job.pid, "--all")
+    own = [p for p in dispatches(recording) if p["kernel"] and p["kernel"].startswith("_Z")]
+    t.same((job.out, len(own)), (kfd.KERNELS, 5), "VRAM that is closed to the host: the program runs, its launches are there")
+
+
+def test_statistics(t, r):
+    """Level 5: what the buffers held right before each kernel; level 10: the buffers themselves. Before launch N of saxpy, y holds N - 1."""
+    dumps = r.where / "dumps"
+    for plan, what in ((kfd.OPEN, "open VRAM"), (kfd.CLOSED, "closed VRAM, through staging")):
+        job = r.run(plan, "series", 4, level=10, UNHANG_DUMPS=str(dumps), UNHANG_DUMP_COUNT="3", UNHANG_INCLUDE="*saxpy*")
+        saxpy = [p for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
+        y = [[s for s in p["statistics"] if s["argument"] == 8][0] for p in saxpy]
+        t.same((job.out.splitlines()[-1], [(s["min"], s["max"], s["mean"], s["elements"]) for s in y]), ("series 4", [(n, n, n, 1024) for n in range(4)]),
+               f"{what}: statistics are those of the moment before each launch")
+        kept = sorted(p.name for p in dumps.iterdir())
+        t.same(kept, ["000001", "000002", "000003"], f"{what}: inputs of the last three launches are kept")
+        raw = (dumps / "000003" / "inputs.safetensors").read_bytes()
+        size = struct.unpack("<Q", raw[:8])[0]
+        head = json.loads(raw[8:8 + size])
+        begin, end = head["argument_8"]["data_offsets"]
+        values = set(struct.unpack(f"<{(end - begin) // 4}f", raw[8 + size + begin:8 + size + end]))
+        metadata = json.loads((dumps / "000003" / "metadata.json").read_text())
+        t.same((head["argument_8"]["dtype"], head["argument_8"]["shape"], values, metadata["kernel"], metadata["packet"]), ("F32", [1024], {3.0}, SAXPY, saxpy[3]["packet"]),
+               f"{what}: as safetensors, with metadata")
+        shutil.rmtree(dumps)
+    job = r.run(kfd.OPEN, "launches", level=5)
+    t.same((job.returncode, job.out), (0, kfd.LAUNCHES), "every way to launch computes the same at level 5")
+
+
+def test_intercept(t, r):
+    """Another tools library before and behind it: both see everything."""
+    tool = r.library.parent / "libintercept-tool.so"
+    for order in (f"{tool} {r.library}", f"{r.library} {tool}"):
+        job = r.run(kfd.OPEN, "series", 5, HSA_TOOLS_LIB=order)
+        counted = [int(line.split()[-1]) for line in job.err.splitlines() if line.startswith("intercept-tool:")]
+        saxpy = [p for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == SAXPY]
+        t.same((job.out.splitlines()[-1], len(saxpy), counted and counted[0] >= 10), ("series 5", 5, True),
+               f"{'before' if order.startswith(str(r.library)) else 'behind'} an intercept tool: both see every launch")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    library = pathlib.Path(sys.argv[2]).resolve()
+    programs = kfd.Programs(unhang)
+    if not shutil.which("hipcc") or not programs.library.exists():
+        t.skip("the recorder under ROCm", "no hipcc here")
+        return t.end()
+    complaint = programs.compile(True)
+    if complaint:
+        t.skip("the recorder under ROCm", f"hipcc cannot compile: {complaint.splitlines()[0]}")
+        return t.end()
+    where = tempfile.mkdtemp(prefix="unhang-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    r = Recorded(t, unhang, programs, library, where)
+    try:
+        test_launches(t, r)
+        test_threads(t, r)
+        test_hang(t, r)
+        test_fault(t, r)
+        test_allocation(t, r)
+        test_closed(t, r)
+        test_statistics(t, r)
+        if (library.parent / "libintercept-tool.so").exists():
+            test_intercept(t, r)
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()

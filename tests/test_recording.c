@@ -1,0 +1,113 @@
+// The reader of recordings: a small one that is right, then cut at every byte, and with every byte changed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "recording_check.h"
+
+static struct flight_recording *parse(const char *bytes, size_t size)
+{
+	struct flight_recording *r = NULL;
+	char *copy = malloc(size);
+	memcpy(copy, bytes, size);
+	struct uh_error *err = recording_parse("test", copy, size, &r);
+	uh_error_free(err);
+	return r;
+}
+
+static void test_whole(void **state)
+{
+	(void)state;
+	char *bytes = sample_recording();
+	struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+	assert_non_null(r);
+	assert_int_equal(r->torn, 0);
+	assert_int_equal(r->nqueues, 1);
+	assert_int_equal(r->queues[0].n, 8);
+	const struct recorded_packet *p = r->queues[0].packets;
+	assert_int_equal(p[2].progress, PROGRESS_ENDED);
+	assert_int_equal(p[4].progress, PROGRESS_TAKEN);
+	assert_int_equal(p[5].progress, PROGRESS_RUNNING);
+	assert_int_equal(p[6].progress, PROGRESS_WAITING);
+	assert_true(str_is(p[5].kernel->name, "_Z5saxpyPKfPffi"));
+	assert_true(str_is(p[1].operation->name, "attention"));
+	assert_int_equal(p[7].kind, PACKET_BARRIER);
+	struct nearby n = recording_near(r, 0x7e0000000010, 95);
+	assert_int_equal(n.relation, NEAR_INSIDE);
+	assert_int_equal(n.distance, 0x10);
+	assert_int_equal(recording_near(r, 0x7e0000100010, 95).relation, NEAR_FREED);
+	// Before it was freed it was there.
+	assert_int_equal(recording_near(r, 0x7e0000100010, 20).relation, NEAR_INSIDE);
+	assert_int_equal(recording_near(r, 0x7e0000002000, 95).relation, NEAR_PAST);
+	assert_int_equal(recording_near(r, 0x10, 95).relation, NEAR_NOWHERE);
+	recording_free(r);
+	free(bytes);
+}
+
+/** A record of which a part is of another one is not believed. */
+static void test_torn(void **state)
+{
+	(void)state;
+	for (unsigned at = 0; at < RECORD_SIZE; at += 8) {
+		char *bytes = sample_recording();
+		bytes[SAMPLE_QUEUE_AT + 256 + 5 * RECORD_SIZE + at] ^= 0x40;
+		struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+		assert_int_equal(r->torn, 1);
+		assert_int_equal(r->queues[0].n, 7);
+		recording_free(r);
+		free(bytes);
+	}
+}
+
+/** A record of the round before is not taken for one of this round. */
+static void test_lapped(void **state)
+{
+	(void)state;
+	char *bytes = sample_recording();
+	struct rec_queue head;
+	memcpy(&head, bytes + SAMPLE_QUEUE_AT, sizeof(head));
+	head.seen = (1ull << 32) + 4;
+	memcpy(bytes + SAMPLE_QUEUE_AT, &head, sizeof(head));
+	struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+	assert_int_equal(r->queues[0].n, 0);
+	assert_int_equal(r->torn, 8);
+	recording_free(r);
+	free(bytes);
+}
+
+static void test_cut(void **state)
+{
+	(void)state;
+	char *bytes = sample_recording();
+	for (size_t n = 0; n <= SAMPLE_SIZE; n = n < RECORDING_HEAD - 8 && n > 64 ? n + 509 : n + 1)
+		assert_null(recording_complaint(bytes, n));
+	free(bytes);
+}
+
+/** Every byte that says something, and some that are zero, with its bits turned; with checksums as they then are, and made right. */
+static void test_changed(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < SAMPLE_SIZE; i++) {
+		char *bytes = sample_recording();
+		const char was = bytes[i];
+		if (!was && i > sizeof(struct rec_header) && (i < RECORDING_HEAD || i % 4)) {
+			free(bytes);
+			continue;
+		}
+		bytes[i] = (char)~was;
+		assert_null(recording_complaint(bytes, SAMPLE_SIZE));
+		sample_seal_all(bytes);
+		assert_null(recording_complaint(bytes, SAMPLE_SIZE));
+		free(bytes);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole), cmocka_unit_test(test_torn),
+					    cmocka_unit_test(test_lapped), cmocka_unit_test(test_cut),
+					    cmocka_unit_test(test_changed) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
