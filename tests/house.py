@@ -9,7 +9,7 @@ import tap
 
 TOP = tap.HERE / ".."
 # A folder under src/ includes only from folders above it in this list, and from itself.
-FOLDERS = ["base", "knowledge", "source", "code", "gpu", "host", "apply", "evidence", "diagnose", "report", "capture", "store", "job", "serve", "fleet",
+FOLDERS = ["base", "knowledge", "source", "code", "gpu", "host", "apply", "evidence", "diagnose", "report", "capture", "store", "watch", "job", "serve", "fleet",
            "session", "cmd"]
 # A folder that may not include all that stands above it. A report is handed what it writes about; the program is a user of the library.
 REFUSED = {"report": {"source": "it reads nothing", "host": "it looks at no machine", "apply": "it changes nothing"}}

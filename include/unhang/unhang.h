@@ -216,6 +216,25 @@ struct uh_capture_options {
 /** Saves all evidence of this machine in one bundle. The error is that there is none. */
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 
+/** How the watch runs. NULL: as the configuration says. */
+struct uh_watch_options {
+	const char *config; // file; NULL: /etc/unhang/watch.conf
+	const char *state_dir, *run_dir, *hooks_dir;
+	bool check_config; // only say whether it is right
+	bool until_quiet;  // end when the log was read and nothing is left to do
+};
+/** Watches this machine until SIGTERM. Problems are mistakes in the configuration. The error is that it could not begin. */
+struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
+
+struct uh_incidents_options {
+	const char *state_dir; // NULL: /var/lib/unhang
+	const char *id;        // NULL: all
+	bool open;             // only those that are not closed
+	bool json;
+};
+/** The incidents that the watch stored, the newest first; or one. The error is that there is none of this id. */
+struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out);
+
 /** What is known, and how to write about it. */
 struct uh_knowledge_options {
 	FILE *out;

@@ -23,6 +23,7 @@ int cmd_capture(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_emulate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_incidents(int argc, char **argv);
 int cmd_knowledge(int argc, char **argv);
 int cmd_last(int argc, char **argv);
 int cmd_level(int argc, char **argv);
@@ -33,6 +34,7 @@ int cmd_regs(int argc, char **argv);
 int cmd_remedy(int argc, char **argv);
 int cmd_rings(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 int cmd_where(int argc, char **argv);
 
 /** One line on stderr: `unhang: ...` */

@@ -16,6 +16,8 @@ static const struct subcommand commands[] = {
 	{ "last", cmd_last, "show what a job runs on the GPU, or ran last" },
 	{ "level", cmd_level, "set how much the flight recorder of a job records" },
 	{ "capture", cmd_capture, "save all evidence of this machine in one file" },
+	{ "watch", cmd_watch, "notice, save and explain each incident, for good" },
+	{ "incidents", cmd_incidents, "show the incidents that watch stored" },
 	{ "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
 	{ "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },
 	{ "where", cmd_where, "find kernel, instruction and source line of an address" },

@@ -412,3 +412,24 @@ void engine_end(struct engine *g)
 	g->last = (struct stamp){ 0 };
 	g->boots++;
 }
+
+const struct incident *engine_open(const struct engine *g, size_t n) { return n < g->nopen ? g->open[n] : NULL; }
+
+const struct incident *engine_conclude(struct engine *g, size_t n)
+{
+	if (n >= g->nopen)
+		return NULL;
+	incident_attribute(g->open[n], g->know, &g->machine);
+	incident_conclude(g->open[n], g->know);
+	return g->open[n];
+}
+
+void engine_close_before(struct engine *g, double seconds)
+{
+	for (size_t n = 0; n < g->nopen;) {
+		if (g->open[n]->end.clock == TIME_BOOT && g->open[n]->end.seconds < seconds)
+			close_at(g, n);
+		else
+			n++;
+	}
+}

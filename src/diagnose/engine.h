@@ -23,4 +23,10 @@ void engine_say_part(struct engine *g, const struct know_part *part);
 void engine_event(struct engine *g, const struct event *e);
 /** Closes all open incidents: the source has ended, and the next one may be from another machine. */
 void engine_end(struct engine *g);
+/** For a watcher, who cannot wait until an incident closes: the nth that is open, or NULL; and the same concluded as far as it has come.
+ * Without a cause it is none yet. Each conclusion costs memory until it closes. */
+const struct incident *engine_open(const struct engine *g, size_t n);
+const struct incident *engine_conclude(struct engine *g, size_t n);
+/** Closes those without news since @seconds of the kernel's clock. A stream that is silent does not close them by itself. */
+void engine_close_before(struct engine *g, double seconds);
 void engine_free(struct engine *g);

@@ -1,0 +1,54 @@
+// Fuzzes what the watch reads of others: records of incidents, configurations, uevents, and what the eye sends.
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "store/store.h"
+#include "watch/eye.h"
+#include "watch/pulse.h"
+#include "watch/settings.h"
+#include "watch/uevent.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void ignore(void *ctx, const char *message)
+{
+	(void)ctx;
+	(void)message;
+}
+
+/** A record that was read is written and read in the same way. */
+static void check_record(struct str bytes)
+{
+	struct arena a = { 0 };
+	struct stored first, second;
+	struct text text = { 0 }, again = { 0 };
+	if (stored_parse(bytes, &a, &first)) {
+		stored_text(&first, &text);
+		if (!stored_parse(text_str(&text), &a, &second))
+			abort();
+		stored_text(&second, &again);
+		if (!str_eq(text_str(&text), text_str(&again)))
+			abort();
+	}
+	text_free(&text);
+	text_free(&again);
+	arena_free(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct str bytes = { (const char *)data, size };
+	struct watch_settings s = { 0 };
+	struct eye_frame frame;
+	struct uevent u;
+	bool wrong;
+	check_record(bytes);
+	settings_parse(&s, "fuzz", bytes, ignore, NULL);
+	settings_free(&s);
+	uevent_parse(bytes, &u);
+	if (pulse_interrupts(bytes, S("1\n22")) < -1)
+		abort();
+	while (eye_take(&bytes, &frame, &wrong))
+		uevent_parse(frame.text, &u);
+	return 0;
+}

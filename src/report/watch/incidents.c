@@ -1,0 +1,145 @@
+#include "report/watch/incidents.h"
+
+#include <time.h>
+
+#include "base/print.h"
+#include "report/sheet.h"
+
+enum { TIME_ROOM = 32 };
+
+static struct str stamp(char room[static TIME_ROOM], int64_t seconds)
+{
+	struct tm tm;
+	time_t t = (time_t)seconds;
+	return seconds && gmtime_r(&t, &tm) && strftime(room, TIME_ROOM, "%Y-%m-%dT%H:%M:%SZ", &tm) ? str_z(room) :
+												      (struct str){ 0 };
+}
+
+/** Where the texts of an incident's times lie. */
+struct times {
+	char began[TIME_ROOM], changed[TIME_ROOM], ended[TIME_ROOM];
+};
+
+static void put_stored(struct sheet *s, const struct stored *i, struct times *t)
+{
+	sheet_put(s, "id", v_text(i->id));
+	sheet_put(s, "state", v_text(i->state));
+	sheet_put(s, "class", v_known(i->class));
+	sheet_put(s, "title", v_known(i->title));
+	sheet_put(s, "fault", v_known(i->fault));
+	sheet_put(s, "action", v_known(i->action));
+	sheet_put(s, "host", v_known(i->host));
+	sheet_put(s, "boot_id", v_known(i->boot_id));
+	sheet_open(s, "gpu", '{');
+	sheet_put(s, "pci", v_known(i->gpu));
+	sheet_put(s, "unique_id", v_known(i->unique_id));
+	sheet_put(s, "serial", v_known(i->serial));
+	sheet_close(s, '}');
+	sheet_put(s, "origin", v_known(i->origin));
+	sheet_put(s, "job", v_known(i->job));
+	sheet_put(s, "began", v_known(stamp(t->began, i->began)));
+	sheet_put(s, "changed", v_known(stamp(t->changed, i->changed)));
+	sheet_put(s, "ended", v_known(stamp(t->ended, i->ended)));
+	sheet_put(s, "closed_by", v_known(i->closed_by));
+	sheet_put(s, "events", v_int(i->events));
+	sheet_put(s, "bundle", v_known(i->bundle));
+}
+
+void report_incidents(const struct stored *const *list, size_t n, bool json, FILE *out)
+{
+	static const struct column line[] = { { "id" },
+					      { "began", "  ", .none = "  unknown             " },
+					      { "state", "  ", -9 },
+					      { "gpu.pci", "  ", .none = "  -           " },
+					      { "title", "  " } };
+	struct sheet s = sheet_on(json, out);
+	struct times t;
+	sheet_begin(&s, "unhang/incidents/1", "incidents");
+	for (size_t i = 0; i < n; i++) {
+		sheet_open(&s, NULL, '{');
+		put_stored(&s, list[i], &t);
+		sheet_line(&s, 0, COLUMNS(line));
+		sheet_close(&s, '}');
+	}
+	sheet_end(&s);
+	if (!json && !n)
+		fputs("No incident is stored.\n", out);
+}
+
+static void row(FILE *out, const char *label, struct str value)
+{
+	if (!value.n)
+		return;
+	fprintf(out, "  %-9s ", label);
+	print_safe(out, value);
+	fputc('\n', out);
+}
+
+static void show(const struct incident_shown *i, FILE *out)
+{
+	const struct stored *s = i->stored;
+	char room[TIME_ROOM];
+	print_safe(out, s->title.n ? s->title : S("An incident that is not explained"));
+	fputs("\n\n", out);
+	row(out, "id", s->id);
+	row(out, "state", s->state);
+	row(out, "class", s->class);
+	row(out, "host", s->host);
+	row(out, "GPU", s->gpu);
+	row(out, "serial", s->serial);
+	row(out, "job", s->job);
+	row(out, "began", stamp(room, s->began));
+	row(out, "ended", stamp(room, s->ended));
+	row(out, "ended by", s->closed_by);
+	row(out, "evidence", str_is(s->bundle, "taken") ? (struct str){ 0 } : s->bundle);
+	row(out, "files", str_z(i->directory));
+	if (i->diagnosis.n)
+		fputc('\n', out);
+	for (struct str rest = i->diagnosis; rest.n;) {
+		print_safe(out, str_split(&rest, '\n'));
+		fputc('\n', out);
+	}
+}
+
+void report_incident(const struct incident_shown *i, bool json, FILE *out)
+{
+	if (json)
+		report_incidents(&i->stored, 1, true, out);
+	else
+		show(i, out);
+}
+
+void report_state(const struct watch_state *w, FILE *out)
+{
+	struct sheet s = sheet_on(true, out);
+	struct times t;
+	char written[TIME_ROOM], looked[TIME_ROOM];
+	sheet_open(&s, NULL, '{');
+	sheet_put(&s, "schema", v_word("unhang/watch-state/1"));
+	sheet_put(&s, "host", v_known(w->host));
+	sheet_put(&s, "boot_id", v_known(w->boot_id));
+	sheet_put(&s, "written", v_known(stamp(written, w->written)));
+	sheet_put(&s, "looked", v_known(stamp(looked, w->looked)));
+	sheet_put(&s, "log_overruns", v_number(w->lost));
+	sheet_put(&s, "log_unread", v_known(w->unread));
+	sheet_open(&s, "gpus", '[');
+	for (size_t i = 0; i < w->ngpus; i++) {
+		sheet_open(&s, NULL, '{');
+		sheet_put(&s, "pci", v_text(w->gpus[i].pci));
+		sheet_put(&s, "unique_id", v_known(w->gpus[i].unique_id));
+		sheet_put(&s, "serial", v_known(w->gpus[i].serial));
+		sheet_put(&s, "health", v_known(w->gpus[i].health));
+		sheet_put(&s, "says", v_known(w->gpus[i].says));
+		sheet_put(&s, "unwell", v_bool(w->gpus[i].unwell));
+		sheet_close(&s, '}');
+	}
+	sheet_close(&s, ']');
+	sheet_open(&s, "incidents", '[');
+	for (size_t i = 0; i < w->nopen; i++) {
+		sheet_open(&s, NULL, '{');
+		put_stored(&s, w->open[i], &t);
+		sheet_close(&s, '}');
+	}
+	sheet_close(&s, ']');
+	sheet_close(&s, '}');
+}

@@ -1,0 +1,53 @@
+// Incidents that unhang watch stored, and the state of the GPUs that it watches.
+#pragma once
+
+#include <stdio.h>
+
+#include "base/arena.h"
+
+/** What is kept of an incident beside its bundle and its diagnosis. Empty: not known. */
+struct stored {
+	struct str id;    // from its first sign to its close, over restarts
+	struct str state; // suspected, hung, open, closed
+	struct str class, title, fault, action;
+	struct str host, boot_id;
+	struct str gpu, unique_id, serial; // gpu: its PCI address
+	struct str origin;                 // log or look: who told of it first
+	struct str bundle;                 // taken, or why there is none; empty: not yet
+	struct str closed_by;              // what ended it
+	struct str job;                    // of the process that held the GPU: its name, Slurm job or pod
+	int64_t began, changed, ended;     // seconds since 1970; 0: not yet
+	int64_t first_us, last_us;         // its first and last sign, on the kernel's clock
+	int64_t events;
+	int64_t hooks; // how many changes of state the hooks were told of
+};
+
+/** A GPU as it was at the last look. */
+struct watched_gpu {
+	struct str pci, unique_id, serial, health, says;
+	bool unwell;
+};
+
+struct watch_state {
+	struct str host, boot_id;
+	int64_t written;   // seconds since 1970
+	int64_t looked;    // when the GPUs were last looked at; 0: never
+	uint64_t lost;     // times that the kernel's log ran over before it was read
+	struct str unread; // why the kernel's log is not read; empty: it is
+	const struct watched_gpu *gpus;
+	size_t ngpus;
+	const struct stored *const *open; // incidents
+	size_t nopen;
+};
+
+/** The document of docs/watch-state.schema.json. */
+void report_state(const struct watch_state *s, FILE *out);
+/** The document of docs/incidents.schema.json, or a line for each. @directory: where they are. */
+void report_incidents(const struct stored *const *list, size_t n, bool json, FILE *out);
+/** One, and its diagnosis as it was written then; empty: there is none. */
+struct incident_shown {
+	const struct stored *stored;
+	const char *directory;
+	struct str diagnosis;
+};
+void report_incident(const struct incident_shown *i, bool json, FILE *out);

@@ -1,0 +1,202 @@
+// unhang watch: what the watch has others do. unhang incidents: what it stored.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/door/door.h"
+#include "base/print.h"
+#include "base/save.h"
+#include "session/bundle/capture.h"
+#include "session/look.h"
+#include "session/session.h"
+#include "store/store.h"
+#include "watch/watch.h"
+
+#define STATE_DIR "/var/lib/unhang"
+
+static void say_nothing(void *ctx, const char *message)
+{
+	(void)ctx;
+	(void)message;
+}
+
+static void put(FILE *to, const char *key, struct str value)
+{
+	struct text safe = { 0 };
+	text_add_safe(&safe, value); // a line is one value
+	if (safe.n)
+		fprintf(to, "%s " STR_FMT "\n", key, STR_ARG(text_str(&safe)));
+	text_free(&safe);
+}
+
+/** A report of the session, saved in the incident's directory. */
+static void save_report(struct uh_session *s, const char *path, bool json)
+{
+	const struct uh_report_options options = { .json = json, .width = 100 };
+	char *text = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&text, &n);
+	if (!out)
+		return;
+	uh_session_report(s, out, &options);
+	fclose(out);
+	uh_error_free(save_file(AT_FDCWD, path, (struct str){ text, n }, 0640));
+	free(text);
+}
+
+/** What explain says of the bundle. */
+static void explain(const char *directory, const char *bundle, FILE *to)
+{
+	struct arena a = { 0 };
+	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	uh_session_add_path(s, bundle);
+	uh_session_end(s);
+	save_report(s, arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p, true);
+	save_report(s, arena_printf(&a, "%s/" STORE_TEXT, directory).p, false);
+	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
+	if (i) {
+		put(to, "class", i->cause->head.id);
+		put(to, "title", i->title);
+		put(to, "fault", i->fault);
+		put(to, "action", i->action ? i->action->head.id : (struct str){ 0 });
+		put(to, "gpu", i->gpu.device);
+		put(to, "job", i->processes.len ? i->processes.data[0].name : (struct str){ 0 });
+	}
+	uh_session_free(s);
+	arena_free(&a);
+}
+
+static enum user_data user_data_of(const char *word)
+{
+	for (int i = 0; user_data_names[i]; i++)
+		if (!strcmp(word, user_data_names[i]))
+			return (enum user_data)i;
+	return USER_DATA_NONE;
+}
+
+/** Packs what a capture that was killed has saved. A process that it left behind may hold its directory for some seconds. */
+static void recover(const struct capture_options *o, const char *partial)
+{
+	enum { PATIENCE_MS = 40000, PAUSE_NS = 100000000 };
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	for (int64_t end = now_ms() + PATIENCE_MS; !access(partial, F_OK) && now_ms() < end;) {
+		capture_recover(o);
+		if (!access(partial, F_OK))
+			nanosleep(&pause, NULL);
+	}
+}
+
+/** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
+static void capture(void *ctx, const struct watch_settings *settings, const char *directory, FILE *to)
+{
+	struct arena a = { 0 };
+	struct captured done = { 0 };
+	const struct capture_options o = { .file = arena_printf(&a, "%s/" STORE_BUNDLE, directory).p,
+					   .know = ctx,
+					   .group = "unhang",
+					   .user_data = user_data_of(settings->user_data),
+					   .deadline_ms = (int)settings->capture_deadline * 1000 };
+	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
+	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;
+	if (err)
+		put(to, "bundle", str_z(uh_error_message(err)));
+	else
+		put(to, "bundle", S("taken"));
+	fflush(to);
+	if (!err)
+		explain(directory, o.file, to);
+	uh_error_free(err);
+	captured_free(&done);
+	arena_free(&a);
+}
+
+static const char *word(struct arena *a, struct str s)
+{
+	if (!s.n)
+		return "-";
+	char *copy = arena_z(a, s);
+	for (char *p = copy; *p; p++)
+		*p = *p <= ' ' ? '_' : *p;
+	return copy;
+}
+
+static void look(void *ctx, FILE *to)
+{
+	struct arena a = { 0 };
+	(void)ctx;
+	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	uh_error_free(uh_session_add_machine(s, NULL));
+	uh_session_end(s);
+	const struct machine_observation *m = s->seen;
+	for (size_t i = 0; m && i < m->n; i++) {
+		const struct gpu_observation *g = &m->gpus[i];
+		const char *well = g->unwell ? "unwell" : g->known ? "well" : "unknown";
+		struct str says = g->says.n ? g->says : g->unseen;
+		fprintf(to, "gpu %s %s %s %s %s ", word(&a, g->device->pci), word(&a, g->device->unique_id),
+			word(&a, g->device->serial), well, word(&a, g->health));
+		struct text safe = { 0 };
+		text_add_safe(&safe, says);
+		fprintf(to, STR_FMT "\n", STR_ARG(text_str(&safe)));
+		text_free(&safe);
+	}
+	uh_session_free(s);
+	arena_free(&a);
+}
+
+struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
+{
+	struct teller teller = { problem, ctx };
+	struct know *k = look_knowledge(&teller);
+	const struct watch_hands hands = { capture, look, k };
+	const struct watch_options options = { .config = o->config,
+					       .state_dir = o->state_dir,
+					       .run_dir = o->run_dir,
+					       .hooks_dir = o->hooks_dir,
+					       .check = o->check_config,
+					       .until_quiet = o->until_quiet,
+					       .tell = problem,
+					       .ctx = ctx };
+	struct uh_error *err = watch_run(&options, k, &hands);
+	if (!err && o->check_config)
+		fputs("The configuration is right.\n", out);
+	know_free(k);
+	return err;
+}
+
+static void show_list(const struct uh_incidents_options *o, struct stored_list *l, FILE *out)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < l->list.len; i++)
+		if (!o->open || !str_is(l->list.data[i]->state, "closed"))
+			l->list.data[n++] = l->list.data[i];
+	report_incidents(l->list.data, n, o->json, out);
+}
+
+struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
+{
+	const char *directory = o->state_dir ? o->state_dir : STATE_DIR;
+	struct stored_list all;
+	enum { TEXT_MOST = 4 << 20 };
+	struct uh_error *err;
+	if (!o->id) {
+		err = store_list(directory, &all);
+		if (!err)
+			show_list(o, &all, out);
+		stored_list_free(&all);
+		return err;
+	}
+	struct arena a = { 0 };
+	struct stored one;
+	struct incident_shown shown = { .stored = &one, .directory = store_path(&a, directory, str_z(o->id)) };
+	err = store_load(directory, str_z(o->id), &a, &one);
+	const char *text = arena_printf(&a, "%s/" STORE_TEXT, shown.directory).p;
+	if (!err) // an incident without a bundle has none
+		uh_error_free(named_read(&(struct named){ .path = text }, TEXT_MOST, &a, &shown.diagnosis, NULL));
+	if (!err)
+		report_incident(&shown, o->json, out);
+	arena_free(&a);
+	return err;
+}

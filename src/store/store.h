@@ -1,0 +1,35 @@
+// Incidents on the disk: a directory for each, in which `incident` says what it is. Beside it lie its bundle and its diagnosis.
+#pragma once
+
+#include "base/error.h"
+#include "report/watch/incidents.h"
+
+#define STORE_INCIDENT "incident"
+#define STORE_BUNDLE "bundle.tar.zst"
+#define STORE_DIAGNOSIS "diagnosis.json"
+#define STORE_TEXT "diagnosis.txt"
+
+enum { STORE_ID = 16, STORE_LIST_MOST = 100000 };
+
+/** Whether @id can be one: 16 hexadecimal digits. */
+bool store_is_id(struct str id);
+/** DIRECTORY/incidents/ID */
+const char *store_path(struct arena *a, const char *directory, struct str id);
+
+/** The text of `incident`: a line for each value. */
+void stored_text(const struct stored *i, struct text *to);
+/** The other way round; texts are copied to @a. false: it has no id or no state. Lines of a newer unhang are left out. */
+bool stored_parse(struct str text, struct arena *a, struct stored *ret);
+
+/** Writes it whole or not at all. The directory of the incident is made where it is missing. */
+struct uh_error *store_save(const char *directory, const struct stored *i);
+struct uh_error *store_load(const char *directory, struct str id, struct arena *a, struct stored *ret);
+/** All of them, the newest first. What cannot be read is told, and left out. No directory is no incident. */
+struct stored_list {
+	struct arena arena;
+	VEC(const struct stored *) list;
+};
+struct uh_error *store_list(const char *directory, struct stored_list *ret);
+void stored_list_free(struct stored_list *l);
+/** Removes the oldest that are closed until there are no more than @most, and their bundles use no more than @bytes. */
+unsigned store_vacuum(const char *directory, size_t most, uint64_t bytes);

@@ -1,0 +1,455 @@
+// Incidents of the diagnosis become cases: told once, stored, and closed when they are over.
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "watch/parts.h"
+
+enum {
+	WAIT_FIRST_MS = 4000, // before a second conclusion; each one takes twice as long as the one before
+	WAIT_MOST_MS = 3600000,
+	CHECK_FIRST_MS = 30000, // between looks at a GPU that is not well
+	CHECK_MOST_MS = 600000,
+	RETRY_MS = 10000, // of a file that could not be written
+	LOOKS = 3,        // at a GPU between suspicion and certainty
+	RECENT_S = 600,   // evidence of what is older is gone
+};
+
+int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms; }
+
+static uint64_t hash(uint64_t h, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		h = (h ^ (unsigned char)s.p[i]) * 0x100000001b3;
+	return (h ^ 0xff) * 0x100000001b3;
+}
+
+/** The same at each start of the watch: of the host, the boot, and the first sign. */
+static struct str id_of(struct watcher *w, struct arena *a, int64_t first_us, struct str sign)
+{
+	struct str when = arena_printf(a, "%lld", (long long)first_us);
+	uint64_t id = hash(hash(0xcbf29ce484222325, str_z(w->host)), str_z(w->boot_id));
+	return arena_printf(a, "%016llx", (unsigned long long)hash(hash(id, when), sign));
+}
+
+static int64_t wall(const struct watcher *w, int64_t kernel_us)
+{
+	return (int64_t)time(NULL) - (watch_kernel_ms(w) - kernel_us / 1000) / 1000;
+}
+
+static uint64_t signs_of(const struct incident *i)
+{
+	uint64_t n = i->dropped;
+	for (size_t k = 0; k < i->events.len; k++)
+		n += i->events.data[k]->count;
+	return n;
+}
+
+static struct watch_case *find(const struct watcher *w, uint64_t order)
+{
+	for (size_t n = 0; n < w->cases.len; n++)
+		if (w->cases.data[n]->live && w->cases.data[n]->order == order)
+			return w->cases.data[n];
+	return NULL;
+}
+
+static struct watch_case *add(struct watcher *w)
+{
+	if (w->cases.len == CASES_MOST) {
+		voice_problem(&w->voice, "There are more incidents at once than are watched; some are left out.");
+		return NULL;
+	}
+	struct watch_case *c = mem_alloc(sizeof(*c));
+	vec_push(&w->cases, c);
+	return c;
+}
+
+static void copy(struct arena *a, struct stored *to, const struct stored *from)
+{
+	struct text text = { 0 };
+	stored_text(from, &text);
+	stored_parse(text_str(&text), a, to);
+	text_free(&text);
+}
+
+/** What is stored of it already: by its id, or where its first lines are gone from the log, by GPU and time. */
+static const struct stored *stored_of(const struct watcher *w, struct str id, const struct stored *now)
+{
+	for (size_t n = 0; n < w->before.list.len; n++)
+		if (str_eq(w->before.list.data[n]->id, id))
+			return w->before.list.data[n];
+	for (size_t n = 0; n < w->before.list.len; n++) {
+		const struct stored *s = w->before.list.data[n];
+		if (str_is(s->boot_id, w->boot_id) && str_eq(s->gpu, now->gpu) && s->first_us <= now->first_us &&
+		    now->first_us <= s->last_us)
+			return s;
+	}
+	return NULL;
+}
+
+static void set(struct watch_case *c, struct str *to, struct str value)
+{
+	if (!value.n || str_eq(*to, value))
+		return;
+	*to = arena_str(&c->arena, value);
+	c->dirty = true;
+}
+
+static void name_gpu(const struct watcher *w, struct watch_case *c)
+{
+	for (size_t n = 0; n < w->ngpus; n++) {
+		if (!str_eq(w->gpus[n].pci, c->stored.gpu))
+			continue;
+		set(c, &c->stored.unique_id, w->gpus[n].unique_id);
+		set(c, &c->stored.serial, w->gpus[n].serial);
+	}
+}
+
+/** Takes over what the incident says. true: its class is another than before. */
+static bool take(struct watcher *w, struct watch_case *c, const struct incident *i)
+{
+	struct stored *s = &c->stored;
+	bool other = s->class.n && !str_eq(s->class, i->cause->head.id) && c->capture != CAPTURE_DONE;
+	s->first_us = s->first_us ? s->first_us : (int64_t)(i->begin.seconds * 1e6);
+	s->last_us = (int64_t)(i->end.seconds * 1e6);
+	s->events = (int64_t)signs_of(i);
+	set(c, &s->gpu, i->gpu.device);
+	if (c->capture != CAPTURE_DONE || !s->class.n) { // what was captured tells more than the log alone
+		set(c, &s->class, i->cause->head.id);
+		set(c, &s->title, i->title);
+		set(c, &s->fault, i->fault);
+	}
+	if (i->processes.len)
+		set(c, &s->job, i->processes.data[0].name);
+	name_gpu(w, c);
+	c->signs = signs_of(i);
+	c->dirty = true;
+	return other;
+}
+
+static void want_capture(struct watcher *w, struct watch_case *c)
+{
+	bool recent = watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
+	if (c->stored.bundle.n)
+		c->capture = CAPTURE_DONE;
+	else if (!w->settings.capture)
+		set(c, &c->stored.bundle, S("the configuration says capture no"));
+	else if (!recent)
+		set(c, &c->stored.bundle, S("it was over when unhang watch began"));
+	else
+		c->capture = CAPTURE_WANTED;
+}
+
+/** Begins it, or goes on with what an earlier run of the watch stored. */
+static void begin(struct watcher *w, struct watch_case *c, struct str sign)
+{
+	struct stored now = c->stored;
+	struct str id = id_of(w, &c->arena, now.first_us, sign);
+	const struct stored *old = stored_of(w, id, &now);
+	if (old) {
+		copy(&c->arena, &c->stored, old);
+		c->stored.last_us = now.last_us > old->last_us ? now.last_us : old->last_us;
+		c->stored.events = now.events;
+		c->done = str_is(old->state, "closed");
+		c->dirty = false;
+	} else {
+		c->stored.id = id;
+		c->stored.state = c->stored.state.n ? c->stored.state : S("open");
+		c->stored.host = str_z(w->host);
+		c->stored.boot_id = str_z(w->boot_id);
+		c->stored.origin = c->stored.origin.n ? c->stored.origin : S("log");
+		c->stored.began = wall(w, c->stored.first_us);
+	}
+	c->known = true;
+	if (c->done)
+		return;
+	bool suspected = str_is(c->stored.state, "suspected");
+	if (!suspected)
+		want_capture(w, c);
+	if (!old)
+		case_announce(w, c, suspected ? "suspected" : "opened");
+	if (suspected)
+		return;
+	c->hooks_wanted = c->stored.hooks < 1 && c->capture != CAPTURE_WANTED;
+}
+
+void case_save(struct watcher *w, struct watch_case *c, int64_t now)
+{
+	if (!c->dirty || !c->known || (c->retry && now < c->retry))
+		return;
+	struct uh_error *err = store_save(w->settings.state_dir, &c->stored);
+	c->dirty = err != NULL;
+	c->retry = err ? now + RETRY_MS : 0;
+	if (err)
+		voice_problem(&w->voice, uh_error_message(err));
+	uh_error_free(err);
+	w->state_old = true;
+}
+
+void case_announce(struct watcher *w, struct watch_case *c, const char *what)
+{
+	c->stored.changed = (int64_t)time(NULL);
+	c->dirty = true;
+	c->retry = 0;
+	case_save(w, c, now_ms()); // first on the disk, then to the world: a restart tells nothing twice
+	voice_incident(&w->voice, &c->stored, what);
+}
+
+static void close_case(struct watcher *w, struct watch_case *c, struct str why)
+{
+	c->stored.state = S("closed");
+	c->stored.closed_by = why;
+	c->stored.ended = c->stored.last_us && str_is(c->stored.boot_id, w->boot_id) ? wall(w, c->stored.last_us) : 0;
+	c->check = 0;
+	case_announce(w, c, "closed");
+	c->hooks_wanted = c->stored.hooks == 1; // who heard nothing of it need not hear that it is over
+}
+
+// --- the engine's incidents ---
+
+/** The driver tells of what a look had found before: that is one incident. */
+static bool join_look(struct watcher *w, struct watch_case *c, const struct incident *i)
+{
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *o = w->cases.data[n];
+		if (o->live || o->done || !o->known || !str_is(o->stored.origin, "look") || str_is(o->stored.state, "closed") ||
+		    !str_eq(o->stored.gpu, i->gpu.device))
+			continue;
+		o->live = true;
+		o->order = c->order;
+		o->due = c->due;
+		o->wait = c->wait;
+		o->check = 0;
+		c->live = false;
+		c->done = true;
+		o->stored.state = S("open");
+		take(w, o, i);
+		want_capture(w, o);
+		case_announce(w, o, "changed");
+		return true;
+	}
+	return false;
+}
+
+void cases_follow(struct watcher *w, int64_t now)
+{
+	const struct incident *i;
+	for (size_t n = 0; (i = engine_open(w->engine, n)) != NULL; n++) {
+		struct watch_case *c = find(w, i->order);
+		if (!c) {
+			c = add(w);
+			if (!c)
+				continue;
+			c->live = true;
+			c->order = i->order;
+			c->due = now + w->settings.settle;
+			c->wait = WAIT_FIRST_MS;
+		}
+		if (now < c->due || signs_of(i) == c->signs || c->done)
+			continue;
+		i = engine_conclude(w->engine, n);
+		c->due = now + c->wait;
+		c->wait = c->wait * 2 < WAIT_MOST_MS ? c->wait * 2 : WAIT_MOST_MS;
+		c->signs = signs_of(i);
+		if (!i->cause)
+			continue;
+		if (!c->known && join_look(w, c, i))
+			continue;
+		bool other = take(w, c, i);
+		if (!c->known)
+			begin(w, c, i->events.data[0]->text);
+		else if (other)
+			case_announce(w, c, "changed");
+	}
+}
+
+void cases_closed(void *ctx, struct incident *i)
+{
+	struct watcher *w = ctx;
+	struct watch_case *c = find(w, i->order);
+	if (!c && i->cause)
+		c = add(w);
+	if (c && !c->known && !i->cause)
+		c->done = true;
+	if (c && i->cause && !c->done) {
+		take(w, c, i);
+		if (!c->known)
+			begin(w, c, i->events.data[0]->text);
+		c->check = c->done ? 0 : 1; // as soon as the GPU was looked at
+		c->patience = CHECK_FIRST_MS;
+		w->look_wanted |= !c->done;
+	}
+	if (c)
+		c->live = false;
+	incident_free(i);
+}
+
+void cases_adopt(struct watcher *w)
+{
+	for (size_t n = 0; n < w->before.list.len; n++) {
+		const struct stored *s = w->before.list.data[n];
+		bool met = str_is(s->state, "closed");
+		for (size_t k = 0; k < w->cases.len && !met; k++)
+			met = w->cases.data[k]->known && str_eq(w->cases.data[k]->stored.id, s->id);
+		struct watch_case *c = met ? NULL : add(w);
+		if (!c)
+			continue;
+		copy(&c->arena, &c->stored, s);
+		c->known = true;
+		c->capture = s->bundle.n ? CAPTURE_DONE : CAPTURE_NONE;
+		if (!str_is(s->boot_id, w->boot_id)) {
+			close_case(w, c, S("the machine was started again"));
+			continue;
+		}
+		if (!str_is(s->state, "suspected"))
+			want_capture(w, c);
+		c->check = 1;
+		c->patience = CHECK_FIRST_MS;
+		w->look_wanted = true;
+	}
+}
+
+void cases_evidence(struct watcher *w, struct str gpu)
+{
+	bool waits = false;
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
+		c->due = c->live && !c->known ? now_ms() : c->due; // before the evidence is gone
+		waits |= !c->done && !str_is(c->stored.state, "closed");
+	}
+	struct watch_case *c = waits ? NULL : add(w);
+	if (!c)
+		return;
+	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
+	c->stored.origin = S("uevent");
+	set(c, &c->stored.gpu, gpu);
+	begin(w, c, S("uevent"));
+	c->check = now_ms() + w->settings.quiet * 1000;
+	c->patience = CHECK_FIRST_MS;
+}
+
+// --- whether it is over ---
+
+/** Whether its GPU is well; if nobody knows which GPU it is, whether all are. */
+static bool is_well(const struct watcher *w, const struct watch_case *c)
+{
+	bool found = false, well = w->ngpus > 0;
+	for (size_t n = 0; n < w->ngpus; n++) {
+		const struct watched_gpu *g = &w->gpus[n];
+		if (c->stored.gpu.n && !str_eq(g->pci, c->stored.gpu))
+			continue;
+		found = true;
+		well &= !g->unwell;
+	}
+	return found && well;
+}
+
+/** A GPU that stands though the log does not say so. First that is a suspicion, which nobody is woken for. */
+static void suspect(struct watcher *w, const struct watched_gpu *g, int64_t now)
+{
+	for (size_t n = 0; n < w->cases.len; n++) {
+		const struct watch_case *c = w->cases.data[n];
+		if (!c->done && (c->live || !str_is(c->stored.state, "closed")) &&
+		    (!c->stored.gpu.n || str_eq(c->stored.gpu, g->pci)))
+			return;
+	}
+	struct watch_case *c = add(w);
+	if (!c)
+		return;
+	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
+	c->stored.origin = S("look");
+	c->stored.state = S("suspected");
+	set(c, &c->stored.gpu, g->pci);
+	set(c, &c->stored.title, g->says);
+	begin(w, c, g->pci);
+	c->since = now;
+	c->check = now + w->settings.hung_after * 1000 / LOOKS;
+}
+
+/** What another look makes of a suspicion. */
+static void weigh(struct watcher *w, struct watch_case *c, int64_t now)
+{
+	c->stored.last_us = watch_kernel_ms(w) * 1000;
+	c->since = c->since ? c->since : now;
+	if (now - c->since < w->settings.hung_after * 1000) {
+		c->check = now + w->settings.hung_after * 1000 / LOOKS;
+		return;
+	}
+	c->stored.state = S("hung");
+	want_capture(w, c);
+	case_announce(w, c, "hung");
+	c->hooks_wanted = c->stored.hooks < 1 && c->capture != CAPTURE_WANTED;
+	c->check = now + CHECK_FIRST_MS;
+	c->patience = CHECK_FIRST_MS;
+}
+
+void cases_looked(struct watcher *w, int64_t now, bool answered)
+{
+	for (size_t n = 0; n < w->ngpus && answered && w->settings.silent; n++)
+		if (w->gpus[n].unwell)
+			suspect(w, &w->gpus[n], now);
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
+		if (!c->known || c->done)
+			continue;
+		name_gpu(w, c);
+		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || c->hooks_wanted)
+			continue;
+		if (answered && is_well(w, c)) {
+			close_case(w, c, S("the GPU is well, and nothing new was reported"));
+			continue;
+		}
+		if (answered && str_is(c->stored.state, "suspected")) {
+			weigh(w, c, now);
+			continue;
+		}
+		c->check = now + c->patience;
+		c->patience = c->patience * 2 < CHECK_MOST_MS ? c->patience * 2 : CHECK_MOST_MS;
+	}
+	w->state_old = true;
+}
+
+static int64_t sooner(int64_t a, int64_t b) { return b && (a < 0 || b < a) ? b : a; }
+
+int64_t cases_next(const struct watcher *w, int64_t now)
+{
+	enum { TICK_MS = 1000 };
+	int64_t next = -1;
+	for (size_t n = 0; n < w->cases.len; n++) {
+		const struct watch_case *c = w->cases.data[n];
+		next = c->live ? sooner(next, c->due > now ? c->due : now + TICK_MS) : next;
+		next = c->check > 1 ? sooner(next, c->check) : next;
+		next = c->dirty ? sooner(next, c->retry) : next;
+	}
+	return next;
+}
+
+/** Closes what was quiet for long, asks for looks that are due, and forgets what is done. */
+void cases_sweep(struct watcher *w, int64_t now)
+{
+	engine_close_before(w->engine, (double)watch_kernel_ms(w) / 1000 - (double)w->settings.quiet);
+	for (size_t n = 0; n < w->cases.len;) {
+		struct watch_case *c = w->cases.data[n];
+		w->look_wanted |= c->check && c->check > 1 && now >= c->check;
+		case_save(w, c, now);
+		bool over = c->known && str_is(c->stored.state, "closed") && !c->hooks_wanted && !c->dirty &&
+			    c->capture != CAPTURE_WANTED;
+		if ((over || c->done) && !c->live && w->job.of != c) {
+			arena_free(&c->arena);
+			free(c);
+			w->cases.data[n] = w->cases.data[--w->cases.len];
+			w->state_old = true;
+		} else {
+			n++;
+		}
+	}
+}
+
+void cases_free(struct watcher *w)
+{
+	for (size_t n = 0; n < w->cases.len; n++) {
+		arena_free(&w->cases.data[n]->arena);
+		free(w->cases.data[n]);
+	}
+	vec_free(&w->cases);
+}

@@ -1,0 +1,129 @@
+#include "watch/eye.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "source/source.h"
+
+enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1 };
+
+/** Before each text. */
+struct eye_head {
+	uint32_t kind, n;
+};
+
+static void send_all(int to, const void *bytes, size_t n)
+{
+	for (size_t sent = 0; sent < n;) {
+		ssize_t more = write(to, (const char *)bytes + sent, n - sent);
+		if (more < 0 && errno == EINTR)
+			continue;
+		if (more <= 0)
+			_exit(0); // nobody listens any more
+		sent += (size_t)more;
+	}
+}
+
+void eye_send(int to, enum eye_kind kind, struct str text)
+{
+	const struct eye_head head = { kind, (uint32_t)text.n };
+	send_all(to, &head, sizeof(head));
+	send_all(to, text.p, text.n);
+}
+
+static void send_text(int to, enum eye_kind kind, const char *text) { eye_send(to, kind, str_z(text)); }
+
+/** Sends all records that are there. false: there will be no more. */
+static bool send_records(int to, int log)
+{
+	char record[EYE_FRAME_MOST];
+	for (;;) {
+		ssize_t n = read(log, record, sizeof(record));
+		if (n > 0)
+			eye_send(to, EYE_RECORD, (struct str){ record, (size_t)n });
+		else if (n < 0 && errno == EPIPE)
+			send_text(to, EYE_LOST, "");
+		else if (n < 0 && errno == EAGAIN)
+			return true;
+		else if (n == 0 || errno != EINTR) {
+			send_text(to, EYE_FAILED, n ? strerror(errno) : "it has ended");
+			return false;
+		}
+	}
+}
+
+/** Only what the kernel itself sent: everybody may send to this socket. */
+static void send_uevent(int to, int events)
+{
+	char room[EYE_FRAME_MOST];
+	struct sockaddr_nl from = { 0 };
+	socklen_t size = sizeof(from);
+	ssize_t n = recvfrom(events, room, sizeof(room), MSG_DONTWAIT, (struct sockaddr *)&from, &size);
+	if (n > 0 && from.nl_pid == 0)
+		eye_send(to, EYE_UEVENT, (struct str){ room, (size_t)n });
+}
+
+static int open_uevents(void)
+{
+	const struct sockaddr_nl at = { .nl_family = AF_NETLINK, .nl_groups = UEVENTS_KERNEL };
+	const int room = UEVENT_ROOM;
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
+	if (fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof(at)))
+		cleanup_close(&fd);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	return fd;
+}
+
+static void watch(int to, const void *ctx)
+{
+	char clock[32];
+	(void)ctx;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "unhang-eye");
+	signal(SIGHUP, SIG_IGN);
+	child_keep_only(to);
+	_cleanup_close_ int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), events = open_uevents();
+	if (log < 0)
+		send_text(to, EYE_FAILED, strerror(errno));
+	else if (!send_records(to, log))
+		cleanup_close(&log);
+	snprintf(clock, sizeof(clock), "%.3f", source_uptime());
+	send_text(to, EYE_READY, clock);
+	struct pollfd wait[] = { { log, POLLIN, 0 }, { events, POLLIN, 0 }, { to, POLLERR, 0 } };
+	for (;;) {
+		if (poll(wait, 3, -1) < 0 && errno != EINTR)
+			return;
+		if (wait[2].revents)
+			return;
+		if (wait[0].revents && !send_records(to, log))
+			wait[0].fd = -1;
+		if (wait[1].revents)
+			send_uevent(to, events);
+	}
+}
+
+bool eye_begin(struct child *ret) { return child_begin_free(watch, NULL, ret); }
+
+bool eye_take(struct str *bytes, struct eye_frame *ret, bool *ret_wrong)
+{
+	struct eye_head head;
+	*ret_wrong = false;
+	if (bytes->n < sizeof(head))
+		return false;
+	memcpy(&head, bytes->p, sizeof(head));
+	*ret_wrong = head.kind >= EYE_KINDS || head.n > EYE_FRAME_MOST;
+	if (*ret_wrong || bytes->n - sizeof(head) < head.n)
+		return false;
+	*ret = (struct eye_frame){ (enum eye_kind)head.kind, str_cut(str_from(*bytes, sizeof(head)), head.n) };
+	*bytes = str_from(*bytes, sizeof(head) + head.n);
+	return true;
+}

@@ -1,0 +1,28 @@
+// The eye: a child that follows the kernel's log and its uevents, and hands on what it sees. It is the only process of the watch that
+// opens them, so that the one that thinks never waits for them, and needs no rights.
+#pragma once
+
+#include "base/child.h"
+
+enum eye_kind {
+	EYE_RECORD, // of the kernel's log, as /dev/kmsg gives it
+	EYE_LOST,   // records were overwritten before they were read
+	EYE_READY,  // all that was in the log at the start was sent; the text is the kernel's clock, in seconds
+	EYE_UEVENT, // a message of the kernel: a device came, went or changed
+	EYE_FAILED, // the log cannot be read; the text says why
+	EYE_STOOD,  // from the pulse: a busy GPU has not moved for a while; the text is its PCI address
+	EYE_KINDS
+};
+
+struct eye_frame {
+	enum eye_kind kind;
+	struct str text;
+};
+
+enum { EYE_FRAME_MOST = 8 << 10 }; // of a text; records and uevents of the kernel are no longer
+
+bool eye_begin(struct child *ret);
+/** Sends a frame to who reads @to; ends the process where nobody does. */
+void eye_send(int to, enum eye_kind kind, struct str text);
+/** Takes the next frame off @bytes. false: it is not whole yet; *@ret_wrong: it is none. */
+bool eye_take(struct str *bytes, struct eye_frame *ret, bool *ret_wrong);

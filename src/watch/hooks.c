@@ -1,0 +1,133 @@
+#include "watch/hooks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "base/door/door.h"
+#include "base/door/trust.h"
+#include "store/store.h"
+
+enum { NOBODY = 65534, POLL_NS = 20000000, VARIABLES = 12 };
+
+/** The whole environment of a hook. */
+static void environment(struct arena *a, const struct watch_settings *s, const struct stored *i, char *ret[static VARIABLES])
+{
+	const struct {
+		const char *name;
+		struct str value;
+	} all[] = { { "UNHANG_INCIDENT", i->id },
+		    { "UNHANG_STATE", i->state },
+		    { "UNHANG_CLASS", i->class },
+		    { "UNHANG_TITLE", i->title },
+		    { "UNHANG_FAULT", i->fault },
+		    { "UNHANG_ACTION", i->action },
+		    { "UNHANG_GPU", i->gpu },
+		    { "UNHANG_GPU_SERIAL", i->serial },
+		    { "UNHANG_DIRECTORY", str_z(store_path(a, s->state_dir, i->id)) },
+		    { "PATH", S("/usr/sbin:/usr/bin:/sbin:/bin") } };
+	size_t n = 0;
+	for (; n < sizeof(all) / sizeof(all[0]); n++)
+		ret[n] = (char *)arena_printf(a, "%s=" STR_FMT, all[n].name, STR_ARG(all[n].value)).p;
+	ret[n] = NULL;
+}
+
+/** In the hook's process. false: root could not be left behind. */
+static bool leave_root(const char *user)
+{
+	if (geteuid() != 0)
+		return true;
+	const struct passwd *p = getpwnam(user);
+	uid_t uid = p ? p->pw_uid : NOBODY;
+	gid_t gid = p ? p->pw_gid : NOBODY;
+	return !setgroups(0, NULL) && !setresgid(gid, gid, gid) && !setresuid(uid, uid, uid);
+}
+
+struct hook {
+	const char *path;
+	char *const *environment;
+	const char *user;
+	int diagnosis;
+};
+
+__attribute__((noreturn)) static void become(const struct hook *h)
+{
+	char *const argv[] = { (char *)h->path, NULL };
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (dup2(h->diagnosis, STDIN_FILENO) < 0 || chdir("/") || !leave_root(h->user) ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		_exit(126);
+	execve(h->path, argv, h->environment);
+	_exit(127);
+}
+
+/** What went wrong; empty: nothing. */
+static void run(const struct hook *h, int64_t milliseconds, struct text *to)
+{
+	const struct timespec pause = { .tv_nsec = POLL_NS };
+	const int64_t deadline = now_ms() + milliseconds;
+	int status = 0;
+	pid_t pid = fork(), gone;
+	if (pid == 0)
+		become(h);
+	if (pid < 0) {
+		text_printf(to, "%s: %s\n", h->path, strerror(errno));
+		return;
+	}
+	while ((gone = waitpid(pid, &status, WNOHANG)) == 0 && now_ms() < deadline)
+		nanosleep(&pause, NULL);
+	kill(-pid, SIGKILL); // and what it left running
+	if (gone == 0) {
+		waitpid(pid, &status, WNOHANG);
+		text_printf(to, "%s: it did not end in time and was killed\n", h->path);
+	} else if (WIFSIGNALED(status)) {
+		text_printf(to, "%s: signal %d ended it\n", h->path, WTERMSIG(status));
+	} else if (WEXITSTATUS(status)) {
+		text_printf(to, "%s: it ended with status %d\n", h->path, WEXITSTATUS(status));
+	}
+}
+
+void hooks_run(const struct watch_settings *s, const struct stored *i, struct text *to)
+{
+	struct arena a = { 0 };
+	struct door_names names = { 0 };
+	char *variables[VARIABLES];
+	struct uh_error *err =
+		access(s->hooks_dir, F_OK) ? NULL : door_names(&(struct named){ .path = s->hooks_dir }, false, &a, &names);
+	environment(&a, s, i, variables);
+	for (size_t n = 0; !err && n < names.n; n++) {
+		const char *path = arena_printf(&a, "%s/%s", s->hooks_dir, names.list[n]).p;
+		struct hook h = { .environment = variables, .user = s->hook_user };
+		struct stat st;
+		if (stat(path, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & S_IXUSR))
+			continue;
+		struct uh_error *refused = trust_real_path(&a, path, &h.path);
+		if (refused) {
+			text_printf(to, "%s: %s\n", path, uh_error_message(refused));
+			uh_error_free(refused);
+			continue;
+		}
+		const char *diagnosis = arena_printf(&a, "%s/" STORE_DIAGNOSIS, store_path(&a, s->state_dir, i->id)).p;
+		_cleanup_close_ int in = open(diagnosis, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (in < 0)
+			in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		h.diagnosis = in;
+		run(&h, s->hook_deadline * 1000, to);
+	}
+	if (err)
+		text_printf(to, "%s\n", uh_error_message(err));
+	uh_error_free(err);
+	arena_free(&a);
+}

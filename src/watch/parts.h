@@ -1,0 +1,99 @@
+// What the files of the watch share.
+#pragma once
+
+#include "base/child.h"
+#include "diagnose/engine.h"
+#include "evidence/reader.h"
+#include "store/store.h"
+#include "watch/tell.h"
+#include "watch/watch.h"
+
+enum { CASES_MOST = 64, GPUS_MOST = 64, BUNDLES_MOST = 32 };
+
+enum case_capture { CAPTURE_NONE, CAPTURE_WANTED, CAPTURE_DONE };
+
+/** An incident while it is watched. */
+struct watch_case {
+	struct arena arena;
+	struct stored stored;
+	uint64_t order;    // the engine's number of it
+	bool live;         // the engine still has it
+	bool known;        // it was told, and is on the disk
+	bool dirty;        // what is on the disk is old
+	bool hooks_wanted; // they are to be told of its state
+	bool done;         // nothing is left to do
+	enum case_capture capture;
+	uint64_t signs;   // that were there when it was last concluded
+	int64_t due;      // when it may be concluded next
+	int64_t wait;     // and the pause behind that
+	int64_t since;    // of a suspicion
+	int64_t check;    // when to look whether the GPU is well again; 0: not
+	int64_t patience; // the pause behind that look
+	int64_t retry;    // when to write it again
+};
+
+enum job_kind { JOB_NONE, JOB_CAPTURE, JOB_LOOK, JOB_HOOKS };
+
+struct watch_job {
+	enum job_kind kind;
+	struct child child;
+	struct watch_case *of; // NULL: of none
+	struct text answer;
+	int64_t deadline;
+};
+
+struct watcher {
+	const struct watch_options *options;
+	const struct know *know;
+	const struct watch_hands *hands;
+	struct watch_settings settings;
+	struct watch_voice voice;
+	struct engine *engine;
+	struct evidence_reader *evidence;
+	struct child eye;
+	struct child pulse;
+	struct text inbox, pulse_inbox; // from the eye, and from the pulse
+	bool ready;                     // what the log had at the start was read
+	bool stop, reload;
+	char host[256], boot_id[64];
+	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
+	uint64_t lost;
+	struct text unread;
+	VEC(struct watch_case *) cases;
+	struct stored_list before; // what was stored when it began
+	struct watch_job job;
+	bool look_wanted;
+	int64_t looked;
+	struct arena gpus_arena;
+	struct watched_gpu gpus[GPUS_MOST];
+	size_t ngpus;
+	bool state_old;                // state.json is
+	int64_t bundles[BUNDLES_MOST]; // when the newest were taken
+	size_t nbundles;
+};
+
+int64_t watch_kernel_ms(const struct watcher *w);
+
+// cases.c: from incidents of the engine to cases
+/** As incident_sink.incident(). */
+void cases_closed(void *ctx, struct incident *i);
+/** Concludes what is open and has news. */
+void cases_follow(struct watcher *w, int64_t now);
+/** All that was in the log was read: what is stored but was not met again is gone on with. */
+void cases_adopt(struct watcher *w);
+/** Evidence appeared, of which no line of the log told. */
+void cases_evidence(struct watcher *w, struct str gpu);
+/** Takes what a look said of the GPUs into account; if it did not answer, there will be another. */
+void cases_looked(struct watcher *w, int64_t now, bool answered);
+/** When something is due next; -1: never. */
+int64_t cases_next(const struct watcher *w, int64_t now);
+void case_save(struct watcher *w, struct watch_case *c, int64_t now);
+void case_announce(struct watcher *w, struct watch_case *c, const char *what);
+void cases_sweep(struct watcher *w, int64_t now);
+void cases_free(struct watcher *w);
+
+// jobs.c: children, one at a time
+void jobs_start(struct watcher *w, int64_t now);
+/** Reads what the child says, and ends it where it is late. */
+void jobs_go_on(struct watcher *w, int64_t now);
+void jobs_stop(struct watcher *w);

@@ -1,0 +1,342 @@
+#include "watch/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/door/door.h"
+#include "base/save.h"
+#include "watch/eye.h"
+#include "watch/parts.h"
+#include "watch/pulse.h"
+#include "watch/uevent.h"
+
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, KILL_MS = 100 };
+
+// --- what the eye sees ---
+
+static void on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
+
+/** priority,sequence,microseconds,flags;text */
+static void take_record(struct watcher *w, struct str record)
+{
+	struct str text = record, head = str_split(&text, ';');
+	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1, .boot_id = str_z(w->boot_id) };
+	int64_t microseconds;
+	str_split(&head, ',');
+	str_split(&head, ',');
+	if (str_number(str_split(&head, ','), &microseconds)) {
+		out.boot_seconds = (double)microseconds / 1e6;
+		if (w->ready && microseconds / 1000 > watch_kernel_ms(w))
+			w->clock_ms = microseconds / 1000 - now_ms();
+	}
+	out.text = str_split(&text, '\n');
+	evidence_record(w->evidence, "/dev/kmsg", &out);
+}
+
+static void set_clock(struct watcher *w, struct str text)
+{
+	char room[32];
+	str_copy(room, sizeof(room), text);
+	double seconds = strtod(room, NULL);
+	w->clock_ms = seconds > 0 ? (int64_t)(seconds * 1000) - now_ms() : 0;
+}
+
+static void take_frame(struct watcher *w, const struct eye_frame *f)
+{
+	struct uevent u;
+	switch (f->kind) {
+	case EYE_RECORD:
+		take_record(w, f->text);
+		break;
+	case EYE_LOST:
+		w->lost++;
+		w->state_old = true;
+		voice_problem(&w->voice, "The kernel wrote messages faster than they were read; some are lost.");
+		break;
+	case EYE_READY:
+		set_clock(w, f->text);
+		w->ready = true;
+		break;
+	case EYE_UEVENT:
+		if (uevent_parse(f->text, &u) && uevent_matters(&u))
+			cases_evidence(w, u.slot);
+		break;
+	case EYE_FAILED:
+		text_clear(&w->unread);
+		text_printf(&w->unread, "/dev/kmsg: " STR_FMT, STR_ARG(f->text));
+		voice_problem(&w->voice, w->unread.p);
+		w->state_old = true;
+		break;
+	case EYE_STOOD:
+		w->look_wanted = true;
+		break;
+	case EYE_KINDS:
+		break;
+	}
+}
+
+/** Of the eye, or of the pulse. false: it is gone. */
+static bool take_frames(struct watcher *w, int fd, struct text *inbox)
+{
+	ssize_t n = read(fd, text_room(inbox, READ_AT_ONCE), READ_AT_ONCE);
+	struct eye_frame frame;
+	bool wrong = false, was_ready = w->ready;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n <= 0)
+		return false;
+	inbox->n += (size_t)n;
+	struct str bytes = text_str(inbox);
+	while (eye_take(&bytes, &frame, &wrong)) {
+		take_frame(w, &frame);
+		if (w->ready && !was_ready) {
+			cases_follow(w, now_ms() + w->settings.settle); // what was there is told at once
+			cases_follow(w, now_ms() + 2 * w->settings.settle);
+			cases_adopt(w);
+			was_ready = true;
+		}
+	}
+	memmove(inbox->p, bytes.p, bytes.n);
+	inbox->n = bytes.n;
+	return !wrong;
+}
+
+static void open_eye(struct watcher *w)
+{
+	text_clear(&w->inbox);
+	if (!eye_begin(&w->eye)) {
+		voice_problem(&w->voice, "No process could be started.");
+		return;
+	}
+	fcntl(w->eye.fd, F_SETFD, FD_CLOEXEC);
+	fcntl(w->eye.fd, F_SETFL, O_NONBLOCK);
+}
+
+/** Starts the pulse, or another one where the configuration has changed. */
+static void open_pulse(struct watcher *w)
+{
+	const struct pulse_options o = { w->know, w->settings.suspect_after };
+	child_kill(&w->pulse, 0);
+	text_clear(&w->pulse_inbox);
+	w->pulse = (struct child){ .fd = -1 };
+	if (!w->settings.silent || w->options->until_quiet || !pulse_begin(&o, &w->pulse))
+		return;
+	fcntl(w->pulse.fd, F_SETFD, FD_CLOEXEC);
+	fcntl(w->pulse.fd, F_SETFL, O_NONBLOCK);
+}
+
+// --- state.json ---
+
+static void write_state(struct watcher *w)
+{
+	const struct stored *open[CASES_MOST];
+	struct arena a = { 0 };
+	char *text = NULL;
+	size_t n = 0;
+	struct watch_state s = { .host = str_z(w->host),
+				 .boot_id = str_z(w->boot_id),
+				 .written = (int64_t)time(NULL),
+				 .looked = w->looked,
+				 .lost = w->lost,
+				 .unread = text_str(&w->unread),
+				 .gpus = w->gpus,
+				 .ngpus = w->ngpus,
+				 .open = open };
+	for (size_t i = 0; i < w->cases.len; i++)
+		if (w->cases.data[i]->known && !str_is(w->cases.data[i]->stored.state, "closed"))
+			open[s.nopen++] = &w->cases.data[i]->stored;
+	FILE *out = open_memstream(&text, &n);
+	if (!out)
+		return;
+	report_state(&s, out);
+	fclose(out);
+	mkdir(w->settings.run_dir, 0755);
+	struct uh_error *err =
+		save_file(AT_FDCWD, arena_printf(&a, "%s/state.json", w->settings.run_dir).p, (struct str){ text, n }, 0644);
+	if (err)
+		voice_problem(&w->voice, uh_error_message(err));
+	uh_error_free(err);
+	free(text);
+	arena_free(&a);
+	w->state_old = false;
+}
+
+// --- the loop ---
+
+static int milliseconds_to(int64_t when, int64_t now) { return when < 0 ? -1 : when <= now ? 0 : (int)(when - now); }
+
+static int shorter(int a, int b) { return a < 0 ? b : b < 0 || a < b ? a : b; }
+
+static void take_signal(struct watcher *w, int fd)
+{
+	struct signalfd_siginfo s;
+	while (read(fd, &s, sizeof(s)) == sizeof(s)) {
+		w->stop |= s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT;
+		w->reload |= s.ssi_signo == SIGHUP;
+	}
+}
+
+static void override(struct watch_settings *s, const struct watch_options *o)
+{
+	s->state_dir = o->state_dir ? o->state_dir : s->state_dir;
+	s->run_dir = o->run_dir ? o->run_dir : s->run_dir;
+	s->hooks_dir = o->hooks_dir ? o->hooks_dir : s->hooks_dir;
+}
+
+static void tell_mistake(void *ctx, const char *message) { voice_problem(&((struct watcher *)ctx)->voice, message); }
+
+/** A configuration with mistakes does not replace one that works. */
+static void reload(struct watcher *w)
+{
+	struct watch_settings s;
+	unsigned mistakes;
+	w->reload = false;
+	voice_notify(&w->voice, "RELOADING=1");
+	text_clear(&w->voice.problems);
+	struct uh_error *err = settings_load(&s, w->options->config, tell_mistake, w, &mistakes);
+	door_end();
+	if (err)
+		voice_problem(&w->voice, uh_error_message(err));
+	if (err || mistakes || w->job.kind != JOB_NONE) {
+		settings_free(&s);
+	} else {
+		settings_free(&w->settings);
+		w->settings = s;
+		override(&w->settings, w->options);
+		open_pulse(w);
+	}
+	uh_error_free(err);
+	voice_notify(&w->voice, "READY=1");
+}
+
+static bool is_quiet(const struct watcher *w)
+{
+	bool busy = !w->ready || w->job.kind != JOB_NONE || w->look_wanted;
+	for (size_t n = 0; n < w->cases.len; n++) {
+		const struct watch_case *c = w->cases.data[n];
+		busy |= !c->known || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty;
+	}
+	return !busy;
+}
+
+/** Everything that does not wait. */
+static void step(struct watcher *w)
+{
+	int64_t now = now_ms();
+	jobs_go_on(w, now);
+	if (w->ready) {
+		cases_follow(w, now);
+		cases_sweep(w, now);
+	}
+	if (w->reload && w->job.kind == JOB_NONE)
+		reload(w);
+	jobs_start(w, now);
+	if (w->state_old && w->ready)
+		write_state(w);
+	w->stop |= w->options->until_quiet && is_quiet(w);
+}
+
+static void loop(struct watcher *w, int signals)
+{
+	int64_t eye_again = -1;
+	while (!w->stop) {
+		int64_t now = now_ms();
+		int wait = shorter(milliseconds_to(cases_next(w, now), now), voice_watchdog(&w->voice, now));
+		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
+		wait = shorter(wait, milliseconds_to(eye_again, now));
+		struct pollfd on[] = { { signals, POLLIN, 0 },
+				       { w->eye.fd, POLLIN, 0 },
+				       { w->job.kind == JOB_NONE ? -1 : w->job.child.fd, POLLIN, 0 },
+				       { w->pulse.fd, POLLIN, 0 } };
+		poll(on, 4, wait);
+		if (on[0].revents)
+			take_signal(w, signals);
+		if (on[1].revents && !take_frames(w, w->eye.fd, &w->inbox)) {
+			child_kill(&w->eye, 0);
+			eye_again = now_ms() + EYE_AGAIN_MS;
+			voice_problem(&w->voice, "The process that reads the kernel's log has ended; there will be another.");
+		}
+		if (on[3].revents && !take_frames(w, w->pulse.fd, &w->pulse_inbox))
+			child_kill(&w->pulse, 0);
+		if (eye_again >= 0 && now_ms() >= eye_again) {
+			eye_again = -1;
+			open_eye(w);
+		}
+		step(w);
+	}
+}
+
+static void read_line(const char *path, char *room, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, room, size - 1);
+	room[n < 0 ? 0 : n] = '\0';
+	room[strcspn(room, "\n")] = '\0';
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void run(struct watcher *w)
+{
+	_cleanup_close_ int signals = block_signals();
+	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .ctx = w });
+	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
+	evidence_record(w->evidence, "/dev/kmsg", NULL);
+	uh_error_free(store_list(w->settings.state_dir, &w->before));
+	door_end(); // nobody reads through it while nothing happens
+	w->look_wanted = w->state_old = true;
+	open_eye(w);
+	open_pulse(w);
+	voice_notify(&w->voice, "READY=1");
+	loop(w, signals);
+	voice_notify(&w->voice, "STOPPING=1");
+	jobs_stop(w);
+	child_kill(&w->eye, KILL_MS);
+	child_kill(&w->pulse, KILL_MS);
+	evidence_record(w->evidence, NULL, NULL);
+	evidence_reader_free(w->evidence);
+	engine_free(w->engine);
+	cases_free(w);
+	stored_list_free(&w->before);
+	arena_free(&w->gpus_arena);
+	text_free(&w->inbox);
+	text_free(&w->pulse_inbox);
+	text_free(&w->unread);
+}
+
+struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
+{
+	struct watcher w = { .options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1 };
+	unsigned mistakes;
+	struct uh_error *err = settings_load(&w.settings, o->config, o->tell, o->ctx, &mistakes);
+	if (!err && mistakes)
+		err = uh_error_new("the configuration has %u mistake%s", mistakes, mistakes == 1 ? "" : "s");
+	if (!err && !o->check) {
+		override(&w.settings, o);
+		gethostname(w.host, sizeof(w.host) - 1);
+		read_line("/proc/sys/kernel/random/boot_id", w.boot_id, sizeof(w.boot_id));
+		voice_open(&w.voice);
+		run(&w);
+		voice_close(&w.voice);
+	}
+	settings_free(&w.settings);
+	return err;
+}

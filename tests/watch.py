@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""unhang watch on emulated machines: each incident is stored, explained and told once, over restarts and kills."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+
+import emulated
+import tap
+
+DATA = tap.HERE / ".." / "data"
+HEALTHY = """
+gpu 0000:03:00.0
+    part gfx1100
+"""
+FAULT = [f"err amdgpu 0000:03:00.0: amdgpu: {line}" for line in (
+    "[gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)", " in process python pid 4242 thread python pid 4242)",
+    "  in page starting at address 0x00007f3a00001000 from client 10", "GCVM_L2_PROTECTION_FAULT_STATUS:0x00801430")]
+
+
+def fault(seconds, every=0.0001):
+    return "".join(f"    {seconds + n * every:.6f} {line}\n" for n, line in enumerate(FAULT))
+
+
+class Machine:
+    """An emulated machine, and where its watch keeps what it knows."""
+
+    def __init__(self, unhang, name, scenario):
+        self.unhang, self.top = unhang, pathlib.Path(unhang.directory) / name
+        shutil.rmtree(self.top, ignore_errors=True)
+        (self.top / "hooks").mkdir(parents=True)
+        self.scenario = scenario
+        if "\n" in scenario:
+            self.scenario = self.top / "m.scenario"
+            self.scenario.write_text(scenario)
+        self.options = ["--state-dir", self.top / "state", "--run-dir", self.top / "run", "--hooks-dir", self.top / "hooks",
+                        "--config", self.configure("quiet 1")]
+
+    def configure(self, text):
+        path = self.top / "watch.conf"
+        path.write_text(text + "\n")
+        return path
+
+    def command(self, *more):
+        return " ".join(f"'{a}'" for a in [self.unhang.binary, "watch", *self.options, *more])
+
+    def run(self, script, timeout=120):
+        return self.unhang.run("emulate", self.scenario, "--", "sh", "-c", script, timeout=timeout)
+
+    def once(self):
+        run = self.run(self.command("--once"))
+        return run.stdout.decode().splitlines()
+
+    def until(self, condition, first=":"):
+        """Runs the watch until a condition of the shell holds, at most 40 s."""
+        script = (f"{first}; {self.command()} >>{self.top}/out 2>&1 & p=$!; n=0; "
+                  f"until {condition} || [ $n -gt 400 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p; echo status $?")
+        run = self.run(script)
+        return (self.top / "out").read_text().splitlines() + run.stdout.decode().splitlines()
+
+    def incidents(self):
+        run = self.unhang.run("incidents", "--json", "--state-dir", self.top / "state")
+        return json.loads(run.stdout)["incidents"]
+
+    def directory(self, incident):
+        return self.top / "state" / "incidents" / incident["id"]
+
+    def state(self):
+        return json.loads((self.top / "run" / "state.json").read_text())
+
+
+def words(lines):
+    """What was told of incidents, without ids and titles."""
+    return [line.split(":")[0].split()[2] for line in lines if line.startswith("incident ")]
+
+
+def test_once(t, unhang):
+    m = Machine(unhang, "once", "fault-mes-dead")
+    told = m.once()
+    t.same(words(told), ["opened", "explained"], "an incident of the log is told, and explained")
+    run = unhang.run("incidents", "--json", "--state-dir", m.top / "state")
+    found = emulated.document(t, run, "incidents", "its record has the form of docs/incidents.schema.json").get("incidents", [{}])
+    t.same(len(found), 1, "there is one")
+    one = found[0]
+    t.same([one.get("state"), one.get("bundle"), one.get("gpu", {}).get("pci"), one.get("gpu", {}).get("serial")],
+           ["open", "taken", "0000:2f:00.0", "EMU2025161871"], "it is open, as the GPU hangs, and says which GPU it is")
+    files = sorted(p.name for p in m.directory(one).iterdir())
+    t.same(files, ["bundle.tar.zst", "diagnosis.json", "diagnosis.txt", "incident"], "bundle and diagnosis are beside it")
+    diagnosis = json.loads((m.directory(one) / "diagnosis.json").read_text())
+    t.same(diagnosis["incidents"][0]["cause"]["class"], one["class"], "the diagnosis is of the same class")
+    later = unhang.run("explain", "--json", m.directory(one) / "bundle.tar.zst")
+    t.same(json.loads(later.stdout)["incidents"][0]["cause"]["class"], one["class"], "so is what the bundle says later")
+    shown = unhang.run("incidents", "--state-dir", m.top / "state", one["id"]).stdout.decode()
+    t.ok(one["title"] in shown and str(m.directory(one)) in shown and len(shown.splitlines()) > 15, "unhang incidents ID shows it", shown)
+    wrong = [e.message[:200] for e in emulated.validator("watch-state").iter_errors(m.state())]
+    t.no_complaints(wrong, "state.json has the form of its schema")
+    t.same([m.state()["gpus"][0]["unwell"], [i["id"] for i in m.state()["incidents"]]], [True, [one["id"]]], "and names what is open")
+    before = (m.directory(one) / "bundle.tar.zst").stat().st_mtime_ns
+    t.same(words(m.once()), [], "a second run tells nothing twice")
+    t.same([i["id"] for i in m.incidents()], [one["id"]], "and finds the same incident again")
+    t.same((m.directory(one) / "bundle.tar.zst").stat().st_mtime_ns, before, "its bundle stays as it is")
+    bad = unhang.run("incidents", "--state-dir", m.top / "state", "../../etc/passwd")
+    t.ok(bad.returncode == 2 and b"no incident's id" in bad.stderr, "what is no id is refused", bad.stderr.decode())
+
+
+def test_quiet_machine(t, unhang):
+    m = Machine(unhang, "idle", "idle")
+    t.same(m.once(), [], "of an idle machine nothing is told")
+    t.same(unhang.run("incidents", "--state-dir", m.top / "state").stdout, b"No incident is stored.\n", "and nothing stored")
+    opened = emulated.only_reads(t, unhang, "fault-mes-dead", ["watch", *m.options, "--once"], "the watch writes nothing to a GPU")
+    t.ok(any(p == "/dev/kmsg" for p in opened), "it reads the kernel's log", str(opened)[:300])
+
+
+HOOK = """#!/bin/sh
+{ echo "$UNHANG_STATE $UNHANG_GPU $UNHANG_CLASS $(id -u)"; wc -c; } >>%s
+"""
+
+
+def test_as_it_happens(t, unhang):
+    """A fault two seconds from now: told, captured, hooks, and closed because the GPU is well."""
+    m = Machine(unhang, "live", HEALTHY + "messages\n" + fault(1001.5))
+    notes = m.top / "notes"
+    notes.write_text("")
+    notes.chmod(0o666)
+    for directory in [m.top, *m.top.parents]:
+        if os.stat(directory).st_uid == os.getuid():
+            directory.chmod(directory.stat().st_mode | 0o001)
+    hook = m.top / "hooks" / "10-note"
+    hook.write_text(HOOK % notes)
+    hook.chmod(0o755)
+    late = m.top / "hooks" / "20-fails"
+    late.write_text("#!/bin/sh\nexit 3\n")
+    late.chmod(0o755)
+    (m.top / "hooks" / "30-no-program").write_text("nothing")
+    told = m.until(f"grep -q closed {notes}")
+    t.same(words(told), ["opened", "explained", "closed"], "a fault is told as it happens, and closed when the GPU is well")
+    t.same(told[-1], "status 0", "SIGTERM ends the watch")
+    t.ok(any("20-fails: it ended with status 3" in line for line in told), "a hook that fails is told", str(told))
+    one = m.incidents()[0]
+    t.same([one["state"], one["closed_by"]], ["closed", "the GPU is well, and nothing new was reported"], "the record says what ended it")
+    lines = notes.read_text().splitlines()
+    t.same([line.split()[:3] for line in lines[::2]], [["open", "0000:03:00.0", one["class"]], ["closed", "0000:03:00.0", one["class"]]],
+           "hooks are told of both changes, in their environment")
+    t.ok(all(int(n) > 500 for n in lines[1::2]), "and get the diagnosis on standard input", str(lines))
+    if os.getuid() == 0:
+        t.ok(all(line.split()[3] != "0" for line in lines[::2]), "they do not run as root", str(lines))
+    t.same(words(m.once()), [], "nothing of it is told again")
+
+
+LATER = [("busy      100", "busy      5 until 2.5 100"), ("INSTR_PNTR = 0x1c3a", "INSTR_PNTR = (cycle 0.003 0x10 0x20 0x30) until 2.5 0x1c3a"),
+         ("interrupts 733412", "interrupts (count 733412 7 0.01) until 2.5 733412"), ("wptr 90415", "wptr 90412 until 2.5 90415"),
+         ("MES_BUSY = 1", "MES_BUSY = 0 until 2.5 1"), ("CPC_BUSY = 1", "CPC_BUSY = 0 until 2.5 1")]
+
+
+def test_silent(t, unhang):
+    """Hangs that no line of the log tells of."""
+    text = (tap.HERE / ".." / "emulator" / "scenarios" / "silent-hang.scenario").read_text()
+    for old, new in LATER:
+        text = text.replace(old, new)
+    m = Machine(unhang, "silent", text)
+    m.configure("suspect-after 1\nhung-after 3")
+    told = m.until(f"grep -q explained {m.top}/out")
+    t.same(words(told), ["suspected", "hung", "explained"], "a hang that begins later, and silently, is suspected, then told")
+    one = m.incidents()[0]
+    t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
+    t.same([words(m.once()), [i["id"] for i in m.incidents()]], [["closed"], [one["id"]]], "a restart goes on with it: the GPU is well there")
+    for name in ("busy-healthy", "idle"):
+        m = Machine(unhang, name, name)
+        m.configure("suspect-after 1\nhung-after 2")
+        told = m.until("[ $n -gt 40 ]")
+        t.same([told, m.incidents()], [["status 0"], []], f"{name} is no hang")
+
+
+def test_storm(t, unhang):
+    lines = "".join(fault(1000.5 + n * 0.002, 0.0002) for n in range(500))
+    m = Machine(unhang, "storm", HEALTHY + "messages\n" + lines)
+    told = m.until(f"grep -q closed {m.top}/out")
+    t.same(words(told), ["opened", "explained", "closed"], "two thousand lines of faults are one incident")
+    t.same([len(m.incidents()), len(list(m.top.glob("state/incidents/*/bundle.tar.zst")))], [1, 1], "and one bundle")
+
+
+def test_kills(t, unhang):
+    """The watch is killed at random moments; what it began, the next one ends."""
+    m = Machine(unhang, "kills", HEALTHY + "messages\n" + fault(1000.1))
+    moments = random.Random(7)
+    script = "".join(f"{m.command()} >>{m.top}/out 2>&1 & p=$!; sleep {moments.uniform(0.02, 0.9):.3f}; kill -9 $p; wait $p; " for _ in range(8))
+    m.run(script + f"{m.command('--once')} >>{m.top}/out 2>&1")
+    told = words((m.top / "out").read_text().splitlines())
+    t.ok(told.count("opened") <= 1 and told.count("closed") <= 1, "after kills nothing is told twice", str(told))
+    found = m.incidents()
+    t.same([len(found), found[0]["bundle"]], [1, "taken"], "there is one incident with its bundle")
+    good = unhang.run("explain", "--json", m.directory(found[0]) / "bundle.tar.zst")
+    t.same(json.loads(good.stdout)["incidents"][0]["cause"]["class"], found[0]["class"], "which is whole")
+
+
+def test_bad_places(t, unhang):
+    m = Machine(unhang, "full", HEALTHY + "messages\n" + fault(999.5))
+    m.options[1] = "/proc/nowhere"
+    told = m.until(f"grep -q proc/nowhere {m.top}/out && grep -q opened {m.top}/out")
+    t.ok(words(told) == ["opened"] and told[-1] == "status 0", "where nothing can be stored, it is told all the same", str(told))
+    t.same(sum("/proc/nowhere" in line for line in told), 1, "and that it could not be stored, once")
+    m = Machine(unhang, "no-log", HEALTHY.rstrip() + "\n    file kmsg fails EPERM\n")
+    told = m.once()
+    t.ok(any("/dev/kmsg" in line for line in told) and m.state()["log_unread"], "a log that may not be read is told", str(told))
+
+
+def test_configuration(t, unhang):
+    def check(path):
+        run = unhang.run("watch", "--check-config", "--config", path)
+        return run.returncode, (run.stdout + run.stderr).decode()
+    own = pathlib.Path(unhang.directory) / "own.conf"
+    shipped = (DATA / "watch.conf").read_text()
+    own.write_text(shipped)
+    t.same(check(own), (0, "The configuration is right.\n"), "the configuration that is shipped is right")
+    options = [line[1:] for line in shipped.splitlines() if line.startswith("#") and not line.startswith("# ")and len(line) > 1]
+    own.write_text("\n".join(options) + "\n")
+    t.same(check(own)[0], 0, "so is each of its options")
+    keys = {line.split()[0] for line in options}
+    source = (tap.HERE / ".." / "src" / "watch" / "settings.c").read_text()
+    known = {line.split('"')[1] for line in source.splitlines() if line.strip().startswith('{ "') and "SETTING_" in line}
+    t.same(sorted(keys), sorted(known), "it has every option that there is")
+    own.write_text("quiet -3\nfoo 1\n")
+    status, text = check(own)
+    t.ok(status == 2 and "own.conf:1: quiet" in text and "own.conf:2: there is no option 'foo'" in text, "mistakes are told with their lines", text)
+    own.write_text("")
+    more = pathlib.Path(f"{own}.d")
+    more.mkdir(exist_ok=True)
+    (more / "10-a.conf").write_text("bar 1\n")
+    t.ok("10-a.conf:1" in check(own)[1], "files of conf.d are read too")
+    t.same(check(own.with_name("missing.conf"))[0], 2, "a file that was named must be there")
+
+
+def test_unit(t, unhang):
+    analyze, kubectl = shutil.which("systemd-analyze"), shutil.which("kubectl")
+    unit = pathlib.Path(unhang.directory) / "unhang-watch.service"
+    unit.write_text((DATA / "unhang-watch.service").read_text().replace("@bindir@", "/usr/bin"))
+    if analyze:
+        run = subprocess.run([analyze, "security", "--offline=true", "--threshold=40", "--no-pager", unit], capture_output=True, text=True, timeout=60)
+        t.ok(run.returncode == 0, "the unit's exposure is at most 4.0", run.stdout[-300:] + run.stderr[-300:])
+    else:
+        t.skip("the unit's exposure is at most 4.0", "there is no systemd-analyze")
+    text = (DATA / "unhang-watch.yaml").read_text()
+    try:
+        import yaml
+    except ImportError:
+        t.skip("the DaemonSet is one", "there is no PyYAML")
+    else:
+        document = yaml.safe_load(text)
+        pod = document["spec"]["template"]
+        t.same([document["apiVersion"], document["kind"], pod["spec"]["hostPID"]], ["apps/v1", "DaemonSet", True], "the DaemonSet is one")
+        t.same(document["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"], "its selector finds its pods")
+        volumes = {v["name"] for v in pod["spec"]["volumes"]}
+        mounts = {v["name"] for c in pod["spec"]["containers"] for v in c["volumeMounts"]}
+        t.same(volumes, mounts, "it mounts each of its volumes")
+    message = (tap.HERE / ".." / "src" / "watch" / "tell.h").read_text().split('WATCH_MESSAGE_ID "')[1][:32]
+    t.ok((DATA / "unhang.catalog").read_text().startswith(f"-- {message}\n"), "the catalog has the message's id")
+
+
+def main():
+    t = tap.Tap()
+    unhang = tap.Unhang(sys.argv[1])
+    test_configuration(t, unhang)
+    test_unit(t, unhang)
+    if not emulated.possible(unhang):
+        t.skip("unhang watch on emulated machines", "this machine can make none")
+        t.end()
+    for test in (test_once, test_quiet_machine, test_as_it_happens, test_silent, test_storm, test_kills, test_bad_places):
+        test(t, unhang)
+    t.end()
+
+
+main()
