@@ -155,8 +155,8 @@ static void barrier_words(const struct queue_state *q, uint64_t id, uint64_t *w)
 	w[6] = n;
 }
 
-/** false: its producer has not written it yet. */
-static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t time, uint64_t who)
+/** @rung: its own doorbell was rung, so that it is written. false: its producer has not written it yet. */
+static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t time, uint64_t who, bool rung)
 {
 	uint64_t w[RECORD_WORDS];
 	// The header first: who writes a packet writes it last.
@@ -171,7 +171,8 @@ static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t ti
 	w[5] = w1 >> 32 | grid << 32;
 	w[6] = grid >> 32 | group_of(w0, w1) << 32;
 	if (__builtin_expect(kind == AQL_KIND_INVALID, 0)) {
-		if ((int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) - id) <= 0)
+		// The GPU takes a packet's type away first and then counts it.
+		if (!rung && (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) - id) <= 0)
 			return false;
 		header = REC_PACKET_TAKEN;
 	} else if (kind == AQL_KIND_BARRIER_AND || kind == AQL_KIND_BARRIER_OR) {
@@ -202,7 +203,7 @@ static __attribute__((noinline)) void record_late(struct queue_state *q, uint64_
 {
 	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
 	for (uint64_t id = value, n = 0; n < WALK_BACK && !recorded(q, id) && (int64_t)(read + q->size - id) > 0; id--, n++)
-		if (!packet_record(q, id, time, who) || !id)
+		if (!packet_record(q, id, time, who, id == value) || !id)
 			return;
 }
 
@@ -216,7 +217,7 @@ static __attribute__((noinline)) void record_between(struct queue_state *q, uint
 	if (end - from > WALK_BACK && (int64_t)(read - from) > 0)
 		from = (int64_t)(end - read) > 0 ? read : end;
 	for (; from != end && (int64_t)(read + q->size - from) > 0; from++)
-		packet_record(q, from, time, who);
+		packet_record(q, from, time, who, false);
 }
 
 void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation)
@@ -231,7 +232,7 @@ void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32
 	while (!__atomic_compare_exchange_n(&q->head->seen, &seen, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	if (__builtin_expect(seen != value, 0))
 		record_between(q, seen, value, time, who);
-	packet_record(q, value, time, who);
+	packet_record(q, value, time, who, true);
 }
 
 void queue_record_unrung(struct queue_state *q, uint64_t end)
@@ -245,7 +246,7 @@ void queue_record_unrung(struct queue_state *q, uint64_t end)
 		record_between(q, seen, end, rec_ticks(), (uint64_t)RECORD_NO_THREAD << 16);
 }
 
-static inline void rung(hsa_handle signal, int64_t value)
+static inline void doorbell(hsa_handle signal, int64_t value)
 {
 	struct queue_state *q = queue_find(signal);
 	if (!q && ((const struct amd_signal *)(uintptr_t)signal)->kind < 0)
@@ -259,14 +260,14 @@ static inline void rung(hsa_handle signal, int64_t value)
 void hook_store_relaxed(hsa_handle signal, int64_t value)
 {
 	if (rec_level() && signal)
-		rung(signal, value);
+		doorbell(signal, value);
 	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_RELAXED])(signal, value);
 }
 
 void hook_store_screlease(hsa_handle signal, int64_t value)
 {
 	if (rec_level() && signal)
-		rung(signal, value);
+		doorbell(signal, value);
 	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_SCRELEASE])(signal, value);
 }
 

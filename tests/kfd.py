@@ -186,9 +186,9 @@ def test_live_hang(t, p):
     pid = re.search(r"^pid (\d+) \['(\d+)'\] \['0', '1'\]", out, re.M)
     t.ok(pid and pid[1] == pid[2], "sysfs lists the program and its queues", out + done.stderr.decode())
     looks = out.split("=== ")
-    t.ok(len(looks) == 4 and "Shaders run in a loop that they do not leave: saxpy." in looks[1] and f"programs ({pid[1] if pid else 0})" in looks[1],
+    t.ok(len(looks) == 4 and "Shaders run in an endless loop: saxpy." in looks[1] and f"programs ({pid[1] if pid else 0})" in looks[1],
          "a look names the kernel and the program", out)
-    t.ok(len(looks) == 4 and re.search(r"stands still\n(?:.*\n){0,3} +packet 6 +saxpy\(float const\*, float\*, float, int\) +grid 1024,1,1 of 256,1,1\n", looks[2]),
+    t.ok(len(looks) == 4 and re.search(r"stuck\n(?:.*\n){0,3} +packet 6 +saxpy\(float const\*, float\*, float, int\) +grid 1024,1,1 of 256,1,1\n", looks[2]),
          "its queue stands at the packet, which is named with its arguments", looks[2:3])
     t.ok("after [] 0\n" in out and " idle " in looks[-1], "when it was killed the GPU is idle", out[-1500:])
     t.ok(not re.search("write", done.stderr.decode()), "nothing was written to the machine", done.stderr.decode())

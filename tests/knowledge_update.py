@@ -162,7 +162,7 @@ def test_refusals(t, fleet):
     trusted = fleet.keys / "fleet.pub"
     for mode in (0o666, 0o664):
         trusted.chmod(mode)
-        fleet.refused(t, path, ["fleet.pub", "others than its owner may write"], f"refused: the key's file has mode {mode:o}")
+        fleet.refused(t, path, ["fleet.pub", "not only its owner may write"], f"refused: the key's file has mode {mode:o}")
     trusted.chmod(0o644)
     trusted.write_text(trusted.read_text().replace("MCow", "MCox"))
     fleet.refused(t, path, ["trusted key", "fleet.pub", "no Ed25519 public key"], "refused: the key's file is no key")
@@ -294,7 +294,7 @@ def test_used(t, fleet):
         t.ok(answer.status == 1 and "mes-83-gfx1151" in answer.first.known and "update.know" in answer.stderr and answer.stderr.count("\n") == 1, f"an update that is {name}: said in one line, and what is built in is used", answer.stderr)
     fleet.installed.write_bytes(good)
     fleet.installed.chmod(0o666)
-    t.ok("others than its owner" in explain(hang).stderr, "an update that others may write is not used")
+    t.ok("not only its owner may write" in explain(hang).stderr, "an update that others may write is not used")
     fleet.installed.chmod(0o644)
     old = re.sub(rb"^version .*$", b"version 1", good.split(b"\ncrc32 ")[0] + b"\n", flags=re.M)
     fleet.installed.write_bytes(old + b"crc32 %08x\n" % zlib.crc32(old) + good[good.rindex(b"signature "):])

@@ -180,7 +180,7 @@ def main():
     if not shutil.which("hipcc") or not programs.library.exists():
         t.skip("the recorder under ROCm", "no hipcc here")
         return t.end()
-    complaint = programs.compile(True)
+    complaint = programs.compile()
     if complaint:
         t.skip("the recorder under ROCm", f"hipcc cannot compile: {complaint.splitlines()[0]}")
         return t.end()

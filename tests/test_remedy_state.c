@@ -104,7 +104,7 @@ static void a_remedy_that_a_version_brings_is_needless(void **state)
 	expect(state, "done", "linux_firmware 20260221", REMEDY_APPLIED, "this machine has linux-firmware 20260221 already");
 	expect(state, "newer", "kernel 6.12.5", REMEDY_TRY, "");
 	expect(state, "newer", "", REMEDY_TRY, "");
-	expect(state, "newer", "kernel 5.4.0", REMEDY_NO_SUCH, "linux 5.4.0 has no parameter amdgpu.num_kcq");
+	expect(state, "newer", "kernel 5.4.0", REMEDY_NO_SUCH, "Linux 5.4.0 has no parameter amdgpu.num_kcq");
 }
 
 static void a_mask_is_computed_from_the_one_that_is_set(void **state)

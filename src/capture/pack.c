@@ -128,6 +128,7 @@ static void pack_child(int fd, const void *ctx)
 	const struct pack_work *w = ctx;
 	struct packer p = { .dir = w->pack->dir, .to = w->to };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	close(w->pack->lock);
 	const char *why = pack_all(&p);
 	if (!why && fsync(w->to))
 		why = strerror(errno);

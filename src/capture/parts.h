@@ -92,6 +92,7 @@ struct pack {
 	const char *partial, *file, *group;
 	int dir;        // of it
 	uint64_t bytes; // of the bundle, when it is there
+	int lock;       // what holds its lock, which the child must not keep
 };
 struct uh_error *pack_bundle(struct pack *p);
 #define PACKED_MARK "packed"

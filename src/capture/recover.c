@@ -18,7 +18,7 @@ struct left_over {
 	const struct capture_options *options;
 	struct arena arena;
 	const char *path, *file;
-	int dir;
+	int dir, lock;
 };
 
 static void tell(const struct left_over *l, const char *what, const char *why)
@@ -96,7 +96,7 @@ static void recover(struct left_over *l)
 		return;
 	const char *file = free_name(l);
 	unlink(pack_unfinished(&l->arena, l->file));
-	struct pack p = { .partial = l->path, .file = file, .group = l->options->group, .dir = l->dir };
+	struct pack p = { .partial = l->path, .file = file, .group = l->options->group, .dir = l->dir, .lock = l->lock };
 	struct uh_error *err = mark_interrupted(l);
 	if (!err)
 		err = pack_bundle(&p);
@@ -112,14 +112,16 @@ static void recover(struct left_over *l)
 /** Only what nobody holds the lock of. */
 static void look_at(const struct capture_options *o, const char *directory, struct str name)
 {
-	struct left_over l = { .options = o, .dir = -1 };
+	struct left_over l = { .options = o, .dir = -1, .lock = -1 };
 	l.path = arena_printf(&l.arena, "%s/" STR_FMT, directory, STR_ARG(name)).p;
 	l.file = arena_printf(&l.arena, "%s/" STR_FMT, directory, STR_ARG(str_cut(name, name.n - (sizeof(PARTIAL) - 1)))).p;
 	l.dir = open(l.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	l.lock = open(l.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
-	if (l.dir >= 0 && !fstat(l.dir, &st) && st.st_uid == geteuid() && !flock(l.dir, LOCK_EX | LOCK_NB))
+	if (l.dir >= 0 && l.lock >= 0 && !fstat(l.dir, &st) && st.st_uid == geteuid() && !flock(l.lock, LOCK_EX | LOCK_NB))
 		recover(&l);
 	cleanup_close(&l.dir);
+	cleanup_close(&l.lock);
 	arena_free(&l.arena);
 }
 

@@ -91,7 +91,9 @@ static struct uh_error *finish(struct taking *c, struct captured *ret)
 	struct uh_error *err = c->options->redact ? redact_partial(c) : NULL;
 	if (!err)
 		err = partial_save_manifest(c);
-	struct pack p = { .partial = c->path, .file = c->options->file, .group = c->options->group, .dir = c->dir };
+	struct pack p = {
+		.partial = c->path, .file = c->options->file, .group = c->options->group, .dir = c->dir, .lock = c->lock
+	};
 	if (!err)
 		err = pack_bundle(&p);
 	ret->bytes = p.bytes;

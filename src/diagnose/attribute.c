@@ -90,8 +90,8 @@ static bool concerns_gpu(const struct incident *i, const struct diag_event *e, c
 	// A slot does not say what is in it; a GPU that vanishes makes its driver complain.
 	if (e->kind->bus == BUS_SLOT)
 		return driver_reports(i);
-	// Of a device that a guest has, no driver here says whose it is.
-	if (e->kind->bus == BUS_GUEST && machine_says(m, "vendor_amd"))
+	// Of a device that a guest has, no driver here says whose it is. Where amdgpu drives another GPU here, its name says nothing of this one.
+	if (e->kind->bus == BUS_GUEST && !m->ngpus && machine_says(m, "vendor_amd"))
 		return true;
 	// An excerpt that names no GPU at all: who shows it to us believes that it is about one.
 	return (e->kind->bus == BUS_GUEST || (e->kind->bus == BUS_IOMMU && !e->driver.n)) && !m->ngpus && !m->has_boot;
