@@ -148,7 +148,7 @@ static void interrupts_are_counted(void **state)
 	assert_int_equal(pulse_interrupts(str_z(text), S("9\n71\n")), 37);
 	assert_int_equal(pulse_interrupts(str_z(text), S("1")), -1);
 	assert_int_equal(pulse_interrupts(str_z(text), S("")), -1);
-	assert_true(pulse_interrupts(S("1: 9223372036854775807 9223372036854775807"), S("1")) > 0);
+	assert_true(pulse_interrupts(S("1: 9223372036854775807 9223372036854775807"), S("1")) >= 0);
 	for (size_t n = 0; n < sizeof(text); n++) {
 		char *cut = exact(text, n);
 		assert_true(pulse_interrupts((struct str){ cut, n }, S("71")) <= 30);

@@ -167,18 +167,17 @@ def test_silent(t, unhang):
     one = m.incidents()[0]
     t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
     t.same([words(m.once()), [i["id"] for i in m.incidents()]], [["closed"], [one["id"]]], "a restart goes on with it: the GPU is well there")
-    for name in ("busy-healthy", "idle"):
-        m = Machine(unhang, name, name)
-        m.configure("suspect-after 1\nhung-after 2")
-        told = m.until("[ $n -gt 40 ]")
-        t.same([told, m.incidents()], [["status 0"], []], f"{name} is no hang")
+    m = Machine(unhang, "busy", "busy-healthy")
+    m.configure("suspect-after 1\nhung-after 2")
+    told = m.until("[ $n -gt 40 ]")
+    t.same([told, m.incidents()], [["status 0"], []], "a GPU that works is no hang")
 
 
 def test_storm(t, unhang):
-    lines = "".join(fault(1000.5 + n * 0.002, 0.0002) for n in range(500))
+    lines = "".join(fault(1000.5 + n * 0.002, 0.0002) for n in range(250))
     m = Machine(unhang, "storm", HEALTHY + "messages\n" + lines)
     told = m.until(f"grep -q closed {m.top}/out")
-    t.same(words(told), ["opened", "explained", "closed"], "two thousand lines of faults are one incident")
+    t.same(words(told), ["opened", "explained", "closed"], "a thousand lines of faults are one incident")
     t.same([len(m.incidents()), len(list(m.top.glob("state/incidents/*/bundle.tar.zst")))], [1, 1], "and one bundle")
 
 
@@ -186,7 +185,7 @@ def test_kills(t, unhang):
     """The watch is killed at random moments; what it began, the next one ends."""
     m = Machine(unhang, "kills", HEALTHY + "messages\n" + fault(1000.1))
     moments = random.Random(7)
-    script = "".join(f"{m.command()} >>{m.top}/out 2>&1 & p=$!; sleep {moments.uniform(0.02, 0.9):.3f}; kill -9 $p; wait $p; " for _ in range(8))
+    script = "".join(f"{m.command()} >>{m.top}/out 2>&1 & p=$!; sleep {moments.uniform(0.02, 0.9):.3f}; kill -9 $p; wait $p; " for _ in range(2 if tap.is_sanitized(unhang.binary) else 8))
     m.run(script + f"{m.command('--once')} >>{m.top}/out 2>&1")
     told = words((m.top / "out").read_text().splitlines())
     t.ok(told.count("opened") <= 1 and told.count("closed") <= 1, "after kills nothing is told twice", str(told))

@@ -39,10 +39,12 @@ bool store_is_id(struct str id)
 void stored_text(const struct stored *i, struct text *to)
 {
 	for (size_t n = 0; n < KEYS; n++) {
-		struct str value = *(const struct str *)member(i, &keys[n]);
 		if (keys[n].number) {
 			text_printf(to, "%s %lld\n", keys[n].key, (long long)*(const int64_t *)member(i, &keys[n]));
-		} else if (value.n) {
+			continue;
+		}
+		struct str value = *(const struct str *)member(i, &keys[n]);
+		if (value.n) {
 			// A line of its own is all that a value may have; what does not show becomes a space, line ends too.
 			text_printf(to, "%s ", keys[n].key);
 			text_add_safe(to, str_cut(value, VALUE_MOST));
