@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from machine_tree import plant_text
-from tap import Tap, worked
+from tap import Tap, is_sanitized, worked
 
 UNHANG = sys.argv[1]
 GB = 1 << 30
@@ -324,8 +324,9 @@ COMPUTES = [
 
 def check_cases(t):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        documents = pool.map(doctor, [tree for _, tree, _ in CASES])
-        for (name, _, wanted), document in zip(CASES, documents):
+        cases = CASES[::3 if is_sanitized(UNHANG) else 1]
+        documents = pool.map(doctor, [tree for _, tree, _ in cases])
+        for (name, _, wanted), document in zip(cases, documents):
             t.same(found(document), wanted, name)
     for name, tree, wanted in COMPUTES:
         t.same(found(doctor(tree)), wanted, "with ROCm: " + name)
@@ -549,7 +550,7 @@ def check_live(t):
 def check_texts(t):
     """Each finding says all of what a finding has to say."""
     lacking = []
-    for name, tree, wanted in CASES:
+    for name, tree, wanted in CASES[::3 if is_sanitized(UNHANG) else 1]:
         if wanted:
             lacking += [f"{name}: {f['id']} has no {key}" for f in doctor(tree)["findings"] if f["id"] in wanted
                         for key in ("seen", "why", "do", "check", "grade", "source") if not f.get(key)]

@@ -31,7 +31,6 @@ struct capture_options {
 	bool redact, tools, debugger, release_dumps;
 	int deadline_ms;                              // of all of it; 0: 30 s
 	uint64_t item_most, most, floor;              // bytes of an item, of all, that stay free; 0: the usual
-	const char *group;                            // that may read it; NULL: unhang
 	void (*tell)(void *ctx, const char *message); // what was done beside it: an older capture was packed
 	void *ctx;
 	void (*progress)(void *ctx, const char *what, unsigned long long done, unsigned long long total); // NULL

@@ -138,9 +138,10 @@ static void pack_child(int fd, const void *ctx)
 
 // --- the parent ---
 
-static void give_to_group(int fd, const char *name)
+/** Members of the group `unhang` may read bundles. */
+static void give_to_group(int fd)
 {
-	const struct group *g = geteuid() ? NULL : getgrnam(name);
+	const struct group *g = geteuid() ? NULL : getgrnam("unhang");
 	if (g)
 		(void)!fchown(fd, 0, g->gr_gid);
 	fchmod(fd, BUNDLE_MODE);
@@ -211,7 +212,7 @@ struct uh_error *pack_bundle(struct pack *p)
 	if (!err)
 		err = run(p, to);
 	if (!err)
-		give_to_group(to, p->group);
+		give_to_group(to);
 	if (!err && !fstat(to, &st))
 		p->bytes = (uint64_t)st.st_size;
 	if (!err)

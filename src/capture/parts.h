@@ -89,7 +89,7 @@ void partial_remove(const char *path, int dir);
 
 /** Packs a partial directory to @file, in a child. @id is the capture's. The error is that there is no bundle. */
 struct pack {
-	const char *partial, *file, *group;
+	const char *partial, *file;
 	int dir;        // of it
 	uint64_t bytes; // of the bundle, when it is there
 	int lock;       // what holds its lock, which the child must not keep

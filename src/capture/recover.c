@@ -96,7 +96,7 @@ static void recover(struct left_over *l)
 		return;
 	const char *file = free_name(l);
 	unlink(pack_unfinished(&l->arena, l->file));
-	struct pack p = { .partial = l->path, .file = file, .group = l->options->group, .dir = l->dir, .lock = l->lock };
+	struct pack p = { .partial = l->path, .file = file, .dir = l->dir, .lock = l->lock };
 	struct uh_error *err = mark_interrupted(l);
 	if (!err)
 		err = pack_bundle(&p);

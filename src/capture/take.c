@@ -91,9 +91,7 @@ static struct uh_error *finish(struct taking *c, struct captured *ret)
 	struct uh_error *err = c->options->redact ? redact_partial(c) : NULL;
 	if (!err)
 		err = partial_save_manifest(c);
-	struct pack p = {
-		.partial = c->path, .file = c->options->file, .group = c->options->group, .dir = c->dir, .lock = c->lock
-	};
+	struct pack p = { .partial = c->path, .file = c->options->file, .dir = c->dir, .lock = c->lock };
 	if (!err)
 		err = pack_bundle(&p);
 	ret->bytes = p.bytes;
@@ -110,7 +108,6 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	o.deadline_ms = o.deadline_ms ? o.deadline_ms : DEADLINE_MS;
 	o.item_most = o.item_most ? o.item_most : item_most;
 	o.most = o.most ? o.most : most;
-	o.group = o.group ? o.group : "unhang";
 	c.deadline = c.began + o.deadline_ms;
 	capture_recover(&o);
 	begin_manifest(ret, &o);

@@ -29,9 +29,7 @@ static const struct command *word_of(struct arena *a, const struct setting *t)
 	if (piece_plain(PIECE_PARAMETER, t->word))
 		return COMMAND_OF(a, "", PIECE_PARAMETER, t->word);
 	const struct command *name = COMMAND_OF(a, "", PIECE_NAME, t->name);
-	struct command_maker *blank = command_begin(a);
-	command_add_blank(blank, S("word"));
-	return name ? name : command_end(blank);
+	return name ? name : COMMAND(a, "WORD");
 }
 
 static bool is_option(const struct setting *t)

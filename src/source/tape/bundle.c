@@ -198,13 +198,15 @@ static bool take_all(struct feed *feed, struct bundle *b, struct uh_error **ret_
 static bool may_be(const char *path)
 {
 	char head[MAGIC];
-	struct door_file *door;
-	struct uh_error *err = door_open(&(struct named){ .path = path }, &door);
+	struct door_file *door = NULL;
+	struct opened what;
+	// Opening a FIFO and closing it again would send its writer away.
+	struct uh_error *err = door_look(&(struct named){ .path = path }, &what);
 	ssize_t n = -1;
-	if (!err) {
-		n = S_ISREG(door_what(door)->st.st_mode) && !door_what(door)->acting ?
-			    door_read(door, 0, head, sizeof(head), &err) :
-			    -1;
+	if (!err && S_ISREG(what.st.st_mode) && !what.acting)
+		err = door_open(&(struct named){ .path = path }, &door);
+	if (!err && door) {
+		n = door_read(door, 0, head, sizeof(head), &err);
 		door_close(door);
 	}
 	uh_error_free(err); // whoever opens it next will say it
