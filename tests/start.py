@@ -100,7 +100,7 @@ def test_completions(t, unhang):
         offered = dict(line.split(":", 1) for line in ask(f"_unhang_options {name}"))
         wanted = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", unhang.run(name, "--help").stdout.decode()))
         t.same(sorted(offered), sorted(wanted), f"{name}: each option is offered")
-    t.ok(dict(line.split(":", 1) for line in ask("_unhang_options explain"))["--journal"].startswith("this boot"), "with what its line says", ask("_unhang_options explain"))
+    t.ok(dict(line.split(":", 1) for line in ask("_unhang_options explain"))["--journal"].count("this boot") == 1, "with what its line says", ask("_unhang_options explain"))
     t.same([f.replace('"\\t"', '":"') for f in awk_of(fish.read_text())], awk_of(zsh.read_text()), "fish reads the help as zsh does")
     for shell, arguments, path in (("zsh", ["-n"], zsh), ("fish", ["--no-execute"], fish)):
         if shutil.which(shell):
@@ -112,7 +112,7 @@ def test_completions(t, unhang):
 
 def test_demo(t, unhang):
     """What the demo says to try next works."""
-    lines = subprocess.run(["make", "-n", "demo", "BUILD=build"], cwd=TOP, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(["make", "--no-print-directory", "-n", "demo", "BUILD=build"], cwd=TOP, capture_output=True, text=True).stdout.splitlines()
     tries = [re.search(r"echo '  (.*)'", line).group(1) for line in lines if re.match(r"echo '  ", line)]
     t.ok(len(tries) > 4 and lines[-1].startswith("echo '  "), "it ends with what to try next", lines[-3:])
     wrong = []

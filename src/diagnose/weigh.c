@@ -103,5 +103,5 @@ void incident_weigh_log(struct incident *i, bool read)
 	if (!i->root->now || i->before_log)
 		return;
 	i->sure = arena_printf(&i->arena, STR_FMT "%s%s", STR_ARG(i->sure), i->sure.n ? "; " : "",
-			       read ? "nothing in the kernel's log explains it" : "the kernel's log could not be read");
+			       read ? "nothing in the kernel log explains it" : "the kernel log could not be read");
 }

@@ -96,7 +96,6 @@ static void capture(void *ctx, const struct watch_settings *settings, const char
 	struct captured done = { 0 };
 	const struct capture_options o = { .file = arena_printf(&a, "%s/" STORE_BUNDLE, directory).p,
 					   .know = ctx,
-					   .group = "unhang",
 					   .user_data = user_data_of(settings->user_data),
 					   .deadline_ms = (int)settings->capture_deadline * 1000 };
 	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
