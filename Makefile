@@ -38,7 +38,8 @@ check:
 	@$(MAKE) --no-print-directory build-ordinary
 	@tests/run $(BUILD) --suite quick
 
-# Every test runs in an ordinary build and once more under AddressSanitizer and UndefinedBehaviorSanitizer.
+# Every test runs in an ordinary build and, but for the row `ordinary` of tests/suites, once more under AddressSanitizer and
+# UndefinedBehaviorSanitizer.
 # The three are built at the same time: each has files that take long, at which a core would wait.
 test:
 	@tools/install-packages build test
