@@ -131,6 +131,9 @@ struct know_verdict {
 	bool each_xcc, go_on, well;
 };
 
+/** What a sign of progress says. */
+enum vote { VOTE_UNKNOWN, VOTE_MOVED, VOTE_STOOD };
+
 /** A sign of progress: what moves while work is done. */
 struct know_vote {
 	struct know_head head;
@@ -138,6 +141,7 @@ struct know_vote {
 	bool proves; // that it moved proves that work was done
 	bool deep;   // a look at the GPU takes it
 	int low;     // per cent of the most that was seen, below which it stands; 0: it is a count
+	int within;  // seconds: it moved if it did in these; 0: since it was last seen
 };
 
 enum { WORK_VOTES = 0 }; // know_work.is: the votes decide

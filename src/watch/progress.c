@@ -82,6 +82,32 @@ struct str progress_fact_of(const struct progress *p, const char *name)
 	return (struct str){ 0 };
 }
 
+/** What may be said of a GPU, and who says it. */
+static const struct {
+	const char *name;
+	bool deep;
+} fact_names[] = { { "processes", false }, { "process", false }, { "pid", false },	{ "rank", false }, { "stopped", false },
+		   { "busy", false },	   { "launched", false }, { "held", false },	{ "peers", false }, { "waiting", false },
+		   { "lagging", false },   { "loop", true },	  { "kernel", true } };
+enum { FACT_NAMES = sizeof(fact_names) / sizeof(fact_names[0]) };
+
+void progress_take(struct progress *p, struct str lines, bool deep, int64_t now_ms)
+{
+	for (size_t i = 0; i < FACT_NAMES; i++)
+		if (fact_names[i].deep == deep)
+			progress_fact(p, fact_names[i].name, (struct str){ 0 });
+	while (lines.n) {
+		struct str value = str_split(&lines, '\n'), kind = str_word(&value), name = str_word(&value);
+		value = str_trim(value);
+		for (int v = VOTE_UNKNOWN; v <= VOTE_STOOD; v++)
+			if (str_is(kind, "vote") && str_is(value, vote_name((enum vote)v)))
+				progress_vote(p, name, (enum vote)v, now_ms);
+		for (size_t i = 0; i < FACT_NAMES; i++)
+			if (str_is(kind, "fact") && str_is(name, fact_names[i].name) && fact_names[i].deep == deep)
+				progress_fact(p, fact_names[i].name, value);
+	}
+}
+
 static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 {
 	const struct progress *p = ctx;
@@ -251,12 +277,28 @@ void progress_say(const struct progress *p, const struct progress_answer *a, str
 		phrase_fill(to, a->work->say, &view);
 }
 
+/** The votes that say @v; how long they stood. */
+static void list(const struct progress *p, enum vote v, struct text *to)
+{
+	static const char *const heads[] = { "not known", "moved", "stood still" };
+	bool first = true;
+	for (size_t i = 0; i < votes(p); i++) {
+		if (p->votes[i].says != v)
+			continue;
+		if (first)
+			text_printf(to, "%s%s: ", to->n ? "; " : "", heads[v]);
+		else
+			text_add(to, S(", "));
+		text_add(to, p->know->votes.data[i]->title);
+		if (v == VOTE_STOOD)
+			text_printf(to, " (%lld s)", (long long)stood(p, &p->votes[i]) / MS);
+		first = false;
+	}
+}
+
 void progress_list(const struct progress *p, struct text *to)
 {
-	for (size_t i = 0; i < votes(p); i++) {
-		const struct progress_vote *v = &p->votes[i];
-		text_printf(to, "%s" STR_FMT " %s", i ? ", " : "", STR_ARG(p->know->votes.data[i]->title), vote_name(v->says));
-		if (v->says == VOTE_STOOD)
-			text_printf(to, " for %lld s", (long long)stood(p, v) / MS);
-	}
+	list(p, VOTE_STOOD, to);
+	list(p, VOTE_MOVED, to);
+	list(p, VOTE_UNKNOWN, to);
 }

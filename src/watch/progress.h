@@ -8,8 +8,6 @@
 #include "base/arena.h"
 #include "knowledge/know.h"
 
-enum vote { VOTE_UNKNOWN, VOTE_MOVED, VOTE_STOOD };
-
 /** What a GPU does. The first six are in the order of the words that `is` has in a block `work`. */
 enum pace { PACE_UNKNOWN, PACE_IDLE, PACE_WORKING, PACE_WAITING, PACE_STOPPED, PACE_UNUSED, PACE_SUSPECTED, PACE_HUNG };
 const char *pace_name(enum pace p);
@@ -47,6 +45,9 @@ void progress_vote(struct progress *p, struct str name, enum vote says, int64_t 
 /** Says a fact, which replaces an older one; an empty value: it is not known any more. @name lives as long as @p. */
 void progress_fact(struct progress *p, const char *name, struct str value);
 struct str progress_fact_of(const struct progress *p, const char *name);
+/** Takes lines `vote NAME WORD` and `fact NAME VALUE`. A fact of this origin that is not among them is not known any more. @deep: they
+ * come from a look at the GPU, else from the pulse. Lines that mean nothing are left out. */
+void progress_take(struct progress *p, struct str lines, bool deep, int64_t now_ms);
 /** The vote with this name as it is now. */
 struct progress_vote progress_vote_of(const struct progress *p, struct str name);
 
@@ -59,5 +60,5 @@ void progress_looks(struct progress *p, int64_t now_ms);
 
 /** What is told of it: a phrase; nothing where there is nothing to tell. */
 void progress_say(const struct progress *p, const struct progress_answer *a, struct text *to);
-/** `interrupts stood for 31 s, the waves moved, power unknown`: each vote. */
+/** `stood still: interrupts (31 s); moved: the waves; not known: power`: each vote. */
 void progress_list(const struct progress *p, struct text *to);

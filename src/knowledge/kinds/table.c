@@ -324,6 +324,7 @@ static const struct kind_key vote_keys[] = {
 	{ "proves", KEY_FLAG, AT(know_vote, proves) },
 	{ "deep", KEY_FLAG, AT(know_vote, deep) },
 	{ "low", KEY_NUMBER, AT(know_vote, low) },
+	{ "within", KEY_SECONDS, AT(know_vote, within) },
 	{ 0 },
 };
 static const struct kind_key work_keys[] = {
