@@ -410,7 +410,8 @@ static void add_vote(enum vote *to, bool moved, bool stood)
 
 void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f)
 {
-	bool moving = verdict_fact_is(f, "waves_moving", "yes"), loop = verdict_fact_is(f, "waves_loop", "yes");
+	bool moving = verdict_fact_is(f, "waves_moving", "yes");
+	bool loop = moving && verdict_fact_is(f, "waves_loop", "yes"); // waves that stand still are in none
 	bool known = verdict_fact(f, "waves_moving").n;
 	v->loop = known ? loop && (v->loop || v->waves == VOTE_UNKNOWN) : v->loop;
 	add_vote(&v->waves, moving && !loop, known && (!moving || loop));

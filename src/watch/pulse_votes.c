@@ -72,7 +72,7 @@ static bool same_job(const struct sign_process *a, const struct sign_process *b)
 }
 
 struct peers {
-	unsigned waiting;                  // GPUs of the job that stand, this one among them
+	unsigned waiting, others;          // GPUs of the job that stand, this one among them; that do not
 	const struct sign_process *lagging; // has no work on its GPU
 	bool works;                        // and is busy elsewhere
 };
@@ -94,12 +94,16 @@ static struct peers peers_of(const struct pulse_gpu *gpus, const struct signs *s
 		if (!p || !same_job(mine, p))
 			continue;
 		r.waiting += gpus[i].stands;
+		r.others += !gpus[i].stands;
 		bool idle = !gpus[i].pending && gpus[i].busy < BUSY_LEAST, moves = gpus[i].queue_vote == VOTE_MOVED;
 		if (i == gpu || gpus[i].stands || (!idle && !moves) || (r.lagging && r.works))
 			continue;
 		r.lagging = p;
 		r.works = moves || p->works;
 	}
+	// Where most of them work on, they do not wait for each other: they are copies of one server, and this one hangs.
+	if (r.waiting < r.others)
+		r.lagging = NULL;
 	return r;
 }
 
