@@ -12,7 +12,7 @@
 #include "base/door/root.h"
 
 #define SHARED_MEMORY "/dev/shm/"
-enum { MS = 1000, WORKS_PERCENT = 10, WORKS_BYTES = 1 << 20, FILE_ROOM = 64 << 10, SEARCH_MS = 30000 };
+enum { MS = 1000, WORKS_PERCENT = 10, WORKS_BYTES = 1 << 20, FILE_ROOM = 64 << 10, SEARCH_MS = 30000, WORKS_MS = 30000 };
 
 bool process_stat_parse(struct str text, struct process_stat *ret)
 {
@@ -139,15 +139,25 @@ static enum vote recording(const struct signs *s, struct sign_process *p)
 	return moved ? VOTE_MOVED : waits ? VOTE_STOOD : VOTE_UNKNOWN;
 }
 
-static void take_process(struct signs *s, struct sign_process *p, int64_t ms)
+/** A program that computes, reads or writes does so with pauses, and on a busy machine it has to wait for its turn. */
+static void see_work(struct sign_process *p, const struct process_stat *now, uint64_t io, int64_t now_ms, int64_t before_ms)
+{
+	int64_t ms = now_ms > before_ms ? now_ms - before_ms : 1;
+	uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK) * (uint64_t)ms / MS;
+	bool again = p->stat.began == now->began && p->stat.began;
+	if (!again || (now->cpu - p->stat.cpu) * 100 >= ticks * WORKS_PERCENT || io - p->io >= WORKS_BYTES)
+		p->worked = now_ms;
+	p->works = now_ms - p->worked < WORKS_MS;
+}
+
+static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms)
 {
 	char room[1024];
 	struct process_stat now;
 	if (!process_stat_parse(read_of(p->pid, "stat", room, sizeof(room)), &now))
 		return;
-	uint64_t io = io_of(p->pid), ticks = (uint64_t)sysconf(_SC_CLK_TCK) * (uint64_t)(ms > 0 ? ms : 1) / MS;
-	bool again = p->stat.began == now.began && p->stat.began;
-	p->works = again && ((now.cpu - p->stat.cpu) * 100 >= ticks * WORKS_PERCENT || io - p->io >= WORKS_BYTES);
+	uint64_t io = io_of(p->pid);
+	see_work(p, &now, io, now_ms, s->taken);
 	p->io = io;
 	p->stat = now;
 	p->stopped = stopped_by(p);
@@ -174,7 +184,7 @@ bool signs_take(struct signs *s, int64_t now_ms)
 			p->search = now_ms + SEARCH_MS;
 			recorded_find(s->shm, p->pid, p->recording, sizeof(p->recording));
 		}
-		take_process(s, p, now_ms - s->taken);
+		take_process(s, p, now_ms);
 	}
 	signs_read_queues(s);
 	s->taken = now_ms;

@@ -22,7 +22,8 @@ struct sign_process {
 	int64_t pid;
 	struct process_stat stat;
 	uint64_t io;         // bytes that it read and wrote
-	bool works;          // on the host: it computed, read or wrote in the last second
+	bool works;          // on the host: it computed, read or wrote a moment ago
+	int64_t worked;      // ms: when that was
 	const char *stopped; // what stops it; NULL
 	char rank[24];
 	char heartbeat[200], recording[200]; // paths below /dev/shm; empty: none
