@@ -79,7 +79,7 @@ struct watcher {
 /** Whether a GPU makes progress, as far as is known. */
 struct watched_progress {
 	char pci[32];
-	struct progress progress;
+	struct gpu_progress progress;
 	enum pace pace;
 	char says[PROGRESS_TOLD]; // what is told of it; empty
 };

@@ -29,8 +29,8 @@ struct sign_process {
 	char heartbeat[200], recording[200]; // paths below /dev/shm; empty: none
 	uint64_t recorded;                   // packets that the GPU took, by its recording
 	enum vote recordings, beats;
-	int64_t first, search;    // ms: when it was first seen, and when its recording is looked for again
-	uint64_t gpus;            // a bit for each that it uses
+	int64_t first, search; // ms: when it was first seen, and when its recording is looked for again
+	uint64_t gpus;         // a bit for each that it uses
 	bool unknown_queues, launched, seen;
 };
 
@@ -45,7 +45,7 @@ struct sign_queue {
 struct signs {
 	const struct know *know;
 	const struct devices *devices;
-	int shm; // /dev/shm
+	int shm;          // /dev/shm
 	uint64_t changed; // what the names of processes and queues add up to
 	int64_t asked;    // ms: when queues were last asked for
 	int64_t taken;    // ms: the beat before

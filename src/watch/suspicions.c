@@ -60,7 +60,7 @@ static struct str says_of(const struct watcher *w, const char *pci)
 	return S("The GPU does not move, and the driver has not noticed");
 }
 
-static void keep_votes(struct watch_case *c, const struct progress *p)
+static void keep_votes(struct watch_case *c, const struct gpu_progress *p)
 {
 	struct text list = { 0 };
 	progress_list(p, &list);
@@ -68,7 +68,7 @@ static void keep_votes(struct watch_case *c, const struct progress *p)
 	text_free(&list);
 }
 
-static void name_job(struct watch_case *c, const struct progress *p)
+static void name_job(struct watch_case *c, const struct gpu_progress *p)
 {
 	if (!c->stored.job.n)
 		case_set(c, &c->stored.job, progress_fact_of(p, "process"));

@@ -136,8 +136,8 @@ static bool tomb_of(struct str path, struct tomb *ret)
 	if (strchr(key, '/') || stat(TOMB_DIRECTORY, &st) || st.st_uid != 0 || st.st_mode & 022)
 		return false;
 	struct str text = read_small(file, room, sizeof(room));
-	if (!str_number(str_word(&text), &pid) || !str_number(str_word(&text), &since) || !str_number(str_word(&text), &space) ||
-	    pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
+	if (!str_number(str_word(&text), &pid) || !str_number(str_word(&text), &since) ||
+	    !str_number(str_word(&text), &space) || pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
 		return false;
 	if (began((int)pid, &state) != (uint64_t)since || state != 'D') {
 		unlink(file);
