@@ -24,20 +24,14 @@ enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, KILL_MS = 100 };
 
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
 
-/** priority,sequence,microseconds,flags;text */
 static void take_record(struct watcher *w, struct str record)
 {
-	struct str text = record, head = str_split(&text, ';');
-	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1, .boot_id = str_z(w->boot_id) };
-	int64_t microseconds;
-	str_split(&head, ',');
-	str_split(&head, ',');
-	if (str_number(str_split(&head, ','), &microseconds)) {
-		out.boot_seconds = (double)microseconds / 1e6;
-		if (w->ready && microseconds / 1000 > watch_kernel_ms(w))
-			w->clock_ms = microseconds / 1000 - now_ms();
-	}
-	out.text = str_split(&text, '\n');
+	enum { MS = 1000 };
+	struct source_record out = source_kmsg_record(record);
+	int64_t ms = (int64_t)(out.boot_seconds * MS);
+	out.boot_id = str_z(w->boot_id);
+	if (w->ready && out.boot_seconds >= 0 && ms > watch_kernel_ms(w))
+		w->clock_ms = ms - now_ms();
 	evidence_record(w->evidence, "/dev/kmsg", &out);
 }
 
