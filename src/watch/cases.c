@@ -122,6 +122,7 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 	if (i->processes.len)
 		case_set(c, &s->job, i->processes.data[0].name);
 	name_gpu(w, c);
+	suspicions_name_job(w, c);
 	c->signs = signs_of(i);
 	c->dirty = true;
 	return other;

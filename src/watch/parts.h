@@ -117,6 +117,8 @@ void votes_take(struct watcher *w, struct str text, bool deep, int64_t now);
 void suspicions_follow(struct watcher *w, int64_t now);
 /** A look at all GPUs begins. */
 void suspicions_look(struct watcher *w, int64_t now);
+/** Names the program and the job of its GPU, as far as the pulse knows them. */
+void suspicions_name_job(struct watcher *w, struct watch_case *c);
 /** The pulse is a new one, or gone: what it said counts no more. */
 void suspicions_forget(struct watcher *w);
 

@@ -90,7 +90,7 @@ static const struct {
 	bool deep;
 } fact_names[] = { { "processes", false }, { "process", false },  { "pid", false },  { "rank", false },  { "stopped", false },
 		   { "busy", false },      { "launched", false }, { "held", false }, { "peers", false }, { "waiting", false },
-		   { "lagging", false },   { "loop", true },      { "kernel", true } };
+		   { "lagging", false },   { "job", false },      { "loop", true },  { "kernel", true } };
 enum { FACT_NAMES = sizeof(fact_names) / sizeof(fact_names[0]) };
 
 void progress_take(struct gpu_progress *p, struct str lines, bool deep, int64_t now_ms)

@@ -172,6 +172,8 @@ static void add_processes(struct text *to, const struct signs *s, size_t gpu, in
 	add_number(to, "pid", first->pid);
 	if (first->rank[0])
 		add_fact(to, "rank", str_z(first->rank));
+	if (first->job[0])
+		add_fact(to, "job", str_z(first->job));
 	if (stopped)
 		add_fact(to, "stopped", str_z(stopped->stopped));
 	if (launched || unknown)

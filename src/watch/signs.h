@@ -17,6 +17,9 @@ struct process_stat {
 /** false: it is cut, or no such text. */
 bool process_stat_parse(struct str text, struct process_stat *ret);
 
+/** The job that a process belongs to, by its cgroup: `pod UID`, `Slurm job 4711`. false: it is none of a scheduler that is known. */
+bool process_job(struct str cgroup, char *ret, size_t size);
+
 /** A process that computes. */
 struct sign_process {
 	int64_t pid;
@@ -26,6 +29,7 @@ struct sign_process {
 	int64_t worked;      // ms: when that was
 	const char *stopped; // what stops it; NULL
 	char rank[24];
+	char job[80];                        // of a scheduler: `Slurm job 4711`, `pod UID`; empty: none
 	char heartbeat[200], recording[200]; // paths below /dev/shm; empty: none
 	uint64_t recorded;                   // packets that the GPU took, by its recording
 	enum vote recordings, beats;

@@ -223,7 +223,8 @@ static bool is_quiet(const struct watcher *w)
 	bool busy = !w->ready || w->job.kind != JOB_NONE || w->look_wanted;
 	for (size_t n = 0; n < w->cases.len; n++) {
 		const struct watch_case *c = w->cases.data[n];
-		busy |= !c->known || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty;
+		bool full = c->dirty && c->retry; // it could not be written: nothing is to be waited for
+		busy |= !full && (!c->known || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty);
 	}
 	return !busy;
 }
