@@ -55,6 +55,7 @@ struct watcher {
 	struct child eye;
 	struct child pulse;
 	struct text inbox, pulse_inbox; // from the eye, and from the pulse
+	int64_t pulse_due;              // when something must have come from the pulse; 0: never
 	bool ready;                     // what the log had at the start was read
 	bool stop, reload;
 	char host[256], boot_id[64];

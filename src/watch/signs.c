@@ -78,12 +78,16 @@ static struct str behind(struct str text, struct str head, const char *character
 bool process_job(struct str cgroup, char *ret, size_t size)
 {
 	enum { UID = 36 };
-	struct str slurm = behind(cgroup, S("/job_"), "0123456789"), pod = behind(cgroup, S("pod"), "0123456789abcdef-_");
+	struct str slurm = behind(cgroup, S("/job_"), "0123456789");
+	struct str pod = behind(cgroup, S("/pod"), "0123456789abcdef-");
+	pod = pod.n ? pod : behind(cgroup, S("-pod"), "0123456789abcdef_"); // systemd does not want a hyphen there
 	ret[0] = '\0';
 	if (str_find(cgroup, S("slurm")) >= 0 && slurm.n)
 		snprintf(ret, size, "Slurm job " STR_FMT, STR_ARG(slurm));
 	else if (str_find(cgroup, S("kubepods")) >= 0 && pod.n >= UID)
 		snprintf(ret, size, "pod " STR_FMT, STR_ARG(str_cut(pod, UID)));
+	for (char *c = ret; *c; c++)
+		*c = *c == '_' ? '-' : *c;
 	return ret[0];
 }
 

@@ -73,6 +73,9 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 		votes_take(w, f->text, false, now_ms());
 		suspicions_follow(w, now_ms());
 		break;
+	case EYE_BEAT:
+		w->pulse_due = f->text.n ? now_ms() + PULSE_SILENT_MS : 0;
+		break;
 	case EYE_KINDS:
 		break;
 	}
@@ -126,6 +129,24 @@ static void open_pulse(struct watcher *w)
 		return;
 	fcntl(w->pulse.fd, F_SETFD, FD_CLOEXEC);
 	fcntl(w->pulse.fd, F_SETFL, O_NONBLOCK);
+}
+
+/** A pulse that is silent waits for the driver: that is a sign by itself. Another one is started when this one is gone, not before. */
+static void check_pulse(struct watcher *w, int64_t now)
+{
+	enum { AGAIN_MS = 60000 };
+	if (!w->pulse_due || now < w->pulse_due)
+		return;
+	w->pulse_due = now + AGAIN_MS;
+	if (w->pulse.fd >= 0) {
+		voice_problem(&w->voice, "The process that counts progress waits for the driver.");
+		suspicions_forget(w);
+		w->look_wanted = true;
+	}
+	if (child_kill(&w->pulse, KILL_MS)) {
+		w->pulse_due = 0;
+		open_pulse(w);
+	}
 }
 
 // --- state.json ---
@@ -234,6 +255,7 @@ static void step(struct watcher *w)
 {
 	int64_t now = now_ms();
 	jobs_go_on(w, now);
+	check_pulse(w, now);
 	if (w->ready) {
 		cases_follow(w, now);
 		cases_sweep(w, now);
@@ -254,6 +276,7 @@ static void loop(struct watcher *w, int signals)
 		int wait = shorter(milliseconds_to(cases_next(w, now), now), voice_watchdog(&w->voice, now));
 		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
 		wait = shorter(wait, milliseconds_to(eye_again, now));
+		wait = shorter(wait, w->pulse_due ? milliseconds_to(w->pulse_due, now) : -1);
 		struct pollfd on[] = { { signals, POLLIN, 0 },
 				       { w->eye.fd, POLLIN, 0 },
 				       { w->job.kind == JOB_NONE ? -1 : w->job.child.fd, POLLIN, 0 },
