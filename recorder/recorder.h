@@ -30,6 +30,8 @@ struct rec_settings {
 	uint64_t dump_bytes;
 	uint32_t dump_count;
 	int32_t rank;
+	uint32_t supervisor; // process; 0: none
+	uint32_t hold;       // seconds that a fault may be held for at most
 	char path[PATH_MOST], dumps[PATH_MOST];
 	char include[FILTERS_MOST], exclude[FILTERS_MOST]; // globs, comma between them
 };
@@ -236,6 +238,12 @@ int read_safely(const void *at, void *ret, size_t size);
 // faults.c
 void faults_watch(void);
 void queue_failed(hsa_status status, struct hsa_queue *queue, void *data);
+
+// hold.c
+/** Lets the supervisor look into this process where the kernel asks for leave (Yama). */
+void supervisor_allow(void);
+/** After a fault: lets the supervisor look before the runtime ends the program. */
+void hold(enum rec_call why);
 
 // table.c
 /** The place of a function in the extension's table of this size; -1: it has none. */

@@ -8,7 +8,7 @@
 
 #include "recorder/recorder.h"
 
-enum { LINES_MOST = 16 };
+enum { LINES_MOST = 16, HOLD_SECONDS = 5 };
 
 static uint64_t number_of(const char *name, uint64_t otherwise, uint64_t most)
 {
@@ -109,6 +109,8 @@ void settings_read(struct rec_settings *s)
 	s->keep = (uint32_t)number_of("UNHANG_KEEP", 8, 10000);
 	s->dump_bytes = number_of("UNHANG_DUMP_BYTES", 1u << 30, UINT64_MAX);
 	s->dump_count = (uint32_t)number_of("UNHANG_DUMP_COUNT", 16, 100000);
+	s->supervisor = (uint32_t)number_of("UNHANG_SUPERVISOR", 0, INT32_MAX);
+	s->hold = (uint32_t)number_of("UNHANG_HOLD", HOLD_SECONDS, HOLD_SECONDS);
 	text_of("UNHANG_INCLUDE", s->include, sizeof(s->include));
 	text_of("UNHANG_EXCLUDE", s->exclude, sizeof(s->exclude));
 	text_of("UNHANG_RECORDING", pattern, sizeof(pattern));

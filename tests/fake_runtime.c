@@ -38,7 +38,7 @@ static _Atomic bool stop;
 struct options {
 	unsigned threads, size, launches, ext_size, queues, allocations, batch;
 	uint64_t hang;
-	bool forever, slow;
+	bool forever, slow, wait;
 };
 
 static void none(void)
@@ -407,7 +407,7 @@ static void allocate(size_t size, void **ret)
 }
 
 /** Allocates three buffers, frees the second, and faults just past the end of the first. */
-static void mode_fault(void)
+static void mode_fault(const struct options *o)
 {
 	void *a, *b, *c;
 	allocate(0x1000, &a);
@@ -416,6 +416,8 @@ static void mode_fault(void)
 	((hsa_status(*)(void *))ext->functions[14])(b);
 	launch(the_queues[0]);
 	const struct hsa_event e = { .agent = 0xa1, .address = (uintptr_t)a + 0x1000, .reasons = 1 };
+	if (o->wait)
+		getchar();
 	fault_handler(&e, NULL);
 	raise(SIGKILL);
 }
@@ -481,7 +483,8 @@ int main(int argc, char **argv)
 				   .allocations = option(argc, argv, "allocations", 0),
 				   .hang = option(argc, argv, "hang", UINT32_MAX),
 				   .forever = option(argc, argv, "forever", 0),
-				   .slow = option(argc, argv, "slow", 0) };
+				   .slow = option(argc, argv, "slow", 0),
+				   .wait = option(argc, argv, "wait", 0) };
 	void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	on_load_fn *on_load = library ? (on_load_fn *)dlsym(library, "OnLoad") : NULL;
 	if (!on_load) {
@@ -501,7 +504,7 @@ int main(int argc, char **argv)
 		atomic_store(&the_queues[0]->hang_at, o.hang);
 	const double begin = now();
 	if (!strcmp(argv[2], "fault"))
-		mode_fault();
+		mode_fault(&o);
 	else if (!strcmp(argv[2], "hang-allocation"))
 		mode_hang_allocation();
 	else if (!strcmp(argv[2], "allocation-pairs"))

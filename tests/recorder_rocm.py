@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 import kfd
 import tap
@@ -44,16 +43,6 @@ class Recorded:
 
 def dispatches(recording):
     return [p for q in recording["queues"] for p in q["packets"] if p["kind"] == "dispatch"]
-
-
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    return None
 
 
 def scalars(a, n):
@@ -91,7 +80,7 @@ def test_hang(t, r):
     """A hang at the Nth launch names exactly that kernel and its arguments, live and afterwards."""
     job = r.start("gpu gfx90a; hang kernel fill launch 7", "series", 20)
     job.stdout.readline()
-    flying = until(lambda: [p for p in dispatches(r.read(job.pid)) if p["progress"] == "running"])
+    flying = tap.wait_for(lambda: [p for p in dispatches(r.read(job.pid)) if p["progress"] == "running"])
     for when in ("live", "after a kill"):
         recording = r.read(job.pid, "--all")
         all_of = dispatches(recording)
@@ -123,7 +112,7 @@ def test_fault(t, r):
 
 def test_allocation(t, r):
     job = r.start("gpu gfx90a; hang allocation of 7340032", "allocations", 4, 7340032)
-    waiting = until(lambda: [h for h in (r.read(job.pid) or {"threads": []})["threads"] if h["call"] and "7340032 bytes" in (h["what"] or "")])
+    waiting = tap.wait_for(lambda: [h for h in (r.read(job.pid) or {"threads": []})["threads"] if h["call"] and "7340032 bytes" in (h["what"] or "")])
     t.ok(waiting and waiting[0]["call"] == "hsa_amd_memory_pool_allocate" and waiting[0]["tid"] == job.pid, "a hang inside hipMalloc names thread and size", waiting)
     job.kill()
     job.communicate()
