@@ -390,12 +390,19 @@ static unsigned option(int argc, char **argv, const char *name, unsigned otherwi
 
 typedef bool on_load_fn(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
 
+/** For fake_kfd.c: the newest queue. */
+extern uint64_t fake_ring, fake_read, fake_write;
+uint64_t fake_ring, fake_read, fake_write;
+
 static void make_queues(const struct options *o)
 {
 	for (unsigned i = 0; i < o->queues && i < 16; i++) {
 		struct hsa_queue *q;
 		((queue_create_fn *)core->functions[CORE_QUEUE_CREATE])(0xa1, o->size, 0, NULL, NULL, 0, 0, &q);
 		the_queues[i] = (struct fake_queue *)q;
+		fake_ring = (uintptr_t)q->base;
+		fake_read = (uintptr_t)&the_queues[i]->q.read_index;
+		fake_write = (uintptr_t)&the_queues[i]->q.write_index;
 		nqueues = i + 1;
 	}
 	((hsa_status(*)(hsa_handle, const char *))core->functions[CORE_EXECUTABLE_FREEZE])(0xe0, NULL);

@@ -188,9 +188,10 @@ def test_hold(t, job, supervise):
         told += looks.communicate(timeout=60)[0] if behaviour else ""
         return ran, told, job.last(path)["recordings"][0]["hold"], took
 
+    core = str(job.where / "held.gpucore")
     ran, told, hold, _ = held(os.getpid(), "release")
-    t.same((ran.returncode, told, hold), (-signal.SIGKILL, f"attends\npid {ran.pid} state 3 why 28 number 1 left 1 core \n",
-                                          {"number": 1, "state": "released", "why": "memory-fault", "core": None}), "held until the supervisor lets it go")
+    t.same((ran.returncode, told, hold), (-signal.SIGKILL, f"attends\npid {ran.pid} state 3 why 28 number 1 left 1 core {core}\n",
+                                          {"number": 1, "state": "released", "why": "memory-fault", "core": core}), "held until the supervisor lets it go")
     ran, told, hold, took = held(os.getpid(), "early", "1")
     t.same((ran.returncode, hold["state"], took >= 1), (-signal.SIGKILL, "expired", True), "a supervisor that does not let go holds it for as long as it may")
     ran, told, hold, took = held(1, None)
@@ -198,6 +199,32 @@ def test_hold(t, job, supervise):
     for supervisor, seconds, why in ((0, "5", "without a supervisor nothing is held"), (os.getpid(), "0", "nor where UNHANG_HOLD is 0")):
         ran, told, hold, took = held(supervisor, None, seconds)
         t.same((ran.returncode, hold), (-signal.SIGKILL, None), why)
+
+
+def test_core(t, job, unhang):
+    """A light GPU core: with a driver that tells of queues (fake_kfd.c), and without."""
+    def core_of(**settings):
+        ran = job.run("fault", "hang=0", UNHANG_CORE=f"{job.where}/%p.gpucore", **settings)
+        path = job.where / f"{ran.pid}.gpucore"
+        return ran, path, json.loads(unhang.run("queues", "--json", path).stdout)
+
+    ran, path, found = core_of(FAKE_KFD="1")
+    hold = job.read(ran.pid)["hold"]
+    t.same((ran.returncode, ran.out, hold["state"], hold["core"]), (-signal.SIGKILL, "kfd: enable gpus queues suspend queues disable\n", "unanswered", str(path)),
+           "UNHANG_CORE asks for a core, for which the queues are suspended and let go again")
+    queue = found["queues"][0]
+    t.same((found["pid"], found["runtime"]["kfd_version"], queue["id"], queue["gfx"], queue["read_index"], queue["write_index"], queue["problem"]),
+           (ran.pid, "1.14", 7, "gfx90a", 0, 1, None), "it has the queues as the driver tells of them, with their memory")
+    t.same((queue["packets"][0]["grid"], queue["packets"][0]["workgroup_size"]), ([1, 1, 1], [64, 2, 1]), "and the packets in flight")
+    t.same(path.stat().st_blocks * 512 < 1 << 20, True, "it is small")
+    ran, path, found = core_of()
+    queue = found["queues"][0]
+    t.same((queue["id"], queue["gfx"], queue["write_index"], "did not tell" in queue["problem"]), (0, "gfx90a", 1, True), "without a driver it has what the recorder knows")
+    ran = job.run("fault", "hang=0", UNHANG_CORE=f"{job.where}/nowhere/core")
+    t.ok(ran.returncode == -signal.SIGKILL and ran.err.count("\n") == 1 and "no GPU core" in ran.err, "where it cannot be written: one line", ran.err)
+    ran = job.run("fault", "hang=0", UNHANG_CORE=f"{job.where}/%p.gpucore", UNHANG_CORE_BYTES="4096")
+    path = job.where / f"{ran.pid}.gpucore"
+    t.ok(unhang.run("queues", path).returncode == 0, "one that must be too small for everything is read, too")
 
 
 def test_kills(t, job):
@@ -348,6 +375,7 @@ def main():
         test_allocation_that_hangs(t, job, unhang)
         test_fault(t, job, unhang)
         test_hold(t, job, sys.argv[5])
+        test_core(t, job, unhang)
         test_steps_aside(t, job)
         test_vacuum(t, job, where)
         test_ranks(t, job, where)

@@ -110,6 +110,28 @@ def test_fault(t, r):
     t.ok(near["relation"] == "freed" and near["allocation"]["freed_by"]["tid"] == job.pid, "a fault in a freed buffer says when and by whom", near)
 
 
+def test_core(t, r):
+    """A light GPU core of a fault, and the runtime's log and the recording of the same: one process, one fault."""
+    core = r.where / "fault.gpucore"
+    job = r.run(kfd.OPEN, "read-beyond", 64, UNHANG_CORE=str(core))
+    t.ok(job.returncode == -6 and core.stat().st_blocks * 512 < 4 << 20, "it has no megabytes of VRAM, and the runtime goes on to its abort", core.stat())
+    waves = json.loads(r.unhang.run("waves", "--json", core).stdout)
+    first = waves["waves"][0]
+    t.ok(len(waves["waves"]) == 64 and "copy" in first["kernel_name"] and first["stop_reasons"] == ["MEMORY_VIOLATION"], "waves reads it", first)
+    queue = [q for q in json.loads(r.unhang.run("queues", "--json", core).stdout)["queues"] if q["waves"]][0]
+    t.ok(any("copy" in p["kernel_name"] and len(p["arguments"]) == 3 for p in queue["packets"] if p["kernel_name"]), "queues reads it, with arguments", queue["packets"])
+    run = r.unhang.run("where", "--code", core)
+    t.ok(run.returncode == 0 and b"copy(char*, char const*, unsigned long)" in run.stdout, "where finds the code in it", run.stdout + run.stderr)
+    run = r.unhang.run("explain", core)
+    t.ok(b"right after the end of the\n4 MiB buffer" in run.stdout and b"copy" in run.stdout.splitlines()[0], "explain alone names kernel and buffer", run.stdout.decode())
+    log = r.where / "fault.log"
+    log.write_text(job.err)
+    for what in ([log], [log, core]):
+        found = json.loads(r.unhang.run("explain", "--json", r.where / f"{job.pid}.recording", *what).stdout)["incidents"]
+        t.ok(len(found) == 1 and len(found[0]["ranks"]) <= 1 and "copy" in found[0]["cause"]["title"] and "past the end of a buffer" in found[0]["cause"]["title"],
+             f"one fault of one process, told by {len(what) + 1} sources", found)
+
+
 def test_allocation(t, r):
     job = r.start("gpu gfx90a; hang allocation of 7340032", "allocations", 4, 7340032)
     waiting = tap.wait_for(lambda: [h for h in (r.read(job.pid) or {"threads": []})["threads"] if h["call"] and "7340032 bytes" in (h["what"] or "")])
@@ -180,6 +202,7 @@ def main():
         test_threads(t, r)
         test_hang(t, r)
         test_fault(t, r)
+        test_core(t, r)
         test_allocation(t, r)
         test_closed(t, r)
         test_statistics(t, r)

@@ -2,15 +2,16 @@
 // through the recording's head: no socket, no signal, and nobody who is gone can keep the job waiting.
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "recorder/recorder.h"
+#include "recorder/fault/fault.h"
 
 enum { ANSWER_MS = 500, LOOK_MS = 2, ANCESTORS_MOST = 64, MILLION = 1000000 };
 
-static uint64_t boot_ns(void)
+uint64_t boot_ns(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_BOOTTIME, &t);
@@ -49,13 +50,15 @@ void supervisor_allow(void)
 		prctl(PR_SET_PTRACER, (unsigned long)rec.settings.supervisor, 0, 0, 0);
 }
 
+static void moment(void) { nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * MILLION }, NULL); }
+
 /** Waits until the supervisor has written the number @n at @word; false: it did not until @deadline. */
 static bool wait_for(const uint32_t *word, uint32_t n, uint64_t deadline)
 {
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != n) {
 		if (boot_ns() >= deadline)
 			return false;
-		nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * MILLION }, NULL);
+		moment();
 	}
 	return true;
 }
@@ -68,31 +71,91 @@ static void hold_say(enum rec_hold state)
 		return; // then the supervisor looks when it looks
 }
 
-static enum rec_hold hold_here(struct rec_header *h, uint32_t n)
+// --- the core ---
+
+/** A core that is being written, by a thread of its own: a driver that does not answer, or a file system, holds nobody. */
+struct core_job {
+	uint64_t deadline, bytes;
+	_Atomic bool done;
+};
+
+static void *core_thread(void *ctx)
+{
+	struct core_job *j = ctx;
+	j->bytes = core_write(rec.settings.core, j->deadline);
+	atomic_store(&j->done, true);
+	return NULL;
+}
+
+/** Bytes of the core; 0: there is none. A thread that does not come back keeps its job. */
+static uint64_t core_make(uint64_t until)
+{
+	struct core_job *j = rec.settings.core[0] ? calloc(1, sizeof(*j)) : NULL;
+	pthread_t thread;
+	uint64_t bytes = 0;
+	if (!j)
+		return 0;
+	j->deadline = until;
+	if (pthread_create(&thread, NULL, core_thread, j)) {
+		free(j);
+		return 0;
+	}
+	pthread_detach(thread);
+	while (!atomic_load(&j->done) && boot_ns() < until)
+		moment();
+	if (atomic_load(&j->done)) {
+		bytes = j->bytes;
+		free(j);
+	}
+	return bytes;
+}
+
+// --- the hold ---
+
+static bool answered(const struct rec_header *h) { return __atomic_load_n(&h->answered, __ATOMIC_ACQUIRE) == h->holds; }
+
+/** Whether somebody wants the process to be held: the supervisor, or the settings. */
+static bool wanted(const struct rec_header *h)
 {
 	const uint64_t now = boot_ns(), until = h->hold_until;
 	const uint64_t answer = supervisor_lives() ? until : now + ANSWER_MS * (uint64_t)MILLION;
+	if (!__atomic_load_n(&h->supervisor, __ATOMIC_ACQUIRE))
+		return rec.settings.core_asked;
 	hold_say(REC_HOLD_ASKED);
-	if (!wait_for(&h->answered, n, answer < until ? answer : until))
+	return wait_for(&h->answered, h->holds, answer < until ? answer : until) || rec.settings.core_asked;
+}
+
+static enum rec_hold hold_here(struct rec_header *h, uint64_t *ret_bytes)
+{
+	if (!wanted(h))
+		return REC_HOLD_UNANSWERED;
+	hold_say(REC_HOLD_WRITING);
+	*ret_bytes = core_make(h->hold_until);
+	if (*ret_bytes)
+		snprintf(h->core, sizeof(h->core), "%s", rec.settings.core);
+	if (!answered(h))
 		return REC_HOLD_UNANSWERED;
 	hold_say(REC_HOLD_HELD);
-	return wait_for(&h->released, n, until) ? REC_HOLD_RELEASED : REC_HOLD_EXPIRED;
+	return wait_for(&h->released, h->holds, h->hold_until) ? REC_HOLD_RELEASED : REC_HOLD_EXPIRED;
 }
 
 void hold(enum rec_call why)
 {
 	static atomic_flag busy = ATOMIC_FLAG_INIT;
 	struct rec_header *h = rec.header;
-	// One at a time: what faults behind another fault is seen by who looks at the first.
-	if (!h || !rec.settings.hold || !__atomic_load_n(&h->supervisor, __ATOMIC_ACQUIRE) || atomic_flag_test_and_set(&busy))
+	uint64_t bytes = 0;
+	if (!h || !rec.settings.hold || !(rec.settings.core_asked || __atomic_load_n(&h->supervisor, __ATOMIC_ACQUIRE)))
 		return;
-	const uint32_t n = h->holds + 1;
+	// One at a time: what faults behind another fault is seen by who looks at the first.
+	if (atomic_flag_test_and_set(&busy))
+		return;
 	const uint64_t began = rec_ticks();
 	h->hold_why = why;
+	h->core[0] = 0;
 	h->hold_until = boot_ns() + rec.settings.hold * 1000000000ull;
-	__atomic_store_n(&h->holds, n, __ATOMIC_RELEASE);
-	const enum rec_hold end = hold_here(h, n);
+	__atomic_store_n(&h->holds, h->holds + 1, __ATOMIC_RELEASE);
+	const enum rec_hold end = hold_here(h, &bytes);
 	hold_say(end);
-	event_at(thread_here(), CALL_HOLD, began, HSA_OK, (const uint64_t[4]){ n, end });
+	event_at(thread_here(), CALL_HOLD, began, HSA_OK, (const uint64_t[4]){ h->holds, end, bytes });
 	atomic_flag_clear(&busy);
 }
