@@ -4,16 +4,18 @@ import collections
 import json
 import os
 import pathlib
+import random
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import kfd
 import tap
 
-SAXPY = "_Z5saxpyPKfPffi"
+SAXPY, FILL = "_Z5saxpyPKfPffi", "_Z4fillPffi"
 N = 1 << 16
 
 
@@ -149,6 +151,65 @@ def test_closed(t, r):
     t.same((job.out, len(own)), (kfd.KERNELS, 5), "VRAM that is closed to the host: the program runs, its launches are there")
 
 
+class Diaries:
+    """What the producers of tests/hip/producers.h wrote down themselves, in a file that outlives them."""
+    PRODUCERS, SIZE = 16, 64
+
+    def __init__(self, path):
+        raw = path.read_bytes()
+        self.rows = {}
+        for number in range(self.PRODUCERS):
+            tid, buffer, begun, rung, packet = struct.unpack_from("<5Q", raw, number * self.SIZE)
+            if tid:
+                self.rows[number] = (buffer, begun, rung, packet)
+
+    def wrong(self, recording):
+        """Records that are not what a producer launched, and launches whose record should be there and is not."""
+        complaints, places = [], {}
+        for queue in recording["queues"]:
+            newest = max((p["packet"] for p in queue["packets"]), default=0)
+            for p in queue["packets"]:
+                if p["kernel"] != FILL or not p["arguments"] or p["arguments"]["state"] != "copied":
+                    continue
+                to, numbers = (int(w, 16) for w in p["arguments"]["words"][:2])
+                value, number = struct.unpack("<fi", struct.pack("<Q", numbers))
+                buffer, begun, _, _ = self.rows.get(number - 1, (0, 0, 0, 0))
+                if to != buffer or value >= begun or p["grid"] != [(int(value) % 7 + 1) * 64, 1, 1] or p["workgroup"] != [64, 1, 1]:
+                    complaints.append(f"packet {p['packet']}: {p['grid']} {p['arguments']['words']} of producer {number - 1}, which began {begun}")
+                places.setdefault(number - 1, (newest - queue["size"], set()))[1].add(p["packet"])
+        for number, (_, _, rung, packet) in self.rows.items():
+            oldest, found = places.get(number, (0, set()))
+            if rung and found and oldest < packet < 1 << 63 and packet not in found:
+                complaints.append(f"producer {number}: packet {packet} was rung, and is not recorded")
+        return complaints
+
+
+def test_kills(t, r):
+    """A kill at any instruction, under ROCm's own runtime and 16 producers. UNHANG_KILLS: so many instead of the few that a test can afford."""
+    kills = int(os.environ.get("UNHANG_KILLS", "24"))
+    chance = random.Random(kills)
+    modes = [("hsa-producers", r.programs.code)] * (kills - kills // 12) + [("producers",)] * (kills // 12)
+    packets, torn, wrong, unread = 0, 0, [], 0
+    for mode, *more in modes:
+        diary = r.where / "diary"
+        diary.unlink(missing_ok=True)
+        job = r.start(kfd.OPEN, mode, diary, *more)
+        job.stdout.readline()
+        time.sleep(chance.uniform(0, 0.03))
+        job.kill()
+        job.communicate()
+        recording = r.read(job.pid, "--all")
+        unread += recording is None
+        if recording:
+            torn += recording["torn"]
+            packets += len(dispatches(recording))
+            wrong += Diaries(diary).wrong(recording)
+        (r.where / f"{job.pid}.recording").unlink()
+    t.same(unread, 0, f"after each of {kills} kills the recording opens")
+    t.no_complaints(wrong[:5], f"what was accepted is what the producers wrote down, and nothing is missing ({packets} packets accepted, {torn} torn)")
+    t.ok(packets > 20 * kills, "and there are many", packets)
+
+
 def test_statistics(t, r):
     """Level 5: what the buffers held right before each kernel; level 10: the buffers themselves. Before launch N of saxpy, y holds N - 1."""
     dumps = r.where / "dumps"
@@ -205,6 +266,7 @@ def main():
         test_core(t, r)
         test_allocation(t, r)
         test_closed(t, r)
+        test_kills(t, r)
         test_statistics(t, r)
         if (library.parent / "libintercept-tool.so").exists():
             test_intercept(t, r)
