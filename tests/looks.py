@@ -184,12 +184,29 @@ def test_guest(l):
         t.same(sorted(bad), [], f"nor by unhang {command[0]}")
 
 
+def test_render_node(l):
+    """Who opens a render node makes the driver work: as root it stays closed where debugfs tells as much."""
+    t, record = l.t, l.unhang.directory / "render.json"
+    for name, gpu, more, opened, status in (
+            ("a part without GFXOFF", "    part gfx90a\n    busy cycle 0.5 0 1\n", "", False, 0),
+            ("a part that may switch itself off", "    part gfx1100\n", "", True, 0),
+            ("a part without GFXOFF, as a user", "    part gfx90a\n", "scenario x\n    user\n", True, 2),
+            ("a part without GFXOFF in a reset", "    part gfx90a\n    state reset\n", "", True, 1),
+            ("a part without GFXOFF whose level is not told", "    part gfx90a\n    file power_dpm_force_performance_level fails EBUSY\n", "", True, 0),
+            ("a part without GFXOFF whose registers are refused", "    part gfx90a\n    file amdgpu_regs fails EPERM\n", "", True, 0)):
+        d = l.now(name, gpu, more, status, record)
+        done = [json.loads(line) for line in record.read_text().splitlines()]
+        t.same(any("renderD" in o["path"] for o in done), opened, f"{name}: the render node is {'asked' if opened else 'left alone'}")
+        if not status:
+            t.same(d["verdict"], "healthy", f"{name}: and it is well")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_render_node):
         test(l)
     t.end()
 
