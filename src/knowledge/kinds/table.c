@@ -288,6 +288,7 @@ static const struct kind_key wave_words_keys[] = {
 	{ "simds", KEY_NUMBER, AT(know_wave_words, simds), .required = true },
 	{ "slots", KEY_NUMBER, AT(know_wave_words, slots), .required = true },
 	{ "wgp", KEY_FLAG, AT(know_wave_words, wgp) },
+	{ "always-on", KEY_FLAG, AT(know_wave_words, always_on) },
 	{ "number", KEY_SET, AT(know_wave_words, numbers) },
 	{ "bits", KEY_SET, AT(know_wave_words, bits) },
 	{ 0 },
