@@ -339,6 +339,8 @@ struct know {
 	VEC(struct know_watch *) watches;
 	VEC(struct know_unit *) units;
 	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
+	VEC(struct know_vote *) votes;
+	VEC(struct know_work *) works; // in the order in which they are tried
 	VEC(struct know_wave_words *) wave_words;
 	VEC(struct know_packet *) packets;
 	/** The first of each opcode, or type. */

@@ -320,6 +320,28 @@ static const struct kind_key verdict_keys[] = {
 	{ "well", KEY_FLAG, AT(know_verdict, well) },
 	{ 0 },
 };
+static const struct kind_key vote_keys[] = {
+	{ "title", KEY_TEXT, AT(know_vote, title), .required = true },
+	{ "proves", KEY_FLAG, AT(know_vote, proves) },
+	{ "deep", KEY_FLAG, AT(know_vote, deep) },
+	{ "low", KEY_NUMBER, AT(know_vote, low) },
+	{ "within", KEY_SECONDS, AT(know_vote, within) },
+	{ 0 },
+};
+static const struct kind_key work_keys[] = {
+	{ "title", KEY_TEXT, AT(know_work, title), .required = true },
+	{ "say", KEY_TEXT, AT(know_work, say) },
+	{ "when", KEY_WHEN, AT(know_work, when) },
+	{ "is", KEY_CHOICE, AT(know_work, is), .choices = "votes idle working waiting stopped unused" },
+	{ "votes", KEY_WORDS, AT(know_work, votes) },
+	{ "needs", KEY_WORDS, AT(know_work, needs) },
+	{ "look-after", KEY_SECONDS, AT(know_work, look_after) },
+	{ "suspect-votes", KEY_NUMBER, AT(know_work, suspect_votes) },
+	{ "suspect-after", KEY_SECONDS, AT(know_work, suspect_after) },
+	{ "hung-votes", KEY_NUMBER, AT(know_work, hung_votes) },
+	{ "hung-after", KEY_SECONDS, AT(know_work, hung_after) },
+	{ 0 },
+};
 static const struct kind_key mqd_keys[] = {
 	{ "parts", KEY_WORDS, AT(know_mqd, parts), .required = true },
 	{ "registers", KEY_WORDS, AT(know_mqd, registers), .required = true },
@@ -381,6 +403,8 @@ const struct know_kind know_kinds[] = {
 	{ "watch", OF(know_watch, watches), .keys = watch_keys, LABEL(KEY_WORDS, AT(know_watch, render)) },
 	{ "unit", OF(know_unit, units), .keys = unit_keys, LABEL(KEY_TEXT, AT(know_unit, title)) },
 	{ "verdict", OF(know_verdict, verdicts), .keys = verdict_keys, LABEL(KEY_TEXT, AT(know_verdict, health)) },
+	{ "vote", OF(know_vote, votes), .keys = vote_keys, LABEL(KEY_TEXT, AT(know_vote, title)) },
+	{ "work", OF(know_work, works), .keys = work_keys, LABEL(KEY_TEXT, AT(know_work, title)) },
 	{ "part", OF(know_part, parts), LABEL(KEY_TEXT, AT(know_part, name)), .same = SAME_BESIDE, .bulk = true,
 	  .load = load_part },
 	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,
