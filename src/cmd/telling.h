@@ -9,16 +9,19 @@ struct telling {
 	struct uh_report_options report;
 	const char *since, *part;
 	bool newest, node_only;
+	const char *html; // file; NULL: none
+	struct uh_share_options share;
 };
 
-enum { TELL_ONELINE = 256, TELL_EVIDENCE, TELL_SINCE, TELL_NEWEST, TELL_FAIL_ON, TELL_PART };
+enum { TELL_ONELINE = 256, TELL_EVIDENCE, TELL_SINCE, TELL_NEWEST, TELL_FAIL_ON, TELL_PART, TELL_HTML, TELL_REDACT, TELL_FULL };
 
 /** Rows of a table for getopt_long(). */
 #define TELLING_OPTIONS                                                                                                        \
 	{ "all", no_argument, NULL, 'a' }, { "verbose", no_argument, NULL, 'v' }, { "json", no_argument, NULL, 'J' },          \
 		{ "oneline", no_argument, NULL, TELL_ONELINE }, { "evidence", no_argument, NULL, TELL_EVIDENCE },              \
 		{ "since", required_argument, NULL, TELL_SINCE }, { "newest", no_argument, NULL, TELL_NEWEST },                \
-		{ "fail-on", required_argument, NULL, TELL_FAIL_ON },                                                          \
+		{ "fail-on", required_argument, NULL, TELL_FAIL_ON }, { "html", required_argument, NULL, TELL_HTML },          \
+		{ "redact", no_argument, NULL, TELL_REDACT }, { "full-evidence", no_argument, NULL, TELL_FULL },               \
 	{                                                                                                                      \
 		"part", required_argument, NULL, TELL_PART                                                                     \
 	}
@@ -38,11 +41,21 @@ enum { TELL_ONELINE = 256, TELL_EVIDENCE, TELL_SINCE, TELL_NEWEST, TELL_FAIL_ON,
 	"                     machine itself is at fault: `node`\n"                                                            \
 	"  --json             for programs: the document of\n"                                                                 \
 	"                     docs/diagnosis.schema.json\n"                                                                    \
+	"  --html FILE        write a report with pictures into one HTML file, which\n"                                        \
+	"                     needs no network; - is standard output\n"                                                        \
+	"  --redact           of that report: replace names of machines and people,\n"                                         \
+	"                     addresses, serial numbers and secrets\n"                                                         \
+	"  --full-evidence    of that report: quote every line, not only three\n"                                              \
+	"                     around each that matters\n"                                                                      \
 	"  -h, --help         show this text\n"
 
 /** Takes an option that is one of them. -1: it was taken; -2: it is none of them; else the exit status, behind a complaint. */
 int telling_take(struct telling *t, int option, const char *value);
 /** Prepares a session; before the sources. false: behind a complaint. */
 bool telling_begin(const struct telling *t, struct uh_session *s);
+/** Whether a report for others is asked for, and so not the one on the terminal. */
+bool telling_shares(const struct telling *t);
+/** Writes it. false: behind a complaint. */
+bool telling_share(const struct telling *t, struct uh_session *s);
 /** The exit status of a session that has ended. */
 int telling_status(const struct telling *t, const struct uh_session *s);
