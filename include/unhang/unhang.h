@@ -89,6 +89,8 @@ struct uh_share_options {
 void uh_session_keep_around(struct uh_session *s, bool all);
 /** One HTML file: it needs no network, no other file and no script. It is written to @out, which may be memory. */
 void uh_session_write_html(struct uh_session *s, FILE *out, const struct uh_share_options *options);
+/** The same answer for a bug tracker or a chat: one screen, with the rest folded. */
+void uh_session_write_markdown(struct uh_session *s, FILE *out, const struct uh_share_options *options);
 
 /** The machine that a bundle of `unhang capture` holds. It answers as it did then, so that all that follows says of it what it would have
  * said there. *@ret is NULL without an error where the file is no bundle. */
@@ -244,6 +246,8 @@ struct uh_incidents_options {
 	bool open;             // only those that are not closed
 	bool json;
 };
+/** Adds the bundle of an incident that the watch stored. The error is that there is none. */
+struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id);
 /** The incidents that the watch stored, the newest first; or one. The error is that there is none of this id. */
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out);
 

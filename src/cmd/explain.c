@@ -161,8 +161,8 @@ int cmd_explain(int argc, char **argv)
 	// What could be read is explained; what could not has had its line on stderr.
 	bool read = uh_session_sources(s);
 	bool written = true;
-	if (telling_shares(&e.tell) && read)
-		written = telling_share(&e.tell, s);
+	if (sharing_asked(&e.tell.share) && read)
+		written = sharing_write(&e.tell.share, s);
 	else if (read || e.tell.report.json || e.tell.report.oneline)
 		uh_session_report(s, stdout, &e.tell.report);
 	else if (!uh_session_problems(s))

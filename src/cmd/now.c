@@ -134,8 +134,8 @@ static int now(struct now *o, int argc, char **argv)
 	} else {
 		enum uh_verdict verdict = uh_session_verdict(s);
 		bool written = true;
-		if (telling_shares(&o->tell))
-			written = telling_share(&o->tell, s);
+		if (sharing_asked(&o->tell.share))
+			written = sharing_write(&o->tell.share, s);
 		else
 			uh_session_report(s, stdout, &o->tell.report);
 		status = written ? telling_status(&o->tell, s) : EXIT_CANNOT;

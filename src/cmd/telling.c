@@ -1,11 +1,6 @@
 #include "cmd/telling.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/error.h"
-#include "base/save.h"
 
 int telling_take(struct telling *t, int option, const char *value)
 {
@@ -35,15 +30,6 @@ int telling_take(struct telling *t, int option, const char *value)
 	case TELL_PART:
 		t->part = value;
 		return -1;
-	case TELL_HTML:
-		t->html = value;
-		return -1;
-	case TELL_REDACT:
-		t->share.redact = true;
-		return -1;
-	case TELL_FULL:
-		t->share.full_evidence = true;
-		return -1;
 	case TELL_FAIL_ON:
 		t->node_only = !strcmp(value, "node");
 		if (t->node_only || !strcmp(value, "incident"))
@@ -51,16 +37,14 @@ int telling_take(struct telling *t, int option, const char *value)
 		complain("--fail-on wants incident or node, not '%s'", value);
 		return EXIT_CANNOT;
 	default:
-		return -2;
+		return sharing_take(&t->share, option, value);
 	}
 }
 
 bool telling_begin(const struct telling *t, struct uh_session *s)
 {
-	if (!telling_shares(t) && (t->share.redact || t->share.full_evidence)) {
-		complain("--redact and --full-evidence belong to --html");
+	if (!sharing_begin(&t->share, s))
 		return false;
-	}
 	struct uh_error *err = t->since ? uh_session_since(s, t->since) : NULL;
 	if (!err && t->part)
 		err = uh_session_part(s, t->part);
@@ -70,41 +54,8 @@ bool telling_begin(const struct telling *t, struct uh_session *s)
 	}
 	if (t->newest)
 		uh_session_newest(s);
-	if (telling_shares(t))
-		uh_session_keep_around(s, t->share.full_evidence);
-	else if (t->report.lines)
+	if (t->report.lines)
 		uh_session_keep_lines(s);
-	return true;
-}
-
-bool telling_shares(const struct telling *t) { return t->html; }
-
-/** Whole or not at all, and for its owner only: it quotes logs. */
-static struct uh_error *save_html(const struct telling *t, struct uh_session *s)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *out = open_memstream(&text, &n);
-	if (!out)
-		return uh_error_new("%s: there is no memory for the report", t->html);
-	uh_session_write_html(s, out, &t->share);
-	fclose(out);
-	struct uh_error *err = save_file(AT_FDCWD, t->html, (struct str){ text, n }, 0600);
-	free(text);
-	return err;
-}
-
-bool telling_share(const struct telling *t, struct uh_session *s)
-{
-	if (!strcmp(t->html, "-")) {
-		uh_session_write_html(s, stdout, &t->share);
-		return true;
-	}
-	struct uh_error *err = save_html(t, s);
-	if (err) {
-		cannot(err);
-		return false;
-	}
 	return true;
 }
 

@@ -61,3 +61,8 @@ void uh_session_write_html(struct uh_session *s, FILE *out, const struct uh_shar
 {
 	share(s, out, report_html, options);
 }
+
+void uh_session_write_markdown(struct uh_session *s, FILE *out, const struct uh_share_options *options)
+{
+	share(s, out, report_markdown, options);
+}

@@ -3,7 +3,7 @@
 
 static void put_sources(struct html_report *h)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_put(p, "<table><thead><tr><th scope=\"col\">File</th><th scope=\"col\">Kind</th><th scope=\"col\">Bytes</th>"
 		    "<th scope=\"col\">Lines</th></tr></thead><tbody>\n");
 	for (size_t n = 0; n < evidence_count(h->d->evidence); n++) {
@@ -17,7 +17,7 @@ static void put_sources(struct html_report *h)
 }
 
 /** What is in it of this kind; nothing where it has none. */
-static void put_kind(struct page *p, const char *what, const struct text *found)
+static void put_kind(struct html *p, const char *what, const struct text *found)
 {
 	page_put(p, "<li>");
 	page_text(p, str_z(what));
@@ -78,7 +78,7 @@ static void put_contents(struct html_report *h)
 
 void html_about(struct html_report *h)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_put(p, "<section class=\"about\"><h2>About this file</h2>\n<details><summary>What was read</summary>\n");
 	put_sources(h);
 	page_put(p, "</details>\n<details><summary>What it tells about the machine and its people</summary>\n");

@@ -3,7 +3,7 @@
 
 void html_fold(struct html_report *h, const char *id, const char *title, size_t count)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_put(p, "<details id=\"");
 	page_markup(p, str_z(id));
 	page_numbers(p, "%zu\"><summary>", h->index);
@@ -17,7 +17,7 @@ void html_fold_end(struct html_report *h) { page_put(&h->page, "</details>\n"); 
 
 void html_place(struct html_report *h, struct place at)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	struct text line = { 0 };
 	prose_place(&h->words, &line, at);
 	if (lines_at(h->d->lines, at).n)
@@ -30,7 +30,7 @@ void html_place(struct html_report *h, struct place at)
 
 static void put_why(struct html_report *h, const struct incident *i)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	struct text summary = { 0 };
 	page_numbers(p, "<details open id=\"why%zu\"><summary>Why</summary>\n", h->index);
 	page_element(p, "p", "p", i->explanation);
@@ -60,7 +60,7 @@ static void put_why(struct html_report *h, const struct incident *i)
 	text_free(&summary);
 }
 
-static void put_extra(struct page *p, const char *label, const struct command *c)
+static void put_extra(struct html *p, const char *label, const struct command *c)
 {
 	if (!c)
 		return;
@@ -73,7 +73,7 @@ static void put_extra(struct page *p, const char *label, const struct command *c
 
 static void put_remedy(struct html_report *h, const struct diag_remedy *r, size_t number)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_numbers(p, "<section id=\"remedy%zu-%zu\">", h->index, number);
 	page_element(p, "h3", "h3", r->remedy->title);
 	if (r->verdict.state != REMEDY_TRY) {
@@ -131,7 +131,7 @@ static void put_remedies(struct html_report *h, const struct incident *i)
 	html_fold_end(h);
 }
 
-static void put_facts(struct page *p, const struct fact *facts, size_t n)
+static void put_facts(struct html *p, const struct fact *facts, size_t n)
 {
 	page_put(p, "<table><tbody>");
 	for (size_t k = 0; k < n; k++) {
@@ -145,7 +145,7 @@ static void put_facts(struct page *p, const struct fact *facts, size_t n)
 
 static void put_event(struct html_report *h, const struct incident *i, const struct diag_event *e)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	struct text time = { 0 };
 	prose_clock(&time, e->time);
 	prose_elapsed(&time, i->begin, e->time);

@@ -14,7 +14,7 @@ struct str html_fact(const struct incident *i, const char *name)
 
 static void put_gpu(struct html_report *h, const struct incident *i)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_put(p, "<span class=\"gpu\">");
 	if (i->gpu.name.n)
 		page_text(p, i->gpu.name);
@@ -33,7 +33,7 @@ static void put_gpu(struct html_report *h, const struct incident *i)
 
 static void put_time(struct html_report *h, const struct incident *i)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	struct text date = { 0 };
 	if (i->events.len)
 		prose_date(&date, evidence_wall(evidence_at(h->d->evidence, i->events.data[0]->at.source), i->begin));
@@ -50,7 +50,7 @@ static void put_time(struct html_report *h, const struct incident *i)
 
 static void put_head(struct html_report *h, const struct incident *i)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	struct text title = { 0 };
 	prose_title(i, &title);
 	if (h->index == 1)
@@ -70,7 +70,7 @@ static void put_head(struct html_report *h, const struct incident *i)
 	text_free(&title);
 }
 
-static void put_fit(struct page *p, const struct incident *i)
+static void put_fit(struct html *p, const struct incident *i)
 {
 	page_put(p, "<div class=\"fit\"><dt>Machine</dt><dd>");
 	switch (i->action->fit) {
@@ -89,7 +89,7 @@ static void put_fit(struct page *p, const struct incident *i)
 
 static void put_answer(struct html_report *h, const struct incident *i)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	struct text line = { 0 };
 	page_put(p, "<div class=\"now\"><dt>Now</dt><dd class=\"copied\">");
 	page_text(p, i->action_text);
@@ -109,7 +109,7 @@ static void put_answer(struct html_report *h, const struct incident *i)
 /** Where in the program: a line of its source, or else its kernel. */
 static void put_where(struct html_report *h, const struct incident *i)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	const struct str source = html_fact(i, "source"), kernel = html_fact(i, "kernel_short");
 	if (!source.n && !kernel.n)
 		return;
@@ -125,7 +125,7 @@ static void put_where(struct html_report *h, const struct incident *i)
 
 static void put_remedies(struct html_report *h, const struct incident *i)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	size_t told = 0;
 	page_put(p, "<dl class=\"answer\"><div class=\"try\"><dt>Try</dt><dd><ol>");
 	for (size_t n = 0; n < i->remedies.len && told < REMEDIES; n++) {
@@ -166,7 +166,7 @@ static bool has_kind(const struct incident *i, const char *kind)
 
 static void put_missing(struct html_report *h, const struct incident *i, bool drawn)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	const bool log = has_kind(i, "kernel-log");
 	if (log && drawn)
 		return;

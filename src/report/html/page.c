@@ -57,7 +57,7 @@ static void put_data(struct html_report *h)
 static void on_begin(void *ctx, const struct diagnosis *d)
 {
 	struct html_report *h = ctx;
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_put(p,
 		 "<!DOCTYPE html>\n<html lang=\"en-GB\">\n<head>\n<meta charset=\"utf-8\">\n"
 		 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -75,7 +75,7 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 static void on_machine(void *ctx, const struct machine_observation *m)
 {
 	struct html_report *h = ctx;
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_put(p, "<details class=\"gpus\"><summary>GPUs of this machine");
 	page_numbers(p, " (%zu)", m->n);
 	page_put(p,
@@ -121,7 +121,7 @@ static void on_source(void *ctx, const struct evidence *e)
 static void on_incident(void *ctx, const struct incident *i)
 {
 	struct html_report *h = ctx;
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	const bool others = ++h->index > 1;
 	if (h->index > INCIDENTS_MOST)
 		return;

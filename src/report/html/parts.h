@@ -6,7 +6,7 @@
 #include "report/text/parts.h"
 
 struct html_report {
-	struct page page;
+	struct html page;
 	const struct diagnosis *d;
 	const struct page_options *options;
 	struct text_report words; // for the sentences that it shares with the text

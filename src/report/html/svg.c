@@ -11,7 +11,7 @@ static const char *const classes[LOOKS] = { [LOOK_UNKNOWN] = "k-unknown",
 					    [LOOK_EFFECT] = "k-effect",
 					    [LOOK_QUIET] = "k-quiet" };
 
-static void open_shape(struct page *p, const char *shape, enum picture_look look)
+static void open_shape(struct html *p, const char *shape, enum picture_look look)
 {
 	page_markup(p, S("<"));
 	page_markup(p, str_z(shape));
@@ -20,7 +20,7 @@ static void open_shape(struct page *p, const char *shape, enum picture_look look
 	page_markup(p, S("\" "));
 }
 
-static void put_title(struct page *p, struct str label)
+static void put_title(struct html *p, struct str label)
 {
 	page_put(p, "><title>");
 	page_clipped(p, label, 200);
@@ -30,7 +30,7 @@ static void put_title(struct page *p, struct str label)
 /** Whether a label fits into a part of a phone's width. */
 static bool fits(struct str label, double part) { return (double)(print_columns(label) * LETTER) <= part * PHONE; }
 
-static void put_label(struct page *p, double at, double y, struct str label)
+static void put_label(struct html *p, double at, double y, struct str label)
 {
 	page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"%s\">", at * 100, y,
 		     at < 0.2 ? "start" :
@@ -40,7 +40,7 @@ static void put_label(struct page *p, double at, double y, struct str label)
 	page_put(p, "</text>");
 }
 
-static void put_mark(struct page *p, const struct picture_mark *m, double top)
+static void put_mark(struct html *p, const struct picture_mark *m, double top)
 {
 	const double wide = m->to - m->from, y = top + 14;
 	if (wide > 0) {
@@ -58,7 +58,7 @@ static void put_mark(struct page *p, const struct picture_mark *m, double top)
 		put_label(p, m->from + wide / 2, y + 13, m->label);
 }
 
-static void put_ticks(struct page *p, const struct picture *g, double y)
+static void put_ticks(struct html *p, const struct picture *g, double y)
 {
 	double free_from = -1;
 	for (size_t n = 0; n < g->ticks.len; n++) {
@@ -72,7 +72,7 @@ static void put_ticks(struct page *p, const struct picture *g, double y)
 	}
 }
 
-static void put_tracks(struct page *p, const struct picture *g)
+static void put_tracks(struct html *p, const struct picture *g)
 {
 	const double height = TOP + (double)g->tracks.len * TRACK + AXIS;
 	page_numbers(p, "height=\"%.0f\">", height);
@@ -89,7 +89,7 @@ static void put_tracks(struct page *p, const struct picture *g)
 	put_ticks(p, g, height - 4);
 }
 
-static void put_cells(struct page *p, const struct picture *g)
+static void put_cells(struct html *p, const struct picture *g)
 {
 	const size_t rows = (g->marks.len + PICTURE_CELLS_WIDE - 1) / PICTURE_CELLS_WIDE;
 	page_numbers(p, "height=\"%zu\">", rows * CELL);
@@ -104,7 +104,7 @@ static void put_cells(struct page *p, const struct picture *g)
 	}
 }
 
-static void put_chain(struct page *p, const struct picture *g)
+static void put_chain(struct html *p, const struct picture *g)
 {
 	page_numbers(p, "height=\"%zu\">", g->marks.len * LINK);
 	for (size_t n = 0; n < g->marks.len; n++) {
@@ -120,7 +120,7 @@ static void put_chain(struct page *p, const struct picture *g)
 	}
 }
 
-static void put_legend(struct page *p, const struct picture *g)
+static void put_legend(struct html *p, const struct picture *g)
 {
 	page_put(p, "<p class=\"legend\">");
 	for (size_t n = 0; n < LOOKS; n++) {
@@ -135,7 +135,7 @@ static void put_legend(struct page *p, const struct picture *g)
 	page_put(p, "</p>\n");
 }
 
-static void put_table(struct page *p, const struct picture *g)
+static void put_table(struct html *p, const struct picture *g)
 {
 	page_put(p, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"");
 	page_text(p, str_z(picture_title(g->kind)));
@@ -155,7 +155,7 @@ static void put_table(struct page *p, const struct picture *g)
 
 void html_picture(struct html_report *h, const struct picture *g)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	page_put(p, "<figure><figcaption>");
 	page_text(p, str_z(picture_title(g->kind)));
 	page_put(p, "</figcaption>\n<svg class=\"picture\" role=\"img\" width=\"100%\" aria-label=\"");
@@ -183,7 +183,7 @@ void html_picture(struct html_report *h, const struct picture *g)
 
 void html_pictures(struct html_report *h, const struct incident *i, enum know_picture lead)
 {
-	struct page *p = &h->page;
+	struct html *p = &h->page;
 	struct text lacks = { 0 };
 	html_fold(h, "pictures", "More pictures", 0);
 	for (enum know_picture kind = 0; kind < SHOWS_KINDS; kind++) {

@@ -2,9 +2,9 @@
 
 #include "base/print.h"
 
-void page_markup(struct page *p, struct str markup) { print_str(p->out, markup); }
+void page_markup(struct html *p, struct str markup) { print_str(p->out, markup); }
 
-void page_filtered(const struct page *p, struct str s, struct text *ret)
+void page_filtered(const struct html *p, struct str s, struct text *ret)
 {
 	if (p->filter)
 		p->filter->text(p->filter->ctx, s, ret);
@@ -12,7 +12,7 @@ void page_filtered(const struct page *p, struct str s, struct text *ret)
 		text_add(ret, s);
 }
 
-static void put_escaped(struct page *p, struct str s)
+static void put_escaped(struct html *p, struct str s)
 {
 	for (size_t n = 0; n < s.n; n++) {
 		switch (s.p[n]) {
@@ -48,9 +48,9 @@ static void add_shown(struct text *to, struct str s)
 	}
 }
 
-void page_text(struct page *p, struct str s) { page_clipped(p, s, SIZE_MAX); }
+void page_text(struct html *p, struct str s) { page_clipped(p, s, SIZE_MAX); }
 
-void page_clipped(struct page *p, struct str s, size_t most)
+void page_clipped(struct html *p, struct str s, size_t most)
 {
 	struct text filtered = { 0 }, shown = { 0 };
 	page_filtered(p, s, &filtered);
@@ -65,7 +65,7 @@ void page_clipped(struct page *p, struct str s, size_t most)
 	text_free(&shown);
 }
 
-void page_step(struct page *p, const struct command *c)
+void page_step(struct html *p, const struct command *c)
 {
 	struct str rest = command_str(c);
 	for (size_t index = 0; rest.n; index++) {
@@ -79,7 +79,7 @@ void page_step(struct page *p, const struct command *c)
 	page_text(p, rest);
 }
 
-void page_json(struct page *p, struct str json)
+void page_json(struct html *p, struct str json)
 {
 	// These stand in strings only, where an escape means the same.
 	for (size_t n = 0; n < json.n; n++) {
