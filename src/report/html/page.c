@@ -72,9 +72,8 @@ static void on_begin(void *ctx, const struct diagnosis *d)
 }
 
 /** GPUs of a machine that was looked at. */
-static void on_machine(void *ctx, const struct machine_observation *m)
+static void put_machine(struct html_report *h, const struct machine_observation *m)
 {
-	struct html_report *h = ctx;
 	struct html *p = &h->page;
 	page_put(p, "<details class=\"gpus\"><summary>GPUs of this machine");
 	page_numbers(p, " (%zu)", m->n);
@@ -96,6 +95,13 @@ static void on_machine(void *ctx, const struct machine_observation *m)
 		page_put(p, "</tr>\n");
 	}
 	page_put(p, "</tbody></table></details>\n");
+}
+
+/** The list of GPUs stands behind the incidents: the first screen is theirs. */
+static void on_machine(void *ctx, const struct machine_observation *m)
+{
+	(void)ctx;
+	(void)m;
 }
 
 static void on_open(void *ctx, enum report_list list, const struct incident *i)
@@ -205,7 +211,8 @@ static void on_incident_end(void *ctx, const struct incident *i)
 static void on_end(void *ctx, const struct diagnosis *d)
 {
 	struct html_report *h = ctx;
-	(void)d;
+	if (d->machine)
+		put_machine(h, d->machine);
 	html_about(h);
 	page_put(&h->page, "</main>\n");
 	put_data(h);

@@ -53,7 +53,7 @@ static void want_all(const struct diagnosis *d, quoted_lines *list)
 {
 	for (size_t n = 0; n < evidence_count(d->evidence); n++) {
 		const struct evidence *e = evidence_at(d->evidence, n);
-		for (uint64_t line = 1; line <= e->lines; line++) {
+		for (uint64_t line = 1; line <= e->lines + 1; line++) { // the last one may have no end
 			const struct quoted_line one = { { e->id, line }, false };
 			if (lines_at(d->lines, one.at).n)
 				vec_push(list, one);

@@ -5,6 +5,10 @@
 
 enum { TRACK = 34, BAR = 18, AXIS = 18, TOP = 6, CELL = 22, LINK = 34, PHONE = 320, LETTER = 7 };
 
+// Labels near an edge begin or end at their place.
+#define LEFT 0.2
+#define RIGHT 0.8
+
 static const char *const classes[LOOKS] = { [LOOK_UNKNOWN] = "k-unknown",
 					    [LOOK_GOOD] = "k-good",
 					    [LOOK_BAD] = "k-bad",
@@ -32,15 +36,15 @@ static bool fits(struct str label, double part) { return (double)(print_columns(
 
 static void put_label(struct html *p, double at, double y, struct str label)
 {
-	page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"%s\">", at * 100, y,
-		     at < 0.2 ? "start" :
-		     at > 0.8 ? "end" :
-				"middle");
+	page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"", at * 100, y);
+	page_markup(p, at < LEFT ? S("start") : at > RIGHT ? S("end") : S("middle"));
+	page_put(p, "\">");
 	page_text(p, label);
 	page_put(p, "</text>");
 }
 
-static void put_mark(struct html *p, const struct picture_mark *m, double top)
+/** @beside: a label that does not fit into it may stand beside it. */
+static void put_mark(struct html *p, const struct picture_mark *m, double top, bool beside)
 {
 	const double wide = m->to - m->from, y = top + 14;
 	if (wide > 0) {
@@ -55,21 +59,54 @@ static void put_mark(struct html *p, const struct picture_mark *m, double top)
 		page_put(p, "circle>");
 	}
 	if (wide > 0 && fits(m->label, wide))
-		put_label(p, m->from + wide / 2, y + 13, m->label);
+		page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"middle\">", (m->from + wide / 2) * 100, y + 13);
+	else if (wide > 0 && beside && m->to < RIGHT)
+		page_numbers(p, "<text x=\"%.2f%%\" dx=\"6\" y=\"%.0f\">", m->to * 100, y + 13);
+	else if (wide > 0 && beside)
+		page_numbers(p, "<text x=\"%.2f%%\" dx=\"-6\" y=\"%.0f\" text-anchor=\"end\">", m->from * 100, y + 13);
+	else
+		return;
+	page_text(p, m->label);
+	page_put(p, "</text>");
+}
+
+/** Where a label on a phone begins and ends, as parts of its width. */
+struct label_room {
+	double begin, end;
+};
+
+static struct label_room room_of(const struct picture_tick *t)
+{
+	const double wide = (double)(print_columns(t->label) * LETTER) / PHONE;
+	const double begin = t->at < LEFT ? t->at : t->at > RIGHT ? t->at - wide : t->at - wide / 2;
+	return (struct label_room){ begin, begin + wide + 0.03 };
 }
 
 static void put_ticks(struct html *p, const struct picture *g, double y)
 {
-	double free_from = -1;
-	for (size_t n = 0; n < g->ticks.len; n++) {
-		const struct picture_tick *t = &g->ticks.data[n];
-		const double wide = (double)(print_columns(t->label) * LETTER) / PHONE;
-		const double begin = t->at < 0.2 ? t->at : t->at > 0.8 ? t->at - wide : t->at - wide / 2;
-		if (begin < free_from || !t->label.n)
+	enum { TICKS = 12 };
+	struct label_room taken[TICKS];
+	size_t n = 0;
+	for (size_t k = 0; k < g->ticks.len && n < TICKS; k++) {
+		const struct picture_tick *t = &g->ticks.data[k];
+		const struct label_room room = room_of(t);
+		bool fits_here = t->label.n;
+		for (size_t m = 0; m < n && fits_here; m++)
+			fits_here = room.begin >= taken[m].end || room.end <= taken[m].begin;
+		if (!fits_here)
 			continue;
+		taken[n++] = room;
 		put_label(p, t->at, y, t->label);
-		free_from = begin + wide + 0.03;
 	}
+}
+
+/** Whether its track has no other mark. */
+static bool alone(const struct picture *g, size_t n)
+{
+	for (size_t k = 0; k < g->marks.len; k++)
+		if (k != n && g->marks.data[k].track == g->marks.data[n].track)
+			return false;
+	return true;
 }
 
 static void put_tracks(struct html *p, const struct picture *g)
@@ -83,9 +120,9 @@ static void put_tracks(struct html *p, const struct picture *g)
 		put_label(p, 0, y + 10, g->tracks.data[n]);
 	}
 	for (size_t n = 0; n < g->marks.len; n++)
-		put_mark(p, &g->marks.data[n], TOP + (double)g->marks.data[n].track * TRACK);
+		put_mark(p, &g->marks.data[n], TOP + (double)g->marks.data[n].track * TRACK, alone(g, n));
 	for (size_t n = 0; n < g->folds.len; n++)
-		put_label(p, g->folds.data[n], height - AXIS - 6, S("//"));
+		put_label(p, g->folds.data[n], TOP + 14 + 13, S("//"));
 	put_ticks(p, g, height - 4);
 }
 

@@ -12,7 +12,7 @@ struct html {
 
 void page_markup(struct html *p, struct str markup);
 #define page_put(p, literal) page_markup((p), S("" literal ""))
-/** Markup with numbers in it. A format has no %s: tests/html.py looks. */
+/** Markup with numbers in it. A format has no %s: tests/pages.py looks. */
 #define page_numbers(p, ...) fprintf((p)->out, __VA_ARGS__)
 /** What shows of @s, escaped. */
 void page_text(struct html *p, struct str s);

@@ -132,6 +132,9 @@ static void draw(struct picture *p, const struct area *a, const struct address_r
 	scale_ready(&s, spans_of, n + 1, p);
 	picture_track(p, S("memory"));
 	picture_track(p, S("access"));
+	for (size_t i = 0; i + 1 < n; i++)
+		picture_mark(p, (struct picture_mark){ 0, scale_at(&s, spans_of[i].end), scale_at(&s, spans_of[i + 1].begin),
+						       LOOK_QUIET, S("not mapped") });
 	for (size_t i = 0; i < n; i++)
 		picture_mark(p, (struct picture_mark){ 0, scale_at(&s, spans_of[i].begin), scale_at(&s, spans_of[i].end),
 						       LOOK_GOOD, size_of(p, ranges[i].begin, ranges[i].end) });
@@ -139,9 +142,9 @@ static void draw(struct picture *p, const struct area *a, const struct address_r
 	const struct str lanes =
 		mask ? arena_printf(&p->arena, "lanes " STR_FMT, STR_ARG(lanes_say(&p->arena, mask))) : S("the access");
 	picture_mark(p, (struct picture_mark){ 1, scale_at(&s, (double)a->low), scale_at(&s, high), LOOK_BAD, lanes });
+	picture_tick(p, scale_at(&s, (double)a->low), code_text(a->low, room)); // the first ones have the room
 	for (size_t i = 0; i < n; i++)
 		picture_tick(p, scale_at(&s, spans_of[i].begin), code_text(ranges[i].begin, room));
-	picture_tick(p, scale_at(&s, (double)a->low), code_text(a->low, room));
 	scale_free(&s);
 	free(spans_of);
 }
@@ -160,6 +163,7 @@ bool picture_of_addresses(const struct diagnosis *d, const struct incident *i, s
 	const struct map_place place = map_locate(a.map->map, a.map->nmap, a.low);
 	p->looks[LOOK_GOOD] = "memory that exists";
 	p->looks[LOOK_BAD] = "accessed";
+	p->looks[LOOK_QUIET] = n > 1 ? "not mapped" : NULL;
 	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));
 	draw(p, &a, a.map->map + first, n);
 	for (size_t k = 0; k < n; k++)

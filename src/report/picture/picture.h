@@ -34,9 +34,9 @@ struct picture {
 	struct str says;        // in one sentence, for those who do not see it
 	VEC(struct str) tracks; // their labels
 	VEC(struct picture_mark) marks;
-	VEC(struct picture_tick) ticks;
-	VEC(double) folds;        // places at which a long gap was left out
-	const char *looks[LOOKS]; // what each means here; NULL: it does not occur
+	VEC(struct picture_tick) ticks; // the most important first: there may be no room for all
+	VEC(double) folds;              // places at which a long gap was left out
+	const char *looks[LOOKS];       // what each means here; NULL: it does not occur
 	// the table
 	size_t ncolumns;
 	const char *heads[PICTURE_COLUMNS];

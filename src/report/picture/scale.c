@@ -33,14 +33,19 @@ static size_t largest(const struct scale *s, const double *wide)
 	return best;
 }
 
-/** Sets the width of gaps that take too much to 0. Returns the sum of the others; *@ret_folded were folded. */
+/** Sets the width of gaps that take too much to 0. Returns the sum of the others; *@ret_folded were folded. Beside what is there a gap may be
+ * as long as all of it; where there are points only, half of the whole. */
 static double fold(const struct scale *s, double *wide, size_t *ret_folded)
 {
-	double sum = 0;
+	double sum = 0, there = 0;
 	*ret_folded = 0;
-	for (size_t i = 0; i + 1 < s->values.len; i++)
+	for (size_t i = 0; i + 1 < s->values.len; i++) {
 		sum += wide[i] = s->values.data[i + 1] - s->values.data[i];
-	for (size_t i = largest(s, wide); i != SIZE_MAX && wide[i] > GAP_MOST * sum && wide[i] < sum; i = largest(s, wide)) {
+		there += s->gap.data[i] ? 0 : wide[i];
+	}
+	for (size_t i = largest(s, wide); i != SIZE_MAX && wide[i] < sum; i = largest(s, wide)) {
+		if (there > 0 ? wide[i] <= there : wide[i] <= GAP_MOST * sum)
+			break;
 		sum -= wide[i];
 		wide[i] = 0;
 		++*ret_folded;

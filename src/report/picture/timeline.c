@@ -27,17 +27,24 @@ static bool on_scale(const struct incident *i, const struct diag_event *e)
 	return e->time.clock != TIME_NONE && e->time.clock == i->begin.clock && e->time.seconds >= i->begin.seconds;
 }
 
+static void add_tick(const struct incident *i, const struct scale *s, size_t n, struct picture *p)
+{
+	const struct stamp time = { i->begin.clock, s->values.data[n] };
+	struct text label = { 0 };
+	if (n)
+		prose_elapsed(&label, i->begin, time);
+	picture_tick(p, scale_at(s, time.seconds), n ? text_str(&label) : S("0"));
+	text_free(&label);
+}
+
+/** Both ends first: they have room in any case. */
 static void add_ticks(const struct incident *i, const struct scale *s, struct picture *p)
 {
-	struct text label = { 0 };
-	for (size_t n = 0; n < s->values.len; n++) {
-		const struct stamp time = { i->begin.clock, s->values.data[n] };
-		text_clear(&label);
-		if (n)
-			prose_elapsed(&label, i->begin, time);
-		picture_tick(p, scale_at(s, time.seconds), n ? text_str(&label) : S("0"));
-	}
-	text_free(&label);
+	for (size_t n = 0; n < s->values.len; n++)
+		if (!n || n + 1 == s->values.len)
+			add_tick(i, s, n, p);
+	for (size_t n = 1; n + 1 < s->values.len; n++)
+		add_tick(i, s, n, p);
 }
 
 static void say(const struct incident *i, struct picture *p, size_t events)
