@@ -189,5 +189,6 @@ void html_details(struct html_report *h, const struct incident *i)
 		put_facts(&h->page, i->machine.data, i->machine.len);
 		html_fold_end(h);
 	}
+	html_tables(h, i);
 	html_evidence(h, i);
 }

@@ -120,6 +120,8 @@ static void put_where(struct html_report *h, const struct incident *i)
 		page_put(p, ", ");
 	if (source.n)
 		page_element(p, "code", "code", source);
+	if (i->root && i->root->dump.ncode)
+		page_numbers(p, " <a href=\"#code%zu\">code</a>", h->index);
 	page_put(p, "</dd></div>\n");
 }
 

@@ -38,7 +38,7 @@
 		f.querySelector('figcaption').append(button);
 	});
 	document.querySelectorAll('details[id^=events],details[id^=waves]').forEach(function (d) {
-		var rows = d.querySelectorAll('.event,tbody.rows tr');
+		var rows = d.querySelectorAll('.event,.rows tbody tr');
 		if (rows.length < 8)
 			return;
 		var input = document.createElement('input');

@@ -23,6 +23,8 @@ void html_pictures(struct html_report *h, const struct incident *i, enum know_pi
 /** Folded: why, remedies with their steps, events with their facts, lines of the evidence. */
 void html_details(struct html_report *h, const struct incident *i);
 void html_evidence(struct html_report *h, const struct incident *i);
+/** Code, rings, queues and waves. */
+void html_tables(struct html_report *h, const struct incident *i);
 /** At the end: what was read, and what the file tells about the machine and its people. */
 void html_about(struct html_report *h);
 
