@@ -279,4 +279,5 @@ def main():
     t.end()
 
 
-main()
+if __name__ == "__main__":
+    main()
