@@ -5,12 +5,13 @@
 
 struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_t *addresses, size_t n, struct code_lines **ret)
 {
-	(void)name;
-	(void)bytes;
 	(void)addresses;
 	(void)n;
 	*ret = NULL;
-	return NULL;
+	if (str_find(bytes, S(".debug_line")) < 0)
+		return NULL;
+	return uh_error_new("source lines of " STR_FMT " are not shown: this page does not read debug information; the program does",
+			    STR_ARG(name));
 }
 
 void code_lines_free(struct code_lines *l) { (void)l; }
@@ -45,7 +46,7 @@ struct uh_error *disassemble(struct arena *a, struct str target_id, const struct
 	(void)ranges;
 	(void)n;
 	*ret = (struct disassembly){ 0 };
-	return uh_error_new("instructions are not shown in the page; the program shows them");
+	return uh_error_new("this page has no disassembler; the program has");
 }
 
 struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v)
