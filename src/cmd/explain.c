@@ -160,13 +160,16 @@ int cmd_explain(int argc, char **argv)
 
 	// What could be read is explained; what could not has had its line on stderr.
 	bool read = uh_session_sources(s);
-	if (read || e.tell.report.json || e.tell.report.oneline)
+	bool written = true;
+	if (sharing_asked(&e.tell.share) && read)
+		written = sharing_write(&e.tell.share, s);
+	else if (read || e.tell.report.json || e.tell.report.oneline)
 		uh_session_report(s, stdout, &e.tell.report);
 	else if (!uh_session_problems(s))
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
 			 "kernel log is "
 			 "the host's)");
-	status = telling_status(&e.tell, s);
+	status = written ? telling_status(&e.tell, s) : EXIT_CANNOT;
 	uh_session_free(s);
 	return status;
 }

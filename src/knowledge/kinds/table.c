@@ -62,6 +62,7 @@ static const struct kind_key class_keys[] = {
 	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
 	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
+	{ "picture", KEY_CHOICE, AT(know_class, picture), .choices = "timeline addresses waits lanes ranks" },
 	{ 0 },
 };
 static const struct kind_key source_keys[] = {
@@ -206,6 +207,7 @@ static const struct kind_key action_keys[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ "fit", KEY_CHOICE, AT(know_action, fit), .choices = "unknown yes no" },
 	{ "next", KEY_NEXT, AT(know_action, next_steps) },
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },
 	{ 0 },
