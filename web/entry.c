@@ -28,6 +28,7 @@ FOR_PAGE(page_new) struct page *page_new(void)
 {
 	struct page *p = calloc(1, sizeof(*p));
 	p->session = uh_session_new(on_problem, NULL);
+	uh_session_keep_around(p->session, false);
 	return p;
 }
 
@@ -47,17 +48,28 @@ FOR_PAGE(page_end) void page_end(struct page *p) { uh_session_end(p->session); }
 FOR_PAGE(page_sources) unsigned page_sources(const struct page *p) { return uh_session_sources(p->session); }
 FOR_PAGE(page_verdict) unsigned page_verdict(const struct page *p) { return uh_session_verdict(p->session); }
 
-enum page_report_kind { PAGE_JSON, PAGE_TEXT, PAGE_TEXT_ALL };
+enum page_report_kind { PAGE_JSON, PAGE_TEXT, PAGE_TEXT_ALL, PAGE_HTML, PAGE_MARKDOWN };
 
-FOR_PAGE(page_report) const char *page_report(struct page *p, enum page_report_kind kind)
+static void write_report(struct uh_session *s, FILE *out, enum page_report_kind kind, bool redact)
 {
 	const struct uh_report_options options = { .json = kind == PAGE_JSON,
 						   .all = kind == PAGE_TEXT_ALL,
 						   .verbose = kind == PAGE_TEXT_ALL };
+	const struct uh_share_options share = { .redact = redact };
+	if (kind == PAGE_HTML)
+		uh_session_write_html(s, out, &share);
+	else if (kind == PAGE_MARKDOWN)
+		uh_session_write_markdown(s, out, &share);
+	else
+		uh_session_report(s, out, &options);
+}
+
+FOR_PAGE(page_report) const char *page_report(struct page *p, enum page_report_kind kind, bool redact)
+{
 	free(p->report);
 	p->report = NULL;
 	FILE *out = open_memstream(&p->report, &p->length);
-	uh_session_report(p->session, out, &options);
+	write_report(p->session, out, kind, redact);
 	fclose(out);
 	return p->report;
 }

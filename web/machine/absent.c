@@ -10,7 +10,8 @@ struct uh_error *code_lines_new(struct str name, struct str bytes, const uint64_
 	*ret = NULL;
 	if (str_find(bytes, S(".debug_line")) < 0)
 		return NULL;
-	return uh_error_new("source lines of " STR_FMT " are not shown: this page does not read debug information; the program does",
+	return uh_error_new("source lines of " STR_FMT
+			    " are not shown: this page does not read debug information; the program does",
 			    STR_ARG(name));
 }
 

@@ -31,8 +31,9 @@ static struct uh_error *bad_end(const struct feed *f)
 {
 	if (f->child.pid == PAGE_MEMORY)
 		return uh_error_new("%s: needs too much memory; only what was read before is used", f->name);
-	return uh_error_new("%s: its reader crashed: it is damaged, or was truncated while it was read; what was read before counts",
-			    f->name);
+	return uh_error_new(
+		"%s: its reader crashed: it is damaged, or was truncated while it was read; what was read before counts",
+		f->name);
 }
 
 int feed_next(struct feed *f, struct str *ret, struct uh_error **ret_err)

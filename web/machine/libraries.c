@@ -11,7 +11,10 @@ struct held_symbol {
 	void *symbol;
 };
 
-#define ARCHIVE(name) { "libarchive.so.13", #name, (void *)name }
+#define ARCHIVE(name)                                                                                                          \
+	{                                                                                                                      \
+		"libarchive.so.13", #name, (void *)name                                                                        \
+	}
 static const struct held_symbol symbols[] = {
 	{ "libstdc++.so.6", "__cxa_demangle", (void *)__cxa_demangle },
 	ARCHIVE(archive_read_new),

@@ -271,9 +271,9 @@ class Unhang {
 		this.main.page_end(this.page);
 	}
 
-	/** @kind: a number of page_report() in entry.c. */
-	report(kind) {
-		const at = this.main.page_report(this.page, kind);
+	/** @kind: one of REPORT. @redact: of HTML and Markdown, with names of people and machines replaced. */
+	report(kind, redact = false) {
+		const at = this.main.page_report(this.page, kind, redact);
 		return new Uint8Array(this.main.memory.buffer.slice(at, at + this.main.page_report_length(this.page)));
 	}
 
@@ -282,4 +282,5 @@ class Unhang {
 	}
 }
 
-const REPORT = { json: 0, text: 1, all: 2 };
+// As page_report() in entry.c numbers them.
+const REPORT = { json: 0, text: 1, all: 2, html: 3, markdown: 4 };
