@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """Reports for others: the HTML file and the Markdown. An HTML parser reads each report back; what comes from the evidence stays text."""
 import base64
+import fcntl
 import hashlib
 import html.parser
 import json
+import os
+import pathlib
+import pty
 import re
+import struct
 import subprocess
 import sys
 import tempfile
-import pathlib
+import termios
 
 import tap
 
@@ -151,12 +156,53 @@ def test_pictures(t, unhang):
     t.same(name, "Addresses around the fault", "a fault in a core shows the addresses")
     t.ok("lane 63" in page.visible and "0x7f3a00008000" in page.visible and not page.complaints, "with each lane in its table")
     t.ok("Not in this evidence: the kernel log." in page.visible, "and says what the evidence lacks")
+    here = [text_of(e) for e in page.of("tr", class_="here")]
+    t.ok(any("return table[row * 64 + column];" in line for line in here) and any("v_lshl_add_u32 v0, s6, 6, v0" in line for line in here) or "No instructions" in page.visible,
+         "source and instructions have an arrow", here)
+    rows = [e for e in page.of("th", scope="row") if e["in"][-3:] == ["table", "tbody", "tr"] and "details" in e["in"]]
+    t.ok("Waves (18)" in page.visible and len(rows) > 18, "every wave is in a table", len(rows))
+    t.ok("its harvest mask" in page.visible and not page.of("svg", class_="chip"), "the chip is not drawn without its harvest mask")
     name, page = lead(TOP / "docs" / "sample-dmesg.txt")
     t.same(name, "What happened when", "without a map of memory it is the timeline")
     t.ok("Not in this evidence: a map of the program's memory" in page.visible, "and a line says what is lacking")
     t.same(lead(*log_of("rccl-watchdog-lagging-rank"))[0], "The ranks of the job", "a collective shows the ranks")
     agent = next((TOP / "fuzz" / "seeds" / "debug-agent").iterdir())
     t.note(f"{agent.name}: {lead(agent)[0]}")
+
+
+def on_terminal(unhang, lines, locale, *arguments):
+    """What the program writes to a terminal of so many lines of 80 columns."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", lines, 80, 0, 0))
+    child = subprocess.Popen([unhang.binary, "explain", *map(str, arguments)], stdout=its, stderr=subprocess.DEVNULL,
+                             env={**unhang.environment, "TERM": "xterm", "NO_COLOR": "1", "LC_ALL": locale})
+    os.close(its)
+    said = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # Linux's way to say that the other end was closed
+            break
+        if not part:
+            break
+        said += part
+    child.wait()
+    os.close(ours)
+    return said.decode().replace("\r", "")
+
+
+def test_terminal(t, unhang):
+    """The lead picture on a terminal that has room for it, in the letters of its locale; never in a pipe."""
+    core, ranks = TOP / "docs" / "sample-gpucore", log_of("rccl-watchdog-lagging-rank")[0]
+    said = on_terminal(unhang, 50, "C.UTF-8", core)
+    t.ok("Addresses around the fault\n  memory \u2592" in said and "\u2588" in said and "lanes 0-63" in said, "a core's addresses", said)
+    said = on_terminal(unhang, 50, "C", core)
+    t.ok("  memory #" in said and said.isascii(), "in ASCII where the locale asks for it", said)
+    t.ok("Addresses around" not in on_terminal(unhang, 24, "C.UTF-8", core), "not where it would push the answer off the screen")
+    t.ok(re.search(r"^  rank 2 \S+ 5119$", on_terminal(unhang, 50, "C", ranks), re.M), "the ranks of a job")
+    t.ok("\u2588" in on_terminal(unhang, 50, "C.UTF-8", TOP / "docs" / "sample-server.log"), "the lanes of a wave")
+    t.ok(all(len(line) <= 80 for line in said.splitlines()), "no line is wider than the terminal")
+    t.ok("Addresses around" not in run(unhang, "explain", core).stdout.decode(), "a pipe gets none")
 
 
 def hostile_log(text):
@@ -270,6 +316,7 @@ def main():
         folder = pathlib.Path(folder)
         test_kinds(t, unhang)
         test_pictures(t, unhang)
+        test_terminal(t, unhang)
         test_hostile(t, unhang, folder)
         test_evidence(t, unhang, folder)
         test_redact(t, unhang)
@@ -279,4 +326,5 @@ def main():
     t.end()
 
 
-main()
+if __name__ == "__main__":
+    main()

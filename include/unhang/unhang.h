@@ -70,6 +70,8 @@ const char *uh_session_unread(const struct uh_session *s);
 /** AMD GPUs of this machine that were looked at, and how many of them are not well. */
 unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell);
 
+/** What pictures in a text may be made of. */
+enum uh_drawing { UH_DRAW_NOTHING, UH_DRAW_ASCII, UH_DRAW_UNICODE };
 struct uh_report_options {
 	bool json;
 	bool all;     // every incident in full, not only the first
@@ -77,7 +79,9 @@ struct uh_report_options {
 	bool lines;   // the lines of the evidence, too, where they were kept
 	bool oneline; // a line of fields with tabs between for each incident, or for each GPU that has none
 	bool colour;
-	unsigned width; // columns of the terminal; 0: 80
+	unsigned width;          // columns of the terminal; 0: 80
+	enum uh_drawing drawing; // a picture of the incident, where it helps and fits
+	unsigned height;         // lines of the terminal; 0: not known
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
 

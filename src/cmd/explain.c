@@ -133,8 +133,7 @@ int cmd_explain(int argc, char **argv)
 	int status = parse_options(argc, argv, &e);
 	if (status >= 0)
 		return status;
-	e.tell.report.colour = terminal_colour();
-	e.tell.report.width = terminal_width();
+	terminal_describe(&e.tell.report);
 	struct uh_session *s = uh_session_new(complain_line, NULL);
 	if (!telling_begin(&e.tell, s)) {
 		uh_session_free(s);

@@ -103,8 +103,7 @@ static int now(struct now *o, int argc, char **argv)
 	int status = parse_options(argc, argv, o);
 	if (status >= 0)
 		return status;
-	o->tell.report.colour = terminal_colour();
-	o->tell.report.width = terminal_width();
+	terminal_describe(&o->tell.report);
 	struct uh_machine *machine = NULL;
 	struct uh_error *err = o->target ? uh_machine_open(o->target, &machine) : NULL;
 	if (err)

@@ -22,7 +22,10 @@ static struct str name_of(struct picture *p, const struct diag_rank *r)
 static enum picture_look look_of(const struct diag_rank *r)
 {
 	const struct str role = str_z(r->role);
-	return str_is(role, "first") ? LOOK_BAD : str_is(role, "victim") ? LOOK_EFFECT : LOOK_UNKNOWN;
+	return str_is(role, "first")  ? LOOK_BAD :
+	       str_is(role, "victim") ? LOOK_EFFECT :
+	       progress(r) >= 0       ? LOOK_QUIET :
+					LOOK_UNKNOWN;
 }
 
 static void add_row(struct picture *p, const struct incident *i, const struct diag_rank *r)
