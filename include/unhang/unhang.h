@@ -28,6 +28,8 @@ void uh_session_free(struct uh_session *s);
 
 /** A file, directory, archive, FIFO, journal file or /dev/kmsg; "-" is standard input. */
 void uh_session_add_path(struct uh_session *s, const char *path);
+/** The @n bytes of a log, document, core or archive that the caller has in memory, called @name. They are needed until the call returns. */
+void uh_session_add_bytes(struct uh_session *s, const char *name, const void *bytes, size_t n);
 /** The journal's kernel messages of boot 0 (this one), -1 (the one before), ... of the system under @root (NULL: this one). */
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot);
 /** What a crash left under @root: pstore, kdump's dmesg. */
