@@ -22,12 +22,15 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 	const struct {
 		const char *name;
 		struct str value;
-	} all[] = { { "ended", f->of->ended },	  { "class", f->of->class },	 { "fault", f->of->fault },
-		    { "kernel", f->of->kernel },  { "place", f->of->place },	 { "seen", f->seen },
-		    { "earlier", f->earlier },	  { "level", f->level },	 { "allowed", f->allowed },
-		    { "at_top", f->at_top },	  { "agent", f->agent },	 { "on_repeat", f->on_repeat },
-		    { "tries_left", f->tries_left }, { "launches", f->launches }, { "signal", f->signal },
-		    { "at", f->at },		  { "memory_peak", f->peak },	 { "memory_limit", f->limit } };
+	} all[] = { { "ended", f->of->ended },       { "class", f->of->class },
+		    { "fault", f->of->fault },       { "kernel", f->of->kernel },
+		    { "place", f->of->place },       { "seen", f->seen },
+		    { "earlier", f->earlier },       { "level", f->level },
+		    { "allowed", f->allowed },       { "at_top", f->at_top },
+		    { "agent", f->agent },           { "on_repeat", f->on_repeat },
+		    { "tries_left", f->tries_left }, { "launches", f->launches },
+		    { "signal", f->signal },         { "at", f->at },
+		    { "memory_peak", f->peak },      { "memory_limit", f->limit } };
 	for (size_t i = 0; !index && i < sizeof(all) / sizeof(all[0]); i++)
 		if (str_is(name, all[i].name) && all[i].value.n) {
 			*ret = all[i].value;
@@ -39,7 +42,7 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 /** What makes two failures of one kind, and what makes them the same: where in the work it happened. Addresses change from try to try. */
 static void set_fingerprint(struct arena *a, struct run_try *t)
 {
-	struct str at = t->packet >= 0   ? arena_printf(a, "packet %lld", (long long)t->packet) :
+	struct str at = t->packet >= 0  ? arena_printf(a, "packet %lld", (long long)t->packet) :
 			t->launches > 0 ? arena_printf(a, "after %lld packets", (long long)t->launches) :
 					  (struct str){ 0 };
 	t->kind = arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(t->ended),

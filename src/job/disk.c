@@ -20,25 +20,32 @@ struct disk_key {
 	bool number;
 };
 
-#define TEXT(type, name) { #name, offsetof(struct type, name), false }
-#define NUMBER(type, name) { #name, offsetof(struct type, name), true }
+#define TEXT(type, name)                                                                                                       \
+	{                                                                                                                      \
+#name, offsetof(struct type, name), false                                                                      \
+	}
+#define NUMBER(type, name)                                                                                                     \
+	{                                                                                                                      \
+#name, offsetof(struct type, name), true                                                                       \
+	}
 #define T(name) TEXT(run_try, name)
 #define N(name) NUMBER(run_try, name)
 static const struct disk_key try_keys[] = {
-	N(number),      N(level),        N(began),     N(ran_ms),     T(filter),     T(changes),  T(ended),
-	N(exit_code),   N(signal),       T(because),   T(class),      T(title),      T(fault),    T(gpu),
-	T(kernel),      T(symbol), T(place), T(offset), N(packet),    N(launch),     N(rank),       N(pid),      N(launches),
-	N(recordings),  T(fingerprint),  T(kind),      T(bundle),     T(diagnosis),  T(lacking),  N(memory_peak),
-	N(memory_limit), N(oom_kills),   T(left),      T(holders),    T(checkpoint), N(lost_ms),  T(row),
-	T(act),         T(reason),       T(propose),   N(next_level), T(next_filter), T(next_changes), { 0 },
+	N(number),       N(level),       N(began),        N(ran_ms),      T(filter),  T(changes),    T(ended),
+	N(exit_code),    N(signal),      T(because),      T(class),       T(title),   T(fault),      T(gpu),
+	T(kernel),       T(symbol),      T(place),        T(offset),      N(packet),  N(launch),     N(rank),
+	N(pid),          N(launches),    N(recordings),   T(fingerprint), T(kind),    T(bundle),     T(diagnosis),
+	T(lacking),      N(memory_peak), N(memory_limit), N(oom_kills),   T(left),    T(holders),    T(checkpoint),
+	N(lost_ms),      T(row),         T(act),          T(reason),      T(propose), N(next_level), T(next_filter),
+	T(next_changes), { 0 },
 };
 #undef T
 #undef N
 #define T(name) TEXT(run_told, name)
 #define N(name) NUMBER(run_told, name)
 static const struct disk_key run_keys[] = {
-	T(id),   T(host),     T(boot_id), T(directory), T(command), T(launcher), T(job),   N(rank),
-	N(world), N(restarts), N(began),   N(pid),       N(status),  T(recorder), T(before), T(notes), { 0 },
+	T(id),       T(host),  T(boot_id), T(directory), T(command),  T(launcher), T(job),   N(rank), N(world),
+	N(restarts), N(began), N(pid),     N(status),    T(recorder), T(before),   T(notes), { 0 },
 };
 #undef T
 #undef N
@@ -220,15 +227,17 @@ static void complete(struct supervisor *s, struct run_told *r, const char *direc
 	struct run_try *last = other.tries.len ? other.tries.data[other.tries.len - 1] : NULL;
 	if (last && !last->ended.n) {
 		last->ended = S("killed");
-		last->because = str_eq(r->boot_id, s->run->boot_id) ?
-					S("unhang was killed together with the job, so neither could tell why. In a container this "
-					  "is mostly the out-of-memory killer.") :
-					S("The machine was started again while the job ran.");
+		last->because =
+			str_eq(r->boot_id, s->run->boot_id) ?
+				S("unhang was killed together with the job, so neither could tell why. In a container this "
+				  "is mostly the out-of-memory killer.") :
+				S("The machine was started again while the job ran.");
 	}
 	r->status = 128 + SIGKILL;
 	disk_save(&other);
-	s->run->notes = arena_printf(s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.",
-				     STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), directory);
+	s->run->notes = arena_printf(
+		s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.",
+		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), directory);
 	vec_free(&other.tries);
 }
 

@@ -35,16 +35,16 @@ static void judge_status(const struct supervisor *s, struct attempt *a)
 	struct run_try *t = a->told;
 	if (WIFSIGNALED(a->status)) {
 		t->ended = s->asked || WTERMSIG(a->status) == SIGINT ? S("stopped") : S("signal");
-		t->because = arena_printf(s->arena, STR_FMT " ended it.",
-					  STR_ARG(signal_say(s->arena, WTERMSIG(a->status))));
+		t->because = arena_printf(s->arena, STR_FMT " ended it.", STR_ARG(signal_say(s->arena, WTERMSIG(a->status))));
 		return;
 	}
 	t->ended = WEXITSTATUS(a->status) ? S("exit") : S("done");
 	t->because = arena_printf(s->arena, "It ended by itself with status %d.", WEXITSTATUS(a->status));
 	if (!WEXITSTATUS(a->status) && s->options->recorder && t->level && !a->votes.packets) {
 		t->ended = S("no-launch");
-		t->because = a->votes.recordings ? S("It ended with status 0, but launched nothing on a GPU.") :
-						   S("It ended with status 0, but no process of it used ROCm with the recorder.");
+		t->because = a->votes.recordings ?
+				     S("It ended with status 0, but launched nothing on a GPU.") :
+				     S("It ended with status 0, but no process of it used ROCm with the recorder.");
 	}
 }
 

@@ -16,7 +16,7 @@ static void work(int fd, const void *ctx)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); // what it leaves behind is not the job's
-	setpgid(0, 0); // what the terminal sends is for the job
+	setpgid(0, 0);                    // what the terminal sends is for the job
 	child_keep_only(fd);
 	FILE *to = fdopen(fd, "w");
 	if (!to)

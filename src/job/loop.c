@@ -205,8 +205,11 @@ static void take_look(struct supervisor *s, struct attempt *a, int64_t now)
 	}
 	if (!str_is(vote, "stands"))
 		return;
-	a->told->because = arena_printf(s->arena, "No queue of the job moved for %lld s, and neither did the GPU: " STR_FMT,
-					(long long)(now - a->votes.moved) / 1000, STR_ARG(str_trim(str_split(&answer, '\n'))));
+	struct str says = { 0 };
+	str_behind(str_split(&answer, '\n'), S("says "), &says);
+	a->told->because =
+		arena_printf(s->arena, "No queue of the job moved for %lld s, and the GPU does not move either%s" STR_FMT,
+			     (long long)(now - a->votes.moved) / 1000, says.n ? ": " : ".", STR_ARG(says));
 	begin_end(s, a, WHY_HANG);
 }
 

@@ -119,10 +119,10 @@ struct supervisor {
 	struct helper helper;
 	const char *directory, *recordings;
 	struct str profile, repeat; // lines of NAME=VALUE
-	int64_t deadline; // of all tries; 0: none
-	int64_t delay_ms; // before the next try
-	int asked;        // the signal by which somebody wants us to end; 0
-	bool missing;     // the command could not be started
+	int64_t deadline;           // of all tries; 0: none
+	int64_t delay_ms;           // before the next try
+	int asked;                  // the signal by which somebody wants us to end; 0
+	bool missing;               // the command could not be started
 };
 
 /** Why the supervisor ends a try. */

@@ -97,14 +97,13 @@ static void describe(struct supervisor *s)
 static struct uh_error *make_recordings(struct supervisor *s)
 {
 	const char *shm = access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
-	s->recordings =
-		arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
+	s->recordings = arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
 	if (mkdir(s->recordings, 0700) && errno != EEXIST)
 		return uh_error_os(errno, "%s", s->recordings);
 	return NULL;
 }
 
-static void remove_directory(const char *path)
+static void empty_directory(const char *path)
 {
 	DIR *d = opendir(path);
 	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
@@ -112,7 +111,6 @@ static void remove_directory(const char *path)
 			unlinkat(dirfd(d), e->d_name, 0);
 	if (d)
 		closedir(d);
-	rmdir(path);
 }
 
 static void take_over(struct supervisor *s)
@@ -191,8 +189,7 @@ static struct uh_error *start(struct supervisor *s, struct attempt *a)
 						 .cores = s->options->cores == CORES_OFF ? NULL : a->directory,
 						 .run_id = s->run->id.p,
 						 .profile = s->profile,
-						 .on_repeat = str_is(t->changes, CHANGE_REPEAT) ? s->repeat :
-												    (struct str){ 0 },
+						 .on_repeat = str_is(t->changes, CHANGE_REPEAT) ? s->repeat : (struct str){ 0 },
 						 .agent = str_is(t->changes, CHANGE_AGENT) };
 	const struct start job = { .command = command_line(s, t),
 				   .environment = start_environment(s->arena, &settings),
@@ -358,6 +355,7 @@ static struct uh_error *all_tries(struct supervisor *s)
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
 		disk_save(s);
+		empty_directory(s->recordings); // of the try before
 		err = try_once(s, t);
 		disk_save(s);
 		tell(s, t);
@@ -386,9 +384,10 @@ static struct uh_error *begin(struct supervisor *s)
 	struct text profile = { 0 };
 	bool ours;
 	if (s->options->restarts && s->run->rank >= 0 && s->run->world > 1)
-		return uh_error_new("--restart is for the command that starts all ranks; this is rank %lld of %lld under " STR_FMT
-				    ", which would leave the others behind. Put unhang run around the launcher",
-				    (long long)s->run->rank, (long long)s->run->world, STR_ARG(s->run->launcher));
+		return uh_error_new(
+			"--restart is for the command that starts all ranks; this is rank %lld of %lld under " STR_FMT
+			", which would leave the others behind. Put unhang run around the launcher",
+			(long long)s->run->rank, (long long)s->run->world, STR_ARG(s->run->launcher));
 	struct uh_error *err = disk_begin(s);
 	if (!err)
 		err = make_recordings(s);
@@ -420,8 +419,10 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 		err = all_tries(&s);
 		finish(&s);
 	}
-	if (s.recordings)
-		remove_directory(s.recordings);
+	if (s.recordings) {
+		empty_directory(s.recordings);
+		rmdir(s.recordings);
+	}
 	const struct run_try **list = arena_alloc(&ret->arena, (s.tries.len + 1) * sizeof(*list));
 	for (size_t i = 0; i < s.tries.len; i++)
 		list[i] = s.tries.data[i];

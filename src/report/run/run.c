@@ -113,10 +113,10 @@ static void say_try(struct sheet *s, const struct run_try *t)
 	const struct {
 		const char *label;
 		struct str value;
-	} rows[] = { { "Evidence", t->because },   { "Cause", t->title },	{ "Kernel", t->kernel },
-		     { "Address", t->place },	   { "Lacking", t->lacking },	{ "Bundle", t->bundle },
-		     { "Left", t->left },	   { "Memory", t->holders },	{ "Checkpoint", t->checkpoint },
-		     { "Decision", t->reason },	   { "Try", t->propose } };
+	} rows[] = { { "Evidence", t->because }, { "Cause", t->title },     { "Kernel", t->kernel },
+		     { "Address", t->place },    { "Lacking", t->lacking }, { "Bundle", t->bundle },
+		     { "Left", t->left },        { "Memory", t->holders },  { "Checkpoint", t->checkpoint },
+		     { "Decision", t->reason },  { "Try", t->propose } };
 	if (s->as_json)
 		return;
 	sheet_say(s, "Try %lld, level %lld: the job %s", (long long)t->number, (long long)t->level, ended_say(t->ended));

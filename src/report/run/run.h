@@ -16,9 +16,9 @@ struct run_try {
 	struct str because; // the evidence for that, in a sentence
 	struct str class, title, fault, gpu;
 	struct str kernel, symbol, place; // of the failure: where the address lies, in words
-	struct str offset;        // the same without what changes from try to try: past+0/4194304
-	int64_t packet, launch;   // of the kernel: its number in the queue; of this kernel in its process, from 1 on
-	int64_t rank, pid;        // of the process that failed
+	struct str offset;                // the same without what changes from try to try: past+0/4194304
+	int64_t packet, launch;           // of the kernel: its number in the queue; of this kernel in its process, from 1 on
+	int64_t rank, pid;                // of the process that failed
 	int64_t launches, recordings;
 	struct str fingerprint, kind; // what makes it the same failure; what makes it one of the same kind
 	struct str bundle, diagnosis; // files

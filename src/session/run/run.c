@@ -62,6 +62,7 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 {
 	struct captured done = { 0 };
 	const struct capture_options o = { .file = arena_printf(a, "%s/" STORE_BUNDLE, s->directory).p,
+					   .recordings = s->recordings,
 					   .pids = s->pids,
 					   .npids = s->npids,
 					   .user_data = USER_DATA_REGISTERS,
@@ -93,9 +94,8 @@ static void explain(const struct job_study *s, struct str bundle, struct arena *
 	enum { SLACK_S = 2 };
 	struct uh_session *session = uh_session_new(say_nothing, NULL);
 	const char *json = arena_printf(a, "%s/" STORE_DIAGNOSIS, s->directory).p;
-	session->told = (struct told_options){ .limited = true,
-					       .since = (double)s->of->began / 1000 - SLACK_S,
-					       .now = time(NULL) };
+	session->told =
+		(struct told_options){ .limited = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL) };
 	uh_session_add_path(session, bundle.n ? bundle.p : s->recordings);
 	uh_session_end(session);
 	tell_incident(session, to);
@@ -166,7 +166,7 @@ static void look(void *ctx, FILE *to)
 	}
 	fputs(stands ? "stands\n" : known ? "moves\n" : "unknown\n", to);
 	if (stands)
-		put(to, "", stands->says);
+		put(to, "says", stands->says.n ? stands->says : stands->health);
 	uh_session_free(s);
 }
 

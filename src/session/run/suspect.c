@@ -5,7 +5,7 @@
 
 #include "session/last/last.h"
 
-enum { LOG_LINES = 50 };
+enum { LOG_LINES = 50, NEIGHBOURS = 64 << 10 };
 
 struct suspect {
 	const struct flight_recording *of;
@@ -81,7 +81,8 @@ static void tell_fault(const struct suspect *s, struct arena *a, struct run_try 
 	const struct nearby n = recording_near(s->of, s->fault->a[0], s->fault->time);
 	ret->because = arena_printf(a, "The recorder saw a memory fault at 0x%llx.", (unsigned long long)s->fault->a[0]);
 	ret->place = near_say(a, s->of, &n, s->fault->time);
-	if (n.allocation)
+	// How far two buffers lie apart changes from try to try.
+	if (n.allocation && (n.relation == NEAR_INSIDE || n.relation == NEAR_FREED || n.distance < NEIGHBOURS))
 		ret->offset = arena_printf(a, "%s+%llu/%llu", near_name(n.relation), (unsigned long long)n.distance,
 					   (unsigned long long)n.allocation->size);
 }
