@@ -42,15 +42,15 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 /** What makes two failures of one kind, and what makes them the same: where in the work it happened. Addresses change from try to try. */
 static void set_fingerprint(struct arena *a, struct run_try *t)
 {
-	struct str at = t->packet >= 0  ? arena_printf(a, "packet %lld", (long long)t->packet) :
+	// Other packets lie between the launches at higher levels: a launch is counted among those of its kernel.
+	struct str at = t->launch >= 0  ? arena_printf(a, "launch %lld", (long long)t->launch) :
+			t->kernel.n     ? t->offset :
 			t->launches > 0 ? arena_printf(a, "after %lld packets", (long long)t->launches) :
 					  (struct str){ 0 };
 	t->kind = arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(t->ended),
 			       (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(t->class),
 			       STR_ARG(t->kernel));
-	t->fingerprint =
-		at.n ? arena_printf(a, STR_FMT "/" STR_FMT "/" STR_FMT, STR_ARG(t->kind), STR_ARG(at), STR_ARG(t->offset)) :
-		       (struct str){ 0 };
+	t->fingerprint = at.n ? arena_printf(a, STR_FMT "/" STR_FMT, STR_ARG(t->kind), STR_ARG(at)) : (struct str){ 0 };
 }
 
 static void compare(const struct run_told *r, const struct run_try *t, struct arena *a, struct escalation_facts *f)

@@ -33,6 +33,8 @@ static void judge_oom(const struct supervisor *s, struct attempt *a, const struc
 static void judge_status(const struct supervisor *s, struct attempt *a)
 {
 	struct run_try *t = a->told;
+	if (t->ended.n)
+		return; // while a fault held it, the recording told
 	if (WIFSIGNALED(a->status)) {
 		t->ended = s->asked || WTERMSIG(a->status) == SIGINT ? S("stopped") : S("signal");
 		t->because = arena_printf(s->arena, STR_FMT " ended it.", STR_ARG(signal_say(s->arena, WTERMSIG(a->status))));

@@ -173,7 +173,6 @@ static void look_for_hang(struct supervisor *s, struct attempt *a, int64_t now)
 {
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_LOOK };
 	const int64_t stood = now - a->votes.moved, after = s->options->hang_ms;
-	votes_look(&a->votes, s->recordings, now);
 	if (stood < SUSPECT_MS && stood < after)
 		a->looked = false;
 	if (!after || !a->votes.in_flight || stood < after || a->root_stopped)
@@ -187,6 +186,20 @@ static void look_for_hang(struct supervisor *s, struct attempt *a, int64_t now)
 	} else if (!a->looked && helper_begin(&s->helper, &task, LOOK_MS)) {
 		a->phase = PHASE_LOOKS;
 	}
+}
+
+/** A fault holds a process: what it still has is saved before it goes on to its end. Of several ranks only the first is. */
+static void use_hold(struct supervisor *s, struct attempt *a)
+{
+	const int64_t left = a->votes.nholds ? votes_held(&a->votes) : -1;
+	if (left < 0)
+		return;
+	if (left > SPARE_MS / 2 && !a->studied) {
+		begin_saving(s, a, left - SPARE_MS / 6);
+		a->held = a->phase == PHASE_SAVES;
+	}
+	if (!a->held)
+		votes_release(&a->votes);
 }
 
 /** What the look at the GPUs said. */
@@ -239,7 +252,11 @@ static void runs(struct supervisor *s, struct attempt *a, int64_t now)
 			a->phase = PHASE_ENDS;
 		return;
 	}
-	if (s->options->recorder && a->told->level)
+	if (s->options->recorder && a->told->level) {
+		votes_look(&a->votes, s->recordings, now);
+		use_hold(s, a);
+	}
+	if (a->phase == PHASE_RUNS && s->options->recorder && a->told->level)
 		look_for_hang(s, a, now);
 	if (a->phase == PHASE_RUNS)
 		check_limits(s, a, now);
@@ -271,6 +288,22 @@ static void ends(struct supervisor *s, struct attempt *a, int64_t now)
 	}
 }
 
+/** What the helper saved and found. A process that was held goes on; a job that hangs is ended. */
+static void take_saved(struct supervisor *s, struct attempt *a)
+{
+	helper_end(&s->helper);
+	try_take(text_str(&s->helper.answer), s->arena, a->told);
+	if (!a->held) {
+		send_end(s, a);
+		return;
+	}
+	a->held = false;
+	a->studied = a->told->diagnosis.n; // else there is another try when the job is gone
+	votes_release(&a->votes);
+	a->votes.moved = now_ms();
+	a->phase = a->why == WHY_ASKED ? PHASE_ENDS : PHASE_RUNS;
+}
+
 static void go_on(struct supervisor *s, struct attempt *a)
 {
 	const int64_t now = now_ms();
@@ -287,11 +320,8 @@ static void go_on(struct supervisor *s, struct attempt *a)
 			take_look(s, a, now);
 		break;
 	case PHASE_SAVES:
-		if (helper_go_on(&s->helper, now) || (a->kill_at && now >= a->kill_at)) {
-			helper_end(&s->helper);
-			try_take(text_str(&s->helper.answer), s->arena, a->told);
-			send_end(s, a);
-		}
+		if (helper_go_on(&s->helper, now) || (a->kill_at && now >= a->kill_at))
+			take_saved(s, a);
 		break;
 	case PHASE_ENDS:
 		ends(s, a, now);
@@ -321,4 +351,5 @@ void attempt_run(struct supervisor *s, struct attempt *a)
 	}
 	if (s->options->recorder && a->told->level)
 		votes_look(&a->votes, s->recordings, now_ms());
+	votes_release(&a->votes);
 }

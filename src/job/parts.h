@@ -7,6 +7,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
+#include "evidence/recording/hold.h"
 #include "job/job.h"
 
 // --- terminal.c: the job has the terminal; afterwards it is as it was ---
@@ -45,17 +46,23 @@ void oom_read(struct oom_figures *ret);
 struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours);
 
 // --- votes.c: whether the job moves, by its recordings ---
+enum { HOLDS_MOST = 64 };
 struct votes {
-	uint64_t sum;    // of all that moves
-	int64_t moved;   // when it last did
-	int64_t waiting; // process that a fault holds until somebody lets it go; 0
+	uint64_t sum;  // of all that moves
+	int64_t moved; // when it last did
 	uint64_t packets;
 	unsigned recordings;
 	bool in_flight, fresh; // work is on a GPU; the recorders themselves move
 	uint64_t clock;
+	int holds[HOLDS_MOST]; // recordings of processes that a fault holds for us; we have answered
+	size_t nholds;
 };
-/** Looks at all recordings of @directory. */
+/** Looks at all recordings of @directory, and answers processes that a fault holds. */
 void votes_look(struct votes *v, const char *directory, int64_t now);
+/** For how many milliseconds all of them still stand still; -1: one still writes its core. */
+int64_t votes_held(const struct votes *v);
+/** Lets them go on to their end. */
+void votes_release(struct votes *v);
 
 // --- output.c: whether the job says something, without reading it ---
 struct output {
@@ -147,6 +154,7 @@ struct attempt {
 	int64_t give_up; // when processes that SIGKILL does not end are left
 	int64_t output_due;
 	bool kill_sent, studied, looked;
+	bool held;            // what is saved is of a process that a fault holds
 	struct pid_list pids; // as of the last look
 };
 

@@ -113,6 +113,7 @@ static void set_recorder(struct variables *v, const struct start_settings *s)
 	set(v, arena_printf(v->arena, "UNHANG_MAX_LEVEL=%lld", (long long)(s->of->level > 3 ? s->of->level : 3)));
 	set(v, arena_printf(v->arena, "UNHANG_RECORDING=%s/%%h.%%p.recording", s->recordings));
 	set(v, arena_printf(v->arena, "UNHANG_DUMPS=%s/%%p", s->dumps));
+	set(v, arena_printf(v->arena, "UNHANG_SUPERVISOR=%d", (int)getpid()));
 	set_default(v, "UNHANG_KEEP", S("1000"));
 	if (s->of->filter.n)
 		set(v, arena_printf(v->arena, "UNHANG_INCLUDE=" STR_FMT, STR_ARG(s->of->filter)));

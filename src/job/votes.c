@@ -33,7 +33,43 @@ static void look_at_queue(int fd, const struct rec_extent *e, bool on, struct lo
 	l->in_flight |= on && !q.destroyed && q.write > q.read;
 }
 
-static void look_at_recording(int directory, const char *name, struct look *l)
+/** A fault holds the process for us: we are here. */
+static void answer(struct votes *v, int directory, const char *name)
+{
+	struct held h;
+	const int fd = v->nholds < HOLDS_MOST ? openat(directory, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+	if (fd >= 0 && hold_look(fd, &h) && hold_asks(&h) && hold_answer(fd, &h))
+		v->holds[v->nholds++] = fd;
+	else if (fd >= 0)
+		close(fd);
+}
+
+int64_t votes_held(const struct votes *v)
+{
+	int64_t left = INT64_MAX;
+	for (size_t i = 0; i < v->nholds; i++) {
+		struct held h;
+		if (!hold_look(v->holds[i], &h))
+			continue;
+		if (h.state < REC_HOLD_HELD)
+			return -1;
+		left = h.state == REC_HOLD_HELD ? (h.left_ms < left ? h.left_ms : left) : 0;
+	}
+	return left == INT64_MAX ? 0 : left;
+}
+
+void votes_release(struct votes *v)
+{
+	for (size_t i = 0; i < v->nholds; i++) {
+		struct held h;
+		if (hold_look(v->holds[i], &h))
+			hold_release(v->holds[i], &h);
+		close(v->holds[i]);
+	}
+	v->nholds = 0;
+}
+
+static void look_at_recording(struct votes *v, int directory, const char *name, struct look *l)
 {
 	struct rec_header h;
 	struct rec_extent *table = NULL;
@@ -42,6 +78,8 @@ static void look_at_recording(int directory, const char *name, struct look *l)
 	if (fd < 0 || !read_at(fd, &h, sizeof(h), 0) || memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) ||
 	    h.version != RECORDING_VERSION)
 		return;
+	if (h.hold >= REC_HOLD_ASKED && h.hold <= REC_HOLD_HELD && h.answered != h.holds)
+		answer(v, directory, name);
 	l->recordings++;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
 	table = mem_alloc(size);
@@ -60,7 +98,7 @@ void votes_look(struct votes *v, const char *directory, int64_t now)
 	DIR *d = opendir(directory);
 	for (struct dirent *e = d ? readdir(d) : NULL; e && l.recordings < RECORDINGS_MOST; e = readdir(d))
 		if (is_recording(e->d_name))
-			look_at_recording(dirfd(d), e->d_name, &l);
+			look_at_recording(v, dirfd(d), e->d_name, &l);
 	if (d)
 		closedir(d);
 	// A process that was stopped records nothing: that its queues stand says nothing.

@@ -243,7 +243,7 @@ struct know_escalation {
 	struct know_head head;
 	struct condition *when;
 	enum know_follow action;
-	int level;  // of the next try; 0: as it is
+	int level;   // of the next try; 0: as it is
 	bool filter; // more is recorded of the suspect kernel only
 	bool agent;  // with the debug agent
 	bool repeat; // with what --on-repeat says
@@ -338,7 +338,7 @@ struct know {
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
 	VEC(struct know_escalation *) escalations; // in the order in which they are tried
-	VEC(struct know_way *) ways; // in the order in which they are tried
+	VEC(struct know_way *) ways;               // in the order in which they are tried
 	VEC(struct know_sign *) signs;
 	VEC(struct know_row *) usuals; // pattern of distributions -> a fact and the value that it usually has
 	VEC(struct know_parameter *) parameters;

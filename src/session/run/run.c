@@ -13,6 +13,7 @@
 #include "job/job.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
+#include "session/run/finish.h"
 #include "session/run/suspect.h"
 #include "session/session.h"
 #include "store/store.h"
@@ -213,13 +214,6 @@ static void profile(void *ctx, const char *path, FILE *to)
 	arena_free(&a);
 }
 
-static void finish(void *ctx, const struct job_study *s, FILE *to)
-{
-	(void)ctx;
-	(void)s;
-	(void)to;
-}
-
 // --- what the user asked for ---
 
 static const char *state_directory(struct arena *a)
@@ -281,7 +275,7 @@ struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_stat
 {
 	struct arena a = { 0 };
 	struct job_result result;
-	const struct job_hands hands = { study, decide, look, profile, finish, NULL };
+	const struct job_hands hands = { study, decide, look, profile, run_finish, NULL };
 	const struct job_options options = options_of(o, &a);
 	struct uh_error *err = job_run(&options, &hands, say, &result);
 	if (!err && (o->json || (!o->quiet && is_news(&result.run))))

@@ -15,8 +15,25 @@ struct suspect {
 	double time;                   // seconds since 1970
 };
 
-static const struct recorded_packet *running(const struct recorded_queue *q)
+/** A queue that is intercepted runs one kernel after the other, and hands packets on before they run: its read index is ahead. The newest
+ * packet whose inputs were read is the one that runs. NULL: of none they were. */
+static const struct recorded_packet *newest_read(const struct flight_recording *r, const struct recorded_queue *q)
 {
+	const struct recorded_packet *found = NULL;
+	for (size_t i = 0; i < r->nstatistics; i++)
+		for (size_t k = 0; r->statistics[i].queue == q->id && k < q->n; k++)
+			if (q->packets[k].id == r->statistics[i].packet && (!found || found->id < q->packets[k].id))
+				found = &q->packets[k];
+	return found;
+}
+
+static const struct recorded_packet *running(const struct flight_recording *r, const struct recorded_queue *q)
+{
+	if (q->head.flags & REC_QUEUE_INTERCEPTED) {
+		const struct recorded_packet *p = newest_read(r, q);
+		if (p)
+			return p;
+	}
 	for (size_t i = 0; i < q->n; i++)
 		if (q->packets[i].kind == PACKET_DISPATCH && q->packets[i].progress == PROGRESS_RUNNING)
 			return &q->packets[i];
@@ -44,7 +61,7 @@ static void look(const struct flight_recording *r, struct suspect *best)
 	const struct rec_event *fault = first_fault(r);
 	struct suspect own = { .of = r, .fault = fault, .time = fault ? recording_time(r, fault->time) : 0 };
 	for (size_t i = 0; i < r->nqueues; i++) {
-		const struct recorded_packet *p = running(&r->queues[i]);
+		const struct recorded_packet *p = running(r, &r->queues[i]);
 		struct suspect s = { r, p, &r->queues[i], fault, fault ? own.time : p ? recording_time(r, p->raw.time) : 0 };
 		if (p && outweighs(&s, best))
 			*best = s;
