@@ -11,6 +11,7 @@
 #include "base/save.h"
 #include "job/decide.h"
 #include "job/job.h"
+#include "job/profile.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/run/finish.h"
@@ -173,38 +174,16 @@ static void look(void *ctx, FILE *to)
 
 // --- profiles: what `unhang doctor --apply` writes for one job ---
 
-/** `export NAME='VALUE'` as profile_text() writes it: quotes go around what needs them. */
-static bool take_export(struct str line, struct text *to)
-{
-	struct str rest;
-	if (!str_behind(line, S("export "), &rest))
-		return !line.n || line.p[0] == '#';
-	bool quoted = false;
-	for (size_t i = 0; i < rest.n; i++) {
-		if (rest.p[i] == '\'')
-			quoted = !quoted;
-		else if (!quoted && rest.p[i] == '\\' && i + 1 < rest.n)
-			text_add(to, (struct str){ &rest.p[++i], 1 });
-		else
-			text_add(to, (struct str){ &rest.p[i], 1 });
-	}
-	text_add(to, S("\n"));
-	return !quoted;
-}
-
 static void profile(void *ctx, const char *path, FILE *to)
 {
 	struct arena a = { 0 };
-	struct str text;
+	struct str text, wrong;
 	struct text lines = { 0 };
 	(void)ctx;
 	struct uh_error *err = named_read(&(struct named){ .path = path }, PROFILE_MOST, &a, &text, NULL);
-	while (!err && text.n) {
-		struct str line = str_trim(str_split(&text, '\n'));
-		if (!take_export(line, &lines))
-			err = uh_error_new("%s: no profile of unhang doctor has a line such as '" STR_FMT "'", path,
-					   STR_ARG(str_cut(line, 60)));
-	}
+	if (!err && !profile_parse(text, &lines, &wrong))
+		err = uh_error_new("%s: no profile of unhang doctor has a line such as '" STR_FMT "'", path,
+				   STR_ARG(str_cut(wrong, 60)));
 	if (err)
 		put(to, "error", str_z(uh_error_message(err)));
 	else
