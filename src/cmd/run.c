@@ -238,6 +238,20 @@ static const char *find_recorder(char room[static PATH_MAX])
 	return access(UNHANG_LIBDIR "/libunhang-recorder.so", R_OK) ? NULL : UNHANG_LIBDIR "/libunhang-recorder.so";
 }
 
+/** ROCm's debug agent, where it is installed. */
+static const char *find_agent(char room[static PATH_MAX])
+{
+	static const char *const places[] = { "/opt/rocm/lib", "/opt/rocm/lib64", UNHANG_LIBDIR, "/usr/lib/x86_64-linux-gnu" };
+	static const char name[] = "librocm-debug-agent.so.2";
+	const char *rocm = getenv("ROCM_PATH");
+	if (rocm && snprintf(room, PATH_MAX, "%s/lib/%s", rocm, name) < PATH_MAX && !access(room, R_OK))
+		return room;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (snprintf(room, PATH_MAX, "%s/%s", places[i], name) < PATH_MAX && !access(room, R_OK))
+			return room;
+	return NULL;
+}
+
 /** What options say together. */
 static bool is_right(const struct uh_run_options *o)
 {
@@ -252,7 +266,7 @@ static bool is_right(const struct uh_run_options *o)
 
 int cmd_run(int argc, char **argv)
 {
-	char recorder[PATH_MAX];
+	char recorder[PATH_MAX], agent[PATH_MAX];
 	struct lists lists;
 	struct uh_run_options o = { .level = 1, .cores = UH_CORES_EXPLAIN, .env = lists.env, .on_repeat = lists.repeat };
 	int option, status = -1;
@@ -264,6 +278,7 @@ int cmd_run(int argc, char **argv)
 	}
 	o.command = argv + optind;
 	o.recorder = find_recorder(recorder);
+	o.agent = find_agent(agent);
 	if (!is_right(&o))
 		return EXIT_CANNOT;
 	struct uh_error *err = uh_run(&o, stderr, &status);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -12,7 +13,7 @@
 #include "base/save.h"
 #include "job/parts.h"
 
-enum { VALUE_MOST = 8192, FILE_MOST = 256 << 10, TRIES_MOST = 1000, RUNS_KEPT = 64 };
+enum { VALUE_MOST = 8192, FILE_MOST = 256 << 10, TRIES_MOST = 1000, RUNS_KEPT = 64, RUNS_MOST = 4096 };
 
 struct disk_key {
 	const char *key;
@@ -209,7 +210,52 @@ struct uh_error *disk_begin(struct supervisor *s)
 	return err;
 }
 
-// --- runs that were killed ---
+bool disk_first_of_node(const struct supervisor *s)
+{
+	struct arena a = { 0 };
+	const struct run_told *r = s->run;
+	if (r->rank < 0 || r->world < 2 || !r->job.n)
+		return true;
+	// The name of the run without its rank is the job's.
+	const ptrdiff_t at = str_find(r->id, S("-rank"));
+	const char *path = arena_printf(&a, "%s/" STR_FMT ".%lld.bundle", s->options->state_dir,
+					STR_ARG(str_cut(r->id, at < 0 ? r->id.n : (size_t)at)), (long long)r->restarts)
+				   .p;
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	const bool first = fd >= 0 || errno != EEXIST;
+	if (fd >= 0)
+		close(fd);
+	arena_free(&a);
+	return first;
+}
+
+// --- runs that are over ---
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+	(void)st;
+	(void)where;
+	return kind == FTW_DP ? rmdir(path) : unlink(path);
+}
+
+struct old_run {
+	char *directory;
+	int64_t began;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct old_run *x = a, *y = b;
+	return x->began < y->began ? 1 : x->began > y->began ? -1 : 0;
+}
+
+/** The newest stay. */
+static void vacuum(struct old_run *list, size_t n)
+{
+	qsort(list, n, sizeof(*list), newest_first);
+	for (size_t i = RUNS_KEPT; i < n; i++)
+		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
 
 static bool was_killed(const struct run_told *r, const struct run_told *now)
 {
@@ -244,18 +290,21 @@ static void complete(struct supervisor *s, struct run_told *r, const char *direc
 void disk_complete(struct supervisor *s)
 {
 	DIR *d = opendir(s->options->state_dir);
-	size_t n = 0;
-	for (struct dirent *e = d ? readdir(d) : NULL; e && n < RUNS_KEPT; e = readdir(d)) {
+	VEC(struct old_run) over = { 0 };
+	for (struct dirent *e = d ? readdir(d) : NULL; e && over.len < RUNS_MOST; e = readdir(d)) {
 		struct run_told r = { .status = -1 };
 		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
 			continue;
-		const char *directory = arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name).p;
+		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
 		if (!read_object(arena_printf(s->arena, "%s/run", directory).p, s->arena, &r, run_keys))
 			continue;
-		n++;
 		if (was_killed(&r, s->run))
 			complete(s, &r, directory);
+		if (r.status >= 0)
+			vec_push(&over, ((struct old_run){ directory, r.began }));
 	}
 	if (d)
 		closedir(d);
+	vacuum(over.data, over.len);
+	vec_free(&over);
 }

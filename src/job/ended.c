@@ -5,7 +5,7 @@
 
 #include "job/parts.h"
 
-int ended_status(const struct attempt *a)
+int ended_status(const struct job_try *a)
 {
 	return WIFSIGNALED(a->status) ? 128 + WTERMSIG(a->status) : WIFEXITED(a->status) ? WEXITSTATUS(a->status) : 0;
 }
@@ -16,7 +16,7 @@ static struct str signal_say(struct arena *a, int signal)
 	return name ? arena_printf(a, "SIG%s", name) : arena_printf(a, "signal %d", signal);
 }
 
-static void judge_oom(const struct supervisor *s, struct attempt *a, const struct oom_figures *now)
+static void judge_oom(const struct supervisor *s, struct job_try *a, const struct oom_figures *now)
 {
 	struct run_try *t = a->told;
 	t->ended = S("oom");
@@ -30,7 +30,7 @@ static void judge_oom(const struct supervisor *s, struct attempt *a, const struc
 }
 
 /** By itself: the status tells. */
-static void judge_status(const struct supervisor *s, struct attempt *a)
+static void judge_status(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	if (t->ended.n)
@@ -50,7 +50,7 @@ static void judge_status(const struct supervisor *s, struct attempt *a)
 	}
 }
 
-static void judge_why(const struct supervisor *s, struct attempt *a)
+static void judge_why(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	switch (a->why) {
@@ -79,7 +79,7 @@ static void judge_why(const struct supervisor *s, struct attempt *a)
 	}
 }
 
-void ended_judge(const struct supervisor *s, struct attempt *a)
+void ended_judge(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	struct oom_figures now;

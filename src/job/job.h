@@ -29,6 +29,10 @@ struct job_options {
 	enum job_cores cores;
 };
 
+// In the directory of a try:
+#define JOB_CORE "gpucore."              // what ROCm writes, behind it the process
+#define JOB_AGENT_FILE "debug-agent.txt" // what the debug agent writes
+
 /** What is to be studied. */
 struct job_study {
 	const struct run_told *run;

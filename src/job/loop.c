@@ -22,9 +22,21 @@ enum {
 	SPARE_MS = 3000, // of the grace, for ending the job
 };
 
+void loop_show(struct supervisor *s, const char *what)
+{
+	if (s->options->quiet || s->terminal.fd < 0 || !isatty(STDERR_FILENO) || (!what && !s->shows))
+		return;
+	if (what)
+		fprintf(stderr, "\runhang: %s ...", what);
+	else
+		fputs("\r\033[K", stderr);
+	fflush(stderr);
+	s->shows = what;
+}
+
 // --- signals ---
 
-static void forward(struct supervisor *s, struct attempt *a, const struct signalfd_siginfo *i)
+static void forward(struct supervisor *s, struct job_try *a, const struct signalfd_siginfo *i)
 {
 	const int n = (int)i->ssi_signo;
 	const bool ends = n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT;
@@ -45,7 +57,7 @@ static void forward(struct supervisor *s, struct attempt *a, const struct signal
 		a->kill_at = now_ms() + s->options->grace_ms;
 }
 
-static void take_signals(struct supervisor *s, struct attempt *a)
+static void take_signals(struct supervisor *s, struct job_try *a)
 {
 	struct signalfd_siginfo i;
 	while (read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
@@ -57,7 +69,7 @@ static void take_signals(struct supervisor *s, struct attempt *a)
 }
 
 /** The job stopped, and not because the terminal told all of us to: a shell has to see it. */
-static void stop_too(struct supervisor *s, struct attempt *a)
+static void stop_too(struct supervisor *s, struct job_try *a)
 {
 	a->root_stopped = true;
 	if (!terminal_job_control(&s->terminal))
@@ -67,7 +79,7 @@ static void stop_too(struct supervisor *s, struct attempt *a)
 	a->votes.moved = a->output.changed = now_ms();
 }
 
-static void note_end(struct attempt *a, pid_t pid, int status)
+static void note_end(struct job_try *a, pid_t pid, int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->kill_sent)
 		a->killed++;
@@ -81,7 +93,7 @@ static void note_end(struct attempt *a, pid_t pid, int status)
 	a->told->ran_ms = now_ms() - a->began;
 }
 
-static void reap(struct supervisor *s, struct attempt *a)
+static void reap(struct supervisor *s, struct job_try *a)
 {
 	int status;
 	pid_t pid;
@@ -98,7 +110,7 @@ static void reap(struct supervisor *s, struct attempt *a)
 	}
 }
 
-void loop_wait(struct supervisor *s, struct attempt *a, int64_t milliseconds)
+void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds)
 {
 	struct pollfd p[2] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->helper.child.fd, .events = POLLIN } };
 	const nfds_t n = s->helper.kind == HELPER_NONE ? 1 : 2;
@@ -124,7 +136,7 @@ bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t mil
 
 // --- the phases of a try ---
 
-static struct job_study study_of(const struct supervisor *s, struct attempt *a, bool capture, int64_t ms)
+static struct job_study study_of(const struct supervisor *s, struct job_try *a, bool capture, int64_t ms)
 {
 	tree_list(s->helper.child.pid, &a->pids);
 	return (struct job_study){ .run = s->run,
@@ -139,24 +151,25 @@ static struct job_study study_of(const struct supervisor *s, struct attempt *a, 
 }
 
 /** While the processes exist: saves what they and the GPU hold. */
-static void begin_saving(struct supervisor *s, struct attempt *a, int64_t milliseconds)
+static void begin_saving(struct supervisor *s, struct job_try *a, int64_t milliseconds)
 {
-	const struct job_study study = study_of(s, a, true, milliseconds);
+	const struct job_study study = study_of(s, a, disk_first_of_node(s), milliseconds);
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
 	a->phase = PHASE_SAVES;
 	a->studied = true;
+	loop_show(s, "saving the evidence");
 	if (!helper_begin(&s->helper, &task, milliseconds))
 		a->phase = PHASE_ENDS;
 }
 
-static void begin_end(struct supervisor *s, struct attempt *a, enum job_why why)
+static void begin_end(struct supervisor *s, struct job_try *a, enum job_why why)
 {
 	a->why = a->why == WHY_ITSELF ? why : a->why;
 	begin_saving(s, a, SAVE_MS);
 }
 
 /** TERM to all, and KILL to those who do not listen. */
-static void send_end(struct supervisor *s, struct attempt *a)
+static void send_end(struct supervisor *s, struct job_try *a)
 {
 	const int64_t patience = a->why == WHY_HANG ? HUNG_END_MS : s->options->grace_ms;
 	a->phase = PHASE_ENDS;
@@ -169,7 +182,7 @@ static void send_end(struct supervisor *s, struct attempt *a)
 		a->kill_at = now_ms() + patience;
 }
 
-static void look_for_hang(struct supervisor *s, struct attempt *a, int64_t now)
+static void look_for_hang(struct supervisor *s, struct job_try *a, int64_t now)
 {
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_LOOK };
 	const int64_t stood = now - a->votes.moved, after = s->options->hang_ms;
@@ -189,7 +202,7 @@ static void look_for_hang(struct supervisor *s, struct attempt *a, int64_t now)
 }
 
 /** A fault holds a process: what it still has is saved before it goes on to its end. Of several ranks only the first is. */
-static void use_hold(struct supervisor *s, struct attempt *a)
+static void use_hold(struct supervisor *s, struct job_try *a)
 {
 	const int64_t left = a->votes.nholds ? votes_held(&a->votes) : -1;
 	if (left < 0)
@@ -203,7 +216,7 @@ static void use_hold(struct supervisor *s, struct attempt *a)
 }
 
 /** What the look at the GPUs said. */
-static void take_look(struct supervisor *s, struct attempt *a, int64_t now)
+static void take_look(struct supervisor *s, struct job_try *a, int64_t now)
 {
 	struct str answer = text_str(&s->helper.answer), vote = str_split(&answer, '\n');
 	a->phase = PHASE_RUNS;
@@ -226,7 +239,7 @@ static void take_look(struct supervisor *s, struct attempt *a, int64_t now)
 	begin_end(s, a, WHY_HANG);
 }
 
-static void check_limits(struct supervisor *s, struct attempt *a, int64_t now)
+static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 {
 	if (s->deadline && now >= s->deadline) {
 		begin_end(s, a, WHY_DEADLINE);
@@ -240,7 +253,7 @@ static void check_limits(struct supervisor *s, struct attempt *a, int64_t now)
 		begin_end(s, a, WHY_SILENT);
 }
 
-static void runs(struct supervisor *s, struct attempt *a, int64_t now)
+static void runs(struct supervisor *s, struct job_try *a, int64_t now)
 {
 	if (a->why == WHY_ASKED) {
 		const int64_t left = a->kill_at - now - SPARE_MS;
@@ -263,7 +276,7 @@ static void runs(struct supervisor *s, struct attempt *a, int64_t now)
 }
 
 /** The job has ended, or is being ended: until none of its processes is left. */
-static void ends(struct supervisor *s, struct attempt *a, int64_t now)
+static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 {
 	tree_list(s->helper.child.pid, &a->pids);
 	if (a->root_gone && !a->pids.n) {
@@ -289,9 +302,10 @@ static void ends(struct supervisor *s, struct attempt *a, int64_t now)
 }
 
 /** What the helper saved and found. A process that was held goes on; a job that hangs is ended. */
-static void take_saved(struct supervisor *s, struct attempt *a)
+static void take_saved(struct supervisor *s, struct job_try *a)
 {
 	helper_end(&s->helper);
+	loop_show(s, NULL);
 	try_take(text_str(&s->helper.answer), s->arena, a->told);
 	if (!a->held) {
 		send_end(s, a);
@@ -304,7 +318,7 @@ static void take_saved(struct supervisor *s, struct attempt *a)
 	a->phase = a->why == WHY_ASKED ? PHASE_ENDS : PHASE_RUNS;
 }
 
-static void go_on(struct supervisor *s, struct attempt *a)
+static void go_on(struct supervisor *s, struct job_try *a)
 {
 	const int64_t now = now_ms();
 	if (a->root_gone && a->phase != PHASE_ENDS && a->phase != PHASE_SAVES) {
@@ -331,7 +345,7 @@ static void go_on(struct supervisor *s, struct attempt *a)
 	}
 }
 
-static int64_t pause_of(const struct supervisor *s, const struct attempt *a)
+static int64_t pause_of(const struct supervisor *s, const struct job_try *a)
 {
 	enum { ENDING_MS = 20, IDLE_MS = 60000 };
 	if (a->root_gone || a->phase == PHASE_ENDS)
@@ -341,7 +355,7 @@ static int64_t pause_of(const struct supervisor *s, const struct attempt *a)
 	return s->options->silent_ms || s->deadline ? OUTPUT_MS : IDLE_MS;
 }
 
-void attempt_run(struct supervisor *s, struct attempt *a)
+void attempt_run(struct supervisor *s, struct job_try *a)
 {
 	a->votes.moved = a->output.changed = a->began = now_ms();
 	while (a->phase != PHASE_GONE) {

@@ -84,11 +84,12 @@ pid_t start_job(const struct start *s);
 struct start_settings {
 	const struct job_options *options;
 	const struct run_try *of;
-	const char *recordings, *dumps, *cores;
+	const char *recordings, *dumps, *directory;
 	const char *run_id;
 	struct str profile;   // lines of NAME=VALUE
 	struct str on_repeat; // the same
 	bool agent;           // with the debug agent
+	bool cores;           // GPU cores go to @directory
 };
 char *const *start_environment(struct arena *a, const struct start_settings *s);
 
@@ -130,6 +131,7 @@ struct supervisor {
 	int64_t delay_ms;           // before the next try
 	int asked;                  // the signal by which somebody wants us to end; 0
 	bool missing;               // the command could not be started
+	bool shows;                 // a progress line is on the terminal
 };
 
 /** Why the supervisor ends a try. */
@@ -137,7 +139,7 @@ enum job_why { WHY_ITSELF, WHY_ASKED, WHY_HANG, WHY_SILENT, WHY_DEADLINE };
 enum job_phase { PHASE_RUNS, PHASE_LOOKS, PHASE_SAVES, PHASE_ENDS, PHASE_GONE };
 
 /** A try while it runs. */
-struct attempt {
+struct job_try {
 	struct run_try *told;
 	const char *directory; // of the try
 	pid_t root;
@@ -159,17 +161,19 @@ struct attempt {
 };
 
 // loop.c: from the start of a try until nothing of it is left
-void attempt_run(struct supervisor *s, struct attempt *a);
+void attempt_run(struct supervisor *s, struct job_try *a);
 /** Waits for signals and for the helper, at most @milliseconds. @a NULL: no job runs. */
-void loop_wait(struct supervisor *s, struct attempt *a, int64_t milliseconds);
+void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds);
+/** A line on the terminal, where there is one, while the job is silent; NULL: wipes it. */
+void loop_show(struct supervisor *s, const char *what);
 /** Runs a helper to its end, unless somebody asks us to end. false: there is no answer. */
 bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds);
 
 // ended.c
 /** How it ended, as far as this process knows. */
-void ended_judge(const struct supervisor *s, struct attempt *a);
+void ended_judge(const struct supervisor *s, struct job_try *a);
 /** The job's exit status. */
-int ended_status(const struct attempt *a);
+int ended_status(const struct job_try *a);
 
 // disk.c: tries as text, a line for each value
 void try_text(const struct run_try *t, struct text *to);
@@ -182,6 +186,8 @@ void run_take(struct str text, struct arena *a, struct run_told *r);
 void disk_save(const struct supervisor *s);
 /** Makes the directory of the run, and reads the tries that are in it already. */
 struct uh_error *disk_begin(struct supervisor *s);
+/** Whether this process is the first of its job on this node to save a bundle. */
+bool disk_first_of_node(const struct supervisor *s);
 /** Completes the reports of runs that were killed. */
 void disk_complete(struct supervisor *s);
 

@@ -178,23 +178,25 @@ static char *const *command_line(struct supervisor *s, const struct run_try *t)
 	return kept;
 }
 
-static struct uh_error *start(struct supervisor *s, struct attempt *a)
+static struct uh_error *start(struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	const char *dumps = arena_printf(s->arena, "%s/inputs", a->directory).p;
+	const bool agent = str_is(t->changes, CHANGE_AGENT); // which and GPU cores exclude each other in most versions of ROCm
 	const struct start_settings settings = { .options = s->options,
 						 .of = t,
 						 .recordings = s->recordings,
 						 .dumps = dumps,
-						 .cores = s->options->cores == CORES_OFF ? NULL : a->directory,
+						 .directory = a->directory,
+						 .cores = s->options->cores != CORES_OFF && !agent,
 						 .run_id = s->run->id.p,
 						 .profile = s->profile,
 						 .on_repeat = str_is(t->changes, CHANGE_REPEAT) ? s->repeat : (struct str){ 0 },
-						 .agent = str_is(t->changes, CHANGE_AGENT) };
+						 .agent = agent };
 	const struct start job = { .command = command_line(s, t),
 				   .environment = start_environment(s->arena, &settings),
 				   .mask = &s->before,
-				   .core_most = core_most(s) };
+				   .core_most = agent ? 0 : core_most(s) };
 	if (t->level > 5)
 		mkdir(dumps, 0700);
 	a->root = start_job(&job);
@@ -205,28 +207,36 @@ static struct uh_error *start(struct supervisor *s, struct attempt *a)
 	return uh_error_os(errno, "%s", job.command[0]);
 }
 
-/** What the recordings, the log and the GPU say, now that the job is gone. A job that never came to a GPU has nothing there. */
-static void study(struct supervisor *s, struct attempt *a)
+/** What the recordings, the log and the GPU say, now that the job is gone. */
+static void study(struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	const bool failed = !str_is(t->ended, "done") && !str_is(t->ended, "no-launch") && !str_is(t->ended, "stopped");
-	const bool unseen = !t->recordings && !str_is(t->ended, "exit") && !access("/sys/class/kfd", F_OK);
+	// A job that never came to a GPU has nothing there; one without the recorder may have.
+	const bool unseen = t->recordings <= 0 && !str_is(t->ended, "exit") && !access("/sys/class/kfd", F_OK);
 	const struct job_study study = { .run = s->run,
 					 .of = t,
 					 .directory = a->directory,
 					 .recordings = s->recordings,
-					 .capture = t->launches > 0 || unseen,
+					 .capture = (t->launches > 0 || unseen) && failed && disk_first_of_node(s),
 					 .deadline_ms = STUDY_MS / 2,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
 	if (!failed || a->studied || !(study.capture || t->recordings))
 		return;
 	const struct str ended = t->ended, because = t->because;
-	if (!loop_help(s, &task, STUDY_MS)) {
+	loop_show(s, "saving and explaining the evidence");
+	const bool answered = loop_help(s, &task, STUDY_MS);
+	loop_show(s, NULL);
+	if (!answered) {
 		t->lacking = S("The evidence could not be studied in time.");
 		return;
 	}
 	try_take(text_str(&s->helper.answer), s->arena, t);
+	if (!t->lacking.n && (str_is(ended, "signal") || str_is(ended, "oom")))
+		t->lacking =
+			S("Its processes were gone before they could be looked at: recording, control group and log are all "
+			  "that is left.");
 	// Only what the status leaves open is the recordings' to say.
 	if (!str_is(ended, "exit") && !str_is(ended, "signal")) {
 		t->ended = ended;
@@ -234,8 +244,19 @@ static void study(struct supervisor *s, struct attempt *a)
 	}
 }
 
+/** Cores of GPUs were explained. What the kernel wrote of the process lies elsewhere, bounded. */
+static void drop_cores(const struct supervisor *s, const struct job_try *a)
+{
+	DIR *d = s->options->cores == CORES_KEEP ? NULL : opendir(a->directory);
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (!strncmp(e->d_name, JOB_CORE, strlen(JOB_CORE)))
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
 /** KFD lets go of a process some time after it has ended; a new try would find no memory until then. */
-static void wait_for_memory(struct supervisor *s, struct attempt *a)
+static void wait_for_memory(struct supervisor *s, struct job_try *a)
 {
 	const int64_t end = now_ms() + RELEASE_MS;
 	bool ours = true;
@@ -247,7 +268,7 @@ static void wait_for_memory(struct supervisor *s, struct attempt *a)
 	}
 }
 
-static void decide(struct supervisor *s, struct attempt *a)
+static void decide(struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	const struct job_study study = { .run = s->run, .of = t, .directory = a->directory, .options = s->options };
@@ -264,7 +285,7 @@ static void decide(struct supervisor *s, struct attempt *a)
 
 static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 {
-	struct attempt *a = mem_alloc(sizeof(*a));
+	struct job_try *a = mem_alloc(sizeof(*a));
 	struct uh_error *err = NULL;
 	a->told = t;
 	a->directory = arena_printf(s->arena, "%s/%lld", s->directory, (long long)t->number).p;
@@ -282,6 +303,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		ended_judge(s, a);
 		disk_save(s);
 		study(s, a);
+		drop_cores(s, a);
 		wait_for_memory(s, a);
 		checkpoint_find(s->options->checkpoint, s->arena, t);
 		decide(s, a);

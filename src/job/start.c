@@ -131,10 +131,14 @@ char *const *start_environment(struct arena *a, const struct start_settings *s)
 	set(&v, arena_printf(a, "UNHANG_RUN=%s", s->run_id));
 	if (s->options->recorder && s->of->level)
 		set_recorder(&v, s);
-	if (s->agent && s->options->agent)
+	if (s->agent && s->options->agent) {
 		add_tool(&v, s->options->agent);
+		set_default(&v, "ROCM_DEBUG_AGENT_OPTIONS", arena_printf(a, "--output=%s/" JOB_AGENT_FILE, s->directory));
+	}
 	if (s->cores)
-		set_default(&v, "HSA_COREDUMP_PATTERN", arena_printf(a, "%s/gpucore.%%p", s->cores));
+		set_default(&v, "HSA_COREDUMP_PATTERN", arena_printf(a, "%s/" JOB_CORE "%%p", s->directory));
+	else
+		set_default(&v, "UNHANG_CORE_BYTES", S("0"));
 	char **list = arena_alloc(a, (v.list.len + 1) * sizeof(*list));
 	memcpy(list, v.list.data, v.list.len * sizeof(*list));
 	vec_free(&v.list);

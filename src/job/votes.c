@@ -9,7 +9,7 @@
 
 enum { RECORDINGS_MOST = 1024 };
 
-struct look {
+struct queue_look {
 	uint64_t sum, clock, packets;
 	unsigned recordings;
 	bool in_flight;
@@ -22,7 +22,7 @@ static bool read_at(int fd, void *to, size_t size, uint64_t at)
 
 static void mix(uint64_t *sum, uint64_t value) { *sum = (*sum ^ value) * 0x9e3779b97f4a7c15u + (*sum >> 29); }
 
-static void look_at_queue(int fd, const struct rec_extent *e, bool on, struct look *l)
+static void look_at_queue(int fd, const struct rec_extent *e, bool on, struct queue_look *l)
 {
 	struct rec_queue q;
 	if (e->head < sizeof(q) || !read_at(fd, &q, sizeof(q), e->offset))
@@ -69,7 +69,7 @@ void votes_release(struct votes *v)
 	v->nholds = 0;
 }
 
-static void look_at_recording(struct votes *v, int directory, const char *name, struct look *l)
+static void look_at_recording(struct votes *v, int directory, const char *name, struct queue_look *l)
 {
 	struct rec_header h;
 	struct rec_extent *table = NULL;
@@ -94,7 +94,7 @@ static bool is_recording(const char *name) { return str_ends(str_z(name), S(".re
 
 void votes_look(struct votes *v, const char *directory, int64_t now)
 {
-	struct look l = { 0 };
+	struct queue_look l = { 0 };
 	DIR *d = opendir(directory);
 	for (struct dirent *e = d ? readdir(d) : NULL; e && l.recordings < RECORDINGS_MOST; e = readdir(d))
 		if (is_recording(e->d_name))

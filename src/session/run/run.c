@@ -71,6 +71,8 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 					   .deadline_ms = (int)s->deadline_ms };
 	struct uh_error *err = s->capture ? bundle_take(&o, &done) : NULL;
 	struct str file = err || !s->capture ? (struct str){ 0 } : str_z(o.file);
+	if (!s->capture && s->run->rank >= 0)
+		put(to, "lacking", S("Another rank of this node saved the bundle."));
 	put(to, "bundle", file);
 	if (err)
 		put(to, "lacking", arena_printf(a, "There is no bundle: %s.", uh_error_message(err)));
@@ -90,6 +92,22 @@ static void tell_incident(const struct uh_session *s, FILE *to)
 	put(to, "gpu", i->gpu.device);
 }
 
+/** GPU cores and what the debug agent wrote, in the directories of the try and of its recordings. */
+static void add_files(struct uh_session *session, const char *directory, struct arena *a)
+{
+	enum { FILES_MOST = 16 };
+	struct door_names names = { 0 };
+	size_t n = 0;
+	uh_error_free(door_names(&(struct named){ .path = directory }, false, a, &names));
+	for (size_t i = 0; i < names.n && n < FILES_MOST; i++) {
+		struct str name = str_z(names.list[i]);
+		if (!str_starts(name, S(JOB_CORE)) && !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE))
+			continue;
+		uh_session_add_path(session, arena_printf(a, "%s/%s", directory, names.list[i]).p);
+		n++;
+	}
+}
+
 /** Only what happened since the try began is its. */
 static void explain(const struct job_study *s, struct str bundle, struct arena *a, FILE *to)
 {
@@ -99,6 +117,8 @@ static void explain(const struct job_study *s, struct str bundle, struct arena *
 	session->told =
 		(struct told_options){ .limited = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL) };
 	uh_session_add_path(session, bundle.n ? bundle.p : s->recordings);
+	add_files(session, s->directory, a);
+	add_files(session, s->recordings, a);
 	uh_session_end(session);
 	tell_incident(session, to);
 	save_report(session, json, true);
