@@ -161,7 +161,7 @@ struct know_wave_words {
 	struct know_list *parts, *words;
 	struct know_pair *numbers, *bits;
 	int type, simds, slots;
-	bool wgp;
+	bool wgp, always_on;
 };
 
 /** How the page tables of a family of GPUs are written. */

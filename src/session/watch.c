@@ -269,6 +269,21 @@ static void show_list(const struct uh_incidents_options *o, struct stored_list *
 	report_incidents(l->list.data, n, o->json, out);
 }
 
+struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id)
+{
+	const char *directory = state_dir ? state_dir : STATE_DIR;
+	struct arena a = { 0 };
+	struct stored one;
+	struct uh_error *err = store_load(directory, str_z(id), &a, &one);
+	const char *bundle = err ? NULL : arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, directory, str_z(id))).p;
+	if (bundle && access(bundle, F_OK))
+		err = uh_error_new("incident %s has no bundle to explain", id);
+	if (!err)
+		uh_session_add_path(s, bundle);
+	arena_free(&a);
+	return err;
+}
+
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 {
 	const char *directory = o->state_dir ? o->state_dir : STATE_DIR;

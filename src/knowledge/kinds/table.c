@@ -62,6 +62,7 @@ static const struct kind_key class_keys[] = {
 	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
 	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
+	{ "picture", KEY_CHOICE, AT(know_class, picture), .choices = "timeline addresses waits lanes ranks" },
 	{ 0 },
 };
 static const struct kind_key source_keys[] = {
@@ -206,8 +207,20 @@ static const struct kind_key action_keys[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ "fit", KEY_CHOICE, AT(know_action, fit), .choices = "unknown yes no" },
 	{ "next", KEY_NEXT, AT(know_action, next_steps) },
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },
+	{ 0 },
+};
+static const struct kind_key escalation_keys[] = {
+	{ "when", KEY_WHEN, AT(know_escalation, when) },
+	{ "do", KEY_CHOICE, AT(know_escalation, action), .required = true, .choices = "stop restart" },
+	{ "level", KEY_NUMBER, AT(know_escalation, level) },
+	{ "filter", KEY_FLAG, AT(know_escalation, filter) },
+	{ "agent", KEY_FLAG, AT(know_escalation, agent) },
+	{ "repeat", KEY_FLAG, AT(know_escalation, repeat) },
+	{ "reason", KEY_TEXT, AT(know_escalation, reason), .required = true },
+	{ "propose", KEY_TEXT, AT(know_escalation, propose) },
 	{ 0 },
 };
 static const struct kind_key parameter_keys[] = {
@@ -288,6 +301,7 @@ static const struct kind_key wave_words_keys[] = {
 	{ "simds", KEY_NUMBER, AT(know_wave_words, simds), .required = true },
 	{ "slots", KEY_NUMBER, AT(know_wave_words, slots), .required = true },
 	{ "wgp", KEY_FLAG, AT(know_wave_words, wgp) },
+	{ "always-on", KEY_FLAG, AT(know_wave_words, always_on) },
 	{ "number", KEY_SET, AT(know_wave_words, numbers) },
 	{ "bits", KEY_SET, AT(know_wave_words, bits) },
 	{ 0 },
@@ -384,6 +398,8 @@ const struct know_kind know_kinds[] = {
 	{ "setting", OF(know_setting, settings), .keys = setting_keys, LABEL(KEY_TEXT, AT(know_setting, say)) },
 	{ "check", OF(know_check, checks), .keys = check_keys, LABEL(KEY_TEXT, AT(know_check, title)) },
 	{ "action", OF(know_action, actions), .keys = action_keys, LABEL(KEY_TEXT, AT(know_action, text)) },
+	{ "escalation", OF(know_escalation, escalations), .keys = escalation_keys, LABEL(KEY_TEXT, AT(know_escalation, reason)),
+	  .same = SAME_USERS_FIRST },
 	{ "way", OF(know_way, ways), .keys = way_keys, LABEL(KEY_TEXT, AT(know_way, source)), .same = SAME_USERS_FIRST,
 	  .check = check_way },
 	{ "sign", OF(know_sign, signs), .keys = sign_keys, LABEL(KEY_SET, AT(know_sign, says)), .check = check_sign },
