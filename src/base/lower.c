@@ -90,9 +90,12 @@ static void filter_calls(void)
 bool lower_privileges(gid_t group)
 {
 	bool root = geteuid() == 0;
+	int signal = 0;
+	prctl(PR_GET_PDEATHSIG, &signal);
 	if (root)
 		(void)!unshare(CLONE_NEWNET);
 	bool left = !root || (!setgroups(0, NULL) && !setresgid(group, group, group) && !setresuid(NOBODY, NOBODY, NOBODY));
+	prctl(PR_SET_PDEATHSIG, signal); // which the kernel forgets when a process becomes another user's
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_DUMPABLE, 1); // it reads its own files in /proc, and writes no core
 	filter_calls();
