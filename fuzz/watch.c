@@ -5,7 +5,7 @@
 #include "store/store.h"
 #include "watch/eye.h"
 #include "watch/progress.h"
-#include "watch/pulse.h"
+#include "watch/pulse/pulse.h"
 #include "watch/settings.h"
 #include "watch/uevent.h"
 

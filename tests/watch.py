@@ -169,6 +169,21 @@ def test_full_disk(t, unhang, failing):
     t.same([words((m.top / f"again.{n}").read_text().splitlines()) for n in range(1, 9)], [[]] * 8, "and then nothing is told again")
 
 
+def test_rights(t, unhang):
+    """What reads the bytes of others has no rights. If it crashes there is another, which tells nothing twice."""
+    m = Machine(unhang, "rights", HEALTHY + "messages\n" + fault(999.5))
+    m.configure("quiet 3600\ncapture no")
+    mind, gone = "pgrep -x unhang-mind", f"grep -q opened {m.top}/out && [ -n \"$({'pgrep -x unhang-mind'})\" ]"
+    script = (f"{m.command()} >>{m.top}/out 2>&1 & p=$!; until {gone}; do sleep 0.1; done; ps -o user= -p $({mind}); ps -o user= -p $p; "
+              f"grep -E 'Seccomp:|NoNewPrivs:|CapEff:' /proc/$({mind})/status; old=$({mind}); kill -9 $old; "
+              f"until [ -n \"$({mind})\" ] && [ \"$({mind})\" != $old ]; do sleep 0.1; done; sleep 2; kill -TERM $p; wait $p; echo status $?")
+    lines = m.run(script).stdout.decode().split("\n")
+    if os.getuid() == 0:
+        t.same([line.strip() for line in lines[:2]], ["nobody", "root"], "rights: what parses is nobody; what starts children is root")
+        t.same([line.split()[1] for line in lines[2:5]], ["0000000000000000", "1", "2"], "it has no capability, and a filter of system calls")
+    t.same([words((m.top / "out").read_text().splitlines()), lines[-2]], [["opened"], "status 0"], "one that is killed is replaced, and nothing is told twice")
+
+
 def test_bad_places(t, unhang):
     m = Machine(unhang, "full", HEALTHY + "messages\n" + fault(999.5))
     m.options[1] = "/proc/nowhere"
@@ -265,7 +280,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_as_it_happens, test_silent, test_storm, test_kills, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_as_it_happens, test_silent, test_storm, test_kills, test_rights, test_bad_places):
         test(t, unhang)
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
     t.end()

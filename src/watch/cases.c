@@ -178,12 +178,15 @@ void case_save(struct watcher *w, struct watch_case *c, int64_t now)
 {
 	if (!c->dirty || !c->known || (c->retry && now < c->retry))
 		return;
-	struct uh_error *err = store_save(w->settings.state_dir, &c->stored);
-	c->dirty = err != NULL;
-	c->retry = err ? now + RETRY_MS : 0;
-	if (err)
-		voice_problem(&w->voice, uh_error_message(err));
-	uh_error_free(err);
+	struct text record = { 0 }, why = { 0 };
+	stored_text(&c->stored, &record);
+	bool good = hand_ask(w->hand, HAND_SAVE, text_str(&record), &why, NULL);
+	c->dirty = !good;
+	c->retry = good ? 0 : now + RETRY_MS;
+	if (!good)
+		voice_problem(&w->voice, why.p);
+	text_free(&record);
+	text_free(&why);
 	w->state_old = true;
 }
 

@@ -1,74 +1,34 @@
 // Children of the watch: what they do may wait for the driver or for a disk. One runs at a time.
-#include <signal.h>
-#include <stdio.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/door/door.h"
-#include "watch/hooks.h"
+#include "base/cleanup.h"
 #include "watch/parts.h"
 
-enum { LOOK_MS = 60000, EXPLAIN_MS = 60000, HOOKS_MS = 600000, KILL_MS = 200, ANSWER_MOST = 1 << 20, HOUR_MS = 3600000 };
+enum { LOOK_MS = 60000, EXPLAIN_MS = 60000, HOOKS_MS = 600000, BLOCK = 16 << 10, ANSWER_MOST = 1 << 20, HOUR_MS = 3600000 };
 
-static void prepare(int fd)
+static enum hand_task task_of(enum job_kind kind)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	child_keep_two(fd, STDERR_FILENO);
-	door_leave();
-}
-
-/** The votes, as a line of a log: the diagnosis reads it like any other. */
-static struct str note_of(struct arena *a, const struct stored *i)
-{
-	enum { US = 1000000 };
-	if (!i->votes.n)
-		return (struct str){ 0 };
-	return arena_printf(a, "[%5lld.%06lld] unhang watch: amdgpu " STR_FMT ": no progress: " STR_FMT "\n",
-			    (long long)(i->last_us / US), (long long)(i->last_us % US), STR_ARG(i->gpu), STR_ARG(i->votes));
-}
-
-static void work(int fd, const void *ctx)
-{
-	const struct watcher *w = ctx;
-	const struct watch_settings *s = &w->settings;
-	struct arena a = { 0 };
-	struct text problems = { 0 };
-	prepare(fd);
-	FILE *to = fdopen(fd, "w");
-	if (!to)
-		_exit(1);
-	if (w->job.kind == JOB_CAPTURE) {
-		store_vacuum(s->state_dir, (size_t)s->keep_incidents, (uint64_t)s->keep_megabytes << 20);
-		w->hands->capture(w->hands->ctx, s, store_path(&a, s->state_dir, w->job.of->stored.id),
-				  note_of(&a, &w->job.of->stored), to);
-	}
-	if (w->job.kind == JOB_LOOK)
-		w->hands->look(w->hands->ctx, to);
-	if (w->job.kind == JOB_HOOKS)
-		hooks_tell(s, &w->job.of->stored, &problems);
-	for (struct str rest = text_str(&problems); rest.n;) {
-		struct str line = str_split(&rest, '\n');
-		fprintf(to, "problem " STR_FMT "\n", STR_ARG(line));
-	}
-	fclose(to);
-	door_end();
-	_exit(0);
+	return kind == JOB_CAPTURE ? HAND_CAPTURE : kind == JOB_HOOKS ? HAND_HOOKS : HAND_LOOK;
 }
 
 static void start(struct watcher *w, enum job_kind kind, struct watch_case *of, int64_t deadline)
 {
-	w->job = (struct watch_job){ .kind = kind, .of = of, .deadline = deadline };
-	if (child_begin_free(work, w, &w->job.child))
-		return;
-	voice_problem(&w->voice, "No process could be started.");
-	w->job = (struct watch_job){ 0 };
+	struct text record = { 0 }, why = { 0 };
+	w->job = (struct watch_job){ .kind = kind, .of = of, .deadline = deadline, .fd = -1 };
+	if (of)
+		stored_text(&of->stored, &record);
+	if (hand_ask(w->hand, task_of(kind), text_str(&record), &why, &w->job.fd)) {
+		fcntl(w->job.fd, F_SETFL, O_NONBLOCK);
+	} else {
+		voice_problem(&w->voice, why.p);
+		w->job = (struct watch_job){ .fd = -1 };
+	}
+	text_free(&record);
+	text_free(&why);
 }
 
 /** Whether there may be another one this hour. */
@@ -209,25 +169,43 @@ static void end(struct watcher *w, bool good, int64_t now)
 		arena_free(&a);
 	}
 	text_free(&j->answer);
-	w->job = (struct watch_job){ 0 };
+	cleanup_close(&j->fd);
+	w->job = (struct watch_job){ .fd = -1 };
+}
+
+/** Reads what is there. false: there will be no more. */
+static bool read_answer(struct watch_job *j)
+{
+	for (;;) {
+		ssize_t n = read(j->fd, text_room(&j->answer, BLOCK), BLOCK);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 && errno == EAGAIN;
+		j->answer.n += (size_t)n;
+		if (j->answer.n > ANSWER_MOST)
+			return false;
+	}
 }
 
 void jobs_go_on(struct watcher *w, int64_t now)
 {
 	if (w->job.kind == JOB_NONE)
 		return;
-	enum child_end how = child_wait(&w->job.child, 0, ANSWER_MOST, &w->job.answer);
-	if (how == CHILD_LATE && now < w->job.deadline)
+	bool more = read_answer(&w->job);
+	if (more && now < w->job.deadline)
 		return;
-	if (how != CHILD_GOOD)
-		child_kill(&w->job.child, KILL_MS);
-	end(w, how == CHILD_GOOD, now);
+	bool good = !more && str_ends(text_str(&w->job.answer), S("done\n"));
+	if (!good)
+		hand_ask(w->hand, HAND_END, S("job"), NULL, NULL);
+	end(w, good, now);
 }
 
 void jobs_stop(struct watcher *w)
 {
 	if (w->job.kind != JOB_NONE)
-		child_kill(&w->job.child, KILL_MS);
+		hand_ask(w->hand, HAND_END, S("job"), NULL, NULL);
 	text_free(&w->job.answer);
-	w->job = (struct watch_job){ 0 };
+	cleanup_close(&w->job.fd);
+	w->job = (struct watch_job){ .fd = -1 };
 }

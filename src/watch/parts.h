@@ -5,6 +5,7 @@
 #include "diagnose/engine.h"
 #include "evidence/reader.h"
 #include "store/store.h"
+#include "watch/hand.h"
 #include "watch/progress.h"
 #include "watch/tell.h"
 #include "watch/watch.h"
@@ -38,7 +39,7 @@ enum job_kind { JOB_NONE, JOB_CAPTURE, JOB_LOOK, JOB_HOOKS };
 
 struct watch_job {
 	enum job_kind kind;
-	struct child child;
+	int fd;                // what it writes
 	struct watch_case *of; // NULL: of none
 	struct text answer;
 	int64_t deadline;
@@ -47,13 +48,12 @@ struct watch_job {
 struct watcher {
 	const struct watch_options *options;
 	const struct know *know;
-	const struct watch_hands *hands;
 	struct watch_settings settings;
 	struct watch_voice voice;
 	struct engine *engine;
 	struct evidence_reader *evidence;
-	struct child eye;
-	struct child pulse;
+	int hand;                       // what has rights (hand.h)
+	int eye, pulse;                 // what they send; -1: there is none
 	struct text inbox, pulse_inbox; // from the eye, and from the pulse
 	int64_t pulse_due;              // when something must have come from the pulse; 0: never
 	bool ready;                     // what the log had at the start was read

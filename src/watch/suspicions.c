@@ -25,7 +25,7 @@ void votes_take(struct watcher *w, struct str text, bool deep, int64_t now)
 	p->progress.suspect_after = w->settings.suspect_after;
 	p->progress.hung_after = w->settings.hung_after;
 	progress_take(&p->progress, text, deep, now);
-	if (w->pulse.fd < 0) // nobody counts them: what a look shows is all that there is
+	if (w->pulse < 0) // nobody counts them: what a look shows is all that there is
 		progress_fact(&p->progress, "processes", S("0"));
 }
 

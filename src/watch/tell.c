@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/print.h"
+#include "watch/hand.h"
 
 #define JOURNAL "/run/systemd/journal/socket"
 enum { PROBLEMS_MOST = 16 << 10, PRIORITY_NOTICE = 5, PRIORITY_WARNING = 4, PRIORITY_ERROR = 3 };
@@ -26,13 +27,13 @@ static bool address(const char *path, struct sockaddr_un *ret, socklen_t *ret_si
 	return true;
 }
 
-void voice_open(struct watch_voice *v)
+void voice_open(struct watch_voice *v, int hand)
 {
 	struct sockaddr_un to;
 	socklen_t size;
 	const char *usec = getenv("WATCHDOG_USEC");
 	int64_t number;
-	*v = (struct watch_voice){ .journal = -1, .notify = getenv("NOTIFY_SOCKET") };
+	*v = (struct watch_voice){ .journal = -1, .notify = getenv("NOTIFY_SOCKET"), .hand = hand };
 	if (usec && str_number(str_z(usec), &number) && number > 0)
 		v->watchdog_ms = number / 2000;
 	// On a terminal, in a container and without systemd the lines go to standard output.
@@ -120,6 +121,10 @@ void voice_notify(const struct watch_voice *v, const char *state)
 {
 	struct sockaddr_un to;
 	socklen_t size;
+	if (v->notify && v->hand >= 0) { // only the process that systemd started may tell it
+		hand_ask(v->hand, HAND_NOTIFY, str_z(state), NULL, NULL);
+		return;
+	}
 	if (!v->notify || !address(v->notify, &to, &size))
 		return;
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -12,13 +12,13 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "base/save.h"
+#include "base/lower.h"
 #include "watch/eye.h"
 #include "watch/parts.h"
-#include "watch/pulse.h"
+#include "watch/pulse/pulse.h"
 #include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, KILL_MS = 100 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, NOGROUP = 65534 };
 
 // --- what the eye sees ---
 
@@ -107,28 +107,34 @@ static bool take_frames(struct watcher *w, int fd, struct text *inbox)
 	return !wrong;
 }
 
+/** Has the hand start it. -1: it could not. */
+static int begin(struct watcher *w, enum hand_task task)
+{
+	struct text why = { 0 };
+	int fd = -1;
+	if (hand_ask(w->hand, task, (struct str){ 0 }, &why, &fd))
+		fcntl(fd, F_SETFL, O_NONBLOCK);
+	else
+		voice_problem(&w->voice, why.p);
+	text_free(&why);
+	return fd;
+}
+
 static void open_eye(struct watcher *w)
 {
 	text_clear(&w->inbox);
-	if (!eye_begin(&w->eye)) {
-		voice_problem(&w->voice, "No process could be started.");
-		return;
-	}
-	fcntl(w->eye.fd, F_SETFD, FD_CLOEXEC);
-	fcntl(w->eye.fd, F_SETFL, O_NONBLOCK);
+	w->eye = begin(w, HAND_EYE);
 }
 
 /** Starts the pulse, or another one where the configuration has changed. */
 static void open_pulse(struct watcher *w)
 {
-	child_kill(&w->pulse, 0);
+	cleanup_close(&w->pulse);
+	hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL);
 	suspicions_forget(w);
 	text_clear(&w->pulse_inbox);
-	w->pulse = (struct child){ .fd = -1 };
-	if (!w->settings.silent || w->options->until_quiet || !pulse_begin(w->know, &w->pulse))
-		return;
-	fcntl(w->pulse.fd, F_SETFD, FD_CLOEXEC);
-	fcntl(w->pulse.fd, F_SETFL, O_NONBLOCK);
+	if (w->settings.silent && !w->options->until_quiet)
+		w->pulse = begin(w, HAND_PULSE);
 }
 
 /** A pulse that is silent waits for the driver: that is a sign by itself. Another one is started when this one is gone, not before. */
@@ -138,12 +144,13 @@ static void check_pulse(struct watcher *w, int64_t now)
 	if (!w->pulse_due || now < w->pulse_due)
 		return;
 	w->pulse_due = now + AGAIN_MS;
-	if (w->pulse.fd >= 0) {
+	if (w->pulse >= 0) {
 		voice_problem(&w->voice, "The process that counts progress waits for the driver.");
 		suspicions_forget(w);
 		w->look_wanted = true;
 	}
-	if (child_kill(&w->pulse, KILL_MS)) {
+	cleanup_close(&w->pulse);
+	if (hand_ask(w->hand, HAND_END, S("pulse"), NULL, NULL)) {
 		w->pulse_due = 0;
 		open_pulse(w);
 	}
@@ -154,7 +161,6 @@ static void check_pulse(struct watcher *w, int64_t now)
 static void write_state(struct watcher *w)
 {
 	const struct stored *open[CASES_MOST];
-	struct arena a = { 0 };
 	char *text = NULL;
 	size_t n = 0;
 	struct watch_state s = { .host = str_z(w->host),
@@ -180,14 +186,11 @@ static void write_state(struct watcher *w)
 		return;
 	report_state(&s, out);
 	fclose(out);
-	mkdir(w->settings.run_dir, 0755);
-	struct uh_error *err =
-		save_file(AT_FDCWD, arena_printf(&a, "%s/state.json", w->settings.run_dir).p, (struct str){ text, n }, 0644);
-	if (err)
-		voice_problem(&w->voice, uh_error_message(err));
-	uh_error_free(err);
+	struct text why = { 0 };
+	if (!hand_ask(w->hand, HAND_STATE, (struct str){ text, n }, &why, NULL))
+		voice_problem(&w->voice, why.p);
+	text_free(&why);
 	free(text);
-	arena_free(&a);
 	w->state_old = false;
 }
 
@@ -204,13 +207,6 @@ static void take_signal(struct watcher *w, int fd)
 		w->stop |= s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT;
 		w->reload |= s.ssi_signo == SIGHUP;
 	}
-}
-
-static void override(struct watch_settings *s, const struct watch_options *o)
-{
-	s->state_dir = o->state_dir ? o->state_dir : s->state_dir;
-	s->run_dir = o->run_dir ? o->run_dir : s->run_dir;
-	s->hooks_dir = o->hooks_dir ? o->hooks_dir : s->hooks_dir;
 }
 
 static void tell_mistake(void *ctx, const char *message) { voice_problem(&((struct watcher *)ctx)->voice, message); }
@@ -232,7 +228,7 @@ static void reload(struct watcher *w)
 	} else {
 		settings_free(&w->settings);
 		w->settings = s;
-		override(&w->settings, w->options);
+		hand_override(&w->settings, w->options);
 		open_pulse(w);
 	}
 	uh_error_free(err);
@@ -277,20 +273,19 @@ static void loop(struct watcher *w, int signals)
 		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
 		wait = shorter(wait, milliseconds_to(eye_again, now));
 		wait = shorter(wait, w->pulse_due ? milliseconds_to(w->pulse_due, now) : -1);
-		struct pollfd on[] = { { signals, POLLIN, 0 },
-				       { w->eye.fd, POLLIN, 0 },
-				       { w->job.kind == JOB_NONE ? -1 : w->job.child.fd, POLLIN, 0 },
-				       { w->pulse.fd, POLLIN, 0 } };
+		struct pollfd on[] = {
+			{ signals, POLLIN, 0 }, { w->eye, POLLIN, 0 }, { w->job.fd, POLLIN, 0 }, { w->pulse, POLLIN, 0 }
+		};
 		poll(on, 4, wait);
 		if (on[0].revents)
 			take_signal(w, signals);
-		if (on[1].revents && !take_frames(w, w->eye.fd, &w->inbox)) {
-			child_kill(&w->eye, 0);
+		if (on[1].revents && !take_frames(w, w->eye, &w->inbox)) {
+			cleanup_close(&w->eye);
 			eye_again = now_ms() + EYE_AGAIN_MS;
 			voice_problem(&w->voice, "The process that reads the kernel's log has ended; there will be another.");
 		}
-		if (on[3].revents && !take_frames(w, w->pulse.fd, &w->pulse_inbox))
-			child_kill(&w->pulse, 0);
+		if (on[3].revents && !take_frames(w, w->pulse, &w->pulse_inbox))
+			cleanup_close(&w->pulse);
 		if (eye_again >= 0 && now_ms() >= eye_again) {
 			eye_again = -1;
 			open_eye(w);
@@ -327,7 +322,8 @@ static void run(struct watcher *w)
 	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
 	uh_error_free(store_list(w->settings.state_dir, &w->before));
-	door_end(); // nobody reads through it while nothing happens
+	door_end();                // nobody reads through it while nothing happens
+	lower_privileges(NOGROUP); // before the first byte of a stranger's
 	w->look_wanted = w->state_old = true;
 	open_eye(w);
 	open_pulse(w);
@@ -335,8 +331,8 @@ static void run(struct watcher *w)
 	loop(w, signals);
 	voice_notify(&w->voice, "STOPPING=1");
 	jobs_stop(w);
-	child_kill(&w->eye, KILL_MS);
-	child_kill(&w->pulse, KILL_MS);
+	cleanup_close(&w->eye);
+	cleanup_close(&w->pulse);
 	evidence_record(w->evidence, NULL, NULL);
 	evidence_reader_free(w->evidence);
 	engine_free(w->engine);
@@ -349,21 +345,43 @@ static void run(struct watcher *w)
 	text_free(&w->unread);
 }
 
-struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
+struct mind_start {
+	const struct watch_options *options;
+	const struct know *know;
+};
+
+/** The mind: a process of its own, which puts its rights down before it reads anything. */
+static void mind(int hand, void *ctx)
 {
-	struct watcher w = { .options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1 };
+	const struct mind_start *m = ctx;
+	struct watcher w = { .options = m->options, .know = m->know, .hand = hand, .eye = -1, .pulse = -1, .job.fd = -1 };
 	unsigned mistakes;
-	struct uh_error *err = settings_load(&w.settings, o->config, o->tell, o->ctx, &mistakes);
-	if (!err && mistakes)
-		err = uh_error_new("the configuration has %u mistake%s", mistakes, mistakes == 1 ? "" : "s");
-	if (!err && !o->check) {
-		override(&w.settings, o);
+	struct uh_error *err = settings_load(&w.settings, m->options->config, m->options->tell, m->options->ctx, &mistakes);
+	if (!err && !mistakes) {
+		hand_override(&w.settings, m->options);
 		gethostname(w.host, sizeof(w.host) - 1);
 		read_line("/proc/sys/kernel/random/boot_id", w.boot_id, sizeof(w.boot_id));
-		voice_open(&w.voice);
+		voice_open(&w.voice, hand);
 		run(&w);
 		voice_close(&w.voice);
 	}
+	uh_error_free(err);
 	settings_free(&w.settings);
+}
+
+struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
+{
+	struct hand h = { .options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1, .job.fd = -1, .mind.fd = -1 };
+	unsigned mistakes;
+	struct uh_error *err = settings_load(&h.settings, o->config, o->tell, o->ctx, &mistakes);
+	if (!err && mistakes)
+		err = uh_error_new("the configuration has %u mistake%s", mistakes, mistakes == 1 ? "" : "s");
+	if (!err && !o->check) {
+		struct mind_start start = { o, k };
+		hand_override(&h.settings, o);
+		door_end();
+		err = hand_serve(&h, mind, &start);
+	}
+	settings_free(&h.settings);
 	return err;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/child.h"
-#include "watch/signs.h"
+#include "watch/pulse/signs.h"
 
 enum { PULSE_BEAT_MS = 10000, PULSE_SILENT_MS = 35000 };
 

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "gpu/process/target.h"
-#include "watch/signs.h"
+#include "watch/pulse/signs.h"
 
 #define KFD_PROCESSES "/sys/class/kfd/kfd/proc"
 enum { ASK_MS = 5000 }; // between two questions for the addresses of queues: each takes the mutex of every process in turn

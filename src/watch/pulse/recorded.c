@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/door/root.h"
 #include "recorder/format.h"
-#include "watch/signs.h"
+#include "watch/pulse/signs.h"
 
 #define ENDING ".recording"
 enum { DIRECTORIES_MOST = 64, FILES_MOST = 1024 };

@@ -1,4 +1,4 @@
-#include "watch/signs.h"
+#include "watch/pulse/signs.h"
 
 #include <fcntl.h>
 #include <stdio.h>

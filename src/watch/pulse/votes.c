@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/print.h"
-#include "watch/pulse.h"
+#include "watch/pulse/pulse.h"
 
 enum { BUSY_LEAST = 50, BUSY_MUCH = 90, IDLE_MOST = 5, POWER_LEAST = 50, MS = 1000, MINUTE = 60 };
 

@@ -1,4 +1,4 @@
-#include "watch/pulse.h"
+#include "watch/pulse/pulse.h"
 
 #include <dirent.h>
 #include <fcntl.h>

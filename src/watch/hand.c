@@ -1,0 +1,384 @@
+#include "watch/hand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/door/door.h"
+#include "base/lower.h"
+#include "base/save.h"
+#include "store/store.h"
+#include "watch/eye.h"
+#include "watch/hooks.h"
+#include "watch/pulse/pulse.h"
+#include "watch/tell.h"
+
+enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, NOGROUP = 65534, AGAIN_S = 2 };
+
+/** Before each text, in both directions. */
+struct hand_head {
+	uint32_t task;
+	int32_t good;
+};
+
+// --- messages ---
+
+static bool send_message(int socket, struct hand_head head, struct str text, int fd)
+{
+	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec parts[] = { { &head, sizeof(head) }, { (void *)(uintptr_t)text.p, text.n } };
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2 };
+	if (fd >= 0) {
+		m.msg_control = room;
+		m.msg_controllen = sizeof(room);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+		*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
+	ssize_t n;
+	do
+		n = sendmsg(socket, &m, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)(sizeof(head) + text.n);
+}
+
+/** false: there is none, or it is cut. */
+static bool receive_message(int socket, struct hand_head *head, struct text *text, int *ret_fd)
+{
+	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+	text_clear(text);
+	struct iovec parts[] = { { head, sizeof(*head) }, { text_room(text, MESSAGE_MOST), MESSAGE_MOST } };
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2, .msg_control = room, .msg_controllen = sizeof(room) };
+	ssize_t n;
+	do
+		n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	int fd = -1;
+	const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (ret_fd)
+		*ret_fd = fd;
+	else
+		cleanup_close(&fd);
+	if (n < (ssize_t)sizeof(*head) || m.msg_flags & MSG_TRUNC)
+		return false;
+	text->n = (size_t)n - sizeof(*head);
+	text->p[text->n] = '\0';
+	return true;
+}
+
+bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_why, int *ret_fd)
+{
+	struct hand_head head = { .task = task };
+	struct text why = { 0 };
+	bool good = send_message(hand, head, text, -1) && receive_message(hand, &head, &why, ret_fd) && head.good;
+	if (!good && ret_why) {
+		text_clear(ret_why);
+		text_add(ret_why, why.n ? text_str(&why) : S("The process that has the rights does not answer."));
+	}
+	text_free(&why);
+	return good;
+}
+
+// --- jobs ---
+
+struct hand_job {
+	const struct hand *hand;
+	enum hand_task task;
+	const struct stored *stored;
+};
+
+/** The votes, as a line of a log: the diagnosis reads it like any other. */
+static struct str note_of(struct arena *a, const struct stored *i)
+{
+	enum { US = 1000000 };
+	if (!i->votes.n)
+		return (struct str){ 0 };
+	return arena_printf(a, "[%5lld.%06lld] unhang watch: amdgpu " STR_FMT ": no progress: " STR_FMT "\n",
+			    (long long)(i->last_us / US), (long long)(i->last_us % US), STR_ARG(i->gpu), STR_ARG(i->votes));
+}
+
+static void prepare(int fd)
+{
+	sigset_t none;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	child_keep_two(fd, STDERR_FILENO);
+	door_leave();
+}
+
+/** In the job's child. Its last line says that it came to its end. */
+static void work(int fd, const void *ctx)
+{
+	const struct hand_job *j = ctx;
+	const struct watch_settings *s = &j->hand->settings;
+	const struct watch_hands *hands = j->hand->hands;
+	struct arena a = { 0 };
+	struct text problems = { 0 };
+	prepare(fd);
+	FILE *to = fdopen(fd, "w");
+	if (!to)
+		_exit(1);
+	if (j->task == HAND_CAPTURE) {
+		store_vacuum(s->state_dir, (size_t)s->keep_incidents, (uint64_t)s->keep_megabytes << 20);
+		hands->capture(hands->ctx, s, store_path(&a, s->state_dir, j->stored->id), note_of(&a, j->stored), to);
+	}
+	if (j->task == HAND_LOOK)
+		hands->look(hands->ctx, to);
+	if (j->task == HAND_HOOKS)
+		hooks_tell(s, j->stored, &problems);
+	for (struct str rest = text_str(&problems); rest.n;) {
+		struct str line = str_split(&rest, '\n');
+		fprintf(to, "problem " STR_FMT "\n", STR_ARG(line));
+	}
+	fputs("done\n", to);
+	fclose(to);
+	door_end();
+	_exit(0);
+}
+
+// --- serving ---
+
+static bool started(bool begun, struct child *c, struct text *why, int *ret_fd)
+{
+	if (!begun)
+		text_add(why, S("No process could be started."));
+	*ret_fd = begun ? c->fd : -1;
+	c->fd = -1; // the mind has it from now on
+	return begun;
+}
+
+static bool start_job(struct hand *h, enum hand_task task, const struct stored *stored, struct text *why, int *ret_fd)
+{
+	const struct hand_job job = { h, task, stored };
+	child_kill(&h->job, KILL_MS);
+	return started(child_begin_free(work, &job, &h->job), &h->job, why, ret_fd);
+}
+
+static bool save(const struct hand *h, const struct stored *i, struct text *why)
+{
+	struct uh_error *err = store_save(h->settings.state_dir, i);
+	if (err)
+		text_add(why, str_z(uh_error_message(err)));
+	uh_error_free(err);
+	return !err;
+}
+
+static bool write_state(const struct hand *h, struct str text, struct text *why)
+{
+	struct arena a = { 0 };
+	mkdir(h->settings.run_dir, 0755);
+	struct uh_error *err = save_file(AT_FDCWD, arena_printf(&a, "%s/state.json", h->settings.run_dir).p, text, 0644);
+	if (err)
+		text_add(why, str_z(uh_error_message(err)));
+	uh_error_free(err);
+	arena_free(&a);
+	return !err;
+}
+
+static struct child *named(struct hand *h, struct str name)
+{
+	return str_is(name, "eye") ? &h->eye : str_is(name, "pulse") ? &h->pulse : str_is(name, "job") ? &h->job : NULL;
+}
+
+/** Does what the mind asks for. What it says is not believed: a record must be one, with the id of one. */
+static bool serve(struct hand *h, enum hand_task task, struct str text, struct text *why, int *ret_fd)
+{
+	struct arena a = { 0 };
+	struct stored stored = { 0 };
+	struct child *c;
+	struct watch_voice voice = { .journal = -1, .hand = -1, .notify = getenv("NOTIFY_SOCKET") };
+	bool record = stored_parse(text, &a, &stored), good = false;
+	switch (task) {
+	case HAND_EYE:
+		child_kill(&h->eye, KILL_MS);
+		good = started(eye_begin(&h->eye), &h->eye, why, ret_fd);
+		break;
+	case HAND_PULSE:
+		child_kill(&h->pulse, KILL_MS);
+		good = started(pulse_begin(h->know, &h->pulse), &h->pulse, why, ret_fd);
+		break;
+	case HAND_LOOK:
+		good = start_job(h, task, &stored, why, ret_fd);
+		break;
+	case HAND_CAPTURE:
+	case HAND_HOOKS:
+		good = record && start_job(h, task, &stored, why, ret_fd);
+		break;
+	case HAND_END:
+		c = named(h, text);
+		good = c && child_kill(c, KILL_MS);
+		break;
+	case HAND_SAVE:
+		good = record && save(h, &stored, why);
+		break;
+	case HAND_STATE:
+		good = write_state(h, text, why);
+		break;
+	case HAND_NOTIFY:
+		voice_notify(&voice, arena_z(&a, text));
+		good = true;
+		break;
+	case HAND_TASKS:
+		break;
+	}
+	arena_free(&a);
+	return good;
+}
+
+/** false: the mind is gone. */
+static bool answer(struct hand *h)
+{
+	struct hand_head head;
+	struct text text = { 0 }, why = { 0 };
+	int fd = -1;
+	bool there = receive_message(h->socket, &head, &text, NULL);
+	if (there) {
+		head.good = head.task < HAND_TASKS && serve(h, (enum hand_task)head.task, text_str(&text), &why, &fd);
+		there = send_message(h->socket, head, text_str(&why), fd);
+	}
+	cleanup_close(&fd);
+	text_free(&text);
+	text_free(&why);
+	return there;
+}
+
+void hand_override(struct watch_settings *s, const struct watch_options *o)
+{
+	s->state_dir = o->state_dir ? o->state_dir : s->state_dir;
+	s->run_dir = o->run_dir ? o->run_dir : s->run_dir;
+	s->hooks_dir = o->hooks_dir ? o->hooks_dir : s->hooks_dir;
+}
+
+static void say_nothing(void *ctx, const char *message)
+{
+	(void)ctx;
+	(void)message;
+}
+
+/** The mind reads it too, and tells the mistakes. */
+static void reload(struct hand *h)
+{
+	struct watch_settings s;
+	unsigned mistakes;
+	struct uh_error *err = settings_load(&s, h->options->config, say_nothing, NULL, &mistakes);
+	door_end();
+	if (err || mistakes) {
+		settings_free(&s);
+	} else {
+		settings_free(&h->settings);
+		h->settings = s;
+		hand_override(&h->settings, h->options);
+	}
+	uh_error_free(err);
+}
+
+static void take_signal(struct hand *h, int signals)
+{
+	struct signalfd_siginfo s;
+	while (read(signals, &s, sizeof(s)) == sizeof(s)) {
+		h->stop |= s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT;
+		if (s.ssi_signo == SIGHUP)
+			reload(h);
+		if (s.ssi_signo != SIGCHLD && h->mind.pid)
+			kill(h->mind.pid, (int)s.ssi_signo);
+	}
+}
+
+/** Children that have ended; the mind's end is told by its pipe. */
+static void reap(struct hand *h)
+{
+	struct child *all[] = { &h->eye, &h->pulse, &h->job };
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i]->pid > 0 && waitpid(all[i]->pid, NULL, WNOHANG) == all[i]->pid)
+			all[i]->pid = 0;
+}
+
+struct mind_work {
+	const struct hand *hand;
+	int socket;
+	void (*mind)(int hand, void *ctx);
+	void *ctx;
+};
+
+static void think(int fd, const void *ctx)
+{
+	const struct mind_work *m = ctx;
+	(void)fd;
+	close(m->hand->socket);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "unhang-mind");
+	m->mind(m->socket, m->ctx);
+}
+
+/** Serves one mind until it ends. false: it crashed. */
+static bool serve_mind(struct hand *h, int signals)
+{
+	struct text nothing = { 0 };
+	bool gone = false;
+	while (!gone) {
+		struct pollfd on[] = { { signals, POLLIN, 0 }, { h->socket, POLLIN, 0 }, { h->mind.fd, POLLIN, 0 } };
+		poll(on, 3, -1);
+		if (on[0].revents)
+			take_signal(h, signals);
+		reap(h);
+		if (on[1].revents && !answer(h))
+			gone = true;
+		gone |= on[2].revents;
+	}
+	enum child_end end = child_wait(&h->mind, now_ms() + KILL_MS * 10, 1, &nothing);
+	child_kill(&h->mind, KILL_MS);
+	child_kill(&h->job, KILL_MS);
+	child_kill(&h->eye, KILL_MS);
+	child_kill(&h->pulse, KILL_MS);
+	text_free(&nothing);
+	return end == CHILD_GOOD;
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+struct uh_error *hand_serve(struct hand *h, void (*mind)(int hand, void *ctx), void *ctx)
+{
+	_cleanup_close_ int signals = block_signals();
+	bool good = false;
+	while (!h->stop && !good) {
+		int ends[2];
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+			return uh_error_os(errno, "no socket");
+		const struct mind_work work = { h, ends[1], mind, ctx };
+		h->socket = ends[0];
+		bool begun = child_begin_free(think, &work, &h->mind);
+		close(ends[1]);
+		if (begun)
+			good = serve_mind(h, signals);
+		close(ends[0]);
+		if (!begun)
+			return uh_error_new("no process can be started");
+		if (!good && !h->stop)
+			nanosleep(&(struct timespec){ .tv_sec = AGAIN_S }, NULL);
+	}
+	return NULL;
+}

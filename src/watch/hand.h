@@ -1,0 +1,39 @@
+// The hand and the mind of the watch. The mind reads what the kernel and the driver wrote, and decides: it has no rights, and opens nothing.
+// The hand has root's rights and reads nothing of strangers. It starts the eye, the pulse and jobs, writes records, and answers the mind.
+#pragma once
+
+#include "base/child.h"
+#include "watch/watch.h"
+
+enum hand_task {
+	HAND_EYE,     // starts the eye
+	HAND_PULSE,   // starts the pulse
+	HAND_LOOK,    // starts a job: looks at the GPUs; the text of each job is the record of an incident
+	HAND_CAPTURE, // the same: saves the evidence
+	HAND_HOOKS,   // the same: runs the hooks
+	HAND_END,     // kills one of them: the text is eye, pulse or job
+	HAND_SAVE,    // stores the record of an incident
+	HAND_STATE,   // writes state.json
+	HAND_NOTIFY,  // tells systemd
+	HAND_TASKS
+};
+
+/** In the mind: asks for it and waits for the answer. false: it was not done; *@ret_why says why. *@ret_fd, where something was started, is
+ * what it writes; both may be NULL. */
+bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_why, int *ret_fd);
+
+/** How it serves. */
+struct hand {
+	const struct watch_options *options;
+	const struct know *know;
+	const struct watch_hands *hands;
+	struct watch_settings settings;
+	struct child mind, eye, pulse, job;
+	int socket; // to the mind
+	bool stop;
+};
+
+/** Runs @mind in a child that has no rights, and serves it until it ends. One that crashes is started again, unless @h->stop. */
+struct uh_error *hand_serve(struct hand *h, void (*mind)(int hand, void *ctx), void *ctx);
+/** What the options say in place of the configuration. */
+void hand_override(struct watch_settings *s, const struct watch_options *o);
