@@ -17,6 +17,7 @@
 #include "session/look.h"
 #include "session/session.h"
 #include "store/store.h"
+#include "watch/progress.h"
 #include "watch/watch.h"
 
 #define STATE_DIR "/var/lib/unhang"
@@ -80,18 +81,6 @@ static struct str answer_lines(const struct uh_session *s, struct arena *a)
 	return kept;
 }
 
-static void send_all(int fd, struct str bytes)
-{
-	while (bytes.n) {
-		ssize_t n = write(fd, bytes.p, bytes.n);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			_exit(1);
-		bytes = str_from(bytes, (size_t)n);
-	}
-}
-
 /** In a child whose working directory is the incident's. */
 static void explain_child(int fd, const void *ctx)
 {
@@ -108,10 +97,9 @@ static void explain_child(int fd, const void *ctx)
 	uh_session_end(s);
 	struct str lines = answer_lines(s, &a), json = report(s, &a, true), text = report(s, &a, false);
 	const struct explained head = { (uint32_t)lines.n, (uint32_t)json.n, (uint32_t)text.n };
-	send_all(fd, (struct str){ (const char *)&head, sizeof(head) });
-	send_all(fd, lines);
-	send_all(fd, json);
-	send_all(fd, text);
+	if (!write_all(fd, (struct str){ (const char *)&head, sizeof(head) }) || !write_all(fd, lines) ||
+	    !write_all(fd, json) || !write_all(fd, text))
+		_exit(1);
 	uh_session_free(s);
 	arena_free(&a);
 	door_end();
@@ -204,11 +192,10 @@ static const char *word(struct arena *a, struct str s)
 /** As progress_take() reads them. */
 static void put_votes(const struct gpu_observation *g, FILE *to)
 {
-	static const char *const words[] = { "unknown", "moved", "stood" };
 	fprintf(to, "votes\n" STR_FMT "\n", STR_ARG(g->device->pci));
-	fprintf(to, "vote rings %s\nvote waves %s\nvote firmware %s\n", words[g->votes.rings], words[g->votes.waves],
-		words[g->votes.firmware]);
-	fprintf(to, "vote look %s\n", words[g->unwell ? VOTE_STOOD : g->known ? VOTE_MOVED : VOTE_UNKNOWN]);
+	fprintf(to, "vote rings %s\nvote waves %s\nvote firmware %s\n", vote_name(g->votes.rings), vote_name(g->votes.waves),
+		vote_name(g->votes.firmware));
+	fprintf(to, "vote look %s\n", vote_name(g->unwell ? VOTE_STOOD : g->known ? VOTE_MOVED : VOTE_UNKNOWN));
 	if (g->votes.loop)
 		put(to, "fact loop", S("yes"));
 	put(to, "fact kernel", g->kernel);

@@ -52,3 +52,27 @@ struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, ch
 	*ret = bytes.p;
 	return NULL;
 }
+
+bool process_stat_parse(struct str text, struct process_stat *ret)
+{
+	enum { STATE = 0, PARENT = 1, SESSION = 3, UTIME = 11, STIME = 12, BEGAN = 19, WORDS = 20 };
+	int64_t numbers[WORDS] = { 0 };
+	ptrdiff_t begin = str_find(text, S("("));
+	size_t end = text.n;
+	while (end && text.p[end - 1] != ')')
+		end--;
+	if (begin < 0 || end < (size_t)begin + 2)
+		return false;
+	*ret = (struct process_stat){ 0 };
+	str_copy(ret->name, sizeof(ret->name), str_cut(str_from(text, (size_t)begin + 1), end - (size_t)begin - 2));
+	struct str rest = str_from(text, end), state = str_word(&rest);
+	for (size_t i = PARENT; i < WORDS; i++)
+		if (!str_number(str_word(&rest), &numbers[i]) && i <= BEGAN)
+			return false;
+	ret->state = state.n == 1 ? state.p[0] : '?';
+	ret->parent = numbers[PARENT];
+	ret->session = numbers[SESSION];
+	ret->cpu = (uint64_t)numbers[UTIME] + (uint64_t)numbers[STIME];
+	ret->began = (uint64_t)numbers[BEGAN];
+	return state.n == 1;
+}

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/save.h"
 #include "source/probe_stuck.h"
+#include "source/process.h"
 
 #define DEBUGFS "/sys/kernel/debug/dri/"
 #define RENDER "/dev/dri/renderD"
@@ -102,22 +103,16 @@ static uint64_t here(void)
 	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
 }
 
-/** When a process began, in ticks; 0: there is none. It is said behind its name, which may hold anything. */
+/** When a process began, in ticks; 0: there is none. */
 static uint64_t began(int pid, char *ret_state)
 {
-	enum { BEGAN = 20 };
 	char path[64], room[1024];
-	int64_t n = 0;
+	struct process_stat p;
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	struct str text = read_small(path, room, sizeof(room));
-	size_t at = text.n;
-	while (at && text.p[at - 1] != ')')
-		at--;
-	struct str rest = str_from(text, at), word = str_word(&rest);
-	*ret_state = word.n ? word.p[0] : '?';
-	for (int i = 1; i < BEGAN; i++)
-		word = str_word(&rest);
-	return at && str_number(word, &n) && n > 0 ? (uint64_t)n : 0;
+	if (!process_stat_parse(read_small(path, room, sizeof(room)), &p))
+		return 0;
+	*ret_state = p.state;
+	return p.began;
 }
 
 struct tomb {
@@ -128,7 +123,7 @@ struct tomb {
 /** The child that waits for a file of this GPU. A note about one that has gone is removed. */
 static bool tomb_of(struct str path, struct tomb *ret)
 {
-	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state;
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state = '?';
 	struct stat st;
 	int64_t pid, since, space;
 	key_of(path, key);
@@ -150,7 +145,7 @@ static bool tomb_of(struct str path, struct tomb *ret)
 
 void tomb_bury(int pid, struct str path)
 {
-	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], note[NOTE_MOST], state;
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], note[NOTE_MOST], state = '?';
 	uint64_t since = began(pid, &state);
 	if (!since || geteuid() != 0 || !tomb_may_block(path))
 		return;

@@ -4,18 +4,9 @@
 #pragma once
 
 #include "gpu/find/device.h"
+#include "source/process.h"
 
 enum { SIGNS_PROCESSES = 256, SIGNS_QUEUES = 1024, SIGNS_GPUS = 64 };
-
-/** What /proc/PID/stat says. */
-struct process_stat {
-	char name[16];
-	char state; // R, S, D, T, t, ...
-	int64_t parent, session;
-	uint64_t cpu, began; // ticks
-};
-/** false: it is cut, or no such text. */
-bool process_stat_parse(struct str text, struct process_stat *ret);
 
 /** The job that a process belongs to, by its cgroup: `pod UID`, `Slurm job 4711`. false: it is none of a scheduler that is known. */
 bool process_job(struct str cgroup, char *ret, size_t size);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/print.h"
+#include "watch/progress.h"
 #include "watch/pulse/pulse.h"
 
 enum { BUSY_LEAST = 50, BUSY_MUCH = 90, IDLE_MOST = 5, POWER_LEAST = 50, MS = 1000, MINUTE = 60 };
@@ -107,11 +108,7 @@ static struct peers peers_of(const struct pulse_gpu *gpus, const struct signs *s
 
 // --- the text ---
 
-static void add_vote(struct text *to, const char *name, enum vote v)
-{
-	static const char *const words[] = { "unknown", "moved", "stood" };
-	text_printf(to, "vote %s %s\n", name, words[v]);
-}
+static void add_vote(struct text *to, const char *name, enum vote v) { text_printf(to, "vote %s %s\n", name, vote_name(v)); }
 
 static void add_fact(struct text *to, const char *name, struct str value)
 {
