@@ -160,10 +160,11 @@ void tomb_bury(int pid, struct str path)
 	uh_error_free(save_file(AT_FDCWD, file, str_z(note), 0644)); // without it the next look blocks once more
 }
 
-/** A note about one file of debugfs speaks for all of that GPU's that may block. The render node is another way to the GPU. */
+/** A note about one file of debugfs speaks for all of that GPU's that may block, but for a word that the driver has in memory. The render node
+ * is another way to the GPU. */
 static bool speaks_for(const struct tomb *t, struct str path)
 {
-	bool debugfs = str_starts(path, S("/sys/kernel/debug/"));
+	bool debugfs = str_starts(path, S("/sys/kernel/debug/")) && !str_ends(path, S("/amdgpu_gfxoff"));
 	return str_is(path, t->path) || (debugfs && str_starts(str_z(t->path), S("/sys/kernel/debug/")));
 }
 
@@ -194,7 +195,7 @@ void tomb_tell(struct arena *a, struct probe_batch *b)
 		p->end = !stuck ? PROBE_FAILED : told && !b->goes_on ? PROBE_NOT_MADE : PROBE_STUCK;
 		p->error = stuck ? 0 : ECANCELED; // it was not asked, since the kernel would panic
 		if (stuck && !told)
-			probe_where_stuck(a, t.pid, t.path, &b->stuck);
+			probe_where_stuck(a, t.pid, p->path, &b->stuck);
 		told |= stuck;
 	}
 }
