@@ -5,7 +5,7 @@ import shutil
 
 import tap
 
-SCENARIOS = tap.HERE / "scenarios" / "watch"
+SCENARIOS = tap.HERE / "watching"
 
 
 class Machine:
