@@ -3,10 +3,9 @@
 
 #include "base/door/door.h"
 #include "capture/parts.h"
+#include "evidence/recording/places.h"
 
-#define SHARED_MEMORY "/dev/shm"
-
-enum { STEP_MS = 10000, FILES_MOST = 256, DIRECTORIES_MOST = 64 };
+enum { STEP_MS = 10000, FILES_MOST = 256 };
 
 /** HOST.PID.recording: the name in the bundle tells the process, and not the host. */
 static const char *member_name(struct arena *a, struct str file, size_t index)
@@ -38,25 +37,18 @@ static bool copy(struct step *s, const struct named *from, const char *name)
 static void copy_all(struct step *s)
 {
 	struct arena a = { 0 };
-	struct door_names directories = { 0 }, files = { 0 };
-	size_t saved = 0, failed = 0, seen = 0;
-	uh_error_free(door_names(&(struct named){ .path = SHARED_MEMORY }, false, &a, &directories));
-	for (size_t d = 0; d < directories.n && seen < DIRECTORIES_MOST; d++) {
-		if (!str_starts(str_z(directories.list[d]), S("unhang-")))
-			continue;
-		seen++;
-		const char *path = arena_printf(&a, SHARED_MEMORY "/%s", directories.list[d]).p;
-		uh_error_free(door_names(&(struct named){ .path = path }, false, &a, &files));
-		for (size_t i = 0; i < files.n && saved + failed < FILES_MOST; i++) {
-			struct named from = { .path = path, .below = files.list[i] };
-			if (!str_ends(str_z(files.list[i]), S(".recording")))
-				continue;
-			bool good = copy(s, &from, member_name(&a, str_z(files.list[i]), saved + failed));
-			saved += good;
-			failed += !good;
-			step_moved(s);
-		}
+	struct recording_places places = { 0 };
+	size_t saved = 0, failed = 0;
+	recordings_default(&a, &places);
+	for (size_t i = 0; i < places.list.len && i < FILES_MOST; i++) {
+		const struct recording_place *p = &places.list.data[i];
+		const bool good =
+			copy(s, &(struct named){ .path = p->directory, .below = p->name }, member_name(&a, str_z(p->name), i));
+		saved += good;
+		failed += !good;
+		step_moved(s);
 	}
+	vec_free(&places.list);
 	if (failed)
 		step_end(s, ITEM_CUT, "%zu of %zu could not be saved", failed, saved + failed);
 	else
