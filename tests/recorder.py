@@ -365,7 +365,7 @@ def test_statistics(t, program, where):
     """Counts are exact, minimum and maximum too; the mean is that of Python's exact sum."""
     chance = random.Random(5)
     sixteen = list(range(65536)) + [chance.getrandbits(16) for _ in range(999)]
-    ordinary = [chance.getrandbits(16) & 0x3fff for _ in range(9000)]
+    ordinary = [chance.getrandbits(16) & 0xbfff for _ in range(40009)] + [0, 0x8000]
     floats = [struct.unpack("<f", struct.pack("<f", chance.uniform(-1000, 1000)))[0] for _ in range(10007)]
     odd = [0.0, -0.0, math.nan, math.inf, -math.inf, 3.0e38, 1e-45]
     cases = [("float32", 2, "<%df", floats, floats), ("float32 with odd ones", 2, "<%df", floats[:5000] + odd + floats[5000:6000], None),
@@ -377,13 +377,15 @@ def test_statistics(t, program, where):
         path = pathlib.Path(where) / "numbers"
         path.write_bytes(struct.pack(form % len(stored), *stored))
         values = [struct.unpack("<f", struct.pack("<f", v))[0] for v in values] if dtype == 2 else values
-        got = subprocess.run([program, path, str(dtype)], capture_output=True, text=True).stdout.split()
         finite = [v for v in values if math.isfinite(v)]
         counts = [len(values), sum(v == 0 for v in values), sum(v != v for v in values), sum(v in (math.inf, -math.inf) for v in values)]
         mean = math.fsum(finite) / len(finite)
         scale = max(abs(v) for v in finite)
-        t.ok([int(v) for v in got[:4]] == counts and float(got[4]) == min(finite) and float(got[5]) == max(finite) and abs(float(got[6]) - mean) <= 1e-5 * scale,
-             f"{name}: statistics are right", f"{got} {counts} {min(finite)} {max(finite)} {mean}")
+        for width in ("512", "256", "0") if dtype in (3, 4) else ("512",):
+            of_width = pathlib.Path(program).resolve().parent / f"statistics_of_{width}"
+            got = subprocess.run([of_width, path, str(dtype)], capture_output=True, text=True).stdout.split()
+            t.ok([int(v) for v in got[:4]] == counts and float(got[4]) == min(finite) and float(got[5]) == max(finite) and abs(float(got[6]) - mean) <= 1e-5 * scale,
+                 f"{name}, {width} bits at once: statistics are right", f"{got} {counts} {min(finite)} {max(finite)} {mean}")
 
 
 def main():
