@@ -217,11 +217,20 @@ def test_hold(t, job, supervise):
                                           {"number": 1, "state": "released", "why": "memory-fault", "core": core}), "held until the supervisor lets it go")
     ran, told, hold, took = held(os.getpid(), "early", "1")
     t.same((ran.returncode, hold["state"], took >= 1), (-signal.SIGKILL, "expired", True), "a supervisor that does not let go holds it for as long as it may")
-    ran, told, hold, took = held(1, None)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    ran, told, hold, took = held(gone.pid, None)
     t.same((ran.returncode, hold["state"], took >= 0.5), (-signal.SIGKILL, "unanswered", True), "who does not answer does not hold it")
     for supervisor, seconds, why in ((0, "5", "without a supervisor nothing is held"), (os.getpid(), "0", "nor where UNHANG_HOLD is 0")):
         ran, told, hold, took = held(supervisor, None, seconds)
         t.same((ran.returncode, hold), (-signal.SIGKILL, None), why)
+
+
+def test_supervisor_may_look(t, job):
+    """Under Yama a process lets its supervisor in, and nobody who merely has that number."""
+    for name, supervisor, told in (("the process that it descends from", os.getpid(), f"ptracer {os.getpid()}\ndone\n"), ("no other", 2 ** 22 - 1, "done\n"), ("nobody", 0, "done\n")):
+        ran = job.run("run", "launches=1", FAKE_KFD="1", UNHANG_SUPERVISOR=str(supervisor))
+        t.same((ran.returncode, ran.out, ran.err), (0, told, ""), name)
 
 
 def test_core(t, job, unhang):
@@ -401,6 +410,7 @@ def main():
         test_fault(t, job, unhang)
         test_memory(t, job, unhang)
         test_hold(t, job, sys.argv[5])
+        test_supervisor_may_look(t, job)
         test_core(t, job, unhang)
         test_steps_aside(t, job)
         test_vacuum(t, job, where)
