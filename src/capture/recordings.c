@@ -39,7 +39,11 @@ static void copy_all(struct step *s)
 	struct arena a = { 0 };
 	struct recording_places places = { 0 };
 	size_t saved = 0, failed = 0;
-	recordings_default(&a, &places);
+	const char *only = s->capture->options->recordings;
+	if (only)
+		uh_error_free(recordings_in(&a, only, &places));
+	else
+		recordings_default(&a, &places);
 	for (size_t i = 0; i < places.list.len && i < FILES_MOST; i++) {
 		const struct recording_place *p = &places.list.data[i];
 		const bool good =
