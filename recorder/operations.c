@@ -3,6 +3,8 @@
 #include "unhang/recorder.h"
 #include "recorder/recorder.h"
 
+enum { OPERATIONS_LEAST = 16, OPERATIONS_MOST = 8192 }; // some for each packet that a queue can hold
+
 #define EXPORT __attribute__((visibility("default")))
 
 static struct rec_operation *slot_of(uint32_t id) { return &rec.operation_slots[id & rec.operation_mask]; }
@@ -21,10 +23,32 @@ static void tensor_fill(struct rec_tensor *to, const struct unhang_tensor *t)
 	}
 }
 
+/** Room for operations, once one begins: a job whose framework tells none has none. */
+static bool room_made(void)
+{
+	static _Atomic bool tried;
+	if (atomic_load_explicit(&tried, memory_order_acquire))
+		return rec.operations;
+	pthread_mutex_lock(&rec.lock);
+	if (!atomic_load(&tried)) {
+		uint64_t n = OPERATIONS_MOST;
+		while (n > OPERATIONS_LEAST && n * sizeof(struct rec_operation) > rec.budget / 16)
+			n /= 2;
+		struct rec_ring *ring = extent_fit(EXTENT_OPERATIONS, 0, sizeof(struct rec_ring), &n, OPERATIONS_LEAST,
+						   sizeof(struct rec_operation));
+		rec.operation_slots = ring ? (struct rec_operation *)(ring + 1) : NULL;
+		rec.operation_mask = n - 1;
+		__atomic_store_n(&rec.operations, ring, __ATOMIC_RELEASE);
+		atomic_store_explicit(&tried, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&rec.lock);
+	return rec.operations;
+}
+
 EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tensor *tensors, size_t n)
 {
 	struct rec_operation o = { 0 };
-	if (!name || !rec_start() || !rec_level() || !rec.operations)
+	if (!name || !rec_start() || !rec_level() || !room_made())
 		return 0;
 	struct thread_state *t = thread_here();
 	uint64_t id = __atomic_add_fetch(&rec.operations->next, 1, __ATOMIC_RELAXED);
