@@ -17,13 +17,13 @@ struct torch_callback {
 
 /** Numbers are bytes from the beginning of what is named, unless it says otherwise. */
 struct unhang_torch {
-	uint32_t size;                                // of this struct
-	uint32_t inputs;                              // RecordFunction: address and number of its inputs
-	uint32_t value, tag, tensor;                  // an input: its size, where its kind stands, the kind that is a tensor
-	uint32_t dimensions, inside;                  // TensorImpl: number of dimensions; so many have sizes and strides right behind it
-	uint32_t storage, data, offset, dtype;        // TensorImpl: storage, in which the data; the offset in elements; the type
-	uint8_t dtypes[TORCH_DTYPES];                 // enum unhang_dtype, by PyTorch's numbers
-	const char *(*name)(const void *function);    // RecordFunction::name()
+	uint32_t size;               // of this struct
+	uint32_t inputs;             // RecordFunction: address and number of its inputs
+	uint32_t value, tag, tensor; // an input: its size, where its kind stands, the kind that is a tensor
+	uint32_t dimensions, inside; // TensorImpl: number of dimensions; so many have sizes and strides right behind it
+	uint32_t storage, data, offset, dtype;     // TensorImpl: storage, in which the data; the offset in elements; the type
+	uint8_t dtypes[TORCH_DTYPES];              // enum unhang_dtype, by PyTorch's numbers
+	const char *(*name)(const void *function); // RecordFunction::name()
 	uint64_t (*add)(struct torch_callback which); // at::addGlobalCallback()
 	struct torch_callback callback;               // start and end are filled in here
 };

@@ -168,6 +168,11 @@ struct str call_say(struct arena *a, uint32_t call, const uint64_t args[4]);
 struct str thread_say(struct arena *a, const struct flight_recording *r, uint16_t slot);
 /** The arguments of a packet: pointers with the buffers that they are in, numbers as they are. Empty where there are none. */
 struct str packet_arguments_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p);
+/** `attention > aten::mm`: the operation behind those that it is in. */
+struct str operation_say(struct arena *a, const struct flight_recording *r, const struct recorded_operation *o);
+/** `bfloat16 5x4, bfloat16 4x6`; empty where it has none. */
+struct str tensors_say(struct arena *a, const struct recorded_operation *o);
+const char *dtype_name(uint32_t dtype);
 /** `page not present, write to a read-only page` */
 struct str fault_reasons_say(struct arena *a, uint64_t reasons);
 

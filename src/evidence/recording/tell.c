@@ -58,7 +58,7 @@ static void add_packet(struct recording_telling *t, struct event *e, const struc
 	event_add_number(e, a, "packet", (int64_t)p->id);
 	event_add_text(e, a, "arguments", packet_arguments_say(a, t->r, p));
 	if (p->operation)
-		event_add_text(e, a, "operation", p->operation->name);
+		event_add_text(e, a, "operation", operation_say(a, t->r, p->operation));
 }
 
 /** The first dispatch of a queue that has not ended. */

@@ -3,40 +3,15 @@
 #include <math.h>
 
 #include "base/print.h"
-#include "report/sheet.h"
-
-#define UNHANG_RECORDER_INSIDE
-#include "unhang/recorder.h"
+#include "report/last/parts.h"
 
 enum { IN_FLIGHT_SHOWN = 4, ENDED_SHOWN = 1, QUEUES_SHOWN = 16, ALLOCATIONS_SHOWN = 3 };
 
 static const double STILL = 0.5; // seconds without a packet that ended are worth telling
 
-/** One recording while it is written. */
-struct recording_sheet {
-	struct sheet sheet;
-	struct arena arena;
-	const struct uh_last_options *options;
-	const struct flight_recording *r;
-};
+struct sheet_value v_seconds(struct recording_sheet *w, double seconds) { return v_text(seconds_say(&w->arena, seconds)); }
 
-static const char *dtype_name(uint32_t dtype)
-{
-	static const char *const names[UNHANG_DTYPES] = {
-		"unknown",          "float64",          "float32", "float16", "bfloat16",  "float8_e4m3", "float8_e5m2",
-		"float8_e4m3_fnuz", "float8_e5m2_fnuz", "int64",   "int32",   "int16",     "int8",        "uint64",
-		"uint32",           "uint16",           "uint8",   "bool",    "complex64", "complex128"
-	};
-	return dtype < UNHANG_DTYPES ? names[dtype] : names[0];
-}
-
-static struct sheet_value v_seconds(struct recording_sheet *w, double seconds)
-{
-	return v_text(seconds_say(&w->arena, seconds));
-}
-
-/** A number of seconds in JSON; its words for the text. */
-static void put_seconds(struct recording_sheet *w, const char *key, double seconds)
+void put_seconds(struct recording_sheet *w, const char *key, double seconds)
 {
 	if (w->sheet.as_json) {
 		jw_key(&w->sheet.json, key);
@@ -46,7 +21,7 @@ static void put_seconds(struct recording_sheet *w, const char *key, double secon
 	}
 }
 
-static void put_time(struct recording_sheet *w, const char *key, uint64_t ticks)
+void put_time(struct recording_sheet *w, const char *key, uint64_t ticks)
 {
 	if (!w->sheet.as_json)
 		return;
@@ -57,7 +32,7 @@ static void put_time(struct recording_sheet *w, const char *key, uint64_t ticks)
 		jw_null(&w->sheet.json);
 }
 
-static void put_thread(struct recording_sheet *w, const char *key, uint16_t slot)
+void put_thread(struct recording_sheet *w, const char *key, uint16_t slot)
 {
 	const struct recorded_thread *t = recording_thread(w->r, slot);
 	if (!sheet_object(&w->sheet, key, t))
@@ -87,29 +62,6 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 		put_thread(w, "freed_by", m->died ? m->freed_by : RECORD_NO_THREAD);
 		sheet_close(s, '}');
 	}
-	sheet_close(s, '}');
-}
-
-static void walk_operation(struct recording_sheet *w, const struct recorded_operation *o)
-{
-	struct sheet *s = &w->sheet;
-	if (!sheet_object(s, "operation", o))
-		return;
-	sheet_put(s, "number", v_number(o->raw.id));
-	sheet_put(s, "name", v_known(o->name));
-	sheet_open(s, "tensors", '[');
-	for (size_t i = 0; s->as_json && i < o->raw.ntensors; i++) {
-		const struct rec_tensor *t = &o->raw.tensors[i];
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "address", v_hex(t->address));
-		sheet_put(s, "dtype", v_word(dtype_name(t->dtype)));
-		sheet_open(s, "shape", '[');
-		for (unsigned d = 0; d < t->ndim && d < REC_DIMENSIONS; d++)
-			jw_unsigned(&s->json, t->shape[d]);
-		sheet_close(s, ']');
-		sheet_close(s, '}');
-	}
-	sheet_close(s, ']');
 	sheet_close(s, '}');
 }
 
@@ -191,7 +143,8 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 					      { "size", "  " },
 					      { "age", "  launched ", .after = " ago" },
 					      { "thread.tid", "  by thread " },
-					      { "operation.name", "  in " } };
+					      { "operation.chain", "  in " } };
+	static const struct column tensors[] = { { "operation.tensors", "tensors: " } };
 	static const struct column arguments[] = { { "arguments.text", "arguments: " } };
 	struct sheet *s = &w->sheet;
 	const bool dispatch = p->kind == PACKET_DISPATCH, flying = p->progress >= PROGRESS_RUNNING;
@@ -216,6 +169,7 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 	walk_packet_arguments(w, p);
 	if (flying || w->options->all || p->kind == PACKET_DISPATCH) {
 		sheet_line(s, 0, COLUMNS(line));
+		sheet_line(s, 6, COLUMNS(tensors));
 		sheet_line(s, 6, COLUMNS(arguments));
 	}
 	walk_statistics(w, q, p);
@@ -318,7 +272,7 @@ static void walk_threads(struct recording_sheet *w)
 					      { "name", " (", .after = ")" },
 					      { "what", " is inside of " },
 					      { "since", " for " },
-					      { "operation.name", ", in " } };
+					      { "operation.chain", ", in " } };
 	struct sheet *s = &w->sheet;
 	bool any = false;
 	sheet_open(s, "threads", '[');
@@ -467,6 +421,7 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 	walk_faults(w);
 	walk_queues(w);
 	walk_threads(w);
+	walk_operations(w);
 	walk_last_allocations(w);
 	if (w->options->address) {
 		static const struct column line[] = { { "near.text", "The address is ",
