@@ -26,6 +26,14 @@ static uint64_t word_at(const char *at)
 	return v;
 }
 
+/** The kind of an input. */
+static uint32_t tag_of(const char *input)
+{
+	uint32_t v;
+	memcpy(&v, input + torch.tag, sizeof(v));
+	return v;
+}
+
 static void tensor_read(const char *t, struct unhang_tensor *ret)
 {
 	uint16_t dtype;
@@ -45,17 +53,30 @@ static void tensor_read(const char *t, struct unhang_tensor *ret)
 			    word_at(t + torch.offset) * dtype_size(ret->dtype);
 }
 
+/** The tensors of a list; what else is in it is passed over. */
+static size_t list_read(const char *list, struct unhang_tensor *ret, size_t most)
+{
+	const char *one = (const char *)(uintptr_t)word_at(list + torch.elements);
+	const char *end = (const char *)(uintptr_t)word_at(list + torch.elements + sizeof(uint64_t));
+	size_t found = 0;
+	for (; one && one < end && found < most; one += torch.value)
+		if (tag_of(one) == torch.tensor && word_at(one))
+			tensor_read((const char *)(uintptr_t)word_at(one), &ret[found++]);
+	return found;
+}
+
 static size_t tensors_read(const char *function, struct unhang_tensor *ret)
 {
 	const char *input = (const char *)(uintptr_t)word_at(function + torch.inputs);
 	const uint64_t n = word_at(function + torch.inputs + sizeof(uint64_t));
 	size_t found = 0;
 	for (uint64_t i = 0; input && i < n && found < REC_TENSORS; i++, input += torch.value) {
-		uint32_t tag;
-		memcpy(&tag, input + torch.tag, sizeof(tag));
-		const char *t = tag == torch.tensor ? (const char *)(uintptr_t)word_at(input) : NULL;
-		if (t)
-			tensor_read(t, &ret[found++]);
+		const uint32_t tag = tag_of(input);
+		const char *in = (const char *)(uintptr_t)word_at(input);
+		if (tag == torch.tensor && in)
+			tensor_read(in, &ret[found++]);
+		else if (tag == torch.list && in)
+			found += list_read(in, ret + found, REC_TENSORS - found);
 	}
 	return found;
 }

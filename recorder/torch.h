@@ -20,6 +20,7 @@ struct unhang_torch {
 	uint32_t size;               // of this struct
 	uint32_t inputs;             // RecordFunction: address and number of its inputs
 	uint32_t value, tag, tensor; // an input: its size, where its kind stands, the kind that is a tensor
+	uint32_t list, elements;     // the kind that is a list of tensors, ~0: not known; in the list: where they begin and end
 	uint32_t dimensions, inside; // TensorImpl: number of dimensions; so many have sizes and strides right behind it
 	uint32_t storage, data, offset, dtype;     // TensorImpl: storage, in which the data; the offset in elements; the type
 	uint8_t dtypes[TORCH_DTYPES];              // enum unhang_dtype, by PyTorch's numbers

@@ -29,7 +29,7 @@ class Callback(ctypes.Structure):
 
 class Layout(ctypes.Structure):
     """struct unhang_torch"""
-    _fields_ = [(name, ctypes.c_uint32) for name in ("size", "inputs", "value", "tag", "tensor", "dimensions", "inside", "storage", "data", "offset",
+    _fields_ = [(name, ctypes.c_uint32) for name in ("size", "inputs", "value", "tag", "tensor", "list", "elements", "dimensions", "inside", "storage", "data", "offset",
                                                      "dtype")]
     _fields_ += [("dtypes", ctypes.c_uint8 * 64), ("name", ctypes.c_void_p), ("add", ctypes.c_void_p), ("callback", Callback)]
 
@@ -107,14 +107,17 @@ class Functions:
             raise Unknown(str(problem)) from None
 
 
-def observed(functions, memory, run):
-    """The words of the RecordFunction of the operator that run() calls, and of its inputs, as they are while it begins."""
+def observed(functions, memory, run, look):
+    """What look() makes of the words of the RecordFunction of the operator that run() calls, while that begins: its inputs live no longer."""
     seen = []
 
     def start(ret, function):
         ctypes.c_uint64.from_address(ret).value = 0  # an empty std::unique_ptr
-        words = memory.words(function, 96)
-        seen.append((words, {at: memory.read(words[at], 256) for at in range(len(words) - 1) if words[at + 1] in (2, 3)}))
+        try:
+            if not seen:
+                seen.append(look(memory.words(function, 96)))
+        except Exception as problem:  # PyTorch goes on with what is returned: it has to be this
+            seen.append(Unknown(f"{type(problem).__name__}: {problem}"))
         return ret
 
     held = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(start)
@@ -125,26 +128,41 @@ def observed(functions, memory, run):
         functions.remove(handle)
     if not seen:
         raise Unknown("its observers are not called")
+    if isinstance(seen[0], Unknown):
+        raise seen[0]
     return seen[0]
 
 
 def find_inputs(layout, functions, memory, torch):
     """aten::add has three inputs: two tensors, and a number."""
     a, b = torch.ones(3), torch.ones(3)
-    words, pieces = observed(functions, memory, lambda: torch.add(a, b))
 
-    def places():
-        for at, raw in pieces.items():
-            for size in (16, 24, 32):
-                if words[at + 1] == 3 and len(raw) >= 3 * size and struct.unpack_from("<Q", raw)[0] == a._cdata \
-                        and struct.unpack_from("<Q", raw, size)[0] == b._cdata:
-                    yield at, size, raw
+    def look(words):
+        return [(at, words_of, memory.read(words[at], 3 * 8 * words_of)) for at in range(len(words) - 1) if words[at + 1] == 3 for words_of in (2, 3, 4)
+                if (memory.words(words[at], 1), memory.words(words[at] + 8 * words_of, 1)) == ((a._cdata,), (b._cdata,))]
 
-    at, size, raw = only(places(), "the place of an operator's inputs")
-    tags = [struct.unpack_from("<I", raw, i * size + 8)[0] for i in range(3)]
+    at, words_of, raw = only(observed(functions, memory, lambda: torch.add(a, b), look), "the place of an operator's inputs")
+    tags = struct.unpack_from("<I", raw, 8), struct.unpack_from("<I", raw, 8 * words_of + 8), struct.unpack_from("<I", raw, 16 * words_of + 8)
     if tags[0] != tags[1] or tags[0] == tags[2]:
         raise Unknown("the kind of an input is not where it should be")
-    layout.inputs, layout.value, layout.tag, layout.tensor = 8 * at, size, 8, tags[0]
+    layout.inputs, layout.value, layout.tag, layout.tensor = 8 * at, 8 * words_of, 8, tags[0][0]
+
+
+def find_lists(layout, functions, memory, torch):
+    """aten::cat has two inputs: a list of tensors, and a number. Where it is not found, lists are left out."""
+    a, b = torch.ones(3), torch.ones(3)
+
+    def look(words):
+        at, n = words[layout.inputs // 8:layout.inputs // 8 + 2]
+        first = memory.words(at, 2) if n == 2 else ()
+        inner = memory.words(first[0], 16) if first else ()
+        for i in range(len(inner) - 1):
+            begin, end = inner[i:i + 2]
+            if end - begin == 2 * layout.value and (memory.words(begin, 1), memory.words(begin + layout.value, 1)) == ((a._cdata,), (b._cdata,)):
+                return first[1] & 0xffffffff, 8 * i
+        return 0xffffffff, 0
+
+    layout.list, layout.elements = observed(functions, memory, lambda: torch.cat([a, b]), look)
 
 
 def find_sizes(layout, memory, torch, base):
@@ -187,6 +205,7 @@ def find(torch):
     room = bytearray(4 * 2048)
     base = torch.frombuffer(room, dtype=torch.float32)
     find_inputs(layout, functions, memory, torch)
+    find_lists(layout, functions, memory, torch)
     find_sizes(layout, memory, torch, base)
     find_storage(layout, memory, base)
     find_dtypes(layout, memory, torch)
