@@ -11,13 +11,7 @@
 
 #include "recorder/recorder.h"
 
-enum {
-	EVENT_SLOTS = 16384,
-	ALLOCATION_SLOTS = 65536,
-	THREAD_SLOTS = 512,
-	LOG_BYTES = 8 << 20,
-	SHARE = 8
-};
+enum { EVENT_SLOTS = 16384, ALLOCATION_SLOTS = 65536, THREAD_SLOTS = 512, LOG_BYTES = 8 << 20, SHARE = 8 };
 
 struct recorder rec = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 struct rec_next next;

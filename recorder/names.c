@@ -5,7 +5,7 @@
 
 #include "recorder/recorder.h"
 
-enum { TABLE_FIRST = 4096, NAME_MOST = 8192, TEXTS = 1024 };
+enum { TABLE_FIRST = 4096, NAME_MOST = 8192, TEXTS = 4096, PROBES = 64 };
 
 /** Kernels by object. A table that has grown too full is left as it is, for those who still look into it, and a larger one made. */
 struct kernel_table {
@@ -174,6 +174,7 @@ static struct text_row {
 	_Atomic uint32_t number; // place in the log, plus one
 } texts[TEXTS];
 
+/** Where names are made up without end (step 1, step 2) the table fills: what is not found soon has no name. */
 static uint64_t text_hash(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -187,7 +188,7 @@ uint32_t text_number(const char *text)
 	static uint32_t made;
 	const uint64_t hash = text_hash(text);
 	uint32_t number = 0;
-	for (size_t i = hash % TEXTS, n = 0; n < TEXTS; i = (i + 1) % TEXTS, n++) {
+	for (size_t i = hash % TEXTS, n = 0; n < PROBES; i = (i + 1) % TEXTS, n++) {
 		const uint64_t key = atomic_load_explicit(&texts[i].hash, memory_order_acquire);
 		if (key == hash)
 			return atomic_load_explicit(&texts[i].number, memory_order_relaxed);
@@ -195,7 +196,7 @@ uint32_t text_number(const char *text)
 			break;
 	}
 	pthread_mutex_lock(&rec.lock);
-	for (size_t i = hash % TEXTS, n = 0; n < TEXTS && !number; i = (i + 1) % TEXTS, n++) {
+	for (size_t i = hash % TEXTS, n = 0; n < PROBES && !number; i = (i + 1) % TEXTS, n++) {
 		const uint64_t key = atomic_load(&texts[i].hash);
 		if (key == hash)
 			number = atomic_load(&texts[i].number);

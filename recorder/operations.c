@@ -3,7 +3,7 @@
 #include "unhang/recorder.h"
 #include "recorder/recorder.h"
 
-enum { OPERATIONS_LEAST = 16, OPERATIONS_MOST = 8192 }; // some for each packet that a queue can hold
+enum { OPERATIONS_LEAST = 16, OPERATIONS_MOST = 8192, AROUND_MOST = 64 };
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -68,18 +68,41 @@ EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tens
 	return (uint32_t)id;
 }
 
+/** The operation that a thread is in again when one of @id ends: the next around it that goes on. 0: none, or more than a ring of
+ * operations ago. */
+static uint32_t around(uint32_t id)
+{
+	for (unsigned i = 0; i < AROUND_MOST && id; i++) {
+		const struct rec_operation *slot = slot_of(id);
+		if (slot->id != id)
+			return 0;
+		if (!__atomic_load_n(&slot->end, __ATOMIC_ACQUIRE))
+			return id;
+		id = slot->parent;
+	}
+	return 0;
+}
+
+static bool mark_ended(uint32_t operation)
+{
+	struct rec_operation *slot = slot_of(operation);
+	const bool there = slot->id == operation;
+	if (there)
+		__atomic_store_n(&slot->end, rec_ticks(), __ATOMIC_RELEASE);
+	return there;
+}
+
 EXPORT void unhang_recorder_end(uint32_t operation)
 {
 	if (!operation || !atomic_load(&rec.on) || !rec.operations)
 		return;
-	struct thread_state *t = thread_here();
-	struct rec_operation *slot = slot_of(operation);
-	// More than a ring of operations inside of this one: what was around it is not known any more.
-	t->operation = 0;
-	if (slot->id != operation)
-		return;
-	t->operation = slot->parent;
-	__atomic_store_n(&slot->end, rec_ticks(), __ATOMIC_RELEASE);
+	thread_here()->operation = mark_ended(operation) ? around(operation) : 0;
+}
+
+void operation_end_outer(uint32_t operation)
+{
+	if (operation && atomic_load(&rec.on) && rec.operations)
+		mark_ended(operation);
 }
 
 EXPORT int unhang_recorder_level(void) { return rec_start() ? rec_level() : 0; }

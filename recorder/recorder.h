@@ -212,6 +212,10 @@ hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queu
 			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 void intercept_begin(struct queue_state *q);
 
+// operations.c
+/** One ends while others that began in it go on: the thread stays in those. */
+void operation_end_outer(uint32_t operation);
+
 // arguments.c
 void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address);
 /** Room for arguments, once the level asks for them. The lock is held. */

@@ -81,7 +81,9 @@ static size_t tensors_read(const char *function, struct unhang_tensor *ret)
 	return found;
 }
 
-/** An operator that never ended here, or ended in another thread, is left behind by those around it. */
+static void forget(unsigned at) { memmove(&inside[at], &inside[at + 1], (--depth - at) * sizeof(inside[0])); }
+
+/** What a user names (record_function) begins inside of an operator that ends before it does. */
 static void leave(const void *function)
 {
 	unsigned at = depth;
@@ -89,8 +91,11 @@ static void leave(const void *function)
 		at--;
 	if (!at)
 		return;
-	depth = at - 1;
-	unhang_recorder_end(inside[depth].operation);
+	if (at == depth)
+		unhang_recorder_end(inside[at - 1].operation);
+	else
+		operation_end_outer(inside[at - 1].operation);
+	forget(at - 1);
 }
 
 /** Returns a std::unique_ptr, whose place the caller gives: an empty one. */
@@ -98,9 +103,11 @@ static void **operator_start(void **ret, const void *function)
 {
 	struct unhang_tensor tensors[REC_TENSORS];
 	*ret = NULL;
-	leave(function);
-	if (!rec_level() || depth == DEEPEST)
+	leave(function); // one at the same place that ended in another thread
+	if (!rec_level())
 		return ret;
+	if (depth == DEEPEST)
+		forget(0);
 	const uint32_t operation = unhang_recorder_begin(torch.name(function), tensors, tensors_read(function, tensors));
 	if (operation) {
 		inside[depth].function = function;

@@ -52,9 +52,9 @@ class Recorder:
         self._begin.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
         self._begin.restype = ctypes.c_uint32
 
-    def begin(self, name, arguments=()):
-        """Returns the operation's number for end(); 0: nothing is recorded."""
-        level = self.level()
+    def begin(self, name, arguments=(), level=None):
+        """Returns the operation's number for end(); 0: nothing is recorded. @level: where it was just read."""
+        level = self.level() if level is None else level
         if not level:
             return 0
         name = name if isinstance(name, bytes) else str(name).encode(errors="replace")
@@ -81,7 +81,7 @@ class Absent:
         return 0
 
     @staticmethod
-    def begin(name, arguments=()):
+    def begin(name, arguments=(), level=None):
         return 0
 
     @staticmethod
@@ -106,9 +106,10 @@ def wrapped(function, name=None):
 
     @functools.wraps(function)
     def call(*arguments, **named):
-        if not level():
+        now = level()
+        if not now:
             return function(*arguments, **named)
-        number = begin(name, (*arguments, *named.values()))
+        number = begin(name, (*arguments, *named.values()) if now >= WITH_TENSORS else (), now)
         try:
             return function(*arguments, **named)
         finally:
