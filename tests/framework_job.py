@@ -1,6 +1,6 @@
 """A job in Python under the recorder, for frameworks.py: it launches through HIP by ctypes, and uses PyTorch where its mode says so."""
 import ctypes
-import os
+import signal
 import sys
 import threading
 
@@ -85,10 +85,11 @@ def levels(gpu, unhang):
 
 
 def hang(gpu, unhang):
+    gpu.launch(1)
     with unhang.operation("decode", Tensor(gpu.buffer.value, (8, 128), "torch.bfloat16")):
         gpu.launch(7)
         print("launched", flush=True)
-        gpu.wait()
+        signal.pause()  # waiting for the GPU would keep a core busy
 
 
 def pytorch(gpu, unhang):
