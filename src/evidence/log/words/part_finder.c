@@ -1,75 +1,30 @@
-#include "evidence/log/part_finder.h"
+#include "evidence/log/words/part_finder.h"
 
 #include <stdlib.h>
 
 enum {
 	HEAD_BYTES = 1 << 20, // of a text
-	PREFIX = 3,           // letters that a name is found by
-	CHAINS = 4096,
-	FOUND_MAX = 8, // in one line
+	FOUND_MAX = 8,        // in one line
 	TOLD_MAX = 32,
-};
-
-struct part_name {
-	struct str name; // in lower case
-	const struct know_part *part;
-	bool several;  // parts of different generations share it
-	uint16_t next; // in its chain, from 1 on; 0: the last
 };
 
 struct part_finder {
 	const struct know *know;
 	unsigned source;
 	uint64_t left; // bytes that may still be looked at
-	struct arena arena;
-	VEC(struct part_name) names;
-	bool begins[256];        // whether a name begins with this letter
-	uint16_t chains[CHAINS]; // the first name of each, from 1 on
+	const struct log_words *words;
 	size_t ntold;
 	const struct know_part *told[TOLD_MAX];
 };
 
-static unsigned chain_of(const char *p)
-{
-	return ((unsigned char)char_lower(p[0]) * 961u + (unsigned char)char_lower(p[1]) * 31u +
-		(unsigned char)char_lower(p[2])) %
-	       CHAINS;
-}
-
-static void add_name(void *ctx, struct str name, const struct know_part *p)
-{
-	struct part_finder *f = ctx;
-	if (name.n < PREFIX || f->names.len == UINT16_MAX)
-		return;
-	uint16_t *chain = &f->chains[chain_of(name.p)];
-	for (unsigned n = *chain; n; n = f->names.data[n - 1].next) {
-		struct part_name *have = &f->names.data[n - 1];
-		if (!str_eq(have->name, name))
-			continue;
-		have->several |= !str_eq(have->part->gfx, p->gfx);
-		return;
-	}
-	struct part_name one = { arena_str(&f->arena, name), p, false, *chain };
-	vec_push(&f->names, one);
-	f->begins[(unsigned char)name.p[0]] = true;
-	*chain = (uint16_t)f->names.len;
-}
-
-struct part_finder *part_finder_new(const struct know *k, unsigned source)
+struct part_finder *part_finder_new(const struct know *k, const struct log_words *w, unsigned source)
 {
 	struct part_finder *f = mem_alloc(sizeof(*f));
-	*f = (struct part_finder){ .know = k, .source = source, .left = HEAD_BYTES };
+	*f = (struct part_finder){ .know = k, .words = w, .source = source, .left = HEAD_BYTES };
 	return f;
 }
 
-void part_finder_free(struct part_finder *f)
-{
-	if (!f)
-		return;
-	vec_free(&f->names);
-	arena_free(&f->arena);
-	free(f);
-}
+void part_finder_free(struct part_finder *f) { free(f); }
 
 // --- a line ---
 
@@ -79,16 +34,6 @@ struct line_parts {
 	const struct know_part *found[FOUND_MAX];
 	bool several;
 };
-
-static bool has_name(struct str text, size_t at, struct str name)
-{
-	if (text.n - at < name.n)
-		return false;
-	for (size_t i = 0; i < name.n; i++)
-		if (char_lower(text.p[at + i]) != name.p[i])
-			return false;
-	return at + name.n == text.n || !char_word(text.p[at + name.n]);
-}
 
 /** `RX 7900 ABC`: a model that is not known, of which the name is only the front. */
 static bool goes_on(struct str rest)
@@ -102,16 +47,14 @@ static bool goes_on(struct str rest)
 	return n > 1 && n <= 1 + SUFFIX && (n == rest.n || !char_word(rest.p[n]));
 }
 
-/** The longest name at @at; returns its length, 0 where there is none. */
-static size_t name_at(const struct part_finder *f, struct str line, size_t at, const struct part_name **ret)
+/** The longest name at @at; NULL where there is none. */
+static const struct phrase *name_at(const struct phrases *names, struct str line, size_t at)
 {
-	*ret = NULL;
-	for (unsigned n = f->chains[chain_of(line.p + at)]; n; n = f->names.data[n - 1].next) {
-		const struct part_name *one = &f->names.data[n - 1];
-		if ((!*ret || one->name.n > (*ret)->name.n) && has_name(line, at, one->name))
-			*ret = one;
-	}
-	return *ret ? (*ret)->name.n : 0;
+	const struct phrase *longest = NULL;
+	for (const struct phrase *p = NULL; (p = phrase_at(names, line, at, p));)
+		if (!longest || p->text.n > longest->text.n)
+			longest = p;
+	return longest;
 }
 
 static void add_part(struct line_parts *l, const struct know_part *p)
@@ -123,19 +66,18 @@ static void add_part(struct line_parts *l, const struct know_part *p)
 		l->found[l->n++] = p;
 }
 
-static void find_names(const struct part_finder *f, struct str line, struct line_parts *l)
+static void find_names(const struct log_words *w, struct str line, struct line_parts *l)
 {
-	for (size_t i = 0; i + PREFIX <= line.n; i++) {
-		const struct part_name *name;
-		if (!f->begins[(unsigned char)char_lower(line.p[i])] || (i && char_word(line.p[i - 1])))
+	for (size_t i = 0; i < line.n; i++) {
+		const struct phrase *name = phrase_may_begin(&w->parts, line, i) ? name_at(&w->parts, line, i) : NULL;
+		if (!name)
 			continue;
-		const size_t n = name_at(f, line, i, &name);
-		if (!n)
-			continue;
-		if (name->several || (char_digit(line.p[i + n - 1]) && goes_on(str_from(line, i + n))))
+		const struct named_part *named = &w->named.data[name->value];
+		const size_t n = name->text.n;
+		if (named->several || (char_digit(line.p[i + n - 1]) && goes_on(str_from(line, i + n))))
 			l->several = true;
 		else
-			add_part(l, name->part);
+			add_part(l, named->part);
 		i += n - 1;
 	}
 }
@@ -225,7 +167,7 @@ static void read_line(struct part_finder *f, struct str line, uint64_t number, c
 	if (exact)
 		add_part(&l, exact);
 	else
-		find_names(f, line, &l);
+		find_names(f->words, line, &l);
 	if (!exact)
 		choose_by_revision(f->know, revision_of(line), &l);
 	const struct str pci = address_of(str_trim(line));
@@ -239,8 +181,6 @@ void part_find(struct part_finder *f, struct str text, uint64_t line, const stru
 {
 	if (!f->left)
 		return;
-	if (!f->names.len)
-		know_part_names(f->know, add_name, f);
 	f->left = f->left > text.n ? f->left - text.n : 0;
 	for (; text.n; line++)
 		read_line(f, str_split(&text, '\n'), line, sink);

@@ -2,20 +2,12 @@
 // nothing else, so they are looked for apart from messages: in the head of a text, and in the windows in which something happened.
 #include <stdlib.h>
 
-#include "evidence/log/context.h"
+#include "evidence/log/words/context.h"
 
 enum {
 	HEAD_BYTES = 1 << 20, // of a text
 	MORE_BYTES = 2 << 20, // of windows with events behind its head
-	PREFIX = 3,           // letters that a phrase is found by
-	CHAINS = 4096,
-	VERSION_WORDS = 3, // `vLLM API server version 0.9.1`
-};
-
-struct phrase {
-	struct str text; // in lower case
-	unsigned context;
-	uint16_t next; // in its chain, from 1 on; 0: the last
+	VERSION_WORDS = 3,    // `vLLM API server version 0.9.1`
 };
 
 struct context_finder {
@@ -24,30 +16,17 @@ struct context_finder {
 	uint64_t head, more; // bytes that may still be looked at
 	bool *told;          // each context once in a source
 	bool *dated;         // its version too
-	VEC(struct phrase) phrases;
-	bool begins[256];        // whether a phrase begins with this letter
-	uint16_t chains[CHAINS]; // the first phrase of each, from 1 on
+	const struct phrases *phrases;
 };
 
-static unsigned char fold(char c) { return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
-static unsigned chain_of(const char *p) { return (fold(p[0]) * 961u + fold(p[1]) * 31u + fold(p[2])) % CHAINS; }
-
-struct context_finder *context_finder_new(const struct know *k, unsigned source)
+struct context_finder *context_finder_new(const struct know *k, const struct log_words *w, unsigned source)
 {
 	struct context_finder *f = mem_alloc(sizeof(*f));
-	*f = (struct context_finder){ .know = k, .source = source, .head = HEAD_BYTES, .more = MORE_BYTES };
+	*f = (struct context_finder){
+		.know = k, .phrases = &w->contexts, .source = source, .head = HEAD_BYTES, .more = MORE_BYTES
+	};
 	f->told = mem_alloc(k->contexts.len + 1);
 	f->dated = mem_alloc(k->contexts.len + 1);
-	for (size_t i = 0; i < k->contexts.len; i++)
-		for (const struct know_list *w = k->contexts.data[i]->words; w; w = w->next) {
-			uint16_t *chain = w->text.n < PREFIX ? NULL : &f->chains[chain_of(w->text.p)];
-			if (!chain || f->phrases.len == UINT16_MAX)
-				continue;
-			struct phrase one = { w->text, (unsigned)i, *chain };
-			vec_push(&f->phrases, one);
-			f->begins[(unsigned char)w->text.p[0]] = true;
-			*chain = (uint16_t)f->phrases.len;
-		}
 	return f;
 }
 
@@ -57,20 +36,7 @@ void context_finder_free(struct context_finder *f)
 		return;
 	free(f->told);
 	free(f->dated);
-	vec_free(&f->phrases);
 	free(f);
-}
-
-/** Whether @text has the phrase at @at as words of their own. */
-static bool has_phrase(struct str text, size_t at, struct str phrase)
-{
-	if (text.n - at < phrase.n)
-		return false;
-	for (size_t i = 0; i < phrase.n; i++)
-		if (fold(text.p[at + i]) != (unsigned char)phrase.p[i])
-			return false;
-	size_t end = at + phrase.n;
-	return end == text.n || !char_word(phrase.p[phrase.n - 1]) || !char_word(text.p[end]);
 }
 
 /** `version 0.9.1`, `-0.9.1`, `: v0.9.1`: a number with a dot close behind the phrase. */
@@ -113,12 +79,12 @@ static void tell(struct context_finder *f, const struct know_context *c, struct 
 static void found(struct context_finder *f, const struct phrase *p, struct str rest, uint64_t line,
 		  const struct event_sink *sink)
 {
-	const struct know_context *c = f->know->contexts.data[p->context];
-	struct str version = c->version.n && !f->dated[p->context] ? version_behind(rest) : (struct str){ 0 };
-	if (f->told[p->context] && !version.n)
+	const struct know_context *c = f->know->contexts.data[p->value];
+	struct str version = c->version.n && !f->dated[p->value] ? version_behind(rest) : (struct str){ 0 };
+	if (f->told[p->value] && !version.n)
 		return;
-	f->told[p->context] = true;
-	f->dated[p->context] = version.n;
+	f->told[p->value] = true;
+	f->dated[p->value] = version.n;
 	tell(f, c, version, line, sink);
 }
 
@@ -128,16 +94,11 @@ void context_find(struct context_finder *f, struct str text, uint64_t line, bool
 	if (!budget || !*budget)
 		return;
 	*budget = *budget > text.n ? *budget - text.n : 0;
-	for (size_t i = 0; i + PREFIX <= text.n; i++) {
+	for (size_t i = 0; i < text.n; i++) {
 		line += text.p[i] == '\n';
-		// Most letters begin no phrase, or stand inside of a word.
-		if (!f->begins[fold(text.p[i])] || (i && char_word(text.p[i]) && char_word(text.p[i - 1])))
+		if (!phrase_may_begin(f->phrases, text, i))
 			continue;
-		unsigned chain = f->chains[chain_of(text.p + i)];
-		for (; chain; chain = f->phrases.data[chain - 1].next) {
-			const struct phrase *p = &f->phrases.data[chain - 1];
-			if (has_phrase(text, i, p->text))
-				found(f, p, str_from(text, i + p->text.n), line, sink);
-		}
+		for (const struct phrase *p = NULL; (p = phrase_at(f->phrases, text, i, p));)
+			found(f, p, str_from(text, i + p->text.n), line, sink);
 	}
 }
