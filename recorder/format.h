@@ -265,7 +265,7 @@ struct rec_operation {
 	uint64_t begin;        // ticks
 	uint32_t name, parent; // a text of the log; the operation around it, 0: none
 	uint16_t thread, ntensors;
-	uint32_t reserved;
+	uint32_t filter; // 1: UNHANG_INCLUDE names it or one around it, 2: UNHANG_EXCLUDE does
 	struct rec_tensor tensors[REC_TENSORS];
 	uint64_t end; // ticks; 0: it has not ended
 	uint64_t reserved2[3];

@@ -13,7 +13,8 @@ struct kernel_table {
 	struct kernel_row {
 		_Atomic uint64_t kernel; // 0: free
 		_Atomic int32_t arguments;
-		uint32_t name; // place in the log
+		uint32_t name;           // place in the log
+		_Atomic uint32_t filter; // FILTER_IN, FILTER_OUT
 	} rows[];
 };
 static struct kernel_table *_Atomic kernels;
@@ -38,7 +39,7 @@ static struct kernel_table *table_new(uint64_t rows)
 }
 
 /** The lock is held. */
-static void kernel_put(uint64_t kernel, int32_t arguments, uint32_t name)
+static void kernel_put(uint64_t kernel, int32_t arguments, uint32_t name, uint32_t filter)
 {
 	struct kernel_table *t = atomic_load(&kernels);
 	if (!t || 2 * t->used >= t->mask) {
@@ -58,6 +59,7 @@ static void kernel_put(uint64_t kernel, int32_t arguments, uint32_t name)
 	struct kernel_row *r = row_of(t, kernel);
 	t->used += !r->kernel;
 	r->name = name;
+	atomic_store_explicit(&r->filter, filter, memory_order_relaxed);
 	atomic_store_explicit(&r->arguments, arguments, memory_order_relaxed);
 	atomic_store_explicit(&r->kernel, kernel, memory_order_release);
 }
@@ -66,7 +68,10 @@ int kernel_arguments(uint64_t kernel)
 {
 	struct kernel_table *t = atomic_load_explicit(&kernels, memory_order_acquire);
 	const struct kernel_row *r = t && kernel ? row_of(t, kernel) : NULL;
-	return r && r->kernel ? atomic_load_explicit(&r->arguments, memory_order_relaxed) : -1;
+	if (!r || !r->kernel)
+		return -1;
+	const uint32_t filter = atomic_load_explicit(&r->filter, memory_order_relaxed) | thread_here()->filter;
+	return filter == FILTER_IN ? atomic_load_explicit(&r->arguments, memory_order_relaxed) : -2;
 }
 
 const char *kernel_name(uint64_t kernel)
@@ -124,7 +129,7 @@ static hsa_status symbol_note(hsa_handle executable, hsa_handle symbol, void *ct
 	pthread_mutex_lock(&rec.lock);
 	const uint64_t at = rec.log ? rec.log->used : 0;
 	const bool named = log_add(ENTRY_KERNEL, 0, (uint64_t[]){ kernel, arguments, l->executable }, 3, room);
-	kernel_put(kernel, filter_passes(&rec.settings, room) ? (int32_t)arguments : -2, named ? (uint32_t)at : 0);
+	kernel_put(kernel, (int32_t)arguments, named ? (uint32_t)at : 0, filter_of(&rec.settings, room));
 	pthread_mutex_unlock(&rec.lock);
 	return HSA_OK;
 }
@@ -173,6 +178,9 @@ static struct text_row {
 	_Atomic uint64_t hash;
 	_Atomic uint32_t number; // place in the log, plus one
 } texts[TEXTS];
+static uint8_t text_filters[TEXTS]; // by number
+
+uint32_t text_filter(uint32_t number) { return number ? text_filters[number % TEXTS] : 0; }
 
 /** Where names are made up without end (step 1, step 2) the table fills: what is not found soon has no name. */
 static uint64_t text_hash(const char *text)
@@ -202,6 +210,7 @@ uint32_t text_number(const char *text)
 			number = atomic_load(&texts[i].number);
 		else if (!key && log_add(ENTRY_TEXT, made + 1, NULL, 0, text)) {
 			number = ++made;
+			text_filters[number % TEXTS] = (uint8_t)filter_of(&rec.settings, text);
 			atomic_store(&texts[i].number, number);
 			atomic_store_explicit(&texts[i].hash, hash, memory_order_release);
 		} else if (!key)

@@ -57,6 +57,7 @@ EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tens
 	o.begin = rec_ticks();
 	o.name = text_number(name);
 	o.parent = t->operation;
+	o.filter = t->filter | text_filter(o.name);
 	o.thread = t->number;
 	o.ntensors = (uint16_t)(n < REC_TENSORS ? n : REC_TENSORS);
 	for (size_t i = 0; i < o.ntensors && tensors; i++)
@@ -65,6 +66,7 @@ EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tens
 	__atomic_store_n(&slot->end, 0, __ATOMIC_RELAXED);
 	rec_write((uint64_t *)slot, (uint64_t *)&o, offsetof(struct rec_operation, end) / 8, (uint32_t)id);
 	t->operation = (uint32_t)id;
+	t->filter = o.filter;
 	return (uint32_t)id;
 }
 
@@ -96,7 +98,9 @@ EXPORT void unhang_recorder_end(uint32_t operation)
 {
 	if (!operation || !atomic_load(&rec.on) || !rec.operations)
 		return;
-	thread_here()->operation = mark_ended(operation) ? around(operation) : 0;
+	struct thread_state *t = thread_here();
+	t->operation = mark_ended(operation) ? around(operation) : 0;
+	t->filter = t->operation ? slot_of(t->operation)->filter : 0;
 }
 
 void operation_end_outer(uint32_t operation)

@@ -108,6 +108,22 @@ def test_decorator(t, jobs):
     t.same(told(jobs.launched(ran.pid)[2]), (name, []), "level 1: the name alone")
 
 
+def test_filters(t, jobs):
+    """Kernels are chosen by their own names, and by those of the operations around them."""
+    for settings, wanted in (({"UNHANG_INCLUDE": "*attention*"}, [2, 3]), ({"UNHANG_INCLUDE": "*gather*", "UNHANG_EXCLUDE": "soft*"}, [2, 4])):
+        ran = jobs.run("decorated", UNHANG_LEVEL="3", **settings)
+        copied = [n for n, p in sorted(jobs.launched(ran.pid).items()) if p["arguments"]["state"] == "copied"]
+        t.same(copied, wanted, f"{settings}: arguments of those launches")
+
+
+def test_types(t, jobs):
+    """Level 5: what a framework said of a tensor is the type of the buffer."""
+    ran = jobs.run("decorated", UNHANG_LEVEL="5")
+    launched = jobs.launched(ran.pid)
+    first = {n: [(s["dtype"], s["elements"], s["guessed"]) for s in launched[n]["statistics"]][:1] for n in (3, 4)}
+    t.same(first, {3: [("float16", 12, False)], 4: [("float32", 16384, True)]}, "statistics of the tensor of an operation, and of a buffer of none")
+
+
 def test_levels(t, jobs):
     job = jobs.start("levels", UNHANG_LEVEL="1")
 
@@ -205,7 +221,7 @@ def main():
         if not pathlib.Path(jobs.library.parent / "libhsakmt.so.1").exists() or ctypes.util.find_library("amdhip64") is None:
             t.skip("launches below operations", "no libamdhip64 here: tools/install-packages test installs it where the distribution has it")
             return t.end()
-        for test in (test_decorator, test_levels, test_hang):
+        for test in (test_decorator, test_filters, test_types, test_levels, test_hang):
             test(t, jobs)
         if not jobs.python("import importlib.util as u\nprint(u.find_spec('torch'))", recorder=False).stdout.startswith("ModuleSpec"):
             t.skip("PyTorch's operators", "no PyTorch here: tools/install-packages torch installs it")
