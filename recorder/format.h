@@ -237,7 +237,7 @@ struct rec_log {
 	uint64_t used; // bytes behind this head
 	uint64_t reserved[7];
 };
-enum rec_entry_kind { ENTRY_KERNEL = 1, ENTRY_CODE, ENTRY_UNLOAD, ENTRY_AGENT, ENTRY_POOL, ENTRY_TEXT };
+enum rec_entry_kind { ENTRY_KERNEL = 1, ENTRY_CODE, ENTRY_UNLOAD, ENTRY_AGENT, ENTRY_POOL, ENTRY_TEXT, ENTRY_METADATA };
 /** A multiple of 8 bytes; the text is behind the numbers. */
 struct rec_entry {
 	uint32_t size; // all of it
@@ -247,7 +247,8 @@ struct rec_entry {
 	uint32_t id;   // of a text
 	uint64_t time; // ticks
 	uint64_t n[6]; // kernel: object, argument bytes, executable; code: base, size, delta, executable; unload: executable;
-		       // agent: handle, type (1: GPU), node, bus address, domain; pool: handle, agent, flags, bytes
+		       // agent: handle, type (1: GPU), node, bus address, domain; pool: handle, agent, flags, bytes;
+		       // metadata (the text is what a code object's note says of its kernels): executable
 };
 
 enum { REC_TENSORS = 8, REC_DIMENSIONS = 6 };

@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "recorder/note.h"
 #include "recorder/recorder.h"
 
-enum { TABLE_FIRST = 4096, NAME_MOST = 8192, TEXTS = 4096, PROBES = 64 };
+enum { TABLE_FIRST = 4096, NAME_MOST = 8192, TEXTS = 4096, PROBES = 64, METADATA_MOST = 48 << 10 };
 
 /** Kernels by object. A table that has grown too full is left as it is, for those who still look into it, and a larger one made. */
 struct kernel_table {
@@ -81,9 +82,8 @@ const char *kernel_name(uint64_t kernel)
 	return r && r->kernel && r->name ? (const char *)(rec.log + 1) + r->name + sizeof(struct rec_entry) : NULL;
 }
 
-bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text)
+static bool log_bytes(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text, size_t len)
 {
-	const size_t len = text ? strnlen(text, NAME_MOST) : 0;
 	const size_t size = (sizeof(struct rec_entry) + len + 8) / 8 * 8; // with at least one NUL behind the text
 	if (!rec.log || rec.log->used + size > rec.log_size) {
 		rec.header->lost_names++;
@@ -99,6 +99,26 @@ bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned 
 	e->check = rec_check((const uint64_t *)e, (unsigned)(size / 8), rec.log->used);
 	__atomic_store_n(&rec.log->used, rec.log->used + size, __ATOMIC_RELEASE);
 	return true;
+}
+
+bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text)
+{
+	return log_bytes(kind, id, n, nn, text, text ? strnlen(text, NAME_MOST) : 0);
+}
+
+/** Keeps what the code says of its kernels' arguments: its memory is gone when somebody asks. Of large objects, which are files, a reader
+ * can look into these. The lock is held. */
+static void metadata_keep(hsa_handle loaded, hsa_handle executable)
+{
+	uint32_t type = 0, n = 0;
+	uint64_t base = 0, size = 0;
+	if (rec.loader.info(loaded, LOADED_STORAGE, &type) != HSA_OK || type != STORAGE_MEMORY ||
+	    rec.loader.info(loaded, LOADED_STORAGE_BASE, &base) != HSA_OK || !base ||
+	    rec.loader.info(loaded, LOADED_STORAGE_SIZE, &size) != HSA_OK)
+		return;
+	const char *text = metadata_find((const char *)(uintptr_t)base, size, &n);
+	if (text && n <= METADATA_MOST && rec.log && rec.log->used < rec.log_size / 2)
+		log_bytes(ENTRY_METADATA, 0, (uint64_t[]){ executable }, 1, text, n);
 }
 
 /** What is being loaded. */
@@ -149,6 +169,7 @@ static hsa_status code_note(hsa_handle executable, hsa_handle loaded, void *ctx)
 	uri[len] = 0;
 	pthread_mutex_lock(&rec.lock);
 	log_add(ENTRY_CODE, 0, (uint64_t[]){ base, size, delta, executable }, 4, uri);
+	metadata_keep(loaded, executable);
 	pthread_mutex_unlock(&rec.lock);
 	return HSA_OK;
 }

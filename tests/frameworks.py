@@ -102,6 +102,10 @@ def test_decorator(t, jobs):
     t.same((by_number[inner["inside"]]["name"], inner["tensors"][0]["strides"], int(inner["tensors"][0]["address"], 16) != 0), (name, [6, 8], True),
            "with the operation around it, strides and address")
     t.ok(all(o["ended"] for o in by_number.values()) and "thrown" in {o["name"] for o in by_number.values()}, "all have ended, the one that threw too", by_number)
+    values = launched[3]["arguments"]["values"]
+    t.same([(v["type"], v["offset"], v["size"], v["pointer"]) for v in values],
+           [("float const AS1*", 0, 8, True), ("int const AS1*", 8, 8, True), ("float AS1*", 16, 8, True), ("int", 24, 4, False)], "arguments have types, by the metadata of the code")
+    t.ok(values[3]["text"] == "3" and "(64 KiB buffer)" in values[0]["text"], "and values", values)
     text = jobs.unhang.run("last", "--all", jobs.path(ran.pid)).stdout.decode()
     t.ok(f"in {name} > softmax\n      tensors: float16 3x4\n" in text and "have not ended" not in text, "and in words", text)
     ran = jobs.run("decorated", UNHANG_LEVEL="1")

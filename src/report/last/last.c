@@ -65,26 +65,6 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 	sheet_close(s, '}');
 }
 
-static void walk_packet_arguments(struct recording_sheet *w, const struct recorded_packet *p)
-{
-	struct sheet *s = &w->sheet;
-	const struct rec_arguments *a = p->arguments;
-	static const char *const states[] = { "unknown", "copied", "in-vram", "unknown", "left-out" };
-	if (!sheet_object(s, "arguments", a))
-		return;
-	sheet_put(s, "state", v_word(states[a->state <= REC_ARGUMENTS_LEFT_OUT ? a->state : 0]));
-	sheet_put(s, "size", v_number(a->size));
-	sheet_put(s, "text", v_known(packet_arguments_say(&w->arena, w->r, p)));
-	sheet_open(s, "words", '[');
-	for (unsigned i = 0; s->as_json && i + 8 <= a->copied; i += 8) {
-		uint64_t v;
-		memcpy(&v, p->argument_bytes + i, sizeof(v));
-		jw_hex(&s->json, v);
-	}
-	sheet_close(s, ']');
-	sheet_close(s, '}');
-}
-
 static void put_double(struct sheet *s, const char *key, double v)
 {
 	jw_key(&s->json, key);

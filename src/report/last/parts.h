@@ -16,6 +16,8 @@ struct sheet_value v_seconds(struct recording_sheet *w, double seconds);
 void put_seconds(struct recording_sheet *w, const char *key, double seconds);
 void put_time(struct recording_sheet *w, const char *key, uint64_t ticks);
 void put_thread(struct recording_sheet *w, const char *key, uint16_t slot);
+/** "arguments": null where there are none. */
+void walk_packet_arguments(struct recording_sheet *w, const struct recorded_packet *p);
 /** "operation": null where it is NULL. */
 void walk_operation(struct recording_sheet *w, const struct recorded_operation *o);
 /** "operations": the last that began; a text has those that have not ended. */
