@@ -43,8 +43,8 @@ check:
 # The three are built at the same time: each has files that take long, at which a core would wait.
 test:
 	@tools/install-packages build test
-	@$(MAKE) --no-print-directory -j3 -Otarget build-ordinary build-sanitized build-fuzzers
-	@tests/run $(BUILD) $(SANITIZED) -- $(FUZZ)
+	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
+	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -52,8 +52,8 @@ build-ordinary:
 	@ninja -C $(BUILD)
 
 build-sanitized:
-	@test -f $(SANITIZED)/build.ninja || meson setup $(SANITIZED) -Dbuildtype=debugoptimized \
-		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=true >/dev/null
+	@test -f $(SANITIZED)/build.ninja || CC=clang meson setup $(SANITIZED) -Dbuildtype=debugoptimized -Doptimization=1 \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=true -Dfuzz=true >/dev/null
 	@ninja -C $(SANITIZED)
 
 build-fuzzers:
