@@ -237,7 +237,16 @@ struct rec_log {
 	uint64_t used; // bytes behind this head
 	uint64_t reserved[7];
 };
-enum rec_entry_kind { ENTRY_KERNEL = 1, ENTRY_CODE, ENTRY_UNLOAD, ENTRY_AGENT, ENTRY_POOL, ENTRY_TEXT, ENTRY_METADATA };
+enum rec_entry_kind {
+	ENTRY_KERNEL = 1,
+	ENTRY_CODE,
+	ENTRY_UNLOAD,
+	ENTRY_AGENT,
+	ENTRY_POOL,
+	ENTRY_TEXT,
+	ENTRY_METADATA,
+	ENTRY_ALLOCATOR
+};
 /** A multiple of 8 bytes; the text is behind the numbers. */
 struct rec_entry {
 	uint32_t size; // all of it
@@ -248,7 +257,8 @@ struct rec_entry {
 	uint64_t time; // ticks
 	uint64_t n[6]; // kernel: object, argument bytes, executable; code: base, size, delta, executable; unload: executable;
 		       // agent: handle, type (1: GPU), node, bus address, domain; pool: handle, agent, flags, bytes;
-		       // metadata (the text is what a code object's note says of its kernels): executable
+		       // metadata (the text is what a code object's note says of its kernels): executable;
+		       // allocator (the text says whose): what it takes of the runtime are multiples of so many bytes
 };
 
 enum { REC_TENSORS = 8, REC_DIMENSIONS = 6 };

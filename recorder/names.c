@@ -1,5 +1,6 @@
 // Names: kernels and their code as they are loaded, GPUs, pools, and what frameworks call their operations. They go into a log that only
 // grows; a kernel's size of arguments is also kept here, for level 3.
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -174,6 +175,27 @@ static hsa_status code_note(hsa_handle executable, hsa_handle loaded, void *ctx)
 	return HSA_OK;
 }
 
+/** Frameworks that hand out parts of what they allocate: a buffer of theirs is not what the program calls a buffer. */
+static const struct allocator {
+	const char *library, *name;
+	uint64_t multiple;
+} allocators[] = { { "libc10_hip.so", "PyTorch", 2 << 20 } };
+
+static void allocators_note(void)
+{
+	static _Atomic bool noted[sizeof(allocators) / sizeof(allocators[0])];
+	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++) {
+		void *loaded = noted[i] ? NULL : dlopen(allocators[i].library, RTLD_LAZY | RTLD_NOLOAD);
+		if (!loaded)
+			continue;
+		dlclose(loaded);
+		pthread_mutex_lock(&rec.lock);
+		if (!atomic_exchange(&noted[i], true))
+			log_add(ENTRY_ALLOCATOR, 0, &allocators[i].multiple, 1, allocators[i].name);
+		pthread_mutex_unlock(&rec.lock);
+	}
+}
+
 void names_of_executable(hsa_handle executable)
 {
 	typedef hsa_status each_fn(hsa_handle executable, hsa_handle symbol, void *ctx);
@@ -183,6 +205,7 @@ void names_of_executable(hsa_handle executable)
 	if (rec.loader.iterate && rec.loader.info)
 		rec.loader.iterate(executable, code_note, NULL);
 	iterate(executable, symbol_note, &l);
+	allocators_note();
 	event_note(thread_here(), CALL_LOAD, HSA_OK, (uint64_t[4]){ executable, l.kernels });
 }
 

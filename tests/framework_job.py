@@ -84,6 +84,20 @@ def levels(gpu, unhang):
         print(unhang.level(), flush=True)
 
 
+def fault(gpu, unhang):
+    """A tensor in a segment, as PyTorch would have it; a kernel reads past its end."""
+    if len(sys.argv) > 3:
+        ctypes.CDLL(sys.argv[3])
+        gpu = Gpu(sys.argv[2])
+    segment = ctypes.c_void_p()
+    gpu.call("hipMalloc", ctypes.byref(segment), ctypes.c_size_t(4 << 20))
+    gpu.buffer = segment
+    print(hex(segment.value), flush=True)
+    with unhang.operation("gather", Tensor(segment.value + 0x1000, (4, 8), "torch.float32")):
+        gpu.launch(9)
+        gpu.wait()
+
+
 def hang(gpu, unhang):
     gpu.launch(1)
     with unhang.operation("decode", Tensor(gpu.buffer.value, (8, 128), "torch.bfloat16")):

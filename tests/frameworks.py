@@ -49,12 +49,12 @@ class Jobs:
     def python(self, text, **settings):
         return subprocess.run([sys.executable, "-c", text], env=self.environment(**settings), capture_output=True, text=True, timeout=60)
 
-    def start(self, mode, **settings):
-        return subprocess.Popen([sys.executable, JOB, mode, self.code], env=self.environment(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def start(self, mode, *more, **settings):
+        return subprocess.Popen([sys.executable, JOB, mode, self.code, *more], env=self.environment(**settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
-    def run(self, mode, **settings):
-        job = self.start(mode, **settings)
+    def run(self, mode, *more, **settings):
+        job = self.start(mode, *more, **settings)
         job.out, job.err = job.communicate(timeout=60)
         return job
 
@@ -160,6 +160,23 @@ def test_hang(t, jobs):
     t.ok(f"thread {job.pid} (python3) is in decode" in text.replace(pathlib.Path(sys.executable).name, "python3"), "and where the thread is", text)
 
 
+def test_fault(t, jobs):
+    """A buffer of a framework holds many tensors: which one it was is known from its operations."""
+    library = jobs.where / "libc10_hip.so"
+    made = subprocess.run(["cc", "-shared", "-Wl,-soname,libc10_hip.so", "-o", library, "-x", "c", "/dev/null"], capture_output=True, text=True)
+    ran = jobs.run("fault", *([library] if not made.returncode else []), UNHANG_KFD="gpu gfx90a; fault kernel gather_rows at argument 0 plus 8192", UNHANG_LEVEL="3")
+    near = jobs.read(ran.pid, "--address", hex(int(ran.out, 16) + 0x1234))["near"]
+    t.same((near["allocation"]["kind"], near["tensor"]), ("segment of PyTorch's allocator", "16 bytes past the end of tensor 1 (float32 4x8) of gather"),
+           "an address past a tensor, in a segment of PyTorch's allocator")
+    near = jobs.read(ran.pid, "--address", hex(int(ran.out, 16) + 0x1004))["near"]
+    t.same(near["tensor"], "4 bytes behind the begin of tensor 1 (float32 4x8) of gather", "an address in a tensor")
+    fault = jobs.read(ran.pid)["faults"][0]
+    t.ok("inside the 4 MiB segment of PyTorch's allocator" in fault["near"]["text"] and fault["near"]["tensor"] is not None, "a fault names its tensor", fault)
+    found = json.loads(jobs.unhang.run("explain", "--json", jobs.path(ran.pid)).stdout)["incidents"][0]
+    facts = {f["name"]: f["value"] for f in found["facts"]}
+    t.ok("tensor 1 (float32 4x8) of gather" in facts.get("fault_tensor", "") and facts.get("operation") == "gather", "explain has it as a fact", facts)
+
+
 def test_site(t, jobs):
     hidden = jobs.where / "hidden"
     hidden.mkdir()
@@ -225,7 +242,7 @@ def main():
         if not pathlib.Path(jobs.library.parent / "libhsakmt.so.1").exists() or ctypes.util.find_library("amdhip64") is None:
             t.skip("launches below operations", "no libamdhip64 here: tools/install-packages test installs it where the distribution has it")
             return t.end()
-        for test in (test_decorator, test_filters, test_types, test_levels, test_hang):
+        for test in (test_decorator, test_filters, test_types, test_levels, test_hang, test_fault):
             test(t, jobs)
         if not jobs.python("import importlib.util as u\nprint(u.find_spec('torch'))", recorder=False).stdout.startswith("ModuleSpec"):
             t.skip("PyTorch's operators", "no PyTorch here: tools/install-packages torch installs it")

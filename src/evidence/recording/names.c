@@ -111,6 +111,10 @@ static void take(struct flight_recording *r, const struct rec_entry *e, struct s
 		if (e->id && e->id <= r->nnames)
 			r->names[e->id - 1] = text;
 		break;
+	case ENTRY_ALLOCATOR:
+		r->allocator = text;
+		r->allocator_segment = e->n[0];
+		break;
 	case ENTRY_METADATA:
 		recording_type_add(r, e, text);
 		break;

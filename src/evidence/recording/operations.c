@@ -34,17 +34,34 @@ struct str operation_say(struct arena *a, const struct flight_recording *r, cons
 	return said;
 }
 
+static void add_tensor(struct text *t, const struct rec_tensor *x)
+{
+	text_printf(t, "%s ", dtype_name(x->dtype));
+	for (unsigned d = 0; d < x->ndim && d < REC_DIMENSIONS; d++)
+		text_printf(t, "%s%llu", d ? "x" : "", (unsigned long long)x->shape[d]);
+	text_printf(t, "%s", !x->ndim ? "scalar" : x->ndim > REC_DIMENSIONS ? "x..." : "");
+}
+
+static struct str kept(struct arena *a, struct text *t)
+{
+	struct str said = arena_str(a, text_str(t));
+	text_free(t);
+	return said;
+}
+
+struct str one_tensor_say(struct arena *a, const struct rec_tensor *x)
+{
+	struct text t = { 0 };
+	add_tensor(&t, x);
+	return kept(a, &t);
+}
+
 struct str tensors_say(struct arena *a, const struct recorded_operation *o)
 {
 	struct text t = { 0 };
 	for (size_t i = 0; i < o->raw.ntensors; i++) {
-		const struct rec_tensor *x = &o->raw.tensors[i];
-		text_printf(&t, "%s%s ", i ? ", " : "", dtype_name(x->dtype));
-		for (unsigned d = 0; d < x->ndim && d < REC_DIMENSIONS; d++)
-			text_printf(&t, "%s%llu", d ? "x" : "", (unsigned long long)x->shape[d]);
-		text_printf(&t, "%s", !x->ndim ? "scalar" : x->ndim > REC_DIMENSIONS ? "x..." : "");
+		text_add(&t, i ? S(", ") : S(""));
+		add_tensor(&t, &o->raw.tensors[i]);
 	}
-	struct str said = arena_str(a, text_str(&t));
-	text_free(&t);
-	return said;
+	return kept(a, &t);
 }

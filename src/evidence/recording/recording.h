@@ -139,6 +139,8 @@ struct flight_recording {
 	struct str *names; // texts by their number, from 1
 	uint64_t applied;  // events below it are in the table of allocations
 	uint64_t lost_allocations;
+	struct str allocator;       // a framework that hands out parts of its buffers; empty: none is known
+	uint64_t allocator_segment; // they are multiples of so many bytes
 };
 
 bool recording_begins(struct str head);
@@ -163,6 +165,20 @@ const struct recorded_thread *recording_thread(const struct flight_recording *r,
 const char *call_name(uint32_t call);
 /** What was allocated by it, as a noun: buffer, reserved addresses, locked memory. */
 const char *call_noun(enum rec_call call);
+
+/** The same of one: `segment of PyTorch's allocator`. */
+const char *allocation_noun(struct arena *a, const struct flight_recording *r, const struct recorded_allocation *m);
+
+/** Where an address lies among the tensors of operations: in one, or less than a page past the end of one. The newest operation counts. */
+struct tensor_nearby {
+	const struct recorded_operation *operation; // NULL: it is near none
+	unsigned tensor;                            // among its tensors
+	bool past;
+	uint64_t distance; // from the begin, or from the end
+};
+struct tensor_nearby recording_tensor(const struct flight_recording *r, uint64_t address);
+/** `64 bytes past the end of tensor 2 (float16 3x4) of attention > aten::mm`; empty where it is near none. */
+struct str tensor_say(struct arena *a, const struct flight_recording *r, uint64_t address);
 
 /** Where an address lies among the allocations. */
 enum near_relation { NEAR_INSIDE, NEAR_FREED, NEAR_PAST, NEAR_BEFORE, NEAR_NOWHERE };
@@ -206,6 +222,7 @@ struct str argument_say(struct arena *a, const struct flight_recording *r, const
 struct str operation_say(struct arena *a, const struct flight_recording *r, const struct recorded_operation *o);
 /** `bfloat16 5x4, bfloat16 4x6`; empty where it has none. */
 struct str tensors_say(struct arena *a, const struct recorded_operation *o);
+struct str one_tensor_say(struct arena *a, const struct rec_tensor *x);
 const char *dtype_name(uint32_t dtype);
 /** `page not present, write to a read-only page` */
 struct str fault_reasons_say(struct arena *a, uint64_t reasons);

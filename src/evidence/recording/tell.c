@@ -92,6 +92,7 @@ static void add_place(struct recording_telling *t, struct event *e, uint64_t add
 		event_add_text(e, &t->arena, "use_after_free", place);
 	else
 		event_add_text(e, &t->arena, "fault_place", place);
+	event_add_text(e, &t->arena, "fault_tensor", tensor_say(&t->arena, t->r, address));
 }
 
 static void tell_fault(struct recording_telling *t, const struct rec_event *f)

@@ -37,10 +37,10 @@ static void add_by(struct text *t, struct arena *a, const struct flight_recordin
 }
 
 /** Where the address lies, without the allocation's story. */
-static void add_place(struct text *t, struct arena *a, const struct nearby *n)
+static void add_place(struct text *t, struct arena *a, const struct flight_recording *r, const struct nearby *n)
 {
 	const struct recorded_allocation *m = n->allocation;
-	const char *noun = call_noun(m->call);
+	const char *noun = allocation_noun(a, r, m);
 	struct str size = map_size_say(a, m->size), distance = map_size_say(a, n->distance);
 	const unsigned long long begin = m->begin;
 	switch (n->relation) {
@@ -73,7 +73,7 @@ struct str near_say(struct arena *a, const struct flight_recording *r, const str
 	const struct recorded_allocation *m = n->allocation;
 	if (!m)
 		return (struct str){ 0 };
-	add_place(&t, a, n);
+	add_place(&t, a, r, n);
 	if (n->only_reserved)
 		text_add(&t, S(" (no memory is mapped there)"));
 	add_age(&t, a, r, ", allocated ", m->born, time);
@@ -150,7 +150,7 @@ static void add_pointer(struct text *t, struct arena *a, const struct flight_rec
 			uint64_t time)
 {
 	const struct recorded_allocation *m = n->allocation;
-	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)), call_noun(m->call));
+	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)), allocation_noun(a, r, m));
 	if (n->distance)
 		text_printf(t, " + 0x%llx", (unsigned long long)n->distance);
 	if (n->only_reserved)

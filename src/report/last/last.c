@@ -53,7 +53,7 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 	if (sheet_object(s, "allocation", m)) {
 		sheet_put(s, "address", v_hex(m->begin));
 		sheet_put(s, "size", v_number(m->size));
-		sheet_put(s, "kind", v_word(call_noun(m->call)));
+		sheet_put(s, "kind", v_word(allocation_noun(&w->arena, w->r, m)));
 		sheet_put(s, "distance", v_number(n.distance));
 		sheet_put(s, "mapped", v_bool(!n.only_reserved));
 		put_time(w, "allocated", m->born);
@@ -62,6 +62,7 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 		put_thread(w, "freed_by", m->died ? m->freed_by : RECORD_NO_THREAD);
 		sheet_close(s, '}');
 	}
+	sheet_put(s, "tensor", v_known(tensor_say(&w->arena, w->r, address)));
 	sheet_close(s, '}');
 }
 
@@ -321,7 +322,7 @@ static void walk_faults(struct recording_sheet *w)
 					       { "reasons", ": ", .none = NULL },
 					       { "gpu", ", on " },
 					       { "age", ", ", .after = " before the end" } };
-	static const struct column where[] = { { "near.text", "That is " } };
+	static const struct column where[] = { { "near.text", "That is " }, { "near.tensor", "; " } };
 	static const struct column error[] = { { "status", "Queue error, status " },
 					       { "age", ", ", .after = " before the end" } };
 	struct sheet *s = &w->sheet;
@@ -405,7 +406,8 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 	walk_last_allocations(w);
 	if (w->options->address) {
 		static const struct column line[] = { { "near.text", "The address is ",
-							.none = "The address is near no allocation that was recorded." } };
+							.none = "The address is near no allocation that was recorded." },
+						      { "near.tensor", "; " } };
 		sheet_put(s, "address", v_hex(w->options->address));
 		walk_near(w, "near", w->options->address, w->r->now);
 		sheet_line(s, 0, COLUMNS(line));
