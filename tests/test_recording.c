@@ -113,6 +113,32 @@ static void test_changed(void **state)
 	}
 }
 
+/** A program that does not launch any more, after all that it launched has ended. */
+static void test_idle(void **state)
+{
+	(void)state;
+	for (int running = 0; running < 2; running++) {
+		char *bytes = sample_recording();
+		struct rec_header h;
+		struct rec_queue q;
+		memcpy(&h, bytes, sizeof(h));
+		h.clocks[0].ticks = 10000000; // 10 s, not a millisecond
+		h.clocks[0].boot_ns = 10000000000;
+		h.clocks[0].real_ns = h.start.real_ns + 10000000000;
+		memcpy(bytes, &h, sizeof(h));
+		memcpy(&q, bytes + SAMPLE_QUEUE_AT, sizeof(q));
+		q.read = q.certain = SAMPLE_SLOTS - (unsigned)running;
+		memcpy(bytes + SAMPLE_QUEUE_AT, &q, sizeof(q));
+		struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+		const struct idle_gpu g = recording_idle(r);
+		assert_int_equal(g.idle, !running);
+		assert_int_equal(g.launched, SAMPLE_SLOTS);
+		assert_true(g.age > 9 && g.age < 11);
+		recording_free(r);
+		free(bytes);
+	}
+}
+
 /** The metadata of a code object, as the recorder finds them; then cut at every byte, and with every byte changed. */
 static void test_metadata(void **state)
 {
@@ -140,6 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole),   cmocka_unit_test(test_torn),
 					    cmocka_unit_test(test_lapped),  cmocka_unit_test(test_cut),
-					    cmocka_unit_test(test_changed), cmocka_unit_test(test_metadata) };
+					    cmocka_unit_test(test_changed), cmocka_unit_test(test_idle),
+					    cmocka_unit_test(test_metadata) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

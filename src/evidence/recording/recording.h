@@ -154,6 +154,13 @@ double recording_age(const struct flight_recording *r, uint64_t ticks);
 double recording_time(const struct flight_recording *r, uint64_t ticks);
 /** This moment in ticks, for a process that runs on this machine; 0: it cannot be told. */
 uint64_t recording_now(const struct flight_recording *r);
+/** A program that has stopped launching: the GPU waits for it. */
+struct idle_gpu {
+	bool idle;         // nothing is in flight, and nothing was launched for some seconds before the end, which was not told
+	uint64_t launched; // packets; 0: none at all
+	double age;        // seconds since the last, or since the start
+};
+struct idle_gpu recording_idle(const struct flight_recording *r);
 /** After the indices of queues were refreshed. */
 void recording_progress(struct flight_recording *r);
 const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time);

@@ -247,6 +247,23 @@ static void walk_queues(struct recording_sheet *w)
 		sheet_say(s, "%zu queue%s without packets, or destroyed: --all shows them.\n", idle, idle == 1 ? "" : "s");
 }
 
+/** Launches that were never made. */
+static void walk_idle(struct recording_sheet *w)
+{
+	struct sheet *s = &w->sheet;
+	const struct idle_gpu g = recording_idle(w->r);
+	if (!sheet_object(s, "idle", g.idle))
+		return;
+	static const struct column some[] = { { "age", "The program launched nothing for ",
+						.after = ", and all before has ended." } };
+	static const struct column none[] = { { "age", "The program launched nothing at all in ", .after = "." } };
+	sheet_put(s, "launched", v_number(g.launched));
+	put_seconds(w, "age", g.age);
+	sheet_line(s, 0, g.launched ? some : none, 1);
+	sheet_say(s, "The GPU waits for the program: look at the program's threads.\n");
+	sheet_close(s, '}');
+}
+
 static void walk_threads(struct recording_sheet *w)
 {
 	static const struct column line[] = { { "tid", "  thread " },
@@ -401,6 +418,7 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 	walk_head(w, seen);
 	walk_faults(w);
 	walk_queues(w);
+	walk_idle(w);
 	walk_threads(w);
 	walk_operations(w);
 	walk_last_allocations(w);
