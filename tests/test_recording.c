@@ -134,6 +134,7 @@ static void test_idle(void **state)
 		assert_int_equal(g.idle, !running);
 		assert_int_equal(g.launched, SAMPLE_SLOTS);
 		assert_true(g.age > 9 && g.age < 11);
+		assert_null(recording_complaint(bytes, SAMPLE_SIZE));
 		recording_free(r);
 		free(bytes);
 	}

@@ -254,9 +254,9 @@ static void walk_idle(struct recording_sheet *w)
 	const struct idle_gpu g = recording_idle(w->r);
 	if (!sheet_object(s, "idle", g.idle))
 		return;
-	static const struct column some[] = { { "age", "The program launched nothing for ",
+	static const struct column some[] = { { "idle.age", "The program launched nothing for ",
 						.after = ", and all before has ended." } };
-	static const struct column none[] = { { "age", "The program launched nothing at all in ", .after = "." } };
+	static const struct column none[] = { { "idle.age", "The program launched nothing at all in ", .after = "." } };
 	sheet_put(s, "launched", v_number(g.launched));
 	put_seconds(w, "age", g.age);
 	sheet_line(s, 0, g.launched ? some : none, 1);
