@@ -47,8 +47,12 @@ static inline void sample_seal_all(char *bytes)
 		sample_seal(bytes + SAMPLE_EVENTS_AT + 64 + i * RECORD_SIZE, RECORD_WORDS, i);
 		sample_seal(bytes + SAMPLE_MEMORY_AT + 64 + i * RECORD_SIZE, RECORD_WORDS, i);
 	}
-	for (unsigned i = 0; i < 2; i++)
-		sample_seal(bytes + SAMPLE_OPERATIONS_AT + 64 + i * 960, offsetof(struct rec_operation, end) / 8, i + 1);
+	for (unsigned i = 0; i < 2; i++) {
+		struct rec_operation o;
+		char *at = bytes + SAMPLE_OPERATIONS_AT + 64 + i * 960;
+		memcpy(&o, at, sizeof(o));
+		sample_seal(at, rec_operation_words(o.ntensors < REC_TENSORS ? o.ntensors : REC_TENSORS), i + 1);
+	}
 	while (used + sizeof(struct rec_entry) <= SAMPLE_LOG_SLOTS * RECORD_SIZE) {
 		struct rec_entry e;
 		uint64_t w[SAMPLE_LOG_SLOTS * RECORD_WORDS];

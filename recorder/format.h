@@ -272,7 +272,7 @@ struct rec_tensor {
 };
 /** What a framework was doing: unhang_begin() and unhang_end(). */
 struct rec_operation {
-	uint32_t id, check;    // the check is over what does not change at the end
+	uint32_t id, check;    // the check is over rec_operation_words()
 	uint64_t begin;        // ticks
 	uint32_t name, parent; // a text of the log; the operation around it, 0: none
 	uint16_t thread, ntensors;
@@ -281,6 +281,12 @@ struct rec_operation {
 	uint64_t end; // ticks; 0: it has not ended
 	uint64_t reserved2[3];
 };
+
+/** Words of an operation that are written and checked when it begins: of its tensors only those that it has. */
+static inline unsigned rec_operation_words(unsigned ntensors)
+{
+	return (unsigned)((__builtin_offsetof(struct rec_operation, tensors) + ntensors * sizeof(struct rec_tensor)) / 8);
+}
 
 /** Of a buffer before its kernel ran (level 5). */
 struct rec_statistics {

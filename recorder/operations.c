@@ -47,7 +47,7 @@ static bool room_made(void)
 
 EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tensor *tensors, size_t n)
 {
-	struct rec_operation o = { 0 };
+	struct rec_operation o;
 	if (!name || !rec_start() || !rec_level() || !room_made())
 		return 0;
 	struct thread_state *t = thread_here();
@@ -59,12 +59,12 @@ EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tens
 	o.parent = t->operation;
 	o.filter = t->filter | text_filter(o.name);
 	o.thread = t->number;
-	o.ntensors = (uint16_t)(n < REC_TENSORS ? n : REC_TENSORS);
-	for (size_t i = 0; i < o.ntensors && tensors; i++)
+	o.ntensors = (uint16_t)(!tensors ? 0 : n < REC_TENSORS ? n : REC_TENSORS);
+	for (size_t i = 0; i < o.ntensors; i++)
 		tensor_fill(&o.tensors[i], &tensors[i]);
 	struct rec_operation *slot = slot_of((uint32_t)id);
 	__atomic_store_n(&slot->end, 0, __ATOMIC_RELAXED);
-	rec_write((uint64_t *)slot, (uint64_t *)&o, offsetof(struct rec_operation, end) / 8, (uint32_t)id);
+	rec_write((uint64_t *)slot, (uint64_t *)&o, rec_operation_words(o.ntensors), (uint32_t)id);
 	t->operation = (uint32_t)id;
 	t->filter = o.filter;
 	return (uint32_t)id;
