@@ -56,6 +56,25 @@ struct rec_header {
 	char command[256]; // the arguments of the program, NUL between them
 	char note[256];    // the newest line that was written to stderr
 	char dumps[256];   // where inputs go
+	// A hold: after a fault the process stands still, so that who looks after it can look while it still exists.
+	uint32_t supervisor; // process that looks after this one; 0: none. Supervisors write it, too
+	uint32_t hold;       // enum rec_hold
+	uint32_t holds;      // number of the newest hold, from 1
+	uint32_t answered;   // number of the hold that the supervisor looks at; it writes this
+	uint32_t released;   // number of the hold that may end; the supervisor writes this
+	uint32_t hold_why;   // enum rec_call: CALL_FAULT or CALL_QUEUE_ERROR
+	uint64_t hold_until; // nanoseconds since the boot: then the process goes on, released or not
+	char core[256];      // the light GPU core of the newest hold; empty: there is none
+};
+
+enum rec_hold {
+	REC_HOLD_NONE,
+	REC_HOLD_ASKED,      // does the supervisor answer?
+	REC_HOLD_WRITING,    // the light core is being written
+	REC_HOLD_HELD,       // the supervisor may look, and releases the process
+	REC_HOLD_RELEASED,   // it did
+	REC_HOLD_EXPIRED,    // it did not, in time
+	REC_HOLD_UNANSWERED, // there was nobody to hold it for
 };
 
 /** What a piece of the file holds. A reader passes over kinds that it does not know. */
@@ -185,6 +204,7 @@ enum rec_call {
 	CALL_LEVEL,          // new level, old level
 	CALL_INIT,           // the recorder was loaded
 	CALL_SHUT_DOWN,
+	CALL_HOLD, // number of the hold, enum rec_hold that it ended with, bytes of the light core
 	CALLS
 };
 

@@ -179,8 +179,10 @@ static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t ti
 		barrier_words(q, id, w);
 	}
 	w[7] = header | who;
-	// A producer that was preempted here may find its packet overwritten. The difference is signed: other tools defer the index.
-	if (__builtin_expect((int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_RELAXED) - id) > (int64_t)q->size, 0)) {
+	// A producer that was preempted here may find its packet overwritten; not before the GPU has taken it, though: who has a number
+	// beyond the end of the ring waits for that. The differences are signed: other tools defer the index.
+	if (__builtin_expect((int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_ACQUIRE) - id) > (int64_t)q->size, 0) &&
+	    (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE) - id) > 0) {
 		__atomic_fetch_add(&q->head->unseen, 1, __ATOMIC_RELAXED);
 		return true;
 	}

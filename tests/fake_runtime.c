@@ -38,7 +38,7 @@ static _Atomic bool stop;
 struct options {
 	unsigned threads, size, launches, ext_size, queues, allocations, batch;
 	uint64_t hang;
-	bool forever, slow;
+	bool forever, slow, wait;
 };
 
 static void none(void)
@@ -390,12 +390,19 @@ static unsigned option(int argc, char **argv, const char *name, unsigned otherwi
 
 typedef bool on_load_fn(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
 
+/** For fake_kfd.c: the newest queue. */
+extern uint64_t fake_ring, fake_read, fake_write;
+uint64_t fake_ring, fake_read, fake_write;
+
 static void make_queues(const struct options *o)
 {
 	for (unsigned i = 0; i < o->queues && i < 16; i++) {
 		struct hsa_queue *q;
 		((queue_create_fn *)core->functions[CORE_QUEUE_CREATE])(0xa1, o->size, 0, NULL, NULL, 0, 0, &q);
 		the_queues[i] = (struct fake_queue *)q;
+		fake_ring = (uintptr_t)q->base;
+		fake_read = (uintptr_t)&the_queues[i]->q.read_index;
+		fake_write = (uintptr_t)&the_queues[i]->q.write_index;
 		nqueues = i + 1;
 	}
 	((hsa_status(*)(hsa_handle, const char *))core->functions[CORE_EXECUTABLE_FREEZE])(0xe0, NULL);
@@ -407,7 +414,7 @@ static void allocate(size_t size, void **ret)
 }
 
 /** Allocates three buffers, frees the second, and faults just past the end of the first. */
-static void mode_fault(void)
+static void mode_fault(const struct options *o)
 {
 	void *a, *b, *c;
 	allocate(0x1000, &a);
@@ -416,6 +423,8 @@ static void mode_fault(void)
 	((hsa_status(*)(void *))ext->functions[14])(b);
 	launch(the_queues[0]);
 	const struct hsa_event e = { .agent = 0xa1, .address = (uintptr_t)a + 0x1000, .reasons = 1 };
+	if (o->wait)
+		getchar();
 	fault_handler(&e, NULL);
 	raise(SIGKILL);
 }
@@ -481,7 +490,8 @@ int main(int argc, char **argv)
 				   .allocations = option(argc, argv, "allocations", 0),
 				   .hang = option(argc, argv, "hang", UINT32_MAX),
 				   .forever = option(argc, argv, "forever", 0),
-				   .slow = option(argc, argv, "slow", 0) };
+				   .slow = option(argc, argv, "slow", 0),
+				   .wait = option(argc, argv, "wait", 0) };
 	void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	on_load_fn *on_load = library ? (on_load_fn *)dlsym(library, "OnLoad") : NULL;
 	if (!on_load) {
@@ -501,7 +511,7 @@ int main(int argc, char **argv)
 		atomic_store(&the_queues[0]->hang_at, o.hang);
 	const double begin = now();
 	if (!strcmp(argv[2], "fault"))
-		mode_fault();
+		mode_fault(&o);
 	else if (!strcmp(argv[2], "hang-allocation"))
 		mode_hang_allocation();
 	else if (!strcmp(argv[2], "allocation-pairs"))

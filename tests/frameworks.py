@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 import tap
-from recorder import wait_for
+from tap import wait_for
 
 PYTHON = tap.HERE / ".." / "python"
 JOB = tap.HERE / "framework_job.py"

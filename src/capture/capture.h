@@ -25,7 +25,8 @@ struct capture_options {
 	const struct know *know;
 	const struct capture_look *looks;
 	size_t nlooks;
-	const int64_t *pids; // processes beside those that hold a GPU
+	const char *recordings; // directory of those of one job; NULL: all of this machine
+	const int64_t *pids;    // processes beside those that hold a GPU
 	size_t npids;
 	enum user_data user_data;
 	bool redact, tools, debugger, release_dumps;

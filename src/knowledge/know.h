@@ -237,6 +237,19 @@ struct know_action {
 	struct know_next *then_steps; // behind them, where their condition holds
 };
 
+/** What unhang run does after a try has failed: a row of its table. */
+enum know_follow { FOLLOW_STOP, FOLLOW_RESTART };
+struct know_escalation {
+	struct know_head head;
+	struct condition *when;
+	enum know_follow action;
+	int level;   // of the next try; 0: as it is
+	bool filter; // more is recorded of the suspect kernel only
+	bool agent;  // with the debug agent
+	bool repeat; // with what --on-repeat says
+	struct str reason, propose;
+};
+
 /** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */
 enum know_writes {
 	WRITES_NOTHING,
@@ -324,7 +337,8 @@ struct know {
 	VEC(struct know_check *) checks;
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
-	VEC(struct know_way *) ways; // in the order in which they are tried
+	VEC(struct know_escalation *) escalations; // in the order in which they are tried
+	VEC(struct know_way *) ways;               // in the order in which they are tried
 	VEC(struct know_sign *) signs;
 	VEC(struct know_row *) usuals; // pattern of distributions -> a fact and the value that it usually has
 	VEC(struct know_parameter *) parameters;

@@ -41,7 +41,7 @@ static void work(int fd, const void *ctx)
 	if (w->job.kind == JOB_LOOK)
 		w->hands->look(w->hands->ctx, to);
 	if (w->job.kind == JOB_HOOKS)
-		hooks_run(s, &w->job.of->stored, &problems);
+		hooks_tell(s, &w->job.of->stored, &problems);
 	for (struct str rest = text_str(&problems); rest.n;) {
 		struct str line = str_split(&rest, '\n');
 		fprintf(to, "problem " STR_FMT "\n", STR_ARG(line));

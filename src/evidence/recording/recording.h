@@ -116,7 +116,7 @@ struct flight_recording {
 	char *bytes; // of the file; owned
 	size_t size;
 	struct rec_header header;
-	struct str host, program, command, boot_id, note;
+	struct str host, program, command, boot_id, note, core;
 	bool alive;   // its process runs
 	uint64_t now; // ticks: of the last sample, or of this moment where it is alive
 	double rate;  // ticks of a second

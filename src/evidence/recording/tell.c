@@ -88,10 +88,9 @@ static void add_place(struct recording_telling *t, struct event *e, uint64_t add
 {
 	const struct nearby n = recording_near(t->r, address, time);
 	struct str place = near_say(&t->arena, t->r, &n, time);
+	event_add_text(e, &t->arena, "fault_place", place);
 	if (n.relation == NEAR_FREED)
 		event_add_text(e, &t->arena, "use_after_free", place);
-	else
-		event_add_text(e, &t->arena, "fault_place", place);
 	event_add_text(e, &t->arena, "fault_tensor", tensor_say(&t->arena, t->r, address));
 }
 

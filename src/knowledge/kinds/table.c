@@ -210,6 +210,17 @@ static const struct kind_key action_keys[] = {
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },
 	{ 0 },
 };
+static const struct kind_key escalation_keys[] = {
+	{ "when", KEY_WHEN, AT(know_escalation, when) },
+	{ "do", KEY_CHOICE, AT(know_escalation, action), .required = true, .choices = "stop restart" },
+	{ "level", KEY_NUMBER, AT(know_escalation, level) },
+	{ "filter", KEY_FLAG, AT(know_escalation, filter) },
+	{ "agent", KEY_FLAG, AT(know_escalation, agent) },
+	{ "repeat", KEY_FLAG, AT(know_escalation, repeat) },
+	{ "reason", KEY_TEXT, AT(know_escalation, reason), .required = true },
+	{ "propose", KEY_TEXT, AT(know_escalation, propose) },
+	{ 0 },
+};
 static const struct kind_key parameter_keys[] = {
 	{ "type", KEY_TEXT, AT(know_parameter, type),
 	  .choices = "int uint hexint long ulong ullong bool bint charp string option" },
@@ -362,6 +373,8 @@ const struct know_kind know_kinds[] = {
 	{ "setting", OF(know_setting, settings), .keys = setting_keys, LABEL(KEY_TEXT, AT(know_setting, say)) },
 	{ "check", OF(know_check, checks), .keys = check_keys, LABEL(KEY_TEXT, AT(know_check, title)) },
 	{ "action", OF(know_action, actions), .keys = action_keys, LABEL(KEY_TEXT, AT(know_action, text)) },
+	{ "escalation", OF(know_escalation, escalations), .keys = escalation_keys, LABEL(KEY_TEXT, AT(know_escalation, reason)),
+	  .same = SAME_USERS_FIRST },
 	{ "way", OF(know_way, ways), .keys = way_keys, LABEL(KEY_TEXT, AT(know_way, source)), .same = SAME_USERS_FIRST,
 	  .check = check_way },
 	{ "sign", OF(know_sign, signs), .keys = sign_keys, LABEL(KEY_SET, AT(know_sign, says)), .check = check_sign },

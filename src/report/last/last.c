@@ -369,47 +369,6 @@ static void walk_faults(struct recording_sheet *w)
 	sheet_close(s, ']');
 }
 
-static const char *state_of(const struct flight_recording *r)
-{
-	return r->header.state == RECORDING_ASIDE ? "stepped-aside" :
-	       r->header.state == RECORDING_ENDED ? "ended" :
-	       r->alive                           ? "running" :
-						    "died"; // it never said that it ended
-}
-
-static void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
-{
-	static const struct column title[] = { { "program" },      { "pid", " (pid " }, { "rank", ", rank " },  { "close" },
-					       { "host", " on " }, { "state", ": " },   { "level", ", level " } };
-	const struct flight_recording *r = w->r;
-	struct sheet *s = &w->sheet;
-	sheet_put(s, "path", v_text(seen->path));
-	sheet_put(s, "program", v_known(r->program));
-	sheet_put(s, "command", v_known(r->command));
-	sheet_put(s, "pid", v_number(r->header.pid));
-	sheet_put(s, "rank", v_count(r->header.rank));
-	sheet_note(s, "close", v_word(")"));
-	sheet_put(s, "host", v_known(r->host));
-	sheet_put(s, "boot_id", v_known(r->boot_id));
-	sheet_put(s, "state", v_word(state_of(r)));
-	sheet_put(s, "level", v_number(r->header.level));
-	sheet_put(s, "max_level", v_number(r->header.max_level));
-	sheet_put(s, "note", v_known(r->note));
-	put_time(w, "started", r->header.start.ticks);
-	put_time(w, "last", r->now);
-	sheet_put(s, "torn", v_number(r->torn));
-	sheet_put(s, "lost_names", v_number(r->header.lost_names));
-	sheet_put(s, "lost_allocations", v_number(r->lost_allocations));
-	sheet_put(s, "allocations", v_number(r->nallocations));
-	sheet_put(s, "kernels", v_number(r->nkernels));
-	sheet_line(s, 0, COLUMNS(title));
-	if (r->note.n)
-		sheet_say_safe(s, "  ", r->note, "\n");
-	if (r->torn)
-		sheet_say(s, "  %llu record%s half written and left out.\n", (unsigned long long)r->torn,
-			  r->torn == 1 ? " was" : "s were");
-}
-
 static void walk_recording(struct recording_sheet *w, const struct recording_seen *seen)
 {
 	struct sheet *s = &w->sheet;
