@@ -22,12 +22,12 @@ SETTING = """
 mkdir bin && cd bin
 printf '#!/bin/sh\\nexec "$@"\\n' >sudo
 printf '#!/bin/sh\\ncat {top}/docs/sample-dmesg.txt\\n' >dmesg
-printf '#!/bin/sh\\necho | exec {python} {job} levels {code}\\n' >python
+printf '#!/bin/sh\\ntest "$PYTHONPATH" = /usr/share/unhang/python && export PYTHONPATH={top}/python\\necho | exec {python} {job} levels {code}\\n' >python
 printf '#!/bin/sh\\nexec {unhang} "$@"\\n' >unhang
 chmod +x * && cd ..
-export PATH=$PWD/bin:$PATH HSA_TOOLS_LIB=libunhang-recorder.so PYTHONPATH={top}/python
+export PATH=$PWD/bin:$PATH
 mkfifo told
-{python} {job} hang {code} >told 2>hang.err &
+HSA_TOOLS_LIB=libunhang-recorder.so PYTHONPATH={top}/python {python} {job} hang {code} >told 2>hang.err &
 export PID=$! LOG={top}/docs/sample-server.log
 read line <told
 export RECORDING=$PWD/$PID.recording
@@ -92,7 +92,8 @@ def test_commands(t, unhang, library, where):
     done, said = run_all(unhang, library, where)
     documents = {}
     for command, (status, out, err) in said.items():
-        good = status.strip() in ("0", "1") and "usage:" not in err
+        # A job that ends well ends with 0; unhang itself has 1 where it found something.
+        good = status.strip() in ("0", "" if command.endswith("train.py") else "1") and "usage:" not in err
         t.ok(good, command, f"status {status}{out[-300:]}{err[-600:]}\n{done.stderr[-300:]}")
         if good and "--json" in command:
             documents.setdefault(re.search(r"unhang (\w+)", command)[1], []).append(json.loads(out))
