@@ -70,17 +70,20 @@ EXPORT uint32_t unhang_recorder_begin(const char *name, const struct unhang_tens
 	return (uint32_t)id;
 }
 
+/** A slot may be that of a newer operation by now, of another thread. */
+static uint32_t half_at(const uint32_t *at) { return __atomic_load_n(at, __ATOMIC_RELAXED); }
+
 /** The operation that a thread is in again when one of @id ends: the next around it that goes on. 0: none, or more than a ring of
  * operations ago. */
 static uint32_t around(uint32_t id)
 {
 	for (unsigned i = 0; i < AROUND_MOST && id; i++) {
 		const struct rec_operation *slot = slot_of(id);
-		if (slot->id != id)
+		if (half_at(&slot->id) != id)
 			return 0;
 		if (!__atomic_load_n(&slot->end, __ATOMIC_ACQUIRE))
 			return id;
-		id = slot->parent;
+		id = half_at(&slot->parent);
 	}
 	return 0;
 }
@@ -88,7 +91,7 @@ static uint32_t around(uint32_t id)
 static bool mark_ended(uint32_t operation)
 {
 	struct rec_operation *slot = slot_of(operation);
-	const bool there = slot->id == operation;
+	const bool there = half_at(&slot->id) == operation;
 	if (there)
 		__atomic_store_n(&slot->end, rec_ticks(), __ATOMIC_RELEASE);
 	return there;
@@ -100,7 +103,7 @@ EXPORT void unhang_recorder_end(uint32_t operation)
 		return;
 	struct thread_state *t = thread_here();
 	t->operation = mark_ended(operation) ? around(operation) : 0;
-	t->filter = t->operation ? slot_of(t->operation)->filter : 0;
+	t->filter = t->operation ? half_at(&slot_of(t->operation)->filter) : 0;
 }
 
 void operation_end_outer(uint32_t operation)

@@ -189,7 +189,7 @@ def test_site(t, jobs):
     t.ok("no observer for this PyTorch: 1.2.3 is older than 1.13" in ran.stderr and ran.stderr.count("\n") == 2, "one that is no PyTorch: told, and the job runs", ran.stderr)
     for way, wanted in (("off", []), ("observer", ["no observer"]), ("dispatch", ["no dispatch"])):
         ran = jobs.python("import torch", PYTHONPATH=f"{PYTHON}:{jobs.where}", UNHANG_TORCH=way)
-        t.same([" ".join(line.split()[1:3]) for line in ran.stderr.splitlines()], wanted, f"UNHANG_TORCH={way}: that way is tried, and no other")
+        t.same([" ".join(line.split()[2:4]) for line in ran.stderr.splitlines()], wanted, f"UNHANG_TORCH={way}: that way is tried, and no other")
     shutil.rmtree(torch)
 
 
@@ -225,7 +225,7 @@ def test_observer(t, jobs):
 
 def test_dispatch(t, jobs):
     """Where the layout is not found a dispatch mode is used."""
-    line = "unhang-recorder: no observer for this PyTorch: the place of sizes was found 0 times\n"
+    line = "unhang: recorder: no observer for this PyTorch: the place of sizes was found 0 times\n"
     check_operators(t, jobs, jobs.run("unknown", UNHANG_LEVEL="3"), "dispatch", line)
 
 

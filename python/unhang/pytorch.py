@@ -7,7 +7,7 @@ started = []  # how; once in a process
 
 
 def tell(problem):
-    sys.stderr.write(f"unhang-recorder: {problem}\n")
+    sys.stderr.write(f"unhang: recorder: {problem}\n")
 
 
 def start_dispatch(recorder):
