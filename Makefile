@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs install clean
 
 build:
 	@tools/install-packages build
@@ -81,6 +81,19 @@ kills:
 mutants:
 	@tools/install-packages build test
 	@tools/mutants $(MUTANTS)
+
+# Reports in Chromium and Firefox: what is on the first screen, print, keyboard, axe, no request. PICTURES=FOLDER keeps screenshots.
+browsers: build $(BUILD)/browsers/node_modules
+	@node tests/browsers/run.mjs $(BUILD)/unhang $(BUILD)/browsers $(PICTURES)
+
+$(BUILD)/browsers/node_modules: tests/browsers/package.json
+	@tools/install-packages browsers
+	@mkdir -p $(BUILD)/browsers; cp tests/browsers/package.json $(BUILD)/browsers/
+	@cd $(BUILD)/browsers && npm install --silent --no-audit --no-fund && touch node_modules
+
+# The pictures of the documentation.
+docs: build $(BUILD)/browsers/node_modules
+	@node tests/browsers/pictures.mjs $(BUILD)/unhang $(BUILD)/browsers docs/pictures
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

@@ -42,14 +42,14 @@ static void test_whole(void **state)
 	assert_true(str_is(packet_arguments_say(&r->arena, r, &p[2]), "0x7e0000200010 (8 KiB buffer + 0x10), 0, 0, 0"));
 	assert_true(str_is(operation_say(&r->arena, r, p[2].operation), "attention > attention"));
 	assert_true(str_is(tensors_say(&r->arena, p[2].operation), "float32 4x8"));
-	struct nearby n = recording_near(r, 0x7e0000000010, 95);
+	struct nearby n = recording_near(r, 0x7e0000000010, 95, 0);
 	assert_int_equal(n.relation, NEAR_INSIDE);
 	assert_int_equal(n.distance, 0x10);
-	assert_int_equal(recording_near(r, 0x7e0000100010, 95).relation, NEAR_FREED);
+	assert_int_equal(recording_near(r, 0x7e0000100010, 95, 0).relation, NEAR_FREED);
 	// Before it was freed it was there.
-	assert_int_equal(recording_near(r, 0x7e0000100010, 20).relation, NEAR_INSIDE);
-	assert_int_equal(recording_near(r, 0x7e0000002000, 95).relation, NEAR_PAST);
-	assert_int_equal(recording_near(r, 0x10, 95).relation, NEAR_NOWHERE);
+	assert_int_equal(recording_near(r, 0x7e0000100010, 20, 0).relation, NEAR_INSIDE);
+	assert_int_equal(recording_near(r, 0x7e0000002000, 95, 0).relation, NEAR_PAST);
+	assert_int_equal(recording_near(r, 0x10, 95, 0).relation, NEAR_NOWHERE);
 	recording_free(r);
 	free(bytes);
 }
