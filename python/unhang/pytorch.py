@@ -30,6 +30,8 @@ def start_dispatch(recorder):
 def start(way):
     if started:
         return started[0]
+    if way not in ("any", "observer", "dispatch"):
+        return tell(f"{way} is no way to record PyTorch's operators: observer, dispatch or off")
     recorder = operations.recorder()
     if not recorder.library:
         return None
