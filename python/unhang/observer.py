@@ -13,7 +13,7 @@ from . import operations
 SCOPES = (0, 1, 2, 7)  # operators, those of backward passes, TorchScript's functions, what users name
 ALL_SCOPES = 10
 INSIDE = 5  # dimensions whose sizes and strides lie in the tensor itself
-OLDEST = (1, 13)
+OLDEST, NEWEST = (1, 13), (2, 9)  # whose interface for observers was read
 # PyTorch's numbers of types. More are read from tensors.
 NUMBERS = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7, "bool": 11, "bfloat16": 15}
 
@@ -82,10 +82,10 @@ def callback(start=None, end=None):
 class Functions:
     """Those of PyTorch's C++ that are called, by their names."""
 
-    def __init__(self, torch):
+    def __init__(self, torch, any_newer=False):
         version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
-        if version < OLDEST:
-            raise Unknown(f"{torch.__version__} is older than 1.13")
+        if version < OLDEST or (version > NEWEST and not any_newer):
+            raise Unknown(f"version {torch.__version__} is not known" + ("; UNHANG_TORCH=observer tries it" if version > NEWEST else ""))
         library = self.library(torch)
         try:
             by_value = ctypes.CFUNCTYPE(ctypes.c_uint64, Callback)
@@ -199,9 +199,9 @@ def find_dtypes(layout, memory, torch):
                 layout.dtypes[code] = number
 
 
-def find(torch):
+def find(torch, any_newer=False):
     """The layout of this PyTorch, and its functions."""
-    functions, memory, layout = Functions(torch), Memory(), Layout(size=ctypes.sizeof(Layout))
+    functions, memory, layout = Functions(torch, any_newer), Memory(), Layout(size=ctypes.sizeof(Layout))
     room = bytearray(4 * 2048)
     base = torch.frombuffer(room, dtype=torch.float32)
     find_inputs(layout, functions, memory, torch)
@@ -215,11 +215,11 @@ def find(torch):
     return layout
 
 
-def start(recorder):
-    """Raises Unknown where PyTorch is not as it is known."""
+def start(recorder, any_newer=False):
+    """Raises Unknown where PyTorch is not as it is known. @any_newer: also one that is newer than what was read."""
     import torch
     try:
-        layout = find(torch)
+        layout = find(torch, any_newer)
         begun = recorder.library.unhang_recorder_torch(ctypes.byref(layout))
     except Unknown:
         raise

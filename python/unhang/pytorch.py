@@ -38,7 +38,7 @@ def start(way):
     if way in ("any", "observer"):
         from . import observer
         try:
-            observer.start(recorder)
+            observer.start(recorder, any_newer=way == "observer")
             started.append("observer")
             return "observer"
         except observer.Unknown as problem:
