@@ -169,6 +169,8 @@ def test_fault(t, jobs):
     t.same(near["tensor"], "4 bytes behind the begin of tensor 1 (float32 4x8) of gather", "an address in a tensor")
     fault = jobs.read(ran.pid)["faults"][0]
     t.ok("inside the 4 MiB segment of PyTorch's allocator" in fault["near"]["text"] and fault["near"]["tensor"] is not None, "a fault names its tensor", fault)
+    arguments = jobs.launched(ran.pid)[9]["arguments"]["text"]
+    t.ok(arguments.count(" (4 MiB segment)") == 3, "arguments that point to it say so in short", arguments)
     found = json.loads(jobs.unhang.run("explain", "--json", jobs.path(ran.pid)).stdout)["incidents"][0]
     facts = {f["name"]: f["value"] for f in found["facts"]}
     t.ok("tensor 1 (float32 4x8) of gather" in facts.get("fault_tensor", "") and facts.get("operation") == "gather", "explain has it as a fact", facts)

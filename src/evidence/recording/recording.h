@@ -174,7 +174,9 @@ const char *call_name(uint32_t call);
 /** What was allocated by it, as a noun: buffer, reserved addresses, locked memory. */
 const char *call_noun(enum rec_call call);
 
-/** The same of one: `segment of PyTorch's allocator`. */
+/** Whether a framework hands out parts of it. */
+bool allocation_is_segment(const struct flight_recording *r, const struct recorded_allocation *m);
+/** The noun of one: `segment of PyTorch's allocator`. */
 const char *allocation_noun(struct arena *a, const struct flight_recording *r, const struct recorded_allocation *m);
 
 /** Where an address lies among the tensors of operations: in one, or less than a page past the end of one. The newest operation counts. */

@@ -5,11 +5,16 @@
 
 enum { PAST_MOST = 4096 };
 
+bool allocation_is_segment(const struct flight_recording *r, const struct recorded_allocation *m)
+{
+	return (m->call == CALL_POOL_ALLOCATE || m->call == CALL_MAP) && r->allocator.n && r->allocator_segment &&
+	       m->size % r->allocator_segment == 0;
+}
+
 const char *allocation_noun(struct arena *a, const struct flight_recording *r, const struct recorded_allocation *m)
 {
-	if (m->call != CALL_POOL_ALLOCATE || !r->allocator.n || !r->allocator_segment || m->size % r->allocator_segment)
-		return call_noun(m->call);
-	return arena_printf(a, "segment of " STR_FMT "'s allocator", STR_ARG(r->allocator)).p;
+	return allocation_is_segment(r, m) ? arena_printf(a, "segment of " STR_FMT "'s allocator", STR_ARG(r->allocator)).p :
+					     call_noun(m->call);
 }
 
 static unsigned element_bytes(uint32_t dtype)

@@ -154,7 +154,8 @@ static void add_pointer(struct text *t, struct arena *a, const struct flight_rec
 			uint64_t time)
 {
 	const struct recorded_allocation *m = n->allocation;
-	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)), allocation_noun(a, r, m));
+	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)),
+		    allocation_is_segment(r, m) ? "segment" : call_noun(m->call));
 	if (n->distance)
 		text_printf(t, " + 0x%llx", (unsigned long long)n->distance);
 	if (n->only_reserved)

@@ -152,7 +152,8 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 	walk_packet_arguments(w, p);
 	if (flying || w->options->all || p->kind == PACKET_DISPATCH) {
 		sheet_line(s, 0, COLUMNS(line));
-		sheet_line(s, 6, COLUMNS(tensors));
+		if (dispatch)
+			sheet_line(s, 6, COLUMNS(tensors));
 		sheet_line(s, 6, COLUMNS(arguments));
 	}
 	walk_statistics(w, q, p);
