@@ -357,9 +357,17 @@ def test_schema(t, job):
 def test_threads(t, job, program, library):
     """Sixteen producers on two queues, allocations, the sampler: no data race."""
     checked = Job(t, job.unhang, program, library, job.where)
-    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
+    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", "operations=1", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
     t.ok(ran.returncode == 0 and "ThreadSanitizer" not in ran.err, "nothing that ThreadSanitizer complains of", f"{ran.returncode} {ran.err[:3000]}")
-    t.no_complaints(wrong_packets(checked.read(ran.pid, "--all"))[:5], "and what was recorded is right")
+    recording = checked.read(ran.pid, "--all")
+    t.no_complaints(wrong_packets(recording)[:5], "and what was recorded is right")
+    by_number = {o["number"]: o for o in recording["operations"]}
+    wrong = [o for o in by_number.values() if o["name"] != ("layer" if o["inside"] else "step") or not o["ended"] or
+             (o["inside"] and (by_number[o["inside"]]["name"], by_number[o["inside"]]["thread"]) != ("step", o["thread"]))]
+    # A packet that the sampler found before its doorbell was rung has no thread.
+    launched = [p for q in recording["queues"] for p in q["packets"] if p["thread"]]
+    wrong += [p for p in launched if not p["operation"] or by_number[p["operation"]["number"]]["thread"] != p["thread"]]
+    t.ok(len(by_number) == 2 * 16 * 60 and not wrong, "so are the operations of each thread, and every launch is in one of its thread", (len(by_number), wrong[:3]))
 
 
 def half(v):
