@@ -113,7 +113,7 @@ def whole_complaints(page):
         if e["tag"] in ("img", "iframe", "object", "link", "form", "base", "video", "image", "use"):
             wrong.append(f"<{e['tag']}>")
     wrong += ["a picture without a name" for e in page.of("svg", class_="picture") if not e["attributes"].get("aria-label")]
-    if len(page.of("svg", class_="picture")) != len([e for e in page.of("div", class_="wide") if "figure" in e["in"]]):
+    if len(page.of("figure")) != len([e for e in page.of("div", class_="wide") if "figure" in e["in"]]):
         wrong.append("a picture without a table")
     if len(page.of("h1")) != 1:
         wrong.append("no headline")

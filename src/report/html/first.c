@@ -93,7 +93,8 @@ static void put_answer(struct html_report *h, const struct incident *i)
 	struct text line = { 0 };
 	page_put(p, "<div class=\"now\"><dt>Now</dt><dd class=\"copied\">");
 	page_text(p, i->action_text);
-	page_put(p, "</dd></div>\n<div class=\"fault\"><dt>Whose fault</dt><dd>");
+	page_put(p, "</dd></div>\n<div class=\"fault\"><dt>Whose fault</dt>");
+	page_markup(p, str_is(i->fault, "unknown") ? S("<dd class=\"unknown\">") : S("<dd>"));
 	prose_fault(i, &line);
 	page_text(p, text_str(&line));
 	page_put(p, "</dd></div>\n");
