@@ -135,7 +135,8 @@ static void put_lines(struct md_report *r, const struct incident *i)
 	quoted_lines list = quote_lines(r->d, i, r->options->full_evidence);
 	const size_t most = r->options->full_evidence ? SIZE_MAX : LINES_MOST;
 	if (list.len)
-		fprintf(r->page.out, "<details><summary>Evidence (%zu lines)</summary>\n\n```text\n", quote_told(&list));
+		fprintf(r->page.out, "<details><summary>Evidence (%zu line%s)</summary>\n\n```text\n", quote_told(&list),
+			quote_told(&list) == 1 ? "" : "s");
 	for (size_t n = 0; n < list.len && n < most; n++) {
 		const struct quoted_line *q = &list.data[n];
 		if (n && (q->at.source != q[-1].at.source || q->at.line != q[-1].at.line + 1))
