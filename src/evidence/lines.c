@@ -94,7 +94,7 @@ struct source *lines_watch(struct lines *l, struct source *s)
 	if (s->door)
 		return s;
 	l->stream = s;
-	l->watched = (struct source){ .name = s->name, .read = read_and_keep, .ctx = l };
+	l->watched = (struct source){ .name = s->name, .size = s->size, .read = read_and_keep, .ctx = l };
 	return &l->watched;
 }
 

@@ -155,6 +155,12 @@ void uh_session_add_path(struct uh_session *s, const char *path)
 		source_path(path, &v);
 }
 
+void uh_session_add_bytes(struct uh_session *s, const char *name, const void *bytes, size_t n)
+{
+	struct source_visitor v = session_visitor(s);
+	source_bytes(name, (struct str){ bytes, n }, &v);
+}
+
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
 	struct source_visitor v = session_visitor(s);
