@@ -165,7 +165,9 @@ def test_pictures(t, unhang):
     name, page = lead(TOP / "docs" / "sample-dmesg.txt")
     t.same(name, "What happened when", "without a map of memory it is the timeline")
     t.ok("Not in this evidence: a map of the program's memory" in page.visible, "and a line says what is lacking")
-    t.same(lead(*log_of("rccl-watchdog-lagging-rank"))[0], "The ranks of the job", "a collective shows the ranks")
+    name, page = lead(*log_of("rccl-watchdog-lagging-rank"))
+    t.same((name, text_of(page.of("p", class_="legend")[0])), ("The ranks of the job", "how far it came"), "a collective shows the ranks, and a legend says what the bars are")
+    t.ok(page.of("svg", class_="strip") and "When" in page.visible, "and when it was")
     agent = next((TOP / "fuzz" / "seeds" / "debug-agent").iterdir())
     t.note(f"{agent.name}: {lead(agent)[0]}")
 

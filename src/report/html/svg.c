@@ -201,6 +201,15 @@ static void put_table(struct html *p, const struct picture *g)
 	page_put(p, "</tbody></table></div>\n");
 }
 
+void html_strip(struct html_report *h, const struct picture *g)
+{
+	page_put(&h->page, "<svg class=\"strip\" role=\"img\" width=\"100%\" aria-label=\"");
+	page_text(&h->page, g->says);
+	page_put(&h->page, "\" ");
+	put_tracks(&h->page, g);
+	page_put(&h->page, "</svg>\n");
+}
+
 void html_picture(struct html_report *h, const struct picture *g)
 {
 	struct html *p = &h->page;
