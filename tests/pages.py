@@ -172,6 +172,25 @@ def test_pictures(t, unhang):
     t.note(f"{agent.name}: {lead(agent)[0]}")
 
 
+def test_knowledge(t, unhang):
+    """What knowledge has between backticks is code; what the evidence has is not."""
+    unhang.know("own.know", """remedy own-remedy
+    for     gfx-ring-timeout
+    kind    cure
+    title   Look for `Enabled pinned memory` in its log
+    do      Turn it off
+    undo    Turn it on
+    cost    none
+    grade   C
+    source  tests/pages.py
+""")
+    log = b"[50.0] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n"
+    page = page_of(unhang, "-", data=log)
+    t.ok(any(text_of(e) == "Enabled pinned memory" for e in page.of("code")) and "`Enabled" not in page.visible, "backticks of knowledge", re.findall("Look for.{60}", page.raw))
+    for path in unhang.config.rglob("own.know"):
+        path.unlink()
+
+
 def on_terminal(unhang, lines, locale, *arguments):
     """What the program writes to a terminal of so many lines of 80 columns."""
     ours, its = pty.openpty()
@@ -319,6 +338,7 @@ def main():
         test_kinds(t, unhang)
         test_pictures(t, unhang)
         test_terminal(t, unhang)
+        test_knowledge(t, unhang)
         test_hostile(t, unhang, folder)
         test_evidence(t, unhang, folder)
         test_redact(t, unhang)

@@ -158,7 +158,7 @@ static void put_remedies(struct html_report *h, const struct incident *i, enum k
 			page_step(p, r->steps.condition);
 			page_put(p, ": ");
 		}
-		page_text(p, r->remedy->title);
+		page_known(p, r->remedy->title);
 		page_numbers(p, " <a href=\"#remedy%zu-%zu\">steps</a></li>", h->index, n + 1);
 	}
 	page_put(p, "</ol>");
