@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import struct
@@ -172,6 +173,8 @@ def test_fault(t, job, unhang):
     t.same(r["near"]["allocation"]["freed_by"]["tid"], ran.pid, "and by whom")
     text = unhang.run("last", job.path(ran.pid), "--address", "0x100").stdout.decode()
     t.ok("near no allocation" in text and "Memory fault at 0x7f0000001000" in text, "an address near nothing", text)
+    page = unhang.run("explain", "--html", "-", job.path(ran.pid)).stdout.decode()
+    t.ok("Addresses around the fault" in page and re.search(r"<td>freed buffer</td><td>0x7f0000200000</td>", page), "a report draws the buffers around it, freed ones too")
 
 
 def test_memory(t, job, unhang):
