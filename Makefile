@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs install clean
+.PHONY: build demo check test endure build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs install clean
 
 build:
 	@tools/install-packages build
@@ -45,6 +45,12 @@ test:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
 	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
+
+# What takes too long for `make test`: unhang watch killed 200 times, a thousand looks at a GPU whose files block.
+endure:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@UNHANG_TEST_ALL=1 tests/run $(BUILD) watch blocked
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
