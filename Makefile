@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz mutants browsers docs install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz mutants browsers docs web install clean
 
 build:
 	@tools/install-packages build
@@ -87,6 +87,14 @@ $(BUILD)/browsers/node_modules: tests/browsers/package.json
 # The pictures of the documentation.
 docs: build $(BUILD)/browsers/node_modules
 	@node tests/browsers/pictures.mjs $(BUILD)/unhang $(BUILD)/browsers docs/pictures
+
+# The page of docs/WEB.md, which explains evidence in a browser: $(BUILD)/web/web/unhang.html
+web:
+	@tools/install-packages build web
+	@web/libraries $(BUILD)/web-libraries
+	@test -f $(BUILD)/web/build.ninja || meson setup $(BUILD)/web --cross-file web/wasm.ini -Dlibraries=$(abspath $(BUILD))/web-libraries >/dev/null
+	@ninja -C $(BUILD)/web
+	@echo 'The page is $(BUILD)/web/web/unhang.html'
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild
