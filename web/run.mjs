@@ -36,7 +36,8 @@ function explain(paths, kind) {
 			files.push([below, sourceOf(below)]);
 	const keep = bytes => ({ size: bytes.length, read: (offset, n) => bytes.subarray(offset, offset + n) });
 	const began = performance.now();
-	const unhang = new Unhang(module, { files, keep, problem: message => problems.push(message) });
+	const unhang = new Unhang(module, { keep, problem: message => problems.push(message) });
+	unhang.give(files);
 	[...paths].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).forEach(path => unhang.addPath(path));
 	unhang.end();
 	const out = Buffer.from(unhang.report(kind)).toString();

@@ -108,12 +108,12 @@ class Files {
 	}
 }
 
-/** An instance of the module. @host: files (of names and sources), keep(bytes), problem(message), and optionally read(bytes). */
+/** An instance of the module, which explains once. @host: keep(bytes), problem(message), and optionally read(bytes). */
 class Unhang {
 	constructor(module, host) {
 		this.module = module;
 		this.host = host;
-		this.given = new Files(host.files);
+		this.given = new Files([]);
 		this.descriptors = [null, null, null]; // standard input and outputs are not files
 		this.main = this.instance();
 		this.main._initialize();
@@ -257,6 +257,11 @@ class Unhang {
 		});
 		use(...places);
 		places.forEach(at => this.main.page_release(at));
+	}
+
+	/** The files that it may read, as pairs of a name and a source. */
+	give(files) {
+		this.given = new Files(files);
 	}
 
 	addPath(path) {
