@@ -94,6 +94,17 @@ def odd_files(folder):
     return [[p] for p in sorted(folder.iterdir())] + [[folder / "folder", folder / "large.log"]]
 
 
+# Of emscripten's C library, for what a page never asks of it.
+UNUSED = {"env.__syscall_faccessat", "env.__syscall_fdatasync", "env.__syscall_poll", "env.emscripten_notify_memory_growth"}
+
+
+def test_imports(t, wasm):
+    """The linker takes whatever it does not find for an import: a function that core wants of the machine side, and web/machine/ lacks."""
+    out = subprocess.run(["node", str(TOP / "web" / "run.mjs"), str(wasm), "--imports"], capture_output=True, text=True).stdout.split()
+    t.ok("page.open" in out, "the module wants files of the page", out)
+    t.same([name for name in out if not name.startswith(("page.", "wasi_snapshot_preview1.")) and name not in UNUSED], [], "web/machine/ has all that core wants of a machine")
+
+
 def test_absent(t, unhang, module):
     """Where something is missing, the answer says so; the rest is as the program's without source lines and instructions."""
     core = [TOP / "docs" / "sample-gpucore", TOP / "docs" / "sample-kernel.co"]
@@ -126,6 +137,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             compare(t, unhang, module, make(pathlib.Path(folder)), name)
     test_absent(t, unhang, module)
+    test_imports(t, build / "web" / "unhang.wasm")
     t.end()
 
 

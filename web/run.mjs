@@ -1,5 +1,5 @@
 // The module without a page, for tests: node run.mjs MODULE [--text] FILE... explains files; node run.mjs MODULE --batch reads lists of files,
-// each a line of JSON, and answers each with a line of JSON.
+// each a line of JSON, and answers each with a line of JSON; node run.mjs MODULE --imports lists what the module wants of others.
 import fs from "node:fs";
 import readline from "node:readline";
 import vm from "node:vm";
@@ -13,10 +13,7 @@ function sourceOf(path) {
 	const fd = fs.openSync(path);
 	return {
 		size: fs.fstatSync(fd).size,
-		read(offset, n) {
-			const to = new Uint8Array(n);
-			return to.subarray(0, fs.readSync(fd, to, 0, n, offset));
-		},
+		readInto: (offset, to) => fs.readSync(fd, to, 0, to.length, offset),
 		close: () => fs.closeSync(fd),
 	};
 }
@@ -45,7 +42,9 @@ function explain(paths, kind) {
 	return { out, problems, milliseconds: performance.now() - began, memory: unhang.memory };
 }
 
-if (rest[0] === "--batch") {
+if (rest[0] === "--imports") {
+	console.log(WebAssembly.Module.imports(module).map(one => `${one.module}.${one.name}`).sort().join("\n"));
+} else if (rest[0] === "--batch") {
 	for await (const line of readline.createInterface({ input: process.stdin }))
 		console.log(JSON.stringify(explain(JSON.parse(line), REPORT.json)));
 } else {

@@ -15,7 +15,7 @@ class ModuleExit extends Error {
 	}
 }
 
-/** Bytes that are read with a block ahead. @source: size, and read(offset, size). */
+/** Bytes that are read with a block ahead. @source: size, and read(offset, size); or readInto(offset, to), where that needs no block. */
 class BlockReader {
 	constructor(source) {
 		this.source = source;
@@ -25,6 +25,8 @@ class BlockReader {
 	}
 
 	read(offset, to) {
+		if (this.source.readInto)
+			return this.source.readInto(offset, to);
 		let n = 0;
 		while (n < to.length && offset + n < this.size) {
 			const at = offset + n - this.from;
