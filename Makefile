@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz mutants browsers docs web install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web install clean
 
 build:
 	@tools/install-packages build
@@ -69,6 +69,13 @@ fuzz:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
+
+# The recorder's job is killed so often, at any instruction: each recording opens, and every record that is accepted is right.
+KILLS ?= 400
+kills:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@UNHANG_KILLS=$(KILLS) tests/run $(BUILD) recorder recorder_rocm
 
 # Small breakages at random places of src/: those that no test of their room notices. MUTANTS='--room apply --count 50', say.
 mutants:

@@ -246,6 +246,31 @@ struct uh_watch_options {
 /** Watches this machine until SIGTERM. Problems are mistakes in the configuration. The error is that it could not begin. */
 struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 
+/** What becomes of the core files of a job. */
+enum uh_cores { UH_CORES_KEEP, UH_CORES_EXPLAIN, UH_CORES_OFF };
+/** A job, and what is done around it. Seconds are 0 where the usual counts. */
+struct uh_run_options {
+	char *const *command;    // ends with NULL
+	const char *state_dir;   // NULL: /var/lib/unhang/runs for root, else below the user's state directory
+	const char *status_file; // written whole at each change; NULL: none
+	const char *recorder;    // the library of the flight recorder; NULL: the job runs without
+	const char *agent;       // the library of ROCm's debug agent; NULL: none
+	const char *const *env;  // NAME=VALUE
+	size_t nenv;
+	const char *const *on_repeat; // NAME=VALUE, level=N, profile=FILE
+	size_t non_repeat;
+	const char *profile, *resume, *checkpoint, *crash_diagnostics, *hooks; // NULL
+	unsigned silent, deadline, grace, hang_after, delay;
+	bool delay_given;
+	unsigned restarts;
+	int level;
+	bool allow_inputs, quiet, json;
+	enum uh_cores cores;
+};
+/** Runs it to its end, and reports to @out. *@ret_status is the job's exit status, 128 and more where a signal ended it. The error is that
+ * it could not be started; then *@ret_status is 126 or 127, as a shell has it, or -1 where it was refused. */
+struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status);
+
 struct uh_incidents_options {
 	const char *state_dir; // NULL: /var/lib/unhang
 	const char *id;        // NULL: all

@@ -33,6 +33,7 @@ int cmd_queues(int argc, char **argv);
 int cmd_regs(int argc, char **argv);
 int cmd_remedy(int argc, char **argv);
 int cmd_rings(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_where(int argc, char **argv);

@@ -102,7 +102,7 @@ static int parse_options(int argc, char **argv, struct explain *e)
 	return -1;
 }
 
-struct progress {
+struct progress_line {
 	struct timespec begin;
 	bool shown;
 };
@@ -110,7 +110,7 @@ struct progress {
 /** After a second, a line that is overwritten and wiped in the end. */
 static void show_progress(void *ctx, const char *name, unsigned long long done, unsigned long long total)
 {
-	struct progress *p = ctx;
+	struct progress_line *p = ctx;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	double seconds = (double)(now.tv_sec - p->begin.tv_sec) + (double)(now.tv_nsec - p->begin.tv_nsec) / 1e9;
@@ -139,7 +139,7 @@ int cmd_explain(int argc, char **argv)
 		uh_session_free(s);
 		return EXIT_CANNOT;
 	}
-	struct progress progress = { 0 };
+	struct progress_line progress = { 0 };
 	clock_gettime(CLOCK_MONOTONIC, &progress.begin);
 	if (isatty(STDERR_FILENO))
 		uh_session_on_progress(s, show_progress, &progress);

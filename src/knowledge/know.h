@@ -245,6 +245,19 @@ struct know_action {
 	struct know_next *then_steps; // behind them, where their condition holds
 };
 
+/** What unhang run does after a try has failed: a row of its table. */
+enum know_follow { FOLLOW_STOP, FOLLOW_RESTART };
+struct know_escalation {
+	struct know_head head;
+	struct condition *when;
+	enum know_follow action;
+	int level;   // of the next try; 0: as it is
+	bool filter; // more is recorded of the suspect kernel only
+	bool agent;  // with the debug agent
+	bool repeat; // with what --on-repeat says
+	struct str reason, propose;
+};
+
 /** What --apply writes for a kernel word. WRITES_NOTHING: the files are made from something else, so the user has to do it. */
 enum know_writes {
 	WRITES_NOTHING,
@@ -332,7 +345,8 @@ struct know {
 	VEC(struct know_check *) checks;
 	VEC(struct know_setting *) settings;
 	VEC(struct know_action *) actions;
-	VEC(struct know_way *) ways; // in the order in which they are tried
+	VEC(struct know_escalation *) escalations; // in the order in which they are tried
+	VEC(struct know_way *) ways;               // in the order in which they are tried
 	VEC(struct know_sign *) signs;
 	VEC(struct know_row *) usuals; // pattern of distributions -> a fact and the value that it usually has
 	VEC(struct know_parameter *) parameters;
@@ -347,6 +361,8 @@ struct know {
 	VEC(struct know_watch *) watches;
 	VEC(struct know_unit *) units;
 	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
+	VEC(struct know_vote *) votes;
+	VEC(struct know_work *) works; // in the order in which they are tried
 	VEC(struct know_wave_words *) wave_words;
 	VEC(struct know_packet *) packets;
 	/** The first of each opcode, or type. */

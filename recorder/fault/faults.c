@@ -20,6 +20,7 @@ static hsa_status fault(const struct hsa_event *event, void *data)
 		event_at(thread_here(), CALL_FAULT, rec_ticks(), event->type,
 			 (const uint64_t[4]){ event->address, event->reasons, event->agent });
 		settle();
+		hold(CALL_FAULT);
 	}
 	// An error lets the runtime go on to its own message and its end.
 	return HSA_ERROR;
@@ -32,6 +33,7 @@ void queue_failed(hsa_status status, struct hsa_queue *queue, void *data)
 		return;
 	event_at(thread_here(), CALL_QUEUE_ERROR, rec_ticks(), status, (const uint64_t[4]){ (uintptr_t)queue, status });
 	settle();
+	hold(CALL_QUEUE_ERROR);
 }
 
 void faults_watch(void)
