@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz mutants install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench captures fuzz mutants install clean
 
 build:
 	@tools/install-packages build
@@ -69,6 +69,10 @@ fuzz:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
+
+# A thousand captures in a row: no descriptor, child, file or memory more at the end.
+captures: build-ordinary
+	@tests/captures.py $(BUILD)/unhang $(BUILD)/capture_again 1000
 
 # Small breakages at random places of src/: those that no test of their room notices. MUTANTS='--room apply --count 50', say.
 mutants:
