@@ -41,11 +41,13 @@ gpu 0000:13:00.0
 
 gpu 0000:23:00.0
     part  gfx1010
+    register  GRBM_STATUS.SPI_BUSY = 1
     wave  se 1 sh 1 wgp 4 simd 3 slot 19 pc 0x7f0000001040 exec 0xff
     wave  25 se 0 pc 0x7f0000005000 wave64
 
 gpu 0000:33:00.0
     part  gfx1201
+    register  GRBM_STATUS.SPI_BUSY = 1
     wave  se 1 sh 1 wgp 3 simd 2 slot 7 pc 0x7f0000001040 m0 0x55
 
 gpu 0000:43:00.0
@@ -53,6 +55,7 @@ gpu 0000:43:00.0
     shaders ses 2 cus 3
     register  xcc 3 GRBM_STATUS = 0x80407028
     wave  11 xcc 3 se 1 cu 1 pc 0x7f0000006000
+    register  xcc 6 GRBM_STATUS.SPI_BUSY = 1
     wave  xcc 6 se 1 sh 0 cu 2 simd 3 slot 9 pc 0x7f0000007000
 """
 # Every part, with what is in it by chance: its table of GC, its first ring for compute, shaders.
@@ -224,7 +227,7 @@ def chance_scenario(part, chance):
     alloc = {"gfx9": "0x02000100", "gfx1": alloc}[part[:4]] if part != "gfx90a" else "0x02000040"
     compute = "comp_0.1.0.0" if part == "gfx942" else "comp_1.0.0"
     text = f"gpu 0000:03:00.0\n    part {part}\n    shaders ses 2 cus 4\n"
-    text += "".join(f"    register {n} = {word()}\n" for n in names)
+    text += "".join(f"    register {n} = {word()}\n" for n in names if n != "GRBM_STATUS") + "    register GRBM_STATUS = 0x80403028\n"
     for n in range(6):
         gprs = " ".join(f"{kind} {chance.randrange(4)} {word()}" for kind in ("sgpr", "vgpr") for _ in range(3))
         text += f"    wave se {n % 2} halted pc {0x7f0000001000 + 4 * chance.getrandbits(8):#x} exec {word()} gpr_alloc {alloc} {gprs}\n"
@@ -327,7 +330,7 @@ def test_registers(b, scenario):
     for pci in ("0000:03:00.0", "0000:13:00.0", "0000:23:00.0", "0000:33:00.0"):
         compare_registers(b, pci, scenario, pci, STATUS)
     seen = compare_registers(b, "each XCC", scenario, "0000:43:00.0", STATUS)
-    b.t.same([seen.get((xcc, "GRBM_STATUS")) for xcc in range(8)], [0x3028] * 3 + [0x80407028] + [0x3028] * 4, "each XCC has its own")
+    b.t.same([seen.get((xcc, "GRBM_STATUS")) for xcc in range(8)], [0x3028] * 3 + [0x80407028] + [0x3028] * 2 + [0x403028, 0x3028], "each XCC has its own")
     for names, umr, ours, wanted in (
             ("GRBM_STATUS_SE1", ("-b", "1", "x", "x"), ("--bank", "1,x,x"), 0x12345678),
             ("SPI_SHADER_PGM_LO_PS", ("-b", "2", "1", "x"), ("--bank", "2,1,x"), 0x77),
