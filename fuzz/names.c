@@ -1,7 +1,7 @@
 // Fuzzes what people write: texts that name a part, times on a command line, names of files with a rank. A text that is read again tells
 // the same, and what it tells is a part that is known.
 #include "diagnose/told/told.h"
-#include "evidence/log/part_finder.h"
+#include "evidence/log/words/part_finder.h"
 #include "evidence/log/prefix.h"
 #include "know.h"
 
@@ -17,9 +17,11 @@ static size_t find(struct str text)
 {
 	size_t found = 0;
 	const struct event_sink sink = { count, &found };
-	struct part_finder *f = part_finder_new(know, 0);
+	struct log_words *words = log_words_new(know);
+	struct part_finder *f = part_finder_new(know, words, 0);
 	part_find(f, text, 1, &sink);
 	part_finder_free(f);
+	log_words_free(words);
 	return found;
 }
 

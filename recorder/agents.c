@@ -43,6 +43,11 @@ static hsa_status agent_note(hsa_handle agent, void *ctx)
 	    (info(agent, AGENT_INFO_BDF, &bdf) != HSA_OK || info(agent, AGENT_INFO_DOMAIN, &domain) != HSA_OK))
 		domain = 0;
 	name[63] = product[63] = 0;
+	if (device == DEVICE_GPU && rec.ngpus < GPUS_MOST) {
+		struct rec_agent *g = &rec.gpus[rec.ngpus++];
+		*g = (struct rec_agent){ .handle = agent, .node = node, .bdf = bdf };
+		memcpy(g->name, name, sizeof(name));
+	}
 	const size_t len = strlen(name);
 	memcpy(text, name, len);
 	text[len] = '\n';
@@ -58,5 +63,6 @@ static hsa_status agent_note(hsa_handle agent, void *ctx)
 void agents_note(void)
 {
 	hsa_status (*iterate)(each_fn *, void *) = (hsa_status(*)(each_fn *, void *))next.core[CORE_ITERATE_AGENTS];
+	rec.ngpus = 0;
 	iterate(agent_note, NULL);
 }

@@ -144,6 +144,7 @@ static void header_fill(struct rec_header *h)
 	h->rank = s->rank;
 	h->level = h->wanted = (uint32_t)s->level;
 	h->max_level = (uint32_t)s->max_level;
+	h->supervisor = s->supervisor;
 	clocks_note(&h->start);
 	h->clocks[0] = h->start;
 	h->ticks_per_second = rate_of(&h->start);
@@ -244,6 +245,7 @@ bool rec_start(void)
 			atomic_store(&rec.on, true);
 			atomic_store(&rec.level, rec.settings.level);
 			pthread_atfork(NULL, NULL, forked);
+			supervisor_allow();
 		}
 	}
 	pthread_mutex_unlock(&rec.lock);

@@ -17,7 +17,8 @@ enum {
 	PATH_MOST = 256,
 	ARGUMENTS_LEAST = 64,
 	ARGUMENTS_MOST = 4096,
-	FILTERS_MOST = 1024
+	FILTERS_MOST = 1024,
+	GPUS_MOST = 64
 };
 enum { LEVEL_LAUNCHES = 1, LEVEL_ARGUMENTS = 3, LEVEL_STATISTICS = 5, LEVEL_INPUTS = 10 };
 
@@ -30,8 +31,20 @@ struct rec_settings {
 	uint64_t dump_bytes;
 	uint32_t dump_count;
 	int32_t rank;
+	uint32_t supervisor; // process; 0: none
+	uint32_t hold;       // seconds that a fault may be held for at most
+	uint64_t core_bytes; // of a light core at most
+	bool core_asked;     // one is written after each fault, supervisor or not
+	char core[PATH_MOST];
 	char path[PATH_MOST], dumps[PATH_MOST];
 	char include[FILTERS_MOST], exclude[FILTERS_MOST]; // globs, comma between them
+};
+
+/** A GPU. */
+struct rec_agent {
+	hsa_handle handle;
+	char name[64]; // gfx90a
+	uint32_t node, bdf;
 };
 
 /** A queue that is being recorded. */
@@ -48,7 +61,7 @@ struct queue_state {
 	uint32_t argument_stride, id;
 	// Where the runtime says that arguments lie: asked once for each piece of memory.
 	_Atomic uint64_t range_begin, range_end;
-	_Atomic uint32_t range_state;
+	_Atomic uint32_t range_state, range_turn;
 	uint64_t last_write; // of the sampler
 	bool gone;
 	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
@@ -91,6 +104,8 @@ struct recorder {
 	struct rec_ring *statistics;
 	struct rec_statistics *statistics_slots;
 	uint64_t statistics_mask;
+	struct rec_agent gpus[GPUS_MOST];
+	uint32_t ngpus;
 	hsa_handle host_pool; // of ordinary memory of the host; 0: none is known
 	struct rec_log *log;
 	uint64_t log_size;
@@ -145,12 +160,22 @@ static inline bool rec_read(const uint64_t *from, uint64_t *words, unsigned n, u
 	return words[0] == ((uint32_t)id | (uint64_t)rec_check(words, n, id) << 32);
 }
 
+/** A producer that was preempted may find its packet overwritten. Not before the GPU has taken it, though: who has a number beyond the end
+ * of the ring waits for that. The differences are signed: other tools defer the index. */
+static inline bool packet_overtaken(const struct queue_state *q, uint64_t id)
+{
+	return (int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_ACQUIRE) - id) > (int64_t)q->size &&
+	       (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE) - id) > 0;
+}
+
 // settings.c
 void settings_read(struct rec_settings *s);
 /** One line on stderr and in the recording. */
 void rec_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** The same, and nothing is recorded from now on. */
 void rec_aside(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** The light core of a recording: beside it. false: it does not fit. */
+bool core_beside(const char *recording, char *ret, size_t size);
 /** %i rank, %p pid, %h host, %u user, %% percent. false: it does not fit. */
 bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size);
 /** Whether the filters let a name through. */
@@ -236,6 +261,12 @@ int read_safely(const void *at, void *ret, size_t size);
 // faults.c
 void faults_watch(void);
 void queue_failed(hsa_status status, struct hsa_queue *queue, void *data);
+
+// hold.c
+/** Lets the supervisor look into this process where the kernel asks for leave (Yama). */
+void supervisor_allow(void);
+/** After a fault: lets the supervisor look before the runtime ends the program. */
+void hold(enum rec_call why);
 
 // table.c
 /** The place of a function in the extension's table of this size; -1: it has none. */

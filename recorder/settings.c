@@ -8,7 +8,7 @@
 
 #include "recorder/recorder.h"
 
-enum { LINES_MOST = 16 };
+enum { LINES_MOST = 16, HOLD_SECONDS = 5 };
 
 static uint64_t number_of(const char *name, uint64_t otherwise, uint64_t most)
 {
@@ -95,6 +95,16 @@ bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size)
 	return true;
 }
 
+bool core_beside(const char *recording, char *ret, size_t size)
+{
+	static const char suffix[] = ".recording";
+	size_t n = strlen(recording);
+	if (n > sizeof(suffix) && !strcmp(recording + n - sizeof(suffix) + 1, suffix))
+		n -= sizeof(suffix) - 1;
+	const int len = snprintf(ret, size, "%.*s.gpucore", (int)n, recording);
+	return n && len > 0 && (size_t)len < size;
+}
+
 void settings_read(struct rec_settings *s)
 {
 	char pattern[PATH_MOST];
@@ -109,11 +119,19 @@ void settings_read(struct rec_settings *s)
 	s->keep = (uint32_t)number_of("UNHANG_KEEP", 8, 10000);
 	s->dump_bytes = number_of("UNHANG_DUMP_BYTES", 1u << 30, UINT64_MAX);
 	s->dump_count = (uint32_t)number_of("UNHANG_DUMP_COUNT", 16, 100000);
+	s->supervisor = (uint32_t)number_of("UNHANG_SUPERVISOR", 0, INT32_MAX);
+	s->core_bytes = number_of("UNHANG_CORE_BYTES", 64u << 20, UINT64_MAX);
+	s->hold = (uint32_t)number_of("UNHANG_HOLD", HOLD_SECONDS, HOLD_SECONDS);
 	text_of("UNHANG_INCLUDE", s->include, sizeof(s->include));
 	text_of("UNHANG_EXCLUDE", s->exclude, sizeof(s->exclude));
 	text_of("UNHANG_RECORDING", pattern, sizeof(pattern));
 	if (!path_fill(pattern[0] ? pattern : "/dev/shm/unhang-%u/%h.%p.recording", s->rank, s->path, sizeof(s->path)))
 		s->path[0] = 0;
+	text_of("UNHANG_CORE", pattern, sizeof(pattern));
+	s->core_asked = pattern[0];
+	if (!pattern[0] ? !core_beside(s->path, s->core, sizeof(s->core)) :
+			  !path_fill(pattern, s->rank, s->core, sizeof(s->core)))
+		s->core[0] = 0;
 	text_of("UNHANG_DUMPS", pattern, sizeof(pattern));
 	if (!path_fill(pattern[0] ? pattern : "unhang-dumps.%p", s->rank, s->dumps, sizeof(s->dumps)))
 		s->dumps[0] = 0;

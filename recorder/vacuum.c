@@ -55,8 +55,12 @@ void vacuum(const char *directory, uint32_t keep)
 	}
 	if (n > keep) {
 		qsort(list, n, sizeof(*list), newest_first);
-		for (size_t i = keep; i < n; i++)
+		for (size_t i = keep; i < n; i++) {
+			char core[sizeof(list[i].name) + 16];
 			unlinkat(dirfd(d), list[i].name, 0);
+			if (core_beside(list[i].name, core, sizeof(core)))
+				unlinkat(dirfd(d), core, 0);
+		}
 	}
 	free(list);
 	if (d)

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fake_runtime.h"
 #include "recorder/hsa.h"
 
 enum { CORE_FUNCTIONS = 125, EXT_FUNCTIONS_MOST = 90, KERNELS = 8, ARGUMENT_SIZE = 48, ARGUMENT_SLOT = 64, SIGNALS = 64 };
@@ -38,7 +39,7 @@ static _Atomic bool stop;
 struct options {
 	unsigned threads, size, launches, ext_size, queues, allocations, batch;
 	uint64_t hang;
-	bool forever, slow;
+	bool forever, slow, wait, memory;
 };
 
 static void none(void)
@@ -292,6 +293,8 @@ static void make_tables(const struct options *o)
 	ext_set(14, (void *)pool_free);
 	ext_set(26, (void *)pointer_info);
 	ext_set(34, (void *)watch);
+	if (o->memory)
+		fake_memory_table(ext);
 }
 
 // --- the program ---
@@ -390,12 +393,17 @@ static unsigned option(int argc, char **argv, const char *name, unsigned otherwi
 
 typedef bool on_load_fn(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
 
+uint64_t fake_ring, fake_read, fake_write;
+
 static void make_queues(const struct options *o)
 {
 	for (unsigned i = 0; i < o->queues && i < 16; i++) {
 		struct hsa_queue *q;
 		((queue_create_fn *)core->functions[CORE_QUEUE_CREATE])(0xa1, o->size, 0, NULL, NULL, 0, 0, &q);
 		the_queues[i] = (struct fake_queue *)q;
+		fake_ring = (uintptr_t)q->base;
+		fake_read = (uintptr_t)&the_queues[i]->q.read_index;
+		fake_write = (uintptr_t)&the_queues[i]->q.write_index;
 		nqueues = i + 1;
 	}
 	((hsa_status(*)(hsa_handle, const char *))core->functions[CORE_EXECUTABLE_FREEZE])(0xe0, NULL);
@@ -407,7 +415,7 @@ static void allocate(size_t size, void **ret)
 }
 
 /** Allocates three buffers, frees the second, and faults just past the end of the first. */
-static void mode_fault(void)
+static void mode_fault(const struct options *o)
 {
 	void *a, *b, *c;
 	allocate(0x1000, &a);
@@ -416,7 +424,19 @@ static void mode_fault(void)
 	((hsa_status(*)(void *))ext->functions[14])(b);
 	launch(the_queues[0]);
 	const struct hsa_event e = { .agent = 0xa1, .address = (uintptr_t)a + 0x1000, .reasons = 1 };
+	if (o->wait)
+		getchar();
 	fault_handler(&e, NULL);
+	raise(SIGKILL);
+}
+
+/** Faults wherever memory is reserved, mapped for nobody, freed, and so on. */
+static void mode_memory(void)
+{
+	uint64_t at[FAKE_ADDRESSES];
+	const size_t n = fake_memory_use(ext, at);
+	for (size_t i = 0; i < n; i++)
+		fault_handler(&(struct hsa_event){ .agent = 0xa1, .address = at[i], .reasons = 1 }, NULL);
 	raise(SIGKILL);
 }
 
@@ -481,7 +501,9 @@ int main(int argc, char **argv)
 				   .allocations = option(argc, argv, "allocations", 0),
 				   .hang = option(argc, argv, "hang", UINT32_MAX),
 				   .forever = option(argc, argv, "forever", 0),
-				   .slow = option(argc, argv, "slow", 0) };
+				   .slow = option(argc, argv, "slow", 0),
+				   .wait = option(argc, argv, "wait", 0),
+				   .memory = !strcmp(argv[2], "memory") };
 	void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	on_load_fn *on_load = library ? (on_load_fn *)dlsym(library, "OnLoad") : NULL;
 	if (!on_load) {
@@ -501,7 +523,9 @@ int main(int argc, char **argv)
 		atomic_store(&the_queues[0]->hang_at, o.hang);
 	const double begin = now();
 	if (!strcmp(argv[2], "fault"))
-		mode_fault();
+		mode_fault(&o);
+	else if (!strcmp(argv[2], "memory"))
+		mode_memory();
 	else if (!strcmp(argv[2], "hang-allocation"))
 		mode_hang_allocation();
 	else if (!strcmp(argv[2], "allocation-pairs"))

@@ -35,7 +35,7 @@ class Programs:
     def __init__(self, unhang):
         self.unhang = unhang
         self.library = pathlib.Path(unhang.binary).parent / "libhsakmt.so.1"
-        self.program, self.module = unhang.directory / "programs", unhang.directory / "module.co"
+        self.program, self.module, self.code = (unhang.directory / name for name in ("programs", "module.co", "code.co"))
 
     def compile(self):
         """What hipcc says if it fails. The code objects lie in the program as a bundle, which can be loaded as a module too."""
@@ -44,7 +44,9 @@ class Programs:
         if done.returncode:
             return done.stderr
         program = self.program.read_bytes()
-        self.module.write_bytes(program[program.index(b"__CLANG_OFFLOAD_BUNDLE__"):])
+        bundle = program[program.index(b"__CLANG_OFFLOAD_BUNDLE__"):]
+        self.module.write_bytes(bundle)
+        self.code.write_bytes(bundle[bundle.index(b"\x7fELF"):])
         return ""
 
     def environment(self, plan):

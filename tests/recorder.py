@@ -36,8 +36,8 @@ class Job:
         return {**clean, "UNHANG_RECORDING": f"{self.where}/%p.recording", "UNHANG_KEEP": "1000", **settings}
 
     def start(self, mode, *options, **settings):
-        return subprocess.Popen([self.program, self.library, mode, *options], env=self.environment(**settings), stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen([self.program, self.library, mode, *options], env=self.environment(**settings), stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, mode, *options, **settings):
         job = self.start(mode, *options, **settings)
@@ -105,29 +105,19 @@ def test_levels(t, job):
     t.same(len(r["queues"][0]["packets"]), 50, "and the packets of all")
 
 
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    return None
-
-
 def test_level_changes(t, job, unhang):
     ran = job.start("run", "forever=1", "slow=1", UNHANG_LEVEL="1")
     path = job.path(ran.pid)
-    wait_for(lambda: path.exists() and (job.read(ran.pid) or {}).get("queues"))
+    tap.wait_for(lambda: path.exists() and (job.read(ran.pid) or {}).get("queues"))
     run = unhang.run("level", str(ran.pid), "3")
     t.ok(run.returncode == 0 and b"level 3, was 1" in run.stdout, "the level of a running job can be changed", run.stdout + run.stderr)
-    found = wait_for(lambda: [p for p in job.read(ran.pid)["queues"][0]["packets"] if p["arguments"] and p["arguments"]["state"] == "copied"])
+    found = tap.wait_for(lambda: [p for p in job.read(ran.pid)["queues"][0]["packets"] if p["arguments"] and p["arguments"]["state"] == "copied"])
     t.ok(found, "and arguments are recorded from then on")
     run = unhang.run("level", str(ran.pid), "5")
     t.ok(run.returncode == 2 and b"UNHANG_MAX_LEVEL=5" in run.stderr and run.stderr.count(b"\n") == 1, "level 5 is refused with the reason", run.stderr)
     t.ok(job.last(str(ran.pid))["recordings"][0]["state"] == "running", "a process is found by its number")
     unhang.run("level", str(ran.pid), "0")
-    t.ok(wait_for(lambda: job.read(ran.pid)["level"] == 0), "recording can be switched off")
+    t.ok(tap.wait_for(lambda: job.read(ran.pid)["level"] == 0), "recording can be switched off")
     ran.kill()
     ran.communicate()
     run = unhang.run("level", path, "3")
@@ -138,7 +128,7 @@ def test_hang(t, job, unhang):
     """The kernel that hangs is named, while the process lives and afterwards."""
     ran = job.start("stay", "launches=40", "hang=17", UNHANG_LEVEL="3")
     ran.stdout.readline()
-    wait_for(lambda: job.read(ran.pid)["queues"][0]["read"] == 17)
+    tap.wait_for(lambda: job.read(ran.pid)["queues"][0]["read"] == 17)
     for when in ("live", "after a kill"):
         q = job.read(ran.pid)["queues"][0]
         flying = [p for p in q["packets"] if p["progress"] in ("running", "waiting")]
@@ -157,7 +147,7 @@ def test_hang(t, job, unhang):
 def test_allocation_that_hangs(t, job, unhang):
     ran = job.start("hang-allocation")
     ran.stdout.readline()
-    waiting = wait_for(lambda: [h for h in job.read(ran.pid)["threads"] if h["call"]])
+    waiting = tap.wait_for(lambda: [h for h in job.read(ran.pid)["threads"] if h["call"]])
     t.ok(waiting and waiting[0]["call"] == "hsa_amd_memory_pool_allocate" and "7168 bytes" in waiting[0]["what"] and waiting[0]["tid"] == ran.pid,
          "a call that does not return names thread and size", waiting)
     ran.kill()
@@ -184,6 +174,82 @@ def test_fault(t, job, unhang):
     t.ok("near no allocation" in text and "Memory fault at 0x7f0000001000" in text, "an address near nothing", text)
 
 
+def test_memory(t, job, unhang):
+    """Freed, reserved but not mapped, mapped but not for this GPU, shared, locked: each is told for what it is."""
+    ran = job.run("memory", "ext=600", UNHANG_HOLD="0")
+    wanted = [("inside", "mapped range", True, True, "inside the 2 MiB mapped range"),
+              ("inside", "mapped range", True, True, "inside the 2 MiB mapped range"),
+              ("inside", "mapped range", True, False, "(not mapped for this GPU)"),
+              ("freed", "mapped range", True, True, "inside the unmapped 2 MiB mapped range"),
+              ("inside", "reserved range", False, True, "(no memory is mapped there)"),
+              ("freed", "locked host memory", True, True, "inside the freed 4 KiB locked host memory"),
+              ("inside", "locked host memory", True, False, "(not mapped for this GPU)"),
+              ("freed", "buffer of another process", True, True, "inside the freed 2 MiB buffer of another process"),
+              ("inside", "shared range (SVM)", True, True, "inside the 2 MiB shared range (SVM)"),
+              ("freed", "buffer of another process", True, True, "freed"),
+              ("freed", "locked host memory", True, True, "freed")]
+    faults = job.read(ran.pid)["faults"]
+    t.same(len(faults), len(wanted), "a fault at each")
+    for fault, (relation, kind, mapped, for_gpu, words) in zip(faults, wanted):
+        near = fault["near"]
+        a = near["allocation"] or {}
+        t.ok((near["relation"], a.get("kind"), a.get("mapped"), a.get("for_gpu")) == (relation, kind, mapped, for_gpu) and words in near["text"],
+             f"{relation} {kind}{'' if mapped else ', not mapped'}{'' if for_gpu else ', not for this GPU'}", near)
+
+
+def test_hold(t, job, supervise):
+    """A fault is held for who looks after the job, and for nobody else. The job waits for a line before it faults."""
+    def held(supervisor, behaviour, seconds="5"):
+        path = job.where / "held.recording"
+        path.unlink(missing_ok=True)
+        looks = behaviour and subprocess.Popen([supervise, path, behaviour, "60"], stdout=subprocess.PIPE, text=True)
+        ran = job.start("fault", "wait=1", UNHANG_SUPERVISOR=str(supervisor), UNHANG_HOLD=seconds, UNHANG_RECORDING=str(path))
+        told = looks.stdout.readline() if behaviour else ""
+        begin = time.monotonic()
+        ran.communicate("\n", timeout=60)
+        took = time.monotonic() - begin
+        told += looks.communicate(timeout=60)[0] if behaviour else ""
+        return ran, told, job.last(path)["recordings"][0]["hold"], took
+
+    core = str(job.where / "held.gpucore")
+    ran, told, hold, _ = held(os.getpid(), "release")
+    t.same((ran.returncode, told, hold), (-signal.SIGKILL, f"attends\npid {ran.pid} state 3 why 28 number 1 left 1 core {core}\n",
+                                          {"number": 1, "state": "released", "why": "memory-fault", "core": core}), "held until the supervisor lets it go")
+    ran, told, hold, took = held(os.getpid(), "early", "1")
+    t.same((ran.returncode, hold["state"], took >= 1), (-signal.SIGKILL, "expired", True), "a supervisor that does not let go holds it for as long as it may")
+    ran, told, hold, took = held(1, None)
+    t.same((ran.returncode, hold["state"], took >= 0.5), (-signal.SIGKILL, "unanswered", True), "who does not answer does not hold it")
+    for supervisor, seconds, why in ((0, "5", "without a supervisor nothing is held"), (os.getpid(), "0", "nor where UNHANG_HOLD is 0")):
+        ran, told, hold, took = held(supervisor, None, seconds)
+        t.same((ran.returncode, hold), (-signal.SIGKILL, None), why)
+
+
+def test_core(t, job, unhang):
+    """A light GPU core: with a driver that tells of queues (fake_kfd.c), and without."""
+    def core_of(**settings):
+        ran = job.run("fault", "hang=0", UNHANG_CORE=f"{job.where}/%p.gpucore", **settings)
+        path = job.where / f"{ran.pid}.gpucore"
+        return ran, path, json.loads(unhang.run("queues", "--json", path).stdout)
+
+    ran, path, found = core_of(FAKE_KFD="1")
+    hold = job.read(ran.pid)["hold"]
+    t.same((ran.returncode, ran.out, hold["state"], hold["core"]), (-signal.SIGKILL, "kfd: enable gpus queues suspend queues disable\n", "unanswered", str(path)),
+           "UNHANG_CORE asks for a core, for which the queues are suspended and let go again")
+    queue = found["queues"][0]
+    t.same((found["pid"], found["runtime"]["kfd_version"], queue["id"], queue["gfx"], queue["read_index"], queue["write_index"], queue["problem"]),
+           (ran.pid, "1.14", 7, "gfx90a", 0, 1, None), "it has the queues as the driver tells of them, with their memory")
+    t.same((queue["packets"][0]["grid"], queue["packets"][0]["workgroup_size"]), ([1, 1, 1], [64, 2, 1]), "and the packets in flight")
+    t.same(path.stat().st_blocks * 512 < 1 << 20, True, "it is small")
+    ran, path, found = core_of()
+    queue = found["queues"][0]
+    t.same((queue["id"], queue["gfx"], queue["write_index"], "did not tell" in queue["problem"]), (0, "gfx90a", 1, True), "without a driver it has what the recorder knows")
+    ran = job.run("fault", "hang=0", UNHANG_CORE=f"{job.where}/nowhere/core")
+    t.ok(ran.returncode == -signal.SIGKILL and ran.err.count("\n") == 1 and "no GPU core" in ran.err, "where it cannot be written: one line", ran.err)
+    ran = job.run("fault", "hang=0", UNHANG_CORE=f"{job.where}/%p.gpucore", UNHANG_CORE_BYTES="4096")
+    path = job.where / f"{ran.pid}.gpucore"
+    t.ok(unhang.run("queues", path).returncode == 0, "one that must be too small for everything is read, too")
+
+
 def test_kills(t, job):
     """A kill at any instruction leaves a recording that opens, and each record that is accepted is right."""
     kills = int(os.environ.get("UNHANG_KILLS", "24"))
@@ -207,7 +273,7 @@ def test_kills(t, job):
     t.ok(packets > 50 * kills, "and there are many", packets)
     for _ in range(4):
         ran = job.start("run", "forever=1")
-        wait_for(lambda: job.path(ran.pid).exists())
+        tap.wait_for(lambda: job.path(ran.pid).exists())
         ran.send_signal(signal.SIGKILL)
         ran.communicate()
         run = job.unhang.run("last", job.path(ran.pid))
@@ -331,12 +397,15 @@ def main():
         test_hang(t, job, unhang)
         test_allocation_that_hangs(t, job, unhang)
         test_fault(t, job, unhang)
+        test_memory(t, job, unhang)
+        test_hold(t, job, sys.argv[5])
+        test_core(t, job, unhang)
         test_steps_aside(t, job)
         test_vacuum(t, job, where)
         test_ranks(t, job, where)
         test_schema(t, job)
         test_statistics(t, sys.argv[4], where)
-        test_threads(t, job, sys.argv[5], sys.argv[6])
+        test_threads(t, job, sys.argv[6], sys.argv[7])
         test_kills(t, job)
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import pathlib
+import random
 import shutil
 import struct
 import subprocess
@@ -14,7 +15,7 @@ import time
 import kfd
 import tap
 
-SAXPY = "_Z5saxpyPKfPffi"
+SAXPY, FILL = "_Z5saxpyPKfPffi", "_Z4fillPffi"
 N = 1 << 16
 
 
@@ -44,16 +45,6 @@ class Recorded:
 
 def dispatches(recording):
     return [p for q in recording["queues"] for p in q["packets"] if p["kind"] == "dispatch"]
-
-
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    return None
 
 
 def scalars(a, n):
@@ -91,7 +82,7 @@ def test_hang(t, r):
     """A hang at the Nth launch names exactly that kernel and its arguments, live and afterwards."""
     job = r.start("gpu gfx90a; hang kernel fill launch 7", "series", 20)
     job.stdout.readline()
-    flying = until(lambda: [p for p in dispatches(r.read(job.pid)) if p["progress"] == "running"])
+    flying = tap.wait_for(lambda: [p for p in dispatches(r.read(job.pid)) if p["progress"] == "running"])
     for when in ("live", "after a kill"):
         recording = r.read(job.pid, "--all")
         all_of = dispatches(recording)
@@ -121,9 +112,31 @@ def test_fault(t, r):
     t.ok(near["relation"] == "freed" and near["allocation"]["freed_by"]["tid"] == job.pid, "a fault in a freed buffer says when and by whom", near)
 
 
+def test_core(t, r):
+    """A light GPU core of a fault, and the runtime's log and the recording of the same: one process, one fault."""
+    core = r.where / "fault.gpucore"
+    job = r.run(kfd.OPEN, "read-beyond", 64, UNHANG_CORE=str(core))
+    t.ok(job.returncode == -6 and core.stat().st_blocks * 512 < 4 << 20, "it has no megabytes of VRAM, and the runtime goes on to its abort", core.stat())
+    waves = json.loads(r.unhang.run("waves", "--json", core).stdout)
+    first = waves["waves"][0]
+    t.ok(len(waves["waves"]) == 64 and "copy" in first["kernel_name"] and first["stop_reasons"] == ["MEMORY_VIOLATION"], "waves reads it", first)
+    queue = [q for q in json.loads(r.unhang.run("queues", "--json", core).stdout)["queues"] if q["waves"]][0]
+    t.ok(any("copy" in p["kernel_name"] and len(p["arguments"]) == 3 for p in queue["packets"] if p["kernel_name"]), "queues reads it, with arguments", queue["packets"])
+    run = r.unhang.run("where", "--code", core)
+    t.ok(run.returncode == 0 and b"copy(char*, char const*, unsigned long)" in run.stdout, "where finds the code in it", run.stdout + run.stderr)
+    run = r.unhang.run("explain", core)
+    t.ok(b"right after the end of the\n4 MiB buffer" in run.stdout and b"copy" in run.stdout.splitlines()[0], "explain alone names kernel and buffer", run.stdout.decode())
+    log = r.where / "fault.log"
+    log.write_text(job.err)
+    for what in ([log], [log, core]):
+        found = json.loads(r.unhang.run("explain", "--json", r.where / f"{job.pid}.recording", *what).stdout)["incidents"]
+        t.ok(len(found) == 1 and len(found[0]["ranks"]) <= 1 and "copy" in found[0]["cause"]["title"] and "past the end of a buffer" in found[0]["cause"]["title"],
+             f"one fault of one process, told by {len(what) + 1} sources", found)
+
+
 def test_allocation(t, r):
     job = r.start("gpu gfx90a; hang allocation of 7340032", "allocations", 4, 7340032)
-    waiting = until(lambda: [h for h in (r.read(job.pid) or {"threads": []})["threads"] if h["call"] and "7340032 bytes" in (h["what"] or "")])
+    waiting = tap.wait_for(lambda: [h for h in (r.read(job.pid) or {"threads": []})["threads"] if h["call"] and "7340032 bytes" in (h["what"] or "")])
     t.ok(waiting and waiting[0]["call"] == "hsa_amd_memory_pool_allocate" and waiting[0]["tid"] == job.pid, "a hang inside hipMalloc names thread and size", waiting)
     job.kill()
     job.communicate()
@@ -136,6 +149,84 @@ def test_closed(t, r):
     recording = r.read(job.pid, "--all")
     own = [p for p in dispatches(recording) if p["kernel"] and p["kernel"].startswith("_Z")]
     t.same((job.out, len(own)), (kfd.KERNELS, 5), "VRAM that is closed to the host: the program runs, its launches are there")
+
+
+def test_vram(t, r):
+    """Arguments in VRAM, as on gfx94x: level 3 does not read them, level 5 has them copied to where it can. Without HIP, whose version here has them on the host."""
+    for level, what in ((3, "level 3 says that they are in VRAM"), (5, "level 5 knows the buffers behind them")):
+        job = r.start(kfd.CLOSED, "hsa-producers", r.where / "diary", r.programs.code, level=level)
+        job.stdout.readline()
+
+        def seen():
+            fills = [p for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == FILL and p["arguments"]]
+            return fills if level == 3 else [p for p in fills if p["statistics"]]
+
+        found = tap.wait_for(seen)
+        job.kill()
+        job.communicate()
+        t.ok({p["arguments"]["text"] for p in found} == {"not read: in VRAM"} and all(s["argument"] == 0 and s["dtype"] == "float32" for p in found for s in p["statistics"]),
+             what, found and found[0])
+
+
+class Diaries:
+    """What the producers of tests/hip/producers.h wrote down themselves, in a file that outlives them."""
+    PRODUCERS, SIZE = 16, 64
+
+    def __init__(self, path):
+        raw = path.read_bytes()
+        self.rows = {}
+        for number in range(self.PRODUCERS):
+            tid, buffer, begun, rung, packet = struct.unpack_from("<5Q", raw, number * self.SIZE)
+            if tid:
+                self.rows[number] = (buffer, begun, rung, packet)
+
+    def wrong(self, recording):
+        """Records that are not what a producer launched, and launches whose record should be there and is not."""
+        complaints, places = [], {}
+        for queue in recording["queues"]:
+            newest = max((p["packet"] for p in queue["packets"]), default=0)
+            for p in queue["packets"]:
+                if p["kernel"] != FILL or not p["arguments"] or p["arguments"]["state"] != "copied":
+                    continue
+                to, numbers = (int(w, 16) for w in p["arguments"]["words"][:2])
+                value, number = struct.unpack("<fi", struct.pack("<Q", numbers))
+                buffer, begun, _, _ = self.rows.get(number - 1, (0, 0, 0, 0))
+                if to != buffer or value >= begun or p["grid"] != [(int(value) % 7 + 1) * 64, 1, 1] or p["workgroup"] != [64, 1, 1]:
+                    complaints.append(f"packet {p['packet']}: {p['grid']} {p['arguments']['words']} of producer {number - 1}, which began {begun}")
+                places.setdefault(number - 1, (newest - queue["size"], set()))[1].add(p["packet"])
+        for number, (_, _, rung, packet) in self.rows.items():
+            oldest, found = places.get(number, (0, set()))
+            if rung and found and oldest < packet < 1 << 63 and packet not in found:
+                complaints.append(f"producer {number}: packet {packet} was rung, and is not recorded")
+        return complaints
+
+
+def test_kills(t, r):
+    """A kill at any instruction, under ROCm's own runtime and 16 producers. UNHANG_KILLS: so many instead of the few that a test can afford."""
+    kills = int(os.environ.get("UNHANG_KILLS", "24"))
+    chance = random.Random(kills)
+    modes = [("hsa-producers", r.programs.code)] * (kills - kills // 12) + [("producers",)] * (kills // 12)
+    packets, torn, wrong, unread = 0, 0, [], []
+    for mode, *more in modes:
+        diary = r.where / "diary"
+        diary.unlink(missing_ok=True)
+        job = r.start(kfd.OPEN, mode, diary, *more)
+        job.stdout.readline()
+        time.sleep(chance.uniform(0, 0.03))
+        job.kill()
+        job.communicate()
+        path = r.where / f"{job.pid}.recording"
+        recording = r.read(job.pid, "--all")
+        if not recording:
+            unread.append(f"{mode}: {r.unhang.run('last', path).stderr.decode()} {job.returncode}")
+        else:
+            torn += recording["torn"]
+            packets += len(dispatches(recording))
+            wrong += Diaries(diary).wrong(recording)
+        path.unlink(missing_ok=True)
+    t.no_complaints(unread, f"after each of {kills} kills the recording opens")
+    t.no_complaints(wrong[:5], f"what was accepted is what the producers wrote down, and nothing is missing ({packets} packets accepted, {torn} torn)")
+    t.ok(packets > 20 * kills, "and there are many", packets)
 
 
 def test_statistics(t, r):
@@ -191,8 +282,11 @@ def main():
         test_threads(t, r)
         test_hang(t, r)
         test_fault(t, r)
+        test_core(t, r)
         test_allocation(t, r)
         test_closed(t, r)
+        test_vram(t, r)
+        test_kills(t, r)
         test_statistics(t, r)
         if (library.parent / "libintercept-tool.so").exists():
             test_intercept(t, r)

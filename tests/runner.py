@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 import tap
 
@@ -76,13 +75,6 @@ def lives(pid):
     return state not in "ZX"
 
 
-def wait_for(what):
-    end = time.monotonic() + LONG
-    while not what() and time.monotonic() < end:
-        time.sleep(0.02)
-    return what()
-
-
 def test_counts(t):
     status, out = Build(good=(PASSES, 0, LONG)).run()
     t.same((status, out.splitlines()[-1]), (0, "1 passed, 0 failed, 1 skipped"), "the last line counts what passed, failed and was skipped")
@@ -104,17 +96,17 @@ def test_hung(t):
     t.ok(status == 1 and re.search(r": hangs: did not end within \d+ s and was killed", out), "a test that hangs is killed in its time, named, and has failed", out)
     t.ok("before it hung" in out, "its last output is shown", out)
     t.ok(out.splitlines()[-1].startswith("2 passed, 1 failed"), "the other tests run", out)
-    t.ok(wait_for(lambda: not lives((build.path / "orphan").read_text())), "its children are killed with it")
+    t.ok(tap.wait_for(lambda: not lives((build.path / "orphan").read_text())), "its children are killed with it")
 
 
 def test_stopped(t):
     for number in (signal.SIGTERM,):  # SIGINT is ignored by what a shell started in the background
         build = Build(hangs=(HANGS, 0, LONG))
         child = build.start()
-        begun = wait_for(lambda: (build.path / "orphan").exists() and (build.path / "orphan").read_text())
+        begun = tap.wait_for(lambda: (build.path / "orphan").exists() and (build.path / "orphan").read_text())
         child.send_signal(number)
         child.communicate(timeout=LONG)
-        t.ok(begun and child.returncode and wait_for(lambda: not lives((build.path / "orphan").read_text())), f"{number.name} ends the runner and what it had started")
+        t.ok(begun and child.returncode and tap.wait_for(lambda: not lives((build.path / "orphan").read_text())), f"{number.name} ends the runner and what it had started")
 
 
 def test_as_they_come(t):

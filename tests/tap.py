@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import jsonschema
 
@@ -20,6 +21,16 @@ def worked():
     """Seconds that processors worked for ended children: unlike the clock's, they do not grow on a busy machine."""
     times = os.times()
     return times.children_user + times.children_system
+
+
+def wait_for(condition, seconds=60):
+    """What @condition gives once it is true, or what it gave last: the time is up only where something is broken."""
+    end = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found or time.monotonic() > end:
+            return found
+        time.sleep(0.02)
 
 
 def places():

@@ -19,6 +19,7 @@
 #include "evidence/reader.h"
 #include "evidence/log/scan.h"
 #include "evidence/log/stamp.h"
+#include "evidence/log/words/words.h"
 #include "knowledge/know.h"
 
 enum { MANY = 1000000 };
@@ -451,6 +452,7 @@ static void logs_cut_or_changed(void **state)
 struct scanning {
 	const struct know *know;
 	struct scanner *scanner;
+	struct log_words *words;
 };
 
 static void ignore_event(void *ctx, const struct event *e)
@@ -464,7 +466,8 @@ static void try_window(void *ctx, struct str bytes)
 {
 	const struct scanning *s = ctx;
 	for (int every = 0; every < 2; every++) {
-		struct log_reader *log = log_reader_new(s->know, 0, S("log"), NULL, (struct event_sink){ ignore_event, NULL });
+		struct log_reader *log =
+			log_reader_new(s->know, 0, S("log"), NULL, s->words, (struct event_sink){ ignore_event, NULL });
 		struct window w = { .bytes = bytes.p, .size = bytes.n, .from = bytes.n / 3, .to = bytes.n - bytes.n / 4 };
 		scan_window(every ? NULL : s->scanner, &w);
 		for (size_t i = 0; i < w.candidates.len; i++)
@@ -479,9 +482,10 @@ static void try_window(void *ctx, struct str bytes)
 
 static void windows_of_a_log_cut_or_changed(void **state)
 {
-	struct scanning s = { *state, scanner_new(*state) };
+	struct scanning s = { *state, scanner_new(*state), log_words_new(*state) };
 	each_damage(S(sample_log), 3, try_window, &s);
 	scanner_free(s.scanner);
+	log_words_free(s.words);
 }
 
 static void assert_same(const struct reading *a, const struct reading *b)
@@ -508,12 +512,14 @@ static void a_log_read_byte_by_byte_is_the_same(void **state)
 	read_log(&bytes, *state, S(sample_log), 1);
 	assert_same(&whole, &bytes);
 	reading_begin(&lines, *state);
-	struct log_reader *log = log_reader_new(*state, 0, S("log"), NULL, (struct event_sink){ feed_event, &lines });
+	struct log_words *words = log_words_new(*state);
+	struct log_reader *log = log_reader_new(*state, 0, S("log"), NULL, words, (struct event_sink){ feed_event, &lines });
 	log_reader_live(log);
 	for (struct str left = S(sample_log); left.n;)
 		log_reader_line(log, str_split(&left, '\n'), (struct stamp){ 0 }, (struct str){ 0 });
 	log_reader_end(log);
 	log_reader_free(log);
+	log_words_free(words);
 	reading_end(&lines);
 	assert_same(&whole, &lines);
 	reading_free(&whole);
@@ -548,11 +554,13 @@ static void keep_sample(void *ctx, const struct event *e)
 
 static void read_samples(struct samples *s, const struct know *k, struct str lines)
 {
-	struct log_reader *log = log_reader_new(k, 0, S("log"), NULL, (struct event_sink){ keep_sample, s });
+	struct log_words *words = log_words_new(k);
+	struct log_reader *log = log_reader_new(k, 0, S("log"), NULL, words, (struct event_sink){ keep_sample, s });
 	log_reader_live(log);
 	while (lines.n)
 		log_reader_line(log, str_split(&lines, '\n'), (struct stamp){ 0 }, (struct str){ 0 });
 	log_reader_free(log);
+	log_words_free(words);
 	assert_true(s->n);
 }
 

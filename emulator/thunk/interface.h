@@ -57,6 +57,12 @@ int hsaKmtAllocQueueGWS(uint64_t queue, uint32_t n, uint32_t *ret_first);
 int hsaKmtGetTileConfig(uint32_t node, struct kmt_tiles *config);
 int hsaKmtRegisterGraphicsHandleToNodes(uint64_t handle, void *ret, uint64_t n, uint32_t *nodes);
 
+// debug.c; of newer runtimes
+int hsaKmtDbgEnable(void **ret_runtime, uint32_t *ret_size);
+int hsaKmtDbgDisable(void);
+int hsaKmtDbgGetDeviceData(void **ret, uint32_t *ret_n, uint32_t *ret_size);
+int hsaKmtDbgGetQueueData(void **ret, uint32_t *ret_n, uint32_t *ret_size, bool suspend);
+
 // share.c, svm.c
 int hsaKmtShareMemory(void *address, uint64_t size, struct kmt_shared_handle *ret);
 int hsaKmtRegisterSharedHandle(const struct kmt_shared_handle *handle, void **ret_address, uint64_t *ret_size);

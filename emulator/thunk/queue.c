@@ -268,6 +268,7 @@ int hsaKmtDestroyQueue(uint64_t id)
 	pthread_mutex_lock(&t->lock);
 	t->queues[id] = NULL; // only now, since its doorbell is its number's
 	pthread_mutex_unlock(&t->lock);
+	free(q->saved);
 	free(q);
 	return KMT_SUCCESS;
 }

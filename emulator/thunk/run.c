@@ -23,6 +23,7 @@ static void set_fault(struct kmt_run *r, uint64_t address, bool write, uint32_t 
 {
 	r->faulted = true;
 	r->write = write;
+	r->address = address;
 	r->fault = (struct kmt_fault){ .node = r->queue->gpu->node,
 				       .address = address & ~(uint64_t)(KMT_PAGE - 1),
 				       .failure = failure,
@@ -139,6 +140,45 @@ static void report(struct kmt_run *r)
 	}
 }
 
+/** Where a kernel that faults stands: at the first instruction that reads or writes memory by vector addresses (FLAT of gfx9). */
+static void find_access(const struct kmt_run *r, struct kmt_standing *s)
+{
+	enum { WORDS = 256, FLAT = 0x37, NO_SCALAR = 0x7f };
+	uint64_t there = 0;
+	pthread_rwlock_rdlock(&r->thunk->memory);
+	const char *code = memory_reach(r->thunk, r->queue->gpu->node, r->entry, false, &there);
+	for (size_t at = 0; code && at + 8 <= there && at < WORDS * 4; at += 4) {
+		uint32_t w[2];
+		memcpy(w, code + at, sizeof(w));
+		if (w[0] >> 26 != FLAT)
+			continue;
+		const int scalar = w[1] >> 16 & 0x7f;
+		s->pc = r->entry + at;
+		s->address -= (uint64_t)((int64_t)((w[0] & 0x1fff) ^ 0x1000) - 0x1000);
+		s->scalar = scalar == NO_SCALAR ? -1 : scalar;
+		s->vector = scalar == NO_SCALAR ? (int)(w[1] & 0xff) : -1;
+		break;
+	}
+	pthread_rwlock_unlock(&r->thunk->memory);
+}
+
+/** For debuggers: what the queue stands in. */
+static void stand(const struct kmt_run *r, const struct aql_kernel *packet)
+{
+	struct kmt_standing *s = &r->queue->standing;
+	*s = (struct kmt_standing){ .faulted = r->faulted,
+				    .pc = r->entry,
+				    .address = r->address,
+				    .scalar = -1,
+				    .vector = -1,
+				    .packet = (uint32_t)(*r->queue->read % r->queue->packets),
+				    .grid = { packet->grid[0], packet->grid[1], packet->grid[2] },
+				    .group = { packet->group[0], packet->group[1], packet->group[2] } };
+	if (r->faulted)
+		find_access(r, s);
+	__atomic_store_n(&s->is, true, __ATOMIC_RELEASE);
+}
+
 bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet)
 {
 	struct kmt_run r = { .thunk = q->thunk, .queue = q };
@@ -152,6 +192,7 @@ bool run_kernel(struct kmt_queue *q, const struct aql_kernel *packet)
 	}
 	if (goes_on && !r.faulted && !r.exception)
 		return true;
+	stand(&r, packet);
 	if (goes_on)
 		report(&r);
 	queue_stand(q);

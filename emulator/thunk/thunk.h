@@ -44,6 +44,15 @@ struct kmt_svm {
 	uint32_t preferred, prefetched, flags, granularity;
 };
 
+/** The kernel that a queue stands in. */
+struct kmt_standing {
+	bool is; // read and written as an atomic, last
+	bool faulted;
+	uint64_t pc, address; // address: that faulted, without what the instruction adds
+	int scalar, vector;   // the first of the two registers that hold it; -1: none
+	uint32_t packet, grid[3], group[3];
+};
+
 struct kmt_queue {
 	struct thunk *thunk;
 	const struct plan_gpu *gpu;
@@ -55,6 +64,8 @@ struct kmt_queue {
 	struct kmt_event *event;
 	pthread_t thread;
 	bool ends, suspended; // read and written as atomics
+	struct kmt_standing standing;
+	char *saved; // its waves, where a debugger looks; NULL: nobody has
 };
 
 /** An event as the driver has it. */
@@ -69,7 +80,8 @@ struct kmt_slot {
 struct thunk {
 	struct kfd_plan plan;
 	unsigned opened;
-	int device; // /dev/kfd; -1: none
+	uint64_t list; // of code objects, as the runtime said
+	int device;    // /dev/kfd; -1: none
 	pthread_rwlock_t memory;
 	VEC(struct kmt_block *) blocks; // by base
 	VEC(struct kmt_block *) registered;
@@ -90,6 +102,8 @@ struct thunk *thunk_get(void);
 const struct plan_gpu *thunk_gpu(const struct thunk *t, uint32_t node);
 /** Tells the emulated machine outside, where there is one, what happens here. */
 void thunk_tell(struct thunk *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** ucode:10 major:6 minor:8 stepping:8 */
+uint32_t engine_of(const struct plan_gpu *g);
 void sleep_seconds(double seconds);
 uint64_t clock_ns(void);
 
@@ -133,8 +147,9 @@ struct kmt_run {
 	uint64_t entry; // where its code begins
 	unsigned waves;
 	bool faulted, write;
-	struct kmt_fault fault;
-	unsigned exception; // 0: none
+	struct kmt_fault fault; // whose address is that of a page
+	uint64_t address;       // that faulted
+	unsigned exception;     // 0: none
 };
 
 /** Whether the packet has been done. false: the queue stands for ever. */

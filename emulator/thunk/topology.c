@@ -15,7 +15,7 @@ static uint32_t nodes(const struct thunk *t) { return t->plan.gpus[t->plan.ngpus
 static unsigned digit(char c) { return char_digit(c) ? (unsigned)(c - '0') : (unsigned)(char_lower(c) - 'a' + 10); }
 
 /** gfx90a is 9.0.10, gfx1030 10.3.0. */
-static uint32_t engine(const struct plan_gpu *g)
+uint32_t engine_of(const struct plan_gpu *g)
 {
 	enum { UCODE = 100 };
 	size_t n = strlen(g->gfx);
@@ -25,7 +25,7 @@ static uint32_t engine(const struct plan_gpu *g)
 	return UCODE | (major & 63) << 10 | (digit(g->gfx[n - 2]) & 255) << 16 | (digit(g->gfx[n - 1]) & 255) << 24;
 }
 
-static unsigned major_of(const struct plan_gpu *g) { return engine(g) >> 10 & 63; }
+static unsigned major_of(const struct plan_gpu *g) { return engine_of(g) >> 10 & 63; }
 
 int hsaKmtGetVersion(struct kmt_version *ret)
 {
@@ -58,7 +58,7 @@ static void fill_gpu(const struct thunk *t, const struct plan_gpu *g, struct kmt
 	n->cus_per_array = g->cus;
 	n->simds_per_cu = g->simds;
 	n->scratch_slots_per_cu = 32;
-	n->engine_id = engine(g);
+	n->engine_id = engine_of(g);
 	n->vendor = AMD;
 	n->device = (uint16_t)g->device;
 	n->location = g->location;

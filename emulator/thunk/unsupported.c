@@ -4,8 +4,8 @@
 
 int hsaKmtRuntimeEnable(void *list, bool registers)
 {
-	(void)list;
 	(void)registers;
+	thunk_get()->list = (uintptr_t)list;
 	return KMT_SUCCESS; // the runtime then takes exceptions of queues from the driver
 }
 

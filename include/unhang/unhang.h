@@ -28,6 +28,8 @@ void uh_session_free(struct uh_session *s);
 
 /** A file, directory, archive, FIFO, journal file or /dev/kmsg; "-" is standard input. */
 void uh_session_add_path(struct uh_session *s, const char *path);
+/** The @n bytes of a log, document, core or archive that the caller has in memory, called @name. They are needed until the call returns. */
+void uh_session_add_bytes(struct uh_session *s, const char *name, const void *bytes, size_t n);
 /** The journal's kernel messages of boot 0 (this one), -1 (the one before), ... of the system under @root (NULL: this one). */
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot);
 /** What a crash left under @root: pstore, kdump's dmesg. */
@@ -68,6 +70,8 @@ const char *uh_session_unread(const struct uh_session *s);
 /** AMD GPUs of this machine that were looked at, and how many of them are not well. */
 unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell);
 
+/** What pictures in a text may be made of. */
+enum uh_drawing { UH_DRAW_NOTHING, UH_DRAW_ASCII, UH_DRAW_UNICODE };
 struct uh_report_options {
 	bool json;
 	bool all;     // every incident in full, not only the first
@@ -75,9 +79,24 @@ struct uh_report_options {
 	bool lines;   // the lines of the evidence, too, where they were kept
 	bool oneline; // a line of fields with tabs between for each incident, or for each GPU that has none
 	bool colour;
-	unsigned width; // columns of the terminal; 0: 80
+	unsigned width;          // columns of the terminal; 0: 80
+	enum uh_drawing drawing; // a picture of the incident, where it helps and fits
+	unsigned height;         // lines of the terminal; 0: not known
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
+
+/** A report for others: one file that shows the incidents. */
+struct uh_share_options {
+	bool redact;        // names of machines and people, addresses, serial numbers and secrets are replaced
+	bool full_evidence; // every line that was kept, not only three around each that is told
+};
+/** Keeps the lines that reports for others quote, with three around each; @all: every line of a source that has an event. Before the
+ * sources. */
+void uh_session_keep_around(struct uh_session *s, bool all);
+/** One HTML file: it needs no network, no other file and no script. It is written to @out, which may be memory. */
+void uh_session_write_html(struct uh_session *s, FILE *out, const struct uh_share_options *options);
+/** The same answer for a bug tracker or a chat: one screen, with the rest folded. */
+void uh_session_write_markdown(struct uh_session *s, FILE *out, const struct uh_share_options *options);
 
 /** The machine that a bundle of `unhang capture` holds. It answers as it did then, so that all that follows says of it what it would have
  * said there. *@ret is NULL without an error where the file is no bundle. */
@@ -145,10 +164,11 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 
 /** What the flight recorder of a job saw last. */
 struct uh_last_options {
-	const char *const *targets; // recordings, directories with recordings, or numbers of processes; none: the newest of this user
+	const char *const
+		*targets; // recordings, directories with recordings, or numbers of processes; none: the newest of this user
 	size_t ntargets;
-	bool json, all;      // all: every packet that is there
-	unsigned packets;    // of each queue before those in flight, in JSON
+	bool json, all;             // all: every packet that is there
+	unsigned packets;           // of each queue before those in flight, in JSON
 	unsigned long long address; // what is it in or near? 0: not asked
 	const char *perfetto;       // a file for the timeline; NULL: none
 };
@@ -228,12 +248,39 @@ struct uh_watch_options {
 /** Watches this machine until SIGTERM. Problems are mistakes in the configuration. The error is that it could not begin. */
 struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx);
 
+/** What becomes of the core files of a job. */
+enum uh_cores { UH_CORES_KEEP, UH_CORES_EXPLAIN, UH_CORES_OFF };
+/** A job, and what is done around it. Seconds are 0 where the usual counts. */
+struct uh_run_options {
+	char *const *command;    // ends with NULL
+	const char *state_dir;   // NULL: /var/lib/unhang/runs for root, else below the user's state directory
+	const char *status_file; // written whole at each change; NULL: none
+	const char *recorder;    // the library of the flight recorder; NULL: the job runs without
+	const char *agent;       // the library of ROCm's debug agent; NULL: none
+	const char *const *env;  // NAME=VALUE
+	size_t nenv;
+	const char *const *on_repeat; // NAME=VALUE, level=N, profile=FILE
+	size_t non_repeat;
+	const char *profile, *resume, *checkpoint, *crash_diagnostics, *hooks; // NULL
+	unsigned silent, deadline, grace, hang_after, delay;
+	bool delay_given;
+	unsigned restarts;
+	int level;
+	bool allow_inputs, quiet, json;
+	enum uh_cores cores;
+};
+/** Runs it to its end, and reports to @out. *@ret_status is the job's exit status, 128 and more where a signal ended it. The error is that
+ * it could not be started; then *@ret_status is 126 or 127, as a shell has it, or -1 where it was refused. */
+struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status);
+
 struct uh_incidents_options {
 	const char *state_dir; // NULL: /var/lib/unhang
 	const char *id;        // NULL: all
 	bool open;             // only those that are not closed
 	bool json;
 };
+/** Adds the bundle of an incident that the watch stored. The error is that there is none. */
+struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id);
 /** The incidents that the watch stored, the newest first; or one. The error is that there is none of this id. */
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out);
 

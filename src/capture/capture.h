@@ -25,9 +25,11 @@ struct capture_options {
 	const struct know *know;
 	const struct capture_look *looks;
 	size_t nlooks;
-	const int64_t *pids; // processes beside those that hold a GPU
+	const char *recordings; // directory of those of one job; NULL: all of this machine
+	const int64_t *pids;    // processes beside those that hold a GPU
 	size_t npids;
 	enum user_data user_data;
+	struct str note; // evidence of who takes it: lines of a log; empty: none
 	bool redact, tools, debugger, release_dumps;
 	int deadline_ms;                              // of all of it; 0: 30 s
 	uint64_t item_most, most, floor;              // bytes of an item, of all, that stay free; 0: the usual

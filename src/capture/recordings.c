@@ -35,32 +35,48 @@ static bool copy(struct step *s, const struct named *from, const char *name)
 	return good;
 }
 
+struct copied {
+	size_t saved, failed;
+};
+
+static void copy_directory(struct step *s, const char *path, struct copied *c)
+{
+	struct arena a = { 0 };
+	struct door_names files = { 0 };
+	uh_error_free(door_names(&(struct named){ .path = path }, false, &a, &files));
+	for (size_t i = 0; i < files.n && c->saved + c->failed < FILES_MOST; i++) {
+		struct named from = { .path = path, .below = files.list[i] };
+		if (!str_ends(str_z(files.list[i]), S(".recording")))
+			continue;
+		bool good = copy(s, &from, member_name(&a, str_z(files.list[i]), c->saved + c->failed));
+		c->saved += good;
+		c->failed += !good;
+		step_moved(s);
+	}
+	arena_free(&a);
+}
+
 static void copy_all(struct step *s)
 {
 	struct arena a = { 0 };
-	struct door_names directories = { 0 }, files = { 0 };
-	size_t saved = 0, failed = 0, seen = 0;
-	uh_error_free(door_names(&(struct named){ .path = SHARED_MEMORY }, false, &a, &directories));
+	struct door_names directories = { 0 };
+	struct copied c = { 0 };
+	size_t seen = 0;
+	const char *only = s->capture->options->recordings;
+	if (only)
+		copy_directory(s, only, &c);
+	else
+		uh_error_free(door_names(&(struct named){ .path = SHARED_MEMORY }, false, &a, &directories));
 	for (size_t d = 0; d < directories.n && seen < DIRECTORIES_MOST; d++) {
 		if (!str_starts(str_z(directories.list[d]), S("unhang-")))
 			continue;
 		seen++;
-		const char *path = arena_printf(&a, SHARED_MEMORY "/%s", directories.list[d]).p;
-		uh_error_free(door_names(&(struct named){ .path = path }, false, &a, &files));
-		for (size_t i = 0; i < files.n && saved + failed < FILES_MOST; i++) {
-			struct named from = { .path = path, .below = files.list[i] };
-			if (!str_ends(str_z(files.list[i]), S(".recording")))
-				continue;
-			bool good = copy(s, &from, member_name(&a, str_z(files.list[i]), saved + failed));
-			saved += good;
-			failed += !good;
-			step_moved(s);
-		}
+		copy_directory(s, arena_printf(&a, SHARED_MEMORY "/%s", directories.list[d]).p, &c);
 	}
-	if (failed)
-		step_end(s, ITEM_CUT, "%zu of %zu could not be saved", failed, saved + failed);
+	if (c.failed)
+		step_end(s, ITEM_CUT, "%zu of %zu could not be saved", c.failed, c.saved + c.failed);
 	else
-		step_end(s, saved ? ITEM_SAVED : ITEM_ABSENT, "%s", saved ? "" : "no flight recorder was used");
+		step_end(s, c.saved ? ITEM_SAVED : ITEM_ABSENT, "%s", c.saved ? "" : "no flight recorder was used");
 	arena_free(&a);
 }
 

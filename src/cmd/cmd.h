@@ -33,6 +33,7 @@ int cmd_queues(int argc, char **argv);
 int cmd_regs(int argc, char **argv);
 int cmd_remedy(int argc, char **argv);
 int cmd_rings(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_waves(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_where(int argc, char **argv);
@@ -58,3 +59,5 @@ void complain_option(char **argv, int c, const char *command);
 bool terminal_colour(void);
 /** Columns; 0 where nobody says. */
 unsigned terminal_width(void);
+/** What this terminal is, for a report to a person. */
+void terminal_describe(struct uh_report_options *o);

@@ -17,6 +17,7 @@ static const struct subcommand commands[] = {
 	{ "level", cmd_level, "set how much the flight recorder of a job records" },
 	{ "capture", cmd_capture, "save all evidence of this machine in one file" },
 	{ "watch", cmd_watch, "notice, save and explain each incident, for good" },
+	{ "run", cmd_run, "run a job; save and explain its failures, and restart it" },
 	{ "incidents", cmd_incidents, "show the incidents that watch stored" },
 	{ "doctor", cmd_doctor, "check kernel, firmware and settings for known problems" },
 	{ "remedy", cmd_remedy, "show one remedy: its steps, cost, undo and sources" },

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "diagnose/chain.h"
+#include "diagnose/join_merge.h"
 
 enum { LOOP_RESETS = 3 };
 
@@ -157,7 +158,13 @@ static void collect_processes(struct incident *i, const struct know *k)
 	}
 }
 
-/** The fault names no kernel, but a dump of its waves does. */
+static bool same_page(const struct diag_event *a, const struct diag_event *b)
+{
+	uint64_t x, y;
+	return diag_page(a, &x) && diag_page(b, &y) && x == y;
+}
+
+/** The fault names no kernel, but a dump of its waves does, or a recording that tells of the same fault. */
 static void borrow_kernel(struct incident *i)
 {
 	static const char *const names[] = { "kernel_short", "operation",      "operation_note", "pc_note", "source",
@@ -168,7 +175,7 @@ static void borrow_kernel(struct incident *i)
 	struct diag_event *e = NULL;
 	for (size_t n = 0; n < i->events.len; n++) {
 		struct diag_event *x = i->events.data[n];
-		bool stopped = diag_fact(x, "kernel_short") && diag_fact(x, "stop_reason");
+		bool stopped = diag_fact(x, "kernel_short") && (diag_fact(x, "stop_reason") || same_page(x, i->root));
 		if (x != i->root && (stopped || diag_fact(x, "api_call")) &&
 		    (!e || (diag_fact(x, "fault_lanes") && !diag_fact(e, "fault_lanes"))))
 			e = x;

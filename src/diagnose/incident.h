@@ -60,7 +60,9 @@ struct diag_rank {
 	struct str rank, worker, pid, node, collective;
 	int64_t seq, enqueued, completed; // of its collective operations; -1: not known
 	const struct diag_event *first;
-	const char *role; // first, victim; NULL: not known
+	struct str alias;  // what another source tells it by; empty: none does
+	unsigned alias_of; // that source
+	const char *role;  // first, victim; NULL: not known
 };
 
 struct diag_remedy {

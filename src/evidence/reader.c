@@ -1,4 +1,4 @@
-// What a source is decides who reads it: a document, a core, or a log. Logs are read in windows: files by log/scan_file.c, streams here.
+// What a source is decides who reads it: a document, a core, or a log. Logs are read in windows: files by log/scan_file.c, streams by stream.c.
 #include "evidence/reader.h"
 
 #include <stdlib.h>
@@ -10,31 +10,24 @@
 #include "evidence/recording/tell.h"
 #include "evidence/waves/gpu_core.h"
 #include "evidence/log/scan_file.h"
+#include "evidence/log/words/words.h"
 #include "evidence/documents/pickle.h"
 #include "evidence/silicon.h"
+#include "evidence/stream.h"
 #include "evidence/waves/wave_code.h"
 #include "source/file.h"
 
 enum {
-	STREAM_BODY = 512 << 10,
-	STREAM_FIRST = 32 << 10,
-	STREAM_ROOM = WINDOW_BEFORE + STREAM_BODY + WINDOW_AFTER,
-	HEAD = 256 << 10,
-	SMALL = 4 << 20, // what is not larger is matched line by line; of a stream, its head
-	DOCUMENT_MAX = 32 << 20,
+	SMALL = 4 << 20,         // what is not larger is matched line by line; of a stream, its head
 	CORE_SEGMENTS = 4 << 20, // of all cores together, which are kept until the end
 	NULS_TOLD = 512,         // this many at the beginning are worth telling
 };
-
-// So many NULs are passed over; a stream of them may have no end.
-static const uint64_t nuls_of_file = 4ull << 30, nuls_of_stream = 256 << 20;
-
-_Static_assert(HEAD <= STREAM_ROOM, "a stream's room holds its head");
 
 struct evidence_reader {
 	const struct know *know;
 	struct event_sink sink;
 	struct scanner *scanner; // made when first needed
+	struct log_words *words; // as that
 	struct arena arena;
 	VEC(struct evidence *) evidence;
 	struct log_reader *records; // of the journal or kmsg that is being read
@@ -60,6 +53,7 @@ void evidence_reader_free(struct evidence_reader *r)
 		return;
 	log_reader_free(r->records);
 	scanner_free(r->scanner);
+	log_words_free(r->words);
 	code_shelf_free(r->code);
 	for (size_t i = 0; i < r->cores.len; i++)
 		core_source_free(&r->cores.data[i]);
@@ -88,121 +82,18 @@ static struct evidence *evidence_add(struct evidence_reader *r, const char *name
 	return e;
 }
 
-// --- streams, window by window ---
+static struct log_reader *open_log(struct evidence_reader *r, const struct evidence *e)
+{
+	if (!r->words)
+		r->words = log_words_new(r->know);
+	return log_reader_new(r->know, e->id, e->path, r->code, r->words, r->sink);
+}
 
 /** A sink that counts what goes through it. */
 struct counted {
 	struct event_sink sink;
 	uint64_t events;
 };
-
-struct reader_stream {
-	struct source *source;
-	char *bytes;
-	size_t room;       // grows with what is read, up to STREAM_ROOM
-	size_t have, from; // read so far; where the next window begins
-	uint64_t offset;   // of bytes[0]
-	bool ended;
-	struct uh_error *err;
-};
-
-/** Where the next bytes go, and how many of them up to @upto; most sources are short, so that the room is small at first. */
-static struct str stream_room(struct reader_stream *s, size_t upto)
-{
-	if (s->have == s->room) {
-		size_t room = s->room ? 2 * s->room : STREAM_FIRST;
-		room = room < STREAM_ROOM ? room : STREAM_ROOM;
-		s->bytes = mem_grow(s->bytes, s->room, room);
-		s->room = room;
-	}
-	return (struct str){ s->bytes + s->have, (upto < s->room ? upto : s->room) - s->have };
-}
-
-static void stream_fill(struct reader_stream *s, size_t upto)
-{
-	while (!s->ended && s->have < upto) {
-		struct str room = stream_room(s, upto);
-		ssize_t n = s->source->read(s->source, (char *)room.p, room.n, &s->err);
-		if (n <= 0)
-			s->ended = true;
-		else
-			s->have += (size_t)n;
-	}
-}
-
-static void read_stream(const struct scanner *scanner, struct reader_stream *s, struct log_reader *log)
-{
-	struct window w = { 0 };
-	for (;;) {
-		stream_fill(s, s->from + STREAM_BODY + WINDOW_AFTER);
-		w.bytes = s->bytes;
-		w.size = s->have;
-		w.from = s->from;
-		w.to = s->ended && s->have <= s->from + STREAM_BODY + WINDOW_AFTER ? s->have : s->from + STREAM_BODY;
-		scan_window(scanner, &w);
-		log_reader_window(log, &w, s->offset);
-		if (w.to == s->have && s->ended)
-			break;
-		// Keep some of what was read as the context of what comes.
-		size_t keep = w.to < WINDOW_BEFORE ? w.to : WINDOW_BEFORE;
-		memmove(s->bytes, s->bytes + w.to - keep, s->have - w.to + keep);
-		s->offset += w.to - keep;
-		s->have -= w.to - keep;
-		s->from = keep;
-	}
-	vec_free(&w.candidates);
-}
-
-/** A log whose beginning was never written, after a power cut, begins with NULs: any number of them. */
-static bool all_nul(const struct reader_stream *s)
-{
-	return s->have && !s->bytes[0] && !memcmp(s->bytes, s->bytes + 1, s->have - 1);
-}
-
-static void read_at_head(struct source *s, struct reader_stream *stream)
-{
-	ssize_t n = 1;
-	while (stream->have < HEAD && n > 0 && !stream->err) {
-		struct str room = stream_room(stream, HEAD);
-		n = door_read(s->door, stream->offset + stream->have, (char *)room.p, room.n, &stream->err);
-		stream->have += n > 0 ? (size_t)n : 0;
-	}
-	stream->ended = stream->err || s->size <= stream->offset + HEAD;
-}
-
-/** The first bytes that are not all NUL. */
-static struct uh_error *fill_head(struct source *s, struct reader_stream *stream)
-{
-	for (;;) {
-		if (s->door) {
-			read_at_head(s, stream);
-			if (stream->err && !stream->have)
-				return stream->err;
-		} else {
-			stream_fill(stream, HEAD);
-		}
-		if (stream->ended || !all_nul(stream) || stream->offset >= (s->door ? nuls_of_file : nuls_of_stream))
-			return NULL;
-		stream->offset += stream->have;
-		stream->have = 0;
-	}
-}
-
-/** Fills the head of @stream; what is wrong with it is the result. */
-static struct uh_error *read_head(struct source *s, struct reader_stream *stream)
-{
-	struct uh_error *err = fill_head(s, stream);
-	if (err)
-		return err;
-	struct str head = { stream->bytes, stream->have };
-	const char *binary = stream->have && !document_begins(head) ? recognise_binary(head) : NULL;
-	if (stream->have && !binary)
-		return NULL;
-	uh_error_free(binary ? stream->err : NULL);
-	return binary      ? uh_error_new("%s: %s, not a log", s->name, binary) :
-	       stream->err ? stream->err :
-			     uh_error_new("%s: there is nothing to read", s->name);
-}
 
 static void take_kinds(struct evidence *e, const struct log_reader *log)
 {
@@ -236,28 +127,13 @@ static ssize_t read_again(struct source *source, void *buffer, size_t size, stru
 	return (ssize_t)n;
 }
 
-/** The whole of a source whose head is in @stream, as far as a document may be long. */
-static void read_whole(struct source *s, struct reader_stream *stream, struct text *out)
-{
-	text_add(out, (struct str){ stream->bytes, stream->have });
-	char *room = stream->ended ? NULL : mem_alloc(WINDOW_BODY);
-	while (!stream->ended && out->n < DOCUMENT_MAX) {
-		ssize_t n = s->door ? door_read(s->door, stream->offset + out->n, room, WINDOW_BODY, &stream->err) :
-				      s->read(s, room, WINDOW_BODY, &stream->err);
-		if (n <= 0)
-			break;
-		text_add(out, (struct str){ room, (size_t)n });
-	}
-	free(room);
-}
-
 /** Whether the source was a document of JSON that one of our readers knows. If not, what was read ahead of a stream is in @ahead. */
 static bool read_document(struct evidence_reader *r, struct source *s, struct reader_stream *stream, struct evidence *e,
 			  struct read_ahead *ahead)
 {
 	if (!document_begins((struct str){ stream->bytes, stream->have }))
 		return false;
-	read_whole(s, stream, &ahead->bytes);
+	stream_whole(s, stream, &ahead->bytes);
 	struct counted c = { r->sink, 0 };
 	const struct artefact_output out = {
 		.know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path, .line = 1, .code = r->code
@@ -315,7 +191,7 @@ static bool read_recording(struct evidence_reader *r, struct source *s, struct r
 	if (!recording_begins((struct str){ stream->bytes, stream->have }))
 		return false;
 	if (!s->door)
-		read_whole(s, stream, &bytes);
+		stream_whole(s, stream, &bytes);
 	struct counted c = { r->sink, 0 };
 	struct evidence *e = evidence_add(r, s->name, "recording");
 	const struct artefact_output out = { .know = r->know, .source = e->id, .sink = { count_event, &c }, .name = e->path };
@@ -345,7 +221,7 @@ static bool keep_elf(struct evidence_reader *r, struct source *s, struct reader_
 	}
 	struct text bytes = { 0 };
 	if (!s->door)
-		read_whole(s, stream, &bytes);
+		stream_whole(s, stream, &bytes);
 	if (bytes.n >= DOCUMENT_MAX) {
 		*ret_err = uh_error_new(
 			"%s: a compressed core; unpack it first, so that unhang can read only the parts it needs", s->name);
@@ -384,7 +260,7 @@ static struct uh_error *lost_error(const char *name, uint64_t lost)
 struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 {
 	struct reader_stream stream = { .source = s };
-	struct uh_error *err = read_head(s, &stream);
+	struct uh_error *err = stream_head(s, &stream);
 	struct uh_error *elf_err = NULL;
 	if (stream.have && (keep_elf(r, s, &stream, &elf_err) || read_recording(r, s, &stream, &elf_err))) {
 		uh_error_free(err);
@@ -405,10 +281,10 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		free(stream.bytes);
 		return stream.err;
 	}
-	struct log_reader *log = log_reader_new(r->know, e->id, e->path, r->code, r->sink);
+	struct log_reader *log = open_log(r, e);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have });
-	bool every = stream.ended || differences || (s->door && s->size <= SMALL);
+	bool every = stream.ended || differences || (s->size && s->size <= SMALL);
 	if (!every && !r->scanner)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;
@@ -416,7 +292,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 		err = scan_file(scanner, s, stream.offset, log, &r->progress);
 		e->bytes = s->size;
 	} else {
-		read_stream(scanner, &stream, log);
+		stream_read(scanner, &stream, log);
 		err = stream.err;
 		e->bytes = stream.offset + stream.have;
 	}
@@ -463,7 +339,7 @@ void evidence_record(struct evidence_reader *r, const char *name, const struct s
 		r->records = NULL;
 	} else if (!record) {
 		e = evidence_add(r, name, "kernel-log");
-		r->records = log_reader_new(r->know, e->id, e->path, r->code, r->sink);
+		r->records = open_log(r, e);
 		log_reader_live(r->records);
 	} else {
 		struct stamp time = { 0 };

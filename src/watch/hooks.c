@@ -46,7 +46,7 @@ static void environment(struct arena *a, const struct watch_settings *s, const s
 /** In the hook's process. false: root could not be left behind. */
 static bool leave_root(const char *user)
 {
-	if (geteuid() != 0)
+	if (!user || geteuid() != 0)
 		return true;
 	const struct passwd *p = getpwnam(user);
 	uid_t uid = p ? p->pw_uid : NOBODY;
@@ -99,17 +99,15 @@ static void run(const struct hook *h, int64_t milliseconds, struct text *to)
 	}
 }
 
-void hooks_run(const struct watch_settings *s, const struct stored *i, struct text *to)
+void hooks_run(const struct hooks_call *c, struct text *to)
 {
 	struct arena a = { 0 };
 	struct door_names names = { 0 };
-	char *variables[VARIABLES];
 	struct uh_error *err =
-		access(s->hooks_dir, F_OK) ? NULL : door_names(&(struct named){ .path = s->hooks_dir }, false, &a, &names);
-	environment(&a, s, i, variables);
+		access(c->directory, F_OK) ? NULL : door_names(&(struct named){ .path = c->directory }, false, &a, &names);
 	for (size_t n = 0; !err && n < names.n; n++) {
-		const char *path = arena_printf(&a, "%s/%s", s->hooks_dir, names.list[n]).p;
-		struct hook h = { .environment = variables, .user = s->hook_user };
+		const char *path = arena_printf(&a, "%s/%s", c->directory, names.list[n]).p;
+		struct hook h = { .environment = c->environment, .user = c->user };
 		struct stat st;
 		if (stat(path, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & S_IXUSR))
 			continue;
@@ -119,15 +117,30 @@ void hooks_run(const struct watch_settings *s, const struct stored *i, struct te
 			uh_error_free(refused);
 			continue;
 		}
-		const char *diagnosis = arena_printf(&a, "%s/" STORE_DIAGNOSIS, store_path(&a, s->state_dir, i->id)).p;
-		_cleanup_close_ int in = open(diagnosis, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		_cleanup_close_ int in = open(c->input, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (in < 0)
 			in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		h.diagnosis = in;
-		run(&h, s->hook_deadline * 1000, to);
+		run(&h, c->milliseconds, to);
 	}
 	if (err)
 		text_printf(to, "%s\n", uh_error_message(err));
 	uh_error_free(err);
+	arena_free(&a);
+}
+
+void hooks_tell(const struct watch_settings *s, const struct stored *i, struct text *to)
+{
+	struct arena a = { 0 };
+	char *variables[VARIABLES];
+	environment(&a, s, i, variables);
+	const struct hooks_call c = {
+		.directory = s->hooks_dir,
+		.input = arena_printf(&a, "%s/" STORE_DIAGNOSIS, store_path(&a, s->state_dir, i->id)).p,
+		.environment = variables,
+		.user = s->hook_user,
+		.milliseconds = s->hook_deadline * 1000,
+	};
+	hooks_run(&c, to);
 	arena_free(&a);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "producers.h"
 
 static const int N = 1 << 16, GROUP = 256, GROUPS = N / GROUP;
 
@@ -412,6 +413,10 @@ static bool run(int argc, char **argv)
 		places();
 	else if (!strcmp(mode, "series"))
 		series(number);
+	else if (!strcmp(mode, "producers") && argc > 1)
+		producers(argv[1]);
+	else if (!strcmp(mode, "hsa-producers") && argc > 2)
+		hsa_producers(argv[1], argv[2]);
 	else
 		return false;
 	return true;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "diagnose/incident.h"
+#include "diagnose/join_merge.h"
 
 enum { RANKS_SHOWN = 8 };
 
@@ -24,14 +25,31 @@ static struct str identity(const struct diag_event *e)
 
 static bool speaks_for_rank(const struct diag_event *e) { return e->kind->of_rank && identity(e).n; }
 
+/** Whether an event of another source tells of a fault that a process is known by: the runtime's log has no pid, its recording has. Two
+ * processes of a job may fault at the same address, but on different GPUs, or one source tells of both. */
+static bool same_fault(const struct diag_rank *r, const struct diag_event *e)
+{
+	uint64_t page, other;
+	struct str node = diag_value(e, "gpu_node");
+	return r->first->at.source != e->at.source && !(r->alias.n && r->alias_of == e->at.source) &&
+	       diag_page(r->first, &page) && diag_page(e, &other) && page == other &&
+	       (!node.n || !r->node.n || str_eq(r->node, node)) && !(diag_value(r->first, "pid").n && diag_value(e, "pid").n);
+}
+
 static struct diag_rank *rank_for(struct incident *i, const struct diag_event *e)
 {
 	struct str who = identity(e), group = diag_value(e, "group");
 	for (size_t n = 0; n < i->ranks.len; n++)
-		if (str_eq(i->ranks.data[n].who, who) &&
+		if ((str_eq(i->ranks.data[n].who, who) || (i->ranks.data[n].alias.n && str_eq(i->ranks.data[n].alias, who))) &&
 		    (!group.n || !i->ranks.data[n].group.n || str_eq(i->ranks.data[n].group, group))) {
 			if (group.n)
 				i->ranks.data[n].group = group;
+			return &i->ranks.data[n];
+		}
+	for (size_t n = 0; n < i->ranks.len; n++)
+		if (same_fault(&i->ranks.data[n], e)) {
+			i->ranks.data[n].alias = who;
+			i->ranks.data[n].alias_of = e->at.source;
 			return &i->ranks.data[n];
 		}
 	struct diag_rank r = { .who = who, .group = group, .first = e, .enqueued = -1, .completed = -1, .seq = -1 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "diagnose/incident.h"
+#include "diagnose/join_merge.h"
 #include "evidence/waves/lanes.h"
 #include "gpu/memory/map.h"
 
@@ -164,25 +165,46 @@ static void explain_access(struct incident *i, struct diag_event *e)
 	text_free(&note);
 }
 
-/** Which buffer the address of a fault is in or near, where a core tells which there were. */
-static void locate_faults(struct incident *i)
+/** What a recording says of the place of a fault: more than a map does, since it also has what was freed. NULL: nothing. */
+static const struct fact *place_told(const struct incident *i, uint64_t page)
 {
-	const struct dump *d = NULL;
-	for (size_t n = 0; n < i->events.len; n++)
-		d = i->events.data[n]->dump.nmap ? &i->events.data[n]->dump : d;
-	if (!d)
-		return;
+	uint64_t other;
 	for (size_t n = 0; n < i->events.len; n++) {
-		struct diag_event *e = i->events.data[n];
-		uint64_t address;
-		if (!str_hex(diag_value(e, "fault_address"), &address))
-			continue;
+		const struct fact *f = diag_fact(i->events.data[n], "fault_place");
+		if (f && !f->concluded && diag_page(i->events.data[n], &other) && other == page)
+			return f;
+	}
+	return NULL;
+}
+
+/** Which buffer the address of a fault is in or near, where a recording or a core tells which there were. */
+static void locate_fault(struct incident *i, struct diag_event *e, const struct dump *d)
+{
+	uint64_t address, page;
+	if (!str_hex(diag_value(e, "fault_address"), &address))
+		return;
+	const struct fact *told = diag_page(e, &page) ? place_told(i, page) : NULL;
+	if (told) {
+		diag_conclude(i, e, "fault_place", told->value);
+		diag_set_note(
+			i, e, "allocation_note",
+			arena_printf(&i->arena, "By the job's recording, the address is " STR_FMT ".", STR_ARG(told->value)));
+	} else if (d) {
 		struct map_place p = map_locate(d->map, d->nmap, address);
 		diag_conclude(i, e, "fault_place", map_say(&i->arena, &p));
 		diag_set_note(i, e, "allocation_note",
 			      arena_printf(&i->arena, "By the map of its memory, the address is " STR_FMT ".",
 					   STR_ARG(map_say(&i->arena, &p))));
 	}
+}
+
+static void locate_faults(struct incident *i)
+{
+	const struct dump *d = NULL;
+	for (size_t n = 0; n < i->events.len; n++)
+		d = i->events.data[n]->dump.nmap ? &i->events.data[n]->dump : d;
+	for (size_t n = 0; n < i->events.len; n++)
+		locate_fault(i, i->events.data[n], d);
 }
 
 /** k.hip:12, of the access that failed where it is known, else of the pc. */

@@ -11,15 +11,15 @@ enum {
 };
 
 struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
-				  struct event_sink sink)
+				  const struct log_words *words, struct event_sink sink)
 {
 	struct log_reader *r = mem_alloc(sizeof(*r));
 	r->know = k;
 	r->source = source;
 	r->name = name;
 	r->code = code;
-	r->context = context_finder_new(k, source);
-	r->parts = part_finder_new(k, source);
+	r->context = context_finder_new(k, words, source);
+	r->parts = part_finder_new(k, words, source);
 	r->order = (struct log_order){ .know = k, .sink = sink };
 	return r;
 }

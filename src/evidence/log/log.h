@@ -7,9 +7,10 @@
 struct log_reader;
 
 struct code_shelf;
-/** @name: of the source. @code: where the code of waves is found; NULL: nowhere. */
+struct log_words;
+/** @name: of the source. @code: where the code of waves is found; NULL: nowhere. @words: outlive the reader. */
 struct log_reader *log_reader_new(const struct know *k, unsigned source, struct str name, struct code_shelf *code,
-				  struct event_sink sink);
+				  const struct log_words *words, struct event_sink sink);
 /** A log that arrives as it happens: its order is known, and nothing is held back. */
 void log_reader_live(struct log_reader *r);
 /** Reads the candidates of the next window. @offset: where the window begins in the text. */

@@ -3,10 +3,10 @@
 
 #include "base/cleanup.h"
 #include "evidence/artefact.h"
-#include "evidence/log/context.h"
+#include "evidence/log/words/context.h"
 #include "evidence/log/log.h"
 #include "evidence/log/order.h"
-#include "evidence/log/part_finder.h"
+#include "evidence/log/words/part_finder.h"
 #include "evidence/log/quotes.h"
 
 enum {

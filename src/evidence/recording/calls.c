@@ -38,6 +38,7 @@ static const char *const names[CALLS] = {
 	[CALL_LEVEL] = "level",
 	[CALL_INIT] = "hsa_init",
 	[CALL_SHUT_DOWN] = "hsa_shut_down",
+	[CALL_HOLD] = "hold",
 };
 
 const char *call_name(uint32_t call) { return call < CALLS && names[call] ? names[call] : "unknown"; }

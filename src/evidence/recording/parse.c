@@ -107,6 +107,7 @@ static void header_take(struct flight_recording *r)
 	r->program = text_in(h->program, sizeof(h->program));
 	r->boot_id = text_in(h->boot_id, sizeof(h->boot_id));
 	r->note = text_in(h->note, sizeof(h->note));
+	r->core = text_in(h->core, sizeof(h->core));
 	r->command = arena_str(&r->arena, (struct str){ h->command, sizeof(h->command) });
 	while (r->command.n && !r->command.p[r->command.n - 1])
 		r->command.n--;

@@ -163,6 +163,9 @@ static void read_queue_waves(struct core_target *t, struct queue *q)
 		return;
 	if (!q->agent)
 		err = uh_error_new("queue %u belongs to a GPU that the core does not describe", q->id);
+	else if (!q->save_area && !t->note.kfd_major)
+		err = uh_error_new("queue %u: its waves are not in the core, since the driver did not tell its writer of them",
+				   q->id);
 	else if (!q->save_area)
 		err = uh_error_new("queue %u has no save area: its GPU does not save waves (CWSR is off)", q->id);
 	else if (!(err = layout_for(&t->arena, t->know, q->agent->gfx, &layout)) && !layout)
@@ -414,7 +417,7 @@ static void begin(struct core_target *t)
 	t->target.runtime_version = t->runtime_version;
 	t->target.runtime_enabled = t->note.runtime_state == RUNTIME_ENABLED;
 	read_indexes(t);
-	if (t->note.runtime_state != RUNTIME_ENABLED)
+	if (t->note.runtime_state != RUNTIME_ENABLED && t->note.kfd_major)
 		core_problem(&t->core, "the runtime had not prepared the GPU for debuggers (state %u)", t->note.runtime_state);
 	judge_completeness(t);
 }

@@ -62,6 +62,7 @@ static const struct kind_key class_keys[] = {
 	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
 	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
+	{ "picture", KEY_CHOICE, AT(know_class, picture), .choices = "timeline addresses waits lanes ranks" },
 	{ 0 },
 };
 static const struct kind_key source_keys[] = {
@@ -206,8 +207,20 @@ static const struct kind_key action_keys[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ "fit", KEY_CHOICE, AT(know_action, fit), .choices = "unknown yes no" },
 	{ "next", KEY_NEXT, AT(know_action, next_steps) },
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },
+	{ 0 },
+};
+static const struct kind_key escalation_keys[] = {
+	{ "when", KEY_WHEN, AT(know_escalation, when) },
+	{ "do", KEY_CHOICE, AT(know_escalation, action), .required = true, .choices = "stop restart" },
+	{ "level", KEY_NUMBER, AT(know_escalation, level) },
+	{ "filter", KEY_FLAG, AT(know_escalation, filter) },
+	{ "agent", KEY_FLAG, AT(know_escalation, agent) },
+	{ "repeat", KEY_FLAG, AT(know_escalation, repeat) },
+	{ "reason", KEY_TEXT, AT(know_escalation, reason), .required = true },
+	{ "propose", KEY_TEXT, AT(know_escalation, propose) },
 	{ 0 },
 };
 static const struct kind_key parameter_keys[] = {
@@ -320,6 +333,28 @@ static const struct kind_key verdict_keys[] = {
 	{ "well", KEY_FLAG, AT(know_verdict, well) },
 	{ 0 },
 };
+static const struct kind_key vote_keys[] = {
+	{ "title", KEY_TEXT, AT(know_vote, title), .required = true },
+	{ "proves", KEY_FLAG, AT(know_vote, proves) },
+	{ "deep", KEY_FLAG, AT(know_vote, deep) },
+	{ "low", KEY_NUMBER, AT(know_vote, low) },
+	{ "within", KEY_SECONDS, AT(know_vote, within) },
+	{ 0 },
+};
+static const struct kind_key work_keys[] = {
+	{ "title", KEY_TEXT, AT(know_work, title), .required = true },
+	{ "say", KEY_TEXT, AT(know_work, say) },
+	{ "when", KEY_WHEN, AT(know_work, when) },
+	{ "is", KEY_CHOICE, AT(know_work, is), .choices = "votes idle working waiting stopped unused" },
+	{ "votes", KEY_WORDS, AT(know_work, votes) },
+	{ "needs", KEY_WORDS, AT(know_work, needs) },
+	{ "look-after", KEY_SECONDS, AT(know_work, look_after) },
+	{ "suspect-votes", KEY_NUMBER, AT(know_work, suspect_votes) },
+	{ "suspect-after", KEY_SECONDS, AT(know_work, suspect_after) },
+	{ "hung-votes", KEY_NUMBER, AT(know_work, hung_votes) },
+	{ "hung-after", KEY_SECONDS, AT(know_work, hung_after) },
+	{ 0 },
+};
 static const struct kind_key mqd_keys[] = {
 	{ "parts", KEY_WORDS, AT(know_mqd, parts), .required = true },
 	{ "registers", KEY_WORDS, AT(know_mqd, registers), .required = true },
@@ -363,6 +398,8 @@ const struct know_kind know_kinds[] = {
 	{ "setting", OF(know_setting, settings), .keys = setting_keys, LABEL(KEY_TEXT, AT(know_setting, say)) },
 	{ "check", OF(know_check, checks), .keys = check_keys, LABEL(KEY_TEXT, AT(know_check, title)) },
 	{ "action", OF(know_action, actions), .keys = action_keys, LABEL(KEY_TEXT, AT(know_action, text)) },
+	{ "escalation", OF(know_escalation, escalations), .keys = escalation_keys, LABEL(KEY_TEXT, AT(know_escalation, reason)),
+	  .same = SAME_USERS_FIRST },
 	{ "way", OF(know_way, ways), .keys = way_keys, LABEL(KEY_TEXT, AT(know_way, source)), .same = SAME_USERS_FIRST,
 	  .check = check_way },
 	{ "sign", OF(know_sign, signs), .keys = sign_keys, LABEL(KEY_SET, AT(know_sign, says)), .check = check_sign },
@@ -381,6 +418,8 @@ const struct know_kind know_kinds[] = {
 	{ "watch", OF(know_watch, watches), .keys = watch_keys, LABEL(KEY_WORDS, AT(know_watch, render)) },
 	{ "unit", OF(know_unit, units), .keys = unit_keys, LABEL(KEY_TEXT, AT(know_unit, title)) },
 	{ "verdict", OF(know_verdict, verdicts), .keys = verdict_keys, LABEL(KEY_TEXT, AT(know_verdict, health)) },
+	{ "vote", OF(know_vote, votes), .keys = vote_keys, LABEL(KEY_TEXT, AT(know_vote, title)) },
+	{ "work", OF(know_work, works), .keys = work_keys, LABEL(KEY_TEXT, AT(know_work, title)) },
 	{ "part", OF(know_part, parts), LABEL(KEY_TEXT, AT(know_part, name)), .same = SAME_BESIDE, .bulk = true,
 	  .load = load_part },
 	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,

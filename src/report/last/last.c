@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/print.h"
-#include "report/sheet.h"
+#include "report/last/parts.h"
 
 #define UNHANG_RECORDER_INSIDE
 #include "unhang/recorder.h"
@@ -11,14 +11,6 @@
 enum { IN_FLIGHT_SHOWN = 4, ENDED_SHOWN = 1, QUEUES_SHOWN = 16, ALLOCATIONS_SHOWN = 3 };
 
 static const double STILL = 0.5; // seconds without a packet that ended are worth telling
-
-/** One recording while it is written. */
-struct recording_sheet {
-	struct sheet sheet;
-	struct arena arena;
-	const struct uh_last_options *options;
-	const struct flight_recording *r;
-};
 
 static const char *dtype_name(uint32_t dtype)
 {
@@ -35,8 +27,7 @@ static struct sheet_value v_seconds(struct recording_sheet *w, double seconds)
 	return v_text(seconds_say(&w->arena, seconds));
 }
 
-/** A number of seconds in JSON; its words for the text. */
-static void put_seconds(struct recording_sheet *w, const char *key, double seconds)
+void put_seconds(struct recording_sheet *w, const char *key, double seconds)
 {
 	if (w->sheet.as_json) {
 		jw_key(&w->sheet.json, key);
@@ -46,7 +37,7 @@ static void put_seconds(struct recording_sheet *w, const char *key, double secon
 	}
 }
 
-static void put_time(struct recording_sheet *w, const char *key, uint64_t ticks)
+void put_time(struct recording_sheet *w, const char *key, uint64_t ticks)
 {
 	if (!w->sheet.as_json)
 		return;
@@ -67,10 +58,11 @@ static void put_thread(struct recording_sheet *w, const char *key, uint16_t slot
 	sheet_close(&w->sheet, '}');
 }
 
-static void walk_near(struct recording_sheet *w, const char *key, uint64_t address, uint64_t time)
+/** @agent: the GPU that used the address; 0: not known. */
+static void walk_near(struct recording_sheet *w, const char *key, uint64_t address, uint64_t time, uint64_t agent)
 {
 	struct sheet *s = &w->sheet;
-	const struct nearby n = recording_near(w->r, address, time);
+	const struct nearby n = recording_near(w->r, address, time, agent);
 	const struct recorded_allocation *m = n.allocation;
 	sheet_open(s, key, '{');
 	sheet_put(s, "relation", v_word(near_name(n.relation)));
@@ -81,6 +73,7 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 		sheet_put(s, "kind", v_word(call_noun(m->call)));
 		sheet_put(s, "distance", v_number(n.distance));
 		sheet_put(s, "mapped", v_bool(!n.only_reserved));
+		sheet_put(s, "for_gpu", v_bool(!n.not_for_gpu));
 		put_time(w, "allocated", m->born);
 		put_thread(w, "allocated_by", m->by);
 		put_time(w, "freed", m->died);
@@ -409,53 +402,12 @@ static void walk_faults(struct recording_sheet *w)
 		put_seconds(w, "age", recording_age(w->r, e->time));
 		sheet_line(s, 0, memory ? fault : error, memory ? 4 : 2);
 		if (memory) {
-			walk_near(w, "near", e->a[0], e->time);
+			walk_near(w, "near", e->a[0], e->time, e->a[2]);
 			sheet_line(s, 2, COLUMNS(where));
 		}
 		sheet_close(s, '}');
 	}
 	sheet_close(s, ']');
-}
-
-static const char *state_of(const struct flight_recording *r)
-{
-	return r->header.state == RECORDING_ASIDE ? "stepped-aside" :
-	       r->header.state == RECORDING_ENDED ? "ended" :
-	       r->alive                           ? "running" :
-						    "died"; // it never said that it ended
-}
-
-static void walk_head(struct recording_sheet *w, const struct recording_seen *seen)
-{
-	static const struct column title[] = { { "program" },      { "pid", " (pid " }, { "rank", ", rank " },  { "close" },
-					       { "host", " on " }, { "state", ": " },   { "level", ", level " } };
-	const struct flight_recording *r = w->r;
-	struct sheet *s = &w->sheet;
-	sheet_put(s, "path", v_text(seen->path));
-	sheet_put(s, "program", v_known(r->program));
-	sheet_put(s, "command", v_known(r->command));
-	sheet_put(s, "pid", v_number(r->header.pid));
-	sheet_put(s, "rank", v_count(r->header.rank));
-	sheet_note(s, "close", v_word(")"));
-	sheet_put(s, "host", v_known(r->host));
-	sheet_put(s, "boot_id", v_known(r->boot_id));
-	sheet_put(s, "state", v_word(state_of(r)));
-	sheet_put(s, "level", v_number(r->header.level));
-	sheet_put(s, "max_level", v_number(r->header.max_level));
-	sheet_put(s, "note", v_known(r->note));
-	put_time(w, "started", r->header.start.ticks);
-	put_time(w, "last", r->now);
-	sheet_put(s, "torn", v_number(r->torn));
-	sheet_put(s, "lost_names", v_number(r->header.lost_names));
-	sheet_put(s, "lost_allocations", v_number(r->lost_allocations));
-	sheet_put(s, "allocations", v_number(r->nallocations));
-	sheet_put(s, "kernels", v_number(r->nkernels));
-	sheet_line(s, 0, COLUMNS(title));
-	if (r->note.n)
-		sheet_say_safe(s, "  ", r->note, "\n");
-	if (r->torn)
-		sheet_say(s, "  %llu record%s half written and left out.\n", (unsigned long long)r->torn,
-			  r->torn == 1 ? " was" : "s were");
 }
 
 static void walk_recording(struct recording_sheet *w, const struct recording_seen *seen)
@@ -472,7 +424,7 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 		static const struct column line[] = { { "near.text", "The address is ",
 							.none = "The address is near no allocation that was recorded." } };
 		sheet_put(s, "address", v_hex(w->options->address));
-		walk_near(w, "near", w->options->address, w->r->now);
+		walk_near(w, "near", w->options->address, w->r->now, 0);
 		sheet_line(s, 0, COLUMNS(line));
 	}
 	sheet_close(s, '}');

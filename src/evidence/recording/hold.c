@@ -1,0 +1,75 @@
+// The supervisor's side of a hold.
+#include "evidence/recording/hold.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool head_read(int fd, struct rec_header *ret)
+{
+	return pread(fd, ret, sizeof(*ret), 0) == (ssize_t)sizeof(*ret) &&
+	       !memcmp(ret->magic, RECORDING_MAGIC, sizeof(ret->magic)) && ret->version == RECORDING_VERSION;
+}
+
+static bool word_write(int fd, size_t at, uint32_t value)
+{
+	return pwrite(fd, &value, sizeof(value), (off_t)at) == (ssize_t)sizeof(value);
+}
+
+struct uh_error *hold_attend(const char *path, uint32_t supervisor, int *ret_fd)
+{
+	struct stat st;
+	struct rec_header h;
+	const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return uh_error_os(errno, "%s", path);
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !head_read(fd, &h)) {
+		close(fd);
+		return uh_error_new("%s: no recording, or one of another version", path);
+	}
+	if (!word_write(fd, offsetof(struct rec_header, supervisor), supervisor)) {
+		const int error = errno;
+		close(fd);
+		return uh_error_os(error, "%s", path);
+	}
+	*ret_fd = fd;
+	return NULL;
+}
+
+static uint32_t left_ms(uint64_t until)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	const uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	const uint64_t left = until > now ? (until - now) / 1000000 : 0;
+	return left > UINT32_MAX ? UINT32_MAX : (uint32_t)left;
+}
+
+bool hold_look(int fd, struct held *ret)
+{
+	struct rec_header h;
+	if (!head_read(fd, &h))
+		return false;
+	*ret = (struct held){ .state = h.hold <= REC_HOLD_UNANSWERED ? (enum rec_hold)h.hold : REC_HOLD_NONE,
+			      .number = h.holds,
+			      .answered = h.answered,
+			      .pid = h.pid,
+			      .why = h.hold_why < CALLS ? (enum rec_call)h.hold_why : CALL_NONE,
+			      .left_ms = left_ms(h.hold_until) };
+	if (ret->state >= REC_HOLD_HELD && memchr(h.core, 0, sizeof(h.core)))
+		memcpy(ret->core, h.core, sizeof(ret->core));
+	return true;
+}
+
+bool hold_asks(const struct held *h)
+{
+	return h->state >= REC_HOLD_ASKED && h->state <= REC_HOLD_HELD && h->answered != h->number;
+}
+
+bool hold_answer(int fd, const struct held *h) { return word_write(fd, offsetof(struct rec_header, answered), h->number); }
+
+bool hold_release(int fd, const struct held *h) { return word_write(fd, offsetof(struct rec_header, released), h->number); }

@@ -1,0 +1,152 @@
+#include "job/decide.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { LEVEL_USUAL_MOST = 5, LEVEL_MOST = 10, FILTER_MOST = 250 };
+
+/** The facts that rows ask for. */
+struct escalation_facts {
+	const struct run_try *of;
+	struct str seen, earlier, level, allowed, at_top, agent, on_repeat, tries_left, launches, signal, at, peak, limit;
+};
+
+static struct str gib(struct arena *a, int64_t bytes)
+{
+	return bytes < 0 ? (struct str){ 0 } : arena_printf(a, "%.1f GiB", (double)bytes / (1 << 30));
+}
+
+static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
+{
+	const struct escalation_facts *f = ctx;
+	const struct {
+		const char *name;
+		struct str value;
+	} all[] = { { "ended", f->of->ended },       { "class", f->of->class },
+		    { "fault", f->of->fault },       { "kernel", f->of->kernel },
+		    { "place", f->of->place },       { "seen", f->seen },
+		    { "earlier", f->earlier },       { "level", f->level },
+		    { "allowed", f->allowed },       { "at_top", f->at_top },
+		    { "agent", f->agent },           { "on_repeat", f->on_repeat },
+		    { "tries_left", f->tries_left }, { "launches", f->launches },
+		    { "signal", f->signal },         { "at", f->at },
+		    { "memory_peak", f->peak },      { "memory_limit", f->limit } };
+	for (size_t i = 0; !index && i < sizeof(all) / sizeof(all[0]); i++)
+		if (str_is(name, all[i].name) && all[i].value.n) {
+			*ret = all[i].value;
+			return true;
+		}
+	return false;
+}
+
+/** What makes two failures of one kind, and what makes them the same: where in the work it happened. Addresses change from try to try. */
+static void set_fingerprint(struct arena *a, struct run_try *t)
+{
+	// Other packets lie between the launches at higher levels: a launch is counted among those of its kernel.
+	struct str at = t->launch >= 0  ? arena_printf(a, "launch %lld", (long long)t->launch) :
+			t->kernel.n     ? t->offset :
+			t->launches > 0 ? arena_printf(a, "after %lld packets", (long long)t->launches) :
+					  (struct str){ 0 };
+	t->kind = arena_printf(a, STR_FMT "/%lld/" STR_FMT "/" STR_FMT, STR_ARG(t->ended),
+			       (long long)(t->signal >= 0 ? 128 + t->signal : t->exit_code), STR_ARG(t->class),
+			       STR_ARG(t->kernel));
+	t->fingerprint = at.n ? arena_printf(a, STR_FMT "/" STR_FMT, STR_ARG(t->kind), STR_ARG(at)) : (struct str){ 0 };
+}
+
+static void compare(const struct run_told *r, const struct run_try *t, struct arena *a, struct escalation_facts *f)
+{
+	const struct run_try *same = NULL, *kind = NULL;
+	for (size_t i = 0; i < r->ntries; i++) {
+		const struct run_try *o = r->tries[i];
+		if (o->number >= t->number)
+			continue;
+		if (t->fingerprint.n && str_eq(o->fingerprint, t->fingerprint))
+			same = o;
+		if (str_eq(o->kind, t->kind))
+			kind = o;
+	}
+	const struct run_try *earlier = same ? same : kind;
+	f->seen = same ? S("same") : kind ? S("kind") : S("new");
+	f->earlier = earlier ? arena_printf(a, "%lld", (long long)earlier->number) : (struct str){ 0 };
+}
+
+static struct str number(struct arena *a, int64_t n) { return arena_printf(a, "%lld", (long long)n); }
+
+static struct escalation_facts facts_of(const struct job_study *s, struct arena *a, const struct run_try *t)
+{
+	const struct job_options *o = s->options;
+	const int64_t allowed = o->allow_inputs ? LEVEL_MOST : LEVEL_USUAL_MOST;
+	const int64_t left = (int64_t)o->restarts - (t->number - 1);
+	const char *name = t->signal >= 0 ? sigabbrev_np((int)t->signal) : NULL;
+	struct escalation_facts f = { .of = t,
+				      .level = number(a, t->level),
+				      .allowed = number(a, allowed),
+				      .at_top = t->level >= allowed ? S("yes") : S("no"),
+				      .agent = o->agent && !str_is(t->changes, CHANGE_AGENT) ? S("yes") : S("no"),
+				      .on_repeat = o->non_repeat && !str_is(t->changes, CHANGE_REPEAT) ? S("yes") : S("no"),
+				      .tries_left = number(a, left > 0 ? left : 0),
+				      .launches = t->launches >= 0 ? number(a, t->launches) : (struct str){ 0 },
+				      .signal = str_z(name ? name : ""),
+				      .peak = gib(a, t->memory_peak),
+				      .limit = gib(a, t->memory_limit) };
+	f.at = t->launch >= 0 ? number(a, t->launch) : (struct str){ 0 };
+	compare(s->run, t, a, &f);
+	return f;
+}
+
+/** The suspect kernel as a pattern for the recorder; empty where its name would be another pattern there. */
+static struct str filter_of(const struct run_try *t)
+{
+	for (size_t i = 0; i < t->symbol.n; i++)
+		if (!char_word(t->symbol.p[i]) && !char_among(t->symbol.p[i], ".$@"))
+			return (struct str){ 0 };
+	return t->symbol.n <= FILTER_MOST ? t->symbol : (struct str){ 0 };
+}
+
+static struct str filled(struct arena *a, struct str text, const struct fact_view *view)
+{
+	struct text t = { 0 };
+	if (text.n)
+		phrase_fill(&t, text, view);
+	struct str kept = arena_str(a, text_str(&t));
+	text_free(&t);
+	return kept;
+}
+
+/** Nothing follows where no try is left: what would have followed is proposed. */
+static void propose_instead(struct arena *a, const struct job_options *o, struct run_try *t)
+{
+	struct str what = t->next_level > t->level ?
+				  arena_printf(a, "Run it again with --level %lld", (long long)t->next_level) :
+				  S("Run it again");
+	t->act = S("stop");
+	t->propose = arena_printf(a, STR_FMT "%s" STR_FMT ", or let unhang do that: --restart N.", STR_ARG(t->propose),
+				  t->propose.n ? " " : "", STR_ARG(what));
+	t->reason = o->restarts ? arena_printf(a, "All tries of --restart %u are used up.", o->restarts) :
+				  S("No other try was asked for.");
+}
+
+void job_decide(const struct know *k, const struct job_study *s, struct arena *a, struct run_try *t)
+{
+	set_fingerprint(a, t);
+	const struct escalation_facts f = facts_of(s, a, t);
+	const struct fact_view view = { .get = get, .ctx = &f };
+	const struct know_escalation *row = NULL;
+	for (size_t i = 0; i < k->escalations.len && !row; i++)
+		if (condition_eval(k->escalations.data[i]->when, &view) == TRUTH_YES)
+			row = k->escalations.data[i];
+	if (!row) {
+		t->act = S("stop");
+		t->reason = S("No row of the table fits.");
+		return;
+	}
+	t->row = row->head.id;
+	t->act = row->action == FOLLOW_RESTART ? S("restart") : S("stop");
+	t->next_level = row->level > t->level ? row->level : t->level;
+	t->reason = filled(a, row->reason, &view);
+	t->propose = filled(a, row->propose, &view);
+	t->next_changes = row->agent ? S(CHANGE_AGENT) : row->repeat ? S(CHANGE_REPEAT) : (struct str){ 0 };
+	t->next_filter = row->filter ? filter_of(t) : t->filter;
+	if (row->action == FOLLOW_RESTART && str_is(f.tries_left, "0"))
+		propose_instead(a, s->options, t);
+}

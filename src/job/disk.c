@@ -1,0 +1,310 @@
+// A run on the disk: a directory with `run`, a `try-N` for each try, and report.json. They are written before the job starts, so that a run
+// that is killed together with its job can be told by the next one.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/print.h"
+#include "base/save.h"
+#include "job/parts.h"
+
+enum { VALUE_MOST = 8192, FILE_MOST = 256 << 10, TRIES_MOST = 1000, RUNS_KEPT = 64, RUNS_MOST = 4096 };
+
+struct disk_key {
+	const char *key;
+	size_t offset;
+	bool number;
+};
+
+#define TEXT(type, name)                                                                                                       \
+	{                                                                                                                      \
+#name, offsetof(struct type, name), false                                                                      \
+	}
+#define NUMBER(type, name)                                                                                                     \
+	{                                                                                                                      \
+#name, offsetof(struct type, name), true                                                                       \
+	}
+#define T(name) TEXT(run_try, name)
+#define N(name) NUMBER(run_try, name)
+static const struct disk_key try_keys[] = {
+	N(number),       N(level),       N(began),        N(ran_ms),      T(filter),  T(changes),    T(ended),
+	N(exit_code),    N(signal),      T(because),      T(class),       T(title),   T(fault),      T(gpu),
+	T(kernel),       T(symbol),      T(place),        T(offset),      N(packet),  N(launch),     N(rank),
+	N(pid),          N(launches),    N(recordings),   T(fingerprint), T(kind),    T(bundle),     T(diagnosis),
+	T(lacking),      N(memory_peak), N(memory_limit), N(oom_kills),   T(left),    T(holders),    T(checkpoint),
+	N(lost_ms),      T(row),         T(act),          T(reason),      T(propose), N(next_level), T(next_filter),
+	T(next_changes), { 0 },
+};
+#undef T
+#undef N
+#define T(name) TEXT(run_told, name)
+#define N(name) NUMBER(run_told, name)
+static const struct disk_key run_keys[] = {
+	T(id),       T(host),  T(boot_id), T(directory), T(command),  T(launcher), T(job),   N(rank), N(world),
+	N(restarts), N(began), N(pid),     N(status),    T(recorder), T(before),   T(notes), { 0 },
+};
+#undef T
+#undef N
+
+static void object_text(const void *object, const struct disk_key *keys, struct text *to)
+{
+	for (const struct disk_key *k = keys; k->key; k++) {
+		const void *member = (const char *)object + k->offset;
+		if (k->number) {
+			text_printf(to, "%s %lld\n", k->key, (long long)*(const int64_t *)member);
+			continue;
+		}
+		struct str value = *(const struct str *)member;
+		if (!value.n)
+			continue;
+		text_printf(to, "%s ", k->key);
+		text_add_safe(to, str_cut(value, VALUE_MOST)); // a line is one value
+		text_add(to, S("\n"));
+	}
+}
+
+static void object_take(struct str text, struct arena *a, void *object, const struct disk_key *keys)
+{
+	while (text.n) {
+		struct str value = str_split(&text, '\n'), key = str_word(&value);
+		int64_t number;
+		value = str_cut(str_trim(value), VALUE_MOST);
+		for (const struct disk_key *k = keys; k->key; k++) {
+			void *member = (char *)object + k->offset;
+			if (!str_is(key, k->key))
+				continue;
+			if (!k->number)
+				*(struct str *)member = arena_str(a, value);
+			else if (str_number(value, &number))
+				*(int64_t *)member = number;
+		}
+	}
+}
+
+void try_text(const struct run_try *t, struct text *to) { object_text(t, try_keys, to); }
+void try_take(struct str text, struct arena *a, struct run_try *t) { object_take(text, a, t, try_keys); }
+void run_text(const struct run_told *r, struct text *to) { object_text(r, run_keys, to); }
+void run_take(struct str text, struct arena *a, struct run_told *r) { object_take(text, a, r, run_keys); }
+
+struct run_try *try_new(struct arena *a)
+{
+	struct run_try *t = arena_alloc(a, sizeof(*t));
+	*t = (struct run_try){ .ran_ms = -1,
+			       .exit_code = -1,
+			       .signal = -1,
+			       .packet = -1,
+			       .launch = -1,
+			       .rank = -1,
+			       .pid = -1,
+			       .launches = -1,
+			       .recordings = -1,
+			       .memory_peak = -1,
+			       .memory_limit = -1,
+			       .oom_kills = -1,
+			       .lost_ms = -1,
+			       .next_level = -1 };
+	return t;
+}
+
+static struct uh_error *save_report(const struct run_told *r, const char *path)
+{
+	char *p = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&p, &n);
+	if (!out)
+		return uh_error_os(errno, "%s", path);
+	report_run(r, true, out);
+	fclose(out);
+	struct uh_error *err = save_file(AT_FDCWD, path, (struct str){ p, n }, 0640);
+	free(p);
+	return err;
+}
+
+static struct uh_error *save_object(const char *path, const void *object, const struct disk_key *keys)
+{
+	struct text t = { 0 };
+	object_text(object, keys, &t);
+	struct uh_error *err = save_file(AT_FDCWD, path, text_str(&t), 0640);
+	text_free(&t);
+	return err;
+}
+
+static void told(const struct supervisor *s, struct uh_error *err)
+{
+	if (err)
+		s->tell(uh_error_message(err));
+	uh_error_free(err);
+}
+
+void disk_save(const struct supervisor *s)
+{
+	struct arena a = { 0 };
+	const struct run_try *last = s->tries.len ? s->tries.data[s->tries.len - 1] : NULL;
+	s->run->tries = (const struct run_try *const *)s->tries.data;
+	s->run->ntries = s->tries.len;
+	struct uh_error *err = save_object(arena_printf(&a, "%s/run", s->directory).p, s->run, run_keys);
+	if (!err && last)
+		err = save_object(arena_printf(&a, "%s/try-%lld", s->directory, (long long)last->number).p, last, try_keys);
+	if (!err)
+		err = save_report(s->run, arena_printf(&a, "%s/report.json", s->directory).p);
+	told(s, err);
+	if (s->options->status_file)
+		told(s, save_report(s->run, s->options->status_file));
+	arena_free(&a);
+}
+
+static bool read_object(const char *path, struct arena *a, void *object, const struct disk_key *keys)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	char *room = mem_large(FILE_MOST);
+	const ssize_t n = fd < 0 ? -1 : read(fd, room, FILE_MOST);
+	if (n > 0)
+		object_take((struct str){ room, (size_t)n }, a, object, keys);
+	free(room);
+	return n > 0;
+}
+
+static void read_tries(struct supervisor *s, const char *directory)
+{
+	for (int n = 1; n <= TRIES_MOST; n++) {
+		struct run_try *t = try_new(s->arena);
+		if (!read_object(arena_printf(s->arena, "%s/try-%d", directory, n).p, s->arena, t, try_keys))
+			return;
+		vec_push(&s->tries, t);
+	}
+}
+
+/** Makes @path and the directories above it. */
+static struct uh_error *make_directories(const char *path)
+{
+	struct arena a = { 0 };
+	char *copy = arena_z(&a, str_z(path));
+	int why = 0;
+	for (char *p = copy + 1; !why; p++) {
+		const char at = *p;
+		if (at && at != '/')
+			continue;
+		*p = 0;
+		if (mkdir(copy, 0700) && errno != EEXIST)
+			why = errno;
+		*p = at;
+		if (!at)
+			break;
+	}
+	arena_free(&a);
+	return why ? uh_error_os(why, "%s", path) : NULL;
+}
+
+struct uh_error *disk_begin(struct supervisor *s)
+{
+	s->directory = arena_printf(s->arena, "%s/" STR_FMT, s->options->state_dir, STR_ARG(s->run->id)).p;
+	s->run->directory = str_z(s->directory);
+	struct uh_error *err = make_directories(s->directory);
+	if (!err)
+		read_tries(s, s->directory);
+	return err;
+}
+
+bool disk_first_of_node(const struct supervisor *s)
+{
+	struct arena a = { 0 };
+	const struct run_told *r = s->run;
+	if (r->rank < 0 || r->world < 2 || !r->job.n)
+		return true;
+	// The name of the run without its rank is the job's.
+	const ptrdiff_t at = str_find(r->id, S("-rank"));
+	const char *path = arena_printf(&a, "%s/" STR_FMT ".%lld.bundle", s->options->state_dir,
+					STR_ARG(str_cut(r->id, at < 0 ? r->id.n : (size_t)at)), (long long)r->restarts)
+				   .p;
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	const bool first = fd >= 0 || errno != EEXIST;
+	if (fd >= 0)
+		close(fd);
+	arena_free(&a);
+	return first;
+}
+
+// --- runs that are over ---
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+	(void)st;
+	(void)where;
+	return kind == FTW_DP ? rmdir(path) : unlink(path);
+}
+
+struct old_run {
+	char *directory;
+	int64_t began;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct old_run *x = a, *y = b;
+	return x->began < y->began ? 1 : x->began > y->began ? -1 : 0;
+}
+
+/** The newest stay. */
+static void vacuum(struct old_run *list, size_t n)
+{
+	qsort(list, n, sizeof(*list), newest_first);
+	for (size_t i = RUNS_KEPT; i < n; i++)
+		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static bool was_killed(const struct run_told *r, const struct run_told *now)
+{
+	if (r->status >= 0 || !r->id.n || !str_eq(r->host, now->host))
+		return false;
+	return !str_eq(r->boot_id, now->boot_id) || (kill((pid_t)r->pid, 0) && errno == ESRCH);
+}
+
+/** What a run that was killed left: its last try has no end. */
+static void complete(struct supervisor *s, struct run_told *r, const char *directory)
+{
+	struct supervisor other = { .options = &(struct job_options){ 0 }, .tell = s->tell, .arena = s->arena, .run = r };
+	other.directory = directory;
+	read_tries(&other, directory);
+	struct run_try *last = other.tries.len ? other.tries.data[other.tries.len - 1] : NULL;
+	if (last && !last->ended.n) {
+		last->ended = S("killed");
+		last->because =
+			str_eq(r->boot_id, s->run->boot_id) ?
+				S("unhang was killed together with the job, so neither could tell why. In a container this "
+				  "is mostly the out-of-memory killer.") :
+				S("The machine was started again while the job ran.");
+	}
+	r->status = 128 + SIGKILL;
+	disk_save(&other);
+	s->run->notes = arena_printf(
+		s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.",
+		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), directory);
+	vec_free(&other.tries);
+}
+
+void disk_complete(struct supervisor *s)
+{
+	DIR *d = opendir(s->options->state_dir);
+	VEC(struct old_run) over = { 0 };
+	for (struct dirent *e = d ? readdir(d) : NULL; e && over.len < RUNS_MOST; e = readdir(d)) {
+		struct run_told r = { .status = -1 };
+		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
+			continue;
+		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
+		if (!read_object(arena_printf(s->arena, "%s/run", directory).p, s->arena, &r, run_keys))
+			continue;
+		if (was_killed(&r, s->run))
+			complete(s, &r, directory);
+		if (r.status >= 0)
+			vec_push(&over, ((struct old_run){ directory, r.began }));
+	}
+	if (d)
+		closedir(d);
+	vacuum(over.data, over.len);
+	vec_free(&over);
+}

@@ -1,0 +1,98 @@
+// How a try ended, as far as the process that watched it knows: who ended it, the status, the counters of the control group. What the
+// recordings say of GPU faults comes from the helper.
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "job/parts.h"
+
+int ended_status(const struct job_try *a)
+{
+	return WIFSIGNALED(a->status) ? 128 + WTERMSIG(a->status) : WIFEXITED(a->status) ? WEXITSTATUS(a->status) : 0;
+}
+
+static struct str signal_say(struct arena *a, int signal)
+{
+	const char *name = sigabbrev_np(signal);
+	return name ? arena_printf(a, "SIG%s", name) : arena_printf(a, "signal %d", signal);
+}
+
+static void judge_oom(const struct supervisor *s, struct job_try *a, const struct oom_figures *now)
+{
+	struct run_try *t = a->told;
+	t->ended = S("oom");
+	t->memory_peak = now->peak;
+	t->memory_limit = now->limit;
+	t->because = arena_printf(s->arena,
+				  "The kernel's out-of-memory killer ended %lld process%s in the job's control group (oom_kill "
+				  "went from %lld to %lld).",
+				  (long long)t->oom_kills, t->oom_kills == 1 ? "" : "es", (long long)a->before.kills,
+				  (long long)now->kills);
+}
+
+/** By itself: the status tells. */
+static void judge_status(const struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	if (t->ended.n)
+		return; // while a fault held it, the recording told
+	if (WIFSIGNALED(a->status)) {
+		t->ended = s->asked || WTERMSIG(a->status) == SIGINT ? S("stopped") : S("signal");
+		t->because = arena_printf(s->arena, STR_FMT " ended it.", STR_ARG(signal_say(s->arena, WTERMSIG(a->status))));
+		return;
+	}
+	t->ended = WEXITSTATUS(a->status) ? S("exit") : S("done");
+	t->because = arena_printf(s->arena, "It ended by itself with status %d.", WEXITSTATUS(a->status));
+	if (!WEXITSTATUS(a->status) && s->options->recorder && t->level && !a->votes.packets) {
+		t->ended = S("no-launch");
+		t->because = a->votes.recordings ?
+				     S("It ended with status 0, but launched nothing on a GPU.") :
+				     S("It ended with status 0, but no process of it used ROCm with the recorder.");
+	}
+}
+
+static void judge_why(const struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	switch (a->why) {
+	case WHY_ITSELF:
+		judge_status(s, a);
+		break;
+	case WHY_ASKED:
+		t->ended = S("stopped");
+		t->because = arena_printf(s->arena, "unhang got " STR_FMT " and passed it on.%s",
+					  STR_ARG(signal_say(s->arena, s->asked)),
+					  a->kill_sent ? " The job did not end within --grace and was killed." : "");
+		break;
+	case WHY_HANG:
+		t->ended = S("gpu-hang"); // and why is said by who looked
+		break;
+	case WHY_SILENT:
+		t->ended = S("silent");
+		t->because = arena_printf(s->arena, "It wrote nothing for %lld s (--timeout-silent).",
+					  (long long)s->options->silent_ms / 1000);
+		break;
+	case WHY_DEADLINE:
+		t->ended = S("deadline");
+		t->because = arena_printf(s->arena, "It still ran at the deadline of %lld s (--deadline).",
+					  (long long)s->options->deadline_ms / 1000);
+		break;
+	}
+}
+
+void ended_judge(const struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	struct oom_figures now;
+	oom_read(&now);
+	t->exit_code = WIFEXITED(a->status) ? WEXITSTATUS(a->status) : -1;
+	t->signal = WIFSIGNALED(a->status) ? WTERMSIG(a->status) : -1;
+	t->recordings = a->votes.recordings;
+	t->launches = s->options->recorder && t->level ? (int64_t)a->votes.packets : -1;
+	if (now.kills >= 0 && a->before.kills >= 0 && now.kills > a->before.kills)
+		t->oom_kills = now.kills - a->before.kills;
+	// Others may share our control group: a process of the job must have got SIGKILL, too.
+	if (t->oom_kills > 0 && a->killed && a->why == WHY_ITSELF)
+		judge_oom(s, a, &now);
+	else
+		judge_why(s, a);
+}

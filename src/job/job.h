@@ -1,0 +1,72 @@
+// unhang run: one job, from its start to the report.
+//
+// The process that starts the job stays small: it waits, forwards signals, and looks at the recordings some times a second. Whatever reads
+// evidence, knowledge or a user's files is done by a child with a deadline (struct job_hands), so that nothing of it can disturb the job.
+// All other children are the job's.
+#pragma once
+
+#include "base/error.h"
+#include "report/run/run.h"
+
+enum job_cores { CORES_KEEP, CORES_EXPLAIN, CORES_OFF };
+
+struct job_options {
+	char *const *command;
+	const char *state_dir;   // below which each run has a directory
+	const char *status_file; // NULL: none
+	const char *recorder;    // library; NULL: there is none
+	const char *agent;       // the debug agent's library; NULL: there is none
+	const char *const *env;  // NAME=VALUE
+	size_t nenv;
+	const char *const *on_repeat; // NAME=VALUE, level=N, args=ARGUMENTS
+	size_t non_repeat;
+	const char *profile, *resume, *checkpoint, *crash_diagnostics, *hooks;
+	int64_t silent_ms, deadline_ms, grace_ms, hang_ms, delay_ms; // 0: none
+	bool hang_given;                                             // hang_ms counts without a look at the GPU, too
+	unsigned restarts;
+	int level;
+	bool allow_inputs, quiet;
+	enum job_cores cores;
+};
+
+// In the directory of a try:
+#define JOB_CORE "gpucore."              // what ROCm writes, behind it the process
+#define JOB_AGENT_FILE "debug-agent.txt" // what the debug agent writes
+
+/** What is to be studied. */
+struct job_study {
+	const struct run_told *run;
+	const struct run_try *of; // the try that has ended, or is about to
+	const char *directory;    // of the try: bundle and diagnosis go there
+	const char *recordings;   // directory
+	const int64_t *pids;      // of the job
+	size_t npids;
+	bool capture; // take a bundle, too
+	int64_t deadline_ms;
+	const struct job_options *options;
+};
+
+/** What others do for it, in a child. Answers are lines of KEY VALUE (keys of struct run_try), which the child writes to @to. */
+struct job_hands {
+	/** Saves and explains: class, title, fault, gpu, kernel, place, packet, launch, ... */
+	void (*study)(void *ctx, const struct job_study *s, FILE *to);
+	/** Decides by the table: row, act, reason, propose, next_level. @of has what study() found. */
+	void (*decide)(void *ctx, const struct job_study *s, FILE *to);
+	/** Whether the GPUs move: a line `moves`, `stands` or `unknown`, then what it rests on. */
+	void (*look)(void *ctx, FILE *to);
+	/** The variables of a profile: NAME=VALUE lines, or a line `error ...`. */
+	void (*profile)(void *ctx, const char *path, FILE *to);
+	/** Runs the hooks, and writes the crash diagnostics: complaints. */
+	void (*finish)(void *ctx, const struct job_study *s, FILE *to);
+	void *ctx;
+};
+
+struct job_result {
+	struct arena arena;
+	struct run_told run;
+	int status; // the job's: 128 and more where a signal ended it
+};
+/** The error is that the job was not started. */
+struct uh_error *job_run(const struct job_options *o, const struct job_hands *hands, void (*tell)(const char *line),
+			 struct job_result *ret);
+void job_result_free(struct job_result *r);

@@ -1,0 +1,369 @@
+// One try, from its start until nothing of it is left. The loop never waits for anything but signals and the helper's answer, so that a
+// signal for the job is passed on at once, whatever is being saved or explained.
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "job/parts.h"
+
+enum {
+	TICK_MS = 100,
+	LOOK_MS = 15000,
+	SAVE_MS = 40000,
+	HUNG_END_MS = 3000, // for a process whose GPU hangs: it seldom listens
+	LEFT_END_MS = 2000, // for what the job left running
+	GIVE_UP_MS = 10000,
+	UNKNOWN_TIMES = 5, // so much longer a queue must stand where nobody can look at the GPU
+	OUTPUT_MS = 500,
+	SUSPECT_MS = 5000,
+	SPARE_MS = 3000, // of the grace, for ending the job
+};
+
+void loop_show(struct supervisor *s, const char *what)
+{
+	if (s->options->quiet || s->terminal.fd < 0 || !isatty(STDERR_FILENO) || (!what && !s->shows))
+		return;
+	if (what)
+		fprintf(stderr, "\runhang: %s ...", what);
+	else
+		fputs("\r\033[K", stderr);
+	fflush(stderr);
+	s->shows = what;
+}
+
+// --- signals ---
+
+static void forward(struct supervisor *s, struct job_try *a, const struct signalfd_siginfo *i)
+{
+	const int n = (int)i->ssi_signo;
+	const bool ends = n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT;
+	if (ends && (!s->asked || n == SIGTERM))
+		s->asked = n;
+	if (!a || a->root_gone)
+		return;
+	// What the terminal sends the job has got as well: it is in our process group.
+	if (i->ssi_code <= 0)
+		kill(a->root, n);
+	if (n != SIGTERM || i->ssi_code > 0)
+		return;
+	if (a->root_stopped)
+		kill(a->root, SIGCONT);
+	if (a->why == WHY_ITSELF)
+		a->why = WHY_ASKED;
+	if (!a->kill_at)
+		a->kill_at = now_ms() + s->options->grace_ms;
+}
+
+static void take_signals(struct supervisor *s, struct job_try *a)
+{
+	struct signalfd_siginfo i;
+	while (read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
+		if (i.ssi_signo == SIGCONT && a)
+			a->votes.moved = a->output.changed = now_ms();
+		else if (i.ssi_signo != SIGCHLD && i.ssi_signo != SIGCONT)
+			forward(s, a, &i);
+	}
+}
+
+/** The job stopped, and not because the terminal told all of us to: a shell has to see it. */
+static void stop_too(struct supervisor *s, struct job_try *a)
+{
+	a->root_stopped = true;
+	if (!terminal_job_control(&s->terminal))
+		return;
+	raise(SIGSTOP);
+	kill(a->root, SIGCONT);
+	a->votes.moved = a->output.changed = now_ms();
+}
+
+static void note_end(struct job_try *a, pid_t pid, int status)
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->kill_sent)
+		a->killed++;
+	// A launcher that is told of its child's end by a signal hands it on so.
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL)
+		a->killed++;
+	if (pid != a->root)
+		return;
+	a->root_gone = true;
+	a->status = status;
+	a->told->ran_ms = now_ms() - a->began;
+}
+
+static void reap(struct supervisor *s, struct job_try *a)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+		const bool over = WIFEXITED(status) || WIFSIGNALED(status);
+		if (pid == s->helper.child.pid)
+			s->helper.gone |= over;
+		else if (a && over)
+			note_end(a, pid, status);
+		else if (a && pid == a->root && WIFSTOPPED(status))
+			stop_too(s, a);
+		else if (a && pid == a->root && WIFCONTINUED(status))
+			a->root_stopped = false;
+	}
+}
+
+void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds)
+{
+	struct pollfd p[2] = { { .fd = s->signals, .events = POLLIN }, { .fd = s->helper.child.fd, .events = POLLIN } };
+	const nfds_t n = s->helper.kind == HELPER_NONE ? 1 : 2;
+	poll(p, n, milliseconds < 0 ? 0 : (int)milliseconds);
+	take_signals(s, a);
+	reap(s, a);
+}
+
+bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds)
+{
+	const int asked = s->asked;
+	if (!helper_begin(&s->helper, task, milliseconds))
+		return false;
+	while (!helper_go_on(&s->helper, now_ms())) {
+		loop_wait(s, NULL, TICK_MS);
+		if (s->asked == asked || asked)
+			continue;
+		helper_end(&s->helper); // who ends us now does not want to wait for explanations
+		return false;
+	}
+	return s->helper.answer.n;
+}
+
+// --- the phases of a try ---
+
+static struct job_study study_of(const struct supervisor *s, struct job_try *a, bool capture, int64_t ms)
+{
+	tree_list(s->helper.child.pid, &a->pids);
+	return (struct job_study){ .run = s->run,
+				   .of = a->told,
+				   .directory = a->directory,
+				   .recordings = s->recordings,
+				   .pids = a->pids.list,
+				   .npids = a->pids.n,
+				   .capture = capture,
+				   .deadline_ms = ms,
+				   .options = s->options };
+}
+
+/** While the processes exist: saves what they and the GPU hold. */
+static void begin_saving(struct supervisor *s, struct job_try *a, int64_t milliseconds)
+{
+	const struct job_study study = study_of(s, a, disk_first_of_node(s), milliseconds);
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
+	a->phase = PHASE_SAVES;
+	a->studied = true;
+	loop_show(s, "saving the evidence");
+	if (!helper_begin(&s->helper, &task, milliseconds))
+		a->phase = PHASE_ENDS;
+}
+
+static void begin_end(struct supervisor *s, struct job_try *a, enum job_why why)
+{
+	a->why = a->why == WHY_ITSELF ? why : a->why;
+	begin_saving(s, a, SAVE_MS);
+}
+
+/** TERM to all, and KILL to those who do not listen. */
+static void send_end(struct supervisor *s, struct job_try *a)
+{
+	const int64_t patience = a->why == WHY_HANG ? HUNG_END_MS : s->options->grace_ms;
+	a->phase = PHASE_ENDS;
+	if (a->why == WHY_ASKED)
+		return; // it has its TERM
+	tree_list(s->helper.child.pid, &a->pids);
+	tree_signal(&a->pids, SIGTERM);
+	tree_signal(&a->pids, SIGCONT);
+	if (!a->kill_at)
+		a->kill_at = now_ms() + patience;
+}
+
+static void look_for_hang(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_LOOK };
+	const int64_t stood = now - a->votes.moved, after = s->options->hang_ms;
+	if (stood < SUSPECT_MS && stood < after)
+		a->looked = false;
+	if (!after || !a->votes.in_flight || stood < after || a->root_stopped)
+		return;
+	if (a->looked && (s->options->hang_given || stood >= UNKNOWN_TIMES * after)) {
+		a->told->because = arena_printf(s->arena,
+						"Work was on the GPU, and no queue of the job moved for %lld s; nobody could "
+						"look at the GPU itself.",
+						(long long)stood / 1000);
+		begin_end(s, a, WHY_HANG);
+	} else if (!a->looked && helper_begin(&s->helper, &task, LOOK_MS)) {
+		a->phase = PHASE_LOOKS;
+	}
+}
+
+/** A fault holds a process: what it still has is saved before it goes on to its end. Of several ranks only the first is. */
+static void use_hold(struct supervisor *s, struct job_try *a)
+{
+	const int64_t left = a->votes.nholds ? votes_held(&a->votes) : -1;
+	if (left < 0)
+		return;
+	if (left > SPARE_MS / 2 && !a->studied) {
+		begin_saving(s, a, left - SPARE_MS / 6);
+		a->held = a->phase == PHASE_SAVES;
+	}
+	if (!a->held)
+		votes_release(&a->votes);
+}
+
+/** What the look at the GPUs said. */
+static void take_look(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	struct str answer = text_str(&s->helper.answer), vote = str_split(&answer, '\n');
+	a->phase = PHASE_RUNS;
+	a->looked = true;
+	votes_look(&a->votes, s->recordings, now);
+	if (!a->votes.in_flight || now - a->votes.moved < s->options->hang_ms)
+		return;
+	if (str_is(vote, "moves")) { // a long kernel, which works
+		a->votes.moved = now;
+		a->looked = false;
+		return;
+	}
+	if (!str_is(vote, "stands"))
+		return;
+	struct str says = { 0 };
+	str_behind(str_split(&answer, '\n'), S("says "), &says);
+	a->told->because =
+		arena_printf(s->arena, "No queue of the job moved for %lld s, and the GPU does not move either%s" STR_FMT,
+			     (long long)(now - a->votes.moved) / 1000, says.n ? ": " : ".", STR_ARG(says));
+	begin_end(s, a, WHY_HANG);
+}
+
+static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	if (s->deadline && now >= s->deadline) {
+		begin_end(s, a, WHY_DEADLINE);
+		return;
+	}
+	if (!s->options->silent_ms || now < a->output_due || a->root_stopped)
+		return;
+	a->output_due = now + OUTPUT_MS;
+	output_look(&a->output, s->helper.child.pid, now);
+	if (now - a->output.changed >= s->options->silent_ms)
+		begin_end(s, a, WHY_SILENT);
+}
+
+static void runs(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	if (a->why == WHY_ASKED) {
+		const int64_t left = a->kill_at - now - SPARE_MS;
+		votes_look(&a->votes, s->recordings, now);
+		// Somebody ends a job that does not move: that is worth saving, in the time that there is.
+		if (a->votes.in_flight && now - a->votes.moved >= SUSPECT_MS && left > SPARE_MS)
+			begin_saving(s, a, left);
+		else
+			a->phase = PHASE_ENDS;
+		return;
+	}
+	if (s->options->recorder && a->told->level) {
+		votes_look(&a->votes, s->recordings, now);
+		use_hold(s, a);
+	}
+	if (a->phase == PHASE_RUNS && s->options->recorder && a->told->level)
+		look_for_hang(s, a, now);
+	if (a->phase == PHASE_RUNS)
+		check_limits(s, a, now);
+}
+
+/** The job has ended, or is being ended: until none of its processes is left. */
+static void ends(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	tree_list(s->helper.child.pid, &a->pids);
+	if (a->root_gone && !a->pids.n) {
+		a->phase = PHASE_GONE;
+		return;
+	}
+	if (a->root_gone && !a->kill_at) {
+		a->told->left = tree_say(s->arena, &a->pids);
+		tree_signal(&a->pids, SIGTERM);
+		tree_signal(&a->pids, SIGCONT);
+		a->kill_at = now + LEFT_END_MS;
+	} else if (a->kill_at && now >= a->kill_at) {
+		tree_signal(&a->pids, SIGKILL); // again and again: who forks may have been quicker
+		a->kill_sent = true;
+		a->give_up = a->give_up ? a->give_up : now + GIVE_UP_MS;
+	}
+	if (a->give_up && now >= a->give_up) {
+		a->told->left = tree_say(s->arena, &a->pids);
+		a->told->lacking = S("Some processes of the job cannot be ended: they wait inside the kernel.");
+		a->root_gone = true;
+		a->phase = PHASE_GONE;
+	}
+}
+
+/** What the helper saved and found. A process that was held goes on; a job that hangs is ended. */
+static void take_saved(struct supervisor *s, struct job_try *a)
+{
+	helper_end(&s->helper);
+	loop_show(s, NULL);
+	try_take(text_str(&s->helper.answer), s->arena, a->told);
+	if (!a->held) {
+		send_end(s, a);
+		return;
+	}
+	a->held = false;
+	a->studied = a->told->diagnosis.n; // else there is another try when the job is gone
+	votes_release(&a->votes);
+	a->votes.moved = now_ms();
+	a->phase = a->why == WHY_ASKED ? PHASE_ENDS : PHASE_RUNS;
+}
+
+static void go_on(struct supervisor *s, struct job_try *a)
+{
+	const int64_t now = now_ms();
+	if (a->root_gone && a->phase != PHASE_ENDS && a->phase != PHASE_SAVES) {
+		helper_end(&s->helper);
+		a->phase = PHASE_ENDS;
+	}
+	switch (a->phase) {
+	case PHASE_RUNS:
+		runs(s, a, now);
+		break;
+	case PHASE_LOOKS:
+		if (helper_go_on(&s->helper, now))
+			take_look(s, a, now);
+		break;
+	case PHASE_SAVES:
+		if (helper_go_on(&s->helper, now) || (a->kill_at && now >= a->kill_at))
+			take_saved(s, a);
+		break;
+	case PHASE_ENDS:
+		ends(s, a, now);
+		break;
+	case PHASE_GONE:
+		break;
+	}
+}
+
+static int64_t pause_of(const struct supervisor *s, const struct job_try *a)
+{
+	enum { ENDING_MS = 20, IDLE_MS = 60000 };
+	if (a->root_gone || a->phase == PHASE_ENDS)
+		return ENDING_MS;
+	if ((s->options->recorder && a->told->level) || a->phase != PHASE_RUNS)
+		return TICK_MS;
+	return s->options->silent_ms || s->deadline ? OUTPUT_MS : IDLE_MS;
+}
+
+void attempt_run(struct supervisor *s, struct job_try *a)
+{
+	a->votes.moved = a->output.changed = a->began = now_ms();
+	while (a->phase != PHASE_GONE) {
+		go_on(s, a);
+		if (a->phase != PHASE_GONE)
+			loop_wait(s, a, pause_of(s, a));
+	}
+	if (s->options->recorder && a->told->level)
+		votes_look(&a->votes, s->recordings, now_ms());
+	votes_release(&a->votes);
+}

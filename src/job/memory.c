@@ -1,0 +1,227 @@
+// Memory of the host that ran out, by the counters of the control group; and who holds memory of the GPUs, by KFD.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "job/parts.h"
+
+enum { FILE_ROOM = 64 << 10, SMALL = 4096, HOLDERS_MS = 3000, HOLDERS_SAID = 8, ENVIRON_ROOM = 128 << 10 };
+
+static struct str read_file(const char *path, char *room, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+	ssize_t more;
+	while (fd >= 0 && n < size && ((more = read(fd, room + n, size - n)) > 0 || (more < 0 && errno == EINTR)))
+		n += more > 0 ? (size_t)more : 0;
+	return (struct str){ room, n };
+}
+
+// --- control groups ---
+
+/** How a version of control groups names things. */
+struct group_version {
+	const char *fs, *option; // file system; an option of its mount, NULL: any
+	const char *events, *peak, *limit;
+};
+static const struct group_version versions[] = {
+	{ "cgroup2", NULL, "memory.events", "memory.peak", "memory.max" },
+	{ "cgroup", "memory", "memory.oom_control", "memory.max_usage_in_bytes", "memory.limit_in_bytes" },
+};
+
+/** Our path in the hierarchy: behind `0::`, or behind `N:...,memory,...:`. */
+static struct str own_path(const struct group_version *v, struct str groups)
+{
+	while (groups.n) {
+		struct str line = str_split(&groups, '\n'), number = str_split(&line, ':'), names = str_split(&line, ':');
+		if (!v->option && str_is(number, "0") && !names.n)
+			return line;
+		while (v->option && names.n)
+			if (str_is(str_split(&names, ','), v->option))
+				return line;
+	}
+	return (struct str){ 0 };
+}
+
+static bool has_option(struct str options, const char *name)
+{
+	while (options.n)
+		if (str_is(str_split(&options, ','), name))
+			return true;
+	return false;
+}
+
+/** The directory of a path of the hierarchy, from /proc/self/mountinfo. */
+static struct str group_directory(struct arena *a, const struct group_version *v, struct str mounts, struct str path)
+{
+	while (mounts.n) {
+		struct str line = str_split(&mounts, '\n'), root, at;
+		const ptrdiff_t dash = str_find(line, S(" - "));
+		if (dash < 0)
+			continue;
+		struct str behind = str_from(line, (size_t)dash + 3), fs = str_word(&behind);
+		str_word(&behind); // source
+		if (!str_is(fs, v->fs) || (v->option && !has_option(str_word(&behind), v->option)))
+			continue;
+		for (int i = 0; i < 3; i++)
+			str_word(&line);
+		root = str_word(&line);
+		at = str_word(&line);
+		if (root.n > 1 && str_starts(path, root))
+			path = str_from(path, root.n);
+		return arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(at), path.n && path.p[0] != '/' ? "/" : "", STR_ARG(path));
+	}
+	return (struct str){ 0 };
+}
+
+static int64_t number_in(struct arena *a, struct str directory, const char *file, const char *key)
+{
+	char room[SMALL];
+	int64_t n;
+	struct str text = read_file(arena_printf(a, STR_FMT "/%s", STR_ARG(directory), file).p, room, sizeof(room));
+	if (!key)
+		return str_number(str_trim(text), &n) ? n : -1;
+	while (text.n) {
+		struct str line = str_split(&text, '\n');
+		if (str_is(str_word(&line), key) && str_number(str_trim(line), &n))
+			return n;
+	}
+	return -1;
+}
+
+void oom_read(struct oom_figures *ret)
+{
+	struct arena a = { 0 };
+	char *groups_room = mem_large(FILE_ROOM), *mounts_room = mem_large(FILE_ROOM);
+	struct str groups = read_file("/proc/self/cgroup", groups_room, FILE_ROOM);
+	struct str mounts = read_file("/proc/self/mountinfo", mounts_room, FILE_ROOM);
+	*ret = (struct oom_figures){ -1, -1, -1 };
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]) && ret->kills < 0; i++) {
+		const struct group_version *v = &versions[i];
+		struct str path = own_path(v, groups);
+		struct str directory = path.n ? group_directory(&a, v, mounts, path) : path;
+		if (!directory.n)
+			continue;
+		ret->kills = number_in(&a, directory, v->events, "oom_kill");
+		ret->peak = number_in(&a, directory, v->peak, NULL);
+		ret->limit = number_in(&a, directory, v->limit, NULL);
+	}
+	// Version 1 writes no limit as the largest number of pages.
+	if (ret->limit >= INT64_MAX / 2)
+		ret->limit = -1;
+	free(groups_room);
+	free(mounts_room);
+	arena_free(&a);
+}
+
+// --- memory of GPUs ---
+
+#define KFD_PROCESSES "/sys/class/kfd/kfd/proc"
+
+struct holders_task {
+	const struct pid_list *own;
+	const char *run_id;
+};
+
+/** In a container the numbers of KFD are those of the host, and mean other processes here. */
+static bool same_numbers(void)
+{
+	char room[64];
+	const ssize_t n = readlink("/proc/self/ns/pid", room, sizeof(room));
+	return n > 0 && str_eq((struct str){ room, (size_t)n }, S("pid:[4026531836]"));
+}
+
+static uint64_t vram_of(const char *process)
+{
+	char path[512], room[64];
+	uint64_t sum = 0;
+	int64_t n;
+	snprintf(path, sizeof(path), KFD_PROCESSES "/%s", process);
+	DIR *d = opendir(path);
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+		if (strncmp(e->d_name, "vram_", 5))
+			continue;
+		snprintf(path, sizeof(path), KFD_PROCESSES "/%.32s/%.64s", process, e->d_name);
+		if (str_number(str_trim(read_file(path, room, sizeof(room))), &n) && n > 0)
+			sum += (uint64_t)n;
+	}
+	if (d)
+		closedir(d);
+	return sum;
+}
+
+/** The run that a process belongs to, by its environment; empty: none. */
+static struct str run_of(const char *process, char *room, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%.20s/environ", process);
+	struct str text = read_file(path, room, size), run;
+	while (text.n)
+		if (str_behind(str_split(&text, '\0'), S("UNHANG_RUN="), &run))
+			return run;
+	return (struct str){ 0 };
+}
+
+static void say_holder(FILE *to, const char *process, const struct holders_task *t)
+{
+	char path[64], name[64], *room = mem_large(ENVIRON_ROOM);
+	const double gib = (double)vram_of(process) / (1 << 30);
+	if (!same_numbers()) {
+		fprintf(to, "process %.20s of the host (%.1f GiB)\n", process, gib);
+	} else {
+		snprintf(path, sizeof(path), "/proc/%.20s/comm", process);
+		struct str run = run_of(process, room, ENVIRON_ROOM), comm = str_trim(read_file(path, name, sizeof(name)));
+		fprintf(to, STR_FMT " (%.20s) %.1f GiB", STR_ARG(comm.n ? comm : S("process")), process, gib);
+		if (run.n && !str_is(run, t->run_id))
+			fprintf(to, ", left by the run " STR_FMT, STR_ARG(str_cut(run, 64)));
+		fputc('\n', to);
+	}
+	free(room);
+}
+
+static void list_holders(int fd, const void *ctx)
+{
+	const struct holders_task *t = ctx;
+	const bool same = same_numbers();
+	FILE *to = fdopen(fd, "w");
+	DIR *d = to ? opendir(KFD_PROCESSES) : NULL;
+	int64_t pid;
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+		bool own = false;
+		if (!str_number(str_z(e->d_name), &pid))
+			continue;
+		for (size_t i = 0; same && i < t->own->n && !own; i++)
+			own = t->own->list[i] == pid;
+		if (own)
+			fputs("own\n", to);
+		else
+			say_holder(to, e->d_name, t);
+	}
+	if (d)
+		closedir(d);
+	if (to)
+		fclose(to);
+}
+
+struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours)
+{
+	const struct holders_task t = { own, run_id };
+	struct text answer = { 0 }, said = { 0 };
+	*ret_ours = false;
+	if (access(KFD_PROCESSES, F_OK) || !child_run(list_holders, &t, HOLDERS_MS, FILE_ROOM, &answer))
+		return (struct str){ 0 };
+	struct str rest = text_str(&answer);
+	for (size_t n = 0; rest.n;) {
+		struct str line = str_split(&rest, '\n');
+		if (str_is(line, "own"))
+			*ret_ours = true;
+		else if (n++ < HOLDERS_SAID)
+			text_printf(&said, "%s" STR_FMT, n > 1 ? "; " : "", STR_ARG(line));
+	}
+	struct str kept = arena_str(a, text_str(&said));
+	text_free(&answer);
+	text_free(&said);
+	return kept;
+}

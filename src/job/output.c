@@ -1,0 +1,31 @@
+// Whether the job says something. Its output goes past us, to whatever its descriptors are: nothing is copied. So we look at what is
+// known of them from outside. A file grows, a terminal has the time of the last write (in steps of 8 seconds). Of a pipe or a socket
+// neither is told: there the bytes count that the job's processes hand to write(), whatever they write to.
+#include <sys/stat.h>
+
+#include "job/parts.h"
+
+void output_look(struct output *o, pid_t helper, int64_t now)
+{
+	uint64_t sum = 0;
+	bool pipes = false;
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+		struct stat st;
+		if (fstat(fd, &st))
+			continue;
+		if (S_ISREG(st.st_mode) || isatty(fd))
+			sum += (uint64_t)st.st_size + (uint64_t)st.st_mtim.tv_sec * 31 + (uint64_t)st.st_mtim.tv_nsec;
+		else
+			pipes = true;
+	}
+	if (pipes) {
+		struct pid_list *p = mem_alloc(sizeof(*p));
+		tree_list(helper, p);
+		sum += tree_written(p);
+		free(p);
+	}
+	if (sum != o->sum || !o->changed) {
+		o->sum = sum;
+		o->changed = now;
+	}
+}

@@ -1,0 +1,200 @@
+// What the files of job/ share.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+#include <termios.h>
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "evidence/recording/hold.h"
+#include "job/job.h"
+
+// --- terminal.c: the job has the terminal; afterwards it is as it was ---
+struct terminal {
+	int fd; // -1: there is none
+	pid_t foreground;
+	struct termios modes;
+};
+void terminal_save(struct terminal *t);
+/** Modes and foreground again, where the job died with the terminal in its hands. */
+void terminal_restore(const struct terminal *t);
+/** Whether a shell with job control would see us stop. */
+bool terminal_job_control(const struct terminal *t);
+
+// --- tree.c: the processes of the job ---
+enum { PIDS_MOST = 4096 };
+struct pid_list {
+	int64_t list[PIDS_MOST];
+	size_t n;
+};
+/** All that descend from this process, but for @helper and what descends from it. Zombies are left out. */
+void tree_list(pid_t helper, struct pid_list *ret);
+void tree_signal(const struct pid_list *p, int signal);
+/** `python (4242), sh (4243)` */
+struct str tree_say(struct arena *a, const struct pid_list *p);
+/** Bytes that the processes have handed to write() until now. */
+uint64_t tree_written(const struct pid_list *p);
+
+// --- memory.c: host memory that ran out, and who holds the GPUs' ---
+struct oom_figures {
+	int64_t kills, peak, limit; // -1: not known
+};
+/** Of the control group of this process, of either version. */
+void oom_read(struct oom_figures *ret);
+/** Who has GPU memory, other than @own; empty: nobody, or KFD does not tell. *@ret_ours: a process of @own is among them. */
+struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours);
+
+// --- votes.c: whether the job moves, by its recordings ---
+enum { HOLDS_MOST = 64 };
+struct votes {
+	uint64_t sum;  // of all that moves
+	int64_t moved; // when it last did
+	uint64_t packets;
+	unsigned recordings;
+	bool in_flight, fresh; // work is on a GPU; the recorders themselves move
+	uint64_t clock;
+	int holds[HOLDS_MOST]; // recordings of processes that a fault holds for us; we have answered
+	size_t nholds;
+};
+/** Looks at all recordings of @directory, and answers processes that a fault holds. */
+void votes_look(struct votes *v, const char *directory, int64_t now);
+/** For how many milliseconds all of them still stand still; -1: one still writes its core. */
+int64_t votes_held(const struct votes *v);
+/** Lets them go on to their end. */
+void votes_release(struct votes *v);
+
+// --- output.c: whether the job says something, without reading it ---
+struct output {
+	uint64_t sum;
+	int64_t changed;
+};
+void output_look(struct output *o, pid_t helper, int64_t now);
+
+// --- start.c ---
+struct start {
+	char *const *command;
+	char *const *environment;
+	const sigset_t *mask; // the job's
+	uint64_t core_most;   // bytes; UINT64_MAX: as it is
+};
+/** Starts it; -1, and errno, where it cannot be. */
+pid_t start_job(const struct start *s);
+/** The job's environment for a try: ours, the user's, and the recorder's. */
+struct start_settings {
+	const struct job_options *options;
+	const struct run_try *of;
+	const char *recordings, *dumps, *directory;
+	const char *run_id;
+	struct str profile;   // lines of NAME=VALUE
+	struct str on_repeat; // the same
+	bool agent;           // with the debug agent
+	bool cores;           // GPU cores go to @directory
+};
+char *const *start_environment(struct arena *a, const struct start_settings *s);
+
+// --- helper.c: the one child that is not the job's ---
+enum helper_kind { HELPER_NONE, HELPER_LOOK, HELPER_STUDY, HELPER_DECIDE, HELPER_PROFILE, HELPER_FINISH };
+struct helper {
+	enum helper_kind kind;
+	struct child child;
+	struct text answer;
+	int64_t deadline;
+	bool gone; // it was reaped
+};
+struct helper_task {
+	const struct job_hands *hands;
+	enum helper_kind kind;
+	const struct job_study *study;
+	const char *path;
+};
+bool helper_begin(struct helper *h, const struct helper_task *task, int64_t milliseconds);
+/** Reads what it says. true: it has ended, or is late and was killed. */
+bool helper_go_on(struct helper *h, int64_t now);
+void helper_end(struct helper *h);
+
+// --- the supervisor ---
+struct supervisor {
+	const struct job_options *options;
+	const struct job_hands *hands;
+	void (*tell)(const char *line);
+	struct arena *arena;
+	struct run_told *run;
+	VEC(struct run_try *) tries;
+	sigset_t before; // the mask that we were started with
+	int signals;     // signalfd
+	struct terminal terminal;
+	struct helper helper;
+	const char *directory, *recordings;
+	struct str profile, repeat; // lines of NAME=VALUE
+	int64_t deadline;           // of all tries; 0: none
+	int64_t delay_ms;           // before the next try
+	int asked;                  // the signal by which somebody wants us to end; 0
+	bool missing;               // the command could not be started
+	bool shows;                 // a progress line is on the terminal
+};
+
+/** Why the supervisor ends a try. */
+enum job_why { WHY_ITSELF, WHY_ASKED, WHY_HANG, WHY_SILENT, WHY_DEADLINE };
+enum job_phase { PHASE_RUNS, PHASE_LOOKS, PHASE_SAVES, PHASE_ENDS, PHASE_GONE };
+
+/** A try while it runs. */
+struct job_try {
+	struct run_try *told;
+	const char *directory; // of the try
+	pid_t root;
+	bool root_gone, root_stopped, oom;
+	int status; // as waitpid() has it
+	int64_t began;
+	enum job_phase phase;
+	enum job_why why;
+	struct votes votes;
+	struct output output;
+	struct oom_figures before;
+	unsigned killed; // processes that SIGKILL ended, though we did not send it
+	int64_t kill_at; // when SIGKILL is sent to all; 0: not
+	int64_t give_up; // when processes that SIGKILL does not end are left
+	int64_t output_due;
+	bool kill_sent, studied, looked;
+	bool held;            // what is saved is of a process that a fault holds
+	struct pid_list pids; // as of the last look
+};
+
+// loop.c: from the start of a try until nothing of it is left
+void attempt_run(struct supervisor *s, struct job_try *a);
+/** Waits for signals and for the helper, at most @milliseconds. @a NULL: no job runs. */
+void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds);
+/** A line on the terminal, where there is one, while the job is silent; NULL: wipes it. */
+void loop_show(struct supervisor *s, const char *what);
+/** Runs a helper to its end, unless somebody asks us to end. false: there is no answer. */
+bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds);
+
+// ended.c
+/** How it ended, as far as this process knows. */
+void ended_judge(const struct supervisor *s, struct job_try *a);
+/** The job's exit status. */
+int ended_status(const struct job_try *a);
+
+// disk.c: tries as text, a line for each value
+void try_text(const struct run_try *t, struct text *to);
+/** Sets what the lines say. Texts are copied to @a. */
+void try_take(struct str text, struct arena *a, struct run_try *t);
+struct run_try *try_new(struct arena *a);
+void run_text(const struct run_told *r, struct text *to);
+void run_take(struct str text, struct arena *a, struct run_told *r);
+/** Writes the try, the run and the status file. */
+void disk_save(const struct supervisor *s);
+/** Makes the directory of the run, and reads the tries that are in it already. */
+struct uh_error *disk_begin(struct supervisor *s);
+/** Whether this process is the first of its job on this node to save a bundle. */
+bool disk_first_of_node(const struct supervisor *s);
+/** Completes the reports of runs that were killed. */
+void disk_complete(struct supervisor *s);
+
+// ranks.c
+/** Which launcher started us, by the environment. */
+void ranks_read(struct run_told *r, struct arena *a);
+
+// checkpoint.c
+/** The newest file that @pattern fits, and how much of the try was lost since. */
+void checkpoint_find(const char *pattern, struct arena *a, struct run_try *t);

@@ -1,0 +1,459 @@
+// The run: tries, one after the other, each on the disk before its job starts.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/command.h"
+#include "job/decide.h"
+#include "job/parts.h"
+
+enum {
+	STUDY_MS = 60000,
+	DECIDE_MS = 20000,
+	FINISH_MS = 60000,
+	RELEASE_MS = 5000, // for KFD to let go of a process that has ended
+	DELAY_MOST_MS = 300000,
+	CORE_SHARE = 4, // of what is free, a core may have at most the fourth part
+	NOT_FOUND = 127,
+	NOT_EXECUTABLE = 126,
+};
+
+static int64_t wall_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// --- what is known before the start ---
+
+static struct str read_line(struct arena *a, const char *path)
+{
+	char room[128];
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t n = fd < 0 ? -1 : read(fd, room, sizeof(room));
+	return n > 0 ? arena_str(a, str_trim((struct str){ room, (size_t)n })) : (struct str){ 0 };
+}
+
+static struct str command_text(struct arena *a, char *const *command)
+{
+	struct text t = { 0 };
+	for (size_t i = 0; command[i]; i++) {
+		if (i)
+			text_add(&t, S(" "));
+		shell_quote(&t, str_z(command[i]));
+	}
+	struct str kept = arena_str(a, text_str(&t));
+	text_free(&t);
+	return kept;
+}
+
+/** A job that is put back into the queue goes on with its tries; so its name is the job's. Only letters, digits and a few others. */
+static struct str run_name(struct arena *a, const struct run_told *r)
+{
+	char stamp[32] = "";
+	const time_t now = (time_t)(r->began / 1000);
+	struct tm tm;
+	if (r->job.n) {
+		char *id = arena_z(a, r->rank >= 0 ? arena_printf(a, STR_FMT "-" STR_FMT "-rank%lld", STR_ARG(r->launcher),
+								  STR_ARG(str_cut(r->job, 64)), (long long)r->rank) :
+						     arena_printf(a, STR_FMT "-" STR_FMT, STR_ARG(r->launcher),
+								  STR_ARG(str_cut(r->job, 64))));
+		for (char *p = id; *p; p++)
+			*p = char_word(*p) || *p == '-' ? *p : '_';
+		return str_z(id);
+	}
+	if (gmtime_r(&now, &tm))
+		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	return arena_printf(a, "%s-%lld", stamp, (long long)r->pid);
+}
+
+static void describe(struct supervisor *s)
+{
+	struct utsname host = { 0 };
+	struct run_told *r = s->run;
+	uname(&host);
+	*r = (struct run_told){ .host = arena_str(s->arena, str_z(host.nodename)),
+				.boot_id = read_line(s->arena, "/proc/sys/kernel/random/boot_id"),
+				.command = command_text(s->arena, s->options->command),
+				.began = wall_ms(),
+				.pid = getpid(),
+				.status = -1,
+				.recorder = str_z(s->options->recorder ? s->options->recorder : "") };
+	ranks_read(r, s->arena);
+	r->id = run_name(s->arena, r);
+}
+
+/** The recordings lie in memory, in a directory of their own that capture and `unhang last` know by its name. */
+static struct uh_error *make_recordings(struct supervisor *s)
+{
+	const char *shm = access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
+	s->recordings = arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
+	if (mkdir(s->recordings, 0700) && errno != EEXIST)
+		return uh_error_os(errno, "%s", s->recordings);
+	return NULL;
+}
+
+static void empty_directory(const char *path)
+{
+	DIR *d = opendir(path);
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
+static void take_over(struct supervisor *s)
+{
+	static const int ours[] = { SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT };
+	sigset_t set;
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		sigaddset(&set, ours[i]);
+	sigprocmask(SIG_BLOCK, &set, &s->before);
+	s->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	terminal_save(&s->terminal);
+}
+
+static void give_back(struct supervisor *s)
+{
+	helper_end(&s->helper);
+	text_free(&s->helper.answer);
+	if (s->terminal.fd >= 0)
+		close(s->terminal.fd);
+	close(s->signals);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+	sigprocmask(SIG_SETMASK, &s->before, NULL);
+}
+
+/** The variables of a profile, a line for each. */
+static struct uh_error *read_profile(struct supervisor *s, const char *path, struct text *to)
+{
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_PROFILE, .path = path };
+	struct str answer, error;
+	loop_help(s, &task, DECIDE_MS);
+	answer = text_str(&s->helper.answer);
+	if (str_behind(answer, S("error "), &error))
+		return uh_error_new(STR_FMT, STR_ARG(error));
+	if (!answer.n)
+		return uh_error_new("%s: there is no variable in it", path);
+	text_add(to, answer);
+	return NULL;
+}
+
+// --- one try ---
+
+/** What a core may have: a part of what is free where it will lie. */
+static uint64_t core_most(const struct supervisor *s)
+{
+	struct statvfs fs;
+	if (s->options->cores == CORES_OFF)
+		return 0;
+	return statvfs(s->directory, &fs) ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize / CORE_SHARE;
+}
+
+/** The command, with what --resume adds from the second try on. */
+static char *const *command_line(struct supervisor *s, const struct run_try *t)
+{
+	VEC(char *) list = { 0 };
+	for (size_t i = 0; s->options->command[i]; i++)
+		vec_push(&list, s->options->command[i]);
+	struct str more = str_z(t->number > 1 && s->options->resume ? s->options->resume : "");
+	for (struct str word = str_word(&more); word.n; word = str_word(&more))
+		vec_push(&list, arena_z(s->arena, word));
+	char **kept = arena_alloc(s->arena, (list.len + 1) * sizeof(*kept));
+	memcpy(kept, list.data, list.len * sizeof(*kept));
+	vec_free(&list);
+	return kept;
+}
+
+static struct uh_error *start(struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	const char *dumps = arena_printf(s->arena, "%s/inputs", a->directory).p;
+	const bool agent = str_is(t->changes, CHANGE_AGENT); // which and GPU cores exclude each other in most versions of ROCm
+	const struct start_settings settings = { .options = s->options,
+						 .of = t,
+						 .recordings = s->recordings,
+						 .dumps = dumps,
+						 .directory = a->directory,
+						 .cores = s->options->cores != CORES_OFF && !agent,
+						 .run_id = s->run->id.p,
+						 .profile = s->profile,
+						 .on_repeat = str_is(t->changes, CHANGE_REPEAT) ? s->repeat : (struct str){ 0 },
+						 .agent = agent };
+	const struct start job = { .command = command_line(s, t),
+				   .environment = start_environment(s->arena, &settings),
+				   .mask = &s->before,
+				   .core_most = agent ? 0 : core_most(s) };
+	if (t->level > 5)
+		mkdir(dumps, 0700);
+	a->root = start_job(&job);
+	if (a->root > 0)
+		return NULL;
+	s->missing = true;
+	a->status = (errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE) << 8;
+	return uh_error_os(errno, "%s", job.command[0]);
+}
+
+/** What the recordings, the log and the GPU say, now that the job is gone. */
+static void study(struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	const bool failed = !str_is(t->ended, "done") && !str_is(t->ended, "no-launch") && !str_is(t->ended, "stopped");
+	// A job that never came to a GPU has nothing there; one without the recorder may have.
+	const bool unseen = t->recordings <= 0 && !str_is(t->ended, "exit") && !access("/sys/class/kfd", F_OK);
+	const struct job_study study = { .run = s->run,
+					 .of = t,
+					 .directory = a->directory,
+					 .recordings = s->recordings,
+					 .capture = (t->launches > 0 || unseen) && failed && disk_first_of_node(s),
+					 .deadline_ms = STUDY_MS / 2,
+					 .options = s->options };
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
+	if (!failed || a->studied || !(study.capture || t->recordings))
+		return;
+	const struct str ended = t->ended, because = t->because;
+	loop_show(s, "saving and explaining the evidence");
+	const bool answered = loop_help(s, &task, STUDY_MS);
+	loop_show(s, NULL);
+	if (!answered) {
+		t->lacking = S("The evidence could not be studied in time.");
+		return;
+	}
+	try_take(text_str(&s->helper.answer), s->arena, t);
+	if (!t->lacking.n && (str_is(ended, "signal") || str_is(ended, "oom")))
+		t->lacking =
+			S("Its processes were gone before they could be looked at: recording, control group and log are all "
+			  "that is left.");
+	// Only what the status leaves open is the recordings' to say.
+	if (!str_is(ended, "exit") && !str_is(ended, "signal")) {
+		t->ended = ended;
+		t->because = because;
+	}
+}
+
+/** Cores of GPUs were explained. What the kernel wrote of the process lies elsewhere, bounded. */
+static void drop_cores(const struct supervisor *s, const struct job_try *a)
+{
+	DIR *d = s->options->cores == CORES_KEEP ? NULL : opendir(a->directory);
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (!strncmp(e->d_name, JOB_CORE, strlen(JOB_CORE)))
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
+/** KFD lets go of a process some time after it has ended; a new try would find no memory until then. */
+static void wait_for_memory(struct supervisor *s, struct job_try *a)
+{
+	const int64_t end = now_ms() + RELEASE_MS;
+	bool ours = true;
+	while (ours) {
+		a->told->holders = holders_say(s->arena, &a->pids, s->run->id.p, &ours);
+		if (!ours || now_ms() >= end || s->asked)
+			break;
+		loop_wait(s, NULL, 100);
+	}
+}
+
+static void decide(struct supervisor *s, struct job_try *a)
+{
+	struct run_try *t = a->told;
+	const struct job_study study = { .run = s->run, .of = t, .directory = a->directory, .options = s->options };
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_DECIDE, .study = &study };
+	if (str_is(t->ended, "done"))
+		return;
+	if (!loop_help(s, &task, DECIDE_MS)) {
+		t->act = S("stop");
+		t->reason = S("There was no time left to decide.");
+		return;
+	}
+	try_take(text_str(&s->helper.answer), s->arena, t);
+}
+
+static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
+{
+	struct job_try *a = mem_alloc(sizeof(*a));
+	struct uh_error *err = NULL;
+	a->told = t;
+	a->directory = arena_printf(s->arena, "%s/%lld", s->directory, (long long)t->number).p;
+	if (mkdir(a->directory, 0700) && errno != EEXIST)
+		err = uh_error_os(errno, "%s", a->directory);
+	oom_read(&a->before);
+	if (!err)
+		err = start(s, a);
+	if (!err) {
+		if (t->number == 1)
+			disk_complete(s);
+		attempt_run(s, a);
+		if (WIFSIGNALED(a->status) || a->kill_sent)
+			terminal_restore(&s->terminal);
+		ended_judge(s, a);
+		disk_save(s);
+		study(s, a);
+		drop_cores(s, a);
+		wait_for_memory(s, a);
+		checkpoint_find(s->options->checkpoint, s->arena, t);
+		decide(s, a);
+	}
+	s->run->status = ended_status(a);
+	rmdir(a->directory); // where nothing was saved
+	free(a);
+	return err;
+}
+
+// --- the tries ---
+
+static void tell(struct supervisor *s, const struct run_try *t)
+{
+	struct arena a = { 0 };
+	if (!s->options->quiet && str_is(t->act, "restart")) // the last one is in the report
+		s->tell(arena_printf(&a, "try %lld: " STR_FMT " " STR_FMT, (long long)t->number, STR_ARG(t->because),
+				     STR_ARG(t->reason))
+				.p);
+	arena_free(&a);
+}
+
+/** What --on-repeat changes: the level, a profile, or variables. */
+static void apply_repeat(struct supervisor *s, struct run_try *t)
+{
+	struct text lines = { 0 };
+	for (size_t i = 0; i < s->options->non_repeat; i++) {
+		struct str line = str_z(s->options->on_repeat[i]), value;
+		int64_t level;
+		if (str_behind(line, S("level="), &value) && str_number(value, &level))
+			t->level = level;
+		else if (str_behind(line, S("profile="), &value))
+			uh_error_free(read_profile(s, arena_z(s->arena, value), &lines));
+		else
+			text_printf(&lines, STR_FMT "\n", STR_ARG(line));
+	}
+	s->repeat = arena_str(s->arena, text_str(&lines));
+	text_free(&lines);
+}
+
+static struct run_try *next_try(struct supervisor *s)
+{
+	const struct run_try *last = s->tries.len ? s->tries.data[s->tries.len - 1] : NULL;
+	struct run_try *t = try_new(s->arena);
+	t->number = last ? last->number + 1 : 1;
+	t->level = last && last->next_level >= 0 ? last->next_level : s->options->level;
+	t->began = wall_ms();
+	if (last) {
+		t->filter = last->next_filter;
+		t->changes = last->next_changes;
+	}
+	if (str_is(t->changes, CHANGE_REPEAT))
+		apply_repeat(s, t);
+	return t;
+}
+
+/** Waits before the next try: twice as long each time. false: somebody ended us. */
+static bool pause_before(struct supervisor *s)
+{
+	const int64_t end = now_ms() + s->delay_ms;
+	while (!s->asked && now_ms() < end)
+		loop_wait(s, NULL, end - now_ms());
+	s->delay_ms = s->delay_ms * 2 < DELAY_MOST_MS ? s->delay_ms * 2 : DELAY_MOST_MS;
+	return !s->asked;
+}
+
+static struct uh_error *all_tries(struct supervisor *s)
+{
+	struct uh_error *err = NULL;
+	for (bool again = true; again && !err;) {
+		struct run_try *t = next_try(s);
+		vec_push(&s->tries, t);
+		disk_save(s);
+		empty_directory(s->recordings); // of the try before
+		err = try_once(s, t);
+		disk_save(s);
+		tell(s, t);
+		again = !err && str_is(t->act, "restart") && pause_before(s);
+	}
+	return err;
+}
+
+static void finish(struct supervisor *s)
+{
+	const struct run_try *last = s->tries.len ? s->tries.data[s->tries.len - 1] : NULL;
+	const struct job_study study = {
+		.run = s->run, .of = last, .directory = s->directory, .recordings = s->recordings, .options = s->options
+	};
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_FINISH, .study = &study };
+	if (!s->options->crash_diagnostics && !s->options->hooks)
+		return;
+	loop_help(s, &task, FINISH_MS);
+	for (struct str rest = text_str(&s->helper.answer); rest.n;)
+		s->tell(arena_z(s->arena, str_split(&rest, '\n')));
+}
+
+static struct uh_error *begin(struct supervisor *s)
+{
+	static const struct pid_list none;
+	struct text profile = { 0 };
+	bool ours;
+	if (s->options->restarts && s->run->rank >= 0 && s->run->world > 1)
+		return uh_error_new(
+			"--restart is for the command that starts all ranks; this is rank %lld of %lld under " STR_FMT
+			", which would leave the others behind. Put unhang run around the launcher",
+			(long long)s->run->rank, (long long)s->run->world, STR_ARG(s->run->launcher));
+	struct uh_error *err = disk_begin(s);
+	if (!err)
+		err = make_recordings(s);
+	if (!err && s->options->profile)
+		err = read_profile(s, s->options->profile, &profile);
+	s->profile = arena_str(s->arena, text_str(&profile));
+	text_free(&profile);
+	s->run->before = holders_say(s->arena, &none, s->run->id.p, &ours);
+	if (s->run->before.n && !s->options->quiet)
+		s->tell(arena_printf(s->arena, "GPU memory is in use before the start: " STR_FMT, STR_ARG(s->run->before)).p);
+	return err;
+}
+
+struct uh_error *job_run(const struct job_options *o, const struct job_hands *hands, void (*tell_line)(const char *line),
+			 struct job_result *ret)
+{
+	*ret = (struct job_result){ .status = -1 };
+	struct supervisor s = { .options = o,
+				.hands = hands,
+				.tell = tell_line,
+				.arena = &ret->arena,
+				.run = &ret->run,
+				.delay_ms = o->delay_ms,
+				.deadline = o->deadline_ms ? now_ms() + o->deadline_ms : 0 };
+	describe(&s);
+	take_over(&s);
+	struct uh_error *err = begin(&s);
+	if (!err) {
+		err = all_tries(&s);
+		finish(&s);
+	}
+	if (s.recordings) {
+		empty_directory(s.recordings);
+		rmdir(s.recordings);
+	}
+	const struct run_try **list = arena_alloc(&ret->arena, (s.tries.len + 1) * sizeof(*list));
+	for (size_t i = 0; i < s.tries.len; i++)
+		list[i] = s.tries.data[i];
+	ret->run.tries = list;
+	ret->run.ntries = s.tries.len;
+	ret->status = (int)ret->run.status;
+	vec_free(&s.tries);
+	give_back(&s);
+	return err;
+}
+
+void job_result_free(struct job_result *r) { arena_free(&r->arena); }

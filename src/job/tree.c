@@ -1,0 +1,121 @@
+// The processes of the job. We are their subreaper: whoever loses its parent becomes our child, also a daemon that has forked twice.
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "job/parts.h"
+
+enum { STAT_ROOM = 1024, ALL_MOST = 65536, SAID_MOST = 8 };
+
+struct process_seen {
+	int64_t pid, parent;
+	bool ours;
+};
+
+static struct str read_proc(int64_t pid, const char *file, char *room, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, file);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t n = fd < 0 ? -1 : read(fd, room, size);
+	return (struct str){ room, n > 0 ? (size_t)n : 0 };
+}
+
+/** Parent and state. The name before them may hold anything, brackets too. */
+static bool read_stat(int64_t pid, int64_t *ret_parent, char *ret_state)
+{
+	char room[STAT_ROOM];
+	struct str text = read_proc(pid, "stat", room, sizeof(room)), state;
+	const char *end = text.n ? memrchr(text.p, ')', text.n) : NULL;
+	if (!end)
+		return false;
+	text = str_from(text, (size_t)(end + 1 - text.p));
+	state = str_word(&text);
+	*ret_state = state.n ? state.p[0] : '?';
+	return str_number(str_word(&text), ret_parent);
+}
+
+static size_t read_all(struct process_seen *list)
+{
+	DIR *d = opendir("/proc");
+	size_t n = 0;
+	char state;
+	for (struct dirent *e = d ? readdir(d) : NULL; e && n < ALL_MOST; e = readdir(d)) {
+		if (!isdigit((unsigned char)e->d_name[0]) || !str_number(str_z(e->d_name), &list[n].pid))
+			continue;
+		if (read_stat(list[n].pid, &list[n].parent, &state) && state != 'Z' && state != 'X')
+			list[n++].ours = false;
+	}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static bool is_ours(const struct process_seen *list, size_t n, int64_t pid, int64_t self)
+{
+	if (pid == self)
+		return true;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].pid == pid)
+			return list[i].ours;
+	return false;
+}
+
+void tree_list(pid_t helper, struct pid_list *ret)
+{
+	struct process_seen *list = mem_alloc(ALL_MOST * sizeof(*list));
+	const size_t n = read_all(list);
+	const int64_t self = getpid();
+	bool more = true;
+	ret->n = 0;
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < n && ret->n < PIDS_MOST; i++) {
+			if (list[i].ours || list[i].pid == helper || !is_ours(list, n, list[i].parent, self))
+				continue;
+			list[i].ours = more = true;
+			ret->list[ret->n++] = list[i].pid;
+		}
+	}
+	free(list);
+}
+
+void tree_signal(const struct pid_list *p, int signal)
+{
+	for (size_t i = 0; i < p->n; i++)
+		kill((pid_t)p->list[i], signal);
+}
+
+struct str tree_say(struct arena *a, const struct pid_list *p)
+{
+	struct text said = { 0 };
+	char room[64];
+	for (size_t i = 0; i < p->n && i < SAID_MOST; i++) {
+		struct str name = str_trim(read_proc(p->list[i], "comm", room, sizeof(room)));
+		text_printf(&said, "%s" STR_FMT " (%lld)", i ? ", " : "", STR_ARG(name.n ? name : S("process")),
+			    (long long)p->list[i]);
+	}
+	if (p->n > SAID_MOST)
+		text_printf(&said, " and %zu more", p->n - SAID_MOST);
+	struct str kept = arena_str(a, text_str(&said));
+	text_free(&said);
+	return kept;
+}
+
+uint64_t tree_written(const struct pid_list *p)
+{
+	uint64_t sum = 0;
+	char room[STAT_ROOM];
+	for (size_t i = 0; i < p->n; i++) {
+		struct str text = read_proc(p->list[i], "io", room, sizeof(room));
+		while (text.n) {
+			struct str line = str_split(&text, '\n'), value;
+			int64_t n;
+			if (str_behind(line, S("wchar:"), &value) && str_number(value, &n))
+				sum += (uint64_t)n + (uint64_t)p->list[i];
+		}
+	}
+	return sum;
+}

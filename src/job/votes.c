@@ -1,0 +1,113 @@
+// Votes on whether the job moves, from the heads of its recordings: some kilobytes of each file, some times a second. They are read, not
+// mapped: a file that is cut under a mapping kills its reader.
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "job/parts.h"
+#include "recorder/format.h"
+
+enum { RECORDINGS_MOST = 1024 };
+
+struct queue_look {
+	uint64_t sum, clock, packets;
+	unsigned recordings;
+	bool in_flight;
+};
+
+static bool read_at(int fd, void *to, size_t size, uint64_t at)
+{
+	return at <= INT64_MAX - size && pread(fd, to, size, (off_t)at) == (ssize_t)size;
+}
+
+static void mix(uint64_t *sum, uint64_t value) { *sum = (*sum ^ value) * 0x9e3779b97f4a7c15u + (*sum >> 29); }
+
+static void look_at_queue(int fd, const struct rec_extent *e, bool on, struct queue_look *l)
+{
+	struct rec_queue q;
+	if (e->head < sizeof(q) || !read_at(fd, &q, sizeof(q), e->offset))
+		return;
+	mix(&l->sum, q.read);
+	mix(&l->sum, q.write);
+	l->packets += q.write;
+	l->in_flight |= on && !q.destroyed && q.write > q.read;
+}
+
+/** A fault holds the process for us: we are here. */
+static void answer(struct votes *v, int directory, const char *name)
+{
+	struct held h;
+	const int fd = v->nholds < HOLDS_MOST ? openat(directory, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+	if (fd >= 0 && hold_look(fd, &h) && hold_asks(&h) && hold_answer(fd, &h))
+		v->holds[v->nholds++] = fd;
+	else if (fd >= 0)
+		close(fd);
+}
+
+int64_t votes_held(const struct votes *v)
+{
+	int64_t left = INT64_MAX;
+	for (size_t i = 0; i < v->nholds; i++) {
+		struct held h;
+		if (!hold_look(v->holds[i], &h))
+			continue;
+		if (h.state < REC_HOLD_HELD)
+			return -1;
+		left = h.state == REC_HOLD_HELD ? (h.left_ms < left ? h.left_ms : left) : 0;
+	}
+	return left == INT64_MAX ? 0 : left;
+}
+
+void votes_release(struct votes *v)
+{
+	for (size_t i = 0; i < v->nholds; i++) {
+		struct held h;
+		if (hold_look(v->holds[i], &h))
+			hold_release(v->holds[i], &h);
+		close(v->holds[i]);
+	}
+	v->nholds = 0;
+}
+
+static void look_at_recording(struct votes *v, int directory, const char *name, struct queue_look *l)
+{
+	struct rec_header h;
+	struct rec_extent *table = NULL;
+	const size_t size = RECORDING_EXTENTS * sizeof(*table);
+	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 || !read_at(fd, &h, sizeof(h), 0) || memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) ||
+	    h.version != RECORDING_VERSION)
+		return;
+	if (h.hold >= REC_HOLD_ASKED && h.hold <= REC_HOLD_HELD && h.answered != h.holds)
+		answer(v, directory, name);
+	l->recordings++;
+	l->clock += h.clocks[h.newest & 1].boot_ns;
+	table = mem_alloc(size);
+	if (read_at(fd, table, size, RECORDING_EXTENTS_AT))
+		for (size_t i = 0; i < RECORDING_EXTENTS && table[i].kind; i++)
+			if (table[i].kind == EXTENT_QUEUE)
+				look_at_queue(fd, &table[i], h.state == RECORDING_ON, l);
+	free(table);
+}
+
+static bool is_recording(const char *name) { return str_ends(str_z(name), S(".recording")); }
+
+void votes_look(struct votes *v, const char *directory, int64_t now)
+{
+	struct queue_look l = { 0 };
+	DIR *d = opendir(directory);
+	for (struct dirent *e = d ? readdir(d) : NULL; e && l.recordings < RECORDINGS_MOST; e = readdir(d))
+		if (is_recording(e->d_name))
+			look_at_recording(v, dirfd(d), e->d_name, &l);
+	if (d)
+		closedir(d);
+	// A process that was stopped records nothing: that its queues stand says nothing.
+	v->fresh = l.clock != v->clock;
+	if (l.sum != v->sum || l.recordings != v->recordings || !l.in_flight || !v->fresh)
+		v->moved = now;
+	v->sum = l.sum;
+	v->clock = l.clock;
+	v->packets = l.packets;
+	v->recordings = l.recordings;
+	v->in_flight = l.in_flight;
+}

@@ -1,0 +1,62 @@
+// A run and its tries, as they are stored and told: job/ fills them in, disk and reports write them down.
+#pragma once
+
+#include <stdio.h>
+
+#include "base/arena.h"
+
+/** One start of the job. Numbers are -1 and texts empty where they are not known. */
+struct run_try {
+	int64_t number, level;
+	int64_t began, ran_ms; // milliseconds: since 1970, and of its life
+	struct str filter;     // globs of kernels: of these more was recorded
+	struct str changes;    // how it differs from the try before: `on-repeat`, `debug-agent`
+	struct str ended;      // how, in a word; empty while it runs
+	int64_t exit_code, signal;
+	struct str because; // the evidence for that, in a sentence
+	struct str class, title, fault, gpu;
+	struct str kernel, symbol, place; // of the failure: where the address lies, in words
+	struct str offset;                // the same without what changes from try to try: past+0/4194304
+	int64_t packet, launch;           // of the kernel: its number in the queue; of this kernel in its process, from 1 on
+	int64_t rank, pid;                // of the process that failed
+	int64_t launches, recordings;
+	struct str fingerprint, kind; // what makes it the same failure; what makes it one of the same kind
+	struct str bundle, diagnosis; // files
+	struct str lacking;           // what could not be saved any more, in a sentence
+	int64_t memory_peak, memory_limit, oom_kills;
+	struct str left;    // processes that were still there when the job had ended
+	struct str holders; // who has GPU memory afterwards
+	struct str checkpoint;
+	int64_t lost_ms; // of work since that checkpoint
+	// The decision:
+	struct str row, act, reason, propose;
+	int64_t next_level;
+	struct str next_filter, next_changes;
+};
+
+/** One job under unhang run. */
+struct run_told {
+	struct str id, host, boot_id, directory, command;
+	struct str launcher, job; // who started it; its number there
+	int64_t rank, world, restarts;
+	int64_t began, pid, status; // status: -1 while it runs
+	struct str recorder;        // the library; empty: none
+	struct str before;          // who had GPU memory before the start
+	struct str notes;
+	const struct run_try *const *tries;
+	size_t ntries;
+};
+
+/** For people: each try in a few lines. */
+void report_run(const struct run_told *r, bool json, FILE *out);
+/** The keys of crash_diagnostics.json as agents read them, and ours. */
+struct crash_diagnostics {
+	const struct run_told *run;
+	struct str log, boundary; // the newest launches; the last of them
+	struct str gfx;
+	const struct str *dumps;
+	size_t ndumps;
+};
+void report_crash_diagnostics(const struct crash_diagnostics *d, FILE *out);
+/** Why the job failed, in one line; empty: it did not. */
+struct str run_failure(const struct run_try *t, struct arena *a);

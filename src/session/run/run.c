@@ -1,0 +1,286 @@
+// unhang run: what the run has others do, in children: save and explain, decide, look at the GPUs, read a profile.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/door/caller.h"
+#include "base/door/door.h"
+#include "base/print.h"
+#include "base/save.h"
+#include "job/decide.h"
+#include "job/job.h"
+#include "job/profile.h"
+#include "session/bundle/capture.h"
+#include "session/look.h"
+#include "session/run/finish.h"
+#include "session/run/suspect.h"
+#include "session/session.h"
+#include "store/store.h"
+
+enum { PROFILE_MOST = 64 << 10, GRACE_S = 20, HANG_S = 60, DELAY_S = 5 };
+
+static void say_nothing(void *ctx, const char *message)
+{
+	(void)ctx;
+	(void)message;
+}
+
+/** A line is one value. */
+static void put(FILE *to, const char *key, struct str value)
+{
+	struct text safe = { 0 };
+	text_add_safe(&safe, value);
+	if (safe.n)
+		fprintf(to, "%s " STR_FMT "\n", key, STR_ARG(text_str(&safe)));
+	text_free(&safe);
+}
+
+static void put_number(FILE *to, const char *key, int64_t value)
+{
+	if (value >= 0)
+		fprintf(to, "%s %lld\n", key, (long long)value);
+}
+
+// --- save and explain ---
+
+static void save_report(struct uh_session *s, const char *path, bool json)
+{
+	const struct uh_report_options options = { .json = json, .width = 100 };
+	char *text = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&text, &n);
+	if (!out)
+		return;
+	uh_session_report(s, out, &options);
+	fclose(out);
+	uh_error_free(save_file(AT_FDCWD, path, (struct str){ text, n }, 0640));
+	free(text);
+}
+
+/** The bundle; where there is none, why. */
+static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *to)
+{
+	struct captured done = { 0 };
+	const struct capture_options o = { .file = arena_printf(a, "%s/" STORE_BUNDLE, s->directory).p,
+					   .recordings = s->recordings,
+					   .pids = s->pids,
+					   .npids = s->npids,
+					   .user_data = USER_DATA_REGISTERS,
+					   .deadline_ms = (int)s->deadline_ms };
+	struct uh_error *err = s->capture ? bundle_take(&o, &done) : NULL;
+	struct str file = err || !s->capture ? (struct str){ 0 } : str_z(o.file);
+	if (!s->capture && s->run->rank >= 0)
+		put(to, "lacking", S("Another rank of this node saved the bundle."));
+	put(to, "bundle", file);
+	if (err)
+		put(to, "lacking", arena_printf(a, "There is no bundle: %s.", uh_error_message(err)));
+	uh_error_free(err);
+	captured_free(&done);
+	return file;
+}
+
+static void tell_incident(const struct uh_session *s, FILE *to)
+{
+	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
+	if (!i)
+		return;
+	put(to, "class", i->cause->head.id);
+	put(to, "title", i->title);
+	put(to, "fault", i->fault);
+	put(to, "gpu", i->gpu.device);
+}
+
+/** GPU cores and what the debug agent wrote, in the directories of the try and of its recordings. */
+static void add_files(struct uh_session *session, const char *directory, struct arena *a)
+{
+	enum { FILES_MOST = 16 };
+	struct door_names names = { 0 };
+	size_t n = 0;
+	uh_error_free(door_names(&(struct named){ .path = directory }, false, a, &names));
+	for (size_t i = 0; i < names.n && n < FILES_MOST; i++) {
+		struct str name = str_z(names.list[i]);
+		if (!str_starts(name, S(JOB_CORE)) && !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE))
+			continue;
+		uh_session_add_path(session, arena_printf(a, "%s/%s", directory, names.list[i]).p);
+		n++;
+	}
+}
+
+/** Only what happened since the try began is its. */
+static void explain(const struct job_study *s, struct str bundle, struct arena *a, FILE *to)
+{
+	enum { SLACK_S = 2 };
+	struct uh_session *session = uh_session_new(say_nothing, NULL);
+	const char *json = arena_printf(a, "%s/" STORE_DIAGNOSIS, s->directory).p;
+	session->told =
+		(struct told_options){ .limited = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL) };
+	uh_session_add_path(session, bundle.n ? bundle.p : s->recordings);
+	add_files(session, s->directory, a);
+	add_files(session, s->recordings, a);
+	uh_session_end(session);
+	tell_incident(session, to);
+	save_report(session, json, true);
+	save_report(session, arena_printf(a, "%s/" STORE_TEXT, s->directory).p, false);
+	put(to, "diagnosis", str_z(json));
+	uh_session_free(session);
+}
+
+static void study(void *ctx, const struct job_study *s, FILE *to)
+{
+	struct arena a = { 0 };
+	struct run_try found = { .packet = -1, .launch = -1, .rank = -1, .pid = -1 };
+	(void)ctx;
+	suspect_find(s->recordings, &a, &found);
+	put(to, "ended", found.ended);
+	put(to, "because", found.because);
+	put(to, "kernel", found.kernel);
+	put(to, "symbol", found.symbol);
+	put(to, "place", found.place);
+	put(to, "offset", found.offset);
+	put_number(to, "packet", found.packet);
+	put_number(to, "launch", found.launch);
+	put_number(to, "rank", found.rank);
+	put_number(to, "pid", found.pid);
+	fflush(to); // what comes may take too long
+	struct str bundle = save_bundle(s, &a, to);
+	fflush(to);
+	if (bundle.n || s->of->recordings > 0)
+		explain(s, bundle, &a, to);
+	arena_free(&a);
+}
+
+static void decide(void *ctx, const struct job_study *s, FILE *to)
+{
+	struct arena a = { 0 };
+	struct teller teller = { say_nothing, NULL };
+	struct know *k = look_knowledge(&teller);
+	struct run_try t = *s->of;
+	(void)ctx;
+	job_decide(k, s, &a, &t);
+	put(to, "fingerprint", t.fingerprint);
+	put(to, "kind", t.kind);
+	put(to, "row", t.row);
+	put(to, "act", t.act);
+	put(to, "reason", t.reason);
+	put(to, "propose", t.propose);
+	put(to, "next_filter", t.next_filter);
+	put(to, "next_changes", t.next_changes);
+	put_number(to, "next_level", t.next_level);
+	know_free(k);
+	arena_free(&a);
+}
+
+/** Whether the GPUs stand. Where no GPU of the machine can be seen, nobody knows. */
+static void look(void *ctx, FILE *to)
+{
+	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	(void)ctx;
+	uh_error_free(uh_session_add_machine(s, NULL));
+	uh_session_end(s);
+	const struct machine_observation *m = s->seen;
+	const struct gpu_observation *stands = NULL;
+	bool known = m && m->n;
+	for (size_t i = 0; m && i < m->n; i++) {
+		known &= m->gpus[i].known;
+		stands = m->gpus[i].unwell ? &m->gpus[i] : stands;
+	}
+	fputs(stands ? "stands\n" : known ? "moves\n" : "unknown\n", to);
+	if (stands)
+		put(to, "says", stands->says.n ? stands->says : stands->health);
+	uh_session_free(s);
+}
+
+// --- profiles: what `unhang doctor --apply` writes for one job ---
+
+static void profile(void *ctx, const char *path, FILE *to)
+{
+	struct arena a = { 0 };
+	struct str text, wrong;
+	struct text lines = { 0 };
+	(void)ctx;
+	struct uh_error *err = named_read(&(struct named){ .path = path }, PROFILE_MOST, &a, &text, NULL);
+	if (!err && !profile_parse(text, &lines, &wrong))
+		err = uh_error_new("%s: no profile of unhang doctor has a line such as '" STR_FMT "'", path,
+				   STR_ARG(str_cut(wrong, 60)));
+	if (err)
+		put(to, "error", str_z(uh_error_message(err)));
+	else
+		print_str(to, text_str(&lines));
+	uh_error_free(err);
+	text_free(&lines);
+	arena_free(&a);
+}
+
+// --- what the user asked for ---
+
+static const char *state_directory(struct arena *a)
+{
+	const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
+	if (!geteuid())
+		return "/var/lib/unhang/runs";
+	if (state && *state == '/')
+		return arena_printf(a, "%s/unhang/runs", state).p;
+	return arena_printf(a, "%s/.local/state/unhang/runs", home ? home : "/tmp").p;
+}
+
+static int64_t milliseconds(unsigned seconds, unsigned usual) { return (int64_t)(seconds ? seconds : usual) * 1000; }
+
+static struct job_options options_of(const struct uh_run_options *o, struct arena *a)
+{
+	return (struct job_options){ .command = o->command,
+				     .state_dir = o->state_dir ? o->state_dir : state_directory(a),
+				     .status_file = o->status_file,
+				     .recorder = o->recorder,
+				     .agent = o->agent,
+				     .env = o->env,
+				     .nenv = o->nenv,
+				     .on_repeat = o->on_repeat,
+				     .non_repeat = o->non_repeat,
+				     .profile = o->profile,
+				     .resume = o->resume,
+				     .checkpoint = o->checkpoint,
+				     .crash_diagnostics = o->crash_diagnostics,
+				     .hooks = o->hooks,
+				     .silent_ms = milliseconds(o->silent, 0),
+				     .deadline_ms = milliseconds(o->deadline, 0),
+				     .grace_ms = milliseconds(o->grace, GRACE_S),
+				     .hang_ms = milliseconds(o->hang_after, HANG_S),
+				     .delay_ms = o->delay_given ? (int64_t)o->delay * 1000 : DELAY_S * 1000,
+				     .hang_given = o->hang_after,
+				     .restarts = o->restarts,
+				     .level = o->level,
+				     .allow_inputs = o->allow_inputs,
+				     .quiet = o->quiet,
+				     .cores = (enum job_cores)o->cores };
+}
+
+static void say(const char *line)
+{
+	fputs("unhang: ", stderr);
+	print_safe(stderr, str_z(line));
+	fputc('\n', stderr);
+}
+
+/** Nothing is said of a job that ended well at once. */
+static bool is_news(const struct run_told *r)
+{
+	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
+	return last && (r->ntries > 1 || !str_is(last->ended, "done") || r->notes.n);
+}
+
+struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status)
+{
+	struct arena a = { 0 };
+	struct job_result result;
+	const struct job_hands hands = { study, decide, look, profile, run_finish, NULL };
+	const struct job_options options = options_of(o, &a);
+	struct uh_error *err = job_run(&options, &hands, say, &result);
+	if (!err && (o->json || (!o->quiet && is_news(&result.run))))
+		report_run(&result.run, o->json, out);
+	*ret_status = result.status;
+	job_result_free(&result);
+	arena_free(&a);
+	return err;
+}

@@ -1,0 +1,13 @@
+// Which kernel of which process failed, by the recordings of a job.
+#pragma once
+
+#include "report/run/run.h"
+
+/** Reads the recordings of @directory, and fills in ended (where they show a fault), kernel, symbol, launch, packet, place, offset, rank and
+ * pid of @ret, which lie in @a. */
+void suspect_find(const char *directory, struct arena *a, struct run_try *ret);
+/** The newest launches as lines, and the last of them; for crash diagnostics. */
+struct suspect_log {
+	struct str lines, last, gfx;
+};
+void suspect_log(const char *directory, struct arena *a, struct suspect_log *ret);

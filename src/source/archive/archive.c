@@ -1,0 +1,105 @@
+// Archives and compressed files, unpacked by a child; anything else passes as it is.
+#include "source/archive/archive.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "source/source.h"
+
+enum { PROCESSOR_MS = 600000 };
+
+/** A source that comes from the child. */
+struct member {
+	struct feed *feed;
+	struct str left; // of the newest piece
+	bool ended, broken;
+};
+
+static ssize_t read_member(struct source *s, void *buffer, size_t size, struct uh_error **ret_err)
+{
+	struct member *m = s->ctx;
+	while (!m->left.n && !m->ended) {
+		int kind = feed_next(m->feed, &m->left, ret_err);
+		if (kind == ARCHIVE_DATA)
+			continue;
+		m->ended = true;
+		m->broken = kind <= 0;
+		if (kind == ARCHIVE_ENDS && m->left.n)
+			*ret_err = uh_error_new(STR_FMT, STR_ARG(m->left));
+		m->left.n = 0;
+		if (*ret_err)
+			return -1;
+	}
+	struct str part = str_cut(m->left, size);
+	if (part.n)
+		memcpy(buffer, part.p, part.n);
+	m->left = str_from(m->left, part.n);
+	return (ssize_t)part.n;
+}
+
+/** false: the child has ended with this source. */
+static bool visit_member(struct feed *feed, const char *name, unsigned number, _Atomic unsigned *unwanted,
+			 const struct source_visitor *v)
+{
+	struct member m = { .feed = feed };
+	struct source s = { .name = name, .read = read_member, .ctx = &m };
+	char rest[512];
+	v->visit(v->ctx, &s);
+	*unwanted = number;
+	struct uh_error *err = NULL;
+	while (!m.ended && read_member(&s, rest, sizeof(rest), &err) > 0)
+		m.left.n = 0;
+	if (m.broken && err)
+		v->problem(v->ctx, err);
+	else
+		uh_error_free(err); // of a source that nobody wanted to its end
+	return !m.broken;
+}
+
+static void take_all(struct feed *feed, _Atomic unsigned *unwanted, const struct source_visitor *v)
+{
+	struct str piece;
+	struct uh_error *err = NULL;
+	unsigned number = 0;
+	bool goes_on = true;
+	for (int kind; goes_on && (kind = feed_next(feed, &piece, &err)) > 0;) {
+		struct text text = { 0 };
+		text_printf(&text, STR_FMT, STR_ARG(piece));
+		if (kind == ARCHIVE_SOURCE)
+			goes_on = visit_member(feed, text.p, ++number, unwanted, v);
+		else if (kind == ARCHIVE_PROBLEM)
+			v->problem(v->ctx, uh_error_new("%s", text.p));
+		text_free(&text);
+	}
+	if (err)
+		v->problem(v->ctx, err);
+}
+
+static void unpack(struct archive_work work, const struct source_visitor *v)
+{
+	struct feed feed;
+	_Atomic unsigned *unwanted = mmap(NULL, sizeof(*unwanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (unwanted == MAP_FAILED) {
+		v->problem(v->ctx, uh_error_os(errno, "%s", work.name));
+		return;
+	}
+	work.unwanted = unwanted;
+	struct uh_error *err = feed_begin(&feed, work.name, archive_child, &work, PROCESSOR_MS);
+	if (err) {
+		v->problem(v->ctx, err);
+	} else {
+		take_all(&feed, unwanted, v);
+		feed_end(&feed);
+	}
+	munmap(unwanted, sizeof(*unwanted));
+}
+
+void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v)
+{
+	unpack((struct archive_work){ .named = n, .fd = fd, .name = name }, v);
+}
+
+void source_archive_bytes(struct str bytes, const char *name, const struct source_visitor *v)
+{
+	unpack((struct archive_work){ .fd = -1, .bytes = bytes, .name = name }, v);
+}

@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""unhang run around jobs that need no GPU: status, output, signals, the terminal, processes that are left, files, limits, ranks."""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import emulated
+import tap
+
+PATIENCE = 60
+CHECK = emulated.validator("run")
+
+
+class Job:
+    """Runs of unhang in a directory of their own."""
+
+    def __init__(self, unhang):
+        self.unhang, self.n = unhang, 0
+
+    def arguments(self, *options):
+        self.n += 1
+        self.state, self.status = self.unhang.directory / f"runs{self.n}", self.unhang.directory / f"status{self.n}.json"
+        return [self.unhang.binary, "run", "--state-dir", self.state, "--status-file", self.status, *map(str, options)]
+
+    def run(self, command, *options, env=(), **more):
+        """How it ended, what it wrote, and its report."""
+        done = subprocess.run([*self.arguments(*options), "--", *command], capture_output=True, timeout=PATIENCE,
+                              env={**self.unhang.environment, **dict(env)}, **more)
+        done.report = self.report()
+        return done
+
+    def report(self):
+        report = json.loads(self.status.read_text()) if self.status.exists() else {"tries": [{}]}
+        report["wrong"] = [e.message[:200] for e in CHECK.iter_errors(report)] if "schema" in report else []
+        return report
+
+    def start(self, command, *options, **more):
+        return subprocess.Popen([*self.arguments(*options), "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=self.unhang.environment, **more)
+
+
+def shell(text):
+    return ["sh", "-c", text]
+
+
+def ended(done):
+    last = done.report["tries"][-1] if done.report["tries"] else {}
+    return last.get("ended")
+
+
+def test_status(t, j):
+    for command, status, how in ((shell("exit 0"), 0, "no-launch"), (shell("exit 7"), 7, "exit"), (shell("kill -SEGV $$"), 139, "signal"),
+                                 (shell("kill -KILL $$"), 137, "signal")):
+        done = j.run(command)
+        t.same((done.returncode, ended(done), done.report.get("status"), done.report["wrong"]), (status, how, status, []), f"{command[2]}: the status is the job's")
+    for command, status in ((["/no/such/program"], 127), (["/etc/passwd"], 126)):
+        done = j.run(command)
+        t.ok(done.returncode == status and done.stderr.count(b"\n") == 1, f"{command[0]}: {status}, as a shell has it", done.stderr)
+    done = j.run(shell("exit 3"), "--level", "0")
+    t.same((done.returncode, done.report["tries"][0]["packets"], done.report["wrong"]), (3, None, []), "without the recorder nothing is said of launches")
+    done = j.run(shell("exit 0"), "--quiet")
+    t.same((done.returncode, done.stderr), (0, b""), "--quiet writes nothing")
+    done = j.run(shell("exit 5"), "--json")
+    told = json.loads(done.stderr)
+    t.ok(not list(CHECK.iter_errors(told)) and told["tries"][0]["exit_code"] == 5 and told["state"] == "ended", "--json is the report", done.stderr)
+
+
+def test_output(t, j):
+    """Byte for byte, by descriptors that the job inherits."""
+    bytes_ = bytes(range(256)) * 4096
+    source = j.unhang.write("bytes", bytes_)
+    done = j.run(["sh", "-c", "cat; cat bytes >&2; ls -l /proc/self/fd | wc -l", "x"], "--quiet", input=bytes_, cwd=source.parent)
+    alone = subprocess.run(["sh", "-c", "ls -l /proc/self/fd | wc -l"], capture_output=True).stdout
+    t.ok(done.stdout == bytes_ + alone and done.stderr == bytes_, "input, output and errors are the job's, and no other descriptor is", len(done.stdout))
+    sizes = j.run(["sh", "-c", "echo $0 $#; printenv UNHANG_RUN; printenv A B", "a b", "c", "--json"], "--env", "A=1", env={"B": "2"})
+    lines = sizes.stdout.decode().splitlines()
+    t.same((lines[0], lines[1], lines[2:]), ("a b 2", sizes.report["id"], ["1", "2"]), "arguments and variables arrive")
+    masks = "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status"
+    t.same(j.run(shell(masks)).stdout, subprocess.run(shell(masks), capture_output=True).stdout, "signals are as they would be without unhang")
+
+
+def descendants_of(name):
+    found = []
+    for p in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"UNHANG_RUN={name}".encode() in p.read_bytes():
+                found.append(p.parent.name)
+        except OSError:
+            pass
+    return found
+
+
+def test_left(t, j):
+    """Daemons, children without a parent, and who ignores TERM: none of them outlives the run."""
+    done = j.run(shell("(setsid sh -c 'trap \"\" TERM; sleep 1000 & wait; sleep 1000' &) ; sleep 1000 & sleep 0.2; exit 4"))
+    report = done.report
+    t.same((done.returncode, descendants_of(report["id"])), (4, []), "what a job leaves running is ended")
+    t.ok("sleep (" in report["tries"][0]["left"], "and named", report["tries"][0])
+    shared = [p.name for p in pathlib.Path("/dev/shm").glob(f"unhang-*{report['id']}*")]
+    t.same(shared, [], "its recordings are gone")
+
+
+def until(condition, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_signals(t, j):
+    job = j.start(shell("trap 'echo got TERM; exit 9' TERM; trap 'echo got USR1' USR1; echo ready; while :; do sleep 0.05; done"))
+    job.stdout.readline()
+    job.send_signal(signal.SIGUSR1)
+    line = job.stdout.readline()
+    job.send_signal(signal.SIGTERM)
+    out, _ = job.communicate(timeout=PATIENCE)
+    last = j.report()["tries"][-1]
+    t.same((line, out, job.returncode, last["ended"], last["decision"]["do"]), ("got USR1\n", "got TERM\n", 9, "stopped", "stop"), "signals are passed on once, and the job answers them")
+    job = j.start(shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"), "--grace", 1, "--restart", 3)
+    job.stdout.readline()
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=PATIENCE)
+    report = j.report()
+    t.same((job.returncode, len(report["tries"]), report["tries"][0]["ended"]), (137, 1, "stopped"), "who ignores TERM is killed after --grace, and not started again")
+    t.ok("did not end within --grace" in report["tries"][0]["because"], "which is said", report["tries"][0]["because"])
+    job = j.start(shell("echo $$; exec sleep 1000"), "--status-file", j.unhang.directory / "killed.json")
+    pid = int(job.stdout.readline())
+    job.kill()
+    job.communicate()
+    t.ok(until(lambda: not pathlib.Path(f"/proc/{pid}").exists()), "a job does not outlive an unhang that was killed")
+
+
+def test_limits(t, j):
+    done = j.run(shell("echo begun; exec sleep 1000"), "--timeout-silent", 1)
+    t.same((done.returncode, done.stdout, ended(done), done.report["wrong"]), (143, b"begun\n", "silent", []), "a job that says nothing is ended")
+    done = j.run(shell("while :; do echo x; sleep 0.1; done"), "--timeout-silent", 1, "--deadline", 3)
+    t.same((done.returncode, ended(done)), (143, "deadline"), "one that talks is not, but for the deadline")
+    t.ok(len(done.stdout) > 30, "and until then it runs", done.stdout)
+    with open(j.unhang.directory / "out", "wb") as out:
+        done = subprocess.run([*j.arguments("--timeout-silent", 1, "--deadline", 3), "--", *shell("while :; do echo x; sleep 0.1; done")], stdout=out, stderr=out,
+                              env=j.unhang.environment, timeout=PATIENCE)
+    t.same(j.report()["tries"][0]["ended"], "deadline", "output into a file is seen, too")
+
+
+def test_oom(t, j):
+    """A control group in which the kernel's counter rises while the job gets SIGKILL: a tree that lies over /sys/fs/cgroup."""
+    for version, mount in (("2", "cgroup2"), ("1", "cgroup")):
+        group = j.unhang.directory / f"group{version}"
+        group.mkdir()
+        names = {"2": ("memory.events", "memory.peak", "memory.max"), "1": ("memory.oom_control", "memory.max_usage_in_bytes", "memory.limit_in_bytes")}[version]
+        for name, text in zip(names, ("oom 0\noom_kill 3\n", "4294967296\n", "4294967296\n")):
+            (group / name).write_text(text)
+        mounts = j.unhang.write(f"mounts{version}", f"30 20 0:26 / {group} rw,relatime - {mount} none rw{',memory' if version == '1' else ''}\n")
+        own = j.unhang.write(f"own{version}", "0::/\n" if version == "2" else "4:memory:/\n")
+        kill = f"echo x >> {group}/kills; printf 'oom_kill %d\\n' $((3 + $(wc -l < {group}/kills))) > {group / names[0]}; kill -KILL $$"
+        inside = f"mount --bind {mounts} /proc/$$/mountinfo && mount --bind {own} /proc/$$/cgroup && exec \"$@\""
+        prefix = ["unshare", "-rm", "sh", "-c", inside, "sh"]
+        if subprocess.run([*prefix, "true"], capture_output=True).returncode:
+            t.skip("host memory that ran out", "no name spaces here")
+            return
+        subprocess.run([*prefix, *j.arguments("--restart", 2, "--delay", 0), "--", *shell(kill)], env=j.unhang.environment, timeout=PATIENCE, capture_output=True)
+        tries = j.report()["tries"]
+        t.same([(x["ended"], x["oom_kills"], x["memory_limit"]) for x in tries[:1]], [("oom", 1, 4294967296)], f"control groups {version}: the counter says that memory ran out")
+        t.same((tries[0]["decision"]["row"], tries[0]["level"], "4.0 GiB" in tries[0]["decision"]["propose"]), ("memory", 1, True), "which raises no level, and proposes less memory, with figures")
+        t.same([(x["ended"], x["decision"]["row"], x["decision"]["do"]) for x in tries[1:]], [("oom", "memory-again", "stop")], "and is tried again, once")
+    done = j.run(shell("kill -KILL $$"))
+    t.same(ended(done), "signal", "137 alone is no proof")
+
+
+def test_tries(t, j):
+    counter = j.unhang.directory / "counter"
+    flaky = f"echo x >> {counter}; echo \"$@\"; [ $(wc -l < {counter}) -ge 3 ]"
+    began = time.monotonic()
+    done = j.run(["sh", "-c", flaky + " || exit $(wc -l < %s)" % counter, "sh", "first"], "--restart", 5, "--delay", 1, "--resume", "--resume last")
+    t.same((done.returncode, done.stdout.decode().splitlines(), len(done.report["tries"])), (0, ["first", "first --resume last", "first --resume last"], 3), "it is started again until it ends well, with --resume")
+    t.ok(time.monotonic() - began >= 3, "after 1 s, then after 2 s")
+    done = j.run(shell("exit 4"), "--restart", 5, "--delay", 0)
+    t.same([(x["ended"], x["decision"]["row"], x["decision"]["do"]) for x in done.report["tries"]], [("exit", "host-first", "restart"), ("exit", "host-again", "stop")],
+           "the same failure without a GPU is tried once more")
+    checkpoint = j.unhang.write("ckpt-750", "")
+    j.unhang.write("ckpt-500", "")
+    os.utime(j.unhang.directory / "ckpt-500", (1, 1))
+    done = j.run(shell("exit 4"), "--checkpoint", j.unhang.directory / "ckpt-*")
+    t.same(done.report["tries"][0]["checkpoint"], str(checkpoint), "the newest checkpoint is named")
+    t.same(done.report["tries"][0]["decision"]["do"], "stop", "without --restart nothing follows")
+
+
+def test_ranks(t, j):
+    rank = {"RANK": "5", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "abc/../d"}
+    done = j.run(["true"], "--restart", 1, env=rank)
+    t.ok(done.returncode == tap.CANNOT and b"rank 5 of 8" in done.stderr and done.stderr.count(b"\n") == 1, "a rank refuses --restart", done.stderr)
+    done = j.run(["true"], env=rank)
+    t.same([done.report[key] for key in ("launcher", "rank", "world", "job", "id")], ["torchrun", 5, 8, "abc/../d", "torchrun-abc____d-rank5"], "torchrun's rank")
+    done = j.run(["true"], "--restart", 1, env={"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "77"})
+    t.same([done.report[key] for key in ("launcher", "rank", "job", "id")], ["slurm", None, "77", "slurm-77"], "a batch script of Slurm is no rank")
+    state = j.unhang.directory / "requeued"
+    for n in ("0", "1"):
+        done = j.run(["false"], "--state-dir", state, env={"SLURM_JOB_ID": "78", "SLURM_RESTART_COUNT": n})
+    t.same(([x["number"] for x in done.report["tries"]], done.report["requeues"], done.report["tries"][1]["decision"]["row"]), ([1, 2], 1, "host-again"),
+           "a job that was put back into the queue goes on with its tries")
+
+
+def test_killed(t, j):
+    """A run that was killed with its job is reported by the next one."""
+    job = j.start(shell("echo ready; exec sleep 1000"))
+    job.stdout.readline()
+    state, before = j.state, j.report()
+    job.kill()
+    job.communicate()
+    t.same((before["state"], before["tries"][0]["ended"], before["wrong"]), ("running", None, []), "a try is on the disk while it runs")
+    done = j.run(["true"], "--state-dir", state)
+    old = json.loads((state / before["id"] / "report.json").read_text())
+    t.same((old["state"], old["tries"][0]["ended"], old["status"]), ("ended", "killed", 137), "the next run completes the report")
+    t.ok(before["id"] in done.stderr.decode(), "and says so", done.stderr)
+
+
+# --- the terminal ---
+
+class Terminal:
+    """A shell with job control on a terminal of its own."""
+
+    def __init__(self, environment):
+        self.pid, self.fd = pty.fork()
+        if not self.pid:
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {**environment, "PS1": "PROMPT> ", "TERM": "dumb"})
+        self.text = ""
+
+    def until(self, words):
+        """Reads up to the words; what stood before them."""
+        end = time.monotonic() + PATIENCE
+        while words not in self.text and time.monotonic() < end:
+            if select.select([self.fd], [], [], 0.2)[0]:
+                try:
+                    self.text += os.read(self.fd, 4096).decode(errors="replace")
+                except OSError:
+                    break
+        if words not in self.text:
+            return None
+        before, _, self.text = self.text.partition(words)
+        return before
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def modes(self):
+        return termios.tcgetattr(self.fd)[:4]
+
+    def close(self):
+        os.close(self.fd)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+PROGRAM = r"""
+import os, signal, sys
+def say(word): os.write(1, (word + "\n").encode())
+signal.signal(signal.SIGINT, lambda *_: say("interrupt!"))
+signal.signal(signal.SIGCONT, lambda *_: say("continued!"))
+signal.signal(signal.SIGWINCH, lambda *_: say("size!%d" % os.get_terminal_size().columns))
+say("ready!")
+for line in iter(sys.stdin.readline, ""):
+    word = line.strip()
+    if word == "stop": os.kill(os.getpid(), signal.SIGSTOP)
+    elif word == "raw":
+        import tty; tty.setraw(0); os.kill(os.getpid(), signal.SIGKILL)
+    elif word == "end": sys.exit(6)
+    else: say("read!" + word)
+"""
+
+
+def test_terminal(t, j):
+    program = j.unhang.write("terminal.py", PROGRAM)
+    term = Terminal(j.unhang.environment)
+    try:
+        term.until("PROMPT> ")
+        usual = term.modes()
+        command = " ".join(map(str, [*j.arguments("--quiet"), "--", sys.executable, program])) + "; echo status:$?"
+        term.type(command + "\n")
+        t.ok(term.until("\nready!") is not None, "a job on a terminal starts")
+        term.type("hello\n")
+        t.ok(term.until("\nread!hello") is not None, "and reads from it")
+        term.type("\x03")
+        t.ok(term.until("interrupt!") is not None, "Ctrl-C reaches the job")
+        term.type("again\n")
+        between = term.until("\nread!again")
+        t.ok(between is not None and "interrupt!" not in between, "once, and it goes on", between)
+        fcntl.ioctl(term.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 123, 0, 0))
+        t.ok(term.until("size!123") is not None, "so does a new size")
+        term.type("\x1a")
+        t.ok(term.until("Stopped") is not None and term.until("PROMPT> ") is not None, "Ctrl-Z stops it, and the shell is back")
+        term.type("fg\n")
+        t.ok(term.until("continued!") is not None, "fg continues it")
+        term.type("more\n")
+        t.ok(term.until("\nread!more") is not None, "and it reads again")
+        term.type("stop\n")
+        t.ok(term.until("Stopped") is not None and term.until("PROMPT> ") is not None, "a job that stops itself gives the terminal back")
+        term.type("fg\n")
+        t.ok(term.until("continued!") is not None, "until fg")
+        term.type("end\n")
+        t.ok(term.until("PROMPT> ") is not None, "it ends")
+        term.type(command + "\n")
+        term.until("\nready!")
+        term.type("raw\n")
+        t.ok(term.until("status:137") is not None and term.until("PROMPT> ") is not None, "a job that is killed in raw mode")
+        t.ok(until(lambda: term.modes() == usual, 5) or term.modes()[3] & termios.ICANON == usual[3] & termios.ICANON, "leaves the terminal as it was", term.modes())
+        term.type(" ".join(map(str, [*j.arguments("--quiet"), "--", "sh", "-c", "'kill -INT $$'"])) + "; echo status:$?\n")
+        t.ok(term.until("status:130") is not None, "a job that SIGINT ends: 130")
+    finally:
+        term.close()
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    j = Job(unhang)
+    for test in (test_status, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal):
+        test(t, j)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
