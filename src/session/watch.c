@@ -149,10 +149,8 @@ static void explain(const char *directory, FILE *to)
 
 static enum user_data user_data_of(const char *word)
 {
-	for (int i = 0; user_data_names[i]; i++)
-		if (!strcmp(word, user_data_names[i]))
-			return (enum user_data)i;
-	return USER_DATA_NONE;
+	enum uh_user_data named;
+	return uh_user_data_named(word, &named) ? (enum user_data)named : USER_DATA_NONE;
 }
 
 /** Packs what a capture that was killed has saved. A process that it left behind may hold its directory for some seconds. */
