@@ -148,6 +148,8 @@ def test_limits(t, j):
     done = j.run(shell("while :; do echo x; sleep 0.1; done"), "--timeout-silent", 1, "--deadline", 3)
     t.same((done.returncode, ended(done)), (143, "deadline"), "one that talks is not, but for the deadline")
     t.ok(len(done.stdout) > 30, "and until then it runs", done.stdout)
+    done = j.run(shell("echo begun; kill -STOP $$"), "--timeout-silent", 1, "--deadline", 3)
+    t.same((done.returncode, ended(done)), (143, "deadline"), "a job that stopped itself is not silent, and is continued to be ended")
     with open(j.unhang.directory / "out", "wb") as out:
         done = subprocess.run([*j.arguments("--timeout-silent", 1, "--deadline", 3), "--", *shell("while :; do echo x; sleep 0.1; done")], stdout=out, stderr=out,
                               env=j.unhang.environment, timeout=PATIENCE)
