@@ -24,9 +24,10 @@ static void judge_oom(const struct supervisor *s, struct job_try *a, const struc
 	t->memory_limit = now->limit;
 	t->because = arena_printf(s->arena,
 				  "The kernel's out-of-memory killer ended %lld process%s in the job's control group (oom_kill "
-				  "went from %lld to %lld).",
+				  "went from %lld to %lld)%s.",
 				  (long long)t->oom_kills, t->oom_kills == 1 ? "" : "es", (long long)a->before.kills,
-				  (long long)now->kills);
+				  (long long)now->kills,
+				  a->killed ? "" : "; the command then failed, though it was not killed itself");
 }
 
 /** By itself: the status tells. */
@@ -90,8 +91,8 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	t->launches = s->options->recorder && t->level ? (int64_t)a->votes.packets : -1;
 	if (now.kills >= 0 && a->before.kills >= 0 && now.kills > a->before.kills)
 		t->oom_kills = now.kills - a->before.kills;
-	// Others may share our control group: a process of the job must have got SIGKILL, too.
-	if (t->oom_kills > 0 && a->killed && a->why == WHY_ITSELF)
+	// Others may share our control group, so the job must have failed, too. A launcher may have seen the SIGKILL in our place.
+	if (t->oom_kills > 0 && a->status && a->why == WHY_ITSELF)
 		judge_oom(s, a, &now);
 	else
 		judge_why(s, a);

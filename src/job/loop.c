@@ -16,7 +16,7 @@ enum {
 	HUNG_END_MS = 3000, // for a process whose GPU hangs: it seldom listens
 	LEFT_END_MS = 2000, // for what the job left running
 	GIVE_UP_MS = 10000,
-	UNKNOWN_TIMES = 5, // so much longer a queue must stand where nobody can look at the GPU
+	UNKNOWN_TIMES = 10, // so much longer a queue must stand where nobody can look at the GPU
 	OUTPUT_MS = 500,
 	SUSPECT_MS = 5000,
 	SPARE_MS = 3000, // of the grace, for ending the job

@@ -98,8 +98,14 @@ static struct uh_error *make_recordings(struct supervisor *s)
 {
 	const char *shm = access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
 	s->recordings = arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
-	if (mkdir(s->recordings, 0700) && errno != EEXIST)
-		return uh_error_os(errno, "%s", s->recordings);
+	// In a directory that others may write to, somebody may have made it before us.
+	struct stat st;
+	if (mkdir(s->recordings, 0700) && (errno != EEXIST || lstat(s->recordings, &st) || !S_ISDIR(st.st_mode) ||
+					   st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))) {
+		struct uh_error *err = uh_error_os(errno, "%s", s->recordings);
+		s->recordings = NULL;
+		return err;
+	}
 	return NULL;
 }
 
