@@ -399,7 +399,7 @@ static void finish(struct supervisor *s)
 		.run = s->run, .of = last, .directory = s->directory, .recordings = s->recordings, .options = s->options
 	};
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_FINISH, .study = &study };
-	if (!s->options->crash_diagnostics && !s->options->hooks)
+	if ((!s->options->crash_diagnostics && !s->options->hooks) || !last || str_is(last->ended, "done"))
 		return;
 	loop_help(s, &task, FINISH_MS);
 	for (struct str rest = text_str(&s->helper.answer); rest.n;)
