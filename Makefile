@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants install clean
+.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs install clean
 
 build:
 	@tools/install-packages build
@@ -43,8 +43,8 @@ check:
 # The three are built at the same time: each has files that take long, at which a core would wait.
 test:
 	@tools/install-packages build test
-	@$(MAKE) --no-print-directory -j3 -Otarget build-ordinary build-sanitized build-fuzzers
-	@tests/run $(BUILD) $(SANITIZED) -- $(FUZZ)
+	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
+	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -52,8 +52,8 @@ build-ordinary:
 	@ninja -C $(BUILD)
 
 build-sanitized:
-	@test -f $(SANITIZED)/build.ninja || meson setup $(SANITIZED) -Dbuildtype=debugoptimized \
-		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=true >/dev/null
+	@test -f $(SANITIZED)/build.ninja || CC=clang meson setup $(SANITIZED) -Dbuildtype=debugoptimized -Doptimization=1 \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dtests=true -Dfuzz=true >/dev/null
 	@ninja -C $(SANITIZED)
 
 build-fuzzers:
@@ -81,6 +81,19 @@ kills:
 mutants:
 	@tools/install-packages build test
 	@tools/mutants $(MUTANTS)
+
+# Reports in Chromium and Firefox: what is on the first screen, print, keyboard, axe, no request. PICTURES=FOLDER keeps screenshots.
+browsers: build $(BUILD)/browsers/node_modules
+	@node tests/browsers/run.mjs $(BUILD)/unhang $(BUILD)/browsers $(PICTURES)
+
+$(BUILD)/browsers/node_modules: tests/browsers/package.json
+	@tools/install-packages browsers
+	@mkdir -p $(BUILD)/browsers; cp tests/browsers/package.json $(BUILD)/browsers/
+	@cd $(BUILD)/browsers && npm install --silent --no-audit --no-fund && touch node_modules
+
+# The pictures of the documentation.
+docs: build $(BUILD)/browsers/node_modules
+	@node tests/browsers/pictures.mjs $(BUILD)/unhang $(BUILD)/browsers docs/pictures
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

@@ -287,6 +287,9 @@ struct emu_process {
 	struct emu_words memory;
 	VEC(struct emu_code) code;
 	VEC(struct emu_share) shares;
+	struct text environment; // NAME=VALUE, each with its NUL
+	unsigned computes;       // per cent of a core
+	bool stopped;
 };
 
 enum { EMU_AQL = 64, EMU_PAGE = 4096 };

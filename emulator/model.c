@@ -288,6 +288,7 @@ void emu_free(struct emu_machine *m)
 		vec_free(&p->memory.list);
 		vec_free(&p->code);
 		vec_free(&p->shares);
+		text_free(&p->environment);
 		free(p);
 	}
 	for (size_t i = 0; i < m->queues.len; i++)

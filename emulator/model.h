@@ -127,6 +127,11 @@ struct emu_process *emu_process(const struct emu_machine *m, size_t index);
 struct str emu_process_name(const struct emu_process *p);
 void emu_process_runs(struct emu_process *p, int pid, unsigned pasid);
 int emu_process_pid(const struct emu_process *p);
+/** NAME=VALUE, each with its NUL. */
+struct str emu_process_environment(const struct emu_process *p);
+/** How much of a core it uses, per cent. */
+unsigned emu_process_computes(const struct emu_process *p);
+bool emu_process_stopped(const struct emu_process *p);
 unsigned emu_process_pasid(const struct emu_process *p);
 /** Fills its memory at the time it is started, in the process itself: maps what the scenario says at its addresses. */
 struct uh_error *emu_process_fill(const struct emu_process *p);

@@ -267,7 +267,32 @@ static bool read_opens(struct cursor *c, void *process)
 	return emu_gpu_word(c, &g) && (share_of(process, g)->opens = true);
 }
 
+static bool read_environment(struct cursor *c, void *process)
+{
+	struct emu_process *p = process;
+	struct str text = cursor_text(c);
+	if (str_find(text, S("=")) <= 0 || memchr(text.p, 0, text.n) || p->environment.n + text.n >= EMU_PAGE)
+		return emu_wrong(c, "environment NAME=VALUE");
+	text_add(&p->environment, text);
+	text_add(&p->environment, (struct str){ "", 1 });
+	return true;
+}
+
+static bool read_computes(struct cursor *c, void *process)
+{
+	return cursor_unsigned(c, "per cent", 100, &((struct emu_process *)process)->computes);
+}
+
+static bool read_stopped(struct cursor *c, void *process)
+{
+	(void)c;
+	return ((struct emu_process *)process)->stopped = true;
+}
+
 static const struct emu_statement statements[] = {
+	{ "environment", read_environment },
+	{ "computes", read_computes },
+	{ "stopped", read_stopped },
 	{ "queue", read_queue },
 	{ "packet", read_packet },
 	{ "memory", read_memory },
@@ -296,6 +321,9 @@ size_t emu_processes(const struct emu_machine *m) { return m->processes.len; }
 struct emu_process *emu_process(const struct emu_machine *m, size_t index) { return m->processes.data[index]; }
 struct str emu_process_name(const struct emu_process *p) { return p->name; }
 int emu_process_pid(const struct emu_process *p) { return p->pid; }
+struct str emu_process_environment(const struct emu_process *p) { return text_str(&p->environment); }
+unsigned emu_process_computes(const struct emu_process *p) { return p->computes; }
+bool emu_process_stopped(const struct emu_process *p) { return p->stopped; }
 unsigned emu_process_pasid(const struct emu_process *p) { return p->pasid; }
 
 void emu_process_runs(struct emu_process *p, int pid, unsigned pasid)

@@ -27,6 +27,28 @@ static void show_name(struct str name, struct str arguments)
 	str_copy(room, arguments.n, name);
 }
 
+/** Who looks at its environment sees what the scenario says. It is written over the emulator's own, where there is room. */
+static void show_environment(struct str wanted)
+{
+	char *begin = environ && environ[0] ? environ[0] : NULL, *end = begin;
+	for (size_t i = 0; begin && environ[i] && environ[i] == end; i++)
+		end += strlen(environ[i]) + 1;
+	if (!wanted.n || !begin || wanted.n > (size_t)(end - begin))
+		return;
+	memset(begin, 0, (size_t)(end - begin));
+	memcpy(begin, wanted.p, wanted.n);
+}
+
+/** A part of a tick is spent with computing. */
+static void compute(unsigned percent)
+{
+	struct timespec now, begin;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < (long)percent * TICK_MS * 10000);
+}
+
 static void open_files(const struct server *s, const struct emu_process *p)
 {
 	bool computes = false;
@@ -65,9 +87,15 @@ __attribute__((noreturn)) static void live(struct server *s, struct emu_process 
 	while (!__atomic_load_n(&shared->furnished, __ATOMIC_ACQUIRE))
 		sleep_ms(1);
 	open_files(s, p);
+	show_environment(emu_process_environment(p));
 	__atomic_add_fetch(&shared->ready, 1, __ATOMIC_ACQ_REL);
-	for (;; sleep_ms(TICK_MS))
+	if (emu_process_stopped(p))
+		raise(SIGSTOP);
+	for (;; sleep_ms(TICK_MS)) {
 		emu_process_tick(p, server_time(s));
+		if (emu_process_computes(p))
+			compute(emu_process_computes(p));
+	}
 }
 
 struct uh_error *processes_start(struct server *s, struct shared *shared, struct str arguments)

@@ -93,6 +93,13 @@ static int fill_power_state(struct server *s, const struct node *n, struct text 
 	return 0;
 }
 
+static int fill_level(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)s, (void)n;
+	text_add(ret, S("auto\n"));
+	return 0;
+}
+
 /** A link status that reads all ones. */
 static int fill_link_speed(struct server *s, const struct node *n, struct text *ret)
 {
@@ -194,6 +201,7 @@ static const struct kind changing_kind = { .fill = fill_changing };
 static const struct kind changing_smu_kind = { .fill = fill_changing, .wakes = true, .smu = true };
 static const struct kind runtime_status_kind = { .fill = fill_runtime_status };
 static const struct kind power_state_kind = { .fill = fill_power_state };
+static const struct kind level_kind = { .fill = fill_level, .wakes = true, .smu = true };
 static const struct kind link_speed_kind = { .fill = fill_link_speed, .wakes = true };
 static const struct kind link_width_kind = { .fill = fill_link_width, .wakes = true };
 static const struct kind config_kind = { .read = config_read, .size = config_size, .wakes = true };
@@ -288,6 +296,7 @@ static void build_changing(struct server *s, struct node *d, size_t seat)
 	tree_text(s, d, arena_printf(&s->arena, "%s/freq1_label", hwmon).p, S("sclk\n"));
 	named(s, tree_file(s, d, "power/runtime_status", 0444, &runtime_status_kind), "power/runtime_status");
 	named(s, tree_file(s, d, "power_state", 0444, &power_state_kind), "power_state");
+	named(s, tree_file(s, d, "power_dpm_force_performance_level", 0644, &level_kind), "power_dpm_force_performance_level");
 	named(s, tree_file(s, d, "current_link_speed", 0444, &link_speed_kind), "current_link_speed");
 	named(s, tree_file(s, d, "current_link_width", 0444, &link_width_kind), "current_link_width");
 	named(s, tree_file(s, d, "config", 0644, &config_kind), "config");

@@ -15,6 +15,7 @@ struct explained {
 	struct machine machine;
 	struct engine *engine;
 	struct evidence_reader *reader;
+	void (*also)(const struct diagnosis *d); // another report; NULL
 };
 
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct explained *)ctx)->engine, e); }
@@ -57,6 +58,8 @@ static char *explain_end(struct explained *x, size_t *ret_size)
 	out = open_memstream(&text, &text_size);
 	report_text(&d, out, &(struct uh_report_options){ .verbose = true });
 	fclose(out);
+	if (x->also)
+		x->also(&d);
 	engine_free(x->engine);
 	ledger_free(&x->ledger);
 	machine_clear(&x->machine);

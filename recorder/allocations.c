@@ -68,7 +68,8 @@ static void make(const struct rec_event *e)
 					  .call = e->call,
 					  .state = REC_MEMORY_LIVE,
 					  .by = e->thread,
-					  .operation = e->operation };
+					  .operation = e->operation,
+					  .gpus = rec_gpus_at_first(e) };
 	if (!e->a[0] || !row_for(key, e->call, &slot)) {
 		rec.memory->lost += e->a[0] != 0;
 		return;
@@ -91,10 +92,40 @@ static void end(const struct rec_event *e)
 	}
 }
 
+/** Gives access to one allocation; false: it is not there. */
+static bool row_access(const struct rec_event *e, unsigned call)
+{
+	for (uint64_t i = place_of(e->a[0], call), n = 0; n < PROBES && n <= rec.allocation_mask; i++, n++) {
+		struct rec_allocation a = rec.allocations[i & rec.allocation_mask];
+		if (a.state != REC_MEMORY_LIVE || a.address != e->a[0] || a.call != call)
+			continue;
+		a.gpus = rec_gpus_after(&a, e);
+		row_write(i & rec.allocation_mask, &a);
+		return e->call == CALL_ALLOW_ACCESS || a.size >= e->a[1];
+	}
+	return false;
+}
+
+/** Access is given to a range, which may be of many pieces: that is seldom, so that all are looked at. */
+static void access(const struct rec_event *e)
+{
+	if (row_access(e, e->call == CALL_SET_ACCESS ? CALL_MAP : CALL_POOL_ALLOCATE) || e->call != CALL_SET_ACCESS)
+		return;
+	for (uint64_t i = 0; i <= rec.allocation_mask; i++) {
+		struct rec_allocation a = rec.allocations[i];
+		if (a.state != REC_MEMORY_LIVE || a.call != CALL_MAP || a.address - e->a[0] >= e->a[1])
+			continue;
+		a.gpus = rec_gpus_after(&a, e);
+		row_write(i, &a);
+	}
+}
+
 static void apply(const struct rec_event *e)
 {
 	if (e->status || e->call >= CALLS)
 		return;
+	if (e->call == CALL_ALLOW_ACCESS || e->call == CALL_SET_ACCESS)
+		access(e);
 	if (effects[e->call].makes)
 		make(e);
 	else if (effects[e->call].ends)

@@ -17,45 +17,66 @@ void arguments_room(struct queue_state *q)
 		rec_line("no room for the arguments of a queue's kernels; they are not recorded");
 }
 
-/** What is at an address: asked of the runtime once for each piece of memory. Arguments of a queue lie in one or two. */
-static __attribute__((noinline)) void range_ask(struct queue_state *q, uint64_t address)
+/** A piece of memory that arguments lie in, as the runtime tells of it. */
+struct range {
+	uint64_t begin, end;
+	uint32_t state;
+};
+
+/** Asked of the runtime once for each piece. */
+static __attribute__((noinline)) struct range range_ask(uint64_t address)
 {
 	hsa_status (*ask)(const void *, struct hsa_pointer_info *, void *, uint32_t *, void *) =
 		(hsa_status(*)(const void *, struct hsa_pointer_info *, void *, uint32_t *, void *))next.ext[EXT_POINTER_INFO];
 	hsa_status (*agent_info)(hsa_handle, uint32_t, void *) =
 		(hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_AGENT_GET_INFO];
 	struct hsa_pointer_info info = { .size = sizeof(info) };
-	uint32_t device = 0, state = REC_ARGUMENTS_UNKNOWN;
-	uint64_t begin = address, end = address + 1;
-	if (ask && ask((const void *)(uintptr_t)address, &info, NULL, NULL, NULL) == HSA_OK && info.type && info.bytes) {
-		begin = (uintptr_t)info.agent_base;
-		end = begin + info.bytes;
-		state = info.owner && agent_info(info.owner, AGENT_INFO_DEVICE, &device) == HSA_OK && device == DEVICE_GPU ?
-				REC_ARGUMENTS_IN_VRAM :
-				REC_ARGUMENTS_COPIED;
-	}
-	atomic_store_explicit(&q->range_end, 0, memory_order_relaxed);
-	atomic_store_explicit(&q->range_begin, begin, memory_order_relaxed);
-	atomic_store_explicit(&q->range_state, state, memory_order_relaxed);
-	atomic_store_explicit(&q->range_end, end, memory_order_release);
+	uint32_t device = 0;
+	if (!ask || ask((const void *)(uintptr_t)address, &info, NULL, NULL, NULL) != HSA_OK || !info.type || !info.bytes)
+		return (struct range){ address, address + 1, REC_ARGUMENTS_UNKNOWN };
+	const bool vram = info.owner && agent_info(info.owner, AGENT_INFO_DEVICE, &device) == HSA_OK && device == DEVICE_GPU;
+	const uint64_t begin = (uintptr_t)info.agent_base;
+	return (struct range){ begin, begin + info.bytes, vram ? REC_ARGUMENTS_IN_VRAM : REC_ARGUMENTS_COPIED };
 }
 
-static bool in_range(const struct queue_state *q, uint64_t address, uint64_t size)
+/** The piece that was asked for last, whole or not at all: to take closed VRAM for memory of the host would kill the job. */
+static bool range_read(struct queue_state *q, struct range *ret)
 {
-	const uint64_t begin = atomic_load_explicit(&q->range_begin, memory_order_relaxed);
-	const uint64_t end = atomic_load_explicit(&q->range_end, memory_order_acquire);
-	return address >= begin && address < end && size <= end - address;
+	const uint32_t turn = atomic_load_explicit(&q->range_turn, memory_order_acquire);
+	ret->begin = atomic_load_explicit(&q->range_begin, memory_order_acquire);
+	ret->end = atomic_load_explicit(&q->range_end, memory_order_acquire);
+	ret->state = atomic_load_explicit(&q->range_state, memory_order_acquire);
+	return !(turn & 1) && atomic_load_explicit(&q->range_turn, memory_order_relaxed) == turn;
+}
+
+/** An odd turn is being written; who comes second keeps what it has for itself. */
+static void range_keep(struct queue_state *q, const struct range *r)
+{
+	uint32_t turn = atomic_load_explicit(&q->range_turn, memory_order_relaxed);
+	if (turn & 1 || !atomic_compare_exchange_strong(&q->range_turn, &turn, turn + 1))
+		return;
+	atomic_store_explicit(&q->range_begin, r->begin, memory_order_release);
+	atomic_store_explicit(&q->range_end, r->end, memory_order_release);
+	atomic_store_explicit(&q->range_state, r->state, memory_order_release);
+	atomic_store_explicit(&q->range_turn, turn + 2, memory_order_release);
+}
+
+static bool inside(const struct range *r, uint64_t address, uint64_t size)
+{
+	return address >= r->begin && address < r->end && size <= r->end - address;
 }
 
 /** How much of the arguments can be copied, and why not all. */
 static uint32_t state_of(struct queue_state *q, uint64_t address, int size)
 {
+	struct range r;
 	if (size < 0 || !address)
 		return size == -2 ? REC_ARGUMENTS_LEFT_OUT : REC_ARGUMENTS_UNKNOWN;
-	if (!in_range(q, address, (uint64_t)size))
-		range_ask(q, address);
-	return in_range(q, address, (uint64_t)size) ? atomic_load_explicit(&q->range_state, memory_order_relaxed) :
-						      REC_ARGUMENTS_UNKNOWN;
+	if (!range_read(q, &r) || !inside(&r, address, (uint64_t)size)) {
+		r = range_ask(address);
+		range_keep(q, &r);
+	}
+	return inside(&r, address, (uint64_t)size) ? r.state : REC_ARGUMENTS_UNKNOWN;
 }
 
 /** Memory that others may write by now: each word is read once. */
@@ -82,7 +103,7 @@ void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint6
 		w[1 + words] = 0;
 	copy_words(&w[2], address, n);
 	// Where the packet's place was taken by another one meanwhile, so may the memory of its arguments be.
-	if ((int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_RELAXED) - id) > (int64_t)q->size)
+	if (__builtin_expect(packet_overtaken(q, id), 0))
 		return;
 	rec_write((uint64_t *)(slots + (id & q->argument_mask) * q->argument_stride), w, 2 + words, id);
 	const char *after = slots + ((id + 1) & q->argument_mask) * q->argument_stride;

@@ -169,6 +169,10 @@ struct rec_ring {
 	uint64_t reserved[7];
 };
 
+/** GPUs as a mask: bit n is the n-th GPU of the log, counted from 0. There is no bit for those from this one on; it says that the rest is
+ * known. */
+enum { REC_GPUS_KNOWN = 31 };
+
 /** What the runtime was asked to do. Numbers are the file's: never changed, new ones behind. */
 enum rec_call {
 	CALL_NONE,
@@ -182,15 +186,15 @@ enum rec_call {
 	CALL_HANDLE_RELEASE, // handle
 	CALL_MAP,            // address, size, handle
 	CALL_UNMAP,          // address, size
-	CALL_SET_ACCESS,     // address, size, number of agents
-	CALL_IPC_ATTACH,     // address, size
+	CALL_SET_ACCESS,     // address, size, GPUs that may use it from now on, GPUs that may not
+	CALL_IPC_ATTACH,     // address, size, GPUs
 	CALL_IPC_DETACH,     // address
-	CALL_LOCK,           // address for the GPU, size, host address
+	CALL_LOCK,           // address for the GPU, size, host address, GPUs
 	CALL_UNLOCK,         // host address
 	CALL_INTEROP_MAP,    // address, size
 	CALL_INTEROP_UNMAP,  // address
 	CALL_SVM_SET,        // address, size, number of attributes
-	CALL_ALLOW_ACCESS,   // address, number of agents, first agent
+	CALL_ALLOW_ACCESS,   // address, number of agents, first agent, GPUs: these and the owner may use it, no other
 	CALL_COPY,           // to, size, from
 	CALL_ASYNC_COPY,     // to, size, from, completion signal
 	CALL_FILL,           // address, bytes, value
@@ -235,8 +239,24 @@ struct rec_allocation {
 	uint16_t state;
 	uint16_t by, freed_by; // threads
 	uint32_t operation;
-	uint32_t reserved;
+	uint32_t gpus; // that were given access; the owner of its pool has it anyway
 };
+
+/** Who has access to an allocation when it is made. Mapped memory is nobody's until somebody says whose it is. */
+static inline uint32_t rec_gpus_at_first(const struct rec_event *e)
+{
+	return e->call == CALL_LOCK       ? (uint32_t)e->a[3] :
+	       e->call == CALL_IPC_ATTACH ? (uint32_t)e->a[2] :
+	       e->call == CALL_MAP        ? UINT32_C(1) << REC_GPUS_KNOWN :
+					    0;
+}
+/** And after a call that gives or takes it. */
+static inline uint32_t rec_gpus_after(const struct rec_allocation *a, const struct rec_event *e)
+{
+	if (e->call == CALL_ALLOW_ACCESS)
+		return (uint32_t)e->a[3];
+	return ((a->gpus | (uint32_t)e->a[2]) & ~(uint32_t)e->a[3]) | UINT32_C(1) << REC_GPUS_KNOWN;
+}
 
 /** A thread, and the call that it is inside of. Only the thread itself writes. */
 struct rec_thread {

@@ -17,7 +17,36 @@
 	event_note(t, call, status, (const uint64_t[4]){ __VA_ARGS__ });                                                       \
 	return status
 
+/** The same of a call that ends an allocation. It is noted before it is made: the next one at this address may be noted before it has
+ * returned. Of a call that fails the note is wrong; nothing that frees what it does not have is worth more. */
+#define BEFORE(call, a, b, body)                                                                                               \
+	if (!rec_level())                                                                                                      \
+		return body;                                                                                                   \
+	struct thread_state *t = thread_here();                                                                                \
+	call_begin(t, call, (uint64_t)(a), (uint64_t)(b), 0);                                                                  \
+	event_note(t, call, HSA_OK, (const uint64_t[4]){ (uint64_t)(a), (uint64_t)(b) });                                      \
+	const hsa_status status = body;                                                                                        \
+	call_end(t);                                                                                                           \
+	return status
+
 static uint64_t out(void **ret) { return ret ? (uintptr_t)*ret : 0; }
+
+static uint64_t gpu_bit(hsa_handle agent)
+{
+	for (uint32_t i = 0; i < rec.ngpus && i < REC_GPUS_KNOWN; i++)
+		if (rec.gpus[i].handle == agent)
+			return UINT64_C(1) << i;
+	return 0;
+}
+
+/** Of no list at all: every GPU. */
+static uint64_t gpus_of(const hsa_handle *agents, uint64_t n)
+{
+	uint64_t mask = UINT64_C(1) << REC_GPUS_KNOWN;
+	for (uint64_t i = 0; agents && i < n; i++)
+		mask |= gpu_bit(agents[i]);
+	return agents && n ? mask : mask | (mask - 1);
+}
 
 typedef hsa_status pool_allocate_fn(hsa_handle pool, size_t size, uint32_t flags, void **ret);
 static hsa_status pool_allocate(hsa_handle pool, size_t size, uint32_t flags, void **ret)
@@ -27,23 +56,11 @@ static hsa_status pool_allocate(hsa_handle pool, size_t size, uint32_t flags, vo
 }
 
 typedef hsa_status free_fn(void *p);
-static hsa_status pool_free(void *p)
-{
-	AROUND(CALL_POOL_FREE, (uintptr_t)p, 0, 0, EXT(EXT_POOL_FREE, free_fn *)(p), (uintptr_t)p);
-}
-static hsa_status memory_free(void *p)
-{
-	AROUND(CALL_FREE, (uintptr_t)p, 0, 0, CORE(CORE_MEMORY_FREE, free_fn *)(p), (uintptr_t)p);
-}
-static hsa_status unlock(void *p) { AROUND(CALL_UNLOCK, (uintptr_t)p, 0, 0, EXT(EXT_UNLOCK, free_fn *)(p), (uintptr_t)p); }
-static hsa_status ipc_detach(void *p)
-{
-	AROUND(CALL_IPC_DETACH, (uintptr_t)p, 0, 0, EXT(EXT_IPC_DETACH, free_fn *)(p), (uintptr_t)p);
-}
-static hsa_status interop_unmap(void *p)
-{
-	AROUND(CALL_INTEROP_UNMAP, (uintptr_t)p, 0, 0, EXT(EXT_INTEROP_UNMAP, free_fn *)(p), (uintptr_t)p);
-}
+static hsa_status pool_free(void *p) { BEFORE(CALL_POOL_FREE, (uintptr_t)p, 0, EXT(EXT_POOL_FREE, free_fn *)(p)); }
+static hsa_status memory_free(void *p) { BEFORE(CALL_FREE, (uintptr_t)p, 0, CORE(CORE_MEMORY_FREE, free_fn *)(p)); }
+static hsa_status unlock(void *p) { BEFORE(CALL_UNLOCK, (uintptr_t)p, 0, EXT(EXT_UNLOCK, free_fn *)(p)); }
+static hsa_status ipc_detach(void *p) { BEFORE(CALL_IPC_DETACH, (uintptr_t)p, 0, EXT(EXT_IPC_DETACH, free_fn *)(p)); }
+static hsa_status interop_unmap(void *p) { BEFORE(CALL_INTEROP_UNMAP, (uintptr_t)p, 0, EXT(EXT_INTEROP_UNMAP, free_fn *)(p)); }
 
 typedef hsa_status memory_allocate_fn(hsa_handle region, size_t size, void **ret);
 static hsa_status memory_allocate(hsa_handle region, size_t size, void **ret)
@@ -56,7 +73,7 @@ typedef hsa_status lock_fn(void *host, size_t size, hsa_handle *agents, int n, v
 static hsa_status lock(void *host, size_t size, hsa_handle *agents, int n, void **ret)
 {
 	AROUND(CALL_LOCK, 0, size, (uintptr_t)host, EXT(EXT_LOCK, lock_fn *)(host, size, agents, n, ret), status ? 0 : out(ret),
-	       size, (uintptr_t)host);
+	       size, (uintptr_t)host, gpus_of(agents, n > 0 ? (uint64_t)n : 0));
 }
 
 typedef hsa_status lock_to_pool_fn(void *host, size_t size, hsa_handle *agents, int n, hsa_handle pool, uint32_t flags,
@@ -65,14 +82,14 @@ static hsa_status lock_to_pool(void *host, size_t size, hsa_handle *agents, int 
 {
 	AROUND(CALL_LOCK, 0, size, (uintptr_t)host,
 	       EXT(EXT_LOCK_TO_POOL, lock_to_pool_fn *)(host, size, agents, n, pool, flags, ret), status ? 0 : out(ret), size,
-	       (uintptr_t)host);
+	       (uintptr_t)host, gpus_of(agents, n > 0 ? (uint64_t)n : 0));
 }
 
 typedef hsa_status ipc_attach_fn(const void *handle, size_t size, uint32_t n, const hsa_handle *agents, void **ret);
 static hsa_status ipc_attach(const void *handle, size_t size, uint32_t n, const hsa_handle *agents, void **ret)
 {
 	AROUND(CALL_IPC_ATTACH, 0, size, n, EXT(EXT_IPC_ATTACH, ipc_attach_fn *)(handle, size, n, agents, ret),
-	       status ? 0 : out(ret), size);
+	       status ? 0 : out(ret), size, gpus_of(agents, n));
 }
 
 typedef hsa_status interop_map_fn(uint32_t n, hsa_handle *agents, int handle, uint32_t flags, size_t *size, void **ret,
@@ -96,7 +113,7 @@ typedef hsa_status allow_access_fn(uint32_t n, const hsa_handle *agents, const u
 static hsa_status allow_access(uint32_t n, const hsa_handle *agents, const uint32_t *flags, const void *p)
 {
 	AROUND(CALL_ALLOW_ACCESS, (uintptr_t)p, n, 0, EXT(EXT_ALLOW_ACCESS, allow_access_fn *)(n, agents, flags, p),
-	       (uintptr_t)p, n, n && agents ? agents[0] : 0);
+	       (uintptr_t)p, n, n && agents ? agents[0] : 0, n && agents ? gpus_of(agents, n) : 0);
 }
 
 typedef hsa_status reserve_fn(void **ret, size_t size, uint64_t address, uint64_t flags);
@@ -116,11 +133,11 @@ static hsa_status vmem_reserve_align(void **ret, size_t size, uint64_t address, 
 typedef hsa_status range_fn(void *p, size_t size);
 static hsa_status vmem_free(void *p, size_t size)
 {
-	AROUND(CALL_UNRESERVE, (uintptr_t)p, size, 0, EXT(EXT_VMEM_FREE, range_fn *)(p, size), (uintptr_t)p, size);
+	BEFORE(CALL_UNRESERVE, (uintptr_t)p, size, EXT(EXT_VMEM_FREE, range_fn *)(p, size));
 }
 static hsa_status vmem_unmap(void *p, size_t size)
 {
-	AROUND(CALL_UNMAP, (uintptr_t)p, size, 0, EXT(EXT_VMEM_UNMAP, range_fn *)(p, size), (uintptr_t)p, size);
+	BEFORE(CALL_UNMAP, (uintptr_t)p, size, EXT(EXT_VMEM_UNMAP, range_fn *)(p, size));
 }
 
 typedef hsa_status handle_create_fn(hsa_handle pool, size_t size, uint32_t type, uint64_t flags, hsa_handle *ret);
@@ -148,11 +165,18 @@ struct vmem_access {
 	uint32_t permissions, padding;
 	hsa_handle agent;
 };
+static uint64_t gpus_with(const struct vmem_access *access, size_t n, bool may)
+{
+	uint64_t mask = 0;
+	for (size_t i = 0; access && i < n; i++)
+		mask |= !access[i].permissions == !may ? gpu_bit(access[i].agent) : 0;
+	return mask;
+}
 typedef hsa_status set_access_fn(void *p, size_t size, const struct vmem_access *access, size_t n);
 static hsa_status vmem_set_access(void *p, size_t size, const struct vmem_access *access, size_t n)
 {
 	AROUND(CALL_SET_ACCESS, (uintptr_t)p, size, n, EXT(EXT_VMEM_SET_ACCESS, set_access_fn *)(p, size, access, n),
-	       (uintptr_t)p, size, n, n && access ? access[0].agent : 0);
+	       (uintptr_t)p, size, gpus_with(access, n, true), gpus_with(access, n, false));
 }
 
 typedef hsa_status copy_fn(void *to, const void *from, size_t size);

@@ -179,10 +179,7 @@ static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t ti
 		barrier_words(q, id, w);
 	}
 	w[7] = header | who;
-	// A producer that was preempted here may find its packet overwritten; not before the GPU has taken it, though: who has a number
-	// beyond the end of the ring waits for that. The differences are signed: other tools defer the index.
-	if (__builtin_expect((int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_ACQUIRE) - id) > (int64_t)q->size, 0) &&
-	    (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE) - id) > 0) {
+	if (__builtin_expect(packet_overtaken(q, id), 0)) {
 		__atomic_fetch_add(&q->head->unseen, 1, __ATOMIC_RELAXED);
 		return true;
 	}
@@ -294,6 +291,13 @@ struct creation {
 	void *data;
 };
 
+/** Of the parameters that each function has that creates a queue. */
+#define CREATION(by)                                                                                                           \
+	{                                                                                                                      \
+		.create = (by), .agent = agent, .size = size, .type = type, .private_size = private_size,                      \
+		.group_size = group_size, .error = error, .data = data                                                         \
+	}
+
 static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 {
 	struct thread_state *t = atomic_load(&rec.on) ? thread_here() : NULL;
@@ -325,28 +329,14 @@ hsa_status hook_queue_create(hsa_handle agent, uint32_t size, uint32_t type, que
 {
 	// Levels 5 and 10 hold packets back, which a queue must be made for.
 	const bool hold = atomic_load(&rec.on) && rec.settings.max_level >= LEVEL_STATISTICS && next.ext[EXT_INTERCEPT_CREATE];
-	const struct creation c = { .create = hold ? intercept_create : (queue_create_fn *)next.core[CORE_QUEUE_CREATE],
-				    .agent = agent,
-				    .size = size,
-				    .type = type,
-				    .private_size = private_size,
-				    .group_size = group_size,
-				    .error = error,
-				    .data = data };
+	const struct creation c = CREATION(hold ? intercept_create : (queue_create_fn *)next.core[CORE_QUEUE_CREATE]);
 	return create(&c, ret);
 }
 
 hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 				 uint32_t private_size, uint32_t group_size, struct hsa_queue **ret)
 {
-	const struct creation c = { .create = (queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE],
-				    .agent = agent,
-				    .size = size,
-				    .type = type,
-				    .private_size = private_size,
-				    .group_size = group_size,
-				    .error = error,
-				    .data = data };
+	const struct creation c = CREATION((queue_create_fn *)next.ext[EXT_INTERCEPT_CREATE]);
 	return create(&c, ret);
 }
 

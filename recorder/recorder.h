@@ -61,7 +61,7 @@ struct queue_state {
 	uint32_t argument_stride, id;
 	// Where the runtime says that arguments lie: asked once for each piece of memory.
 	_Atomic uint64_t range_begin, range_end;
-	_Atomic uint32_t range_state;
+	_Atomic uint32_t range_state, range_turn;
 	uint64_t last_write; // of the sampler
 	bool gone;
 	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
@@ -158,6 +158,14 @@ static inline bool rec_read(const uint64_t *from, uint64_t *words, unsigned n, u
 	for (unsigned i = 0; i < n; i++)
 		words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 	return words[0] == ((uint32_t)id | (uint64_t)rec_check(words, n, id) << 32);
+}
+
+/** A producer that was preempted may find its packet overwritten. Not before the GPU has taken it, though: who has a number beyond the end
+ * of the ring waits for that. The differences are signed: other tools defer the index. */
+static inline bool packet_overtaken(const struct queue_state *q, uint64_t id)
+{
+	return (int64_t)(__atomic_load_n(&q->queue->write_index, __ATOMIC_ACQUIRE) - id) > (int64_t)q->size &&
+	       (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE) - id) > 0;
 }
 
 // settings.c

@@ -176,7 +176,7 @@ static void widen_half(float *restrict to, const uint16_t *restrict from, size_t
 #ifdef __x86_64__
 	if (__builtin_cpu_supports("avx512f"))
 		done = widen_half_16(to, from, n);
-	else if (__builtin_cpu_supports("f16c"))
+	else if (__builtin_cpu_supports("avx2")) // f16c came before it, and clang 14 has no word for that
 		done = widen_half_8(to, from, n);
 #endif
 	widen_half_slowly(to + done, from + done, n - done);

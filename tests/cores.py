@@ -490,6 +490,17 @@ def sample(gfx, code=None):
     return Core([Agent(gfx, 0x1234, xccs)], [Queue(waves, packets, 0x1234, exceptions=1 << 30 | 1 << 4)], objects, memories)
 
 
+def many(gfx, n):
+    """A kernel without code that fills the GPU: one wave of each thousand faulted, the others are at one of 16 places."""
+    part = Part(gfx)
+    kernel, pc = 0x7f0000200040, 0x7f0000201008
+    descriptor, nops = struct.pack("<III4xq", 1024, 0, 32, 0x1000 - 0x40), struct.pack("<I", 0xbf800000) * 64
+    waves = [Wave(pc + 4 * (k % 16), group=(k, 0, 0), packet=70, wave32=part.rdna, sgpr_count=16, vgprs={0: list(range(32))},
+                  reason="memory_violation" if k % 1000 == 500 else "") for k in range(n)]
+    return Core([Agent(gfx, 0x1234)], [Queue(waves, {70: Packet(kernel, (64 * n, 1, 1), (64, 1, 1))}, 0x1234, exceptions=1 << 30)], [],
+                [Memory(0x7f0000200000, pieces=[(0x40, descriptor), (0x1000, nops)], flags=READ | EXECUTE)])
+
+
 def small(gfx):
     """The least that has everything: a workgroup of two waves, one of which stopped at a trap, and a list of two code objects."""
     part, kernel = Part(gfx), 0x7f0000200000
@@ -511,9 +522,10 @@ def main():
     arguments.add_argument("--shifted", action="store_true", help="with bytes that lie before p_offset")
     arguments.add_argument("--small", action="store_true", help="a few KB, for tests that change every byte")
     arguments.add_argument("--hole", type=int, default=0, metavar="GB", help="with so much empty memory")
+    arguments.add_argument("--waves", type=int, metavar="N", help="with so many waves")
     given = arguments.parse_args()
     PAGE = 64 if given.small else PAGE
-    core = small(given.gfx) if given.small else sample(given.gfx, given.code)
+    core = small(given.gfx) if given.small else many(given.gfx, given.waves) if given.waves else sample(given.gfx, given.code)
     if given.hole:
         core.memories.append(Memory(0x600000000000, given.hole << 30))
     if given.host:

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fake_runtime.h"
+
 struct trap {
 	uint32_t pid, operation;
 	uint64_t exceptions, buffer;
@@ -20,7 +22,6 @@ struct trap {
 static const char *const operations[] = { [0] = "enable", [1] = "disable", [6] = "suspend", [13] = "queues", [14] = "gpus" };
 static char asked[256];
 static int device = -1;
-extern uint64_t fake_ring, fake_read, fake_write;
 
 // An area with the header of one XCC: a control stack of three words, and no wave.
 static uint32_t area[1024] = { 64, 12, 76, 0, [18] = 1u << 31 };

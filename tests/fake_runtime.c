@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fake_runtime.h"
 #include "recorder/hsa.h"
 
 enum { CORE_FUNCTIONS = 125, EXT_FUNCTIONS_MOST = 90, KERNELS = 8, ARGUMENT_SIZE = 48, ARGUMENT_SLOT = 64, SIGNALS = 64 };
@@ -38,7 +39,7 @@ static _Atomic bool stop;
 struct options {
 	unsigned threads, size, launches, ext_size, queues, allocations, batch;
 	uint64_t hang;
-	bool forever, slow, wait;
+	bool forever, slow, wait, memory;
 };
 
 static void none(void)
@@ -292,6 +293,8 @@ static void make_tables(const struct options *o)
 	ext_set(14, (void *)pool_free);
 	ext_set(26, (void *)pointer_info);
 	ext_set(34, (void *)watch);
+	if (o->memory)
+		fake_memory_table(ext);
 }
 
 // --- the program ---
@@ -390,8 +393,6 @@ static unsigned option(int argc, char **argv, const char *name, unsigned otherwi
 
 typedef bool on_load_fn(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
 
-/** For fake_kfd.c: the newest queue. */
-extern uint64_t fake_ring, fake_read, fake_write;
 uint64_t fake_ring, fake_read, fake_write;
 
 static void make_queues(const struct options *o)
@@ -426,6 +427,16 @@ static void mode_fault(const struct options *o)
 	if (o->wait)
 		getchar();
 	fault_handler(&e, NULL);
+	raise(SIGKILL);
+}
+
+/** Faults wherever memory is reserved, mapped for nobody, freed, and so on. */
+static void mode_memory(void)
+{
+	uint64_t at[FAKE_ADDRESSES];
+	const size_t n = fake_memory_use(ext, at);
+	for (size_t i = 0; i < n; i++)
+		fault_handler(&(struct hsa_event){ .agent = 0xa1, .address = at[i], .reasons = 1 }, NULL);
 	raise(SIGKILL);
 }
 
@@ -491,7 +502,8 @@ int main(int argc, char **argv)
 				   .hang = option(argc, argv, "hang", UINT32_MAX),
 				   .forever = option(argc, argv, "forever", 0),
 				   .slow = option(argc, argv, "slow", 0),
-				   .wait = option(argc, argv, "wait", 0) };
+				   .wait = option(argc, argv, "wait", 0),
+				   .memory = !strcmp(argv[2], "memory") };
 	void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	on_load_fn *on_load = library ? (on_load_fn *)dlsym(library, "OnLoad") : NULL;
 	if (!on_load) {
@@ -512,6 +524,8 @@ int main(int argc, char **argv)
 	const double begin = now();
 	if (!strcmp(argv[2], "fault"))
 		mode_fault(&o);
+	else if (!strcmp(argv[2], "memory"))
+		mode_memory();
 	else if (!strcmp(argv[2], "hang-allocation"))
 		mode_hang_allocation();
 	else if (!strcmp(argv[2], "allocation-pairs"))

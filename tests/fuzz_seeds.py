@@ -138,7 +138,17 @@ def loaded_code():
     yield b'c' + (TOP / 'docs/sample-kernel.co').read_bytes()[:16000]
 
 
-MADE = {'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}
+def markup():
+    """What a browser might take for more than text, and logs that hold it."""
+    hostile = [b'</script><script>alert(1)</script>', b'"><svg onload=x>', b"' onmouseover='x", b'<!--', b'-->', b'&lt;&#60;&amp;', b']]>', b'</title></style></textarea>',
+               b'\xe2\x80\xae\xe2\x80\xa8', b'\x1b[31m\x00', b'\xff\xfe<', b'{{x}}${y}', b'`@all` #1']
+    yield from hostile
+    for text in hostile:
+        log = (TOP / 'docs/sample-dmesg.txt').read_bytes().replace(b'process python pid', b'process ' + text + b' pid')
+        yield log[:len(log) // 8 * 8 + 1]
+
+
+MADE = {'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}
 
 
 def log_words():

@@ -184,12 +184,45 @@ def test_guest(l):
         t.same(sorted(bad), [], f"nor by unhang {command[0]}")
 
 
+def test_stack(l):
+    """Whose queues are KFD's uses ROCm, whatever it is called: another Mesa is no advice for it."""
+    t = l.t
+    fault = f"""messages
+    990.1 err  amdgpu {PCI}: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32771)
+    990.2 err  amdgpu {PCI}: amdgpu:  in process solver pid $pid(solver) thread solver pid $pid(solver))
+    990.3 err  amdgpu {PCI}: amdgpu:   in page starting at address 0x00007f21aa400000 from client 10
+    990.4 err  amdgpu {PCI}: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031
+"""
+    queue = f"    queue 1 gpu {PCI} ring 0x7f2200000000 size 0x10000 rptr 7 wptr 7 vmid 8\n"
+    for name, part, process, mesa in (("computes", "gfx1100", queue, False), ("draws", "gfx1100", f"    opens {PCI}\n", True),
+                                      ("has ended, on a part without a display", "gfx90a", "    memory 0x7f2230000000 1\n", False)):
+        i = l.first(l.now(f"solver {name}", f"    part {part}\n", f"process solver\n{process}{fault}"))
+        t.same((i["class"], any(r["id"] == "mesa-page-fault" for r in i.get("remedies", []))), ("gpu-page-fault-unmapped", mesa), f"a process that {name}")
+
+
+def test_render_node(l):
+    """Who opens a render node makes the driver work: as root it stays closed where debugfs tells as much."""
+    t, record = l.t, l.unhang.directory / "render.json"
+    for name, gpu, more, opened, status in (
+            ("a part without GFXOFF", "    part gfx90a\n    busy cycle 0.5 0 1\n", "", False, 0),
+            ("a part that may switch itself off", "    part gfx1100\n", "", True, 0),
+            ("a part without GFXOFF, as a user", "    part gfx90a\n", "scenario x\n    user\n", True, 2),
+            ("a part without GFXOFF in a reset", "    part gfx90a\n    state reset\n", "", True, 1),
+            ("a part without GFXOFF whose level is not told", "    part gfx90a\n    file power_dpm_force_performance_level fails EBUSY\n", "", True, 0),
+            ("a part without GFXOFF whose registers are refused", "    part gfx90a\n    file amdgpu_regs fails EPERM\n", "", True, 0)):
+        d = l.now(name, gpu, more, status, record)
+        done = [json.loads(line) for line in record.read_text().splitlines()]
+        t.same(any("renderD" in o["path"] for o in done), opened, f"{name}: the render node is {'asked' if opened else 'left alone'}")
+        if not status:
+            t.same(d["verdict"], "healthy", f"{name}: and it is well")
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_render_node):
         test(l)
     t.end()
 

@@ -174,6 +174,29 @@ def test_fault(t, job, unhang):
     t.ok("near no allocation" in text and "Memory fault at 0x7f0000001000" in text, "an address near nothing", text)
 
 
+def test_memory(t, job, unhang):
+    """Freed, reserved but not mapped, mapped but not for this GPU, shared, locked: each is told for what it is."""
+    ran = job.run("memory", "ext=600", UNHANG_HOLD="0")
+    wanted = [("inside", "mapped range", True, True, "inside the 2 MiB mapped range"),
+              ("inside", "mapped range", True, True, "inside the 2 MiB mapped range"),
+              ("inside", "mapped range", True, False, "(not mapped for this GPU)"),
+              ("freed", "mapped range", True, True, "inside the unmapped 2 MiB mapped range"),
+              ("inside", "reserved range", False, True, "(no memory is mapped there)"),
+              ("freed", "locked host memory", True, True, "inside the freed 4 KiB locked host memory"),
+              ("inside", "locked host memory", True, False, "(not mapped for this GPU)"),
+              ("freed", "buffer of another process", True, True, "inside the freed 2 MiB buffer of another process"),
+              ("inside", "shared range (SVM)", True, True, "inside the 2 MiB shared range (SVM)"),
+              ("freed", "buffer of another process", True, True, "freed"),
+              ("freed", "locked host memory", True, True, "freed")]
+    faults = job.read(ran.pid)["faults"]
+    t.same(len(faults), len(wanted), "a fault at each")
+    for fault, (relation, kind, mapped, for_gpu, words) in zip(faults, wanted):
+        near = fault["near"]
+        a = near["allocation"] or {}
+        t.ok((near["relation"], a.get("kind"), a.get("mapped"), a.get("for_gpu")) == (relation, kind, mapped, for_gpu) and words in near["text"],
+             f"{relation} {kind}{'' if mapped else ', not mapped'}{'' if for_gpu else ', not for this GPU'}", near)
+
+
 def test_hold(t, job, supervise):
     """A fault is held for who looks after the job, and for nobody else. The job waits for a line before it faults."""
     def held(supervisor, behaviour, seconds="5"):
@@ -374,6 +397,7 @@ def main():
         test_hang(t, job, unhang)
         test_allocation_that_hangs(t, job, unhang)
         test_fault(t, job, unhang)
+        test_memory(t, job, unhang)
         test_hold(t, job, sys.argv[5])
         test_core(t, job, unhang)
         test_steps_aside(t, job)

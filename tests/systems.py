@@ -18,7 +18,7 @@ import sys
 import machine_tree
 import tap
 
-FOLDERS = ("systems", "blind")
+FOLDERS = ("systems", "blind", "blind-2")
 REMEDY = "iommu-pt"  # sets one word of the kernel
 
 

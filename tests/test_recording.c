@@ -33,14 +33,14 @@ static void test_whole(void **state)
 	assert_true(str_is(p[5].kernel->name, "_Z5saxpyPKfPffi"));
 	assert_true(str_is(p[1].operation->name, "attention"));
 	assert_int_equal(p[7].kind, PACKET_BARRIER);
-	struct nearby n = recording_near(r, 0x7e0000000010, 95);
+	struct nearby n = recording_near(r, 0x7e0000000010, 95, 0);
 	assert_int_equal(n.relation, NEAR_INSIDE);
 	assert_int_equal(n.distance, 0x10);
-	assert_int_equal(recording_near(r, 0x7e0000100010, 95).relation, NEAR_FREED);
+	assert_int_equal(recording_near(r, 0x7e0000100010, 95, 0).relation, NEAR_FREED);
 	// Before it was freed it was there.
-	assert_int_equal(recording_near(r, 0x7e0000100010, 20).relation, NEAR_INSIDE);
-	assert_int_equal(recording_near(r, 0x7e0000002000, 95).relation, NEAR_PAST);
-	assert_int_equal(recording_near(r, 0x10, 95).relation, NEAR_NOWHERE);
+	assert_int_equal(recording_near(r, 0x7e0000100010, 20, 0).relation, NEAR_INSIDE);
+	assert_int_equal(recording_near(r, 0x7e0000002000, 95, 0).relation, NEAR_PAST);
+	assert_int_equal(recording_near(r, 0x10, 95, 0).relation, NEAR_NOWHERE);
 	recording_free(r);
 	free(bytes);
 }

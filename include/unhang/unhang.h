@@ -28,6 +28,8 @@ void uh_session_free(struct uh_session *s);
 
 /** A file, directory, archive, FIFO, journal file or /dev/kmsg; "-" is standard input. */
 void uh_session_add_path(struct uh_session *s, const char *path);
+/** The @n bytes of a log, document, core or archive that the caller has in memory, called @name. They are needed until the call returns. */
+void uh_session_add_bytes(struct uh_session *s, const char *name, const void *bytes, size_t n);
 /** The journal's kernel messages of boot 0 (this one), -1 (the one before), ... of the system under @root (NULL: this one). */
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot);
 /** What a crash left under @root: pstore, kdump's dmesg. */
@@ -68,6 +70,8 @@ const char *uh_session_unread(const struct uh_session *s);
 /** AMD GPUs of this machine that were looked at, and how many of them are not well. */
 unsigned uh_session_gpus(const struct uh_session *s, unsigned *ret_unwell);
 
+/** What pictures in a text may be made of. */
+enum uh_drawing { UH_DRAW_NOTHING, UH_DRAW_ASCII, UH_DRAW_UNICODE };
 struct uh_report_options {
 	bool json;
 	bool all;     // every incident in full, not only the first
@@ -75,9 +79,24 @@ struct uh_report_options {
 	bool lines;   // the lines of the evidence, too, where they were kept
 	bool oneline; // a line of fields with tabs between for each incident, or for each GPU that has none
 	bool colour;
-	unsigned width; // columns of the terminal; 0: 80
+	unsigned width;          // columns of the terminal; 0: 80
+	enum uh_drawing drawing; // a picture of the incident, where it helps and fits
+	unsigned height;         // lines of the terminal; 0: not known
 };
 void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options);
+
+/** A report for others: one file that shows the incidents. */
+struct uh_share_options {
+	bool redact;        // names of machines and people, addresses, serial numbers and secrets are replaced
+	bool full_evidence; // every line that was kept, not only three around each that is told
+};
+/** Keeps the lines that reports for others quote, with three around each; @all: every line of a source that has an event. Before the
+ * sources. */
+void uh_session_keep_around(struct uh_session *s, bool all);
+/** One HTML file: it needs no network, no other file and no script. It is written to @out, which may be memory. */
+void uh_session_write_html(struct uh_session *s, FILE *out, const struct uh_share_options *options);
+/** The same answer for a bug tracker or a chat: one screen, with the rest folded. */
+void uh_session_write_markdown(struct uh_session *s, FILE *out, const struct uh_share_options *options);
 
 /** The machine that a bundle of `unhang capture` holds. It answers as it did then, so that all that follows says of it what it would have
  * said there. *@ret is NULL without an error where the file is no bundle. */
@@ -145,10 +164,11 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 
 /** What the flight recorder of a job saw last. */
 struct uh_last_options {
-	const char *const *targets; // recordings, directories with recordings, or numbers of processes; none: the newest of this user
+	const char *const
+		*targets; // recordings, directories with recordings, or numbers of processes; none: the newest of this user
 	size_t ntargets;
-	bool json, all;      // all: every packet that is there
-	unsigned packets;    // of each queue before those in flight, in JSON
+	bool json, all;             // all: every packet that is there
+	unsigned packets;           // of each queue before those in flight, in JSON
 	unsigned long long address; // what is it in or near? 0: not asked
 	const char *perfetto;       // a file for the timeline; NULL: none
 };
@@ -257,6 +277,8 @@ struct uh_incidents_options {
 	bool open;             // only those that are not closed
 	bool json;
 };
+/** Adds the bundle of an incident that the watch stored. The error is that there is none. */
+struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id);
 /** The incidents that the watch stored, the newest first; or one. The error is that there is none of this id. */
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out);
 

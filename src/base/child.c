@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lifetime.h"
 
 enum { MEMORY_MAX = 1 << 30, KILL_MS = 1000 };
 
@@ -35,11 +36,11 @@ static void limit_child(int milliseconds)
 {
 	const struct rlimit time = { (rlim_t)milliseconds / 1000 + 1, (rlim_t)milliseconds / 1000 + 1 };
 	setrlimit(RLIMIT_CPU, &time);
-#if !defined(__SANITIZE_ADDRESS__) // whose shadow is larger than any limit
+	if (ADDRESSES_CHECKED) // the sanitizer's shadow is larger than any limit
+		return;
 	const struct rlimit memory = { MEMORY_MAX, MEMORY_MAX };
 	setrlimit(RLIMIT_AS, &memory);
 	close(STDERR_FILENO); // what a library prints, or that memory ran out in the child, is not for the user
-#endif
 }
 
 /** Reads the pipe to its end. */

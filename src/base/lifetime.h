@@ -7,15 +7,15 @@
 #include "base/cleanup.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { LIFETIMES_CHECKED = 1 };
+enum { ADDRESSES_CHECKED = 1 };
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-enum { LIFETIMES_CHECKED = 1 };
+enum { ADDRESSES_CHECKED = 1 };
 #else
-enum { LIFETIMES_CHECKED = 0 };
+enum { ADDRESSES_CHECKED = 0 };
 #endif
 #else
-enum { LIFETIMES_CHECKED = 0 };
+enum { ADDRESSES_CHECKED = 0 };
 #endif
 
 /** The scope for which a view is lent. */
@@ -37,7 +37,7 @@ static inline void lifetime_end(struct lifetime *l)
  */
 static inline struct str lifetime_begin(struct lifetime *l, struct str s)
 {
-	if (!LIFETIMES_CHECKED)
+	if (!ADDRESSES_CHECKED)
 		return s;
 	char *copy = mem_large(s.n);
 	if (s.n)

@@ -29,6 +29,7 @@ struct capture_options {
 	const int64_t *pids;    // processes beside those that hold a GPU
 	size_t npids;
 	enum user_data user_data;
+	struct str note; // evidence of who takes it: lines of a log; empty: none
 	bool redact, tools, debugger, release_dumps;
 	int deadline_ms;                              // of all of it; 0: 30 s
 	uint64_t item_most, most, floor;              // bytes of an item, of all, that stay free; 0: the usual

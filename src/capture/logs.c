@@ -142,3 +142,22 @@ void capture_crash_files(struct taking *c)
 {
 	step_run(c, &(struct step_plan){ BUNDLE_CRASH, "what a crash left (pstore)", copy_crash_files, NULL, CRASH_MS, false });
 }
+
+/** What whoever takes the capture saw before it: the watch's votes. */
+static void save_note(struct step *s)
+{
+	struct item_file f = { .fd = -1 };
+	bool good = item_create(s->capture, s->name, &f) && item_write(&f, s->capture->options->note) &&
+		    item_finish(s->capture, &f);
+	s->shared->result.bytes = f.bytes;
+	if (!good && f.fd >= 0)
+		item_drop(s->capture, &f);
+	step_end(s, good ? ITEM_SAVED : ITEM_FAILED, "%s", good ? "" : strerror(errno));
+}
+
+void capture_note(struct taking *c)
+{
+	if (c->options->note.n)
+		step_run(c, &(struct step_plan){ BUNDLE_TOOLS "unhang-watch.txt", "what unhang watch saw", save_note, NULL, CRASH_MS,
+						 false });
+}

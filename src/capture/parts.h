@@ -106,6 +106,7 @@ struct uh_error *redact_partial(struct taking *c);
 
 // The steps.
 void capture_dumps(struct taking *c);
+void capture_note(struct taking *c);
 void capture_logs(struct taking *c);
 void capture_crash_files(struct taking *c);
 void capture_recordings(struct taking *c);

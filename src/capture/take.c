@@ -57,6 +57,7 @@ static void begin_manifest(struct captured *ret, const struct capture_options *o
 static void take_all(struct taking *c)
 {
 	capture_dumps(c);
+	capture_note(c);
 	capture_logs(c);
 	capture_crash_files(c);
 	capture_recordings(c);

@@ -59,3 +59,5 @@ void complain_option(char **argv, int c, const char *command);
 bool terminal_colour(void);
 /** Columns; 0 where nobody says. */
 unsigned terminal_width(void);
+/** What this terminal is, for a report to a person. */
+void terminal_describe(struct uh_report_options *o);

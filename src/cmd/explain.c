@@ -102,7 +102,7 @@ static int parse_options(int argc, char **argv, struct explain *e)
 	return -1;
 }
 
-struct progress {
+struct progress_line {
 	struct timespec begin;
 	bool shown;
 };
@@ -110,7 +110,7 @@ struct progress {
 /** After a second, a line that is overwritten and wiped in the end. */
 static void show_progress(void *ctx, const char *name, unsigned long long done, unsigned long long total)
 {
-	struct progress *p = ctx;
+	struct progress_line *p = ctx;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	double seconds = (double)(now.tv_sec - p->begin.tv_sec) + (double)(now.tv_nsec - p->begin.tv_nsec) / 1e9;
@@ -133,14 +133,13 @@ int cmd_explain(int argc, char **argv)
 	int status = parse_options(argc, argv, &e);
 	if (status >= 0)
 		return status;
-	e.tell.report.colour = terminal_colour();
-	e.tell.report.width = terminal_width();
+	terminal_describe(&e.tell.report);
 	struct uh_session *s = uh_session_new(complain_line, NULL);
 	if (!telling_begin(&e.tell, s)) {
 		uh_session_free(s);
 		return EXIT_CANNOT;
 	}
-	struct progress progress = { 0 };
+	struct progress_line progress = { 0 };
 	clock_gettime(CLOCK_MONOTONIC, &progress.begin);
 	if (isatty(STDERR_FILENO))
 		uh_session_on_progress(s, show_progress, &progress);
@@ -160,13 +159,16 @@ int cmd_explain(int argc, char **argv)
 
 	// What could be read is explained; what could not has had its line on stderr.
 	bool read = uh_session_sources(s);
-	if (read || e.tell.report.json || e.tell.report.oneline)
+	bool written = true;
+	if (sharing_asked(&e.tell.share) && read)
+		written = sharing_write(&e.tell.share, s);
+	else if (read || e.tell.report.json || e.tell.report.oneline)
 		uh_session_report(s, stdout, &e.tell.report);
 	else if (!uh_session_problems(s))
 		complain("this machine has no journal, pstore or kdump log to explain; give a PATH (in a container the "
 			 "kernel log is "
 			 "the host's)");
-	status = telling_status(&e.tell, s);
+	status = written ? telling_status(&e.tell, s) : EXIT_CANNOT;
 	uh_session_free(s);
 	return status;
 }

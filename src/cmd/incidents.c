@@ -1,7 +1,7 @@
 // unhang incidents: what unhang watch stored.
 #include <getopt.h>
 
-#include "cmd/cmd.h"
+#include "cmd/telling.h"
 
 static void usage(void)
 {
@@ -13,22 +13,36 @@ static void usage(void)
 	     "  --open            only those that are not closed\n"
 	     "  --state-dir DIR   where they are stored; otherwise /var/lib/unhang\n"
 	     "  --json            for machines, docs/incidents.schema.json\n"
-	     "  -h, --help        this text\n"
+	     "\n"
+	     "With an ID, a report for others:\n" SHARING_HELP "  -h, --help         this text\n"
 	     "\n"
 	     "exit status: 0 they were listed, 2 they could not be read, or there is none of this id");
 }
 
 static const struct option options[] = {
-	{ "open", no_argument, NULL, 'o' },
-	{ "state-dir", required_argument, NULL, 's' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+	{ "open", no_argument, NULL, 'o' }, { "state-dir", required_argument, NULL, 's' },
+	{ "json", no_argument, NULL, 'J' }, SHARING_OPTIONS,
+	{ "help", no_argument, NULL, 'h' }, { 0 },
 };
+
+/** What its bundle tells, written for others. */
+static int share(const struct uh_incidents_options *o, const struct sharing *how)
+{
+	struct uh_session *s = uh_session_new(complain_line, NULL);
+	bool written = sharing_begin(how, s);
+	struct uh_error *err = written ? uh_session_add_incident(s, o->state_dir, o->id) : NULL;
+	if (written && !err) {
+		uh_session_end(s);
+		written = sharing_write(how, s);
+	}
+	uh_session_free(s);
+	return err ? cannot(err) : written ? EXIT_NOTHING_WRONG : EXIT_CANNOT;
+}
 
 int cmd_incidents(int argc, char **argv)
 {
 	struct uh_incidents_options o = { 0 };
+	struct sharing how = { 0 };
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
@@ -46,6 +60,8 @@ int cmd_incidents(int argc, char **argv)
 			usage();
 			return EXIT_NOTHING_WRONG;
 		default:
+			if (sharing_take(&how, option, optarg) == -1)
+				break;
 			complain_option(argv, option, "incidents");
 			return EXIT_CANNOT;
 		}
@@ -55,6 +71,12 @@ int cmd_incidents(int argc, char **argv)
 		return EXIT_CANNOT;
 	}
 	o.id = argv[optind];
+	if (sharing_asked(&how) && !o.id) {
+		complain("--html and --markdown need the id of one incident");
+		return EXIT_CANNOT;
+	}
+	if (sharing_asked(&how))
+		return share(&o, &how);
 	struct uh_error *err = uh_incidents(&o, stdout);
 	return err ? cannot(err) : EXIT_NOTHING_WRONG;
 }

@@ -103,8 +103,7 @@ static int now(struct now *o, int argc, char **argv)
 	int status = parse_options(argc, argv, o);
 	if (status >= 0)
 		return status;
-	o->tell.report.colour = terminal_colour();
-	o->tell.report.width = terminal_width();
+	terminal_describe(&o->tell.report);
 	struct uh_machine *machine = NULL;
 	struct uh_error *err = o->target ? uh_machine_open(o->target, &machine) : NULL;
 	if (err)
@@ -133,8 +132,12 @@ static int now(struct now *o, int argc, char **argv)
 		status = cannot(err);
 	} else {
 		enum uh_verdict verdict = uh_session_verdict(s);
-		uh_session_report(s, stdout, &o->tell.report);
-		status = telling_status(&o->tell, s);
+		bool written = true;
+		if (sharing_asked(&o->tell.share))
+			written = sharing_write(&o->tell.share, s);
+		else
+			uh_session_report(s, stdout, &o->tell.report);
+		status = written ? telling_status(&o->tell, s) : EXIT_CANNOT;
 		if (verdict == UH_UNKNOWN)
 			complain("%s; to explain evidence of another machine: unhang explain PATH", uh_session_unread(s));
 	}

@@ -37,12 +37,14 @@ int telling_take(struct telling *t, int option, const char *value)
 		complain("--fail-on wants incident or node, not '%s'", value);
 		return EXIT_CANNOT;
 	default:
-		return -2;
+		return sharing_take(&t->share, option, value);
 	}
 }
 
 bool telling_begin(const struct telling *t, struct uh_session *s)
 {
+	if (!sharing_begin(&t->share, s))
+		return false;
 	struct uh_error *err = t->since ? uh_session_since(s, t->since) : NULL;
 	if (!err && t->part)
 		err = uh_session_part(s, t->part);

@@ -24,6 +24,30 @@ unsigned terminal_width(void)
 	return columns && str_number(str_z(columns), &n) && n > 0 && n < 10000 ? (unsigned)n : 0;
 }
 
+/** By the names of the locale, as setlocale() takes them. */
+static bool locale_is_unicode(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+		const char *value = getenv(names[n]);
+		if (value && *value)
+			return str_like(S("*utf-8*"), str_z(value)) || str_like(S("*utf8*"), str_z(value));
+	}
+	return false;
+}
+
+void terminal_describe(struct uh_report_options *o)
+{
+	struct winsize size;
+	const char *term = getenv("TERM");
+	o->colour = terminal_colour();
+	o->width = terminal_width();
+	if (!isatty(STDOUT_FILENO) || !term || !strcmp(term, "dumb") || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		return;
+	o->height = size.ws_row;
+	o->drawing = locale_is_unicode() ? UH_DRAW_UNICODE : UH_DRAW_ASCII;
+}
+
 void complain_option(char **argv, int c, const char *command)
 {
 	const char *space = command ? " " : "";

@@ -11,6 +11,7 @@ enum {
 	FRAME_LINES = 60, // a stack trace is at most so long
 	TOP_FRAMES = 5,   // below so many others the driver only asked for what failed
 	SLEEP_SECONDS = 60,
+	HIVE_SECONDS = 20, // between what is told of the GPUs of a hive that are reset together
 	NEAR_LINES = 8, // an oops so close behind an error of the driver is its own
 };
 
@@ -330,6 +331,29 @@ static void follow_machine(struct engine *g, const struct event *e)
 	}
 }
 
+/** The driver resets all GPUs of a hive together. It tells of the beginning once, for the GPU that failed, and of the rest for each: what
+ * stands in the log of the others is a part of that reset. */
+static bool is_of_hive(struct engine *g, const struct event *e)
+{
+	bool inside = tells(e, TELLS_INSIDE_RESET) || tells(e, TELLS_RESET_ENDS);
+	struct incident *of = NULL;
+	if (!inside || !event_names_gpu(e))
+		return false;
+	for (size_t n = 0; n < g->nopen; n++) {
+		struct incident *i = g->open[n];
+		if (str_eq(i->gpu.device, e->device))
+			return false;
+		if (i->gpu.device.n && i->reset_began && !later_than(e->time, i->end, HIVE_SECONDS))
+			of = i;
+	}
+	for (size_t n = 0; of && n < of->other_gpus.len; n++)
+		if (str_eq(of->other_gpus.data[n].device, e->device))
+			return true;
+	if (of)
+		vec_push(&of->other_gpus, (struct diag_gpu){ .device = arena_str(&of->arena, e->device) });
+	return of;
+}
+
 /** The open incident that @e belongs to; a new one where it begins one; NULL where it does neither. */
 static struct incident *incident_for(struct engine *g, const struct event *e)
 {
@@ -394,7 +418,7 @@ void engine_event(struct engine *g, const struct event *e)
 		take_frame(g, e);
 		return;
 	}
-	struct incident *i = incident_for(g, e);
+	struct incident *i = is_of_hive(g, e) ? NULL : incident_for(g, e);
 	if (!i)
 		return;
 	g->newest = i;

@@ -88,6 +88,44 @@ static struct values *values_copy(struct arena *a, const struct values *v, size_
 	return copy;
 }
 
+/** Names that follow one another are often the same: then they are copied once. */
+static struct str copy_again(struct arena *a, struct str s, struct str before, struct str copied)
+{
+	return s.p == before.p && s.n == before.n ? copied : arena_str(a, s);
+}
+
+static const struct wave_row *waves_copy(struct arena *a, const struct wave_row *rows, size_t n)
+{
+	struct wave_row *copy = arena_alloc(a, n * sizeof(*copy) + 1);
+	for (size_t i = 0; i < n; i++) {
+		const struct wave_row none = { 0 }, *before = i ? &rows[i - 1] : &none, *copied = i ? &copy[i - 1] : &none;
+		copy[i] = rows[i];
+		copy[i].kernel = copy_again(a, rows[i].kernel, before->kernel, copied->kernel);
+		copy[i].state = copy_again(a, rows[i].state, before->state, copied->state);
+	}
+	return copy;
+}
+
+static const struct code_row *code_copy(struct arena *a, const struct code_row *rows, size_t n)
+{
+	struct code_row *copy = arena_alloc(a, n * sizeof(*copy) + 1);
+	for (size_t i = 0; i < n; i++) {
+		copy[i] = rows[i];
+		copy[i].text = arena_str(a, rows[i].text);
+	}
+	return copy;
+}
+
+static const struct queue_row *queues_copy(struct arena *a, const struct queue_row *rows, size_t n)
+{
+	struct queue_row *copy = arena_alloc(a, n * sizeof(*copy) + 1);
+	for (size_t i = 0; i < n; i++) {
+		copy[i] = rows[i];
+		copy[i].head = arena_str(a, rows[i].head);
+	}
+	return copy;
+}
+
 struct dump dump_copy(struct arena *a, const struct dump *d)
 {
 	struct dump copy = *d;
@@ -103,12 +141,16 @@ struct dump dump_copy(struct arena *a, const struct dump *d)
 	copy.values = values_copy(a, d->values, d->nvalues);
 	copy.accesses = accesses;
 	copy.map = map;
+	copy.waves = waves_copy(a, d->waves, d->nwaves);
+	copy.code = code_copy(a, d->code, d->ncode);
+	copy.queues = queues_copy(a, d->queues, d->nqueues);
 	return copy;
 }
 
 size_t dump_bytes(const struct dump *d)
 {
 	size_t bytes = d->naccesses * sizeof(*d->accesses) + d->nmap * sizeof(*d->map);
+	bytes += d->nwaves * sizeof(*d->waves) + d->ncode * sizeof(*d->code) + d->nqueues * sizeof(*d->queues);
 	for (size_t i = 0; i < d->registers.len; i++)
 		bytes += sizeof(d->registers.data[i]) + d->registers.data[i].n * sizeof(uint64_t);
 	for (size_t i = 0; i < d->nvalues; i++)

@@ -47,6 +47,33 @@ struct values {
 	const uint64_t *data;
 };
 
+/** A wave as a line of a table. */
+struct wave_row {
+	size_t id;
+	uint64_t pc, exec;
+	bool placed; // workgroup and wave_in_group are known
+	uint32_t workgroup[3];
+	unsigned wave_in_group, queue;
+	unsigned xcc, se;
+	struct str kernel, state; // state: why it stopped, or what it does
+};
+
+/** An instruction of the code around a pc. */
+struct code_row {
+	uint64_t pc;
+	struct str text;
+	bool here;
+};
+
+/** A queue, and how far the GPU has read it. */
+struct queue_row {
+	unsigned id;
+	bool indexes_known;
+	uint64_t read_index, write_index;
+	struct str head; // the kernel of the packet that is read next; empty: not known
+	size_t waves;
+};
+
 /** The numbers that an event brings along, as the evidence holds them. */
 struct dump {
 	struct register_set registers; // of a wave
@@ -56,6 +83,11 @@ struct dump {
 	const struct wave_access *accesses;
 	size_t nmap;
 	const struct address_range *map; // of the memory that existed, by begin
+	// For people to look at; all waves and queues of the target stand with its first event.
+	size_t nwaves, ncode, nqueues;
+	const struct wave_row *waves;
+	const struct code_row *code;
+	const struct queue_row *queues;
 };
 
 enum { EVENT_FACTS = TEMPLATE_VALUES + 16 };

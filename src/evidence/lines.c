@@ -10,6 +10,7 @@ enum {
 	STREAM_MAX = 64 << 20,
 	KEPT_MAX = 32 << 20, // bytes of all lines
 	CHUNK = 256 << 10,
+	RECORDS_AROUND = 3,
 };
 
 struct kept_line {
@@ -18,15 +19,24 @@ struct kept_line {
 };
 
 struct lines {
+	unsigned around;
 	VEC(struct place) wanted; // of the source that is being read
 	VEC(struct kept_line) kept;
 	struct text bytes;
 	// of a stream
 	struct source watched, *stream;
 	struct text copy;
+	// of records
+	struct text before[RECORDS_AROUND]; // the newest that were not kept, the last of them at @nbefore - 1
+	size_t nbefore, after;              // after: records that are still wanted behind the last one
 };
 
-struct lines *lines_new(void) { return mem_alloc(sizeof(struct lines)); }
+struct lines *lines_new(unsigned around)
+{
+	struct lines *l = mem_alloc(sizeof(*l));
+	l->around = around;
+	return l;
+}
 
 void lines_free(struct lines *l)
 {
@@ -36,6 +46,8 @@ void lines_free(struct lines *l)
 	vec_free(&l->kept);
 	text_free(&l->bytes);
 	text_free(&l->copy);
+	for (size_t n = 0; n < RECORDS_AROUND; n++)
+		text_free(&l->before[n]);
 	free(l);
 }
 
@@ -70,7 +82,7 @@ struct source *lines_watch(struct lines *l, struct source *s)
 	if (s->door)
 		return s;
 	l->stream = s;
-	l->watched = (struct source){ .name = s->name, .read = read_and_keep, .ctx = l };
+	l->watched = (struct source){ .name = s->name, .size = s->size, .read = read_and_keep, .ctx = l };
 	return &l->watched;
 }
 
@@ -99,17 +111,18 @@ static void walk_piece(struct line_walk *w, struct str piece)
 	while (piece.n && w->next < l->wanted.len) {
 		const char *newline = memchr(piece.p, '\n', piece.n);
 		const size_t n = newline ? (size_t)(newline - piece.p) : piece.n;
-		const bool wanted = l->wanted.data[w->next].line == w->line;
+		const struct place at = { l->wanted.data[w->next].source, w->line };
+		const bool wanted = l->wanted.data[w->next].line <= w->line + l->around;
 		if (wanted && w->part.n < LINE_MAX_BYTES)
 			text_add(&w->part, str_cut(piece, n));
 		piece = str_from(piece, n + (newline != NULL));
 		if (!newline)
 			return;
 		if (wanted)
-			keep(l, l->wanted.data[w->next], text_str(&w->part));
+			keep(l, at, text_str(&w->part));
 		text_clear(&w->part);
 		w->line++;
-		while (w->next < l->wanted.len && l->wanted.data[w->next].line < w->line)
+		while (w->next < l->wanted.len && l->wanted.data[w->next].line + l->around < w->line)
 			w->next++;
 	}
 }
@@ -130,7 +143,7 @@ void lines_take(struct lines *l, const struct source *s)
 	if (!s->door)
 		walk_piece(&w, text_str(&l->copy));
 	if (w.next < l->wanted.len && w.part.n) // the last line has no newline
-		keep(l, l->wanted.data[w.next], text_str(&w.part));
+		keep(l, (struct place){ l->wanted.data[w.next].source, w.line }, text_str(&w.part));
 	uh_error_free(err); // the source was read before: what is missing now is only not shown
 	free(room);
 	text_free(&w.part);
@@ -138,10 +151,39 @@ void lines_take(struct lines *l, const struct source *s)
 	l->wanted.len = 0;
 }
 
+/** A record that nobody wants yet: one of the next may want it. */
+static void remember(struct lines *l, struct str text)
+{
+	if (l->nbefore == RECORDS_AROUND) {
+		const struct text oldest = l->before[0];
+		memmove(l->before, l->before + 1, (RECORDS_AROUND - 1) * sizeof(oldest));
+		l->before[--l->nbefore] = oldest;
+	}
+	struct text *to = &l->before[l->nbefore++];
+	text_clear(to);
+	text_add(to, str_cut(text, LINE_MAX_BYTES));
+}
+
 void lines_take_record(struct lines *l, struct str text)
 {
-	for (size_t n = 0; n < l->wanted.len; n++)
-		keep(l, l->wanted.data[n], text);
+	const struct place *last = l->kept.len ? &l->kept.data[l->kept.len - 1].at : NULL;
+	if (l->wanted.len) {
+		const struct place at = l->wanted.data[0];
+		for (size_t n = 0; n < l->nbefore; n++)
+			if (at.line > l->nbefore - n)
+				keep(l, (struct place){ at.source, at.line - (l->nbefore - n) }, text_str(&l->before[n]));
+		for (size_t n = 0; n < l->wanted.len; n++)
+			if (!n || by_place(&l->wanted.data[n - 1], &l->wanted.data[n]))
+				keep(l, l->wanted.data[n], text);
+		l->after = l->around;
+	} else if (l->after && last) {
+		keep(l, (struct place){ last->source, last->line + 1 }, text);
+		l->after--;
+	} else if (l->around) {
+		remember(l, text);
+		return;
+	}
+	l->nbefore = 0;
 	l->wanted.len = 0;
 }
 

@@ -284,7 +284,7 @@ struct uh_error *evidence_read(struct evidence_reader *r, struct source *s)
 	struct log_reader *log = open_log(r, e);
 	// A short text is matched line by line, so that nothing in it needs an anchor.
 	bool differences = log_reader_look(log, (struct str){ stream.bytes, stream.have });
-	bool every = stream.ended || differences || (s->door && s->size <= SMALL);
+	bool every = stream.ended || differences || (s->size && s->size <= SMALL);
 	if (!every && !r->scanner)
 		r->scanner = scanner_new(r->know);
 	const struct scanner *scanner = every ? NULL : r->scanner;

@@ -287,6 +287,9 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 		if (!v->well)
 			reset_facts(&e, &r->view->devices, g->device, &a);
 		tell_code(r, g, xcc, &e, &a);
+		const struct fact *kernel = event_fact(&e, "kernel_name");
+		if (kernel)
+			g->view->kernel = arena_str(&r->view->arena, kernel->value);
 		const struct fact_view view = { event_get, &e };
 		struct text says = { 0 };
 		if (e.signature->event)
@@ -381,6 +384,7 @@ static void judge(struct look_round *r, struct silicon_looked *g)
 		j->facts.arena = &a;
 		verdict_facts_of(&j->facts, &g->watch, xcc, &r->queues);
 		j->n = verdicts_of(r->out->know, &j->facts, j->verdicts);
+		observed_votes_add(&g->view->votes, &j->facts);
 		for (size_t i = 0; i < j->n; i++)
 			only_each |= g->watch.xccs > 1 && j->verdicts[i]->each_xcc;
 		g->view->waves += s && !g->watch.waves_sampled ? s->count : 0;

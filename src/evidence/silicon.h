@@ -17,6 +17,11 @@ struct gpu_observation {
 	bool looked;
 	size_t waves;
 	bool waves_known;
+	struct observed_votes { // on progress, between the looks
+		enum vote rings, waves, firmware;
+		bool loop; // all waves go round in short loops
+	} votes;
+	struct str kernel; // at which most waves are, where a verdict asked for it; empty
 };
 
 static inline enum uh_verdict gpu_verdict(const struct gpu_observation *g)

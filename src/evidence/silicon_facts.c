@@ -398,3 +398,23 @@ void verdict_facts_of(struct verdict_facts *f, const struct watch *w, unsigned x
 	if (w->device && w->device->power_mw >= 0)
 		number(f, "power", w->device->power_mw / 1000, true);
 }
+
+// --- votes on progress ---
+
+/** Of several XCCs: one that stands is told, though others move. */
+static void add_vote(enum vote *to, bool moved, bool stood)
+{
+	if (stood || (moved && *to == VOTE_UNKNOWN))
+		*to = stood ? VOTE_STOOD : VOTE_MOVED;
+}
+
+void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f)
+{
+	bool moving = verdict_fact_is(f, "waves_moving", "yes");
+	bool loop = moving && verdict_fact_is(f, "waves_loop", "yes"); // waves that stand still are in none
+	bool known = verdict_fact(f, "waves_moving").n;
+	v->loop = known ? loop && (v->loop || v->waves == VOTE_UNKNOWN) : v->loop;
+	add_vote(&v->waves, moving && !loop, known && (!moving || loop));
+	add_vote(&v->rings, verdict_fact(f, "ring_moving").n, verdict_fact(f, "ring_stuck").n);
+	add_vote(&v->firmware, false, verdict_fact_is(f, "still", "MES"));
+}

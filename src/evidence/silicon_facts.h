@@ -2,6 +2,7 @@
 #pragma once
 
 #include "evidence/event.h"
+#include "evidence/silicon.h"
 #include "evidence/user_queues.h"
 #include "gpu/silicon/watch.h"
 
@@ -29,6 +30,8 @@ void verdict_facts_unit(struct verdict_facts *f, const struct know *k, const str
 /** Adds what a reset of the GPU takes with it: reset_gpus, the GPUs of its hive, which the driver resets together, and reset_ends, whoever
  * uses one of them. */
 void reset_facts(struct event *e, const struct devices *all, const struct device *d, struct arena *a);
+/** Adds what the looks say of progress on one more XCC. */
+void observed_votes_add(struct observed_votes *v, const struct verdict_facts *f);
 /** The first value; empty where there is none. */
 struct str verdict_fact(const struct verdict_facts *f, const char *name);
 bool verdict_fact_is(const struct verdict_facts *f, const char *name, const char *value);

@@ -103,14 +103,18 @@ struct know_next {
 	struct know_next *next;
 };
 
+/** What a report draws of an incident. */
+enum know_picture { SHOWS_TIMELINE, SHOWS_ADDRESSES, SHOWS_WAITS, SHOWS_LANES, SHOWS_RANKS, SHOWS_KINDS };
+
 /** A kind of cause, or a word for what else an incident has. */
 struct know_class {
 	struct know_head head;
 	struct str meaning;
-	bool memory_fault;   // sources may name different ones of these for one faulting access
-	bool gives_up;       // the others gave up waiting for a process that had failed
-	bool reset_artefact; // behind a reset it is a by-product of it
-	bool compute_stuck;  // compute queues hold the GPU, so that the desktop's job is late
+	bool memory_fault;         // sources may name different ones of these for one faulting access
+	bool gives_up;             // the others gave up waiting for a process that had failed
+	bool reset_artefact;       // behind a reset it is a by-product of it
+	bool compute_stuck;        // compute queues hold the GPU, so that the desktop's job is late
+	enum know_picture picture; // that tells most of it
 };
 
 /** What words around a failure say of the work. */
@@ -229,10 +233,14 @@ struct know_setting {
 	struct str say, grade, source;
 };
 
+/** Whether the machine can take the next job as it is. */
+enum know_fit { FIT_UNKNOWN, FIT_YES, FIT_NO };
+
 struct know_action {
 	struct know_head head;
 	struct condition *when;
 	struct str action, text;
+	enum know_fit fit;
 	struct know_next *next_steps; // before those of the cause: what must not be lost
 	struct know_next *then_steps; // behind them, where their condition holds
 };
@@ -353,6 +361,8 @@ struct know {
 	VEC(struct know_watch *) watches;
 	VEC(struct know_unit *) units;
 	VEC(struct know_verdict *) verdicts; // in the order in which they are tried
+	VEC(struct know_vote *) votes;
+	VEC(struct know_work *) works; // in the order in which they are tried
 	VEC(struct know_wave_words *) wave_words;
 	VEC(struct know_packet *) packets;
 	/** The first of each opcode, or type. */

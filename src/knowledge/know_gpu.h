@@ -131,13 +131,37 @@ struct know_verdict {
 	bool each_xcc, go_on, well;
 };
 
+/** What a sign of progress says. */
+enum vote { VOTE_UNKNOWN, VOTE_MOVED, VOTE_STOOD };
+
+/** A sign of progress: what moves while work is done. */
+struct know_vote {
+	struct know_head head;
+	struct str title;
+	bool proves; // that it moved proves that work was done
+	bool deep;   // a look at the GPU takes it
+	int low;     // per cent of the most that was seen, below which it stands; 0: it is a count
+	int within;  // seconds: it moved if it did in these; 0: since it was last seen
+};
+
+enum { WORK_VOTES = 0 }; // know_work.is: the votes decide
+/** A kind of work, and what votes make of it. */
+struct know_work {
+	struct know_head head;
+	struct str title, say;
+	struct condition *when;
+	int is; // a place in the words of the key
+	struct know_list *votes, *needs;
+	int look_after, suspect_votes, suspect_after, hung_votes, hung_after; // seconds
+};
+
 /** What the driver answers for a wave on the GPU. */
 struct know_wave_words {
 	struct know_head head;
 	struct know_list *parts, *words;
 	struct know_pair *numbers, *bits;
 	int type, simds, slots;
-	bool wgp;
+	bool wgp, always_on;
 };
 
 /** How the page tables of a family of GPUs are written. */

@@ -130,6 +130,23 @@ static void resolve_verdicts(const struct know *k, struct know_problems *problem
 					     "there is no unit '" STR_FMT "' to wait for", STR_ARG(p->name));
 }
 
+static bool has_vote(const struct know *k, struct str name)
+{
+	for (size_t i = 0; i < k->votes.len; i++)
+		if (str_eq(k->votes.data[i]->head.id, name))
+			return true;
+	return false;
+}
+
+static void resolve_votes(const struct know *k, const struct know_work *w, const struct know_list *names,
+			  struct know_problems *problems)
+{
+	for (; names; names = names->next)
+		if (!has_vote(k, names->text))
+			know_problem(problems, w->head.file, w->head.line, "there is no vote '" STR_FMT "'",
+				     STR_ARG(names->text));
+}
+
 static const struct know_remedy *resolve_remedy(const struct know *k, const struct know_head *head, struct str id,
 						struct know_problems *problems)
 {
@@ -190,6 +207,10 @@ void know_resolve(struct know *k, struct know_problems *problems)
 		resolve_lead(k, k->leads.data[i], k->leads.data[i]->to, problems);
 	}
 	resolve_verdicts(k, problems);
+	for (size_t i = 0; i < k->works.len; i++) {
+		resolve_votes(k, k->works.data[i], k->works.data[i]->votes, problems);
+		resolve_votes(k, k->works.data[i], k->works.data[i]->needs, problems);
+	}
 	for (size_t i = 0; i < k->remedies.len; i++)
 		resolve_classes(k, &k->remedies.data[i]->head, k->remedies.data[i]->for_classes, problems);
 	for (size_t i = 0; i < k->bad.len; i++)

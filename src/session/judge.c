@@ -3,6 +3,27 @@
 #include "session/machine.h"
 #include "session/session.h"
 
+static bool is_about(const struct incident *i, int64_t pid)
+{
+	int64_t named;
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct fact *f = diag_fact(i->events.data[n], "pid");
+		if (f && str_number(f->value, &named) && named == pid)
+			return true;
+	}
+	return false;
+}
+
+/** Who has the GPU open through KFD uses ROCm, whatever it is called. */
+static void take_stack(struct incident *i, const struct device *d)
+{
+	bool computes = false;
+	for (size_t n = 0; n < d->nholders; n++)
+		computes |= d->holders[n].compute && is_about(i, d->holders[n].pid);
+	if (computes)
+		incident_add_machine(i, (struct fact){ S("stack"), S("rocm"), FACT_TEXT, i->events.data[0]->at });
+}
+
 /** Which module it was, and whether its GPU is well again. A fault of the hardware does not pass. */
 static void take_state(const struct uh_session *s, struct incident *i)
 {
@@ -15,6 +36,7 @@ static void take_state(const struct uh_session *s, struct incident *i)
 		well = gpu_verdict(g) == UH_HEALTHY;
 		i->gpu.serial = g->device->serial;
 		i->gpu.unique_id = g->device->unique_id;
+		take_stack(i, g->device);
 	}
 	for (size_t n = 0; n < s->seen->n && !named; n++)
 		well &= gpu_verdict(&s->seen->gpus[n]) == UH_HEALTHY;

@@ -153,6 +153,12 @@ void uh_session_add_path(struct uh_session *s, const char *path)
 		source_path(path, &v);
 }
 
+void uh_session_add_bytes(struct uh_session *s, const char *name, const void *bytes, size_t n)
+{
+	struct source_visitor v = session_visitor(s);
+	source_bytes(name, (struct str){ bytes, n }, &v);
+}
+
 void uh_session_add_journal(struct uh_session *s, const char *root, int boot)
 {
 	struct source_visitor v = session_visitor(s);
@@ -266,7 +272,23 @@ struct uh_error *uh_session_part(struct uh_session *s, const char *name)
 			 uh_error_new("there is no part '%s'; unhang knowledge list part lists them", name);
 }
 
-void uh_session_keep_lines(struct uh_session *s) { s->lines = s->lines ? s->lines : lines_new(); }
+static void keep_lines(struct uh_session *s, unsigned around)
+{
+	lines_free(s->lines);
+	s->lines = lines_new(around);
+}
+
+void uh_session_keep_lines(struct uh_session *s)
+{
+	if (!s->lines)
+		keep_lines(s, 0);
+}
+
+void uh_session_keep_around(struct uh_session *s, bool all)
+{
+	enum { AROUND = 3 };
+	keep_lines(s, all ? AROUND_ALL : AROUND);
+}
 
 struct uh_error *uh_session_since(struct uh_session *s, const char *since)
 {
@@ -310,9 +332,9 @@ unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evide
 unsigned uh_session_problems(const struct uh_session *s) { return s->problems; }
 unsigned uh_session_incidents(const struct uh_session *s) { return (unsigned)s->ledger.incidents.len; }
 
-void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options)
+struct diagnosis session_diagnosis(const struct uh_session *s)
 {
-	const struct diagnosis d = {
+	return (struct diagnosis){
 		.know = s->know,
 		.evidence = s->evidence,
 		.ledger = &s->ledger,
@@ -324,8 +346,14 @@ void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_o
 		.expected = s->expected,
 		.host = s->host,
 		.earlier = s->earlier,
-		.lines = options->lines ? s->lines : NULL,
+		.lines = s->lines,
 	};
+}
+
+void uh_session_report(struct uh_session *s, FILE *out, const struct uh_report_options *options)
+{
+	struct diagnosis d = session_diagnosis(s);
+	d.lines = options->lines ? s->lines : NULL;
 	if (options->json)
 		report_json(&d, out);
 	else if (options->oneline)

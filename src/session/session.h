@@ -48,6 +48,8 @@ bool session_plays(const struct uh_session *s);
 void session_add_bundle(struct uh_session *s, struct uh_machine *m);
 /** The logs that a bundle has: of the boot in which it was made, or else of the one before. */
 void session_add_taped_logs(struct uh_session *s);
+/** What reports are made of. */
+struct diagnosis session_diagnosis(const struct uh_session *s);
 /** What the most important incident is; empty: there is none. */
 struct str session_title(const struct uh_session *s);
 /** Actions, remedies and next steps of each incident. */

@@ -90,13 +90,14 @@ static void recover(const struct capture_options *o, const char *partial)
 }
 
 /** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
-static void capture(void *ctx, const struct watch_settings *settings, const char *directory, FILE *to)
+static void capture(void *ctx, const struct watch_settings *settings, const char *directory, struct str note, FILE *to)
 {
 	struct arena a = { 0 };
 	struct captured done = { 0 };
 	const struct capture_options o = { .file = arena_printf(&a, "%s/" STORE_BUNDLE, directory).p,
 					   .know = ctx,
 					   .user_data = user_data_of(settings->user_data),
+					   .note = note,
 					   .deadline_ms = (int)settings->capture_deadline * 1000 };
 	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
 	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;
@@ -122,6 +123,20 @@ static const char *word(struct arena *a, struct str s)
 	return copy;
 }
 
+/** As progress_take() reads them. */
+static void put_votes(const struct gpu_observation *g, FILE *to)
+{
+	static const char *const words[] = { "unknown", "moved", "stood" };
+	fprintf(to, "votes\n" STR_FMT "\n", STR_ARG(g->device->pci));
+	fprintf(to, "vote rings %s\nvote waves %s\nvote firmware %s\n", words[g->votes.rings], words[g->votes.waves],
+		words[g->votes.firmware]);
+	fprintf(to, "vote look %s\n", words[g->unwell ? VOTE_STOOD : g->known ? VOTE_MOVED : VOTE_UNKNOWN]);
+	if (g->votes.loop)
+		put(to, "fact loop", S("yes"));
+	put(to, "fact kernel", g->kernel);
+	fputs("end\n", to);
+}
+
 static void look(void *ctx, FILE *to)
 {
 	struct arena a = { 0 };
@@ -141,6 +156,8 @@ static void look(void *ctx, FILE *to)
 		fprintf(to, STR_FMT "\n", STR_ARG(text_str(&safe)));
 		text_free(&safe);
 	}
+	for (size_t i = 0; m && i < m->n; i++)
+		put_votes(&m->gpus[i], to);
 	uh_session_free(s);
 	arena_free(&a);
 }
@@ -172,6 +189,21 @@ static void show_list(const struct uh_incidents_options *o, struct stored_list *
 		if (!o->open || !str_is(l->list.data[i]->state, "closed"))
 			l->list.data[n++] = l->list.data[i];
 	report_incidents(l->list.data, n, o->json, out);
+}
+
+struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id)
+{
+	const char *directory = state_dir ? state_dir : STATE_DIR;
+	struct arena a = { 0 };
+	struct stored one;
+	struct uh_error *err = store_load(directory, str_z(id), &a, &one);
+	const char *bundle = err ? NULL : arena_printf(&a, "%s/" STORE_BUNDLE, store_path(&a, directory, str_z(id))).p;
+	if (bundle && access(bundle, F_OK))
+		err = uh_error_new("incident %s has no bundle to explain", id);
+	if (!err)
+		uh_session_add_path(s, bundle);
+	arena_free(&a);
+	return err;
 }
 
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)

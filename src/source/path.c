@@ -83,7 +83,7 @@ static struct uh_error *read_regular(const struct named *n, const char *path, st
 		return err;
 	if (!got)
 		return uh_error_new("%s: the file is empty", path);
-	if (str_starts(start, S("LPKSHHRH")))
+	if (str_starts(start, S(SOURCE_JOURNAL_MAGIC)))
 		return source_journal_file(n, path, v);
 	if (source_is_archive(start)) {
 		source_archive(n, -1, path, v);

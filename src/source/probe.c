@@ -257,6 +257,9 @@ static size_t skipped_behind(const struct probe_work *w, size_t i)
 	const struct probe *p = &w->probes[i];
 	const struct answer *a = &w->room->answers[i];
 	size_t left = w->n - i - 1;
+	bool failed = p->unless_fails && a->end == PROBE_FAILED;
+	if (failed)
+		return p->skips < left ? p->skips : left;
 	if (!p->unless.n || a->end != PROBE_GOOD || p->unless_at > a->n || p->unless.n > a->n - p->unless_at ||
 	    memcmp((const char *)w->room + a->at + p->unless_at, p->unless.p, p->unless.n) != 0)
 		return 0;

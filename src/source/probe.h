@@ -41,12 +41,13 @@ struct probe {
 	unsigned long request;
 	const void *argument;
 	size_t argument_size;
-	size_t size;     // most bytes; 0: a page
-	bool from_end;   // PROBE_FILE: if the file is larger, its last bytes instead of its first
-	bool dead;       // it is known not to answer, and is not asked (tape/tape.h)
-	bool contents;   // of users' memory: a tape keeps it only where it may
+	size_t size;   // most bytes; 0: a page
+	bool from_end; // PROBE_FILE: if the file is larger, its last bytes instead of its first
+	bool dead;     // it is known not to answer, and is not asked (tape/tape.h)
+	bool contents; // of users' memory: a tape keeps it only where it may
+	bool unless_fails;
 	struct str find; // what PROBE_FIND and PROBE_SECTION look for
-	/** If the answer has these bytes at @unless_at, the next @skips operations are skipped. */
+	/** If the answer has these bytes at @unless_at, or there is none and @unless_fails, the next @skips operations are skipped. */
 	struct str unless;
 	size_t unless_at, skips;
 	// answers, in the arena that probe_run() was given

@@ -14,7 +14,7 @@ struct door_file;
 struct source {
 	const char *name;
 	struct door_file *door; // of a regular file, which can be read at any place, from several threads; or NULL
-	uint64_t size;          // of that file
+	uint64_t size;          // of that file, or of bytes in memory; 0: not known
 	/** The next bytes; 0 at the end, -1 and *ret_err where reading failed. */
 	ssize_t (*read)(struct source *s, void *buffer, size_t size, struct uh_error **ret_err);
 	void *ctx; // of read()
@@ -40,8 +40,12 @@ struct source_visitor {
 /** A file, directory, archive, FIFO, journal file or /dev/kmsg; `-` is standard input. */
 void source_path(const char *path, const struct source_visitor *v);
 
+/** What the caller has in memory, under a name that he chose. */
+void source_bytes(const char *name, struct str bytes, const struct source_visitor *v);
+
 /** The kernel's messages in the journal of the boot @boot (0: this one, -1: the one before). @root NULL: this machine. */
 struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v);
+#define SOURCE_JOURNAL_MAGIC "LPKSHHRH" // with which a journal file begins
 struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v);
 /** Number of boots the journal knows, newest last; 0 where there is no journal. */
 int source_journal_boots(const char *root);
@@ -60,3 +64,4 @@ double source_uptime(void);
 bool source_is_archive(struct str head);
 /** An archive or a compressed file, or whatever else it is, as a stream. @n NULL: what is open at @fd. */
 void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v);
+void source_archive_bytes(struct str bytes, const char *name, const struct source_visitor *v);

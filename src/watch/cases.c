@@ -8,10 +8,10 @@
 enum {
 	WAIT_FIRST_MS = 4000, // before a second conclusion; each one takes twice as long as the one before
 	WAIT_MOST_MS = 3600000,
-	CHECK_FIRST_MS = 30000, // between looks at a GPU that is not well
+	CHECK_FIRST_MS = HUNG_CHECK_MS, // between looks at a GPU that is not well
 	CHECK_MOST_MS = 600000,
 	RETRY_MS = 10000, // of a file that could not be written
-	LOOKS = 3,        // at a GPU between suspicion and certainty
+	SUSPICION_MS = 10000, // between looks at a GPU that is suspected
 	RECENT_S = 600,   // evidence of what is older is gone
 };
 
@@ -87,7 +87,7 @@ static const struct stored *stored_of(const struct watcher *w, struct str id, co
 	return NULL;
 }
 
-static void set(struct watch_case *c, struct str *to, struct str value)
+void case_set(struct watch_case *c, struct str *to, struct str value)
 {
 	if (!value.n || str_eq(*to, value))
 		return;
@@ -100,8 +100,8 @@ static void name_gpu(const struct watcher *w, struct watch_case *c)
 	for (size_t n = 0; n < w->ngpus; n++) {
 		if (!str_eq(w->gpus[n].pci, c->stored.gpu))
 			continue;
-		set(c, &c->stored.unique_id, w->gpus[n].unique_id);
-		set(c, &c->stored.serial, w->gpus[n].serial);
+		case_set(c, &c->stored.unique_id, w->gpus[n].unique_id);
+		case_set(c, &c->stored.serial, w->gpus[n].serial);
 	}
 }
 
@@ -113,29 +113,29 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 	s->first_us = s->first_us ? s->first_us : (int64_t)(i->begin.seconds * 1e6);
 	s->last_us = (int64_t)(i->end.seconds * 1e6);
 	s->events = (int64_t)signs_of(i);
-	set(c, &s->gpu, i->gpu.device);
+	case_set(c, &s->gpu, i->gpu.device);
 	if (c->capture != CAPTURE_DONE || !s->class.n) { // what was captured tells more than the log alone
-		set(c, &s->class, i->cause->head.id);
-		set(c, &s->title, i->title);
-		set(c, &s->fault, i->fault);
+		case_set(c, &s->class, i->cause->head.id);
+		case_set(c, &s->title, i->title);
+		case_set(c, &s->fault, i->fault);
 	}
 	if (i->processes.len)
-		set(c, &s->job, i->processes.data[0].name);
+		case_set(c, &s->job, i->processes.data[0].name);
 	name_gpu(w, c);
 	c->signs = signs_of(i);
 	c->dirty = true;
 	return other;
 }
 
-static void want_capture(struct watcher *w, struct watch_case *c)
+void case_want_capture(struct watcher *w, struct watch_case *c)
 {
 	bool recent = watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
 	if (c->stored.bundle.n)
 		c->capture = CAPTURE_DONE;
 	else if (!w->settings.capture)
-		set(c, &c->stored.bundle, S("the configuration says capture no"));
+		case_set(c, &c->stored.bundle, S("the configuration says capture no"));
 	else if (!recent)
-		set(c, &c->stored.bundle, S("it was over when unhang watch began"));
+		case_set(c, &c->stored.bundle, S("it was over when unhang watch began"));
 	else
 		c->capture = CAPTURE_WANTED;
 }
@@ -165,7 +165,7 @@ static void begin(struct watcher *w, struct watch_case *c, struct str sign)
 		return;
 	bool suspected = str_is(c->stored.state, "suspected");
 	if (!suspected)
-		want_capture(w, c);
+		case_want_capture(w, c);
 	if (!old)
 		case_announce(w, c, suspected ? "suspected" : "opened");
 	if (suspected)
@@ -195,7 +195,7 @@ void case_announce(struct watcher *w, struct watch_case *c, const char *what)
 	voice_incident(&w->voice, &c->stored, what);
 }
 
-static void close_case(struct watcher *w, struct watch_case *c, struct str why)
+void case_close(struct watcher *w, struct watch_case *c, struct str why)
 {
 	c->stored.state = S("closed");
 	c->stored.closed_by = why;
@@ -224,7 +224,7 @@ static bool join_look(struct watcher *w, struct watch_case *c, const struct inci
 		c->done = true;
 		o->stored.state = S("open");
 		take(w, o, i);
-		want_capture(w, o);
+		case_want_capture(w, o);
 		case_announce(w, o, "changed");
 		return true;
 	}
@@ -298,11 +298,11 @@ void cases_adopt(struct watcher *w)
 		c->known = true;
 		c->capture = s->bundle.n ? CAPTURE_DONE : CAPTURE_NONE;
 		if (!str_is(s->boot_id, w->boot_id)) {
-			close_case(w, c, S("the machine was started again"));
+			case_close(w, c, S("the machine was started again"));
 			continue;
 		}
 		if (!str_is(s->state, "suspected"))
-			want_capture(w, c);
+			case_want_capture(w, c);
 		c->check = 1;
 		c->patience = CHECK_FIRST_MS;
 		w->look_wanted = true;
@@ -322,7 +322,7 @@ void cases_evidence(struct watcher *w, struct str gpu)
 		return;
 	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
 	c->stored.origin = S("uevent");
-	set(c, &c->stored.gpu, gpu);
+	case_set(c, &c->stored.gpu, gpu);
 	begin(w, c, S("uevent"));
 	c->check = now_ms() + w->settings.quiet * 1000;
 	c->patience = CHECK_FIRST_MS;
@@ -344,50 +344,28 @@ static bool is_well(const struct watcher *w, const struct watch_case *c)
 	return found && well;
 }
 
-/** A GPU that stands though the log does not say so. First that is a suspicion, which nobody is woken for. */
-static void suspect(struct watcher *w, const struct watched_gpu *g, int64_t now)
+/** What only a look tells of. First that is a suspicion, which nobody is woken for. */
+struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str title)
 {
-	for (size_t n = 0; n < w->cases.len; n++) {
-		const struct watch_case *c = w->cases.data[n];
-		if (!c->done && (c->live || !str_is(c->stored.state, "closed")) &&
-		    (!c->stored.gpu.n || str_eq(c->stored.gpu, g->pci)))
-			return;
-	}
 	struct watch_case *c = add(w);
 	if (!c)
-		return;
+		return NULL;
 	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
 	c->stored.origin = S("look");
 	c->stored.state = S("suspected");
-	set(c, &c->stored.gpu, g->pci);
-	set(c, &c->stored.title, g->says);
-	begin(w, c, g->pci);
-	c->since = now;
-	c->check = now + w->settings.hung_after * 1000 / LOOKS;
-}
-
-/** What another look makes of a suspicion. */
-static void weigh(struct watcher *w, struct watch_case *c, int64_t now)
-{
-	c->stored.last_us = watch_kernel_ms(w) * 1000;
-	c->since = c->since ? c->since : now;
-	if (now - c->since < w->settings.hung_after * 1000) {
-		c->check = now + w->settings.hung_after * 1000 / LOOKS;
-		return;
-	}
-	c->stored.state = S("hung");
-	want_capture(w, c);
-	case_announce(w, c, "hung");
-	c->hooks_wanted = c->stored.hooks < 1 && c->capture != CAPTURE_WANTED;
-	c->check = now + CHECK_FIRST_MS;
-	c->patience = CHECK_FIRST_MS;
+	case_set(c, &c->stored.gpu, gpu);
+	case_set(c, &c->stored.title, title);
+	name_gpu(w, c);
+	begin(w, c, gpu);
+	c->check = now_ms() + SUSPICION_MS;
+	c->patience = SUSPICION_MS;
+	return c;
 }
 
 void cases_looked(struct watcher *w, int64_t now, bool answered)
 {
-	for (size_t n = 0; n < w->ngpus && answered && w->settings.silent; n++)
-		if (w->gpus[n].unwell)
-			suspect(w, &w->gpus[n], now);
+	if (answered)
+		suspicions_follow(w, now);
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
 		if (!c->known || c->done)
@@ -396,14 +374,12 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || c->hooks_wanted)
 			continue;
 		if (answered && is_well(w, c)) {
-			close_case(w, c, S("the GPU is well, and nothing new was reported"));
-			continue;
-		}
-		if (answered && str_is(c->stored.state, "suspected")) {
-			weigh(w, c, now);
+			case_close(w, c, S("the GPU is well, and nothing new was reported"));
 			continue;
 		}
 		c->check = now + c->patience;
+		if (str_is(c->stored.state, "suspected"))
+			continue;
 		c->patience = c->patience * 2 < CHECK_MOST_MS ? c->patience * 2 : CHECK_MOST_MS;
 	}
 	w->state_old = true;

@@ -10,7 +10,7 @@ enum eye_kind {
 	EYE_READY,  // all that was in the log at the start was sent; the text is the kernel's clock, in seconds
 	EYE_UEVENT, // a message of the kernel: a device came, went or changed
 	EYE_FAILED, // the log cannot be read; the text says why
-	EYE_STOOD,  // from the pulse: a busy GPU has not moved for a while; the text is its PCI address
+	EYE_VOTES,  // from the pulse: votes on the progress of a GPU; its PCI address is the first line
 	EYE_KINDS
 };
 

@@ -24,6 +24,16 @@ static void prepare(int fd)
 	door_leave();
 }
 
+/** The votes, as a line of a log: the diagnosis reads it like any other. */
+static struct str note_of(struct arena *a, const struct stored *i)
+{
+	enum { US = 1000000 };
+	if (!i->votes.n)
+		return (struct str){ 0 };
+	return arena_printf(a, "[%5lld.%06lld] unhang watch: amdgpu " STR_FMT ": no progress: " STR_FMT "\n",
+			    (long long)(i->last_us / US), (long long)(i->last_us % US), STR_ARG(i->gpu), STR_ARG(i->votes));
+}
+
 static void work(int fd, const void *ctx)
 {
 	const struct watcher *w = ctx;
@@ -36,7 +46,8 @@ static void work(int fd, const void *ctx)
 		_exit(1);
 	if (w->job.kind == JOB_CAPTURE) {
 		store_vacuum(s->state_dir, (size_t)s->keep_incidents, (uint64_t)s->keep_megabytes << 20);
-		w->hands->capture(w->hands->ctx, s, store_path(&a, s->state_dir, w->job.of->stored.id), to);
+		w->hands->capture(w->hands->ctx, s, store_path(&a, s->state_dir, w->job.of->stored.id), note_of(&a, &w->job.of->stored),
+				  to);
 	}
 	if (w->job.kind == JOB_LOOK)
 		w->hands->look(w->hands->ctx, to);
@@ -107,6 +118,7 @@ void jobs_start(struct watcher *w, int64_t now)
 	}
 	if (w->look_wanted) {
 		w->look_wanted = false;
+		suspicions_look(w, now);
 		start(w, JOB_LOOK, NULL, now + LOOK_MS);
 	}
 }
@@ -143,30 +155,39 @@ static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 
 static struct str known(struct arena *a, struct str word) { return str_is(word, "-") ? (struct str){ 0 } : arena_str(a, word); }
 
+static void take_gpu(struct watcher *w, struct arena *a, struct str line)
+{
+	if (w->ngpus == GPUS_MOST)
+		return;
+	struct watched_gpu *g = &w->gpus[w->ngpus++];
+	g->pci = arena_str(a, str_word(&line));
+	g->unique_id = known(a, str_word(&line));
+	g->serial = known(a, str_word(&line));
+	g->unwell = str_is(str_word(&line), "unwell");
+	g->health = known(a, str_word(&line));
+	g->says = arena_str(a, str_trim(line));
+}
+
 static void end_look(struct watcher *w, bool good, int64_t now)
 {
 	struct str text = text_str(&w->job.answer);
 	struct arena *a = &w->gpus_arena;
-	size_t n = 0;
 	if (good) {
 		arena_free(a);
 		*a = (struct arena){ 0 };
-	}
-	while (good && text.n && n < GPUS_MOST) {
-		struct str line = str_split(&text, '\n');
-		if (!str_is(str_word(&line), "gpu"))
-			continue;
-		struct watched_gpu *g = &w->gpus[n++];
-		g->pci = arena_str(a, str_word(&line));
-		g->unique_id = known(a, str_word(&line));
-		g->serial = known(a, str_word(&line));
-		g->unwell = str_is(str_word(&line), "unwell");
-		g->health = known(a, str_word(&line));
-		g->says = arena_str(a, str_trim(line));
-	}
-	if (good) {
-		w->ngpus = n;
+		w->ngpus = 0;
 		w->looked = (int64_t)time(NULL);
+	}
+	while (good && text.n) {
+		struct str line = str_split(&text, '\n'), rest = line;
+		if (str_is(str_word(&rest), "gpu"))
+			take_gpu(w, a, rest);
+		if (!str_is(line, "votes"))
+			continue;
+		ptrdiff_t end = str_find(text, S("\nend\n")); // lines of votes, up to one that says `end`
+		struct str votes = end < 0 ? text : str_cut(text, (size_t)end + 1);
+		votes_take(w, votes, true, now);
+		text = str_from(text, votes.n);
 	}
 	cases_looked(w, now, good);
 }

@@ -5,10 +5,13 @@
 #include "diagnose/engine.h"
 #include "evidence/reader.h"
 #include "store/store.h"
+#include "watch/progress.h"
 #include "watch/tell.h"
 #include "watch/watch.h"
 
 enum { CASES_MOST = 64, GPUS_MOST = 64, BUNDLES_MOST = 32 };
+
+enum { PROGRESS_TOLD = 400, HUNG_CHECK_MS = 30000 };
 
 enum case_capture { CAPTURE_NONE, CAPTURE_WANTED, CAPTURE_DONE };
 
@@ -26,7 +29,6 @@ struct watch_case {
 	uint64_t signs;   // that were there when it was last concluded
 	int64_t due;      // when it may be concluded next
 	int64_t wait;     // and the pause behind that
-	int64_t since;    // of a suspicion
 	int64_t check;    // when to look whether the GPU is well again; 0: not
 	int64_t patience; // the pause behind that look
 	int64_t retry;    // when to write it again
@@ -67,9 +69,19 @@ struct watcher {
 	struct arena gpus_arena;
 	struct watched_gpu gpus[GPUS_MOST];
 	size_t ngpus;
+	struct watched_progress *progress; // of GPUS_MOST GPUs
+	size_t nprogress;
 	bool state_old;                // state.json is
 	int64_t bundles[BUNDLES_MOST]; // when the newest were taken
 	size_t nbundles;
+};
+
+/** Whether a GPU makes progress, as far as is known. */
+struct watched_progress {
+	char pci[32];
+	struct progress progress;
+	enum pace pace;
+	char says[PROGRESS_TOLD]; // what is told of it; empty
 };
 
 int64_t watch_kernel_ms(const struct watcher *w);
@@ -87,10 +99,26 @@ void cases_evidence(struct watcher *w, struct str gpu);
 void cases_looked(struct watcher *w, int64_t now, bool answered);
 /** When something is due next; -1: never. */
 int64_t cases_next(const struct watcher *w, int64_t now);
+/** An incident that nobody but a look tells of; NULL: there are too many. */
+struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str title);
+/** Takes the evidence of it, unless there is some. */
+void case_want_capture(struct watcher *w, struct watch_case *c);
+void case_set(struct watch_case *c, struct str *to, struct str value);
+void case_close(struct watcher *w, struct watch_case *c, struct str why);
 void case_save(struct watcher *w, struct watch_case *c, int64_t now);
 void case_announce(struct watcher *w, struct watch_case *c, const char *what);
 void cases_sweep(struct watcher *w, int64_t now);
 void cases_free(struct watcher *w);
+
+// suspicions.c: hangs that nobody reports
+/** Takes votes: the first line is the GPU's PCI address. @deep: of a look. */
+void votes_take(struct watcher *w, struct str text, bool deep, int64_t now);
+/** What the votes make of each GPU: looks that are due, suspicions, hangs, and the end of them. */
+void suspicions_follow(struct watcher *w, int64_t now);
+/** A look at all GPUs begins. */
+void suspicions_look(struct watcher *w, int64_t now);
+/** The pulse is a new one, or gone: what it said counts no more. */
+void suspicions_forget(struct watcher *w);
 
 // jobs.c: children, one at a time
 void jobs_start(struct watcher *w, int64_t now);

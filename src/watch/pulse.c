@@ -11,18 +11,13 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "gpu/find/device.h"
 #include "watch/eye.h"
 
-#define KFD_PROCESSES "/sys/class/kfd/kfd/proc"
-enum { BUSY_LEAST = 50, INTERRUPTS_ROOM = 256 << 10, AGAIN_S = 60, AGAIN_MOST_S = 600, NOBODY_S = 2 };
+enum { INTERRUPTS_ROOM = 256 << 10, NOBODY_S = 2, TEXT_ROOM = 512 };
 
-/** Of a GPU. */
-struct beat {
-	char busy_path[256], awake_path[256];
-	int64_t interrupts;
-	int64_t since;       // when it last moved
-	int64_t told, again; // when that was told, and the pause behind it; 0: not yet
+/** Files of a GPU. */
+struct pulse_paths {
+	char busy[256], awake[256], power[2][320];
 };
 
 static bool counts(struct str irqs, struct str number)
@@ -58,70 +53,91 @@ static struct str read_small(const char *path, char *room, size_t size)
 	return (struct str){ room, n };
 }
 
-/** Whether a program computes. Without one nothing of the driver is read: that would keep a GPU awake. */
-static bool somebody_computes(void)
-{
-	DIR *d = opendir(KFD_PROCESSES);
-	bool found = false;
-	for (struct dirent *e = d ? readdir(d) : NULL; e && !found; e = readdir(d))
-		found = char_digit(e->d_name[0]);
-	if (d)
-		closedir(d);
-	return found;
-}
-
-static bool is_busy(const struct beat *b)
+static int64_t read_number(const char *path)
 {
 	char room[32];
-	int64_t busy;
-	if (!str_is(str_trim(read_small(b->awake_path, room, sizeof(room))), "active"))
-		return false;
-	return str_number(str_trim(read_small(b->busy_path, room, sizeof(room))), &busy) && busy >= BUSY_LEAST;
+	int64_t n;
+	return str_number(str_trim(read_small(path, room, sizeof(room))), &n) ? n : -1;
 }
 
-static void vote(int to, const struct device *d, struct beat *b, struct str interrupts, int64_t stood_s)
+/** The name of its sensors, hwmonN, is not the same at each start. */
+static void find_power(struct str sysfs, struct pulse_paths *p)
 {
-	int64_t now = now_ms() / 1000, count = pulse_interrupts(interrupts, d->irqs);
-	if (count < 0 || count != b->interrupts || !is_busy(b)) {
-		b->interrupts = count;
-		b->since = now;
-		b->told = b->again = 0;
-		return;
+	char path[256];
+	snprintf(path, sizeof(path), STR_FMT "/hwmon", STR_ARG(sysfs));
+	DIR *d = opendir(path);
+	for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(p->power[0], sizeof(p->power[0]), "%s/%.30s/power1_average", path, e->d_name);
+		snprintf(p->power[1], sizeof(p->power[1]), "%s/%.30s/power1_input", path, e->d_name);
 	}
-	if (now - b->since < stood_s || (b->told && now - b->told < b->again))
-		return;
-	b->again = !b->told ? AGAIN_S : b->again * 2 < AGAIN_MOST_S ? b->again * 2 : AGAIN_MOST_S;
-	b->told = now;
-	eye_send(to, EYE_STOOD, d->pci);
+	if (d)
+		closedir(d);
+}
+
+static void find_paths(const struct device *d, struct pulse_paths *p)
+{
+	*p = (struct pulse_paths){ 0 };
+	snprintf(p->busy, sizeof(p->busy), STR_FMT "/gpu_busy_percent", STR_ARG(d->sysfs));
+	snprintf(p->awake, sizeof(p->awake), STR_FMT "/power/runtime_status", STR_ARG(d->sysfs));
+	find_power(d->sysfs, p);
+}
+
+/** Of a GPU that sleeps nothing is read that would wake it up. */
+static void read_gpu(const struct pulse_paths *p, struct pulse_gpu *g)
+{
+	enum { WATT = 1000000 };
+	char room[32];
+	bool awake = str_is(str_trim(read_small(p->awake, room, sizeof(room))), "active");
+	g->busy = awake ? read_number(p->busy) : -1;
+	int64_t power = awake && p->power[0][0] ? read_number(p->power[0]) : -1;
+	power = power < 0 && awake && p->power[1][0] ? read_number(p->power[1]) : power;
+	g->power = power < 0 ? -1 : power / WATT;
 }
 
 static void watch(int to, const void *ctx)
 {
-	const struct pulse_options *o = ctx;
+	const struct know *k = ctx;
 	struct devices devices;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "unhang-pulse");
 	signal(SIGHUP, SIG_IGN);
 	child_keep_only(to);
 	door_leave();
-	devices_find(o->know, &devices);
-	struct beat *beats = mem_alloc((devices.n ? devices.n : 1) * sizeof(*beats));
+	devices_find(k, &devices);
+	size_t n = devices.n < SIGNS_GPUS ? devices.n : SIGNS_GPUS;
+	struct pulse_paths *paths = mem_alloc((n + 1) * sizeof(*paths));
+	struct pulse_gpu *gpus = mem_alloc((n + 1) * sizeof(*gpus));
+	struct text *sent = mem_alloc((n + 1) * sizeof(*sent)), text = { 0 };
+	struct signs *signs = mem_alloc(sizeof(*signs));
 	char *room = mem_alloc(INTERRUPTS_ROOM);
-	for (size_t i = 0; i < devices.n; i++) {
-		snprintf(beats[i].busy_path, sizeof(beats[i].busy_path), STR_FMT "/gpu_busy_percent",
-			 STR_ARG(devices.list[i].sysfs));
-		snprintf(beats[i].awake_path, sizeof(beats[i].awake_path), STR_FMT "/power/runtime_status",
-			 STR_ARG(devices.list[i].sysfs));
-		beats[i].since = now_ms() / 1000;
+	signs_begin(signs, k, &devices);
+	for (size_t i = 0; i < n; i++) {
+		find_paths(&devices.list[i], &paths[i]);
+		gpus[i].interrupts = -1;
 	}
 	door_end();
 	for (;;) {
-		bool works = somebody_computes();
+		bool works = signs_take(signs, now_ms());
 		struct str interrupts = works ? read_small("/proc/interrupts", room, INTERRUPTS_ROOM) : (struct str){ 0 };
-		for (size_t i = 0; i < devices.n; i++)
-			vote(to, &devices.list[i], &beats[i], interrupts, o->stood_s);
+		for (size_t i = 0; i < n; i++) {
+			gpus[i].busy = gpus[i].power = -1;
+			if (works)
+				read_gpu(&paths[i], &gpus[i]);
+			pulse_vote(&gpus[i], signs, i, pulse_interrupts(interrupts, devices.list[i].irqs));
+		}
+		for (size_t i = 0; i < n; i++) {
+			text_clear(&text);
+			pulse_text(gpus, signs, i, now_ms(), &text);
+			if (!gpus[i].stands && str_eq(text_str(&text), text_str(&sent[i])))
+				continue;
+			eye_send(to, EYE_VOTES, text_str(&text));
+			text_clear(&sent[i]);
+			text_add(&sent[i], text_str(&text));
+		}
 		nanosleep(&(struct timespec){ .tv_sec = works ? 1 : NOBODY_S }, NULL);
 	}
 }
 
-bool pulse_begin(const struct pulse_options *o, struct child *ret) { return child_begin_free(watch, o, ret); }
+bool pulse_begin(const struct know *k, struct child *ret) { return child_begin_free(watch, k, ret); }

@@ -19,8 +19,8 @@ struct watch_settings {
 	int64_t settle;           // milliseconds: a failure prints many lines; they are read before it is told
 	int64_t quiet;            // seconds without news, after which it is over, if the GPU is well
 	bool silent;              // look for hangs that the driver does not notice
-	int64_t suspect_after;    // seconds that a busy GPU has stood
-	int64_t hung_after;       // seconds that a suspicion has lasted
+	int64_t suspect_after;    // seconds that votes stood still; 0: as knowledge/progress.know says
+	int64_t hung_after;       // the same for a hang that is certain
 	int64_t bundles_per_hour;
 	int64_t keep_incidents;
 	int64_t keep_megabytes;

@@ -75,8 +75,9 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 		voice_problem(&w->voice, w->unread.p);
 		w->state_old = true;
 		break;
-	case EYE_STOOD:
-		w->look_wanted = true;
+	case EYE_VOTES:
+		votes_take(w, f->text, false, now_ms());
+		suspicions_follow(w, now_ms());
 		break;
 	case EYE_KINDS:
 		break;
@@ -123,11 +124,11 @@ static void open_eye(struct watcher *w)
 /** Starts the pulse, or another one where the configuration has changed. */
 static void open_pulse(struct watcher *w)
 {
-	const struct pulse_options o = { w->know, w->settings.suspect_after };
 	child_kill(&w->pulse, 0);
+	suspicions_forget(w);
 	text_clear(&w->pulse_inbox);
 	w->pulse = (struct child){ .fd = -1 };
-	if (!w->settings.silent || w->options->until_quiet || !pulse_begin(&o, &w->pulse))
+	if (!w->settings.silent || w->options->until_quiet || !pulse_begin(w->know, &w->pulse))
 		return;
 	fcntl(w->pulse.fd, F_SETFD, FD_CLOEXEC);
 	fcntl(w->pulse.fd, F_SETFL, O_NONBLOCK);
@@ -150,6 +151,12 @@ static void write_state(struct watcher *w)
 				 .gpus = w->gpus,
 				 .ngpus = w->ngpus,
 				 .open = open };
+	for (size_t i = 0; i < w->ngpus; i++)
+		for (size_t k = 0; k < w->nprogress; k++)
+			if (str_is(w->gpus[i].pci, w->progress[k].pci)) {
+				w->gpus[i].pace = str_z(pace_name(w->progress[k].pace));
+				w->gpus[i].waits_for = str_z(w->progress[k].says);
+			}
 	for (size_t i = 0; i < w->cases.len; i++)
 		if (w->cases.data[i]->known && !str_is(w->cases.data[i]->stored.state, "closed"))
 			open[s.nopen++] = &w->cases.data[i]->stored;
@@ -297,6 +304,7 @@ static int block_signals(void)
 static void run(struct watcher *w)
 {
 	_cleanup_close_ int signals = block_signals();
+	w->progress = mem_alloc(GPUS_MOST * sizeof(*w->progress));
 	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .ctx = w });
 	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
@@ -315,6 +323,7 @@ static void run(struct watcher *w)
 	evidence_reader_free(w->evidence);
 	engine_free(w->engine);
 	cases_free(w);
+	free(w->progress);
 	stored_list_free(&w->before);
 	arena_free(&w->gpus_arena);
 	text_free(&w->inbox);

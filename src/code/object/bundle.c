@@ -1,5 +1,6 @@
 #include "code/object/bundle.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -171,7 +172,7 @@ void walk_containers(struct walk *w, struct stretch s, const char *name)
 		uint64_t hit = find_magic(w, at, s.end);
 		size_t problems = w->problems;
 		if (name && sane && at < hit)
-			walk_problem(w, "%s at 0x%lx: no offload bundle begins at 0x%lx", name, first, at);
+			walk_problem(w, "%s at 0x%" PRIx64 ": no offload bundle begins at 0x%" PRIx64, name, first, at);
 		if (hit >= s.end)
 			return;
 		s.begin = hit;
@@ -199,14 +200,15 @@ static uint64_t walk_bundle(struct walk *w, struct stretch s, bool sure)
 		return s.begin;
 	struct str head = walk_peek(w, s.begin, s.end, 32);
 	if (head.n < 32) {
-		walk_problem(w, "offload bundle at 0x%lx: its header is cut off at 0x%lx", s.begin, s.end);
+		walk_problem(w, "offload bundle at 0x%" PRIx64 ": its header is cut off at 0x%" PRIx64, s.begin, s.end);
 		return s.end;
 	}
 	uint64_t count = get_u64(head.p + 24), at = s.begin + 32, end = at;
 	for (uint64_t i = 0; i < count; i++) {
 		char name[WALK_NAME], what[96];
 		struct str row = walk_peek(w, at, s.end, 24);
-		snprintf(what, sizeof(what), "entry %lu at 0x%lx of the offload bundle at 0x%lx", i, at, s.begin);
+		snprintf(what, sizeof(what), "entry %" PRIu64 " at 0x%" PRIx64 " of the offload bundle at 0x%" PRIx64, i, at,
+			 s.begin);
 		uint64_t offset = row.n < 24 ? 0 : get_u64(row.p), size = row.n < 24 ? 0 : get_u64(row.p + 8);
 		uint64_t length = row.n < 24 ? UINT64_MAX : get_u64(row.p + 16);
 		if (length > sizeof(name) || length > s.end - at - 24) {
@@ -218,8 +220,8 @@ static uint64_t walk_bundle(struct walk *w, struct stretch s, bool sure)
 			memcpy(name, target.p, target.n);
 		at += 24 + length;
 		if (!inside(s, offset, size)) {
-			walk_problem(w, "%s: its bytes 0x%lx-0x%lx lie outside (0x%lx)", what, s.begin + offset,
-				     s.begin + offset + size, s.end);
+			walk_problem(w, "%s: its bytes 0x%" PRIx64 "-0x%" PRIx64 " lie outside (0x%" PRIx64 ")", what,
+				     s.begin + offset, s.begin + offset + size, s.end);
 			continue;
 		}
 		struct stretch image = { s.begin + offset, s.begin + offset + size, { name, target.n }, s.depth + 1 };
@@ -259,9 +261,10 @@ static void walk_unpacked(struct walk *w, struct stretch s, const struct compres
 	uint64_t hash = unpack_hash(u->bytes, u->size);
 	if (whole && (u->size != c->size || hash != c->hash))
 		walk_problem(w,
-			     "compressed bundle at 0x%lx: it holds %lu bytes with hash %016lx, its header says %lu and %016lx",
+			     "compressed bundle at 0x%" PRIx64 ": it holds %" PRIu64 " bytes with hash %016" PRIx64
+			     ", its header says %" PRIu64 " and %016" PRIx64,
 			     s.begin, u->size, hash, c->size, c->hash);
-	snprintf(inside, sizeof(inside), "in the compressed bundle at 0x%lx: ", s.begin);
+	snprintf(inside, sizeof(inside), "in the compressed bundle at 0x%" PRIx64 ": ", s.begin);
 	struct file f = file_memory(w->f->name, (struct str){ (const char *)u->bytes, u->size });
 	struct walk in;
 	walk_open(&in, w->finder, &f);
@@ -278,25 +281,28 @@ uint64_t walk_compressed(struct walk *w, struct stretch s, bool sure)
 	struct compressed c;
 	if (!compressed_header(walk_peek(w, s.begin, s.end, 32), &c)) {
 		if (sure)
-			walk_problem(w, "compressed bundle at 0x%lx: its header is cut off, or of an unknown version or method",
+			walk_problem(w,
+				     "compressed bundle at 0x%" PRIx64
+				     ": its header is cut off, or of an unknown version or method",
 				     s.begin);
 		return s.begin;
 	}
 	uint64_t room = s.end - s.begin, have = c.total && c.total < room ? c.total : room;
 	if (have < c.header || s.depth >= WALK_DEPTH || !walk_may_unpack(w, have, c.size)) {
-		walk_problem(
-			w,
-			"compressed bundle at 0x%lx: not unpacked: its 0x%lx bytes are said to hold 0x%lx, or it is in another",
-			s.begin, have, c.size);
+		walk_problem(w,
+			     "compressed bundle at 0x%" PRIx64 ": not unpacked: its 0x%" PRIx64
+			     " bytes are said to hold 0x%" PRIx64 ", or it is in another",
+			     s.begin, have, c.size);
 		return s.begin + c.header;
 	}
 	struct unpacked u = { 0 };
 	const struct packed_stream packed = { c.method, s.begin + c.header, have - c.header, .most = c.size };
 	_cleanup_error_ struct uh_error *err = unpack(w->f, &packed, &u);
 	if (err)
-		walk_problem(w, "compressed bundle at 0x%lx: %s", s.begin, uh_error_message(err));
+		walk_problem(w, "compressed bundle at 0x%" PRIx64 ": %s", s.begin, uh_error_message(err));
 	else if (c.total && (c.total > room || c.header + u.used > c.total))
-		walk_problem(w, "compressed bundle at 0x%lx: its 0x%lx bytes lie outside (0x%lx)", s.begin, c.total, s.end);
+		walk_problem(w, "compressed bundle at 0x%" PRIx64 ": its 0x%" PRIx64 " bytes lie outside (0x%" PRIx64 ")",
+			     s.begin, c.total, s.end);
 	if (u.bytes)
 		walk_unpacked(w, s, &c, &u, !err);
 	free(u.bytes);
@@ -328,7 +334,8 @@ void walk_hand_over(struct walk *w, struct stretch s)
 	};
 	_cleanup_free_ char *copy = NULL;
 	if (size > OBJECT_MOST || size > w->objects_left) {
-		walk_problem(w, "code object at 0x%lx: its %lu bytes are too many, or others have the same", s.begin, size);
+		walk_problem(w, "code object at 0x%" PRIx64 ": its %" PRIu64 " bytes are too many, or others have the same",
+			     s.begin, size);
 		return;
 	}
 	w->objects_left -= size;
@@ -339,7 +346,7 @@ void walk_hand_over(struct walk *w, struct stretch s)
 		have_pages(copy, size);
 		found.ours = &copy;
 		if (!file_read(w->f, s.begin, copy, size)) {
-			walk_problem(w, "code object at 0x%lx: its %lu bytes cannot be read", s.begin, size);
+			walk_problem(w, "code object at 0x%" PRIx64 ": its %" PRIu64 " bytes cannot be read", s.begin, size);
 			return;
 		}
 	}
@@ -366,13 +373,13 @@ void walk_image(struct walk *w, struct stretch s, const char *what)
 	} else if (str_starts(head, BUNDLE_MAGIC) || str_starts(head, ARCHIVE_MAGIC) || str_starts(head, OFFLOAD_MAGIC) ||
 		   str_starts(head, COMPRESSED_MAGIC)) {
 		if (s.end - s.begin > w->objects_left) {
-			walk_problem(w, "%s: others have the same bytes 0x%lx-0x%lx", what, s.begin, s.end);
+			walk_problem(w, "%s: others have the same bytes 0x%" PRIx64 "-0x%" PRIx64, what, s.begin, s.end);
 			return;
 		}
 		w->objects_left -= s.end - s.begin;
 		walk_whole(w, s);
 	} else if (str_find(s.target, S("amdgcn")) >= 0) {
-		walk_problem(w, "%s: what it has at 0x%lx is neither an ELF file nor bitcode", what, s.begin);
+		walk_problem(w, "%s: what it has at 0x%" PRIx64 " is neither an ELF file nor bitcode", what, s.begin);
 	}
 }
 
@@ -380,7 +387,7 @@ void walk_whole(struct walk *w, struct stretch s)
 {
 	struct str head = walk_peek(w, s.begin, s.end, 64);
 	if (s.depth > WALK_DEPTH) {
-		walk_problem(w, "container at 0x%lx: more than %d in one another", s.begin, WALK_DEPTH);
+		walk_problem(w, "container at 0x%" PRIx64 ": more than %d in one another", s.begin, WALK_DEPTH);
 	} else if (str_starts(head, ARCHIVE_MAGIC)) {
 		walk_archive(w, s);
 	} else if (str_starts(head, ELF_MAGIC) && head.n >= 20 && get_u16(head.p + 18) != 224) {

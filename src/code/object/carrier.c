@@ -1,4 +1,5 @@
 // Files that carry code objects: ELF files of GPU and host, LLVM's offload binaries, archives.
+#include <inttypes.h>
 #include <elf.h>
 #include <stdio.h>
 
@@ -50,11 +51,13 @@ static uint64_t elf_end(struct walk *w, struct stretch s, const Elf64_Ehdr *h, s
 	uint64_t end = s.begin + sizeof(*h), n, names;
 	uint64_t segments = h->e_phoff ? (uint64_t)h->e_phnum * sizeof(Elf64_Phdr) : 0;
 	if ((segments && h->e_phentsize != sizeof(Elf64_Phdr)) || !inside(s, h->e_phoff, segments)) {
-		*ret_err = uh_error_new("ELF header at 0x%lx: its program headers lie outside (0x%lx)", s.begin, s.end);
+		*ret_err = uh_error_new("ELF header at 0x%" PRIx64 ": its program headers lie outside (0x%" PRIx64 ")", s.begin,
+					s.end);
 		return end;
 	}
 	if (!section_table(w, s, h, &n, &names)) {
-		*ret_err = uh_error_new("ELF header at 0x%lx: its section headers lie outside (0x%lx)", s.begin, s.end);
+		*ret_err = uh_error_new("ELF header at 0x%" PRIx64 ": its section headers lie outside (0x%" PRIx64 ")", s.begin,
+					s.end);
 		return end;
 	}
 	end = later(end, s.begin + h->e_phoff + segments);
@@ -68,8 +71,9 @@ static uint64_t elf_end(struct walk *w, struct stretch s, const Elf64_Ehdr *h, s
 		if (inside(s, p.p_offset, p.p_filesz))
 			end = later(end, s.begin + p.p_offset + p.p_filesz);
 		else if (!*ret_err)
-			*ret_err = uh_error_new("program header %lu of the ELF file at 0x%lx: its bytes lie outside (0x%lx)", i,
-						s.begin, s.end);
+			*ret_err = uh_error_new("program header %" PRIu64 " of the ELF file at 0x%" PRIx64
+						": its bytes lie outside (0x%" PRIx64 ")",
+						i, s.begin, s.end);
 	}
 	Elf64_Shdr section;
 	for (uint64_t i = 0; i < n && section_header(w, s, h, i, &section); i++) {
@@ -78,8 +82,9 @@ static uint64_t elf_end(struct walk *w, struct stretch s, const Elf64_Ehdr *h, s
 		if (inside(s, section.sh_offset, section.sh_size))
 			end = later(end, s.begin + section.sh_offset + section.sh_size);
 		else if (!*ret_err)
-			*ret_err = uh_error_new("section header %lu of the ELF file at 0x%lx: its bytes lie outside (0x%lx)", i,
-						s.begin, s.end);
+			*ret_err = uh_error_new("section header %" PRIu64 " of the ELF file at 0x%" PRIx64
+						": its bytes lie outside (0x%" PRIx64 ")",
+						i, s.begin, s.end);
 	}
 	return end;
 }
@@ -106,7 +111,7 @@ uint64_t walk_elf(struct walk *w, struct stretch s, bool sure)
 	_cleanup_error_ struct uh_error *err = NULL;
 	if (!elf_header(w, s, &h)) {
 		if (sure)
-			walk_problem(w, "ELF header at 0x%lx: it is cut off or damaged", s.begin);
+			walk_problem(w, "ELF header at 0x%" PRIx64 ": it is cut off or damaged", s.begin);
 		return s.begin;
 	}
 	if (h.e_machine != EM_GPU || h.e_type == ET_CORE)
@@ -182,8 +187,10 @@ static int by_place(const void *a, const void *b)
 static void walk_section(struct walk *w, struct stretch s, const struct section *section, uint64_t *done)
 {
 	if (!inside(s, section->begin, section->size))
-		walk_problem(w, "section %s (header at 0x%lx): its 0x%lx bytes at 0x%lx lie outside (0x%lx)", section->name,
-			     section->header, section->size, s.begin + section->begin, s.end);
+		walk_problem(w,
+			     "section %s (header at 0x%" PRIx64 "): its 0x%" PRIx64 " bytes at 0x%" PRIx64
+			     " lie outside (0x%" PRIx64 ")",
+			     section->name, section->header, section->size, s.begin + section->begin, s.end);
 	struct stretch part = { s.begin + earlier(section->begin, s.end - s.begin), s.end, s.target, s.depth + 1 };
 	part.end = part.begin + earlier(section->size, s.end - part.begin);
 	// Bytes that are in two sections are looked at once.
@@ -207,7 +214,7 @@ void walk_host(struct walk *w, struct stretch s)
 	sections found = { 0 };
 	if (!elf_header(w, s, &h)) {
 		if (!elf_other(w, s))
-			walk_problem(w, "ELF header at 0x%lx: it is cut off or damaged", s.begin);
+			walk_problem(w, "ELF header at 0x%" PRIx64 ": it is cut off or damaged", s.begin);
 		s.begin += 4;
 		walk_containers(w, s, NULL);
 		return;
@@ -216,8 +223,8 @@ void walk_host(struct walk *w, struct stretch s)
 		return;
 	bool table = section_table(w, s, &h, &n, &names);
 	if (!table)
-		walk_problem(w, "ELF header at 0x%lx: its section headers at 0x%lx lie outside (0x%lx)", s.begin, h.e_shoff,
-			     s.end);
+		walk_problem(w, "ELF header at 0x%" PRIx64 ": its section headers at 0x%" PRIx64 " lie outside (0x%" PRIx64 ")",
+			     s.begin, h.e_shoff, s.end);
 	if (!table || !n) {
 		s.begin += sizeof(h);
 		walk_containers(w, s, NULL);
@@ -252,7 +259,7 @@ void walk_archive(struct walk *w, struct stretch s)
 		struct str head = walk_peek(w, at, s.end, 60);
 		uint64_t size, name = 0, data = at + 60;
 		if (head.n < 60 || memcmp(head.p + 58, "`\n", 2) || !archive_number(str_cut(str_from(head, 48), 10), &size)) {
-			walk_problem(w, "archive member at 0x%lx: its header is damaged or cut off", at);
+			walk_problem(w, "archive member at 0x%" PRIx64 ": its header is damaged or cut off", at);
 			s.begin = at;
 			walk_containers(w, s, NULL);
 			return;
@@ -262,7 +269,8 @@ void walk_archive(struct walk *w, struct stretch s)
 			archive_number(str_cut(str_from(head, 3), 13), &name);
 		bool table = head.p[0] == '/' && !char_digit(head.p[1]);
 		if (size > s.end - data || name > size)
-			walk_problem(w, "archive member at 0x%lx: its %lu bytes lie outside (0x%lx)", at, size, s.end);
+			walk_problem(w, "archive member at 0x%" PRIx64 ": its %" PRIu64 " bytes lie outside (0x%" PRIx64 ")",
+				     at, size, s.end);
 		struct stretch member = { data, data + earlier(size, s.end - data), s.target, s.depth + 1 };
 		at = member.end + (member.end - data) % 2;
 		member.begin += earlier(name, member.end - data);
@@ -310,18 +318,19 @@ static void offload_entry(struct walk *w, struct stretch s, unsigned version, ui
 {
 	char target[WALK_NAME], what[96];
 	struct str p = walk_peek(w, s.begin + at, s.end, 40);
-	snprintf(what, sizeof(what), "entry at 0x%lx of the offload binary at 0x%lx", s.begin + at, s.begin);
+	snprintf(what, sizeof(what), "entry at 0x%" PRIx64 " of the offload binary at 0x%" PRIx64, s.begin + at, s.begin);
 	if (p.n < 40) {
 		walk_problem(w, "%s: it cannot be read", what);
 		return;
 	}
 	uint64_t strings = get_u64(p.p + 8), count = get_u64(p.p + 16), offset = get_u64(p.p + 24), size = get_u64(p.p + 32);
 	if (!inside(s, offset, size)) {
-		walk_problem(w, "%s: its 0x%lx bytes at 0x%lx lie outside (0x%lx)", what, size, s.begin + offset, s.end);
+		walk_problem(w, "%s: its 0x%" PRIx64 " bytes at 0x%" PRIx64 " lie outside (0x%" PRIx64 ")", what, size,
+			     s.begin + offset, s.end);
 		return;
 	}
 	if (!offload_target(w, s, version, strings, count, target))
-		walk_problem(w, "%s: its strings at 0x%lx lie outside (0x%lx)", what, s.begin + strings, s.end);
+		walk_problem(w, "%s: its strings at 0x%" PRIx64 " lie outside (0x%" PRIx64 ")", what, s.begin + strings, s.end);
 	struct stretch image = { s.begin + offset, s.begin + offset + size, str_z(target), s.depth + 1 };
 	if (size)
 		walk_image(w, image, what);
@@ -332,8 +341,10 @@ static void offload_packed(struct walk *w, struct stretch s, struct str head)
 {
 	uint64_t front = get_u64(head.p + 16), size = get_u64(head.p + 32), have = s.end - s.begin;
 	if (front < 40 || front > WALK_NAME || front > have || size < front || !walk_may_unpack(w, have, size)) {
-		walk_problem(w, "offload binary at 0x%lx: not unpacked: 0x%lx bytes of 0x%lx, or packed twice", s.begin, size,
-			     have);
+		walk_problem(w,
+			     "offload binary at 0x%" PRIx64 ": not unpacked: 0x%" PRIx64 " bytes of 0x%" PRIx64
+			     ", or packed twice",
+			     s.begin, size, have);
 		return;
 	}
 	char header[40], place[64];
@@ -342,15 +353,15 @@ static void offload_packed(struct walk *w, struct stretch s, struct str head)
 	memset(header + 32, 0, sizeof(size));
 	bool zstd = str_starts(walk_peek(w, s.begin + front, s.end, 4), S("\x28\xb5\x2f\xfd"));
 	struct unpacked u = { 0 };
-	const struct packed_stream packed = { zstd ? UNPACK_ZSTD : UNPACK_ZLIB, s.begin + front, have - front, .most = size - front,
-				       .front = front };
+	const struct packed_stream packed = { zstd ? UNPACK_ZSTD : UNPACK_ZLIB, s.begin + front, have - front,
+					      .most = size - front, .front = front };
 	_cleanup_error_ struct uh_error *err = unpack(w->f, &packed, &u);
 	if (err)
-		walk_problem(w, "offload binary at 0x%lx: %s", s.begin, uh_error_message(err));
+		walk_problem(w, "offload binary at 0x%" PRIx64 ": %s", s.begin, uh_error_message(err));
 	if (!u.bytes)
 		return;
 	memcpy(u.bytes, header, sizeof(header));
-	snprintf(place, sizeof(place), "in the compressed offload binary at 0x%lx: ", s.begin);
+	snprintf(place, sizeof(place), "in the compressed offload binary at 0x%" PRIx64 ": ", s.begin);
 	struct file f = file_memory(w->f->name, (struct str){ (const char *)u.bytes, u.size });
 	struct walk in;
 	walk_open(&in, w->finder, &f);
@@ -370,11 +381,13 @@ uint64_t walk_offload_binary(struct walk *w, struct stretch s, bool sure)
 	uint64_t size = head.n < 32 ? 0 : get_u64(head.p + 8);
 	if (!version || version > 3 || size < 32 || (version == 3 && head.n < 40)) {
 		if (sure)
-			walk_problem(w, "offload binary at 0x%lx: its header is cut off, or of an unknown version", s.begin);
+			walk_problem(w, "offload binary at 0x%" PRIx64 ": its header is cut off, or of an unknown version",
+				     s.begin);
 		return s.begin;
 	}
 	if (!inside(s, 0, size))
-		walk_problem(w, "offload binary at 0x%lx: its 0x%lx bytes lie outside (0x%lx)", s.begin, size, s.end);
+		walk_problem(w, "offload binary at 0x%" PRIx64 ": its 0x%" PRIx64 " bytes lie outside (0x%" PRIx64 ")", s.begin,
+			     size, s.end);
 	s.end = s.begin + earlier(size, s.end - s.begin);
 	if (version == 3 && get_u64(head.p + 32)) {
 		offload_packed(w, s, head);
@@ -382,8 +395,10 @@ uint64_t walk_offload_binary(struct walk *w, struct stretch s, bool sure)
 	}
 	uint64_t entries = get_u64(head.p + 16), count = version == 1 ? 1 : get_u64(head.p + 24);
 	if (count > OFFLOAD_ENTRIES || !inside(s, entries, 40 * count)) {
-		walk_problem(w, "offload binary at 0x%lx: its %lu entries at 0x%lx lie outside (0x%lx)", s.begin, count,
-			     s.begin + entries, s.end);
+		walk_problem(w,
+			     "offload binary at 0x%" PRIx64 ": its %" PRIu64 " entries at 0x%" PRIx64 " lie outside (0x%" PRIx64
+			     ")",
+			     s.begin, count, s.begin + entries, s.end);
 		return s.begin + 32;
 	}
 	for (uint64_t i = 0; i < count; i++)

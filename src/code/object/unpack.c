@@ -1,5 +1,6 @@
 #include "code/object/unpack.h"
 
+#include <inttypes.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -75,23 +76,25 @@ static struct uh_error *run(struct unpack_stream *s, const struct file *f, uint6
 	for (uint64_t at = 0; at < size;) {
 		size_t n = size - at < CHUNK ? (size_t)(size - at) : CHUNK, used = 0;
 		if (!file_read(f, offset + at, chunk, n))
-			return uh_error_new("%s stream at 0x%lx: the bytes at 0x%lx cannot be read", name, offset, offset + at);
+			return uh_error_new("%s stream at 0x%" PRIx64 ": the bytes at 0x%" PRIx64 " cannot be read", name,
+					    offset, offset + at);
 		enum step step = s->zstd ? step_zstd(s, chunk, n, &used, &why) : step_zlib(s, chunk, n, &used, &why);
 		*ret_used = at + used;
 		switch (step) {
 		case STEP_END:
 			return NULL;
 		case STEP_FULL:
-			return uh_error_new("%s stream at 0x%lx: holds more than the %lu bytes that its header declares", name,
-					    offset, most);
+			return uh_error_new("%s stream at 0x%" PRIx64 ": holds more than the %" PRIu64
+					    " bytes that its header declares",
+					    name, offset, most);
 		case STEP_BAD:
-			return uh_error_new("%s stream at 0x%lx: damaged near 0x%lx (%s)", name, offset, offset + at + used,
-					    why);
+			return uh_error_new("%s stream at 0x%" PRIx64 ": damaged near 0x%" PRIx64 " (%s)", name, offset,
+					    offset + at + used, why);
 		case STEP_MORE:
 			at += n;
 		}
 	}
-	return uh_error_new("%s stream at 0x%lx: cut off at 0x%lx", name, offset, offset + size);
+	return uh_error_new("%s stream at 0x%" PRIx64 ": cut off at 0x%" PRIx64, name, offset, offset + size);
 }
 
 struct uh_error *unpack(const struct file *f, const struct packed_stream *p, struct unpacked *ret)

@@ -76,6 +76,7 @@ static void row_take(const struct memory_index *m, const struct rec_allocation *
 					      .by = a->by,
 					      .freed_by = a->freed_by,
 					      .operation = a->operation,
+					      .gpus = a->gpus,
 					      .pool = a->call == CALL_POOL_ALLOCATE ? pool_of(r, a->of) : NULL };
 	*head = (uint32_t)r->nallocations;
 }
@@ -89,11 +90,13 @@ static void event_make(const struct memory_index *m, const struct rec_event *e)
 					  .call = e->call,
 					  .state = REC_MEMORY_LIVE,
 					  .by = e->thread,
-					  .operation = e->operation };
+					  .operation = e->operation,
+					  .gpus = rec_gpus_at_first(e) };
 	struct recorded_allocation *same = live_at(m, a.address, e->call);
 	if (same) {
 		same->size = a.size;
 		same->born = a.born;
+		same->gpus = a.gpus;
 	} else if (a.address) {
 		row_take(m, &a);
 	}
@@ -108,6 +111,22 @@ static void event_end(const struct memory_index *m, const struct rec_event *e, e
 	a->freed_by = e->thread;
 }
 
+/** As the recorder's sampler does it (recorder/allocations.c). */
+static void event_access(const struct memory_index *m, const struct rec_event *e)
+{
+	const enum rec_call made = e->call == CALL_SET_ACCESS ? CALL_MAP : CALL_POOL_ALLOCATE;
+	const uint64_t size = e->call == CALL_SET_ACCESS ? e->a[1] : 1;
+	struct recorded_allocation *one = live_at(m, e->a[0], made);
+	const bool whole = one && one->size >= size;
+	for (size_t i = whole ? (size_t)(one - m->r->allocations) : 0; i < m->r->nallocations; i++) {
+		struct recorded_allocation *a = &m->r->allocations[i];
+		if (a->call == made && !a->died && a->begin - e->a[0] < size)
+			a->gpus = rec_gpus_after(&(struct rec_allocation){ .gpus = a->gpus }, e);
+		if (whole)
+			return;
+	}
+}
+
 /** Of events before those that are in the table it is known only what is still in the ring. */
 static void events_apply(const struct memory_index *m)
 {
@@ -116,6 +135,8 @@ static void events_apply(const struct memory_index *m)
 		const struct rec_event *e = &r->events[i].raw;
 		if (r->events[i].id < r->applied || e->status)
 			continue;
+		if (e->call == CALL_SET_ACCESS || e->call == CALL_ALLOW_ACCESS)
+			event_access(m, e);
 		for (size_t c = 0; c < sizeof(calls) / sizeof(calls[0]); c++) {
 			if (e->call == calls[c].makes)
 				event_make(m, e);
@@ -193,19 +214,20 @@ static int rank(const struct recorded_allocation *a, uint64_t address, uint64_t 
 		ret->relation = dead ? NEAR_FREED : NEAR_INSIDE;
 		ret->distance = address - a->begin;
 		ret->only_reserved = a->call == CALL_RESERVE && !dead;
-		return dead ? 2 : ret->only_reserved ? 1 : 0;
+		// What was mapped there tells more than that the range is still reserved.
+		return dead ? (a->call == CALL_MAP ? 1 : 3) : ret->only_reserved ? 2 : 0;
 	}
 	if (dead)
 		return -1;
 	if (address >= end && address - end < NEAR) {
 		ret->relation = NEAR_PAST;
 		ret->distance = address - end;
-		return 3;
+		return 4;
 	}
 	if (address < a->begin && a->begin - address <= NEAR) {
 		ret->relation = NEAR_BEFORE;
 		ret->distance = a->begin - address;
-		return 4;
+		return 5;
 	}
 	return -1;
 }
@@ -231,7 +253,23 @@ static size_t upper_bound(const struct flight_recording *r, uint64_t address)
 	return low;
 }
 
-struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time)
+/** Whether a GPU had no access to an allocation that lives. What is not known is no reason to say so. */
+static bool denied(const struct flight_recording *r, const struct recorded_allocation *a, uint64_t agent)
+{
+	unsigned gpu = 0;
+	const struct recorded_agent *owner = a->pool ? recording_agent(r, a->pool->agent) : NULL;
+	const bool known = a->gpus >> REC_GPUS_KNOWN || (owner && owner->gpu && !r->lost_allocations);
+	if (!agent || !known || (owner && owner->handle == agent))
+		return false;
+	for (size_t i = 0; i < r->nagents; i++) {
+		if (r->agents[i].handle == agent)
+			return r->agents[i].gpu && gpu < REC_GPUS_KNOWN && !(a->gpus >> gpu & 1);
+		gpu += r->agents[i].gpu;
+	}
+	return false;
+}
+
+struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time, uint64_t agent)
 {
 	struct nearby best = { .relation = NEAR_NOWHERE };
 	int best_rank = -1;
@@ -247,6 +285,7 @@ struct nearby recording_near(const struct flight_recording *r, uint64_t address,
 			best_rank = this;
 		}
 	}
+	best.not_for_gpu = best.relation == NEAR_INSIDE && !best.only_reserved && denied(r, best.allocation, agent);
 	return best;
 }
 

@@ -84,6 +84,7 @@ struct recorded_allocation {
 	enum rec_call call;  // that made it
 	uint16_t by, freed_by;
 	uint32_t operation;
+	uint32_t gpus;                    // that were given access (rec_allocation.gpus)
 	const struct recorded_pool *pool; // NULL: not of one
 };
 
@@ -151,8 +152,10 @@ struct nearby {
 	const struct recorded_allocation *allocation; // NULL where it is near none
 	uint64_t distance;                            // from the begin, from the end, or to the begin
 	bool only_reserved;                           // the addresses are reserved, and no memory is mapped there
+	bool not_for_gpu;                             // the memory is there, and the GPU was not given access
 };
-struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time);
+/** @agent: the GPU that used the address; 0: not known. */
+struct nearby recording_near(const struct flight_recording *r, uint64_t address, uint64_t time, uint64_t agent);
 const char *near_name(enum near_relation relation);
 
 // Words, for reports and for events.

@@ -84,10 +84,10 @@ static const struct recorded_packet *running_on(const struct flight_recording *r
 	return found;
 }
 
-static void add_place(struct recording_telling *t, struct event *e, uint64_t address, uint64_t time)
+static void add_place(struct recording_telling *t, struct event *e, const struct rec_event *f)
 {
-	const struct nearby n = recording_near(t->r, address, time);
-	struct str place = near_say(&t->arena, t->r, &n, time);
+	const struct nearby n = recording_near(t->r, f->a[0], f->time, f->a[2]);
+	struct str place = near_say(&t->arena, t->r, &n, f->time);
 	event_add_text(e, &t->arena, "fault_place", place);
 	if (n.relation == NEAR_FREED)
 		event_add_text(e, &t->arena, "use_after_free", place);
@@ -105,7 +105,7 @@ static void tell_fault(struct recording_telling *t, const struct rec_event *f)
 	event_add_text(&e, &t->arena, "fault_reason", fault_reasons_say(&t->arena, f->a[1]));
 	if (g)
 		event_add_number(&e, &t->arena, "gpu_node", g->node);
-	add_place(t, &e, f->a[0], f->time);
+	add_place(t, &e, f);
 	if (p)
 		add_packet(t, &e, p);
 	artefact_tell(t->out, &e);

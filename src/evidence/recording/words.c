@@ -48,7 +48,8 @@ static void add_place(struct text *t, struct arena *a, const struct nearby *n)
 	case NEAR_INSIDE:
 	case NEAR_FREED:
 		text_printf(t, "%s the %s" STR_FMT " %s at 0x%llx", n->distance ? "inside" : "at the begin of",
-			    n->relation == NEAR_FREED ? "freed " : "", STR_ARG(size), noun, begin);
+			    n->relation == NEAR_FREED ? (m->call == CALL_MAP ? "unmapped " : "freed ") : "", STR_ARG(size),
+			    noun, begin);
 		if (n->distance)
 			text_printf(t, " + 0x%llx", (unsigned long long)n->distance);
 		break;
@@ -77,12 +78,15 @@ struct str near_say(struct arena *a, const struct flight_recording *r, const str
 	add_place(&t, a, n);
 	if (n->only_reserved)
 		text_add(&t, S(" (no memory is mapped there)"));
+	if (n->not_for_gpu)
+		text_add(&t, S(" (not mapped for this GPU)"));
 	add_age(&t, a, r, ", allocated ", m->born, time);
 	text_printf(&t, "%s", m->born && time > m->born ? " before" : "");
 	add_by(&t, a, r, m->by);
 	if (n->relation == NEAR_FREED) {
-		add_age(&t, a, r, ", freed ", m->died, time);
-		text_add(&t, m->died < time ? S(" before") : S(", freed"));
+		const bool mapped = m->call == CALL_MAP;
+		add_age(&t, a, r, mapped ? ", unmapped " : ", freed ", m->died, time);
+		text_add(&t, m->died < time ? S(" before") : mapped ? S(", unmapped") : S(", freed"));
 		add_by(&t, a, r, m->freed_by);
 	}
 	struct str said = arena_str(a, text_str(&t));
@@ -172,7 +176,7 @@ struct str packet_arguments_say(struct arena *a, const struct flight_recording *
 		return str_z(why_no_arguments(p->arguments->state));
 	for (unsigned at = 0; at + 8 <= p->arguments->copied && at / 8 < WORDS_MOST; at += 8) {
 		const uint64_t v = get_u64(p->argument_bytes + at);
-		const struct nearby n = v >= 1 << 16 ? recording_near(r, v, p->raw.time) : (struct nearby){ 0 };
+		const struct nearby n = v >= 1 << 16 ? recording_near(r, v, p->raw.time, 0) : (struct nearby){ 0 };
 		text_add(&t, at ? S(", ") : S(""));
 		// An address is what lies in an allocation; what is only near one may as well be a number.
 		text_printf(&t, v < 1u << 16 ? "%llu" : "0x%llx", (unsigned long long)v);

@@ -83,6 +83,8 @@ struct reading {
 	struct register_set registers; // its own
 	size_t nmap;
 	struct address_range *map;
+	struct dump tables; // of all waves and queues
+	size_t told;        // groups of waves
 };
 
 static struct place here(const struct reading *r) { return (struct place){ r->out.source, 0 }; }
@@ -174,6 +176,49 @@ static void add_own(void *of, struct event *e, struct arena *a)
 	tell_overwritten(r, w, at, e);
 }
 
+/** Every wave and queue, as tables have them. */
+static void fill_tables(struct reading *r)
+{
+	enum { ROWS_MOST = 65536 };
+	struct request queues = { .kind = REQUEST_QUEUES };
+	target_ask(r->target, &queues);
+	const size_t n = r->nwaves < ROWS_MOST ? r->nwaves : ROWS_MOST,
+		     nqueues = queues.n < QUEUES_TOLD ? queues.n : QUEUES_TOLD;
+	struct wave_row *rows = arena_alloc(&r->arena, n * sizeof(*rows) + 1);
+	for (size_t i = 0; i < n; i++) {
+		const struct wave *w = &r->waves[i];
+		const bool same = i && w->stop_reasons == w[-1].stop_reasons;
+		rows[i] =
+			(struct wave_row){ .id = w->id,
+					   .pc = w->pc,
+					   .exec = w->exec,
+					   .placed = w->placed,
+					   .wave_in_group = w->wave_in_group,
+					   .queue = w->queue->id,
+					   .xcc = w->xcc,
+					   .se = w->se,
+					   .kernel = r->kernels[i],
+					   .state = same ? rows[i - 1].state : stop_reasons_text(&r->arena, w->stop_reasons) };
+		memcpy(rows[i].workgroup, w->workgroup, sizeof(rows[i].workgroup));
+	}
+	struct queue_row *list = arena_alloc(&r->arena, nqueues * sizeof(*list) + 1);
+	for (size_t i = 0; i < nqueues; i++) {
+		const struct queue *q = &queues.queues[i];
+		struct dispatch d;
+		const struct code_kernel *k =
+			q->indexes_known && q->write_index > q->read_index && queue_dispatch(r->target, q, q->read_index, &d) ?
+				target_code_kernel(&r->code, d.kernel_object) :
+				NULL;
+		list[i] = (struct queue_row){ q->id,
+					      q->indexes_known,
+					      q->read_index,
+					      q->write_index,
+					      k ? code_set_name(&r->code.set, k->name) : (struct str){ 0 },
+					      q->nwaves };
+	}
+	r->tables = (struct dump){ .nwaves = n, .waves = rows, .nqueues = nqueues, .queues = list };
+}
+
 static void fill_tale(void *ctx, const struct wave_place *g, struct arena *a, struct wave_tale *ret)
 {
 	struct reading *r = ctx;
@@ -190,6 +235,7 @@ static void fill_tale(void *ctx, const struct wave_place *g, struct arena *a, st
 				   .where = r->where[w - r->waves],
 				   .map = r->map,
 				   .nmap = r->nmap,
+				   .tables = r->told++ ? NULL : &r->tables,
 				   .own = add_own,
 				   .of = r };
 	ret->wave.reason = reason;
@@ -209,6 +255,7 @@ static void tell_waves(struct reading *r)
 	r->kernels = arena_alloc(&r->arena, waves.n * sizeof(*r->kernels) + 1);
 	for (size_t i = 0; i < waves.n; i++)
 		r->kernels[i] = target_code_kernel_name(&r->code, &waves.waves[i], r->where[i]);
+	fill_tables(r);
 	struct wave_group *groups = arena_alloc(&r->arena, waves.n * sizeof(*groups) + 1);
 	size_t n = wave_groups(waves.waves, r->kernels, waves.n, groups);
 	struct wave_places places = { .data = arena_alloc(&r->arena, n * sizeof(*places.data) + 1), .len = n };

@@ -25,6 +25,22 @@ static void add_place(struct event *e, struct arena *a, const struct wave_tale *
 	event_add_text(e, a, "wave", t->id);
 }
 
+/** The instructions around the pc, for people to look at. */
+static void add_code(const struct where *at, struct event *e, struct arena *a)
+{
+	enum { AROUND = 8 };
+	if (!at || !at->in || at->here >= at->ninstructions)
+		return;
+	const size_t first = at->here > AROUND ? at->here - AROUND : 0;
+	const size_t end = at->here + AROUND < at->ninstructions ? at->here + AROUND : at->ninstructions;
+	struct code_row *rows = arena_alloc(a, (end - first) * sizeof(*rows) + 1);
+	for (size_t i = first; i < end; i++)
+		rows[i - first] = (struct code_row){ at->instructions[i].address + at->in->base, at->instructions[i].text,
+						     i == at->here };
+	e->dump.code = rows;
+	e->dump.ncode = end - first;
+}
+
 void wave_tell_code(const struct artefact_output *out, const struct wave_tale *t, struct event *e, struct arena *a)
 {
 	struct wave_code code = { .know = out->know, .where = t->where, .wave = &t->wave, .map = t->map, .nmap = t->nmap };
@@ -54,6 +70,13 @@ void wave_tell(const struct artefact_output *out, const struct wave_tale *t, str
 	e.dump.registers = t->wave.registers;
 	e.dump.values = &t->local;
 	e.dump.nvalues = t->local.n > 0;
+	if (t->tables) {
+		e.dump.waves = t->tables->waves;
+		e.dump.nwaves = t->tables->nwaves;
+		e.dump.queues = t->tables->queues;
+		e.dump.nqueues = t->tables->nqueues;
+	}
+	add_code(t->where, &e, a);
 	wave_tell_code(out, t, &e, a);
 	artefact_tell(out, &e);
 }

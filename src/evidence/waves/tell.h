@@ -21,6 +21,7 @@ struct wave_tale {
 	const struct where *where;       // the code at its pc; NULL: not found
 	const struct address_range *map; // of the memory that existed
 	size_t nmap;
+	const struct dump *tables; // of all waves and queues; NULL: they stand elsewhere
 	/** Facts that only this evidence has; NULL: none. They stand before those of the wave, or behind them. */
 	void (*first)(void *of, struct event *e, struct arena *a);
 	void (*own)(void *of, struct event *e, struct arena *a);

@@ -263,6 +263,15 @@ static struct str kernel_release(const struct probe *release, const struct probe
 	return kernel;
 }
 
+/** amdgpu.ppfeaturemask as the driver took it, in hexadecimal digits. */
+static bool masks_gfxoff(struct str text)
+{
+	enum { GFXOFF_BIT = 0x8000 };
+	struct str digits;
+	uint64_t mask;
+	return str_behind(str_trim(text), S("0x"), &digits) && str_hex(digits, &mask) && !(mask & GFXOFF_BIT);
+}
+
 static void find_machine(struct search *s)
 {
 	struct devices *to = s->to;
@@ -282,6 +291,7 @@ static void find_machine(struct search *s)
 		{ .kind = PROBE_LIST, .path = "/sys/module", .size = LIST_SIZE },
 		{ .kind = PROBE_LIST, .path = "/sys/bus/pci/drivers/amdgpu", .size = LIST_SIZE },
 		{ .path = "/proc/version" },
+		{ .path = "/sys/module/amdgpu/parameters/ppfeaturemask" },
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
@@ -305,6 +315,8 @@ static void find_machine(struct search *s)
 	if (to->tree && !s->n)
 		find_cards(s, s->cards);
 	find_slots(s, probe_text(&probes[1]));
+	for (size_t i = 0; i < s->n; i++)
+		s->found[i].d.gfxoff_masked = masks_gfxoff(probe_text(&probes[13]));
 	for (size_t i = 0; i < s->n && probes[2].end == PROBE_FAILED && probes[2].error == EACCES; i++)
 		s->found[i].d.refused = str_z(probes[2].path);
 }

@@ -53,10 +53,11 @@ struct device {
 	struct str pci; // 0000:03:00.0
 	unsigned vendor, device, revision, subsystem_vendor, subsystem_device;
 	struct str name, gfx;
-	struct str driver; // amdgpu; empty: none drives it, where driver_known
-	bool driver_known; // false: it was found in a tree that does not tell
-	bool apu, guest;   // guest: a virtual function that a host lent
-	bool off_bus;      // its configuration space reads all ones: nothing of it is touched again
+	struct str driver;  // amdgpu; empty: none drives it, where driver_known
+	bool driver_known;  // false: it was found in a tree that does not tell
+	bool apu, guest;    // guest: a virtual function that a host lent
+	bool gfxoff_masked; // the driver's mask of features forbids GFXOFF
+	bool off_bus;       // its configuration space reads all ones: nothing of it is touched again
 	bool config_known;
 	int card, render;          // minor numbers of the nodes
 	struct str sysfs;          // directory of the PCI device

@@ -28,8 +28,8 @@ struct str stuck_in(const struct know *k, const struct probe_stuck *s)
 }
 
 struct gate_probes {
-	size_t runtime, config, query, gfxoff; // SIZE_MAX: it was not asked
-	size_t status;                         // byte of the query's answer at which GRBM_STATUS is
+	size_t runtime, config, query, gfxoff, level; // SIZE_MAX: it was not asked
+	size_t status;                                // byte of the query's answer at which GRBM_STATUS is
 };
 
 static struct gate shut(struct str why) { return (struct gate){ .why_not = why }; }
@@ -45,16 +45,24 @@ static bool says(const struct probe *p, struct str bytes) { return says_at(p, 0,
 
 static bool failed(const struct probe *p, int error) { return p && p->end == PROBE_FAILED && p->error == error; }
 
-static struct gate_probes plan(struct batch *b, struct wanted_list *wanted)
+/** What every look begins with: is it awake, is it on the bus? */
+static struct gate_probes begin(struct batch *b)
 {
-	struct silicon *t = b->t;
-	struct gate_probes at = { .query = SIZE_MAX, .gfxoff = SIZE_MAX };
+	const struct silicon *t = b->t;
+	struct gate_probes at = { .query = SIZE_MAX, .gfxoff = SIZE_MAX, .level = SIZE_MAX };
 	at.runtime = batch_add(
 		b,
 		(struct probe){
 			.kind = PROBE_READ, .path = t->runtime_status, .size = 64, .unless = S("suspend"), .skips = SIZE_MAX });
 	at.config = batch_add(
 		b, (struct probe){ .kind = PROBE_READ, .path = t->config, .size = 4, .unless = ones, .skips = SIZE_MAX });
+	return at;
+}
+
+static struct gate_probes plan(struct batch *b, struct wanted_list *wanted)
+{
+	struct silicon *t = b->t;
+	struct gate_probes at = begin(b);
 	if (wanted)
 		registers_plan(b, wanted, true);
 	// Where GRBM_STATUS is wanted anyway it is not read twice.
@@ -75,11 +83,26 @@ static struct gate_probes plan(struct batch *b, struct wanted_list *wanted)
 	return at;
 }
 
+/** The driver refuses to tell it in a reset, and while the system sleeps; else it has it in memory. */
+static size_t add_level(struct batch *b)
+{
+	return batch_add(
+		b,
+		(struct probe){ .kind = PROBE_READ, .path = b->t->level, .size = 64, .unless_fails = true, .skips = SIZE_MAX });
+}
+
+static size_t add_gfxoff(struct batch *b)
+{
+	return batch_add(
+		b, (struct probe){
+			   .kind = PROBE_READ, .path = b->t->gfxoff, .size = 4, .unless = gfxoff_allowed, .skips = SIZE_MAX });
+}
+
 void gate_guard(struct batch *b)
 {
-	batch_add(b,
-		  (struct probe){
-			  .kind = PROBE_READ, .path = b->t->gfxoff, .size = 4, .unless = gfxoff_allowed, .skips = SIZE_MAX });
+	add_gfxoff(b);
+	if (b->t->by_debugfs)
+		add_level(b);
 }
 
 /** What a look that did not return waits for. If its stack does not tell, two files do that need no reset lock. */
@@ -161,6 +184,31 @@ static struct gate shut_to_guests(const struct device *d)
 	return g;
 }
 
+/** Whether the driver never lets it switch itself off: the part cannot, or the mask of features forbids it. Elsewhere only the render node's
+ * query keeps it awake for what follows. */
+static bool steady(const struct silicon *t) { return t->words.always_on || t->device->gfxoff_masked; }
+
+/** Who opens a render node makes the driver set up an address space and clear its page directory with a copy engine. Where debugfs can be
+ * read and tells enough, nothing is made to work. false: it does not tell enough. */
+static bool open_by_debugfs(struct silicon *t)
+{
+	struct batch b = { .t = t };
+	if (!t->gfxoff || !t->status_address || t->debugfs_dead || t->broken[WAY_REGS] || !steady(t))
+		return false;
+	struct gate_probes at = begin(&b);
+	at.gfxoff = add_gfxoff(&b);
+	at.level = add_level(&b);
+	at.query = batch_add(&b, registers_file(&b, t->status_address, 1));
+	batch_run(&b, SILICON_LOOK_MS);
+	struct gate g = judge(&b, &at);
+	bool read = made(&b, at.query)->end == PROBE_GOOD && made(&b, at.query)->n == sizeof(uint32_t);
+	bool told = !b.late && (g.asleep || g.off_bus || (read && (g.ones || g.open)));
+	if (told)
+		t->gate = g;
+	batch_free(&b);
+	return told;
+}
+
 void gate_pass(struct silicon *t, struct wanted_list *wanted)
 {
 	bool wants = wanted && registers_left(wanted, true);
@@ -176,6 +224,13 @@ void gate_pass(struct silicon *t, struct wanted_list *wanted)
 	if (t->render_dead || t->gate.off_bus ||
 	    (t->gate_time && !wants && tape_now(probe_tape(&t->count)) - t->gate_time < SILICON_GATE_MS))
 		return;
+	t->by_debugfs = open_by_debugfs(t);
+	if (wanted)
+		registers_choose(t, wanted);
+	if (t->by_debugfs) {
+		t->gate_time = tape_now(probe_tape(&t->count));
+		return;
+	}
 	struct batch b = { .t = t };
 	struct gate_probes at = plan(&b, wanted);
 	batch_run(&b, SILICON_QUERY_MS);

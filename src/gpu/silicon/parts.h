@@ -28,11 +28,12 @@ struct silicon {
 	bool words_known;
 	struct wave_words words;
 	const struct wave_layout *layout;
-	const char *render, *runtime_status, *config, *gfxoff; // paths
-	uint32_t status_address;                               // of GRBM_STATUS; 0: not known
+	const char *render, *runtime_status, *config, *gfxoff, *level; // paths
+	uint32_t status_address;                                       // of GRBM_STATUS; 0: not known
 	struct gate gate;
 	int64_t gate_time; // when it was looked at; 0: never
 	struct probe_stuck stuck;
+	bool by_debugfs; // the gate was opened without the render node, which is then not asked for registers either
 	bool render_dead, debugfs_dead, rings_dead; // a read did not return, so no more are made
 	bool broken[WAYS];                          // the kernel does not have this way, or does not allow it
 	bool no_wave_file, no_gprwave_file;
@@ -91,12 +92,16 @@ struct wanted_list {
 };
 struct wanted_list registers_wanted(struct silicon *t, struct arena *a, struct request *requests, size_t n);
 bool registers_left(const struct wanted_list *w, bool render);
+/** Gives each the first way that is possible now. */
+void registers_choose(const struct silicon *t, struct wanted_list *w);
 /** Adds probes for the registers that go through the render node, or for the others: one for each run of adjacent registers. */
 void registers_plan(struct batch *b, struct wanted_list *w, bool render);
 /** The register at @address that is read through the render node; NULL: none. */
 const struct wanted *registers_planned(const struct wanted_list *w, uint32_t address);
 /** A query of the render node for registers from @address on. */
 struct probe registers_query(struct batch *b, uint32_t address, size_t words);
+/** A read of registers from @address on through debugfs. */
+struct probe registers_file(struct batch *b, uint32_t address, size_t words);
 /** Takes the values. Where one way failed, the register gets the next. */
 void registers_take(struct batch *b, struct wanted_list *w, bool render);
 /** Whether the GPU has this copy of its registers. */

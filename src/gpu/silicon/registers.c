@@ -189,7 +189,8 @@ static bool possible(const struct silicon *t, const struct wanted *w)
 		return false;
 	switch (w->way) {
 	case WAY_RENDER:
-		return t->render && !t->render_dead && !bank && w->bank.xcc <= 0 && on_render_list(w->request);
+		return t->render && !t->render_dead && !t->by_debugfs && !bank && w->bank.xcc <= 0 &&
+		       on_render_list(w->request);
 	case WAY_REGS:
 		return w->address < REGS_SPACE && !(bank && w->bank.xcc > 0) && !(in_grbm(&w->bank) && in_srbm(&w->bank));
 	case WAY_REGS2:
@@ -205,6 +206,14 @@ static void next_way(const struct silicon *t, struct wanted *w)
 {
 	while (w->way < WAYS && !possible(t, w))
 		w->way++;
+}
+
+void registers_choose(const struct silicon *t, struct wanted_list *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		w->data[i].way = WAY_RENDER;
+		next_way(t, &w->data[i]);
+	}
 }
 
 static bool want(struct silicon *t, struct request *r, struct wanted *ret)
@@ -271,6 +280,13 @@ struct probe registers_query(struct batch *b, uint32_t address, size_t words)
 	*q = (struct amdgpu_query){ .query = QUERY_REGISTERS, .words = { address / 4, (uint32_t)words, UINT32_MAX, 0 } };
 	return (struct probe){
 		.kind = PROBE_QUERY, .path = b->t->render, .argument = q, .argument_size = sizeof(*q), .size = 4 * words
+	};
+}
+
+struct probe registers_file(struct batch *b, uint32_t address, size_t words)
+{
+	return (struct probe){
+		.kind = PROBE_READ, .path = silicon_file(b->t, &b->arena, "amdgpu_regs"), .offset = address, .size = 4 * words
 	};
 }
 

@@ -211,6 +211,7 @@ struct target *target_device(const struct know *k, const struct device *d)
 	t->runtime_status = arena_z(&t->arena, arena_printf(&t->arena, STR_FMT "/power/runtime_status", STR_ARG(d->sysfs)));
 	t->config = arena_z(&t->arena, arena_printf(&t->arena, STR_FMT "/config", STR_ARG(d->sysfs)));
 	t->gfxoff = silicon_file(t, &t->arena, "amdgpu_gfxoff");
+	t->level = arena_z(&t->arena, arena_printf(&t->arena, STR_FMT "/power_dpm_force_performance_level", STR_ARG(d->sysfs)));
 	t->agent = agent_of(t);
 	return &t->target;
 }

@@ -73,6 +73,7 @@ struct wave_words {
 	struct str names[WAVE_WORDS_MOST]; // lower case, as in knowledge/save-areas.know: status, pc_lo; names[0] is word 1
 	unsigned simds, slots;             // of a CU or WGP, and of a SIMD
 	bool wgp;                          // the driver takes WGP and SIMD as one number in place of the CU
+	bool always_on;                    // it has no GFXOFF
 };
 /** By the block `wave-words` of the part; false where there is none. */
 bool wave_words_of(const struct know *k, struct str gfx, struct wave_words *ret);

@@ -9,9 +9,11 @@ bool wave_words_of(const struct know *k, struct str gfx, struct wave_words *ret)
 	const struct know_wave_words *b = wave_words_block(k, gfx);
 	if (!b)
 		return false;
-	*ret = (struct wave_words){
-		.type = (unsigned)b->type, .simds = (unsigned)b->simds, .slots = (unsigned)b->slots, .wgp = b->wgp
-	};
+	*ret = (struct wave_words){ .type = (unsigned)b->type,
+				    .simds = (unsigned)b->simds,
+				    .slots = (unsigned)b->slots,
+				    .wgp = b->wgp,
+				    .always_on = b->always_on };
 	for (const struct know_list *w = b->words; w && ret->n + 1 < WAVE_WORDS_MOST; w = w->next)
 		ret->names[ret->n++] = w->text;
 	return true;

@@ -95,7 +95,8 @@ static void key_set(struct loader *l, void *object, const struct kind_key *f, co
 			condition_parse(&k->arena, *(struct condition **)at, value, file, key->line, l->problems);
 		break;
 	case KEY_NUMBER:
-		if (!str_number(value, &number) || number < 0 || number > 1000)
+	case KEY_SECONDS:
+		if (!str_number(value, &number) || number < 0 || number > (f->type == KEY_SECONDS ? 86400 : 1000))
 			know_problem(l->problems, file, key->line, "'%s' needs a number, not '" STR_FMT "'", f->key,
 				     STR_ARG(value));
 		else

@@ -12,6 +12,7 @@ enum key_type {
 	KEY_WORDS,  // struct know_list *: one for each word
 	KEY_WHEN,   // struct condition *
 	KEY_NUMBER, // int
+	KEY_SECONDS, // int, a day at most
 	KEY_CHOICE, // an enum, or an int: the place of the word in the choices
 	KEY_FLAG,   // bool
 	KEY_SET,    // struct know_pair *

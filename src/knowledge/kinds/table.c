@@ -62,6 +62,7 @@ static const struct kind_key class_keys[] = {
 	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
 	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
+	{ "picture", KEY_CHOICE, AT(know_class, picture), .choices = "timeline addresses waits lanes ranks" },
 	{ 0 },
 };
 static const struct kind_key source_keys[] = {
@@ -206,6 +207,7 @@ static const struct kind_key action_keys[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ "fit", KEY_CHOICE, AT(know_action, fit), .choices = "unknown yes no" },
 	{ "next", KEY_NEXT, AT(know_action, next_steps) },
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },
 	{ 0 },
@@ -299,6 +301,7 @@ static const struct kind_key wave_words_keys[] = {
 	{ "simds", KEY_NUMBER, AT(know_wave_words, simds), .required = true },
 	{ "slots", KEY_NUMBER, AT(know_wave_words, slots), .required = true },
 	{ "wgp", KEY_FLAG, AT(know_wave_words, wgp) },
+	{ "always-on", KEY_FLAG, AT(know_wave_words, always_on) },
 	{ "number", KEY_SET, AT(know_wave_words, numbers) },
 	{ "bits", KEY_SET, AT(know_wave_words, bits) },
 	{ 0 },
@@ -328,6 +331,28 @@ static const struct kind_key verdict_keys[] = {
 	{ "each-xcc", KEY_FLAG, AT(know_verdict, each_xcc) },
 	{ "go-on", KEY_FLAG, AT(know_verdict, go_on) },
 	{ "well", KEY_FLAG, AT(know_verdict, well) },
+	{ 0 },
+};
+static const struct kind_key vote_keys[] = {
+	{ "title", KEY_TEXT, AT(know_vote, title), .required = true },
+	{ "proves", KEY_FLAG, AT(know_vote, proves) },
+	{ "deep", KEY_FLAG, AT(know_vote, deep) },
+	{ "low", KEY_NUMBER, AT(know_vote, low) },
+	{ "within", KEY_SECONDS, AT(know_vote, within) },
+	{ 0 },
+};
+static const struct kind_key work_keys[] = {
+	{ "title", KEY_TEXT, AT(know_work, title), .required = true },
+	{ "say", KEY_TEXT, AT(know_work, say) },
+	{ "when", KEY_WHEN, AT(know_work, when) },
+	{ "is", KEY_CHOICE, AT(know_work, is), .choices = "votes idle working waiting stopped unused" },
+	{ "votes", KEY_WORDS, AT(know_work, votes) },
+	{ "needs", KEY_WORDS, AT(know_work, needs) },
+	{ "look-after", KEY_SECONDS, AT(know_work, look_after) },
+	{ "suspect-votes", KEY_NUMBER, AT(know_work, suspect_votes) },
+	{ "suspect-after", KEY_SECONDS, AT(know_work, suspect_after) },
+	{ "hung-votes", KEY_NUMBER, AT(know_work, hung_votes) },
+	{ "hung-after", KEY_SECONDS, AT(know_work, hung_after) },
 	{ 0 },
 };
 static const struct kind_key mqd_keys[] = {
@@ -393,6 +418,8 @@ const struct know_kind know_kinds[] = {
 	{ "watch", OF(know_watch, watches), .keys = watch_keys, LABEL(KEY_WORDS, AT(know_watch, render)) },
 	{ "unit", OF(know_unit, units), .keys = unit_keys, LABEL(KEY_TEXT, AT(know_unit, title)) },
 	{ "verdict", OF(know_verdict, verdicts), .keys = verdict_keys, LABEL(KEY_TEXT, AT(know_verdict, health)) },
+	{ "vote", OF(know_vote, votes), .keys = vote_keys, LABEL(KEY_TEXT, AT(know_vote, title)) },
+	{ "work", OF(know_work, works), .keys = work_keys, LABEL(KEY_TEXT, AT(know_work, title)) },
 	{ "part", OF(know_part, parts), LABEL(KEY_TEXT, AT(know_part, name)), .same = SAME_BESIDE, .bulk = true,
 	  .load = load_part },
 	{ "class", OF(know_class, classes), .keys = class_keys, LABEL(KEY_TEXT, AT(know_class, meaning)), .fixed = true,

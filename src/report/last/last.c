@@ -58,10 +58,11 @@ static void put_thread(struct recording_sheet *w, const char *key, uint16_t slot
 	sheet_close(&w->sheet, '}');
 }
 
-static void walk_near(struct recording_sheet *w, const char *key, uint64_t address, uint64_t time)
+/** @agent: the GPU that used the address; 0: not known. */
+static void walk_near(struct recording_sheet *w, const char *key, uint64_t address, uint64_t time, uint64_t agent)
 {
 	struct sheet *s = &w->sheet;
-	const struct nearby n = recording_near(w->r, address, time);
+	const struct nearby n = recording_near(w->r, address, time, agent);
 	const struct recorded_allocation *m = n.allocation;
 	sheet_open(s, key, '{');
 	sheet_put(s, "relation", v_word(near_name(n.relation)));
@@ -72,6 +73,7 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 		sheet_put(s, "kind", v_word(call_noun(m->call)));
 		sheet_put(s, "distance", v_number(n.distance));
 		sheet_put(s, "mapped", v_bool(!n.only_reserved));
+		sheet_put(s, "for_gpu", v_bool(!n.not_for_gpu));
 		put_time(w, "allocated", m->born);
 		put_thread(w, "allocated_by", m->by);
 		put_time(w, "freed", m->died);
@@ -400,7 +402,7 @@ static void walk_faults(struct recording_sheet *w)
 		put_seconds(w, "age", recording_age(w->r, e->time));
 		sheet_line(s, 0, memory ? fault : error, memory ? 4 : 2);
 		if (memory) {
-			walk_near(w, "near", e->a[0], e->time);
+			walk_near(w, "near", e->a[0], e->time, e->a[2]);
 			sheet_line(s, 2, COLUMNS(where));
 		}
 		sheet_close(s, '}');
@@ -422,7 +424,7 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 		static const struct column line[] = { { "near.text", "The address is ",
 							.none = "The address is near no allocation that was recorded." } };
 		sheet_put(s, "address", v_hex(w->options->address));
-		walk_near(w, "near", w->options->address, w->r->now);
+		walk_near(w, "near", w->options->address, w->r->now, 0);
 		sheet_line(s, 0, COLUMNS(line));
 	}
 	sheet_close(s, '}');

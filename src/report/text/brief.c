@@ -179,6 +179,7 @@ void brief_end(void *ctx, const struct incident *i)
 	const size_t lines = LINES - others - notes_lines(t);
 	// Narrow lines hold less.
 	screen_write(&t->screen, t->width < COLUMNS_USUAL ? lines * COLUMNS_USUAL / t->width : lines);
+	prose_picture(t, i);
 	evidence_lines(t, i);
 	if (others)
 		fprintf(t->out, "\n%zu more incident%s (--all):\n", total - 1, total > 2 ? "s" : "");

@@ -57,6 +57,8 @@ void prose_title(const struct incident *i, struct text *to);
 void prose_summary(const struct text_report *t, const struct incident *i, struct text *to);
 void prose_fault(const struct incident *i, struct text *to);
 
+/** The lead picture, where the terminal has room for it below the first screen. */
+void prose_picture(const struct text_report *t, const struct incident *i);
 /** The lines behind what was said of it, where they were asked for. */
 void evidence_lines(const struct text_report *t, const struct incident *i);
 /** Whether the incidents are of several machines, so that a table tells more than one of them in full; and that table. */

@@ -148,6 +148,7 @@ static void on_incident_end(void *ctx, const struct incident *i)
 		fprintf(t->out, "\n%s%-*s%s\n", prose_paint(t, "\033[1m"), LABEL, "Machine", prose_plain(t));
 	for (size_t n = 0; n < i->machine.len; n++)
 		prose_fact(t, LABEL, &i->machine.data[n]);
+	prose_picture(t, i);
 	evidence_lines(t, i);
 }
 

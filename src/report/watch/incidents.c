@@ -43,6 +43,7 @@ static void put_stored(struct sheet *s, const struct stored *i, struct times *t)
 	sheet_put(s, "closed_by", v_known(i->closed_by));
 	sheet_put(s, "events", v_int(i->events));
 	sheet_put(s, "bundle", v_known(i->bundle));
+	sheet_put(s, "votes", v_known(i->votes));
 }
 
 void report_incidents(const struct stored *const *list, size_t n, bool json, FILE *out)
@@ -91,6 +92,7 @@ static void show(const struct incident_shown *i, FILE *out)
 	row(out, "began", stamp(room, s->began));
 	row(out, "ended", stamp(room, s->ended));
 	row(out, "ended by", s->closed_by);
+	row(out, "votes", s->votes);
 	row(out, "evidence", str_is(s->bundle, "taken") ? (struct str){ 0 } : s->bundle);
 	row(out, "files", str_z(i->directory));
 	if (i->diagnosis.n)
@@ -131,6 +133,8 @@ void report_state(const struct watch_state *w, FILE *out)
 		sheet_put(&s, "health", v_known(w->gpus[i].health));
 		sheet_put(&s, "says", v_known(w->gpus[i].says));
 		sheet_put(&s, "unwell", v_bool(w->gpus[i].unwell));
+		sheet_put(&s, "progress", v_known(w->gpus[i].pace));
+		sheet_put(&s, "progress_says", v_known(w->gpus[i].waits_for));
 		sheet_close(&s, '}');
 	}
 	sheet_close(&s, ']');

@@ -16,6 +16,7 @@ struct stored {
 	struct str bundle;                 // taken, or why there is none; empty: not yet
 	struct str closed_by;              // what ended it
 	struct str job;                    // of the process that held the GPU: its name, Slurm job or pod
+	struct str votes;                  // on progress, where nobody but a look told of it
 	int64_t began, changed, ended;     // seconds since 1970; 0: not yet
 	int64_t first_us, last_us;         // its first and last sign, on the kernel's clock
 	int64_t events;
@@ -26,6 +27,7 @@ struct stored {
 struct watched_gpu {
 	struct str pci, unique_id, serial, health, says;
 	bool unwell;
+	struct str pace, waits_for; // by the votes on progress: what it does, and what is told of that; empty
 };
 
 struct watch_state {

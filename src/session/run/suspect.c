@@ -152,7 +152,7 @@ static void tell_fault(const struct suspect *s, struct arena *a, struct run_try 
 					    (unsigned long long)s->fault->a[1]);
 		return;
 	}
-	const struct nearby n = recording_near(s->of, s->fault->a[0], s->fault->time);
+	const struct nearby n = recording_near(s->of, s->fault->a[0], s->fault->time, s->fault->a[2]);
 	ret->because = arena_printf(a, "The recorder saw a memory fault at 0x%llx.", (unsigned long long)s->fault->a[0]);
 	ret->place = near_say(a, s->of, &n, s->fault->time);
 	// How far two buffers lie apart changes from try to try.

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/door/door.h"
-#include "source/archive_library.h"
+#include "source/archive/library.h"
 #include "source/feed.h"
 
 enum { PROCESSOR_MS = 120000, MAGIC = 4, DEPTH_MOST = 4 };

@@ -1,5 +1,5 @@
 // Archives and compressed files, unpacked by a child; anything else passes as it is.
-#include "source/archive.h"
+#include "source/archive/archive.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -75,16 +75,16 @@ static void take_all(struct feed *feed, _Atomic unsigned *unwanted, const struct
 		v->problem(v->ctx, err);
 }
 
-void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v)
+static void unpack(struct archive_work work, const struct source_visitor *v)
 {
 	struct feed feed;
 	_Atomic unsigned *unwanted = mmap(NULL, sizeof(*unwanted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (unwanted == MAP_FAILED) {
-		v->problem(v->ctx, uh_error_os(errno, "%s", name));
+		v->problem(v->ctx, uh_error_os(errno, "%s", work.name));
 		return;
 	}
-	const struct archive_work work = { n, fd, name, unwanted };
-	struct uh_error *err = feed_begin(&feed, name, archive_child, &work, PROCESSOR_MS);
+	work.unwanted = unwanted;
+	struct uh_error *err = feed_begin(&feed, work.name, archive_child, &work, PROCESSOR_MS);
 	if (err) {
 		v->problem(v->ctx, err);
 	} else {
@@ -92,4 +92,14 @@ void source_archive(const struct named *n, int fd, const char *name, const struc
 		feed_end(&feed);
 	}
 	munmap(unwanted, sizeof(*unwanted));
+}
+
+void source_archive(const struct named *n, int fd, const char *name, const struct source_visitor *v)
+{
+	unpack((struct archive_work){ .named = n, .fd = fd, .name = name }, v);
+}
+
+void source_archive_bytes(struct str bytes, const char *name, const struct source_visitor *v)
+{
+	unpack((struct archive_work){ .fd = -1, .bytes = bytes, .name = name }, v);
 }

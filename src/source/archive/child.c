@@ -8,13 +8,13 @@
 #include <zlib.h>
 
 #include "base/cleanup.h"
-#include "source/archive.h"
-#include "source/archive_library.h"
+#include "source/archive/archive.h"
+#include "source/archive/library.h"
 #include "source/source.h"
 
 enum {
 	BLOCK = 128 << 10,
-	HEAD = 512,
+	HEAD = ARCHIVE_HEAD,
 	TEXT_LEAST = 16,
 	ENTRIES_MAX = 4096,
 	LAYERS_MAX = 6, // a tar.gz has two
@@ -24,48 +24,7 @@ enum {
 };
 static const uint64_t unpacked_most = 16ull << 30;
 
-bool source_is_archive(struct str head)
-{
-	static const struct {
-		const char *bytes;
-		size_t size, at;
-	} magics[] = {
-		{ "\x1f\x8b", 2, 0 },
-		{ "\xfd"
-		  "7zXZ",
-		  5, 0 },
-		{ "\x28\xb5\x2f\xfd", 4, 0 },
-		{ "BZh", 3, 0 },
-		{ "\x04\x22\x4d\x18", 4, 0 },
-		{ "PK\x03\x04", 4, 0 },
-		{ "ustar", 5, 257 },
-	};
-	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
-		if (str_starts(str_from(head, magics[i].at), (struct str){ magics[i].bytes, magics[i].size }))
-			return true;
-	return false;
-}
-
 static bool is_gzip(struct str head) { return str_starts(head, S("\x1f\x8b")); }
-
-/** A tar of old has no magic, but a sum over its first block. One that begins with NULs is none: it would be its end. */
-static bool is_tar(struct str head)
-{
-	enum { SUM_AT = 148, SUM_SIZE = 8 };
-	uint64_t said = 0, sum = 0;
-	if (head.n < HEAD || !head.p[0])
-		return false;
-	for (size_t i = 0; i < HEAD; i++)
-		sum += i - SUM_AT < SUM_SIZE ? ' ' : (unsigned char)head.p[i];
-	struct str digits = { head.p + SUM_AT, SUM_SIZE };
-	while (digits.n && *digits.p == ' ')
-		digits = str_from(digits, 1);
-	for (; digits.n && *digits.p >= '0' && *digits.p <= '7'; digits = str_from(digits, 1))
-		said = said * 8 + (uint64_t)(*digits.p - '0');
-	return said == sum;
-}
-
-static bool is_container(struct str head) { return str_starts(head, S("PK\x03\x04")) || is_tar(head); }
 
 // --- layers ---
 
@@ -424,7 +383,7 @@ static void unpack_packed(struct layer *below, bool container, int layers)
 static void unpack_layer(struct layer *l, int layers)
 {
 	struct str head = head_of(l);
-	bool container = is_container(head), archive = container || source_is_archive(head);
+	bool container = archive_is_container(head), archive = container || source_is_archive(head);
 	if (layers > LAYERS_MAX || !archive)
 		send_source(l);
 	else if (is_gzip(head))
@@ -457,12 +416,33 @@ static void raw_fill(struct layer *l)
 		l->u->packed += l->block.n;
 }
 
+static void memory_fill(struct layer *l)
+{
+	struct str *left = l->ctx;
+	l->block = str_cut(*left, BLOCK);
+	*left = str_from(*left, l->block.n);
+	l->ended = !l->block.n;
+}
+
+static void unpack_bytes(struct unpacker *u, const struct archive_work *w)
+{
+	struct str left = w->bytes;
+	_cleanup_(layer_end) struct layer l = { .u = u, .name = w->name, .fill = memory_fill, .ctx = &left };
+	child_keep_only(u->to);
+	u->packed = w->bytes.n;
+	unpack_layer(&l, 0);
+}
+
 void archive_child(int to, const void *ctx)
 {
 	const struct archive_work *w = ctx;
 	struct opened o = { .fd = w->fd };
 	struct unpacker u = { .to = to, .unwanted = w->unwanted };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (w->bytes.p) {
+		unpack_bytes(&u, w);
+		return;
+	}
 	if (w->named)
 		child_keep_only(to);
 	else

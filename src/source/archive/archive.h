@@ -15,10 +15,15 @@ enum archive_piece {
 
 struct archive_work {
 	const struct named *named; // NULL: what is open at ->fd
-	int fd;
+	int fd;                    // -1: ->bytes, which the child has from its parent
+	struct str bytes;
 	const char *name;
 	_Atomic unsigned *unwanted; // shared memory: the first *unwanted sources need no more bytes
 };
+
+enum { ARCHIVE_HEAD = 512 }; // so many bytes tell what it is
+/** Whether a file that begins so holds others: a tar or zip. */
+bool archive_is_container(struct str head);
 
 /** The child's work. @ctx: struct archive_work. */
 void archive_child(int fd, const void *ctx);

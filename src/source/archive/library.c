@@ -1,4 +1,4 @@
-#include "source/archive_library.h"
+#include "source/archive/library.h"
 
 #include <dlfcn.h>
 #include <string.h>

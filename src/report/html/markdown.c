@@ -1,0 +1,168 @@
+// A diagnosis for a bug tracker or a chat. What comes from the evidence stays text: it makes no markup, no link, and calls nobody.
+#include "base/print.h"
+#include "report/html/page.h"
+#include "report/html/quote.h"
+#include "report/html/tag.h"
+#include "report/text/parts.h"
+
+enum { REMEDIES = 3, LINES_MOST = 60, LINE_MOST = 300 };
+
+struct md_report {
+	struct html page; // for its filter
+	const struct diagnosis *d;
+	const struct page_options *options;
+	struct text_report words;
+};
+
+/** One line of text in which no character means anything. @ and # are cut off from what follows: trackers look for names and numbers
+ * only after they have undone escapes. */
+static void put_text(struct md_report *r, struct str s)
+{
+	struct text filtered = { 0 }, shown = { 0 };
+	page_filtered(&r->page, s, &filtered);
+	text_add_safe(&shown, text_str(&filtered));
+	for (size_t n = 0; n < shown.n; n++) {
+		const char c = shown.p[n];
+		if (c == '<' || c == '>' || c == '&')
+			fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : "&amp;", r->page.out);
+		else
+			fprintf(r->page.out, char_among(c, "\\`*_{}[]|~$") ? "\\%c" : "%c", c);
+		if (c == '@' || c == '#' || (c == ':' && n + 1 < shown.n && shown.p[n + 1] == '/'))
+			fputs("<!-- -->", r->page.out);
+	}
+	text_free(&filtered);
+	text_free(&shown);
+}
+
+/** A line of a fenced block, which backticks in it cannot end. */
+static void put_code(struct md_report *r, struct str s, size_t most)
+{
+	struct text filtered = { 0 }, shown = { 0 };
+	page_filtered(&r->page, s, &filtered);
+	text_add_safe(&shown, text_str(&filtered));
+	size_t n = shown.n < most ? shown.n : most;
+	while (n < shown.n && n && ((unsigned char)shown.p[n] & 0xc0) == 0x80) // not within a character
+		n--;
+	for (size_t k = 0; k < n; k++)
+		fputc(shown.p[k] == '`' ? '\'' : shown.p[k], r->page.out);
+	fputs(n < shown.n ? "...\n" : "\n", r->page.out);
+	text_free(&filtered);
+	text_free(&shown);
+}
+
+static void put_row(struct md_report *r, const char *label, struct str text)
+{
+	if (!text.n)
+		return;
+	fprintf(r->page.out, "| **%s** | ", label);
+	put_text(r, text);
+	fputs(" |\n", r->page.out);
+}
+
+static void put_answer(struct md_report *r, const struct incident *i)
+{
+	static const char *const fits[] = {
+		[FIT_UNKNOWN] = "unknown", [FIT_YES] = "fit for the next job", [FIT_NO] = "not fit for the next job"
+	};
+	struct text line = { 0 };
+	prose_title(i, &line);
+	fputs("### ", r->page.out);
+	put_text(r, text_str(&line));
+	fputs("\n\n| | |\n|---|---|\n", r->page.out);
+	text_clear(&line);
+	prose_summary(&r->words, i, &line);
+	put_row(r, "GPU", text_str(&line));
+	put_row(r, "Now", i->action_text);
+	text_clear(&line);
+	prose_fault(i, &line);
+	put_row(r, "Whose fault", text_str(&line));
+	put_row(r, "Machine", str_z(fits[i->action->fit]));
+	text_clear(&line);
+	text_printf(&line, "%s: " STR_FMT ".", prose_confidence(i->confidence), STR_ARG(i->sure));
+	put_row(r, "Confidence", text_str(&line));
+	put_row(r, "Why", i->explanation);
+	fputc('\n', r->page.out);
+	text_free(&line);
+}
+
+static void put_remedies(struct md_report *r, const struct incident *i)
+{
+	size_t told = 0;
+	for (size_t n = 0; n < i->remedies.len && told < REMEDIES; n++) {
+		const struct diag_remedy *remedy = &i->remedies.data[n];
+		if (remedy->verdict.state != REMEDY_TRY || !remedy->shown)
+			continue;
+		fprintf(r->page.out, "%s%zu. ", told ? "" : "**Try**\n\n", told + 1);
+		told++;
+		if (!remedy->certain && remedy->steps.condition) {
+			fputs("If ", r->page.out);
+			put_text(r, command_str(remedy->steps.condition));
+			fputs(": ", r->page.out);
+		}
+		put_text(r, remedy->remedy->title);
+		fprintf(r->page.out, " (`unhang remedy " STR_FMT "`)\n", STR_ARG(remedy->remedy->head.id));
+	}
+	if (told)
+		fputc('\n', r->page.out);
+	if (!i->next.len)
+		return;
+	fputs("**Next**: ", r->page.out);
+	put_text(r, i->next.data[0].why);
+	fputs(":\n\n```sh\n", r->page.out);
+	put_code(r, command_str(i->next.data[0].run), SIZE_MAX);
+	fputs("```\n\n", r->page.out);
+}
+
+static void put_events(struct md_report *r, const struct incident *i)
+{
+	struct text line = { 0 };
+	fprintf(r->page.out, "<details><summary>Events (%zu)</summary>\n\n```text\n", i->events.len);
+	for (size_t n = 0; n < i->events.len && n < LINES_MOST; n++) {
+		const struct diag_event *e = i->events.data[n];
+		text_clear(&line);
+		prose_clock(&line, e->time);
+		text_printf(&line, "%s%-9s " STR_FMT ": " STR_FMT, line.n ? "  " : "", role_name(e->role),
+			    STR_ARG(e->kind->title), STR_ARG(e->sentence));
+		prose_place(&r->words, &line, e->at);
+		put_code(r, text_str(&line), LINE_MOST);
+	}
+	fputs("```\n\n</details>\n\n", r->page.out);
+	text_free(&line);
+}
+
+static void put_lines(struct md_report *r, const struct incident *i)
+{
+	quoted_lines list = quote_lines(r->d, i, r->options->full_evidence);
+	const size_t most = r->options->full_evidence ? SIZE_MAX : LINES_MOST;
+	if (list.len)
+		fprintf(r->page.out, "<details><summary>Evidence (%zu lines)</summary>\n\n```text\n", quote_told(&list));
+	for (size_t n = 0; n < list.len && n < most; n++) {
+		const struct quoted_line *q = &list.data[n];
+		if (n && (q->at.source != q[-1].at.source || q->at.line != q[-1].at.line + 1))
+			fputs("--\n", r->page.out);
+		fprintf(r->page.out, "%s %llu: ", q->told ? ">" : " ", (unsigned long long)q->at.line);
+		put_code(r, lines_at(r->d->lines, q->at), LINE_MOST);
+	}
+	if (list.len)
+		fputs("```\n\n</details>\n\n", r->page.out);
+	vec_free(&list);
+}
+
+void report_markdown(const struct diagnosis *d, FILE *out, const struct page_options *o)
+{
+	static const struct uh_report_options plain = { 0 };
+	struct md_report r = { { out, o->filter }, d, o, { .diagnosis = d, .options = &plain } };
+	const size_t n = d->ledger->incidents.len;
+	if (!n)
+		fprintf(out, "No AMD GPU incident found in this evidence.\n");
+	if (n) {
+		const struct incident *i = d->ledger->incidents.data[0];
+		put_answer(&r, i);
+		put_remedies(&r, i);
+		put_events(&r, i);
+		put_lines(&r, i);
+	}
+	if (n > 1)
+		fprintf(out, "%zu more incident%s in this evidence.\n", n - 1, n == 2 ? " is" : "s are");
+	fputs("<sub>Made by unhang " UNHANG_VERSION ".</sub>\n", out);
+}

@@ -1,0 +1,244 @@
+// Draws pictures as SVG. Places are percentages, so that a picture is as wide as its screen and its letters stay readable; what does not
+// fit on a phone is in the table below it.
+#include "base/print.h"
+#include "report/html/parts.h"
+
+enum { TRACK = 34, BAR = 18, AXIS = 18, TOP = 6, CELL = 22, LINK = 34, PHONE = 320, LETTER = 7 };
+
+// Labels near an edge begin or end at their place.
+#define LEFT 0.2
+#define RIGHT 0.8
+
+static const char *const classes[LOOKS] = { [LOOK_UNKNOWN] = "k-unknown",
+					    [LOOK_GOOD] = "k-good",
+					    [LOOK_BAD] = "k-bad",
+					    [LOOK_EFFECT] = "k-effect",
+					    [LOOK_QUIET] = "k-quiet" };
+
+static void open_shape(struct html *p, const char *shape, enum picture_look look)
+{
+	page_markup(p, S("<"));
+	page_markup(p, str_z(shape));
+	page_markup(p, S(" class=\""));
+	page_markup(p, str_z(classes[look]));
+	page_markup(p, S("\" "));
+}
+
+static void put_title(struct html *p, struct str label)
+{
+	page_put(p, "><title>");
+	page_clipped(p, label, 200);
+	page_put(p, "</title></");
+}
+
+/** Whether a label fits into a part of a phone's width. */
+static bool fits(struct str label, double part) { return (double)(print_columns(label) * LETTER) <= part * PHONE; }
+
+static void put_label(struct html *p, double at, double y, struct str label)
+{
+	page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"", at * 100, y);
+	page_markup(p, at < LEFT ? S("start") : at > RIGHT ? S("end") : S("middle"));
+	page_put(p, "\">");
+	page_text(p, label);
+	page_put(p, "</text>");
+}
+
+/** @beside: a label that does not fit into it may stand beside it. */
+static void put_mark(struct html *p, const struct picture_mark *m, double top, bool beside)
+{
+	const double wide = m->to - m->from, y = top + 14;
+	if (wide > 0) {
+		open_shape(p, "rect", m->look);
+		page_numbers(p, "x=\"%.3f%%\" y=\"%.0f\" width=\"%.3f%%\" height=\"%d\"", m->from * 100, y, wide * 100, BAR);
+		put_title(p, m->label);
+		page_put(p, "rect>");
+	} else {
+		open_shape(p, "circle", m->look);
+		page_numbers(p, "cx=\"%.3f%%\" cy=\"%.0f\" r=\"6\"", 1.5 + m->from * 97, y + BAR / 2.0);
+		put_title(p, m->label);
+		page_put(p, "circle>");
+	}
+	if (wide > 0 && fits(m->label, wide))
+		page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"middle\">", (m->from + wide / 2) * 100, y + 13);
+	else if (wide > 0 && beside && m->to < RIGHT)
+		page_numbers(p, "<text x=\"%.2f%%\" dx=\"6\" y=\"%.0f\">", m->to * 100, y + 13);
+	else if (wide > 0 && beside)
+		page_numbers(p, "<text x=\"%.2f%%\" dx=\"-6\" y=\"%.0f\" text-anchor=\"end\">", m->from * 100, y + 13);
+	else
+		return;
+	page_text(p, m->label);
+	page_put(p, "</text>");
+}
+
+/** Where a label on a phone begins and ends, as parts of its width. */
+struct label_room {
+	double begin, end;
+};
+
+static struct label_room room_of(const struct picture_tick *t)
+{
+	const double wide = (double)(print_columns(t->label) * LETTER) / PHONE;
+	const double begin = t->at < LEFT ? t->at : t->at > RIGHT ? t->at - wide : t->at - wide / 2;
+	return (struct label_room){ begin, begin + wide + 0.03 };
+}
+
+static void put_ticks(struct html *p, const struct picture *g, double y)
+{
+	enum { TICKS = 12 };
+	struct label_room taken[TICKS];
+	size_t n = 0;
+	for (size_t k = 0; k < g->ticks.len && n < TICKS; k++) {
+		const struct picture_tick *t = &g->ticks.data[k];
+		const struct label_room room = room_of(t);
+		bool fits_here = t->label.n;
+		for (size_t m = 0; m < n && fits_here; m++)
+			fits_here = room.begin >= taken[m].end || room.end <= taken[m].begin;
+		if (!fits_here)
+			continue;
+		taken[n++] = room;
+		put_label(p, t->at, y, t->label);
+	}
+}
+
+/** Whether its track has no other mark. */
+static bool alone(const struct picture *g, size_t n)
+{
+	for (size_t k = 0; k < g->marks.len; k++)
+		if (k != n && g->marks.data[k].track == g->marks.data[n].track)
+			return false;
+	return true;
+}
+
+static void put_tracks(struct html *p, const struct picture *g)
+{
+	const double height = TOP + (double)g->tracks.len * TRACK + AXIS;
+	page_numbers(p, "height=\"%.0f\">", height);
+	for (size_t n = 0; n < g->tracks.len; n++) {
+		const double y = TOP + (double)n * TRACK;
+		page_numbers(p, "<line class=\"axis\" x1=\"0\" x2=\"100%%\" y1=\"%.0f\" y2=\"%.0f\"/>", y + 14 + BAR / 2.0,
+			     y + 14 + BAR / 2.0);
+		put_label(p, 0, y + 10, g->tracks.data[n]);
+	}
+	for (size_t n = 0; n < g->marks.len; n++)
+		put_mark(p, &g->marks.data[n], TOP + (double)g->marks.data[n].track * TRACK, alone(g, n));
+	for (size_t n = 0; n < g->folds.len; n++)
+		put_label(p, g->folds.data[n], TOP + 14 + 13, S("//"));
+	put_ticks(p, g, height - 4);
+}
+
+static void put_cells(struct html *p, const struct picture *g)
+{
+	const size_t rows = (g->marks.len + PICTURE_CELLS_WIDE - 1) / PICTURE_CELLS_WIDE;
+	page_numbers(p, "height=\"%zu\">", rows * CELL);
+	for (size_t n = 0; n < g->marks.len; n++) {
+		const double part = 100.0 / PICTURE_CELLS_WIDE;
+		open_shape(p, "rect", g->marks.data[n].look);
+		page_numbers(p, "x=\"%.2f%%\" y=\"%zu\" width=\"%.2f%%\" height=\"%d\"",
+			     (double)(n % PICTURE_CELLS_WIDE) * part, n / PICTURE_CELLS_WIDE * CELL, part * 0.9, CELL - 4);
+		put_title(p, g->marks.data[n].label);
+		page_numbers(p, "rect><text class=\"small\" x=\"%.2f%%\" y=\"%zu\" text-anchor=\"middle\">%zu</text>",
+			     ((double)(n % PICTURE_CELLS_WIDE) + 0.45) * part, n / PICTURE_CELLS_WIDE * CELL + 13, n);
+	}
+}
+
+static void put_chain(struct html *p, const struct picture *g)
+{
+	page_numbers(p, "height=\"%zu\">", g->marks.len * LINK);
+	for (size_t n = 0; n < g->marks.len; n++) {
+		const struct picture_mark *m = &g->marks.data[n];
+		open_shape(p, "rect", m->look);
+		page_numbers(p, "x=\"0\" y=\"%zu\" width=\"100%%\" height=\"%d\" rx=\"4\"", n * LINK + 2, LINK - 12);
+		put_title(p, m->label);
+		page_numbers(p, "rect><text x=\"8\" y=\"%zu\">", n * LINK + 17);
+		page_clipped(p, m->label, PHONE / LETTER);
+		page_put(p, "</text>");
+		if (n)
+			page_numbers(p, "<text x=\"50%%\" y=\"%zu\" text-anchor=\"middle\">\xe2\x86\x91</text>", n * LINK + 1);
+	}
+}
+
+static void put_legend(struct html *p, const struct picture *g)
+{
+	page_put(p, "<p class=\"legend\">");
+	for (size_t n = 0; n < LOOKS; n++) {
+		if (!g->looks[n])
+			continue;
+		page_put(p, "<span><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\">");
+		open_shape(p, "rect", (enum picture_look)n);
+		page_put(p, "width=\"12\" height=\"12\"/></svg> ");
+		page_text(p, str_z(g->looks[n]));
+		page_put(p, "</span> ");
+	}
+	page_put(p, "</p>\n");
+}
+
+static void put_table(struct html *p, const struct picture *g)
+{
+	page_put(p, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"");
+	page_text(p, str_z(picture_title(g->kind)));
+	page_put(p, ", as a table\"><table><thead><tr>");
+	for (size_t n = 0; n < g->ncolumns; n++)
+		page_element(p, "th scope=\"col\"", "th", str_z(g->heads[n]));
+	page_put(p, "</tr></thead><tbody>\n");
+	for (size_t n = 0; n < g->cells.len; n++) {
+		if (n % g->ncolumns == 0)
+			page_put(p, "<tr>");
+		page_element(p, "td", "td", g->cells.data[n]);
+		if ((n + 1) % g->ncolumns == 0)
+			page_put(p, "</tr>\n");
+	}
+	page_put(p, "</tbody></table></div>\n");
+}
+
+void html_picture(struct html_report *h, const struct picture *g)
+{
+	struct html *p = &h->page;
+	page_put(p, "<figure><figcaption>");
+	page_text(p, str_z(picture_title(g->kind)));
+	page_put(p, "</figcaption>\n<svg class=\"picture\" role=\"img\" width=\"100%\" aria-label=\"");
+	page_text(p, g->says);
+	page_put(p, "\" ");
+	switch (g->form) {
+	case PICTURE_TRACKS:
+		put_tracks(p, g);
+		break;
+	case PICTURE_CELLS:
+		put_cells(p, g);
+		break;
+	case PICTURE_CHAIN:
+		put_chain(p, g);
+		break;
+	}
+	page_put(p, "</svg>\n");
+	put_legend(p, g);
+	page_put(p, "<p class=\"says\">");
+	page_text(p, g->says);
+	page_put(p, ".</p>\n<details><summary>as table</summary>\n");
+	put_table(p, g);
+	page_put(p, "</details></figure>\n");
+}
+
+void html_pictures(struct html_report *h, const struct incident *i, enum know_picture lead)
+{
+	struct html *p = &h->page;
+	struct text lacks = { 0 };
+	html_fold(h, "pictures", "More pictures", 0);
+	for (enum know_picture kind = 0; kind < SHOWS_KINDS; kind++) {
+		struct picture g;
+		if (kind == lead)
+			continue;
+		if (picture_make(kind, h->d, i, &g)) {
+			html_picture(h, &g);
+			picture_free(&g);
+		} else {
+			text_printf(&lacks, "%s%s: needs %s.", lacks.n ? " " : "", picture_title(kind), picture_needs(kind));
+		}
+	}
+	if (lacks.n) {
+		page_put(p, "<p class=\"missing\">Not drawn. ");
+		page_text(p, text_str(&lacks));
+		page_put(p, "</p>\n");
+	}
+	html_fold_end(h);
+	text_free(&lacks);
+}

@@ -1,0 +1,176 @@
+// The memory around a faulting access: the buffers on both sides, and which lanes went where.
+#include <stdlib.h>
+
+#include "evidence/waves/lanes.h"
+#include "report/picture/picture.h"
+
+enum { NEAR = 2, PAGE = 4096 }; // buffers on each side
+
+/** What is drawn. */
+struct area {
+	const struct dump *map;           // of the event that has it
+	const struct wave_access *access; // NULL: only the address is known
+	uint64_t low, high;               // of the access; high is behind it
+};
+
+static const struct dump *find_map(const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len; n++)
+		if (i->events.data[n]->dump.nmap)
+			return &i->events.data[n]->dump;
+	return NULL;
+}
+
+static bool first_address(const struct incident *i, uint64_t *ret)
+{
+	static const char *const names[] = { "effective_address", "fault_address" };
+	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+		for (size_t n = 0; n < i->events.len; n++)
+			if (str_hex(diag_value(i->events.data[n], names[k]), ret))
+				return true;
+	return false;
+}
+
+static bool spans(const struct wave_access *x, uint64_t address, struct area *a)
+{
+	bool hit = false;
+	a->low = UINT64_MAX;
+	a->high = 0;
+	for (unsigned lane = 0; lane < WAVE_LANES; lane++) {
+		const uint64_t at = x->addresses[lane];
+		if (at == UINT64_MAX)
+			continue;
+		hit |= at / PAGE == address / PAGE;
+		a->low = at < a->low ? at : a->low;
+		a->high = at >= a->high ? at + 4 : a->high;
+	}
+	return hit;
+}
+
+/** The access whose lanes have the address. */
+static void find_access(const struct incident *i, uint64_t address, struct area *a)
+{
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct dump *d = &i->events.data[n]->dump;
+		for (size_t k = 0; k < d->naccesses; k++) {
+			a->access = &d->accesses[k];
+			if (d->accesses[k].trust != ACCESS_LDS && spans(a->access, address, a))
+				return;
+		}
+	}
+	a->access = NULL;
+	a->low = address;
+	a->high = address + 1;
+}
+
+/** The buffers next to the access: from *@ret_first on. Returns their number. */
+static size_t near(const struct area *a, size_t *ret_first)
+{
+	size_t first = 0, last;
+	while (first < a->map->nmap && a->map->map[first].end <= a->low)
+		first++;
+	last = first;
+	while (last < a->map->nmap && a->map->map[last].begin < a->high)
+		last++;
+	first = first > NEAR ? first - NEAR : 0;
+	last = last + NEAR < a->map->nmap ? last + NEAR : a->map->nmap;
+	*ret_first = first;
+	return last - first;
+}
+
+static struct str size_of(struct picture *p, uint64_t begin, uint64_t end) { return map_size_say(&p->arena, end - begin); }
+
+static void add_row(struct picture *p, const char *what, uint64_t begin, uint64_t end)
+{
+	char room[24];
+	picture_cell(p, str_z(what));
+	picture_cell(p, code_text(begin, room));
+	picture_cell(p, code_text(end, room));
+	picture_cell(p, size_of(p, begin, end));
+}
+
+/** Lanes that lie outside of all memory. */
+static uint64_t outside(const struct area *a)
+{
+	uint64_t mask = 0;
+	for (unsigned lane = 0; a->access && lane < WAVE_LANES; lane++)
+		if (a->access->addresses[lane] != UINT64_MAX &&
+		    map_locate(a->map->map, a->map->nmap, a->access->addresses[lane]).relation != MAP_INSIDE)
+			mask |= 1ull << lane;
+	return mask;
+}
+
+static void add_lanes(struct picture *p, const struct area *a)
+{
+	char room[24];
+	for (unsigned lane = 0; a->access && lane < WAVE_LANES; lane++) {
+		const uint64_t at = a->access->addresses[lane];
+		if (at == UINT64_MAX)
+			continue;
+		const struct map_place place = map_locate(a->map->map, a->map->nmap, at);
+		picture_cell(p, arena_printf(&p->arena, "lane %u", lane));
+		picture_cell(p, code_text(at, room));
+		picture_cell(p, S(""));
+		picture_cell(p, map_say(&p->arena, &place));
+	}
+}
+
+static void draw(struct picture *p, const struct area *a, const struct address_range *ranges, size_t n)
+{
+	struct scale s = { 0 };
+	struct scale_span *spans_of = mem_alloc((n + 1) * sizeof(*spans_of));
+	const double high = (double)a->high;
+	char room[24];
+	for (size_t i = 0; i < n; i++) {
+		spans_of[i] = (struct scale_span){ (double)ranges[i].begin, (double)ranges[i].end };
+		scale_add(&s, spans_of[i].begin);
+		scale_add(&s, spans_of[i].end);
+	}
+	spans_of[n] = (struct scale_span){ (double)a->low, high };
+	scale_add(&s, (double)a->low);
+	scale_add(&s, high);
+	scale_ready(&s, spans_of, n + 1, p);
+	picture_track(p, S("memory"));
+	picture_track(p, S("access"));
+	for (size_t i = 0; i + 1 < n; i++)
+		picture_mark(p, (struct picture_mark){ 0, scale_at(&s, spans_of[i].end), scale_at(&s, spans_of[i + 1].begin),
+						       LOOK_QUIET, S("not mapped") });
+	for (size_t i = 0; i < n; i++)
+		picture_mark(p, (struct picture_mark){ 0, scale_at(&s, spans_of[i].begin), scale_at(&s, spans_of[i].end),
+						       LOOK_GOOD, size_of(p, ranges[i].begin, ranges[i].end) });
+	const uint64_t mask = outside(a);
+	const struct str lanes =
+		mask ? arena_printf(&p->arena, "lanes " STR_FMT, STR_ARG(lanes_say(&p->arena, mask))) : S("the access");
+	picture_mark(p, (struct picture_mark){ 1, scale_at(&s, (double)a->low), scale_at(&s, high), LOOK_BAD, lanes });
+	picture_tick(p, scale_at(&s, (double)a->low), code_text(a->low, room)); // the first ones have the room
+	for (size_t i = 0; i < n; i++)
+		picture_tick(p, scale_at(&s, spans_of[i].begin), code_text(ranges[i].begin, room));
+	scale_free(&s);
+	free(spans_of);
+}
+
+bool picture_of_addresses(const struct diagnosis *d, const struct incident *i, struct picture *p)
+{
+	static const char *const heads[] = { "What", "From", "To", "Size or place" };
+	struct area a = { .map = find_map(i) };
+	uint64_t address;
+	size_t first;
+	(void)d;
+	if (!a.map || !first_address(i, &address))
+		return false;
+	find_access(i, address, &a);
+	const size_t n = near(&a, &first);
+	const struct map_place place = map_locate(a.map->map, a.map->nmap, a.low);
+	p->looks[LOOK_GOOD] = "memory that exists";
+	p->looks[LOOK_BAD] = "accessed";
+	p->looks[LOOK_QUIET] = n > 1 ? "not mapped" : NULL;
+	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));
+	draw(p, &a, a.map->map + first, n);
+	for (size_t k = 0; k < n; k++)
+		add_row(p, "buffer", a.map->map[first + k].begin, a.map->map[first + k].end);
+	add_row(p, "access", a.low, a.high);
+	add_lanes(p, &a);
+	p->says = arena_printf(&p->arena, "The access at 0x%llx is " STR_FMT, (unsigned long long)a.low,
+			       STR_ARG(map_say(&p->arena, &place)));
+	return true;
+}

@@ -1,0 +1,44 @@
+// What a file is, by its first bytes.
+#include "source/archive/archive.h"
+#include "source/source.h"
+
+bool source_is_archive(struct str head)
+{
+	static const struct {
+		const char *bytes;
+		size_t size, at;
+	} magics[] = {
+		{ "\x1f\x8b", 2, 0 },
+		{ "\xfd"
+		  "7zXZ",
+		  5, 0 },
+		{ "\x28\xb5\x2f\xfd", 4, 0 },
+		{ "BZh", 3, 0 },
+		{ "\x04\x22\x4d\x18", 4, 0 },
+		{ "PK\x03\x04", 4, 0 },
+		{ "ustar", 5, 257 },
+	};
+	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+		if (str_starts(str_from(head, magics[i].at), (struct str){ magics[i].bytes, magics[i].size }))
+			return true;
+	return false;
+}
+
+/** A tar of old has no magic, but a sum over its first block. One that begins with NULs is none: it would be its end. */
+static bool is_tar(struct str head)
+{
+	enum { SUM_AT = 148, SUM_SIZE = 8 };
+	uint64_t said = 0, sum = 0;
+	if (head.n < ARCHIVE_HEAD || !head.p[0])
+		return false;
+	for (size_t i = 0; i < ARCHIVE_HEAD; i++)
+		sum += i - SUM_AT < SUM_SIZE ? ' ' : (unsigned char)head.p[i];
+	struct str digits = { head.p + SUM_AT, SUM_SIZE };
+	while (digits.n && *digits.p == ' ')
+		digits = str_from(digits, 1);
+	for (; digits.n && *digits.p >= '0' && *digits.p <= '7'; digits = str_from(digits, 1))
+		said = said * 8 + (uint64_t)(*digits.p - '0');
+	return said == sum;
+}
+
+bool archive_is_container(struct str head) { return str_starts(head, S("PK\x03\x04")) || is_tar(head); }

@@ -1,0 +1,179 @@
+// Which processes compute and which queues they have; how far each queue is.
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/door/door.h"
+#include "gpu/process/target.h"
+#include "watch/signs.h"
+
+#define KFD_PROCESSES "/sys/class/kfd/kfd/proc"
+enum { ASK_MS = 5000 }; // between two questions for the addresses of queues: each takes the mutex of every process in turn
+
+static void cleanup_directory(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+/** The number that a name is; -1: it is none. */
+static int64_t number_of(const char *name)
+{
+	int64_t n;
+	return str_number(str_z(name), &n) && n >= 0 ? n : -1;
+}
+
+static uint64_t mix(uint64_t h, uint64_t n) { return (h ^ n) * 0x100000001b3; }
+
+/** The names of its queues, added up. */
+static uint64_t queue_names(int64_t pid)
+{
+	char path[96];
+	uint64_t sum = 0;
+	snprintf(path, sizeof(path), KFD_PROCESSES "/%lld/queues", (long long)pid);
+	__attribute__((cleanup(cleanup_directory))) DIR *d = opendir(path);
+	for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (char_digit(e->d_name[0]))
+			sum += mix(1, (uint64_t)number_of(e->d_name));
+	return sum;
+}
+
+static size_t list_pids(int64_t *ret, size_t most)
+{
+	__attribute__((cleanup(cleanup_directory))) DIR *d = opendir(KFD_PROCESSES);
+	size_t n = 0;
+	for (const struct dirent *e = d ? readdir(d) : NULL; e && n < most; e = readdir(d))
+		if (char_digit(e->d_name[0]) && number_of(e->d_name) > 0)
+			ret[n++] = number_of(e->d_name);
+	return n;
+}
+
+static size_t gpu_of(const struct devices *d, int64_t gpu_id)
+{
+	size_t i = 0;
+	while (i < d->n && d->list[i].gpu_id != gpu_id)
+		i++;
+	return i;
+}
+
+static int64_t read_number(const char *path)
+{
+	char room[32];
+	int64_t n;
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, room, sizeof(room));
+	return got > 0 && str_number(str_trim((struct str){ room, (size_t)got }), &n) ? n : -1;
+}
+
+/** The GPUs that it has queues or memory on. */
+static void find_gpus(struct signs *s, struct sign_process *p)
+{
+	char path[160];
+	snprintf(path, sizeof(path), KFD_PROCESSES "/%lld/queues", (long long)p->pid);
+	__attribute__((cleanup(cleanup_directory))) DIR *d = opendir(path);
+	p->gpus = 0;
+	for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+		if (!char_digit(e->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), KFD_PROCESSES "/%lld/queues/%.20s/gpuid", (long long)p->pid, e->d_name);
+		size_t gpu = gpu_of(s->devices, read_number(path));
+		p->gpus |= gpu < s->devices->n && gpu < SIGNS_GPUS ? UINT64_C(1) << gpu : 0;
+		p->unknown_queues = true; // until their indexes were read
+	}
+	for (size_t i = 0; i < s->devices->n && i < SIGNS_GPUS; i++) {
+		snprintf(path, sizeof(path), KFD_PROCESSES "/%lld/vram_%lld", (long long)p->pid,
+			 (long long)s->devices->list[i].gpu_id);
+		p->gpus |= read_number(path) > 0 ? UINT64_C(1) << i : 0;
+	}
+}
+
+static void take_queue(struct signs *s, size_t process, const struct queue *q)
+{
+	size_t gpu = q->agent ? gpu_of(s->devices, q->agent->gpu_id) : s->devices->n;
+	if (!q->indexes_known || q->type != QUEUE_AQL || gpu >= s->devices->n || s->nqueues == SIGNS_QUEUES)
+		return;
+	s->queues[s->nqueues++] = (struct sign_queue){ .process = process,
+						       .gpu = gpu,
+						       .read_address = q->read_address,
+						       .write_address = q->write_address,
+						       .read = q->read_index };
+}
+
+/** Asks the driver where the indexes of all queues are. */
+static void ask(struct signs *s)
+{
+	struct kfd kfd;
+	s->nqueues = 0;
+	kfd_look(s->devices, &kfd);
+	for (size_t i = 0; i < s->n; i++) {
+		struct target *t = NULL;
+		struct request r = { .kind = REQUEST_QUEUES };
+		struct uh_error *err = target_process_of(s->know, s->devices, &kfd, s->processes[i].pid, &t);
+		size_t before = s->nqueues, n = !err && target_ask(t, &r) == ANSWER_GIVEN ? r.n : 0;
+		for (size_t q = 0; q < n; q++)
+			take_queue(s, i, &r.queues[q]);
+		s->processes[i].unknown_queues &= !n || s->nqueues - before != n;
+		if (!err)
+			target_close(t);
+		uh_error_free(err);
+	}
+	kfd_free(&kfd);
+	door_end();
+}
+
+static const struct sign_process *known(const struct signs *s, int64_t pid)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->processes[i].pid == pid)
+			return &s->processes[i];
+	return NULL;
+}
+
+void signs_find(struct signs *s, int64_t now_ms)
+{
+	int64_t pids[SIGNS_PROCESSES];
+	size_t n = list_pids(pids, SIGNS_PROCESSES);
+	uint64_t sum = n;
+	for (size_t i = 0; i < n; i++)
+		sum += mix((uint64_t)pids[i], queue_names(pids[i]));
+	if (sum == s->changed || (s->asked && now_ms - s->asked < ASK_MS && n))
+		return;
+	struct sign_process *next = mem_alloc(sizeof(s->processes));
+	for (size_t i = 0; i < n; i++) {
+		const struct sign_process *old = known(s, pids[i]);
+		next[i] = old ? *old : (struct sign_process){ .pid = pids[i] };
+		find_gpus(s, &next[i]);
+	}
+	memcpy(s->processes, next, sizeof(s->processes));
+	free(next);
+	s->n = n;
+	s->changed = sum;
+	s->nqueues = 0;
+	s->asked = now_ms;
+	if (n)
+		ask(s);
+}
+
+static bool read_word(int64_t pid, uint64_t address, uint64_t *ret)
+{
+	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)(uintptr_t)address, sizeof(*ret) };
+	return process_vm_readv((pid_t)pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof(*ret);
+}
+
+void signs_read_queues(struct signs *s)
+{
+	for (size_t i = 0; i < s->nqueues; i++) {
+		struct sign_queue *q = &s->queues[i];
+		struct sign_process *p = &s->processes[q->process];
+		uint64_t read = 0, write = 0;
+		q->known = read_word(p->pid, q->read_address, &read) && read_word(p->pid, q->write_address, &write);
+		q->moved = q->known && read != q->read;
+		q->pending = q->known && write > read;
+		q->read = q->known ? read : q->read;
+		p->launched |= q->known && write > 0;
+	}
+}

@@ -1,0 +1,88 @@
+// How far a flight recording is. It is a stranger's file, which may change under the reader: it is read, not mapped, and each place in it
+// is held against its size.
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/door/root.h"
+#include "recorder/format.h"
+#include "watch/signs.h"
+
+#define ENDING ".recording"
+enum { DIRECTORIES_MOST = 64, FILES_MOST = 1024 };
+
+static bool read_at(int fd, void *to, size_t n, uint64_t at)
+{
+	return at <= INT64_MAX - n && pread(fd, to, n, (off_t)at) == (ssize_t)n;
+}
+
+bool recorded_packets(int dir, const char *path, uint64_t *ret_taken, bool *ret_waits)
+{
+	struct rec_header h;
+	struct stat st;
+	_cleanup_close_ int fd = root_open_beneath(dir, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !read_at(fd, &h, sizeof(h), 0) ||
+	    memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) != 0 || h.version != RECORDING_VERSION || h.state != RECORDING_ON)
+		return false;
+	_cleanup_free_ struct rec_extent *extents = mem_alloc(RECORDING_EXTENTS * sizeof(*extents));
+	if (!read_at(fd, extents, RECORDING_EXTENTS * sizeof(*extents), RECORDING_EXTENTS_AT))
+		return false;
+	*ret_taken = 0;
+	*ret_waits = false;
+	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
+		struct rec_queue q;
+		if (extents[i].kind != EXTENT_QUEUE || !read_at(fd, &q, sizeof(q), extents[i].offset) || q.destroyed)
+			continue;
+		*ret_taken += q.read;
+		*ret_waits |= q.write > q.read;
+	}
+	return true;
+}
+
+static void cleanup_directory(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+static DIR *list(int dir, const char *name)
+{
+	int fd = root_open_beneath(dir, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (fd >= 0 && !d)
+		close(fd);
+	return d;
+}
+
+/** HOST.PID.recording */
+static bool is_of(struct str name, int64_t pid)
+{
+	int64_t n;
+	if (!str_ends(name, S(ENDING)))
+		return false;
+	struct str stem = str_cut(name, name.n - (sizeof(ENDING) - 1));
+	size_t begin = stem.n;
+	while (begin && char_digit(stem.p[begin - 1]))
+		begin--;
+	return str_number(str_from(stem, begin), &n) && n == pid;
+}
+
+void recorded_find(int dir, int64_t pid, char *ret, size_t size)
+{
+	__attribute__((cleanup(cleanup_directory))) DIR *top = list(dir, ".");
+	ret[0] = '\0';
+	unsigned seen = 0;
+	for (const struct dirent *e = top ? readdir(top) : NULL; e && seen < DIRECTORIES_MOST && !ret[0]; e = readdir(top)) {
+		if (!str_starts(str_z(e->d_name), S("unhang-")))
+			continue;
+		seen++;
+		__attribute__((cleanup(cleanup_directory))) DIR *d = list(dir, e->d_name);
+		unsigned files = 0;
+		for (const struct dirent *f = d ? readdir(d) : NULL; f && files < FILES_MOST && !ret[0]; f = readdir(d), files++)
+			if (is_of(str_z(f->d_name), pid))
+				snprintf(ret, size, "%s/%s", e->d_name, f->d_name);
+	}
+}

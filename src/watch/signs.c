@@ -1,0 +1,192 @@
+#include "watch/signs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "base/door/root.h"
+
+#define SHARED_MEMORY "/dev/shm/"
+enum { MS = 1000, WORKS_PERCENT = 10, WORKS_BYTES = 1 << 20, FILE_ROOM = 64 << 10, SEARCH_MS = 30000, WORKS_MS = 30000 };
+
+bool process_stat_parse(struct str text, struct process_stat *ret)
+{
+	enum { STATE = 0, PARENT = 1, SESSION = 3, UTIME = 11, STIME = 12, BEGAN = 19, WORDS = 20 };
+	int64_t numbers[WORDS] = { 0 };
+	ptrdiff_t begin = str_find(text, S("("));
+	size_t end = text.n;
+	while (end && text.p[end - 1] != ')')
+		end--;
+	if (begin < 0 || end < (size_t)begin + 2)
+		return false;
+	*ret = (struct process_stat){ 0 };
+	str_copy(ret->name, sizeof(ret->name), str_cut(str_from(text, (size_t)begin + 1), end - (size_t)begin - 2));
+	struct str rest = str_from(text, end), state = str_word(&rest);
+	for (size_t i = PARENT; i < WORDS; i++)
+		if (!str_number(str_word(&rest), &numbers[i]) && i <= BEGAN)
+			return false;
+	ret->state = state.n == 1 ? state.p[0] : '?';
+	ret->parent = numbers[PARENT];
+	ret->session = numbers[SESSION];
+	ret->cpu = (uint64_t)numbers[UTIME] + (uint64_t)numbers[STIME];
+	ret->began = (uint64_t)numbers[BEGAN];
+	return state.n == 1;
+}
+
+static struct str read_of(int64_t pid, const char *name, char *room, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+	ssize_t more;
+	while (fd >= 0 && n < size && (more = read(fd, room + n, size - n)) > 0)
+		n += (size_t)more;
+	return (struct str){ room, n };
+}
+
+// --- what does not change ---
+
+static bool variable(struct str environment, struct str name, struct str *ret)
+{
+	while (environment.n) {
+		struct str value = str_split(&environment, '\0');
+		if (str_starts(value, name)) {
+			*ret = str_from(value, name.n);
+			return true;
+		}
+	}
+	return false;
+}
+
+/** Its rank, and where its heartbeat is. The path is a stranger's: only what lies in the memory of this machine is looked at, since a file
+ * elsewhere may be on a server that does not answer. */
+static void read_environment(struct sign_process *p)
+{
+	static const char *const ranks[] = { "UNHANG_RANK=", "RANK=", "SLURM_PROCID=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=" };
+	char *room = mem_alloc(FILE_ROOM);
+	struct str all = read_of(p->pid, "environ", room, FILE_ROOM), value;
+	int64_t number;
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]) && !p->rank[0]; i++)
+		if (variable(all, str_z(ranks[i]), &value) && str_number(value, &number) && number >= 0)
+			snprintf(p->rank, sizeof(p->rank), "%lld", (long long)number);
+	if (variable(all, S("UNHANG_HEARTBEAT="), &value) && str_starts(value, S(SHARED_MEMORY)))
+		str_copy(p->heartbeat, sizeof(p->heartbeat), str_from(value, sizeof(SHARED_MEMORY) - 1));
+	free(room);
+}
+
+// --- what does ---
+
+/** What keeps it from running: a signal, a debugger, or its cgroup. */
+static const char *stopped_by(const struct sign_process *p)
+{
+	char room[4096], path[4200];
+	if (p->stat.state == 'T')
+		return "a signal (SIGSTOP, or Slurm's suspend)";
+	if (p->stat.state == 't')
+		return "a debugger";
+	struct str all = read_of(p->pid, "cgroup", room, sizeof(room));
+	while (all.n) {
+		struct str line = str_split(&all, '\n');
+		if (!str_starts(line, S("0::/")) || str_find(line, S("..")) >= 0)
+			continue;
+		snprintf(path, sizeof(path), "/sys/fs/cgroup" STR_FMT "/cgroup.events", STR_ARG(str_from(line, 3)));
+		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = fd < 0 ? 0 : read(fd, room, sizeof(room));
+		return n > 0 && str_find((struct str){ room, (size_t)n }, S("frozen 1")) >= 0 ? "the cgroup freezer" : NULL;
+	}
+	return NULL;
+}
+
+static uint64_t io_of(int64_t pid)
+{
+	char room[512];
+	uint64_t sum = 0;
+	int64_t n;
+	for (struct str all = read_of(pid, "io", room, sizeof(room)); all.n;) {
+		struct str line = str_split(&all, '\n'), key = str_word(&line);
+		if ((str_is(key, "rchar:") || str_is(key, "wchar:")) && str_number(str_word(&line), &n) && n > 0)
+			sum += (uint64_t)n;
+	}
+	return sum;
+}
+
+static enum vote heartbeat(const struct signs *s, const struct sign_process *p)
+{
+	struct stat st;
+	_cleanup_close_ int fd = p->heartbeat[0] && s->shm >= 0 ? root_open_beneath(s->shm, p->heartbeat, O_PATH) : -1;
+	int64_t within = 0;
+	for (size_t i = 0; i < s->know->votes.len; i++)
+		within = s->know->votes.data[i]->within ? s->know->votes.data[i]->within : within;
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return VOTE_UNKNOWN;
+	return (int64_t)time(NULL) - (int64_t)st.st_mtime < within ? VOTE_MOVED : VOTE_STOOD;
+}
+
+static enum vote recording(const struct signs *s, struct sign_process *p)
+{
+	uint64_t taken;
+	bool waits;
+	if (!p->recording[0] || s->shm < 0 || !recorded_packets(s->shm, p->recording, &taken, &waits))
+		return VOTE_UNKNOWN;
+	bool moved = taken != p->recorded;
+	p->recorded = taken;
+	return moved ? VOTE_MOVED : waits ? VOTE_STOOD : VOTE_UNKNOWN;
+}
+
+/** A program that computes, reads or writes does so with pauses, and on a busy machine it has to wait for its turn. */
+static void see_work(struct sign_process *p, const struct process_stat *now, uint64_t io, int64_t now_ms, int64_t before_ms)
+{
+	int64_t ms = now_ms > before_ms ? now_ms - before_ms : 1;
+	uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK) * (uint64_t)ms / MS;
+	bool again = p->stat.began == now->began && p->stat.began;
+	if (!again || (now->cpu - p->stat.cpu) * 100 >= ticks * WORKS_PERCENT || io - p->io >= WORKS_BYTES)
+		p->worked = now_ms;
+	p->works = now_ms - p->worked < WORKS_MS;
+}
+
+static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms)
+{
+	char room[1024];
+	struct process_stat now;
+	if (!process_stat_parse(read_of(p->pid, "stat", room, sizeof(room)), &now))
+		return;
+	uint64_t io = io_of(p->pid);
+	see_work(p, &now, io, now_ms, s->taken);
+	p->io = io;
+	p->stat = now;
+	p->stopped = stopped_by(p);
+	p->beats = heartbeat(s, p);
+	p->recordings = recording(s, p);
+}
+
+void signs_begin(struct signs *s, const struct know *k, const struct devices *d)
+{
+	*s = (struct signs){ .know = k, .devices = d, .shm = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC) };
+}
+
+bool signs_take(struct signs *s, int64_t now_ms)
+{
+	signs_find(s, now_ms);
+	for (size_t i = 0; i < s->n; i++) {
+		struct sign_process *p = &s->processes[i];
+		if (!p->seen) {
+			p->seen = true;
+			p->first = now_ms;
+			read_environment(p);
+		}
+		if (!p->recording[0] && s->shm >= 0 && now_ms >= p->search) {
+			p->search = now_ms + SEARCH_MS;
+			recorded_find(s->shm, p->pid, p->recording, sizeof(p->recording));
+		}
+		take_process(s, p, now_ms);
+	}
+	signs_read_queues(s);
+	s->taken = now_ms;
+	return s->n;
+}

@@ -1,0 +1,67 @@
+// Signs of life of the processes that compute, as the pulse takes them each second: whether they are stopped, whether they compute on the
+// host, how far their queues, their recording and their heartbeat are. Of the kernel only /proc and KFD's sysfs are read; the addresses of
+// queues are asked for when queues came or went.
+#pragma once
+
+#include "gpu/find/device.h"
+
+enum { SIGNS_PROCESSES = 256, SIGNS_QUEUES = 1024, SIGNS_GPUS = 64 };
+
+/** What /proc/PID/stat says. */
+struct process_stat {
+	char name[16];
+	char state; // R, S, D, T, t, ...
+	int64_t parent, session;
+	uint64_t cpu, began; // ticks
+};
+/** false: it is cut, or no such text. */
+bool process_stat_parse(struct str text, struct process_stat *ret);
+
+/** A process that computes. */
+struct sign_process {
+	int64_t pid;
+	struct process_stat stat;
+	uint64_t io;         // bytes that it read and wrote
+	bool works;          // on the host: it computed, read or wrote a moment ago
+	int64_t worked;      // ms: when that was
+	const char *stopped; // what stops it; NULL
+	char rank[24];
+	char heartbeat[200], recording[200]; // paths below /dev/shm; empty: none
+	uint64_t recorded;                   // packets that the GPU took, by its recording
+	enum vote recordings, beats;
+	int64_t first, search;    // ms: when it was first seen, and when its recording is looked for again
+	uint64_t gpus;            // a bit for each that it uses
+	bool unknown_queues, launched, seen;
+};
+
+struct sign_queue {
+	size_t process;
+	size_t gpu; // in the list of devices
+	uint64_t read_address, write_address;
+	uint64_t read;
+	bool known, pending, moved;
+};
+
+struct signs {
+	const struct know *know;
+	const struct devices *devices;
+	int shm; // /dev/shm
+	uint64_t changed; // what the names of processes and queues add up to
+	int64_t asked;    // ms: when queues were last asked for
+	int64_t taken;    // ms: the beat before
+	size_t n, nqueues;
+	struct sign_process processes[SIGNS_PROCESSES];
+	struct sign_queue queues[SIGNS_QUEUES];
+};
+
+void signs_begin(struct signs *s, const struct know *k, const struct devices *d);
+/** Takes them. false: nobody computes, and nothing was read. */
+bool signs_take(struct signs *s, int64_t now_ms);
+
+/** queues.c: which processes and queues there are. */
+void signs_find(struct signs *s, int64_t now_ms);
+void signs_read_queues(struct signs *s);
+/** recorded.c: how far a recording below @dir is: packets that the GPU took in all queues. false: it is none. */
+bool recorded_packets(int dir, const char *path, uint64_t *ret_taken, bool *ret_waits);
+/** Finds the recording of a process below @dir. */
+void recorded_find(int dir, int64_t pid, char *ret, size_t size);

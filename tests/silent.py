@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Hangs that no line of the log tells of, healthy work that looks like one, and failures that come while the watch runs."""
+import pathlib
+import sys
+
+import emulated
+import tap
+from watched import SCENARIOS, Machine, words
+
+FAST = "suspect-after 1\nhung-after 3\nquiet 1\n"
+SAME = "4"  # seconds in which a GPU that is wrongly accused would be called hung
+
+
+def machine(unhang, name, config, **values):
+    text = (SCENARIOS / f"{name}.scenario").read_text()
+    for old, new in values.items():
+        text = text.replace(old, str(new))
+    m = Machine(unhang, name, text)
+    m.configure(config)
+    return m
+
+
+def paces(m):
+    return {g["pci"][5:7]: (g["progress"], g["progress_says"]) for g in m.state()["gpus"]}
+
+
+def test_healthy(t, unhang):
+    beat = pathlib.Path("/dev/shm") / f"unhang-beat-{pathlib.Path(unhang.directory).name}"
+    beat.touch()
+    m = machine(unhang, "healthy", FAST + "capture no", **{"=FILE": f"={beat}"})
+    seen = f"grep -q stopped.by {m.top}/run/state.json && [ $(grep -c working {m.top}/run/state.json) -ge 3 ]"
+    told = m.until(f"{seen} && sleep {SAME}", first=f"(while sleep 1; do touch {beat}; done) & :")
+    beat.unlink()
+    t.same([words(told), m.incidents()], [[], []], "healthy: none of them is an incident")
+    found = paces(m)
+    t.same({gpu: pace for gpu, (pace, _) in found.items() if gpu != "12"}, {"10": "working", "11": "stopped", "13": "working", "14": "working"}, "a long kernel, a partition and a heartbeat work; one is stopped")
+    t.ok("stopped by a signal" in (found["11"][1] or ""), "and what stops it is told", found)
+
+
+def test_collective(t, unhang):
+    m = machine(unhang, "collective", FAST + "capture no")
+    told = m.until(f"[ $(grep -c 'wait for rank 3' {m.top}/run/state.json) -eq 7 ] && sleep {SAME}")
+    t.same([words(told), m.incidents()], [[], []], "collective: a spin for a rank that computes is no incident")
+    found = {says for pace, says in paces(m).values() if pace == "waiting"}
+    t.same(found, {"7 GPUs wait for rank 3, whose program still works"}, "it is told who waits for whom")
+
+
+def test_two_of_eight(t, unhang):
+    m = machine(unhang, "two-of-eight", FAST + "capture no")
+    told = m.until(f"[ $(grep -c ' hung:' {m.top}/out) -ge 2 ]")
+    found = m.incidents()
+    t.same(sorted(i["gpu"]["pci"] for i in found), ["0000:12:00.0", "0000:15:00.0"], "two of eight: the two that hang are told, and no other")
+    t.same([words(told), {i["state"] for i in found}], [["suspected", "suspected", "hung", "hung"], {"hung"}], "each is suspected first")
+    t.ok(all("stood still: interrupts (" in i["votes"] and "the waves (" in i["votes"] and "not known: " in i["votes"] for i in found), "every vote stands in the record", found)
+
+
+def test_hive(t, unhang):
+    m = machine(unhang, "hive-reset", "quiet 1\ncapture no")
+    told = m.until(f"grep -q closed {m.top}/out")
+    found = m.incidents()
+    t.same([words(told), len(found)], [["opened", "closed"], 1], "hive: one GPU fails, all are reset: one incident")
+    t.same([found[0]["class"], found[0]["gpu"]["pci"]], ["compute-ring-timeout", "0000:12:00.0"], "with its origin")
+
+
+def test_cured(t, unhang):
+    m = machine(unhang, "cured", "quiet 1")
+    told = m.until(f"grep -q closed {m.top}/out")
+    t.same(words(told), ["opened", "explained", "closed"], "cured: a hang that a reset ends is opened, explained and closed")
+    one = m.incidents()[0]
+    t.same([one["class"], one["gpu"]["pci"]], ["gfx-ring-timeout", "0000:03:00.0"], "with its class")
+    listed = unhang.run("explain", "--json", m.directory(one) / "bundle.tar.zst").stdout
+    t.ok(b"devcoredump/0000:03:00.0" in listed, "the devcoredump, which lived for five seconds, is in its bundle", listed[:500])
+
+
+def main():
+    t = tap.Tap()
+    unhang = tap.Unhang(sys.argv[1])
+    unhang.environment["ROOM"] = "x" * 200  # for those of the scenarios' processes, which are written over it
+    if not emulated.possible(unhang):
+        t.skip("hangs that nobody reports", "this machine can make none")
+        t.end()
+    for test in (test_healthy, test_collective, test_two_of_eight, test_hive, test_cured):
+        test(t, unhang)
+    t.end()
+
+
+main()

@@ -1,0 +1,60 @@
+"""An emulated machine on which unhang watch runs."""
+import json
+import pathlib
+import shutil
+
+import tap
+
+SCENARIOS = tap.HERE / "scenarios" / "watch"
+
+
+class Machine:
+    """An emulated machine, and where its watch keeps what it knows."""
+
+    def __init__(self, unhang, name, scenario):
+        self.unhang, self.top = unhang, pathlib.Path(unhang.directory) / name
+        shutil.rmtree(self.top, ignore_errors=True)
+        (self.top / "hooks").mkdir(parents=True)
+        self.scenario = scenario
+        if "\n" in scenario:
+            self.scenario = self.top / "m.scenario"
+            self.scenario.write_text(scenario)
+        self.options = ["--state-dir", self.top / "state", "--run-dir", self.top / "run", "--hooks-dir", self.top / "hooks",
+                        "--config", self.configure("quiet 1")]
+
+    def configure(self, text):
+        path = self.top / "watch.conf"
+        path.write_text(text + "\n")
+        return path
+
+    def command(self, *more):
+        return " ".join(f"'{a}'" for a in [self.unhang.binary, "watch", *self.options, *more])
+
+    def run(self, script, timeout=120):
+        return self.unhang.run("emulate", self.scenario, "--", "sh", "-c", script, timeout=timeout)
+
+    def once(self):
+        run = self.run(self.command("--once"))
+        return run.stdout.decode().splitlines()
+
+    def until(self, condition, first=":"):
+        """Runs the watch until a condition of the shell holds, at most 40 s."""
+        script = (f"{first}; {self.command()} >>{self.top}/out 2>&1 & p=$!; n=0; "
+                  f"until {condition} || [ $n -gt 400 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p; echo status $?")
+        run = self.run(script)
+        return (self.top / "out").read_text().splitlines() + run.stdout.decode().splitlines()
+
+    def incidents(self):
+        run = self.unhang.run("incidents", "--json", "--state-dir", self.top / "state")
+        return json.loads(run.stdout)["incidents"]
+
+    def directory(self, incident):
+        return self.top / "state" / "incidents" / incident["id"]
+
+    def state(self):
+        return json.loads((self.top / "run" / "state.json").read_text())
+
+
+def words(lines):
+    """What was told of incidents, without ids and titles."""
+    return [line.split(":")[0].split()[2] for line in lines if line.startswith("incident ")]

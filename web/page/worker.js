@@ -1,0 +1,69 @@
+// In the page's worker, behind module.js: explains what the page hands over, and writes reports of the newest explanation.
+"use strict";
+
+const PROGRESS_MS = 100;
+let compiled = null, unhang = null;
+
+function sourceOf(blob) {
+	const reader = new FileReaderSync();
+	return { size: blob.size, read: (offset, n) => new Uint8Array(reader.readAsArrayBuffer(blob.slice(offset, offset + n))) };
+}
+
+function byBytes(a, b) {
+	const [x, y] = [a, b].map(text => new TextEncoder().encode(text));
+	for (let i = 0; i < x.length && i < y.length; i++)
+		if (x[i] !== y[i])
+			return x[i] - y[i];
+	return x.length - y.length;
+}
+
+/** Tells how much of @total was read, some times a second. */
+function progressOf(total) {
+	let done = 0, told = 0;
+	return n => {
+		done += n;
+		const now = performance.now();
+		if (now - told < PROGRESS_MS)
+			return;
+		told = now;
+		postMessage({ type: "progress", done: Math.min(done, total), total });
+	};
+}
+
+function explain({ files, text }) {
+	const began = performance.now();
+	const host = {
+		files: files.map(({ name, blob }) => [name, sourceOf(blob)]),
+		keep: bytes => sourceOf(new Blob([bytes])),
+		problem: message => postMessage({ type: "problem", message }),
+		read: progressOf(files.reduce((sum, { blob }) => sum + blob.size, 0)),
+	};
+	unhang = null; // its memory can go before more is needed
+	const next = new Unhang(compiled, host);
+	const tops = new Set(files.map(({ name }) => name.split("/")[0]));
+	[...tops].sort(byBytes).forEach(name => next.addPath(name));
+	if (text)
+		next.addBytes("pasted text", new TextEncoder().encode(text));
+	next.end();
+	unhang = next;
+	const sources = next.main.page_sources(next.page);
+	postMessage({ type: "explained", sources, html: sources ? next.report(REPORT.html) : null, milliseconds: performance.now() - began, memory: next.memory });
+}
+
+const TASKS = {
+	load: ({ bytes }) => {
+		compiled = new WebAssembly.Module(bytes);
+		postMessage({ type: "ready" });
+	},
+	explain,
+	report: ({ kind, redact }) => postMessage({ type: "report", kind, bytes: unhang.report(REPORT[kind], redact) }),
+};
+
+onmessage = ({ data }) => {
+	try {
+		TASKS[data.type](data);
+	} catch (error) {
+		const memory = error instanceof RangeError || (error instanceof ModuleExit && error.status === 2);
+		postMessage({ type: "failed", message: memory ? "This needs more memory than a page can have. Use the program." : String(error) });
+	}
+};
