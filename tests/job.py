@@ -218,10 +218,14 @@ def test_killed(t, j):
     """A run that was killed with its job is reported by the next one."""
     job = j.start(shell("echo ready; exec sleep 1000"))
     job.stdout.readline()
-    state, before = j.state, j.report()
+    state = j.state
+    noted = [p.read_text() for p in state.glob("*/run")]
+    until(lambda: "state" in j.report())
+    before = j.report()
     job.kill()
     job.communicate()
-    t.same((before["state"], before["tries"][0]["ended"], before["wrong"]), ("running", None, []), "a try is on the disk while it runs")
+    t.same((before["state"], before["tries"][0]["ended"], before["wrong"]), ("running", None, []), "the status file tells of a try while it runs")
+    t.ok(len(noted) == 1 and "\ntry\nnumber 1\n" in noted[0], "which is on the disk before the job starts", noted)
     done = j.run(["true"], "--state-dir", state)
     old = json.loads((state / before["id"] / "report.json").read_text())
     t.same((old["state"], old["tries"][0]["ended"], old["status"]), ("ended", "killed", 137), "the next run completes the report")

@@ -301,6 +301,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 	if (!err)
 		err = start(s, a);
 	if (!err) {
+		disk_report(s);
 		if (t->number == 1)
 			disk_complete(s);
 		attempt_run(s, a);
@@ -382,7 +383,7 @@ static struct uh_error *all_tries(struct supervisor *s)
 	for (bool again = true; again && !err;) {
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
-		disk_save(s);
+		disk_note(s);
 		empty_directory(s->recordings); // of the try before
 		err = try_once(s, t);
 		disk_save(s);
