@@ -230,6 +230,15 @@ def test_killed(t, j):
     old = json.loads((state / before["id"] / "report.json").read_text())
     t.same((old["state"], old["tries"][0]["ended"], old["status"]), ("ended", "killed", 137), "the next run completes the report")
     t.ok(before["id"] in done.stderr.decode(), "and says so", done.stderr)
+    job = j.start(shell("echo ready; exec sleep 1000"), "--state-dir", state)
+    job.stdout.readline()
+    job.kill()
+    job.communicate()
+    config, place = j.unhang.write("watch.conf", ""), j.unhang.directory / "watch"
+    (place / "state").mkdir(parents=True)
+    (place / "state" / "runs").symlink_to(state)
+    said = j.unhang.run("watch", "--once", "--config", config, "--state-dir", place / "state", "--run-dir", place / "run", "--hooks-dir", place / "hooks").stderr.decode()
+    t.ok("was killed before it could report" in said, "so does the watch", said)
 
 
 # --- the terminal ---
@@ -316,6 +325,7 @@ def test_terminal(t, j):
         t.ok(term.until("continued!") is not None, "until fg")
         term.type("end\n")
         t.ok(term.until("PROMPT> ") is not None, "it ends")
+        t.same(j.report()["tries"][0]["ended"], "stopped", "soon after Ctrl-C, so the user wanted that")
         term.type(command + "\n")
         term.until("\nready!")
         term.type("raw\n")

@@ -98,9 +98,13 @@ def test_hang(t, j):
 
 
 def test_host(t, j):
-    done = j.go(OPEN, "$P series 3; kill -ABRT $$")
+    """An abort of the host's code in two ranks of a node, each under its own unhang run."""
+    state = j.unhang.directory / "ranks"
+    ranks = [j.go(OPEN, "$P series 3; kill -ABRT $$", "--state-dir", state, RANK=n, WORLD_SIZE="8", TORCHELASTIC_RUN_ID="job") for n in "01"]
+    done = ranks[0]
     t.same((done.returncode, rows(done, "ended", "signal", "d.row", "d.level")), (134, [("signal", 6, "crash-first", 3)]), "an abort on the host beside the GPU")
     t.ok("were gone before" in done.tries[0]["lacking"] and done.tries[0]["bundle"], "of which little is left, which is said", done.tries[0])
+    t.ok(not ranks[1].tries[0]["bundle"] and "Another rank" in ranks[1].tries[0]["lacking"], "one rank of a node saves the bundle", ranks[1].tries[0])
 
 
 LAUNCHER = """

@@ -463,4 +463,18 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 	return err;
 }
 
+void job_complete(const char *state_dir, void (*tell_line)(const char *line))
+{
+	static char *const nothing[] = { NULL };
+	struct arena a = { 0 };
+	struct run_told run;
+	const struct job_options o = { .command = nothing, .state_dir = state_dir };
+	struct supervisor s = { .options = &o, .tell = tell_line, .arena = &a, .run = &run };
+	describe(&s);
+	disk_complete(&s);
+	if (run.notes.n)
+		tell_line(arena_z(&a, run.notes));
+	arena_free(&a);
+}
+
 void job_result_free(struct job_result *r) { arena_free(&r->arena); }

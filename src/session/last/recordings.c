@@ -35,7 +35,10 @@ static void add_default(struct recording_paths *p)
 	struct uh_error *err = door_names(&(struct named){ .path = shared_memory }, false, &p->arena, &names);
 	uh_error_free(err);
 	for (size_t i = 0; i < names.n; i++) {
-		const bool ours = str_is(own, names.list[i]) || (!getuid() && str_starts(str_z(names.list[i]), S("unhang-")));
+		struct str rest;
+		const bool of_run = str_behind(str_z(names.list[i]), own, &rest) && rest.n && rest.p[0] == '.'; // of unhang run
+		const bool ours =
+			str_is(own, names.list[i]) || of_run || (!getuid() && str_starts(str_z(names.list[i]), S("unhang-")));
 		if (ours)
 			uh_error_free(add_directory(
 				p, arena_z(&p->arena, arena_printf(&p->arena, "%s/%s", shared_memory, names.list[i]))));
