@@ -75,6 +75,17 @@ def test_status(t, j):
     t.ok(not list(CHECK.iter_errors(told)) and told["tries"][0]["exit_code"] == 5 and told["state"] == "ended", "--json is the report", done.stderr)
 
 
+def test_refused(t, j):
+    for options, words in ((("--level", "10"), "--allow-inputs"), (("--on-repeat", "level=10"), "--allow-inputs"), (("--level", "4"), "levels are"), (("--env", "a b"), "NAME=VALUE"),
+                           (("--cores", "x"), "keep"), (("--profile", "/no/such/file"), "/no/such/file"), (("--grace", "0"), "--grace"), (("--state-dir", "/proc/x"), "/proc/x")):
+        done = j.run(["true"], *options)
+        t.ok(done.returncode == tap.CANNOT and words in done.stderr.decode() and done.stderr.count(b"\n") == 1, f"{' '.join(options)} is refused", done.stderr)
+    t.same([p.name for p in pathlib.Path("/dev/shm").glob("unhang-*") if p.name.startswith(f"unhang-{os.getuid()}.") and str(os.getpid()) in p.name], [], "and nothing is left of it")
+    profile = j.unhang.write("profile.sh", "# unhang profile x\nexport HSA_A='1 2'\n")
+    done = j.run(["printenv", "HSA_A"], "--profile", profile)
+    t.same(done.stdout, b"1 2\n", "a profile's variables arrive")
+
+
 def test_output(t, j):
     """Byte for byte, by descriptors that the job inherits."""
     bytes_ = bytes(range(256)) * 4096
@@ -340,7 +351,7 @@ def test_terminal(t, j):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     j = Job(unhang)
-    for test in (test_status, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal):
+    for test in (test_status, test_refused, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal):
         test(t, j)
     t.end()
 

@@ -364,6 +364,7 @@ static struct run_try *next_try(struct supervisor *s)
 	}
 	if (str_is(t->changes, CHANGE_REPEAT))
 		apply_repeat(s, t);
+	t->level = job_level(s->options, t->level); // whoever asked for it: a row of the user's, --on-repeat, a run before this
 	return t;
 }
 
