@@ -7,16 +7,17 @@ static void usage(void)
 {
 	puts("usage: unhang incidents [OPTION...] [ID]\n"
 	     "\n"
-	     "Lists the incidents that unhang watch stored, the newest first. With the id of one, shows it with its\n"
-	     "diagnosis and says where its files are.\n"
+	     "Lists the incidents that unhang watch stored, the newest first. With the ID of\n"
+	     "one, shows its diagnosis and where its files are.\n"
 	     "\n"
-	     "  --open            only those that are not closed\n"
-	     "  --state-dir DIR   where they are stored; otherwise /var/lib/unhang\n"
-	     "  --json            for machines, docs/incidents.schema.json\n"
+	     "  --open             only those that are not closed\n"
+	     "  --state-dir DIR    where they are stored (/var/lib/unhang)\n"
+	     "  --json             for programs: the document of\n"
+	     "                     docs/incidents.schema.json\n"
 	     "\n"
-	     "With an ID, a report for others:\n" SHARING_HELP "  -h, --help         this text\n"
+	     "With an ID, a report for others:\n" SHARING_HELP "  -h, --help         show this text\n"
 	     "\n"
-	     "exit status: 0 they were listed, 2 they could not be read, or there is none of this id");
+	     "exit status: 0 they were listed, 2 they could not be read, or none has this ID");
 }
 
 static const struct option options[] = {

@@ -7,20 +7,24 @@ static void usage(void)
 {
 	puts("usage: unhang watch [OPTION...]\n"
 	     "\n"
-	     "Watches this machine's GPUs for as long as it runs. It reads the kernel's log as it is written. When a GPU\n"
-	     "hangs or faults, it saves the evidence, explains it, stores both and runs your hooks. It stays in the\n"
-	     "foreground: let systemd, a container or your shell run it. SIGTERM ends it, SIGHUP reads the configuration\n"
-	     "again. Nothing is written to a GPU. Run it as root to see all. unhang incidents shows what it stored.\n"
+	     "Watches the GPUs of this machine for as long as it runs. It follows the kernel\n"
+	     "log. When a GPU hangs or faults, it saves the evidence, explains it, stores both\n"
+	     "and runs your hooks. It stays in the foreground: let systemd, a container or\n"
+	     "your shell run it. SIGTERM ends it; SIGHUP reads the configuration again. It\n"
+	     "writes nothing to a GPU. Run it as root so that it sees everything.\n"
+	     "unhang incidents shows what it stored.\n"
 	     "\n"
-	     "  --config FILE     the configuration; otherwise /etc/unhang/watch.conf. FILE.d/*.conf is read behind it\n"
-	     "  --check-config    only say whether the configuration is right\n"
+	     "  --config FILE     the configuration (/etc/unhang/watch.conf); FILE.d/*.conf\n"
+	     "                    is read after it\n"
+	     "  --check-config    only check the configuration\n"
 	     "  --once            read the log, store and report what is in it, then end\n"
-	     "  --state-dir DIR   where incidents are stored; otherwise /var/lib/unhang\n"
-	     "  --run-dir DIR     where state.json is; otherwise /run/unhang\n"
-	     "  --hooks-dir DIR   programs to run; otherwise /etc/unhang/hooks.d\n"
-	     "  -h, --help        this text\n"
+	     "  --state-dir DIR   where to store incidents (/var/lib/unhang)\n"
+	     "  --run-dir DIR     where to write state.json (/run/unhang)\n"
+	     "  --hooks-dir DIR   programs to run after an incident (/etc/unhang/hooks.d)\n"
+	     "  -h, --help        show this text\n"
 	     "\n"
-	     "exit status: 0 it was told to end, 2 it could not begin, or the configuration has mistakes");
+	     "exit status: 0 it was told to end, 2 it could not begin, or the configuration\n"
+	     "has mistakes");
 }
 
 static const struct option options[] = {
