@@ -13,6 +13,7 @@
 #include "base/lower.h"
 #include "base/print.h"
 #include "base/save.h"
+#include "job/job.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/session.h"
@@ -238,6 +239,21 @@ static void look(void *ctx, FILE *to)
 	arena_free(&a);
 }
 
+static void say_line(const char *line)
+{
+	fputs("unhang: ", stderr);
+	print_safe(stderr, str_z(line));
+	fputc('\n', stderr);
+}
+
+/** Jobs that were killed together with their `unhang run`, in a container or by a reset of the machine. */
+static void complete_runs(const char *state_dir)
+{
+	struct arena a = { 0 };
+	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, say_line);
+	arena_free(&a);
+}
+
 struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
@@ -251,6 +267,8 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 					       .until_quiet = o->until_quiet,
 					       .tell = problem,
 					       .ctx = ctx };
+	if (!o->check_config)
+		complete_runs(o->state_dir);
 	struct uh_error *err = watch_run(&options, k, &hands);
 	if (!err && o->check_config)
 		fputs("The configuration is right.\n", out);
