@@ -17,13 +17,13 @@ import tap
 TOP = tap.HERE / ".."
 SKILL = (TOP / "skills/rocm-crash-debug/SKILL.md").read_text()
 SCENARIO = "gpu 0000:03:00.0\n    part gfx90a\nkfd\n    hang kernel gather_rows launch 2\n"
-# What the commands need: a job that hangs, and one that ends; what is root's already needs no sudo.
+# What the commands need: a job that hangs, and one that ends; what is root's already needs no sudo. Runs are stored here.
 SETTING = """
 mkdir bin && cd bin
 printf '#!/bin/sh\\nexec "$@"\\n' >sudo
 printf '#!/bin/sh\\ncat {top}/docs/sample-dmesg.txt\\n' >dmesg
 printf '#!/bin/sh\\ntest "$PYTHONPATH" = /usr/share/unhang/python && export PYTHONPATH={top}/python\\necho | exec {python} {job} levels {code}\\n' >python
-printf '#!/bin/sh\\nexec {unhang} "$@"\\n' >unhang
+printf '#!/bin/sh\\ntest "$1" = run && shift && exec {unhang} run --state-dir %s/runs "$@"\\nexec {unhang} "$@"\\n' "$OLDPWD" >unhang
 chmod +x * && cd ..
 export PATH=$PWD/bin:$PATH
 mkfifo told
