@@ -46,6 +46,8 @@ def test_once(t, unhang):
     t.same(diagnosis["incidents"][0]["cause"]["class"], one["class"], "the diagnosis is of the same class")
     later = unhang.run("explain", "--json", m.directory(one) / "bundle.tar.zst")
     t.same(json.loads(later.stdout)["incidents"][0]["cause"]["class"], one["class"], "so is what the bundle says later")
+    page = unhang.run("incidents", "--state-dir", m.top / "state", one["id"], "--html", "-").stdout.decode()
+    t.ok(page.startswith("<!DOCTYPE html>") and f'"class": "{one["class"]}"' in page, "and a report of it for others", page[:500])
     shown = unhang.run("incidents", "--state-dir", m.top / "state", one["id"]).stdout.decode()
     t.ok(one["title"] in shown and str(m.directory(one)) in shown and len(shown.splitlines()) > 15, "unhang incidents ID shows it", shown)
     wrong = [e.message[:200] for e in emulated.validator("watch-state").iter_errors(m.state())]

@@ -13,6 +13,7 @@
 #include "base/lower.h"
 #include "base/print.h"
 #include "base/save.h"
+#include "job/job.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/session.h"
@@ -137,10 +138,8 @@ static void explain(const char *directory, FILE *to)
 
 static enum user_data user_data_of(const char *word)
 {
-	for (int i = 0; user_data_names[i]; i++)
-		if (!strcmp(word, user_data_names[i]))
-			return (enum user_data)i;
-	return USER_DATA_NONE;
+	enum uh_user_data named;
+	return uh_user_data_named(word, &named) ? (enum user_data)named : USER_DATA_NONE;
 }
 
 /** Packs what a capture that was killed has saved. A process that it left behind may hold its directory for some seconds. */
@@ -227,6 +226,21 @@ static void look(void *ctx, FILE *to)
 	arena_free(&a);
 }
 
+static void say_line(const char *line)
+{
+	fputs("unhang: ", stderr);
+	print_safe(stderr, str_z(line));
+	fputc('\n', stderr);
+}
+
+/** Jobs that were killed together with their `unhang run`, in a container or by a reset of the machine. */
+static void complete_runs(const char *state_dir)
+{
+	struct arena a = { 0 };
+	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, say_line);
+	arena_free(&a);
+}
+
 struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
@@ -240,6 +254,8 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 					       .until_quiet = o->until_quiet,
 					       .tell = problem,
 					       .ctx = ctx };
+	if (!o->check_config)
+		complete_runs(o->state_dir);
 	struct uh_error *err = watch_run(&options, k, &hands);
 	if (!err && o->check_config)
 		fputs("The configuration is right.\n", out);
