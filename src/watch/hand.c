@@ -82,10 +82,16 @@ bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_w
 {
 	struct hand_head head = { .task = task };
 	struct text why = { 0 };
-	bool good = send_message(hand, head, text, -1) && receive_message(hand, &head, &why, ret_fd) && head.good;
+	bool sent = send_message(hand, head, text, -1), large = !sent && errno == EMSGSIZE;
+	// A mind whose hand was killed tells nothing more: what it could not store, the next one tells.
+	if (!large && (!sent || !receive_message(hand, &head, &why, ret_fd)))
+		_exit(EXIT_FAILURE);
+	bool good = sent && head.good;
 	if (!good && ret_why) {
 		text_clear(ret_why);
-		text_add(ret_why, why.n ? text_str(&why) : S("The process that has the rights does not answer."));
+		text_add(ret_why, why.n ? text_str(&why) :
+				  large ? S("There is more to write than fits.") :
+					  S("It could not be done."));
 	}
 	text_free(&why);
 	return good;

@@ -19,7 +19,7 @@ enum hand_task {
 };
 
 /** In the mind: asks for it and waits for the answer. false: it was not done; *@ret_why says why. *@ret_fd, where something was started, is
- * what it writes; both may be NULL. */
+ * what it writes; both may be NULL. Where the hand is gone, the process ends. */
 bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_why, int *ret_fd);
 
 /** How it serves. */
