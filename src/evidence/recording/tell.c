@@ -58,7 +58,7 @@ static void add_packet(struct recording_telling *t, struct event *e, const struc
 	event_add_number(e, a, "packet", (int64_t)p->id);
 	event_add_text(e, a, "arguments", packet_arguments_say(a, t->r, p));
 	if (p->operation)
-		event_add_text(e, a, "operation", p->operation->name);
+		event_add_text(e, a, "operation", operation_say(a, t->r, p->operation));
 }
 
 /** The first dispatch of a queue that has not ended. */
@@ -91,6 +91,7 @@ static void add_place(struct recording_telling *t, struct event *e, const struct
 	event_add_text(e, &t->arena, "fault_place", place);
 	if (n.relation == NEAR_FREED)
 		event_add_text(e, &t->arena, "use_after_free", place);
+	event_add_text(e, &t->arena, "fault_tensor", tensor_say(&t->arena, t->r, f->a[0]));
 }
 
 static int by_begin(const void *a, const void *b)
@@ -217,6 +218,24 @@ static void tell_waiting(struct recording_telling *t)
 	}
 }
 
+/** Where the program did not launch what it should have: its thread that is in an operation is told. */
+static void tell_idle(struct recording_telling *t)
+{
+	const struct idle_gpu g = recording_idle(t->r);
+	struct event e;
+	if (!g.idle || !begin(t, "recording-idle", t->r->now, &e))
+		return;
+	event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, g.age));
+	if (g.launched)
+		event_add_number(&e, &t->arena, "launched", (int64_t)g.launched);
+	for (size_t i = t->r->noperations; i-- > 0;)
+		if (!t->r->operations[i].raw.end) {
+			event_add_text(&e, &t->arena, "operation", operation_say(&t->arena, t->r, &t->r->operations[i]));
+			break;
+		}
+	artefact_tell(t->out, &e);
+}
+
 static bool told_fault(const struct flight_recording *r)
 {
 	for (size_t i = 0; i < r->nevents; i++)
@@ -257,6 +276,7 @@ void recording_tell(const struct artefact_output *out, const struct flight_recor
 	tell_events(&t);
 	tell_flying(&t);
 	tell_waiting(&t);
+	tell_idle(&t);
 	tell_memory(&t);
 	arena_free(&t.arena);
 }
