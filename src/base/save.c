@@ -45,7 +45,7 @@ static struct uh_error *place_sync(const struct save_place *p, const char *path)
 	return NULL;
 }
 
-static bool write_all(int fd, struct str bytes)
+bool write_all(int fd, struct str bytes)
 {
 	while (bytes.n) {
 		ssize_t n = write(fd, bytes.p, bytes.n);

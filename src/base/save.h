@@ -17,3 +17,5 @@ struct uh_error *save_over(int dir, const char *path, struct str bytes);
 struct uh_error *save_remove(int dir, const char *path);
 /** How many unfinished files were left by a save_file() to @path that was killed. @remove: removes them. */
 unsigned save_left_over(int dir, const char *path, bool remove);
+/** All of @bytes, however often a signal or a pipe cuts a write short. */
+bool write_all(int fd, struct str bytes);

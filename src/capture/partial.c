@@ -38,13 +38,7 @@ bool item_create(const struct taking *c, const char *name, struct item_file *ret
 bool item_write(struct item_file *f, struct str bytes)
 {
 	f->bytes += bytes.n;
-	while (bytes.n) {
-		ssize_t n = write(f->fd, bytes.p, bytes.n);
-		if (n < 0 && errno != EINTR)
-			return false;
-		bytes = str_from(bytes, n > 0 ? (size_t)n : 0);
-	}
-	return true;
+	return write_all(f->fd, bytes);
 }
 
 /** The name comes last: before it nobody takes the file for an item. */

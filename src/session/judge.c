@@ -115,11 +115,17 @@ static uint64_t known_messages(const struct uh_session *s)
 	return n;
 }
 
-void session_judge(struct uh_session *s)
+/** A GPU is unwell, or one is missing. */
+static bool gpus_at_fault(const struct uh_session *s)
 {
 	unsigned unwell;
 	uh_session_gpus(s, &unwell);
-	bool incident = unwell || (s->seen && s->seen->devices.n < s->expected);
+	return unwell || (s->seen && s->seen->devices.n < s->expected);
+}
+
+void session_judge(struct uh_session *s)
+{
+	bool incident = gpus_at_fault(s);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		incident |= !s->ledger.incidents.data[n]->history;
 	if (s->seen)
@@ -136,9 +142,7 @@ void session_judge(struct uh_session *s)
 enum uh_verdict uh_session_verdict(const struct uh_session *s) { return s->verdict; }
 bool uh_session_node_at_fault(const struct uh_session *s)
 {
-	unsigned unwell;
-	uh_session_gpus(s, &unwell);
-	bool node = unwell || (s->seen && s->seen->devices.n < s->expected);
+	bool node = gpus_at_fault(s);
 	for (size_t n = 0; n < s->ledger.incidents.len; n++)
 		node |= str_is(s->ledger.incidents.data[n]->fault, "node");
 	return node;

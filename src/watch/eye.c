@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/save.h"
 #include "source/source.h"
 
 enum { UEVENT_ROOM = 256 << 10, UEVENTS_KERNEL = 1 };
@@ -20,23 +21,11 @@ struct eye_head {
 	uint32_t kind, n;
 };
 
-static void send_all(int to, const void *bytes, size_t n)
-{
-	for (size_t sent = 0; sent < n;) {
-		ssize_t more = write(to, (const char *)bytes + sent, n - sent);
-		if (more < 0 && errno == EINTR)
-			continue;
-		if (more <= 0)
-			_exit(0); // nobody listens any more
-		sent += (size_t)more;
-	}
-}
-
 void eye_send(int to, enum eye_kind kind, struct str text)
 {
 	const struct eye_head head = { kind, (uint32_t)text.n };
-	send_all(to, &head, sizeof(head));
-	send_all(to, text.p, text.n);
+	if (!write_all(to, (struct str){ (const char *)&head, sizeof(head) }) || !write_all(to, text))
+		_exit(0); // nobody listens any more
 }
 
 static void send_text(int to, enum eye_kind kind, const char *text) { eye_send(to, kind, str_z(text)); }

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/child.h"
+#include "base/save.h"
 #include "source/tape/parts.h"
 
 struct tape *tape_record(const struct tape_recording *r)
@@ -25,17 +26,6 @@ static void tape_sync(struct tape_recorder *r)
 	if (fdatasync(r->to.fd))
 		r->error = errno;
 	r->synced = now_ms();
-}
-
-static bool write_all(int fd, struct str bytes)
-{
-	while (bytes.n) {
-		ssize_t n = write(fd, bytes.p, bytes.n);
-		if (n < 0 && errno != EINTR)
-			return false;
-		bytes = str_from(bytes, n > 0 ? (size_t)n : 0);
-	}
-	return true;
 }
 
 /** After the first write that failed there are no more: what lies behind a gap would not be read. A kill loses nothing that was written;
