@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import struct
@@ -172,6 +173,8 @@ def test_fault(t, job, unhang):
     t.same(r["near"]["allocation"]["freed_by"]["tid"], ran.pid, "and by whom")
     text = unhang.run("last", job.path(ran.pid), "--address", "0x100").stdout.decode()
     t.ok("near no allocation" in text and "Memory fault at 0x7f0000001000" in text, "an address near nothing", text)
+    page = unhang.run("explain", "--html", "-", job.path(ran.pid)).stdout.decode()
+    t.ok("Addresses around the fault" in page and re.search(r"<td>freed buffer</td><td>0x7f0000200000</td>", page), "a report draws the buffers around it, freed ones too")
 
 
 def test_memory(t, job, unhang):
@@ -357,9 +360,17 @@ def test_schema(t, job):
 def test_threads(t, job, program, library):
     """Sixteen producers on two queues, allocations, the sampler: no data race."""
     checked = Job(t, job.unhang, program, library, job.where)
-    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
+    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", "operations=1", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
     t.ok(ran.returncode == 0 and "ThreadSanitizer" not in ran.err, "nothing that ThreadSanitizer complains of", f"{ran.returncode} {ran.err[:3000]}")
-    t.no_complaints(wrong_packets(checked.read(ran.pid, "--all"))[:5], "and what was recorded is right")
+    recording = checked.read(ran.pid, "--all")
+    t.no_complaints(wrong_packets(recording)[:5], "and what was recorded is right")
+    by_number = {o["number"]: o for o in recording["operations"]}
+    wrong = [o for o in by_number.values() if o["name"] != ("layer" if o["inside"] else "step") or not o["ended"] or
+             (o["inside"] and (by_number[o["inside"]]["name"], by_number[o["inside"]]["thread"]) != ("step", o["thread"]))]
+    # A packet that the sampler found before its doorbell was rung has no thread.
+    launched = [p for q in recording["queues"] for p in q["packets"] if p["thread"]]
+    wrong += [p for p in launched if not p["operation"] or by_number[p["operation"]["number"]]["thread"] != p["thread"]]
+    t.ok(len(by_number) == 2 * 16 * 60 and not wrong, "so are the operations of each thread, and every launch is in one of its thread", (len(by_number), wrong[:3]))
 
 
 def half(v):

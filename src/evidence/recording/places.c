@@ -25,7 +25,10 @@ void recordings_default(struct arena *a, struct recording_places *ret)
 	size_t seen = 0;
 	uh_error_free(door_names(&(struct named){ .path = RECORDINGS_ROOT }, false, a, &names));
 	for (size_t i = 0; i < names.n && seen < DIRECTORIES_MOST; i++) {
-		if (!str_is(own, names.list[i]) && (getuid() || !str_starts(str_z(names.list[i]), S("unhang-"))))
+		struct str rest;
+		const struct str name = str_z(names.list[i]);
+		const bool ours = str_behind(name, own, &rest) && (!rest.n || rest.p[0] == '.'); // with a dot: of unhang run
+		if (!ours && (getuid() || !str_starts(name, S("unhang-"))))
 			continue;
 		seen++;
 		uh_error_free(recordings_in(a, arena_z(a, arena_printf(a, RECORDINGS_ROOT "/%s", names.list[i])), ret));
