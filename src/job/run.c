@@ -93,10 +93,19 @@ static void describe(struct supervisor *s)
 	r->id = run_name(s->arena, r);
 }
 
+/** The directory that the user's own UNHANG_RECORDING names; else shared memory. In a container that dies with it. */
+static const char *recordings_base(struct supervisor *s)
+{
+	const char *own = getenv("UNHANG_RECORDING"), *slash = own ? strrchr(own, '/') : NULL;
+	if (own && own[0] == '/' && slash > own && !memchr(own, '%', (size_t)(slash - own)))
+		return arena_z(s->arena, (struct str){ own, (size_t)(slash - own) });
+	return access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
+}
+
 /** The recordings lie in memory, in a directory of their own that capture and `unhang last` know by its name. */
 static struct uh_error *make_recordings(struct supervisor *s)
 {
-	const char *shm = access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
+	const char *shm = recordings_base(s);
 	s->recordings = arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
 	// In a directory that others may write to, somebody may have made it before us.
 	struct stat st;
