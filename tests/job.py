@@ -150,6 +150,7 @@ def test_signals(t, j):
     pid = int(job.stdout.readline())
     job.kill()
     job.communicate()
+    j.run(["true"], "--state-dir", j.state)  # which tidies up
     t.ok(until(lambda: not pathlib.Path(f"/proc/{pid}").exists()), "a job does not outlive an unhang that was killed")
 
 
@@ -241,6 +242,7 @@ def test_killed(t, j):
     old = json.loads((state / before["id"] / "report.json").read_text())
     t.same((old["state"], old["tries"][0]["ended"], old["status"]), ("ended", "killed", 137), "the next run completes the report")
     t.ok(before["id"] in done.stderr.decode(), "and says so", done.stderr)
+    t.same(list(pathlib.Path("/dev/shm").glob(f"unhang-*{before['id']}")), [], "and nothing is left of it in shared memory")
     job = j.start(shell("echo ready; exec sleep 1000"), "--state-dir", state)
     job.stdout.readline()
     job.kill()

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -13,7 +14,15 @@
 #include "base/save.h"
 #include "job/parts.h"
 
-enum { VALUE_MOST = 8192, FILE_MOST = 4 << 20, TRIES_MOST = 1000, RUNS_KEPT = 64, RUNS_MOST = 4096 };
+enum {
+	VALUE_MOST = 8192,
+	FILE_MOST = 4 << 20,
+	TRIES_MOST = 1000,
+	RUNS_KEPT = 64,
+	RUNS_MOST = 4096,
+	LEFT_MS = 20000,
+	LEFT_POLL_MS = 100
+};
 
 #define TRY_BEGINS "try"
 enum { RUN_PIECE = 16 << 10 };
@@ -48,8 +57,8 @@ static const struct disk_key try_keys[] = {
 #define T(name) TEXT(run_told, name)
 #define N(name) NUMBER(run_told, name)
 static const struct disk_key run_keys[] = {
-	T(id),       T(host),  T(boot_id), T(directory), T(command),  T(launcher), T(job),   N(rank), N(world),
-	N(restarts), N(began), N(pid),     N(status),    T(recorder), T(before),   T(notes), { 0 },
+	T(id),       T(host),  T(boot_id), T(directory), T(command),  T(launcher),   T(job),    N(rank),  N(world),
+	N(restarts), N(began), N(pid),     N(status),    T(recorder), T(recordings), T(before), T(notes), { 0 },
 };
 #undef T
 #undef N
@@ -226,6 +235,16 @@ struct uh_error *disk_begin(struct supervisor *s)
 	return err;
 }
 
+void directory_empty(const char *path)
+{
+	DIR *d = opendir(path);
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
 bool disk_first_of_node(const struct supervisor *s)
 {
 	struct arena a = { 0 };
@@ -280,6 +299,34 @@ static bool was_killed(const struct run_told *r, const struct run_told *now)
 	return !str_eq(r->boot_id, now->boot_id) || (kill((pid_t)r->pid, 0) && errno == ESRCH);
 }
 
+/** Reads the recordings that it left, and removes them. No job of ours runs, so that this may wait. */
+static void study_left(struct supervisor *s, struct supervisor *other, struct run_try *last)
+{
+	const char *recordings = arena_z(s->arena, other->run->recordings);
+	struct stat st;
+	if (!*recordings || lstat(recordings, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return;
+	last->recordings = 1;
+	const struct job_study study = {
+		.run = other->run,
+		.of = last,
+		.directory = arena_printf(s->arena, "%s/%lld", other->directory, (long long)last->number).p,
+		.recordings = recordings,
+		.deadline_ms = LEFT_MS,
+		.options = s->options,
+	};
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
+	mkdir(study.directory, 0700);
+	if (s->hands && helper_begin(&s->helper, &task, LEFT_MS)) {
+		struct pollfd wait = { .fd = s->helper.child.fd, .events = POLLIN };
+		while (!helper_go_on(&s->helper, now_ms()))
+			poll(&wait, 1, LEFT_POLL_MS);
+		try_take(text_str(&s->helper.answer), s->arena, last);
+	}
+	directory_empty(recordings);
+	rmdir(recordings);
+}
+
 /** What a run that was killed left: its last try has no end. */
 static void complete(struct supervisor *s, struct supervisor *other)
 {
@@ -292,6 +339,7 @@ static void complete(struct supervisor *s, struct supervisor *other)
 				S("unhang was killed together with the job, so neither could tell why. In a container this "
 				  "is mostly the out-of-memory killer.") :
 				S("The machine was started again while the job ran.");
+		study_left(s, other, last);
 	}
 	r->status = 128 + SIGKILL;
 	disk_save(other);

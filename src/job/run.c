@@ -115,17 +115,8 @@ static struct uh_error *make_recordings(struct supervisor *s)
 		s->recordings = NULL;
 		return err;
 	}
+	s->run->recordings = str_z(s->recordings);
 	return NULL;
-}
-
-static void empty_directory(const char *path)
-{
-	DIR *d = opendir(path);
-	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
 }
 
 static void take_over(struct supervisor *s)
@@ -311,8 +302,6 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		err = start(s, a);
 	if (!err) {
 		disk_report(s);
-		if (t->number == 1)
-			disk_complete(s);
 		attempt_run(s, a);
 		if (WIFSIGNALED(a->status) || a->kill_sent)
 			terminal_restore(&s->terminal);
@@ -394,7 +383,7 @@ static struct uh_error *all_tries(struct supervisor *s)
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
 		disk_note(s);
-		empty_directory(s->recordings); // of the try before
+		directory_empty(s->recordings); // of the try before
 		err = try_once(s, t);
 		disk_save(s);
 		tell(s, t);
@@ -456,10 +445,13 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 	struct uh_error *err = begin(&s);
 	if (!err) {
 		err = all_tries(&s);
+		disk_complete(&s);
+		if (ret->run.notes.n)
+			disk_save(&s);
 		finish(&s);
 	}
 	if (s.recordings) {
-		empty_directory(s.recordings);
+		directory_empty(s.recordings);
 		rmdir(s.recordings);
 	}
 	const struct run_try **list = arena_alloc(&ret->arena, (s.tries.len + 1) * sizeof(*list));
@@ -473,15 +465,16 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 	return err;
 }
 
-void job_complete(const char *state_dir, void (*tell_line)(const char *line))
+void job_complete(const char *state_dir, const struct job_hands *hands, void (*tell_line)(const char *line))
 {
 	static char *const nothing[] = { NULL };
 	struct arena a = { 0 };
 	struct run_told run;
 	const struct job_options o = { .command = nothing, .state_dir = state_dir };
-	struct supervisor s = { .options = &o, .tell = tell_line, .arena = &a, .run = &run };
+	struct supervisor s = { .options = &o, .hands = hands, .tell = tell_line, .arena = &a, .run = &run };
 	describe(&s);
 	disk_complete(&s);
+	text_free(&s.helper.answer);
 	if (run.notes.n)
 		tell_line(arena_z(&a, run.notes));
 	arena_free(&a);
