@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -230,6 +231,9 @@ struct uh_error *disk_begin(struct supervisor *s)
 	s->run->directory = str_z(s->directory);
 	struct uh_error *err = make_directories(s->directory);
 	struct run_told before = { 0 };
+	s->lock = err ? -1 : open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->lock >= 0)
+		flock(s->lock, LOCK_EX | LOCK_NB);
 	if (!err)
 		take_all(read_run(s->arena, s->directory), s, &before);
 	return err;
@@ -292,11 +296,18 @@ static void vacuum(struct old_run *list, size_t n)
 		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static bool was_killed(const struct run_told *r, const struct run_told *now)
+/** A run holds a lock on its directory for as long as it lives. Its number may be another process's by now. */
+static bool lives(const char *directory)
+{
+	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+}
+
+static bool was_killed(const struct run_told *r, const struct run_told *now, const char *directory)
 {
 	if (r->status >= 0 || !r->id.n || !str_eq(r->host, now->host))
 		return false;
-	return !str_eq(r->boot_id, now->boot_id) || (kill((pid_t)r->pid, 0) && errno == ESRCH);
+	return !str_eq(r->boot_id, now->boot_id) || !lives(directory);
 }
 
 /** Reads the recordings that it left, and removes them. No job of ours runs, so that this may wait. */
@@ -362,7 +373,7 @@ void disk_complete(struct supervisor *s)
 			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory
 		};
 		take_all(read_run(s->arena, directory), &other, &r);
-		if (r.id.n && was_killed(&r, s->run))
+		if (r.id.n && was_killed(&r, s->run, directory))
 			complete(s, &other);
 		if (r.id.n && r.status >= 0)
 			vec_push(&over, ((struct old_run){ directory, r.began }));

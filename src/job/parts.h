@@ -126,6 +126,7 @@ struct supervisor {
 	struct terminal terminal;
 	struct helper helper;
 	const char *directory, *recordings;
+	int lock;                   // on the directory
 	struct str profile, repeat; // lines of NAME=VALUE
 	int64_t deadline;           // of all tries; 0: none
 	int64_t delay_ms;           // before the next try

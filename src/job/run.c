@@ -138,6 +138,8 @@ static void give_back(struct supervisor *s)
 	text_free(&s->helper.answer);
 	if (s->terminal.fd >= 0)
 		close(s->terminal.fd);
+	if (s->lock >= 0)
+		close(s->lock);
 	close(s->signals);
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 	sigprocmask(SIG_SETMASK, &s->before, NULL);
@@ -439,6 +441,7 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 				.arena = &ret->arena,
 				.run = &ret->run,
 				.delay_ms = o->delay_ms,
+				.lock = -1,
 				.deadline = o->deadline_ms ? now_ms() + o->deadline_ms : 0 };
 	describe(&s);
 	take_over(&s);
