@@ -100,11 +100,12 @@ def test_output(t, j):
     t.same(j.run(shell(masks)).stdout, subprocess.run(shell(masks), capture_output=True).stdout, "signals are as they would be without unhang")
 
 
-def descendants_of(name):
+def still_there(word):
+    """Processes whose command line has the word, which nobody else's has."""
     found = []
-    for p in pathlib.Path("/proc").glob("[0-9]*/environ"):
+    for p in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if f"UNHANG_RUN={name}".encode() in p.read_bytes():
+            if word.encode() in p.read_bytes() and p.parent.name != str(os.getpid()):
                 found.append(p.parent.name)
         except OSError:
             pass
@@ -113,9 +114,10 @@ def descendants_of(name):
 
 def test_left(t, j):
     """Daemons, children without a parent, and who ignores TERM: none of them outlives the run."""
-    done = j.run(shell("(setsid sh -c 'trap \"\" TERM; sleep 1000 & wait; sleep 1000' &) ; sleep 1000 & sleep 0.2; exit 4"))
+    long = str(10000000 + os.getpid())
+    done = j.run(shell(f"(setsid sh -c 'trap \"\" TERM; sleep {long} & wait; sleep {long}' &) ; sleep {long} & sleep 0.2; exit 4"))
     report = done.report
-    t.same((done.returncode, descendants_of(report["id"])), (4, []), "what a job leaves running is ended")
+    t.same((done.returncode, still_there(long)), (4, []), "what a job leaves running is ended")
     t.ok(re.search(r"\w+ \(\d+\)", report["tries"][0]["left"] or ""), "and named", report["tries"][0])
     shared = [p.name for p in pathlib.Path("/dev/shm").glob(f"unhang-*{report['id']}*")]
     t.same(shared, [], "its recordings are gone")
