@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench captures fuzz kills mutants browsers docs install clean
+.PHONY: build demo check test endure build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -45,6 +45,12 @@ test:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
 	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
+
+# What takes too long for `make test`: unhang watch killed 200 times, a thousand looks at a GPU whose files block.
+endure:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@UNHANG_TEST_ALL=1 tests/run $(BUILD) watch blocked
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -89,6 +95,8 @@ mutants:
 # Reports in Chromium and Firefox: what is on the first screen, print, keyboard, axe, no request. PICTURES=FOLDER keeps screenshots.
 browsers: build $(BUILD)/browsers/node_modules
 	@node tests/browsers/run.mjs $(BUILD)/unhang $(BUILD)/browsers $(PICTURES)
+	@if test -f $(BUILD)/web/web/unhang.html; then node tests/browsers/page.mjs $(BUILD)/unhang $(BUILD)/web/web/unhang.html $(BUILD)/browsers $(PICTURES); \
+		else echo '# the page was not looked at: make web makes it'; fi
 
 $(BUILD)/browsers/node_modules: tests/browsers/package.json
 	@tools/install-packages browsers
@@ -98,6 +106,14 @@ $(BUILD)/browsers/node_modules: tests/browsers/package.json
 # The pictures of the documentation.
 docs: build $(BUILD)/browsers/node_modules
 	@node tests/browsers/pictures.mjs $(BUILD)/unhang $(BUILD)/browsers docs/pictures
+
+# The page of docs/WEB.md, which explains evidence in a browser: $(BUILD)/web/web/unhang.html
+web:
+	@tools/install-packages build web
+	@web/libraries $(BUILD)/web-libraries
+	@test -f $(BUILD)/web/build.ninja || meson setup $(BUILD)/web --cross-file web/wasm.ini -Dlibraries=$(abspath $(BUILD))/web-libraries >/dev/null
+	@ninja -C $(BUILD)/web
+	@echo 'The page is $(BUILD)/web/web/unhang.html'
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

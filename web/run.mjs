@@ -1,5 +1,5 @@
 // The module without a page, for tests: node run.mjs MODULE [--text] FILE... explains files; node run.mjs MODULE --batch reads lists of files,
-// each a line of JSON, and answers each with a line of JSON.
+// each a line of JSON, and answers each with a line of JSON; node run.mjs MODULE --imports lists what the module wants of others.
 import fs from "node:fs";
 import readline from "node:readline";
 import vm from "node:vm";
@@ -13,10 +13,7 @@ function sourceOf(path) {
 	const fd = fs.openSync(path);
 	return {
 		size: fs.fstatSync(fd).size,
-		read(offset, n) {
-			const to = new Uint8Array(n);
-			return to.subarray(0, fs.readSync(fd, to, 0, n, offset));
-		},
+		readInto: (offset, to) => fs.readSync(fd, to, 0, to.length, offset),
 		close: () => fs.closeSync(fd),
 	};
 }
@@ -36,7 +33,8 @@ function explain(paths, kind) {
 			files.push([below, sourceOf(below)]);
 	const keep = bytes => ({ size: bytes.length, read: (offset, n) => bytes.subarray(offset, offset + n) });
 	const began = performance.now();
-	const unhang = new Unhang(module, { files, keep, problem: message => problems.push(message) });
+	const unhang = new Unhang(module, { keep, problem: message => problems.push(message) });
+	unhang.give(files);
 	[...paths].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).forEach(path => unhang.addPath(path));
 	unhang.end();
 	const out = Buffer.from(unhang.report(kind)).toString();
@@ -44,7 +42,9 @@ function explain(paths, kind) {
 	return { out, problems, milliseconds: performance.now() - began, memory: unhang.memory };
 }
 
-if (rest[0] === "--batch") {
+if (rest[0] === "--imports") {
+	console.log(WebAssembly.Module.imports(module).map(one => `${one.module}.${one.name}`).sort().join("\n"));
+} else if (rest[0] === "--batch") {
 	for await (const line of readline.createInterface({ input: process.stdin }))
 		console.log(JSON.stringify(explain(JSON.parse(line), REPORT.json)));
 } else {

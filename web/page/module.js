@@ -15,7 +15,7 @@ class ModuleExit extends Error {
 	}
 }
 
-/** Bytes that are read with a block ahead. @source: size, and read(offset, size). */
+/** Bytes that are read with a block ahead. @source: size, and read(offset, size); or readInto(offset, to), where that needs no block. */
 class BlockReader {
 	constructor(source) {
 		this.source = source;
@@ -25,6 +25,8 @@ class BlockReader {
 	}
 
 	read(offset, to) {
+		if (this.source.readInto)
+			return this.source.readInto(offset, to);
 		let n = 0;
 		while (n < to.length && offset + n < this.size) {
 			const at = offset + n - this.from;
@@ -108,12 +110,12 @@ class Files {
 	}
 }
 
-/** An instance of the module. @host: files (of names and sources), keep(bytes), problem(message), and optionally read(bytes). */
+/** An instance of the module, which explains once. @host: keep(bytes), problem(message), and optionally read(bytes). */
 class Unhang {
 	constructor(module, host) {
 		this.module = module;
 		this.host = host;
-		this.given = new Files(host.files);
+		this.given = new Files([]);
 		this.descriptors = [null, null, null]; // standard input and outputs are not files
 		this.main = this.instance();
 		this.main._initialize();
@@ -257,6 +259,11 @@ class Unhang {
 		});
 		use(...places);
 		places.forEach(at => this.main.page_release(at));
+	}
+
+	/** The files that it may read, as pairs of a name and a source. */
+	give(files) {
+		this.given = new Files(files);
 	}
 
 	addPath(path) {

@@ -2,7 +2,9 @@
 "use strict";
 
 const PROGRESS_MS = 100;
-let compiled = null, unhang = null;
+let compiled = null;
+let prepared = null; // an instance that has read its knowledge, for the next explanation
+let unhang = null; // that of the newest
 
 function sourceOf(blob) {
 	const reader = new FileReaderSync();
@@ -30,16 +32,25 @@ function progressOf(total) {
 	};
 }
 
+function prepare() {
+	return new Unhang(compiled, { keep: bytes => sourceOf(new Blob([bytes])), problem: () => {} });
+}
+
+/** Browsers compile code when it runs first: a small log makes them do it before somebody waits. */
+function warmUp() {
+	const first = prepare();
+	first.addBytes("warm-up", new TextEncoder().encode("[ 1.0] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)\n"));
+	first.end();
+	first.report(REPORT.html);
+}
+
 function explain({ files, text }) {
 	const began = performance.now();
-	const host = {
-		files: files.map(({ name, blob }) => [name, sourceOf(blob)]),
-		keep: bytes => sourceOf(new Blob([bytes])),
-		problem: message => postMessage({ type: "problem", message }),
-		read: progressOf(files.reduce((sum, { blob }) => sum + blob.size, 0)),
-	};
-	unhang = null; // its memory can go before more is needed
-	const next = new Unhang(compiled, host);
+	const next = prepared ?? prepare();
+	unhang = prepared = null; // the memory of the last one can go before more is needed
+	next.host.problem = message => postMessage({ type: "problem", message });
+	next.host.read = progressOf(files.reduce((sum, { blob }) => sum + blob.size, 0));
+	next.give(files.map(({ name, blob }) => [name, sourceOf(blob)]));
 	const tops = new Set(files.map(({ name }) => name.split("/")[0]));
 	[...tops].sort(byBytes).forEach(name => next.addPath(name));
 	if (text)
@@ -48,11 +59,16 @@ function explain({ files, text }) {
 	unhang = next;
 	const sources = next.main.page_sources(next.page);
 	postMessage({ type: "explained", sources, html: sources ? next.report(REPORT.html) : null, milliseconds: performance.now() - began, memory: next.memory });
+	setTimeout(() => {
+		prepared ??= prepare();
+	});
 }
 
 const TASKS = {
 	load: ({ bytes }) => {
 		compiled = new WebAssembly.Module(bytes);
+		warmUp();
+		prepared = prepare();
 		postMessage({ type: "ready" });
 	},
 	explain,
