@@ -100,9 +100,10 @@ static size_t add_gfxoff(struct batch *b)
 
 void gate_guard(struct batch *b)
 {
-	add_gfxoff(b);
-	if (b->t->by_debugfs)
+	if (b->t->by_debugfs) // it never goes into GFXOFF
 		add_level(b);
+	else
+		add_gfxoff(b);
 }
 
 /** What a look that did not return waits for. If its stack does not tell, two files do that need no reset lock. */
