@@ -6,7 +6,7 @@ FUZZ ?= build/fuzz
 FUZZ_RUNS ?= 1000000
 FUZZ_SECONDS ?= 600
 
-.PHONY: build demo check test build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web install clean
+.PHONY: build demo check test endure build-ordinary build-sanitized build-fuzzers bench fuzz kills mutants browsers docs web captures install clean
 
 build:
 	@tools/install-packages build
@@ -46,6 +46,12 @@ test:
 	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
 	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
 
+# What takes too long for `make test`: unhang watch killed 200 times, a thousand looks at a GPU whose files block.
+endure:
+	@tools/install-packages build test
+	@$(MAKE) --no-print-directory build-ordinary
+	@UNHANG_TEST_ALL=1 tests/run $(BUILD) watch blocked
+
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
 	@grep -qs '^tests = true' $(BUILD)/meson-private/cmd_line.txt || meson configure $(BUILD) -Dtests=true
@@ -69,6 +75,10 @@ fuzz:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
+
+# A thousand captures in a row: no descriptor, child, file or memory more at the end.
+captures: build-ordinary
+	@tests/captures.py $(BUILD)/unhang $(BUILD)/capture_again 1000
 
 # The recorder's job is killed so often, at any instruction: each recording opens, and every record that is accepted is right.
 KILLS ?= 400

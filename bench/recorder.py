@@ -30,6 +30,18 @@ def decorator():
     return times[1] - times[0]
 
 
+def operations(row, environment):
+    """The decorator of python/unhang, and PyTorch's operators where there is a PyTorch."""
+    for way, level, name in (('decorator', 0, '@unhang.record at level 0'), ('decorator', 1, '@unhang.record at level 1'),
+                             ('observer', 1, 'an operator of PyTorch at level 1, by the observer'), ('dispatch', 1, 'the same by a dispatch mode')):
+        # Not by sitecustomize: the operator is timed without the recorder first.
+        done = subprocess.run(['/usr/bin/python3', HERE / 'operations.py', way], capture_output=True, text=True,
+                              env={**environment, 'UNHANG_LEVEL': str(level), 'UNHANG_TORCH': 'off', 'OMP_NUM_THREADS': '1'})
+        if done.stdout:
+            added, without = map(float, done.stdout.split())
+            row(name, f'{added:+.0f} ns over {without:.0f}', '')
+
+
 def build(work):
     """The program and the library that it needs; what hipcc complains of."""
     tool, program = work / 'libswitch.so', work / 'launches'
@@ -58,6 +70,7 @@ def rows(row, unhang, work):
         queue = float(subprocess.run([program], env={**environment, 'HSA_TOOLS_LIB': str(other)}, capture_output=True, text=True).stdout.split()[1])
         row('the same launches through an intercept queue that only counts', f'{queue - alone:+.0f} ns', '')
     row('a Python decorator that writes a line for each call', f'{decorator():+.0f} ns', '')
+    operations(row, {**environment, 'HSA_TOOLS_LIB': str(recorder), 'PYTHONPATH': str(TOP / 'python'), 'UNHANG_MAX_LEVEL': '3'})
     if fake.exists():
         times = [float(subprocess.run([fake, recorder, 'allocation-pairs'], env={**environment, 'UNHANG_LEVEL': str(level)}, capture_output=True, text=True).stdout.split()[0])
                  for level in (0, 1)]

@@ -147,11 +147,12 @@ static void furnish_clients(const struct server *s)
 	}
 }
 
-/** The emulated machine has no log of the real one. */
+/** The emulated machine has no log of the real one, and none of what unhang knows of it. */
 static void hide_logs(void)
 {
-	static const char *const places[] = { "/var/log/journal", "/run/log/journal", "/var/crash",
-					      "/var/lib/systemd/coredump" };
+	static const char *const places[] = { "/var/log/journal", "/run/log/journal", "/var/crash", "/var/lib/systemd/coredump",
+					      "/run/unhang" };
+	mkdir("/run/unhang", 0755);
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
 		mount("unhang", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m");
 }

@@ -38,6 +38,7 @@ struct node {
 	VEC(struct node *) children; // of a directory
 	uint64_t number;
 	mode_t mode;
+	bool freed; // a devcoredump that somebody wrote to
 	const char *link;
 	const struct kind *kind;
 	struct seat *seat; // the GPU that it is of; NULL

@@ -363,6 +363,23 @@ static void build_firmware(struct server *s, struct node *d, const struct emu_gp
 	}
 }
 
+/** Whoever writes to it frees it: then it is gone, also for who has it open. */
+static int fill_dump(struct server *s, const struct node *n, struct text *ret)
+{
+	(void)s;
+	if (n->freed)
+		return ENODEV;
+	text_add(ret, n->text);
+	return 0;
+}
+
+static int free_dump(struct server *s, struct open_file *f, uint64_t at, const char *data, size_t size)
+{
+	(void)s, (void)at, (void)data, (void)size;
+	f->node->freed = true;
+	return 0;
+}
+
 static void build_devcoredump(struct server *s, struct node *sys, struct node *d, const struct seat *seat)
 {
 	struct str dump = emu_devcoredump(seat->gpu);
@@ -372,8 +389,8 @@ static void build_devcoredump(struct server *s, struct node *sys, struct node *d
 	const char *name = arena_printf(a, "devcd%d", seat->facts->card + 1).p;
 	struct node *n = tree_directory(s, sys, arena_printf(a, "devices/virtual/devcoredump/%s", name).p, 0755);
 	n->seat = d->seat;
-	struct node *data = tree_text(s, n, "data", dump);
-	data->mode = 0100600;
+	static const struct kind dump_kind = { .fill = fill_dump, .write = free_dump };
+	struct node *data = tree_file(s, n, "data", 0600, &dump_kind);
 	data->path = S("devcoredump/data");
 	struct text expanded = { 0 };
 	emu_expand(s->machine, dump, &expanded);

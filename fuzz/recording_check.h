@@ -16,7 +16,8 @@ enum {
 	SAMPLE_THREADS_AT = SAMPLE_MEMORY_AT + 64 + SAMPLE_SLOTS * RECORD_SIZE,
 	SAMPLE_OPERATIONS_AT = SAMPLE_THREADS_AT + 2 * 128,
 	SAMPLE_LOG_AT = SAMPLE_OPERATIONS_AT + 64 + 2 * 960,
-	SAMPLE_SIZE = SAMPLE_LOG_AT + 64 + 16 * RECORD_SIZE,
+	SAMPLE_LOG_SLOTS = 32,
+	SAMPLE_SIZE = SAMPLE_LOG_AT + 64 + SAMPLE_LOG_SLOTS * RECORD_SIZE,
 };
 
 static inline void sample_extent(char *bytes, unsigned n, struct rec_extent e)
@@ -46,14 +47,18 @@ static inline void sample_seal_all(char *bytes)
 		sample_seal(bytes + SAMPLE_EVENTS_AT + 64 + i * RECORD_SIZE, RECORD_WORDS, i);
 		sample_seal(bytes + SAMPLE_MEMORY_AT + 64 + i * RECORD_SIZE, RECORD_WORDS, i);
 	}
-	for (unsigned i = 0; i < 2; i++)
-		sample_seal(bytes + SAMPLE_OPERATIONS_AT + 64 + i * 960, offsetof(struct rec_operation, end) / 8, i + 1);
-	while (used + sizeof(struct rec_entry) <= 16 * RECORD_SIZE) {
+	for (unsigned i = 0; i < 2; i++) {
+		struct rec_operation o;
+		char *at = bytes + SAMPLE_OPERATIONS_AT + 64 + i * 960;
+		memcpy(&o, at, sizeof(o));
+		sample_seal(at, rec_operation_words(o.ntensors < REC_TENSORS ? o.ntensors : REC_TENSORS), i + 1);
+	}
+	while (used + sizeof(struct rec_entry) <= SAMPLE_LOG_SLOTS * RECORD_SIZE) {
 		struct rec_entry e;
-		uint64_t w[16 * RECORD_WORDS];
+		uint64_t w[SAMPLE_LOG_SLOTS * RECORD_WORDS];
 		char *at = bytes + SAMPLE_LOG_AT + 64 + used;
 		memcpy(&e, at, sizeof(e));
-		if (e.size < sizeof(e) || e.size % 8 || e.size > 16 * RECORD_SIZE - used)
+		if (e.size < sizeof(e) || e.size % 8 || e.size > SAMPLE_LOG_SLOTS * RECORD_SIZE - used)
 			break;
 		memcpy(w, at, e.size);
 		e.check = rec_check(w, e.size / 8, used);
@@ -114,6 +119,16 @@ static inline void sample_records(char *bytes)
 	memcpy(bytes + SAMPLE_EVENTS_AT + 64 + 7 * RECORD_SIZE, &fault, sizeof(fault));
 }
 
+/** saxpy's arguments in msgpack: two pointers, and two numbers of four bytes. An offset of 0 is left out, since it would end the text. */
+static const char sample_metadata[] = "\x81\xae"
+				      "amdhsa.kernels\x91\x82\xa5.name\xaf_Z5saxpyPKfPffi\xa5.args\x94"
+				      "\x82\xa5.size\x08\xab.value_kind\xadglobal_buffer"
+				      "\x83\xa5.size\x08\xa7.offset\x08\xab.value_kind\xadglobal_buffer"
+				      "\x83\xa5.size\x04\xa7.offset\x10\xab.value_kind\xa8"
+				      "by_value"
+				      "\x83\xa5.size\x04\xa7.offset\x14\xab.value_kind\xa8"
+				      "by_value";
+
 static inline char *sample_recording(void)
 {
 	char *bytes = calloc(1, SAMPLE_SIZE);
@@ -142,7 +157,7 @@ static inline char *sample_recording(void)
 	sample_extent(bytes, 3, (struct rec_extent){ EXTENT_MEMORY, 0, SAMPLE_MEMORY_AT, 0, SAMPLE_SLOTS, RECORD_SIZE, 64 });
 	sample_extent(bytes, 4, (struct rec_extent){ EXTENT_THREADS, 0, SAMPLE_THREADS_AT, 0, 2, 128, 0 });
 	sample_extent(bytes, 5, (struct rec_extent){ EXTENT_OPERATIONS, 0, SAMPLE_OPERATIONS_AT, 0, 2, 960, 64 });
-	sample_extent(bytes, 6, (struct rec_extent){ EXTENT_LOG, 0, SAMPLE_LOG_AT, 0, 16, RECORD_SIZE, 64 });
+	sample_extent(bytes, 6, (struct rec_extent){ EXTENT_LOG, 0, SAMPLE_LOG_AT, 0, SAMPLE_LOG_SLOTS, RECORD_SIZE, 64 });
 	sample_records(bytes);
 	memcpy(bytes + SAMPLE_EVENTS_AT, &next, sizeof(next));
 	memcpy(bytes + SAMPLE_THREADS_AT, &thread, sizeof(thread));
@@ -150,6 +165,7 @@ static inline char *sample_recording(void)
 		const struct rec_operation o = {
 			.begin = 90,
 			.name = 1,
+			.parent = i, // the second is in the first
 			.ntensors = 1,
 			.tensors = { { .address = 0x7e0000000000, .dtype = 2, .ndim = 2, .shape = { 4, 8 } } }
 		};
@@ -162,6 +178,7 @@ static inline char *sample_recording(void)
 	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_KERNEL, .n = { 0x1000, 48, 0xe0 } },
 			    "_Z5saxpyPKfPffi");
 	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_TEXT, .id = 1 }, "attention");
+	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_METADATA, .n = { 0xe0 } }, sample_metadata);
 	used = sample_entry(bytes, used, (struct rec_entry){ .kind = ENTRY_UNLOAD, .n = { 0xe0 } }, "");
 	memcpy(bytes + SAMPLE_LOG_AT, &used, sizeof(used));
 	sample_seal_all(bytes);

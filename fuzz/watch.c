@@ -1,9 +1,10 @@
-// Fuzzes what the watch reads of others: records of incidents, configurations, uevents, and what the eye sends.
+// Fuzzes what the watch reads of others: records of incidents, configurations, uevents, what the eye and the pulse send, and /proc.
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "store/store.h"
 #include "watch/eye.h"
+#include "watch/progress.h"
 #include "watch/pulse.h"
 #include "watch/settings.h"
 #include "watch/uevent.h"
@@ -46,6 +47,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	settings_parse(&s, "fuzz", bytes, ignore, NULL);
 	settings_free(&s);
 	uevent_parse(bytes, &u);
+	struct process_stat stat;
+	char job[80];
+	static const struct know nothing;
+	struct gpu_progress p;
+	process_stat_parse(bytes, &stat);
+	process_job(bytes, job, sizeof(job));
+	progress_begin(&p, &nothing);
+	progress_take(&p, bytes, size & 1, 0);
+	progress_take(&p, bytes, !(size & 1), 1000);
+	progress_judge(&p, 2000);
 	if (pulse_interrupts(bytes, S("1\n22")) < -1)
 		abort();
 	while (eye_take(&bytes, &frame, &wrong))

@@ -92,32 +92,30 @@ static void end(const struct rec_event *e)
 	}
 }
 
-/** Gives access to one allocation; false: it is not there. */
-static bool row_access(const struct rec_event *e, unsigned call)
+/** Gives access to the allocation at an address, and says how large it is; 0: there is none. */
+static uint64_t row_access(const struct rec_event *e, uint64_t address, unsigned call)
 {
-	for (uint64_t i = place_of(e->a[0], call), n = 0; n < PROBES && n <= rec.allocation_mask; i++, n++) {
+	for (uint64_t i = place_of(address, call), n = 0; n < PROBES && n <= rec.allocation_mask; i++, n++) {
 		struct rec_allocation a = rec.allocations[i & rec.allocation_mask];
-		if (a.state != REC_MEMORY_LIVE || a.address != e->a[0] || a.call != call)
+		if (a.state != REC_MEMORY_LIVE || a.address != address || a.call != call)
 			continue;
 		a.gpus = rec_gpus_after(&a, e);
 		row_write(i & rec.allocation_mask, &a);
-		return e->call == CALL_ALLOW_ACCESS || a.size >= e->a[1];
+		return a.size;
 	}
-	return false;
+	return 0;
 }
 
-/** Access is given to a range, which may be of many pieces: that is seldom, so that all are looked at. */
+/** Access to mapped memory is given to a range, which may be of many pieces, one behind the other. */
 static void access(const struct rec_event *e)
 {
-	if (row_access(e, e->call == CALL_SET_ACCESS ? CALL_MAP : CALL_POOL_ALLOCATE) || e->call != CALL_SET_ACCESS)
-		return;
-	for (uint64_t i = 0; i <= rec.allocation_mask; i++) {
-		struct rec_allocation a = rec.allocations[i];
-		if (a.state != REC_MEMORY_LIVE || a.call != CALL_MAP || a.address - e->a[0] >= e->a[1])
-			continue;
-		a.gpus = rec_gpus_after(&a, e);
-		row_write(i, &a);
-	}
+	uint64_t size = 1;
+	if (e->call == CALL_ALLOW_ACCESS)
+		row_access(e, e->a[0], CALL_POOL_ALLOCATE);
+	for (uint64_t at = 0; e->call == CALL_SET_ACCESS && at < e->a[1] && size; at += size)
+		size = row_access(e, e->a[0] + at, CALL_MAP);
+	// Pieces that are not found: what is not known of them must not be told.
+	rec.memory->lost += !size;
 }
 
 static void apply(const struct rec_event *e)

@@ -11,14 +11,7 @@
 
 #include "recorder/recorder.h"
 
-enum {
-	EVENT_SLOTS = 16384,
-	ALLOCATION_SLOTS = 65536,
-	THREAD_SLOTS = 512,
-	OPERATION_SLOTS = 1024,
-	LOG_BYTES = 8 << 20,
-	SHARE = 8
-};
+enum { EVENT_SLOTS = 16384, ALLOCATION_SLOTS = 65536, THREAD_SLOTS = 512, LOG_BYTES = 8 << 20, SHARE = 8 };
 
 struct recorder rec = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 struct rec_next next;
@@ -185,10 +178,6 @@ static void pieces_add(void)
 	rec.memory = extent_fit(EXTENT_MEMORY, 0, sizeof(struct rec_memory), &n, 64, RECORD_SIZE);
 	rec.allocations = rec.memory ? (struct rec_allocation *)(rec.memory + 1) : NULL;
 	rec.allocation_mask = n - 1;
-	n = slots_in(16, sizeof(struct rec_operation), OPERATION_SLOTS);
-	rec.operations = extent_fit(EXTENT_OPERATIONS, 0, sizeof(struct rec_ring), &n, 16, sizeof(struct rec_operation));
-	rec.operation_slots = rec.operations ? (struct rec_operation *)(rec.operations + 1) : NULL;
-	rec.operation_mask = n - 1;
 }
 
 /** A child of fork() shares the mapping: it must not write into its parent's recording. It ends nothing and frees nothing. */
@@ -233,10 +222,11 @@ static bool make_file(void)
 
 bool rec_start(void)
 {
-	static bool tried;
+	static _Atomic bool tried;
+	if (atomic_load_explicit(&tried, memory_order_acquire))
+		return atomic_load(&rec.on);
 	pthread_mutex_lock(&rec.lock);
-	const bool first = !tried;
-	tried = true;
+	const bool first = !atomic_load(&tried);
 	if (first) {
 		rec.pid = getpid();
 		settings_read(&rec.settings);
@@ -247,6 +237,7 @@ bool rec_start(void)
 			pthread_atfork(NULL, NULL, forked);
 			supervisor_allow();
 		}
+		atomic_store_explicit(&tried, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&rec.lock);
 	if (first && atomic_load(&rec.on))
@@ -261,4 +252,11 @@ void rec_end(void)
 	sampler_stop();
 	sample();
 	__atomic_store_n(&rec.header->state, RECORDING_ENDED, __ATOMIC_RELEASE);
+}
+
+/** A process that told operations and never started the runtime: its recording ends with it. */
+static __attribute__((destructor)) void ended(void)
+{
+	if (atomic_load(&rec.on) && rec.pid == getpid() && !rec.header->core_size)
+		rec_end();
 }

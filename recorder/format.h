@@ -277,7 +277,16 @@ struct rec_log {
 	uint64_t used; // bytes behind this head
 	uint64_t reserved[7];
 };
-enum rec_entry_kind { ENTRY_KERNEL = 1, ENTRY_CODE, ENTRY_UNLOAD, ENTRY_AGENT, ENTRY_POOL, ENTRY_TEXT };
+enum rec_entry_kind {
+	ENTRY_KERNEL = 1,
+	ENTRY_CODE,
+	ENTRY_UNLOAD,
+	ENTRY_AGENT,
+	ENTRY_POOL,
+	ENTRY_TEXT,
+	ENTRY_METADATA,
+	ENTRY_ALLOCATOR
+};
 /** A multiple of 8 bytes; the text is behind the numbers. */
 struct rec_entry {
 	uint32_t size; // all of it
@@ -287,7 +296,9 @@ struct rec_entry {
 	uint32_t id;   // of a text
 	uint64_t time; // ticks
 	uint64_t n[6]; // kernel: object, argument bytes, executable; code: base, size, delta, executable; unload: executable;
-		       // agent: handle, type (1: GPU), node, bus address, domain; pool: handle, agent, flags, bytes
+		       // agent: handle, type (1: GPU), node, bus address, domain; pool: handle, agent, flags, bytes;
+		       // metadata (the text is what a code object's note says of its kernels): executable;
+		       // allocator (the text says whose): what it takes of the runtime are multiples of so many bytes
 };
 
 enum { REC_TENSORS = 8, REC_DIMENSIONS = 6 };
@@ -301,15 +312,21 @@ struct rec_tensor {
 };
 /** What a framework was doing: unhang_begin() and unhang_end(). */
 struct rec_operation {
-	uint32_t id, check;    // the check is over what does not change at the end
+	uint32_t id, check;    // the check is over rec_operation_words()
 	uint64_t begin;        // ticks
 	uint32_t name, parent; // a text of the log; the operation around it, 0: none
 	uint16_t thread, ntensors;
-	uint32_t reserved;
+	uint32_t filter; // 1: UNHANG_INCLUDE names it or one around it, 2: UNHANG_EXCLUDE does
 	struct rec_tensor tensors[REC_TENSORS];
 	uint64_t end; // ticks; 0: it has not ended
 	uint64_t reserved2[3];
 };
+
+/** Words of an operation that are written and checked when it begins: of its tensors only those that it has. */
+static inline unsigned rec_operation_words(unsigned ntensors)
+{
+	return (unsigned)((__builtin_offsetof(struct rec_operation, tensors) + ntensors * sizeof(struct rec_tensor)) / 8);
+}
 
 /** Of a buffer before its kernel ran (level 5). */
 struct rec_statistics {

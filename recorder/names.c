@@ -1,11 +1,13 @@
 // Names: kernels and their code as they are loaded, GPUs, pools, and what frameworks call their operations. They go into a log that only
 // grows; a kernel's size of arguments is also kept here, for level 3.
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "recorder/note.h"
 #include "recorder/recorder.h"
 
-enum { TABLE_FIRST = 4096, NAME_MOST = 8192, TEXTS = 1024 };
+enum { TABLE_FIRST = 4096, NAME_MOST = 8192, TEXTS = 4096, PROBES = 64, METADATA_MOST = 48 << 10 };
 
 /** Kernels by object. A table that has grown too full is left as it is, for those who still look into it, and a larger one made. */
 struct kernel_table {
@@ -13,7 +15,8 @@ struct kernel_table {
 	struct kernel_row {
 		_Atomic uint64_t kernel; // 0: free
 		_Atomic int32_t arguments;
-		uint32_t name; // place in the log
+		uint32_t name;           // place in the log
+		_Atomic uint32_t filter; // FILTER_IN, FILTER_OUT
 	} rows[];
 };
 static struct kernel_table *_Atomic kernels;
@@ -38,7 +41,7 @@ static struct kernel_table *table_new(uint64_t rows)
 }
 
 /** The lock is held. */
-static void kernel_put(uint64_t kernel, int32_t arguments, uint32_t name)
+static void kernel_put(uint64_t kernel, int32_t arguments, uint32_t name, uint32_t filter)
 {
 	struct kernel_table *t = atomic_load(&kernels);
 	if (!t || 2 * t->used >= t->mask) {
@@ -58,6 +61,7 @@ static void kernel_put(uint64_t kernel, int32_t arguments, uint32_t name)
 	struct kernel_row *r = row_of(t, kernel);
 	t->used += !r->kernel;
 	r->name = name;
+	atomic_store_explicit(&r->filter, filter, memory_order_relaxed);
 	atomic_store_explicit(&r->arguments, arguments, memory_order_relaxed);
 	atomic_store_explicit(&r->kernel, kernel, memory_order_release);
 }
@@ -66,7 +70,10 @@ int kernel_arguments(uint64_t kernel)
 {
 	struct kernel_table *t = atomic_load_explicit(&kernels, memory_order_acquire);
 	const struct kernel_row *r = t && kernel ? row_of(t, kernel) : NULL;
-	return r && r->kernel ? atomic_load_explicit(&r->arguments, memory_order_relaxed) : -1;
+	if (!r || !r->kernel)
+		return -1;
+	const uint32_t filter = atomic_load_explicit(&r->filter, memory_order_relaxed) | thread_here()->filter;
+	return filter == FILTER_IN ? atomic_load_explicit(&r->arguments, memory_order_relaxed) : -2;
 }
 
 const char *kernel_name(uint64_t kernel)
@@ -76,9 +83,8 @@ const char *kernel_name(uint64_t kernel)
 	return r && r->kernel && r->name ? (const char *)(rec.log + 1) + r->name + sizeof(struct rec_entry) : NULL;
 }
 
-bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text)
+static bool log_bytes(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text, size_t len)
 {
-	const size_t len = text ? strnlen(text, NAME_MOST) : 0;
 	const size_t size = (sizeof(struct rec_entry) + len + 8) / 8 * 8; // with at least one NUL behind the text
 	if (!rec.log || rec.log->used + size > rec.log_size) {
 		rec.header->lost_names++;
@@ -94,6 +100,26 @@ bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned 
 	e->check = rec_check((const uint64_t *)e, (unsigned)(size / 8), rec.log->used);
 	__atomic_store_n(&rec.log->used, rec.log->used + size, __ATOMIC_RELEASE);
 	return true;
+}
+
+bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text)
+{
+	return log_bytes(kind, id, n, nn, text, text ? strnlen(text, NAME_MOST) : 0);
+}
+
+/** Keeps what the code says of its kernels' arguments: its memory is gone when somebody asks. Of large objects, which are files, a reader
+ * can look into these. The lock is held. */
+static void metadata_keep(hsa_handle loaded, hsa_handle executable)
+{
+	uint32_t type = 0, n = 0;
+	uint64_t base = 0, size = 0;
+	if (rec.loader.info(loaded, LOADED_STORAGE, &type) != HSA_OK || type != STORAGE_MEMORY ||
+	    rec.loader.info(loaded, LOADED_STORAGE_BASE, &base) != HSA_OK || !base ||
+	    rec.loader.info(loaded, LOADED_STORAGE_SIZE, &size) != HSA_OK)
+		return;
+	const char *text = metadata_find((const char *)(uintptr_t)base, size, &n);
+	if (text && n <= METADATA_MOST && rec.log && rec.log->used < rec.log_size / 2)
+		log_bytes(ENTRY_METADATA, 0, (uint64_t[]){ executable }, 1, text, n);
 }
 
 /** What is being loaded. */
@@ -124,7 +150,7 @@ static hsa_status symbol_note(hsa_handle executable, hsa_handle symbol, void *ct
 	pthread_mutex_lock(&rec.lock);
 	const uint64_t at = rec.log ? rec.log->used : 0;
 	const bool named = log_add(ENTRY_KERNEL, 0, (uint64_t[]){ kernel, arguments, l->executable }, 3, room);
-	kernel_put(kernel, filter_passes(&rec.settings, room) ? (int32_t)arguments : -2, named ? (uint32_t)at : 0);
+	kernel_put(kernel, (int32_t)arguments, named ? (uint32_t)at : 0, filter_of(&rec.settings, room));
 	pthread_mutex_unlock(&rec.lock);
 	return HSA_OK;
 }
@@ -144,8 +170,30 @@ static hsa_status code_note(hsa_handle executable, hsa_handle loaded, void *ctx)
 	uri[len] = 0;
 	pthread_mutex_lock(&rec.lock);
 	log_add(ENTRY_CODE, 0, (uint64_t[]){ base, size, delta, executable }, 4, uri);
+	metadata_keep(loaded, executable);
 	pthread_mutex_unlock(&rec.lock);
 	return HSA_OK;
+}
+
+/** Frameworks that hand out parts of what they allocate: a buffer of theirs is not what the program calls a buffer. */
+static const struct allocator {
+	const char *library, *name;
+	uint64_t multiple;
+} allocators[] = { { "libc10_hip.so", "PyTorch", 2 << 20 } };
+
+static void allocators_note(void)
+{
+	static _Atomic bool noted[sizeof(allocators) / sizeof(allocators[0])];
+	for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++) {
+		void *loaded = noted[i] ? NULL : dlopen(allocators[i].library, RTLD_LAZY | RTLD_NOLOAD);
+		if (!loaded)
+			continue;
+		dlclose(loaded);
+		pthread_mutex_lock(&rec.lock);
+		if (!atomic_exchange(&noted[i], true))
+			log_add(ENTRY_ALLOCATOR, 0, &allocators[i].multiple, 1, allocators[i].name);
+		pthread_mutex_unlock(&rec.lock);
+	}
 }
 
 void names_of_executable(hsa_handle executable)
@@ -157,6 +205,7 @@ void names_of_executable(hsa_handle executable)
 	if (rec.loader.iterate && rec.loader.info)
 		rec.loader.iterate(executable, code_note, NULL);
 	iterate(executable, symbol_note, &l);
+	allocators_note();
 	event_note(thread_here(), CALL_LOAD, HSA_OK, (uint64_t[4]){ executable, l.kernels });
 }
 
@@ -173,7 +222,11 @@ static struct text_row {
 	_Atomic uint64_t hash;
 	_Atomic uint32_t number; // place in the log, plus one
 } texts[TEXTS];
+static uint8_t text_filters[TEXTS]; // by number
 
+uint32_t text_filter(uint32_t number) { return number ? text_filters[number % TEXTS] : 0; }
+
+/** Where names are made up without end (step 1, step 2) the table fills: what is not found soon has no name. */
 static uint64_t text_hash(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325u;
@@ -187,7 +240,7 @@ uint32_t text_number(const char *text)
 	static uint32_t made;
 	const uint64_t hash = text_hash(text);
 	uint32_t number = 0;
-	for (size_t i = hash % TEXTS, n = 0; n < TEXTS; i = (i + 1) % TEXTS, n++) {
+	for (size_t i = hash % TEXTS, n = 0; n < PROBES; i = (i + 1) % TEXTS, n++) {
 		const uint64_t key = atomic_load_explicit(&texts[i].hash, memory_order_acquire);
 		if (key == hash)
 			return atomic_load_explicit(&texts[i].number, memory_order_relaxed);
@@ -195,12 +248,13 @@ uint32_t text_number(const char *text)
 			break;
 	}
 	pthread_mutex_lock(&rec.lock);
-	for (size_t i = hash % TEXTS, n = 0; n < TEXTS && !number; i = (i + 1) % TEXTS, n++) {
+	for (size_t i = hash % TEXTS, n = 0; n < PROBES && !number; i = (i + 1) % TEXTS, n++) {
 		const uint64_t key = atomic_load(&texts[i].hash);
 		if (key == hash)
 			number = atomic_load(&texts[i].number);
 		else if (!key && log_add(ENTRY_TEXT, made + 1, NULL, 0, text)) {
 			number = ++made;
+			text_filters[number % TEXTS] = (uint8_t)filter_of(&rec.settings, text);
 			atomic_store(&texts[i].number, number);
 			atomic_store_explicit(&texts[i].hash, hash, memory_order_release);
 		} else if (!key)

@@ -71,6 +71,7 @@ struct queue_state {
 struct thread_state {
 	struct rec_thread *slot;
 	uint32_t operation;
+	uint32_t filter; // FILTER_IN, FILTER_OUT: of the operation, and of those around it
 	uint16_t number;
 	bool tried;
 };
@@ -178,8 +179,10 @@ void rec_aside(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool core_beside(const char *recording, char *ret, size_t size);
 /** %i rank, %p pid, %h host, %u user, %% percent. false: it does not fit. */
 bool path_fill(const char *pattern, int32_t rank, char *ret, size_t size);
-/** Whether the filters let a name through. */
-bool filter_passes(const struct rec_settings *s, const char *name);
+/** What the filters say of a kernel or an operation: a kernel is taken that is in by its own name or by that of an operation which it is
+ * launched in, and that is out by none of them. */
+enum { FILTER_IN = 1, FILTER_OUT = 2 };
+uint32_t filter_of(const struct rec_settings *s, const char *name);
 
 // file.c
 /** Makes the recording, once in a process; @true where there is one. */
@@ -207,7 +210,7 @@ void event_note(const struct thread_state *t, enum rec_call call, hsa_status sta
 // names.c
 void names_of_executable(hsa_handle executable);
 void names_unload(hsa_handle executable);
-/** Bytes of arguments of a kernel; -1: it is not known, -2: filters leave it out. */
+/** Bytes of arguments of a kernel that this thread launches; -1: it is not known, -2: filters leave it out. */
 int kernel_arguments(uint64_t kernel);
 /** Its name as the file has it, without ".kd"; NULL: not known. */
 const char *kernel_name(uint64_t kernel);
@@ -215,6 +218,8 @@ const char *kernel_name(uint64_t kernel);
 bool log_add(enum rec_entry_kind kind, uint32_t id, const uint64_t *n, unsigned nn, const char *text);
 /** The number of a text, made where it is new; 0: there is no room. */
 uint32_t text_number(const char *text);
+/** filter_of() the text of a number. */
+uint32_t text_filter(uint32_t number);
 void agents_note(void);
 
 // queues.c
@@ -236,6 +241,10 @@ void queue_record_unrung(struct queue_state *q, uint64_t end);
 hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 void intercept_begin(struct queue_state *q);
+
+// operations.c
+/** One ends while others that began in it go on: the thread stays in those. */
+void operation_end_outer(uint32_t operation);
 
 // arguments.c
 void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address);

@@ -172,9 +172,9 @@ static bool any_glob(const char *list, const char *name)
 	return false;
 }
 
-bool filter_passes(const struct rec_settings *s, const char *name)
+uint32_t filter_of(const struct rec_settings *s, const char *name)
 {
-	return (!s->include[0] || any_glob(s->include, name)) && !any_glob(s->exclude, name);
+	return (!s->include[0] || any_glob(s->include, name) ? FILTER_IN : 0) | (any_glob(s->exclude, name) ? FILTER_OUT : 0);
 }
 
 static void tell(const char *format, va_list ap)

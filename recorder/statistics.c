@@ -9,10 +9,12 @@
 #include <immintrin.h>
 #endif
 
+#include "recorder/halves.h"
+
 #define UNHANG_RECORDER_INSIDE
 #include "unhang/recorder.h"
 
-enum { BLOCK = 4096, LARGE = 0x78000000 }; // LARGE: a float of 2^113, of which a block has a finite sum
+enum { BLOCK = 4096, HALVES_BLOCK = 16384, LARGE = 0x78000000 }; // LARGE: a float of 2^113, of which a block has a finite sum
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define FAST __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -182,103 +184,36 @@ static void widen_half(float *restrict to, const uint16_t *restrict from, size_t
 	widen_half_slowly(to + done, from + done, n - done);
 }
 
-typedef void widen_fn(float *restrict to, const uint16_t *restrict from, size_t n);
-
-/** The largest magnitude of a block of 16 bits each, and how many are zero. */
-FAST static uint16_t largest_of_16(const uint16_t *data, size_t n, uint32_t *ret_zeros)
+/** Where all are finite they are not written down as floats in between. false: they are not. */
+static bool add_finite_16(struct statistics *s, bool half, const uint16_t *data, size_t n)
 {
-	uint16_t largest = 0, zeros = 0; // a block has fewer than 65536
-	for (size_t i = 0; i < n; i++) {
-		const uint16_t bits = data[i] & 0x7fff;
-		largest = bits > largest ? bits : largest;
-		zeros = (uint16_t)(zeros + (bits == 0));
+	const int limit = half ? 0x7c00 : LARGE >> 16; // magnitudes from here on are not finite, or too large for a sum
+	struct halves h;
+	if (!halves_add(&h, half, data, n) || h.most >= limit || h.least < -limit)
+		return false;
+	const uint16_t bits[2] = { (uint16_t)halves_order(h.least), (uint16_t)halves_order(h.most) };
+	float ends[2];
+	(half ? widen_half : widen_bfloat)(ends, bits, 2);
+	block_add(s, &(struct block){ h.sum, ends[0] + 0.0f, ends[1] + 0.0f, h.zeros }); // -0 is 0
+	return true;
+}
+
+static void add_wide_block(struct statistics *s, bool half, const uint16_t *data, size_t n)
+{
+	float room[BLOCK];
+	(half ? widen_half : widen_bfloat)(room, data, n);
+	add_block(s, room, n);
+}
+
+static void add_wide(struct statistics *s, bool half, const uint16_t *data, size_t n)
+{
+	for (size_t at = 0, step; at < n; at += step) {
+		step = n - at < HALVES_BLOCK ? n - at : HALVES_BLOCK;
+		const size_t whole = step / HALVES_AT_ONCE * HALVES_AT_ONCE;
+		size_t done = whole && add_finite_16(s, half, data + at, whole) ? whole : 0;
+		for (; done < step; done += step - done < BLOCK ? step - done : BLOCK)
+			add_wide_block(s, half, data + at + done, step - done < BLOCK ? step - done : BLOCK);
 	}
-	*ret_zeros = zeros;
-	return largest;
-}
-
-FAST __attribute__((optimize("O3", "fast-math"))) static void add_finite_bfloat(struct block *restrict b,
-										const uint16_t *restrict data, size_t n)
-{
-	float sum = 0, least = b->least, most = b->most;
-	for (size_t i = 0; i < n; i++) {
-		const union {
-			uint32_t bits;
-			float value;
-		} v = { (uint32_t)data[i] << 16 };
-		sum += v.value;
-		least = v.value < least ? v.value : least;
-		most = v.value > most ? v.value : most;
-	}
-	b->sum = sum;
-	b->least = least;
-	b->most = most;
-}
-
-#ifdef __x86_64__
-__attribute__((target("avx512f"))) static size_t add_finite_half_16(struct block *b, const uint16_t *data, size_t n)
-{
-	__m512 sum[2] = { _mm512_setzero_ps(), _mm512_setzero_ps() }, least = _mm512_set1_ps(b->least),
-	       most = _mm512_set1_ps(b->most);
-	size_t i = 0;
-	for (; i + 32 <= n; i += 32)
-		for (unsigned k = 0; k < 2; k++) {
-			const __m512 v =
-				_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(data + i + 16 * k)));
-			sum[k] = _mm512_add_ps(sum[k], v);
-			least = _mm512_min_ps(least, v);
-			most = _mm512_max_ps(most, v);
-		}
-	b->sum = _mm512_reduce_add_ps(sum[0]) + _mm512_reduce_add_ps(sum[1]);
-	b->least = _mm512_reduce_min_ps(least);
-	b->most = _mm512_reduce_max_ps(most);
-	return i;
-}
-#endif
-
-/** Finite halves: as many as the processor takes at once. Returns how many. */
-static size_t add_finite_half(struct block *b, const uint16_t *data, size_t n)
-{
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx512f"))
-		return add_finite_half_16(b, data, n);
-#endif
-	(void)b;
-	(void)data;
-	(void)n;
-	return 0;
-}
-
-static void add_wide_block(struct statistics *s, uint32_t dtype, const uint16_t *data, size_t n)
-{
-	const bool half = dtype == UNHANG_FLOAT16;
-	widen_fn *widen = half ? widen_half : widen_bfloat;
-	float room[BLOCK], first;
-	uint32_t zeros;
-	size_t done = 0;
-	// Where all are finite they are not written down as floats in between.
-	if (largest_of_16(data, n, &zeros) < (half ? 0x7c00 : LARGE >> 16)) {
-		widen(&first, data, 1);
-		struct block b = { 0, first, first, 0 };
-		if (half)
-			done = add_finite_half(&b, data, n);
-		else
-			add_finite_bfloat(&b, data, done = n);
-		b.zeros = done == n ? zeros : 0;
-		for (size_t i = 0; done < n && i < done; i++)
-			b.zeros += !(data[i] & 0x7fff);
-		if (done)
-			block_add(s, &b);
-	}
-	widen(room, data + done, n - done);
-	if (n > done)
-		add_block(s, room, n - done);
-}
-
-static void add_wide(struct statistics *s, uint32_t dtype, const void *data, size_t n)
-{
-	for (size_t at = 0; at < n; at += BLOCK)
-		add_wide_block(s, dtype, (const uint16_t *)data + at, n - at < BLOCK ? n - at : BLOCK);
 }
 
 /** A float of 8 bits: @exponent bits of exponent; @fnuz: one NaN, no negative zero, no infinities; else E4M3 has no infinities either. */
@@ -345,7 +280,7 @@ void statistics_add(struct statistics *s, uint32_t dtype, const void *data, size
 	if (dtype == UNHANG_FLOAT32) {
 		add_floats(s, data, n);
 	} else if (dtype == UNHANG_FLOAT16 || dtype == UNHANG_BFLOAT16) {
-		add_wide(s, dtype, data, n);
+		add_wide(s, dtype == UNHANG_FLOAT16, data, n);
 	} else if (dtype == UNHANG_COMPLEX64 || dtype == UNHANG_COMPLEX128) {
 		// Real and imaginary parts are elements of their own.
 		s->elements += n;

@@ -1,5 +1,5 @@
-// A driver that is none, for fake_runtime: /dev/kfd with the debugger's operations that the recorder uses. It stands before libc's open()
-// and ioctl(), and says at the end in which order it was asked.
+// A driver that is none, for fake_runtime: /dev/kfd with the debugger's operations that the recorder uses. It stands before libc's open(),
+// ioctl() and prctl(), and says what it was asked for.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -73,6 +74,22 @@ static int answer(struct trap *t)
 		break;
 	}
 	return 0;
+}
+
+/** Says whom the recorder lets look into the process: only a kernel with Yama would. */
+int prctl(int option, ...)
+{
+	unsigned long a[4];
+	va_list ap;
+	va_start(ap, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	if (option == PR_SET_PTRACER && getenv("FAKE_KFD")) {
+		printf("ptracer %lu\n", a[0]);
+		fflush(stdout);
+	}
+	return (int)syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);
 }
 
 int ioctl(int fd, unsigned long request, ...)

@@ -15,6 +15,7 @@
 
 #include "fake_runtime.h"
 #include "recorder/hsa.h"
+#include "unhang/recorder.h"
 
 enum { CORE_FUNCTIONS = 125, EXT_FUNCTIONS_MOST = 90, KERNELS = 8, ARGUMENT_SIZE = 48, ARGUMENT_SLOT = 64, SIGNALS = 64 };
 
@@ -40,6 +41,7 @@ struct options {
 	unsigned threads, size, launches, ext_size, queues, allocations, batch;
 	uint64_t hang;
 	bool forever, slow, wait, memory;
+	const struct unhang_recorder *framework; // NULL: launches are in no operation
 };
 
 static void none(void)
@@ -338,7 +340,16 @@ static void *produce(void *ctx)
 {
 	const struct producer *p = ctx;
 	for (unsigned i = 0; p->o->forever || i < p->o->launches; i++) {
+		const int64_t shape[2] = { i + 1, 3 };
+		const struct unhang_tensor tensor = { shape, UNHANG_INT64, 2, shape, NULL };
+		const struct unhang_recorder *r = p->o->framework;
+		const uint32_t outer = r ? unhang_begin(r, "step", NULL, 0) : 0,
+			       inner = r ? unhang_begin(r, "layer", &tensor, 1) : 0;
 		launch(p->queue);
+		if (r) {
+			unhang_end(r, inner);
+			unhang_end(r, outer);
+		}
 		if (p->o->forever && i == 100) {
 			puts("ready");
 			fflush(stdout);
@@ -493,23 +504,25 @@ int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return 2;
-	const struct options o = { .threads = option(argc, argv, "threads", 1),
-				   .size = option(argc, argv, "size", 1024),
-				   .launches = option(argc, argv, "launches", 100),
-				   .ext_size = option(argc, argv, "ext", 400),
-				   .queues = option(argc, argv, "queues", 1),
-				   .allocations = option(argc, argv, "allocations", 0),
-				   .hang = option(argc, argv, "hang", UINT32_MAX),
-				   .forever = option(argc, argv, "forever", 0),
-				   .slow = option(argc, argv, "slow", 0),
-				   .wait = option(argc, argv, "wait", 0),
-				   .memory = !strcmp(argv[2], "memory") };
+	struct options o = { .threads = option(argc, argv, "threads", 1),
+			     .size = option(argc, argv, "size", 1024),
+			     .launches = option(argc, argv, "launches", 100),
+			     .ext_size = option(argc, argv, "ext", 400),
+			     .queues = option(argc, argv, "queues", 1),
+			     .allocations = option(argc, argv, "allocations", 0),
+			     .hang = option(argc, argv, "hang", UINT32_MAX),
+			     .forever = option(argc, argv, "forever", 0),
+			     .slow = option(argc, argv, "slow", 0),
+			     .wait = option(argc, argv, "wait", 0),
+			     .memory = !strcmp(argv[2], "memory") };
 	void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	on_load_fn *on_load = library ? (on_load_fn *)dlsym(library, "OnLoad") : NULL;
 	if (!on_load) {
 		fprintf(stderr, "fake_runtime: %s\n", dlerror());
 		return 2;
 	}
+	if (option(argc, argv, "operations", 0))
+		o.framework = ((const struct unhang_recorder *(*)(void))dlsym(library, "unhang_recorder_functions"))();
 	make_tables(&o);
 	if (!strcmp(argv[2], "odd-table"))
 		core->minor = 64;

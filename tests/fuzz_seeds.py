@@ -143,9 +143,10 @@ def markup():
     hostile = [b'</script><script>alert(1)</script>', b'"><svg onload=x>', b"' onmouseover='x", b'<!--', b'-->', b'&lt;&#60;&amp;', b']]>', b'</title></style></textarea>',
                b'\xe2\x80\xae\xe2\x80\xa8', b'\x1b[31m\x00', b'\xff\xfe<', b'{{x}}${y}', b'`@all` #1']
     yield from hostile
-    for text in hostile:
-        log = (TOP / 'docs/sample-dmesg.txt').read_bytes().replace(b'process python pid', b'process ' + text + b' pid')
-        yield log[:len(log) // 8 * 8 + 1]
+    logs = [(TOP / 'docs/sample-dmesg.txt').read_bytes().replace(b'process python pid', b'process ' + text + b' pid') for text in hostile]
+    logs += [(TOP / 'docs/sample-server.log').read_bytes(), (TOP / 'tests/logs/rccl-watchdog-lagging-rank/log.txt').read_bytes()]
+    for log in logs:  # of such a size the target writes the whole report
+        yield log + b'\n' * ((1 - len(log)) % 8)
 
 
 MADE = {'fuzz-kfd': loaded_code, 'fuzz-keys': keys, 'fuzz-journal': journals, 'fuzz-log': logs, 'fuzz-html': markup, 'fuzz-knowledge': blocks, 'fuzz-host': trees, 'fuzz-archive': packed, 'fuzz-evidence': evidence}

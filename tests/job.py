@@ -75,6 +75,17 @@ def test_status(t, j):
     t.ok(not list(CHECK.iter_errors(told)) and told["tries"][0]["exit_code"] == 5 and told["state"] == "ended", "--json is the report", done.stderr)
 
 
+def test_refused(t, j):
+    for options, words in ((("--level", "10"), "--allow-inputs"), (("--on-repeat", "level=10"), "--allow-inputs"), (("--level", "4"), "levels are"), (("--env", "a b"), "NAME=VALUE"),
+                           (("--cores", "x"), "keep"), (("--profile", "/no/such/file"), "/no/such/file"), (("--grace", "0"), "--grace"), (("--state-dir", "/proc/x"), "/proc/x")):
+        done = j.run(["true"], *options)
+        t.ok(done.returncode == tap.CANNOT and words in done.stderr.decode() and done.stderr.count(b"\n") == 1, f"{' '.join(options)} is refused", done.stderr)
+    t.same([p.name for p in pathlib.Path("/dev/shm").glob("unhang-*") if p.name.startswith(f"unhang-{os.getuid()}.") and str(os.getpid()) in p.name], [], "and nothing is left of it")
+    profile = j.unhang.write("profile.sh", "# unhang profile x\nexport HSA_A='1 2'\n")
+    done = j.run(["printenv", "HSA_A"], "--profile", profile)
+    t.same(done.stdout, b"1 2\n", "a profile's variables arrive")
+
+
 def test_output(t, j):
     """Byte for byte, by descriptors that the job inherits."""
     bytes_ = bytes(range(256)) * 4096
@@ -148,6 +159,8 @@ def test_limits(t, j):
     done = j.run(shell("while :; do echo x; sleep 0.1; done"), "--timeout-silent", 1, "--deadline", 3)
     t.same((done.returncode, ended(done)), (143, "deadline"), "one that talks is not, but for the deadline")
     t.ok(len(done.stdout) > 30, "and until then it runs", done.stdout)
+    done = j.run(shell("echo begun; kill -STOP $$"), "--timeout-silent", 1, "--deadline", 3)
+    t.same((done.returncode, ended(done)), (143, "deadline"), "a job that stopped itself is not silent, and is continued to be ended")
     with open(j.unhang.directory / "out", "wb") as out:
         done = subprocess.run([*j.arguments("--timeout-silent", 1, "--deadline", 3), "--", *shell("while :; do echo x; sleep 0.1; done")], stdout=out, stderr=out,
                               env=j.unhang.environment, timeout=PATIENCE)
@@ -216,14 +229,27 @@ def test_killed(t, j):
     """A run that was killed with its job is reported by the next one."""
     job = j.start(shell("echo ready; exec sleep 1000"))
     job.stdout.readline()
-    state, before = j.state, j.report()
+    state = j.state
+    noted = [p.read_text() for p in state.glob("*/run")]
+    until(lambda: "state" in j.report())
+    before = j.report()
     job.kill()
     job.communicate()
-    t.same((before["state"], before["tries"][0]["ended"], before["wrong"]), ("running", None, []), "a try is on the disk while it runs")
+    t.same((before["state"], before["tries"][0]["ended"], before["wrong"]), ("running", None, []), "the status file tells of a try while it runs")
+    t.ok(len(noted) == 1 and "\ntry\nnumber 1\n" in noted[0], "which is on the disk before the job starts", noted)
     done = j.run(["true"], "--state-dir", state)
     old = json.loads((state / before["id"] / "report.json").read_text())
     t.same((old["state"], old["tries"][0]["ended"], old["status"]), ("ended", "killed", 137), "the next run completes the report")
     t.ok(before["id"] in done.stderr.decode(), "and says so", done.stderr)
+    job = j.start(shell("echo ready; exec sleep 1000"), "--state-dir", state)
+    job.stdout.readline()
+    job.kill()
+    job.communicate()
+    config, place = j.unhang.write("watch.conf", ""), j.unhang.directory / "watch"
+    (place / "state").mkdir(parents=True)
+    (place / "state" / "runs").symlink_to(state)
+    said = j.unhang.run("watch", "--once", "--config", config, "--state-dir", place / "state", "--run-dir", place / "run", "--hooks-dir", place / "hooks").stderr.decode()
+    t.ok("was killed before it could report" in said, "so does the watch", said)
 
 
 # --- the terminal ---
@@ -310,6 +336,7 @@ def test_terminal(t, j):
         t.ok(term.until("continued!") is not None, "until fg")
         term.type("end\n")
         t.ok(term.until("PROMPT> ") is not None, "it ends")
+        t.same(j.report()["tries"][0]["ended"], "stopped", "soon after Ctrl-C, so the user wanted that")
         term.type(command + "\n")
         term.until("\nready!")
         term.type("raw\n")
@@ -324,7 +351,7 @@ def test_terminal(t, j):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     j = Job(unhang)
-    for test in (test_status, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal):
+    for test in (test_status, test_refused, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal):
         test(t, j)
     t.end()
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The journal, with files that systemd-journal-remote makes: journal.py UNHANG"""
 import os
+import re
 import subprocess
 import sys
 
@@ -66,6 +67,10 @@ def main():
     tap.ok(run.returncode == 2 and b'3 boots' in run.stderr and run.stderr.count(b'\n') == 1, 'a boot that is not there is named', run.stderr)
 
     tap.same(sorted(i.data['boot_id'] for i in unhang.explain(journal).incidents), BOOTS[:2], 'a journal file holds all boots')
+    around = make_journal(unhang.directory / 'around', [(0, kernel([f'message {n}' for n in range(9)] + SMU + [f'message {n}' for n in range(9, 18)]))])
+    for options, wanted in (([], range(6, 12)), (['--full-evidence'], range(18))):
+        text = unhang.run('explain', '--markdown', *options, around).stdout.decode()
+        tap.same([int(n) for n in re.findall(r'^  \d+: message (\d+)$', text, re.M)], list(wanted), f'a report quotes records around an event {options}')
     printed = make_journal(unhang.directory / 'printed', [(0, [(message, 'stdout') for message in HANG])])
     tap.same(unhang.explain(printed).classes, [], 'what a program prints is not the kernel')
 

@@ -13,6 +13,8 @@ SCENARIO = """scenario waves
 gpu 0000:03:00.0
     part  gfx1100
     shaders ses 3 shs 1 cus 2
+    register  GRBM_STATUS.SPI_BUSY = 1
+    register  GRBM_STATUS.GUI_ACTIVE = 1
     wave  xcc 0 se 1 sh 0 cu 0 simd 1 slot 3 pc 0x7f0000001040 exec 0xff vmid 8
     wave  6 pc cycle 0.013 0x7f0000002000 0x7f0000002008 0x7f0000002010 0x7f0000002018 vmid 9
     wave  se 2 pc 0x7f0000001100 barrier
@@ -27,6 +29,8 @@ gpu 0000:43:00.0
 gpu 0000:83:00.0
     part  gfx942
     shaders xccs 6 ses 1 cus 1
+    register  GRBM_STATUS.SPI_BUSY = 1
+    register  GRBM_STATUS.GUI_ACTIVE = 1
     wave  4 xcc 5 pc 0x7f0000003000
 """
 
@@ -75,6 +79,8 @@ CODE_SCENARIO = """scenario code
 gpu 0000:03:00.0
     part  gfx90a
     shaders ses 1 shs 1 cus 1
+    register  GRBM_STATUS.SPI_BUSY = 1
+    register  GRBM_STATUS.GUI_ACTIVE = 1
     wave  3 pc 0x7f0000101710 vmid 9
 
 process other

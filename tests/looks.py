@@ -200,6 +200,20 @@ def test_stack(l):
         t.same((i["class"], any(r["id"] == "mesa-page-fault" for r in i.get("remedies", []))), ("gpu-page-fault-unmapped", mesa), f"a process that {name}")
 
 
+def test_idle_slots(l):
+    """Of a GPU, or an XCC, on which nothing is busy no slot for waves is read."""
+    t, record = l.t, l.unhang.directory / "slots.json"
+    for name, gpu, some in (("idle", "    part gfx90a\n", set()), ("busy", f"    part gfx90a\n    shaders ses 1 cus 2\n    wave 3 pc 0x7f0000001000\n{BUSY}", {0}),
+                            ("busy on one XCC", "    part gfx942\n    shaders ses 1 cus 2\n    register xcc 5 GRBM_STATUS.SPI_BUSY = 1\n    wave 3 xcc 5 pc 0x7f0000001000\n", {5})):
+        scenario = l.unhang.write("slots.scenario", f"gpu {PCI}\n{gpu}")
+        run = l.unhang.run("emulate", "--record", record, scenario, "--", l.unhang.binary, "waves", "--json", "--all")
+        waves = json.loads(run.stdout or '{"waves": []}')["waves"]
+        done = [json.loads(line) for line in record.read_text().splitlines()]
+        reads = sum(o["op"] == "read" and o["path"].endswith(("/amdgpu_wave", "/amdgpu_gprwave")) for o in done)
+        t.same((run.returncode, {w["xcc"] for w in waves}, len(waves)), (0, some, 3 * len(some)), f"{name}: the waves that there are")
+        t.ok(bool(reads) == bool(some) and reads <= 2 * 2 * 40 * len(some) + 3 * len(some), f"{name}: the slots that are read", reads)
+
+
 def test_render_node(l):
     """Who opens a render node makes the driver work: as root it stays closed where debugfs tells as much."""
     t, record = l.t, l.unhang.directory / "render.json"
@@ -222,7 +236,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_render_node):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_idle_slots, test_render_node):
         test(l)
     t.end()
 

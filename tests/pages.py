@@ -113,7 +113,7 @@ def whole_complaints(page):
         if e["tag"] in ("img", "iframe", "object", "link", "form", "base", "video", "image", "use"):
             wrong.append(f"<{e['tag']}>")
     wrong += ["a picture without a name" for e in page.of("svg", class_="picture") if not e["attributes"].get("aria-label")]
-    if len(page.of("svg", class_="picture")) != len([e for e in page.of("div", class_="wide") if "figure" in e["in"]]):
+    if len(page.of("figure")) != len([e for e in page.of("div", class_="wide") if "figure" in e["in"]]):
         wrong.append("a picture without a table")
     if len(page.of("h1")) != 1:
         wrong.append("no headline")
@@ -165,9 +165,30 @@ def test_pictures(t, unhang):
     name, page = lead(TOP / "docs" / "sample-dmesg.txt")
     t.same(name, "What happened when", "without a map of memory it is the timeline")
     t.ok("Not in this evidence: a map of the program's memory" in page.visible, "and a line says what is lacking")
-    t.same(lead(*log_of("rccl-watchdog-lagging-rank"))[0], "The ranks of the job", "a collective shows the ranks")
+    name, page = lead(*log_of("rccl-watchdog-lagging-rank"))
+    t.same((name, text_of(page.of("p", class_="legend")[0])), ("The ranks of the job", "how far it came"), "a collective shows the ranks, and a legend says what the bars are")
+    t.ok(page.of("svg", class_="strip") and "When" in page.visible, "and when it was")
     agent = next((TOP / "fuzz" / "seeds" / "debug-agent").iterdir())
     t.note(f"{agent.name}: {lead(agent)[0]}")
+
+
+def test_knowledge(t, unhang):
+    """What knowledge has between backticks is code; what the evidence has is not."""
+    unhang.know("own.know", """remedy own-remedy
+    for     gfx-ring-timeout
+    kind    cure
+    title   Look for `Enabled pinned memory` in its log
+    do      Turn it off
+    undo    Turn it on
+    cost    none
+    grade   C
+    source  tests/pages.py
+""")
+    log = b"[50.0] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2\n"
+    page = page_of(unhang, "-", data=log)
+    t.ok(any(text_of(e) == "Enabled pinned memory" for e in page.of("code")) and "`Enabled" not in page.visible, "backticks of knowledge", re.findall("Look for.{60}", page.raw))
+    for path in unhang.config.rglob("own.know"):
+        path.unlink()
 
 
 def on_terminal(unhang, lines, locale, *arguments):
@@ -317,6 +338,7 @@ def main():
         test_kinds(t, unhang)
         test_pictures(t, unhang)
         test_terminal(t, unhang)
+        test_knowledge(t, unhang)
         test_hostile(t, unhang, folder)
         test_evidence(t, unhang, folder)
         test_redact(t, unhang)

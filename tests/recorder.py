@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import struct
@@ -172,6 +173,8 @@ def test_fault(t, job, unhang):
     t.same(r["near"]["allocation"]["freed_by"]["tid"], ran.pid, "and by whom")
     text = unhang.run("last", job.path(ran.pid), "--address", "0x100").stdout.decode()
     t.ok("near no allocation" in text and "Memory fault at 0x7f0000001000" in text, "an address near nothing", text)
+    page = unhang.run("explain", "--html", "-", job.path(ran.pid)).stdout.decode()
+    t.ok("Addresses around the fault" in page and re.search(r"<td>freed buffer</td><td>0x7f0000200000</td>", page), "a report draws the buffers around it, freed ones too")
 
 
 def test_memory(t, job, unhang):
@@ -217,11 +220,20 @@ def test_hold(t, job, supervise):
                                           {"number": 1, "state": "released", "why": "memory-fault", "core": core}), "held until the supervisor lets it go")
     ran, told, hold, took = held(os.getpid(), "early", "1")
     t.same((ran.returncode, hold["state"], took >= 1), (-signal.SIGKILL, "expired", True), "a supervisor that does not let go holds it for as long as it may")
-    ran, told, hold, took = held(1, None)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    ran, told, hold, took = held(gone.pid, None)
     t.same((ran.returncode, hold["state"], took >= 0.5), (-signal.SIGKILL, "unanswered", True), "who does not answer does not hold it")
     for supervisor, seconds, why in ((0, "5", "without a supervisor nothing is held"), (os.getpid(), "0", "nor where UNHANG_HOLD is 0")):
         ran, told, hold, took = held(supervisor, None, seconds)
         t.same((ran.returncode, hold), (-signal.SIGKILL, None), why)
+
+
+def test_supervisor_may_look(t, job):
+    """Under Yama a process lets its supervisor in, and nobody who merely has that number."""
+    for name, supervisor, told in (("the process that it descends from", os.getpid(), f"ptracer {os.getpid()}\ndone\n"), ("no other", 2 ** 22 - 1, "done\n"), ("nobody", 0, "done\n")):
+        ran = job.run("run", "launches=1", FAKE_KFD="1", UNHANG_SUPERVISOR=str(supervisor))
+        t.same((ran.returncode, ran.out, ran.err), (0, told, ""), name)
 
 
 def test_core(t, job, unhang):
@@ -348,9 +360,17 @@ def test_schema(t, job):
 def test_threads(t, job, program, library):
     """Sixteen producers on two queues, allocations, the sampler: no data race."""
     checked = Job(t, job.unhang, program, library, job.where)
-    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
+    ran = checked.run("run", "threads=16", "queues=2", "size=256", "allocations=8", "launches=60", "operations=1", UNHANG_LEVEL="3", TSAN_OPTIONS="exitcode=66")
     t.ok(ran.returncode == 0 and "ThreadSanitizer" not in ran.err, "nothing that ThreadSanitizer complains of", f"{ran.returncode} {ran.err[:3000]}")
-    t.no_complaints(wrong_packets(checked.read(ran.pid, "--all"))[:5], "and what was recorded is right")
+    recording = checked.read(ran.pid, "--all")
+    t.no_complaints(wrong_packets(recording)[:5], "and what was recorded is right")
+    by_number = {o["number"]: o for o in recording["operations"]}
+    wrong = [o for o in by_number.values() if o["name"] != ("layer" if o["inside"] else "step") or not o["ended"] or
+             (o["inside"] and (by_number[o["inside"]]["name"], by_number[o["inside"]]["thread"]) != ("step", o["thread"]))]
+    # A packet that the sampler found before its doorbell was rung has no thread.
+    launched = [p for q in recording["queues"] for p in q["packets"] if p["thread"]]
+    wrong += [p for p in launched if not p["operation"] or by_number[p["operation"]["number"]]["thread"] != p["thread"]]
+    t.ok(len(by_number) == 2 * 16 * 60 and not wrong, "so are the operations of each thread, and every launch is in one of its thread", (len(by_number), wrong[:3]))
 
 
 def half(v):
@@ -365,7 +385,7 @@ def test_statistics(t, program, where):
     """Counts are exact, minimum and maximum too; the mean is that of Python's exact sum."""
     chance = random.Random(5)
     sixteen = list(range(65536)) + [chance.getrandbits(16) for _ in range(999)]
-    ordinary = [chance.getrandbits(16) & 0x3fff for _ in range(9000)]
+    ordinary = [chance.getrandbits(16) & 0xbfff for _ in range(40009)] + [0, 0x8000]
     floats = [struct.unpack("<f", struct.pack("<f", chance.uniform(-1000, 1000)))[0] for _ in range(10007)]
     odd = [0.0, -0.0, math.nan, math.inf, -math.inf, 3.0e38, 1e-45]
     cases = [("float32", 2, "<%df", floats, floats), ("float32 with odd ones", 2, "<%df", floats[:5000] + odd + floats[5000:6000], None),
@@ -377,13 +397,15 @@ def test_statistics(t, program, where):
         path = pathlib.Path(where) / "numbers"
         path.write_bytes(struct.pack(form % len(stored), *stored))
         values = [struct.unpack("<f", struct.pack("<f", v))[0] for v in values] if dtype == 2 else values
-        got = subprocess.run([program, path, str(dtype)], capture_output=True, text=True).stdout.split()
         finite = [v for v in values if math.isfinite(v)]
         counts = [len(values), sum(v == 0 for v in values), sum(v != v for v in values), sum(v in (math.inf, -math.inf) for v in values)]
         mean = math.fsum(finite) / len(finite)
         scale = max(abs(v) for v in finite)
-        t.ok([int(v) for v in got[:4]] == counts and float(got[4]) == min(finite) and float(got[5]) == max(finite) and abs(float(got[6]) - mean) <= 1e-5 * scale,
-             f"{name}: statistics are right", f"{got} {counts} {min(finite)} {max(finite)} {mean}")
+        for width in ("512", "256", "0") if dtype in (3, 4) else ("512",):
+            of_width = pathlib.Path(program).resolve().parent / f"statistics_of_{width}"
+            got = subprocess.run([of_width, path, str(dtype)], capture_output=True, text=True).stdout.split()
+            t.ok([int(v) for v in got[:4]] == counts and float(got[4]) == min(finite) and float(got[5]) == max(finite) and abs(float(got[6]) - mean) <= 1e-5 * scale,
+                 f"{name}, {width} bits at once: statistics are right", f"{got} {counts} {min(finite)} {max(finite)} {mean}")
 
 
 def main():
@@ -399,6 +421,7 @@ def main():
         test_fault(t, job, unhang)
         test_memory(t, job, unhang)
         test_hold(t, job, sys.argv[5])
+        test_supervisor_may_look(t, job)
         test_core(t, job, unhang)
         test_steps_aside(t, job)
         test_vacuum(t, job, where)

@@ -62,6 +62,7 @@ def test_launches(t, r):
     saxpy = [p for p in dispatches(recording) if p["kernel"] == SAXPY]
     words = {tuple(p["arguments"]["words"][2:3]) for p in saxpy}
     t.same(words, {(hex(scalars(2, N)),)}, "with their numbers")
+    t.same({tuple(v["text"] for v in p["arguments"]["values"][2:]) for p in saxpy}, {("2", str(N))}, "by their types")
     t.ok(all("256 KiB buffer" in p["arguments"]["text"] for p in saxpy), "and their pointers, as buffers", saxpy[0]["arguments"]["text"])
     t.same({(tuple(p["grid"]), tuple(p["workgroup"])) for p in saxpy}, {((N, 1, 1), (256, 1, 1))}, "with their sizes")
     t.same((recording["state"], recording["torn"], {p["progress"] for p in saxpy} <= {"ended", "probably-ended"}), ("ended", 0, True), "and all have ended")

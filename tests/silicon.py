@@ -26,6 +26,8 @@ EIGHT = """scenario eight
 gpu 0000:03:00.0
     part gfx942
     register xcc 3 GRBM_STATUS = 0x33
+    register xcc 5 GRBM_STATUS.SPI_BUSY = 1
+    register xcc 0 GRBM_STATUS.SPI_BUSY = 1
     wave xcc 5 se 1 cu 4 simd 2 slot 7 pc 0x7f0000001040
     wave xcc 0 pc 0x7f0000001000
 """

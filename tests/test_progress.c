@@ -37,11 +37,14 @@ static const struct scene healthy[] = {
 	{ "training", 600, 36000, VOTE_MOVED, VOTE_MOVED, 0, VOTE_MOVED, VOTE_MOVED, .busy = "98" },
 	{ "a kernel of minutes", 30, 1800, VOTE_STOOD, VOTE_STOOD, 0, VOTE_MOVED, VOTE_MOVED, .busy = "100" },
 	{ "the same, without queues", 30, 1800, VOTE_STOOD, 0, 0, VOTE_MOVED, VOTE_MOVED, .busy = "100" },
-	{ "a spin while rank 3 computes", 60, 900, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, "yes", "ahead", .busy = "100" },
+	{ "a spin while rank 3 computes", 60, 900, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, "yes", "ahead",
+	  .busy = "100" },
 	{ "a spin while another machine saves a checkpoint", 60, 1200, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, "yes",
 	  .kernel = "ncclDevKernel_Generic", .busy = "100" },
-	{ "stopped by a signal", 60, 36000, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, .stopped = "a signal", .busy = "100" },
-	{ "stopped by a debugger", 60, 7200, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, .stopped = "a debugger", .busy = "0" },
+	{ "stopped by a signal", 60, 36000, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, .stopped = "a signal",
+	  .busy = "100" },
+	{ "stopped by a debugger", 60, 7200, VOTE_STOOD, VOTE_STOOD, 0, VOTE_STOOD, VOTE_STOOD, .stopped = "a debugger",
+	  .busy = "0" },
 	{ "a checkpoint", 300, 1200, 0, 0, 0, 0, 0, .busy = "0" },
 	{ "a partition beside busy ones", 600, 7200, VOTE_MOVED, 0, 0, VOTE_MOVED, VOTE_MOVED, .busy = "60" },
 	{ "a heartbeat", 60, 3600, VOTE_STOOD, VOTE_STOOD, VOTE_MOVED, VOTE_STOOD, VOTE_STOOD, "yes", .busy = "100" },
@@ -49,12 +52,12 @@ static const struct scene healthy[] = {
 };
 enum { HEALTHY = sizeof(healthy) / sizeof(healthy[0]) };
 
-static void set(struct progress *p, const char *name, const char *value)
+static void set(struct gpu_progress *p, const char *name, const char *value)
 {
 	progress_fact(p, name, value ? str_z(value) : (struct str){ 0 });
 }
 
-static void begin_scene(struct progress *p, const struct scene *s)
+static void begin_scene(struct gpu_progress *p, const struct scene *s)
 {
 	set(p, "processes", "1");
 	set(p, "process", "python");
@@ -65,7 +68,7 @@ static void begin_scene(struct progress *p, const struct scene *s)
 	set(p, "launched", s->launched);
 }
 
-static void look(struct progress *p, const struct scene *s, int64_t now)
+static void look(struct gpu_progress *p, const struct scene *s, int64_t now)
 {
 	progress_looks(p, now);
 	set(p, "loop", s->loop);
@@ -75,7 +78,7 @@ static void look(struct progress *p, const struct scene *s, int64_t now)
 }
 
 /** One second. Returns whether a look was taken. */
-static enum pace beat(struct progress *p, const struct scene *s, int64_t now, unsigned *looks)
+static enum pace beat(struct gpu_progress *p, const struct scene *s, int64_t now, unsigned *looks)
 {
 	progress_vote(p, S("interrupts"), s->interrupts, now);
 	progress_vote(p, S("queues"), s->queues, now);
@@ -88,7 +91,7 @@ static enum pace beat(struct progress *p, const struct scene *s, int64_t now, un
 }
 
 /** A phase of @seconds: as in the watch, what moves is told once, and what stands each second. */
-static enum pace play(struct progress *p, const struct scene *s, int64_t *now, int64_t seconds, unsigned *looks)
+static enum pace play(struct gpu_progress *p, const struct scene *s, int64_t *now, int64_t seconds, unsigned *looks)
 {
 	bool steady = s->interrupts != VOTE_STOOD && s->queues != VOTE_STOOD;
 	enum pace worst = PACE_UNKNOWN;
@@ -109,7 +112,7 @@ static uint32_t chance(uint32_t *seed)
 
 static void years_of_healthy_work_have_no_hang(void **state)
 {
-	struct progress p;
+	struct gpu_progress p;
 	uint32_t seed = 19;
 	unsigned looks = 0, suspected = 0, standing = 0;
 	int64_t now = HOUR;
@@ -142,7 +145,7 @@ static void a_hang_is_suspected_then_certain(void **state)
 {
 	for (size_t i = 0; i < sizeof(hung) / sizeof(hung[0]); i++) {
 		for (size_t before = 0; before < HEALTHY; before++) {
-			struct progress p;
+			struct gpu_progress p;
 			int64_t now = HOUR, suspected = 0, certain = 0;
 			unsigned looks = 0;
 			if (healthy[before].stopped || healthy[before].loop)
@@ -167,7 +170,7 @@ static void a_hang_is_suspected_then_certain(void **state)
 
 static void a_job_that_never_launched_is_told(void **state)
 {
-	struct progress p;
+	struct gpu_progress p;
 	struct text says = { 0 };
 	progress_begin(&p, *state);
 	begin_scene(&p, &(struct scene){ .busy = "0", .launched = "no" });
@@ -183,7 +186,7 @@ static void a_job_that_never_launched_is_told(void **state)
 
 static void each_vote_is_listed(void **state)
 {
-	struct progress p;
+	struct gpu_progress p;
 	struct text list = { 0 };
 	progress_begin(&p, *state);
 	progress_vote(&p, S("interrupts"), VOTE_STOOD, HOUR);

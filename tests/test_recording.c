@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "code_writer.h"
+#include "recorder/note.h"
 #include "recording_check.h"
 
 static struct flight_recording *parse(const char *bytes, size_t size)
@@ -33,6 +35,13 @@ static void test_whole(void **state)
 	assert_true(str_is(p[5].kernel->name, "_Z5saxpyPKfPffi"));
 	assert_true(str_is(p[1].operation->name, "attention"));
 	assert_int_equal(p[7].kind, PACKET_BARRIER);
+	// By its metadata and its name: two pointers, a float, an int.
+	struct packet_argument *takes;
+	assert_int_equal(packet_takes(&r->arena, &p[2], &takes), 4);
+	assert_true(str_is(takes[1].type, "float*") && str_is(takes[2].type, "float") && takes[3].what->offset == 20);
+	assert_true(str_is(packet_arguments_say(&r->arena, r, &p[2]), "0x7e0000200010 (8 KiB buffer + 0x10), 0, 0, 0"));
+	assert_true(str_is(operation_say(&r->arena, r, p[2].operation), "attention > attention"));
+	assert_true(str_is(tensors_say(&r->arena, p[2].operation), "float32 4x8"));
 	struct nearby n = recording_near(r, 0x7e0000000010, 95, 0);
 	assert_int_equal(n.relation, NEAR_INSIDE);
 	assert_int_equal(n.distance, 0x10);
@@ -104,10 +113,61 @@ static void test_changed(void **state)
 	}
 }
 
+/** A program that does not launch any more, after all that it launched has ended. */
+static void test_idle(void **state)
+{
+	(void)state;
+	for (int running = 0; running < 2; running++) {
+		char *bytes = sample_recording();
+		struct rec_header h;
+		struct rec_queue q;
+		memcpy(&h, bytes, sizeof(h));
+		h.clocks[0].ticks = 10000000; // 10 s, not a millisecond
+		h.clocks[0].boot_ns = 10000000000;
+		h.clocks[0].real_ns = h.start.real_ns + 10000000000;
+		memcpy(bytes, &h, sizeof(h));
+		memcpy(&q, bytes + SAMPLE_QUEUE_AT, sizeof(q));
+		q.read = q.certain = SAMPLE_SLOTS - (unsigned)running;
+		memcpy(bytes + SAMPLE_QUEUE_AT, &q, sizeof(q));
+		struct flight_recording *r = parse(bytes, SAMPLE_SIZE);
+		const struct idle_gpu g = recording_idle(r);
+		assert_int_equal(g.idle, !running);
+		assert_int_equal(g.launched, SAMPLE_SLOTS);
+		assert_true(g.age > 9 && g.age < 11);
+		assert_null(recording_complaint(bytes, SAMPLE_SIZE));
+		recording_free(r);
+		free(bytes);
+	}
+}
+
+/** The metadata of a code object, as the recorder finds them; then cut at every byte, and with every byte changed. */
+static void test_metadata(void **state)
+{
+	(void)state;
+	struct layout l = { 0 };
+	build(&(struct recipe){ 0 }, &l);
+	const size_t size = l.file.n;
+	uint32_t n = 0;
+	assert_ptr_equal(metadata_find(l.file.p, size, &n), l.file.p + l.metadata);
+	for (size_t i = 0; i <= 2 * size; i++) {
+		const size_t have = i < size ? i : size;
+		char *copy = malloc(have + !have);
+		memcpy(copy, l.file.p, have);
+		if (i > size)
+			copy[i - size - 1] = (char)~copy[i - size - 1];
+		const char *found = metadata_find(copy, have, &n);
+		if (found)
+			assert_true(found >= copy && n <= have && (size_t)(found - copy) <= have - n);
+		free(copy);
+	}
+	text_free(&l.file);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole), cmocka_unit_test(test_torn),
-					    cmocka_unit_test(test_lapped), cmocka_unit_test(test_cut),
-					    cmocka_unit_test(test_changed) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_whole),   cmocka_unit_test(test_torn),
+					    cmocka_unit_test(test_lapped),  cmocka_unit_test(test_cut),
+					    cmocka_unit_test(test_changed), cmocka_unit_test(test_idle),
+					    cmocka_unit_test(test_metadata) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

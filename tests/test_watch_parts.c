@@ -1,12 +1,20 @@
 // The watch from inside: what it reads of others, cut at every byte: records of incidents, configurations, uevents, what the eye sends.
 #include <setjmp.h>
 #include <stdarg.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/child.h"
+#include "base/lower.h"
+#include "recorder/format.h"
 #include "store/store.h"
 #include "watch/eye.h"
+#include "watch/progress.h"
 #include "watch/pulse.h"
 #include "watch/settings.h"
 #include "watch/uevent.h"
@@ -156,12 +164,125 @@ static void interrupts_are_counted(void **state)
 	}
 }
 
+static void what_proc_says_is_cut_at_every_byte(void **state)
+{
+	static const char stat[] =
+		"42 (a) b (c)) T 7 42 9 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 8 0 981234 1 2 18446744073709551615\n";
+	struct process_stat p;
+	(void)state;
+	assert_true(process_stat_parse(str_z(stat), &p));
+	assert_string_equal(p.name, "a) b (c)");
+	assert_int_equal(p.state, 'T');
+	assert_int_equal(p.parent, 7);
+	assert_int_equal(p.session, 9);
+	assert_int_equal(p.cpu, 300);
+	assert_int_equal(p.began, 981234);
+	for (size_t n = 0; n < sizeof(stat) - 1; n++) {
+		char *cut = exact(stat, n);
+		process_stat_parse((struct str){ cut, n }, &p);
+		free(cut);
+	}
+}
+
+static void jobs_are_named_by_their_cgroup(void **state)
+{
+	char job[80];
+	(void)state;
+	assert_true(process_job(S("0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0\n"), job, sizeof(job)));
+	assert_string_equal(job, "Slurm job 4711");
+	assert_true(process_job(S("0::/kubepods.slice/kubepods-pod0a1b2c3d_0000_1111_2222_333344445555.slice/cri-x.scope\n"),
+				job, sizeof(job)));
+	assert_string_equal(job, "pod 0a1b2c3d-0000-1111-2222-333344445555");
+	assert_false(process_job(S("0::/user.slice/user-1000.slice/job_12\n"), job, sizeof(job)));
+}
+
+static void lines_of_votes_are_taken(void **state)
+{
+	static const char lines[] =
+		"vote interrupts stood\nvote waves moved\nvote nonsense stood\nvote power\nfact busy 90\nfact nonsense 1\n"
+		"fact loop yes\nfact process a b c\n";
+	struct know_problems problems = { 0 };
+	struct know *k = know_load(&problems);
+	struct gpu_progress p;
+	(void)state;
+	progress_begin(&p, k);
+	progress_take(&p, str_z(lines), false, 1000);
+	assert_int_equal(progress_vote_of(&p, S("interrupts")).says, VOTE_STOOD);
+	assert_int_equal(progress_vote_of(&p, S("waves")).says, VOTE_MOVED);
+	assert_int_equal(progress_vote_of(&p, S("power")).says, VOTE_UNKNOWN);
+	assert_true(str_is(progress_fact_of(&p, "process"), "a b c"));
+	assert_false(progress_fact_of(&p, "loop").n); // a look says that, not the pulse
+	progress_take(&p, S("fact busy 5\n"), false, 2000);
+	assert_false(progress_fact_of(&p, "process").n);
+	for (size_t n = 0; n < sizeof(lines) - 1; n++) {
+		char *cut = exact(lines, n);
+		progress_take(&p, (struct str){ cut, n }, n % 2, 3000);
+		free(cut);
+	}
+	know_free(k);
+}
+
+/** A recording of a stranger: places in it may lead anywhere. */
+static void recordings_are_not_believed(void **state)
+{
+	char name[] = "/tmp/test-recording-XXXXXX";
+	int fd = mkstemp(name), dir = open("/tmp", O_PATH | O_DIRECTORY);
+	struct rec_header h = { .version = RECORDING_VERSION, .state = RECORDING_ON };
+	struct rec_extent e[3] = { { .kind = EXTENT_QUEUE, .offset = RECORDING_HEAD },
+				   { .kind = EXTENT_QUEUE, .offset = UINT64_MAX - 8 },
+				   { .kind = EXTENT_QUEUE, .offset = INT64_MAX } };
+	struct rec_queue q = { .read = 41, .write = 43 };
+	uint64_t taken;
+	bool waits;
+	(void)state;
+	memcpy(h.magic, RECORDING_MAGIC, sizeof(h.magic));
+	assert_true(pwrite(fd, &h, sizeof(h), 0) > 0 && pwrite(fd, e, sizeof(e), RECORDING_EXTENTS_AT) > 0);
+	assert_false(recorded_packets(dir, name + 5, &taken, &waits)); // its table is cut
+	assert_true(pwrite(fd, &q, sizeof(q), RECORDING_HEAD) > 0);
+	assert_true(recorded_packets(dir, name + 5, &taken, &waits));
+	assert_int_equal(taken, 41);
+	assert_true(waits);
+	for (off_t n = 0; n < RECORDING_HEAD; n += 997) {
+		assert_int_equal(ftruncate(fd, n), 0);
+		recorded_packets(dir, name + 5, &taken, &waits);
+	}
+	assert_false(recorded_packets(dir, "../etc/passwd", &taken, &waits));
+	close(fd);
+	close(dir);
+	unlink(name);
+}
+
+static void tell_rights(int fd, const void *ctx)
+{
+	(void)ctx;
+	bool left = lower_privileges(getegid());
+	bool alone = socket(AF_UNIX, SOCK_STREAM, 0) < 0 && execl("/bin/true", "true", (char *)NULL) < 0;
+	dprintf(fd, "%d %d %d", left, geteuid() != 0, alone);
+}
+
+static void a_child_puts_its_rights_down(void **state)
+{
+	struct text said = { 0 };
+	(void)state;
+	assert_true(child_run(tell_rights, NULL, 20000, 100, &said));
+	assert_string_equal(said.p, "1 1 1");
+	text_free(&said);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_record_is_read_as_it_was_written),   cmocka_unit_test(only_ids_are_ids),
-		cmocka_unit_test(mistakes_of_a_configuration_are_told), cmocka_unit_test(uevents_tell_of_evidence),
-		cmocka_unit_test(frames_of_the_eye_are_whole_or_wait),  cmocka_unit_test(interrupts_are_counted),
+		cmocka_unit_test(a_record_is_read_as_it_was_written),
+		cmocka_unit_test(only_ids_are_ids),
+		cmocka_unit_test(mistakes_of_a_configuration_are_told),
+		cmocka_unit_test(uevents_tell_of_evidence),
+		cmocka_unit_test(frames_of_the_eye_are_whole_or_wait),
+		cmocka_unit_test(interrupts_are_counted),
+		cmocka_unit_test(what_proc_says_is_cut_at_every_byte),
+		cmocka_unit_test(jobs_are_named_by_their_cgroup),
+		cmocka_unit_test(lines_of_votes_are_taken),
+		cmocka_unit_test(recordings_are_not_believed),
+		cmocka_unit_test(a_child_puts_its_rights_down),
 	};
 	return cmocka_run_group_tests_name("watch_parts", tests, NULL, NULL);
 }

@@ -2,7 +2,9 @@
 """umr beside unhang in the same emulated machines: register by register, wave by wave, ring word by ring word. umr is no part of Debian:
 without it in PATH nothing is tried."""
 import collections
+import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -39,11 +41,13 @@ gpu 0000:13:00.0
 
 gpu 0000:23:00.0
     part  gfx1010
+    register  GRBM_STATUS.SPI_BUSY = 1
     wave  se 1 sh 1 wgp 4 simd 3 slot 19 pc 0x7f0000001040 exec 0xff
     wave  25 se 0 pc 0x7f0000005000 wave64
 
 gpu 0000:33:00.0
     part  gfx1201
+    register  GRBM_STATUS.SPI_BUSY = 1
     wave  se 1 sh 1 wgp 3 simd 2 slot 7 pc 0x7f0000001040 m0 0x55
 
 gpu 0000:43:00.0
@@ -51,6 +55,7 @@ gpu 0000:43:00.0
     shaders ses 2 cus 3
     register  xcc 3 GRBM_STATUS = 0x80407028
     wave  11 xcc 3 se 1 cu 1 pc 0x7f0000006000
+    register  xcc 6 GRBM_STATUS.SPI_BUSY = 1
     wave  xcc 6 se 1 sh 0 cu 2 simd 3 slot 9 pc 0x7f0000007000
 """
 # Every part, with what is in it by chance: its table of GC, its first ring for compute, shaders.
@@ -58,7 +63,7 @@ PARTS = {"gfx900": "gc_9_0", "gfx906": "gc_9_4_0", "gfx908": "gc_9_4_1", "gfx90a
          "gfx1030": "gc_10_3_0", "gfx1100": "gc_11_0_0", "gfx1101": "gc_11_0_3", "gfx1102": "gc_11_0_0", "gfx1103": "gc_11_0_0",
          "gfx1151": "gc_11_5_0", "gfx1200": "gc_12_0_0", "gfx1201": "gc_12_0_0"}
 # Of these umr has only a relative's table, or a part of their own: it reads some registers elsewhere, and finds no waves or page tables.
-NOT_OF_UMR = {"gfx906": ("registers", "vgprs", "buffer"), "gfx908": ("waves", "buffer"), "gfx90a": ("vgprs",), "gfx942": ("vgprs",),
+NOT_OF_UMR = {"gfx906": ("registers", "vgprs", "buffer"), "gfx908": ("waves", "buffer", "queues"), "gfx90a": ("vgprs",), "gfx942": ("vgprs",),
               "gfx900": ("vgprs",)}
 REGISTERS_TRIED = 150
 BUFFER = 0x7f0080000000
@@ -68,6 +73,9 @@ NOT_TRIED = re.compile(r"_SEM|SEMAPHORE|MUTEX|DATA|^SQ_|^VM_CONTEXT|^GCVM_CONTEX
 STATUS = ("GRBM_STATUS*", "CP_STAT*", "CP_STALLED_STAT*", "CP_CPC_STATUS*", "CP_CPC_BUSY_STAT*", "CP_CPC_STALLED_STAT*", "CP_CPF_STATUS*",
           "CP_CPF_BUSY_STAT*", "CP_CPF_STALLED_STAT*", "SDMA0_STATUS_REG*")
 ALWAYS = {"GRBM_STATUS", "GRBM_STATUS2", "CP_STAT", "CP_CPC_STATUS", "CP_CPF_STATUS"}
+
+
+MEMORY = pathlib.Path(sys.argv[1]).resolve().parent / "gpu_memory"
 
 
 class Both:
@@ -84,6 +92,9 @@ class Both:
     def ours(self, scenario, name, command, pci, *arguments):
         run = emulated.inside(self.unhang, scenario, command, "--json", "--gpu", pci, *arguments)
         return emulated.document(self.t, run, command, f"{name}: unhang {command}")
+
+    def ours_of_all(self, scenario, name, command):
+        return emulated.document(self.t, emulated.inside(self.unhang, scenario, command, "--json"), command, f"{name}: unhang {command}")
 
 
 # --- registers ---
@@ -216,7 +227,7 @@ def chance_scenario(part, chance):
     alloc = {"gfx9": "0x02000100", "gfx1": alloc}[part[:4]] if part != "gfx90a" else "0x02000040"
     compute = "comp_0.1.0.0" if part == "gfx942" else "comp_1.0.0"
     text = f"gpu 0000:03:00.0\n    part {part}\n    shaders ses 2 cus 4\n"
-    text += "".join(f"    register {n} = {word()}\n" for n in names)
+    text += "".join(f"    register {n} = {word()}\n" for n in names if n != "GRBM_STATUS") + "    register GRBM_STATUS = 0x80403028\n"
     for n in range(6):
         gprs = " ".join(f"{kind} {chance.randrange(4)} {word()}" for kind in ("sgpr", "vgpr") for _ in range(3))
         text += f"    wave se {n % 2} halted pc {0x7f0000001000 + 4 * chance.getrandbits(8):#x} exec {word()} gpr_alloc {alloc} {gprs}\n"
@@ -233,6 +244,56 @@ def compare_buffer(b, part, scenario, compute):
     document = b.ours(scenario, part, "rings", "0000:03:00.0", compute, "--all", "--once")
     ours = [int(w, 16) for g in document.get("gpus", []) for r in g["rings"] for p in r["packets"] if p["depth"] == 1 for w in p["raw"]]
     b.t.same((len(ours), theirs[:1], theirs[1:]), (7, ours[:1], ours[1:len(theirs)]), f"{part}: the words of an indirect buffer alike")
+
+
+def chance_pages(chance):
+    """Maps of two VMIDs and words in them: (text, reads as (VMID, address, bytes))."""
+    text, reads, vram = "", [], 0x4000000
+    for vmid in chance.sample(range(1, 16), 2):
+        for size in (0x1000, 0x10000, 0x400000):
+            address = chance.randrange(1, 1 << 20) * 0x4000000
+            kind = "system" if size == 0x10000 else "vram"
+            text += f"    map {vmid} {address:#x} {kind} {vram + (0x100000000 if kind == 'system' else 0):#x} {size}\n"
+            for _ in range(3):
+                at = address + 4 * chance.randrange(size // 4 - 8)
+                text += f"    virtual {vmid} {at:#x} " + " ".join(f"{chance.getrandbits(32):#x}" for _ in range(4)) + "\n"
+                reads.append((vmid, at, 16))
+            vram += 0x400000
+    return text, reads
+
+
+def compare_pages(b, part, chance):
+    """Walks of page tables: memory of processes, from VRAM and the host's, in pages of every size."""
+    text, reads = chance_pages(chance)
+    scenario = b.unhang.write(f"{part}-pages.scenario", f"gpu 0000:03:00.0\n    part {part}\n{text}")
+    run = b.unhang.run("emulate", scenario, "--", MEMORY, *(f"gfx0.{vmid}@{at:#x}+{n}" for vmid, at, n in reads), timeout=60)
+    ours = [m["bytes"] for m in json.loads(run.stdout or '{"memory": []}')["memory"]]
+    shell = "; ".join(f"umr --by-pci 0000:03:00.0 {' '.join(vm_partition(part))} -vr {vmid}@{at:#x} {n:x} | od -An -v -tx1 | tr -d ' \\n'; echo" for vmid, at, n in reads)
+    theirs = b.unhang.run("emulate", scenario, "--", "sh", "-c", shell, timeout=300).stdout.decode().split()
+    b.t.same((len(ours), theirs), (len(reads), ours), f"{part}: {len(reads)} walks of page tables end at the same bytes")
+
+
+def compare_queues(b, part, chance):
+    """Queues of processes by their places in the hardware: whose, where, how long, how far."""
+    pipes = 2 if part.startswith("gfx12") else 4
+    places = chance.sample([(pipe, queue) for pipe in range(pipes) for queue in (2, 3)], 4)
+    text = f"gpu 0000:03:00.0\n    part {part}\n\nprocess solver\n"
+    for n, (pipe, queue) in enumerate(places, 1):
+        words, at = 1 << chance.randrange(10, 15), chance.randrange(200)
+        text += f"    queue {n} gpu 0000:03:00.0 ring {0x7f2000000000 + 0x1000000 * n + 0x1000 * chance.randrange(256):#x} size {4 * words:#x} " \
+                f"rptr {at} wptr {at + chance.randrange(40)} place 1.{pipe}.{queue} vmid {8 + n}\n"
+    scenario = b.unhang.write(f"{part}-queues.scenario", text)
+    theirs = set()
+    for m in re.finditer(r"^Pipe (\d)  Queue (\d)  VMID (\d+)\n  PQ BASE 0x([0-9a-f]+)  RPTR 0x([0-9a-f]+)  WPTR 0x([0-9a-f]+) .*CNTL 0x([0-9a-f]+)",
+                         b.umr(scenario, "0000:03:00.0", *vm_partition(part), "-cpc"), re.M):
+        if int(m[4], 16):
+            theirs.add((int(m[1]), int(m[2]), int(m[3]), int(m[4], 16), 8 << (int(m[7], 16) & 63), int(m[5], 16), int(m[6], 16)))
+    document = b.ours_of_all(scenario, part, "queues")
+    ours = {(q["place"]["pipe"], q["place"]["queue"], q["place"]["vmid"], int(q["ring"], 16), q["ring_bytes"], 16 * q["read_index"], 16 * q["write_index"])
+            for target in document.get("targets", []) for q in target["queues"] if q["place"]}
+    length = lambda q: q[4] // 4
+    around = {(*q[:5], q[5] % length(q), q[6] % length(q)) for q in ours}
+    b.t.same((len(ours), {(*q[:5], q[5] % length(q), q[6] % length(q)) for q in theirs}), (4, around), f"{part}: four queues of a process alike")
 
 
 def vm_partition(part):
@@ -254,6 +315,9 @@ def test_chance(b):
                           counted="vgprs" not in lacks)
         if "buffer" not in lacks:
             compare_buffer(b, part, scenario, compute)
+            compare_pages(b, part, chance)
+        if "queues" not in lacks:
+            compare_queues(b, part, chance)
 
 
 def test_blocks(b, scenario):
@@ -266,7 +330,7 @@ def test_registers(b, scenario):
     for pci in ("0000:03:00.0", "0000:13:00.0", "0000:23:00.0", "0000:33:00.0"):
         compare_registers(b, pci, scenario, pci, STATUS)
     seen = compare_registers(b, "each XCC", scenario, "0000:43:00.0", STATUS)
-    b.t.same([seen.get((xcc, "GRBM_STATUS")) for xcc in range(8)], [0x3028] * 3 + [0x80407028] + [0x3028] * 4, "each XCC has its own")
+    b.t.same([seen.get((xcc, "GRBM_STATUS")) for xcc in range(8)], [0x3028] * 3 + [0x80407028] + [0x3028] * 2 + [0x403028, 0x3028], "each XCC has its own")
     for names, umr, ours, wanted in (
             ("GRBM_STATUS_SE1", ("-b", "1", "x", "x"), ("--bank", "1,x,x"), 0x12345678),
             ("SPI_SHADER_PGM_LO_PS", ("-b", "2", "1", "x"), ("--bank", "2,1,x"), 0x77),

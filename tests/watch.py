@@ -8,10 +8,14 @@ import shutil
 import subprocess
 import sys
 
+import jsonschema
+
 import emulated
 import tap
 from watched import Machine, words
 
+ALL = bool(os.environ.get("UNHANG_TEST_ALL"))
+KILLS = 200 if ALL else 6
 DATA = tap.HERE / ".." / "data"
 HEALTHY = """
 gpu 0000:03:00.0
@@ -42,6 +46,8 @@ def test_once(t, unhang):
     t.same(diagnosis["incidents"][0]["cause"]["class"], one["class"], "the diagnosis is of the same class")
     later = unhang.run("explain", "--json", m.directory(one) / "bundle.tar.zst")
     t.same(json.loads(later.stdout)["incidents"][0]["cause"]["class"], one["class"], "so is what the bundle says later")
+    page = unhang.run("incidents", "--state-dir", m.top / "state", one["id"], "--html", "-").stdout.decode()
+    t.ok(page.startswith("<!DOCTYPE html>") and f'"class": "{one["class"]}"' in page, "and a report of it for others", page[:500])
     shown = unhang.run("incidents", "--state-dir", m.top / "state", one["id"]).stdout.decode()
     t.ok(one["title"] in shown and str(m.directory(one)) in shown and len(shown.splitlines()) > 15, "unhang incidents ID shows it", shown)
     wrong = [e.message[:200] for e in emulated.validator("watch-state").iter_errors(m.state())]
@@ -134,8 +140,8 @@ def test_kills(t, unhang):
     """The watch is killed at random moments; what it began, the next one ends."""
     m = Machine(unhang, "kills", HEALTHY + "messages\n" + fault(1000.1))
     moments = random.Random(7)
-    script = "".join(f"{m.command()} >>{m.top}/out 2>&1 & p=$!; sleep {moments.uniform(0.02, 0.9):.3f}; kill -9 $p; wait $p; " for _ in range(2 if tap.is_sanitized(unhang.binary) else 8))
-    m.run(script + f"{m.command('--once')} >>{m.top}/out 2>&1")
+    script = "".join(f"{m.command()} >>{m.top}/out 2>&1 & p=$!; sleep {moments.uniform(0.02, 0.9):.3f}; kill -9 $p; wait $p; " for _ in range(KILLS))
+    m.run(script + f"{m.command('--once')} >>{m.top}/out 2>&1", timeout=120 + 2 * KILLS)
     told = words((m.top / "out").read_text().splitlines())
     t.ok(told.count("opened") <= 1 and told.count("closed") <= 1, "after kills nothing is told twice", str(told))
     found = m.incidents()
@@ -144,6 +150,25 @@ def test_kills(t, unhang):
     # A capture that was killed before it had the log has been packed as it was.
     classes = {i["cause"]["class"] for i in json.loads(good.stdout)["incidents"]}
     t.ok(good.returncode in (0, 1, 2) and classes <= {found[0]["class"]}, "which can be read", good.stdout.decode()[:300])
+
+
+def test_full_disk(t, unhang, failing):
+    """From the Nth write on the disk is full: that is told, what is stored stays, and the next run stores what could not be."""
+    if tap.is_sanitized(unhang.binary):
+        t.skip("a disk that is full", "the sanitizer wants to be loaded first")
+        return
+    m = Machine(unhang, "full-disk", HEALTHY + "messages\n" + fault(999.5))
+    m.configure("quiet 1\ncapture no")
+    places = "for n in $(seq 1 8)"
+    own = m.command("--once").replace(f"'{m.top}/state'", f"'{m.top}'/$n")
+    m.run(f"{places}; do LD_PRELOAD={failing} FAIL_AT=$n {own} >{m.top}/full.$n 2>&1; {own} >{m.top}/after.$n 2>&1; {own} >{m.top}/again.$n 2>&1; done")
+    said = {n: (m.top / f"full.{n}").read_text().splitlines() for n in range(1, 9)}
+    wrong = [f"{n}: {lines}" for n, lines in said.items() if "opened" not in words(lines)]
+    t.no_complaints(wrong, "full disk: the incident is told, whichever write is the first that fails")
+    t.ok(sum("No space left" in line for line in said[1]) >= 1 and said[1][-1] != "", "and that the disk is full", said[1])
+    wrong = [f"{n}: {[p.name for p in (m.top / str(n)).rglob('*')]}" for n in range(1, 9) if len(list((m.top / str(n)).glob("incidents/*/incident"))) != 1 or list((m.top / str(n)).rglob("*unhang-new*"))]
+    t.no_complaints(wrong, "the next run stores it, once and whole")
+    t.same([words((m.top / f"again.{n}").read_text().splitlines()) for n in range(1, 9)], [[]] * 8, "and then nothing is told again")
 
 
 def test_bad_places(t, unhang):
@@ -183,6 +208,30 @@ def test_configuration(t, unhang):
     t.same(check(own.with_name("missing.conf"))[0], 2, "a file that was named must be there")
 
 
+LABELS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string", "pattern": "^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"}}
+NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
+QUANTITIES = {"type": "object", "additionalProperties": False, "properties": {"cpu": {"type": "string", "pattern": "^[0-9]+m?$"}, "memory": {"type": "string", "pattern": "^[0-9]+(Ki|Mi|Gi)$"}}}
+
+
+def closed(required, **properties):
+    return {"type": "object", "required": required, "additionalProperties": False, "properties": properties}
+
+
+# What Kubernetes takes as a DaemonSet, as far as ours has it: a key that is misspelt is in none of these.
+CONTAINER = closed(["name", "image", "command", "volumeMounts"], name=NAME, image={"type": "string", "minLength": 1}, command={"type": "array", "items": {"type": "string"}},
+                   securityContext=closed([], privileged={"type": "boolean"}, readOnlyRootFilesystem={"type": "boolean"}),
+                   resources=closed([], requests=QUANTITIES, limits=QUANTITIES),
+                   volumeMounts={"type": "array", "items": closed(["name", "mountPath"], name=NAME, mountPath={"type": "string", "pattern": "^/"}, readOnly={"type": "boolean"})})
+POD = closed(["containers"], hostPID={"type": "boolean"}, automountServiceAccountToken={"type": "boolean"}, nodeSelector=LABELS, terminationGracePeriodSeconds={"type": "integer", "minimum": 0},
+             tolerations={"type": "array", "items": closed([], key={"type": "string"}, operator={"enum": ["Exists", "Equal"]}, effect={"type": "string"})},
+             containers={"type": "array", "minItems": 1, "items": CONTAINER},
+             volumes={"type": "array", "items": closed(["name", "hostPath"], name=NAME, hostPath=closed(["path"], path={"type": "string", "pattern": "^/"}, type={"enum": ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"]}))})
+DAEMON_SET = closed(["apiVersion", "kind", "metadata", "spec"], apiVersion={"const": "apps/v1"}, kind={"const": "DaemonSet"},
+                    metadata=closed(["name"], name=NAME, namespace=NAME, labels=LABELS),
+                    spec=closed(["selector", "template"], selector=closed(["matchLabels"], matchLabels=LABELS), updateStrategy=closed(["type"], type={"enum": ["RollingUpdate", "OnDelete"]}),
+                                template=closed(["metadata", "spec"], metadata=closed(["labels"], labels=LABELS), spec=POD)))
+
+
 def test_unit(t, unhang):
     analyze, kubectl = shutil.which("systemd-analyze"), shutil.which("kubectl")
     unit = pathlib.Path(unhang.directory) / "unhang-watch.service"
@@ -199,6 +248,7 @@ def test_unit(t, unhang):
         t.skip("the DaemonSet is one", "there is no PyYAML")
     else:
         document = yaml.safe_load(text)
+        t.no_complaints([f"{'/'.join(map(str, e.absolute_path))}: {e.message[:150]}" for e in jsonschema.Draft7Validator(DAEMON_SET).iter_errors(document)], "the manifest is one that Kubernetes takes")
         pod = document["spec"]["template"]
         t.same([document["apiVersion"], document["kind"], pod["spec"]["hostPID"]], ["apps/v1", "DaemonSet", True], "the DaemonSet is one")
         t.same(document["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"], "its selector finds its pods")
@@ -219,6 +269,7 @@ def main():
         t.end()
     for test in (test_once, test_quiet_machine, test_as_it_happens, test_silent, test_storm, test_kills, test_bad_places):
         test(t, unhang)
+    test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
     t.end()
 
 

@@ -220,6 +220,8 @@ struct uh_error *uh_remedy(const struct uh_remedy_options *o, const char *id, FI
 
 /** How much of what users' programs keep in memory goes into a bundle. */
 enum uh_user_data { UH_USER_NONE, UH_USER_REGISTERS, UH_USER_ALL };
+/** By its word: none, registers, all. false: it is none of them. */
+bool uh_user_data_named(const char *word, enum uh_user_data *ret);
 struct uh_capture_options {
 	const char *file;      // that is made; NULL: unhang-HOST-TIME.tar.zst in the current directory
 	const long long *pids; // processes beside those that hold a GPU

@@ -112,29 +112,35 @@ static uint64_t core_make(uint64_t until)
 
 // --- the hold ---
 
-static bool answered(const struct rec_header *h) { return __atomic_load_n(&h->answered, __ATOMIC_ACQUIRE) == h->holds; }
-
-/** Whether somebody wants the process to be held: the supervisor, or the settings. */
-static bool wanted(const struct rec_header *h)
+/** Whether the supervisor answers. */
+static bool ask(const struct rec_header *h)
 {
-	const uint64_t now = boot_ns(), until = h->hold_until;
-	const uint64_t answer = supervisor_lives() ? until : now + ANSWER_MS * (uint64_t)MILLION;
+	const uint64_t until = h->hold_until;
+	const uint64_t answer = supervisor_lives() ? until : boot_ns() + ANSWER_MS * (uint64_t)MILLION;
 	if (!__atomic_load_n(&h->supervisor, __ATOMIC_ACQUIRE))
-		return rec.settings.core_asked;
+		return false;
 	hold_say(REC_HOLD_ASKED);
-	return wait_for(&h->answered, h->holds, answer < until ? answer : until) || rec.settings.core_asked;
+	return wait_for(&h->answered, h->holds, answer < until ? answer : until);
 }
 
+static uint64_t write_core(struct rec_header *h)
+{
+	hold_say(REC_HOLD_WRITING);
+	const uint64_t bytes = core_make(h->hold_until);
+	if (bytes)
+		snprintf(h->core, sizeof(h->core), "%s", rec.settings.core);
+	return bytes;
+}
+
+/** A core that the settings ask for comes first: nobody's silence takes its time. */
 static enum rec_hold hold_here(struct rec_header *h, uint64_t *ret_bytes)
 {
-	if (!wanted(h))
+	if (rec.settings.core_asked)
+		*ret_bytes = write_core(h);
+	if (!ask(h))
 		return REC_HOLD_UNANSWERED;
-	hold_say(REC_HOLD_WRITING);
-	*ret_bytes = core_make(h->hold_until);
-	if (*ret_bytes)
-		snprintf(h->core, sizeof(h->core), "%s", rec.settings.core);
-	if (!answered(h))
-		return REC_HOLD_UNANSWERED;
+	if (!rec.settings.core_asked)
+		*ret_bytes = write_core(h);
 	hold_say(REC_HOLD_HELD);
 	return wait_for(&h->released, h->holds, h->hold_until) ? REC_HOLD_RELEASED : REC_HOLD_EXPIRED;
 }

@@ -158,6 +158,6 @@ static void save_note(struct step *s)
 void capture_note(struct taking *c)
 {
 	if (c->options->note.n)
-		step_run(c, &(struct step_plan){ BUNDLE_TOOLS "unhang-watch.txt", "what unhang watch saw", save_note, NULL, CRASH_MS,
-						 false });
+		step_run(c, &(struct step_plan){ BUNDLE_TOOLS "unhang-watch.txt", "what unhang watch saw", save_note, NULL,
+						 CRASH_MS, false });
 }

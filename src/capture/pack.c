@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "base/lower.h"
 #include "capture/archive_writer.h"
 #include "capture/parts.h"
 
@@ -129,6 +130,9 @@ static void pack_child(int fd, const void *ctx)
 	struct packer p = { .dir = w->pack->dir, .to = w->to };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(w->pack->lock);
+	struct stat st;
+	if (!fstat(w->pack->dir, &st) && st.st_mode & S_IXGRP) // an older unhang let only root in
+		lower_privileges(st.st_gid);
 	const char *why = pack_all(&p);
 	if (!why && fsync(w->to))
 		why = strerror(errno);

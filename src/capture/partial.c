@@ -9,7 +9,8 @@
 #include "base/save.h"
 #include "capture/parts.h"
 
-enum { DIRECTORY_MODE = 0700, FILE_MODE = 0600 };
+/** Root's group may read it, so that a child without rights can pack it. Another user's group may be anybody's. */
+mode_t partial_mode(bool directory) { return geteuid() ? (directory ? 0700 : 0600) : directory ? 0750 : 0640; }
 
 // --- items ---
 
@@ -18,7 +19,7 @@ static bool make_directories(int dir, const char *name)
 	for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
 		char part[256];
 		str_copy(part, sizeof(part), (struct str){ name, (size_t)(slash - name) });
-		if (mkdirat(dir, part, DIRECTORY_MODE) && errno != EEXIST)
+		if (mkdirat(dir, part, partial_mode(true)) && errno != EEXIST)
 			return false;
 	}
 	return true;
@@ -31,7 +32,7 @@ bool item_create(const struct taking *c, const char *name, struct item_file *ret
 	snprintf(ret->new_name, sizeof(ret->new_name), "%s.new", ret->name);
 	if (!make_directories(c->dir, name))
 		return false;
-	ret->fd = openat(c->dir, ret->new_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	ret->fd = openat(c->dir, ret->new_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, partial_mode(false));
 	return ret->fd >= 0;
 }
 
@@ -69,7 +70,7 @@ struct uh_error *partial_create(const struct capture_options *o, struct taking *
 	if (!lstat(o->file, &st))
 		return uh_error_os(EEXIST, "%s", o->file);
 	c->path = arena_printf(c->arena, "%s.partial", o->file).p;
-	if (mkdir(c->path, DIRECTORY_MODE))
+	if (mkdir(c->path, partial_mode(true)))
 		return uh_error_os(errno, "%s", c->path);
 	c->dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	c->lock = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -90,7 +91,7 @@ struct uh_error *partial_save_manifest(const struct taking *c)
 		return uh_error_os(errno, "%s", BUNDLE_MANIFEST);
 	report_manifest(c->manifest, out);
 	fclose(out);
-	struct uh_error *err = save_file(c->dir, BUNDLE_MANIFEST, (struct str){ text, n }, FILE_MODE);
+	struct uh_error *err = save_file(c->dir, BUNDLE_MANIFEST, (struct str){ text, n }, partial_mode(false));
 	free(text);
 	return err;
 }

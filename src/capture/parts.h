@@ -81,6 +81,7 @@ bool item_finish(const struct taking *c, struct item_file *f);
 void item_drop(const struct taking *c, struct item_file *f);
 
 // The partial directory.
+mode_t partial_mode(bool directory);
 struct uh_error *partial_create(const struct capture_options *o, struct taking *c);
 /** Writes the manifest as it is now. */
 struct uh_error *partial_save_manifest(const struct taking *c);

@@ -3,10 +3,9 @@
 
 #include "base/door/door.h"
 #include "capture/parts.h"
+#include "evidence/recording/places.h"
 
-#define SHARED_MEMORY "/dev/shm"
-
-enum { STEP_MS = 10000, FILES_MOST = 256, DIRECTORIES_MOST = 64 };
+enum { STEP_MS = 10000, FILES_MOST = 256 };
 
 /** HOST.PID.recording: the name in the bundle tells the process, and not the host. */
 static const char *member_name(struct arena *a, struct str file, size_t index)
@@ -35,48 +34,29 @@ static bool copy(struct step *s, const struct named *from, const char *name)
 	return good;
 }
 
-struct copied {
-	size_t saved, failed;
-};
-
-static void copy_directory(struct step *s, const char *path, struct copied *c)
-{
-	struct arena a = { 0 };
-	struct door_names files = { 0 };
-	uh_error_free(door_names(&(struct named){ .path = path }, false, &a, &files));
-	for (size_t i = 0; i < files.n && c->saved + c->failed < FILES_MOST; i++) {
-		struct named from = { .path = path, .below = files.list[i] };
-		if (!str_ends(str_z(files.list[i]), S(".recording")))
-			continue;
-		bool good = copy(s, &from, member_name(&a, str_z(files.list[i]), c->saved + c->failed));
-		c->saved += good;
-		c->failed += !good;
-		step_moved(s);
-	}
-	arena_free(&a);
-}
-
 static void copy_all(struct step *s)
 {
 	struct arena a = { 0 };
-	struct door_names directories = { 0 };
-	struct copied c = { 0 };
-	size_t seen = 0;
+	struct recording_places places = { 0 };
+	size_t saved = 0, failed = 0;
 	const char *only = s->capture->options->recordings;
 	if (only)
-		copy_directory(s, only, &c);
+		uh_error_free(recordings_in(&a, only, &places));
 	else
-		uh_error_free(door_names(&(struct named){ .path = SHARED_MEMORY }, false, &a, &directories));
-	for (size_t d = 0; d < directories.n && seen < DIRECTORIES_MOST; d++) {
-		if (!str_starts(str_z(directories.list[d]), S("unhang-")))
-			continue;
-		seen++;
-		copy_directory(s, arena_printf(&a, SHARED_MEMORY "/%s", directories.list[d]).p, &c);
+		recordings_default(&a, &places);
+	for (size_t i = 0; i < places.list.len && i < FILES_MOST; i++) {
+		const struct recording_place *p = &places.list.data[i];
+		const bool good =
+			copy(s, &(struct named){ .path = p->directory, .below = p->name }, member_name(&a, str_z(p->name), i));
+		saved += good;
+		failed += !good;
+		step_moved(s);
 	}
-	if (c.failed)
-		step_end(s, ITEM_CUT, "%zu of %zu could not be saved", c.failed, c.saved + c.failed);
+	vec_free(&places.list);
+	if (failed)
+		step_end(s, ITEM_CUT, "%zu of %zu could not be saved", failed, saved + failed);
 	else
-		step_end(s, c.saved ? ITEM_SAVED : ITEM_ABSENT, "%s", c.saved ? "" : "no flight recorder was used");
+		step_end(s, saved ? ITEM_SAVED : ITEM_ABSENT, "%s", saved ? "" : "no flight recorder was used");
 	arena_free(&a);
 }
 

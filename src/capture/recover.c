@@ -50,7 +50,7 @@ static struct uh_error *mark_interrupted(struct left_over *l)
 		text_add(&now,
 			 S("{\n  \"schema\": \"" BUNDLE_SCHEMA "\",\n  \"state\": \"interrupted\",\n  \"items\": []\n}\n"));
 	}
-	struct uh_error *err = now.n ? save_file(l->dir, BUNDLE_MANIFEST, text_str(&now), 0600) : NULL;
+	struct uh_error *err = now.n ? save_file(l->dir, BUNDLE_MANIFEST, text_str(&now), partial_mode(false)) : NULL;
 	text_free(&text);
 	text_free(&now);
 	return err;

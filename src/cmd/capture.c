@@ -61,13 +61,8 @@ static bool parse_pid(const char *text, long long *pids, size_t *n)
 
 static bool parse_user_data(const char *text, enum uh_user_data *ret)
 {
-	static const char *const names[] = { "none", "registers", "all" };
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(text, names[i]))
-			continue;
-		*ret = (enum uh_user_data)i;
+	if (uh_user_data_named(text, ret))
 		return true;
-	}
 	complain("--user-data wants none, registers or all; not '%s'", text);
 	return false;
 }

@@ -265,6 +265,23 @@ static bool is_right(const struct uh_run_options *o)
 	return false;
 }
 
+/** --on-repeat level=N: a level, and one that is allowed. */
+static bool repeat_is_right(const struct uh_run_options *o)
+{
+	for (size_t i = 0; i < o->non_repeat; i++) {
+		int level = 0;
+		if (strncmp(o->on_repeat[i], "level=", 6))
+			continue;
+		if (!parse_level(o->on_repeat[i] + 6, &level))
+			return false;
+		if (level > LEVEL_USUAL_MOST && !o->allow_inputs) {
+			complain("--on-repeat level=%d stores the data of the job; --allow-inputs says that it may", level);
+			return false;
+		}
+	}
+	return true;
+}
+
 int cmd_run(int argc, char **argv)
 {
 	char recorder[PATH_MAX], agent[PATH_MAX];
@@ -280,7 +297,7 @@ int cmd_run(int argc, char **argv)
 	o.command = argv + optind;
 	o.recorder = find_recorder(recorder);
 	o.agent = find_agent(agent);
-	if (!is_right(&o))
+	if (!is_right(&o) || !repeat_is_right(&o))
 		return EXIT_CANNOT;
 	struct uh_error *err = uh_run(&o, stderr, &status);
 	if (!err)

@@ -12,7 +12,7 @@ enum {
 	TOP_FRAMES = 5,   // below so many others the driver only asked for what failed
 	SLEEP_SECONDS = 60,
 	HIVE_SECONDS = 20, // between what is told of the GPUs of a hive that are reset together
-	NEAR_LINES = 8, // an oops so close behind an error of the driver is its own
+	NEAR_LINES = 8,    // an oops so close behind an error of the driver is its own
 };
 
 struct engine {

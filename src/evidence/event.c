@@ -144,13 +144,18 @@ struct dump dump_copy(struct arena *a, const struct dump *d)
 	copy.waves = waves_copy(a, d->waves, d->nwaves);
 	copy.code = code_copy(a, d->code, d->ncode);
 	copy.queues = queues_copy(a, d->queues, d->nqueues);
+	struct memory_row *memory = arena_alloc(a, d->nmemory * sizeof(*memory) + 1);
+	if (d->nmemory)
+		memcpy(memory, d->memory, d->nmemory * sizeof(*memory));
+	copy.memory = memory;
 	return copy;
 }
 
 size_t dump_bytes(const struct dump *d)
 {
 	size_t bytes = d->naccesses * sizeof(*d->accesses) + d->nmap * sizeof(*d->map);
-	bytes += d->nwaves * sizeof(*d->waves) + d->ncode * sizeof(*d->code) + d->nqueues * sizeof(*d->queues);
+	bytes += d->nwaves * sizeof(*d->waves) + d->ncode * sizeof(*d->code) + d->nqueues * sizeof(*d->queues) +
+		 d->nmemory * sizeof(*d->memory);
 	for (size_t i = 0; i < d->registers.len; i++)
 		bytes += sizeof(d->registers.data[i]) + d->registers.data[i].n * sizeof(uint64_t);
 	for (size_t i = 0; i < d->nvalues; i++)

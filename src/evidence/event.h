@@ -65,6 +65,12 @@ struct code_row {
 	bool here;
 };
 
+/** Memory near an address. */
+struct memory_row {
+	uint64_t begin, end;
+	bool freed;
+};
+
 /** A queue, and how far the GPU has read it. */
 struct queue_row {
 	unsigned id;
@@ -84,10 +90,11 @@ struct dump {
 	size_t nmap;
 	const struct address_range *map; // of the memory that existed, by begin
 	// For people to look at; all waves and queues of the target stand with its first event.
-	size_t nwaves, ncode, nqueues;
+	size_t nwaves, ncode, nqueues, nmemory;
 	const struct wave_row *waves;
 	const struct code_row *code;
 	const struct queue_row *queues;
+	const struct memory_row *memory; // around the address of a fault, by begin
 };
 
 enum { EVENT_FACTS = TEMPLATE_VALUES + 16 };

@@ -10,7 +10,6 @@ enum {
 	STREAM_MAX = 64 << 20,
 	KEPT_MAX = 32 << 20, // bytes of all lines
 	CHUNK = 256 << 10,
-	RECORDS_AROUND = 3,
 };
 
 struct kept_line {
@@ -27,8 +26,9 @@ struct lines {
 	struct source watched, *stream;
 	struct text copy;
 	// of records
-	struct text before[RECORDS_AROUND]; // the newest that were not kept, the last of them at @nbefore - 1
-	size_t nbefore, after;              // after: records that are still wanted behind the last one
+	VEC(struct text) before; // the newest that were not kept
+	size_t before_bytes;
+	size_t after; // records that are still wanted behind the last one
 };
 
 struct lines *lines_new(unsigned around)
@@ -36,6 +36,18 @@ struct lines *lines_new(unsigned around)
 	struct lines *l = mem_alloc(sizeof(*l));
 	l->around = around;
 	return l;
+}
+
+/** Forgets the oldest @n records that were not kept. */
+static void forget(struct lines *l, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		l->before_bytes -= l->before.data[k].n;
+		text_free(&l->before.data[k]);
+	}
+	l->before.len -= n;
+	if (l->before.len)
+		memmove(l->before.data, l->before.data + n, l->before.len * sizeof(l->before.data[0]));
 }
 
 void lines_free(struct lines *l)
@@ -46,8 +58,8 @@ void lines_free(struct lines *l)
 	vec_free(&l->kept);
 	text_free(&l->bytes);
 	text_free(&l->copy);
-	for (size_t n = 0; n < RECORDS_AROUND; n++)
-		text_free(&l->before[n]);
+	forget(l, l->before.len);
+	vec_free(&l->before);
 	free(l);
 }
 
@@ -154,14 +166,20 @@ void lines_take(struct lines *l, const struct source *s)
 /** A record that nobody wants yet: one of the next may want it. */
 static void remember(struct lines *l, struct str text)
 {
-	if (l->nbefore == RECORDS_AROUND) {
-		const struct text oldest = l->before[0];
-		memmove(l->before, l->before + 1, (RECORDS_AROUND - 1) * sizeof(oldest));
-		l->before[--l->nbefore] = oldest;
-	}
-	struct text *to = &l->before[l->nbefore++];
-	text_clear(to);
-	text_add(to, str_cut(text, LINE_MAX_BYTES));
+	struct text copy = { 0 };
+	if (l->before_bytes > KEPT_MAX)
+		forget(l, l->before.len);
+	else if (l->before.len == l->around)
+		forget(l, 1);
+	text_add(&copy, str_cut(text, LINE_MAX_BYTES));
+	l->before_bytes += copy.n;
+	vec_push(&l->before, copy);
+}
+
+void lines_begin_records(struct lines *l)
+{
+	forget(l, l->before.len);
+	l->after = 0;
 }
 
 void lines_take_record(struct lines *l, struct str text)
@@ -169,9 +187,10 @@ void lines_take_record(struct lines *l, struct str text)
 	const struct place *last = l->kept.len ? &l->kept.data[l->kept.len - 1].at : NULL;
 	if (l->wanted.len) {
 		const struct place at = l->wanted.data[0];
-		for (size_t n = 0; n < l->nbefore; n++)
-			if (at.line > l->nbefore - n)
-				keep(l, (struct place){ at.source, at.line - (l->nbefore - n) }, text_str(&l->before[n]));
+		for (size_t n = 0; n < l->before.len; n++)
+			if (at.line > l->before.len - n)
+				keep(l, (struct place){ at.source, at.line - (l->before.len - n) },
+				     text_str(&l->before.data[n]));
 		for (size_t n = 0; n < l->wanted.len; n++)
 			if (!n || by_place(&l->wanted.data[n - 1], &l->wanted.data[n]))
 				keep(l, l->wanted.data[n], text);
@@ -183,7 +202,7 @@ void lines_take_record(struct lines *l, struct str text)
 		remember(l, text);
 		return;
 	}
-	l->nbefore = 0;
+	forget(l, l->before.len);
 	l->wanted.len = 0;
 }
 

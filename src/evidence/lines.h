@@ -17,6 +17,8 @@ void lines_want(struct lines *l, struct place at);
 struct source *lines_watch(struct lines *l, struct source *s);
 /** Takes the lines that are wanted of @s, which was read to its end. */
 void lines_take(struct lines *l, const struct source *s);
+/** Records of another source follow. */
+void lines_begin_records(struct lines *l);
 /** Takes those that are wanted of the one record that was just read, and those before and behind it. */
 void lines_take_record(struct lines *l, struct str text);
 /** The line at @at, as it stands there; empty where it was not kept: it is of no text, or beyond what is kept. */

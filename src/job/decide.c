@@ -5,6 +5,12 @@
 
 enum { LEVEL_USUAL_MOST = 5, LEVEL_MOST = 10, FILTER_MOST = 250 };
 
+int64_t job_level(const struct job_options *o, int64_t level)
+{
+	const int64_t most = o->allow_inputs ? LEVEL_MOST : LEVEL_USUAL_MOST;
+	return level < most ? level : most;
+}
+
 /** The facts that rows ask for. */
 struct escalation_facts {
 	const struct run_try *of;
@@ -75,7 +81,7 @@ static struct str number(struct arena *a, int64_t n) { return arena_printf(a, "%
 static struct escalation_facts facts_of(const struct job_study *s, struct arena *a, const struct run_try *t)
 {
 	const struct job_options *o = s->options;
-	const int64_t allowed = o->allow_inputs ? LEVEL_MOST : LEVEL_USUAL_MOST;
+	const int64_t allowed = job_level(o, LEVEL_MOST);
 	const int64_t left = (int64_t)o->restarts - (t->number - 1);
 	const char *name = t->signal >= 0 ? sigabbrev_np((int)t->signal) : NULL;
 	struct escalation_facts f = { .of = t,
@@ -142,7 +148,7 @@ void job_decide(const struct know *k, const struct job_study *s, struct arena *a
 	}
 	t->row = row->head.id;
 	t->act = row->action == FOLLOW_RESTART ? S("restart") : S("stop");
-	t->next_level = row->level > t->level ? row->level : t->level;
+	t->next_level = job_level(s->options, row->level > t->level ? row->level : t->level);
 	t->reason = filled(a, row->reason, &view);
 	t->propose = filled(a, row->propose, &view);
 	t->next_changes = row->agent ? S(CHANGE_AGENT) : row->repeat ? S(CHANGE_REPEAT) : (struct str){ 0 };

@@ -1,4 +1,4 @@
-// A run on the disk: a directory with `run`, a `try-N` for each try, and report.json. They are written before the job starts, so that a run
+// A run on the disk: a directory with `run`, which has all its tries, and report.json. `run` is written before the job starts, so that a run
 // that is killed together with its job can be told by the next one.
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,10 @@
 #include "base/save.h"
 #include "job/parts.h"
 
-enum { VALUE_MOST = 8192, FILE_MOST = 256 << 10, TRIES_MOST = 1000, RUNS_KEPT = 64, RUNS_MOST = 4096 };
+enum { VALUE_MOST = 8192, FILE_MOST = 4 << 20, TRIES_MOST = 1000, RUNS_KEPT = 64, RUNS_MOST = 4096 };
+
+#define TRY_BEGINS "try"
+enum { RUN_PIECE = 16 << 10 };
 
 struct disk_key {
 	const char *key;
@@ -125,15 +128,6 @@ static struct uh_error *save_report(const struct run_told *r, const char *path)
 	return err;
 }
 
-static struct uh_error *save_object(const char *path, const void *object, const struct disk_key *keys)
-{
-	struct text t = { 0 };
-	object_text(object, keys, &t);
-	struct uh_error *err = save_file(AT_FDCWD, path, text_str(&t), 0640);
-	text_free(&t);
-	return err;
-}
-
 static void told(const struct supervisor *s, struct uh_error *err)
 {
 	if (err)
@@ -141,40 +135,61 @@ static void told(const struct supervisor *s, struct uh_error *err)
 	uh_error_free(err);
 }
 
-void disk_save(const struct supervisor *s)
+/** One file, because each costs the start of the job some milliseconds until it is on the disk. */
+void disk_note(const struct supervisor *s)
 {
 	struct arena a = { 0 };
-	const struct run_try *last = s->tries.len ? s->tries.data[s->tries.len - 1] : NULL;
+	struct text t = { 0 };
+	run_text(s->run, &t);
+	for (size_t i = 0; i < s->tries.len; i++) {
+		text_add(&t, S(TRY_BEGINS "\n"));
+		try_text(s->tries.data[i], &t);
+	}
+	told(s, save_file(AT_FDCWD, arena_printf(&a, "%s/run", s->directory).p, text_str(&t), 0640));
+	text_free(&t);
+	arena_free(&a);
+}
+
+void disk_report(const struct supervisor *s)
+{
+	struct arena a = { 0 };
 	s->run->tries = (const struct run_try *const *)s->tries.data;
 	s->run->ntries = s->tries.len;
-	struct uh_error *err = save_object(arena_printf(&a, "%s/run", s->directory).p, s->run, run_keys);
-	if (!err && last)
-		err = save_object(arena_printf(&a, "%s/try-%lld", s->directory, (long long)last->number).p, last, try_keys);
-	if (!err)
-		err = save_report(s->run, arena_printf(&a, "%s/report.json", s->directory).p);
-	told(s, err);
+	told(s, save_report(s->run, arena_printf(&a, "%s/report.json", s->directory).p));
 	if (s->options->status_file)
 		told(s, save_report(s->run, s->options->status_file));
 	arena_free(&a);
 }
 
-static bool read_object(const char *path, struct arena *a, void *object, const struct disk_key *keys)
+void disk_save(const struct supervisor *s)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	char *room = mem_large(FILE_MOST);
-	const ssize_t n = fd < 0 ? -1 : read(fd, room, FILE_MOST);
-	if (n > 0)
-		object_take((struct str){ room, (size_t)n }, a, object, keys);
-	free(room);
-	return n > 0;
+	disk_note(s);
+	disk_report(s);
 }
 
-static void read_tries(struct supervisor *s, const char *directory)
+static struct str read_run(struct arena *a, const char *directory)
 {
-	for (int n = 1; n <= TRIES_MOST; n++) {
+	_cleanup_close_ int fd = open(arena_printf(a, "%s/run", directory).p, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct text t = { 0 };
+	ssize_t n;
+	while (fd >= 0 && t.n < FILE_MOST && (n = read(fd, text_room(&t, RUN_PIECE), RUN_PIECE)) > 0)
+		t.n += (size_t)n;
+	struct str kept = arena_str(a, text_str(&t));
+	text_free(&t);
+	return kept;
+}
+
+/** The run, and its tries behind it. */
+static void take_all(struct str text, struct supervisor *s, struct run_told *r)
+{
+	const struct str mark = S("\n" TRY_BEGINS "\n");
+	ptrdiff_t at = str_find(text, mark);
+	run_take(at < 0 ? text : str_cut(text, (size_t)at), s->arena, r);
+	while (at >= 0 && s->tries.len < TRIES_MOST) {
+		text = str_from(text, (size_t)at + mark.n);
+		at = str_find(text, mark);
 		struct run_try *t = try_new(s->arena);
-		if (!read_object(arena_printf(s->arena, "%s/try-%d", directory, n).p, s->arena, t, try_keys))
-			return;
+		try_take(at < 0 ? text : str_cut(text, (size_t)at), s->arena, t);
 		vec_push(&s->tries, t);
 	}
 }
@@ -205,8 +220,9 @@ struct uh_error *disk_begin(struct supervisor *s)
 	s->directory = arena_printf(s->arena, "%s/" STR_FMT, s->options->state_dir, STR_ARG(s->run->id)).p;
 	s->run->directory = str_z(s->directory);
 	struct uh_error *err = make_directories(s->directory);
+	struct run_told before = { 0 };
 	if (!err)
-		read_tries(s, s->directory);
+		take_all(read_run(s->arena, s->directory), s, &before);
 	return err;
 }
 
@@ -265,12 +281,10 @@ static bool was_killed(const struct run_told *r, const struct run_told *now)
 }
 
 /** What a run that was killed left: its last try has no end. */
-static void complete(struct supervisor *s, struct run_told *r, const char *directory)
+static void complete(struct supervisor *s, struct supervisor *other)
 {
-	struct supervisor other = { .options = &(struct job_options){ 0 }, .tell = s->tell, .arena = s->arena, .run = r };
-	other.directory = directory;
-	read_tries(&other, directory);
-	struct run_try *last = other.tries.len ? other.tries.data[other.tries.len - 1] : NULL;
+	struct run_told *r = other->run;
+	struct run_try *last = other->tries.len ? other->tries.data[other->tries.len - 1] : NULL;
 	if (last && !last->ended.n) {
 		last->ended = S("killed");
 		last->because =
@@ -280,28 +294,31 @@ static void complete(struct supervisor *s, struct run_told *r, const char *direc
 				S("The machine was started again while the job ran.");
 	}
 	r->status = 128 + SIGKILL;
-	disk_save(&other);
+	disk_save(other);
 	s->run->notes = arena_printf(
 		s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.",
-		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), directory);
-	vec_free(&other.tries);
+		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), other->directory);
 }
 
 void disk_complete(struct supervisor *s)
 {
 	DIR *d = opendir(s->options->state_dir);
+	static const struct job_options none;
 	VEC(struct old_run) over = { 0 };
 	for (struct dirent *e = d ? readdir(d) : NULL; e && over.len < RUNS_MOST; e = readdir(d)) {
 		struct run_told r = { .status = -1 };
 		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
 			continue;
 		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
-		if (!read_object(arena_printf(s->arena, "%s/run", directory).p, s->arena, &r, run_keys))
-			continue;
-		if (was_killed(&r, s->run))
-			complete(s, &r, directory);
-		if (r.status >= 0)
+		struct supervisor other = {
+			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory
+		};
+		take_all(read_run(s->arena, directory), &other, &r);
+		if (r.id.n && was_killed(&r, s->run))
+			complete(s, &other);
+		if (r.id.n && r.status >= 0)
 			vec_push(&over, ((struct old_run){ directory, r.began }));
+		vec_free(&other.tries);
 	}
 	if (d)
 		closedir(d);

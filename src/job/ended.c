@@ -24,9 +24,10 @@ static void judge_oom(const struct supervisor *s, struct job_try *a, const struc
 	t->memory_limit = now->limit;
 	t->because = arena_printf(s->arena,
 				  "The kernel's out-of-memory killer ended %lld process%s in the job's control group (oom_kill "
-				  "went from %lld to %lld).",
+				  "went from %lld to %lld)%s.",
 				  (long long)t->oom_kills, t->oom_kills == 1 ? "" : "es", (long long)a->before.kills,
-				  (long long)now->kills);
+				  (long long)now->kills,
+				  a->killed ? "" : "; the command then failed, though it was not killed itself");
 }
 
 /** By itself: the status tells. */
@@ -35,8 +36,14 @@ static void judge_status(const struct supervisor *s, struct job_try *a)
 	struct run_try *t = a->told;
 	if (t->ended.n)
 		return; // while a fault held it, the recording told
+	if (a->status && s->asked) {
+		t->ended = S("stopped");
+		t->because = arena_printf(s->arena, "It ended after " STR_FMT ", which somebody sent.",
+					  STR_ARG(signal_say(s->arena, s->asked)));
+		return;
+	}
 	if (WIFSIGNALED(a->status)) {
-		t->ended = s->asked || WTERMSIG(a->status) == SIGINT ? S("stopped") : S("signal");
+		t->ended = WTERMSIG(a->status) == SIGINT ? S("stopped") : S("signal");
 		t->because = arena_printf(s->arena, STR_FMT " ended it.", STR_ARG(signal_say(s->arena, WTERMSIG(a->status))));
 		return;
 	}
@@ -88,10 +95,14 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	t->signal = WIFSIGNALED(a->status) ? WTERMSIG(a->status) : -1;
 	t->recordings = a->votes.recordings;
 	t->launches = s->options->recorder && t->level ? (int64_t)a->votes.packets : -1;
+	if (s->options->recorder && t->level && !t->recordings && !access("/sys/class/kfd", F_OK))
+		t->lacking = S("No process of the job ran with the recorder. Processes that a container or another daemon "
+			       "starts do not "
+			       "have our variables: run unhang inside.");
 	if (now.kills >= 0 && a->before.kills >= 0 && now.kills > a->before.kills)
 		t->oom_kills = now.kills - a->before.kills;
-	// Others may share our control group: a process of the job must have got SIGKILL, too.
-	if (t->oom_kills > 0 && a->killed && a->why == WHY_ITSELF)
+	// Others may share our control group, so the job must have failed, too. A launcher may have seen the SIGKILL in our place.
+	if (t->oom_kills > 0 && a->status && a->why == WHY_ITSELF)
 		judge_oom(s, a, &now);
 	else
 		judge_why(s, a);

@@ -16,9 +16,10 @@ enum {
 	HUNG_END_MS = 3000, // for a process whose GPU hangs: it seldom listens
 	LEFT_END_MS = 2000, // for what the job left running
 	GIVE_UP_MS = 10000,
-	UNKNOWN_TIMES = 5, // so much longer a queue must stand where nobody can look at the GPU
+	UNKNOWN_TIMES = 10, // so much longer a queue must stand where nobody can look at the GPU
 	OUTPUT_MS = 500,
 	SUSPECT_MS = 5000,
+	ASKED_MS = 60000,
 	SPARE_MS = 3000, // of the grace, for ending the job
 };
 
@@ -40,8 +41,10 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 {
 	const int n = (int)i->ssi_signo;
 	const bool ends = n == SIGTERM || n == SIGHUP || n == SIGINT || n == SIGQUIT;
-	if (ends && (!s->asked || n == SIGTERM))
+	if (ends && (!s->asked || n == SIGTERM)) {
 		s->asked = n;
+		s->asked_at = now_ms();
+	}
 	if (!a || a->root_gone)
 		return;
 	// What the terminal sends the job has got as well: it is in our process group.
@@ -363,6 +366,9 @@ void attempt_run(struct supervisor *s, struct job_try *a)
 		if (a->phase != PHASE_GONE)
 			loop_wait(s, a, pause_of(s, a));
 	}
+	// Who answered Ctrl-C long ago and went on did not end because of it.
+	if (s->asked != SIGTERM && now_ms() - s->asked_at > ASKED_MS)
+		s->asked = 0;
 	if (s->options->recorder && a->told->level)
 		votes_look(&a->votes, s->recordings, now_ms());
 	votes_release(&a->votes);

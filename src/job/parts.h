@@ -130,8 +130,9 @@ struct supervisor {
 	int64_t deadline;           // of all tries; 0: none
 	int64_t delay_ms;           // before the next try
 	int asked;                  // the signal by which somebody wants us to end; 0
-	bool missing;               // the command could not be started
-	bool shows;                 // a progress line is on the terminal
+	int64_t asked_at;
+	bool missing; // the command could not be started
+	bool shows;   // a progress line is on the terminal
 };
 
 /** Why the supervisor ends a try. */
@@ -182,7 +183,9 @@ void try_take(struct str text, struct arena *a, struct run_try *t);
 struct run_try *try_new(struct arena *a);
 void run_text(const struct run_told *r, struct text *to);
 void run_take(struct str text, struct arena *a, struct run_told *r);
-/** Writes the try, the run and the status file. */
+/** Brings the run and its tries to the disk, as the next run reads them; for others; both. */
+void disk_note(const struct supervisor *s);
+void disk_report(const struct supervisor *s);
 void disk_save(const struct supervisor *s);
 /** Makes the directory of the run, and reads the tries that are in it already. */
 struct uh_error *disk_begin(struct supervisor *s);

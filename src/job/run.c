@@ -98,8 +98,14 @@ static struct uh_error *make_recordings(struct supervisor *s)
 {
 	const char *shm = access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
 	s->recordings = arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
-	if (mkdir(s->recordings, 0700) && errno != EEXIST)
-		return uh_error_os(errno, "%s", s->recordings);
+	// In a directory that others may write to, somebody may have made it before us.
+	struct stat st;
+	if (mkdir(s->recordings, 0700) && (errno != EEXIST || lstat(s->recordings, &st) || !S_ISDIR(st.st_mode) ||
+					   st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))) {
+		struct uh_error *err = uh_error_os(errno, "%s", s->recordings);
+		s->recordings = NULL;
+		return err;
+	}
 	return NULL;
 }
 
@@ -295,6 +301,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 	if (!err)
 		err = start(s, a);
 	if (!err) {
+		disk_report(s);
 		if (t->number == 1)
 			disk_complete(s);
 		attempt_run(s, a);
@@ -357,6 +364,7 @@ static struct run_try *next_try(struct supervisor *s)
 	}
 	if (str_is(t->changes, CHANGE_REPEAT))
 		apply_repeat(s, t);
+	t->level = job_level(s->options, t->level); // whoever asked for it: a row of the user's, --on-repeat, a run before this
 	return t;
 }
 
@@ -376,7 +384,7 @@ static struct uh_error *all_tries(struct supervisor *s)
 	for (bool again = true; again && !err;) {
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
-		disk_save(s);
+		disk_note(s);
 		empty_directory(s->recordings); // of the try before
 		err = try_once(s, t);
 		disk_save(s);
@@ -393,7 +401,7 @@ static void finish(struct supervisor *s)
 		.run = s->run, .of = last, .directory = s->directory, .recordings = s->recordings, .options = s->options
 	};
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_FINISH, .study = &study };
-	if (!s->options->crash_diagnostics && !s->options->hooks)
+	if ((!s->options->crash_diagnostics && !s->options->hooks) || !last || str_is(last->ended, "done"))
 		return;
 	loop_help(s, &task, FINISH_MS);
 	for (struct str rest = text_str(&s->helper.answer); rest.n;)
@@ -454,6 +462,20 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 	vec_free(&s.tries);
 	give_back(&s);
 	return err;
+}
+
+void job_complete(const char *state_dir, void (*tell_line)(const char *line))
+{
+	static char *const nothing[] = { NULL };
+	struct arena a = { 0 };
+	struct run_told run;
+	const struct job_options o = { .command = nothing, .state_dir = state_dir };
+	struct supervisor s = { .options = &o, .tell = tell_line, .arena = &a, .run = &run };
+	describe(&s);
+	disk_complete(&s);
+	if (run.notes.n)
+		tell_line(arena_z(&a, run.notes));
+	arena_free(&a);
 }
 
 void job_result_free(struct job_result *r) { arena_free(&r->arena); }

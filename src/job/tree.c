@@ -53,14 +53,16 @@ static size_t read_all(struct process_seen *list)
 	return n;
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	const struct process_seen *x = a, *y = b;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
 static bool is_ours(const struct process_seen *list, size_t n, int64_t pid, int64_t self)
 {
-	if (pid == self)
-		return true;
-	for (size_t i = 0; i < n; i++)
-		if (list[i].pid == pid)
-			return list[i].ours;
-	return false;
+	const struct process_seen key = { .pid = pid }, *found = bsearch(&key, list, n, sizeof(*list), by_pid);
+	return pid == self || (found && found->ours);
 }
 
 void tree_list(pid_t helper, struct pid_list *ret)
@@ -69,6 +71,7 @@ void tree_list(pid_t helper, struct pid_list *ret)
 	const size_t n = read_all(list);
 	const int64_t self = getpid();
 	bool more = true;
+	qsort(list, n, sizeof(*list), by_pid);
 	ret->n = 0;
 	while (more) {
 		more = false;

@@ -12,7 +12,7 @@ enum { RECORDINGS_MOST = 1024 };
 struct queue_look {
 	uint64_t sum, clock, packets;
 	unsigned recordings;
-	bool in_flight;
+	unsigned waiting, working; // processes that have work on a GPU; that have a queue, and none on it
 };
 
 static bool read_at(int fd, void *to, size_t size, uint64_t at)
@@ -22,15 +22,23 @@ static bool read_at(int fd, void *to, size_t size, uint64_t at)
 
 static void mix(uint64_t *sum, uint64_t value) { *sum = (*sum ^ value) * 0x9e3779b97f4a7c15u + (*sum >> 29); }
 
-static void look_at_queue(int fd, const struct rec_extent *e, bool on, struct queue_look *l)
+/** Nobody holds the lock of a recording whose process has ended, however it ended. */
+static bool lives(int fd, const struct rec_header *h)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	return h->state == RECORDING_ON && (fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK);
+}
+
+/** true: work of the queue is on the GPU. */
+static bool look_at_queue(int fd, const struct rec_extent *e, struct queue_look *l)
 {
 	struct rec_queue q;
 	if (e->head < sizeof(q) || !read_at(fd, &q, sizeof(q), e->offset))
-		return;
+		return false;
 	mix(&l->sum, q.read);
 	mix(&l->sum, q.write);
 	l->packets += q.write;
-	l->in_flight |= on && !q.destroyed && q.write > q.read;
+	return !q.destroyed && q.write > q.read;
 }
 
 /** A fault holds the process for us: we are here. */
@@ -83,10 +91,17 @@ static void look_at_recording(struct votes *v, int directory, const char *name, 
 	l->recordings++;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
 	table = mem_alloc(size);
+	unsigned queues = 0, busy = 0;
 	if (read_at(fd, table, size, RECORDING_EXTENTS_AT))
 		for (size_t i = 0; i < RECORDING_EXTENTS && table[i].kind; i++)
-			if (table[i].kind == EXTENT_QUEUE)
-				look_at_queue(fd, &table[i], h.state == RECORDING_ON, l);
+			if (table[i].kind == EXTENT_QUEUE) {
+				queues++;
+				busy += look_at_queue(fd, &table[i], l);
+			}
+	if (queues && lives(fd, &h)) {
+		l->waiting += busy > 0;
+		l->working += !busy;
+	}
 	free(table);
 }
 
@@ -101,13 +116,15 @@ void votes_look(struct votes *v, const char *directory, int64_t now)
 			look_at_recording(v, dirfd(d), e->d_name, &l);
 	if (d)
 		closedir(d);
+	// A process whose queues are empty works on the host, and others may wait for it on their GPUs: that is no hang of a GPU.
+	const bool in_flight = l.waiting && !l.working;
 	// A process that was stopped records nothing: that its queues stand says nothing.
 	v->fresh = l.clock != v->clock;
-	if (l.sum != v->sum || l.recordings != v->recordings || !l.in_flight || !v->fresh)
+	if (l.sum != v->sum || l.recordings != v->recordings || !in_flight || !v->fresh)
 		v->moved = now;
 	v->sum = l.sum;
 	v->clock = l.clock;
 	v->packets = l.packets;
 	v->recordings = l.recordings;
-	v->in_flight = l.in_flight;
+	v->in_flight = in_flight;
 }

@@ -89,6 +89,8 @@ static void on_record(void *ctx, const char *name, const struct source_record *r
 	struct uh_session *s = ctx;
 	if (name && !record)
 		engine_end(s->engine);
+	if (s->lines && !record)
+		lines_begin_records(s->lines);
 	evidence_record(s->evidence, name, record);
 	if (s->lines && record)
 		lines_take_record(s->lines, record->text);

@@ -1,14 +1,19 @@
 // unhang watch: what the watch has others do. unhang incidents: what it stored.
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/child.h"
 #include "base/door/door.h"
+#include "base/lower.h"
 #include "base/print.h"
 #include "base/save.h"
+#include "job/job.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/session.h"
@@ -32,49 +37,121 @@ static void put(FILE *to, const char *key, struct str value)
 	text_free(&safe);
 }
 
-/** A report of the session, saved in the incident's directory. */
-static void save_report(struct uh_session *s, const char *path, bool json)
+// --- explaining, without rights: a bundle holds what strangers wrote ---
+
+enum { EXPLAIN_MS = 55000, EXPLAINED_MOST = 32 << 20 };
+
+/** What the child sends: three texts, one behind the other. */
+struct explained {
+	uint32_t lines, json, text;
+};
+
+static struct str report(struct uh_session *s, struct arena *a, bool json)
 {
 	const struct uh_report_options options = { .json = json, .width = 100 };
 	char *text = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&text, &n);
 	if (!out)
-		return;
+		return (struct str){ 0 };
 	uh_session_report(s, out, &options);
 	fclose(out);
-	uh_error_free(save_file(AT_FDCWD, path, (struct str){ text, n }, 0640));
+	struct str kept = arena_str(a, (struct str){ text, n });
 	free(text);
+	return kept;
 }
 
-/** What explain says of the bundle. */
-static void explain(const char *directory, const char *bundle, FILE *to)
+static struct str answer_lines(const struct uh_session *s, struct arena *a)
+{
+	char *text = NULL;
+	size_t n = 0;
+	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
+	FILE *to = i ? open_memstream(&text, &n) : NULL;
+	if (!to)
+		return (struct str){ 0 };
+	put(to, "class", i->cause->head.id);
+	put(to, "title", i->title);
+	put(to, "fault", i->fault);
+	put(to, "action", i->action ? i->action->head.id : (struct str){ 0 });
+	put(to, "gpu", i->gpu.device);
+	put(to, "job", i->processes.len ? i->processes.data[0].name : (struct str){ 0 });
+	fclose(to);
+	struct str kept = arena_str(a, (struct str){ text, n });
+	free(text);
+	return kept;
+}
+
+static void send_all(int fd, struct str bytes)
+{
+	while (bytes.n) {
+		ssize_t n = write(fd, bytes.p, bytes.n);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			_exit(1);
+		bytes = str_from(bytes, (size_t)n);
+	}
+}
+
+/** In a child whose working directory is the incident's. */
+static void explain_child(int fd, const void *ctx)
 {
 	struct arena a = { 0 };
+	struct stat st;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_keep_only(fd);
+	door_leave();
+	if (chdir(ctx) || stat(".", &st))
+		_exit(1);
+	lower_privileges(st.st_gid);
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
-	uh_session_add_path(s, bundle);
+	uh_session_add_path(s, STORE_BUNDLE);
 	uh_session_end(s);
-	save_report(s, arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p, true);
-	save_report(s, arena_printf(&a, "%s/" STORE_TEXT, directory).p, false);
-	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
-	if (i) {
-		put(to, "class", i->cause->head.id);
-		put(to, "title", i->title);
-		put(to, "fault", i->fault);
-		put(to, "action", i->action ? i->action->head.id : (struct str){ 0 });
-		put(to, "gpu", i->gpu.device);
-		put(to, "job", i->processes.len ? i->processes.data[0].name : (struct str){ 0 });
-	}
+	struct str lines = answer_lines(s, &a), json = report(s, &a, true), text = report(s, &a, false);
+	const struct explained head = { (uint32_t)lines.n, (uint32_t)json.n, (uint32_t)text.n };
+	send_all(fd, (struct str){ (const char *)&head, sizeof(head) });
+	send_all(fd, lines);
+	send_all(fd, json);
+	send_all(fd, text);
 	uh_session_free(s);
+	arena_free(&a);
+	door_end();
+}
+
+/** Saves what the child says of the bundle, without a look at it. */
+static void explain(const char *directory, FILE *to)
+{
+	struct child c;
+	struct text all = { 0 };
+	struct arena a = { 0 };
+	struct explained head;
+	if (!child_begin_free(explain_child, directory, &c))
+		return;
+	enum child_end end = child_wait(&c, now_ms() + EXPLAIN_MS, EXPLAINED_MOST, &all);
+	child_kill(&c, 0);
+	struct str rest = text_str(&all);
+	if (end == CHILD_GOOD && rest.n >= sizeof(head)) {
+		memcpy(&head, rest.p, sizeof(head));
+		rest = str_from(rest, sizeof(head));
+		if (rest.n == (uint64_t)head.lines + head.json + head.text) {
+			fprintf(to, STR_FMT, STR_ARG(str_cut(rest, head.lines)));
+			rest = str_from(rest, head.lines);
+			uh_error_free(save_file(AT_FDCWD, arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p,
+						str_cut(rest, head.json), 0640));
+			uh_error_free(save_file(AT_FDCWD, arena_printf(&a, "%s/" STORE_TEXT, directory).p,
+						str_from(rest, head.json), 0640));
+		}
+	} else {
+		put(to, "problem", S("The bundle could not be explained; unhang explain may say why."));
+	}
+	text_free(&all);
 	arena_free(&a);
 }
 
 static enum user_data user_data_of(const char *word)
 {
-	for (int i = 0; user_data_names[i]; i++)
-		if (!strcmp(word, user_data_names[i]))
-			return (enum user_data)i;
-	return USER_DATA_NONE;
+	enum uh_user_data named;
+	return uh_user_data_named(word, &named) ? (enum user_data)named : USER_DATA_NONE;
 }
 
 /** Packs what a capture that was killed has saved. A process that it left behind may hold its directory for some seconds. */
@@ -107,7 +184,7 @@ static void capture(void *ctx, const struct watch_settings *settings, const char
 		put(to, "bundle", S("taken"));
 	fflush(to);
 	if (!err)
-		explain(directory, o.file, to);
+		explain(directory, to);
 	uh_error_free(err);
 	captured_free(&done);
 	arena_free(&a);
@@ -162,6 +239,21 @@ static void look(void *ctx, FILE *to)
 	arena_free(&a);
 }
 
+static void say_line(const char *line)
+{
+	fputs("unhang: ", stderr);
+	print_safe(stderr, str_z(line));
+	fputc('\n', stderr);
+}
+
+/** Jobs that were killed together with their `unhang run`, in a container or by a reset of the machine. */
+static void complete_runs(const char *state_dir)
+{
+	struct arena a = { 0 };
+	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, say_line);
+	arena_free(&a);
+}
+
 struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
@@ -175,6 +267,8 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 					       .until_quiet = o->until_quiet,
 					       .tell = problem,
 					       .ctx = ctx };
+	if (!o->check_config)
+		complete_runs(o->state_dir);
 	struct uh_error *err = watch_run(&options, k, &hands);
 	if (!err && o->check_config)
 		fputs("The configuration is right.\n", out);

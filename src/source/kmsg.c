@@ -22,19 +22,25 @@ static double clock_began(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - uptime;
 }
 
-static void kmsg_record(const char *name, struct str record, double began, const struct source_visitor *v)
+struct source_record source_kmsg_record(struct str record)
 {
-	struct str text = record, head = str_split(&text, ';');
-	str_split(&head, ',');
-	str_split(&head, ',');
-	int64_t microseconds;
 	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1 };
+	struct str text = record, head = str_split(&text, ';');
+	int64_t microseconds;
+	str_split(&head, ',');
+	str_split(&head, ',');
 	if (str_number(str_split(&head, ','), &microseconds))
 		out.boot_seconds = (double)microseconds / 1e6;
-	if (began >= 0 && out.boot_seconds >= 0)
-		out.wall_seconds = began + out.boot_seconds;
 	// Lines after the first are the device's properties (" SUBSYSTEM=pci").
 	out.text = str_split(&text, '\n');
+	return out;
+}
+
+static void visit(const char *name, struct str record, double began, const struct source_visitor *v)
+{
+	struct source_record out = source_kmsg_record(record);
+	if (began >= 0 && out.boot_seconds >= 0)
+		out.wall_seconds = began + out.boot_seconds;
 	v->record(v->ctx, name, &out);
 }
 
@@ -82,7 +88,7 @@ static struct uh_error *take_all(const char *path, struct str all, const struct 
 			return uh_error_os(head.error, "%s", path);
 		if (head.n > all.n)
 			break;
-		kmsg_record(path, (struct str){ all.p, head.n }, began, v);
+		visit(path, (struct str){ all.p, head.n }, began, v);
 		all = str_from(all, head.n);
 	}
 	return NULL;

@@ -19,6 +19,7 @@
 #include "source/probe_list.h"
 #include "source/probe_stuck.h"
 #include "source/tape/tape.h"
+#include "source/tape/tomb.h"
 
 enum {
 	PAGE = 4096,
@@ -307,11 +308,11 @@ static bool prepare(struct probe_running *r)
 	for (size_t i = 0; i < b->n; i++) {
 		const struct probe *p = &b->probes[i], *last = i ? p - 1 : NULL;
 		bool same = last && last->kind == p->kind && last->request == p->request && last->path == p->path &&
-			    last->argument_size == p->argument_size && last->dead == p->dead;
+			    last->argument_size == p->argument_size && last->dead == p->dead && last->buried == p->buried;
 		struct answer *answer = &r->work.room->answers[i];
 		bool allowed = same ? answer[-1].end != PROBE_FORBIDDEN :
 				      probe_allowed(p) || (b->root && probe_listed_recorded(p->kind, str_z(p->path)));
-		allowed &= (!b->root || p->kind <= PROBE_SECTION) && !p->dead; // a tree has no driver
+		allowed &= (!b->root || p->kind <= PROBE_SECTION) && !p->dead && !p->buried; // a tree has no driver
 		answer->end = allowed ? PROBE_NOT_MADE : PROBE_FORBIDDEN;
 		answer->at = start;
 		start += (size_of(p) + 7) & ~(size_t)7;
@@ -376,6 +377,8 @@ static void end_run(struct arena *a, struct probe_running *r, int64_t deadline, 
 	int64_t left = deadline - now_ms();
 	if (!child_kill(&r->child, left > 0 ? (int)left : 0) && r->end == CHILD_LATE)
 		r->batch->stuck.uninterruptible |= probe_in_state(a, r->child.pid, S("D"));
+	if (r->child.pid && r->batch->stuck.uninterruptible && !r->batch->root)
+		tomb_bury(r->child.pid, r->batch->stuck.at);
 	collect(a, r, r->end);
 	count->children++;
 	count->operations += r->work.room->operations;
@@ -473,9 +476,13 @@ void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int m
 		tape_answer(tape, a, batches, n);
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		tape_mark_dead(tape, &batches[i]);
+		tomb_mark(a, &batches[i]);
+	}
 	run_all(a, batches, n, milliseconds, count);
+	for (size_t i = 0; i < n; i++)
+		tomb_tell(a, &batches[i]);
 	for (size_t i = 0; i < n && tape; i++) {
 		tape_tell_dead(tape, a, &batches[i]);
 		tape_keep(tape, &batches[i], began);

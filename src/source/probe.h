@@ -44,6 +44,7 @@ struct probe {
 	size_t size;   // most bytes; 0: a page
 	bool from_end; // PROBE_FILE: if the file is larger, its last bytes instead of its first
 	bool dead;     // it is known not to answer, and is not asked (tape/tape.h)
+	bool buried;   // a child of unhang waits for it already, and it is not asked (tape/tomb.h)
 	bool contents; // of users' memory: a tape keeps it only where it may
 	bool unless_fails;
 	struct str find; // what PROBE_FIND and PROBE_SECTION look for

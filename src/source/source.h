@@ -49,6 +49,8 @@ struct uh_error *source_journal(const char *root, int boot, const struct source_
 struct uh_error *source_journal_file(const struct named *n, const char *path, const struct source_visitor *v);
 /** Number of boots the journal knows, newest last; 0 where there is no journal. */
 int source_journal_boots(const char *root);
+/** What a record of /dev/kmsg says: `priority,sequence,microseconds,flags;text`. A time that is none is -1. */
+struct source_record source_kmsg_record(struct str record);
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
 
 /** What a crash leaves of the system under @root: pstore, kdump's dmesg. NULL: this machine. */

@@ -10,9 +10,9 @@ enum {
 	WAIT_MOST_MS = 3600000,
 	CHECK_FIRST_MS = HUNG_CHECK_MS, // between looks at a GPU that is not well
 	CHECK_MOST_MS = 600000,
-	RETRY_MS = 10000, // of a file that could not be written
+	RETRY_MS = 10000,     // of a file that could not be written
 	SUSPICION_MS = 10000, // between looks at a GPU that is suspected
-	RECENT_S = 600,   // evidence of what is older is gone
+	RECENT_S = 600,       // evidence of what is older is gone
 };
 
 int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms; }
@@ -122,6 +122,7 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 	if (i->processes.len)
 		case_set(c, &s->job, i->processes.data[0].name);
 	name_gpu(w, c);
+	suspicions_name_job(w, c);
 	c->signs = signs_of(i);
 	c->dirty = true;
 	return other;

@@ -46,8 +46,8 @@ static void work(int fd, const void *ctx)
 		_exit(1);
 	if (w->job.kind == JOB_CAPTURE) {
 		store_vacuum(s->state_dir, (size_t)s->keep_incidents, (uint64_t)s->keep_megabytes << 20);
-		w->hands->capture(w->hands->ctx, s, store_path(&a, s->state_dir, w->job.of->stored.id), note_of(&a, &w->job.of->stored),
-				  to);
+		w->hands->capture(w->hands->ctx, s, store_path(&a, s->state_dir, w->job.of->stored.id),
+				  note_of(&a, &w->job.of->stored), to);
 	}
 	if (w->job.kind == JOB_LOOK)
 		w->hands->look(w->hands->ctx, to);

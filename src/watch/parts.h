@@ -55,6 +55,7 @@ struct watcher {
 	struct child eye;
 	struct child pulse;
 	struct text inbox, pulse_inbox; // from the eye, and from the pulse
+	int64_t pulse_due;              // when something must have come from the pulse; 0: never
 	bool ready;                     // what the log had at the start was read
 	bool stop, reload;
 	char host[256], boot_id[64];
@@ -79,7 +80,7 @@ struct watcher {
 /** Whether a GPU makes progress, as far as is known. */
 struct watched_progress {
 	char pci[32];
-	struct progress progress;
+	struct gpu_progress progress;
 	enum pace pace;
 	char says[PROGRESS_TOLD]; // what is told of it; empty
 };
@@ -117,6 +118,8 @@ void votes_take(struct watcher *w, struct str text, bool deep, int64_t now);
 void suspicions_follow(struct watcher *w, int64_t now);
 /** A look at all GPUs begins. */
 void suspicions_look(struct watcher *w, int64_t now);
+/** Names the program and the job of its GPU, as far as the pulse knows them. */
+void suspicions_name_job(struct watcher *w, struct watch_case *c);
 /** The pulse is a new one, or gone: what it said counts no more. */
 void suspicions_forget(struct watcher *w);
 

@@ -4,7 +4,9 @@ enum { MS = 1000 };
 
 const char *pace_name(enum pace p)
 {
-	static const char *const names[] = { "unknown", "idle", "working", "waiting", "stopped", "unused", "suspected", "hung" };
+	static const char *const names[] = {
+		"unknown", "idle", "working", "waiting", "stopped", "unused", "suspected", "hung"
+	};
 	return names[p];
 }
 
@@ -14,15 +16,15 @@ const char *vote_name(enum vote v)
 	return names[v];
 }
 
-void progress_begin(struct progress *p, const struct know *k) { *p = (struct progress){ .know = k }; }
+void progress_begin(struct gpu_progress *p, const struct know *k) { *p = (struct gpu_progress){ .know = k }; }
 
 /** How many votes there are; a knowledge file of a user may have more than there is room for. */
-static size_t votes(const struct progress *p)
+static size_t votes(const struct gpu_progress *p)
 {
 	return p->know->votes.len < PROGRESS_VOTES ? p->know->votes.len : PROGRESS_VOTES;
 }
 
-static size_t index_of(const struct progress *p, struct str name)
+static size_t index_of(const struct gpu_progress *p, struct str name)
 {
 	size_t i = 0;
 	while (i < votes(p) && !str_eq(p->know->votes.data[i]->head.id, name))
@@ -31,14 +33,14 @@ static size_t index_of(const struct progress *p, struct str name)
 }
 
 /** What a look saw before the work went on says nothing of the work that came then. */
-static void forget_looks(struct progress *p)
+static void forget_looks(struct gpu_progress *p)
 {
 	for (size_t i = 0; i < votes(p); i++)
 		if (p->know->votes.data[i]->deep)
 			p->votes[i] = (struct progress_vote){ 0 };
 }
 
-void progress_vote(struct progress *p, struct str name, enum vote says, int64_t now_ms)
+void progress_vote(struct gpu_progress *p, struct str name, enum vote says, int64_t now_ms)
 {
 	size_t i = index_of(p, name);
 	if (i == votes(p))
@@ -52,13 +54,13 @@ void progress_vote(struct progress *p, struct str name, enum vote says, int64_t 
 	p->votes[i].seen = now_ms;
 }
 
-struct progress_vote progress_vote_of(const struct progress *p, struct str name)
+struct progress_vote progress_vote_of(const struct gpu_progress *p, struct str name)
 {
 	size_t i = index_of(p, name);
 	return i == votes(p) ? (struct progress_vote){ 0 } : p->votes[i];
 }
 
-void progress_fact(struct progress *p, const char *name, struct str value)
+void progress_fact(struct gpu_progress *p, const char *name, struct str value)
 {
 	size_t i = 0;
 	while (i < p->nfacts && strcmp(p->facts[i].name, name) != 0)
@@ -74,7 +76,7 @@ void progress_fact(struct progress *p, const char *name, struct str value)
 	p->nfacts += i == p->nfacts;
 }
 
-struct str progress_fact_of(const struct progress *p, const char *name)
+struct str progress_fact_of(const struct gpu_progress *p, const char *name)
 {
 	for (size_t i = 0; i < p->nfacts; i++)
 		if (!strcmp(p->facts[i].name, name))
@@ -86,12 +88,12 @@ struct str progress_fact_of(const struct progress *p, const char *name)
 static const struct {
 	const char *name;
 	bool deep;
-} fact_names[] = { { "processes", false }, { "process", false }, { "pid", false },	{ "rank", false }, { "stopped", false },
-		   { "busy", false },	   { "launched", false }, { "held", false },	{ "peers", false }, { "waiting", false },
-		   { "lagging", false },   { "loop", true },	  { "kernel", true } };
+} fact_names[] = { { "processes", false }, { "process", false },  { "pid", false },  { "rank", false },  { "stopped", false },
+		   { "busy", false },      { "launched", false }, { "held", false }, { "peers", false }, { "waiting", false },
+		   { "lagging", false },   { "job", false },      { "loop", true },  { "kernel", true } };
 enum { FACT_NAMES = sizeof(fact_names) / sizeof(fact_names[0]) };
 
-void progress_take(struct progress *p, struct str lines, bool deep, int64_t now_ms)
+void progress_take(struct gpu_progress *p, struct str lines, bool deep, int64_t now_ms)
 {
 	for (size_t i = 0; i < FACT_NAMES; i++)
 		if (fact_names[i].deep == deep)
@@ -110,7 +112,7 @@ void progress_take(struct progress *p, struct str lines, bool deep, int64_t now_
 
 static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 {
-	const struct progress *p = ctx;
+	const struct gpu_progress *p = ctx;
 	*ret = (struct str){ 0 };
 	if (index)
 		return false;
@@ -129,7 +131,7 @@ static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
 // --- judging ---
 
 /** Whether a vote shows that work was done. */
-static bool proved(const struct progress *p)
+static bool proved(const struct gpu_progress *p)
 {
 	for (size_t i = 0; i < votes(p); i++)
 		if (p->votes[i].says == VOTE_MOVED && p->know->votes.data[i]->proves)
@@ -137,7 +139,7 @@ static bool proved(const struct progress *p)
 	return false;
 }
 
-static const struct know_work *work_of(const struct progress *p)
+static const struct know_work *work_of(const struct gpu_progress *p)
 {
 	const struct fact_view view = { .get = get, .ctx = p };
 	for (size_t i = 0; i < p->know->works.len; i++)
@@ -147,19 +149,19 @@ static const struct know_work *work_of(const struct progress *p)
 }
 
 /** How long a vote stood, in ms; -1: it did not. */
-static int64_t stood(const struct progress *p, const struct progress_vote *v)
+static int64_t stood(const struct gpu_progress *p, const struct progress_vote *v)
 {
 	int64_t since = v->since > p->excused ? v->since : p->excused;
 	return v->says != VOTE_STOOD ? -1 : v->seen > since ? v->seen - since : 0;
 }
 
-static bool stands(const struct progress *p, const struct progress_vote *v, int64_t seconds)
+static bool stands(const struct gpu_progress *p, const struct progress_vote *v, int64_t seconds)
 {
 	return v->says == VOTE_STOOD && stood(p, v) >= seconds * MS;
 }
 
 /** How many of the votes that count stood for @seconds. */
-static unsigned count(const struct progress *p, const struct know_work *w, int64_t seconds)
+static unsigned count(const struct gpu_progress *p, const struct know_work *w, int64_t seconds)
 {
 	unsigned n = 0;
 	for (const struct know_list *l = w->votes; l; l = l->next) {
@@ -169,7 +171,7 @@ static unsigned count(const struct progress *p, const struct know_work *w, int64
 	return n;
 }
 
-static int64_t longest(const struct progress *p, const struct know_work *w)
+static int64_t longest(const struct gpu_progress *p, const struct know_work *w)
 {
 	int64_t most = 0;
 	for (const struct know_list *l = w->votes; l; l = l->next) {
@@ -181,7 +183,7 @@ static int64_t longest(const struct progress *p, const struct know_work *w)
 }
 
 /** Whether one of the votes that must be there stood for @ms. One from before the work was last seen to go on is too old. */
-static bool has_needed(const struct progress *p, const struct know_work *w, int64_t ms)
+static bool has_needed(const struct gpu_progress *p, const struct know_work *w, int64_t ms)
 {
 	for (const struct know_list *l = w->needs; l; l = l->next) {
 		struct progress_vote v = progress_vote_of(p, l->text);
@@ -191,12 +193,12 @@ static bool has_needed(const struct progress *p, const struct know_work *w, int6
 	return !w->needs;
 }
 
-static int64_t hung_after(const struct progress *p, const struct know_work *w)
+static int64_t hung_after(const struct gpu_progress *p, const struct know_work *w)
 {
 	return p->hung_after ? p->hung_after : w->hung_after;
 }
 
-static struct progress_answer judge(const struct progress *p)
+static struct progress_answer judge(const struct gpu_progress *p)
 {
 	struct progress_answer a = { .pace = PACE_WORKING };
 	if (proved(p))
@@ -217,7 +219,7 @@ static struct progress_answer judge(const struct progress *p)
 	return a;
 }
 
-struct progress_answer progress_judge(struct progress *p, int64_t now_ms)
+struct progress_answer progress_judge(struct gpu_progress *p, int64_t now_ms)
 {
 	struct progress_answer a = judge(p);
 	if (a.pace != PACE_UNKNOWN && a.pace < PACE_SUSPECTED)
@@ -226,7 +228,7 @@ struct progress_answer progress_judge(struct progress *p, int64_t now_ms)
 }
 
 /** For how long the votes of each second stood by now, in ms: the one that began last. -1: none did, or one of them proves work. */
-static int64_t cheap_stood(const struct progress *p)
+static int64_t cheap_stood(const struct gpu_progress *p)
 {
 	int64_t least = -1;
 	for (size_t i = 0; i < votes(p); i++) {
@@ -242,7 +244,7 @@ static int64_t cheap_stood(const struct progress *p)
 	return least;
 }
 
-bool progress_look_due(const struct progress *p, int64_t now_ms)
+bool progress_look_due(const struct gpu_progress *p, int64_t now_ms)
 {
 	enum { LOOKS = 3 }; // at least, between a suspicion and certainty
 	const struct know_work *w = work_of(p);
@@ -258,7 +260,7 @@ bool progress_look_due(const struct progress *p, int64_t now_ms)
 	return long_ms >= after && now_ms - p->looked >= pause;
 }
 
-void progress_looks(struct progress *p, int64_t now_ms)
+void progress_looks(struct gpu_progress *p, int64_t now_ms)
 {
 	enum { FIRST_MS = 60 * MS, MOST_MS = 600 * MS };
 	int64_t long_ms = cheap_stood(p);
@@ -270,7 +272,7 @@ void progress_looks(struct progress *p, int64_t now_ms)
 
 // --- telling ---
 
-void progress_say(const struct progress *p, const struct progress_answer *a, struct text *to)
+void progress_say(const struct gpu_progress *p, const struct progress_answer *a, struct text *to)
 {
 	const struct fact_view view = { .get = get, .ctx = p };
 	if (a->work && a->work->say.n)
@@ -278,7 +280,7 @@ void progress_say(const struct progress *p, const struct progress_answer *a, str
 }
 
 /** The votes that say @v; how long they stood. */
-static void list(const struct progress *p, enum vote v, struct text *to)
+static void list(const struct gpu_progress *p, enum vote v, struct text *to)
 {
 	static const char *const heads[] = { "not known", "moved", "stood still" };
 	bool first = true;
@@ -296,7 +298,7 @@ static void list(const struct progress *p, enum vote v, struct text *to)
 	}
 }
 
-void progress_list(const struct progress *p, struct text *to)
+void progress_list(const struct gpu_progress *p, struct text *to)
 {
 	list(p, VOTE_STOOD, to);
 	list(p, VOTE_MOVED, to);

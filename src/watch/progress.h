@@ -16,15 +16,15 @@ const char *vote_name(enum vote v);
 enum { PROGRESS_VOTES = 16, PROGRESS_FACTS = 24, PROGRESS_VALUE = 120 };
 
 /** Of a GPU. */
-struct progress {
+struct gpu_progress {
 	const struct know *know;
 	int64_t suspect_after, hung_after; // seconds, in place of what the knowledge says; 0: as it says
 	struct progress_vote {
 		enum vote says;
 		int64_t since, seen; // ms: when it was first seen to stand, and last seen
-	} votes[PROGRESS_VOTES]; // in the order of the knowledge
-	int64_t excused;       // ms: when it last was no hang for certain: what stood before that does not count
-	int64_t looked, pause; // ms: the newest look, and the pause behind it; 0: there was none
+	} votes[PROGRESS_VOTES];     // in the order of the knowledge
+	int64_t excused;             // ms: when it last was no hang for certain: what stood before that does not count
+	int64_t looked, pause;       // ms: the newest look, and the pause behind it; 0: there was none
 	size_t nfacts;
 	struct progress_fact {
 		const char *name;
@@ -39,26 +39,26 @@ struct progress_answer {
 	int64_t seconds;              // for how long the one did that stood longest
 };
 
-void progress_begin(struct progress *p, const struct know *k);
+void progress_begin(struct gpu_progress *p, const struct know *k);
 /** Takes a vote. A name that the knowledge does not have counts for nothing. */
-void progress_vote(struct progress *p, struct str name, enum vote says, int64_t now_ms);
+void progress_vote(struct gpu_progress *p, struct str name, enum vote says, int64_t now_ms);
 /** Says a fact, which replaces an older one; an empty value: it is not known any more. @name lives as long as @p. */
-void progress_fact(struct progress *p, const char *name, struct str value);
-struct str progress_fact_of(const struct progress *p, const char *name);
+void progress_fact(struct gpu_progress *p, const char *name, struct str value);
+struct str progress_fact_of(const struct gpu_progress *p, const char *name);
 /** Takes lines `vote NAME WORD` and `fact NAME VALUE`. A fact of this origin that is not among them is not known any more. @deep: they
  * come from a look at the GPU, else from the pulse. Lines that mean nothing are left out. */
-void progress_take(struct progress *p, struct str lines, bool deep, int64_t now_ms);
+void progress_take(struct gpu_progress *p, struct str lines, bool deep, int64_t now_ms);
 /** The vote with this name as it is now. */
-struct progress_vote progress_vote_of(const struct progress *p, struct str name);
+struct progress_vote progress_vote_of(const struct gpu_progress *p, struct str name);
 
-struct progress_answer progress_judge(struct progress *p, int64_t now_ms);
+struct progress_answer progress_judge(struct gpu_progress *p, int64_t now_ms);
 /** Whether the votes of each second stood for so long that a look at the GPU is worth its cost. The first comes soon, others after pauses
  * that grow; of a suspicion, there are some until it is certain. */
-bool progress_look_due(const struct progress *p, int64_t now_ms);
+bool progress_look_due(const struct gpu_progress *p, int64_t now_ms);
 /** A look begins. */
-void progress_looks(struct progress *p, int64_t now_ms);
+void progress_looks(struct gpu_progress *p, int64_t now_ms);
 
 /** What is told of it: a phrase; nothing where there is nothing to tell. */
-void progress_say(const struct progress *p, const struct progress_answer *a, struct text *to);
+void progress_say(const struct gpu_progress *p, const struct progress_answer *a, struct text *to);
 /** `stood still: interrupts (31 s); moved: the waves; not known: power`: each vote. */
-void progress_list(const struct progress *p, struct text *to);
+void progress_list(const struct gpu_progress *p, struct text *to);

@@ -118,8 +118,13 @@ static void watch(int to, const void *ctx)
 		gpus[i].interrupts = -1;
 	}
 	door_end();
-	for (;;) {
+	for (int64_t told = 0, before = -1;;) {
 		bool works = signs_take(signs, now_ms());
+		if (works != before || (works && now_ms() - told >= PULSE_BEAT_MS)) {
+			eye_send(to, EYE_BEAT, works ? S("works") : S(""));
+			told = now_ms();
+			before = works;
+		}
 		struct str interrupts = works ? read_small("/proc/interrupts", room, INTERRUPTS_ROOM) : (struct str){ 0 };
 		for (size_t i = 0; i < n; i++) {
 			gpus[i].busy = gpus[i].power = -1;

@@ -6,10 +6,7 @@
 
 enum { BUSY_LEAST = 50, BUSY_MUCH = 90, IDLE_MOST = 5, POWER_LEAST = 50, MS = 1000, MINUTE = 60 };
 
-static bool uses(const struct signs *s, size_t process, size_t gpu)
-{
-	return s->processes[process].gpus >> gpu & 1;
-}
+static bool uses(const struct signs *s, size_t process, size_t gpu) { return s->processes[process].gpus >> gpu & 1; }
 
 /** A process that uses one GPU alone speaks for it; of one with several nobody knows which it means. */
 static bool speaks_for(const struct signs *s, size_t process, size_t gpu)
@@ -49,10 +46,10 @@ void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t 
 		g->heartbeat_vote = either(g->heartbeat_vote, s->processes[i].beats);
 	}
 	bool work = g->pending || g->busy >= BUSY_LEAST, counted = interrupts >= 0 && g->interrupts >= 0;
-	g->interrupt_vote = !s->n || !counted		     ? VOTE_UNKNOWN :
+	g->interrupt_vote = !s->n || !counted           ? VOTE_UNKNOWN :
 			    interrupts != g->interrupts ? VOTE_MOVED :
-			    work			     ? VOTE_STOOD :
-							       VOTE_UNKNOWN;
+			    work                        ? VOTE_STOOD :
+							  VOTE_UNKNOWN;
 	g->interrupts = interrupts;
 	if (g->busy >= BUSY_LEAST && g->power > g->most_power)
 		g->most_power = g->power;
@@ -68,13 +65,14 @@ void pulse_vote(struct pulse_gpu *g, const struct signs *s, size_t gpu, int64_t 
  * those of one session, as in a container whose first process is the launcher. */
 static bool same_job(const struct sign_process *a, const struct sign_process *b)
 {
-	return a->pid == b->pid || (a->stat.parent == b->stat.parent && (a->stat.parent > 1 || a->stat.session == b->stat.session));
+	return a->pid == b->pid ||
+	       (a->stat.parent == b->stat.parent && (a->stat.parent > 1 || a->stat.session == b->stat.session));
 }
 
 struct peers {
-	unsigned waiting, others;          // GPUs of the job that stand, this one among them; that do not
+	unsigned waiting, others;           // GPUs of the job that stand, this one among them; that do not
 	const struct sign_process *lagging; // has no work on its GPU
-	bool works;                        // and is busy elsewhere
+	bool works;                         // and is busy elsewhere
 };
 
 static const struct sign_process *first_of(const struct signs *s, size_t gpu)
@@ -130,7 +128,10 @@ static void add_number(struct text *to, const char *name, int64_t value)
 }
 
 /** In steps: a number that changes each second would have to be told each second. */
-static int64_t step_of(int64_t busy) { return busy >= BUSY_MUCH ? BUSY_MUCH : busy >= BUSY_LEAST ? BUSY_LEAST : busy >= IDLE_MOST ? IDLE_MOST : 0; }
+static int64_t step_of(int64_t busy)
+{
+	return busy >= BUSY_MUCH ? BUSY_MUCH : busy >= BUSY_LEAST ? BUSY_LEAST : busy >= IDLE_MOST ? IDLE_MOST : 0;
+}
 
 static void add_peers(struct text *to, const struct peers *r)
 {
@@ -171,6 +172,8 @@ static void add_processes(struct text *to, const struct signs *s, size_t gpu, in
 	add_number(to, "pid", first->pid);
 	if (first->rank[0])
 		add_fact(to, "rank", str_z(first->rank));
+	if (first->job[0])
+		add_fact(to, "job", str_z(first->job));
 	if (stopped)
 		add_fact(to, "stopped", str_z(stopped->stopped));
 	if (launched || unknown)

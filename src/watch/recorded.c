@@ -81,7 +81,8 @@ void recorded_find(int dir, int64_t pid, char *ret, size_t size)
 		seen++;
 		__attribute__((cleanup(cleanup_directory))) DIR *d = list(dir, e->d_name);
 		unsigned files = 0;
-		for (const struct dirent *f = d ? readdir(d) : NULL; f && files < FILES_MOST && !ret[0]; f = readdir(d), files++)
+		for (const struct dirent *f = d ? readdir(d) : NULL; f && files < FILES_MOST && !ret[0];
+		     f = readdir(d), files++)
 			if (is_of(str_z(f->d_name), pid))
 				snprintf(ret, size, "%s/%s", e->d_name, f->d_name);
 	}

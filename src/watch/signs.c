@@ -64,6 +64,33 @@ static bool variable(struct str environment, struct str name, struct str *ret)
 	return false;
 }
 
+/** What stands in @text behind @head, as long as it is of these characters. */
+static struct str behind(struct str text, struct str head, const char *characters)
+{
+	ptrdiff_t at = str_find(text, head);
+	struct str rest = at < 0 ? (struct str){ 0 } : str_from(text, (size_t)at + head.n);
+	size_t n = 0;
+	while (n < rest.n && rest.p[n] && strchr(characters, rest.p[n]))
+		n++;
+	return str_cut(rest, n);
+}
+
+bool process_job(struct str cgroup, char *ret, size_t size)
+{
+	enum { UID = 36 };
+	struct str slurm = behind(cgroup, S("/job_"), "0123456789");
+	struct str pod = behind(cgroup, S("/pod"), "0123456789abcdef-");
+	pod = pod.n ? pod : behind(cgroup, S("-pod"), "0123456789abcdef_"); // systemd does not want a hyphen there
+	ret[0] = '\0';
+	if (str_find(cgroup, S("slurm")) >= 0 && slurm.n)
+		snprintf(ret, size, "Slurm job " STR_FMT, STR_ARG(slurm));
+	else if (str_find(cgroup, S("kubepods")) >= 0 && pod.n >= UID)
+		snprintf(ret, size, "pod " STR_FMT, STR_ARG(str_cut(pod, UID)));
+	for (char *c = ret; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	return ret[0];
+}
+
 /** Its rank, and where its heartbeat is. The path is a stranger's: only what lies in the memory of this machine is looked at, since a file
  * elsewhere may be on a server that does not answer. */
 static void read_environment(struct sign_process *p)
@@ -77,6 +104,10 @@ static void read_environment(struct sign_process *p)
 			snprintf(p->rank, sizeof(p->rank), "%lld", (long long)number);
 	if (variable(all, S("UNHANG_HEARTBEAT="), &value) && str_starts(value, S(SHARED_MEMORY)))
 		str_copy(p->heartbeat, sizeof(p->heartbeat), str_from(value, sizeof(SHARED_MEMORY) - 1));
+	if (variable(all, S("SLURM_JOB_ID="), &value) && str_number(value, &number) && number > 0)
+		snprintf(p->job, sizeof(p->job), "Slurm job %lld", (long long)number);
+	else
+		process_job(read_of(p->pid, "cgroup", room, FILE_ROOM), p->job, sizeof(p->job));
 	free(room);
 }
 

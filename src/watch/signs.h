@@ -17,6 +17,9 @@ struct process_stat {
 /** false: it is cut, or no such text. */
 bool process_stat_parse(struct str text, struct process_stat *ret);
 
+/** The job that a process belongs to, by its cgroup: `pod UID`, `Slurm job 4711`. false: it is none of a scheduler that is known. */
+bool process_job(struct str cgroup, char *ret, size_t size);
+
 /** A process that computes. */
 struct sign_process {
 	int64_t pid;
@@ -26,11 +29,12 @@ struct sign_process {
 	int64_t worked;      // ms: when that was
 	const char *stopped; // what stops it; NULL
 	char rank[24];
+	char job[80];                        // of a scheduler: `Slurm job 4711`, `pod UID`; empty: none
 	char heartbeat[200], recording[200]; // paths below /dev/shm; empty: none
 	uint64_t recorded;                   // packets that the GPU took, by its recording
 	enum vote recordings, beats;
-	int64_t first, search;    // ms: when it was first seen, and when its recording is looked for again
-	uint64_t gpus;            // a bit for each that it uses
+	int64_t first, search; // ms: when it was first seen, and when its recording is looked for again
+	uint64_t gpus;         // a bit for each that it uses
 	bool unknown_queues, launched, seen;
 };
 
@@ -45,7 +49,7 @@ struct sign_queue {
 struct signs {
 	const struct know *know;
 	const struct devices *devices;
-	int shm; // /dev/shm
+	int shm;          // /dev/shm
 	uint64_t changed; // what the names of processes and queues add up to
 	int64_t asked;    // ms: when queues were last asked for
 	int64_t taken;    // ms: the beat before

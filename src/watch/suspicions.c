@@ -35,6 +35,22 @@ void suspicions_look(struct watcher *w, int64_t now)
 		progress_looks(&w->progress[i].progress, now);
 }
 
+/** `python, Slurm job 4711`: what a person has to look for. */
+void suspicions_name_job(struct watcher *w, struct watch_case *c)
+{
+	struct arena *a = &c->arena;
+	for (size_t i = 0; i < w->nprogress; i++) {
+		const struct gpu_progress *p = &w->progress[i].progress;
+		struct str job = progress_fact_of(p, "job"), name = progress_fact_of(p, "process");
+		if (!str_is(c->stored.gpu, w->progress[i].pci) || (c->stored.job.n && !job.n) ||
+		    (job.n && str_find(c->stored.job, job) >= 0))
+			continue;
+		name = c->stored.job.n ? c->stored.job : name;
+		case_set(c, &c->stored.job,
+			 job.n && name.n ? arena_printf(a, STR_FMT ", " STR_FMT, STR_ARG(name), STR_ARG(job)) : name);
+	}
+}
+
 void suspicions_forget(struct watcher *w) { w->nprogress = 0; }
 
 /** The open incident of a GPU; *@ret_other: one that may be of it. */
@@ -60,18 +76,12 @@ static struct str says_of(const struct watcher *w, const char *pci)
 	return S("The GPU does not move, and the driver has not noticed");
 }
 
-static void keep_votes(struct watch_case *c, const struct progress *p)
+static void keep_votes(struct watch_case *c, const struct gpu_progress *p)
 {
 	struct text list = { 0 };
 	progress_list(p, &list);
 	case_set(c, &c->stored.votes, text_str(&list));
 	text_free(&list);
-}
-
-static void name_job(struct watch_case *c, const struct progress *p)
-{
-	if (!c->stored.job.n)
-		case_set(c, &c->stored.job, progress_fact_of(p, "process"));
 }
 
 static void make_certain(struct watcher *w, struct watch_case *c, int64_t now)
@@ -95,7 +105,7 @@ static void follow(struct watcher *w, struct watched_progress *p, int64_t now)
 		c = case_begin_look(w, str_z(p->pci), says_of(w, p->pci));
 		if (c) {
 			keep_votes(c, &p->progress);
-			name_job(c, &p->progress);
+			suspicions_name_job(w, c);
 		}
 		return;
 	}

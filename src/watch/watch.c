@@ -24,20 +24,14 @@ enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, KILL_MS = 100 };
 
 static void on_event(void *ctx, const struct event *e) { engine_event(((struct watcher *)ctx)->engine, e); }
 
-/** priority,sequence,microseconds,flags;text */
 static void take_record(struct watcher *w, struct str record)
 {
-	struct str text = record, head = str_split(&text, ';');
-	struct source_record out = { .boot_seconds = -1, .wall_seconds = -1, .boot_id = str_z(w->boot_id) };
-	int64_t microseconds;
-	str_split(&head, ',');
-	str_split(&head, ',');
-	if (str_number(str_split(&head, ','), &microseconds)) {
-		out.boot_seconds = (double)microseconds / 1e6;
-		if (w->ready && microseconds / 1000 > watch_kernel_ms(w))
-			w->clock_ms = microseconds / 1000 - now_ms();
-	}
-	out.text = str_split(&text, '\n');
+	enum { MS = 1000 };
+	struct source_record out = source_kmsg_record(record);
+	int64_t ms = (int64_t)(out.boot_seconds * MS);
+	out.boot_id = str_z(w->boot_id);
+	if (w->ready && out.boot_seconds >= 0 && ms > watch_kernel_ms(w))
+		w->clock_ms = ms - now_ms();
 	evidence_record(w->evidence, "/dev/kmsg", &out);
 }
 
@@ -78,6 +72,9 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 	case EYE_VOTES:
 		votes_take(w, f->text, false, now_ms());
 		suspicions_follow(w, now_ms());
+		break;
+	case EYE_BEAT:
+		w->pulse_due = f->text.n ? now_ms() + PULSE_SILENT_MS : 0;
 		break;
 	case EYE_KINDS:
 		break;
@@ -132,6 +129,24 @@ static void open_pulse(struct watcher *w)
 		return;
 	fcntl(w->pulse.fd, F_SETFD, FD_CLOEXEC);
 	fcntl(w->pulse.fd, F_SETFL, O_NONBLOCK);
+}
+
+/** A pulse that is silent waits for the driver: that is a sign by itself. Another one is started when this one is gone, not before. */
+static void check_pulse(struct watcher *w, int64_t now)
+{
+	enum { AGAIN_MS = 60000 };
+	if (!w->pulse_due || now < w->pulse_due)
+		return;
+	w->pulse_due = now + AGAIN_MS;
+	if (w->pulse.fd >= 0) {
+		voice_problem(&w->voice, "The process that counts progress waits for the driver.");
+		suspicions_forget(w);
+		w->look_wanted = true;
+	}
+	if (child_kill(&w->pulse, KILL_MS)) {
+		w->pulse_due = 0;
+		open_pulse(w);
+	}
 }
 
 // --- state.json ---
@@ -229,7 +244,8 @@ static bool is_quiet(const struct watcher *w)
 	bool busy = !w->ready || w->job.kind != JOB_NONE || w->look_wanted;
 	for (size_t n = 0; n < w->cases.len; n++) {
 		const struct watch_case *c = w->cases.data[n];
-		busy |= !c->known || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty;
+		bool full = c->dirty && c->retry; // it could not be written: nothing is to be waited for
+		busy |= !full && (!c->known || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty);
 	}
 	return !busy;
 }
@@ -239,6 +255,7 @@ static void step(struct watcher *w)
 {
 	int64_t now = now_ms();
 	jobs_go_on(w, now);
+	check_pulse(w, now);
 	if (w->ready) {
 		cases_follow(w, now);
 		cases_sweep(w, now);
@@ -259,6 +276,7 @@ static void loop(struct watcher *w, int signals)
 		int wait = shorter(milliseconds_to(cases_next(w, now), now), voice_watchdog(&w->voice, now));
 		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
 		wait = shorter(wait, milliseconds_to(eye_again, now));
+		wait = shorter(wait, w->pulse_due ? milliseconds_to(w->pulse_due, now) : -1);
 		struct pollfd on[] = { { signals, POLLIN, 0 },
 				       { w->eye.fd, POLLIN, 0 },
 				       { w->job.kind == JOB_NONE ? -1 : w->job.child.fd, POLLIN, 0 },

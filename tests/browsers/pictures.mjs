@@ -13,7 +13,6 @@ const work = fs.mkdtempSync(path.join(os.tmpdir(), 'unhang-pictures-'));
 // A name, its sources, the size of the window, light or dark.
 const PICTURES = [
 	['core', ['explain', 'docs/sample-gpucore'], [820, 620], 'light'],
-	['fault', ['explain', 'docs/sample-dmesg.txt'], [820, 620], 'dark'],
 	['lanes-phone', ['explain', 'docs/sample-server.log'], [360, 740], 'light'],
 	['hung', ['emulate', 'mi300-xcc-stuck', '--', unhang, 'live'], [820, 620], 'light'],
 ];

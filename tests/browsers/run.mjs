@@ -171,7 +171,7 @@ const files = Object.fromEntries(Object.entries(REPORTS).filter(([name]) => !onl
 const emulated = !only.length && writeEmulated('mi300-xcc-stuck');
 if (emulated)
 	files.hung = emulated;
-else
+else if (!only.length)
 	console.log('# no machine can be emulated here: without the report of a hung GPU');
 for (const [kind, options] of Object.entries(BROWSERS)) {
 	if (!fs.existsSync(options('light').executablePath)) {

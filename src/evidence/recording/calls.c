@@ -108,12 +108,12 @@ static void take_operations(struct flight_recording *r, const struct recording_p
 		uint64_t id;
 		if (!get_u64(at))
 			continue;
-		if (!record_whole(at, offsetof(struct rec_operation, end) / 8, get_u32(at), &id)) {
+		memcpy(&o->raw, at, sizeof(o->raw));
+		if (o->raw.ntensors > REC_TENSORS ||
+		    !record_whole(at, rec_operation_words(o->raw.ntensors), get_u32(at), &id)) {
 			r->torn++;
 			continue;
 		}
-		memcpy(&o->raw, at, sizeof(o->raw));
-		o->raw.ntensors = o->raw.ntensors < REC_TENSORS ? o->raw.ntensors : REC_TENSORS;
 		o->name = o->raw.name && o->raw.name <= r->nnames ? r->names[o->raw.name - 1] : (struct str){ 0 };
 		r->noperations++;
 	}

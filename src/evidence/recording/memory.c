@@ -7,6 +7,7 @@
 enum {
 	NEAR = 2 << 20, // so far from an allocation an address is still near it
 	STEPS_MOST = 4096,
+	PIECES_MOST = 4096,
 };
 
 /** What made an allocation, and what ends it. */
@@ -114,16 +115,14 @@ static void event_end(const struct memory_index *m, const struct rec_event *e, e
 /** As the recorder's sampler does it (recorder/allocations.c). */
 static void event_access(const struct memory_index *m, const struct rec_event *e)
 {
-	const enum rec_call made = e->call == CALL_SET_ACCESS ? CALL_MAP : CALL_POOL_ALLOCATE;
-	const uint64_t size = e->call == CALL_SET_ACCESS ? e->a[1] : 1;
-	struct recorded_allocation *one = live_at(m, e->a[0], made);
-	const bool whole = one && one->size >= size;
-	for (size_t i = whole ? (size_t)(one - m->r->allocations) : 0; i < m->r->nallocations; i++) {
-		struct recorded_allocation *a = &m->r->allocations[i];
-		if (a->call == made && !a->died && a->begin - e->a[0] < size)
-			a->gpus = rec_gpus_after(&(struct rec_allocation){ .gpus = a->gpus }, e);
-		if (whole)
+	const bool mapped = e->call == CALL_SET_ACCESS;
+	const uint64_t size = mapped ? e->a[1] : 1;
+	for (uint64_t at = 0, steps = 0; at < size && steps < PIECES_MOST; steps++) {
+		struct recorded_allocation *a = live_at(m, e->a[0] + at, mapped ? CALL_MAP : CALL_POOL_ALLOCATE);
+		if (!a || !a->size)
 			return;
+		a->gpus = rec_gpus_after(&(struct rec_allocation){ .gpus = a->gpus }, e);
+		at += a->size < size - at ? a->size : size - at;
 	}
 }
 
@@ -258,7 +257,7 @@ static bool denied(const struct flight_recording *r, const struct recorded_alloc
 {
 	unsigned gpu = 0;
 	const struct recorded_agent *owner = a->pool ? recording_agent(r, a->pool->agent) : NULL;
-	const bool known = a->gpus >> REC_GPUS_KNOWN || (owner && owner->gpu && !r->lost_allocations);
+	const bool known = !r->lost_allocations && (a->gpus >> REC_GPUS_KNOWN || (owner && owner->gpu));
 	if (!agent || !known || (owner && owner->handle == agent))
 		return false;
 	for (size_t i = 0; i < r->nagents; i++) {

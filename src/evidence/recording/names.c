@@ -52,7 +52,10 @@ static struct str pci_of(struct arena *a, const struct rec_entry *e)
 
 static void take_kernel(struct flight_recording *r, const struct rec_entry *e, struct str text)
 {
+	struct kernel_words *words = arena_alloc(&r->arena, sizeof(*words));
+	words->arena = &r->arena;
 	r->kernels[r->nkernels++] = (struct recorded_kernel){ .object = e->n[0],
+							      .words = words,
 							      .argument_bytes = (uint32_t)e->n[1],
 							      .executable = e->n[2],
 							      .loaded = e->time,
@@ -108,6 +111,13 @@ static void take(struct flight_recording *r, const struct rec_entry *e, struct s
 		if (e->id && e->id <= r->nnames)
 			r->names[e->id - 1] = text;
 		break;
+	case ENTRY_ALLOCATOR:
+		r->allocator = text;
+		r->allocator_segment = e->n[0];
+		break;
+	case ENTRY_METADATA:
+		recording_type_add(r, e, text);
+		break;
 	default:
 		break;
 	}
@@ -134,6 +144,8 @@ void recording_names(struct flight_recording *r, const struct recording_piece *l
 	walk(r, log, take);
 	r->nnames = names;
 	qsort(r->kernels, r->nkernels, sizeof(*r->kernels), by_object);
+	recording_types_join(r);
+	vec_free(&r->types);
 }
 
 const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time)

@@ -125,3 +125,20 @@ void recording_progress(struct flight_recording *r)
 		}
 	}
 }
+
+struct idle_gpu recording_idle(const struct flight_recording *r)
+{
+	static const double still = 5;
+	struct idle_gpu g = { .idle = true, .age = recording_age(r, r->header.start.ticks) };
+	for (size_t i = 0; i < r->nqueues; i++) {
+		const struct recorded_queue *q = &r->queues[i];
+		g.launched += q->head.seen;
+		for (size_t k = 0; k < q->n; k++) {
+			const double age = recording_age(r, q->packets[k].raw.time);
+			g.idle = g.idle && q->packets[k].progress < PROGRESS_RUNNING;
+			g.age = age < g.age ? age : g.age;
+		}
+	}
+	g.idle = g.idle && g.age >= still && r->header.state == RECORDING_ON;
+	return g;
+}

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "code/object/object.h"
 #include "recorder/format.h"
 
 enum { RECORDING_MOST = 1 << 30 };
@@ -47,7 +48,25 @@ struct recorded_kernel {
 	uint64_t object, executable;
 	uint64_t loaded, unloaded; // ticks; UINT64_MAX: it was not
 	uint32_t argument_bytes;
-	struct str name; // as the code object has it, without .kd
+	struct str name;                 // as the code object has it, without .kd
+	const struct code_kernel *takes; // its arguments; NULL: not known
+	struct kernel_words *words;      // for kernel_words(); several may share them
+};
+
+/** A kernel's name as people write it, which may take a child process to find out: it is found once, when it is first asked for. */
+struct kernel_words {
+	struct arena *arena;
+	bool known;
+	struct str plain; // saxpy(float const*, float*, float, int)
+	size_t nparameters;
+	struct str *parameters; // their types, as far as the name has them
+};
+const struct kernel_words *kernel_words(const struct recorded_kernel *k);
+
+/** What the metadata of a code object say of a kernel. */
+struct recorded_type {
+	uint64_t executable;
+	const struct code_kernel *kernel;
 };
 
 struct recorded_code {
@@ -107,6 +126,7 @@ struct flight_recording {
 	struct recorded_queue *queues;
 	struct recorded_kernel *kernels; // by object, then by time
 	struct recorded_code *code;
+	VEC(struct recorded_type) types; // while it is read
 	struct recorded_agent *agents;
 	struct recorded_pool *pools;
 	struct recorded_thread *threads;
@@ -120,6 +140,8 @@ struct flight_recording {
 	struct str *names; // texts by their number, from 1
 	uint64_t applied;  // events below it are in the table of allocations
 	uint64_t lost_allocations;
+	struct str allocator;       // a framework that hands out parts of its buffers; empty: none is known
+	uint64_t allocator_segment; // they are multiples of so many bytes
 };
 
 bool recording_begins(struct str head);
@@ -133,6 +155,13 @@ double recording_age(const struct flight_recording *r, uint64_t ticks);
 double recording_time(const struct flight_recording *r, uint64_t ticks);
 /** This moment in ticks, for a process that runs on this machine; 0: it cannot be told. */
 uint64_t recording_now(const struct flight_recording *r);
+/** A program that has stopped launching: the GPU waits for it. */
+struct idle_gpu {
+	bool idle;         // nothing is in flight, and nothing was launched for some seconds before the end, which was not told
+	uint64_t launched; // packets; 0: none at all
+	double age;        // seconds since the last, or since the start
+};
+struct idle_gpu recording_idle(const struct flight_recording *r);
 /** After the indices of queues were refreshed. */
 void recording_progress(struct flight_recording *r);
 const struct recorded_kernel *recording_kernel(const struct flight_recording *r, uint64_t object, uint64_t time);
@@ -144,6 +173,22 @@ const struct recorded_thread *recording_thread(const struct flight_recording *r,
 const char *call_name(uint32_t call);
 /** What was allocated by it, as a noun: buffer, reserved addresses, locked memory. */
 const char *call_noun(enum rec_call call);
+
+/** Whether a framework hands out parts of it. */
+bool allocation_is_segment(const struct flight_recording *r, const struct recorded_allocation *m);
+/** The noun of one: `segment of PyTorch's allocator`. */
+const char *allocation_noun(struct arena *a, const struct flight_recording *r, const struct recorded_allocation *m);
+
+/** Where an address lies among the tensors of operations: in one, or less than a page past the end of one. The newest operation counts. */
+struct tensor_nearby {
+	const struct recorded_operation *operation; // NULL: it is near none
+	unsigned tensor;                            // among its tensors
+	bool past;
+	uint64_t distance; // from the begin, or from the end
+};
+struct tensor_nearby recording_tensor(const struct flight_recording *r, uint64_t address);
+/** `64 bytes past the end of tensor 2 (float16 3x4) of attention > aten::mm`; empty where it is near none. */
+struct str tensor_say(struct arena *a, const struct flight_recording *r, uint64_t address);
 
 /** Where an address lies among the allocations. */
 enum near_relation { NEAR_INSIDE, NEAR_FREED, NEAR_PAST, NEAR_BEFORE, NEAR_NOWHERE };
@@ -171,6 +216,26 @@ struct str call_say(struct arena *a, uint32_t call, const uint64_t args[4]);
 struct str thread_say(struct arena *a, const struct flight_recording *r, uint16_t slot);
 /** The arguments of a packet: pointers with the buffers that they are in, numbers as they are. Empty where there are none. */
 struct str packet_arguments_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p);
+/** An argument that the program gave to a kernel, not one that the compiler added. */
+struct packet_argument {
+	const struct code_argument *what;
+	struct str type;      // as the kernel's name has it; empty: not known
+	const uint8_t *bytes; // NULL: not recorded
+};
+/** The arguments of a packet; 0: what its kernel takes is not known, or they were not recorded. */
+size_t packet_takes(struct arena *a, const struct recorded_packet *p, struct packet_argument **ret);
+bool argument_is_pointer(const struct packet_argument *x);
+/** A number as its type has it: -7, 2.5, true. */
+void argument_number_say(struct text *t, const struct packet_argument *x);
+/** One argument: a pointer with its buffer, a number, the words of a structure. */
+struct str argument_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p,
+			const struct packet_argument *x);
+/** `attention > aten::mm`: the operation behind those that it is in. */
+struct str operation_say(struct arena *a, const struct flight_recording *r, const struct recorded_operation *o);
+/** `bfloat16 5x4, bfloat16 4x6`; empty where it has none. */
+struct str tensors_say(struct arena *a, const struct recorded_operation *o);
+struct str one_tensor_say(struct arena *a, const struct rec_tensor *x);
+const char *dtype_name(uint32_t dtype);
 /** `page not present, write to a read-only page` */
 struct str fault_reasons_say(struct arena *a, uint64_t reasons);
 
@@ -181,6 +246,8 @@ struct recording_piece {
 	const char *slots; // all of them lie inside
 };
 void recording_names(struct flight_recording *r, const struct recording_piece *log);
+void recording_type_add(struct flight_recording *r, const struct rec_entry *e, struct str text);
+void recording_types_join(struct flight_recording *r);
 void recording_calls(struct flight_recording *r, const struct recording_piece *p, size_t n);
 void recording_memory(struct flight_recording *r, const struct recording_piece *memory);
 void recording_queues(struct flight_recording *r, const struct recording_piece *p, size_t n);

@@ -58,7 +58,7 @@ static void add_packet(struct recording_telling *t, struct event *e, const struc
 	event_add_number(e, a, "packet", (int64_t)p->id);
 	event_add_text(e, a, "arguments", packet_arguments_say(a, t->r, p));
 	if (p->operation)
-		event_add_text(e, a, "operation", p->operation->name);
+		event_add_text(e, a, "operation", operation_say(a, t->r, p->operation));
 }
 
 /** The first dispatch of a queue that has not ended. */
@@ -91,6 +91,51 @@ static void add_place(struct recording_telling *t, struct event *e, const struct
 	event_add_text(e, &t->arena, "fault_place", place);
 	if (n.relation == NEAR_FREED)
 		event_add_text(e, &t->arena, "use_after_free", place);
+	event_add_text(e, &t->arena, "fault_tensor", tensor_say(&t->arena, t->r, f->a[0]));
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct memory_row *x = a, *y = b;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/** Keeps a row that is nearer than the farthest of those on its side of the address. */
+static void keep_near(struct memory_row *rows, size_t *n, size_t most, uint64_t address, struct memory_row row)
+{
+	size_t farthest = 0;
+	for (size_t i = 1; i < *n; i++)
+		if (llabs((int64_t)(rows[i].begin - address)) > llabs((int64_t)(rows[farthest].begin - address)))
+			farthest = i;
+	if (*n < most)
+		rows[(*n)++] = row;
+	else if (llabs((int64_t)(row.begin - address)) < llabs((int64_t)(rows[farthest].begin - address)))
+		rows[farthest] = row;
+}
+
+/** The allocations around an address, as they were at a time, for people to look at. */
+static void add_around(struct recording_telling *t, struct event *e, uint64_t address, uint64_t time)
+{
+	enum { NEAR_EACH = 3 };
+	struct memory_row *rows = arena_alloc(&t->arena, 2 * NEAR_EACH * sizeof(*rows)), behind[NEAR_EACH];
+	size_t n = 0, nbehind = 0;
+	for (size_t i = 0; i < t->r->nallocations; i++) {
+		const struct recorded_allocation *a = &t->r->allocations[i];
+		const uint64_t end = a->size < UINT64_MAX - a->begin ? a->begin + a->size : UINT64_MAX;
+		const struct memory_row row = { a->begin, end, a->died && a->died <= time };
+		if (!a->size || a->call == CALL_RESERVE || a->born > time)
+			continue;
+		if (a->begin <= address)
+			keep_near(rows, &n, NEAR_EACH, address, row);
+		else
+			keep_near(behind, &nbehind, NEAR_EACH, address, row);
+	}
+	memcpy(rows + n, behind, nbehind * sizeof(*rows));
+	n += nbehind;
+	if (n)
+		qsort(rows, n, sizeof(*rows), by_begin);
+	e->dump.memory = rows;
+	e->dump.nmemory = n;
 }
 
 static void tell_fault(struct recording_telling *t, const struct rec_event *f)
@@ -108,6 +153,7 @@ static void tell_fault(struct recording_telling *t, const struct rec_event *f)
 	add_place(t, &e, f);
 	if (p)
 		add_packet(t, &e, p);
+	add_around(t, &e, f->a[0], f->time);
 	artefact_tell(t->out, &e);
 }
 
@@ -172,6 +218,24 @@ static void tell_waiting(struct recording_telling *t)
 	}
 }
 
+/** Where the program did not launch what it should have: its thread that is in an operation is told. */
+static void tell_idle(struct recording_telling *t)
+{
+	const struct idle_gpu g = recording_idle(t->r);
+	struct event e;
+	if (!g.idle || !begin(t, "recording-idle", t->r->now, &e))
+		return;
+	event_add_text(&e, &t->arena, "age", seconds_say(&t->arena, g.age));
+	if (g.launched)
+		event_add_number(&e, &t->arena, "launched", (int64_t)g.launched);
+	for (size_t i = t->r->noperations; i-- > 0;)
+		if (!t->r->operations[i].raw.end) {
+			event_add_text(&e, &t->arena, "operation", operation_say(&t->arena, t->r, &t->r->operations[i]));
+			break;
+		}
+	artefact_tell(t->out, &e);
+}
+
 static bool told_fault(const struct flight_recording *r)
 {
 	for (size_t i = 0; i < r->nevents; i++)
@@ -212,6 +276,7 @@ void recording_tell(const struct artefact_output *out, const struct flight_recor
 	tell_events(&t);
 	tell_flying(&t);
 	tell_waiting(&t);
+	tell_idle(&t);
 	tell_memory(&t);
 	arena_free(&t.arena);
 }

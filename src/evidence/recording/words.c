@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
-#include "code/demangle.h"
 #include "evidence/recording/recording.h"
 #include "gpu/memory/map.h"
 
@@ -38,10 +37,10 @@ static void add_by(struct text *t, struct arena *a, const struct flight_recordin
 }
 
 /** Where the address lies, without the allocation's story. */
-static void add_place(struct text *t, struct arena *a, const struct nearby *n)
+static void add_place(struct text *t, struct arena *a, const struct flight_recording *r, const struct nearby *n)
 {
 	const struct recorded_allocation *m = n->allocation;
-	const char *noun = call_noun(m->call);
+	const char *noun = allocation_noun(a, r, m);
 	struct str size = map_size_say(a, m->size), distance = map_size_say(a, n->distance);
 	const unsigned long long begin = m->begin;
 	switch (n->relation) {
@@ -75,7 +74,7 @@ struct str near_say(struct arena *a, const struct flight_recording *r, const str
 	const struct recorded_allocation *m = n->allocation;
 	if (!m)
 		return (struct str){ 0 };
-	add_place(&t, a, n);
+	add_place(&t, a, r, n);
 	if (n->only_reserved)
 		text_add(&t, S(" (no memory is mapped there)"));
 	if (n->not_for_gpu)
@@ -101,7 +100,7 @@ struct str packet_say(struct arena *a, const struct recorded_packet *p)
 						     p->raw.grid[2] == 1 ? "" : "s") :
 					S("barrier");
 	if (p->kernel)
-		return demangle(a, p->kernel->name);
+		return kernel_words(p->kernel)->plain;
 	return p->kind == PACKET_DISPATCH ? arena_printf(a, "kernel at 0x%llx", (unsigned long long)p->raw.kernel) :
 					    S("vendor packet");
 }
@@ -155,7 +154,8 @@ static void add_pointer(struct text *t, struct arena *a, const struct flight_rec
 			uint64_t time)
 {
 	const struct recorded_allocation *m = n->allocation;
-	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)), call_noun(m->call));
+	text_printf(t, STR_FMT " %s", STR_ARG(map_size_say(a, m->size)),
+		    allocation_is_segment(r, m) ? "segment" : call_noun(m->call));
 	if (n->distance)
 		text_printf(t, " + 0x%llx", (unsigned long long)n->distance);
 	if (n->only_reserved)
@@ -167,30 +167,67 @@ static void add_pointer(struct text *t, struct arena *a, const struct flight_rec
 	add_by(t, a, r, m->freed_by);
 }
 
+/** A word that may be an address: one is what lies in an allocation; what is only near one may as well be a number. */
+static void add_word(struct text *t, struct arena *a, const struct flight_recording *r, uint64_t v, uint64_t time)
+{
+	const struct nearby n = v >= 1 << 16 ? recording_near(r, v, time, 0) : (struct nearby){ 0 };
+	text_printf(t, v < 1u << 16 ? "%llu" : "0x%llx", (unsigned long long)v);
+	if (!n.allocation || (n.relation != NEAR_INSIDE && n.relation != NEAR_FREED))
+		return;
+	text_add(t, S(" ("));
+	add_pointer(t, a, r, &n, time);
+	text_add(t, S(")"));
+}
+
+static struct str kept(struct arena *a, struct text *t)
+{
+	struct str said = arena_str(a, text_str(t));
+	text_free(t);
+	return said;
+}
+
+struct str argument_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p,
+			const struct packet_argument *x)
+{
+	struct text t = { 0 };
+	if (x->what->name.n)
+		text_printf(&t, STR_FMT " = ", STR_ARG(x->what->name));
+	if (!x->bytes) {
+		text_add(&t, S("?"));
+	} else if (argument_is_pointer(x)) {
+		add_word(&t, a, r, get_u64(x->bytes), p->raw.time);
+	} else if (x->what->size <= 8) {
+		argument_number_say(&t, x);
+	} else {
+		for (uint32_t at = 0; at + 8 <= x->what->size && at / 8 < WORDS_MOST; at += 8) {
+			text_add(&t, at ? S(", ") : S("{"));
+			add_word(&t, a, r, get_u64(x->bytes + at), p->raw.time);
+		}
+		text_add(&t, S("}"));
+	}
+	return kept(a, &t);
+}
+
 struct str packet_arguments_say(struct arena *a, const struct flight_recording *r, const struct recorded_packet *p)
 {
 	struct text t = { 0 };
+	struct packet_argument *list;
 	if (!p->arguments)
 		return (struct str){ 0 };
 	if (p->arguments->state != REC_ARGUMENTS_COPIED)
 		return str_z(why_no_arguments(p->arguments->state));
+	const size_t n = packet_takes(a, p, &list);
+	for (size_t i = 0; i < n && i < WORDS_MOST; i++)
+		text_printf(&t, "%s" STR_FMT, i ? ", " : "", STR_ARG(argument_say(a, r, p, &list[i])));
+	if (n)
+		return kept(a, &t);
 	for (unsigned at = 0; at + 8 <= p->arguments->copied && at / 8 < WORDS_MOST; at += 8) {
-		const uint64_t v = get_u64(p->argument_bytes + at);
-		const struct nearby n = v >= 1 << 16 ? recording_near(r, v, p->raw.time, 0) : (struct nearby){ 0 };
 		text_add(&t, at ? S(", ") : S(""));
-		// An address is what lies in an allocation; what is only near one may as well be a number.
-		text_printf(&t, v < 1u << 16 ? "%llu" : "0x%llx", (unsigned long long)v);
-		if (!n.allocation || (n.relation != NEAR_INSIDE && n.relation != NEAR_FREED))
-			continue;
-		text_add(&t, S(" ("));
-		add_pointer(&t, a, r, &n, p->raw.time);
-		text_add(&t, S(")"));
+		add_word(&t, a, r, get_u64(p->argument_bytes + at), p->raw.time);
 	}
 	if (p->arguments->copied < p->arguments->size)
 		text_printf(&t, "%s%u more bytes", t.n ? ", " : "", p->arguments->size - p->arguments->copied);
-	struct str said = arena_str(a, text_str(&t));
-	text_free(&t);
-	return said;
+	return kept(a, &t);
 }
 
 struct str fault_reasons_say(struct arena *a, uint64_t reasons)

@@ -153,6 +153,10 @@ static struct gate judge(struct batch *b, const struct gate_probes *at)
 	} else if (!gfxoff && !t->device->refused.n) {
 		g = shut(S("debugfs is not mounted"));
 		g.refused = true;
+	} else if (failed(gfxoff, ECANCELED)) {
+		g = shut(S("this kernel panics when a read does not return (kernel.hung_task_panic); UNHANG_MAY_BLOCK=1 allows "
+			   "it"));
+		g.refused = true;
 	} else if (!gfxoff || failed(gfxoff, EACCES) || failed(gfxoff, EPERM)) {
 		g = shut(S("debugfs cannot be read: that needs root"));
 		g.refused = true;

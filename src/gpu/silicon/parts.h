@@ -51,8 +51,9 @@ struct batch {
 	struct silicon *t;
 	struct arena arena; // of paths, arguments and answers
 	VEC(struct probe) probes;
-	VEC(struct wave_slot) slots; // the slots that the last probes ask for
-	size_t waves_at;             // the first of those probes
+	VEC(struct wave_slot) slots; // that are asked for
+	VEC(size_t) slot_probes;     // the probe of each
+	VEC(size_t) idle_probes;     // of registers that may say that there are no waves
 	struct request *waves;       // the request for waves; NULL: none
 	bool late;                   // it did not come back
 	struct probe_stuck stuck;    // where
@@ -102,6 +103,8 @@ const struct wanted *registers_planned(const struct wanted_list *w, uint32_t add
 struct probe registers_query(struct batch *b, uint32_t address, size_t words);
 /** A read of registers from @address on through debugfs. */
 struct probe registers_file(struct batch *b, uint32_t address, size_t words);
+/** A read of the register at @address of XCC @xcc, which is not the first. */
+struct probe registers_of_xcc(struct batch *b, uint32_t address, unsigned xcc);
 /** Takes the values. Where one way failed, the register gets the next. */
 void registers_take(struct batch *b, struct wanted_list *w, bool render);
 /** Whether the GPU has this copy of its registers. */

@@ -293,6 +293,21 @@ struct probe registers_file(struct batch *b, uint32_t address, size_t words)
 /** Whether its bank is set in the open file, for the reads that follow too. */
 static bool sets_bank(const struct wanted *w) { return w->way != WAY_RENDER && w->way != WAY_REGS && banked(&w->bank); }
 
+struct probe registers_of_xcc(struct batch *b, uint32_t address, unsigned xcc)
+{
+	struct bank bank = BANK_NONE;
+	struct regs2_state *state = arena_alloc(&b->arena, sizeof(*state));
+	bank.xcc = (int)xcc;
+	*state = state_of(&bank);
+	return (struct probe){ .kind = PROBE_BANKED,
+			       .path = silicon_file(b->t, &b->arena, "amdgpu_regs2"),
+			       .offset = address,
+			       .size = sizeof(uint32_t),
+			       .request = REGS2_IOCTL_V2,
+			       .argument = state,
+			       .argument_size = sizeof(*state) };
+}
+
 /** The run that begins with @w; @set: the bank has been set by the probe before. */
 static struct probe probe_of(struct batch *b, const struct wanted *w, size_t words, bool set)
 {

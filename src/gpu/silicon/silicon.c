@@ -28,6 +28,8 @@ void batch_free(struct batch *b)
 {
 	vec_free(&b->probes);
 	vec_free(&b->slots);
+	vec_free(&b->slot_probes);
+	vec_free(&b->idle_probes);
 	arena_free(&b->arena);
 }
 

@@ -67,7 +67,7 @@ static struct probe probe_of(struct batch *b, const struct wave_files *f, const 
 static void add_slot(struct batch *b, const struct wave_files *f, struct wave_slot s)
 {
 	vec_push(&b->slots, s);
-	batch_add(b, probe_of(b, f, &s));
+	vec_push(&b->slot_probes, batch_add(b, probe_of(b, f, &s)));
 }
 
 static void add_units(struct batch *b, const struct wave_files *f, struct wave_slot s)
@@ -82,6 +82,33 @@ static void add_units(struct batch *b, const struct wave_files *f, struct wave_s
 				add_slot(b, f, s);
 }
 
+/** Where GRBM_STATUS says that nothing of the graphics core is busy there are no waves: its thousands of slots are not read then. The bits
+ * that say so, SPI_BUSY and GUI_ACTIVE among them, are the upper half of the register on every part. */
+static const struct str nothing_busy = { "\0\0", 2 };
+enum { BUSY_AT = 2 };
+
+/** The probe that begins the slots of an XCC; SIZE_MAX: there is none. */
+static size_t ask_whether_idle(struct batch *b, unsigned xcc)
+{
+	const struct silicon *t = b->t;
+	struct device_register status = { .address = t->status_address };
+	if (xcc && !device_registers(t->device, arena_printf(&b->arena, "gc%u.GRBM_STATUS", xcc), &status, 1))
+		return SIZE_MAX;
+	if (!status.address || t->broken[xcc ? WAY_REGS2 : WAY_REGS])
+		return SIZE_MAX;
+	size_t at = batch_add(b, xcc ? registers_of_xcc(b, status.address, xcc) : registers_file(b, status.address, 1));
+	b->probes.data[at].unless = nothing_busy;
+	b->probes.data[at].unless_at = BUSY_AT;
+	vec_push(&b->idle_probes, at);
+	return at;
+}
+
+static bool said_idle(const struct probe *p)
+{
+	return p->end == PROBE_GOOD && p->n >= BUSY_AT + nothing_busy.n &&
+	       !memcmp(p->data + BUSY_AT, nothing_busy.p, nothing_busy.n);
+}
+
 void waves_plan(struct batch *b)
 {
 	struct silicon *t = b->t;
@@ -91,7 +118,6 @@ void waves_plan(struct batch *b)
 	unsigned xccs = s->xccs > 1 ? s->xccs : 1;
 	struct wave_slot at = { 0 };
 	const struct request *r = b->waves;
-	b->waves_at = b->probes.len;
 	for (size_t i = 0; i < r->nslots; i++)
 		if (f.gprwave || (f.wave && !r->slots[i].xcc))
 			add_slot(b, &f, r->slots[i]);
@@ -99,9 +125,12 @@ void waves_plan(struct batch *b)
 		bool wanted = !r->xccs || (at.xcc < 64 && r->xccs >> at.xcc & 1);
 		if (!wanted || !(f.gprwave || (f.wave && !at.xcc)))
 			continue;
+		const size_t first = ask_whether_idle(b, at.xcc);
 		for (at.se = 0; at.se < s->ses; at.se++)
 			for (at.sh = 0; at.sh < s->shs_per_se; at.sh++)
 				add_units(b, &f, at);
+		if (first != SIZE_MAX)
+			b->probes.data[first].skips = b->probes.len - first - 1;
 	}
 }
 
@@ -110,7 +139,7 @@ bool waves_again(struct batch *b)
 	struct silicon *t = b->t;
 	bool again = false;
 	for (size_t i = 0; i < b->slots.len && !b->late; i++) {
-		const struct probe *p = &b->probes.data[b->waves_at + i];
+		const struct probe *p = &b->probes.data[b->slot_probes.data[i]];
 		bool *gone = p->kind == PROBE_READ ? &t->no_wave_file : &t->no_gprwave_file;
 		if (p->end != PROBE_FAILED || *gone || (p->error != ENOENT && p->error != EPERM && p->error != EACCES))
 			continue;
@@ -135,8 +164,10 @@ void waves_take(struct batch *b, struct request *r)
 	size_t read = 0, failed = 0;
 	uint32_t words[WAVE_WORDS_MOST];
 	struct wave w;
+	for (size_t i = 0; i < b->idle_probes.len; i++)
+		read += said_idle(&b->probes.data[b->idle_probes.data[i]]);
 	for (size_t i = 0; i < b->slots.len; i++) {
-		const struct probe *p = &b->probes.data[b->waves_at + i];
+		const struct probe *p = &b->probes.data[b->slot_probes.data[i]];
 		failed += p->end == PROBE_FAILED;
 		if (p->end != PROBE_GOOD)
 			continue;

@@ -7,17 +7,17 @@
 /** What the value of a key is, and with it the type of the member that takes it. */
 enum key_type {
 	KEY_NONE,
-	KEY_TEXT,   // struct str
-	KEY_LIST,   // struct know_list *: one for each line
-	KEY_WORDS,  // struct know_list *: one for each word
-	KEY_WHEN,   // struct condition *
-	KEY_NUMBER, // int
+	KEY_TEXT,    // struct str
+	KEY_LIST,    // struct know_list *: one for each line
+	KEY_WORDS,   // struct know_list *: one for each word
+	KEY_WHEN,    // struct condition *
+	KEY_NUMBER,  // int
 	KEY_SECONDS, // int, a day at most
-	KEY_CHOICE, // an enum, or an int: the place of the word in the choices
-	KEY_FLAG,   // bool
-	KEY_SET,    // struct know_pair *
-	KEY_NEXT,   // struct know_next *
-	KEY_MATCH,  // the templates of a know_signature
+	KEY_CHOICE,  // an enum, or an int: the place of the word in the choices
+	KEY_FLAG,    // bool
+	KEY_SET,     // struct know_pair *
+	KEY_NEXT,    // struct know_next *
+	KEY_MATCH,   // the templates of a know_signature
 };
 
 struct kind_key {

@@ -47,10 +47,10 @@ static void put_why(struct html_report *h, const struct incident *i)
 	page_put(p, ".</p>\n");
 	for (size_t n = 0; n < i->known.len; n++) {
 		page_put(p, "<p>Known: ");
-		page_text(p, i->known.data[n]->title);
+		page_known(p, i->known.data[n]->title);
 		if (i->known.data[n]->good.n) {
 			page_put(p, ". Good: ");
-			page_text(p, i->known.data[n]->good);
+			page_known(p, i->known.data[n]->good);
 		}
 		page_put(p, " <span class=\"quiet\">");
 		page_text(p, i->known.data[n]->source);
@@ -75,7 +75,9 @@ static void put_remedy(struct html_report *h, const struct diag_remedy *r, size_
 {
 	struct html *p = &h->page;
 	page_numbers(p, "<section id=\"remedy%zu-%zu\">", h->index, number);
-	page_element(p, "h3", "h3", r->remedy->title);
+	page_put(p, "<h3>");
+	page_known(p, r->remedy->title);
+	page_put(p, "</h3>");
 	if (r->verdict.state != REMEDY_TRY) {
 		page_element(p, "p", "p", r->verdict.because);
 	} else {

@@ -93,7 +93,8 @@ static void put_answer(struct html_report *h, const struct incident *i)
 	struct text line = { 0 };
 	page_put(p, "<div class=\"now\"><dt>Now</dt><dd class=\"copied\">");
 	page_text(p, i->action_text);
-	page_put(p, "</dd></div>\n<div class=\"fault\"><dt>Whose fault</dt><dd>");
+	page_put(p, "</dd></div>\n<div class=\"fault\"><dt>Whose fault</dt>");
+	page_markup(p, str_is(i->fault, "unknown") ? S("<dd class=\"unknown\">") : S("<dd>"));
 	prose_fault(i, &line);
 	page_text(p, text_str(&line));
 	page_put(p, "</dd></div>\n");
@@ -125,11 +126,27 @@ static void put_where(struct html_report *h, const struct incident *i)
 	page_put(p, "</dd></div>\n");
 }
 
-static void put_remedies(struct html_report *h, const struct incident *i)
+/** Beside another lead picture, when it was: the events on a line. */
+static void put_when(struct html_report *h, const struct incident *i)
+{
+	struct picture p;
+	if (!picture_make(SHOWS_TIMELINE, h->d, i, &p))
+		return;
+	page_put(&h->page, "<div class=\"when\"><dt>When</dt><dd>");
+	html_strip(h, &p);
+	page_text(&h->page, p.says);
+	page_numbers(&h->page, " <a href=\"#pictures%zu\">more</a></dd></div>\n", h->index);
+	picture_free(&p);
+}
+
+static void put_remedies(struct html_report *h, const struct incident *i, enum know_picture lead)
 {
 	struct html *p = &h->page;
 	size_t told = 0;
-	page_put(p, "<dl class=\"answer\"><div class=\"try\"><dt>Try</dt><dd><ol>");
+	page_put(p, "<dl class=\"answer\">");
+	if (lead != SHOWS_TIMELINE)
+		put_when(h, i);
+	page_put(p, "<div class=\"try\"><dt>Try</dt><dd><ol>");
 	for (size_t n = 0; n < i->remedies.len && told < REMEDIES; n++) {
 		const struct diag_remedy *r = &i->remedies.data[n];
 		if (r->verdict.state != REMEDY_TRY || !r->shown)
@@ -141,7 +158,7 @@ static void put_remedies(struct html_report *h, const struct incident *i)
 			page_step(p, r->steps.condition);
 			page_put(p, ": ");
 		}
-		page_text(p, r->remedy->title);
+		page_known(p, r->remedy->title);
 		page_numbers(p, " <a href=\"#remedy%zu-%zu\">steps</a></li>", h->index, n + 1);
 	}
 	page_put(p, "</ol>");
@@ -201,7 +218,7 @@ void html_first(struct html_report *h, const struct incident *i)
 		html_picture(h, &lead);
 		picture_free(&lead);
 	}
-	put_remedies(h, i);
+	put_remedies(h, i, kind);
 	put_missing(h, i, drawn);
 	html_pictures(h, i, any ? kind : SHOWS_KINDS);
 }

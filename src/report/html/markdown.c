@@ -34,6 +34,21 @@ static void put_text(struct md_report *r, struct str s)
 	text_free(&shown);
 }
 
+/** A text of knowledge: what stands there between backticks stays code. */
+static void put_known(struct md_report *r, struct str s)
+{
+	while (s.n) {
+		const char *begin = memchr(s.p, '`', s.n);
+		const char *end = begin ? memchr(begin + 1, '`', (size_t)(s.p + s.n - begin) - 1) : NULL;
+		const struct str before = end ? str_cut(s, (size_t)(begin - s.p)) : s;
+		put_text(r, before);
+		if (!end)
+			return;
+		fprintf(r->page.out, STR_FMT, (int)(end - begin) + 1, begin);
+		s = str_from(s, (size_t)(end - s.p) + 1);
+	}
+}
+
 /** A line of a fenced block, which backticks in it cannot end. */
 static void put_code(struct md_report *r, struct str s, size_t most)
 {
@@ -96,10 +111,10 @@ static void put_remedies(struct md_report *r, const struct incident *i)
 		told++;
 		if (!remedy->certain && remedy->steps.condition) {
 			fputs("If ", r->page.out);
-			put_text(r, command_str(remedy->steps.condition));
+			put_known(r, command_str(remedy->steps.condition));
 			fputs(": ", r->page.out);
 		}
-		put_text(r, remedy->remedy->title);
+		put_known(r, remedy->remedy->title);
 		fprintf(r->page.out, " (`unhang remedy " STR_FMT "`)\n", STR_ARG(remedy->remedy->head.id));
 	}
 	if (told)
@@ -135,7 +150,8 @@ static void put_lines(struct md_report *r, const struct incident *i)
 	quoted_lines list = quote_lines(r->d, i, r->options->full_evidence);
 	const size_t most = r->options->full_evidence ? SIZE_MAX : LINES_MOST;
 	if (list.len)
-		fprintf(r->page.out, "<details><summary>Evidence (%zu lines)</summary>\n\n```text\n", quote_told(&list));
+		fprintf(r->page.out, "<details><summary>Evidence (%zu line%s)</summary>\n\n```text\n", quote_told(&list),
+			quote_told(&list) == 1 ? "" : "s");
 	for (size_t n = 0; n < list.len && n < most; n++) {
 		const struct quoted_line *q = &list.data[n];
 		if (n && (q->at.source != q[-1].at.source || q->at.line != q[-1].at.line + 1))

@@ -29,6 +29,8 @@
 			e.append(button);
 	});
 	document.querySelectorAll('figure').forEach(function (f) {
+		if (!f.querySelector('.picture'))
+			return;
 		var button = make('button', 'Zoom');
 		button.type = 'button';
 		button.setAttribute('aria-pressed', 'false');

@@ -18,6 +18,8 @@ struct html_report {
 void html_first(struct html_report *h, const struct incident *i);
 /** Figure and table. */
 void html_picture(struct html_report *h, const struct picture *p);
+/** The drawing alone: its table stands elsewhere. */
+void html_strip(struct html_report *h, const struct picture *p);
 /** All pictures but the lead; those that lack data are named. @lead: SHOWS_KINDS where there is none. */
 void html_pictures(struct html_report *h, const struct incident *i, enum know_picture lead);
 /** Folded: why, remedies with their steps, events with their facts, lines of the evidence. */

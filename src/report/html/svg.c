@@ -3,7 +3,7 @@
 #include "base/print.h"
 #include "report/html/parts.h"
 
-enum { TRACK = 34, BAR = 18, AXIS = 18, TOP = 6, CELL = 22, LINK = 34, PHONE = 320, LETTER = 7 };
+enum { TRACK = 34, BAR = 18, AXIS = 18, TOP = 6, CELL = 22, PHONE = 320, LETTER = 7 };
 
 // Labels near an edge begin or end at their place.
 #define LEFT 0.2
@@ -141,20 +141,31 @@ static void put_cells(struct html *p, const struct picture *g)
 	}
 }
 
+/** A list: its lines have to wrap, which those of SVG do not. */
 static void put_chain(struct html *p, const struct picture *g)
 {
-	page_numbers(p, "height=\"%zu\">", g->marks.len * LINK);
+	page_put(p, "<ol class=\"chain\">\n");
 	for (size_t n = 0; n < g->marks.len; n++) {
 		const struct picture_mark *m = &g->marks.data[n];
-		open_shape(p, "rect", m->look);
-		page_numbers(p, "x=\"0\" y=\"%zu\" width=\"100%%\" height=\"%d\" rx=\"4\"", n * LINK + 2, LINK - 12);
-		put_title(p, m->label);
-		page_numbers(p, "rect><text x=\"8\" y=\"%zu\">", n * LINK + 17);
-		page_clipped(p, m->label, PHONE / LETTER);
-		page_put(p, "</text>");
-		if (n)
-			page_numbers(p, "<text x=\"50%%\" y=\"%zu\" text-anchor=\"middle\">\xe2\x86\x91</text>", n * LINK + 1);
+		page_put(p, "<li class=\"");
+		page_markup(p, str_z(classes[m->look]));
+		page_put(p, "\">");
+		page_clipped(p, m->label, 400);
+		page_put(p, "</li>\n");
 	}
+	page_put(p, "</ol>\n");
+}
+
+static void put_svg(struct html *p, const struct picture *g)
+{
+	page_put(p, "<svg class=\"picture\" role=\"img\" width=\"100%\" aria-label=\"");
+	page_text(p, g->says);
+	page_put(p, "\" ");
+	if (g->form == PICTURE_CELLS)
+		put_cells(p, g);
+	else
+		put_tracks(p, g);
+	page_put(p, "</svg>\n");
 }
 
 static void put_legend(struct html *p, const struct picture *g)
@@ -190,26 +201,25 @@ static void put_table(struct html *p, const struct picture *g)
 	page_put(p, "</tbody></table></div>\n");
 }
 
+void html_strip(struct html_report *h, const struct picture *g)
+{
+	page_put(&h->page, "<svg class=\"strip\" role=\"img\" width=\"100%\" aria-label=\"");
+	page_text(&h->page, g->says);
+	page_put(&h->page, "\" ");
+	put_tracks(&h->page, g);
+	page_put(&h->page, "</svg>\n");
+}
+
 void html_picture(struct html_report *h, const struct picture *g)
 {
 	struct html *p = &h->page;
 	page_put(p, "<figure><figcaption>");
 	page_text(p, str_z(picture_title(g->kind)));
-	page_put(p, "</figcaption>\n<svg class=\"picture\" role=\"img\" width=\"100%\" aria-label=\"");
-	page_text(p, g->says);
-	page_put(p, "\" ");
-	switch (g->form) {
-	case PICTURE_TRACKS:
-		put_tracks(p, g);
-		break;
-	case PICTURE_CELLS:
-		put_cells(p, g);
-		break;
-	case PICTURE_CHAIN:
+	page_put(p, "</figcaption>\n");
+	if (g->form == PICTURE_CHAIN)
 		put_chain(p, g);
-		break;
-	}
-	page_put(p, "</svg>\n");
+	else
+		put_svg(p, g);
 	put_legend(p, g);
 	page_put(p, "<p class=\"says\">");
 	page_text(p, g->says);

@@ -65,6 +65,23 @@ void page_clipped(struct html *p, struct str s, size_t most)
 	text_free(&shown);
 }
 
+void page_known(struct html *p, struct str s)
+{
+	while (s.n) {
+		const char *begin = memchr(s.p, '`', s.n);
+		const char *end = begin ? memchr(begin + 1, '`', (size_t)(s.p + s.n - begin) - 1) : NULL;
+		if (!end) {
+			page_text(p, s);
+			return;
+		}
+		page_text(p, str_cut(s, (size_t)(begin - s.p)));
+		page_put(p, "<code>");
+		page_text(p, (struct str){ begin + 1, (size_t)(end - begin) - 1 });
+		page_put(p, "</code>");
+		s = str_from(s, (size_t)(end - s.p) + 1);
+	}
+}
+
 void page_step(struct html *p, const struct command *c)
 {
 	struct str rest = command_str(c);
@@ -72,11 +89,11 @@ void page_step(struct html *p, const struct command *c)
 		const struct str run = command_run(c, index);
 		if (!run.n)
 			break;
-		page_text(p, str_cut(rest, (size_t)(run.p - rest.p)));
+		page_known(p, str_cut(rest, (size_t)(run.p - rest.p)));
 		page_element(p, "code class=\"run\"", "code", run);
 		rest = str_from(rest, (size_t)(run.p - rest.p) + run.n);
 	}
-	page_text(p, rest);
+	page_known(p, rest);
 }
 
 void page_json(struct html *p, struct str json)

@@ -25,6 +25,8 @@ void page_clipped(struct html *p, struct str s, size_t most);
 		page_text(p, s);                                                                                               \
 		page_put(p, "</" tag ">");                                                                                     \
 	} while (0)
+/** A text of knowledge: what stands there between backticks is code. Never one that the evidence has a part in. */
+void page_known(struct html *p, struct str s);
 /** A step: what can be run as it stands is code. */
 void page_step(struct html *p, const struct command *c);
 /** What the filter makes of @s. */

@@ -5,27 +5,11 @@
 #include "base/print.h"
 #include "report/last/parts.h"
 
-#define UNHANG_RECORDER_INSIDE
-#include "unhang/recorder.h"
-
 enum { IN_FLIGHT_SHOWN = 4, ENDED_SHOWN = 1, QUEUES_SHOWN = 16, ALLOCATIONS_SHOWN = 3 };
 
 static const double STILL = 0.5; // seconds without a packet that ended are worth telling
 
-static const char *dtype_name(uint32_t dtype)
-{
-	static const char *const names[UNHANG_DTYPES] = {
-		"unknown",          "float64",          "float32", "float16", "bfloat16",  "float8_e4m3", "float8_e5m2",
-		"float8_e4m3_fnuz", "float8_e5m2_fnuz", "int64",   "int32",   "int16",     "int8",        "uint64",
-		"uint32",           "uint16",           "uint8",   "bool",    "complex64", "complex128"
-	};
-	return dtype < UNHANG_DTYPES ? names[dtype] : names[0];
-}
-
-static struct sheet_value v_seconds(struct recording_sheet *w, double seconds)
-{
-	return v_text(seconds_say(&w->arena, seconds));
-}
+struct sheet_value v_seconds(struct recording_sheet *w, double seconds) { return v_text(seconds_say(&w->arena, seconds)); }
 
 void put_seconds(struct recording_sheet *w, const char *key, double seconds)
 {
@@ -48,7 +32,7 @@ void put_time(struct recording_sheet *w, const char *key, uint64_t ticks)
 		jw_null(&w->sheet.json);
 }
 
-static void put_thread(struct recording_sheet *w, const char *key, uint16_t slot)
+void put_thread(struct recording_sheet *w, const char *key, uint16_t slot)
 {
 	const struct recorded_thread *t = recording_thread(w->r, slot);
 	if (!sheet_object(&w->sheet, key, t))
@@ -70,7 +54,7 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 	if (sheet_object(s, "allocation", m)) {
 		sheet_put(s, "address", v_hex(m->begin));
 		sheet_put(s, "size", v_number(m->size));
-		sheet_put(s, "kind", v_word(call_noun(m->call)));
+		sheet_put(s, "kind", v_word(allocation_noun(&w->arena, w->r, m)));
 		sheet_put(s, "distance", v_number(n.distance));
 		sheet_put(s, "mapped", v_bool(!n.only_reserved));
 		sheet_put(s, "for_gpu", v_bool(!n.not_for_gpu));
@@ -80,49 +64,7 @@ static void walk_near(struct recording_sheet *w, const char *key, uint64_t addre
 		put_thread(w, "freed_by", m->died ? m->freed_by : RECORD_NO_THREAD);
 		sheet_close(s, '}');
 	}
-	sheet_close(s, '}');
-}
-
-static void walk_operation(struct recording_sheet *w, const struct recorded_operation *o)
-{
-	struct sheet *s = &w->sheet;
-	if (!sheet_object(s, "operation", o))
-		return;
-	sheet_put(s, "number", v_number(o->raw.id));
-	sheet_put(s, "name", v_known(o->name));
-	sheet_open(s, "tensors", '[');
-	for (size_t i = 0; s->as_json && i < o->raw.ntensors; i++) {
-		const struct rec_tensor *t = &o->raw.tensors[i];
-		sheet_open(s, NULL, '{');
-		sheet_put(s, "address", v_hex(t->address));
-		sheet_put(s, "dtype", v_word(dtype_name(t->dtype)));
-		sheet_open(s, "shape", '[');
-		for (unsigned d = 0; d < t->ndim && d < REC_DIMENSIONS; d++)
-			jw_unsigned(&s->json, t->shape[d]);
-		sheet_close(s, ']');
-		sheet_close(s, '}');
-	}
-	sheet_close(s, ']');
-	sheet_close(s, '}');
-}
-
-static void walk_packet_arguments(struct recording_sheet *w, const struct recorded_packet *p)
-{
-	struct sheet *s = &w->sheet;
-	const struct rec_arguments *a = p->arguments;
-	static const char *const states[] = { "unknown", "copied", "in-vram", "unknown", "left-out" };
-	if (!sheet_object(s, "arguments", a))
-		return;
-	sheet_put(s, "state", v_word(states[a->state <= REC_ARGUMENTS_LEFT_OUT ? a->state : 0]));
-	sheet_put(s, "size", v_number(a->size));
-	sheet_put(s, "text", v_known(packet_arguments_say(&w->arena, w->r, p)));
-	sheet_open(s, "words", '[');
-	for (unsigned i = 0; s->as_json && i + 8 <= a->copied; i += 8) {
-		uint64_t v;
-		memcpy(&v, p->argument_bytes + i, sizeof(v));
-		jw_hex(&s->json, v);
-	}
-	sheet_close(s, ']');
+	sheet_put(s, "tensor", v_known(tensor_say(&w->arena, w->r, address)));
 	sheet_close(s, '}');
 }
 
@@ -184,7 +126,8 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 					      { "size", "  " },
 					      { "age", "  launched ", .after = " ago" },
 					      { "thread.tid", "  by thread " },
-					      { "operation.name", "  in " } };
+					      { "operation.chain", "  in " } };
+	static const struct column tensors[] = { { "operation.tensors", "tensors: " } };
 	static const struct column arguments[] = { { "arguments.text", "arguments: " } };
 	struct sheet *s = &w->sheet;
 	const bool dispatch = p->kind == PACKET_DISPATCH, flying = p->progress >= PROGRESS_RUNNING;
@@ -209,6 +152,8 @@ static void walk_packet(struct recording_sheet *w, const struct recorded_queue *
 	walk_packet_arguments(w, p);
 	if (flying || w->options->all || p->kind == PACKET_DISPATCH) {
 		sheet_line(s, 0, COLUMNS(line));
+		if (dispatch)
+			sheet_line(s, 6, COLUMNS(tensors));
 		sheet_line(s, 6, COLUMNS(arguments));
 	}
 	walk_statistics(w, q, p);
@@ -305,13 +250,30 @@ static void walk_queues(struct recording_sheet *w)
 		sheet_say(s, "%zu queue%s without packets, or destroyed: --all shows them.\n", idle, idle == 1 ? "" : "s");
 }
 
+/** Launches that were never made. */
+static void walk_idle(struct recording_sheet *w)
+{
+	struct sheet *s = &w->sheet;
+	const struct idle_gpu g = recording_idle(w->r);
+	if (!sheet_object(s, "idle", g.idle))
+		return;
+	static const struct column some[] = { { "idle.age", "The program launched nothing for ",
+						.after = ", and all before has ended." } };
+	static const struct column none[] = { { "idle.age", "The program launched nothing at all in ", .after = "." } };
+	sheet_put(s, "launched", v_number(g.launched));
+	put_seconds(w, "age", g.age);
+	sheet_line(s, 0, g.launched ? some : none, 1);
+	sheet_say(s, "The GPU waits for the program: look at the program's threads.\n");
+	sheet_close(s, '}');
+}
+
 static void walk_threads(struct recording_sheet *w)
 {
 	static const struct column line[] = { { "tid", "  thread " },
 					      { "name", " (", .after = ")" },
 					      { "what", " is inside of " },
 					      { "since", " for " },
-					      { "operation.name", ", in " } };
+					      { "operation.chain", ", in " } };
 	struct sheet *s = &w->sheet;
 	bool any = false;
 	sheet_open(s, "threads", '[');
@@ -380,7 +342,7 @@ static void walk_faults(struct recording_sheet *w)
 					       { "reasons", ": ", .none = NULL },
 					       { "gpu", ", on " },
 					       { "age", ", ", .after = " before the end" } };
-	static const struct column where[] = { { "near.text", "That is " } };
+	static const struct column where[] = { { "near.text", "That is " }, { "near.tensor", "; " } };
 	static const struct column error[] = { { "status", "Queue error, status " },
 					       { "age", ", ", .after = " before the end" } };
 	struct sheet *s = &w->sheet;
@@ -418,11 +380,14 @@ static void walk_recording(struct recording_sheet *w, const struct recording_see
 	walk_head(w, seen);
 	walk_faults(w);
 	walk_queues(w);
+	walk_idle(w);
 	walk_threads(w);
+	walk_operations(w);
 	walk_last_allocations(w);
 	if (w->options->address) {
 		static const struct column line[] = { { "near.text", "The address is ",
-							.none = "The address is near no allocation that was recorded." } };
+							.none = "The address is near no allocation that was recorded." },
+						      { "near.tensor", "; " } };
 		sheet_put(s, "address", v_hex(w->options->address));
 		walk_near(w, "near", w->options->address, w->r->now, 0);
 		sheet_line(s, 0, COLUMNS(line));

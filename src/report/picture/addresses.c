@@ -1,4 +1,4 @@
-// The memory around a faulting access: the buffers on both sides, and which lanes went where.
+// The memory around a faulting access: the buffers on both sides, those that were freed too, and which lanes went where.
 #include <stdlib.h>
 
 #include "evidence/waves/lanes.h"
@@ -8,9 +8,11 @@ enum { NEAR = 2, PAGE = 4096 }; // buffers on each side
 
 /** What is drawn. */
 struct area {
-	const struct dump *map;           // of the event that has it
+	const struct dump *map;           // of the event that has it; NULL: none has
 	const struct wave_access *access; // NULL: only the address is known
 	uint64_t low, high;               // of the access; high is behind it
+	const struct memory_row *rows;    // near it
+	size_t n;
 };
 
 static const struct dump *find_map(const struct incident *i)
@@ -19,6 +21,19 @@ static const struct dump *find_map(const struct incident *i)
 		if (i->events.data[n]->dump.nmap)
 			return &i->events.data[n]->dump;
 	return NULL;
+}
+
+/** Of a recording, which knows what was freed. */
+static void find_rows(const struct incident *i, uint64_t address, struct area *a)
+{
+	for (size_t n = 0; n < i->events.len && !a->n; n++) {
+		uint64_t at;
+		const struct diag_event *e = i->events.data[n];
+		if (e->dump.nmemory && str_hex(diag_value(e, "fault_address"), &at) && at == address) {
+			a->rows = e->dump.memory;
+			a->n = e->dump.nmemory;
+		}
+	}
 }
 
 static bool first_address(const struct incident *i, uint64_t *ret)
@@ -63,8 +78,8 @@ static void find_access(const struct incident *i, uint64_t address, struct area 
 	a->high = address + 1;
 }
 
-/** The buffers next to the access: from *@ret_first on. Returns their number. */
-static size_t near(const struct area *a, size_t *ret_first)
+/** The buffers next to the access. */
+static void take_near(struct picture *p, struct area *a)
 {
 	size_t first = 0, last;
 	while (first < a->map->nmap && a->map->map[first].end <= a->low)
@@ -74,8 +89,11 @@ static size_t near(const struct area *a, size_t *ret_first)
 		last++;
 	first = first > NEAR ? first - NEAR : 0;
 	last = last + NEAR < a->map->nmap ? last + NEAR : a->map->nmap;
-	*ret_first = first;
-	return last - first;
+	struct memory_row *rows = arena_alloc(&p->arena, (last - first) * sizeof(*rows) + 1);
+	for (size_t n = first; n < last; n++)
+		rows[n - first] = (struct memory_row){ a->map->map[n].begin, a->map->map[n].end, false };
+	a->rows = rows;
+	a->n = last - first;
 }
 
 static struct str size_of(struct picture *p, uint64_t begin, uint64_t end) { return map_size_say(&p->arena, end - begin); }
@@ -93,7 +111,7 @@ static void add_row(struct picture *p, const char *what, uint64_t begin, uint64_
 static uint64_t outside(const struct area *a)
 {
 	uint64_t mask = 0;
-	for (unsigned lane = 0; a->access && lane < WAVE_LANES; lane++)
+	for (unsigned lane = 0; a->access && a->map && lane < WAVE_LANES; lane++)
 		if (a->access->addresses[lane] != UINT64_MAX &&
 		    map_locate(a->map->map, a->map->nmap, a->access->addresses[lane]).relation != MAP_INSIDE)
 			mask |= 1ull << lane;
@@ -103,7 +121,7 @@ static uint64_t outside(const struct area *a)
 static void add_lanes(struct picture *p, const struct area *a)
 {
 	char room[24];
-	for (unsigned lane = 0; a->access && lane < WAVE_LANES; lane++) {
+	for (unsigned lane = 0; a->access && a->map && lane < WAVE_LANES; lane++) {
 		const uint64_t at = a->access->addresses[lane];
 		if (at == UINT64_MAX)
 			continue;
@@ -115,8 +133,10 @@ static void add_lanes(struct picture *p, const struct area *a)
 	}
 }
 
-static void draw(struct picture *p, const struct area *a, const struct address_range *ranges, size_t n)
+static void draw(struct picture *p, const struct area *a)
 {
+	const struct memory_row *ranges = a->rows;
+	const size_t n = a->n;
 	struct scale s = { 0 };
 	struct scale_span *spans_of = mem_alloc((n + 1) * sizeof(*spans_of));
 	const double high = (double)a->high;
@@ -133,11 +153,14 @@ static void draw(struct picture *p, const struct area *a, const struct address_r
 	picture_track(p, S("memory"));
 	picture_track(p, S("access"));
 	for (size_t i = 0; i + 1 < n; i++)
-		picture_mark(p, (struct picture_mark){ 0, scale_at(&s, spans_of[i].end), scale_at(&s, spans_of[i + 1].begin),
-						       LOOK_QUIET, S("not mapped") });
+		if (ranges[i].end < ranges[i + 1].begin)
+			picture_mark(p,
+				     (struct picture_mark){ 0, scale_at(&s, spans_of[i].end),
+							    scale_at(&s, spans_of[i + 1].begin), LOOK_QUIET, S("not mapped") });
 	for (size_t i = 0; i < n; i++)
 		picture_mark(p, (struct picture_mark){ 0, scale_at(&s, spans_of[i].begin), scale_at(&s, spans_of[i].end),
-						       LOOK_GOOD, size_of(p, ranges[i].begin, ranges[i].end) });
+						       ranges[i].freed ? LOOK_EFFECT : LOOK_GOOD,
+						       size_of(p, ranges[i].begin, ranges[i].end) });
 	const uint64_t mask = outside(a);
 	const struct str lanes =
 		mask ? arena_printf(&p->arena, "lanes " STR_FMT, STR_ARG(lanes_say(&p->arena, mask))) : S("the access");
@@ -149,28 +172,43 @@ static void draw(struct picture *p, const struct area *a, const struct address_r
 	free(spans_of);
 }
 
+/** Where the access is, in words. */
+static struct str place_of(const struct incident *i, const struct area *a, struct picture *p)
+{
+	static const char *const names[] = { "use_after_free", "fault_place" };
+	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+		for (size_t n = 0; n < i->events.len; n++)
+			if (diag_fact(i->events.data[n], names[k]))
+				return diag_value(i->events.data[n], names[k]);
+	const struct map_place place = map_locate(a->map ? a->map->map : NULL, a->map ? a->map->nmap : 0, a->low);
+	return map_say(&p->arena, &place);
+}
+
 bool picture_of_addresses(const struct diagnosis *d, const struct incident *i, struct picture *p)
 {
 	static const char *const heads[] = { "What", "From", "To", "Size or place" };
 	struct area a = { .map = find_map(i) };
 	uint64_t address;
-	size_t first;
 	(void)d;
-	if (!a.map || !first_address(i, &address))
+	if (!first_address(i, &address))
 		return false;
 	find_access(i, address, &a);
-	const size_t n = near(&a, &first);
-	const struct map_place place = map_locate(a.map->map, a.map->nmap, a.low);
-	p->looks[LOOK_GOOD] = "memory that exists";
+	find_rows(i, address, &a);
+	if (!a.n && a.map)
+		take_near(p, &a);
+	if (!a.n)
+		return false;
 	p->looks[LOOK_BAD] = "accessed";
-	p->looks[LOOK_QUIET] = n > 1 ? "not mapped" : NULL;
 	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));
-	draw(p, &a, a.map->map + first, n);
-	for (size_t k = 0; k < n; k++)
-		add_row(p, "buffer", a.map->map[first + k].begin, a.map->map[first + k].end);
+	draw(p, &a);
+	for (size_t k = 0; k < a.n; k++) {
+		p->looks[a.rows[k].freed ? LOOK_EFFECT : LOOK_GOOD] = a.rows[k].freed ? "freed" : "memory that exists";
+		add_row(p, a.rows[k].freed ? "freed buffer" : "buffer", a.rows[k].begin, a.rows[k].end);
+	}
+	p->looks[LOOK_QUIET] = a.n > 1 ? "not mapped" : NULL;
 	add_row(p, "access", a.low, a.high);
 	add_lanes(p, &a);
-	p->says = arena_printf(&p->arena, "The access at 0x%llx is " STR_FMT, (unsigned long long)a.low,
-			       STR_ARG(map_say(&p->arena, &place)));
+	const struct str place = place_of(i, &a, p);
+	p->says = arena_printf(&p->arena, "The access at 0x%llx is " STR_FMT, (unsigned long long)a.low, STR_ARG(place));
 	return true;
 }

@@ -142,13 +142,33 @@ static void add_cells(const struct picture *p, const struct letters *l, size_t w
 	}
 }
 
-static void add_chain(const struct picture *p, const struct letters *l, struct text *to)
+/** As much of a label as a line has room for. */
+static void add_fitting(struct text *to, struct str s, size_t columns)
 {
+	enum { DOTS = 3 };
+	struct text shown = { 0 };
+	text_add_safe(&shown, s);
+	size_t n = shown.n;
+	if (print_columns(text_str(&shown)) > columns) {
+		for (n = columns > DOTS ? columns - DOTS : 0; n && ((unsigned char)shown.p[n] & 0xc0) == 0x80;)
+			n--; // not within a character
+	}
+	text_add(to, str_cut(text_str(&shown), n));
+	add(to, n < shown.n ? "..." : "");
+	text_free(&shown);
+}
+
+static void add_chain(const struct picture *p, const struct letters *l, size_t width, struct text *to)
+{
+	enum { DEEPEST = 12 };
+	size_t deep = 0;
 	for (size_t n = 0; n < p->marks.len; n++) {
-		indent(to, INDENT + 2 * n);
-		add(to, n ? l->link : l->bar[LOOK_BAD]);
+		const bool stuck = p->marks.data[n].look == LOOK_BAD;
+		deep = stuck ? 0 : deep < DEEPEST ? deep + 2 : deep;
+		indent(to, INDENT + deep);
+		add(to, stuck ? l->bar[LOOK_BAD] : l->link);
 		add(to, " ");
-		text_add_safe(to, p->marks.data[n].label);
+		add_fitting(to, p->marks.data[n].label, width - INDENT - deep - 2);
 		add(to, "\n");
 	}
 }
@@ -177,7 +197,7 @@ void picture_draw(const struct picture *p, bool ascii, size_t width, struct text
 		add_cells(p, l, width, to);
 		break;
 	case PICTURE_CHAIN:
-		add_chain(p, l, to);
+		add_chain(p, l, width, to);
 		return; // its words say what it is
 	}
 	if (to->n)

@@ -23,7 +23,7 @@ static const struct diag_event *find_event(const struct incident *i, struct lane
 bool picture_of_lanes(const struct diagnosis *d, const struct incident *i, struct picture *p)
 {
 	static const char *const heads[] = { "Lane", "State", "Value" };
-	static const char *const states[] = {
+	static const char *const states[LOOKS] = {
 		[LOOK_BAD] = "out of step", [LOOK_GOOD] = "in step", [LOOK_QUIET] = "inactive", [LOOK_UNKNOWN] = "not known"
 	};
 	struct lane_pattern pattern;

@@ -91,9 +91,10 @@ static bool add_times(struct picture *p, const struct incident *i, size_t n)
 bool picture_of_ranks(const struct diagnosis *d, const struct incident *i, struct picture *p)
 {
 	static const char *const heads[] = { "Process", "Role", "Operation", "Sequence", "Enqueued", "Completed", "After" };
-	static const char *const meanings[] = {
-		[LOOK_BAD] = "first, or lags", [LOOK_EFFECT] = "waited for it", [LOOK_UNKNOWN] = "not known"
-	};
+	static const char *const meanings[LOOKS] = { [LOOK_BAD] = "first, or lags",
+						     [LOOK_EFFECT] = "waited for it",
+						     [LOOK_QUIET] = "how far it came",
+						     [LOOK_UNKNOWN] = "not known" };
 	const size_t n = i->ranks.len < RANKS_MOST ? i->ranks.len : RANKS_MOST;
 	(void)d;
 	if (i->ranks.len < 2)

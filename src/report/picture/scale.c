@@ -34,7 +34,7 @@ static size_t largest(const struct scale *s, const double *wide)
 }
 
 /** Sets the width of gaps that take too much to 0. Returns the sum of the others; *@ret_folded were folded. Beside what is there a gap may be
- * as long as all of it; where there are points only, half of the whole. */
+ * as long as all of it. Where there are points only, half of the whole, and most gaps stay: else a moment would look like the whole story. */
 static double fold(const struct scale *s, double *wide, size_t *ret_folded)
 {
 	double sum = 0, there = 0;
@@ -44,7 +44,7 @@ static double fold(const struct scale *s, double *wide, size_t *ret_folded)
 		there += s->gap.data[i] ? 0 : wide[i];
 	}
 	for (size_t i = largest(s, wide); i != SIZE_MAX && wide[i] < sum; i = largest(s, wide)) {
-		if (there > 0 ? wide[i] <= there : wide[i] <= GAP_MOST * sum)
+		if (there > 0 ? wide[i] <= there : wide[i] <= GAP_MOST * sum || 2 * (*ret_folded + 1) >= s->values.len)
 			break;
 		sum -= wide[i];
 		wide[i] = 0;

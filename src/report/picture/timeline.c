@@ -63,11 +63,11 @@ bool picture_of_timeline(const struct diagnosis *d, const struct incident *i, st
 						   [ROLE_EFFECT] = LOOK_EFFECT,
 						   [ROLE_ARTEFACT] = LOOK_UNKNOWN,
 						   [ROLE_BYSTANDER] = LOOK_QUIET };
-	static const char *const meanings[] = { [LOOK_BAD] = "cause",
-						[LOOK_EFFECT] = "effect",
-						[LOOK_UNKNOWN] = "by-product",
-						[LOOK_QUIET] = "bystander",
-						[LOOK_GOOD] = NULL };
+	static const char *const meanings[LOOKS] = { [LOOK_BAD] = "cause",
+						     [LOOK_EFFECT] = "effect",
+						     [LOOK_UNKNOWN] = "by-product",
+						     [LOOK_QUIET] = "bystander",
+						     [LOOK_GOOD] = NULL };
 	const struct text_report t = { .diagnosis = d };
 	struct scale s = { 0 };
 	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));

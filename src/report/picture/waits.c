@@ -1,6 +1,8 @@
 // What a hung GPU waits for: the unit that is stuck, and all that wait behind it.
 #include "report/picture/picture.h"
 
+enum { LINKS_EACH = 6 };
+
 /** Takes the text before the next comma off @s that is not in brackets: `the memory path (L1, L2), the shader cores`. */
 static struct str take_unit(struct str *s)
 {
@@ -26,12 +28,9 @@ static void add_link(struct picture *p, struct str unit, enum picture_look look,
 	picture_cell(p, str_z(state));
 }
 
-bool picture_of_waits(const struct diagnosis *d, const struct incident *i, struct picture *p)
+/** Units of the GPU behind the one that is stuck. */
+static void add_units(struct picture *p, const struct incident *i)
 {
-	static const char *const heads[] = { "Place", "Unit", "State" };
-	(void)d;
-	p->form = PICTURE_CHAIN;
-	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));
 	for (size_t n = 0; n < i->events.len && !p->marks.len; n++) {
 		const struct diag_event *e = i->events.data[n];
 		const struct str end = diag_value(e, "waits_end_title");
@@ -43,7 +42,42 @@ bool picture_of_waits(const struct diagnosis *d, const struct incident *i, struc
 			add_link(p, take_unit(&chain), LOOK_EFFECT, "waits for the one above");
 		p->says = arena_printf(&p->arena, "Stuck: " STR_FMT, STR_ARG(end));
 	}
-	p->looks[LOOK_BAD] = "stuck";
-	p->looks[LOOK_EFFECT] = p->marks.len > 1 ? "waits" : NULL;
+}
+
+/** Queues that wait for each other: a sentence for each. */
+static void add_circle(struct picture *p, const struct incident *i)
+{
+	for (size_t n = 0; n < i->events.len && !p->marks.len; n++) {
+		struct str all = diag_value(i->events.data[n], "deadlock_says");
+		while (all.n)
+			add_link(p, str_trim(str_split(&all, ';')), LOOK_BAD, "waits for the other");
+		p->says = S("They wait in a circle: none can go on");
+	}
+}
+
+/** Kernels that have not ended, and who waits for them. */
+static void add_kernels(struct picture *p, const struct incident *i)
+{
+	size_t flying = 0, waiting = 0;
+	for (size_t n = 0; n < i->events.len && flying < LINKS_EACH; n++)
+		if (i->events.data[n]->kind->tells == TELLS_IN_FLIGHT && ++flying)
+			add_link(p, i->events.data[n]->sentence, LOOK_BAD, "has not ended");
+	for (size_t n = 0; n < i->events.len && flying && waiting < LINKS_EACH; n++)
+		if (i->events.data[n]->kind->waits && i->events.data[n]->kind->tells != TELLS_IN_FLIGHT && ++waiting)
+			add_link(p, i->events.data[n]->sentence, LOOK_EFFECT, "waits");
+	p->says = arena_printf(&p->arena, "In flight: %zu, waiting: %zu", flying, waiting);
+}
+
+bool picture_of_waits(const struct diagnosis *d, const struct incident *i, struct picture *p)
+{
+	static const char *const heads[] = { "Place", "What", "State" };
+	static void (*const ways[])(struct picture * p, const struct incident *i) = { add_units, add_circle, add_kernels };
+	(void)d;
+	p->form = PICTURE_CHAIN;
+	picture_heads(p, heads, sizeof(heads) / sizeof(heads[0]));
+	for (size_t n = 0; n < sizeof(ways) / sizeof(ways[0]) && !p->marks.len; n++)
+		ways[n](p, i);
+	for (size_t n = 0; n < p->marks.len; n++)
+		p->looks[p->marks.data[n].look] = p->marks.data[n].look == LOOK_BAD ? "stuck" : "waits";
 	return p->marks.len;
 }

@@ -180,6 +180,16 @@ struct uh_error *bundle_take(const struct capture_options *o, struct captured *r
 	return err;
 }
 
+bool uh_user_data_named(const char *word, enum uh_user_data *ret)
+{
+	for (int i = 0; user_data_names[i]; i++)
+		if (!strcmp(word, user_data_names[i])) {
+			*ret = (enum uh_user_data)i;
+			return true;
+		}
+	return false;
+}
+
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };

@@ -5,41 +5,35 @@
 #include <unistd.h>
 
 #include "base/door/door.h"
+#include "evidence/recording/places.h"
 #include "session/last/last.h"
 #include "source/file.h"
 #include "source/probe.h"
 
 enum { MAPS_MOST = 16 << 20, DEADLINE_MS = 2000 };
-static const char shared_memory[] = "/dev/shm";
-
-static bool is_recording(struct str name) { return str_ends(name, S(".recording")); }
 
 static void add(struct recording_paths *p, struct str path) { vec_push(&p->list, arena_z(&p->arena, path)); }
 
-/** All recordings in a directory. */
+static void add_places(struct recording_paths *p, struct recording_places *places)
+{
+	for (size_t i = 0; i < places->list.len; i++)
+		add(p, arena_printf(&p->arena, "%s/%s", places->list.data[i].directory, places->list.data[i].name));
+	vec_free(&places->list);
+}
+
 static struct uh_error *add_directory(struct recording_paths *p, const char *directory)
 {
-	struct door_names names = { 0 };
-	struct uh_error *err = door_names(&(struct named){ .path = directory }, false, &p->arena, &names);
-	for (size_t i = 0; !err && i < names.n; i++)
-		if (is_recording(str_z(names.list[i])))
-			add(p, arena_printf(&p->arena, "%s/%s", directory, names.list[i]));
+	struct recording_places places = { 0 };
+	struct uh_error *err = recordings_in(&p->arena, directory, &places);
+	add_places(p, &places);
 	return err;
 }
 
-/** The directories of the default path: of this user, and for root those of all. */
 static void add_default(struct recording_paths *p)
 {
-	struct door_names names = { 0 };
-	const struct str own = arena_printf(&p->arena, "unhang-%u", (unsigned)getuid());
-	struct uh_error *err = door_names(&(struct named){ .path = shared_memory }, false, &p->arena, &names);
-	uh_error_free(err);
-	for (size_t i = 0; i < names.n; i++) {
-		const bool ours = str_is(own, names.list[i]) || (!getuid() && str_starts(str_z(names.list[i]), S("unhang-")));
-		if (ours)
-			uh_error_free(add_directory(
-				p, arena_z(&p->arena, arena_printf(&p->arena, "%s/%s", shared_memory, names.list[i]))));
-	}
+	struct recording_places places = { 0 };
+	recordings_default(&p->arena, &places);
+	add_places(p, &places);
 }
 
 /** What a process has mapped; a process that is stuck in the driver may not answer. */
@@ -62,7 +56,7 @@ static bool add_mapped(struct recording_paths *p, int64_t pid)
 		struct str line = str_split(&maps, '\n');
 		const ptrdiff_t at = str_find(line, S("/"));
 		struct opened found;
-		if (at < 0 || !is_recording(line))
+		if (at < 0 || !recording_named(line))
 			continue;
 		struct str path =
 			arena_printf(&p->arena, "/proc/%lld/root" STR_FMT, (long long)pid, STR_ARG(str_from(line, (size_t)at)));
@@ -115,7 +109,7 @@ static struct uh_error *keep_newest(struct recording_paths *p)
 		uh_error_free(err);
 	}
 	if (!newest)
-		return uh_error_new("there is no recording in %s/unhang-%u", shared_memory, (unsigned)getuid());
+		return uh_error_new("there is no recording in " RECORDINGS_ROOT "/unhang-%u", (unsigned)getuid());
 	p->list.data[0] = newest;
 	p->list.len = 1;
 	return NULL;

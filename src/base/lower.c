@@ -1,0 +1,103 @@
+#include "base/lower.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+enum { NOBODY = 65534, X32 = 0x40000000 };
+
+/** What neither a parser nor a compressor calls: other programs, other processes, networks, mounts, the kernel itself. */
+static const int refused[] = {
+	SYS_execve,
+	SYS_execveat,
+	SYS_socket,
+	SYS_connect,
+	SYS_bind,
+	SYS_listen,
+	SYS_accept4,
+	SYS_ptrace,
+	SYS_process_vm_readv,
+	SYS_process_vm_writev,
+	SYS_mount,
+	SYS_umount2,
+	SYS_pivot_root,
+	SYS_chroot,
+	SYS_setns,
+	SYS_unshare,
+	SYS_init_module,
+	SYS_finit_module,
+	SYS_delete_module,
+	SYS_kexec_load,
+	SYS_bpf,
+	SYS_perf_event_open,
+	SYS_keyctl,
+	SYS_add_key,
+	SYS_request_key,
+	SYS_reboot,
+	SYS_swapon,
+	SYS_swapoff,
+	SYS_sethostname,
+	SYS_settimeofday,
+	SYS_clock_settime,
+	SYS_userfaultfd,
+	SYS_open_by_handle_at,
+	SYS_io_uring_setup,
+	SYS_mknodat,
+	SYS_fchownat,
+	SYS_setxattr,
+	SYS_acct,
+	SYS_quotactl,
+	SYS_syslog,
+};
+enum { REFUSED = sizeof(refused) / sizeof(refused[0]) };
+_Static_assert(REFUSED < 250, "a jump of the filter reaches 255 steps at most");
+
+static void filter_calls(void)
+{
+#if defined(NATIVE_ARCH)
+	struct sock_filter f[REFUSED + 8];
+	unsigned short n = 0;
+	const uint32_t no = SECCOMP_RET_ERRNO | EPERM;
+	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
+	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, no);
+	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, REFUSED + 1, 0);
+	for (unsigned i = 0; i < REFUSED; i++)
+		f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)refused[i],
+						      (unsigned char)(REFUSED - i), 0);
+	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, no);
+	const struct sock_fprog program = { n, f };
+	(void)!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+#endif
+}
+
+bool lower_privileges(gid_t group)
+{
+	bool root = geteuid() == 0;
+	int signal = 0;
+	prctl(PR_GET_PDEATHSIG, &signal);
+	if (root)
+		(void)!unshare(CLONE_NEWNET);
+	bool left = !root || (!setgroups(0, NULL) && !setresgid(group, group, group) && !setresuid(NOBODY, NOBODY, NOBODY));
+	prctl(PR_SET_PDEATHSIG, signal); // which the kernel forgets when a process becomes another user's
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 1); // it reads its own files in /proc, and writes no core
+	filter_calls();
+	return left;
+}

@@ -1,0 +1,205 @@
+#include "source/tape/tomb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/save.h"
+#include "source/probe_stuck.h"
+
+#define DEBUGFS "/sys/kernel/debug/dri/"
+#define RENDER "/dev/dri/renderD"
+enum { NOTE_MOST = 1024, KEY_MOST = 64, FIRST_RENDER = 128 };
+
+static struct str read_small(const char *path, char *room, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t n = fd < 0 ? -1 : read(fd, room, size);
+	return (struct str){ room, n > 0 ? (size_t)n : 0 };
+}
+
+bool tomb_panics(void)
+{
+	char room[16];
+	const char *allowed = getenv(TOMB_MAY_BLOCK);
+	return !(allowed && !strcmp(allowed, "1")) &&
+	       str_is(str_trim(read_small("/proc/sys/kernel/hung_task_panic", room, sizeof(room))), "1");
+}
+
+/** Files whose handlers only print what the driver has in memory. */
+static bool harmless(struct str name)
+{
+	static const char *const names[] = { "name", "amdgpu_gca_config", "amdgpu_firmware_info", "" };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (str_is(name, names[i]))
+			return true;
+	return false;
+}
+
+bool tomb_may_block(struct str path)
+{
+	if (str_starts(path, S(RENDER)))
+		return true;
+	if (str_starts(path, S("/sys/kernel/debug/kfd/")))
+		return true;
+	if (!str_starts(path, S(DEBUGFS)))
+		return false;
+	struct str name = str_from(path, sizeof(DEBUGFS) - 1);
+	str_split(&name, '/');
+	return !harmless(name);
+}
+
+// --- which GPU ---
+
+/** The PCI address that a node of a GPU leads to. */
+static bool pci_of_node(const char *node, char ret[static KEY_MOST])
+{
+	char path[96], target[512];
+	snprintf(path, sizeof(path), "/sys/class/drm/%.32s/device", node);
+	ssize_t n = readlink(path, target, sizeof(target));
+	struct str link = { target, n > 0 ? (size_t)n : 0 };
+	size_t at = link.n;
+	while (at && link.p[at - 1] != '/')
+		at--;
+	str_copy(ret, KEY_MOST, str_from(link, at));
+	return n > 0 && at < link.n;
+}
+
+/** What all files of a GPU share: its PCI address; else the directory, or the file. */
+static void key_of(struct str path, char ret[static KEY_MOST])
+{
+	char node[40];
+	int64_t minor;
+	struct str rest = path;
+	if (str_starts(path, S(RENDER))) {
+		str_copy(node, sizeof(node), str_from(path, sizeof("/dev/dri/") - 1));
+	} else if (str_starts(path, S(DEBUGFS))) {
+		rest = str_from(path, sizeof(DEBUGFS) - 1);
+		rest = str_split(&rest, '/');
+		if (!str_number(rest, &minor)) { // newer kernels name it by its address
+			str_copy(ret, KEY_MOST, rest);
+			return;
+		}
+		snprintf(node, sizeof(node), minor < FIRST_RENDER ? "card%lld" : "renderD%lld", (long long)minor);
+	} else {
+		str_copy(ret, KEY_MOST, S("kfd"));
+		return;
+	}
+	if (!pci_of_node(node, ret))
+		str_copy(ret, KEY_MOST, str_z(node));
+}
+
+// --- the notes ---
+
+/** A child of another container has a number that means nothing here. */
+static uint64_t here(void)
+{
+	struct stat st;
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+/** When a process began, in ticks; 0: there is none. It is said behind its name, which may hold anything. */
+static uint64_t began(int pid, char *ret_state)
+{
+	enum { BEGAN = 20 };
+	char path[64], room[1024];
+	int64_t n = 0;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	struct str text = read_small(path, room, sizeof(room));
+	size_t at = text.n;
+	while (at && text.p[at - 1] != ')')
+		at--;
+	struct str rest = str_from(text, at), word = str_word(&rest);
+	*ret_state = word.n ? word.p[0] : '?';
+	for (int i = 1; i < BEGAN; i++)
+		word = str_word(&rest);
+	return at && str_number(word, &n) && n > 0 ? (uint64_t)n : 0;
+}
+
+struct tomb {
+	int pid;
+	char path[512];
+};
+
+/** The child that waits for a file of this GPU. A note about one that has gone is removed. */
+static bool tomb_of(struct str path, struct tomb *ret)
+{
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state;
+	struct stat st;
+	int64_t pid, since, space;
+	key_of(path, key);
+	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
+	if (strchr(key, '/') || stat(TOMB_DIRECTORY, &st) || st.st_uid != 0 || st.st_mode & 022)
+		return false;
+	struct str text = read_small(file, room, sizeof(room));
+	if (!str_number(str_word(&text), &pid) || !str_number(str_word(&text), &since) ||
+	    !str_number(str_word(&text), &space) || pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
+		return false;
+	if (began((int)pid, &state) != (uint64_t)since || state != 'D') {
+		unlink(file);
+		return false;
+	}
+	ret->pid = (int)pid;
+	str_copy(ret->path, sizeof(ret->path), str_trim(text));
+	return true;
+}
+
+void tomb_bury(int pid, struct str path)
+{
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], note[NOTE_MOST], state;
+	uint64_t since = began(pid, &state);
+	if (!since || geteuid() != 0 || !tomb_may_block(path))
+		return;
+	key_of(path, key);
+	if (strchr(key, '/'))
+		return;
+	mkdir("/run/unhang", 0755);
+	mkdir(TOMB_DIRECTORY, 0755);
+	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
+	snprintf(note, sizeof(note), "%d %llu %llu " STR_FMT "\n", pid, (unsigned long long)since, (unsigned long long)here(),
+		 STR_ARG(str_cut(path, 500)));
+	uh_error_free(save_file(AT_FDCWD, file, str_z(note), 0644)); // without it the next look blocks once more
+}
+
+/** A note about one file of debugfs speaks for all of that GPU's that may block. The render node is another way to the GPU. */
+static bool speaks_for(const struct tomb *t, struct str path)
+{
+	bool debugfs = str_starts(path, S("/sys/kernel/debug/"));
+	return str_is(path, t->path) || (debugfs && str_starts(str_z(t->path), S("/sys/kernel/debug/")));
+}
+
+void tomb_mark(struct arena *a, struct probe_batch *b)
+{
+	bool panics = !b->root && tomb_panics(), any = false;
+	(void)a;
+	for (size_t i = 0; i < b->n && !b->root; i++) {
+		struct probe *p = &b->probes[i];
+		struct tomb t;
+		bool same = i && p->path == p[-1].path, may = same ? p[-1].buried : tomb_may_block(str_z(p->path));
+		p->buried = may && (same || panics || (tomb_of(str_z(p->path), &t) && speaks_for(&t, str_z(p->path))));
+		p->buried |= any && !b->goes_on;
+		any |= p->buried;
+	}
+}
+
+void tomb_tell(struct arena *a, struct probe_batch *b)
+{
+	bool told = false;
+	for (size_t i = 0; i < b->n; i++) {
+		struct probe *p = &b->probes[i];
+		struct tomb t;
+		if (!p->buried)
+			continue;
+		p->buried = false;
+		bool stuck = told || tomb_of(str_z(p->path), &t);
+		p->end = !stuck ? PROBE_FAILED : told && !b->goes_on ? PROBE_NOT_MADE : PROBE_STUCK;
+		p->error = stuck ? 0 : ECANCELED; // it was not asked, since the kernel would panic
+		if (stuck && !told)
+			probe_where_stuck(a, t.pid, t.path, &b->stuck);
+		told |= stuck;
+	}
+}

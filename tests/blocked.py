@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""A GPU whose files never return: one child is left behind, whoever looks and however often. With UNHANG_TEST_ALL=1 a thousand looks."""
+import os
+import re
+import sys
+
+import emulated
+import tap
+from watched import SCENARIOS, Machine, words
+
+LOOKS = 1000 if os.environ.get("UNHANG_TEST_ALL") else 5
+ASLEEP = "ps -eo stat= | grep -c '^D'"
+
+
+def test_looks(t, unhang):
+    """Commands of all kinds, one after the other, and some at once."""
+    u = unhang.binary
+    others = f"{u} waves; {u} rings; {u} queues; {u} regs GRBM_STATUS; {u} & {u} & wait"
+    script = f"n=0; while [ $n -lt {LOOKS} ]; do {u} --json >last.json; n=$((n+1)); done; {others}; echo; {ASLEEP}; cat /run/unhang/blocked/*; cat last.json"
+    run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", f"cd {unhang.directory}; ({script}) 2>&1", timeout=60 + LOOKS)
+    lines = run.stdout.decode().splitlines()
+    at = next((n for n, line in enumerate(lines) if re.match(r"\d+ \d+ \d+ /sys/", line)), None)
+    t.ok(at is not None and lines[at - 1] == "1", f"{LOOKS} looks and other commands leave one child behind", "\n".join(lines[-60:]))
+    last = (unhang.directory / "last.json").read_text()
+    t.ok('"health": "stuck"' in last and "amdgpu_regs does not return" in last, "the last look says what the first one said", last[:800])
+
+
+def test_capture(t, unhang):
+    u = unhang.binary
+    bundle = unhang.directory / "blocked.tar.zst"
+    run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", f"{u} >/dev/null; {u} capture -o {bundle}; {ASLEEP}", timeout=200)
+    t.ok(run.stdout.decode().split()[-1] == "1", "a capture behind it leaves no other", run.stdout.decode() + run.stderr.decode())
+    said = unhang.run("explain", "--json", bundle).stdout.decode()
+    t.ok("driver-deadlock-hung-task" in said, "and can be explained", said[:500])
+
+
+def test_watch(t, unhang):
+    m = Machine(unhang, "blocks-later", (SCENARIOS / "blocks-later.scenario").read_text())
+    m.configure("suspect-after 1\nhung-after 3\nquiet 1\ncapture no")
+    told = m.until(f"grep -q ' hung:' {m.top}/out && {ASLEEP} >{m.top}/asleep")
+    t.same(words(told), ["suspected", "hung"], "the watch tells of files that block from second 3 on")
+    t.same((m.top / "asleep").read_text().strip(), "1", "and leaves one child behind")
+    t.same(told[-1], "status 0", "it ends all the same, so that systemctl restart works")
+
+
+def test_panic(t, unhang):
+    """Where the kernel would panic, nothing is asked that may not return."""
+    u, one = unhang.binary, unhang.directory / "one"
+    one.write_text("1\n")
+    mount = f"mount --bind {one} /proc/sys/kernel/hung_task_panic"
+    run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", f"{mount} || exit 77; {u}; {ASLEEP}", timeout=100)
+    if run.returncode == 77:
+        t.skip("hung_task_panic", "nothing can be mounted here")
+        return
+    said = " ".join(run.stdout.decode().split())
+    t.ok(said.endswith(" 0") and "kernel.hung_task_panic" in said, "with hung_task_panic no file is read that may block, and that is told", said)
+    run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", f"{mount}; UNHANG_MAY_BLOCK=1 {u}; {ASLEEP}", timeout=100)
+    t.ok(run.stdout.decode().split()[-1] == "1", "unless somebody says so", run.stdout.decode())
+
+
+def main():
+    t = tap.Tap()
+    unhang = tap.Unhang(sys.argv[1])
+    if os.getuid() or not emulated.possible(unhang):
+        t.skip("files that block", "this machine can make none, or this is not root")
+        t.end()
+    for test in (test_looks, test_capture, test_watch, test_panic):
+        test(t, unhang)
+    t.end()
+
+
+main()

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Captures one after the other, with programs of others beside them, and bundles of far too many entries.
+
+captures.py UNHANG CAPTURE_AGAIN [N]: N captures in a row instead of 20; `make captures` makes 1,000."""
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+
+import emulated
+import tap
+from bundles import manifest, members, zstd
+
+ROW = int(sys.argv[3]) if len(sys.argv) > 3 else 20
+GROWTH_KB = 1024  # of a process that is settled, however many captures it makes
+HOLDER = """gpu 0000:03:00.0
+    part gfx1100
+    shaders ses 1 cus 2
+
+process solver
+    queue 1 gpu 0000:03:00.0 ring 0x7f2200000000 size 0x1000 rptr 7 wptr 7 vmid 8
+    opens 0000:03:00.0
+"""
+
+
+def alone():
+    """Recordings that other tests make at the same time would be in each bundle."""
+    own = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
+    possible = shutil.which("unshare") and not subprocess.run([*own, "true"], capture_output=True, check=False).returncode
+    return own if possible else []
+
+
+def test_row(t, unhang, again):
+    folder = unhang.directory / "row"
+    folder.mkdir()
+    run = subprocess.run([*alone(), again, folder, str(ROW)], capture_output=True, text=True, timeout=60 + 5 * ROW, env=unhang.environment, check=False)
+    told = [json.loads(line) for line in run.stdout.splitlines()]
+    if not t.ok(run.returncode == 0 and len(told) == 2, f"{ROW} captures in one process", f"{run.returncode}: {run.stderr}"):
+        return
+    first, last = told
+    t.same((last["descriptors"], last["children"], last["files"]), (first["descriptors"], first["children"], 1), "no descriptor, child or file more")
+    t.ok(last["kilobytes"] - first["kilobytes"] <= GROWTH_KB, "nor memory", f"{first['kilobytes']} KB, then {last['kilobytes']} KB")
+
+
+def test_entries(t, unhang):
+    """Ten million entries: it is refused at the first that is too many, not at the end."""
+    names = io.BytesIO()
+    with tarfile.open(fileobj=names, mode="w") as tar:
+        info = tarfile.TarInfo("manifest.json")
+        data = b'{"schema": "unhang-capture-1"}'
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+        for n in range(5000):
+            tar.addfile(tarfile.TarInfo(f"answers/e{n}"))
+    many = zstd(tarfile.TarInfo("answers/again").tobuf() * 50000)
+    path = unhang.write("many.tar.zst", zstd(names.getvalue().rstrip(b"\0") + b"\0" * (-len(names.getvalue().rstrip(b"\0")) % 512)) + many * 200)
+    began = time.process_time(), os.times().children_user
+    run = unhang.run("explain", path)
+    used = os.times().children_user - began[1]
+    said = run.stderr.decode()
+    t.ok(run.returncode == tap.CANNOT and "refused" in said and "answers/e4095" in said, "ten million entries are refused, with the first that is too many", f"{run.returncode}: {said}")
+    t.ok(used < 2, "and soon", f"{used} s of CPU")
+
+
+def stand_in(folder, name, script):
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def captured(unhang, name, folder, *options, scenario=None):
+    bundle = unhang.directory / f"{name}.tar.zst"
+    scenario = scenario or unhang.write("holder.scenario", HOLDER)
+    environment = dict(unhang.environment, PATH=f"{folder}:{unhang.environment.get('PATH', os.environ['PATH'])}")
+    run = subprocess.run([unhang.binary, "emulate", scenario, "--", unhang.binary, "capture", "-o", bundle, *options], capture_output=True, text=True,
+                         timeout=200, env=environment, check=False)
+    return run, manifest(bundle).get("items", []), members(bundle)
+
+
+def test_tools(t, unhang):
+    """Programs that stand in for py-spy and rocgdb: when they are run, with what, and what becomes of what they say."""
+    folder, log = unhang.directory / "programs", unhang.directory / "called"
+    for name in ("py-spy", "rocgdb"):
+        stand_in(folder, name, f'echo "{name} $*" >> {log}; echo "stacks by {name}"; echo "and a complaint" >&2')
+    captured(unhang, "none", folder)
+    t.ok(not log.exists(), "neither is run unless that was asked for")
+    _, items, held = captured(unhang, "tools", folder, "--tools")
+    called = log.read_text().splitlines() if log.exists() else []
+    pid = called[0].split()[-1] if called else "?"
+    t.same(called, [f"py-spy dump --nonblocking --pid {pid}"], "--tools runs py-spy so that it stops nobody, and not rocgdb")
+    t.same(held.get(f"tools/py-spy-{pid}.txt"), b"stacks by py-spy\nand a complaint\n", "all that it says is kept")
+    log.unlink(missing_ok=True)
+    (folder / "py-spy").unlink()
+    _, items, held = captured(unhang, "debugger", folder, "--attach-debugger", "--tools")
+    names = [i["name"] for i in items]
+    called = log.read_text().split() if log.exists() else []
+    t.ok(called[:4] == ["rocgdb", "-batch", "-nx", "-p"] and "py-spy" not in called, "--attach-debugger runs rocgdb, without anybody's start-up files", called)
+    t.same([(i["state"], i["reason"]) for i in items if i["name"].startswith("tools/py")], [("absent", "py-spy is not installed")], "one that is not there is named")
+    t.ok(names and names[-1].startswith("tools/rocgdb-") and names.index("answers/fences") < len(names) - 1, "last of all", names)
+    stand_in(folder, "py-spy", "echo half; exit 3")
+    _, items, held = captured(unhang, "fails", folder, "--tools")
+    state = {i["name"]: (i["state"], i["reason"]) for i in items if i["name"].startswith("tools/")}
+    t.ok(list(state.values()) == [("cut", "py-spy ended with status 3")] and b"half\n" in held.values(), "one that fails: what it said, and its status", state)
+    stand_in(folder, "py-spy", f"echo $$ > {log}; exec sleep 600")
+    run, items, _ = captured(unhang, "hangs", folder, "--tools")
+    state = [i["state"] for i in items if i["name"].startswith("tools/")]
+    t.ok(run.returncode == 0 and state == ["blocked"] and "answers/fences" in [i["name"] for i in items], "one that hangs is given up, and the rest is saved", f"{state} {run.stderr}")
+    left = pathlib.Path(f"/proc/{log.read_text().strip()}/comm")
+    for _ in range(100):
+        if not left.exists() or left.read_text().strip() != "sleep":
+            break
+        time.sleep(0.05)
+    t.ok(not left.exists() or left.read_text().strip() != "sleep", "and is ended")
+
+
+def test_release(t, unhang):
+    """The one write that a capture may make: it frees a devcoredump, when it was asked to and the dump is on the disk."""
+    scenario, folder = tap.HERE / "scenarios" / "dump-left.scenario", unhang.directory
+    for options, wanted in (((), 0), (("--release-devcoredump",), 1)):
+        record, bundle = folder / f"release{wanted}.json", folder / f"release{wanted}.tar.zst"
+        unhang.run("emulate", "--record", record, scenario, "--", "sh", "-c", f"{unhang.binary} capture -o {bundle} {' '.join(options)}; cat /sys/class/devcoredump/*/data > {folder}/still{wanted}", timeout=200)
+        done = [json.loads(line) for line in record.read_text().splitlines()]
+        writes = [n for n, o in enumerate(done) if o["op"] == "write"]
+        reads = [n for n, o in enumerate(done) if o["op"] == "read" and o["path"].endswith("devcoredump/devcd1/data") and (not writes or n < writes[0])]
+        t.same([done[n]["path"].split("/")[-1] for n in writes], ["data"] * wanted, f"{options}: {wanted} write")
+        t.ok(reads and members(bundle).get("devcoredump/0000:0a:00.0.txt"), f"{options}: the dump was read first, and is in the bundle")
+        t.same((folder / f"still{wanted}").stat().st_size > 0, not wanted, f"{options}: whether it is still there")
+
+
+def main():
+    t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
+    test_row(t, unhang, os.path.abspath(sys.argv[2]))
+    test_entries(t, unhang)
+    if not emulated.possible(unhang):
+        t.skip("captures of emulated machines", "this machine cannot make them")
+        t.end()
+    test_tools(t, unhang)
+    test_release(t, unhang)
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
