@@ -1,13 +1,16 @@
 """What the flight recorder costs: rows for bench/run. Real HIP launches on ROCm's runtime over the emulated KFD, with and without the recorder in turns."""
 import os
 import pathlib
+import random
 import shutil
+import struct
 import subprocess
 import sys
 import timeit
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent
+BYTES = 256 << 20
 WANTED = {'hot0': 'at most 3 ns', 'cold0': '', 'hot1': 'at most 40 ns', 'cold1': 'at most 100 ns', 'hot3': 'at most 70 ns', 'cold3': 'at most 200 ns', 'node': 'at most 40 ns'}
 NAMES = {'hot0': 'a launch at level 0', 'cold0': 'the same, cold (1 MiB walked between launches)', 'hot1': 'a launch at level 1', 'cold1': 'the same, cold',
          'hot3': 'a launch at level 3 (arguments)', 'cold3': 'the same, cold', 'node': 'a node of a graph at level 1'}
@@ -50,6 +53,22 @@ def build(work):
     return tool, program, done.stderr if done.returncode else ''
 
 
+def statistics(row, program, work):
+    """Level 5: the time of computing against that of reading once, both of the processor, the best of several."""
+    chance = random.Random(1)
+    values = [chance.gauss(0, 1) for _ in range(1 << 16)]
+    floats = struct.pack(f'<{len(values)}f', *values)
+    kinds = {'float32': (2, floats), 'float16': (3, struct.pack(f'<{len(values)}e', *values)), 'bfloat16': (4, b''.join(floats[i + 2:i + 4] for i in range(0, len(floats), 4)))}
+    for name, (dtype, piece) in kinds.items():
+        path = work / 'numbers'
+        with path.open('wb') as out:
+            for _ in range(BYTES // len(piece)):
+                out.write(piece)
+        reading, computing, _ = subprocess.run([program, path, str(dtype), '8'], capture_output=True, text=True).stdout.splitlines()[1].split()
+        row(f'flight recorder: statistics of {BYTES >> 20} MiB of {name}', f'{float(computing) / float(reading):.2f} times reading it once', 'at most 1.5 times')
+        path.unlink()
+
+
 def rows(row, unhang, work):
     library = pathlib.Path(unhang).resolve().parent
     recorder, fake = library / 'libunhang-recorder.so', library / 'fake_runtime'
@@ -76,6 +95,8 @@ def rows(row, unhang, work):
                  for level in (0, 1)]
         row('flight recorder: an allocation and its free', f'{times[1] - times[0]:+.0f} ns', 'at most 25 ns')
     pathlib.Path(recording).unlink(missing_ok=True)
+    if (library / 'statistics_of_512').exists():
+        statistics(row, library / 'statistics_of_512', work)
     return None
 
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "html_check.h"
+#include "report/html/quote.h"
 
 static void says(struct str s)
 {
@@ -62,11 +63,35 @@ static void test_filter(void **state)
 	free(written);
 }
 
+/** Of too many lines those around what is told go first; what is left is found. */
+static void test_limit(void **state)
+{
+	quoted_lines list = { 0 };
+	(void)state;
+	for (uint64_t line = 1; line <= 100; line++) {
+		const struct quoted_line one = { { 0, line }, line % 10 == 0 };
+		vec_push(&list, one);
+	}
+	assert_true(quote_limit(&list, 100));
+	assert_int_equal(list.len, 100);
+	assert_true(quote_has(&list, (struct place){ 0, 99 }));
+	assert_false(quote_limit(&list, 50));
+	assert_int_equal(list.len, 10);
+	assert_int_equal(quote_told(&list), 10);
+	assert_true(quote_has(&list, (struct place){ 0, 100 }));
+	assert_false(quote_has(&list, (struct place){ 0, 99 }));
+	assert_false(quote_limit(&list, 3));
+	assert_int_equal(list.len, 3);
+	assert_false(quote_has(&list, (struct place){ 0, 100 }));
+	vec_free(&list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_contexts),
 		cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

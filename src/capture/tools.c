@@ -72,7 +72,10 @@ static void run_tool(struct step *s)
 		return;
 	}
 	s->shared->result.bytes = size > 0 ? (uint64_t)size : 0;
-	step_end(s, code ? ITEM_CUT : ITEM_SAVED, code ? "%s ended with status %d" : "", r->tool->name, code);
+	if (code)
+		step_end(s, ITEM_CUT, "%s ended with status %d", r->tool->name, code);
+	else
+		step_end(s, ITEM_SAVED, "%s", "");
 	if (!item_finish(s->capture, &f))
 		step_end(s, ITEM_FAILED, "%s", strerror(errno));
 }

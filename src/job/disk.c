@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -13,7 +15,15 @@
 #include "base/save.h"
 #include "job/parts.h"
 
-enum { VALUE_MOST = 8192, FILE_MOST = 4 << 20, TRIES_MOST = 1000, RUNS_KEPT = 64, RUNS_MOST = 4096 };
+enum {
+	VALUE_MOST = 8192,
+	FILE_MOST = 4 << 20,
+	TRIES_MOST = 1000,
+	RUNS_KEPT = 64,
+	RUNS_MOST = 4096,
+	LEFT_MS = 20000,
+	LEFT_POLL_MS = 100
+};
 
 #define TRY_BEGINS "try"
 enum { RUN_PIECE = 16 << 10 };
@@ -48,8 +58,8 @@ static const struct disk_key try_keys[] = {
 #define T(name) TEXT(run_told, name)
 #define N(name) NUMBER(run_told, name)
 static const struct disk_key run_keys[] = {
-	T(id),       T(host),  T(boot_id), T(directory), T(command),  T(launcher), T(job),   N(rank), N(world),
-	N(restarts), N(began), N(pid),     N(status),    T(recorder), T(before),   T(notes), { 0 },
+	T(id),       T(host),  T(boot_id), T(directory), T(command),  T(launcher),   T(job),    N(rank),  N(world),
+	N(restarts), N(began), N(pid),     N(status),    T(recorder), T(recordings), T(before), T(notes), { 0 },
 };
 #undef T
 #undef N
@@ -221,9 +231,22 @@ struct uh_error *disk_begin(struct supervisor *s)
 	s->run->directory = str_z(s->directory);
 	struct uh_error *err = make_directories(s->directory);
 	struct run_told before = { 0 };
+	s->lock = err ? -1 : open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->lock >= 0)
+		flock(s->lock, LOCK_EX | LOCK_NB);
 	if (!err)
 		take_all(read_run(s->arena, s->directory), s, &before);
 	return err;
+}
+
+void directory_empty(const char *path)
+{
+	DIR *d = opendir(path);
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
 }
 
 bool disk_first_of_node(const struct supervisor *s)
@@ -273,11 +296,46 @@ static void vacuum(struct old_run *list, size_t n)
 		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static bool was_killed(const struct run_told *r, const struct run_told *now)
+/** A run holds a lock on its directory for as long as it lives. Its number may be another process's by now. */
+static bool lives(const char *directory)
+{
+	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+}
+
+static bool was_killed(const struct run_told *r, const struct run_told *now, const char *directory)
 {
 	if (r->status >= 0 || !r->id.n || !str_eq(r->host, now->host))
 		return false;
-	return !str_eq(r->boot_id, now->boot_id) || (kill((pid_t)r->pid, 0) && errno == ESRCH);
+	return !str_eq(r->boot_id, now->boot_id) || !lives(directory);
+}
+
+/** Reads the recordings that it left, and removes them. No job of ours runs, so that this may wait. */
+static void study_left(struct supervisor *s, struct supervisor *other, struct run_try *last)
+{
+	const char *recordings = arena_z(s->arena, other->run->recordings);
+	struct stat st;
+	if (!*recordings || lstat(recordings, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return;
+	last->recordings = 1;
+	const struct job_study study = {
+		.run = other->run,
+		.of = last,
+		.directory = arena_printf(s->arena, "%s/%lld", other->directory, (long long)last->number).p,
+		.recordings = recordings,
+		.deadline_ms = LEFT_MS,
+		.options = s->options,
+	};
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
+	mkdir(study.directory, 0700);
+	if (s->hands && helper_begin(&s->helper, &task, LEFT_MS)) {
+		struct pollfd wait = { .fd = s->helper.child.fd, .events = POLLIN };
+		while (!helper_go_on(&s->helper, now_ms()))
+			poll(&wait, 1, LEFT_POLL_MS);
+		try_take(text_str(&s->helper.answer), s->arena, last);
+	}
+	directory_empty(recordings);
+	rmdir(recordings);
 }
 
 /** What a run that was killed left: its last try has no end. */
@@ -292,6 +350,7 @@ static void complete(struct supervisor *s, struct supervisor *other)
 				S("unhang was killed together with the job, so neither could tell why. In a container this "
 				  "is mostly the out-of-memory killer.") :
 				S("The machine was started again while the job ran.");
+		study_left(s, other, last);
 	}
 	r->status = 128 + SIGKILL;
 	disk_save(other);
@@ -314,7 +373,7 @@ void disk_complete(struct supervisor *s)
 			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory
 		};
 		take_all(read_run(s->arena, directory), &other, &r);
-		if (r.id.n && was_killed(&r, s->run))
+		if (r.id.n && was_killed(&r, s->run, directory))
 			complete(s, &other);
 		if (r.id.n && r.status >= 0)
 			vec_push(&over, ((struct old_run){ directory, r.began }));

@@ -70,5 +70,5 @@ struct job_result {
 struct uh_error *job_run(const struct job_options *o, const struct job_hands *hands, void (*tell)(const char *line),
 			 struct job_result *ret);
 /** Completes the reports of runs below @state_dir that were killed, and removes old ones. */
-void job_complete(const char *state_dir, void (*tell)(const char *line));
+void job_complete(const char *state_dir, const struct job_hands *hands, void (*tell)(const char *line));
 void job_result_free(struct job_result *r);

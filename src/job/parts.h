@@ -126,6 +126,7 @@ struct supervisor {
 	struct terminal terminal;
 	struct helper helper;
 	const char *directory, *recordings;
+	int lock;                   // on the directory
 	struct str profile, repeat; // lines of NAME=VALUE
 	int64_t deadline;           // of all tries; 0: none
 	int64_t delay_ms;           // before the next try
@@ -189,9 +190,11 @@ void disk_report(const struct supervisor *s);
 void disk_save(const struct supervisor *s);
 /** Makes the directory of the run, and reads the tries that are in it already. */
 struct uh_error *disk_begin(struct supervisor *s);
+/** Removes the files of a directory. */
+void directory_empty(const char *path);
 /** Whether this process is the first of its job on this node to save a bundle. */
 bool disk_first_of_node(const struct supervisor *s);
-/** Completes the reports of runs that were killed. */
+/** Completes the reports of runs that were killed. No job may run: it waits. */
 void disk_complete(struct supervisor *s);
 
 // ranks.c

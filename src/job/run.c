@@ -93,10 +93,19 @@ static void describe(struct supervisor *s)
 	r->id = run_name(s->arena, r);
 }
 
+/** The directory that the user's own UNHANG_RECORDING names; else shared memory. In a container that dies with it. */
+static const char *recordings_base(struct supervisor *s)
+{
+	const char *own = getenv("UNHANG_RECORDING"), *slash = own ? strrchr(own, '/') : NULL;
+	if (own && own[0] == '/' && slash > own && !memchr(own, '%', (size_t)(slash - own)))
+		return arena_z(s->arena, (struct str){ own, (size_t)(slash - own) });
+	return access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
+}
+
 /** The recordings lie in memory, in a directory of their own that capture and `unhang last` know by its name. */
 static struct uh_error *make_recordings(struct supervisor *s)
 {
-	const char *shm = access("/dev/shm", W_OK) ? s->directory : "/dev/shm";
+	const char *shm = recordings_base(s);
 	s->recordings = arena_printf(s->arena, "%s/unhang-%u." STR_FMT, shm, (unsigned)getuid(), STR_ARG(s->run->id)).p;
 	// In a directory that others may write to, somebody may have made it before us.
 	struct stat st;
@@ -106,17 +115,8 @@ static struct uh_error *make_recordings(struct supervisor *s)
 		s->recordings = NULL;
 		return err;
 	}
+	s->run->recordings = str_z(s->recordings);
 	return NULL;
-}
-
-static void empty_directory(const char *path)
-{
-	DIR *d = opendir(path);
-	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
 }
 
 static void take_over(struct supervisor *s)
@@ -138,6 +138,8 @@ static void give_back(struct supervisor *s)
 	text_free(&s->helper.answer);
 	if (s->terminal.fd >= 0)
 		close(s->terminal.fd);
+	if (s->lock >= 0)
+		close(s->lock);
 	close(s->signals);
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 	sigprocmask(SIG_SETMASK, &s->before, NULL);
@@ -302,8 +304,6 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		err = start(s, a);
 	if (!err) {
 		disk_report(s);
-		if (t->number == 1)
-			disk_complete(s);
 		attempt_run(s, a);
 		if (WIFSIGNALED(a->status) || a->kill_sent)
 			terminal_restore(&s->terminal);
@@ -385,7 +385,7 @@ static struct uh_error *all_tries(struct supervisor *s)
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
 		disk_note(s);
-		empty_directory(s->recordings); // of the try before
+		directory_empty(s->recordings); // of the try before
 		err = try_once(s, t);
 		disk_save(s);
 		tell(s, t);
@@ -441,16 +441,20 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 				.arena = &ret->arena,
 				.run = &ret->run,
 				.delay_ms = o->delay_ms,
+				.lock = -1,
 				.deadline = o->deadline_ms ? now_ms() + o->deadline_ms : 0 };
 	describe(&s);
 	take_over(&s);
 	struct uh_error *err = begin(&s);
 	if (!err) {
 		err = all_tries(&s);
+		disk_complete(&s);
+		if (ret->run.notes.n)
+			disk_save(&s);
 		finish(&s);
 	}
 	if (s.recordings) {
-		empty_directory(s.recordings);
+		directory_empty(s.recordings);
 		rmdir(s.recordings);
 	}
 	const struct run_try **list = arena_alloc(&ret->arena, (s.tries.len + 1) * sizeof(*list));
@@ -464,15 +468,16 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 	return err;
 }
 
-void job_complete(const char *state_dir, void (*tell_line)(const char *line))
+void job_complete(const char *state_dir, const struct job_hands *hands, void (*tell_line)(const char *line))
 {
 	static char *const nothing[] = { NULL };
 	struct arena a = { 0 };
 	struct run_told run;
 	const struct job_options o = { .command = nothing, .state_dir = state_dir };
-	struct supervisor s = { .options = &o, .tell = tell_line, .arena = &a, .run = &run };
+	struct supervisor s = { .options = &o, .hands = hands, .tell = tell_line, .arena = &a, .run = &run };
 	describe(&s);
 	disk_complete(&s);
+	text_free(&s.helper.answer);
 	if (run.notes.n)
 		tell_line(arena_z(&a, run.notes));
 	arena_free(&a);

@@ -14,6 +14,7 @@
 #include "base/print.h"
 #include "base/save.h"
 #include "job/job.h"
+#include "session/run/finish.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/session.h"
@@ -250,7 +251,7 @@ static void say_line(const char *line)
 static void complete_runs(const char *state_dir)
 {
 	struct arena a = { 0 };
-	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, say_line);
+	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, run_hands(), say_line);
 	arena_free(&a);
 }
 

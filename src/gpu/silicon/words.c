@@ -45,7 +45,7 @@ bool wave_bits_of(const struct know *k, struct str gfx, struct str name, size_t 
 	struct arena a = { 0 };
 	const struct wave_layout *l;
 	_cleanup_error_ struct uh_error *err = layout_for_words(&a, k, gfx, &l);
-	const struct bits *b = l ? layout_bits_named(l, name) : NULL;
+	const struct bits *b = !err && l ? layout_bits_named(l, name) : NULL;
 	bool found = b && b->of == BITS_REGISTER;
 	if (found) {
 		*ret_word = b->index;

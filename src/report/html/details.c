@@ -20,10 +20,11 @@ void html_place(struct html_report *h, struct place at)
 	struct html *p = &h->page;
 	struct text line = { 0 };
 	prose_place(&h->words, &line, at);
-	if (lines_at(h->d->lines, at).n)
+	const bool quoted = quote_has(&h->quoted, at);
+	if (quoted)
 		page_numbers(p, "<a href=\"#L%zu-%u-%llu\">", h->index, at.source, (unsigned long long)at.line);
 	page_text(p, str_trim(text_str(&line)));
-	if (lines_at(h->d->lines, at).n)
+	if (quoted)
 		page_put(p, "</a>");
 	text_free(&line);
 }
@@ -192,5 +193,5 @@ void html_details(struct html_report *h, const struct incident *i)
 		html_fold_end(h);
 	}
 	html_tables(h, i);
-	html_evidence(h, i);
+	html_evidence(h);
 }

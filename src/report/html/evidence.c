@@ -1,8 +1,5 @@
 // Lines of the evidence, each with those around it, as they stand there.
-#include <stdlib.h>
-
 #include "report/html/parts.h"
-#include "report/html/quote.h"
 
 enum { LINES_MOST = 600, LINE_MOST = 1000, LINE_FULL = 4096 };
 
@@ -21,15 +18,12 @@ static void put_line(struct html_report *h, const struct quoted_line *q)
 }
 
 /** A list for each run of lines. */
-static size_t put_lines(struct html_report *h, const quoted_lines *list)
+static void put_lines(struct html_report *h, const quoted_lines *list)
 {
 	struct html *p = &h->page;
 	const struct quoted_line *last = NULL;
-	size_t shown = 0;
 	for (size_t n = 0; n < list->len; n++) {
 		const struct quoted_line *q = &list->data[n];
-		if (!h->options->full_evidence && shown == LINES_MOST)
-			break;
 		if (last && (last->at.source != q->at.source || last->at.line + 1 != q->at.line))
 			page_put(p, "</ol>\n");
 		if (!last || last->at.source != q->at.source)
@@ -38,21 +32,27 @@ static size_t put_lines(struct html_report *h, const quoted_lines *list)
 			page_put(p, "<ol class=\"lines\">\n");
 		put_line(h, q);
 		last = q;
-		shown++;
 	}
 	if (last)
 		page_put(p, "</ol>\n");
-	return shown;
 }
 
-void html_evidence(struct html_report *h, const struct incident *i)
+void html_quote(struct html_report *h, const struct incident *i)
 {
-	quoted_lines list = quote_lines(h->d, i, h->options->full_evidence);
-	if (list.len) {
-		html_fold(h, "evidence", "Evidence", quote_told(&list));
-		if (put_lines(h, &list) < list.len)
+	// All of the evidence stands with the first incident: it is the same for all.
+	const bool full = h->options->full_evidence && h->index == 1;
+	h->quoted = quote_lines(h->d, i, full);
+	h->all_quoted = full || quote_limit(&h->quoted, LINES_MOST);
+}
+
+void html_evidence(struct html_report *h)
+{
+	if (h->quoted.len) {
+		html_fold(h, "evidence", "Evidence", quote_told(&h->quoted));
+		put_lines(h, &h->quoted);
+		if (!h->all_quoted)
 			page_put(&h->page, "<p>More lines are in the evidence itself.</p>\n");
 		html_fold_end(h);
 	}
-	vec_free(&list);
+	vec_free(&h->quoted);
 }

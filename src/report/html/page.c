@@ -139,6 +139,7 @@ static void on_incident(void *ctx, const struct incident *i)
 		page_put(p, "</summary>\n");
 	}
 	page_numbers(p, "<article id=\"incident%zu\">\n", h->index);
+	html_quote(h, i);
 	html_first(h, i);
 	html_details(h, i);
 	page_put(p, "</article>\n");

@@ -1,6 +1,7 @@
 // What the files of the HTML report share.
 #pragma once
 
+#include "report/html/quote.h"
 #include "report/html/tag.h"
 #include "report/picture/picture.h"
 #include "report/text/parts.h"
@@ -11,6 +12,8 @@ struct html_report {
 	const struct page_options *options;
 	struct text_report words; // for the sentences that it shares with the text
 	size_t index;             // of the incident, from 1
+	quoted_lines quoted;      // of the incident
+	bool all_quoted;
 	VEC(struct note) notes;
 };
 
@@ -24,7 +27,9 @@ void html_strip(struct html_report *h, const struct picture *p);
 void html_pictures(struct html_report *h, const struct incident *i, enum know_picture lead);
 /** Folded: why, remedies with their steps, events with their facts, lines of the evidence. */
 void html_details(struct html_report *h, const struct incident *i);
-void html_evidence(struct html_report *h, const struct incident *i);
+/** Chooses the lines that are quoted, before anything refers to them; and writes them. */
+void html_quote(struct html_report *h, const struct incident *i);
+void html_evidence(struct html_report *h);
 /** Code, rings, queues and waves. */
 void html_tables(struct html_report *h, const struct incident *i);
 /** At the end: what was read, and what the file tells about the machine and its people. */

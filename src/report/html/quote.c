@@ -97,3 +97,20 @@ size_t quote_told(const quoted_lines *list)
 		told += list->data[n].told;
 	return told;
 }
+
+bool quote_limit(quoted_lines *list, size_t most)
+{
+	size_t len = 0;
+	if (list->len <= most)
+		return true;
+	for (size_t n = 0; n < list->len; n++)
+		if (list->data[n].told)
+			list->data[len++] = list->data[n];
+	list->len = len < most ? len : most;
+	return false;
+}
+
+bool quote_has(const quoted_lines *list, struct place at)
+{
+	return list->len && bsearch(&at, list->data, list->len, sizeof(list->data[0]), by_place);
+}

@@ -23,7 +23,7 @@ struct ended_words {
 };
 static const struct ended_words words[] = {
 	{ "done", "ended well" },
-	{ "no-launch", "ended with status 0, but launched no GPU kernel" },
+	{ "no-launch", "ended with status 0; it launched no GPU kernel" },
 	{ "exit", "failed" },
 	{ "signal", "was ended by a signal" },
 	{ "oom", "was killed because the host's memory ran out" },
@@ -119,10 +119,10 @@ static void say_try(struct sheet *s, const struct run_try *t)
 		     { "Decision", t->reason },  { "Try", t->propose } };
 	if (s->as_json)
 		return;
-	sheet_say(s, "Try %lld, level %lld: the job %s", (long long)t->number, (long long)t->level, ended_say(t->ended));
+	sheet_say(s, "Try %lld, level %lld: ", (long long)t->number, (long long)t->level);
 	if (t->ran_ms >= 0)
-		sheet_say(s, " after %lld.%lld s", (long long)t->ran_ms / 1000, (long long)(t->ran_ms % 1000) / 100);
-	sheet_say(s, ".\n");
+		sheet_say(s, "after %lld.%lld s ", (long long)t->ran_ms / 1000, (long long)(t->ran_ms % 1000) / 100);
+	sheet_say(s, "the job %s.\n", ended_say(t->ended));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!rows[i].value.n)
 			continue;

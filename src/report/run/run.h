@@ -41,6 +41,7 @@ struct run_told {
 	int64_t rank, world, restarts;
 	int64_t began, pid, status; // status: -1 while it runs
 	struct str recorder;        // the library; empty: none
+	struct str recordings;      // directory, while it runs
 	struct str before;          // who had GPU memory before the start
 	struct str notes;
 	const struct run_try *const *tries;

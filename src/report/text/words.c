@@ -115,8 +115,10 @@ static struct str file_name(const struct text_report *t, unsigned source)
 void prose_place(const struct text_report *t, struct text *line, struct place at)
 {
 	bool alone = evidence_count(t->diagnosis->evidence) == 1;
-	if (!at.line) // of a core
-		text_printf(line, alone ? "" : " [" STR_FMT "]", STR_ARG(file_name(t, at.source)));
+	if (!at.line && alone) // of a core
+		return;
+	if (!at.line)
+		text_printf(line, " [" STR_FMT "]", STR_ARG(file_name(t, at.source)));
 	else if (alone)
 		text_printf(line, " [line %llu]", (unsigned long long)at.line);
 	else

@@ -270,13 +270,18 @@ static bool is_news(const struct run_told *r)
 	return last && (r->ntries > 1 || !str_is(last->ended, "done") || r->notes.n);
 }
 
+const struct job_hands *run_hands(void)
+{
+	static const struct job_hands hands = { study, decide, look, profile, run_finish, NULL };
+	return &hands;
+}
+
 struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_status)
 {
 	struct arena a = { 0 };
 	struct job_result result;
-	const struct job_hands hands = { study, decide, look, profile, run_finish, NULL };
 	const struct job_options options = options_of(o, &a);
-	struct uh_error *err = job_run(&options, &hands, say, &result);
+	struct uh_error *err = job_run(&options, run_hands(), say, &result);
 	if (!err && (o->json || (!o->quiet && is_news(&result.run))))
 		report_run(&result.run, o->json, out);
 	*ret_status = result.status;
