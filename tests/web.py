@@ -95,7 +95,7 @@ def odd_files(folder):
 
 
 # Of emscripten's C library, for what a page never asks of it.
-UNUSED = {"env.__syscall_faccessat", "env.__syscall_fdatasync", "env.__syscall_poll", "env.emscripten_notify_memory_growth"}
+UNUSED = {"env.__syscall_faccessat", "env.__syscall_fdatasync", "env.__syscall_geteuid32", "env.__syscall_poll", "env.emscripten_notify_memory_growth"}
 
 
 def test_imports(t, wasm):

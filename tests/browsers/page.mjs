@@ -140,6 +140,18 @@ async function folder(page, kind) {
 	await page.click('#again');
 }
 
+/** Where something is absent, the report says so. */
+async function core(page, kind) {
+	await give(page, path.join(top, 'docs/sample-gpucore'), path.join(top, 'docs/sample-kernel.co'));
+	const frame = await (await page.$('#report')).contentFrame();
+	await frame.waitForSelector('h1', WAIT);
+	const text = await frame.evaluate(() => document.body.textContent);
+	ok(/gather_rows/.test(text) && /this page has no disassembler/.test(text) && /does not read debug information/.test(text), `${kind}: the report of a core says what the page lacks`, text.slice(0, 500));
+	if (pictures)
+		await page.screenshot({ path: path.join(pictures, `page-${kind}-core.png`) });
+	await page.click('#again');
+}
+
 async function hostile(page, kind) {
 	const name = '"><img src=x onerror=alert(1)>.log';
 	const line = 'amdgpu 0000:2f:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770, for process </title><script>alert(2)</script> pid 4242)\n';
@@ -195,7 +207,7 @@ for (const [kind, options] of Object.entries(BROWSERS)) {
 	for (const size of Object.keys(SIZES)) {
 		const page = await opened(browser, SIZES[size]);
 		await look(page, kind, size);
-		for (const test of size !== 'wide' ? [pasted] : kind === 'chromium' ? [pasted, files, folder, hostile, large] : [pasted, files, hostile, large])
+		for (const test of size !== 'wide' ? [pasted] : kind === 'chromium' ? [pasted, files, folder, core, hostile, large] : [pasted, files, core, hostile, large])
 			await test(page, kind);
 		ok(!page.left.length, `${kind}, ${size}: no request leaves`, page.left);
 		ok(!page.said.some(s => /Content.Security.Policy|violates/i.test(s)), `${kind}, ${size}: nothing is tried that its policy forbids`, page.said);

@@ -57,6 +57,20 @@ struct uh_error *source_journal_file(const struct named *n, const char *path, co
 	return uh_error_new("%s: a journal file, which the page cannot read; save it as text with journalctl", path);
 }
 
+struct uh_error *source_journal(const char *root, int boot, const struct source_visitor *v)
+{
+	(void)root;
+	(void)boot;
+	(void)v;
+	return uh_error_new("the page has no journal");
+}
+
+int source_journal_boots(const char *root)
+{
+	(void)root;
+	return 0;
+}
+
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v)
 {
 	(void)v;

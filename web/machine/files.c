@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/save.h"
 #include "machine/page.h"
 
 ssize_t read(int fd, void *to, size_t size)
@@ -18,6 +19,8 @@ ssize_t write(int fd, const void *bytes, size_t n)
 	page_write(fd, bytes, n);
 	return (ssize_t)n;
 }
+
+bool write_all(int fd, struct str bytes) { return write(fd, bytes.p, bytes.n) == (ssize_t)bytes.n; }
 
 int close(int fd)
 {

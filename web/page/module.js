@@ -20,8 +20,18 @@ class BlockReader {
 	constructor(source) {
 		this.source = source;
 		this.size = source.size;
-		this.from = 0;
-		this.block = new Uint8Array(0);
+		// A window reaches a little into the block before it: the last two are kept.
+		this.blocks = [];
+	}
+
+	blockAt(offset) {
+		const from = Math.floor(offset / BLOCK) * BLOCK;
+		let block = this.blocks.find(one => one.from === from);
+		if (!block) {
+			block = { from, bytes: this.source.read(from, Math.min(BLOCK, this.size - from)) };
+			this.blocks = [block, ...this.blocks.slice(0, 1)];
+		}
+		return block;
 	}
 
 	read(offset, to) {
@@ -29,15 +39,10 @@ class BlockReader {
 			return this.source.readInto(offset, to);
 		let n = 0;
 		while (n < to.length && offset + n < this.size) {
-			const at = offset + n - this.from;
-			if (at < 0 || at >= this.block.length) {
-				this.from = Math.floor((offset + n) / BLOCK) * BLOCK;
-				this.block = this.source.read(this.from, Math.min(BLOCK, this.size - this.from));
-				if (offset + n - this.from >= this.block.length)
-					break;
-				continue;
-			}
-			const part = this.block.subarray(at, at + to.length - n);
+			const { from, bytes } = this.blockAt(offset + n), at = offset + n - from;
+			if (at >= bytes.length)
+				break; // it was cut since
+			const part = bytes.subarray(at, at + to.length - n);
 			to.set(part, n);
 			n += part.length;
 		}
