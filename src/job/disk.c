@@ -209,13 +209,15 @@ static struct uh_error *make_directories(const char *path)
 {
 	struct arena a = { 0 };
 	char *copy = arena_z(&a, str_z(path));
+	const mode_t above =
+		geteuid() ? 0700 : 0755; // in /var/lib/unhang updates of the knowledge lie, too, which are for everybody
 	int why = 0;
 	for (char *p = copy + 1; !why; p++) {
 		const char at = *p;
 		if (at && at != '/')
 			continue;
 		*p = 0;
-		if (mkdir(copy, 0700) && errno != EEXIST)
+		if (mkdir(copy, at ? above : 0700) && errno != EEXIST)
 			why = errno;
 		*p = at;
 		if (!at)

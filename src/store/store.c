@@ -19,7 +19,7 @@ const char *store_path(struct arena *a, const char *directory, struct str id)
 	return arena_printf(a, "%s/" INCIDENTS "/" STR_FMT, directory, STR_ARG(id)).p;
 }
 
-static bool make(const char *path) { return !mkdir(path, DIRECTORY_MODE) || errno == EEXIST; }
+static bool make(const char *path, mode_t mode) { return !mkdir(path, mode) || errno == EEXIST; }
 
 struct uh_error *store_save(const char *directory, const struct stored *i)
 {
@@ -27,7 +27,8 @@ struct uh_error *store_save(const char *directory, const struct stored *i)
 	struct text text = { 0 };
 	const char *all = arena_printf(&a, "%s/" INCIDENTS, directory).p, *path = store_path(&a, directory, i->id);
 	struct uh_error *err = NULL;
-	if (!make(directory) || !make(all) || !make(path))
+	// Updates of the knowledge lie beside the incidents, and are for everybody.
+	if (!make(directory, 0755) || !make(all, DIRECTORY_MODE) || !make(path, DIRECTORY_MODE))
 		err = uh_error_os(errno, "%s", path);
 	stored_text(i, &text);
 	if (!err)
