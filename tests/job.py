@@ -148,6 +148,13 @@ def test_signals(t, j):
     report = j.report()
     t.same((job.returncode, len(report["tries"]), report["tries"][0]["ended"]), (137, 1, "stopped"), "who ignores TERM is killed after --grace, and not started again")
     t.ok("did not end within --grace" in report["tries"][0]["because"], "which is said", report["tries"][0]["because"])
+    long = str(30000000 + os.getpid())
+    job = j.start(shell(f"sleep {long} & echo ready; wait; true"), "--grace", PATIENCE * 10)
+    job.stdout.readline()
+    job.send_signal(signal.SIGTERM)
+    job.communicate(timeout=PATIENCE)
+    last = j.report()["tries"][0]
+    t.same((job.returncode, last["ended"], still_there(long), "--grace" in last["because"]), (143, "stopped", [], False), "once the command has ended, what it started does not have the whole --grace")
     job = j.start(shell("echo $$; exec sleep 1000"), "--status-file", j.unhang.directory / "killed.json")
     pid = int(job.stdout.readline())
     job.kill()
@@ -166,11 +173,18 @@ def test_limits(t, j):
     with open(j.unhang.directory / "out", "wb") as out:
         second = subprocess.Popen([*j.arguments("--timeout-silent", 10, "--deadline", 12), "--", *talks], stdout=out, stderr=out, env=j.unhang.environment)
     filed = j.status
+    # The time of a terminal has steps of 8 seconds, which are longer than this limit.
+    master, slave = pty.openpty()
+    fourth = subprocess.Popen([*j.arguments("--quiet", "--timeout-silent", 6, "--deadline", 15), "--", *talks], stdout=slave, stderr=slave, env=j.unhang.environment)
+    shown = j.status
     third = j.start(shell("echo begun; kill -STOP $$"), "--timeout-silent", 10, "--deadline", 12)
     stopped = j.status
     said, _ = first.communicate(timeout=PATIENCE)
     second.wait(timeout=PATIENCE)
-    for where, status in (("a pipe", piped), ("a file", filed)):
+    fourth.wait(timeout=PATIENCE)
+    os.close(slave)
+    os.close(master)
+    for where, status in (("a pipe", piped), ("a file", filed), ("a terminal", shown)):
         t.same(json.loads(status.read_text())["tries"][0]["ended"], "deadline", f"one that talks into {where} is not, but for the deadline")
     t.ok(said.count("x") > 5, "and until then it runs", said)
     third.communicate(timeout=PATIENCE)
@@ -359,10 +373,31 @@ def test_terminal(t, j):
         term.close()
 
 
+def test_hangup(t, j):
+    """unhang as the leader of its session, and the terminal is closed: the kernel tells nobody else."""
+    long = str(20000000 + os.getpid())
+    command = list(map(str, [*j.arguments("--quiet"), "--", *shell(f"sleep {long} & echo ready; wait; true")]))
+    pid, fd = pty.fork()
+    if not pid:
+        os.execve(command[0], command, j.unhang.environment)
+    said = b""
+    while b"ready" not in said:
+        said += os.read(fd, 100)
+    os.close(fd)
+    gone = until(lambda: os.waitpid(pid, os.WNOHANG)[0])
+    t.same((gone, still_there(long)), (True, []), "a terminal that is closed ends the job")
+    t.same(j.report()["tries"][0]["ended"], "stopped", "which is told so")
+    if not gone:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for left in still_there(long):
+            os.kill(int(left), signal.SIGKILL)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     j = Job(unhang)
-    for test in (test_status, test_refused, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal):
+    for test in (test_status, test_refused, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal, test_hangup):
         test(t, j)
     t.end()
 

@@ -68,7 +68,7 @@ static void judge_why(const struct supervisor *s, struct job_try *a)
 		t->ended = S("stopped");
 		t->because = arena_printf(s->arena, "unhang got " STR_FMT " and passed it on.%s",
 					  STR_ARG(signal_say(s->arena, s->asked)),
-					  a->kill_sent ? " The job did not end within --grace and was killed." : "");
+					  a->outlived ? " The job did not end within --grace and was killed." : "");
 		break;
 	case WHY_HANG:
 		t->ended = S("gpu-hang"); // and why is said by who looked

@@ -37,6 +37,19 @@ void loop_show(struct supervisor *s, const char *what)
 
 // --- signals ---
 
+/** The terminal was closed. The kernel tells the leader of the session only, and the others when the leader ends; we stay. */
+static void pass_hangup(const struct supervisor *s, struct job_try *a)
+{
+	tree_list(s->helper.child.pid, &a->pids);
+	for (size_t i = 0; i < a->pids.n; i++) {
+		const pid_t pid = (pid_t)a->pids.list[i];
+		if (getpgid(pid) != getpgrp())
+			continue;
+		kill(pid, SIGHUP);
+		kill(pid, SIGCONT);
+	}
+}
+
 static void forward(struct supervisor *s, struct job_try *a, const struct signalfd_siginfo *i)
 {
 	const int n = (int)i->ssi_signo;
@@ -50,6 +63,8 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 	// What the terminal sends the job has got as well: it is in our process group.
 	if (i->ssi_code <= 0)
 		kill(a->root, n);
+	else if (n == SIGHUP && getsid(0) == getpid())
+		pass_hangup(s, a);
 	if (n != SIGTERM || i->ssi_code > 0)
 		return;
 	if (a->root_stopped)
@@ -181,6 +196,7 @@ static void send_end(struct supervisor *s, struct job_try *a)
 	tree_list(s->helper.child.pid, &a->pids);
 	tree_signal(&a->pids, SIGTERM);
 	tree_signal(&a->pids, SIGCONT);
+	a->term_sent = true;
 	if (!a->kill_at)
 		a->kill_at = now_ms() + patience;
 }
@@ -252,7 +268,7 @@ static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 		return;
 	a->output_due = now + OUTPUT_MS;
 	output_look(&a->output, s->helper.child.pid, now);
-	if (now - a->output.changed >= s->options->silent_ms)
+	if (now - a->output.changed >= s->options->silent_ms + a->output.late_ms)
 		begin_end(s, a, WHY_SILENT);
 }
 
@@ -278,6 +294,19 @@ static void runs(struct supervisor *s, struct job_try *a, int64_t now)
 		check_limits(s, a, now);
 }
 
+/** The command has ended, so what it left need not have the whole grace. */
+static void end_orphans(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	a->orphans = true;
+	a->told->left = tree_say(s->arena, &a->pids);
+	if (!a->term_sent) {
+		tree_signal(&a->pids, SIGTERM);
+		tree_signal(&a->pids, SIGCONT);
+	}
+	if (!a->kill_at || a->kill_at > now + LEFT_END_MS)
+		a->kill_at = now + LEFT_END_MS;
+}
+
 /** The job has ended, or is being ended: until none of its processes is left. */
 static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 {
@@ -286,19 +315,19 @@ static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 		a->phase = PHASE_GONE;
 		return;
 	}
-	if (a->root_gone && !a->kill_at) {
-		a->told->left = tree_say(s->arena, &a->pids);
-		tree_signal(&a->pids, SIGTERM);
-		tree_signal(&a->pids, SIGCONT);
-		a->kill_at = now + LEFT_END_MS;
+	if (a->root_gone && !a->orphans && !a->kill_sent) {
+		end_orphans(s, a, now);
 	} else if (a->kill_at && now >= a->kill_at) {
+		a->outlived |= !a->root_gone;
 		tree_signal(&a->pids, SIGKILL); // again and again: who forks may have been quicker
 		a->kill_sent = true;
 		a->give_up = a->give_up ? a->give_up : now + GIVE_UP_MS;
 	}
 	if (a->give_up && now >= a->give_up) {
-		a->told->left = tree_say(s->arena, &a->pids);
-		a->told->lacking = S("Some processes of the job cannot be ended: they wait inside the kernel.");
+		a->told->left = (struct str){ 0 };
+		a->told->lacking =
+			arena_printf(s->arena, "Processes of the job wait inside the kernel and cannot be ended: " STR_FMT ".",
+				     STR_ARG(tree_say(s->arena, &a->pids)));
 		a->root_gone = true;
 		a->phase = PHASE_GONE;
 	}
@@ -366,6 +395,8 @@ void attempt_run(struct supervisor *s, struct job_try *a)
 		if (a->phase != PHASE_GONE)
 			loop_wait(s, a, pause_of(s, a));
 	}
+	if (a->why != WHY_ITSELF) // who was ended, was so when the last of its processes was gone
+		a->told->ran_ms = now_ms() - a->began;
 	// Who answered Ctrl-C long ago and went on did not end because of it.
 	if (s->asked != SIGTERM && now_ms() - s->asked_at > ASKED_MS)
 		s->asked = 0;

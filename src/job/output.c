@@ -5,15 +5,19 @@
 
 #include "job/parts.h"
 
+enum { TERMINAL_STEP_MS = 8000 };
+
 void output_look(struct output *o, pid_t helper, int64_t now)
 {
 	uint64_t sum = 0;
-	bool pipes = false;
+	bool pipes = false, terminal = false;
 	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
 		struct stat st;
 		if (fstat(fd, &st))
 			continue;
-		if (S_ISREG(st.st_mode) || isatty(fd))
+		const bool tty = isatty(fd);
+		terminal |= tty;
+		if (S_ISREG(st.st_mode) || tty)
 			sum += (uint64_t)st.st_size + (uint64_t)st.st_mtim.tv_sec * 31 + (uint64_t)st.st_mtim.tv_nsec;
 		else
 			pipes = true;
@@ -24,6 +28,7 @@ void output_look(struct output *o, pid_t helper, int64_t now)
 		sum += tree_written(p);
 		free(p);
 	}
+	o->late_ms = terminal ? TERMINAL_STEP_MS : 0;
 	if (sum != o->sum || !o->changed) {
 		o->sum = sum;
 		o->changed = now;

@@ -68,6 +68,7 @@ void votes_release(struct votes *v);
 struct output {
 	uint64_t sum;
 	int64_t changed;
+	int64_t late_ms; // so much later something may still have been written
 };
 void output_look(struct output *o, pid_t helper, int64_t now);
 
@@ -158,6 +159,9 @@ struct job_try {
 	int64_t give_up; // when processes that SIGKILL does not end are left
 	int64_t output_due;
 	bool kill_sent, studied, looked;
+	bool term_sent;       // to all processes
+	bool outlived;        // the command itself did not end before SIGKILL was sent
+	bool orphans;         // the command has ended; others had to be ended
 	bool held;            // what is saved is of a process that a fault holds
 	struct pid_list pids; // as of the last look
 };
