@@ -266,6 +266,17 @@ def test_killed(t, j):
     t.same((old["state"], old["tries"][0]["ended"], old["status"]), ("ended", "killed", 137), "the next run completes the report")
     t.ok(before["id"] in done.stderr.decode(), "and says so", done.stderr)
     t.same(list(pathlib.Path("/dev/shm").glob(f"unhang-*{before['id']}")), [], "and nothing is left of it in shared memory")
+    t.ok("None of its processes was found" in old["tries"][0]["because"], "with nobody left", old["tries"][0]["because"])
+    long = str(40000000 + os.getpid())
+    job = j.start(shell(f"sleep {long} > /dev/null 2>&1 & echo $!; wait"), "--state-dir", state)
+    left = job.stdout.readline().strip()
+    before = {p.name for p in state.glob("*")}
+    job.kill()
+    job.communicate()
+    j.run(["true"], "--state-dir", state)
+    said = [json.loads(p.read_text())["tries"][0]["because"] for p in state.glob("*/report.json") if p.parent.name in before]
+    t.ok(any(f"still run: sleep ({left})." in line for line in said), "who outlived its run is named", said)
+    os.kill(int(left), signal.SIGKILL)
     job = j.start(shell("echo ready; exec sleep 1000"), "--state-dir", state)
     job.stdout.readline()
     job.kill()

@@ -349,8 +349,11 @@ static void complete(struct supervisor *s, struct supervisor *other)
 		last->ended = S("killed");
 		last->because =
 			str_eq(r->boot_id, s->run->boot_id) ?
-				S("unhang was killed together with the job, so neither could tell why. In a container this "
-				  "is mostly the out-of-memory killer.") :
+				arena_printf(
+					s->arena,
+					"unhang was killed while the job ran, so it could not tell why. In a container this "
+					"is mostly the out-of-memory killer. " STR_FMT,
+					STR_ARG(survivors_say(s->arena, arena_z(s->arena, r->id)))) :
 				S("The machine was started again while the job ran.");
 		study_left(s, other, last);
 	}

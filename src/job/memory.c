@@ -152,8 +152,7 @@ static uint64_t vram_of(const char *process)
 	return sum;
 }
 
-/** The run that a process belongs to, by its environment; empty: none. */
-static struct str run_of(const char *process, char *room, size_t size)
+struct str process_run(const char *process, char *room, size_t size)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%.20s/environ", process);
@@ -172,7 +171,7 @@ static void say_holder(FILE *to, const char *process, const struct holders_task 
 		fprintf(to, "process %.20s of the host (%.1f GiB)\n", process, gib);
 	} else {
 		snprintf(path, sizeof(path), "/proc/%.20s/comm", process);
-		struct str run = run_of(process, room, ENVIRON_ROOM), comm = str_trim(read_file(path, name, sizeof(name)));
+		struct str run = process_run(process, room, ENVIRON_ROOM), comm = str_trim(read_file(path, name, sizeof(name)));
 		fprintf(to, STR_FMT " (%.20s) %.1f GiB", STR_ARG(comm.n ? comm : S("process")), process, gib);
 		if (run.n && !str_is(run, t->run_id))
 			fprintf(to, ", left by the run " STR_FMT, STR_ARG(str_cut(run, 64)));

@@ -45,6 +45,13 @@ void oom_read(struct oom_figures *ret);
 /** Who has GPU memory, other than @own; empty: nobody, or KFD does not tell. *@ret_ours: a process of @own is among them. */
 struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours);
 
+/** The run that a process belongs to, by its environment; empty: none. For a child: it may block. */
+struct str process_run(const char *process, char *room, size_t size);
+
+// --- survivors.c ---
+/** A sentence on the processes that a run which was killed left running, as far as this user may know. */
+struct str survivors_say(struct arena *a, const char *run_id);
+
 // --- votes.c: whether the job moves, by its recordings ---
 enum { HOLDS_MOST = 64 };
 struct votes {

@@ -32,7 +32,7 @@ static const struct ended_words words[] = {
 	{ "silent", "was silent for too long, and was ended" },
 	{ "deadline", "ran into the deadline, and was ended" },
 	{ "stopped", "was stopped by the user or the scheduler" },
-	{ "killed", "was killed together with unhang" },
+	{ "killed", "was running when unhang was killed" },
 };
 
 static const char *ended_say(struct str ended)
@@ -115,7 +115,7 @@ static void say_try(struct sheet *s, const struct run_try *t)
 		struct str value;
 	} rows[] = { { "Evidence", t->because }, { "Cause", t->title },     { "Kernel", t->kernel },
 		     { "Address", t->place },    { "Lacking", t->lacking }, { "Bundle", t->bundle },
-		     { "Left", t->left },        { "Memory", t->holders },  { "Checkpoint", t->checkpoint },
+		     { "Ended too", t->left },        { "Memory", t->holders },  { "Checkpoint", t->checkpoint },
 		     { "Decision", t->reason },  { "Try", t->propose } };
 	if (s->as_json)
 		return;
