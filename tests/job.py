@@ -76,10 +76,23 @@ def test_status(t, j):
 
 
 def test_refused(t, j):
+    sticky = j.unhang.directory / "sticky"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
     for options, words in ((("--level", "10"), "--allow-inputs"), (("--on-repeat", "level=10"), "--allow-inputs"), (("--level", "4"), "levels are"), (("--env", "a b"), "NAME=VALUE"),
-                           (("--cores", "x"), "keep"), (("--profile", "/no/such/file"), "/no/such/file"), (("--grace", "0"), "--grace"), (("--state-dir", "/proc/x"), "/proc/x")):
-        done = j.run(["true"], *options)
-        t.ok(done.returncode == tap.CANNOT and words in done.stderr.decode() and done.stderr.count(b"\n") == 1, f"{' '.join(options)} is refused", done.stderr)
+                           (("--cores", "x"), "keep"), (("--profile", "/no/such/file"), "/no/such/file"), (("--grace", "0"), "--grace"), (("--state-dir", "/proc/x"), "not started: /proc/x"),
+                           (("--state-dir", ""), "--state-dir"), (("--status-file", "/no/such/file"), "/no/such/file"), (("--status-file", "/"), "--status-file"),
+                           (("--crash-diagnostics", "/proc/x"), "/proc/x"), (("--hooks", "/no/such/directory"), "/no/such/directory"), (("--hooks", sticky), "write it")):
+        done = j.run(shell("echo started"), *options)
+        t.ok(done.returncode == tap.CANNOT and words in done.stderr.decode() and done.stderr.count(b"\n") == 1 and not done.stdout, f"{' '.join(map(str, options))} is refused", done.stderr)
+    if os.geteuid():
+        homeless = {**j.unhang.environment, "HOME": "/proc/x"}
+        homeless.pop("XDG_STATE_HOME", None)
+        done = subprocess.run([j.unhang.binary, "run", "--", "echo", "started"], env=homeless, capture_output=True, timeout=PATIENCE)
+        t.ok(done.returncode == tap.CANNOT and b"not started" in done.stderr and b"--state-dir" in done.stderr and not done.stdout, "so is a home that cannot be written", done.stderr)
+    arguments = j.arguments("--quiet")
+    done = subprocess.run([*arguments, "--", "cat", j.status], env=j.unhang.environment, capture_output=True, timeout=PATIENCE)
+    t.same(json.loads(done.stdout or b"{}").get("state"), "running", "the status file is there when the job starts")
     t.same([p.name for p in pathlib.Path("/dev/shm").glob("unhang-*") if p.name.startswith(f"unhang-{os.getuid()}.") and str(os.getpid()) in p.name], [], "and nothing is left of it")
     profile = j.unhang.write("profile.sh", "# unhang profile x\nexport HSA_A='1 2'\n")
     done = j.run(["printenv", "HSA_A"], "--profile", profile)

@@ -160,14 +160,19 @@ void disk_note(const struct supervisor *s)
 	arena_free(&a);
 }
 
+void disk_status(const struct supervisor *s)
+{
+	s->run->tries = (const struct run_try *const *)s->tries.data;
+	s->run->ntries = s->tries.len;
+	if (s->options->status_file)
+		told(s, save_report(s->run, s->options->status_file));
+}
+
 void disk_report(const struct supervisor *s)
 {
 	struct arena a = { 0 };
-	s->run->tries = (const struct run_try *const *)s->tries.data;
-	s->run->ntries = s->tries.len;
+	disk_status(s);
 	told(s, save_report(s->run, arena_printf(&a, "%s/report.json", s->directory).p));
-	if (s->options->status_file)
-		told(s, save_report(s->run, s->options->status_file));
 	arena_free(&a);
 }
 
@@ -231,7 +236,11 @@ struct uh_error *disk_begin(struct supervisor *s)
 {
 	s->directory = arena_printf(s->arena, "%s/" STR_FMT, s->options->state_dir, STR_ARG(s->run->id)).p;
 	s->run->directory = str_z(s->directory);
-	struct uh_error *err = make_directories(s->directory);
+	struct uh_error *cannot = make_directories(s->directory), *err = NULL;
+	if (cannot)
+		err = uh_error_new("The job was not started: %s; --state-dir names another place for the files of the run",
+				   uh_error_message(cannot));
+	uh_error_free(cannot);
 	struct run_told before = { 0 };
 	s->lock = err ? -1 : open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->lock >= 0)

@@ -195,9 +195,10 @@ void try_take(struct str text, struct arena *a, struct run_try *t);
 struct run_try *try_new(struct arena *a);
 void run_text(const struct run_told *r, struct text *to);
 void run_take(struct str text, struct arena *a, struct run_told *r);
-/** Brings the run and its tries to the disk, as the next run reads them; for others; both. */
+/** Brings the run and its tries to the disk, as the next run reads them; for others; for --status-file only; both. */
 void disk_note(const struct supervisor *s);
 void disk_report(const struct supervisor *s);
+void disk_status(const struct supervisor *s);
 void disk_save(const struct supervisor *s);
 /** Makes the directory of the run, and reads the tries that are in it already. */
 struct uh_error *disk_begin(struct supervisor *s);

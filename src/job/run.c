@@ -300,6 +300,8 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 	if (mkdir(a->directory, 0700) && errno != EEXIST)
 		err = uh_error_os(errno, "%s", a->directory);
 	oom_read(&a->before);
+	if (!err && s->options->status_file)
+		disk_status(s);
 	if (!err)
 		err = start(s, a);
 	if (!err) {

@@ -99,12 +99,28 @@ static void run(const struct hook *h, int64_t milliseconds, struct text *to)
 	}
 }
 
+struct uh_error *hooks_check(const char *directory)
+{
+	struct stat st;
+	int fd = -1;
+	struct uh_error *err = trust_open(NULL, directory, O_RDONLY | O_DIRECTORY, &fd);
+	if (!err && fstat(fd, &st))
+		err = uh_error_os(errno, "%s", directory);
+	// Sticky is good enough for a directory above it. Here it would let anybody add a program.
+	if (!err && st.st_mode & (S_IWGRP | S_IWOTH))
+		err = uh_error_new("%s: not used: not only its owner may write it", directory);
+	cleanup_close(&fd);
+	return err;
+}
+
 void hooks_run(const struct hooks_call *c, struct text *to)
 {
 	struct arena a = { 0 };
 	struct door_names names = { 0 };
-	struct uh_error *err =
-		access(c->directory, F_OK) ? NULL : door_names(&(struct named){ .path = c->directory }, false, &a, &names);
+	const bool there = !access(c->directory, F_OK);
+	struct uh_error *err = there ? hooks_check(c->directory) : NULL;
+	if (there && !err)
+		err = door_names(&(struct named){ .path = c->directory }, false, &a, &names);
 	for (size_t n = 0; !err && n < names.n; n++) {
 		const char *path = arena_printf(&a, "%s/%s", c->directory, names.list[n]).p;
 		struct hook h = { .environment = c->environment, .user = c->user };
@@ -113,7 +129,7 @@ void hooks_run(const struct hooks_call *c, struct text *to)
 			continue;
 		struct uh_error *refused = trust_real_path(&a, path, &h.path);
 		if (refused) {
-			text_printf(to, "%s: %s\n", path, uh_error_message(refused));
+			text_printf(to, "%s\n", uh_error_message(refused));
 			uh_error_free(refused);
 			continue;
 		}

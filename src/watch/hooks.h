@@ -12,6 +12,8 @@ struct hooks_call {
 	const char *user;         // that root becomes first; NULL: nobody else
 	int64_t milliseconds;     // for each
 };
+/** Whether nobody but this user and root can put a program into @directory. */
+struct uh_error *hooks_check(const char *directory);
 /** Runs each in turn, by name, without a shell. For a child: it waits. Each line of @to is about one that did not end well. */
 void hooks_run(const struct hooks_call *c, struct text *to);
 

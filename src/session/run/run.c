@@ -14,6 +14,7 @@
 #include "job/profile.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
+#include "session/run/check.h"
 #include "session/run/finish.h"
 #include "session/run/suspect.h"
 #include "session/session.h"
@@ -215,22 +216,12 @@ static void profile(void *ctx, const char *path, FILE *to)
 
 // --- what the user asked for ---
 
-static const char *state_directory(struct arena *a)
-{
-	const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
-	if (!geteuid())
-		return "/var/lib/unhang/runs";
-	if (state && *state == '/')
-		return arena_printf(a, "%s/unhang/runs", state).p;
-	return arena_printf(a, "%s/.local/state/unhang/runs", home ? home : "/tmp").p;
-}
-
 static int64_t milliseconds(unsigned seconds, unsigned usual) { return (int64_t)(seconds ? seconds : usual) * 1000; }
 
-static struct job_options options_of(const struct uh_run_options *o, struct arena *a)
+static struct job_options options_of(const struct uh_run_options *o, const char *state_dir)
 {
 	return (struct job_options){ .command = o->command,
-				     .state_dir = o->state_dir ? o->state_dir : state_directory(a),
+				     .state_dir = state_dir,
 				     .status_file = o->status_file,
 				     .recorder = o->recorder,
 				     .agent = o->agent,
@@ -280,8 +271,17 @@ struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_stat
 {
 	struct arena a = { 0 };
 	struct job_result result;
-	const struct job_options options = options_of(o, &a);
-	struct uh_error *err = job_run(&options, run_hands(), say, &result);
+	const char *state_dir;
+	*ret_status = -1;
+	struct uh_error *err = run_check(o);
+	if (!err)
+		err = run_state_directory(o, &a, &state_dir);
+	if (err) {
+		arena_free(&a);
+		return err;
+	}
+	const struct job_options options = options_of(o, state_dir);
+	err = job_run(&options, run_hands(), say, &result);
 	if (!err && (o->json || (!o->quiet && is_news(&result.run))))
 		report_run(&result.run, o->json, out);
 	*ret_status = result.status;
