@@ -44,9 +44,9 @@ class Job:
         report["wrong"] = [e.message[:200] for e in CHECK.iter_errors(report)] if "schema" in report else []
         return report
 
-    def start(self, command, *options, **more):
+    def start(self, command, *options, columns=80, **more):
         return subprocess.Popen([*self.arguments(*options), "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=self.unhang.environment, **more)
+                                env={**self.unhang.environment, "COLUMNS": str(columns)}, **more)
 
 
 def shell(text):
@@ -247,6 +247,27 @@ def test_tries(t, j):
     t.same(done.report["tries"][0]["decision"]["do"], "stop", "without --restart nothing follows")
 
 
+def test_waits(t, j):
+    """--json with restarts is one document, and whoever ends unhang while it waits is told so."""
+    done = j.run(shell("exit 4"), "--json", "--restart", 1, "--delay", 0)
+    told = json.loads(done.stderr)
+    t.same((len(told["tries"]), list(CHECK.iter_errors(told))), (2, []), "--json is one document, with restarts too")
+    hooks = j.unhang.directory / "failing"
+    hooks.mkdir(mode=0o755)
+    j.unhang.write("failing/hook", "#!/bin/sh\nexit 3\n").chmod(0o755)
+    done = j.run(shell("exit 4"), "--json", "--hooks", hooks)
+    t.ok("status 3" in json.loads(done.stderr)["notes"], "which has complaints as notes", done.stderr)
+    job = j.start(shell("exit 4"), "--restart", 1, "--delay", 1000, columns=50)
+    t.ok(until(lambda: j.report()["tries"][-1].get("decision")), "a try is decided on")
+    job.send_signal(signal.SIGTERM)
+    _, said = job.communicate(timeout=PATIENCE)
+    last = j.report()["tries"][-1]
+    t.same((job.returncode, last["decision"]["do"], last["decision"]["reason"]), (4, "stop", "unhang got SIGTERM and stopped before try 2."), "SIGTERM before the next try is told so")
+    report = said[said.index("Try 1"):said.index("Files:")]
+    t.ok(max(map(len, report.splitlines())) <= 50 and report.count("\n") > 4, "the report has the terminal's width", report)
+    t.ok("Read the job's own output first" in " ".join(report.split()), "and says first to read the job's output", report)
+
+
 def test_ranks(t, j):
     rank = {"RANK": "5", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "abc/../d"}
     done = j.run(["true"], "--restart", 1, env=rank)
@@ -421,7 +442,7 @@ def test_hangup(t, j):
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     j = Job(unhang)
-    for test in (test_status, test_refused, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_ranks, test_killed, test_terminal, test_hangup):
+    for test in (test_status, test_refused, test_output, test_left, test_signals, test_limits, test_oom, test_tries, test_waits, test_ranks, test_killed, test_terminal, test_hangup):
         test(t, j)
     t.end()
 

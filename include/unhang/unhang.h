@@ -267,6 +267,7 @@ struct uh_run_options {
 	unsigned restarts;
 	int level;
 	bool allow_inputs, quiet, json;
+	unsigned width; // columns of the report; 0: 80
 	enum uh_cores cores;
 };
 /** Runs it to its end, and reports to @out. *@ret_status is the job's exit status, 128 and more where a signal ended it. The error is that

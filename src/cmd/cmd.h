@@ -59,5 +59,7 @@ void complain_option(char **argv, int c, const char *command);
 bool terminal_colour(void);
 /** Columns; 0 where nobody says. */
 unsigned terminal_width(void);
+/** The same of another descriptor than standard output. */
+unsigned stream_width(int fd);
 /** What this terminal is, for a report to a person. */
 void terminal_describe(struct uh_report_options *o);

@@ -298,6 +298,7 @@ int cmd_run(int argc, char **argv)
 	o.command = argv + optind;
 	o.recorder = find_recorder(recorder);
 	o.agent = find_agent(agent);
+	o.width = stream_width(STDERR_FILENO);
 	if (!is_right(&o) || !repeat_is_right(&o))
 		return EXIT_CANNOT;
 	struct uh_error *err = uh_run(&o, stderr, &status);

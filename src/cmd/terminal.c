@@ -14,15 +14,17 @@ bool terminal_colour(void)
 	return isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term && strcmp(term, "dumb");
 }
 
-unsigned terminal_width(void)
+unsigned stream_width(int fd)
 {
 	struct winsize size;
 	const char *columns = getenv("COLUMNS");
 	int64_t n;
-	if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
+	if (isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col)
 		return size.ws_col;
 	return columns && str_number(str_z(columns), &n) && n > 0 && n < 10000 ? (unsigned)n : 0;
 }
+
+unsigned terminal_width(void) { return stream_width(STDOUT_FILENO); }
 
 /** By the names of the locale, as setlocale() takes them. */
 static bool locale_is_unicode(void)

@@ -45,13 +45,13 @@ struct disk_key {
 #define T(name) TEXT(run_try, name)
 #define N(name) NUMBER(run_try, name)
 static const struct disk_key try_keys[] = {
-	N(number),       N(level),       N(began),        N(ran_ms),      T(filter),  T(changes),    T(ended),
-	N(exit_code),    N(signal),      T(because),      T(class),       T(title),   T(fault),      T(gpu),
-	T(kernel),       T(symbol),      T(place),        T(offset),      N(packet),  N(launch),     N(rank),
-	N(pid),          N(launches),    N(recordings),   T(fingerprint), T(kind),    T(bundle),     T(diagnosis),
-	T(lacking),      N(memory_peak), N(memory_limit), N(oom_kills),   T(left),    T(holders),    T(checkpoint),
-	N(lost_ms),      T(row),         T(act),          T(reason),      T(propose), N(next_level), T(next_filter),
-	T(next_changes), { 0 },
+	N(number),      N(level),        N(began),       N(ran_ms),       T(filter),      T(changes), T(ended),
+	N(exit_code),   N(signal),       T(because),     T(class),        T(title),       T(fault),   T(gpu),
+	T(beside),      T(kernel),       T(symbol),      T(place),        T(offset),      N(packet),  N(launch),
+	N(rank),        N(pid),          N(launches),    N(recordings),   T(fingerprint), T(kind),    T(bundle),
+	T(diagnosis),   T(lacking),      N(memory_peak), N(memory_limit), N(oom_kills),   T(left),    T(holders),
+	T(checkpoint),  N(lost_ms),      T(row),         T(act),          T(reason),      T(propose), N(next_level),
+	T(next_filter), T(next_changes), { 0 },
 };
 #undef T
 #undef N
@@ -131,7 +131,7 @@ static struct uh_error *save_report(const struct run_told *r, const char *path)
 	FILE *out = open_memstream(&p, &n);
 	if (!out)
 		return uh_error_os(errno, "%s", path);
-	report_run(r, true, out);
+	report_run(r, true, 0, out);
 	fclose(out);
 	struct uh_error *err = save_file(AT_FDCWD, path, (struct str){ p, n }, 0640);
 	free(p);
@@ -141,7 +141,7 @@ static struct uh_error *save_report(const struct run_told *r, const char *path)
 static void told(const struct supervisor *s, struct uh_error *err)
 {
 	if (err)
-		s->tell(uh_error_message(err));
+		loop_tell(s, str_z(uh_error_message(err)));
 	uh_error_free(err);
 }
 
@@ -238,7 +238,7 @@ struct uh_error *disk_begin(struct supervisor *s)
 	s->run->directory = str_z(s->directory);
 	struct uh_error *cannot = make_directories(s->directory), *err = NULL;
 	if (cannot)
-		err = uh_error_new("The job was not started: %s; --state-dir names another place for the files of the run",
+		err = uh_error_new("the job was not started: %s; --state-dir names another place for the files of the run",
 				   uh_error_message(cannot));
 	uh_error_free(cannot);
 	struct run_told before = { 0 };
@@ -356,15 +356,15 @@ static void complete(struct supervisor *s, struct supervisor *other)
 	struct run_try *last = other->tries.len ? other->tries.data[other->tries.len - 1] : NULL;
 	if (last && !last->ended.n) {
 		last->ended = S("killed");
+		const bool same = str_eq(r->boot_id, s->run->boot_id);
+		struct str left = same ? survivors_say(s->arena, arena_z(s->arena, r->id)) : (struct str){ 0 };
 		last->because =
-			str_eq(r->boot_id, s->run->boot_id) ?
-				arena_printf(
-					s->arena,
-					"unhang was killed while the job ran, so it could not tell why. In a container this "
-					"is mostly the out-of-memory killer. " STR_FMT,
-					STR_ARG(survivors_say(s->arena, arena_z(s->arena, r->id)))) :
-				S("The machine was started again while the job ran.");
-		study_left(s, other, last);
+			same ? S("unhang was killed while the job ran, so it could not tell why. In a container this is mostly "
+				 "the out-of-memory killer.") :
+			       S("The machine was started again while the job ran.");
+		study_left(s, other, last); // which may know better
+		last->because =
+			arena_printf(s->arena, STR_FMT "%s" STR_FMT, STR_ARG(last->because), same ? " " : "", STR_ARG(left));
 	}
 	r->status = 128 + SIGKILL;
 	disk_save(other);

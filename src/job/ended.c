@@ -86,6 +86,14 @@ static void judge_why(const struct supervisor *s, struct job_try *a)
 	}
 }
 
+void ended_waiting(const struct supervisor *s, struct run_try *t)
+{
+	t->act = S("stop");
+	t->reason = arena_printf(s->arena, "unhang got " STR_FMT " and stopped before try %lld.",
+				 STR_ARG(signal_say(s->arena, s->asked)), (long long)t->number + 1);
+	disk_save(s);
+}
+
 void ended_judge(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
@@ -93,7 +101,7 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	oom_read(&now);
 	t->exit_code = WIFEXITED(a->status) ? WEXITSTATUS(a->status) : -1;
 	t->signal = WIFSIGNALED(a->status) ? WTERMSIG(a->status) : -1;
-	t->recordings = a->votes.recordings;
+	t->recordings = s->options->recorder && t->level ? (int64_t)a->votes.recordings : -1;
 	t->launches = s->options->recorder && t->level ? (int64_t)a->votes.packets : -1;
 	if (s->options->recorder && t->level && !t->recordings && !access("/sys/class/kfd", F_OK))
 		t->lacking = S("No process of the job ran with the recorder. Processes that a container or another daemon "

@@ -26,6 +26,7 @@ struct job_options {
 	unsigned restarts;
 	int level;
 	bool allow_inputs, quiet;
+	bool json; // what is told goes into the report only
 	enum job_cores cores;
 };
 

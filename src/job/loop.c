@@ -25,7 +25,7 @@ enum {
 
 void loop_show(struct supervisor *s, const char *what)
 {
-	if (s->options->quiet || s->terminal.fd < 0 || !isatty(STDERR_FILENO) || (!what && !s->shows))
+	if (s->options->quiet || s->options->json || s->terminal.fd < 0 || !isatty(STDERR_FILENO) || (!what && !s->shows))
 		return;
 	if (what)
 		fprintf(stderr, "\runhang: %s ...", what);
@@ -33,6 +33,16 @@ void loop_show(struct supervisor *s, const char *what)
 		fputs("\r\033[K", stderr);
 	fflush(stderr);
 	s->shows = what;
+}
+
+void loop_tell(const struct supervisor *s, struct str line)
+{
+	struct run_told *r = s->run;
+	if (!s->options->json)
+		s->tell(arena_z(s->arena, line));
+	else if (str_find(r->notes, line) < 0)
+		r->notes =
+			arena_printf(s->arena, STR_FMT "%s" STR_FMT, STR_ARG(r->notes), r->notes.n ? " " : "", STR_ARG(line));
 }
 
 // --- signals ---
@@ -171,6 +181,8 @@ static struct job_study study_of(const struct supervisor *s, struct job_try *a, 
 /** While the processes exist: saves what they and the GPU hold. */
 static void begin_saving(struct supervisor *s, struct job_try *a, int64_t milliseconds)
 {
+	if (s->options->recorder && a->told->level)
+		a->told->recordings = a->votes.recordings;
 	const struct job_study study = study_of(s, a, disk_first_of_node(s), milliseconds);
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
 	a->phase = PHASE_SAVES;

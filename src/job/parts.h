@@ -177,6 +177,8 @@ struct job_try {
 void attempt_run(struct supervisor *s, struct job_try *a);
 /** Waits for signals and for the helper, at most @milliseconds. @a NULL: no job runs. */
 void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds);
+/** A line for the user. With --json it is a note of the report. */
+void loop_tell(const struct supervisor *s, struct str line);
 /** A line on the terminal, where there is one, while the job is silent; NULL: wipes it. */
 void loop_show(struct supervisor *s, const char *what);
 /** Runs a helper to its end, unless somebody asks us to end. false: there is no answer. */
@@ -185,6 +187,8 @@ bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t mil
 // ended.c
 /** How it ended, as far as this process knows. */
 void ended_judge(const struct supervisor *s, struct job_try *a);
+/** Somebody ended unhang while it waited for the next try. */
+void ended_waiting(const struct supervisor *s, struct run_try *t);
 /** The job's exit status. */
 int ended_status(const struct job_try *a);
 

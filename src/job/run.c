@@ -230,7 +230,7 @@ static void study(struct supervisor *s, struct job_try *a)
 					 .deadline_ms = STUDY_MS / 2,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
-	if (!failed || a->studied || !(study.capture || t->recordings))
+	if (!failed || a->studied || !(study.capture || t->recordings > 0))
 		return;
 	const struct str ended = t->ended, because = t->because;
 	loop_show(s, "saving and explaining the evidence");
@@ -328,7 +328,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 static void tell(struct supervisor *s, const struct run_try *t)
 {
 	struct arena a = { 0 };
-	if (!s->options->quiet && str_is(t->act, "restart")) // the last one is in the report
+	if (!s->options->quiet && !s->options->json && str_is(t->act, "restart")) // the last one is in the report
 		s->tell(arena_printf(&a, "try %lld: " STR_FMT " " STR_FMT, (long long)t->number, STR_ARG(t->because),
 				     STR_ARG(t->reason))
 				.p);
@@ -391,7 +391,11 @@ static struct uh_error *all_tries(struct supervisor *s)
 		err = try_once(s, t);
 		disk_save(s);
 		tell(s, t);
-		again = !err && str_is(t->act, "restart") && pause_before(s);
+		again = !err && str_is(t->act, "restart");
+		if (again && !pause_before(s)) {
+			ended_waiting(s, t);
+			again = false;
+		}
 	}
 	return err;
 }
@@ -407,7 +411,7 @@ static void finish(struct supervisor *s)
 		return;
 	loop_help(s, &task, FINISH_MS);
 	for (struct str rest = text_str(&s->helper.answer); rest.n;)
-		s->tell(arena_z(s->arena, str_split(&rest, '\n')));
+		loop_tell(s, str_split(&rest, '\n'));
 }
 
 static struct uh_error *begin(struct supervisor *s)
@@ -428,7 +432,7 @@ static struct uh_error *begin(struct supervisor *s)
 	s->profile = arena_str(s->arena, text_str(&profile));
 	text_free(&profile);
 	s->run->before = holders_say(s->arena, &none, s->run->id.p, &ours);
-	if (s->run->before.n && !s->options->quiet)
+	if (s->run->before.n && !s->options->quiet && !s->options->json)
 		s->tell(arena_printf(s->arena, "GPU memory is in use before the start: " STR_FMT, STR_ARG(s->run->before)).p);
 	return err;
 }

@@ -23,7 +23,7 @@ struct ended_words {
 };
 static const struct ended_words words[] = {
 	{ "done", "ended well" },
-	{ "no-launch", "ended with status 0; it launched no GPU kernel" },
+	{ "no-launch", "ended with status 0; no launch on a GPU was recorded" },
 	{ "exit", "failed" },
 	{ "signal", "was ended by a signal" },
 	{ "oom", "was killed because the host's memory ran out" },
@@ -70,6 +70,7 @@ static void put_end(struct sheet *s, const struct run_try *t)
 	sheet_put(s, "title", v_known(t->title));
 	sheet_put(s, "fault", v_known(t->fault));
 	sheet_put(s, "gpu", v_known(t->gpu));
+	sheet_put(s, "beside", v_known(t->beside));
 	sheet_put(s, "kernel", v_known(t->kernel));
 	sheet_put(s, "launch", v_count(t->launch));
 	sheet_put(s, "packet", v_count(t->packet));
@@ -108,21 +109,29 @@ static void put_decision(struct sheet *s, const struct run_try *t)
 	sheet_close(s, '}');
 }
 
-static void say_try(struct sheet *s, const struct run_try *t)
+static void say_headline(FILE *out, const struct run_try *t, size_t width)
+{
+	struct text said = { 0 };
+	text_printf(&said, "Try %lld, level %lld: ", (long long)t->number, (long long)t->level);
+	if (t->ran_ms >= 0)
+		text_printf(&said, "after %lld.%lld s ", (long long)t->ran_ms / 1000, (long long)(t->ran_ms % 1000) / 100);
+	text_printf(&said, "the job %s.", ended_say(t->ended));
+	print_wrapped(out, text_str(&said), 2, 0, width);
+	text_free(&said);
+}
+
+static void say_try(struct sheet *s, const struct run_try *t, size_t width)
 {
 	const struct {
 		const char *label;
 		struct str value;
-	} rows[] = { { "Evidence", t->because }, { "Cause", t->title },     { "Kernel", t->kernel },
-		     { "Address", t->place },    { "Lacking", t->lacking }, { "Bundle", t->bundle },
-		     { "Ended too", t->left },        { "Memory", t->holders },  { "Checkpoint", t->checkpoint },
-		     { "Decision", t->reason },  { "Try", t->propose } };
+	} rows[] = { { "Evidence", t->because },      { "Cause", t->title },     { "Beside it", t->beside },
+		     { "Kernel", t->kernel },         { "Address", t->place },   { "Lacking", t->lacking },
+		     { "Bundle", t->bundle },         { "Ended too", t->left },  { "Memory", t->holders },
+		     { "Checkpoint", t->checkpoint }, { "Decision", t->reason }, { "Try", t->propose } };
 	if (s->as_json)
 		return;
-	sheet_say(s, "Try %lld, level %lld: ", (long long)t->number, (long long)t->level);
-	if (t->ran_ms >= 0)
-		sheet_say(s, "after %lld.%lld s ", (long long)t->ran_ms / 1000, (long long)(t->ran_ms % 1000) / 100);
-	sheet_say(s, "the job %s.\n", ended_say(t->ended));
+	say_headline(s->json.out, t, width);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!rows[i].value.n)
 			continue;
@@ -135,12 +144,12 @@ static void say_try(struct sheet *s, const struct run_try *t)
 			text_printf(&safe, ", rank %lld", (long long)t->rank);
 		if (rows[i].value.p == t->checkpoint.p && t->lost_ms >= 0)
 			text_printf(&safe, ", %lld s of work were lost", (long long)t->lost_ms / 1000);
-		print_wrapped(s->json.out, text_str(&safe), 14, 14, 80);
+		print_wrapped(s->json.out, text_str(&safe), 14, 14, width);
 		text_free(&safe);
 	}
 }
 
-static void put_try(struct sheet *s, const struct run_try *t)
+static void put_try(struct sheet *s, const struct run_try *t, size_t width)
 {
 	char began[TIME_ROOM];
 	sheet_open(s, NULL, '{');
@@ -153,11 +162,11 @@ static void put_try(struct sheet *s, const struct run_try *t)
 	put_end(s, t);
 	put_saved(s, t);
 	put_decision(s, t);
-	say_try(s, t);
+	say_try(s, t, width);
 	sheet_close(s, '}');
 }
 
-void report_run(const struct run_told *r, bool json, FILE *out)
+void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 {
 	struct sheet s = sheet_on(json, out);
 	char began[TIME_ROOM];
@@ -182,10 +191,10 @@ void report_run(const struct run_told *r, bool json, FILE *out)
 	sheet_put(&s, "notes", v_known(r->notes));
 	sheet_open(&s, "tries", '[');
 	for (size_t i = 0; i < r->ntries; i++)
-		put_try(&s, r->tries[i]);
+		put_try(&s, r->tries[i], width ? width : WRAP_WIDTH);
 	sheet_close(&s, ']');
 	if (!json && r->notes.n)
-		print_wrapped(out, r->notes, 0, 0, 80);
+		print_wrapped(out, r->notes, 0, 0, width ? width : WRAP_WIDTH);
 	if (!json)
 		sheet_say_safe(&s, "Files: ", r->directory, "\n");
 	sheet_close(&s, '}');

@@ -15,6 +15,7 @@ struct run_try {
 	int64_t exit_code, signal;
 	struct str because; // the evidence for that, in a sentence
 	struct str class, title, fault, gpu;
+	struct str beside;                // what the machine shows, though the job used no GPU: not its cause
 	struct str kernel, symbol, place; // of the failure: where the address lies, in words
 	struct str offset;                // the same without what changes from try to try: past+0/4194304
 	int64_t packet, launch;           // of the kernel: its number in the queue; of this kernel in its process, from 1 on
@@ -48,8 +49,8 @@ struct run_told {
 	size_t ntries;
 };
 
-/** For people: each try in a few lines. */
-void report_run(const struct run_told *r, bool json, FILE *out);
+/** For people: each try in a few lines of @width columns; 0: 80. */
+void report_run(const struct run_told *r, bool json, size_t width, FILE *out);
 /** The keys of crash_diagnostics.json as agents read them, and ours. */
 struct crash_diagnostics {
 	const struct run_told *run;

@@ -73,7 +73,7 @@ struct uh_error *run_state_directory(const struct uh_run_options *o, struct aren
 		*ret = arena_printf(a, "%s/.local/state/unhang/runs", below).p;
 	else // a place in /tmp that others can guess would be no better than none
 		return uh_error_new(
-			"The job was not started: this user has no home directory for the files of the run; --state-dir "
+			"the job was not started: this user has no home directory for the files of the run; --state-dir "
 			"names another place");
 	return NULL;
 }

@@ -82,11 +82,16 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 	return file;
 }
 
-static void tell_incident(const struct uh_session *s, FILE *to)
+/** No process of the job was recorded: what the machine shows is then hardly the job's. -1: nobody recorded. */
+static void tell_incident(const struct uh_session *s, const struct run_try *of, struct arena *a, FILE *to)
 {
 	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
 	if (!i)
 		return;
+	if (!of->recordings) {
+		put(to, "beside", arena_printf(a, "this machine shows: " STR_FMT, STR_ARG(i->title)));
+		return;
+	}
 	put(to, "class", i->cause->head.id);
 	put(to, "title", i->title);
 	put(to, "fault", i->fault);
@@ -121,7 +126,7 @@ static void explain(const struct job_study *s, struct str bundle, struct arena *
 	add_files(session, s->directory, a);
 	add_files(session, s->recordings, a);
 	uh_session_end(session);
-	tell_incident(session, to);
+	tell_incident(session, s->of, a, to);
 	save_report(session, json, true);
 	save_report(session, arena_printf(a, "%s/" STORE_TEXT, s->directory).p, false);
 	put(to, "diagnosis", str_z(json));
@@ -244,6 +249,7 @@ static struct job_options options_of(const struct uh_run_options *o, const char 
 				     .level = o->level,
 				     .allow_inputs = o->allow_inputs,
 				     .quiet = o->quiet,
+				     .json = o->json,
 				     .cores = (enum job_cores)o->cores };
 }
 
@@ -283,7 +289,7 @@ struct uh_error *uh_run(const struct uh_run_options *o, FILE *out, int *ret_stat
 	const struct job_options options = options_of(o, state_dir);
 	err = job_run(&options, run_hands(), say, &result);
 	if (!err && (o->json || (!o->quiet && is_news(&result.run))))
-		report_run(&result.run, o->json, out);
+		report_run(&result.run, o->json, o->width, out);
 	*ret_status = result.status;
 	job_result_free(&result);
 	arena_free(&a);
