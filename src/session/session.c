@@ -245,19 +245,18 @@ static bool has_kind(const struct uh_session *s, const char *kind)
 	return false;
 }
 
-/** In a container half of the story is out of reach. */
+/** In a container half of the story is out of reach. A file may come from elsewhere, and says nothing of this machine. */
 static void say_what_the_host_has(struct uh_session *s)
 {
-	if (s->asked || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
+	if (s->asked || !s->log_wanted || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
 	    !source_in_container())
 		return;
 	struct note note = {
 		S("container"),
 		S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
 		  "short-monotonic > "
-		  "kernel.txt, then explain that file together with this one. The driver's files and device cores are on the "
-		  "host too."),
-		{ 0, 1 }
+		  "kernel.txt, then explain that file. The driver's files and device cores are on the host too."),
+		{ 0, 0 }
 	};
 	vec_push(&s->notes, note);
 }

@@ -77,7 +77,7 @@ void prose_summary(const struct text_report *t, const struct incident *i, struct
 			   evidence_wall(evidence_at(t->diagnosis->evidence, i->events.data[0]->at.source), i->begin));
 	struct text lasted = { 0 };
 	if (i->end.seconds > i->begin.seconds + 0.05 && prose_between(&lasted, i->begin, i->end))
-		text_printf(&parts[3], "lasted " STR_FMT, STR_ARG(text_str(&lasted)));
+		text_printf(&parts[3], i->now ? "for " STR_FMT " so far" : "lasted " STR_FMT, STR_ARG(text_str(&lasted)));
 	text_free(&lasted);
 	reset_part(i, &parts[4]);
 	if (i->ranks.len > 1)
