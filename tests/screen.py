@@ -156,6 +156,7 @@ def test_verbose(t, unhang):
     t.ok("full reset: MODE1" in brief and "reset begins" not in brief and "reset begins" in full, "that a reset begins is not said beside which one it was", brief)
     t.ok("cost" in full and "cost:" not in brief and steps["source"].split(",")[0] in full and steps["source"].split(",")[0] not in brief, "costs and sources are with -v", full)
     t.ok(re.search(r"^Confidence  high \(\d+ %\)", full, re.M), "as is the figure", full)
+    t.no_complaints([line for line in full.splitlines() if len(line) > 80 and "'" not in line], "-v keeps to 80 columns, but for a command that must stay whole")
     narrow = say(unhang, "-v", path, columns=60)
     t.ok(re.search(r"^\S+ +cause\n    page fault: ", narrow, re.M), "the long timeline is stacked too", narrow[:600])
 

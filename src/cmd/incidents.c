@@ -82,6 +82,7 @@ int cmd_incidents(int argc, char **argv)
 	}
 	if (sharing_asked(&how))
 		return share(&o, &how);
+	o.width = terminal_width();
 	struct uh_error *err = uh_incidents(&o, stdout);
 	return err ? cannot(err) : EXIT_NOTHING_WRONG;
 }
