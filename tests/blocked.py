@@ -56,6 +56,15 @@ def test_panic(t, unhang):
     t.ok(said.endswith(" 0") and "kernel.hung_task_panic" in said, "with hung_task_panic no file is read that may block, and that is told", said)
     run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", f"{mount}; UNHANG_MAY_BLOCK=1 {u}; {ASLEEP}", timeout=100)
     t.ok(run.stdout.decode().split()[-1] == "1", "unless somebody says so", run.stdout.decode())
+    seen = []
+    for words_of in ("may-block no", "may-block yes"):
+        conf, top = unhang.directory / "may.conf", unhang.directory / words_of.replace(" ", "-")
+        conf.write_text(words_of + "\n")
+        watch = f"{u} watch --once --config {conf} --state-dir {top}/state --run-dir {top}/run >/dev/null 2>&1"
+        top.mkdir()
+        run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", f"{mount}; {watch}; {ASLEEP}", timeout=100)
+        seen.append(run.stdout.decode().split()[-1])
+    t.same(seen, ["0", "1"], "the watch obeys its configuration in that")
 
 
 def main():

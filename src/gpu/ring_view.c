@@ -175,7 +175,7 @@ void ring_read_packets(struct ring_reading *r, struct ring_view *v)
 	size_t earlier = packets_before(&s.stream, back, most * BEFORE_FACTOR);
 	decode(r, &s, back - earlier, back, SIZE_MAX, &before);
 	const size_t skipped = before.len > most ? before.len - most : 0;
-	struct rows shown = { before.data + skipped, before.len - skipped, 0 };
+	struct rows shown = { before.len ? before.data + skipped : NULL, before.len - skipped, 0 };
 	add_rows(r, v, &shown, last_ib(r, v, &shown));
 	if (v->pending) {
 		size_t end = v->pending < n - back ? back + v->pending : n;

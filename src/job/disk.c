@@ -293,7 +293,8 @@ static int newest_first(const void *a, const void *b)
 /** The newest stay. */
 static void vacuum(struct old_run *list, size_t n)
 {
-	qsort(list, n, sizeof(*list), newest_first);
+	if (n)
+		qsort(list, n, sizeof(*list), newest_first);
 	for (size_t i = RUNS_KEPT; i < n; i++)
 		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

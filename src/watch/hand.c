@@ -17,6 +17,7 @@
 #include "base/door/door.h"
 #include "base/lower.h"
 #include "base/save.h"
+#include "source/tape/tomb.h"
 #include "store/store.h"
 #include "watch/eye.h"
 #include "watch/hooks.h"
@@ -266,6 +267,8 @@ void hand_override(struct watch_settings *s, const struct watch_options *o)
 	s->state_dir = o->state_dir ? o->state_dir : s->state_dir;
 	s->run_dir = o->run_dir ? o->run_dir : s->run_dir;
 	s->hooks_dir = o->hooks_dir ? o->hooks_dir : s->hooks_dir;
+	if (s->may_block)
+		setenv(TOMB_MAY_BLOCK, "1", 1); // for the children that look
 }
 
 static void say_nothing(void *ctx, const char *message)
