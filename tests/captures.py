@@ -2,10 +2,12 @@
 """Captures one after the other, with programs of others beside them, and bundles of far too many entries.
 
 captures.py UNHANG CAPTURE_AGAIN [N]: N captures in a row instead of 20; `make captures` makes 1,000."""
+import datetime
 import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -133,6 +135,17 @@ def test_release(t, unhang):
         t.same((folder / f"still{wanted}").stat().st_size > 0, not wanted, f"{options}: whether it is still there")
 
 
+def test_saved(t, unhang):
+    """A bundle does not ask for what it is, and has the time of its own machine."""
+    before = time.time()
+    captured(unhang, "hung", unhang.directory, scenario="silent-hang")
+    said = unhang.run("explain", unhang.directory / "hung.tar.zst").stdout.decode()
+    t.ok("MES" in said and "Save the evidence" not in said and "unhang capture" not in said, "the evidence is saved", said)
+    stamp = re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", said)
+    when = datetime.datetime.fromisoformat(stamp[0].replace("Z", "+00:00")).timestamp() if stamp else 0
+    t.ok(before - 5 < when < time.time() + 5, "when it was taken, by the clock of the emulated machine", said)
+
+
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_row(t, unhang, os.path.abspath(sys.argv[2]))
@@ -142,6 +155,7 @@ def main():
         t.end()
     test_tools(t, unhang)
     test_release(t, unhang)
+    test_saved(t, unhang)
     t.end()
 
 

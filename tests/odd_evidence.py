@@ -243,6 +243,21 @@ def test_without_openat2(t, unhang):
             t.same((run.returncode, run.stdout), (plain.status, plain.stdout), f"the same where openat2 fails with {error}")
 
 
+def test_other_machines(t, unhang):
+    """A file tells of its own machine and its own time only."""
+    run = unhang.run("explain", unhang.write("foo.txt", "foo\n"))
+    t.same(" ".join(run.stdout.decode().split()).split("found in ")[-1].split(" ", 1)[-1], "(1 line, 0 known messages).", "of a file without a known message nothing else is said")
+    many = unhang.directory / "many"
+    many.mkdir()
+    for n in range(40):
+        (many / f"{n}.bin").write_bytes(b"\x01\x02\x03" * 100)
+    said = unhang.run("explain", many)
+    t.ok(said.returncode == 2 and 1 < said.stderr.count(b"\n") < 12 and b"and 32 more" in said.stderr, "files that are no evidence are named a few times, then counted", said.stderr)
+    opcode = "[drm:gfx_v11_0_bad_op_irq [amdgpu]] *ERROR* Illegal opcode in command stream"
+    steps = [[s["why"] for s in unhang.explain_text(f"{when} {opcode}\n").first.data["next"]] for when in ("[  100.000000]", "2024-05-01T10:00:00+00:00 host kernel:")]
+    t.same([any("5 minutes" in why for why in s) for s in steps], [True, False], "what the driver keeps for minutes is not asked for years later")
+
+
 def test_no_all_clear(t, unhang):
     """What could not be read may have held an incident: there is no all-clear, in text, JSON and status."""
     quiet = b"[    1.000000] usb 1-1: new high-speed USB device\n" * 40
@@ -277,6 +292,7 @@ def main():
     if not tap.is_sanitized(unhang.binary):
         test_stack(t, unhang)
     test_closed(t, unhang)
+    test_other_machines(t, unhang)
     test_no_all_clear(t, unhang)
     test_without_openat2(t, unhang)
     t.end()

@@ -311,10 +311,22 @@ def test_options(t, unhang, folder):
     file = folder / "report.html"
     done = run(unhang, "explain", "--html", file, sample)
     t.ok(done.returncode == 1 and not done.stdout and file.read_text().startswith("<!DOCTYPE html>"), "a report goes to its file", done)
+    t.ok(done.stderr.count(b"\n") == 1 and str(file).encode() in done.stderr, "which it names", done)
     t.same(oct(file.stat().st_mode & 0o777), "0o600", "which only its owner can read")
     for wrong in (["--redact"], ["--full-evidence"], ["--html", file, "--markdown"], ["--html", folder / "none" / "x.html"]):
         done = run(unhang, "explain", *wrong, sample)
         t.ok(done.returncode == 2 and done.stderr.count(b"\n") == 1, f"{wrong[0]} alone or beside another, or no such folder: one line", done)
+    log, link = folder / "ring.txt", folder / "link.html"
+    log.write_bytes(sample.read_bytes())
+    link.hardlink_to(file)
+    for wrong in (["--html", log], ["--html", log, log], ["--html", log, sample], ["--html", folder, sample], ["--html", file, link], ["--html", "/dev/null", sample],
+                  ["--markdown", "--json", sample], ["--html", file, "--oneline", sample]):
+        done = run(unhang, "explain", *wrong)
+        t.ok((done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1), f"no report over evidence or other files: {wrong}", done)
+    t.same(log.read_bytes(), sample.read_bytes(), "they stay as they were")
+    t.same(run(unhang, "explain", "--html", file, sample).returncode, 1, "a report may replace a report")
+    done = run(unhang, "incidents", "--state-dir", folder, "--html", log, "0123456789abcdef")
+    t.ok(done.returncode == 2 and b"--html" in done.stderr and log.read_bytes() == sample.read_bytes(), "nor does a stored incident's", done)
     done = run(unhang, "incidents", "--state-dir", folder, "--html", file)
     t.ok(done.returncode == 2 and b"id" in done.stderr, "a stored incident has to be named", done)
 

@@ -344,6 +344,9 @@ def test_ranks(t, job, where):
     out = folder / "trace.json"
     run = job.unhang.run("last", folder, "--perfetto", out)
     trace = json.loads(out.read_text())
+    t.same(job.unhang.run("last", folder, "--perfetto", out).returncode, 0, "a timeline may replace a timeline")
+    refused = job.unhang.run("last", folder, "--perfetto", folder / "rank0.recording")
+    t.ok(refused.returncode == 2 and not refused.stdout, "but no recording", refused.stderr)
     names = [e for e in trace["traceEvents"] if e["ph"] == "i"]
     t.ok(run.returncode == 0 and len(names) == 165 and all(e["ts"] >= 0 for e in names), "a timeline of all", len(names))
 

@@ -156,6 +156,12 @@ def test_verbose(t, unhang):
     t.ok("full reset: MODE1" in brief and "reset begins" not in brief and "reset begins" in full, "that a reset begins is not said beside which one it was", brief)
     t.ok("cost" in full and "cost:" not in brief and steps["source"].split(",")[0] in full and steps["source"].split(",")[0] not in brief, "costs and sources are with -v", full)
     t.ok(re.search(r"^Confidence  high \(\d+ %\)", full, re.M), "as is the figure", full)
+    t.no_complaints([line for line in full.splitlines() if len(line) > 80 and "'" not in line], "-v keeps to 80 columns, but for a command that must stay whole")
+    ring = unhang.write("ring.txt", "".join(f"Nov 15 21:02:1{second} box kernel: amdgpu 0000:0a:00.0: amdgpu: {text}\n" for second, text in (
+        (1, "ring gfx_0.0.0 timeout, signaled seq=190211, emitted seq=190213"), (1, "Process information: process game.exe pid 4242 thread game.exe:cs0 pid 4250"),
+        (1, "GPU reset begin!"), (2, "MODE1 reset"), (4, "GPU reset(1) succeeded!"))))
+    fault = unhang.write("pf.txt", diagnoses.log(diagnoses.fault(812.1, 0x7f1234567000, diagnoses.status_of(8, 3))))
+    t.ok("reset: MODE1, succeeded" in " ".join(say(unhang, fault, ring).split()), "a second incident does not push out how the reset ended", say(unhang, fault, ring))
     narrow = say(unhang, "-v", path, columns=60)
     t.ok(re.search(r"^\S+ +cause\n    page fault: ", narrow, re.M), "the long timeline is stacked too", narrow[:600])
 

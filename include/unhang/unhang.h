@@ -279,6 +279,7 @@ struct uh_incidents_options {
 	const char *id;        // NULL: all
 	bool open;             // only those that are not closed
 	bool json;
+	unsigned width; // columns of the terminal; 0: 80
 };
 /** Adds the bundle of an incident that the watch stored. The error is that there is none. */
 struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id);

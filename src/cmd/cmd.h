@@ -53,6 +53,13 @@ bool parse_count(const char *option, const char *text, unsigned most, unsigned *
 const char *other_root(const char *path);
 /** As uh_progress_fn, for GPUs: a line on a terminal that is overwritten, and wiped at the end. */
 void show_look(void *ctx, const char *name, unsigned long long done, unsigned long long total);
+/** How to know a file that unhang itself wrote for an option. */
+struct output_kind {
+	const char *option, *begins;
+	const char *has; // within its first bytes
+};
+/** Whether a file that the user names may be written: it is new, empty, or of this kind, and none of @inputs. false: with a complaint. */
+bool output_allowed(const struct output_kind *kind, const char *path, char *const *inputs, size_t n);
 /** What getopt_long() did not understand; @command NULL: of unhang itself. */
 void complain_option(char **argv, int c, const char *command);
 

@@ -134,6 +134,8 @@ int cmd_explain(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	terminal_describe(&e.tell.report);
+	e.tell.share.inputs = argv + optind;
+	e.tell.share.ninputs = (size_t)(argc - optind);
 	struct uh_session *s = uh_session_new(complain_line, NULL);
 	if (!telling_begin(&e.tell, s)) {
 		uh_session_free(s);

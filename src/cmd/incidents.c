@@ -76,8 +76,13 @@ int cmd_incidents(int argc, char **argv)
 		complain("--html and --markdown need the id of one incident");
 		return EXIT_CANNOT;
 	}
+	if (sharing_asked(&how) && o.json) {
+		complain("--html, --markdown and --json: one of them at a time, please");
+		return EXIT_CANNOT;
+	}
 	if (sharing_asked(&how))
 		return share(&o, &how);
+	o.width = terminal_width();
 	struct uh_error *err = uh_incidents(&o, stdout);
 	return err ? cannot(err) : EXIT_NOTHING_WRONG;
 }

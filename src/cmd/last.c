@@ -85,7 +85,12 @@ int cmd_last(int argc, char **argv)
 		return EXIT_CANNOT;
 	o.targets = (const char *const *)argv + optind;
 	o.ntargets = (size_t)(argc - optind);
+	static const struct output_kind timeline = { "--perfetto", "{", "\"generator\": \"unhang\"" };
+	if (o.perfetto && !output_allowed(&timeline, o.perfetto, argv + optind, o.ntargets))
+		return EXIT_CANNOT;
 	struct uh_error *err = uh_last(&o, stdout, complain_line, NULL);
+	if (!err && o.perfetto)
+		complain("the timeline is in %s", o.perfetto);
 	return err ? cannot(err) : EXIT_NOTHING_WRONG;
 }
 

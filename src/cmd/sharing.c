@@ -39,6 +39,9 @@ bool sharing_begin(const struct sharing *o, struct uh_session *s)
 		complain("--html and --markdown: one of them at a time, please");
 		return false;
 	}
+	static const struct output_kind page = { "--html", "<!DOCTYPE html>", "content=\"unhang " };
+	if (o->html && strcmp(o->html, "-") && !output_allowed(&page, o->html, o->inputs, o->ninputs))
+		return false;
 	if (asked)
 		uh_session_keep_around(s, o->options.full_evidence);
 	return true;
@@ -70,5 +73,7 @@ bool sharing_write(const struct sharing *o, struct uh_session *s)
 		err = save_html(o, s);
 	if (err)
 		cannot(err);
+	else if (o->html && strcmp(o->html, "-"))
+		complain("the report is in %s", o->html);
 	return !err;
 }

@@ -43,6 +43,10 @@ int telling_take(struct telling *t, int option, const char *value)
 
 bool telling_begin(const struct telling *t, struct uh_session *s)
 {
+	if (sharing_asked(&t->share) && (t->report.json || t->report.oneline)) {
+		complain("--html, --markdown, --json and --oneline: one of them at a time, please");
+		return false;
+	}
 	if (!sharing_begin(&t->share, s))
 		return false;
 	struct uh_error *err = t->since ? uh_session_since(s, t->since) : NULL;

@@ -10,6 +10,8 @@ struct sharing {
 	const char *html; // file; NULL: none
 	bool markdown;
 	struct uh_share_options options;
+	char *const *inputs; // paths of evidence, which no report may replace
+	size_t ninputs;
 };
 
 struct telling {

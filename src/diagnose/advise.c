@@ -349,7 +349,7 @@ void incident_advise(struct incident *i, const struct know *k, const struct host
 	if (!i->action)
 		i->action = &none;
 	struct text now = { 0 };
-	phrase_fill(&now, i->action->text, &view);
+	phrase_fill(&now, i->saved && i->action->saved.n ? i->action->saved : i->action->text, &view);
 	i->action_text = arena_str(&i->arena, text_str(&now));
 	text_free(&now);
 	add_remedies(&a);

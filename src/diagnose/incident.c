@@ -157,6 +157,10 @@ bool incident_get(const void *incident, struct str name, size_t index, struct st
 	}
 	if (str_is(name, "now"))
 		return in->now && one(S("yes"), index, ret_value);
+	if (str_is(name, "saved"))
+		return in->saved && one(S("yes"), index, ret_value);
+	if (str_is(name, "long_past"))
+		return in->long_past && one(S("yes"), index, ret_value);
 	if (str_is(name, "event_reset"))
 		return in->reset_began && one(S("yes"), index, ret_value);
 	for (size_t i = 0; i < in->machine.len; i++) {

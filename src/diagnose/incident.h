@@ -106,6 +106,8 @@ struct incident {
 	bool joined;                // put together from several sources
 	bool now;                   // it is so at this moment
 	bool this_boot;             // it happened on this machine, since it was started
+	bool saved;                 // its evidence lies in a bundle
+	bool long_past;             // the driver no longer keeps what it kept of it
 	bool history;               // it happened on this machine, and its GPU is well now
 	struct str joined_by;       // what brought their clocks together
 	const struct str *evidence; // kinds of all sources of the diagnosis

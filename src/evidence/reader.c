@@ -16,6 +16,7 @@
 #include "evidence/stream.h"
 #include "evidence/waves/wave_code.h"
 #include "source/file.h"
+#include "source/tape/tape.h"
 
 enum {
 	SMALL = 4 << 20,         // what is not larger is matched line by line; of a stream, its head
@@ -359,9 +360,11 @@ void evidence_machine(struct evidence_reader *r, const struct silicon_options *o
 	struct evidence *e = evidence_add(r, o->name ? o->name : "this machine", "live");
 	struct artefact_output out = { .know = r->know, .source = e->id, .sink = r->sink, .code = r->code, .name = e->path };
 	const double uptime = source_uptime();
+	// When the machine was started: of a bundle its own, not that of the machine that reads it.
+	const int64_t started = tape_number(o->tape, "started", uptime >= 0 ? (int64_t)((double)time(NULL) - uptime) : -1);
 	e->kinds[e->nkinds++] = e->kind;
-	if (uptime >= 0)
-		note_wall(e, (double)time(NULL) - uptime);
+	if (started >= 0)
+		note_wall(e, (double)started);
 	silicon_read(&out, o, &r->machine);
 }
 

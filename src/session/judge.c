@@ -46,6 +46,16 @@ static void take_state(const struct uh_session *s, struct incident *i)
 		incident_add_machine(i, (struct fact){ S("gpu_now"), S("healthy"), FACT_TEXT, i->events.data[0]->at });
 }
 
+/** What of the evidence is out of danger, and what is out of reach. */
+static void take_age(const struct uh_session *s, struct incident *i)
+{
+	enum { DRIVER_KEEPS = 300 }; // seconds, for a device core
+	double when;
+	i->saved = s->asked;
+	i->long_past = i->saved || (!i->now && incident_when(i, s->evidence, s->told.now, &when) &&
+				    when + DRIVER_KEEPS < (double)s->told.now);
+}
+
 /** An incident of this boot is held against the machine as it is; an earlier one only against what its log says. */
 void session_advise(struct uh_session *s)
 {
@@ -59,6 +69,7 @@ void session_advise(struct uh_session *s)
 		struct incident *i = s->ledger.incidents.data[n];
 		if (s->seen)
 			take_state(s, i);
+		take_age(s, i);
 		i->evidence = s->kinds.data;
 		i->nevidence = s->kinds.len;
 		if (s->log_wanted)

@@ -9,7 +9,7 @@
 #include "host/host.h"
 #include "session/session.h"
 
-enum { BOOTS_BACK = 5, NOTES_MAX = 16 };
+enum { BOOTS_BACK = 5, NOTES_MAX = 16, REFUSED_TOLD = 8 };
 
 static void session_problem(struct uh_session *s, const char *message)
 {
@@ -73,6 +73,27 @@ void session_error(void *ctx, struct uh_error *err)
 	uh_error_free(err);
 }
 
+/** A directory may hold thousands of files that are no evidence: the first are named, the others counted. */
+static void refuse_source(struct uh_session *s, struct uh_error *err)
+{
+	if (++s->refused <= REFUSED_TOLD) {
+		session_error(s, err);
+		return;
+	}
+	s->problems++;
+	uh_error_free(err);
+}
+
+static void tell_refused(const struct uh_session *s)
+{
+	struct text line = { 0 };
+	if (s->refused <= REFUSED_TOLD || !s->problem)
+		return;
+	text_printf(&line, "and %u more that could not be read", s->refused - REFUSED_TOLD);
+	s->problem(s->ctx, line.p);
+	text_free(&line);
+}
+
 void session_visit(void *ctx, struct source *source)
 {
 	struct uh_session *s = ctx;
@@ -81,7 +102,7 @@ void session_visit(void *ctx, struct source *source)
 	if (s->lines)
 		lines_take(s->lines, source);
 	if (err)
-		session_error(s, err);
+		refuse_source(s, err);
 }
 
 static void on_record(void *ctx, const char *name, const struct source_record *record)
@@ -245,19 +266,18 @@ static bool has_kind(const struct uh_session *s, const char *kind)
 	return false;
 }
 
-/** In a container half of the story is out of reach. */
+/** In a container half of the story is out of reach. A file may come from elsewhere, and says nothing of this machine. */
 static void say_what_the_host_has(struct uh_session *s)
 {
-	if (s->asked || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
+	if (s->asked || !s->log_wanted || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
 	    !source_in_container())
 		return;
 	struct note note = {
 		S("container"),
 		S("This is a container; only the host has the kernel log. On the host, run sudo journalctl -k -b -o "
 		  "short-monotonic > "
-		  "kernel.txt, then explain that file together with this one. The driver's files and device cores are on the "
-		  "host too."),
-		{ 0, 1 }
+		  "kernel.txt, then explain that file. The driver's files and device cores are on the host too."),
+		{ 0, 0 }
 	};
 	vec_push(&s->notes, note);
 }
@@ -305,6 +325,7 @@ void uh_session_add_code(struct uh_session *s, const char *path) { evidence_add_
 void uh_session_end(struct uh_session *s)
 {
 	engine_end(s->engine);
+	tell_refused(s);
 	struct uh_error *err = evidence_end(s->evidence);
 	if (err)
 		session_error(s, err);

@@ -25,6 +25,7 @@ struct uh_session {
 	uh_problem_fn *problem;
 	void *ctx;
 	unsigned problems;
+	unsigned refused;          // sources that were opened, but not understood
 	uint64_t refusals;         // events that say that a log could not be saved
 	bool log_wanted, log_read; // the kernel's log of this machine
 	unsigned expected;         // GPUs; 0: nobody said

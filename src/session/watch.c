@@ -50,7 +50,7 @@ struct explained {
 
 static struct str report(struct uh_session *s, struct arena *a, bool json)
 {
-	const struct uh_report_options options = { .json = json, .width = 100 };
+	const struct uh_report_options options = { .json = json };
 	char *text = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&text, &n);
@@ -270,7 +270,7 @@ static void show_list(const struct uh_incidents_options *o, struct stored_list *
 	for (size_t i = 0; i < l->list.len; i++)
 		if (!o->open || !str_is(l->list.data[i]->state, "closed"))
 			l->list.data[n++] = l->list.data[i];
-	report_incidents(l->list.data, n, o->json, out);
+	report_incidents(l->list.data, n, o, out);
 }
 
 struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id)
@@ -296,7 +296,9 @@ struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 	struct uh_error *err;
 	if (!o->id) {
 		err = store_list(directory, &all);
-		if (!err)
+		if (!err && !o->json && !store_begun(directory))
+			report_no_store(directory, o, out);
+		else if (!err)
 			show_list(o, &all, out);
 		stored_list_free(&all);
 		return err;
@@ -309,7 +311,7 @@ struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out)
 	if (!err) // an incident without a bundle has none
 		uh_error_free(named_read(&(struct named){ .path = text }, TEXT_MOST, &a, &shown.diagnosis, NULL));
 	if (!err)
-		report_incident(&shown, o->json, out);
+		report_incident(&shown, o, out);
 	arena_free(&a);
 	return err;
 }

@@ -57,6 +57,14 @@ static int newest_first(const void *a, const void *b)
 	return x->began != y->began ? (x->began > y->began ? -1 : 1) : str_cmp(x->id, y->id);
 }
 
+bool store_begun(const char *directory)
+{
+	struct arena a = { 0 };
+	const bool none = access(arena_printf(&a, "%s/" INCIDENTS, directory).p, F_OK) && errno == ENOENT;
+	arena_free(&a);
+	return !none;
+}
+
 struct uh_error *store_list(const char *directory, struct stored_list *ret)
 {
 	struct door_names names = { 0 };
@@ -64,7 +72,7 @@ struct uh_error *store_list(const char *directory, struct stored_list *ret)
 	*ret = (struct stored_list){ 0 };
 	const char *path = arena_printf(&ret->arena, "%s/" INCIDENTS, directory).p;
 	const struct named all = { .path = path };
-	if (access(path, F_OK) && errno == ENOENT)
+	if (!store_begun(directory))
 		return NULL;
 	struct uh_error *err = door_look(&all, &found);
 	if (!err)

@@ -24,6 +24,8 @@ bool stored_parse(struct str text, struct arena *a, struct stored *ret);
 /** Writes it whole or not at all. The directory of the incident is made where it is missing. */
 struct uh_error *store_save(const char *directory, const struct stored *i);
 struct uh_error *store_load(const char *directory, struct str id, struct arena *a, struct stored *ret);
+/** Whether anything was ever stored there. */
+bool store_begun(const char *directory);
 /** All of them, the newest first. What cannot be read is told, and left out. No directory is no incident. */
 struct stored_list {
 	struct arena arena;

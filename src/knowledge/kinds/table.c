@@ -207,6 +207,7 @@ static const struct kind_key action_keys[] = {
 	  .choices = "nothing restart-program restart-session reset reboot power-cycle replace" },
 	{ "when", KEY_WHEN, AT(know_action, when) },
 	{ "text", KEY_TEXT, AT(know_action, text), .required = true },
+	{ "saved", KEY_TEXT, AT(know_action, saved) },
 	{ "fit", KEY_CHOICE, AT(know_action, fit), .choices = "unknown yes no" },
 	{ "next", KEY_NEXT, AT(know_action, next_steps) },
 	{ "then", KEY_NEXT, AT(know_action, then_steps) },

@@ -129,6 +129,10 @@ void report_perfetto(const struct last_seen *seen, FILE *out)
 		t.begin = !i || begin < t.begin ? begin : t.begin;
 	}
 	jw_open(&t.json, '{');
+	jw_key(&t.json, "otherData"); // first: by this a later --perfetto knows a file that it may replace
+	jw_open(&t.json, '{');
+	jw_field(&t.json, "generator", S("unhang"));
+	jw_close(&t.json, '}');
 	jw_field(&t.json, "displayTimeUnit", S("ns"));
 	jw_key(&t.json, "traceEvents");
 	jw_open(&t.json, '[');

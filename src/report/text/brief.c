@@ -30,7 +30,7 @@ void brief_incident(void *ctx, const struct incident *i)
 	screen_text(&t->screen, p, text_str(&line));
 	text_clear(&line);
 	prose_summary(t, i, &line);
-	screen_text(&t->screen, add_label(t, "GPU", 1, 2), text_str(&line));
+	screen_text(&t->screen, add_label(t, "GPU", 2, 2), text_str(&line));
 	screen_text(&t->screen, add_label(t, "Now", 2, 3), i->action_text);
 	text_clear(&line);
 	prose_fault(i, &line);

@@ -2,7 +2,7 @@
 #include "base/print.h"
 #include "report/text/parts.h"
 
-enum { TITLE = 19, ROW_TIME = 12, ROW_ELAPSED = 8, ROW_TEXT = 53 };
+enum { TITLE = 19, ROW_TIME = 12, ROW_ELAPSED = 8, ROW_ROLE = 22, ROW_TEXT = 53, STACKED_TEXT = 4 };
 
 static struct str any_fact(const struct incident *i, const char *name)
 {
@@ -77,7 +77,7 @@ void prose_summary(const struct text_report *t, const struct incident *i, struct
 			   evidence_wall(evidence_at(t->diagnosis->evidence, i->events.data[0]->at.source), i->begin));
 	struct text lasted = { 0 };
 	if (i->end.seconds > i->begin.seconds + 0.05 && prose_between(&lasted, i->begin, i->end))
-		text_printf(&parts[3], "lasted " STR_FMT, STR_ARG(text_str(&lasted)));
+		text_printf(&parts[3], i->now ? "for " STR_FMT " so far" : "lasted " STR_FMT, STR_ARG(text_str(&lasted)));
 	text_free(&lasted);
 	reset_part(i, &parts[4]);
 	if (i->ranks.len > 1)
@@ -148,7 +148,7 @@ void prose_incident(void *ctx, const struct incident *i)
 // --- the timeline ---
 
 /** Where the text of a row begins: below its time where there is no room beside it. */
-static size_t row_text(const struct text_report *t) { return t->width < STACKED_BELOW ? 4 : ROW_TEXT; }
+static size_t row_text(const struct text_report *t) { return t->width < STACKED_BELOW ? STACKED_TEXT : ROW_TEXT; }
 
 static void put_row(const struct text_report *t, const struct diag_event *e)
 {
@@ -200,5 +200,5 @@ void prose_event(void *ctx, const struct diag_event *e, size_t id)
 	put_row(t, e);
 	put_rule(t, e);
 	for (size_t n = 0; n < e->nfacts; n++)
-		prose_fact(t, (int)row_text(t), &e->facts[n]);
+		prose_fact(t, t->width < STACKED_BELOW ? STACKED_TEXT : ROW_ROLE, &e->facts[n]);
 }

@@ -59,6 +59,15 @@ static void put_all_clear(const struct text_report *t, size_t gpus, bool log)
 	text_free(&line);
 }
 
+static bool has_kernel_log(const struct evidence_reader *r)
+{
+	for (size_t n = 0; n < evidence_count(r); n++)
+		for (size_t k = 0; k < evidence_at(r, n)->nkinds; k++)
+			if (!strcmp(evidence_at(r, n)->kinds[k], "kernel-log"))
+				return true;
+	return false;
+}
+
 /** Where no incident was found, what was read. */
 static void put_nothing_found(const struct text_report *t)
 {
@@ -102,9 +111,8 @@ static void put_nothing_found(const struct text_report *t)
 		text_add(&line, d->nnotes ? S(", as far as it can be read.") : S("."));
 	if (d->verdict == UH_UNKNOWN)
 		text_printf(&line, " This is no all-clear: " STR_FMT ".", STR_ARG(d->unread));
-	else if (!events && lines)
-		text_add(&line, S(" It has no known message. If it is a kernel log, the hang may be in the previous boot: "
-				  "unhang explain --boot -1"));
+	else if (!events && has_kernel_log(d->evidence))
+		text_add(&line, S(" The hang may be in the log of the boot before; on that machine: unhang explain --boot -1"));
 	prose_wrap(t, text_str(&line), 0, 0);
 	text_free(&line);
 }

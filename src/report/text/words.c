@@ -127,7 +127,8 @@ void prose_place(const struct text_report *t, struct text *line, struct place at
 
 void prose_fact(const struct text_report *t, int indent, const struct fact *f)
 {
-	fprintf(t->out, "%*s%-24.*s ", indent, "", STR_ARG(f->name));
-	print_safe(t->out, f->value);
-	fputc('\n', t->out);
+	enum { NAME = 24 };
+	const size_t column = (size_t)indent + 1 + (f->name.n > NAME ? f->name.n : NAME);
+	fprintf(t->out, "%*s%-*.*s ", indent, "", NAME, STR_ARG(f->name));
+	print_wrapped(t->out, f->value, (size_t)indent + NAME + 1, column, t->width);
 }

@@ -3,9 +3,10 @@
 #include <time.h>
 
 #include "base/print.h"
+#include "report/report.h"
 #include "report/sheet.h"
 
-enum { TIME_ROOM = 32 };
+enum { TIME_ROOM = 32, TITLE_INDENT = 4 };
 
 static struct str stamp(char room[static TIME_ROOM], int64_t seconds)
 {
@@ -46,25 +47,42 @@ static void put_stored(struct sheet *s, const struct stored *i, struct times *t)
 	sheet_put(s, "votes", v_known(i->votes));
 }
 
-void report_incidents(const struct stored *const *list, size_t n, bool json, FILE *out)
+static size_t width_of(const struct uh_incidents_options *o)
+{
+	return report_width(&(struct uh_report_options){ .width = o->width });
+}
+
+void report_no_store(const char *directory, const struct uh_incidents_options *o, FILE *out)
+{
+	struct text line = { 0 };
+	text_printf(&line, "Nothing was stored in %s yet. unhang watch stores incidents there. If it does not run, start it:", directory);
+	print_wrapped(out, text_str(&line), 0, 0, width_of(o));
+	fputs("    sudo systemctl enable --now unhang-watch\n", out);
+	text_free(&line);
+}
+
+void report_incidents(const struct stored *const *list, size_t n, const struct uh_incidents_options *o, FILE *out)
 {
 	static const struct column line[] = { { "id" },
 					      { "began", "  ", .none = "  unknown             " },
 					      { "state", "  ", -9 },
-					      { "gpu.pci", "  ", .none = "  -           " },
-					      { "title", "  " } };
-	struct sheet s = sheet_on(json, out);
+					      { "gpu.pci", "  ", .none = "  -" } };
+	struct sheet s = sheet_on(o->json, out);
 	struct times t;
 	sheet_begin(&s, "unhang/incidents/1", "incidents");
 	for (size_t i = 0; i < n; i++) {
 		sheet_open(&s, NULL, '{');
 		put_stored(&s, list[i], &t);
 		sheet_line(&s, 0, COLUMNS(line));
+		if (!o->json && list[i]->title.n) {
+			fprintf(out, "%*s", TITLE_INDENT, "");
+			print_wrapped(out, list[i]->title, TITLE_INDENT, TITLE_INDENT, width_of(o));
+		}
 		sheet_close(&s, '}');
 	}
 	sheet_end(&s);
-	if (!json && !n)
-		fputs("No incident is stored.\n", out);
+	if (!o->json && !n)
+		fputs(o->open ? "No incident is open.\n" : "No incident is stored.\n", out);
 }
 
 static void row(FILE *out, const char *label, struct str value)
@@ -76,12 +94,12 @@ static void row(FILE *out, const char *label, struct str value)
 	fputc('\n', out);
 }
 
-static void show(const struct incident_shown *i, FILE *out)
+static void show(const struct incident_shown *i, size_t width, FILE *out)
 {
 	const struct stored *s = i->stored;
 	char room[TIME_ROOM];
-	print_safe(out, s->title.n ? s->title : S("An incident that is not explained"));
-	fputs("\n\n", out);
+	print_wrapped(out, s->title.n ? s->title : S("An incident that is not explained"), 0, 0, width);
+	fputc('\n', out);
 	row(out, "id", s->id);
 	row(out, "state", s->state);
 	row(out, "class", s->class);
@@ -103,12 +121,12 @@ static void show(const struct incident_shown *i, FILE *out)
 	}
 }
 
-void report_incident(const struct incident_shown *i, bool json, FILE *out)
+void report_incident(const struct incident_shown *i, const struct uh_incidents_options *o, FILE *out)
 {
-	if (json)
-		report_incidents(&i->stored, 1, true, out);
+	if (o->json)
+		report_incidents(&i->stored, 1, o, out);
 	else
-		show(i, out);
+		show(i, width_of(o), out);
 }
 
 void report_state(const struct watch_state *w, FILE *out)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "unhang/unhang.h"
 
 /** What is kept of an incident beside its bundle and its diagnosis. Empty: not known. */
 struct stored {
@@ -44,12 +45,14 @@ struct watch_state {
 
 /** The document of docs/watch-state.schema.json. */
 void report_state(const struct watch_state *s, FILE *out);
-/** The document of docs/incidents.schema.json, or a line for each. @directory: where they are. */
-void report_incidents(const struct stored *const *list, size_t n, bool json, FILE *out);
+/** The document of docs/incidents.schema.json, or a line for each and its title below. */
+void report_incidents(const struct stored *const *list, size_t n, const struct uh_incidents_options *o, FILE *out);
+/** Instead of a list, for people: nothing was ever stored in @directory. */
+void report_no_store(const char *directory, const struct uh_incidents_options *o, FILE *out);
 /** One, and its diagnosis as it was written then; empty: there is none. */
 struct incident_shown {
 	const struct stored *stored;
 	const char *directory;
 	struct str diagnosis;
 };
-void report_incident(const struct incident_shown *i, bool json, FILE *out);
+void report_incident(const struct incident_shown *i, const struct uh_incidents_options *o, FILE *out);
