@@ -167,7 +167,7 @@ def test_signals(t, j):
     job.send_signal(signal.SIGTERM)
     job.communicate(timeout=PATIENCE)
     last = j.report()["tries"][0]
-    t.same((job.returncode, last["ended"], still_there(long), "--grace" in last["because"]), (143, "stopped", [], False), "once the command has ended, what it started does not have the whole --grace")
+    t.same((job.returncode, last["ended"], still_there(long), "--grace" in last["because"]), (143, "stopped", [], False), "once the command has ended, what it started gets TERM as well")
     job = j.start(shell("echo $$; exec sleep 1000"), "--status-file", j.unhang.directory / "killed.json")
     pid = int(job.stdout.readline())
     job.kill()

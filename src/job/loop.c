@@ -306,7 +306,7 @@ static void runs(struct supervisor *s, struct job_try *a, int64_t now)
 		check_limits(s, a, now);
 }
 
-/** The command has ended, so what it left need not have the whole grace. */
+/** The command has ended. Where the job was told to end, what it started has the rest of the grace: a rank may write its checkpoint. */
 static void end_orphans(struct supervisor *s, struct job_try *a, int64_t now)
 {
 	a->orphans = true;
@@ -315,7 +315,7 @@ static void end_orphans(struct supervisor *s, struct job_try *a, int64_t now)
 		tree_signal(&a->pids, SIGTERM);
 		tree_signal(&a->pids, SIGCONT);
 	}
-	if (!a->kill_at || a->kill_at > now + LEFT_END_MS)
+	if (!a->kill_at)
 		a->kill_at = now + LEFT_END_MS;
 }
 
