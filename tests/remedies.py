@@ -176,6 +176,8 @@ def test_order(t, unhang):
     certain = [r["id"] for r in i.data["remedies"] if not r["if"]]
     t.same(certain, ["experiment-a", "cure-b", "cheap-b", "costly-b", "cooling", "cheap-c", "last-a"], "grade, then cure before workaround before experiment, then what asks less")
     t.same([r["id"] for r in i.data["remedies"] if r["shown"]], certain[:3], "three are shown")
+    i = Case(t, unhang).explain("off the bus", log("500 @ device lost from bus!"))
+    t.same(i.remedies[:1], ["reseat"], "a card that is lost: hands before settings")
     wrong = []
     for name, parameters in (("Navi 31", dict()), ("Strix Halo", dict(ids=HALO)), ("Krackan", dict(ids=KRACKAN))):
         for incident in (MES, SMU, log(ring_timeout(60.0)), log(fault(10.0, 0x3000, status_of(8, 5, rw=1)))):

@@ -269,8 +269,8 @@ static bool has_kind(const struct uh_session *s, const char *kind)
 /** In a container half of the story is out of reach. A file may come from elsewhere, and says nothing of this machine. */
 static void say_what_the_host_has(struct uh_session *s)
 {
-	if (s->asked || !s->log_wanted || has_kind(s, "kernel-log") || !evidence_count(s->evidence) || s->notes.len == NOTES_MAX ||
-	    !source_in_container())
+	if (s->asked || !s->log_wanted || has_kind(s, "kernel-log") || !evidence_count(s->evidence) ||
+	    s->notes.len == NOTES_MAX || !source_in_container())
 		return;
 	struct note note = {
 		S("container"),

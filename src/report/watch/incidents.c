@@ -55,7 +55,8 @@ static size_t width_of(const struct uh_incidents_options *o)
 void report_no_store(const char *directory, const struct uh_incidents_options *o, FILE *out)
 {
 	struct text line = { 0 };
-	text_printf(&line, "Nothing was stored in %s yet. unhang watch stores incidents there. If it does not run, start it:", directory);
+	text_printf(&line, "Nothing was stored in %s yet. unhang watch stores incidents there. If it does not run, start it:",
+		    directory);
 	print_wrapped(out, text_str(&line), 0, 0, width_of(o));
 	fputs("    sudo systemctl enable --now unhang-watch\n", out);
 	text_free(&line);
