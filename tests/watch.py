@@ -175,7 +175,8 @@ def test_full_disk(t, unhang, failing):
     t.ok(sum("No space left" in line for line in said[1]) >= 1 and said[1][-1] != "", "and that the disk is full", said[1])
     wrong = [f"{n}: {[p.name for p in (m.top / str(n)).rglob('*')]}" for n in range(1, 9) if len(list((m.top / str(n)).glob("incidents/*/incident"))) != 1 or list((m.top / str(n)).rglob("*unhang-new*"))]
     t.no_complaints(wrong, "the next run stores it, once and whole")
-    t.same([words((m.top / f"again.{n}").read_text().splitlines()) for n in range(1, 9)], [[]] * 8, "and then nothing is told again")
+    again = [words((m.top / f"again.{n}").read_text().splitlines()) for n in range(1, 9)]
+    t.ok(all(a in ([], ["closed"]) for a in again), "and then nothing is told again, but at most its end", again)
 
 
 def test_rights(t, unhang):

@@ -14,7 +14,14 @@
 
 #include "kernels.h"
 
-enum { PRODUCERS = 16, PRODUCER_QUEUES = 4, QUEUE_PACKETS = 1024, ARGUMENT_SLOTS = 2 * QUEUE_PACKETS, GRIDS = 7, GRID_UNIT = 64 };
+enum {
+	PRODUCERS = 16,
+	PRODUCER_QUEUES = 4,
+	QUEUE_PACKETS = 1024,
+	ARGUMENT_SLOTS = 2 * QUEUE_PACKETS,
+	GRIDS = 7,
+	GRID_UNIT = 64
+};
 
 /** What a producer writes down; tests/recorder_rocm.py reads it. */
 struct diary {
@@ -47,6 +54,7 @@ static void producers(const char *path)
 {
 	diary *d = diaries_open(path);
 	std::vector<std::thread> all;
+	CHECK(hipFree(nullptr)); // "ready" is said when the runtime runs, and with it the recorder
 	for (unsigned t = 0; t < PRODUCERS; t++)
 		all.emplace_back([=] {
 			hipStream_t stream;
@@ -87,7 +95,8 @@ static hsa_status_t side_pool(hsa_amd_memory_pool_t pool, void *data)
 	if (segment != HSA_AMD_SEGMENT_GLOBAL)
 		return HSA_STATUS_SUCCESS;
 	hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
-	(flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT ? ((hsa_side *)data)->arguments : ((hsa_side *)data)->vram) = pool;
+	(flags & HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT ? ((hsa_side *)data)->arguments : ((hsa_side *)data)->vram) =
+		pool;
 	return HSA_STATUS_SUCCESS;
 }
 
