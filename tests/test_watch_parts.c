@@ -228,9 +228,9 @@ static void recordings_are_not_believed(void **state)
 	char name[] = "/tmp/test-recording-XXXXXX";
 	int fd = mkstemp(name), dir = open("/tmp", O_PATH | O_DIRECTORY);
 	struct rec_header h = { .version = RECORDING_VERSION, .state = RECORDING_ON };
-	struct rec_extent e[3] = { { .kind = EXTENT_QUEUE, .offset = RECORDING_HEAD },
-				   { .kind = EXTENT_QUEUE, .offset = UINT64_MAX - 8 },
-				   { .kind = EXTENT_QUEUE, .offset = INT64_MAX } };
+	struct rec_extent e[3] = { { .kind = EXTENT_QUEUE, .offset = RECORDING_HEAD, .head = sizeof(struct rec_queue) },
+				   { .kind = EXTENT_QUEUE, .offset = UINT64_MAX - 8, .head = sizeof(struct rec_queue) },
+				   { .kind = EXTENT_QUEUE, .offset = INT64_MAX, .head = sizeof(struct rec_queue) } };
 	struct rec_queue q = { .read = 41, .write = 43 };
 	uint64_t taken;
 	bool waits;

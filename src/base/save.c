@@ -198,3 +198,14 @@ unsigned save_left_over(int dir, const char *path, bool remove)
 	closedir(list);
 	return found;
 }
+
+bool make_above(int dir, const char *path, mode_t mode)
+{
+	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		char part[PATH_MAX];
+		str_copy(part, sizeof(part), (struct str){ path, (size_t)(slash - path) });
+		if (mkdirat(dir, part, mode) && errno != EEXIST)
+			return false;
+	}
+	return true;
+}

@@ -17,5 +17,7 @@ struct uh_error *save_over(int dir, const char *path, struct str bytes);
 struct uh_error *save_remove(int dir, const char *path);
 /** How many unfinished files were left by a save_file() to @path that was killed. @remove: removes them. */
 unsigned save_left_over(int dir, const char *path, bool remove);
+/** Makes the directories above the last name of @path, which begins at @dir. */
+bool make_above(int dir, const char *path, mode_t mode);
 /** All of @bytes, however often a signal or a pipe cuts a write short. */
 bool write_all(int fd, struct str bytes);

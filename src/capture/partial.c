@@ -14,23 +14,12 @@ mode_t partial_mode(bool directory) { return geteuid() ? (directory ? 0700 : 060
 
 // --- items ---
 
-static bool make_directories(int dir, const char *name)
-{
-	for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
-		char part[256];
-		str_copy(part, sizeof(part), (struct str){ name, (size_t)(slash - name) });
-		if (mkdirat(dir, part, partial_mode(true)) && errno != EEXIST)
-			return false;
-	}
-	return true;
-}
-
 bool item_create(const struct taking *c, const char *name, struct item_file *ret)
 {
 	*ret = (struct item_file){ .fd = -1 };
 	str_copy(ret->name, sizeof(ret->name), str_z(name));
 	snprintf(ret->new_name, sizeof(ret->new_name), "%s.new", ret->name);
-	if (!make_directories(c->dir, name))
+	if (!make_above(c->dir, name, partial_mode(true)))
 		return false;
 	ret->fd = openat(c->dir, ret->new_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, partial_mode(false));
 	return ret->fd >= 0;

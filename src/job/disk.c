@@ -209,27 +209,11 @@ static void take_all(struct str text, struct supervisor *s, struct run_told *r)
 	}
 }
 
-/** Makes @path and the directories above it. */
+/** Makes @path and the directories above it. In /var/lib/unhang updates of the knowledge lie, too, which are for everybody. */
 static struct uh_error *make_directories(const char *path)
 {
-	struct arena a = { 0 };
-	char *copy = arena_z(&a, str_z(path));
-	const mode_t above =
-		geteuid() ? 0700 : 0755; // in /var/lib/unhang updates of the knowledge lie, too, which are for everybody
-	int why = 0;
-	for (char *p = copy + 1; !why; p++) {
-		const char at = *p;
-		if (at && at != '/')
-			continue;
-		*p = 0;
-		if (mkdir(copy, at ? above : 0700) && errno != EEXIST)
-			why = errno;
-		*p = at;
-		if (!at)
-			break;
-	}
-	arena_free(&a);
-	return why ? uh_error_os(why, "%s", path) : NULL;
+	const bool made = make_above(AT_FDCWD, path, geteuid() ? 0700 : 0755) && (!mkdir(path, 0700) || errno == EEXIST);
+	return made ? NULL : uh_error_os(errno, "%s", path);
 }
 
 struct uh_error *disk_begin(struct supervisor *s)

@@ -9,16 +9,6 @@
 
 enum { FILE_ROOM = 64 << 10, SMALL = 4096, HOLDERS_MS = 3000, HOLDERS_SAID = 8, ENVIRON_ROOM = 128 << 10 };
 
-static struct str read_file(const char *path, char *room, size_t size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0;
-	ssize_t more;
-	while (fd >= 0 && n < size && ((more = read(fd, room + n, size - n)) > 0 || (more < 0 && errno == EINTR)))
-		n += more > 0 ? (size_t)more : 0;
-	return (struct str){ room, n };
-}
-
 // --- control groups ---
 
 /** How a version of control groups names things. */
@@ -80,7 +70,7 @@ static int64_t number_in(struct arena *a, struct str directory, const char *file
 {
 	char room[SMALL];
 	int64_t n;
-	struct str text = read_file(arena_printf(a, STR_FMT "/%s", STR_ARG(directory), file).p, room, sizeof(room));
+	struct str text = small_file(arena_printf(a, STR_FMT "/%s", STR_ARG(directory), file).p, room, sizeof(room));
 	if (!key)
 		return str_number(str_trim(text), &n) ? n : -1;
 	while (text.n) {
@@ -95,8 +85,8 @@ void oom_read(struct oom_figures *ret)
 {
 	struct arena a = { 0 };
 	char *groups_room = mem_large(FILE_ROOM), *mounts_room = mem_large(FILE_ROOM);
-	struct str groups = read_file("/proc/self/cgroup", groups_room, FILE_ROOM);
-	struct str mounts = read_file("/proc/self/mountinfo", mounts_room, FILE_ROOM);
+	struct str groups = small_file("/proc/self/cgroup", groups_room, FILE_ROOM);
+	struct str mounts = small_file("/proc/self/mountinfo", mounts_room, FILE_ROOM);
 	*ret = (struct oom_figures){ -1, -1, -1 };
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]) && ret->kills < 0; i++) {
 		const struct group_version *v = &versions[i];
@@ -144,7 +134,7 @@ static uint64_t vram_of(const char *process)
 		if (strncmp(e->d_name, "vram_", 5))
 			continue;
 		snprintf(path, sizeof(path), KFD_PROCESSES "/%.32s/%.64s", process, e->d_name);
-		if (str_number(str_trim(read_file(path, room, sizeof(room))), &n) && n > 0)
+		if (str_number(str_trim(small_file(path, room, sizeof(room))), &n) && n > 0)
 			sum += (uint64_t)n;
 	}
 	if (d)
@@ -156,11 +146,8 @@ struct str process_run(const char *process, char *room, size_t size)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%.20s/environ", process);
-	struct str text = read_file(path, room, size), run;
-	while (text.n)
-		if (str_behind(str_split(&text, '\0'), S("UNHANG_RUN="), &run))
-			return run;
-	return (struct str){ 0 };
+	struct str text = small_file(path, room, size), run;
+	return environ_value(text, S("UNHANG_RUN="), &run) ? run : (struct str){ 0 };
 }
 
 static void say_holder(FILE *to, const char *process, const struct holders_task *t)
@@ -171,7 +158,8 @@ static void say_holder(FILE *to, const char *process, const struct holders_task 
 		fprintf(to, "process %.20s of the host (%.1f GiB)\n", process, gib);
 	} else {
 		snprintf(path, sizeof(path), "/proc/%.20s/comm", process);
-		struct str run = process_run(process, room, ENVIRON_ROOM), comm = str_trim(read_file(path, name, sizeof(name)));
+		struct str run = process_run(process, room, ENVIRON_ROOM),
+			   comm = str_trim(small_file(path, name, sizeof(name)));
 		fprintf(to, STR_FMT " (%.20s) %.1f GiB", STR_ARG(comm.n ? comm : S("process")), process, gib);
 		if (run.n && !str_is(run, t->run_id))
 			fprintf(to, ", left by the run " STR_FMT, STR_ARG(str_cut(run, 64)));

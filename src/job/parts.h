@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "evidence/recording/hold.h"
 #include "job/job.h"
+#include "source/process.h"
 
 // --- terminal.c: the job has the terminal; afterwards it is as it was ---
 struct terminal {

@@ -14,39 +14,20 @@ struct process_seen {
 	bool ours;
 };
 
-static struct str read_proc(int64_t pid, const char *file, char *room, size_t size)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, file);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const ssize_t n = fd < 0 ? -1 : read(fd, room, size);
-	return (struct str){ room, n > 0 ? (size_t)n : 0 };
-}
-
-/** Parent and state. The name before them may hold anything, brackets too. */
-static bool read_stat(int64_t pid, int64_t *ret_parent, char *ret_state)
-{
-	char room[STAT_ROOM];
-	struct str text = read_proc(pid, "stat", room, sizeof(room)), state;
-	const char *end = text.n ? memrchr(text.p, ')', text.n) : NULL;
-	if (!end)
-		return false;
-	text = str_from(text, (size_t)(end + 1 - text.p));
-	state = str_word(&text);
-	*ret_state = state.n ? state.p[0] : '?';
-	return str_number(str_word(&text), ret_parent);
-}
-
 static size_t read_all(struct process_seen *list)
 {
 	DIR *d = opendir("/proc");
 	size_t n = 0;
-	char state;
+	char room[STAT_ROOM];
+	struct process_stat stat;
 	for (struct dirent *e = d ? readdir(d) : NULL; e && n < ALL_MOST; e = readdir(d)) {
 		if (!isdigit((unsigned char)e->d_name[0]) || !str_number(str_z(e->d_name), &list[n].pid))
 			continue;
-		if (read_stat(list[n].pid, &list[n].parent, &state) && state != 'Z' && state != 'X')
-			list[n++].ours = false;
+		if (!process_stat_parse(process_file(list[n].pid, "stat", room, sizeof(room)), &stat) || stat.state == 'Z' ||
+		    stat.state == 'X')
+			continue;
+		list[n].parent = stat.parent;
+		list[n++].ours = false;
 	}
 	if (d)
 		closedir(d);
@@ -96,7 +77,7 @@ struct str tree_say(struct arena *a, const struct pid_list *p)
 	struct text said = { 0 };
 	char room[64];
 	for (size_t i = 0; i < p->n && i < SAID_MOST; i++) {
-		struct str name = str_trim(read_proc(p->list[i], "comm", room, sizeof(room)));
+		struct str name = str_trim(process_file(p->list[i], "comm", room, sizeof(room)));
 		text_printf(&said, "%s" STR_FMT " (%lld)", i ? ", " : "", STR_ARG(name.n ? name : S("process")),
 			    (long long)p->list[i]);
 	}
@@ -112,7 +93,7 @@ uint64_t tree_written(const struct pid_list *p)
 	uint64_t sum = 0;
 	char room[STAT_ROOM];
 	for (size_t i = 0; i < p->n; i++) {
-		struct str text = read_proc(p->list[i], "io", room, sizeof(room));
+		struct str text = process_file(p->list[i], "io", room, sizeof(room));
 		while (text.n) {
 			struct str line = str_split(&text, '\n'), value;
 			int64_t n;

@@ -1,11 +1,9 @@
-// Votes on whether the job moves, from the heads of its recordings: some kilobytes of each file, some times a second. They are read, not
-// mapped: a file that is cut under a mapping kills its reader.
+// Votes on whether the job moves, from the heads of its recordings: some kilobytes of each file, some times a second.
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
+#include "evidence/recording/head.h"
 #include "job/parts.h"
-#include "recorder/format.h"
 
 enum { RECORDINGS_MOST = 1024 };
 
@@ -14,11 +12,6 @@ struct queue_look {
 	unsigned recordings;
 	unsigned waiting, working; // processes that have work on a GPU; that have a queue, and none on it
 };
-
-static bool read_at(int fd, void *to, size_t size, uint64_t at)
-{
-	return at <= INT64_MAX - size && pread(fd, to, size, (off_t)at) == (ssize_t)size;
-}
 
 static void mix(uint64_t *sum, uint64_t value) { *sum = (*sum ^ value) * 0x9e3779b97f4a7c15u + (*sum >> 29); }
 
@@ -29,16 +22,20 @@ static bool lives(int fd, const struct rec_header *h)
 	return h->state == RECORDING_ON && (fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK);
 }
 
-/** true: work of the queue is on the GPU. */
-static bool look_at_queue(int fd, const struct rec_extent *e, struct queue_look *l)
+/** Of one process. */
+struct process_queues {
+	struct queue_look *look;
+	unsigned queues, busy; // busy: their work is on the GPU
+};
+
+static void look_at_queue(void *ctx, const struct rec_queue *q)
 {
-	struct rec_queue q;
-	if (e->head < sizeof(q) || !read_at(fd, &q, sizeof(q), e->offset))
-		return false;
-	mix(&l->sum, q.read);
-	mix(&l->sum, q.write);
-	l->packets += q.write;
-	return !q.destroyed && q.write > q.read;
+	struct process_queues *p = ctx;
+	mix(&p->look->sum, q->read);
+	mix(&p->look->sum, q->write);
+	p->look->packets += q->write;
+	p->queues++;
+	p->busy += !q->destroyed && q->write > q->read;
 }
 
 /** A fault holds the process for us: we are here. */
@@ -80,29 +77,19 @@ void votes_release(struct votes *v)
 static void look_at_recording(struct votes *v, int directory, const char *name, struct queue_look *l)
 {
 	struct rec_header h;
-	struct rec_extent *table = NULL;
-	const size_t size = RECORDING_EXTENTS * sizeof(*table);
+	struct process_queues p = { .look = l };
 	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0 || !read_at(fd, &h, sizeof(h), 0) || memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) ||
-	    h.version != RECORDING_VERSION)
+	if (fd < 0 || !recording_head(fd, &h))
 		return;
 	if (h.hold >= REC_HOLD_ASKED && h.hold <= REC_HOLD_HELD && h.answered != h.holds)
 		answer(v, directory, name);
 	l->recordings++;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
-	table = mem_alloc(size);
-	unsigned queues = 0, busy = 0;
-	if (read_at(fd, table, size, RECORDING_EXTENTS_AT))
-		for (size_t i = 0; i < RECORDING_EXTENTS && table[i].kind; i++)
-			if (table[i].kind == EXTENT_QUEUE) {
-				queues++;
-				busy += look_at_queue(fd, &table[i], l);
-			}
-	if (queues && lives(fd, &h)) {
-		l->waiting += busy > 0;
-		l->working += !busy;
+	recording_queue_heads(fd, look_at_queue, &p);
+	if (p.queues && lives(fd, &h)) {
+		l->waiting += p.busy > 0;
+		l->working += !p.busy;
 	}
-	free(table);
 }
 
 static bool is_recording(const char *name) { return str_ends(str_z(name), S(".recording")); }

@@ -1,12 +1,15 @@
 #include "source/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/child.h"
+#include "base/cleanup.h"
 
 enum { DEADLINE_MS = 5000, CHUNK = 1 << 20 };
 
@@ -51,6 +54,31 @@ struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, ch
 	}
 	*ret = bytes.p;
 	return NULL;
+}
+
+struct str small_file(const char *path, char *room, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	size_t n = 0;
+	ssize_t more;
+	while (fd >= 0 && n < size && ((more = read(fd, room + n, size - n)) > 0 || (more < 0 && errno == EINTR)))
+		n += more > 0 ? (size_t)more : 0;
+	return (struct str){ room, n };
+}
+
+struct str process_file(int64_t pid, const char *name, char *room, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
+	return small_file(path, room, size);
+}
+
+bool environ_value(struct str environ, struct str name, struct str *ret)
+{
+	while (environ.n)
+		if (str_behind(str_split(&environ, '\0'), name, ret))
+			return true;
+	return false;
 }
 
 bool process_stat_parse(struct str text, struct process_stat *ret)

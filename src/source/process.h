@@ -10,6 +10,14 @@
  * in the driver may hold the lock of its own memory. */
 struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, char **ret);
 
+/** A small file of the kernel, or a note of our own, as far as there is room; nothing where it cannot be read. Here and now: only for what
+ * does not block. */
+struct str small_file(const char *path, char *room, size_t size);
+/** The same of /proc/PID/@name. */
+struct str process_file(int64_t pid, const char *name, char *room, size_t size);
+/** The value of a variable, with its `=` in @name, in the text of /proc/PID/environ. */
+bool environ_value(struct str environ, struct str name, struct str *ret);
+
 /** What /proc/PID/stat says. */
 struct process_stat {
 	char name[16];

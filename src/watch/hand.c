@@ -356,14 +356,15 @@ static bool serve_mind(struct hand *h, int signals)
 	return end == CHILD_GOOD;
 }
 
-static int block_signals(void)
+int hand_signals(bool children)
 {
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGCHLD);
+	if (children)
+		sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -371,7 +372,7 @@ static int block_signals(void)
 
 struct uh_error *hand_serve(struct hand *h, void (*mind)(int hand, void *ctx), void *ctx)
 {
-	_cleanup_close_ int signals = block_signals();
+	_cleanup_close_ int signals = hand_signals(true);
 	bool good = false;
 	while (!h->stop && !good) {
 		int ends[2];

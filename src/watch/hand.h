@@ -35,5 +35,7 @@ struct hand {
 
 /** Runs @mind in a child that has no rights, and serves it until it ends. One that crashes is started again, unless @h->stop. */
 struct uh_error *hand_serve(struct hand *h, void (*mind)(int hand, void *ctx), void *ctx);
+/** Blocks the signals that hand and mind obey; they come through the descriptor. @children: that one ended, too. */
+int hand_signals(bool children);
 /** What the options say in place of the configuration. */
 void hand_override(struct watch_settings *s, const struct watch_options *o);

@@ -294,29 +294,9 @@ static void loop(struct watcher *w, int signals)
 	}
 }
 
-static void read_line(const char *path, char *room, size_t size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, room, size - 1);
-	room[n < 0 ? 0 : n] = '\0';
-	room[strcspn(room, "\n")] = '\0';
-}
-
-static int block_signals(void)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static void run(struct watcher *w)
 {
-	_cleanup_close_ int signals = block_signals();
+	_cleanup_close_ int signals = hand_signals(false);
 	w->progress = mem_alloc(GPUS_MOST * sizeof(*w->progress));
 	w->engine = engine_new(w->know, (struct incident_sink){ .incident = cases_closed, .ctx = w });
 	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
@@ -355,12 +335,14 @@ static void mind(int hand, void *ctx)
 {
 	const struct mind_start *m = ctx;
 	struct watcher w = { .options = m->options, .know = m->know, .hand = hand, .eye = -1, .pulse = -1, .job.fd = -1 };
+	char boot[64];
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&w.settings, m->options->config, m->options->tell, m->options->ctx, &mistakes);
 	if (!err && !mistakes) {
 		hand_override(&w.settings, m->options);
 		gethostname(w.host, sizeof(w.host) - 1);
-		read_line("/proc/sys/kernel/random/boot_id", w.boot_id, sizeof(w.boot_id));
+		str_copy(w.boot_id, sizeof(w.boot_id),
+			 str_trim(small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot))));
 		voice_open(&w.voice, hand);
 		run(&w);
 		voice_close(&w.voice);

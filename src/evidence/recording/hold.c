@@ -9,11 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool head_read(int fd, struct rec_header *ret)
-{
-	return pread(fd, ret, sizeof(*ret), 0) == (ssize_t)sizeof(*ret) &&
-	       !memcmp(ret->magic, RECORDING_MAGIC, sizeof(ret->magic)) && ret->version == RECORDING_VERSION;
-}
+#include "evidence/recording/head.h"
 
 static bool word_write(int fd, size_t at, uint32_t value)
 {
@@ -27,7 +23,7 @@ struct uh_error *hold_attend(const char *path, uint32_t supervisor, int *ret_fd)
 	const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return uh_error_os(errno, "%s", path);
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !head_read(fd, &h)) {
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !recording_head(fd, &h)) {
 		close(fd);
 		return uh_error_new("%s: no recording, or one of another version", path);
 	}
@@ -52,7 +48,7 @@ static uint32_t left_ms(uint64_t until)
 bool hold_look(int fd, struct held *ret)
 {
 	struct rec_header h;
-	if (!head_read(fd, &h))
+	if (!recording_head(fd, &h))
 		return false;
 	*ret = (struct held){ .state = h.hold <= REC_HOLD_UNANSWERED ? (enum rec_hold)h.hold : REC_HOLD_NONE,
 			      .number = h.holds,

@@ -16,19 +16,12 @@
 #define RENDER "/dev/dri/renderD"
 enum { NOTE_MOST = 1024, KEY_MOST = 64, FIRST_RENDER = 128 };
 
-static struct str read_small(const char *path, char *room, size_t size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	ssize_t n = fd < 0 ? -1 : read(fd, room, size);
-	return (struct str){ room, n > 0 ? (size_t)n : 0 };
-}
-
 bool tomb_panics(void)
 {
 	char room[16];
 	const char *allowed = getenv(TOMB_MAY_BLOCK);
 	return !(allowed && !strcmp(allowed, "1")) &&
-	       str_is(str_trim(read_small("/proc/sys/kernel/hung_task_panic", room, sizeof(room))), "1");
+	       str_is(str_trim(small_file("/proc/sys/kernel/hung_task_panic", room, sizeof(room))), "1");
 }
 
 /** Files whose handlers only print what the driver has in memory. */
@@ -106,10 +99,9 @@ static uint64_t here(void)
 /** When a process began, in ticks; 0: there is none. */
 static uint64_t began(int pid, char *ret_state)
 {
-	char path[64], room[1024];
+	char room[1024];
 	struct process_stat p;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (!process_stat_parse(read_small(path, room, sizeof(room)), &p))
+	if (!process_stat_parse(process_file(pid, "stat", room, sizeof(room)), &p))
 		return 0;
 	*ret_state = p.state;
 	return p.began;
@@ -130,7 +122,7 @@ static bool tomb_of(struct str path, struct tomb *ret)
 	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
 	if (strchr(key, '/') || stat(TOMB_DIRECTORY, &st) || st.st_uid != 0 || st.st_mode & 022)
 		return false;
-	struct str text = read_small(file, room, sizeof(room));
+	struct str text = small_file(file, room, sizeof(room));
 	if (!str_number(str_word(&text), &pid) || !str_number(str_word(&text), &since) ||
 	    !str_number(str_word(&text), &space) || pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
 		return false;

@@ -43,21 +43,11 @@ int64_t pulse_interrupts(struct str text, struct str irqs)
 	return sum;
 }
 
-static struct str read_small(const char *path, char *room, size_t size)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0;
-	ssize_t more;
-	while (fd >= 0 && n < size && (more = read(fd, room + n, size - n)) > 0)
-		n += (size_t)more;
-	return (struct str){ room, n };
-}
-
 static int64_t read_number(const char *path)
 {
 	char room[32];
 	int64_t n;
-	return str_number(str_trim(read_small(path, room, sizeof(room))), &n) ? n : -1;
+	return str_number(str_trim(small_file(path, room, sizeof(room))), &n) ? n : -1;
 }
 
 /** The name of its sensors, hwmonN, is not the same at each start. */
@@ -89,7 +79,7 @@ static void read_gpu(const struct pulse_paths *p, struct pulse_gpu *g)
 {
 	enum { WATT = 1000000 };
 	char room[32];
-	bool awake = str_is(str_trim(read_small(p->awake, room, sizeof(room))), "active");
+	bool awake = str_is(str_trim(small_file(p->awake, room, sizeof(room))), "active");
 	g->busy = awake ? read_number(p->busy) : -1;
 	int64_t power = awake && p->power[0][0] ? read_number(p->power[0]) : -1;
 	power = power < 0 && awake && p->power[1][0] ? read_number(p->power[1]) : power;
@@ -125,7 +115,7 @@ static void watch(int to, const void *ctx)
 			told = now_ms();
 			before = works;
 		}
-		struct str interrupts = works ? read_small("/proc/interrupts", room, INTERRUPTS_ROOM) : (struct str){ 0 };
+		struct str interrupts = works ? small_file("/proc/interrupts", room, INTERRUPTS_ROOM) : (struct str){ 0 };
 		for (size_t i = 0; i < n; i++) {
 			gpus[i].busy = gpus[i].power = -1;
 			if (works)

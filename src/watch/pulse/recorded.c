@@ -1,5 +1,4 @@
-// How far a flight recording is. It is a stranger's file, which may change under the reader: it is read, not mapped, and each place in it
-// is held against its size.
+// How far the flight recording of a process is.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,37 +7,37 @@
 
 #include "base/cleanup.h"
 #include "base/door/root.h"
-#include "recorder/format.h"
+#include "evidence/recording/head.h"
 #include "watch/pulse/signs.h"
 
 #define ENDING ".recording"
 enum { DIRECTORIES_MOST = 64, FILES_MOST = 1024 };
 
-static bool read_at(int fd, void *to, size_t n, uint64_t at)
+struct packets {
+	uint64_t taken;
+	bool waits;
+};
+
+static void count_queue(void *ctx, const struct rec_queue *q)
 {
-	return at <= INT64_MAX - n && pread(fd, to, n, (off_t)at) == (ssize_t)n;
+	struct packets *p = ctx;
+	if (q->destroyed)
+		return;
+	p->taken += q->read;
+	p->waits |= q->write > q->read;
 }
 
 bool recorded_packets(int dir, const char *path, uint64_t *ret_taken, bool *ret_waits)
 {
 	struct rec_header h;
 	struct stat st;
+	struct packets p = { 0 };
 	_cleanup_close_ int fd = root_open_beneath(dir, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !read_at(fd, &h, sizeof(h), 0) ||
-	    memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) != 0 || h.version != RECORDING_VERSION || h.state != RECORDING_ON)
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !recording_head(fd, &h) || h.state != RECORDING_ON ||
+	    !recording_queue_heads(fd, count_queue, &p))
 		return false;
-	_cleanup_free_ struct rec_extent *extents = mem_alloc(RECORDING_EXTENTS * sizeof(*extents));
-	if (!read_at(fd, extents, RECORDING_EXTENTS * sizeof(*extents), RECORDING_EXTENTS_AT))
-		return false;
-	*ret_taken = 0;
-	*ret_waits = false;
-	for (size_t i = 0; i < RECORDING_EXTENTS; i++) {
-		struct rec_queue q;
-		if (extents[i].kind != EXTENT_QUEUE || !read_at(fd, &q, sizeof(q), extents[i].offset) || q.destroyed)
-			continue;
-		*ret_taken += q.read;
-		*ret_waits |= q.write > q.read;
-	}
+	*ret_taken = p.taken;
+	*ret_waits = p.waits;
 	return true;
 }
 

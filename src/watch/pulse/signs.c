@@ -14,31 +14,7 @@
 #define SHARED_MEMORY "/dev/shm/"
 enum { MS = 1000, WORKS_PERCENT = 10, WORKS_BYTES = 1 << 20, FILE_ROOM = 64 << 10, SEARCH_MS = 30000, WORKS_MS = 30000 };
 
-static struct str read_of(int64_t pid, const char *name, char *room, size_t size)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%lld/%s", (long long)pid, name);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t n = 0;
-	ssize_t more;
-	while (fd >= 0 && n < size && (more = read(fd, room + n, size - n)) > 0)
-		n += (size_t)more;
-	return (struct str){ room, n };
-}
-
 // --- what does not change ---
-
-static bool variable(struct str environment, struct str name, struct str *ret)
-{
-	while (environment.n) {
-		struct str value = str_split(&environment, '\0');
-		if (str_starts(value, name)) {
-			*ret = str_from(value, name.n);
-			return true;
-		}
-	}
-	return false;
-}
 
 /** What stands in @text behind @head, as long as it is of these characters. */
 static struct str behind(struct str text, struct str head, const char *characters)
@@ -73,17 +49,17 @@ static void read_environment(struct sign_process *p)
 {
 	static const char *const ranks[] = { "UNHANG_RANK=", "RANK=", "SLURM_PROCID=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=" };
 	char *room = mem_alloc(FILE_ROOM);
-	struct str all = read_of(p->pid, "environ", room, FILE_ROOM), value;
+	struct str all = process_file(p->pid, "environ", room, FILE_ROOM), value;
 	int64_t number;
 	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]) && !p->rank[0]; i++)
-		if (variable(all, str_z(ranks[i]), &value) && str_number(value, &number) && number >= 0)
+		if (environ_value(all, str_z(ranks[i]), &value) && str_number(value, &number) && number >= 0)
 			snprintf(p->rank, sizeof(p->rank), "%lld", (long long)number);
-	if (variable(all, S("UNHANG_HEARTBEAT="), &value) && str_starts(value, S(SHARED_MEMORY)))
+	if (environ_value(all, S("UNHANG_HEARTBEAT="), &value) && str_starts(value, S(SHARED_MEMORY)))
 		str_copy(p->heartbeat, sizeof(p->heartbeat), str_from(value, sizeof(SHARED_MEMORY) - 1));
-	if (variable(all, S("SLURM_JOB_ID="), &value) && str_number(value, &number) && number > 0)
+	if (environ_value(all, S("SLURM_JOB_ID="), &value) && str_number(value, &number) && number > 0)
 		snprintf(p->job, sizeof(p->job), "Slurm job %lld", (long long)number);
 	else
-		process_job(read_of(p->pid, "cgroup", room, FILE_ROOM), p->job, sizeof(p->job));
+		process_job(process_file(p->pid, "cgroup", room, FILE_ROOM), p->job, sizeof(p->job));
 	free(room);
 }
 
@@ -97,7 +73,7 @@ static const char *stopped_by(const struct sign_process *p)
 		return "a signal (SIGSTOP, or Slurm's suspend)";
 	if (p->stat.state == 't')
 		return "a debugger";
-	struct str all = read_of(p->pid, "cgroup", room, sizeof(room));
+	struct str all = process_file(p->pid, "cgroup", room, sizeof(room));
 	while (all.n) {
 		struct str line = str_split(&all, '\n');
 		if (!str_starts(line, S("0::/")) || str_find(line, S("..")) >= 0)
@@ -115,7 +91,7 @@ static uint64_t io_of(int64_t pid)
 	char room[512];
 	uint64_t sum = 0;
 	int64_t n;
-	for (struct str all = read_of(pid, "io", room, sizeof(room)); all.n;) {
+	for (struct str all = process_file(pid, "io", room, sizeof(room)); all.n;) {
 		struct str line = str_split(&all, '\n'), key = str_word(&line);
 		if ((str_is(key, "rchar:") || str_is(key, "wchar:")) && str_number(str_word(&line), &n) && n > 0)
 			sum += (uint64_t)n;
@@ -161,7 +137,7 @@ static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms
 {
 	char room[1024];
 	struct process_stat now;
-	if (!process_stat_parse(read_of(p->pid, "stat", room, sizeof(room)), &now))
+	if (!process_stat_parse(process_file(p->pid, "stat", room, sizeof(room)), &now))
 		return;
 	uint64_t io = io_of(p->pid);
 	see_work(p, &now, io, now_ms, s->taken);
