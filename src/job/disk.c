@@ -3,13 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/print.h"
 #include "base/save.h"
@@ -19,10 +16,6 @@ enum {
 	VALUE_MOST = 8192,
 	FILE_MOST = 4 << 20,
 	TRIES_MOST = 1000,
-	RUNS_KEPT = 64,
-	RUNS_MOST = 4096,
-	LEFT_MS = 20000,
-	LEFT_POLL_MS = 100
 };
 
 #define TRY_BEGINS "try"
@@ -49,7 +42,7 @@ static const struct disk_key try_keys[] = {
 	N(exit_code),   N(signal),       T(because),     T(class),        T(title),       T(fault),   T(gpu),
 	T(beside),      T(kernel),       T(symbol),      T(place),        T(offset),      N(packet),  N(launch),
 	N(rank),        N(pid),          N(launches),    N(recordings),   T(fingerprint), T(kind),    T(bundle),
-	T(diagnosis),   T(lacking),      N(memory_peak), N(memory_limit), N(oom_kills),   T(left),    T(holders),
+	T(diagnosis),   T(lacking),      N(memory_peak), N(memory_limit), N(oom_kills), T(group), T(counted_in), N(oom_before),   T(left),    T(holders),
 	T(checkpoint),  N(lost_ms),      T(row),         T(act),          T(reason),      T(propose), N(next_level),
 	T(next_filter), T(next_changes), { 0 },
 };
@@ -119,6 +112,7 @@ struct run_try *try_new(struct arena *a)
 			       .memory_peak = -1,
 			       .memory_limit = -1,
 			       .oom_kills = -1,
+			       .oom_before = -1,
 			       .lost_ms = -1,
 			       .next_level = -1 };
 	return t;
@@ -194,9 +188,9 @@ static struct str read_run(struct arena *a, const char *directory)
 	return kept;
 }
 
-/** The run, and its tries behind it. */
-static void take_all(struct str text, struct supervisor *s, struct run_told *r)
+void run_read(struct supervisor *s, const char *directory, struct run_told *r)
 {
+	struct str text = read_run(s->arena, directory);
 	const struct str mark = S("\n" TRY_BEGINS "\n");
 	ptrdiff_t at = str_find(text, mark);
 	run_take(at < 0 ? text : str_cut(text, (size_t)at), s->arena, r);
@@ -225,12 +219,17 @@ struct uh_error *disk_begin(struct supervisor *s)
 		err = uh_error_new("the job was not started: %s; --state-dir names another place for the files of the run",
 				   uh_error_message(cannot));
 	uh_error_free(cannot);
-	struct run_told before = { 0 };
+	struct run_told before = { .status = -1 };
 	s->lock = err ? -1 : open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (s->lock >= 0)
-		flock(s->lock, LOCK_EX | LOCK_NB);
+	const bool only = s->lock >= 0 && !flock(s->lock, LOCK_EX | LOCK_NB);
 	if (!err)
-		take_all(read_run(s->arena, s->directory), s, &before);
+		run_read(s, s->directory, &before);
+	// A job that was put back into the queue has the name that it had.
+	struct supervisor other = { .options = s->options, .arena = s->arena, .run = &before, .directory = s->directory };
+	other.tries.data = s->tries.data;
+	other.tries.len = s->tries.len;
+	if (only && s->tries.len)
+		left_complete(s, &other);
 	return err;
 }
 
@@ -261,125 +260,4 @@ bool disk_first_of_node(const struct supervisor *s)
 		close(fd);
 	arena_free(&a);
 	return first;
-}
-
-// --- runs that are over ---
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-	(void)st;
-	(void)where;
-	return kind == FTW_DP ? rmdir(path) : unlink(path);
-}
-
-struct old_run {
-	char *directory;
-	int64_t began;
-};
-
-static int newest_first(const void *a, const void *b)
-{
-	const struct old_run *x = a, *y = b;
-	return x->began < y->began ? 1 : x->began > y->began ? -1 : 0;
-}
-
-/** The newest stay. */
-static void vacuum(struct old_run *list, size_t n)
-{
-	if (n)
-		qsort(list, n, sizeof(*list), newest_first);
-	for (size_t i = RUNS_KEPT; i < n; i++)
-		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/** A run holds a lock on its directory for as long as it lives. Its number may be another process's by now. */
-static bool lives(const char *directory)
-{
-	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-}
-
-static bool was_killed(const struct run_told *r, const struct run_told *now, const char *directory)
-{
-	if (r->status >= 0 || !r->id.n || !str_eq(r->host, now->host))
-		return false;
-	return !str_eq(r->boot_id, now->boot_id) || !lives(directory);
-}
-
-/** Reads the recordings that it left, and removes them. No job of ours runs, so that this may wait. */
-static void study_left(struct supervisor *s, struct supervisor *other, struct run_try *last)
-{
-	const char *recordings = arena_z(s->arena, other->run->recordings);
-	struct stat st;
-	if (!*recordings || lstat(recordings, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-		return;
-	last->recordings = 1;
-	const struct job_study study = {
-		.run = other->run,
-		.of = last,
-		.directory = arena_printf(s->arena, "%s/%lld", other->directory, (long long)last->number).p,
-		.recordings = recordings,
-		.deadline_ms = LEFT_MS,
-		.options = s->options,
-	};
-	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
-	mkdir(study.directory, 0700);
-	if (s->hands && helper_begin(&s->helper, &task, LEFT_MS)) {
-		struct pollfd wait = { .fd = s->helper.child.fd, .events = POLLIN };
-		while (!helper_go_on(&s->helper, now_ms()))
-			poll(&wait, 1, LEFT_POLL_MS);
-		try_take(text_str(&s->helper.answer), s->arena, last);
-	}
-	directory_empty(recordings);
-	rmdir(recordings);
-}
-
-/** What a run that was killed left: its last try has no end. */
-static void complete(struct supervisor *s, struct supervisor *other)
-{
-	struct run_told *r = other->run;
-	struct run_try *last = other->tries.len ? other->tries.data[other->tries.len - 1] : NULL;
-	if (last && !last->ended.n) {
-		last->ended = S("killed");
-		const bool same = str_eq(r->boot_id, s->run->boot_id);
-		struct str left = same ? survivors_say(s->arena, arena_z(s->arena, r->id)) : (struct str){ 0 };
-		last->because =
-			same ? S("unhang was killed while the job ran, so it could not tell why. In a container this is mostly "
-				 "the out-of-memory killer.") :
-			       S("The machine was started again while the job ran.");
-		study_left(s, other, last); // which may know better
-		last->because =
-			arena_printf(s->arena, STR_FMT "%s" STR_FMT, STR_ARG(last->because), same ? " " : "", STR_ARG(left));
-	}
-	r->status = 128 + SIGKILL;
-	disk_save(other);
-	s->run->notes = arena_printf(
-		s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.",
-		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), other->directory);
-}
-
-void disk_complete(struct supervisor *s)
-{
-	DIR *d = opendir(s->options->state_dir);
-	static const struct job_options none;
-	VEC(struct old_run) over = { 0 };
-	for (struct dirent *e = d ? readdir(d) : NULL; e && over.len < RUNS_MOST; e = readdir(d)) {
-		struct run_told r = { .status = -1 };
-		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
-			continue;
-		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
-		struct supervisor other = {
-			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory
-		};
-		take_all(read_run(s->arena, directory), &other, &r);
-		if (r.id.n && was_killed(&r, s->run, directory))
-			complete(s, &other);
-		if (r.id.n && r.status >= 0)
-			vec_push(&over, ((struct old_run){ directory, r.began }));
-		vec_free(&other.tries);
-	}
-	if (d)
-		closedir(d);
-	vacuum(over.data, over.len);
-	vec_free(&over);
 }

@@ -16,18 +16,20 @@ static struct str signal_say(struct arena *a, int signal)
 	return name ? arena_printf(a, "SIG%s", name) : arena_printf(a, "signal %d", signal);
 }
 
-static void judge_oom(const struct supervisor *s, struct job_try *a, const struct oom_figures *now)
+bool ended_oom(struct arena *a, struct run_try *t, const struct oom_figures *now, const char *more)
 {
-	struct run_try *t = a->told;
+	if (t->oom_before < 0 || now->kills <= t->oom_before)
+		return false;
+	t->oom_kills = now->kills - t->oom_before;
 	t->ended = S("oom");
 	t->memory_peak = now->peak;
 	t->memory_limit = now->limit;
-	t->because = arena_printf(s->arena,
+	t->because = arena_printf(a,
 				  "The kernel's out-of-memory killer ended %lld process%s in the job's control group (oom_kill "
 				  "went from %lld to %lld)%s.",
-				  (long long)t->oom_kills, t->oom_kills == 1 ? "" : "es", (long long)a->before.kills,
-				  (long long)now->kills,
-				  a->killed ? "" : "; the command then failed, though it was not killed itself");
+				  (long long)t->oom_kills, t->oom_kills == 1 ? "" : "es", (long long)t->oom_before,
+				  (long long)now->kills, more);
+	return true;
 }
 
 /** By itself: the status tells. */
@@ -98,7 +100,7 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
 	struct oom_figures now;
-	oom_read(&now);
+	oom_read(&a->group, s->arena, &now);
 	t->exit_code = WIFEXITED(a->status) ? WEXITSTATUS(a->status) : -1;
 	t->signal = WIFSIGNALED(a->status) ? WTERMSIG(a->status) : -1;
 	t->recordings = s->options->recorder && t->level ? (int64_t)a->votes.recordings : -1;
@@ -107,11 +109,8 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 		t->lacking = S("No process of the job ran with the recorder. Processes that a container or another daemon "
 			       "starts do not "
 			       "have our variables: run unhang inside.");
-	if (now.kills >= 0 && a->before.kills >= 0 && now.kills > a->before.kills)
-		t->oom_kills = now.kills - a->before.kills;
 	// Others may share our control group, so the job must have failed, too. A launcher may have seen the SIGKILL in our place.
-	if (t->oom_kills > 0 && a->status && a->why == WHY_ITSELF)
-		judge_oom(s, a, &now);
-	else
+	const char *more = a->killed ? "" : "; the command then failed, though it was not killed itself";
+	if (!a->status || a->why != WHY_ITSELF || !ended_oom(s->arena, t, &now, more))
 		judge_why(s, a);
 }

@@ -50,7 +50,7 @@ void loop_tell(const struct supervisor *s, struct str line)
 /** The terminal was closed. The kernel tells the leader of the session only, and the others when the leader ends; we stay. */
 static void pass_hangup(const struct supervisor *s, struct job_try *a)
 {
-	tree_list(s->helper.child.pid, &a->pids);
+	tree_list(s->helper.child.pid, &a->group, &a->pids);
 	for (size_t i = 0; i < a->pids.n; i++) {
 		const pid_t pid = (pid_t)a->pids.list[i];
 		if (getpgid(pid) != getpgrp())
@@ -166,7 +166,7 @@ bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t mil
 
 static struct job_study study_of(const struct supervisor *s, struct job_try *a, bool capture, int64_t ms)
 {
-	tree_list(s->helper.child.pid, &a->pids);
+	tree_list(s->helper.child.pid, &a->group, &a->pids);
 	return (struct job_study){ .run = s->run,
 				   .of = a->told,
 				   .directory = a->directory,
@@ -205,7 +205,7 @@ static void send_end(struct supervisor *s, struct job_try *a)
 	a->phase = PHASE_ENDS;
 	if (a->why == WHY_ASKED)
 		return; // it has its TERM
-	tree_list(s->helper.child.pid, &a->pids);
+	tree_list(s->helper.child.pid, &a->group, &a->pids);
 	tree_signal(&a->pids, SIGTERM);
 	tree_signal(&a->pids, SIGCONT);
 	a->term_sent = true;
@@ -279,7 +279,7 @@ static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 	if (!s->options->silent_ms || now < a->output_due || a->root_stopped)
 		return;
 	a->output_due = now + OUTPUT_MS;
-	output_look(&a->output, s->helper.child.pid, now);
+	output_look(&a->output, s->helper.child.pid, &a->group, now);
 	if (now - a->output.changed >= s->options->silent_ms + a->output.late_ms)
 		begin_end(s, a, WHY_SILENT);
 }
@@ -322,7 +322,7 @@ static void end_orphans(struct supervisor *s, struct job_try *a, int64_t now)
 /** The job has ended, or is being ended: until none of its processes is left. */
 static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 {
-	tree_list(s->helper.child.pid, &a->pids);
+	tree_list(s->helper.child.pid, &a->group, &a->pids);
 	if (a->root_gone && !a->pids.n) {
 		a->phase = PHASE_GONE;
 		return;
@@ -332,6 +332,7 @@ static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 	} else if (a->kill_at && now >= a->kill_at) {
 		a->outlived |= !a->root_gone;
 		tree_signal(&a->pids, SIGKILL); // again and again: who forks may have been quicker
+		group_kill(&a->group);
 		a->kill_sent = true;
 		a->give_up = a->give_up ? a->give_up : now + GIVE_UP_MS;
 	}

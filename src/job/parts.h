@@ -29,20 +29,40 @@ struct pid_list {
 	int64_t list[PIDS_MOST];
 	size_t n;
 };
-/** All that descend from this process, but for @helper and what descends from it. Zombies are left out. */
-void tree_list(pid_t helper, struct pid_list *ret);
+struct job_group;
+/** All that descend from this process or are in the group, but for @helper and what descends from it. Zombies are left out. */
+void tree_list(pid_t helper, const struct job_group *g, struct pid_list *ret);
 void tree_signal(const struct pid_list *p, int signal);
 /** `python (4242), sh (4243)` */
 struct str tree_say(struct arena *a, const struct pid_list *p);
 /** Bytes that the processes have handed to write() until now. */
 uint64_t tree_written(const struct pid_list *p);
 
-// --- memory.c: host memory that ran out, and who holds the GPUs' ---
+// --- group.c: control groups ---
+/** A group of version 2 that a try has for itself. fd -1: there is none, and the tree of processes has to do. */
+struct job_group {
+	int fd, enter;          // its directory; its cgroup.procs
+	struct str path, mount; // the mount that it lies below
+};
+/** Makes one below that of this process, where it may. */
+void group_begin(struct job_group *g, struct arena *a, struct str name);
+void group_list(const struct job_group *g, struct pid_list *to);
+/** SIGKILL to all that are in it. */
+void group_kill(const struct job_group *g);
+/** Removes it, unless processes are in it. */
+void group_end(struct job_group *g);
+void group_remove(struct str path);
+
 struct oom_figures {
+	struct str group;           // the directory that counts
 	int64_t kills, peak, limit; // -1: not known
 };
-/** Of the control group of this process, of either version. */
-void oom_read(struct oom_figures *ret);
+/** Of the job's own group or of that of this process, of either version. */
+void oom_read(const struct job_group *g, struct arena *a, struct oom_figures *ret);
+/** Of a group that an earlier process noted. */
+void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret);
+
+// --- holders.c: who holds the GPUs' memory ---
 /** Who has GPU memory, other than @own; empty: nobody, or KFD does not tell. *@ret_ours: a process of @own is among them. */
 struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours);
 
@@ -78,7 +98,7 @@ struct output {
 	int64_t changed;
 	int64_t late_ms; // so much later something may still have been written
 };
-void output_look(struct output *o, pid_t helper, int64_t now);
+void output_look(struct output *o, pid_t helper, const struct job_group *g, int64_t now);
 
 // --- start.c ---
 struct start {
@@ -86,6 +106,7 @@ struct start {
 	char *const *environment;
 	const sigset_t *mask; // the job's
 	uint64_t core_most;   // bytes; UINT64_MAX: as it is
+	int enter;            // cgroup.procs of the job's group; -1: it has none
 };
 /** Starts it; -1, and errno, where it cannot be. */
 pid_t start_job(const struct start *s);
@@ -161,7 +182,7 @@ struct job_try {
 	enum job_why why;
 	struct votes votes;
 	struct output output;
-	struct oom_figures before;
+	struct job_group group;
 	unsigned killed; // processes that SIGKILL ended, though we did not send it
 	int64_t kill_at; // when SIGKILL is sent to all; 0: not
 	int64_t give_up; // when processes that SIGKILL does not end are left
@@ -186,6 +207,8 @@ void loop_show(struct supervisor *s, const char *what);
 bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds);
 
 // ended.c
+/** Whether the kernel killed for want of memory since the start; then this is how it ended. @more: what to add. */
+bool ended_oom(struct arena *a, struct run_try *t, const struct oom_figures *now, const char *more);
 /** How it ended, as far as this process knows. */
 void ended_judge(const struct supervisor *s, struct job_try *a);
 /** Somebody ended unhang while it waited for the next try. */
@@ -211,6 +234,12 @@ struct uh_error *disk_begin(struct supervisor *s);
 void directory_empty(const char *path);
 /** Whether this process is the first of its job on this node to save a bundle. */
 bool disk_first_of_node(const struct supervisor *s);
+/** The run in a directory, and its tries behind it. */
+void run_read(struct supervisor *s, const char *directory, struct run_told *r);
+
+// left.c: runs that were killed
+/** The last try of @other has no end, and nobody watches it any more. It waits: no job may run. */
+void left_complete(struct supervisor *s, struct supervisor *other);
 /** Completes the reports of runs that were killed. No job may run: it waits. */
 void disk_complete(struct supervisor *s);
 

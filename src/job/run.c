@@ -204,7 +204,8 @@ static struct uh_error *start(struct supervisor *s, struct job_try *a)
 	const struct start job = { .command = command_line(s, t),
 				   .environment = start_environment(s->arena, &settings),
 				   .mask = &s->before,
-				   .core_most = agent ? 0 : core_most(s) };
+				   .core_most = agent ? 0 : core_most(s),
+				   .enter = a->group.enter };
 	if (t->level > 5)
 		mkdir(dumps, 0700);
 	a->root = start_job(&job);
@@ -295,11 +296,17 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 {
 	struct job_try *a = mem_alloc(sizeof(*a));
 	struct uh_error *err = NULL;
+	struct oom_figures before;
 	a->told = t;
 	a->directory = arena_printf(s->arena, "%s/%lld", s->directory, (long long)t->number).p;
 	if (mkdir(a->directory, 0700) && errno != EEXIST)
 		err = uh_error_os(errno, "%s", a->directory);
-	oom_read(&a->before);
+	group_begin(&a->group, s->arena, arena_printf(s->arena, "%lld-%lld", (long long)s->run->pid, (long long)t->number));
+	oom_read(&a->group, s->arena, &before);
+	t->group = a->group.path;
+	t->counted_in = before.group;
+	t->oom_before = before.kills;
+	disk_note(s);
 	if (!err && s->options->status_file)
 		disk_status(s);
 	if (!err)
@@ -317,6 +324,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		checkpoint_find(s->options->checkpoint, s->arena, t);
 		decide(s, a);
 	}
+	group_end(&a->group);
 	s->run->status = ended_status(a);
 	rmdir(a->directory); // where nothing was saved
 	free(a);
@@ -386,7 +394,6 @@ static struct uh_error *all_tries(struct supervisor *s)
 	for (bool again = true; again && !err;) {
 		struct run_try *t = next_try(s);
 		vec_push(&s->tries, t);
-		disk_note(s);
 		directory_empty(s->recordings); // of the try before
 		err = try_once(s, t);
 		disk_save(s);

@@ -24,6 +24,8 @@ __attribute__((noreturn)) static void become(const struct start *s, pid_t parent
 	if (getppid() != parent)
 		_exit(126);
 	limit_cores(s->core_most);
+	if (s->enter >= 0)
+		(void)!write(s->enter, "0", 1); // a job that may not be moved runs where we are
 	sigprocmask(SIG_SETMASK, s->mask, NULL);
 	execvpe(s->command[0], s->command, s->environment);
 	const int why = errno;

@@ -46,7 +46,23 @@ static bool is_ours(const struct process_seen *list, size_t n, int64_t pid, int6
 	return pid == self || (found && found->ours);
 }
 
-void tree_list(pid_t helper, struct pid_list *ret)
+/** Whoever is in the job's group belongs to it, whoever its parent is. */
+static void take_group(const struct job_group *g, struct process_seen *list, size_t n, struct pid_list *ret)
+{
+	struct pid_list *in = mem_alloc(sizeof(*in));
+	group_list(g, in);
+	for (size_t i = 0; i < in->n; i++) {
+		const struct process_seen key = { .pid = in->list[i] };
+		struct process_seen *found = bsearch(&key, list, n, sizeof(*list), by_pid);
+		if (!found || found->ours || ret->n == PIDS_MOST)
+			continue;
+		found->ours = true;
+		ret->list[ret->n++] = found->pid;
+	}
+	free(in);
+}
+
+void tree_list(pid_t helper, const struct job_group *g, struct pid_list *ret)
 {
 	struct process_seen *list = mem_alloc(ALL_MOST * sizeof(*list));
 	const size_t n = read_all(list);
@@ -54,6 +70,8 @@ void tree_list(pid_t helper, struct pid_list *ret)
 	bool more = true;
 	qsort(list, n, sizeof(*list), by_pid);
 	ret->n = 0;
+	if (g->fd >= 0)
+		take_group(g, list, n, ret);
 	while (more) {
 		more = false;
 		for (size_t i = 0; i < n && ret->n < PIDS_MOST; i++) {

@@ -25,6 +25,8 @@ struct run_try {
 	struct str bundle, diagnosis; // files
 	struct str lacking;           // what could not be saved any more, in a sentence
 	int64_t memory_peak, memory_limit, oom_kills;
+	struct str group, counted_in; // directories: the control group of the try; the one that counts what the kernel killed
+	int64_t oom_before;           // its count before the start
 	struct str left;    // processes that were still there when the job had ended
 	struct str holders; // who has GPU memory afterwards
 	struct str checkpoint;

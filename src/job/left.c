@@ -1,0 +1,167 @@
+// Runs that are over. One that was killed together with its job cannot tell of it: the next run, or the watch, completes its report.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "job/parts.h"
+
+enum { RUNS_KEPT = 64, RUNS_MOST = 4096, LEFT_MS = 20000, LEFT_POLL_MS = 100 };
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+	(void)st;
+	(void)where;
+	return kind == FTW_DP ? rmdir(path) : unlink(path);
+}
+
+struct old_run {
+	char *directory;
+	int64_t began;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct old_run *x = a, *y = b;
+	return x->began < y->began ? 1 : x->began > y->began ? -1 : 0;
+}
+
+/** The newest stay. */
+static void vacuum(struct old_run *list, size_t n)
+{
+	if (n)
+		qsort(list, n, sizeof(*list), newest_first);
+	for (size_t i = RUNS_KEPT; i < n; i++)
+		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/** A run holds a lock on its directory for as long as it lives. Its number may be another process's by now. */
+static bool lives(const char *directory)
+{
+	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+}
+
+static bool was_killed(const struct run_told *r, const struct run_told *now, const char *directory)
+{
+	if (r->status >= 0 || !r->id.n || !str_eq(r->host, now->host))
+		return false;
+	return !str_eq(r->boot_id, now->boot_id) || !lives(directory);
+}
+
+/** A helper's answer about a try. No job of ours runs, so that this may wait. */
+static void ask(struct supervisor *s, enum helper_kind kind, const struct job_study *study, struct run_try *last)
+{
+	const struct helper_task task = { .hands = s->hands, .kind = kind, .study = study };
+	if (!s->hands || !helper_begin(&s->helper, &task, LEFT_MS))
+		return;
+	struct pollfd wait = { .fd = s->helper.child.fd, .events = POLLIN };
+	while (!helper_go_on(&s->helper, now_ms()))
+		poll(&wait, 1, LEFT_POLL_MS);
+	try_take(text_str(&s->helper.answer), s->arena, last);
+}
+
+/** Reads the recordings that it left, and removes them. */
+static void study_left(struct supervisor *s, struct supervisor *other, struct run_try *last)
+{
+	const char *recordings = arena_z(s->arena, other->run->recordings);
+	struct stat st;
+	if (!*recordings || lstat(recordings, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return;
+	last->recordings = 1;
+	const struct job_study study = {
+		.run = other->run,
+		.of = last,
+		.directory = arena_printf(s->arena, "%s/%lld", other->directory, (long long)last->number).p,
+		.recordings = recordings,
+		.deadline_ms = LEFT_MS,
+		.options = s->options,
+	};
+	mkdir(study.directory, 0700);
+	ask(s, HELPER_STUDY, &study, last);
+	directory_empty(recordings);
+	rmdir(recordings);
+}
+
+/** On this machine, since it was started: what the kernel and the recordings still know of it. */
+static void look_back(struct supervisor *s, struct supervisor *other, struct run_try *last)
+{
+	struct oom_figures now;
+	oom_read_left(last->counted_in, s->arena, &now);
+	if (!ended_oom(s->arena, last, &now, "; unhang was among them, or was killed with the job"))
+		last->because =
+			S("unhang was killed while the job ran, so it could not tell why. In a container this is mostly "
+			  "the out-of-memory killer.");
+	const struct str ended = last->ended, because = last->because;
+	const bool counted = str_is(ended, "oom");
+	struct str left = survivors_say(s->arena, arena_z(s->arena, other->run->id));
+	study_left(s, other, last); // which may know better
+	if (counted) {
+		const struct job_study study = { .run = other->run, .of = last, .directory = "", .options = s->options };
+		last->ended = ended;
+		last->because = because;
+		other->run->tries = (const struct run_try *const *)other->tries.data;
+		other->run->ntries = other->tries.len;
+		ask(s, HELPER_DECIDE, &study, last);
+		last->act = S("stop"); // whoever starts it again is asked for his options then
+	}
+	last->because = arena_printf(s->arena, STR_FMT " " STR_FMT, STR_ARG(last->because), STR_ARG(left));
+	group_remove(last->group);
+}
+
+void left_complete(struct supervisor *s, struct supervisor *other)
+{
+	const struct run_told *r = other->run;
+	struct run_try *last = other->tries.len ? other->tries.data[other->tries.len - 1] : NULL;
+	if (!last || last->ended.n)
+		return;
+	last->ended = S("killed");
+	if (!str_eq(r->host, s->run->host))
+		last->because = arena_printf(s->arena, "unhang was killed while the job ran on " STR_FMT ".", STR_ARG(r->host));
+	else if (!str_eq(r->boot_id, s->run->boot_id))
+		last->because = S("The machine was started again while the job ran.");
+	else
+		look_back(s, other, last);
+}
+
+/** What a run that was killed left: its last try has no end. */
+static void complete(struct supervisor *s, struct supervisor *other)
+{
+	struct run_told *r = other->run;
+	left_complete(s, other);
+	r->status = 128 + SIGKILL;
+	disk_save(other);
+	s->run->notes = arena_printf(
+		s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.",
+		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), other->directory);
+}
+
+void disk_complete(struct supervisor *s)
+{
+	DIR *d = opendir(s->options->state_dir);
+	static const struct job_options none;
+	VEC(struct old_run) over = { 0 };
+	for (struct dirent *e = d ? readdir(d) : NULL; e && over.len < RUNS_MOST; e = readdir(d)) {
+		struct run_told r = { .status = -1 };
+		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
+			continue;
+		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
+		struct supervisor other = {
+			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory
+		};
+		run_read(&other, directory, &r);
+		if (r.id.n && was_killed(&r, s->run, directory))
+			complete(s, &other);
+		if (r.id.n && r.status >= 0)
+			vec_push(&over, ((struct old_run){ directory, r.began }));
+		vec_free(&other.tries);
+	}
+	if (d)
+		closedir(d);
+	vacuum(over.data, over.len);
+	vec_free(&over);
+}
