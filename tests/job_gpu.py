@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,13 @@ FAULT = "gpu gfx90a; fault kernel fill launch 7 at argument 0 plus 4M"
 HANG = "gpu gfx90a; hang kernel saxpy launch 4"
 
 
+def read(path):
+    try:
+        return pathlib.Path(path).read_text()
+    except OSError:
+        return ""
+
+
 class GpuJob(job.Job):
     def __init__(self, unhang, programs):
         super().__init__(unhang)
@@ -25,6 +33,23 @@ class GpuJob(job.Job):
         # Not where others look for recordings of the machine: their tests run at the same time.
         self.room = tempfile.TemporaryDirectory(prefix="job-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
         self.unhang.environment.update(programs.environment(OPEN), UNHANG_RECORDING=f"{self.room.name}/%p.recording")
+        self.place = unhang.directory / "place"  # where jobs run: nobody writes there
+        self.place.mkdir()
+        self.before = self.look()
+
+    def look(self):
+        """What a run may leave: processes, zombies among them, mounts, files, control groups."""
+        names = {p.parent.name: text for p in pathlib.Path("/proc").glob("[0-9]*/stat") if (text := read(p))}
+        mounts = [line.split() for line in read("/proc/self/mountinfo").splitlines()]
+        ids = [p.name for p in self.unhang.directory.glob("runs*/*")]
+        groups = [str(g) for m in mounts if m[m.index("-") + 1] == "cgroup2" for g in pathlib.Path(m[4]).glob("**/unhang-*") if any(i in g.name for i in ids)]
+        return {"processes": [p for p, text in names.items() if f"({self.programs.program.name})" in text], "mounts": [m[2:5] for m in mounts],
+                "files": os.listdir(self.place) + os.listdir(self.room.name), "groups": groups}
+
+    def check(self, t, name):
+        """Nothing is left of what ran since the last one."""
+        now = self.look()
+        t.same({k: [x for x in now[k] if x not in self.before[k]] for k in now}, {k: [] for k in now}, f"{name}: nothing is left")
 
     def go(self, plan, command, *options, **env):
         """@plan: for each try one, the last for all that follow; @command: of a shell, in which P is the program."""
@@ -32,7 +57,7 @@ class GpuJob(job.Job):
         count = self.unhang.directory / f"count{self.n + 1}"
         choose = f"P={self.programs.program}; echo x >> {count}; case $(wc -l < {count}) in "
         choose += "".join(f"{i}) UNHANG_KFD='{p}' ;; " for i, p in enumerate(plans[:-1], 1)) + f"*) UNHANG_KFD='{plans[-1]}' ;; esac; export UNHANG_KFD; "
-        done = self.run(job.shell(choose + command), "--delay", "0", *options, env=env)
+        done = self.run(job.shell(choose + command), "--delay", "0", *options, env=env, cwd=self.place)
         done.tries = done.report["tries"]
         return done
 
@@ -63,7 +88,7 @@ def test_deterministic(t, j):
     t.same([a.classes[:1] for a in answers], [["gpu-page-fault-unmapped"]] * 2, "its bundles can be explained")
     # The fault held the process, so its maps and stacks are there; a machine that is too busy for the five seconds of a hold says so.
     saved = [subprocess.run(["tar", "-xOf", b, "answers/processes"], capture_output=True).stdout for b in bundles]
-    held = [b"programs" in s or "were gone before" in (x["lacking"] or "") for s, x in zip(saved, done.tries)]
+    held = [j.programs.program.name.encode() in s or "were gone before" in (x["lacking"] or "") for s, x in zip(saved, done.tries)]
     t.same(held, [True, True], "which were taken while the process existed")
     arguments = [any(e.get("event") for e in a.first.timeline) and a.first.value("arguments") for a in answers]
     t.ok(not arguments[0] and arguments[1], "the second knows more", arguments)
@@ -104,7 +129,7 @@ def test_hang(t, j):
 def test_host(t, j):
     """An abort of the host's code in two ranks of a node, each under its own unhang run."""
     state = j.unhang.directory / "ranks"
-    ranks = [j.go(OPEN, "$P series 3; kill -ABRT $$", "--state-dir", state, RANK=n, WORLD_SIZE="8", TORCHELASTIC_RUN_ID="job") for n in "01"]
+    ranks = [j.go(OPEN, "exec $P series 3 , abort", "--state-dir", state, RANK=n, WORLD_SIZE="8", TORCHELASTIC_RUN_ID="job") for n in "01"]
     done = ranks[0]
     t.same((done.returncode, rows(done, "ended", "signal", "d.row", "d.level")), (134, [("signal", 6, "crash-first", 3)]), "an abort on the host beside the GPU")
     t.ok("were gone before" in done.tries[0]["lacking"] and done.tries[0]["bundle"], "of which little is left, which is said", done.tries[0])
@@ -132,7 +157,88 @@ def test_ranks(t, j):
     x = done.tries[0]
     t.same((done.returncode, x["ended"], x["rank"], x["kernel"], x["launch"], x["recordings"]), (1, "gpu-fault", 5, "fill(float*, float, int)", 7, 8),
            "of eight ranks the one is named that failed first")
-    t.same((job.still_there(str(j.programs.program)), os.listdir(j.room.name)), ([], []), "nothing is left")
+
+
+def test_habits(t, j):
+    """What programs do beside computing, all at the same time: daemons, deaf ones, ones that stop themselves, and much output."""
+    def start(text, *options):
+        started = subprocess.Popen([*j.arguments(*options), "--", j.programs.program, *text.split()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=j.unhang.environment, cwd=j.place)
+        return started, j.status
+    def end(started):
+        out, _ = started[0].communicate(timeout=job.PATIENCE)
+        return started[0].returncode, json.loads(started[1].read_text())["tries"][0], out
+    daemons, deaf, stops, talks = start("series 1 , daemons"), start("series 1 , deaf", "--grace", 1), start("series 1 , stop", "--deadline", 4), start("series 1 , talk 1")
+    while b"deaf" not in deaf[0].stdout.readline():
+        pass
+    deaf[0].send_signal(signal.SIGTERM)
+    status, x, _ = end(daemons)
+    t.same((status, x["ended"], x["left"].count(j.programs.program.name)), (0, "done", 2), "daemons of a HIP program are ended and named")
+    status, x, _ = end(deaf)
+    t.same((status, x["ended"], "--grace" in x["because"]), (137, "stopped", True), "one that ignores TERM is killed after --grace")
+    status, x, _ = end(stops)
+    t.same((status, x["ended"]), (143, "deadline"), "one that stops itself is continued to be ended")
+    status, x, out = end(talks)
+    t.same((status, x["ended"], len(out), out.count(b"x")), (0, "done", 10485760 + len("launched\nseries 1\n"), 10485760), "10 MB in a second arrive")
+
+
+def test_terminal(t, j):
+    job.test_terminal(t, j, [j.programs.program, *"series 1 , terminal".split()])
+
+
+def memory_group(name):
+    """A control group with 300 MB, of either version, and how its files are called; None: not here."""
+    for line in read("/proc/self/mountinfo").splitlines():
+        fields = line.split()
+        kind, where, options = fields[fields.index("-") + 1], pathlib.Path(fields[4]), fields[-1].split(",")
+        if kind == "cgroup" and "memory" in options:
+            limit = "memory.limit_in_bytes"
+        elif kind == "cgroup2" and "memory" in read(where / "cgroup.subtree_control").split():
+            limit = "memory.max"
+        else:
+            continue
+        group = where / name
+        try:
+            group.mkdir()
+            (group / limit).write_text("300M")
+            return group
+        except OSError:
+            if group.is_dir():
+                group.rmdir()
+    return None
+
+
+def test_oom(t, j):
+    """The kernel itself ends a HIP program that takes more than its control group may have; then unhang with it, as in a container."""
+    group = memory_group(f"job-test-{os.getpid()}")
+    if not group:
+        t.skip("the kernel's out-of-memory killer", "no control group with a limit can be made here")
+        return
+    def start(*options, command):
+        inside = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *map(str, j.arguments(*options)), "--", *map(str, command)]
+        return subprocess.Popen(inside, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=j.unhang.environment, cwd=j.place)
+    hungry = [j.programs.program, *"series 3 , terminal , eat 1000".split()]
+    done = start(command=hungry)
+    done.communicate(b"", timeout=job.PATIENCE)
+    x = j.report()["tries"][0]
+    figures = x["ended"], x["oom_kills"], x["memory_limit"], 0.9 < (x["memory_peak"] or 0) / (300 << 20) <= 1, x["packets"] > 0, x["signal"]
+    t.same((done.returncode, *figures), (137, "oom", 1, 300 << 20, True, True, 9), "a HIP program that the kernel ended for want of memory: with limit and peak")
+    t.same((x["decision"]["row"], x["decision"]["level"], "The limit is 0.3 GiB" in x["decision"]["propose"]), ("memory", 1, True), "which raises nothing, and proposes less memory")
+    done = start(command=[*hungry, 2])
+    while done.stdout.readline() not in (b"ready!\n", b""):
+        pass
+    pathlib.Path(f"/proc/{done.pid}/oom_score_adj").write_text("1000")  # it has less memory than several others together, so it comes first
+    done.communicate(b"", timeout=job.PATIENCE)
+    state = j.state
+    t.same((done.returncode, json.loads(j.status.read_text())["state"]), (-9, "running"), "the kernel may end unhang with its job")
+    j.run(["true"], "--state-dir", state)
+    x = [json.loads(p.read_text()) for p in state.glob("*/report.json")]
+    x = next(r["tries"][0] for r in x if r["status"] == 137)
+    t.same((x["ended"], x["oom_kills"] > 0, x["memory_limit"], x["decision"]["row"], "less memory" in x["decision"]["propose"]), ("oom", True, 300 << 20, "memory", True),
+           "the next run tells that memory ran out, with the same figures")
+    # Nobody but init can reap what unhang left when it was killed.
+    t.ok(job.until(lambda: not read(group / "cgroup.procs") and not j.look()["processes"]), "all processes of the group have ended", read(group / "cgroup.procs"))
+    group.rmdir()
 
 
 def test_crash_diagnostics(t, j):
@@ -159,9 +265,11 @@ def main():
     complaint = programs.compile()
     if complaint:
         tap.skip_all(f"hipcc cannot compile: {complaint.splitlines()[0]}")
+    programs.program = programs.program.rename(unhang.directory / f"job{os.getpid()}")  # which no other test has
     j = GpuJob(unhang, programs)
-    for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_host, test_ranks, test_crash_diagnostics):
+    for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_host, test_ranks, test_habits, test_oom, test_terminal, test_crash_diagnostics):
         test(t, j)
+        j.check(t, test.__name__[5:])
     t.end()
 
 

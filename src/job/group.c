@@ -44,12 +44,12 @@ static bool has_option(struct str options, const char *name)
 }
 
 /** A group as a directory: the path of its mount, and all of it. */
-struct place {
+struct group_place {
 	struct str mount, directory;
 };
 
 /** The directory of a path of the hierarchy, from /proc/self/mountinfo. */
-static struct place place_of(struct arena *a, const struct group_version *v, struct str mounts, struct str path)
+static struct group_place place_of(struct arena *a, const struct group_version *v, struct str mounts, struct str path)
 {
 	while (mounts.n) {
 		struct str line = str_split(&mounts, '\n'), root, at;
@@ -67,18 +67,18 @@ static struct place place_of(struct arena *a, const struct group_version *v, str
 		if (root.n > 1 && str_starts(path, root))
 			path = str_from(path, root.n);
 		path = str_is(path, "/") ? (struct str){ 0 } : path;
-		return (struct place){ at, arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(at),
+		return (struct group_place){ at, arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(at),
 							path.n && path.p[0] != '/' ? "/" : "", STR_ARG(path)) };
 	}
-	return (struct place){ 0 };
+	return (struct group_place){ 0 };
 }
 
 /** Where this process is in the hierarchy of a version; an empty directory: nowhere. */
-static struct place own_place(struct arena *a, const struct group_version *v)
+static struct group_place own_place(struct arena *a, const struct group_version *v)
 {
 	char *groups_room = mem_large(FILE_ROOM), *mounts_room = mem_large(FILE_ROOM);
 	struct str path = own_path(v, small_file("/proc/self/cgroup", groups_room, FILE_ROOM));
-	struct place p = { 0 };
+	struct group_place p = { 0 };
 	if (path.n)
 		p = place_of(a, v, small_file("/proc/self/mountinfo", mounts_room, FILE_ROOM), path);
 	p.mount = arena_str(a, p.mount);
@@ -106,7 +106,7 @@ static int64_t number_in(struct str directory, const char *file, const char *key
 }
 
 /** The lowest limit among the group's own and those above it, and how much was used at most of that one. */
-static void read_limit(const struct group_version *v, const struct place *p, struct oom_figures *ret)
+static void read_limit(const struct group_version *v, const struct group_place *p, struct oom_figures *ret)
 {
 	struct str directory = p->directory;
 	ret->peak = number_in(directory, v->peak, NULL);
@@ -123,7 +123,7 @@ static void read_limit(const struct group_version *v, const struct place *p, str
 	}
 }
 
-static bool read_place(const struct group_version *v, const struct place *p, struct arena *a, struct oom_figures *ret)
+static bool read_place(const struct group_version *v, const struct group_place *p, struct arena *a, struct oom_figures *ret)
 {
 	ret->kills = p->directory.n ? number_in(p->directory, v->events, "oom_kill") : -1;
 	if (ret->kills < 0)
@@ -134,7 +134,7 @@ static bool read_place(const struct group_version *v, const struct place *p, str
 }
 
 /** Where a group of either version may be: the first that counts. */
-static void read_first(struct arena *a, const struct place *places, struct oom_figures *ret)
+static void read_first(struct arena *a, const struct group_place *places, struct oom_figures *ret)
 {
 	for (size_t i = 0; i < VERSIONS; i++)
 		if (read_place(&versions[i], &places[i], a, ret))
@@ -143,8 +143,8 @@ static void read_first(struct arena *a, const struct place *places, struct oom_f
 
 void oom_read(const struct job_group *g, struct arena *a, struct oom_figures *ret)
 {
-	const struct place own = { g->mount, g->path };
-	struct place places[VERSIONS];
+	const struct group_place own = { g->mount, g->path };
+	struct group_place places[VERSIONS];
 	*ret = (struct oom_figures){ .kills = -1, .peak = -1, .limit = -1 };
 	// Without the memory controller in it, the job's group is counted with ours.
 	if (read_place(&versions[0], &own, a, ret))
@@ -156,7 +156,7 @@ void oom_read(const struct job_group *g, struct arena *a, struct oom_figures *re
 
 void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret)
 {
-	const struct place places[VERSIONS] = { { group, group }, { group, group } };
+	const struct group_place places[VERSIONS] = { { group, group }, { group, group } };
 	*ret = (struct oom_figures){ .kills = -1, .peak = -1, .limit = -1 };
 	read_first(a, places, ret);
 }
@@ -165,12 +165,11 @@ void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret)
 
 void group_begin(struct job_group *g, struct arena *a, struct str name)
 {
-	const struct place own = own_place(a, &versions[0]);
+	const struct group_place own = own_place(a, &versions[0]);
 	*g = (struct job_group){ .fd = -1, .enter = -1, .mount = own.mount };
 	if (!own.directory.n)
 		return;
 	g->path = arena_printf(a, STR_FMT "/unhang-" STR_FMT, STR_ARG(own.directory), STR_ARG(name));
-	group_remove(g->path); // of a run that was killed, whose number we have now; one with processes in it is not ours
 	if (mkdir(g->path.p, 0755)) {
 		g->path = (struct str){ 0 };
 		return;

@@ -110,7 +110,6 @@ static void look_back(struct supervisor *s, struct supervisor *other, struct run
 		last->act = S("stop"); // whoever starts it again is asked for his options then
 	}
 	last->because = arena_printf(s->arena, STR_FMT " " STR_FMT, STR_ARG(last->because), STR_ARG(left));
-	group_remove(last->group);
 }
 
 void left_complete(struct supervisor *s, struct supervisor *other)
@@ -158,6 +157,8 @@ void disk_complete(struct supervisor *s)
 			complete(s, &other);
 		if (r.id.n && r.status >= 0)
 			vec_push(&over, ((struct old_run){ directory, r.began }));
+		for (size_t i = 0; r.status >= 0 && str_eq(r.boot_id, s->run->boot_id) && i < other.tries.len; i++)
+			group_remove(other.tries.data[i]->group); // processes may have been in it when its run ended
 		vec_free(&other.tries);
 	}
 	if (d)

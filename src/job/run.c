@@ -23,6 +23,7 @@ enum {
 	RELEASE_MS = 5000, // for KFD to let go of a process that has ended
 	DELAY_MOST_MS = 300000,
 	CORE_SHARE = 4, // of what is free, a core may have at most the fourth part
+	GROUP_NAME = 160,
 	NOT_FOUND = 127,
 	NOT_EXECUTABLE = 126,
 };
@@ -292,6 +293,13 @@ static void decide(struct supervisor *s, struct job_try *a)
 	try_take(text_str(&s->helper.answer), s->arena, t);
 }
 
+/** Nobody else's: a job that was put back into the queue has the same name. */
+static struct str group_name(const struct supervisor *s, const struct run_try *t)
+{
+	return arena_printf(s->arena, STR_FMT "-%lld-%lld", STR_ARG(str_cut(s->run->id, GROUP_NAME)), (long long)s->run->pid,
+			    (long long)t->number);
+}
+
 static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 {
 	struct job_try *a = mem_alloc(sizeof(*a));
@@ -301,7 +309,7 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 	a->directory = arena_printf(s->arena, "%s/%lld", s->directory, (long long)t->number).p;
 	if (mkdir(a->directory, 0700) && errno != EEXIST)
 		err = uh_error_os(errno, "%s", a->directory);
-	group_begin(&a->group, s->arena, arena_printf(s->arena, "%lld-%lld", (long long)s->run->pid, (long long)t->number));
+	group_begin(&a->group, s->arena, group_name(s, t));
 	oom_read(&a->group, s->arena, &before);
 	t->group = a->group.path;
 	t->counted_in = before.group;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "jobs.h"
 #include "kernels.h"
 #include "producers.h"
 
@@ -413,6 +414,20 @@ static bool run(int argc, char **argv)
 		places();
 	else if (!strcmp(mode, "series"))
 		series(number);
+	else if (!strcmp(mode, "eat"))
+		eat(number, argc > 2 ? atoi(argv[2]) : 0);
+	else if (!strcmp(mode, "daemons"))
+		daemons();
+	else if (!strcmp(mode, "deaf"))
+		deaf();
+	else if (!strcmp(mode, "stop"))
+		raise(SIGSTOP);
+	else if (!strcmp(mode, "abort"))
+		abort();
+	else if (!strcmp(mode, "talk"))
+		talk(number);
+	else if (!strcmp(mode, "terminal"))
+		terminal([] { CHECK(hipDeviceSynchronize()); });
 	else if (!strcmp(mode, "producers") && argc > 1)
 		producers(argv[1]);
 	else if (!strcmp(mode, "hsa-producers") && argc > 2)
