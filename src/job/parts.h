@@ -243,6 +243,12 @@ void left_complete(struct supervisor *s, struct supervisor *other);
 /** Completes the reports of runs that were killed. No job may run: it waits. */
 void disk_complete(struct supervisor *s);
 
+// describe.c
+/** Milliseconds since 1970. */
+int64_t run_now_ms(void);
+/** Fills in s->run. */
+void run_describe(struct supervisor *s);
+
 // ranks.c
 /** Which launcher started us, by the environment. */
 void ranks_read(struct run_told *r, struct arena *a);

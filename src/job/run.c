@@ -8,11 +8,8 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
 
-#include "base/command.h"
 #include "job/decide.h"
 #include "job/parts.h"
 
@@ -28,71 +25,7 @@ enum {
 	NOT_EXECUTABLE = 126,
 };
 
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 // --- what is known before the start ---
-
-static struct str read_line(struct arena *a, const char *path)
-{
-	char room[128];
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const ssize_t n = fd < 0 ? -1 : read(fd, room, sizeof(room));
-	return n > 0 ? arena_str(a, str_trim((struct str){ room, (size_t)n })) : (struct str){ 0 };
-}
-
-static struct str command_text(struct arena *a, char *const *command)
-{
-	struct text t = { 0 };
-	for (size_t i = 0; command[i]; i++) {
-		if (i)
-			text_add(&t, S(" "));
-		shell_quote(&t, str_z(command[i]));
-	}
-	struct str kept = arena_str(a, text_str(&t));
-	text_free(&t);
-	return kept;
-}
-
-/** A job that is put back into the queue goes on with its tries; so its name is the job's. Only letters, digits and a few others. */
-static struct str run_name(struct arena *a, const struct run_told *r)
-{
-	char stamp[32] = "";
-	const time_t now = (time_t)(r->began / 1000);
-	struct tm tm;
-	if (r->job.n) {
-		char *id = arena_z(a, r->rank >= 0 ? arena_printf(a, STR_FMT "-" STR_FMT "-rank%lld", STR_ARG(r->launcher),
-								  STR_ARG(str_cut(r->job, 64)), (long long)r->rank) :
-						     arena_printf(a, STR_FMT "-" STR_FMT, STR_ARG(r->launcher),
-								  STR_ARG(str_cut(r->job, 64))));
-		for (char *p = id; *p; p++)
-			*p = char_word(*p) || *p == '-' ? *p : '_';
-		return str_z(id);
-	}
-	if (gmtime_r(&now, &tm))
-		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
-	return arena_printf(a, "%s-%lld", stamp, (long long)r->pid);
-}
-
-static void describe(struct supervisor *s)
-{
-	struct utsname host = { 0 };
-	struct run_told *r = s->run;
-	uname(&host);
-	*r = (struct run_told){ .host = arena_str(s->arena, str_z(host.nodename)),
-				.boot_id = read_line(s->arena, "/proc/sys/kernel/random/boot_id"),
-				.command = command_text(s->arena, s->options->command),
-				.began = wall_ms(),
-				.pid = getpid(),
-				.status = -1,
-				.recorder = str_z(s->options->recorder ? s->options->recorder : "") };
-	ranks_read(r, s->arena);
-	r->id = run_name(s->arena, r);
-}
 
 /** The directory that the user's own UNHANG_RECORDING names; else shared memory. In a container that dies with it. */
 static const char *recordings_base(struct supervisor *s)
@@ -375,7 +308,7 @@ static struct run_try *next_try(struct supervisor *s)
 	struct run_try *t = try_new(s->arena);
 	t->number = last ? last->number + 1 : 1;
 	t->level = last && last->next_level >= 0 ? last->next_level : s->options->level;
-	t->began = wall_ms();
+	t->began = run_now_ms();
 	if (last) {
 		t->filter = last->next_filter;
 		t->changes = last->next_changes;
@@ -464,7 +397,7 @@ struct uh_error *job_run(const struct job_options *o, const struct job_hands *ha
 				.delay_ms = o->delay_ms,
 				.lock = -1,
 				.deadline = o->deadline_ms ? now_ms() + o->deadline_ms : 0 };
-	describe(&s);
+	run_describe(&s);
 	take_over(&s);
 	struct uh_error *err = begin(&s);
 	if (!err) {
@@ -496,7 +429,7 @@ void job_complete(const char *state_dir, const struct job_hands *hands, void (*t
 	struct run_told run;
 	const struct job_options o = { .command = nothing, .state_dir = state_dir };
 	struct supervisor s = { .options = &o, .hands = hands, .tell = tell_line, .arena = &a, .run = &run };
-	describe(&s);
+	run_describe(&s);
 	disk_complete(&s);
 	text_free(&s.helper.answer);
 	if (run.notes.n)
