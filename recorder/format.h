@@ -115,7 +115,7 @@ struct rec_queue {
 	uint64_t reserved2[7];
 	// Written by the sampler alone, every few milliseconds.
 	uint64_t sampled;     // ticks
-	uint64_t read, write; // the queue's indices at that time
+	uint64_t read, write; // the queue's indices at that time; of an intercepted one, how far the GPU is
 	uint64_t moved;       // when the read index was last seen to move
 	uint64_t certain;     // packets below it have certainly ended: a completion signal says so
 	uint64_t reserved3[3];

@@ -5,6 +5,7 @@
 
 #include "recorder/inputs.h"
 
+static const int64_t MARKS_FULL = INT64_C(1) << 62;
 enum { WAIT_MS = 2000, LOOK_US = 20, HELD_MOST = 64, BARRIER_HEADER = AQL_KIND_BARRIER_AND | 1 << 8 | 2 << 9 | 2 << 11 };
 
 /** A kernel that is held back: a barrier before it tells when all earlier work has ended, a second one waits for us. */
@@ -14,12 +15,12 @@ struct held {
 	hsa_handle reached, released;
 };
 
-static hsa_handle signal_new(void)
+static hsa_handle signal_new(int64_t value)
 {
 	hsa_status (*create)(int64_t, uint32_t, const void *, hsa_handle *) =
 		(hsa_status(*)(int64_t, uint32_t, const void *, hsa_handle *))next.core[CORE_SIGNAL_CREATE];
 	hsa_handle signal = 0;
-	return create(1, 0, NULL, &signal) == HSA_OK ? signal : 0;
+	return create(value, 0, NULL, &signal) == HSA_OK ? signal : 0;
 }
 
 static void signal_end(hsa_handle signal)
@@ -60,19 +61,67 @@ static void take(struct queue_state *q, const struct held *h)
 		inputs_count(&in);
 }
 
-/** The packets with two barriers before each kernel that is held. Returns how many packets that are. */
-static size_t packets_make(uint64_t (*to)[8], const uint64_t (*from)[8], uint64_t n, struct held *held, size_t *nheld)
+// --- marks ---
+
+static uint64_t marks_passed(const struct queue_marks *m)
+{
+	int64_t value = MARKS_FULL;
+	return read_safely((const char *)(uintptr_t)m->signal + offsetof(struct amd_signal, value), &value, sizeof(value)) ?
+		       0 :
+		       (uint64_t)(MARKS_FULL - value);
+}
+
+uint64_t intercept_ended(const struct queue_state *q, uint64_t read)
+{
+	const struct queue_marks *m = q->marks;
+	if (!m || !m->signal)
+		return read;
+	const uint64_t passed = marks_passed(m), written = __atomic_load_n(&m->written, __ATOMIC_ACQUIRE);
+	const uint64_t next_one = passed < written ? m->packet[passed % MARKS] : read;
+	return next_one < read ? next_one : read;
+}
+
+/** The signal for marks behind @n packets from @index on; 0: there are none. */
+static hsa_handle marks_add(struct queue_state *q, uint64_t n, uint64_t index)
+{
+	struct queue_marks *m = q->marks;
+	if (!m || !m->signal || n > MARKS || m->written + n - marks_passed(m) > MARKS)
+		return 0;
+	for (uint64_t i = 0; i < n; i++)
+		m->packet[(m->written + i) % MARKS] = index + i;
+	__atomic_store_n(&m->written, m->written + n, __ATOMIC_RELEASE);
+	return m->signal;
+}
+
+/** What is made of packets. */
+struct remake {
+	const struct held *held;
+	size_t nheld;
+	hsa_handle mark; // 0: no marks
+};
+
+static size_t add_barrier(uint64_t (*to)[8], size_t at, hsa_handle waits_for, hsa_handle completes)
+{
+	memset(to[at], 0, sizeof(to[0]));
+	to[at][0] = BARRIER_HEADER;
+	to[at][1] = waits_for;
+	to[at][7] = completes;
+	return at + 1;
+}
+
+/** The packets with two barriers before each kernel that is held, and a mark behind each. Returns how many packets that are. */
+static size_t packets_make(uint64_t (*to)[8], const uint64_t (*from)[8], uint64_t n, const struct remake *r)
 {
 	size_t out = 0, held_now = 0;
 	for (uint64_t i = 0; i < n; i++) {
-		struct held *h = held_now < *nheld && held[held_now].packet == from[i] ? &held[held_now++] : NULL;
+		const struct held *h = held_now < r->nheld && r->held[held_now].packet == from[i] ? &r->held[held_now++] : NULL;
 		if (h) {
-			memset(to[out], 0, 2 * sizeof(to[0]));
-			to[out][0] = to[out + 1][0] = BARRIER_HEADER;
-			to[out++][7] = h->reached;
-			to[out++][1] = h->released;
+			out = add_barrier(to, out, 0, h->reached);
+			out = add_barrier(to, out, h->released, 0);
 		}
 		memcpy(to[out++], from[i], sizeof(to[0]));
+		if (r->mark)
+			out = add_barrier(to, out, 0, r->mark);
 	}
 	return out;
 }
@@ -82,9 +131,9 @@ static size_t held_find(const uint64_t (*p)[8], uint64_t n, uint64_t index, stru
 	size_t found = 0;
 	for (uint64_t i = 0; i < n && found < HELD_MOST; i++) {
 		struct held h = { .packet = p[i], .index = index + i };
-		if (!wanted(p[i]) || !(h.reached = signal_new()))
+		if (!wanted(p[i]) || !(h.reached = signal_new(1)))
 			continue;
-		h.released = signal_new();
+		h.released = signal_new(1);
 		if (h.released)
 			ret[found++] = h;
 		else
@@ -113,14 +162,14 @@ static void intercepted(const void *packets, uint64_t n, uint64_t index, void *d
 {
 	struct queue_state *q = data;
 	struct held held[HELD_MOST];
-	size_t nheld = rec_level() >= LEVEL_STATISTICS ? held_find(packets, n, index, held) : 0;
-	uint64_t(*room)[8] = nheld ? aligned_alloc(64, (n + 2 * nheld) * 64) : NULL;
+	uint64_t(*room)[8] = rec_level() >= LEVEL_STATISTICS ? aligned_alloc(64, (2 * n + 2 * HELD_MOST) * 64) : NULL;
 	if (!room) {
 		write(packets, n);
 		return;
 	}
-	write(room, packets_make(room, packets, n, held, &nheld));
-	held_take(q, held, nheld);
+	const struct remake r = { held, held_find(packets, n, index, held), marks_add(q, n, index) };
+	write(room, packets_make(room, packets, n, &r));
+	held_take(q, held, r.nheld);
 	free(room);
 }
 
@@ -135,6 +184,12 @@ void intercept_begin(struct queue_state *q)
 {
 	hsa_status (*attach)(struct hsa_queue *, intercept_fn *, void *) =
 		(hsa_status(*)(struct hsa_queue *, intercept_fn *, void *))next.ext[EXT_INTERCEPT_REGISTER];
+	q->marks = q->marks ? q->marks : calloc(1, sizeof(*q->marks));
+	if (q->marks) { // those of a queue that is gone may never be passed
+		signal_end(q->marks->signal);
+		q->marks->signal = signal_new(MARKS_FULL);
+		q->marks->written = 0;
+	}
 	if (attach && attach(&q->queue->hsa, intercepted, q) == HSA_OK && q->head)
 		q->head->flags |= REC_QUEUE_INTERCEPTED;
 }

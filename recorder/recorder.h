@@ -65,6 +65,16 @@ struct queue_state {
 	uint64_t last_write; // of the sampler
 	bool gone;
 	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
+	struct queue_marks *marks;
+};
+
+/** An intercept queue hands packets on before they run, so that its read index is ahead of the GPU. A barrier behind each packet takes one
+ * from a signal when all before it has ended: how many are gone tells how far the GPU is. */
+enum { MARKS = 1 << 14 };
+struct queue_marks {
+	hsa_handle signal;
+	uint64_t written;       // marks that were handed on
+	uint64_t packet[MARKS]; // of each, the packet before it
 };
 
 /** The thread that runs. */
@@ -241,6 +251,8 @@ void queue_record_unrung(struct queue_state *q, uint64_t end);
 hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 void intercept_begin(struct queue_state *q);
+/** How far the GPU is in the queue, whose read index is @read. */
+uint64_t intercept_ended(const struct queue_state *q, uint64_t read);
 
 // operations.c
 /** One ends while others that began in it go on: the thread stays in those. */

@@ -61,6 +61,7 @@ static void sample_queue(struct queue_state *q)
 		q->gone = true;
 		return;
 	}
+	read = intercept_ended(q, read);
 	if (read != h->read || !h->moved)
 		__atomic_store_n(&h->moved, now, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->read, read, __ATOMIC_RELAXED);
