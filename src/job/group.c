@@ -68,7 +68,7 @@ static struct group_place place_of(struct arena *a, const struct group_version *
 			path = str_from(path, root.n);
 		path = str_is(path, "/") ? (struct str){ 0 } : path;
 		return (struct group_place){ at, arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(at),
-							path.n && path.p[0] != '/' ? "/" : "", STR_ARG(path)) };
+							      path.n && path.p[0] != '/' ? "/" : "", STR_ARG(path)) };
 	}
 	return (struct group_place){ 0 };
 }

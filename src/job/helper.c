@@ -23,7 +23,7 @@ static void work(int fd, const void *ctx)
 		return;
 	switch (t->kind) {
 	case HELPER_LOOK:
-		t->hands->look(t->hands->ctx, to);
+		t->hands->look(t->hands->ctx, t->look, to);
 		break;
 	case HELPER_STUDY:
 		t->hands->study(t->hands->ctx, t->study, to);

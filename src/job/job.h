@@ -47,14 +47,22 @@ struct job_study {
 	const struct job_options *options;
 };
 
+/** The job's queues stand still, and the GPUs are looked at. */
+struct job_look {
+	const char *recordings; // directory
+	int64_t stood_ms;       // so long the queues stood
+	int64_t seen_ms;        // so long the GPU did, by the looks before
+	int64_t hung_after;     // seconds, in place of what knowledge/progress.know says; 0: as it says
+};
+
 /** What others do for it, in a child. Answers are lines of KEY VALUE (keys of struct run_try), which the child writes to @to. */
 struct job_hands {
 	/** Saves and explains: class, title, fault, gpu, kernel, place, packet, launch, ... */
 	void (*study)(void *ctx, const struct job_study *s, FILE *to);
 	/** Decides by the table: row, act, reason, propose, next_level. @of has what study() found. */
 	void (*decide)(void *ctx, const struct job_study *s, FILE *to);
-	/** Whether the GPUs move: a line `moves`, `stands` or `unknown`, then what it rests on. */
-	void (*look)(void *ctx, FILE *to);
+	/** Whether the GPUs of the job move: lines of KEY VALUE, pace (enum pace), look (a vote), says, votes. None: nobody knows. */
+	void (*look)(void *ctx, const struct job_look *l, FILE *to);
 	/** The variables of a profile: NAME=VALUE lines, or a line `error ...`. */
 	void (*profile)(void *ctx, const char *path, FILE *to);
 	/** Runs the hooks, and writes the crash diagnostics: complaints. */

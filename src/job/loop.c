@@ -12,6 +12,7 @@
 enum {
 	TICK_MS = 100,
 	LOOK_MS = 15000,
+	LOOK_PAUSE_MOST_MS = 300000,
 	SAVE_MS = 40000,
 	HUNG_END_MS = 3000, // for a process whose GPU hangs: it seldom listens
 	LEFT_END_MS = 2000, // for what the job left running
@@ -213,23 +214,33 @@ static void send_end(struct supervisor *s, struct job_try *a)
 		a->kill_at = now_ms() + patience;
 }
 
+static void hangs(struct supervisor *s, struct job_try *a, struct str more)
+{
+	a->told->because = arena_printf(s->arena, "Work was on the GPU, and no queue of the job moved for %lld s; " STR_FMT,
+					(long long)(now_ms() - a->votes.moved) / 1000, STR_ARG(more));
+	begin_end(s, a, WHY_HANG);
+}
+
+/** The queues stand. The GPU is looked at, several times: knowledge/progress.know says how long it has to stand, too. */
 static void look_for_hang(struct supervisor *s, struct job_try *a, int64_t now)
 {
-	const struct helper_task task = { .hands = s->hands, .kind = HELPER_LOOK };
-	const int64_t stood = now - a->votes.moved, after = s->options->hang_ms;
-	if (stood < SUSPECT_MS && stood < after)
-		a->looked = false;
-	if (!after || !a->votes.in_flight || stood < after || a->root_stopped)
+	const int64_t after = s->options->hang_ms;
+	struct job_looks *l = &a->looks;
+	if (l->moved != a->votes.moved)
+		*l = (struct job_looks){ .moved = a->votes.moved, .due = a->votes.moved + after / 2, .pause = after / 2 };
+	if (!after || !a->votes.in_flight || a->root_stopped || now < l->due)
 		return;
-	if (a->looked && (s->options->hang_given || stood >= UNKNOWN_TIMES * after)) {
-		a->told->because = arena_printf(s->arena,
-						"Work was on the GPU, and no queue of the job moved for %lld s; nobody could "
-						"look at the GPU itself.",
-						(long long)stood / 1000);
-		begin_end(s, a, WHY_HANG);
-	} else if (!a->looked && helper_begin(&s->helper, &task, LOOK_MS)) {
-		a->phase = PHASE_LOOKS;
+	if (l->blind) {
+		hangs(s, a, S("nobody could look at the GPU itself."));
+		return;
 	}
+	const struct job_look look = { .recordings = s->recordings,
+				       .stood_ms = now - l->moved,
+				       .seen_ms = l->since ? now - l->since : 0,
+				       .hung_after = s->options->hang_given ? (after + 1999) / 2000 : 0 };
+	const struct helper_task task = { .hands = s->hands, .kind = HELPER_LOOK, .look = &look };
+	if (helper_begin(&s->helper, &task, LOOK_MS))
+		a->phase = PHASE_LOOKS;
 }
 
 /** A fault holds a process: what it still has is saved before it goes on to its end. Of several ranks only the first is. */
@@ -246,28 +257,39 @@ static void use_hold(struct supervisor *s, struct job_try *a)
 		votes_release(&a->votes);
 }
 
+static struct str answered(struct str text, struct str key)
+{
+	struct str value;
+	while (text.n)
+		if (str_behind(str_split(&text, '\n'), key, &value))
+			return value;
+	return (struct str){ 0 };
+}
+
 /** What the look at the GPUs said. */
 static void take_look(struct supervisor *s, struct job_try *a, int64_t now)
 {
-	struct str answer = text_str(&s->helper.answer), vote = str_split(&answer, '\n');
+	const struct str answer = text_str(&s->helper.answer), pace = answered(answer, S("pace ")),
+			 look = answered(answer, S("look ")), says = answered(answer, S("says "));
+	const int64_t after = s->options->hang_ms;
+	struct job_looks *l = &a->looks;
 	a->phase = PHASE_RUNS;
-	a->looked = true;
 	votes_look(&a->votes, s->recordings, now);
-	if (!a->votes.in_flight || now - a->votes.moved < s->options->hang_ms)
+	if (!a->votes.in_flight || a->votes.moved != l->moved)
 		return;
-	if (str_is(vote, "moves")) { // a long kernel, which works
+	if (str_is(look, "moved") || str_is(pace, "working")) { // a long kernel, which works
 		a->votes.moved = now;
-		a->looked = false;
 		return;
 	}
-	if (!str_is(vote, "stands"))
-		return;
-	struct str says = { 0 };
-	str_behind(str_split(&answer, '\n'), S("says "), &says);
-	a->told->because =
-		arena_printf(s->arena, "No queue of the job moved for %lld s, and the GPU does not move either%s" STR_FMT,
-			     (long long)(now - a->votes.moved) / 1000, says.n ? ": " : ".", STR_ARG(says));
-	begin_end(s, a, WHY_HANG);
+	l->blind = !str_is(look, "stood");
+	l->since = l->blind ? 0 : l->since ? l->since : now;
+	l->due = l->blind ? l->moved + after * (s->options->hang_given ? 1 : UNKNOWN_TIMES) : now + l->pause;
+	if (now - l->moved >= after && l->pause < LOOK_PAUSE_MOST_MS)
+		l->pause *= 2;
+	if (str_is(pace, "hung") && now - l->moved >= after)
+		hangs(s, a,
+		      arena_printf(s->arena, "the GPU does not move either: " STR_FMT " (" STR_FMT ")", STR_ARG(says),
+				   STR_ARG(answered(answer, S("votes ")))));
 }
 
 static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)

@@ -136,6 +136,7 @@ struct helper_task {
 	const struct job_hands *hands;
 	enum helper_kind kind;
 	const struct job_study *study;
+	const struct job_look *look;
 	const char *path;
 };
 bool helper_begin(struct helper *h, const struct helper_task *task, int64_t milliseconds);
@@ -170,6 +171,14 @@ struct supervisor {
 enum job_why { WHY_ITSELF, WHY_ASKED, WHY_HANG, WHY_SILENT, WHY_DEADLINE };
 enum job_phase { PHASE_RUNS, PHASE_LOOKS, PHASE_SAVES, PHASE_ENDS, PHASE_GONE };
 
+/** Looks at the GPU while the queues stand still. */
+struct job_looks {
+	int64_t moved;      // since when they stand
+	int64_t due, pause; // the next look
+	int64_t since;      // since when the GPU stands, by the looks; 0: it does not
+	bool blind;         // nobody can look
+};
+
 /** A try while it runs. */
 struct job_try {
 	struct run_try *told;
@@ -187,7 +196,8 @@ struct job_try {
 	int64_t kill_at; // when SIGKILL is sent to all; 0: not
 	int64_t give_up; // when processes that SIGKILL does not end are left
 	int64_t output_due;
-	bool kill_sent, studied, looked;
+	bool kill_sent, studied;
+	struct job_looks looks;
 	bool term_sent;       // to all processes
 	bool outlived;        // the command itself did not end before SIGKILL was sent
 	bool orphans;         // the command has ended; others had to be ended

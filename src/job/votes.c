@@ -13,29 +13,11 @@ struct queue_look {
 	unsigned waiting, working; // processes that have work on a GPU; that have a queue, and none on it
 };
 
-static void mix(uint64_t *sum, uint64_t value) { *sum = (*sum ^ value) * 0x9e3779b97f4a7c15u + (*sum >> 29); }
-
 /** Nobody holds the lock of a recording whose process has ended, however it ended. */
 static bool lives(int fd, const struct rec_header *h)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	return h->state == RECORDING_ON && (fcntl(fd, F_GETLK, &lock) || lock.l_type != F_UNLCK);
-}
-
-/** Of one process. */
-struct process_queues {
-	struct queue_look *look;
-	unsigned queues, busy; // busy: their work is on the GPU
-};
-
-static void look_at_queue(void *ctx, const struct rec_queue *q)
-{
-	struct process_queues *p = ctx;
-	mix(&p->look->sum, q->read);
-	mix(&p->look->sum, q->write);
-	p->look->packets += q->write;
-	p->queues++;
-	p->busy += !q->destroyed && q->write > q->read;
 }
 
 /** A fault holds the process for us: we are here. */
@@ -77,7 +59,7 @@ void votes_release(struct votes *v)
 static void look_at_recording(struct votes *v, int directory, const char *name, struct queue_look *l)
 {
 	struct rec_header h;
-	struct process_queues p = { .look = l };
+	struct recorded_pace p;
 	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 || !recording_head(fd, &h))
 		return;
@@ -85,7 +67,10 @@ static void look_at_recording(struct votes *v, int directory, const char *name, 
 		answer(v, directory, name);
 	l->recordings++;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
-	recording_queue_heads(fd, look_at_queue, &p);
+	if (!recording_pace(fd, &p))
+		return;
+	l->sum += p.taken + p.written;
+	l->packets += p.written;
 	if (p.queues && lives(fd, &h)) {
 		l->waiting += p.busy > 0;
 		l->working += !p.busy;

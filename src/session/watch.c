@@ -15,6 +15,7 @@
 #include "base/save.h"
 #include "job/job.h"
 #include "session/run/finish.h"
+#include "session/run/look.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/session.h"
@@ -189,19 +190,6 @@ static const char *word(struct arena *a, struct str s)
 	return copy;
 }
 
-/** As progress_take() reads them. */
-static void put_votes(const struct gpu_observation *g, FILE *to)
-{
-	fprintf(to, "votes\n" STR_FMT "\n", STR_ARG(g->device->pci));
-	fprintf(to, "vote rings %s\nvote waves %s\nvote firmware %s\n", vote_name(g->votes.rings), vote_name(g->votes.waves),
-		vote_name(g->votes.firmware));
-	fprintf(to, "vote look %s\n", vote_name(g->unwell ? VOTE_STOOD : g->known ? VOTE_MOVED : VOTE_UNKNOWN));
-	if (g->votes.loop)
-		put(to, "fact loop", S("yes"));
-	put(to, "fact kernel", g->kernel);
-	fputs("end\n", to);
-}
-
 static void look(void *ctx, FILE *to)
 {
 	struct arena a = { 0 };
@@ -221,8 +209,11 @@ static void look(void *ctx, FILE *to)
 		fprintf(to, STR_FMT "\n", STR_ARG(text_str(&safe)));
 		text_free(&safe);
 	}
-	for (size_t i = 0; m && i < m->n; i++)
-		put_votes(&m->gpus[i], to);
+	for (size_t i = 0; m && i < m->n; i++) {
+		fprintf(to, "votes\n" STR_FMT "\n", STR_ARG(m->gpus[i].device->pci));
+		look_votes(&m->gpus[i], to);
+		fputs("end\n", to);
+	}
 	uh_session_free(s);
 	arena_free(&a);
 }

@@ -17,16 +17,21 @@ bool recording_head(int fd, struct rec_header *ret)
 	       ret->version == RECORDING_VERSION;
 }
 
-bool recording_queue_heads(int fd, void (*queue)(void *ctx, const struct rec_queue *q), void *ctx)
+bool recording_pace(int fd, struct recorded_pace *ret)
 {
 	const size_t size = RECORDING_EXTENTS * sizeof(struct rec_extent);
 	_cleanup_free_ struct rec_extent *extents = mem_alloc(size);
+	*ret = (struct recorded_pace){ 0 };
 	if (!read_at(fd, extents, size, RECORDING_EXTENTS_AT))
 		return false;
 	for (const struct rec_extent *e = extents; e < extents + RECORDING_EXTENTS; e++) {
 		struct rec_queue q;
-		if (e->kind == EXTENT_QUEUE && e->head >= sizeof(q) && read_at(fd, &q, sizeof(q), e->offset))
-			queue(ctx, &q);
+		if (e->kind != EXTENT_QUEUE || e->head < sizeof(q) || !read_at(fd, &q, sizeof(q), e->offset))
+			continue;
+		ret->taken += q.read;
+		ret->written += q.write;
+		ret->queues++;
+		ret->busy += !q.destroyed && q.write > q.read;
 	}
 	return true;
 }

@@ -8,5 +8,10 @@
 
 /** false: it is no recording, or one of another version. */
 bool recording_head(int fd, struct rec_header *ret);
-/** Hands over the head of each queue. false: they cannot be read. */
-bool recording_queue_heads(int fd, void (*queue)(void *ctx, const struct rec_queue *q), void *ctx);
+/** How far the GPUs are in the queues of a recording, all together. */
+struct recorded_pace {
+	uint64_t taken, written; // packets: of the GPU, of the program
+	unsigned queues, busy;   // busy: those that have work on the GPU
+};
+/** false: it cannot be read. */
+bool recording_pace(int fd, struct recorded_pace *ret);

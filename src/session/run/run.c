@@ -16,6 +16,7 @@
 #include "session/look.h"
 #include "session/run/check.h"
 #include "session/run/finish.h"
+#include "session/run/look.h"
 #include "session/run/suspect.h"
 #include "session/session.h"
 #include "store/store.h"
@@ -178,26 +179,6 @@ static void decide(void *ctx, const struct job_study *s, FILE *to)
 	arena_free(&a);
 }
 
-/** Whether the GPUs stand. Where no GPU of the machine can be seen, nobody knows. */
-static void look(void *ctx, FILE *to)
-{
-	struct uh_session *s = uh_session_new(say_nothing, NULL);
-	(void)ctx;
-	uh_error_free(uh_session_add_machine(s, NULL));
-	uh_session_end(s);
-	const struct machine_observation *m = s->seen;
-	const struct gpu_observation *stands = NULL;
-	bool known = m && m->n;
-	for (size_t i = 0; m && i < m->n; i++) {
-		known &= m->gpus[i].known;
-		stands = m->gpus[i].unwell ? &m->gpus[i] : stands;
-	}
-	fputs(stands ? "stands\n" : known ? "moves\n" : "unknown\n", to);
-	if (stands)
-		put(to, "says", stands->says.n ? stands->says : stands->health);
-	uh_session_free(s);
-}
-
 // --- profiles: what `unhang doctor --apply` writes for one job ---
 
 static void profile(void *ctx, const char *path, FILE *to)
@@ -269,7 +250,7 @@ static bool is_news(const struct run_told *r)
 
 const struct job_hands *run_hands(void)
 {
-	static const struct job_hands hands = { study, decide, look, profile, run_finish, NULL };
+	static const struct job_hands hands = { study, decide, run_look, profile, run_finish, NULL };
 	return &hands;
 }
 

@@ -141,6 +141,29 @@ void suspect_find(const char *directory, struct arena *a, struct run_try *ret)
 	close_all(&all);
 }
 
+bool suspect_uses(const struct suspect_gpus *g, struct str pci)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (str_eq(g->list[i], pci))
+			return true;
+	return !g->n;
+}
+
+void suspect_gpus(const char *directory, struct arena *a, struct suspect_gpus *ret)
+{
+	struct recordings all;
+	ret->n = 0;
+	open_all(directory, &all);
+	for (size_t i = 0; i < all.list.len; i++)
+		for (size_t q = 0; q < all.list.data[i]->nqueues; q++) {
+			const struct recorded_agent *agent = all.list.data[i]->queues[q].agent;
+			if (agent && agent->pci.n && ret->n < sizeof(ret->list) / sizeof(ret->list[0]) &&
+			    (!ret->n || !suspect_uses(ret, agent->pci)))
+				ret->list[ret->n++] = arena_str(a, agent->pci);
+		}
+	close_all(&all);
+}
+
 // --- for crash diagnostics ---
 
 static void add_launches(const struct flight_recording *r, struct arena *a, struct text *to, struct str *ret_last)

@@ -6,6 +6,15 @@
 /** Reads the recordings of @directory, and fills in ended (where they show a fault), kernel, symbol, launch, packet, place, offset, rank and
  * pid of @ret, which lie in @a. */
 void suspect_find(const char *directory, struct arena *a, struct run_try *ret);
+/** The GPUs that the recordings of @directory name. */
+struct suspect_gpus {
+	struct str list[64]; // PCI addresses
+	size_t n;
+};
+void suspect_gpus(const char *directory, struct arena *a, struct suspect_gpus *ret);
+/** Whether it is one of them; where none is known, it may be. */
+bool suspect_uses(const struct suspect_gpus *g, struct str pci);
+
 /** The newest launches as lines, and the last of them; for crash diagnostics. */
 struct suspect_log {
 	struct str lines, last, gfx;

@@ -13,31 +13,17 @@
 #define ENDING ".recording"
 enum { DIRECTORIES_MOST = 64, FILES_MOST = 1024 };
 
-struct packets {
-	uint64_t taken;
-	bool waits;
-};
-
-static void count_queue(void *ctx, const struct rec_queue *q)
-{
-	struct packets *p = ctx;
-	if (q->destroyed)
-		return;
-	p->taken += q->read;
-	p->waits |= q->write > q->read;
-}
-
 bool recorded_packets(int dir, const char *path, uint64_t *ret_taken, bool *ret_waits)
 {
 	struct rec_header h;
 	struct stat st;
-	struct packets p = { 0 };
+	struct recorded_pace p;
 	_cleanup_close_ int fd = root_open_beneath(dir, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !recording_head(fd, &h) || h.state != RECORDING_ON ||
-	    !recording_queue_heads(fd, count_queue, &p))
+	    !recording_pace(fd, &p))
 		return false;
 	*ret_taken = p.taken;
-	*ret_waits = p.waits;
+	*ret_waits = p.busy;
 	return true;
 }
 
