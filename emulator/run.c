@@ -52,6 +52,7 @@ static void offer_kfd(const struct server *s)
 	struct text longer = { 0 };
 	text_printf(&longer, "%s%s%s", own, path ? ":" : "", path ? path : "");
 	setenv("LD_LIBRARY_PATH", longer.p, 1);
+	setenv("UNHANG_CONTAINER", "no", 0); // its driver numbers processes as its /proc does
 	text_free(&longer);
 }
 

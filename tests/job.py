@@ -95,6 +95,15 @@ def test_refused(t, j):
     done = subprocess.run([*arguments, "--", "cat", j.status], env=j.unhang.environment, capture_output=True, timeout=PATIENCE)
     t.same(json.loads(done.stdout or b"{}").get("state"), "running", "the status file is there when the job starts")
     t.same([p.name for p in pathlib.Path("/dev/shm").glob("unhang-*") if p.name.startswith(f"unhang-{os.getuid()}.") and str(os.getpid()) in p.name], [], "and nothing is left of it")
+    # Installed, unhang has Python name its operations.
+    prefix = j.unhang.directory / "prefix"
+    (prefix / "bin").mkdir(parents=True)
+    installed = pathlib.Path(shutil.copy2(j.unhang.binary, prefix / "bin" / "unhang"))
+    shutil.copy2(pathlib.Path(j.unhang.binary).parent / "libunhang-recorder.so", prefix / "bin")
+    shutil.copytree(tap.HERE.parent / "python", prefix / "share/unhang/python")
+    for env, path in (({}, f"{prefix}/share/unhang/python"), ({"PYTHONPATH": "/own"}, f"{prefix}/share/unhang/python:/own"), ({"UNHANG_TORCH": "off", "PYTHONPATH": "/own"}, "/own")):
+        done = subprocess.run([installed, *j.arguments("--quiet")[1:], "--", "printenv", "PYTHONPATH"], env={**j.unhang.environment, **env}, capture_output=True, timeout=PATIENCE)
+        t.same(done.stdout.decode().strip(), path, f"PYTHONPATH with {env or 'nothing'}")
     profile = j.unhang.write("profile.sh", "# unhang profile x\nexport HSA_A='1 2'\n")
     done = j.run(["printenv", "HSA_A"], "--profile", profile)
     t.same(done.stdout, b"1 2\n", "a profile's variables arrive")

@@ -3,6 +3,10 @@
 import json
 import os
 import pathlib
+import pty
+import re
+import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -97,14 +101,19 @@ def test_deterministic(t, j):
 def test_kinds(t, j):
     """Other launches of a kernel, then another kernel; then the same fault again, which --on-repeat ends. At level 5 the runtime's read index runs ahead of the
     GPU; the recorder's marks tell which kernel it was, also of those that are not held back."""
-    plans = [f"gpu gfx90a; fault kernel {kernel} launch {n} at argument 0 plus 4M" for kernel, n in (("fill", 3), ("fill", 4), ("saxpy", 3), ("saxpy", 3))]
-    done = j.go([*plans, OPEN], "echo seed $SEED >&2; exec $P series 20", "--restart", 9, "--on-repeat", "SEED=2")
+    plans = [f"gpu gfx90a; fault kernel {kernel} launch {n} at argument 0 plus 4M" for kernel, n in (("fill", 3), ("fill", 4), ("saxpy", 3), ("saxpy", 4), ("saxpy", 3))]
+    agent = j.unhang.write("rocm/lib/librocm-debug-agent.so.2", "no library; ROCm has none here")
+    done = j.go([*plans, OPEN], "echo tools ${HSA_TOOLS_LIB##*/} $ROCM_DEBUG_AGENT_OPTIONS, ${HSA_COREDUMP_PATTERN:-no} cores >&2; echo seed $SEED >&2; exec $P series 20",
+                "--restart", 9, "--on-repeat", "SEED=2", ROCM_PATH=str(agent.parents[1]))
     fill, saxpy = "fill(float*, float, int)", "saxpy(float const*, float*, float, int)"
     t.same((done.returncode, rows(done, "level", "filter", "kernel", "launch", "d.row")),
            (0, [(1, None, fill, 3, "gpu-first"), (3, "_Z4fillPffi", fill, 4, "raise-to-5"), (5, "_Z4fillPffi", saxpy, 3, "other-fault"),
-                (5, "_Z5saxpyPKfPffi", saxpy, 3, "deterministic-changed"), (5, "_Z5saxpyPKfPffi", None, None, None)]),
+                (5, "_Z5saxpyPKfPffi", saxpy, 4, "debug-agent"), (5, "_Z5saxpyPKfPffi", saxpy, 3, "deterministic-changed"), (5, "_Z5saxpyPKfPffi", None, None, None)]),
            "the same kind raises the level, another fault changes the suspect, the same fault is met with --on-repeat")
-    t.same([line.split()[1:] for line in done.stderr.decode().splitlines() if line.startswith("seed")], [[]] * 4 + [["2"]], "which the job gets")
+    t.same([line.split()[1:] for line in done.stderr.decode().splitlines() if line.startswith("seed")], [[]] * 5 + [["2"]], "which the job gets")
+    tools = [line for line in done.stderr.decode().splitlines() if line.startswith("tools")]
+    t.same([line for line in tools if agent.name in line], [f"tools {agent.name} --output={done.report['directory']}/5/debug-agent.txt, no cores"], "the debug agent is there in the try that it was decided for")
+
 
 
 def test_hang(t, j):
@@ -114,8 +123,10 @@ def test_hang(t, j):
         t.ok("no queue of the job moved" in x["because"] and x["launch"] == 4, "a hang by the votes of its queues", x)
         return
     scenario = j.unhang.write("hang.scenario", kfd.SCENARIO.format("hang kernel saxpy launch 4"))
-    left = "ls /sys/class/kfd/kfd/proc; echo left"
-    inside = ["env", "-u", "UNHANG_KFD", "sh", "-c", f'"$@"; echo status $?; {left}', "sh", *map(str, j.arguments("--hang-after", 2)), "--", str(j.programs.program), "series", "20"]
+    # Another run's process holds memory, before and afterwards.
+    stale = f"UNHANG_RUN=old-run {j.programs.program} series 1 , deaf > {j.unhang.directory}/stale & S=$!; until grep -q deaf {j.unhang.directory}/stale; do sleep 0.05; done"
+    left = "ls /sys/class/kfd/kfd/proc | grep -v $S; kill -9 $S; echo left"
+    inside = ["env", "-u", "UNHANG_KFD", "sh", "-c", f'{stale}; "$@"; echo status $?; {left}', "sh", *map(str, j.arguments("--hang-after", 2)), "--", str(j.programs.program), "series", "20"]
     done = j.unhang.run("emulate", scenario, "--", *inside, timeout=120)
     report = j.report()
     x = report["tries"][0]
@@ -123,6 +134,9 @@ def test_hang(t, j):
     t.ok("the GPU does not move either" in x["because"], "where the GPU can be seen, it is looked at", x)
     t.ok(x["title"] and "endless loop" in x["title"], "and the diagnosis is of the silicon", x)
     t.same(done.stdout.decode().split("status ")[-1], "143\nleft\n", "KFD has let go of it")
+    other = re.compile(rf"{j.programs.program.name} \(\d+\) \d+\.\d [GM]iB, left by the run old-run")
+    t.ok(other.fullmatch(report["holders_before"] or "") and other.fullmatch(x["holders"] or ""), "a process that an earlier run left is named, before and afterwards", (report["holders_before"], x["holders"]))
+    t.ok(b"GPU memory is in use before the start: " + report["holders_before"].encode() in done.stderr, "on standard error, too", done.stderr)
 
 
 def test_host(t, j):
@@ -183,6 +197,33 @@ def test_habits(t, j):
 
 def test_terminal(t, j):
     job.test_terminal(t, j, [j.programs.program, *"series 1 , terminal".split()])
+
+
+class Quiet:
+    """A job on a terminal that computes and says nothing, while the other tests run."""
+
+    def __init__(self, j):
+        command = list(map(str, [*j.arguments("--grace", 1), "--", j.programs.program, *"series 1 , deaf".split()]))
+        self.pid, self.fd = pty.fork()
+        if not self.pid:
+            os.chdir(j.place)
+            os.execve(command[0], command, j.unhang.environment)
+        self.said = ""
+        self.read("deaf")
+
+    def read(self, words):
+        def more():
+            if select.select([self.fd], [], [], 0.1)[0]:
+                self.said += os.read(self.fd, 4096).decode()
+            return words in self.said
+        return job.until(more)
+
+    def end(self, t):
+        t.ok(self.read("unhang: silent for "), "while a job on a terminal computes and says nothing, a line says so", self.said)
+        t.ok(re.search(r"\r\x1b\[Kunhang: silent for \d+ min; (\d+ packets so far|its queues stand for \d+ s) \.\.\.\r", self.said), "which its next output overwrites", self.said)
+        os.kill(self.pid, signal.SIGTERM)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
 
 
 def memory_group(name):
@@ -251,6 +292,10 @@ def test_crash_diagnostics(t, j):
     t.ok(list(found)[:5] == ["kernel_api_log", "last_kernel_boundary", "crash_dumps", "gpu_arch", "exit_code"], "crash diagnostics have the keys that agents know", list(found))
     t.same((found["exit_code"], found["gpu_arch"], "fill(" in found["last_kernel_boundary"], found["kernel_api_log"].count("\n") > 10, "\n" in found["failure_reason"]),
            (134, "gfx90a", True, True, False), "with their values")
+    cores = {p.name: p.stat().st_size for p in pathlib.Path(done.report["directory"], "1").glob("*core.*")}
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == resource.RLIM_INFINITY and read("/proc/sys/kernel/core_pattern") in ("core\n", "core.%p\n"):
+        pid = done.tries[0]["pid"]
+        t.ok({f"core.{pid}", f"gpucore.{pid}.light"} <= set(cores) and all(cores.values()), "--cores keep keeps the cores of the GPU and of the process with the run", cores)
     t.ok(found["crash_dumps"] and all(pathlib.Path(p).exists() and p.startswith(done.report["directory"]) for p in found["crash_dumps"]), "inputs lie in the run's directory", found["crash_dumps"])
     told = json.loads((j.unhang.directory / "hook.json").read_text())
     t.ok(told["schema"] == "unhang/run/1" and "UNHANG_ENDED=gpu-fault" in (j.unhang.directory / "hook.env").read_text(), "hooks get the report", done.stderr)
@@ -266,9 +311,12 @@ def main():
         tap.skip_all(f"hipcc cannot compile: {complaint.splitlines()[0]}")
     programs.program = programs.program.rename(unhang.directory / f"job{os.getpid()}")  # which no other test has
     j = GpuJob(unhang, programs)
+    quiet = Quiet(j)
+    j.before = j.look()
     for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_host, test_ranks, test_habits, test_oom, test_terminal, test_crash_diagnostics):
         test(t, j)
         j.check(t, test.__name__[5:])
+    quiet.end(t)
     t.end()
 
 

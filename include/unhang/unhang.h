@@ -256,6 +256,7 @@ struct uh_run_options {
 	const char *state_dir;   // NULL: /var/lib/unhang/runs for root, else below the user's state directory
 	const char *status_file; // written whole at each change; NULL: none
 	const char *recorder;    // the library of the flight recorder; NULL: the job runs without
+	const char *python;      // the directory of its sitecustomize.py; NULL: Python's operations have no names
 	const char *agent;       // the library of ROCm's debug agent; NULL: none
 	const char *const *env;  // NAME=VALUE
 	size_t nenv;

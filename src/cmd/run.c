@@ -240,6 +240,26 @@ static const char *find_recorder(char room[static PATH_MAX])
 	return access(UNHANG_LIBDIR "/libunhang-recorder.so", R_OK) ? NULL : UNHANG_LIBDIR "/libunhang-recorder.so";
 }
 
+/** What Python imports by itself, where unhang is installed. */
+static const char *find_python(char room[static PATH_MAX])
+{
+	static const char below[] = "/share/unhang/python", name[] = "/sitecustomize.py";
+	const ssize_t n = readlink("/proc/self/exe", room, PATH_MAX - sizeof(below) - sizeof(name));
+	room[n > 0 ? n : 0] = 0;
+	for (int i = 0; i < 2; i++) { // PREFIX/bin/unhang
+		char *slash = strrchr(room, '/');
+		if (!slash)
+			return NULL;
+		*slash = 0;
+	}
+	strcat(room, below);
+	const size_t length = strlen(room);
+	strcat(room, name);
+	const bool there = !access(room, R_OK);
+	room[length] = 0;
+	return there ? room : NULL;
+}
+
 /** ROCm's debug agent, where it is installed. */
 static const char *find_agent(char room[static PATH_MAX])
 {
@@ -285,7 +305,7 @@ static bool repeat_is_right(const struct uh_run_options *o)
 
 int cmd_run(int argc, char **argv)
 {
-	char recorder[PATH_MAX], agent[PATH_MAX];
+	char recorder[PATH_MAX], agent[PATH_MAX], python[PATH_MAX];
 	struct lists lists;
 	struct uh_run_options o = { .level = 1, .cores = UH_CORES_EXPLAIN, .env = lists.env, .on_repeat = lists.repeat };
 	int option, status = -1;
@@ -298,6 +318,7 @@ int cmd_run(int argc, char **argv)
 	o.command = argv + optind;
 	o.recorder = find_recorder(recorder);
 	o.agent = find_agent(agent);
+	o.python = find_python(python);
 	o.width = stream_width(STDERR_FILENO);
 	if (!is_right(&o) || !repeat_is_right(&o))
 		return EXIT_CANNOT;

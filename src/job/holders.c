@@ -14,14 +14,6 @@ struct holders_task {
 	const char *run_id;
 };
 
-/** In a container the numbers of KFD are those of the host, and mean other processes here. */
-static bool same_numbers(void)
-{
-	char room[64];
-	const ssize_t n = readlink("/proc/self/ns/pid", room, sizeof(room));
-	return n > 0 && str_eq((struct str){ room, (size_t)n }, S("pid:[4026531836]"));
-}
-
 static uint64_t vram_of(const char *process)
 {
 	char path[512], room[64];
@@ -53,7 +45,7 @@ static void say_holder(FILE *to, const char *process, const struct holders_task 
 {
 	char path[64], name[64], *room = mem_large(ENVIRON_ROOM);
 	const double gib = (double)vram_of(process) / (1 << 30);
-	if (!same_numbers()) {
+	if (!process_numbers_shared()) {
 		fprintf(to, "process %.20s of the host (%.1f GiB)\n", process, gib);
 	} else {
 		snprintf(path, sizeof(path), "/proc/%.20s/comm", process);
@@ -70,7 +62,7 @@ static void say_holder(FILE *to, const char *process, const struct holders_task 
 static void list_holders(int fd, const void *ctx)
 {
 	const struct holders_task *t = ctx;
-	const bool same = same_numbers();
+	const bool same = process_numbers_shared();
 	FILE *to = fdopen(fd, "w");
 	DIR *d = to ? opendir(KFD_PROCESSES) : NULL;
 	int64_t pid;

@@ -16,6 +16,7 @@ struct job_options {
 	const char *status_file; // NULL: none
 	const char *recorder;    // library; NULL: there is none
 	const char *agent;       // the debug agent's library; NULL: there is none
+	const char *python;      // the directory of our sitecustomize.py; NULL: it is not installed
 	const char *const *env;  // NAME=VALUE
 	size_t nenv;
 	const char *const *on_repeat; // NAME=VALUE, level=N, args=ARGUMENTS
@@ -31,7 +32,8 @@ struct job_options {
 };
 
 // In the directory of a try:
-#define JOB_CORE "gpucore."              // what ROCm writes, behind it the process
+#define JOB_CORE "gpucore."              // what ROCm writes, behind it the process; what the recorder writes, with .light
+#define JOB_PROCESS_CORE "core."         // what the kernel writes
 #define JOB_AGENT_FILE "debug-agent.txt" // what the debug agent writes
 
 /** What is to be studied. */

@@ -24,28 +24,6 @@ enum {
 	SPARE_MS = 3000, // of the grace, for ending the job
 };
 
-void loop_show(struct supervisor *s, const char *what)
-{
-	if (s->options->quiet || s->options->json || s->terminal.fd < 0 || !isatty(STDERR_FILENO) || (!what && !s->shows))
-		return;
-	if (what)
-		fprintf(stderr, "\runhang: %s ...", what);
-	else
-		fputs("\r\033[K", stderr);
-	fflush(stderr);
-	s->shows = what;
-}
-
-void loop_tell(const struct supervisor *s, struct str line)
-{
-	struct run_told *r = s->run;
-	if (!s->options->json)
-		s->tell(arena_z(s->arena, line));
-	else if (str_find(r->notes, line) < 0)
-		r->notes =
-			arena_printf(s->arena, STR_FMT "%s" STR_FMT, STR_ARG(r->notes), r->notes.n ? " " : "", STR_ARG(line));
-}
-
 // --- signals ---
 
 /** The terminal was closed. The kernel tells the leader of the session only, and the others when the leader ends; we stay. */
@@ -110,6 +88,8 @@ static void stop_too(struct supervisor *s, struct job_try *a)
 
 static void note_end(struct job_try *a, pid_t pid, int status)
 {
+	if (WIFSIGNALED(status) && WCOREDUMP(status) && a->dumped.n < DUMPED_MOST)
+		a->dumped.list[a->dumped.n++] = pid;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !a->kill_sent)
 		a->killed++;
 	// A launcher that is told of its child's end by a signal hands it on so.
@@ -326,6 +306,8 @@ static void runs(struct supervisor *s, struct job_try *a, int64_t now)
 		look_for_hang(s, a, now);
 	if (a->phase == PHASE_RUNS)
 		check_limits(s, a, now);
+	if (a->phase == PHASE_RUNS)
+		loop_progress(s, a, now);
 }
 
 /** The command has ended. Where the job was told to end, what it started has the rest of the grace: a rank may write its checkpoint. */
@@ -424,7 +406,7 @@ static int64_t pause_of(const struct supervisor *s, const struct job_try *a)
 
 void attempt_run(struct supervisor *s, struct job_try *a)
 {
-	a->votes.moved = a->output.changed = a->began = now_ms();
+	a->votes.moved = a->output.changed = a->began = a->show_due = now_ms();
 	while (a->phase != PHASE_GONE) {
 		go_on(s, a);
 		if (a->phase != PHASE_GONE)

@@ -24,7 +24,7 @@ void terminal_restore(const struct terminal *t);
 bool terminal_job_control(const struct terminal *t);
 
 // --- tree.c: the processes of the job ---
-enum { PIDS_MOST = 4096 };
+enum { PIDS_MOST = 4096, DUMPED_MOST = 16 };
 struct pid_list {
 	int64_t list[PIDS_MOST];
 	size_t n;
@@ -80,8 +80,9 @@ struct votes {
 	int64_t moved; // when it last did
 	uint64_t packets;
 	unsigned recordings;
-	bool in_flight, fresh; // work is on a GPU; the recorders themselves move
-	uint64_t clock;
+	bool in_flight;        // work is on a GPU
+	uint64_t clock;        // of the recorders, all together
+	int64_t ticked;        // when it last moved
 	int holds[HOLDS_MOST]; // recordings of processes that a fault holds for us; we have answered
 	size_t nholds;
 };
@@ -105,7 +106,8 @@ struct start {
 	char *const *command;
 	char *const *environment;
 	const sigset_t *mask; // the job's
-	uint64_t core_most;   // bytes; UINT64_MAX: as it is
+	uint64_t core_most;   // bytes
+	bool raise;           // up to that
 	int enter;            // cgroup.procs of the job's group; -1: it has none
 };
 /** Starts it; -1, and errno, where it cannot be. */
@@ -195,7 +197,7 @@ struct job_try {
 	unsigned killed; // processes that SIGKILL ended, though we did not send it
 	int64_t kill_at; // when SIGKILL is sent to all; 0: not
 	int64_t give_up; // when processes that SIGKILL does not end are left
-	int64_t output_due;
+	int64_t output_due, show_due;
 	bool kill_sent, studied;
 	struct job_looks looks;
 	bool term_sent;       // to all processes
@@ -203,6 +205,10 @@ struct job_try {
 	bool orphans;         // the command has ended; others had to be ended
 	bool held;            // what is saved is of a process that a fault holds
 	struct pid_list pids; // as of the last look
+	struct {
+		int64_t list[DUMPED_MOST];
+		size_t n;
+	} dumped; // processes that left a core
 };
 
 // loop.c: from the start of a try until nothing of it is left
@@ -215,6 +221,18 @@ void loop_tell(const struct supervisor *s, struct str line);
 void loop_show(struct supervisor *s, const char *what);
 /** Runs a helper to its end, unless somebody asks us to end. false: there is no answer. */
 bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds);
+
+// show.c
+/** A line on the terminal while the job computes and is silent. */
+void loop_progress(struct supervisor *s, struct job_try *a, int64_t now);
+
+// cores.c
+/** Bytes that a core may have: a part of what is free where it will lie. */
+uint64_t cores_most(const struct supervisor *s);
+/** Brings cores of processes to the directory of the try, where they are to be kept. */
+void cores_collect(const struct supervisor *s, struct job_try *a);
+/** Cores of GPUs were explained. */
+void cores_drop(const struct supervisor *s, const struct job_try *a);
 
 // ended.c
 /** Whether the kernel killed for want of memory since the start; then this is how it ended. @more: what to add. */

@@ -7,7 +7,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "job/decide.h"
@@ -19,7 +18,6 @@ enum {
 	FINISH_MS = 60000,
 	RELEASE_MS = 5000, // for KFD to let go of a process that has ended
 	DELAY_MOST_MS = 300000,
-	CORE_SHARE = 4, // of what is free, a core may have at most the fourth part
 	GROUP_NAME = 160,
 	NOT_FOUND = 127,
 	NOT_EXECUTABLE = 126,
@@ -96,15 +94,6 @@ static struct uh_error *read_profile(struct supervisor *s, const char *path, str
 
 // --- one try ---
 
-/** What a core may have: a part of what is free where it will lie. */
-static uint64_t core_most(const struct supervisor *s)
-{
-	struct statvfs fs;
-	if (s->options->cores == CORES_OFF)
-		return 0;
-	return statvfs(s->directory, &fs) ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize / CORE_SHARE;
-}
-
 /** The command, with what --resume adds from the second try on. */
 static char *const *command_line(struct supervisor *s, const struct run_try *t)
 {
@@ -138,7 +127,8 @@ static struct uh_error *start(struct supervisor *s, struct job_try *a)
 	const struct start job = { .command = command_line(s, t),
 				   .environment = start_environment(s->arena, &settings),
 				   .mask = &s->before,
-				   .core_most = agent ? 0 : core_most(s),
+				   .core_most = agent ? 0 : cores_most(s),
+				   .raise = s->options->cores == CORES_KEEP,
 				   .enter = a->group.enter };
 	if (t->level > 5)
 		mkdir(dumps, 0700);
@@ -185,17 +175,6 @@ static void study(struct supervisor *s, struct job_try *a)
 		t->ended = ended;
 		t->because = because;
 	}
-}
-
-/** Cores of GPUs were explained. What the kernel wrote of the process lies elsewhere, bounded. */
-static void drop_cores(const struct supervisor *s, const struct job_try *a)
-{
-	DIR *d = s->options->cores == CORES_KEEP ? NULL : opendir(a->directory);
-	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-		if (!strncmp(e->d_name, JOB_CORE, strlen(JOB_CORE)))
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
 }
 
 /** KFD lets go of a process some time after it has ended; a new try would find no memory until then. */
@@ -259,8 +238,9 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 			terminal_restore(&s->terminal);
 		ended_judge(s, a);
 		disk_save(s);
+		cores_collect(s, a);
 		study(s, a);
-		drop_cores(s, a);
+		cores_drop(s, a);
 		wait_for_memory(s, a);
 		checkpoint_find(s->options->checkpoint, s->arena, t);
 		decide(s, a);

@@ -8,12 +8,13 @@
 
 #include "job/parts.h"
 
-static void limit_cores(uint64_t most)
+/** Never more than @most; with --cores keep also where the user's limit forbids them, as far as he may raise it. */
+static void limit_cores(uint64_t most, bool raise)
 {
 	struct rlimit l;
-	if (most == UINT64_MAX || getrlimit(RLIMIT_CORE, &l) || l.rlim_cur <= most)
+	if (getrlimit(RLIMIT_CORE, &l) || (l.rlim_cur <= most && !raise))
 		return;
-	l.rlim_cur = most;
+	l.rlim_cur = l.rlim_max < most ? l.rlim_max : most;
 	setrlimit(RLIMIT_CORE, &l);
 }
 
@@ -23,7 +24,7 @@ __attribute__((noreturn)) static void become(const struct start *s, pid_t parent
 	prctl(PR_SET_PDEATHSIG, SIGKILL); // a job that nobody watches would hold the GPU
 	if (getppid() != parent)
 		_exit(126);
-	limit_cores(s->core_most);
+	limit_cores(s->core_most, s->raise);
 	if (s->enter >= 0)
 		(void)!write(s->enter, "0", 1); // a job that may not be moved runs where we are
 	sigprocmask(SIG_SETMASK, s->mask, NULL);
@@ -108,6 +109,14 @@ static void set_default(struct variables *v, const char *name, struct str value)
 		set(v, arena_printf(v->arena, "%s=" STR_FMT, name, STR_ARG(value)));
 }
 
+/** Python then names PyTorch's operators to the recorder; a sitecustomize that this one hides runs as well. */
+static void set_python(struct variables *v, const char *directory)
+{
+	const char *own = get(v, "PYTHONPATH"), *torch = get(v, "UNHANG_TORCH");
+	if (directory && !(torch && !strcmp(torch, "off")))
+		set(v, arena_printf(v->arena, "PYTHONPATH=%s%s%s", directory, own && *own ? ":" : "", own ? own : ""));
+}
+
 static void set_recorder(struct variables *v, const struct start_settings *s)
 {
 	add_tool(v, s->options->recorder);
@@ -117,6 +126,7 @@ static void set_recorder(struct variables *v, const struct start_settings *s)
 	set(v, arena_printf(v->arena, "UNHANG_DUMPS=%s/%%p", s->dumps));
 	set(v, arena_printf(v->arena, "UNHANG_SUPERVISOR=%d", (int)getpid()));
 	set_default(v, "UNHANG_KEEP", S("1000"));
+	set_python(v, s->options->python);
 	if (s->of->filter.n)
 		set(v, arena_printf(v->arena, "UNHANG_INCLUDE=" STR_FMT, STR_ARG(s->of->filter)));
 }
@@ -137,6 +147,8 @@ char *const *start_environment(struct arena *a, const struct start_settings *s)
 		add_tool(&v, s->options->agent);
 		set_default(&v, "ROCM_DEBUG_AGENT_OPTIONS", arena_printf(a, "--output=%s/" JOB_AGENT_FILE, s->directory));
 	}
+	if (s->options->cores == CORES_KEEP && s->cores)
+		set_default(&v, "UNHANG_CORE", arena_printf(a, "%s/" JOB_CORE "%%p.light", s->directory));
 	if (s->cores)
 		set_default(&v, "HSA_COREDUMP_PATTERN", arena_printf(a, "%s/" JOB_CORE "%%p", s->directory));
 	else

@@ -5,7 +5,7 @@
 #include "evidence/recording/head.h"
 #include "job/parts.h"
 
-enum { RECORDINGS_MOST = 1024 };
+enum { RECORDINGS_MOST = 1024, FRESH_MS = 2000 };
 
 struct queue_look {
 	uint64_t sum, clock, packets;
@@ -90,9 +90,10 @@ void votes_look(struct votes *v, const char *directory, int64_t now)
 		closedir(d);
 	// A process whose queues are empty works on the host, and others may wait for it on their GPUs: that is no hang of a GPU.
 	const bool in_flight = l.waiting && !l.working;
-	// A process that was stopped records nothing: that its queues stand says nothing.
-	v->fresh = l.clock != v->clock;
-	if (l.sum != v->sum || l.recordings != v->recordings || !in_flight || !v->fresh)
+	// A process that was stopped records nothing: that its queues stand says nothing. A busy machine lets a recorder wait for a moment.
+	if (l.clock != v->clock)
+		v->ticked = now;
+	if (l.sum != v->sum || l.recordings != v->recordings || !in_flight || now - v->ticked > FRESH_MS)
 		v->moved = now;
 	v->sum = l.sum;
 	v->clock = l.clock;

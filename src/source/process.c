@@ -104,3 +104,13 @@ bool process_stat_parse(struct str text, struct process_stat *ret)
 	ret->began = (uint64_t)numbers[BEGAN];
 	return state.n == 1;
 }
+
+bool process_numbers_shared(void)
+{
+	// The kernel gives this number to the namespace that it makes at boot (PROC_PID_INIT_INO).
+	static const struct str first = { "pid:[4026531836]", sizeof("pid:[4026531836]") - 1 };
+	char room[64];
+	const char *said = getenv("UNHANG_CONTAINER");
+	const ssize_t n = readlink("/proc/self/ns/pid", room, sizeof(room));
+	return (said && !strcmp(said, "no")) || (n > 0 && str_eq((struct str){ room, (size_t)n }, first));
+}

@@ -18,6 +18,10 @@ struct str process_file(int64_t pid, const char *name, char *room, size_t size);
 /** The value of a variable, with its `=` in @name, in the text of /proc/PID/environ. */
 bool environ_value(struct str environ, struct str name, struct str *ret);
 
+/** Whether the driver and the kernel's log number processes as /proc does here. In a container they do not: their numbers are the host's.
+ * UNHANG_CONTAINER=no says that they do, for an emulated machine. */
+bool process_numbers_shared(void);
+
 /** What /proc/PID/stat says. */
 struct process_stat {
 	char name[16];

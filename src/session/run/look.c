@@ -90,7 +90,8 @@ static void tell(const struct worst *w, FILE *to)
 	put(to, "pace", str_z(pace_name(w->answer.pace)));
 	put(to, "look", str_z(vote_name(look_of(w->gpu))));
 	put(to, "says", text_str(&says));
-	put(to, "votes", text_str(&votes));
+	const ptrdiff_t unknown = str_find(text_str(&votes), S("; not known"));
+	put(to, "votes", str_cut(text_str(&votes), unknown < 0 ? votes.n : (size_t)unknown));
 	text_free(&votes);
 	text_free(&says);
 }

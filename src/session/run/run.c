@@ -108,7 +108,8 @@ static void add_files(struct uh_session *session, const char *directory, struct 
 	uh_error_free(door_names(&(struct named){ .path = directory }, false, a, &names));
 	for (size_t i = 0; i < names.n && n < FILES_MOST; i++) {
 		struct str name = str_z(names.list[i]);
-		if (!str_starts(name, S(JOB_CORE)) && !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE))
+		if (!str_starts(name, S(JOB_CORE)) && !str_starts(name, S(JOB_PROCESS_CORE)) &&
+		    !str_ends(name, S(".gpucore")) && !str_is(name, JOB_AGENT_FILE))
 			continue;
 		uh_session_add_path(session, arena_printf(a, "%s/%s", directory, names.list[i]).p);
 		n++;
@@ -211,6 +212,7 @@ static struct job_options options_of(const struct uh_run_options *o, const char 
 				     .status_file = o->status_file,
 				     .recorder = o->recorder,
 				     .agent = o->agent,
+				     .python = o->python,
 				     .env = o->env,
 				     .nenv = o->nenv,
 				     .on_repeat = o->on_repeat,
