@@ -277,7 +277,7 @@ def test_oom(t, j):
     t.same((x["ended"], x["oom_kills"] > 0, x["memory_limit"], x["decision"]["row"], "less memory" in x["decision"]["propose"]), ("oom", True, 300 << 20, "memory", True),
            "the next run tells that memory ran out, with the same figures")
     # Nobody but init can reap what unhang left when it was killed.
-    t.ok(job.until(lambda: not read(group / "cgroup.procs") and not j.look()["processes"]), "all processes of the group have ended", read(group / "cgroup.procs"))
+    t.ok(job.until(lambda: not read(group / "cgroup.procs") and j.look()["processes"] == j.before["processes"]), "all processes of the group have ended", read(group / "cgroup.procs"))
     group.rmdir()
 
 
