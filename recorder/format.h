@@ -57,14 +57,15 @@ struct rec_header {
 	char note[256];    // the newest line that was written to stderr
 	char dumps[256];   // where inputs go
 	// A hold: after a fault the process stands still, so that who looks after it can look while it still exists.
-	uint32_t supervisor; // process that looks after this one; 0: none. Supervisors write it, too
-	uint32_t hold;       // enum rec_hold
-	uint32_t holds;      // number of the newest hold, from 1
-	uint32_t answered;   // number of the hold that the supervisor looks at; it writes this
-	uint32_t released;   // number of the hold that may end; the supervisor writes this
-	uint32_t hold_why;   // enum rec_call: CALL_FAULT or CALL_QUEUE_ERROR
-	uint64_t hold_until; // nanoseconds since the boot: then the process goes on, released or not
-	char core[256];      // the light GPU core of the newest hold; empty: there is none
+	uint32_t supervisor;    // process that looks after this one; 0: none. Supervisors write it, too
+	uint32_t hold;          // enum rec_hold
+	uint32_t holds;         // number of the newest hold, from 1
+	uint32_t answered;      // number of the hold that the supervisor looks at; it writes this
+	uint32_t released;      // number of the hold that may end; the supervisor writes this
+	uint32_t hold_why;      // enum rec_call: CALL_FAULT or CALL_QUEUE_ERROR
+	uint64_t hold_until;    // nanoseconds since the boot: then the process goes on, released or not
+	char core[256];         // the light GPU core of the newest hold; empty: there is none
+	uint64_t pid_namespace; // that @pid is a number of; 0: of the first one, as the driver and the kernel's log have it
 };
 
 enum rec_hold {

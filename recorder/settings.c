@@ -1,6 +1,7 @@
 // UNHANG_* and the one line on stderr.
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 #include "recorder/recorder.h"
 
-enum { LINES_MOST = 16, HOLD_SECONDS = 5 };
+enum { LINES_MOST = 16, HOLD_SECONDS = 5, NAMES_MOST = 1000 };
 
 static uint64_t number_of(const char *name, uint64_t otherwise, uint64_t most)
 {
@@ -105,6 +106,30 @@ bool core_beside(const char *recording, char *ret, size_t size)
 	return n && len > 0 && (size_t)len < size;
 }
 
+/** Whether a process that lives records there. */
+static bool taken(const char *path)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	const bool locked = fd >= 0 && !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
+	if (fd >= 0)
+		close(fd);
+	return locked;
+}
+
+/** Processes of several containers may have one name and number. The number stays at the end of the name. */
+static void path_alone(char *path, size_t size)
+{
+	char own[PATH_MOST];
+	const char *slash = strrchr(path, '/');
+	if (!slash || snprintf(own, sizeof(own), "%s", path) >= (int)sizeof(own))
+		return;
+	const int directory = (int)(slash + 1 - path);
+	for (int i = 2; taken(path) && i < NAMES_MOST; i++)
+		if (snprintf(path, size, "%.*s%d-%s", directory, own, i, own + directory) >= (int)size)
+			path[0] = 0;
+}
+
 void settings_read(struct rec_settings *s)
 {
 	char pattern[PATH_MOST];
@@ -127,6 +152,7 @@ void settings_read(struct rec_settings *s)
 	text_of("UNHANG_RECORDING", pattern, sizeof(pattern));
 	if (!path_fill(pattern[0] ? pattern : "/dev/shm/unhang-%u/%h.%p.recording", s->rank, s->path, sizeof(s->path)))
 		s->path[0] = 0;
+	path_alone(s->path, sizeof(s->path));
 	text_of("UNHANG_CORE", pattern, sizeof(pattern));
 	s->core_asked = pattern[0];
 	if (!pattern[0] ? !core_beside(s->path, s->core, sizeof(s->core)) :

@@ -281,6 +281,28 @@ def test_oom(t, j):
     group.rmdir()
 
 
+def test_namespaces(t, j):
+    """Processes whose numbers are others elsewhere, and a process without our variables."""
+    done = j.go(OPEN, f"env -i LD_LIBRARY_PATH=$LD_LIBRARY_PATH UNHANG_KFD=\"$UNHANG_KFD\" $P series 3 , wait , abort")
+    lacking = done.tries[0]["lacking"] or ""
+    t.ok(j.programs.program.name in lacking and "did not have our variables" in lacking, "who drops our variables is named", done.tries[0])
+    own = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*own, "true"], capture_output=True).returncode:
+        t.skip("numbers of processes in containers", "no name spaces here")
+        return
+    space = " ".join(own)
+    first, number = j.unhang.directory / "first", j.unhang.directory / "number"
+    two = f"{space} $P series 1 , deaf > {first} & until grep -q deaf {first}; do sleep 0.05; done; UNHANG_KFD='{FAULT}'; {space} $P series 20"
+    done = j.go(OPEN, two, UNHANG_CONTAINER="")
+    x = done.tries[0]
+    t.same((x["ended"], x["recordings"], x["launch"]), ("gpu-fault", 2, 7), "two containers whose processes have the same number have a recording each")
+    t.ok((x["pid"] or 2) > 1, "from outside a process has the number that it has there", x["pid"])
+    inside = [*own, *map(str, j.arguments()), "--", "sh", "-c", f"echo $$ > {number}; exec {j.programs.program} series 20"]
+    subprocess.run(inside, capture_output=True, timeout=job.PATIENCE, cwd=j.place, env={**j.unhang.environment, "UNHANG_CONTAINER": "", "UNHANG_KFD": FAULT})
+    x = j.report()["tries"][0]
+    t.same((x["ended"], x["launch"], x["pid"]), ("gpu-fault", 7, int(number.read_text())), "inside of a container it has the one that it has there")
+
+
 def test_crash_diagnostics(t, j):
     file = j.unhang.directory / "crash.json"
     hooks = j.unhang.directory / "hooks"
@@ -313,7 +335,7 @@ def main():
     j = GpuJob(unhang, programs)
     quiet = Quiet(j)
     j.before = j.look()
-    for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_host, test_ranks, test_habits, test_oom, test_terminal, test_crash_diagnostics):
+    for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_host, test_ranks, test_habits, test_oom, test_terminal, test_namespaces, test_crash_diagnostics):
         test(t, j)
         j.check(t, test.__name__[5:])
     quiet.end(t)

@@ -105,7 +105,13 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 	t->signal = WIFSIGNALED(a->status) ? WTERMSIG(a->status) : -1;
 	t->recordings = s->options->recorder && t->level ? (int64_t)a->votes.recordings : -1;
 	t->launches = s->options->recorder && t->level ? (int64_t)a->votes.packets : -1;
-	if (s->options->recorder && t->level && !t->recordings && !access("/sys/class/kfd", F_OK))
+	if (!t->recordings && a->strangers.n)
+		t->lacking = arena_printf(s->arena,
+					  "No process of the job ran with the recorder: " STR_FMT
+					  " did not have our variables. sudo, "
+					  "env -i and launchers with a list of variables drop them.",
+					  STR_ARG(a->strangers));
+	else if (s->options->recorder && t->level && !t->recordings && !access("/sys/class/kfd", F_OK))
 		t->lacking = S("No process of the job ran with the recorder. Processes that a container or another daemon "
 			       "starts do not "
 			       "have our variables: run unhang inside.");

@@ -17,6 +17,8 @@ enum {
 	HUNG_END_MS = 3000, // for a process whose GPU hangs: it seldom listens
 	LEFT_END_MS = 2000, // for what the job left running
 	GIVE_UP_MS = 10000,
+	STRANGERS_MS = 300,
+	STRANGERS_TIMES = 4,
 	UNKNOWN_TIMES = 10, // so much longer a queue must stand where nobody can look at the GPU
 	OUTPUT_MS = 500,
 	SUSPECT_MS = 5000,
@@ -286,6 +288,16 @@ static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 		begin_end(s, a, WHY_SILENT);
 }
 
+/** As long as nothing is recorded: whoever drops our variables cannot be recorded. It is looked for less and less often. */
+static void find_strangers(struct supervisor *s, struct job_try *a, int64_t now)
+{
+	if (a->votes.recordings || a->strangers.n || now - a->began < STRANGERS_MS || now < a->strangers_due)
+		return;
+	a->strangers_due = now + (now - a->began) * STRANGERS_TIMES;
+	tree_list(s->helper.child.pid, &a->group, &a->pids);
+	a->strangers = strangers_say(s->arena, &a->pids, s->run->id.p);
+}
+
 static void runs(struct supervisor *s, struct job_try *a, int64_t now)
 {
 	if (a->why == WHY_ASKED) {
@@ -302,8 +314,10 @@ static void runs(struct supervisor *s, struct job_try *a, int64_t now)
 		votes_look(&a->votes, s->recordings, now);
 		use_hold(s, a);
 	}
-	if (a->phase == PHASE_RUNS && s->options->recorder && a->told->level)
+	if (a->phase == PHASE_RUNS && s->options->recorder && a->told->level) {
+		find_strangers(s, a, now);
 		look_for_hang(s, a, now);
+	}
 	if (a->phase == PHASE_RUNS)
 		check_limits(s, a, now);
 	if (a->phase == PHASE_RUNS)

@@ -66,6 +66,8 @@ void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret);
 /** Who has GPU memory, other than @own; empty: nobody, or KFD does not tell. *@ret_ours: a process of @own is among them. */
 struct str holders_say(struct arena *a, const struct pid_list *own, const char *run_id, bool *ret_ours);
 
+/** Processes that do not have the variables of the run: `python (4242)`; empty: none. */
+struct str strangers_say(struct arena *a, const struct pid_list *pids, const char *run_id);
 /** The run that a process belongs to, by its environment; empty: none. For a child: it may block. */
 struct str process_run(const char *process, char *room, size_t size);
 
@@ -197,7 +199,8 @@ struct job_try {
 	unsigned killed; // processes that SIGKILL ended, though we did not send it
 	int64_t kill_at; // when SIGKILL is sent to all; 0: not
 	int64_t give_up; // when processes that SIGKILL does not end are left
-	int64_t output_due, show_due;
+	int64_t output_due, show_due, strangers_due;
+	struct str strangers; // processes that ran without our variables, as long as nothing was recorded
 	bool kill_sent, studied;
 	struct job_looks looks;
 	bool term_sent;       // to all processes

@@ -8,7 +8,7 @@
 
 #include "job/parts.h"
 
-enum { SURVIVORS_MS = 3000, SAID_MOST = 8, ANSWER_MOST = 64 << 10, ENVIRON_ROOM = 128 << 10 };
+enum { SURVIVORS_MS = 3000, STRANGERS_MS = 300, SAID_MOST = 8, ANSWER_MOST = 64 << 10, ENVIRON_ROOM = 128 << 10 };
 
 /** A process of another user does not show its environment, and root need not believe one. */
 static bool is_own(int proc, const char *process)
@@ -66,5 +66,42 @@ struct str survivors_say(struct arena *a, const char *run_id)
 				   S("It is not known whether processes of it are left.");
 	text_free(&answer);
 	text_free(&said);
+	return kept;
+}
+
+// --- processes of a run that lives ---
+
+struct strangers_task {
+	const struct pid_list *pids;
+	const char *run_id;
+};
+
+static void list_strangers(int fd, const void *ctx)
+{
+	const struct strangers_task *t = ctx;
+	struct arena a = { 0 };
+	struct pid_list *found = arena_alloc(&a, sizeof(*found));
+	char *room = mem_large(ENVIRON_ROOM), number[24];
+	found->n = 0;
+	for (size_t i = 0; i < t->pids->n; i++) {
+		snprintf(number, sizeof(number), "%lld", (long long)t->pids->list[i]);
+		struct str text = process_file(t->pids->list[i], "cmdline", room, ENVIRON_ROOM);
+		// One that has just ended has neither.
+		if (text.n && !str_is(process_run(number, room, ENVIRON_ROOM), t->run_id))
+			found->list[found->n++] = t->pids->list[i];
+	}
+	struct str said = tree_say(&a, found);
+	(void)!write(fd, said.p, said.n);
+	free(room);
+	arena_free(&a);
+}
+
+struct str strangers_say(struct arena *a, const struct pid_list *pids, const char *run_id)
+{
+	const struct strangers_task t = { pids, run_id };
+	struct text answer = { 0 };
+	child_run(list_strangers, &t, STRANGERS_MS, ANSWER_MOST, &answer);
+	struct str kept = arena_str(a, text_str(&answer));
+	text_free(&answer);
 	return kept;
 }

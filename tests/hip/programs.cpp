@@ -420,6 +420,8 @@ static bool run(int argc, char **argv)
 		daemons();
 	else if (!strcmp(mode, "deaf"))
 		deaf();
+	else if (!strcmp(mode, "wait"))
+		usleep(number ? number * 1000 : 1000000);
 	else if (!strcmp(mode, "stop"))
 		raise(SIGSTOP);
 	else if (!strcmp(mode, "abort"))

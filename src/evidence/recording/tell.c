@@ -26,7 +26,8 @@ static bool begin(struct recording_telling *t, const char *signature, uint64_t t
 	ret->boot_id = t->r->boot_id;
 	ret->now = t->r->alive;
 	event_add_text(ret, &t->arena, "process", t->r->program);
-	event_add_number(ret, &t->arena, "pid", t->r->header.pid);
+	// A number of a container's is no number that others know the process by.
+	event_add_number(ret, &t->arena, t->r->header.pid_namespace ? "pid_inside" : "pid", t->r->header.pid);
 	if (t->r->header.rank >= 0)
 		event_add_number(ret, &t->arena, "rank", t->r->header.rank);
 	return true;

@@ -1,14 +1,20 @@
 // Of several recordings the one counts whose fault came first; without a fault, the one that has stood longest with work in flight.
 #include "session/run/suspect.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "session/last/last.h"
+#include "source/process.h"
 
 enum { LOG_LINES = 50, NEIGHBOURS = 64 << 10 };
 
 struct suspect {
 	const struct flight_recording *of;
+	const char *path;
 	const struct recorded_packet *packet;
 	const struct recorded_queue *queue;
 	const struct rec_event *fault; // NULL: none
@@ -39,13 +45,13 @@ static bool outweighs(const struct suspect *a, const struct suspect *b)
 	return a->time < b->time;
 }
 
-static void look(const struct flight_recording *r, struct suspect *best)
+static void look(const struct flight_recording *r, const char *path, struct suspect *best)
 {
 	const struct rec_event *fault = first_fault(r);
-	struct suspect own = { .of = r, .fault = fault, .time = fault ? recording_time(r, fault->time) : 0 };
+	struct suspect own = { .of = r, .path = path, .fault = fault, .time = fault ? recording_time(r, fault->time) : 0 };
 	for (size_t i = 0; i < r->nqueues; i++) {
 		const struct recorded_queue *q = &r->queues[i];
-		struct suspect s = { .of = r, .queue = q, .fault = fault, .packet = running(q) };
+		struct suspect s = { .of = r, .path = path, .queue = q, .fault = fault, .packet = running(q) };
 		s.time = fault ? own.time : s.packet ? recording_time(r, s.packet->raw.time) : 0;
 		if (s.packet && outweighs(&s, best))
 			*best = s;
@@ -88,11 +94,30 @@ static void tell_fault(const struct suspect *s, struct arena *a, struct run_try 
 					   (unsigned long long)n.allocation->size);
 }
 
+/** Who holds the lock of a recording, as this process numbers it: the kernel translates between namespaces. -1: nobody, or one that is not
+ * seen from here. */
+static int64_t owner_of(const char *path)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	const bool held = fd >= 0 && !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK;
+	return held && lock.l_pid > 0 ? lock.l_pid : -1;
+}
+
+/** As this process numbers it; -1: it was in another namespace, and is gone. */
+static int64_t pid_of(const struct suspect *s)
+{
+	struct stat st;
+	const uint64_t of = s->of->header.pid_namespace;
+	const bool ours = of ? !stat("/proc/self/ns/pid", &st) && st.st_ino == of : process_numbers_shared();
+	return ours ? (int64_t)s->of->header.pid : owner_of(s->path);
+}
+
 static void tell(const struct suspect *s, struct arena *a, struct run_try *ret)
 {
 	if (!s->of)
 		return;
-	ret->pid = s->of->header.pid;
+	ret->pid = pid_of(s);
 	ret->rank = s->of->header.rank;
 	if (s->fault)
 		tell_fault(s, a, ret);
@@ -107,6 +132,7 @@ static void tell(const struct suspect *s, struct arena *a, struct run_try *ret)
 struct recordings {
 	struct recording_paths paths;
 	VEC(struct flight_recording *) list;
+	VEC(const char *) names; // of each
 };
 
 static void open_all(const char *directory, struct recordings *ret)
@@ -116,8 +142,10 @@ static void open_all(const char *directory, struct recordings *ret)
 	for (size_t i = 0; i < ret->paths.list.len; i++) {
 		struct flight_recording *r;
 		struct uh_error *err = recording_open(ret->paths.list.data[i], &r);
-		if (!err)
+		if (!err) {
 			vec_push(&ret->list, r);
+			vec_push(&ret->names, ret->paths.list.data[i]);
+		}
 		uh_error_free(err);
 	}
 }
@@ -127,6 +155,7 @@ static void close_all(struct recordings *r)
 	for (size_t i = 0; i < r->list.len; i++)
 		recording_free(r->list.data[i]);
 	vec_free(&r->list);
+	vec_free(&r->names);
 	recording_paths_free(&r->paths);
 }
 
@@ -136,7 +165,7 @@ void suspect_find(const char *directory, struct arena *a, struct run_try *ret)
 	struct suspect best = { 0 };
 	open_all(directory, &all);
 	for (size_t i = 0; i < all.list.len; i++)
-		look(all.list.data[i], &best);
+		look(all.list.data[i], all.names.data[i], &best);
 	tell(&best, a, ret);
 	close_all(&all);
 }
@@ -190,7 +219,7 @@ void suspect_log(const char *directory, struct arena *a, struct suspect_log *ret
 	*ret = (struct suspect_log){ 0 };
 	open_all(directory, &all);
 	for (size_t i = 0; i < all.list.len; i++)
-		look(all.list.data[i], &best);
+		look(all.list.data[i], all.names.data[i], &best);
 	if (!best.of && all.list.len)
 		best.of = all.list.data[0];
 	if (best.of)
