@@ -130,6 +130,12 @@ void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds)
 	reap(s, a);
 }
 
+/** Who ends us now does not want to wait for explanations. But a scheduler that sends TERM kills only later, and has no other evidence. */
+static bool must_end(const struct supervisor *s)
+{
+	return s->asked != SIGTERM || now_ms() >= s->asked_at + s->options->grace_ms - SPARE_MS;
+}
+
 bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t milliseconds)
 {
 	const int asked = s->asked;
@@ -137,9 +143,9 @@ bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t mil
 		return false;
 	while (!helper_go_on(&s->helper, now_ms())) {
 		loop_wait(s, NULL, TICK_MS);
-		if (s->asked == asked || asked)
+		if (s->asked == asked || asked || !must_end(s))
 			continue;
-		helper_end(&s->helper); // who ends us now does not want to wait for explanations
+		helper_end(&s->helper);
 		return false;
 	}
 	return s->helper.answer.n;

@@ -10,11 +10,12 @@ struct launcher {
 
 // The innermost first: torchrun inside of a Slurm step is torchrun's rank.
 static const struct launcher launchers[] = {
+	{ "torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RUN_ID" },
+	{ "ray", "RANK", "WORLD_SIZE", "RAY_JOB_ID", "RAY_JOB_ID" }, // a worker of Ray Train has torch's variables
 	{ "torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", NULL },
-	{ "mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_ess_base_jobid", NULL },
+	{ "mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", NULL },
 	{ "mpi", "PMI_RANK", "PMI_SIZE", "PMI_JOBID", NULL },
 	{ "slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID" }, // a batch script has the number 0, too
-	{ "ray", "RAY_RANK", "RAY_WORLD_SIZE", "RAY_JOB_ID", NULL },
 };
 
 static int64_t number(const char *name)

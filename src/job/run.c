@@ -161,11 +161,9 @@ static void study(struct supervisor *s, struct job_try *a)
 	loop_show(s, "saving and explaining the evidence");
 	const bool answered = loop_help(s, &task, STUDY_MS);
 	loop_show(s, NULL);
-	if (!answered) {
+	if (!answered)
 		t->lacking = S("The evidence could not be studied in time.");
-		return;
-	}
-	try_take(text_str(&s->helper.answer), s->arena, t);
+	try_take(text_str(&s->helper.answer), s->arena, t); // which may be cut
 	if (!t->lacking.n && (str_is(ended, "signal") || str_is(ended, "oom")))
 		t->lacking =
 			S("Its processes were gone before they could be looked at: recording, control group and log are all "
