@@ -87,6 +87,7 @@ def test_deterministic(t, j):
     said = done.stderr
     t.ok(b"the fault is deterministic" in said and done.tries[1]["filter"] == "_Z4fillPffi" and not done.report["wrong"], "and says why", said)
     t.same(rows(done, "class", "fault"), [("gpu-page-fault-unmapped", "job")] * 2, "with its diagnosis")
+    t.same([p.name for p in pathlib.Path(done.report["directory"]).rglob("*core*")], [], "cores were explained, and are gone")
     bundles = [pathlib.Path(x["bundle"]) for x in done.tries]
     answers = [j.unhang.explain(b) for b in bundles]
     t.same([a.classes[:1] for a in answers], [["gpu-page-fault-unmapped"]] * 2, "its bundles can be explained")
@@ -182,6 +183,7 @@ def test_habits(t, j):
         out, _ = started[0].communicate(timeout=job.PATIENCE)
         return started[0].returncode, json.loads(started[1].read_text())["tries"][0], out
     daemons, deaf, stops, talks = start("series 1 , daemons"), start("series 1 , deaf", "--grace", 1), start("series 1 , stop", "--deadline", 4), start("series 1 , talk 1")
+    silent = start("series 1 , wait 1000000", "--timeout-silent", 4)
     while b"deaf" not in deaf[0].stdout.readline():
         pass
     deaf[0].send_signal(signal.SIGTERM)
@@ -191,6 +193,8 @@ def test_habits(t, j):
     t.same((status, x["ended"], "--grace" in x["because"]), (137, "stopped", True), "one that ignores TERM is killed after --grace")
     status, x, _ = end(stops)
     t.same((status, x["ended"]), (143, "deadline"), "one that stops itself is continued to be ended")
+    status, x, _ = end(silent)
+    t.same((status, x["ended"], x["packets"] > 0, x["decision"]["row"]), (143, "silent", True, "gpu-first"), "one that says nothing is ended; it was on the GPU, so that the next try would record more")
     status, x, out = end(talks)
     t.same((status, x["ended"], len(out), out.count(b"x")), (0, "done", 10485760 + len("launched\nseries 1\n"), 10485760), "10 MB in a second arrive")
 

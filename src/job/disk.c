@@ -243,11 +243,11 @@ void directory_empty(const char *path)
 		closedir(d);
 }
 
-bool disk_first_of_node(const struct supervisor *s)
+bool disk_first_of_node(const struct supervisor *s, struct job_try *t)
 {
 	struct arena a = { 0 };
 	const struct run_told *r = s->run;
-	if (r->rank < 0 || r->world < 2 || !r->job.n)
+	if (t->first || r->rank < 0 || r->world < 2 || !r->job.n)
 		return true;
 	// The name of the run without its rank is the job's.
 	const ptrdiff_t at = str_find(r->id, S("-rank"));
@@ -255,7 +255,7 @@ bool disk_first_of_node(const struct supervisor *s)
 					STR_ARG(str_cut(r->id, at < 0 ? r->id.n : (size_t)at)), (long long)r->restarts)
 				   .p;
 	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	const bool first = fd >= 0 || errno != EEXIST;
+	const bool first = t->first = fd >= 0 || errno != EEXIST;
 	if (fd >= 0)
 		close(fd);
 	arena_free(&a);

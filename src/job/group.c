@@ -166,7 +166,7 @@ void oom_read_left(struct str group, struct arena *a, struct oom_figures *ret)
 void group_begin(struct job_group *g, struct arena *a, struct str name)
 {
 	const struct group_place own = own_place(a, &versions[0]);
-	*g = (struct job_group){ .fd = -1, .enter = -1, .mount = own.mount };
+	*g = (struct job_group){ .fd = -1, .mount = own.mount };
 	if (!own.directory.n)
 		return;
 	g->path = arena_printf(a, STR_FMT "/unhang-" STR_FMT, STR_ARG(own.directory), STR_ARG(name));
@@ -175,8 +175,7 @@ void group_begin(struct job_group *g, struct arena *a, struct str name)
 		return;
 	}
 	g->fd = open(g->path.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	g->enter = g->fd < 0 ? -1 : openat(g->fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (g->enter < 0)
+	if (g->fd < 0)
 		group_end(g);
 }
 
@@ -223,9 +222,7 @@ void group_remove(struct str path)
 void group_end(struct job_group *g)
 {
 	group_remove(g->path);
-	if (g->enter >= 0)
-		close(g->enter);
 	if (g->fd >= 0)
 		close(g->fd);
-	*g = (struct job_group){ .fd = -1, .enter = -1 };
+	*g = (struct job_group){ .fd = -1 };
 }

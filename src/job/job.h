@@ -44,7 +44,8 @@ struct job_study {
 	const char *recordings;   // directory
 	const int64_t *pids;      // of the job
 	size_t npids;
-	bool capture; // take a bundle, too
+	bool capture;   // take a bundle, too
+	bool elsewhere; // another rank of the node has taken it
 	int64_t deadline_ms;
 	const struct job_options *options;
 };

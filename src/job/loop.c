@@ -163,6 +163,7 @@ static struct job_study study_of(const struct supervisor *s, struct job_try *a, 
 				   .pids = a->pids.list,
 				   .npids = a->pids.n,
 				   .capture = capture,
+				   .elsewhere = !capture,
 				   .deadline_ms = ms,
 				   .options = s->options };
 }
@@ -172,7 +173,7 @@ static void begin_saving(struct supervisor *s, struct job_try *a, int64_t millis
 {
 	if (s->options->recorder && a->told->level)
 		a->told->recordings = a->votes.recordings;
-	const struct job_study study = study_of(s, a, disk_first_of_node(s), milliseconds);
+	const struct job_study study = study_of(s, a, disk_first_of_node(s, a), milliseconds);
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
 	a->phase = PHASE_SAVES;
 	a->studied = true;

@@ -41,7 +41,7 @@ uint64_t tree_written(const struct pid_list *p);
 // --- group.c: control groups ---
 /** A group of version 2 that a try has for itself. fd -1: there is none, and the tree of processes has to do. */
 struct job_group {
-	int fd, enter;          // its directory; its cgroup.procs
+	int fd;                 // its directory
 	struct str path, mount; // the mount that it lies below
 };
 /** Makes one below that of this process, where it may. */
@@ -110,7 +110,7 @@ struct start {
 	const sigset_t *mask; // the job's
 	uint64_t core_most;   // bytes
 	bool raise;           // up to that
-	int enter;            // cgroup.procs of the job's group; -1: it has none
+	int group;            // directory of the job's group; -1: it has none
 };
 /** Starts it; -1, and errno, where it cannot be. */
 pid_t start_job(const struct start *s);
@@ -200,8 +200,8 @@ struct job_try {
 	int64_t kill_at; // when SIGKILL is sent to all; 0: not
 	int64_t give_up; // when processes that SIGKILL does not end are left
 	int64_t output_due, show_due, strangers_due;
-	struct str strangers; // processes that ran without our variables, as long as nothing was recorded
-	bool kill_sent, studied;
+	struct str strangers;           // processes that ran without our variables, as long as nothing was recorded
+	bool kill_sent, studied, first; // first: of its node to save
 	struct job_looks looks;
 	bool term_sent;       // to all processes
 	bool outlived;        // the command itself did not end before SIGKILL was sent
@@ -264,7 +264,7 @@ struct uh_error *disk_begin(struct supervisor *s);
 /** Removes the files of a directory. */
 void directory_empty(const char *path);
 /** Whether this process is the first of its job on this node to save a bundle. */
-bool disk_first_of_node(const struct supervisor *s);
+bool disk_first_of_node(const struct supervisor *s, struct job_try *t);
 /** The run in a directory, and its tries behind it. */
 void run_read(struct supervisor *s, const char *directory, struct run_told *r);
 

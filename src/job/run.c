@@ -129,7 +129,7 @@ static struct uh_error *start(struct supervisor *s, struct job_try *a)
 				   .mask = &s->before,
 				   .core_most = agent ? 0 : cores_most(s),
 				   .raise = s->options->cores == CORES_KEEP,
-				   .enter = a->group.enter };
+				   .group = a->group.fd };
 	if (t->level > 5)
 		mkdir(dumps, 0700);
 	a->root = start_job(&job);
@@ -147,11 +147,13 @@ static void study(struct supervisor *s, struct job_try *a)
 	const bool failed = !str_is(t->ended, "done") && !str_is(t->ended, "no-launch") && !str_is(t->ended, "stopped");
 	// A job that never came to a GPU has nothing there; one without the recorder may have.
 	const bool unseen = t->recordings <= 0 && !str_is(t->ended, "exit") && !access("/sys/class/kfd", F_OK);
+	const bool wanted = (t->launches > 0 || unseen) && failed && !a->studied, first = wanted && disk_first_of_node(s, a);
 	const struct job_study study = { .run = s->run,
 					 .of = t,
 					 .directory = a->directory,
 					 .recordings = s->recordings,
-					 .capture = (t->launches > 0 || unseen) && failed && disk_first_of_node(s),
+					 .capture = first,
+					 .elsewhere = wanted && !first,
 					 .deadline_ms = STUDY_MS / 2,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };

@@ -29,7 +29,7 @@ bool recording_pace(int fd, struct recorded_pace *ret)
 		if (e->kind != EXTENT_QUEUE || e->head < sizeof(q) || !read_at(fd, &q, sizeof(q), e->offset))
 			continue;
 		ret->taken += q.read;
-		ret->written += q.write;
+		ret->written += q.write > q.seen ? q.write : q.seen; // what came behind the last sample of a process that died
 		ret->queues++;
 		ret->busy += !q.destroyed && q.write > q.read;
 	}

@@ -73,7 +73,7 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 					   .deadline_ms = (int)s->deadline_ms };
 	struct uh_error *err = s->capture ? bundle_take(&o, &done) : NULL;
 	struct str file = err || !s->capture ? (struct str){ 0 } : str_z(o.file);
-	if (!s->capture && s->run->rank >= 0)
+	if (s->elsewhere)
 		put(to, "lacking", S("Another rank of this node saved the bundle."));
 	put(to, "bundle", file);
 	if (err)
