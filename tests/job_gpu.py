@@ -258,6 +258,16 @@ def test_oom(t, j):
     if not group:
         t.skip("the kernel's out-of-memory killer", "no control group with a limit can be made here")
         return
+    try:
+        check_oom(t, j, group)
+    finally:
+        for pid in read(group / "cgroup.procs").split():
+            os.kill(int(pid), signal.SIGKILL)
+        job.until(lambda: not read(group / "cgroup.procs"))
+        group.rmdir()
+
+
+def check_oom(t, j, group):
     def start(*options, command):
         inside = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *map(str, j.arguments(*options)), "--", *map(str, command)]
         return subprocess.Popen(inside, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=j.unhang.environment, cwd=j.place)
@@ -282,7 +292,6 @@ def test_oom(t, j):
            "the next run tells that memory ran out, with the same figures")
     # Nobody but init can reap what unhang left when it was killed.
     t.ok(job.until(lambda: not read(group / "cgroup.procs") and j.look()["processes"] == j.before["processes"]), "all processes of the group have ended", read(group / "cgroup.procs"))
-    group.rmdir()
 
 
 def test_namespaces(t, j):
