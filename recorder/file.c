@@ -148,6 +148,7 @@ static void header_fill(struct rec_header *h)
 	clocks_note(&h->start);
 	h->clocks[0] = h->start;
 	h->ticks_per_second = rate_of(&h->start);
+	rec.ticks_per_us = h->ticks_per_second / 1000000 + 1;
 	read_small("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
 	h->boot_id[strcspn(h->boot_id, "\n")] = 0;
 	gethostname(h->host, sizeof(h->host) - 1);

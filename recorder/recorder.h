@@ -18,7 +18,8 @@ enum {
 	ARGUMENTS_LEAST = 64,
 	ARGUMENTS_MOST = 4096,
 	FILTERS_MOST = 1024,
-	GPUS_MOST = 64
+	GPUS_MOST = 64,
+	CACHE_LINE = 64
 };
 enum { LEVEL_LAUNCHES = 1, LEVEL_ARGUMENTS = 3, LEVEL_STATISTICS = 5, LEVEL_INPUTS = 10 };
 
@@ -47,16 +48,16 @@ struct rec_agent {
 	uint32_t node, bdf;
 };
 
-/** A queue that is being recorded. */
+/** A queue that is being recorded. What each launch needs is in its first cache line. */
 struct queue_state {
-	struct amd_queue *queue;
-	hsa_handle doorbell, agent;
 	struct rec_queue *head; // NULL: there was no room; it is known, and not recorded
+	struct amd_queue *queue;
+	const uint64_t *packets;
 	uint64_t *records;
 	uint64_t mask; // of records
 	uint64_t size, packet_mask;
-	const uint64_t *packets;
 	struct rec_arguments *arguments; // NULL: none yet
+	hsa_handle doorbell, agent;
 	uint64_t argument_mask;
 	uint32_t argument_stride, id;
 	// Where the runtime says that arguments lie: asked once for each piece of memory.
@@ -65,7 +66,7 @@ struct queue_state {
 	uint64_t last_write; // of the sampler
 	bool gone;
 	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
-};
+} __attribute__((aligned(CACHE_LINE)));
 
 /** The thread that runs. */
 struct thread_state {
@@ -88,6 +89,7 @@ struct recorder {
 	struct rec_settings settings;
 	int fd;
 	struct rec_header *header;
+	uint64_t ticks_per_us; // rounded up
 	uint64_t used, budget; // of the file
 	pthread_mutex_t lock;  // for what is made seldom: extents, queues, names
 	// Each is a piece of the file, or NULL.
@@ -149,6 +151,7 @@ static inline int rec_level(void) { return atomic_load_explicit(&rec.level, memo
 static inline void rec_write(uint64_t *to, uint64_t *words, unsigned n, uint64_t id)
 {
 	words[0] = (uint32_t)id | (uint64_t)rec_check(words, n, id) << 32;
+#pragma GCC unroll 8
 	for (unsigned i = 0; i < n; i++)
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
 }
@@ -212,6 +215,8 @@ void names_of_executable(hsa_handle executable);
 void names_unload(hsa_handle executable);
 /** Bytes of arguments of a kernel that this thread launches; -1: it is not known, -2: filters leave it out. */
 int kernel_arguments(uint64_t kernel);
+/** The same of a thread whose operation has this filter. */
+int kernel_arguments_in(uint64_t kernel, uint32_t filter);
 /** Its name as the file has it, without ".kd"; NULL: not known. */
 const char *kernel_name(uint64_t kernel);
 /** An entry of the log. The lock is held. false: there is no room. */
@@ -232,8 +237,6 @@ hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type,
 hsa_status hook_queue_destroy(struct hsa_queue *queue);
 /** Makes a queue known. The lock is held. */
 struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags);
-/** The packets up to @value, which is the one that the doorbell names. */
-void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation);
 /** The packets below @end, of which no doorbell told. */
 void queue_record_unrung(struct queue_state *q, uint64_t end);
 
@@ -247,7 +250,8 @@ void intercept_begin(struct queue_state *q);
 void operation_end_outer(uint32_t operation);
 
 // arguments.c
-void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address);
+/** @filter: of the operation that launches it. */
+void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address, uint32_t filter);
 /** Room for arguments, once the level asks for them. The lock is held. */
 void arguments_room(struct queue_state *q);
 
