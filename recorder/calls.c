@@ -65,41 +65,6 @@ struct thread_state *thread_here(void)
 	return __builtin_expect(t->tried, 1) ? t : thread_begin();
 }
 
-/** When a call begins. An allocation may seem some milliseconds older than it is; a free must not, or what was launched before it would
- * seem to use freed memory. Reading the clock is a third of what an allocation costs here. */
-static uint64_t time_of(enum rec_call call)
-{
-	const uint64_t coarse = call == CALL_POOL_ALLOCATE ? atomic_load_explicit(&rec.coarse, memory_order_relaxed) : 0;
-	return coarse ? coarse : rec_ticks();
-}
-
-void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c)
-{
-	struct rec_thread *s = t->slot;
-	if (!s || s->depth++)
-		return; // the outermost call is the one that the program made
-	__atomic_store_n(&s->a[0], a, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->a[1], b, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->a[2], c, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->since, time_of(call), __ATOMIC_RELAXED);
-	__atomic_store_n(&s->operation, t->operation, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->call, call, __ATOMIC_RELEASE);
-}
-
-void call_end(struct thread_state *t)
-{
-	struct rec_thread *s = t->slot;
-	if (!s || --s->depth)
-		return;
-	s->calls++;
-	__atomic_store_n(&s->call, CALL_NONE, __ATOMIC_RELEASE);
-}
-
-void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4])
-{
-	event_at(t, call, t->slot ? t->slot->since : rec_ticks(), status, a);
-}
-
 void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, hsa_status status, const uint64_t a[4])
 {
 	uint64_t w[RECORD_WORDS];
