@@ -56,12 +56,12 @@ static void head_fill(struct queue_state *q, uint32_t flags)
 	h->seen = flags & REC_QUEUE_FOUND ? __atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) : 0;
 }
 
-/** A queue that is gone, whose place in the file a new one of the same size may have: programs make and destroy them without end. */
-static struct queue_state *queue_again(uint64_t size)
+/** A queue that is gone, whose place in the file a new one of the same kind may have: programs make and destroy them without end. */
+static struct queue_state *queue_again(uint64_t size, uint32_t flags)
 {
 	for (uint32_t i = 0; i < rec.nqueues && rec.nqueues >= GONE_KEPT; i++) {
 		struct queue_state *q = rec.queues[i];
-		if (!q->gone || !q->head || q->size != size)
+		if (!q->gone || !q->head || q->size != size || (q->head->flags ^ flags) & REC_QUEUE_INTERCEPTED)
 			continue;
 		memset(q->head, 0, sizeof(*q->head) + (q->mask + 1) * RECORD_SIZE);
 		q->gone = false;
@@ -71,9 +71,10 @@ static struct queue_state *queue_again(uint64_t size)
 	return NULL;
 }
 
-static struct queue_state *queue_new(uint64_t size)
+static struct queue_state *queue_new(uint64_t size, uint32_t flags)
 {
-	uint64_t records = size;
+	// Behind an intercept queue there is another of the same size, which the GPU reads.
+	uint64_t records = flags & REC_QUEUE_INTERCEPTED ? 2 * size : size;
 	struct queue_state *q = rec.nqueues < QUEUES_MOST ? aligned_alloc(CACHE_LINE, sizeof(*q)) : NULL;
 	if (!q)
 		return NULL;
@@ -94,8 +95,8 @@ struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_
 	const uint64_t size = queue->size;
 	if (!size || size & (size - 1) || size > 1u << 24 || !queue->base)
 		return NULL;
-	struct queue_state *q = queue_again(size);
-	q = q ? q : queue_new(size);
+	struct queue_state *q = queue_again(size, flags);
+	q = q ? q : queue_new(size, flags);
 	if (!q)
 		return NULL;
 	q->queue = (struct amd_queue *)queue;
@@ -382,8 +383,11 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 	}
 	// An intercept tool's creation calls the runtime's, and that one may pass here, too: the outer queue is the one that is rung.
 	pthread_mutex_lock(&rec.lock);
-	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ? queue_add(*ret, c->agent, 0) : NULL;
-	if (q && c->create == intercept_create)
+	const bool ours = c->create == intercept_create;
+	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ?
+					queue_add(*ret, c->agent, ours ? REC_QUEUE_INTERCEPTED : 0) :
+					NULL;
+	if (q && ours)
 		intercept_begin(q);
 	pthread_mutex_unlock(&rec.lock);
 	event_note(t, CALL_QUEUE_CREATE, status, (uint64_t[4]){ (uintptr_t)*ret, c->size, c->agent });
@@ -412,11 +416,14 @@ hsa_status hook_queue_destroy(struct hsa_queue *queue)
 	if (!queue || !atomic_load(&rec.on))
 		return destroy(queue);
 	struct thread_state *t = thread_here();
+	struct passing *passing = NULL;
 	pthread_mutex_lock(&rec.lock);
 	struct queue_state *q = queue_find(queue->doorbell);
 	if (q) {
 		// The sampler may look at it under the lock only. The state stays: another thread may have just found it.
 		q->gone = true;
+		passing = q->passing;
+		q->passing = NULL;
 		bucket_drop(q->doorbell);
 		if (q->head)
 			q->head->destroyed = rec_ticks();
@@ -424,6 +431,7 @@ hsa_status hook_queue_destroy(struct hsa_queue *queue)
 	pthread_mutex_unlock(&rec.lock);
 	call_begin(t, CALL_QUEUE_DESTROY, (uintptr_t)queue, 0, 0);
 	const hsa_status status = destroy(queue);
+	passing_free(passing);
 	call_end(t);
 	event_note(t, CALL_QUEUE_DESTROY, status, (uint64_t[4]){ (uintptr_t)queue });
 	return status;

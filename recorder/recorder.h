@@ -65,7 +65,8 @@ struct queue_state {
 	_Atomic uint32_t range_state, range_turn;
 	uint64_t last_write; // of the sampler
 	bool gone;
-	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
+	hsa_handle released;     // of an intercept queue: the signal of the kernel that was let go last
+	struct passing *passing; // of an intercept queue: what it handed on to the GPU; NULL: not known
 } __attribute__((aligned(CACHE_LINE)));
 
 /** The thread that runs. */
@@ -276,6 +277,9 @@ void queue_record_unrung(struct queue_state *q, uint64_t end);
 hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 void intercept_begin(struct queue_state *q);
+void passing_free(struct passing *s);
+/** How far the GPU is. An intercept queue hands packets on before they run: @read, its own index, says that only. The lock is held. */
+uint64_t intercept_read(struct queue_state *q, uint64_t read);
 
 // operations.c
 /** One ends while others that began in it go on: the thread stays in those. */
@@ -300,6 +304,8 @@ void memory_apply(void);
 void sampler_start(void);
 void sampler_stop(void);
 void sample(void);
+/** The value of a signal that may be gone; false: it is. */
+bool signal_value(uint64_t signal, int64_t *ret);
 /** Reads memory that may be gone: through the kernel, which does not fault. 0: it was read, or errno. */
 int read_safely(const void *at, void *ret, size_t size);
 
