@@ -23,15 +23,22 @@ struct looks_shared {
 	} said[LOOKS_MOST];
 };
 
+/** One of them: as the options have it, or what the capture itself looks at. */
+struct look_kind {
+	const char *track, *what;
+	const struct capture_look *of; // NULL
+	void (*own)(struct step *s, struct tape *tape);
+};
+
 struct looks_work {
 	const struct taking *taking;
-	const struct capture_look *const *looks;
+	const struct look_kind *looks;
 	size_t first, n;
 	struct looks_shared *shared;
 };
 
 /** A track is written in place: each of its records is whole, or not there. */
-static void look(const struct looks_work *w, const struct capture_look *l, struct step_result *ret)
+static void look(const struct looks_work *w, const struct look_kind *l, struct step_result *ret)
 {
 	struct item_file f;
 	char name[BUNDLE_NAME_MOST];
@@ -48,14 +55,16 @@ static void look(const struct looks_work *w, const struct capture_look *l, struc
 								  .filter = capture_filter(w->taking),
 								  .contents = w->taking->options->user_data == USER_DATA_ALL,
 								  .dead = w->taking->dead });
-	l->look(tape, l->ctx);
+	step_end(&s, ITEM_SAVED, "%s", "");
+	if (l->own)
+		l->own(&s, tape);
+	else
+		l->of->look(tape, l->of->ctx);
 	bool whole = tape_end(tape);
 	int why = errno;
-	if (whole)
-		step_end(&s, ITEM_SAVED, "%s", "");
-	else
+	if (!whole)
 		step_end(&s, ITEM_CUT, "%s", why == EFBIG ? "it has more bytes than an item may have" : strerror(why));
-	shared.result.bytes = tape_written(tape);
+	shared.result.bytes += tape_written(tape);
 	*ret = shared.result;
 	close(f.fd);
 	tape_free(tape);
@@ -72,7 +81,7 @@ static void look_at_all(int fd, const void *ctx)
 		struct look_said *said = &w->shared->said[i];
 		w->shared->began = now_ms();
 		w->shared->current = i;
-		look(w, w->looks[i], &said->result);
+		look(w, &w->looks[i], &said->result);
 		said->took_ms = now_ms() - w->shared->began;
 	}
 	w->shared->current = w->n;
@@ -90,7 +99,7 @@ static enum child_end wait_for(struct taking *c, const struct looks_work *w, str
 	do {
 		size_t at = shared->current;
 		if (at != told && at < w->n)
-			step_progress(c, w->looks[at]->what);
+			step_progress(c, w->looks[at].what);
 		told = at;
 		end = child_wait(child, now_ms() + POLL_MS, 0, &nothing);
 	} while (end == CHILD_LATE && now_ms() < c->deadline && now_ms() - shared->began < LOOK_MS);
@@ -140,18 +149,34 @@ static void run_all(struct taking *c, struct looks_work *w, size_t first_item)
 		c->used += items[i].bytes;
 }
 
-void capture_looks(struct taking *c, bool last)
+static void add(struct taking *c, struct looks_work *w, struct look_kind *list, struct look_kind l)
 {
-	const struct capture_look *list[LOOKS_MOST];
+	if (w->n == LOOKS_MOST)
+		return;
+	list[w->n++] = l;
+	step_note(c, arena_printf(c->arena, BUNDLE_TRACKS "%s", l.track).p, l.what, ITEM_RUNNING, "");
+}
+
+static void add_part(struct taking *c, struct looks_work *w, struct look_kind *list, bool last)
+{
+	for (size_t i = 0; i < c->options->nlooks; i++) {
+		const struct capture_look *l = &c->options->looks[i];
+		if (l->last == last)
+			add(c, w, list, (struct look_kind){ l->track, l->what, l, NULL });
+	}
+}
+
+void capture_looks(struct taking *c, unsigned parts)
+{
+	struct look_kind list[LOOKS_MOST];
 	struct looks_work w = { .taking = c, .looks = list };
 	const size_t first_item = c->manifest->items.len;
-	for (size_t i = 0; i < c->options->nlooks && w.n < LOOKS_MOST; i++) {
-		const struct capture_look *l = &c->options->looks[i];
-		if (l->last != last)
-			continue;
-		list[w.n++] = l;
-		step_note(c, arena_printf(c->arena, BUNDLE_TRACKS "%s", l->track).p, l->what, ITEM_RUNNING, "");
+	if (parts & LOOKS_FIRST) {
+		add_part(c, &w, list, false);
+		add(c, &w, list, (struct look_kind){ "processes", "processes that hold a GPU", NULL, capture_processes });
 	}
+	if (parts & LOOKS_LAST)
+		add_part(c, &w, list, true);
 	w.shared = mmap(NULL, sizeof(*w.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (w.shared == MAP_FAILED)
 		return;

@@ -227,6 +227,7 @@ static struct uh_error *write_waves(const struct know *k, const struct uh_look_o
 		g->device = live->list[i];
 		live_progress(live, o, i);
 		g->look = (struct look){ .know = k, .options = o, .out = out, .target = target_device(k, g->device) };
+		g->look.target->all_registers = o->registers;
 		see(g, &a, &seen[i]);
 		answered += !seen[i].why_not.n;
 		if (seen[i].why_not.n)
