@@ -46,7 +46,7 @@ static struct recording *record_on(struct tape *tape, void *ctx)
 {
 	enum { PATIENCE_MS = 10000 };
 	struct recording *r = ctx;
-	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices };
+	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices, .know = r->know };
 	if (!r->nowhere)
 		r->nowhere = fopen("/dev/null", "w");
 	if (!r->found) {
