@@ -40,7 +40,10 @@ struct know *look_knowledge(struct teller *t)
 	return know_load(&problems);
 }
 
-struct know *look_knowledge_of(const struct uh_machine *m, struct teller *t) { return m && m->know ? m->know : look_knowledge(t); }
+struct know *look_knowledge_of(const struct uh_machine *m, struct teller *t)
+{
+	return m && m->know ? m->know : look_knowledge(t);
+}
 
 void look_knowledge_free(const struct uh_machine *m, struct know *k)
 {

@@ -14,7 +14,7 @@
 
 #define DEBUGFS "/sys/kernel/debug/dri/"
 #define RENDER "/dev/dri/renderD"
-enum { NOTE_MOST = 1024, KEY_MOST = 64, FIRST_RENDER = 128 };
+enum { NOTE_MOST = 1024, KEY_MOST = TOMB_KEY_MOST, FIRST_RENDER = 128 };
 
 bool tomb_panics(void)
 {
@@ -64,7 +64,7 @@ static bool pci_of_node(const char *node, char ret[static KEY_MOST])
 }
 
 /** What all files of a GPU share: its PCI address; else the directory, or the file. */
-static void key_of(struct str path, char ret[static KEY_MOST])
+void tomb_key(struct str path, char ret[static KEY_MOST])
 {
 	char node[40];
 	int64_t minor;
@@ -107,49 +107,57 @@ static uint64_t began(int pid, char *ret_state)
 	return p.began;
 }
 
-struct tomb {
-	int pid;
-	char path[512];
-};
+bool tomb_of_note(struct str note, struct tomb *ret, char *ret_state)
+{
+	int64_t pid, since, space;
+	if (!str_number(str_word(&note), &pid) || !str_number(str_word(&note), &since) ||
+	    !str_number(str_word(&note), &space) || pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
+		return false;
+	ret->pid = (int)pid;
+	str_copy(ret->path, sizeof(ret->path), str_trim(note));
+	*ret_state = '?';
+	if (began((int)pid, ret_state) != (uint64_t)since)
+		*ret_state = 0;
+	return true;
+}
+
+bool tomb_note(int pid, struct str path, struct text *ret)
+{
+	char state = '?';
+	uint64_t since = began(pid, &state);
+	text_printf(ret, "%d %llu %llu " STR_FMT "\n", pid, (unsigned long long)since, (unsigned long long)here(),
+		    STR_ARG(str_cut(path, 500)));
+	return since;
+}
 
 /** The child that waits for a file of this GPU. A note about one that has gone is removed. */
 static bool tomb_of(struct str path, struct tomb *ret)
 {
-	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state = '?';
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state;
 	struct stat st;
-	int64_t pid, since, space;
-	key_of(path, key);
+	tomb_key(path, key);
 	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
 	if (strchr(key, '/') || stat(TOMB_DIRECTORY, &st) || st.st_uid != 0 || st.st_mode & 022)
 		return false;
-	struct str text = small_file(file, room, sizeof(room));
-	if (!str_number(str_word(&text), &pid) || !str_number(str_word(&text), &since) ||
-	    !str_number(str_word(&text), &space) || pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
+	if (!tomb_of_note(small_file(file, room, sizeof(room)), ret, &state))
 		return false;
-	if (began((int)pid, &state) != (uint64_t)since || state != 'D') {
+	if (state != 'D')
 		unlink(file);
-		return false;
-	}
-	ret->pid = (int)pid;
-	str_copy(ret->path, sizeof(ret->path), str_trim(text));
-	return true;
+	return state == 'D';
 }
 
 void tomb_bury(int pid, struct str path)
 {
-	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], note[NOTE_MOST], state = '?';
-	uint64_t since = began(pid, &state);
-	if (!since || geteuid() != 0 || !tomb_may_block(path))
-		return;
-	key_of(path, key);
-	if (strchr(key, '/'))
-		return;
-	mkdir("/run/unhang", 0755);
-	mkdir(TOMB_DIRECTORY, 0755);
-	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
-	snprintf(note, sizeof(note), "%d %llu %llu " STR_FMT "\n", pid, (unsigned long long)since, (unsigned long long)here(),
-		 STR_ARG(str_cut(path, 500)));
-	uh_error_free(save_file(AT_FDCWD, file, str_z(note), 0644)); // without it the next look blocks once more
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST];
+	struct text note = { 0 };
+	tomb_key(path, key);
+	if (tomb_note(pid, path, &note) && geteuid() == 0 && tomb_may_block(path) && !strchr(key, '/')) {
+		mkdir("/run/unhang", 0755);
+		mkdir(TOMB_DIRECTORY, 0755);
+		snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
+		uh_error_free(save_file(AT_FDCWD, file, text_str(&note), 0644)); // without it the next look waits once more
+	}
+	text_free(&note);
 }
 
 /** A note about one file of debugfs speaks for all of that GPU's that may block, but for a word that the driver has in memory. The render node
