@@ -46,11 +46,12 @@ test:
 	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
 	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
 
-# What takes too long for `make test`: unhang watch killed 200 times, a thousand looks at a GPU whose files block.
+# What takes too long for `make test`: unhang watch and unhang capture killed 200 times each, a thousand looks at a GPU whose files block, and a
+# disk that is full at each call of a capture and of the watch.
 endure:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-ordinary
-	@UNHANG_TEST_ALL=1 tests/run $(BUILD) watch blocked
+	@UNHANG_TEST_ALL=1 UNHANG_KILLS=200 tests/run $(BUILD) watch blocked capture full_disk
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null

@@ -135,6 +135,20 @@ def test_release(t, unhang):
         t.same((folder / f"still{wanted}").stat().st_size > 0, not wanted, f"{options}: whether it is still there")
 
 
+def test_slow_dump(t, unhang):
+    """Four reads of 1.4 s each are progress, though all of them take longer than one may; a read that takes longer than that is not."""
+    text = "".join(f"    devcoredump  line {n} {'x' * 200}\n" for n in range(1800))
+    base = f"gpu 0000:0a:00.0\n    part gfx1030\n    devcoredump  **** AMDGPU Device Coredump ****\n{text}"
+    for name, seconds, wanted in (("slow", 1.4, ["saved", "saved"]), ("stuck", 8, ["blocked"])):
+        record = unhang.directory / f"{name}.json"
+        scenario = unhang.write(f"{name}.scenario", base + f"    file devcoredump/data blocks {seconds}\n")
+        bundle = unhang.directory / f"{name}.tar.zst"
+        unhang.run("emulate", "--record", record, scenario, "--", unhang.binary, "capture", "--deadline", "60", "--release-devcoredump", "-o", bundle, timeout=200)
+        states = [i["state"] for i in manifest(bundle).get("items", []) if i["name"].startswith(("devcoredump/", "release"))]
+        writes = sum(json.loads(line)["op"] == "write" for line in record.read_text().splitlines())
+        t.same([states, writes], [wanted, len(wanted) - 1], f"a devcoredump that is {name}")
+
+
 def test_saved(t, unhang):
     """A bundle does not ask for what it is, and has the time of its own machine."""
     before = time.time()
@@ -155,6 +169,7 @@ def main():
         t.end()
     test_tools(t, unhang)
     test_release(t, unhang)
+    test_slow_dump(t, unhang)
     test_saved(t, unhang)
     t.end()
 
