@@ -77,9 +77,9 @@ fuzz:
 	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
 
-# A thousand captures in a row: no descriptor, child, file or memory more at the end.
+# A thousand captures in a row: no descriptor, child, file or memory more at the end. A bundle cut at each byte of its first megabyte.
 captures: build-ordinary
-	@tests/captures.py $(BUILD)/unhang $(BUILD)/capture_again 1000
+	@tests/captures.py $(BUILD)/unhang $(BUILD)/capture_again $(BUILD)/cut_bundle 1000
 
 # The recorder's job is killed so often, at any instruction: each recording opens, and every record that is accepted is right.
 KILLS ?= 400
