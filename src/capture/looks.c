@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,9 +82,10 @@ static void make(const struct looks_work *w, size_t i)
 
 static void make_in_child(const struct looks_work *w, size_t i)
 {
+	const int parent = (int)getpid();
 	int pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_of(parent);
 		door_leave();
 		make(w, i);
 		door_end();
@@ -123,7 +123,6 @@ static void look_at_all(int fd, const void *ctx)
 	const struct looks_work *w = ctx;
 	bool found = false;
 	(void)fd;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	door_leave();
 	close(w->taking->lock);
 	for (size_t i = 0; i < w->n; i++) {
