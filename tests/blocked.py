@@ -40,6 +40,13 @@ def test_at_once(t, unhang):
     t.ok('"health": "stuck"' in (top / "after").read_text(), "and told")
 
 
+def test_all_files(t, unhang):
+    """Not even the texts answer that the driver has in memory."""
+    u, scenario = unhang.binary, unhang.write("all.scenario", "gpu 0000:03:00.0\n    part gfx90a\n    shaders ses 1 cus 2\n    file amdgpu_* blocks\n")
+    run = unhang.run("emulate", scenario, "--", "sh", "-c", f"({u} & {u} & {u} & wait; {u}; {u} rings) >/dev/null 2>&1; {ASLEEP}", timeout=100)
+    t.same(run.stdout.decode().split()[-1], "1", "where no file answers, one child is left too")
+
+
 def test_capture(t, unhang):
     u = unhang.binary
     bundle = unhang.directory / "blocked.tar.zst"
@@ -88,7 +95,7 @@ def main():
     if os.getuid() or not emulated.possible(unhang):
         t.skip("files that block", "this machine can make none, or this is not root")
         t.end()
-    for test in (test_looks, test_at_once, test_capture, test_watch, test_panic):
+    for test in (test_looks, test_at_once, test_all_files, test_capture, test_watch, test_panic):
         test(t, unhang)
     t.end()
 

@@ -13,12 +13,13 @@
 
 enum { NOTE_MOST = 1024, NAP_US = 3000, TIMES = 20 };
 
-/** The render node is another way to the GPU, and does not wait for the others. */
+/** Texts do not wait for what leads further down, nor that for the render node. */
 static void lock_key(struct str path, char ret[static TOMB_KEY_MOST])
 {
+	static const char *const ends[] = { [TOMB_TEXT] = "-text", [TOMB_DEEP] = "", [TOMB_RENDER] = "-render" };
 	char gpu[TOMB_KEY_MOST];
 	tomb_key(path, gpu);
-	snprintf(ret, TOMB_KEY_MOST, "%.50s%s", gpu, str_starts(path, S("/dev/dri/")) ? "-render" : "");
+	snprintf(ret, TOMB_KEY_MOST, "%.50s%s", gpu, ends[tomb_way(path)]);
 }
 
 /** -1: there is none, and everybody reads as he likes: who is not root leaves no child behind in debugfs. */
@@ -92,10 +93,12 @@ static void sign(int fd, struct str path)
 bool tomb_take(struct tomb_hold *h, struct str path)
 {
 	char key[TOMB_KEY_MOST] = "";
-	if (tomb_may_block(path))
+	if (tomb_way(path))
 		lock_key(path, key);
-	if (h->fd >= 0 && strcmp(key, h->key) != 0)
-		cleanup_close(&h->fd);
+	if (h->fd >= 0 && strcmp(key, h->key) != 0) {
+		close(h->fd);
+		h->fd = -1;
+	}
 	if (!*key)
 		return true;
 	if (h->fd < 0) {

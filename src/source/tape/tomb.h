@@ -11,6 +11,10 @@
 /** In the environment: files that may block are read although the kernel would panic. */
 #define TOMB_MAY_BLOCK "UNHANG_MAY_BLOCK"
 
+/** How a path leads to a GPU: not at all; to a text that the driver has in memory, and that should answer always; further down; by the render
+ * node. */
+enum tomb_way { TOMB_NONE, TOMB_TEXT, TOMB_DEEP, TOMB_RENDER };
+enum tomb_way tomb_way(struct str path);
 /** Whether @path may wait for the driver or the GPU without end. */
 bool tomb_may_block(struct str path);
 /** Marks what is not to be asked (probe->buried). */
