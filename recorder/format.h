@@ -116,7 +116,7 @@ struct rec_queue {
 	uint64_t reserved2[7];
 	// Written by the sampler alone, every few milliseconds.
 	uint64_t sampled;     // ticks
-	uint64_t read, write; // the queue's indices at that time; of an intercepted one, how far the GPU is
+	uint64_t read, write; // the queue's indices at that time
 	uint64_t moved;       // when the read index was last seen to move
 	uint64_t certain;     // packets below it have certainly ended: a completion signal says so
 	uint64_t reserved3[3];
@@ -127,13 +127,20 @@ enum rec_queue_flag {
 	REC_QUEUE_SHORT = 4,       // there was no room for a record for each packet
 };
 
+static inline uint64_t rec_check_begin(uint64_t id) { return (id ^ 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u; }
+/** What the word at place @i of a record adds. */
+static inline uint64_t rec_check_word(uint64_t word, unsigned i)
+{
+	return (word ^ (0x94d049bb133111ebu + i)) * (0xd6e8feb86659fd93u + 2 * (uint64_t)i * 0x2545f4914f6cdd1du);
+}
+static inline uint32_t rec_check_end(uint64_t sum) { return (uint32_t)(sum >> 32 ^ sum) | 1; }
 /** What a record's number and words make. A half that is written only is found out, and so is a writer that was lapped. */
 static inline uint32_t rec_check(const uint64_t *words, unsigned n, uint64_t id)
 {
-	uint64_t sum = (id ^ 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+	uint64_t sum = rec_check_begin(id);
 	for (unsigned i = 1; i < n; i++)
-		sum += (words[i] ^ (0x94d049bb133111ebu + i)) * (0xd6e8feb86659fd93u + 2 * (uint64_t)i * 0x2545f4914f6cdd1du);
-	return (uint32_t)(sum >> 32 ^ sum) | 1;
+		sum += rec_check_word(words[i], i);
+	return rec_check_end(sum);
 }
 
 /** A packet, as it lay in the queue when its doorbell was rung. */
