@@ -135,7 +135,7 @@ def test_hang(t, j):
     t.ok("the GPU does not move either" in x["because"], "where the GPU can be seen, it is looked at", x)
     t.ok(x["title"] and "endless loop" in x["title"], "and the diagnosis is of the silicon", x)
     t.same(done.stdout.decode().split("status ")[-1], "143\nleft\n", "KFD has let go of it")
-    other = re.compile(rf"{j.programs.program.name} \(\d+\) \d+\.\d [GM]iB, left by the run old-run")
+    other = re.compile(rf"{j.programs.program.name} \(\d+\) [\d.]+ [GM]iB, left by the run old-run")
     t.ok(other.fullmatch(report["holders_before"] or "") and other.fullmatch(x["holders"] or ""), "a process that an earlier run left is named, before and afterwards", (report["holders_before"], x["holders"]))
     t.ok(b"GPU memory is in use before the start: " + report["holders_before"].encode() in done.stderr, "on standard error, too", done.stderr)
 
@@ -277,7 +277,7 @@ def check_oom(t, j, group):
     x = j.report()["tries"][0]
     figures = x["ended"], x["oom_kills"], x["memory_limit"], 0.9 < (x["memory_peak"] or 0) / (300 << 20) <= 1, x["packets"] > 0, x["signal"]
     t.same((done.returncode, *figures), (137, "oom", 1, 300 << 20, True, True, 9), "a HIP program that the kernel ended for want of memory: with limit and peak")
-    t.same((x["decision"]["row"], x["decision"]["level"], "The limit is 0.3 GiB" in x["decision"]["propose"]), ("memory", 1, True), "which raises nothing, and proposes less memory")
+    t.same((x["decision"]["row"], x["decision"]["level"], "The limit is 300 MiB" in x["decision"]["propose"]), ("memory-once", 1, True), "which raises nothing, and proposes less memory")
     done = start(command=[*hungry, 2])
     while done.stdout.readline() not in (b"ready!\n", b""):
         pass
@@ -288,7 +288,7 @@ def check_oom(t, j, group):
     j.run(["true"], "--state-dir", state)
     x = [json.loads(p.read_text()) for p in state.glob("*/report.json")]
     x = next(r["tries"][0] for r in x if r["status"] == 137)
-    t.same((x["ended"], x["oom_kills"] > 0, x["memory_limit"], x["decision"]["row"], "less memory" in x["decision"]["propose"]), ("oom", True, 300 << 20, "memory", True),
+    t.same((x["ended"], x["oom_kills"] > 0, x["memory_limit"], x["decision"]["row"], "less memory" in x["decision"]["propose"]), ("oom", True, 300 << 20, "memory-once", True),
            "the next run tells that memory ran out, with the same figures")
     # Nobody but init can reap what unhang left when it was killed.
     t.ok(job.until(lambda: not read(group / "cgroup.procs") and j.look()["processes"] == j.before["processes"]), "all processes of the group have ended", read(group / "cgroup.procs"))

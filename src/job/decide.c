@@ -17,9 +17,11 @@ struct escalation_facts {
 	struct str seen, earlier, level, allowed, at_top, agent, on_repeat, tries_left, launches, signal, at, peak, limit;
 };
 
-static struct str gib(struct arena *a, int64_t bytes)
+struct str job_size_say(struct arena *a, int64_t bytes)
 {
-	return bytes < 0 ? (struct str){ 0 } : arena_printf(a, "%.1f GiB", (double)bytes / (1 << 30));
+	return bytes < 0       ? (struct str){ 0 } :
+	       bytes < 1 << 30 ? arena_printf(a, "%lld MiB", (long long)bytes >> 20) :
+				 arena_printf(a, "%.1f GiB", (double)bytes / (1 << 30));
 }
 
 static bool get(const void *ctx, struct str name, size_t index, struct str *ret)
@@ -93,8 +95,8 @@ static struct escalation_facts facts_of(const struct job_study *s, struct arena 
 				      .tries_left = number(a, left > 0 ? left : 0),
 				      .launches = t->launches >= 0 ? number(a, t->launches) : (struct str){ 0 },
 				      .signal = str_z(name ? name : ""),
-				      .peak = gib(a, t->memory_peak),
-				      .limit = gib(a, t->memory_limit) };
+				      .peak = job_size_say(a, t->memory_peak),
+				      .limit = job_size_say(a, t->memory_limit) };
 	f.at = t->launch >= 0 ? number(a, t->launch) : (struct str){ 0 };
 	compare(s->run, t, a, &f);
 	return f;

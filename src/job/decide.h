@@ -11,3 +11,5 @@
 int64_t job_level(const struct job_options *o, int64_t level);
 /** Fills in fingerprint, kind, and the decision of @t, the last of the run's tries. */
 void job_decide(const struct know *k, const struct job_study *s, struct arena *a, struct run_try *t);
+/** `300 MiB`, `4.0 GiB`; empty where it is not known. */
+struct str job_size_say(struct arena *a, int64_t bytes);

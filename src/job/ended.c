@@ -32,6 +32,14 @@ bool ended_oom(struct arena *a, struct run_try *t, const struct oom_figures *now
 	return true;
 }
 
+static const char *stood_say(struct arena *arena, const struct job_try *a)
+{
+	return a->stood_ms < 1000 ? "" :
+				    arena_printf(arena, " Work was on the GPU then, and no queue had moved for %lld s.",
+						 (long long)a->stood_ms / 1000)
+					    .p;
+}
+
 /** By itself: the status tells. */
 static void judge_status(const struct supervisor *s, struct job_try *a)
 {
@@ -40,8 +48,8 @@ static void judge_status(const struct supervisor *s, struct job_try *a)
 		return; // while a fault held it, the recording told
 	if (a->status && s->asked) {
 		t->ended = S("stopped");
-		t->because = arena_printf(s->arena, "It ended after " STR_FMT ", which somebody sent.",
-					  STR_ARG(signal_say(s->arena, s->asked)));
+		t->because = arena_printf(s->arena, "It ended after " STR_FMT ", which the user or a scheduler sent.%s",
+					  STR_ARG(signal_say(s->arena, s->asked)), stood_say(s->arena, a));
 		return;
 	}
 	if (WIFSIGNALED(a->status)) {
@@ -68,8 +76,8 @@ static void judge_why(const struct supervisor *s, struct job_try *a)
 		break;
 	case WHY_ASKED:
 		t->ended = S("stopped");
-		t->because = arena_printf(s->arena, "unhang got " STR_FMT " and passed it on.%s",
-					  STR_ARG(signal_say(s->arena, s->asked)),
+		t->because = arena_printf(s->arena, "unhang got " STR_FMT " and passed it on.%s%s",
+					  STR_ARG(signal_say(s->arena, s->asked)), stood_say(s->arena, a),
 					  a->outlived ? " The job did not end within --grace and was killed." : "");
 		break;
 	case WHY_HANG:

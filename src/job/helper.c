@@ -16,7 +16,7 @@ static void work(int fd, const void *ctx)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); // what it leaves behind is not the job's
-	setpgid(0, 0);                    // what the terminal sends is for the job
+	setsid();                         // what the terminal sends is for the job; and by their session its children are known
 	child_keep_only(fd);
 	FILE *to = fdopen(fd, "w");
 	if (!to)
@@ -54,6 +54,7 @@ bool helper_begin(struct helper *h, const struct helper_task *task, int64_t mill
 	fcntl(h->child.fd, F_SETFD, FD_CLOEXEC);
 	fcntl(h->child.fd, F_SETFL, O_NONBLOCK);
 	h->kind = task->kind;
+	h->sessions[h->nsessions++ % HELPERS_KEPT] = h->child.pid;
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "job/decide.h"
 #include "job/parts.h"
 
 enum { FILE_ROOM = 64 << 10, HOLDERS_MS = 3000, HOLDERS_SAID = 8, ENVIRON_ROOM = 128 << 10 };
@@ -44,19 +45,21 @@ struct str process_run(const char *process, char *room, size_t size)
 static void say_holder(FILE *to, const char *process, const struct holders_task *t)
 {
 	char path[64], name[64], *room = mem_large(ENVIRON_ROOM);
-	const double gib = (double)vram_of(process) / (1 << 30);
+	struct arena a = { 0 };
+	struct str size = job_size_say(&a, (int64_t)vram_of(process));
 	if (!process_numbers_shared()) {
-		fprintf(to, "process %.20s of the host (%.1f GiB)\n", process, gib);
+		fprintf(to, "process %.20s of the host (" STR_FMT ")\n", process, STR_ARG(size));
 	} else {
 		snprintf(path, sizeof(path), "/proc/%.20s/comm", process);
 		struct str run = process_run(process, room, ENVIRON_ROOM),
 			   comm = str_trim(small_file(path, name, sizeof(name)));
-		fprintf(to, STR_FMT " (%.20s) %.1f GiB", STR_ARG(comm.n ? comm : S("process")), process, gib);
+		fprintf(to, STR_FMT " (%.20s) " STR_FMT, STR_ARG(comm.n ? comm : S("process")), process, STR_ARG(size));
 		if (run.n && !str_is(run, t->run_id))
 			fprintf(to, ", left by the run " STR_FMT, STR_ARG(str_cut(run, 64)));
 		fputc('\n', to);
 	}
 	free(room);
+	arena_free(&a);
 }
 
 static void list_holders(int fd, const void *ctx)

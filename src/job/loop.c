@@ -14,6 +14,7 @@ enum {
 	LOOK_MS = 15000,
 	LOOK_PAUSE_MOST_MS = 300000,
 	SAVE_MS = 40000,
+	EXPLAIN_MS = 20000,
 	HUNG_END_MS = 3000, // for a process whose GPU hangs: it seldom listens
 	LEFT_END_MS = 2000, // for what the job left running
 	GIVE_UP_MS = 10000,
@@ -31,7 +32,7 @@ enum {
 /** The terminal was closed. The kernel tells the leader of the session only, and the others when the leader ends; we stay. */
 static void pass_hangup(const struct supervisor *s, struct job_try *a)
 {
-	tree_list(s->helper.child.pid, &a->group, &a->pids);
+	tree_list(&s->helper, &a->group, &a->pids);
 	for (size_t i = 0; i < a->pids.n; i++) {
 		const pid_t pid = (pid_t)a->pids.list[i];
 		if (getpgid(pid) != getpgrp())
@@ -48,6 +49,8 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 	if (ends && (!s->asked || n == SIGTERM)) {
 		s->asked = n;
 		s->asked_at = now_ms();
+		if (a && a->votes.in_flight)
+			a->stood_ms = s->asked_at - a->votes.moved;
 	}
 	if (!a || a->root_gone)
 		return;
@@ -158,7 +161,7 @@ bool loop_help(struct supervisor *s, const struct helper_task *task, int64_t mil
 
 static struct job_study study_of(const struct supervisor *s, struct job_try *a, bool capture, int64_t ms)
 {
-	tree_list(s->helper.child.pid, &a->group, &a->pids);
+	tree_list(&s->helper, &a->group, &a->pids);
 	return (struct job_study){ .run = s->run,
 				   .of = a->told,
 				   .directory = a->directory,
@@ -171,8 +174,8 @@ static struct job_study study_of(const struct supervisor *s, struct job_try *a, 
 				   .options = s->options };
 }
 
-/** While the processes exist: saves what they and the GPU hold. */
-static void begin_saving(struct supervisor *s, struct job_try *a, int64_t milliseconds)
+/** While the processes exist: saves what they and the GPU hold, in so much time, and explains it. */
+static void begin_saving(struct supervisor *s, struct job_try *a, int64_t milliseconds, int64_t all_ms)
 {
 	if (s->options->recorder && a->told->level)
 		a->told->recordings = a->votes.recordings;
@@ -181,14 +184,14 @@ static void begin_saving(struct supervisor *s, struct job_try *a, int64_t millis
 	a->phase = PHASE_SAVES;
 	a->studied = true;
 	loop_show(s, "saving the evidence");
-	if (!helper_begin(&s->helper, &task, milliseconds))
+	if (!helper_begin(&s->helper, &task, all_ms))
 		a->phase = PHASE_ENDS;
 }
 
 static void begin_end(struct supervisor *s, struct job_try *a, enum job_why why)
 {
 	a->why = a->why == WHY_ITSELF ? why : a->why;
-	begin_saving(s, a, SAVE_MS);
+	begin_saving(s, a, SAVE_MS, SAVE_MS + EXPLAIN_MS);
 }
 
 /** TERM to all, and KILL to those who do not listen. */
@@ -198,7 +201,7 @@ static void send_end(struct supervisor *s, struct job_try *a)
 	a->phase = PHASE_ENDS;
 	if (a->why == WHY_ASKED)
 		return; // it has its TERM
-	tree_list(s->helper.child.pid, &a->group, &a->pids);
+	tree_list(&s->helper, &a->group, &a->pids);
 	tree_signal(&a->pids, SIGTERM);
 	tree_signal(&a->pids, SIGCONT);
 	a->term_sent = true;
@@ -242,7 +245,9 @@ static void use_hold(struct supervisor *s, struct job_try *a)
 	if (left < 0)
 		return;
 	if (left > SPARE_MS / 2 && !a->studied) {
-		begin_saving(s, a, left - SPARE_MS / 6);
+		// Most of it is saved while the process is held. What takes longer may, as far as the grace goes: the process ends meanwhile.
+		begin_saving(s, a, s->options->grace_ms - SPARE_MS > left ? s->options->grace_ms - SPARE_MS : left,
+			     SAVE_MS + EXPLAIN_MS);
 		a->held = a->phase == PHASE_SAVES;
 	}
 	if (!a->held)
@@ -293,7 +298,7 @@ static void check_limits(struct supervisor *s, struct job_try *a, int64_t now)
 	if (!s->options->silent_ms || now < a->output_due || a->root_stopped)
 		return;
 	a->output_due = now + OUTPUT_MS;
-	output_look(&a->output, s->helper.child.pid, &a->group, now);
+	output_look(&a->output, &s->helper, &a->group, now);
 	if (now - a->output.changed >= s->options->silent_ms + a->output.late_ms)
 		begin_end(s, a, WHY_SILENT);
 }
@@ -304,7 +309,7 @@ static void find_strangers(struct supervisor *s, struct job_try *a, int64_t now)
 	if (a->votes.recordings || a->strangers.n || now - a->began < STRANGERS_MS || now < a->strangers_due)
 		return;
 	a->strangers_due = now + (now - a->began) * STRANGERS_TIMES;
-	tree_list(s->helper.child.pid, &a->group, &a->pids);
+	tree_list(&s->helper, &a->group, &a->pids);
 	a->strangers = strangers_say(s->arena, &a->pids, s->run->id.p);
 }
 
@@ -315,7 +320,7 @@ static void runs(struct supervisor *s, struct job_try *a, int64_t now)
 		votes_look(&a->votes, s->recordings, now);
 		// Somebody ends a job that does not move: that is worth saving, in the time that there is.
 		if (a->votes.in_flight && now - a->votes.moved >= SUSPECT_MS && left > SPARE_MS)
-			begin_saving(s, a, left);
+			begin_saving(s, a, left, left);
 		else
 			a->phase = PHASE_ENDS;
 		return;
@@ -354,7 +359,7 @@ static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 	if (a->childless)
 		group_list(&a->group, &a->pids);
 	else
-		tree_list(s->helper.child.pid, &a->group, &a->pids);
+		tree_list(&s->helper, &a->group, &a->pids);
 	if (a->root_gone && !a->pids.n) {
 		a->phase = PHASE_GONE;
 		return;

@@ -7,7 +7,7 @@
 
 enum { TERMINAL_STEP_MS = 8000 };
 
-void output_look(struct output *o, pid_t helper, const struct job_group *g, int64_t now)
+void output_look(struct output *o, const struct helper *h, const struct job_group *g, int64_t now)
 {
 	uint64_t sum = 0;
 	bool pipes = false, terminal = false;
@@ -24,7 +24,7 @@ void output_look(struct output *o, pid_t helper, const struct job_group *g, int6
 	}
 	if (pipes) {
 		struct pid_list *p = mem_alloc(sizeof(*p));
-		tree_list(helper, g, p);
+		tree_list(h, g, p);
 		sum += tree_written(p);
 		free(p);
 	}

@@ -24,14 +24,15 @@ void terminal_restore(const struct terminal *t);
 bool terminal_job_control(const struct terminal *t);
 
 // --- tree.c: the processes of the job ---
-enum { PIDS_MOST = 4096, DUMPED_MOST = 16 };
+enum { PIDS_MOST = 4096, DUMPED_MOST = 16, HELPERS_KEPT = 16 };
 struct pid_list {
 	int64_t list[PIDS_MOST];
 	size_t n;
 };
 struct job_group;
-/** All that descend from this process or are in the group, but for @helper and what descends from it. Zombies are left out. */
-void tree_list(pid_t helper, const struct job_group *g, struct pid_list *ret);
+struct helper;
+/** All that descend from this process or are in the group, but for the helpers and what descends from them. Zombies are left out. */
+void tree_list(const struct helper *h, const struct job_group *g, struct pid_list *ret);
 void tree_signal(const struct pid_list *p, int signal);
 /** `python (4242), sh (4243)` */
 struct str tree_say(struct arena *a, const struct pid_list *p);
@@ -101,7 +102,7 @@ struct output {
 	int64_t changed;
 	int64_t late_ms; // so much later something may still have been written
 };
-void output_look(struct output *o, pid_t helper, const struct job_group *g, int64_t now);
+void output_look(struct output *o, const struct helper *h, const struct job_group *g, int64_t now);
 
 // --- start.c ---
 struct start {
@@ -134,7 +135,9 @@ struct helper {
 	struct child child;
 	struct text answer;
 	int64_t deadline;
-	bool gone; // it was reaped
+	bool gone;                    // it was reaped
+	pid_t sessions[HELPERS_KEPT]; // of the newest ones: what they leave behind becomes our child, and is not the job's
+	size_t nsessions;
 };
 struct helper_task {
 	const struct job_hands *hands;
@@ -197,9 +200,10 @@ struct job_try {
 	struct votes votes;
 	struct output output;
 	struct job_group group;
-	unsigned killed; // processes that SIGKILL ended, though we did not send it
-	int64_t kill_at; // when SIGKILL is sent to all; 0: not
-	int64_t give_up; // when processes that SIGKILL does not end are left
+	int64_t stood_ms; // so long the queues had stood when somebody wanted it to end
+	unsigned killed;  // processes that SIGKILL ended, though we did not send it
+	int64_t kill_at;  // when SIGKILL is sent to all; 0: not
+	int64_t give_up;  // when processes that SIGKILL does not end are left
 	int64_t output_due, show_due, strangers_due;
 	struct str strangers;           // processes that ran without our variables, as long as nothing was recorded
 	bool kill_sent, studied, first; // first: of its node to save

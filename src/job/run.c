@@ -19,6 +19,8 @@ enum {
 	RELEASE_MS = 5000, // for KFD to let go of a process that has ended
 	DELAY_MOST_MS = 300000,
 	GROUP_NAME = 160,
+	STOOD_MS = 5000,
+	STOPPED_MS = 5000, // who pressed Ctrl-C waits
 	NOT_FOUND = 127,
 	NOT_EXECUTABLE = 126,
 };
@@ -144,7 +146,10 @@ static struct uh_error *start(struct supervisor *s, struct job_try *a)
 static void study(struct supervisor *s, struct job_try *a)
 {
 	struct run_try *t = a->told;
-	const bool failed = !str_is(t->ended, "done") && !str_is(t->ended, "no-launch") && !str_is(t->ended, "stopped");
+	// Who ends a job whose queues stand mostly does so because it hangs.
+	const bool stood = str_is(t->ended, "stopped") && a->stood_ms >= STOOD_MS;
+	const bool failed =
+		stood || (!str_is(t->ended, "done") && !str_is(t->ended, "no-launch") && !str_is(t->ended, "stopped"));
 	// A job that never came to a GPU has nothing there; one without the recorder may have.
 	const bool unseen = t->recordings <= 0 && !str_is(t->ended, "exit") && !access("/sys/class/kfd", F_OK);
 	const bool wanted = (t->launches > 0 || unseen) && failed && !a->studied, first = wanted && disk_first_of_node(s, a);
@@ -154,7 +159,7 @@ static void study(struct supervisor *s, struct job_try *a)
 					 .recordings = s->recordings,
 					 .capture = first,
 					 .elsewhere = wanted && !first,
-					 .deadline_ms = STUDY_MS / 2,
+					 .deadline_ms = stood ? STOPPED_MS : STUDY_MS / 2,
 					 .options = s->options };
 	const struct helper_task task = { .hands = s->hands, .kind = HELPER_STUDY, .study = &study };
 	if (!failed || a->studied || !(study.capture || t->recordings > 0))
@@ -243,7 +248,8 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		study(s, a);
 		cores_drop(s, a);
 		wait_for_memory(s, a);
-		checkpoint_find(s->options->checkpoint, s->arena, t);
+		if (!str_is(t->ended, "done"))
+			checkpoint_find(s->options->checkpoint, s->arena, t);
 		decide(s, a);
 	}
 	group_end(&a->group);

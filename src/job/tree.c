@@ -10,7 +10,7 @@
 enum { STAT_ROOM = 1024, ALL_MOST = 65536, SAID_MOST = 8 };
 
 struct process_seen {
-	int64_t pid, parent;
+	int64_t pid, parent, session;
 	bool ours;
 };
 
@@ -27,6 +27,7 @@ static size_t read_all(struct process_seen *list)
 		    stat.state == 'X')
 			continue;
 		list[n].parent = stat.parent;
+		list[n].session = stat.session;
 		list[n++].ours = false;
 	}
 	if (d)
@@ -62,7 +63,16 @@ static void take_group(const struct job_group *g, struct process_seen *list, siz
 	free(in);
 }
 
-void tree_list(pid_t helper, const struct job_group *g, struct pid_list *ret)
+/** Between its birth and its first call a helper is in our session. */
+static bool is_helpers(const struct helper *h, const struct process_seen *p)
+{
+	for (size_t i = 0; i < HELPERS_KEPT && i < h->nsessions; i++)
+		if (p->session == h->sessions[i] || p->pid == h->sessions[i])
+			return true;
+	return false;
+}
+
+void tree_list(const struct helper *h, const struct job_group *g, struct pid_list *ret)
 {
 	struct process_seen *list = mem_alloc(ALL_MOST * sizeof(*list));
 	const size_t n = read_all(list);
@@ -75,7 +85,7 @@ void tree_list(pid_t helper, const struct job_group *g, struct pid_list *ret)
 	while (more) {
 		more = false;
 		for (size_t i = 0; i < n && ret->n < PIDS_MOST; i++) {
-			if (list[i].ours || list[i].pid == helper || !is_ours(list, n, list[i].parent, self))
+			if (list[i].ours || is_helpers(h, &list[i]) || !is_ours(list, n, list[i].parent, self))
 				continue;
 			list[i].ours = more = true;
 			ret->list[ret->n++] = list[i].pid;

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "base/command.h"
 #include "base/print.h"
 #include "report/sheet.h"
 
@@ -128,7 +129,7 @@ static void say_try(struct sheet *s, const struct run_try *t, size_t width)
 	} rows[] = { { "Evidence", t->because },      { "Cause", t->title },     { "Beside it", t->beside },
 		     { "Kernel", t->kernel },         { "Address", t->place },   { "Lacking", t->lacking },
 		     { "Bundle", t->bundle },         { "Ended too", t->left },  { "Memory", t->holders },
-		     { "Checkpoint", t->checkpoint }, { "Decision", t->reason }, { "Try", t->propose } };
+		     { "Checkpoint", t->checkpoint }, { "Decision", t->reason }, { "Advice", t->propose } };
 	if (s->as_json)
 		return;
 	say_headline(s->json.out, t, width);
@@ -166,6 +167,18 @@ static void put_try(struct sheet *s, const struct run_try *t, size_t width)
 	sheet_close(s, '}');
 }
 
+/** All that is known of the last failure, remedies too. */
+static void say_explain(struct sheet *s, const struct run_told *r)
+{
+	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
+	struct text path = { 0 };
+	if (last && last->bundle.n) {
+		shell_quote(&path, last->bundle);
+		sheet_say_safe(s, "All of it, with remedies: unhang explain ", text_str(&path), "\n");
+	}
+	text_free(&path);
+}
+
 void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 {
 	struct sheet s = sheet_on(json, out);
@@ -197,5 +210,7 @@ void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 		print_wrapped(out, r->notes, 0, 0, width ? width : WRAP_WIDTH);
 	if (!json)
 		sheet_say_safe(&s, "Files: ", r->directory, "\n");
+	if (!json)
+		say_explain(&s, r);
 	sheet_close(&s, '}');
 }

@@ -21,7 +21,7 @@
 #include "session/session.h"
 #include "store/store.h"
 
-enum { PROFILE_MOST = 64 << 10, GRACE_S = 20, HANG_S = 60, DELAY_S = 5 };
+enum { SLACK_S = 2, PROFILE_MOST = 64 << 10, GRACE_S = 20, HANG_S = 60, DELAY_S = 5 };
 
 static void say_nothing(void *ctx, const char *message)
 {
@@ -72,21 +72,67 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 					   .user_data = USER_DATA_REGISTERS,
 					   .deadline_ms = (int)s->deadline_ms };
 	struct uh_error *err = s->capture ? bundle_take(&o, &done) : NULL;
-	struct str file = err || !s->capture ? (struct str){ 0 } : str_z(o.file);
+	const bool cut = err && !access(o.file, F_OK); // what an earlier capture of this try had when it was ended
+	struct str file = (err && !cut) || !s->capture ? (struct str){ 0 } : str_z(o.file);
 	if (s->elsewhere)
 		put(to, "lacking", S("Another rank of this node saved the bundle."));
 	put(to, "bundle", file);
-	if (err)
+	if (cut)
+		put(to, "lacking", S("The bundle was cut short: there was no more time to save all."));
+	else if (err)
 		put(to, "lacking", arena_printf(a, "There is no bundle: %s.", uh_error_message(err)));
 	uh_error_free(err);
 	captured_free(&done);
 	return file;
 }
 
-/** No process of the job was recorded: what the machine shows is then hardly the job's. -1: nobody recorded. */
-static void tell_incident(const struct uh_session *s, const struct run_try *of, struct arena *a, FILE *to)
+/** Whether it began with the try, or later. What is so now, without a time of its own, may be the job's. */
+static bool began_in(const struct incident *i, const struct uh_session *s, int64_t began_ms)
 {
-	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
+	const double since = (double)began_ms / 1000 - SLACK_S, now = (double)time(NULL);
+	double when;
+	if (i->begin.clock == TIME_BOOT)
+		when = now - source_uptime() + i->begin.seconds;
+	else if (!incident_when(i, s->evidence, (time_t)now, &when))
+		return true;
+	return when >= since;
+}
+
+/** An incident that names processes names one of the job, or it is somebody else's. */
+static bool names_job(const struct incident *i, const struct suspect_pids *own)
+{
+	bool named = false;
+	for (size_t p = 0; own->n && p < i->processes.len; p++) {
+		int64_t pid;
+		if (!str_number(i->processes.data[p].pid, &pid) || pid <= 0)
+			continue;
+		named = true;
+		for (size_t k = 0; k < own->n; k++)
+			if (own->list[k] == pid)
+				return true;
+	}
+	return !named;
+}
+
+static const struct incident *incident_of(const struct uh_session *s, const struct job_study *study)
+{
+	struct suspect_pids own = { 0 };
+	suspect_pids(study->recordings, &own);
+	for (size_t i = 0; i < study->npids && own.n < sizeof(own.list) / sizeof(own.list[0]); i++)
+		own.list[own.n++] = study->pids[i];
+	for (size_t i = 0; i < s->ledger.incidents.len; i++) {
+		const struct incident *x = s->ledger.incidents.data[i];
+		if (began_in(x, s, study->of->began) && names_job(x, &own))
+			return x;
+	}
+	return NULL;
+}
+
+/** No process of the job was recorded: what the machine shows is then hardly the job's. -1: nobody recorded. */
+static void tell_incident(const struct uh_session *s, const struct job_study *study, struct arena *a, FILE *to)
+{
+	const struct run_try *of = study->of;
+	const struct incident *i = incident_of(s, study);
 	if (!i)
 		return;
 	if (!of->recordings) {
@@ -119,7 +165,6 @@ static void add_files(struct uh_session *session, const char *directory, struct 
 /** Only what happened since the try began is its. */
 static void explain(const struct job_study *s, struct str bundle, struct arena *a, FILE *to)
 {
-	enum { SLACK_S = 2 };
 	struct uh_session *session = uh_session_new(say_nothing, NULL);
 	const char *json = arena_printf(a, "%s/" STORE_DIAGNOSIS, s->directory).p;
 	session->told =
@@ -128,7 +173,7 @@ static void explain(const struct job_study *s, struct str bundle, struct arena *
 	add_files(session, s->directory, a);
 	add_files(session, s->recordings, a);
 	uh_session_end(session);
-	tell_incident(session, s->of, a, to);
+	tell_incident(session, s, a, to);
 	save_report(session, json, true);
 	save_report(session, arena_printf(a, "%s/" STORE_TEXT, s->directory).p, false);
 	put(to, "diagnosis", str_z(json));
@@ -247,7 +292,7 @@ static void say(const char *line)
 static bool is_news(const struct run_told *r)
 {
 	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
-	return last && (r->ntries > 1 || !str_is(last->ended, "done") || r->notes.n);
+	return last && (r->ntries > 1 || !str_is(last->ended, "done") || last->left.n || r->notes.n);
 }
 
 const struct job_hands *run_hands(void)

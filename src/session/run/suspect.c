@@ -193,6 +193,19 @@ void suspect_gpus(const char *directory, struct arena *a, struct suspect_gpus *r
 	close_all(&all);
 }
 
+void suspect_pids(const char *directory, struct suspect_pids *ret)
+{
+	struct recordings all;
+	ret->n = 0;
+	open_all(directory, &all);
+	for (size_t i = 0; i < all.list.len && ret->n < sizeof(ret->list) / sizeof(ret->list[0]); i++) {
+		const struct rec_header *h = &all.list.data[i]->header;
+		if (!h->pid_namespace)
+			ret->list[ret->n++] = h->pid;
+	}
+	close_all(&all);
+}
+
 // --- for crash diagnostics ---
 
 static void add_launches(const struct flight_recording *r, struct arena *a, struct text *to, struct str *ret_last)

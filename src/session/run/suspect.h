@@ -15,6 +15,13 @@ void suspect_gpus(const char *directory, struct arena *a, struct suspect_gpus *r
 /** Whether it is one of them; where none is known, it may be. */
 bool suspect_uses(const struct suspect_gpus *g, struct str pci);
 
+/** The processes of the recordings of @directory, as the driver and the log number them. */
+struct suspect_pids {
+	int64_t list[1024];
+	size_t n;
+};
+void suspect_pids(const char *directory, struct suspect_pids *ret);
+
 /** The newest launches as lines, and the last of them; for crash diagnostics. */
 struct suspect_log {
 	struct str lines, last, gfx;
