@@ -347,9 +347,10 @@ def test_killed(t, j):
     before = {p.name for p in state.glob("*")}
     job.kill()
     job.communicate()
-    j.run(["true"], "--state-dir", state)
+    next_one = j.run(["true"], "--state-dir", state)
     said = [json.loads(p.read_text())["tries"][0]["because"] for p in state.glob("*/report.json") if p.parent.name in before]
     t.ok(any(f"still run: sleep ({left})." in line for line in said), "who outlived its run is named", said)
+    t.ok(f"still run: sleep ({left})." in " ".join(next_one.stderr.decode().split()), "by the next run, too", next_one.stderr)
     os.kill(int(left), signal.SIGKILL)
     job = j.start(shell("echo ready; exec sleep 1000"), "--state-dir", state)
     job.stdout.readline()

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import emulated
 import job
@@ -127,7 +128,8 @@ def test_hang(t, j):
     # Another run's process holds memory, before and afterwards.
     stale = f"UNHANG_RUN=old-run {j.programs.program} series 1 , deaf > {j.unhang.directory}/stale & S=$!; until grep -q deaf {j.unhang.directory}/stale; do sleep 0.05; done"
     left = "ls /sys/class/kfd/kfd/proc | grep -v $S; kill -9 $S; echo left"
-    inside = ["env", "-u", "UNHANG_KFD", "sh", "-c", f'{stale}; "$@"; echo status $?; {left}', "sh", *map(str, j.arguments("--hang-after", 2)), "--", str(j.programs.program), "series", "20"]
+    # A fault of an earlier program is in the log, and is none of this job's.
+    inside = ["env", "-u", "UNHANG_KFD", "sh", "-c", f'{j.programs.program} read-beyond 1 > /dev/null 2>&1; {stale}; "$@"; echo status $?; {left}', "sh", *map(str, j.arguments("--hang-after", 2)), "--", str(j.programs.program), "series", "20"]
     done = j.unhang.run("emulate", scenario, "--", *inside, timeout=120)
     report = j.report()
     x = report["tries"][0]
@@ -184,6 +186,12 @@ def test_habits(t, j):
         return started[0].returncode, json.loads(started[1].read_text())["tries"][0], out
     daemons, deaf, stops, talks = start("series 1 , daemons"), start("series 1 , deaf", "--grace", 1), start("series 1 , stop", "--deadline", 4), start("series 1 , talk 1")
     silent = start("series 1 , wait 1000000", "--timeout-silent", 4)
+    j.unhang.environment["UNHANG_KFD"] = HANG
+    hung = start("series 20")
+    j.unhang.environment["UNHANG_KFD"] = OPEN
+    while b"launched" not in hung[0].stdout.readline():
+        pass
+    begun = time.monotonic()
     while b"deaf" not in deaf[0].stdout.readline():
         pass
     deaf[0].send_signal(signal.SIGTERM)
@@ -195,6 +203,12 @@ def test_habits(t, j):
     t.same((status, x["ended"]), (143, "deadline"), "one that stops itself is continued to be ended")
     status, x, _ = end(silent)
     t.same((status, x["ended"], x["packets"] > 0, x["decision"]["row"]), (143, "silent", True, "gpu-first"), "one that says nothing is ended; it was on the GPU, so that the next try would record more")
+    time.sleep(max(0, 9 - (time.monotonic() - begun)))
+    hung[0].send_signal(signal.SIGINT)
+    status, x, _ = end(hung)
+    t.same((status, x["ended"], x["kernel"], x["launch"], bool(x["bundle"])), (130, "stopped", "saxpy(float const*, float*, float, int)", 4, True),
+           "who presses Ctrl-C on a job that hangs gets its kernel, and the evidence")
+    t.ok("no queue had moved for" in x["because"], "which is said", x["because"])
     status, x, out = end(talks)
     t.same((status, x["ended"], len(out), out.count(b"x")), (0, "done", 10485760 + len("launched\nseries 1\n"), 10485760), "10 MB in a second arrive")
 

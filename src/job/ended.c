@@ -40,6 +40,13 @@ static const char *stood_say(struct arena *arena, const struct job_try *a)
 					    .p;
 }
 
+/** What a shell makes of a signal that ended its child. */
+static const char *passed_on(struct arena *a, int status)
+{
+	const char *name = status > 128 ? sigabbrev_np(status - 128) : NULL;
+	return name ? arena_printf(a, ", which is 128 + %d: SIG%s ended what it started", status - 128, name).p : "";
+}
+
 /** By itself: the status tells. */
 static void judge_status(const struct supervisor *s, struct job_try *a)
 {
@@ -58,7 +65,8 @@ static void judge_status(const struct supervisor *s, struct job_try *a)
 		return;
 	}
 	t->ended = WEXITSTATUS(a->status) ? S("exit") : S("done");
-	t->because = arena_printf(s->arena, "It ended by itself with status %d.", WEXITSTATUS(a->status));
+	t->because = arena_printf(s->arena, "It ended by itself with status %d%s.", WEXITSTATUS(a->status),
+				  passed_on(s->arena, WEXITSTATUS(a->status)));
 	if (!WEXITSTATUS(a->status) && s->options->recorder && t->level && !a->votes.packets) {
 		t->ended = S("no-launch");
 		t->because = a->votes.recordings ?

@@ -134,9 +134,13 @@ static void complete(struct supervisor *s, struct supervisor *other)
 	left_complete(s, other);
 	r->status = 128 + SIGKILL;
 	disk_save(other);
+	const struct run_try *last = other->tries.len ? other->tries.data[other->tries.len - 1] : NULL;
+	const ptrdiff_t at = last ? str_find(last->because, S(SURVIVORS)) : -1;
+	struct str left = at < 0 ? (struct str){ 0 } : str_from(last->because, (size_t)at);
 	s->run->notes = arena_printf(
-		s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.",
-		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), other->directory);
+		s->arena, STR_FMT "%sThe run " STR_FMT " was killed before it could report; its report is now in %s.%s" STR_FMT,
+		STR_ARG(s->run->notes), s->run->notes.n ? " " : "", STR_ARG(r->id), other->directory, left.n ? " " : "",
+		STR_ARG(left));
 }
 
 void disk_complete(struct supervisor *s)

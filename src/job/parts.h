@@ -73,6 +73,7 @@ struct str strangers_say(struct arena *a, const struct pid_list *pids, const cha
 struct str process_run(const char *process, char *room, size_t size);
 
 // --- survivors.c ---
+#define SURVIVORS "Processes of it still run: "
 /** A sentence on the processes that a run which was killed left running, as far as this user may know. */
 struct str survivors_say(struct arena *a, const char *run_id);
 

@@ -61,7 +61,7 @@ struct str survivors_say(struct arena *a, const char *run_id)
 	}
 	if (n > SAID_MOST)
 		text_printf(&said, " and %zu more", n - SAID_MOST);
-	struct str kept = said.n ? arena_printf(a, "Processes of it still run: " STR_FMT ".", STR_ARG(text_str(&said))) :
+	struct str kept = said.n ? arena_printf(a, SURVIVORS STR_FMT ".", STR_ARG(text_str(&said))) :
 			  looked ? none :
 				   S("It is not known whether processes of it are left.");
 	text_free(&answer);

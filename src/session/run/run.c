@@ -129,10 +129,8 @@ static const struct incident *incident_of(const struct uh_session *s, const stru
 }
 
 /** No process of the job was recorded: what the machine shows is then hardly the job's. -1: nobody recorded. */
-static void tell_incident(const struct uh_session *s, const struct job_study *study, struct arena *a, FILE *to)
+static void tell_incident(const struct incident *i, const struct run_try *of, struct arena *a, FILE *to)
 {
-	const struct run_try *of = study->of;
-	const struct incident *i = incident_of(s, study);
 	if (!i)
 		return;
 	if (!of->recordings) {
@@ -162,22 +160,33 @@ static void add_files(struct uh_session *session, const char *directory, struct 
 	}
 }
 
-/** Only what happened since the try began is its. */
-static void explain(const struct job_study *s, struct str bundle, struct arena *a, FILE *to)
+/** Only what happened since the try began is its. false: @path tells of nothing else than what was before, or of others. */
+static bool explain_with(const struct job_study *s, const char *path, bool must, struct arena *a, FILE *to)
 {
 	struct uh_session *session = uh_session_new(say_nothing, NULL);
 	const char *json = arena_printf(a, "%s/" STORE_DIAGNOSIS, s->directory).p;
 	session->told =
 		(struct told_options){ .limited = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL) };
-	uh_session_add_path(session, bundle.n ? bundle.p : s->recordings);
+	uh_session_add_path(session, path);
 	add_files(session, s->directory, a);
 	add_files(session, s->recordings, a);
 	uh_session_end(session);
-	tell_incident(session, s, a, to);
-	save_report(session, json, true);
-	save_report(session, arena_printf(a, "%s/" STORE_TEXT, s->directory).p, false);
-	put(to, "diagnosis", str_z(json));
+	const struct incident *i = incident_of(session, s);
+	const bool good = must || i || !session->ledger.incidents.len;
+	if (good) {
+		tell_incident(i, s->of, a, to);
+		save_report(session, json, true);
+		save_report(session, arena_printf(a, "%s/" STORE_TEXT, s->directory).p, false);
+		put(to, "diagnosis", str_z(json));
+	}
 	uh_session_free(session);
+	return good;
+}
+
+static void explain(const struct job_study *s, struct str bundle, struct arena *a, FILE *to)
+{
+	if (!bundle.n || !explain_with(s, bundle.p, s->of->recordings <= 0, a, to))
+		explain_with(s, s->recordings, true, a, to);
 }
 
 static void study(void *ctx, const struct job_study *s, FILE *to)
