@@ -359,7 +359,7 @@ def test_killed(t, j):
     config, place = j.unhang.write("watch.conf", ""), j.unhang.directory / "watch"
     (place / "state").mkdir(parents=True)
     (place / "state" / "runs").symlink_to(state)
-    # Not --once: on a machine where others emulate, uevents never cease.
+    # Not --once: on a machine where others emulate or are out of memory, quiet may never come.
     watch = subprocess.Popen([j.unhang.binary, "watch", "--config", config, "--state-dir", place / "state", "--run-dir", place / "run", "--hooks-dir", place / "hooks"],
                              stderr=subprocess.PIPE, text=True, env=j.unhang.environment)
     said = next((line for line in watch.stderr if "was killed before it could report" in line), "")
