@@ -321,6 +321,8 @@ def test_ranks(t, j):
     job.communicate()
     done = j.run(["true"], "--state-dir", state, env={**slurm, "SLURM_RESTART_COUNT": "1"})
     t.same([(x["number"], x["ended"]) for x in done.report["tries"]], [(1, "killed"), (2, "no-launch")], "also with one that was killed with its unhang")
+    mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+    t.same([str(g) for m in mounts if m[m.index("-") + 1] == "cgroup2" for g in pathlib.Path(m[4]).glob(f"**/unhang-slurm-79-{job.pid}-*")], [], "of which no control group is left")
 
 
 def test_killed(t, j):

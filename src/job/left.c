@@ -148,6 +148,8 @@ void disk_complete(struct supervisor *s)
 	DIR *d = opendir(s->options->state_dir);
 	static const struct job_options none;
 	VEC(struct old_run) over = { 0 };
+	for (size_t i = 0; i < s->tries.len; i++)
+		group_remove(s->tries.data[i]->group); // of one that was put back into the queue
 	for (struct dirent *e = d ? readdir(d) : NULL; e && over.len < RUNS_MOST; e = readdir(d)) {
 		struct run_told r = { .status = -1 };
 		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
