@@ -9,7 +9,9 @@
 #include <sys/prctl.h>
 
 #include "base/door/door.h"
+#include "base/lower.h"
 #include "capture/parts.h"
+#include "source/clerk/clerk.h"
 
 enum { LOOK_MS = 15000, LOOKS_MOST = 32, POLL_MS = 20, DIE_MS = 200 };
 
@@ -30,20 +32,22 @@ struct looks_work {
 	struct looks_shared *shared;
 };
 
-/** A track is written in place: each of its records is whole, or not there. */
-static void look(const struct looks_work *w, const struct capture_look *l, struct step_result *ret)
+/** A track is written in place: each of its records is whole, or not there. One that is empty was never begun. -1: see errno. */
+static int create_track(const struct taking *c, const struct capture_look *l)
 {
 	struct item_file f;
 	char name[BUNDLE_NAME_MOST];
 	snprintf(name, sizeof(name), BUNDLE_TRACKS "%s", l->track);
+	if (item_create(c, name, &f) && !item_name(c, name))
+		item_drop(c, &f);
+	return f.fd;
+}
+
+static void look(const struct looks_work *w, const struct capture_look *l, int fd, struct step_result *ret)
+{
 	struct step_shared shared = { .moved = 0 };
 	struct step s = { .capture = w->taking, .shared = &shared };
-	if (!item_create(w->taking, name, &f) || renameat(w->taking->dir, f.new_name, w->taking->dir, f.name)) {
-		step_end(&s, ITEM_FAILED, "%s", strerror(errno));
-		*ret = shared.result;
-		return;
-	}
-	struct tape *tape = tape_record(&(struct tape_recording){ .fd = f.fd,
+	struct tape *tape = tape_record(&(struct tape_recording){ .fd = fd,
 								  .most = step_room(&s),
 								  .filter = capture_filter(w->taking),
 								  .contents = w->taking->options->user_data == USER_DATA_ALL,
@@ -57,24 +61,41 @@ static void look(const struct looks_work *w, const struct capture_look *l, struc
 		step_end(&s, ITEM_CUT, "%s", why == EFBIG ? "it has more bytes than an item may have" : strerror(why));
 	shared.result.bytes = tape_written(tape);
 	*ret = shared.result;
-	close(f.fd);
+	close(fd);
 	tape_free(tape);
+}
+
+static void fail(struct step_result *ret, int why)
+{
+	ret->state = ITEM_FAILED;
+	snprintf(ret->reason, sizeof(ret->reason), "%s", strerror(why));
 }
 
 static void look_at_all(int fd, const void *ctx)
 {
 	const struct looks_work *w = ctx;
+	int tracks[LOOKS_MOST], why[LOOKS_MOST];
 	(void)fd;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	door_leave();
 	close(w->taking->lock);
 	for (size_t i = w->first; i < w->n; i++) {
+		tracks[i] = create_track(w->taking, w->looks[i]);
+		why[i] = errno;
+	}
+	if (!clerk_begin(LOWER_NOGROUP)) // what takes the answers apart has no rights
+		_exit(1);
+	for (size_t i = w->first; i < w->n; i++) {
 		struct look_said *said = &w->shared->said[i];
 		w->shared->began = now_ms();
 		w->shared->current = i;
-		look(w, w->looks[i], &said->result);
+		if (tracks[i] >= 0)
+			look(w, w->looks[i], tracks[i], &said->result);
+		else
+			fail(&said->result, why[i]);
 		said->took_ms = now_ms() - w->shared->began;
 	}
+	clerk_end();
 	w->shared->current = w->n;
 	fsync(w->taking->dir);
 	door_end();

@@ -42,7 +42,8 @@ static void list(struct packer *p, int dir, const char *above, int depth)
 		    fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
 		if (S_ISREG(st.st_mode) && !bundle_name_wrong(name)) {
-			vec_push(&p->names, name);
+			if (st.st_size) // what is empty was never begun
+				vec_push(&p->names, name);
 		} else if (S_ISDIR(st.st_mode) && depth < DEPTH_MOST) {
 			int below = openat(dirfd(entries), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 			if (below >= 0)

@@ -3,9 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/lower.h"
 #include "capture/parts.h"
 #include "gpu/find/device.h"
+#include "source/clerk/clerk.h"
 
+#define TEXT_NAME "processes.txt"
 enum { PIDS_MOST = 256, THREADS_MOST = 256, ASK_MS = 700, STEP_MS = 10000, SMALL = 16 << 10, LARGE = 4 << 20 };
 
 static bool add(int64_t *list, size_t *n, size_t most, int64_t pid)
@@ -112,22 +115,25 @@ static void process(struct process_look *l, int64_t pid)
 	threads(l, pid);
 }
 
-static void save_text(struct step *s, const struct process_look *l)
+static void save_text(struct step *s, const struct process_look *l, struct item_file *f)
 {
-	struct item_file f;
-	if (!item_create(s->capture, "processes.txt", &f))
-		return;
-	if (!item_write(&f, text_str(&l->text)) || !item_finish(s->capture, &f))
+	s->shared->result.whole = item_write(f, text_str(&l->text)) && item_close(f);
+	if (!s->shared->result.whole)
 		step_end(s, ITEM_CUT, "%s", strerror(errno));
-	s->shared->result.bytes += f.bytes;
+	s->shared->result.bytes += f->bytes;
 }
 
 static void look_at_all(struct step *s)
 {
-	struct item_file f;
+	struct item_file f, text;
 	int64_t pids[PIDS_MOST];
-	if (!item_create(s->capture, s->name, &f) || renameat(s->capture->dir, f.new_name, s->capture->dir, f.name)) {
+	if (!item_create(s->capture, TEXT_NAME, &text) || !item_create(s->capture, s->name, &f) ||
+	    !item_name(s->capture, f.name)) {
 		step_end(s, ITEM_FAILED, "%s", strerror(errno));
+		return;
+	}
+	if (!clerk_begin(LOWER_NOGROUP)) {
+		step_end(s, ITEM_FAILED, "its reader could not put its rights down");
 		return;
 	}
 	struct tape *tape = tape_record(&(struct tape_recording){
@@ -142,14 +148,20 @@ static void look_at_all(struct step *s)
 		step_end(s, ITEM_CUT, "%s", strerror(errno));
 	s->shared->result.bytes = tape_written(tape);
 	if (n)
-		save_text(s, &l);
+		save_text(s, &l, &text);
 	tape_free(tape);
 	text_free(&l.text);
 	arena_free(&l.arena);
+	clerk_end();
 }
 
 void capture_processes(struct taking *c)
 {
-	step_run(c, &(struct step_plan){ BUNDLE_TRACKS "processes", "processes that hold a GPU", look_at_all, NULL, STEP_MS,
-					 false });
+	step_run(c, &(struct step_plan){ BUNDLE_TRACKS "processes",
+					 "processes that hold a GPU",
+					 look_at_all,
+					 NULL,
+					 STEP_MS,
+					 false,
+					 { TEXT_NAME } });
 }

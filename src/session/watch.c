@@ -18,6 +18,7 @@
 #include "session/bundle/capture.h"
 #include "session/look.h"
 #include "session/session.h"
+#include "source/clerk/clerk.h"
 #include "store/store.h"
 #include "watch/progress.h"
 #include "watch/watch.h"
@@ -207,6 +208,8 @@ static void look(void *ctx, FILE *to)
 	struct arena a = { 0 };
 	(void)ctx;
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	if (!clerk_begin(LOWER_NOGROUP))
+		_exit(1);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_end(s);
 	const struct machine_observation *m = s->seen;
@@ -225,6 +228,7 @@ static void look(void *ctx, FILE *to)
 		put_votes(&m->gpus[i], to);
 	uh_session_free(s);
 	arena_free(&a);
+	clerk_end();
 }
 
 static void say_line(const char *line)

@@ -24,7 +24,7 @@
 #include "watch/pulse/pulse.h"
 #include "watch/tell.h"
 
-enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, NOGROUP = 65534, AGAIN_S = 2 };
+enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, AGAIN_S = 2 };
 
 /** Before each text, in both directions. */
 struct hand_head {

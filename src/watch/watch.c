@@ -18,7 +18,7 @@
 #include "watch/pulse/pulse.h"
 #include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, NOGROUP = 65534 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000 };
 
 // --- what the eye sees ---
 
@@ -302,8 +302,8 @@ static void run(struct watcher *w)
 	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
 	uh_error_free(store_list(w->settings.state_dir, &w->before));
-	door_end();                // nobody reads through it while nothing happens
-	lower_privileges(NOGROUP); // before the first byte of a stranger's
+	door_end();                      // nobody reads through it while nothing happens
+	lower_privileges(LOWER_NOGROUP); // before the first byte of a stranger's
 	w->look_wanted = w->state_old = true;
 	open_eye(w);
 	open_pulse(w);
