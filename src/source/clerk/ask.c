@@ -24,7 +24,7 @@ static struct clerk {
 } the_clerk = { .socket = -1 };
 
 struct clerk_start {
-	int socket, parent;
+	int socket, parent, self;
 };
 
 static void work(int fd, const void *ctx)
@@ -38,7 +38,7 @@ static void work(int fd, const void *ctx)
 	signal(SIGHUP, SIG_IGN);
 	child_keep_only(s->socket);
 	lower_to_reading();
-	clerk_serve(s->socket);
+	clerk_serve(s->socket, s->self);
 }
 
 bool clerk_begin(gid_t group)
@@ -49,7 +49,7 @@ bool clerk_begin(gid_t group)
 	door_end(); // its child has rights too
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return false;
-	const struct clerk_start start = { ends[1], getpid() };
+	const struct clerk_start start = { ends[1], getpid(), getppid() };
 	bool begun = child_begin_free(work, &start, &the_clerk.child);
 	close(ends[1]);
 	if (!begun || !lower_privileges(group)) {

@@ -75,6 +75,17 @@ static int64_t memory_of(struct str path)
 	return str_is(path, "mem") && str_number(number, &pid) ? pid : 0;
 }
 
+/** Who is served asks about the process that started it: its own rights and filters are none of the machine's. */
+static void name_self(struct probe_batch *b, struct arena *a, int self)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		struct probe *p = &b->probes[i];
+		struct str rest;
+		if (str_behind(str_z(p->path), S("/proc/self/"), &rest))
+			p->path = arena_printf(a, "/proc/%d/" STR_FMT, self, STR_ARG(rest)).p;
+	}
+}
+
 static void forbid_memory(struct probe_batch *b)
 {
 	int64_t asked = 0;
@@ -91,7 +102,7 @@ static void forbid_memory(struct probe_batch *b)
 // --- tasks ---
 
 /** false: nobody that is served would ask this. */
-static bool answer_probes(struct str question, struct text *to)
+static bool answer_probes(struct str question, int self, struct text *to)
 {
 	struct arena a = { 0 };
 	struct clerk_question q;
@@ -99,8 +110,10 @@ static bool answer_probes(struct str question, struct text *to)
 	if (good) {
 		struct probe_patience patience = { q.patience, NULL };
 		struct probe_count count = { .patience = q.patient ? &patience : NULL };
-		for (size_t i = 0; i < q.n; i++)
+		for (size_t i = 0; i < q.n; i++) {
+			name_self(&q.batches[i], &a, self);
 			forbid_memory(&q.batches[i]);
+		}
 		probe_run_machine(&a, q.batches, q.n, q.milliseconds, &count);
 		q.patience = patience.left;
 		clerk_put_answer(to, &q, &count);
@@ -186,7 +199,7 @@ static bool answer_shared(struct str question, struct clerk_head *head, int *ret
 	return good;
 }
 
-void clerk_serve(int socket)
+void clerk_serve(int socket, int self)
 {
 	struct clerk_head head;
 	struct text question = { 0 };
@@ -198,7 +211,7 @@ void clerk_serve(int socket)
 		head.error = 0;
 		switch (head.task < CLERK_TASKS ? (enum clerk_task)head.task : CLERK_TASKS) {
 		case CLERK_PROBE:
-			good = answer_probes(asked, &to);
+			good = answer_probes(asked, self, &to);
 			break;
 		case CLERK_FILE:
 			good = answer_file(asked, &to);

@@ -39,8 +39,8 @@ bool clerk_receive(int socket, struct clerk_head *head, uint64_t most, struct te
 bool clerk_may_open(struct str path, enum clerk_shared how);
 /** Whether a file of a process with this name may be read. */
 bool clerk_may_read(struct str name);
-/** In the clerk: answers until nobody asks any more. */
-void clerk_serve(int socket);
+/** In the clerk: answers until nobody asks any more. @self: the process that `/proc/self` means. */
+void clerk_serve(int socket, int self);
 /** What the clerk does without being asked over a socket, for who has no clerk. */
 void clerk_words_here(struct clerk_word *words, size_t n);
 int clerk_open_here(const char *path, enum clerk_shared how);
