@@ -146,6 +146,7 @@ static size_t copy_directory(struct step *s, const char *directory)
 
 static void copy_crash_files(struct step *s)
 {
+	lower_to_reading(); // it copies
 	size_t n = copy_directory(s, "/sys/fs/pstore") + copy_directory(s, "/var/lib/systemd/pstore");
 	if (s->shared->result.state == ITEM_RUNNING)
 		step_end(s, n ? ITEM_SAVED : ITEM_ABSENT, "%s", n ? "" : "there is none, or it may not be read");
