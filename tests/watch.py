@@ -87,9 +87,7 @@ def test_as_it_happens(t, unhang):
     notes = m.top / "notes"
     notes.write_text("")
     notes.chmod(0o666)
-    for directory in [m.top, *m.top.parents]:
-        if os.stat(directory).st_uid == os.getuid():
-            directory.chmod(directory.stat().st_mode | 0o001)
+    let_in(m.top)
     hook = m.top / "hooks" / "10-note"
     hook.write_text(HOOK % notes)
     hook.chmod(0o755)
@@ -117,14 +115,53 @@ LATER = [("busy      100", "busy      5 until 2.5 100"), ("INSTR_PNTR = 0x1c3a",
          ("MES_BUSY = 1", "MES_BUSY = 0 until 2.5 1"), ("CPC_BUSY = 1", "CPC_BUSY = 0 until 2.5 1")]
 
 
-def test_silent(t, unhang):
+def let_in(directory):
+    """Others may go through it."""
+    for one in [directory, *directory.parents]:
+        if os.stat(one).st_uid == os.getuid():
+            one.chmod(one.stat().st_mode | 0o011)
+
+
+def note_rights(unhang, m, telling):
+    """A command of the shell, after which each process of unhang notes who it is when it is told something or writes."""
+    if tap.is_sanitized(unhang.binary):  # which wants to be loaded first
+        return ":"
+    let_in(m.top)
+    (m.top / "rights").write_text("")
+    (m.top / "rights").chmod(0o666)
+    return f"export LD_PRELOAD={telling} RIGHTS_LOG={m.top}/rights"
+
+
+# CAP_DAC_READ_SEARCH and CAP_SYSLOG for the log; CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON for processes and the driver.
+LOG_CAPABILITIES = 1 << 2 | 1 << 34
+CLERK_CAPABILITIES = LOG_CAPABILITIES | 1 << 19 | 1 << 21 | 1 << 38
+
+
+def test_rights_of_all(t, unhang, m):
+    """Whatever takes apart what others wrote is nobody; what is root reads or starts, and takes nothing apart."""
+    if os.getuid() != 0 or tap.is_sanitized(unhang.binary):
+        t.skip("who has rights", "without root nobody has any")
+        return
+    seen = {}
+    for line in (m.top / "rights").read_text().splitlines():
+        name, user, capabilities, seccomp, locked = line.split()
+        seen.setdefault(name, set()).add((int(user), int(capabilities, 16), int(seccomp), int(locked)))
+    for name in ("eye", "explain", "look", "mind", "pack", "pulse"):
+        t.same(seen.get(f"unhang-{name}"), {(65534, 0, 2, 1)}, f"{name}: nobody, without a capability, with a filter of system calls")
+    log, clerk = seen.get("unhang-log", {(0, ~0, 0, 0)}), seen.get("unhang-clerk", {(0, ~0, 0, 0)})
+    t.ok(all(one == (65534, one[1] & LOG_CAPABILITIES, 2, 1) for one in log), "log: nobody, who may read files and the kernel's log", log)
+    t.ok(all(one == (0, one[1] & CLERK_CAPABILITIES, 2, 1) for one in clerk), "clerk: root, who may read, with a filter of system calls", clerk)
+
+
+def test_silent(t, unhang, telling):
     """Hangs that no line of the log tells of."""
     text = (tap.HERE / ".." / "emulator" / "scenarios" / "silent-hang.scenario").read_text()
     for old, new in LATER:
         text = text.replace(old, new)
     m = Machine(unhang, "silent", text)
     m.configure("suspect-after 1\nhung-after 3")
-    told = m.until(f"grep -q explained {m.top}/out")
+    told = m.until(f"grep -q explained {m.top}/out", first=note_rights(unhang, m, telling))
+    test_rights_of_all(t, unhang, m)
     t.same(words(told), ["suspected", "hung", "explained"], "a hang that begins later, and silently, is suspected, then told")
     one = m.incidents()[0]
     t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
@@ -290,8 +327,9 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_as_it_happens, test_silent, test_storm, test_kills, test_rights, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_kills, test_rights, test_bad_places):
         test(t, unhang)
+    test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
     t.end()
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 
 #include "base/door/door.h"
 #include "base/lower.h"
@@ -86,6 +87,7 @@ static void read_logs(struct step *s)
 		step_end(s, ITEM_FAILED, "%s", strerror(errno));
 		return;
 	}
+	prctl(PR_SET_NAME, "unhang-log");
 	if (!lower_keeping(LOWER_NOGROUP, LOWER_READS_FILES | LOWER_READS_LOG)) {
 		step_end(s, ITEM_FAILED, "its reader could not put its rights down");
 		return;

@@ -83,6 +83,7 @@ static void look_at_all(int fd, const void *ctx)
 		tracks[i] = create_track(w->taking, w->looks[i]);
 		why[i] = errno;
 	}
+	prctl(PR_SET_NAME, "unhang-look");
 	if (!clerk_begin(LOWER_NOGROUP)) // what takes the answers apart has no rights
 		_exit(1);
 	for (size_t i = w->first; i < w->n; i++) {

@@ -130,6 +130,7 @@ static void pack_child(int fd, const void *ctx)
 	const struct pack_work *w = ctx;
 	struct packer p = { .dir = w->pack->dir, .to = w->to };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "unhang-pack");
 	close(w->pack->lock);
 	struct stat st;
 	if (!fstat(w->pack->dir, &st) && st.st_mode & S_IXGRP) // an older unhang let only root in

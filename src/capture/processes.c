@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "base/lower.h"
 #include "capture/parts.h"
@@ -132,6 +133,7 @@ static void look_at_all(struct step *s)
 		step_end(s, ITEM_FAILED, "%s", strerror(errno));
 		return;
 	}
+	prctl(PR_SET_NAME, "unhang-look");
 	if (!clerk_begin(LOWER_NOGROUP)) {
 		step_end(s, ITEM_FAILED, "its reader could not put its rights down");
 		return;

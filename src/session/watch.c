@@ -90,11 +90,13 @@ static void explain_child(int fd, const void *ctx)
 	struct arena a = { 0 };
 	struct stat st;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "unhang-explain");
 	child_keep_only(fd);
 	door_leave();
 	if (chdir(ctx) || stat(".", &st))
 		_exit(1);
-	lower_privileges(st.st_gid);
+	if (!lower_privileges(st.st_gid))
+		_exit(1);
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
 	uh_session_add_path(s, STORE_BUNDLE);
 	uh_session_end(s);
@@ -208,6 +210,7 @@ static void look(void *ctx, FILE *to)
 	struct arena a = { 0 };
 	(void)ctx;
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	prctl(PR_SET_NAME, "unhang-look");
 	if (!clerk_begin(LOWER_NOGROUP))
 		_exit(1);
 	uh_error_free(uh_session_add_machine(s, NULL));
