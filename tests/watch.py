@@ -81,6 +81,22 @@ HOOK = """#!/bin/sh
 """
 
 
+GROUP = 4711
+
+
+def test_group(t, m, one):
+    """Members of the group unhang may read what is stored, and who explains it needs no group at all."""
+    if os.getuid() != 0:
+        t.skip("what is stored is the group's", "only root can give it away")
+        return
+    stored = [p for p in [m.directory(one).parent, *m.directory(one).parent.rglob("*")]]
+    wrong = [f"{p.name}: {oct(s.st_mode)} {s.st_uid}:{s.st_gid}" for p in stored
+             for s in [p.stat()] if [s.st_uid, s.st_gid, s.st_mode & 0o777] != [0, GROUP, 0o750 if p.is_dir() else 0o640]]
+    t.no_complaints(wrong, "what is stored is root's and its group's")
+    t.same(sorted(p.name for p in stored[2:] if p.stat().st_size), ["bundle.tar.zst", "diagnosis.json", "diagnosis.txt", "incident"], "and nothing of it is empty")
+    t.ok(json.loads((m.directory(one) / "diagnosis.json").read_text())["incidents"], "the bundle was explained")
+
+
 def test_as_it_happens(t, unhang):
     """A fault two seconds from now: told, captured, hooks, and closed because the GPU is well."""
     m = Machine(unhang, "live", HEALTHY + "messages\n" + fault(1001.5))
@@ -95,12 +111,15 @@ def test_as_it_happens(t, unhang):
     late.write_text("#!/bin/sh\nexit 3\n")
     late.chmod(0o755)
     (m.top / "hooks" / "30-no-program").write_text("nothing")
-    told = m.until(f"grep -q closed {notes}")
+    group = m.top / "group"
+    group.write_text(f"root:x:0:\nunhang:x:{GROUP}:\n")
+    told = m.until(f"grep -q closed {notes}", first=f"mount --bind {group} /etc/group")
     t.same(words(told), ["opened", "explained", "closed"], "a fault is told as it happens, and closed when the GPU is well")
     t.same(told[-1], "status 0", "SIGTERM ends the watch")
     t.ok(any("20-fails: it ended with status 3" in line for line in told), "a hook that fails is told", str(told))
     one = m.incidents()[0]
     t.same([one["state"], one["closed_by"]], ["closed", "the GPU is well, and nothing new was reported"], "the record says what ended it")
+    test_group(t, m, one)
     lines = notes.read_text().splitlines()
     t.same([line.split()[:3] for line in lines[::2]], [["open", "0000:03:00.0", one["class"]], ["closed", "0000:03:00.0", one["class"]]],
            "hooks are told of both changes, in their environment")

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,15 @@ static bool write_unfinished(const struct save_place *p, struct str bytes, mode_
 	return good;
 }
 
-enum save_how { SAVE_REPLACE, SAVE_NEW, SAVE_OVER };
+enum save_how { SAVE_REPLACE, SAVE_NEW, SAVE_OVER, SAVE_SHARED };
+
+/** Of its directory. Who may not change it leaves it as it is. */
+static void take_group(const struct save_place *p, const char *unfinished)
+{
+	struct stat st;
+	if (!fstat(p->dir, &st))
+		(void)!fchownat(p->dir, unfinished, (uid_t)-1, st.st_gid, AT_SYMLINK_NOFOLLOW);
+}
 
 /** Gives the finished file its name. NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
 static bool give_name(const struct save_place *p, const char *unfinished, bool replace)
@@ -129,6 +138,8 @@ static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t
 		return uh_error_os(errno, "%s", path);
 	if (!write_unfinished(&p, bytes, how == SAVE_OVER ? st.st_mode & 07777 : mode, like, unfinished))
 		return uh_error_os(errno, "%s", path);
+	if (how == SAVE_SHARED)
+		take_group(&p, unfinished);
 	if (!give_name(&p, unfinished, how != SAVE_NEW)) {
 		err = uh_error_os(errno, "%s", path);
 		unlinkat(p.dir, unfinished, 0);
@@ -145,6 +156,19 @@ struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t m
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode)
 {
 	return save(dir, path, bytes, mode, SAVE_NEW);
+}
+
+struct uh_error *save_shared(int dir, const char *path, struct str bytes, mode_t mode)
+{
+	return save(dir, path, bytes, mode, SAVE_SHARED);
+}
+
+void save_give(int fd, mode_t mode)
+{
+	const struct group *g = geteuid() ? NULL : getgrnam("unhang");
+	if (g)
+		(void)!fchown(fd, 0, g->gr_gid);
+	fchmod(fd, mode);
 }
 
 struct uh_error *save_over(int dir, const char *path, struct str bytes) { return save(dir, path, bytes, 0, SAVE_OVER); }

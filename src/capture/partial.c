@@ -9,8 +9,8 @@
 #include "base/save.h"
 #include "capture/parts.h"
 
-/** Root's group may read it, so that a child without rights can pack it. Another user's group may be anybody's. */
-mode_t partial_mode(bool directory) { return geteuid() ? (directory ? 0700 : 0600) : directory ? 0750 : 0640; }
+/** Nobody else may read it before it is a bundle: who packs it has the items open. */
+mode_t partial_mode(bool directory) { return directory ? 0700 : 0600; }
 
 // --- items ---
 

@@ -362,6 +362,7 @@ struct uh_error *watch_run(const struct watch_options *o, const struct know *k, 
 		struct mind_start start = { o, k };
 		hand_override(&h.settings, o);
 		door_end();
+		store_give(h.settings.state_dir);
 		err = hand_serve(&h, mind, &start);
 	}
 	settings_free(&h.settings);
