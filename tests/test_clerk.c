@@ -12,7 +12,9 @@
 #include <cmocka.h>
 
 #include "base/child.h"
+#include "base/door/door.h"
 #include "base/lower.h"
+#include "base/save.h"
 #include "clerk_check.h"
 #include "source/clerk/clerk.h"
 
@@ -162,6 +164,17 @@ static void what_is_not_on_the_list_is_not_read(void **state)
 	text_free(&answer);
 }
 
+static bool opens(const char *directory, const char *below)
+{
+	struct door_file *f;
+	struct uh_error *err = door_open(&(struct named){ .path = directory, .below = below }, &f);
+	bool good = !err;
+	uh_error_free(err);
+	if (good)
+		door_close(f);
+	return good;
+}
+
 /** In a child: who it is, what it can open itself, and what its clerk reads for it. */
 static void work_without_rights(int fd, const void *ctx)
 {
@@ -174,21 +187,33 @@ static void work_without_rights(int fd, const void *ctx)
 	probe_run(&a, &p, 1, 20000, NULL, &count);
 	dprintf(fd, "%d %d %d %d %d", begun, geteuid() == 0, open(path, O_RDONLY) >= 0, open(ctx, O_RDONLY) >= 0,
 		p.end == PROBE_GOOD);
+	dprintf(fd, " %d %d %d %d", opens(ctx, "code"), opens(ctx, "core"), opens(ctx, "secret"), opens(ctx, "."));
+	door_end();
 	clerk_end();
 }
 
 static void who_is_served_has_no_rights(void **state)
 {
-	char name[] = "/tmp/test-clerk-XXXXXX";
+	static const char *const names[] = { "code", "core", "secret" };
+	static const char contents[][65] = { "\177ELF            \3", "\177ELF            \4", "secret" };
+	char name[] = "/tmp/test-clerk-XXXXXX", path[64];
 	struct text said = { 0 };
 	(void)state;
 	if (geteuid())
 		skip();
-	close(mkstemp(name)); // root's alone
+	assert_non_null(mkdtemp(name)); // root's alone
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", name, names[i]);
+		uh_error_free(save_file(AT_FDCWD, path, (struct str){ contents[i], 64 }, 0600));
+	}
 	assert_true(child_run(work_without_rights, name, 60000, 100, &said));
-	assert_string_equal(said.p, "1 0 0 0 1");
+	assert_string_equal(said.p, "1 0 0 0 1 1 0 0 0"); // of its files only the code is opened for it
 	text_free(&said);
-	unlink(name);
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", name, names[i]);
+		unlink(path);
+	}
+	rmdir(name);
 }
 
 /** Of a library that opens what it takes apart. */

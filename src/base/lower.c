@@ -127,6 +127,17 @@ bool lower_keeping(gid_t group, uint64_t keep)
 
 bool lower_privileges(gid_t group) { return lower_keeping(group, 0); }
 
+void lower_use_kept(bool use)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct has[_LINUX_CAPABILITY_U32S_3];
+	if (syscall(SYS_capget, &head, has))
+		return;
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		has[i].effective = use ? has[i].permitted : 0;
+	(void)!syscall(SYS_capset, &head, has);
+}
+
 void lower_to_reading(void)
 {
 	(void)!unshare(CLONE_NEWNET);

@@ -19,6 +19,8 @@ enum { LOWER_NOGROUP = 65534 }; // a group that owns nothing
 bool lower_privileges(gid_t group);
 /** The same, but it keeps these capabilities, as far as it has them: for a library that opens what it takes apart. */
 bool lower_keeping(gid_t group, uint64_t keep);
+/** Puts the capabilities that it kept aside, or takes them up again. Of this thread. */
+void lower_use_kept(bool use);
 /** For one that reads files for others and takes none of them apart: it stays root, but without a network, without other programs, and
  * with no capability beside those above. */
 void lower_to_reading(void);

@@ -46,7 +46,7 @@ bool clerk_begin(gid_t group)
 	int ends[2];
 	if (geteuid())
 		return true;
-	door_end(); // its child has rights too
+	door_begin_for_code(); // the child of an older door has rights too
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return false;
 	const struct clerk_start start = { ends[1], getpid(), getppid() };
