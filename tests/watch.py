@@ -177,13 +177,14 @@ def test_silent(t, unhang, telling):
     text = (tap.HERE / ".." / "emulator" / "scenarios" / "silent-hang.scenario").read_text()
     for old, new in LATER:
         text = text.replace(old, new)
-    m = Machine(unhang, "silent", text)
+    m = Machine(unhang, "silent", text.replace("process llama-server\n", "process llama-server\n    environment SLURM_JOB_ID=4711\n"))
     m.configure("suspect-after 1\nhung-after 3")
     told = m.until(f"grep -q explained {m.top}/out", first=note_rights(unhang, m, telling))
     test_rights_of_all(t, unhang, m)
     t.same(words(told), ["suspected", "hung", "explained"], "a hang that begins later, and silently, is suspected, then told")
     one = m.incidents()[0]
     t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
+    t.same(one["job"], "llama-server, Slurm job 4711", "with its program and its job")
     t.same([words(m.once()), [i["id"] for i in m.incidents()]], [["closed"], [one["id"]]], "a restart goes on with it: the GPU is well there")
     m = Machine(unhang, "busy", "busy-healthy")
     m.configure("suspect-after 1\nhung-after 2")
@@ -341,6 +342,7 @@ def test_unit(t, unhang):
 def main():
     t = tap.Tap()
     unhang = tap.Unhang(sys.argv[1])
+    unhang.environment["ROOM"] = "x" * 200  # for those of the scenarios' processes, which are written over it
     test_configuration(t, unhang)
     test_unit(t, unhang)
     if not emulated.possible(unhang):

@@ -105,6 +105,13 @@ static void name_gpu(const struct watcher *w, struct watch_case *c)
 	}
 }
 
+/** A job of a scheduler, which the record names behind the program, stays: the program may be gone by now. */
+void case_name_program(struct watch_case *c, struct str name)
+{
+	if (name.n && str_find(c->stored.job, name) < 0)
+		case_set(c, &c->stored.job, name);
+}
+
 /** Takes over what the incident says. true: its class is another than before. */
 static bool take(struct watcher *w, struct watch_case *c, const struct incident *i)
 {
@@ -120,7 +127,7 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 		case_set(c, &s->fault, i->fault);
 	}
 	if (i->processes.len)
-		case_set(c, &s->job, i->processes.data[0].name);
+		case_name_program(c, i->processes.data[0].name);
 	name_gpu(w, c);
 	suspicions_name_job(w, c);
 	c->signs = signs_of(i);

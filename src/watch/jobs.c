@@ -91,20 +91,23 @@ static void take_answer(struct watch_case *c, struct str text)
 	const struct {
 		const char *key;
 		struct str *to;
-	} keys[] = { { "bundle", &s->bundle }, { "class", &s->class }, { "title", &s->title }, { "fault", &s->fault },
-		     { "action", &s->action }, { "gpu", &s->gpu },     { "job", &s->job } };
+	} keys[] = { { "bundle", &s->bundle }, { "class", &s->class },   { "title", &s->title },
+		     { "fault", &s->fault },   { "action", &s->action }, { "gpu", &s->gpu } };
 	while (text.n) {
 		struct str value = str_split(&text, '\n'), key = str_word(&value);
 		value = str_trim(value);
 		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 			if (str_is(key, keys[i].key) && value.n)
 				*keys[i].to = arena_str(&c->arena, value);
+		if (str_is(key, "job"))
+			case_name_program(c, value);
 	}
 }
 
 static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 {
 	take_answer(c, text_str(&w->job.answer));
+	suspicions_name_job(w, c);
 	if (!c->stored.bundle.n)
 		c->stored.bundle = good ? S("the capture ended without a word") : S("the capture did not end in time");
 	c->capture = CAPTURE_DONE;

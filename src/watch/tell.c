@@ -96,6 +96,7 @@ void voice_incident(struct watch_voice *v, const struct stored *i, const char *w
 	field(&record, "UNHANG_GPU", i->gpu);
 	field(&record, "UNHANG_GPU_UNIQUE_ID", i->unique_id);
 	field(&record, "UNHANG_GPU_SERIAL", i->serial);
+	field(&record, "UNHANG_JOB", i->job);
 	put(v, &record, text_str(&line));
 	text_free(&line);
 	text_free(&record);
