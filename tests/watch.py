@@ -254,9 +254,22 @@ def test_rights(t, unhang):
 def test_bad_places(t, unhang):
     m = Machine(unhang, "full", HEALTHY + "messages\n" + fault(999.5))
     m.options[1] = "/proc/nowhere"
-    told = m.until(f"grep -q proc/nowhere {m.top}/out && grep -q opened {m.top}/out")
-    t.ok(words(told) == ["opened"] and told[-1] == "status 0", "where nothing can be stored, it is told all the same", str(told))
-    t.same(sum("/proc/nowhere" in line for line in told), 1, "and that it could not be stored, once")
+    refused = m.run(m.command())
+    t.same([refused.returncode, b"/proc/nowhere" in refused.stderr], [2, True], "a place that cannot be made is refused")
+    place, notes = m.top / "full", m.top / "notes"
+    place.mkdir()
+    m.options[1] = place
+    hook = m.top / "hooks" / "10-note"
+    hook.write_text(f"#!/bin/sh\necho $UNHANG_STATE >>{notes}\n")
+    hook.chmod(0o755)
+    notes.write_text("")
+    notes.chmod(0o666)
+    let_in(m.top)
+    told = m.until(f"grep -q closed {notes}", first=f"mount -t tmpfs -o size=4k none {place}; dd if=/dev/zero of={place}/all bs=4k count=1 2>/dev/null")
+    t.same([words(told), notes.read_text().split(), told[-1]], [["opened", "explained", "closed"], ["open", "closed"], "status 0"], "where nothing can be stored, it is told all the same, to hooks too")
+    t.same(sum("No space left" in line for line in told), 1, "and that it could not be stored, once")
+    second = m.run(f"rm -f {m.top}/run/state.json; {m.command()} >/dev/null 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; {m.command('--once')}; echo status $?; kill $p; wait $p", timeout=60)
+    t.ok(second.stdout.endswith(b"status 2\n") and b"another unhang watch" in second.stderr, "a second watch of the same place is refused", second.stdout + second.stderr)
     m = Machine(unhang, "no-log", HEALTHY.rstrip() + "\n    file kmsg fails EPERM\n")
     told = m.once()
     t.ok(any("/dev/kmsg" in line for line in told) and m.state()["log_unread"], "a log that may not be read is told", str(told))

@@ -56,18 +56,21 @@ static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 	return true;
 }
 
+/** It goes to the disk first. Where the disk is full nobody waits for it. */
+static bool to_be_written(const struct watch_case *c) { return c->dirty && !c->retry; }
+
 void jobs_start(struct watcher *w, int64_t now)
 {
 	if (w->job.kind != JOB_NONE || !w->ready)
 		return;
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (c->known && c->capture == CAPTURE_WANTED && !c->dirty && start_capture(w, c, now))
+		if (c->known && c->capture == CAPTURE_WANTED && !to_be_written(c) && start_capture(w, c, now))
 			return;
 	}
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (!c->hooks_wanted || c->dirty)
+		if (!c->hooks_wanted || to_be_written(c))
 			continue;
 		c->hooks_wanted = false;
 		c->stored.hooks++;

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -351,9 +352,25 @@ static void mind(int hand, void *ctx)
 	settings_free(&w.settings);
 }
 
+/** Whether a place may become good while the watch runs: it is full, or cannot be written now. */
+static bool may_pass(int error) { return error == EROFS || error == ENOSPC || error == EDQUOT || error == EIO; }
+
+/** Two on one place would tell everything twice. */
+static struct uh_error *take_place(const char *directory, int *ret_lock)
+{
+	if (mkdir(directory, 0755) && errno != EEXIST && !may_pass(errno))
+		return uh_error_os(errno, "incidents cannot be stored in %s", directory);
+	*ret_lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_lock >= 0 && flock(*ret_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		return uh_error_new("another unhang watch stores its incidents in %s", directory);
+	return NULL;
+}
+
 struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
 {
-	struct hand h = { .options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1, .job.fd = -1, .mind.fd = -1 };
+	struct hand h = {
+		.options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1, .job.fd = -1, .mind.fd = -1, .lock = -1
+	};
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&h.settings, o->config, o->tell, o->ctx, &mistakes);
 	if (!err && mistakes)
@@ -362,8 +379,11 @@ struct uh_error *watch_run(const struct watch_options *o, const struct know *k, 
 		struct mind_start start = { o, k };
 		hand_override(&h.settings, o);
 		door_end();
+		err = take_place(h.settings.state_dir, &h.lock);
 		store_give(h.settings.state_dir);
-		err = hand_serve(&h, mind, &start);
+		if (!err)
+			err = hand_serve(&h, mind, &start);
+		cleanup_close(&h.lock);
 	}
 	settings_free(&h.settings);
 	return err;
