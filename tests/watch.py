@@ -71,6 +71,12 @@ def test_once(t, unhang):
 def test_quiet_machine(t, unhang):
     m = Machine(unhang, "idle", "idle")
     t.same(m.once(), [], "of an idle machine nothing is told")
+    t.same([(g["health"], g["progress"]) for g in m.state()["gpus"]], [("idle", "idle")], "and it is called idle")
+    m = Machine(unhang, "drain", HEALTHY + "messages\n    999.500000 err amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n")
+    m.configure("quiet 1\ncapture no")
+    t.same([words(m.once()), words(m.once())], [["opened"], []], "what is the machine's own fault stays open, though the GPU looks well")
+    t.same([(g["unwell"], i["fault"]) for g in m.state()["gpus"] for i in m.state()["incidents"]], [(True, "node")], "and its GPU unwell")
+    m = Machine(unhang, "idle", "idle")
     t.ok(unhang.run("incidents", "--state-dir", m.top / "state").stdout.startswith(b"Nothing was stored"), "and nothing stored")
     opened = emulated.only_reads(t, unhang, "fault-mes-dead", ["watch", *m.options, "--once"], "the watch writes nothing to a GPU")
     t.ok(any(p == "/dev/kmsg" for p in opened), "it reads the kernel's log", str(opened)[:300])

@@ -373,6 +373,8 @@ struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str
 	return c;
 }
 
+bool case_lasts(const struct stored *i) { return str_is(i->fault, "node"); }
+
 void cases_looked(struct watcher *w, int64_t now, bool answered)
 {
 	if (answered)
@@ -384,7 +386,7 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		name_gpu(w, c);
 		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || c->hooks_wanted)
 			continue;
-		if (answered && is_well(w, c)) {
+		if (answered && is_well(w, c) && !case_lasts(&c->stored)) {
 			case_close(w, c, S("the GPU is well, and nothing new was reported"));
 			continue;
 		}

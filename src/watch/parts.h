@@ -106,6 +106,8 @@ struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str
 void case_want_capture(struct watcher *w, struct watch_case *c);
 void case_set(struct watch_case *c, struct str *to, struct str value);
 void case_name_program(struct watch_case *c, struct str name);
+/** Whether it lasts until the machine is started again: the machine itself is at fault, and looks well meanwhile. */
+bool case_lasts(const struct stored *i);
 void case_close(struct watcher *w, struct watch_case *c, struct str why);
 void case_save(struct watcher *w, struct watch_case *c, int64_t now);
 void case_announce(struct watcher *w, struct watch_case *c, const char *what);

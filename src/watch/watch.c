@@ -159,9 +159,33 @@ static void check_pulse(struct watcher *w, int64_t now)
 
 // --- state.json ---
 
+/** What the votes make of what a look saw: waves of a program that is stopped, or waits for another, stand too. */
+static void tell_progress(struct watched_gpu *g, const struct watched_progress *p)
+{
+	const bool excused = p->pace != PACE_UNKNOWN && p->pace < PACE_SUSPECTED;
+	const bool idle = p->pace == PACE_UNKNOWN && !g->unwell && str_is(g->health, pace_name(PACE_IDLE));
+	g->pace = str_z(pace_name(idle ? PACE_IDLE : p->pace));
+	g->waits_for = str_z(p->says);
+	if (!excused || !g->unwell)
+		return;
+	g->unwell = false;
+	g->health = S("busy");
+	g->says = (struct str){ 0 };
+}
+
+/** A GPU that is not to be used stays unwell, however well it looks. */
+static void tell_case(struct watched_gpu *g, const struct stored *i)
+{
+	if (!i->gpu.n || !str_eq(g->pci, i->gpu) || !case_lasts(i))
+		return;
+	g->unwell = true;
+	g->says = g->says.n ? g->says : i->title;
+}
+
 static void write_state(struct watcher *w)
 {
 	const struct stored *open[CASES_MOST];
+	_cleanup_free_ struct watched_gpu *gpus = mem_alloc(GPUS_MOST * sizeof(*gpus));
 	char *text = NULL;
 	size_t n = 0;
 	struct watch_state s = { .host = str_z(w->host),
@@ -170,18 +194,20 @@ static void write_state(struct watcher *w)
 				 .looked = w->looked,
 				 .lost = w->lost,
 				 .unread = text_str(&w->unread),
-				 .gpus = w->gpus,
+				 .gpus = gpus,
 				 .ngpus = w->ngpus,
 				 .open = open };
-	for (size_t i = 0; i < w->ngpus; i++)
-		for (size_t k = 0; k < w->nprogress; k++)
-			if (str_is(w->gpus[i].pci, w->progress[k].pci)) {
-				w->gpus[i].pace = str_z(pace_name(w->progress[k].pace));
-				w->gpus[i].waits_for = str_z(w->progress[k].says);
-			}
 	for (size_t i = 0; i < w->cases.len; i++)
 		if (w->cases.data[i]->known && !str_is(w->cases.data[i]->stored.state, "closed"))
 			open[s.nopen++] = &w->cases.data[i]->stored;
+	for (size_t i = 0; i < w->ngpus; i++) {
+		gpus[i] = w->gpus[i];
+		for (size_t k = 0; k < w->nprogress; k++)
+			if (str_is(gpus[i].pci, w->progress[k].pci))
+				tell_progress(&gpus[i], &w->progress[k]);
+		for (size_t k = 0; k < s.nopen; k++)
+			tell_case(&gpus[i], open[k]);
+	}
 	FILE *out = open_memstream(&text, &n);
 	if (!out)
 		return;
