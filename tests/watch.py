@@ -120,6 +120,7 @@ def test_as_it_happens(t, unhang):
     group = m.top / "group"
     group.write_text(f"root:x:0:\nunhang:x:{GROUP}:\n")
     told = m.until(f"grep -q closed {notes}", first=f"mount --bind {group} /etc/group")
+    t.ok(f"Watching 1 GPU. Incidents are stored in {m.top}/state/incidents." in (m.top / "out").read_text().splitlines(), "it says what it watches", told)
     t.same(words(told), ["opened", "explained", "closed"], "a fault is told as it happens, and closed when the GPU is well")
     t.same(told[-1], "status 0", "SIGTERM ends the watch")
     t.ok(any("20-fails: it ended with status 3" in line for line in told), "a hook that fails is told", str(told))

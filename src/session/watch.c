@@ -276,7 +276,9 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 	if (!o->check_config)
 		complete_runs(o->state_dir);
 	struct uh_error *err = watch_run(&options, k, &hands);
-	if (!err && o->check_config)
+	if (!err && o->check_config && !o->config && access(WATCH_CONF, F_OK))
+		fputs("There is no " WATCH_CONF ": the usual values are in use.\n", out);
+	else if (!err && o->check_config)
 		fputs("The configuration is right.\n", out);
 	know_free(k);
 	return err;

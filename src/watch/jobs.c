@@ -134,8 +134,19 @@ static void take_gpu(struct watcher *w, struct arena *a, struct str line)
 	g->says = arena_str(a, str_trim(line));
 }
 
+/** Once, when it is known what there is. */
+static void tell_what_is_watched(struct watcher *w)
+{
+	struct text line = { 0 };
+	text_printf(&line, "Watching %zu GPU%s. Incidents are stored in %s/incidents.%s", w->ngpus, w->ngpus == 1 ? "" : "s",
+		    w->settings.state_dir, w->root ? "" : " Without root, much of them cannot be seen.");
+	voice_note(&w->voice, line.p);
+	text_free(&line);
+}
+
 static void end_look(struct watcher *w, bool good, int64_t now)
 {
+	const bool first = good && !w->looked && !w->options->until_quiet;
 	struct str text = text_str(&w->job.answer);
 	struct arena *a = &w->gpus_arena;
 	if (good) {
@@ -155,6 +166,8 @@ static void end_look(struct watcher *w, bool good, int64_t now)
 		votes_take(w, votes, true, now);
 		text = str_from(text, votes.n);
 	}
+	if (first)
+		tell_what_is_watched(w);
 	cases_looked(w, now, good);
 }
 

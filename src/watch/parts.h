@@ -58,6 +58,7 @@ struct watcher {
 	int64_t pulse_due;              // when something must have come from the pulse; 0: never
 	bool ready;                     // what the log had at the start was read
 	bool stop, reload;
+	bool root; // it began as root, and sees everything
 	char host[256], boot_id[64];
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
 	uint64_t lost;

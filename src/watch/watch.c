@@ -252,7 +252,9 @@ static void reload(struct watcher *w)
 		voice_problem(&w->voice, uh_error_message(err));
 	if (err || mistakes || w->job.kind != JOB_NONE) {
 		settings_free(&s);
+		voice_problem(&w->voice, "The configuration has mistakes. The one before stays in use.");
 	} else {
+		voice_note(&w->voice, "The configuration was read again and is in use.");
 		settings_free(&w->settings);
 		w->settings = s;
 		hand_override(&w->settings, w->options);
@@ -361,7 +363,9 @@ struct mind_start {
 static void mind(int hand, void *ctx)
 {
 	const struct mind_start *m = ctx;
-	struct watcher w = { .options = m->options, .know = m->know, .hand = hand, .eye = -1, .pulse = -1, .job.fd = -1 };
+	struct watcher w = {
+		.options = m->options, .know = m->know, .hand = hand, .root = !geteuid(), .eye = -1, .pulse = -1, .job.fd = -1
+	};
 	char boot[64];
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&w.settings, m->options->config, m->options->tell, m->options->ctx, &mistakes);
