@@ -155,7 +155,6 @@ static void pack_child(int fd, const void *ctx)
 {
 	const struct pack_work *w = ctx;
 	struct packer p = { .dir = w->pack->dir, .to = w->to };
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "unhang-pack");
 	close(w->pack->lock);
 	const char *why = open_all(&p);

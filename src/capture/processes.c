@@ -2,14 +2,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 
-#include "base/lower.h"
 #include "capture/parts.h"
 #include "gpu/find/device.h"
-#include "source/clerk/clerk.h"
 
-#define TEXT_NAME "processes.txt"
 enum { PIDS_MOST = 256, THREADS_MOST = 256, ASK_MS = 700, STEP_MS = 10000, SMALL = 16 << 10, LARGE = 4 << 20 };
 
 static bool add(int64_t *list, size_t *n, size_t most, int64_t pid)
@@ -22,17 +18,25 @@ static bool add(int64_t *list, size_t *n, size_t most, int64_t pid)
 	return true;
 }
 
+static size_t holders_of(const struct devices *d, int64_t *ret, size_t most)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < d->n; i++)
+		for (size_t h = 0; h < d->list[i].nholders; h++)
+			add(ret, &n, most, d->list[i].holders[h].pid);
+	return n;
+}
+
 size_t capture_holders(const struct taking *c, struct tape *tape, int64_t *ret, size_t most)
 {
-	struct devices d;
-	size_t n = 0;
-	devices_find_at(c->options->know, (struct machine_at){ .tape = tape }, &d);
-	for (size_t i = 0; i < d.n; i++)
-		for (size_t h = 0; h < d.list[i].nholders; h++)
-			add(ret, &n, most, d.list[i].holders[h].pid);
-	devices_free(&d);
-	for (size_t i = 0; i < c->options->npids; i++)
-		add(ret, &n, most, c->options->pids[i]);
+	const struct capture_options *o = c->options;
+	struct devices own = { 0 };
+	if (!tape || !o->devices)
+		devices_find_at(o->know, (struct machine_at){ .tape = tape }, &own);
+	size_t n = holders_of(tape && o->devices ? o->devices(tape, o->devices_ctx) : &own, ret, most);
+	devices_free(&own);
+	for (size_t i = 0; i < o->npids; i++)
+		add(ret, &n, most, o->pids[i]);
 	return n;
 }
 
@@ -116,54 +120,27 @@ static void process(struct process_look *l, int64_t pid)
 	threads(l, pid);
 }
 
-static void save_text(struct step *s, const struct process_look *l, struct item_file *f)
+/** To a file that was opened when there still were rights; it gets its name when this is over. */
+static void save_text(struct step *s, const struct process_look *l)
 {
-	s->shared->result.whole = item_write(f, text_str(&l->text)) && item_close(f);
+	struct item_file f = *(const struct item_file *)s->ctx;
+	s->shared->result.whole = f.fd >= 0 && item_write(&f, text_str(&l->text)) && item_close(&f);
 	if (!s->shared->result.whole)
 		step_end(s, ITEM_CUT, "%s", strerror(errno));
-	s->shared->result.bytes += f->bytes;
+	s->shared->result.bytes += f.bytes;
 }
 
-static void look_at_all(struct step *s)
+void capture_processes(struct step *s, struct tape *tape)
 {
-	struct item_file f, text;
 	int64_t pids[PIDS_MOST];
-	if (!item_create(s->capture, TEXT_NAME, &text) || !item_create(s->capture, s->name, &f) ||
-	    !item_name(s->capture, f.name)) {
-		step_end(s, ITEM_FAILED, "%s", strerror(errno));
-		return;
-	}
-	prctl(PR_SET_NAME, "unhang-look");
-	if (!clerk_begin(LOWER_NOGROUP)) {
-		step_end(s, ITEM_FAILED, "its reader could not put its rights down");
-		return;
-	}
-	struct tape *tape = tape_record(&(struct tape_recording){
-		.fd = f.fd, .most = step_room(s), .filter = capture_filter(s->capture), .dead = s->capture->dead });
 	struct process_look l = { .capture = s->capture, .tape = tape, .patience = { STEP_MS, tape } };
 	l.count.patience = &l.patience;
 	size_t n = capture_holders(s->capture, tape, pids, PIDS_MOST);
 	for (size_t i = 0; i < n; i++)
 		process(&l, pids[i]);
 	step_end(s, n ? ITEM_SAVED : ITEM_ABSENT, "%s", n ? "" : "no process holds a GPU");
-	if (!tape_end(tape))
-		step_end(s, ITEM_CUT, "%s", strerror(errno));
-	s->shared->result.bytes = tape_written(tape);
 	if (n)
-		save_text(s, &l, &text);
-	tape_free(tape);
+		save_text(s, &l);
 	text_free(&l.text);
 	arena_free(&l.arena);
-	clerk_end();
-}
-
-void capture_processes(struct taking *c)
-{
-	step_run(c, &(struct step_plan){ BUNDLE_TRACKS "processes",
-					 "processes that hold a GPU",
-					 look_at_all,
-					 NULL,
-					 STEP_MS,
-					 false,
-					 { TEXT_NAME } });
 }

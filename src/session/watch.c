@@ -90,7 +90,6 @@ static void explain_child(int fd, const void *ctx)
 	struct arena a = { 0 };
 	struct uh_machine *m;
 	const int bundle = *(const int *)ctx;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "unhang-explain");
 	child_keep_two(fd, bundle);
 	hold_descriptors();

@@ -24,16 +24,13 @@ static struct clerk {
 } the_clerk = { .socket = -1 };
 
 struct clerk_start {
-	int socket, parent, self;
+	int socket, self;
 };
 
 static void work(int fd, const void *ctx)
 {
 	const struct clerk_start *s = ctx;
 	(void)fd;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != s->parent)
-		return;
 	prctl(PR_SET_NAME, "unhang-clerk");
 	signal(SIGHUP, SIG_IGN);
 	child_keep_only(s->socket);
@@ -49,7 +46,7 @@ bool clerk_begin(gid_t group)
 	door_begin_for_code(); // the child of an older door has rights too
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return false;
-	const struct clerk_start start = { ends[1], getpid(), getppid() };
+	const struct clerk_start start = { ends[1], getppid() };
 	bool begun = child_begin_free(work, &start, &the_clerk.child);
 	close(ends[1]);
 	if (!begun || !lower_privileges(group)) {
@@ -64,6 +61,28 @@ bool clerk_begin(gid_t group)
 bool clerk_reads(void) { return the_clerk.socket >= 0 && the_clerk.owner == getpid(); }
 
 uid_t clerk_uid(void) { return the_clerk.socket >= 0 ? 0 : geteuid(); }
+
+int clerk_split(void)
+{
+	int ends[2];
+	struct clerk_head head = { .task = CLERK_SPLIT };
+	struct text nothing = { 0 };
+	if (!clerk_reads() || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return -1;
+	bool good = clerk_send(the_clerk.socket, &head, (struct str){ 0 }, ends[1]) &&
+		    clerk_receive(the_clerk.socket, &head, 0, &nothing, NULL) && !head.error;
+	close(ends[1]);
+	if (!good)
+		cleanup_close(&ends[0]);
+	text_free(&nothing);
+	return good ? ends[0] : -1;
+}
+
+void clerk_take(int socket)
+{
+	if (the_clerk.socket >= 0)
+		the_clerk = (struct clerk){ .socket = socket, .owner = (int)getpid() };
+}
 
 void clerk_end(void)
 {

@@ -12,6 +12,10 @@
 /** Starts the clerk and leaves root behind, with @group as the only group. From now on probe_run_all() asks the clerk for what is on this
  * machine. Who is not root keeps its rights and needs no clerk. false: the process still has its rights; it must not go on. */
 bool clerk_begin(gid_t group);
+/** For a child that is about to be forked: has another clerk begun for it. -1: there is none, or no more can be begun. */
+int clerk_split(void);
+/** In that child: the clerk behind @socket, which clerk_split() returned, reads for it. */
+void clerk_take(int socket);
 /** Ends it. */
 void clerk_end(void);
 /** As whom this machine's files are read: root, where a clerk reads for it. */

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
 #include "base/door/root.h"
 #include "source/clerk/wire.h"
@@ -199,14 +200,31 @@ static bool answer_shared(struct str question, struct clerk_head *head, int *ret
 	return good;
 }
 
+/** Another clerk, which serves @other. It ends with this one, or when nobody asks it. */
+static int split(int socket, int other, int self)
+{
+	const int parent = (int)getpid();
+	if (other < 0)
+		return EINVAL;
+	pid_t pid = fork();
+	if (pid == 0) {
+		child_of(parent);
+		close(socket);
+		clerk_serve(other, self);
+		_exit(0);
+	}
+	return pid < 0 ? errno : 0;
+}
+
 void clerk_serve(int socket, int self)
 {
 	struct clerk_head head;
 	struct text question = { 0 };
 	bool good = true;
-	while (good && clerk_receive(socket, &head, CLERK_QUESTION_MOST, &question, NULL)) {
+	int sent = -1;
+	while (good && clerk_receive(socket, &head, CLERK_QUESTION_MOST, &question, &sent)) {
 		struct text to = { 0 };
-		_cleanup_close_ int fd = -1;
+		_cleanup_close_ int fd = -1, other = sent;
 		struct str asked = text_str(&question);
 		head.error = 0;
 		switch (head.task < CLERK_TASKS ? (enum clerk_task)head.task : CLERK_TASKS) {
@@ -221,6 +239,9 @@ void clerk_serve(int socket, int self)
 			break;
 		case CLERK_SHARED:
 			good = answer_shared(asked, &head, &fd);
+			break;
+		case CLERK_SPLIT:
+			head.error = split(socket, other, self);
 			break;
 		case CLERK_TASKS:
 			good = false;

@@ -4,7 +4,7 @@
 #include "source/clerk/clerk.h"
 #include "source/tape/format.h"
 
-enum clerk_task { CLERK_PROBE, CLERK_FILE, CLERK_WORDS, CLERK_SHARED, CLERK_TASKS };
+enum clerk_task { CLERK_PROBE, CLERK_FILE, CLERK_WORDS, CLERK_SHARED, CLERK_SPLIT, CLERK_TASKS };
 
 enum { CLERK_QUESTION_MOST = 64 << 20, CLERK_WORDS_MOST = 1 << 14, CLERK_FILE_MOST = 64 << 10 };
 
