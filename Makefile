@@ -46,11 +46,12 @@ test:
 	@$(MAKE) --no-print-directory -j2 -Otarget build-ordinary build-sanitized
 	@tests/run $(BUILD) $(SANITIZED) -- $(SANITIZED)
 
-# What takes too long for `make test`: unhang watch killed 200 times, a thousand looks at a GPU whose files block.
+# What takes too long for `make test`: unhang watch and unhang capture killed 200 times each, a thousand looks at a GPU whose files block, and a
+# disk that is full at each call of a capture and of the watch.
 endure:
 	@tools/install-packages build test
 	@$(MAKE) --no-print-directory build-ordinary
-	@UNHANG_TEST_ALL=1 tests/run $(BUILD) watch blocked
+	@UNHANG_TEST_ALL=1 UNHANG_KILLS=200 tests/run $(BUILD) watch blocked capture full_disk
 
 build-ordinary:
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -76,9 +77,9 @@ fuzz:
 	@$(MAKE) --no-print-directory build-fuzzers
 	@tests/fuzz $(FUZZ) --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --table $(FUZZ)/table.md
 
-# A thousand captures in a row: no descriptor, child, file or memory more at the end.
+# A thousand captures in a row: no descriptor, child, file or memory more at the end. A bundle cut at each byte of its first megabyte.
 captures: build-ordinary
-	@tests/captures.py $(BUILD)/unhang $(BUILD)/capture_again 1000
+	@tests/captures.py $(BUILD)/unhang $(BUILD)/capture_again $(BUILD)/cut_bundle 1000
 
 # The recorder's job is killed so often, at any instruction: each recording opens, and every record that is accepted is right.
 KILLS ?= 400

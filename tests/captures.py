@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Captures one after the other, with programs of others beside them, and bundles of far too many entries.
 
-captures.py UNHANG CAPTURE_AGAIN [N]: N captures in a row instead of 20; `make captures` makes 1,000."""
+captures.py UNHANG CAPTURE_AGAIN CUT_BUNDLE [N]: N captures in a row instead of 20; `make captures` makes 1,000."""
 import datetime
 import io
 import json
@@ -16,9 +16,9 @@ import time
 
 import emulated
 import tap
-from bundles import manifest, members, zstd
+from bundles import manifest, members, unzstd, zstd, zstd_raw
 
-ROW = int(sys.argv[3]) if len(sys.argv) > 3 else 20
+ROW = int(sys.argv[4]) if len(sys.argv) > 4 else 20
 GROWTH_KB = 1024  # of a process that is settled, however many captures it makes
 HOLDER = """gpu 0000:03:00.0
     part gfx1100
@@ -67,6 +67,21 @@ def test_entries(t, unhang):
     said = run.stderr.decode()
     t.ok(run.returncode == tap.CANNOT and "refused" in said and "answers/e4095" in said, "ten million entries are refused, with the first that is too many", f"{run.returncode}: {said}")
     t.ok(used < 2, "and soon", f"{used} s of CPU")
+
+
+def test_cut(t, unhang, cut_bundle):
+    """Cut at bytes of its first megabyte, and with bytes changed: opened, or refused with a line."""
+    bundle, steps, changes = unhang.directory / "cut.tar.zst", ROW * 8, ROW * 5
+    subprocess.run([*alone(), unhang.binary, "capture", "-o", bundle], env=unhang.environment, stdout=subprocess.DEVNULL, check=False)
+    tar = unzstd(bundle)
+    for name, data in (("as it is", bundle.read_bytes()), ("not compressed", zstd_raw(tar))):
+        path = unhang.write("whole.tar.zst", data)
+        step = max(1, min(len(data), 1 << 20) // steps) if ROW < 1000 else 1
+        run = subprocess.run([cut_bundle, path, str(step), str(changes), "7"], capture_output=True, text=True, check=False)
+        told = [json.loads(line) for line in run.stdout.splitlines()]
+        tried = [o["opened"] + o["refused"] + o["other"] for o in told]
+        t.ok(run.returncode == 0 and len(told) == 2 and not sum(o["wrong"] for o in told) and not told[0]["opened"],
+             f"a bundle {name}: cut at {tried[0]} places it is refused with a line; changed {tried[1]} times it is opened, or refused so", run.stdout + run.stderr)
 
 
 def stand_in(folder, name, script):
@@ -135,6 +150,20 @@ def test_release(t, unhang):
         t.same((folder / f"still{wanted}").stat().st_size > 0, not wanted, f"{options}: whether it is still there")
 
 
+def test_slow_dump(t, unhang):
+    """Four reads of 1.4 s each are progress, though all of them take longer than one may; a read that takes longer than that is not."""
+    text = "".join(f"    devcoredump  line {n} {'x' * 200}\n" for n in range(1800))
+    base = f"gpu 0000:0a:00.0\n    part gfx1030\n    devcoredump  **** AMDGPU Device Coredump ****\n{text}"
+    for name, seconds, wanted in (("slow", 1.4, ["saved", "saved"]), ("stuck", 8, ["blocked"])):
+        record = unhang.directory / f"{name}.json"
+        scenario = unhang.write(f"{name}.scenario", base + f"    file devcoredump/data blocks {seconds}\n")
+        bundle = unhang.directory / f"{name}.tar.zst"
+        unhang.run("emulate", "--record", record, scenario, "--", unhang.binary, "capture", "--deadline", "60", "--release-devcoredump", "-o", bundle, timeout=200)
+        states = [i["state"] for i in manifest(bundle).get("items", []) if i["name"].startswith(("devcoredump/", "release"))]
+        writes = sum(json.loads(line)["op"] == "write" for line in record.read_text().splitlines())
+        t.same([states, writes], [wanted, len(wanted) - 1], f"a devcoredump that is {name}")
+
+
 def test_saved(t, unhang):
     """A bundle does not ask for what it is, and has the time of its own machine."""
     before = time.time()
@@ -150,11 +179,13 @@ def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
     test_row(t, unhang, os.path.abspath(sys.argv[2]))
     test_entries(t, unhang)
+    test_cut(t, unhang, os.path.abspath(sys.argv[3]))
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()
     test_tools(t, unhang)
     test_release(t, unhang)
+    test_slow_dump(t, unhang)
     test_saved(t, unhang)
     t.end()
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -97,6 +98,13 @@ static void close_pipe(struct child *c)
 	c->fd = -1;
 }
 
+void child_of(int parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+}
+
 /** @milliseconds: of processor time; 0: without limits. */
 static bool begin(void (*work)(int fd, const void *ctx), const void *ctx, int milliseconds, struct child *ret)
 {
@@ -104,8 +112,10 @@ static bool begin(void (*work)(int fd, const void *ctx), const void *ctx, int mi
 	*ret = (struct child){ .fd = -1 };
 	if (pipe(ends))
 		return false;
+	const pid_t parent = getpid();
 	pid_t child = fork();
 	if (child == 0) {
+		child_of(parent);
 		close(ends[0]);
 		crash_plainly();
 		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });

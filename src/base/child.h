@@ -20,6 +20,9 @@ bool child_begin_free(void (*work)(int fd, const void *ctx), const void *ctx, st
 /** Fills in the standard descriptors that are closed, since otherwise the next file opened would become one. The filling can be neither
  * read nor written, as if it were still closed. */
 void hold_descriptors(void);
+/** In a child of @parent, at its beginning: it is killed when its parent ends, and ends now if that has ended already. Children that are
+ * started here do so themselves. */
+void child_of(int parent);
 /** In the child: closes every descriptor but @fd. A stuck child would keep the others open, and a reader of unhang's output would
  * never see its end. */
 void child_keep_only(int fd);

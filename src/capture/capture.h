@@ -5,6 +5,7 @@
 // packs it.
 #pragma once
 
+#include "gpu/find/device.h"
 #include "knowledge/know.h"
 #include "report/manifest.h"
 #include "source/tape/tape.h"
@@ -25,6 +26,9 @@ struct capture_options {
 	const struct know *know;
 	const struct capture_look *looks;
 	size_t nlooks;
+	/** The GPUs as the looks found them; NULL: each step finds them for itself. */
+	const struct devices *(*devices)(struct tape *tape, void *ctx);
+	void *devices_ctx;
 	const char *recordings; // directory of those of one job; NULL: all of this machine
 	const int64_t *pids;    // processes beside those that hold a GPU
 	size_t npids;

@@ -1,37 +1,47 @@
-// Looks at the machine, each on a track of its own. One child makes them all, because they share what the first one found. Where one of
-// them does not come back, another child makes the rest.
+// Looks at the machine, each on a track of its own. One child finds the GPUs, which they share. It makes the first look alone, since the
+// silicon's state dies soonest and a GPU that does not answer is found out there. The others are made beside each other, by children of it,
+// and the last ones alone again. Where a look does not come back, another child makes those that were not begun.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/door/door.h"
 #include "capture/parts.h"
 
-enum { LOOK_MS = 15000, LOOKS_MOST = 32, POLL_MS = 20, DIE_MS = 200 };
+enum { LOOK_MS = 15000, LOOKS_MOST = 32, BESIDE = 4, NAP_US = 2000, POLL_MS = 20, DIE_MS = 200 };
 
-/** What the child says of its looks while it makes them. */
+/** What the children say of the looks while they make them. */
 struct looks_shared {
-	_Atomic size_t current; // the look that it makes
-	_Atomic int64_t began;  // when that began
 	struct look_said {
+		_Atomic int64_t began, ended; // 0: not yet
+		_Atomic int pid;              // who makes it
+		_Atomic bool given_up;        // said by the capture: nobody waits for it any more
 		struct step_result result;
-		int64_t took_ms;
 	} said[LOOKS_MOST];
+};
+
+/** One of them: as the options have it, or what the capture itself looks at. */
+struct look_kind {
+	const char *track, *what;
+	const struct capture_look *of; // NULL
+	void (*own)(struct step *s, struct tape *tape);
+	bool beside; // others may be made at the same time
 };
 
 struct looks_work {
 	const struct taking *taking;
-	const struct capture_look *const *looks;
-	size_t first, n;
+	const struct look_kind *looks;
+	size_t n;
 	struct looks_shared *shared;
 };
 
 /** A track is written in place: each of its records is whole, or not there. */
-static void look(const struct looks_work *w, const struct capture_look *l, struct step_result *ret)
+static void look(const struct looks_work *w, const struct look_kind *l, struct step_result *ret)
 {
 	struct item_file f;
 	char name[BUNDLE_NAME_MOST];
@@ -48,110 +58,221 @@ static void look(const struct looks_work *w, const struct capture_look *l, struc
 								  .filter = capture_filter(w->taking),
 								  .contents = w->taking->options->user_data == USER_DATA_ALL,
 								  .dead = w->taking->dead });
-	l->look(tape, l->ctx);
+	step_end(&s, ITEM_SAVED, "%s", "");
+	if (l->own)
+		l->own(&s, tape);
+	else
+		l->of->look(tape, l->of->ctx);
 	bool whole = tape_end(tape);
 	int why = errno;
-	if (whole)
-		step_end(&s, ITEM_SAVED, "%s", "");
-	else
+	if (!whole)
 		step_end(&s, ITEM_CUT, "%s", why == EFBIG ? "it has more bytes than an item may have" : strerror(why));
-	shared.result.bytes = tape_written(tape);
+	shared.result.bytes += tape_written(tape);
 	*ret = shared.result;
 	close(f.fd);
 	tape_free(tape);
 }
 
+static void make(const struct looks_work *w, size_t i)
+{
+	struct look_said *said = &w->shared->said[i];
+	look(w, &w->looks[i], &said->result);
+	said->ended = now_ms();
+}
+
+static void make_in_child(const struct looks_work *w, size_t i)
+{
+	const int parent = (int)getpid();
+	int pid = fork();
+	if (!pid) {
+		child_of(parent);
+		door_leave();
+		make(w, i);
+		door_end();
+		_exit(0);
+	}
+	w->shared->said[i].pid = pid > 0 ? pid : getpid();
+	if (pid < 0) // there is no child, but there is this one
+		make(w, i);
+}
+
+/** How many are being made by children of this one. One that was given up is killed; its end, which may never come, is not waited for. */
+static unsigned running(const struct looks_work *w)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < w->n; i++) {
+		struct look_said *said = &w->shared->said[i];
+		int pid = said->pid;
+		if (!said->began || pid <= 0 || pid == getpid())
+			continue;
+		if (waitpid(pid, NULL, WNOHANG) == 0 && !said->given_up) {
+			n++;
+			continue;
+		}
+		if (said->given_up)
+			kill(pid, SIGKILL);
+		said->pid = -1;
+		if (!said->ended) // it crashed
+			said->ended = now_ms();
+	}
+	return n;
+}
+
 static void look_at_all(int fd, const void *ctx)
 {
 	const struct looks_work *w = ctx;
+	bool found = false;
 	(void)fd;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	door_leave();
 	close(w->taking->lock);
-	for (size_t i = w->first; i < w->n; i++) {
+	for (size_t i = 0; i < w->n; i++) {
 		struct look_said *said = &w->shared->said[i];
-		w->shared->began = now_ms();
-		w->shared->current = i;
-		look(w, w->looks[i], &said->result);
-		said->took_ms = now_ms() - w->shared->began;
+		if (said->began)
+			continue;
+		const bool beside = w->looks[i].beside && found;
+		while (running(w) >= (beside ? BESIDE : 1))
+			usleep(NAP_US);
+		said->pid = getpid();
+		said->began = now_ms();
+		found = true;
+		if (beside)
+			make_in_child(w, i);
+		else
+			make(w, i);
 	}
-	w->shared->current = w->n;
+	while (running(w))
+		usleep(NAP_US);
 	fsync(w->taking->dir);
 	door_end();
 }
 
-/** Waits until the child has ended, or is late with a look. */
-static enum child_end wait_for(struct taking *c, const struct looks_work *w, struct child *child)
+static void tell_progress(struct taking *c, const struct looks_work *w, size_t *told)
 {
-	const struct looks_shared *shared = w->shared;
-	struct text nothing = { 0 };
-	enum child_end end;
-	size_t told = SIZE_MAX;
-	do {
-		size_t at = shared->current;
-		if (at != told && at < w->n)
-			step_progress(c, w->looks[at]->what);
-		told = at;
-		end = child_wait(child, now_ms() + POLL_MS, 0, &nothing);
-	} while (end == CHILD_LATE && now_ms() < c->deadline && now_ms() - shared->began < LOOK_MS);
-	text_free(&nothing);
-	return end;
+	size_t at = 0;
+	while (at < w->n && w->shared->said[at].ended)
+		at++;
+	if (at != *told && at < w->n)
+		step_progress(c, w->looks[at].what);
+	*told = at;
 }
 
-/** Makes the looks from @w->first on. Returns the first that is still to be made. */
-static size_t run(struct taking *c, struct looks_work *w, struct manifest_item *items)
+static void note_blocked(struct taking *c, struct look_said *said, struct manifest_item *item)
+{
+	const struct child who = { .pid = said->pid > 0 ? said->pid : 0 };
+	step_note_blocked(c, item, &who);
+	said->given_up = true;
+}
+
+/** Notes looks that are late. false: it is one that the child itself makes, for which all others wait. */
+static bool note_late(struct taking *c, const struct looks_work *w, const struct child *child, struct manifest_item *items)
+{
+	const bool over = now_ms() >= c->deadline;
+	bool goes_on = !over;
+	for (size_t i = 0; i < w->n; i++) {
+		struct look_said *said = &w->shared->said[i];
+		if (!said->began || said->ended || said->given_up || (!over && now_ms() - said->began < LOOK_MS))
+			continue;
+		goes_on &= said->pid != child->pid;
+		note_blocked(c, said, &items[i]);
+	}
+	return goes_on;
+}
+
+/** Waits until the child has ended, or is late. */
+static void wait_for(struct taking *c, const struct looks_work *w, struct child *child, struct manifest_item *items)
+{
+	struct text nothing = { 0 };
+	size_t told = SIZE_MAX;
+	do
+		tell_progress(c, w, &told);
+	while (child_wait(child, now_ms() + POLL_MS, 0, &nothing) == CHILD_LATE && note_late(c, w, child, items));
+	text_free(&nothing);
+}
+
+/** Makes those that were not begun. */
+static void run(struct taking *c, const struct looks_work *w, struct manifest_item *items)
 {
 	struct child child;
-	w->shared->current = w->first;
-	w->shared->began = now_ms();
+	bool fresh[LOOKS_MOST];
+	for (size_t i = 0; i < w->n; i++)
+		fresh[i] = !w->shared->said[i].began;
 	if (!child_begin_free(look_at_all, w, &child)) {
-		items[w->first].state = ITEM_FAILED;
-		items[w->first].reason = S("no child could be started");
-		return w->first + 1;
+		size_t first = 0;
+		while (!fresh[first])
+			first++;
+		w->shared->said[first].began = w->shared->said[first].ended = now_ms();
+		items[first].state = ITEM_FAILED;
+		items[first].reason = S("no child could be started");
+		return;
 	}
-	enum child_end end = wait_for(c, w, &child);
-	const size_t at = w->shared->current;
-	for (size_t i = w->first; i < w->n && i < at; i++) {
-		step_note_end(c, &items[i], CHILD_GOOD, &w->shared->said[i].result);
-		items[i].took_ms = w->shared->said[i].took_ms;
-	}
-	if (at < w->n && end == CHILD_LATE)
-		step_note_blocked(c, &items[at], &child);
-	else if (at < w->n)
-		step_note_end(c, &items[at], end == CHILD_GOOD ? CHILD_CRASHED : end, &w->shared->said[at].result);
+	wait_for(c, w, &child, items);
 	child_kill(&child, DIE_MS);
-	return at + 1;
+	for (size_t i = 0; i < w->n; i++) {
+		struct look_said *said = &w->shared->said[i];
+		if (!fresh[i] || !said->began || said->given_up)
+			continue;
+		step_note_end(c, &items[i], CHILD_GOOD, &said->result);
+		items[i].took_ms = said->ended ? said->ended - said->began : 0;
+	}
 }
 
-static void run_all(struct taking *c, struct looks_work *w, size_t first_item)
+/** The first that was not begun; n: none. */
+static size_t next(const struct looks_work *w)
+{
+	size_t i = 0;
+	while (i < w->n && w->shared->said[i].began)
+		i++;
+	return i;
+}
+
+static void run_all(struct taking *c, const struct looks_work *w, size_t first_item)
 {
 	_cleanup_error_ struct uh_error *err = partial_save_manifest(c);
 	struct manifest_item *items = c->manifest->items.data + first_item;
-	while (w->first < w->n) {
+	for (size_t at; (at = next(w)) < w->n;) {
 		const char *why = err ? uh_error_message(err) : step_exhausted(c);
 		if (!why) {
-			w->first = run(c, w, items);
-			continue;
+			run(c, w, items);
+			if (next(w) != at)
+				continue;
+			why = "unhang itself failed while it read it";
 		}
-		items[w->first].state = err ? ITEM_FAILED : ITEM_CUT;
-		items[w->first++].reason = arena_str(c->arena, str_z(why));
+		w->shared->said[at].began = now_ms();
+		items[at].state = err ? ITEM_FAILED : ITEM_CUT;
+		items[at].reason = arena_str(c->arena, str_z(why));
 	}
 	for (size_t i = 0; i < w->n; i++)
 		c->used += items[i].bytes;
 }
 
-void capture_looks(struct taking *c, bool last)
+static void add(struct taking *c, struct looks_work *w, struct look_kind *list, struct look_kind l)
 {
-	const struct capture_look *list[LOOKS_MOST];
+	if (w->n == LOOKS_MOST)
+		return;
+	list[w->n++] = l;
+	step_note(c, arena_printf(c->arena, BUNDLE_TRACKS "%s", l.track).p, l.what, ITEM_RUNNING, "");
+}
+
+static void add_part(struct taking *c, struct looks_work *w, struct look_kind *list, bool last)
+{
+	for (size_t i = 0; i < c->options->nlooks; i++) {
+		const struct capture_look *l = &c->options->looks[i];
+		if (l->last == last)
+			add(c, w, list, (struct look_kind){ l->track, l->what, l, NULL, !last });
+	}
+}
+
+void capture_looks(struct taking *c, unsigned parts)
+{
+	struct look_kind list[LOOKS_MOST];
 	struct looks_work w = { .taking = c, .looks = list };
 	const size_t first_item = c->manifest->items.len;
-	for (size_t i = 0; i < c->options->nlooks && w.n < LOOKS_MOST; i++) {
-		const struct capture_look *l = &c->options->looks[i];
-		if (l->last != last)
-			continue;
-		list[w.n++] = l;
-		step_note(c, arena_printf(c->arena, BUNDLE_TRACKS "%s", l->track).p, l->what, ITEM_RUNNING, "");
+	if (parts & LOOKS_FIRST) {
+		add_part(c, &w, list, false);
+		add(c, &w, list, (struct look_kind){ "processes", "processes that hold a GPU", NULL, capture_processes, true });
 	}
+	if (parts & LOOKS_LAST)
+		add_part(c, &w, list, true);
 	w.shared = mmap(NULL, sizeof(*w.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (w.shared == MAP_FAILED)
 		return;

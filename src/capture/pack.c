@@ -5,7 +5,6 @@
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "base/lower.h"
@@ -128,7 +127,6 @@ static void pack_child(int fd, const void *ctx)
 {
 	const struct pack_work *w = ctx;
 	struct packer p = { .dir = w->pack->dir, .to = w->to };
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(w->pack->lock);
 	struct stat st;
 	if (!fstat(w->pack->dir, &st) && st.st_mode & S_IXGRP) // an older unhang let only root in

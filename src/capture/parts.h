@@ -111,8 +111,11 @@ void capture_note(struct taking *c);
 void capture_logs(struct taking *c);
 void capture_crash_files(struct taking *c);
 void capture_recordings(struct taking *c);
-void capture_looks(struct taking *c, bool last);
-void capture_processes(struct taking *c);
+/** The looks that are not last, then the processes; the last ones. */
+enum looks_part { LOOKS_FIRST = 1, LOOKS_LAST = 2 };
+void capture_looks(struct taking *c, unsigned parts);
+/** In a look's child. */
+void capture_processes(struct step *s, struct tape *tape);
 void capture_tools(struct taking *c);
 void capture_debugger(struct taking *c);
 

@@ -18,17 +18,25 @@ static bool add(int64_t *list, size_t *n, size_t most, int64_t pid)
 	return true;
 }
 
+static size_t holders_of(const struct devices *d, int64_t *ret, size_t most)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < d->n; i++)
+		for (size_t h = 0; h < d->list[i].nholders; h++)
+			add(ret, &n, most, d->list[i].holders[h].pid);
+	return n;
+}
+
 size_t capture_holders(const struct taking *c, struct tape *tape, int64_t *ret, size_t most)
 {
-	struct devices d;
-	size_t n = 0;
-	devices_find_at(c->options->know, (struct machine_at){ .tape = tape }, &d);
-	for (size_t i = 0; i < d.n; i++)
-		for (size_t h = 0; h < d.list[i].nholders; h++)
-			add(ret, &n, most, d.list[i].holders[h].pid);
-	devices_free(&d);
-	for (size_t i = 0; i < c->options->npids; i++)
-		add(ret, &n, most, c->options->pids[i]);
+	const struct capture_options *o = c->options;
+	struct devices own = { 0 };
+	if (!tape || !o->devices)
+		devices_find_at(o->know, (struct machine_at){ .tape = tape }, &own);
+	size_t n = holders_of(tape && o->devices ? o->devices(tape, o->devices_ctx) : &own, ret, most);
+	devices_free(&own);
+	for (size_t i = 0; i < o->npids; i++)
+		add(ret, &n, most, o->pids[i]);
 	return n;
 }
 
@@ -122,34 +130,17 @@ static void save_text(struct step *s, const struct process_look *l)
 	s->shared->result.bytes += f.bytes;
 }
 
-static void look_at_all(struct step *s)
+void capture_processes(struct step *s, struct tape *tape)
 {
-	struct item_file f;
 	int64_t pids[PIDS_MOST];
-	if (!item_create(s->capture, s->name, &f) || renameat(s->capture->dir, f.new_name, s->capture->dir, f.name)) {
-		step_end(s, ITEM_FAILED, "%s", strerror(errno));
-		return;
-	}
-	struct tape *tape = tape_record(&(struct tape_recording){
-		.fd = f.fd, .most = step_room(s), .filter = capture_filter(s->capture), .dead = s->capture->dead });
 	struct process_look l = { .capture = s->capture, .tape = tape, .patience = { STEP_MS, tape } };
 	l.count.patience = &l.patience;
 	size_t n = capture_holders(s->capture, tape, pids, PIDS_MOST);
 	for (size_t i = 0; i < n; i++)
 		process(&l, pids[i]);
 	step_end(s, n ? ITEM_SAVED : ITEM_ABSENT, "%s", n ? "" : "no process holds a GPU");
-	if (!tape_end(tape))
-		step_end(s, ITEM_CUT, "%s", strerror(errno));
-	s->shared->result.bytes = tape_written(tape);
 	if (n)
 		save_text(s, &l);
-	tape_free(tape);
 	text_free(&l.text);
 	arena_free(&l.arena);
-}
-
-void capture_processes(struct taking *c)
-{
-	step_run(c, &(struct step_plan){ BUNDLE_TRACKS "processes", "processes that hold a GPU", look_at_all, NULL, STEP_MS,
-					 false });
 }

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/statvfs.h>
 
 #include "base/door/door.h"
@@ -37,7 +36,6 @@ static void work(int fd, const void *ctx)
 	const struct step_plan *p = ((const void *const *)ctx)[0];
 	struct step s = *(const struct step *)((const void *const *)ctx)[1];
 	(void)fd;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	door_leave();
 	close(s.capture->lock); // which must not live on in a child that cannot be killed
 	p->run(&s);

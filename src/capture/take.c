@@ -61,11 +61,11 @@ static void take_all(struct taking *c)
 	capture_logs(c);
 	capture_crash_files(c);
 	capture_recordings(c);
-	capture_looks(c, false);
-	capture_processes(c);
-	if (c->options->tools)
+	capture_looks(c, c->options->tools ? LOOKS_FIRST : LOOKS_FIRST | LOOKS_LAST);
+	if (c->options->tools) {
 		capture_tools(c);
-	capture_looks(c, true);
+		capture_looks(c, LOOKS_LAST);
+	}
 	if (c->options->debugger)
 		capture_debugger(c);
 }

@@ -180,6 +180,7 @@ struct target {
 	uint32_t kfd_major, kfd_minor; // version of the driver's interface
 	int runtime_version;           // of the runtime's list of code objects; 0: it is not at hand
 	bool runtime_enabled;          // the runtime had set the GPUs up for debuggers
+	bool all_registers;            // those of all its waves will be asked for, in their order
 	void (*ask)(struct target *t, struct request *requests, size_t n);
 	/** What is odd about it or missing from it, one line each. */
 	struct str (*problems)(struct target *t);

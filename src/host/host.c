@@ -240,7 +240,9 @@ struct str host_text(struct host *h, const char *path, size_t most)
 	return probe_text(&p);
 }
 
-void host_look(const struct know *k, struct machine_at at, struct host *ret)
+void host_look(const struct know *k, struct machine_at at, struct host *ret) { host_look_with(k, at, NULL, ret); }
+
+void host_look_with(const struct know *k, struct machine_at at, const struct devices *found, struct host *ret)
 {
 	// What matters most comes first: what is in doubt once stays so for those behind it.
 	static void (*const readers[])(struct host *) = {
@@ -249,7 +251,11 @@ void host_look(const struct know *k, struct machine_at at, struct host *ret)
 	};
 	*ret = (struct host){ .know = k, .root = at.root, .tape = at.tape };
 	host_add(ret, "machine", NULL);
-	devices_find_at(k, at, &ret->devices);
+	ret->devices_borrowed = found;
+	if (found)
+		ret->devices = *found;
+	else
+		devices_find_at(k, at, &ret->devices);
 	ret->count.patience = ret->devices.count.patience;
 	ret->doubt = ret->devices.unread.n;
 	for (size_t n = 0; n < ret->devices.n; n++)
@@ -285,6 +291,7 @@ void host_free(struct host *h)
 	for (size_t n = 0; n < h->items.len; n++)
 		vec_free(&h->items.data[n]->facts);
 	vec_free(&h->items);
-	devices_free(&h->devices);
+	if (!h->devices_borrowed)
+		devices_free(&h->devices);
 	arena_free(&h->arena);
 }

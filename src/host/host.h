@@ -35,6 +35,7 @@ struct host {
 	const char *root;  // the tree that is looked at instead of this machine; NULL
 	struct tape *tape; // that it is recorded on, or that is looked at instead; NULL
 	struct devices devices;
+	bool devices_borrowed; // somebody else frees them
 	VEC(struct host_item *) items;
 	struct probe_count count;
 	bool doubt; // the reader at work could not read something that it needs
@@ -43,6 +44,8 @@ struct host {
 /** Looks at this machine, or at another one: whose proc, sys, etc, boot, usr and more lie in a tree, or that is on a tape. It always
  * returns, even if files do not answer. */
 void host_look(const struct know *k, struct machine_at at, struct host *ret);
+/** The same with GPUs that were found already; NULL: none were. */
+void host_look_with(const struct know *k, struct machine_at at, const struct devices *found, struct host *ret);
 /** The same without asking a GPU, which may hang: kernel, parameters and software of this machine. */
 void host_look_beside(const struct know *k, struct tape *tape, struct host *ret);
 void host_free(struct host *h);

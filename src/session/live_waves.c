@@ -227,6 +227,7 @@ static struct uh_error *write_waves(const struct know *k, const struct uh_look_o
 		g->device = live->list[i];
 		live_progress(live, o, i);
 		g->look = (struct look){ .know = k, .options = o, .out = out, .target = target_device(k, g->device) };
+		g->look.target->all_registers = o->registers;
 		see(g, &a, &seen[i]);
 		answered += !seen[i].why_not.n;
 		if (seen[i].why_not.n)
@@ -250,7 +251,7 @@ static struct uh_error *write_waves(const struct know *k, const struct uh_look_o
 
 struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct teller *teller)
 {
-	struct know *k = look_knowledge(teller);
+	struct know *k = look_knowledge_of(o->machine, teller);
 	struct live live = { 0 };
 	struct uh_error *err = live_find(k, o, "waves", false, &live);
 	if (!err) {
@@ -258,6 +259,6 @@ struct uh_error *live_waves(const struct uh_look_options *o, FILE *out, struct t
 		live_tell_root(&live, teller);
 	}
 	live_free(&live);
-	know_free(k);
+	look_knowledge_free(o->machine, k);
 	return err;
 }

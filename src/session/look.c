@@ -40,6 +40,17 @@ struct know *look_knowledge(struct teller *t)
 	return know_load(&problems);
 }
 
+struct know *look_knowledge_of(const struct uh_machine *m, struct teller *t)
+{
+	return m && m->know ? m->know : look_knowledge(t);
+}
+
+void look_knowledge_free(const struct uh_machine *m, struct know *k)
+{
+	if (!m || m->know != k)
+		know_free(k);
+}
+
 // --- targets ---
 
 static struct uh_error *open_target(const struct know *k, const struct uh_look_options *o, struct target **ret)
@@ -220,7 +231,7 @@ static struct uh_error *look_at_processes(struct machine_look *m, const int64_t 
 static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *out, const struct teller *t, const int64_t *pid)
 {
 	struct machine_look m = { .options = o, .out = out, .teller = *t };
-	m.know = look_knowledge(&m.teller);
+	m.know = look_knowledge_of(o->machine, &m.teller);
 	machine_find(o->machine, m.know, "queues", &m.found);
 	kfd_look(&m.found.devices, &m.kfd);
 	kfd_look_at_places(&m.kfd, m.know, &m.found.devices);
@@ -239,7 +250,7 @@ static struct uh_error *look_at_machine(const struct uh_look_options *o, FILE *o
 		look_tell(&m.teller, m.kfd.why_not);
 	kfd_free(&m.kfd);
 	found_devices_free(&m.found);
-	know_free(m.know);
+	look_knowledge_free(o->machine, m.know);
 	return err;
 }
 

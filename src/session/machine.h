@@ -11,6 +11,7 @@ struct uh_machine {
 	struct bundle *bundle;   // NULL: it is recorded
 	char *path;              // of the bundle
 	struct devices *devices; // of one that is recorded: what the first look found, for all others; NULL
+	struct know *know;       // the same: the knowledge of all its looks; NULL
 };
 
 /** Finds its GPUs, or hands out those that were found. devices_free() only where they are not borrowed. */

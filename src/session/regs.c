@@ -205,7 +205,7 @@ struct uh_error *uh_look_regs(const struct uh_look_options *o, const char *const
 	struct uh_error *err = machine_resolve(o, &at);
 	if (err)
 		return err;
-	struct know *k = look_knowledge(&teller);
+	struct know *k = look_knowledge_of(at.options.machine, &teller);
 	struct regs g = { .options = &at.options, .out = out };
 	struct looked l = { .know = k };
 	err = at.options.ntargets ? open_dump(&l, &g) : open_device(&l, &g);
@@ -213,7 +213,7 @@ struct uh_error *uh_look_regs(const struct uh_look_options *o, const char *const
 		err = look_regs(&l, &g, names, n, &teller, ret_read);
 	close_looked(&l);
 	regs_free(&g);
-	know_free(k);
+	look_knowledge_free(at.options.machine, k);
 	machine_options_free(&at);
 	return err;
 }

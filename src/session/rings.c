@@ -204,7 +204,7 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 	if (err)
 		return err;
 	o = &at.options;
-	struct know *k = look_knowledge(&teller);
+	struct know *k = look_knowledge_of(o->machine, &teller);
 	struct live live = { 0 };
 	struct rings_look l = { .know = k, .options = o, .names = names, .nnames = n, .teller = &teller };
 	err = o->ntargets ? NULL : live_find(k, o, o->fences ? "fences" : "rings", false, &live);
@@ -218,7 +218,7 @@ struct uh_error *uh_look_rings(const struct uh_look_options *o, const char *cons
 	}
 	rings_look_free(&l);
 	live_free(&live);
-	know_free(k);
+	look_knowledge_free(o->machine, k);
 	machine_options_free(&at);
 	return err;
 }

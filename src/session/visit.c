@@ -19,10 +19,14 @@ struct uh_error *visit_begin(struct visit *v, const struct uh_doctor_options *o,
 		return err;
 	if (o->root && !bundle && !S_ISDIR(what.st.st_mode))
 		return uh_error_os(ENOTDIR, "%s", o->root);
-	*v = (struct visit){ .know = look_knowledge(&teller), .problem = problem, .ctx = ctx, .bundle = bundle };
+	*v = (struct visit){ .know = look_knowledge_of(o->machine, &teller),
+			     .problem = problem,
+			     .ctx = ctx,
+			     .bundle = bundle,
+			     .machine = o->machine };
 	struct machine_at at = { .root = bundle ? NULL : o->root,
 				 .tape = machine_tape(bundle ? bundle : o->machine, "doctor") };
-	host_look(v->know, at, &v->host);
+	host_look_with(v->know, at, o->machine ? o->machine->devices : NULL, &v->host);
 	doctor_read_log(&v->host);
 	if (bundle) // what unhang changed on that machine is not in it
 		return NULL;
@@ -38,7 +42,7 @@ void visit_end(struct visit *v)
 {
 	applied_list_free(&v->have);
 	host_free(&v->host);
-	know_free(v->know);
+	look_knowledge_free(v->machine, v->know);
 	uh_machine_free(v->bundle);
 }
 

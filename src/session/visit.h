@@ -12,6 +12,7 @@ struct visit {
 	struct applied_list have;
 	bool have_unread;          // the records of earlier changes did not answer
 	struct uh_machine *bundle; // that is looked at; NULL
+	const struct uh_machine *machine; // that was asked about; NULL
 	uh_problem_fn *problem;
 	void *ctx;
 };

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,7 +87,6 @@ static void explain_child(int fd, const void *ctx)
 {
 	struct arena a = { 0 };
 	struct stat st;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	child_keep_only(fd);
 	door_leave();
 	if (chdir(ctx) || stat(".", &st))

@@ -76,7 +76,6 @@ static void watch(int to, const void *ctx)
 {
 	char clock[32];
 	(void)ctx;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "unhang-eye");
 	signal(SIGHUP, SIG_IGN);
 	child_keep_only(to);

@@ -119,7 +119,6 @@ static struct str note_of(struct arena *a, const struct stored *i)
 static void prepare(int fd)
 {
 	sigset_t none;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	child_keep_two(fd, STDERR_FILENO);
@@ -327,7 +326,6 @@ static void think(int fd, const void *ctx)
 	const struct mind_work *m = ctx;
 	(void)fd;
 	close(m->hand->socket);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "unhang-mind");
 	m->mind(m->socket, m->ctx);
 }

@@ -19,6 +19,35 @@ enum way {
 	WAYS
 };
 
+struct silicon;
+
+/** A batch in the making. */
+struct batch {
+	struct silicon *t;
+	struct arena arena; // of paths, arguments and answers
+	VEC(struct probe) probes;
+	VEC(struct wave_slot) slots; // that are asked for
+	VEC(size_t) slot_probes;     // the probe of each
+	VEC(size_t) idle_probes;     // of registers that may say that there are no waves
+	struct request *waves;       // the request for waves; NULL: none
+	bool late;                   // it did not come back
+	struct probe_stuck stuck;    // where
+};
+
+/** A block of registers that was planned: its probes are one for the SGPRs, or one for each lane. */
+struct gpr_block {
+	size_t wave, words; // words: from the first register on
+	bool vector;
+	unsigned lanes;
+	size_t probe; // the first
+};
+
+/** Registers of waves that were read together (gprs.c). */
+struct gprs_read {
+	struct batch batch;
+	VEC(struct gpr_block) blocks;
+};
+
 struct silicon {
 	struct target target;
 	const struct know *know;
@@ -44,19 +73,7 @@ struct silicon {
 	struct text problems;
 	const struct wave *waves; // those that were read last
 	size_t nwaves;
-};
-
-/** A batch in the making. */
-struct batch {
-	struct silicon *t;
-	struct arena arena; // of paths, arguments and answers
-	VEC(struct probe) probes;
-	VEC(struct wave_slot) slots; // that are asked for
-	VEC(size_t) slot_probes;     // the probe of each
-	VEC(size_t) idle_probes;     // of registers that may say that there are no waves
-	struct request *waves;       // the request for waves; NULL: none
-	bool late;                   // it did not come back
-	struct probe_stuck stuck;    // where
+	struct gprs_read gprs;
 };
 
 static inline size_t batch_add(struct batch *b, struct probe p)
@@ -119,7 +136,12 @@ void waves_plan(struct batch *b);
 void waves_take(struct batch *b, struct request *r);
 /** Whether to try again: the file of this batch did not answer, and there is another. */
 bool waves_again(struct batch *b);
+/** The state of amdgpu_gprwave for a slot, and a probe of what it shows then. */
+struct gprwave_state *wave_gprwave(struct arena *a, const struct wave_slot *asked);
+struct probe wave_gprwave_probe(const char *path, const struct gprwave_state *s, size_t size);
 void wave_registers_answer(struct silicon *t, struct request *r);
+/** What was read of waves is old. */
+void gprs_forget(struct silicon *t);
 
 void rings_answer(struct silicon *t, struct request *r);
 void fences_answer(struct silicon *t, struct request *r);

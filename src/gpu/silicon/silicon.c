@@ -151,6 +151,7 @@ static struct str silicon_problems(struct target *target) { return text_str(&((s
 static void silicon_close(struct target *target)
 {
 	struct silicon *t = (struct silicon *)target;
+	gprs_forget(t);
 	text_free(&t->problems);
 	arena_free(&t->arena);
 	free(t);

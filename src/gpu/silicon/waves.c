@@ -5,8 +5,6 @@
 #include "base/bytes.h"
 #include "gpu/silicon/parts.h"
 
-enum { LANES_MOST = 64, GPRS_MOST = 1024 };
-
 /** What a unit that is not there answers for its status, which is the second word. */
 static const struct str no_such_unit = { "\xef\xbe\xbe\xbe", 4 };
 
@@ -16,14 +14,7 @@ uint64_t debugfs_wave_position(const struct wave_slot *s)
 	       (uint64_t)(s->slot & 0x3f) << 31 | (uint64_t)(s->simd & 0xff) << 37;
 }
 
-uint64_t debugfs_gpr_position(const struct wave_slot *s, bool vector, unsigned lane)
-{
-	return (uint64_t)(s->se & 0xff) << 12 | (uint64_t)(s->sh & 0xff) << 20 | (uint64_t)(s->cu & 0xff) << 28 |
-	       (uint64_t)(s->slot & 0xff) << 36 | (uint64_t)(s->simd & 0xff) << 44 | (uint64_t)(lane & 0xff) << 52 |
-	       (uint64_t)!vector << 60;
-}
-
-static struct gprwave_state *state_of(struct arena *a, const struct wave_slot *asked)
+struct gprwave_state *wave_gprwave(struct arena *a, const struct wave_slot *asked)
 {
 	struct gprwave_state *s = arena_alloc(a, sizeof(*s));
 	*s = (struct gprwave_state){
@@ -32,7 +23,7 @@ static struct gprwave_state *state_of(struct arena *a, const struct wave_slot *a
 	return s;
 }
 
-static struct probe by_ioctl(const char *path, const struct gprwave_state *s, size_t size)
+struct probe wave_gprwave_probe(const char *path, const struct gprwave_state *s, size_t size)
 {
 	return (struct probe){ .kind = PROBE_BANKED,
 			       .path = path,
@@ -54,7 +45,7 @@ static struct probe probe_of(struct batch *b, const struct wave_files *f, const 
 	size_t size = 4 * (w->n + 1);
 	struct probe p = { .kind = PROBE_READ, .path = f->wave, .offset = debugfs_wave_position(&asked), .size = size };
 	if (s->xcc || !f->wave)
-		p = by_ioctl(f->gprwave, state_of(&b->arena, &asked), size);
+		p = wave_gprwave_probe(f->gprwave, wave_gprwave(&b->arena, &asked), size);
 	// A unit's first slot tells for the others.
 	if (!s->slot && !b->waves->slots) {
 		p.unless = no_such_unit;
@@ -187,6 +178,7 @@ void waves_take(struct batch *b, struct request *r)
 	r->waves = kept;
 	r->n = waves.len;
 	if (!r->slots) { // ids of waves are those of the last list of all
+		gprs_forget(t);
 		t->waves = kept;
 		t->nwaves = waves.len;
 	}
@@ -194,62 +186,4 @@ void waves_take(struct batch *b, struct request *r)
 	r->answer = b->late ? ANSWER_TIMED_OUT : read ? ANSWER_GIVEN : ANSWER_REFUSED;
 	if (read && failed)
 		silicon_problem(t, "%zu of %zu wave slots could not be read", failed, b->slots.len);
-}
-
-// --- their registers ---
-
-/** One probe for the SGPRs, or one for each lane. */
-static void plan_registers(struct batch *b, const struct wave *w, const struct request *r)
-{
-	struct silicon *t = b->t;
-	struct wave_slot asked = wave_slot_asked(&t->words, &w->slot);
-	size_t first = r->block->address / 4, size = 4 * (first + r->block->count);
-	const char *gpr = silicon_file(t, &b->arena, "amdgpu_gpr");
-	const char *gprwave = silicon_file(t, &b->arena, "amdgpu_gprwave");
-	for (unsigned lane = 0; lane < r->lanes; lane++) {
-		uint64_t at = debugfs_gpr_position(&asked, r->block->vector, lane);
-		struct probe p = { .kind = PROBE_READ, .path = gpr, .offset = at, .size = size };
-		if (w->slot.xcc) {
-			struct gprwave_state *s = state_of(&b->arena, &asked);
-			s->gpr_or_wave = 1;
-			s->thread = lane;
-			s->vgpr_or_sgpr = r->block->vector;
-			p = by_ioctl(gprwave, s, size);
-		}
-		batch_add(b, p);
-	}
-}
-
-/** Of each register the lanes, as in a save area. */
-static bool take_registers(const struct batch *b, size_t at, const struct request *r)
-{
-	size_t first = r->block->address / 4;
-	for (unsigned lane = 0; lane < r->lanes; lane++) {
-		const struct probe *p = &b->probes.data[at + lane];
-		if (p->end != PROBE_GOOD || p->n < 4 * (first + r->block->count))
-			return false;
-		for (size_t i = 0; i < r->block->count; i++)
-			((uint32_t *)r->to)[i * r->lanes + lane] = get_u32(p->data + 4 * (first + i));
-	}
-	return true;
-}
-
-void wave_registers_answer(struct silicon *t, struct request *r)
-{
-	const struct wave_block *k = r->block;
-	struct batch b = { .t = t };
-	r->answer = ANSWER_ABSENT;
-	if (!k->wave || k->wave > t->nwaves || r->lanes > LANES_MOST || k->address / 4 > GPRS_MOST - k->count ||
-	    k->count > GPRS_MOST || r->size != (size_t)k->count * r->lanes * 4)
-		return;
-	gate_pass(t, NULL);
-	r->answer = t->gate.stuck ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
-	if (!t->gate.open)
-		return;
-	gate_guard(&b);
-	size_t at = b.probes.len;
-	plan_registers(&b, &t->waves[k->wave - 1], r);
-	batch_run(&b, SILICON_LOOK_MS);
-	r->answer = take_registers(&b, at, r) ? ANSWER_GIVEN : b.late ? ANSWER_TIMED_OUT : ANSWER_REFUSED;
-	batch_free(&b);
 }

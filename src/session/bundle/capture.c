@@ -46,7 +46,7 @@ static struct recording *record_on(struct tape *tape, void *ctx)
 {
 	enum { PATIENCE_MS = 10000 };
 	struct recording *r = ctx;
-	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices };
+	r->machine = (struct uh_machine){ .tape = tape, .devices = &r->devices, .know = r->know };
 	if (!r->nowhere)
 		r->nowhere = fopen("/dev/null", "w");
 	if (!r->found) {
@@ -120,6 +120,8 @@ static void look_as_doctor(struct tape *tape, void *ctx)
 	uh_error_free(uh_doctor(&o, r->nowhere, say_nothing, NULL, &wrong));
 }
 
+static const struct devices *devices_of(struct tape *tape, void *ctx) { return &record_on(tape, ctx)->devices; }
+
 static void look_at_fences(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
@@ -174,6 +176,8 @@ struct uh_error *bundle_take(const struct capture_options *o, struct captured *r
 	all.know = recording.know;
 	all.looks = list;
 	all.nlooks = LOOKS;
+	all.devices = devices_of;
+	all.devices_ctx = &recording;
 	struct uh_error *err = capture_take(&all, ret);
 	if (own)
 		know_free(own);

@@ -7,8 +7,9 @@
 enum { DEAD_MOST = 64, GOOD_SLOTS = 1 << 14 };
 
 struct tape_dead {
-	_Atomic uint32_t n;
+	_Atomic uint32_t n; // that are taken: several looks may find some at once
 	struct dead_file {
+		_Atomic bool there; // it is filled in
 		char path[512], stack[4096], wchan[128];
 		bool uninterruptible;
 	} list[DEAD_MOST];
@@ -29,9 +30,12 @@ void tape_dead_free(struct tape_dead *d)
 
 bool tape_dead_at(const struct tape_dead *d, size_t index, struct probe_stuck *ret)
 {
-	if (!d || index >= d->n)
+	const struct dead_file *f = NULL;
+	for (size_t i = 0; d && i < DEAD_MOST && !f; i++)
+		if (d->list[i].there && !index--)
+			f = &d->list[i];
+	if (!f)
 		return false;
-	const struct dead_file *f = &d->list[index];
 	*ret = (struct probe_stuck){ .is = true,
 				     .uninterruptible = f->uninterruptible,
 				     .at = str_z(f->path),
@@ -71,8 +75,10 @@ static struct str gpu_directory(struct str path)
 static const struct dead_file *dead_file(struct tape_dead *d, struct str path)
 {
 	struct str directory = gpu_directory(path);
-	for (size_t i = 0; i < d->n; i++) {
+	for (size_t i = 0; i < DEAD_MOST; i++) {
 		struct str other = str_z(d->list[i].path);
+		if (!d->list[i].there)
+			continue;
 		if (str_eq(path, other))
 			return &d->list[i];
 		if (!directory.n || !str_starts(other, directory))
@@ -96,14 +102,17 @@ void tape_note_dead(struct tape_dead *d, const struct probe_batch *b)
 			*slot = hash_of(path);
 	}
 	// One that could be killed was late only, as on a busy machine.
-	if (!b->stuck.uninterruptible || d->n == DEAD_MOST || dead_file(d, b->stuck.at))
+	if (!b->stuck.uninterruptible || d->n >= DEAD_MOST || dead_file(d, b->stuck.at))
 		return;
-	struct dead_file *f = &d->list[d->n];
+	const uint32_t at = d->n++;
+	if (at >= DEAD_MOST)
+		return;
+	struct dead_file *f = &d->list[at];
 	str_copy(f->path, sizeof(f->path), b->stuck.at);
 	str_copy(f->stack, sizeof(f->stack), b->stuck.stack);
 	str_copy(f->wchan, sizeof(f->wchan), b->stuck.wchan);
 	f->uninterruptible = b->stuck.uninterruptible;
-	d->n++;
+	f->there = true;
 }
 
 bool tape_mark_dead(const struct tape *t, struct probe_batch *b)

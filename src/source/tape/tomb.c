@@ -14,7 +14,7 @@
 
 #define DEBUGFS "/sys/kernel/debug/dri/"
 #define RENDER "/dev/dri/renderD"
-enum { NOTE_MOST = 1024, KEY_MOST = 64, FIRST_RENDER = 128 };
+enum { NOTE_MOST = 1024, KEY_MOST = TOMB_KEY_MOST, FIRST_RENDER = 128 };
 
 bool tomb_panics(void)
 {
@@ -34,37 +34,43 @@ static bool harmless(struct str name)
 	return false;
 }
 
-bool tomb_may_block(struct str path)
+enum tomb_way tomb_way(struct str path)
 {
 	if (str_starts(path, S(RENDER)))
-		return true;
+		return TOMB_RENDER;
 	if (str_starts(path, S("/sys/kernel/debug/kfd/")))
-		return true;
+		return TOMB_DEEP;
 	if (!str_starts(path, S(DEBUGFS)))
-		return false;
+		return TOMB_NONE;
 	struct str name = str_from(path, sizeof(DEBUGFS) - 1);
 	str_split(&name, '/');
-	return !harmless(name);
+	return harmless(name) || str_is(name, "amdgpu_gfxoff") ? TOMB_TEXT : TOMB_DEEP;
+}
+
+/** The word about GFXOFF is in memory, but who reads it wakes the device up. */
+bool tomb_may_block(struct str path)
+{
+	enum tomb_way way = tomb_way(path);
+	return way > TOMB_TEXT || (way == TOMB_TEXT && str_ends(path, S("/amdgpu_gfxoff")));
 }
 
 // --- which GPU ---
 
-/** The PCI address that a node of a GPU leads to. */
+/** The PCI address that a node of a GPU leads to: .../0000:03:00.0/drm/card0. */
 static bool pci_of_node(const char *node, char ret[static KEY_MOST])
 {
 	char path[96], target[512];
-	snprintf(path, sizeof(path), "/sys/class/drm/%.32s/device", node);
+	snprintf(path, sizeof(path), "/sys/class/drm/%.32s", node);
 	ssize_t n = readlink(path, target, sizeof(target));
 	struct str link = { target, n > 0 ? (size_t)n : 0 };
-	size_t at = link.n;
-	while (at && link.p[at - 1] != '/')
-		at--;
-	str_copy(ret, KEY_MOST, str_from(link, at));
-	return n > 0 && at < link.n;
+	ptrdiff_t at = str_find(link, S("/drm/"));
+	struct str pci = at < 0 ? (struct str){ 0 } : str_base(str_cut(link, (size_t)at));
+	str_copy(ret, KEY_MOST, pci);
+	return pci.n && pci.p[0] != '.';
 }
 
 /** What all files of a GPU share: its PCI address; else the directory, or the file. */
-static void key_of(struct str path, char ret[static KEY_MOST])
+void tomb_key(struct str path, char ret[static KEY_MOST])
 {
 	char node[40];
 	int64_t minor;
@@ -107,57 +113,66 @@ static uint64_t began(int pid, char *ret_state)
 	return p.began;
 }
 
-struct tomb {
-	int pid;
-	char path[512];
-};
+bool tomb_of_note(struct str note, struct tomb *ret, char *ret_state)
+{
+	int64_t pid, since, space;
+	if (!str_number(str_word(&note), &pid) || !str_number(str_word(&note), &since) ||
+	    !str_number(str_word(&note), &space) || pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
+		return false;
+	ret->pid = (int)pid;
+	str_copy(ret->path, sizeof(ret->path), str_trim(note));
+	*ret_state = '?';
+	if (began((int)pid, ret_state) != (uint64_t)since)
+		*ret_state = 0;
+	return true;
+}
+
+bool tomb_note(int pid, struct str path, struct text *ret)
+{
+	char state = '?';
+	uint64_t since = began(pid, &state);
+	text_printf(ret, "%d %llu %llu " STR_FMT "\n", pid, (unsigned long long)since, (unsigned long long)here(),
+		    STR_ARG(str_cut(path, 500)));
+	return since;
+}
 
 /** The child that waits for a file of this GPU. A note about one that has gone is removed. */
 static bool tomb_of(struct str path, struct tomb *ret)
 {
-	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state = '?';
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state;
 	struct stat st;
-	int64_t pid, since, space;
-	key_of(path, key);
+	tomb_key(path, key);
 	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
 	if (strchr(key, '/') || stat(TOMB_DIRECTORY, &st) || st.st_uid != 0 || st.st_mode & 022)
 		return false;
-	struct str text = small_file(file, room, sizeof(room));
-	if (!str_number(str_word(&text), &pid) || !str_number(str_word(&text), &since) ||
-	    !str_number(str_word(&text), &space) || pid <= 0 || pid > INT32_MAX || (uint64_t)space != here())
+	if (!tomb_of_note(small_file(file, room, sizeof(room)), ret, &state))
 		return false;
-	if (began((int)pid, &state) != (uint64_t)since || state != 'D') {
+	if (state != 'D')
 		unlink(file);
-		return false;
-	}
-	ret->pid = (int)pid;
-	str_copy(ret->path, sizeof(ret->path), str_trim(text));
-	return true;
+	return state == 'D';
 }
 
 void tomb_bury(int pid, struct str path)
 {
-	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], note[NOTE_MOST], state = '?';
-	uint64_t since = began(pid, &state);
-	if (!since || geteuid() != 0 || !tomb_may_block(path))
-		return;
-	key_of(path, key);
-	if (strchr(key, '/'))
-		return;
-	mkdir("/run/unhang", 0755);
-	mkdir(TOMB_DIRECTORY, 0755);
-	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
-	snprintf(note, sizeof(note), "%d %llu %llu " STR_FMT "\n", pid, (unsigned long long)since, (unsigned long long)here(),
-		 STR_ARG(str_cut(path, 500)));
-	uh_error_free(save_file(AT_FDCWD, file, str_z(note), 0644)); // without it the next look blocks once more
+	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST];
+	struct text note = { 0 };
+	tomb_key(path, key);
+	if (tomb_note(pid, path, &note) && geteuid() == 0 && tomb_way(path) && !strchr(key, '/')) {
+		mkdir("/run/unhang", 0755);
+		mkdir(TOMB_DIRECTORY, 0755);
+		snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
+		uh_error_free(save_file(AT_FDCWD, file, text_str(&note), 0644)); // without it the next look waits once more
+	}
+	text_free(&note);
 }
 
-/** A note about one file of debugfs speaks for all of that GPU's that may block, but for a word that the driver has in memory. The render node
- * is another way to the GPU. */
+/** A note about one file of debugfs speaks for all of that GPU's that lead as far. Where a text does not answer, none of them will. The render
+ * node is another way to the GPU. */
 static bool speaks_for(const struct tomb *t, struct str path)
 {
-	bool debugfs = str_starts(path, S("/sys/kernel/debug/")) && !str_ends(path, S("/amdgpu_gfxoff"));
-	return str_is(path, t->path) || (debugfs && str_starts(str_z(t->path), S("/sys/kernel/debug/")));
+	const enum tomb_way of = tomb_way(str_z(t->path)), way = tomb_way(path);
+	return str_is(path, t->path) || (of == TOMB_DEEP && way == TOMB_DEEP) ||
+	       (of == TOMB_TEXT && (way == TOMB_TEXT || way == TOMB_DEEP));
 }
 
 void tomb_mark(struct arena *a, struct probe_batch *b)
@@ -167,8 +182,12 @@ void tomb_mark(struct arena *a, struct probe_batch *b)
 	for (size_t i = 0; i < b->n && !b->root; i++) {
 		struct probe *p = &b->probes[i];
 		struct tomb t;
-		bool same = i && p->path == p[-1].path, may = same ? p[-1].buried : tomb_may_block(str_z(p->path));
-		p->buried = may && (same || panics || (tomb_of(str_z(p->path), &t) && speaks_for(&t, str_z(p->path))));
+		const struct str path = str_z(p->path);
+		if (i && p->path == p[-1].path)
+			p->buried = p[-1].buried;
+		else
+			p->buried = tomb_way(path) &&
+				    ((panics && tomb_may_block(path)) || (tomb_of(path, &t) && speaks_for(&t, path)));
 		p->buried |= any && !b->goes_on;
 		any |= p->buried;
 	}

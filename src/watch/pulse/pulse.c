@@ -90,7 +90,6 @@ static void watch(int to, const void *ctx)
 {
 	const struct know *k = ctx;
 	struct devices devices;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "unhang-pulse");
 	signal(SIGHUP, SIG_IGN);
 	child_keep_only(to);
