@@ -207,6 +207,31 @@ def test_storm(t, unhang):
     t.same([len(m.incidents()), len(list(m.top.glob("state/incidents/*/bundle.tar.zst")))], [1, 1], "and one bundle")
 
 
+def test_second(t, unhang):
+    """A boot has seen another incident before: each is explained as itself."""
+    late = "".join(f"    999.{n}00000 err amdgpu 0000:03:00.0: amdgpu: {line}\n" for n, line in
+                   enumerate(("ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102", "GPU reset begin!", "GPU reset(2) succeeded!"), 5))
+    m = Machine(unhang, "second", HEALTHY + "messages\n" + fault(700.5) + late)
+    m.once()
+    found = {i["class"]: i for i in m.incidents()}
+    t.same(sorted(found), ["gfx-ring-timeout", "gpu-page-fault-unmapped"], "two incidents of one GPU are two")
+    one = found["gfx-ring-timeout"]
+    said = json.loads((m.directory(one) / "diagnosis.json").read_text())["incidents"][0]
+    t.same([said["cause"]["class"], "ring gfx_0.0.0" in one["title"]], ["gfx-ring-timeout", True], "and the newer is explained as what it is")
+
+
+def test_explained_again(t, unhang):
+    """What comes after the bundle was taken is in the diagnosis when the incident is closed."""
+    lines = [(1001, "ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102"), (1001.01, "GPU reset begin!"), (1006, "GPU reset(2) succeeded!")]
+    m = Machine(unhang, "again", HEALTHY + "messages\n" + "".join(f"    {at:.6f} err amdgpu 0000:03:00.0: amdgpu: {line}\n" for at, line in lines))
+    m.configure("quiet 3")
+    told = m.until(f"grep -q closed {m.top}/out && grep -q succeeded {m.top}/state/incidents/*/diagnosis.txt")
+    t.same(words(told), ["opened", "explained", "closed"], "an incident is told three times")
+    one = m.incidents()[0]
+    said = json.loads((m.directory(one) / "diagnosis.json").read_text())["incidents"]
+    t.same([len(said), said[0]["cause"]["class"], "succeeded" in (m.directory(one) / "diagnosis.txt").read_text()], [1, "gfx-ring-timeout", True], "and its diagnosis has what came last")
+
+
 def test_kills(t, unhang):
     """The watch is killed at random moments; what it began, the next one ends."""
     m = Machine(unhang, "kills", HEALTHY + "messages\n" + fault(1000.1))
@@ -368,7 +393,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_kills, test_rights, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
