@@ -25,6 +25,9 @@ FAULT = [f"err amdgpu 0000:03:00.0: amdgpu: {line}" for line in (
     "[gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)", " in process python pid 4242 thread python pid 4242)",
     "  in page starting at address 0x00007f3a00001000 from client 10", "GCVM_L2_PROTECTION_FAULT_STATUS:0x00801430")]
 
+OOM = ["err job invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+       "err Memory cgroup out of memory: Killed process 24285 (job) total-vm:4981980kB, anon-rss:291508kB, file-rss:94808kB, shmem-rss:13568kB, UID:0 pgtables:1040kB oom_score_adj:0"]
+
 
 def fault(seconds, every=0.0001):
     return "".join(f"    {seconds + n * every:.6f} {line}\n" for n, line in enumerate(FAULT))
@@ -78,6 +81,9 @@ def test_quiet_machine(t, unhang):
     t.same([(g["unwell"], i["fault"]) for g in m.state()["gpus"] for i in m.state()["incidents"]], [(True, "node")], "and its GPU unwell")
     m = Machine(unhang, "idle", "idle")
     t.ok(unhang.run("incidents", "--state-dir", m.top / "state").stdout.startswith(b"Nothing was stored"), "and nothing stored")
+    m = Machine(unhang, "causeless", HEALTHY + "messages\n" + "".join(f"    1000.1 {line}\n" for line in OOM))
+    m.configure("quiet 600")
+    t.same(m.run(f"timeout 30 {m.command('--once')}; echo status $?").stdout.decode(), "status 0\n", "what has no cause to be told of is not waited for")
     opened = emulated.only_reads(t, unhang, "fault-mes-dead", ["watch", *m.options, "--once"], "the watch writes nothing to a GPU")
     t.ok(any(p == "/dev/kmsg" for p in opened), "it reads the kernel's log", str(opened)[:300])
 

@@ -263,7 +263,8 @@ void cases_follow(struct watcher *w, int64_t now)
 		c->due = now + c->wait;
 		c->wait = c->wait * 2 < WAIT_MOST_MS ? c->wait * 2 : WAIT_MOST_MS;
 		c->signs = signs_of(i);
-		if (!i->cause)
+		c->causeless = !i->cause;
+		if (c->causeless)
 			continue;
 		if (!c->known && join_look(w, c, i))
 			continue;

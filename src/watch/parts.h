@@ -23,6 +23,7 @@ struct watch_case {
 	uint64_t order;      // the engine's number of it
 	bool live;           // the engine still has it
 	bool known;          // it was told, and is on the disk
+	bool causeless;      // it was concluded, and has no cause that is worth telling
 	bool dirty;          // what is on the disk is old
 	bool hooks_wanted;   // they are to be told of its state
 	bool explain_wanted; // it is over, and the log has more of it than its bundle; before the hooks
