@@ -213,6 +213,31 @@ def test_storm(t, unhang):
     t.same([len(m.incidents()), len(list(m.top.glob("state/incidents/*/bundle.tar.zst")))], [1, 1], "and one bundle")
 
 
+def test_second(t, unhang):
+    """Two GPUs fail one after the other: each is explained as itself."""
+    late = "".join(f"    999.{n}00000 err amdgpu 0000:43:00.0: amdgpu: {line}\n" for n, line in
+                   enumerate(("ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102", "GPU reset begin!", "GPU reset(2) succeeded!"), 6))
+    m = Machine(unhang, "second", HEALTHY + HEALTHY.replace("03:", "43:") + "messages\n" + fault(999.5) + late)
+    m.once()
+    found = m.incidents()
+    said = {i["id"]: json.loads((m.directory(i) / "diagnosis.json").read_text())["incidents"][0] for i in found}
+    t.same(sorted(i["class"] for i in found), ["gfx-ring-timeout", "gpu-page-fault-unmapped"], "two GPUs that fail are two incidents")
+    t.same({i["id"]: said[i["id"]]["cause"]["class"] for i in found}, {i["id"]: i["class"] for i in found}, "and each is explained as what it is")
+    t.same(sorted((i["class"], i["gpu"]["pci"]) for i in found), [("gfx-ring-timeout", "0000:43:00.0"), ("gpu-page-fault-unmapped", "0000:03:00.0")], "with its own GPU")
+
+
+def test_explained_again(t, unhang):
+    """What comes after the bundle was taken is in the diagnosis when the incident is closed."""
+    lines = [(1001, "ring gfx_0.0.0 timeout, signaled seq=100, emitted seq=102"), (1001.01, "GPU reset begin!"), (1005, "GPU reset(2) succeeded!")]
+    m = Machine(unhang, "again", HEALTHY + "messages\n" + "".join(f"    {at:.6f} err amdgpu 0000:03:00.0: amdgpu: {line}\n" for at, line in lines))
+    m.configure("quiet 8")
+    told = m.until(f"grep -q closed {m.top}/out && grep -q succeeded {m.top}/state/incidents/*/diagnosis.txt")
+    t.same(words(told), ["opened", "explained", "closed"], "an incident is told three times")
+    one = m.incidents()[0]
+    said = json.loads((m.directory(one) / "diagnosis.json").read_text())["incidents"]
+    t.same([len(said), said[0]["cause"]["class"], "succeeded" in (m.directory(one) / "diagnosis.txt").read_text()], [1, "gfx-ring-timeout", True], "and its diagnosis has what came last")
+
+
 def test_kills(t, unhang):
     """The watch is killed at random moments; what it began, the next one ends."""
     m = Machine(unhang, "kills", HEALTHY + "messages\n" + fault(1000.1))
@@ -374,7 +399,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_kills, test_rights, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

@@ -65,6 +65,43 @@ static struct str report(struct uh_session *s, struct arena *a, bool json)
 	return kept;
 }
 
+/** Whether it is the one that the watch stored: of the same GPU, with its first message; one that a look found lasts. */
+static bool is_of(const struct incident *i, const struct stored *c)
+{
+	const double near_s = 0.5, first = (double)c->first_us / 1e6;
+	if (c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device))
+		return false;
+	if (str_is(c->origin, "look"))
+		return i->now;
+	for (size_t n = 0; n < i->events.len; n++) {
+		const struct stamp at = i->events.data[n]->time;
+		if (at.clock == TIME_BOOT && at.seconds > first - near_s && at.seconds < first + near_s)
+			return true;
+	}
+	return false;
+}
+
+/** A boot may have seen several incidents: this one is told first. */
+static void put_first(struct uh_session *s, const struct stored *c)
+{
+	struct incident **all = s->ledger.incidents.data;
+	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
+		struct incident *one = all[n];
+		if (!is_of(one, c))
+			continue;
+		memmove(all + 1, all, n * sizeof(*all));
+		all[0] = one;
+		return;
+	}
+}
+
+/** What the child that explains is given. */
+struct to_explain {
+	int bundle; // open
+	const struct stored *of;
+	bool since; // with what the kernel wrote since
+};
+
 static struct str answer_lines(const struct uh_session *s, struct arena *a)
 {
 	char *text = NULL;
@@ -85,25 +122,38 @@ static struct str answer_lines(const struct uh_session *s, struct arena *a)
 	return kept;
 }
 
+static void add_log(struct uh_session *s, int fd)
+{
+	const struct source_visitor v = session_visitor(s);
+	engine_end(s->engine);
+	source_kmsg_here(fd, "/dev/kmsg", &v);
+	engine_end(s->engine);
+}
+
 /** In a child, which gets the bundle as a descriptor. Where it cannot be read, nothing is said of it. */
 static void explain_child(int fd, const void *ctx)
 {
 	struct arena a = { 0 };
 	struct uh_machine *m;
-	const int bundle = *(const int *)ctx;
+	const struct to_explain *given = ctx;
+	const int bundle = given->bundle;
 	prctl(PR_SET_NAME, "unhang-explain");
 	child_keep_two(fd, bundle);
 	hold_descriptors();
 	door_leave();
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
 	door_end(); // what read the knowledge has rights
+	const int log = given->since ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
 	if (!lower_privileges(LOWER_NOGROUP))
 		_exit(1);
 	struct uh_error *err = machine_of_bundle(bundle, STORE_BUNDLE, &m);
 	if (err || !m)
 		_exit(1);
 	session_add_bundle(s, m);
+	if (log >= 0)
+		add_log(s, log);
 	uh_session_end(s);
+	put_first(s, given->of);
 	struct str lines = answer_lines(s, &a), json = report(s, &a, true), text = report(s, &a, false);
 	const struct explained head = { (uint32_t)lines.n, (uint32_t)json.n, (uint32_t)text.n };
 	if (!write_all(fd, (struct str){ (const char *)&head, sizeof(head) }) || !write_all(fd, lines) ||
@@ -115,14 +165,15 @@ static void explain_child(int fd, const void *ctx)
 }
 
 /** Saves what the child says of the bundle, without a look at it. */
-static void explain(const char *directory, FILE *to)
+static void explain(const char *directory, const struct stored *of, bool since, FILE *to)
 {
 	struct child c;
 	struct text all = { 0 };
 	struct arena a = { 0 };
 	struct explained head;
 	const int bundle = open(arena_printf(&a, "%s/" STORE_BUNDLE, directory).p, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	const bool begun = bundle >= 0 && child_begin_free(explain_child, &bundle, &c);
+	const struct to_explain given = { bundle, of, since };
+	const bool begun = bundle >= 0 && child_begin_free(explain_child, &given, &c);
 	if (bundle >= 0)
 		close(bundle);
 	if (!begun) {
@@ -170,7 +221,8 @@ static void recover(const struct capture_options *o, const char *partial)
 }
 
 /** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
-static void capture(void *ctx, const struct watch_settings *settings, const char *directory, struct str note, FILE *to)
+static void capture(void *ctx, const struct watch_settings *settings, const struct stored *of, const char *directory,
+		    struct str note, FILE *to)
 {
 	struct arena a = { 0 };
 	struct captured done = { 0 };
@@ -187,10 +239,16 @@ static void capture(void *ctx, const struct watch_settings *settings, const char
 		put(to, "bundle", S("taken"));
 	fflush(to);
 	if (!err)
-		explain(directory, to);
+		explain(directory, of, false, to);
 	uh_error_free(err);
 	captured_free(&done);
 	arena_free(&a);
+}
+
+static void explain_again(void *ctx, const struct stored *of, const char *directory, FILE *to)
+{
+	(void)ctx;
+	explain(directory, of, true, to);
 }
 
 static const char *word(struct arena *a, struct str s)
@@ -254,7 +312,7 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 {
 	struct teller teller = { problem, ctx };
 	struct know *k = look_knowledge(&teller);
-	const struct watch_hands hands = { capture, look, k };
+	const struct watch_hands hands = { capture, explain_again, look, k };
 	const struct watch_options options = { .config = o->config,
 					       .state_dir = o->state_dir,
 					       .run_dir = o->run_dir,

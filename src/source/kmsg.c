@@ -114,3 +114,15 @@ struct uh_error *source_kmsg(const char *path, const struct source_visitor *v)
 				   end == CHILD_LATE ? "reading it does not return" : "it could not be read to its end");
 	return err;
 }
+
+void source_kmsg_here(int fd, const char *path, const struct source_visitor *v)
+{
+	char record[RECORD_MOST];
+	const double began = clock_began();
+	ssize_t n;
+	v->record(v->ctx, path, NULL);
+	while ((n = read(fd, record, sizeof(record))) > 0 || (n < 0 && (errno == EPIPE || errno == EINTR)))
+		if (n > 0)
+			visit(path, (struct str){ record, (size_t)n }, began, v);
+	v->record(v->ctx, NULL, NULL);
+}

@@ -52,6 +52,8 @@ int source_journal_boots(const char *root);
 /** What a record of /dev/kmsg says: `priority,sequence,microseconds,flags;text`. A time that is none is -1. */
 struct source_record source_kmsg_record(struct str record);
 struct uh_error *source_kmsg(const char *path, const struct source_visitor *v);
+/** The same of one that is open already, without blocking; read here, by a process that may hang. */
+void source_kmsg_here(int fd, const char *path, const struct source_visitor *v);
 
 /** What a crash leaves of the system under @root: pstore, kdump's dmesg. NULL: this machine. */
 void source_crash_files(const char *root, const struct source_visitor *v);

@@ -212,6 +212,7 @@ void case_close(struct watcher *w, struct watch_case *c, struct str why)
 	c->stored.closed_by = why;
 	c->stored.ended = c->stored.last_us && str_is(c->stored.boot_id, w->boot_id) ? wall(w, c->stored.last_us) : 0;
 	c->check = 0;
+	c->explain_wanted = str_is(c->stored.bundle, "taken") && str_is(c->stored.boot_id, w->boot_id);
 	case_announce(w, c, "closed");
 	c->hooks_wanted = c->stored.hooks == 1; // who heard nothing of it need not hear that it is over
 }
@@ -422,8 +423,8 @@ void cases_sweep(struct watcher *w, int64_t now)
 		struct watch_case *c = w->cases.data[n];
 		w->look_wanted |= c->check && c->check > 1 && now >= c->check;
 		case_save(w, c, now);
-		bool over = c->known && str_is(c->stored.state, "closed") && !c->hooks_wanted && !c->dirty &&
-			    c->capture != CAPTURE_WANTED;
+		bool over = c->known && str_is(c->stored.state, "closed") && !c->hooks_wanted && !c->explain_wanted &&
+			    !c->dirty && c->capture != CAPTURE_WANTED;
 		if ((over || c->done) && !c->live && w->job.of != c) {
 			arena_free(&c->arena);
 			free(c);

@@ -144,11 +144,13 @@ static void work(int fd, const void *ctx)
 		if (err) // a full disk: there is no place for a bundle, and that is told
 			fprintf(to, "bundle %s\n", uh_error_message(err));
 		else
-			hands->capture(hands->ctx, s, directory, note_of(&a, j->stored), to);
+			hands->capture(hands->ctx, s, j->stored, directory, note_of(&a, j->stored), to);
 		uh_error_free(err);
 	}
 	if (j->task == HAND_LOOK)
 		hands->look(hands->ctx, to);
+	if (j->task == HAND_EXPLAIN)
+		hands->explain(hands->ctx, j->stored, store_path(&a, s->state_dir, j->stored->id), to);
 	if (j->task == HAND_HOOKS)
 		hooks_tell(s, j->stored, &problems);
 	for (struct str rest = text_str(&problems); rest.n;) {
@@ -226,6 +228,7 @@ static bool serve(struct hand *h, enum hand_task task, struct str text, struct t
 		good = start_job(h, task, &stored, why, ret_fd);
 		break;
 	case HAND_CAPTURE:
+	case HAND_EXPLAIN:
 	case HAND_HOOKS:
 		good = record && start_job(h, task, &stored, why, ret_fd);
 		break;

@@ -12,7 +12,10 @@ enum { LOOK_MS = 60000, EXPLAIN_MS = 60000, HOOKS_MS = 600000, BLOCK = 16 << 10,
 
 static enum hand_task task_of(enum job_kind kind)
 {
-	return kind == JOB_CAPTURE ? HAND_CAPTURE : kind == JOB_HOOKS ? HAND_HOOKS : HAND_LOOK;
+	return kind == JOB_CAPTURE ? HAND_CAPTURE :
+	       kind == JOB_EXPLAIN ? HAND_EXPLAIN :
+	       kind == JOB_HOOKS   ? HAND_HOOKS :
+				     HAND_LOOK;
 }
 
 static void start(struct watcher *w, enum job_kind kind, struct watch_case *of, int64_t deadline)
@@ -70,6 +73,14 @@ void jobs_start(struct watcher *w, int64_t now)
 	}
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
+		if (!c->explain_wanted || to_be_written(c))
+			continue;
+		c->explain_wanted = false;
+		start(w, JOB_EXPLAIN, c, now + EXPLAIN_MS);
+		return;
+	}
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
 		if (!c->hooks_wanted || to_be_written(c))
 			continue;
 		c->hooks_wanted = false;
@@ -117,6 +128,12 @@ static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 	c->hooks_wanted = c->stored.hooks < 1;
 	case_announce(w, c, "explained");
 	w->look_wanted = true;
+}
+
+static void end_explain(const struct watch_job *j)
+{
+	take_answer(j->of, text_str(&j->answer));
+	j->of->dirty = true;
 }
 
 static struct str known(struct arena *a, struct str word) { return str_is(word, "-") ? (struct str){ 0 } : arena_str(a, word); }
@@ -179,6 +196,8 @@ static void end(struct watcher *w, bool good, int64_t now)
 		end_capture(w, j->of, good);
 	else if (j->kind == JOB_LOOK)
 		end_look(w, good, now);
+	else if (j->kind == JOB_EXPLAIN)
+		end_explain(j);
 	while (text.n) {
 		struct str line = str_split(&text, '\n');
 		if (!str_is(str_word(&line), "problem"))

@@ -20,13 +20,14 @@ enum case_capture { CAPTURE_NONE, CAPTURE_WANTED, CAPTURE_DONE };
 struct watch_case {
 	struct arena arena;
 	struct stored stored;
-	uint64_t order;    // the engine's number of it
-	bool live;         // the engine still has it
-	bool known;        // it was told, and is on the disk
-	bool causeless;    // it was concluded, and has no cause that is worth telling
-	bool dirty;        // what is on the disk is old
-	bool hooks_wanted; // they are to be told of its state
-	bool done;         // nothing is left to do
+	uint64_t order;      // the engine's number of it
+	bool live;           // the engine still has it
+	bool known;          // it was told, and is on the disk
+	bool causeless;      // it was concluded, and has no cause that is worth telling
+	bool dirty;          // what is on the disk is old
+	bool hooks_wanted;   // they are to be told of its state
+	bool explain_wanted; // it is over, and the log has more of it than its bundle; before the hooks
+	bool done;           // nothing is left to do
 	enum case_capture capture;
 	uint64_t signs;   // that were there when it was last concluded
 	int64_t due;      // when it may be concluded next
@@ -36,7 +37,7 @@ struct watch_case {
 	int64_t retry;    // when to write it again
 };
 
-enum job_kind { JOB_NONE, JOB_CAPTURE, JOB_LOOK, JOB_HOOKS };
+enum job_kind { JOB_NONE, JOB_CAPTURE, JOB_LOOK, JOB_EXPLAIN, JOB_HOOKS };
 
 struct watch_job {
 	enum job_kind kind;

@@ -270,7 +270,8 @@ static bool is_quiet(const struct watcher *w)
 	for (size_t n = 0; n < w->cases.len; n++) {
 		const struct watch_case *c = w->cases.data[n];
 		bool full = c->dirty && c->retry; // it could not be written: nothing is to be waited for
-		busy |= !full && ((!c->known && !c->causeless) || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty);
+		busy |= !full && ((!c->known && !c->causeless) || c->capture == CAPTURE_WANTED || c->explain_wanted ||
+				  c->hooks_wanted || c->dirty);
 	}
 	return !busy;
 }
