@@ -43,8 +43,9 @@ def test_at_once(t, unhang):
 def test_all_files(t, unhang):
     """Not even the texts answer that the driver has in memory."""
     u, scenario = unhang.binary, unhang.write("all.scenario", "gpu 0000:03:00.0\n    part gfx90a\n    shaders ses 1 cus 2\n    file amdgpu_* blocks\n")
-    run = unhang.run("emulate", scenario, "--", "sh", "-c", f"({u} & {u} & {u} & wait; {u}; {u} rings) >/dev/null 2>&1; {ASLEEP}", timeout=100)
+    run = unhang.run("emulate", scenario, "--", "sh", "-c", f"cd {unhang.directory}; ({u} & {u} & {u} & wait; {u} rings) >/dev/null 2>&1; {u} --json >last.json; {ASLEEP}", timeout=100)
     t.same(run.stdout.decode().split()[-1], "1", "where no file answers, one child is left too")
+    t.ok('"health": "stuck"' in (unhang.directory / "last.json").read_text(), "and a later look says so, too")
 
 
 def test_capture(t, unhang):

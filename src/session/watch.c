@@ -62,11 +62,20 @@ static struct str report(struct uh_session *s, struct arena *a, bool json)
 	return kept;
 }
 
-static struct str answer_lines(const struct uh_session *s, struct arena *a)
+/** A bundle may tell of several: that of this GPU is meant, or else the first. */
+static const struct incident *incident_of(const struct uh_session *s, struct str gpu)
+{
+	for (size_t i = 0; i < s->ledger.incidents.len; i++)
+		if (gpu.n && str_eq(s->ledger.incidents.data[i]->gpu.device, gpu))
+			return s->ledger.incidents.data[i];
+	return s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
+}
+
+static struct str answer_lines(const struct uh_session *s, struct str gpu, struct arena *a)
 {
 	char *text = NULL;
 	size_t n = 0;
-	const struct incident *i = s->ledger.incidents.len ? s->ledger.incidents.data[0] : NULL;
+	const struct incident *i = incident_of(s, gpu);
 	FILE *to = i ? open_memstream(&text, &n) : NULL;
 	if (!to)
 		return (struct str){ 0 };
@@ -85,17 +94,18 @@ static struct str answer_lines(const struct uh_session *s, struct arena *a)
 /** In a child whose working directory is the incident's. */
 static void explain_child(int fd, const void *ctx)
 {
+	const struct watch_taken *what = ctx;
 	struct arena a = { 0 };
 	struct stat st;
 	child_keep_only(fd);
 	door_leave();
-	if (chdir(ctx) || stat(".", &st))
+	if (chdir(what->directory) || stat(".", &st))
 		_exit(1);
 	lower_privileges(st.st_gid);
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
 	uh_session_add_path(s, STORE_BUNDLE);
 	uh_session_end(s);
-	struct str lines = answer_lines(s, &a), json = report(s, &a, true), text = report(s, &a, false);
+	struct str lines = answer_lines(s, what->gpu, &a), json = report(s, &a, true), text = report(s, &a, false);
 	const struct explained head = { (uint32_t)lines.n, (uint32_t)json.n, (uint32_t)text.n };
 	if (!write_all(fd, (struct str){ (const char *)&head, sizeof(head) }) || !write_all(fd, lines) ||
 	    !write_all(fd, json) || !write_all(fd, text))
@@ -106,13 +116,14 @@ static void explain_child(int fd, const void *ctx)
 }
 
 /** Saves what the child says of the bundle, without a look at it. */
-static void explain(const char *directory, FILE *to)
+static void explain(const struct watch_taken *what, FILE *to)
 {
+	const char *directory = what->directory;
 	struct child c;
 	struct text all = { 0 };
 	struct arena a = { 0 };
 	struct explained head;
-	if (!child_begin_free(explain_child, directory, &c))
+	if (!child_begin_free(explain_child, what, &c))
 		return;
 	enum child_end end = child_wait(&c, now_ms() + EXPLAIN_MS, EXPLAINED_MOST, &all);
 	child_kill(&c, 0);
@@ -154,16 +165,16 @@ static void recover(const struct capture_options *o, const char *partial)
 }
 
 /** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
-static void capture(void *ctx, const struct watch_settings *settings, const char *directory, struct str note, FILE *to)
+static void capture(void *ctx, const struct watch_settings *settings, const struct watch_taken *what, FILE *to)
 {
 	struct arena a = { 0 };
 	struct captured done = { 0 };
-	const struct capture_options o = { .file = arena_printf(&a, "%s/" STORE_BUNDLE, directory).p,
+	const struct capture_options o = { .file = arena_printf(&a, "%s/" STORE_BUNDLE, what->directory).p,
 					   .know = ctx,
 					   .user_data = user_data_of(settings->user_data),
-					   .note = note,
+					   .note = what->note,
 					   .deadline_ms = (int)settings->capture_deadline * 1000 };
-	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
+	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", what->directory).p);
 	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;
 	if (err)
 		put(to, "bundle", str_z(uh_error_message(err)));
@@ -171,7 +182,7 @@ static void capture(void *ctx, const struct watch_settings *settings, const char
 		put(to, "bundle", S("taken"));
 	fflush(to);
 	if (!err)
-		explain(directory, to);
+		explain(what, to);
 	uh_error_free(err);
 	captured_free(&done);
 	arena_free(&a);

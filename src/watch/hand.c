@@ -139,7 +139,9 @@ static void work(int fd, const void *ctx)
 		_exit(1);
 	if (j->task == HAND_CAPTURE) {
 		store_vacuum(s->state_dir, (size_t)s->keep_incidents, (uint64_t)s->keep_megabytes << 20);
-		hands->capture(hands->ctx, s, store_path(&a, s->state_dir, j->stored->id), note_of(&a, j->stored), to);
+		const struct watch_taken what = { store_path(&a, s->state_dir, j->stored->id), j->stored->gpu,
+						  note_of(&a, j->stored) };
+		hands->capture(hands->ctx, s, &what, to);
 	}
 	if (j->task == HAND_LOOK)
 		hands->look(hands->ctx, to);

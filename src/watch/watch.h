@@ -9,10 +9,18 @@
 #include "report/watch/incidents.h"
 #include "watch/settings.h"
 
+/** Of which incident evidence is saved. */
+struct watch_taken {
+	const char *directory;
+	struct str gpu;  // its PCI address; empty: not known
+	struct str note; // what was seen before
+};
+
 /** What others do for it, in a child. An answer is lines of KEY VALUE, which the child writes to @to. */
 struct watch_hands {
-	/** Saves the evidence in @directory, with @note, which is a line of evidence itself, and what explain says of it. Lines: bundle, class, title, fault, action, gpu, job. */
-	void (*capture)(void *ctx, const struct watch_settings *s, const char *directory, struct str note, FILE *to);
+	/** Saves the evidence in its directory, with its note, which is a line of evidence itself, and what explain says of it. Lines: bundle, class, title,
+	 * fault, action, gpu, job. */
+	void (*capture)(void *ctx, const struct watch_settings *s, const struct watch_taken *what, FILE *to);
 	/** Looks at the GPUs. A line for each: gpu PCI UNIQUE-ID SERIAL WELL HEALTH SAYS..., where - is not known, and WELL is well, unwell or
 	 * unknown. Then, for each, its votes on progress: a line `votes`, its PCI address, lines of progress_take(), a line `end`. */
 	void (*look)(void *ctx, FILE *to);
