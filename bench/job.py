@@ -4,20 +4,23 @@ import pathlib
 import shutil
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
+LAUNCHES = 100000
 
 
-def turns(commands, repeat, environment=None):
-    """The median seconds of each command, one after the other in turns, so that a busy machine is busy for all."""
+def turns(commands, repeat, environment=None, of=statistics.median):
+    """The median seconds of each command (or another value of all), one after the other in turns, so that a busy machine is busy for all."""
     times = [[] for _ in commands]
     for _ in range(repeat):
         for command, taken in zip(commands, times):
             begin = time.perf_counter()
             subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
             taken.append(time.perf_counter() - begin)
-    return [statistics.median(taken) for taken in times]
+    return [of(taken) for taken in times]
 
 
 def first_byte(command, repeat):
@@ -45,9 +48,27 @@ def rows(row, unhang, work):
     done = subprocess.run(['hipcc', '--offload-arch=gfx90a', '-O1', '-o', program, TOP / 'tests/hip/programs.cpp', '-lhsa-runtime64'], capture_output=True, text=True)
     if done.returncode:
         return row('unhang run: 100,000 launches', f'not measured: {done.stderr.splitlines()[0]}', '')
+    costs(row, run, program, library)
+
+
+def costs(row, run, program, library):
+    """What is added once and what by each launch; and both as a part of a job whose kernels take as long as kernels do."""
     environment = {**os.environ, 'LD_LIBRARY_PATH': str(library), 'UNHANG_KFD': 'gpu gfx90a'}
-    launches = [program, 'many', '1', '100000']
-    ours, recorded, alone = turns([[*run, *launches], ['env', f'HSA_TOOLS_LIB={library}/libunhang-recorder.so', f'UNHANG_RECORDING=/dev/shm/unhang-bench-{os.getpid()}.recording', *launches],
-                                   launches], 7, environment)
-    pathlib.Path(f'/dev/shm/unhang-bench-{os.getpid()}.recording').unlink(missing_ok=True)
-    row('unhang run: a job of 100,000 launches', f'{(ours / alone - 1) * 100:+.1f} % of its {alone:.2f} s (the recorder alone: {(recorded / alone - 1) * 100:+.1f} %)', 'under 1 %')
+    recording = pathlib.Path(f'/dev/shm/unhang-bench-{os.getpid()}.recording')
+    recorder = ['env', f'HSA_TOOLS_LIB={library}/libunhang-recorder.so', f'UNHANG_RECORDING={recording}']
+    one, many = [program, 'many', '1', '1'], [program, 'many', '1', str(LAUNCHES)]
+    ways = [run, recorder, []]
+    times = turns([[*way, *job] for job in (one, many) for way in ways], 15, environment, min)
+    once, all_of = times[:3], times[3:]
+    row('unhang run: added once to a job that ends well', f'{(once[0] - once[2]) * 1000:+.1f} ms to its {once[2] * 1000:.0f} (the recorder alone: {(once[1] - once[2]) * 1000:+.1f} ms)', '')
+    by_launch = [(a - b) * 1e9 / LAUNCHES for a, b in zip(all_of, once)]
+    row(f'unhang run: added to each of {LAUNCHES:,} launches', f'{by_launch[0] - by_launch[2]:+.0f} ns to its {by_launch[2]:.0f} (the recorder alone: {by_launch[1] - by_launch[2]:+.0f} ns)', '')
+    row(f'unhang run: {LAUNCHES:,} launches of kernels that do nothing', f'{(all_of[0] / all_of[2] - 1) * 100:+.1f} % of {all_of[2]:.2f} s', '')
+    ours, alone = turns([[*run, *many], many], 3, {**environment, 'UNHANG_KFD': 'gpu gfx90a; slow kernel * 0.00001'})
+    row(f'unhang run: a job of {LAUNCHES:,} launches of kernels of {alone / LAUNCHES * 1e6:.0f} µs', f'{(ours / alone - 1) * 100:+.1f} % of its {alone:.2f} s', 'under 1 %')
+    recording.unlink(missing_ok=True)
+
+
+if __name__ == '__main__':
+    with tempfile.TemporaryDirectory() as made:
+        rows(lambda *columns: print('| ' + ' | '.join(columns) + ' |'), sys.argv[1], pathlib.Path(made))

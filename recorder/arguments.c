@@ -1,7 +1,7 @@
 // Level 3: the bytes of a kernel's arguments, beside its packet's record.
 #include "recorder/recorder.h"
 
-enum { SLOTS_LEAST = 16, LINE = 64 };
+enum { SLOTS_LEAST = 16 };
 
 void arguments_room(struct queue_state *q)
 {
@@ -66,47 +66,69 @@ static bool inside(const struct range *r, uint64_t address, uint64_t size)
 	return address >= r->begin && address < r->end && size <= r->end - address;
 }
 
+static __attribute__((noinline)) uint32_t state_ask(struct queue_state *q, uint64_t address, uint64_t size)
+{
+	const struct range r = range_ask(address);
+	range_keep(q, &r);
+	return inside(&r, address, size) ? r.state : REC_ARGUMENTS_UNKNOWN;
+}
+
 /** How much of the arguments can be copied, and why not all. */
-static uint32_t state_of(struct queue_state *q, uint64_t address, int size)
+static inline uint32_t state_of(struct queue_state *q, uint64_t address, int size)
 {
 	struct range r;
 	if (size < 0 || !address)
 		return size == -2 ? REC_ARGUMENTS_LEFT_OUT : REC_ARGUMENTS_UNKNOWN;
-	if (!range_read(q, &r) || !inside(&r, address, (uint64_t)size)) {
-		r = range_ask(address);
-		range_keep(q, &r);
+	return range_read(q, &r) && inside(&r, address, (uint64_t)size) ? r.state : state_ask(q, address, (uint64_t)size);
+}
+
+/** Bytes that are no whole words, or lie askew. @to: where the first goes, the word at place @i. */
+static __attribute__((noinline)) uint64_t copy_askew(uint64_t *to, uint64_t from, uint32_t n, unsigned i)
+{
+	uint64_t sum = 0;
+	for (uint32_t at = 0; at < n; at += 8, i++) {
+		uint64_t word = 0;
+		memcpy(&word, (const void *)(uintptr_t)(from + at), n - at < 8 ? n - at : 8);
+		sum += rec_check_word(word, i);
+		__atomic_store_n(&to[at / 8], word, __ATOMIC_RELAXED);
 	}
-	return inside(&r, address, (uint64_t)size) ? r.state : REC_ARGUMENTS_UNKNOWN;
+	return sum;
 }
 
-/** Memory that others may write by now: each word is read once. */
-static void copy_words(uint64_t *to, uint64_t from, uint32_t n)
+/** Copies @n bytes behind the first two words of a slot, and returns what they add to its check. Others may write to @from by now: each word
+ * is read once. */
+static inline uint64_t copy_words(uint64_t *slot, uint64_t from, uint32_t n)
 {
-	uint32_t i = 0;
-	for (; from % 8 == 0 && i + 8 <= n; i += 8)
-		to[i / 8] = __atomic_load_n((const uint64_t *)(uintptr_t)(from + i), __ATOMIC_RELAXED);
-	memcpy(&to[i / 8], (const void *)(uintptr_t)(from + i), n - i);
+	const unsigned end = 2 + (from % 8 ? 0 : n / 8);
+	const uint64_t *words = (const uint64_t *)(uintptr_t)from - 2;
+	uint64_t sum = 0;
+	unsigned i = 2;
+	for (; i < end; i++) {
+		const uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+		sum += rec_check_word(word, i);
+		__atomic_store_n(&slot[i], word, __ATOMIC_RELAXED);
+	}
+	const uint32_t done = (end - 2) * 8;
+	return done == n ? sum : sum + copy_askew(&slot[i], from + done, n - done, i);
 }
 
-void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address)
+void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address, uint32_t filter)
 {
-	uint64_t w[(sizeof(struct rec_arguments) + ARGUMENTS_MOST) / 8 + 1];
 	char *slots = __atomic_load_n((char **)&q->arguments, __ATOMIC_ACQUIRE);
 	if (!slots)
 		return;
-	const int size = kernel_arguments(kernel);
+	const int size = kernel_arguments_in(kernel, filter);
 	const uint32_t state = state_of(q, address, size), room = q->argument_stride - (uint32_t)sizeof(struct rec_arguments);
 	const uint32_t n = state != REC_ARGUMENTS_COPIED ? 0 : (uint32_t)size < room ? (uint32_t)size : room;
-	const uint32_t words = (n + 7) / 8;
-	w[1] = state | (uint64_t)n << 16 | (uint64_t)(size < 0 ? 0 : (uint32_t)size) << 32;
-	if (words)
-		w[1 + words] = 0;
-	copy_words(&w[2], address, n);
-	// Where the packet's place was taken by another one meanwhile, so may the memory of its arguments be.
+	const uint64_t first = state | (uint64_t)n << 16 | (uint64_t)(size < 0 ? 0 : (uint32_t)size) << 32;
+	uint64_t *slot = (uint64_t *)(slots + (id & q->argument_mask) * q->argument_stride);
+	const uint64_t sum = rec_check_begin(id) + rec_check_word(first, 1) + copy_words(slot, address, n);
+	// Where the packet's place was taken by another one meanwhile, so may the memory of its arguments be: the slot is left torn.
 	if (__builtin_expect(packet_overtaken(q, id), 0))
 		return;
-	rec_write((uint64_t *)(slots + (id & q->argument_mask) * q->argument_stride), w, 2 + words, id);
+	__atomic_store_n(&slot[1], first, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot[0], (uint32_t)id | (uint64_t)rec_check_end(sum) << 32, __ATOMIC_RELAXED);
 	const char *after = slots + ((id + 1) & q->argument_mask) * q->argument_stride;
-	for (uint32_t at = 0; at < 16 + n; at += LINE)
+	for (uint32_t at = 0; at < 16 + n; at += CACHE_LINE)
 		__builtin_prefetch(after + at, 1);
 }

@@ -41,14 +41,12 @@ static struct rec_thread *slot_take(uint32_t tid)
 	return NULL;
 }
 
-static __attribute__((noinline)) void thread_begin(void)
+static __attribute__((noinline)) struct thread_state *thread_begin(void)
 {
 	here.tried = true;
-	if (!atomic_load(&rec.on))
-		return;
-	struct rec_thread *t = slot_take((uint32_t)syscall(SYS_gettid));
+	struct rec_thread *t = atomic_load(&rec.on) ? slot_take((uint32_t)syscall(SYS_gettid)) : NULL;
 	if (!t)
-		return;
+		return &here;
 	t->call = 0;
 	t->depth = 0;
 	t->calls = 0;
@@ -57,60 +55,27 @@ static __attribute__((noinline)) void thread_begin(void)
 	pthread_setspecific(key, t);
 	here.slot = t;
 	here.number = (uint16_t)(t - rec.threads);
+	return &here;
 }
 
+// A function of its own: what some versions of the C library do to find a thread's own variable spoils vector registers.
 struct thread_state *thread_here(void)
 {
 	struct thread_state *t = &here;
-	if (__builtin_expect(!t->tried, 0))
-		thread_begin();
-	return t;
-}
-
-/** When a call begins. An allocation may seem some milliseconds older than it is; a free must not, or what was launched before it would
- * seem to use freed memory. Reading the clock is a third of what an allocation costs here. */
-static uint64_t time_of(enum rec_call call)
-{
-	const uint64_t coarse = call == CALL_POOL_ALLOCATE ? atomic_load_explicit(&rec.coarse, memory_order_relaxed) : 0;
-	return coarse ? coarse : rec_ticks();
-}
-
-void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c)
-{
-	struct rec_thread *s = t->slot;
-	if (!s || s->depth++)
-		return; // the outermost call is the one that the program made
-	__atomic_store_n(&s->a[0], a, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->a[1], b, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->a[2], c, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->since, time_of(call), __ATOMIC_RELAXED);
-	__atomic_store_n(&s->operation, t->operation, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->call, call, __ATOMIC_RELEASE);
-}
-
-void call_end(struct thread_state *t)
-{
-	struct rec_thread *s = t->slot;
-	if (!s || --s->depth)
-		return;
-	s->calls++;
-	__atomic_store_n(&s->call, CALL_NONE, __ATOMIC_RELEASE);
-}
-
-void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4])
-{
-	event_at(t, call, t->slot ? t->slot->since : rec_ticks(), status, a);
+	return __builtin_expect(t->tried, 1) ? t : thread_begin();
 }
 
 void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, hsa_status status, const uint64_t a[4])
 {
 	uint64_t w[RECORD_WORDS];
+	// As a rule the sampler has not looked since: then it is 0, without a division.
 	const uint64_t now = atomic_load_explicit(&rec.coarse, memory_order_relaxed);
-	const uint64_t took = now > began ? (now - began) / (rec.header->ticks_per_second / 1000000 + 1) : 0;
+	const uint64_t took = now > began ? (now - began) / rec.ticks_per_us : 0;
 	const uint64_t id = __atomic_fetch_add(&rec.events->next, 1, __ATOMIC_RELAXED);
 	w[1] = began;
 	w[2] = call | (uint64_t)t->number << 16 | (uint64_t)status << 32;
-	memcpy(&w[3], a, 4 * sizeof(*a));
+	for (unsigned i = 0; i < 4; i++)
+		w[3 + i] = a[i];
 	w[7] = t->operation | (took > UINT32_MAX ? UINT32_MAX : took) << 32;
 	rec_write(&rec.event_slots[(id & rec.event_mask) * RECORD_WORDS], w, RECORD_WORDS, id);
 	__builtin_prefetch(&rec.event_slots[((id + 1) & rec.event_mask) * RECORD_WORDS], 1);

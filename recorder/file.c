@@ -54,13 +54,20 @@ static struct rec_extent *free_extent(void)
 	return NULL;
 }
 
+/** What launches and calls write is faulted in beforehand. The rest is large, of most jobs little is touched, and who touches it is the
+ * sampler or a call that takes long anyway. */
+static int populate_of(enum extent_kind kind)
+{
+	return kind == EXTENT_LOG || kind == EXTENT_MEMORY || kind == EXTENT_STATISTICS ? 0 : MAP_POPULATE;
+}
+
 void *extent_add(enum extent_kind kind, uint32_t id, uint32_t head, uint64_t slots, uint32_t stride)
 {
 	const uint64_t size = (head + slots * stride + RECORDING_PAGE - 1) / RECORDING_PAGE * RECORDING_PAGE;
 	struct rec_extent *e = free_extent();
 	if (!e || rec.used + size > rec.budget || !allocate(rec.used, rec.used + size))
 		return NULL;
-	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, rec.fd, (off_t)rec.used);
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate_of(kind), rec.fd, (off_t)rec.used);
 	if (at == MAP_FAILED)
 		return NULL;
 	*e = (struct rec_extent){ .id = id, .offset = rec.used, .size = size, .slots = slots, .stride = stride, .head = head };
@@ -141,6 +148,7 @@ static void header_fill(struct rec_header *h)
 	clocks_note(&h->start);
 	h->clocks[0] = h->start;
 	h->ticks_per_second = rate_of(&h->start);
+	rec.ticks_per_us = h->ticks_per_second / 1000000 + 1;
 	read_small("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
 	h->boot_id[strcspn(h->boot_id, "\n")] = 0;
 	gethostname(h->host, sizeof(h->host) - 1);

@@ -126,13 +126,20 @@ enum rec_queue_flag {
 	REC_QUEUE_SHORT = 4,       // there was no room for a record for each packet
 };
 
+static inline uint64_t rec_check_begin(uint64_t id) { return (id ^ 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u; }
+/** What the word at place @i of a record adds. */
+static inline uint64_t rec_check_word(uint64_t word, unsigned i)
+{
+	return (word ^ (0x94d049bb133111ebu + i)) * (0xd6e8feb86659fd93u + 2 * (uint64_t)i * 0x2545f4914f6cdd1du);
+}
+static inline uint32_t rec_check_end(uint64_t sum) { return (uint32_t)(sum >> 32 ^ sum) | 1; }
 /** What a record's number and words make. A half that is written only is found out, and so is a writer that was lapped. */
 static inline uint32_t rec_check(const uint64_t *words, unsigned n, uint64_t id)
 {
-	uint64_t sum = (id ^ 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+	uint64_t sum = rec_check_begin(id);
 	for (unsigned i = 1; i < n; i++)
-		sum += (words[i] ^ (0x94d049bb133111ebu + i)) * (0xd6e8feb86659fd93u + 2 * (uint64_t)i * 0x2545f4914f6cdd1du);
-	return (uint32_t)(sum >> 32 ^ sum) | 1;
+		sum += rec_check_word(words[i], i);
+	return rec_check_end(sum);
 }
 
 /** A packet, as it lay in the queue when its doorbell was rung. */

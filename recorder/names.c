@@ -66,15 +66,17 @@ static void kernel_put(uint64_t kernel, int32_t arguments, uint32_t name, uint32
 	atomic_store_explicit(&r->kernel, kernel, memory_order_release);
 }
 
-int kernel_arguments(uint64_t kernel)
+int kernel_arguments_in(uint64_t kernel, uint32_t around)
 {
 	struct kernel_table *t = atomic_load_explicit(&kernels, memory_order_acquire);
 	const struct kernel_row *r = t && kernel ? row_of(t, kernel) : NULL;
 	if (!r || !r->kernel)
 		return -1;
-	const uint32_t filter = atomic_load_explicit(&r->filter, memory_order_relaxed) | thread_here()->filter;
+	const uint32_t filter = atomic_load_explicit(&r->filter, memory_order_relaxed) | around;
 	return filter == FILTER_IN ? atomic_load_explicit(&r->arguments, memory_order_relaxed) : -2;
 }
+
+int kernel_arguments(uint64_t kernel) { return kernel_arguments_in(kernel, thread_here()->filter); }
 
 const char *kernel_name(uint64_t kernel)
 {

@@ -56,12 +56,12 @@ static void head_fill(struct queue_state *q, uint32_t flags)
 	h->seen = flags & REC_QUEUE_FOUND ? __atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) : 0;
 }
 
-/** A queue that is gone, whose place in the file a new one of the same size may have: programs make and destroy them without end. */
-static struct queue_state *queue_again(uint64_t size)
+/** A queue that is gone, whose place in the file a new one of the same kind may have: programs make and destroy them without end. */
+static struct queue_state *queue_again(uint64_t size, uint32_t flags)
 {
 	for (uint32_t i = 0; i < rec.nqueues && rec.nqueues >= GONE_KEPT; i++) {
 		struct queue_state *q = rec.queues[i];
-		if (!q->gone || !q->head || q->size != size)
+		if (!q->gone || !q->head || q->size != size || (q->head->flags ^ flags) & REC_QUEUE_INTERCEPTED)
 			continue;
 		memset(q->head, 0, sizeof(*q->head) + (q->mask + 1) * RECORD_SIZE);
 		q->gone = false;
@@ -71,12 +71,14 @@ static struct queue_state *queue_again(uint64_t size)
 	return NULL;
 }
 
-static struct queue_state *queue_new(uint64_t size)
+static struct queue_state *queue_new(uint64_t size, uint32_t flags)
 {
-	uint64_t records = size;
-	struct queue_state *q = rec.nqueues < QUEUES_MOST ? calloc(1, sizeof(*q)) : NULL;
+	// Behind an intercept queue there is another of the same size, which the GPU reads.
+	uint64_t records = flags & REC_QUEUE_INTERCEPTED ? 2 * size : size;
+	struct queue_state *q = rec.nqueues < QUEUES_MOST ? aligned_alloc(CACHE_LINE, sizeof(*q)) : NULL;
 	if (!q)
 		return NULL;
+	memset(q, 0, sizeof(*q));
 	q->id = rec.nqueues;
 	q->size = size;
 	q->packet_mask = size - 1;
@@ -93,8 +95,8 @@ struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_
 	const uint64_t size = queue->size;
 	if (!size || size & (size - 1) || size > 1u << 24 || !queue->base)
 		return NULL;
-	struct queue_state *q = queue_again(size);
-	q = q ? q : queue_new(size);
+	struct queue_state *q = queue_again(size, flags);
+	q = q ? q : queue_new(size, flags);
 	if (!q)
 		return NULL;
 	q->queue = (struct amd_queue *)queue;
@@ -128,9 +130,19 @@ static __attribute__((noinline)) struct queue_state *queue_adopt(hsa_handle door
 	return q;
 }
 
-static inline uint64_t packet_word(const struct queue_state *q, uint64_t id, unsigned i)
+static inline const uint64_t *packet_at(const struct queue_state *q, uint64_t id)
 {
-	return __atomic_load_n(&q->packets[(id & q->packet_mask) * 8 + i], __ATOMIC_RELAXED);
+	return &q->packets[(id & q->packet_mask) * 8];
+}
+
+static inline uint64_t packet_word(const uint64_t *p, unsigned i) { return __atomic_load_n(&p[i], __ATOMIC_RELAXED); }
+
+/** The first word. Its lower half first: who writes a packet writes that last, and alone, so that a load of all of it would have to wait
+ * until that store has left the core. */
+static inline uint64_t packet_head(const uint64_t *p)
+{
+	const uint64_t low = __atomic_load_n((const uint32_t *)p, __ATOMIC_ACQUIRE);
+	return low | (uint64_t)__atomic_load_n((const uint32_t *)p + 1, __ATOMIC_RELAXED) << 32;
 }
 
 /** Work-group sizes have 16 bits each and 1024 is the most: minus one they need 10. */
@@ -140,12 +152,31 @@ static inline uint64_t group_of(uint64_t w0, uint64_t w1)
 	return (x & 1023) | (y & 1023) << 10 | (z & 1023) << 20 | (w0 >> 16 & 3) << 30;
 }
 
+/** Who launched it, and when. */
+struct launcher {
+	uint64_t time;
+	uint64_t who; // thread and operation, where word 7 has them
+	uint32_t filter;
+};
+
+/** The record of a packet whose words are @p; not words 0 and 7. */
+static inline void dispatch_words(const uint64_t *p, uint64_t w0, uint64_t time, uint64_t *w)
+{
+	const uint64_t w1 = packet_word(p, 1), grid = packet_word(p, 2);
+	w[1] = time;
+	w[2] = packet_word(p, 4);
+	w[3] = packet_word(p, 5);
+	w[4] = packet_word(p, 7);
+	w[5] = w1 >> 32 | grid << 32;
+	w[6] = grid >> 32 | group_of(w0, w1) << 32;
+}
+
 /** The signals that a barrier waits for are words 1 to 5 of its packet. */
-static void barrier_words(const struct queue_state *q, uint64_t id, uint64_t *w)
+static void barrier_words(const uint64_t *p, uint64_t *w)
 {
 	uint64_t n = 0, found[5] = { 0 };
 	for (unsigned i = 1; i <= 5; i++) {
-		const uint64_t signal = packet_word(q, id, i);
+		const uint64_t signal = packet_word(p, i);
 		if (signal)
 			found[n++] = signal;
 	}
@@ -155,39 +186,52 @@ static void barrier_words(const struct queue_state *q, uint64_t id, uint64_t *w)
 	w[6] = n;
 }
 
-/** @rung: its own doorbell was rung, so that it is written. false: its producer has not written it yet. */
-static inline bool packet_record(struct queue_state *q, uint64_t id, uint64_t time, uint64_t who, bool rung)
+/** @dispatch: it is a kernel, as far as is known. */
+static inline void record_write(struct queue_state *q, uint64_t id, uint64_t *w, struct launcher l, bool dispatch)
+{
+	if (__builtin_expect(packet_overtaken(q, id), 0)) {
+		__atomic_fetch_add(&q->head->unseen, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	rec_write(&q->records[(id & q->mask) * RECORD_WORDS], w, RECORD_WORDS, id);
+	// The next record goes where nothing has been for a whole round: fetched now, it is there when the next launch comes.
+	__builtin_prefetch(&q->records[((id + 1) & q->mask) * RECORD_WORDS], 1);
+	if (dispatch && rec_level() >= LEVEL_ARGUMENTS)
+		arguments_record(q, id, w[2], w[3], l.filter);
+}
+
+/** A packet that is no kernel, or is none any more. */
+static __attribute__((noinline)) bool other_record(struct queue_state *q, uint64_t id, struct launcher l, bool rung)
 {
 	uint64_t w[RECORD_WORDS];
-	// The header first: who writes a packet writes it last.
-	const uint64_t w0 = __atomic_load_n(&q->packets[(id & q->packet_mask) * 8], __ATOMIC_ACQUIRE);
-	const uint64_t w1 = packet_word(q, id, 1), grid = packet_word(q, id, 2);
+	const uint64_t *p = packet_at(q, id), w0 = packet_head(p);
 	uint64_t header = w0 & 0xffff;
 	const unsigned kind = header & 0xff;
-	w[1] = time;
-	w[2] = packet_word(q, id, 4);
-	w[3] = packet_word(q, id, 5);
-	w[4] = packet_word(q, id, 7);
-	w[5] = w1 >> 32 | grid << 32;
-	w[6] = grid >> 32 | group_of(w0, w1) << 32;
-	if (__builtin_expect(kind == AQL_KIND_INVALID, 0)) {
+	dispatch_words(p, w0, l.time, w);
+	if (kind == AQL_KIND_INVALID) {
 		// The GPU takes a packet's type away first and then counts it.
 		if (!rung && (int64_t)(__atomic_load_n(&q->queue->read_index, __ATOMIC_RELAXED) - id) <= 0)
 			return false;
 		header = REC_PACKET_TAKEN;
 	} else if (kind == AQL_KIND_BARRIER_AND || kind == AQL_KIND_BARRIER_OR) {
-		barrier_words(q, id, w);
+		barrier_words(p, w);
 	}
-	w[7] = header | who;
-	if (__builtin_expect(packet_overtaken(q, id), 0)) {
-		__atomic_fetch_add(&q->head->unseen, 1, __ATOMIC_RELAXED);
-		return true;
-	}
-	rec_write(&q->records[(id & q->mask) * RECORD_WORDS], w, RECORD_WORDS, id);
-	// The next record goes where nothing has been for a whole round: fetched now, it is there when the next launch comes.
-	__builtin_prefetch(&q->records[((id + 1) & q->mask) * RECORD_WORDS], 1);
-	if (rec_level() >= LEVEL_ARGUMENTS && (kind == AQL_KIND_DISPATCH || header == REC_PACKET_TAKEN))
-		arguments_record(q, id, w[2], w[3]);
+	w[7] = header | l.who;
+	record_write(q, id, w, l, kind == AQL_KIND_DISPATCH || header == REC_PACKET_TAKEN);
+	return true;
+}
+
+/** @rung: its own doorbell was rung, so that it is written. false: its producer has not written it yet. A kernel's words stay in
+ * registers. */
+static inline bool packet_record(struct queue_state *q, uint64_t id, struct launcher l, bool rung)
+{
+	uint64_t w[RECORD_WORDS];
+	const uint64_t *p = packet_at(q, id), w0 = packet_head(p);
+	if (__builtin_expect((w0 & 0xff) != AQL_KIND_DISPATCH, 0))
+		return other_record(q, id, l, rung);
+	dispatch_words(p, w0, l.time, w);
+	w[7] = (w0 & 0xffff) | l.who;
+	record_write(q, id, w, l, true);
 	return true;
 }
 
@@ -198,76 +242,99 @@ static bool recorded(const struct queue_state *q, uint64_t id)
 }
 
 /** A doorbell behind one of a later packet: producers that share a queue ring in any order. */
-static __attribute__((noinline)) void record_late(struct queue_state *q, uint64_t value, uint64_t time, uint64_t who)
+static void record_late(struct queue_state *q, uint64_t value, struct launcher l)
 {
 	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
 	for (uint64_t id = value, n = 0; n < WALK_BACK && !recorded(q, id) && (int64_t)(read + q->size - id) > 0; id--, n++)
-		if (!packet_record(q, id, time, who, id == value) || !id)
+		if (!packet_record(q, id, l, id == value) || !id)
 			return;
 }
 
 /** Packets that no doorbell named by itself: those of one producer that rings once for many, or of others that have not written theirs
  * yet. Where the GPU is a whole ring behind, the packet of the round before is still there. */
-static __attribute__((noinline)) void record_between(struct queue_state *q, uint64_t from, uint64_t end, uint64_t time,
-						     uint64_t who)
+static void record_between(struct queue_state *q, uint64_t from, uint64_t end, struct launcher l)
 {
 	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
 	// Nothing was recorded for a while: what the GPU has taken since may be overwritten.
 	if (end - from > WALK_BACK && (int64_t)(read - from) > 0)
 		from = (int64_t)(end - read) > 0 ? read : end;
 	for (; from != end && (int64_t)(read + q->size - from) > 0; from++)
-		packet_record(q, from, time, who, false);
+		if (!recorded(q, from))
+			packet_record(q, from, l, false);
 }
 
-void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation)
+/** A doorbell that names another packet than the one behind the last that was seen. */
+static __attribute__((noinline)) void record_jump(struct queue_state *q, uint64_t value, struct launcher l)
 {
-	const uint64_t time = rec_ticks(), end = value + 1, who = (uint64_t)thread << 16 | (uint64_t)operation << 32;
+	const uint64_t end = value + 1;
 	uint64_t seen = __atomic_load_n(&q->head->seen, __ATOMIC_RELAXED);
 	do
 		if ((int64_t)(end - seen) <= 0) {
-			record_late(q, value, time, who);
+			record_late(q, value, l);
 			return;
 		}
 	while (!__atomic_compare_exchange_n(&q->head->seen, &seen, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	if (__builtin_expect(seen != value, 0))
-		record_between(q, seen, value, time, who);
-	packet_record(q, value, time, who, true);
+	record_between(q, seen, value, l);
+	packet_record(q, value, l, true);
+}
+
+/** The packets up to @value, which is the one that the doorbell names. In turn, `seen` is stored without a lock on the bus, which would wait
+ * for the launch's own stores: another producer that rings at the same moment may be set back by one, and what is recorded already is
+ * passed over; the sampler puts it right. */
+static inline void queue_record(struct queue_state *q, uint64_t value, struct launcher l)
+{
+	if (__builtin_expect(__atomic_load_n(&q->head->seen, __ATOMIC_RELAXED) != value, 0)) {
+		record_jump(q, value, l);
+		return;
+	}
+	__atomic_store_n(&q->head->seen, value + 1, __ATOMIC_RELAXED);
+	packet_record(q, value, l, true);
 }
 
 void queue_record_unrung(struct queue_state *q, uint64_t end)
 {
+	const struct launcher l = { .time = rec_ticks(), .who = (uint64_t)RECORD_NO_THREAD << 16 };
 	uint64_t seen = __atomic_load_n(&q->head->seen, __ATOMIC_RELAXED);
 	const uint64_t read = __atomic_load_n(&q->queue->read_index, __ATOMIC_ACQUIRE);
 	// Those that are only reserved are not taken: their producers ring when they are written.
 	end = (int64_t)(read + q->size - end) < 0 ? read + q->size : end;
 	if ((int64_t)(end - seen) > 0 &&
 	    __atomic_compare_exchange_n(&q->head->seen, &seen, end, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		record_between(q, seen, end, rec_ticks(), (uint64_t)RECORD_NO_THREAD << 16);
+		record_between(q, seen, end, l);
 }
 
-static inline void doorbell(hsa_handle signal, int64_t value)
+/** At a level above 0; @then is the runtime's own. */
+static __attribute__((noinline)) void doorbell(hsa_handle signal, int64_t value, signal_store_fn *then)
 {
-	struct queue_state *q = queue_find(signal);
-	if (!q && ((const struct amd_signal *)(uintptr_t)signal)->kind < 0)
+	struct queue_state *q = signal ? queue_find(signal) : NULL;
+	if (!q && signal && ((const struct amd_signal *)(uintptr_t)signal)->kind < 0)
 		q = queue_adopt(signal);
-	if (!q || !q->head)
-		return;
-	const struct thread_state *t = thread_here();
-	queue_record(q, (uint64_t)value, t->number, t->operation);
+	if (q && q->head) {
+		const struct thread_state *t = thread_here();
+		const struct launcher l = { .time = rec_ticks(),
+					    .who = (uint64_t)t->number << 16 | (uint64_t)t->operation << 32,
+					    .filter = t->filter };
+		queue_record(q, (uint64_t)value, l);
+	}
+	then(signal, value);
 }
 
 void hook_store_relaxed(hsa_handle signal, int64_t value)
 {
-	if (rec_level() && signal)
-		doorbell(signal, value);
-	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_RELAXED])(signal, value);
+	signal_store_fn *then = (signal_store_fn *)next.core[CORE_SIGNAL_STORE_RELAXED];
+	if (rec_level())
+		doorbell(signal, value, then);
+	else
+		then(signal, value);
 }
 
 void hook_store_screlease(hsa_handle signal, int64_t value)
 {
-	if (rec_level() && signal)
-		doorbell(signal, value);
-	((signal_store_fn *)next.core[CORE_SIGNAL_STORE_SCRELEASE])(signal, value);
+	signal_store_fn *then = (signal_store_fn *)next.core[CORE_SIGNAL_STORE_SCRELEASE];
+	if (rec_level())
+		doorbell(signal, value, then);
+	else
+		then(signal, value);
 }
 
 /** The queue's own error function is behind ours. */
@@ -316,8 +383,11 @@ static hsa_status create(const struct creation *c, struct hsa_queue **ret)
 	}
 	// An intercept tool's creation calls the runtime's, and that one may pass here, too: the outer queue is the one that is rung.
 	pthread_mutex_lock(&rec.lock);
-	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ? queue_add(*ret, c->agent, 0) : NULL;
-	if (q && c->create == intercept_create)
+	const bool ours = c->create == intercept_create;
+	struct queue_state *q = atomic_load(&rec.on) && !queue_find((*ret)->doorbell) ?
+					queue_add(*ret, c->agent, ours ? REC_QUEUE_INTERCEPTED : 0) :
+					NULL;
+	if (q && ours)
 		intercept_begin(q);
 	pthread_mutex_unlock(&rec.lock);
 	event_note(t, CALL_QUEUE_CREATE, status, (uint64_t[4]){ (uintptr_t)*ret, c->size, c->agent });
@@ -346,11 +416,14 @@ hsa_status hook_queue_destroy(struct hsa_queue *queue)
 	if (!queue || !atomic_load(&rec.on))
 		return destroy(queue);
 	struct thread_state *t = thread_here();
+	struct passing *passing = NULL;
 	pthread_mutex_lock(&rec.lock);
 	struct queue_state *q = queue_find(queue->doorbell);
 	if (q) {
 		// The sampler may look at it under the lock only. The state stays: another thread may have just found it.
 		q->gone = true;
+		passing = q->passing;
+		q->passing = NULL;
 		bucket_drop(q->doorbell);
 		if (q->head)
 			q->head->destroyed = rec_ticks();
@@ -358,6 +431,7 @@ hsa_status hook_queue_destroy(struct hsa_queue *queue)
 	pthread_mutex_unlock(&rec.lock);
 	call_begin(t, CALL_QUEUE_DESTROY, (uintptr_t)queue, 0, 0);
 	const hsa_status status = destroy(queue);
+	passing_free(passing);
 	call_end(t);
 	event_note(t, CALL_QUEUE_DESTROY, status, (uint64_t[4]){ (uintptr_t)queue });
 	return status;

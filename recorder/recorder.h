@@ -18,7 +18,8 @@ enum {
 	ARGUMENTS_LEAST = 64,
 	ARGUMENTS_MOST = 4096,
 	FILTERS_MOST = 1024,
-	GPUS_MOST = 64
+	GPUS_MOST = 64,
+	CACHE_LINE = 64
 };
 enum { LEVEL_LAUNCHES = 1, LEVEL_ARGUMENTS = 3, LEVEL_STATISTICS = 5, LEVEL_INPUTS = 10 };
 
@@ -47,16 +48,16 @@ struct rec_agent {
 	uint32_t node, bdf;
 };
 
-/** A queue that is being recorded. */
+/** A queue that is being recorded. What each launch needs is in its first cache line. */
 struct queue_state {
-	struct amd_queue *queue;
-	hsa_handle doorbell, agent;
 	struct rec_queue *head; // NULL: there was no room; it is known, and not recorded
+	struct amd_queue *queue;
+	const uint64_t *packets;
 	uint64_t *records;
 	uint64_t mask; // of records
 	uint64_t size, packet_mask;
-	const uint64_t *packets;
 	struct rec_arguments *arguments; // NULL: none yet
+	hsa_handle doorbell, agent;
 	uint64_t argument_mask;
 	uint32_t argument_stride, id;
 	// Where the runtime says that arguments lie: asked once for each piece of memory.
@@ -64,8 +65,9 @@ struct queue_state {
 	_Atomic uint32_t range_state, range_turn;
 	uint64_t last_write; // of the sampler
 	bool gone;
-	hsa_handle released; // of an intercept queue: the signal of the kernel that was let go last
-};
+	hsa_handle released;     // of an intercept queue: the signal of the kernel that was let go last
+	struct passing *passing; // of an intercept queue: what it handed on to the GPU; NULL: not known
+} __attribute__((aligned(CACHE_LINE)));
 
 /** The thread that runs. */
 struct thread_state {
@@ -88,6 +90,7 @@ struct recorder {
 	struct rec_settings settings;
 	int fd;
 	struct rec_header *header;
+	uint64_t ticks_per_us; // rounded up
 	uint64_t used, budget; // of the file
 	pthread_mutex_t lock;  // for what is made seldom: extents, queues, names
 	// Each is a piece of the file, or NULL.
@@ -149,6 +152,7 @@ static inline int rec_level(void) { return atomic_load_explicit(&rec.level, memo
 static inline void rec_write(uint64_t *to, uint64_t *words, unsigned n, uint64_t id)
 {
 	words[0] = (uint32_t)id | (uint64_t)rec_check(words, n, id) << 32;
+#pragma GCC unroll 8
 	for (unsigned i = 0; i < n; i++)
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
 }
@@ -199,19 +203,53 @@ void vacuum(const char *directory, uint32_t keep);
 
 // calls.c
 struct thread_state *thread_here(void);
-/** The thread is inside of a call from now on. */
-void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c);
-void call_end(struct thread_state *t);
 /** Something that happened at a time. */
 void event_at(const struct thread_state *t, enum rec_call call, uint64_t began, hsa_status status, const uint64_t a[4]);
+
+/** When a call begins. An allocation may seem some milliseconds older than it is; a free must not, or what was launched before it would
+ * seem to use freed memory. Reading the clock is a third of what an allocation costs here. */
+static inline uint64_t call_time(enum rec_call call)
+{
+	const uint64_t coarse = call == CALL_POOL_ALLOCATE ? atomic_load_explicit(&rec.coarse, memory_order_relaxed) : 0;
+	return coarse ? coarse : rec_ticks();
+}
+
+/** The thread is inside of a call from now on. */
+static inline void call_begin(struct thread_state *t, enum rec_call call, uint64_t a, uint64_t b, uint64_t c)
+{
+	struct rec_thread *s = t->slot;
+	if (!s || s->depth++)
+		return; // the outermost call is the one that the program made
+	__atomic_store_n(&s->a[0], a, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->a[1], b, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->a[2], c, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->since, call_time(call), __ATOMIC_RELAXED);
+	__atomic_store_n(&s->operation, t->operation, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->call, call, __ATOMIC_RELEASE);
+}
+
+static inline void call_end(struct thread_state *t)
+{
+	struct rec_thread *s = t->slot;
+	if (!s || --s->depth)
+		return;
+	s->calls++;
+	__atomic_store_n(&s->call, CALL_NONE, __ATOMIC_RELEASE);
+}
+
 /** A call that has returned. */
-void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4]);
+static inline void event_note(const struct thread_state *t, enum rec_call call, hsa_status status, const uint64_t a[4])
+{
+	event_at(t, call, t->slot ? t->slot->since : rec_ticks(), status, a);
+}
 
 // names.c
 void names_of_executable(hsa_handle executable);
 void names_unload(hsa_handle executable);
 /** Bytes of arguments of a kernel that this thread launches; -1: it is not known, -2: filters leave it out. */
 int kernel_arguments(uint64_t kernel);
+/** The same of a thread whose operation has this filter. */
+int kernel_arguments_in(uint64_t kernel, uint32_t filter);
 /** Its name as the file has it, without ".kd"; NULL: not known. */
 const char *kernel_name(uint64_t kernel);
 /** An entry of the log. The lock is held. false: there is no room. */
@@ -232,8 +270,6 @@ hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type,
 hsa_status hook_queue_destroy(struct hsa_queue *queue);
 /** Makes a queue known. The lock is held. */
 struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags);
-/** The packets up to @value, which is the one that the doorbell names. */
-void queue_record(struct queue_state *q, uint64_t value, uint16_t thread, uint32_t operation);
 /** The packets below @end, of which no doorbell told. */
 void queue_record_unrung(struct queue_state *q, uint64_t end);
 
@@ -241,13 +277,17 @@ void queue_record_unrung(struct queue_state *q, uint64_t end);
 hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 void intercept_begin(struct queue_state *q);
+void passing_free(struct passing *s);
+/** How far the GPU is. An intercept queue hands packets on before they run: @read, its own index, says that only. The lock is held. */
+uint64_t intercept_read(struct queue_state *q, uint64_t read);
 
 // operations.c
 /** One ends while others that began in it go on: the thread stays in those. */
 void operation_end_outer(uint32_t operation);
 
 // arguments.c
-void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address);
+/** @filter: of the operation that launches it. */
+void arguments_record(struct queue_state *q, uint64_t id, uint64_t kernel, uint64_t address, uint32_t filter);
 /** Room for arguments, once the level asks for them. The lock is held. */
 void arguments_room(struct queue_state *q);
 
@@ -264,6 +304,8 @@ void memory_apply(void);
 void sampler_start(void);
 void sampler_stop(void);
 void sample(void);
+/** The value of a signal that may be gone; false: it is. */
+bool signal_value(uint64_t signal, int64_t *ret);
 /** Reads memory that may be gone: through the kernel, which does not fault. 0: it was read, or errno. */
 int read_safely(const void *at, void *ret, size_t size);
 

@@ -15,11 +15,15 @@ int read_safely(const void *at, void *ret, size_t size)
 	return process_vm_readv(rec.pid, &to, 1, &from, 1, 0) == (ssize_t)size ? 0 : errno;
 }
 
+bool signal_value(uint64_t signal, int64_t *ret)
+{
+	return !read_safely((const char *)(uintptr_t)signal + offsetof(struct amd_signal, value), ret, sizeof(*ret));
+}
+
 static bool signal_fired(uint64_t signal)
 {
 	int64_t value;
-	return !read_safely((const char *)(uintptr_t)signal + offsetof(struct amd_signal, value), &value, sizeof(value)) &&
-	       value <= 0;
+	return signal_value(signal, &value) && value <= 0;
 }
 
 /** The queue's indices; false: the runtime has taken its memory back without a word. Where a sandbox forbids to ask the kernel, the
@@ -61,6 +65,7 @@ static void sample_queue(struct queue_state *q)
 		q->gone = true;
 		return;
 	}
+	read = intercept_read(q, read);
 	if (read != h->read || !h->moved)
 		__atomic_store_n(&h->moved, now, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->read, read, __ATOMIC_RELAXED);

@@ -8,15 +8,14 @@
 #define EXPORT __attribute__((visibility("default")))
 
 #ifdef __x86_64__ // how C++ returns an object is part of the interface; elsewhere Python falls back to a dispatch mode
-enum { DEEPEST = 64, DIMENSIONS_MOST = 64 };
+// All of this library's variables of a thread are less than 512 bytes: for so much glibc finds room where it is quick to find again.
+enum { DEEPEST = 36, DIMENSIONS_MOST = 64 };
 
 static struct unhang_torch torch; // written once, before the observer is added
 
 /** The operators that this thread is in. PyTorch hands the same object to the end of an operator as to its beginning. */
-static __thread struct {
-	const void *function;
-	uint32_t operation;
-} inside[DEEPEST];
+static __thread const void *functions[DEEPEST];
+static __thread uint32_t operations[DEEPEST];
 static __thread unsigned depth;
 
 static uint64_t word_at(const char *at)
@@ -81,20 +80,25 @@ static size_t tensors_read(const char *function, struct unhang_tensor *ret)
 	return found;
 }
 
-static void forget(unsigned at) { memmove(&inside[at], &inside[at + 1], (--depth - at) * sizeof(inside[0])); }
+static void forget(unsigned at)
+{
+	const unsigned behind = --depth - at;
+	memmove(&functions[at], &functions[at + 1], behind * sizeof(functions[0]));
+	memmove(&operations[at], &operations[at + 1], behind * sizeof(operations[0]));
+}
 
 /** What a user names (record_function) begins inside of an operator that ends before it does. */
 static void leave(const void *function)
 {
 	unsigned at = depth;
-	while (at && inside[at - 1].function != function)
+	while (at && functions[at - 1] != function)
 		at--;
 	if (!at)
 		return;
 	if (at == depth)
-		unhang_recorder_end(inside[at - 1].operation);
+		unhang_recorder_end(operations[at - 1]);
 	else
-		operation_end_outer(inside[at - 1].operation);
+		operation_end_outer(operations[at - 1]);
 	forget(at - 1);
 }
 
@@ -110,8 +114,8 @@ static void **operator_start(void **ret, const void *function)
 		forget(0);
 	const uint32_t operation = unhang_recorder_begin(torch.name(function), tensors, tensors_read(function, tensors));
 	if (operation) {
-		inside[depth].function = function;
-		inside[depth++].operation = operation;
+		functions[depth] = function;
+		operations[depth++] = operation;
 	}
 	return ret;
 }

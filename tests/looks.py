@@ -200,6 +200,35 @@ def test_stack(l):
         t.same((i["class"], any(r["id"] == "mesa-page-fault" for r in i.get("remedies", []))), ("gpu-page-fault-unmapped", mesa), f"a process that {name}")
 
 
+def test_old_fault(l):
+    """What is stuck now is not the work of a fault of another program, nor of one that something else came after."""
+    t = l.t
+    loop = "    part gfx1100\n" + BUSY + "    wave 64 pc cycle 0.003 0x7f2210000540 0x7f2210000548 vmid 8 pipe 0 queue 2\n"
+    train = f"""process train
+    queue 1 gpu {PCI} ring 0x7f2200000000 size 0x10000 rptr 41 wptr 43 place 1.0.2 vmid 8
+    packet 1 41 dispatch kernel 0x7f2210000440 args 0x7f2220000000 signal 0x7f2230000000
+    memory 0x7f2230000000 1 0 1 0
+    vram {PCI} 2G
+messages
+"""
+    fault = f"""    {{at}}.1 err  amdgpu {PCI}: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32771)
+    {{at}}.1 err  amdgpu {PCI}: amdgpu:  Process {{who}} thread python3 pid 4711
+    {{at}}.1 err  amdgpu {PCI}: amdgpu:   in page starting at address 0x00007f3a00001000 from client 10
+    {{at}}.1 err  amdgpu {PCI}: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031
+"""
+    reset = f"""    700.0 err  amdgpu {PCI}: amdgpu: ring gfx_0.0.0 timeout, signaled seq=88123, emitted seq=88125
+    700.1 info amdgpu {PCI}: amdgpu: GPU reset begin!
+    704.0 info amdgpu {PCI}: amdgpu: GPU reset(1) succeeded!
+"""
+    mine, other = "train pid $pid(train)", "python3 pid 4711"
+    for name, messages, wanted in (("a fault of another program, long ago", fault.format(at=6, who=other), "shader-livelock"),
+                                   ("a fault of another program, just now", fault.format(at=980, who=other), "shader-livelock"),
+                                   ("a fault of its own", fault.format(at=980, who=mine), "gpu-page-fault-unmapped"),
+                                   ("a fault of its own before a reset", fault.format(at=600, who=mine) + reset, "shader-livelock")):
+        document = l.now(name, loop, train + messages)
+        t.same(l.first(document)["class"], wanted, f"a loop after {name}")
+
+
 def test_idle_slots(l):
     """Of a GPU, or an XCC, on which nothing is busy no slot for waves is read."""
     t, record = l.t, l.unhang.directory / "slots.json"
@@ -236,7 +265,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_idle_slots, test_render_node):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_render_node):
         test(l)
     t.end()
 

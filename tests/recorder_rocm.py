@@ -97,6 +97,26 @@ def test_hang(t, r):
         job.communicate()
 
 
+def test_hang_behind(t, r):
+    """An intercept queue hands packets on before they run: which one does is known all the same."""
+    for level, nth, what in ((1, 7, "may be intercepted"), (5, 19, "is intercepted")):
+        job = r.start(f"gpu gfx90a; hang kernel fill launch {nth}", "series", 20, level=level, UNHANG_MAX_LEVEL="5", UNHANG_INCLUDE="*saxpy*")
+        job.stdout.readline()
+
+        def running():
+            found = r.read(job.pid, "--all")
+            return [p for p in dispatches(found) if p["kernel"] == FILL] if any(p["progress"] == "running" for p in dispatches(found)) else None
+        fills = tap.wait_for(lambda: (f := running()) and f[nth - 1]["progress"] == "running" and f)
+        t.same([p["progress"] in ("ended", "probably-ended") for p in fills or []], [True] * (nth - 1) + [False] * (21 - nth), f"where a queue {what}: fill {nth} runs, those before it have ended")
+        job.kill()
+        job.communicate()
+        end = [p["kernel"] for p in dispatches(r.read(job.pid, "--all")) if p["progress"] == "running"]
+        t.same(end, [FILL], f"where a queue {what}: so it was when the job was killed")
+    ended = r.run(kfd.OPEN, "launches", level=1, UNHANG_MAX_LEVEL="5")
+    left = [p for p in dispatches(r.read(ended.pid, "--all")) if p["progress"] not in ("ended", "probably-ended")]
+    t.same((ended.out, left), (kfd.LAUNCHES, []), "of a job that ended nothing is left on the GPU")
+
+
 def test_fault(t, r):
     job = r.run(kfd.OPEN, "read-beyond", 64)
     recording = r.read(job.pid)
@@ -282,6 +302,7 @@ def main():
         test_launches(t, r)
         test_threads(t, r)
         test_hang(t, r)
+        test_hang_behind(t, r)
         test_fault(t, r)
         test_core(t, r)
         test_allocation(t, r)

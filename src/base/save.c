@@ -79,8 +79,15 @@ static bool become_like(int like, int fd)
 	return copy_attributes(like, fd);
 }
 
+enum save_how { SAVE_REPLACE, SAVE_SOON, SAVE_NEW, SAVE_OVER };
+struct save_way {
+	enum save_how how;
+	mode_t mode;
+	int like; // a file whose owner and attributes it gets; -1: none
+};
+
 /** Writes the file under its unfinished name. Where that fails, errno says why, and nothing is left of it. */
-static bool write_unfinished(const struct save_place *p, struct str bytes, mode_t mode, int like,
+static bool write_unfinished(const struct save_place *p, struct str bytes, const struct save_way *way,
 			     char room[static NAME_MAX + 1])
 {
 	unsigned number;
@@ -91,20 +98,18 @@ static bool write_unfinished(const struct save_place *p, struct str bytes, mode_
 		errno = ENAMETOOLONG;
 		return false;
 	}
-	_cleanup_close_ int fd = openat(p->dir, room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	_cleanup_close_ int fd = openat(p->dir, room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, way->mode);
 	if (fd < 0)
 		return false;
 	// What the umask took away. The boot partition's file system has no modes, and refuses.
-	bool good = (like < 0 || become_like(like, fd)) && (!fchmod(fd, mode) || errno == EPERM) && write_all(fd, bytes) &&
-		    !fsync(fd);
+	bool good = (way->like < 0 || become_like(way->like, fd)) && (!fchmod(fd, way->mode) || errno == EPERM) &&
+		    write_all(fd, bytes) && (way->how == SAVE_SOON || !fsync(fd));
 	int error = errno;
 	if (!good)
 		unlinkat(p->dir, room, 0);
 	errno = error;
 	return good;
 }
-
-enum save_how { SAVE_REPLACE, SAVE_NEW, SAVE_OVER };
 
 /** Gives the finished file its name. NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
 static bool give_name(const struct save_place *p, const char *unfinished, bool replace)
@@ -127,19 +132,25 @@ static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t
 		how == SAVE_OVER ? openat(p.dir, p.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
 	if (how == SAVE_OVER && (like < 0 || fstat(like, &st)))
 		return uh_error_os(errno, "%s", path);
-	if (!write_unfinished(&p, bytes, how == SAVE_OVER ? st.st_mode & 07777 : mode, like, unfinished))
+	const struct save_way way = { how, how == SAVE_OVER ? st.st_mode & 07777 : mode, like };
+	if (!write_unfinished(&p, bytes, &way, unfinished))
 		return uh_error_os(errno, "%s", path);
 	if (!give_name(&p, unfinished, how != SAVE_NEW)) {
 		err = uh_error_os(errno, "%s", path);
 		unlinkat(p.dir, unfinished, 0);
 		return err;
 	}
-	return place_sync(&p, path);
+	return how == SAVE_SOON ? NULL : place_sync(&p, path);
 }
 
 struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode)
 {
 	return save(dir, path, bytes, mode, SAVE_REPLACE);
+}
+
+struct uh_error *save_soon(int dir, const char *path, struct str bytes, mode_t mode)
+{
+	return save(dir, path, bytes, mode, SAVE_SOON);
 }
 
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode)

@@ -9,6 +9,9 @@
 /** Writes @bytes to a new file beside @path, makes sure that they are on the disk, and renames it to @path. If @path is a link, the link
  * is replaced, not the file that it leads to. The directory must exist. A relative @path begins at the directory @dir, or AT_FDCWD. */
 struct uh_error *save_file(int dir, const char *path, struct str bytes, mode_t mode);
+/** As save_file(), but does not wait for the disk: what a kill of the program spares, a crash of the machine within the next seconds may
+ * not. */
+struct uh_error *save_soon(int dir, const char *path, struct str bytes, mode_t mode);
 /** As save_file(), but an error if @path exists already, even if it appeared only meanwhile. */
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode);
 /** As save_file() for a file that exists: mode, owner and extended attributes (SELinux label, ACL) stay. */

@@ -26,6 +26,7 @@ struct part {
 	struct incident *incident;
 	size_t group; // the smallest index of those it belongs to
 	bool kernel;
+	bool outlived; // its log goes on with another incident of the same GPU
 	struct time_range times[CLOCKS];
 	size_t npages, npids;
 	uint64_t pages[KEYS_MAX], pids[KEYS_MAX];
@@ -80,7 +81,8 @@ static void describe(struct part *p)
 		r->known = true;
 		if (diag_page(e, &page))
 			add_key(p->pages, &p->npages, page);
-		if (str_number(diag_value(e, "pid"), &pid) && pid > 99) // small ones are the same in every container
+		// Those that a program tells are the same in every container if they are small.
+		if (str_number(diag_value(e, "pid"), &pid) && (pid > 99 || !e->program))
 			add_key(p->pids, &p->npids, (uint64_t)pid);
 		p->kernel |= !e->program;
 	}
@@ -90,6 +92,7 @@ static bool share_fault(const struct part *a, const struct part *b)
 {
 	return share_key(a->pages, a->npages, b->pages, b->npages);
 }
+
 static bool share_process(const struct part *a, const struct part *b)
 {
 	return share_key(a->pids, a->npids, b->pids, b->npids);
@@ -237,14 +240,19 @@ static bool is_aftermath(const struct part *a, const struct part *b)
 	return x->cause->class->gives_up != y->cause->class->gives_up;
 }
 
-/** How the GPU is now, and what happened to it before in the same boot: one story, unless a reset ended the one before it. */
+/** How the GPU is now, and what happened to it before in the same boot: one story, unless a reset ended the one before it, another came
+ * after it, or its program is not the one that is stuck. A hang lasts until a reset. */
 static bool now_and_before(const struct part *now, const struct part *before)
 {
 	const struct incident *x = now->incident, *y = before->incident;
 	double apart = distance(now, before);
-	if (!before->kernel || y->reset_ended || (y->gpu.device.n && !str_eq(x->gpu.device, y->gpu.device)))
+	if (!before->kernel || before->outlived || y->reset_ended || (y->gpu.device.n && !str_eq(x->gpu.device, y->gpu.device)))
 		return false;
-	return has_hang(y) ? apart >= 0 : apart >= 0 && apart <= JOB_SECONDS;
+	if (has_hang(y))
+		return apart >= 0;
+	if (share_process(now, before))
+		return apart >= 0 && apart <= JOB_SECONDS;
+	return apart >= 0 && apart <= SAME_SECONDS && !(now->npids && before->npids);
 }
 
 static bool belong(const struct part *a, const struct part *b, size_t kernels)
@@ -304,6 +312,17 @@ static size_t count_kernels(const struct part *parts, size_t n)
 	return count;
 }
 
+/** Parts of a log lie in its order. */
+static void find_outlived(struct part *parts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t m = i + 1; m < n && parts[i].kernel; m++)
+			parts[i].outlived |= parts[m].kernel && !parts[m].incident->now && parts[m].incident->cause &&
+					     share_source(&parts[i], &parts[m]) &&
+					     parts[i].incident->boot == parts[m].incident->boot &&
+					     str_eq(parts[i].incident->gpu.device, parts[m].incident->gpu.device);
+}
+
 /** What shares a fault or a process first: the rest then has less to choose from. */
 static void join_parts(struct part *parts, size_t n, size_t kernels, bool strong)
 {
@@ -344,6 +363,7 @@ size_t incidents_join(struct incident **list, size_t n)
 	size_t kernels = count_kernels(parts, n);
 	for (size_t i = 0; i < n; i++)
 		parts[i].group = i;
+	find_outlived(parts, n);
 	join_parts(parts, n, kernels, true);
 	join_parts(parts, n, kernels, false);
 	size_t left = 0;

@@ -124,8 +124,13 @@ struct run_try *try_new(struct arena *a)
 	return t;
 }
 
+/** A job that failed may take the machine with it in the next moment; who waits for the end of a good one need not wait for the disk. */
+static bool ended_well(const struct run_try *t) { return str_is(t->ended, "done"); }
+
 static struct uh_error *save_report(const struct run_told *r, const char *path)
 {
+	const struct run_try *last = r->ntries ? r->tries[r->ntries - 1] : NULL;
+	const bool soon = !last || !last->ended.n || ended_well(last);
 	char *p = NULL;
 	size_t n = 0;
 	FILE *out = open_memstream(&p, &n);
@@ -133,7 +138,7 @@ static struct uh_error *save_report(const struct run_told *r, const char *path)
 		return uh_error_os(errno, "%s", path);
 	report_run(r, true, 0, out);
 	fclose(out);
-	struct uh_error *err = save_file(AT_FDCWD, path, (struct str){ p, n }, 0640);
+	struct uh_error *err = (soon ? save_soon : save_file)(AT_FDCWD, path, (struct str){ p, n }, 0640);
 	free(p);
 	return err;
 }
@@ -148,6 +153,7 @@ static void told(const struct supervisor *s, struct uh_error *err)
 /** One file, because each costs the start of the job some milliseconds until it is on the disk. */
 void disk_note(const struct supervisor *s)
 {
+	const bool soon = s->tries.len && ended_well(s->tries.data[s->tries.len - 1]);
 	struct arena a = { 0 };
 	struct text t = { 0 };
 	run_text(s->run, &t);
@@ -155,7 +161,8 @@ void disk_note(const struct supervisor *s)
 		text_add(&t, S(TRY_BEGINS "\n"));
 		try_text(s->tries.data[i], &t);
 	}
-	told(s, save_file(AT_FDCWD, arena_printf(&a, "%s/run", s->directory).p, text_str(&t), 0640));
+	const char *path = arena_printf(&a, "%s/run", s->directory).p;
+	told(s, (soon ? save_soon : save_file)(AT_FDCWD, path, text_str(&t), 0640));
 	text_free(&t);
 	arena_free(&a);
 }

@@ -125,6 +125,7 @@ static void reap(struct supervisor *s, struct job_try *a)
 {
 	int status;
 	pid_t pid;
+	errno = 0;
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
 		const bool over = WIFEXITED(status) || WIFSIGNALED(status);
 		if (pid == s->helper.child.pid)
@@ -136,6 +137,8 @@ static void reap(struct supervisor *s, struct job_try *a)
 		else if (a && pid == a->root && WIFCONTINUED(status))
 			a->root_stopped = false;
 	}
+	if (a)
+		a->childless = pid < 0 && errno == ECHILD;
 }
 
 void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds)
@@ -322,7 +325,10 @@ static void end_orphans(struct supervisor *s, struct job_try *a, int64_t now)
 /** The job has ended, or is being ended: until none of its processes is left. */
 static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 {
-	tree_list(s->helper.child.pid, &a->pids);
+	// What a child leaves behind becomes our child: who has none need not look for more.
+	a->pids.n = 0;
+	if (!a->childless)
+		tree_list(s->helper.child.pid, &a->pids);
 	if (a->root_gone && !a->pids.n) {
 		a->phase = PHASE_GONE;
 		return;

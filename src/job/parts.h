@@ -155,7 +155,8 @@ struct job_try {
 	const char *directory; // of the try
 	pid_t root;
 	bool root_gone, root_stopped, oom;
-	int status; // as waitpid() has it
+	bool childless; // none of its processes is left
+	int status;     // as waitpid() has it
 	int64_t began;
 	enum job_phase phase;
 	enum job_why why;

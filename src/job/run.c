@@ -310,7 +310,8 @@ static struct uh_error *try_once(struct supervisor *s, struct run_try *t)
 		if (WIFSIGNALED(a->status) || a->kill_sent)
 			terminal_restore(&s->terminal);
 		ended_judge(s, a);
-		disk_save(s);
+		if (!str_is(t->ended, "done")) // of which there is nothing more to find out
+			disk_save(s);
 		study(s, a);
 		drop_cores(s, a);
 		wait_for_memory(s, a);

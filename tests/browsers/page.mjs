@@ -140,6 +140,21 @@ async function folder(page, kind) {
 	await page.click('#again');
 }
 
+/** Files and a folder, dropped from a file manager. */
+async function dropped(page, kind) {
+	const client = await page.createCDPSession();
+	for (const names of [['server.log', 'dmesg.txt'], ['evidence']]) {
+		await page.evaluate(() => { document.body.dataset.state = ''; });
+		const data = { items: [], files: names.map(name => path.join(work, name)), dragOperationsMask: 1 };
+		for (const type of ['dragEnter', 'dragOver', 'drop'])
+			await client.send('Input.dispatchDragEvent', { type, x: 200, y: 200, data });
+		const answer = await answered(page);
+		ok(answer.state === 'explained' && await saved(page, 'json') === program(...names), `${kind}: ${names.join(' and ')}, dropped, as the program does`, answer);
+		await page.click('#again');
+	}
+	await client.detach();
+}
+
 /** Where something is absent, the report says so. */
 async function core(page, kind) {
 	await give(page, path.join(top, 'docs/sample-gpucore'), path.join(top, 'docs/sample-kernel.co'));
@@ -207,7 +222,7 @@ for (const [kind, options] of Object.entries(BROWSERS)) {
 	for (const size of Object.keys(SIZES)) {
 		const page = await opened(browser, SIZES[size]);
 		await look(page, kind, size);
-		for (const test of size !== 'wide' ? [pasted] : kind === 'chromium' ? [pasted, files, folder, core, hostile, large] : [pasted, files, core, hostile, large])
+		for (const test of size !== 'wide' ? [pasted] : kind === 'chromium' ? [pasted, files, folder, dropped, core, hostile, large] : [pasted, files, core, hostile, large])
 			await test(page, kind);
 		ok(!page.left.length, `${kind}, ${size}: no request leaves`, page.left);
 		ok(!page.said.some(s => /Content.Security.Policy|violates/i.test(s)), `${kind}, ${size}: nothing is tried that its policy forbids`, page.said);

@@ -68,6 +68,14 @@ async function* filesOf(entry) {
 	}
 }
 
+async function* filesBelow(directory, path) {
+	for await (const [name, handle] of directory.entries())
+		if (handle.kind === "file")
+			yield { name: `${path}/${name}`, blob: await handle.getFile() };
+		else
+			yield* filesBelow(handle, `${path}/${name}`);
+}
+
 /** Files of the same name that come from several places. */
 function withOwnNames(files) {
 	const names = new Set();
@@ -93,11 +101,13 @@ function explain(files, text) {
 }
 
 async function takeDropped(transfer) {
-	const entries = [...transfer.items].filter(item => item.kind === "file").map(item => item.webkitGetAsEntry());
+	// Chromium does not let a page that was opened from a disk read through entries: files are taken as they are, folders by their handles.
+	const given = [...transfer.items].filter(item => item.kind === "file")
+		.map(item => ({ entry: item.webkitGetAsEntry(), blob: item.getAsFile(), handle: item.getAsFileSystemHandle?.() }));
 	const text = transfer.getData("text/plain");
 	const files = [];
-	for (const entry of entries)
-		for await (const file of filesOf(entry))
+	for (const { entry, blob, handle } of given)
+		for await (const file of !entry?.isDirectory ? [{ name: blob.name, blob }] : handle ? filesBelow(await handle, entry.name) : filesOf(entry))
 			if (files.push(file) > FILES_MOST)
 				break;
 	if (files.length || text)

@@ -62,7 +62,7 @@ static const struct kind_key class_keys[] = {
 	{ "gives-up", KEY_FLAG, AT(know_class, gives_up) },
 	{ "reset-artefact", KEY_FLAG, AT(know_class, reset_artefact) },
 	{ "compute-stuck", KEY_FLAG, AT(know_class, compute_stuck) },
-	{ "picture", KEY_CHOICE, AT(know_class, picture), .choices = "timeline addresses waits lanes ranks" },
+	{ "picture", KEY_CHOICE, AT(know_class, picture), .choices = "timeline addresses waits lanes ranks queues" },
 	{ 0 },
 };
 static const struct kind_key source_keys[] = {

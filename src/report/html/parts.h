@@ -30,7 +30,7 @@ void html_details(struct html_report *h, const struct incident *i);
 /** Chooses the lines that are quoted, before anything refers to them; and writes them. */
 void html_quote(struct html_report *h, const struct incident *i);
 void html_evidence(struct html_report *h);
-/** Code, rings, queues and waves. */
+/** Code and waves. */
 void html_tables(struct html_report *h, const struct incident *i);
 /** At the end: what was read, and what the file tells about the machine and its people. */
 void html_about(struct html_report *h);

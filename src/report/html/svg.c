@@ -39,7 +39,7 @@ static void put_label(struct html *p, double at, double y, struct str label)
 	page_numbers(p, "<text x=\"%.2f%%\" y=\"%.0f\" text-anchor=\"", at * 100, y);
 	page_markup(p, at < LEFT ? S("start") : at > RIGHT ? S("end") : S("middle"));
 	page_put(p, "\">");
-	page_text(p, label);
+	page_clipped(p, label, PHONE / LETTER);
 	page_put(p, "</text>");
 }
 

@@ -1,4 +1,4 @@
-// Tables of what a core or a dump holds: the code where the waves are, queues with their positions, and every wave.
+// Tables of what a core or a dump holds: the code where the waves are, and every wave.
 #include "report/html/parts.h"
 
 enum { ROWS = 100 }; // of one table: a browser lays out only those that are seen (page.css)
@@ -71,35 +71,6 @@ static void put_code(struct html_report *h, const struct incident *i)
 	html_fold_end(h);
 }
 
-static void put_queue(struct html *p, const struct queue_row *q)
-{
-	page_numbers(p, "<tr><th scope=\"row\">%u</th>", q->id);
-	if (q->indexes_known)
-		page_numbers(p, "<td>%llu</td><td>%llu</td><td>%llu</td>", (unsigned long long)q->read_index,
-			     (unsigned long long)q->write_index, (unsigned long long)(q->write_index - q->read_index));
-	else
-		page_put(p, "<td class=\"unknown\" colspan=\"3\">not known</td>");
-	if (q->head.n)
-		page_element(p, "td", "td", q->head);
-	else
-		page_put(p, "<td class=\"unknown\">not known</td>");
-	page_numbers(p, "<td>%zu</td></tr>\n", q->waves);
-}
-
-static void put_queues(struct html_report *h, const struct dump *d)
-{
-	struct html *p = &h->page;
-	html_fold(h, "queues", "Queues", d->nqueues);
-	page_put(p, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Queues\"><table><thead><tr><th "
-		    "scope=\"col\">Queue</th>"
-		    "<th scope=\"col\">Read</th><th scope=\"col\">Written</th><th scope=\"col\">Waiting</th>"
-		    "<th scope=\"col\">Packet at the head</th><th scope=\"col\">Waves</th></tr></thead><tbody>\n");
-	for (size_t n = 0; n < d->nqueues; n++)
-		put_queue(p, &d->queues[n]);
-	page_put(p, "</tbody></table></div>\n");
-	html_fold_end(h);
-}
-
 static void put_wave(struct html *p, const struct wave_row *w)
 {
 	page_numbers(p, "<tr><th scope=\"row\">%zu</th><td>%u</td><td>", w->id, w->queue);
@@ -136,46 +107,14 @@ static void put_waves(struct html_report *h, const struct dump *d)
 	html_fold_end(h);
 }
 
-/** Facts of the driver's rings that a look at the GPU, or its device core, told. */
-static void put_rings(struct html_report *h, const struct incident *i)
-{
-	static const char *const names[] = { "ring", "ring_rptr", "ring_wptr", "ring_packet", "ring_waits" };
-	enum { NAMES = sizeof(names) / sizeof(names[0]) };
-	struct html *p = &h->page;
-	size_t told = 0;
-	for (size_t n = 0; n < i->events.len; n++) {
-		const struct diag_event *e = i->events.data[n];
-		if (!diag_fact(e, "ring_rptr") && !diag_fact(e, "ring_packet"))
-			continue;
-		if (!told++) {
-			html_fold(h, "rings", "Rings", 0);
-			page_put(p, "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Rings\"><table><thead><tr>"
-				    "<th scope=\"col\">Ring</th><th scope=\"col\">Read</th><th scope=\"col\">Written</th>"
-				    "<th scope=\"col\">Packet at the head</th><th scope=\"col\">It waits "
-				    "for</th></tr></thead><tbody>\n");
-		}
-		page_put(p, "<tr>");
-		for (size_t k = 0; k < NAMES; k++)
-			page_element(p, "td", "td", diag_value(e, names[k]));
-		page_put(p, "</tr>\n");
-	}
-	if (!told)
-		return;
-	page_put(p, "</tbody></table></div>\n");
-	html_fold_end(h);
-}
-
 void html_tables(struct html_report *h, const struct incident *i)
 {
 	put_code(h, i);
-	put_rings(h, i);
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct dump *d = &i->events.data[n]->dump;
-		if (d->nqueues)
-			put_queues(h, d);
-		if (d->nwaves)
-			put_waves(h, d);
-		if (d->nwaves || d->nqueues)
-			return; // of one target
+		if (!d->nwaves)
+			continue;
+		put_waves(h, d);
+		return; // of one target
 	}
 }

@@ -58,6 +58,7 @@ bool picture_of_addresses(const struct diagnosis *d, const struct incident *i, s
 bool picture_of_waits(const struct diagnosis *d, const struct incident *i, struct picture *p);
 bool picture_of_lanes(const struct diagnosis *d, const struct incident *i, struct picture *p);
 bool picture_of_ranks(const struct diagnosis *d, const struct incident *i, struct picture *p);
+bool picture_of_queues(const struct diagnosis *d, const struct incident *i, struct picture *p);
 
 void picture_heads(struct picture *p, const char *const *heads, size_t n);
 /** The next cell of the table, copied; and a number, which is empty where it is negative. */

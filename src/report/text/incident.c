@@ -114,7 +114,7 @@ void prose_fault(const struct incident *i, struct text *to)
 
 void prose_title(const struct incident *i, struct text *to)
 {
-	text_printf(to, "%s" STR_FMT ".", i->history ? "In the past, the GPU works now: " : "", STR_ARG(i->title));
+	text_printf(to, "%s" STR_FMT ".", i->history ? "Past incident, the GPU works now. " : "", STR_ARG(i->title));
 	if (i->last_work.n)
 		text_printf(to, " " STR_FMT, STR_ARG(i->last_work));
 	if (i->before_log)

@@ -5,7 +5,7 @@
 
 #include "session/last/last.h"
 
-enum { LOG_LINES = 50, NEIGHBOURS = 64 << 10, OTHERS = 2 };
+enum { LOG_LINES = 50, NEIGHBOURS = 64 << 10 };
 
 struct suspect {
 	const struct flight_recording *of;
@@ -13,78 +13,7 @@ struct suspect {
 	const struct recorded_queue *queue;
 	const struct rec_event *fault; // NULL: none
 	double time;                   // seconds since 1970
-	size_t nothers;                // kernels that may have been the one instead; more than OTHERS: it may be any
-	const struct recorded_packet *others[OTHERS];
 };
-
-enum { READ_KERNELS = 256 };
-/** Kernels whose inputs are read, and the newest packet of which they were. */
-struct inputs_read {
-	const struct recorded_packet *newest;
-	const struct recorded_kernel *kernels[READ_KERNELS];
-	size_t n;
-};
-
-static int by_id(const void *id, const void *packet)
-{
-	const uint64_t a = *(const uint64_t *)id, b = ((const struct recorded_packet *)packet)->id;
-	return a < b ? -1 : a > b;
-}
-
-static bool is_held(const struct inputs_read *in, const struct recorded_packet *p)
-{
-	for (size_t i = 0; i < in->n; i++)
-		if (in->kernels[i] == p->kernel)
-			return true;
-	return false;
-}
-
-static void find_inputs(const struct flight_recording *r, const struct recorded_queue *q, struct inputs_read *ret)
-{
-	*ret = (struct inputs_read){ 0 };
-	for (size_t i = 0; i < r->nstatistics && q->n; i++) {
-		const struct rec_statistics *s = &r->statistics[i];
-		const struct recorded_packet *p =
-			s->queue == q->id ? bsearch(&s->packet, q->packets, q->n, sizeof(*q->packets), by_id) : NULL;
-		if (!p || p->kind != PACKET_DISPATCH)
-			continue;
-		if (!ret->newest || ret->newest->id < p->id)
-			ret->newest = p;
-		if (ret->n < READ_KERNELS && !is_held(ret, p))
-			ret->kernels[ret->n++] = p->kernel;
-	}
-}
-
-static void add_other(struct suspect *s, const struct recorded_packet *p)
-{
-	bool known = p->kernel == s->packet->kernel;
-	for (size_t i = 0; i < s->nothers && i < OTHERS; i++)
-		known |= p->kernel == s->others[i]->kernel;
-	if (known)
-		return;
-	if (s->nothers < OTHERS)
-		s->others[s->nothers] = p;
-	s->nothers++;
-}
-
-/** A queue that is intercepted hands packets on before they run, so that its read index is ahead. But it holds a kernel whose inputs are
- * read until all work before it has ended. So the newest of these runs, or one of those behind it, up to the next that would be held. */
-static bool intercepted(const struct flight_recording *r, const struct recorded_queue *q, struct suspect *s)
-{
-	struct inputs_read in;
-	find_inputs(r, q, &in);
-	if (!in.newest)
-		return false;
-	s->packet = in.newest;
-	for (const struct recorded_packet *p = in.newest + 1; p < q->packets + q->n; p++) {
-		if (p->kind != PACKET_DISPATCH)
-			continue;
-		if (is_held(&in, p))
-			break;
-		add_other(s, p);
-	}
-	return true;
-}
 
 static const struct recorded_packet *running(const struct recorded_queue *q)
 {
@@ -116,9 +45,7 @@ static void look(const struct flight_recording *r, struct suspect *best)
 	struct suspect own = { .of = r, .fault = fault, .time = fault ? recording_time(r, fault->time) : 0 };
 	for (size_t i = 0; i < r->nqueues; i++) {
 		const struct recorded_queue *q = &r->queues[i];
-		struct suspect s = { .of = r, .queue = q, .fault = fault };
-		if (!(q->head.flags & REC_QUEUE_INTERCEPTED) || !intercepted(r, q, &s))
-			s.packet = running(q);
+		struct suspect s = { .of = r, .queue = q, .fault = fault, .packet = running(q) };
 		s.time = fault ? own.time : s.packet ? recording_time(r, s.packet->raw.time) : 0;
 		if (s.packet && outweighs(&s, best))
 			*best = s;
@@ -169,14 +96,9 @@ static void tell(const struct suspect *s, struct arena *a, struct run_try *ret)
 	ret->rank = s->of->header.rank;
 	if (s->fault)
 		tell_fault(s, a, ret);
-	if (!s->packet || s->nothers > OTHERS)
+	if (!s->packet)
 		return;
 	ret->kernel = packet_say(a, s->packet);
-	for (size_t i = 0; i < s->nothers; i++)
-		ret->kernel =
-			arena_printf(a, STR_FMT " or " STR_FMT, STR_ARG(ret->kernel), STR_ARG(packet_say(a, s->others[i])));
-	if (s->nothers)
-		return; // which launch it was cannot be told
 	ret->symbol = s->packet->kernel ? arena_str(a, s->packet->kernel->name) : (struct str){ 0 };
 	ret->packet = (int64_t)s->packet->id;
 	ret->launch = s->packet->kernel ? launch_of(s) : -1;
