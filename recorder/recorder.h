@@ -69,14 +69,25 @@ struct queue_state {
 	struct passing *passing; // of an intercept queue: what it handed on to the GPU; NULL: not known
 } __attribute__((aligned(CACHE_LINE)));
 
-/** The thread that runs. */
+enum { OPERATORS_DEEPEST = 36 };
+/** The operators of PyTorch that a thread is in. It hands the same object to the end of an operator as to its beginning. */
+struct operators {
+	const void *functions[OPERATORS_DEEPEST];
+	uint32_t operations[OPERATORS_DEEPEST];
+	unsigned depth;
+};
+
+/** The thread that runs. It has no other variables of its own, and they are less than 512 bytes: for so much the C library finds room where
+ * it is quick to find again. */
 struct thread_state {
 	struct rec_thread *slot;
 	uint32_t operation;
 	uint32_t filter; // FILTER_IN, FILTER_OUT: of the operation, and of those around it
 	uint16_t number;
 	bool tried;
+	struct operators inside;
 };
+_Static_assert(sizeof(struct thread_state) < 512, "glibc's optional static TLS");
 
 /** What the runtime's tables held before us. */
 struct rec_next {

@@ -8,15 +8,9 @@
 #define EXPORT __attribute__((visibility("default")))
 
 #ifdef __x86_64__ // how C++ returns an object is part of the interface; elsewhere Python falls back to a dispatch mode
-// All of this library's variables of a thread are less than 512 bytes: for so much glibc finds room where it is quick to find again.
-enum { DEEPEST = 36, DIMENSIONS_MOST = 64 };
+enum { DIMENSIONS_MOST = 64 };
 
 static struct unhang_torch torch; // written once, before the observer is added
-
-/** The operators that this thread is in. PyTorch hands the same object to the end of an operator as to its beginning. */
-static __thread const void *functions[DEEPEST];
-static __thread uint32_t operations[DEEPEST];
-static __thread unsigned depth;
 
 static uint64_t word_at(const char *at)
 {
@@ -80,42 +74,43 @@ static size_t tensors_read(const char *function, struct unhang_tensor *ret)
 	return found;
 }
 
-static void forget(unsigned at)
+static void forget(struct operators *o, unsigned at)
 {
-	const unsigned behind = --depth - at;
-	memmove(&functions[at], &functions[at + 1], behind * sizeof(functions[0]));
-	memmove(&operations[at], &operations[at + 1], behind * sizeof(operations[0]));
+	const unsigned behind = --o->depth - at;
+	memmove(&o->functions[at], &o->functions[at + 1], behind * sizeof(o->functions[0]));
+	memmove(&o->operations[at], &o->operations[at + 1], behind * sizeof(o->operations[0]));
 }
 
 /** What a user names (record_function) begins inside of an operator that ends before it does. */
-static void leave(const void *function)
+static void leave(struct operators *o, const void *function)
 {
-	unsigned at = depth;
-	while (at && functions[at - 1] != function)
+	unsigned at = o->depth;
+	while (at && o->functions[at - 1] != function)
 		at--;
 	if (!at)
 		return;
-	if (at == depth)
-		unhang_recorder_end(operations[at - 1]);
+	if (at == o->depth)
+		unhang_recorder_end(o->operations[at - 1]);
 	else
-		operation_end_outer(operations[at - 1]);
-	forget(at - 1);
+		operation_end_outer(o->operations[at - 1]);
+	forget(o, at - 1);
 }
 
 /** Returns a std::unique_ptr, whose place the caller gives: an empty one. */
 static void **operator_start(void **ret, const void *function)
 {
 	struct unhang_tensor tensors[REC_TENSORS];
+	struct operators *o = &thread_here()->inside;
 	*ret = NULL;
-	leave(function); // one at the same place that ended in another thread
+	leave(o, function); // one at the same place that ended in another thread
 	if (!rec_level())
 		return ret;
-	if (depth == DEEPEST)
-		forget(0);
+	if (o->depth == OPERATORS_DEEPEST)
+		forget(o, 0);
 	const uint32_t operation = unhang_recorder_begin(torch.name(function), tensors, tensors_read(function, tensors));
 	if (operation) {
-		functions[depth] = function;
-		operations[depth++] = operation;
+		o->functions[o->depth] = function;
+		o->operations[o->depth++] = operation;
 	}
 	return ret;
 }
@@ -123,7 +118,7 @@ static void **operator_start(void **ret, const void *function)
 static void operator_end(const void *function, void *context)
 {
 	(void)context;
-	leave(function);
+	leave(&thread_here()->inside, function);
 }
 
 EXPORT int unhang_recorder_torch(const struct unhang_torch *layout)

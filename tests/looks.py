@@ -227,6 +227,9 @@ messages
                                    ("a fault of its own before a reset", fault.format(at=600, who=mine) + reset, "shader-livelock")):
         document = l.now(name, loop, train + messages)
         t.same(l.first(document)["class"], wanted, f"a loop after {name}")
+    d = l.now("a program that is stopped", loop, train.replace("process train\n", "process train\n    stopped\n"), status=0)
+    gpu = d["machine"]["gpus"][0]
+    t.same((d["verdict"], gpu.get("health"), [h["stopped"] for h in gpu.get("processes", [])]), ("healthy", "busy", [True]), "a program that is stopped does not hang, and is named so")
 
 
 def test_idle_slots(l):

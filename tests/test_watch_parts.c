@@ -252,6 +252,34 @@ static void recordings_are_not_believed(void **state)
 	unlink(name);
 }
 
+/** ROCm has some memory of each process on every GPU: who is waited for is not one of those that wait. */
+static void nobody_waits_for_one_who_waits(void **state)
+{
+	enum { RANKS = 3, LATE = 1 };
+	struct device list[RANKS] = { { .pci = S("0000:03:00.0") },
+				      { .pci = S("0000:04:00.0") },
+				      { .pci = S("0000:05:00.0") } };
+	const struct devices devices = { .list = list, .n = RANKS };
+	struct pulse_gpu gpus[RANKS] = { 0 };
+	struct signs *s = mem_alloc(sizeof(*s));
+	struct text said = { 0 };
+	(void)state;
+	s->devices = &devices;
+	s->n = RANKS;
+	for (size_t i = 0; i < RANKS; i++) {
+		s->processes[i] = (struct sign_process){ .pid = 100 + (int64_t)i, .stat.parent = 99, .works = true, .gpus = 7 };
+		snprintf(s->processes[i].rank, sizeof(s->processes[i].rank), "%zu", i);
+		gpus[i] = (struct pulse_gpu){ .busy = i == LATE ? 0 : 100, .pending = i != LATE, .stands = i != LATE };
+		if (i != LATE)
+			s->queues[s->nqueues++] = (struct sign_queue){ .process = i, .gpu = i, .known = true, .pending = true };
+	}
+	pulse_text(gpus, s, 0, 0, &said);
+	assert_true(str_find(text_str(&said), S("fact lagging rank 1\n")) >= 0);
+	assert_true(str_find(text_str(&said), S("fact waiting 2 GPUs\n")) >= 0);
+	text_free(&said);
+	free(s);
+}
+
 static void tell_rights(int fd, const void *ctx)
 {
 	(void)ctx;
@@ -282,6 +310,7 @@ int main(void)
 		cmocka_unit_test(jobs_are_named_by_their_cgroup),
 		cmocka_unit_test(lines_of_votes_are_taken),
 		cmocka_unit_test(recordings_are_not_believed),
+		cmocka_unit_test(nobody_waits_for_one_who_waits),
 		cmocka_unit_test(a_child_puts_its_rights_down),
 	};
 	return cmocka_run_group_tests_name("watch_parts", tests, NULL, NULL);

@@ -336,6 +336,9 @@ static bool add_queues(struct verdict_facts *f, const struct watch *w, const str
 		say(f, "kernel_name", u->kernel);
 		say(f, "process", p->name);
 		number(f, "pid", p->pid, true);
+		for (size_t h = 0; h < w->device->nholders; h++)
+			if (w->device->holders[h].pid == p->pid && w->device->holders[h].stopped)
+				note(f, "stopped", S("yes"));
 	}
 	if (moved)
 		note(f, "queue_moving", S("yes"));

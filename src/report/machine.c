@@ -34,8 +34,8 @@ static void add_size(struct text *to, int64_t used, int64_t total)
 static void add_holders(struct text *to, const struct device *d)
 {
 	for (size_t i = 0; i < d->nholders && i < HOLDERS_SHOWN; i++)
-		text_printf(to, "%s" STR_FMT " (%lld)", i ? ", " : "", STR_ARG(d->holders[i].name),
-			    (long long)d->holders[i].pid);
+		text_printf(to, "%s" STR_FMT " (%lld%s)", i ? ", " : "", STR_ARG(d->holders[i].name),
+			    (long long)d->holders[i].pid, d->holders[i].stopped ? ", stopped" : "");
 	if (d->nholders > HOLDERS_SHOWN)
 		text_printf(to, " and %zu more", d->nholders - HOLDERS_SHOWN);
 }
@@ -153,6 +153,7 @@ static void walk_holders(struct sheet *s, const struct device *d)
 		sheet_put(s, "name", v_known(d->holders[i].name));
 		sheet_put(s, "pid", v_count(d->holders[i].pid));
 		sheet_put(s, "compute", v_bool(d->holders[i].compute));
+		sheet_put(s, "stopped", v_bool(d->holders[i].stopped));
 		sheet_put(s, "vram", v_count(d->holders[i].vram));
 		sheet_close(s, '}');
 	}

@@ -26,6 +26,7 @@ struct holder {
 	int64_t pid;
 	struct str name;
 	bool compute; // through KFD
+	bool stopped; // by a signal or a debugger
 	int64_t vram; // bytes
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "gpu/find/found.h"
+#include "source/process.h"
 #include "source/tape/tape.h"
 
 enum {
@@ -329,6 +330,7 @@ static void find_clients(struct search *s)
 	free_paths(&files);
 }
 
+/** Their names, and whether they are stopped. */
 static void name_holders(struct search *s)
 {
 	struct arena *a = &s->to->arena;
@@ -339,11 +341,18 @@ static void name_holders(struct search *s)
 			add_path(&names,
 				 (struct probe){ .path = arena_printf(a, "/proc/%lld/comm", (long long)pid).p, .size = 64 },
 				 pid);
+			add_path(&names,
+				 (struct probe){ .path = arena_printf(a, "/proc/%lld/stat", (long long)pid).p, .size = 1024 },
+				 pid);
 		}
 	look_processes(s, names.probes.data, names.probes.len, LOOK_MS);
 	for (size_t i = 0, at = 0; i < s->n; i++)
-		for (size_t j = 0; j < s->found[i].d.nholders; j++)
+		for (size_t j = 0; j < s->found[i].d.nholders; j++) {
+			struct process_stat stat;
 			s->found[i].d.holders[j].name = probe_text(&names.probes.data[at++]);
+			s->found[i].d.holders[j].stopped = process_stat_parse(probe_text(&names.probes.data[at++]), &stat) &&
+							   (stat.state == 'T' || stat.state == 't');
+		}
 	free_paths(&names);
 }
 

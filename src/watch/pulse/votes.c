@@ -84,6 +84,30 @@ static const struct sign_process *first_of(const struct signs *s, size_t gpu)
 	return NULL;
 }
 
+/** Whether its own work waits on a GPU that stands. */
+static bool waits_itself(const struct pulse_gpu *gpus, const struct signs *s, const struct sign_process *p)
+{
+	for (size_t i = 0; i < s->nqueues; i++)
+		if (&s->processes[s->queues[i].process] == p && s->queues[i].known && s->queues[i].pending &&
+		    gpus[s->queues[i].gpu].stands)
+			return true;
+	return false;
+}
+
+/** Of the job of @mine, one that uses this GPU and does not wait itself: ROCm has some memory of each process on every GPU. */
+static const struct sign_process *other_of(const struct pulse_gpu *gpus, const struct signs *s, size_t gpu,
+					   const struct sign_process *mine)
+{
+	const struct sign_process *found = NULL;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sign_process *p = &s->processes[i];
+		if (uses(s, i, gpu) && same_job(mine, p) && !waits_itself(gpus, s, p) &&
+		    (!found || (p->works && !found->works)))
+			found = p;
+	}
+	return found;
+}
+
 static struct peers peers_of(const struct pulse_gpu *gpus, const struct signs *s, size_t gpu)
 {
 	struct peers r = { 0 };
@@ -97,8 +121,9 @@ static struct peers peers_of(const struct pulse_gpu *gpus, const struct signs *s
 		bool idle = !gpus[i].pending && gpus[i].busy < BUSY_LEAST, moves = gpus[i].queue_vote == VOTE_MOVED;
 		if (i == gpu || gpus[i].stands || (!idle && !moves) || (r.lagging && r.works))
 			continue;
-		r.lagging = p;
-		r.works = moves || p->works;
+		p = other_of(gpus, s, i, mine);
+		r.works = p ? moves || p->works : r.works;
+		r.lagging = p ? p : r.lagging;
 	}
 	// Where most of them work on, they do not wait for each other: they are copies of one server, and this one hangs.
 	if (r.waiting < r.others)
