@@ -41,7 +41,12 @@ def test_healthy(t, unhang):
     innocent(t, m, told, "healthy: none of them is an incident")
     found = paces(m)
     t.same({gpu: pace for gpu, (pace, _) in found.items() if gpu != "12"}, {"10": "working", "11": "stopped", "13": "working", "14": "working"}, "a long kernel, a partition and a heartbeat work; one is stopped")
+    all_well(t, m, "and none of them is called unwell, whatever its waves do")
     t.ok("stopped by a signal" in (found["11"][1] or ""), "and what stops it is told", found)
+
+
+def all_well(t, m, name):
+    t.same({g["pci"]: g["health"] for g in m.state()["gpus"] if g["unwell"]}, {}, name)
 
 
 def test_collective(t, unhang):
@@ -49,6 +54,7 @@ def test_collective(t, unhang):
     told = m.until(f"[ $(grep -c 'wait for rank 3' {m.top}/run/state.json) -eq 7 ] && sleep {SAME}")
     innocent(t, m, told, "collective: a spin for a rank that computes is no incident")
     found = {says for pace, says in paces(m).values() if pace == "waiting"}
+    all_well(t, m, "none that waits is called unwell")
     t.same(found, {"7 GPUs wait for rank 3, whose program still works"}, "it is told who waits for whom")
 
 

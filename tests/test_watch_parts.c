@@ -226,7 +226,7 @@ static void lines_of_votes_are_taken(void **state)
 static void recordings_are_not_believed(void **state)
 {
 	char name[] = "/tmp/test-recording-XXXXXX";
-	int fd = mkstemp(name), dir = open("/tmp", O_PATH | O_DIRECTORY);
+	int fd = mkstemp(name);
 	struct rec_header h = { .version = RECORDING_VERSION, .state = RECORDING_ON };
 	struct rec_extent e[3] = { { .kind = EXTENT_QUEUE, .offset = RECORDING_HEAD, .head = sizeof(struct rec_queue) },
 				   { .kind = EXTENT_QUEUE, .offset = UINT64_MAX - 8, .head = sizeof(struct rec_queue) },
@@ -237,18 +237,16 @@ static void recordings_are_not_believed(void **state)
 	(void)state;
 	memcpy(h.magic, RECORDING_MAGIC, sizeof(h.magic));
 	assert_true(pwrite(fd, &h, sizeof(h), 0) > 0 && pwrite(fd, e, sizeof(e), RECORDING_EXTENTS_AT) > 0);
-	assert_false(recorded_packets(dir, name + 5, &taken, &waits)); // its table is cut
+	assert_false(recorded_packets(fd, &taken, &waits)); // its table is cut
 	assert_true(pwrite(fd, &q, sizeof(q), RECORDING_HEAD) > 0);
-	assert_true(recorded_packets(dir, name + 5, &taken, &waits));
+	assert_true(recorded_packets(fd, &taken, &waits));
 	assert_int_equal(taken, 41);
 	assert_true(waits);
 	for (off_t n = 0; n < RECORDING_HEAD; n += 997) {
 		assert_int_equal(ftruncate(fd, n), 0);
-		recorded_packets(dir, name + 5, &taken, &waits);
+		recorded_packets(fd, &taken, &waits);
 	}
-	assert_false(recorded_packets(dir, "../etc/passwd", &taken, &waits));
 	close(fd);
-	close(dir);
 	unlink(name);
 }
 

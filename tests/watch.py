@@ -25,6 +25,9 @@ FAULT = [f"err amdgpu 0000:03:00.0: amdgpu: {line}" for line in (
     "[gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)", " in process python pid 4242 thread python pid 4242)",
     "  in page starting at address 0x00007f3a00001000 from client 10", "GCVM_L2_PROTECTION_FAULT_STATUS:0x00801430")]
 
+OOM = ["err job invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+       "err Memory cgroup out of memory: Killed process 24285 (job) total-vm:4981980kB, anon-rss:291508kB, file-rss:94808kB, shmem-rss:13568kB, UID:0 pgtables:1040kB oom_score_adj:0"]
+
 
 def fault(seconds, every=0.0001):
     return "".join(f"    {seconds + n * every:.6f} {line}\n" for n, line in enumerate(FAULT))
@@ -71,7 +74,16 @@ def test_once(t, unhang):
 def test_quiet_machine(t, unhang):
     m = Machine(unhang, "idle", "idle")
     t.same(m.once(), [], "of an idle machine nothing is told")
+    t.same([(g["health"], g["progress"]) for g in m.state()["gpus"]], [("idle", "idle")], "and it is called idle")
+    m = Machine(unhang, "drain", HEALTHY + "messages\n    999.500000 err amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n")
+    m.configure("quiet 1\ncapture no")
+    t.same([words(m.once()), words(m.once())], [["opened"], []], "what is the machine's own fault stays open, though the GPU looks well")
+    t.same([(g["unwell"], i["fault"]) for g in m.state()["gpus"] for i in m.state()["incidents"]], [(True, "node")], "and its GPU unwell")
+    m = Machine(unhang, "idle", "idle")
     t.ok(unhang.run("incidents", "--state-dir", m.top / "state").stdout.startswith(b"Nothing was stored"), "and nothing stored")
+    m = Machine(unhang, "causeless", HEALTHY + "messages\n" + "".join(f"    1000.1 {line}\n" for line in OOM))
+    m.configure("quiet 600")
+    t.same(m.run(f"timeout 30 {m.command('--once')}; echo status $?").stdout.decode(), "status 0\n", "what has no cause to be told of is not waited for")
     opened = emulated.only_reads(t, unhang, "fault-mes-dead", ["watch", *m.options, "--once"], "the watch writes nothing to a GPU")
     t.ok(any(p == "/dev/kmsg" for p in opened), "it reads the kernel's log", str(opened)[:300])
 
@@ -81,15 +93,29 @@ HOOK = """#!/bin/sh
 """
 
 
+GROUP = 4711
+
+
+def test_group(t, m, one):
+    """Members of the group unhang may read what is stored, and who explains it needs no group at all."""
+    if os.getuid() != 0:
+        t.skip("what is stored is the group's", "only root can give it away")
+        return
+    stored = [p for p in [m.directory(one).parent, *m.directory(one).parent.rglob("*")]]
+    wrong = [f"{p.name}: {oct(s.st_mode)} {s.st_uid}:{s.st_gid}" for p in stored
+             for s in [p.stat()] if [s.st_uid, s.st_gid, s.st_mode & 0o777] != [0, GROUP, 0o750 if p.is_dir() else 0o640]]
+    t.no_complaints(wrong, "what is stored is root's and its group's")
+    t.same(sorted(p.name for p in stored[2:] if p.stat().st_size), ["bundle.tar.zst", "diagnosis.json", "diagnosis.txt", "incident"], "and nothing of it is empty")
+    t.ok(json.loads((m.directory(one) / "diagnosis.json").read_text())["incidents"], "the bundle was explained")
+
+
 def test_as_it_happens(t, unhang):
     """A fault two seconds from now: told, captured, hooks, and closed because the GPU is well."""
     m = Machine(unhang, "live", HEALTHY + "messages\n" + fault(1001.5))
     notes = m.top / "notes"
     notes.write_text("")
     notes.chmod(0o666)
-    for directory in [m.top, *m.top.parents]:
-        if os.stat(directory).st_uid == os.getuid():
-            directory.chmod(directory.stat().st_mode | 0o001)
+    let_in(m.top)
     hook = m.top / "hooks" / "10-note"
     hook.write_text(HOOK % notes)
     hook.chmod(0o755)
@@ -97,12 +123,16 @@ def test_as_it_happens(t, unhang):
     late.write_text("#!/bin/sh\nexit 3\n")
     late.chmod(0o755)
     (m.top / "hooks" / "30-no-program").write_text("nothing")
-    told = m.until(f"grep -q closed {notes}")
+    group = m.top / "group"
+    group.write_text(f"root:x:0:\nunhang:x:{GROUP}:\n")
+    told = m.until(f"grep -q closed {notes}", first=f"mount --bind {group} /etc/group")
+    t.ok(f"Watching 1 GPU. Incidents are stored in {m.top}/state/incidents." in (m.top / "out").read_text().splitlines(), "it says what it watches", told)
     t.same(words(told), ["opened", "explained", "closed"], "a fault is told as it happens, and closed when the GPU is well")
     t.same(told[-1], "status 0", "SIGTERM ends the watch")
     t.ok(any("20-fails: it ended with status 3" in line for line in told), "a hook that fails is told", str(told))
     one = m.incidents()[0]
     t.same([one["state"], one["closed_by"]], ["closed", "the GPU is well, and nothing new was reported"], "the record says what ended it")
+    test_group(t, m, one)
     lines = notes.read_text().splitlines()
     t.same([line.split()[:3] for line in lines[::2]], [["open", "0000:03:00.0", one["class"]], ["closed", "0000:03:00.0", one["class"]]],
            "hooks are told of both changes, in their environment")
@@ -117,17 +147,57 @@ LATER = [("busy      100", "busy      5 until 2.5 100"), ("INSTR_PNTR = 0x1c3a",
          ("MES_BUSY = 1", "MES_BUSY = 0 until 2.5 1"), ("CPC_BUSY = 1", "CPC_BUSY = 0 until 2.5 1")]
 
 
-def test_silent(t, unhang):
+def let_in(directory):
+    """Others may go through it."""
+    for one in [directory, *directory.parents]:
+        if os.stat(one).st_uid == os.getuid():
+            one.chmod(one.stat().st_mode | 0o011)
+
+
+def note_rights(unhang, m, telling):
+    """A command of the shell, after which each process of unhang notes who it is when it is told something or writes."""
+    if tap.is_sanitized(unhang.binary):  # which wants to be loaded first
+        return ":"
+    let_in(m.top)
+    (m.top / "rights").write_text("")
+    (m.top / "rights").chmod(0o666)
+    return f"export LD_PRELOAD={telling} RIGHTS_LOG={m.top}/rights"
+
+
+# CAP_DAC_READ_SEARCH and CAP_SYSLOG for the log; CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON for processes and the driver.
+LOG_CAPABILITIES = 1 << 2 | 1 << 34
+CLERK_CAPABILITIES = LOG_CAPABILITIES | 1 << 19 | 1 << 21 | 1 << 38
+
+
+def test_rights_of_all(t, unhang, m):
+    """Whatever takes apart what others wrote is nobody; what is root reads or starts, and takes nothing apart."""
+    if os.getuid() != 0 or tap.is_sanitized(unhang.binary):
+        t.skip("who has rights", "without root nobody has any")
+        return
+    seen = {}
+    for line in (m.top / "rights").read_text().splitlines():
+        name, user, capabilities, seccomp, locked = line.split()
+        seen.setdefault(name, set()).add((int(user), int(capabilities, 16), int(seccomp), int(locked)))
+    for name in ("eye", "explain", "look", "mind", "pack", "pulse"):
+        t.same(seen.get(f"unhang-{name}"), {(65534, 0, 2, 1)}, f"{name}: nobody, without a capability, with a filter of system calls")
+    log, clerk = seen.get("unhang-log", {(0, ~0, 0, 0)}), seen.get("unhang-clerk", {(0, ~0, 0, 0)})
+    t.ok(all(one == (65534, one[1] & LOG_CAPABILITIES, 2, 1) for one in log), "log: nobody, who may read files and the kernel's log", log)
+    t.ok(all(one == (0, one[1] & CLERK_CAPABILITIES, 2, 1) for one in clerk), "clerk: root, who may read, with a filter of system calls", clerk)
+
+
+def test_silent(t, unhang, telling):
     """Hangs that no line of the log tells of."""
     text = (tap.HERE / ".." / "emulator" / "scenarios" / "silent-hang.scenario").read_text()
     for old, new in LATER:
         text = text.replace(old, new)
-    m = Machine(unhang, "silent", text)
+    m = Machine(unhang, "silent", text.replace("process llama-server\n", "process llama-server\n    environment SLURM_JOB_ID=4711\n"))
     m.configure("suspect-after 1\nhung-after 3")
-    told = m.until(f"grep -q explained {m.top}/out")
+    told = m.until(f"grep -q explained {m.top}/out", first=note_rights(unhang, m, telling))
+    test_rights_of_all(t, unhang, m)
     t.same(words(told), ["suspected", "hung", "explained"], "a hang that begins later, and silently, is suspected, then told")
     one = m.incidents()[0]
     t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
+    t.same(one["job"], "llama-server, Slurm job 4711", "with its program and its job")
     t.same([words(m.once()), [i["id"] for i in m.incidents()]], [["closed"], [one["id"]]], "a restart goes on with it: the GPU is well there")
     m = Machine(unhang, "busy", "busy-healthy")
     m.configure("suspect-after 1\nhung-after 2")
@@ -197,9 +267,22 @@ def test_rights(t, unhang):
 def test_bad_places(t, unhang):
     m = Machine(unhang, "full", HEALTHY + "messages\n" + fault(999.5))
     m.options[1] = "/proc/nowhere"
-    told = m.until(f"grep -q proc/nowhere {m.top}/out && grep -q opened {m.top}/out")
-    t.ok(words(told) == ["opened"] and told[-1] == "status 0", "where nothing can be stored, it is told all the same", str(told))
-    t.same(sum("/proc/nowhere" in line for line in told), 1, "and that it could not be stored, once")
+    refused = m.run(m.command())
+    t.same([refused.returncode, b"/proc/nowhere" in refused.stderr], [2, True], "a place that cannot be made is refused")
+    place, notes = m.top / "full", m.top / "notes"
+    place.mkdir()
+    m.options[1] = place
+    hook = m.top / "hooks" / "10-note"
+    hook.write_text(f"#!/bin/sh\necho $UNHANG_STATE >>{notes}\n")
+    hook.chmod(0o755)
+    notes.write_text("")
+    notes.chmod(0o666)
+    let_in(m.top)
+    told = m.until(f"grep -q closed {notes}", first=f"mount -t tmpfs -o size=4k none {place}; dd if=/dev/zero of={place}/all bs=4k count=1 2>/dev/null")
+    t.same([words(told), notes.read_text().split(), told[-1]], [["opened", "explained", "closed"], ["open", "closed"], "status 0"], "where nothing can be stored, it is told all the same, to hooks too")
+    t.same(sum("No space left" in line for line in told), 1, "and that it could not be stored, once")
+    second = m.run(f"rm -f {m.top}/run/state.json; {m.command()} >/dev/null 2>&1 & p=$!; until [ -s {m.top}/run/state.json ]; do sleep 0.1; done; {m.command('--once')}; echo status $?; kill $p; wait $p", timeout=60)
+    t.ok(second.stdout.endswith(b"status 2\n") and b"another unhang watch" in second.stderr, "a second watch of the same place is refused", second.stdout + second.stderr)
     m = Machine(unhang, "no-log", HEALTHY.rstrip() + "\n    file kmsg fails EPERM\n")
     told = m.once()
     t.ok(any("/dev/kmsg" in line for line in told) and m.state()["log_unread"], "a log that may not be read is told", str(told))
@@ -285,13 +368,15 @@ def test_unit(t, unhang):
 def main():
     t = tap.Tap()
     unhang = tap.Unhang(sys.argv[1])
+    unhang.environment["ROOM"] = "x" * 200  # for those of the scenarios' processes, which are written over it
     test_configuration(t, unhang)
     test_unit(t, unhang)
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_as_it_happens, test_silent, test_storm, test_kills, test_rights, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_kills, test_rights, test_bad_places):
         test(t, unhang)
+    test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))
     t.end()
 

@@ -42,7 +42,8 @@ class Machine:
         script = (f"{first}; {self.command()} >>{self.top}/out 2>&1 & p=$!; n=0; "
                   f"until {condition} || [ $n -gt 400 ]; do sleep 0.1; n=$((n+1)); done; kill -TERM $p; wait $p; echo status $?")
         run = self.run(script)
-        return (self.top / "out").read_text().splitlines() + run.stdout.decode().splitlines()
+        told = (self.top / "out").read_text().splitlines() + run.stdout.decode().splitlines()
+        return [line for line in told if not line.startswith("Watching ")]
 
     def incidents(self):
         run = self.unhang.run("incidents", "--json", "--state-dir", self.top / "state")

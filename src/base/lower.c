@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -30,7 +31,6 @@ static const int refused[] = {
 	SYS_listen,
 	SYS_accept4,
 	SYS_ptrace,
-	SYS_process_vm_readv,
 	SYS_process_vm_writev,
 	SYS_mount,
 	SYS_umount2,
@@ -62,11 +62,13 @@ static const int refused[] = {
 	SYS_acct,
 	SYS_quotactl,
 	SYS_syslog,
+	SYS_process_vm_readv, // the last: who reads for others calls it
 };
 enum { REFUSED = sizeof(refused) / sizeof(refused[0]) };
 _Static_assert(REFUSED < 250, "a jump of the filter reaches 255 steps at most");
 
-static void filter_calls(void)
+/** Refuses the first @count of them. */
+static void filter_calls(unsigned count)
 {
 #if defined(NATIVE_ARCH)
 	struct sock_filter f[REFUSED + 8];
@@ -76,28 +78,70 @@ static void filter_calls(void)
 	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE_ARCH, 1, 0);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, no);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, REFUSED + 1, 0);
-	for (unsigned i = 0; i < REFUSED; i++)
+	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, (unsigned char)(count + 1), 0);
+	for (unsigned i = 0; i < count; i++)
 		f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)refused[i],
-						      (unsigned char)(REFUSED - i), 0);
+						      (unsigned char)(count - i), 0);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, no);
 	const struct sock_fprog program = { n, f };
 	(void)!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+#else
+	(void)count;
 #endif
 }
 
-bool lower_privileges(gid_t group)
+/** false: the kernel does not allow it. */
+static bool keep_capabilities(uint64_t keep)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct has[_LINUX_CAPABILITY_U32S_3], kept[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	if (syscall(SYS_capget, &head, has))
+		return false;
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		kept[i].permitted = kept[i].effective = has[i].permitted & (uint32_t)(keep >> 32 * i);
+	return !syscall(SYS_capset, &head, kept);
+}
+
+static bool become_nobody(gid_t group, uint64_t keep)
+{
+	prctl(PR_SET_KEEPCAPS, 1);
+	bool left = !setgroups(0, NULL) && !setresgid(group, group, group) && !setresuid(NOBODY, NOBODY, NOBODY);
+	return keep_capabilities(left ? keep : ~UINT64_C(0)) && left;
+}
+
+bool lower_keeping(gid_t group, uint64_t keep)
 {
 	bool root = geteuid() == 0;
 	int signal = 0;
 	prctl(PR_GET_PDEATHSIG, &signal);
 	if (root)
 		(void)!unshare(CLONE_NEWNET);
-	bool left = !root || (!setgroups(0, NULL) && !setresgid(group, group, group) && !setresuid(NOBODY, NOBODY, NOBODY));
+	bool left = !root || become_nobody(group, keep);
 	prctl(PR_SET_PDEATHSIG, signal); // which the kernel forgets when a process becomes another user's
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_DUMPABLE, 1); // it reads its own files in /proc, and writes no core
-	filter_calls();
+	filter_calls(REFUSED);
 	return left;
+}
+
+bool lower_privileges(gid_t group) { return lower_keeping(group, 0); }
+
+void lower_use_kept(bool use)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct has[_LINUX_CAPABILITY_U32S_3];
+	if (syscall(SYS_capget, &head, has))
+		return;
+	for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
+		has[i].effective = use ? has[i].permitted : 0;
+	(void)!syscall(SYS_capset, &head, has);
+}
+
+void lower_to_reading(void)
+{
+	(void)!unshare(CLONE_NEWNET);
+	keep_capabilities(LOWER_READS_FILES | LOWER_READS_LOG | LOWER_READS_PROCESSES);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	filter_calls(REFUSED - 1);
 }

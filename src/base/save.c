@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +80,7 @@ static bool become_like(int like, int fd)
 	return copy_attributes(like, fd);
 }
 
-enum save_how { SAVE_REPLACE, SAVE_SOON, SAVE_NEW, SAVE_OVER };
+enum save_how { SAVE_REPLACE, SAVE_SOON, SAVE_NEW, SAVE_OVER, SAVE_SHARED };
 struct save_way {
 	enum save_how how;
 	mode_t mode;
@@ -111,6 +112,14 @@ static bool write_unfinished(const struct save_place *p, struct str bytes, const
 	return good;
 }
 
+/** Of its directory. Who may not change it leaves it as it is. */
+static void take_group(const struct save_place *p, const char *unfinished)
+{
+	struct stat st;
+	if (!fstat(p->dir, &st))
+		(void)!fchownat(p->dir, unfinished, (uid_t)-1, st.st_gid, AT_SYMLINK_NOFOLLOW);
+}
+
 /** Gives the finished file its name. NFS cannot do this "unless it is taken" in one step, but it can make a second name. */
 static bool give_name(const struct save_place *p, const char *unfinished, bool replace)
 {
@@ -135,6 +144,8 @@ static struct uh_error *save(int dir, const char *path, struct str bytes, mode_t
 	const struct save_way way = { how, how == SAVE_OVER ? st.st_mode & 07777 : mode, like };
 	if (!write_unfinished(&p, bytes, &way, unfinished))
 		return uh_error_os(errno, "%s", path);
+	if (how == SAVE_SHARED)
+		take_group(&p, unfinished);
 	if (!give_name(&p, unfinished, how != SAVE_NEW)) {
 		err = uh_error_os(errno, "%s", path);
 		unlinkat(p.dir, unfinished, 0);
@@ -156,6 +167,19 @@ struct uh_error *save_soon(int dir, const char *path, struct str bytes, mode_t m
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode)
 {
 	return save(dir, path, bytes, mode, SAVE_NEW);
+}
+
+struct uh_error *save_shared(int dir, const char *path, struct str bytes, mode_t mode)
+{
+	return save(dir, path, bytes, mode, SAVE_SHARED);
+}
+
+void save_give(int fd, mode_t mode)
+{
+	const struct group *g = geteuid() ? NULL : getgrnam("unhang");
+	if (g)
+		(void)!fchown(fd, 0, g->gr_gid);
+	fchmod(fd, mode);
 }
 
 struct uh_error *save_over(int dir, const char *path, struct str bytes) { return save(dir, path, bytes, 0, SAVE_OVER); }

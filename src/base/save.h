@@ -16,6 +16,10 @@ struct uh_error *save_soon(int dir, const char *path, struct str bytes, mode_t m
 struct uh_error *save_new_file(int dir, const char *path, struct str bytes, mode_t mode);
 /** As save_file() for a file that exists: mode, owner and extended attributes (SELinux label, ACL) stay. */
 struct uh_error *save_over(int dir, const char *path, struct str bytes);
+/** As save_file(), for those who may read its directory: the file gets the group of it. */
+struct uh_error *save_shared(int dir, const char *path, struct str bytes, mode_t mode);
+/** Gives what is open to the group `unhang`, where there is one and this is root, and sets its mode. */
+void save_give(int fd, mode_t mode);
 /** Removes @path, and makes sure that it is gone from the disk. No error if there is none. */
 struct uh_error *save_remove(int dir, const char *path);
 /** How many unfinished files were left by a save_file() to @path that was killed. @remove: removes them. */

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "base/lower.h"
 #include "capture/parts.h"
 #include "source/probe_list.h"
 
@@ -40,6 +41,7 @@ static void copy(struct step *s)
 	struct item_file f;
 	_cleanup_free_ char *room = mem_large(PIECE);
 	const char *path = s->ctx;
+	lower_to_reading(); // it copies
 	struct probe allowed = { .kind = PROBE_READ, .path = path };
 	_cleanup_close_ int from = probe_allowed(&allowed) ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
 	if (from < 0) {

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 
 #include "base/door/door.h"
+#include "base/lower.h"
 #include "capture/parts.h"
 
+#define LOG_TEXT "kernel-log.txt"
 enum { LOG_MS = 10000, CRASH_MS = 3000, FILES_MOST = 256, FILE_MOST = 16 << 20 };
 static const uint64_t log_most = 64 << 20, before_most = 4 << 20;
 
@@ -64,7 +67,7 @@ static void end_logs(struct step *s, struct tape *tape, struct log_text *text, s
 {
 	bool whole = tape_end(tape);
 	int why = errno;
-	if (!item_finish(s->capture, &text->file))
+	if (!item_close(&text->file))
 		text->failed = true;
 	if (err)
 		step_end(s, err->errnum == EPERM || err->errnum == EACCES ? ITEM_REFUSED : ITEM_FAILED, "%s",
@@ -80,8 +83,13 @@ static void read_logs(struct step *s)
 {
 	struct log_text text = { 0 };
 	struct item_file tape_file;
-	if (!item_create(s->capture, "kernel-log.txt", &text.file) || !item_create(s->capture, s->name, &tape_file)) {
+	if (!item_create(s->capture, LOG_TEXT, &text.file) || !item_create(s->capture, s->name, &tape_file)) {
 		step_end(s, ITEM_FAILED, "%s", strerror(errno));
+		return;
+	}
+	prctl(PR_SET_NAME, "unhang-log");
+	if (!lower_keeping(LOWER_NOGROUP, LOWER_READS_FILES | LOWER_READS_LOG)) {
+		step_end(s, ITEM_FAILED, "its reader could not put its rights down");
 		return;
 	}
 	struct tape *tape = tape_record(&(struct tape_recording){ .fd = tape_file.fd, .most = step_room(s) });
@@ -94,13 +102,20 @@ static void read_logs(struct step *s)
 	uh_error_free(err);
 	tape_free(tape);
 	text_free(&text.room);
-	if (!item_finish(s->capture, &tape_file))
+	s->shared->result.whole = item_close(&tape_file);
+	if (!s->shared->result.whole)
 		step_end(s, ITEM_FAILED, "%s", strerror(errno));
 }
 
 void capture_logs(struct taking *c)
 {
-	step_run(c, &(struct step_plan){ BUNDLE_TRACKS BUNDLE_LOG, "the kernel's log", read_logs, NULL, LOG_MS, false });
+	step_run(c, &(struct step_plan){ BUNDLE_TRACKS BUNDLE_LOG,
+					 "the kernel's log",
+					 read_logs,
+					 NULL,
+					 LOG_MS,
+					 false,
+					 { BUNDLE_TRACKS BUNDLE_LOG, LOG_TEXT } });
 }
 
 // --- what a crash left ---
@@ -133,6 +148,7 @@ static size_t copy_directory(struct step *s, const char *directory)
 
 static void copy_crash_files(struct step *s)
 {
+	lower_to_reading(); // it copies
 	size_t n = copy_directory(s, "/sys/fs/pstore") + copy_directory(s, "/var/lib/systemd/pstore");
 	if (s->shared->result.state == ITEM_RUNNING)
 		step_end(s, n ? ITEM_SAVED : ITEM_ABSENT, "%s", n ? "" : "there is none, or it may not be read");

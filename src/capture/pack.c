@@ -2,28 +2,42 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/lower.h"
+#include "base/save.h"
 #include "capture/archive_writer.h"
 #include "capture/parts.h"
 
 enum { BUNDLE_MODE = 0640, BLOCK = 1 << 17, DEPTH_MOST = 4, PACK_MS = 120000 };
+
+/** An item, which is open before the rights are put down. */
+struct pack_item {
+	struct str name;
+	int fd;
+};
 
 struct packer {
 	struct archive_writer api;
 	struct archive *archive;
 	int dir, to;
 	struct arena arena;
-	VEC(struct str) names;
+	VEC(struct pack_item) items;
 };
 
 // --- the child ---
 
-static int by_name(const void *a, const void *b) { return str_cmp(*(const struct str *)a, *(const struct str *)b); }
+/** The manifest first: it tells that this is a bundle. */
+static int by_name(const void *a, const void *b)
+{
+	struct str x = ((const struct pack_item *)a)->name, y = ((const struct pack_item *)b)->name;
+	bool first = str_is(x, BUNDLE_MANIFEST), second = str_is(y, BUNDLE_MANIFEST);
+	return first != second ? (first ? -1 : 1) : str_cmp(x, y);
+}
 
 /** What is not an item yet, or stays here. */
 static bool is_ours(struct str name)
@@ -31,25 +45,31 @@ static bool is_ours(struct str name)
 	return str_ends(name, S(".new")) || str_ends(name, S(".unhang-new")) || str_is(name, PACKED_MARK);
 }
 
-static void list(struct packer *p, int dir, const char *above, int depth)
+/** What went wrong; NULL. */
+static const char *list(struct packer *p, int dir, const char *above, int depth)
 {
 	DIR *entries = fdopendir(dir);
-	for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries)) {
-		struct str name = arena_printf(&p->arena, "%s%s", above, e->d_name);
+	const char *why = entries ? NULL : strerror(errno);
+	for (struct dirent *e = entries ? readdir(entries) : NULL; e && !why; e = readdir(entries)) {
+		struct pack_item item = { arena_printf(&p->arena, "%s%s", above, e->d_name), -1 };
 		struct stat st;
 		if (e->d_name[0] == '.' || is_ours(str_z(e->d_name)) ||
 		    fstatat(dirfd(entries), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
-		if (S_ISREG(st.st_mode) && !bundle_name_wrong(name)) {
-			vec_push(&p->names, name);
-		} else if (S_ISDIR(st.st_mode) && depth < DEPTH_MOST) {
-			int below = openat(dirfd(entries), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			if (below >= 0)
-				list(p, below, arena_printf(&p->arena, STR_FMT "/", STR_ARG(name)).p, depth + 1);
-		}
+		bool file = S_ISREG(st.st_mode) && st.st_size && !bundle_name_wrong(item.name); // what is empty was never begun
+		if (!file && (!S_ISDIR(st.st_mode) || depth >= DEPTH_MOST))
+			continue;
+		item.fd = openat(dirfd(entries), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | (file ? 0 : O_DIRECTORY));
+		if (item.fd < 0)
+			why = strerror(errno);
+		else if (file)
+			vec_push(&p->items, item);
+		else
+			why = list(p, item.fd, arena_printf(&p->arena, STR_FMT "/", STR_ARG(item.name)).p, depth + 1);
 	}
 	if (entries)
 		closedir(entries);
+	return why;
 }
 
 static const char *why_of(const struct packer *p)
@@ -77,41 +97,49 @@ static const char *add_bytes(struct packer *p, int fd, uint64_t size)
 }
 
 /** What went wrong; NULL. */
-static const char *add(struct packer *p, const char *name)
+static const char *add(struct packer *p, const struct pack_item *item)
 {
 	struct stat st;
-	_cleanup_close_ int fd = openat(p->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st))
+	if (fstat(item->fd, &st))
 		return strerror(errno);
 	struct archive_entry *e = p->api.entry_new();
-	p->api.set_pathname(e, name);
+	p->api.set_pathname(e, item->name.p);
 	p->api.set_size(e, st.st_size);
 	p->api.set_filetype(e, AE_IFREG);
 	p->api.set_perm(e, BUNDLE_MODE);
 	p->api.set_mtime(e, st.st_mtime, 0);
 	const char *why = p->api.header(p->archive, e) == ARCHIVE_OK ? NULL : why_of(p);
 	p->api.entry_free(e);
-	return why ? why : add_bytes(p, fd, (uint64_t)st.st_size);
+	return why ? why : add_bytes(p, item->fd, (uint64_t)st.st_size);
 }
 
-static const char *pack_all(struct packer *p)
+/** All that needs rights: the library, and the items. They may be more than a process usually has open. */
+static const char *open_all(struct packer *p)
 {
+	struct rlimit files;
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 	const char *why = archive_writer_load(&p->api);
 	int again = why ? -1 : openat(p->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (again < 0)
 		return why ? why : strerror(errno);
-	list(p, again, "", 0);
-	if (p->names.len)
-		qsort(p->names.data, p->names.len, sizeof(*p->names.data), by_name);
+	return list(p, again, "", 0);
+}
+
+static const char *pack_all(struct packer *p)
+{
+	const char *why = NULL;
+	if (p->items.len)
+		qsort(p->items.data, p->items.len, sizeof(*p->items.data), by_name);
 	p->archive = p->api.write_new();
 	p->api.add_zstd(p->archive);
 	p->api.set_format(p->archive);
 	if (p->api.open_fd(p->archive, p->to) != ARCHIVE_OK)
 		return why_of(p);
-	why = add(p, BUNDLE_MANIFEST); // which tells that it is a bundle
-	for (size_t i = 0; i < p->names.len && !why; i++)
-		if (!str_is(p->names.data[i], BUNDLE_MANIFEST))
-			why = add(p, p->names.data[i].p);
+	for (size_t i = 0; i < p->items.len && !why; i++)
+		why = add(p, &p->items.data[i]);
 	if (!why && p->api.write_close(p->archive) != ARCHIVE_OK)
 		why = why_of(p);
 	return why;
@@ -127,11 +155,13 @@ static void pack_child(int fd, const void *ctx)
 {
 	const struct pack_work *w = ctx;
 	struct packer p = { .dir = w->pack->dir, .to = w->to };
+	prctl(PR_SET_NAME, "unhang-pack");
 	close(w->pack->lock);
-	struct stat st;
-	if (!fstat(w->pack->dir, &st) && st.st_mode & S_IXGRP) // an older unhang let only root in
-		lower_privileges(st.st_gid);
-	const char *why = pack_all(&p);
+	const char *why = open_all(&p);
+	if (!why && !lower_privileges(LOWER_NOGROUP))
+		why = "it could not put its rights down";
+	if (!why)
+		why = pack_all(&p);
 	if (!why && fsync(w->to))
 		why = strerror(errno);
 	if (why && write(fd, why, strlen(why)) < 0)
@@ -139,15 +169,6 @@ static void pack_child(int fd, const void *ctx)
 }
 
 // --- the parent ---
-
-/** Members of the group `unhang` may read bundles. */
-static void give_to_group(int fd)
-{
-	const struct group *g = geteuid() ? NULL : getgrnam("unhang");
-	if (g)
-		(void)!fchown(fd, 0, g->gr_gid);
-	fchmod(fd, BUNDLE_MODE);
-}
 
 static struct uh_error *run(const struct pack *p, int to)
 {
@@ -214,7 +235,7 @@ struct uh_error *pack_bundle(struct pack *p)
 	if (!err)
 		err = run(p, to);
 	if (!err)
-		give_to_group(to);
+		save_give(to, BUNDLE_MODE);
 	if (!err && !fstat(to, &st))
 		p->bytes = (uint64_t)st.st_size;
 	if (!err)

@@ -9,8 +9,8 @@
 #include "base/save.h"
 #include "capture/parts.h"
 
-/** Root's group may read it, so that a child without rights can pack it. Another user's group may be anybody's. */
-mode_t partial_mode(bool directory) { return geteuid() ? (directory ? 0700 : 0600) : directory ? 0750 : 0640; }
+/** Nobody else may read it before it is a bundle: who packs it has the items open. */
+mode_t partial_mode(bool directory) { return directory ? 0700 : 0600; }
 
 // --- items ---
 
@@ -31,13 +31,28 @@ bool item_write(struct item_file *f, struct str bytes)
 	return write_all(f->fd, bytes);
 }
 
-/** The name comes last: before it nobody takes the file for an item. */
-bool item_finish(const struct taking *c, struct item_file *f)
+bool item_close(struct item_file *f)
 {
-	bool good = !fsync(f->fd) && !renameat(c->dir, f->new_name, c->dir, f->name) && !fsync(c->dir);
+	bool good = !fsync(f->fd);
 	int why = errno;
 	cleanup_close(&f->fd);
 	f->fd = -1;
+	errno = why;
+	return good;
+}
+
+bool item_name(const struct taking *c, const char *name)
+{
+	char new_name[sizeof(((struct item_file *)0)->new_name)];
+	snprintf(new_name, sizeof(new_name), "%s.new", name);
+	return !renameat(c->dir, new_name, c->dir, name) && !fsync(c->dir);
+}
+
+/** The name comes last: before it nobody takes the file for an item. */
+bool item_finish(const struct taking *c, struct item_file *f)
+{
+	bool good = item_close(f) && item_name(c, f->name);
+	int why = errno;
 	if (!good)
 		unlinkat(c->dir, f->new_name, 0);
 	errno = why;

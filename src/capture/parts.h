@@ -23,6 +23,7 @@ struct taking {
 /** What a step's child tells its parent. */
 struct step_result {
 	enum item_state state;
+	bool whole; // the plan's files are
 	uint64_t bytes;
 	char reason[480];
 };
@@ -48,6 +49,7 @@ struct step_plan {
 	const void *ctx;
 	int milliseconds; // that it may take; with @progress: without progress
 	bool progress;
+	const char *files[2]; // that it writes; they get their names when it has ended, since it has no rights by then; NULL
 };
 /** Runs a step and notes in the manifest what came of it. Returns the item. */
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p);
@@ -74,11 +76,16 @@ struct item_file {
 	char name[256], new_name[264];
 	uint64_t bytes;
 };
+/** For files of the step's plan: as far as a child without rights can finish them. */
+bool item_close(struct item_file *f);
 /** false: see errno. Directories of the name are made. */
 bool item_create(const struct taking *c, const char *name, struct item_file *ret);
 bool item_write(struct item_file *f, struct str bytes);
 bool item_finish(const struct taking *c, struct item_file *f);
 void item_drop(const struct taking *c, struct item_file *f);
+
+/** In the parent: gives a file that item_close() finished its name. */
+bool item_name(const struct taking *c, const char *name);
 
 // The partial directory.
 mode_t partial_mode(bool directory);
@@ -114,7 +121,8 @@ void capture_recordings(struct taking *c);
 /** The looks that are not last, then the processes; the last ones. */
 enum looks_part { LOOKS_FIRST = 1, LOOKS_LAST = 2 };
 void capture_looks(struct taking *c, unsigned parts);
-/** In a look's child. */
+/** In a look's child, which has no rights. The step's ctx: the struct item_file of LOOKS_TEXT. */
+#define LOOKS_TEXT "processes.txt"
 void capture_processes(struct step *s, struct tape *tape);
 void capture_tools(struct taking *c);
 void capture_debugger(struct taking *c);

@@ -120,12 +120,12 @@ static void process(struct process_look *l, int64_t pid)
 	threads(l, pid);
 }
 
+/** To a file that was opened when there still were rights; it gets its name when this is over. */
 static void save_text(struct step *s, const struct process_look *l)
 {
-	struct item_file f;
-	if (!item_create(s->capture, "processes.txt", &f))
-		return;
-	if (!item_write(&f, text_str(&l->text)) || !item_finish(s->capture, &f))
+	struct item_file f = *(const struct item_file *)s->ctx;
+	s->shared->result.whole = f.fd >= 0 && item_write(&f, text_str(&l->text)) && item_close(&f);
+	if (!s->shared->result.whole)
 		step_end(s, ITEM_CUT, "%s", strerror(errno));
 	s->shared->result.bytes += f.bytes;
 }

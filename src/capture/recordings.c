@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "base/door/door.h"
+#include "base/lower.h"
 #include "capture/parts.h"
 #include "evidence/recording/places.h"
 
@@ -40,6 +41,7 @@ static void copy_all(struct step *s)
 	struct recording_places places = { 0 };
 	size_t saved = 0, failed = 0;
 	const char *only = s->capture->options->recordings;
+	lower_to_reading(); // it copies
 	if (only)
 		uh_error_free(recordings_in(&a, only, &places));
 	else

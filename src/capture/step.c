@@ -101,9 +101,9 @@ void step_note_blocked(struct taking *c, struct manifest_item *i, const struct c
 void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r)
 {
 	i->state = r->state;
-	i->reason = arena_str(c->arena, str_z(r->reason));
+	i->reason = arena_str(c->arena, (struct str){ r->reason, strnlen(r->reason, sizeof(r->reason)) });
 	i->bytes = r->bytes;
-	if (end == CHILD_GOOD && r->state != ITEM_RUNNING)
+	if (end == CHILD_GOOD && r->state > ITEM_RUNNING && r->state < ITEM_STATES)
 		return;
 	i->state = ITEM_FAILED;
 	i->reason = end == CHILD_MEMORY ? S("it needed too much memory") : S("unhang itself failed while it read it");
@@ -127,6 +127,11 @@ static void run(struct taking *c, const struct step_plan *p, struct manifest_ite
 	else
 		step_note_blocked(c, i, &child);
 	child_kill(&child, DIE_MS);
+	for (size_t n = 0; n < sizeof(p->files) / sizeof(p->files[0]) && good && result.whole && p->files[n]; n++)
+		if (!item_name(c, p->files[n])) {
+			i->state = ITEM_FAILED;
+			i->reason = arena_str(c->arena, str_z(strerror(errno)));
+		}
 }
 
 struct manifest_item *step_run(struct taking *c, const struct step_plan *p)

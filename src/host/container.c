@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "host/host.h"
+#include "source/clerk/clerk.h"
 #include "source/source.h"
 #include "source/tape/tape.h"
 
@@ -193,7 +194,7 @@ static bool is_member(struct str line, struct str user)
 static struct str who(void)
 {
 	static const char *const names[] = { "SUDO_USER", "LOGNAME", "USER" };
-	for (size_t i = geteuid() ? 1 : 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = clerk_uid() ? 1 : 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *name = getenv(names[i]);
 		if (name && *name)
 			return str_z(name);
@@ -255,7 +256,7 @@ static int64_t may_open(struct host *h, struct str path)
 {
 	struct stat st;
 	struct str name = arena_printf(&h->arena, "access " STR_FMT, STR_ARG(path));
-	return tape_number(h->tape, name.p, stat(path.p, &st) ? -1 : !access(path.p, R_OK | W_OK));
+	return tape_number(h->tape, name.p, stat(path.p, &st) ? -1 : !clerk_uid() || !access(path.p, R_OK | W_OK));
 }
 
 /** Mode and group of /dev/kfd; false where there is none. */
@@ -275,7 +276,7 @@ static void note_permissions(struct container_looked *l)
 	struct stat st;
 	struct str user = tape_said(h->tape, &h->arena, "user", who()), where = S(kfd);
 	host_note(h, l->m, "user", user, (struct str){ 0 });
-	host_note(h, l->m, "user_is_root", tape_number(h->tape, "euid", geteuid()) ? S("no") : S("yes"), (struct str){ 0 });
+	host_note(h, l->m, "user_is_root", tape_number(h->tape, "euid", clerk_uid()) ? S("no") : S("yes"), (struct str){ 0 });
 	for (size_t d = 0; d < h->devices.n; d++) {
 		struct str path = arena_printf(&h->arena, "/dev/dri/renderD%d", h->devices.list[d].render);
 		int64_t may = h->devices.list[d].render >= 0 ? may_open(h, path) : -1;

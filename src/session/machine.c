@@ -13,18 +13,28 @@ static void add_tracks(struct uh_machine *m)
 	}
 }
 
+static struct uh_machine *machine_new(struct bundle *b, const char *path)
+{
+	struct uh_machine *m = mem_alloc(sizeof(*m));
+	*m = (struct uh_machine){ .tape = tape_new(), .bundle = b, .path = strdup(path) };
+	add_tracks(m);
+	return m;
+}
+
 struct uh_error *uh_machine_open(const char *path, struct uh_machine **ret)
 {
 	struct bundle *b;
 	struct uh_error *err = bundle_open(path, &b);
-	*ret = NULL;
-	if (err || !b)
-		return err;
-	struct uh_machine *m = mem_alloc(sizeof(*m));
-	*m = (struct uh_machine){ .tape = tape_new(), .bundle = b, .path = strdup(path) };
-	add_tracks(m);
-	*ret = m;
-	return NULL;
+	*ret = err || !b ? NULL : machine_new(b, path);
+	return err;
+}
+
+struct uh_error *machine_of_bundle(int fd, const char *name, struct uh_machine **ret)
+{
+	struct bundle *b;
+	struct uh_error *err = bundle_read(fd, name, &b);
+	*ret = err || !b ? NULL : machine_new(b, name);
+	return err;
 }
 
 void uh_machine_free(struct uh_machine *m)

@@ -14,6 +14,9 @@ struct uh_machine {
 	struct know *know;       // the same: the knowledge of all its looks; NULL
 };
 
+/** The machine of a bundle that is open; NULL without an error: it is none. */
+struct uh_error *machine_of_bundle(int fd, const char *name, struct uh_machine **ret);
+
 /** Finds its GPUs, or hands out those that were found. devices_free() only where they are not borrowed. */
 struct found_devices {
 	struct devices devices;

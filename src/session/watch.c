@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +16,9 @@
 #include "session/run/finish.h"
 #include "session/bundle/capture.h"
 #include "session/look.h"
+#include "session/machine.h"
 #include "session/session.h"
+#include "source/clerk/clerk.h"
 #include "store/store.h"
 #include "watch/progress.h"
 #include "watch/watch.h"
@@ -91,21 +93,31 @@ static struct str answer_lines(const struct uh_session *s, struct str gpu, struc
 	return kept;
 }
 
-/** In a child whose working directory is the incident's. */
+struct explain_work {
+	int bundle;
+	struct str gpu; // that it is about; empty: not known
+};
+
+/** In a child, which gets the bundle as a descriptor. Where it cannot be read, nothing is said of it. */
 static void explain_child(int fd, const void *ctx)
 {
-	const struct watch_taken *what = ctx;
+	const struct explain_work *w = ctx;
 	struct arena a = { 0 };
-	struct stat st;
-	child_keep_only(fd);
+	struct uh_machine *m;
+	prctl(PR_SET_NAME, "unhang-explain");
+	child_keep_two(fd, w->bundle);
+	hold_descriptors();
 	door_leave();
-	if (chdir(what->directory) || stat(".", &st))
-		_exit(1);
-	lower_privileges(st.st_gid);
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
-	uh_session_add_path(s, STORE_BUNDLE);
+	door_end(); // what read the knowledge has rights
+	if (!lower_privileges(LOWER_NOGROUP))
+		_exit(1);
+	struct uh_error *err = machine_of_bundle(w->bundle, STORE_BUNDLE, &m);
+	if (err || !m)
+		_exit(1);
+	session_add_bundle(s, m);
 	uh_session_end(s);
-	struct str lines = answer_lines(s, what->gpu, &a), json = report(s, &a, true), text = report(s, &a, false);
+	struct str lines = answer_lines(s, w->gpu, &a), json = report(s, &a, true), text = report(s, &a, false);
 	const struct explained head = { (uint32_t)lines.n, (uint32_t)json.n, (uint32_t)text.n };
 	if (!write_all(fd, (struct str){ (const char *)&head, sizeof(head) }) || !write_all(fd, lines) ||
 	    !write_all(fd, json) || !write_all(fd, text))
@@ -123,8 +135,16 @@ static void explain(const struct watch_taken *what, FILE *to)
 	struct text all = { 0 };
 	struct arena a = { 0 };
 	struct explained head;
-	if (!child_begin_free(explain_child, what, &c))
+	const int bundle = open(arena_printf(&a, "%s/" STORE_BUNDLE, directory).p, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const struct explain_work work = { bundle, what->gpu };
+	const bool begun = bundle >= 0 && child_begin_free(explain_child, &work, &c);
+	if (bundle >= 0)
+		close(bundle);
+	if (!begun) {
+		put(to, "problem", S("Nobody could explain the bundle."));
+		arena_free(&a);
 		return;
+	}
 	enum child_end end = child_wait(&c, now_ms() + EXPLAIN_MS, EXPLAINED_MOST, &all);
 	child_kill(&c, 0);
 	struct str rest = text_str(&all);
@@ -134,10 +154,10 @@ static void explain(const struct watch_taken *what, FILE *to)
 		if (rest.n == (uint64_t)head.lines + head.json + head.text) {
 			fprintf(to, STR_FMT, STR_ARG(str_cut(rest, head.lines)));
 			rest = str_from(rest, head.lines);
-			uh_error_free(save_file(AT_FDCWD, arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p,
-						str_cut(rest, head.json), 0640));
-			uh_error_free(save_file(AT_FDCWD, arena_printf(&a, "%s/" STORE_TEXT, directory).p,
-						str_from(rest, head.json), 0640));
+			uh_error_free(save_shared(AT_FDCWD, arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p,
+						  str_cut(rest, head.json), 0640));
+			uh_error_free(save_shared(AT_FDCWD, arena_printf(&a, "%s/" STORE_TEXT, directory).p,
+						  str_from(rest, head.json), 0640));
 		}
 	} else {
 		put(to, "problem", S("The bundle could not be explained; unhang explain may say why."));
@@ -216,6 +236,9 @@ static void look(void *ctx, FILE *to)
 	struct arena a = { 0 };
 	(void)ctx;
 	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	prctl(PR_SET_NAME, "unhang-look");
+	if (!clerk_begin(LOWER_NOGROUP))
+		_exit(1);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_end(s);
 	const struct machine_observation *m = s->seen;
@@ -234,6 +257,7 @@ static void look(void *ctx, FILE *to)
 		put_votes(&m->gpus[i], to);
 	uh_session_free(s);
 	arena_free(&a);
+	clerk_end();
 }
 
 static void say_line(const char *line)
@@ -267,7 +291,9 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 	if (!o->check_config)
 		complete_runs(o->state_dir);
 	struct uh_error *err = watch_run(&options, k, &hands);
-	if (!err && o->check_config)
+	if (!err && o->check_config && !o->config && access(WATCH_CONF, F_OK))
+		fputs("There is no " WATCH_CONF ": the usual values are in use.\n", out);
+	else if (!err && o->check_config)
 		fputs("The configuration is right.\n", out);
 	know_free(k);
 	return err;

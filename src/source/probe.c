@@ -9,7 +9,6 @@
 #include "source/probe_child.h"
 #include "source/probe_list.h"
 #include "source/probe_stuck.h"
-#include "source/tape/tape.h"
 #include "source/tape/tomb.h"
 
 enum {
@@ -222,32 +221,11 @@ static void run_all(struct arena *a, struct probe_batch *batches, size_t n, int 
 		run_rest(a, &batches[i], milliseconds, count);
 }
 
-void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
+void probe_run_machine(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count)
 {
-	struct tape *tape = probe_tape(count);
-	int64_t began = now_ms();
-	if (tape_plays(tape)) {
-		tape_answer(tape, a, batches, n);
-		return;
-	}
-	for (size_t i = 0; i < n; i++) {
-		tape_mark_dead(tape, &batches[i]);
+	for (size_t i = 0; i < n; i++)
 		tomb_mark(a, &batches[i]);
-	}
 	run_all(a, batches, n, milliseconds, count);
 	for (size_t i = 0; i < n; i++)
 		tomb_tell(a, &batches[i]);
-	for (size_t i = 0; i < n && tape; i++) {
-		tape_tell_dead(tape, a, &batches[i]);
-		tape_keep(tape, &batches[i], began);
-	}
-}
-
-void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
-	       struct probe_count *count)
-{
-	struct probe_batch batch = { .probes = probes, .n = n };
-	probe_run_all(a, &batch, 1, milliseconds, count);
-	if (ret_stuck)
-		*ret_stuck = batch.stuck;
 }

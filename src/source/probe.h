@@ -101,6 +101,8 @@ struct probe_batch {
  * may take @milliseconds. A batch that makes progress may take twenty times that, plus a millisecond for each operation. A tree lies on
  * somebody's disk, which may be slow: there each file may take ten seconds, and there is no limit as long as there is progress. */
 void probe_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
+/** The same, always of this machine and with the rights of this process (see clerk/clerk.h). */
+void probe_run_machine(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
 /** Runs the batch in one child. @ret_stuck may be NULL. */
 void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds, struct probe_stuck *ret_stuck,
 	       struct probe_count *count);

@@ -3,57 +3,35 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/types.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/child.h"
 #include "base/cleanup.h"
+#include "source/probe.h"
 
-enum { DEADLINE_MS = 5000, CHUNK = 1 << 20 };
-
-struct process_wanted {
-	pid_t pid;
-	uint64_t address, size;
-};
-
-/** In the child. */
-static void read_all(int fd, const void *ctx)
-{
-	const struct process_wanted *w = ctx;
-	char *room = mem_alloc(CHUNK);
-	for (uint64_t at = 0; at < w->size;) {
-		size_t want = w->size - at < CHUNK ? (size_t)(w->size - at) : CHUNK;
-		struct iovec mine = { room, want }, theirs = { (void *)(uintptr_t)(w->address + at), want };
-		ssize_t n = process_vm_readv(w->pid, &mine, 1, &theirs, 1, 0);
-		if (n <= 0)
-			break;
-		for (ssize_t put = 0, k; put < n; put += k)
-			if ((k = write(fd, room + put, (size_t)(n - put))) <= 0)
-				_exit(1);
-		at += (uint64_t)n;
-	}
-	free(room);
-}
+enum { DEADLINE_MS = 5000 };
 
 struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, char **ret)
 {
-	struct process_wanted w = { (pid_t)pid, address, size };
-	struct text bytes = { 0 };
-	if (!child_run(read_all, &w, DEADLINE_MS, (size_t)size + 1, &bytes)) {
-		text_free(&bytes);
-		return uh_error_new("process %lld: its memory could not be read in %d s; it may be stuck in the driver",
-				    (long long)pid, DEADLINE_MS / 1000);
+	char path[64];
+	struct arena a = { 0 };
+	struct probe p = { .kind = PROBE_READ, .path = path, .offset = address, .size = (size_t)size };
+	struct probe_count count = { 0 };
+	struct uh_error *err = NULL;
+	snprintf(path, sizeof(path), "/proc/%lld/mem", (long long)pid);
+	probe_run(&a, &p, 1, DEADLINE_MS, NULL, &count);
+	if (p.end == PROBE_STUCK || p.end == PROBE_NOT_MADE) {
+		err = uh_error_new("process %lld: its memory could not be read in %d s; it may be stuck in the driver",
+				   (long long)pid, DEADLINE_MS / 1000);
+	} else if (p.end != PROBE_GOOD || p.n != size) {
+		err = uh_error_new("process %lld: its memory at 0x%llx could not be read (it must be yours, or use root; is "
+				   "it still there?)",
+				   (long long)pid, (unsigned long long)address);
+	} else {
+		*ret = mem_large(size + 1);
+		memcpy(*ret, p.data, size);
 	}
-	if (bytes.n != size) {
-		text_free(&bytes);
-		return uh_error_new("process %lld: its memory at 0x%llx could not be read (it must be yours, or use root; is "
-				    "it still there?)",
-				    (long long)pid, (unsigned long long)address);
-	}
-	*ret = bytes.p;
-	return NULL;
+	arena_free(&a);
+	return err;
 }
 
 struct str small_file(const char *path, char *room, size_t size)

@@ -21,18 +21,45 @@ const char *store_path(struct arena *a, const char *directory, struct str id)
 
 static bool make(const char *path, mode_t mode) { return !mkdir(path, mode) || errno == EEXIST; }
 
+void store_give(const char *directory)
+{
+	struct arena a = { 0 };
+	const char *all = arena_printf(&a, "%s/" INCIDENTS, directory).p;
+	_cleanup_close_ int fd = open(all, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		save_give(fd, DIRECTORY_MODE);
+	arena_free(&a);
+}
+
+/** The directory of all incidents, for the group; then that of one, which is for the same. */
+static bool make_for(const char *directory, const char *all, const char *path)
+{
+	struct stat st;
+	// Updates of the knowledge lie beside the incidents, and are for everybody.
+	if (!make(directory, 0755))
+		return false;
+	if (!mkdir(all, DIRECTORY_MODE))
+		store_give(directory);
+	else if (errno != EEXIST)
+		return false;
+	if (mkdir(path, DIRECTORY_MODE))
+		return errno == EEXIST;
+	if (!stat(all, &st))
+		(void)!chown(path, (uid_t)-1, st.st_gid);
+	return true;
+}
+
 struct uh_error *store_save(const char *directory, const struct stored *i)
 {
 	struct arena a = { 0 };
 	struct text text = { 0 };
 	const char *all = arena_printf(&a, "%s/" INCIDENTS, directory).p, *path = store_path(&a, directory, i->id);
 	struct uh_error *err = NULL;
-	// Updates of the knowledge lie beside the incidents, and are for everybody.
-	if (!make(directory, 0755) || !make(all, DIRECTORY_MODE) || !make(path, DIRECTORY_MODE))
+	if (!make_for(directory, all, path))
 		err = uh_error_os(errno, "%s", path);
 	stored_text(i, &text);
 	if (!err)
-		err = save_file(AT_FDCWD, arena_printf(&a, "%s/" STORE_INCIDENT, path).p, text_str(&text), FILE_MODE);
+		err = save_shared(AT_FDCWD, arena_printf(&a, "%s/" STORE_INCIDENT, path).p, text_str(&text), FILE_MODE);
 	text_free(&text);
 	arena_free(&a);
 	return err;

@@ -21,6 +21,8 @@ void stored_text(const struct stored *i, struct text *to);
 /** The other way round; texts are copied to @a. false: it has no id or no state. Lines of a newer unhang are left out. */
 bool stored_parse(struct str text, struct arena *a, struct stored *ret);
 
+/** Lets members of the group `unhang` read incidents, also where an older unhang did not. */
+void store_give(const char *directory);
 /** Writes it whole or not at all. The directory of the incident is made where it is missing. */
 struct uh_error *store_save(const char *directory, const struct stored *i);
 struct uh_error *store_load(const char *directory, struct str id, struct arena *a, struct stored *ret);

@@ -105,6 +105,13 @@ static void name_gpu(const struct watcher *w, struct watch_case *c)
 	}
 }
 
+/** A job of a scheduler, which the record names behind the program, stays: the program may be gone by now. */
+void case_name_program(struct watch_case *c, struct str name)
+{
+	if (name.n && str_find(c->stored.job, name) < 0)
+		case_set(c, &c->stored.job, name);
+}
+
 /** Takes over what the incident says. true: its class is another than before. */
 static bool take(struct watcher *w, struct watch_case *c, const struct incident *i)
 {
@@ -120,7 +127,7 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 		case_set(c, &s->fault, i->fault);
 	}
 	if (i->processes.len)
-		case_set(c, &s->job, i->processes.data[0].name);
+		case_name_program(c, i->processes.data[0].name);
 	name_gpu(w, c);
 	suspicions_name_job(w, c);
 	c->signs = signs_of(i);
@@ -255,7 +262,8 @@ void cases_follow(struct watcher *w, int64_t now)
 		c->due = now + c->wait;
 		c->wait = c->wait * 2 < WAIT_MOST_MS ? c->wait * 2 : WAIT_MOST_MS;
 		c->signs = signs_of(i);
-		if (!i->cause)
+		c->causeless = !i->cause;
+		if (c->causeless)
 			continue;
 		if (!c->known && join_look(w, c, i))
 			continue;
@@ -366,6 +374,8 @@ struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str
 	return c;
 }
 
+bool case_lasts(const struct stored *i) { return str_is(i->fault, "node"); }
+
 void cases_looked(struct watcher *w, int64_t now, bool answered)
 {
 	if (answered)
@@ -377,7 +387,7 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		name_gpu(w, c);
 		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || c->hooks_wanted)
 			continue;
-		if (answered && is_well(w, c)) {
+		if (answered && is_well(w, c) && !case_lasts(&c->stored)) {
 			case_close(w, c, S("the GPU is well, and nothing new was reported"));
 			continue;
 		}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/lower.h"
 #include "base/save.h"
 #include "source/source.h"
 
@@ -79,9 +80,12 @@ static void watch(int to, const void *ctx)
 	prctl(PR_SET_NAME, "unhang-eye");
 	signal(SIGHUP, SIG_IGN);
 	child_keep_only(to);
-	_cleanup_close_ int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), events = open_uevents();
+	_cleanup_close_ int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	const int why = errno;
+	_cleanup_close_ int events = open_uevents();
+	lower_privileges(LOWER_NOGROUP); // what is open stays open
 	if (log < 0)
-		send_text(to, EYE_FAILED, strerror(errno));
+		send_text(to, EYE_FAILED, strerror(why));
 	else if (!send_records(to, log))
 		cleanup_close(&log);
 	snprintf(clock, sizeof(clock), "%.3f", source_uptime());

@@ -24,7 +24,7 @@
 #include "watch/pulse/pulse.h"
 #include "watch/tell.h"
 
-enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, NOGROUP = 65534, AGAIN_S = 2 };
+enum { MESSAGE_MOST = 192 << 10, KILL_MS = 200, AGAIN_S = 2 };
 
 /** Before each text, in both directions. */
 struct hand_head {
@@ -138,10 +138,15 @@ static void work(int fd, const void *ctx)
 	if (!to)
 		_exit(1);
 	if (j->task == HAND_CAPTURE) {
+		const char *directory = store_path(&a, s->state_dir, j->stored->id);
 		store_vacuum(s->state_dir, (size_t)s->keep_incidents, (uint64_t)s->keep_megabytes << 20);
-		const struct watch_taken what = { store_path(&a, s->state_dir, j->stored->id), j->stored->gpu,
-						  note_of(&a, j->stored) };
-		hands->capture(hands->ctx, s, &what, to);
+		const struct watch_taken what = { directory, j->stored->gpu, note_of(&a, j->stored) };
+		struct uh_error *err = access(directory, F_OK) ? store_save(s->state_dir, j->stored) : NULL;
+		if (err) // a full disk: there is no place for a bundle, and that is told
+			fprintf(to, "bundle %s\n", uh_error_message(err));
+		else
+			hands->capture(hands->ctx, s, &what, to);
+		uh_error_free(err);
 	}
 	if (j->task == HAND_LOOK)
 		hands->look(hands->ctx, to);
@@ -328,6 +333,8 @@ static void think(int fd, const void *ctx)
 	const struct mind_work *m = ctx;
 	(void)fd;
 	close(m->hand->socket);
+	if (m->hand->lock >= 0)
+		close(m->hand->lock);
 	prctl(PR_SET_NAME, "unhang-mind");
 	m->mind(m->socket, m->ctx);
 }

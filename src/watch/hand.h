@@ -30,6 +30,7 @@ struct hand {
 	struct watch_settings settings;
 	struct child mind, eye, pulse, job;
 	int socket; // to the mind
+	int lock;   // of the place where incidents are stored; its children close it
 	bool stop;
 };
 

@@ -35,6 +35,7 @@ static void environment(struct arena *a, const struct watch_settings *s, const s
 		    { "UNHANG_ACTION", i->action },
 		    { "UNHANG_GPU", i->gpu },
 		    { "UNHANG_GPU_SERIAL", i->serial },
+		    { "UNHANG_JOB", i->job },
 		    { "UNHANG_DIRECTORY", str_z(store_path(a, s->state_dir, i->id)) },
 		    { "PATH", S("/usr/sbin:/usr/bin:/sbin:/bin") } };
 	size_t n = 0;

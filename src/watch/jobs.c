@@ -56,18 +56,21 @@ static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 	return true;
 }
 
+/** It goes to the disk first. Where the disk is full nobody waits for it. */
+static bool to_be_written(const struct watch_case *c) { return c->dirty && !c->retry; }
+
 void jobs_start(struct watcher *w, int64_t now)
 {
 	if (w->job.kind != JOB_NONE || !w->ready)
 		return;
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (c->known && c->capture == CAPTURE_WANTED && !c->dirty && start_capture(w, c, now))
+		if (c->known && c->capture == CAPTURE_WANTED && !to_be_written(c) && start_capture(w, c, now))
 			return;
 	}
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (!c->hooks_wanted || c->dirty)
+		if (!c->hooks_wanted || to_be_written(c))
 			continue;
 		c->hooks_wanted = false;
 		c->stored.hooks++;
@@ -91,20 +94,23 @@ static void take_answer(struct watch_case *c, struct str text)
 	const struct {
 		const char *key;
 		struct str *to;
-	} keys[] = { { "bundle", &s->bundle }, { "class", &s->class }, { "title", &s->title }, { "fault", &s->fault },
-		     { "action", &s->action }, { "gpu", &s->gpu },     { "job", &s->job } };
+	} keys[] = { { "bundle", &s->bundle }, { "class", &s->class },   { "title", &s->title },
+		     { "fault", &s->fault },   { "action", &s->action }, { "gpu", &s->gpu } };
 	while (text.n) {
 		struct str value = str_split(&text, '\n'), key = str_word(&value);
 		value = str_trim(value);
 		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 			if (str_is(key, keys[i].key) && value.n)
 				*keys[i].to = arena_str(&c->arena, value);
+		if (str_is(key, "job"))
+			case_name_program(c, value);
 	}
 }
 
 static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 {
 	take_answer(c, text_str(&w->job.answer));
+	suspicions_name_job(w, c);
 	if (!c->stored.bundle.n)
 		c->stored.bundle = good ? S("the capture ended without a word") : S("the capture did not end in time");
 	c->capture = CAPTURE_DONE;
@@ -128,8 +134,19 @@ static void take_gpu(struct watcher *w, struct arena *a, struct str line)
 	g->says = arena_str(a, str_trim(line));
 }
 
+/** Once, when it is known what there is. */
+static void tell_what_is_watched(struct watcher *w)
+{
+	struct text line = { 0 };
+	text_printf(&line, "Watching %zu GPU%s. Incidents are stored in %s/incidents.%s", w->ngpus, w->ngpus == 1 ? "" : "s",
+		    w->settings.state_dir, w->root ? "" : " Without root, much of them cannot be seen.");
+	voice_note(&w->voice, line.p);
+	text_free(&line);
+}
+
 static void end_look(struct watcher *w, bool good, int64_t now)
 {
+	const bool first = good && !w->looked && !w->options->until_quiet;
 	struct str text = text_str(&w->job.answer);
 	struct arena *a = &w->gpus_arena;
 	if (good) {
@@ -149,6 +166,8 @@ static void end_look(struct watcher *w, bool good, int64_t now)
 		votes_take(w, votes, true, now);
 		text = str_from(text, votes.n);
 	}
+	if (first)
+		tell_what_is_watched(w);
 	cases_looked(w, now, good);
 }
 

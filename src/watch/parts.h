@@ -23,6 +23,7 @@ struct watch_case {
 	uint64_t order;    // the engine's number of it
 	bool live;         // the engine still has it
 	bool known;        // it was told, and is on the disk
+	bool causeless;    // it was concluded, and has no cause that is worth telling
 	bool dirty;        // what is on the disk is old
 	bool hooks_wanted; // they are to be told of its state
 	bool done;         // nothing is left to do
@@ -58,6 +59,7 @@ struct watcher {
 	int64_t pulse_due;              // when something must have come from the pulse; 0: never
 	bool ready;                     // what the log had at the start was read
 	bool stop, reload;
+	bool root; // it began as root, and sees everything
 	char host[256], boot_id[64];
 	int64_t clock_ms; // what to add to now_ms() for the kernel's clock
 	uint64_t lost;
@@ -105,6 +107,9 @@ struct watch_case *case_begin_look(struct watcher *w, struct str gpu, struct str
 /** Takes the evidence of it, unless there is some. */
 void case_want_capture(struct watcher *w, struct watch_case *c);
 void case_set(struct watch_case *c, struct str *to, struct str value);
+void case_name_program(struct watch_case *c, struct str name);
+/** Whether it lasts until the machine is started again: the machine itself is at fault, and looks well meanwhile. */
+bool case_lasts(const struct stored *i);
 void case_close(struct watcher *w, struct watch_case *c, struct str why);
 void case_save(struct watcher *w, struct watch_case *c, int64_t now);
 void case_announce(struct watcher *w, struct watch_case *c, const char *what);

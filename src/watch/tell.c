@@ -12,7 +12,7 @@
 #include "watch/hand.h"
 
 #define JOURNAL "/run/systemd/journal/socket"
-enum { PROBLEMS_MOST = 16 << 10, PRIORITY_NOTICE = 5, PRIORITY_WARNING = 4, PRIORITY_ERROR = 3 };
+enum { PROBLEMS_MOST = 16 << 10, PRIORITY_INFO = 6, PRIORITY_NOTICE = 5, PRIORITY_WARNING = 4, PRIORITY_ERROR = 3 };
 
 static bool address(const char *path, struct sockaddr_un *ret, socklen_t *ret_size)
 {
@@ -96,14 +96,25 @@ void voice_incident(struct watch_voice *v, const struct stored *i, const char *w
 	field(&record, "UNHANG_GPU", i->gpu);
 	field(&record, "UNHANG_GPU_UNIQUE_ID", i->unique_id);
 	field(&record, "UNHANG_GPU_SERIAL", i->serial);
+	field(&record, "UNHANG_JOB", i->job);
 	put(v, &record, text_str(&line));
 	text_free(&line);
 	text_free(&record);
 }
 
-void voice_problem(struct watch_voice *v, const char *message)
+static void tell(struct watch_voice *v, const char *message, int priority)
 {
 	struct text record = { 0 };
+	field(&record, "MESSAGE", str_z(message));
+	text_printf(&record, "SYSLOG_IDENTIFIER=unhang\nPRIORITY=%d\n", priority);
+	put(v, &record, str_z(message));
+	text_free(&record);
+}
+
+void voice_note(struct watch_voice *v, const char *message) { tell(v, message, PRIORITY_INFO); }
+
+void voice_problem(struct watch_voice *v, const char *message)
+{
 	struct str told = text_str(&v->problems);
 	while (told.n)
 		if (str_is(str_split(&told, '\n'), message))
@@ -111,10 +122,7 @@ void voice_problem(struct watch_voice *v, const char *message)
 	if (v->problems.n > PROBLEMS_MOST)
 		text_clear(&v->problems);
 	text_printf(&v->problems, "%s\n", message);
-	field(&record, "MESSAGE", str_z(message));
-	text_printf(&record, "SYSLOG_IDENTIFIER=unhang\nPRIORITY=%d\n", PRIORITY_WARNING);
-	put(v, &record, str_z(message));
-	text_free(&record);
+	tell(v, message, PRIORITY_WARNING);
 }
 
 void voice_notify(const struct watch_voice *v, const char *state)

@@ -20,6 +20,8 @@ void voice_close(struct watch_voice *v);
 void voice_incident(struct watch_voice *v, const struct stored *i, const char *what);
 /** A line about the watch itself. The same one is told once. */
 void voice_problem(struct watch_voice *v, const char *message);
+/** What is good to know, each time. */
+void voice_note(struct watch_voice *v, const char *message);
 /** READY=1, STOPPING=1, ... */
 void voice_notify(const struct watch_voice *v, const char *state);
 /** Pats the watchdog. Returns how many milliseconds are left until the next time; -1: it never wants to. */

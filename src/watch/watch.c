@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -18,7 +19,7 @@
 #include "watch/pulse/pulse.h"
 #include "watch/uevent.h"
 
-enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000, NOGROUP = 65534 };
+enum { READ_AT_ONCE = 64 << 10, EYE_AGAIN_MS = 5000 };
 
 // --- what the eye sees ---
 
@@ -158,9 +159,33 @@ static void check_pulse(struct watcher *w, int64_t now)
 
 // --- state.json ---
 
+/** What the votes make of what a look saw: waves of a program that is stopped, or waits for another, stand too. */
+static void tell_progress(struct watched_gpu *g, const struct watched_progress *p)
+{
+	const bool excused = p->pace != PACE_UNKNOWN && p->pace < PACE_SUSPECTED;
+	const bool idle = p->pace == PACE_UNKNOWN && !g->unwell && str_is(g->health, pace_name(PACE_IDLE));
+	g->pace = str_z(pace_name(idle ? PACE_IDLE : p->pace));
+	g->waits_for = str_z(p->says);
+	if (!excused || !g->unwell)
+		return;
+	g->unwell = false;
+	g->health = S("busy");
+	g->says = (struct str){ 0 };
+}
+
+/** A GPU that is not to be used stays unwell, however well it looks. */
+static void tell_case(struct watched_gpu *g, const struct stored *i)
+{
+	if (!i->gpu.n || !str_eq(g->pci, i->gpu) || !case_lasts(i))
+		return;
+	g->unwell = true;
+	g->says = g->says.n ? g->says : i->title;
+}
+
 static void write_state(struct watcher *w)
 {
 	const struct stored *open[CASES_MOST];
+	_cleanup_free_ struct watched_gpu *gpus = mem_alloc(GPUS_MOST * sizeof(*gpus));
 	char *text = NULL;
 	size_t n = 0;
 	struct watch_state s = { .host = str_z(w->host),
@@ -169,18 +194,20 @@ static void write_state(struct watcher *w)
 				 .looked = w->looked,
 				 .lost = w->lost,
 				 .unread = text_str(&w->unread),
-				 .gpus = w->gpus,
+				 .gpus = gpus,
 				 .ngpus = w->ngpus,
 				 .open = open };
-	for (size_t i = 0; i < w->ngpus; i++)
-		for (size_t k = 0; k < w->nprogress; k++)
-			if (str_is(w->gpus[i].pci, w->progress[k].pci)) {
-				w->gpus[i].pace = str_z(pace_name(w->progress[k].pace));
-				w->gpus[i].waits_for = str_z(w->progress[k].says);
-			}
 	for (size_t i = 0; i < w->cases.len; i++)
 		if (w->cases.data[i]->known && !str_is(w->cases.data[i]->stored.state, "closed"))
 			open[s.nopen++] = &w->cases.data[i]->stored;
+	for (size_t i = 0; i < w->ngpus; i++) {
+		gpus[i] = w->gpus[i];
+		for (size_t k = 0; k < w->nprogress; k++)
+			if (str_is(gpus[i].pci, w->progress[k].pci))
+				tell_progress(&gpus[i], &w->progress[k]);
+		for (size_t k = 0; k < s.nopen; k++)
+			tell_case(&gpus[i], open[k]);
+	}
 	FILE *out = open_memstream(&text, &n);
 	if (!out)
 		return;
@@ -225,7 +252,9 @@ static void reload(struct watcher *w)
 		voice_problem(&w->voice, uh_error_message(err));
 	if (err || mistakes || w->job.kind != JOB_NONE) {
 		settings_free(&s);
+		voice_problem(&w->voice, "The configuration has mistakes. The one before stays in use.");
 	} else {
+		voice_note(&w->voice, "The configuration was read again and is in use.");
 		settings_free(&w->settings);
 		w->settings = s;
 		hand_override(&w->settings, w->options);
@@ -241,7 +270,7 @@ static bool is_quiet(const struct watcher *w)
 	for (size_t n = 0; n < w->cases.len; n++) {
 		const struct watch_case *c = w->cases.data[n];
 		bool full = c->dirty && c->retry; // it could not be written: nothing is to be waited for
-		busy |= !full && (!c->known || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty);
+		busy |= !full && ((!c->known && !c->causeless) || c->capture == CAPTURE_WANTED || c->hooks_wanted || c->dirty);
 	}
 	return !busy;
 }
@@ -302,8 +331,8 @@ static void run(struct watcher *w)
 	w->evidence = evidence_reader_new(w->know, (struct event_sink){ .event = on_event, .ctx = w });
 	evidence_record(w->evidence, "/dev/kmsg", NULL);
 	uh_error_free(store_list(w->settings.state_dir, &w->before));
-	door_end();                // nobody reads through it while nothing happens
-	lower_privileges(NOGROUP); // before the first byte of a stranger's
+	door_end();                      // nobody reads through it while nothing happens
+	lower_privileges(LOWER_NOGROUP); // before the first byte of a stranger's
 	w->look_wanted = w->state_old = true;
 	open_eye(w);
 	open_pulse(w);
@@ -334,7 +363,9 @@ struct mind_start {
 static void mind(int hand, void *ctx)
 {
 	const struct mind_start *m = ctx;
-	struct watcher w = { .options = m->options, .know = m->know, .hand = hand, .eye = -1, .pulse = -1, .job.fd = -1 };
+	struct watcher w = {
+		.options = m->options, .know = m->know, .hand = hand, .root = !geteuid(), .eye = -1, .pulse = -1, .job.fd = -1
+	};
 	char boot[64];
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&w.settings, m->options->config, m->options->tell, m->options->ctx, &mistakes);
@@ -351,9 +382,25 @@ static void mind(int hand, void *ctx)
 	settings_free(&w.settings);
 }
 
+/** Whether a place may become good while the watch runs: it is full, or cannot be written now. */
+static bool may_pass(int error) { return error == EROFS || error == ENOSPC || error == EDQUOT || error == EIO; }
+
+/** Two on one place would tell everything twice. */
+static struct uh_error *take_place(const char *directory, int *ret_lock)
+{
+	if (mkdir(directory, 0755) && errno != EEXIST && !may_pass(errno))
+		return uh_error_os(errno, "incidents cannot be stored in %s", directory);
+	*ret_lock = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_lock >= 0 && flock(*ret_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		return uh_error_new("another unhang watch stores its incidents in %s", directory);
+	return NULL;
+}
+
 struct uh_error *watch_run(const struct watch_options *o, const struct know *k, const struct watch_hands *hands)
 {
-	struct hand h = { .options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1, .job.fd = -1, .mind.fd = -1 };
+	struct hand h = {
+		.options = o, .know = k, .hands = hands, .eye.fd = -1, .pulse.fd = -1, .job.fd = -1, .mind.fd = -1, .lock = -1
+	};
 	unsigned mistakes;
 	struct uh_error *err = settings_load(&h.settings, o->config, o->tell, o->ctx, &mistakes);
 	if (!err && mistakes)
@@ -362,7 +409,11 @@ struct uh_error *watch_run(const struct watch_options *o, const struct know *k, 
 		struct mind_start start = { o, k };
 		hand_override(&h.settings, o);
 		door_end();
-		err = hand_serve(&h, mind, &start);
+		err = take_place(h.settings.state_dir, &h.lock);
+		store_give(h.settings.state_dir);
+		if (!err)
+			err = hand_serve(&h, mind, &start);
+		cleanup_close(&h.lock);
 	}
 	settings_free(&h.settings);
 	return err;

@@ -1,6 +1,9 @@
 // A page has no machine to ask. A bundle answers in its place.
 #include "source/probe.h"
 
+#include <unistd.h>
+
+#include "source/clerk/clerk.h"
 #include "source/process.h"
 #include "source/tape/tape.h"
 
@@ -19,6 +22,8 @@ void probe_run(struct arena *a, struct probe *probes, size_t n, int milliseconds
 	if (ret_stuck)
 		*ret_stuck = batch.stuck;
 }
+
+uid_t clerk_uid(void) { return geteuid(); }
 
 struct uh_error *process_memory(int64_t pid, uint64_t address, uint64_t size, char **ret)
 {

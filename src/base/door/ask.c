@@ -52,14 +52,14 @@ int door_patience_now(void) { return patience(&the_door); }
 
 // --- the child ---
 
-static void begin(struct door *d)
+static void begin(struct door *d, bool for_code)
 {
 	void *room = mmap(NULL, door_room_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		room = mem_alloc(door_room_size());
 	d->room = room;
 	d->threads = 1;
-	const struct door_start start = { room, getpid() };
+	const struct door_start start = { room, getpid(), for_code };
 	d->alone = !child_begin_free(door_child, &start, &d->child);
 	if (!d->alone)
 		fcntl(d->child.fd, F_SETFD, FD_CLOEXEC);
@@ -70,7 +70,7 @@ static struct door_room *room_now(struct door *d, unsigned *ret_generation)
 {
 	pthread_mutex_lock(&d->lock);
 	if (!d->room)
-		begin(d);
+		begin(d, false);
 	*ret_generation = d->generation;
 	struct door_room *room = d->room;
 	pthread_mutex_unlock(&d->lock);
@@ -97,6 +97,15 @@ void door_end(void)
 		child_kill(&d->child, END_MS);
 	d->room = NULL;
 	d->generation++;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void door_begin_for_code(void)
+{
+	struct door *d = &the_door;
+	door_end();
+	pthread_mutex_lock(&d->lock);
+	begin(d, true);
 	pthread_mutex_unlock(&d->lock);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/child.h"
 #include "base/door/room.h"
+#include "base/lower.h"
 
 enum { STEP = 64 << 10, STACK = 256 << 10 };
 
@@ -41,12 +42,42 @@ static int read_at(struct door_box *b, int fd, char *to)
 	return 0;
 }
 
-static int open_it(struct door_box *b, char *to)
+/** A program, a library or GPU code, but no core, which has memory of a process in it. */
+static bool is_code(const struct opened *o)
+{
+	enum { HEAD = 18, TYPE = 16, CORE = 4 };
+	char head[HEAD];
+	if (o->fd < 0 || !S_ISREG(o->st.st_mode) || pread(o->fd, head, sizeof(head), 0) != HEAD)
+		return false;
+	struct str s = { head, HEAD };
+	return (str_starts(s, S("\177ELF")) && head[TYPE] != CORE) || str_starts(s, S("__CLANG_OFFLOAD")) ||
+	       str_starts(s, S("CCOB"));
+}
+
+/** With the right that the child kept aside, where there is one. What turns out to be no code is not handed over. */
+static struct uh_error *open_code(const struct named *n, struct opened *ret)
+{
+	lower_use_kept(true);
+	struct uh_error *err = named_open(n, false, ret);
+	lower_use_kept(false);
+	if (err || is_code(ret))
+		return err;
+	if (ret->fd >= 0)
+		close(ret->fd);
+	*ret = (struct opened){ .fd = -1 };
+	return uh_error_os(EACCES, "%s", n->path);
+}
+
+static int open_it(const struct door_room *room, struct door_box *b, char *to)
 {
 	const struct named n = {
 		b->path, b->has_below ? b->below : NULL, b->has_root ? b->root : NULL, b->believed, b->as_caller, b->inside
 	};
 	_cleanup_error_ struct uh_error *err = named_open(&n, b->act == DOOR_LOOK, &b->opened);
+	if (err && err->errnum == EACCES && room->for_code && b->act == DOOR_OPEN) {
+		uh_error_free(err);
+		err = open_code(&n, &b->opened);
+	}
 	if (b->as_caller)
 		prctl(PR_SET_PDEATHSIG, SIGKILL); // which other rights have cleared
 	b->n = 0;
@@ -101,7 +132,7 @@ void door_serve(struct door_room *room, struct door_box *b)
 	switch (b->act) {
 	case DOOR_OPEN:
 	case DOOR_LOOK:
-		b->error = open_it(b, to);
+		b->error = open_it(room, b, to);
 		break;
 	case DOOR_NAMES:
 		b->error = read_names(b, to);
@@ -167,6 +198,9 @@ void door_child(int pipe, const void *ctx)
 	if (getppid() != start->parent)
 		return;
 	child_keep_only(pipe);
+	start->room->for_code = start->for_code && lower_keeping(LOWER_NOGROUP, LOWER_READS_FILES);
+	if (start->for_code)
+		lower_use_kept(false);
 	if (!begin_thread(start->room, close_thread))
 		serve_thread(start->room);
 }

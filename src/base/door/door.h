@@ -63,6 +63,9 @@ int door_patience_ms(void);
 void door_forget(struct uh_error *err);
 /** Ends the child, which closes what it had open. A program that writes to a FIFO would otherwise take the child for a reader. */
 void door_end(void);
+/** For a process that is about to put its rights down: begins a child that puts down its own too, but may still open code (programs,
+ * libraries, GPU code) that not everybody may read. Nothing else that only root could open goes through it. */
+void door_begin_for_code(void);
 /** In a child of unhang: leaves the door to the parent. What is opened from now on goes through one of its own. */
 void door_leave(void);
 /** Tells each message that door_forget() kept. */

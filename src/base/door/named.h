@@ -18,8 +18,8 @@ struct named {
 struct opened {
 	int fd; // open for reading: a file, a directory, or a FIFO that was named itself; -1: anything else, or reading may act
 	struct stat st;
-	const char *
-		acting; // the file system, if reading its files may act on a driver or take messages from others (/proc/kmsg)
+	const char
+		*acting; // the file system, if reading its files may act on a driver or take messages from others (/proc/kmsg)
 };
 
 /** Opens what is named, and nothing that takes its place meanwhile. Opening a device may act, so it is looked at first. @look: only

@@ -35,6 +35,7 @@ struct door_box {
 };
 
 struct door_room {
+	bool for_code; // the child may open code that not everybody may read
 	struct door_box boxes[DOOR_THREADS];
 	// Descriptors to close. close() may wait for a server too, so nobody waits for it.
 	_Atomic uint32_t to_close, closed;
@@ -57,5 +58,6 @@ void door_serve(struct door_room *room, struct door_box *b);
 struct door_start {
 	struct door_room *room;
 	int parent;
+	bool for_code; // see door_begin_for_code()
 };
 void door_child(int pipe, const void *ctx);

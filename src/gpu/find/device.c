@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "gpu/find/found.h"
+#include "source/clerk/clerk.h"
 #include "source/tape/tape.h"
 
 enum { LIST_SIZE = 1 << 17 };
@@ -295,7 +296,7 @@ static void find_machine(struct search *s)
 	};
 	look_once(s, probes, LENGTH(probes), LOOK_MS);
 	struct str lockdown = probe_text(&probes[5]);
-	to->root = tape_number(tape, "euid", geteuid()) == 0;
+	to->root = tape_number(tape, "euid", clerk_uid()) == 0;
 	to->pci_known = probes[0].end == PROBE_GOOD;
 	to->debugfs = probes[2].end == PROBE_GOOD;
 	to->lockdown = lockdown.n && str_find(lockdown, S("[none]")) < 0;

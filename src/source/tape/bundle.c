@@ -40,6 +40,7 @@ const char *bundle_name_wrong(struct str name)
 
 struct bundle_work {
 	const char *path;
+	int fd; // where it is open already; -1
 };
 
 struct unbundler {
@@ -126,8 +127,12 @@ static void unbundle(int to, const void *ctx)
 	struct unbundler u = { .to = to };
 	struct opened o = { .fd = -1 };
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	child_keep_only(to);
-	_cleanup_error_ struct uh_error *err = named_open(&(struct named){ .path = w->path }, false, &o);
+	if (w->fd < 0)
+		child_keep_only(to);
+	else
+		child_keep_two(to, w->fd);
+	o.fd = w->fd;
+	_cleanup_error_ struct uh_error *err = w->fd < 0 ? named_open(&(struct named){ .path = w->path }, false, &o) : NULL;
 	const char *missing = archive_load(&u.api);
 	if (err || o.fd < 0 || missing) {
 		struct str why = str_z(err ? uh_error_message(err) : missing ? missing : "not a file");
@@ -219,14 +224,11 @@ static bool is_manifest(const struct bundle *b)
 	return m && str_find((struct str){ m->bytes, m->n }, S("\"" BUNDLE_SCHEMA "\"")) >= 0;
 }
 
-struct uh_error *bundle_open(const char *path, struct bundle **ret)
+static struct uh_error *read_bundle(const struct bundle_work *work, struct bundle **ret)
 {
-	const struct bundle_work work = { path };
+	const char *path = work->path;
 	struct feed feed;
-	*ret = NULL;
-	if (!may_be(path))
-		return NULL;
-	struct uh_error *err = feed_begin(&feed, path, unbundle, &work, PROCESSOR_MS);
+	struct uh_error *err = feed_begin(&feed, path, unbundle, work, PROCESSOR_MS);
 	if (err)
 		return err;
 	struct bundle *b = mem_alloc(sizeof(*b));
@@ -236,6 +238,18 @@ struct uh_error *bundle_open(const char *path, struct bundle **ret)
 		bundle_free(b);
 	feed_end(&feed);
 	return err;
+}
+
+struct uh_error *bundle_open(const char *path, struct bundle **ret)
+{
+	*ret = NULL;
+	return may_be(path) ? read_bundle(&(struct bundle_work){ path, -1 }, ret) : NULL;
+}
+
+struct uh_error *bundle_read(int fd, const char *name, struct bundle **ret)
+{
+	*ret = NULL;
+	return read_bundle(&(struct bundle_work){ name, fd }, ret);
 }
 
 void bundle_free(struct bundle *b)

@@ -29,6 +29,8 @@ struct bundle {
 
 /** Reads it. *@ret is NULL without an error where the file is something else. */
 struct uh_error *bundle_open(const char *path, struct bundle **ret);
+/** The same of a file that is open, for who may not open it. @name: what it is called in messages. */
+struct uh_error *bundle_read(int fd, const char *name, struct bundle **ret);
 void bundle_free(struct bundle *b);
 /** The member with this name; NULL. */
 const struct bundle_member *bundle_member(const struct bundle *b, struct str name);

@@ -28,6 +28,9 @@ void tape_dead_free(struct tape_dead *d)
 		munmap(d, sizeof(*d));
 }
 
+/** Who wrote it may have no rights, and lie. */
+static struct str within(const char *text, size_t most) { return (struct str){ text, strnlen(text, most) }; }
+
 bool tape_dead_at(const struct tape_dead *d, size_t index, struct probe_stuck *ret)
 {
 	const struct dead_file *f = NULL;
@@ -38,9 +41,9 @@ bool tape_dead_at(const struct tape_dead *d, size_t index, struct probe_stuck *r
 		return false;
 	*ret = (struct probe_stuck){ .is = true,
 				     .uninterruptible = f->uninterruptible,
-				     .at = str_z(f->path),
-				     .stack = str_z(f->stack),
-				     .wchan = str_z(f->wchan) };
+				     .at = within(f->path, sizeof(f->path)),
+				     .stack = within(f->stack, sizeof(f->stack)),
+				     .wchan = within(f->wchan, sizeof(f->wchan)) };
 	return true;
 }
 

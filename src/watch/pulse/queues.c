@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -158,22 +157,24 @@ void signs_find(struct signs *s, int64_t now_ms)
 		ask(s);
 }
 
-static bool read_word(int64_t pid, uint64_t address, uint64_t *ret)
-{
-	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)(uintptr_t)address, sizeof(*ret) };
-	return process_vm_readv((pid_t)pid, &to, 1, &from, 1, 0) == (ssize_t)sizeof(*ret);
-}
-
+/** All at once: each question to the clerk wakes it up. */
 void signs_read_queues(struct signs *s)
 {
+	struct clerk_word *words = s->words;
+	for (size_t i = 0; i < s->nqueues; i++) {
+		const struct sign_queue *q = &s->queues[i];
+		const int64_t pid = s->processes[q->process].pid;
+		words[2 * i] = (struct clerk_word){ .pid = pid, .address = q->read_address };
+		words[2 * i + 1] = (struct clerk_word){ .pid = pid, .address = q->write_address };
+	}
+	clerk_read_words(words, 2 * s->nqueues);
 	for (size_t i = 0; i < s->nqueues; i++) {
 		struct sign_queue *q = &s->queues[i];
-		struct sign_process *p = &s->processes[q->process];
-		uint64_t read = 0, write = 0;
-		q->known = read_word(p->pid, q->read_address, &read) && read_word(p->pid, q->write_address, &write);
+		const uint64_t read = words[2 * i].value, write = words[2 * i + 1].value;
+		q->known = words[2 * i].read && words[2 * i + 1].read;
 		q->moved = q->known && read != q->read;
 		q->pending = q->known && write > read;
 		q->read = q->known ? read : q->read;
-		p->launched |= q->known && write > 0;
+		s->processes[q->process].launched |= q->known && write > 0;
 	}
 }

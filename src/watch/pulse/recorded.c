@@ -1,13 +1,11 @@
 // How far the flight recording of a process is.
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "base/door/root.h"
 #include "evidence/recording/head.h"
+#include "evidence/recording/places.h"
+#include "source/clerk/clerk.h"
 #include "watch/pulse/signs.h"
 
 #define ENDING ".recording"
@@ -27,14 +25,11 @@ static void count_queue(void *ctx, const struct rec_queue *q)
 	p->waits |= q->write > q->read;
 }
 
-bool recorded_packets(int dir, const char *path, uint64_t *ret_taken, bool *ret_waits)
+bool recorded_packets(int fd, uint64_t *ret_taken, bool *ret_waits)
 {
 	struct rec_header h;
-	struct stat st;
 	struct packets p = { 0 };
-	_cleanup_close_ int fd = root_open_beneath(dir, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !recording_head(fd, &h) || h.state != RECORDING_ON ||
-	    !recording_queue_heads(fd, count_queue, &p))
+	if (fd < 0 || !recording_head(fd, &h) || h.state != RECORDING_ON || !recording_queue_heads(fd, count_queue, &p))
 		return false;
 	*ret_taken = p.taken;
 	*ret_waits = p.waits;
@@ -47,9 +42,9 @@ static void cleanup_directory(DIR **d)
 		closedir(*d);
 }
 
-static DIR *list(int dir, const char *name)
+static DIR *list(const char *name)
 {
-	int fd = root_open_beneath(dir, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+	int fd = clerk_open_shared(name, CLERK_DIRECTORY);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (fd >= 0 && !d)
 		close(fd);
@@ -69,16 +64,16 @@ static bool is_of(struct str name, int64_t pid)
 	return str_number(str_from(stem, begin), &n) && n == pid;
 }
 
-void recorded_find(int dir, int64_t pid, char *ret, size_t size)
+void recorded_find(int64_t pid, char *ret, size_t size)
 {
-	__attribute__((cleanup(cleanup_directory))) DIR *top = list(dir, ".");
+	__attribute__((cleanup(cleanup_directory))) DIR *top = opendir(RECORDINGS_ROOT);
 	ret[0] = '\0';
 	unsigned seen = 0;
 	for (const struct dirent *e = top ? readdir(top) : NULL; e && seen < DIRECTORIES_MOST && !ret[0]; e = readdir(top)) {
 		if (!str_starts(str_z(e->d_name), S("unhang-")))
 			continue;
 		seen++;
-		__attribute__((cleanup(cleanup_directory))) DIR *d = list(dir, e->d_name);
+		__attribute__((cleanup(cleanup_directory))) DIR *d = list(e->d_name);
 		unsigned files = 0;
 		for (const struct dirent *f = d ? readdir(d) : NULL; f && files < FILES_MOST && !ret[0];
 		     f = readdir(d), files++)

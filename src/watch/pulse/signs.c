@@ -9,7 +9,7 @@
 
 #include "base/child.h"
 #include "base/cleanup.h"
-#include "base/door/root.h"
+#include "source/clerk/clerk.h"
 
 #define SHARED_MEMORY "/dev/shm/"
 enum { MS = 1000, WORKS_PERCENT = 10, WORKS_BYTES = 1 << 20, FILE_ROOM = 64 << 10, SEARCH_MS = 30000, WORKS_MS = 30000 };
@@ -49,7 +49,7 @@ static void read_environment(struct sign_process *p)
 {
 	static const char *const ranks[] = { "UNHANG_RANK=", "RANK=", "SLURM_PROCID=", "OMPI_COMM_WORLD_RANK=", "PMI_RANK=" };
 	char *room = mem_alloc(FILE_ROOM);
-	struct str all = process_file(p->pid, "environ", room, FILE_ROOM), value;
+	struct str all = clerk_process_file(p->pid, "environ", room, FILE_ROOM), value;
 	int64_t number;
 	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]) && !p->rank[0]; i++)
 		if (environ_value(all, str_z(ranks[i]), &value) && str_number(value, &number) && number >= 0)
@@ -59,7 +59,7 @@ static void read_environment(struct sign_process *p)
 	if (environ_value(all, S("SLURM_JOB_ID="), &value) && str_number(value, &number) && number > 0)
 		snprintf(p->job, sizeof(p->job), "Slurm job %lld", (long long)number);
 	else
-		process_job(process_file(p->pid, "cgroup", room, FILE_ROOM), p->job, sizeof(p->job));
+		process_job(clerk_process_file(p->pid, "cgroup", room, FILE_ROOM), p->job, sizeof(p->job));
 	free(room);
 }
 
@@ -73,7 +73,7 @@ static const char *stopped_by(const struct sign_process *p)
 		return "a signal (SIGSTOP, or Slurm's suspend)";
 	if (p->stat.state == 't')
 		return "a debugger";
-	struct str all = process_file(p->pid, "cgroup", room, sizeof(room));
+	struct str all = clerk_process_file(p->pid, "cgroup", room, sizeof(room));
 	while (all.n) {
 		struct str line = str_split(&all, '\n');
 		if (!str_starts(line, S("0::/")) || str_find(line, S("..")) >= 0)
@@ -91,7 +91,7 @@ static uint64_t io_of(int64_t pid)
 	char room[512];
 	uint64_t sum = 0;
 	int64_t n;
-	for (struct str all = process_file(pid, "io", room, sizeof(room)); all.n;) {
+	for (struct str all = clerk_process_file(pid, "io", room, sizeof(room)); all.n;) {
 		struct str line = str_split(&all, '\n'), key = str_word(&line);
 		if ((str_is(key, "rchar:") || str_is(key, "wchar:")) && str_number(str_word(&line), &n) && n > 0)
 			sum += (uint64_t)n;
@@ -102,7 +102,7 @@ static uint64_t io_of(int64_t pid)
 static enum vote heartbeat(const struct signs *s, const struct sign_process *p)
 {
 	struct stat st;
-	_cleanup_close_ int fd = p->heartbeat[0] && s->shm >= 0 ? root_open_beneath(s->shm, p->heartbeat, O_PATH) : -1;
+	_cleanup_close_ int fd = p->heartbeat[0] ? clerk_open_shared(p->heartbeat, CLERK_STATUS) : -1;
 	int64_t within = 0;
 	for (size_t i = 0; i < s->know->votes.len; i++)
 		within = s->know->votes.data[i]->within ? s->know->votes.data[i]->within : within;
@@ -111,11 +111,12 @@ static enum vote heartbeat(const struct signs *s, const struct sign_process *p)
 	return (int64_t)time(NULL) - (int64_t)st.st_mtime < within ? VOTE_MOVED : VOTE_STOOD;
 }
 
-static enum vote recording(const struct signs *s, struct sign_process *p)
+static enum vote recording(struct sign_process *p)
 {
 	uint64_t taken;
 	bool waits;
-	if (!p->recording[0] || s->shm < 0 || !recorded_packets(s->shm, p->recording, &taken, &waits))
+	_cleanup_close_ int fd = p->recording[0] ? clerk_open_shared(p->recording, CLERK_RECORDING) : -1;
+	if (!recorded_packets(fd, &taken, &waits))
 		return VOTE_UNKNOWN;
 	bool moved = taken != p->recorded;
 	p->recorded = taken;
@@ -137,7 +138,7 @@ static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms
 {
 	char room[1024];
 	struct process_stat now;
-	if (!process_stat_parse(process_file(p->pid, "stat", room, sizeof(room)), &now))
+	if (!process_stat_parse(clerk_process_file(p->pid, "stat", room, sizeof(room)), &now))
 		return;
 	uint64_t io = io_of(p->pid);
 	see_work(p, &now, io, now_ms, s->taken);
@@ -145,12 +146,12 @@ static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms
 	p->stat = now;
 	p->stopped = stopped_by(p);
 	p->beats = heartbeat(s, p);
-	p->recordings = recording(s, p);
+	p->recordings = recording(p);
 }
 
 void signs_begin(struct signs *s, const struct know *k, const struct devices *d)
 {
-	*s = (struct signs){ .know = k, .devices = d, .shm = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC) };
+	*s = (struct signs){ .know = k, .devices = d };
 }
 
 bool signs_take(struct signs *s, int64_t now_ms)
@@ -163,9 +164,9 @@ bool signs_take(struct signs *s, int64_t now_ms)
 			p->first = now_ms;
 			read_environment(p);
 		}
-		if (!p->recording[0] && s->shm >= 0 && now_ms >= p->search) {
+		if (!p->recording[0] && now_ms >= p->search) {
 			p->search = now_ms + SEARCH_MS;
-			recorded_find(s->shm, p->pid, p->recording, sizeof(p->recording));
+			recorded_find(p->pid, p->recording, sizeof(p->recording));
 		}
 		take_process(s, p, now_ms);
 	}

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gpu/find/device.h"
+#include "source/clerk/clerk.h"
 #include "source/process.h"
 
 enum { SIGNS_PROCESSES = 256, SIGNS_QUEUES = 1024, SIGNS_GPUS = 64 };
@@ -40,13 +41,13 @@ struct sign_queue {
 struct signs {
 	const struct know *know;
 	const struct devices *devices;
-	int shm;          // /dev/shm
 	uint64_t changed; // what the names of processes and queues add up to
 	int64_t asked;    // ms: when queues were last asked for
 	int64_t taken;    // ms: the beat before
 	size_t n, nqueues;
 	struct sign_process processes[SIGNS_PROCESSES];
 	struct sign_queue queues[SIGNS_QUEUES];
+	struct clerk_word words[2 * SIGNS_QUEUES]; // of a moment: the read and the write index of each queue
 };
 
 void signs_begin(struct signs *s, const struct know *k, const struct devices *d);
@@ -56,7 +57,7 @@ bool signs_take(struct signs *s, int64_t now_ms);
 /** queues.c: which processes and queues there are. */
 void signs_find(struct signs *s, int64_t now_ms);
 void signs_read_queues(struct signs *s);
-/** recorded.c: how far a recording below @dir is: packets that the GPU took in all queues. false: it is none. */
-bool recorded_packets(int dir, const char *path, uint64_t *ret_taken, bool *ret_waits);
-/** Finds the recording of a process below @dir. */
-void recorded_find(int dir, int64_t pid, char *ret, size_t size);
+/** recorded.c: how far a recording is: packets that the GPU took in all queues. false: it is none. */
+bool recorded_packets(int fd, uint64_t *ret_taken, bool *ret_waits);
+/** Finds the recording of a process: its path below /dev/shm. */
+void recorded_find(int64_t pid, char *ret, size_t size);

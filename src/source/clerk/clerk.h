@@ -1,0 +1,49 @@
+// The clerk: a process with rights that reads for one that has put them down. It reads what the list of probe_list.c has, and opens what
+// flight recorders wrote; it hands the bytes over and takes none of them apart. So what takes them apart needs no rights.
+//
+// It is a child of the one that it serves and ends with it. What it is asked is not believed: each question is checked as if a stranger
+// had sent it.
+#pragma once
+
+#include <sys/types.h>
+
+#include "source/probe.h"
+
+/** Starts the clerk and leaves root behind, with @group as the only group. From now on probe_run_all() asks the clerk for what is on this
+ * machine. Who is not root keeps its rights and needs no clerk. false: the process still has its rights; it must not go on. */
+bool clerk_begin(gid_t group);
+/** For a child that is about to be forked: has another clerk begun for it. -1: there is none, or no more can be begun. */
+int clerk_split(void);
+/** In that child: the clerk behind @socket, which clerk_split() returned, reads for it. */
+void clerk_take(int socket);
+/** Ends it. */
+void clerk_end(void);
+/** As whom this machine's files are read: root, where a clerk reads for it. */
+uid_t clerk_uid(void);
+
+/** Whether there is one. */
+bool clerk_reads(void);
+/** probe_run_all() by the clerk. */
+void clerk_run_all(struct arena *a, struct probe_batch *batches, size_t n, int milliseconds, struct probe_count *count);
+
+// For what is looked at each second. The clerk answers these itself, without a child: none of them may block. Without a clerk they are
+// read here.
+
+/** process_file(), of stat, environ, io and cgroup. */
+struct str clerk_process_file(int64_t pid, const char *name, char *room, size_t size);
+
+/** Words of programs' memory. */
+struct clerk_word {
+	int64_t pid;
+	uint64_t address, value;
+	bool read;
+};
+void clerk_read_words(struct clerk_word *words, size_t n);
+
+enum clerk_shared {
+	CLERK_RECORDING, // unhang-*/*.recording, to be read
+	CLERK_DIRECTORY, // unhang-*, to be listed
+	CLERK_STATUS,    // any name: only its status can be asked for
+};
+/** Opens what lies below /dev/shm. No link is followed. -1: see errno. */
+int clerk_open_shared(const char *path, enum clerk_shared how);

@@ -1,0 +1,248 @@
+// The clerk reads for a process that has put its rights down. It believes nothing that it is asked.
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/child.h"
+#include "base/door/door.h"
+#include "base/lower.h"
+#include "base/save.h"
+#include "clerk_check.h"
+#include "source/clerk/clerk.h"
+
+/** Memory that ends where the bytes do. */
+static char *exact(struct str s)
+{
+	char *copy = malloc(s.n ? s.n : 1);
+	if (s.n)
+		memcpy(copy, s.p, s.n);
+	return copy;
+}
+
+static struct text question(void)
+{
+	static const struct amdgpu_query query = { .query = 0x15 };
+	const char *path = "/proc/version";
+	struct probe p[] = {
+		{ .path = path, .size = 64, .unless = S("x"), .skips = 1 },
+		{ .path = path, .from_end = true, .unless_fails = true },
+		{ .kind = PROBE_QUERY, .path = "/dev/dri/renderD128", .argument = &query, .argument_size = sizeof(query) },
+		{ .kind = PROBE_FIND, .path = "/var/lib/dpkg/status", .find = S("rocm"), .dead = true },
+	};
+	struct probe_batch b = { .probes = p, .n = 4, .goes_on = true };
+	const struct clerk_question q = { &b, 1, 700, true, 10000 };
+	struct text ret = { 0 };
+	clerk_put_question(&ret, &q);
+	return ret;
+}
+
+static void questions_are_whole_or_none(void **state)
+{
+	struct text whole = question();
+	(void)state;
+	assert_true(clerk_check_question(text_str(&whole)));
+	for (size_t n = 0; n < whole.n; n++) {
+		char *cut = exact((struct str){ whole.p, n });
+		assert_false(clerk_check_question((struct str){ cut, n }));
+		free(cut);
+		for (unsigned bit = 0; bit < 8; bit++) {
+			char *changed = exact(text_str(&whole));
+			changed[n] ^= (char)(1 << bit);
+			clerk_check_question((struct str){ changed, whole.n });
+			free(changed);
+		}
+	}
+	text_free(&whole);
+}
+
+static void answers_are_whole_or_none(void **state)
+{
+	struct probe p[3] = { { .end = PROBE_GOOD, .data = "one", .n = 3 },
+			      { .end = PROBE_FAILED, .error = ENOENT },
+			      { .end = PROBE_STUCK } };
+	struct probe_batch b[2] = { { .probes = p, .n = 2 }, { .probes = p + 2, .n = 1 } };
+	b[1].stuck = (struct probe_stuck){ .is = true, .at = S("/x"), .stack = S("a"), .wchan = S("b") };
+	const struct clerk_question q = { .batches = b, .n = 2 };
+	struct text whole = { 0 };
+	(void)state;
+	clerk_put_answer(&whole, &q, &(struct probe_count){ .children = 1 });
+	assert_true(clerk_check_answer(text_str(&whole)));
+	for (size_t n = 0; n < whole.n; n++) {
+		char *cut = exact((struct str){ whole.p, n }), *changed = exact(text_str(&whole));
+		assert_false(clerk_check_answer((struct str){ cut, n }));
+		changed[n] ^= 0x41;
+		clerk_check_answer((struct str){ changed, whole.n });
+		free(cut);
+		free(changed);
+	}
+	text_free(&whole);
+}
+
+static void only_recordings_are_opened(void **state)
+{
+	(void)state;
+	assert_true(clerk_may_open(S("unhang-0/host.12.recording"), CLERK_RECORDING));
+	assert_true(clerk_may_open(S("unhang-0"), CLERK_DIRECTORY));
+	assert_false(clerk_may_open(S("secret"), CLERK_RECORDING));
+	assert_false(clerk_may_open(S("other-0/host.12.recording"), CLERK_RECORDING));
+	assert_false(clerk_may_open(S("unhang-0/a/host.12.recording"), CLERK_RECORDING));
+	assert_false(clerk_may_open(S("unhang-0/secret"), CLERK_RECORDING));
+	assert_false(clerk_may_open(S("."), CLERK_DIRECTORY));
+	assert_false(clerk_may_open(S("/etc/passwd"), CLERK_STATUS));
+	assert_true(clerk_open_here("../../etc/passwd", CLERK_STATUS) < 0);
+}
+
+static void serve(int fd, const void *ctx)
+{
+	(void)fd;
+	clerk_serve(*(const int *)ctx, getppid());
+}
+
+/** Asks a clerk of this process's own rights. @ret_fd: what it opened. false: it has ended. */
+static bool ask(enum clerk_task task, struct str said, struct text *answer)
+{
+	int ends[2];
+	struct child c;
+	struct clerk_head head = { .task = task, .size = said.n };
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	assert_true(child_begin_free(serve, &ends[1], &c));
+	close(ends[1]);
+	bool answered = clerk_send(ends[0], &head, said, -1) && clerk_receive(ends[0], &head, 1 << 20, answer, NULL);
+	close(ends[0]);
+	child_kill(&c, 1000);
+	return answered;
+}
+
+static enum probe_end probed(const char *path)
+{
+	struct arena a = { 0 };
+	struct probe p = { .path = path, .size = 64 };
+	struct probe_batch b = { .probes = &p, .n = 1 };
+	struct clerk_question q = { &b, 1, 20000, false, 0 };
+	struct probe_count count = { 0 };
+	struct text said = { 0 }, answer = { 0 };
+	clerk_put_question(&said, &q);
+	assert_true(ask(CLERK_PROBE, text_str(&said), &answer));
+	assert_true(clerk_take_answer(text_str(&answer), &a, &q, &count));
+	text_free(&said);
+	text_free(&answer);
+	arena_free(&a);
+	return p.end;
+}
+
+static void what_is_not_on_the_list_is_not_read(void **state)
+{
+	char memory[64];
+	struct text said = { 0 }, answer = { 0 };
+	(void)state;
+	snprintf(memory, sizeof(memory), "/proc/%d/mem", getpid());
+	assert_int_equal(probed("/proc/version"), PROBE_GOOD);
+	assert_int_equal(probed("/proc/self/status"), PROBE_GOOD);
+	assert_int_equal(probed("/etc/passwd"), PROBE_FORBIDDEN);
+	assert_int_equal(probed("/sys/kernel/debug/dri/0/amdgpu_gpu_recover"), PROBE_FORBIDDEN);
+	assert_int_equal(probed(memory), PROBE_FORBIDDEN); // it holds no GPU
+	tape_put_number(&said, (uint64_t)getpid(), 8);
+	tape_put_text(&said, S("stat"));
+	assert_true(ask(CLERK_FILE, text_str(&said), &answer));
+	assert_int_equal(answer.n, 0); // the same
+	text_clear(&said);
+	tape_put_number(&said, (uint64_t)getpid(), 8);
+	tape_put_text(&said, S("maps"));
+	assert_false(ask(CLERK_FILE, text_str(&said), &answer)); // nobody asks that
+	assert_false(ask(CLERK_WORDS, S("123"), &answer));
+	assert_false(ask(CLERK_TASKS, S(""), &answer));
+	assert_false(ask(CLERK_SHARED, S(""), &answer));
+	text_free(&said);
+	text_free(&answer);
+}
+
+static bool opens(const char *directory, const char *below)
+{
+	struct door_file *f;
+	struct uh_error *err = door_open(&(struct named){ .path = directory, .below = below }, &f);
+	bool good = !err;
+	uh_error_free(err);
+	if (good)
+		door_close(f);
+	return good;
+}
+
+/** In a child: who it is, what it can open itself, and what its clerk reads for it. */
+static void work_without_rights(int fd, const void *ctx)
+{
+	char path[64];
+	struct arena a = { 0 };
+	struct probe_count count = { 0 };
+	bool begun = clerk_begin(LOWER_NOGROUP);
+	snprintf(path, sizeof(path), "/proc/%d/environ", getppid());
+	struct probe p = { .path = path, .size = 64 };
+	probe_run(&a, &p, 1, 20000, NULL, &count);
+	dprintf(fd, "%d %d %d %d %d", begun, geteuid() == 0, open(path, O_RDONLY) >= 0, open(ctx, O_RDONLY) >= 0,
+		p.end == PROBE_GOOD);
+	dprintf(fd, " %d %d %d %d", opens(ctx, "code"), opens(ctx, "core"), opens(ctx, "secret"), opens(ctx, "."));
+	door_end();
+	clerk_end();
+}
+
+static void who_is_served_has_no_rights(void **state)
+{
+	static const char *const names[] = { "code", "core", "secret" };
+	static const char contents[][65] = { "\177ELF            \3", "\177ELF            \4", "secret" };
+	char name[] = "/tmp/test-clerk-XXXXXX", path[64];
+	struct text said = { 0 };
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_non_null(mkdtemp(name)); // root's alone
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", name, names[i]);
+		uh_error_free(save_file(AT_FDCWD, path, (struct str){ contents[i], 64 }, 0600));
+	}
+	assert_true(child_run(work_without_rights, name, 60000, 100, &said));
+	assert_string_equal(said.p, "1 0 0 0 1 1 0 0 0"); // of its files only the code is opened for it
+	text_free(&said);
+	for (size_t i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", name, names[i]);
+		unlink(path);
+	}
+	rmdir(name);
+}
+
+/** Of a library that opens what it takes apart. */
+static void work_with_one_right(int fd, const void *ctx)
+{
+	bool left = lower_keeping(LOWER_NOGROUP, LOWER_READS_FILES);
+	dprintf(fd, "%d %d %d %d", left, geteuid() == 0, open(ctx, O_RDONLY) >= 0, open(ctx, O_WRONLY) >= 0);
+}
+
+static void one_right_can_be_kept(void **state)
+{
+	char name[] = "/tmp/test-clerk-XXXXXX";
+	struct text said = { 0 };
+	(void)state;
+	if (geteuid())
+		skip();
+	close(mkstemp(name));
+	assert_true(child_run(work_with_one_right, name, 60000, 100, &said));
+	assert_string_equal(said.p, "1 0 1 0");
+	text_free(&said);
+	unlink(name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(questions_are_whole_or_none), cmocka_unit_test(answers_are_whole_or_none),
+		cmocka_unit_test(only_recordings_are_opened),  cmocka_unit_test(what_is_not_on_the_list_is_not_read),
+		cmocka_unit_test(who_is_served_has_no_rights), cmocka_unit_test(one_right_can_be_kept),
+	};
+	return cmocka_run_group_tests_name("clerk", tests, NULL, NULL);
+}
