@@ -1,6 +1,6 @@
-// Looks at the machine, each on a track of its own. One child finds the GPUs, which they share. It makes the first look alone, since the
-// silicon's state dies soonest and a GPU that does not answer is found out there. The others are made beside each other, by children of it,
-// and the last ones alone again. Where a look does not come back, another child makes those that were not begun.
+// Looks at the machine, each on a track of its own. One child makes the first look alone, which finds the GPUs for all. The others
+// are made beside each other, by children of it, in the order in which what they see dies, and the last ones alone again. Where a look
+// does not come back, another child makes those that were not begun.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -168,7 +168,8 @@ static void look_at_all(int fd, const void *ctx)
 		struct look_said *said = &w->shared->said[i];
 		if (said->began)
 			continue;
-		const bool beside = w->looks[i].beside && found;
+		// Only root's children take turns at a GPU (tape/tomb.h): those of others might all be left at one that does not answer.
+		const bool beside = w->looks[i].beside && found && (clerk_reads() || geteuid() == 0);
 		while (running(w) >= (beside ? BESIDE : 1))
 			usleep(NAP_US);
 		said->pid = getpid();

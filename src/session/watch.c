@@ -81,18 +81,22 @@ static bool is_of(const struct incident *i, const struct stored *c)
 	return false;
 }
 
-/** A boot may have seen several incidents: this one is told first. */
+/** A boot may have seen several incidents, and several GPUs: this one is told first, or else one of its GPU. */
 static void put_first(struct uh_session *s, const struct stored *c)
 {
 	struct incident **all = s->ledger.incidents.data;
-	for (size_t n = 0; n < s->ledger.incidents.len; n++) {
-		struct incident *one = all[n];
-		if (!is_of(one, c))
-			continue;
-		memmove(all + 1, all, n * sizeof(*all));
-		all[0] = one;
+	size_t at = SIZE_MAX;
+	for (size_t n = s->ledger.incidents.len; n-- > 0;)
+		if (c->gpu.n && str_eq(all[n]->gpu.device, c->gpu))
+			at = n;
+	for (size_t n = s->ledger.incidents.len; n-- > 0;)
+		if (is_of(all[n], c))
+			at = n;
+	if (at == SIZE_MAX)
 		return;
-	}
+	struct incident *one = all[at];
+	memmove(all + 1, all, at * sizeof(*all));
+	all[0] = one;
 }
 
 /** What the child that explains is given. */

@@ -58,6 +58,8 @@ static struct recording *record_on(struct tape *tape, void *ctx)
 	return r;
 }
 
+static void look_for_gpus(struct tape *tape, void *ctx) { record_on(tape, ctx); }
+
 static void look_at_machine(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
@@ -135,6 +137,7 @@ static void look_at_fences(struct tape *tape, void *ctx)
 
 /** The silicon first: the state of a hung GPU may be gone soon. Fences last: reading them may end a hang. */
 static const struct capture_look looks[] = {
+	{ "gpus", "which GPUs there are", look_for_gpus, NULL, false },
 	{ "machine", "the GPUs: registers, waves, rings, queues", look_at_machine, NULL, false },
 	{ "waves", "waves on the GPUs", look_at_waves, NULL, false },
 	{ "rings", "the driver's rings", look_at_rings, NULL, false },

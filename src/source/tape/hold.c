@@ -13,15 +13,6 @@
 
 enum { NOTE_MOST = 1024, NAP_US = 3000, TIMES = 20 };
 
-/** Texts do not wait for what leads further down, nor that for the render node. */
-static void lock_key(struct str path, char ret[static TOMB_KEY_MOST])
-{
-	static const char *const ends[] = { [TOMB_TEXT] = "-text", [TOMB_DEEP] = "", [TOMB_RENDER] = "-render" };
-	char gpu[TOMB_KEY_MOST];
-	tomb_key(path, gpu);
-	snprintf(ret, TOMB_KEY_MOST, "%.50s%s", gpu, ends[tomb_way(path)]);
-}
-
 /** -1: there is none, and everybody reads as he likes: who is not root leaves no child behind in debugfs. */
 static int open_lock(const char *key)
 {
@@ -94,7 +85,7 @@ bool tomb_take(struct tomb_hold *h, struct str path)
 {
 	char key[TOMB_KEY_MOST] = "";
 	if (tomb_way(path))
-		lock_key(path, key);
+		tomb_key(path, key);
 	if (h->fd >= 0 && strcmp(key, h->key) != 0) {
 		close(h->fd);
 		h->fd = -1;
@@ -119,7 +110,7 @@ void tomb_adopt(struct str path)
 {
 	char key[TOMB_KEY_MOST];
 	struct tomb other;
-	lock_key(path, key);
+	tomb_key(path, key);
 	_cleanup_close_ int fd = open_lock(key);
 	if (fd >= 0 && holder_of(fd, &other))
 		tomb_bury(other.pid, str_z(other.path));

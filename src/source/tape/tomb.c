@@ -27,7 +27,7 @@ bool tomb_panics(void)
 /** Files whose handlers only print what the driver has in memory. */
 static bool harmless(struct str name)
 {
-	static const char *const names[] = { "name", "amdgpu_gca_config", "amdgpu_firmware_info", "" };
+	static const char *const names[] = { "amdgpu_gca_config", "amdgpu_firmware_info", "amdgpu_gfxoff" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (str_is(name, names[i]))
 			return true;
@@ -44,7 +44,7 @@ enum tomb_way tomb_way(struct str path)
 		return TOMB_NONE;
 	struct str name = str_from(path, sizeof(DEBUGFS) - 1);
 	str_split(&name, '/');
-	return harmless(name) || str_is(name, "amdgpu_gfxoff") ? TOMB_TEXT : TOMB_DEEP;
+	return !name.n || str_is(name, "name") ? TOMB_NAME : harmless(name) ? TOMB_TEXT : TOMB_DEEP;
 }
 
 /** The word about GFXOFF is in memory, but who reads it wakes the device up. */
@@ -70,7 +70,7 @@ static bool pci_of_node(const char *node, char ret[static KEY_MOST])
 }
 
 /** What all files of a GPU share: its PCI address; else the directory, or the file. */
-void tomb_key(struct str path, char ret[static KEY_MOST])
+static void gpu_of(struct str path, char ret[static KEY_MOST])
 {
 	char node[40];
 	int64_t minor;
@@ -91,6 +91,16 @@ void tomb_key(struct str path, char ret[static KEY_MOST])
 	}
 	if (!pci_of_node(node, ret))
 		str_copy(ret, KEY_MOST, str_z(node));
+}
+
+void tomb_key(struct str path, char ret[static KEY_MOST])
+{
+	static const char *const ends[] = {
+		[TOMB_NONE] = "", [TOMB_NAME] = "-name", [TOMB_TEXT] = "-text", [TOMB_DEEP] = "", [TOMB_RENDER] = "-render"
+	};
+	char gpu[KEY_MOST];
+	gpu_of(path, gpu);
+	snprintf(ret, KEY_MOST, "%.50s%s", gpu, ends[tomb_way(path)]);
 }
 
 // --- the notes ---
@@ -136,12 +146,11 @@ bool tomb_note(int pid, struct str path, struct text *ret)
 	return since;
 }
 
-/** The child that waits for a file of this GPU. A note about one that has gone is removed. */
-static bool tomb_of(struct str path, struct tomb *ret)
+/** The child that waits for a file of these. A note about one that has gone is removed. */
+static bool noted(const char *key, struct tomb *ret)
 {
-	char key[KEY_MOST], file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state;
+	char file[sizeof(TOMB_DIRECTORY) + KEY_MOST], room[NOTE_MOST], state;
 	struct stat st;
-	tomb_key(path, key);
 	snprintf(file, sizeof(file), TOMB_DIRECTORY "/%s", key);
 	if (strchr(key, '/') || stat(TOMB_DIRECTORY, &st) || st.st_uid != 0 || st.st_mode & 022)
 		return false;
@@ -150,6 +159,17 @@ static bool tomb_of(struct str path, struct tomb *ret)
 	if (state != 'D')
 		unlink(file);
 	return state == 'D';
+}
+
+/** The child because of which @path is not asked. Where a text does not answer, what lies behind it will not. */
+static bool tomb_of(struct str path, struct tomb *ret)
+{
+	char key[KEY_MOST], text[KEY_MOST];
+	if (!tomb_way(path))
+		return false;
+	tomb_key(path, key);
+	snprintf(text, sizeof(text), "%.50s-text", key);
+	return noted(key, ret) || (tomb_way(path) == TOMB_DEEP && noted(text, ret));
 }
 
 void tomb_bury(int pid, struct str path)
@@ -166,15 +186,6 @@ void tomb_bury(int pid, struct str path)
 	text_free(&note);
 }
 
-/** A note about one file of debugfs speaks for all of that GPU's that lead as far. Where a text does not answer, none of them will. The render
- * node is another way to the GPU. */
-static bool speaks_for(const struct tomb *t, struct str path)
-{
-	const enum tomb_way of = tomb_way(str_z(t->path)), way = tomb_way(path);
-	return str_is(path, t->path) || (of == TOMB_DEEP && way == TOMB_DEEP) ||
-	       (of == TOMB_TEXT && (way == TOMB_TEXT || way == TOMB_DEEP));
-}
-
 void tomb_mark(struct arena *a, struct probe_batch *b)
 {
 	bool panics = !b->root && tomb_panics(), any = false;
@@ -186,8 +197,7 @@ void tomb_mark(struct arena *a, struct probe_batch *b)
 		if (i && p->path == p[-1].path)
 			p->buried = p[-1].buried;
 		else
-			p->buried = tomb_way(path) &&
-				    ((panics && tomb_may_block(path)) || (tomb_of(path, &t) && speaks_for(&t, path)));
+			p->buried = (panics && tomb_may_block(path)) || tomb_of(path, &t);
 		p->buried |= any && !b->goes_on;
 		any |= p->buried;
 	}

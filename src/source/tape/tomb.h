@@ -11,9 +11,9 @@
 /** In the environment: files that may block are read although the kernel would panic. */
 #define TOMB_MAY_BLOCK "UNHANG_MAY_BLOCK"
 
-/** How a path leads to a GPU: not at all; to a text that the driver has in memory, and that should answer always; further down; by the render
- * node. */
-enum tomb_way { TOMB_NONE, TOMB_TEXT, TOMB_DEEP, TOMB_RENDER };
+/** How a path leads to a GPU: not at all; to what says which directory is whose; to a text that the driver has in memory, and that should answer
+ * always; further down; by the render node. Of each one child may be left behind. */
+enum tomb_way { TOMB_NONE, TOMB_NAME, TOMB_TEXT, TOMB_DEEP, TOMB_RENDER };
 enum tomb_way tomb_way(struct str path);
 /** Whether @path may wait for the driver or the GPU without end. */
 bool tomb_may_block(struct str path);
@@ -41,7 +41,7 @@ struct tomb_hold {
 bool tomb_take(struct tomb_hold *h, struct str path);
 /** In the parent, after that: notes the other child. */
 void tomb_adopt(struct str path);
-/** What all files share that are asked by one child at a time, and the note about who asks them. */
+/** What all files share that are asked by one child at a time: the GPU and the way; and the note about who asks them. */
 void tomb_key(struct str path, char ret[static TOMB_KEY_MOST]);
 bool tomb_note(int pid, struct str path, struct text *ret);
 struct tomb {
