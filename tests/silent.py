@@ -85,6 +85,32 @@ def test_cured(t, unhang):
     t.ok(b"devcoredump/0000:03:00.0" in listed, "the devcoredump, which lived for five seconds, is in its bundle", listed[:500])
 
 
+LOOP = """
+gpu 0000:03:00.0
+    part gfx1100
+    busy 100
+    register  GRBM_STATUS.SPI_BUSY = 1
+    register  GRBM_STATUS.GUI_ACTIVE = 1
+    register  GRBM_STATUS2.CPC_BUSY = 1
+    register  CP_CPC_STATUS.MEC1_BUSY = 1
+    wave 1 pc cycle 0.003 0x7f2210000540 0x7f2210000548 vmid 8 queue 2
+process train
+    vram 0000:03:00.0 2G
+"""
+
+
+def test_votes_count(t, unhang):
+    """A look lasts a second. What the watch saw before it decides whether a loop is a hang."""
+    m = Machine(unhang, "votes", LOOP)
+    bundle, note = m.top / "b.tar.zst", m.top / "note.txt"
+    m.run(f"{unhang.binary} capture -o {bundle}")
+    for seconds, confidence, advice in ((31, "high", "End the program"), (12, "medium", "Run unhang again in half a minute")):
+        note.write_text(f"[ {1000 - seconds}.000000] unhang watch: amdgpu 0000:03:00.0: nothing moved for {seconds} s: stood still: interrupts (9 s)\n")
+        text = unhang.run("explain", bundle, note).stdout.decode()
+        t.ok(f"Confidence  {confidence}:" in text and f"Now     {advice}" in text and f"saw nothing move for {seconds} s" in " ".join(text.split()), f"votes: a loop after {seconds} s", text)
+    t.ok("1 wave runs in a loop" in " ".join(text.split()), "one wave is not many", text)
+
+
 def main():
     t = tap.Tap()
     unhang = tap.Unhang(sys.argv[1])
@@ -92,7 +118,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("hangs that nobody reports", "this machine can make none")
         t.end()
-    for test in (test_healthy, test_collective, test_two_of_eight, test_hive, test_cured):
+    for test in (test_healthy, test_collective, test_two_of_eight, test_hive, test_cured, test_votes_count):
         test(t, unhang)
     t.end()
 

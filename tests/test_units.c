@@ -311,6 +311,8 @@ static void sentences_are_filled_from_facts(void **state)
 		{ "ring {ring} | , kernel {kernel} | of {process}", "ring gfx, kernel 6.17.8-arch" },
 		{ "{process} | , status {fw}", "status 0x83" },
 		{ "{process}", "" },
+		{ "{ring=gfx} ring || rings", "gfx ring" },
+		{ "{ring=sdma} ring || rings", "rings" },
 		{ "plain", "plain" },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -198,6 +199,10 @@ def test_silent(t, unhang, telling):
     one = m.incidents()[0]
     t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
     t.same(one["job"], "llama-server, Slurm job 4711", "with its program and its job")
+    told = (m.directory(one) / "diagnosis.json").read_text()
+    t.ok(re.search(r"unhang watch saw nothing move for [3-9] s", told), "the diagnosis knows for how long nothing moved", told[:2000])
+    shown = unhang.run("incidents", "--state-dir", m.top / "state", one["id"]).stdout.decode().splitlines()
+    t.same([line for line in shown if len(line) > 80 and " files " not in line], [], "a record fits into 80 columns")
     t.same([words(m.once()), [i["id"] for i in m.incidents()]], [["closed"], [one["id"]]], "a restart goes on with it: the GPU is well there")
     m = Machine(unhang, "busy", "busy-healthy")
     m.configure("suspect-after 1\nhung-after 2")

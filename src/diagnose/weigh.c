@@ -42,6 +42,18 @@ static int calibrated(const struct know *k, int points)
 	return (int)(above == below ? at_below : at_below + (at_above - at_below) * (points - below) / (above - below));
 }
 
+/** Points for a watch that saw nothing move for longer than a look takes. */
+static int weigh_votes(const struct incident *i, struct text *why)
+{
+	enum { LONG_S = 30, POINTS = 15 };
+	struct str stood = { 0 };
+	int64_t seconds;
+	if (!incident_get(i, S("stood_seconds"), 0, &stood) || !str_number(stood, &seconds) || seconds < LONG_S)
+		return 0;
+	text_printf(why, "nothing moved for " STR_FMT " s; ", STR_ARG(stood));
+	return POINTS;
+}
+
 void incident_weigh(struct incident *i, const struct know *k)
 {
 	struct text why = { 0 };
@@ -70,6 +82,7 @@ void incident_weigh(struct incident *i, const struct know *k)
 						 S("this log begins after the cause; "));
 	} else if (i->root->now) {
 		struct str looks = diag_value(i->root, "looks"), seconds = diag_value(i->root, "seconds");
+		percent += weigh_votes(i, &why);
 		if (str_is(looks, "0")) // what is off the bus is not looked at
 			looks.n = 0;
 		if (looks.n)

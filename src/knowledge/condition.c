@@ -215,8 +215,9 @@ static bool phrase_one(struct text *out, struct str phrase, const struct fact_vi
 		}
 		text_add(out, str_cut(phrase, (size_t)open));
 		phrase = str_from(phrase, (size_t)open + 1);
-		struct str name = str_split(&phrase, '}'), value;
-		if (!view->get(view->ctx, name, 0, &value)) {
+		struct str only = str_split(&phrase, '}'), value;
+		struct str name = str_split(&only, '=');
+		if (!view->get(view->ctx, name, 0, &value) || (only.n && !str_eq(value, only))) {
 			out->n = start;
 			return false;
 		}

@@ -35,5 +35,5 @@ void condition_facts(const struct condition *c, const struct fact_view *view, vo
 /** How many facts make it true: those that its most telling alternative compares. 0 where it is not true, or asks for nothing. */
 unsigned condition_met(const struct condition *c, const struct fact_view *view);
 
-/** Fills a sentence: phrases between " | " whose {facts} are unknown are left out. */
+/** Fills a sentence: phrases between " | " whose {facts} are unknown are left out. {fact=1} is known where its value is 1. */
 void phrase_fill(struct text *out, struct str sentence, const struct fact_view *view);

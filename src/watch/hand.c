@@ -106,14 +106,16 @@ struct hand_job {
 	const struct stored *stored;
 };
 
-/** The votes, as a line of a log: the diagnosis reads it like any other. */
+/** The votes, as a line of a log: the diagnosis reads it like any other. Its time is that since which nothing moved. */
 static struct str note_of(struct arena *a, const struct stored *i)
 {
 	enum { US = 1000000 };
 	if (!i->votes.n)
 		return (struct str){ 0 };
-	return arena_printf(a, "[%5lld.%06lld] unhang watch: amdgpu " STR_FMT ": no progress: " STR_FMT "\n",
-			    (long long)(i->last_us / US), (long long)(i->last_us % US), STR_ARG(i->gpu), STR_ARG(i->votes));
+	const int64_t stood = i->stood > 0 && i->stood < i->last_us / US ? i->stood : 0, since = i->last_us - stood * US;
+	return arena_printf(a, "[%5lld.%06lld] unhang watch: amdgpu " STR_FMT ": nothing moved for %lld s: " STR_FMT "\n",
+			    (long long)(since / US), (long long)(since % US), STR_ARG(i->gpu), (long long)stood,
+			    STR_ARG(i->votes));
 }
 
 static void prepare(int fd)

@@ -76,10 +76,11 @@ static struct str says_of(const struct watcher *w, const char *pci)
 	return S("The GPU does not move, and the driver has not noticed");
 }
 
-static void keep_votes(struct watch_case *c, const struct gpu_progress *p)
+static void keep_votes(struct watch_case *c, const struct watched_progress *p)
 {
 	struct text list = { 0 };
-	progress_list(p, &list);
+	progress_list(&p->progress, &list);
+	c->stored.stood = p->seconds;
 	case_set(c, &c->stored.votes, text_str(&list));
 	text_free(&list);
 }
@@ -104,7 +105,7 @@ static void follow(struct watcher *w, struct watched_progress *p, int64_t now)
 	if (!c && bad && !other) {
 		c = case_begin_look(w, str_z(p->pci), says_of(w, p->pci));
 		if (c) {
-			keep_votes(c, &p->progress);
+			keep_votes(c, p);
 			suspicions_name_job(w, c);
 		}
 		return;
@@ -112,7 +113,7 @@ static void follow(struct watcher *w, struct watched_progress *p, int64_t now)
 	if (!c || !c->known || !str_is(c->stored.state, "suspected"))
 		return;
 	if (p->pace == PACE_HUNG) {
-		keep_votes(c, &p->progress);
+		keep_votes(c, p);
 		make_certain(w, c, now);
 	} else if (!bad && p->pace != PACE_UNKNOWN) {
 		case_close(w, c, p->says[0] ? str_z(p->says) : S("it moves again"));
@@ -127,6 +128,7 @@ static void note(struct watcher *w, struct watched_progress *p, const struct pro
 	bool changed = p->pace != a->pace || !str_is(text_str(&says), p->says);
 	bool begins = p->pace != a->pace && a->pace == PACE_UNUSED;
 	p->pace = a->pace;
+	p->seconds = a->seconds;
 	str_copy(p->says, sizeof(p->says), text_str(&says));
 	w->state_old |= changed;
 	if (begins)

@@ -95,6 +95,15 @@ static void row(FILE *out, const char *label, struct str value)
 	fputc('\n', out);
 }
 
+static void long_row(FILE *out, const char *label, struct str value, size_t width)
+{
+	enum { LABEL = 12 };
+	if (!value.n)
+		return;
+	fprintf(out, "  %-9s ", label);
+	print_wrapped(out, value, LABEL, LABEL, width);
+}
+
 static void show(const struct incident_shown *i, size_t width, FILE *out)
 {
 	const struct stored *s = i->stored;
@@ -110,9 +119,9 @@ static void show(const struct incident_shown *i, size_t width, FILE *out)
 	row(out, "job", s->job);
 	row(out, "began", stamp(room, s->began));
 	row(out, "ended", stamp(room, s->ended));
-	row(out, "ended by", s->closed_by);
-	row(out, "votes", s->votes);
-	row(out, "evidence", str_is(s->bundle, "taken") ? (struct str){ 0 } : s->bundle);
+	long_row(out, "ended by", s->closed_by, width);
+	long_row(out, "votes", s->votes, width);
+	long_row(out, "evidence", str_is(s->bundle, "taken") ? (struct str){ 0 } : s->bundle, width);
 	row(out, "files", str_z(i->directory));
 	if (i->diagnosis.n)
 		fputc('\n', out);

@@ -20,6 +20,7 @@ struct stored {
 	struct str votes;                  // on progress, where nobody but a look told of it
 	int64_t began, changed, ended;     // seconds since 1970; 0: not yet
 	int64_t first_us, last_us;         // its first and last sign, on the kernel's clock
+	int64_t stood;                     // seconds for which they saw nothing move
 	int64_t events;
 	int64_t hooks; // how many changes of state the hooks were told of
 };
