@@ -124,6 +124,9 @@ def test_as_it_happens(t, unhang):
     late.write_text("#!/bin/sh\nexit 3\n")
     late.chmod(0o755)
     (m.top / "hooks" / "30-no-program").write_text("nothing")
+    roots = m.top / "hooks" / "40-roots"
+    roots.write_text("#!/bin/sh\n")
+    roots.chmod(0o700)
     group = m.top / "group"
     group.write_text(f"root:x:0:\nunhang:x:{GROUP}:\n")
     told = m.until(f"grep -q closed {notes}", first=f"mount --bind {group} /etc/group")
@@ -131,6 +134,8 @@ def test_as_it_happens(t, unhang):
     t.same(words(told), ["opened", "explained", "closed"], "a fault is told as it happens, and closed when the GPU is well")
     t.same(told[-1], "status 0", "SIGTERM ends the watch")
     t.ok(any("20-fails: it ended with status 3" in line for line in told), "a hook that fails is told", str(told))
+    if os.getuid() == 0:
+        t.ok(any("40-roots: it could not be started: Permission denied; hooks run as nobody" in line for line in told), "and one that nobody may run, with the reason", str(told))
     one = m.incidents()[0]
     t.same([one["state"], one["closed_by"]], ["closed", "the GPU is well, and nothing new was reported"], "the record says what ended it")
     test_group(t, m, one)
@@ -335,7 +340,7 @@ def test_configuration(t, unhang):
     t.same(sorted(keys), sorted(known), "it has every option that there is")
     own.write_text("quiet -3\nfoo 1\n")
     status, text = check(own)
-    t.ok(status == 2 and "own.conf:1: quiet" in text and "own.conf:2: there is no option 'foo'" in text, "mistakes are told with their lines", text)
+    t.ok(status == 2 and "own.conf:1: quiet: it needs a number from 1 to 86400\n" in text and "own.conf:2: there is no option 'foo'" in text, "mistakes are told with their lines", text)
     own.write_text("")
     more = pathlib.Path(f"{own}.d")
     more.mkdir(exist_ok=True)

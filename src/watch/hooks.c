@@ -62,16 +62,27 @@ struct hook {
 	int diagnosis;
 };
 
-__attribute__((noreturn)) static void become(const struct hook *h)
+/** @tell is closed where the program begins, and gets the error where it does not. */
+__attribute__((noreturn)) static void become(const struct hook *h, int tell)
 {
 	char *const argv[] = { (char *)h->path, NULL };
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (dup2(h->diagnosis, STDIN_FILENO) < 0 || chdir("/") || !leave_root(h->user) ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		_exit(126);
-	execve(h->path, argv, h->environment);
-	_exit(127);
+	if (dup2(h->diagnosis, STDIN_FILENO) >= 0 && !chdir("/") && leave_root(h->user) &&
+	    !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		execve(h->path, argv, h->environment);
+	const int error = errno;
+	_exit(write(tell, &error, sizeof(error)) == sizeof(error) ? 127 : 126);
+}
+
+static void tell_not_started(const struct hook *h, int error, struct text *to)
+{
+	text_printf(to, "%s: it could not be started: %s", h->path, strerror(error));
+	if (error == EACCES && h->user && geteuid() == 0)
+		text_printf(to, "; hooks run as %s, who must be able to reach it", h->user);
+	if (error == ENOENT) // it was there a moment ago
+		text_add(to, S("; the interpreter in its first line is missing"));
+	text_add(to, S("\n"));
 }
 
 /** What went wrong; empty: nothing. */
@@ -79,12 +90,15 @@ static void run(const struct hook *h, int64_t milliseconds, struct text *to)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
 	const int64_t deadline = now_ms() + milliseconds;
-	int status = 0;
-	pid_t pid = fork(), gone;
+	int status = 0, error, ends[2] = { -1, -1 };
+	pid_t pid = pipe2(ends, O_CLOEXEC | O_NONBLOCK) ? -1 : fork(), gone;
 	if (pid == 0)
-		become(h);
+		become(h, ends[1]);
+	error = errno;
+	cleanup_close(&ends[1]);
+	_cleanup_close_ int told = ends[0];
 	if (pid < 0) {
-		text_printf(to, "%s: %s\n", h->path, strerror(errno));
+		tell_not_started(h, error, to);
 		return;
 	}
 	while ((gone = waitpid(pid, &status, WNOHANG)) == 0 && now_ms() < deadline)
@@ -93,6 +107,8 @@ static void run(const struct hook *h, int64_t milliseconds, struct text *to)
 	if (gone == 0) {
 		waitpid(pid, &status, WNOHANG);
 		text_printf(to, "%s: it did not end in time and was killed\n", h->path);
+	} else if (read(told, &error, sizeof(error)) == sizeof(error)) {
+		tell_not_started(h, error, to);
 	} else if (WIFSIGNALED(status)) {
 		text_printf(to, "%s: signal %d ended it\n", h->path, WTERMSIG(status));
 	} else if (WEXITSTATUS(status)) {

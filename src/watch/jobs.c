@@ -156,7 +156,7 @@ static void tell_what_is_watched(struct watcher *w)
 {
 	struct text line = { 0 };
 	text_printf(&line, "Watching %zu GPU%s. Incidents are stored in %s/incidents.%s", w->ngpus, w->ngpus == 1 ? "" : "s",
-		    w->settings.state_dir, w->root ? "" : " Without root, much of them cannot be seen.");
+		    w->settings.state_dir, w->root ? "" : " Without root, it sees less of them.");
 	voice_note(&w->voice, line.p);
 	text_free(&line);
 }

@@ -85,7 +85,7 @@ struct watched_progress {
 	char pci[32];
 	struct gpu_progress progress;
 	enum pace pace;
-	int64_t seconds; // for which nothing moved, by the votes
+	int64_t seconds;          // for which nothing moved, by the votes
 	char says[PROGRESS_TOLD]; // what is told of it; empty
 };
 

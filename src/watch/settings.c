@@ -71,12 +71,12 @@ static const char *take(struct watch_settings *s, const struct setting *k, struc
 	switch (k->type) {
 	case SETTING_PATH:
 		if (!str_starts(value, S("/")))
-			return "it wants a path that begins with /";
+			return "it needs a path that begins with /";
 		break;
 	case SETTING_NAME:
 		for (size_t i = 0; i < value.n; i++)
 			if (!char_word(value.p[i]) && value.p[i] != '-')
-				return "it wants a name";
+				return "it needs a name";
 		break;
 	case SETTING_WORD:
 		if (!among(value, k->words))
@@ -84,12 +84,12 @@ static const char *take(struct watch_settings *s, const struct setting *k, struc
 		break;
 	case SETTING_YES:
 		if (!str_is(value, "yes") && !str_is(value, "no"))
-			return "it wants yes or no";
+			return "it needs yes or no";
 		*(bool *)to = str_is(value, "yes");
 		return NULL;
 	case SETTING_NUMBER:
 		if (!str_number(value, &number) || number < k->least || number > k->most)
-			return "it wants a number";
+			return "it needs a number";
 		*(int64_t *)to = number;
 		return NULL;
 	}
@@ -97,16 +97,16 @@ static const char *take(struct watch_settings *s, const struct setting *k, struc
 	return NULL;
 }
 
-static void complain(struct text *to, const struct setting *k, const char *wants, struct str key)
+static void complain(struct text *to, const struct setting *k, const char *needs, struct str key)
 {
 	if (!k)
 		text_printf(to, "there is no option '" STR_FMT "'", STR_ARG(key));
 	else if (k->type == SETTING_NUMBER)
-		text_printf(to, "%s: %s from %lld to %lld", k->key, wants, (long long)k->least, (long long)k->most);
+		text_printf(to, "%s: %s from %lld to %lld", k->key, needs, (long long)k->least, (long long)k->most);
 	else if (k->type == SETTING_WORD)
-		text_printf(to, "%s: it wants one of: %s", k->key, wants);
+		text_printf(to, "%s: it needs one of: %s", k->key, needs);
 	else
-		text_printf(to, "%s: %s", k->key, wants);
+		text_printf(to, "%s: %s", k->key, needs);
 }
 
 static const struct setting *find(struct str key)
@@ -127,14 +127,14 @@ unsigned settings_parse(struct watch_settings *s, const char *path, struct str t
 		if (!key.n || key.p[0] == '#')
 			continue;
 		const struct setting *k = find(key);
-		const char *wants = !k                                         ? "" :
-				    !value.n || memchr(value.p, '\0', value.n) ? "it wants a value" :
+		const char *needs = !k                                         ? "" :
+				    !value.n || memchr(value.p, '\0', value.n) ? "it needs a value" :
 										 take(s, k, value);
-		if (!wants)
+		if (!needs)
 			continue;
 		struct text message = { 0 };
 		text_printf(&message, "%s:%u: ", path, line);
-		complain(&message, k, wants, str_cut(key, 64));
+		complain(&message, k, needs, str_cut(key, 64));
 		tell(ctx, message.p);
 		text_free(&message);
 		mistakes++;
