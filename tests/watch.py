@@ -338,6 +338,12 @@ def test_configuration(t, unhang):
     source = (tap.HERE / ".." / "src" / "watch" / "settings.c").read_text()
     known = {line.split('"')[1] for line in source.splitlines() if line.strip().startswith('{ "') and "SETTING_" in line}
     t.same(sorted(keys), sorted(known), "it has every option that there is")
+    usual = dict(re.findall(r"^\t\.(\w+) = \"?([^\",]+)", source, re.M))
+    absent = {"YES": "false", "NUMBER": "0"}
+    defaults = [f"{key} {usual.get(field, absent.get(kind))}" for key, kind, field in re.findall(r'{ "([a-z-]+)", SETTING_(\w+), offsetof\(struct watch_settings, (\w+)\)', source)]
+    t.same(sorted(d.replace(" true", " yes").replace(" false", " no") for d in defaults), sorted(options), "and says what counts without it")
+    documented = re.findall(r"^\| `([a-z-]+)` \| `(\S+)` \| ", (tap.HERE / ".." / "docs" / "WATCH.md").read_text(), re.M)
+    t.same([f"{key} {value}" for key, value in sorted(documented)], sorted(options), "the manual lists every option with its default")
     own.write_text("quiet -3\nfoo 1\n")
     status, text = check(own)
     t.ok(status == 2 and "own.conf:1: quiet: it needs a number from 1 to 86400\n" in text and "own.conf:2: there is no option 'foo'" in text, "mistakes are told with their lines", text)

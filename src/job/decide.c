@@ -131,7 +131,7 @@ static void propose_instead(struct arena *a, const struct job_options *o, struct
 	t->propose = arena_printf(a, STR_FMT "%s" STR_FMT ", or let unhang do that: --restart N.", STR_ARG(t->propose),
 				  t->propose.n ? " " : "", STR_ARG(what));
 	t->reason = o->restarts ? arena_printf(a, "All tries of --restart %u are used up.", o->restarts) :
-				  S("No other try was asked for.");
+				  (struct str){ 0 }; // the advice says it
 }
 
 void job_decide(const struct know *k, const struct job_study *s, struct arena *a, struct run_try *t)

@@ -51,7 +51,7 @@ struct str run_failure(const struct run_try *t, struct arena *a)
 	struct text said = { 0 };
 	text_printf(&said, "The job %s.", ended_say(t->ended));
 	if (t->title.n)
-		text_printf(&said, " " STR_FMT, STR_ARG(t->title));
+		text_printf(&said, " " STR_FMT "%s", STR_ARG(t->title), str_ends(t->title, S(".")) ? "" : ".");
 	if (t->kernel.n)
 		text_printf(&said, " Kernel: " STR_FMT ".", STR_ARG(t->kernel));
 	if (t->exit_code > 0)
@@ -144,7 +144,7 @@ static void say_try(struct sheet *s, const struct run_try *t, size_t width)
 		if (rows[i].value.p == t->kernel.p && t->rank >= 0)
 			text_printf(&safe, ", rank %lld", (long long)t->rank);
 		if (rows[i].value.p == t->checkpoint.p && t->lost_ms >= 0)
-			text_printf(&safe, ", %lld s of work were lost", (long long)t->lost_ms / 1000);
+			text_printf(&safe, ", %lld s of work lost", (long long)t->lost_ms / 1000);
 		print_wrapped(s->json.out, text_str(&safe), 14, 14, width);
 		text_free(&safe);
 	}
