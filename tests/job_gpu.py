@@ -341,7 +341,7 @@ def test_crash_diagnostics(t, j):
     t.ok(list(found)[:5] == ["kernel_api_log", "last_kernel_boundary", "crash_dumps", "gpu_arch", "exit_code"], "crash diagnostics have the keys that agents know", list(found))
     t.same((found["exit_code"], found["gpu_arch"], "fill(" in found["last_kernel_boundary"], found["kernel_api_log"].count("\n") > 10, "\n" in found["failure_reason"]),
            (134, "gfx90a", True, True, False), "with their values")
-    t.ok(re.fullmatch(r"The job [^.]+\. [^.]+\. Kernel: .+\. Status 134\.", found["failure_reason"]), "the reason is in sentences", found["failure_reason"])
+    t.ok(re.fullmatch(r"The job [^.]+\. [^.]+\. Kernel: .+\.", found["failure_reason"]), "the reason is in sentences", found["failure_reason"])
     cores = {p.name: p.stat().st_size for p in pathlib.Path(done.report["directory"], "1").glob("*core.*")}
     if resource.getrlimit(resource.RLIMIT_CORE)[1] == resource.RLIM_INFINITY and read("/proc/sys/kernel/core_pattern") in ("core\n", "core.%p\n"):
         pid = done.tries[0]["pid"]
