@@ -201,6 +201,7 @@ def test_silent(t, unhang, telling):
     told = m.until(f"grep -q explained {m.top}/out", first=note_rights(unhang, m, telling))
     test_rights_of_all(t, unhang, m)
     t.same(words(told), ["suspected", "hung", "explained"], "a hang that begins later, and silently, is suspected, then told")
+    t.ok(re.search(r" hung: .*; nothing moved for [3-9] s \(GPU", "\n".join(told)), "with the time for which nothing moved", told)
     one = m.incidents()[0]
     t.same([one["state"], one["class"], one["origin"], one["bundle"]], ["hung", "silent-hang", "look", "taken"], "with its class and a bundle")
     t.same(one["job"], "llama-server, Slurm job 4711", "with its program and its job")

@@ -89,6 +89,9 @@ static void make_certain(struct watcher *w, struct watch_case *c, int64_t now)
 {
 	c->stored.last_us = watch_kernel_ms(w) * 1000;
 	c->stored.state = S("hung");
+	case_set(c, &c->stored.title,
+		 arena_printf(&c->arena, STR_FMT "; nothing moved for %lld s", STR_ARG(c->stored.title),
+			      (long long)c->stored.stood));
 	case_want_capture(w, c);
 	case_announce(w, c, "hung");
 	c->hooks_wanted = c->stored.hooks < 1 && c->capture != CAPTURE_WANTED;
