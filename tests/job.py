@@ -74,6 +74,7 @@ def test_status(t, j):
     done = j.run(shell("exit 5"), "--json")
     told = json.loads(done.stderr)
     t.ok(not list(CHECK.iter_errors(told)) and told["tries"][0]["exit_code"] == 5 and told["state"] == "ended", "--json is the report", done.stderr)
+    t.same(told["tries"][0]["decision"]["reason"], None, "where nobody asked for another try, there is nothing to give a reason for")
 
 
 def test_refused(t, j):

@@ -34,7 +34,7 @@ int telling_take(struct telling *t, int option, const char *value)
 		t->node_only = !strcmp(value, "node");
 		if (t->node_only || !strcmp(value, "incident"))
 			return -1;
-		complain("--fail-on wants incident or node, not '%s'", value);
+		complain("--fail-on needs incident or node, not '%s'", value);
 		return EXIT_CANNOT;
 	default:
 		return sharing_take(&t->share, option, value);
