@@ -65,7 +65,7 @@ def test_fail_on(t, unhang):
     run = unhang.run("explain", "--fail-on", "node", job, unhang.directory / "missing.txt")
     t.same(run.returncode, 2, "what could not be read may hold a fault of the node")
     run = unhang.run("explain", "--fail-on", "rain", job)
-    t.ok(run.returncode == 2 and b"--fail-on wants incident or node" in run.stderr, "anything else is told", run.stderr)
+    t.ok(run.returncode == 2 and b"--fail-on needs incident or node" in run.stderr, "anything else is told", run.stderr)
 
 
 def test_batch(t, unhang):
