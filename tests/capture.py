@@ -160,10 +160,12 @@ SECRETS = [
     "oom: python -m vllm --model acme{}-labs/Secret-Moe-{}B --port 8000", "env: HF_TOKEN=hf_AbCdEfGh{}IjKlMnOpQrStUv", "login: password=Tr0ub4dor{}x",
     "cifs: https://deploy{}:pa55phrase{}@git.inside.lan/x", "sshd: session opened for user operator{} by (uid=0)",
     "aws: secret=wJalrXUtnFEMI{}K7MDENG", "loading /models/Private-Llama-{}/part.safetensors", "mail to chief{}@secret-startup.io",
+    "GET https://store.lan/x?sv=1&sig=QQ{}sigQQ", "nvme0: model Samsung serial S4EV{}R123456", "Command line: root=UUID=1{}-abcd-5678 ro",
 ]
 FOUND = [
     "gpunode{}", "person{}", "S5PX{}NF0R", "9c:6b:00:{:02x}:77:1f", "10.{}.7.23", "2001:db8:85a3::8a2e:{:x}", "acme{}-labs", "hf_AbCdEfGh{}IjKlMnOpQrStUv",
     "Tr0ub4dor{}x", "pa55phrase{}", "operator{}", "wJalrXUtnFEMI{}K7MDENG", "Private-Llama-{}", "chief{}",
+    "QQ{}sigQQ", "S4EV{}R123456", "1{}-abcd-5678",
 ]
 
 

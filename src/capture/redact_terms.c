@@ -75,7 +75,7 @@ static bool is_known_word(struct str text)
 	return false;
 }
 
-void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
+static void add(struct redactor *r, enum redact_kind kind, struct str text, bool alone)
 {
 	text = str_trim(text);
 	if (text.n < 2 || text.n > 4096 || is_common(text) || (kind == REDACT_HOST && is_public(text)))
@@ -86,11 +86,22 @@ void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
 		return;
 	struct redact_term t = { .text = arena_str(&r->arena, text), .kind = kind, .number = ++r->numbers[kind] };
 	bool name = kind == REDACT_HOST || kind == REDACT_USER || kind == REDACT_MODEL;
-	t.alone = name && (text.n < SHORT || is_known_word(text));
+	t.alone = alone || (name && (text.n < SHORT || is_known_word(text)));
 	vec_push(&r->terms, t);
 	*slot_of(r, text) = (uint32_t)r->terms.len;
 	r->counts[kind].kind = kinds[kind];
 	r->counts[kind].names++;
+}
+
+void redact_add(struct redactor *r, enum redact_kind kind, struct str text) { add(r, kind, text, false); }
+
+void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
+{
+	bool letters = false;
+	for (size_t i = 0; i < text.n; i++)
+		letters |= char_alpha(text.p[i]);
+	if (text.n >= SHORT && letters && !str_starts(text, S("0x")) && !char_among(text.p[0], "/.-$%") && !is_known_word(text))
+		add(r, kind, text, true);
 }
 
 /** Longer ones first: a name may hold another. */
