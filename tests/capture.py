@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -293,9 +295,58 @@ def test_refused(t, unhang):
     emulated.refuses(t, unhang, ["capture", "--pid", "zero"], ["--pid", "zero"], "a process that is no number is refused")
     emulated.refuses(t, unhang, ["--target", taken], ["not a bundle"], "what is no bundle is no target")
     emulated.refuses(t, unhang, ["doctor", "--root", taken], ["taken.tar.zst"], "nor the doctor's root")
-    bundle = unhang.directory / "fixed.tar.zst"
-    unhang.run("capture", "-o", bundle)
-    emulated.refuses(t, unhang, ["doctor", "--root", bundle, "--apply", "x"], ["fixed.tar.zst", "nothing can be changed"], "a bundle is not changed")
+    none = unhang.directory / "none.tar.zst"
+    emulated.refuses(t, unhang, ["capture", "--pid", "2147483646", "-o", none], ["--pid 2147483646", "no such process"], "a process that is not there is refused")
+    emulated.refuses(t, unhang, ["capture", "-o", "-"], ["-o FILE", "step by step"], "standard output is refused, with a reason")
+    emulated.refuses(t, unhang, ["capture", "-o", ""], ["-o", "name"], "and so is no name")
+    folder = unhang.directory / "folder with space"
+    folder.mkdir()
+    run = unhang.run("capture", "-o", folder)
+    bundle = next(folder.glob("unhang-*.tar.zst"), folder / "none")
+    t.ok(bundle.exists() and not none.exists(), "in a directory a bundle gets its usual name", run.stderr.decode())
+    t.same(run.stdout.decode().splitlines()[-1:], [f"unhang explain '{bundle}'"], "the last line says what comes next")
+    emulated.refuses(t, unhang, ["doctor", "--root", bundle, "--apply", "x"], [bundle.name, "nothing can be changed"], "a bundle is not changed")
+
+
+def stop_at_once():
+    """A signal that is blocked waits for the program: it finds it at its first look."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_stopped(t, unhang):
+    bundle = unhang.directory / "stopped.tar.zst"
+    run = subprocess.run([unhang.binary, "capture", "-o", bundle], env=unhang.environment, capture_output=True, preexec_fn=stop_at_once, timeout=60)
+    said = run.stderr.decode()
+    t.ok(run.returncode == -signal.SIGTERM and said.count("\n") == 1 and f"{bundle}.partial" in said and "next capture" in said,
+         "who stops a capture is told what is left, and where", f"{run.returncode}: {said}")
+    t.ok(not bundle.exists() and pathlib.Path(f"{bundle}.partial").is_dir(), "and it is there")
+
+
+def test_lacking(t, unhang):
+    """What could not be saved is said: for want of rights, of time, and of room."""
+    if os.geteuid():
+        t.skip("what a capture lacks", "only root can become another user and mount a small disk")
+        return
+    folder = unhang.directory / "lacking"
+    (folder / "disk").mkdir(parents=True)
+    for path in (unhang.directory, folder):
+        path.chmod(0o777)
+    binary = shutil.copy(unhang.binary, folder / "unhang")
+    slow = (SCENARIOS / "silent-hang.scenario").read_text().replace("    part      gfx1151\n", "    part      gfx1151\n    file amdgpu_regs* blocks 3\n")
+    script = f"""cd {folder}
+        setpriv --reuid=65534 --regid=65534 --clear-groups {binary} capture -o user.tar.zst 2>user
+        {unhang.binary} capture --deadline 1 -o late.tar.zst
+        mount -t tmpfs -o size=24k tmpfs disk && {unhang.binary} capture -o disk/full.tar.zst 2>full"""
+    run = unhang.run("emulate", unhang.write("slow.scenario", slow), "--", "sh", "-c", script, timeout=200)
+    states = {i["name"]: i["state"] for i in manifest(folder / "user.tar.zst").get("items", [])}
+    t.same([states.get(f"answers/{n}") for n in ("waves", "rings", "regs", "fences")], ["refused"] * 4, "what a user may not read is refused")
+    said = (folder / "user").read_text()
+    t.ok(said.count("\n") == 1 and "waves" in said and "sudo unhang capture" in said, "and one line says that root could save it", said)
+    late = {i["state"] for i in manifest(folder / "late.tar.zst").get("items", []) if i["name"].startswith("answers/")}
+    t.ok("cut" in late and "blocked" not in late, "what the capture's own deadline ended is cut, not blocked", f"{late} {run.stdout.decode()}")
+    said = (folder / "full").read_text()
+    t.ok(said.count("\n") == 1 and "disk/full.tar.zst: No space" in said and "another disk" in said, "a full disk is named, with what to do", said)
 
 
 def test_bug_report(t, unhang):
@@ -314,12 +365,13 @@ def main():
     test_refused(t, unhang)
     test_hostile(t, unhang)
     test_cut(t, unhang)
+    test_stopped(t, unhang)
     if not tap.is_sanitized(unhang.binary):  # what is killed reports nothing to sanitizers
         test_killed(t, unhang)
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()
-    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_redaction, test_bug_report):
+    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_redaction, test_bug_report):
         test(t, unhang)
     t.end()
 
