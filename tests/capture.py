@@ -357,6 +357,14 @@ def test_bug_report(t, unhang):
     t.same([h for h in headings if f"### {h}\n" not in text], [], "a bug report has the headings of the form")
     t.ok(0 < len(text) <= 65536, "and is short enough for a tracker", len(text))
     t.ok(re.search(r"^ +\d+: \[ *983\.103310\] amdgpu", text, re.M), "with the log's lines and their numbers", text[-800:])
+    named = {int(n) for n in re.findall(r"\[kmsg:(\d+)", text)}
+    listed = {int(n): line for n, line in re.findall(r"^ +(\d+): (\[.*)$", text, re.M)}
+    fault = re.search(r"cause +page fault[^\[]*\[kmsg:(\d+)", text)
+    t.ok(named and named <= set(listed) and fault and "page fault" in listed[int(fault[1])], "which are those that the diagnosis names", f"{named} {listed}")
+    t.same(text.count("used unmapped memory"), 1, "what happened is said once")
+    cpu = re.search(r"^model name\s*: *(.*?) *$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    t.ok(f"### CPU\n\n{cpu[1] if cpu else 'not known'}\n" in text, "and the processor is named", text[:200])
+
 
 
 def main():

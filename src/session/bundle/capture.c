@@ -124,7 +124,10 @@ static void look_as_doctor(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	struct uh_doctor_options o = { .machine = &r->machine };
+	struct arena a = { 0 };
 	unsigned wrong;
+	bug_report_cpu(&a, &r->devices); // which the doctor does not ask for
+	arena_free(&a);
 	uh_error_free(uh_doctor(&o, r->nowhere, say_nothing, NULL, &wrong));
 }
 
