@@ -112,6 +112,36 @@ static void what_tells_nothing_of_anybody_stays(void **state)
 	}
 }
 
+/** At every byte, in as much memory as there is text. */
+static void texts_may_be_cut(void **state)
+{
+	static const char text[] =
+		"mysql -pab12 -p 'cd34' ?sig=ef56&X-Amz-Signature=a1b2 root=UUID=12-34 serial S4EV123456 "
+		"AccountKey=ab12 by-id/nvme-X_S6Z1NJ0W77 4c4c4544-0042-3510-8052-b4c04f4e3332 LABEL=abcd12 -";
+	(void)state;
+	for (size_t n = 0; n < sizeof(text); n++) {
+		struct redactor r = { 0 };
+		struct text ret = { 0 };
+		_cleanup_free_ char *part = malloc(n + !n);
+		memcpy(part, text, n);
+		redact_find(&r, (struct str){ part, n }, true);
+		redact_ready(&r);
+		redact_text(&r, (struct str){ part, n }, true, &ret);
+		assert_int_equal(ret.n, n);
+		redactor_free(&r);
+		text_free(&ret);
+	}
+}
+
+/** A word of messages that a weak sign left alone is replaced when it turns out to be a name. */
+static void a_strong_sign_counts(void **state)
+{
+	struct text now = redacted("pass=failed for user failed", false, "failed", false);
+	(void)state;
+	assert_true(str_is(text_str(&now), "user-1"));
+	text_free(&now);
+}
+
 /** Options that look like those of passwords: numbers, paths and words of messages stay. */
 static void options_of_one_letter_stay(void **state)
 {
@@ -182,8 +212,12 @@ static void oldest_bundles_go_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_and_secrets_are_replaced), cmocka_unit_test(what_tells_nothing_of_anybody_stays),
-		cmocka_unit_test(options_of_one_letter_stay),     cmocka_unit_test(a_name_has_one_counter),
+		cmocka_unit_test(names_and_secrets_are_replaced),
+		cmocka_unit_test(what_tells_nothing_of_anybody_stays),
+		cmocka_unit_test(texts_may_be_cut),
+		cmocka_unit_test(a_strong_sign_counts),
+		cmocka_unit_test(options_of_one_letter_stay),
+		cmocka_unit_test(a_name_has_one_counter),
 		cmocka_unit_test(oldest_bundles_go_first),
 	};
 	return cmocka_run_group_tests_name("redact", tests, NULL, NULL);

@@ -10,8 +10,9 @@ enum redact_kind { REDACT_HOST, REDACT_USER, REDACT_SERIAL, REDACT_MAC, REDACT_I
 struct redact_term {
 	struct str text;
 	enum redact_kind kind;
-	unsigned number;
-	bool alone; // only where it stands as a word by itself: it is too short or too common
+	unsigned number; // 0: it stays
+	bool alone;      // only where it stands as a word by itself: it is too short or too common
+	bool known;      // knowledge has it
 };
 
 struct redactor {
