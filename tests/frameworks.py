@@ -148,7 +148,7 @@ def test_levels(t, jobs):
 def test_hang(t, jobs):
     job = jobs.start("hang", UNHANG_KFD="gpu gfx90a; hang kernel gather_rows launch 2")
     job.stdout.readline()
-    wait_for(lambda: any(p["progress"] == "running" for p in jobs.launched(job.pid).values()))
+    wait_for(lambda: jobs.launched(job.pid).get(7, {}).get("progress") == "running")
     job.kill()
     job.communicate()
     packet = jobs.launched(job.pid)[7]

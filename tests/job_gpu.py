@@ -127,7 +127,11 @@ def test_hang(t, j):
     scenario = j.unhang.write("hang.scenario", kfd.SCENARIO.format("hang kernel saxpy launch 4"))
     # Another run's process holds memory, before and afterwards.
     stale = f"UNHANG_RUN=old-run {j.programs.program} series 1 , deaf > {j.unhang.directory}/stale & S=$!; until grep -q deaf {j.unhang.directory}/stale; do sleep 0.05; done"
-    left = "ls /sys/class/kfd/kfd/proc | grep -v $S; kill -9 $S; echo left"
+    # The second job says that the stale process is its own: run waits for KFD to let go of it, and then names it.
+    late = j.unhang.write("late.py", "import os, struct, sys\nopen(os.path.dirname(os.environ['UNHANG_RECORDING']) + '/late.recording', 'wb').write("
+                          "(b'UNHANGRC' + struct.pack('<IIII', 1, 0, 0, int(sys.argv[1]))).ljust(8192, b'\\0'))\n")
+    waits = f"cd {j.unhang.directory}; B=$(date +%s%N); {' '.join(map(str, j.arguments('--level', 1)))} --status-file late.json -- {sys.executable} {late} $S; echo waited $(($(date +%s%N) - B))"
+    left = f"ls /sys/class/kfd/kfd/proc | grep -v $S; ({waits}) > {j.unhang.directory}/waited 2>&1; kill -9 $S; echo left"
     # A fault of an earlier program is in the log, and is none of this job's.
     inside = ["env", "-u", "UNHANG_KFD", "sh", "-c", f'{j.programs.program} read-beyond 1 > /dev/null 2>&1; {stale}; "$@"; echo status $?; {left}', "sh", *map(str, j.arguments("--hang-after", 2)), "--", str(j.programs.program), "series", "20"]
     done = j.unhang.run("emulate", scenario, "--", *inside, timeout=120)
@@ -139,6 +143,9 @@ def test_hang(t, j):
     t.same(done.stdout.decode().split("status ")[-1], "143\nleft\n", "KFD has let go of it")
     other = re.compile(rf"{j.programs.program.name} \(\d+\) [\d.]+ [GM]iB, left by the run old-run")
     t.ok(other.fullmatch(report["holders_before"] or "") and other.fullmatch(x["holders"] or ""), "a process that an earlier run left is named, before and afterwards", (report["holders_before"], x["holders"]))
+    waited = (j.unhang.directory / "waited").read_text()
+    named = json.loads((j.unhang.directory / "late.json").read_text())["tries"][0]["holders"]
+    t.ok(int(waited.split()[-1]) >= 5e9 and other.fullmatch(named or ""), "of a process of the job that KFD does not let go of, the memory is waited for; then it is named", (waited, named))
     t.ok(b"GPU memory is in use before the start: " + report["holders_before"].encode() in done.stderr, "on standard error, too", done.stderr)
 
 

@@ -79,16 +79,20 @@ def test_threads(t, r):
     t.same(set(collections.Counter(p["thread"]["tid"] for p in saxpy).values()), {200}, "each by its thread")
 
 
+def fills_of(packets):
+    return [p for p in packets if p["kernel"] and "fill" in p["kernel"] and p["kernel"].startswith("_Z")]
+
+
 def test_hang(t, r):
     """A hang at the Nth launch names exactly that kernel and its arguments, live and afterwards."""
     job = r.start("gpu gfx90a; hang kernel fill launch 7", "series", 20)
     job.stdout.readline()
-    flying = tap.wait_for(lambda: [p for p in dispatches(r.read(job.pid)) if p["progress"] == "running"])
+    flying = tap.wait_for(lambda: [p for p in fills_of(dispatches(r.read(job.pid, "--all")))[6:] if p["progress"] == "running"])
     for when in ("live", "after a kill"):
         recording = r.read(job.pid, "--all")
         all_of = dispatches(recording)
         running = [p for p in all_of if p["progress"] == "running"]
-        fills = [p for p in all_of if p["kernel"] and "fill" in p["kernel"] and p["kernel"].startswith("_Z")]
+        fills = fills_of(all_of)
         t.ok(len(running) == 1 and running[0] == fills[6] if running and len(fills) > 6 else False, f"{when}: the seventh fill is the one that runs", flying)
         t.ok("4 KiB buffer" in running[0]["arguments"]["text"], f"{when}: with its arguments", running[0]["arguments"])
         waits = [h for h in recording["threads"] if h["call"]]
@@ -106,7 +110,7 @@ def test_hang_behind(t, r):
         def running():
             found = r.read(job.pid, "--all")
             return [p for p in dispatches(found) if p["kernel"] == FILL] if any(p["progress"] == "running" for p in dispatches(found)) else None
-        fills = tap.wait_for(lambda: (f := running()) and f[nth - 1]["progress"] == "running" and f)
+        fills = tap.wait_for(lambda: (f := running()) and len(f) == 20 and f[nth - 1]["progress"] == "running" and f)
         t.same([p["progress"] in ("ended", "probably-ended") for p in fills or []], [True] * (nth - 1) + [False] * (21 - nth), f"where a queue {what}: fill {nth} runs, those before it have ended")
         job.kill()
         job.communicate()

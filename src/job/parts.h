@@ -89,6 +89,7 @@ struct votes {
 	int64_t ticked;        // when it last moved
 	int holds[HOLDS_MOST]; // recordings of processes that a fault holds for us; we have answered
 	size_t nholds;
+	struct pid_list computed; // processes that recorded
 };
 /** Looks at all recordings of @directory, and answers processes that a fault holds. */
 void votes_look(struct votes *v, const char *directory, int64_t now);

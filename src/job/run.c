@@ -186,12 +186,17 @@ static void study(struct supervisor *s, struct job_try *a)
 static void wait_for_memory(struct supervisor *s, struct job_try *a)
 {
 	const int64_t end = now_ms() + RELEASE_MS;
+	const struct pid_list *own = &a->votes.computed;
+	static const struct pid_list nobody;
 	bool ours = true;
 	while (ours) {
-		a->told->holders = holders_say(s->arena, &a->pids, s->run->id.p, &ours);
-		if (!ours || now_ms() >= end || s->asked)
+		a->told->holders = holders_say(s->arena, own, s->run->id.p, &ours);
+		if (!ours || own == &nobody)
 			break;
-		loop_wait(s, NULL, 100);
+		if (now_ms() >= end || s->asked)
+			own = &nobody; // those are named, too
+		else
+			loop_wait(s, NULL, 100);
 	}
 }
 

@@ -56,6 +56,15 @@ void votes_release(struct votes *v)
 	v->nholds = 0;
 }
 
+static void note_process(struct pid_list *p, int64_t pid)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->list[i] == pid)
+			return;
+	if (p->n < PIDS_MOST)
+		p->list[p->n++] = pid;
+}
+
 static void look_at_recording(struct votes *v, int directory, const char *name, struct queue_look *l)
 {
 	struct rec_header h;
@@ -65,6 +74,7 @@ static void look_at_recording(struct votes *v, int directory, const char *name, 
 		return;
 	if (h.hold >= REC_HOLD_ASKED && h.hold <= REC_HOLD_HELD && h.answered != h.holds)
 		answer(v, directory, name);
+	note_process(&v->computed, h.pid);
 	l->recordings++;
 	l->clock += h.clocks[h.newest & 1].boot_ns;
 	if (!recording_pace(fd, &p))
