@@ -243,11 +243,11 @@ static void tell_refused(const struct manifest *m, const struct teller *to)
 	text_free(&t);
 }
 
-static void say_captured(const struct uh_capture_options *o, const struct captured *done, const char *file, FILE *out)
+static void say_captured(const struct captured *done, const char *file, bool bug_report, FILE *out)
 {
 	struct arena a = { 0 };
 	report_captured(&done->manifest, file, done->bytes, out);
-	if (o->bug_report)
+	if (bug_report)
 		fprintf(out, "The text for a bug report is in %s.md: read it before you send it.\n", file);
 	struct str next = command_str(COMMAND_OF(&a, "unhang explain ", PIECE_PATH, str_z(file)));
 	if (next.n)
@@ -283,13 +283,14 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		.stopped_ctx = o->stopped_ctx,
 	};
 	err = bundle_take(&c, &done);
-	if (!err && o->bug_report)
+	const bool taken = !err;
+	if (taken && o->bug_report)
 		err = bug_report_write(c.file, k);
-	if (!err && o->json)
+	if (taken && o->json)
 		report_manifest(&done.manifest, out);
-	else if (!err)
-		say_captured(o, &done, c.file, out);
-	if (!err)
+	else if (taken)
+		say_captured(&done, c.file, o->bug_report && !err, out);
+	if (taken)
 		tell_refused(&done.manifest, &teller);
 	captured_free(&done);
 	know_free(k);
