@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -160,10 +162,12 @@ SECRETS = [
     "oom: python -m vllm --model acme{}-labs/Secret-Moe-{}B --port 8000", "env: HF_TOKEN=hf_AbCdEfGh{}IjKlMnOpQrStUv", "login: password=Tr0ub4dor{}x",
     "cifs: https://deploy{}:pa55phrase{}@git.inside.lan/x", "sshd: session opened for user operator{} by (uid=0)",
     "aws: secret=wJalrXUtnFEMI{}K7MDENG", "loading /models/Private-Llama-{}/part.safetensors", "mail to chief{}@secret-startup.io",
+    "GET https://store.lan/x?sv=1&sig=QQ{}sigQQ", "nvme0: model Samsung serial S4EV{}R123456", "Command line: root=UUID=1{}-abcd-5678 ro",
 ]
 FOUND = [
     "gpunode{}", "person{}", "S5PX{}NF0R", "9c:6b:00:{:02x}:77:1f", "10.{}.7.23", "2001:db8:85a3::8a2e:{:x}", "acme{}-labs", "hf_AbCdEfGh{}IjKlMnOpQrStUv",
     "Tr0ub4dor{}x", "pa55phrase{}", "operator{}", "wJalrXUtnFEMI{}K7MDENG", "Private-Llama-{}", "chief{}",
+    "QQ{}sigQQ", "S4EV{}R123456", "1{}-abcd-5678",
 ]
 
 
@@ -291,9 +295,58 @@ def test_refused(t, unhang):
     emulated.refuses(t, unhang, ["capture", "--pid", "zero"], ["--pid", "zero"], "a process that is no number is refused")
     emulated.refuses(t, unhang, ["--target", taken], ["not a bundle"], "what is no bundle is no target")
     emulated.refuses(t, unhang, ["doctor", "--root", taken], ["taken.tar.zst"], "nor the doctor's root")
-    bundle = unhang.directory / "fixed.tar.zst"
-    unhang.run("capture", "-o", bundle)
-    emulated.refuses(t, unhang, ["doctor", "--root", bundle, "--apply", "x"], ["fixed.tar.zst", "nothing can be changed"], "a bundle is not changed")
+    none = unhang.directory / "none.tar.zst"
+    emulated.refuses(t, unhang, ["capture", "--pid", "2147483646", "-o", none], ["--pid 2147483646", "no such process"], "a process that is not there is refused")
+    emulated.refuses(t, unhang, ["capture", "-o", "-"], ["-o FILE", "step by step"], "standard output is refused, with a reason")
+    emulated.refuses(t, unhang, ["capture", "-o", ""], ["-o", "name"], "and so is no name")
+    folder = unhang.directory / "folder with space"
+    folder.mkdir()
+    run = unhang.run("capture", "-o", folder)
+    bundle = next(folder.glob("unhang-*.tar.zst"), folder / "none")
+    t.ok(bundle.exists() and not none.exists(), "in a directory a bundle gets its usual name", run.stderr.decode())
+    t.same(run.stdout.decode().splitlines()[-1:], [f"unhang explain '{bundle}'"], "the last line says what comes next")
+    emulated.refuses(t, unhang, ["doctor", "--root", bundle, "--apply", "x"], [bundle.name, "nothing can be changed"], "a bundle is not changed")
+
+
+def stop_at_once():
+    """A signal that is blocked waits for the program: it finds it at its first look."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_stopped(t, unhang):
+    bundle = unhang.directory / "stopped.tar.zst"
+    run = subprocess.run([unhang.binary, "capture", "-o", bundle], env=unhang.environment, capture_output=True, preexec_fn=stop_at_once, timeout=60)
+    said = run.stderr.decode()
+    t.ok(run.returncode == -signal.SIGTERM and said.count("\n") == 1 and f"{bundle}.partial" in said and "next capture" in said,
+         "who stops a capture is told what is left, and where", f"{run.returncode}: {said}")
+    t.ok(not bundle.exists() and pathlib.Path(f"{bundle}.partial").is_dir(), "and it is there")
+
+
+def test_lacking(t, unhang):
+    """What could not be saved is said: for want of rights, of time, and of room."""
+    if os.geteuid():
+        t.skip("what a capture lacks", "only root can become another user and mount a small disk")
+        return
+    folder = unhang.directory / "lacking"
+    (folder / "disk").mkdir(parents=True)
+    for path in (unhang.directory, folder):
+        path.chmod(0o777)
+    binary = shutil.copy(unhang.binary, folder / "unhang")
+    slow = (SCENARIOS / "silent-hang.scenario").read_text().replace("    part      gfx1151\n", "    part      gfx1151\n    file amdgpu_regs* blocks 3\n")
+    script = f"""cd {folder}
+        setpriv --reuid=65534 --regid=65534 --clear-groups {binary} capture -o user.tar.zst 2>user
+        {unhang.binary} capture --deadline 1 -o late.tar.zst
+        mount -t tmpfs -o size=24k tmpfs disk && {unhang.binary} capture -o disk/full.tar.zst 2>full"""
+    run = unhang.run("emulate", unhang.write("slow.scenario", slow), "--", "sh", "-c", script, timeout=200)
+    states = {i["name"]: i["state"] for i in manifest(folder / "user.tar.zst").get("items", [])}
+    t.same([states.get(f"answers/{n}") for n in ("waves", "rings", "regs", "fences")], ["refused"] * 4, "what a user may not read is refused")
+    said = (folder / "user").read_text()
+    t.ok(said.count("\n") == 1 and "waves" in said and "sudo unhang capture" in said, "and one line says that root could save it", said)
+    late = {i["state"] for i in manifest(folder / "late.tar.zst").get("items", []) if i["name"].startswith("answers/")}
+    t.ok("cut" in late and "blocked" not in late, "what the capture's own deadline ended is cut, not blocked", f"{late} {run.stdout.decode()}")
+    said = (folder / "full").read_text()
+    t.ok(said.count("\n") == 1 and "disk/full.tar.zst: No space" in said and "another disk" in said, "a full disk is named, with what to do", said)
 
 
 def test_bug_report(t, unhang):
@@ -304,6 +357,14 @@ def test_bug_report(t, unhang):
     t.same([h for h in headings if f"### {h}\n" not in text], [], "a bug report has the headings of the form")
     t.ok(0 < len(text) <= 65536, "and is short enough for a tracker", len(text))
     t.ok(re.search(r"^ +\d+: \[ *983\.103310\] amdgpu", text, re.M), "with the log's lines and their numbers", text[-800:])
+    named = {int(n) for n in re.findall(r"\[kmsg:(\d+)", text)}
+    listed = {int(n): line for n, line in re.findall(r"^ +(\d+): (\[.*)$", text, re.M)}
+    fault = re.search(r"cause +page fault[^\[]*\[kmsg:(\d+)", text)
+    t.ok(named and named <= set(listed) and fault and "page fault" in listed[int(fault[1])], "which are those that the diagnosis names", f"{named} {listed}")
+    t.same(text.count("used unmapped memory"), 1, "what happened is said once")
+    cpu = re.search(r"^model name\s*: *(.*?) *$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    t.ok(f"### CPU\n\n{cpu[1] if cpu else 'not known'}\n" in text, "and the processor is named", text[:200])
+
 
 
 def main():
@@ -312,12 +373,13 @@ def main():
     test_refused(t, unhang)
     test_hostile(t, unhang)
     test_cut(t, unhang)
+    test_stopped(t, unhang)
     if not tap.is_sanitized(unhang.binary):  # what is killed reports nothing to sanitizers
         test_killed(t, unhang)
     if not emulated.possible(unhang):
         t.skip("captures of emulated machines", "this machine cannot make them")
         t.end()
-    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_redaction, test_bug_report):
+    for test in (test_same, test_only_reads, test_blocks, test_dump, test_private, test_lacking, test_redaction, test_bug_report):
         test(t, unhang)
     t.end()
 

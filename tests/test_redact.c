@@ -50,6 +50,28 @@ static void names_and_secrets_are_replaced(void **state)
 		{ "run.py --password 'swordfish1'", "swordfish1", true },
 		{ "python x.py AbCdEf0123GhIjKl4567MnOp", "AbCdEf0123GhIjKl4567MnOp", true },
 		{ "session opened for user dave", "dave", false },
+		{ "GET https://store.inside.lan/x?sv=2024&sig=QQQsigQQQ", "QQQsigQQQ", false },
+		{ "GET /x?X-Amz-Credential=a1b2c3d4&X-Amz-Signature=%2Bfe09", "fe09", false },
+		{ "GET /x?sid=AbCdEf0123GhIjKl4567MnOp", "AbCdEf0123", false },
+		{ "SharedAccessSignature=sv1x;AccountKey=Zm9vYmFy==;x", "Zm9vYmFy", false },
+		{ "AWSAccessKeyId=zaphodbeeble1 access_key=trillian99", "zaphodbeeble1", false },
+		{ "s3 --access-key trillian99x", "trillian99x", true },
+		{ "PGPASSWORD=vogon42 psql", "vogon42", true },
+		{ "job.py -p swordfish99 --port 1", "swordfish99", true },
+		{ "job.py -p 'sword&fish'", "sword&fish", true },
+		{ "mysqldump -h x -pvogon42", "vogon42", true },
+		{ "sshpass -p 1234567 ssh x", "1234567", true },
+		{ "redis-cli -a marvin", "marvin", true },
+		{ "job.py --pass marvin42", "marvin42", true },
+		{ "nvme nvme0: model Samsung serial S4EVNX0R123456", "S4EVNX0R123456", false },
+		{ "DMI: Serial Number: 7XK92D3", "7XK92D3", false },
+		{ "Command line: root=UUID=1234-abcd-5678-ffff ro", "1234-abcd-5678-ffff", false },
+		{ "root=PARTUUID=0f3a9b21-02 ro", "0f3a9b21-02", false },
+		{ "root=LABEL=magrathea-root ro", "magrathea", false },
+		{ "rd.luks.uuid=luks-5f3e0001", "5f3e0001", false },
+		{ "mount of 4c4c4544-0042-3510-8052-b4c04f4e3332", "4c4c4544-0042", false },
+		{ "/dev/disk/by-id/nvme-Samsung_SSD_S6Z1NJ0W77-part3; S6Z1NJ0W77", "S6Z1NJ0W77", false },
+		{ "sd 0:0:0:0: wwn-0x5000c500a1b2c3d4", "5000c500a1b2c3d4", false },
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -76,10 +98,63 @@ static void what_tells_nothing_of_anybody_stays(void **state)
 		"libamdhip64.so.6 main.py torch.cuda.empty_cache()",
 		"getty@tty1.service: Deactivated; user@1000.service",
 		"see https://github.com/ROCm/ROCm/issues/5590",
+		"KeyError: 'layers.0.weight'; signature: bad; serial console ttyS0 at 0x3f8; serial 0000:03:00.0",
+		"device 1002:74a1 subsystem 1002:0c34, serial 1002:74a1, root=/dev/sda1 LABEL=amdgpu",
+		"audit: pid=7 sig=SIGSEGV pass=failed; https://github.com/x?page=failed&q=amdgpu",
+		"monkey=banana hostPtr=f1220000 0x7f22:0x7f23",
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct text now = redacted(texts[i], false, texts[i], false);
+		if (!str_eq(text_str(&now), str_z(texts[i])))
+			fail_msg("'%s' became '%.*s'", texts[i], (int)now.n, now.p);
+		text_free(&now);
+	}
+}
+
+/** At every byte, in as much memory as there is text. */
+static void texts_may_be_cut(void **state)
+{
+	static const char text[] =
+		"mysql -pab12 -p 'cd34' ?sig=ef56&X-Amz-Signature=a1b2 root=UUID=12-34 serial S4EV123456 "
+		"AccountKey=ab12 by-id/nvme-X_S6Z1NJ0W77 4c4c4544-0042-3510-8052-b4c04f4e3332 LABEL=abcd12 -";
+	(void)state;
+	for (size_t n = 0; n < sizeof(text); n++) {
+		struct redactor r = { 0 };
+		struct text ret = { 0 };
+		_cleanup_free_ char *part = malloc(n + !n);
+		memcpy(part, text, n);
+		redact_find(&r, (struct str){ part, n }, true);
+		redact_ready(&r);
+		redact_text(&r, (struct str){ part, n }, true, &ret);
+		assert_int_equal(ret.n, n);
+		redactor_free(&r);
+		text_free(&ret);
+	}
+}
+
+/** A word of messages that a weak sign left alone is replaced when it turns out to be a name. */
+static void a_strong_sign_counts(void **state)
+{
+	struct text now = redacted("pass=failed for user failed", false, "failed", false);
+	(void)state;
+	assert_true(str_is(text_str(&now), "user-1"));
+	text_free(&now);
+}
+
+/** Options that look like those of passwords: numbers, paths and words of messages stay. */
+static void options_of_one_letter_stay(void **state)
+{
+	static const char *const texts[] = { "mkdir -p /tmp/x",
+					     "ssh -p 2222 -pfoo",
+					     "docker -p 8080:80",
+					     "srun -p amdgpu -w 4",
+					     "tail -n 5 -P",
+					     "x-p marvin42",
+					     "-p" };
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct text now = redacted(texts[i], true, texts[i], false);
 		if (!str_eq(text_str(&now), str_z(texts[i])))
 			fail_msg("'%s' became '%.*s'", texts[i], (int)now.n, now.p);
 		text_free(&now);
@@ -139,6 +214,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_and_secrets_are_replaced),
 		cmocka_unit_test(what_tells_nothing_of_anybody_stays),
+		cmocka_unit_test(texts_may_be_cut),
+		cmocka_unit_test(a_strong_sign_counts),
+		cmocka_unit_test(options_of_one_letter_stay),
 		cmocka_unit_test(a_name_has_one_counter),
 		cmocka_unit_test(oldest_bundles_go_first),
 	};

@@ -223,7 +223,7 @@ enum uh_user_data { UH_USER_NONE, UH_USER_REGISTERS, UH_USER_ALL };
 /** By its word: none, registers, all. false: it is none of them. */
 bool uh_user_data_named(const char *word, enum uh_user_data *ret);
 struct uh_capture_options {
-	const char *file;      // that is made; NULL: unhang-HOST-TIME.tar.zst in the current directory
+	const char *file;      // that is made, or a directory; NULL: unhang-HOST-TIME.tar.zst in the current directory
 	const long long *pids; // processes beside those that hold a GPU
 	size_t npids;
 	enum uh_user_data user_data;
@@ -234,6 +234,8 @@ struct uh_capture_options {
 	bool release_devcoredump; // free dumps when they are saved, so that the driver can make others
 	uh_progress_fn *progress; // what is being saved; NULL
 	void *progress_ctx;
+	bool (*stopped)(void *ctx); // whether somebody wants it to end now; NULL
+	void *stopped_ctx;
 };
 /** Saves all evidence of this machine in one bundle. The error is that there is none. */
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx);

@@ -18,7 +18,8 @@ struct capture_look {
 	const char *track, *what;
 	void (*look)(struct tape *tape, void *ctx);
 	void *ctx;
-	bool last; // behind everything else: it may change what the others see
+	bool last;   // behind everything else: it may change what the others see
+	bool driver; // it reads files of the driver that are root's
 };
 
 struct capture_options {
@@ -41,6 +42,9 @@ struct capture_options {
 	void *ctx;
 	void (*progress)(void *ctx, const char *what, unsigned long long done, unsigned long long total); // NULL
 	void *progress_ctx;
+	/** Whether somebody wants it to end now. NULL: nobody does. */
+	bool (*stopped)(void *ctx);
+	void *stopped_ctx;
 };
 
 /** What came of it. */
@@ -50,7 +54,7 @@ struct captured {
 	uint64_t bytes; // of the bundle
 };
 
-/** Takes one. The error is that there is no bundle; what was saved by then stays in FILE.partial. */
+/** Takes one. The error is that there is no bundle; what was saved by then stays in FILE.partial, and the error says so. */
 struct uh_error *capture_take(const struct capture_options *o, struct captured *ret);
 void captured_free(struct captured *c);
 

@@ -58,6 +58,19 @@ static int create_track(const struct taking *c, const struct look_kind *l)
 	return f.fd;
 }
 
+/** What this user may not read: a file that was asked for, or those of a GPU that were therefore not asked for. Empty: nothing. */
+static struct str refused(const struct looks_work *w, const struct look_kind *l, struct tape *tape)
+{
+	const struct capture_options *o = w->taking->options;
+	struct str path = tape_refused(tape);
+	const struct devices *devices = l->of && l->of->driver && o->devices ? o->devices(tape, o->devices_ctx) : NULL;
+	for (size_t i = 0; devices && !path.n && i < devices->n; i++) {
+		struct str all = devices->list[i].refused;
+		path = str_split(&all, '\n');
+	}
+	return path;
+}
+
 static void look(const struct looks_work *w, size_t i, struct step_result *ret)
 {
 	const struct look_kind *l = &w->looks[i];
@@ -79,6 +92,9 @@ static void look(const struct looks_work *w, size_t i, struct step_result *ret)
 		l->own(&s, tape);
 	else
 		l->of->look(tape, l->of->ctx);
+	struct str path = refused(w, l, tape);
+	if (path.n)
+		step_end(&s, ITEM_REFUSED, STR_FMT ": %s", STR_ARG(path), strerror(EACCES));
 	bool whole = tape_end(tape);
 	int why = errno;
 	if (!whole)
@@ -197,24 +213,24 @@ static void tell_progress(struct taking *c, const struct looks_work *w, size_t *
 	*told = at;
 }
 
-static void note_blocked(struct taking *c, struct look_said *said, struct manifest_item *item)
+static void note_one_late(struct taking *c, struct look_said *said, struct manifest_item *item)
 {
 	const struct child who = { .pid = said->pid > 0 ? said->pid : 0 };
-	step_note_blocked(c, item, &who);
+	step_note_late(c, item, &who);
 	said->given_up = true;
 }
 
 /** Notes looks that are late. false: it is one that the child itself makes, for which all others wait. */
 static bool note_late(struct taking *c, const struct looks_work *w, const struct child *child, struct manifest_item *items)
 {
-	const bool over = now_ms() >= c->deadline;
+	const bool over = now_ms() >= c->deadline || step_stopped(c);
 	bool goes_on = !over;
 	for (size_t i = 0; i < w->n; i++) {
 		struct look_said *said = &w->shared->said[i];
 		if (!said->began || said->ended || said->given_up || (!over && now_ms() - said->began < LOOK_MS))
 			continue;
 		goes_on &= said->pid != child->pid;
-		note_blocked(c, said, &items[i]);
+		note_one_late(c, said, &items[i]);
 	}
 	return goes_on;
 }

@@ -57,8 +57,10 @@ struct manifest_item *step_run(struct taking *c, const struct step_plan *p);
 void step_progress(const struct taking *c, const char *what);
 /** Why nothing more is saved; NULL: there is room and time. */
 const char *step_exhausted(struct taking *c);
-/** What the manifest says of an item: of a child that is late; of one that ended. */
-void step_note_blocked(struct taking *c, struct manifest_item *i, const struct child *child);
+/** Whether somebody wants the capture to end. */
+bool step_stopped(const struct taking *c);
+/** What the manifest says of an item: of a child that is late, by its own time or by the capture's; of one that ended. */
+void step_note_late(struct taking *c, struct manifest_item *i, const struct child *child);
 void step_note_end(struct taking *c, struct manifest_item *i, enum child_end end, const struct step_result *r);
 /** Notes an item without running anything. */
 struct manifest_item *step_note(struct taking *c, const char *name, const char *what, enum item_state state,

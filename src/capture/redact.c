@@ -91,6 +91,17 @@ static void find_in_bytes(struct redactor *r, struct str bytes)
 	}
 }
 
+/** With spaces in place of the NULs: what an option of one letter means depends on the program. */
+static void find_in_line(struct redactor *r, struct str data)
+{
+	struct text line = { 0 };
+	text_add(&line, data);
+	for (size_t i = 0; i < line.n; i++)
+		line.p[i] = line.p[i] ? line.p[i] : ' ';
+	redact_find(r, text_str(&line), true);
+	text_free(&line);
+}
+
 /** Arguments and variables end with a NUL. An option may have its value behind it. */
 static void find_in_command(struct redaction *r, struct str data)
 {
@@ -104,6 +115,7 @@ static void find_in_command(struct redaction *r, struct str data)
 		before = one;
 		redact_find(&r->redactor, one, true);
 	}
+	find_in_line(&r->redactor, data);
 }
 
 enum { FIRST_USER = 1000, NOBODY = 65534 };

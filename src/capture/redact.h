@@ -10,8 +10,9 @@ enum redact_kind { REDACT_HOST, REDACT_USER, REDACT_SERIAL, REDACT_MAC, REDACT_I
 struct redact_term {
 	struct str text;
 	enum redact_kind kind;
-	unsigned number;
-	bool alone; // only where it stands as a word by itself: it is too short or too common
+	unsigned number; // 0: it stays
+	bool alone;      // only where it stands as a word by itself: it is too short or too common
+	bool known;      // knowledge has it
 };
 
 struct redactor {
@@ -38,5 +39,11 @@ void redact_text(struct redactor *r, struct str text, bool same_size, struct tex
 void redact_value(struct redactor *r, struct str name, struct str value);
 /** What has a form of its own, at the front of @text: an address, a token, a host with its domain. Returns its length; 0: nothing. */
 size_t redact_shape(struct str text, bool command, enum redact_kind *ret);
-/** The kind of a value by the name of its option or variable: --model, HF_TOKEN. false: it says nothing. */
-bool redact_named(struct str name, enum redact_kind *ret);
+/** Adds what may as well be a word of messages: not if knowledge has it, and only where it stands alone. */
+void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text);
+/** Disks and other parts at the front of @rest: `UUID=X`, `by-id/X`, `serial X`. */
+void redact_find_disk(struct redactor *r, struct str rest);
+/** A parameter of a web address, at its ? or &: `?sig=X`. */
+void redact_find_query(struct redactor *r, struct str rest);
+/** An option of one letter that has a password, at its dash: `-p X`, of some programs also `-pX`. */
+void redact_find_option(struct redactor *r, struct str text, size_t at);

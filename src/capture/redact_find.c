@@ -21,9 +21,10 @@ static bool is_number(struct str s)
 // --- values that have a name ---
 
 /** What the words of a name say of its value. */
-static const struct {
+static const struct word {
 	const char *word;
 	enum redact_kind kind;
+	bool weak; // it has other meanings: behind a colon it says nothing, and a word that messages have stays
 } words[] = {
 	{ "token", REDACT_SECRET },        { "password", REDACT_SECRET },   { "passwd", REDACT_SECRET },
 	{ "passphrase", REDACT_SECRET },   { "secret", REDACT_SECRET },     { "apikey", REDACT_SECRET },
@@ -36,10 +37,31 @@ static const struct {
 	{ "hosts", REDACT_HOST },          { "addr", REDACT_HOST },         { "address", REDACT_HOST },
 	{ "endpoint", REDACT_HOST },       { "user", REDACT_USER },         { "username", REDACT_USER },
 	{ "logname", REDACT_USER },        { "login", REDACT_USER },        { "serial", REDACT_SERIAL },
-	{ "serialnumber", REDACT_SERIAL },
+	{ "serialnumber", REDACT_SERIAL }, { "accesskey", REDACT_SECRET },  { "secretkey", REDACT_SECRET },
+	{ "signature", REDACT_SECRET, 1 }, { "pass", REDACT_SECRET, 1 },    { "pw", REDACT_SECRET, 1 },
+	{ "passcode", REDACT_SECRET, 1 },  { "psk", REDACT_SECRET, 1 },     { "jwt", REDACT_SECRET, 1 },
+	{ "cookie", REDACT_SECRET, 1 },    { "uuid", REDACT_SERIAL },       { "partuuid", REDACT_SERIAL },
+	{ "guid", REDACT_SERIAL },         { "wwn", REDACT_SERIAL },        { "wwid", REDACT_SERIAL },
 };
 
-bool redact_named(struct str name, enum redact_kind *ret)
+/** Whether a word of a name is @w, or ends with it: PGPASSWORD, AccountKey, AWSAccessKeyId. */
+static bool says(struct str name, struct str lower, const struct word *w)
+{
+	enum { LONG = 5 };
+	struct str word = str_z(w->word);
+	if (str_eq(lower, word))
+		return true;
+	if (w->kind != REDACT_SECRET)
+		return false;
+	if (str_ends(name, S("Id")))
+		lower = str_cut(lower, lower.n - 2);
+	if (!str_ends(lower, word) || lower.n == word.n)
+		return false;
+	const char *at = name.p + lower.n - word.n;
+	return word.n >= LONG || (*at != char_lower(*at) && at[-1] == char_lower(at[-1]));
+}
+
+static const struct word *word_of(struct str name)
 {
 	char lower[64];
 	for (size_t at = 0; at < name.n;) {
@@ -49,13 +71,11 @@ bool redact_named(struct str name, enum redact_kind *ret)
 			n++;
 		}
 		for (size_t i = 0; n && i < sizeof(words) / sizeof(words[0]); i++)
-			if (str_is((struct str){ lower, n }, words[i].word)) {
-				*ret = words[i].kind;
-				return true;
-			}
+			if (says(str_cut(str_from(name, at), n), (struct str){ lower, n }, &words[i]))
+				return &words[i];
 		at += n + 1;
 	}
-	return false;
+	return NULL;
 }
 
 /** A model is named by a path, by ORGANISATION/NAME, or by a word: each part is a name. */
@@ -96,32 +116,40 @@ static void add_value(struct redactor *r, enum redact_kind kind, struct str valu
 	}
 }
 
+static void add_named(struct redactor *r, const struct word *w, struct str value)
+{
+	if (w->weak)
+		redact_add_weak(r, w->kind, value);
+	else
+		add_value(r, w->kind, value);
+}
+
 void redact_value(struct redactor *r, struct str name, struct str value)
 {
-	enum redact_kind kind;
-	if (redact_named(name, &kind))
-		add_value(r, kind, value);
+	const struct word *w = word_of(name);
+	if (w)
+		add_named(r, w, value);
 }
 
 /** `NAME=VALUE`, `--name VALUE`, `"name": "VALUE"`; a colon without quotes is enough for serial numbers and secrets. */
 static void find_named(struct redactor *r, struct str text, size_t at, bool command)
 {
 	struct str rest = str_from(text, at), name = str_cut(rest, run_of(rest, is_name));
-	enum redact_kind kind;
+	const struct word *w = name.n ? word_of(name) : NULL;
 	bool option = at > 0 && text.p[at - 1] == '-' && (command || (at > 1 && text.p[at - 2] == '-'));
-	if (!name.n || !redact_named(name, &kind))
+	if (!w)
 		return;
 	rest = str_from(rest, name.n);
 	bool quoted = rest.n && char_among(rest.p[0], "\"'"), equal = rest.n && rest.p[0] == '=';
 	rest = str_from(rest, quoted);
 	bool colon = rest.n && rest.p[0] == ':';
-	if (!(equal || (option && rest.n && char_space(rest.p[0])) ||
-	      (colon && (quoted || kind == REDACT_SECRET || kind == REDACT_SERIAL || str_is(name, "Hostname")))))
+	bool plain = !w->weak && (w->kind == REDACT_SECRET || w->kind == REDACT_SERIAL || str_is(name, "Hostname"));
+	if (!(equal || (option && rest.n && char_space(rest.p[0])) || (colon && (quoted || plain))))
 		return;
 	rest = str_from(rest, 1);
 	while (rest.n && (char_space(rest.p[0]) || char_among(rest.p[0], "\"'<")) && rest.p[0] != '\n')
 		rest = str_from(rest, 1);
-	add_value(r, kind, str_cut(rest, run_of(rest, is_value)));
+	add_named(r, w, str_cut(rest, run_of(rest, is_value)));
 }
 
 // --- what stands before a name ---
@@ -213,9 +241,8 @@ static void find_behind(struct redactor *r, struct str rest)
 		const char *word;
 		enum redact_kind kind;
 	} before[] = {
-		{ "Bearer ", REDACT_SECRET },        { "Basic ", REDACT_SECRET },         { "Hostname set to <", REDACT_HOST },
-		{ "unique_id ", REDACT_SERIAL },     { "S/N ", REDACT_SERIAL },           { "Serial Number ", REDACT_SERIAL },
-		{ "serial number ", REDACT_SERIAL }, { "session of user ", REDACT_USER }, { "for user ", REDACT_USER }
+		{ "Bearer ", REDACT_SECRET },    { "Basic ", REDACT_SECRET },         { "Hostname set to <", REDACT_HOST },
+		{ "unique_id ", REDACT_SERIAL }, { "session of user ", REDACT_USER }, { "for user ", REDACT_USER },
 	};
 	for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
 		struct str value;
@@ -246,7 +273,12 @@ static void find_at(struct redactor *r, struct str text, size_t at, bool command
 		find_model(r, rest);
 		find_behind(r, rest);
 		find_named(r, text, at, command);
+		redact_find_disk(r, rest);
 	}
+	if (c == '?' || c == '&')
+		redact_find_query(r, rest);
+	if (c == '-' && command && (char_space(before) || !before))
+		redact_find_option(r, text, at);
 }
 
 void redact_find(struct redactor *r, struct str text, bool command)

@@ -32,6 +32,21 @@ static size_t mac(struct str s)
 	return ends && (pairs == 6 || pairs == 8 || pairs == 20) ? 3 * pairs - 1 : 0;
 }
 
+/** 8-4-4-4-12 digits: a disk, a board, a machine. */
+static size_t uuid(struct str s)
+{
+	static const size_t groups[] = { 8, 4, 4, 4, 12 };
+	size_t at = 0;
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		if (i && (at >= s.n || s.p[at++] != '-'))
+			return 0;
+		if (run_of(str_from(s, at), is_hex) != groups[i])
+			return 0;
+		at += groups[i];
+	}
+	return at < s.n && is_label(s.p[at]) ? 0 : at;
+}
+
 /** Four numbers up to 255, and no fifth: versions have leading zeros, or more or fewer parts. */
 static size_t ipv4(struct str s)
 {
@@ -138,11 +153,8 @@ size_t redact_shape(struct str text, bool command, enum redact_kind *ret)
 		enum redact_kind kind;
 		bool command;
 	} shapes[] = {
-		{ mac, REDACT_MAC, false },
-		{ ipv4, REDACT_IP, false },
-		{ ipv6, REDACT_IP, false },
-		{ domain, REDACT_HOST, false },
-		{ known_token, REDACT_SECRET, false },
+		{ mac, REDACT_MAC, false },      { uuid, REDACT_SERIAL, false }, { ipv4, REDACT_IP, false },
+		{ ipv6, REDACT_IP, false },      { domain, REDACT_HOST, false }, { known_token, REDACT_SECRET, false },
 		{ jumble, REDACT_SECRET, true },
 	};
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {

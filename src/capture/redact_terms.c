@@ -75,22 +75,54 @@ static bool is_known_word(struct str text)
 	return false;
 }
 
+/** The term of a text; a new one is nothing yet. */
+static struct redact_term *term_of(struct redactor *r, struct str text)
+{
+	if (r->terms.len * 2 >= r->nslots)
+		grow(r);
+	uint32_t *slot = slot_of(r, text);
+	if (!*slot) {
+		struct redact_term t = { .text = arena_str(&r->arena, text) };
+		vec_push(&r->terms, t);
+		*slot = (uint32_t)r->terms.len;
+	}
+	return &r->terms.data[*slot - 1];
+}
+
+static void name_term(struct redactor *r, struct redact_term *t, enum redact_kind kind, bool alone)
+{
+	t->kind = kind;
+	t->number = ++r->numbers[kind];
+	t->alone = alone;
+	r->counts[kind].kind = kinds[kind];
+	r->counts[kind].names++;
+}
+
 void redact_add(struct redactor *r, enum redact_kind kind, struct str text)
 {
 	text = str_trim(text);
 	if (text.n < 2 || text.n > 4096 || is_common(text) || (kind == REDACT_HOST && is_public(text)))
 		return;
-	if (r->terms.len * 2 >= r->nslots)
-		grow(r);
-	if (*slot_of(r, text))
-		return;
-	struct redact_term t = { .text = arena_str(&r->arena, text), .kind = kind, .number = ++r->numbers[kind] };
+	struct redact_term *t = term_of(r, text);
 	bool name = kind == REDACT_HOST || kind == REDACT_USER || kind == REDACT_MODEL;
-	t.alone = name && (text.n < SHORT || is_known_word(text));
-	vec_push(&r->terms, t);
-	*slot_of(r, text) = (uint32_t)r->terms.len;
-	r->counts[kind].kind = kinds[kind];
-	r->counts[kind].names++;
+	if (!t->number)
+		name_term(r, t, kind, name && (text.n < SHORT || is_known_word(text)));
+}
+
+void redact_add_weak(struct redactor *r, enum redact_kind kind, struct str text)
+{
+	bool letters = false;
+	for (size_t i = 0; i < text.n; i++)
+		letters |= char_alpha(text.p[i]);
+	if (text.n < SHORT || text.n > 4096 || !letters || str_starts(text, S("0x")) || char_among(text.p[0], "/.-$%") ||
+	    is_common(text))
+		return;
+	struct redact_term *t = term_of(r, text);
+	if (t->number || t->known)
+		return;
+	t->known = is_known_word(text); // asked once: it is a search through all knowledge
+	if (!t->known)
+		name_term(r, t, kind, true);
 }
 
 /** Longer ones first: a name may hold another. */
@@ -99,6 +131,8 @@ void redact_ready(struct redactor *r)
 	r->heads = mem_alloc(PAIRS * sizeof(*r->heads));
 	r->next = mem_alloc((r->terms.len + 1) * sizeof(*r->next));
 	for (uint32_t i = 0; i < r->terms.len; i++) {
+		if (!r->terms.data[i].number)
+			continue;
 		uint32_t *at = &r->heads[get_u16(r->terms.data[i].text.p)];
 		while (*at && r->terms.data[*at - 1].text.n > r->terms.data[i].text.n)
 			at = &r->next[*at - 1];

@@ -61,9 +61,13 @@ void step_progress(const struct taking *c, const char *what)
 		o->progress(o->progress_ctx, what ? what : "", what && done < total ? done : what ? total - 1 : total, total);
 }
 
+bool step_stopped(const struct taking *c) { return c->options->stopped && c->options->stopped(c->options->stopped_ctx); }
+
 const char *step_exhausted(struct taking *c)
 {
 	struct statvfs v;
+	if (step_stopped(c))
+		return "the capture was stopped";
 	if (now_ms() >= c->deadline)
 		return "the deadline of the capture had passed";
 	if (c->used >= c->options->most)
@@ -74,7 +78,7 @@ const char *step_exhausted(struct taking *c)
 }
 
 /** Waits for the child. false: it is late. */
-static bool wait_for(const struct step_plan *p, const struct step_shared *shared, struct child *child, int64_t until,
+static bool wait_for(const struct taking *c, const struct step_plan *p, const struct step_shared *shared, struct child *child,
 		     enum child_end *ret)
 {
 	struct text nothing = { 0 };
@@ -82,19 +86,23 @@ static bool wait_for(const struct step_plan *p, const struct step_shared *shared
 	do {
 		*ret = child_wait(child, now_ms() + POLL_MS, 0, &nothing);
 		int64_t since = p->progress ? shared->moved : began;
-		if (*ret == CHILD_LATE && (now_ms() >= until || now_ms() - since >= p->milliseconds))
+		if (*ret == CHILD_LATE && (now_ms() >= c->deadline || now_ms() - since >= p->milliseconds || step_stopped(c)))
 			break;
 	} while (*ret == CHILD_LATE);
 	text_free(&nothing);
 	return *ret != CHILD_LATE;
 }
 
-void step_note_blocked(struct taking *c, struct manifest_item *i, const struct child *child)
+/** What our own deadline ended says nothing of the GPU. Files that truly block are items of their own. */
+void step_note_late(struct taking *c, struct manifest_item *i, const struct child *child)
 {
 	struct probe_stuck stuck = { 0 };
+	const char *ours = step_stopped(c)         ? "the capture was stopped" :
+			   now_ms() >= c->deadline ? "the deadline of the capture passed meanwhile" :
+						     NULL;
 	probe_where_stuck(c->arena, child->pid, "", &stuck);
-	i->state = ITEM_BLOCKED;
-	i->reason = S("it did not answer in time");
+	i->state = ours ? ITEM_CUT : ITEM_BLOCKED;
+	i->reason = str_z(ours ? ours : "it did not answer in time");
 	i->stack = stuck.stack.n ? stuck.stack : stuck.wchan;
 }
 
@@ -120,12 +128,12 @@ static void run(struct taking *c, const struct step_plan *p, struct manifest_ite
 		i->reason = arena_printf(c->arena, "no child could be started: %s", strerror(errno));
 		return;
 	}
-	bool good = wait_for(p, shared, &child, c->deadline, &end);
+	bool good = wait_for(c, p, shared, &child, &end);
 	const struct step_result result = shared->result; // a child that is left behind may still write
 	if (good)
 		step_note_end(c, i, end, &result);
 	else
-		step_note_blocked(c, i, &child);
+		step_note_late(c, i, &child);
 	child_kill(&child, DIE_MS);
 	for (size_t n = 0; n < sizeof(p->files) / sizeof(p->files[0]) && good && result.whole && p->files[n]; n++)
 		if (!item_name(c, p->files[n])) {

@@ -99,6 +99,29 @@ static struct uh_error *finish(struct taking *c, struct captured *ret)
 	return err;
 }
 
+/** The next capture says `interrupted` of it. */
+static struct uh_error *stop(const struct taking *c)
+{
+	uh_error_free(partial_save_manifest(c));
+	return uh_error_new("%s: stopped before it was complete", c->options->file);
+}
+
+/** The error with what is left, and what to do. */
+static struct uh_error *with_rest(const struct taking *c, struct uh_error *err)
+{
+	const char *file = c->options->file;
+	struct str said = str_z(uh_error_message(err));
+	bool full = str_find(said, str_z(strerror(ENOSPC))) >= 0 || str_find(said, str_z(strerror(EDQUOT))) >= 0;
+	struct uh_error *all =
+		full ? uh_error_new("%s: %s. What was saved is in %s: make room there and capture again, or name a file on "
+				    "another disk with -o FILE",
+				    file, strerror(str_find(said, str_z(strerror(ENOSPC))) >= 0 ? ENOSPC : EDQUOT), c->path) :
+		       uh_error_new("%s; what was saved is in %s, and the next capture into that directory packs it",
+				    uh_error_message(err), c->path);
+	uh_error_free(err);
+	return all;
+}
+
 struct uh_error *capture_take(const struct capture_options *options, struct captured *ret)
 {
 	struct capture_options o = *options;
@@ -120,7 +143,9 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	take_all(&c);
 	note_dead(&c);
 	step_progress(&c, NULL);
-	err = finish(&c, ret);
+	err = step_stopped(&c) ? stop(&c) : finish(&c, ret);
+	if (err)
+		err = with_rest(&c, err);
 	tape_dead_free(c.dead);
 	if (!err)
 		partial_remove(c.path, c.dir);

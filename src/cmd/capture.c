@@ -1,5 +1,6 @@
 // unhang capture: a bundle of evidence, now.
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,8 @@ static void usage(void)
 	     "waves|queues|rings|regs --target FILE and unhang doctor --root FILE. Nothing is\n"
 	     "written to a GPU. Run it as root to save everything.\n"
 	     "\n"
-	     "  -o, --output FILE      the file to write (default: unhang-HOST-TIME.tar.zst in\n"
-	     "                         the current directory)\n"
+	     "  -o, --output FILE      the file to write, or a directory for it (default:\n"
+	     "                         unhang-HOST-TIME.tar.zst in the current directory)\n"
 	     "  --pid PID              save this process too; may be repeated\n"
 	     "  --redact               replace names of hosts, users and models, serial\n"
 	     "                         numbers, network addresses, home directories and\n"
@@ -52,18 +53,30 @@ static bool parse_pid(const char *text, long long *pids, size_t *n)
 {
 	int64_t pid;
 	if (!str_number(str_z(text), &pid) || pid <= 0 || *n == PIDS_MOST) {
-		complain("--pid wants the number of a process, and at most %d of them; not '%s'", PIDS_MOST, text);
+		complain("--pid needs the number of a process, and at most %d of them; not '%s'", PIDS_MOST, text);
 		return false;
 	}
 	pids[(*n)++] = pid;
 	return true;
 }
 
+static bool parse_output(const char *text, const char **ret)
+{
+	*ret = text;
+	if (!*text)
+		complain("-o needs the name of a file or a directory");
+	else if (!strcmp(text, "-"))
+		complain("-o - does not work: the evidence is saved step by step beside the file, so that nothing is lost if "
+			 "the "
+			 "machine dies. Name a file: -o FILE");
+	return *text && strcmp(text, "-");
+}
+
 static bool parse_user_data(const char *text, enum uh_user_data *ret)
 {
 	if (uh_user_data_named(text, ret))
 		return true;
-	complain("--user-data wants none, registers or all; not '%s'", text);
+	complain("--user-data needs none, registers or all; not '%s'", text);
 	return false;
 }
 
@@ -89,7 +102,7 @@ static int take_option(int option, struct uh_capture_options *o, long long *pids
 	bool ok = true;
 	switch (option) {
 	case 'o':
-		o->file = optarg;
+		ok = parse_output(optarg, &o->file);
 		break;
 	case 'p':
 		ok = parse_pid(optarg, pids, &o->npids);
@@ -128,6 +141,31 @@ static int take_option(int option, struct uh_capture_options *o, long long *pids
 	return ok ? -1 : EXIT_CANNOT;
 }
 
+// --- Ctrl-C ---
+
+/** Signals that end a capture. They wait until it has said what is left; those that are ignored stay so. */
+static void hold_signals(sigset_t *held)
+{
+	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction now;
+	sigemptyset(held);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		if (!sigaction(ending[i], NULL, &now) && now.sa_handler != SIG_IGN)
+			sigaddset(held, ending[i]);
+	sigprocmask(SIG_BLOCK, held, NULL);
+}
+
+static bool signal_waits(void *ctx)
+{
+	const sigset_t *held = ctx;
+	sigset_t waiting;
+	sigpending(&waiting);
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(held, i) == 1 && sigismember(&waiting, i) == 1)
+			return true;
+	return false;
+}
+
 int cmd_capture(int argc, char **argv)
 {
 	long long pids[PIDS_MOST];
@@ -143,6 +181,13 @@ int cmd_capture(int argc, char **argv)
 		complain("what is '%s'? -o FILE names the file to make", argv[optind]);
 		return EXIT_CANNOT;
 	}
+	sigset_t held;
+	hold_signals(&held);
+	o.stopped = signal_waits;
+	o.stopped_ctx = &held;
 	struct uh_error *err = uh_capture(&o, stdout, complain_line, NULL);
-	return err ? cannot(err) : EXIT_NOTHING_WRONG;
+	int status = err ? cannot(err) : EXIT_NOTHING_WRONG;
+	fflush(stdout);
+	sigprocmask(SIG_UNBLOCK, &held, NULL); // a signal that came ends unhang here, as its sender expects
+	return status;
 }

@@ -25,13 +25,13 @@ static void put_fenced(struct text *t, struct str value)
 static void put_head(struct text *t, const struct bug_report *b)
 {
 	enum { DIAGNOSIS_MOST = 24000 };
-	text_printf(t,
-		    "<!-- Made by unhang capture --bug-report, redacted. Read it before you send it. -->\n\n# " STR_FMT "\n\n",
-		    STR_ARG(b->title));
-	put(t, "Problem Description", b->title);
+	text_add(t, S("<!-- Made by unhang capture --bug-report, redacted. Read it before you send it. -->\n\n"
+		      "### Problem Description\n\n"));
+	if (!b->incident)
+		text_add(t, S("No incident was found. These are the GPUs as they were.\n\n"));
 	put_fenced(t, str_cut(b->diagnosis, DIAGNOSIS_MOST));
 	put(t, "Operating System", b->system);
-	put(t, "CPU", (struct str){ 0 });
+	put(t, "CPU", b->cpu);
 	put(t, "GPU", b->gpus);
 	put(t, "ROCm Version", b->rocm);
 	put(t, "Kernel and driver", b->kernel);
@@ -44,6 +44,17 @@ struct quoted {
 	struct str line;
 	size_t number;
 };
+
+/** Whether a message begins here: its time stands before it. The name of the log and the rest of a message of several lines have none. */
+static bool begins(struct str line)
+{
+	size_t n = 1;
+	if (!line.n || line.p[0] != '[')
+		return false;
+	while (n < line.n && (char_digit(line.p[n]) || char_among(line.p[n], " .")))
+		n++;
+	return n > 1 && n < line.n && line.p[n] == ']';
+}
 
 /** How many of the last lines fit into @room characters. */
 static size_t fitting(const struct quoted *lines, size_t n, size_t room)
@@ -60,9 +71,11 @@ static void put_log(struct text *t, const struct bug_report *b)
 	enum { TAIL = 512 };
 	VEC(struct quoted) lines = { 0 };
 	struct str rest = b->log;
-	for (size_t number = 1; rest.n; number++) {
-		struct quoted q = { str_split(&rest, '\n'), number };
-		if (b->matters(b->ctx, q.line))
+	for (size_t number = 0; rest.n;) {
+		struct str line = str_split(&rest, '\n');
+		number += begins(line);
+		struct quoted q = { line, number };
+		if (number && b->matters(b->ctx, q.line))
 			vec_push(&lines, q);
 	}
 	size_t room = t->n + TAIL < BUG_REPORT_MOST ? BUG_REPORT_MOST - t->n - TAIL : 0;
@@ -70,7 +83,7 @@ static void put_log(struct text *t, const struct bug_report *b)
 	struct text quotes = { 0 };
 	for (size_t i = lines.len - kept; i < lines.len; i++)
 		text_printf(&quotes, "%6zu: " STR_FMT "\n", lines.data[i].number, STR_ARG(lines.data[i].line));
-	text_printf(t, "### Kernel log\n\nLines of %s about the GPU, with their numbers%s.\n\n", b->log_name,
+	text_printf(t, "### Kernel log\n\nMessages of %s about the GPU, with their numbers%s.\n\n", b->log_name,
 		    kept < lines.len ? "; older ones were left out" : "");
 	put_fenced(t, text_str(&quotes));
 	text_free(&quotes);

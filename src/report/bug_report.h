@@ -8,8 +8,8 @@
 enum { BUG_REPORT_MOST = 65536 }; // characters: what trackers take
 
 struct bug_report {
-	struct str title; // one line: what happened
-	struct str system, kernel, driver, rocm;
+	bool incident; // there is one, and the diagnosis begins with it
+	struct str system, cpu, kernel, driver, rocm;
 	struct str gpus;      // one per line
 	struct str bundle;    // the file with the evidence
 	struct str diagnosis; // what unhang explain says

@@ -113,6 +113,15 @@ static size_t count(const struct manifest *m, enum item_state state)
 	return n;
 }
 
+/** Of what was refused: there is as much as this user may read. */
+static size_t count_in_part(const struct manifest *m)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < m->items.len; i++)
+		n += m->items.data[i].state == ITEM_REFUSED && m->items.data[i].bytes;
+	return n;
+}
+
 static void say_lacking(const struct manifest_item *i, FILE *out)
 {
 	if (i->state == ITEM_SAVED || i->state == ITEM_ABSENT)
@@ -144,7 +153,7 @@ static void say_replaced(const struct manifest *m, FILE *out)
 void report_captured(const struct manifest *m, const char *file, uint64_t bytes, FILE *out)
 {
 	enum { KB = 1024, MB = 1024 * 1024 };
-	size_t saved = count(m, ITEM_SAVED) + count(m, ITEM_CUT),
+	size_t saved = count(m, ITEM_SAVED) + count(m, ITEM_CUT) + count_in_part(m),
 	       lacking = m->items.len - count(m, ITEM_SAVED) - count(m, ITEM_ABSENT);
 	fputs("Saved ", out);
 	print_safe(out, str_z(file));

@@ -346,11 +346,6 @@ void uh_session_end(struct uh_session *s)
 	session_judge(s);
 }
 
-struct str session_title(const struct uh_session *s)
-{
-	return s->ledger.incidents.len ? s->ledger.incidents.data[0]->title : (struct str){ 0 };
-}
-
 unsigned uh_session_sources(const struct uh_session *s) { return (unsigned)evidence_count(s->evidence); }
 unsigned uh_session_problems(const struct uh_session *s) { return s->problems; }
 unsigned uh_session_incidents(const struct uh_session *s) { return (unsigned)s->ledger.incidents.len; }

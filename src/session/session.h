@@ -51,8 +51,6 @@ void session_add_bundle(struct uh_session *s, struct uh_machine *m);
 void session_add_taped_logs(struct uh_session *s);
 /** What reports are made of. */
 struct diagnosis session_diagnosis(const struct uh_session *s);
-/** What the most important incident is; empty: there is none. */
-struct str session_title(const struct uh_session *s);
 /** Actions, remedies and next steps of each incident. */
 void session_advise(struct uh_session *s);
 /** The verdict, and what could not be read for it. */

@@ -28,7 +28,7 @@ static bool matters(const void *ctx, struct str line)
 }
 
 /** What explain says of the bundle, as on a terminal. */
-static struct str explain(struct arena *a, struct uh_machine *m, struct str *ret_title)
+static struct str explain(struct arena *a, struct uh_machine *m, bool *ret_incident)
 {
 	const struct uh_report_options options = { .width = 100 };
 	char *text = NULL;
@@ -42,7 +42,7 @@ static struct str explain(struct arena *a, struct uh_machine *m, struct str *ret
 	uh_session_add_newest(s, NULL);
 	uh_session_end(s);
 	uh_session_report(s, out, &options);
-	*ret_title = arena_str(a, session_title(s));
+	*ret_incident = uh_session_incidents(s) > 0;
 	uh_session_free(s);
 	fclose(out);
 	struct str kept = arena_str(a, (struct str){ text, n });
@@ -55,12 +55,27 @@ static struct str join(struct arena *a, struct str x, const char *between, struc
 	return x.n && y.n ? arena_printf(a, STR_FMT "%s" STR_FMT, STR_ARG(x), between, STR_ARG(y)) : x.n ? x : y;
 }
 
+struct str bug_report_cpu(struct arena *a, struct devices *d)
+{
+	enum { ASK_MS = 700 };
+	struct probe p = { .path = "/proc/cpuinfo" }; // the first processor is enough
+	probe_run(a, &p, 1, ASK_MS, NULL, &d->count);
+	struct str text = probe_text(&p);
+	while (text.n) {
+		struct str value = str_split(&text, '\n');
+		if (str_eq(str_trim(str_split(&value, ':')), S("model name")))
+			return str_trim(value);
+	}
+	return (struct str){ 0 };
+}
+
 static void facts(struct arena *a, struct uh_machine *m, const struct know *k, struct bug_report *b)
 {
 	struct host h;
 	host_look(k, (struct machine_at){ .tape = machine_tape(m, "doctor") }, &h);
 	const struct host_item *i = host_machine(&h);
 	b->system = arena_str(a, join(a, host_value(&h, i, "distribution"), " ", host_value(&h, i, "distribution_version")));
+	b->cpu = bug_report_cpu(a, &h.devices);
 	b->rocm = arena_str(a, host_value(&h, i, "rocm"));
 	b->kernel = arena_str(a, join(a, host_value(&h, i, "kernel"), ", amdgpu ", host_value(&h, i, "driver_kind")));
 	for (size_t d = 0; d < h.devices.n; d++) {
@@ -97,9 +112,7 @@ struct uh_error *bug_report_write(const char *bundle, const struct know *k)
 		return err;
 	const struct bundle_member *log = bundle_member(m->bundle, S(LOG_MEMBER));
 	struct bug_report b = { .bundle = str_base(str_z(bundle)), .log_name = LOG_MEMBER, .matters = matters, .ctx = k };
-	b.diagnosis = explain(&a, m, &b.title);
-	if (!b.title.n)
-		b.title = S("No incident was found; the GPUs as they were");
+	b.diagnosis = explain(&a, m, &b.incident);
 	if (log)
 		b.log = (struct str){ log->bytes, log->n };
 	facts(&a, m, k, &b);

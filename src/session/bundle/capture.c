@@ -1,8 +1,14 @@
 // unhang capture: the looks whose answers a bundle keeps, and what is said of it.
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/command.h"
 #include "gpu/target.h"
 #include "host/host.h"
 #include "session/look.h"
@@ -118,7 +124,10 @@ static void look_as_doctor(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	struct uh_doctor_options o = { .machine = &r->machine };
+	struct arena a = { 0 };
 	unsigned wrong;
+	bug_report_cpu(&a, &r->devices); // which the doctor does not ask for
+	arena_free(&a);
 	uh_error_free(uh_doctor(&o, r->nowhere, say_nothing, NULL, &wrong));
 }
 
@@ -137,14 +146,14 @@ static void look_at_fences(struct tape *tape, void *ctx)
 
 /** The silicon first: the state of a hung GPU may be gone soon. Fences last: reading them may end a hang. */
 static const struct capture_look looks[] = {
-	{ "gpus", "which GPUs there are", look_for_gpus, NULL, false },
-	{ "machine", "the GPUs: registers, waves, rings, queues", look_at_machine, NULL, false },
-	{ "waves", "waves on the GPUs", look_at_waves, NULL, false },
-	{ "rings", "the driver's rings", look_at_rings, NULL, false },
-	{ "queues", "queues of programs that compute", look_at_queues, NULL, false },
-	{ "regs", "status registers", look_at_registers, NULL, false },
-	{ "doctor", "the machine around the GPUs", look_as_doctor, NULL, false },
-	{ "fences", "fences of the rings", look_at_fences, NULL, true },
+	{ "gpus", "which GPUs there are", look_for_gpus, NULL, false, false },
+	{ "machine", "the GPUs: registers, waves, rings, queues", look_at_machine, NULL, false, true },
+	{ "waves", "waves on the GPUs", look_at_waves, NULL, false, true },
+	{ "rings", "the driver's rings", look_at_rings, NULL, false, true },
+	{ "queues", "queues of programs that compute", look_at_queues, NULL, false, true },
+	{ "regs", "status registers", look_at_registers, NULL, false, true },
+	{ "doctor", "the machine around the GPUs", look_as_doctor, NULL, false, false },
+	{ "fences", "fences of the rings", look_at_fences, NULL, true, true },
 };
 enum { LOOKS = sizeof(looks) / sizeof(looks[0]) };
 
@@ -197,14 +206,66 @@ bool uh_user_data_named(const char *word, enum uh_user_data *ret)
 	return false;
 }
 
+/** A directory gets a bundle of the usual name. */
+static const char *file_of(struct arena *a, const char *given)
+{
+	struct stat st;
+	if (!given)
+		return usual_name(a);
+	if (stat(given, &st) || !S_ISDIR(st.st_mode))
+		return given;
+	return arena_printf(a, "%s%s%s", given, str_ends(str_z(given), S("/")) ? "" : "/", usual_name(a)).p;
+}
+
+static struct uh_error *check_processes(const struct uh_capture_options *o)
+{
+	for (size_t i = 0; i < o->npids; i++)
+		if (o->pids[i] > INT_MAX || (kill((pid_t)o->pids[i], 0) && errno == ESRCH))
+			return uh_error_new("--pid %lld: there is no such process", o->pids[i]);
+	return NULL;
+}
+
+/** What root would have saved: one line. */
+static void tell_refused(const struct manifest *m, const struct teller *to)
+{
+	struct text t = { 0 };
+	for (size_t i = 0; i < m->items.len; i++) {
+		const struct manifest_item *item = &m->items.data[i];
+		struct str name = str_base(item->name);
+		if (item->state == ITEM_REFUSED)
+			text_printf(&t, "%s" STR_FMT, t.n ? ", " : "without root not all could be saved of ",
+				    STR_ARG(name.n ? name : item->name));
+	}
+	if (t.n && geteuid()) {
+		text_add(&t, S(": run sudo unhang capture"));
+		look_tell(to, text_str(&t));
+	}
+	text_free(&t);
+}
+
+static void say_captured(const struct captured *done, const char *file, bool bug_report, FILE *out)
+{
+	struct arena a = { 0 };
+	report_captured(&done->manifest, file, done->bytes, out);
+	if (bug_report)
+		fprintf(out, "The text for a bug report is in %s.md: read it before you send it.\n", file);
+	struct str next = command_str(COMMAND_OF(&a, "unhang explain ", PIECE_PATH, str_z(file)));
+	if (next.n)
+		fprintf(out, STR_FMT "\n", STR_ARG(next));
+	arena_free(&a);
+}
+
 struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_problem_fn *problem, void *ctx)
 {
 	struct teller teller = { problem, ctx };
 	struct arena a = { 0 };
 	struct captured done;
+	struct uh_error *err = check_processes(o);
+	if (err)
+		return err;
 	struct know *k = look_knowledge(&teller);
 	const struct capture_options c = {
-		.file = o->file ? o->file : usual_name(&a),
+		.file = file_of(&a, o->file),
 		.know = k,
 		.pids = (const int64_t *)o->pids,
 		.npids = o->npids,
@@ -218,16 +279,19 @@ struct uh_error *uh_capture(const struct uh_capture_options *o, FILE *out, uh_pr
 		.ctx = ctx,
 		.progress = o->progress,
 		.progress_ctx = o->progress_ctx,
+		.stopped = o->stopped,
+		.stopped_ctx = o->stopped_ctx,
 	};
-	struct uh_error *err = bundle_take(&c, &done);
-	if (!err && o->json)
-		report_manifest(&done.manifest, out);
-	else if (!err)
-		report_captured(&done.manifest, c.file, done.bytes, out);
-	if (!err && o->bug_report)
+	err = bundle_take(&c, &done);
+	const bool taken = !err;
+	if (taken && o->bug_report)
 		err = bug_report_write(c.file, k);
-	if (!err && o->bug_report && !o->json)
-		fprintf(out, "The text for a bug report is in %s.md: read it before you send it.\n", c.file);
+	if (taken && o->json)
+		report_manifest(&done.manifest, out);
+	else if (taken)
+		say_captured(&done, c.file, o->bug_report && !err, out);
+	if (taken)
+		tell_refused(&done.manifest, &teller);
 	captured_free(&done);
 	know_free(k);
 	arena_free(&a);

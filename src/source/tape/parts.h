@@ -43,6 +43,7 @@ struct tape_recorder {
 	int error;      // why not all is on the tape; 0
 	int64_t synced; // when it was last brought to the disk
 	struct text room;
+	struct str refused; // one of the tape's paths
 };
 
 struct tape_player {

@@ -44,6 +44,8 @@ void tape_write(struct tape *t)
 		tape_sync(r);
 }
 
+struct str tape_refused(const struct tape *t) { return t->recorder.refused; }
+
 uint64_t tape_written(const struct tape *t) { return t->recorder.written; }
 
 bool tape_end(struct tape *t)
@@ -87,6 +89,8 @@ static void put_probe(struct tape *t, const struct probe *p, uint32_t batch)
 	struct text *room = &t->recorder.room, instead = { 0 };
 	const struct tape_filter *f = &t->recorder.to.filter;
 	uint32_t path = number_of(t, str_z(p->path));
+	if (p->end == PROBE_FAILED && p->error == EACCES && !t->recorder.refused.n)
+		t->recorder.refused = t->paths.list.data[path];
 	size_t start = tape_open_record(room, TAPE_PROBE);
 	tape_put_key(room, p, path);
 	bool withheld = p->contents && p->end == PROBE_GOOD && !t->recorder.to.contents;

@@ -33,6 +33,8 @@ struct tape_recording {
 struct tape *tape_record(const struct tape_recording *r);
 /** Ends the recording: what is on the tape is on the disk. false: not all of it is; errno says why, EFBIG: there was too much. */
 bool tape_end(struct tape *t);
+/** The first path that this user may not read (EACCES), as long as the tape is; empty: none. */
+struct str tape_refused(const struct tape *t);
 /** Bytes that it has. */
 uint64_t tape_written(const struct tape *t);
 

@@ -1,0 +1,171 @@
+// Secrets and serial numbers that are told by a sign before them: parameters of web addresses, options of one letter, disks.
+#include "capture/redact.h"
+
+static bool is_name(char c) { return char_word(c) || c == '-' || c == '.'; }
+static bool is_value(char c) { return !char_space(c) && c && !char_among(c, "\"'`,;()[]{}<>|"); }
+static bool is_parameter(char c) { return is_value(c) && c != '&' && c != '#'; }
+static bool is_disk(char c) { return char_word(c) || char_among(c, "-.:+"); }
+static bool is_serial(char c) { return char_word(c) || c == '-'; }
+
+static size_t run_of(struct str s, bool (*is)(char))
+{
+	size_t n = 0;
+	while (n < s.n && is(s.p[n]))
+		n++;
+	return n;
+}
+
+/** Whether @text begins with @word, in whatever case. */
+static bool behind(struct str text, struct str word, struct str *ret)
+{
+	if (text.n < word.n)
+		return false;
+	for (size_t i = 0; i < word.n; i++)
+		if (char_lower(text.p[i]) != word.p[i])
+			return false;
+	*ret = str_from(text, word.n);
+	return true;
+}
+
+// --- web addresses ---
+
+/** Names of parameters that mean nothing elsewhere: `sig` is also a signal. */
+static bool is_signing(struct str name)
+{
+	static const char *const ends[] = { "sig",   "signature",  "hmac",     "jwt",    "credential",
+					    "token", "session_id", "accessid", "key",    "keyid",
+					    "auth",  "pass",       "pw",       "key_id", "secret" };
+	struct str left;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct str end = str_z(ends[i]);
+		if (name.n >= end.n && behind(str_from(name, name.n - end.n), end, &left))
+			return true;
+	}
+	return false;
+}
+
+void redact_find_query(struct redactor *r, struct str rest)
+{
+	enum { LEAST = 4 };
+	rest = str_from(rest, 1);
+	struct str name = str_cut(rest, run_of(rest, is_name)), value = str_from(rest, name.n);
+	enum redact_kind kind;
+	if (!name.n || !value.n || value.p[0] != '=')
+		return;
+	value = str_from(value, 1);
+	value = str_cut(value, run_of(value, is_parameter));
+	if (value.n >= LEAST && (is_signing(name) || redact_shape(value, true, &kind)))
+		redact_add(r, REDACT_SECRET, value);
+}
+
+// --- options of one letter ---
+
+/** The command line up to @at. */
+static struct str line_before(struct str text, size_t at)
+{
+	enum { FAR = 4096 };
+	size_t from = at;
+	while (from > 0 && at - from < FAR && text.p[from - 1] != '\n')
+		from--;
+	return (struct str){ text.p + from, at - from };
+}
+
+void redact_find_option(struct redactor *r, struct str text, size_t at)
+{
+	static const struct {
+		const char *program; // NULL: any
+		char letter;
+		bool joined; // the value follows without a space
+	} options[] = {
+		{ "mysql", 'p', true }, { "mariadb", 'p', true }, { "sshpass", 'p', true }, { "sshpass", 'p', false },
+		{ "7z", 'p', true },    { "ldap", 'w', false },   { "redis", 'a', false },  { "ipmitool", 'P', false },
+		{ NULL, 'p', false },   { NULL, 'P', false },
+	};
+	enum { LEAST = 4, LEAST_LETTERS = 6 };
+	struct str rest = str_from(text, at + 1), value = str_from(rest, 1);
+	const bool joined = value.n && !char_space(value.p[0]);
+	value = str_from(value, !joined);
+	while (value.n && char_among(value.p[0], "\"'"))
+		value = str_from(value, 1);
+	value = str_cut(value, run_of(value, is_value));
+	for (size_t i = 0; value.n >= LEAST && i < sizeof(options) / sizeof(options[0]); i++) {
+		if (rest.p[0] != options[i].letter || joined != options[i].joined)
+			continue;
+		if (options[i].program && str_find(line_before(text, at), str_z(options[i].program)) >= 0) {
+			redact_add(r, REDACT_SECRET, value);
+			return;
+		}
+		bool digits = false;
+		for (size_t n = 0; n < value.n; n++)
+			digits |= char_digit(value.p[n]);
+		if (!options[i].program && (digits || value.n >= LEAST_LETTERS))
+			redact_add_weak(r, REDACT_SECRET, value);
+	}
+}
+
+// --- disks and other parts ---
+
+/** `serial S4EVNX0R123456`, `Serial Number: X`; not `serial console`, nor the addresses and ids of PCI. */
+static void find_serial(struct redactor *r, struct str rest)
+{
+	static const char *const words[] = { "serial number", "serial no.", "serial no", "serial", "s/n", "wwn", "wwid" };
+	enum { LEAST = 6, DIGITS = 3 };
+	struct str value = { 0 };
+	size_t digits = 0, word = 0;
+	while (word < sizeof(words) / sizeof(words[0]) && !behind(rest, str_z(words[word]), &value))
+		word++;
+	size_t gap = 0;
+	while (gap < value.n && char_among(value.p[gap], " :=#\"'\t"))
+		gap++;
+	if (word == sizeof(words) / sizeof(words[0]) || !gap)
+		return;
+	value = str_from(value, gap);
+	size_t n = run_of(value, is_serial);
+	for (size_t i = 0; i < n; i++)
+		digits += char_digit(value.p[i]);
+	bool goes_on = n < value.n && value.p[n] == ':' && n + 1 < value.n && char_hex(value.p[n + 1]);
+	if (n >= LEAST && digits >= DIGITS && !goes_on && !str_starts(value, S("0x")))
+		redact_add(r, REDACT_SERIAL, str_cut(value, n));
+}
+
+/** A disk's name ends with its serial number, which stands elsewhere too: nvme-Samsung_SSD_990_S6Z1NJ0W-part3. */
+static void add_parts(struct redactor *r, struct str disk)
+{
+	enum { LEAST = 8 };
+	while (disk.n) {
+		struct str part = str_split(&disk, '_');
+		size_t digits = 0;
+		part = str_split(&part, '-');
+		for (size_t i = 0; i < part.n; i++)
+			digits += char_digit(part.p[i]);
+		if (part.n >= LEAST && digits > 2)
+			redact_add_weak(r, REDACT_SERIAL, part);
+	}
+}
+
+void redact_find_disk(struct redactor *r, struct str rest)
+{
+	static const struct {
+		const char *sign;
+		bool weak; // people give labels, which may be any word
+	} signs[] = {
+		{ "UUID=", false },       { "PARTUUID=", false },    { "by-uuid/", false }, { "by-partuuid/", false },
+		{ "by-diskseq/", false }, { "by-id/", false },       { "LABEL=", true },    { "PARTLABEL=", true },
+		{ "by-label/", true },    { "by-partlabel/", true }, { "eui.", false },     { "naa.", false },
+		{ "wwn-0x", false },      { "luks-", false },
+	};
+	enum { LEAST = 4 };
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+		struct str value;
+		if (!str_behind(rest, str_z(signs[i].sign), &value))
+			continue;
+		value = str_cut(value, run_of(value, is_disk));
+		if (signs[i].weak)
+			redact_add_weak(r, REDACT_SERIAL, value);
+		else if (value.n >= LEAST)
+			redact_add(r, REDACT_SERIAL, value);
+		if (str_is(str_z(signs[i].sign), "by-id/"))
+			add_parts(r, value);
+	}
+	find_serial(r, rest);
+}
