@@ -64,8 +64,10 @@ def costs(row, run, program, library):
     by_launch = [(a - b) * 1e9 / LAUNCHES for a, b in zip(all_of, once)]
     row(f'unhang run: added to each of {LAUNCHES:,} launches', f'{by_launch[0] - by_launch[2]:+.0f} ns to its {by_launch[2]:.0f} (the recorder alone: {by_launch[1] - by_launch[2]:+.0f} ns)', '')
     row(f'unhang run: {LAUNCHES:,} launches of kernels that do nothing', f'{(all_of[0] / all_of[2] - 1) * 100:+.1f} % of {all_of[2]:.2f} s', '')
-    ours, alone = turns([[*run, *many], many], 3, {**environment, 'UNHANG_KFD': 'gpu gfx90a; slow kernel * 0.00001'})
-    row(f'unhang run: a job of {LAUNCHES:,} launches of kernels of {alone / LAUNCHES * 1e6:.0f} µs', f'{(ours / alone - 1) * 100:+.1f} % of its {alone:.2f} s', 'under 1 %')
+    slow = turns([[*run, *many], many], 7, {**environment, 'UNHANG_KFD': 'gpu gfx90a; slow kernel * 0.00001'}, sorted)
+    ours, alone = (times[0] for times in slow)
+    scatter = (statistics.median(slow[1]) / alone - 1) * 100
+    row(f'unhang run: a job of {LAUNCHES:,} launches of kernels of {alone / LAUNCHES * 1e6:.0f} µs', f'{(ours / alone - 1) * 100:+.1f} % of its {alone:.2f} s, which scatters by {scatter:.0f} %', 'under 1 %')
     recording.unlink(missing_ok=True)
 
 
