@@ -189,8 +189,8 @@ def test_vram(t, r):
         found = tap.wait_for(seen)
         job.kill()
         job.communicate()
-        t.ok({p["arguments"]["text"] for p in found} == {"not read: in VRAM"} and all(s["argument"] == 0 and s["dtype"] == "float32" for p in found for s in p["statistics"]),
-             what, found and found[0])
+        right = [p for p in found or [] if p["arguments"]["text"] == "not read: in VRAM" and all(s["argument"] == 0 and s["dtype"] == "float32" for s in p["statistics"])]
+        t.ok(right, what, found and found[0])
 
 
 class Diaries:
@@ -218,7 +218,8 @@ class Diaries:
                 buffer, begun, _, _ = self.rows.get(number - 1, (0, 0, 0, 0))
                 if to != buffer or value >= begun or p["grid"] != [(int(value) % 7 + 1) * 64, 1, 1] or p["workgroup"] != [64, 1, 1]:
                     complaints.append(f"packet {p['packet']}: {p['grid']} {p['arguments']['words']} of producer {number - 1}, which began {begun}")
-                places.setdefault(number - 1, (newest - queue["size"], set()))[1].add(p["packet"])
+                # Each producer may have been writing over the oldest record when it was killed.
+                places.setdefault(number - 1, (newest - queue["size"] + self.PRODUCERS, set()))[1].add(p["packet"])
         for number, (_, _, rung, packet) in self.rows.items():
             oldest, found = places.get(number, (0, set()))
             if rung and found and oldest < packet < 1 << 63 and packet not in found:
