@@ -203,7 +203,7 @@ def test_stack(l):
 def test_old_fault(l):
     """What is stuck now is not the work of a fault of another program, nor of one that something else came after."""
     t = l.t
-    loop = "    part gfx1100\n" + BUSY + "    wave 64 pc cycle 0.003 0x7f2210000540 0x7f2210000548 vmid 8 pipe 0 queue 2\n"
+    loop = "    part gfx1100\n" + BUSY + "    wave 64 pc count 0x7f2210000540 4 0.05 vmid 8 pipe 0 queue 2\n"
     train = f"""process train
     queue 1 gpu {PCI} ring 0x7f2200000000 size 0x10000 rptr 41 wptr 43 place 1.0.2 vmid 8
     packet 1 41 dispatch kernel 0x7f2210000440 args 0x7f2220000000 signal 0x7f2230000000

@@ -85,6 +85,7 @@ def test_cured(t, unhang):
     t.ok(b"devcoredump/0000:03:00.0" in listed, "the devcoredump, which lived for five seconds, is in its bundle", listed[:500])
 
 
+# One wave whose pc is another at every look, whenever that comes, and within a loop for twelve seconds.
 LOOP = """
 gpu 0000:03:00.0
     part gfx1100
@@ -93,7 +94,7 @@ gpu 0000:03:00.0
     register  GRBM_STATUS.GUI_ACTIVE = 1
     register  GRBM_STATUS2.CPC_BUSY = 1
     register  CP_CPC_STATUS.MEC1_BUSY = 1
-    wave 1 pc cycle 0.003 0x7f2210000540 0x7f2210000548 vmid 8 queue 2
+    wave 1 pc count 0x7f2210000540 4 0.05 vmid 8 queue 2
 process train
     vram 0000:03:00.0 2G
 """

@@ -250,3 +250,18 @@ struct str print_clip(struct str s, const struct print_room *room, bool *ret_tor
 	*ret_torn = !clean;
 	return str_cut(s, clean ? clean : fits);
 }
+
+void print_line(FILE *out, const char *key, struct str value)
+{
+	struct text safe = { 0 };
+	text_add_safe(&safe, value);
+	if (safe.n)
+		fprintf(out, "%s " STR_FMT "\n", key, STR_ARG(text_str(&safe)));
+	text_free(&safe);
+}
+
+void tell_nobody(void *ctx, const char *message)
+{
+	(void)ctx;
+	(void)message;
+}

@@ -15,6 +15,10 @@ bool point_shows(uint32_t point);
 void print_safe(FILE *out, struct str s);
 /** The same into a text. */
 void text_add_safe(struct text *to, struct str s);
+/** A line of an answer: KEY and a value, which has to stay in one line. Nothing, where there is no value. */
+void print_line(FILE *out, const char *key, struct str value);
+/** For those to whom messages go that nobody is to see. */
+void tell_nobody(void *ctx, const char *message);
 /** Whether print_safe() would write all of it. */
 bool print_is_safe(struct str s);
 /** How many bytes at the front of @s are printable ASCII. */

@@ -26,21 +26,6 @@
 
 #define STATE_DIR "/var/lib/unhang"
 
-static void say_nothing(void *ctx, const char *message)
-{
-	(void)ctx;
-	(void)message;
-}
-
-static void put(FILE *to, const char *key, struct str value)
-{
-	struct text safe = { 0 };
-	text_add_safe(&safe, value); // a line is one value
-	if (safe.n)
-		fprintf(to, "%s " STR_FMT "\n", key, STR_ARG(text_str(&safe)));
-	text_free(&safe);
-}
-
 // --- explaining, without rights: a bundle holds what strangers wrote ---
 
 enum { EXPLAIN_MS = 55000, EXPLAINED_MOST = 32 << 20 };
@@ -114,12 +99,12 @@ static struct str answer_lines(const struct uh_session *s, struct arena *a)
 	FILE *to = i ? open_memstream(&text, &n) : NULL;
 	if (!to)
 		return (struct str){ 0 };
-	put(to, "class", i->cause->head.id);
-	put(to, "title", i->title);
-	put(to, "fault", i->fault);
-	put(to, "action", i->action ? i->action->head.id : (struct str){ 0 });
-	put(to, "gpu", i->gpu.device);
-	put(to, "job", i->processes.len ? i->processes.data[0].name : (struct str){ 0 });
+	print_line(to, "class", i->cause->head.id);
+	print_line(to, "title", i->title);
+	print_line(to, "fault", i->fault);
+	print_line(to, "action", i->action ? i->action->head.id : (struct str){ 0 });
+	print_line(to, "gpu", i->gpu.device);
+	print_line(to, "job", i->processes.len ? i->processes.data[0].name : (struct str){ 0 });
 	fclose(to);
 	struct str kept = arena_str(a, (struct str){ text, n });
 	free(text);
@@ -145,7 +130,7 @@ static void explain_child(int fd, const void *ctx)
 	child_keep_two(fd, bundle);
 	hold_descriptors();
 	door_leave();
-	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	door_end(); // what read the knowledge has rights
 	const int log = given->since ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
 	if (!lower_privileges(LOWER_NOGROUP))
@@ -181,7 +166,7 @@ static void explain(const char *directory, const struct stored *of, bool since, 
 	if (bundle >= 0)
 		close(bundle);
 	if (!begun) {
-		put(to, "problem", S("Nobody could explain the bundle."));
+		print_line(to, "problem", S("Nobody could explain the bundle."));
 		arena_free(&a);
 		return;
 	}
@@ -200,7 +185,7 @@ static void explain(const char *directory, const struct stored *of, bool since, 
 						  str_from(rest, head.json), 0640));
 		}
 	} else {
-		put(to, "problem", S("The bundle could not be explained; unhang explain may say why."));
+		print_line(to, "problem", S("The bundle could not be explained; unhang explain may say why."));
 	}
 	text_free(&all);
 	arena_free(&a);
@@ -238,9 +223,9 @@ static void capture(void *ctx, const struct watch_settings *settings, const stru
 	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
 	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;
 	if (err)
-		put(to, "bundle", str_z(uh_error_message(err)));
+		print_line(to, "bundle", str_z(uh_error_message(err)));
 	else
-		put(to, "bundle", S("taken"));
+		print_line(to, "bundle", S("taken"));
 	fflush(to);
 	if (!err)
 		explain(directory, of, false, to);
@@ -269,7 +254,7 @@ static void look(void *ctx, FILE *to)
 {
 	struct arena a = { 0 };
 	(void)ctx;
-	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	prctl(PR_SET_NAME, "unhang-look");
 	if (!clerk_begin(LOWER_NOGROUP))
 		_exit(1);

@@ -16,6 +16,8 @@
 #include "base/cleanup.h"
 #include "base/door/door.h"
 #include "base/lower.h"
+#include "base/message.h"
+#include "base/print.h"
 #include "base/save.h"
 #include "source/tape/tomb.h"
 #include "store/store.h"
@@ -36,43 +38,22 @@ struct hand_head {
 
 static bool send_message(int socket, struct hand_head head, struct str text, int fd)
 {
-	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec parts[] = { { &head, sizeof(head) }, { (void *)(uintptr_t)text.p, text.n } };
-	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2 };
-	if (fd >= 0) {
-		m.msg_control = room;
-		m.msg_controllen = sizeof(room);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-		*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	ssize_t n;
-	do
-		n = sendmsg(socket, &m, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n == (ssize_t)(sizeof(head) + text.n);
+	return message_send(socket, parts, 2, fd) == (ssize_t)(sizeof(head) + text.n);
 }
 
 /** false: there is none, or it is cut. */
 static bool receive_message(int socket, struct hand_head *head, struct text *text, int *ret_fd)
 {
-	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
 	text_clear(text);
 	struct iovec parts[] = { { head, sizeof(*head) }, { text_room(text, MESSAGE_MOST), MESSAGE_MOST } };
-	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2, .msg_control = room, .msg_controllen = sizeof(room) };
-	ssize_t n;
-	do
-		n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	int fd = -1;
-	const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	int fd, flags = 0;
+	ssize_t n = message_receive(socket, parts, 2, &flags, &fd);
 	if (ret_fd)
 		*ret_fd = fd;
 	else
 		cleanup_close(&fd);
-	if (n < (ssize_t)sizeof(*head) || m.msg_flags & MSG_TRUNC)
+	if (n < (ssize_t)sizeof(*head) || flags & MSG_TRUNC)
 		return false;
 	text->n = (size_t)n - sizeof(*head);
 	text->p[text->n] = '\0';
@@ -281,18 +262,12 @@ void hand_override(struct watch_settings *s, const struct watch_options *o)
 		setenv(TOMB_MAY_BLOCK, "1", 1); // for the children that look
 }
 
-static void say_nothing(void *ctx, const char *message)
-{
-	(void)ctx;
-	(void)message;
-}
-
 /** The mind reads it too, and tells the mistakes. */
 static void reload(struct hand *h)
 {
 	struct watch_settings s;
 	unsigned mistakes;
-	struct uh_error *err = settings_load(&s, h->options->config, say_nothing, NULL, &mistakes);
+	struct uh_error *err = settings_load(&s, h->options->config, tell_nobody, NULL, &mistakes);
 	door_end();
 	if (err || mistakes) {
 		settings_free(&s);

@@ -4,18 +4,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/print.h"
 #include "base/save.h"
 #include "host/host.h"
 #include "report/bug_report.h"
 #include "session/session.h"
 
 #define LOG_MEMBER "kernel-log.txt"
-
-static void say_nothing(void *ctx, const char *message)
-{
-	(void)ctx;
-	(void)message;
-}
 
 /** Whether a line is about a GPU: knowledge has it, or the driver wrote it. */
 static bool matters(const void *ctx, struct str line)
@@ -36,7 +31,7 @@ static struct str explain(struct arena *a, struct uh_machine *m, bool *ret_incid
 	FILE *out = open_memstream(&text, &n);
 	if (!out)
 		return (struct str){ 0 };
-	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	uh_session_on_machine(s, m);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_add_newest(s, NULL);

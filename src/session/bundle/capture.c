@@ -9,18 +9,13 @@
 #include <unistd.h>
 
 #include "base/command.h"
+#include "base/print.h"
 #include "gpu/target.h"
 #include "host/host.h"
 #include "session/look.h"
 #include "session/bundle/bug_report.h"
 #include "session/bundle/capture.h"
 #include "session/machine.h"
-
-static void say_nothing(void *ctx, const char *message)
-{
-	(void)ctx;
-	(void)message;
-}
 
 /** What the looks of a capture share. They run in one process, one after the other. */
 struct recording {
@@ -70,7 +65,7 @@ static void look_at_machine(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	struct host host;
-	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	uh_session_on_machine(s, &r->machine);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_free(s);
@@ -83,7 +78,7 @@ static void look_at_waves(struct tape *tape, void *ctx)
 {
 	struct recording *r = record_on(tape, ctx);
 	struct uh_look_options o = { .machine = &r->machine, .registers = r->user_data != USER_DATA_NONE, .all = true };
-	uh_error_free(uh_look_waves(&o, r->nowhere, say_nothing, NULL));
+	uh_error_free(uh_look_waves(&o, r->nowhere, tell_nobody, NULL));
 }
 
 static void look_at_queues(struct tape *tape, void *ctx)
@@ -92,7 +87,7 @@ static void look_at_queues(struct tape *tape, void *ctx)
 	struct uh_look_options o = { .machine = &r->machine };
 	for (int json = 0; json < 2; json++) {
 		o.json = json;
-		uh_error_free(uh_look_queues(&o, r->nowhere, say_nothing, NULL));
+		uh_error_free(uh_look_queues(&o, r->nowhere, tell_nobody, NULL));
 	}
 }
 
@@ -101,7 +96,7 @@ static void look_at_rings(struct tape *tape, void *ctx)
 	enum { PACKETS = 64 }; // on each side of where a ring stands
 	struct recording *r = record_on(tape, ctx);
 	struct uh_look_options o = { .machine = &r->machine, .packets = PACKETS, .json = true };
-	uh_error_free(uh_look_rings(&o, NULL, 0, r->nowhere, say_nothing, NULL));
+	uh_error_free(uh_look_rings(&o, NULL, 0, r->nowhere, tell_nobody, NULL));
 }
 
 static void look_at_registers(struct tape *tape, void *ctx)
@@ -115,7 +110,7 @@ static void look_at_registers(struct tape *tape, void *ctx)
 					     .gpu = arena_z(&a, r->devices.list[i].pci),
 					     .all = true,
 					     .bank = { -1, -1, -1, -1, -1, -1, -1, -1 } };
-		uh_error_free(uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, say_nothing, NULL, &read));
+		uh_error_free(uh_look_regs(&o, names, sizeof(names) / sizeof(names[0]), r->nowhere, tell_nobody, NULL, &read));
 		arena_free(&a);
 	}
 }
@@ -128,7 +123,7 @@ static void look_as_doctor(struct tape *tape, void *ctx)
 	unsigned wrong;
 	bug_report_cpu(&a, &r->devices); // which the doctor does not ask for
 	arena_free(&a);
-	uh_error_free(uh_doctor(&o, r->nowhere, say_nothing, NULL, &wrong));
+	uh_error_free(uh_doctor(&o, r->nowhere, tell_nobody, NULL, &wrong));
 }
 
 static const struct devices *devices_of(struct tape *tape, void *ctx) { return &record_on(tape, ctx)->devices; }
@@ -176,7 +171,7 @@ struct uh_error *bundle_take(const struct capture_options *o, struct captured *r
 {
 	struct capture_options all = *o;
 	struct capture_look list[LOOKS];
-	struct teller teller = { say_nothing, NULL };
+	struct teller teller = { tell_nobody, NULL };
 	struct recording recording = { .user_data = o->user_data, .know = o->know ? NULL : look_knowledge(&teller) };
 	struct know *own = recording.know;
 	if (o->know)

@@ -9,21 +9,6 @@
 #include "session/session.h"
 #include "watch/progress.h"
 
-static void say_nothing(void *ctx, const char *message)
-{
-	(void)ctx;
-	(void)message;
-}
-
-static void put(FILE *to, const char *key, struct str value)
-{
-	struct text safe = { 0 };
-	text_add_safe(&safe, value); // a line is one value
-	if (safe.n)
-		fprintf(to, "%s " STR_FMT "\n", key, STR_ARG(text_str(&safe)));
-	text_free(&safe);
-}
-
 static enum vote look_of(const struct gpu_observation *g)
 {
 	return g->unwell ? VOTE_STOOD : g->known ? VOTE_MOVED : VOTE_UNKNOWN;
@@ -34,8 +19,8 @@ void look_votes(const struct gpu_observation *g, FILE *to)
 	fprintf(to, "vote rings %s\nvote waves %s\nvote firmware %s\nvote look %s\n", vote_name(g->votes.rings),
 		vote_name(g->votes.waves), vote_name(g->votes.firmware), vote_name(look_of(g)));
 	if (g->votes.loop)
-		put(to, "fact loop", S("yes"));
-	put(to, "fact kernel", g->kernel);
+		print_line(to, "fact loop", S("yes"));
+	print_line(to, "fact kernel", g->kernel);
 }
 
 /** What is known of a GPU by now: its recordings stood for so long, and so long looks at it showed what this one shows. */
@@ -87,11 +72,11 @@ static void tell(const struct worst *w, FILE *to)
 	progress_say(&w->progress, &w->answer, &says);
 	if (!says.n)
 		text_add(&says, w->gpu->says.n ? w->gpu->says : w->gpu->health);
-	put(to, "pace", str_z(pace_name(w->answer.pace)));
-	put(to, "look", str_z(vote_name(look_of(w->gpu))));
-	put(to, "says", text_str(&says));
+	print_line(to, "pace", str_z(pace_name(w->answer.pace)));
+	print_line(to, "look", str_z(vote_name(look_of(w->gpu))));
+	print_line(to, "says", text_str(&says));
 	const ptrdiff_t unknown = str_find(text_str(&votes), S("; not known"));
-	put(to, "votes", str_cut(text_str(&votes), unknown < 0 ? votes.n : (size_t)unknown));
+	print_line(to, "votes", str_cut(text_str(&votes), unknown < 0 ? votes.n : (size_t)unknown));
 	text_free(&votes);
 	text_free(&says);
 }
@@ -99,8 +84,8 @@ static void tell(const struct worst *w, FILE *to)
 void run_look(void *ctx, const struct job_look *l, FILE *to)
 {
 	struct arena a = { 0 };
-	struct teller teller = { say_nothing, NULL };
-	struct uh_session *s = uh_session_new(say_nothing, NULL);
+	struct teller teller = { tell_nobody, NULL };
+	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	struct know *k = look_knowledge(&teller);
 	struct suspect_gpus own;
 	struct worst worst = { 0 };

@@ -23,22 +23,6 @@
 
 enum { SLACK_S = 2, PROFILE_MOST = 64 << 10, GRACE_S = 20, HANG_S = 60, DELAY_S = 5 };
 
-static void say_nothing(void *ctx, const char *message)
-{
-	(void)ctx;
-	(void)message;
-}
-
-/** A line is one value. */
-static void put(FILE *to, const char *key, struct str value)
-{
-	struct text safe = { 0 };
-	text_add_safe(&safe, value);
-	if (safe.n)
-		fprintf(to, "%s " STR_FMT "\n", key, STR_ARG(text_str(&safe)));
-	text_free(&safe);
-}
-
 static void put_number(FILE *to, const char *key, int64_t value)
 {
 	if (value >= 0)
@@ -75,12 +59,12 @@ static struct str save_bundle(const struct job_study *s, struct arena *a, FILE *
 	const bool cut = err && !access(o.file, F_OK); // what an earlier capture of this try had when it was ended
 	struct str file = (err && !cut) || !s->capture ? (struct str){ 0 } : str_z(o.file);
 	if (s->elsewhere)
-		put(to, "lacking", S("Another rank of this node saved the bundle."));
-	put(to, "bundle", file);
+		print_line(to, "lacking", S("Another rank of this node saved the bundle."));
+	print_line(to, "bundle", file);
 	if (cut)
-		put(to, "lacking", S("The bundle was cut short: there was no more time to save all."));
+		print_line(to, "lacking", S("The bundle was cut short: there was no more time to save all."));
 	else if (err)
-		put(to, "lacking", arena_printf(a, "There is no bundle: %s.", uh_error_message(err)));
+		print_line(to, "lacking", arena_printf(a, "There is no bundle: %s.", uh_error_message(err)));
 	uh_error_free(err);
 	captured_free(&done);
 	return file;
@@ -134,13 +118,13 @@ static void tell_incident(const struct incident *i, const struct run_try *of, st
 	if (!i)
 		return;
 	if (!of->recordings) {
-		put(to, "beside", arena_printf(a, "this machine shows: " STR_FMT, STR_ARG(i->title)));
+		print_line(to, "beside", arena_printf(a, "this machine shows: " STR_FMT, STR_ARG(i->title)));
 		return;
 	}
-	put(to, "class", i->cause->head.id);
-	put(to, "title", i->title);
-	put(to, "fault", i->fault);
-	put(to, "gpu", i->gpu.device);
+	print_line(to, "class", i->cause->head.id);
+	print_line(to, "title", i->title);
+	print_line(to, "fault", i->fault);
+	print_line(to, "gpu", i->gpu.device);
 }
 
 /** GPU cores and what the debug agent wrote, in the directories of the try and of its recordings. */
@@ -163,7 +147,7 @@ static void add_files(struct uh_session *session, const char *directory, struct 
 /** Only what happened since the try began is its. false: @path tells of nothing else than what was before, or of others. */
 static bool explain_with(const struct job_study *s, const char *path, bool must, struct arena *a, FILE *to)
 {
-	struct uh_session *session = uh_session_new(say_nothing, NULL);
+	struct uh_session *session = uh_session_new(tell_nobody, NULL);
 	const char *json = arena_printf(a, "%s/" STORE_DIAGNOSIS, s->directory).p;
 	session->told =
 		(struct told_options){ .limited = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL) };
@@ -177,7 +161,7 @@ static bool explain_with(const struct job_study *s, const char *path, bool must,
 		tell_incident(i, s->of, a, to);
 		save_report(session, json, true);
 		save_report(session, arena_printf(a, "%s/" STORE_TEXT, s->directory).p, false);
-		put(to, "diagnosis", str_z(json));
+		print_line(to, "diagnosis", str_z(json));
 	}
 	uh_session_free(session);
 	return good;
@@ -195,12 +179,12 @@ static void study(void *ctx, const struct job_study *s, FILE *to)
 	struct run_try found = { .packet = -1, .launch = -1, .rank = -1, .pid = -1 };
 	(void)ctx;
 	suspect_find(s->recordings, &a, &found);
-	put(to, "ended", found.ended);
-	put(to, "because", found.because);
-	put(to, "kernel", found.kernel);
-	put(to, "symbol", found.symbol);
-	put(to, "place", found.place);
-	put(to, "offset", found.offset);
+	print_line(to, "ended", found.ended);
+	print_line(to, "because", found.because);
+	print_line(to, "kernel", found.kernel);
+	print_line(to, "symbol", found.symbol);
+	print_line(to, "place", found.place);
+	print_line(to, "offset", found.offset);
 	put_number(to, "packet", found.packet);
 	put_number(to, "launch", found.launch);
 	put_number(to, "rank", found.rank);
@@ -216,19 +200,19 @@ static void study(void *ctx, const struct job_study *s, FILE *to)
 static void decide(void *ctx, const struct job_study *s, FILE *to)
 {
 	struct arena a = { 0 };
-	struct teller teller = { say_nothing, NULL };
+	struct teller teller = { tell_nobody, NULL };
 	struct know *k = look_knowledge(&teller);
 	struct run_try t = *s->of;
 	(void)ctx;
 	job_decide(k, s, &a, &t);
-	put(to, "fingerprint", t.fingerprint);
-	put(to, "kind", t.kind);
-	put(to, "row", t.row);
-	put(to, "act", t.act);
-	put(to, "reason", t.reason);
-	put(to, "propose", t.propose);
-	put(to, "next_filter", t.next_filter);
-	put(to, "next_changes", t.next_changes);
+	print_line(to, "fingerprint", t.fingerprint);
+	print_line(to, "kind", t.kind);
+	print_line(to, "row", t.row);
+	print_line(to, "act", t.act);
+	print_line(to, "reason", t.reason);
+	print_line(to, "propose", t.propose);
+	print_line(to, "next_filter", t.next_filter);
+	print_line(to, "next_changes", t.next_changes);
 	put_number(to, "next_level", t.next_level);
 	know_free(k);
 	arena_free(&a);
@@ -247,7 +231,7 @@ static void profile(void *ctx, const char *path, FILE *to)
 		err = uh_error_new("%s: no profile of unhang doctor has a line such as '" STR_FMT "'", path,
 				   STR_ARG(str_cut(wrong, 60)));
 	if (err)
-		put(to, "error", str_z(uh_error_message(err)));
+		print_line(to, "error", str_z(uh_error_message(err)));
 	else
 		print_str(to, text_str(&lines));
 	uh_error_free(err);

@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "base/cleanup.h"
+#include "base/message.h"
 #include "source/probe_list.h"
 
 enum { BATCHES_MOST = 1 << 12, PROBES_MOST = 1 << 20, PROBE_LEAST = 54, WAIT_MOST = 600000 };
@@ -192,36 +192,16 @@ static bool send_all(int socket, struct str bytes)
 
 bool clerk_send(int socket, const struct clerk_head *head, struct str bytes, int fd)
 {
-	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec part = { (void *)(uintptr_t)head, sizeof(*head) };
-	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
-	if (fd >= 0) {
-		m.msg_control = room;
-		m.msg_controllen = sizeof(room);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-		*c = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int)) };
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	ssize_t n;
-	do
-		n = sendmsg(socket, &m, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n == sizeof(*head) && send_all(socket, bytes);
+	return message_send(socket, &part, 1, fd) == sizeof(*head) && send_all(socket, bytes);
 }
 
 bool clerk_receive(int socket, struct clerk_head *head, uint64_t most, struct text *bytes, int *ret_fd)
 {
-	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
 	struct iovec part = { head, sizeof(*head) };
-	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room) };
-	ssize_t n;
-	do
-		n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL);
-	while (n < 0 && errno == EINTR);
+	int flags = MSG_WAITALL;
 	_cleanup_close_ int fd = -1;
-	const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	ssize_t n = message_receive(socket, &part, 1, &flags, &fd);
 	text_clear(bytes);
 	if (n != sizeof(*head) || head->size > most)
 		return false;
