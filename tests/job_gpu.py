@@ -35,6 +35,8 @@ class GpuJob(job.Job):
     def __init__(self, unhang, programs):
         super().__init__(unhang)
         self.programs = programs
+        # Its own name: what other tests run at the same time is not what a job left.
+        programs.program = programs.program.rename(programs.program.with_name(f"job-{os.getpid()}"))
         # Not where others look for recordings of the machine: their tests run at the same time.
         self.room = tempfile.TemporaryDirectory(prefix="job-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
         self.unhang.environment.update(programs.environment(OPEN), UNHANG_RECORDING=f"{self.room.name}/%p.recording")
