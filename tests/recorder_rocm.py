@@ -189,8 +189,8 @@ def test_vram(t, r):
         found = tap.wait_for(seen)
         job.kill()
         job.communicate()
-        right = [p for p in found or [] if p["arguments"]["text"] == "not read: in VRAM" and all(s["argument"] == 0 and s["dtype"] == "float32" for s in p["statistics"])]
-        t.ok(right, what, found and found[0])
+        t.ok({p["arguments"]["text"] for p in found} == {"not read: in VRAM"} and all(s["argument"] == 0 and s["dtype"] == "float32" for p in found for s in p["statistics"]),
+             what, found and found[0])
 
 
 class Diaries:
