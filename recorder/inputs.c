@@ -58,11 +58,10 @@ static void type_of(struct input *in, uint32_t operation)
 	in->shape[0] = in->bytes / 4;
 }
 
-void inputs_find(struct inputs *in, uint64_t arguments, int size, hsa_handle agent)
+void inputs_find(struct inputs *in, uint64_t arguments, int size)
 {
 	struct hsa_pointer_info info;
 	uint64_t words[ARGUMENTS_MOST / 8];
-	(void)agent;
 	if (size <= 0 || !memory_at(arguments, &info) || info.bytes - (arguments - (uintptr_t)info.agent_base) < (uint64_t)size)
 		return;
 	const size_t n = (size_t)size < sizeof(words) ? (size_t)size / 8 : sizeof(words) / 8;
@@ -79,20 +78,24 @@ void inputs_find(struct inputs *in, uint64_t arguments, int size, hsa_handle age
 	}
 }
 
-/** Memory of the host that the GPU can write: made once. */
+/** Memory of the host that the GPU can write: made once, for all queues, one at a time. */
+static struct {
+	pthread_mutex_t lock;
+	void *room;
+	hsa_handle allowed;
+} staged = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 static void *staging(hsa_handle agent)
 {
-	static void *room;
-	static hsa_handle allowed;
 	hsa_status (*allocate)(hsa_handle, size_t, uint32_t, void **) =
 		(hsa_status(*)(hsa_handle, size_t, uint32_t, void **))next.ext[EXT_POOL_ALLOCATE];
 	hsa_status (*allow)(uint32_t, const hsa_handle *, const uint32_t *, const void *) =
 		(hsa_status(*)(uint32_t, const hsa_handle *, const uint32_t *, const void *))next.ext[EXT_ALLOW_ACCESS];
-	if (!room && rec.host_pool && allocate(rec.host_pool, STAGING, 0, &room) != HSA_OK)
-		room = NULL;
-	if (room && allowed != agent && allow(1, &agent, NULL, room) == HSA_OK)
-		allowed = agent;
-	return room;
+	if (!staged.room && rec.host_pool && allocate(rec.host_pool, STAGING, 0, &staged.room) != HSA_OK)
+		staged.room = NULL;
+	if (staged.room && staged.allowed != agent && allow(1, &agent, NULL, staged.room) == HSA_OK)
+		staged.allowed = agent;
+	return staged.allowed == agent ? staged.room : NULL;
 }
 
 /** Memory of the host may be gone, or not be where the runtime says: it is read through the kernel. */
@@ -109,19 +112,24 @@ static bool host_read(const struct input *in, piece_fn *take, void *ctx)
 	return good;
 }
 
-bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx)
+static bool gpu_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx)
 {
 	hsa_status (*copy)(void *, const void *, size_t) =
 		(hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
-	if (!in->on_gpu)
-		return host_read(in, take, ctx);
+	pthread_mutex_lock(&staged.lock);
 	char *room = staging(agent);
-	for (uint64_t at = 0; at < in->bytes && room; at += STAGING) {
+	bool good = room;
+	for (uint64_t at = 0; good && at < in->bytes; at += STAGING) {
 		const size_t n = in->bytes - at < STAGING ? in->bytes - at : STAGING;
-		if (copy(room, (const void *)(uintptr_t)(in->address + at), n) != HSA_OK || !take(ctx, room, n))
-			return false;
+		good = copy(room, (const void *)(uintptr_t)(in->address + at), n) == HSA_OK && take(ctx, room, n);
 	}
-	return room;
+	pthread_mutex_unlock(&staged.lock);
+	return good;
+}
+
+bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx)
+{
+	return in->on_gpu ? gpu_read(in, agent, take, ctx) : host_read(in, take, ctx);
 }
 
 /** What counts an input while it is read. */

@@ -26,7 +26,7 @@ struct inputs {
 };
 
 /** The buffers that the arguments point to; what the thread's operation says of them is taken. */
-void inputs_find(struct inputs *in, uint64_t arguments, int size, hsa_handle agent);
+void inputs_find(struct inputs *in, uint64_t arguments, int size);
 /** Calls @take with the bytes of an input, piece by piece. false: they could not be read. */
 typedef bool piece_fn(void *ctx, const void *bytes, size_t n);
 bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx);

@@ -54,7 +54,7 @@ static void take(struct queue_state *q, const struct held *h)
 			     .kernel = kernel,
 			     .name = kernel_name(kernel),
 			     .operation = thread_here()->operation };
-	inputs_find(&in, h->packet[5], kernel_arguments(kernel), q->agent);
+	inputs_find(&in, h->packet[5], kernel_arguments(kernel));
 	if (in.n && rec_level() >= LEVEL_INPUTS)
 		inputs_dump(&in);
 	if (in.n)

@@ -2,10 +2,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "recorder/hsa.h"
 
-enum { INTERCEPT_CREATE = 35, INTERCEPT_REGISTER = 36, LATER = 2, SIZE_OF_LATER = 456 };
+enum { POOL_ALLOCATE = 13, INTERCEPT_CREATE = 35, INTERCEPT_REGISTER = 36, LATER = 2, SIZE_OF_LATER = 456 };
 
 static _Atomic unsigned long seen;
 static queue_create_fn *intercept_create;
@@ -26,6 +28,21 @@ static hsa_status create(hsa_handle agent, uint32_t size, uint32_t type, queue_e
 	return status == HSA_OK ? intercept_register(*ret, handle, NULL) : status;
 }
 
+static hsa_status (*allocate)(hsa_handle pool, size_t size, uint32_t flags, void **ret);
+
+/** Threads that allocate much at the same time have it one after the other. */
+static hsa_status allocate_slowly(hsa_handle pool, size_t size, uint32_t flags, void **ret)
+{
+	enum { MUCH = 4 << 20, EACH = 100 * 1000 * 1000 };
+	static _Atomic long calls;
+	void *memory = NULL;
+	const hsa_status status = allocate(pool, size, flags, &memory);
+	if (size > MUCH)
+		nanosleep(&(struct timespec){ .tv_nsec = EACH * (1 + calls++ % 4) }, NULL);
+	*ret = memory;
+	return status;
+}
+
 bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
 bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names)
 {
@@ -33,6 +50,11 @@ bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char
 	(void)version;
 	(void)failed;
 	(void)names;
+	if (getenv("INTERCEPT_TOOL_SLOW")) {
+		allocate = (hsa_status(*)(hsa_handle, size_t, uint32_t, void **))root->ext->functions[POOL_ALLOCATE];
+		root->ext->functions[POOL_ALLOCATE] = (void *)allocate_slowly;
+		return true;
+	}
 	intercept_create = (queue_create_fn *)root->ext->functions[INTERCEPT_CREATE + later];
 	intercept_register =
 		(hsa_status(*)(struct hsa_queue *, intercept_fn *, void *))root->ext->functions[INTERCEPT_REGISTER + later];

@@ -279,6 +279,17 @@ def test_statistics(t, r):
     t.same((job.returncode, job.out), (0, kfd.LAUNCHES), "every way to launch computes the same at level 5")
 
 
+def test_queues(t, r):
+    """Sixteen threads on four queues, whose first buffers are read at the same time."""
+    tool = r.library.parent / "libintercept-tool.so"
+    job = r.start(kfd.CLOSED, "hsa-producers", r.where / "diary", r.programs.code, level=5, HSA_TOOLS_LIB=f"{tool} {r.library}", INTERCEPT_TOOL_SLOW="1")
+    job.stdout.readline()
+    queues = lambda: {q["id"] for q in r.read(job.pid, "--all")["queues"] if any(p["statistics"] for p in q["packets"])}
+    t.same((tap.wait_for(lambda: job.poll() or len(queues()) == 4), job.poll()), (True, None), "level 5 reads for several queues at the same time")
+    job.kill()
+    job.communicate()
+
+
 def test_intercept(t, r):
     """Another tools library before and behind it: both see everything."""
     tool = r.library.parent / "libintercept-tool.so"
@@ -316,6 +327,7 @@ def main():
         test_kills(t, r)
         test_statistics(t, r)
         if (library.parent / "libintercept-tool.so").exists():
+            test_queues(t, r)
             test_intercept(t, r)
     finally:
         shutil.rmtree(where, ignore_errors=True)
