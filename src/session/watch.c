@@ -209,6 +209,13 @@ static void recover(const struct capture_options *o, const char *partial)
 	}
 }
 
+static void say_saved(void *ctx)
+{
+	FILE *to = ctx;
+	fputs("saved\n", to);
+	fflush(to);
+}
+
 /** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
 static void capture(void *ctx, const struct watch_settings *settings, const struct stored *of, const char *directory,
 		    struct str note, FILE *to)
@@ -219,6 +226,8 @@ static void capture(void *ctx, const struct watch_settings *settings, const stru
 					   .know = ctx,
 					   .user_data = user_data_of(settings->user_data),
 					   .note = note,
+					   .saved = say_saved,
+					   .saved_ctx = to,
 					   .deadline_ms = (int)settings->capture_deadline * 1000 };
 	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
 	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;

@@ -15,6 +15,8 @@ enum {
 	RECENT_S = 600,       // evidence of what is older is gone
 };
 
+#define ORIGIN_HOLD "recording" // a recorder told of a fault, before any line of the log did
+
 int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms; }
 
 static uint64_t hash(uint64_t h, struct str s)
@@ -224,8 +226,9 @@ static bool join_look(struct watcher *w, struct watch_case *c, const struct inci
 {
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *o = w->cases.data[n];
-		if (o->live || o->done || !o->known || !str_is(o->stored.origin, "look") || str_is(o->stored.state, "closed") ||
-		    !str_eq(o->stored.gpu, i->gpu.device))
+		const bool held = str_is(o->stored.origin, ORIGIN_HOLD);
+		if (o->live || o->done || !o->known || (!held && !str_is(o->stored.origin, "look")) ||
+		    str_is(o->stored.state, "closed") || !(str_eq(o->stored.gpu, i->gpu.device) || (held && !o->stored.gpu.n)))
 			continue;
 		o->live = true;
 		o->order = c->order;
@@ -235,9 +238,13 @@ static bool join_look(struct watcher *w, struct watch_case *c, const struct inci
 		c->live = false;
 		c->done = true;
 		o->stored.state = S("open");
-		take(w, o, i);
+		const int64_t first = (int64_t)(i->begin.seconds * 1e6);
+		o->stored.first_us =
+			held && first < o->stored.first_us ? first : o->stored.first_us; // it is found again by its first line
+		const bool other = take(w, o, i);
 		case_want_capture(w, o);
-		case_announce(w, o, "changed");
+		if (!held || other)
+			case_announce(w, o, "changed");
 		return true;
 	}
 	return false;
@@ -338,6 +345,35 @@ void cases_evidence(struct watcher *w, struct str gpu)
 	case_set(c, &c->stored.gpu, gpu);
 	begin(w, c, S("uevent"));
 	c->check = now_ms() + w->settings.quiet * 1000;
+	c->patience = CHECK_FIRST_MS;
+}
+
+/** The incident that it belongs to: of its GPU, or one that nobody knows the GPU of. */
+static struct watch_case *held_case(const struct watcher *w, struct str gpu)
+{
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
+		if (c->known && !c->done && !str_is(c->stored.state, "closed") && !str_is(c->stored.state, "suspected") &&
+		    (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
+			return c;
+	}
+	return NULL;
+}
+
+void cases_held(struct watcher *w, struct str gpu, int64_t now)
+{
+	for (size_t n = 0; n < w->cases.len; n++)
+		if (w->cases.data[n]->live && !w->cases.data[n]->known)
+			w->cases.data[n]->due = now;
+	cases_follow(w, now);
+	struct watch_case *c = held_case(w, gpu) ? NULL : add(w);
+	if (!c)
+		return; // what is known of takes its bundle, or has it
+	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
+	c->stored.origin = S(ORIGIN_HOLD);
+	case_set(c, &c->stored.gpu, gpu);
+	begin(w, c, S(ORIGIN_HOLD));
+	c->check = now + w->settings.quiet * 1000;
 	c->patience = CHECK_FIRST_MS;
 }
 

@@ -21,6 +21,7 @@
 #include "base/save.h"
 #include "source/tape/tomb.h"
 #include "store/store.h"
+#include "watch/attend.h"
 #include "watch/eye.h"
 #include "watch/hooks.h"
 #include "watch/pulse/pulse.h"
@@ -164,6 +165,29 @@ static bool start_job(struct hand *h, enum hand_task task, const struct stored *
 	return started(child_begin_free(work, &job, &h->job), &h->job, why, ret_fd);
 }
 
+static void end_attendant(struct child *c)
+{
+	enum { END_MS = 20 };
+	if (c->pid > 0)
+		child_kill(c, END_MS);
+}
+
+/** Nobody waits for it. One that has not ended when its place is needed again waits for a user's file, and is ended. */
+static bool attend(struct hand *h, struct str text)
+{
+	struct attend_task task;
+	struct child *c = &h->attendants[h->attended % HAND_ATTENDANTS];
+	if (!attend_parse(text, &task))
+		return false;
+	h->attended++;
+	end_attendant(c);
+	if (!attend_begin(&task, c))
+		return false;
+	close(c->fd);
+	c->fd = -1;
+	return true;
+}
+
 static bool save(const struct hand *h, const struct stored *i, struct text *why)
 {
 	struct uh_error *err = store_save(h->settings.state_dir, i);
@@ -228,6 +252,9 @@ static bool serve(struct hand *h, enum hand_task task, struct str text, struct t
 	case HAND_NOTIFY:
 		voice_notify(&voice, arena_z(&a, text));
 		good = true;
+		break;
+	case HAND_HOLD:
+		good = attend(h, text);
 		break;
 	case HAND_TASKS:
 		break;
@@ -294,7 +321,9 @@ static void take_signal(struct hand *h, int signals)
 /** Children that have ended; the mind's end is told by its pipe. */
 static void reap(struct hand *h)
 {
-	struct child *all[] = { &h->eye, &h->pulse, &h->job };
+	struct child *all[HAND_ATTENDANTS + 3] = { &h->eye, &h->pulse, &h->job };
+	for (size_t i = 0; i < HAND_ATTENDANTS; i++)
+		all[3 + i] = &h->attendants[i];
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i]->pid > 0 && waitpid(all[i]->pid, NULL, WNOHANG) == all[i]->pid)
 			all[i]->pid = 0;
@@ -338,6 +367,8 @@ static bool serve_mind(struct hand *h, int signals)
 	child_kill(&h->job, KILL_MS);
 	child_kill(&h->eye, KILL_MS);
 	child_kill(&h->pulse, KILL_MS);
+	for (size_t i = 0; i < HAND_ATTENDANTS; i++)
+		end_attendant(&h->attendants[i]);
 	text_free(&nothing);
 	return end == CHILD_GOOD;
 }

@@ -16,12 +16,15 @@ enum hand_task {
 	HAND_SAVE,    // stores the record of an incident
 	HAND_STATE,   // writes state.json
 	HAND_NOTIFY,  // tells systemd
+	HAND_HOLD,    // has a word written into a recording (attend.h)
 	HAND_TASKS
 };
 
 /** In the mind: asks for it and waits for the answer. false: it was not done; *@ret_why says why. *@ret_fd, where something was started, is
  * what it writes; both may be NULL. Where the hand is gone, the process ends. */
 bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_why, int *ret_fd);
+
+enum { HAND_ATTENDANTS = 32 };
 
 /** How it serves. */
 struct hand {
@@ -30,8 +33,10 @@ struct hand {
 	const struct watch_hands *hands;
 	struct watch_settings settings;
 	struct child mind, eye, pulse, job;
-	int socket; // to the mind
-	int lock;   // of the place where incidents are stored; its children close it
+	struct child attendants[HAND_ATTENDANTS];
+	unsigned attended; // how often
+	int socket;        // to the mind
+	int lock;          // of the place where incidents are stored; its children close it
 	bool stop;
 };
 

@@ -34,20 +34,20 @@ static void start(struct watcher *w, enum job_kind kind, struct watch_case *of, 
 	text_free(&why);
 }
 
-/** Whether there may be another one this hour. */
-static bool may_capture(struct watcher *w, int64_t now)
+int64_t jobs_bundles_left(struct watcher *w, int64_t now)
 {
 	size_t kept = 0;
 	for (size_t n = 0; n < w->nbundles; n++)
 		if (now - w->bundles[n] < HOUR_MS)
 			w->bundles[kept++] = w->bundles[n];
 	w->nbundles = kept;
-	return kept < (size_t)w->settings.bundles_per_hour && kept < BUNDLES_MOST;
+	const int64_t most = w->settings.bundles_per_hour < BUNDLES_MOST ? w->settings.bundles_per_hour : BUNDLES_MOST;
+	return most > (int64_t)kept ? most - (int64_t)kept : 0;
 }
 
 static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 {
-	if (!may_capture(w, now)) {
+	if (!jobs_bundles_left(w, now)) {
 		c->stored.bundle = S("there were as many bundles in an hour as the configuration allows");
 		c->capture = CAPTURE_DONE;
 		c->hooks_wanted = c->stored.hooks < 1;
@@ -224,6 +224,12 @@ static bool read_answer(struct watch_job *j)
 		if (j->answer.n > ANSWER_MOST)
 			return false;
 	}
+}
+
+bool jobs_saved(const struct watcher *w)
+{
+	const struct str said = text_str(&w->job.answer);
+	return str_starts(said, S("saved\n")) || str_starts(said, S("bundle "));
 }
 
 void jobs_go_on(struct watcher *w, int64_t now)

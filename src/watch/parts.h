@@ -47,6 +47,16 @@ struct watch_job {
 	int64_t deadline;
 };
 
+enum { HOLDS_MOST = 16, HOLD_PATH = 200 };
+
+/** A program that met a fault and asked the watch to look before it ends. */
+struct watch_hold {
+	char path[HOLD_PATH]; // of its recording, below /dev/shm
+	uint32_t number;
+	int64_t until; // then it goes on by itself
+	bool stands;   // it was answered, and stands still
+};
+
 struct watcher {
 	const struct watch_options *options;
 	const struct know *know;
@@ -78,6 +88,8 @@ struct watcher {
 	bool state_old;                // state.json is
 	int64_t bundles[BUNDLES_MOST]; // when the newest were taken
 	size_t nbundles;
+	struct watch_hold holds[HOLDS_MOST];
+	size_t nholds;
 };
 
 /** Whether a GPU makes progress, as far as is known. */
@@ -100,6 +112,8 @@ void cases_follow(struct watcher *w, int64_t now);
 void cases_adopt(struct watcher *w);
 /** Evidence appeared, of which no line of the log told. */
 void cases_evidence(struct watcher *w, struct str gpu);
+/** A program stands still for its evidence to be saved: that begins now. @gpu: empty where it uses several. */
+void cases_held(struct watcher *w, struct str gpu, int64_t now);
 /** Takes what a look said of the GPUs into account; if it did not answer, there will be another. */
 void cases_looked(struct watcher *w, int64_t now, bool answered);
 /** When something is due next; -1: never. */
@@ -130,8 +144,20 @@ void suspicions_name_job(struct watcher *w, struct watch_case *c);
 /** The pulse is a new one, or gone: what it said counts no more. */
 void suspicions_forget(struct watcher *w);
 
+// holds.c: programs that stand still for the watch
+/** Takes what the pulse tells of one. */
+void holds_take(struct watcher *w, struct str text, int64_t now);
+/** Lets those go whose evidence is saved, or is not going to be. */
+void holds_follow(struct watcher *w, int64_t now);
+/** When one of them is over; -1: there is none. */
+int64_t holds_next(const struct watcher *w);
+
 // jobs.c: children, one at a time
 void jobs_start(struct watcher *w, int64_t now);
 /** Reads what the child says, and ends it where it is late. */
 void jobs_go_on(struct watcher *w, int64_t now);
 void jobs_stop(struct watcher *w);
+/** How many more bundles there may be in this hour. */
+int64_t jobs_bundles_left(struct watcher *w, int64_t now);
+/** Of a capture that runs: whether all is saved, and it packs or explains. */
+bool jobs_saved(const struct watcher *w);

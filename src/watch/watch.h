@@ -12,7 +12,7 @@
 /** What others do for it, in a child. An answer is lines of KEY VALUE, which the child writes to @to. */
 struct watch_hands {
 	/** Saves the evidence of an incident in @directory, with @note, which is a line of evidence itself, and what explain says of it.
-	 * Lines: bundle, class, title, fault, action, gpu, job. */
+	 * Lines: saved, as soon as the machine need not stand still any more; bundle, class, title, fault, action, gpu, job. */
 	void (*capture)(void *ctx, const struct watch_settings *s, const struct stored *of, const char *directory,
 			struct str note, FILE *to);
 	/** Explains an incident that is over once more: its bundle, and what the kernel wrote since. Lines as above. */
