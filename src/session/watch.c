@@ -24,8 +24,6 @@
 #include "watch/progress.h"
 #include "watch/watch.h"
 
-#define STATE_DIR "/var/lib/unhang"
-
 // --- explaining, without rights: a bundle holds what strangers wrote ---
 
 enum { EXPLAIN_MS = 55000, EXPLAINED_MOST = 32 << 20 };

@@ -70,11 +70,11 @@ bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_w
 	if (!large && (!sent || !receive_message(hand, &head, &why, ret_fd)))
 		_exit(EXIT_FAILURE);
 	bool good = sent && head.good;
-	if (!good && ret_why) {
+	if (ret_why) {
 		text_clear(ret_why);
-		text_add(ret_why, why.n ? text_str(&why) :
-				  large ? S("There is more to write than fits.") :
-					  S("It could not be done."));
+		text_add(ret_why, why.n || good ? text_str(&why) :
+				  large         ? S("There is more to write than fits.") :
+						  S("It could not be done."));
 	}
 	text_free(&why);
 	return good;
@@ -252,6 +252,9 @@ static bool serve(struct hand *h, enum hand_task task, struct str text, struct t
 	case HAND_NOTIFY:
 		voice_notify(&voice, arena_z(&a, text));
 		good = true;
+		break;
+	case HAND_CLOSES:
+		good = store_is_id(text) && store_close_asked(h->settings.state_dir, text, why);
 		break;
 	case HAND_HOLD:
 		good = attend(h, text);

@@ -16,11 +16,13 @@ enum hand_task {
 	HAND_SAVE,    // stores the record of an incident
 	HAND_STATE,   // writes state.json
 	HAND_NOTIFY,  // tells systemd
+	HAND_CLOSES,  // whether an operator wants an incident closed: the text is its id; the answer says why
 	HAND_HOLD,    // has a word written into a recording (attend.h)
 	HAND_TASKS
 };
 
-/** In the mind: asks for it and waits for the answer. false: it was not done; *@ret_why says why. *@ret_fd, where something was started, is
+/** In the mind: asks for it and waits for the answer. false: it was not done; *@ret_why says why. Else it is what the hand
+ * answered. *@ret_fd, where something was started, is
  * what it writes; both may be NULL. Where the hand is gone, the process ends. */
 bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_why, int *ret_fd);
 

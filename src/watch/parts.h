@@ -85,6 +85,7 @@ struct watcher {
 	size_t ngpus;
 	struct watched_progress *progress; // of GPUS_MOST GPUs
 	size_t nprogress;
+	int64_t asked;                 // when it was last asked whether an operator closes one
 	bool state_old;                // state.json is
 	int64_t bundles[BUNDLES_MOST]; // when the newest were taken
 	size_t nbundles;
@@ -129,6 +130,10 @@ bool case_lasts(const struct stored *i);
 void case_close(struct watcher *w, struct watch_case *c, struct str why);
 void case_save(struct watcher *w, struct watch_case *c, int64_t now);
 void case_announce(struct watcher *w, struct watch_case *c, const char *what);
+/** Closes what an operator wants closed. */
+void cases_close_asked(struct watcher *w, int64_t now);
+/** When that is to be asked for again; -1: nothing is open. */
+int64_t closings_next(const struct watcher *w, int64_t now);
 void cases_sweep(struct watcher *w, int64_t now);
 void cases_free(struct watcher *w);
 

@@ -287,6 +287,7 @@ static void step(struct watcher *w)
 	check_pulse(w, now);
 	if (w->ready) {
 		cases_follow(w, now);
+		cases_close_asked(w, now);
 		cases_sweep(w, now);
 	}
 	if (w->reload && w->job.kind == JOB_NONE)
@@ -307,6 +308,7 @@ static void loop(struct watcher *w, int signals)
 		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
 		wait = shorter(wait, milliseconds_to(eye_again, now));
 		wait = shorter(wait, milliseconds_to(holds_next(w), now));
+		wait = shorter(wait, milliseconds_to(closings_next(w, now), now));
 		wait = shorter(wait, w->pulse_due ? milliseconds_to(w->pulse_due, now) : -1);
 		struct pollfd on[] = {
 			{ signals, POLLIN, 0 }, { w->eye, POLLIN, 0 }, { w->job.fd, POLLIN, 0 }, { w->pulse, POLLIN, 0 }

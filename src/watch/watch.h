@@ -9,6 +9,8 @@
 #include "report/watch/incidents.h"
 #include "watch/settings.h"
 
+#define STATE_DIR "/var/lib/unhang" // where incidents are stored, unless somebody says otherwise
+
 /** What others do for it, in a child. An answer is lines of KEY VALUE, which the child writes to @to. */
 struct watch_hands {
 	/** Saves the evidence of an incident in @directory, with @note, which is a line of evidence itself, and what explain says of it.
