@@ -1,6 +1,7 @@
 // unhang watch: what the watch has others do. unhang incidents: what it stored.
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -48,16 +49,20 @@ static struct str report(struct uh_session *s, struct arena *a, bool json)
 	return kept;
 }
 
-/** Whether it is the one that the watch stored: of the same GPU, with its first message; one that a look found lasts. */
+/** Whether it is the one that the watch stored: of the same GPU, with its first message; one that a look found lasts; one that a program was
+ * held for is in its recording, a moment before. */
 static bool is_of(const struct incident *i, const struct stored *c)
 {
-	const double near_s = 0.5, first = (double)c->first_us / 1e6;
+	const double near_s = 0.5, held_s = 6, first = (double)c->first_us / 1e6;
 	if (c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device))
 		return false;
 	if (str_is(c->origin, "look"))
 		return i->now;
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct stamp at = i->events.data[n]->time;
+		if (str_is(c->origin, STORE_ORIGIN_HOLD) && at.clock == TIME_WALL &&
+		    fabs(at.seconds - (double)c->began) < held_s)
+			return true;
 		if (at.clock == TIME_BOOT && at.seconds > first - near_s && at.seconds < first + near_s)
 			return true;
 	}

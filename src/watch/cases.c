@@ -15,8 +15,6 @@ enum {
 	RECENT_S = 600,       // evidence of what is older is gone
 };
 
-#define ORIGIN_HOLD "recording" // a recorder told of a fault, before any line of the log did
-
 int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms; }
 
 static uint64_t hash(uint64_t h, struct str s)
@@ -226,7 +224,7 @@ static bool join_look(struct watcher *w, struct watch_case *c, const struct inci
 {
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *o = w->cases.data[n];
-		const bool held = str_is(o->stored.origin, ORIGIN_HOLD);
+		const bool held = str_is(o->stored.origin, STORE_ORIGIN_HOLD);
 		if (o->live || o->done || !o->known || (!held && !str_is(o->stored.origin, "look")) ||
 		    str_is(o->stored.state, "closed") || !(str_eq(o->stored.gpu, i->gpu.device) || (held && !o->stored.gpu.n)))
 			continue;
@@ -370,9 +368,9 @@ void cases_held(struct watcher *w, struct str gpu, int64_t now)
 	if (!c)
 		return; // what is known of takes its bundle, or has it
 	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
-	c->stored.origin = S(ORIGIN_HOLD);
+	c->stored.origin = S(STORE_ORIGIN_HOLD);
 	case_set(c, &c->stored.gpu, gpu);
-	begin(w, c, S(ORIGIN_HOLD));
+	begin(w, c, S(STORE_ORIGIN_HOLD));
 	c->check = now + w->settings.quiet * 1000;
 	c->patience = CHECK_FIRST_MS;
 }
