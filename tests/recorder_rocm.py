@@ -182,7 +182,7 @@ while open(f"/proc/{job.pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
 job.send_signal(signal.SIGCONT)
 print("status", job.wait(), "pid", job.pid)
 until = time.monotonic() + 60
-while "explained" not in open(where + "/out").read() and time.monotonic() < until:
+while " explained: " not in open(where + "/out").read() and time.monotonic() < until:
     time.sleep(0.05)
 watching.terminate()
 watching.wait()
