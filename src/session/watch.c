@@ -220,8 +220,7 @@ static void say_saved(void *ctx)
 }
 
 /** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
-static void capture(void *ctx, const struct watch_settings *settings, const struct stored *of, const char *directory,
-		    struct str note, FILE *to)
+static void capture(void *ctx, const struct watch_settings *settings, const char *directory, struct str note, FILE *to)
 {
 	struct arena a = { 0 };
 	struct captured done = { 0 };
@@ -238,18 +237,16 @@ static void capture(void *ctx, const struct watch_settings *settings, const stru
 		print_line(to, "bundle", str_z(uh_error_message(err)));
 	else
 		print_line(to, "bundle", S("taken"));
-	fflush(to);
-	if (!err)
-		explain(directory, of, false, to);
 	uh_error_free(err);
 	captured_free(&done);
 	arena_free(&a);
 }
 
-static void explain_again(void *ctx, const struct stored *of, const char *directory, FILE *to)
+/** Of one that is over the log has the end. */
+static void explain_stored(void *ctx, const struct stored *of, const char *directory, FILE *to)
 {
 	(void)ctx;
-	explain(directory, of, true, to);
+	explain(directory, of, str_is(of->state, "closed"), to);
 }
 
 static const char *word(struct arena *a, struct str s)
@@ -313,7 +310,7 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 {
 	struct teller teller = { problem, ctx };
 	struct know *k = look_knowledge(&teller);
-	const struct watch_hands hands = { capture, explain_again, look, k };
+	const struct watch_hands hands = { capture, explain_stored, look, k };
 	const struct watch_options options = { .config = o->config,
 					       .state_dir = o->state_dir,
 					       .run_dir = o->run_dir,

@@ -138,7 +138,7 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 void case_want_capture(struct watcher *w, struct watch_case *c)
 {
 	bool recent = watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
-	if (c->stored.bundle.n)
+	if (c->stored.bundle.n || c->taken.n)
 		c->capture = CAPTURE_DONE;
 	else if (!w->settings.capture)
 		case_set(c, &c->stored.bundle, S("the configuration says capture no"));
@@ -212,7 +212,8 @@ void case_close(struct watcher *w, struct watch_case *c, struct str why)
 	c->stored.closed_by = why;
 	c->stored.ended = c->stored.last_us && str_is(c->stored.boot_id, w->boot_id) ? wall(w, c->stored.last_us) : 0;
 	c->check = 0;
-	c->explain_wanted = str_is(c->stored.bundle, "taken") && str_is(c->stored.boot_id, w->boot_id);
+	c->explain_wanted =
+		(str_is(c->stored.bundle, "taken") || str_is(c->taken, "taken")) && str_is(c->stored.boot_id, w->boot_id);
 	case_announce(w, c, "closed");
 	c->hooks_wanted = c->stored.hooks == 1; // who heard nothing of it need not hear that it is over
 }
@@ -420,7 +421,8 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		if (!c->known || c->done)
 			continue;
 		name_gpu(w, c);
-		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || c->hooks_wanted)
+		const bool unexplained = c->taken.n && !c->stored.bundle.n;
+		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || unexplained || c->hooks_wanted)
 			continue;
 		if (answered && is_well(w, c) && !case_lasts(&c->stored)) {
 			case_close(w, c, S("the GPU is well, and nothing new was reported"));

@@ -128,7 +128,7 @@ static void work(int fd, const void *ctx)
 		if (err) // a full disk: there is no place for a bundle, and that is told
 			fprintf(to, "bundle %s\n", uh_error_message(err));
 		else
-			hands->capture(hands->ctx, s, j->stored, directory, note_of(&a, j->stored), to);
+			hands->capture(hands->ctx, s, directory, note_of(&a, j->stored), to);
 		uh_error_free(err);
 	}
 	if (j->task == HAND_LOOK)

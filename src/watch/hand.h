@@ -10,7 +10,7 @@ enum hand_task {
 	HAND_PULSE,   // starts the pulse
 	HAND_LOOK,    // starts a job: looks at the GPUs; the text of each job is the record of an incident
 	HAND_CAPTURE, // the same: saves the evidence
-	HAND_EXPLAIN, // the same: explains it once more
+	HAND_EXPLAIN, // the same: explains it
 	HAND_HOOKS,   // the same: runs the hooks
 	HAND_END,     // kills one of them: the text is eye, pulse or job
 	HAND_SAVE,    // stores the record of an incident

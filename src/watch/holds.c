@@ -25,13 +25,13 @@ static void drop(struct watcher *w, struct watch_hold *h) { *h = w->holds[--w->n
 /** Whether a capture that runs can still save what the program has. */
 static bool is_saving(const struct watcher *w) { return w->job.kind == JOB_CAPTURE && !jobs_saved(w); }
 
-/** Whether its evidence can be saved now. A look is given up for it; what others wait for is not. A user whose programs fault all day must
+/** Whether its evidence can be saved now. A look, and an explanation, are made again afterwards; hooks are not ended. A user whose programs fault all day must
  * not use up all bundles: half of them are for what the driver tells. */
 static bool can_save(struct watcher *w, int64_t now)
 {
+	const bool free = w->job.kind != JOB_CAPTURE && w->job.kind != JOB_HOOKS;
 	return w->ready && w->settings.capture && w->nholds < HOLDS_MOST &&
-	       (is_saving(w) || ((w->job.kind == JOB_NONE || w->job.kind == JOB_LOOK) &&
-				 jobs_bundles_left(w, now) * 2 > w->settings.bundles_per_hour));
+	       (is_saving(w) || (free && jobs_bundles_left(w, now) * 2 > w->settings.bundles_per_hour));
 }
 
 static void asks(struct watcher *w, const struct hold_told *told, int64_t now)
@@ -58,10 +58,11 @@ static void stands(struct watcher *w, const struct hold_told *told, int64_t now)
 	h->stands = true;
 	if (is_saving(w))
 		return;
-	if (w->job.kind == JOB_LOOK) {
+	w->look_wanted |= w->job.kind == JOB_LOOK;
+	if (w->job.kind == JOB_EXPLAIN)
+		w->job.of->explain_wanted = true;
+	if (w->job.kind == JOB_LOOK || w->job.kind == JOB_EXPLAIN)
 		jobs_stop(w);
-		w->look_wanted = true;
-	}
 	cases_held(w, told->gpu, now);
 }
 

@@ -26,9 +26,10 @@ struct watch_case {
 	bool causeless;      // it was concluded, and has no cause that is worth telling
 	bool dirty;          // what is on the disk is old
 	bool hooks_wanted;   // they are to be told of its state
-	bool explain_wanted; // it is over, and the log has more of it than its bundle; before the hooks
+	bool explain_wanted; // its bundle is new; or it is over, and the log has more of it than its bundle. Before the hooks
 	bool done;           // nothing is left to do
 	enum case_capture capture;
+	struct str taken; // what came of the capture; in the record when it is explained, so that a restart explains it
 	uint64_t signs;   // that were there when it was last concluded
 	int64_t due;      // when it may be concluded next
 	int64_t wait;     // and the pause behind that
