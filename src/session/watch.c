@@ -302,7 +302,7 @@ static void say_line(const char *line)
 static void complete_runs(const char *state_dir)
 {
 	struct arena a = { 0 };
-	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, run_hands(), say_line);
+	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, run_hands_left(), say_line);
 	arena_free(&a);
 }
 
