@@ -259,7 +259,7 @@ def test_killed(t, unhang):
     folder.mkdir()
     begin = time.monotonic()
     unhang.run("capture", "-o", folder / "whole.tar.zst")
-    usual, wrong, packed = time.monotonic() - begin, [], 0
+    usual, wrong, packed, cut = time.monotonic() - begin, [], 0, False
     moments = int(os.environ.get("UNHANG_KILLS", "5"))
     for n in range(moments):
         run = subprocess.Popen([unhang.binary, "capture", "-o", str(folder / f"{n}.tar.zst")], env=unhang.environment,
@@ -268,6 +268,7 @@ def test_killed(t, unhang):
         run.kill()
         run.wait()
         left = leftovers(folder)
+        cut |= any(items - {"manifest.json"} and json.loads((folder / name / "manifest.json").read_text())["state"] == "running" for name, items in left.items())
         bundle = folder / f"{n}.tar.zst"
         if bundle.exists() and not members(bundle):
             wrong.append(f"{n}: half a bundle under its name")
@@ -284,7 +285,8 @@ def test_killed(t, unhang):
     t.ok(packed, "some of them were in the middle")
     t.same([p.name for p in folder.glob("*.partial*")], [], "and nothing is left to be packed")
     states = {manifest(p).get("state") for p in folder.glob("[0-9]*.tar.zst")}
-    t.ok(states <= {"complete", "interrupted"} and "interrupted" in states, "what was cut short says so", str(states))
+    # On a machine that is busy with other tests all may have come to an end.
+    t.ok(states <= {"complete", "interrupted"} and ("interrupted" in states) == cut, "what was cut short says so", str((states, cut)))
 
 
 def test_refused(t, unhang):
