@@ -165,7 +165,8 @@ def test_core(t, r):
 WATCHED = """
 import os, signal, struct, subprocess, sys, time
 watch, program, where, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-watching = subprocess.Popen([watch, "watch", "--state-dir", where + "/state", "--run-dir", where + "/run"], stdout=open(where + "/out", "a"))
+open(where + "/conf", "w").write("user-data all\\n")
+watching = subprocess.Popen([watch, "watch", "--state-dir", where + "/state", "--run-dir", where + "/run", "--config", where + "/conf"], stdout=open(where + "/out", "a"))
 job = subprocess.Popen([program, "series", "1", ",", "stop", ",", "series", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 def announced():
     name = os.environ["UNHANG_RECORDING"].replace("%p", str(job.pid))
@@ -173,12 +174,12 @@ def announced():
         return struct.unpack_from("<I", open(name, "rb").read(at + 4), at)[0] == 0xffffffff
     except (OSError, struct.error):
         return False
+while open(f"/proc/{job.pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
+    time.sleep(0.05)
 until = time.monotonic() + 60
 while not announced() and time.monotonic() < until:
     time.sleep(0.05)
 print("announced", announced())
-while open(f"/proc/{job.pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
-    time.sleep(0.05)
 job.send_signal(signal.SIGCONT)
 print("status", job.wait(), "pid", job.pid)
 until = time.monotonic() + 60
@@ -216,6 +217,8 @@ def watched(t, r, what, title):
     t.same((held or {}).get("state"), "released", "a fault is held for the watch, which lets the program go")
     bundles = list(top.glob("state/incidents/*/bundle.tar.zst"))
     saved = [subprocess.run(["tar", "-xOf", b, "answers/processes"], capture_output=True).stdout for b in bundles]
+    text = "".join(p.read_text() for p in top.glob("state/incidents/*/diagnosis.txt"))
+    t.ok(".gpucore]" in text, "so is the core that the recorder wrote meanwhile, and it is read", text)
     t.ok(len(saved) == 1 and r.programs.program.name.encode() in saved[0], "its process is in the bundle", (done.stdout, done.stderr, (top / "out").read_text()))
     told = (top / "out").read_text()
     t.ok(told.count(" opened: ") == 1 and re.search(f" explained: .*fill.*{title}|{title}.*fill", told), "and it is one incident, which names the kernel", told)

@@ -6,16 +6,17 @@
 #include "capture/parts.h"
 #include "evidence/recording/places.h"
 
+#define RECORDING ".recording"
+#define CORE ".gpucore"
 enum { STEP_MS = 10000, FILES_MOST = 256 };
 
 /** HOST.PID.recording: the name in the bundle tells the process, and not the host. */
-static const char *member_name(struct arena *a, struct str file, size_t index)
+static const char *member_name(struct arena *a, struct str stem, size_t index, const char *ending)
 {
-	struct str stem = str_cut(file, file.n - (sizeof(".recording") - 1));
 	size_t digits = 0;
 	while (digits < stem.n && char_digit(stem.p[stem.n - 1 - digits]))
 		digits++;
-	return arena_printf(a, BUNDLE_RECORDINGS "%zu-" STR_FMT ".recording", index, STR_ARG(str_from(stem, stem.n - digits)))
+	return arena_printf(a, BUNDLE_RECORDINGS "%zu-" STR_FMT "%s", index, STR_ARG(str_from(stem, stem.n - digits)), ending)
 		.p;
 }
 
@@ -35,6 +36,16 @@ static bool copy(struct step *s, const struct named *from, const char *name)
 	return good;
 }
 
+/** With the light GPU core of a fault, which the recorder writes beside it: registers, LDS and arguments are the users'. */
+static bool copy_with_core(struct step *s, struct arena *a, const struct recording_place *p, size_t index)
+{
+	const struct str stem = str_cut(str_z(p->name), strlen(p->name) - (sizeof(RECORDING) - 1));
+	const struct named core = { .path = p->directory, .below = arena_printf(a, STR_FMT CORE, STR_ARG(stem)).p };
+	if (s->capture->options->user_data == USER_DATA_ALL)
+		copy(s, &core, member_name(a, stem, index, CORE));
+	return copy(s, &(struct named){ .path = p->directory, .below = p->name }, member_name(a, stem, index, RECORDING));
+}
+
 static void copy_all(struct step *s)
 {
 	struct arena a = { 0 };
@@ -47,9 +58,7 @@ static void copy_all(struct step *s)
 	else
 		recordings_default(&a, &places);
 	for (size_t i = 0; i < places.list.len && i < FILES_MOST; i++) {
-		const struct recording_place *p = &places.list.data[i];
-		const bool good =
-			copy(s, &(struct named){ .path = p->directory, .below = p->name }, member_name(&a, str_z(p->name), i));
+		const bool good = copy_with_core(s, &a, &places.list.data[i], i);
 		saved += good;
 		failed += !good;
 		step_moved(s);

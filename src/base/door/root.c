@@ -46,13 +46,17 @@ static int walk_beneath(int dir, const char *path, int flags)
 	}
 }
 
-int root_open_beneath(int dir, const char *path, int flags)
+static int open_beneath(int dir, const char *path, int flags, uint64_t resolve)
 {
 	struct open_how how = { .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC),
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+				.resolve = resolve | RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 	int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
 	return fd < 0 && no_openat2(errno) ? walk_beneath(dir, path, flags) : fd;
 }
+
+int root_open_beneath(int dir, const char *path, int flags) { return open_beneath(dir, path, flags, 0); }
+
+int root_open_on_mount(int dir, const char *path, int flags) { return open_beneath(dir, path, flags, RESOLVE_NO_XDEV); }
 
 int root_open(const char *root, const char *path, int flags)
 {

@@ -8,5 +8,7 @@ int root_open(const char *root, const char *path, int flags);
 int root_open_at(int root, const char *path, int flags);
 /** The same without following any link; `..` is refused. */
 int root_open_beneath(int dir, const char *path, int flags);
+/** The same, and nothing that is mounted below is entered, where the kernel has openat2(): a user may mount what never answers. */
+int root_open_on_mount(int dir, const char *path, int flags);
 /** As root_open() for a directory. It and those above it are made where they are missing. */
 int root_make_directory(const char *root, const char *path);

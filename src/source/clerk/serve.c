@@ -178,7 +178,7 @@ int clerk_open_here(const char *path, enum clerk_shared how)
 				     [CLERK_STATUS] = O_PATH };
 	struct stat st;
 	_cleanup_close_ int top = open(SHARED_MEMORY, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int fd = top < 0 ? -1 : root_open_beneath(top, path, flags[how]);
+	int fd = top < 0 ? -1 : root_open_on_mount(top, path, flags[how]);
 	if (fd >= 0 && how == CLERK_RECORDING && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
 		close(fd);
 		return errno = EINVAL, -1;
