@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -65,8 +66,11 @@ static void tell(const struct signs *s, const struct sign_process *p, enum hold_
 }
 
 /** Where nobody hears of changes the program would not be answered in time: it is not announced that somebody looks after it. */
-static void follow(struct signs *s, struct sign_process *p)
+static void follow(struct signs *s, struct sign_process *p, uint64_t file)
 {
+	if (p->hold.followed)
+		inotify_rm_watch(s->inotify, p->hold.followed);
+	p->hold = (struct pulse_hold){ .file = file };
 	int found = clerk_follow_shared(p->recording, p->pid, s->inotify);
 	p->hold.refused = found < 0;
 	p->hold.followed = found < 0 ? 0 : found;
@@ -74,15 +78,17 @@ static void follow(struct signs *s, struct sign_process *p)
 
 void signs_see_hold(struct signs *s, struct sign_process *p, int recording)
 {
+	enum { ASKED_MOST = 3 };
 	struct held h;
+	struct stat st;
 	struct pulse_hold *seen = &p->hold;
-	if (recording < 0 || s->inotify < 0 || seen->refused || !hold_look(recording, &h))
+	if (recording < 0 || s->inotify < 0 || !hold_look(recording, &h) || fstat(recording, &st))
 		return;
-	if (!seen->followed)
-		follow(s, p);
+	if (seen->file != st.st_ino)
+		follow(s, p, st.st_ino);
 	if (seen->refused)
 		return;
-	if (!h.supervisor)
+	if (!h.supervisor && seen->asked++ < ASKED_MOST)
 		tell(s, p, HOLD_NEW, &h);
 	if (h.supervisor != REC_SUPERVISOR_WATCH || (seen->number == h.number && seen->state == h.state))
 		return;

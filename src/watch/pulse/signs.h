@@ -14,8 +14,10 @@ bool process_job(struct str cgroup, char *ret, size_t size);
 
 /** How far the watch is with the recording of a process, which asks it to look before the program ends. */
 struct pulse_hold {
+	uint64_t file;          // which one it is: another one may get the name
 	bool refused;           // it is not the recording of this user
 	int followed;           // number of the inotify watch; 0: none
+	unsigned asked;         // how often the watch was asked to announce itself
 	uint32_t number, state; // of the newest hold that was told
 };
 
