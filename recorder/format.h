@@ -92,6 +92,7 @@ enum extent_kind {
 	EXTENT_LOG,        // struct rec_log, then entries: kernels, code, GPUs, pools, texts
 	EXTENT_OPERATIONS, // struct rec_ring, then struct rec_operation
 	EXTENT_STATISTICS, // struct rec_ring, then struct rec_statistics
+	EXTENT_LEFT_OUT,   // of a copy: what was here is not to be shown. No recorder writes it
 };
 
 struct rec_extent {

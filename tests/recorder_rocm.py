@@ -161,6 +161,23 @@ def test_core(t, r):
              f"one fault of one process, told by {len(what) + 1} sources", found)
 
 
+def test_captured(t, r):
+    """Arguments of kernels are users' data: a bundle of the machine has them with --user-data all alone."""
+    if not str(r.where).startswith("/dev/shm/"):
+        t.skip("recordings in a bundle", "there is no /dev/shm")
+        return
+    job = r.run(kfd.OPEN, "series", 3)
+    known = []
+    for data in ("registers", "all"):
+        bundle, copy = r.unhang.directory / f"captured-{data}.tar.zst", r.where / "copies" / f"{data}.recording"
+        copy.parent.mkdir(exist_ok=True)
+        r.unhang.run("capture", "--user-data", data, "-o", bundle)
+        copy.write_bytes(subprocess.run(["tar", "-xOf", bundle, "--wildcards", f"recordings/*-{job.pid}.recording"], capture_output=True).stdout)
+        packets = dispatches(json.loads(r.unhang.run("last", "--json", copy).stdout)["recordings"][0])
+        known.append((len(packets), bool([p for p in packets if p["arguments"]]), struct.pack("<fi", 1.0, 1024) in copy.read_bytes()))
+    t.ok(known[0][0] == known[1][0] > 0 and known[0][1:] == (False, False) and known[1][1:] == (True, True), "a bundle has arguments of kernels with --user-data all alone", known)
+
+
 # Runs a program under the recorder beside unhang watch: it stops itself, and goes on to its fault when the watch was announced in its recording.
 WATCHED = """
 import os, signal, struct, subprocess, sys, time
@@ -386,6 +403,7 @@ def main():
         test_hang_behind(t, r)
         test_fault(t, r)
         test_core(t, r)
+        test_captured(t, r)
         test_watched(t, r)
         test_allocation(t, r)
         test_closed(t, r)

@@ -5,6 +5,7 @@
 #include "base/lower.h"
 #include "capture/parts.h"
 #include "evidence/recording/places.h"
+#include "recorder/format.h"
 
 #define RECORDING ".recording"
 #define CORE ".gpucore"
@@ -20,14 +21,46 @@ static const char *member_name(struct arena *a, struct str stem, size_t index, c
 		.p;
 }
 
+/** Arguments of kernels are the users': in their place come zeros, of a kind that readers pass over. What has another version may have them
+ * anywhere. */
+static bool blank_arguments(char *bytes, size_t n)
+{
+	struct rec_header h;
+	const size_t table = RECORDING_EXTENTS * sizeof(struct rec_extent);
+	if (n < RECORDING_EXTENTS_AT + table)
+		return false;
+	memcpy(&h, bytes, sizeof(h));
+	if (memcmp(h.magic, RECORDING_MAGIC, sizeof(h.magic)) != 0 || h.version != RECORDING_VERSION)
+		return false;
+	for (size_t at = RECORDING_EXTENTS_AT; at < RECORDING_EXTENTS_AT + table; at += sizeof(struct rec_extent)) {
+		struct rec_extent e;
+		memcpy(&e, bytes + at, sizeof(e));
+		if (e.kind != EXTENT_ARGUMENTS)
+			continue;
+		e.kind = EXTENT_LEFT_OUT;
+		memcpy(bytes + at, &e, sizeof(e));
+		if (e.offset < n)
+			memset(bytes + e.offset, 0, e.size < n - e.offset ? (size_t)e.size : n - (size_t)e.offset);
+	}
+	return true;
+}
+
+/** What the options let through of it. Who captures a job of his own has all of its recordings. */
+static bool may_have_arguments(const struct step *s)
+{
+	return s->capture->options->user_data == USER_DATA_ALL || s->capture->options->recordings;
+}
+
 /** false: it could not be saved. */
-static bool copy(struct step *s, const struct named *from, const char *name)
+static bool copy(struct step *s, const struct named *from, const char *name, bool recording)
 {
 	struct arena a = { 0 };
 	struct item_file f = { .fd = -1 };
 	struct str bytes;
 	_cleanup_error_ struct uh_error *err = named_read(from, step_room(s), &a, &bytes, NULL);
-	bool good = !err && item_create(s->capture, name, &f) && item_write(&f, bytes) && item_finish(s->capture, &f);
+	const bool blank = recording && !may_have_arguments(s);
+	bool good = !err && (!blank || blank_arguments((char *)(uintptr_t)bytes.p, bytes.n)) &&
+		    item_create(s->capture, name, &f) && item_write(&f, bytes) && item_finish(s->capture, &f);
 	if (good)
 		s->shared->result.bytes += f.bytes;
 	else if (f.fd >= 0)
@@ -42,8 +75,8 @@ static bool copy_with_core(struct step *s, struct arena *a, const struct recordi
 	const struct str stem = str_cut(str_z(p->name), strlen(p->name) - (sizeof(RECORDING) - 1));
 	const struct named core = { .path = p->directory, .below = arena_printf(a, STR_FMT CORE, STR_ARG(stem)).p };
 	if (s->capture->options->user_data == USER_DATA_ALL)
-		copy(s, &core, member_name(a, stem, index, CORE));
-	return copy(s, &(struct named){ .path = p->directory, .below = p->name }, member_name(a, stem, index, RECORDING));
+		copy(s, &core, member_name(a, stem, index, CORE), false);
+	return copy(s, &(struct named){ .path = p->directory, .below = p->name }, member_name(a, stem, index, RECORDING), true);
 }
 
 static void copy_all(struct step *s)
