@@ -13,6 +13,7 @@ enum {
 	RETRY_MS = 10000,     // of a file that could not be written
 	SUSPICION_MS = 10000, // between looks at a GPU that is suspected
 	RECENT_S = 600,       // evidence of what is older is gone
+	HELD_MS = 10000,      // from the first sign of a fault to the moment when its program is held
 };
 
 int64_t watch_kernel_ms(const struct watcher *w) { return now_ms() + w->clock_ms; }
@@ -347,13 +348,14 @@ void cases_evidence(struct watcher *w, struct str gpu)
 	c->patience = CHECK_FIRST_MS;
 }
 
-/** The incident that it belongs to: of its GPU, or one that nobody knows the GPU of. */
+/** The incident that it belongs to: of its GPU, or one that nobody knows the GPU of. One that has been open for long is another. */
 static struct watch_case *held_case(const struct watcher *w, struct str gpu)
 {
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *c = w->cases.data[n];
-		if (c->known && !c->done && !str_is(c->stored.state, "closed") && !str_is(c->stored.state, "suspected") &&
-		    (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
+		const bool fresh = c->capture == CAPTURE_WANTED || watch_kernel_ms(w) - c->stored.first_us / 1000 < HELD_MS;
+		if (c->known && !c->done && fresh && !str_is(c->stored.state, "closed") &&
+		    !str_is(c->stored.state, "suspected") && (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
 			return c;
 	}
 	return NULL;
