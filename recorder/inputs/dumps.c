@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "recorder/inputs.h"
+#include "recorder/inputs/inputs.h"
 
 #define UNHANG_RECORDER_INSIDE
 #include "recorder/statistics.h"
 #include "unhang/recorder.h"
 
-enum { DUMPS_KEPT = 4096, HEAD_MOST = 16384 };
+enum { DUMPS_KEPT = 4096, HEAD_MOST = 16384, NUMBERS_MOST = 1000000 };
 
 static const char *const dtypes[UNHANG_DTYPES] = {
 	[UNHANG_FLOAT64] = "F64",         [UNHANG_FLOAT32] = "F32",
@@ -27,13 +27,15 @@ static const char *const dtypes[UNHANG_DTYPES] = {
 	[UNHANG_BOOL] = "BOOL",           [UNHANG_COMPLEX64] = "C64",
 };
 
-/** The dumps that there are, oldest first, as a ring. */
+/** The dumps that there are, oldest first, as a ring. One thread alone makes them. */
 static struct {
-	uint64_t first, next; // numbers
-	uint64_t bytes;       // of all
-	uint64_t of[DUMPS_KEPT];
-	pthread_mutex_t lock;
-} kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	uint64_t first, next;
+	uint64_t number; // of the next directory
+	uint64_t bytes;  // of all
+	struct {
+		uint64_t number, bytes;
+	} list[DUMPS_KEPT];
+} kept;
 
 static void dump_path(uint64_t number, const char *file, char ret[PATH_MOST + 64])
 {
@@ -46,13 +48,13 @@ static void remove_oldest(void)
 	char path[PATH_MOST + 64];
 	static const char *const files[] = { "inputs.safetensors", "metadata.json", NULL };
 	for (unsigned i = 0; i < 3; i++) {
-		dump_path(kept.first, files[i], path);
+		dump_path(kept.list[kept.first % DUMPS_KEPT].number, files[i], path);
 		if (files[i])
 			unlink(path);
 		else
 			rmdir(path);
 	}
-	kept.bytes -= kept.of[kept.first % DUMPS_KEPT];
+	kept.bytes -= kept.list[kept.first % DUMPS_KEPT].bytes;
 	kept.first++;
 }
 
@@ -135,7 +137,7 @@ static bool write_tensors(const struct inputs *in, const char *path)
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	bool good = fd >= 0 && write_piece(&fd, &size, sizeof(size)) && write_piece(&fd, h.text, h.n);
 	for (size_t i = 0; good && i < in->n; i++)
-		good = input_read(&in->list[i], in->queue->agent, write_piece, &fd);
+		good = input_read(&in->list[i], write_piece, &fd);
 	if (fd >= 0)
 		close(fd);
 	return good;
@@ -156,7 +158,7 @@ static bool write_metadata(const struct inputs *in, const char *path)
 {
 	struct head h = { .n = 0 };
 	add(&h, "{\"schema\":\"unhang/inputs/1\",\"pid\":%d,\"rank\":%d,\"queue\":%u,\"packet\":%llu,\"kernel\":", (int)rec.pid,
-	    rec.settings.rank, in->queue->id, (unsigned long long)in->packet);
+	    rec.settings.rank, in->queue, (unsigned long long)in->packet);
 	add_text(&h, in->name);
 	add(&h, ",\"operation\":%u,\"inputs\":[", in->operation);
 	for (size_t i = 0; i < in->n; i++) {
@@ -174,18 +176,29 @@ static bool write_metadata(const struct inputs *in, const char *path)
 	return good;
 }
 
+/** A directory of its own. Others of this name are of an earlier job, or of another one that dumps to the same place. */
+static bool directory_make(char path[PATH_MOST + 64])
+{
+	if (mkdir(rec.settings.dumps, 0700) && errno != EEXIST)
+		return false;
+	do
+		dump_path(kept.number, NULL, path);
+	while (mkdir(path, 0700) && errno == EEXIST && kept.number++ < NUMBERS_MOST);
+	return !access(path, W_OK) && kept.number < NUMBERS_MOST;
+}
+
 /** The metadata comes last: a directory that has it is whole. */
-static bool write_dump(const struct inputs *in, uint64_t number)
+static bool write_dump(const struct inputs *in)
 {
 	char path[PATH_MOST + 64];
-	dump_path(number, NULL, path);
-	if ((mkdir(rec.settings.dumps, 0700) && errno != EEXIST) || mkdir(path, 0700))
+	if (!directory_make(path))
 		return false;
-	dump_path(number, "inputs.safetensors", path);
+	errno = 0; // a buffer that is gone is no error of the file's
+	dump_path(kept.number, "inputs.safetensors", path);
 	if (!write_tensors(in, path))
 		return false;
-	dump_path(number, "metadata.json", path);
-	return write_metadata(in, path);
+	dump_path(kept.number, "metadata.json", path);
+	return reading_on() && write_metadata(in, path);
 }
 
 void inputs_dump(const struct inputs *in)
@@ -194,15 +207,13 @@ void inputs_dump(const struct inputs *in)
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < in->n; i++)
 		bytes += in->list[i].bytes;
-	pthread_mutex_lock(&kept.lock);
-	if (make_room(bytes)) {
-		const uint64_t number = kept.next++;
-		kept.of[number % DUMPS_KEPT] = bytes;
-		kept.bytes += bytes;
-		if (!write_dump(in, number) && !told) {
-			told = true;
-			rec_line("cannot write inputs to %s: %s", rec.settings.dumps, strerror(errno));
-		}
+	if (!make_room(bytes))
+		return;
+	if (!write_dump(in) && errno && !told) {
+		told = true;
+		rec_line("cannot write inputs to %s: %s", rec.settings.dumps, strerror(errno));
 	}
-	pthread_mutex_unlock(&kept.lock);
+	kept.list[kept.next % DUMPS_KEPT].number = kept.number++;
+	kept.list[kept.next++ % DUMPS_KEPT].bytes = bytes;
+	kept.bytes += bytes;
 }
