@@ -14,7 +14,7 @@
 #include "recorder/statistics.h"
 #include "unhang/recorder.h"
 
-enum { DUMPS_KEPT = 4096, HEAD_MOST = 16384, NUMBERS_MOST = 1000000 };
+enum { DUMPS_KEPT = 4096, HEAD_MOST = 16384, NUMBERS_MOST = 1000000, NOT_READ = -1 };
 
 static const char *const dtypes[UNHANG_DTYPES] = {
 	[UNHANG_FLOAT64] = "F64",         [UNHANG_FLOAT32] = "F32",
@@ -43,17 +43,22 @@ static void dump_path(uint64_t number, const char *file, char ret[PATH_MOST + 64
 		 file ? file : "");
 }
 
-static void remove_oldest(void)
+static void files_remove(uint64_t number)
 {
 	char path[PATH_MOST + 64];
 	static const char *const files[] = { "inputs.safetensors", "metadata.json", NULL };
 	for (unsigned i = 0; i < 3; i++) {
-		dump_path(kept.list[kept.first % DUMPS_KEPT].number, files[i], path);
+		dump_path(number, files[i], path);
 		if (files[i])
 			unlink(path);
 		else
 			rmdir(path);
 	}
+}
+
+static void remove_oldest(void)
+{
+	files_remove(kept.list[kept.first % DUMPS_KEPT].number);
 	kept.bytes -= kept.list[kept.first % DUMPS_KEPT].bytes;
 	kept.first++;
 }
@@ -114,33 +119,53 @@ static void head_make(struct head *h, const struct inputs *in)
 		add(h, " ");
 }
 
+/** A file that is being written. */
+struct file {
+	int fd, error;
+};
+
 static bool write_piece(void *ctx, const void *bytes, size_t n)
 {
+	struct file *f = ctx;
 	const char *p = bytes;
 	while (n) {
-		const ssize_t done = write(*(int *)ctx, p, n);
+		const ssize_t done = write(f->fd, p, n);
 		if (done < 0 && errno == EINTR)
 			continue;
-		if (done <= 0)
+		if (done <= 0) {
+			f->error = done ? errno : ENOSPC;
 			return false;
+		}
 		p += done;
 		n -= (size_t)done;
 	}
 	return true;
 }
 
-static bool write_tensors(const struct inputs *in, const char *path)
+static struct file file_make(const char *path)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return (struct file){ fd, fd < 0 ? errno : 0 };
+}
+
+static void file_end(const struct file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+}
+
+/** 0, errno of the file, or NOT_READ. */
+static int write_tensors(const struct inputs *in, const char *path)
 {
 	struct head h = { .n = 0 };
 	head_make(&h, in);
 	const uint64_t size = h.n;
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	bool good = fd >= 0 && write_piece(&fd, &size, sizeof(size)) && write_piece(&fd, h.text, h.n);
+	struct file f = file_make(path);
+	bool good = f.fd >= 0 && write_piece(&f, &size, sizeof(size)) && write_piece(&f, h.text, h.n);
 	for (size_t i = 0; good && i < in->n; i++)
-		good = input_read(&in->list[i], write_piece, &fd);
-	if (fd >= 0)
-		close(fd);
-	return good;
+		good = input_read(&in->list[i], write_piece, &f);
+	file_end(&f);
+	return good && reading_on() ? 0 : f.error ? f.error : NOT_READ;
 }
 
 /** A name from a code object may hold anything. */
@@ -154,7 +179,7 @@ static void add_text(struct head *h, const char *text)
 	add(h, "\"");
 }
 
-static bool write_metadata(const struct inputs *in, const char *path)
+static int write_metadata(const struct inputs *in, const char *path)
 {
 	struct head h = { .n = 0 };
 	add(&h, "{\"schema\":\"unhang/inputs/1\",\"pid\":%d,\"rank\":%d,\"queue\":%u,\"packet\":%llu,\"kernel\":", (int)rec.pid,
@@ -169,36 +194,46 @@ static bool write_metadata(const struct inputs *in, const char *path)
 		add(&h, "}");
 	}
 	add(&h, "]}\n");
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	const bool good = fd >= 0 && write_piece(&fd, h.text, h.n);
-	if (fd >= 0)
-		close(fd);
-	return good;
+	struct file f = file_make(path);
+	if (f.fd >= 0)
+		write_piece(&f, h.text, h.n);
+	file_end(&f);
+	return f.error;
 }
 
 /** A directory of its own. Others of this name are of an earlier job, or of another one that dumps to the same place. */
-static bool directory_make(char path[PATH_MOST + 64])
+static int directory_make(void)
 {
+	char path[PATH_MOST + 64];
 	if (mkdir(rec.settings.dumps, 0700) && errno != EEXIST)
-		return false;
-	do
+		return errno;
+	for (; kept.number < NUMBERS_MOST; kept.number++) {
 		dump_path(kept.number, NULL, path);
-	while (mkdir(path, 0700) && errno == EEXIST && kept.number++ < NUMBERS_MOST);
-	return !access(path, W_OK) && kept.number < NUMBERS_MOST;
+		if (!mkdir(path, 0700))
+			return 0;
+		if (errno != EEXIST)
+			return errno;
+	}
+	return EEXIST;
 }
 
 /** The metadata comes last: a directory that has it is whole. */
-static bool write_dump(const struct inputs *in)
+static int write_dump(const struct inputs *in)
 {
 	char path[PATH_MOST + 64];
-	if (!directory_make(path))
-		return false;
-	errno = 0; // a buffer that is gone is no error of the file's
 	dump_path(kept.number, "inputs.safetensors", path);
-	if (!write_tensors(in, path))
-		return false;
+	const int error = write_tensors(in, path);
+	if (error)
+		return error;
 	dump_path(kept.number, "metadata.json", path);
-	return reading_on() && write_metadata(in, path);
+	return write_metadata(in, path);
+}
+
+static void dump_keep(uint64_t bytes)
+{
+	kept.list[kept.next % DUMPS_KEPT].number = kept.number;
+	kept.list[kept.next++ % DUMPS_KEPT].bytes = bytes;
+	kept.bytes += bytes;
 }
 
 void inputs_dump(const struct inputs *in)
@@ -209,11 +244,17 @@ void inputs_dump(const struct inputs *in)
 		bytes += in->list[i].bytes;
 	if (!make_room(bytes))
 		return;
-	if (!write_dump(in) && errno && !told) {
-		told = true;
-		rec_line("cannot write inputs to %s: %s", rec.settings.dumps, strerror(errno));
+	int error = directory_make();
+	if (!error) {
+		error = write_dump(in);
+		if (error)
+			files_remove(kept.number);
+		else
+			dump_keep(bytes);
+		kept.number++;
 	}
-	kept.list[kept.next % DUMPS_KEPT].number = kept.number++;
-	kept.list[kept.next++ % DUMPS_KEPT].bytes = bytes;
-	kept.bytes += bytes;
+	if (error && error != NOT_READ && !told) {
+		told = true;
+		rec_line("cannot write inputs to %s: %s", rec.settings.dumps, strerror(error));
+	}
 }

@@ -7,14 +7,12 @@
 #include "recorder/inputs/inputs.h"
 
 enum {
-	LOOK_US = 20,
 	LOOKS_OFTEN = 2000, // in a row, without anything to do; then more seldom
 	LOOK_SELDOM_US = 1000,
 	STUCK_MS = 5000, // without a piece read: the file system or the GPU does not answer
 	WATCH_MS = 100,
 	STOP_S = 2,
-	MOST_PART = 8,   // of a queue's packets may be kernels that are held: each needs three
-	AHEAD_MS = 1000, // so long a program that is far ahead waits for the GPU to end one kernel
+	MOST_PART = 16, // of a queue's packets may be kernels that are held: each needs three
 };
 
 struct holding {
@@ -44,7 +42,7 @@ static struct {
 	uint64_t watched_pieces, watched_at, watched_ms; // milliseconds that nothing was read in
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
 
-static uint64_t now_ms(void)
+uint64_t now_ms(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -309,6 +307,7 @@ static uint64_t holding_now(struct holding *h) { return atomic_load(&h->held) - 
 
 bool holding_room(struct holding *h)
 {
+	static _Atomic bool told;
 	uint64_t gone = atomic_load(&h->let_go), since = 0;
 	if (h->behind)
 		h->behind = holding_now(h) > h->most / 2;
@@ -319,6 +318,8 @@ bool holding_room(struct holding *h)
 		h->behind = now - since > AHEAD_MS || reading_stuck() || atomic_load(&all.stop);
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
 	}
+	if (h->behind && !atomic_exchange(&told, true))
+		rec_line("a program is far ahead of its GPU; the buffers of some kernels are not read");
 	return !h->behind && !reading_stuck() && !atomic_load(&all.stop);
 }
 

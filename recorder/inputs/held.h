@@ -3,6 +3,12 @@
 
 #include "recorder/recorder.h"
 
+enum {
+	LOOK_US = 20,
+	AHEAD_MS = 1000, // so long a program that is far ahead waits for the GPU to come one kernel further
+};
+uint64_t now_ms(void);
+
 /** A kernel that is held back: a barrier before it counts that all earlier work has ended, a second one waits for us. */
 struct held {
 	struct held *next; // of its queue

@@ -29,6 +29,12 @@ static bool owner_is_gpu(hsa_handle agent)
 	return agent && info(agent, AGENT_INFO_DEVICE, &device) == HSA_OK && device == DEVICE_GPU;
 }
 
+/** Where the host finds what the GPU has at @address. */
+static uint64_t host_address(const struct hsa_pointer_info *info, uint64_t address)
+{
+	return info->host_base ? (uintptr_t)info->host_base + (address - (uintptr_t)info->agent_base) : address;
+}
+
 /** What the framework said of a tensor at this address. */
 static void type_of(struct input *in, uint32_t operation)
 {
@@ -111,7 +117,7 @@ bool input_read(const struct input *in, piece_fn *take, void *ctx)
 	bool good = room;
 	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
 		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
-		good = (in->on_gpu ? gpu_copy : host_copy)(room, in->address + at, n) && reading_on() && take(ctx, room, n) &&
+		good = (in->on_gpu ? gpu_copy : host_copy)(room, in->from + at, n) && reading_on() && take(ctx, room, n) &&
 		       reading_on();
 	}
 	if (!in->on_gpu)
@@ -126,7 +132,7 @@ static bool arguments_read(uint64_t address, int size, uint64_t *ret_words, size
 	if (size <= 0 || !memory_at(address, &info) || info.bytes - (address - (uintptr_t)info.agent_base) < (uint64_t)size)
 		return false;
 	if (!owner_is_gpu(info.owner))
-		return host_copy(ret_words, address, n * 8);
+		return host_copy(ret_words, host_address(&info, address), n * 8);
 	void *room = staging();
 	if (!room || !gpu_copy(room, address, n * 8))
 		return false;
@@ -145,9 +151,11 @@ void inputs_find(struct inputs *in, uint64_t arguments, int size)
 		if (!memory_at(words[i], &info))
 			continue;
 		struct input *one = &in->list[in->n++];
+		const bool on_gpu = owner_is_gpu(info.owner);
 		*one = (struct input){ .address = words[i],
+				       .from = on_gpu ? words[i] : host_address(&info, words[i]),
 				       .argument = (uint32_t)(8 * i),
-				       .on_gpu = owner_is_gpu(info.owner),
+				       .on_gpu = on_gpu,
 				       .bytes = info.bytes - (words[i] - (uintptr_t)info.agent_base) };
 		type_of(one, in->operation);
 	}

@@ -8,6 +8,7 @@ enum { INPUTS_MOST = 16 };
 /** A buffer that a kernel will use. */
 struct input {
 	uint64_t address, bytes;
+	uint64_t from;     // where the bytes are read: memory of the host may have another address there
 	uint32_t argument; // offset of the pointer among the arguments
 	uint32_t dtype;
 	bool guessed; // nobody said what type it has

@@ -5,7 +5,7 @@
 
 #include "recorder/inputs/held.h"
 
-enum { HELD_AT_ONCE = 64, BARRIER_HEADER = AQL_KIND_BARRIER_AND | 1 << 8 | 2 << 9 | 2 << 11 };
+enum { HELD_AT_ONCE = 64, AQL_SIZE = 64, BARRIER_HEADER = AQL_KIND_BARRIER_AND | 1 << 8 | 2 << 9 | 2 << 11 };
 
 static bool wanted(const uint64_t *packet)
 {
@@ -14,13 +14,21 @@ static bool wanted(const uint64_t *packet)
 
 // --- how far the GPU is ---
 
-enum { PASSING_ROUNDS = 4, NOTHING_TELLS = 1 };
+enum { PASSING_ROUNDS = 4, NOTHING_TELLS = 1, MARKS = 16, MARKS_IN_RING = 8 };
 
 /** What was handed on to the GPU, in order. Packets that have no completion signal all get the same one, which the GPU counts down by one
  * for each that has ended. */
 struct passing {
 	hsa_handle counter;
 	struct holding *holding; // NULL: nothing is held back
+	const struct amd_queue *queue;
+	struct ring {
+		hsa_handle marks; // counted down by one for each mark that the GPU has come to
+		uint64_t size, slots, nmarks;
+		uint64_t mark_at[MARKS]; // slots
+		uint64_t beyond;         // the packet that was handed on without room for it, plus one; 0: none
+		bool behind;             // the program did not wait longer
+	} ring;
 	uint64_t mask;
 	_Atomic uint64_t handed;         // packets
 	uint64_t ended, counted, looked; // of the sampler: how many have ended, how many of these the counter told of
@@ -93,6 +101,7 @@ void passing_free(struct passing *s)
 	if (s->holding)
 		holding_free(s->holding);
 	signal_end(s->counter);
+	signal_end(s->ring.marks);
 	free(s);
 }
 
@@ -103,13 +112,72 @@ static struct passing *passing_new(const struct queue_state *q)
 	if (!s)
 		return NULL;
 	s->mask = rows - 1;
+	s->queue = q->queue;
+	s->ring.size = q->size;
 	s->counter = signal_new(0, q->agent);
-	if (s->counter) {
+	s->ring.marks = signal_new(0, q->agent);
+	if (s->counter && s->ring.marks) {
 		s->holding = holding_new(q->agent, q->size, q->id);
 		return s;
 	}
-	free(s);
+	passing_free(s);
 	return NULL;
+}
+
+// --- room in the GPU's ring ---
+
+/** The mark behind which nothing is left to the GPU, as a slot. */
+static uint64_t ring_taken(const struct ring *r)
+{
+	int64_t (*load)(hsa_handle) = (int64_t(*)(hsa_handle))next.core[CORE_SIGNAL_LOAD_SCACQUIRE];
+	const uint64_t marks = (uint64_t)-load(r->marks);
+	return marks ? r->mark_at[(marks - 1) % MARKS] + 1 : 0;
+}
+
+/** Whether @n packets fit. The runtime puts one of its own there at times. */
+static bool ring_has(const struct ring *r, uint64_t n)
+{
+	enum { SPARE = 4 };
+	return r->slots + n + SPARE <= ring_taken(r) + r->size;
+}
+
+/** Waits for room for @n packets: older runtimes abort the program, or lose the rest, when two packets do not fit that one doorbell told of.
+ * A program that is so far ahead would wait by itself. But the GPU may be waiting for the program: then one packet may go, and the
+ * runtime keeps it. The queue's own index says whether its doorbell has returned since. */
+static void ring_wait(struct passing *s, uint64_t n, uint64_t index)
+{
+	struct ring *r = &s->ring;
+	uint64_t taken = 0, since = 0;
+	n = n < r->size / 2 ? n : r->size / 2;
+	while (!ring_has(r, n)) {
+		const uint64_t now = now_ms(), taken_now = ring_taken(r);
+		const bool same_doorbell =
+			r->beyond && (int64_t)(__atomic_load_n(&s->queue->read_index, __ATOMIC_ACQUIRE) - r->beyond) < 0;
+		since = since && taken == taken_now ? since : now;
+		taken = taken_now;
+		r->behind |= now - since > AHEAD_MS;
+		if (r->behind && !same_doorbell) {
+			r->beyond = index + 1;
+			return;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
+	}
+	r->behind = false;
+	r->beyond = 0;
+}
+
+/** A packet that waits for nothing, so that the GPU comes to it when it has taken those before it. Returns how many were put. */
+static size_t mark_put(struct ring *r, uint64_t *to)
+{
+	int64_t (*load)(hsa_handle) = (int64_t(*)(hsa_handle))next.core[CORE_SIGNAL_LOAD_SCACQUIRE];
+	const uint64_t last = r->nmarks ? r->mark_at[(r->nmarks - 1) % MARKS] : 0;
+	if (r->slots - last < r->size / MARKS_IN_RING || r->nmarks + (uint64_t)load(r->marks) >= MARKS)
+		return 0;
+	memset(to, 0, AQL_SIZE);
+	to[0] = AQL_KIND_BARRIER_AND;
+	to[7] = r->marks;
+	r->mark_at[r->nmarks++ % MARKS] = r->slots;
+	return 1;
 }
 
 // --- packets on their way ---
@@ -122,10 +190,10 @@ struct batch {
 	size_t nheld;
 };
 
-/** The packets with two barriers before each kernel that is held. Returns how many packets that are. */
+/** The packets, a mark where one is due, and two barriers before each kernel that is held. Returns how many packets that are. */
 static size_t packets_make(uint64_t (*to)[8], const struct batch *b, struct passing *passing)
 {
-	size_t out = 0;
+	size_t out = mark_put(&passing->ring, to[0]);
 	const struct held *h = b->held;
 	for (uint64_t i = 0; i < b->n; i++) {
 		if (h && h->packet == b->index + i) {
@@ -138,6 +206,7 @@ static size_t packets_make(uint64_t (*to)[8], const struct batch *b, struct pass
 		memcpy(to[out], b->packets[i], sizeof(to[0]));
 		to[out++][7] = pass(passing, b->packets[i], b->index + i);
 	}
+	passing->ring.slots += out;
 	return out;
 }
 
@@ -156,13 +225,14 @@ static void held_find(struct batch *b, struct holding *h)
 }
 
 /** Without memory for more packets, these go as they are. */
-static void hand_on_bare(const struct batch *b, packet_writer_fn *write)
+static void hand_on_bare(struct passing *s, const struct batch *b, packet_writer_fn *write)
 {
 	for (struct held *k = b->held; k;) {
 		struct held *after = k->next;
 		held_free(k);
 		k = after;
 	}
+	s->ring.slots += b->n;
 	write(b->packets, b->n);
 }
 
@@ -173,15 +243,16 @@ static void intercepted(const void *packets, uint64_t n, uint64_t index, void *d
 	_Alignas(CACHE_LINE) uint64_t few[FEW][8] = { { 0 } };
 	struct passing *s = data;
 	struct batch b = { .packets = packets, .n = n, .index = index };
+	ring_wait(s, 1 + 3 * n, index);
 	if (s->holding && rec_level() >= LEVEL_STATISTICS)
 		held_find(&b, s->holding);
-	const size_t most = n + 2 * b.nheld;
+	const size_t most = 1 + n + 2 * b.nheld;
 	uint64_t(*room)[8] = most <= FEW ? few : aligned_alloc(CACHE_LINE, most * sizeof(few[0]));
 	if (room) {
 		write(room, packets_make(room, &b, s));
 		holding_add(s->holding, b.held);
 	} else {
-		hand_on_bare(&b, write);
+		hand_on_bare(s, &b, write);
 	}
 	if (room != few)
 		free(room);
