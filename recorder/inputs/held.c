@@ -318,7 +318,7 @@ bool holding_room(struct holding *h)
 		h->behind = now - since > AHEAD_MS || reading_stuck() || atomic_load(&all.stop);
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
 	}
-	if (h->behind && !atomic_exchange(&told, true))
+	if (h->behind && !atomic_load(&all.stop) && !reading_stuck() && !atomic_exchange(&told, true))
 		rec_line("a program is far ahead of its GPU; the buffers of some kernels are not read");
 	return !h->behind && !reading_stuck() && !atomic_load(&all.stop);
 }
