@@ -32,8 +32,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t more, done;
 	pthread_t thread;
-	bool runs, lost;
-	_Atomic bool stop;
+	_Atomic bool runs, lost, stop;
 	struct holding *first;
 	const struct holding *reading; // the queue whose kernel is being read; NULL: none
 	_Atomic bool late;             // it was let go meanwhile
@@ -266,9 +265,12 @@ void reading_stop(void)
 	until = in_seconds(STOP_S);
 	all.lost = pthread_timedjoin_np(all.thread, NULL, &until);
 	all.runs = false;
-	all.first = NULL; // what is left belongs to queues that the runtime ends itself
 	if (!all.lost)
 		staging_end();
+	if (pthread_mutex_timedlock(&all.lock, &until))
+		return;
+	all.first = NULL; // what is left belongs to queues that the runtime ends itself
+	pthread_mutex_unlock(&all.lock);
 }
 
 /** The program exits without having shut the runtime down. */

@@ -30,11 +30,13 @@ struct passing {
 		bool behind;             // the program did not wait longer
 	} ring;
 	uint64_t mask;
-	_Atomic uint64_t handed;         // packets
-	uint64_t ended, counted, looked; // of the sampler: how many have ended, how many of these the counter told of
+	_Atomic uint64_t handed; // packets
+	uint64_t counters;       // of these have the counter
+	uint64_t ended, looked;  // of the sampler: how many have ended
 	struct passed {
-		uint64_t id;
-		hsa_handle own; // its own completion signal; 0: it has the counter, NOTHING_TELLS: neither
+		_Atomic uint64_t id;
+		_Atomic hsa_handle own;    // its own completion signal; 0: it has the counter, NOTHING_TELLS: neither
+		_Atomic uint64_t counters; // with the counter up to here, itself among them
 	} list[];
 };
 
@@ -43,49 +45,60 @@ static hsa_handle pass(struct passing *s, const uint64_t *packet, uint64_t id)
 {
 	const unsigned kind = packet[0] & 0xff;
 	const bool tells = kind == AQL_KIND_DISPATCH || kind == AQL_KIND_BARRIER_AND || kind == AQL_KIND_BARRIER_OR;
+	const bool counts = tells && !packet[7];
 	const uint64_t at = atomic_load_explicit(&s->handed, memory_order_relaxed);
-	s->list[at & s->mask] = (struct passed){ id, tells ? packet[7] : NOTHING_TELLS };
+	struct passed *p = &s->list[at & s->mask];
+	s->counters += counts;
+	atomic_store_explicit(&p->id, id, memory_order_relaxed);
+	atomic_store_explicit(&p->own, tells ? packet[7] : NOTHING_TELLS, memory_order_relaxed);
+	atomic_store_explicit(&p->counters, s->counters, memory_order_relaxed);
 	atomic_store_explicit(&s->handed, at + 1, memory_order_release);
-	return tells && !packet[7] ? s->counter : packet[7];
+	return counts ? s->counter : packet[7];
 }
 
 /** Programs use a signal again when it has fired: then a later packet has it, and it does not say so any more. */
-static bool used_again(const struct passing *s, uint64_t handed)
+static bool used_again(const struct passing *s, uint64_t handed, hsa_handle own)
 {
-	const hsa_handle own = s->list[s->ended & s->mask].own;
 	for (uint64_t at = handed; at-- != s->ended + 1;)
-		if (s->list[at & s->mask].own == own)
+		if (atomic_load_explicit(&s->list[at & s->mask].own, memory_order_relaxed) == own)
 			return true;
 	return false;
 }
 
-/** Whether the first packet of which it is not known yet has ended. A later one that has ended did so behind it. */
+/** Whether the first packet of which it is not known yet has ended. A later one that has ended did so behind it. @done: so many that have
+ * the counter have ended. */
 static bool passed(struct passing *s, uint64_t handed, uint64_t done)
 {
-	const hsa_handle own = s->list[s->ended & s->mask].own;
+	const struct passed *p = &s->list[s->ended & s->mask];
+	const hsa_handle own = atomic_load_explicit(&p->own, memory_order_relaxed);
+	const uint64_t counters = atomic_load_explicit(&p->counters, memory_order_relaxed);
 	int64_t value;
 	if (!own)
-		return s->counted != done && ++s->counted;
-	if (own == NOTHING_TELLS || s->counted != done || (signal_value(own, &value) && value <= 0))
+		return done >= counters;
+	if (own == NOTHING_TELLS || done > counters || (signal_value(own, &value) && value <= 0))
 		return true;
 	if (s->looked == handed)
 		return false;
 	s->looked = handed;
-	return used_again(s, handed);
+	return used_again(s, handed, own);
 }
 
+/** Where many small packets were handed on since the last look, the first are overwritten: those have ended, or there were no room. */
 uint64_t intercept_read(struct queue_state *q, uint64_t read)
 {
 	struct passing *s = q->passing;
 	int64_t value;
 	if (!s || !signal_value(s->counter, &value))
 		return read;
-	const uint64_t handed = atomic_load_explicit(&s->handed, memory_order_acquire);
-	if (handed - s->ended > s->mask + 1)
-		return read; // more than fit into both queues: the order was lost
+	const uint64_t handed = atomic_load_explicit(&s->handed, memory_order_acquire), half = (s->mask + 1) / 2;
+	if (handed - s->ended > half)
+		s->ended = handed - half;
 	while (s->ended != handed && passed(s, handed, (uint64_t)-value))
 		s->ended++;
-	return s->ended == handed ? read : s->list[s->ended & s->mask].id;
+	const uint64_t id = atomic_load_explicit(&s->list[s->ended & s->mask].id, memory_order_relaxed);
+	// Who hands packets on does not wait for this look.
+	const bool overwritten = atomic_load_explicit(&s->handed, memory_order_acquire) - s->ended > s->mask;
+	return s->ended == handed || overwritten ? read : id;
 }
 
 void passing_end(struct passing *s)

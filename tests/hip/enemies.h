@@ -150,7 +150,7 @@ static void freed_early(const char *code, unsigned times)
 	enemy e(code);
 	for (unsigned i = 0; i < times; i++) {
 		hsa_signal_t done = e.signal();
-		char *unused = e.device(1 << 20);
+		char *unused = e.device(8 << 20); // smaller ones the runtime keeps for itself
 		e.launch(e.queue, i, unused, 0, done);
 		usleep(5000);
 		hsa_amd_memory_pool_free(unused);
