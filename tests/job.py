@@ -322,8 +322,34 @@ def test_ranks(t, j):
     job.communicate()
     done = j.run(["true"], "--state-dir", state, env={**slurm, "SLURM_RESTART_COUNT": "1"})
     t.same([(x["number"], x["ended"]) for x in done.report["tries"]], [(1, "killed"), (2, "no-launch")], "also with one that was killed with its unhang")
+    test_names(t, j)
     mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
     t.same([str(g) for m in mounts if m[m.index("-") + 1] == "cgroup2" for g in pathlib.Path(m[4]).glob(f"**/unhang-slurm-79-{job.pid}-*")], [], "of which no control group is left")
+
+
+def test_names(t, j):
+    """A job's number comes again: torchrun's is `none` unless somebody names it, and one Slurm job may have several steps and runs."""
+    state = j.unhang.directory / "names"
+    def ids(command, *envs):
+        return [(r["id"], len(r["tries"])) for env in envs for r in [j.run(command, "--state-dir", state, env=env).report]]
+    torchrun = {"RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "100", "TORCHELASTIC_RESTART_COUNT": "0"}
+    again = {**torchrun, "TORCHELASTIC_RESTART_COUNT": "1"}
+    t.same(ids(["false"], torchrun, again), [("torchrun-100-rank1", 1), ("torchrun-100-rank1", 2)], "a rank that torchrun starts again goes on with its tries")
+    t.same(ids(["false"], torchrun, again), [("torchrun-100-rank1-2", 1), ("torchrun-100-rank1-2", 2)], "the next job with this number is another one")
+    other = subprocess.run(["sh", "-c", '"$@"; exit', "sh", *j.arguments("--state-dir", state), "--", "false"], env={**j.unhang.environment, **again}, capture_output=True, timeout=PATIENCE)
+    t.same((other.returncode, j.report()["id"], len(j.report()["tries"])), (1, "torchrun-100-rank1-3", 1), "so is the job of another launcher, though its ranks were started again")
+    nameless = j.run(["true"], "--state-dir", state, env={**torchrun, "TORCHELASTIC_RUN_ID": "none"}).report
+    t.ok(nameless["job"] is None and re.fullmatch(rf"torchrun-{os.getpid()}-\d+-rank1", nameless["id"]), "one without a name is called by its launcher's process", nameless["id"])
+    t.same(j.run(["true"], env={**torchrun, "TORCHELASTIC_RUN_ID": "none", "SLURM_JOB_ID": "80"}).report["job"], "80", "or by its Slurm job")
+    step = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "81"}
+    t.same(ids(["false"], {**step, "SLURM_STEP_ID": "0"}, {**step, "SLURM_STEP_ID": "1"}, {**step, "SLURM_STEP_ID": "0", "SLURM_RESTART_COUNT": "1"}),
+           [("slurm-81-0-rank0", 1), ("slurm-81-1-rank0", 1), ("slurm-81-0-rank0", 2)], "steps of a Slurm job are told apart, also when it was put back into the queue")
+    batch, requeued = {"SLURM_JOB_ID": "82"}, {"SLURM_JOB_ID": "82", "SLURM_RESTART_COUNT": "1"}
+    t.same(ids(["false"], batch, batch, requeued, requeued), [("slurm-82", 1), ("slurm-82-2", 1), ("slurm-82", 2), ("slurm-82-2", 2)], "and so are runs of one batch script")
+    living = subprocess.Popen([*j.arguments("--state-dir", state), "--", *shell("echo; read x")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**j.unhang.environment, "SLURM_JOB_ID": "83"})
+    living.stdout.readline()
+    t.same(ids(["true"], {"SLURM_JOB_ID": "83", "SLURM_RESTART_COUNT": "1"}), [("slurm-83-2", 1)], "of a run that lives, nobody else takes the directory")
+    living.communicate(b"x\n", timeout=PATIENCE)
 
 
 def test_killed(t, j):

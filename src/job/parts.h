@@ -270,6 +270,7 @@ void disk_save(const struct supervisor *s);
 struct uh_error *disk_begin(struct supervisor *s);
 /** Removes the files of a directory. */
 void directory_empty(const char *path);
+#define BUNDLE_MARK ".bundle" // how the name of a file ends that says: a rank of this node saves
 /** Whether this process is the first of its job on this node to save a bundle. */
 bool disk_first_of_node(const struct supervisor *s, struct job_try *t);
 /** The run in a directory, and its tries behind it. */
