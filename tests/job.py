@@ -327,6 +327,34 @@ def test_ranks(t, j):
     t.same([str(g) for m in mounts if m[m.index("-") + 1] == "cgroup2" for g in pathlib.Path(m[4]).glob(f"**/unhang-slurm-79-{job.pid}-*")], [], "of which no control group is left")
 
 
+# Ranks as recorders leave them: RANK STATE SECONDS..., where state 1 is of one that crashed or was killed, 2 of one that ended by itself.
+RECORDED = r"""
+import os, struct, sys
+for i, one in enumerate(sys.argv[1:]):
+    rank, state, ms = map(int, one.split())
+    clock = lambda at: struct.pack("<QQQ", 10**12 + at * 10**6, 10**18 + at * 10**6, 10**12 + at * 10**6)
+    head = b"UNHANGRC" + struct.pack("<IIIIiIIIII", 1, 32768, state, 100000 + i, rank, 0, 1, 3, 1, 0) + clock(0) + struct.pack("<QII", 10**9, 1, 0) + clock(0) + clock(ms)
+    with open(os.path.dirname(os.environ["UNHANG_RECORDING"]) + f"/{i}.recording", "wb") as f: f.write(head.ljust(32768, b"\0"))
+sys.exit(1)
+"""
+
+
+def test_first(t, j):
+    """Of several ranks the one that ended first, by the last signs of life in their recordings."""
+    program = j.unhang.write("recorded.py", RECORDED)
+    for name, ranks, rank, said in (
+            ("one crashed, and the launcher killed the others", ["0 1 9000", "1 1 4000", "2 1 9001"], 1, " Rank 1 was the first to end: it crashed or was killed."),
+            ("one ended by itself", ["0 1 9000", "1 2 4000", "2 1 9001"], 1, " Rank 1 was the first to end, without a crash."),
+            ("one crashed after another had ended", ["0 2 3000", "1 1 4000", "2 2 5000"], None,
+             " Rank 0 was the first to end, without a crash; rank 1 was the first that crashed or was killed, 1.0 s later."),
+            ("two had done their part at the same time before", ["0 2 3000", "1 1 4000", "2 2 3001"], 1, " Rank 1 was the first that crashed or was killed."),
+            ("all at the same time", ["0 1 3000", "1 1 3050", "2 1 3099"], None, ""),
+            ("a rank ends with its last process", ["0 2 1000", "0 1 9000", "1 1 4000"], 1, " Rank 1 was the first to end: it crashed or was killed."),
+            ("one rank only", ["0 2 1000", "0 1 9000"], None, ""), ("no ranks", ["-1 2 1000", "-1 1 9000"], None, "")):
+        x = j.run([sys.executable, program, *ranks]).report["tries"][0]
+        t.same((x["rank"], x["because"]), (rank, "It ended by itself with status 1." + said), f"{name}: who was first")
+
+
 def test_names(t, j):
     """A job's number comes again: torchrun's is `none` unless somebody names it, and one Slurm job may have several steps and runs."""
     state = j.unhang.directory / "names"
@@ -520,7 +548,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_refused, test_output, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_killed, test_hangup, *without):
+    for test in (test_status, test_refused, test_output, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 
