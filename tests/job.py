@@ -105,6 +105,9 @@ def test_refused(t, j):
     for env, path in (({}, f"{prefix}/share/unhang/python"), ({"PYTHONPATH": "/own"}, f"{prefix}/share/unhang/python:/own"), ({"UNHANG_TORCH": "off", "PYTHONPATH": "/own"}, "/own")):
         done = subprocess.run([installed, *j.arguments("--quiet")[1:], "--", "printenv", "PYTHONPATH"], env={**j.unhang.environment, **env}, capture_output=True, timeout=PATIENCE)
         t.same(done.stdout.decode().strip(), path, f"PYTHONPATH with {env or 'nothing'}")
+    (prefix / "bin" / "libunhang-recorder.so").unlink()
+    done = subprocess.run([installed, *j.arguments()[1:], "--", "false"], env=j.unhang.environment, capture_output=True, timeout=PATIENCE)
+    t.ok(b"The job was not recorded" in done.stderr or j.report()["recorder"], "an unhang without its recorder says so", done.stderr)
     profile = j.unhang.write("profile.sh", "# unhang profile x\nexport HSA_A='1 2'\n")
     done = j.run(["printenv", "HSA_A"], "--profile", profile)
     t.same(done.stdout, b"1 2\n", "a profile's variables arrive")
@@ -303,6 +306,8 @@ def test_ranks(t, j):
     t.ok(done.returncode == tap.CANNOT and b"rank 5 of 8" in done.stderr and done.stderr.count(b"\n") == 1, "a rank refuses --restart", done.stderr)
     done = j.run(["true"], env=rank)
     t.same([done.report[key] for key in ("launcher", "rank", "world", "job", "id")], ["torchrun", 5, 8, "abc/../d", "torchrun-abc____d-rank5"], "torchrun's rank")
+    done = j.run(["false"], env=rank)
+    t.ok(b"Try 1, level 1, rank 5 of 8: " in done.stderr and b"--restart N, around the launcher." in b" ".join(done.stderr.split()), "its report says which rank it is, and who may restart", done.stderr)
     for env, found in (({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_NAMESPACE": "91"}, ["mpi", 3, 4, "91"]), ({"PMI_RANK": "1", "PMI_SIZE": "2"}, ["mpi", 1, 2, None]),
                        ({"SLURM_PROCID": "6", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}, ["slurm", 6, 8, "77"]),
                        ({"RANK": "2", "WORLD_SIZE": "4", "RAY_JOB_ID": "01000000"}, ["ray", 2, 4, "01000000"])):
