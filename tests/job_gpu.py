@@ -213,6 +213,7 @@ def test_habits(t, j):
     status, x, _ = end(silent)
     t.same((status, x["ended"], x["packets"] > 0, x["decision"]["row"]), (143, "silent", True, "gpu-first"), "one that says nothing is ended; it was on the GPU, so that the next try would record more")
     time.sleep(max(0, 9 - (time.monotonic() - begun)))
+    hung[0].send_signal(signal.SIGCONT)  # as Slurm does before it ends a job, though nobody was stopped
     hung[0].send_signal(signal.SIGINT)
     status, x, _ = end(hung)
     t.same((status, x["ended"], x["kernel"], x["launch"], bool(x["bundle"])), (130, "stopped", "saxpy(float const*, float*, float, int)", 4, True),

@@ -172,8 +172,9 @@ struct supervisor {
 	int64_t delay_ms;           // before the next try
 	int asked;                  // the signal by which somebody wants us to end; 0
 	int64_t asked_at;
-	bool missing; // the command could not be started
-	bool shows;   // a progress line is on the terminal
+	int64_t passed; // when the loop last went round
+	bool missing;   // the command could not be started
+	bool shows;     // a progress line is on the terminal
 };
 
 /** Why the supervisor ends a try. */
