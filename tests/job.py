@@ -69,6 +69,8 @@ def test_status(t, j):
         t.ok(done.returncode == status and done.stderr.count(b"\n") == 1, f"{command[0]}: {status}, as a shell has it", done.stderr)
     done = j.run(shell("exit 3"), "--level", "0")
     t.same((done.returncode, done.report["tries"][0]["packets"], done.report["wrong"]), (3, None, []), "without the recorder nothing is said of launches")
+    done = j.run(shell("ulimit -c; echo cores ${HSA_COREDUMP_PATTERN:-none} $UNHANG_CORE $UNHANG_CORE_BYTES"), "--cores", "off")
+    t.same(done.stdout, b"0\ncores none 0\n", "--cores off lets nobody write a core")
     done = j.run(shell("exit 0"), "--quiet")
     t.same((done.returncode, done.stderr), (0, b""), "--quiet writes nothing")
     done = j.run(shell("exit 5"), "--json")

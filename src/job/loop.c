@@ -400,6 +400,10 @@ static void take_saved(struct supervisor *s, struct job_try *a)
 		return;
 	}
 	a->held = false;
+	if (!votes_held(&a->votes) && !a->told->lacking.n)
+		a->told->lacking =
+			S("To save the evidence took longer than the process could be held: some of it was saved without "
+			  "the process.");
 	a->studied = a->told->diagnosis.n; // else there is another try when the job is gone
 	votes_release(&a->votes);
 	a->votes.moved = now_ms();
