@@ -21,11 +21,15 @@ struct suspect {
 	double time;                   // seconds since 1970
 };
 
+/** What was launched after the last look at the queue may have ended before the process did: nobody knows. */
 static const struct recorded_packet *running(const struct recorded_queue *q)
 {
-	for (size_t i = 0; i < q->n; i++)
-		if (q->packets[i].kind == PACKET_DISPATCH && q->packets[i].progress == PROGRESS_RUNNING)
-			return &q->packets[i];
+	for (size_t i = 0; i < q->n; i++) {
+		const struct recorded_packet *p = &q->packets[i];
+		if (p->kind == PACKET_DISPATCH && p->progress == PROGRESS_RUNNING &&
+		    (q->fresh || p->raw.time <= q->head.sampled))
+			return p;
+	}
 	return NULL;
 }
 
