@@ -121,10 +121,24 @@ static void look_back(struct supervisor *s, struct supervisor *other, struct run
 	last->because = arena_printf(s->arena, STR_FMT " " STR_FMT, STR_ARG(last->because), STR_ARG(left));
 }
 
+/** It was killed between the end of its job and its report. Only what the status leaves open is the recordings' to say. */
+static void study_ended(struct supervisor *s, struct supervisor *other, struct run_try *last)
+{
+	const struct str ended = last->ended, because = last->because;
+	study_left(s, other, last);
+	if (str_is(ended, "exit") || str_is(ended, "signal"))
+		return;
+	last->ended = ended;
+	last->because = because;
+}
+
 void left_complete(struct supervisor *s, struct supervisor *other)
 {
 	const struct run_told *r = other->run;
 	struct run_try *last = other->tries.len ? other->tries.data[other->tries.len - 1] : NULL;
+	const bool here = str_eq(r->host, s->run->host) && str_eq(r->boot_id, s->run->boot_id);
+	if (last && last->ended.n && here)
+		study_ended(s, other, last);
 	if (!last || last->ended.n)
 		return;
 	last->ended = S("killed");
