@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 
+import emulated
 import kfd
 import tap
 
@@ -157,6 +159,66 @@ def test_core(t, r):
         found = json.loads(r.unhang.run("explain", "--json", r.where / f"{job.pid}.recording", *what).stdout)["incidents"]
         t.ok(len(found) == 1 and len(found[0]["ranks"]) <= 1 and "copy" in found[0]["cause"]["title"] and "past the end of a buffer" in found[0]["cause"]["title"],
              f"one fault of one process, told by {len(what) + 1} sources", found)
+
+
+# Runs a program under the recorder beside unhang watch: it stops itself, and goes on to its fault when the watch was announced in its recording.
+WATCHED = """
+import os, signal, struct, subprocess, sys, time
+watch, program, where, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+watching = subprocess.Popen([watch, "watch", "--state-dir", where + "/state", "--run-dir", where + "/run"], stdout=open(where + "/out", "a"))
+job = subprocess.Popen([program, "series", "1", ",", "stop", ",", "series", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def announced():
+    name = os.environ["UNHANG_RECORDING"].replace("%p", str(job.pid))
+    try:
+        return struct.unpack_from("<I", open(name, "rb").read(at + 4), at)[0] == 0xffffffff
+    except (OSError, struct.error):
+        return False
+until = time.monotonic() + 60
+while not announced() and time.monotonic() < until:
+    time.sleep(0.05)
+print("announced", announced())
+while open(f"/proc/{job.pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
+    time.sleep(0.05)
+job.send_signal(signal.SIGCONT)
+print("status", job.wait(), "pid", job.pid)
+until = time.monotonic() + 60
+while " explained: " not in open(where + "/out").read() and time.monotonic() < until:
+    time.sleep(0.05)
+watching.terminate()
+watching.wait()
+"""
+SUPERVISOR_AT = 1088  # of the word in the head
+
+
+def test_watched(t, r):
+    """A fault is held for unhang watch, which saves the evidence while the process exists, and lets it go."""
+    if not emulated.possible(r.unhang) or os.getuid() or not str(r.where).startswith("/dev/shm/"):
+        t.skip("a fault beside unhang watch", "no machine can be emulated here")
+        return
+    environment, r.unhang.environment = r.unhang.environment, r.environment("")
+    del r.unhang.environment["UNHANG_KFD"]
+    # Of a page fault the kernel's log tells too; of an error of the queue only the recorder does.
+    watched(t, r, "fault kernel fill launch 2 at 0x7f0000123000", "used unmapped memory")
+    watched(t, r, "exception kernel fill launch 2 illegal-instruction", "hit an instruction that this GPU does not have")
+    r.unhang.environment = environment
+
+
+def watched(t, r, what, title):
+    scenario = r.unhang.write("held.scenario", kfd.SCENARIO.format(what))
+    script = r.unhang.write("watched.py", WATCHED)
+    for _ in range(5):  # half a second for an answer may be too short on a machine that is busy with other tests
+        top = pathlib.Path(tempfile.mkdtemp(dir=r.unhang.directory))
+        done = r.unhang.run("emulate", scenario, "--", sys.executable, script, r.unhang.binary, r.programs.program, top, str(SUPERVISOR_AT), timeout=300)
+        pid = re.search(rb"announced True\nstatus -6 pid (\d+)\n", done.stdout)
+        held = (r.read(int(pid[1])) or {}).get("hold") if pid else None
+        if not held or held["state"] == "released":
+            break
+    t.same((held or {}).get("state"), "released", "a fault is held for the watch, which lets the program go")
+    bundles = list(top.glob("state/incidents/*/bundle.tar.zst"))
+    saved = [subprocess.run(["tar", "-xOf", b, "answers/processes"], capture_output=True).stdout for b in bundles]
+    t.ok(len(saved) == 1 and r.programs.program.name.encode() in saved[0], "its process is in the bundle", (done.stdout, done.stderr, (top / "out").read_text()))
+    told = (top / "out").read_text()
+    t.ok(told.count(" opened: ") == 1 and re.search(f" explained: .*fill.*{title}|{title}.*fill", told), "and it is one incident, which names the kernel", told)
 
 
 def test_allocation(t, r):
@@ -391,6 +453,7 @@ def main():
         test_hang_behind(t, r)
         test_fault(t, r)
         test_core(t, r)
+        test_watched(t, r)
         test_allocation(t, r)
         test_closed(t, r)
         test_vram(t, r)
