@@ -70,6 +70,19 @@ def ring_timeout(time, ring="gfx_0.0.0", signaled=1000, emitted=1002, process="g
 
 # name: log, and what must be said. A role of an event stands for all events of this kind.
 CASES = {
+    "video engine that does not start": dict(log="""
+15.7 %uvd_v6_0_start UVD not responding, trying to reset the VCPU!!!
+24.9 %uvd_v6_0_start UVD not responding, giving up!!!""", cls="video-engine-timeout", facts=dict(ip_block="UVD")),
+    "video engine that does not start, numbered": dict(log="8.0 @ VCN[1] is not responding, giving up!!!", cls="video-engine-timeout", facts=dict(ip_block="VCN[1]")),
+    "card that does not wake up": dict(log="""
+900.0 amdgpu 0000:03:00.0: not ready 1023ms after resume; waiting
+965.0 amdgpu 0000:03:00.0: not ready 65535ms after resume; giving up""", cls="gpu-off-bus", facts=dict(woke="no")),
+    "a reset that began before the log and failed": dict(log="""
+649.9 [drm] VRAM is lost due to GPU reset!
+650.1 %psp_hw_start PSP create ring failed!
+650.2 %amdgpu_device_fw_loading resume of IP block <psp> failed -62
+650.3 @ GPU reset(1) failed
+659.3 amdgpu: qcm fence wait loop timeout expired""", cls="gpu-reset-failed", facts=dict(reset_outcome="failed")),
     "graphics ring, reset": dict(
         log=ring_timeout(100.5) + reset(100.6), cls="gfx-ring-timeout", do="restart-session", fault="unknown",
         facts=dict(ring="gfx_0.0.0", seq_signaled=1000, seq_emitted=1002, process="game.exe", pid=900, reset_method="MODE1",
