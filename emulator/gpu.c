@@ -267,6 +267,7 @@ static const struct emu_statement statements[] = {
 	{ "family", read_family },
 	{ "ip", read_ip },
 	{ "shaders", read_shaders },
+	{ "harvested", emu_harvested_read },
 	{ "card", read_card },
 	{ "render", read_render },
 	{ "partition", read_partition },
@@ -432,6 +433,7 @@ void emu_gpu_free(struct emu_gpu *g)
 	vec_free(&g->iomem.list);
 	vec_free(&g->maps);
 	vec_free(&g->waves);
+	vec_free(&g->harvested);
 	vec_free(&g->places);
 	text_free(&g->devcoredump);
 	free(g->slots);

@@ -14,16 +14,17 @@ static struct str properties(struct server *s, const struct seat *seat)
 		domain = bus = device = function = 0;
 	const unsigned *v = seat->gc ? seat->gc->version : (unsigned[3]){ 0 };
 	unsigned xccs = x->xccs ? x->xccs : 1;
+	const unsigned simds = seat->gc_major >= 10 ? (f->simds_per_cu + 1) / 2 : f->simds_per_cu; // two CUs are a WGP
 	return arena_printf(&s->arena,
 			    "cpu_cores_count 0\nsimd_count %u\nmem_banks_count 1\ncaches_count 0\nio_links_count 1\n"
 			    "cpu_core_id_base 0\nsimd_id_base 2147487744\nmax_waves_per_simd %u\nlds_size_in_kb 64\n"
 			    "wave_front_size %u\narray_count %u\nsimd_arrays_per_engine %u\ncu_per_simd_array %u\n"
 			    "simd_per_cu %u\nnum_xcc %u\ngfx_target_version %u\nvendor_id %u\ndevice_id %u\nlocation_id %u\n"
 			    "domain %u\ndrm_render_minor %d\nunique_id 0\n",
-			    xccs * x->ses * x->shs_per_se * x->cus_per_sh * f->simds_per_cu, f->slots_per_simd,
-			    seat->gc_major >= 10 ? 32 : 64, xccs * x->ses * x->shs_per_se, x->shs_per_se, x->cus_per_sh,
-			    f->simds_per_cu, xccs, v[0] * 10000 + v[1] * 100 + v[2], f->vendor, f->device,
-			    bus << 8 | device << 3 | function, domain, f->render);
+			    emu_active_cus(seat->gpu) * simds, f->slots_per_simd, seat->gc_major >= 10 ? 32 : 64,
+			    xccs * x->ses * x->shs_per_se, x->shs_per_se, x->cus_per_sh, simds, xccs,
+			    v[0] * 10000 + v[1] * 100 + v[2], f->vendor, f->device, bus << 8 | device << 3 | function, domain,
+			    f->render);
 }
 
 void build_kfd_queue(struct server *s, struct node *queues, const struct emu_queue *q)

@@ -162,6 +162,12 @@ struct emu_wave_part {
 	unsigned shift; // of the value
 };
 
+/** Units that were switched off in the factory. */
+struct emu_harvested {
+	int place[6]; // as those of waves
+	bool silent;  // it answers as one without a wave
+};
+
 struct emu_waves {
 	int place[6]; // xcc, se, sh, cu, simd, slot; -1: any
 	size_t n;
@@ -214,6 +220,7 @@ struct emu_gpu {
 	struct wave_words wave_words;
 	bool waves_known;
 	struct emu_wave_part place_parts[6];
+	VEC(struct emu_harvested) harvested;
 	VEC(struct emu_waves) waves;
 	uint32_t *slots; // index + 1 into places
 	VEC(struct emu_wave_place) places;
@@ -240,6 +247,9 @@ bool emu_sysfs_read(struct cursor *c, void *gpu);
 bool emu_debugfs_read(struct cursor *c, void *gpu);
 bool emu_file_read(struct cursor *c, void *gpu);
 bool emu_devcoredump_read(struct cursor *c, void *gpu);
+/** How many of its CUs are there. */
+unsigned emu_active_cus(const struct emu_gpu *g);
+bool emu_harvested_read(struct cursor *c, void *gpu);
 bool emu_waves_read(struct cursor *c, void *gpu);
 /** Gives waves their slots. */
 bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g);

@@ -95,7 +95,7 @@ static const char *const places[][2] = { [XCC] = { "xcc" },      [SE] = { "se" }
 
 enum taken { NOT_TAKEN, TAKEN, WRONG };
 
-static enum taken take_place(struct cursor *c, struct emu_waves *w, struct str key)
+static enum taken take_place(struct cursor *c, int place[static PLACES], struct str key)
 {
 	for (size_t i = 0; i < PLACES; i++)
 		for (size_t n = 0; n < 2; n++)
@@ -103,7 +103,7 @@ static enum taken take_place(struct cursor *c, struct emu_waves *w, struct str k
 				unsigned v;
 				if (!cursor_unsigned(c, places[i][n], 1023, &v))
 					return WRONG;
-				w->place[i] = (int)v;
+				place[i] = (int)v;
 				return TAKEN;
 			}
 	return NOT_TAKEN;
@@ -169,7 +169,7 @@ static bool read_wave(struct cursor *c, const struct emu_gpu *g, struct emu_wave
 				return false;
 			continue;
 		}
-		enum taken taken = take_place(c, w, key);
+		enum taken taken = take_place(c, w->place, key);
 		if (taken == NOT_TAKEN)
 			taken = take_gpr(c, w, key);
 		if (taken == NOT_TAKEN)
@@ -177,6 +177,30 @@ static bool read_wave(struct cursor *c, const struct emu_gpu *g, struct emu_wave
 		if (taken == WRONG || (taken == NOT_TAKEN && !take_word(c, g, w, key)))
 			return false;
 	}
+	return true;
+}
+
+bool emu_harvested_read(struct cursor *c, void *gpu)
+{
+	struct emu_gpu *g = gpu;
+	struct emu_harvested h = { .place = { -1, -1, -1, -1, -1, -1 } };
+	while (cursor_more(c)) {
+		struct str key = cursor_word(c);
+		if (str_is(key, "silent")) {
+			h.silent = true;
+			continue;
+		}
+		enum taken taken = take_place(c, h.place, key);
+		if (taken == NOT_TAKEN)
+			return emu_wrong(c, "'" STR_FMT "' is none of xcc, se, sh, cu, silent", STR_ARG(str_cut(key, 80)));
+		if (taken == WRONG)
+			return false;
+	}
+	if (h.place[CU] < 0 || h.place[SIMD] >= 0 || h.place[SLOT] >= 0)
+		return emu_wrong(c, "harvested: a cu (or wgp) is named, and nothing inside it");
+	if (g->harvested.len == EMU_WAVES_MOST)
+		return emu_wrong(c, "more than %d statements about harvested units", EMU_WAVES_MOST);
+	vec_push(&g->harvested, h);
 	return true;
 }
 
@@ -243,6 +267,25 @@ static bool slot_agrees(const unsigned bounds[static PLACES], size_t slot, const
 	return true;
 }
 
+static bool slot_harvested(const struct emu_gpu *g, const unsigned bounds[static PLACES], size_t slot, bool silent_too)
+{
+	for (size_t i = 0; i < g->harvested.len; i++)
+		if ((silent_too || !g->harvested.data[i].silent) && slot_agrees(bounds, slot, g->harvested.data[i].place))
+			return true;
+	return false;
+}
+
+unsigned emu_active_cus(const struct emu_gpu *g)
+{
+	const unsigned each = g->wave_words.wgp ? 2 : 1;
+	unsigned bounds[PLACES], n = 0;
+	bounds_of(g, bounds);
+	const size_t unit = (size_t)bounds[SIMD] * bounds[SLOT];
+	for (size_t slot = 0; unit && slot < slots_of(bounds); slot += unit)
+		n += slot_harvested(g, bounds, slot, true) ? 0 : each;
+	return n;
+}
+
 /** Where a wave's words say where it is; a mask of 0: nowhere. */
 static void find_places(struct emu_gpu *g)
 {
@@ -282,7 +325,8 @@ bool emu_waves_place(struct emu_reader *r, struct emu_gpu *g)
 			if (w->place[n] >= (int)bounds[n])
 				return emu_wrong(&c, "there is no %s %d: %u of them", names[n], w->place[n], bounds[n]);
 		for (size_t slot = 0; slot < slots && left; slot++) {
-			if (!slot_agrees(bounds, slot, w->place) || !slot_free(g, slot, w))
+			if (!slot_agrees(bounds, slot, w->place) || !slot_free(g, slot, w) ||
+			    slot_harvested(g, bounds, slot, true))
 				continue;
 			vec_push(&g->places, ((struct emu_wave_place){ (uint32_t)i + 1, g->slots[slot] }));
 			g->slots[slot] = (uint32_t)g->places.len;
@@ -316,7 +360,7 @@ static bool slot_number(const struct emu_gpu *g, const struct wave_slot *s, size
 			return false;
 		*ret = *ret * bounds[i] + at[i];
 	}
-	return true;
+	return !slot_harvested(g, bounds, *ret, false);
 }
 
 /** What the hardware says of where a wave is. */

@@ -232,6 +232,22 @@ messages
     t.same((d["verdict"], gpu.get("health"), [h["stopped"] for h in gpu.get("processes", [])]), ("healthy", "busy", [True]), "a program that is stopped does not hang, and is named so")
 
 
+def test_chip(l):
+    """The chip is drawn with the units that it has, and not at all where these are not known."""
+    gpu = "    part gfx1100\n" + BUSY + """    wave 90 se 0 pc 0x7f2210000540 vmid 8
+    wave 30 se 1 pc 0x7f2210000580 barrier vmid 8
+    harvested se 2 sh 1 cu 3
+    harvested se 5 cu 0"""
+    says = "Waves are on 3 of 45 WGPs, and stand still or loop on 2 of them. Gaps (3) were switched off in the factory."
+    for name, more, drawn in (("with its gaps", "", True), ("not where others than KFD's answer", " silent", False)):
+        scenario, page = l.unhang.write("chip.scenario", f"gpu {PCI}\n{gpu}{more}\n"), l.unhang.directory / "chip.html"
+        l.unhang.run("emulate", scenario, "--", l.unhang.binary, "--html", page)
+        text = page.read_text()
+        chip = text[text.find("<figcaption>The chip"):].split("</figure>")[0] if drawn else ""
+        found = [chip.count('<rect class="k-' + look) for look in ("bad", "effect", "quiet")]  # cells, and each once in the legend
+        l.t.same((says in text, "The chip: needs a look" in text, found), (drawn, not drawn, [3, 2, 43] if drawn else [0, 0, 0]), f"the chip: {name}")
+
+
 def test_idle_slots(l):
     """Of a GPU, or an XCC, on which nothing is busy no slot for waves is read."""
     t, record = l.t, l.unhang.directory / "slots.json"
@@ -268,7 +284,7 @@ def main():
     if not emulated.possible(unhang):
         tap.skip_all("no machine can be emulated here")
     l = Looks(t, unhang)
-    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_render_node):
+    for test in (test_registers_of_waves, test_wide, test_ones, test_deadlock, test_barrier, test_unknown, test_guest, test_stack, test_old_fault, test_idle_slots, test_chip, test_render_node):
         test(l)
     t.end()
 

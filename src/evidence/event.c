@@ -148,6 +148,10 @@ struct dump dump_copy(struct arena *a, const struct dump *d)
 	if (d->nmemory)
 		memcpy(memory, d->memory, d->nmemory * sizeof(*memory));
 	copy.memory = memory;
+	struct unit_seen *units = arena_alloc(a, d->nunits * sizeof(*units) + 1);
+	if (d->nunits)
+		memcpy(units, d->units, d->nunits * sizeof(*units));
+	copy.units = units;
 	return copy;
 }
 
@@ -155,7 +159,7 @@ size_t dump_bytes(const struct dump *d)
 {
 	size_t bytes = d->naccesses * sizeof(*d->accesses) + d->nmap * sizeof(*d->map);
 	bytes += d->nwaves * sizeof(*d->waves) + d->ncode * sizeof(*d->code) + d->nqueues * sizeof(*d->queues) +
-		 d->nmemory * sizeof(*d->memory);
+		 d->nmemory * sizeof(*d->memory) + d->nunits * sizeof(*d->units);
 	for (size_t i = 0; i < d->registers.len; i++)
 		bytes += sizeof(d->registers.data[i]) + d->registers.data[i].n * sizeof(uint64_t);
 	for (size_t i = 0; i < d->nvalues; i++)

@@ -90,11 +90,12 @@ struct dump {
 	size_t nmap;
 	const struct address_range *map; // of the memory that existed, by begin
 	// For people to look at; all waves and queues of the target stand with its first event.
-	size_t nwaves, ncode, nqueues, nmemory;
+	size_t nwaves, ncode, nqueues, nmemory, nunits;
 	const struct wave_row *waves;
 	const struct code_row *code;
 	const struct queue_row *queues;
 	const struct memory_row *memory; // around the address of a fault, by begin
+	const struct unit_seen *units;   // of the chip
 };
 
 enum { EVENT_FACTS = TEMPLATE_VALUES + 16 };

@@ -284,6 +284,8 @@ static void tell_verdict(struct look_round *r, struct silicon_looked *g, const s
 		if (now >= 0)
 			e.time = (struct stamp){ TIME_BOOT, now };
 		add_facts(&e, f, &a);
+		if (!v->well && !g->told) // one picture shows the whole chip
+			e.dump.nunits = watch_units(&g->watch, &a, &e.dump.units);
 		if (!v->well)
 			reset_facts(&e, &r->view->devices, g->device, &a);
 		tell_code(r, g, xcc, &e, &a);

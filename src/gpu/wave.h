@@ -59,6 +59,20 @@ struct wave_slot {
 	unsigned vmid, me, pipe, queue;
 };
 
+/** A unit that was looked at: a CU, from gfx10 on a WGP. */
+struct wave_unit {
+	unsigned xcc, se, sh, cu;
+	bool there; // else it was switched off in the factory
+};
+
+/** What was seen in it. */
+struct unit_seen {
+	struct wave_unit at;
+	bool wgp;                      // it is two CUs
+	size_t waves, caught, barrier; // caught: it stood still, or stayed in a loop, and at no barrier
+	uint64_t pc;                   // of one that was caught, or else of any
+};
+
 struct wave {
 	size_t id;                 // 1, 2, ... in the order of the target
 	const struct queue *queue; // NULL: of a wave on the GPU, whose queue is not known

@@ -82,6 +82,7 @@ struct device {
 	struct holder *holders;
 	size_t nholders;
 	int64_t kfd_node, gpu_id;        // in KFD's topology
+	int64_t active_cus;              // of all its nodes there; 0: not known
 	struct str devcoredump;          // path of its data, where there is one
 	struct probe_stuck stuck;        // reading its files did not return
 	struct str refused;              // files that it had no permission to read, one path per line

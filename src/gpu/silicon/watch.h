@@ -31,6 +31,8 @@ struct wave_look {
 	const struct wave *waves;
 	const struct wave_slot *slots; // only these were looked at; NULL: all
 	uint64_t xccs;                 // a bit for each XCC that was looked at; 0: all
+	const struct wave_unit *units; // of a look at all
+	size_t nunits;
 };
 
 /** What the waves of an XCC do. If only a sample was read, the numbers are scaled up to all. */
@@ -75,6 +77,8 @@ void watch_begin(struct watch *w, const struct know *k, struct target *t, const 
 void watch_look(struct watch *w, bool deep, bool rings);
 /** Reads the waves once. @sample: of some units only; the sample is forgotten when all are read. */
 void watch_waves(struct watch *w, bool sample);
+/** What the newest look at all saw of each unit, in @a; 0: not which units the part has, so that nothing can be drawn. */
+size_t watch_units(const struct watch *w, struct arena *a, const struct unit_seen **ret);
 /** Whether on each XCC with waves most of them move, and not only in a loop. */
 bool watch_waves_at_work(const struct watch *w);
 /** Reads some of the waves of the first look again, which costs little. */

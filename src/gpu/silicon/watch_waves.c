@@ -225,7 +225,10 @@ static void look(struct watch *w, struct request *r)
 	struct wave *copy = arena_alloc(&w->arena, r->n * sizeof(*copy) + 1);
 	if (r->n)
 		memcpy(copy, r->waves, r->n * sizeof(*copy));
-	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs };
+	struct wave_unit *units = arena_alloc(&w->arena, r->nfound * sizeof(*units) + 1);
+	if (r->nfound)
+		memcpy(units, r->found, r->nfound * sizeof(*units));
+	w->waves[w->wave_looks++] = (struct wave_look){ r->n, r->nslots, copy, r->slots, r->xccs, units, r->nfound };
 	w->states = arena_alloc(&w->arena, w->xccs * sizeof(*w->states));
 	for (unsigned xcc = 0; xcc < w->xccs; xcc++)
 		w->states[xcc] = state_of(w, xcc);

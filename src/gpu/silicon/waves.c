@@ -7,6 +7,7 @@
 
 /** What a unit that is not there answers for its status, which is the second word. */
 static const struct str no_such_unit = { "\xef\xbe\xbe\xbe", 4 };
+enum { STATUS_AT = 4 };
 
 uint64_t debugfs_wave_position(const struct wave_slot *s)
 {
@@ -49,7 +50,7 @@ static struct probe probe_of(struct batch *b, const struct wave_files *f, const 
 	// A unit's first slot tells for the others.
 	if (!s->slot && !b->waves->slots) {
 		p.unless = no_such_unit;
-		p.unless_at = 4;
+		p.unless_at = STATUS_AT;
 		p.skips = (s->simd ? 1 : w->simds) * w->slots - 1;
 	}
 	return p;
@@ -140,6 +141,26 @@ bool waves_again(struct batch *b)
 	return again && !(t->no_wave_file && t->no_gprwave_file);
 }
 
+/** Whether a unit is there: its first slot tells. One that was not read is not listed. */
+static void units_take(const struct batch *b, struct request *r)
+{
+	VEC(struct wave_unit) units = { 0 };
+	for (size_t i = 0; i < b->slots.len; i++) {
+		const struct wave_slot *s = &b->slots.data[i];
+		const struct probe *p = &b->probes.data[b->slot_probes.data[i]];
+		if (s->simd || s->slot || p->end != PROBE_GOOD || p->n < STATUS_AT + no_such_unit.n)
+			continue;
+		const bool there = memcmp(p->data + STATUS_AT, no_such_unit.p, no_such_unit.n);
+		vec_push(&units, ((struct wave_unit){ s->xcc, s->se, s->sh, s->cu, there }));
+	}
+	struct wave_unit *kept = arena_alloc(&b->t->arena, units.len * sizeof(*kept) + 1);
+	if (units.len)
+		memcpy(kept, units.data, units.len * sizeof(*kept));
+	r->found = kept;
+	r->nfound = units.len;
+	vec_free(&units);
+}
+
 /** Which registers can be read when they are asked for. */
 static void give_registers(struct wave *w)
 {
@@ -181,6 +202,7 @@ void waves_take(struct batch *b, struct request *r)
 		gprs_forget(t);
 		t->waves = kept;
 		t->nwaves = waves.len;
+		units_take(b, r);
 	}
 	vec_free(&waves);
 	r->answer = b->late ? ANSWER_TIMED_OUT : read ? ANSWER_GIVEN : ANSWER_REFUSED;

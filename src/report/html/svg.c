@@ -126,18 +126,29 @@ static void put_tracks(struct html *p, const struct picture *g)
 	put_ticks(p, g, height - 4);
 }
 
+/** Where rows have names, these stand before them and cells bear their labels; else cells are counted. */
 static void put_cells(struct html *p, const struct picture *g)
 {
-	const size_t rows = (g->marks.len + PICTURE_CELLS_WIDE - 1) / PICTURE_CELLS_WIDE;
+	const bool named = g->tracks.len;
+	const size_t rows = named ? g->tracks.len : (g->marks.len + PICTURE_CELLS_WIDE - 1) / PICTURE_CELLS_WIDE;
+	const double left = named ? 30 : 0, part = (100 - left) / PICTURE_CELLS_WIDE;
 	page_numbers(p, "height=\"%zu\">", rows * CELL);
+	for (size_t n = 0; n < g->tracks.len; n++)
+		put_label(p, 0, (double)(n * CELL + 13), g->tracks.data[n]);
 	for (size_t n = 0; n < g->marks.len; n++) {
-		const double part = 100.0 / PICTURE_CELLS_WIDE;
-		open_shape(p, "rect", g->marks.data[n].look);
-		page_numbers(p, "x=\"%.2f%%\" y=\"%zu\" width=\"%.2f%%\" height=\"%d\"",
-			     (double)(n % PICTURE_CELLS_WIDE) * part, n / PICTURE_CELLS_WIDE * CELL, part * 0.9, CELL - 4);
-		put_title(p, g->marks.data[n].label);
-		page_numbers(p, "rect><text class=\"small\" x=\"%.2f%%\" y=\"%zu\" text-anchor=\"middle\">%zu</text>",
-			     ((double)(n % PICTURE_CELLS_WIDE) + 0.45) * part, n / PICTURE_CELLS_WIDE * CELL + 13, n);
+		const struct picture_mark *m = &g->marks.data[n];
+		const size_t row = named ? m->track : n / PICTURE_CELLS_WIDE;
+		const double at = left + (named ? m->from : (double)(n % PICTURE_CELLS_WIDE)) * part;
+		open_shape(p, "rect", m->look);
+		page_numbers(p, "x=\"%.2f%%\" y=\"%zu\" width=\"%.2f%%\" height=\"%d\"", at, row * CELL, part * 0.9, CELL - 4);
+		put_title(p, m->label);
+		page_numbers(p, "rect><text class=\"small\" x=\"%.2f%%\" y=\"%zu\" text-anchor=\"middle\">", at + part * 0.45,
+			     row * CELL + 13);
+		if (named)
+			page_text(p, m->label);
+		else
+			page_numbers(p, "%zu", n);
+		page_put(p, "</text>");
 	}
 }
 

@@ -13,6 +13,7 @@ static const struct {
 	[SHOWS_WAITS] = { "What waits for what", "a look at the hung GPU (sudo unhang), or its device core", picture_of_waits },
 	[SHOWS_LANES] = { "The lanes of the wave that stopped", "a wave dump with registers", picture_of_lanes },
 	[SHOWS_RANKS] = { "The ranks of the job", "reports of several ranks", picture_of_ranks },
+	[SHOWS_CHIP] = { "The chip", "a look at the hung GPU with its waves (sudo unhang)", picture_of_chip },
 	[SHOWS_QUEUES] = { "How far queues and rings are", "a look at the GPU (sudo unhang), or a core", picture_of_queues },
 };
 

@@ -6,7 +6,7 @@
 
 enum picture_form {
 	PICTURE_TRACKS, // marks on a scale from 0 to 1
-	PICTURE_CELLS,  // a mark for each cell, in rows
+	PICTURE_CELLS,  // a mark for each cell, in rows; with tracks, @from is its column there
 	PICTURE_CHAIN,  // each waits for the next
 };
 
@@ -59,6 +59,7 @@ bool picture_of_waits(const struct diagnosis *d, const struct incident *i, struc
 bool picture_of_lanes(const struct diagnosis *d, const struct incident *i, struct picture *p);
 bool picture_of_ranks(const struct diagnosis *d, const struct incident *i, struct picture *p);
 bool picture_of_queues(const struct diagnosis *d, const struct incident *i, struct picture *p);
+bool picture_of_chip(const struct diagnosis *d, const struct incident *i, struct picture *p);
 
 void picture_heads(struct picture *p, const char *const *heads, size_t n);
 /** The next cell of the table, copied; and a number, which is empty where it is negative. */
