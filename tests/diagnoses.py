@@ -494,6 +494,15 @@ def test_remedies(t, unhang):
     t.no_complaints(wrong, "every remedy has steps, grade and source; every incident has a next step")
 
 
+def test_few_remedies(t, unhang):
+    """One particular remedy is not left alone where a general one fits too; a missing VBIOS is no missing firmware file."""
+    fault_of = log(fault(45755.103, 0x800102d0e000, status_of(0x1c, 5, rw=1), process="ffmpeg", hub="mmhub", client="VCN"))
+    shown = [(r["id"]) for r in unhang.explain_text(fault_of).first.data["remedies"] if r["shown"]]
+    t.ok(shown[:1] == ["video-in-software"] and len(shown) == 2, "a fault of the video engine: decode on the CPU, and a general remedy", shown)
+    rom = unhang.explain_text(log("4.3 @ Unable to locate a BIOS ROM\n4.4 @ Fatal error during GPU init")).first
+    t.ok("vbios-board" in rom.remedies and "install-firmware" not in rom.remedies, "no VBIOS: the board, not the firmware package", rom.remedies)
+
+
 def test_edges(t, unhang):
     """What reviews and other people's logs once broke."""
     start = "0.0 Linux version 6.12.48-amd64 (builder@host) #1 SMP\n"
@@ -815,7 +824,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

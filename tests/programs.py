@@ -129,6 +129,10 @@ CASES = {
         log="MIOpen(HIP): Error [BuildHip] HIPRTC status = HIPRTC_ERROR_COMPILATION (6), source file: gemm_tile.cpp\n"
             "MIOpen Error: /src/MIOpen/src/hipoc/hipoc_program.cpp:301: Code object build failed. Source: gemm_tile.cpp\nRuntimeError: miopenStatusUnknownError",
         cls="wrong-isa", fault="job", facts=dict(compile_error=("HIPRTC_ERROR_COMPILATION", 1))),
+    "MIOpen lacks a header": dict(
+        log="MIOpen(HIP): Error [BuildHip] HIPRTC status = HIPRTC_ERROR_COMPILATION (6), source file: gemm_tile.cpp\n"
+            "MIOpen(HIP): Warning [BuildHip] /tmp/comgr-1234/input/gemm_tile.cpp:12:10: fatal error: 'vector' file not found\n", cls="wrong-isa", facts=dict(missing_header=("vector", 2))),
+    "OpenCL cannot compile": dict(log="1 error generated.\nError: Failed to compile source (from CL or HIP source to LLVM IR).\n", cls="wrong-isa", facts=dict(builder=("The runtime", 2))),
     # --- memory that ran out ---
     "HIP out of memory": dict(
         log=ROCM + "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 12.50 GiB. GPU 3 has a total capacity of 191.98 GiB of which 7.21 GiB is free. Of the allocated memory 180.00 GiB is allocated by PyTorch.",
