@@ -69,6 +69,8 @@ def test_status(t, j):
         t.ok(done.returncode == status and done.stderr.count(b"\n") == 1, f"{command[0]}: {status}, as a shell has it", done.stderr)
     done = j.run(shell("exit 3"), "--level", "0")
     t.same((done.returncode, done.report["tries"][0]["packets"], done.report["wrong"]), (3, None, []), "without the recorder nothing is said of launches")
+    done = j.run(shell("ulimit -c; echo cores ${HSA_COREDUMP_PATTERN:-none} $UNHANG_CORE $UNHANG_CORE_BYTES"), "--cores", "off")
+    t.same(done.stdout, b"0\ncores none 0\n", "--cores off lets nobody write a core")
     done = j.run(shell("exit 0"), "--quiet")
     t.same((done.returncode, done.stderr), (0, b""), "--quiet writes nothing")
     done = j.run(shell("exit 5"), "--json")
@@ -105,6 +107,9 @@ def test_refused(t, j):
     for env, path in (({}, f"{prefix}/share/unhang/python"), ({"PYTHONPATH": "/own"}, f"{prefix}/share/unhang/python:/own"), ({"UNHANG_TORCH": "off", "PYTHONPATH": "/own"}, "/own")):
         done = subprocess.run([installed, *j.arguments("--quiet")[1:], "--", "printenv", "PYTHONPATH"], env={**j.unhang.environment, **env}, capture_output=True, timeout=PATIENCE)
         t.same(done.stdout.decode().strip(), path, f"PYTHONPATH with {env or 'nothing'}")
+    (prefix / "bin" / "libunhang-recorder.so").unlink()
+    done = subprocess.run([installed, *j.arguments()[1:], "--", "false"], env=j.unhang.environment, capture_output=True, timeout=PATIENCE)
+    t.ok(b"The job was not recorded" in done.stderr or j.report()["recorder"], "an unhang without its recorder says so", done.stderr)
     profile = j.unhang.write("profile.sh", "# unhang profile x\nexport HSA_A='1 2'\n")
     done = j.run(["printenv", "HSA_A"], "--profile", profile)
     t.same(done.stdout, b"1 2\n", "a profile's variables arrive")
@@ -303,6 +308,8 @@ def test_ranks(t, j):
     t.ok(done.returncode == tap.CANNOT and b"rank 5 of 8" in done.stderr and done.stderr.count(b"\n") == 1, "a rank refuses --restart", done.stderr)
     done = j.run(["true"], env=rank)
     t.same([done.report[key] for key in ("launcher", "rank", "world", "job", "id")], ["torchrun", 5, 8, "abc/../d", "torchrun-abc____d-rank5"], "torchrun's rank")
+    done = j.run(["false"], env=rank)
+    t.ok(b"Try 1, level 1, rank 5 of 8: " in done.stderr and b"--restart N, around the launcher." in b" ".join(done.stderr.split()), "its report says which rank it is, and who may restart", done.stderr)
     for env, found in (({"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_NAMESPACE": "91"}, ["mpi", 3, 4, "91"]), ({"PMI_RANK": "1", "PMI_SIZE": "2"}, ["mpi", 1, 2, None]),
                        ({"SLURM_PROCID": "6", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}, ["slurm", 6, 8, "77"]),
                        ({"RANK": "2", "WORLD_SIZE": "4", "RAY_JOB_ID": "01000000"}, ["ray", 2, 4, "01000000"])):
@@ -322,8 +329,62 @@ def test_ranks(t, j):
     job.communicate()
     done = j.run(["true"], "--state-dir", state, env={**slurm, "SLURM_RESTART_COUNT": "1"})
     t.same([(x["number"], x["ended"]) for x in done.report["tries"]], [(1, "killed"), (2, "no-launch")], "also with one that was killed with its unhang")
+    test_names(t, j)
     mounts = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
     t.same([str(g) for m in mounts if m[m.index("-") + 1] == "cgroup2" for g in pathlib.Path(m[4]).glob(f"**/unhang-slurm-79-{job.pid}-*")], [], "of which no control group is left")
+
+
+# Ranks as recorders leave them: RANK STATE SECONDS..., where state 1 is of one that crashed or was killed, 2 of one that ended by itself.
+RECORDED = r"""
+import os, struct, sys
+for i, one in enumerate(sys.argv[1:]):
+    rank, state, ms = map(int, one.split())
+    clock = lambda at: struct.pack("<QQQ", 10**12 + at * 10**6, 10**18 + at * 10**6, 10**12 + at * 10**6)
+    head = b"UNHANGRC" + struct.pack("<IIIIiIIIII", 1, 32768, state, 100000 + i, rank, 0, 1, 3, 1, 0) + clock(0) + struct.pack("<QII", 10**9, 1, 0) + clock(0) + clock(ms)
+    with open(os.path.dirname(os.environ["UNHANG_RECORDING"]) + f"/{i}.recording", "wb") as f: f.write(head.ljust(32768, b"\0"))
+sys.exit(1)
+"""
+
+
+def test_first(t, j):
+    """Of several ranks the one that ended first, by the last signs of life in their recordings."""
+    program = j.unhang.write("recorded.py", RECORDED)
+    for name, ranks, rank, said in (
+            ("one crashed, and the launcher killed the others", ["0 1 9000", "1 1 4000", "2 1 9001"], 1, " Rank 1 was the first to end: it crashed or was killed."),
+            ("one ended by itself", ["0 1 9000", "1 2 4000", "2 1 9001"], 1, " Rank 1 was the first to end, without a crash."),
+            ("one crashed after another had ended", ["0 2 3000", "1 1 4000", "2 2 5000"], None,
+             " Rank 0 was the first to end, without a crash; rank 1 was the first that crashed or was killed, 1.0 s later."),
+            ("two had done their part at the same time before", ["0 2 3000", "1 1 4000", "2 2 3001"], 1, " Rank 1 was the first that crashed or was killed."),
+            ("all at the same time", ["0 1 3000", "1 1 3050", "2 1 3099"], None, ""),
+            ("a rank ends with its last process", ["0 2 1000", "0 1 9000", "1 1 4000"], 1, " Rank 1 was the first to end: it crashed or was killed."),
+            ("one rank only", ["0 2 1000", "0 1 9000"], None, ""), ("no ranks", ["-1 2 1000", "-1 1 9000"], None, "")):
+        x = j.run([sys.executable, program, *ranks]).report["tries"][0]
+        t.same((x["rank"], x["because"]), (rank, "It ended by itself with status 1." + said), f"{name}: who was first")
+
+
+def test_names(t, j):
+    """A job's number comes again: torchrun's is `none` unless somebody names it, and one Slurm job may have several steps and runs."""
+    state = j.unhang.directory / "names"
+    def ids(command, *envs):
+        return [(r["id"], len(r["tries"])) for env in envs for r in [j.run(command, "--state-dir", state, env=env).report]]
+    torchrun = {"RANK": "1", "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "100", "TORCHELASTIC_RESTART_COUNT": "0"}
+    again = {**torchrun, "TORCHELASTIC_RESTART_COUNT": "1"}
+    t.same(ids(["false"], torchrun, again), [("torchrun-100-rank1", 1), ("torchrun-100-rank1", 2)], "a rank that torchrun starts again goes on with its tries")
+    t.same(ids(["false"], torchrun, again), [("torchrun-100-rank1-2", 1), ("torchrun-100-rank1-2", 2)], "the next job with this number is another one")
+    other = subprocess.run(["sh", "-c", '"$@"; exit', "sh", *j.arguments("--state-dir", state), "--", "false"], env={**j.unhang.environment, **again}, capture_output=True, timeout=PATIENCE)
+    t.same((other.returncode, j.report()["id"], len(j.report()["tries"])), (1, "torchrun-100-rank1-3", 1), "so is the job of another launcher, though its ranks were started again")
+    nameless = j.run(["true"], "--state-dir", state, env={**torchrun, "TORCHELASTIC_RUN_ID": "none"}).report
+    t.ok(nameless["job"] is None and re.fullmatch(rf"torchrun-{os.getpid()}-\d+-rank1", nameless["id"]), "one without a name is called by its launcher's process", nameless["id"])
+    t.same(j.run(["true"], env={**torchrun, "TORCHELASTIC_RUN_ID": "none", "SLURM_JOB_ID": "80"}).report["job"], "80", "or by its Slurm job")
+    step = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "81"}
+    t.same(ids(["false"], {**step, "SLURM_STEP_ID": "0"}, {**step, "SLURM_STEP_ID": "1"}, {**step, "SLURM_STEP_ID": "0", "SLURM_RESTART_COUNT": "1"}),
+           [("slurm-81-0-rank0", 1), ("slurm-81-1-rank0", 1), ("slurm-81-0-rank0", 2)], "steps of a Slurm job are told apart, also when it was put back into the queue")
+    batch, requeued = {"SLURM_JOB_ID": "82"}, {"SLURM_JOB_ID": "82", "SLURM_RESTART_COUNT": "1"}
+    t.same(ids(["false"], batch, batch, requeued, requeued), [("slurm-82", 1), ("slurm-82-2", 1), ("slurm-82", 2), ("slurm-82-2", 2)], "and so are runs of one batch script")
+    living = subprocess.Popen([*j.arguments("--quiet", "--state-dir", state), "--", *shell("echo; read x")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**j.unhang.environment, "SLURM_JOB_ID": "83"})
+    living.stdout.readline()
+    t.same(ids(["true"], {"SLURM_JOB_ID": "83", "SLURM_RESTART_COUNT": "1"}), [("slurm-83-2", 1)], "of a run that lives, nobody else takes the directory")
+    living.communicate(b"x\n", timeout=PATIENCE)
 
 
 def test_killed(t, j):
@@ -344,6 +405,16 @@ def test_killed(t, j):
     t.ok(before["id"] in done.stderr.decode(), "and says so", done.stderr)
     t.same(list(pathlib.Path("/dev/shm").glob(f"unhang-*{before['id']}")), [], "and nothing is left of it in shared memory")
     t.ok("None of its processes was found" in old["tries"][0]["because"], "with nobody left", old["tries"][0]["because"])
+    job = j.start(shell("echo ready; exec sleep 1000"), "--state-dir", state)
+    job.stdout.readline()
+    directory = next(p.parent for p in state.glob("*/run") if p.parent.name not in (before["id"], done.report["id"]))
+    job.kill()
+    job.communicate()
+    with open(directory / "run", "a") as run:
+        run.write("ended exit\nexit_code 3\nbecause It ended.\n")
+    j.run(["true"], "--state-dir", state)
+    old = json.loads((directory / "report.json").read_text())
+    t.same((old["state"], old["tries"][0]["ended"], list(pathlib.Path("/dev/shm").glob(f"unhang-*{directory.name}"))), ("ended", "exit", []), "one that was killed after its job had ended leaves nothing there either")
     long = str(40000000 + os.getpid())
     job = j.start(shell(f"sleep {long} > /dev/null 2>&1 & echo $!; wait"), "--state-dir", state)
     left = job.stdout.readline().strip()
@@ -494,7 +565,7 @@ def main():
     j = Job(unhang)
     # With real programs these are in job_gpu.py.
     without = () if shutil.which("hipcc") else (test_left, test_terminal)
-    for test in (test_status, test_refused, test_output, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_killed, test_hangup, *without):
+    for test in (test_status, test_refused, test_output, test_signals, test_limits, test_oom, test_group, test_tries, test_waits, test_ranks, test_first, test_killed, test_hangup, *without):
         test(t, j)
     t.end()
 

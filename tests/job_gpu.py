@@ -176,6 +176,44 @@ sys.exit(1)
 """
 
 
+def children(pid):
+    return [int(c) for c in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def family(pid):
+    return [pid, *(f for c in children(pid) for f in family(c))]
+
+
+def stopped_helper(j):
+    """A run whose job is held by a fault, and whose helper was stopped while it saves; None: it was too quick."""
+    run = subprocess.Popen([*j.arguments(), "--", j.programs.program, "series", "20"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                           env={**j.unhang.environment, "UNHANG_KFD": FAULT}, cwd=j.place)
+    while run.poll() is None:
+        helpers = [c for c in children(run.pid) if read(f"/proc/{c}/stat").partition(") ")[2].split()[3:4] == [str(c)]]  # a session of its own
+        for pid in helpers[:1] and family(helpers[0]):
+            os.kill(pid, signal.SIGSTOP)
+        own = [c for c in children(run.pid) if c not in helpers]
+        if helpers and own:
+            return run, helpers[0], own[0]
+        for pid in helpers and family(helpers[0]):
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(0.001)
+    run.communicate()
+    return None
+
+
+def test_outlasts(t, j):
+    """What takes longer than a fault may hold its process is saved all the same."""
+    run, helper, held = next(found for found in iter(lambda: stopped_helper(j), 0) if found)
+    job.until(lambda: held not in children(run.pid))
+    for pid in family(helper):
+        os.kill(pid, signal.SIGCONT)
+    run.communicate(timeout=job.PATIENCE)
+    x = j.report()["tries"][0]
+    t.same((run.returncode, x["ended"], x["kernel"], x["launch"], bool(x["bundle"])), (134, "gpu-fault", "fill(float*, float, int)", 7, True), "a process goes on to its end, though it was not saved in time")
+    t.ok("longer than the process could be held" in (x["lacking"] or ""), "which is said", x["lacking"])
+
+
 def test_ranks(t, j):
     launcher = j.unhang.write("launcher.py", LAUNCHER)
     done = j.go(OPEN, f"exec {sys.executable} {launcher} $P '{FAULT}' 'gpu gfx90a; hang kernel saxpy launch 2'")
@@ -213,6 +251,7 @@ def test_habits(t, j):
     status, x, _ = end(silent)
     t.same((status, x["ended"], x["packets"] > 0, x["decision"]["row"]), (143, "silent", True, "gpu-first"), "one that says nothing is ended; it was on the GPU, so that the next try would record more")
     time.sleep(max(0, 9 - (time.monotonic() - begun)))
+    hung[0].send_signal(signal.SIGCONT)  # as Slurm does before it ends a job, though nobody was stopped
     hung[0].send_signal(signal.SIGINT)
     status, x, _ = end(hung)
     t.same((status, x["ended"], x["kernel"], x["launch"], bool(x["bundle"])), (130, "stopped", "saxpy(float const*, float*, float, int)", 4, True),
@@ -372,7 +411,7 @@ def main():
     j = GpuJob(unhang, programs)
     quiet = Quiet(j)
     j.before = j.look()
-    for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_host, test_ranks, test_habits, test_oom, test_terminal, test_namespaces, test_crash_diagnostics):
+    for test in (test_ends_well, test_deterministic, test_kinds, test_hang, test_host, test_outlasts, test_ranks, test_habits, test_oom, test_terminal, test_namespaces, test_crash_diagnostics):
         test(t, j)
         j.check(t, test.__name__[5:])
     quiet.end(t)

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "cmd/cmd.h"
 
+#define RECORDER "libunhang-recorder.so"
 enum { LIST_MOST = 64, RESTARTS_MOST = 1000, SECONDS_MOST = 10000000, LEVEL_USUAL_MOST = 5, LEVEL_MOST = 10 };
 
 static void usage(void)
@@ -223,41 +224,36 @@ static int take_option(int option, struct uh_run_options *o, struct lists *l, ch
 	return ok ? -1 : EXIT_CANNOT;
 }
 
-/** The recorder lies beside the program, or where libraries are installed. */
+/** A file beside the program, or below a directory above that. false: there is none. */
+static bool near_program(char room[static PATH_MAX], int above, const char *file)
+{
+	const ssize_t n = readlink("/proc/self/exe", room, PATH_MAX - 1);
+	room[n > 0 ? n : 0] = 0;
+	for (int i = 0; i <= above; i++) {
+		char *slash = strrchr(room, '/');
+		if (!slash)
+			return false;
+		*slash = 0;
+	}
+	const size_t length = strlen(room);
+	return snprintf(room + length, PATH_MAX - length, "/%s", file) < (int)(PATH_MAX - length) && !access(room, R_OK);
+}
+
+/** The recorder lies beside the program, or where libraries are installed, also if the whole tree was moved: PREFIX/bin/unhang. */
 static const char *find_recorder(char room[static PATH_MAX])
 {
-	static const char name[] = "libunhang-recorder.so";
-	const ssize_t n = readlink("/proc/self/exe", room, PATH_MAX - sizeof(name) - 1);
-	if (n > 0) {
-		room[n] = 0;
-		char *slash = strrchr(room, '/');
-		if (slash) {
-			memcpy(slash + 1, name, sizeof(name));
-			if (!access(room, R_OK))
-				return room;
-		}
-	}
-	return access(UNHANG_LIBDIR "/libunhang-recorder.so", R_OK) ? NULL : UNHANG_LIBDIR "/libunhang-recorder.so";
+	if (near_program(room, 0, RECORDER) || near_program(room, 1, UNHANG_LIBDIR_BELOW "/" RECORDER))
+		return room;
+	return access(UNHANG_LIBDIR "/" RECORDER, R_OK) ? NULL : UNHANG_LIBDIR "/" RECORDER;
 }
 
 /** What Python imports by itself, where unhang is installed. */
 static const char *find_python(char room[static PATH_MAX])
 {
-	static const char below[] = "/share/unhang/python", name[] = "/sitecustomize.py";
-	const ssize_t n = readlink("/proc/self/exe", room, PATH_MAX - sizeof(below) - sizeof(name));
-	room[n > 0 ? n : 0] = 0;
-	for (int i = 0; i < 2; i++) { // PREFIX/bin/unhang
-		char *slash = strrchr(room, '/');
-		if (!slash)
-			return NULL;
-		*slash = 0;
-	}
-	strcat(room, below);
-	const size_t length = strlen(room);
-	strcat(room, name);
-	const bool there = !access(room, R_OK);
-	room[length] = 0;
-	return there ? room : NULL;
+	if (!near_program(room, 1, "share/unhang/python/sitecustomize.py"))
+		return NULL;
+	*strrchr(room, '/') = 0;
+	return room;
 }
 
 /** ROCm's debug agent, where it is installed. */

@@ -122,14 +122,16 @@ static struct str filled(struct arena *a, struct str text, const struct fact_vie
 }
 
 /** Nothing follows where no try is left: what would have followed is proposed. */
-static void propose_instead(struct arena *a, const struct job_options *o, struct run_try *t)
+static void propose_instead(struct arena *a, const struct job_study *s, struct run_try *t)
 {
+	const struct job_options *o = s->options;
+	const bool one_rank = s->run->rank >= 0 && s->run->world > 1; // which may not restart
 	struct str what = t->next_level > t->level ?
 				  arena_printf(a, "Run it again with --level %lld", (long long)t->next_level) :
 				  S("Run it again");
 	t->act = S("stop");
-	t->propose = arena_printf(a, STR_FMT "%s" STR_FMT ", or let unhang do that: --restart N.", STR_ARG(t->propose),
-				  t->propose.n ? " " : "", STR_ARG(what));
+	t->propose = arena_printf(a, STR_FMT "%s" STR_FMT ", or let unhang do that: --restart N%s.", STR_ARG(t->propose),
+				  t->propose.n ? " " : "", STR_ARG(what), one_rank ? ", around the launcher" : "");
 	t->reason = o->restarts ? arena_printf(a, "All tries of --restart %u are used up.", o->restarts) :
 				  (struct str){ 0 }; // the advice says it
 }
@@ -156,5 +158,5 @@ void job_decide(const struct know *k, const struct job_study *s, struct arena *a
 	t->next_changes = row->agent ? S(CHANGE_AGENT) : row->repeat ? S(CHANGE_REPEAT) : (struct str){ 0 };
 	t->next_filter = row->filter ? filter_of(t) : t->filter;
 	if (row->action == FOLLOW_RESTART && str_is(f.tries_left, "0"))
-		propose_instead(a, s->options, t);
+		propose_instead(a, s, t);
 }

@@ -34,21 +34,17 @@ static struct str command_text(struct arena *a, char *const *command)
 	return kept;
 }
 
-/** A job that is put back into the queue goes on with its tries; so its name is the job's. Only letters, digits and a few others. */
+/** A job that is started again by its scheduler or its launcher goes on with its tries; so its name is the job's. */
 static struct str run_name(struct arena *a, const struct run_told *r)
 {
 	char stamp[32] = "";
 	const time_t now = (time_t)(r->began / 1000);
 	struct tm tm;
-	if (r->job.n) {
-		char *id = arena_z(a, r->rank >= 0 ? arena_printf(a, STR_FMT "-" STR_FMT "-rank%lld", STR_ARG(r->launcher),
-								  STR_ARG(str_cut(r->job, 64)), (long long)r->rank) :
-						     arena_printf(a, STR_FMT "-" STR_FMT, STR_ARG(r->launcher),
-								  STR_ARG(str_cut(r->job, 64))));
-		for (char *p = id; *p; p++)
-			*p = char_word(*p) || *p == '-' ? *p : '_';
-		return str_z(id);
-	}
+	if (r->family.n && r->rank >= 0)
+		return arena_printf(a, STR_FMT "-" STR_FMT "-rank%lld", STR_ARG(r->launcher), STR_ARG(r->family),
+				    (long long)r->rank);
+	if (r->family.n)
+		return arena_printf(a, STR_FMT "-" STR_FMT, STR_ARG(r->launcher), STR_ARG(r->family));
 	if (gmtime_r(&now, &tm))
 		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
 	return arena_printf(a, "%s-%lld", stamp, (long long)r->pid);

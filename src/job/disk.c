@@ -16,6 +16,8 @@ enum {
 	VALUE_MOST = 8192,
 	FILE_MOST = 4 << 20,
 	TRIES_MOST = 1000,
+	NAMES_MOST = 1000, // runs of one job that are kept; far more than that
+	HOST_MOST = 64,
 };
 
 #define TRY_BEGINS "try"
@@ -51,8 +53,8 @@ static const struct disk_key try_keys[] = {
 #define T(name) TEXT(run_told, name)
 #define N(name) NUMBER(run_told, name)
 static const struct disk_key run_keys[] = {
-	T(id),       T(host),  T(boot_id), T(directory), T(command),  T(launcher),   T(job),    N(rank),  N(world),
-	N(restarts), N(began), N(pid),     N(status),    T(recorder), T(recordings), T(before), T(notes), { 0 },
+	T(id),       T(host),   T(boot_id), T(directory), T(command), T(launcher), T(job),        T(parent), N(rank),  N(world),
+	N(restarts), N(rounds), N(began),   N(pid),       N(status),  T(recorder), T(recordings), T(before), T(notes), { 0 },
 };
 #undef T
 #undef N
@@ -217,26 +219,58 @@ static struct uh_error *make_directories(const char *path)
 	return made ? NULL : uh_error_os(errno, "%s", path);
 }
 
+/** Whether this is the job that was there before, which somebody started again. Job numbers come again: a launcher that was not given one
+ * says `none`, and whoever has one in his script gives the same every time. */
+static bool goes_on(const struct run_told *before, const struct run_told *now)
+{
+	if (now->restarts != before->restarts)
+		return now->restarts > before->restarts;
+	return now->rounds > before->rounds && str_eq(before->parent, now->parent) && str_eq(before->boot_id, now->boot_id);
+}
+
+/** Makes the directory of this name ours, with the tries that are there. false: it is another's. */
+static bool take_directory(struct supervisor *s, struct str id, struct uh_error **ret_err)
+{
+	struct run_told before = { .status = -1 };
+	s->directory = arena_printf(s->arena, "%s/" STR_FMT, s->options->state_dir, STR_ARG(id)).p;
+	*ret_err = make_directories(s->directory);
+	if (*ret_err)
+		return true;
+	s->lock = open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	// A file system without locks leaves us without knowing.
+	const bool lives = s->lock >= 0 && flock(s->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+	if (!lives)
+		run_read(s, s->directory, &before);
+	if (lives || (before.id.n && !goes_on(&before, s->run))) {
+		close(s->lock);
+		s->lock = -1;
+		s->tries.len = 0;
+		return false;
+	}
+	struct supervisor other = { .options = s->options, .arena = s->arena, .run = &before, .directory = s->directory };
+	other.tries.data = s->tries.data;
+	other.tries.len = s->tries.len;
+	if (s->tries.len)
+		left_complete(s, &other);
+	return true;
+}
+
 struct uh_error *disk_begin(struct supervisor *s)
 {
-	s->directory = arena_printf(s->arena, "%s/" STR_FMT, s->options->state_dir, STR_ARG(s->run->id)).p;
+	const struct str base = s->run->id;
+	struct uh_error *cannot = NULL, *err = NULL;
+	bool taken = take_directory(s, base, &cannot);
+	for (int n = 2; n <= NAMES_MOST && !taken; n++) {
+		s->run->id = arena_printf(s->arena, STR_FMT "-%d", STR_ARG(base), n);
+		taken = take_directory(s, s->run->id, &cannot);
+	}
+	if (!taken)
+		cannot = uh_error_new("%s has too many runs of this job", s->options->state_dir);
 	s->run->directory = str_z(s->directory);
-	struct uh_error *cannot = make_directories(s->directory), *err = NULL;
 	if (cannot)
 		err = uh_error_new("the job was not started: %s; --state-dir names another place for the files of the run",
 				   uh_error_message(cannot));
 	uh_error_free(cannot);
-	struct run_told before = { .status = -1 };
-	s->lock = err ? -1 : open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	const bool only = s->lock >= 0 && !flock(s->lock, LOCK_EX | LOCK_NB);
-	if (!err)
-		run_read(s, s->directory, &before);
-	// A job that was put back into the queue has the name that it had.
-	struct supervisor other = { .options = s->options, .arena = s->arena, .run = &before, .directory = s->directory };
-	other.tries.data = s->tries.data;
-	other.tries.len = s->tries.len;
-	if (only && s->tries.len)
-		left_complete(s, &other);
 	return err;
 }
 
@@ -254,13 +288,15 @@ bool disk_first_of_node(const struct supervisor *s, struct job_try *t)
 {
 	struct arena a = { 0 };
 	const struct run_told *r = s->run;
-	if (t->first || r->rank < 0 || r->world < 2 || !r->job.n)
+	if (t->first || r->rank < 0 || r->world < 2 || !r->family.n)
 		return true;
-	// The name of the run without its rank is the job's.
-	const ptrdiff_t at = str_find(r->id, S("-rank"));
-	const char *path = arena_printf(&a, "%s/" STR_FMT ".%lld.bundle", s->options->state_dir,
-					STR_ARG(str_cut(r->id, at < 0 ? r->id.n : (size_t)at)), (long long)r->restarts)
-				   .p;
+	// All ranks of a node have the same parent, and no other job has it. State directories may be shared by nodes.
+	char *name = arena_z(&a, arena_printf(&a, STR_FMT "-" STR_FMT "." STR_FMT "." STR_FMT ".%lld.%lld",
+					      STR_ARG(r->launcher), STR_ARG(r->family), STR_ARG(str_cut(r->host, HOST_MOST)),
+					      STR_ARG(r->parent), (long long)r->restarts, (long long)r->rounds));
+	for (char *p = name; *p; p++)
+		*p = *p == '/' ? '_' : *p;
+	const char *path = arena_printf(&a, "%s/%s" BUNDLE_MARK, s->options->state_dir, name).p;
 	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	const bool first = t->first = fd >= 0 || errno != EEXIST;
 	if (fd >= 0)

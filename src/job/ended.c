@@ -131,6 +131,9 @@ void ended_judge(const struct supervisor *s, struct job_try *a)
 		t->lacking = S("No process of the job ran with the recorder. Processes that a container or another daemon "
 			       "starts do not "
 			       "have our variables: run unhang inside.");
+	else if (!s->options->recorder && t->level)
+		t->lacking = S("The job was not recorded: libunhang-recorder.so is neither beside unhang nor where it was "
+			       "installed.");
 	// Others may share our control group, so the job must have failed, too. A launcher may have seen the SIGKILL in our place.
 	const char *more = a->killed ? "" : "; the command then failed, though it was not killed itself";
 	if (!a->status || a->why != WHY_ITSELF || !ended_oom(s->arena, t, &now, more))

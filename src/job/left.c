@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "job/parts.h"
 
-enum { RUNS_KEPT = 64, RUNS_MOST = 4096, LEFT_MS = 20000, LEFT_POLL_MS = 100 };
+enum { RUNS_KEPT = 64, RUNS_MOST = 4096, LEFT_MS = 20000, LEFT_POLL_MS = 100, MARK_S = 7 * 86400 };
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
@@ -37,6 +38,14 @@ static void vacuum(struct old_run *list, size_t n)
 		qsort(list, n, sizeof(*list), newest_first);
 	for (size_t i = RUNS_KEPT; i < n; i++)
 		nftw(list[i].directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/** Which rank of a node saves is settled within seconds; a job that fails again a week later may have another bundle. */
+static void drop_mark(int directory, const char *name)
+{
+	struct stat st;
+	if (!fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - MARK_S)
+		unlinkat(directory, name, 0);
 }
 
 /** A run holds a lock on its directory for as long as it lives. Its number may be another process's by now. */
@@ -112,10 +121,24 @@ static void look_back(struct supervisor *s, struct supervisor *other, struct run
 	last->because = arena_printf(s->arena, STR_FMT " " STR_FMT, STR_ARG(last->because), STR_ARG(left));
 }
 
+/** It was killed between the end of its job and its report. Only what the status leaves open is the recordings' to say. */
+static void study_ended(struct supervisor *s, struct supervisor *other, struct run_try *last)
+{
+	const struct str ended = last->ended, because = last->because;
+	study_left(s, other, last);
+	if (str_is(ended, "exit") || str_is(ended, "signal"))
+		return;
+	last->ended = ended;
+	last->because = because;
+}
+
 void left_complete(struct supervisor *s, struct supervisor *other)
 {
 	const struct run_told *r = other->run;
 	struct run_try *last = other->tries.len ? other->tries.data[other->tries.len - 1] : NULL;
+	const bool here = str_eq(r->host, s->run->host) && str_eq(r->boot_id, s->run->boot_id);
+	if (last && last->ended.n && here)
+		study_ended(s, other, last);
 	if (!last || last->ended.n)
 		return;
 	last->ended = S("killed");
@@ -154,6 +177,10 @@ void disk_complete(struct supervisor *s)
 		struct run_told r = { .status = -1 };
 		if (e->d_name[0] == '.' || str_is(s->run->id, e->d_name))
 			continue;
+		if (str_ends(str_z(e->d_name), S(BUNDLE_MARK))) {
+			drop_mark(dirfd(d), e->d_name);
+			continue;
+		}
 		char *directory = arena_z(s->arena, arena_printf(s->arena, "%s/%s", s->options->state_dir, e->d_name));
 		struct supervisor other = {
 			.options = &none, .tell = s->tell, .arena = s->arena, .run = &r, .directory = directory

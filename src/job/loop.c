@@ -24,7 +24,9 @@ enum {
 	OUTPUT_MS = 500,
 	SUSPECT_MS = 5000,
 	ASKED_MS = 60000,
-	SPARE_MS = 3000, // of the grace, for ending the job
+	SPARE_MS = 3000,   // of the grace, for ending the job
+	STOPPED_MS = 2000, // whoever runs goes round the loop more often
+	TOLD_MS = 500,     // a scheduler that ends a job tells all its processes, us too
 };
 
 // --- signals ---
@@ -72,8 +74,10 @@ static void forward(struct supervisor *s, struct job_try *a, const struct signal
 static void take_signals(struct supervisor *s, struct job_try *a)
 {
 	struct signalfd_siginfo i;
+	const bool stopped = now_ms() - s->passed >= STOPPED_MS;
 	while (read(s->signals, &i, sizeof(i)) == (ssize_t)sizeof(i)) {
-		if (i.ssi_signo == SIGCONT && a)
+		// Slurm sends one before each SIGTERM, also to those that were never stopped: that queues stood still counts then.
+		if (i.ssi_signo == SIGCONT && a && (stopped || a->root_stopped))
 			a->votes.moved = a->output.changed = now_ms();
 		else if (i.ssi_signo != SIGCHLD && i.ssi_signo != SIGCONT)
 			forward(s, a, &i);
@@ -134,6 +138,7 @@ void loop_wait(struct supervisor *s, struct job_try *a, int64_t milliseconds)
 	poll(p, n, milliseconds < 0 ? 0 : (int)milliseconds);
 	take_signals(s, a);
 	reap(s, a);
+	s->passed = now_ms();
 }
 
 /** Who ends us now does not want to wait for explanations. But a scheduler that sends TERM kills only later, and has no other evidence. */
@@ -361,7 +366,8 @@ static void ends(struct supervisor *s, struct job_try *a, int64_t now)
 	else
 		tree_list(&s->helper, &a->group, &a->pids);
 	if (a->root_gone && !a->pids.n) {
-		a->phase = PHASE_GONE;
+		const bool told = WIFSIGNALED(a->status) && WTERMSIG(a->status) == SIGTERM && !a->term_sent && !s->asked;
+		a->phase = told && now < a->began + a->told->ran_ms + TOLD_MS ? PHASE_ENDS : PHASE_GONE;
 		return;
 	}
 	if (a->root_gone && !a->orphans && !a->kill_sent) {
@@ -394,6 +400,10 @@ static void take_saved(struct supervisor *s, struct job_try *a)
 		return;
 	}
 	a->held = false;
+	if (!votes_held(&a->votes) && !a->told->lacking.n)
+		a->told->lacking =
+			S("To save the evidence took longer than the process could be held: some of it was saved without "
+			  "the process.");
 	a->studied = a->told->diagnosis.n; // else there is another try when the job is gone
 	votes_release(&a->votes);
 	a->votes.moved = now_ms();

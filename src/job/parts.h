@@ -172,8 +172,9 @@ struct supervisor {
 	int64_t delay_ms;           // before the next try
 	int asked;                  // the signal by which somebody wants us to end; 0
 	int64_t asked_at;
-	bool missing; // the command could not be started
-	bool shows;   // a progress line is on the terminal
+	int64_t passed; // when the loop last went round
+	bool missing;   // the command could not be started
+	bool shows;     // a progress line is on the terminal
 };
 
 /** Why the supervisor ends a try. */
@@ -270,6 +271,7 @@ void disk_save(const struct supervisor *s);
 struct uh_error *disk_begin(struct supervisor *s);
 /** Removes the files of a directory. */
 void directory_empty(const char *path);
+#define BUNDLE_MARK ".bundle" // how the name of a file ends that says: a rank of this node saves
 /** Whether this process is the first of its job on this node to save a bundle. */
 bool disk_first_of_node(const struct supervisor *s, struct job_try *t);
 /** The run in a directory, and its tries behind it. */

@@ -110,10 +110,14 @@ static void put_decision(struct sheet *s, const struct run_try *t)
 	sheet_close(s, '}');
 }
 
-static void say_headline(FILE *out, const struct run_try *t, size_t width)
+/** The ranks of a job write to one place: each says which it is. */
+static void say_headline(FILE *out, const struct run_told *r, const struct run_try *t, size_t width)
 {
 	struct text said = { 0 };
-	text_printf(&said, "Try %lld, level %lld: ", (long long)t->number, (long long)t->level);
+	text_printf(&said, "Try %lld, level %lld", (long long)t->number, (long long)t->level);
+	if (r->rank >= 0 && r->world > 1)
+		text_printf(&said, ", rank %lld of %lld", (long long)r->rank, (long long)r->world);
+	text_add(&said, S(": "));
 	if (t->ran_ms >= 0)
 		text_printf(&said, "after %lld.%lld s ", (long long)t->ran_ms / 1000, (long long)(t->ran_ms % 1000) / 100);
 	text_printf(&said, "the job %s.", ended_say(t->ended));
@@ -121,7 +125,7 @@ static void say_headline(FILE *out, const struct run_try *t, size_t width)
 	text_free(&said);
 }
 
-static void say_try(struct sheet *s, const struct run_try *t, size_t width)
+static void say_try(struct sheet *s, const struct run_told *r, const struct run_try *t, size_t width)
 {
 	const struct {
 		const char *label;
@@ -132,7 +136,7 @@ static void say_try(struct sheet *s, const struct run_try *t, size_t width)
 		     { "Checkpoint", t->checkpoint }, { "Decision", t->reason }, { "Advice", t->propose } };
 	if (s->as_json)
 		return;
-	say_headline(s->json.out, t, width);
+	say_headline(s->json.out, r, t, width);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!rows[i].value.n)
 			continue;
@@ -150,7 +154,7 @@ static void say_try(struct sheet *s, const struct run_try *t, size_t width)
 	}
 }
 
-static void put_try(struct sheet *s, const struct run_try *t, size_t width)
+static void put_try(struct sheet *s, const struct run_told *r, const struct run_try *t, size_t width)
 {
 	char began[TIME_ROOM];
 	sheet_open(s, NULL, '{');
@@ -163,7 +167,7 @@ static void put_try(struct sheet *s, const struct run_try *t, size_t width)
 	put_end(s, t);
 	put_saved(s, t);
 	put_decision(s, t);
-	say_try(s, t, width);
+	say_try(s, r, t, width);
 	sheet_close(s, '}');
 }
 
@@ -204,7 +208,7 @@ void report_run(const struct run_told *r, bool json, size_t width, FILE *out)
 	sheet_put(&s, "notes", v_known(r->notes));
 	sheet_open(&s, "tries", '[');
 	for (size_t i = 0; i < r->ntries; i++)
-		put_try(&s, r->tries[i], width ? width : WRAP_WIDTH);
+		put_try(&s, r, r->tries[i], width ? width : WRAP_WIDTH);
 	sheet_close(&s, ']');
 	if (!json && r->notes.n)
 		print_wrapped(out, r->notes, 0, 0, width ? width : WRAP_WIDTH);

@@ -41,7 +41,10 @@ struct run_try {
 struct run_told {
 	struct str id, host, boot_id, directory, command;
 	struct str launcher, job; // who started it; its number there
-	int64_t rank, world, restarts;
+	struct str family;        // the job's part in the names of its files, the same for all its ranks; empty: it is nobody's rank
+	struct str parent;        // the process that started unhang, as no other is called since the boot
+	int64_t rank, world;
+	int64_t restarts, rounds; // how often Slurm put the job back into its queue; how often the launcher started its ranks again
 	int64_t began, pid, status; // status: -1 while it runs
 	struct str recorder;        // the library; empty: none
 	struct str recordings;      // directory, while it runs

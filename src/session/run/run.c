@@ -199,7 +199,13 @@ static void study_all(const struct job_study *s, struct study_texts *ret, FILE *
 {
 	struct arena a = { 0 };
 	struct run_try found = { .packet = -1, .launch = -1, .rank = -1, .pid = -1 };
-	suspect_find(s->recordings, &a, &found);
+	struct str first = { 0 };
+	// A launcher ends the other ranks, which may be in the middle of a kernel then; that kernel is not to blame.
+	if (str_is(s->of->ended, "exit") || str_is(s->of->ended, "signal"))
+		first = suspect_first(s->recordings, &a, &found);
+	suspect_find(s->recordings, found.rank, &a, &found);
+	if (first.n && !found.ended.n)
+		found.because = arena_printf(&a, STR_FMT " " STR_FMT, STR_ARG(s->of->because), STR_ARG(first));
 	print_line(to, "ended", found.ended);
 	print_line(to, "because", found.because);
 	print_line(to, "kernel", found.kernel);

@@ -21,11 +21,15 @@ struct suspect {
 	double time;                   // seconds since 1970
 };
 
+/** What was launched after the last look at the queue may have ended before the process did: nobody knows. */
 static const struct recorded_packet *running(const struct recorded_queue *q)
 {
-	for (size_t i = 0; i < q->n; i++)
-		if (q->packets[i].kind == PACKET_DISPATCH && q->packets[i].progress == PROGRESS_RUNNING)
-			return &q->packets[i];
+	for (size_t i = 0; i < q->n; i++) {
+		const struct recorded_packet *p = &q->packets[i];
+		if (p->kind == PACKET_DISPATCH && p->progress == PROGRESS_RUNNING &&
+		    (q->fresh || p->raw.time <= q->head.sampled))
+			return p;
+	}
 	return NULL;
 }
 
@@ -45,14 +49,19 @@ static bool outweighs(const struct suspect *a, const struct suspect *b)
 	return a->time < b->time;
 }
 
-static void look(const struct flight_recording *r, const char *path, struct suspect *best)
+/** @rank: of the others only faults count; -1: all count. */
+static void look(const struct flight_recording *r, const char *path, int64_t rank, struct suspect *best)
 {
 	const struct rec_event *fault = first_fault(r);
+	if (!fault && rank >= 0 && r->header.rank != rank)
+		return;
 	struct suspect own = { .of = r, .path = path, .fault = fault, .time = fault ? recording_time(r, fault->time) : 0 };
 	for (size_t i = 0; i < r->nqueues; i++) {
 		const struct recorded_queue *q = &r->queues[i];
 		struct suspect s = { .of = r, .path = path, .queue = q, .fault = fault, .packet = running(q) };
-		s.time = fault ? own.time : s.packet ? recording_time(r, s.packet->raw.time) : 0;
+		// Packets may be written long before their turn comes.
+		const uint64_t since = s.packet && s.packet->raw.time > q->head.moved ? s.packet->raw.time : q->head.moved;
+		s.time = fault ? own.time : s.packet ? recording_time(r, since) : 0;
 		if (s.packet && outweighs(&s, best))
 			*best = s;
 	}
@@ -159,13 +168,13 @@ static void close_all(struct recordings *r)
 	recording_paths_free(&r->paths);
 }
 
-void suspect_find(const char *directory, struct arena *a, struct run_try *ret)
+void suspect_find(const char *directory, int64_t rank, struct arena *a, struct run_try *ret)
 {
 	struct recordings all;
 	struct suspect best = { 0 };
 	open_all(directory, &all);
 	for (size_t i = 0; i < all.list.len; i++)
-		look(all.list.data[i], all.names.data[i], &best);
+		look(all.list.data[i], all.names.data[i], rank, &best);
 	tell(&best, a, ret);
 	close_all(&all);
 }
@@ -206,6 +215,87 @@ void suspect_pids(const char *directory, struct suspect_pids *ret)
 	close_all(&all);
 }
 
+// --- which rank was the first to end ---
+
+enum { RANKS_MOST = 1024 };
+static const double certain = 0.1; // seconds: a recorder on a busy machine notes that its process lives some times in these
+
+struct last_sign {
+	int64_t rank, pid;
+	double time;
+	bool crashed; // nobody ended its recording
+};
+
+/** A rank may have several processes; it ends with the last of them. */
+static void add_sign(struct last_sign *list, size_t *n, const struct last_sign *own)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (list[i].rank == own->rank) {
+			list[i] = own->time > list[i].time ? *own : list[i];
+			return;
+		}
+	if (*n < RANKS_MOST)
+		list[(*n)++] = *own;
+}
+
+/** NULL: there is none, or two ended at nearly the same time. */
+static const struct last_sign *earliest(const struct last_sign *list, size_t n, bool crashed)
+{
+	const struct last_sign *first = NULL;
+	bool alone = true;
+	for (size_t i = 0; i < n; i++) {
+		if (crashed && !list[i].crashed)
+			continue;
+		const double later = first ? list[i].time - first->time : -certain;
+		alone = later <= -certain || (alone && later >= certain);
+		first = later < 0 ? &list[i] : first;
+	}
+	return alone ? first : NULL;
+}
+
+/** A process that ended in order may have done its part, and its rank may have gone on without a GPU: if another one crashed later, nobody
+ * can tell which of the two failed. */
+static struct str first_say(const struct last_sign *list, size_t n, struct arena *a, struct run_try *ret)
+{
+	const struct last_sign *first = earliest(list, n, false), *crash = earliest(list, n, true);
+	const struct last_sign *of = first ? first : crash;
+	if (n < 2 || !of)
+		return (struct str){ 0 };
+	if (crash && first && crash != first)
+		return arena_printf(
+			a,
+			"Rank %lld was the first to end, without a crash; rank %lld was the first that crashed or was killed, "
+			"%.1f s later.",
+			(long long)first->rank, (long long)crash->rank, crash->time - first->time);
+	ret->rank = of->rank;
+	ret->pid = of->pid;
+	return arena_printf(a, "Rank %lld was the first %s.", (long long)of->rank,
+			    !of->crashed ? "to end, without a crash" :
+			    first        ? "to end: it crashed or was killed" :
+					   "that crashed or was killed");
+}
+
+struct str suspect_first(const char *directory, struct arena *a, struct run_try *ret)
+{
+	struct recordings all;
+	struct last_sign *list = mem_alloc(RANKS_MOST * sizeof(*list));
+	size_t n = 0;
+	open_all(directory, &all);
+	for (size_t i = 0; i < all.list.len; i++) {
+		const struct flight_recording *r = all.list.data[i];
+		const struct suspect of = { .of = r, .path = all.names.data[i] };
+		const struct last_sign own = { r->header.rank, pid_of(&of),
+					       recording_time(r, r->header.clocks[r->header.newest & 1].ticks),
+					       r->header.state == RECORDING_ON };
+		if (own.rank >= 0)
+			add_sign(list, &n, &own);
+	}
+	struct str said = first_say(list, n, a, ret);
+	close_all(&all);
+	free(list);
+	return said;
+}
+
 // --- for crash diagnostics ---
 
 static void add_launches(const struct flight_recording *r, struct arena *a, struct text *to, struct str *ret_last)
@@ -232,7 +322,7 @@ void suspect_log(const char *directory, struct arena *a, struct suspect_log *ret
 	*ret = (struct suspect_log){ 0 };
 	open_all(directory, &all);
 	for (size_t i = 0; i < all.list.len; i++)
-		look(all.list.data[i], all.names.data[i], &best);
+		look(all.list.data[i], all.names.data[i], -1, &best);
 	if (!best.of && all.list.len)
 		best.of = all.list.data[0];
 	if (best.of)

@@ -4,8 +4,11 @@
 #include "report/run/run.h"
 
 /** Reads the recordings of @directory, and fills in ended (where they show a fault), kernel, symbol, launch, packet, place, offset, rank and
- * pid of @ret, which lie in @a. */
-void suspect_find(const char *directory, struct arena *a, struct run_try *ret);
+ * pid of @ret, which lie in @a. @rank: whose kernels count where there is no fault; -1: all ranks'. */
+void suspect_find(const char *directory, int64_t rank, struct arena *a, struct run_try *ret);
+/** Of several ranks the one that ended first, in a sentence, and rank and pid of @ret; empty: there is one rank only, or nobody can tell. All
+ * must have ended. */
+struct str suspect_first(const char *directory, struct arena *a, struct run_try *ret);
 /** The GPUs that the recordings of @directory name. */
 struct suspect_gpus {
 	struct str list[64]; // PCI addresses
