@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 #include "store/store.h"
+#include "watch/attend.h"
 #include "watch/eye.h"
 #include "watch/progress.h"
+#include "watch/pulse/holds.h"
 #include "watch/pulse/pulse.h"
 #include "watch/settings.h"
 #include "watch/uevent.h"
@@ -47,6 +49,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	settings_parse(&s, "fuzz", bytes, ignore, NULL);
 	settings_free(&s);
 	uevent_parse(bytes, &u);
+	struct hold_told told;
+	struct attend_task task;
+	hold_told_parse(bytes, &told);
+	attend_parse(bytes, &task);
 	struct process_stat stat;
 	char job[80];
 	static const struct know nothing;

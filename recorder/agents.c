@@ -64,5 +64,6 @@ void agents_note(void)
 {
 	hsa_status (*iterate)(each_fn *, void *) = (hsa_status(*)(each_fn *, void *))next.core[CORE_ITERATE_AGENTS];
 	rec.ngpus = 0;
+	rec.host_pool = 0;
 	iterate(agent_note, NULL);
 }

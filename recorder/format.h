@@ -68,6 +68,9 @@ struct rec_header {
 	uint64_t pid_namespace; // that @pid is a number of; 0: of the first one, as the driver and the kernel's log have it
 };
 
+/** The supervisor that `unhang watch` is: no process of the job, and another one after each of its restarts. */
+#define REC_SUPERVISOR_WATCH UINT32_MAX
+
 enum rec_hold {
 	REC_HOLD_NONE,
 	REC_HOLD_ASKED,      // does the supervisor answer?

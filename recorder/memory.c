@@ -1,6 +1,6 @@
 // The hooks around calls that allocate, free, map, copy, wait or load. Each is in the thread's slot while it is under way, and an event
 // when it has returned.
-#include "recorder/recorder.h"
+#include "recorder/inputs/held.h"
 
 /** The runtime's own function, with the hook's type. */
 #define CORE(place, type) ((type)next.core[place])
@@ -20,13 +20,16 @@
 /** The same of a call that ends an allocation. It is noted before it is made: the next one at this address may be noted before it has
  * returned. Of a call that fails the note is wrong; nothing that frees what it does not have is worth more. */
 #define BEFORE(call, a, b, body)                                                                                               \
-	if (!rec_level())                                                                                                      \
-		return body;                                                                                                   \
-	struct thread_state *t = thread_here();                                                                                \
-	call_begin(t, call, (uint64_t)(a), (uint64_t)(b), 0);                                                                  \
-	event_note(t, call, HSA_OK, (const uint64_t[4]){ (uint64_t)(a), (uint64_t)(b) });                                      \
+	const bool guarded = guard_enter();                                                                                    \
+	struct thread_state *t = rec_level() ? thread_here() : NULL;                                                           \
+	if (t) {                                                                                                               \
+		call_begin(t, call, (uint64_t)(a), (uint64_t)(b), 0);                                                          \
+		event_note(t, call, HSA_OK, (const uint64_t[4]){ (uint64_t)(a), (uint64_t)(b) });                              \
+	}                                                                                                                      \
 	const hsa_status status = body;                                                                                        \
-	call_end(t);                                                                                                           \
+	if (t)                                                                                                                 \
+		call_end(t);                                                                                                   \
+	guard_leave(guarded);                                                                                                  \
 	return status
 
 static uint64_t out(void **ret) { return ret ? (uintptr_t)*ret : 0; }
@@ -173,10 +176,17 @@ static uint64_t gpus_with(const struct vmem_access *access, size_t n, bool may)
 	return mask;
 }
 typedef hsa_status set_access_fn(void *p, size_t size, const struct vmem_access *access, size_t n);
-static hsa_status vmem_set_access(void *p, size_t size, const struct vmem_access *access, size_t n)
+static hsa_status set_access(void *p, size_t size, const struct vmem_access *access, size_t n)
 {
 	AROUND(CALL_SET_ACCESS, (uintptr_t)p, size, n, EXT(EXT_VMEM_SET_ACCESS, set_access_fn *)(p, size, access, n),
 	       (uintptr_t)p, size, gpus_with(access, n, true), gpus_with(access, n, false));
+}
+static hsa_status vmem_set_access(void *p, size_t size, const struct vmem_access *access, size_t n)
+{
+	const bool guarded = guard_enter();
+	const hsa_status status = set_access(p, size, access, n);
+	guard_leave(guarded);
+	return status;
 }
 
 typedef hsa_status copy_fn(void *to, const void *from, size_t size);
@@ -282,7 +292,9 @@ static hsa_status executable_destroy(hsa_handle executable)
 	names_unload(executable);
 	struct thread_state *t = thread_here();
 	call_begin(t, CALL_UNLOAD, executable, 0, 0);
+	const bool guarded = guard_enter();
 	const hsa_status status = f(executable);
+	guard_leave(guarded);
 	call_end(t);
 	event_note(t, CALL_UNLOAD, status, (const uint64_t[4]){ executable });
 	return status;

@@ -2,7 +2,7 @@
 // are copied into the queue's ring of records, before the GPU is told of them.
 #include <stdlib.h>
 
-#include "recorder/recorder.h"
+#include "recorder/inputs/held.h"
 
 enum { RECORDS_LEAST = 64, WALK_BACK = 64, PROBES = 32, BUCKET_USED = 1, GONE_KEPT = 24 };
 
@@ -112,6 +112,15 @@ struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_
 		__atomic_store_n(&rec.nqueues, q->id + 1, __ATOMIC_RELEASE);
 	}
 	return bucket_put(q) ? q : NULL;
+}
+
+void queues_end(void)
+{
+	for (uint32_t i = 0; i < rec.nqueues; i++) {
+		rec.queues[i]->gone = true;
+		rec.queues[i]->passing = NULL;
+		bucket_drop(rec.queues[i]->doorbell);
+	}
 }
 
 /** A doorbell whose queue's creation was not seen: newer runtimes have several ways to make one. */
@@ -429,8 +438,11 @@ hsa_status hook_queue_destroy(struct hsa_queue *queue)
 			q->head->destroyed = rec_ticks();
 	}
 	pthread_mutex_unlock(&rec.lock);
+	passing_end(passing);
 	call_begin(t, CALL_QUEUE_DESTROY, (uintptr_t)queue, 0, 0);
+	const bool guarded = guard_enter();
 	const hsa_status status = destroy(queue);
+	guard_leave(guarded);
 	passing_free(passing);
 	call_end(t);
 	event_note(t, CALL_QUEUE_DESTROY, status, (uint64_t[4]){ (uintptr_t)queue });

@@ -65,7 +65,6 @@ struct queue_state {
 	_Atomic uint32_t range_state, range_turn;
 	uint64_t last_write; // of the sampler
 	bool gone;
-	hsa_handle released;     // of an intercept queue: the signal of the kernel that was let go last
 	struct passing *passing; // of an intercept queue: what it handed on to the GPU; NULL: not known
 } __attribute__((aligned(CACHE_LINE)));
 
@@ -85,6 +84,7 @@ struct thread_state {
 	uint32_t filter; // FILTER_IN, FILTER_OUT: of the operation, and of those around it
 	uint16_t number;
 	bool tried;
+	bool ends_memory; // inside of a call that guard.c knows of
 	struct operators inside;
 };
 _Static_assert(sizeof(struct thread_state) < 512, "glibc's optional static TLS");
@@ -281,13 +281,17 @@ hsa_status hook_intercept_create(hsa_handle agent, uint32_t size, uint32_t type,
 hsa_status hook_queue_destroy(struct hsa_queue *queue);
 /** Makes a queue known. The lock is held. */
 struct queue_state *queue_add(struct hsa_queue *queue, hsa_handle agent, uint32_t flags);
+/** The runtime ends, and its queues with it: the next one may have others at the same places. The lock is held. */
+void queues_end(void);
 /** The packets below @end, of which no doorbell told. */
 void queue_record_unrung(struct queue_state *q, uint64_t end);
 
-// intercept.c: queues whose packets can be held back
+// inputs/intercept.c: queues whose packets can be held back
 hsa_status intercept_create(hsa_handle agent, uint32_t size, uint32_t type, queue_error_fn *error, void *data,
 			    uint32_t private_size, uint32_t group_size, struct hsa_queue **ret);
 void intercept_begin(struct queue_state *q);
+/** The queue is going to be destroyed; @passing_free when it was. */
+void passing_end(struct passing *s);
 void passing_free(struct passing *s);
 /** How far the GPU is. An intercept queue hands packets on before they run: @read, its own index, says that only. The lock is held. */
 uint64_t intercept_read(struct queue_state *q, uint64_t read);

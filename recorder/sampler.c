@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "recorder/recorder.h"
+#include "recorder/inputs/held.h"
 
 enum { PERIOD_MS = 4, IDLE_MS = 50, SIGNALS_AT_ONCE = 64 };
 
@@ -97,6 +97,7 @@ static void take_level(void)
 		for (uint32_t i = 0; i < rec.nqueues; i++)
 			if (!rec.queues[i]->gone)
 				arguments_room(rec.queues[i]);
+	reading_again();
 	atomic_store(&rec.level, level);
 	__atomic_store_n(&rec.header->level, (uint32_t)level, __ATOMIC_RELEASE);
 	event_at(&(struct thread_state){ .number = RECORD_NO_THREAD }, CALL_LEVEL, rec_ticks(), HSA_OK,
@@ -113,6 +114,7 @@ static void sample_locked(void)
 			if (!rec.queues[i]->gone && rec.queues[i]->head)
 				sample_queue(rec.queues[i]);
 		memory_apply();
+		reading_watch();
 		take_level();
 	}
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "recorder/recorder.h"
+#include "recorder/inputs/held.h"
 
 /** Sizes of the extension's table at which its order changed: two functions were put in at place 16, and three at 47. */
 enum { EXT_LEAST = 400, EXT_COPY_ENGINES = 456, ENGINES_AT = 16, ENGINES = 2, TABLE_HEAD = sizeof(struct hsa_table) };
@@ -139,9 +139,9 @@ void OnUnload(void)
 {
 	if (!atomic_load(&rec.on) || rec.pid != getpid())
 		return;
+	reading_stop();
 	pthread_mutex_lock(&rec.lock);
-	for (uint32_t i = 0; i < rec.nqueues; i++)
-		rec.queues[i]->gone = true;
+	queues_end();
 	pthread_mutex_unlock(&rec.lock);
 	event_at(thread_here(), CALL_SHUT_DOWN, rec_ticks(), HSA_OK, (uint64_t[4]){ 0 });
 	rec.core = NULL;

@@ -70,6 +70,19 @@ def ring_timeout(time, ring="gfx_0.0.0", signaled=1000, emitted=1002, process="g
 
 # name: log, and what must be said. A role of an event stands for all events of this kind.
 CASES = {
+    "video engine that does not start": dict(log="""
+15.7 %uvd_v6_0_start UVD not responding, trying to reset the VCPU!!!
+24.9 %uvd_v6_0_start UVD not responding, giving up!!!""", cls="video-engine-timeout", facts=dict(ip_block="UVD")),
+    "video engine that does not start, numbered": dict(log="8.0 @ VCN[1] is not responding, giving up!!!", cls="video-engine-timeout", facts=dict(ip_block="VCN[1]")),
+    "card that does not wake up": dict(log="""
+900.0 amdgpu 0000:03:00.0: not ready 1023ms after resume; waiting
+965.0 amdgpu 0000:03:00.0: not ready 65535ms after resume; giving up""", cls="gpu-off-bus", facts=dict(woke="no")),
+    "a reset that began before the log and failed": dict(log="""
+649.9 [drm] VRAM is lost due to GPU reset!
+650.1 %psp_hw_start PSP create ring failed!
+650.2 %amdgpu_device_fw_loading resume of IP block <psp> failed -62
+650.3 @ GPU reset(1) failed
+659.3 amdgpu: qcm fence wait loop timeout expired""", cls="gpu-reset-failed", facts=dict(reset_outcome="failed")),
     "graphics ring, reset": dict(
         log=ring_timeout(100.5) + reset(100.6), cls="gfx-ring-timeout", do="restart-session", fault="unknown",
         facts=dict(ring="gfx_0.0.0", seq_signaled=1000, seq_emitted=1002, process="game.exe", pid=900, reset_method="MODE1",
@@ -481,6 +494,15 @@ def test_remedies(t, unhang):
     t.no_complaints(wrong, "every remedy has steps, grade and source; every incident has a next step")
 
 
+def test_few_remedies(t, unhang):
+    """One particular remedy is not left alone where a general one fits too; a missing VBIOS is no missing firmware file."""
+    fault_of = log(fault(45755.103, 0x800102d0e000, status_of(0x1c, 5, rw=1), process="ffmpeg", hub="mmhub", client="VCN"))
+    shown = [(r["id"]) for r in unhang.explain_text(fault_of).first.data["remedies"] if r["shown"]]
+    t.ok(shown[:1] == ["video-in-software"] and len(shown) == 2, "a fault of the video engine: decode on the CPU, and a general remedy", shown)
+    rom = unhang.explain_text(log("4.3 @ Unable to locate a BIOS ROM\n4.4 @ Fatal error during GPU init")).first
+    t.ok("vbios-board" in rom.remedies and "install-firmware" not in rom.remedies, "no VBIOS: the board, not the firmware package", rom.remedies)
+
+
 def test_edges(t, unhang):
     """What reviews and other people's logs once broke."""
     start = "0.0 Linux version 6.12.48-amd64 (builder@host) #1 SMP\n"
@@ -802,7 +824,7 @@ def test_text_report(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
+    for test in (test_cases, test_fault_status, test_precedence, test_incidents, test_remedies, test_few_remedies, test_edges, test_machine, test_quiet, test_quotations, test_status_without_fields, test_begins_in_reset, test_firmware, test_user_knowledge, test_numbers, test_check, test_text_report):
         test(t, unhang)
     t.end()
 

@@ -27,7 +27,7 @@ messages
 
 
 def leftovers(folder):
-    return {p.name: {str(f.relative_to(p)) for f in p.rglob("*") if f.is_file() and not f.name.endswith((".new", "-new", "packed")) and not f.name.startswith(".")}
+    return {p.name: {str(f.relative_to(p)) for f in p.rglob("*") if f.is_file() and f.stat().st_size and not f.name.endswith((".new", "-new", "packed")) and not f.name.startswith(".")}
             for p in folder.glob("*.partial")}
 
 

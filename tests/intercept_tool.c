@@ -3,7 +3,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "recorder/hsa.h"
 
@@ -43,6 +45,20 @@ static hsa_status allocate_slowly(hsa_handle pool, size_t size, uint32_t flags, 
 	return status;
 }
 
+static hsa_status (*copy)(void *to, const void *from, size_t size);
+
+static hsa_status copy_slowly(void *to, const void *from, size_t size)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 20 * 1000 * 1000 }, NULL);
+	return copy(to, from, size);
+}
+
+static hsa_status copy_never(void *to, const void *from, size_t size)
+{
+	pause();
+	return copy(to, from, size);
+}
+
 bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names);
 bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char *const *names)
 {
@@ -53,6 +69,12 @@ bool OnLoad(struct hsa_root *root, uint64_t version, uint64_t failed, const char
 	if (getenv("INTERCEPT_TOOL_SLOW")) {
 		allocate = (hsa_status(*)(hsa_handle, size_t, uint32_t, void **))root->ext->functions[POOL_ALLOCATE];
 		root->ext->functions[POOL_ALLOCATE] = (void *)allocate_slowly;
+		return true;
+	}
+	const char *how = getenv("INTERCEPT_TOOL_COPY");
+	if (how) {
+		copy = (hsa_status(*)(void *, const void *, size_t))root->core->functions[CORE_MEMORY_COPY];
+		root->core->functions[CORE_MEMORY_COPY] = strcmp(how, "never") ? (void *)copy_slowly : (void *)copy_never;
 		return true;
 	}
 	intercept_create = (queue_create_fn *)root->ext->functions[INTERCEPT_CREATE + later];

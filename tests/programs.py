@@ -125,6 +125,14 @@ CASES = {
         cls="wrong-isa", facts=dict(hip_error=("hipErrorInvalidDeviceFunction", 4), function=("ggml_cuda_compute_forward", 5), source_line=(2488, 5), gpu_index=(0, 5))),
     "no Tensile library": dict(
         log="rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: No such file or directory for GPU arch : gfx1103", cls="wrong-isa", facts=dict(gfx_missing=("gfx1103", 1))),
+    "MIOpen cannot compile": dict(
+        log="MIOpen(HIP): Error [BuildHip] HIPRTC status = HIPRTC_ERROR_COMPILATION (6), source file: gemm_tile.cpp\n"
+            "MIOpen Error: /src/MIOpen/src/hipoc/hipoc_program.cpp:301: Code object build failed. Source: gemm_tile.cpp\nRuntimeError: miopenStatusUnknownError",
+        cls="wrong-isa", fault="job", facts=dict(compile_error=("HIPRTC_ERROR_COMPILATION", 1))),
+    "MIOpen lacks a header": dict(
+        log="MIOpen(HIP): Error [BuildHip] HIPRTC status = HIPRTC_ERROR_COMPILATION (6), source file: gemm_tile.cpp\n"
+            "MIOpen(HIP): Warning [BuildHip] /tmp/comgr-1234/input/gemm_tile.cpp:12:10: fatal error: 'vector' file not found\n", cls="wrong-isa", facts=dict(missing_header=("vector", 2))),
+    "OpenCL cannot compile": dict(log="1 error generated.\nError: Failed to compile source (from CL or HIP source to LLVM IR).\n", cls="wrong-isa", facts=dict(builder=("The runtime", 2))),
     # --- memory that ran out ---
     "HIP out of memory": dict(
         log=ROCM + "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 12.50 GiB. GPU 3 has a total capacity of 191.98 GiB of which 7.21 GiB is free. Of the allocated memory 180.00 GiB is allocated by PyTorch.",
@@ -220,6 +228,32 @@ def wrong(answer, want):
 def test_classes(t, unhang):
     for name, want in tap.some(unhang, CASES.items()):
         t.no_complaints(wrong(unhang.explain_text(want["log"] + "\n"), want), f"class: {name}")
+
+
+def test_told_part(t, unhang):
+    """What a program says that it runs on decides which remedies fit; of two targets neither counts."""
+    missing = "rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: No such file or directory for GPU arch : gfx1032\n"
+    invalid = "ROCm error: invalid device function\n"
+    device = "ggml_cuda_init: found 1 ROCm devices:\n  Device 0: AMD Radeon Graphics, gfx1032 (0x1032), VMM: no, Wave Size: 32\n"
+    other = "  Device 1: AMD Radeon Graphics, gfx1100 (0x1100), VMM: no, Wave Size: 32\n"
+    for name, text, gfx in (("llama.cpp", device + invalid, "gfx1032"), ("Ollama", 'msg="amdgpu is supported" gpu=0 gpu_type=gfx1032\n' + invalid, "gfx1032"),
+                            ("PyTorch's report", "GPU models and configuration: AMD Radeon Graphics (gfx1032)\n" + invalid, "gfx1032"),
+                            ("two devices", device + other + invalid, None), ("a list of targets", "built for gfx1030, gfx1032\n" + invalid, None)):
+        a = unhang.explain_text(text)
+        t.same([g["gfx"] for g in a.first.data["gpus"]] or [None], [gfx], f"the part that {name} names")
+        t.same("override-10.3" in a.first.remedies[:3], gfx is not None, f"and whether code for its family is offered: {name}")
+    a = unhang.explain_text(missing)
+    t.ok("override-10.3" in a.first.remedies[:3], "the part for which code is missing", a.first.remedies)
+    a = unhang.explain_text("HSA_OVERRIDE_GFX_VERSION=10.3.0\n" + missing)
+    t.ok("override-10.3" not in a.first.remedies and "no-isa-override" in a.first.remedies, "what is set already is not asked for", a.first.remedies)
+    t.ok("no-isa-override" not in unhang.explain_text(device + invalid).first.remedies[:1], "what nobody set is not the first to be unset")
+
+
+def test_advice_of_rccl(t, unhang):
+    """RCCL's advice is an incident only where nothing shows that the job worked."""
+    advice = 'n1:77:77 [0] /src/init.cc:127 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!\n'
+    t.same(len(unhang.explain_text(advice).incidents), 1, "the advice alone")
+    t.same(len(unhang.explain_text(advice + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 7.5\n").incidents), 0, "the advice, and a test that passed")
 
 
 def test_together(t, unhang):
@@ -565,7 +599,7 @@ def test_excerpts(t, unhang):
 
 def main():
     t, unhang = tap.Tap(), tap.Unhang(sys.argv[1])
-    for test in (test_classes, test_together, test_prefixes, test_quiet, test_ranks, test_confidence, test_next, test_aftermath, test_excerpts, test_hostile):
+    for test in (test_classes, test_told_part, test_advice_of_rccl, test_together, test_prefixes, test_quiet, test_ranks, test_confidence, test_next, test_aftermath, test_excerpts, test_hostile):
         test(t, unhang)
     t.end()
 

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 
+import emulated
 import kfd
 import tap
 
@@ -159,6 +161,66 @@ def test_core(t, r):
              f"one fault of one process, told by {len(what) + 1} sources", found)
 
 
+# Runs a program under the recorder beside unhang watch: it stops itself, and goes on to its fault when the watch was announced in its recording.
+WATCHED = """
+import os, signal, struct, subprocess, sys, time
+watch, program, where, at = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+watching = subprocess.Popen([watch, "watch", "--state-dir", where + "/state", "--run-dir", where + "/run"], stdout=open(where + "/out", "a"))
+job = subprocess.Popen([program, "series", "1", ",", "stop", ",", "series", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def announced():
+    name = os.environ["UNHANG_RECORDING"].replace("%p", str(job.pid))
+    try:
+        return struct.unpack_from("<I", open(name, "rb").read(at + 4), at)[0] == 0xffffffff
+    except (OSError, struct.error):
+        return False
+until = time.monotonic() + 60
+while not announced() and time.monotonic() < until:
+    time.sleep(0.05)
+print("announced", announced())
+while open(f"/proc/{job.pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
+    time.sleep(0.05)
+job.send_signal(signal.SIGCONT)
+print("status", job.wait(), "pid", job.pid)
+until = time.monotonic() + 60
+while " explained: " not in open(where + "/out").read() and time.monotonic() < until:
+    time.sleep(0.05)
+watching.terminate()
+watching.wait()
+"""
+SUPERVISOR_AT = 1088  # of the word in the head
+
+
+def test_watched(t, r):
+    """A fault is held for unhang watch, which saves the evidence while the process exists, and lets it go."""
+    if not emulated.possible(r.unhang) or os.getuid() or not str(r.where).startswith("/dev/shm/"):
+        t.skip("a fault beside unhang watch", "no machine can be emulated here")
+        return
+    environment, r.unhang.environment = r.unhang.environment, r.environment("")
+    del r.unhang.environment["UNHANG_KFD"]
+    # Of a page fault the kernel's log tells too; of an error of the queue only the recorder does.
+    watched(t, r, "fault kernel fill launch 2 at 0x7f0000123000", "used unmapped memory")
+    watched(t, r, "exception kernel fill launch 2 illegal-instruction", "hit an instruction that this GPU does not have")
+    r.unhang.environment = environment
+
+
+def watched(t, r, what, title):
+    scenario = r.unhang.write("held.scenario", kfd.SCENARIO.format(what))
+    script = r.unhang.write("watched.py", WATCHED)
+    for _ in range(5):  # half a second for an answer may be too short on a machine that is busy with other tests
+        top = pathlib.Path(tempfile.mkdtemp(dir=r.unhang.directory))
+        done = r.unhang.run("emulate", scenario, "--", sys.executable, script, r.unhang.binary, r.programs.program, top, str(SUPERVISOR_AT), timeout=300)
+        pid = re.search(rb"announced True\nstatus -6 pid (\d+)\n", done.stdout)
+        held = (r.read(int(pid[1])) or {}).get("hold") if pid else None
+        if not held or held["state"] == "released":
+            break
+    t.same((held or {}).get("state"), "released", "a fault is held for the watch, which lets the program go")
+    bundles = list(top.glob("state/incidents/*/bundle.tar.zst"))
+    saved = [subprocess.run(["tar", "-xOf", b, "answers/processes"], capture_output=True).stdout for b in bundles]
+    t.ok(len(saved) == 1 and r.programs.program.name.encode() in saved[0], "its process is in the bundle", (done.stdout, done.stderr, (top / "out").read_text()))
+    told = (top / "out").read_text()
+    t.ok(told.count(" opened: ") == 1 and re.search(f" explained: .*fill.*{title}|{title}.*fill", told), "and it is one incident, which names the kernel", told)
+
+
 def test_allocation(t, r):
     job = r.start("gpu gfx90a; hang allocation of 7340032", "allocations", 4, 7340032)
     waiting = tap.wait_for(lambda: [h for h in (r.read(job.pid) or {"threads": []})["threads"] if h["call"] and "7340032 bytes" in (h["what"] or "")])
@@ -290,6 +352,76 @@ def test_queues(t, r):
     job.communicate()
 
 
+def fills(r, job):
+    return [p for p in dispatches(r.read(job.pid, "--all")) if p["kernel"] == FILL]
+
+
+def test_waited_for(t, r):
+    """The GPU waits for the program, or does not go on at all: who launches is not held, at no level."""
+    job = r.run(kfd.CLOSED, "gated", r.programs.code, 40, level=5)
+    read = [p["packet"] for p in fills(r, job) if p["statistics"]]
+    t.same((job.returncode, job.out, len(read)), (0, "gated 40 before 1\n", 40), "kernels behind a gate that their own thread opens: all are launched before, and all are read")
+    job = r.run(kfd.CLOSED, "destroyed", r.programs.code, level=10, UNHANG_DUMPS=str(r.where / "dumps"))
+    t.same((job.returncode, job.out, job.err), (0, "destroyed\n", ""), "a queue is destroyed with kernels that are held")
+    job = r.start("gpu gfx90a; hang kernel fill launch 3", "series", 60, level=5)
+    t.same(job.stdout.readline(), "launched\n", "on a GPU that hangs a program launches as far as without the recorder")
+    job.kill()
+    job.communicate()
+    for level in (1, 5):
+        job = r.run("gpu gfx90a; slow kernel * 0.001", "far-ahead", r.programs.code, 200, level=level, UNHANG_MAX_LEVEL="5")
+        t.same((job.returncode, job.out), (0, "ahead 200\n"), f"level {level}: more launches than the queue has room for")
+
+
+def test_buffers(t, r):
+    """Buffers that the recorder could not expect."""
+    dumps = {"level": 10, "UNHANG_DUMPS": str(r.where / "dumps")}
+    for plan, mode, more, said in ((kfd.CLOSED, "odd-pointers", 0, "odd 29"), (kfd.CLOSED, "small-stack", 0, "small stack"), ("gpu gfx90a; gpu gfx90a", "others-buffer", 0, "other's")):
+        job = r.run(plan, mode, r.programs.code, more, **dumps)
+        t.same((job.returncode, job.out, job.err), (0, f"{said}\n", ""), f"{mode}: as without the recorder")
+        if mode == "others-buffer":
+            t.same([len(p["statistics"]) for p in fills(r, job)], [1, 1, 1], "and a buffer of another GPU is read")
+    for what, more in (("the recorder is loaded each time", {}), ("it stays", {"LD_PRELOAD": str(r.library)})):
+        shutil.rmtree(r.where / "dumps")
+        job = r.run(kfd.CLOSED, "again", r.programs.code, 4, **dumps, **more)
+        t.same((job.returncode, job.out, [line for line in job.err.splitlines() if line.startswith("unhang")]), (0, "again 4\n", []), f"a runtime that is started four times; {what}")
+        t.ok(sum(1 for d in (r.where / "dumps").iterdir() if (d / "metadata.json").exists()) >= 4, f"and each time the inputs are dumped; {what}", os.listdir(r.where / "dumps"))
+
+
+def test_slow_copies(t, r):
+    """A tool before the recorder makes each copy slow, or lets none return."""
+    tools = {"level": 5, "HSA_TOOLS_LIB": f"{r.library.parent / 'libintercept-tool.so'} {r.library}"}
+    job = r.run(kfd.OPEN, "freed-early", r.programs.code, 12, INTERCEPT_TOOL_COPY="slow", **tools)
+    t.same((job.returncode, job.out), (0, "freed 12\n"), "a buffer that is freed while it is read")
+    job = r.run(kfd.CLOSED, "gated", r.programs.code, 40, INTERCEPT_TOOL_COPY="never", **tools)
+    t.same((job.returncode, job.out, job.err.count("unhang: recorder: a buffer could not be read for 5 seconds")), (0, "gated 40 before 1\n", 1),
+           "a copy that never returns: the kernels are let go, and one line says so")
+
+
+def test_ends(t, r):
+    """The program ends while threads launch on queues that come and go, and kernels are held."""
+    for how, status in (("exit", 7), ("fork", 7), ("abort", -6)):
+        job = r.run(kfd.CLOSED, "ends", r.programs.code, how, level=5)
+        t.same((job.returncode, job.out), (status, "ends\n"), f"{how} in the middle")
+    job = r.start(kfd.CLOSED, "ends", r.programs.code, "wait", level=1, UNHANG_MAX_LEVEL="10", UNHANG_DUMPS=str(r.where / "dumps"))
+    job.stdout.readline()
+    told = [r.unhang.run("level", r.where / f"{job.pid}.recording", level).returncode for level in (5, 0, 10, 3, 5, 1) * 5]
+    t.same((set(told), job.poll()), ({0}, None), "the level goes up and down thirty times meanwhile")
+    job.kill()
+    job.communicate()
+
+
+def test_races(t, r):
+    """Under ThreadSanitizer, which is loaded before: what the recorder's code and locks do is seen, ROCm's own code is not."""
+    library, sanitizer = r.library.parent / "librecorder-threads.so", subprocess.run(["gcc", "-print-file-name=libtsan.so"], capture_output=True, text=True).stdout.strip()
+    if not library.exists() or not os.path.isabs(sanitizer):
+        return t.skip("the recorder's own races", "no ThreadSanitizer here")
+    options = {"HSA_TOOLS_LIB": str(library), "LD_PRELOAD": sanitizer, "TSAN_OPTIONS": "exitcode=66 ignore_noninstrumented_modules=1", "UNHANG_DUMPS": str(r.where / "dumps")}
+    for level in (5, 10):
+        job = r.run(kfd.CLOSED, "ends", r.programs.code, "exit", level=level, **options)
+        t.same((job.returncode, job.out, job.err.count("ThreadSanitizer")), (7, "ends\n", 0), f"level {level}: threads, and queues that come and go, without a race")
+    return None
+
+
 def test_intercept(t, r):
     """Another tools library before and behind it: both see everything."""
     tool = r.library.parent / "libintercept-tool.so"
@@ -321,13 +453,19 @@ def main():
         test_hang_behind(t, r)
         test_fault(t, r)
         test_core(t, r)
+        test_watched(t, r)
         test_allocation(t, r)
         test_closed(t, r)
         test_vram(t, r)
         test_kills(t, r)
         test_statistics(t, r)
+        test_waited_for(t, r)
+        test_buffers(t, r)
+        test_ends(t, r)
+        test_races(t, r)
         if (library.parent / "libintercept-tool.so").exists():
             test_queues(t, r)
+            test_slow_copies(t, r)
             test_intercept(t, r)
     finally:
         shutil.rmtree(where, ignore_errors=True)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/child.h"
+#include "base/cleanup.h"
 #include "base/door/door.h"
 #include "base/lower.h"
 #include "base/save.h"
@@ -164,6 +166,31 @@ static void what_is_not_on_the_list_is_not_read(void **state)
 	text_free(&answer);
 }
 
+/** Nobody hears of recordings through the clerk but of those of a process that holds a GPU, and of its own user. */
+static void only_a_program_s_own_recording_is_followed(void **state)
+{
+	char directory[64], path[96];
+	struct text said = { 0 }, answer = { 0 };
+	_cleanup_close_ int inotify = inotify_init1(IN_CLOEXEC);
+	(void)state;
+	snprintf(directory, sizeof(directory), "/dev/shm/unhang-test-clerk-%d", getpid());
+	snprintf(path, sizeof(path), "%s/h.1.recording", directory);
+	if (mkdir(directory, 0700))
+		skip();
+	uh_error_free(save_file(AT_FDCWD, path, S("x"), 0600));
+	const char *below = path + sizeof("/dev/shm/") - 1;
+	assert_int_equal(clerk_follow_here(below, getpid(), inotify), -1); // it holds no GPU
+	assert_int_equal(errno, EPERM);
+	tape_put_number(&said, (uint64_t)getpid(), 8);
+	tape_put_text(&said, str_z(below));
+	assert_false(ask(CLERK_FOLLOW, text_str(&said), &answer)); // without an inotify nobody asks
+	assert_false(ask(CLERK_FOLLOW, S("1234"), &answer));
+	text_free(&said);
+	text_free(&answer);
+	unlink(path);
+	rmdir(directory);
+}
+
 static bool opens(const char *directory, const char *below)
 {
 	struct door_file *f;
@@ -240,9 +267,13 @@ static void one_right_can_be_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(questions_are_whole_or_none), cmocka_unit_test(answers_are_whole_or_none),
-		cmocka_unit_test(only_recordings_are_opened),  cmocka_unit_test(what_is_not_on_the_list_is_not_read),
-		cmocka_unit_test(who_is_served_has_no_rights), cmocka_unit_test(one_right_can_be_kept),
+		cmocka_unit_test(questions_are_whole_or_none),
+		cmocka_unit_test(answers_are_whole_or_none),
+		cmocka_unit_test(only_recordings_are_opened),
+		cmocka_unit_test(what_is_not_on_the_list_is_not_read),
+		cmocka_unit_test(only_a_program_s_own_recording_is_followed),
+		cmocka_unit_test(who_is_served_has_no_rights),
+		cmocka_unit_test(one_right_can_be_kept),
 	};
 	return cmocka_run_group_tests_name("clerk", tests, NULL, NULL);
 }

@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +18,10 @@
 #include "base/lower.h"
 #include "recorder/format.h"
 #include "store/store.h"
+#include "watch/attend.h"
 #include "watch/eye.h"
 #include "watch/progress.h"
+#include "watch/pulse/holds.h"
 #include "watch/pulse/pulse.h"
 #include "watch/settings.h"
 #include "watch/uevent.h"
@@ -321,6 +325,126 @@ static void a_child_puts_its_rights_down(void **state)
 	text_free(&said);
 }
 
+static void what_is_told_of_holds_is_whole_or_none(void **state)
+{
+	const struct hold_told told = { HOLD_STANDS, 7, 4200, 4242, S("0000:03:00.0"), S("unhang-0/a b.12.recording") };
+	const struct attend_task task = { ATTEND_RELEASE, UINT32_MAX, S("unhang-0/a b.12.recording") };
+	struct text text = { 0 }, order = { 0 };
+	struct hold_told again;
+	struct attend_task same;
+	(void)state;
+	hold_told_text(&told, &text);
+	attend_text(&task, &order);
+	for (size_t n = 0; n <= text.n; n++) {
+		char *cut = exact(text.p, n);
+		const bool good = hold_told_parse((struct str){ cut, n }, &again);
+		assert_true(n < text.n || (good && again.stage == told.stage && again.number == 7 && again.left_ms == 4200 &&
+					   again.pid == 4242 && str_eq(again.gpu, told.gpu) && str_eq(again.path, told.path)));
+		free(cut);
+	}
+	for (size_t n = 0; n <= order.n; n++) {
+		char *cut = exact(order.p, n);
+		const bool good = attend_parse((struct str){ cut, n }, &same);
+		assert_int_equal(good, n == order.n);
+		assert_true(!good ||
+			    (same.word == ATTEND_RELEASE && same.number == UINT32_MAX && str_eq(same.path, task.path)));
+		free(cut);
+	}
+	assert_false(attend_parse(S("announce 0 ../etc/x.recording"), &same));
+	assert_false(attend_parse(S("announce 0 other/x.recording"), &same));
+	assert_false(attend_parse(S("answer 4294967296 unhang-0/x.recording"), &same));
+	assert_false(attend_parse(S("drop 1 unhang-0/x.recording"), &same));
+	assert_false(hold_told_parse(S("asks 1 -1 4242 - unhang-0/x.recording"), &again));
+	text_free(&text);
+	text_free(&order);
+}
+
+static struct rec_header head_of(const char *path)
+{
+	struct rec_header h = { 0 };
+	const int fd = open(path, O_RDONLY);
+	assert_true(fd >= 0 && read(fd, &h, sizeof(h)) == (ssize_t)sizeof(h));
+	close(fd);
+	return h;
+}
+
+static void put_head(const char *path, uint32_t supervisor, uint32_t holds)
+{
+	struct rec_header h = {
+		.version = RECORDING_VERSION, .supervisor = supervisor, .hold = REC_HOLD_ASKED, .holds = holds
+	};
+	memcpy(h.magic, RECORDING_MAGIC, sizeof(h.magic));
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_true(fd >= 0 && write(fd, &h, sizeof(h)) == (ssize_t)sizeof(h));
+	close(fd);
+}
+
+static void have_attended(enum attend_word word, uint32_t number, const char *path)
+{
+	struct child c;
+	struct text nothing = { 0 };
+	const struct attend_task task = { word, number, str_from(str_z(path), sizeof("/dev/shm/") - 1) };
+	assert_true(attend_begin(&task, &c));
+	assert_int_equal(child_wait(&c, now_ms() + 60000, 1, &nothing), CHILD_GOOD);
+	child_kill(&c, 1000);
+	text_free(&nothing);
+}
+
+/** A recording is a user's file: words are written into it as its owner, and into nothing that its owner put in its place. */
+static void an_attendant_writes_into_recordings_alone(void **state)
+{
+	char directory[64], path[96], other[96];
+	(void)state;
+	snprintf(directory, sizeof(directory), "/dev/shm/unhang-test-attend-%d", getpid());
+	snprintf(path, sizeof(path), "%s/h.1.recording", directory);
+	snprintf(other, sizeof(other), "%s/other", directory);
+	if (mkdir(directory, 0755))
+		skip();
+	put_head(path, 0, 3);
+	have_attended(ATTEND_ANSWER, 3, path);
+	assert_int_equal(head_of(path).answered, 0); // nobody announced the watch
+	have_attended(ATTEND_ANNOUNCE, 0, path);
+	assert_int_equal(head_of(path).supervisor, REC_SUPERVISOR_WATCH);
+	have_attended(ATTEND_ANSWER, 2, path);
+	assert_int_equal(head_of(path).answered, 0); // another hold
+	have_attended(ATTEND_ANSWER, 3, path);
+	have_attended(ATTEND_RELEASE, 3, path);
+	assert_int_equal(head_of(path).answered, 3);
+	assert_int_equal(head_of(path).released, 3);
+	put_head(path, 4711, 3);
+	have_attended(ATTEND_ANNOUNCE, 0, path);
+	have_attended(ATTEND_ANSWER, 3, path);
+	assert_int_equal(head_of(path).supervisor, 4711); // unhang run looks after it
+	assert_int_equal(head_of(path).answered, 0);
+	put_head(path, 0, 3);
+	assert_int_equal(link(path, other), 0); // perhaps another's file
+	have_attended(ATTEND_ANNOUNCE, 0, path);
+	assert_int_equal(head_of(path).supervisor, 0);
+	unlink(path);
+	assert_int_equal(symlink(other, path), 0);
+	have_attended(ATTEND_ANNOUNCE, 0, path);
+	assert_int_equal(head_of(other).supervisor, 0);
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	have_attended(ATTEND_ANNOUNCE, 0, path); // which returns
+	unlink(path);
+	assert_int_equal(rename(other, path), 0);
+	if (!geteuid()) {
+		assert_int_equal(chown(directory, 1234, 1234), 0);
+		have_attended(ATTEND_ANNOUNCE, 0, path);
+		assert_int_equal(head_of(path).supervisor, 0); // root's file in the directory of a user
+		assert_int_equal(chown(path, 1234, 1234), 0);
+		have_attended(ATTEND_ANNOUNCE, 0, path);
+		assert_int_equal(head_of(path).supervisor, REC_SUPERVISOR_WATCH);
+		put_head(path, 0, 3);
+		assert_int_equal(chmod(path, 0400), 0);
+		have_attended(ATTEND_ANNOUNCE, 0, path);
+		assert_int_equal(head_of(path).supervisor, 0); // what its owner cannot write, it cannot
+	}
+	unlink(path);
+	rmdir(directory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +458,8 @@ int main(void)
 		cmocka_unit_test(jobs_are_named_by_their_cgroup),
 		cmocka_unit_test(lines_of_votes_are_taken),
 		cmocka_unit_test(recordings_are_not_believed),
+		cmocka_unit_test(what_is_told_of_holds_is_whole_or_none),
+		cmocka_unit_test(an_attendant_writes_into_recordings_alone),
 		cmocka_unit_test(nobody_waits_for_one_who_waits),
 		cmocka_unit_test(a_wrapper_is_no_launcher),
 		cmocka_unit_test(a_child_puts_its_rights_down),

@@ -110,6 +110,27 @@ def test_group(t, m, one):
     t.ok(json.loads((m.directory(one) / "diagnosis.json").read_text())["incidents"], "the bundle was explained")
 
 
+def test_closed(t, unhang):
+    """What does not end by itself an operator closes, while the watch runs and while none does; old lines do not open it again."""
+    m = Machine(unhang, "closes", HEALTHY + "messages\n    999.500000 err amdgpu 0000:03:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!\n")
+    m.configure("quiet 3600\ncapture no")
+    close = f"'{unhang.binary}' incidents --state-dir {m.top}/state --close"
+    one = f"$(ls {m.top}/state/incidents)"
+    said = m.run(f"{m.command()} >{m.top}/out 2>&1 & p=$!; until grep -q opened {m.top}/out; do sleep 0.1; done; {close} --reason 'GPU replaced' {one}; {close} {one}; kill -TERM $p; wait $p")
+    told = (m.top / "out").read_text().splitlines()
+    record = m.incidents()[0]
+    t.same((words(told), said.stdout.decode().splitlines()), (["opened", "closed"], [f"Incident {record['id']} is closed.", f"Incident {record['id']} was closed before."]),
+           "a watch that runs closes what it is told to, once")
+    t.same((record["state"], record["closed_by"], len(list(m.directory(record).glob("close")))), ("closed", "an operator: GPU replaced", 0), "its record says why")
+    t.same((words(m.once()), [g["unwell"] for g in m.state()["gpus"]]), ([], [False]), "the same lines do not open it again, and the GPU may be used")
+    file = m.directory(record) / "incident"
+    file.write_text(re.sub("closed_by .*\n", "", file.read_text()).replace("state closed", "state open"))
+    done = unhang.run("incidents", "--state-dir", m.top / "state", "--close", record["id"])
+    t.same((done.returncode, m.incidents()[0]["closed_by"]), (0, "an operator"), "so it is where no watch runs")
+    wrong = [unhang.run("incidents", "--state-dir", m.top / "state", *a).returncode for a in (["--close"], ["--reason", "x", record["id"]], ["--close", "0" * 16], ["--close", "--json", record["id"]])]
+    t.same(wrong, [2] * 4, "what cannot be closed is refused")
+
+
 def test_as_it_happens(t, unhang):
     """A fault two seconds from now: told, captured, hooks, and closed because the GPU is well."""
     m = Machine(unhang, "live", HEALTHY + "messages\n" + fault(1001.5))
@@ -416,7 +437,7 @@ def main():
     if not emulated.possible(unhang):
         t.skip("unhang watch on emulated machines", "this machine can make none")
         t.end()
-    for test in (test_once, test_quiet_machine, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_bad_places):
+    for test in (test_once, test_quiet_machine, test_closed, test_as_it_happens, test_storm, test_second, test_explained_again, test_kills, test_rights, test_bad_places):
         test(t, unhang)
     test_silent(t, unhang, os.path.abspath(sys.argv[3]))
     test_full_disk(t, unhang, os.path.abspath(sys.argv[2]))

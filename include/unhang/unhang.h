@@ -286,6 +286,9 @@ struct uh_incidents_options {
 };
 /** Adds the bundle of an incident that the watch stored. The error is that there is none. */
 struct uh_error *uh_session_add_incident(struct uh_session *s, const char *state_dir, const char *id);
+/** Closes one of them; @why, for its record, may be NULL. A watch that runs does it, tells the journal and runs its hooks. The error is that
+ * there is none of this id, that the user may not, or that the watch did not. */
+struct uh_error *uh_incident_close(const char *state_dir, const char *id, const char *why, FILE *out);
 /** The incidents that the watch stored, the newest first; or one. The error is that there is none of this id. */
 struct uh_error *uh_incidents(const struct uh_incidents_options *o, FILE *out);
 

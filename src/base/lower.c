@@ -103,10 +103,10 @@ static bool keep_capabilities(uint64_t keep)
 	return !syscall(SYS_capset, &head, kept);
 }
 
-static bool become_nobody(gid_t group, uint64_t keep)
+static bool become(uid_t user, gid_t group, uint64_t keep)
 {
 	prctl(PR_SET_KEEPCAPS, 1);
-	bool left = !setgroups(0, NULL) && !setresgid(group, group, group) && !setresuid(NOBODY, NOBODY, NOBODY);
+	bool left = !setgroups(0, NULL) && !setresgid(group, group, group) && !setresuid(user, user, user);
 	return keep_capabilities(left ? keep : ~UINT64_C(0)) && left;
 }
 
@@ -117,7 +117,7 @@ bool lower_keeping(gid_t group, uint64_t keep)
 	prctl(PR_GET_PDEATHSIG, &signal);
 	if (root)
 		(void)!unshare(CLONE_NEWNET);
-	bool left = !root || become_nobody(group, keep);
+	bool left = !root || become(NOBODY, group, keep);
 	prctl(PR_SET_PDEATHSIG, signal); // which the kernel forgets when a process becomes another user's
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_DUMPABLE, 1); // it reads its own files in /proc, and writes no core
@@ -126,6 +126,20 @@ bool lower_keeping(gid_t group, uint64_t keep)
 }
 
 bool lower_privileges(gid_t group) { return lower_keeping(group, 0); }
+
+bool lower_to_owner(uid_t user, gid_t group)
+{
+	int signal = 0;
+	prctl(PR_GET_PDEATHSIG, &signal);
+	if (!geteuid())
+		(void)!unshare(CLONE_NEWNET);
+	const bool left = geteuid() ? geteuid() == user : become(user, group, 0);
+	prctl(PR_SET_PDEATHSIG, signal);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 0);
+	filter_calls(REFUSED);
+	return left;
+}
 
 void lower_use_kept(bool use)
 {

@@ -21,6 +21,8 @@ bool lower_privileges(gid_t group);
 bool lower_keeping(gid_t group, uint64_t keep);
 /** Puts the capabilities that it kept aside, or takes them up again. Of this thread. */
 void lower_use_kept(bool use);
+/** Becomes the user who owns a file, to write into it with no more rights than that user has. That user cannot look into the process. */
+bool lower_to_owner(uid_t user, gid_t group);
 /** For one that reads files for others and takes none of them apart: it stays root, but without a network, without other programs, and
  * with no capability beside those above. */
 void lower_to_reading(void);

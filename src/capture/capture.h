@@ -45,6 +45,9 @@ struct capture_options {
 	/** Whether somebody wants it to end now. NULL: nobody does. */
 	bool (*stopped)(void *ctx);
 	void *stopped_ctx;
+	/** All is saved, and is going to be packed: nobody need wait for it any more. NULL: nobody does. */
+	void (*saved)(void *ctx);
+	void *saved_ctx;
 };
 
 /** What came of it. */

@@ -4,12 +4,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/lower.h"
+#include "base/save.h"
 #include "capture/parts.h"
 #include "source/tape/format.h"
 
-enum { DEPTH_MOST = 4 };
+enum { DEPTH_MOST = 4, REDACT_MS = 300000, KILL_MS = 200, ANSWER_MOST = 16 << 20 };
 
 /** A file of the partial directory. */
 struct redact_file {
@@ -18,10 +25,18 @@ struct redact_file {
 	size_t n;
 };
 
+/** One that is open before the rights are put down: what was saved, and what takes its place. */
+struct redact_open {
+	int from;
+	struct item_file to;
+};
+
 struct redaction {
+	const struct taking *capture;
 	struct redactor redactor;
 	struct arena arena;
-	VEC(struct str) names; // of files
+	VEC(struct str) names;      // of files
+	struct redact_open *opened; // in the child: each of them
 };
 
 static void list(struct redaction *r, int dir, const char *above, int depth)
@@ -42,16 +57,15 @@ static void list(struct redaction *r, int dir, const char *above, int depth)
 		closedir(entries);
 }
 
-static bool load(const struct taking *c, struct str name, struct redact_file *ret)
+static bool load(int fd, struct str name, struct redact_file *ret)
 {
 	struct stat st;
-	_cleanup_close_ int fd = openat(c->dir, name.p, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	*ret = (struct redact_file){ .name = name };
-	if (fd < 0 || fstat(fd, &st))
+	if (fstat(fd, &st))
 		return false;
 	ret->bytes = mem_large((size_t)st.st_size + 1);
 	while (ret->n < (size_t)st.st_size) {
-		ssize_t n = read(fd, ret->bytes + ret->n, (size_t)st.st_size - ret->n);
+		ssize_t n = pread(fd, ret->bytes + ret->n, (size_t)st.st_size - ret->n, (off_t)ret->n);
 		if (n <= 0)
 			break;
 		ret->n += (size_t)n;
@@ -262,77 +276,168 @@ static void replace_track(struct redactor *r, struct str bytes, struct text *to)
 	vec_free(&t.paths);
 }
 
-static struct uh_error *replace_file(const struct taking *c, struct redaction *r, const struct redact_file *f)
+static bool replace_file(struct redaction *r, const struct redact_file *f, struct item_file *item)
 {
 	struct text to = { 0 };
-	struct item_file item;
 	struct str bytes = { f->bytes, f->n };
 	if (is_track(f))
 		replace_track(&r->redactor, bytes, &to);
 	else
 		redact_text(&r->redactor, bytes, memchr(f->bytes, 0, f->n), &to); // what has NULs is no text
-	bool good = item_create(c, f->name.p, &item) && item_write(&item, text_str(&to)) && item_finish(c, &item);
+	bool good = item_write(item, text_str(&to)) && item_close(item);
 	text_free(&to);
-	return good ? NULL : uh_error_os(errno, "%s", f->name.p);
+	return good;
 }
 
-// --- all of it ---
+// --- the child: what it takes apart was written by strangers ---
 
-static struct uh_error *each_file(const struct taking *c, struct redaction *r, bool replace)
+/** What went wrong; NULL. */
+static const char *open_all(struct redaction *r)
 {
-	struct uh_error *err = NULL;
-	for (size_t i = 0; i < r->names.len && !err; i++) {
+	struct rlimit files;
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max; // there may be more of them than a process usually has open
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	r->opened = mem_alloc((r->names.len + 1) * sizeof(*r->opened));
+	for (size_t i = 0; i < r->names.len; i++) {
+		struct redact_open *o = &r->opened[i];
+		o->from = openat(r->capture->dir, r->names.data[i].p, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (o->from < 0 || !item_create(r->capture, r->names.data[i].p, &o->to))
+			return strerror(errno);
+	}
+	return lower_privileges(LOWER_NOGROUP) ? NULL : "it could not put its rights down";
+}
+
+static const char *each_file(struct redaction *r, bool replace)
+{
+	for (size_t i = 0; i < r->names.len; i++) {
 		struct redact_file f;
-		if (!load(c, r->names.data[i], &f))
-			err = uh_error_os(errno, "%s", r->names.data[i].p);
-		else if (replace)
-			err = replace_file(c, r, &f);
-		else
+		bool good = load(r->opened[i].from, r->names.data[i], &f);
+		if (good && replace)
+			good = replace_file(r, &f, &r->opened[i].to);
+		else if (good)
 			find_in_file(r, &f);
+		const int why = errno;
 		free(f.bytes);
+		if (!good)
+			return strerror(why);
+	}
+	return NULL;
+}
+
+static void put_redacted(struct redactor *r, struct str text, struct text *to)
+{
+	struct text redacted = { 0 };
+	redact_text(r, text, false, &redacted);
+	tape_put_text(to, text_str(&redacted));
+	text_free(&redacted);
+}
+
+/** What the manifest is to say. */
+static void put_manifest(struct redactor *r, const struct manifest *m, struct text *to)
+{
+	put_redacted(r, m->host, to);
+	for (size_t i = 0; i < m->items.len; i++) {
+		put_redacted(r, m->items.data[i].reason, to);
+		put_redacted(r, m->items.data[i].what, to);
+	}
+	for (size_t i = 0; i < REDACT_KINDS; i++) {
+		tape_put_text(to, str_z(r->counts[i].kind));
+		tape_put_number(to, r->counts[i].names, 8);
+		tape_put_number(to, r->counts[i].places, 8);
+	}
+}
+
+/** Writes to the pipe why it failed, or a NUL and what the manifest is to say. */
+static void redact_child(int fd, const void *ctx)
+{
+	struct redaction r = *(const struct redaction *)ctx;
+	const struct manifest *m = r.capture->manifest;
+	struct str host = m->host, first = str_split(&host, '.');
+	struct text to = { 0 };
+	prctl(PR_SET_NAME, "unhang-redact");
+	close(r.capture->lock);
+	const char *why = open_all(&r);
+	redact_add(&r.redactor, REDACT_HOST, m->host);
+	redact_add(&r.redactor, REDACT_HOST, first);
+	if (!why)
+		why = each_file(&r, false);
+	redact_ready(&r.redactor);
+	if (!why)
+		why = each_file(&r, true);
+	if (why) {
+		text_add(&to, str_z(why));
+	} else {
+		text_add(&to, (struct str){ "", 1 });
+		put_manifest(&r.redactor, m, &to);
+	}
+	if (!write_all(fd, text_str(&to)))
+		_exit(1);
+}
+
+// --- the parent ---
+
+static struct str take_text(struct tape_cursor *c, struct arena *a) { return arena_str(a, tape_take_text(c)); }
+
+static bool take_manifest(struct taking *c, struct str answer)
+{
+	struct manifest *m = c->manifest;
+	struct tape_cursor at = { str_from(answer, 1) };
+	struct manifest_replaced *counts = arena_alloc(c->arena, REDACT_KINDS * sizeof(*counts));
+	m->host = take_text(&at, c->arena);
+	for (size_t i = 0; i < m->items.len; i++) {
+		m->items.data[i].reason = take_text(&at, c->arena);
+		m->items.data[i].what = take_text(&at, c->arena);
+	}
+	for (size_t i = 0; i < REDACT_KINDS; i++) {
+		counts[i].kind = arena_z(c->arena, tape_take_text(&at));
+		counts[i].names = tape_take_number(&at, 8);
+		counts[i].places = tape_take_number(&at, 8);
+	}
+	m->redacted = true;
+	m->replaced = counts;
+	m->nreplaced = REDACT_KINDS;
+	return !at.short_of && !at.left.n;
+}
+
+static struct uh_error *run(const struct redaction *r, struct text *ret)
+{
+	struct child child;
+	if (!child_begin_free(redact_child, r, &child))
+		return uh_error_os(errno, "nobody could redact what was saved");
+	enum child_end end = child_wait(&child, now_ms() + REDACT_MS, ANSWER_MOST, ret);
+	child_kill(&child, KILL_MS);
+	if (end == CHILD_GOOD && ret->n && !ret->p[0])
+		return NULL;
+	return end == CHILD_GOOD && ret->n ?
+		       uh_error_new("what was saved could not be redacted: " STR_FMT, STR_ARG(text_str(ret))) :
+		       uh_error_new("what was saved could not be redacted%s", end == CHILD_LATE ? " in time" : "");
+}
+
+/** Puts what is redacted in the place of what was saved, or drops it. */
+static struct uh_error *name_all(const struct taking *c, const struct redaction *r, struct uh_error *err)
+{
+	char name[264];
+	for (size_t i = 0; i < r->names.len; i++) {
+		if (!err && !item_name(c, r->names.data[i].p))
+			err = uh_error_os(errno, "%s", r->names.data[i].p);
+		if (err && snprintf(name, sizeof(name), "%s.new", r->names.data[i].p) < (int)sizeof(name))
+			unlinkat(c->dir, name, 0);
 	}
 	return err;
 }
 
-static struct str redacted(struct taking *c, struct redactor *r, struct str text)
-{
-	struct text to = { 0 };
-	redact_text(r, text, false, &to);
-	struct str kept = arena_str(c->arena, text_str(&to));
-	text_free(&to);
-	return kept;
-}
-
-static void redact_manifest(struct taking *c, struct redactor *r)
-{
-	struct manifest *m = c->manifest;
-	struct manifest_replaced *counts = arena_alloc(c->arena, sizeof(r->counts));
-	m->host = redacted(c, r, m->host);
-	for (size_t i = 0; i < m->items.len; i++) {
-		m->items.data[i].reason = redacted(c, r, m->items.data[i].reason);
-		m->items.data[i].what = redacted(c, r, m->items.data[i].what);
-	}
-	memcpy(counts, r->counts, sizeof(r->counts));
-	m->redacted = true;
-	m->replaced = counts;
-	m->nreplaced = REDACT_KINDS;
-}
-
 struct uh_error *redact_partial(struct taking *c)
 {
-	struct redaction r = { 0 };
-	struct str host = c->manifest->host, first = str_split(&host, '.');
+	struct redaction r = { .capture = c };
+	struct text answer = { 0 };
 	list(&r, openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "", 0);
-	redact_add(&r.redactor, REDACT_HOST, c->manifest->host);
-	redact_add(&r.redactor, REDACT_HOST, first);
-	struct uh_error *err = each_file(c, &r, false);
-	redact_ready(&r.redactor);
-	if (!err)
-		err = each_file(c, &r, true);
-	if (!err)
-		redact_manifest(c, &r.redactor);
+	struct uh_error *err = name_all(c, &r, run(&r, &answer));
+	if (!err && !take_manifest(c, text_str(&answer)))
+		err = uh_error_new("what was saved could not be redacted");
 	vec_free(&r.names);
 	arena_free(&r.arena);
-	redactor_free(&r.redactor);
+	text_free(&answer);
 	return err;
 }

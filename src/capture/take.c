@@ -141,6 +141,8 @@ struct uh_error *capture_take(const struct capture_options *options, struct capt
 	o.floor = o.floor ? o.floor : usual_floor(c.dir);
 	c.dead = tape_dead_new();
 	take_all(&c);
+	if (o.saved)
+		o.saved(o.saved_ctx);
 	note_dead(&c);
 	step_progress(&c, NULL);
 	err = step_stopped(&c) ? stop(&c) : finish(&c, ret);

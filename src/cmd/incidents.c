@@ -11,19 +11,24 @@ static void usage(void)
 	     "one, shows its diagnosis and where its files are.\n"
 	     "\n"
 	     "  --open             only those that are not closed\n"
+	     "  --close            close the one with this ID, as root: what does not end by\n"
+	     "                     itself, as after a GPU was replaced\n"
+	     "  --reason TEXT      why, for its record\n"
 	     "  --state-dir DIR    where they are stored (/var/lib/unhang)\n"
 	     "  --json             for programs: the document of\n"
 	     "                     docs/incidents.schema.json\n"
 	     "\n"
 	     "With an ID, a report for others:\n" SHARING_HELP "  -h, --help         show this text\n"
 	     "\n"
-	     "exit status: 0 they were listed, 2 they could not be read, or none has this ID");
+	     "exit status: 0 it was done, 2 they could not be read, none has this ID, or it\n"
+	     "could not be closed");
 }
 
 static const struct option options[] = {
-	{ "open", no_argument, NULL, 'o' }, { "state-dir", required_argument, NULL, 's' },
-	{ "json", no_argument, NULL, 'J' }, SHARING_OPTIONS,
-	{ "help", no_argument, NULL, 'h' }, { 0 },
+	{ "close", no_argument, NULL, 'c' }, { "reason", required_argument, NULL, 'r' },
+	{ "open", no_argument, NULL, 'o' },  { "state-dir", required_argument, NULL, 's' },
+	{ "json", no_argument, NULL, 'J' },  SHARING_OPTIONS,
+	{ "help", no_argument, NULL, 'h' },  { 0 },
 };
 
 /** What its bundle tells, written for others. */
@@ -40,16 +45,40 @@ static int share(const struct uh_incidents_options *o, const struct sharing *how
 	return err ? cannot(err) : written ? EXIT_NOTHING_WRONG : EXIT_CANNOT;
 }
 
+struct closing {
+	bool asked;
+	const char *reason;
+};
+
+static int close_one(const struct uh_incidents_options *o, const struct closing *c, bool shared)
+{
+	if (!c->asked || !o->id || o->json || o->open || shared) {
+		complain(!c->asked ? "--reason needs --close" :
+			 !o->id    ? "--close needs the id of one incident" :
+				     "--close goes with --reason and --state-dir alone");
+		return EXIT_CANNOT;
+	}
+	struct uh_error *err = uh_incident_close(o->state_dir, o->id, c->reason, stdout);
+	return err ? cannot(err) : EXIT_NOTHING_WRONG;
+}
+
 int cmd_incidents(int argc, char **argv)
 {
 	struct uh_incidents_options o = { 0 };
 	struct sharing how = { 0 };
+	struct closing closing = { 0 };
 	int option;
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		switch (option) {
 		case 'o':
 			o.open = true;
+			break;
+		case 'c':
+			closing.asked = true;
+			break;
+		case 'r':
+			closing.reason = optarg;
 			break;
 		case 's':
 			o.state_dir = optarg;
@@ -72,6 +101,8 @@ int cmd_incidents(int argc, char **argv)
 		return EXIT_CANNOT;
 	}
 	o.id = argv[optind];
+	if (closing.asked || closing.reason)
+		return close_one(&o, &closing, sharing_asked(&how));
 	if (sharing_asked(&how) && !o.id) {
 		complain("--html and --markdown need the id of one incident");
 		return EXIT_CANNOT;

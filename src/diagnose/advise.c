@@ -183,13 +183,13 @@ static void add_remedies(struct advice *a)
 	keep_few(a->incident);
 }
 
-/** The first few that are known to fit. What is general, or fits only if something is so that nobody knows, is told where nothing
- * better is. */
+/** The first few that are known to fit; what is general beside a single one, because one alone may be the wrong one; and what fits only
+ * if something is so that nobody knows, where there is nothing else. */
 static void choose_shown(struct incident *i)
 {
 	size_t shown = 0;
-	for (int pass = 0; pass < 3 && shown < SHOWN_MAX; pass++) {
-		if (pass && shown)
+	for (int pass = 0; pass < 3; pass++) {
+		if (pass == 2 && shown)
 			break;
 		size_t most = pass ? GENERAL_MAX : SHOWN_MAX;
 		for (size_t n = 0; n < i->remedies.len && shown < most; n++) {

@@ -28,6 +28,15 @@ static void take_spoken(struct incident *i, const struct machine *m)
 	i->gpu.apu = part->apu;
 }
 
+/** What programs say that they run on, where neither the log nor the text around it names the part. */
+static void take_told(struct incident *i, const struct machine *m)
+{
+	if (i->gpu.gfx.n || !m->told_gfx.n || m->told_others || m->several || m->ngpus > 1)
+		return;
+	i->gpu.gfx = arena_str(&i->arena, m->told_gfx);
+	i->gpu.apu = m->told_apu;
+}
+
 static void name_gpu(struct incident *i, const struct machine *m)
 {
 	// A log that names one GPU only can mean no other.
@@ -54,6 +63,7 @@ static void name_gpu(struct incident *i, const struct machine *m)
 		}
 	}
 	take_spoken(i, m);
+	take_told(i, m);
 }
 
 static bool machine_says(const struct machine *m, const char *name)

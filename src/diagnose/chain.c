@@ -81,11 +81,20 @@ static void find_lead(const struct incident *i, const struct know *k, size_t at)
 
 /** Lower is nearer to the beginning. What happened inside a reset did not lead to it, and what only shows that there was one explains
  * nothing, as long as there is anything else. */
-static int remoteness(const struct diag_event *e)
+static int own_remoteness(const struct diag_event *e)
 {
 	bool inside = e->phase == PHASE_RESET && e->kind->in_reset != ROLE_CAUSE;
 	bool after = e->cause->stage->counts >= BAND_AFTERMATH;
 	return (after ? 4 : 0) + (inside ? 2 : 0) + (e->led_by ? 1 : 0);
+}
+
+/** A log may begin inside a reset: then what followed the reset is no nearer to the beginning than what led to it. */
+static int remoteness(const struct diag_event *e)
+{
+	double seconds;
+	bool told_before = e->led_by && seconds_between(e->led_by, e, &seconds) && seconds > 0;
+	int mine = own_remoteness(e), before = told_before ? own_remoteness(e->led_by) : -1;
+	return mine > before ? mine : before + 1;
 }
 
 struct diag_event *chain_root(struct incident *i, const struct know *k)

@@ -448,6 +448,15 @@ const struct incident *engine_conclude(struct engine *g, size_t n)
 	return g->open[n];
 }
 
+void engine_close(struct engine *g, uint64_t order)
+{
+	for (size_t n = 0; n < g->nopen; n++)
+		if (g->open[n]->order == order) {
+			close_at(g, n);
+			return;
+		}
+}
+
 void engine_close_before(struct engine *g, double seconds)
 {
 	for (size_t n = 0; n < g->nopen;) {

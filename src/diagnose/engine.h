@@ -29,4 +29,6 @@ const struct incident *engine_open(const struct engine *g, size_t n);
 const struct incident *engine_conclude(struct engine *g, size_t n);
 /** Closes those without news since @seconds of the kernel's clock. A stream that is silent does not close them by itself. */
 void engine_close_before(struct engine *g, double seconds);
+/** Closes the one of this number (struct incident, order), where it is open. */
+void engine_close(struct engine *g, uint64_t order);
 void engine_free(struct engine *g);

@@ -19,6 +19,7 @@ static void compact(struct machine *m)
 		m->gpus[i].gfx = arena_str(&fresh, m->gpus[i].gfx);
 		m->gpus[i].name = arena_str(&fresh, m->gpus[i].name);
 	}
+	m->told_gfx = arena_str(&fresh, m->told_gfx);
 	arena_free(&m->arena);
 	m->arena = fresh;
 }
@@ -140,6 +141,17 @@ static void note_spoken(struct machine *m, const struct know_part *part)
 	m->spoken = m->spoken ? m->spoken : part;
 }
 
+/** `Device 0: AMD Radeon Graphics, gfx1103`: of several targets nobody can tell which one failed. */
+static void note_told(struct machine *m, struct str gfx, bool apu)
+{
+	if (m->told_gfx.n || !gfx.n) {
+		m->told_others |= gfx.n && !str_eq(m->told_gfx, gfx);
+		return;
+	}
+	m->told_gfx = arena_str(&m->arena, gfx);
+	m->told_apu = apu;
+}
+
 struct str machine_node(const struct machine *m, int64_t node)
 {
 	for (size_t i = 0; i < m->ngpus && node > 0; i++)
@@ -180,6 +192,8 @@ void machine_merge(struct machine *m, const struct machine *from)
 	}
 	note_spoken(m, from->spoken);
 	m->several |= from->several;
+	note_told(m, from->told_gfx, from->told_apu);
+	m->told_others |= from->told_others;
 	for (size_t i = 0; i < from->facts.len; i++) {
 		const struct machine_fact *f = &from->facts.data[i];
 		struct machine_fact *have = NULL;
@@ -234,6 +248,8 @@ void machine_note(struct machine *m, const struct know *k, const struct event *e
 		const struct fact *gfx = event_fact(e, "gfx"), *name = event_fact(e, "gpu_name");
 		if (g && gfx && !g->gfx.n)
 			g->gfx = arena_str(&m->arena, gfx->value);
+		if (!g && gfx)
+			note_told(m, gfx->value, know_gfx_is_apu(k, gfx->value));
 		if (g && name && !g->name.n)
 			g->name = arena_str(&m->arena, name->value);
 		if (g && node)

@@ -36,6 +36,8 @@ struct machine {
 	const struct know_part *said; // by the user; it outlives boots and sources
 	const struct know_part *spoken; // the one part that the text around names, without saying which GPU it is
 	bool several;                   // it names more than one
+	struct str told_gfx;            // what a program says that it runs on, without the GPU's address
+	bool told_apu, told_others;     // that is inside a CPU; programs name more than one
 	VEC(struct machine_fact) facts;
 };
 

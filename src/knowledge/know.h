@@ -424,6 +424,8 @@ void know_part_names(const struct know *k, know_part_name_fn *each, void *ctx);
 const struct know_part *know_part_called(const struct know *k, struct str name, bool *ret_several);
 /** The first part of exactly this name; NULL. */
 const struct know_part *know_part_with_name(const struct know *k, struct str name);
+/** All parts with this target are inside a CPU. */
+bool know_gfx_is_apu(const struct know *k, struct str gfx);
 /** The row of a mnemonic: the one whose pattern says most; NULL where there is none. */
 const struct know_instruction *know_instruction(const struct know *k, struct str mnemonic);
 /** A block of the hardware by its name, or NULL. */

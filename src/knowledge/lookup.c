@@ -66,6 +66,17 @@ const struct know_part *know_part_with_name(const struct know *k, struct str nam
 	return NULL;
 }
 
+bool know_gfx_is_apu(const struct know *k, struct str gfx)
+{
+	bool apu = false;
+	for (size_t i = 0; i < k->parts.len; i++) {
+		if (str_eq(k->parts.data[i]->gfx, gfx) && !k->parts.data[i]->apu)
+			return false;
+		apu |= str_eq(k->parts.data[i]->gfx, gfx);
+	}
+	return apu;
+}
+
 const struct know_unit *know_unit(const struct know *k, struct str name)
 {
 	for (size_t i = 0; i < k->units.len; i++)

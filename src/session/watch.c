@@ -1,6 +1,7 @@
 // unhang watch: what the watch has others do. unhang incidents: what it stored.
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -23,8 +24,6 @@
 #include "store/store.h"
 #include "watch/progress.h"
 #include "watch/watch.h"
-
-#define STATE_DIR "/var/lib/unhang"
 
 // --- explaining, without rights: a bundle holds what strangers wrote ---
 
@@ -50,16 +49,20 @@ static struct str report(struct uh_session *s, struct arena *a, bool json)
 	return kept;
 }
 
-/** Whether it is the one that the watch stored: of the same GPU, with its first message; one that a look found lasts. */
+/** Whether it is the one that the watch stored: of the same GPU, with its first message; one that a look found lasts; one that a program was
+ * held for is in its recording, a moment before. */
 static bool is_of(const struct incident *i, const struct stored *c)
 {
-	const double near_s = 0.5, first = (double)c->first_us / 1e6;
+	const double near_s = 0.5, held_s = 6, first = (double)c->first_us / 1e6;
 	if (c->gpu.n && i->gpu.device.n && !str_eq(c->gpu, i->gpu.device))
 		return false;
 	if (str_is(c->origin, "look"))
 		return i->now;
 	for (size_t n = 0; n < i->events.len; n++) {
 		const struct stamp at = i->events.data[n]->time;
+		if (str_is(c->origin, STORE_ORIGIN_HOLD) && at.clock == TIME_WALL &&
+		    fabs(at.seconds - (double)c->began) < held_s)
+			return true;
 		if (at.clock == TIME_BOOT && at.seconds > first - near_s && at.seconds < first + near_s)
 			return true;
 	}
@@ -209,9 +212,15 @@ static void recover(const struct capture_options *o, const char *partial)
 	}
 }
 
+static void say_saved(void *ctx)
+{
+	FILE *to = ctx;
+	fputs("saved\n", to);
+	fflush(to);
+}
+
 /** What a capture that was killed has saved is older than what there is now: where it has all, no other is taken. */
-static void capture(void *ctx, const struct watch_settings *settings, const struct stored *of, const char *directory,
-		    struct str note, FILE *to)
+static void capture(void *ctx, const struct watch_settings *settings, const char *directory, struct str note, FILE *to)
 {
 	struct arena a = { 0 };
 	struct captured done = { 0 };
@@ -219,6 +228,8 @@ static void capture(void *ctx, const struct watch_settings *settings, const stru
 					   .know = ctx,
 					   .user_data = user_data_of(settings->user_data),
 					   .note = note,
+					   .saved = say_saved,
+					   .saved_ctx = to,
 					   .deadline_ms = (int)settings->capture_deadline * 1000 };
 	recover(&o, arena_printf(&a, "%s/" STORE_BUNDLE ".partial", directory).p);
 	struct uh_error *err = access(o.file, F_OK) ? bundle_take(&o, &done) : NULL;
@@ -226,18 +237,16 @@ static void capture(void *ctx, const struct watch_settings *settings, const stru
 		print_line(to, "bundle", str_z(uh_error_message(err)));
 	else
 		print_line(to, "bundle", S("taken"));
-	fflush(to);
-	if (!err)
-		explain(directory, of, false, to);
 	uh_error_free(err);
 	captured_free(&done);
 	arena_free(&a);
 }
 
-static void explain_again(void *ctx, const struct stored *of, const char *directory, FILE *to)
+/** Of one that is over the log has the end. */
+static void explain_stored(void *ctx, const struct stored *of, const char *directory, FILE *to)
 {
 	(void)ctx;
-	explain(directory, of, true, to);
+	explain(directory, of, str_is(of->state, "closed"), to);
 }
 
 static const char *word(struct arena *a, struct str s)
@@ -293,7 +302,7 @@ static void say_line(const char *line)
 static void complete_runs(const char *state_dir)
 {
 	struct arena a = { 0 };
-	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, run_hands(), say_line);
+	job_complete(arena_printf(&a, "%s/runs", state_dir ? state_dir : STATE_DIR).p, run_hands_left(), say_line);
 	arena_free(&a);
 }
 
@@ -301,7 +310,7 @@ struct uh_error *uh_watch(const struct uh_watch_options *o, FILE *out, uh_proble
 {
 	struct teller teller = { problem, ctx };
 	struct know *k = look_knowledge(&teller);
-	const struct watch_hands hands = { capture, explain_again, look, k };
+	const struct watch_hands hands = { capture, explain_stored, look, k };
 	const struct watch_options options = { .config = o->config,
 					       .state_dir = o->state_dir,
 					       .run_dir = o->run_dir,

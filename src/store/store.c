@@ -19,6 +19,13 @@ const char *store_path(struct arena *a, const char *directory, struct str id)
 	return arena_printf(a, "%s/" INCIDENTS "/" STR_FMT, directory, STR_ARG(id)).p;
 }
 
+enum { WHY_MOST = 200 };
+
+static const char *close_path(struct arena *a, const char *directory, struct str id)
+{
+	return arena_printf(a, "%s/" STORE_CLOSE, store_path(a, directory, id)).p;
+}
+
 static bool make(const char *path, mode_t mode) { return !mkdir(path, mode) || errno == EEXIST; }
 
 void store_give(const char *directory)
@@ -60,6 +67,8 @@ struct uh_error *store_save(const char *directory, const struct stored *i)
 	stored_text(i, &text);
 	if (!err)
 		err = save_shared(AT_FDCWD, arena_printf(&a, "%s/" STORE_INCIDENT, path).p, text_str(&text), FILE_MODE);
+	if (!err && str_is(i->state, "closed"))
+		unlink(close_path(&a, directory, i->id)); // who asked for it has it
 	text_free(&text);
 	arena_free(&a);
 	return err;
@@ -76,6 +85,29 @@ struct uh_error *store_load(const char *directory, struct str id, struct arena *
 	if (!err && (!stored_parse(text, a, ret) || !str_eq(ret->id, id)))
 		err = uh_error_new("%s: this is no record of incident " STR_FMT, path, STR_ARG(id));
 	return err;
+}
+
+struct uh_error *store_ask_close(const char *directory, struct str id, struct str why)
+{
+	struct arena a = { 0 };
+	struct uh_error *err = save_file(AT_FDCWD, close_path(&a, directory, id), str_cut(why, WHY_MOST), FILE_MODE);
+	arena_free(&a);
+	return err;
+}
+
+bool store_close_asked(const char *directory, struct str id, struct text *ret_why)
+{
+	struct arena a = { 0 };
+	_cleanup_close_ int fd = open(close_path(&a, directory, id), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	const ssize_t n = fd < 0 ? -1 : read(fd, text_room(ret_why, WHY_MOST), WHY_MOST);
+	ret_why->n += n > 0 ? (size_t)n : 0;
+	arena_free(&a);
+	return n >= 0;
+}
+
+struct str store_closed_by(struct arena *a, struct str why)
+{
+	return why.n ? arena_printf(a, "an operator: " STR_FMT, STR_ARG(str_cut(why, WHY_MOST))) : S("an operator");
 }
 
 static int newest_first(const void *a, const void *b)
@@ -127,7 +159,7 @@ void stored_list_free(struct stored_list *l)
 
 // --- vacuum ---
 
-static const char *const files[] = { STORE_BUNDLE, STORE_DIAGNOSIS, STORE_TEXT, STORE_INCIDENT };
+static const char *const files[] = { STORE_BUNDLE, STORE_DIAGNOSIS, STORE_TEXT, STORE_CLOSE, STORE_INCIDENT };
 enum { FILES = sizeof(files) / sizeof(files[0]) };
 
 static uint64_t bytes_of(const char *path)

@@ -8,6 +8,9 @@
 #define STORE_BUNDLE "bundle.tar.zst"
 #define STORE_DIAGNOSIS "diagnosis.json"
 #define STORE_TEXT "diagnosis.txt"
+#define STORE_CLOSE "close" // an operator asks a watch that runs to close it; the text is why
+
+#define STORE_ORIGIN_HOLD "recording" // a recorder told of a fault, before any line of the log did
 
 enum { STORE_ID = 16, STORE_LIST_MOST = 100000 };
 
@@ -26,6 +29,12 @@ void store_give(const char *directory);
 /** Writes it whole or not at all. The directory of the incident is made where it is missing. */
 struct uh_error *store_save(const char *directory, const struct stored *i);
 struct uh_error *store_load(const char *directory, struct str id, struct arena *a, struct stored *ret);
+/** Asks the watch that runs to close it. */
+struct uh_error *store_ask_close(const char *directory, struct str id, struct str why);
+/** Whether somebody asks for that; *@ret_why may be empty. */
+bool store_close_asked(const char *directory, struct str id, struct text *ret_why);
+/** How an operator closed it: what `closed_by` says. */
+struct str store_closed_by(struct arena *a, struct str why);
 /** Whether anything was ever stored there. */
 bool store_begun(const char *directory);
 /** All of them, the newest first. What cannot be read is told, and left out. No directory is no incident. */

@@ -138,7 +138,7 @@ static bool take(struct watcher *w, struct watch_case *c, const struct incident 
 void case_want_capture(struct watcher *w, struct watch_case *c)
 {
 	bool recent = watch_kernel_ms(w) / 1000 - c->stored.last_us / 1000000 < RECENT_S;
-	if (c->stored.bundle.n)
+	if (c->stored.bundle.n || c->taken.n)
 		c->capture = CAPTURE_DONE;
 	else if (!w->settings.capture)
 		case_set(c, &c->stored.bundle, S("the configuration says capture no"));
@@ -212,7 +212,8 @@ void case_close(struct watcher *w, struct watch_case *c, struct str why)
 	c->stored.closed_by = why;
 	c->stored.ended = c->stored.last_us && str_is(c->stored.boot_id, w->boot_id) ? wall(w, c->stored.last_us) : 0;
 	c->check = 0;
-	c->explain_wanted = str_is(c->stored.bundle, "taken") && str_is(c->stored.boot_id, w->boot_id);
+	c->explain_wanted =
+		(str_is(c->stored.bundle, "taken") || str_is(c->taken, "taken")) && str_is(c->stored.boot_id, w->boot_id);
 	case_announce(w, c, "closed");
 	c->hooks_wanted = c->stored.hooks == 1; // who heard nothing of it need not hear that it is over
 }
@@ -224,8 +225,9 @@ static bool join_look(struct watcher *w, struct watch_case *c, const struct inci
 {
 	for (size_t n = 0; n < w->cases.len; n++) {
 		struct watch_case *o = w->cases.data[n];
-		if (o->live || o->done || !o->known || !str_is(o->stored.origin, "look") || str_is(o->stored.state, "closed") ||
-		    !str_eq(o->stored.gpu, i->gpu.device))
+		const bool held = str_is(o->stored.origin, STORE_ORIGIN_HOLD);
+		if (o->live || o->done || !o->known || (!held && !str_is(o->stored.origin, "look")) ||
+		    str_is(o->stored.state, "closed") || !(str_eq(o->stored.gpu, i->gpu.device) || (held && !o->stored.gpu.n)))
 			continue;
 		o->live = true;
 		o->order = c->order;
@@ -235,9 +237,13 @@ static bool join_look(struct watcher *w, struct watch_case *c, const struct inci
 		c->live = false;
 		c->done = true;
 		o->stored.state = S("open");
-		take(w, o, i);
+		const int64_t first = (int64_t)(i->begin.seconds * 1e6);
+		o->stored.first_us =
+			held && first < o->stored.first_us ? first : o->stored.first_us; // it is found again by its first line
+		const bool other = take(w, o, i);
 		case_want_capture(w, o);
-		case_announce(w, o, "changed");
+		if (!held || other)
+			case_announce(w, o, "changed");
 		return true;
 	}
 	return false;
@@ -341,6 +347,35 @@ void cases_evidence(struct watcher *w, struct str gpu)
 	c->patience = CHECK_FIRST_MS;
 }
 
+/** The incident that it belongs to: of its GPU, or one that nobody knows the GPU of. */
+static struct watch_case *held_case(const struct watcher *w, struct str gpu)
+{
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
+		if (c->known && !c->done && !str_is(c->stored.state, "closed") && !str_is(c->stored.state, "suspected") &&
+		    (!gpu.n || !c->stored.gpu.n || str_eq(c->stored.gpu, gpu)))
+			return c;
+	}
+	return NULL;
+}
+
+void cases_held(struct watcher *w, struct str gpu, int64_t now)
+{
+	for (size_t n = 0; n < w->cases.len; n++)
+		if (w->cases.data[n]->live && !w->cases.data[n]->known)
+			w->cases.data[n]->due = now;
+	cases_follow(w, now);
+	struct watch_case *c = held_case(w, gpu) ? NULL : add(w);
+	if (!c)
+		return; // what is known of takes its bundle, or has it
+	c->stored.first_us = c->stored.last_us = watch_kernel_ms(w) * 1000;
+	c->stored.origin = S(STORE_ORIGIN_HOLD);
+	case_set(c, &c->stored.gpu, gpu);
+	begin(w, c, S(STORE_ORIGIN_HOLD));
+	c->check = now + w->settings.quiet * 1000;
+	c->patience = CHECK_FIRST_MS;
+}
+
 // --- whether it is over ---
 
 /** Whether its GPU is well; if nobody knows which GPU it is, whether all are. */
@@ -386,7 +421,8 @@ void cases_looked(struct watcher *w, int64_t now, bool answered)
 		if (!c->known || c->done)
 			continue;
 		name_gpu(w, c);
-		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || c->hooks_wanted)
+		const bool unexplained = c->taken.n && !c->stored.bundle.n;
+		if (!c->check || now < c->check || c->capture == CAPTURE_WANTED || unexplained || c->hooks_wanted)
 			continue;
 		if (answered && is_well(w, c) && !case_lasts(&c->stored)) {
 			case_close(w, c, S("the GPU is well, and nothing new was reported"));

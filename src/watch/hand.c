@@ -21,6 +21,7 @@
 #include "base/save.h"
 #include "source/tape/tomb.h"
 #include "store/store.h"
+#include "watch/attend.h"
 #include "watch/eye.h"
 #include "watch/hooks.h"
 #include "watch/pulse/pulse.h"
@@ -69,11 +70,11 @@ bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_w
 	if (!large && (!sent || !receive_message(hand, &head, &why, ret_fd)))
 		_exit(EXIT_FAILURE);
 	bool good = sent && head.good;
-	if (!good && ret_why) {
+	if (ret_why) {
 		text_clear(ret_why);
-		text_add(ret_why, why.n ? text_str(&why) :
-				  large ? S("There is more to write than fits.") :
-					  S("It could not be done."));
+		text_add(ret_why, why.n || good ? text_str(&why) :
+				  large         ? S("There is more to write than fits.") :
+						  S("It could not be done."));
 	}
 	text_free(&why);
 	return good;
@@ -127,7 +128,7 @@ static void work(int fd, const void *ctx)
 		if (err) // a full disk: there is no place for a bundle, and that is told
 			fprintf(to, "bundle %s\n", uh_error_message(err));
 		else
-			hands->capture(hands->ctx, s, j->stored, directory, note_of(&a, j->stored), to);
+			hands->capture(hands->ctx, s, directory, note_of(&a, j->stored), to);
 		uh_error_free(err);
 	}
 	if (j->task == HAND_LOOK)
@@ -162,6 +163,29 @@ static bool start_job(struct hand *h, enum hand_task task, const struct stored *
 	const struct hand_job job = { h, task, stored };
 	child_kill(&h->job, KILL_MS);
 	return started(child_begin_free(work, &job, &h->job), &h->job, why, ret_fd);
+}
+
+static void end_attendant(struct child *c)
+{
+	enum { END_MS = 20 };
+	if (c->pid > 0)
+		child_kill(c, END_MS);
+}
+
+/** Nobody waits for it. One that has not ended when its place is needed again waits for a user's file, and is ended. */
+static bool attend(struct hand *h, struct str text)
+{
+	struct attend_task task;
+	struct child *c = &h->attendants[h->attended % HAND_ATTENDANTS];
+	if (!attend_parse(text, &task))
+		return false;
+	h->attended++;
+	end_attendant(c);
+	if (!attend_begin(&task, c))
+		return false;
+	close(c->fd);
+	c->fd = -1;
+	return true;
 }
 
 static bool save(const struct hand *h, const struct stored *i, struct text *why)
@@ -229,6 +253,12 @@ static bool serve(struct hand *h, enum hand_task task, struct str text, struct t
 		voice_notify(&voice, arena_z(&a, text));
 		good = true;
 		break;
+	case HAND_CLOSES:
+		good = store_is_id(text) && store_close_asked(h->settings.state_dir, text, why);
+		break;
+	case HAND_HOLD:
+		good = attend(h, text);
+		break;
 	case HAND_TASKS:
 		break;
 	}
@@ -294,7 +324,9 @@ static void take_signal(struct hand *h, int signals)
 /** Children that have ended; the mind's end is told by its pipe. */
 static void reap(struct hand *h)
 {
-	struct child *all[] = { &h->eye, &h->pulse, &h->job };
+	struct child *all[HAND_ATTENDANTS + 3] = { &h->eye, &h->pulse, &h->job };
+	for (size_t i = 0; i < HAND_ATTENDANTS; i++)
+		all[3 + i] = &h->attendants[i];
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (all[i]->pid > 0 && waitpid(all[i]->pid, NULL, WNOHANG) == all[i]->pid)
 			all[i]->pid = 0;
@@ -338,6 +370,8 @@ static bool serve_mind(struct hand *h, int signals)
 	child_kill(&h->job, KILL_MS);
 	child_kill(&h->eye, KILL_MS);
 	child_kill(&h->pulse, KILL_MS);
+	for (size_t i = 0; i < HAND_ATTENDANTS; i++)
+		end_attendant(&h->attendants[i]);
 	text_free(&nothing);
 	return end == CHILD_GOOD;
 }

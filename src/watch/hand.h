@@ -10,18 +10,23 @@ enum hand_task {
 	HAND_PULSE,   // starts the pulse
 	HAND_LOOK,    // starts a job: looks at the GPUs; the text of each job is the record of an incident
 	HAND_CAPTURE, // the same: saves the evidence
-	HAND_EXPLAIN, // the same: explains it once more
+	HAND_EXPLAIN, // the same: explains it
 	HAND_HOOKS,   // the same: runs the hooks
 	HAND_END,     // kills one of them: the text is eye, pulse or job
 	HAND_SAVE,    // stores the record of an incident
 	HAND_STATE,   // writes state.json
 	HAND_NOTIFY,  // tells systemd
+	HAND_CLOSES,  // whether an operator wants an incident closed: the text is its id; the answer says why
+	HAND_HOLD,    // has a word written into a recording (attend.h)
 	HAND_TASKS
 };
 
-/** In the mind: asks for it and waits for the answer. false: it was not done; *@ret_why says why. *@ret_fd, where something was started, is
+/** In the mind: asks for it and waits for the answer. false: it was not done; *@ret_why says why. Else it is what the hand
+ * answered. *@ret_fd, where something was started, is
  * what it writes; both may be NULL. Where the hand is gone, the process ends. */
 bool hand_ask(int hand, enum hand_task task, struct str text, struct text *ret_why, int *ret_fd);
+
+enum { HAND_ATTENDANTS = 32 };
 
 /** How it serves. */
 struct hand {
@@ -30,8 +35,10 @@ struct hand {
 	const struct watch_hands *hands;
 	struct watch_settings settings;
 	struct child mind, eye, pulse, job;
-	int socket; // to the mind
-	int lock;   // of the place where incidents are stored; its children close it
+	struct child attendants[HAND_ATTENDANTS];
+	unsigned attended; // how often
+	int socket;        // to the mind
+	int lock;          // of the place where incidents are stored; its children close it
 	bool stop;
 };
 

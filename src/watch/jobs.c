@@ -34,20 +34,20 @@ static void start(struct watcher *w, enum job_kind kind, struct watch_case *of, 
 	text_free(&why);
 }
 
-/** Whether there may be another one this hour. */
-static bool may_capture(struct watcher *w, int64_t now)
+int64_t jobs_bundles_left(struct watcher *w, int64_t now)
 {
 	size_t kept = 0;
 	for (size_t n = 0; n < w->nbundles; n++)
 		if (now - w->bundles[n] < HOUR_MS)
 			w->bundles[kept++] = w->bundles[n];
 	w->nbundles = kept;
-	return kept < (size_t)w->settings.bundles_per_hour && kept < BUNDLES_MOST;
+	const int64_t most = w->settings.bundles_per_hour < BUNDLES_MOST ? w->settings.bundles_per_hour : BUNDLES_MOST;
+	return most > (int64_t)kept ? most - (int64_t)kept : 0;
 }
 
 static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 {
-	if (!may_capture(w, now)) {
+	if (!jobs_bundles_left(w, now)) {
 		c->stored.bundle = S("there were as many bundles in an hour as the configuration allows");
 		c->capture = CAPTURE_DONE;
 		c->hooks_wanted = c->stored.hooks < 1;
@@ -59,44 +59,6 @@ static bool start_capture(struct watcher *w, struct watch_case *c, int64_t now)
 	return true;
 }
 
-/** It goes to the disk first. Where the disk is full nobody waits for it. */
-static bool to_be_written(const struct watch_case *c) { return c->dirty && !c->retry; }
-
-void jobs_start(struct watcher *w, int64_t now)
-{
-	if (w->job.kind != JOB_NONE || !w->ready)
-		return;
-	for (size_t n = 0; n < w->cases.len; n++) {
-		struct watch_case *c = w->cases.data[n];
-		if (c->known && c->capture == CAPTURE_WANTED && !to_be_written(c) && start_capture(w, c, now))
-			return;
-	}
-	for (size_t n = 0; n < w->cases.len; n++) {
-		struct watch_case *c = w->cases.data[n];
-		if (!c->explain_wanted || to_be_written(c))
-			continue;
-		c->explain_wanted = false;
-		start(w, JOB_EXPLAIN, c, now + EXPLAIN_MS);
-		return;
-	}
-	for (size_t n = 0; n < w->cases.len; n++) {
-		struct watch_case *c = w->cases.data[n];
-		if (!c->hooks_wanted || to_be_written(c))
-			continue;
-		c->hooks_wanted = false;
-		c->stored.hooks++;
-		c->dirty = true;
-		case_save(w, c, now); // before they run: whoever is told twice may act twice
-		start(w, JOB_HOOKS, c, now + HOOKS_MS);
-		return;
-	}
-	if (w->look_wanted) {
-		w->look_wanted = false;
-		suspicions_look(w, now);
-		start(w, JOB_LOOK, NULL, now + LOOK_MS);
-	}
-}
-
 // --- what they answer ---
 
 static void take_answer(struct watch_case *c, struct str text)
@@ -105,8 +67,8 @@ static void take_answer(struct watch_case *c, struct str text)
 	const struct {
 		const char *key;
 		struct str *to;
-	} keys[] = { { "bundle", &s->bundle }, { "class", &s->class },   { "title", &s->title },
-		     { "fault", &s->fault },   { "action", &s->action }, { "gpu", &s->gpu } };
+	} keys[] = { { "bundle", &c->taken }, { "class", &s->class },   { "title", &s->title },
+		     { "fault", &s->fault },  { "action", &s->action }, { "gpu", &s->gpu } };
 	while (text.n) {
 		struct str value = str_split(&text, '\n'), key = str_word(&value);
 		value = str_trim(value);
@@ -118,22 +80,36 @@ static void take_answer(struct watch_case *c, struct str text)
 	}
 }
 
+/** The bundle stands in the record from now on: a watch that is killed before explains it again. */
+static void tell_explained(struct watcher *w, struct watch_case *c)
+{
+	c->stored.bundle = c->taken;
+	suspicions_name_job(w, c);
+	w->look_wanted = true;
+	if (!str_is(c->stored.state, "closed")) {
+		c->hooks_wanted = c->stored.hooks < 1;
+		case_announce(w, c, "explained");
+	}
+}
+
+/** Evidence first: the bundle of one is explained when no other waits to be taken. */
 static void end_capture(struct watcher *w, struct watch_case *c, bool good)
 {
 	take_answer(c, text_str(&w->job.answer));
-	suspicions_name_job(w, c);
-	if (!c->stored.bundle.n)
-		c->stored.bundle = good ? S("the capture ended without a word") : S("the capture did not end in time");
+	if (!c->taken.n)
+		c->taken = good ? S("the capture ended without a word") : S("the capture did not end in time");
 	c->capture = CAPTURE_DONE;
-	c->hooks_wanted = c->stored.hooks < 1;
-	case_announce(w, c, "explained");
-	w->look_wanted = true;
+	c->explain_wanted = str_is(c->taken, "taken");
+	if (!c->explain_wanted)
+		tell_explained(w, c);
 }
 
-static void end_explain(const struct watch_job *j)
+static void end_explain(struct watcher *w, struct watch_case *c)
 {
-	take_answer(j->of, text_str(&j->answer));
-	j->of->dirty = true;
+	take_answer(c, text_str(&w->job.answer));
+	c->dirty = true;
+	if (c->taken.n && !c->stored.bundle.n)
+		tell_explained(w, c);
 }
 
 static struct str known(struct arena *a, struct str word) { return str_is(word, "-") ? (struct str){ 0 } : arena_str(a, word); }
@@ -197,7 +173,7 @@ static void end(struct watcher *w, bool good, int64_t now)
 	else if (j->kind == JOB_LOOK)
 		end_look(w, good, now);
 	else if (j->kind == JOB_EXPLAIN)
-		end_explain(j);
+		end_explain(w, j->of);
 	while (text.n) {
 		struct str line = str_split(&text, '\n');
 		if (!str_is(str_word(&line), "problem"))
@@ -209,6 +185,48 @@ static void end(struct watcher *w, bool good, int64_t now)
 	text_free(&j->answer);
 	cleanup_close(&j->fd);
 	w->job = (struct watch_job){ .fd = -1 };
+}
+
+// --- one after the other ---
+
+/** It goes to the disk first. Where the disk is full nobody waits for it. */
+static bool to_be_written(const struct watch_case *c) { return c->dirty && !c->retry; }
+
+void jobs_start(struct watcher *w, int64_t now)
+{
+	if (w->job.kind != JOB_NONE || !w->ready)
+		return;
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
+		if (c->known && c->capture == CAPTURE_WANTED && !to_be_written(c) && start_capture(w, c, now))
+			return;
+	}
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
+		if (!c->explain_wanted || to_be_written(c))
+			continue;
+		c->explain_wanted = false;
+		start(w, JOB_EXPLAIN, c, now + EXPLAIN_MS);
+		if (w->job.kind == JOB_NONE) // what is known without it is told
+			end_explain(w, c);
+		return;
+	}
+	for (size_t n = 0; n < w->cases.len; n++) {
+		struct watch_case *c = w->cases.data[n];
+		if (!c->hooks_wanted || to_be_written(c))
+			continue;
+		c->hooks_wanted = false;
+		c->stored.hooks++;
+		c->dirty = true;
+		case_save(w, c, now); // before they run: whoever is told twice may act twice
+		start(w, JOB_HOOKS, c, now + HOOKS_MS);
+		return;
+	}
+	if (w->look_wanted) {
+		w->look_wanted = false;
+		suspicions_look(w, now);
+		start(w, JOB_LOOK, NULL, now + LOOK_MS);
+	}
 }
 
 /** Reads what is there. false: there will be no more. */
@@ -224,6 +242,12 @@ static bool read_answer(struct watch_job *j)
 		if (j->answer.n > ANSWER_MOST)
 			return false;
 	}
+}
+
+bool jobs_saved(const struct watcher *w)
+{
+	const struct str said = text_str(&w->job.answer);
+	return str_starts(said, S("saved\n")) || str_starts(said, S("bundle "));
 }
 
 void jobs_go_on(struct watcher *w, int64_t now)

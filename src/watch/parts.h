@@ -26,9 +26,10 @@ struct watch_case {
 	bool causeless;      // it was concluded, and has no cause that is worth telling
 	bool dirty;          // what is on the disk is old
 	bool hooks_wanted;   // they are to be told of its state
-	bool explain_wanted; // it is over, and the log has more of it than its bundle; before the hooks
+	bool explain_wanted; // its bundle is new; or it is over, and the log has more of it than its bundle. Before the hooks
 	bool done;           // nothing is left to do
 	enum case_capture capture;
+	struct str taken; // what came of the capture; in the record when it is explained, so that a restart explains it
 	uint64_t signs;   // that were there when it was last concluded
 	int64_t due;      // when it may be concluded next
 	int64_t wait;     // and the pause behind that
@@ -45,6 +46,16 @@ struct watch_job {
 	struct watch_case *of; // NULL: of none
 	struct text answer;
 	int64_t deadline;
+};
+
+enum { HOLDS_MOST = 16, HOLD_PATH = 200 };
+
+/** A program that met a fault and asked the watch to look before it ends. */
+struct watch_hold {
+	char path[HOLD_PATH]; // of its recording, below /dev/shm
+	uint32_t number;
+	int64_t until; // then it goes on by itself
+	bool stands;   // it was answered, and stands still
 };
 
 struct watcher {
@@ -75,9 +86,12 @@ struct watcher {
 	size_t ngpus;
 	struct watched_progress *progress; // of GPUS_MOST GPUs
 	size_t nprogress;
+	int64_t asked;                 // when it was last asked whether an operator closes one
 	bool state_old;                // state.json is
 	int64_t bundles[BUNDLES_MOST]; // when the newest were taken
 	size_t nbundles;
+	struct watch_hold holds[HOLDS_MOST];
+	size_t nholds;
 };
 
 /** Whether a GPU makes progress, as far as is known. */
@@ -100,6 +114,8 @@ void cases_follow(struct watcher *w, int64_t now);
 void cases_adopt(struct watcher *w);
 /** Evidence appeared, of which no line of the log told. */
 void cases_evidence(struct watcher *w, struct str gpu);
+/** A program stands still for its evidence to be saved: that begins now. @gpu: empty where it uses several. */
+void cases_held(struct watcher *w, struct str gpu, int64_t now);
 /** Takes what a look said of the GPUs into account; if it did not answer, there will be another. */
 void cases_looked(struct watcher *w, int64_t now, bool answered);
 /** When something is due next; -1: never. */
@@ -115,6 +131,10 @@ bool case_lasts(const struct stored *i);
 void case_close(struct watcher *w, struct watch_case *c, struct str why);
 void case_save(struct watcher *w, struct watch_case *c, int64_t now);
 void case_announce(struct watcher *w, struct watch_case *c, const char *what);
+/** Closes what an operator wants closed. */
+void cases_close_asked(struct watcher *w, int64_t now);
+/** When that is to be asked for again; -1: nothing is open. */
+int64_t closings_next(const struct watcher *w, int64_t now);
 void cases_sweep(struct watcher *w, int64_t now);
 void cases_free(struct watcher *w);
 
@@ -130,8 +150,20 @@ void suspicions_name_job(struct watcher *w, struct watch_case *c);
 /** The pulse is a new one, or gone: what it said counts no more. */
 void suspicions_forget(struct watcher *w);
 
+// holds.c: programs that stand still for the watch
+/** Takes what the pulse tells of one. */
+void holds_take(struct watcher *w, struct str text, int64_t now);
+/** Lets those go whose evidence is saved, or is not going to be. */
+void holds_follow(struct watcher *w, int64_t now);
+/** When one of them is over; -1: there is none. */
+int64_t holds_next(const struct watcher *w);
+
 // jobs.c: children, one at a time
 void jobs_start(struct watcher *w, int64_t now);
 /** Reads what the child says, and ends it where it is late. */
 void jobs_go_on(struct watcher *w, int64_t now);
 void jobs_stop(struct watcher *w);
+/** How many more bundles there may be in this hour. */
+int64_t jobs_bundles_left(struct watcher *w, int64_t now);
+/** Of a capture that runs: whether all is saved, and it packs or explains. */
+bool jobs_saved(const struct watcher *w);

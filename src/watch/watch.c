@@ -77,6 +77,9 @@ static void take_frame(struct watcher *w, const struct eye_frame *f)
 	case EYE_BEAT:
 		w->pulse_due = f->text.n ? now_ms() + PULSE_SILENT_MS : 0;
 		break;
+	case EYE_HOLD:
+		holds_take(w, f->text, now_ms());
+		break;
 	case EYE_KINDS:
 		break;
 	}
@@ -284,11 +287,13 @@ static void step(struct watcher *w)
 	check_pulse(w, now);
 	if (w->ready) {
 		cases_follow(w, now);
+		cases_close_asked(w, now);
 		cases_sweep(w, now);
 	}
 	if (w->reload && w->job.kind == JOB_NONE)
 		reload(w);
 	jobs_start(w, now);
+	holds_follow(w, now);
 	if (w->state_old && w->ready)
 		write_state(w);
 	w->stop |= w->options->until_quiet && is_quiet(w);
@@ -302,6 +307,8 @@ static void loop(struct watcher *w, int signals)
 		int wait = shorter(milliseconds_to(cases_next(w, now), now), voice_watchdog(&w->voice, now));
 		wait = shorter(wait, w->job.kind == JOB_NONE ? -1 : milliseconds_to(w->job.deadline, now));
 		wait = shorter(wait, milliseconds_to(eye_again, now));
+		wait = shorter(wait, milliseconds_to(holds_next(w), now));
+		wait = shorter(wait, milliseconds_to(closings_next(w, now), now));
 		wait = shorter(wait, w->pulse_due ? milliseconds_to(w->pulse_due, now) : -1);
 		struct pollfd on[] = {
 			{ signals, POLLIN, 0 }, { w->eye, POLLIN, 0 }, { w->job.fd, POLLIN, 0 }, { w->pulse, POLLIN, 0 }

@@ -9,13 +9,15 @@
 #include "report/watch/incidents.h"
 #include "watch/settings.h"
 
+#define STATE_DIR "/var/lib/unhang" // where incidents are stored, unless somebody says otherwise
+
 /** What others do for it, in a child. An answer is lines of KEY VALUE, which the child writes to @to. */
 struct watch_hands {
-	/** Saves the evidence of an incident in @directory, with @note, which is a line of evidence itself, and what explain says of it.
-	 * Lines: bundle, class, title, fault, action, gpu, job. */
-	void (*capture)(void *ctx, const struct watch_settings *s, const struct stored *of, const char *directory,
-			struct str note, FILE *to);
-	/** Explains an incident that is over once more: its bundle, and what the kernel wrote since. Lines as above. */
+	/** Saves the evidence of an incident in @directory, with @note, which is a line of evidence itself. Lines: saved, as soon as the machine
+	 * need not stand still any more; bundle. */
+	void (*capture)(void *ctx, const struct watch_settings *s, const char *directory, struct str note, FILE *to);
+	/** Explains its bundle; of an incident that is over together with what the kernel wrote since. Lines: class, title, fault, action, gpu,
+	 * job. */
 	void (*explain)(void *ctx, const struct stored *of, const char *directory, FILE *to);
 	/** Looks at the GPUs. A line for each: gpu PCI UNIQUE-ID SERIAL WELL HEALTH SAYS..., where - is not known, and WELL is well, unwell or
 	 * unknown. Then, for each, its votes on progress: a line `votes`, its PCI address, lines of progress_take(), a line `end`. */

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "enemies.h"
 #include "jobs.h"
 #include "kernels.h"
 #include "producers.h"
@@ -435,7 +436,7 @@ static bool run(int argc, char **argv)
 	else if (!strcmp(mode, "hsa-producers") && argc > 2)
 		hsa_producers(argv[1], argv[2]);
 	else
-		return false;
+		return argc > 1 && enemies(mode, argv[1], argc > 2 ? argv[2] : "");
 	return true;
 }
 

@@ -16,21 +16,25 @@ static bool word_write(int fd, size_t at, uint32_t value)
 	return pwrite(fd, &value, sizeof(value), (off_t)at) == (ssize_t)sizeof(value);
 }
 
-struct uh_error *hold_attend(const char *path, uint32_t supervisor, int *ret_fd)
+bool hold_announce(int fd, uint32_t supervisor)
 {
 	struct stat st;
 	struct rec_header h;
+	errno = 0;
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && recording_head(fd, &h) &&
+	       word_write(fd, offsetof(struct rec_header, supervisor), supervisor);
+}
+
+struct uh_error *hold_attend(const char *path, uint32_t supervisor, int *ret_fd)
+{
 	const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return uh_error_os(errno, "%s", path);
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !recording_head(fd, &h)) {
-		close(fd);
-		return uh_error_new("%s: no recording, or one of another version", path);
-	}
-	if (!word_write(fd, offsetof(struct rec_header, supervisor), supervisor)) {
+	if (!hold_announce(fd, supervisor)) {
 		const int error = errno;
 		close(fd);
-		return uh_error_os(error, "%s", path);
+		return error ? uh_error_os(error, "%s", path) :
+			       uh_error_new("%s: no recording, or one of another version", path);
 	}
 	*ret_fd = fd;
 	return NULL;
@@ -53,6 +57,7 @@ bool hold_look(int fd, struct held *ret)
 	*ret = (struct held){ .state = h.hold <= REC_HOLD_UNANSWERED ? (enum rec_hold)h.hold : REC_HOLD_NONE,
 			      .number = h.holds,
 			      .answered = h.answered,
+			      .supervisor = h.supervisor,
 			      .pid = h.pid,
 			      .why = h.hold_why < CALLS ? (enum rec_call)h.hold_why : CALL_NONE,
 			      .left_ms = left_ms(h.hold_until) };

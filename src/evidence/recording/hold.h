@@ -21,6 +21,7 @@ struct held {
 	enum rec_hold state;
 	uint32_t number;   // of the hold; 0: there was none
 	uint32_t answered; // number of the hold that a supervisor answered last
+	uint32_t supervisor;
 	uint32_t pid;      // as the process itself sees it
 	enum rec_call why; // CALL_FAULT or CALL_QUEUE_ERROR
 	uint32_t left_ms;  // until the process goes on by itself
@@ -30,6 +31,8 @@ struct held {
 /** Opens a recording and announces the process @supervisor in it; *ret_fd is to be closed. The file is neither mapped nor believed: who
  * shortens it hurts nobody. */
 struct uh_error *hold_attend(const char *path, uint32_t supervisor, int *ret_fd);
+/** Announces it in a recording that is open, to be read and written. false: that is none, or one of another version; or see errno. */
+bool hold_announce(int fd, uint32_t supervisor);
 /** How it stands; false: there is nothing to read any more. */
 bool hold_look(int fd, struct held *ret);
 /** Whether the process waits for an answer, or stands still without having got one. */

@@ -238,6 +238,8 @@ struct str one_tensor_say(struct arena *a, const struct rec_tensor *x);
 const char *dtype_name(uint32_t dtype);
 /** `page not present, write to a read-only page` */
 struct str fault_reasons_say(struct arena *a, uint64_t reasons);
+/** The name of a status that the runtime hands to a program with the error of a queue (hsa_status_t), or its number. */
+struct str status_say(struct arena *a, uint64_t status);
 
 // The parts of recording_parse(); parse.c puts them together.
 struct recording_piece {

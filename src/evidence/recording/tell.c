@@ -167,8 +167,7 @@ static void tell_queue_error(struct recording_telling *t, const struct rec_event
 		if (q->head.address != f->a[0] || !begin(t, "recording-queue-error", f->time, &e))
 			continue;
 		e.device = q->agent ? q->agent->pci : (struct str){ 0 };
-		event_add_text(&e, &t->arena, "queue_error",
-			       arena_printf(&t->arena, "status 0x%llx", (unsigned long long)f->a[1]));
+		event_add_text(&e, &t->arena, "queue_error", status_say(&t->arena, f->a[1]));
 		event_add_number(&e, &t->arena, "queue", q->id);
 		if (p)
 			add_packet(t, &e, p);

@@ -249,3 +249,29 @@ struct str fault_reasons_say(struct arena *a, uint64_t reasons)
 	text_free(&t);
 	return said;
 }
+
+struct str status_say(struct arena *a, uint64_t status)
+{
+	static const struct {
+		uint64_t status;
+		const char *name;
+	} names[] = {
+		{ 41, "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION" },
+		{ 42, "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION" },
+		{ 43, "HSA_STATUS_ERROR_MEMORY_FAULT" },
+		{ 45, "HSA_STATUS_ERROR_OUT_OF_REGISTERS" },
+		{ 0x1000, "HSA_STATUS_ERROR" },
+		{ 0x1001, "HSA_STATUS_ERROR_INVALID_ARGUMENT" },
+		{ 0x1003, "HSA_STATUS_ERROR_INVALID_ALLOCATION" },
+		{ 0x1007, "HSA_STATUS_ERROR_INVALID_QUEUE" },
+		{ 0x1008, "HSA_STATUS_ERROR_OUT_OF_RESOURCES" },
+		{ 0x1009, "HSA_STATUS_ERROR_INVALID_PACKET_FORMAT" },
+		{ 0x100f, "HSA_STATUS_ERROR_INVALID_ISA" },
+		{ 0x1010, "HSA_STATUS_ERROR_INVALID_CODE_OBJECT" },
+		{ 0x1016, "HSA_STATUS_ERROR_EXCEPTION" },
+	};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].status == status)
+			return str_z(names[i].name);
+	return arena_printf(a, "status 0x%llx", (unsigned long long)status);
+}

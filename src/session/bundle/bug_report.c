@@ -3,11 +3,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+#include "base/child.h"
+#include "base/cleanup.h"
+#include "base/door/door.h"
+#include "base/lower.h"
 #include "base/print.h"
 #include "base/save.h"
 #include "host/host.h"
 #include "report/bug_report.h"
+#include "session/machine.h"
 #include "session/session.h"
 
 #define LOG_MEMBER "kernel-log.txt"
@@ -23,7 +30,7 @@ static bool matters(const void *ctx, struct str line)
 }
 
 /** What explain says of the bundle, as on a terminal. */
-static struct str explain(struct arena *a, struct uh_machine *m, bool *ret_incident)
+static struct str explain(struct uh_session *s, struct arena *a, struct uh_machine *m, bool *ret_incident)
 {
 	const struct uh_report_options options = { .width = 100 };
 	char *text = NULL;
@@ -31,14 +38,12 @@ static struct str explain(struct arena *a, struct uh_machine *m, bool *ret_incid
 	FILE *out = open_memstream(&text, &n);
 	if (!out)
 		return (struct str){ 0 };
-	struct uh_session *s = uh_session_new(tell_nobody, NULL);
 	uh_session_on_machine(s, m);
 	uh_error_free(uh_session_add_machine(s, NULL));
 	uh_session_add_newest(s, NULL);
 	uh_session_end(s);
 	uh_session_report(s, out, &options);
 	*ret_incident = uh_session_incidents(s) > 0;
-	uh_session_free(s);
 	fclose(out);
 	struct str kept = arena_str(a, (struct str){ text, n });
 	free(text);
@@ -81,38 +86,65 @@ static void facts(struct arena *a, struct uh_machine *m, const struct know *k, s
 	host_free(&h);
 }
 
-static struct uh_error *save(const char *bundle, const struct bug_report *b)
+// --- the child: a bundle holds what strangers wrote ---
+
+struct to_report {
+	const char *bundle;
+	int fd;
+	const struct know *know;
+};
+
+static void report_child(int fd, const void *ctx)
 {
-	enum { MODE = 0640 };
+	const struct to_report *given = ctx;
 	struct arena a = { 0 };
-	char *text = NULL;
-	size_t n = 0;
-	FILE *out = open_memstream(&text, &n);
+	struct uh_machine *m = NULL;
+	prctl(PR_SET_NAME, "unhang-explain");
+	child_keep_two(fd, given->fd);
+	hold_descriptors();
+	door_leave();
+	struct uh_session *s = uh_session_new(tell_nobody, NULL);
+	door_end(); // what read the knowledge has rights
+	if (!lower_privileges(LOWER_NOGROUP))
+		_exit(1);
+	struct uh_error *err = machine_of_bundle(given->fd, given->bundle, &m);
+	FILE *out = err || !m ? NULL : fdopen(fd, "w");
 	if (!out)
-		return uh_error_os(errno, "%s.md", bundle);
-	report_bug(b, out);
-	fclose(out);
-	struct uh_error *err = save_file(AT_FDCWD, arena_printf(&a, "%s.md", bundle).p, (struct str){ text, n }, MODE);
-	free(text);
+		_exit(1);
+	const struct bundle_member *log = bundle_member(m->bundle, S(LOG_MEMBER));
+	struct bug_report b = {
+		.bundle = str_base(str_z(given->bundle)), .log_name = LOG_MEMBER, .matters = matters, .ctx = given->know
+	};
+	b.diagnosis = explain(s, &a, m, &b.incident);
+	if (log)
+		b.log = (struct str){ log->bytes, log->n };
+	facts(&a, m, given->know, &b);
+	report_bug(&b, out);
+	const bool bad = fclose(out);
+	uh_session_free(s);
+	uh_machine_free(m);
 	arena_free(&a);
-	return err;
+	door_end();
+	_exit(bad);
 }
 
 struct uh_error *bug_report_write(const char *bundle, const struct know *k)
 {
+	enum { MODE = 0640, REPORT_MS = 60000, MOST = 1 << 20, KILL_MS = 200 };
 	struct arena a = { 0 };
-	struct uh_machine *m = NULL;
-	struct uh_error *err = uh_machine_open(bundle, &m);
-	if (err || !m)
-		return err;
-	const struct bundle_member *log = bundle_member(m->bundle, S(LOG_MEMBER));
-	struct bug_report b = { .bundle = str_base(str_z(bundle)), .log_name = LOG_MEMBER, .matters = matters, .ctx = k };
-	b.diagnosis = explain(&a, m, &b.incident);
-	if (log)
-		b.log = (struct str){ log->bytes, log->n };
-	facts(&a, m, k, &b);
-	err = save(bundle, &b);
-	uh_machine_free(m);
+	struct child c;
+	struct text text = { 0 };
+	_cleanup_close_ int fd = open(bundle, O_RDONLY | O_CLOEXEC);
+	const struct to_report given = { bundle, fd, k };
+	if (fd < 0 || !child_begin_free(report_child, &given, &c))
+		return uh_error_os(errno, "%s", bundle);
+	const enum child_end end = child_wait(&c, now_ms() + REPORT_MS, MOST, &text);
+	child_kill(&c, KILL_MS);
+	struct uh_error *err = end == CHILD_GOOD && text.n ?
+				       save_file(AT_FDCWD, arena_printf(&a, "%s.md", bundle).p, text_str(&text), MODE) :
+				       uh_error_new("%s: the text for a bug report could not be written%s", bundle,
+						    end == CHILD_LATE ? " in time" : "");
+	text_free(&text);
 	arena_free(&a);
 	return err;
 }

@@ -7,3 +7,5 @@
 void run_finish(void *ctx, const struct job_study *s, FILE *to);
 /** All hands of a run. */
 const struct job_hands *run_hands(void);
+/** Those for runs that were killed, which somebody else completes. */
+const struct job_hands *run_hands_left(void);

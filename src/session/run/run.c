@@ -2,11 +2,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/door/caller.h"
 #include "base/door/door.h"
+#include "base/lower.h"
 #include "base/print.h"
 #include "base/save.h"
 #include "job/decide.h"
@@ -19,6 +22,7 @@
 #include "session/run/look.h"
 #include "session/run/suspect.h"
 #include "session/session.h"
+#include "source/tape/format.h"
 #include "store/store.h"
 
 enum { SLACK_S = 2, PROFILE_MOST = 64 << 10, GRACE_S = 20, HANG_S = 60, DELAY_S = 5 };
@@ -31,7 +35,12 @@ static void put_number(FILE *to, const char *key, int64_t value)
 
 // --- save and explain ---
 
-static void save_report(struct uh_session *s, const char *path, bool json)
+/** What a study wrote down, where another process saves it. */
+struct study_texts {
+	struct text json, text;
+};
+
+static void keep_report(struct uh_session *s, bool json, struct text *to)
 {
 	const struct uh_report_options options = { .json = json, .width = 100 };
 	char *text = NULL;
@@ -41,8 +50,20 @@ static void save_report(struct uh_session *s, const char *path, bool json)
 		return;
 	uh_session_report(s, out, &options);
 	fclose(out);
-	uh_error_free(save_file(AT_FDCWD, path, (struct str){ text, n }, 0640));
+	text_clear(to);
+	text_add(to, (struct str){ text, n });
 	free(text);
+}
+
+static void save_texts(const char *directory, struct str json, struct str text)
+{
+	enum { MODE = 0640 };
+	struct arena a = { 0 };
+	if (json.n)
+		uh_error_free(save_file(AT_FDCWD, arena_printf(&a, "%s/" STORE_DIAGNOSIS, directory).p, json, MODE));
+	if (text.n)
+		uh_error_free(save_file(AT_FDCWD, arena_printf(&a, "%s/" STORE_TEXT, directory).p, text, MODE));
+	arena_free(&a);
 }
 
 /** The bundle; where there is none, why. */
@@ -145,40 +166,40 @@ static void add_files(struct uh_session *session, const char *directory, struct 
 }
 
 /** Only what happened since the try began is its. false: @path tells of nothing else than what was before, or of others. */
-static bool explain_with(const struct job_study *s, const char *path, bool must, struct arena *a, FILE *to)
+static bool explain_with(const struct job_study *s, const char *path, bool must, struct study_texts *ret, FILE *to)
 {
+	struct arena a = { 0 };
 	struct uh_session *session = uh_session_new(tell_nobody, NULL);
-	const char *json = arena_printf(a, "%s/" STORE_DIAGNOSIS, s->directory).p;
 	session->told =
 		(struct told_options){ .limited = true, .since = (double)s->of->began / 1000 - SLACK_S, .now = time(NULL) };
 	uh_session_add_path(session, path);
-	add_files(session, s->directory, a);
-	add_files(session, s->recordings, a);
+	add_files(session, s->directory, &a);
+	add_files(session, s->recordings, &a);
 	uh_session_end(session);
 	const struct incident *i = incident_of(session, s);
 	const bool good = must || i || !session->ledger.incidents.len;
 	if (good) {
-		tell_incident(i, s->of, a, to);
-		save_report(session, json, true);
-		save_report(session, arena_printf(a, "%s/" STORE_TEXT, s->directory).p, false);
-		print_line(to, "diagnosis", str_z(json));
+		tell_incident(i, s->of, &a, to);
+		keep_report(session, true, &ret->json);
+		keep_report(session, false, &ret->text);
+		print_line(to, "diagnosis", arena_printf(&a, "%s/" STORE_DIAGNOSIS, s->directory));
 	}
 	uh_session_free(session);
+	arena_free(&a);
 	return good;
 }
 
-static void explain(const struct job_study *s, struct str bundle, struct arena *a, FILE *to)
+static void explain(const struct job_study *s, struct str bundle, struct study_texts *ret, FILE *to)
 {
-	if (!bundle.n || !explain_with(s, bundle.p, s->of->recordings <= 0, a, to))
-		explain_with(s, s->recordings, true, a, to);
+	if (!bundle.n || !explain_with(s, bundle.p, s->of->recordings <= 0, ret, to))
+		explain_with(s, s->recordings, true, ret, to);
 }
 
-static void study(void *ctx, const struct job_study *s, FILE *to)
+static void study_all(const struct job_study *s, struct study_texts *ret, FILE *to)
 {
 	struct arena a = { 0 };
 	struct run_try found = { .packet = -1, .launch = -1, .rank = -1, .pid = -1 };
 	struct str first = { 0 };
-	(void)ctx;
 	// A launcher ends the other ranks, which may be in the middle of a kernel then; that kernel is not to blame.
 	if (str_is(s->of->ended, "exit") || str_is(s->of->ended, "signal"))
 		first = suspect_first(s->recordings, &a, &found);
@@ -199,8 +220,62 @@ static void study(void *ctx, const struct job_study *s, FILE *to)
 	struct str bundle = save_bundle(s, &a, to);
 	fflush(to);
 	if (bundle.n || s->of->recordings > 0)
-		explain(s, bundle, &a, to);
+		explain(s, bundle, ret, to);
 	arena_free(&a);
+}
+
+static void study(void *ctx, const struct job_study *s, FILE *to)
+{
+	struct study_texts texts = { 0 };
+	(void)ctx;
+	study_all(s, &texts, to);
+	save_texts(s->directory, text_str(&texts.json), text_str(&texts.text));
+	text_free(&texts.json);
+	text_free(&texts.text);
+}
+
+/** In a child, which may read and nothing else: three texts. */
+static void study_child(int fd, const void *ctx)
+{
+	struct study_texts texts = { 0 };
+	struct text all = { 0 };
+	char *lines = NULL;
+	size_t n = 0;
+	prctl(PR_SET_NAME, "unhang-explain");
+	door_leave();
+	FILE *to = lower_keeping(LOWER_NOGROUP, LOWER_READS_FILES | LOWER_READS_LOG) ? open_memstream(&lines, &n) : NULL;
+	if (!to)
+		_exit(1);
+	study_all(ctx, &texts, to);
+	fclose(to);
+	tape_put_text(&all, (struct str){ lines, n });
+	tape_put_text(&all, text_str(&texts.json));
+	tape_put_text(&all, text_str(&texts.text));
+	door_end();
+	_exit(!write_all(fd, text_str(&all)));
+}
+
+/** Of a run that was killed, by a watch that is root: what its job recorded is taken apart by a process that can write nothing. */
+static void study_left(void *ctx, const struct job_study *s, FILE *to)
+{
+	enum { STUDY_MS = 18000, MOST = 32 << 20, KILL_MS = 200 };
+	struct child c;
+	struct text all = { 0 };
+	if (geteuid() || s->capture) {
+		study(ctx, s, to);
+		return;
+	}
+	if (!child_begin_free(study_child, s, &c))
+		return;
+	const enum child_end end = child_wait(&c, now_ms() + STUDY_MS, MOST, &all);
+	child_kill(&c, KILL_MS);
+	struct tape_cursor at = { text_str(&all) };
+	const struct str lines = tape_take_text(&at), json = tape_take_text(&at), text = tape_take_text(&at);
+	if (end == CHILD_GOOD && !at.short_of) {
+		fprintf(to, STR_FMT, STR_ARG(lines));
+		save_texts(s->directory, json, text);
+	}
+	text_free(&all);
 }
 
 static void decide(void *ctx, const struct job_study *s, FILE *to)
@@ -297,6 +372,12 @@ static bool is_news(const struct run_told *r)
 const struct job_hands *run_hands(void)
 {
 	static const struct job_hands hands = { study, decide, run_look, profile, run_finish, NULL };
+	return &hands;
+}
+
+const struct job_hands *run_hands_left(void)
+{
+	static const struct job_hands hands = { study_left, decide, run_look, profile, run_finish, NULL };
 	return &hands;
 }
 

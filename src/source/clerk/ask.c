@@ -96,14 +96,19 @@ void clerk_end(void)
 }
 
 /** false: it is gone, or it could not be done; errno says why. */
-static bool ask(enum clerk_task task, struct str question, struct text *ret, int *ret_fd)
+static bool ask_with(enum clerk_task task, struct str question, int fd, struct text *ret, int *ret_fd)
 {
 	struct clerk_head head = { .task = task, .size = question.n };
-	if (!clerk_send(the_clerk.socket, &head, question, -1) ||
+	if (!clerk_send(the_clerk.socket, &head, question, fd) ||
 	    !clerk_receive(the_clerk.socket, &head, ANSWER_MOST, ret, ret_fd) || head.task != (uint32_t)task)
 		return errno = EIO, false;
 	errno = head.error;
 	return !head.error;
+}
+
+static bool ask(enum clerk_task task, struct str question, struct text *ret, int *ret_fd)
+{
+	return ask_with(task, question, -1, ret, ret_fd);
 }
 
 static void fail_all(struct clerk_question *q)
@@ -186,4 +191,24 @@ int clerk_open_shared(const char *path, enum clerk_shared how)
 	text_free(&question);
 	text_free(&answer);
 	return fd;
+}
+
+int clerk_follow_shared(const char *path, int64_t pid, int inotify)
+{
+	struct text question = { 0 }, answer = { 0 };
+	int found = -1;
+	if (!clerk_may_open(str_z(path), CLERK_RECORDING))
+		return errno = EPERM, -1;
+	if (!clerk_reads())
+		return clerk_follow_here(path, pid, inotify);
+	tape_put_number(&question, (uint64_t)pid, 8);
+	tape_put_text(&question, str_z(path));
+	if (ask_with(CLERK_FOLLOW, text_str(&question), inotify, &answer, NULL)) {
+		struct tape_cursor c = { text_str(&answer) };
+		const uint64_t n = tape_take_number(&c, 4);
+		found = c.short_of || n > INT32_MAX ? -1 : (int)n;
+	}
+	text_free(&question);
+	text_free(&answer);
+	return found;
 }

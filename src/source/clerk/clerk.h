@@ -45,5 +45,8 @@ enum clerk_shared {
 	CLERK_DIRECTORY, // unhang-*, to be listed
 	CLERK_STATUS,    // any name: only its status can be asked for
 };
+/** Has an inotify instance tell of the recording of process @pid when its attributes change. It must belong to the user of that process: nobody
+ * speaks for the program of another. The number of the watch; -1: see errno. */
+int clerk_follow_shared(const char *path, int64_t pid, int inotify);
 /** Opens what lies below /dev/shm. No link is followed. -1: see errno. */
 int clerk_open_shared(const char *path, enum clerk_shared how);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -185,6 +186,38 @@ int clerk_open_here(const char *path, enum clerk_shared how)
 	return fd;
 }
 
+/** By its descriptor: what the path leads to may be another file by now. */
+int clerk_follow_here(const char *path, int64_t pid, int inotify)
+{
+	char name[64];
+	struct stat process, file;
+	_cleanup_close_ int fd = clerk_open_here(path, CLERK_RECORDING);
+	if (fd < 0)
+		return -1;
+	snprintf(name, sizeof(name), "/proc/%lld", (long long)pid);
+	if (stat(name, &process) || fstat(fd, &file))
+		return -1;
+	if (process.st_uid != file.st_uid || !holds_gpu(pid))
+		return errno = EPERM, -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	return inotify_add_watch(inotify, name, IN_ATTRIB);
+}
+
+static bool answer_follow(struct str question, int inotify, struct clerk_head *head, struct text *to)
+{
+	struct tape_cursor c = { question };
+	struct arena a = { 0 };
+	int64_t pid = (int64_t)tape_take_number(&c, 8);
+	struct str path = tape_take_text(&c);
+	bool good = !c.short_of && !c.left.n && pid > 0 && inotify >= 0 && clerk_may_open(path, CLERK_RECORDING);
+	int found = good ? clerk_follow_here(arena_z(&a, path), pid, inotify) : -1;
+	head->error = found < 0 ? errno : 0;
+	if (found >= 0)
+		tape_put_number(to, (unsigned)found, 4);
+	arena_free(&a);
+	return good;
+}
+
 static bool answer_shared(struct str question, struct clerk_head *head, int *ret_fd)
 {
 	struct tape_cursor c = { question };
@@ -242,6 +275,9 @@ void clerk_serve(int socket, int self)
 			break;
 		case CLERK_SPLIT:
 			head.error = split(socket, other, self);
+			break;
+		case CLERK_FOLLOW:
+			good = answer_follow(asked, other, &head, &to);
 			break;
 		case CLERK_TASKS:
 			good = false;

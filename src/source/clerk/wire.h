@@ -4,7 +4,7 @@
 #include "source/clerk/clerk.h"
 #include "source/tape/format.h"
 
-enum clerk_task { CLERK_PROBE, CLERK_FILE, CLERK_WORDS, CLERK_SHARED, CLERK_SPLIT, CLERK_TASKS };
+enum clerk_task { CLERK_PROBE, CLERK_FILE, CLERK_WORDS, CLERK_SHARED, CLERK_SPLIT, CLERK_FOLLOW, CLERK_TASKS };
 
 enum { CLERK_QUESTION_MOST = 64 << 20, CLERK_WORDS_MOST = 1 << 14, CLERK_FILE_MOST = 64 << 10 };
 
@@ -44,3 +44,4 @@ void clerk_serve(int socket, int self);
 /** What the clerk does without being asked over a socket, for who has no clerk. */
 void clerk_words_here(struct clerk_word *words, size_t n);
 int clerk_open_here(const char *path, enum clerk_shared how);
+int clerk_follow_here(const char *path, int64_t pid, int inotify);

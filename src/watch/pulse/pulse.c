@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -15,7 +15,7 @@
 #include "source/clerk/clerk.h"
 #include "watch/eye.h"
 
-enum { INTERRUPTS_ROOM = 256 << 10, NOBODY_S = 2, TEXT_ROOM = 512 };
+enum { INTERRUPTS_ROOM = 256 << 10, BEAT_MS = 1000, NOBODY_MS = 2000, TEXT_ROOM = 512 };
 
 /** Files of a GPU. */
 struct pulse_paths {
@@ -106,6 +106,8 @@ static void watch(int to, const void *ctx)
 	struct signs *signs = mem_alloc(sizeof(*signs));
 	char *room = mem_alloc(INTERRUPTS_ROOM);
 	signs_begin(signs, k, &devices);
+	signs->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	signs->told = to;
 	for (size_t i = 0; i < n; i++) {
 		find_paths(&devices.list[i], &paths[i]);
 		gpus[i].interrupts = -1;
@@ -134,7 +136,7 @@ static void watch(int to, const void *ctx)
 			text_clear(&sent[i]);
 			text_add(&sent[i], text_str(&text));
 		}
-		nanosleep(&(struct timespec){ .tv_sec = works ? 1 : NOBODY_S }, NULL);
+		signs_wait(signs, works ? BEAT_MS : NOBODY_MS);
 	}
 }
 

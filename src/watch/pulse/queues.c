@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -132,6 +133,19 @@ static const struct sign_process *known(const struct signs *s, int64_t pid)
 	return NULL;
 }
 
+/** Nobody need hear of the recordings of processes that ended. */
+static void forget_gone(const struct signs *s, const int64_t *pids, size_t n)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sign_process *p = &s->processes[i];
+		size_t k = 0;
+		while (k < n && pids[k] != p->pid)
+			k++;
+		if (k == n && p->hold.followed)
+			inotify_rm_watch(s->inotify, p->hold.followed);
+	}
+}
+
 void signs_find(struct signs *s, int64_t now_ms)
 {
 	int64_t pids[SIGNS_PROCESSES];
@@ -147,6 +161,7 @@ void signs_find(struct signs *s, int64_t now_ms)
 		next[i] = old ? *old : (struct sign_process){ .pid = pids[i] };
 		find_gpus(s, &next[i]);
 	}
+	forget_gone(s, pids, n);
 	memcpy(s->processes, next, sizeof(s->processes));
 	free(next);
 	s->n = n;

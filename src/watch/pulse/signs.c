@@ -112,11 +112,12 @@ static enum vote heartbeat(const struct signs *s, const struct sign_process *p)
 	return (int64_t)time(NULL) - (int64_t)st.st_mtime < within ? VOTE_MOVED : VOTE_STOOD;
 }
 
-static enum vote recording(struct sign_process *p)
+static enum vote recording(struct signs *s, struct sign_process *p)
 {
 	uint64_t taken;
 	bool waits;
 	_cleanup_close_ int fd = p->recording[0] ? clerk_open_shared(p->recording, CLERK_RECORDING) : -1;
+	signs_see_hold(s, p, fd);
 	if (!recorded_packets(fd, &taken, &waits))
 		return VOTE_UNKNOWN;
 	bool moved = taken != p->recorded;
@@ -157,13 +158,16 @@ static void take_process(struct signs *s, struct sign_process *p, int64_t now_ms
 	p->stat = now;
 	p->stopped = stopped_by(p);
 	p->beats = heartbeat(s, p);
-	p->recordings = recording(p);
+	p->recordings = recording(s, p);
 }
 
 void signs_begin(struct signs *s, const struct know *k, const struct devices *d)
 {
-	*s = (struct signs){ .know = k, .devices = d };
+	*s = (struct signs){ .know = k, .devices = d, .inotify = -1, .told = -1 };
 }
+
+/** A program makes its recording a moment after it opened the GPU, or never. */
+static int64_t pause_behind(int64_t age) { return age < MS ? MS : age < SEARCH_MS ? age : SEARCH_MS; }
 
 bool signs_take(struct signs *s, int64_t now_ms)
 {
@@ -176,7 +180,7 @@ bool signs_take(struct signs *s, int64_t now_ms)
 			read_environment(p);
 		}
 		if (!p->recording[0] && now_ms >= p->search) {
-			p->search = now_ms + SEARCH_MS;
+			p->search = now_ms + pause_behind(now_ms - p->first);
 			recorded_find(p->pid, p->recording, sizeof(p->recording));
 		}
 		take_process(s, p, now_ms);

@@ -12,6 +12,13 @@ enum { SIGNS_PROCESSES = 256, SIGNS_QUEUES = 1024, SIGNS_GPUS = 64 };
 /** The job that a process belongs to, by its cgroup: `pod UID`, `Slurm job 4711`. false: it is none of a scheduler that is known. */
 bool process_job(struct str cgroup, char *ret, size_t size);
 
+/** How far the watch is with the recording of a process, which asks it to look before the program ends. */
+struct pulse_hold {
+	bool refused;           // it is not the recording of this user
+	int followed;           // number of the inotify watch; 0: none
+	uint32_t number, state; // of the newest hold that was told
+};
+
 /** A process that computes. */
 struct sign_process {
 	int64_t pid;
@@ -27,7 +34,8 @@ struct sign_process {
 	uint64_t recorded;                   // packets that the GPU took, by its recording
 	enum vote recordings, beats;
 	int64_t first, search; // ms: when it was first seen, and when its recording is looked for again
-	uint64_t gpus;         // a bit for each that it uses
+	struct pulse_hold hold;
+	uint64_t gpus; // a bit for each that it uses
 	bool unknown_queues, launched, seen;
 };
 
@@ -40,6 +48,8 @@ struct sign_queue {
 };
 
 struct signs {
+	int inotify; // tells of recordings that ask; -1: nobody does
+	int told;    // where holds are told
 	const struct know *know;
 	const struct devices *devices;
 	uint64_t changed; // what the names of processes and queues add up to
@@ -60,6 +70,10 @@ int64_t signs_launcher(int64_t parent);
 /** queues.c: which processes and queues there are. */
 void signs_find(struct signs *s, int64_t now_ms);
 void signs_read_queues(struct signs *s);
+/** holds.c: sees whether the recording of a process asks the watch to look, and tells it. */
+void signs_see_hold(struct signs *s, struct sign_process *p, int recording);
+/** Waits for the next beat, and looks meanwhile at recordings that changed. */
+void signs_wait(struct signs *s, int milliseconds);
 /** recorded.c: how far a recording is: packets that the GPU took in all queues. false: it is none. */
 bool recorded_packets(int fd, uint64_t *ret_taken, bool *ret_waits);
 /** Finds the recording of a process: its path below /dev/shm. */

@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "recorder/inputs.h"
+#include "recorder/inputs/inputs.h"
 
 #define UNHANG_RECORDER_INSIDE
 #include "recorder/statistics.h"
 #include "unhang/recorder.h"
 
-enum { DUMPS_KEPT = 4096, HEAD_MOST = 16384 };
+enum { DUMPS_KEPT = 4096, HEAD_MOST = 16384, NUMBERS_MOST = 1000000, NOT_READ = -1 };
 
 static const char *const dtypes[UNHANG_DTYPES] = {
 	[UNHANG_FLOAT64] = "F64",         [UNHANG_FLOAT32] = "F32",
@@ -27,13 +27,15 @@ static const char *const dtypes[UNHANG_DTYPES] = {
 	[UNHANG_BOOL] = "BOOL",           [UNHANG_COMPLEX64] = "C64",
 };
 
-/** The dumps that there are, oldest first, as a ring. */
+/** The dumps that there are, oldest first, as a ring. One thread alone makes them. */
 static struct {
-	uint64_t first, next; // numbers
-	uint64_t bytes;       // of all
-	uint64_t of[DUMPS_KEPT];
-	pthread_mutex_t lock;
-} kept = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	uint64_t first, next;
+	uint64_t number; // of the next directory
+	uint64_t bytes;  // of all
+	struct {
+		uint64_t number, bytes;
+	} list[DUMPS_KEPT];
+} kept;
 
 static void dump_path(uint64_t number, const char *file, char ret[PATH_MOST + 64])
 {
@@ -41,18 +43,23 @@ static void dump_path(uint64_t number, const char *file, char ret[PATH_MOST + 64
 		 file ? file : "");
 }
 
-static void remove_oldest(void)
+static void files_remove(uint64_t number)
 {
 	char path[PATH_MOST + 64];
 	static const char *const files[] = { "inputs.safetensors", "metadata.json", NULL };
 	for (unsigned i = 0; i < 3; i++) {
-		dump_path(kept.first, files[i], path);
+		dump_path(number, files[i], path);
 		if (files[i])
 			unlink(path);
 		else
 			rmdir(path);
 	}
-	kept.bytes -= kept.of[kept.first % DUMPS_KEPT];
+}
+
+static void remove_oldest(void)
+{
+	files_remove(kept.list[kept.first % DUMPS_KEPT].number);
+	kept.bytes -= kept.list[kept.first % DUMPS_KEPT].bytes;
 	kept.first++;
 }
 
@@ -112,33 +119,53 @@ static void head_make(struct head *h, const struct inputs *in)
 		add(h, " ");
 }
 
+/** A file that is being written. */
+struct file {
+	int fd, error;
+};
+
 static bool write_piece(void *ctx, const void *bytes, size_t n)
 {
+	struct file *f = ctx;
 	const char *p = bytes;
 	while (n) {
-		const ssize_t done = write(*(int *)ctx, p, n);
+		const ssize_t done = write(f->fd, p, n);
 		if (done < 0 && errno == EINTR)
 			continue;
-		if (done <= 0)
+		if (done <= 0) {
+			f->error = done ? errno : ENOSPC;
 			return false;
+		}
 		p += done;
 		n -= (size_t)done;
 	}
 	return true;
 }
 
-static bool write_tensors(const struct inputs *in, const char *path)
+static struct file file_make(const char *path)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return (struct file){ fd, fd < 0 ? errno : 0 };
+}
+
+static void file_end(const struct file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+}
+
+/** 0, errno of the file, or NOT_READ. */
+static int write_tensors(const struct inputs *in, const char *path)
 {
 	struct head h = { .n = 0 };
 	head_make(&h, in);
 	const uint64_t size = h.n;
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	bool good = fd >= 0 && write_piece(&fd, &size, sizeof(size)) && write_piece(&fd, h.text, h.n);
+	struct file f = file_make(path);
+	bool good = f.fd >= 0 && write_piece(&f, &size, sizeof(size)) && write_piece(&f, h.text, h.n);
 	for (size_t i = 0; good && i < in->n; i++)
-		good = input_read(&in->list[i], in->queue->agent, write_piece, &fd);
-	if (fd >= 0)
-		close(fd);
-	return good;
+		good = input_read(&in->list[i], write_piece, &f);
+	file_end(&f);
+	return good && reading_on() ? 0 : f.error ? f.error : NOT_READ;
 }
 
 /** A name from a code object may hold anything. */
@@ -152,11 +179,11 @@ static void add_text(struct head *h, const char *text)
 	add(h, "\"");
 }
 
-static bool write_metadata(const struct inputs *in, const char *path)
+static int write_metadata(const struct inputs *in, const char *path)
 {
 	struct head h = { .n = 0 };
 	add(&h, "{\"schema\":\"unhang/inputs/1\",\"pid\":%d,\"rank\":%d,\"queue\":%u,\"packet\":%llu,\"kernel\":", (int)rec.pid,
-	    rec.settings.rank, in->queue->id, (unsigned long long)in->packet);
+	    rec.settings.rank, in->queue, (unsigned long long)in->packet);
 	add_text(&h, in->name);
 	add(&h, ",\"operation\":%u,\"inputs\":[", in->operation);
 	for (size_t i = 0; i < in->n; i++) {
@@ -167,25 +194,46 @@ static bool write_metadata(const struct inputs *in, const char *path)
 		add(&h, "}");
 	}
 	add(&h, "]}\n");
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	const bool good = fd >= 0 && write_piece(&fd, h.text, h.n);
-	if (fd >= 0)
-		close(fd);
-	return good;
+	struct file f = file_make(path);
+	if (f.fd >= 0)
+		write_piece(&f, h.text, h.n);
+	file_end(&f);
+	return f.error;
+}
+
+/** A directory of its own. Others of this name are of an earlier job, or of another one that dumps to the same place. */
+static int directory_make(void)
+{
+	char path[PATH_MOST + 64];
+	if (mkdir(rec.settings.dumps, 0700) && errno != EEXIST)
+		return errno;
+	for (; kept.number < NUMBERS_MOST; kept.number++) {
+		dump_path(kept.number, NULL, path);
+		if (!mkdir(path, 0700))
+			return 0;
+		if (errno != EEXIST)
+			return errno;
+	}
+	return EEXIST;
 }
 
 /** The metadata comes last: a directory that has it is whole. */
-static bool write_dump(const struct inputs *in, uint64_t number)
+static int write_dump(const struct inputs *in)
 {
 	char path[PATH_MOST + 64];
-	dump_path(number, NULL, path);
-	if ((mkdir(rec.settings.dumps, 0700) && errno != EEXIST) || mkdir(path, 0700))
-		return false;
-	dump_path(number, "inputs.safetensors", path);
-	if (!write_tensors(in, path))
-		return false;
-	dump_path(number, "metadata.json", path);
+	dump_path(kept.number, "inputs.safetensors", path);
+	const int error = write_tensors(in, path);
+	if (error)
+		return error;
+	dump_path(kept.number, "metadata.json", path);
 	return write_metadata(in, path);
+}
+
+static void dump_keep(uint64_t bytes)
+{
+	kept.list[kept.next % DUMPS_KEPT].number = kept.number;
+	kept.list[kept.next++ % DUMPS_KEPT].bytes = bytes;
+	kept.bytes += bytes;
 }
 
 void inputs_dump(const struct inputs *in)
@@ -194,15 +242,19 @@ void inputs_dump(const struct inputs *in)
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < in->n; i++)
 		bytes += in->list[i].bytes;
-	pthread_mutex_lock(&kept.lock);
-	if (make_room(bytes)) {
-		const uint64_t number = kept.next++;
-		kept.of[number % DUMPS_KEPT] = bytes;
-		kept.bytes += bytes;
-		if (!write_dump(in, number) && !told) {
-			told = true;
-			rec_line("cannot write inputs to %s: %s", rec.settings.dumps, strerror(errno));
-		}
+	if (!make_room(bytes))
+		return;
+	int error = directory_make();
+	if (!error) {
+		error = write_dump(in);
+		if (error)
+			files_remove(kept.number);
+		else
+			dump_keep(bytes);
+		kept.number++;
 	}
-	pthread_mutex_unlock(&kept.lock);
+	if (error && error != NOT_READ && !told) {
+		told = true;
+		rec_line("cannot write inputs to %s: %s", rec.settings.dumps, strerror(error));
+	}
 }

@@ -1,13 +1,14 @@
 // Levels 5 and 10: the buffers behind a kernel's pointers.
 #pragma once
 
-#include "recorder/recorder.h"
+#include "recorder/inputs/held.h"
 
 enum { INPUTS_MOST = 16 };
 
 /** A buffer that a kernel will use. */
 struct input {
 	uint64_t address, bytes;
+	uint64_t from;     // where the bytes are read: memory of the host may have another address there
 	uint32_t argument; // offset of the pointer among the arguments
 	uint32_t dtype;
 	bool guessed; // nobody said what type it has
@@ -17,7 +18,7 @@ struct input {
 };
 
 struct inputs {
-	struct queue_state *queue;
+	uint32_t queue; // its number
 	uint64_t packet, kernel;
 	const char *name; // of the kernel; NULL: not known
 	uint32_t operation;
@@ -29,8 +30,10 @@ struct inputs {
 void inputs_find(struct inputs *in, uint64_t arguments, int size);
 /** Calls @take with the bytes of an input, piece by piece. false: they could not be read. */
 typedef bool piece_fn(void *ctx, const void *bytes, size_t n);
-bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx);
+bool input_read(const struct input *in, piece_fn *take, void *ctx);
 /** Level 5. */
 void inputs_count(const struct inputs *in);
 /** Level 10. */
 void inputs_dump(const struct inputs *in);
+/** Gives the memory back that pieces go through. */
+void staging_end(void);

@@ -1,5 +1,5 @@
 // Which buffers a kernel will use, and their bytes.
-#include "recorder/inputs.h"
+#include "recorder/inputs/inputs.h"
 
 #include <stdlib.h>
 
@@ -27,6 +27,12 @@ static bool owner_is_gpu(hsa_handle agent)
 		(hsa_status(*)(hsa_handle, uint32_t, void *))next.core[CORE_AGENT_GET_INFO];
 	uint32_t device = 0;
 	return agent && info(agent, AGENT_INFO_DEVICE, &device) == HSA_OK && device == DEVICE_GPU;
+}
+
+/** Where the host finds what the GPU has at @address. */
+static uint64_t host_address(const struct hsa_pointer_info *info, uint64_t address)
+{
+	return info->host_base ? (uintptr_t)info->host_base + (address - (uintptr_t)info->agent_base) : address;
 }
 
 /** What the framework said of a tensor at this address. */
@@ -58,78 +64,101 @@ static void type_of(struct input *in, uint32_t operation)
 	in->shape[0] = in->bytes / 4;
 }
 
-void inputs_find(struct inputs *in, uint64_t arguments, int size)
-{
-	struct hsa_pointer_info info;
-	uint64_t words[ARGUMENTS_MOST / 8];
-	if (size <= 0 || !memory_at(arguments, &info) || info.bytes - (arguments - (uintptr_t)info.agent_base) < (uint64_t)size)
-		return;
-	const size_t n = (size_t)size < sizeof(words) ? (size_t)size / 8 : sizeof(words) / 8;
-	memcpy(words, (const void *)(uintptr_t)arguments, n * 8);
-	for (size_t i = 0; i < n && in->n < INPUTS_MOST; i++) {
-		if (!memory_at(words[i], &info))
-			continue;
-		struct input *one = &in->list[in->n++];
-		*one = (struct input){ .address = words[i],
-				       .argument = (uint32_t)(8 * i),
-				       .on_gpu = owner_is_gpu(info.owner),
-				       .bytes = info.bytes - (words[i] - (uintptr_t)info.agent_base) };
-		type_of(one, in->operation);
-	}
-}
+/** Memory of the host that every GPU can write: a buffer may be another's than that of the queue. One thread alone uses it. */
+static void *staged;
 
-/** Memory of the host that the GPU can write: made once, for all queues, one at a time. */
-static struct {
-	pthread_mutex_t lock;
-	void *room;
-	hsa_handle allowed;
-} staged = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static void *staging(hsa_handle agent)
+static void *staging(void)
 {
 	hsa_status (*allocate)(hsa_handle, size_t, uint32_t, void **) =
 		(hsa_status(*)(hsa_handle, size_t, uint32_t, void **))next.ext[EXT_POOL_ALLOCATE];
 	hsa_status (*allow)(uint32_t, const hsa_handle *, const uint32_t *, const void *) =
 		(hsa_status(*)(uint32_t, const hsa_handle *, const uint32_t *, const void *))next.ext[EXT_ALLOW_ACCESS];
-	if (!staged.room && rec.host_pool && allocate(rec.host_pool, STAGING, 0, &staged.room) != HSA_OK)
-		staged.room = NULL;
-	if (staged.room && staged.allowed != agent && allow(1, &agent, NULL, staged.room) == HSA_OK)
-		staged.allowed = agent;
-	return staged.allowed == agent ? staged.room : NULL;
+	hsa_handle gpus[GPUS_MOST];
+	void *room = NULL;
+	if (staged || !rec.host_pool || allocate(rec.host_pool, STAGING, 0, &room) != HSA_OK)
+		return staged;
+	for (uint32_t i = 0; i < rec.ngpus; i++)
+		gpus[i] = rec.gpus[i].handle;
+	if (allow(rec.ngpus, gpus, NULL, room) == HSA_OK)
+		staged = room;
+	else
+		((hsa_status(*)(void *))next.ext[EXT_POOL_FREE])(room);
+	return staged;
 }
 
-/** Memory of the host may be gone, or not be where the runtime says: it is read through the kernel. */
-static bool host_read(const struct input *in, piece_fn *take, void *ctx)
+void staging_end(void)
 {
-	const uint64_t chunk = in->bytes < STAGING ? in->bytes : STAGING;
-	char *room = malloc(chunk ? chunk : 1);
-	bool good = room;
-	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
-		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
-		good = !read_safely((const void *)(uintptr_t)(in->address + at), room, n) && take(ctx, room, n);
-	}
-	free(room);
-	return good;
+	if (staged)
+		((hsa_status(*)(void *))next.ext[EXT_POOL_FREE])(staged);
+	staged = NULL;
 }
 
-static bool gpu_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx)
+/** Copies what is in a GPU's memory, if it is still there. */
+static bool gpu_copy(void *to, uint64_t from, size_t n)
 {
 	hsa_status (*copy)(void *, const void *, size_t) =
 		(hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
-	pthread_mutex_lock(&staged.lock);
-	char *room = staging(agent);
-	bool good = room;
-	for (uint64_t at = 0; good && at < in->bytes; at += STAGING) {
-		const size_t n = in->bytes - at < STAGING ? in->bytes - at : STAGING;
-		good = copy(room, (const void *)(uintptr_t)(in->address + at), n) == HSA_OK && take(ctx, room, n);
-	}
-	pthread_mutex_unlock(&staged.lock);
+	struct hsa_pointer_info info;
+	if (!guard_read())
+		return false;
+	const bool good = memory_at(from, &info) && info.bytes - (from - (uintptr_t)info.agent_base) >= n &&
+			  owner_is_gpu(info.owner) && copy(to, (const void *)(uintptr_t)from, n) == HSA_OK;
+	guard_read_end();
 	return good;
 }
 
-bool input_read(const struct input *in, hsa_handle agent, piece_fn *take, void *ctx)
+/** Memory of the host may be gone, or not be where the runtime says: it is read through the kernel. */
+static bool host_copy(void *to, uint64_t from, size_t n) { return !read_safely((const void *)(uintptr_t)from, to, n); }
+
+bool input_read(const struct input *in, piece_fn *take, void *ctx)
 {
-	return in->on_gpu ? gpu_read(in, agent, take, ctx) : host_read(in, take, ctx);
+	const uint64_t chunk = in->bytes < STAGING ? in->bytes : STAGING;
+	char *room = in->on_gpu ? staging() : malloc(chunk ? chunk : 1);
+	bool good = room;
+	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
+		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
+		good = (in->on_gpu ? gpu_copy : host_copy)(room, in->from + at, n) && reading_on() && take(ctx, room, n) &&
+		       reading_on();
+	}
+	if (!in->on_gpu)
+		free(room);
+	return good;
+}
+
+/** The arguments of a kernel; false: they are not where it says. */
+static bool arguments_read(uint64_t address, int size, uint64_t *ret_words, size_t n)
+{
+	struct hsa_pointer_info info;
+	if (size <= 0 || !memory_at(address, &info) || info.bytes - (address - (uintptr_t)info.agent_base) < (uint64_t)size)
+		return false;
+	if (!owner_is_gpu(info.owner))
+		return host_copy(ret_words, host_address(&info, address), n * 8);
+	void *room = staging();
+	if (!room || !gpu_copy(room, address, n * 8))
+		return false;
+	memcpy(ret_words, room, n * 8);
+	return true;
+}
+
+void inputs_find(struct inputs *in, uint64_t arguments, int size)
+{
+	struct hsa_pointer_info info;
+	uint64_t words[ARGUMENTS_MOST / 8];
+	const size_t n = (size_t)size < sizeof(words) ? (size_t)size / 8 : sizeof(words) / 8;
+	if (!arguments_read(arguments, size, words, n))
+		return;
+	for (size_t i = 0; i < n && in->n < INPUTS_MOST; i++) {
+		if (!memory_at(words[i], &info))
+			continue;
+		struct input *one = &in->list[in->n++];
+		const bool on_gpu = owner_is_gpu(info.owner);
+		*one = (struct input){ .address = words[i],
+				       .from = on_gpu ? words[i] : host_address(&info, words[i]),
+				       .argument = (uint32_t)(8 * i),
+				       .on_gpu = on_gpu,
+				       .bytes = info.bytes - (words[i] - (uintptr_t)info.agent_base) };
+		type_of(one, in->operation);
+	}
 }
 
 /** What counts an input while it is read. */
@@ -147,7 +176,7 @@ static bool count(void *ctx, const void *bytes, size_t n)
 
 static void note(const struct inputs *in, const struct input *one, const struct statistics *s)
 {
-	struct rec_statistics r = { .queue = in->queue->id,
+	struct rec_statistics r = { .queue = in->queue,
 				    .argument = one->argument,
 				    .packet = in->packet,
 				    .address = one->address,
@@ -187,7 +216,7 @@ void inputs_count(const struct inputs *in)
 	for (size_t i = 0; i < in->n; i++) {
 		struct counting c = { .dtype = in->list[i].dtype };
 		statistics_begin(&c.statistics);
-		if (input_read(&in->list[i], in->queue->agent, count, &c))
+		if (input_read(&in->list[i], count, &c) && reading_on())
 			note(in, &in->list[i], &c.statistics);
 	}
 }
