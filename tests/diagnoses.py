@@ -79,6 +79,8 @@ Error! Bad return status for module build on kernel: 6.14.0-33-generic (x86_64)
 Consult /var/lib/dkms/amdgpu/6.10.5-2095006.24.04/build/make.log for more information.
 """, cls="gpu-init-failed", facts=dict(driver="6.10.5-2095006.24.04")),
     "module that Secure Boot refuses": dict(raw=True, log="modprobe: ERROR: could not insert 'amdgpu': Key was rejected by service\n", cls="gpu-init-failed", facts=dict(module_key="rejected")),
+    "a crash inside of ROCm": dict(log="57359.2 python3[3494]: segfault at 34 ip 00007f3d56e45970 sp 00007ffd241f9130 error 4 in libhsa-runtime64.so.1.15[45970,7f3d56e1d000+117000]",
+                                  cls="wrong-isa", facts=dict(process="python3", pid=3494)),
     "card that does not wake up": dict(log="""
 900.0 amdgpu 0000:03:00.0: not ready 1023ms after resume; waiting
 965.0 amdgpu 0000:03:00.0: not ready 65535ms after resume; giving up""", cls="gpu-off-bus", facts=dict(woke="no")),
@@ -577,6 +579,7 @@ def test_machine(t, unhang):
 # --- nothing wrong ---
 
 QUIET = {
+    "a crash elsewhere": log("57359.2 python3[3494]: segfault at 34 ip 00007f3d56e45970 sp 00007ffd241f9130 error 4 in libpython3.12.so.1.0[45970,7f3d56e1d000+117000]"),
     "healthy boot": boot() + log("""
 4.3 @ RAS: optional ras ta ucode is not available
 4.3 @ SECUREDISPLAY: optional securedisplay ta ucode is not available
