@@ -10,7 +10,8 @@
 enum { STAGING = 8 << 20, GUESSED_MOST = 64 << 20, STATISTICS_SLOTS = 4096 };
 static const uint64_t lowest = 1 << 16, highest = 1ull << 47;
 
-typedef hsa_status pointer_info_fn(const void *p, struct hsa_pointer_info *ret, void *alloc, uint32_t *n, void *agents);
+typedef hsa_status pointer_info_fn(const void *p, struct hsa_pointer_info *ret, void *(*allocate)(size_t), uint32_t *n,
+				   hsa_handle **agents);
 
 static bool memory_at(uint64_t address, struct hsa_pointer_info *ret)
 {
@@ -93,16 +94,34 @@ void staging_end(void)
 	staged = NULL;
 }
 
-/** Copies what is in a GPU's memory, if it is still there. */
+/** The runtime asks for room for those that may use a piece of memory. One thread alone asks. */
+static hsa_handle users[4 * GPUS_MOST];
+static void *users_room(size_t size) { return size <= sizeof(users) ? users : NULL; }
+
+/** Whether its owner can read @n bytes at @address: memory may be known already, or still, and be mapped for nobody. */
+static bool owner_reads(uint64_t address, size_t n)
+{
+	pointer_info_fn *ask = (pointer_info_fn *)next.ext[EXT_POINTER_INFO];
+	struct hsa_pointer_info info = { .size = sizeof(info) };
+	hsa_handle *list = NULL;
+	uint32_t count = 0;
+	if (ask((const void *)(uintptr_t)address, &info, users_room, &count, &list) != HSA_OK || !info.type ||
+	    address - (uintptr_t)info.agent_base >= info.bytes || info.bytes - (address - (uintptr_t)info.agent_base) < n)
+		return false;
+	for (uint32_t i = 0; list && i < count; i++)
+		if (list[i] == info.owner)
+			return owner_is_gpu(info.owner);
+	return false;
+}
+
+/** Copies what is in a GPU's memory, if it is still there. Its owner does it. */
 static bool gpu_copy(void *to, uint64_t from, size_t n)
 {
 	hsa_status (*copy)(void *, const void *, size_t) =
 		(hsa_status(*)(void *, const void *, size_t))next.core[CORE_MEMORY_COPY];
-	struct hsa_pointer_info info;
 	if (!guard_read())
 		return false;
-	const bool good = memory_at(from, &info) && info.bytes - (from - (uintptr_t)info.agent_base) >= n &&
-			  owner_is_gpu(info.owner) && copy(to, (const void *)(uintptr_t)from, n) == HSA_OK;
+	const bool good = owner_reads(from, n) && copy(to, (const void *)(uintptr_t)from, n) == HSA_OK;
 	guard_read_end();
 	return good;
 }
@@ -135,7 +154,7 @@ static bool arguments_read(uint64_t address, int size, uint64_t *ret_words, size
 		return host_copy(ret_words, host_address(&info, address), n * 8);
 	void *room = staging();
 	if (!room || !gpu_copy(room, address, n * 8))
-		return false;
+		return host_copy(ret_words, address, n * 8);
 	memcpy(ret_words, room, n * 8);
 	return true;
 }
