@@ -41,6 +41,15 @@ static struct {
 	uint64_t watched_pieces, watched_at, watched_ms; // milliseconds that nothing was read in
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER };
 
+/** Who launches may hold locks of the runtime: a thread that is cancelled is so elsewhere. */
+void look_pause(void)
+{
+	int old;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
+	pthread_setcancelstate(old, NULL);
+}
+
 uint64_t now_ms(void)
 {
 	struct timespec t;
@@ -201,6 +210,8 @@ static bool reader_start(void)
 	pthread_sigmask(SIG_SETMASK, &every, &old);
 	pthread_attr_setstacksize(&attributes, 256 << 10);
 	atomic_store(&all.stop, false);
+	// Now, and not where the program has freed memory: what it still does there would go unnoticed in ours.
+	staging_begin();
 	all.runs = !pthread_create(&all.thread, &attributes, reader, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attributes);
@@ -318,7 +329,7 @@ bool holding_room(struct holding *h)
 		since = since && gone == gone_now ? since : now;
 		gone = gone_now;
 		h->behind = now - since > AHEAD_MS || reading_stuck() || atomic_load(&all.stop);
-		nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000 }, NULL);
+		look_pause();
 	}
 	if (h->behind && !atomic_load(&all.stop) && !reading_stuck() && !atomic_exchange(&told, true))
 		rec_line("a program is far ahead of its GPU; the buffers of some kernels are not read");
@@ -369,6 +380,8 @@ void holding_add(struct holding *h, struct held *first)
 void holding_end(struct holding *h)
 {
 	const struct timespec until = in_seconds(STOP_S);
+	int old;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	pthread_mutex_lock(&all.lock);
 	for (struct holding **at = &all.first; *at; at = &(*at)->next)
 		if (*at == h) {
@@ -380,6 +393,7 @@ void holding_end(struct holding *h)
 	while (all.reading == h && !pthread_cond_timedwait(&all.done, &all.lock, &until))
 		;
 	pthread_mutex_unlock(&all.lock);
+	pthread_setcancelstate(old, NULL);
 }
 
 void holding_free(struct holding *h)

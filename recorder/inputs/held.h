@@ -8,6 +8,7 @@ enum {
 	AHEAD_MS = 1000, // so long a program that is far ahead waits for the GPU to come one kernel further
 };
 uint64_t now_ms(void);
+void look_pause(void);
 
 /** A kernel that is held back: a barrier before it counts that all earlier work has ended, a second one waits for us. */
 struct held {

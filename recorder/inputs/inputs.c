@@ -66,9 +66,9 @@ static void type_of(struct input *in, uint32_t operation)
 }
 
 /** Memory of the host that every GPU can write: a buffer may be another's than that of the queue. One thread alone uses it. */
-static void *staged;
+static char *staged;
 
-static void *staging(void)
+void staging_begin(void)
 {
 	hsa_status (*allocate)(hsa_handle, size_t, uint32_t, void **) =
 		(hsa_status(*)(hsa_handle, size_t, uint32_t, void **))next.ext[EXT_POOL_ALLOCATE];
@@ -77,14 +77,13 @@ static void *staging(void)
 	hsa_handle gpus[GPUS_MOST];
 	void *room = NULL;
 	if (staged || !rec.host_pool || allocate(rec.host_pool, STAGING, 0, &room) != HSA_OK)
-		return staged;
+		return;
 	for (uint32_t i = 0; i < rec.ngpus; i++)
 		gpus[i] = rec.gpus[i].handle;
 	if (allow(rec.ngpus, gpus, NULL, room) == HSA_OK)
 		staged = room;
 	else
 		((hsa_status(*)(void *))next.ext[EXT_POOL_FREE])(room);
-	return staged;
 }
 
 void staging_end(void)
@@ -132,7 +131,7 @@ static bool host_copy(void *to, uint64_t from, size_t n) { return !read_safely((
 bool input_read(const struct input *in, piece_fn *take, void *ctx)
 {
 	const uint64_t chunk = in->bytes < STAGING ? in->bytes : STAGING;
-	char *room = in->on_gpu ? staging() : malloc(chunk ? chunk : 1);
+	char *room = in->on_gpu ? staged : malloc(chunk ? chunk : 1);
 	bool good = room;
 	for (uint64_t at = 0; good && at < in->bytes; at += chunk) {
 		const size_t n = in->bytes - at < chunk ? in->bytes - at : chunk;
@@ -152,10 +151,9 @@ static bool arguments_read(uint64_t address, int size, uint64_t *ret_words, size
 		return false;
 	if (!owner_is_gpu(info.owner))
 		return host_copy(ret_words, host_address(&info, address), n * 8);
-	void *room = staging();
-	if (!room || !gpu_copy(room, address, n * 8))
+	if (!staged || !gpu_copy(staged, address, n * 8))
 		return host_copy(ret_words, address, n * 8);
-	memcpy(ret_words, room, n * 8);
+	memcpy(ret_words, staged, n * 8);
 	return true;
 }
 
