@@ -13,6 +13,7 @@ enum {
 	WATCH_MS = 100,
 	STOP_S = 2,
 	MOST_PART = 16, // of a queue's packets may be kernels that are held: each needs three
+	MOST = 256,     // and not more, or what the framework said of the first is overwritten
 };
 
 struct holding {
@@ -298,7 +299,10 @@ struct holding *holding_new(hsa_handle agent, uint64_t size, uint32_t queue)
 	struct holding *h = calloc(1, sizeof(*h));
 	if (!h)
 		return NULL;
-	*h = (struct holding){ .agent = agent, .queue = queue, .most = size / MOST_PART, .reached = signal_new(0, agent) };
+	*h = (struct holding){ .agent = agent,
+			       .queue = queue,
+			       .most = size / MOST_PART < MOST ? size / MOST_PART + 1 : MOST,
+			       .reached = signal_new(0, agent) };
 	h->last = &h->first;
 	pthread_mutex_lock(&all.lock);
 	const bool good = h->reached && reader_start();

@@ -36,15 +36,24 @@ static uint64_t host_address(const struct hsa_pointer_info *info, uint64_t addre
 	return info->host_base ? (uintptr_t)info->host_base + (address - (uintptr_t)info->agent_base) : address;
 }
 
-/** What the framework said of a tensor at this address. */
-static void type_of(struct input *in, uint32_t operation)
+/** What the framework said of an operation; false: nothing, or the slot is that of another one by now. */
+static bool operation_read(uint32_t operation, struct rec_operation *ret)
 {
-	const struct rec_operation *o =
-		operation && rec.operations ? &rec.operation_slots[operation & rec.operation_mask] : NULL;
+	if (!operation || !__atomic_load_n(&rec.operations, __ATOMIC_ACQUIRE))
+		return false;
+	const struct rec_operation *slot = &rec.operation_slots[operation & rec.operation_mask];
+	const unsigned n = __atomic_load_n(&slot->ntensors, __ATOMIC_RELAXED);
+	return n <= REC_TENSORS && rec_read((const uint64_t *)slot, (uint64_t *)ret, rec_operation_words(n), operation) &&
+	       ret->ntensors == n;
+}
+
+/** @o: what the framework said; NULL: nothing. */
+static void type_of(struct input *in, const struct rec_operation *o)
+{
 	in->dtype = UNHANG_FLOAT32;
 	in->guessed = true;
 	in->ndim = 1;
-	for (unsigned i = 0; o && o->id == operation && i < o->ntensors; i++) {
+	for (unsigned i = 0; o && i < o->ntensors; i++) {
 		const struct rec_tensor *t = &o->tensors[i];
 		uint64_t elements = 1;
 		if (t->address != in->address || !dtype_size(t->dtype) || t->ndim > REC_DIMENSIONS)
@@ -162,6 +171,8 @@ void inputs_find(struct inputs *in, uint64_t arguments, int size)
 	struct hsa_pointer_info info;
 	uint64_t words[ARGUMENTS_MOST / 8];
 	const size_t n = (size_t)size < sizeof(words) ? (size_t)size / 8 : sizeof(words) / 8;
+	struct rec_operation operation;
+	const bool told = operation_read(in->operation, &operation);
 	if (!arguments_read(arguments, size, words, n))
 		return;
 	for (size_t i = 0; i < n && in->n < INPUTS_MOST; i++) {
@@ -174,7 +185,7 @@ void inputs_find(struct inputs *in, uint64_t arguments, int size)
 				       .argument = (uint32_t)(8 * i),
 				       .on_gpu = on_gpu,
 				       .bytes = info.bytes - (words[i] - (uintptr_t)info.agent_base) };
-		type_of(one, in->operation);
+		type_of(one, told ? &operation : NULL);
 	}
 }
 
