@@ -1,5 +1,6 @@
 // Kernels that are held back, and the thread that reads their buffers and lets them go. The program's own threads do not wait for the GPU
 // here: they may be the ones that it waits for. One thread reads for all queues, whichever has a kernel ready.
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -256,15 +257,22 @@ void reading_watch(void)
 
 void reading_again(void)
 {
-	if (!all.runs || pthread_mutex_trylock(&all.lock))
-		return;
+	pthread_mutex_lock(&all.lock);
 	if (!all.reading)
 		atomic_store(&all.stuck, false);
 	pthread_mutex_unlock(&all.lock);
 }
 
+/** A thread that does not end needs its code also when the runtime has given it back. */
+static void code_stays(void)
+{
+	Dl_info self;
+	if (dladdr((void *)code_stays, &self) && self.dli_fname)
+		dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 /** A signal handler that ends the program may have interrupted who has the lock: it is not waited for without end. */
-void reading_stop(void)
+static void reader_stop(void)
 {
 	struct timespec until = in_seconds(STOP_S);
 	if (!all.runs || pthread_mutex_timedlock(&all.lock, &until))
@@ -277,10 +285,16 @@ void reading_stop(void)
 	until = in_seconds(STOP_S);
 	all.lost = pthread_timedjoin_np(all.thread, NULL, &until);
 	all.runs = false;
+	if (all.lost)
+		code_stays();
+}
+
+void reading_end(void)
+{
+	reader_stop();
 	if (!all.lost)
 		staging_end();
-	if (pthread_mutex_timedlock(&all.lock, &until))
-		return;
+	pthread_mutex_lock(&all.lock);
 	all.first = NULL; // what is left belongs to queues that the runtime ends itself
 	pthread_mutex_unlock(&all.lock);
 }
@@ -289,7 +303,7 @@ void reading_stop(void)
 static __attribute__((destructor)) void exiting(void)
 {
 	if (rec.pid == getpid())
-		reading_stop();
+		reader_stop();
 }
 
 // --- kernels of a queue ---

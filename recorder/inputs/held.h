@@ -51,8 +51,8 @@ bool reading_stuck(void);
 void reading_watch(void);
 /** The level was set: where nothing could be read before, it is tried again. */
 void reading_again(void);
-/** The runtime or the program ends: all kernels are let go, and none is held any more. */
-void reading_stop(void);
+/** The runtime ends: all kernels are let go, and none is held any more. */
+void reading_end(void);
 
 // guard.c: memory that is read must not be freed in that moment.
 bool guard_wait(void);
